@@ -1,14 +1,16 @@
-# Targets: all build test test-kernels test-native test-peers test-arm64 unfused lint generated race golden fuzz bench bench-peers examples cross clean
+# Targets: all build test test-kernels test-native test-peers test-arm64 unfused lint generated race golden fuzz soak bench bench-peers examples cross clean
 #
 # ARM64=qemu-aarch64 ...   what runs programs for arm64; Debian's qemu-user has it, and
 #                libc6-arm64-cross the C library that programs with package mpi or rdma load
 # FUZZTIME=20s   how long each fuzz test runs
+# SOAKTIME=1h    how long the test with random faults runs
 # BENCHTIME=1s   how long each benchmark runs
 # TESTFLAGS=     further flags of go test
 # BENCHPEERS=    flags of go run ./bench
 
 GO        ?= go
 FUZZTIME  ?= 20s
+SOAKTIME  ?= 1h
 BENCHTIME ?= 1s
 TESTFLAGS ?=
 ARM64     ?= qemu-aarch64 -L /usr/aarch64-linux-gnu
@@ -18,7 +20,7 @@ export CGO_ENABLED = 0
 
 PLATFORMS = linux/arm64 darwin/arm64 darwin/amd64 windows/amd64
 
-.PHONY: all build test test-kernels test-native test-peers test-arm64 unfused lint generated race golden fuzz bench bench-peers examples cross clean
+.PHONY: all build test test-kernels test-native test-peers test-arm64 unfused lint generated race golden fuzz soak bench bench-peers examples cross clean
 
 all: build lint test
 
@@ -82,6 +84,7 @@ lint:
 	@files=$$(gofmt -l .); if [ -n "$$files" ]; then echo "not formatted, run gofmt -w:"; echo "$$files"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) vet -tags peers ./jaccl/mlx/ring ./jaccl/mlx/mesh ./examples/ep_moe
+	$(GO) vet -tags soak ./internal/testing/soak
 	$(GO) vet -tags native . ./world ./internal/testing/faults ./cmd/gomoe ./examples/...
 	@set -e; for p in $(PLATFORMS); do \
 		echo "GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet ./..."; \
@@ -116,6 +119,11 @@ fuzz:
 		echo "$(GO) test $$dir -fuzz $$name"; \
 		$(GO) test "$$dir" -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME); \
 	done
+
+# Training in four processes while ranks are killed, stopped and cut off, disks are full and
+# nobody reads the output. It wants root, for a network that can be cut and a disk that is full.
+soak:
+	$(GO) test -tags soak -count=1 -v -timeout 0 $(TESTFLAGS) ./internal/testing/soak -long $(SOAKTIME)
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...

@@ -11,16 +11,21 @@ const DefaultDeadline = 30 * time.Second
 // Options are the settings of a job. The zero Options are usable.
 type Options struct {
 	// Deadline is how long a member that called a collective waits for the
-	// last member to arrive; 0 means DefaultDeadline. It has to be longer than
-	// ranks work between two collectives; the transfer does not count.
+	// last member to arrive, and the longest time for which no byte of a transfer may
+	// move; 0 means DefaultDeadline. It has to be longer than ranks work between two
+	// collectives. Time for which the member's own process is stopped does not count.
 	Deadline time.Duration
 }
 
-// Wait returns the deadline to use: Deadline, or DefaultDeadline for 0. A negative
-// Deadline is an error.
+// minDeadline is the shortest deadline. What is shorter is meant as another unit: a plain
+// 30 is 30 nanoseconds.
+const minDeadline = time.Millisecond
+
+// Wait returns the deadline to use: Deadline, or DefaultDeadline for 0. A Deadline below
+// 1 ms is an error.
 func (o Options) Wait() (time.Duration, error) {
-	if o.Deadline < 0 {
-		return 0, fmt.Errorf("deadline %v, want 0 for %v or more", o.Deadline, DefaultDeadline)
+	if o.Deadline != 0 && o.Deadline < minDeadline {
+		return 0, fmt.Errorf("deadline %v, want 0 for %v, or at least %v", o.Deadline, DefaultDeadline, minDeadline)
 	}
 	if o.Deadline == 0 {
 		return DefaultDeadline, nil

@@ -66,6 +66,18 @@ func keyOf(v *graph.Value, s sharding.Spec) key {
 // Temp returns a new buffer of the local type t, for use inside one rule.
 func (e *Emitter) Temp(t graph.Type) Buf { return e.buf(t, t, sharding.Spec{}) }
 
+// Packed returns a new buffer for rows of bytes that are one entry of each type long, one
+// behind another, for use inside one rule.
+func (e *Emitter) Packed(rows int, entry ...graph.Type) Buf {
+	size := int64(0)
+	for _, t := range entry {
+		size += t.Bytes()
+	}
+	b := e.Temp(graph.T(graph.U8, rows, int(size)))
+	e.plan.Bufs[b.ID].Packed = entry
+	return b
+}
+
 // Placed returns a new buffer for a rank's part of a value of the global type t
 // with placement s.
 func (e *Emitter) Placed(t graph.Type, s sharding.Spec) Buf {

@@ -66,6 +66,10 @@ type Buffer struct {
 	Of      int   // the buffer whose memory an Alias shares; see Root
 	Offset  int64 // bytes from the start of the arena, for Temp
 	Pos     graph.Pos
+	// Packed, of a buffer of u8[rows, bytes], are the types of the arrays whose entries
+	// lie one behind another in each row. Rows, and parts of the buffer, that nobody has
+	// written hold anything.
+	Packed []graph.Type
 	// Def and Last are the first and the last instruction that touch the memory.
 	Def, Last int
 }

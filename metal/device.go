@@ -5,6 +5,7 @@ import (
 	goruntime "runtime"
 	"sync"
 
+	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/metal/internal/emu"
 	"github.com/gomoe/gomoe/metal/internal/standin"
 	"github.com/gomoe/gomoe/metal/kernels"
@@ -55,12 +56,46 @@ func open(rt *mtl.Runtime) (*Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("metal: %w", err)
 	}
+	if err := suits(gpu.Facts()); err != nil {
+		gpu.Close()
+		return nil, err
+	}
 	d := &Device{gpu: gpu, using: 1}
 	if d.none, err = gpu.Buffer(noneBytes); err != nil {
 		gpu.Close()
 		return nil, fmt.Errorf("metal: %w", err)
 	}
 	return d, nil
+}
+
+// oldestFamily is the first family of GPUs with everything that the kernels use: sums and
+// matrices of simdgroups, and bfloat. It begins with the M1.
+const oldestFamily = 7
+
+// simdWidth is how many threads a simdgroup has in all kernels.
+const simdWidth = 32
+
+// suits returns an error if the kernels cannot run on a GPU.
+func suits(gpu mtl.Facts) error {
+	if gpu.Family >= oldestFamily {
+		return nil
+	}
+	has := "none of Apple's families"
+	if gpu.Family > 0 {
+		has = fmt.Sprintf("Apple%d", gpu.Family)
+	}
+	return fmt.Errorf("metal: the GPU %s is of family %s, want Apple%d or newer, as in Macs with an M1 or later: GPUs of Intel Macs and of virtual machines do not run the kernels; use the host: %w", gpu.Name, has, oldestFamily, ErrNoMetal)
+}
+
+// fits returns an error if the memory of one rank's plan is more than the GPU's
+// recommended working set. scratch counts the bytes that kernels use beside the plan's.
+func (d *Device) fits(p *lowering.Plan, scratch int) error {
+	m := p.Report(1).Mem
+	want, most := uint64(m.Inputs)+uint64(m.Results)+uint64(m.Kept)+uint64(m.Arena)+uint64(scratch), d.gpu.RecommendedWorkingSet()
+	if want <= most {
+		return nil
+	}
+	return fmt.Errorf("metal: plan %s takes %d bytes on one rank, and %s can work on %d (recommendedMaxWorkingSetSize); spread the plan over more ranks or quantise its weights, and see sysctl iogpu.wired_limit_mb", p.Name, want, d.GPU(), most)
 }
 
 // noneBytes is the length of the buffer that stands for arguments without bytes. Kernels

@@ -39,13 +39,18 @@ const (
 // install. The end of ctx ends the build. The caller must close the device after all
 // sessions that use it.
 func Emulated(ctx context.Context, o Emulation) (*Device, error) {
+	return emulated(ctx, standin.Options{Order: o.Order, Seed: o.Seed, Leader: !o.Distributed, Eager: o.Eager})
+}
+
+// emulated returns a GPU over a stand-in with the options o.
+func emulated(ctx context.Context, o standin.Options) (*Device, error) {
 	c, err := emu.Find()
 	if err != nil {
 		return nil, fmt.Errorf("metal: emulated: %w", err)
 	}
 	compiling, cancel := context.WithCancel(context.Background()) // as long as the device is open
 	stop := context.AfterFunc(ctx, cancel)
-	s, err := standin.Open(compiling, c, standin.Options{Order: o.Order, Seed: o.Seed, Leader: !o.Distributed, Eager: o.Eager})
+	s, err := standin.Open(compiling, c, o)
 	if err != nil {
 		cancel()
 		return nil, fmt.Errorf("metal: emulated: %w", err)

@@ -1,5 +1,14 @@
 package metal
 
+import (
+	"context"
+
+	"github.com/gomoe/gomoe/metal/internal/standin"
+)
+
+// EmulatedWith returns an emulated GPU with options that Emulation does not have.
+func EmulatedWith(ctx context.Context, o standin.Options) (*Device, error) { return emulated(ctx, o) }
+
 // Live returns how many objects of Metal there are on an emulated GPU, by class.
 func (d *Device) Live() map[string]int { return d.emulation.Report().Live() }
 

@@ -89,6 +89,9 @@ func (d *Device) compile(ctx context.Context, p *lowering.Plan, rank int) (*prog
 			if err != nil {
 				return nil, fmt.Errorf("metal: instruction %s: %w", prog.instrs[i].label, err)
 			}
+			if w := f.Facts().Width; w != simdWidth {
+				return nil, fmt.Errorf("metal: instruction %s: simdgroups of %s have %d threads on %s, want %d, which the kernels are written for", prog.instrs[i].label, l.Function, w, d.GPU(), simdWidth)
+			}
 			if n := l.Threads[0] * l.Threads[1] * l.Threads[2]; n > f.Facts().MaxThreads {
 				return nil, fmt.Errorf("metal: instruction %s: %s wants groups of %d threads, and has registers for %d on %s", prog.instrs[i].label, l.Function, n, f.Facts().MaxThreads, d.GPU())
 			}

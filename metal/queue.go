@@ -56,6 +56,9 @@ func (d *Device) Open(ctx context.Context, p *lowering.Plan, rank int) (_ runtim
 	if q.program, err = d.compile(ctx, p, rank); err != nil {
 		return nil, err
 	}
+	if err := d.fits(p, q.program.scratch); err != nil {
+		return nil, err
+	}
 	defer func() {
 		if err != nil {
 			q.Close()

@@ -11,23 +11,23 @@ import (
 // integer is a Go type that stores an integer element type.
 type integer interface{ uint8 | uint32 | int32 | int64 }
 
-// number is a Go type that stores an element type with arithmetic of its own.
+// number is a Go type with which Go computes, and that stores an element type.
 type number interface{ integer | float }
 
 const (
-	// cheap is the least number of elements worth a goroutine where an element
-	// takes about a nanosecond, dear where it takes ten, and swift where it takes
-	// as long as memory does.
+	// These are the least numbers of elements that are worth a goroutine: swift
+	// where memory limits the speed, cheap where an element takes about a
+	// nanosecond, and dear where it takes ten.
 	swift, cheap, dear = 1 << 19, 1 << 17, 1 << 14
-	// tile is how many elements of bf16 and f16 are widened at a time: few
+	// tile is how many elements of bf16 and f16 are widened at a time, few
 	// enough that they stay in the first-level cache.
 	tile = 1024
 )
 
-// each1 runs f on pieces of the result and the argument, which have one shape.
+// each1 runs f on pieces of the result and the argument, which have the same shape.
 func each1[Y, X array.Elem](a *exec.Args, grain int, f func(y []Y, x []X)) {
 	y, x := data[Y](a.Out[0]), data[X](a.In[0])
-	if a.Alone(len(y), grain) { // as it mostly is, of pieces that are fused
+	if a.Alone(len(y), grain) { // mostly so in a fused chain, which runs on small pieces
 		f(y, x)
 		return
 	}
@@ -42,7 +42,7 @@ type elements1[Y, X array.Elem] struct {
 
 func (w *elements1[Y, X]) Piece(lo, hi int) { w.f(w.y[lo:hi], w.x[lo:hi]) }
 
-// each2 runs f on pieces of the result and both arguments, which have one
+// each2 runs f on pieces of the result and both arguments, which have the same
 // shape.
 func each2[Z, X array.Elem](a *exec.Args, grain int, f func(z []Z, x, y []X)) {
 	z, x, y := data[Z](a.Out[0]), data[X](a.In[0]), data[X](a.In[1])
@@ -61,18 +61,18 @@ type elements2[Z, X array.Elem] struct {
 
 func (w *elements2[Z, X]) Piece(lo, hi int) { w.f(w.z[lo:hi], w.x[lo:hi], w.y[lo:hi]) }
 
-// tiled runs f on pieces lo to hi of the result y and the arguments x, all f32,
-// bf16 or f16, with the latter two widened to f32 and y rounded once. A result
-// of another type is left to f, which is given nil for it. Arguments without
-// dimensions are given whole. f is not made by the kernel itself, which would take
-// memory.
+// tiled calls f(a, lo, hi, y, x) for pieces of the result, elements lo to hi-1. x are
+// the arguments' elements and y the result's, in f32: arguments in bf16 and f16 are
+// widened before f runs, and y is rounded once after it. y is nil for a result of
+// another type, which f writes itself. An argument without dimensions is given as its
+// one element. The caller makes f once and not in every run, which would allocate.
 func tiled(a *exec.Args, grain int, f tileFunc) {
 	args := exec.NewDirty[tileArgs](a)
 	args.start(a)
 	exec.Share(a, a.Out[0].Type.Len(), grain, tiles{a, exec.RoomsOf[float32](a, (1+len(a.In))*tile), args, f})
 }
 
-// tileArgs are the arguments of a tileFunc, for each piece.
+// tileArgs is memory for the slices x that a tileFunc is given, for each piece.
 type tileArgs struct {
 	all  [][]float32
 	each int
@@ -94,8 +94,7 @@ func (t *tileArgs) take() [][]float32 {
 
 type tileFunc func(a *exec.Args, lo, hi int, y []float32, x [][]float32)
 
-// tiles is the work of tiled, with room for a tile of every argument and of the
-// result.
+// tiles is the work of tiled. A room holds a tile of every argument and of the result.
 type tiles struct {
 	*exec.Args
 	rooms *exec.Rooms[float32]
@@ -131,7 +130,8 @@ func (w *tiles) Piece(lo, hi int) {
 	}
 }
 
-// wideTile returns elements lo to hi of x in f32: its own memory, or room.
+// wideTile returns the elements lo to hi-1 of x in f32. They are x's own memory if x is
+// f32; bf16 and f16 are widened into room. It returns nil for other element types.
 func wideTile(x array.Array, room []float32, lo, hi int) []float32 {
 	switch x.Type.DType {
 	case graph.F32:
@@ -146,7 +146,7 @@ func wideTile(x array.Array, room []float32, lo, hi int) []float32 {
 	return nil
 }
 
-// wantNumber reports an element type without arithmetic.
+// wantNumber returns an error unless t is of a float or an integer type.
 func wantNumber(t graph.Type) error {
 	if !t.DType.IsFloat() && !t.DType.IsInt() {
 		return wantType(t, "a float or integer type")

@@ -159,7 +159,7 @@ func (p CombineOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	}
 	size := rowBytes(payload)
 	pairs := place.Type.Shape[0]
-	send, got := e.Temp(graph.T(graph.U8, rows, size)), e.Temp(graph.T(graph.U8, pairs, size))
+	send, got := e.Packed(rows, rowTypes(payload)...), e.Packed(pairs, rowTypes(payload)...)
 	if err := e.Emit(lowering.KernelSpec{Name: "ep_pack_rows", Out: []lowering.Buf{send}, In: append(payload[:len(payload):len(payload)], recv, counts), Kernel: func(a *exec.Args) error {
 		n := len(a.In) - 2
 		buf, recv := a.Out[0].Bytes(), data[int32](a.In[n])

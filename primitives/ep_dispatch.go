@@ -184,7 +184,7 @@ func (p DispatchOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	}
 	size := rowBytes(payload)
 	pairs := place.Type.Shape[0]
-	send, got := e.Temp(graph.T(graph.U8, pairs, size)), e.Temp(graph.T(graph.U8, rows, size))
+	send, got := e.Packed(pairs, rowTypes(payload)...), e.Packed(rows, rowTypes(payload)...)
 	if err := e.Emit(lowering.KernelSpec{Name: "ep_pack", Out: []lowering.Buf{send}, In: append(payload[:len(payload):len(payload)], place), Kernel: func(a *exec.Args) error {
 		n := len(a.In) - 1
 		exec.Share(a, pairs, movedGrain(size), pairsPacked{a.Out[0].Bytes(), a.In[:n], data[int32](a.In[n]), size, k})

@@ -15,14 +15,23 @@ import (
 // token and the second one element per pair. In expert order, both have one entry
 // per row.
 
+// rowTypes returns the types of what one row of the payload consists of.
+func rowTypes(payload []lowering.Buf) []graph.Type {
+	t := payload[0].Type
+	types := []graph.Type{graph.T(t.DType, t.Shape[1])}
+	if len(payload) == 2 {
+		types = append(types, graph.T(payload[1].Type.DType))
+	}
+	return types
+}
+
 // rowBytes returns the bytes of one row of the payload.
 func rowBytes(payload []lowering.Buf) int {
-	t := payload[0].Type
-	n := t.Shape[1] * t.DType.Size()
-	if len(payload) == 2 {
-		n += payload[1].Type.DType.Size()
+	n := int64(0)
+	for _, t := range rowTypes(payload) {
+		n += t.Bytes()
 	}
-	return n
+	return int(n)
 }
 
 // entry returns the bytes of entry i of a, which has a row of one or more

@@ -22,14 +22,14 @@ type ReduceExtremeOp struct {
 
 var _ primitive = ReduceExtremeOp{}
 
-// ReduceMax returns the largest element of x over axes, which are ascending; over all
-// of them if none is given.
+// ReduceMax returns the largest element of x over axes, which must be ascending, or
+// over all axes if none is given.
 func ReduceMax(x *graph.Value, axes ...int) *graph.Value {
 	return graph.Apply1(ReduceExtremeOp{"max", orAll(x, axes)}, x)
 }
 
-// ReduceMin returns the smallest element of x over axes, which are ascending; over
-// all of them if none is given.
+// ReduceMin returns the smallest element of x over axes, which must be ascending, or
+// over all axes if none is given.
 func ReduceMin(x *graph.Value, axes ...int) *graph.Value {
 	return graph.Apply1(ReduceExtremeOp{"min", orAll(x, axes)}, x)
 }
@@ -102,9 +102,10 @@ func minAxis(a *exec.Args, y, x array.Array, axis int) {
 	}
 }
 
-// pickFloat reduces the middle one of x's three dimensions: with line, which returns
-// the extreme of a line, or with pair, which sets z to the extremes of x and y. All
-// NaNs of the result have the same bits, so that the order does not show.
+// pickFloat reduces x[outer,n,inner] over its middle dimension to y[outer,inner]. It
+// calls line, which returns the extreme of a line, where inner is 1, and elsewhere pair,
+// which sets each z to the extreme of x and y. Every NaN of the result has the same
+// bits, so that the result does not depend on the order.
 func pickFloat[T float](a *exec.Args, y, x []T, outer, n, inner int, line func([]T) T, pair func(z, x, y []T)) {
 	exec.Share(a, outer, 1+4*dear/(1+n*inner), picked[T]{y, x, n, inner, line, pair})
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// ReduceSumOp sums over axes, one after another from the last to the first, in f64
-// for f64 and f32 and in f32 for bf16 and f16; integers wrap. Along an axis floats
-// are added as 8 sums, the k-th of the indices k, k+8, k+16 and so on upwards, which
-// are then added in pairs 4 apart, 2 and 1.
+// ReduceSumOp sums over axes, one after another from the last to the first. It adds f64
+// and f32 in f64, and bf16 and f16 in f32; integers wrap. Along an axis, floats are
+// added to 8 partial sums: sum k adds the elements k, k+8, k+16 and so on. Then sums
+// that are 4 apart are added, then those 2 apart, then the last two.
 //
 // The result has the same bits on every mesh: where an axis is split, the axes
 // behind it are summed, the ranks' parts are gathered, and the rest is summed.
@@ -28,7 +28,7 @@ type ReduceSumOp struct {
 
 var _ primitive = ReduceSumOp{}
 
-// ReduceSum returns the sum of x over axes, which are ascending; over all of them if
+// ReduceSum returns the sum of x over axes, which must be ascending, or over all axes if
 // none is given.
 func ReduceSum(x *graph.Value, axes ...int) *graph.Value {
 	return graph.Apply1(ReduceSumOp{Axes: orAll(x, axes)}, x)
@@ -101,15 +101,15 @@ func sumAxis(a *exec.Args, y, x array.Array, axis int) {
 	}
 }
 
-// sumFloat sums the middle one of x's three dimensions in the order of vector.Sum,
-// whatever is behind it.
+// sumFloat sums x[outer,n,inner] over its middle dimension to y[outer,inner]. The order
+// of addition is that of vector.Sum, whatever inner is.
 func sumFloat[T float](a *exec.Args, y, x []T, outer, n, inner int) {
 	if inner == 1 {
 		grain := 1 + 4*dear/(1+n)
 		exec.Share(a, outer, grain, lineSums[T]{y, x, n})
 		return
 	}
-	// Blocks of columns have whole cache lines.
+	// A block of columns fills whole cache lines.
 	const block = 256
 	blocks := (inner + block - 1) / block
 	grain := 1 + 4*dear/(1+n*min(inner, block))

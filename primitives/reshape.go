@@ -42,10 +42,10 @@ func (r ReshapeOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) 
 	return []*graph.Value{Reshape(ct[0], e.In[0].Type.Shape...)}, nil
 }
 
-// Shard splits the result where the argument is split. Two dimensions cut the
-// elements into the same contiguous parts if as many elements lie outside of
-// both; so the first dimension of those that are merged, or that one is taken
-// apart into, stays split, if its size divides.
+// Shard splits the result where the argument is split. A dimension of the argument and
+// one of the result cut the elements into the same contiguous parts if the sizes before
+// both have the same product. So where dimensions are merged, or one is taken apart, the
+// first of them stays split, if its size divides.
 func (r ReshapeOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	x, ragged := c.Type(0).Shape, c.In[0].Ragged != nil
 	in, out := wholes(len(x)), wholes(len(r.Shape))
@@ -62,8 +62,8 @@ func (r ReshapeOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Factors{In: [][]int{in}, Out: [][]int{out}, RowWise: true, Linear: sharding.LinearTogether})
 }
 
-// outside counts what lies outside of a dimension: the product of the sizes
-// before it that are not 0, and the number of those that are.
+// outside describes the dimensions before a dimension: n is the product of their sizes
+// that are not 0, and zeros the number of sizes that are 0.
 type outside struct{ n, zeros int }
 
 func outsides(shape []int) []outside {

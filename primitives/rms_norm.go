@@ -11,7 +11,7 @@ import (
 // RMSNormOp divides rows by the root of their mean square.
 type RMSNormOp struct{ Eps float64 }
 
-// RMSNormGradOp is the cotangent of RMSNormOp's x; RMSNormGainGradOp that of its gain.
+// RMSNormGradOp is the cotangent of RMSNormOp's x, RMSNormGainGradOp that of its gain.
 type (
 	RMSNormGradOp     struct{ Eps float64 }
 	RMSNormGainGradOp struct{ Eps float64 }
@@ -23,9 +23,9 @@ var (
 	_ primitive = RMSNormGainGradOp{}
 )
 
-// RMSNorm returns x / √(mean(x²) + eps) · gain, the mean being over the last
-// dimension: x[..,D], gain[D] of one float type; eps is at least 0. A row of
-// zeros with eps 0 is NaN. Source: Zhang and Sennrich, "Root Mean Square Layer
+// RMSNorm returns x / √(mean(x²) + eps) · gain, with the mean over the last
+// dimension. x[..,D] and gain[D] have the same float type; eps is at least 0. A row of
+// zeros with eps 0 gives NaN. Source: Zhang and Sennrich, "Root Mean Square Layer
 // Normalization" (2019).
 func RMSNorm(x, gain *graph.Value, eps float64) *graph.Value {
 	return graph.Apply1(RMSNormOp{eps}, x, gain)
@@ -103,7 +103,8 @@ func (p RMSNormGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, err
 func (p RMSNormGainGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, g := e.In[0], overRows(ct[0], e.In[0])
 	return []*graph.Value{
-		// Σ g·(x/rms)·ct, with g for the gain, is what rms_norm's cotangent sums.
+		// The result's derivative is Σ g·(x/rms)·ct over the rows, in which g, the
+		// cotangent, stands where rms_norm has the gain.
 		graph.Apply1(RMSNormGradOp(p), x, ct[0], e.In[1]),
 		Mul(Mul(g, x), RMSNormOp(p).inverse(x)),
 	}, nil
@@ -197,8 +198,8 @@ func (w *rmsInverses[T]) Piece(lo, hi int) {
 	norm.RMSInverse(w.inv[lo:hi], w.x[lo*w.n:hi*w.n], w.n, w.eps)
 }
 
-// columnSums sums over the rows, in their order, ct or, with x, ct times what a norm
-// makes of x.
+// columnSums sums over the rows, in their order: ct[rows,n] if x is nil, and otherwise ct
+// times the normalised x, which is x·inv, or (x-mean)·inv if mean is not nil.
 type columnSums[T float] struct {
 	sum, x, ct     []T
 	mean, inv, all []float64

@@ -14,13 +14,13 @@ import (
 // RoPEOp rotates pairs of elements of each head by an angle that grows with the
 // token's position; see RoPE.
 type RoPEOp struct {
-	// Base is θ, the ratio of the longest to the shortest period; 0 means 10000.
+	// Base is θ, about the ratio of the longest to the shortest period; 0 means 10000.
 	Base float64
 	// Offset is the position of the first token.
 	Offset int
 	// Interleaved pairs elements 2i and 2i+1 instead of i and i + D/2.
 	Interleaved bool
-	// Inverse rotates the other way, which undoes and transposes the rotation.
+	// Inverse rotates the other way. This undoes the rotation and is also its transpose.
 	Inverse bool
 }
 
@@ -31,8 +31,8 @@ var _ primitive = RoPEOp{}
 //
 //	y₁ = x₁ cos - x₂ sin,   y₂ = x₂ cos + x₁ sin
 //
-// Source: Su and others, "RoFormer" (2021); the pairs i, i + D/2 are those of
-// GPT-NeoX and Llama checkpoints in their usual form.
+// Pair i is the elements i and i + D/2, as in GPT-NeoX and Llama checkpoints in their
+// usual form. Source: Su and others, "RoFormer" (2021).
 func RoPE(x *graph.Value, p RoPEOp) *graph.Value { return graph.Apply1(p, x) }
 
 func (RoPEOp) Name() string { return "rope" }
@@ -120,7 +120,7 @@ func ropeKernel[T float](p RoPEOp) exec.Kernel {
 	}
 }
 
-// turned is the work on tokens of n heads of d elements.
+// turned is the rotation of tokens, each with n heads of d elements.
 type turned[T float] struct {
 	y, x        []T
 	angles      []float64

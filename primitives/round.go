@@ -8,8 +8,8 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// RoundOp rounds to whole numbers, halves away from zero, or to even ones with
-// ToEven.
+// RoundOp rounds to the nearest whole number, and halves away from zero or, with
+// ToEven, to the even one.
 type RoundOp struct{ ToEven bool }
 
 var _ primitive = RoundOp{}

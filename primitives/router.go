@@ -12,24 +12,24 @@ import (
 )
 
 // RouteOp chooses each token's experts and their weights from the router's
-// logits. Its results are f32 for every type of logits except f64, for which
-// they are f64. Of equal scores the lower expert id wins.
+// logits. Its weights and scores are f64 for logits in f64, and f32 for all other
+// types. Of equal scores the lower expert id wins.
 type RouteOp struct {
 	TopK int
-	// Score turns logits into scores: "" is softmax over all experts, "sigmoid",
-	// "sqrt_softplus", or "topk_softmax": softmax over the logits of the chosen
-	// experts only.
+	// Score is the function from logits to scores: "" for softmax over all experts,
+	// "sigmoid", or "sqrt_softplus". With "topk_softmax" the weights are the softmax
+	// over the logits of the chosen experts only.
 	Score string
-	// Groups divides the experts into that many equal runs, of which a token
-	// uses the best TopGroups; 0 is no grouping.
+	// Groups divides the experts into that many groups of equal size, of neighbours.
+	// A token's experts are of its best TopGroups groups. 0 means no groups.
 	Groups, TopGroups int
-	// GroupScore ranks groups by "" the sum of their two best selection values,
-	// or "max".
+	// GroupScore is what ranks the groups: "" for the sum of a group's two best
+	// selection values, or "max" for its best. A selection value is a score plus bias.
 	GroupScore string
 	// Renormalize divides the chosen weights by their sum plus Epsilon.
 	Renormalize bool
 	Epsilon     float64
-	// Scale multiplies the weights; 0 is 1.
+	// Scale multiplies the weights; 0 means 1.
 	Scale float64
 }
 
@@ -149,7 +149,7 @@ func (r RouteOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	return out, nil
 }
 
-// smooth returns the weights and scores for given choices.
+// smooth returns the weights and scores, in type d, for the chosen experts ids.
 func (r RouteOp) smooth(logits, ids *graph.Value, d graph.DType) (weights, scores *graph.Value) {
 	x := logits
 	if x.Type.DType != d {

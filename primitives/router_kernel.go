@@ -9,13 +9,13 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/norm"
 )
 
-// routeAtOnce is how many logits are scored at a time, in whole tokens, so that the
-// scores in f64 stay in the first-level cache.
+// routeAtOnce is about how many logits are scored at a time, always of whole tokens. It
+// is so small that the scores in f64 stay in the first-level cache.
 const routeAtOnce = 2048
 
-// route returns the kernel of RouteOp. first is the number of the rank's first
-// token, for messages. Scores and weights are formed in f64 and rounded once;
-// experts are chosen by the rounded scores.
+// route returns the kernel of RouteOp. first is the number of the rank's first token in
+// the global batch, for messages. Scores and weights are computed in f64 and rounded
+// once; experts are chosen by the rounded scores.
 func route[T float](r RouteOp, first int) exec.Kernel {
 	return func(a *exec.Args) error {
 		logits, weights, ids, scores := data[T](a.In[0]), data[T](a.Out[0]), data[int32](a.Out[1]), data[T](a.Out[2])
@@ -83,7 +83,8 @@ func (p *routed[T]) Piece(lo, hi int) {
 	}
 }
 
-// score writes the scores of tokens' logits, with norm.ScoreRoom behind them.
+// score writes the scores of the logits x to dst, which has room for norm.ScoreRoom more
+// elements behind the scores.
 func score[T float](kind string, dst []float64, x []T, experts int) {
 	switch kind {
 	case SigmoidScore:
@@ -129,22 +130,22 @@ func (r RouteOp) weigh(w []float64) {
 	}
 }
 
-// chooser picks experts by selection values.
+// chooser picks a token's experts by their selection values, score plus bias.
 type chooser[T float] struct {
 	r       RouteOp
-	bias    []T    // nil for none
-	value   []T    // selection value per expert, nil where that is the score
-	barred  []bool // experts outside the chosen groups
-	groups  []T
-	chosen  []int32 // groups
+	bias    []T     // nil without a bias
+	value   []T     // the selection value of each expert; nil where it is the score
+	barred  []bool  // whether an expert is outside the chosen groups
+	groups  []T     // the selection value of each group
+	chosen  []int32 // the chosen groups
 	perHead int
 }
 
-// choosers are those of several pieces.
+// choosers makes a chooser for each piece of the work.
 type choosers[T float] struct {
 	all     chooser[T]
 	experts int
-	values  *exec.Rooms[T] // experts' and groups'
+	values  *exec.Rooms[T] // selection values of experts, then of groups
 	barred  *exec.Rooms[bool]
 	chosen  *exec.Rooms[int32]
 }
@@ -198,7 +199,7 @@ func (c *chooser[T]) choose(ids []int32, s []T) {
 	top(ids, c.value, c.barred)
 }
 
-// groupValue is the largest value of a group, or the sum of the two largest.
+// groupValue returns the largest value of a group, or the sum of its two largest.
 func (c *chooser[T]) groupValue(v []T) T {
 	best, next := T(math.Inf(-1)), T(math.Inf(-1))
 	for _, x := range v {
@@ -214,9 +215,9 @@ func (c *chooser[T]) groupValue(v []T) T {
 	return best + next
 }
 
-// top writes the indices of the largest values that are not barred, largest
-// first and of equals the lowest. ids is kept sorted while it fills, so the
-// work is one comparison for most values.
+// top fills ids with the indices of the largest values that are not barred. The largest
+// comes first, and of equal values the one with the lowest index. ids is kept sorted
+// while it fills, so that most values cost one comparison.
 func top[T float](ids []int32, v []T, barred []bool) {
 	n := 0
 	for i, x := range v {

@@ -14,12 +14,12 @@ func rowsOf(t graph.Type) (rows, n int) {
 	return rows, n
 }
 
-// rowGrain is the least number of rows of n elements that is worth a goroutine, where
-// an element takes some nanoseconds.
+// rowGrain returns the least number of rows of n elements that is worth a goroutine,
+// where an element takes some nanoseconds.
 func rowGrain(n int) int { return 1 + 2*dear/(1+n) }
 
-// rowDims are the factors of the dimensions of a value of that rank: one for
-// each, but the axis must be whole.
+// rowDims returns the factors of a value's dimensions: dimension i has factor i, except
+// that the axis must be whole. rank is the number of dimensions.
 func rowDims(rank, axis int) []int {
 	dims := make([]int, rank)
 	for i := range dims {
@@ -29,8 +29,8 @@ func rowDims(rank, axis int) []int {
 	return dims
 }
 
-// sumOfRows are the factors of a primitive that sums over the rows of its first
-// `args` arguments of that rank, to results with the last dimension only.
+// sumOfRows returns the factors of a primitive that sums over the rows of `args`
+// arguments, each of `rank` dimensions. Its results have the last dimension only.
 func sumOfRows(rank, args, results int) sharding.Factors {
 	f := sharding.Factors{Sum: rowDims(rank, rank-1)[:rank-1]}
 	for range args {

@@ -10,17 +10,17 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// ScatterAddOp adds its updates to the elements along an axis that the indices name. Gather
-// is its transpose.
+// ScatterAddOp adds updates to those elements along an axis that the indices name. Its
+// transpose, in the updates, is Gather.
 type ScatterAddOp struct {
 	Axis int
 }
 
 var _ primitive = ScatterAddOp{}
 
-// ScatterAdd returns x with each update added at its index along the axis:
-// x[A,N,B], indices[I], updates[A,I,B] for axis 1. Updates of one element are
-// added in the order of the indices. An index that is negative or not less than
+// ScatterAdd returns x with each update added at its index along the axis: x[A,N,B],
+// indices[I] and updates[A,I,B] give [A,N,B] for axis 1. Updates of the same element
+// are added in the order of the indices. An index that is negative or not less than
 // the size of the axis makes the run fail.
 func ScatterAdd(x, indices, updates *graph.Value, axis int) *graph.Value {
 	return graph.Apply1(ScatterAddOp{axis}, x, indices, updates)
@@ -61,11 +61,12 @@ func (s ScatterAddOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(f)
 }
 
-// Lower lets one rank of those that share a pending sum add x; the others begin
-// with zeros.
+// Lower emits a kernel that begins with x on one of the ranks that share a pending sum,
+// and with zeros on the others.
 func (s ScatterAddOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	summed := in[1].Spec.Axes()
-	// The updates are read after results are written.
+	// The result must not lie in the memory of the indices or the updates, which are
+	// read after elements of the result are written.
 	apart := !in[1].Type.Equal(out[0].Type) && !in[2].Type.Equal(out[0].Type)
 	return e.Emit(lowering.KernelSpec{Name: "scatter_add", Out: out, In: in, InPlace: apart, Kernel: func(a *exec.Args) error {
 		_, n, _ := around(a.In[0].Type, s.Axis)
@@ -85,7 +86,7 @@ func (s ScatterAddOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 func (s ScatterAddOp) add(a *exec.Args) error {
 	y, updates, axis := a.Out[0], a.In[2], s.Axis
 	if updates.Type.Len() == 0 || y.Type.Len() == 0 {
-		return nil // the axis may be long all the same, and the lists are as long
+		return nil // without lists of targets, which are as long as the axis
 	}
 	byTarget := sortByTarget(data[int32](a.In[1]), y.Type.Shape[axis])
 	switch y.Type.DType {
@@ -109,8 +110,8 @@ func (s ScatterAddOp) add(a *exec.Args) error {
 	return nil
 }
 
-// targets lists the places of the indices that name each target: those of
-// target t are order[start[t]:start[t+1]], ascending.
+// targets says which indices name each target, an element of the axis: the positions of
+// the indices that name t are order[start[t]:start[t+1]], ascending.
 type targets struct{ start, order []int }
 
 func sortByTarget(indices []int32, n int) targets {

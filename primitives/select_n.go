@@ -20,8 +20,8 @@ type SelectNOp struct{}
 
 var _ primitive = SelectNOp{}
 
-// SelectN returns cases[which] element by element: with which bool, the first
-// case where it is false and the second where it is true.
+// SelectN returns cases[which], element by element. Where `which` is bool, false takes
+// the first case and true the second.
 func SelectN(which *graph.Value, cases ...*graph.Value) *graph.Value {
 	return graph.Apply1(SelectNOp{}, append([]*graph.Value{which}, cases...)...)
 }
@@ -119,7 +119,7 @@ func (SelectNOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	}})
 }
 
-// choose selects elements of T's size.
+// choose is the kernel of SelectNOp for elements of T's size.
 func choose[T uint8 | uint16 | uint32 | uint64](a *exec.Args) {
 	which, z := a.In[0], bits[T](a.Out[0])
 	room := exec.NewDirty[caseSet[T]](a)

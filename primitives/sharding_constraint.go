@@ -11,8 +11,8 @@ import (
 
 // ShardingConstraintOp places its argument as Spec says.
 type ShardingConstraintOp struct {
-	// Spec is a placement as sharding.ParseSpec reads it; "" is whole on every
-	// rank.
+	// Spec is a placement in the form that sharding.ParseSpec reads. "" means whole on
+	// every rank.
 	Spec string
 }
 
@@ -28,7 +28,7 @@ func ShardingConstraint(x *graph.Value, dims ...string) *graph.Value {
 
 func (ShardingConstraintOp) Name() string { return "sharding_constraint" }
 
-// Blocks says that weights in blocks may move.
+// Blocks says that the argument may be weights in quantised blocks.
 func (ShardingConstraintOp) Blocks() {}
 
 func (k ShardingConstraintOp) Infer(in []graph.Type) ([]graph.Type, error) {
@@ -85,7 +85,7 @@ func (k ShardingConstraintOp) Shard(c *sharding.Context) (sharding.Decision, err
 	}
 	dec := sharding.Decision{In: []sharding.Spec{from}, Out: []sharding.Spec{to}}
 	if sharding.Free(from, to, c.Type(0)) == nil {
-		dec.In[0] = to // so that constants and broadcasts are made in place
+		dec.In[0] = to // each rank makes its part of a constant or a broadcast
 	}
 	return dec, nil
 }

@@ -29,7 +29,8 @@ func (SiLUGradOp) Name() string { return "silu_grad" }
 func (SiLUOp) Infer(in []graph.Type) ([]graph.Type, error)     { return inferAlike(in, 1) }
 func (SiLUGradOp) Infer(in []graph.Type) ([]graph.Type, error) { return inferAlike(in, 2) }
 
-// inferAlike types an elementwise function of n arguments of one float type.
+// inferAlike returns the type of the result of an elementwise function. Its n arguments
+// and its result have the same float type.
 func inferAlike(in []graph.Type, n int) ([]graph.Type, error) {
 	if err := arity(in, n); err != nil {
 		return nil, err

@@ -79,7 +79,7 @@ func (s SliceOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	low, high, interior := make([]int, rank), make([]int, rank), make([]int, rank)
 	for d := range rank {
 		low[d], interior[d] = s.StartIndices[d], s.stride(d)-1
-		end := low[d] // behind the last index taken
+		end := low[d] // one more than the last index taken
 		if n := e.Out[0].Dim(d); n > 0 {
 			end += (n-1)*s.stride(d) + 1
 		}
@@ -88,7 +88,7 @@ func (s SliceOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	return []*graph.Value{Pad(ct[0], zeroOf(ct[0]), low, high, interior...)}, nil
 }
 
-// Shard lets those dimensions be split of which the box has all indices.
+// Shard lets a dimension be split if the box has all of its indices.
 func (s SliceOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	shape := c.Type(0).Shape
 	dims := splitWhere(len(shape), func(d int) bool {

@@ -26,7 +26,7 @@ func Softmax(x *graph.Value, axis int) *graph.Value {
 	return graph.Apply1(SoftmaxOp{fromEnd(x, axis)}, x)
 }
 
-// fromEnd returns the axis, counted from the start.
+// fromEnd returns the axis counted from the start; a negative axis counts from the end.
 func fromEnd(x *graph.Value, axis int) int {
 	if axis < 0 {
 		return axis + x.Rank()
@@ -40,7 +40,8 @@ func (SoftmaxGradOp) Name() string { return "softmax_grad" }
 func (p SoftmaxOp) Infer(in []graph.Type) ([]graph.Type, error)     { return inferAlong(in, 1, p.Axis) }
 func (p SoftmaxGradOp) Infer(in []graph.Type) ([]graph.Type, error) { return inferAlong(in, 2, p.Axis) }
 
-// inferAlong types n arguments of one float type that has the axis.
+// inferAlong returns the type of the result of a function of n arguments. The arguments
+// and the result have the same float type, which has the axis.
 func inferAlong(in []graph.Type, n, axis int) ([]graph.Type, error) {
 	if err := arity(in, n); err != nil {
 		return nil, err
@@ -76,7 +77,7 @@ func (p SoftmaxGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return placeAlong(c, p.Axis, 2)
 }
 
-// placeAlong places n arguments and a result of one shape whose axis is whole.
+// placeAlong places n arguments and a result, all of the same shape. The axis is whole.
 func placeAlong(c *sharding.Context, axis, n int) (sharding.Decision, error) {
 	dims := rowDims(c.Type(0).Rank(), axis)
 	f := sharding.Factors{Out: [][]int{dims}, RowWise: true}

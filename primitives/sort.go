@@ -21,7 +21,7 @@ type SortOp struct {
 var _ primitive = SortOp{}
 
 // Sort returns x sorted along a dimension, and the index i32 that each element
-// had.
+// had along it before.
 func Sort(x *graph.Value, dimension int) (values, indices *graph.Value) {
 	out := graph.Apply(SortOp{dimension}, x)
 	return out[0], out[1]
@@ -42,7 +42,7 @@ func (s SortOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{in[0], in[0].With(graph.I32)}, nil
 }
 
-// indexable reports an axis that is too long for indices of type i32.
+// indexable returns an error if the axis is too long for indices of type i32.
 func indexable(t graph.Type, axis int) error {
 	if t.Shape[axis] > math.MaxInt32 {
 		return fmt.Errorf("axis %d of %s is too long for indices in i32, want at most %d elements", axis, t, math.MaxInt32)
@@ -81,7 +81,7 @@ func (s SortOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	}})
 }
 
-// ranked is an order key and the index that tells equal ones apart.
+// ranked is an element's order key and its index, which orders elements with equal keys.
 type ranked struct {
 	key   uint64
 	index int32

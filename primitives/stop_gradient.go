@@ -6,7 +6,7 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// StopGradientOp is its argument, through which no cotangent passes.
+// StopGradientOp returns its argument and passes no cotangent back.
 type StopGradientOp struct{}
 
 var _ pointwise = StopGradientOp{}

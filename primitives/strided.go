@@ -9,8 +9,8 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/pack"
 )
 
-// layout says where the elements of a box lie in an array: the one at index i
-// at off + Σ i_d·strides_d, in elements. A stride may be 0 or negative.
+// layout says where the elements of a box lie in an array: the element at index i
+// lies at off + Σ i_d·strides_d, counted in elements. A stride may be 0 or negative.
 type layout struct {
 	off     int
 	strides []int
@@ -27,15 +27,15 @@ func rowMajor(a *exec.Args, shape []int) layout {
 	return l
 }
 
-// strided fills dst, in row-major order, with the elements of src that lie at
-// off plus the index times strides, all in elements. A stride may be 0 or
-// negative.
+// strided fills dst with elements of src: the element of dst at an index is the one
+// of src at off plus the index times strides. off and strides are counted in
+// elements. A stride may be 0 or negative.
 func strided(a *exec.Args, dst, src array.Array, strides []int, off int) {
 	move(a, dst.Type.Shape, dst, rowMajor(a, dst.Type.Shape), src, layout{off, strides})
 }
 
 // move copies a box of the shape from src to dst, which do not overlap and have
-// one element type. No two elements of the box go to one place.
+// the same element type. Two elements of the box must not have the same place in dst.
 func move(a *exec.Args, shape []int, dst array.Array, to layout, src array.Array, from layout) {
 	for _, n := range shape {
 		if n <= 0 {
@@ -55,15 +55,17 @@ func move(a *exec.Args, shape []int, dst array.Array, to layout, src array.Array
 	}
 }
 
-// box is a box of at least two dimensions in two layouts.
+// box is a box of at least two dimensions, with its layouts in the destination and in
+// the source.
 type box struct {
 	shape    []int
 	to, from layout
 }
 
-// boxOf joins dimensions that lie behind each other in both layouts, and
-// brings the one along which the source is contiguous to the last two places,
-// where moveBits works in tiles.
+// boxOf returns the box of the shape, put in a form that is fast to copy. It joins
+// neighbouring dimensions that both layouts treat as one. It moves the dimension along
+// which the source is contiguous to one of the last two places, since moveBand copies
+// these two dimensions square by square.
 func boxOf(a *exec.Args, shape []int, to, from layout) box {
 	room := func() []int { return exec.Make[int](a, 2+len(shape))[:2] }
 	b := box{room(), layout{to.off, room()}, layout{from.off, room()}}
@@ -90,8 +92,8 @@ func boxOf(a *exec.Args, shape []int, to, from layout) box {
 	return b
 }
 
-// moveTile is a side of the squares in which a transposition runs, so that the
-// lines of both arrays stay in cache: 32 elements of 8 bytes are 4 lines.
+// moveTile is the side of the squares, in elements, in which moveBand copies, so that
+// the cache lines of both arrays stay in cache: 32 elements of 8 bytes are 4 lines.
 const moveTile = 32
 
 func moveBits[T any](a *exec.Args, b box, dst, src []T) {
@@ -112,7 +114,8 @@ type bands[T any] struct {
 
 func (w *bands[T]) Piece(lo, hi int) { moveBands(&w.box, w.dst, w.src, lo, hi) }
 
-// moveBands copies bands lo to hi of the box, of moveTile rows each.
+// moveBands copies the bands lo to hi-1 of the box. A band has moveTile rows, or fewer
+// at the end of the last but one dimension.
 func moveBands[T any](b *box, dst, src []T, lo, hi int) {
 	outer := len(b.shape) - 2
 	n1, n2 := b.shape[outer], b.shape[outer+1]
@@ -131,8 +134,8 @@ func moveBands[T any](b *box, dst, src []T, lo, hi int) {
 	}
 }
 
-// moveBand copies n1 rows of n2 elements; t and s are the strides of dst and
-// src along rows' index and within a row.
+// moveBand copies n1 rows of n2 elements. t1 is the stride of dst from row to row, t2
+// its stride within a row; s1 and s2 are those of src.
 func moveBand[T any](dst, src []T, to, from, n1, n2, t1, t2, s1, s2 int) {
 	if t2 == 1 && s2 == 1 {
 		for range n1 {
@@ -170,7 +173,8 @@ func moveBand[T any](dst, src []T, to, from, n1, n2, t1, t2, s1, s2 int) {
 	}
 }
 
-// repeat sets every element of dst to x, most of them by copying those before.
+// repeat sets every element of dst to x. It sets 16 elements one by one and then doubles
+// what is set by copying.
 func repeat[T any](dst []T, x T) {
 	n := min(len(dst), 16)
 	for i := range dst[:n] {

@@ -19,8 +19,8 @@ type TakeAlongAxisOp struct {
 
 var _ primitive = TakeAlongAxisOp{}
 
-// TakeAlongAxis returns x[.., indices[.., j, ..], ..]. indices are i32, name places
-// along axis, and have x's shape in all other dimensions.
+// TakeAlongAxis returns x[.., indices[.., j, ..], ..]. indices are i32 and count along
+// the axis; in all other dimensions they have x's sizes.
 func TakeAlongAxis(x, indices *graph.Value, axis int) *graph.Value {
 	return graph.Apply1(TakeAlongAxisOp{axis}, x, indices)
 }
@@ -71,7 +71,7 @@ func (t TakeAlongAxisOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) erro
 	}})
 }
 
-// inAxis reports the first index outside an axis of n elements.
+// inAxis returns an error for the first index outside an axis of n elements, or nil.
 func inAxis(index array.Array, axis, n int) error {
 	for i, k := range data[int32](index) {
 		if k < 0 || int(k) >= n {
@@ -81,13 +81,13 @@ func inAxis(index array.Array, axis, n int) error {
 	return nil
 }
 
-// OutOfRange is the error of an index, element at of indices of type t, outside the axis,
-// whose size is n.
+// OutOfRange returns the error for an index outside the axis, which has n elements. The
+// index is element `at` of indices of type t.
 func (p TakeAlongAxisOp) OutOfRange(t graph.Type, index int32, at, n int) error {
 	return fmt.Errorf("element %d of the indices %s is %d, want 0 to %d for axis %d", at, t, index, n-1, p.Axis)
 }
 
-// takeAlong fills dst with the elements of src at index, all of them in range.
+// takeAlong fills dst with the elements of src that index names. Every index is in range.
 func takeAlong(a *exec.Args, dst, src array.Array, index []int32, axis int) {
 	outer, n, inner := around(src.Type, axis)
 	m := dst.Type.Shape[axis]

@@ -12,8 +12,8 @@ import (
 )
 
 // TopKOp finds the K largest elements along the last dimension, in descending
-// order. The lower index is first among equals. The order is jax.lax.top_k's:
-// 0 is larger than -0, and NaNs are larger than Inf, here whatever their sign.
+// order. The lower index is first among equals. The order is jax.lax.top_k's: 0 is
+// larger than -0, and NaNs are larger than Inf. Here this holds for NaNs of both signs.
 type TopKOp struct {
 	K int
 }
@@ -58,8 +58,8 @@ func (t TopKOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(alongAxis(c.Type(0), c.Type(0).Rank()-1, 2))
 }
 
-// Up to this k, keeping the best in order beats sorting all: an element that is
-// not among them costs one comparison.
+// Up to this k, keeping the k best in order is faster than sorting all elements: an
+// element that is not among the best costs one comparison.
 const topKInsert = 64
 
 func (t TopKOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
@@ -101,8 +101,9 @@ func (t TopKOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	}})
 }
 
-// largestKeys writes the largest keys in descending order to best and where they are
-// to index, the lowest first of equals. There are no fewer keys.
+// largestKeys writes the largest keys to best, in descending order, and their indices to
+// index. Of equal keys the one with the lowest index is first. There are at least
+// len(best) keys.
 func largestKeys(best, index, keys []int32) {
 	k, n := len(best), 0
 	if k == 0 {
@@ -124,8 +125,8 @@ func largestKeys(best, index, keys []int32) {
 	}
 }
 
-// add inserts r, whose index is above all before, into best, of which K are
-// kept in order; with a large K it appends.
+// add returns best with r, whose index is above those of all that were added before. It
+// keeps the K least in ascending order, or, where K is above topKInsert, appends r.
 func (t TopKOp) add(best []ranked, r ranked) []ranked {
 	if t.K > topKInsert {
 		return append(best, r)
@@ -147,5 +148,5 @@ func (t TopKOp) add(best []ranked, r ranked) []ranked {
 
 func (TopKOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..,n]", Results: "values t[..,k], indices i32[..,k]", Formula: "values descending, values = x[.., indices]",
-		Params: "k: how many, 0 to n", Notes: "Ties go to the lower index; 0 is larger than -0; NaNs are the largest."}
+		Params: "k: how many, 0 to n", Notes: "Ties go to the lower index; 0 is larger than -0; NaNs are the largest, as in jax.lax.top_k: unlike router it does not refuse them."}
 }

@@ -18,7 +18,8 @@ type TransposeOp struct {
 
 var _ primitive = TransposeOp{}
 
-// Transpose returns x with dimension i being x's dimension perm[i].
+// Transpose returns x with its dimensions reordered: dimension i of the result is
+// dimension perm[i] of x.
 func Transpose(x *graph.Value, perm ...int) *graph.Value {
 	return graph.Apply1(TransposeOp{slices.Clone(perm)}, x)
 }

@@ -12,11 +12,11 @@ import (
 // before its own.
 type turns struct {
 	sums, each int
-	take       int // how many addends are taken at once; it divides each
+	take       int // how many addends a worker takes at once; a divisor of `each`
 	next       atomic.Int64
 	mu         sync.Mutex
 	moved      sync.Cond
-	added      []int // of each sum
+	added      []int // how many addends have been added to each sum
 	failed     bool
 }
 
@@ -48,8 +48,8 @@ func (t *turns) work(f func(sum, first, last int)) {
 	}
 }
 
-// wait blocks until this many addends have been added to a sum. It returns false if a
-// worker has panicked, since they may then never be added.
+// wait blocks until `added` addends have been added to a sum, and then returns true. It
+// returns false if a worker has panicked, since its addends are then never added.
 func (t *turns) wait(sum, added int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -59,7 +59,7 @@ func (t *turns) wait(sum, added int) bool {
 	return !t.failed
 }
 
-// done counts an addend.
+// done counts an addend that has been added to a sum.
 func (t *turns) done(sum int) {
 	t.mu.Lock()
 	t.added[sum]++

@@ -17,8 +17,8 @@ var _ pointwise = UnaryOp{}
 // Neg returns -x. Integers wrap.
 func Neg(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{"neg"}, x) }
 
-// Abs returns |x| of floats and signed integers; the least integer stays what
-// it is. The derivative at 0 is 1, as in JAX.
+// Abs returns |x| of floats and signed integers. The least integer, which has no
+// positive counterpart, is unchanged. The derivative at 0 is 1, as in JAX.
 func Abs(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{"abs"}, x) }
 
 // Sign returns -1, 0 or 1; the sign of -0 is -0 and that of NaN is NaN.
@@ -118,7 +118,7 @@ const (
 	anything
 )
 
-// check reports an element type outside of the set.
+// check returns an error if t's element type is outside the set.
 func (o operands) check(t graph.Type) error {
 	d := t.DType
 	switch o {
@@ -138,7 +138,7 @@ func (o operands) check(t graph.Type) error {
 	return nil
 }
 
-// letter is how the reference prints the set.
+// letter returns the letter by which the reference prints the set.
 func (o operands) letter() string { return [...]string{"f", "s", "n", "i", "t"}[o] }
 
 func wantType(t graph.Type, want string) error {

@@ -8,7 +8,7 @@ import (
 
 // unaryKernel returns the host kernel of a function.
 func unaryKernel(op string) exec.Kernel {
-	few, grain := cheap, dear // of f32, and of others
+	few, grain := cheap, dear // the least pieces of f32, and of other types
 	switch op {
 	case "neg", "abs", "sign", "square", "floor", "ceil", "sqrt":
 		few, grain = swift, cheap
@@ -37,7 +37,7 @@ func unaryKernel(op string) exec.Kernel {
 	}
 }
 
-// unaryFloat returns the loop of a function.
+// unaryFloat returns the function's loop over floats.
 func unaryFloat[T float](op string) func(y, x []T) {
 	switch op {
 	case "neg":
@@ -88,7 +88,7 @@ func unaryInt[T integer](op string) func(y, x []T) {
 	case "abs":
 		return func(y, x []T) {
 			for i, v := range x {
-				y[i] = max(v, -v) // signed only; the least one is its own negative
+				y[i] = max(v, -v) // signed types only; the least integer is its own negative
 			}
 		}
 	case "sign":

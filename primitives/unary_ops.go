@@ -16,9 +16,9 @@ type unaryOp struct {
 	vjp func(x, y, ct *graph.Value) *graph.Value
 }
 
-// of returns u's member of the family, and whether there is one. It is a switch and
-// no table, since derivatives refer back to it and a map would be made for every
-// equation. Derivatives are those of jax.lax.
+// of returns u's member of the family, and whether there is one. It is a switch and not
+// a table: derivatives refer to the family, so a table would be a cycle of
+// initialisation or a map made for every equation. Derivatives are those of jax.lax.
 func (u UnaryOp) of() (op unaryOp, ok bool) {
 	switch u.op {
 	case "neg":

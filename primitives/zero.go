@@ -17,7 +17,7 @@ func isFill(v *graph.Value) bool {
 
 // isZero reports whether v is the constant 0. A primitive that is linear in two
 // arguments together is linear in one of them if the other is 0, so that a
-// pending sum may pass.
+// pending sum of that one may pass through.
 func isZero(v *graph.Value) bool {
 	return isFill(v) && math.Float64bits(v.Def.Prim.(graph.FullOp).Value) == 0
 }

@@ -1,23 +1,25 @@
 package primitives
 
-// zones are the rows of a rank's experts, one expert's after the other's, each
-// from a multiple of align on, and the work that is done for them: of every
-// expert so many equal units, or one for each of its rows if units is 0.
+// zones describes the rows of a rank's experts and the work that is done for them.
+// Expert by expert, counts has the number of rows; the rows of each begin at a multiple
+// of align. The work of an expert is `units` equal units, or, if units is 0, a unit for
+// each of its rows.
 type zones struct {
 	counts []int32
 	align  int
 	units  int
 }
 
-// fewest is the least number of units of an expert's work that are cut off: every piece
-// copies the whole matrix of the expert, which takes as long as about a dozen rows.
+// fewest is the least number of units in a piece where an expert's work is cut: every
+// piece copies the expert's whole matrix, which takes as long as about a dozen rows.
 const fewest = 16
 
-// each calls f with pieces of experts' work: the expert, its first row, and the
-// units of the piece. All work laid end to end is the sum over experts of rows
-// times max(units, 1). Its parts from lo to hi are done, with both moved to the
-// next unit and, where few units are left of an expert, to its end; so ranges
-// that cover the work cover every unit once.
+// each calls f for the part of the work between lo and hi: for every expert in it with
+// the expert, its first row, and its units from `from` to to-1. lo and hi count rows of
+// units: the work of all experts, laid end to end, has rows·max(units, 1) of each expert.
+// Both are moved to the same places by one rule: up to the end of a unit, and to an
+// expert's beginning or end if fewer than fewest units would be cut off there. So ranges
+// that together cover the work cover every unit once.
 func (z zones) each(lo, hi int, f func(expert, start, from, to int)) {
 	at, start := 0, 0
 	for e, count := range z.counts {
@@ -37,7 +39,8 @@ func (z zones) each(lo, hi int, f func(expert, start, from, to int)) {
 	}
 }
 
-// cut returns the unit, of so many, at which to cut after some work.
+// cut returns the unit of an expert at which its work is cut, so that about `work` is
+// before it. The expert has `units` units, each of which is `cost` work.
 func cut(work, units, cost int) int {
 	at := min(max((work+cost-1)/cost, 0), units)
 	switch {

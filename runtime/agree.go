@@ -4,48 +4,71 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 
-	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/gemm"
+	"github.com/gomoe/gomoe/lowering"
 )
 
-// meshBytes is how many bytes of a mesh's text the ranks compare. A longer mesh is
-// still compared as a whole, because the plan's hash covers it.
-const meshBytes = 240
+// fact is something that has to be the same on all ranks of a session.
+type fact struct {
+	text string // what the ranks compare
+	room int    // bytes of the text that they compare
+	// differs formats the error, from this text of a rank and that of rank 0.
+	differs string
+}
 
-// samePlan compares the meshes and the hashes of all ranks' plans. Every rank sees
-// all of them, so all ranks return the same error.
+// facts returns what the ranks compare before the first step. The plan's hash is the last
+// of them, because the plan of another mesh is another plan. A mesh whose text is longer
+// than its room is still compared as a whole, because the hash covers it.
+func (r *rank) facts() []fact {
+	return []fact{
+		{r.plan.Mesh.String(), 240, `runtime: rank %d runs on the mesh "%s" and rank 0 on "%s"; start all ranks with the same mesh`},
+		{kernels(r.plan), 64, "runtime: rank %d runs %s and rank 0 %s, whose results differ in their last bits; start all ranks with the same, which -kernels or GOMOE_KERNELS chooses"},
+		{fmt.Sprint(r.opts.compare()), 20, "runtime: rank %d compares inputs after %s steps and rank 0 after %s; start all ranks with the same runtime.Options.Compare"},
+		{fmt.Sprint(r.opts.Finite), 8, "runtime: rank %d runs with runtime.Options.Finite %s and rank 0 with %s; start all ranks with the same"},
+		{r.plan.Hash(), 16, "runtime: rank %d runs plan %s and rank 0 plan %s; start all ranks with the same program, mesh and options"},
+	}
+}
+
+// kernels names the kernels of this process by the bits that they give the results of a
+// plan: all kinds of assembly give the same, except in products of bf16.
+func kernels(p *lowering.Plan) string {
+	kind, _ := kernel.Selected() // gomoe.Open has refused kernels that the processor lacks
+	if kind == kernel.Portable {
+		return "portable kernels"
+	}
+	if !slices.ContainsFunc(p.Bufs, func(b lowering.Buffer) bool { return b.Type.DType == graph.BF16 }) {
+		return "kernels in assembly"
+	}
+	return "kernels in assembly that multiply bf16 by " + gemm.SelectedHalf()
+}
+
+// samePlan compares the facts of all ranks. Every rank sees all of them, so all ranks
+// return the same error.
 func (r *rank) samePlan(ctx context.Context) error {
-	all := make([]int, r.comm.Size())
-	for i := range all {
-		all[i] = i
+	facts := r.facts()
+	var mine []byte
+	for _, f := range facts {
+		at := len(mine)
+		mine = append(mine, make([]byte, f.room)...)
+		copy(mine[at:], f.text)
 	}
-	g, err := r.comm.Group(all)
+	all, err := r.gather(ctx, "facts of "+r.plan.Name, mine)
 	if err != nil {
-		return err
-	}
-	hash := r.plan.Hash()
-	mine := make([]byte, meshBytes+len(hash))
-	copy(mine[:meshBytes], r.plan.Mesh.String())
-	copy(mine[meshBytes:], hash)
-	got := make([]byte, len(mine)*len(all))
-	c := collective.Call{Op: "all_gather", DType: graph.U8, Bytes: int64(len(mine))}
-	if err := g.AllGather(ctx, c, got, mine); err != nil {
 		return fmt.Errorf("runtime: compare plans before the first step: %w", err)
 	}
-	record := func(i int) (mesh, hash []byte) {
-		b := got[i*len(mine) : (i+1)*len(mine)]
-		return bytes.TrimRight(b[:meshBytes], "\x00"), b[meshBytes:]
-	}
-	mesh0, hash0 := record(0)
-	for i := range all {
-		mesh, hash := record(i)
-		switch {
-		case !bytes.Equal(mesh, mesh0):
-			return &exec.Agreed{Err: fmt.Errorf("runtime: rank %d runs on the mesh %q and rank 0 on %q; start all ranks with the same mesh", i, mesh, mesh0)}
-		case !bytes.Equal(hash, hash0):
-			return &exec.Agreed{Err: fmt.Errorf("runtime: rank %d runs plan %s and rank 0 plan %s; start all ranks with the same program, mesh and options", i, hash, hash0)}
+	for i := range r.comm.Size() {
+		at := 0
+		for _, f := range facts {
+			text := func(rank int) []byte { return bytes.TrimRight(all[rank*len(mine)+at:][:f.room], "\x00") }
+			if !bytes.Equal(text(i), text(0)) {
+				return &exec.Agreed{Err: fmt.Errorf(f.differs, i, text(i), text(0))}
+			}
+			at += f.room
 		}
 	}
 	return nil

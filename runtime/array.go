@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"errors"
 	"fmt"
 	goruntime "runtime"
 	"slices"
@@ -88,6 +89,9 @@ func put(a array.Array, m sharding.Mesh, spec sharding.Spec, ranks []int, alloc 
 // lowest rank's is taken. Get returns an error if no rank of this process holds some
 // part; see Session.Get.
 func (d *Array) Get() (array.Array, error) {
+	if d == nil {
+		return array.Array{}, errors.New("runtime: get: no array, want one that a step of a session has returned")
+	}
 	if d.spent != "" {
 		return array.Array{}, fmt.Errorf("runtime: get %s: its memory was %s", d.Type, d.spent)
 	}

@@ -45,22 +45,59 @@ func (r *rank) finiteWhole(run execute) execute {
 	}
 }
 
+// sound runs an instruction with a check of its arguments and results. What an exchange
+// brings is made of the arguments of all its ranks, so these tell each other before the
+// exchange whether their arguments are finite.
 func (r *rank) sound(ctx context.Context, in *lowering.Instr, g collective.Group, run execute) error {
 	sound := true // checked before the arguments are overwritten
 	for _, b := range in.In {
-		if k, _ := firstNonFinite(r.seen(in, b)); k >= 0 {
+		if k, _ := r.firstNonFinite(in, b); k >= 0 {
 			sound = false
 		}
 	}
+	if in.Communicates() {
+		var err error
+		if sound, err = allSound(ctx, g, in, sound); err != nil {
+			return err
+		}
+	}
+	r.clearPacked(in)
 	if err := run(ctx, in, g); err != nil || !sound {
 		return err
 	}
 	for _, b := range in.Out {
-		if k, x := firstNonFinite(r.seen(in, b)); k >= 0 {
+		if k, x := r.firstNonFinite(in, b); k >= 0 {
 			return &NotFinite{x, k, r.bufs[b].Type}
 		}
 	}
 	return nil
+}
+
+// allSound reports whether every rank of the group passes sound, before the exchange in.
+func allSound(ctx context.Context, g collective.Group, in *lowering.Instr, sound bool) (bool, error) {
+	mine := []byte{1}
+	if sound {
+		mine[0] = 0
+	}
+	all := make([]byte, g.Size())
+	c := collective.Call{Op: "all_gather", DType: graph.U8, Bytes: 1, Pos: in.Pos}
+	if err := g.AllGather(ctx, c, all, mine); err != nil {
+		return false, err
+	}
+	return !slices.Contains(all, 1), nil
+}
+
+// clearPacked zeroes packed results, so that what nobody writes is not taken for numbers.
+func (r *rank) clearPacked(in *lowering.Instr) {
+	for _, b := range in.Out {
+		if r.plan.Bufs[b].Packed == nil {
+			continue
+		}
+		shared := func(arg int) bool { return r.plan.Root(arg) == r.plan.Root(b) }
+		if !slices.ContainsFunc(in.In, shared) {
+			clear(r.bufs[b].Bytes())
+		}
+	}
 }
 
 // finiteParts gives every part new memory, because a result may share memory with an
@@ -100,6 +137,29 @@ func (r *rank) finiteParts(ctx context.Context, in *lowering.Instr) error {
 		copy(kept[b].Bytes(), made[b].Bytes())
 	}
 	return nil
+}
+
+// firstNonFinite returns the place of the first NaN or infinity of what the instruction
+// reads or writes of buffer b, and its value; a negative place if there is none. In packed
+// rows the place counts bytes.
+func (r *rank) firstNonFinite(in *lowering.Instr, b int) (int, float64) {
+	packed := r.plan.Bufs[b].Packed
+	if packed == nil {
+		return firstNonFinite(r.seen(in, b))
+	}
+	mem := r.bufs[b].Bytes()
+	for at := 0; at < len(mem); {
+		for _, t := range packed {
+			n := int(t.Bytes())
+			entry := array.New(t) // packed numbers are not aligned
+			copy(entry.Bytes(), mem[at:at+n])
+			if k, x := firstNonFinite(entry); k >= 0 {
+				return at + k*t.DType.Size(), x
+			}
+			at += n
+		}
+	}
+	return -1, 0
 }
 
 func firstNonFinite(a array.Array) (int, float64) {

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	goruntime "runtime"
 	"slices"
@@ -23,6 +24,8 @@ func (s *Session) Get(ctx context.Context, a *Array) (array.Array, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
+	case a == nil:
+		return array.Array{}, errors.New("runtime: get: no array, want one that a step of the session has returned")
 	case a.spent != "":
 		return array.Array{}, fmt.Errorf("runtime: get %s: its memory was %s", a.Type, a.spent)
 	case !slices.Equal(a.mesh.Axes, s.plan.Mesh.Axes) || !slices.Equal(a.ranks, s.local):

@@ -108,6 +108,12 @@ func TestGetRefuses(t *testing.T) {
 		if _, err = s.Get(t.Context(), d); err == nil || !strings.Contains(err.Error(), "its memory was recycled") {
 			t.Errorf("process %d gets a spent array: %v", i, err)
 		}
+		var none *runtime.Array
+		for _, get := range []func() (array.Array, error){func() (array.Array, error) { return s.Get(t.Context(), nil) }, none.Get} {
+			if _, err = get(); err == nil || !strings.Contains(err.Error(), "no array, want one that a step") {
+				t.Errorf("process %d gets no array: %v", i, err)
+			}
+		}
 		return nil
 	})
 }

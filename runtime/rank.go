@@ -28,6 +28,7 @@ type rank struct {
 	// Per buffer of an input: what identifies its elements in this step; see
 	// Array.contents.
 	contents []contents
+	summed   []summed // per input of the plan
 	from     []*block // per buffer of an input or a result: the block that owns its memory
 	views    []view   // of inputs and results; they change with every step
 	kept     []kept   // per buffer
@@ -52,6 +53,7 @@ func newRank(p *lowering.Plan, c collective.Communicator, h *heap) (_ *rank, err
 	}()
 	r.args.Mesh, r.args.Rank, r.args.Scratch = p.Mesh, c.Rank(), p.NewScratch()
 	r.cut, r.kept, r.contents = make([][]int, len(p.Bufs)), make([]kept, len(p.Bufs)), make([]contents, len(p.Bufs))
+	r.summed = make([]summed, len(p.In))
 	r.from, r.copies = make([]*block, len(p.Bufs)), make([]copied, len(p.Bufs))
 	if h != nil {
 		r.remote = newRemote(p, h.device, r.hold)

@@ -21,8 +21,9 @@ import (
 type Options struct {
 	// Trace, if not nil, records every instruction of every step.
 	Trace *Trace
-	// Finite makes each step fail at the first kernel that turns finite
-	// arguments into a NaN or an infinity.
+	// Finite makes each step fail at the first kernel that turns finite arguments into a
+	// NaN or an infinity. Ranks tell each other before every collective whether their
+	// arguments are finite, so all processes give the same Finite.
 	Finite bool
 	// Poison fills the memory of every result with NaNs, and with large numbers
 	// in integer types, before the instruction that writes it. Results do not
@@ -41,6 +42,13 @@ type Options struct {
 	// ranks of this process share the processors: a rank also uses those that waiting
 	// ranks leave idle.
 	Threads int
+	// Compare is how many steps there are between comparisons of the inputs that ranks in
+	// different processes have in common: whole ones, and the parts of split ones that
+	// several ranks hold. The first step begins with a comparison in any case. 0 is
+	// DefaultCompare; if Compare is negative, only the first step compares. All processes
+	// give the same number. A session whose ranks are all in this process compares
+	// nothing.
+	Compare int
 }
 
 // Session runs one plan on the ranks of this process. It plans and allocates its memory
@@ -195,7 +203,8 @@ func (s *Session) input(name string) (lowering.Port, error) {
 // *Error. Unless all ranks agreed on the failure (see exec.Agreed), it poisons the
 // communicators, and later steps fail with it.
 //
-// If other processes hold ranks too, the first step begins with a comparison of the plans.
+// If other processes hold ranks too, the first step begins with a comparison of the plans
+// and kernels, and it and later steps with one of inputs; see Options.Compare.
 //
 // After the first steps Run allocates only the slice that it returns and its Arrays;
 // RunInto allocates nothing.
@@ -221,7 +230,8 @@ func (s *Session) Run(ctx context.Context, in map[string]*Array) ([]*Array, erro
 // once. If RunInto fails, the arrays in out may be spent.
 //
 // After the first steps RunInto allocates nothing, if the plan's kernels do not, and if
-// ctx never ends or is the same in every step. Memory that kernels keep for products is
+// ctx never ends or is the same in every step; a step that compares inputs with other
+// processes does. Memory that kernels keep for products is
 // dropped by a garbage collection and then allocated once more.
 func (s *Session) RunInto(ctx context.Context, in map[string]*Array, out []*Array) error {
 	s.mu.Lock()
@@ -258,6 +268,9 @@ func (s *Session) run(ctx context.Context, in map[string]*Array) error {
 		return err
 	}
 	if err := s.agree(ctx); err != nil {
+		return err
+	}
+	if err := s.sameInputs(ctx); err != nil {
 		return err
 	}
 	for _, d := range s.plan.Donated {

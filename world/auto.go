@@ -31,21 +31,15 @@ func automatic(ctx context.Context, site link.Site) (link.Link, error) {
 	case most == "1":
 		return tcp.Connect(ctx, site)
 	}
-	nearSite, err := link.SiteAmong(site, near)
-	if err != nil {
-		return nil, err
-	}
-	l, err := shared(ctx, nearSite)
-	if err != nil {
-		return nil, err
-	}
-	within, err := link.LinkAmong(l, near, site.Size())
-	if err != nil {
-		return nil, errors.Join(err, l.Close())
-	}
+	// Shared memory comes last: if one machine has none, its ranks return, and the others
+	// do not wait for them.
 	between, err := tcp.Connect(ctx, site)
 	if err != nil {
-		return nil, errors.Join(err, within.Close())
+		return nil, err
+	}
+	within, err := sharedAmong(ctx, site, near)
+	if err != nil {
+		return nil, errors.Join(err, between.Close())
 	}
 	links := make([]link.Link, site.Size())
 	for r := range links {
@@ -65,6 +59,23 @@ func automatic(ctx context.Context, site link.Site) (link.Link, error) {
 		return nil, errors.Join(err, within.Close(), between.Close())
 	}
 	return m, nil
+}
+
+// sharedAmong returns a link of the job that uses shared memory between the near ranks.
+func sharedAmong(ctx context.Context, site link.Site, near []int) (link.Link, error) {
+	nearSite, err := link.SiteAmong(site, near)
+	if err != nil {
+		return nil, err
+	}
+	l, err := shared(ctx, nearSite)
+	if err != nil {
+		return nil, err
+	}
+	within, err := link.LinkAmong(l, near, site.Size())
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return within, nil
 }
 
 // neighbours returns the ranks on this rank's machine, including this rank.

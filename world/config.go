@@ -42,8 +42,9 @@ type Config struct {
 	// Transport is what carries data between processes: tcp, shm (one machine only),
 	// verbs, mpi, MLX's own protocols ring and jaccl, or auto. With auto it is shm if all
 	// ranks are on one machine, shm within machines and tcp between them if only some share a
-	// machine, else tcp. Empty means what GOMOE_TRANSPORT says, or auto. Between ranks of
-	// one process it is always local.
+	// machine, else tcp; and tcp, with a line to Log, where a rank cannot have shared memory.
+	// Empty means what GOMOE_TRANSPORT says, or auto. Between ranks of one process it is
+	// always local.
 	Transport string
 	// Mesh, if it is not nil, is the mesh that all jobs run on. Every process states the
 	// same mesh, and the job must have as many ranks as the mesh.
@@ -51,8 +52,10 @@ type Config struct {
 	// Fallback permits another mode or transport if the requested one is not available.
 	// Log and Info say what was done instead. Without Fallback that is an error.
 	Fallback bool
-	// Deadline is how long ranks wait for each other, in Setup and in a collective; 0
-	// is 30 s.
+	// Deadline is how long ranks wait for each other: for all to come to Setup, for any
+	// progress of a collective, and for a sign of life. It is the same on all ranks; see
+	// package watch for what it decides. 0 means what GOMOE_DEADLINE says, or
+	// jaccl.DefaultDeadline.
 	Deadline time.Duration
 	// Flight is the folder into which every process of a job writes its last operations
 	// when the job fails, and when one of the processes gets the signal SIGUSR1; see

@@ -89,7 +89,7 @@ func (f *recording) write(why string) {
 	}
 	path, err := f.recorder.Take(why).Save(f.folder)
 	if err != nil {
-		fmt.Fprintf(f.log, "gomoe: rank %d: its last operations can not be written: %v\n", f.about.Rank, err)
+		fmt.Fprintf(f.log, "gomoe: rank %d: its last operations cannot be written: %v\n", f.about.Rank, err)
 		return
 	}
 	fmt.Fprintf(f.log, "gomoe: rank %d: its last operations are in %s; gomoe trace flight %s compares the ranks'\n", f.about.Rank, path, filepath.Join(f.folder, "*"))

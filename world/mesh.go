@@ -4,12 +4,9 @@ package world
 
 import (
 	"context"
-	"errors"
-	"net"
 
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/job/environ"
-	"github.com/gomoe/gomoe/jaccl/job/hostfile"
 	"github.com/gomoe/gomoe/jaccl/link"
 	"github.com/gomoe/gomoe/jaccl/mlx/mesh"
 	"github.com/gomoe/gomoe/jaccl/rdma"
@@ -18,7 +15,7 @@ import (
 // overMesh connects the ranks by MLX's JACCL. If MLX's variables name the devices, other
 // ranks may be processes of MLX; else the ranks meet first.
 func overMesh(s *state, ctx context.Context, job environ.Job) (jaccl.Communicator, error) {
-	o := mesh.Options{Settings: rdma.Settings{Library: job.Verbs}, Rank: job.Rank, Coordinator: job.Coordinator, Deadline: s.cfg.Deadline}
+	o := mesh.Options{Settings: rdma.Settings{Library: job.Verbs}, Rank: job.Rank, Coordinator: job.Coordinator, Deadline: s.deadline}
 	if job.Devices != "" {
 		var err error
 		if o.Devices, err = devicesOf(job); err != nil {
@@ -27,22 +24,14 @@ func overMesh(s *state, ctx context.Context, job environ.Job) (jaccl.Communicato
 		c, err := mesh.Connect(ctx, o)
 		return s.orTCP(ctx, job, c, err)
 	}
-	return s.meetPorts(ctx, job, func(place link.Site, nodes hostfile.Nodes, l net.Listener) (jaccl.Communicator, error) {
+	return s.met(ctx, job, func(place link.Site) (jaccl.Communicator, error) {
 		var err error
-		o.Coordinator = nodes[0][0]
-		if job.Rank == 0 {
-			o.Listener = l
-		} else {
-			err = closed(l)
-		}
-		devices, lacking := agreedDevices(ctx, place, job)
-		if err = errors.Join(err, lacking); err != nil {
-			if job.Rank == 0 {
-				err = errors.Join(err, closed(l))
-			}
+		if o.Devices, err = agreedDevices(ctx, place, job); err != nil {
 			return nil, err
 		}
-		o.Devices = devices
+		if o.Conns, err = place.Dial(ctx, "gomoe: JACCL's side channel"); err != nil {
+			return nil, err
+		}
 		return mesh.Connect(ctx, o)
 	})
 }

@@ -22,7 +22,7 @@ func (s *state) joinMPI(ctx context.Context, job environ.Job) (jaccl.Communicato
 	w, ok := (*s.mpi).(*mpi.World)
 	if !ok {
 		var err error
-		if w, err = mpi.Open(mpi.Options{Deadline: s.cfg.Deadline, Getenv: s.cfg.Getenv}); err != nil {
+		if w, err = mpi.Open(mpi.Options{Deadline: s.deadline, Getenv: s.cfg.Getenv}); err != nil {
 			return nil, err
 		}
 		*s.mpi = w

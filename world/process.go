@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -52,15 +51,17 @@ func (s *state) overPlace(ctx context.Context, job environ.Job, link func(contex
 	if err != nil {
 		return nil, err
 	}
+	defer place.Shut()
 	return s.communicator(ctx, place, l)
 }
 
 // meet meets the other ranks at a Place, which the state closes.
 func (s *state) meet(ctx context.Context, job environ.Job) (_ *meet.Place, err error) {
-	opts := meet.Options{Rank: job.Rank, Size: job.Size, Deadline: s.cfg.Deadline, Facts: s.facts(), Meetings: s.meetings}
+	opts := meet.Options{Rank: job.Rank, Size: job.Size, Deadline: s.deadline, Facts: s.facts(), Meetings: s.meetings}
 	opts.Log = func(remote net.Addr, reason string) {
 		fmt.Fprintf(s.cfg.log(), "gomoe: rank %d turned %v away: %s\n", job.Rank, remote, reason)
 	}
+	opts.Waiting = func(text string) { fmt.Fprintf(s.cfg.log(), "gomoe: %s\n", text) }
 	if opts.Job, err = uuid.Parse(job.ID); err != nil {
 		opts.Job = uuid.NewSHA1(uuid.NameSpaceURL, []byte("gomoe-job:"+job.ID))
 	}
@@ -90,7 +91,8 @@ func (s *state) meet(ctx context.Context, job environ.Job) (_ *meet.Place, err e
 }
 
 // agreed calls link, and then all ranks tell each other whether they have a link. If some
-// ranks have none, all ranks use TCP if Fallback permits it, else all get an error. link may
+// ranks have none, all ranks use TCP if Fallback permits it or if the transport was not asked
+// for by its name, as with auto; rank 0 says so. Else all get an error. link may
 // fail on some ranks only; if the reason lies on this machine alone, it leaves the site
 // usable.
 func (s *state) agreed(ctx context.Context, site link.Site, link func(context.Context, link.Site) (link.Link, error)) (link.Link, error) {
@@ -109,11 +111,14 @@ func (s *state) agreed(ctx context.Context, site link.Site, link func(context.Co
 		err = errors.Join(err, l.Close())
 	}
 	why := fmt.Sprintf("transport %s is not to be had: %s", s.info.Transport, missing)
-	if !s.cfg.Fallback || s.info.Transport == "tcp" {
+	switch {
+	case s.info.Transport == "auto":
+		why = "shared memory is not to be had: " + missing
+		s.fallBack("tcp", why, s.info.Rank == 0)
+	case s.cfg.Fallback && s.info.Transport != "tcp":
+		s.fallBack("tcp", why, true)
+	default:
 		return nil, &explained{why, err}
-	}
-	if err := s.instead("tcp", "%s", why); err != nil {
-		return nil, err
 	}
 	return tcp.Connect(ctx, site)
 }
@@ -129,12 +134,12 @@ func (e *explained) Unwrap() error { return e.err }
 
 // communicator returns a communicator over a link, which it owns from now on.
 func (s *state) communicator(ctx context.Context, site link.Site, link link.Link) (jaccl.Communicator, error) {
-	w, err := watch.Start(ctx, site, watch.Options{Silence: s.silence(), Dump: s.flight.asked})
+	w, err := watch.Start(ctx, site, watch.Options{Silence: max(s.deadline, 4*watch.DefaultHeartbeat), Dump: s.flight.asked})
 	if err != nil {
 		return nil, errors.Join(err, link.Close())
 	}
 	transport := link.Transport()
-	c, err := engine.Connect(link, w, jaccl.Options{Deadline: s.cfg.Deadline})
+	c, err := engine.Connect(link, w, jaccl.Options{Deadline: s.deadline})
 	if err != nil {
 		return nil, errors.Join(err, link.Close(), w.Close())
 	}
@@ -143,22 +148,13 @@ func (s *state) communicator(ctx context.Context, site link.Site, link link.Link
 	return c, nil
 }
 
-// silence returns how long a rank may be silent before it counts as lost: the deadline, if
-// heartbeats are frequent enough for that.
-func (s *state) silence() time.Duration {
-	if s.cfg.Deadline == 0 {
-		return 0
-	}
-	return max(s.cfg.Deadline, 4*watch.DefaultHeartbeat)
-}
-
 // facts returns what has to be equal on all ranks.
 func (s *state) facts() []meet.Fact {
 	mesh := "any"
 	if s.mesh != nil {
 		mesh = s.mesh.String()
 	}
-	return []meet.Fact{{Name: "version", Value: version()}, {Name: "transport", Value: s.info.Transport}, {Name: "fallback", Value: fmt.Sprint(s.cfg.Fallback)}, {Name: "mesh", Value: mesh}}
+	return []meet.Fact{{Name: "version", Value: version()}, {Name: "transport", Value: s.info.Transport}, {Name: "fallback", Value: fmt.Sprint(s.cfg.Fallback)}, {Name: "deadline", Value: s.deadline.String()}, {Name: "mesh", Value: mesh}}
 }
 
 // compareFacts compares the facts of ranks that did not meet at a Place, which would

@@ -48,6 +48,9 @@ func TestRing(t *testing.T) {
 					if err := comms[0].World().Broadcast(t.Context(), c, 0, b); !errors.Is(err, jaccl.ErrUnsupported) {
 						t.Errorf("process %d of %d: broadcast: %v, want that it is unsupported", i, n, err)
 					}
+					if err := same(t, w, i, n); err != nil {
+						return err
+					}
 					if err := w.Reset(); err != nil {
 						return err
 					}

@@ -1,6 +1,7 @@
 package world
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/engine"
@@ -18,12 +20,13 @@ import (
 
 // state is a World that is set up.
 type state struct {
-	cfg    Config
-	info   Info
-	comms  []jaccl.Communicator // of the local ranks
-	mesh   *sharding.Mesh       // the mesh of all jobs; nil if they may have any
-	flight *recording           // of a job of several processes
-	also   []func() error       // what else to release, the last one first
+	cfg      Config
+	deadline time.Duration // how long ranks wait for each other
+	info     Info
+	comms    []jaccl.Communicator // of the local ranks
+	mesh     *sharding.Mesh       // the mesh of all jobs; nil if they may have any
+	flight   *recording           // of a job of several processes
+	also     []func() error       // what else to release, the last one first
 
 	// These belong to the World and outlive the state.
 	meetings *meet.Meetings
@@ -38,9 +41,6 @@ func setUp(ctx context.Context, cfg Config, meetings *meet.Meetings, w *io.Close
 	if cfg.Mode < Auto || cfg.Mode > PerProcess {
 		return nil, fmt.Errorf("gomoe: mode %v, want Auto, InProcess or PerProcess", cfg.Mode)
 	}
-	if cfg.Deadline < 0 {
-		return nil, fmt.Errorf("gomoe: deadline %v, want 0 for %v or more", cfg.Deadline, jaccl.DefaultDeadline)
-	}
 	job, err := environ.Detect(cfg.getenv())
 	if err != nil {
 		return nil, fmt.Errorf("gomoe: %w", err)
@@ -49,6 +49,9 @@ func setUp(ctx context.Context, cfg Config, meetings *meet.Meetings, w *io.Close
 		return nil, err
 	}
 	s := &state{cfg: cfg, mesh: cfg.Mesh, meetings: meetings, mpi: w}
+	if s.deadline, err = (jaccl.Options{Deadline: cmp.Or(cfg.Deadline, job.Deadline)}).Wait(); err != nil {
+		return nil, fmt.Errorf("gomoe: %w", err)
+	}
 	s.info.Source = job.Source
 	s.info.Transport = cfg.Transport
 	if s.info.Transport == "" {
@@ -86,9 +89,16 @@ func (s *state) instead(what, format string, args ...any) error {
 	if !s.cfg.Fallback {
 		return errors.New("gomoe: " + reason)
 	}
-	s.info.Fallbacks = append(s.info.Fallbacks, reason+"; instead: "+what)
-	fmt.Fprintf(s.cfg.log(), "gomoe: %s; instead: %s\n", reason, what)
+	s.fallBack(what, reason, true)
 	return nil
+}
+
+// fallBack notes a fallback, and logs it if say is set.
+func (s *state) fallBack(what, reason string, say bool) {
+	s.info.Fallbacks = append(s.info.Fallbacks, reason+"; instead: "+what)
+	if say {
+		fmt.Fprintf(s.cfg.log(), "gomoe: %s; instead: %s\n", reason, what)
+	}
 }
 
 // mode decides in which processes the ranks live.
@@ -131,7 +141,7 @@ func (s *state) inProcess(job environ.Job) error {
 	if s.mesh != nil {
 		s.info.Size = s.mesh.Ranks()
 	}
-	comms, err := engine.Local(s.info.Size, jaccl.Options{Deadline: s.cfg.Deadline})
+	comms, err := engine.Local(s.info.Size, jaccl.Options{Deadline: s.deadline})
 	if err != nil {
 		return fmt.Errorf("gomoe: %w", err)
 	}

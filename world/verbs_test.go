@@ -117,7 +117,7 @@ func TestNoVerbs(t *testing.T) {
 	for _, err := range worlds(t, 2, func(int) world.Config {
 		return world.Config{Transport: "verbs", Getenv: func(string) string { return env }}
 	}, func(int, *world.World) error { return nil }) {
-		if err == nil || !strings.Contains(err.Error(), "none.so can not be loaded; check JACCL_LIBRDMA") {
+		if err == nil || !strings.Contains(err.Error(), "none.so cannot be loaded; check JACCL_LIBRDMA") {
 			t.Errorf("%v, want what is wrong with the library", err)
 		}
 	}

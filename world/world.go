@@ -195,8 +195,8 @@ func (w *World) Ranks(mesh sharding.Mesh, deadline time.Duration) (comms []colle
 			return nil, false, err
 		}
 		if s.info.Mode == PerProcess {
-			if deadline != 0 && deadline != s.cfg.Deadline {
-				return nil, false, fmt.Errorf("gomoe: deadline %v of a job in a World whose deadline is %v; set world.Config.Deadline", deadline, s.cfg.Deadline)
+			if deadline != 0 && deadline != s.deadline {
+				return nil, false, fmt.Errorf("gomoe: deadline %v of a job in a World whose deadline is %v; set world.Config.Deadline", deadline, s.deadline)
 			}
 			for _, c := range s.comms {
 				comms = append(comms, c)
@@ -204,7 +204,7 @@ func (w *World) Ranks(mesh sharding.Mesh, deadline time.Duration) (comms []colle
 			return comms, false, nil
 		}
 		if opts.Deadline == 0 {
-			opts.Deadline = s.cfg.Deadline
+			opts.Deadline = s.deadline
 		}
 	}
 	local, err := engine.Local(mesh.Ranks(), opts)

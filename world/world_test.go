@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	goruntime "runtime"
@@ -180,10 +181,39 @@ func TestCompute(t *testing.T) {
 				if any, err = w.Any(t.Context(), false); err == nil && any {
 					t.Errorf("process %d: somebody says yes", i)
 				}
-				return err
+				if err != nil {
+					return err
+				}
+				return same(t, w, i, n)
 			}))
 		})
 	}
+}
+
+// same has the last of n processes state other facts than the others, of which every
+// process learns the first that differs, and then all state the same.
+func same(t *testing.T, w *world.World, i, n int) error {
+	facts := map[string]string{"-a": "1", "-lr": "3e-3", "text": strings.Repeat("x", 1000)}
+	if err := w.Same(t.Context(), facts); err != nil {
+		return err
+	}
+	others := map[int]string{1: "", 2: "rank 0 has", 3: "ranks 0 and 1 have", 4: "ranks 0, 1 and 2 have"}[n]
+	last := fmt.Sprintf("rank %d has", n-1)
+	for _, c := range []struct{ name, value, want string }{
+		{"-lr", "4e-3", fmt.Sprintf(`gomoe: -lr differs between ranks: %s "3e-3", %s "4e-3"; start all ranks with the same`, others, last)},
+		{"-m", "", fmt.Sprintf(`gomoe: -m differs between ranks: %s nothing, %s ""; start all ranks with the same`, others, last)},
+		{"-a", strings.Repeat("long", 100), fmt.Sprintf(`gomoe: -a differs between ranks: %s "1", %s "%s…"; start`, others, last, strings.Repeat("long", 20))},
+	} {
+		mine := maps.Clone(facts)
+		if i == n-1 {
+			mine[c.name] = c.value
+		}
+		err := w.Same(t.Context(), mine)
+		if n == 1 && err != nil || n > 1 && (err == nil || !strings.HasPrefix(err.Error(), c.want)) {
+			t.Errorf("process %d of %d: %v, want %s", i, n, err, c.want)
+		}
+	}
+	return w.Same(t.Context(), facts)
 }
 
 // Without a job in the environment, all ranks are in the process.
@@ -206,6 +236,7 @@ func TestInProcess(t *testing.T) {
 		if err != nil || !yes {
 			t.Errorf("%v: any: %v, %v", cfg, yes, err)
 		}
+		require.NoError(t, w.Same(t.Context(), map[string]string{"-lr": "1"}))
 		require.NoError(t, w.Close())
 	}
 }
@@ -325,6 +356,36 @@ func TestAgain(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// Once a job is set up, nobody can connect to its ranks any more.
+func TestDoorsClose(t *testing.T) {
+	for _, transport := range []string{"tcp", "shm", "ring"} {
+		at := address(t)
+		var up, wg sync.WaitGroup
+		up.Add(2)
+		for i := range 2 {
+			wg.Go(func() {
+				var w world.World
+				defer w.Close()
+				err := w.Setup(t.Context(), world.Config{Transport: transport, Deadline: time.Minute, Log: io.Discard, Getenv: vars(job(i, 2, at))})
+				up.Done()
+				if err != nil {
+					t.Errorf("process %d: %s: %v", i, transport, err)
+					return
+				}
+				up.Wait()
+				if c, err := net.Dial("tcp", at); err == nil {
+					c.Close()
+					t.Errorf("process %d: %s: rank 0 still listens", i, transport)
+				}
+				if err := w.Warmup(t.Context()); err != nil {
+					t.Errorf("process %d: %s: %v", i, transport, err)
+				}
+			})
+		}
+		wg.Wait()
+	}
 }
 
 // Ranks that some of the others have not met with, in a set-up that failed, meet all the

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/gomoe/gomoe/internal/measure"
 	"github.com/gomoe/gomoe/jaccl/job/environ"
+	"github.com/gomoe/gomoe/world"
 )
 
 func (t *tool) benchCommand() *ffcli.Command {
@@ -41,6 +43,7 @@ type collectives struct {
 	ops        string
 	min, max   size
 	o          measure.Options
+	deadline   *time.Duration
 	moe        exchangeSizes
 	json, plot string
 }
@@ -68,6 +71,7 @@ func (t *tool) collectivesCommand() *ffcli.Command {
 			if err != nil {
 				return err
 			}
+			*b.deadline = cmp.Or(*b.deadline, job.Deadline)
 			if !job.InProcess() {
 				return b.asRank(ctx)
 			}
@@ -78,6 +82,7 @@ func (t *tool) collectivesCommand() *ffcli.Command {
 
 func (b *collectives) flags(fs *flag.FlagSet) {
 	fs.StringVar(&b.transports, "transport", "local,shm,tcp", "`transports`, with commas between: local, shm, tcp, ring, verbs, mpi, jaccl; copy is none, but how fast ranks of one process copy")
+	b.deadline = world.DeadlineFlag(fs)
 	fs.IntVar(&b.ranks, "n", 4, "`number` of ranks")
 	fs.StringVar(&b.ops, "ops", "", "`operations`, with commas between; all if not given: "+strings.Join(measure.Ops(), ","))
 	fs.Var(&b.min, "min", "smallest `size`")

@@ -36,6 +36,9 @@ func (b *collectives) start(ctx context.Context, transport string, report func(m
 	words := []string{exe, "bench", "collectives", "-json", "-", "-transport", transport, "-ops", b.ops, "-min", strconv.FormatInt(b.o.Min, 10), "-max", strconv.FormatInt(b.o.Max, 10),
 		"-factor", strconv.Itoa(b.o.Factor), "-batches", strconv.Itoa(b.o.Batches), "-batch", b.o.Batch.String(), "-n", strconv.Itoa(b.ranks)}
 	words = append(words, b.moe.flags()...)
+	if *b.deadline > 0 {
+		words = append(words, "-deadline", b.deadline.String())
+	}
 	if transport == "mpi" {
 		return b.mpirun(ctx, words, report)
 	}
@@ -99,7 +102,7 @@ func (r *rowReader) Write(p []byte) (int, error) {
 
 // local measures ranks that are goroutines of this process.
 func (b *collectives) local(ctx context.Context, report func(measure.Row)) error {
-	comms, err := engine.Local(b.ranks, jaccl.Options{})
+	comms, err := engine.Local(b.ranks, jaccl.Options{Deadline: *b.deadline})
 	if err != nil {
 		return err
 	}
@@ -133,7 +136,7 @@ func (b *collectives) asRank(ctx context.Context) (err error) {
 	if transport == "local,shm,tcp" { // -transport was not given
 		transport = ""
 	}
-	if err := w.Setup(ctx, world.Config{Transport: transport}); err != nil {
+	if err := w.Setup(ctx, world.Config{Transport: transport, Deadline: *b.deadline}); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()

@@ -7,8 +7,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"regexp"
 	"runtime/debug"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
@@ -53,13 +56,18 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		}
 	}()
 	err := root.Parse(args)
-	for _, c := range root.Subcommands {
-		if len(args) > 0 && strings.EqualFold(args[0], c.Name) {
-			name += " " + c.Name
+	command := root
+	for _, arg := range args { // subcommands stand in front
+		i := slices.IndexFunc(command.Subcommands, func(c *ffcli.Command) bool { return strings.EqualFold(arg, c.Name) })
+		if i < 0 {
+			break
+		}
+		if command = command.Subcommands[i]; name == "gomoe" {
+			name += " " + command.Name
 		}
 	}
-	if err != nil && !errors.Is(err, flag.ErrHelp) {
-		err = wrongFlag(err)
+	if err != nil {
+		err = wrongFlag(command.FlagSet, err)
 	}
 	if err == nil {
 		err = root.Run(ctx)
@@ -124,12 +132,40 @@ func (t *tool) flags(name string) *flag.FlagSet {
 	return fs
 }
 
-// wrongFlag returns an error of a flag set as a usageError.
-func wrongFlag(err error) error {
+// wrongFlag returns an error of a flag set as a usageError. The flag package says "parse
+// error" of a value that it does not understand; wrongFlag says what is wanted.
+func wrongFlag(fs *flag.FlagSet, err error) error {
 	if errors.Is(err, flag.ErrHelp) {
 		return err
 	}
-	return &usageError{errors.New(strings.TrimPrefix(err.Error(), "error parsing commandline arguments: "))}
+	text := strings.TrimPrefix(err.Error(), "error parsing commandline arguments: ")
+	if m := regexp.MustCompile(`^(invalid .*value .* for (?:flag )?-([^ :]+)): parse error$`).FindStringSubmatch(text); m != nil {
+		if f := fs.Lookup(m[2]); f != nil {
+			text = m[1] + ": want " + wantedOf(f)
+		}
+	}
+	return &usageError{errors.New(text)}
+}
+
+// wantedOf describes the values of a flag of the flag package.
+func wantedOf(f *flag.Flag) string {
+	g, ok := f.Value.(flag.Getter)
+	if !ok {
+		return "another value"
+	}
+	switch g.Get().(type) {
+	case int, int64:
+		return "an integer"
+	case uint, uint64:
+		return "an integer of at least 0"
+	case float64:
+		return "a number"
+	case time.Duration:
+		return "a time such as 500ms or 2s"
+	case bool:
+		return "true or false"
+	}
+	return "another value"
 }
 
 // operands returns the arguments that are not flags. Flags may stand between
@@ -139,7 +175,7 @@ func operands(fs *flag.FlagSet, args []string) ([]string, error) {
 	for len(args) > 0 {
 		out = append(out, args[0])
 		if err := fs.Parse(args[1:]); err != nil {
-			return nil, wrongFlag(err)
+			return nil, wrongFlag(fs, err)
 		}
 		args = fs.Args()
 	}

@@ -28,6 +28,7 @@ func (t *tool) launchCommand() *ffcli.Command {
 	fs.IntVar(&o.Ranks, "n", 0, "`number` of ranks, as many on each host; one per host if not given")
 	hosts := fs.String("hostfile", "", "`file` with the hosts, as mlx.distributed_config writes it; all ranks run on this machine if not given")
 	fs.StringVar(&o.Transport, "transport", "", "`what` carries data: "+strings.Join(world.Transports(), ", ")+"; what the ranks choose if not given")
+	deadline := world.DeadlineFlag(fs)
 	fs.Func("env", "set a variable for all ranks, as `NAME=value`; repeatable", func(s string) error {
 		o.Env = append(o.Env, s)
 		return hostfile.CheckEnv(s)
@@ -50,7 +51,7 @@ outlives gomoe launch.
 Ranks find their place in GOMOE_RANK, GOMOE_SIZE, GOMOE_COORDINATOR and so on, and in RANK,
 WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT.`,
 		Exec: func(ctx context.Context, args []string) error {
-			o.Command, o.Stdout, o.Stderr = args, t.stdout, t.stderr
+			o.Command, o.Stdout, o.Stderr, o.Deadline = args, t.stdout, t.stderr, *deadline
 			if o.Shell = strings.Fields(*shell); len(o.Shell) == 0 {
 				return usagef("-ssh is empty, want a command")
 			}

@@ -14,7 +14,9 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/jaccl/job/environ"
 	"github.com/gomoe/gomoe/runtime"
+	"github.com/gomoe/gomoe/world"
 )
 
 func (t *tool) runCommand() *ffcli.Command {
@@ -27,6 +29,7 @@ func (t *tool) runCommand() *ffcli.Command {
 	out := fs.String("out", "", "`directory` for the results, each as name.npy")
 	trace := fs.String("trace", "", "`file` for what every rank did, for Perfetto or chrome://tracing")
 	finite := fs.Bool("finite", false, "stop at the first kernel that makes a NaN or an infinity")
+	deadline := world.DeadlineFlag(fs)
 	kernelsFlag(fs)
 	return &ffcli.Command{
 		Name: "run", ShortUsage: "gomoe run FILE -in x=x.npy ... [-out DIR] [-mesh ep=4 -place x=ep ...]",
@@ -45,7 +48,12 @@ func (t *tool) runCommand() *ffcli.Command {
 			if err != nil {
 				return err
 			}
-			cfg.Finite = *finite
+			cfg.Finite, cfg.Deadline = *finite, *deadline
+			if cfg.Deadline == 0 {
+				if cfg.Deadline, err = environ.Deadline(os.Getenv); err != nil {
+					return err
+				}
+			}
 			if !seed.set {
 				if err := missing(path, p, given.files); err != nil {
 					return err

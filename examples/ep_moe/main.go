@@ -45,6 +45,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	check := f.Bool("check", true, "compare output and gradients with loops over tokens")
 	dtype := f.String("dtype", "f32", "element type of tokens and kernels: f32 or bf16")
 	transport := f.String("transport", "", "`what` carries data between the processes of gomoe launch, mpirun and others: auto, tcp, shm, jaccl, mpi or ring; GOMOE_TRANSPORT or auto if not given")
+	deadline := world.DeadlineFlag(f)
 	inDir := f.String("in", "", "read tokens.npy [T,H], topk_w.npy [T,K], and per layer topk_idx_<layer>.npy [T,K] i32 and kernels_<layer>.npy [E,H,H_out] from this folder; sizes follow from them")
 	outDir := f.String("out", "", "write out.npy, grad_tokens.npy, grad_topk_w.npy and grad_kernels_<layer>.npy to this folder (bf16 as f32)")
 	f.Func("kernels", "`name` of the kernels to use: portable (the reference), avx2, avx512, amx or neon; the best that the processor runs if not given", gomoe.UseKernels)
@@ -70,7 +71,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	}
 	var w world.World
 	defer w.Close()
-	if err := w.Setup(ctx, world.Config{Mesh: &mesh, Transport: *transport}); err != nil {
+	if err := w.Setup(ctx, world.Config{Mesh: &mesh, Transport: *transport, Deadline: *deadline}); err != nil {
 		return err
 	}
 	info, err := w.Info()
@@ -84,6 +85,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	var in tensors
 	if *inDir != "" {
 		if m, in, err = read(*inDir, d); err != nil {
+			return err
+		}
+		if err := w.Same(ctx, map[string]string{"-in": in.hash()}); err != nil {
 			return err
 		}
 	} else {

@@ -17,11 +17,13 @@ import (
 )
 
 // asCommand is the environment variable that turns the test binary into the
-// command, with its value's words as arguments.
+// command, with its value's words as arguments. asCommand with "_ALSO_1" behind it has
+// more arguments, for rank 1 only.
 const asCommand = "EP_MOE_TEST_ARGS"
 
 func TestMain(m *testing.M) {
 	if args, ok := os.LookupEnv(asCommand); ok {
+		args += " " + os.Getenv(asCommand+"_ALSO_"+os.Getenv("GOMOE_RANK"))
 		os.Args = append([]string{"ep_moe"}, strings.Fields(args)...)
 		main()
 		os.Exit(0)
@@ -61,6 +63,30 @@ func TestProcesses(t *testing.T) {
 			if !array.Equal(a, b) {
 				t.Errorf("%s over %s: %s differs between one process and %d", c.mesh, c.transport, filepath.Base(path), c.n)
 			}
+		}
+	}
+}
+
+// Ranks that read other tensors, here with one other weight, all say so.
+func TestProcessesDiffer(t *testing.T) {
+	other := t.TempDir()
+	require.NoError(t, os.CopyFS(other, os.DirFS("testdata/odd")))
+	path := filepath.Join(other, "kernels_0.npy")
+	a, err := array.ReadFile(path)
+	require.NoError(t, err)
+	array.Data[float32](a)[0]++
+	require.NoError(t, array.WriteFile(path, a))
+	for _, also := range []string{"", " -in " + other} {
+		var stdout, stderr bytes.Buffer
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		status, err := launch.Run(ctx, launch.Options{
+			Command: []string{os.Args[0]}, Ranks: 2, Stdout: &stdout, Stderr: &stderr,
+			Env: []string{asCommand + "=-mesh ep=2 -in testdata/odd", asCommand + "_ALSO_1=" + also, "GOMAXPROCS=1"},
+		})
+		cancel()
+		require.NoError(t, err)
+		if said := strings.Contains(stderr.String(), `ep_moe: gomoe: -in differs between ranks: rank 0 has "`); said != (also != "") || (status != 0) != said {
+			t.Errorf("rank 1 with %q: status %d:\n%s\n%s", also, status, &stdout, &stderr)
 		}
 	}
 }

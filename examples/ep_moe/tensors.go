@@ -1,11 +1,15 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
@@ -56,6 +60,16 @@ func (m model) make(mesh sharding.Mesh, perRank int) tensors {
 		in[fmt.Sprintf("topk_idx_%d", l)], in[fmt.Sprintf("kernels_%d", l)] = idx, kernels
 	}
 	return in
+}
+
+// hash identifies the tensors by their names, types and elements.
+func (in tensors) hash() string {
+	h := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		fmt.Fprintf(h, "%s %s ", name, in[name].Type)
+		h.Write(in[name].Bytes())
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
 // read returns the tensors in dir and the size of the job, which follows from

@@ -11,7 +11,6 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/text"
-	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -84,7 +83,7 @@ func firstStep(ctx context.Context, c config, m sharding.Mesh, o options, corpus
 	if err != nil {
 		return nil, fmt.Errorf("-seq %d: %w", c.Seq, err)
 	}
-	tr, err := newTrainer(c, m, o.seed, runtime.Options{Finite: o.finite, Device: o.on}, true)
+	tr, err := newTrainer(c, m, o.seed, o.session(), true)
 	if err != nil {
 		return nil, err
 	}

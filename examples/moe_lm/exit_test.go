@@ -14,11 +14,15 @@ import (
 )
 
 // asCommand is the environment variable that turns the test binary into the
-// command, with its value's words as arguments.
+// command, with its value's words as arguments. asCommand with "_ALSO_1" behind it
+// has more arguments, for rank 1 only.
 const asCommand = "MOE_LM_TEST_ARGS"
 
 func TestMain(m *testing.M) {
 	if args, ok := os.LookupEnv(asCommand); ok {
+		if also, ok := os.LookupEnv(asCommand + "_ALSO_" + os.Getenv("GOMOE_RANK")); ok {
+			args += "\x1f" + also
+		}
 		os.Args = append([]string{"moe_lm"}, strings.Split(args, "\x1f")...)
 		main()
 		os.Exit(0)

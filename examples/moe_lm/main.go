@@ -49,7 +49,7 @@ func run(ctx, stop context.Context, args []string, stdout io.Writer) (err error)
 	}
 	var w world.World
 	defer w.Close()
-	if err := w.Setup(ctx, world.Config{Mesh: &o.mesh, Transport: o.transport}); err != nil {
+	if err := w.Setup(ctx, world.Config{Mesh: &o.mesh, Transport: o.transport, Deadline: *o.deadline}); err != nil {
 		return err
 	}
 	if o.info, err = w.Info(); err != nil {
@@ -68,6 +68,10 @@ func run(ctx, stop context.Context, args []string, stdout io.Writer) (err error)
 	}
 	corpus, err := text.Load(stop, text.Options{Data: o.data, Limit: o.limit, Seed: o.seed})
 	if err != nil {
+		return err
+	}
+	o.same["text"] = corpus.Hash()
+	if err := w.Same(ctx, o.same); err != nil {
 		return err
 	}
 	if o.check {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"time"
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/graph"
@@ -19,13 +20,16 @@ type options struct {
 	mesh                         sharding.Mesh
 	data, out, trace, prompt     string
 	transport, device            string
+	deadline                     *time.Duration
 	steps, warmup, every, sample int
+	compare                      int
 	lr, temperature              float64
 	seed                         uint64
 	limit                        int64
 	check, finite                bool
-	info                         world.Info     // where this process is in the job
-	on                           runtime.Device // the device of that name, nil for the host
+	same                         map[string]string // the flags that have to be the same in all processes
+	info                         world.Info        // where this process is in the job
+	on                           runtime.Device    // the device of that name, nil for the host
 }
 
 const usage = `moe_lm trains a byte-level mixture-of-experts language model on a mesh of ranks, in
@@ -52,6 +56,7 @@ func parse(args []string) (config, options, error) {
 	f := flag.NewFlagSet("moe_lm", flag.ContinueOnError)
 	f.StringVar(&mesh, "mesh", "dp=2,ep=2", "`axes` of ranks: dp splits the batch, ep the batch and the experts, tp heads and expert columns; empty is one rank")
 	f.StringVar(&o.transport, "transport", "", "`what` carries data between the processes of gomoe launch, mpirun and others: auto, tcp, shm, jaccl, mpi or ring; GOMOE_TRANSPORT or auto if not given")
+	o.deadline = world.DeadlineFlag(f)
 	f.StringVar(&o.data, "data", "", "`files` and folders to train on, with commas between; empty is the Go standard library's source")
 	f.StringVar(&o.out, "out", "out/moe_lm", "`folder` for metrics.csv, training.png and sample.txt")
 	f.StringVar(&o.trace, "trace", "", "write a trace of every training step to this `file`, for Perfetto")
@@ -68,6 +73,7 @@ func parse(args []string) (config, options, error) {
 	f.Func("kernels", "`name` of the kernels to use: portable (the reference), avx2, avx512, amx or neon; the best that the processor runs if not given", gomoe.UseKernels)
 	f.StringVar(&o.device, "device", "", "`what` runs kernels: host, metal (Apple's GPU), or metal-emulated (the same kernels on this processor, slowly: for tests); the host if not given")
 	f.BoolVar(&o.finite, "finite", false, "stop at the first kernel that makes a NaN or an infinity, and name it")
+	f.IntVar(&o.compare, "compare", runtime.DefaultCompare, "`steps` between comparisons of the weights and inputs that processes have in common; 0 compares them before the first step only")
 	f.Var(&c.DType, "dtype", "element `type` to compute in, f32 or bf16; the latter keeps weights, moments, router and losses in f32")
 	f.IntVar(&c.Width, "width", 128, "`columns` of the model")
 	f.IntVar(&c.Layers, "layers", 4, "layers")
@@ -98,6 +104,15 @@ func parse(args []string) (config, options, error) {
 	case f.NArg() > 0:
 		return c, o, fmt.Errorf("argument %q: all settings are flags, and switches are given as -check or -check=false; see -help", f.Arg(0))
 	}
+	o.same = map[string]string{}
+	f.VisitAll(func(g *flag.Flag) {
+		switch g.Name {
+		case "out", "trace", "transport", "kernels", "device": // may differ, or are compared elsewhere
+		case "data", "limit": // what was read is compared
+		default:
+			o.same["-"+g.Name] = g.Value.String()
+		}
+	})
 	var err error
 	if o.mesh, err = sharding.ParseMesh(mesh); err != nil {
 		return c, o, err
@@ -108,6 +123,15 @@ func parse(args []string) (config, options, error) {
 		}
 	}
 	return c, o, nil
+}
+
+// session returns the options of sessions that train.
+func (o options) session() runtime.Options {
+	every := o.compare
+	if every == 0 {
+		every = -1 // before the first step only
+	}
+	return runtime.Options{Finite: o.finite, Device: o.on, Compare: every}
 }
 
 // help is what -help asks for, as an error.
@@ -123,6 +147,8 @@ func (o options) validate() error {
 		return fmt.Errorf("-warmup %d: want at least 0", o.warmup)
 	case o.every < 0:
 		return fmt.Errorf("-eval %d: want at least 0", o.every)
+	case o.compare < 0:
+		return fmt.Errorf("-compare %d: want at least 0", o.compare)
 	case o.sample < 0:
 		return fmt.Errorf("-sample %d: want at least 0", o.sample)
 	case o.sample > 0 && o.prompt == "":

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/internal/launch"
 )
 
@@ -210,5 +211,33 @@ func TestProcessesMesh(t *testing.T) {
 	}
 	if status != 1 {
 		t.Errorf("status %d, want 1", status)
+	}
+}
+
+// Ranks that were started with another flag, another text or other kernels are told so
+// by all ranks, before anything is trained; without that they would train on silently.
+func TestProcessesDiffer(t *testing.T) {
+	other := filepath.Join(t.TempDir(), "other")
+	require.NoError(t, os.WriteFile(other, []byte(strings.Repeat(sentence, 400)+"!"), 0o644))
+	for _, c := range []struct{ mesh, also, want string }{
+		{"dp=2", "-lr\x1f1e-3", `moe_lm: gomoe: -lr differs between ranks: rank 0 has "0.003", rank 1 has "0.001"; start all ranks with the same`},
+		{"tp=2", "-lr\x1f1e-3", `moe_lm: gomoe: -lr differs between ranks: rank 0 has "0.003", rank 1 has "0.001"`},
+		{"tp=2", "-seed\x1f7", `moe_lm: gomoe: -seed differs between ranks: rank 0 has "1", rank 1 has "7"`},
+		{"tp=2", "-data\x1f" + other, `moe_lm: gomoe: text differs between ranks: rank 0 has "`},
+		{"ep=2", "-data\x1f" + other, `moe_lm: gomoe: text differs between ranks: rank 0 has "`},
+		{"dp=2", "-kernels\x1fportable", `runtime: rank 1 runs portable kernels and rank 0 kernels in assembly, whose results differ in their last bits; start all ranks with the same, which -kernels or GOMOE_KERNELS chooses`},
+		{"dp=2", "-check", `moe_lm: gomoe: -check differs between ranks: rank 0 has "false", rank 1 has "true"`},
+	} {
+		if strings.Contains(c.want, "in assembly") && len(kernel.Available()) == 1 {
+			continue // this processor has portable kernels only
+		}
+		args, out := tiny(t, "-mesh", c.mesh)
+		status, stdout, stderr := launched(t, 2, args, nil, asCommand+"_ALSO_1="+c.also)
+		if status != 1 || !strings.Contains(stderr, c.want) {
+			t.Errorf("%s with %q on rank 1: status %d, want 1 and %q:\n%s\n%s", c.mesh, c.also, status, c.want, stderr, stdout)
+		}
+		if _, err := os.Stat(filepath.Join(out, "training.png")); err == nil {
+			t.Errorf("%s with %q on rank 1: it has trained", c.mesh, c.also)
+		}
 	}
 }

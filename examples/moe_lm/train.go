@@ -32,7 +32,7 @@ func train(ctx, stop context.Context, c config, o options, corpus *text.Corpus, 
 			return fmt.Errorf("-out: %w", err)
 		}
 	}
-	opts := runtime.Options{Finite: o.finite, Device: o.on}
+	opts := o.session()
 	if o.trace != "" {
 		f, err := os.Create(tracePath(o))
 		if err != nil {

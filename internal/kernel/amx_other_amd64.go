@@ -2,6 +2,6 @@
 
 package kernel
 
-// permitTiles reports that other systems are not known to let processes have
+// permitTiles returns false: no system but Linux is known to let processes use
 // tiles.
 func permitTiles() bool { return false }

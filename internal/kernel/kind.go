@@ -17,13 +17,14 @@ const (
 	NEON
 	AVX2
 	AVX512
-	AMX // AVX512 with other products of bf16
+	AMX // AVX512, but products of bf16 use AMX's tiles
 )
 
 // String returns the kind's name in GOMOE_KERNELS.
 func (k Kind) String() string { return [...]string{"portable", "neon", "avx2", "avx512", "amx"}[k] }
 
-// Vectors returns the kind that has the loops over vectors of k: AVX512 for AMX.
+// Vectors returns the kind whose loops over vectors k uses: AVX512 for AMX, and k itself
+// for the others.
 func (k Kind) Vectors() Kind {
 	if k == AMX {
 		return AVX512
@@ -31,8 +32,8 @@ func (k Kind) Vectors() Kind {
 	return k
 }
 
-// VectorsOf returns the kind of the loops over vectors of T that this process uses:
-// Portable for float64.
+// VectorsOf returns the kind of the loops over vectors of T that this process uses. For
+// float64 it is Portable.
 func VectorsOf[T Float]() Kind {
 	if unsafe.Sizeof(T(0)) != 4 {
 		return Portable
@@ -41,15 +42,15 @@ func VectorsOf[T Float]() Kind {
 	return k.Vectors()
 }
 
-// Selected returns the kind of kernels that this process uses: the one that the
-// environment variable GOMOE_KERNELS names (portable, avx2, avx512, or amx, which is
-// avx512 with other products of bf16; neon on arm64) or, if that is empty, the best
-// that this processor has. If it cannot have those that were
-// named, it uses the portable ones, and the error says so.
+// Selected returns the kind of kernels that this process uses. It is the kind that the
+// environment variable GOMOE_KERNELS names: portable, avx2, avx512 or amx, or neon on
+// arm64. If the variable is empty, it is the best kind that this processor runs. If the
+// variable names a kind that the processor does not run, the kind is Portable, and the
+// error says so.
 func Selected() (Kind, error) { return selection() }
 
-// Use chooses the kernels of this process by name, as GOMOE_KERNELS does. It comes
-// before the first product, and the first plan of one: to want others afterwards is an error.
+// Use chooses the kernels of this process by name, as GOMOE_KERNELS does. It must be called
+// before the kernels are first used or planned for; to choose others afterwards is an error.
 func Use(name string) error {
 	if _, err := choose(name, Available()); err != nil {
 		return err

@@ -2,15 +2,15 @@ package kernel
 
 import "unsafe"
 
-// Float is an arithmetic element type. The 16-bit formats are widened first.
+// Float is an element type with which kernels compute. The 16-bit formats are widened first.
 type Float interface{ ~float32 | ~float64 }
 
-// Lanes is how many elements of float32 loops over vectors take at once with every kind,
-// and how many sums they keep.
+// Lanes is how many elements of float32 the loops over vectors take at once, with every
+// kind. Sums of exponentials and norms have as many partial sums.
 const Lanes = 16
 
-// Room returns n elements of buf, which begin where a cache line does. It makes
-// buf longer if it is too short.
+// Room returns the first n elements of buf. If buf is too short, Room first replaces it by
+// a new one that begins where a cache line does.
 func Room[T any](buf *[]T, n int) []T {
 	if len(*buf) < n {
 		line := 64 / int(unsafe.Sizeof(*new(T)))
@@ -24,7 +24,8 @@ func Room[T any](buf *[]T, n int) []T {
 	return (*buf)[:n]
 }
 
-// Float32s and Float64s give a slice the type that its elements have underneath.
+// Float32s and Float64s return x as a slice of the type that its elements have underneath.
+// T must be of that size.
 func Float32s[T Float](x []T) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
 }
@@ -33,8 +34,8 @@ func Float64s[T Float](x []T) []float64 {
 	return unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
 }
 
-// Evenly cuts n into as few equal pieces as are not longer than most, and
-// returns their length as a multiple of unit.
+// Evenly cuts n into the fewest equal pieces that are not longer than most, and
+// returns the length of a piece, rounded up to a multiple of unit.
 func Evenly(n, most, unit int) int {
 	pieces := (n + most - 1) / most
 	return RoundUp((n+pieces-1)/pieces, unit)

@@ -12,9 +12,16 @@
 // what it printed last. A signal to the launcher is passed to all ranks; a second
 // signal kills them.
 //
+// A rank that prints waits for whoever reads the launcher's output, as it would without
+// a launcher. The launcher itself never waits: it watches the ranks and passes signals on
+// although nobody reads. When a job is to end, lines that nobody reads for 2 seconds are
+// dropped, and a message on standard error says how many. Output that was not written
+// is a failure of the job.
+//
 // No process outlives a job, whatever dies. A rank is a process group of its own,
 // which is killed when its first process has ended. A guard, a shell that reads from
 // a pipe of the launcher, kills all groups of this machine when the pipe ends because
-// the launcher was killed; on Linux the kernel also kills the ranks at once. On other
-// machines a shell does the same when its standard input ends.
+// the launcher was killed; on Linux the kernel also kills the ranks at once. The guard
+// also removes a program that the launcher has built. On other machines a shell kills
+// the ranks when its standard input ends.
 package launch

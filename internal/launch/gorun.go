@@ -3,7 +3,6 @@ package launch
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -61,7 +60,7 @@ func goSwitch(name string) bool {
 
 // build builds the program in a folder of its own and returns the command that
 // starts it.
-func (g goRun) build(ctx context.Context, goTool, dir, into string, w io.Writer) ([]string, error) {
+func (g goRun) build(ctx context.Context, goTool, dir, into string, out *output) ([]string, error) {
 	name := g.name
 	if name == "." || name == ".." {
 		abs, err := filepath.Abs(filepath.Join(dir, g.pkg[0]))
@@ -75,10 +74,15 @@ func (g goRun) build(ctx context.Context, goTool, dir, into string, w io.Writer)
 	}
 	path := filepath.Join(into, name)
 	args := append(append([]string{"build", "-o", path}, g.flags...), g.pkg...)
-	fmt.Fprintf(w, "gomoe launch: go %s: built once, for all ranks\n", strings.Join(args, " "))
+	out.say("gomoe launch: go %s: built once, for all ranks", strings.Join(args, " "))
 	cmd := exec.CommandContext(ctx, goTool, args...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, w, w
-	if err := cmd.Run(); err != nil {
+	text := &lines{pass: out.add}
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, text, text
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // so that it removes its files
+	cmd.WaitDelay = drain
+	err := cmd.Run()
+	text.end()
+	if err != nil {
 		return nil, fmt.Errorf("launch: go %s: %w", strings.Join(args, " "), err)
 	}
 	return append([]string{path}, g.args...), nil

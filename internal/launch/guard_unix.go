@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// guard is a shell that kills the groups that it was told of when its input ends,
-// which happens when the launcher is gone. A group that has ended is removed,
-// because its number may be reused.
+// guard is a shell that kills the groups that it was told of when its input ends, which
+// happens when the launcher is gone. Then it removes the launcher's folder, if there is
+// one. A group that has ended is taken off the list, because its number may be reused.
 type guard struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
@@ -28,11 +28,13 @@ while IFS= read -r line; do
 		for g; do [ "$g" = "${line#-}" ] || groups="$groups $g"; done ;;
 	esac
 done
-for g in $groups; do kill -s KILL -- "-$g"; done`
+for g in $groups; do kill -s KILL -- "-$g"; done
+[ -z "$folder" ] || rm -rf -- "$folder"`
 
-// newGuard starts a guard. The terminal's Ctrl-C does not reach it.
-func newGuard() (*guard, error) {
-	cmd := exec.Command("/bin/sh", "-c", guardScript)
+// newGuard starts a guard, which removes a folder at the end; "" is none. The terminal's
+// Ctrl-C does not reach it.
+func newGuard(folder string) (*guard, error) {
+	cmd := exec.Command("/bin/sh", "-c", "folder=$0\n"+guardScript, folder)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	in, err := cmd.StdinPipe()
 	if err != nil {

@@ -228,8 +228,9 @@ func TestLines(t *testing.T) {
 
 func TestLongLines(t *testing.T) {
 	var b bytes.Buffer
-	l := &lines{w: &b, prefix: "[0]"}
+	l := &lines{pass: func(line []byte) { b.Write(line) }, prefix: "[0]"}
 	l.copy(io.MultiReader(strings.NewReader(strings.Repeat("x", 2*maxLine+5)), strings.NewReader("y\nz")))
+	l.end()
 	x := strings.Repeat("x", maxLine)
 	if got, want := b.String(), "[0] "+x+"\n[0]+"+x+"\n[0]+xxxxxy\n[0] z\n"; got != want {
 		t.Errorf("%d bytes, want %d; they end with %q", len(got), len(want), got[max(0, len(got)-30):])
@@ -376,4 +377,19 @@ func TestInterruptTwice(t *testing.T) {
 		t.Errorf("status %d, want 137:\n%s", got, output())
 	}
 	nothing(t, mark)
+}
+
+// Ranks are told the deadline of the launcher's option, or else of its environment, also
+// ranks on other machines, which do not have that environment.
+func TestDeadline(t *testing.T) {
+	for _, hosts := range [][]hostfile.Host{nil, {{SSH: "elsewhere", IPs: []string{"127.0.0.1"}}}} {
+		o := Options{Ranks: 1, Hosts: hosts, Shell: []string{"/bin/sh", "-c", `exec env -i "PATH=$PATH" sh -c "$2"`, "ssh"}}
+		t.Setenv("GOMOE_DEADLINE", "1m0s")
+		want(t, "standard output", launch(t, o, "echo wait $GOMOE_DEADLINE").stdout, "wait 1m0s")
+		o.Deadline = 5 * time.Second
+		want(t, "standard output", launch(t, o, "echo wait $GOMOE_DEADLINE").stdout, "wait 5s")
+		t.Setenv("GOMOE_DEADLINE", "5")
+		o.Deadline = 0
+		require.ErrorContains(t, launch(t, o, "true").err, "environ: GOMOE_DEADLINE=5: want a number with its unit")
+	}
 }

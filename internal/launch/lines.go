@@ -3,7 +3,9 @@ package launch
 import (
 	"bytes"
 	"io"
+	"os"
 	"sync"
+	"time"
 )
 
 // maxLine is the most bytes that are passed on as one line. The rest of a longer
@@ -11,27 +13,14 @@ import (
 // line does not use unlimited memory.
 const maxLine = 64 << 10
 
-// locked writes to a stream of the launcher. Both streams may be the same, so they
-// share a lock.
-type locked struct {
-	mu *sync.Mutex
-	w  io.Writer
-}
-
-func (l locked) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.w.Write(p)
-}
-
 // lines passes a rank's stream on, line by line, with a prefix.
 type lines struct {
-	w      io.Writer
-	prefix string
+	pass   func(line []byte) // may wait for a reader
+	prefix string            // empty for text that is not a rank's
+	buf    []byte            // a line without its end
+	more   bool              // buf continues a line
 
-	mu   sync.Mutex
-	buf  []byte // a line without its end
-	more bool   // buf continues a line
+	mu   sync.Mutex // of tail, which is read while pass waits
 	tail [][]byte
 }
 
@@ -41,22 +30,48 @@ const (
 	tailBytes = 400
 )
 
+// Write passes on the lines in p.
+func (l *lines) Write(p []byte) (int, error) {
+	l.add(p)
+	return len(p), nil
+}
+
 // copy passes on everything from r until it ends.
 func (l *lines) copy(r io.Reader) {
 	chunk := make([]byte, 32<<10)
 	for {
 		n, err := r.Read(chunk)
-		l.mu.Lock()
 		l.add(chunk[:n])
 		if err != nil {
-			if len(l.buf) > 0 {
-				l.emit(l.buf, false)
-				l.buf = nil
-			}
-			l.mu.Unlock()
 			return
 		}
-		l.mu.Unlock()
+	}
+}
+
+// copyRest passes on what is left in a pipe whose rank has ended. A process that the
+// rank has started may hold the pipe for ever, if it has left the rank's process group:
+// no more than drain is spent on waiting for it, and it is not read for ever.
+func (l *lines) copyRest(r *os.File) {
+	const most = 4 << 20 // bytes; a pipe holds 64 KiB, and 1 MiB if somebody wants it to
+	chunk := make([]byte, 32<<10)
+	for left, n := drain, 0; left > 0 && n < most; {
+		began := time.Now()
+		r.SetReadDeadline(began.Add(left))
+		k, err := r.Read(chunk)
+		left -= time.Since(began)
+		n += k
+		l.add(chunk[:k])
+		if err != nil {
+			break
+		}
+	}
+}
+
+// end passes on a last line that has no end.
+func (l *lines) end() {
+	if len(l.buf) > 0 {
+		l.emit(l.buf, false)
+		l.buf = nil
 	}
 }
 
@@ -90,13 +105,18 @@ func (l *lines) emit(line []byte, cut bool) {
 		mark = "+"
 	}
 	l.more = cut
+	l.mu.Lock()
 	l.tail = append(l.tail, bytes.Clone(line[:min(len(line), tailBytes)]))
 	if len(l.tail) > tailLines {
 		l.tail = l.tail[1:]
 	}
+	l.mu.Unlock()
 	b := make([]byte, 0, len(l.prefix)+len(line)+2)
-	b = append(append(append(append(b, l.prefix...), mark...), line...), '\n')
-	l.w.Write(b) // a failing write to the launcher's output does not concern the rank
+	if l.prefix != "" {
+		b = append(append(b, l.prefix...), mark...)
+	}
+	b = append(append(b, line...), '\n')
+	l.pass(b)
 }
 
 // last returns the last lines.

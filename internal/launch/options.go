@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
+	"github.com/gomoe/gomoe/jaccl/job/environ"
 	"github.com/gomoe/gomoe/jaccl/job/hostfile"
 	"github.com/gomoe/gomoe/world"
 )
@@ -38,15 +38,20 @@ type Options struct {
 	// Transport is what ranks are told to use, one of world.Transports; if empty, they are
 	// told nothing.
 	Transport string
+	// Deadline is how long ranks are told to wait for each other; 0 means what the
+	// launcher's GOMOE_DEADLINE says, and if that is not set, they are told nothing.
+	Deadline time.Duration
 	// Env are further variables, NAME=value, for all ranks; they override others.
 	Env []string
 	// Dir is where ranks run, on all machines; empty means the launcher's directory.
 	Dir string
-	// Stdout and Stderr get the output of ranks, line by line, with one write per line.
-	// Stderr also gets the launcher's messages. Nil drops the output. Ranks have no input.
+	// Grace is how long ranks have to end by themselves when the job is to end, before
+	// they are killed; 0 means DefaultGrace.
 	Grace time.Duration
-	// Stdout and Stderr get what ranks write to theirs, a line at a time and one write
-	// per line, and Stderr what the launcher has to say. Nil drops it. Ranks read nothing.
+	// Stdout and Stderr get the output of ranks, line by line, with one Write per line.
+	// Stderr also gets the launcher's messages. Nil drops the output. Ranks have no input.
+	// While a Write blocks, ranks that print wait, and nothing else does. When the job is
+	// to end, a Write that blocks is left alone, and may go on after Run has returned.
 	Stdout, Stderr io.Writer
 	// Signals are passed on to all ranks; after the first signal, ranks that do not end
 	// are killed. Nil means no signals.
@@ -88,6 +93,12 @@ func (o Options) complete() (Options, error) {
 	case o.Grace < 0:
 		return o, fmt.Errorf("launch: grace of %v, want at least 0", o.Grace)
 	}
+	if o.Deadline == 0 {
+		var err error
+		if o.Deadline, err = environ.Deadline(os.Getenv); err != nil {
+			return o, err
+		}
+	}
 	for _, e := range o.Env {
 		if err := hostfile.CheckEnv(e); err != nil {
 			return o, fmt.Errorf("launch: environment: %w", err)
@@ -108,8 +119,6 @@ func (o Options) complete() (Options, error) {
 	if o.Stderr == nil {
 		o.Stderr = io.Discard
 	}
-	mu := new(sync.Mutex)
-	o.Stdout, o.Stderr = locked{mu, o.Stdout}, locked{mu, o.Stderr}
 	dir, err := filepath.Abs(o.Dir)
 	if err != nil {
 		return o, fmt.Errorf("launch: %w", err)

@@ -48,7 +48,7 @@ func (o Options) places(m meeting) []place {
 		h := o.Hosts[r/per]
 		out[r] = place{host: h, local: here(h), job: environ.Job{
 			Rank: r, Size: o.Ranks, LocalRank: onHost[machine(h)],
-			Coordinator: m.address, ID: id, Secret: secret, Transport: o.Transport, Matrix: matrix,
+			Coordinator: m.address, ID: id, Secret: secret, Transport: o.Transport, Deadline: o.Deadline, Matrix: matrix,
 		}}
 		onHost[machine(h)]++
 	}

@@ -18,6 +18,7 @@ type process struct {
 	out, err *lines
 	began    time.Time
 	copies   sync.WaitGroup // of out and err
+	copied   chan struct{}  // closed when the copies have ended
 	reads    []*os.File     // what copies read from
 	control  io.WriteCloser // of a rank on another machine: carries names of signals; its end ends the rank
 	group    group
@@ -74,8 +75,13 @@ func (p *process) start(command, env []string, dir string, files []*os.File, tex
 		return fail(err)
 	}
 	p.group.started(cmd)
-	p.copies.Go(func() { p.out.copy(p.reads[0]) })
-	p.copies.Go(func() { p.err.copy(p.reads[1]) })
+	for i, l := range []*lines{p.out, p.err} {
+		p.copies.Go(func() {
+			l.copy(p.reads[i])
+			l.copyRest(p.reads[i])
+			l.end()
+		})
+	}
 	if p.control != nil {
 		// If the process ends without reading it all, its exit status says so.
 		p.copies.Go(func() { io.WriteString(p.control, text) })
@@ -84,7 +90,7 @@ func (p *process) start(command, env []string, dir string, files []*os.File, tex
 }
 
 // wait returns when the rank, and everything that it started on this machine, has
-// ended.
+// ended. Its output has been passed on then, unless nobody reads that.
 func (p *process) wait() ended {
 	p.cmd.Wait() // the process state has its error
 	took := time.Since(p.began)
@@ -93,21 +99,25 @@ func (p *process) wait() ended {
 	if p.control != nil {
 		p.control.Close()
 	}
-	// Processes that have left the group on purpose may still hold the pipes.
-	stop := time.AfterFunc(drain, func() {
+	for _, r := range p.reads {
+		r.SetReadDeadline(time.Now()) // ends copy. On Windows it does nothing, and no process leaves the job object.
+	}
+	go func() {
+		p.copies.Wait()
 		for _, r := range p.reads {
 			r.Close()
 		}
-	})
-	p.copies.Wait()
-	stop.Stop()
-	for _, r := range p.reads {
-		r.Close()
+		close(p.copied)
+	}()
+	select {
+	case <-p.copied:
+	case <-time.After(drain):
 	}
 	return ended{p, p.cmd.ProcessState, took}
 }
 
-// drain is how long output may still arrive after a rank's end.
+// drain is how long output may still arrive after a rank's end, and how long a job that
+// is to end waits for somebody who reads its output.
 const drain = 2 * time.Second
 
 // signal passes a signal on to the rank and everything that it started.
@@ -142,6 +152,18 @@ func (p *process) kill() {
 // the exit status of a rank that was killed there.
 const killRemote = 2 * time.Second
 
+// signalled returns the number of the signal that ended the rank, 0 if none did. A shell
+// that starts a rank, as on another machine, says so with an exit status above 128.
+func (e ended) signalled() int {
+	if n, _ := endedBy(e.state); n > 0 {
+		return n
+	}
+	if n := e.state.ExitCode() - 128; n > 0 && n <= 64 {
+		return n
+	}
+	return 0
+}
+
 // ok reports whether the rank succeeded.
 func (e ended) ok() bool { return e.state.ExitCode() == 0 }
 
@@ -164,12 +186,16 @@ func (e ended) String() string {
 		return fmt.Sprintf("rank %d on %s: %s was ended by %s", e.job.Rank, e.where(), e.cmd.Args[0], name)
 	case code == 0:
 		return fmt.Sprintf("rank %d is done", e.job.Rank)
-	case e.local:
-		return fmt.Sprintf("rank %d exited with status %d", e.job.Rank, code)
-	case code == 255:
+	case code == 255 && !e.local:
 		return fmt.Sprintf("rank %d on %s: %s exited with status 255, as ssh does when it does not get there", e.job.Rank, e.where(), strings.Join(e.cmd.Args[:len(e.cmd.Args)-1], " "))
-	case code > 128 && code < 128+65:
-		return fmt.Sprintf("rank %d on %s exited with status %d, as by signal %d", e.job.Rank, e.where(), code, code-128)
 	}
-	return fmt.Sprintf("rank %d on %s exited with status %d", e.job.Rank, e.where(), code)
+	text := fmt.Sprintf("rank %d", e.job.Rank)
+	if !e.local {
+		text += " on " + e.where()
+	}
+	text += fmt.Sprintf(" exited with status %d", code)
+	if n := e.signalled(); n > 0 {
+		text += fmt.Sprintf(", as by signal %d", n)
+	}
+	return text
 }

@@ -92,6 +92,14 @@ func TestHostsFail(t *testing.T) {
 	want(t, "standard error", r.stderr, "FAILED: rank 1 on b exited with status 137, as by signal 9", "rank 0 did not end within 300ms and is killed")
 	want(t, "standard output", r.stdout, "[0] no\n")
 
+	// The rank that was killed is blamed, also if others end first.
+	dir := t.TempDir()
+	r = launch(t, Options{Hosts: twoHosts, Shell: shell, Dir: dir}, `if [ $RANK = 0 ]; then while [ ! -e seen ]; do sleep 0.01; done; sleep 0.1; kill -9 $$; fi; touch seen; exit 1`)
+	if r.status != 137 {
+		t.Errorf("status %d, want 137", r.status)
+	}
+	want(t, "standard error", r.stderr, "FAILED: rank 0 on u@a exited with status 137, as by signal 9")
+
 	down := []hostfile.Host{twoHosts[0], {SSH: "down", IPs: []string{"127.0.0.1"}}}
 	r = launch(t, Options{Hosts: down, Shell: shell}, `sleep 100`)
 	if r.status != 255 {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,19 +25,27 @@ func Run(ctx context.Context, o Options) (int, error) {
 		return 0, err
 	}
 	j := &job{Options: o}
-	if err := j.prepare(ctx); err != nil {
-		return 0, errors.Join(err, j.clean())
+	j.out, j.err = outputs(o.Stdout, o.Stderr)
+	status := 0
+	if err = j.prepare(ctx); err == nil {
+		status, err = j.run(ctx)
 	}
-	status, err := j.run(ctx)
-	return status, errors.Join(err, j.clean())
+	if err = errors.Join(err, j.clean()); err != nil {
+		j.hurry(drain)
+	}
+	if complete := j.flush(); !complete && status == 0 {
+		status = 1
+	}
+	return status, err
 }
 
 // job is one call of Run.
 type job struct {
 	Options
 	meeting
-	dir   string // of the built program, "" if nothing was built
-	guard *guard
+	out, err *output // may be the same
+	dir      string  // of the built program, "" if nothing was built
+	guard    *guard
 	// lives are the writing ends of pipes, one per local rank. They are closed when the
 	// launcher ends. A single pipe for all ranks would share its file flags, and
 	// starting a program makes such files blocking.
@@ -67,9 +74,14 @@ func (j *job) prepare(ctx context.Context) error {
 		return errors.New("launch: go run builds on this machine only; build the program, put it on all hosts at the same path, and launch that")
 	case ok:
 		if j.dir, err = os.MkdirTemp("", "gomoe-launch-"); err != nil {
-			return fmt.Errorf("launch: %w", err)
+			return fmt.Errorf("launch: a folder for the program that go run builds: %w", err)
 		}
-		if j.Command, err = g.build(ctx, j.Command[0], j.Dir, j.dir, j.Stderr); err != nil {
+	}
+	if j.guard, err = newGuard(j.dir); err != nil {
+		return err
+	}
+	if ok {
+		if err := j.build(ctx, g); err != nil {
 			return err
 		}
 	}
@@ -93,10 +105,26 @@ func (j *job) prepare(ctx context.Context) error {
 			return fmt.Errorf("launch: %s, to reach other machines: %w", j.Shell[0], err)
 		}
 	}
-	if j.meeting, err = j.meet(); err != nil {
-		return err
+	j.meeting, err = j.meet()
+	return err
+}
+
+// build builds the program of a "go run" command. A signal ends that, too.
+func (j *job) build(ctx context.Context, g goRun) (err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	built := make(chan struct{})
+	defer close(built)
+	go func() {
+		select {
+		case s := <-j.Signals:
+			cancel(fmt.Errorf("ended by %v", s))
+		case <-built:
+		}
+	}()
+	if j.Command, err = g.build(ctx, j.Command[0], j.Dir, j.dir, j.err); err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("launch: go build: %w", context.Cause(ctx))
 	}
-	j.guard, err = newGuard()
 	return err
 }
 
@@ -137,6 +165,7 @@ func (j *job) run(ctx context.Context) (int, error) {
 		for _, p := range j.ranks {
 			p.kill()
 		}
+		j.hurry(drain)
 		for len(j.ended) < len(j.ranks) {
 			j.ended = append(j.ended, <-j.ends)
 		}
@@ -149,7 +178,7 @@ func (j *job) run(ctx context.Context) (int, error) {
 // start starts one rank.
 func (j *job) start(p place) error {
 	prefix := fmt.Sprintf("[%d]", p.job.Rank)
-	proc := &process{place: p, out: &lines{w: j.Stdout, prefix: prefix}, err: &lines{w: j.Stderr, prefix: prefix}}
+	proc := &process{place: p, copied: make(chan struct{}), out: &lines{pass: j.out.add, prefix: prefix}, err: &lines{pass: j.err.add, prefix: prefix}}
 	proc.group.guard = j.guard
 	command, env, dir, text := j.Command, []string(nil), j.Dir, ""
 	var files []*os.File
@@ -212,11 +241,12 @@ func (j *job) watch(ctx context.Context) {
 			if !e.ok() && j.first == nil {
 				j.first = &e
 				if j.stopped == nil && len(j.living()) > 0 {
-					fmt.Fprintf(j.Stderr, "gomoe launch: %s; the others are ended\n", e)
+					j.err.say("gomoe launch: %s; the others are ended", e)
 				}
 				if ending == nil {
 					ending = time.After(settle)
 				}
+				j.hurry(drain)
 			}
 		case <-ending:
 			ending = nil
@@ -224,15 +254,17 @@ func (j *job) watch(ctx context.Context) {
 		case <-killing:
 			killing = nil
 			if living := j.living(); len(living) > 0 && !killed {
-				fmt.Fprintf(j.Stderr, "gomoe launch: %s did not end within %v and %s killed\n", names(living), j.Grace, are(living))
+				j.err.say("gomoe launch: %s did not end within %v and %s killed", names(living), j.Grace, are(living))
 				kill()
 			}
 		case s := <-j.Signals:
 			if j.stopped != nil {
 				kill()
+				j.hurry(impatient)
 				continue
 			}
 			j.stopped = s
+			j.hurry(drain)
 			// A person who interrupts can do so again, but nothing repeats other signals.
 			end(s, s != os.Interrupt)
 		case <-done:
@@ -241,6 +273,47 @@ func (j *job) watch(ctx context.Context) {
 				j.stopped = syscall.SIGTERM
 			}
 			end(syscall.SIGTERM, true)
+			j.hurry(drain)
+		}
+	}
+}
+
+// impatient is how long the launcher waits for a reader when a person asks again that it
+// ends.
+const impatient = 200 * time.Millisecond
+
+// hurry makes both outputs give up on a reader that does not read for d.
+func (j *job) hurry(d time.Duration) {
+	j.out.hurry(d)
+	j.err.hurry(d)
+}
+
+// flush returns when all output has been written, or was given up, and reports whether
+// all was written. A job without failure waits for its readers as long as it takes. A
+// signal ends that.
+func (j *job) flush() (complete bool) {
+	complete, written := true, make(chan struct{})
+	go func() {
+		defer close(written)
+		for _, p := range j.ranks {
+			<-p.copied
+		}
+		j.out.close()
+		<-j.out.done
+		if text := j.out.missing(); text != "" {
+			complete = false
+			j.err.say("gomoe launch: %s", text)
+		}
+		j.err.close()
+		<-j.err.done
+		complete = j.err.missing() == "" && complete
+	}()
+	for {
+		select {
+		case <-written:
+			return complete
+		case <-j.Signals:
+			j.hurry(impatient)
 		}
 	}
 }
@@ -282,25 +355,23 @@ func (j *job) report() int {
 	// among the ranks that ended before any was told to end, a killed one counts as first.
 	f := *j.first
 	for _, e := range j.ended {
-		n, _ := endedBy(e.state)
-		m, _ := endedBy(f.state)
-		if n > 0 && m == 0 && e.began.Add(e.took).Before(f.began.Add(f.took+settle)) {
+		if e.signalled() > 0 && f.signalled() == 0 && e.began.Add(e.took).Before(f.began.Add(f.took+settle)) {
 			f = e
 		}
 	}
 	if j.stopped != nil {
-		fmt.Fprintf(j.Stderr, "gomoe launch: ended by %v; %s\n", j.stopped, f)
+		j.err.say("gomoe launch: ended by %v; %s", j.stopped, f)
 		return f.status()
 	}
-	fmt.Fprintf(j.Stderr, "gomoe launch: FAILED: %s after %v\n", f, f.took.Round(10*time.Millisecond))
+	j.err.say("gomoe launch: FAILED: %s after %v", f, f.took.Round(10*time.Millisecond))
 	what, last := "standard error", f.err.last()
 	if len(last) == 0 {
 		what, last = "standard output", f.out.last()
 	}
 	if len(last) > 0 {
-		fmt.Fprintf(j.Stderr, "gomoe launch: the last lines of rank %d's %s:\n", f.job.Rank, what)
+		j.err.say("gomoe launch: the last lines of rank %d's %s:", f.job.Rank, what)
 		for _, l := range last {
-			io.WriteString(j.Stderr, "    "+l+"\n")
+			j.err.say("    %s", l)
 		}
 	}
 	return f.status()

@@ -48,7 +48,7 @@ func imports() map[string][]string {
 		"jaccl/link/shm":            {"internal/wait", "jaccl", "jaccl/link"},
 		"jaccl/link/verbs":          {"internal/wait", "jaccl/job/hostfile", "jaccl/link", "jaccl/rdma"},
 		"jaccl/link/mpi":            {"internal/dynlib", "internal/wait", "jaccl/job/environ", "jaccl/job/meet", "jaccl/link"},
-		"jaccl/mlx/ring":            {"graph", "collective", "internal/reduce", "jaccl", "jaccl/job/hostfile", "jaccl/mlx/headless"},
+		"jaccl/mlx/ring":            {"graph", "collective", "internal/reduce", "jaccl", "jaccl/job/hostfile", "jaccl/link", "jaccl/mlx/headless"},
 		"jaccl/job/hostfile":        {},
 		"jaccl/job/environ":         {},
 		"jaccl/engine":              {"graph", "collective", "internal/reduce", "jaccl", "jaccl/link"},
@@ -60,7 +60,7 @@ func imports() map[string][]string {
 		"internal/measure":          {"graph", "collective", "jaccl"},
 		"internal/flight":           {"collective", "jaccl"},
 		"internal/launch":           {"jaccl/job/environ", "jaccl/job/hostfile", "world"},
-		"runtime":                   {"graph", "array", "sharding", "collective", "exec", "lowering"},
+		"runtime":                   {"graph", "array", "sharding", "collective", "exec", "internal/kernel", "internal/kernel/gemm", "lowering"},
 		"metal":                     {"array", "lowering", "metal/internal/emu", "metal/internal/standin", "metal/kernels", "metal/mtl", "runtime"},
 		"metal/kernels":             {"graph", "array", "sharding", "exec", "lowering", "primitives"}, // what instructions come from says how they are launched
 		"metal/mtl":                 {"internal/dynlib"},
@@ -126,7 +126,7 @@ func readOnly() map[string]string {
 		"internal/kernel/pack.selected":         "the functions of the kernels that are selected, looked up once",
 		"internal/kernel/random.selected":       "the functions of the kernels that are selected, looked up once",
 		"internal/kernel/vector.selected":       "the functions of the kernels that are selected, looked up once",
-		"metal/kernels.expressions":            "a sync.OnceValue: the table of elementwise operations, which is made once and never changed",
+		"metal/kernels.expressions":             "a sync.OnceValue: the table of elementwise operations, which is made once and never changed",
 
 		"quant.iq2Grid": "the 256 vectors of a format; arrays are no constants",
 

@@ -3,6 +3,8 @@ package text
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -115,6 +117,16 @@ func read(path string, limit int64) (data []byte, cut bool, err error) {
 		return data[:limit], true, err
 	}
 	return data, false, err
+}
+
+// Hash identifies the text and how it is divided: equal hashes are equal texts.
+func (c *Corpus) Hash() string {
+	h := sha256.New()
+	for _, part := range [][]byte{c.Train, c.Held} {
+		sum := sha256.Sum256(part)
+		h.Write(sum[:])
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
 // String is one line that says what was read and how it is divided.

@@ -369,7 +369,7 @@ func TestBadOffsets(t *testing.T) {
 		require.NoError(t, err)
 		return c.World().AllSum(t.Context(), collective.Call{Op: "all_sum", DType: graph.F32}, b, b)
 	})
-	problem(t, errs[0], 0, collective.Call{Op: "all_sum", DType: graph.F32}, []int{1}, jaccl.ErrMismatch, "rank 1 sent rank 0 buffers that can not be used", "are not its shared memory")
+	problem(t, errs[0], 0, collective.Call{Op: "all_sum", DType: graph.F32}, []int{1}, jaccl.ErrMismatch, "rank 1 sent rank 0 buffers that cannot be used", "are not its shared memory")
 }
 
 func TestConnectArguments(t *testing.T) {

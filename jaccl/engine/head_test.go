@@ -68,7 +68,7 @@ func TestFileName(t *testing.T) {
 	}
 }
 
-// No head makes a member panic, use much memory, or accept what it can not use: what
+// No head makes a member panic, use much memory, or accept what it cannot use: what
 // decodes, encodes to itself, and a group compares it with its own.
 func FuzzHead(f *testing.F) {
 	for _, h := range someHeads() {

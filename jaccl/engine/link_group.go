@@ -162,7 +162,7 @@ func (g *linkGroup) hear(i int, b []byte) error {
 		err = h.claim.complete(len(h.ranks))
 	}
 	if err != nil {
-		return &failure{[]int{g.ranks[i]}, fmt.Sprintf("rank %d sent rank %d a head that can not be read: %v", g.ranks[i], g.rank(), err), jaccl.ErrMismatch}
+		return &failure{[]int{g.ranks[i]}, fmt.Sprintf("rank %d sent rank %d a head that cannot be read: %v", g.ranks[i], g.rank(), err), jaccl.ErrMismatch}
 	}
 	g.claims[i] = h.claim
 	mine := &g.heads[g.index]

@@ -183,16 +183,26 @@ func (m *member) share() { shareOf(m.r.ranks, m.r.posts, m.r.claims, m.index, &m
 // if this member had to leave before that, else nil.
 func (m *member) await(ctx context.Context, c collective.Call) *failure {
 	r, j := m.r, m.r.job
-	m.timer.Reset(j.deadline)
 	timeout := false
-	select {
-	case <-m.wake:
-		m.timer.Stop()
-		return nil
-	case <-ctx.Done():
-	case <-m.timer.C:
-		timeout = true
-	case <-j.down:
+	rest := j.deadline
+	for {
+		part, since := min(rest, pause), time.Now()
+		m.timer.Reset(part)
+		select {
+		case <-m.wake:
+			m.timer.Stop()
+			return nil
+		case <-ctx.Done():
+		case <-m.timer.C:
+			if time.Since(since) <= part+pause { // else the process was stopped
+				rest -= part
+			}
+			if timeout = rest <= 0; !timeout {
+				continue
+			}
+		case <-j.down:
+		}
+		break
 	}
 	m.timer.Stop()
 

@@ -13,6 +13,12 @@ import (
 // it had the same context.
 const tick = 10 * time.Millisecond
 
+// pause is the shortest time between two looks at an operation that is taken for a pause of
+// this process, which a signal may stop and continue. The rank knows nothing of what others
+// did meanwhile, so that the pause does not count towards its deadline: other ranks, if they
+// were not stopped themselves, decide about this one.
+const pause = time.Second
+
 // errLate is why the supervisor ended an exchange that made no progress.
 var errLate = errors.New("jaccl: no progress")
 
@@ -65,7 +71,7 @@ func (e *engine) supervise() {
 	timer.Stop()
 	var turn uint64
 	var moved int64
-	var since time.Time
+	var since, last time.Time // of the last progress, and of the last look
 	for {
 		e.mu.Lock()
 		op := e.op
@@ -80,6 +86,10 @@ func (e *engine) supervise() {
 			continue
 		}
 		now, m := time.Now(), int64(0)
+		if slept := now.Sub(last); slept > pause {
+			since = since.Add(slept)
+		}
+		last = now
 		if op.x != nil {
 			m = op.x.Moved()
 		}

@@ -28,7 +28,7 @@ func (g *linkGroup) view(i int, mine *post) error {
 		p.dst = v.see(c.bytes)
 	}
 	if v.err != nil {
-		return &failure{[]int{g.ranks[i]}, fmt.Sprintf("rank %d sent rank %d buffers that can not be used, in %s: %v", g.ranks[i], g.rank(), c.call, v.err), jaccl.ErrMismatch}
+		return &failure{[]int{g.ranks[i]}, fmt.Sprintf("rank %d sent rank %d buffers that cannot be used, in %s: %v", g.ranks[i], g.rank(), c.call, v.err), jaccl.ErrMismatch}
 	}
 	return nil
 }

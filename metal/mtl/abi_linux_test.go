@@ -97,6 +97,10 @@ func TestABI(t *testing.T) {
 	}
 	wrote("heap", 1004, 1001, sharedStorage)
 
+	rt = runtime("version")
+	rt.msg3(id, 1005, [3]uintptr{14, 5, 1})
+	wrote("version", 1005, 14, 5, 1)
+
 	rt = runtime("boolean")
 	self[0] = 0xDEADBE00
 	for _, want := range []bool{true, false} {

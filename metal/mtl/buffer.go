@@ -32,10 +32,21 @@ func (d *Device) Buffer(n int) (*Buffer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n <= 0 || uint64(n) > d.facts.BufferLength {
-		return nil, fmt.Errorf("mtl: buffer: %d bytes, want 1 to %d", n, d.facts.BufferLength)
+	if err := d.holds("buffer", n); err != nil {
+		return nil, err
 	}
 	return d.rt.buffer(d.rt.msg(id, d.rt.sel.newBuffer, uintptr(n), sharedStorage), n)
+}
+
+// holds returns an error if one buffer of the device cannot have n bytes.
+func (d *Device) holds(op string, n int) error {
+	switch {
+	case n <= 0:
+		return fmt.Errorf("mtl: %s: %d bytes, want more than 0", op, n)
+	case uint64(n) > d.facts.BufferLength:
+		return fmt.Errorf("mtl: %s: %d bytes, and the longest buffer of %s has %d (maxBufferLength); split the array, or place it on more ranks", op, n, d.facts.Name, d.facts.BufferLength)
+	}
+	return nil
 }
 
 // MTLResourceStorageModeShared, with default caching and default hazard tracking: a
@@ -64,9 +75,10 @@ func (d *Device) BufferOver(mem []byte) (*Buffer, error) {
 		return nil, err
 	}
 	p, page := unsafe.Pointer(unsafe.SliceData(mem)), d.facts.Page
+	if err := d.holds("buffer over memory", len(mem)); err != nil {
+		return nil, err
+	}
 	switch {
-	case len(mem) == 0 || uint64(len(mem)) > d.facts.BufferLength:
-		return nil, fmt.Errorf("mtl: buffer over memory: %d bytes, want 1 to %d", len(mem), d.facts.BufferLength)
 	case uintptr(p)%uintptr(page) != 0:
 		return nil, fmt.Errorf("mtl: buffer over memory: it begins at %#x, want a multiple of the page, %d bytes; map it", uintptr(p), page)
 	case len(mem)%page != 0:

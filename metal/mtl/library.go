@@ -10,6 +10,8 @@ type Options struct {
 	// FastMath lets the compiler reorder arithmetic and ignore NaNs and infinities, as
 	// Metal's compiler does by default.
 	FastMath bool
+	// Language is the version of the language; 0 is the newest that the system has.
+	Language Language
 }
 
 type libraryKey struct {
@@ -26,6 +28,9 @@ type Library struct{ object }
 func (d *Device) Library(source string, o Options) (*Library, error) {
 	if _, err := d.open("library"); err != nil {
 		return nil, err
+	}
+	if o.Language == 0 {
+		o.Language = d.rt.language
 	}
 	key := libraryKey{source, o}
 	e := share(&d.mu, d.libraries, key)
@@ -44,6 +49,7 @@ func (d *Device) compile(source string, o Options) (*Library, error) {
 	if o.FastMath {
 		fast = 1
 	}
+	rt.msg(options, rt.sel.setLanguageVersion, uintptr(o.Language))
 	rt.msg(options, rt.sel.setFastMathEnabled, fast)
 	l := &Library{}
 	err := rt.Pool(func() error {

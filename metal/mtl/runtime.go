@@ -9,7 +9,7 @@ import (
 )
 
 // ErrNoMetal is wrapped by errors that say that this system has no Metal or no
-// device.
+// device, or that the system is older than macOS 14.
 var ErrNoMetal = errors.New("mtl: no Metal")
 
 // Runtime is an Objective-C runtime with the classes of Metal. It serves the whole
@@ -20,14 +20,15 @@ type Runtime struct {
 	pop    uintptr // objc_autoreleasePoolPop
 	create uintptr // MTLCreateSystemDefaultDevice
 
-	sel    selectors
-	class  classes
-	double func(self, selector uintptr) float64
+	sel      selectors
+	class    classes
+	language Language // what libraries are compiled as
+	double   func(self, selector uintptr) float64
 }
 
 // classes are the classes that receive messages themselves.
 type classes struct {
-	string, constants, compileOptions, heapDescriptor uintptr
+	string, processInfo, constants, compileOptions, heapDescriptor uintptr
 }
 
 // Load returns the Runtime of two open libraries, given by their handles: objc has
@@ -51,7 +52,7 @@ func Load(objc, metal uintptr) (*Runtime, error) {
 		}
 	}
 	for name, to := range map[string]*uintptr{
-		"NSString": &rt.class.string, "MTLFunctionConstantValues": &rt.class.constants,
+		"NSString": &rt.class.string, "NSProcessInfo": &rt.class.processInfo, "MTLFunctionConstantValues": &rt.class.constants,
 		"MTLCompileOptions": &rt.class.compileOptions, "MTLHeapDescriptor": &rt.class.heapDescriptor,
 	} {
 		if *to = named(getClass, name); *to == 0 {
@@ -59,6 +60,9 @@ func Load(objc, metal uintptr) (*Runtime, error) {
 		}
 	}
 	rt.double = dynlib.Double(rt.send)
+	if rt.language = rt.newest(); rt.language == 0 {
+		return nil, fmt.Errorf("%w: this macOS is older than macOS %d, whose Metal Shading Language 3.1 is the first with bfloat; update macOS", ErrNoMetal, oldestSystem)
+	}
 	return rt, nil
 }
 

@@ -5,7 +5,8 @@ package mtl
 type selectors struct {
 	// NSObject and Foundation
 	alloc, initialize, retain, release, count, objectAtIndex,
-	stringWithUTF8String, utf8String, localizedDescription, domain, code uintptr
+	stringWithUTF8String, utf8String, localizedDescription, domain, code,
+	processInfo, systemAtLeast uintptr
 
 	// MTLDevice
 	name, registryID, hasUnifiedMemory, supportsFamily, maxThreadgroupMemoryLength,
@@ -16,7 +17,7 @@ type selectors struct {
 	contents, setLabel, setSize, setStorageMode, setHazardTrackingMode, usedSize, maxAvailableSize uintptr
 
 	// MTLLibrary, its options, MTLFunctionConstantValues, MTLComputePipelineState
-	setFastMathEnabled, functionNames, newFunction, newFunctionConstants, setConstantValue,
+	setLanguageVersion, setFastMathEnabled, functionNames, newFunction, newFunctionConstants, setConstantValue,
 	maxTotalThreads, executionWidth, staticMemory uintptr
 
 	// MTLCommandQueue and MTLCommandBuffer
@@ -38,6 +39,7 @@ func (s *selectors) names() map[string]*uintptr {
 		"count": &s.count, "objectAtIndex:": &s.objectAtIndex,
 		"stringWithUTF8String:": &s.stringWithUTF8String, "UTF8String": &s.utf8String,
 		"localizedDescription": &s.localizedDescription, "domain": &s.domain, "code": &s.code,
+		"processInfo": &s.processInfo, "isOperatingSystemAtLeastVersion:": &s.systemAtLeast,
 
 		"name": &s.name, "registryID": &s.registryID, "hasUnifiedMemory": &s.hasUnifiedMemory, "supportsFamily:": &s.supportsFamily,
 		"maxThreadgroupMemoryLength":   &s.maxThreadgroupMemoryLength,
@@ -55,7 +57,7 @@ func (s *selectors) names() map[string]*uintptr {
 		"setSize:": &s.setSize, "setStorageMode:": &s.setStorageMode, "setHazardTrackingMode:": &s.setHazardTrackingMode,
 		"usedSize": &s.usedSize, "maxAvailableSizeWithAlignment:": &s.maxAvailableSize,
 
-		"setFastMathEnabled:": &s.setFastMathEnabled, "functionNames": &s.functionNames,
+		"setLanguageVersion:": &s.setLanguageVersion, "setFastMathEnabled:": &s.setFastMathEnabled, "functionNames": &s.functionNames,
 		"newFunctionWithName:":                      &s.newFunction,
 		"newFunctionWithName:constantValues:error:": &s.newFunctionConstants,
 		"setConstantValue:type:atIndex:":            &s.setConstantValue,

@@ -11,3 +11,8 @@ func (e *Compute) pass(a, b [3]int) int {
 	}
 	return 10
 }
+
+// msg3 is msg for a message whose only argument is a structure of three words.
+func (rt *Runtime) msg3(self, selector uintptr, s [3]uintptr) uintptr {
+	return rt.msg(self, selector, 0, 0, 0, 0, s[0], s[1], s[2])
+}

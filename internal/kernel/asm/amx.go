@@ -8,15 +8,16 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Offsets of the fields of type halfWork in the kernel package, behind those that
-// it has in common with type work.
+// Offsets of the fields of type halfWork in package gemm that are behind those that it
+// has in common with type work. Package gemm checks them.
 const (
 	workBlocks = 64
 	workConfig = 72
 )
 
-// vex returns the first three bytes of an instruction of map 0F38 with
-// general registers beyond the eighth or not, and with a tile in vvvv.
+// vex returns the first three bytes of an instruction of map 0F38. They have the upper
+// bits of the numbers of the general registers index and base, which may be nil, and a
+// tile in field vvvv.
 func vex(index, base reg.Register, tile int, prefix byte) []byte {
 	not := func(r reg.Register) byte {
 		if r != nil && number(r) >= 8 {
@@ -27,7 +28,7 @@ func vex(index, base reg.Register, tile int, prefix byte) []byte {
 	return []byte{0xc4, 1<<7 | not(index)<<6 | not(base)<<5 | 2, byte(^tile&15)<<3 | prefix}
 }
 
-// number is how instructions name a general register.
+// number returns the number of a general register in instructions.
 func number(r reg.Register) int {
 	for i, x := range []reg.Register{reg.RAX, reg.RCX, reg.RDX, reg.RBX, reg.RSP, reg.RBP, reg.RSI, reg.RDI,
 		reg.R8, reg.R9, reg.R10, reg.R11, reg.R12, reg.R13, reg.R14, reg.R15} {
@@ -38,7 +39,8 @@ func number(r reg.Register) int {
 	panic("not a general register")
 }
 
-// at is the operand base + index·1 + disp of tile.
+// at returns the bytes of the operands of an instruction on a tile and the memory at
+// base + index·1 + disp.
 func at(tile int, base, index reg.Register, disp int8) []byte {
 	return []byte{1<<6 | byte(tile)<<3 | 4, byte(number(index)&7)<<3 | byte(number(base)&7), byte(disp)}
 }
@@ -60,9 +62,9 @@ func tileDot(sum, x, y int) {
 	code(append(vex(nil, nil, y, prefixF3), 0x5c, 0xc0|byte(sum)<<3|byte(x))...)
 }
 
-// amxTile is C = A·B or C += A·B for blocks of rows by cols tiles of C, below
-// each other. The tiles are the processor's from the first instruction to the
-// last, so that the goroutine cannot lose them.
+// amxTile writes a function for C = A·B, or C += A·B, where C is blocks of rows by cols
+// tiles, one below the other. One assembly function configures, uses and releases the
+// tiles, so that the goroutine cannot lose them.
 func amxTile(rows, cols int) {
 	name := fmt.Sprintf("amxTile%dx%d", rows, cols)
 	onWork(name)
@@ -70,7 +72,7 @@ func amxTile(rows, cols int) {
 	t := Load(Param("t"), reg.RAX)
 	load := func(offset int, r reg.GPPhysical) { MOVQ(Mem{Base: t, Disp: offset}, r) }
 	var (
-		left, deep          = reg.RCX, reg.RDX // blocks, steps
+		left, deep          = reg.RCX, reg.RDX // the blocks left, and the steps left
 		a0, a1, astride     = reg.RSI, reg.R11, reg.R13
 		b, bstride          = reg.RDI, reg.R12
 		c0, c1, cstride     = reg.R8, reg.R10, reg.R9

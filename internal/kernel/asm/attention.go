@@ -9,7 +9,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Offsets of the fields of type laneProduct in the kernel package, which checks them.
+// Offsets of the fields of type laneProduct in package attention, which checks them.
 const (
 	productTiles   = 0
 	productDeep    = 8
@@ -22,9 +22,10 @@ const (
 	productAdd     = 64
 )
 
-// product is C = A·B, or C += A·B if add is set, for some tiles of `rows` rows, one below the other, by vecs
-// vectors. A is read where it lies: if byRow, element i,p is element p of row i, and
-// otherwise element i of row p; rows are astride bytes apart.
+// product writes a function for C = A·B, or C += A·B if add is set. C is tiles of s.rows rows
+// and vecs vectors, one below the other. A is read where it lies: if byRow is set, element
+// i,p is element p of row i, otherwise it is element i of row p. Rows of A begin astride
+// bytes apart.
 func (s set) product(byRow bool, vecs int) {
 	name := fmt.Sprintf("%sByCol%d", s.name, vecs)
 	if byRow {
@@ -147,7 +148,7 @@ func (s set) product(byRow bool, vecs int) {
 	RET()
 }
 
-// Offsets of the fields of type laneScores.
+// Offsets of the fields of type laneScores in package attention.
 const (
 	scoresKeys   = 0
 	scoresP      = 8
@@ -157,14 +158,14 @@ const (
 	scoresRows   = 40
 	scoresBase   = 48
 	scoresFill   = 52
-	scoresTop    = 56 // 16 float32, and so on
+	scoresTop    = 56 // 16 float32, as those that follow
 	scoresTotal  = scoresTop + 64
 	scoresLSE    = scoresTotal + 64
 	scoresDelta  = scoresLSE + 64
 )
 
-// lanesOf begins a function of one argument, a laneScores, and does body for the 16
-// queries, a vector at a time: at is its offset in bytes in a row of 16.
+// lanesOf writes a function of one argument, a laneScores. body writes the instructions for
+// a vector of the 16 queries; `at` is the vector's offset in bytes in a row of 16.
 func (s set) lanesOf(name, doc string, body func(t reg.Register, at int)) {
 	name = s.name + name
 	onWork(name)
@@ -177,7 +178,8 @@ func (s set) lanesOf(name, doc string, body func(t reg.Register, at int)) {
 	RET()
 }
 
-// rows does body for so many rows, at least one, of a matrix from a field of t on.
+// rows writes a loop over the rows of matrices, at least one. Fields of t point to the
+// matrices, and field count has the number of rows. body writes what is done to a row.
 func rows(label string, t reg.Register, fields []int, stride reg.Register, count, at int, body func(m []Mem)) {
 	n := field(t, count)
 	var m []Mem
@@ -193,8 +195,8 @@ func rows(label string, t reg.Register, fields []int, stride reg.Register, count
 	JNZ(LabelRef(label))
 }
 
-// power returns a function that is exp, to the bit, with its constants in registers
-// where there are enough.
+// power returns a function with the bits of exp that keeps its constants in registers, if
+// there are enough of these.
 func (s set) power() func(x reg.VecVirtual) reg.VecVirtual {
 	if !s.wide {
 		return s.exp
@@ -226,8 +228,8 @@ func (s set) power() func(x reg.VecVirtual) reg.VecVirtual {
 	}
 }
 
-// softmaxBlock takes the scores of 16 queries and some keys into a softmax that is
-// taken key by key: see laneScores.softmax.
+// softmaxBlock writes the function that adds the scores of 16 queries and a block of keys
+// to a softmax over all keys: see lanes.softmax in package attention.
 func (s set) softmaxBlock() {
 	s.lanesOf("SoftmaxBlock", "takes a block of keys into the softmax of 16 queries", func(t reg.Register, at int) {
 		label := func(name string) string { return fmt.Sprintf("%s%d", name, at) }
@@ -236,10 +238,10 @@ func (s set) softmaxBlock() {
 		top := s.vector()
 		VMOVAPS(before, top)
 		rows(label("max"), t, []int{scoresP}, stride, scoresKeys, at, func(m []Mem) {
-			VMAXPS(top, s.load(m[0]), top) // NaN is passed over
+			VMAXPS(top, s.load(m[0]), top) // passes over NaN
 		})
 		VMOVUPS(top, Mem{Base: t, Disp: scoresTop + at})
-		// Where all are -Inf the shift is 0: -Inf less -Inf would be NaN.
+		// Where all scores are -Inf the shift is 0: -Inf - (-Inf) would be NaN.
 		shift := s.vector()
 		least := s.load(s.number(math.Inf(-1)))
 		if s.wide {
@@ -254,7 +256,7 @@ func (s set) softmaxBlock() {
 		keep := exp(before)
 		total := s.load(Mem{Base: t, Disp: scoresTotal + at})
 		VMULPS(keep, total, total)
-		// Without a larger score the sums stay.
+		// Without a larger score the sums need no scaling.
 		changed, all := GP32(), uint32(0xff)
 		if s.wide {
 			k := K()
@@ -285,7 +287,8 @@ func (s set) softmaxBlock() {
 	})
 }
 
-// scoresGrad makes p of scores and ds of dp for 16 queries: see laneScores.grad.
+// scoresGrad writes the function that replaces scores by p, and dp by ds, for 16 queries:
+// see lanes.grad in package attention.
 func (s set) scoresGrad() {
 	s.lanesOf("ScoresGrad", "is p = exp(s - lse), ds = p·(dp - delta) for 16 queries", func(t reg.Register, at int) {
 		stride, exp := field(t, scoresStride), s.power()
@@ -301,13 +304,13 @@ func (s set) scoresGrad() {
 	})
 }
 
-// scoresMask sets p to fill where the key is behind the query: where its row is
-// greater than base plus the query's lane.
+// scoresMask writes the function that sets p to fill where the key is behind the query:
+// where the row is greater than base plus the query's lane.
 func (s set) scoresMask() {
 	s.lanesOf("ScoresMask", "sets p to fill where the row is greater than base plus the lane", func(t reg.Register, at int) {
 		stride := field(t, scoresStride)
 		left, fill, one := s.vector(), s.vector(), s.vector()
-		VPBROADCASTD(Mem{Base: t, Disp: scoresBase}, left) // rows, less one, until keys are behind
+		VPBROADCASTD(Mem{Base: t, Disp: scoresBase}, left) // below 0 once the key is behind the query
 		VPADDD(s.iota(at), left, left)
 		VBROADCASTSS(Mem{Base: t, Disp: scoresFill}, fill)
 		VMOVUPS(s.table.bits(1), one)
@@ -319,12 +322,13 @@ func (s set) scoresMask() {
 	})
 }
 
-// iota is the numbers of the lanes from at bytes on.
+// iota returns the numbers of the lanes from the one at `at` bytes on.
 func (s set) iota(at int) Mem {
 	return NewDataAddr(Symbol{Name: "laneNumbers", Static: true}, at)
 }
 
-// finish divides the sums of 16 queries, row by row, by their totals.
+// divideSums writes the function that divides the sums of 16 queries, row by row, by the
+// queries' totals.
 func (s set) divideSums() {
 	s.lanesOf("DivideSums", "divides rows of the sums of 16 queries by their totals", func(t reg.Register, at int) {
 		stride, total := field(t, scoresStride), s.load(Mem{Base: t, Disp: scoresTotal + at})
@@ -336,7 +340,7 @@ func (s set) divideSums() {
 	})
 }
 
-// Offsets of the fields of type laneRows.
+// Offsets of the fields of type laneRows in package attention.
 const (
 	rowsCount   = 0
 	rowsBytes   = 8
@@ -345,10 +349,11 @@ const (
 	rowsSrc     = 32
 	rowsSStride = 40
 	rowsScale   = 48
-	rowsOdd     = 52 // not zero if one was Inf or NaN
+	rowsOdd     = 52 // not 0 if an element was Inf or NaN
 )
 
-// eachRow does body for every vector of rows: dst, src.
+// eachRow writes a function of one argument, a laneRows. body writes what is done to each
+// vector of the rows, before and after what is done once.
 func (s set) eachRow(name, doc string, before func(t reg.Register), body func(dst, src Mem), after func(t reg.Register)) {
 	name = s.name + name
 	onWork(name)
@@ -376,7 +381,7 @@ func (s set) eachRow(name, doc string, before func(t reg.Register), body func(ds
 	RET()
 }
 
-// rowLoops are copies and sums of rows of whole vectors.
+// rowLoops writes functions that scale and add rows of whole vectors.
 func (s set) rowLoops() {
 	nothing := func(reg.Register) {}
 	var scale, odd reg.VecVirtual
@@ -385,7 +390,7 @@ func (s set) rowLoops() {
 		VBROADCASTSS(Mem{Base: t, Disp: rowsScale}, scale)
 	}, func(dst, src Mem) {
 		x := s.load(src)
-		y := s.mul(s.number(0), x) // NaN of Inf and of NaN
+		y := s.mul(s.number(0), x) // NaN if x is Inf or NaN
 		VADDPS(y, odd, odd)
 		VMOVUPS(s.mul(scale, x), dst)
 	}, func(t reg.Register) {

@@ -6,8 +6,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// convert is the conversions between float32 and the 16-bit formats. They live in
-// a package of their own, below that of arrays.
+// convert writes the conversions between float32 and the 16-bit formats. They are in
+// package internal/half, since package array needs them.
 func convert() {
 	var table constants
 	for _, s := range []set{{name: "avx512", size: 4, wide: true, table: &table}, {name: "avx2", size: 4, table: &table}} {
@@ -15,7 +15,7 @@ func convert() {
 			VMOVUPS(s.upper(s.words(src)), dst)
 		})
 		s.conversion("WidenHalf", "widens n f16 numbers", 2, 4, func(src, dst Mem) {
-			// The instruction makes NaNs quiet: those keep the bits that they have.
+			// The instruction would make NaNs quiet, but NaNs keep their bits.
 			w, y := s.words(src), s.vector()
 			VCVTPH2PS(src, y)
 			x := s.upper(s.and(s.table.bits(0x8000), w))
@@ -54,8 +54,8 @@ func convert() {
 	table.write()
 }
 
-// conversion is a loop over 16 numbers at a time, each of so many bytes. Bodies
-// of widening take a vector, those of narrowing 16 numbers.
+// conversion writes a loop that takes 16 numbers at a time, from `from` bytes each to `to`
+// bytes. body converts a vector if numbers are widened, and 16 numbers if they are narrowed.
 func (s set) conversion(name, doc string, from, to int, body func(src, dst Mem)) {
 	name = s.name + name
 	TEXT(name, NOSPLIT, "func(rows, n int, dst *byte, pitch uintptr, src *byte, stride uintptr)")
@@ -102,10 +102,10 @@ func (s set) upper(v reg.VecVirtual) reg.VecVirtual {
 	return v
 }
 
-// orNaN returns x, nan where x is NaN.
+// orNaN returns nan where x is NaN, and x elsewhere.
 func (s set) orNaN(x, nan reg.VecVirtual) reg.VecVirtual { return s.blendNaN(x, x, nan) }
 
-// blendNaN returns y, nan where x is NaN.
+// blendNaN returns nan where x is NaN, and y elsewhere.
 func (s set) blendNaN(x, y, nan reg.VecVirtual) reg.VecVirtual {
 	z := s.vector()
 	if s.wide {
@@ -120,7 +120,7 @@ func (s set) blendNaN(x, y, nan reg.VecVirtual) reg.VecVirtual {
 	return z
 }
 
-// cpuid1 is CPUID's leaf 1.
+// cpuid1 writes a function that reads CPUID's leaf 1.
 func cpuid1() {
 	TEXT("cpuid1", NOSPLIT, "func() (c uint32)")
 	Doc("cpuid1 returns ECX of CPUID's leaf 1.")

@@ -9,8 +9,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// half is the tiles, streams and copies of products of bf16. An element of the
-// copies is a pair of bf16 numbers, neighbours in the summed dimension.
+// half writes the tiles and streams of products of bf16 and the copying loops for them, and
+// the streams of float32 that widen 16-bit numbers. An element of the copies is a pair of
+// bf16 numbers, which are neighbours in the summed dimension.
 func half() {
 	for rows := 1; rows <= 8; rows = max(4, 2*rows) {
 		for vecs := 1; vecs <= 3; vecs++ {
@@ -50,8 +51,8 @@ func code(bytes ...byte) {
 	}
 }
 
-// zmm returns vector register i. Where instructions are written as bytes,
-// registers are not for avo to choose.
+// zmm returns vector register i. Where instructions are written as bytes, avo cannot
+// choose registers.
 func zmm(i int) reg.VecPhysical {
 	return []reg.VecPhysical{
 		reg.Z0, reg.Z1, reg.Z2, reg.Z3, reg.Z4, reg.Z5, reg.Z6, reg.Z7, reg.Z8, reg.Z9, reg.Z10, reg.Z11, reg.Z12, reg.Z13, reg.Z14, reg.Z15,
@@ -59,8 +60,8 @@ func zmm(i int) reg.VecPhysical {
 	}[i]
 }
 
-// dot is VDPBF16PS: to every float32 of the vector sum it adds the products of
-// the pairs of x and y.
+// dot writes VDPBF16PS, which adds to every float32 of sum the products of the pairs of
+// x and y.
 func dot(sum, x, y int) {
 	not := func(n, bit int) byte { return byte(^n >> bit & 1) }
 	code(0x62,
@@ -71,8 +72,8 @@ func dot(sum, x, y int) {
 		0xc0|byte(sum&7)<<3|byte(y&7))
 }
 
-// dotTile is C = 0 + A·B or C += A·B for rows by vecs vectors of C, all in
-// registers. Per element it is one chain of pairs of products from 0 on.
+// dotTile writes a function for C = 0 + A·B, or C += A·B, where C is rows by vecs vectors,
+// all in registers. Each element is one chain of pairs of products, which begins with 0.
 func dotTile(rows, vecs int) {
 	name := fmt.Sprintf("dotTile%dx%d", rows, vecs)
 	onWork(name)
@@ -81,7 +82,7 @@ func dotTile(rows, vecs int) {
 	deep, a, b, stride := field(t, workDeep), field(t, workA), field(t, workB), field(t, workBStride)
 	c, cstride, add := field(t, workC), field(t, workCStride), field(t, workAdd)
 
-	// C is wanted at the end: fetch it while the sums are made.
+	// C is needed at the end, so it is fetched while the sums are computed.
 	row := GP64()
 	MOVQ(c, row)
 	for i := range rows {
@@ -93,11 +94,11 @@ func dotTile(rows, vecs int) {
 		}
 	}
 	sum := func(i, j int) int { return i*vecs + j }
-	x, y := 24, 28 // A's pairs in turn, B's
+	x, y := 24, 28 // the registers of A's pairs, used in turn, and of B's
 	for i := range rows * vecs {
 		VPXORD(zmm(i), zmm(i), zmm(i))
 	}
-	ahead := GP64() // eight rows of B
+	ahead := GP64() // what is fetched is eight rows ahead
 	MOVQ(stride, ahead)
 	SHLQ(Imm(3), ahead)
 	Label("loop")
@@ -140,10 +141,10 @@ func dotTile(rows, vecs int) {
 	store(func(m Mem, v reg.VecPhysical) { VADDPS(zmm(31), v, v) })
 }
 
-// dotStream adds A·B to sums in memory, for few rows: it reads rows of B, pairs
-// of them, `deep` pairs at a time, from end to end, 32 columns in one round. The
-// sums of these lie together, for every row two vectors: columns 0 to 3 of every
-// 8, and the others.
+// dotStream writes a function that adds A·B to sums in memory, for few rows of A. It reads
+// `deep` pairs of rows of B at a time, from end to end, 32 columns in one round. The sums of
+// these 32 columns lie together. Every row has two vectors of them: one of columns 0 to 3
+// of every 8, and one of the others.
 func dotStream(rows, deep int) {
 	name := fmt.Sprintf("dotStream%d", rows)
 	onWork(name)
@@ -201,8 +202,8 @@ func dotStream(rows, deep int) {
 	RET()
 }
 
-// pairing is the frame of a function that puts the 16-bit numbers of two rows
-// side by side.
+// pairing writes the frame of a function that puts the 16-bit numbers of two rows side by
+// side. before writes what is done once, and body what is done to a pair of rows.
 func pairing(lanes int, before func(), body func(even, odd reg.Register, dst Mem)) {
 	name := fmt.Sprintf("pairRows%d", lanes)
 	TEXT(name, NOSPLIT, "func(n int, dst *byte, pitch uintptr, src *byte, stride uintptr)")
@@ -230,8 +231,8 @@ func pairing(lanes int, before func(), body func(even, odd reg.Register, dst Mem
 	RET()
 }
 
-// pairRows takes 32 numbers at a time, and then 16 or 8. Vectors are interleaved
-// within each quarter; the quarters are put in order afterwards.
+// pairRows writes a function that takes 32 numbers at a time, and then 16 or 8. Two vectors
+// are first interleaved within each quarter; then the quarters are put in order.
 func pairRows(lanes int) {
 	order := func(i int) Mem { return NewDataAddr(Symbol{Name: "pairOrder", Static: true}, 64*i) }
 	var orders []reg.VecVirtual
@@ -273,7 +274,8 @@ func pairRows(lanes int) {
 	})
 }
 
-// pairOrders are the quarters, in halves, of two interleaved vectors.
+// pairOrders writes the indices that put the quarters of two interleaved vectors in order.
+// An index is of half a quarter.
 func pairOrders() {
 	GLOBL("pairOrder", RODATA|NOPTR)
 	for i, x := range []uint64{0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15} {
@@ -281,7 +283,7 @@ func pairOrders() {
 	}
 }
 
-// vendor is CPUID's leaf 0.
+// vendor writes a function that reads CPUID's leaf 0.
 func vendor() {
 	TEXT("vendor", NOSPLIT, "func() (b, d, c uint32)")
 	Doc("vendor returns the twelve letters that name the processor's maker.")

@@ -29,8 +29,8 @@ func main() {
 	Generate()
 }
 
-// gemm is the tiles and streams of products of f32 and f64. Products of f64 check gradients,
-// and AVX2 is fast enough for that.
+// gemm writes the tiles and streams of products of f32 and f64. Products of f64 are for
+// checking gradients, for which AVX2 is fast enough.
 func gemm() {
 	for _, s := range []set{
 		{"avx512", "F32", 4, true, 8, 4, nil, ""}, {"avx2", "F32", 4, false, 4, 2, nil, ""}, {"avx2", "F64", 8, false, 4, 2, nil, ""},
@@ -47,7 +47,7 @@ func gemm() {
 	}
 }
 
-// pack is copies that lay rows side by side, or as columns.
+// pack writes loops that copy rows side by side, or transposed.
 func pack() {
 	for _, bytes := range []int{16, 32, 64, 96, 128, 192} {
 		copyRows(bytes)
@@ -58,7 +58,7 @@ func pack() {
 	transpose4F64()
 }
 
-// vector is the loops over float32.
+// vector writes the loops over float32 of type loop in package vector.
 func vector() {
 	var table constants
 	set{name: "avx512", size: 4, wide: true, table: &table}.vectors()
@@ -66,7 +66,7 @@ func vector() {
 	table.write()
 }
 
-// attention is the products and loops of attention in float32.
+// attention writes the products and loops of attention in float32.
 func attention() {
 	var table constants
 	set{name: "avx512", size: 4, wide: true, rows: 8, table: &table}.attention()
@@ -75,13 +75,13 @@ func attention() {
 	laneNumbers()
 }
 
-// norm is the loops over rows that are normalised or turned.
+// norm writes the loops over rows that are normalised or rotated.
 func norm() {
 	set{name: "avx512", size: 4, wide: true}.norms()
 	set{name: "avx2", size: 4}.norms()
 }
 
-// mathLoops is functions of float32.
+// mathLoops writes arithmetic and functions of float32.
 func mathLoops() {
 	inLanes(func(s lanes) {
 		s.arithmetic()
@@ -89,7 +89,7 @@ func mathLoops() {
 	})
 }
 
-// random is random bits and numbers.
+// random writes the loops that make random bits and numbers.
 func random() {
 	inLanes(func(s lanes) {
 		s.threefry()
@@ -99,8 +99,8 @@ func random() {
 	countFrom()
 }
 
-// softmax is what is done with rows of float32 in float64: a router's scores, and
-// gradients of softmax.
+// softmax writes loops over rows of float32 that compute in float64: a router's scores,
+// and gradients of softmax.
 func softmax() {
 	inLanes(func(s lanes) {
 		s.scores()
@@ -108,7 +108,8 @@ func softmax() {
 	})
 }
 
-// lineLoops is reductions, and what has other than float32 on one side.
+// lineLoops writes reductions, and loops whose result or one of whose arguments is not
+// float32.
 func lineLoops() {
 	inLanes(func(s lanes) {
 		s.reductions()
@@ -116,7 +117,7 @@ func lineLoops() {
 	})
 }
 
-// inLanes does the functions of both instruction sets, and then their constants.
+// inLanes writes the functions for both instruction sets, and then their constants.
 func inLanes(functions func(s lanes)) {
 	var table constants
 	var wide doubles

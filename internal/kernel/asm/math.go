@@ -12,14 +12,15 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// lanes is the instructions of one set for float32, and for float64 in between.
+// lanes is the instructions of one set for float32, and for float64 where float32 are
+// widened.
 type lanes struct {
 	set
 	doubles *doubles
-	half    bool // only the lower half of a vector of float32 counts: as many as there are float64 in one
+	half    bool // only the lower half of a vector of float32 is used: as many as a vector has float64
 }
 
-// doubles holds 8 copies of each float64 constant, as constants does of float32.
+// doubles holds 8 copies of each float64 constant, as constants does for float32.
 type doubles []uint64
 
 func (c *doubles) bits(x uint64) Mem {
@@ -41,7 +42,7 @@ func (c doubles) write() {
 
 func (s lanes) double(x float64) Mem { return s.doubles.bits(math.Float64bits(x)) }
 
-// tailMasks is 8 words of ones, then 8 of zeros: the mask of the first n lanes of
+// tailMasks writes 8 words of ones and then 8 of zeros. The mask of the first n lanes of
 // AVX2 begins n words before the zeros.
 func tailMasks() {
 	GLOBL("mathTails", RODATA|NOPTR)
@@ -55,13 +56,13 @@ type (
 	vs  = []reg.VecVirtual
 )
 
-// mask says for every lane whether something holds.
+// mask says for every lane whether a condition holds.
 type mask struct {
-	k reg.OpmaskVirtual // of AVX-512
-	v vec               // of AVX2, in the sign bits
+	k reg.OpmaskVirtual // with AVX-512
+	v vec               // with AVX2, in the sign bits
 }
 
-// Predicates of comparisons; those that begin with not hold for NaN.
+// Predicates of comparisons. Those whose names begin with "not" are true for NaN.
 const (
 	equal      = 0
 	less       = 1
@@ -71,15 +72,15 @@ const (
 	greater    = 14
 )
 
-// zero returns a vector of zeros, by an instruction of which the allocator knows
-// that it reads nothing.
+// zero returns a vector of zeros. It uses an instruction that the register allocator knows
+// to read nothing.
 func (s lanes) zero() vec {
 	v := s.vector()
 	VPSUBD(v, v, v)
 	return v
 }
 
-// is compares float32: x predicate y.
+// is returns the mask of where `x predicate y` holds, for float32.
 func (s lanes) is(predicate uint8, x, y Op) mask {
 	if s.wide {
 		k := K()
@@ -91,7 +92,7 @@ func (s lanes) is(predicate uint8, x, y Op) mask {
 	return mask{v: v}
 }
 
-// isD is is for float64.
+// isD is `is` for float64.
 func (s lanes) isD(predicate uint8, x, y Op) mask {
 	if s.wide {
 		k := K()
@@ -137,7 +138,7 @@ func (s lanes) signD(v vec) mask {
 	return mask{v: v}
 }
 
-// either is the mask of where one of two holds.
+// either returns the mask of where a or b holds.
 func (s lanes) either(a, b mask) mask {
 	if s.wide {
 		k := K()
@@ -159,18 +160,18 @@ func (s lanes) xor(x, y Op) vec {
 	return z
 }
 
-// op2 is z = f(x, y) with f one of the instructions, whose second operand is the
-// first argument.
+// op2 returns f(x, y), where f is an instruction; its second operand is the first
+// argument.
 func (s lanes) op2(f func(ops ...Op), x, y Op) vec {
 	z := s.vector()
 	f(y, x, z)
 	return z
 }
 
-// tail says which lanes of the last vector exist.
+// tail says which lanes of the last vector are elements.
 type tail struct{ mask }
 
-// newTail returns one that setTail sets.
+// newTail returns a tail that setTail sets.
 func (s lanes) newTail() *tail {
 	if s.wide {
 		return &tail{mask{k: K()}}
@@ -178,7 +179,7 @@ func (s lanes) newTail() *tail {
 	return &tail{mask{v: YMM()}}
 }
 
-// setTail makes t the first n lanes. n is lost.
+// setTail makes t the first n lanes. It overwrites n.
 func (s lanes) setTail(t *tail, n reg.Register) {
 	if s.wide {
 		bits := GP64()
@@ -202,7 +203,8 @@ func (s lanes) tailOf(n reg.Register) *tail {
 	return t
 }
 
-// get loads the lanes that exist, and zeros; without a tail all exist.
+// get loads the lanes that are elements, and zeros for the others. If t is nil, all are
+// elements.
 func (s lanes) get(m Mem, t *tail) vec {
 	v := s.vector()
 	s.getInto(m, t, v)
@@ -248,7 +250,7 @@ func (s lanes) widened(x vec) (low, high vec) {
 	return low, high
 }
 
-// narrowed rounds both halves to float32, or the lower one alone if there is no other.
+// narrowed returns both halves rounded to float32, or only the lower one if high is nil.
 func (s lanes) narrowed(low, high vec) vec {
 	z := s.zero() // so that the allocator sees all of it written
 	if high == nil {
@@ -273,7 +275,7 @@ func (s lanes) narrowed(low, high vec) vec {
 	return z
 }
 
-// doubled does f in float64.
+// doubled returns the function of float32 that computes f in float64 and rounds once.
 func (s lanes) doubled(f func(x vs) vec) func(x vs) vec {
 	if s.half {
 		return func(x vs) vec {
@@ -300,7 +302,7 @@ func (s lanes) doubled(f func(x vs) vec) func(x vs) vec {
 	}
 }
 
-// arithmetic is what IEEE 754 defines: the bits are those of the same in Go.
+// arithmetic writes the operations that IEEE 754 defines. Their bits are those of Go.
 func (s lanes) arithmetic() {
 	s.binary("Add", "x + y", 4, func(x, y vec) vec { return s.op2(VADDPS, x, y) })
 	s.binary("Sub", "x - y", 4, func(x, y vec) vec { return s.op2(VSUBPS, x, y) })
@@ -324,7 +326,7 @@ func (s lanes) arithmetic() {
 			VBROADCASTSS(address(Param("hi")), hi)
 		},
 		body: func(x vs) vec { return s.min(s.max(x[0], lo), hi) }})
-	if s.wide { // these are AVX2's
+	if s.wide { // the others are written for AVX2 only
 		return
 	}
 	s.unary("Sign", "x where that is 0 or NaN, else 1 with its sign", 0, func(x vec) vec {
@@ -351,7 +353,7 @@ func (s lanes) arithmetic() {
 	})
 }
 
-// address returns where a parameter lies.
+// address returns the address of a parameter.
 func address(c gotypes.Component) Mem {
 	b, err := c.Resolve()
 	if err != nil {
@@ -360,14 +362,14 @@ func address(c gotypes.Component) Mem {
 	return b.Addr
 }
 
-// max is Go's: NaN if one is, and 0 rather than -0.
+// max returns what Go's max does: NaN if x or y is NaN, and 0 of 0 and -0.
 func (s lanes) max(x, y vec) vec {
 	z := s.op2(VMAXPS, x, y) // y where they are equal, or one is NaN
 	z = s.where(s.is(equal, x, y), s.and(x, y), z)
 	return s.where(s.is(unordered, x, x), x, z)
 }
 
-// min is Go's: NaN if one is, and -0 rather than 0.
+// min returns what Go's min does: NaN if x or y is NaN, and -0 of 0 and -0.
 func (s lanes) min(x, y vec) vec {
 	z := s.op2(VMINPS, x, y)
 	z = s.where(s.is(equal, x, y), s.or(x, y), z)

@@ -7,7 +7,8 @@ import (
 	. "github.com/mmcloughlin/avo/operand"
 )
 
-// selects takes elements from one of two slices by bytes that are 0 or 1.
+// selects writes a function that takes each element from one of two slices, as a byte, 0
+// or 1, says.
 func (s lanes) selects() {
 	TEXT(s.name+"Select", NOSPLIT, "func(n int, z, yes, no *float32, which *byte)")
 	Pragma("noescape")
@@ -38,7 +39,7 @@ func (s lanes) selects() {
 	RET()
 }
 
-// compares writes bytes that are 0 or 1.
+// compares writes a function whose results are bytes, 0 or 1.
 func (s lanes) compares(name, doc string, predicate uint8) {
 	TEXT(s.name+name, NOSPLIT, "func(n int, z *byte, x, y *float32)")
 	Pragma("noescape")
@@ -87,7 +88,7 @@ func (s lanes) conversions() {
 		y = s.where(s.is(atLeast, x, s.number(0x1p31)), s.table.bits(math.MaxInt32), y)
 		return s.where(s.is(unordered, x, x), s.zero(), y)
 	})
-	// Integers in the order of the floats.
+	// Order makes integers that have the order of the floats.
 	s.unary("Order", "an int32 that is greater where x is; 0 is above -0, and NaN above all", 2, func(x vec) vec {
 		y := s.vector()
 		VPSRAD(Imm(31), x, y)

@@ -1,6 +1,7 @@
 package main
 
-// expCoefficients is of (exp(r) - 1 - r)/r² for |r| up to ½ log 2: 2^-52.
+// expCoefficients are the coefficients for (exp(r) - 1 - r)/r², for |r| up to ½ log 2. The
+// relative error is 2^-52.
 func expCoefficients() []float64 {
 	return []float64{
 		2.510038549551032e-08, 2.7620088445409746e-07, 2.7557268459997064e-06, 2.4801521295954376e-05,
@@ -9,7 +10,8 @@ func expCoefficients() []float64 {
 	}
 }
 
-// erfCoefficients is of erf(x)/x in x² - 8 for x from 0 to 4: 2^-36.
+// erfCoefficients are the coefficients for erf(x)/x in x² - 8, for x from 0 to 4. The
+// relative error is 2^-36.
 func erfCoefficients() []float64 {
 	return []float64{
 		1.1166462458009535e-23, -2.545436531938569e-22, 1.8307235626892695e-21, -3.2179379803656475e-20,
@@ -21,7 +23,8 @@ func erfCoefficients() []float64 {
 	}
 }
 
-// erfcCoefficients is of (1 + 2z) exp(z²) erfc(z) in (z-3)/(z+3) for z from 0 to 10.5: 2^-34.
+// erfcCoefficients are the coefficients for (1 + 2z) exp(z²) erfc(z) in (z-3)/(z+3), for z
+// from 0 to 10.5. The relative error is 2^-34.
 func erfcCoefficients() []float64 {
 	return []float64{
 		3.4030573838876466e-05, 0.0001289865495193801, -0.00012593659144500917, -0.0007918784296321018,

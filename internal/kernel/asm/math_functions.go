@@ -7,22 +7,22 @@ import (
 	. "github.com/mmcloughlin/avo/operand"
 )
 
-// What follows is computed in float64 from float32 and rounded once. The
-// polynomials whose source is not stated interpolate in Chebyshev's points; their
-// comments state the relative error.
+// The functions below are of float32, computed in float64 and rounded once. Polynomials
+// whose source is not stated interpolate in Chebyshev's points; the comments of their
+// coefficients state the relative error.
 
 func (s lanes) mulD(x, y Op) vec     { return s.op2(VMULPD, x, y) }
 func (s lanes) addD(x, y Op) vec     { return s.op2(VADDPD, x, y) }
 func (s lanes) subD(x vec, y Op) vec { return s.op2(VSUBPD, x, y) }
 
-// divD is x/y; x may be a constant.
+// divD returns x/y, where x is memory such as a constant.
 func (s lanes) divD(x Op, y vec) vec {
 	z := s.load(x.(Mem))
 	VDIVPD(y, z, z)
 	return z
 }
 
-// fmaD is x·y + z.
+// fmaD returns x·y + z, rounded once.
 func (s lanes) fmaD(x vec, y, z Op) vec {
 	r := s.vector()
 	VMOVAPD(x, r)
@@ -36,7 +36,8 @@ func (s lanes) fmaD(x vec, y, z Op) vec {
 	return r
 }
 
-// polynomial has these coefficients, the highest first.
+// polynomial returns the value at x of the polynomial with these coefficients, the highest
+// power's first.
 func (s lanes) polynomial(x vec, coefficients ...float64) vec {
 	q := s.load(s.double(coefficients[0]))
 	for _, c := range coefficients[1:] {
@@ -48,11 +49,12 @@ func (s lanes) polynomial(x vec, coefficients ...float64) vec {
 // constD returns a register that holds x.
 func (s lanes) constD(x float64) vec { return s.load(s.double(x)) }
 
-// rounding added to a number below 2^51 leaves it rounded in the lowest bits.
+// rounding, added to a number below 2^51, leaves the number, rounded to an integer, in the
+// lowest bits of the sum.
 const rounding = 0x1.8p52
 
-// power returns p = exp(r) - 1 and the power of two t such that exp(x) = t + t·p, x
-// being kept in ±700.
+// power returns p = exp(r) - 1 and a power of two t with exp(x) = t + t·p. x is first
+// clamped to ±700.
 func (s lanes) power(x vec) (p, t vec) {
 	y := s.constD(-700)
 	VMAXPD(x, y, y) // NaN is x
@@ -82,7 +84,7 @@ func (s lanes) expm1D(x vec) vec {
 	return y
 }
 
-// logD is log in FreeBSD's e_log.c, as math.Log.
+// logD computes log as FreeBSD's e_log.c does, and math.Log.
 func (s lanes) logD(x vec) vec {
 	const half = 0x3fe6a09e667f3bcd // √½
 	shifted, k, m := s.vector(), s.vector(), s.vector()
@@ -112,7 +114,7 @@ func (s lanes) logD(x vec) vec {
 	return s.whereD(s.isD(notAtLeast, x, zero), s.double(math.NaN()), y)
 }
 
-// log1pD adds what rounding takes from 1 + x, where x is small, to its logarithm.
+// log1pD adds to the logarithm of 1 + x what rounding took from 1 + x, where x is small.
 func (s lanes) log1pD(x vec) vec {
 	u := s.addD(x, s.double(1))
 	lost := s.subD(x, s.subD(u, s.double(1)))
@@ -122,7 +124,7 @@ func (s lanes) log1pD(x vec) vec {
 	return s.or(s.and(s.doubles.bits(1<<63), x), y) // -0 stays
 }
 
-// circle returns sin, or cos, of |x| below 2^50, with FreeBSD's polynomials.
+// circle returns sin(x), or cos(x), for |x| below 2^50, with FreeBSD's polynomials.
 func (s lanes) circle(x vec, cos bool) vec {
 	t := s.constD(rounding)
 	VFMADD231PD(s.double(2/math.Pi), x, t)
@@ -146,7 +148,7 @@ func (s lanes) circle(x vec, cos bool) vec {
 	return s.xor(s.and(s.doubles.bits(1<<63), turn), y)
 }
 
-// erfD is x times a polynomial in x² - 8, up to |x| = 4.
+// erfD returns erf(x) as x times a polynomial in x² - 8, with x clamped to ±4.
 func (s lanes) erfD(x vec) vec {
 	y := s.clampD(x, 4)
 	u := s.constD(-8)
@@ -154,7 +156,7 @@ func (s lanes) erfD(x vec) vec {
 	return s.mulD(y, s.polynomial(u, erfCoefficients()...))
 }
 
-// clampD keeps x in ±bound; NaN stays.
+// clampD returns x clamped to ±bound, or NaN if x is NaN.
 func (s lanes) clampD(x vec, bound float64) vec {
 	y := s.constD(-bound)
 	VMAXPD(x, y, y)
@@ -163,10 +165,10 @@ func (s lanes) clampD(x vec, bound float64) vec {
 	return y
 }
 
-// normal returns the normal distribution's function at x, and e to -x²/2, which is 0
-// where |x| is 10⁴ or more, so that infinity times it is NaN. With z = |x|/√2 the
-// former is ½ exp(-z²) w/(1+2z) at -|x|, where w is a polynomial in (z-3)/(z+3) up
-// to z = 10.5, beyond which all is less than half of the smallest float32.
+// normal returns the normal distribution function at x, and e = exp(-x²/2). e is 0 where
+// |x| is 10⁴ or more, so that e times infinity is NaN. With z = |x|/√2, the distribution
+// function at -|x| is ½ exp(-z²) w/(1+2z), where w is a polynomial in (z-3)/(z+3). z is
+// clamped to 10.5; beyond that the result is less than half of the smallest float32.
 func (s lanes) normal(x vec) (phi, e vec) {
 	e = s.expD(s.mulD(s.mulD(x, x), s.double(-0.5)))
 	e = s.and(e, s.above(s.or(s.doubles.bits(1<<63), x), -1e4))
@@ -184,16 +186,16 @@ func (s lanes) normal(x vec) (phi, e vec) {
 	return s.whereD(s.isD(less, x, s.zero()), tail, rest), e
 }
 
-// powD is exp(y·log |x|), with the sign that a whole y gives a negative x.
+// powD returns exp(y·log |x|), with the sign that a whole y gives a negative x.
 func (s lanes) powD(x, y vec) vec {
 	abs, zero, one := s.and(s.doubles.bits(1<<63-1), x), s.zero(), s.constD(1)
 	z := s.expD(s.mulD(y, s.logD(abs)))
-	z = s.whereD(s.isD(equal, abs, one), one, z) // to the power of an infinity too
+	z = s.whereD(s.isD(equal, abs, one), one, z) // also where y is infinite
 	whole, half, even := s.vector(), s.mulD(y, s.double(0.5)), s.vector()
 	VROUNDPD(Imm(11), y, whole)
 	VROUNDPD(Imm(11), half, even)
 	sign := s.whereD(s.isD(equal, half, even), zero, s.and(s.doubles.bits(1<<63), x))
-	// Of what is below 0 only -Inf has powers that are not whole.
+	// Of numbers below 0, only -Inf has powers with a y that is not whole.
 	other := s.whereD(s.isD(less, x, zero), s.double(math.NaN()), z)
 	other = s.whereD(s.isD(equal, abs, s.double(math.Inf(1))), z, other)
 	z = s.whereD(s.isD(equal, y, whole), s.or(sign, z), other)
@@ -207,8 +209,8 @@ func (s lanes) above(x vec, bound float64) vec {
 	return s.whereD(s.isD(less, x, s.double(bound)), zero, ones)
 }
 
-// gate returns what the tanh approximation multiplies x by: y = logistic(2√(2/π)(x +
-// 0.044715 x³)), 0 below -10⁴, and 1-y, 0 above 10⁴.
+// gate returns the factor of x in gelu's approximation by tanh, y = logistic(2√(2/π)(x +
+// 0.044715 x³)), and 1-y. y is 0 below -10⁴, and 1-y is 0 above 10⁴.
 func (s lanes) gate(x vec) (y, rest vec) {
 	inner := s.constD(1)
 	VFMADD231PD(s.double(geluCubic), s.mulD(x, x), inner)
@@ -218,15 +220,17 @@ func (s lanes) gate(x vec) (y, rest vec) {
 	return s.and(y, s.above(x, -1e4)), rest
 }
 
-// Of gelu's approximation: √(2/π) and the cubic's factor; and 1/√(2π).
+// geluScale is √(2/π) and geluCubic the factor of x³, both of gelu's approximation by
+// tanh. geluNormal is 1/√(2π).
 const (
 	geluScale  = 0.79788456080286535587989211986876
 	geluCubic  = 0.044715
 	geluNormal = 0.39894228040143267793994605993438
 )
 
-// functions is what is computed in float64. What models use in steps is there for AVX-512
-// too; the other functions are AVX2's there, which have the same bits.
+// functions writes the functions that are computed in float64. Those that models use in
+// every step are written for AVX-512 too. For the others AVX-512 uses AVX2's, which have the
+// same bits.
 func (s lanes) functions() {
 	s = s.halved()
 	one := func(name, doc string, f func(x vec) vec) {
@@ -277,8 +281,8 @@ func (s lanes) functions() {
 	s.round("Cos", true)
 }
 
-// round is sin or cos. Where |x| is 2^50 or more it gives x itself, which is no
-// result of theirs, and then returns other than 0.
+// round writes the function for sin or cos. Where |x| is 2^50 or more its result is x
+// itself, which is never a sine or cosine, and it then returns a number other than 0.
 func (s lanes) round(name string, cos bool) {
 	var large mask
 	f := s.doubled(func(x vs) vec { return s.circle(x[0], cos) })

@@ -8,15 +8,15 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// pointwise is a function of n elements that sets each of the first slice from
-// those of the others in the same place. more is further parameters, and results
-// behind a bracket. A long body is there once, for whole vectors and for the last one of
-// fewer elements; another has a copy for that.
+// pointwise describes a function of n elements that sets each element of the first slice
+// from the elements of the others in the same place. more is the text of further parameters
+// and, behind a bracket, of results. A long body is written once, for whole vectors and for
+// the last elements, which do not fill one. Other bodies have a copy for the last elements.
 type pointwise struct {
 	name, doc     string
 	args          []string // slices, the result first
 	more          string
-	unroll        int // vectors that are done at once, 0 is one
+	unroll        int // how many vectors are done at once; 0 means one
 	long          bool
 	before, after func()
 	body          func(x vs) vec
@@ -79,8 +79,8 @@ func (s lanes) shortLoop(p pointwise, n reg.Register, slices []Mem) {
 	Label("done")
 }
 
-// longLoop counts what is left from the end of the vector at hand on: it is below 0 in the
-// last vector, of which only some elements exist.
+// longLoop keeps in n how many elements are left behind the current vector. n is below 0 in
+// the last vector if the elements do not fill it.
 func (s lanes) longLoop(p pointwise, n reg.Register, slices []Mem) {
 	at, bytes := slices[0].Index, s.bytes()
 	if s.half {
@@ -121,7 +121,7 @@ func (s lanes) longLoop(p pointwise, n reg.Register, slices []Mem) {
 	Label("done")
 }
 
-// loadHalf loads what of a vector counts.
+// loadHalf loads the part of a vector that is used: the lower half if s.half is set.
 func (s lanes) loadHalf(m Mem, v vec) {
 	switch {
 	case !s.half:
@@ -144,13 +144,14 @@ func (s lanes) storeHalf(v vec, m Mem) {
 	}
 }
 
-// halved returns s for what is computed in float64.
+// halved returns s for functions that are computed in float64, half a vector at a time.
 func (s lanes) halved() lanes {
 	s.half = true
 	return s
 }
 
-// unary and binary are y = f(x) and z = f(x, y). In halves they are long.
+// unary and binary write the functions y = f(x) and z = f(x, y). Those that are computed in
+// float64 are long.
 func (s lanes) unary(name, doc string, unroll int, f func(x vec) vec) {
 	s.loopOf(pointwise{name: name, doc: "y = " + doc, args: []string{"y", "x"}, more: ")", unroll: unroll, long: s.half, body: func(x vs) vec { return f(x[0]) }})
 }

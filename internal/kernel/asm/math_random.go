@@ -8,7 +8,7 @@ import (
 	. "github.com/mmcloughlin/avo/operand"
 )
 
-// countFrom is 0 to 15.
+// countFrom writes a table of the numbers 0 to 15.
 func countFrom() {
 	GLOBL("mathCount", RODATA|NOPTR)
 	for i := range 16 {
@@ -16,14 +16,14 @@ func countFrom() {
 	}
 }
 
-// param broadcasts a parameter of 4 bytes.
+// param returns a parameter of 4 bytes in all lanes.
 func (s lanes) param(name string) vec {
 	v := s.vector()
 	VBROADCASTSS(address(Param(name)), v)
 	return v
 }
 
-// rotate turns 32-bit lanes left.
+// rotate rotates the bits of 32-bit lanes left.
 func (s lanes) rotate(v vec, by uint64) {
 	if s.wide {
 		VPROLD(Imm(by), v, v)
@@ -35,9 +35,9 @@ func (s lanes) rotate(v vec, by uint64) {
 	VPOR(right, v, v)
 }
 
-// threefry encrypts the counters (hi, lo), (hi, lo+1), … and gives the exclusive or
-// of both words, as Threefry2x32 in Go. Several vectors at once hide that every
-// step waits for the one before.
+// threefry writes the function that encrypts the counters (hi, lo), (hi, lo+1), … as
+// Threefry2x32 does, and stores the exclusive or of both words. It does several vectors at
+// once, since every step waits for the one before.
 func (s lanes) threefry() {
 	TEXT(s.name+"Threefry", NOSPLIT, "func(n int, y *float32, k0, k1, hi, lo uint32)")
 	Pragma("noescape")
@@ -130,7 +130,8 @@ func (s lanes) threefry() {
 	RET()
 }
 
-// uniform makes numbers from lo to lo + span of random bits, as Uniform in Go.
+// uniform writes the function that makes numbers from lo to lo + span of random bits, as
+// Uniform in package random does.
 func (s lanes) uniform() {
 	s = s.halved()
 	var lo, low, span vec
@@ -150,8 +151,8 @@ func (s lanes) uniform() {
 		}})
 }
 
-// erfinv is √2 times Erfinv32, but for its products and sums, which are fused. Weights are
-// drawn once, for which AVX2 is fast enough.
+// erfinv writes the function √2 times Erfinv32, except that products and sums are fused.
+// Weights are drawn once, for which AVX2 is fast enough.
 func (s lanes) erfinv() {
 	if s.wide {
 		return

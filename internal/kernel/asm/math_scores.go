@@ -8,10 +8,11 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// What a router makes of logits, in float64 and not rounded. Results are written in
-// vectors of 8, so there is room behind the last.
+// The functions below compute a router's scores from logits, in float64 and not rounded.
+// Results are written in vectors of 8, so there must be room behind the last.
 
-// wider is y = f(x) with y in float64, as many at a time as a vector has of these.
+// wider writes the function y = f(x) with y in float64. It takes as many elements at a time
+// as a vector has float64.
 func (s lanes) wider(name, doc string, f func(x vec) vec) {
 	TEXT(s.name+name, NOSPLIT, "func(n int, y *float64, x *float32)")
 	Pragma("noescape")
@@ -25,9 +26,9 @@ func (s lanes) wider(name, doc string, f func(x vec) vec) {
 	RET()
 }
 
-// inHalves does body for float32 from x on as float64, as many at a time as a vector has
-// of these, with `none` for those that do not exist, until fewer than 1 of n is left. n is
-// lost.
+// inHalves writes a loop over n float32 from x on. body gets as many of them at a time as a
+// vector has float64, as float64, with `none` behind the last element. The loop overwrites
+// n, and ends when no element is left.
 func (s lanes) inHalves(label string, n, at reg.Register, x Mem, none float64, body func(v vec)) {
 	count := s.bytes() / 8
 	v, part := s.vector(), s.halved()
@@ -64,7 +65,7 @@ func (s lanes) inHalves(label string, n, at reg.Register, x Mem, none float64, b
 	JG(LabelRef(label))
 }
 
-// eightOr is 8 float32, or those of a tail and none for the others, as float64.
+// eightOr returns 8 float32 as float64. With a tail, lanes that are not elements are `none`.
 func (s lanes) eightOr(m Mem, t *tail, none float64) eight {
 	if t == nil {
 		return s.wide8(m, nil)
@@ -79,8 +80,8 @@ func (s lanes) eightOr(m Mem, t *tail, none float64) eight {
 	return eight{low, high}
 }
 
-// softmaxRows is softmax of rows: the largest, then the powers and their sum in 8
-// parts, then the quotients.
+// softmaxRows writes the function that computes softmax of rows: the largest element, then
+// the powers and their sum, which has 8 partial sums, then the quotients.
 func (s lanes) softmaxRows() {
 	TEXT(s.name+"SoftmaxRows", NOSPLIT, "func(n int, y *float64, x *float32, rows int)")
 	Pragma("noescape")
@@ -112,7 +113,7 @@ func (s lanes) softmaxRows() {
 	largest := s.vector()
 	VBROADCASTSD(low, largest)
 
-	// Powers for a multiple of 8 elements, of which those that do not exist are 0.
+	// Powers are computed for a multiple of 8 elements. Those behind the last are 0.
 	LEAQ(Mem{Base: length, Disp: 7}, end)
 	ANDQ(I32(-8), end)
 	SHLQ(Imm(2), end)

@@ -8,7 +8,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Offsets of the fields of type normArgs in the kernel package, which checks them.
+// Offsets of the fields of type normArgs in package norm, which checks them.
 const (
 	normRows  = 0
 	normN     = 8 // elements of a row: a positive multiple of 16
@@ -25,18 +25,18 @@ const (
 	normPitch = 96 // bytes from a row of x, ct and y to the next
 )
 
-// normLoop is the frame of a loop over rows of float32 that computes in float64.
+// normLoop is a loop over rows of float32 that computes in float64.
 type normLoop struct {
 	set
 	name  string
 	t     reg.Register
-	bytes reg.GPVirtual // of a row
+	bytes reg.GPVirtual // the bytes of a row
 	at    map[int]reg.GPVirtual
 	loops int
 }
 
-// normLoop begins a function of one argument, a normArgs, and does body for every row. The
-// fields in rows go on by a row, those in once do not.
+// normLoop writes a function of one argument, a normArgs. body writes what is done to a
+// row. The pointers in the fields `rows` move on by a row after each; those in `once` do not.
 func (s set) normLoop(name, doc string, rows, once []int, body func(l *normLoop)) {
 	name = s.name + name
 	onWork(name)
@@ -59,7 +59,9 @@ func (s set) normLoop(name, doc string, rows, once []int, body func(l *normLoop)
 	RET()
 }
 
-// each does body for the vectors of a row: load gives one as float64, part is which of 16 elements it is.
+// each writes a loop over the vectors of a row. For body, load returns a vector of a field
+// as float64, `to` returns where a vector of a field lies, and part says which of 16 elements
+// the vector holds.
 func (l *normLoop) each(body func(load func(field int) reg.VecVirtual, to func(field int) Mem, part int)) {
 	at, label := GP64(), fmt.Sprintf("vector%d", l.loops)
 	l.loops++
@@ -75,7 +77,7 @@ func (l *normLoop) each(body func(load func(field int) reg.VecVirtual, to func(f
 	JLT(LabelRef(label))
 }
 
-// sums returns 16 sums of 0.
+// sums returns registers for 16 sums, which are 0.
 func (l *normLoop) sums() []reg.VecVirtual {
 	var sums []reg.VecVirtual
 	for range 128 / l.set.bytes() {
@@ -84,7 +86,8 @@ func (l *normLoop) sums() []reg.VecVirtual {
 	return sums
 }
 
-// total adds lanes 8 apart, then 4, 2 and 1.
+// total returns the sum of 16 lanes: those 8 apart are added first, then those 4, 2 and 1
+// apart.
 func (s set) total(sums []reg.VecVirtual) reg.VecVirtual {
 	for apart := len(sums) / 2; apart > 0; apart /= 2 {
 		for i := range apart {
@@ -114,7 +117,7 @@ func (l *normLoop) wide64(x reg.VecVirtual) reg.VecVirtual {
 
 func mul64(x, y Op, z reg.VecVirtual) reg.VecVirtual { VMULPD(y, x, z); return z }
 
-// inverse returns 1/√(squares/N + eps), which is one element.
+// inverse returns 1/√(squares/N + eps) in the lowest lane.
 func (l *normLoop) inverse(squares reg.VecVirtual) reg.VecVirtual {
 	one, bits := XMM(), GP64()
 	VDIVSD(Mem{Base: l.t, Disp: normCount}, squares, squares)
@@ -126,7 +129,7 @@ func (l *normLoop) inverse(squares reg.VecVirtual) reg.VecVirtual {
 	return one
 }
 
-// moments returns the mean and 1/√(variance + eps), elements.
+// moments returns the mean and 1/√(variance + eps), in the lowest lanes.
 func (l *normLoop) moments() (mean, inv reg.VecVirtual) {
 	sums := l.sums()
 	l.each(func(load func(int) reg.VecVirtual, _ func(int) Mem, part int) {
@@ -152,7 +155,7 @@ func (l *normLoop) factor(dot, inv reg.VecVirtual) reg.VecVirtual {
 	return l.wide64(dot)
 }
 
-// put writes an element of an array of one per row.
+// put writes x to the array of field f, which has one element for each row.
 func (l *normLoop) put(x reg.VecVirtual, f int) {
 	VMOVSD(x.AsX(), Mem{Base: l.at[f]})
 	ADDQ(Imm(8), l.at[f])
@@ -243,7 +246,7 @@ func (s set) layerLoops() {
 	})
 }
 
-// columnSums are sums over rows in float64, in y.
+// columnSums writes the functions that add rows to the float64 sums in y.
 func (s set) columnSums() {
 	sum := func(l *normLoop, addend func(load loadFunc) reg.VecVirtual) {
 		l.each(func(load loadFunc, to memFunc, _ int) {
@@ -272,8 +275,9 @@ func (s set) columnSums() {
 	})
 }
 
-// rope rotates pairs of elements of rows: those of x and ct, to y and gain, by angles of
-// cosine mean and sine inv, the sine times count.
+// rope writes the function that rotates pairs. The fields have other meanings here: it
+// rotates pairs of x and ct to pairs of y and gain; mean points to cosines and inv to sines,
+// which are multiplied by count.
 func (s set) rope() {
 	s.normLoop("Rope", "rows of two halves, x and ct, turned by angles", []int{normX, normCt, normY, normGain}, []int{normMean, normInv}, func(l *normLoop) {
 		sign := l.vector()

@@ -9,7 +9,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// copyRows copies rows of some bytes at a stride to where they lie side by side.
+// copyRows writes a function that copies rows of this number of bytes, which lie stride
+// bytes apart, to where they lie side by side.
 func copyRows(bytes int) {
 	name := fmt.Sprintf("copy%d", bytes)
 	TEXT(name, NOSPLIT, "func(n int, dst, src *byte, stride uintptr)")
@@ -39,9 +40,9 @@ func copyRows(bytes int) {
 	RET()
 }
 
-// transposition is the frame of a function that reads `lanes` rows, stride bytes
-// apart in src, and writes them as columns, pitch bytes apart in dst, `deep`
-// elements of each row in one round of the loop.
+// transposition writes the frame of a function that reads `lanes` rows, stride bytes apart
+// in src, and writes them as columns of dst, whose rows are pitch bytes apart. One round of
+// the loop does `deep` elements of each row.
 func transposition(name string, lanes, deep, size int, round func(row func(i, at int) Mem, col func(p int) Mem)) {
 	TEXT(name, NOSPLIT, "func(n int, dst *byte, pitch uintptr, src *byte, stride uintptr)")
 	Pragma("noescape")
@@ -51,7 +52,8 @@ func transposition(name string, lanes, deep, size int, round func(row func(i, at
 	stride3, pitch3 := GP64(), GP64()
 	LEAQ(Mem{Base: stride, Index: stride, Scale: 2}, stride3)
 	LEAQ(Mem{Base: pitch, Index: pitch, Scale: 2}, pitch3)
-	// One register for every four rows, as an address adds 0, 1 or 2 strides.
+	// There is a register for every four rows: an address can add 0, 1 or 2 strides to it,
+	// or three strides, which are in a register too.
 	every4 := func(base, step reg.Register, n int) []reg.Register {
 		r := []reg.Register{base}
 		for len(r)*4 < n {
@@ -90,8 +92,8 @@ func transposition(name string, lanes, deep, size int, round func(row func(i, at
 	RET()
 }
 
-// transpose16F32 interleaves neighbours, pairs of them, and then the quarters of
-// vectors, four of which make a column.
+// transpose16F32 interleaves neighbouring rows, then pairs of rows, and then puts quarters
+// of vectors together. Four quarters are a column.
 func transpose16F32() {
 	transposition("transpose16F32", 16, 16, 4, func(row func(i, at int) Mem, col func(p int) Mem) {
 		r := make([]reg.VecVirtual, 16)

@@ -10,8 +10,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Offsets of the fields of type quantArgs in the kernel package, which checks them,
-// and of a rounded row, see quant.go there.
+// Offsets of the fields of type quantArgs in package blocks, which checks them, and of the
+// parts of a rounded row, see quantize.go there.
 const (
 	quantN     = 0
 	quantW     = 8
@@ -24,18 +24,19 @@ const (
 	groupRow, groupScale, groupSums, groupLen = 192, 128, 144, 4
 )
 
-// Further on, one line of so many bytes is brought to the second level cache, and with
-// it the address of its page and the processor's own idea of what comes next. Measured
-// with kernel.quantAhead of 10 KiB: 98 % of the speed of only reading for q4_k and 97 %
-// for q8_0; without, 92 % and 87 %.
+// quantFar bytes further on, one cache line of every quantSparse bytes is fetched to the
+// second-level cache. That also loads the address of its page, and starts the processor's
+// own fetching ahead. Measured with quantAhead of package blocks at 10 KiB: 98 % of the
+// speed of only reading for q4_k and 97 % for q8_0; without it 92 % and 87 %.
 const quantFar, quantSparse = 8 << 10, 256
 
-// shape is how many rows of weights a function multiplies with how many rows.
+// shape is how many rows of weights, w, a function multiplies with how many rows, x.
 type shape struct{ w, x int }
 
-// quant is products of weights in blocks with rows of int8: of four rows of weights
-// with one row, or with two where there are registers enough, and of one row of
-// weights with four. Four products, those with one row or all, are lanes.
+// quant writes the products of weights in blocks with rows of int8: four rows of weights
+// with one row, four with two if there are enough registers, and one row of weights with
+// four rows. The four products with one row, or of one row of weights, are the lanes of a
+// vector.
 func quant() {
 	var table bytes64
 	rows, pairs, columns := shape{4, 1}, shape{4, 2}, shape{1, 4}
@@ -78,7 +79,7 @@ func quant() {
 	data("quantScales", scales)
 }
 
-// data defines a table, in lines of 64 bytes.
+// data writes a table, in lines of 64 bytes.
 func data(name string, x []byte) {
 	GLOBL(name, RODATA|NOPTR)
 	for at := 0; at < len(x); at += 64 {
@@ -86,8 +87,8 @@ func data(name string, x []byte) {
 	}
 }
 
-// signByte is 1, or -1 where bit j of the 7 bits i is set; an eighth bit makes their
-// number even.
+// signByte returns -1 if bit j of i is set, and 1 otherwise. i has 7 bits; the eighth is set
+// if the number of bits that are set would otherwise be odd.
 func signByte(i, j int) uint8 {
 	odd := 0
 	for b := range 7 {
@@ -104,19 +105,19 @@ type quantSet struct {
 	table *bytes64
 }
 
-// bytes64 are vectors of 64 bytes. The linker puts them where a multiple of 32 is, and
-// half of the time every load of one would take two cache lines: that makes products
-// with mxfp4 and q6_k a third slower. So they are there twice, once from a multiple
-// of 64 on, and functions in AVX-512 begin with finding out which that is.
+// bytes64 is a table of vectors of 64 bytes. The linker aligns it to 32 bytes, so that half
+// of the time every load of a vector would take two cache lines, which makes products with
+// mxfp4 and q6_k a third slower. So the table is there twice, and one of the two begins at a
+// multiple of 64. Functions in AVX-512 begin by finding out which.
 type bytes64 struct {
 	vectors [][64]uint8
-	base    reg.Register // of the right ones; nil to take the first
+	base    reg.Register // points to the aligned table; nil to use the first
 }
 
-// room64 is how many vectors there may be.
+// room64 is the most vectors that a table may have.
 const room64 = 64
 
-// align begins a function.
+// align writes the instructions that find the aligned table. A function begins with them.
 func (t *bytes64) align() {
 	base, odd := GP64(), GP64()
 	LEAQ(t.at(0), base)
@@ -147,7 +148,8 @@ func (t *bytes64) vector(f func(i int) uint8) Mem {
 	return t.at(64 * i)
 }
 
-// same is 64 times a byte, words 32 numbers of 16 bits, longs 16 of 32 bits.
+// same returns a vector of 64 equal bytes, words one of 32 numbers of 16 bits, longs one of
+// 16 numbers of 32 bits, and quads one of 8 numbers of 64 bits.
 func (t *bytes64) same(b uint8) Mem { return t.vector(func(int) uint8 { return b }) }
 
 func (t *bytes64) words(f func(i int) int) Mem {
@@ -174,9 +176,9 @@ func (t *bytes64) write() {
 	}
 }
 
-// frame is a function's registers: pointers to rows of weights and to rows, to what
-// is fetched, and products, four in each of acc: those with row i in acc[i], or all
-// in acc[0].
+// frame is a function's registers: pointers to rows of weights, to rows, and to what is
+// fetched, and the products. Each of acc has four products: acc[i] those with row i, or
+// acc[0] all of them.
 type frame struct {
 	t, n, next reg.Register
 	w, x       []reg.Register
@@ -185,7 +187,8 @@ type frame struct {
 	table      *bytes64
 }
 
-// begin begins a function and, after what is done before it, its loop.
+// begin writes the beginning of a function, what `before` writes, and the beginning of the
+// loop.
 func (q quantSet) begin(kind string, size int, s shape, before ...func()) frame {
 	way := map[shape]string{{4, 1}: "Rows", {4, 2}: "Pairs", {1, 4}: "Columns"}[s]
 	words := map[int]string{1: "one", 2: "two", 4: "four"}
@@ -214,7 +217,7 @@ func (q quantSet) begin(kind string, size int, s shape, before ...func()) frame 
 	for _, do := range before {
 		do()
 	}
-	// Rows of weights lie one after another, and lines are fetched in that order.
+	// Rows of weights lie one after another, and cache lines are fetched in that order.
 	Label("loop")
 	for at := 0; at < s.w*size; at += 64 {
 		PREFETCHT0(Mem{Base: f.next, Disp: at})
@@ -243,7 +246,8 @@ func (f frame) end(size, row int) {
 	f.table.base = nil
 }
 
-// W is the weights of lane l, X the row of lane l of products i.
+// W returns the pointer to lane l's weights, X the pointer to the row of lane l in products
+// i.
 func (f frame) W(l int) reg.Register { return f.w[min(l, len(f.w)-1)] }
 
 func (f frame) X(i, l int) reg.Register {
@@ -253,7 +257,8 @@ func (f frame) X(i, l int) reg.Register {
 	return f.x[i]
 }
 
-// sumLanes returns the sums of four vectors of int32 in each 128 bits of one.
+// sumLanes returns a vector that has, in each 128 bits, the sums of these 128 bits of the
+// four vectors v of int32.
 func (q quantSet) sumLanes(v [4]reg.VecVirtual, like func() reg.VecVirtual) reg.VecVirtual {
 	pair := func(a, b reg.VecVirtual) reg.VecVirtual {
 		lo, hi := like(), like()
@@ -270,7 +275,7 @@ func (q quantSet) sumLanes(v [4]reg.VecVirtual, like func() reg.VecVirtual) reg.
 	return lo
 }
 
-// fold adds the 128 bits of a vector.
+// fold returns the sum of the 128-bit parts of a vector.
 func fold(v reg.VecVirtual, wide bool) reg.VecVirtual {
 	y := v.AsY()
 	if wide {
@@ -279,7 +284,7 @@ func fold(v reg.VecVirtual, wide bool) reg.VecVirtual {
 		VPADDD(high, y, y)
 	}
 	high := XMM()
-	if wide { // reaches all registers
+	if wide { // this instruction can use all 32 registers
 		VEXTRACTI32X4(Imm(1), y, high)
 	} else {
 		VEXTRACTI128(Imm(1), y, high)
@@ -313,11 +318,11 @@ func (q quantSet) halfPairs(f frame, disp int) (first, second reg.VecVirtual) {
 	return q.split(x)
 }
 
-// split returns the even and the odd ones of 8 f16.
+// split returns the even and the odd elements of 8 f16 as f32.
 func (q quantSet) split(x reg.VecVirtual) (first, second reg.VecVirtual) {
 	y, high := YMM(), XMM()
 	VCVTPH2PS(x, y)
-	if q.wide { // reaches all registers
+	if q.wide { // this instruction can use all 32 registers
 		VEXTRACTF32X4(Imm(1), y, high)
 	} else {
 		VEXTRACTF128(Imm(1), y, high)
@@ -328,10 +333,10 @@ func (q quantSet) split(x reg.VecVirtual) (first, second reg.VecVirtual) {
 	return first, second
 }
 
-// zero128 is 128 zeros.
+// zero128 returns 128 bits of zeros.
 func (q quantSet) zero128() reg.VecVirtual {
 	x := XMM()
-	if q.wide { // reaches all registers
+	if q.wide { // this instruction can use all 32 registers
 		VPXORD(x, x, x)
 	} else {
 		VPXOR(x, x, x)
@@ -353,7 +358,7 @@ func (q quantSet) floats(f frame, i, disp int) reg.VecVirtual {
 	return x
 }
 
-// scaled is (d·dx)·s, with s of int32.
+// scaled returns (d·dx)·s, with s of int32.
 func scaled(d, dx, s reg.VecVirtual) reg.VecVirtual {
 	y, n := XMM(), XMM()
 	VMULPS(dx, d, y)

@@ -6,7 +6,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// group is the loop over 4 blocks of 32: of q8_0 or of mxfp4.
+// group writes a function with a loop over groups of 4 blocks of 32, of q8_0 or of mxfp4.
 func (q quantSet) group(kind string, size int, s shape) {
 	f := q.begin(kind, groupLen*size, s)
 	g := groups{q, f, size, kind == "MX"}
@@ -27,7 +27,7 @@ type groups struct {
 	mx   bool
 }
 
-// value is entry i of mxfp4's table, with off added.
+// value returns entry i of mxfp4's table, with off added.
 func value(i, off int) uint8 {
 	v := []int{0, 1, 2, 3, 4, 6, 8, 12}[i%8]
 	if i%16 >= 8 {
@@ -36,9 +36,9 @@ func value(i, off int) uint8 {
 	return uint8(v + off)
 }
 
-// narrow adds block b.
+// narrow adds the products of block b.
 func (g groups) narrow(b int) {
-	var size, raw reg.VecVirtual // of the weights: |w|, and w
+	var size, raw reg.VecVirtual // |w| and w of the weights
 	load := func(w reg.Register) {
 		raw, size = YMM(), YMM()
 		if !g.mx {
@@ -77,7 +77,7 @@ func (g groups) narrow(b int) {
 	VADDPS(scaled(d, g.floats(g.f, 0, groupScale+4*b), s), g.f.acc[0], g.f.acc[0])
 }
 
-// exponents returns the scales of block b of every lane.
+// exponents returns the scale of block b in every lane.
 func (g groups) exponents(b int) reg.VecVirtual {
 	d := XMM()
 	for l := range 4 {
@@ -95,7 +95,7 @@ func (g groups) exponents(b int) reg.VecVirtual {
 	return d
 }
 
-// exponent is where the scale of block b of lane l is.
+// exponent returns where the table has the scale of block b of lane l.
 func (g groups) exponent(l, b int) Mem {
 	e, table := GP64(), GP64()
 	MOVBQZX(Mem{Base: g.f.W(l), Disp: b * g.size}, e)
@@ -103,8 +103,8 @@ func (g groups) exponent(l, b int) Mem {
 	return Mem{Base: table, Index: e, Scale: 4}
 }
 
-// wide adds 4 blocks. Weights are made unsigned by an offset, which the rounded row
-// has the product with.
+// wide adds the products of 4 blocks. An offset makes the weights unsigned. The rounded row
+// has its sum times this offset, which is subtracted.
 func (g groups) wide() {
 	sums := make([][2]reg.VecVirtual, len(g.f.acc))
 	for p := range 2 {
@@ -125,7 +125,7 @@ func (g groups) wide() {
 	}
 	scales := g.weightScales()
 	for i, acc := range g.f.acc {
-		// 128 bits for each block, which are lanes.
+		// The 128 bits of each block have the four lanes.
 		s, t, d := ZMM(), ZMM(), ZMM()
 		VSHUFI32X4(Imm(0x88), sums[i][1], sums[i][0], s)
 		VSHUFI32X4(Imm(0xdd), sums[i][1], sums[i][0], t)
@@ -143,7 +143,7 @@ func (g groups) wide() {
 	}
 }
 
-// pair returns blocks b and b+1 with the offset added.
+// pair returns the weights of the blocks b and b+1 with the offset added.
 func (g groups) pair(w reg.Register, b int) reg.VecVirtual {
 	y, v := YMM(), ZMM()
 	if !g.mx {
@@ -164,8 +164,8 @@ func (g groups) pair(w reg.Register, b int) reg.VecVirtual {
 	return v
 }
 
-// rowNumbers returns the 4 numbers at disp of each lane's row in products i, those of
-// a block in 128 bits.
+// rowNumbers returns the 4 numbers at disp of each lane's row in products i. The numbers of
+// a block, of all lanes, are in the same 128 bits.
 func (g groups) rowNumbers(i, disp int) reg.VecVirtual {
 	v, index := ZMM(), ZMM()
 	VMOVUPS(Mem{Base: g.f.X(i, 0), Disp: disp}, v.AsX())
@@ -184,8 +184,8 @@ func (g groups) rowNumbers(i, disp int) reg.VecVirtual {
 
 func (g groups) blockOfLane() Mem { return g.table.longs(func(i int) int { return i / 4 }) }
 
-// weightScales returns the scales of 4 blocks of each lane's weights, those of a
-// block in 128 bits.
+// weightScales returns the scales of 4 blocks of each lane's weights. The scales of a
+// block, of all lanes, are in the same 128 bits.
 func (g groups) weightScales() reg.VecVirtual {
 	out := ZMM()
 	if g.f.columns {

@@ -6,11 +6,11 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// q4kRows is super for q4_k, with the scales of four rows unpacked together: 128
-// bits for each row. That takes a third of the time off.
+// q4kRows is super for q4_k, but it unpacks the scales of four rows together, with 128 bits
+// for each row. That saves a third of the time.
 func (q quantSet) q4kRows(s shape) {
 	const pieces = 4
-	var index [2][pieces]reg.VecVirtual // of scales as words, by row in a pair
+	var index [2][pieces]reg.VecVirtual // indices of scales as words, for each row of a pair
 	first, mask := ZMM(), ZMM()
 	f := q.begin("Q4K", 144, s, func() {
 		for row := range index {
@@ -23,13 +23,13 @@ func (q quantSet) q4kRows(s shape) {
 		VMOVDQU64(q.table.longs(func(i int) int { return i % 4 * 4 }), first)
 		VMOVDQU64(q.table.same(15), mask)
 	})
-	head := ZMM() // d and m, and 12 bytes of scales and offsets
+	head := ZMM() // d and m, then 12 bytes of scales and offsets
 	VMOVDQU(Mem{Base: f.W(0)}, head.AsX())
 	for l := 1; l < 4; l++ {
 		VINSERTI32X4(Imm(uint64(l)), Mem{Base: f.W(l)}, head, head)
 	}
-	// The words a, b, c that quant.Q4Scale reads, as a, c, b, c with their lower
-	// bits, and the upper ones of a and b.
+	// Of the words a, b, c that quant.Q4Scale reads, low has the lower bits, in the order
+	// a, c, b, c, and high has the upper bits of a and b.
 	low, high := ZMM(), ZMM()
 	VPSHUFD(Imm(0xed), head, low)
 	VPSRLVD(q.table.longs(func(i int) int { return i % 4 / 3 * 4 }), low, low)

@@ -9,18 +9,19 @@ import (
 // unpacked is a block of 256 weights whose scales are in registers.
 type unpacked struct {
 	pieces int
-	// piece returns unsigned weights, their scales as int16, where in a rounded row
-	// what they are multiplied with lies, and signs, if there are some.
+	// piece returns unsigned weights, their scales as int16, the place in a rounded row
+	// of what they are multiplied with, and their signs, or nil if there are none.
 	piece func(i int) (q, scale reg.VecVirtual, at int, sign reg.VecVirtual)
-	// before adds to a lane's sum what does not come of pieces; nil for nothing.
+	// finish adds to a lane's sum what does not come from pieces. It may be nil.
 	finish func(x reg.Register, sum reg.VecVirtual)
-	// offsets are what the sums of the rounded row are multiplied with, nil for none.
+	// offsets are the weights' offsets, with which the sums of the rounded row are
+	// multiplied. It may be nil.
 	offsets reg.VecVirtual
-	// half is where d is, followed by m if there are offsets.
+	// half is where d is in a block. m follows it if there are offsets.
 	half int
 }
 
-// super is the loop over blocks of 256.
+// super writes a function with a loop over blocks of 256.
 func (q quantSet) super(kind string, size int, s shape, unpack func(f frame, w reg.Register) unpacked) {
 	if s.w == 4 && kind == rolled {
 		q.superLanes(size, s, unpack)
@@ -59,7 +60,7 @@ func (q quantSet) super(kind string, size int, s shape, unpack func(f frame, w r
 			VPMADDWD(Mem{Base: f.X(k, l), Disp: superSums}, u.offsets, off[k][l])
 		}
 	}
-	// Rows of weights, and the products that have them: i, and lanes.
+	// For each row of weights, and for the products and lanes that it is in:
 	for l := range f.w {
 		u = unpack(f, f.w[l])
 		each := func(do func(k, l int)) {
@@ -99,11 +100,12 @@ func (q quantSet) super(kind string, size int, s shape, unpack func(f frame, w r
 	f.end(size, superRow)
 }
 
-// rolled is the type whose lanes are long enough for a loop over them to cost nothing.
+// rolled is the type for which a loop over the rows of weights costs nothing, since the work
+// on a row is long.
 const rolled = "IQ2"
 
-// superLanes is super with a loop over the rows of weights, which leave their sums and d on
-// the stack. The type has no offsets, and nothing to finish.
+// superLanes is super with a loop over the rows of weights. It keeps the sums and d of each
+// row on the stack. It is for a type without offsets and without finish.
 func (q quantSet) superLanes(size int, s shape, unpack func(f frame, w reg.Register) unpacked) {
 	var sums, halves Mem
 	w, done, at, d := GP64(), GP64(), GP64(), GP32()
@@ -112,7 +114,7 @@ func (q quantSet) superLanes(size int, s shape, unpack func(f frame, w reg.Regis
 		XORQ(done, done)
 	})
 	f.w = []reg.Register{w}
-	XORQ(at, at) // 8 a lane
+	XORQ(at, at) // 8 bytes for each lane
 	Label("lane")
 	MOVQ(Mem{Base: f.t, Disp: quantW, Index: at, Scale: 1}, w)
 	ADDQ(done, w)
@@ -163,7 +165,7 @@ func like(v reg.VecVirtual) reg.VecVirtual {
 	return ZMM()
 }
 
-// low returns m & 15 per byte, high m >> 4 & 15.
+// nibbles returns m & 15 and m >> 4 & 15 for each byte.
 func (q quantSet) nibbles(m reg.VecVirtual) (low, high reg.VecVirtual) {
 	mask := q.table.same(15)
 	low, high = q.vector(), q.vector()
@@ -184,9 +186,8 @@ func (q quantSet) bytesAt(w reg.Register, disp int) reg.VecVirtual {
 	return v
 }
 
-// spread returns 16-bit scales for a vector of weights: for each 16 bits the scale
-// of number f(i), from v, which has them as int16 in its lowest bits (AVX-512), or
-// as bytes.
+// spread returns 16-bit scales for a vector of weights: the i-th 16 bits have scale f(i). v
+// has the scales in its lowest bits, as int16 with AVX-512 and as bytes with AVX2.
 func (q quantSet) spread(v reg.VecVirtual, f func(i int) int) reg.VecVirtual {
 	out := q.vector()
 	if q.wide {
@@ -272,7 +273,7 @@ func (q quantSet) q2k(f frame, w reg.Register) unpacked {
 		raw[i] = q.bytesAt(w, 16+i*q.bytes())
 	}
 	u.piece = func(i int) (reg.VecVirtual, reg.VecVirtual, int, reg.VecVirtual) {
-		part, k := 0, i // of 32 elements from 32k on, of both parts if wide
+		part, k := 0, i // 32 elements from 32k on of a part, or of both parts if wide
 		if !q.wide {
 			part, k = i/4, i%4
 		}
@@ -297,7 +298,7 @@ func (q quantSet) q6k(f frame, w reg.Register) unpacked {
 	VMOVDQU(Mem{Base: w, Disp: 192}, scales)
 	words := q.scaleWords(scales)
 	u := unpacked{pieces: 256 / q.bytes(), half: 208}
-	// The 32 that are added to every weight.
+	// This subtracts the 32 that is added to every weight.
 	u.finish = func(x reg.Register, sum reg.VecVirtual) {
 		all := words
 		if !q.wide {
@@ -361,7 +362,7 @@ func (q quantSet) q6k(f frame, w reg.Register) unpacked {
 	return u
 }
 
-// iq2 looks the book up: there is no arithmetic that makes its vectors.
+// iq2 looks weights up in the book, since no arithmetic gives them.
 func (q quantSet) iq2(f frame, w reg.Register) unpacked {
 	u := unpacked{pieces: 8, half: 0}
 	book := field(f.t, quantBook)
@@ -394,7 +395,7 @@ func (q quantSet) iq2(f frame, w reg.Register) unpacked {
 		}
 		v := look(book, codes, 255, 8)
 		sign := look(signs, bits, 127, 7)
-		SHRQ(Imm(7), bits) // 21 were shifted before
+		SHRQ(Imm(7), bits) // in all 28: bits was shifted by 21 before
 		LEAL(Mem{Base: bits, Index: bits, Scale: 1, Disp: 1}, bits.As32())
 		x, scale := XMM(), YMM()
 		VMOVD(bits.As32(), x)

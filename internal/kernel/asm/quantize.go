@@ -8,7 +8,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Offsets of the fields of type roundArgs in the kernel package, which checks them.
+// Offsets of the fields of type roundArgs in package blocks, which checks them.
 const (
 	roundN      = 0
 	roundX      = 8
@@ -17,8 +17,8 @@ const (
 	roundOffset = 28
 )
 
-// quantize rounds rows for products with weights in blocks. AVX2 is fast enough for
-// all: this is little beside the products.
+// quantize writes the functions that round rows for products with weights in blocks. AVX2
+// is fast enough: this is little work beside the products.
 func (q quantSet) quantize() {
 	q.roundSuper("Q4K", [8]int{0, 2, 1, 3, 4, 6, 5, 7}, true)
 	q.roundSuper("Q2K", [8]int{0, 4, 1, 5, 2, 6, 3, 7}, false)
@@ -53,8 +53,8 @@ func (r *rowRounding) end(elements, row int) {
 	RET()
 }
 
-// scale returns dx of n elements from the one at `from` on, the inverse in all
-// places, and a mask that is 0 where elements become 0.
+// scale returns dx of the n elements from `from` on, its inverse in all lanes, and a mask
+// that is 0 if all elements become 0.
 func (r *rowRounding) scale(from, n int) (scale, inverse, mask reg.VecVirtual) {
 	var top [4]reg.VecVirtual
 	for i := range n / 8 {
@@ -107,8 +107,8 @@ func (r *rowRounding) scale(from, n int) (scale, inverse, mask reg.VecVirtual) {
 	return scale, inverse, mask
 }
 
-// bytes32 rounds 32 elements, stores them at disp, and returns sums of 4 as int32,
-// those of the first 16 in the lower 128 bits.
+// bytes32 rounds 32 elements, stores them at disp, and returns their sums by 4 as int32.
+// The sums of the first 16 elements are in the lower 128 bits.
 func (r *rowRounding) bytes32(from, disp int, inverse, mask reg.VecVirtual) reg.VecVirtual {
 	var v [4]reg.VecVirtual
 	for i := range v {
@@ -131,8 +131,8 @@ func (r *rowRounding) bytes32(from, disp int, inverse, mask reg.VecVirtual) reg.
 	return v[0]
 }
 
-// four returns the sums of v[0] to v[3] in the lower 128 bits of those, and in the
-// higher.
+// four returns the sums of v[0] to v[3]: of their lower 128 bits in the lower 128 bits, and
+// of their upper ones in the upper.
 func four(v [4]reg.VecVirtual) reg.VecVirtual {
 	VPHADDD(v[1], v[0], v[0])
 	VPHADDD(v[3], v[2], v[2])
@@ -140,7 +140,8 @@ func four(v [4]reg.VecVirtual) reg.VecVirtual {
 	return v[0]
 }
 
-// roundSuper rounds blocks of 256, of which 32 elements go where order says.
+// roundSuper writes the function that rounds blocks of 256. order says where each 32
+// elements go.
 func (q quantSet) roundSuper(kind string, order [8]int, pairs bool) {
 	r := q.beginRound(kind, "blocks of 256")
 	scale, inverse, mask := r.scale(0, 256)
@@ -160,7 +161,7 @@ func (q quantSet) roundSuper(kind string, order [8]int, pairs bool) {
 		half[h] = four(sums)
 	}
 	s, high := half[0], XMM()
-	VPACKSSDW(half[1], s, s) // of the first 16 of each 32, then of the others
+	VPACKSSDW(half[1], s, s) // the sums of the first 16 of each 32, then of the others
 	VEXTRACTI128(Imm(1), s, high)
 	low, other := XMM(), XMM()
 	if pairs {
@@ -175,7 +176,7 @@ func (q quantSet) roundSuper(kind string, order [8]int, pairs bool) {
 	r.end(256, superRow)
 }
 
-// roundGroup rounds 4 blocks of 32 at a time.
+// roundGroup writes the function that rounds 4 blocks of 32 at a time.
 func (q quantSet) roundGroup() {
 	r := q.beginRound("Group", "4 blocks of 32 at a time")
 	var sums [4]reg.VecVirtual

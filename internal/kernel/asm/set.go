@@ -8,14 +8,14 @@ import (
 
 // set is the instructions for one kind of vector.
 type set struct {
-	name       string // of the instruction set
+	name       string // the instruction set
 	element    string // F32 or F64
-	size       int    // bytes of an element
+	size       int    // the bytes of an element
 	wide       bool   // vectors have 64 bytes and not 32
-	rows       int    // of the largest tile
-	streamDeep int    // rows of B that the stream of 4 rows takes at once
+	rows       int    // the rows of the largest tile
+	streamDeep int    // how many rows of B the stream of 4 rows takes at once
 	table      *constants
-	from       string // Brain or Half if a stream's B is of these, and widened
+	from       string // Brain or Half if a stream widens B from these
 }
 
 func (s set) bytes() int {
@@ -51,7 +51,7 @@ func (s set) broadcast(m Mem, v Op) {
 	}
 }
 
-// fma is sum += x·y.
+// fma writes sum += x·y, rounded once.
 func (s set) fma(x, y, sum Op) {
 	if s.size == 4 {
 		VFMADD231PS(x, y, sum)
@@ -60,7 +60,7 @@ func (s set) fma(x, y, sum Op) {
 	}
 }
 
-// add is z = x + y.
+// add writes z = x + y.
 func (s set) add(x, y, z Op) {
 	if s.size == 4 {
 		VADDPS(x, y, z)
@@ -69,14 +69,14 @@ func (s set) add(x, y, z Op) {
 	}
 }
 
-// onWork begins a function of one argument, which points to a work.
+// onWork begins a function of one argument, which points to a work or another struct.
 func onWork(name string) {
 	TEXT(name, NOSPLIT, "func(t *byte)")
 	Pragma("noescape")
 }
 
-// field loads a field of the work at t. The offsets are those of type work in
-// the kernel package, which checks them.
+// field loads the field at an offset of the struct at t. The offsets below are those of
+// type work in package gemm, which checks them.
 func field(t reg.Register, offset int) reg.GPVirtual {
 	r := GP64()
 	MOVQ(Mem{Base: t, Disp: offset}, r)

@@ -8,14 +8,15 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// stream adds A·B to sums in memory, for few rows: it reads rows of B, `deep` at
-// a time, from end to end, as memory likes it. The sums of one vector of columns
-// lie together, row after row. With s.from, B has 16 bits and is widened.
+// stream writes a function that adds A·B to sums in memory, for few rows of A. It reads
+// `deep` rows of B at a time, from end to end, which is the fastest way to read memory. The
+// sums of one vector of columns lie together, row after row. With s.from, B has 16-bit
+// numbers and is widened.
 func (s set) stream(rows, deep int) {
 	name := fmt.Sprintf("%s%sStream%d", s.name, s.from+s.element, rows)
 	onWork(name)
 	Doc(fmt.Sprintf("%s adds the products of %d rows to sums.", name, rows))
-	step := s.bytes() // of B in one round
+	step := s.bytes() // the bytes of a row of B in one round
 	if s.from != "" {
 		step /= 2
 	}

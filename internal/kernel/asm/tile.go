@@ -8,11 +8,11 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// tile is C = 0 + A·B or C += A·B for rows by vecs vectors of C, all in
-// registers. Per element it is one chain of fused multiply-adds from 0 on. A is
-// read where it lies, element by element. If copying is set, B is copied on the
-// way, its rows side by side, for the tiles below; and what lies right of it,
-// which the next copying tile reads, is fetched to the second level cache.
+// tile writes a function for C = 0 + A·B, or C += A·B, where C is rows by vecs vectors, all
+// in registers. Each element is one chain of fused multiply-adds, which begins with 0. A is
+// read where it lies, element by element. If copying is set, the function also copies the
+// panel of B, with its rows side by side, for the tiles below. It then fetches what lies to
+// the right in B, which the next copying tile reads, to the second-level cache.
 func (s set) tile(rows, vecs int, copying bool) {
 	name, what := fmt.Sprintf("%s%sTile%dx%d", s.name, s.element, rows, vecs), "multiplies"
 	if copying {
@@ -29,7 +29,7 @@ func (s set) tile(rows, vecs int, copying bool) {
 		to = field(t, workCopy)
 	}
 
-	// C is wanted at the end: fetch it while the sums are made.
+	// C is needed at the end, so it is fetched while the sums are computed.
 	row := GP64()
 	MOVQ(c, row)
 	for i := range rows {
@@ -97,7 +97,7 @@ func (s set) tile(rows, vecs int, copying bool) {
 	RET()
 }
 
-// store writes the sums to C after finish has been applied to each.
+// store writes the sums to C, after finish has changed each.
 func (s set) store(c, cstride reg.GPVirtual, sums [][]reg.VecVirtual, finish func(m Mem, sum reg.VecVirtual)) {
 	for i := range sums {
 		for j, sum := range sums[i] {
@@ -111,8 +111,8 @@ func (s set) store(c, cstride reg.GPVirtual, sums [][]reg.VecVirtual, finish fun
 	}
 }
 
-// rowsOf returns where the elements of A's rows lie that the work at t begins
-// with, and what moves on to the next element of all rows.
+// rowsOf returns a function for the address of row i's current element of A, and a function
+// that moves on to the next element of all rows.
 func (s set) rowsOf(t reg.Register, rows int) (at func(i int) Mem, next func()) {
 	a, stride, step := field(t, workA), field(t, workAStride), field(t, workAStep)
 	var stride3, a4 reg.GPVirtual

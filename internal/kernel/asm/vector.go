@@ -11,7 +11,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Offsets of the fields of type vectorArgs in the kernel package, which checks them.
+// Offsets of the fields of type vectorArgs in package vector, which checks them.
 const (
 	argsN       = 0
 	argsOut     = 8
@@ -24,8 +24,8 @@ const (
 	argsC       = 348 // the float32 constants
 )
 
-// constants holds 16 copies of each float32 constant, so that a vector of them
-// can be an operand: AVX2 has too few registers to keep them.
+// constants is a table with 16 copies of each float32 constant, so that a vector of them
+// can be an operand in memory: AVX2 has too few registers to keep them.
 type constants []uint32
 
 func (c *constants) bits(x uint32) Mem {
@@ -75,7 +75,7 @@ func (s set) or(x, y Op) reg.VecVirtual {
 	return z
 }
 
-// signed returns neg where x has its sign bit set, pos elsewhere.
+// signed returns neg where x has its sign bit set, and pos elsewhere.
 func (s set) signed(x, neg, pos reg.VecVirtual) reg.VecVirtual {
 	z := s.vector()
 	if s.wide {
@@ -94,12 +94,12 @@ func (s set) mul(x, y Op) reg.VecVirtual {
 	return z
 }
 
-// exp returns e to the power of x, as x = n log 2 + r with a polynomial in r.
-// The polynomial is that of expf in Moshier's Cephes library. What is below the
-// smallest normal number is rounded once, as everything else is.
+// exp returns e to the power of x. It computes 2ⁿ times a polynomial in r, where x =
+// n log 2 + r. The polynomial is that of expf in Moshier's Cephes library. Results below
+// the smallest normal number are rounded once, like all others.
 func (s set) exp(x reg.VecVirtual) reg.VecVirtual {
-	y := s.load(s.number(-104)) // less than half of the smallest number
-	VMAXPS(x, y, y)             // NaN is x
+	y := s.load(s.number(-104)) // exp(-104) is less than half of the smallest number
+	VMAXPS(x, y, y)             // x if x is NaN
 	high := s.load(s.number(89))
 	VMINPS(y, high, y)
 	n := s.mul(s.number(math.Log2E), y)
@@ -120,8 +120,8 @@ func (s set) exp(x reg.VecVirtual) reg.VecVirtual {
 		VSCALEFPS(n, q, q)
 		return q
 	}
-	// Twice half of n: only the second product can round, and neither factor
-	// is beyond the normal numbers.
+	// 2ⁿ is two factors, each with half of n: only the second product can round, and
+	// both factors are normal numbers.
 	i, half := s.vector(), s.vector()
 	VCVTPS2DQ(n, i)
 	VPSRAD(Imm(1), i, half)
@@ -134,17 +134,18 @@ func (s set) exp(x reg.VecVirtual) reg.VecVirtual {
 	return q
 }
 
-// sigmoid returns s = 1/(1 + e to -x) and 1-s, both to full precision.
+// sigmoid returns s = 1/(1 + exp(-x)) and 1-s, both to full precision.
 func (s set) sigmoid(x reg.VecVirtual) (y, rest reg.VecVirtual) {
 	z := s.exp(s.or(s.table.bits(1<<31), x))
 	d, large := s.vector(), s.load(s.number(1))
 	VADDPS(large, z, d)
-	VDIVPS(d, large, large) // of |x|
+	VDIVPS(d, large, large) // the sigmoid of |x|
 	small := s.mul(z, large)
 	return s.signed(x, small, large), s.signed(x, large, small)
 }
 
-// tanh is Cephes' tanhf below 0.625, and (1 - z)/(1 + z) with z = e to -2|x| above.
+// tanh returns Cephes' tanhf where |x| is below 0.625, and elsewhere (1 - z)/(1 + z) with
+// z = exp(-2|x|) and the sign of x.
 func (s set) tanh(x reg.VecVirtual) reg.VecVirtual {
 	xx := s.mul(x, x)
 	q := s.load(s.number(-5.70498872745e-3))
@@ -161,7 +162,7 @@ func (s set) tanh(x reg.VecVirtual) reg.VecVirtual {
 	VDIVPS(den, num, num)
 	num = s.or(s.and(s.table.bits(1<<31), x), num)
 
-	less := s.load(s.number(-0.625)) // -0.625 - -|x| is below 0 where |x| is small
+	less := s.load(s.number(-0.625)) // -0.625 - (-|x|) is below 0 where |x| is small
 	VSUBPS(negative, less, less)
 	return s.signed(less, q, num)
 }
@@ -174,8 +175,8 @@ func (s set) slope(x, y, rest reg.VecVirtual) reg.VecVirtual {
 	return z
 }
 
-// loop is a function of one argument, a vectorArgs, whose body is done for `step` bytes of
-// each slice at a time, of `round` that a round of the loop does.
+// loop writes a function of one argument, a vectorArgs. A round of its loop does `round`
+// bytes of each slice. body writes the instructions for `step` bytes of these.
 func (s set) loop(name, doc string, outs, ins, step, round int, before func(t reg.Register), body func(out, in []Mem, part int), after func(t reg.Register)) {
 	name = s.name + name
 	TEXT(name, NOSPLIT, "func(t *byte)")
@@ -215,7 +216,7 @@ func (s set) loop(name, doc string, outs, ins, step, round int, before func(t re
 	RET()
 }
 
-// each is a loop that does the same to every element.
+// each writes a loop that does the same to every element.
 func (s set) each(name, doc string, outs, ins int, f func(x []reg.VecVirtual) []reg.VecVirtual) {
 	s.loop(name, doc, outs, ins, s.bytes(), s.bytes(), nil, func(out, in []Mem, _ int) {
 		var x []reg.VecVirtual
@@ -254,15 +255,15 @@ func (s set) elementwise() {
 	})
 }
 
-// c broadcasts a float32 constant of the arguments.
+// c returns constant i of the arguments, a float32, in all lanes.
 func (s set) c(t reg.Register, i int) reg.VecVirtual {
 	v := s.vector()
 	VBROADCASTSS(Mem{Base: t, Disp: argsC + 4*i}, v)
 	return v
 }
 
-// max is the largest of what args.max has and of x, by lane, and of all lanes. NaN is
-// passed over.
+// max writes the function that finds the largest of args.max and x, for each lane and of
+// all lanes. It passes over NaN.
 func (s set) max() {
 	var top []reg.VecVirtual
 	s.loop("Max", "the largest by lane", 0, 1, s.bytes(), 64, func(t reg.Register) {
@@ -295,8 +296,9 @@ func (s set) max() {
 	})
 }
 
-// expSum is y = exp(x - c0), added in float64 to args.sum, by lane, and the total:
-// of lanes 8 apart, then 4, 2 and 1.
+// expSum writes the function that sets y = exp(x - c0), if store is set, and adds this in
+// float64 to args.sum, lane by lane. Then it adds the lanes to the total: first those 8
+// apart, then those 4, 2 and 1 apart.
 func (s set) expSum(name, doc string, store bool) {
 	outs := 0
 	if store {
@@ -355,7 +357,7 @@ func (s set) expSum(name, doc string, store bool) {
 	})
 }
 
-// widen loads float32 as float64, narrow stores it.
+// widen loads float32 as float64, and narrow stores float64 as float32.
 func (s set) widen(m Mem) reg.VecVirtual {
 	v := s.vector()
 	VCVTPS2PD(m, v)
@@ -374,7 +376,7 @@ func (s set) narrow(v reg.VecVirtual, m Mem) {
 	VMOVUPS(x, m)
 }
 
-// scaled is y = x·c in float64.
+// scaled writes the function y = x·c, computed in float64.
 func (s set) scaled() {
 	c := s.vector()
 	s.loop("Scaled", "y = x·c in float64", 1, 1, s.bytes()/2, s.bytes()/2, func(t reg.Register) {
@@ -386,7 +388,7 @@ func (s set) scaled() {
 	}, nil)
 }
 
-// adamw is the update of AdamW in float64, operation by operation as in Go.
+// adamw writes AdamW's update in float64, operation by operation as in Go.
 func (s set) adamw() {
 	var from reg.Register
 	const b1, a1, b2, a2, scale, c1, c2, eps, decay, lr = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9

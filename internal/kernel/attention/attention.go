@@ -8,15 +8,15 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// Attention is scaled dot-product attention of one head, with S queries and as
-// many keys and values, of D elements each:
+// Attention is scaled dot-product attention of one head, with S queries, S keys and S
+// values of D elements each:
 //
 //	out[i] = Σ_j p[i,j] v[j],   p[i,j] = exp(Scale q[i]·k[j] - lse[i]),   lse[i] = log Σ_j exp(Scale q[i]·k[j])
 //
 // where j runs over all keys or, if Causal is set, over those up to i. Scores exist
-// only for a block of queries and keys at a time, never for S by S. Beside its
-// arguments a head takes memory for 2·S·D elements, and for 4·S·D with Backward. Attend
-// returns the Attender of a head of keys and values.
+// only for a block of queries and keys at a time, never for S by S. Besides its arguments
+// a head takes memory for up to about 2·S·D elements, and up to 4·S·D with Backward; see
+// Need. Attend returns an Attender, which does the work for one head of keys and values.
 //
 // Sources: Milakov and Gimelshein, "Online normalizer calculation for softmax"
 // (2018); Dao and others, "FlashAttention" (2022).
@@ -45,21 +45,21 @@ func (r Rows[T]) row(i, d int) []T { return r.X[i*r.Stride:][:d] }
 
 func (r Rows[T]) float32s() Rows[float32] { return Rows[float32]{kernel.Float32s(r.X), r.Stride} }
 
-// partUnit divides the first query of every part: it is a multiple of the blocks of
-// queries of all kernels.
+// Every part begins at a multiple of partUnit, which is a multiple of the blocks of queries
+// of all kernels.
 const partUnit = 192
 
-// Parts returns the number of parts, up to 4, into which the queries are cut for work in
-// parallel. It depends on S alone, and so do the sums that Backward forms.
+// Parts returns the number of parts, up to 4, into which the queries are cut for parallel
+// work. It depends on S alone, so that the order of Backward's sums does too.
 func (a Attention[T]) Parts() int { return min(max(a.S/partUnit, 1), 4) }
 
-// Part returns the queries of part n, of equal work.
+// Part returns the queries from `from` to to-1 of part n. Parts have about equal work.
 func (a Attention[T]) Part(n int) (from, to int) { return a.cut(n), a.cut(n + 1) }
 
 func (a Attention[T]) cut(n int) int {
 	share := float64(n) / float64(a.Parts())
 	if a.Causal {
-		share = math.Sqrt(share) // of a triangle
+		share = math.Sqrt(share) // the work before a query is a triangle
 	}
 	switch n {
 	case 0:
@@ -76,12 +76,12 @@ type Attender[T kernel.Float] struct {
 	Attention[T]
 	dry   *kernel.Dry // nil in a real run
 	k, v  Rows[T]
-	keys  int // up to which the last Backward made dk and dv
+	keys  int // the last Backward computed dk and dv of the keys before this one
 	lanes lanes
 	block blocks[T]
 }
 
-// One pool per element type, as a package variable cannot have a type parameter.
+// There is a pool for each element type, as a package variable cannot have a type parameter.
 var attenders32, attenders64 sync.Pool
 
 func attenders[T kernel.Float]() *sync.Pool {
@@ -91,9 +91,8 @@ func attenders[T kernel.Float]() *sync.Pool {
 	return &attenders64
 }
 
-// Attend returns attention to k and v, which may be used until it is released.
-// Its memory comes from others that were released. In a dry run the Attender counts the
-// memory that its methods take, and computes nothing.
+// Attend returns an Attender for k and v, which it reads until it is released. It reuses
+// the memory of Attenders that were released.
 func (a Attention[T]) Attend(dry *kernel.Dry, k, v Rows[T]) *Attender[T] {
 	return a.attend(dry, kernel.VectorsOf[T](), k, v)
 }
@@ -110,13 +109,13 @@ func (a Attention[T]) attend(dry *kernel.Dry, vec kernel.Kind, k, v Rows[T]) *At
 	h.Attention, h.dry, h.k, h.v, h.keys = a, dry, k, v, 0
 	h.block.vec, h.block.work.Dry, h.lanes.dry = vec, dry, dry
 	if a.D == 0 || vec != kernel.AVX2 && vec != kernel.AVX512 {
-		vec = kernel.Portable // no rows to run over, or no products for them in lanes
+		vec = kernel.Portable // rows are empty, or these kernels do not work in lanes
 	}
 	h.lanes.begin(vec)
 	return h
 }
 
-// Release gives the memory back for use by other Attenders.
+// Release lets other Attenders use the memory. h may not be used afterwards.
 func (h *Attender[T]) Release() {
 	h.k, h.v = Rows[T]{}, Rows[T]{} // the pool keeps no caller's memory alive
 	if h.dry == nil {
@@ -124,16 +123,17 @@ func (h *Attender[T]) Release() {
 	}
 }
 
-// Forward sets out[i] and lse[i] for from ≤ i < to; from is 0 or where a part
-// begins. Row i of both depends on q[i] and on the keys and values that it attends
-// to, not on others, also not if these are NaN, nor on from and to. A row whose
-// scores are all -Inf is NaN.
+// Forward sets out[i] and lse[i] for from ≤ i < to. from is 0, the first query of a part, or
+// a result of RowAt. Row i of both depends only on q[i] and on the keys and values that
+// query i attends to: not on others, even if these are NaN, and not on from and to. A row
+// whose scores are all -Inf is NaN.
 //
-// Blocks of keys start at multiples of 96 in vectors of float32, and of 64 in other
-// kernels, and each is added in order: the sum of its powers, made upwards, and
-// then the sum of what these weigh, both after what was there has been
-// scaled down to the largest score so far. Vectors scale q before it is multiplied,
-// the others the scores.
+// Blocks of keys begin at multiples of 96 where float32 is computed in lanes, with avx2 and
+// avx512, and at multiples of 64 elsewhere. Blocks are added in order. For each block, what
+// was added before is first scaled to the largest score so far. Then the sum of the
+// block's powers is added to the total, and the sum of the values that these weigh to
+// the row. Powers and values are added from the first key to the last. In lanes q is
+// scaled before it is multiplied, elsewhere the scores are scaled.
 func (h *Attender[T]) Forward(q, out Rows[T], lse []T, from, to int) {
 	if h.lanes.vec == kernel.Portable {
 		h.block.forward(h, q, out, lse, from, to)
@@ -142,16 +142,17 @@ func (h *Attender[T]) Forward(q, out Rows[T], lse []T, from, to int) {
 	h.lanes.forward(h.float32s(), h.k.float32s(), h.v.float32s(), q.float32s(), out.float32s(), kernel.Float32s(lse), from, to)
 }
 
-// Backward sets dq[i] for from ≤ i < to, and keeps the parts of dk and dv that come
-// from these queries for AddTo, given what Forward made of q, k and v, and the
-// cotangents dout of out and dlse of lse, nil for zero. It computes the scores again:
+// Backward sets dq[i] for from ≤ i < to, where from is as in Forward. It keeps the parts of
+// dk and dv that come from these queries, for AddTo. out and lse are Forward's results for
+// q; dout and dlse are the cotangents of out and lse, where a nil dlse means zero. Scores
+// are computed again:
 //
 //	dv[j] = Σ_i p[i,j] dout[i]
 //	ds[i,j] = Scale p[i,j] (dout[i]·v[j] - dout[i]·out[i] + dlse[i])
 //	dq[i] = Σ_j ds[i,j] k[j],   dk[j] = Σ_i ds[i,j] q[i]
 //
-// Sums run upwards in blocks of 96 queries and keys in vectors of float32, and of 64
-// in other kernels.
+// Sums run from the first to the last, in blocks of 96 queries and keys in lanes, and of
+// 64 elsewhere; see Forward.
 func (h *Attender[T]) Backward(q, out Rows[T], lse []T, dout Rows[T], dlse []T, dq Rows[T], from, to int) {
 	switch h.keys = h.S; {
 	case from >= to:
@@ -168,9 +169,9 @@ func (h *Attender[T]) Backward(q, out Rows[T], lse []T, dout Rows[T], dlse []T, 
 		dout.float32s(), kernel.Float32s(dlse), dq.float32s(), from, to)
 }
 
-// AddTo adds what Backward has kept to dk and dv or, if first is set, sets these.
-// Where several parts, or heads of queries that share one of keys, are added up,
-// the caller does it in order, whichever was ready first.
+// AddTo adds what Backward has kept to dk and dv or, if first is set, sets them to it.
+// Several parts add to the same dk and dv, and so do heads of queries that share a head of
+// keys. The caller calls AddTo in a fixed order, whichever of them is ready first.
 func (h *Attender[T]) AddTo(dk, dv Rows[T], first bool) {
 	if first {
 		for j := range h.dry.Times(h.S) {
@@ -192,15 +193,15 @@ func (h *Attender[T]) float32s() Attention[float32] {
 	return Attention[float32]{h.S, h.D, float32(h.Scale), h.Causal}
 }
 
-// Forward is Attender's for all queries.
+// Forward is Attender.Forward for all queries.
 func (a Attention[T]) Forward(q, k, v, out Rows[T], lse []T) {
 	h := a.Attend(nil, k, v)
 	defer h.Release()
 	h.Forward(q, out, lse, 0, a.S)
 }
 
-// Backward is Attender's for all queries, part by part, and adds to dk and dv or, if first is
-// set, sets these.
+// Backward is Attender.Backward and AddTo for all queries, part by part. It adds to dk and
+// dv or, if first is set, sets them.
 func (a Attention[T]) Backward(q, k, v, out Rows[T], lse []T, dout Rows[T], dlse []T, dq, dk, dv Rows[T], first bool) {
 	h := a.Attend(nil, k, v)
 	defer h.Release()
@@ -211,7 +212,7 @@ func (a Attention[T]) Backward(q, k, v, out Rows[T], lse []T, dout Rows[T], dlse
 	}
 }
 
-// Work returns the number of scores.
+// Work returns the number of scores, by which work is measured.
 func (a Attention[T]) Work() int {
 	if a.Causal {
 		return a.S * (a.S + 1) / 2
@@ -219,9 +220,9 @@ func (a Attention[T]) Work() int {
 	return a.S * a.S
 }
 
-// RowAt returns the query from which on there is more than so much work before it, to the
-// next 64: queries from RowAt(x) to RowAt(y) have about y - x of it, and 0 and Work() are
-// the ends.
+// RowAt returns the query, a multiple of 64 or S, before which there are about `work`
+// scores. So the queries from RowAt(x) to RowAt(y)-1 have about y - x of them. RowAt(0) is 0,
+// and RowAt(Work()) is S.
 func (a Attention[T]) RowAt(work int) int {
 	switch {
 	case work >= a.Work():

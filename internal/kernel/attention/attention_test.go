@@ -128,7 +128,7 @@ func TestAttentionForward(t *testing.T) {
 	}
 }
 
-// Large scores neither overflow nor vanish, -Inf scores count for nothing.
+// Large scores neither overflow nor vanish, and scores of -Inf count for nothing.
 func TestAttentionExtremes(t *testing.T) {
 	a := attention{1, 130, 1, 1, 1, false}
 	q, k, v := make([]float32, a.s), make([]float32, a.s), make([]float32, a.s)
@@ -153,11 +153,11 @@ func TestAttentionExtremes(t *testing.T) {
 	}
 }
 
-// attentionVectors returns the ways to do attention here.
+// attentionVectors returns the kinds of kernels that do attention here.
 func attentionVectors() []kernel.Kind { return append(numbers.Vectors(), kernel.Portable) }
 
-// allOf does all parts of one head with v, last one first, as queries and as what they
-// give to keys.
+// allOf runs Forward and Backward for one head with the kernels vec, Backward part by part
+// with an Attender for each.
 func allOf(vec kernel.Kind, h Attention[float32], q, k, v, dout, dlse []float32) (out, lse, dq, dk, dv []float32) {
 	n := len(q)
 	out, lse, dq, dk, dv = make([]float32, n), make([]float32, h.S), make([]float32, n), make([]float32, n), make([]float32, n)
@@ -175,8 +175,8 @@ func allOf(vec kernel.Kind, h Attention[float32], q, k, v, dout, dlse []float32)
 	return out, lse, dq, dk, dv
 }
 
-// Every number of queries around blocks and parts: both instruction sets to the bit,
-// and the scalar loops, which take blocks of another size.
+// TestAttentionVectors takes numbers of queries around those of blocks and parts. Kernels
+// over vectors agree to the bit; the loops in Go take blocks of another size.
 func TestAttentionVectors(t *testing.T) {
 	r := rand.New(rand.NewPCG(31, 32))
 	sizes := []int{1, 2, 15, 16, 17, 31, 33, 47, 48, 49, 65, 95, 96, 97, 100, 144, 145, 191, 192, 193, 300, 384, 400, 577, 1000}
@@ -235,7 +235,7 @@ func TestAttentionWhole(t *testing.T) {
 	}
 }
 
-// A row is the same bits wherever the work on its head is cut.
+// A row has the same bits wherever the work on its head is cut.
 func TestAttentionCuts(t *testing.T) {
 	r := rand.New(rand.NewPCG(33, 34))
 	for _, vec := range attentionVectors() {
@@ -292,8 +292,8 @@ func TestAttentionParts(t *testing.T) {
 	}
 }
 
-// Each row of odd values, NaN or Inf, counts for the queries that attend to it alone: the
-// others are the same bits as without.
+// A row of odd values, NaN or Inf, counts only for the queries that attend to it: results
+// for the others have the same bits as without it.
 func TestAttentionOddValues(t *testing.T) {
 	r := rand.New(rand.NewPCG(35, 36))
 	for _, vec := range attentionVectors() {
@@ -348,7 +348,7 @@ func TestAttentionOddKeys(t *testing.T) {
 	}
 }
 
-// After the first, attention takes no memory but its arguments.
+// After the first time, attention allocates nothing.
 func TestAttentionAllocates(t *testing.T) {
 	h := Attention[float32]{400, 24, 0.2, true}
 	x := numbers.Normals[float32](rand.New(rand.NewPCG(37, 38)), h.S*h.D)
@@ -362,7 +362,7 @@ func TestAttentionAllocates(t *testing.T) {
 	}
 }
 
-// A query's result is the same bits whatever stands behind it, also NaN.
+// A query's result has the same bits whatever stands behind the query, also NaN.
 func TestAttentionIsCausal(t *testing.T) {
 	a := attention{1, 200, 2, 1, 12, true}
 	q, k, v, _ := problem[float32](a)
@@ -423,7 +423,7 @@ func TestAttentionBackward(t *testing.T) {
 	}
 }
 
-// Over several blocks and in float32, against the same in float64.
+// Gradients in float32 over several blocks are compared with the same in float64.
 func TestAttentionBackwardFloat32(t *testing.T) {
 	for _, a := range attentions {
 		q, k, v, dout := problem[float32](a)

@@ -8,15 +8,16 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 )
 
-// attentionBlock is the number of queries and of keys in a block of blocks. They
-// are the same so that only blocks on the diagonal are cut by the causal mask.
+// attentionBlock is the number of queries and the number of keys in a block. They are
+// equal, so that the causal mask cuts only blocks on the diagonal.
 const attentionBlock = 64
 
-// blocks is attention by Gemm, for float64, for NEON and for the portable kernels.
+// blocks is attention by the products of package gemm, for float64, for NEON and for the
+// portable kernels.
 type blocks[T kernel.Float] struct {
 	vec         kernel.Kind
 	work        gemm.Workspace[T]
-	p, ds, sums []T // scores, then powers; their cotangents; sums of values
+	p, ds, sums []T // scores, then powers; their cotangents; weighted sums of values
 	delta       []T // dout[i]·out[i] - dlse[i]
 	dk, dv      []T
 	top, total  [attentionBlock]T // of each query: the largest score, and the sum of p

@@ -8,18 +8,18 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/pack"
 )
 
-// Blocks of attention in vectors. A score's row is a key and its column a query, so
-// that softmax runs down the lanes, without sums across them, and the powers
-// are already where the next product reads them. Measured at D=64 with AVX-512 on a
-// core with 48 KiB and 1 MiB of caches.
+// These are the sizes of blocks of attention in lanes, where every lane of a vector is a
+// query. Scores have a row for each key and a column for each query. So softmax runs down
+// the lanes, without sums across them, and the powers are already where the next product
+// reads them. Measured at D=64 with AVX-512 on a core with caches of 48 KiB and 1 MiB.
 const (
-	laneQueries = 96 // of which a product takes 48 at once
+	laneQueries = 96 // a product takes laneGroup of them at once
 	laneKeys    = 96
 	laneGroup   = 48
-	groupVecs   = 3 // of a group, at most
+	groupVecs   = 3 // the most vectors that a product takes at once
 )
 
-// laneSet is the functions of one instruction set.
+// laneSet holds the functions of one instruction set.
 type laneSet struct {
 	width, rows                                    int // lanes of a vector; rows of a product's tile
 	byRow, byCol                                   [groupVecs]func(*byte)
@@ -28,8 +28,8 @@ type laneSet struct {
 
 // laneProduct is the argument of products. Strides are in bytes.
 type laneProduct struct {
-	tiles   int // of C, one below the other
-	deep    int // products per element, at least 1
+	tiles   int // how many tiles of c are computed, one below the other
+	deep    int // how many products an element is the sum of, at least 1
 	a       unsafe.Pointer
 	astride uintptr
 	b       unsafe.Pointer
@@ -39,14 +39,15 @@ type laneProduct struct {
 	add     uintptr
 }
 
-// laneScores is 16 queries of a block, and the argument of the loops over their scores.
+// laneScores is the state of 16 queries of a block, and the argument of the loops over
+// their scores.
 type laneScores struct {
 	keys       int // rows of p and ds
 	p          unsafe.Pointer
-	stride     uintptr // of rows, in bytes
+	stride     uintptr // from a row of p and ds to the next, in bytes
 	ds         unsafe.Pointer
 	sums       unsafe.Pointer
-	rows       int // of sums
+	rows       int // the number of rows of sums
 	base       int32
 	fill       float32
 	top, total [kernel.Lanes]float32 // the largest score, and the sum of p
@@ -55,16 +56,16 @@ type laneScores struct {
 
 // laneRows is the argument of loops over rows. Strides are in bytes.
 type laneRows struct {
-	count, bytes int // of a row: a multiple of 64
+	count, bytes int // the number of rows; the bytes of a row, a multiple of 64
 	dst          unsafe.Pointer
 	dstride      uintptr
 	src          unsafe.Pointer
 	sstride      uintptr
 	scale        float32
-	odd          uint32 // not 0 if one of src was Inf or NaN
+	odd          uint32 // set by the loop: not 0 if an element of src was Inf or NaN
 }
 
-// These do not compile if the offsets are others than in asm/attention.go.
+// These lines compile only if the offsets are those in asm/attention.go.
 const (
 	_ = -(unsafe.Offsetof(laneProduct{}.add) ^ 64)
 	_ = -(unsafe.Offsetof(laneProduct{}.c) ^ 48)
@@ -75,9 +76,9 @@ const (
 	_ = -(unsafe.Offsetof(laneRows{}.odd) ^ 52)
 )
 
-// lanes is the memory of attention in vectors of float32. Rows of D elements are
-// `wide` elements apart, whole vectors. Behind the last row and element there is
-// anything: what it makes is there too, and not used.
+// lanes is the memory of attention in lanes, of float32. A row of D elements takes `wide`
+// elements, which fill whole vectors. Elements behind the last of a row, and rows behind
+// the last, have any values; what is computed from them is not used.
 type lanes struct {
 	dry     *kernel.Dry // nil in a real run
 	vec     kernel.Kind
@@ -87,20 +88,20 @@ type lanes struct {
 	rows    laneRows
 	scores  [laneQueries / kernel.Lanes]laneScores
 
-	ready  int       // keys whose rows are in k and v
+	ready  int       // how many keys and values are in k and v
 	k, v   []float32 // [keys, wide]
-	odd    []bool    // of blocks of keys: v has Inf or NaN
-	qt, gt []float32 // [D, width]: queries, scaled, and cotangents of out, by column
-	q, g   []float32 // [queries, wide]: the same by row
+	odd    []bool    // for each block of keys, whether its values have an Inf or a NaN
+	qt, gt []float32 // [D, width]: scaled queries, and cotangents of out, as columns
+	q, g   []float32 // [queries, wide]: the same as rows
 	p, ds  []float32 // [keys of a block, width]
-	sums   []float32 // [wide, width]: of values or of keys
+	sums   []float32 // [wide, width]: weighted sums of values, or of keys in backward
 	dk, dv []float32 // [keys, wide]
 	spare  []float32
 }
 
 func at(x []float32, i int) unsafe.Pointer { return unsafe.Pointer(&x[i]) }
 
-// begin makes w ready for other keys and values.
+// begin makes w ready for other keys and values, and for the kernels vec.
 func (w *lanes) begin(vec kernel.Kind) {
 	w.ready = 0
 	if w.vec != vec && vec != kernel.Portable {
@@ -109,7 +110,8 @@ func (w *lanes) begin(vec kernel.Kind) {
 	w.vec = vec
 }
 
-// laneBlock is a block of queries: from first on, n of them, in columns of a width.
+// laneBlock is a block of n queries from first on. Its columns are padded to width, a
+// multiple of kernel.Lanes, and rows of D elements to wide.
 type laneBlock struct {
 	Attention[float32]
 	first, n, width, wide int
@@ -120,7 +122,7 @@ func (w *lanes) blockAt(a Attention[float32], i0, to int) laneBlock {
 	return laneBlock{a, i0, n, kernel.RoundUp(n, kernel.Lanes), kernel.RoundUp(a.D, kernel.Lanes)}
 }
 
-// keys is the number of keys that the block attends to.
+// keys returns the number of keys that the block attends to.
 func (b laneBlock) keys() int {
 	if b.Causal {
 		return b.first + b.n
@@ -128,10 +130,10 @@ func (b laneBlock) keys() int {
 	return b.S
 }
 
-// group is the columns that one product takes.
+// group returns the number of columns that one product takes.
 func (b laneBlock) group() int { return kernel.Evenly(b.width, laneGroup, kernel.Lanes) }
 
-// seen is how many of the n keys from j0 on are seen from some of the columns before c.
+// seen returns how many of the n keys from j0 on some column before c attends to.
 func (b laneBlock) seen(j0, n, c int) int {
 	if b.Causal {
 		n = min(n, b.first+min(c, b.n)-j0)
@@ -166,7 +168,7 @@ func (w *lanes) forward(a Attention[float32], k, v, q, out Rows[float32], lse []
 	}
 }
 
-// softmax takes the keys from j0 on into the block's sums. p is memory for its scores.
+// softmax adds what the block of keys from j0 on contributes to the block's sums.
 func (w *lanes) softmax(b laneBlock, p []float32, j0 int) {
 	jn := min(laneKeys, b.keys()-j0)
 	group := b.group()
@@ -191,19 +193,20 @@ func (w *lanes) softmax(b laneBlock, p []float32, j0 int) {
 	}
 }
 
-// lane is the scores of the 16 columns from l on, with n keys.
+// lane returns the laneScores of the 16 columns from l on, made ready for n keys.
 func (w *lanes) lane(b laneBlock, l, n int) *laneScores {
 	s := &w.scores[l/kernel.Lanes]
 	s.keys, s.stride, s.rows = n, uintptr(4*b.width), b.D
 	return s
 }
 
-// mask sets what the 16 columns from l on, of x and n keys from j0 on, do not attend to.
+// mask sets to fill those elements of x whose column does not attend to their key. It masks
+// the 16 columns from l on and the n keys from j0 on.
 func (w *lanes) mask(b laneBlock, s *laneScores, x []float32, j0, l, n int, fill float32) {
 	if !b.Causal {
 		return
 	}
-	base := b.first + l - j0 // the first column's last key
+	base := b.first + l - j0 // the last key of the first column, counted from j0
 	skip := max(base+1, 0)
 	if skip >= n {
 		return
@@ -213,10 +216,10 @@ func (w *lanes) mask(b laneBlock, s *laneScores, x []float32, j0, l, n int, fill
 	s.keys = n
 }
 
-// oddValues adds values to sums of cn columns from c on where some values are
-// Inf or NaN, which are to be kept from queries that do not attend to them,
-// though their powers are 0 there: it multiplies again for each of them, with those
-// behind replaced by 0.
+// oddValues adds weighted values to the sums of cn columns from c on, where some values are
+// Inf or NaN. These must not reach queries that do not attend to them: the power is 0 there,
+// but 0 times NaN is NaN. So oddValues multiplies once for each odd value, with the odd
+// values behind it replaced by 0, and keeps the columns for which that is right.
 func (w *lanes) oddValues(b laneBlock, j0, c, cn, n int) {
 	size := b.wide * b.width
 	spare := kernel.Room(&w.spare, 2*size+kernel.RoundUp(n, 8)*b.wide)
@@ -226,7 +229,7 @@ func (w *lanes) oddValues(b laneBlock, j0, c, cn, n int) {
 	copy(v, w.v[j0*b.wide:][:n*b.wide])
 	hi := c + cn // columns from here on are done
 	for j := n - 1; j >= -1 && hi > c; j-- {
-		lo := max(j0+j-b.first, c) // the first column that attends to key j
+		lo := max(j0+j-b.first, c) // the first column that attends to key j0+j
 		if j < 0 {
 			lo = c
 		} else if lo >= hi || !oddRow(v[j*b.wide:][:b.D]) {
@@ -254,7 +257,7 @@ func oddRow(x []float32) bool {
 	return false
 }
 
-// finish writes the block's results.
+// finish writes the block's results to out and lse.
 func (w *lanes) finish(b laneBlock, out Rows[float32], lse []float32) {
 	for l := 0; l < b.width; l += kernel.Lanes {
 		s := w.lane(b, l, 0)

@@ -5,8 +5,7 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/pack"
 )
 
-// laneSetOf returns the functions of v, which is not kernel.Portable, and those that
-// transpose.
+// laneSetOf returns the functions of v, AVX2 or AVX512, and those that transpose.
 func laneSetOf(v kernel.Kind) (laneSet, *pack.Set) {
 	if v == kernel.AVX512 {
 		return laneSet{

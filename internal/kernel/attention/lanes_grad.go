@@ -9,7 +9,7 @@ import (
 // backward is Attender.Backward.
 func (w *lanes) backward(a Attention[float32], k, v, q, out Rows[float32], lse []float32, dout Rows[float32], dlse []float32, dq Rows[float32], from, to int) {
 	wide := kernel.RoundUp(a.D, kernel.Lanes)
-	begun := 0 // rows of dk and dv that hold sums
+	begun := 0 // how many rows of dk and dv hold sums
 	for i0 := from; i0 < to; i0 += laneQueries {
 		b := w.blockAt(a, i0, to)
 		w.pack(a, k, v, b.keys())
@@ -48,8 +48,8 @@ func (w *lanes) backward(a Attention[float32], k, v, q, out Rows[float32], lse [
 	}
 }
 
-// grad adds what the keys from j0 on and the block's queries give each other. p and ds are
-// memory for powers and their cotangents.
+// grad adds what the keys from j0 on and the block's queries contribute to each other's
+// cotangents.
 func (w *lanes) grad(b laneBlock, p, ds []float32, j0 int) {
 	jn := min(laneKeys, b.keys()-j0)
 	k, v := w.k[j0*b.wide:], w.v[j0*b.wide:]
@@ -73,7 +73,7 @@ func (w *lanes) grad(b laneBlock, p, ds []float32, j0 int) {
 	}
 	begun := 0
 	for c := 0; c < b.width; c += group {
-		// Keys that columns before c do not see: only those from c on count for them.
+		// Columns before c do not attend to the keys from begun to n-1; columns from c on may.
 		n := b.seen(j0, jn, c+group)
 		if n > begun && b.n > c {
 			for _, x := range [2]struct{ to, p, from []float32 }{{w.dv, p, w.g}, {w.dk, ds, w.q}} {
@@ -84,7 +84,8 @@ func (w *lanes) grad(b laneBlock, p, ds []float32, j0 int) {
 	}
 }
 
-// rowDot is Σ x[d] y[d]: four sums, the k-th over the elements k, k+4 and so on, added up in pairs.
+// rowDot returns Σ x[d] y[d]. Of four partial sums, sum k adds the elements k, k+4 and so
+// on; elements behind the last four are added to the first. Then the sums are added in pairs.
 func rowDot(x, y []float32) float32 {
 	var a, b, c, d float32
 	i := 0

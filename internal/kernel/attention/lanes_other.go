@@ -7,7 +7,8 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/pack"
 )
 
-// laneSetOf is never called: other architectures have only scalar loops.
+// laneSetOf is never called: other architectures compute attention by the products of
+// package gemm.
 func laneSetOf(kernel.Kind) (laneSet, *pack.Set) {
 	panic("attention: no vector loops on this architecture")
 }

@@ -7,16 +7,16 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/pack"
 )
 
-// byRow sets c[i,j] = Σ_p a[i,p] b[p,j], or adds it to c, for rows i, in whole tiles
-// of which those behind are made too, and so many columns, whole vectors. Strides are
-// in elements.
+// byRow sets c[i,j] = Σ_p a[i,p] b[p,j], or adds it to c if add is 1. rows is rounded up to
+// whole tiles, so rows behind the last are written too; cols fill whole vectors. deep is the
+// number of products. Strides are in elements.
 func (w *lanes) byRow(c []float32, cs int, a []float32, as int, b []float32, bs, rows, cols, deep int, add uintptr) {
 	rows = kernel.RoundUp(rows, w.set.rows)
 	_ = a[(rows-1)*as+deep-1] // assembly does not check bounds
 	w.multiply(&w.set.byRow, c, cs, a, as, b, bs, rows, cols, deep, add)
 }
 
-// byCol adds Σ_p a[p,i] b[p,j] to c[i,j], in whole tiles too.
+// byCol adds Σ_p a[p,i] b[p,j] to c[i,j]. rows is a multiple of a tile's.
 func (w *lanes) byCol(c []float32, cs int, a []float32, as int, b []float32, bs, rows, cols, deep int) {
 	_ = a[(deep-1)*as+rows-1]
 	w.multiply(&w.set.byCol, c, cs, a, as, b, bs, rows, cols, deep, 1)
@@ -33,7 +33,8 @@ func (w *lanes) multiply(f *[groupVecs]func(*byte), c []float32, cs int, a []flo
 	}
 }
 
-// pack copies the rows of keys and values up to n that are not there yet.
+// pack copies the first n keys and values to w.k and w.v, except those that are there
+// already.
 func (w *lanes) pack(a Attention[float32], k, v Rows[float32], n int) {
 	wide := kernel.RoundUp(a.D, kernel.Lanes)
 	keys, values := kernel.Take(w.dry, &w.k, kernel.RoundUp(a.S, 8)*wide), kernel.Take(w.dry, &w.v, kernel.RoundUp(a.S, 8)*wide)
@@ -43,15 +44,16 @@ func (w *lanes) pack(a Attention[float32], k, v Rows[float32], n int) {
 	}
 	for w.ready < n {
 		j := w.ready
-		jn := min(laneKeys-j%laneKeys, a.S-j) // also beyond n, so that odd is of whole blocks
+		jn := min(laneKeys-j%laneKeys, a.S-j) // to the end of a block, since odd is about whole blocks
 		w.copyRows(keys[j*wide:], k.from(j), k.Stride, jn, a.D, 1)
 		w.odd[j/laneKeys] = w.copyRows(values[j*wide:], v.from(j), v.Stride, jn, a.D, 1)
 		w.ready += jn
 	}
 }
 
-// copyRows sets dst[n,wide] to scale·src, rows of d elements at a stride, with anything
-// behind them. It reports whether one of the elements is Inf or NaN.
+// copyRows sets dst[n,wide] to scale·src. src has rows of d elements, which begin stride
+// elements apart; what dst has behind d elements of a row is not set. It reports whether an
+// element is Inf or NaN.
 func (w *lanes) copyRows(dst, src []float32, stride, n, d int, scale float32) (odd bool) {
 	wide, whole := kernel.RoundUp(d, kernel.Lanes), d&^(kernel.Lanes-1)
 	if whole > 0 {
@@ -67,7 +69,8 @@ func (w *lanes) copyRows(dst, src []float32, stride, n, d int, scale float32) (o
 	return odd
 }
 
-// scaleRows sets n rows of dst to scale·src, d elements of each, whole 16.
+// scaleRows sets n rows of dst, of d elements each, to scale·src. d is a multiple of 16. It
+// reports whether an element of src is Inf or NaN.
 func (w *lanes) scaleRows(dst []float32, ds int, src []float32, ss, n, d int, scale float32) (odd bool) {
 	_, _ = dst[(n-1)*ds+d-1], src[(n-1)*ss+d-1]
 	w.rows = laneRows{count: n, bytes: 4 * d, dst: at(dst, 0), dstride: uintptr(4 * ds), src: at(src, 0), sstride: uintptr(4 * ss), scale: scale}
@@ -77,12 +80,14 @@ func (w *lanes) scaleRows(dst []float32, ds int, src []float32, ss, n, d int, sc
 	return odd
 }
 
-// columns sets dst[d,width] to the n rows of src, of d elements at a stride, as columns.
+// columns sets the columns of dst[d,width] to the n rows of src, of d elements each, which
+// begin stride elements apart.
 func (w *lanes) columns(dst []float32, width int, src []float32, n, d, stride int) {
 	pack.Panel(w.packs, dst, width, src, n, d, 1, stride)
 }
 
-// rowsOf sets the n rows of dst, of d elements at a stride, to the columns of src[d,width].
+// rowsOf sets the n rows of dst, of d elements each, which begin stride elements apart, to
+// the first n columns of src[d,width].
 func (w *lanes) rowsOf(dst []float32, stride int, src []float32, width, n, d int) {
 	_, _ = dst[(n-1)*stride+d-1], src[(d-1)*width+n-1]
 	done := 0

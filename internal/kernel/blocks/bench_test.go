@@ -12,9 +12,9 @@ import (
 	"github.com/gomoe/gomoe/quant"
 )
 
-// BenchmarkQuantDot measures products of rounded rows with weights in blocks, as
-// bytes of weights per second: of weights that stay in the second level cache, and of
-// so many that each comes from memory. Memory alone is BenchmarkRead.
+// BenchmarkQuantDot measures products of rounded rows with weights in blocks, in
+// bytes of weights per second: with weights that stay in the second-level cache, and with
+// so many that each comes from memory. BenchmarkRead measures memory alone.
 func BenchmarkQuantDot(b *testing.B) {
 	const k = 2048
 	r := rand.New(rand.NewPCG(1, 1))
@@ -36,7 +36,7 @@ func BenchmarkQuantDot(b *testing.B) {
 						continue
 					}
 					b.Run(fmt.Sprintf("%s/%s/m=%d/%s", d, v.name, m, c.name), func(b *testing.B) {
-						// A piece at a time, and the fastest: other processes take longer ones away.
+						// The fastest of many pieces: other processes disturb longer runs.
 						piece := min(c.n, 512<<10/row)
 						y, at, best := make([]float32, m*piece), 0, time.Duration(math.MaxInt64)
 						for b.Loop() {
@@ -56,7 +56,7 @@ func BenchmarkQuantDot(b *testing.B) {
 	}
 }
 
-// BenchmarkQuantizeRow rounds a row, at best.
+// BenchmarkQuantizeRow measures the rounding of a row, the fastest of many.
 func BenchmarkQuantizeRow(b *testing.B) {
 	const k = 2048
 	x := numbers.Normals[float32](rand.New(rand.NewPCG(1, 1)), k)

@@ -10,55 +10,56 @@ import (
 	"github.com/gomoe/gomoe/quant"
 )
 
-// Multiply sets y[i·yrs + j·ycs] to the product of row i of x, of m rows as
-// Round makes them one after another, and row j of w, of n rows of deep weights
-// of type d.
+// Multiply sets y[i·yrs + j·ycs] to the product of row i of x and row j of w. x is m rows,
+// one after another, as Round makes them. w is n rows of `deep` weights of type d.
 //
-// Products with weights in blocks are made of integers. A row of numbers x is
+// Products with weights in blocks are computed with integers. A row of numbers x is
 // rounded once to int8 blocks as long as those of the weights,
 //
 //	x[i] ≈ dx·q[i],  dx = max|x|/127,  q[i] the integer nearest to x[i]·(1/dx), ties to even,
 //
-// and then multiplied with all rows of weights. In each block, the sums of products of
-// q and the integers of the weights are exact,
+// and then multiplied with all rows of weights. In each block, the sums of the products of
+// q and the weights' integers are exact. A block adds to y
 //
 //	y = y + (d·dx)·s                 q8_0, q6_k, mxfp4, iq2_xxs
 //	y = y + ((d·dx)·s - (m·dx)·t)    q4_k, q2_k
 //
-// where s is the sum of the weights' scales and integers times q, and t the sum of their
-// offsets times q, each rounded to f32 once. Every product, difference and sum in these
-// lines is rounded to f32, in the order of the blocks. For iq2_xxs dx is an eighth, and s
-// has the scales 2s+1.
+// where d and m are the scales of a block of weights, s is the sum of q times the
+// weights' integers times the scales inside the block, and t is the sum of q times the
+// offsets inside the block. s and t are rounded to f32 once. Every product, difference
+// and sum in these lines is rounded to f32, and blocks are added in order. For iq2_xxs dx
+// is an eighth of the above, and the scales inside the block are 2s+1.
 //
-// That is the contract: all kernels have these bits. An element of y depends only on its
+// This is the contract: all kernels have these bits. An element of y depends only on its
 // row of x and its row of weights.
 //
-// A block of x with a NaN or an infinity has the scale NaN, and so has y.
+// A block of x with a NaN or an infinity has the scale NaN, which makes y NaN.
 //
-// Multiply does not start goroutines. A caller splits the rows of weights first, since a
-// call reads all of them once for every 64 rows of x.
+// Multiply does not start goroutines. A caller that shares work splits the rows of weights
+// before the rows of x, since a call reads all of its weights once for every 64 rows of x.
 //
-// next is the memory that the caller reads after w, nil if that is not known. Its first
-// cache lines are fetched while the last rows of w are multiplied; Multiply does not read it.
+// next is the memory that the caller will read after w, or nil if it does not know that.
+// Its first cache lines are fetched while the last rows of w are multiplied. Multiply does
+// not use what is in it.
 func Multiply(d graph.DType, m, n, deep int, x, w, next []byte, y []float32, yrs, ycs int) {
 	selected().multiply(d, m, n, deep, x, w, next, y, yrs, ycs)
 }
 
-// quantArgs is the argument of functions in assembly, which add blocks' products
-// to out: of four rows of weights with x[0], and then with x[1], or of w[0] with four
-// rows of x. The generator knows the offsets of its fields.
+// quantArgs is the argument of functions in assembly, which add the products of blocks to
+// out. They multiply the four rows w with x[0], and for pairs then with x[1]; or w[0] with
+// the four rows x. The generator knows the offsets of the fields.
 type quantArgs struct {
 	n    int // units: blocks of 256, or 4 blocks of 32; at least 1
 	w, x [4]*byte
 	out  [8]float32
 	book *[256]uint64 // of iq2_xxs
-	// As many bytes from here on as the rows of weights have are fetched meanwhile, for a
-	// later call: those of one are too short for the processor to see that they go on.
+	// From here on, as many bytes are fetched as the call's rows of weights have, for a
+	// later call. The rows of one call are too short for the processor to fetch ahead by
+	// itself.
 	fetch *byte
 }
 
-// These do not compile if the offsets are others than in asm/quant.go
-// and neon/quant.go.
+// These lines compile only if the offsets are those in asm/quant.go and neon/quant.go.
 const (
 	_ = -(unsafe.Offsetof(quantArgs{}.w) ^ 8)
 	_ = -(unsafe.Offsetof(quantArgs{}.x) ^ 40)
@@ -67,27 +68,27 @@ const (
 	_ = -(unsafe.Offsetof(quantArgs{}.fetch) ^ 112)
 )
 
-// set is the functions of one instruction set, by type as quantIndex has
-// them; nil where there are none. A nil set is that of the portable kernels.
+// set holds the functions of one instruction set. quantIndex is the index of a type; a
+// function that the instruction set lacks is nil. A nil set is that of the portable kernels.
 type set struct {
-	// rows multiplies four rows of weights with one of x, pairs with two, columns one
-	// with four.
+	// rows multiplies four rows of weights with one row of x, pairs multiplies four with
+	// two, and columns one with four.
 	rows, pairs, columns [quantTypes]func(*byte)
-	// round rounds rows, but for a last part of 4 blocks of 32.
+	// round rounds whole units of 256 elements, or of 4 blocks of 32. The rest is for Go.
 	round [quantTypes]func(*byte)
 }
 
 // selected returns the functions of the kind that is selected.
 var selected = sync.OnceValue(func() *set {
-	k, _ := kernel.Selected() // the error is Selected's to tell
+	k, _ := kernel.Selected() // the error is reported where a program is run
 	return setOf(k)
 })
 
 const quantTypes = 6
 
-// quantAhead is how far ahead weights are fetched. On one core that reads 39 GB/s,
-// rows of 2048 weights that come from memory are multiplied at 38 GB/s of q4_k and at 36
-// with 8 KiB; at 36.7 of q8_0, and at 35 with 8 KiB, at 22 to 25 without.
+// quantAhead is how many bytes ahead weights are fetched. On one core that reads 39 GB/s
+// from memory, rows of 2048 weights in memory are multiplied at 38 GB/s for q4_k and at
+// 36.7 for q8_0. With 8 KiB it is 36 and 35, without fetching 22 to 25.
 const quantAhead = 10 << 10
 
 func quantIndex(d graph.DType) int {
@@ -97,9 +98,10 @@ func quantIndex(d graph.DType) int {
 	return int(d - graph.Q8_0)
 }
 
-// inFours reports whether m rows of x are multiplied with four rows of weights at a time,
-// and not with one, unpacked for four of them. That is as fast for 4 rows and 8, and
-// wastes a product for each that is missing: half of the time for 5.
+// inFours reports whether m rows of x are multiplied with four rows of weights at a time.
+// The other way multiplies four rows of x with one row of weights, which is unpacked once
+// for the four. For 4 and for 8 rows that way is as fast. For others it wastes the time of
+// the rows that are missing from the last four: nearly half of the time for 5 rows.
 func (s *set) inFours(t, m int) bool {
 	switch {
 	case s.columns[t] == nil:
@@ -111,7 +113,7 @@ func (s *set) inFours(t, m int) bool {
 }
 
 // quantMost is how many rows of x are multiplied with all rows of weights before the
-// next ones are: of 2048 elements they take 160 KiB of the second level cache.
+// next rows of x are. Rows of 2048 elements then take 160 KiB of the second-level cache.
 const quantMost = 64
 
 func (s *set) multiply(d graph.DType, m, n, k int, x, w, next []byte, y []float32, yrs, ycs int) {
@@ -124,7 +126,7 @@ func (s *set) multiply(d graph.DType, m, n, k int, x, w, next []byte, y []float3
 	x, w = x[:m*xb], w[:n*wb]
 	_ = y[(m-1)*yrs+(n-1)*ycs]
 	t := quantIndex(d)
-	units, rest := k/quantSuper, 0 // blocks of 32 behind the last group are for Go
+	units, rest := k/quantSuper, 0 // rest is the blocks of 32 behind the last group, for Go
 	if block != quantSuper {
 		units, rest = k/quantGroup, k%quantGroup/block
 	}
@@ -147,8 +149,9 @@ func (s *set) multiply(d graph.DType, m, n, k int, x, w, next []byte, y []float3
 	}
 }
 
-// quantProduct is the operands of a product, and the argument of functions that make
-// it but for `rest` blocks, from block `done` on.
+// quantProduct is a product's operands, and the argument of the functions in assembly.
+// These multiply the blocks before block `done`; the `rest` blocks from there on are
+// multiplied in Go.
 type quantProduct struct {
 	d          graph.DType
 	n          int
@@ -160,12 +163,12 @@ type quantProduct struct {
 	args       quantArgs
 }
 
-// fours multiplies rows i0 to i1 with four rows of weights at a time: two by two, if
-// there is a function for that.
+// fours multiplies the rows i0 to i1-1 of x with four rows of weights at a time. It takes
+// two rows of x at once if there is a function for that.
 func (p *quantProduct) fours(i0, i1 int, one, two func(*byte)) {
 	a := &p.args
 	for j := 0; j < p.n; j += 4 {
-		for l := range a.w { // the last row again where there are fewer
+		for l := range a.w { // where there are fewer than four, the last row again
 			a.w[l] = &p.w[min(j+l, p.n-1)*p.wb]
 		}
 		a.fetch = p.fetch(j)
@@ -197,13 +200,13 @@ func (p *quantProduct) fours(i0, i1 int, one, two func(*byte)) {
 	}
 }
 
-// columns multiplies rows i0 to i1, four at a time, with one row of weights.
+// columns multiplies the rows i0 to i1-1 of x, four at a time, with one row of weights.
 func (p *quantProduct) columns(i0, i1 int, four func(*byte)) {
 	a := &p.args
 	for j := range p.n {
 		a.w[0], a.fetch = &p.w[j*p.wb], p.fetch(j)
 		for i := i0; i < i1; i += 4 {
-			for l := range a.x { // the last row again where there are fewer
+			for l := range a.x { // where there are fewer than four, the last row again
 				a.x[l] = &p.x[min(i+l, i1-1)*p.xb]
 			}
 			a.out = [8]float32{}
@@ -215,7 +218,8 @@ func (p *quantProduct) columns(i0, i1 int, four func(*byte)) {
 	}
 }
 
-// fetch returns what is to be fetched while rows of weights from j on are multiplied.
+// fetch returns the address from which on memory is fetched while row j of the weights, and
+// those with it, are multiplied.
 func (p *quantProduct) fetch(j int) *byte {
 	at := j*p.wb + quantAhead
 	if at < len(p.w) {
@@ -227,7 +231,7 @@ func (p *quantProduct) fetch(j int) *byte {
 	return &p.w[len(p.w)-1]
 }
 
-// finish adds the last blocks to a sum.
+// finish adds the products of the last `rest` blocks to sum, and writes it to y.
 func (p *quantProduct) finish(i, j int, sum float32) {
 	if p.rest > 0 {
 		sum = quantRest(p.d, sum, p.done, p.done+p.rest, p.x[i*p.xb:], p.w[j*p.wb:])

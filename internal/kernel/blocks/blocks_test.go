@@ -13,7 +13,7 @@ import (
 	"github.com/gomoe/gomoe/quant"
 )
 
-// randomBlocks are rows of random bytes with scales that are numbers.
+// randomBlocks returns rows of random bytes whose scales are finite numbers.
 func randomBlocks(r *rand.Rand, d graph.DType, rows, k int) []byte {
 	n, size := d.Block()
 	w := make([]byte, rows*k/n*size)
@@ -43,7 +43,7 @@ func quantRows(d graph.DType, k int, x []float32) []byte {
 	return rows
 }
 
-// The product of rounded rows is within the rounding of the product of numbers.
+// The product of rounded rows is as near to the product of the numbers as the rounding allows.
 func TestMultiplyIsAProduct(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, d := range quant.Types() {
@@ -87,7 +87,7 @@ func TestQuantKernelsAgree(t *testing.T) {
 				x[k+r.IntN(k)] = float32(math.Inf(-1))
 				clear(x[(m-1)*k:][:block])
 			}
-			// Rows at odd addresses, as block sizes make them.
+			// Rows begin at odd addresses, as the sizes of blocks cause it.
 			w := append(make([]byte, 3, 3+n*k/block*size), randomBlocks(r, d, n, k)...)[3:]
 			if r.IntN(2) == 0 && len(w) > 0 {
 				for i := range w[:size] {
@@ -121,7 +121,7 @@ func TestQuantKernelsAgree(t *testing.T) {
 	}
 }
 
-// sameQuant compares bits, but for those of NaN.
+// sameQuant compares bits. All NaNs count as the same.
 func sameQuant(t *testing.T, what string, got, want float32) {
 	t.Helper()
 	if math.Float32bits(got) != math.Float32bits(want) && (got == got || want == want) {
@@ -129,7 +129,7 @@ func sameQuant(t *testing.T, what string, got, want float32) {
 	}
 }
 
-// The largest sums do not overflow: all elements as large as they can be.
+// The largest sums, of elements that are all as large as possible, do not overflow.
 func TestQuantLargest(t *testing.T) {
 	for _, d := range quant.Types() {
 		block, size := d.Block()

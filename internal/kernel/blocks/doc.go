@@ -1,5 +1,6 @@
-// Package blocks multiplies rows of numbers with weights in blocks of the formats of
-// package quant. Products are sums of integers, and have the same bits with all kernels.
+// Package blocks multiplies rows of numbers with weights in the block formats of package
+// quant. Products are sums of integers and have the same bits with all kernels; Multiply
+// states the contract.
 package blocks
 
 //go:generate go run -C ../asm . -set blocks -out ../blocks/asm_blocks_amd64.s -stubs ../blocks/asm_blocks_amd64.go -pkg blocks

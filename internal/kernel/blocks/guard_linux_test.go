@@ -8,7 +8,7 @@ import (
 	"github.com/gomoe/gomoe/quant"
 )
 
-// Nothing behind the last element is touched; if it were, this test would crash.
+// No function touches what is behind the last element; if one did, this test would crash.
 func TestBlocksStayInside(t *testing.T) {
 	r := rand.New(rand.NewPCG(21, 22))
 	for _, d := range quant.Types() {

@@ -7,13 +7,13 @@ import (
 	"github.com/gomoe/gomoe/quant"
 )
 
-// quantDot is the contract: blocks lo to hi of a rounded row times those of a row
-// of weights.
+// quantDot returns the product of the blocks lo to hi-1 of a rounded row x and of a row
+// of weights w. It is the reference for all kernels.
 func quantDot(d graph.DType, lo, hi int, x, w []byte) float32 {
 	return quantRest(d, 0, lo, hi, x, w)
 }
 
-// quantRest adds the products of blocks lo to hi to y.
+// quantRest returns y plus the products of the blocks lo to hi-1, added in order.
 func quantRest(d graph.DType, y float32, lo, hi int, x, w []byte) float32 {
 	_, size := d.Block()
 	for b := lo; b < hi; b++ {
@@ -70,7 +70,8 @@ func dotMX(x, w []byte) (s int32) {
 	return s
 }
 
-// quads returns 16 of a unit's elements, from 16j on, in the type's order.
+// quads returns the elements 16j to 16j+15 of a unit, whose parts of 32 are in the type's
+// order.
 func quads(u []byte, order [8]int, j int) []byte {
 	for place, k := range order {
 		if k == j/2 {

@@ -8,7 +8,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// RowBytes returns the bytes that a row of k numbers takes when it is rounded for
+// RowBytes returns how many bytes a row of k numbers takes when it is rounded for
 // products with weights of type d. k is a multiple of d's block.
 func RowBytes(d graph.DType, k int) int {
 	if n, _ := d.Block(); n == quantSuper {
@@ -17,13 +17,14 @@ func RowBytes(d graph.DType, k int) int {
 	return (k + quantGroup - 1) / quantGroup * quantGroupRow
 }
 
-// Layout of a rounded row, in units that begin where cache lines do, if the row
-// does: 256 elements with the sums of every 16, or of every 32 for q4_k, or 4
-// blocks of 32 with their sums times quantOffset.
+// These constants are the layout of a rounded row, in bytes. A row is made of units, which
+// begin at cache lines if the row does. A unit is either 256 elements with the sums of
+// every 16 of them, or of every 32 for q4_k, and one scale; or it is a group of 4 blocks
+// of 32 elements, each with a scale and with its sum times quantOffset.
 const (
 	quantSuper      = 256
 	quantSuperRow   = 320
-	quantSuperSums  = 256 // 16 int16; 8 and zeros for q4_k
+	quantSuperSums  = 256 // 16 int16; for q4_k 8 and then zeros
 	quantSuperScale = 288
 
 	quantGroup      = 4 * 32
@@ -32,8 +33,8 @@ const (
 	quantGroupSums  = 144 // 4 int32
 )
 
-// quantOrder returns which 32 elements of 256 come first in a rounded row, second,
-// and so on: those first that vectors of 64 elements of the weights have first.
+// quantOrder returns the order in which a rounded row has the 8 parts, of 32 elements each,
+// of a unit of 256. It is the order in which vectors of 64 weights hold them.
 func quantOrder(d graph.DType) [8]int {
 	switch d {
 	case graph.Q4_K:
@@ -44,8 +45,9 @@ func quantOrder(d graph.DType) [8]int {
 	return [8]int{0, 1, 2, 3, 4, 5, 6, 7}
 }
 
-// quantOffset is what makes an integer of the weights unsigned, where vectors
-// multiply unsigned with signed ones.
+// quantOffset returns the number that makes a weight's integer unsigned when added to it,
+// since vectors multiply unsigned integers with signed ones. It is 0 for types with blocks
+// of 256.
 func quantOffset(d graph.DType) int32 {
 	switch d {
 	case graph.Q8_0:
@@ -56,8 +58,8 @@ func quantOffset(d graph.DType) int32 {
 	return 0
 }
 
-// Round rounds rows of k elements that lie one after another in x. rows has
-// RowBytes(d, k) bytes for each.
+// Round rounds the rows of k elements that lie one after another in x, for Multiply with
+// weights of type d. rows has RowBytes(d, k) bytes for each row.
 func Round(d graph.DType, k int, rows []byte, x []float32) {
 	selected().quantizeRows(d, k, rows, x)
 }
@@ -73,7 +75,7 @@ func (s *set) quantizeRows(d graph.DType, k int, rows []byte, x []float32) {
 	}
 	rows = rows[:len(x)/k*RowBytes(d, k)] // assembly does not check bounds
 	if k%unit == 0 {
-		k = len(x) // rows are as one
+		k = len(x) // rows of whole units are rounded like one long row
 	}
 	var a *roundArgs
 	if s != nil && s.round[quantIndex(d)] != nil && k >= unit {
@@ -111,8 +113,7 @@ type roundArgs struct {
 	offset int32   // of the sums, in blocks of 32
 }
 
-// These do not compile if the offsets are others than in asm/quantize.go
-// and neon/quant.go.
+// These lines compile only if the offsets are those in asm/quantize.go and neon/quant.go.
 const (
 	_ = -(unsafe.Offsetof(roundArgs{}.x) ^ 8)
 	_ = -(unsafe.Offsetof(roundArgs{}.row) ^ 16)
@@ -120,7 +121,7 @@ const (
 	_ = -(unsafe.Offsetof(roundArgs{}.offset) ^ 28)
 )
 
-// quantIQ2 is the factor of the weights of iq2_xxs.
+// quantIQ2 is the factor that all weights of iq2_xxs have.
 const quantIQ2 = 0.125
 
 func quantizeSuper(d graph.DType, row []byte, x []float32, order [8]int) {
@@ -146,7 +147,7 @@ func quantizeSuper(d graph.DType, row []byte, x []float32, order [8]int) {
 	putFloat(row[quantSuperScale:], scale)
 }
 
-// quantizeGroup rounds up to 4 blocks of 32; those that are missing are zeros.
+// quantizeGroup rounds 1 to 4 blocks of 32 to a group. Missing blocks become zeros.
 func quantizeGroup(d graph.DType, row []byte, x []float32) {
 	clear(row)
 	for b := 0; b < len(x); b += 32 {
@@ -162,16 +163,17 @@ func quantizeGroup(d graph.DType, row []byte, x []float32) {
 	}
 }
 
-// quantScale returns dx of a block and its inverse, 0 where elements are to become
-// 0: in a block of zeros, or of numbers so small that the inverse is infinite, and
-// in one with a NaN or an infinity, whose scale is NaN.
+// quantScale returns a block's scale dx and its inverse. An inverse of 0 means that all
+// elements become 0. This is so in a block of zeros, or of numbers so small that the
+// inverse would be infinite, both with scale 0; and in a block with a NaN or an infinity,
+// with scale NaN.
 func quantScale(x []float32) (scale, inverse float32) {
 	top, bits := float32(0), uint32(0)
 	for _, v := range x {
 		b := math.Float32bits(v) &^ (1 << 31)
 		bits = max(bits, b)
 	}
-	top = math.Float32frombits(bits) // the largest size: their bits are in its order, NaN on top
+	top = math.Float32frombits(bits) // the largest |x|, or NaN: bits have the order of |x|, NaN is largest
 	if top-top != 0 {
 		return float32(math.NaN()), 0
 	}
@@ -182,11 +184,12 @@ func quantScale(x []float32) (scale, inverse float32) {
 	return scale, inverse
 }
 
-// roundInt8 rounds v·inverse, at most 127 in size but for rounding, to the nearest
-// integer: adding 1.5·2^23 leaves it in the last bits of the sum.
+// roundInt8 returns v·inverse rounded to the nearest integer, ties to even. |v·inverse| is
+// at most 127, apart from rounding. Adding 1.5·2^23 leaves the integer in the last bits of
+// the sum.
 func roundInt8(v, inverse float32) int8 {
 	if inverse == 0 {
-		return 0 // v may be no number
+		return 0 // v may be NaN or infinite
 	}
 	const shift = 3 << 22
 	return int8(int32(math.Float32bits(float32(v*inverse)+shift)) - int32(math.Float32bits(shift)))

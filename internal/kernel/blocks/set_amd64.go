@@ -26,8 +26,8 @@ func avx2Set() *set {
 	}
 }
 
-// avx512Set is avx2Set on processors with AVX-512 but without VNNI; the bits are
-// the same. The book of iq2_xxs is looked up in halves of vectors.
+// avx512Set returns avx2Set on processors with AVX-512 but without VNNI; the bits are
+// the same. For iq2_xxs it uses the functions of AVX2.
 func avx512Set() *set {
 	if !cpu.X86.HasAVX512VNNI || !cpu.X86.HasAVX512BW || !cpu.X86.HasAVX512DQ || !cpu.X86.HasAVX512VL {
 		return avx2Set()

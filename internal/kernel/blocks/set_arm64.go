@@ -16,8 +16,8 @@ func setOf(k kernel.Kind) *set {
 	return nil
 }
 
-// neonSet returns the products of FEAT_DotProd where the processor has it: all of
-// Apple's that Go runs on, and nearly all others since 2018.
+// neonSet returns the functions that use FEAT_DotProd where the processor has it: all of
+// Apple's that Go runs on have it, and nearly all others since 2018.
 func neonSet() *set {
 	if runtime.GOOS == "darwin" || cpu.ARM64.HasASIMDDP {
 		return neonDotSet()
@@ -33,7 +33,7 @@ func neonDotSet() *set {
 	}
 }
 
-// neonPlainSet is neonDotSet with products to int16, which every processor has.
+// neonPlainSet is neonDotSet with int16 products, which every processor has.
 func neonPlainSet() *set {
 	return &set{
 		rows:    [quantTypes]func(*byte){neonQ8Rows, neonQ4KRows, neonQ6KRows, neonQ2KRows, neonIQ2Rows, neonMXRows},

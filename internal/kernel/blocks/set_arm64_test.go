@@ -1,7 +1,7 @@
 package blocks
 
-// sets returns the functions here, and on a processor with FEAT_DotProd those that
-// others have.
+// sets returns the functions that this processor uses, and those that a processor without
+// FEAT_DotProd uses.
 func sets() []namedSet {
 	return append(available(), namedSet{"neon without dot products", neonPlainSet()})
 }

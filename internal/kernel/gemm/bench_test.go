@@ -11,8 +11,8 @@ import (
 	"github.com/gomoe/gomoe/internal/testing/numbers"
 )
 
-// BenchmarkGemm measures each kernel. The benchmark peak is what one core can do
-// at most: the largest tile, on numbers that never leave the first level cache.
+// BenchmarkGemm measures each kernel. The benchmark peak is the most that one core can
+// do: the largest tile, on numbers that never leave the first-level cache.
 func BenchmarkGemm(b *testing.B) {
 	b.Run("f32", benchmarkGemm[float32])
 	b.Run("f64", benchmarkGemm[float64])

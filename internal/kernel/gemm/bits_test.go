@@ -11,7 +11,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/bits.txt with this machine's bits")
 
-// TestBits holds products to the bits of every machine.
+// TestBits compares products' bits with those that all machines agree on.
 func TestBits(t *testing.T) {
 	numbers.SameEverywhere(t, "testdata/bits.txt", *update, func(k kernel.Kind) map[string]string {
 		family := numbers.Family(k)

@@ -7,26 +7,28 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/pack"
 )
 
-// Blocks of the product in assembly. A tile of C stays in registers while a
-// panel of B, as wide as the tile and 256 deep (48 KiB), is read from the first
-// or second level cache. For every panel a block of A is read from the second
-// level, and there lies the block of C that these make, while k advances four
-// times. B's block, 1024 deep, is in the third. Measured on a core whose caches
-// have 48 KiB, 1 MiB and 32 MiB, float32, n=2048: 229 GFLOP/s of at most 256,
-// against 216 with blocks of B of 256, and within 3% of it with half or twice as
-// much of A or of B's columns: 1056, of 22 panels. That is as many as with NEON,
-// which was not measured.
+// These are the sizes of blocks of products in assembly. A tile of C stays in registers
+// while a panel of B, as wide as the tile and 256 deep (48 KiB), is read from the first-
+// or second-level cache. For every panel, a block of A is read from the second-level
+// cache. The block of C that they give stays there too, while k advances four times by
+// 256. The block of B, 1024 deep, is in the third-level cache.
+//
+// Measured for float32 and n=2048, on a core whose caches have 48 KiB, 1 MiB and 32 MiB:
+// 229 GFLOP/s of at most 256, and 216 if the block of B is 256 deep. Half or twice as much
+// of A, or of the 1056 columns of B (22 panels), is within 3% of that. NEON has the same
+// number of columns; it was not measured.
 const (
-	blockBytesA = 128 << 10 // of 256 columns of A: 128 rows of float32
+	blockBytesA = 128 << 10 // a block of A, of 256 columns: 128 rows of float32
 	blockDeep   = 4 * gemmDeep
 )
 
-// blocked multiplies tile by tile. B is copied to where tiles find its rows side
-// by side, by the first tile that reads them if B has whole vectors in a row; it is
-// read where it lies if so few rows are multiplied that the copy costs more than it
-// saves. A is read where it lies if its rows are, and otherwise copied too. Tiles at
-// the edges are whole: their copies of A and B are padded with zeros, so that every
-// element of C comes from the same sequence of instructions.
+// blocked multiplies tile by tile. B is copied to panels, in which its rows lie side by
+// side. Where the elements of a row of B are contiguous, the first tile that reads a panel
+// copies it on the way. If so few rows are multiplied that a copy costs more than it saves,
+// B is read where it lies. A is read where it lies if the elements of its rows are
+// contiguous, and copied otherwise. Tiles at the edges are whole: their copies of A and B
+// are padded with zeros, so that every element of C comes from the same sequence of
+// instructions.
 //
 // Sources: Goto and van de Geijn, "Anatomy of High-Performance Matrix
 // Multiplication" (2008); Van Zee and van de Geijn, "BLIS" (2015).
@@ -36,7 +38,7 @@ func (w *Workspace[T]) blocked(s *set, m, n, k int, a []T, ars, acs int, b []T, 
 		wide   = tileVecs * s.lanes
 		rows   = blockBytesA / gemmDeep / size
 		cols   = kernel.Evenly(n, s.panels*wide, wide)
-		ready  = p.fit(n, wide)                                 // nothing of B is copied
+		ready  = p.fit(n, wide)                                 // B comes from the panels p
 		direct = !ready && bcs == 1 && m <= min(rows, s.direct) // read B where it lies
 		packed = min(cols, kernel.RoundUp(n, s.lanes))          // columns of B's copy
 		l      = left[T]{copies: kernel.Take(w.Dry, &w.a, kernel.RoundUp(min(rows, m), s.rows)*min(k, gemmDeep)), stride: ars, step: acs}
@@ -71,8 +73,9 @@ func (w *Workspace[T]) blocked(s *set, m, n, k int, a []T, ars, acs int, b []T, 
 			case ready:
 				t.b, t.bstride, t.ahead = unsafe.Pointer(panel[T](p, s, k0, kn, j0+j)), uintptr(padded*size), uintptr(8*padded*size)
 			case direct && v == padded:
-				// The next panel is fetched, whose rows lie beside this one's: the rows
-				// to come are too near to be fetched from memory in time.
+				// What is fetched ahead is the next panel, whose rows lie beside the
+				// rows of this one. The next rows of this one are needed so soon that
+				// memory would deliver them too late.
 				t.b, t.bstride, t.ahead = unsafe.Pointer(&from[0]), uintptr(brs*size), uintptr(wide*size)
 			case i0 == 0 && bcs == 1 && v == wide && in >= s.rows && s.copying != nil:
 				t.b, t.bstride = unsafe.Pointer(&from[0]), uintptr(brs*size)
@@ -97,8 +100,8 @@ func (w *Workspace[T]) blocked(s *set, m, n, k int, a []T, ars, acs int, b []T, 
 	}
 }
 
-// left is a block of A: at, whose row i and element p lie at i*stride+p*step, or
-// copies, tile by tile, of the rows from first on.
+// left is a block of A. Rows before first are read where they lie: element p of row i is
+// at[i*stride+p*step]. The rows from first on are in copies, tile by tile.
 type left[T kernel.Float] struct {
 	at           []T
 	stride, step int
@@ -106,7 +109,7 @@ type left[T kernel.Float] struct {
 	first        int
 }
 
-// pack makes l the block at `at` of m rows, deep elements each.
+// pack makes l the block of A that begins at `at` and has m rows of `deep` elements.
 func (l *left[T]) pack(s *set, at []T, m, deep int) {
 	l.at, l.first = at, 0
 	if l.step == 1 && s.copying != nil {
@@ -119,8 +122,8 @@ func (l *left[T]) pack(s *set, at []T, m, deep int) {
 	}
 }
 
-// column multiplies the tiles of A, of m rows, with the panel of n columns that
-// the work has.
+// column multiplies the tiles of A, m rows in all, with the panel of n columns of B to
+// which w.work points.
 func (w *Workspace[T]) column(s *set, m, n int, l *left[T], c []T, ldc int) {
 	t := &w.work
 	padded, size := kernel.RoundUp(n, s.lanes), int(unsafe.Sizeof(T(0)))

@@ -16,7 +16,7 @@ type Number interface {
 type Matrix[E Number] struct {
 	X        []E
 	Row, Col int
-	Panels   // of the same numbers, or none
+	Panels   // copies of the same numbers, or zero
 }
 
 // from returns the columns from j on.
@@ -33,17 +33,18 @@ type Left[E Number] struct {
 }
 
 const (
-	// fusedBytes is what two pieces of results take that are made, and used while they
-	// are in the second level cache: half of it.
+	// fusedBytes is the memory of two pieces of results, which are computed and then used
+	// while they are in the second-level cache. It is half of that cache.
 	fusedBytes = 512 << 10
-	// fusedUnit divides the number of columns of a piece: the widest tile's.
+	// fusedUnit divides the number of columns of a piece. It is the width of the widest
+	// tile.
 	fusedUnit = tileVecs * kernel.Lanes
-	// gatheredBytes is what gathered rows take at most while they are multiplied.
+	// gatheredBytes is about the most memory for gathered rows while they are multiplied.
 	gatheredBytes = 1 << 20
 )
 
-// fusedCols returns how many of n columns of m rows are made at once, of products with
-// matrices such as b.
+// fusedCols returns how many of n columns are computed at once, where m rows are
+// multiplied with a matrix such as b.
 func fusedCols[E Number](m, n int, b Matrix[E]) int {
 	unit := fusedUnit
 	if b.mem != nil {
@@ -52,12 +53,12 @@ func fusedCols[E Number](m, n int, b Matrix[E]) int {
 	return min(n, max(unit, fusedBytes/2/int(unsafe.Sizeof(E(0)))/max(m, 1)/unit*unit))
 }
 
-// fusedRows returns how many of m rows are made at once: pieces of rows are long
-// since each copies its columns of B, of k elements, and short enough for wide
-// pieces of columns. Columns of 48 leave results one cache line after another on a
-// page of its own each: 1024 rows of 512 columns, k=128, took 3.2 ms with the
-// gradient of SwiGLU, of which the product 0.6; pieces of 128 rows 1.2, of 256 1.5.
-// With k=512 there is nothing between 128 and 384, and these copy less.
+// fusedRows returns how many of m rows are computed at once. Pieces with many rows are
+// good because each piece copies its columns of B, of k elements. Pieces with fewer rows
+// leave room for more columns: pieces of all 1024 rows and 48 columns write cache lines
+// that each are on another page. Measured with the gradient of SwiGLU, for 1024 rows of 512
+// columns and k=128: 3.2 ms for these, of which the product is 0.6; 1.2 ms for pieces of
+// 128 rows, and 1.5 for 256. With k=512, 128 and 384 rows take as long, and 384 copy less.
 func fusedRows(m, k int) int {
 	most := 128
 	if k > gemmDeep {
@@ -66,7 +67,8 @@ func fusedRows(m, k int) int {
 	return kernel.Evenly(max(m, 1), most, 8)
 }
 
-// rowsAtOnce returns how many of m rows of k elements are multiplied at once.
+// rowsAtOnce returns how many of m rows of k elements are multiplied at once. These are
+// fewer where rows are gathered.
 func (l Left[E]) rowsAtOnce(m, k int) int {
 	n := fusedRows(m, k)
 	if l.At != nil {
@@ -75,8 +77,9 @@ func (l Left[E]) rowsAtOnce(m, k int) int {
 	return n
 }
 
-// rows returns m rows of k elements from row i on, and how far apart they are: as
-// they lie, or side by side in the memory of s.
+// rows returns m rows of k elements from row i on, and the distance between them in
+// elements. Without At they are read where they lie. Otherwise they are gathered, side by
+// side, in the memory of s.
 func (l Left[E]) rows(s *space, i, m, k int) ([]E, int) {
 	if l.At == nil {
 		return kernel.From(l.X, i*l.Row), l.Row
@@ -88,17 +91,17 @@ func (l Left[E]) rows(s *space, i, m, k int) ([]E, int) {
 	return x, k
 }
 
-// SwiGLU sets h = silu(g)·u with g = x·gate and u = x·up: m rows of x, of k
-// elements, times k by n. If g and u are nil they are not stored. Rows of results, of n
-// elements, lie side by side. Results have the bits of Multiply, or MultiplyHalf, followed
-// by vector.SwiGLU: numbers of 16 bits are rounded where these functions would return them.
+// SwiGLU sets h = silu(g)·u with g = x·gate and u = x·up. x is m by k, gate and up are k by
+// n. g and u are stored unless they are nil. Results have rows of n elements, one after the
+// other. They have the bits of Multiply, or MultiplyHalf, followed by vector.SwiGLU: 16-bit
+// numbers are rounded where these functions would return them.
 func SwiGLU[E Number](dry *kernel.Dry, m, n, k int, x Left[E], gate, up Matrix[E], g, u, h []E) {
 	s, do := spaceOf[E](dry)
 	defer s.release()
 	do.gemmSwiGLU(s, m, n, k, x, gate, up, g, u, h)
 }
 
-// gemmSwiGLU is SwiGLU in the memory of s.
+// gemmSwiGLU is SwiGLU with the scratch memory s.
 func (do *arithmetic[E]) gemmSwiGLU(s *space, m, n, k int, x Left[E], gate, up Matrix[E], g, u, h []E) {
 	rows := x.rowsAtOnce(m, k)
 	for i := 0; i < m; i = s.dry.Next(i, rows, m) {
@@ -120,16 +123,17 @@ func (do *arithmetic[E]) gemmSwiGLU(s *space, m, n, k int, x Left[E], gate, up M
 	}
 }
 
-// SwiGLUGrad is the gradient of SwiGLU at g and u for the cotangent dy·b: m rows
-// of dy, of k elements, times k by n. The other arguments have rows of n side by
-// side; dg and du have the bits of Multiply, or MultiplyHalf, and SwiGLUGrad.
+// SwiGLUGrad sets dg and du to the cotangents of g and u in h = silu(g)·u, where the
+// cotangent of h is dy·b. dy is m by k, b is k by n. The other arguments have rows of n
+// elements, one after the other. dg and du have the bits of Multiply, or MultiplyHalf,
+// followed by vector.SwiGLUGrad.
 func SwiGLUGrad[E Number](dry *kernel.Dry, m, n, k int, dy []E, b Matrix[E], g, u, dg, du []E) {
 	s, do := spaceOf[E](dry)
 	defer s.release()
 	do.gemmSwiGLUGrad(s, m, n, k, dy, b, g, u, dg, du)
 }
 
-// gemmSwiGLUGrad is SwiGLUGrad in the memory of s.
+// gemmSwiGLUGrad is SwiGLUGrad with the scratch memory s.
 func (do *arithmetic[E]) gemmSwiGLUGrad(s *space, m, n, k int, dy []E, b Matrix[E], g, u, dg, du []E) {
 	rows := fusedRows(m, k)
 	for i := 0; i < m; i = s.dry.Next(i, rows, m) {
@@ -147,16 +151,15 @@ func (do *arithmetic[E]) gemmSwiGLUGrad(s *space, m, n, k int, dy []E, b Matrix[
 	}
 }
 
-// Sum sets y = a·b + c·d, both of m by n: m rows of a and of c, of k elements
-// side by side. It has the bits of adding the second product to the first when
-// both are complete.
+// Sum sets y = a·b + c·d. a and c are m by k, with rows one after the other; b and d are k
+// by n. y has the bits of computing both products and then adding the second to the first.
 func Sum[E Number](dry *kernel.Dry, m, n, k int, a []E, b Matrix[E], c []E, d Matrix[E], y []E) {
 	s, do := spaceOf[E](dry)
 	defer s.release()
 	do.gemmSum(s, m, n, k, a, b, c, d, y)
 }
 
-// gemmSum is Sum in the memory of s.
+// gemmSum is Sum with the scratch memory s.
 func (do *arithmetic[E]) gemmSum(s *space, m, n, k int, a []E, b Matrix[E], c []E, d Matrix[E], y []E) {
 	rows := fusedRows(m, k)
 	for i := 0; i < m; i = s.dry.Next(i, rows, m) {
@@ -175,8 +178,8 @@ func (do *arithmetic[E]) gemmSum(s *space, m, n, k int, a []E, b Matrix[E], c []
 	}
 }
 
-// kept returns where m rows of jn columns of a result are made: in the result, from
-// element at on, or in scratch memory if there is none.
+// kept returns the memory for m rows of jn columns of a result: the result's own, from
+// element `at` on, or scratch memory if result is nil.
 func kept[E Number](s *space, slot int, result []E, m, at, jn int) []E {
 	if result != nil {
 		return kernel.From(result, at)

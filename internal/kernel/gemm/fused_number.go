@@ -9,8 +9,7 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 )
 
-// arithmetic is what fused products do with elements of one type, in the scratch
-// memory of s.
+// arithmetic holds what fused products do with elements of one type. s is scratch memory.
 type arithmetic[E Number] struct {
 	gemm       func(dry *kernel.Dry, m, n, k int, a []E, ars, acs int, b Matrix[E], c []E, ldc int, acc bool)
 	swiglu     func(s *space, y, gate, up []E)
@@ -98,7 +97,7 @@ type space struct {
 	wide   [3][halfTile]float32
 }
 
-// A sync.Pool keeps what it holds between products.
+// spaces keeps spaces between products.
 var spaces sync.Pool
 
 func spaceOf[E Number](dry *kernel.Dry) (*space, *arithmetic[E]) {
@@ -134,7 +133,8 @@ func (s *space) release() {
 	}
 }
 
-// spaceFor returns n elements of a slot, which begin where a cache line does.
+// spaceFor returns n elements of scratch memory in a slot. They begin where a cache line
+// does, and are valid until the slot is asked for again.
 func spaceFor[E Number](s *space, slot, n int) []E {
 	size := int(unsafe.Sizeof(E(0)))
 	mem := kernel.Take(s.dry, &s.pieces[slot], (n*size+7)/8)

@@ -11,7 +11,7 @@ import (
 	"github.com/gomoe/gomoe/internal/testing/numbers"
 )
 
-// The fused products have the bits of the products and loops that they join.
+// Fused products have the bits of the products and loops that they join.
 func TestFused(t *testing.T) {
 	t.Run("f32", func(t *testing.T) { testFused(t, separate[float32]()) })
 	t.Run("f64", func(t *testing.T) { testFused(t, separate[float64]()) })
@@ -19,7 +19,7 @@ func TestFused(t *testing.T) {
 	t.Run("f16", func(t *testing.T) { testFused(t, separateHalf[array.Half]()) })
 }
 
-// apart is what is joined, done to whole arrays one after the other.
+// apart has the steps that fused products join. Each is done to whole arrays.
 type apart[E Number] struct {
 	arithmetic[E]
 	from func(x []float32) []E

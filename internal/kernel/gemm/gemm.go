@@ -8,15 +8,15 @@ const gemmDeep = 256
 
 // Multiply sets C = A·B, or adds A·B to C if acc is set. A is m by k with element
 // i,p at a[i*ars+p*acs], B is k by n with element p,j at b[p*brs+j*bcs], C is m
-// by n with element i,j at c[i*ldc+j]. C does not overlap A or B. A transposed
-// operand is one with its strides swapped; a stride of 0 repeats.
+// by n with element i,j at c[i*ldc+j]. C must not overlap A or B. Swapping an operand's
+// strides transposes it; a stride of 0 repeats elements.
 //
 // The order of additions is part of the contract. Element i,j of C is
 //
 //	((C + s0) + s1) + …,   sb = ((0 + a[i,256b]·b[256b,j]) + a[i,256b+1]·b[256b+1,j]) + …
 //
-// over blocks of 256 in k, with C replaced by 0 if acc is not set. So it depends
-// only on row i of A and column j of B, and not on m, n, the strides or where the
+// over blocks of 256 in k, with C replaced by 0 if acc is not set. So besides the old C it
+// depends only on row i of A and column j of B, and not on m, n, the strides or where the
 // caller cuts rows or columns. Zeros are not skipped: 0·NaN is NaN.
 //
 // The portable kernel rounds every product before it adds it, and has the same
@@ -24,27 +24,27 @@ const gemmDeep = 256
 // kernel.Selected) fuse: each product is added with one rounding. They agree with
 // each other bit for bit, and differ from the portable kernel in the last bits.
 //
-// Multiply does not start goroutines: a caller splits rows, or columns where there
-// are few rows. A call copies B once, unless bcs is 1 and A has few rows (of
-// float32 with AVX-512 up to 128, otherwise up to 8).
+// Multiply does not start goroutines: a caller that shares work splits rows, or columns
+// where there are few rows. A call copies B once, unless bcs is 1 and A has few rows: up to
+// 128 for float32 with AVX-512, up to 32 with the portable kernels, up to 8 otherwise.
 func Multiply[T kernel.Float](m, n, k int, a []T, ars, acs int, b []T, brs, bcs int, c []T, ldc int, acc bool) {
 	gemmPanels(nil, m, n, k, a, ars, acs, b, brs, bcs, Panels{}, c, ldc, acc)
 }
 
-// gemmPanels is Multiply with B's panels p, if there are any, or a dry run of it.
+// gemmPanels is Multiply with panels p of B, or without if p is zero.
 func gemmPanels[T kernel.Float](dry *kernel.Dry, m, n, k int, a []T, ars, acs int, b []T, brs, bcs int, p Panels, c []T, ldc int, acc bool) {
 	w := workspaceOf[T](dry)
 	defer w.release()
 	w.multiply(selectedSet[T](), m, n, k, a, ars, acs, b, brs, bcs, p, c, ldc, acc)
 }
 
-// Multiply is the function of this name in the memory of w.
+// Multiply is the function Multiply with the memory of w.
 func (w *Workspace[T]) Multiply(m, n, k int, a []T, ars, acs int, b []T, brs, bcs int, c []T, ldc int, acc bool) {
 	w.multiply(selectedSet[T](), m, n, k, a, ars, acs, b, brs, bcs, Panels{}, c, ldc, acc)
 }
 
-// multiply is Multiply by the functions of s, or in portable loops if s is nil. p are B's
-// panels, or none.
+// multiply is Multiply by the functions of s, or in portable loops if s is nil. p are panels
+// of B, or zero.
 func (w *Workspace[T]) multiply(s *set, m, n, k int, a []T, ars, acs int, b []T, brs, bcs int, p Panels, c []T, ldc int, acc bool) {
 	if m <= 0 || n <= 0 {
 		return

@@ -15,7 +15,7 @@ import (
 	"github.com/gomoe/gomoe/internal/testing/numbers"
 )
 
-// problem of a product: its sizes, strides and arguments.
+// product is a product's sizes, strides and arguments.
 type product[T kernel.Float] struct {
 	m, n, k            int
 	ars, acs, brs, bcs int
@@ -28,7 +28,7 @@ func (p product[T]) String() string {
 	return fmt.Sprintf("f%d m=%d n=%d k=%d A=%d,%d B=%d,%d ldc=%d acc=%v", 8*unsafe.Sizeof(T(0)), p.m, p.n, p.k, p.ars, p.acs, p.brs, p.bcs, p.ldc, p.acc)
 }
 
-// layouts are ways of laying out a matrix of rows and columns: both strides.
+// layouts returns both strides of one of the ways to lay out a matrix of rows and columns.
 func layouts(r *rand.Rand, rows, cols int) (rs, cs int) {
 	rows, cols = max(rows, 1), max(cols, 1)
 	switch r.IntN(7) {
@@ -44,7 +44,8 @@ func layouts(r *rand.Rand, rows, cols int) (rs, cs int) {
 	return 0, 1 // one row, repeated
 }
 
-// newProduct has slices that end where the last element is, and start anywhere.
+// newProduct returns a product whose slices end with the last element and begin at any
+// alignment.
 func newProduct[T kernel.Float](r *rand.Rand, m, n, k int) product[T] {
 	p := product[T]{m: m, n: n, k: k, ldc: n + r.IntN(2)*r.IntN(6), acc: r.IntN(2) == 0}
 	p.ars, p.acs = layouts(r, m, k)
@@ -60,7 +61,7 @@ func newProduct[T kernel.Float](r *rand.Rand, m, n, k int) product[T] {
 	return p
 }
 
-// by returns all of C as the kernels leave it.
+// by returns all of C after the kernels k have multiplied.
 func (p product[T]) by(k kernels) []T {
 	c := append([]T(nil), p.c...)
 	w := workspaceOf[T](nil)
@@ -69,7 +70,7 @@ func (p product[T]) by(k kernels) []T {
 	return c
 }
 
-// want returns C by the contract: products are fused or rounded.
+// want returns C by the contract of kernels that fuse, or of those that round products.
 func (p product[T]) want(fuse bool) []T {
 	c := append([]T(nil), p.c...)
 	if !fuse {
@@ -132,7 +133,7 @@ func TestGemmIsItsContract(t *testing.T) {
 func gemmIsItsContract[T kernel.Float](t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	var sizes [][3]int
-	rounds := 8 // the layouts differ
+	rounds := 8 // each with other layouts
 	if testing.Short() {
 		rounds = 2
 	}
@@ -167,7 +168,7 @@ func gemmErrorBound[T kernel.Float](t *testing.T, eps float64) {
 		if p.m*p.n*p.k == 0 {
 			continue
 		}
-		// The same, densely, and of absolute values.
+		// The same matrices without gaps, and their absolute values.
 		a, b, c := make([]float64, p.m*p.k), make([]float64, p.k*p.n), make([]float64, p.m*p.n)
 		aa, ab, ac := make([]float64, len(a)), make([]float64, len(b)), make([]float64, len(c))
 		dense := func(x, abs []float64, y []T, cols, rs, cs int) {
@@ -214,7 +215,7 @@ func TestGemmOfIntegers(t *testing.T) {
 	}
 }
 
-// A row does not know how many rows are beside it, nor a column.
+// A row of C does not depend on how many rows are beside it, nor does a column.
 func TestGemmCuts(t *testing.T) {
 	t.Run("f32", gemmCuts[float32])
 	t.Run("f64", gemmCuts[float64])
@@ -293,7 +294,7 @@ func TestGemmNaNStaysInItsRow(t *testing.T) {
 	}
 }
 
-// A sum never is -0: it starts at 0.
+// A sum is never -0, because it starts at 0.
 func TestGemmZero(t *testing.T) {
 	for _, k := range available() {
 		for _, n := range []int{1, 48, 64} {
@@ -329,7 +330,7 @@ func available() []kernels {
 	return all
 }
 
-// The loop of other machines, which this one may not run.
+// TestPortableBlock tests the loop of other architectures, which products here may not use.
 func TestPortableBlock(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for in := 1; in <= gemmRows; in++ {

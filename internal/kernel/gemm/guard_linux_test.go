@@ -10,7 +10,7 @@ import (
 	"github.com/gomoe/gomoe/internal/testing/numbers"
 )
 
-// Nothing behind the last element is touched; if it were, this test would crash.
+// No product touches what is behind the last element; if one did, this test would crash.
 func TestGemmStaysInside(t *testing.T) {
 	t.Run("f32", gemmStaysInside[float32])
 	t.Run("f64", gemmStaysInside[float64])

@@ -11,40 +11,37 @@ import (
 // Half is an element type of 16 bits.
 type Half interface{ array.Brain | array.Half }
 
-// Result is the element type of a product of 16-bit numbers: one of those, or
-// float32.
+// Result is the element type of a product of 16-bit numbers: a 16-bit type or float32.
 type Result interface {
 	float32 | array.Brain | array.Half
 }
 
 // MultiplyHalf sets C = A·B, or adds A·B to C if acc is set, for A and B of 16-bit
-// numbers. Sizes and strides are those of Multiply, and so is the promise that
-// element i,j of C depends on row i of A, column j of B and itself alone,
-// whatever m, n, the strides and the caller's way of cutting rows or columns.
-// Sums are float32; C of a 16-bit type is widened before, if acc is set, and
-// rounded once at the end, to nearest, ties to even.
+// numbers. Sizes and strides are those of Multiply. As with Multiply, element i,j of C
+// depends only on row i of A, column j of B and its own old value, and not on m, n, the
+// strides or where the caller cuts rows or columns. Sums are float32. C of a 16-bit type
+// is widened first if acc is set, and rounded once at the end, to nearest, ties to even.
 //
-// In which order sums are formed depends on the engine, which SelectedHalf
-// tells of. Every engine has the same bits for any number of goroutines, and
-// NaN and infinities go through all of them.
+// The order of additions depends on the engine, whose name SelectedHalf returns. Every
+// engine has the same bits for any number of goroutines, and passes on NaN and infinities.
 //
-//   - "f32" has the bits of Multiply on widened copies of A and B. It is that of f16
-//     everywhere.
-//   - "vdpbf16ps" has the sum of Multiply over blocks of 512 in k instead of 256, and
-//     in these, for t from 0 on,
+//   - "f32" has the bits of Multiply on widened copies of A and B. Products of f16 always
+//     use it.
+//   - "vdpbf16ps" adds as Multiply does, over blocks of 512 in k instead of 256. The sum of
+//     a block is, for t from 0 on,
 //     s = (s + a[i,2t+1]·b[2t+1,j]) + a[i,2t]·b[2t,j]
-//     where a number below 2^-126 in size, be it of A or B, or s, is 0 (of
-//     its sign), and each step is rounded once.
-//   - "tdpbf16ps" has ((C + s0) + s1) + … over groups of 32 in k, with s the sum of
-//     two chains of fused multiply-adds from 0 on, over even and odd p. The same
-//     numbers as above are 0, C among them. See the model in the tests.
+//     where a number of A or B, or s, whose size is below 2^-126 counts as 0 of its sign,
+//     and each step is rounded once.
+//   - "tdpbf16ps" computes ((C + s0) + s1) + … over groups of 32 in k. Each s is the sum of
+//     two chains of fused multiply-adds, which begin with 0, over even and over odd p. The
+//     same numbers as above count as 0, and so does such a C. See the model in the tests.
 //
-// What is past the end of A and B is 0.
+// Blocks and groups that reach past the end of k are filled with zeros.
 func MultiplyHalf[E Half, R Result](m, n, k int, a []E, ars, acs int, b []E, brs, bcs int, c []R, ldc int, acc bool) {
 	MultiplyHalfPanels(nil, m, n, k, a, ars, acs, Matrix[E]{X: b, Row: brs, Col: bcs}, c, ldc, acc)
 }
 
-// MultiplyHalfPanels is MultiplyHalf of a matrix that may have panels, or a dry run of it.
+// MultiplyHalfPanels is MultiplyHalf with a matrix b that may have panels.
 func MultiplyHalfPanels[E Half, R Result](dry *kernel.Dry, m, n, k int, a []E, ars, acs int, b Matrix[E], c []R, ldc int, acc bool) {
 	ks := selected()
 	multiplyHalf(dry, ks, m, n, k, a, ars, acs, b, c, ldc, acc)
@@ -72,7 +69,7 @@ func multiplyHalf[E Half, R Result](dry *kernel.Dry, ks kernels, m, n, k int, a 
 	multiplyHalfIn(w, ks, m, n, k, a, ars, acs, right, c, ldc, acc)
 }
 
-// multiplyHalfIn is multiplyHalf, of sizes that are not 0, in the memory of w.
+// multiplyHalfIn is multiplyHalf with the memory of w. No size is 0.
 func multiplyHalfIn[E Half, R Result](w *halfWorkspace, ks kernels, m, n, k int, a []E, ars, acs int, right Matrix[E], c []R, ldc int, acc bool) {
 	b, brs, bcs := right.X, right.Row, right.Col
 	if x, ok := any(a).([]array.Brain); ok && ks.bf16 != nil {
@@ -90,26 +87,26 @@ func multiplyHalfIn[E Half, R Result](w *halfWorkspace, ks kernels, m, n, k int,
 
 // engine multiplies blocks of the product.
 type engine interface {
-	// plan returns how much of C is worked on at a time: rows and columns; and
-	// how much of k a copy of B is deep.
+	// plan returns how many rows and columns of C are worked on at a time, and how
+	// deep in k a copy of B is.
 	plan(m, n, k int) (rows, cols, deep int)
-	// rounds reports whether sums of this depth are complete when they leave the
-	// registers. If so, block will give them to `to` and not write them to C.
+	// rounds reports whether sums over a depth of k are complete when they leave the
+	// registers. If so, block gives them to `to` and does not write them to C.
 	rounds(k int, to taker) bool
-	// columns prepares columns j0 to j0+jn of B, from k0 to k0+kn.
+	// columns prepares the columns j0 to j0+jn-1 of B, in k from k0 to k0+kn-1.
 	columns(j0, jn, k0, kn int)
-	// block adds to C, or sets it, rows i0 to i0+in multiplied with what columns
-	// has prepared.
+	// block multiplies the rows i0 to i0+in-1 of A with what columns has prepared. It
+	// adds the product to c if acc is set, and otherwise sets c.
 	block(i0, in int, c []float32, ldc int, acc bool)
 }
 
-// taker is given sums: in rows, pitch apart, those of rows from i on and columns from
-// j on of C.
+// taker takes sums of C: `in` rows from row i on and jn columns from column j on. Rows of
+// sums begin pitch elements apart.
 type taker interface {
 	take(i, j, in, jn int, sums []float32, pitch int)
 }
 
-// rounded is a C that rounds what it is given.
+// rounded is a taker that rounds sums to C.
 type rounded[R Result] struct {
 	c   []R
 	ldc int
@@ -119,13 +116,13 @@ func (r *rounded[R]) take(i, j, in, jn int, sums []float32, pitch int) {
 	narrowRows(in, jn, r.c[i*r.ldc+j:], r.ldc, sums, pitch)
 }
 
-// manyRows is of how many rows the sums of a result that is to be rounded are
-// kept while k advances. B is copied once for so many: measured, it takes as long
-// as multiplying a dozen.
+// manyRows is for how many rows sums are kept while k advances, where the result is rounded.
+// B is copied once for so many rows: the copy was measured to take as long as the product
+// of a dozen.
 const manyRows = 1024
 
-// run multiplies with e. Where C is not float32, sums are kept for so many rows
-// and columns that they stay in a cache.
+// run multiplies with e. Where C is not float32, it keeps sums of no more rows and
+// columns than stay in a cache.
 func run[R Result](e engine, w *halfWorkspace, m, n, k int, c []R, ldc int, acc bool) {
 	rows, cols, deep := e.plan(m, n, k)
 	direct, exact := any(c).([]float32)
@@ -138,7 +135,7 @@ func run[R Result](e engine, w *halfWorkspace, m, n, k int, c []R, ldc int, acc 
 		}
 		return
 	}
-	many := m // rows whose sums are kept
+	many := m // how many rows' sums are kept
 	if !exact {
 		many = rows
 		if k > deep {
@@ -184,7 +181,7 @@ func widen[R Result](dst []float32, src []R) {
 	}
 }
 
-// narrow sets dst to src, rounded.
+// narrow sets dst to src, rounded. It does nothing if R is float32.
 func narrow[R Result](dst []R, src []float32) {
 	switch y := any(dst).(type) {
 	case []array.Brain:
@@ -194,8 +191,8 @@ func narrow[R Result](dst []R, src []float32) {
 	}
 }
 
-// narrowRows sets rows of n elements, pitch apart in dst, to those stride apart in
-// src, rounded.
+// narrowRows sets rows of n elements in dst to those of src, rounded. Rows begin pitch
+// elements apart in dst, and stride in src.
 func narrowRows[R Result](rows, n int, dst []R, pitch int, src []float32, stride int) {
 	done := 0
 	switch y := any(dst).(type) {

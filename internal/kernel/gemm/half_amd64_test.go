@@ -7,7 +7,7 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/pack"
 )
 
-// withCopies returns s with what this processor can copy in vectors.
+// withCopies returns s with the copying loops over vectors that this processor has.
 func withCopies(s halfSet) *halfSet {
 	if cpu.X86.HasAVX2 {
 		s.transposes = pack.Of(kernel.AVX2, 4).Transposes

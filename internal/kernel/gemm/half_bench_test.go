@@ -10,9 +10,9 @@ import (
 	"github.com/gomoe/gomoe/internal/testing/numbers"
 )
 
-// BenchmarkGemmHalf measures every engine, and the product of the same numbers
-// in float32 beside it. The benchmark peak is what one core can do at most: the
-// largest tile, on numbers that never leave the first level cache.
+// BenchmarkGemmHalf measures every engine, and beside it the product of the same
+// numbers in float32. The benchmark peak is the most that one core can do: the
+// largest tile, on numbers that never leave the first-level cache.
 func BenchmarkGemmHalf(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 1))
 	report := func(b *testing.B, m, n, k int) {

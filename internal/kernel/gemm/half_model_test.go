@@ -7,7 +7,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 )
 
-// flushed is x without numbers below the normal ones.
+// flushed returns x, or a zero of its sign if x is below the normal numbers.
 func flushed(x float32) float32 {
 	if math.Abs(float64(x)) < 0x1p-126 {
 		return float32(math.Copysign(0, float64(x)))
@@ -15,19 +15,19 @@ func flushed(x float32) float32 {
 	return x
 }
 
-// fusedFlushed is s + x·y with one rounding, as instructions for bf16 do it:
-// numbers below the normal ones are zeros, before and after.
+// fusedFlushed returns s + x·y with one rounding, as instructions for bf16 compute it:
+// arguments and results below the normal numbers are zeros.
 func fusedFlushed(s float32, x, y array.Brain) float32 {
 	return flushed(fma(flushed(x.Float32()), flushed(y.Float32()), flushed(s)))
 }
 
-// dotModel is VDPBF16PS on one sum.
+// dotModel does what VDPBF16PS does to one sum.
 func dotModel(s float32, x, y uint32) float32 {
 	s = fusedFlushed(s, array.Brain(x>>16), array.Brain(y>>16))
 	return fusedFlushed(s, array.Brain(x), array.Brain(y))
 }
 
-// tileModel is TDPBF16PS on one sum, with so many pairs.
+// tileModel does what TDPBF16PS does to one sum, with this number of pairs.
 func tileModel(s float32, pairs int, at func(p int) (x, y uint32)) float32 {
 	var even, odd float32
 	for p := range pairs {
@@ -38,13 +38,13 @@ func tileModel(s float32, pairs int, at func(p int) (x, y uint32)) float32 {
 	return flushed(flushed(s) + flushed(even+odd))
 }
 
-// word returns 32 bits, so many bytes behind p.
+// word returns the 32 bits that lie this number of bytes behind p.
 func word(p unsafe.Pointer, bytes int) *uint32 { return (*uint32)(unsafe.Add(p, bytes)) }
 
 func number(p unsafe.Pointer, bytes int) *float32 { return (*float32)(unsafe.Add(p, bytes)) }
 
-// modelTiles is a set whose tiles are the models, with the blocks and layouts of
-// the engine that the processor may not have.
+// modelTiles returns a set whose tiles are the models. It has the blocks and layouts of s,
+// whose instructions the processor may lack.
 func modelTiles(s *halfSet) *halfSet {
 	m := *s
 	m.name += " model"

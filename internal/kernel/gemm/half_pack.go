@@ -6,9 +6,9 @@ import (
 	"github.com/gomoe/gomoe/array"
 )
 
-// packPairs copies a panel, kn deep and n wide, to dst as pairs, where its rows
-// lie side by side: elements 2t,l and 2t+1,l, at src[p*ps+l*ls], become
-// dst[t*width+l]. What is beyond n and kn, up to width and pairs, is 0.
+// packPairs copies a panel, kn deep and n wide, to dst as pairs. Element p,l of the panel
+// is src[p*ps+l*ls]; the elements 2t,l and 2t+1,l become dst[t*width+l]. dst has `pairs` rows
+// of width pairs; what is beyond the panel becomes 0.
 func (s *halfSet) packPairs(dst []uint32, width, pairs int, src []array.Brain, n, kn, ps, ls int) {
 	dst = dst[:pairs*width]
 	if n < width || kn < 2*pairs {
@@ -19,7 +19,7 @@ func (s *halfSet) packPairs(dst []uint32, width, pairs int, src []array.Brain, n
 		copy(brains(dst), src[:kn])
 		return
 	}
-	done := 0 // lanes
+	done := 0 // how many of the n are copied
 	switch {
 	case whole == 0:
 	case ls == 1:
@@ -55,18 +55,18 @@ func (s *halfSet) packPairs(dst []uint32, width, pairs int, src []array.Brain, n
 
 func pair(even, odd array.Brain) uint32 { return uint32(even) | uint32(odd)<<16 }
 
-// brains are the numbers of pairs on machines that store the lower half first;
-// the others have no halfSet.
+// brains returns the numbers of the pairs x, in order. It is right on machines that store
+// the lower half first; others have no halfSet.
 func brains(x []uint32) []array.Brain {
 	return unsafe.Slice((*array.Brain)(unsafe.Pointer(unsafe.SliceData(x))), 2*len(x))
 }
 
-// squareRows and squarePairs are the size of a square of A.
+// squareRows and squarePairs are the size of a square of A in rows and in pairs.
 const squareRows, squarePairs = 16, 16
 
-// packSquares copies in rows of A, kn deep, to dst as squares of 16 rows of 16
-// pairs, those of the same rows one after the other. What is beyond is 0, up to
-// whole squares.
+// packSquares copies `in` rows of A, kn deep, to dst as squares of 16 rows of 16 pairs.
+// Squares of the same rows lie one after the other. The last squares are filled with
+// zeros.
 func (p *pairProduct) packSquares(dst []uint32, src []array.Brain, in, kn int) {
 	squares := p.s.depth(kn) / (2 * squarePairs)
 	for i := 0; i < in; i += squareRows {
@@ -78,7 +78,7 @@ func (p *pairProduct) packSquares(dst []uint32, src []array.Brain, in, kn int) {
 	}
 }
 
-// square copies one: h rows, kn deep.
+// square copies h rows of A, kn deep, to one square.
 func (p *pairProduct) square(dst []uint32, src []array.Brain, h, kn int) {
 	if h < squareRows || kn < 2*squarePairs {
 		clear(dst)
@@ -90,7 +90,7 @@ func (p *pairProduct) square(dst []uint32, src []array.Brain, h, kn int) {
 		}
 		return
 	}
-	// As columns of pairs, and these as rows.
+	// The block is copied to columns of pairs, and these to rows.
 	cols := p.w.square[:]
 	p.s.packPairs(cols, squareRows, squarePairs, src, h, kn, p.acs, p.ars)
 	done := 0

@@ -7,9 +7,9 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// pairProduct is the engine of a halfSet: tiles of C from copies of A and B in
-// which numbers lie in pairs. What is said of blocked holds here too; a panel of
-// B of 512 by 48 pairs takes as much memory as one of 256 in float32.
+// pairProduct is the engine of a halfSet. It computes tiles of C from copies of A and B in
+// which numbers lie in pairs. The comment of blocked holds here too: a panel of B that is
+// 512 deep and 48 wide takes as much memory as one that is 256 deep in float32.
 type pairProduct struct {
 	w        *halfWorkspace
 	s        *halfSet
@@ -22,15 +22,15 @@ type pairProduct struct {
 	to                 taker  // nil if sums are written to C
 	stream             bool   // B is read where it lies
 	keep               bool   // all of A is copied once
-	j0, jn, k0, kn, at int    // of the columns at hand; at is packed columns
+	j0, jn, k0, kn, at int    // the current columns and depth; at is jn rounded up to whole vectors
 }
 
-// A of one block of rows that takes so many bytes at most is kept, and columns
-// are done panel by panel, if B takes more: the copy of a panel then is in the
-// nearest cache when it is read, as matters if that is done for few rows.
+// If all of A is one block of rows, its copy takes at most keptBytes, and B takes more, then
+// the copy of A is kept, and columns are done panel by panel. The copy of a panel is then in
+// the nearest cache when it is read. That matters where few rows read it.
 const keptBytes = 256 << 10
 
-// blockColumns is how many columns of B are copied at once: as many as of float32.
+// blockColumns is how many columns of B are copied at once, as many as for float32.
 const blockColumns = 1056
 
 func (p *pairProduct) plan(m, n, k int) (rows, cols, deep int) {
@@ -45,8 +45,8 @@ func (p *pairProduct) plan(m, n, k int) (rows, cols, deep int) {
 	return p.s.rows, kernel.Evenly(n, blockColumns, p.s.wide), 4 * p.s.deep
 }
 
-// rounds is true for one block of k in tiles, except for those that do many rows
-// in one call.
+// rounds is true where all of k is one block and tiles are used, except for tiles that do
+// many rows in one call.
 func (p *pairProduct) rounds(k int, to taker) bool {
 	if p.stream || k > p.s.deep || p.s.squares {
 		return false
@@ -55,7 +55,7 @@ func (p *pairProduct) rounds(k int, to taker) bool {
 	return true
 }
 
-// depth returns the length of k elements with what is added behind the end.
+// depth returns k rounded up to what is copied of k elements, with zeros behind the end.
 func (s *halfSet) depth(k int) int { return kernel.RoundUp(k, s.step) }
 
 func (p *pairProduct) columns(j0, jn, k0, kn int) {
@@ -124,7 +124,8 @@ func (p *pairProduct) block(i0, in int, c []float32, ldc int, acc bool) {
 	}
 }
 
-// rows copies rows i0 to i0+in of A, from k0 to k0+kn.
+// rows returns a copy of the rows i0 to i0+in-1 of A, from k0 to k0+kn-1. If A is kept, it
+// copies them only for the first columns.
 func (p *pairProduct) rows(i0, in, k0, kn int) []uint32 {
 	s := p.s
 	pairs := s.depth(kn) / 2
@@ -149,8 +150,8 @@ func (p *pairProduct) rows(i0, in, k0, kn int) []uint32 {
 	return pa
 }
 
-// column multiplies the tiles of A in pa, of m rows, with the panel of n columns
-// that the work has.
+// column multiplies the tiles of A in pa, m rows in all, with the panel of n columns of B to
+// which w.work points.
 func (p *pairProduct) column(m, n, pairs int, pa []uint32, c []float32, ldc int) {
 	s, w := p.s, p.w
 	t, padded := &w.work, kernel.RoundUp(n, pairLanes)
@@ -180,7 +181,7 @@ func (p *pairProduct) column(m, n, pairs int, pa []uint32, c []float32, ldc int)
 	}
 }
 
-// taken is column for sums that are not written to C.
+// taken is column for sums that p.to takes.
 func (p *pairProduct) taken(i0, m, j, n, pairs int, pa []uint32) {
 	s, w := p.s, p.w
 	t, padded := &w.work, kernel.RoundUp(n, pairLanes)
@@ -197,8 +198,8 @@ func (p *pairProduct) taken(i0, m, j, n, pairs int, pa []uint32) {
 // streamLanes is how many columns a stream takes at once.
 const streamLanes = 2 * pairLanes
 
-// streamed multiplies m rows, a few, with n columns of B where they lie, n a
-// multiple of streamLanes. It does the same to an element of C as tiles.
+// streamed multiplies m rows, which are few, with n columns of B where they lie. n is a
+// multiple of streamLanes. An element of C has the same bits as from tiles.
 func (p *pairProduct) streamed(m, n int, c []float32, ldc int, acc bool) {
 	s, w := p.s, p.w
 	cols := kernel.Evenly(n, 2*streamSums/streamRows, streamLanes)
@@ -253,7 +254,8 @@ func (p *pairProduct) sum(do func(*byte), pa []uint32, sums []float32, rows, kn,
 	}
 }
 
-// addStreamed adds row r of the sums of a stream of so many rows.
+// addStreamed adds to dst row r of the sums of a stream with this number of rows. Streams
+// leave the columns of 32 in another order, which it undoes.
 func addStreamed(dst, sums []float32, rows, r int) {
 	for j := 0; j < len(dst); j += streamLanes {
 		y, low := dst[j:][:streamLanes], sums[j*rows+r*streamLanes:][:streamLanes]

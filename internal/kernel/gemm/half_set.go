@@ -6,35 +6,35 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/pack"
 )
 
-// halfSet is the functions that multiply bf16 with one kind of instruction. They
-// take numbers in pairs, neighbours in the summed dimension, the first in the
+// halfSet holds the functions that multiply bf16 with one kind of instruction. They
+// take numbers in pairs, which are neighbours in the summed dimension. The first is in the
 // lower half of 32 bits.
 type halfSet struct {
 	name string // of the instruction
-	step int    // k is a multiple of it, by zeros behind the end
-	deep int    // products that are summed before the sum is added to C, a multiple of step
-	rows int    // of a block of A, a multiple of those of the largest tile
-	most int    // rows of the largest tile
-	wide int    // columns of the largest tile, a multiple of pairLanes
-	// tile returns the smallest tile that has so many rows, or the largest, for
-	// so many vectors of columns, and its number of rows. It sets C = 0 + A·B, or
-	// adds A·B to C if work.add is set.
+	step int    // copies are filled with zeros so that k is a multiple of step
+	deep int    // how many products are summed before the sum is added to C, a multiple of step
+	rows int    // the rows of a block of A, a multiple of most
+	most int    // the rows of the largest tile
+	wide int    // the columns of the largest tile, a multiple of pairLanes
+	// tile returns the smallest tile that has at least `rows` rows, or the largest
+	// tile, for `vecs` vectors of columns. It also returns the tile's number of rows. A
+	// tile sets C = 0 + A·B, or adds A·B to C if work.add is set.
 	tile func(rows, vecs int) (func(*byte), int)
 	// squares says that A is copied in squares of 16 rows by 32 columns and not
 	// in pairs of columns, and that a tile does work.blocks blocks of rows.
 	squares bool
-	// streams adds A·B, for 1, 2 and 4 rows, to sums at work.c; see asm/half.go.
-	// Without them few rows are multiplied as many are.
+	// streams, for 1, 2 and 4 rows, add A·B to sums at work.c; see asm/half.go. Without
+	// them few rows are multiplied like many.
 	streams [3]func(*byte)
-	// Copies, none if this processor has no vectors.
-	pairRows   []pack.Transposition // of as many rows as lanes, deep 1
+	// These copy A and B. They are nil if this processor has no vectors.
+	pairRows   []pack.Transposition // from rows that are contiguous along lanes; Deep is 1
 	transposes []pack.Transposition
 }
 
-// pairLanes is how many sums, and pairs, a vector has.
+// pairLanes is how many sums a vector has, and how many pairs.
 const pairLanes = 16
 
-// The sizes of blocks that results depend on; those of the others do not.
+// Results depend on these sizes of blocks, and on no others.
 const (
 	dotStep, dotDeep = 2, 512
 	amxStep, amxDeep = 32, 512
@@ -48,10 +48,10 @@ func amxTileOf(tiles [2][2]func(*byte), rows, vecs int) (func(*byte), int) {
 	return tiles[1][vecs-1], 2 * squareRows
 }
 
-// halfWork is the argument of the functions of a halfSet, and of streams that
-// widen B. The generator knows the offsets of its fields, of which the first are
-// those of a work. In functions of a halfSet, deep counts pairs, or squares where A
-// has these, and rows of B are pairs of rows.
+// halfWork is the argument of the functions of a halfSet, and of streams that widen B. The
+// generator knows the offsets of its fields; the first are those of type work. In functions
+// of a halfSet, deep counts pairs, or squares if A is copied in squares, and a row of B is a
+// row of pairs.
 type halfWork struct {
 	deep    int
 	a, b    unsafe.Pointer
@@ -64,8 +64,7 @@ type halfWork struct {
 	config  *tileConfig
 }
 
-// These do not compile if the offsets are others than in asm/set.go and
-// asm/amx.go.
+// These lines compile only if the offsets are those in asm/set.go and asm/amx.go.
 const (
 	_ = -(unsafe.Offsetof(halfWork{}.a) ^ 8)
 	_ = -(unsafe.Offsetof(halfWork{}.b) ^ 16)
@@ -80,7 +79,7 @@ const (
 
 func (t *halfWork) of() *byte { return (*byte)(unsafe.Pointer(t)) }
 
-// tileConfig is how AMX divides its registers: eight tiles of 16 rows of 64
+// tileConfig says how AMX divides its registers: into eight tiles of 16 rows of 64
 // bytes.
 type tileConfig struct {
 	palette, start uint8
@@ -98,8 +97,8 @@ func newTileConfig() tileConfig {
 }
 
 // SelectedHalf returns the name of the engine that products of bf16 use with
-// the selected kernels: "f32", which widens them for the products of float32,
-// or the instruction that multiplies them, "vdpbf16ps" or "tdpbf16ps".
+// the selected kernels. It is "f32" if they are widened and multiplied as float32, or
+// else the instruction that multiplies them, "vdpbf16ps" or "tdpbf16ps".
 func SelectedHalf() string {
 	k := selected()
 	return k.half()

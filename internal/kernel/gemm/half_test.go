@@ -11,9 +11,9 @@ import (
 	"github.com/gomoe/gomoe/internal/testing/numbers"
 )
 
-// halfKernels returns the kernels of this processor, and those whose products of
-// bf16 are models of instructions that it may not have, without and with the
-// copies in assembly.
+// halfKernels returns the kernels of this processor, and kernels whose products of
+// bf16 are models of instructions that it may not have. There are models without and
+// with copying loops in assembly.
 func halfKernels() []kernels {
 	have := available()
 	dot := &halfSet{name: "vdpbf16ps", step: dotStep, deep: dotDeep, rows: 128, most: 8, wide: tileVecs * pairLanes}
@@ -26,7 +26,7 @@ func halfKernels() []kernels {
 	return have
 }
 
-// halfProduct is a problem with 16-bit arguments.
+// halfProduct is a product with 16-bit arguments.
 type halfProduct[E Half, R Result] struct {
 	m, n, k            int
 	ars, acs, brs, bcs int
@@ -63,7 +63,7 @@ func newHalfProduct[E Half, R Result](r *rand.Rand, m, n, k int) halfProduct[E, 
 	return halfProduct[E, R]{m, n, k, p.ars, p.acs, p.brs, p.bcs, p.ldc, p.acc, narrowed[E](p.a), narrowed[E](p.b), narrowed[R](p.c)}
 }
 
-// by returns all of C as the kernels leave it.
+// by returns all of C after the kernels k have multiplied.
 func (p halfProduct[E, R]) by(k kernels) []float32 {
 	c := append([]R(nil), p.c...)
 	multiplyHalf(nil, k, p.m, p.n, p.k, p.a, p.ars, p.acs, Matrix[E]{X: p.b, Row: p.brs, Col: p.bcs}, c, p.ldc, p.acc)
@@ -148,11 +148,11 @@ func halfIsItsContract[E Half, R Result](t *testing.T) {
 	}
 }
 
-// The models take a microsecond for what the engines do in a nanosecond, and are
-// asked for so many products at most.
+// modelled is the most products that models compute: they take a microsecond for what
+// engines do in a nanosecond.
 const modelled = 1 << 16
 
-// check compares what all kernels make of p with their contracts.
+// check compares the results of all kernels for p with their contracts.
 func (p halfProduct[E, R]) check(t *testing.T) {
 	t.Helper()
 	wants := map[string][]float32{}
@@ -171,7 +171,7 @@ func (p halfProduct[E, R]) check(t *testing.T) {
 	}
 }
 
-// Numbers that are zeros to some engines, that overflow, infinities and NaNs.
+// Extremes are numbers that some engines take as zeros or that overflow, infinities and NaNs.
 func TestGemmHalfOfExtremes(t *testing.T) {
 	t.Run("bf16", halfOfExtremes[array.Brain, float32])
 	t.Run("bf16 to bf16", halfOfExtremes[array.Brain, array.Brain])
@@ -187,7 +187,7 @@ func halfOfExtremes[E Half, R Result](t *testing.T) {
 				switch r.IntN(3 + 6*(i%2)) {
 				case 0: // any sign, exponent and fraction: few are not finite
 					x[j] = E(r.Uint32())
-				case 1: // of a product of two of them, bits are on both sides of the smallest normal number
+				case 1: // products of two of these have bits on both sides of the smallest normal number
 					x[j] = E(r.IntN(2)<<15 | (55+r.IntN(20))<<7 | r.IntN(128))
 				case 2:
 					x[j] = E(r.IntN(2)<<15 | r.IntN(200))
@@ -198,7 +198,7 @@ func halfOfExtremes[E Half, R Result](t *testing.T) {
 	}
 }
 
-// A row does not know how many rows are beside it, nor a column.
+// A row of C does not depend on how many rows are beside it, nor does a column.
 func TestGemmHalfCuts(t *testing.T) {
 	t.Run("bf16", halfCuts[array.Brain, array.Brain])
 	t.Run("f16 to f32", halfCuts[array.Half, float32])
@@ -266,7 +266,7 @@ func TestGemmHalfNaN(t *testing.T) {
 	for _, k := range halfKernels() {
 		for _, n := range []int{1, 9, 16, 50} {
 			for _, m := range []int{1, 2, 5, 9, 33} {
-				for _, at := range []int{0, 1, 2} { // in an even, an odd and the last of three
+				for _, at := range []int{0, 1, 2} { // an even place, an odd one, and the last of three
 					p := halfProduct[array.Brain, array.Brain]{m: m, n: n, k: 3, ars: 3, acs: 1, brs: n, bcs: 1, ldc: n,
 						a: make([]array.Brain, 3*m), b: make([]array.Brain, 3*n), c: make([]array.Brain, m*n)}
 					p.c[0] = nan // is overwritten
@@ -283,7 +283,7 @@ func TestGemmHalfNaN(t *testing.T) {
 	}
 }
 
-// Against float64, so that the models are not the only judges.
+// Results are compared with float64 too, not only with the models.
 func TestGemmHalfErrorBound(t *testing.T) {
 	r := rand.New(rand.NewPCG(29, 30))
 	for _, s := range [][3]int{{5, 40, 1100}, {70, 60, 600}, {1, 100, 2000}, {20, 20, 30}} {

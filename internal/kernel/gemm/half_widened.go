@@ -9,9 +9,9 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/pack"
 )
 
-// widenedProduct is the engine that multiplies in float32: blocks of A and B
-// are widened, and multiplied as any others. As the sums of blocks of 256 in k
-// are added to C one after the other, cutting k between blocks changes nothing.
+// widenedProduct is the engine that multiplies in float32: blocks of A and B are
+// widened, and then multiplied by Multiply. That adds the sums of blocks of 256 in k to C
+// one after the other, so cutting k between such blocks changes nothing.
 type widenedProduct[E Half] struct {
 	w        *halfWorkspace
 	ks       kernels
@@ -20,9 +20,9 @@ type widenedProduct[E Half] struct {
 	b        []E
 	brs, bcs int
 
-	streams    [3]func(*byte) // if B is widened where it lies
-	k0, kn, jn int            // of the columns at hand
-	rs, cs     int            // strides of their copy
+	streams    [3]func(*byte) // set if B is read where it lies and widened on the way
+	k0, kn, jn int            // the depth and number of the current columns
+	rs, cs     int            // the strides of their copy
 }
 
 func (p *widenedProduct[E]) plan(m, n, k int) (rows, cols, deep int) {
@@ -34,8 +34,8 @@ func (p *widenedProduct[E]) plan(m, n, k int) (rows, cols, deep int) {
 		p.streams = p.ks.halfStreams[kind]
 		return m, n, k
 	}
-	// What is widened for few rows stays in the first level cache, more or less;
-	// otherwise copies of A and B take half of a second level cache each at most.
+	// For few rows, the copies more or less stay in the first-level cache. Otherwise a
+	// copy of A or B takes at most half of a second-level cache.
 	switch {
 	case m <= streamRows:
 		return m, 96, gemmDeep
@@ -45,7 +45,7 @@ func (p *widenedProduct[E]) plan(m, n, k int) (rows, cols, deep int) {
 	return 256, kernel.Evenly(n, 480, 48), 2 * gemmDeep
 }
 
-// rounds is false: the products of float32 write what they sum.
+// rounds is false: products of float32 write their sums to C.
 func (*widenedProduct[E]) rounds(int, taker) bool {
 	return false
 }
@@ -77,7 +77,7 @@ func (p *widenedProduct[E]) block(i0, in int, c []float32, ldc int, acc bool) {
 	w.release()
 }
 
-// streamed is stream, of a workspace, with B of 16 bits.
+// streamed is Workspace.stream with B of 16-bit numbers.
 func (p *widenedProduct[E]) streamed(m, n int, c []float32, ldc int, acc bool) {
 	s, w := p.ks.f32, p.w
 	cols := kernel.Evenly(n, 2*streamSums/streamRows, s.lanes)
@@ -116,7 +116,7 @@ func (p *widenedProduct[E]) streamed(m, n int, c []float32, ldc int, acc bool) {
 	}
 }
 
-// streamOf returns the smallest stream that has so many rows, and its number of
+// streamOf returns the smallest stream that has at least `rows` rows, and its number of
 // rows.
 func streamOf(streams [3]func(*byte), rows int) (func(*byte), int) {
 	if rows > 2 {
@@ -125,9 +125,9 @@ func streamOf(streams [3]func(*byte), rows int) (func(*byte), int) {
 	return streams[rows-1], rows
 }
 
-// widenBlock copies a block of a matrix to buf, in float32, with rows or columns
-// contiguous as they are in src, and returns the strides there. Between them are
-// a few numbers, as caches do not like powers of two.
+// widenBlock copies a block of a matrix to buf, in float32, and returns the copy's strides.
+// Rows are contiguous in the copy, or columns if they are contiguous in src. There is a gap
+// between them, because caches work badly with distances that are powers of two.
 func widenBlock[E Half](dry *kernel.Dry, buf *[]float32, src []E, rows, cols, rs, cs int) (toRS, toCS int) {
 	if cs != 1 && rs == 1 {
 		toCS, toRS = widenBlock(dry, buf, src, cols, rows, cs, rs)

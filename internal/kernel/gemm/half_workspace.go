@@ -7,18 +7,18 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// halfWorkspace is the memory of one product of 16-bit numbers, kept for the
-// next one as a workspace is.
+// halfWorkspace is the memory of one product of 16-bit numbers. It is kept for later
+// products, as a Workspace is.
 type halfWorkspace struct {
 	dry    *kernel.Dry // nil in a real run
 	work   halfWork
 	config tileConfig
-	edge   [32 * 32]float32 // a tile of C, of which a part is wanted
-	// Copies of A and B, and sums, grown when needed.
+	edge   [32 * 32]float32 // a tile at the edge of C, of which only a part is in C
+	// Copies of A and B, and sums. They grow when needed.
 	a, b, c, sums []float32
 	pa, pb        []uint32
 	square        [256]uint32
-	// What runs the product.
+	// The engines and takers of the product.
 	pairs        pairProduct
 	widenedBrain widenedProduct[array.Brain]
 	widenedHalf  widenedProduct[array.Half]
@@ -34,7 +34,7 @@ func widenedOf[E Half](w *halfWorkspace) *widenedProduct[E] {
 	return any(&w.widenedHalf).(*widenedProduct[E])
 }
 
-// roundedOf returns what rounds sums to C, which is not of float32.
+// roundedOf returns the taker that rounds sums to c, or nil if c is float32.
 func roundedOf[R Result](w *halfWorkspace, c []R, ldc int) taker {
 	switch x := any(c).(type) {
 	case []array.Brain:
@@ -47,7 +47,7 @@ func roundedOf[R Result](w *halfWorkspace, c []R, ldc int) taker {
 	return nil
 }
 
-// A sync.Pool keeps what it holds between products.
+// halfWorkspaces keeps workspaces between products.
 var halfWorkspaces sync.Pool
 
 func halfWorkspaceOf(dry *kernel.Dry) *halfWorkspace {

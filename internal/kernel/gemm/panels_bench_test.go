@@ -9,9 +9,9 @@ import (
 	"github.com/gomoe/gomoe/array"
 )
 
-// BenchmarkPanels measures products of experts' matrices, which come from memory: the
-// least that 16 products take in ms when each copies for itself, with panels that are
-// kept, and with ones that are made in a pass of their own each time.
+// BenchmarkPanels measures products with experts' matrices, which come from memory. It
+// reports the shortest time of 16 products in ms, with their own copies, with panels that
+// are kept, and with panels that are made in a pass of their own each time.
 func BenchmarkPanels(b *testing.B) {
 	b.Run("f32", benchPanels[float32])
 	b.Run("bf16", benchPanels[array.Brain])

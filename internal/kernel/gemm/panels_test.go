@@ -10,8 +10,8 @@ import (
 	"github.com/gomoe/gomoe/internal/testing/numbers"
 )
 
-// guarded returns n bytes that begin 8 bytes behind a cache line, and what tells
-// whether anything behind them was written.
+// guarded returns n bytes that begin 8 bytes behind a cache line, and a function that
+// reports whether what is behind them is unchanged.
 func guarded(n int) (mem []byte, intact func() bool) {
 	words := make([]uint64, n/8+40)
 	at := 0
@@ -32,7 +32,7 @@ func guarded(n int) (mem []byte, intact func() bool) {
 	}
 }
 
-// packed returns panels of b that are made in two pieces where they are wide enough.
+// packed returns panels of b, made in two pieces if they are wide enough.
 func packed[E Number](t *testing.T, ks kernels, b Matrix[E], k, n int) Panels {
 	t.Helper()
 	mem, intact := guarded(panelBytes[E](ks, k, n, true))
@@ -46,8 +46,8 @@ func packed[E Number](t *testing.T, ks kernels, b Matrix[E], k, n int) Panels {
 	return p
 }
 
-// Products with panels have the bits of those without, whole and cut into pieces of
-// columns, by all kernels. They do not read what the panels were made of.
+// Products with panels have the bits of products without, whole and cut into pieces of
+// columns, with all kernels. They do not read the matrix that the panels are a copy of.
 func TestPanels(t *testing.T) {
 	t.Run("f32", panelsOfFloats[float32])
 	t.Run("f64", panelsOfFloats[float64])
@@ -106,7 +106,7 @@ func panelsOfBrains(t *testing.T) {
 	}
 }
 
-// Pieces that cut a panel do without: their bits are the same.
+// Pieces that cut a panel do not use panels. Their bits are the same.
 func TestPanelsCut(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	p := newHalfProduct[array.Brain, array.Brain](r, 30, 200, 90)

@@ -2,18 +2,17 @@ package gemm
 
 import "github.com/gomoe/gomoe/internal/kernel"
 
-// The portable kernel's blocks. At 4 rows and 256 columns the sums (4 KiB in
-// float32) stay in the first level cache, and a panel of 256 by 256 in the second.
+// These are the blocks of the portable kernel. With 4 rows and 256 columns the sums (4 KiB
+// in float32) stay in the first-level cache, and a panel of 256 by 256 in the second.
 const (
 	gemmRows = 4
 	gemmCols = 256
 )
 
-// From this many rows on, copying B's panel costs less than what its contiguous
-// rows save.
+// With more rows than this, copying B's panel costs less than its contiguous rows save.
 const gemmPack = 32
 
-// portable is Multiply without fused multiply-adds, bit for bit Ref.
+// portable is Multiply without fused multiply-adds. It has the bits of Ref.
 func (w *Workspace[T]) portable(m, n, k int, a []T, ars, acs int, b []T, brs, bcs int, c []T, ldc int, acc bool) {
 	rows, sums := kernel.Take(w.Dry, &w.a, gemmRows*min(k, gemmDeep)), kernel.Take(w.Dry, &w.sums, gemmRows*min(n, gemmCols))
 	var panel []T // B's columns from j0 on: element p,j at p*stride+j
@@ -58,9 +57,8 @@ func (w *Workspace[T]) portable(m, n, k int, a []T, ars, acs int, b []T, brs, bc
 	}
 }
 
-// gather copies a kn by jn block of b into dst, row after row. Columns that lie
-// contiguous in b are read eight at a time, so that both sides use whole cache
-// lines.
+// gather copies a kn by jn block of b into dst, row after row. Columns that are not
+// adjacent in b are read eight at a time, so that both sides use whole cache lines.
 func gather[T kernel.Float](dst, b []T, kn, jn, brs, bcs int) {
 	if bcs == 1 {
 		for p := range kn {
@@ -78,11 +76,11 @@ func gather[T kernel.Float](dst, b []T, kn, jn, brs, bcs int) {
 	}
 }
 
-// portableBlock adds rows·panel to sums: in (at most 4) rows of kn elements,
-// element r,p at rows[p*4+r], kn rows of jn elements, element p,j at
-// panel[p*stride+j], and in rows of jn sums. It keeps 2 by 4 sums in registers.
+// portableBlock adds rows·panel to sums. rows has `in` rows, at most 4, of kn elements,
+// with element r,p at rows[p*4+r]. panel has kn rows of jn elements, with element p,j at
+// panel[p*stride+j]. sums has `in` rows of jn sums. It keeps 2 by 4 sums in registers.
 // The conversions to T forbid the compiler to fuse a product with its addition,
-// which arm64 would do.
+// which it would do on arm64.
 func portableBlock[T kernel.Float](in, jn, kn int, rows, panel []T, stride int, sums []T) {
 	for r := 0; r < in; r += 2 {
 		two := r+1 < in

@@ -9,10 +9,10 @@ import (
 )
 
 // gemmBlock is portableBlock as kn rank-one updates, which gonum has in SSE
-// assembly. That multiplies and adds element by element, without fusing and
-// without skipping zeros (its Axpy does skip them), so the bits are the same.
+// assembly. Its Ger multiplies and adds element by element, without fusing and
+// without skipping zeros (which its Axpy does), so the bits are the same.
 func gemmBlock[T kernel.Float](in, jn, kn int, rows, panel []T, stride int, sums []T) {
-	if jn < 8 { // too short for the vectors to pay for the calls
+	if jn < 8 { // so short that calls cost more than vectors save
 		portableBlock(in, jn, kn, rows, panel, stride, sums)
 		return
 	}

@@ -2,7 +2,8 @@ package gemm
 
 import "github.com/gomoe/gomoe/internal/kernel"
 
-// Ref is Multiply in three loops, bit for bit: its specification.
+// Ref is Multiply in three loops. It is the specification of the portable kernel, which has
+// the same bits.
 func Ref[T kernel.Float](m, n, k int, a []T, ars, acs int, b []T, brs, bcs int, c []T, ldc int, acc bool) {
 	for i := range m {
 		for j := range n {

@@ -7,22 +7,22 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// kernels is the functions of one kind. Without sets they are the portable ones.
+// kernels holds the functions of one kind. The portable kind has no sets.
 type kernels struct {
 	name     string
 	f32, f64 *set
 	bf16     *halfSet // nil if f32 multiplies bf16 too
-	// halfStreams is f32's streams for B of bf16 and of f16.
+	// halfStreams are the streams of float32 for B of bf16, and those for B of f16.
 	halfStreams [2][3]func(*byte)
 }
 
-// selected returns the functions of the kind that is selected.
+// selected returns the functions of the selected kind.
 var selected = sync.OnceValue(func() kernels {
-	k, _ := kernel.Selected() // the error is Selected's to tell
+	k, _ := kernel.Selected() // the error is reported where a program is run
 	return kernelsOf(k)
 })
 
-// set returns the functions for elements of size bytes, nil for portable loops.
+// set returns the functions for elements of `size` bytes, nil for portable loops.
 func (k kernels) set(size uintptr) *set {
 	if size == 4 {
 		return k.f32

@@ -6,56 +6,57 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/pack"
 )
 
-// set is the functions of one instruction set for one element type.
+// set holds the functions of one instruction set for one element type.
 type set struct {
-	lanes  int // elements of a vector
-	rows   int // rows of the largest tile: 4 or 8
-	panels int // of B, each as wide as the widest tile, that a block has at most
-	// Up to this many rows of A, and at most one block of them, blocked reads B
-	// where it lies. Measured: with AVX-512, whose panel is 3 cache lines wide, it
-	// is faster throughout a block, by 2 for 8 rows; with AVX2, of 1½ lines, it is
-	// slower from 16 rows on if B's rows are 4096 bytes apart. NEON's panel has ¾ of
-	// a line.
+	lanes  int // the elements of a vector
+	rows   int // the rows of the largest tile: 4 or 8
+	panels int // the most panels of B, each as wide as the widest tile, in a block
+	// direct is up to how many rows of A, and at most one block, blocked reads B where
+	// it lies. Measured: with AVX-512, whose panel is 3 cache lines wide, that is faster
+	// for all of a block, and twice as fast for 8 rows. With AVX2, whose panel is 1½
+	// lines wide, it is slower from 16 rows on if B's rows are 4096 bytes apart. NEON's
+	// panel is ¾ of a line wide.
 	direct int
-	// tiles sets C = 0 + A·B, or adds A·B to C if work.add is set, for a tile of
-	// tileRows[i] rows by j+1 vectors.
+	// tiles[i][j] sets C = 0 + A·B, or adds A·B to C if work.add is set, for a tile of
+	// 1, 4 or 8 rows and j+1 vectors.
 	tiles [3][tileVecs]func(*byte)
-	// copying is the largest tile, which copies B on the way. Where it is nil tiles
-	// read copies only, A's too: NEON's take several rows of A in one vector.
+	// copying is the largest tile, in a version that copies B on the way. Where it is
+	// nil, as with NEON, panels of B are copied before tiles read them, and A is always
+	// copied, because NEON's tiles take several rows of A in one vector.
 	copying func(*byte)
-	// streams adds A·B, for streamOf[i] rows, to sums at work.c of which the rows
+	// streams[i] adds A·B, for 1, 2 or 4 rows of A, to the sums at work.c. There all rows
 	// of one vector of columns lie together.
 	streams [3]func(*byte)
 	packs   *pack.Set
 }
 
 // tileVecs is how many vectors wide the widest tile is. With 8 rows of 3 vectors
-// the sums take 24 of AVX-512's 32 registers, and 11 loads feed 24 fused
-// multiply-adds, of which the processor does as many as loads in a cycle. With NEON
-// they take as many, and 3 loads do, of one or two vectors.
+// the sums take 24 of AVX-512's 32 registers. 11 loads feed 24 fused multiply-adds, and the
+// processor does as many of these as loads in a cycle. With NEON the sums take as many
+// registers, and 3 loads, of one or two vectors, are enough.
 const tileVecs = 3
 
 // work is the argument of the functions in assembly. Strides are in bytes. The
 // generator knows the offsets of its fields.
 type work struct {
-	deep    int            // products per element, at least 1
-	a       unsafe.Pointer // in streams with element i,p at p*rows+i
+	deep    int            // how many products an element is the sum of, at least 1
+	a       unsafe.Pointer // in streams, element i,p is at p*rows+i
 	b       unsafe.Pointer
 	bstride uintptr // from a row of B to the next
 	c       unsafe.Pointer
-	cstride uintptr // from a row of C to the next; not in streams
-	add     uintptr // 0 for C = 0 + A·B; not in streams
-	cols    uintptr // bytes of a row of B, whole vectors; only in streams
-	// Not in streams: from a row of A to the next, and from an element of a row to
-	// the next.
+	cstride uintptr // from a row of C to the next; not used by streams
+	add     uintptr // 0 for C = 0 + A·B; not used by streams
+	cols    uintptr // the bytes of a row of B, whole vectors; used only by streams
+	// From a row of A to the next, and from an element of a row to the next. Streams do
+	// not use them.
 	astride, astep uintptr
-	// Where a copying tile writes rows of B, side by side.
+	// Where the copying tile writes the rows of B, one after the other.
 	copy unsafe.Pointer
-	// From what a tile reads of B to what it fetches for later.
+	// From what a tile reads of B to what it fetches into the cache for later.
 	ahead uintptr
 }
 
-// These do not compile if the offsets are others than in asm/set.go.
+// These lines compile only if the offsets are those in asm/set.go.
 const (
 	_ = -(unsafe.Offsetof(work{}.a) ^ 8)
 	_ = -(unsafe.Offsetof(work{}.b) ^ 16)
@@ -70,11 +71,11 @@ const (
 	_ = -(unsafe.Offsetof(work{}.ahead) ^ 88)
 )
 
-// of is the argument as the functions take it.
+// of returns t as the functions take it.
 func (t *work) of() *byte { return (*byte)(unsafe.Pointer(t)) }
 
-// tileOf returns the smallest tile that has so many rows, or the largest, and
-// its number of rows.
+// tileOf returns the smallest tile that has at least `rows` rows, or the largest tile, for
+// `vecs` vectors of columns. It also returns the tile's number of rows.
 func (s *set) tileOf(rows, vecs int) (func(*byte), int) {
 	switch {
 	case rows == 1:
@@ -85,7 +86,8 @@ func (s *set) tileOf(rows, vecs int) (func(*byte), int) {
 	return s.tiles[2][vecs-1], 8
 }
 
-// streamOf is tileOf for streams, of at most streamRows rows.
+// streamOf returns the smallest stream that has at least `rows` rows, and its number of
+// rows. rows is at most streamRows.
 func (s *set) streamOf(rows int) (func(*byte), int) {
 	switch {
 	case rows == 1:

@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// Up to this many rows each element of B is used so few times that a copy of
-	// it does not pay.
+	// Up to this many rows of A, each element of B is used so few times that copying B
+	// does not pay.
 	streamRows = 4
-	streamSums = 2048 // half of a first level cache, in float64
+	streamSums = 2048 // how many sums a stream keeps: half of a first-level cache in float64
 )
 
-// stream multiplies few rows with rows of B where they lie, as a token is
-// multiplied with the weights. n is a multiple of the lanes. It does the same to
-// an element of C as blocked, with the sums in the first level cache.
+// stream multiplies few rows of A, such as one token, with B where it lies. n is a multiple
+// of the lanes. Sums stay in the first-level cache. An element of C has the same bits as
+// from blocked.
 func (w *Workspace[T]) stream(s *set, m, n, k int, a []T, ars, acs int, b []T, brs int, c []T, ldc int, acc bool) {
 	size := int(unsafe.Sizeof(T(0)))
 	do, rows := s.streamOf(m)

@@ -2,14 +2,14 @@ package main
 
 import "fmt"
 
-// value is what an instruction makes, in a register that is chosen later. A
-// negative one is a register that was chosen by hand: see pinned.
+// value is the result of an instruction, in a register that is chosen later. A
+// negative value is a register that was chosen by hand: see pinned.
 type value int
 
-// pinned is what vector register r holds throughout a loop.
+// pinned returns the value that vector register r holds throughout a loop.
 func pinned(r int) value { return value(^r) }
 
-// step is an instruction, whose text is known when its values have registers.
+// step is an instruction. Its text is known once its values have registers.
 type step struct {
 	text   func(register func(value) int) string
 	values []value // read or written
@@ -19,7 +19,7 @@ type step struct {
 type block struct {
 	f     *file
 	steps []step
-	next  *value // shared by blocks that will be one
+	next  *value // shared by blocks that will be interleaved
 }
 
 func (b *block) fresh() value {
@@ -27,13 +27,13 @@ func (b *block) fresh() value {
 	return *b.next - 1
 }
 
-// do appends an instruction. The last of its values is made by it, or changed; so are
-// those before it that are new.
+// do appends an instruction. The instruction makes or changes the last of its values, and
+// makes those before it that are new.
 func (b *block) do(text func(r func(value) int) string, values ...value) {
 	b.steps = append(b.steps, step{text, values})
 }
 
-// mem is memory at an offset to a register.
+// mem is the memory at an offset from a register.
 type mem struct {
 	base string
 	at   int
@@ -49,8 +49,8 @@ func (b *block) loadAs(move string, m mem) value {
 	return d
 }
 
-// loadPair loads two vectors that lie one after the other; more is what the load is
-// called behind its name.
+// loadPair loads two vectors that lie one after the other. more is a suffix of the
+// instruction's name.
 func (b *block) loadPair(more string, m mem) [2]value {
 	d := [2]value{b.fresh(), b.fresh()}
 	b.do(func(r func(value) int) string {
@@ -59,7 +59,7 @@ func (b *block) loadPair(more string, m mem) [2]value {
 	return d
 }
 
-// take loads 32 bytes and moves the register on.
+// take loads the 32 bytes that a register points to, and moves the register behind them.
 func (b *block) take(register int) [2]value { return b.loadPair(".P", at(register, 32)) }
 
 func (b *block) store(x value, m mem) { b.storeAs("FMOVQ", x, m) }
@@ -68,7 +68,7 @@ func (b *block) storeAs(move string, x value, m mem) {
 	b.do(func(r func(value) int) string { return fmt.Sprintf("%s F%d, %v", move, r(x), m) }, x)
 }
 
-// into is d = op(n, m), or d = op(d, n, m).
+// into writes d = op(n, m), or d = op(d, n, m) for operations that change d.
 func (b *block) into(op string, a arrangement, d, n, m value) {
 	b.do(func(r func(value) int) string { return encodeThree(op, a, r(d), r(n), r(m)).String() }, n, m, d)
 }
@@ -93,7 +93,7 @@ func (b *block) logic(op string, n, m value) value {
 
 func (b *block) copy(n value) value { return b.logic("orr", n, n) }
 
-// move is d = n.
+// move writes d = n.
 func (b *block) move(d, n value) {
 	b.do(func(r func(value) int) string { return encodeLogic("orr", r(d), r(n), r(n)).String() }, n, d)
 }
@@ -104,7 +104,7 @@ func (b *block) shift(op string, n value, by int) value {
 	return d
 }
 
-// signed returns neg where x has its sign bit set, pos elsewhere.
+// signed returns neg where x has its sign bit set, and pos elsewhere.
 func (b *block) signed(x, neg, pos value) value {
 	d := b.fresh()
 	b.do(func(r func(value) int) string { return encodeNegative(r(d), r(x)).String() }, x, d)
@@ -112,14 +112,13 @@ func (b *block) signed(x, neg, pos value) value {
 	return d
 }
 
-// raise makes top the larger of x and itself, itself if they are equal or one is
-// NaN.
+// raise sets top to x where x is larger. Where they are equal or one is NaN, top stays.
 func (b *block) raise(top, x value) {
 	more := b.three("fcmgt", s4, x, top)
 	b.do(func(r func(value) int) string { return encodeLogic("bit", r(top), r(x), r(more)).String() }, x, more, top)
 }
 
-// widen returns the lower or upper half of x as float64.
+// widen returns the lower or upper half of x as float64, as op says.
 func (b *block) widen(op string, x value) value {
 	d := b.fresh()
 	b.do(func(r func(value) int) string { return encodeConvert(op, r(d), r(x)).String() }, x, d)
@@ -129,7 +128,7 @@ func (b *block) widen(op string, x value) value {
 // narrow returns two float64 as the lower half of float32.
 func (b *block) narrow(x value) value { return b.widen("fcvtn", x) }
 
-// add, sub, mul and div are of float32; fma is sum += x·y and fms is sum -= x·y.
+// add, sub, mul and div compute in float32. fma writes sum += x·y, and fms sum -= x·y.
 func (b *block) add(x, y value) value   { return b.three("fadd", s4, x, y) }
 func (b *block) sub(x, y value) value   { return b.three("fsub", s4, x, y) }
 func (b *block) mul(x, y value) value   { return b.three("fmul", s4, x, y) }
@@ -148,8 +147,8 @@ func (b *block) general(format string, a ...any) {
 	b.do(func(func(value) int) string { return text })
 }
 
-// repeat does body n times, counted down in register R`counter`. What was made before
-// and is used in body keeps its register until the last time ends.
+// repeat writes a loop that does body n times, counted down in register R`counter`. Values
+// that were made before and are used in body keep their registers until the loop ends.
 func (b *block) repeat(label string, counter, n int, body func()) {
 	if n == 1 {
 		body()
@@ -172,7 +171,7 @@ func (b *block) repeat(label string, counter, n int, body func()) {
 }
 
 // interleave returns the blocks' instructions in turn, so that the processor finds
-// some that do not wait for each other.
+// instructions that do not wait for each other.
 func interleave(blocks []*block) []step {
 	var all []step
 	for i := 0; ; i++ {
@@ -188,8 +187,8 @@ func interleave(blocks []*block) []step {
 	}
 }
 
-// assign returns the texts of steps, with registers below `free` for their values;
-// it fails if these are too few.
+// assign returns the texts of steps, with registers below `free` for their values. It
+// returns false if these registers are too few.
 func assign(steps []step, free int) ([]string, bool) {
 	last := map[value]int{}
 	for i, s := range steps {
@@ -200,7 +199,7 @@ func assign(steps []step, free int) ([]string, bool) {
 	in, used := map[value]int{}, make([]bool, free)
 	var texts []string
 	for i, s := range steps {
-		// What is read for the last time makes room for what is made.
+		// The register of a value that is read for the last time can hold the result.
 		for _, v := range s.values {
 			if _, ok := in[v]; v >= 0 && !ok {
 				for r, taken := range used {

@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// arrangement is how an instruction sees a vector of 16 bytes.
+// arrangement is the kind of elements that an instruction sees in a vector of 16 bytes.
 type arrangement string
 
 const (
@@ -18,10 +18,10 @@ func (a arrangement) size() int {
 	return 8
 }
 
-// Base codes of instructions, for registers 0 and vectors of float32; the encodings
-// are those of the Arm Architecture Reference Manual, section C4.1 (A-profile).
+// These are the codes of instructions with registers 0, for vectors of float32. The
+// encodings are those of the Arm Architecture Reference Manual, section C4.1 (A-profile).
 const (
-	double = 1 << 22 // makes a floating-point instruction that of float64
+	double = 1 << 22 // turns a floating-point instruction into that for float64
 
 	byElement   = 0x4f801000 // fmla by an element
 	shiftLeft   = 0x4f005400
@@ -41,7 +41,7 @@ func three(op string) uint32 {
 		return 0x6e20dc00
 	case "fdiv":
 		return 0x6e20fc00
-	case "fmax": // NaN if an operand is
+	case "fmax": // NaN if an operand is NaN
 		return 0x4e20f400
 	case "fmin":
 		return 0x4ea0f400
@@ -83,7 +83,7 @@ func logic(op string) uint32 {
 // two returns the code of an instruction with two registers.
 func two(op string) uint32 {
 	switch op {
-	case "frintn": // to the nearest integer, the even one of two
+	case "frintn": // to the nearest integer, ties to even
 		return 0x4e218800
 	case "fcvtns": // the same, as an integer
 		return 0x4e21a800
@@ -91,9 +91,9 @@ func two(op string) uint32 {
 		return 0x4e219800
 	case "frintp": // upwards
 		return 0x4ea18800
-	case "frinta": // to the nearest, of two away from 0
+	case "frinta": // to the nearest, ties away from 0
 		return 0x6e218800
-	case "fcvtzs": // towards 0, as an integer, the nearest there is, 0 for NaN
+	case "fcvtzs": // towards 0, as an integer; the nearest int32 if out of range, 0 for NaN
 		return 0x4ea1b800
 	case "fabs":
 		return 0x4ea0f800
@@ -106,7 +106,8 @@ func two(op string) uint32 {
 }
 
 // convert returns the code and the operands' arrangements of a conversion between
-// float32 and float64: of the lower half of the float32, or with a 2 the upper.
+// float32 and float64. The float32 are the lower half of a vector, or, for names that end
+// with 2, the upper half.
 func convert(op string) (code uint32, d, n string) {
 	switch op {
 	case "fcvtl":
@@ -161,7 +162,7 @@ func encodeConvert(op string, d, n int) instruction {
 	return instruction{code | registers(d, n, 0), fmt.Sprintf("%s v%d.%s, v%d.%s", op, d, to, n, from)}
 }
 
-// encodeNegative sets lanes of 32 bits to ones where n's sign bit is set, to zeros
+// encodeNegative sets lanes of 32 bits to ones where n's sign bit is set, and to zeros
 // elsewhere.
 func encodeNegative(d, n int) instruction {
 	return instruction{0x4ea0a800 | registers(d, n, 0), fmt.Sprintf("cmlt v%d.4s, v%d.4s, #0", d, n)}
@@ -175,13 +176,13 @@ func encodeShift(op string, d, n, by int) instruction {
 		code = shiftSame | uint32(64-by)<<16
 	case "ushr":
 		code = shiftZero | uint32(64-by)<<16
-	case "sri": // to the lower bits of d, whose upper ones stay
+	case "sri": // into the lower bits of d, whose upper bits stay
 		code = shiftInsert | uint32(64-by)<<16
 	}
 	return instruction{code | registers(d, n, 0), fmt.Sprintf("%s v%d.4s, v%d.4s, #%d", op, d, n, by)}
 }
 
-// encodeByElement is d += n·m[i] for every lane, rounded once.
+// encodeByElement encodes d += n·m[i] for every lane, rounded once.
 func encodeByElement(a arrangement, d, n, m, i int) instruction {
 	code := byElement | registers(d, n, m)
 	kind := "s"

@@ -8,8 +8,8 @@ type form struct {
 	d, n, m string // m is empty where there is no third register
 }
 
-// mixed returns the form of an instruction whose result has arrangement d. Those on
-// integers are of signed ones but for what begins with u.
+// mixed returns the form of an instruction whose result has arrangement d. Integers are
+// signed, except in instructions whose names begin with u.
 func mixed(op, d string) form {
 	switch op + " " + d {
 	case "sdot 4s": // d += sums of 4 products; FEAT_DotProd
@@ -80,7 +80,7 @@ func mixed(op, d string) form {
 	panic("neon: no instruction " + op + " " + d)
 }
 
-// mixedNames is what mixed knows.
+// mixedNames returns the instructions that mixed knows.
 func mixedNames() [][2]string {
 	return [][2]string{
 		{"sdot", "4s"}, {"smull", "8h"}, {"smull", "4s"}, {"smlal", "4s"}, {"smlal2", "8h"}, {"smlal2", "4s"},
@@ -91,8 +91,8 @@ func mixedNames() [][2]string {
 	}
 }
 
-// encodeMixed encodes what mixed has; m is not looked at where there is no third
-// register.
+// encodeMixed encodes an instruction that mixed knows. m is not used if the instruction has
+// no third register.
 func encodeMixed(op, arrangement string, d, n, m int) instruction {
 	f := mixed(op, arrangement)
 	text := fmt.Sprintf("%s v%d.%s, v%d.%s", op, d, f.d, n, f.n)
@@ -111,7 +111,7 @@ func encodeShiftBytes(op string, d, n, by int) instruction {
 	return instruction{code | registers(d, n, 0), fmt.Sprintf("%s v%d.16b, v%d.16b, #%d", op, d, n, by)}
 }
 
-// encodeScale is d += n·m[i] of integers of 32 bits.
+// encodeScale encodes d += n·m[i] for integers of 32 bits.
 func encodeScale(d, n, m, i int) instruction {
 	code := 0x6f800000 | registers(d, n, m) | uint32(i&1<<21|i>>1<<11)
 	return instruction{code, fmt.Sprintf("mla v%d.4s, v%d.4s, v%d.s[%d]", d, n, m, i)}
@@ -121,8 +121,8 @@ func encodeZero(d int) instruction {
 	return instruction{0x4f000400 | registers(d, 0, 0), fmt.Sprintf("movi v%d.4s, #0", d)}
 }
 
-// encodeAcross sets the lowest lane of d to one number of all lanes of n: umaxv is the
-// largest of unsigned integers, addv and saddlv are sums, the latter of int16.
+// encodeAcross sets the lowest lane of d to a number computed from all lanes of n: umaxv is
+// the largest of unsigned integers, addv the sum of int32, and saddlv the sum of int16.
 func encodeAcross(op string, d, n int) instruction {
 	code, lanes := map[string]uint32{"umaxv": 0x6eb0a800, "addv": 0x4eb1b800, "saddlv": 0x4e703800}[op], "4s"
 	if op == "saddlv" {

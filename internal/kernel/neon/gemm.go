@@ -2,8 +2,8 @@ package main
 
 import "fmt"
 
-// Offsets of the fields of type work in the kernel package, which checks them, in
-// pairs as they are loaded.
+// Offsets of the fields of type work in package gemm, which checks them. Some fields are
+// loaded in pairs, and only the first has a name here.
 const (
 	workDeepA    = 0
 	workBStride  = 16
@@ -15,13 +15,13 @@ const (
 	tileVecsMost = 3
 )
 
-// element is float32 or float64 in names and instructions.
+// element is float32 or float64, as names and instructions call it.
 type element struct {
 	name string
 	a    arrangement
 }
 
-// lanes is how many elements a vector has.
+// lanes returns how many elements a vector has.
 func (e element) lanes() int { return vectorBytes / e.a.size() }
 
 func (f *file) gemm() {
@@ -37,7 +37,7 @@ func (f *file) gemm() {
 	}
 }
 
-// pack is copies that lay rows side by side, or as columns.
+// pack writes loops that copy rows side by side, or transposed.
 func (f *file) pack() {
 	for bytes := 16; bytes <= 64; bytes += 16 {
 		f.copyRows(bytes)
@@ -46,16 +46,16 @@ func (f *file) pack() {
 	f.transpose2F64()
 }
 
-// loads writes loads of n bytes, whole vectors or one element, from where R`base`
-// points, or with advance R`base` is moved behind them, into the registers from
-// `to` on.
+// loads writes loads of n bytes, which are whole vectors or one element, from where R`base`
+// points, to the registers from `to` on. If advance is set, or it is one element, R`base` is
+// moved behind them.
 func (f *file) loads(n, base, to int, advance bool) {
 	if n < vectorBytes {
 		move := map[int]string{4: "FMOVS", 8: "FMOVD"}[n]
 		f.line("%s.P %d(R%d), F%d", move, n, base, to)
 		return
 	}
-	// The first load comes last, as it is that which moves the pointer.
+	// The load of the first bytes comes last, since it moves the pointer.
 	for at := (n - 1) / 32 * 32; at >= 0; at -= 32 {
 		name, target := "FLDPQ", fmt.Sprintf("(F%d, F%d)", to+at/16, to+at/16+1)
 		if n-at == vectorBytes {
@@ -69,7 +69,7 @@ func (f *file) loads(n, base, to int, advance bool) {
 	}
 }
 
-// stores writes n vectors from the registers from `from` on to where R`base`
+// stores writes stores of n vectors, in the registers from `from` on, to where R`base`
 // points.
 func (f *file) stores(n, base, from int) {
 	for i := 0; i < n; i += 2 {
@@ -81,10 +81,10 @@ func (f *file) stores(n, base, from int) {
 	}
 }
 
-// tile is C = 0 + A·B or C += A·B for rows by vecs vectors of C, all in
-// registers. Per element it is one chain of fused multiply-adds from 0 on. With 8
-// rows of 3 vectors the sums take 24 of 32 registers, B's row 3 and A's column 2,
-// or 4 of float64.
+// tile writes a function for C = 0 + A·B, or C += A·B, where C is rows by vecs vectors, all
+// in registers. Each element is one chain of fused multiply-adds, which begins with 0. With
+// 8 rows of 3 vectors the sums take 24 of 32 registers, a row of B takes 3, and a column of
+// A takes 2, or 4 for float64.
 func (f *file) tile(e element, rows, vecs int) {
 	const y, x = tileRowsMost * tileVecsMost, tileRowsMost*tileVecsMost + tileVecsMost // registers of B and A
 	const deep, a, b, bstride, c, cstride, add, row = 1, 2, 3, 4, 5, 6, 7, 8
@@ -94,7 +94,7 @@ func (f *file) tile(e element, rows, vecs int) {
 	f.line("LDP %d(R0), (R%d, R%d)", workBStride, b, bstride)
 	f.line("LDP %d(R0), (R%d, R%d)", workCStride, c, cstride)
 	f.line("MOVD %d(R0), R%d", workAdd, add)
-	// C is wanted at the end: fetch it while the sums are made.
+	// C is needed at the end, so it is fetched while the sums are computed.
 	f.line("MOVD R%d, R%d", c, row)
 	for i := range rows {
 		f.line("PRFM (R%d), PLDL1KEEP", row)
@@ -143,11 +143,11 @@ func (f *file) tile(e element, rows, vecs int) {
 	}
 }
 
-// stream adds A·B to sums in memory, for few rows: it reads rows of B, `deep` at
-// a time, from end to end, as memory likes it. The sums of one vector of columns
-// lie together, row after row.
+// stream writes a function that adds A·B to sums in memory, for few rows of A. It reads
+// `deep` rows of B at a time, from end to end, which is the fastest way to read memory. The
+// sums of one vector of columns lie together, row after row.
 func (f *file) stream(e element, rows, deep int) {
-	const x, y = 16, 24 // registers of A and B; the sums are in 0 and on
+	const x, y = 16, 24 // the first registers of A and of B; the sums are in 0 and on
 	const left, a, b, bstride, c, cols, from, sums, columns = 1, 2, 3, 4, 5, 6, 8, 19, 20
 	name := fmt.Sprintf("neon%sStream%d", e.name, rows)
 	f.function(name, fmt.Sprintf("adds the products of %d rows to sums", rows), "t *byte")
@@ -188,7 +188,8 @@ func (f *file) stream(e element, rows, deep int) {
 	f.line("RET")
 }
 
-// copyRows copies rows of some bytes at a stride to where they lie side by side.
+// copyRows writes a function that copies rows of this number of bytes, which lie stride
+// bytes apart, to where they lie side by side.
 func (f *file) copyRows(bytes int) {
 	const n, dst, src, stride = 0, 1, 2, 3
 	name := fmt.Sprintf("neonCopy%d", bytes)
@@ -204,9 +205,9 @@ func (f *file) copyRows(bytes int) {
 	f.line("RET")
 }
 
-// transposition is the frame of a function that reads lanes rows and writes them
-// as columns, as many elements of each in one round; R`row`+i points to row i,
-// which is in register i.
+// transposition writes the frame of a function that reads `lanes` rows and writes them as
+// columns, `lanes` elements of each row in one round. R`row`+i points to row i, and vector
+// register i holds it.
 func (f *file) transposition(name string, lanes int, round func()) {
 	const n, dst, pitch, src, stride, row = 0, 1, 2, 3, 4, 5
 	f.function(name, fmt.Sprintf("writes n elements, a multiple of %d, of each of %d rows, stride bytes apart in src, as columns, rows of which are pitch bytes apart in dst", lanes, lanes),

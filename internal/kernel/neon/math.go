@@ -6,20 +6,22 @@ import (
 	"strings"
 )
 
-// pointwise is a function of n elements, from 0 up, that makes each of a result of
-// those in the same place of its arguments. The result may be an argument too.
+// pointwise describes a function of n elements, for n from 0 up, that computes each element
+// of a result from the elements of its arguments in the same place. The result may be
+// written over an argument.
 type pointwise struct {
 	name, doc string
-	args      []string // the result is the first
-	more      string   // further parameters, with a comma before them
-	bytes     int      // of those
+	args      []string // the slices; the result is the first
+	more      string   // the text of further parameters, which begins with a comma
+	bytes     int      // the size of these parameters
 	// before loads `pinned` registers, from V31 down.
 	before func()
 	pinned int
 	body   func(b *block, x []value) value
 }
 
-// pointwise takes 16 elements at a time, then 4, and then one in a vector of its own.
+// pointwise writes a function that takes 16 elements at a time, then 4, and then one, in a
+// vector of its own.
 func (f *file) pointwise(p pointwise) {
 	const n, to = 0, 1
 	f.begin("neon"+p.name, "is "+p.doc, fmt.Sprintf("(n int, %s *float32%s)", strings.Join(p.args, ", "), p.more), 8+8*len(p.args)+p.bytes)
@@ -48,8 +50,8 @@ func (f *file) pointwise(p pointwise) {
 	f.line("RET")
 }
 
-// pieces returns the instructions for so many elements, interleaved as far as the
-// registers allow.
+// pieces returns the instructions for count elements, interleaved as far as the registers
+// allow.
 func (f *file) pieces(p pointwise, count, to int) []string {
 	move, parts := "FMOVQ", max(count/4, 1)
 	if count == 1 {
@@ -88,13 +90,13 @@ func (f *file) binary(name, doc, op string) {
 	f.pointwise(pointwise{name: name, doc: "z = " + doc, args: []string{"z", "x", "y"}, body: func(b *block, x []value) value { return b.three(op, s4, x[0], x[1]) }})
 }
 
-// choose returns yes where which has ones, else no; which is not to be used again.
+// choose returns yes where which has ones, and no elsewhere. which must not be used again.
 func (b *block) choose(which, yes, no value) value {
 	b.do(func(r func(value) int) string { return encodeLogic("bsl", r(which), r(yes), r(no)).String() }, yes, no, which)
 	return which
 }
 
-// inWide returns f of float32 in float64, rounded once.
+// inWide returns f(x), computed in float64 and rounded to float32 once.
 func (b *block) inWide(x value, f func(x value) value) value {
 	y := b.widen("fcvtn", f(b.widen("fcvtl", x)))
 	high := f(b.widen("fcvtl2", x))
@@ -102,8 +104,8 @@ func (b *block) inWide(x value, f func(x value) value) value {
 	return y
 }
 
-// math is the loops of type mathLoops in the kernel package. Those that are not here
-// are done in Go: what needs polynomials in float64.
+// math writes the loops of type mathLoops in package vector. Those that need polynomials in
+// float64 are missing here; they are done in Go.
 func (f *file) math() {
 	f.arithmetic()
 	f.conversions()
@@ -117,13 +119,13 @@ func (f *file) math() {
 	f.selects()
 }
 
-// random is random bits and uniform numbers.
+// random writes the loops that make random bits and uniform numbers.
 func (f *file) random() {
 	f.threefry()
 	f.uniform()
 }
 
-// arithmetic is what IEEE 754 defines: the bits are those of the same in Go.
+// arithmetic writes the operations that IEEE 754 defines. Their bits are those of Go.
 func (f *file) arithmetic() {
 	f.binary("Add", "x + y", "fadd")
 	f.binary("Sub", "x - y", "fsub")
@@ -160,7 +162,8 @@ func (f *file) arithmetic() {
 		}})
 }
 
-// less is what softmax takes from a line.
+// less writes the function that subtracts a number from every element, in float64, for
+// package norm's Difference.
 func (f *file) less() {
 	const c = 31
 	f.pointwise(pointwise{name: "Less", doc: "y = x - c in float64", args: []string{"y", "x"}, more: ", c float64", bytes: 8, pinned: 1,
@@ -173,7 +176,7 @@ func (f *file) less() {
 		}})
 }
 
-// conversions are between float32 and int32.
+// conversions writes the conversions between float32 and int32.
 func (f *file) conversions() {
 	f.unary("FromInt", "x, an int32, as float32", func(b *block, x value) value { return b.mixed("scvtf", "4s", x) })
 	f.unary("ToInt", "x truncated to int32, the nearest there is, 0 for NaN", func(b *block, x value) value { return b.two("fcvtzs", s4, x) })

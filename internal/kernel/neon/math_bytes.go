@@ -1,7 +1,7 @@
 package main
 
-// bools is the frame of a function of n elements, a multiple of 16 and not 0, one
-// argument of which is as many bytes; the others have as many words.
+// bools writes the frame of a function of n elements. n is a positive multiple of 16. The
+// argument with index `bytes` has n bytes, and the others have n words.
 func (f *file) bools(name, doc, signature string, args []string, bytes int, body func(b *block)) {
 	const n = 0
 	f.begin("neon"+name, "is "+doc+"; n is a multiple of 16, not 0", signature, 8+8*len(args))
@@ -24,7 +24,7 @@ func (f *file) bools(name, doc, signature string, args []string, bytes int, body
 	f.line("RET")
 }
 
-// comparisons set bytes to 0 or 1.
+// comparisons writes functions whose results are bytes, 0 or 1.
 func (f *file) comparisons() {
 	for _, c := range []struct {
 		name, doc, op string
@@ -52,7 +52,8 @@ func (f *file) comparisons() {
 	}
 }
 
-// selects takes words where bytes are 1, and others where they are 0.
+// selects writes a function that takes each word from one of two slices, as a byte, 0 or 1,
+// says.
 func (f *file) selects() {
 	f.bools("Select", "z = yes where which is 1, no where it is 0", "(n int, z, yes, no *float32, which *byte)", []string{"z", "yes", "no", "which"}, 3, func(b *block) {
 		which := b.mixed("neg", "16b", b.load(at(4, 0)))

@@ -2,16 +2,16 @@ package main
 
 import "fmt"
 
-// rotateLeft turns lanes of 32 bits.
+// rotateLeft rotates the bits of 32-bit lanes left.
 func (b *block) rotateLeft(x value, by int) value {
 	d := b.shift("shl", x, by)
 	b.do(func(r func(value) int) string { return encodeShift("sri", r(d), r(x), 32-by).String() }, x, d)
 	return d
 }
 
-// threefry encrypts the counters (hi, lo), (hi, lo+1), … and gives the exclusive or of
-// both words, as Threefry2x32 in Go. Several vectors at once hide that every step
-// waits for the one before.
+// threefry writes the function that encrypts the counters (hi, lo), (hi, lo+1), … as
+// Threefry2x32 does, and stores the exclusive or of both words. It does several vectors at
+// once, since every step waits for the one before.
 func (f *file) threefry() {
 	const n, y, k0, k1, k2, hi, lo, pins = 0, 1, 31, 30, 29, 28, 27, 5
 	f.begin("neonThreefry", "is the random bits of n counters from (hi, lo) upwards, which do not pass 2^32, under the key",
@@ -74,9 +74,10 @@ func (f *file) threefry() {
 	f.line("RET")
 }
 
-// uniform makes numbers of random bits: the upper 23 are those of u in [1, 2).
+// uniform writes the function that makes uniform numbers of random bits. The upper 23 bits
+// are the fraction of u in [1, 2).
 func (f *file) uniform() {
-	const lo, span, low = 31, 30, 29 // in float64, but for low
+	const lo, span, low = 31, 30, 29 // lo and span in float64, and lo in float32
 	f.pointwise(pointwise{name: "Uniform", doc: "y = max(lo, (u-1)·span + lo) of random bits x, as Uniform in Go has it", args: []string{"y", "x"},
 		more: ", lo, span float32", bytes: 8, pinned: 3,
 		before: func() {

@@ -2,15 +2,15 @@ package main
 
 import "fmt"
 
-// clearVectors sets vector registers to 0.
+// clearVectors sets the n vector registers from `from` on to 0.
 func (f *file) clearVectors(from, n int) {
 	for i := range n {
 		f.line("%v", encodeZero(from+i))
 	}
 }
 
-// wideAdd adds the 4 float32 in V`x` to the float64 in V`to` and the one after it, with
-// V`free` to compute in.
+// wideAdd adds the 4 float32 in V`x` to the 4 float64 in V`to` and the register after it. It
+// uses V`free` and the register after that.
 func (f *file) wideAdd(to, x, free int) {
 	for i, half := range []string{"fcvtl", "fcvtl2"} {
 		f.line("%v", encodeConvert(half, free+i, x))
@@ -18,11 +18,11 @@ func (f *file) wideAdd(to, x, free int) {
 	}
 }
 
-// sum is the sum of x, or of x·y. Sums begin with 0 and so are never -0: what is
-// added behind the last element, 0, changes nothing.
+// sum writes the function that returns the sum of x, or of x·y. Sums begin with 0 and so are
+// never -0. So the zeros that are added behind the last element change nothing.
 func (f *file) sum(name, doc string, dot bool) {
 	const n, x, y = 0, 1, 2
-	const v, w, free = 16, 18, 20 // registers of x and y
+	const v, w, free = 16, 18, 20 // the first registers of x, of y, and of free ones
 	args, size := "x", 24
 	if dot {
 		args, size = "x, y", 32
@@ -33,7 +33,7 @@ func (f *file) sum(name, doc string, dot bool) {
 	if dot {
 		f.line("MOVD y+16(FP), R%d", y)
 	}
-	// load does something for x, and for y if there is one.
+	// load writes a load of x, and of y if there is one.
 	load := func(format string, bytes, offset int) {
 		f.line(format, bytes, x, v+offset)
 		if dot {
@@ -54,7 +54,7 @@ func (f *file) sum(name, doc string, dot bool) {
 			}
 		}
 	}
-	// rest loads the last 0 to 3.
+	// rest loads the last 0 to 3 elements.
 	rest := func(i int) {
 		f.line("TBZ $1, R%d, one%d", n, i)
 		load("FMOVD.P %d(R%d), F%d", 8, i)
@@ -102,8 +102,8 @@ func (f *file) sum(name, doc string, dot bool) {
 	f.line("RET")
 }
 
-// byColumns does body for 16, 4 or one column at a time, of which `counts` has those
-// that there are.
+// byColumns writes loops over columns. counts says how many columns each loop takes at a
+// time, the most first.
 func (f *file) byColumns(n int, counts []int, body func(count int)) {
 	for _, count := range counts {
 		f.label(fmt.Sprintf("by%d", count))
@@ -180,7 +180,7 @@ func (f *file) sumTree() {
 	})
 }
 
-// extreme is the largest or the smallest of n elements.
+// extreme writes the function that returns the largest or the smallest of n elements.
 func (f *file) extreme(name, doc, op string, none float64) {
 	const n, x, v = 0, 1, 16
 	f.begin("neon"+name, "is "+doc, "(n int, x *float32) float32", 20)

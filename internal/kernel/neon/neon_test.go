@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// samples is every instruction that this program encodes, with registers that
-// have all their bits set and not set.
+// samples returns every instruction that this program encodes, with registers whose
+// numbers have every bit set and not set.
 func samples() []instruction {
 	var all []instruction
 	add := func(i instruction) { all = append(all, i) }
@@ -59,7 +59,7 @@ func samples() []instruction {
 	return all
 }
 
-// testdata/encodings.txt was made by GNU's assembler, which read the texts:
+// testdata/encodings.txt was made by GNU's assembler from the texts:
 //
 //	aarch64-linux-gnu-as -o x.o texts.s && aarch64-linux-gnu-objdump -d x.o
 func TestEncodings(t *testing.T) {
@@ -78,8 +78,8 @@ func TestEncodings(t *testing.T) {
 	}
 }
 
-// A value keeps its register until it is used for the last time, and no two have
-// the same at once.
+// A value keeps its register until it is used for the last time, and no two values have
+// the same register at once.
 func TestAssign(t *testing.T) {
 	next := value(0)
 	b := &block{f: new(file), next: &next}
@@ -101,8 +101,8 @@ func TestAssign(t *testing.T) {
 	}
 }
 
-// A value made before a loop and used in it keeps its register until the loop ends,
-// beyond its last use; one made within does not.
+// A value that is made before a loop and used in it keeps its register until the loop ends,
+// beyond its last use. A value that is made in the loop does not.
 func TestRepeat(t *testing.T) {
 	next := value(0)
 	b := &block{f: new(file), next: &next}

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Offsets of the fields of type normArgs in the kernel package, which checks them.
+// Offsets of the fields of type normArgs in package norm, which checks them.
 const (
 	normRows  = 0
 	normN     = 8 // elements of a row: a positive multiple of 16
@@ -22,28 +22,28 @@ const (
 	normPitch = 96 // bytes from a row of x, ct and y to the next
 )
 
-// Vector registers of a loop over rows: those below normFree are for what lasts a few
-// lines.
+// Vector registers of a loop over rows. Registers below normFree are for values that are
+// needed for a few lines.
 const (
 	normFree              = 9
-	normSums, normSquares = 9, 17 // 8 registers each: 16 sums in float64
+	normSums, normSquares = 9, 17 // 8 registers each, for 16 sums in float64
 	normA, normB, normC   = 25, 26, 27
 	normD                 = 28
 	normOnes, normCounts  = 29, 30
 	normEpss              = 31
 )
 
-// normLoop is the frame of a loop over rows of float32 that computes in float64.
+// normLoop is a loop over rows of float32 that computes in float64.
 type normLoop struct {
 	*file
-	at    map[int]int // general registers that point to a row of a field
+	at    map[int]int // for each field, the general register that points to its current row
 	loops int
 }
 
 const normLeft, normBytes = 1, 20
 
-// normLoop begins a function of one argument, a normArgs, and does body for every row.
-// The fields in rows go on by a row, those in once do not.
+// normLoop writes a function of one argument, a normArgs. body writes what is done to a
+// row. The pointers in the fields `rows` move on by a row after each; those in `once` do not.
 func (f *file) normLoop(name, doc string, rows, once []int, body func(l *normLoop)) {
 	f.function("neon"+name, "is "+doc, "t *byte")
 	f.line("MOVD %d(R0), R%d", normRows, normLeft)
@@ -67,17 +67,19 @@ func (f *file) normLoop(name, doc string, rows, once []int, body func(l *normLoo
 	f.line("RET")
 }
 
-// row is what each does with two elements: load gives those of a field of float32 as
-// float64, wide is where those of one of float64 are, and store rounds to float32.
+// row gives the body of each access to two elements of a row: load returns those of a field
+// of float32 as float64, wide returns where those of a field of float64 lie, and store
+// rounds two results to float32 and stores them.
 type row struct {
 	*block
-	part  int // which of 16 elements
+	part  int // which two of 16 elements
 	load  func(field int) value
 	wide  func(field int) mem
 	store func(x value, field int)
 }
 
-// each does body for the elements of a row. fields are of float32, wides of float64.
+// each writes a loop over the elements of a row. body writes what is done to two of them.
+// fields are the fields of float32 that are used, wides those of float64.
 func (l *normLoop) each(fields, wides []int, body func(r row)) {
 	f, cursor := l.file, map[int]int{}
 	for i, field := range append(append([]int(nil), fields...), wides...) {
@@ -89,7 +91,7 @@ func (l *normLoop) each(fields, wides []int, body func(r row)) {
 	l.loops++
 	f.loop(label)
 	f.single(normFree, func(b *block) {
-		var four, narrow map[int]value // of a field, for two parts
+		var four, narrow map[int]value // by field: what is loaded and stored for two parts
 		for part := range 8 {
 			if part%2 == 0 {
 				four, narrow = map[int]value{}, map[int]value{}
@@ -129,13 +131,14 @@ func (b *block) addD(x, y value) value { return b.three("fadd", d2, x, y) }
 func (b *block) subD(x, y value) value { return b.three("fsub", d2, x, y) }
 func (b *block) mulD(x, y value) value { return b.three("fmul", d2, x, y) }
 
-// addTo adds to one of the sums in registers from `sums` on.
+// addTo adds x to the part's sums; the sums are in the registers from `sums` on.
 func (r row) addTo(sums int, x value) {
 	to := pinned(sums + r.part)
 	r.into("fadd", d2, to, to, x)
 }
 
-// total sets both lanes of V`to` to the sum of 16, 8 apart, then 4, 2 and 1.
+// total sets both lanes of V`to` to the sum of 16 sums: those 8 apart are added first, then
+// those 4, 2 and 1 apart.
 func (l *normLoop) total(sums, to int) {
 	l.single(normFree, func(b *block) {
 		for apart := 4; apart > 0; apart /= 2 {
@@ -164,10 +167,10 @@ func (l *normLoop) factor(dot, inv int) {
 	})
 }
 
-// put writes an element of an array of one per row.
+// put writes V`x` to the array of a field that has one element for each row.
 func (l *normLoop) put(x, field int) { l.line("FMOVD.P F%d, 8(R%d)", x, l.at[field]) }
 
-// moments sets V`mean` and V`inv`, 1/√(variance + eps).
+// moments sets V`mean` to the mean and V`inv` to 1/√(variance + eps).
 func (l *normLoop) moments(mean, inv int) {
 	l.clearVectors(normSums, 8)
 	l.each([]int{normX}, nil, func(r row) { r.addTo(normSums, r.load(normX)) })
@@ -259,7 +262,7 @@ func (f *file) layerLoops() {
 	})
 }
 
-// columnSums are sums over rows in float64, in y.
+// columnSums writes the functions that add rows to the float64 sums in y.
 func (f *file) columnSums() {
 	const mean, inv = normA, normB
 	sum := func(l *normLoop, fields []int, addend func(r row) value) {
@@ -284,8 +287,9 @@ func (f *file) columnSums() {
 	})
 }
 
-// rope rotates pairs of elements of rows: those of x and ct, to y and gain, by angles of
-// cosine mean and sine inv, the sine times count.
+// rope writes the function that rotates pairs. The fields have other meanings here: it
+// rotates pairs of x and ct to pairs of y and gain; mean points to cosines and inv to sines,
+// which are multiplied by count.
 func (f *file) rope() {
 	f.normLoop("Rope", "rows of two halves, x and ct, turned by angles", []int{normX, normCt, normY, normGain}, []int{normMean, normInv}, func(l *normLoop) {
 		l.each([]int{normX, normCt, normY, normGain}, []int{normMean, normInv}, func(r row) {

@@ -2,8 +2,8 @@ package main
 
 import "fmt"
 
-// Offsets of the fields of types quantArgs and roundArgs in the kernel package,
-// which checks them, and of a rounded row, see quantize.go there.
+// Offsets of the fields of types quantArgs and roundArgs in package blocks, which checks
+// them, and of the parts of a rounded row, see quantize.go there.
 const (
 	quantN     = 0
 	quantW     = 8
@@ -22,25 +22,27 @@ const (
 	groupRow, groupScale, groupSums, groupLen = 192, 128, 144, 4
 )
 
-// Registers of a function of products: R0 points to the arguments, and R10 is
+// General registers of a function of products. R0 points to the arguments, and R10 is
 // constantsAt.
 const (
 	quantLeft               = 1
 	quantBookAt, quantSigns = 11, 12
 	quantFar                = 13
-	// Scratch; nothing in them lasts longer than a few lines.
+	// Scratch registers: they are used for a few lines only.
 	g0, g1, g2, g3 = 14, 15, 19, 20
-	// Of a block of 256: its weights, others of them that are further, and the turns left.
+	// For a block of 256: pointers to its weights and to weights further on in it, and the
+	// turns left.
 	quantBlock, quantFurther, quantTurns = 21, 22, 23
-	// Of four rows of weights, which leave R7 to R9 free: where the pointer to the next
-	// lies, how far from there its block is, and the rows left.
+	// For four rows of weights, which leave R7 to R9 free: where the pointer to the next
+	// row lies, how far from that row's beginning its block is, and the rows left.
 	quantNext, quantOffset, quantRowsLeft = 7, 8, 9
 )
 
-// quant is products of weights in blocks with rows of int8: of four rows of weights
-// with one row, and of one row of weights with four. The four products are lanes. All
-// of it is once with the products of FEAT_DotProd, which sum 4 int8, and once with
-// those to int16 that every processor has; the integers are the same.
+// quant writes the products of weights in blocks with rows of int8: four rows of weights
+// with one row, and one row of weights with four rows. The four products are the lanes of a
+// vector. Every function is written twice: with the instructions of FEAT_DotProd, which sum
+// 4 products of int8, and with products to int16, which every processor has. The integers
+// are the same.
 func (f *file) quant() {
 	signs := make([]uint64, 128)
 	for i := range signs {
@@ -69,8 +71,8 @@ func (f *file) quant() {
 	f.roundGroup()
 }
 
-// signByte is 1, or -1 where bit j of the 7 bits i is set; an eighth bit makes their
-// number even.
+// signByte returns -1 if bit j of i is set, and 1 otherwise. i has 7 bits; the eighth is set
+// if the number of bits that are set would otherwise be odd.
 func signByte(i, j int) uint8 {
 	odd := 0
 	for b := range 7 {
@@ -82,24 +84,24 @@ func signByte(i, j int) uint8 {
 	return 1
 }
 
-// products is a function of products.
+// products writes a function that adds products.
 type products struct {
 	*file
 	dot, columns bool
-	signs        int   // where their table is
+	signs        int   // the offset of the table of signs
 	ws, xs       []int // the registers that point to rows of weights and of x
 	*block
 	acc    value
 	pinned int
-	// turns is how many times the loop over a block of 256 goes round; it moves rows of x
-	// on by `moved` bytes.
+	// turns is how many turns the loop over a block of 256 has. The loop moves the
+	// pointers to rows of x on by `moved` bytes.
 	turns, moved int
 }
 
-// same pins a vector of equal bytes.
+// same pins a vector of 16 equal bytes.
 func (p *products) same(b uint8) value { return p.pin(p.pair(uint64(b) * 0x0101010101010101)) }
 
-// pin loads a constant before the loop.
+// pin loads the constant at an offset of the table to a register, before the loop.
 func (p *products) pin(at int) value {
 	p.pinned++
 	p.file.line("FMOVQ %d(%s), F%d", at, constantsAt, 32-p.pinned)
@@ -108,8 +110,8 @@ func (p *products) pin(at int) value {
 
 func at(register, disp int) mem { return mem{fmt.Sprintf("R%d", register), disp} }
 
-// step returns the suffix of a load, and where it is from: disp bytes behind a register
-// that every turn of the loop moves on by `by`. The first load of a turn, at 0, does it.
+// step returns the suffix and the address of a load, disp bytes behind a register. Every turn
+// of the loop moves the register on by `by` bytes; the first load of a turn, at 0, does so.
 func (p *products) step(register, disp, by int) (string, mem) {
 	switch {
 	case p.turns == 1:
@@ -124,8 +126,8 @@ func (p *products) walk(register, disp, by int) [2]value {
 	return p.loadPair(p.step(register, disp, by))
 }
 
-// function writes a function that does for every unit, of `size` bytes of weights, what
-// unit returns, after it pins what that needs.
+// function writes a function with a loop over units of `size` bytes of weights. unit pins
+// the constants that are needed, and returns a function that writes what is done to a unit.
 func (p *products) function(kind string, size int, unit func() func()) {
 	name, way, doc := "neon", "Rows", "of four rows of weights with one"
 	if p.dot {
@@ -157,7 +159,7 @@ func (p *products) function(kind string, size int, unit func() func()) {
 		f.line("PRFM %d(R%d), PLDL1KEEP", at, quantFar)
 	}
 	f.line("ADD $%d, R%d", len(p.ws)*size, quantFar)
-	// What pins are is known before the loop, and not more than 8.
+	// All constants are pinned before the loop; there are at most 8.
 	f.single(32-p.pinned, func(b *block) {
 		p.block = b
 		body()
@@ -169,29 +171,29 @@ func (p *products) function(kind string, size int, unit func() func()) {
 	f.line("RET")
 }
 
-// advance moves registers on.
+// advance moves registers on by `by` bytes.
 func (p *products) advance(registers []int, by int) {
 	for _, r := range registers {
 		p.general("ADD $%d, R%d", by, r)
 	}
 }
 
-// fromGeneral is a vector whose lower half, or other part that move moves, is a
-// general register's.
+// fromGeneral returns a vector whose lower part is general register g. The instruction move
+// says how large that part is.
 func (b *block) fromGeneral(move string, g int) value {
 	d := b.fresh()
 	b.do(func(r func(value) int) string { return fmt.Sprintf("%s R%d, F%d", move, g, r(d)) }, d)
 	return d
 }
 
-// everywhere is four times a general register's 32 bits.
+// everywhere returns a vector with the lower 32 bits of general register g in all lanes.
 func (b *block) everywhere(g int) value {
 	d := b.fresh()
 	b.do(func(r func(value) int) string { return fmt.Sprintf("VDUP R%d, V%d.S4", g, r(d)) }, d)
 	return d
 }
 
-// mixed is d = op(n, m), and mixedInto d = op(d, n, m); m may be n where op has no
+// mixed returns op(n, m), and mixedInto writes d = op(d, n, m). m is left out where op has no
 // third register.
 func (b *block) mixed(op, d string, n ...value) value {
 	x := b.fresh()
@@ -204,7 +206,7 @@ func (b *block) mixedInto(op, arrangement string, d value, n ...value) {
 	b.do(func(r func(value) int) string { return encodeMixed(op, arrangement, r(d), r(n[0]), r(m)).String() }, append(n, d)...)
 }
 
-// arrange is a permutation that Go's assembler has.
+// arrange returns a permutation of n and m, by an instruction that Go's assembler has.
 func (b *block) arrange(op, arrangement string, n, m value) value {
 	d := b.fresh()
 	b.do(func(r func(value) int) string {
@@ -231,13 +233,13 @@ func (b *block) zero() value {
 	return d
 }
 
-// scaleInto is sum += n·scale[i] of integers.
+// scaleInto writes sum += n·scale[i] for integers.
 func (b *block) scaleInto(sum, n, scale value, i int) {
 	b.do(func(r func(value) int) string { return encodeScale(r(sum), r(n), r(scale), i).String() }, n, scale, sum)
 }
 
-// dotOf returns four sums, together that of the products of w and x. Two products of
-// int8 of which one is not -128 fit into int16.
+// dotOf returns four sums that together are the sum of the products of w and x. The sum of
+// two products of int8 fits into int16, since one factor of each is never -128.
 func (p *products) dotOf(w, x []value) value {
 	if p.dot {
 		sum := p.zero()
@@ -259,13 +261,13 @@ func (p *products) dotOf(w, x []value) value {
 	return sum
 }
 
-// lanes returns the sums of four vectors of int32.
+// lanes returns a vector of the sums of four vectors of int32.
 func (p *products) lanes(v [4]value) value {
 	ab, cd := p.mixed("addp", "4s", v[0], v[1]), p.mixed("addp", "4s", v[2], v[3])
 	return p.mixed("addp", "4s", ab, cd)
 }
 
-// push moves lanes down by one, and makes the last the sum of v's.
+// push moves the lanes of `lanes` down by one, and sets the last to the sum of v's lanes.
 func (p *products) push(lanes, v value) {
 	sum := p.across("addv", v)
 	p.do(func(r func(value) int) string {
@@ -273,8 +275,8 @@ func (p *products) push(lanes, v value) {
 	}, sum, lanes)
 }
 
-// gather loads what registers point to, of 8, 16 or 32 bits, to the lanes of a vector,
-// or what one points to to all of them, and moves the registers on.
+// gather loads a number of 8, 16 or 32 bits from where each register points, to the lanes of
+// a vector, and moves the registers on. With one register, all lanes get its number.
 func (p *products) gather(bits int, registers []int) value {
 	lane := map[int]string{8: "B", 16: "H", 32: "S"}[bits]
 	all := map[int]string{8: "B16", 16: "H8", 32: "S4"}[bits]
@@ -290,7 +292,7 @@ func (p *products) gather(bits int, registers []int) value {
 	return d
 }
 
-// gatherAt gathers what lies disp bytes further, and moves nothing.
+// gatherAt is gather of what lies disp bytes further. It does not move the registers.
 func (p *products) gatherAt(bits, disp int, registers []int) value {
 	scratch := []int{g0, g1, g2, g3}[:len(registers)]
 	for l, from := range registers {
@@ -299,11 +301,11 @@ func (p *products) gatherAt(bits, disp int, registers []int) value {
 	return p.gather(bits, scratch)
 }
 
-// halves is a vector of f16 as float32.
+// halves returns a vector of f16 as float32.
 func (p *products) halves(v value) value { return p.mixed("fcvtl", "4s", v) }
 
-// group is the loop over 4 blocks of 32, of which all but the scales of x lie in the
-// order in which they are read.
+// group writes a function with a loop over groups of 4 blocks of 32. All parts of a group
+// but the scales of x lie in the order in which they are read.
 func (p *products) group(kind string, size int, of func() groupOf) {
 	p.function(kind, groupLen*size, func() func() {
 		g := of()
@@ -332,8 +334,8 @@ func (p *products) group(kind string, size int, of func() groupOf) {
 	})
 }
 
-// groupOf is a type of weights in blocks of 32: the scales of every lane, behind which
-// the weights lie.
+// groupOf describes a type of weights in blocks of 32. scales loads the scales of all lanes,
+// behind which the weights lie; weights loads a row's weights.
 type groupOf struct {
 	scales  func() value
 	weights func(w int) [2]value

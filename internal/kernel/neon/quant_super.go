@@ -2,31 +2,31 @@ package main
 
 import "fmt"
 
-// superOf is a type of weights in blocks of 256.
+// superOf describes a type of weights in blocks of 256.
 type superOf struct {
-	start  int // where in a block those weights are that are read in order
+	start  int // where in a block the weights begin that are read in order
 	unpack func() unpacked
-	half   int // where d is, followed by m if there are offsets
+	half   int // where d is in a block; m follows it if there are offsets
 	// offsets says whether sums of a row are multiplied with offsets of weights.
 	offsets bool
-	// turns is in how many equal parts the products of rows, and of columns, are done;
-	// one turn moves a row of x on by `by`.
+	// turnsRows and turnsColumns are in how many equal turns the products of a block are
+	// done, of rows and of columns. A turn moves a row of x on by `by` bytes.
 	turnsRows, turnsColumns, by int
 }
 
-// unpacked is a block of 256 whose scales are in registers.
+// unpacked is a block of 256 weights whose scales are in registers.
 type unpacked struct {
-	// piece returns the i-th 32 weights, where in a rounded row what they are multiplied
-	// with lies, and the scales of both halves: lanes of a vector, of `scales` unless
-	// piece makes it itself.
+	// piece returns the i-th 32 weights, the place in a rounded row of what they are
+	// multiplied with, and the scales of both halves. These are lanes of the vector scale,
+	// which is one of `scales` unless piece makes it itself.
 	piece  func(i int) (w [2]value, at int, scale value, lanes [2]int)
 	scales []value
-	// offsets and minus32 return what the sums of the row at x add to the lane's t, and,
-	// times -32, to its s; nil for nothing.
+	// offsets returns what the sums of the row at x add to the lane's t. minus32 returns
+	// what they add, times -32, to its s. Both may be nil.
 	offsets, minus32 func(x int) value
 }
 
-// super is the loop over blocks of 256.
+// super writes a function with a loop over blocks of 256.
 func (p *products) super(kind string, size int, of func() superOf) {
 	p.function(kind, size, func() func() {
 		s := of()
@@ -56,7 +56,7 @@ func (p *products) super(kind string, size int, of func() superOf) {
 	})
 }
 
-// superSums returns every lane's s, and its t if there are offsets.
+// superSums returns s of every lane, and t if there are offsets.
 func (p *products) superSums(s superOf) (y, t value) {
 	if p.columns {
 		p.general("ADD $%d, R%d, R%d", s.start, p.ws[0], quantBlock)
@@ -87,7 +87,8 @@ func (p *products) superSums(s superOf) (y, t value) {
 	return y, t
 }
 
-// blockSums returns the sums of products of one block with each row of x.
+// blockSums returns, for each row of x, the sums of its products with one block, and those
+// with the block's offsets.
 func (p *products) blockSums(s superOf) (sum, off [4]value) {
 	u := s.unpack()
 	for l := range p.xs {
@@ -126,7 +127,7 @@ func (p *products) blockSums(s superOf) (sum, off [4]value) {
 	return sum, off
 }
 
-// longs returns 16 words in two vectors as int32 in four.
+// longs returns the 16 words of two vectors as int32, in four vectors.
 func (p *products) longs(words [2]value) [4]value {
 	return [4]value{
 		p.mixed("sxtl", "4s", words[0]), p.mixed("sxtl2", "4s", words[0]),
@@ -134,7 +135,8 @@ func (p *products) longs(words [2]value) [4]value {
 	}
 }
 
-// sumsTimes returns four sums of products of the words with the sums of a row.
+// sumsTimes returns a function that multiplies the words with the sums of a row at x, and
+// returns four sums of these products.
 func (p *products) sumsTimes(words []value) func(x int) value {
 	return func(x int) value {
 		var t value
@@ -154,8 +156,9 @@ func (p *products) sumsTimes(words []value) func(x int) value {
 func (p *products) q4k() superOf {
 	mask := p.same(15)
 	return superOf{start: 16, offsets: true, turnsRows: 1, turnsColumns: 2, by: 128, unpack: func() unpacked {
-		// Scales and offsets of 6 bits, four at a time: see quant.Q4Scale. Of both, the
-		// first four have 6 bits of their own, the others 4 and the 2 left over.
+		// Scales and offsets have 6 bits and are unpacked four at a time: see
+		// quant.Q4Scale. The first four of each have their 6 bits together. The others
+		// have 4 bits together, and 2 in the bytes of the first four.
 		p.general("MOVD -12(R%d), R%d", quantBlock, g0)
 		p.general("MOVWU -4(R%d), R%d", quantBlock, g1)
 		p.general("LSR $4, R%d, R%d", g1, g2)
@@ -257,7 +260,7 @@ func (p *products) q6k() superOf {
 	}}
 }
 
-// iq2 looks the book up: there is no arithmetic that makes its vectors.
+// iq2 looks weights up in the book, since no arithmetic gives them.
 func (p *products) iq2() superOf {
 	return superOf{start: 2, turnsRows: 4, turnsColumns: 4, by: 64, unpack: func() unpacked {
 		u := unpacked{}

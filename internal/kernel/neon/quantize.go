@@ -2,23 +2,24 @@ package main
 
 import "fmt"
 
-// rounding is a function that rounds rows for products with weights in blocks: R0
-// points to the arguments, x and the row are at R2 and R3, and R4 and R5 are the bits of
+// rounding writes a function that rounds rows for products with weights in blocks. R0
+// points to the arguments, R2 to x, and R3 to the rounded row. R4 and R5 hold the bits of
 // infinity and NaN.
 type rounding struct {
 	*block
-	size, top, one value // pinned: all bits but the sign, 127, and 1 as float32
+	size, top, one value // pinned: all bits but the sign; 127; and 1, as float32
 }
 
-// Within a unit, R6 is where x is read a first time, R7 and R8 are where parts of the row
-// go, R9 is the turns left of a loop, and R11 those of one within it.
+// Within a unit, R6 points to where x is read the first time, and R7 and R8 to where parts
+// of the row go. R9 counts the turns of a loop, and R11 those of a loop within it.
 const (
 	roundXAt, roundRowAt, roundInf, roundNaN = 2, 3, 4, 5
 	roundAhead, roundTo, roundSums           = 6, 7, 8
 	roundTurns, roundWithin                  = 9, 11
 )
 
-// rounds writes a function that rounds units of x, by which body moves on, to `row` bytes.
+// rounds writes a function that rounds units of x to `row` bytes each. body writes what is
+// done to a unit, and moves the pointer to x on.
 func (f *file) rounds(kind, doc string, row int, body func(r *rounding)) {
 	const n = 1
 	f.function("neonRound"+kind, "rounds "+doc, "t *byte")
@@ -39,9 +40,9 @@ func (f *file) rounds(kind, doc string, row int, body func(r *rounding)) {
 	f.line("RET")
 }
 
-// scale returns dx of the next n elements, as the lowest lane and in a general register,
-// the inverse in all lanes, and a mask that is 0 where elements become 0: see
-// quantScale. It takes `together` elements at a time, after 16.
+// scale returns dx of the next n elements in the lowest lane, its inverse in all lanes, and
+// a mask that is 0 if all elements become 0: see quantScale in package blocks. It reads 16
+// elements and then `together` at a time.
 func (r *rounding) scale(n, together int) (scale, inverse, mask value) {
 	var top [4]value
 	each := func(n int, do func(i int, size value)) {
@@ -69,7 +70,7 @@ func (r *rounding) scale(n, together int) (scale, inverse, mask value) {
 	r.general("CMPW R%d, R%d", roundInf, g1) // the inverse is infinite
 	r.general("CSELW HS, ZR, R%d, R%d", g2, g2)
 	r.general("CSETMW LO, R%d", g3)
-	r.general("CMPW R%d, R%d", roundInf, g0) // an element is, or is NaN
+	r.general("CMPW R%d, R%d", roundInf, g0) // an element is infinite or NaN
 	r.general("CSELW HS, R%d, R%d, R%d", roundNaN, g2, g2)
 	r.general("CSELW HS, ZR, R%d, R%d", g3, g3)
 	scale, mask, inverse = r.fromGeneral("FMOVS", g2), r.everywhere(g3), r.fresh()
@@ -77,7 +78,7 @@ func (r *rounding) scale(n, together int) (scale, inverse, mask value) {
 	return scale, inverse, mask
 }
 
-// bytes16 rounds the next 16 elements, stores them, and returns sums of 2 as int16.
+// bytes16 rounds the next 16 elements, stores them, and returns their sums by 2 as int16.
 func (r *rounding) bytes16(inverse, mask value, to mem) value {
 	var words [2]value
 	for i := range words {
@@ -94,7 +95,7 @@ func (r *rounding) bytes16(inverse, mask value, to mem) value {
 	return r.mixed("saddlp", "8h", b)
 }
 
-// eight returns the sums of eight vectors of int16, in their order.
+// eight returns a vector of the sums of eight vectors of int16, in order.
 func (r *rounding) eight(v []value) value {
 	for len(v) > 1 {
 		var half []value
@@ -106,8 +107,9 @@ func (r *rounding) eight(v []value) value {
 	return v[0]
 }
 
-// round rounds blocks of 256, with sums of 16, or of 32 and zeros behind them. Four
-// times 32 elements go where places say, and four more `second` bytes behind these.
+// round writes the function that rounds blocks of 256, with sums of every 16 elements, or,
+// if pairs is set, of every 32 and zeros behind them. places says where the first four parts
+// of 32 elements go; the other four go `second` bytes behind these.
 func (f *file) round(kind string, places [4]int, second int, pairs bool) {
 	f.rounds(kind, "blocks of 256", superRow, func(r *rounding) {
 		scale, inverse, mask := r.scale(256, 48)
@@ -136,7 +138,7 @@ func (f *file) round(kind string, places [4]int, second int, pairs bool) {
 	})
 }
 
-// roundGroup rounds 4 blocks of 32 at a time.
+// roundGroup writes the function that rounds 4 blocks of 32 at a time.
 func (f *file) roundGroup() {
 	f.rounds("Group", "4 blocks of 32 at a time", groupRow, func(r *rounding) {
 		r.general("MOVD R%d, R%d", roundRowAt, roundTo)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Offsets of the fields of type vectorArgs in the kernel package, which checks
+// Offsets of the fields of type vectorArgs in package vector, which checks
 // them.
 const (
 	argsN       = 0
@@ -23,11 +23,11 @@ const (
 // The loops below do to every element what those of asm/vector.go do, operation
 // by operation, and so have the same bits.
 
-// exp returns e to the power of x, as x = n log 2 + r with a polynomial in r.
-// The polynomial is that of expf in Moshier's Cephes library. What is below the
-// smallest normal number is rounded once, as everything else is.
+// exp returns e to the power of x. It computes 2ⁿ times a polynomial in r, where x =
+// n log 2 + r. The polynomial is that of expf in Moshier's Cephes library. Results below
+// the smallest normal number are rounded once, like all others.
 func (b *block) exp(x value) value {
-	y := b.three("fmax", s4, x, b.number(-104)) // less than half of the smallest number
+	y := b.three("fmax", s4, x, b.number(-104)) // exp(-104) is less than half of the smallest number
 	y = b.three("fmin", s4, y, b.number(89))
 	n := b.two("frintn", s4, b.mul(y, b.number(math.Log2E)))
 	b.fms(y, n, b.number(0.693359375)) // exact
@@ -35,8 +35,8 @@ func (b *block) exp(x value) value {
 	q := b.polynomial(y, 1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
 	b.fma(y, b.mul(y, y), q)
 	q = b.add(y, b.number(1))
-	// Twice half of n: only the second product can round, and neither factor
-	// is beyond the normal numbers.
+	// 2ⁿ is two factors, each with half of n: only the second product can round, and
+	// both factors are normal numbers.
 	i := b.two("fcvtns", s4, n)
 	half := b.shift("sshr", i, 1)
 	i = b.three("sub", s4, i, half)
@@ -46,7 +46,8 @@ func (b *block) exp(x value) value {
 	return q
 }
 
-// polynomial has these coefficients, the highest first.
+// polynomial returns the value at x of the polynomial with these coefficients, the highest
+// power's first.
 func (b *block) polynomial(x value, coefficients ...float64) value {
 	q := b.number(coefficients[0])
 	for _, c := range coefficients[1:] {
@@ -60,15 +61,17 @@ func (b *block) polynomial(x value, coefficients ...float64) value {
 // negative returns -|x|.
 func (b *block) negative(x value) value { return b.logic("orr", x, b.bits(1<<31)) }
 
-// sigmoid returns s = 1/(1 + e to -x), and what makes 1-s, both to full precision.
+// sigmoid returns s = 1/(1 + exp(-x)) and a function that computes 1-s, both to full
+// precision.
 func (b *block) sigmoid(x value) (y value, rest func() value) {
 	z, one := b.exp(b.negative(x)), b.number(1)
-	large := b.div(one, b.add(one, z)) // of |x|
+	large := b.div(one, b.add(one, z)) // the sigmoid of |x|
 	small := b.mul(z, large)
 	return b.signed(x, small, large), func() value { return b.signed(x, large, small) }
 }
 
-// tanh is Cephes' tanhf below 0.625, and (1 - z)/(1 + z) with z = e to -2|x| above.
+// tanh returns Cephes' tanhf where |x| is below 0.625, and elsewhere (1 - z)/(1 + z) with
+// z = exp(-2|x|) and the sign of x.
 func (b *block) tanh(x value) value {
 	xx := b.mul(x, x)
 	q := b.polynomial(xx, -5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1)
@@ -91,17 +94,17 @@ func (b *block) slope(x, y, rest value) value {
 	return b.mul(z, y)
 }
 
-// loop is a function of one argument, a vectorArgs, that does something to every
+// loop describes a function of one argument, a vectorArgs, that does something to every
 // element of slices.
 type loop struct {
 	name, doc string
 	outs, ins int
-	size      int    // bytes of an argument that one body takes: 16, or 8 for two elements
-	before    func() // after the arguments are loaded
-	// body is done for 16 elements in 64/size parts.
+	size      int    // how many bytes of an argument body takes: 16, or 8 for two elements
+	before    func() // what is done once, after the arguments are loaded
+	// body does one of the 64/size parts of 16 elements.
 	body  func(b *block, out, in []mem, part int)
 	after func()
-	// pinned is how many registers hold something throughout, from V31 down.
+	// pinned is how many registers, from V31 down, hold a value throughout the loop.
 	pinned int
 }
 
@@ -169,7 +172,7 @@ func (f *file) parts(l loop, out, in int) []string {
 	panic("neon: " + l.name + " does not fit the registers")
 }
 
-// elements is a loop that takes the vectors of arguments to those of results.
+// elements writes a loop in which do computes vectors of results from vectors of arguments.
 func (f *file) elements(name, doc string, outs, ins int, do func(b *block, x []value) []value) {
 	f.each(loop{name: name, doc: doc, outs: outs, ins: ins, size: 16, body: func(b *block, out, in []mem, _ int) {
 		var x []value
@@ -208,8 +211,8 @@ func (f *file) elementwise() {
 	})
 }
 
-// single writes a sequence of instructions outside of the loop, in which registers
-// below `free` may be used.
+// single writes a sequence of instructions that is not interleaved with others. It may use
+// the registers below `free`.
 func (f *file) single(free int, do func(b *block)) {
 	next := value(0)
 	b := &block{f: f, next: &next}
@@ -227,8 +230,8 @@ func (f *file) single(free int, do func(b *block)) {
 	}
 }
 
-// broadcast fills a pinned register with the float32 or float64 at an offset to
-// the arguments.
+// broadcast fills a pinned register with the float32 or float64 at an offset of the
+// arguments.
 func (f *file) broadcast(a arrangement, at, register int) {
 	f.line("ADD $%d, R0, R11", at)
 	f.line("VLD1R (R11), [V%d.%s]", register, map[arrangement]string{s4: "S4", d2: "D2"}[a])
@@ -236,10 +239,10 @@ func (f *file) broadcast(a arrangement, at, register int) {
 
 func (f *file) c(i, register int) { f.broadcast(s4, argsC+4*i, register) }
 
-// scaleMax is y = c0·x, and the largest of what args.max has and these, by lane,
-// and of all lanes. NaN is passed over.
+// scaleMax writes the function that sets y = c0·x, if store is set, and finds the largest of
+// args.max and these, or x, for each lane and of all lanes. It passes over NaN.
 func (f *file) scaleMax(name, doc string, store bool) {
-	const scale, top = 31, 27 // top and the three after it
+	const scale, top = 31, 27 // the largest are in top and the three registers after it
 	outs := 0
 	if store {
 		outs = 1
@@ -262,8 +265,8 @@ func (f *file) scaleMax(name, doc string, store bool) {
 		for i := range 4 {
 			f.line("FMOVQ F%d, %d(R0)", top+i, argsMax+16*i)
 		}
-		// top becomes the larger of itself and lanes 8, 4, 2 and 1 further, the
-		// latter where neither is larger.
+		// The lanes are compared with those 8, 4, 2 and 1 further on. Where neither is
+		// larger, the one further on is taken.
 		f.single(top, func(b *block) {
 			t := [4]value{pinned(top), pinned(top + 1), pinned(top + 2), pinned(top + 3)}
 			larger := func(x, y value) value {
@@ -281,7 +284,7 @@ func (f *file) scaleMax(name, doc string, store bool) {
 	}})
 }
 
-// rotate moves a vector's lanes down by some bytes.
+// rotate returns x with its lanes moved down by this number of bytes, in a circle.
 func (b *block) rotate(x value, bytes int) value {
 	d := b.fresh()
 	b.do(func(r func(value) int) string {
@@ -290,10 +293,11 @@ func (b *block) rotate(x value, bytes int) value {
 	return d
 }
 
-// expSum is y = exp(x - c0), added in float64 to args.sum, by lane, and the total:
-// of lanes 8 apart, then 4, 2 and 1.
+// expSum writes the function that sets y = exp(x - c0), if store is set, and adds this in
+// float64 to args.sum, lane by lane. Then it adds the lanes to the total: first those 8
+// apart, then those 4, 2 and 1 apart.
 func (f *file) expSum(name, doc string, store bool) {
-	const shift, sums = 31, 23 // sums and the seven after it
+	const shift, sums = 31, 23 // the sums are in sums and the seven registers after it
 	outs := 0
 	if store {
 		outs = 1
@@ -328,7 +332,8 @@ func (f *file) expSum(name, doc string, store bool) {
 	}})
 }
 
-// attentionGrad is p = exp(c0·s - c1), ds = c0·p·(d - c2), as in Attention.Backward.
+// attentionGrad writes the function p = exp(c0·s - c1), ds = c0·p·(d - c2), for
+// vector.AttentionGrad.
 func (f *file) attentionGrad() {
 	const scale, lse, delta = 31, 30, 29
 	f.each(loop{name: "AttentionGrad", doc: "p = exp(c0·s - c1), ds = c0·p·(d - c2)", outs: 2, ins: 2, size: 16, pinned: 3, before: func() {
@@ -343,12 +348,12 @@ func (f *file) attentionGrad() {
 	}})
 }
 
-// wide loads two float32 as float64, and narrowTo stores them.
+// wide loads two float32 as float64, and narrowTo stores two float64 as float32.
 func (b *block) wide(m mem) value { return b.widen("fcvtl", b.loadAs("FMOVD", m)) }
 
 func (b *block) narrowTo(x value, m mem) { b.storeAs("FMOVD", b.narrow(x), m) }
 
-// scaled is y = x·c in float64.
+// scaled writes the function y = x·c, computed in float64.
 func (f *file) scaled() {
 	const c = 31
 	f.each(loop{name: "Scaled", doc: "y = x·c in float64", outs: 1, ins: 1, size: 8, pinned: 1, before: func() {
@@ -358,7 +363,7 @@ func (f *file) scaled() {
 	}})
 }
 
-// adamw is the update of AdamW in float64, operation by operation as in Go.
+// adamw writes AdamW's update in float64, operation by operation as in Go.
 func (f *file) adamw() {
 	const b1, a1, b2, a2, scale, c1, c2, eps, decay, lr = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 	const constants = 10
@@ -381,7 +386,7 @@ func (f *file) adamw() {
 	}})
 }
 
-// vector is the loops over float32.
+// vector writes the loops over float32 of type loop in package vector.
 func (f *file) vector() {
 	f.elementwise()
 	f.scaleMax("ScaleMax", "y = c0·x, with the largest by lane", true)

@@ -7,25 +7,26 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// lineLoops is the loops of one instruction set over float32 with float64 inside. A loop
-// that is nil, and all of nil *lineLoops, are done in Go. n is any number, from 0 up.
+// lineLoops holds one instruction set's loops over n elements of float32, computed in
+// float64, for every n from 0 up. Where a loop is nil, or the *lineLoops, Go code does the
+// work.
 type lineLoops struct {
 	less           func(n int, y, x *float32, c float64)
-	softmaxGrad    func(n int, z, x, y *float32, rows int) // neither is 0
+	softmaxGrad    func(n int, z, x, y *float32, rows int) // n and rows are not 0
 	logSoftmaxGrad func(n int, z, x, y *float32, c float64)
 
-	// Scores of a router, in float64; see Sigmoids.
+	// These write scores of a router in float64; see Sigmoids.
 	sigmoids, rootSoftplus func(n int, y *float64, x *float32)
 	softmaxRows            func(n int, y *float64, x *float32, rows int)
 }
 
-// selected returns those of the kind that is selected.
+// selected returns the loops of the selected kind.
 var selected = sync.OnceValue(func() *lineLoops {
-	k, _ := kernel.Selected() // the error is Selected's to tell
+	k, _ := kernel.Selected() // the error is reported where a program is run
 	return lineLoopsFor(k.Vectors())
 })
 
-// lineLoopsOf returns the loops for elements of T: for float64 there are none.
+// lineLoopsOf returns the loops for elements of T, nil for float64.
 func lineLoopsOf[T kernel.Float]() *lineLoops {
 	if unsafe.Sizeof(T(0)) != 4 {
 		return nil
@@ -33,5 +34,5 @@ func lineLoopsOf[T kernel.Float]() *lineLoops {
 	return selected()
 }
 
-// first is where x begins.
+// first returns the address of x's first element.
 func first[T kernel.Float](x []T) *float32 { return (*float32)(unsafe.Pointer(unsafe.SliceData(x))) }

@@ -2,8 +2,8 @@ package norm
 
 import "github.com/gomoe/gomoe/internal/kernel"
 
-// lineLoopsFor has none of the loops that need exponentials in float64, nor SoftmaxGrad
-// but for its sums: these are done in Go on arm64.
+// lineLoopsFor returns the loops of NEON, which has only Difference. The others are done
+// in Go on arm64; SoftmaxGrad's sums are still vector.Dot's, which NEON has.
 func lineLoopsFor(k kernel.Kind) *lineLoops {
 	if k != kernel.NEON {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"github.com/gomoe/gomoe/internal/testing/numbers"
 )
 
-// Nothing behind the last element is touched; if it were, this test would crash.
+// No loop touches what is behind the last element; if one did, this test would crash.
 func TestLinesStayInside(t *testing.T) {
 	r := rand.New(rand.NewPCG(81, 82))
 	for _, n := range []int{1, 2, 7, 8, 9, 15, 16, 17, 31, 40, 63, 64, 65, 130} {

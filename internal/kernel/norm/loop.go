@@ -6,7 +6,8 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// normLoop is one of the loops over rows in assembly. Their formulas are in asm/norm.go and neon/norm.go.
+// normLoop is one of the loops over rows in assembly. Their formulas are in asm/norm.go and
+// neon/norm.go.
 type normLoop uint8
 
 const (
@@ -24,7 +25,7 @@ const (
 // normArgs is the argument of the loops. The generator knows the offsets of its
 // fields.
 type normArgs struct {
-	rows, n       int // at least 1; of a row's elements, a positive multiple of kernel.Lanes
+	rows, n       int // rows is at least 1; n, a row's elements, is a positive multiple of kernel.Lanes
 	x, gain, bias *float32
 	ct            *float32
 	y             unsafe.Pointer // float32, or the float64 sums of columns
@@ -35,8 +36,7 @@ type normArgs struct {
 	pitch         int     // bytes from a row of x, ct and y to the next
 }
 
-// These do not compile if the offsets are others than in asm/norm.go
-// and neon/norm.go.
+// These lines compile only if the offsets are those in asm/norm.go and neon/norm.go.
 const (
 	_ = -(unsafe.Offsetof(normArgs{}.ct) ^ 40)
 	_ = -(unsafe.Offsetof(normArgs{}.inv) ^ 64)
@@ -44,8 +44,9 @@ const (
 	_ = -(unsafe.Offsetof(normArgs{}.pitch) ^ 96)
 )
 
-// norm runs a loop over the rows of x, if v has it for rows of n elements; otherwise it
-// is false. What has one element per row is in t, and has as many as there are rows.
+// norm runs a loop over the rows of x and returns true, or returns false if v has no loop
+// for rows of n elements. The caller has set those pointers of t to which a row has one
+// element, such as mean; there are as many elements as rows.
 func norm(v kernel.Kind, l normLoop, t *normArgs, n int, x, gain, bias, ct, y []float32) bool {
 	if v == kernel.Portable || n == 0 || n%kernel.Lanes != 0 {
 		return false
@@ -73,8 +74,8 @@ func norm(v kernel.Kind, l normLoop, t *normArgs, n int, x, gain, bias, ct, y []
 	return true
 }
 
-// columns runs a loop that adds rows to sums of columns, for whole vectors of them, and returns how many
-// these are.
+// columns runs a loop that adds rows to the sums of columns, for as many columns as fill
+// whole vectors, and returns how many these are.
 func columns(v kernel.Kind, l normLoop, sum []float64, x, ct []float32, pitch int, mean []float64, step int, inv []float64) int {
 	if v == kernel.Portable || len(inv) == 0 {
 		return 0

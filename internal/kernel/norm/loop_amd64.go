@@ -6,8 +6,8 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// runNorm does a loop with the instruction set v, which is not scalar. It calls by
-// name and not through a variable, so that arguments stay on the stack.
+// runNorm runs a loop with v, which is not Portable. It calls functions by name and not
+// through a variable, so that arguments stay on the stack.
 func runNorm(v kernel.Kind, l normLoop, t *normArgs) {
 	a := (*byte)(unsafe.Pointer(t))
 	if v == kernel.AVX512 {

@@ -6,7 +6,7 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// runNorm does a loop with v, which is neon. It calls by name and not through a
+// runNorm runs a loop with v, which is NEON. It calls functions by name and not through a
 // variable, so that arguments stay on the stack.
 func runNorm(v kernel.Kind, l normLoop, t *normArgs) {
 	a := (*byte)(unsafe.Pointer(t))

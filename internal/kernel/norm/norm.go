@@ -7,10 +7,10 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// Norms compute in float64 and round once. Sums along a row are 16 sums, the k-th over
-// the elements k, k+16, k+32 and so on upwards, which are then added in pairs 8
-// apart, 4, 2 and 1. Results have the same bits with all kernels and on every
-// machine: products are rounded before they are added.
+// Norms compute in float64 and round once. A sum along a row has 16 partial sums: sum k
+// adds the elements k, k+16, k+32 and so on. Then sums that are 8 apart are added, then
+// those 4, 2 and 1 apart. Products are rounded before they are added. So results have the
+// same bits with all kernels and on every machine.
 
 // RMSNorm sets y = x·inv·gain, inv = 1/√(mean(x²) + eps), for rows of n elements.
 func RMSNorm[T kernel.Float](y, x, gain []T, n int, eps float64) {
@@ -30,7 +30,7 @@ func rmsNormOf[T kernel.Float](v kernel.Kind, y, x, gain []T, n int, eps float64
 	}
 }
 
-// RMSNormGrad sets dx to the cotangent of x, for that of y:
+// RMSNormGrad sets dx to the cotangent of RMSNorm's x, where ct is the cotangent of y:
 //
 //	dx = inv·(ct·gain - x·inv²·mean(ct·gain·x))
 func RMSNormGrad[T kernel.Float](dx, x, gain, ct []T, n int, eps float64) {
@@ -55,7 +55,7 @@ func rmsNormGradOf[T kernel.Float](v kernel.Kind, dx, x, gain, ct []T, n int, ep
 	}
 }
 
-// RMSInverse sets inv[r] = 1/√(mean(x²) + eps) of row r of n elements.
+// RMSInverse sets inv[r] = 1/√(mean(x²) + eps), where x is row r of n elements.
 func RMSInverse[T kernel.Float](inv []float64, x []T, n int, eps float64) {
 	rmsInverseOf(kernel.VectorsOf[T](), inv, x, n, eps)
 }
@@ -71,7 +71,8 @@ func rmsInverseOf[T kernel.Float](v kernel.Kind, inv []float64, x []T, n int, ep
 }
 
 // LayerNorm sets y = (x - mean)·inv·gain + bias, inv = 1/√(variance + eps), for rows
-// of n elements. The variance is around the mean, so that a large mean costs no digits.
+// of n elements. The variance is computed from x - mean, so that a large mean costs no
+// digits.
 func LayerNorm[T kernel.Float](y, x, gain, bias []T, n int, eps float64) {
 	layerNormOf(kernel.VectorsOf[T](), y, x, gain, bias, n, eps)
 }
@@ -89,7 +90,7 @@ func layerNormOf[T kernel.Float](v kernel.Kind, y, x, gain, bias []T, n int, eps
 	}
 }
 
-// LayerNormGrad sets dx to the cotangent of x, for that of y:
+// LayerNormGrad sets dx to the cotangent of LayerNorm's x, where ct is the cotangent of y:
 //
 //	dx = inv·(c - mean(c) - (x - mean)·inv²·mean(c·(x - mean))),   c = ct·gain
 func LayerNormGrad[T kernel.Float](dx, x, gain, ct []T, n int, eps float64) {
@@ -117,7 +118,7 @@ func layerNormGradOf[T kernel.Float](v kernel.Kind, dx, x, gain, ct []T, n int, 
 	}
 }
 
-// Moments sets mean[r] and inv[r] = 1/√(variance + eps) of row r of n elements.
+// Moments sets mean[r] and inv[r] = 1/√(variance + eps) for row r of n elements of x.
 func Moments[T kernel.Float](mean, inv []float64, x []T, n int, eps float64) {
 	momentsOf(kernel.VectorsOf[T](), mean, inv, x, n, eps)
 }
@@ -132,9 +133,9 @@ func momentsOf[T kernel.Float](v kernel.Kind, mean, inv []float64, x []T, n int,
 	}
 }
 
-// AddGain adds to sum[i], in the order of rows, ct[r,i]·(x[r,i] - mean[r])·inv[r] for every
-// row r of x and ct, which are pitch apart and begin with the columns of sum. Without mean,
-// that is 0.
+// AddGain adds ct[r,i]·(x[r,i] - mean[r])·inv[r] to sum[i] for every row r, in the order of
+// rows. Rows of x and ct begin pitch elements apart, and their first elements are the
+// columns of sum. A nil mean counts as 0.
 func AddGain[T kernel.Float](sum []float64, x, ct []T, pitch int, mean, inv []float64) {
 	addGainOf(kernel.VectorsOf[T](), sum, x, ct, pitch, mean, inv)
 }
@@ -155,7 +156,8 @@ func addGainOf[T kernel.Float](v kernel.Kind, sum []float64, x, ct []T, pitch in
 	}
 }
 
-// AddBias adds to sum[i], in the order of rows, ct[r,i] for rows rows of ct, which are pitch apart.
+// AddBias adds ct[r,i] to sum[i] for every row r, in the order of rows. Rows of ct begin
+// pitch elements apart.
 func AddBias[T kernel.Float](sum []float64, ct []T, pitch, rows int) {
 	addBiasOf(kernel.VectorsOf[T](), sum, ct, pitch, rows)
 }
@@ -173,12 +175,12 @@ func addBiasOf[T kernel.Float](v kernel.Kind, sum []float64, ct []T, pitch, rows
 	}
 }
 
-// Turn rotates pairs of elements by angles that heads share: element i of head h of y and
-// of z, at h·pitch+i, is
+// Turn rotates the pairs (x, w) to (y, z), by angles that all heads share. For element i of
+// head h, which all four slices have at h·pitch+i, it sets
 //
 //	y = x cos - w sin,   z = w cos + x sin
 //
-// of those of x and w, with sine times sign, in float64. y may be x, and z may be w.
+// in float64, with cos[i] and sign·sin[i]. y may be x, and z may be w.
 func Turn[T kernel.Float](y, z, x, w []T, pitch, heads int, cos, sin []float64, sign float64) {
 	turnOf(kernel.VectorsOf[T](), y, z, x, w, pitch, heads, cos, sin, sign)
 }
@@ -206,7 +208,7 @@ func turnOf[T kernel.Float](v kernel.Kind, y, z, x, w []T, pitch, heads int, cos
 	}
 }
 
-// laneTotal adds 16 sums in pairs 8 apart, 4, 2 and 1.
+// laneTotal adds 16 sums: first those 8 apart, then those 4, 2 and 1 apart.
 func laneTotal(s *[kernel.Lanes]float64) float64 {
 	for apart := kernel.Lanes / 2; apart > 0; apart /= 2 {
 		for i := range apart {

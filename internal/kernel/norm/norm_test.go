@@ -11,7 +11,7 @@ import (
 	"github.com/gomoe/gomoe/internal/testing/numbers"
 )
 
-// norms does everything to rows x of n elements.
+// norms runs every norm on the rows of n elements of x.
 func norms[T kernel.Float](v kernel.Kind, x, gain, bias, ct []T, n int, eps float64) map[string][]float64 {
 	rows := len(x) / n
 	got := map[string][]float64{}
@@ -48,7 +48,7 @@ func norms[T kernel.Float](v kernel.Kind, x, gain, bias, ct []T, n int, eps floa
 	return got
 }
 
-// normsRef is the same formulas with sums of big steps: every sum is compensated.
+// normsRef computes the same formulas with sums in which roundings are compensated.
 func normsRef(x, gain, bias, ct []float32, n int, eps float64) map[string][]float64 {
 	sum := func(f func(i int) float64) float64 {
 		s, lost := 0.0, 0.0
@@ -100,7 +100,7 @@ func TestNorms(t *testing.T) {
 			for name, got := range first {
 				for i, got := range got {
 					w := want[name][i]
-					// float64 sums are exact but for a few 2⁻⁵², and cancel to what is left.
+					// Sums in float64 are wrong by a few 2⁻⁵², which is left where they cancel.
 					if d := math.Abs(got - w); !(d <= 0.5001*numbers.ULP(w)+1e-12) {
 						t.Fatalf("%d rows of %d: %s[%d] is %v, want %v", rows, n, name, i, got, w)
 					}
@@ -115,7 +115,7 @@ func TestNorms(t *testing.T) {
 	}
 }
 
-// Sums are in the same order with all kernels, which shows where they cancel.
+// Sums have the same order with all kernels. Sums that cancel would show a difference.
 func TestNormOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(49, 50))
 	const half = 40
@@ -127,7 +127,7 @@ func TestNormOrder(t *testing.T) {
 			if i%8 == 0 {
 				ct[i] = 0 // the cotangent of x is that of the sums alone
 			}
-			x[j], ct[j] = x[i], -ct[i] // what is left of the sums is roundings
+			x[j], ct[j] = x[i], -ct[i] // the sums cancel; only roundings are left
 		}
 		one := make([]float32, 2*half)
 		for i := range one {
@@ -142,7 +142,7 @@ func TestNormOrder(t *testing.T) {
 	}
 }
 
-// A row is the same bits alone and among others, of which one is NaN.
+// A row has the same bits alone and among other rows, of which one has a NaN.
 func TestNormRows(t *testing.T) {
 	r := rand.New(rand.NewPCG(43, 44))
 	const rows, n = 6, 48

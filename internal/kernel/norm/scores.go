@@ -7,12 +7,12 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 )
 
-// ScoreRoom is how many elements behind its results a function of scores writes at
-// most.
+// ScoreRoom is how many elements behind its results a function of this file may
+// write.
 const ScoreRoom = 7
 
-// Sigmoids sets y = 1/(1 + exp(-x)) in float64, with one rounding of a float64 more
-// or less by the choice of kernels; y has ScoreRoom elements more than x.
+// Sigmoids sets y = 1/(1 + exp(-x)) in float64. Kernels may differ by one rounding of a
+// float64. y has at least ScoreRoom elements more than x.
 func Sigmoids[T kernel.Float](y []float64, x []T) { sigmoids(lineLoopsOf[T](), y, x) }
 
 func sigmoids[T kernel.Float](l *lineLoops, y []float64, x []T) {
@@ -26,7 +26,7 @@ func sigmoids[T kernel.Float](l *lineLoops, y []float64, x []T) {
 	}
 }
 
-// RootSoftplus sets y = √log(1 + exp(x)), as Sigmoids.
+// RootSoftplus sets y = √log(1 + exp(x)). Roundings and the length of y are as for Sigmoids.
 func RootSoftplus[T kernel.Float](y []float64, x []T) { rootSoftplus(lineLoopsOf[T](), y, x) }
 
 func rootSoftplus[T kernel.Float](l *lineLoops, y []float64, x []T) {
@@ -41,8 +41,9 @@ func rootSoftplus[T kernel.Float](l *lineLoops, y []float64, x []T) {
 	}
 }
 
-// SoftmaxRows sets rows of n elements of y to the softmax of those of x, in which
-// there is no NaN, as Sigmoids. The powers are added in the order of Sum.
+// SoftmaxRows sets each row of n elements of y to the softmax of that row of x, which has
+// no NaN. The powers are added in the order of vector.Sum. Roundings and the length of y
+// are as for Sigmoids.
 func SoftmaxRows[T kernel.Float](y []float64, x []T, n int) { softmaxRows(lineLoopsOf[T](), y, x, n) }
 
 func softmaxRows[T kernel.Float](l *lineLoops, y []float64, x []T, n int) {

@@ -21,9 +21,9 @@ func difference[T kernel.Float](l *lineLoops, y, x []T, c float64) {
 	}
 }
 
-// SoftmaxGrad sets rows of n elements of dx to y·(ct - Dot(y, ct)) of theirs, in
-// float64 and rounded once: the derivative of softmax where that is y. dx may be y
-// or ct.
+// SoftmaxGrad sets each row of n elements of dx to y·(ct - vector.Dot(y, ct)) of that row,
+// in float64, rounded once. This is the cotangent of softmax's argument, where y is
+// softmax's result and ct the cotangent of y. dx may be y or ct.
 func SoftmaxGrad[T kernel.Float](dx, y, ct []T, n int) { softmaxGrad(lineLoopsOf[T](), dx, y, ct, n) }
 
 func softmaxGrad[T kernel.Float](l *lineLoops, dx, y, ct []T, n int) {
@@ -43,8 +43,9 @@ func softmaxGrad[T kernel.Float](l *lineLoops, dx, y, ct []T, n int) {
 	}
 }
 
-// LogSoftmaxGrad sets dx = ct - exp(y)·sum in float64, rounded once, which is the
-// derivative of a line of log_softmax if sum is Σ ct. dx may be y or ct.
+// LogSoftmaxGrad sets dx = ct - exp(y)·sum in float64, rounded once. If sum is Σ ct, this is
+// the cotangent of log_softmax's argument for one line: y is the result and ct the
+// cotangent of y. dx may be y or ct.
 func LogSoftmaxGrad[T kernel.Float](dx, y, ct []T, sum float64) {
 	logSoftmaxGrad(lineLoopsOf[T](), dx, y, ct, sum)
 }

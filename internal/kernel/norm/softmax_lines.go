@@ -7,16 +7,17 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 )
 
-// Rows of no more elements than a vector has are too short for a call of the vector
-// loops each: rows of 8 took 156 ns each with softmax, and take 24. Their
-// powers are made many rows at a time, in a block, and have the bits of ExpSum.
+// A row of at most shortRow elements, a vector, is too short for its own call of the loops
+// over vectors: a row of 8 took 156 ns with softmax, and takes 24 now. So the powers of
+// many short rows, a block, are computed at once. They have the bits of ExpSum.
 const (
 	shortRow  = kernel.Lanes
 	rowsBlock = 512 // elements: 2 KiB
 )
 
-// SoftmaxLines sets rows of n elements of y to exp(x - max)/Σ exp(x - max) of
-// theirs, with the bits of Max, ExpSum and Scaled for each. y may be x.
+// SoftmaxLines sets each row of n elements of y to exp(x - max)/Σ exp(x - max) of that row
+// of x, with the bits that Max, ExpSum and Scaled of package vector give for the row. y may
+// be x.
 func SoftmaxLines[T kernel.Float](y, x []T, n int) { softmaxLines(kernel.VectorsOf[T](), y, x, n) }
 
 func softmaxLines[T kernel.Float](v kernel.Kind, y, x []T, n int) {
@@ -49,15 +50,16 @@ func softmaxLines[T kernel.Float](v kernel.Kind, y, x []T, n int) {
 	}
 }
 
-// LogSumExpLines sets y[i] = log Σ exp(x) over row i of n elements, shifted by the
-// largest of them where that is finite, with the bits of Max and ExpTotal for each.
+// LogSumExpLines sets y[i] = log Σ exp(x) over row i of n elements of x. The elements are
+// shifted by the largest of them if that is finite. The bits are those that Max and
+// ExpTotal of package vector give for the row.
 func LogSumExpLines[T kernel.Float](y, x []T, n int) { logSumExpLines(kernel.VectorsOf[T](), y, x, n) }
 
 func logSumExpLines[T kernel.Float](v kernel.Kind, y, x []T, n int) {
 	if n == 0 || n > shortRow || v == kernel.Portable {
 		for i := range y {
 			row := x[i*n:][:n]
-			m := finite(vector.MaxOf(v, row)) // Inf less Inf would be NaN
+			m := finite(vector.MaxOf(v, row)) // Inf - Inf would be NaN
 			y[i] = T(float64(m) + math.Log(vector.ExpTotalOf(v, row, m)))
 		}
 		return
@@ -96,7 +98,7 @@ func less[T kernel.Float](d, x []T, m T) {
 	}
 }
 
-// sumOfLanes adds a short row as ExpSum does: in pairs 8 apart, 4, 2 and 1.
+// sumOfLanes adds a short row as ExpSum does: elements 8 apart, then sums 4, 2 and 1 apart.
 func sumOfLanes[T kernel.Float](row []T) float64 {
 	var s [shortRow]float64
 	for i, e := range row {

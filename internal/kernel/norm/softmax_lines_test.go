@@ -10,8 +10,8 @@ import (
 	"github.com/gomoe/gomoe/internal/testing/numbers"
 )
 
-// Short rows, which share calls, have the bits of a call each; every tier that is
-// here has its own.
+// Short rows, which share calls, have the bits that a call for each would give, with
+// every kind of kernels that is here.
 func TestShortRows(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))

@@ -1,5 +1,5 @@
-// Package pack copies blocks of matrices to where products find them: rows side by side,
-// or rows as columns.
+// Package pack copies blocks of matrices to the form that products read: with rows side
+// by side, or transposed.
 package pack
 
 //go:generate go run -C ../asm . -set pack -out ../pack/asm_pack_amd64.s -stubs ../pack/asm_pack_amd64.go -pkg pack

@@ -6,25 +6,25 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// Set is the copies of one instruction set for elements of one size.
+// Set holds the copying loops of one instruction set for elements of one size.
 type Set struct {
 	lanes int // elements of a vector
-	// copies is by the length in bytes of the rows that it copies.
+	// copies has a loop for each length, in bytes, of the rows that it copies.
 	copies map[int]func(n int, dst, src *byte, stride uintptr)
-	// Transposes is tried in order.
+	// Transposes are tried in this order.
 	Transposes []Transposition
 }
 
-// Transposition reads Lanes rows, a multiple of Deep elements of each, and writes them as
-// columns. Pitch and stride are in bytes.
+// Transposition reads Lanes rows and writes them as columns. It reads n elements of each
+// row; n is a multiple of Deep. pitch, of dst, and stride, of src, are in bytes.
 type Transposition struct {
 	Lanes, Deep int
 	Do          func(n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
 }
 
-// Panel copies a panel, kn deep and n wide, to dst, where its rows lie side by
-// side: element p,l is src[p*ps+l*ls] and becomes dst[p*width+l]. Elements n to
-// width become 0.
+// Panel copies a panel, kn deep and n wide, to dst. Its element p,l is src[p*ps+l*ls] and
+// becomes dst[p*width+l]. Elements n to width-1 of each row of dst become 0. s may not be
+// nil.
 func Panel[T kernel.Float](s *Set, dst []T, width int, src []T, n, kn, ps, ls int) {
 	size := int(unsafe.Sizeof(T(0)))
 	dst = dst[:kn*width]

@@ -2,7 +2,7 @@ package pack
 
 import "github.com/gomoe/gomoe/internal/kernel"
 
-// Of returns the copies of k for elements of 4 or 8 bytes, nil for the portable kernels.
+// Of returns k's copying loops for elements of 4 or 8 bytes, nil for the portable kernels.
 func Of(k kernel.Kind, size int) *Set {
 	s := &Set{copies: map[int]func(n int, dst, src *byte, stride uintptr){16: copy16, 32: copy32, 64: copy64, 96: copy96, 128: copy128, 192: copy192}}
 	switch k.Vectors() {

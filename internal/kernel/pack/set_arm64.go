@@ -2,7 +2,7 @@ package pack
 
 import "github.com/gomoe/gomoe/internal/kernel"
 
-// Of returns the copies of k for elements of 4 or 8 bytes, nil for the portable kernels.
+// Of returns k's copying loops for elements of 4 or 8 bytes, nil for the portable kernels.
 func Of(k kernel.Kind, size int) *Set {
 	if k != kernel.NEON {
 		return nil

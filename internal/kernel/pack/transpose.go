@@ -7,20 +7,20 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// Transpose sets y[j·ys + i] = x[i·xs + j] for i below m and j below n, elements of 4
-// bytes that do not overlap.
+// Transpose sets y[j·ys + i] = x[i·xs + j] for i below m and j below n. x and y must not
+// overlap.
 func Transpose(y []uint32, ys int, x []uint32, xs, m, n int) {
 	transpose32(selected(), y, ys, x, xs, m, n)
 }
 
-// selected returns the copies of 4 bytes of the kind that is selected.
+// selected returns the selected kind's copying loops for elements of 4 bytes.
 var selected = sync.OnceValue(func() *Set {
-	k, _ := kernel.Selected() // the error is Selected's to tell
+	k, _ := kernel.Selected() // the error is reported where a program is run
 	return Of(k, 4)
 })
 
-// With 16 rows of x at a time the lines of y, of which there are transposeDeep, are
-// written whole while they are in the first-level cache.
+// transposeDeep is how many rows of y are written at a time. With 16 rows of x at a time,
+// their cache lines are written whole while they are in the first-level cache.
 const transposeDeep = 16
 
 func transpose32(s *Set, y []uint32, ys int, x []uint32, xs, m, n int) {

@@ -9,8 +9,8 @@ import (
 // Erfinv32 returns the inverse error function of x in [-1, 1], computed as XLA
 // does: with the single precision polynomials of Giles, "Approximating the erfinv
 // function", GPU Computing Gems Jade Edition (2012), each step rounded once. Its
-// relative error is below 1e-5 up to |x| of 0.9999, and grows from there as the
-// rounding of x² does in log(1-x²), in XLA too.
+// relative error is below 1e-5 up to |x| = 0.9999. Beyond that it grows, as in XLA,
+// because the rounding of x² weighs more and more in log(1-x²).
 func Erfinv32(x float32) float32 {
 	if x == 1 || x == -1 {
 		return x * float32(math.Inf(1))
@@ -24,8 +24,8 @@ func Erfinv32(x float32) float32 {
 		0.00573950773, -0.0076224613, 0.00943887047, 1.00167406, 2.83297682)
 }
 
-// Erfinv64 is Erfinv32 in double precision, with a relative error below 1e-11
-// where x is 1e-7 from 1. math.Erfinv is more exact there, and so further from XLA.
+// Erfinv64 is Erfinv32 in double precision. Its relative error is below 1e-11 up to
+// |x| = 1 - 1e-7. math.Erfinv is more exact there, and so further from XLA.
 func Erfinv64(x float64) float64 {
 	if x == 1 || x == -1 {
 		return x * math.Inf(1)
@@ -53,7 +53,8 @@ func Erfinv64(x float64) float64 {
 	}
 }
 
-// horner returns the polynomial with these coefficients, highest first.
+// horner returns the value at x of the polynomial with these coefficients, the highest
+// power's first.
 func horner[T kernel.Float](x T, coefficients ...T) T {
 	y := coefficients[0]
 	for _, c := range coefficients[1:] {

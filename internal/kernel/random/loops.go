@@ -7,23 +7,25 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// loops is the loops of one instruction set, of any number n from 0 up. A loop that is
-// nil, and all of nil *loops, are done in Go.
+// loops holds one instruction set's loops over n elements, for every n from 0 up. Where a
+// loop is nil, or the *loops, Go code does the work.
 type loops struct {
-	// Random bits of n counters, of which the lower word does not overflow.
+	// threefry writes the random bits of n counters from (hi, lo) on. The lower word
+	// does not overflow.
 	threefry func(n int, y *float32, k0, k1, hi, lo uint32)
-	// Numbers made of them, see Uniform, and of these, see Normal.
+	// uniform makes uniform numbers of random bits, see Uniform; normal makes normal
+	// numbers of uniform ones, see Normal.
 	uniform func(n int, y, x *float32, lo, span float32)
 	normal  func(n int, y, x *float32)
 }
 
-// selected returns those of the kind that is selected.
+// selected returns the loops of the selected kind.
 var selected = sync.OnceValue(func() *loops {
-	k, _ := kernel.Selected() // the error is Selected's to tell
+	k, _ := kernel.Selected() // the error is reported where a program is run
 	return loopsFor(k.Vectors())
 })
 
-// loopsOf returns the loops for elements of T: for float64 there are none.
+// loopsOf returns the loops for elements of T, nil for float64.
 func loopsOf[T kernel.Float]() *loops {
 	if unsafe.Sizeof(T(0)) != 4 {
 		return nil
@@ -31,5 +33,5 @@ func loopsOf[T kernel.Float]() *loops {
 	return selected()
 }
 
-// first is where x begins.
+// first returns the address of x's first element.
 func first[T kernel.Float](x []T) *float32 { return (*float32)(unsafe.Pointer(unsafe.SliceData(x))) }

@@ -2,8 +2,8 @@ package random
 
 import "github.com/gomoe/gomoe/internal/kernel"
 
-// loopsFor has no loop for normal numbers on arm64: their inverse error function needs
-// polynomials in float64.
+// loopsFor returns the loops of NEON. It has none for normal numbers: their inverse error
+// function needs polynomials in float64, which NEON's loops do not have.
 func loopsFor(k kernel.Kind) *loops {
 	if k != kernel.NEON {
 		return nil

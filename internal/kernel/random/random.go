@@ -8,16 +8,16 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// Uniform fills dst with elements offset, offset+1, … of the flat array of
-// numbers that belongs to key, uniform in [lo, hi): bit for bit what
-// jax.random.uniform(key, shape, dtype, lo, hi) holds at these flat indices. A
-// float32 has 23 random bits and a float64 52.
+// Uniform fills dst with the elements offset, offset+1, … of the flat array of uniform
+// numbers in [lo, hi) that belongs to key. They are, bit for bit, the elements of
+// jax.random.uniform(key, shape, dtype, lo, hi) at these flat indices. A float32 has 23
+// random bits and a float64 52.
 func Uniform[T kernel.Float](dst []T, key [2]uint32, offset uint64, lo, hi T) {
 	uniform(loopsOf[T](), dst, key, offset, lo, hi)
 }
 
-// few is how many elements a function that goes over its result more than once
-// takes at a time, so that they stay in the first-level cache.
+// few is how many elements are drawn at a time by functions that go over their result
+// more than once. So many stay in the first-level cache.
 const few = 2048
 
 func uniform[T kernel.Float](l *loops, dst []T, key [2]uint32, offset uint64, lo, hi T) {
@@ -42,9 +42,9 @@ func uniform[T kernel.Float](l *loops, dst []T, key [2]uint32, offset uint64, lo
 	}
 }
 
-// fused returns x·y + z rounded once, as XLA's CPU backend compiles it. Of
-// float32 the product is exact in float64, and the sum's two roundings differ
-// from one in about 1 of 2^29 results.
+// fused returns x·y + z rounded once, as XLA's CPU backend compiles it. For float32
+// it computes in float64, where the product is exact. The sum is then rounded twice,
+// which differs from rounding once in about 1 of 2^29 results.
 func fused[T kernel.Float](x, y, z T) T {
 	if unsafe.Sizeof(x) == 4 {
 		return T(float64(float64(x)*float64(y)) + float64(z))
@@ -76,13 +76,13 @@ func UniformHalf(dst []array.Half, key [2]uint32, offset uint64, lo, hi array.Ha
 	})
 }
 
-// Normal fills dst as Uniform does, with normally distributed numbers of mean 0
-// and variance 1: √2·erf⁻¹(u) for u uniform in (-1, 1), as jax.random.normal. Of
-// 2 million float32 against JAX 0.10.2 on a CPU, 99% had the same bits and none
-// was more than 3 units in the last place away; of float64 95%, and 30 units. Its
-// logarithms are not ours. With avx2 and avx512 the products and sums of the inverse
-// error function of float32 are rounded once instead of twice, in which 1 of 2²⁶
-// results differs.
+// Normal fills dst as Uniform does, but with normally distributed numbers of mean 0
+// and variance 1: √2·erf⁻¹(u) for u uniform in (-1, 1), as jax.random.normal. Compared
+// with JAX 0.10.2 on a CPU, 99% of 2 million float32 had the same bits and none was more
+// than 3 units in the last place away; of float64 it was 95% and 30 units, because
+// JAX's logarithm differs from ours. With avx2 and avx512 the products and sums of the
+// inverse error function of float32 are rounded once instead of twice, which changes 1 of
+// 2²⁶ results.
 func Normal[T kernel.Float](dst []T, key [2]uint32, offset uint64) {
 	normal(loopsOf[T](), dst, key, offset)
 }
@@ -119,7 +119,7 @@ func NormalBrain(dst []array.Brain, key [2]uint32, offset uint64) {
 	}
 }
 
-// NormalHalf is Normal for binary16, rounded as NormalBrain is.
+// NormalHalf is Normal for binary16, with the same roundings as NormalBrain.
 func NormalHalf(dst []array.Half, key [2]uint32, offset uint64) {
 	UniformHalf(dst, key, offset, array.HalfOf(-1+0x1p-11), array.HalfOf(1))
 	root := array.HalfOf(math.Sqrt2).Float32()

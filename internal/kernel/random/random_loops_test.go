@@ -9,8 +9,8 @@ import (
 )
 
 // Bits and uniform numbers are the same with all kernels, wherever they begin, also
-// where the counter's lower word overflows; so are normal numbers, but for the rare
-// ones that rounding once makes different.
+// where the counter's lower word overflows. Normal numbers are the same too, except for
+// the rare ones that rounding once makes different.
 func TestRandomLoops(t *testing.T) {
 	r := rand.New(rand.NewPCG(41, 42))
 	for name, l := range loopsHere() {
@@ -52,7 +52,7 @@ func TestRandomLoops(t *testing.T) {
 	}
 }
 
-// The inverse error function at both of its ends.
+// TestNormalOfEveryUniform takes a part of all uniform numbers, and all near both ends.
 func TestNormalOfEveryUniform(t *testing.T) {
 	var u []float32
 	for i := uint32(0); i < 1<<23; i += 61 {

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// Threefry2x32 encrypts the counter x under the key: 20 rounds. Source: Salmon,
+// Threefry2x32 returns the counter x encrypted under the key, in 20 rounds. Source: Salmon,
 // Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (2011).
 func Threefry2x32(key, x [2]uint32) [2]uint32 {
 	k := [3]uint32{key[0], key[1], key[0] ^ key[1] ^ 0x1bd11bda}
@@ -55,9 +55,9 @@ func Split(key [2]uint32, n int) [][2]uint32 {
 	return keys
 }
 
-// Bits32 fills dst with elements offset, offset+1, … of the flat array of random
-// bits that belongs to key. An element depends on the key and its index alone,
-// so a shard of an array is filled without the rest of it, and the shape does not
+// Bits32 fills dst with the elements offset, offset+1, … of the flat array of random
+// bits that belongs to key. An element depends on the key and its index alone. So a
+// shard of an array can be filled without the rest of the array, and the shape does not
 // matter. These are the bits of jax.random.bits with jax_threefry_partitionable
 // set, JAX's default.
 func Bits32(dst []uint32, key [2]uint32, offset uint64) { bits32(selected(), dst, key, offset) }
@@ -86,7 +86,7 @@ func Bits64(dst []uint64, key [2]uint32, offset uint64) {
 	}
 }
 
-// Bits8 is Bits32 for bytes: the lowest quarters.
+// Bits8 is Bits32 for bytes: the lowest byte of each element of Bits32.
 func Bits8(dst []uint8, key [2]uint32, offset uint64) {
 	inWords(len(dst), key, offset, func(i int, x uint32) { dst[i] = uint8(x) })
 }
@@ -103,7 +103,7 @@ func inWords(n int, key [2]uint32, offset uint64, f func(i int, x uint32)) {
 	}
 }
 
-// Bits16 is Bits32 for 16-bit elements: the lower halves.
+// Bits16 is Bits32 for 16-bit elements: the lower half of each element of Bits32.
 func Bits16(dst []uint16, key [2]uint32, offset uint64) {
 	inWords(len(dst), key, offset, func(i int, x uint32) { dst[i] = uint16(x) })
 }

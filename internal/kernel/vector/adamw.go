@@ -13,9 +13,9 @@ import (
 //	p' = p - LR (m'/C1 / (√(v'/C2) + Eps) + Decay p)
 type AdamW struct{ B1, B2, C1, C2, Scale, LR, Eps, Decay float64 }
 
-// AdamWStep sets p2, m2 and v2, all of one length with p, m, v and g; each may be
-// written over its argument. All is computed in float64 without fusing products
-// and sums and rounded once, with the same bits by every choice of kernels.
+// AdamWStep sets p2, m2 and v2 to p', m' and v'. All slices have the same length, and each
+// result may be written over its argument. Everything is computed in float64, without
+// fusing products and sums, and rounded once. The bits are the same with all kernels.
 func AdamWStep[T kernel.Float](a AdamW, p2, m2, v2, p, m, v, g []T) {
 	adamWOf(kernel.VectorsOf[T](), a, p2, m2, v2, p, m, v, g)
 }

@@ -12,8 +12,8 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/bits.txt with this machine's bits")
 
-// TestBits holds the loops to the bits of every machine. What the portable kernels make of
-// math.Exp is left out: it differs between machines.
+// TestBits compares the loops' bits with those that all machines agree on. It leaves out
+// what the portable kernels compute with math.Exp, which differs between machines.
 func TestBits(t *testing.T) {
 	numbers.SameEverywhere(t, "testdata/bits.txt", *update, func(k kernel.Kind) map[string]string {
 		all := map[string]string{}
@@ -35,7 +35,7 @@ func TestBits(t *testing.T) {
 			for _, y := range out {
 				results = append(results, numbers.Wide(y))
 			}
-			if l.in == 1 && returned == 0 { // of one element each: all that are special too
+			if l.in == 1 && returned == 0 { // elementwise functions: special values too
 				x := numbers.Sweep(100003)
 				y := make([]float32, len(x))
 				l.do(k.Vectors(), [][]float32{y}, [][]float32{x})

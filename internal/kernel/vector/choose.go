@@ -7,8 +7,8 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// Select sets z to yes where which is true, and to no elsewhere; all slices are of
-// one length, and z may be yes or no.
+// Select sets z to yes where which is true, and to no elsewhere. All slices have the
+// same length. z may be yes or no.
 func Select[T uint8 | uint16 | uint32 | uint64](z, yes, no []T, which []bool) {
 	l := (*mathLoops)(nil)
 	if unsafe.Sizeof(T(0)) == 4 {
@@ -37,8 +37,8 @@ func choice[T uint8 | uint16 | uint32 | uint64](l *mathLoops, z, yes, no []T, wh
 // firstWord is first for elements that are not floats.
 func firstWord[T any](x []T) *float32 { return (*float32)(unsafe.Pointer(unsafe.SliceData(x))) }
 
-// Equal, Unequal, Less, AtMost, Greater and AtLeast set z to whether x is that of y;
-// all slices are of one length.
+// Equal, Unequal, Less, AtMost, Greater and AtLeast set z to whether x == y, x != y, x < y,
+// x <= y, x > y and x >= y, element by element. All slices have the same length.
 func Equal[T kernel.Float](z []bool, x, y []T)   { compare(mathLoopsOf[T](), isEqual, z, x, y) }
 func Unequal[T kernel.Float](z []bool, x, y []T) { compare(mathLoopsOf[T](), isUnequal, z, x, y) }
 func Less[T kernel.Float](z []bool, x, y []T)    { compare(mathLoopsOf[T](), isLess, z, x, y) }
@@ -82,7 +82,7 @@ func compare[T kernel.Float](l *mathLoops, which int, z []bool, x, y []T) {
 	}
 }
 
-// FromInt sets y = x, rounded to even.
+// FromInt sets y = x, rounded to the nearest float32, ties to even.
 func FromInt(y []float32, x []int32) { fromInt(selected(), y, x) }
 
 func fromInt(l *mathLoops, y []float32, x []int32) {
@@ -95,8 +95,8 @@ func fromInt(l *mathLoops, y []float32, x []int32) {
 	}
 }
 
-// ToInt sets y to x truncated, or to the nearest int32 where that is out of range,
-// or to 0 where it is NaN.
+// ToInt sets y to x truncated. Where that is out of range, y is the nearest int32; where
+// x is NaN, y is 0.
 func ToInt(y []int32, x []float32) { toInt(selected(), y, x) }
 
 func toInt(l *mathLoops, y []int32, x []float32) {
@@ -118,8 +118,8 @@ func toInt(l *mathLoops, y []int32, x []float32) {
 	}
 }
 
-// Order sets y to integers that are in the order of x: 0 is above -0, and all NaN
-// are the one largest integer.
+// Order sets y to integers that have the order of x: 0 is above -0, and every NaN gives
+// the largest integer.
 func Order(y []int32, x []float32) { order(selected(), y, x) }
 
 func order(l *mathLoops, y []int32, x []float32) {

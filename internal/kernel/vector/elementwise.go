@@ -6,12 +6,12 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// The functions below set every element of their results from those of their
-// arguments in the same place; all slices are of one length, and a result may be
-// written over an argument. In float64, and in float32 with the portable kernels,
-// they are computed in float64 and rounded once. With avx2, avx512 and neon, which
-// have the same bits, float32 is computed in float32; the bounds are in units in the
-// last place (ulp) of the exact result:
+// The functions below compute every element of their results from the elements of
+// their arguments in the same place. All slices have the same length, and a result may
+// be written over an argument. float64, and float32 with the portable kernels, are
+// computed in float64 and rounded once. With avx2, avx512 and neon, whose bits agree,
+// float32 is computed in float32. The bounds of its error, in units in the last place
+// (ulp) of the exact result, are:
 //
 //	Exp       1.01 ulp
 //	Logistic  3 ulp
@@ -19,8 +19,8 @@ import (
 //	SiLU      4 ulp, and 2⁻¹⁴⁹|x| more
 //	SwiGLU    5 ulp, and 2⁻¹⁴⁹|gate·up| more
 //
-// Infinities and NaN give what the exact function has as its limit, and results
-// below the smallest normal number are not flushed to zero.
+// For infinities the result is the limit of the exact function, for NaN it is NaN.
+// Results below the smallest normal number are not flushed to zero.
 
 // Exp sets y = exp(x).
 func Exp[T kernel.Float](y, x []T) { expOf(kernel.VectorsOf[T](), y, x) }
@@ -68,8 +68,8 @@ func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 // slope returns silu's derivative at x, where the sigmoid is s.
 func slope(x, s float64) float64 { return s * (1 + float64(x*(1-s))) }
 
-// SiLUGrad sets dx = ct·s·(1 + x(1-s)) with s = 1/(1 + exp(-x)). In vectors the
-// error is at most 2⁻²¹ of |ct|·s·(1 + |x|(1-s)).
+// SiLUGrad sets dx = ct·s·(1 + x(1-s)) with s = 1/(1 + exp(-x)). With vectors the
+// error is at most 2⁻²¹ times |ct|·s·(1 + |x|(1-s)).
 func SiLUGrad[T kernel.Float](dx, x, ct []T) { siluGradOf(kernel.VectorsOf[T](), dx, x, ct) }
 
 func siluGradOf[T kernel.Float](v kernel.Kind, dx, x, ct []T) {

@@ -2,7 +2,8 @@ package vector
 
 import "math"
 
-// Of gelu's approximation by tanh: √(2/π) and the cubic's factor; and 1/√(2π).
+// geluScale is √(2/π) and geluCubic the factor of x³, both of gelu's approximation by
+// tanh. geluNormal is 1/√(2π), of the normal distribution's density.
 const (
 	geluScale  = 0.79788456080286535587989211986876
 	geluCubic  = 0.044715
@@ -10,14 +11,14 @@ const (
 )
 
 func gelu(x float64) float64 {
-	return x * (0.5 * math.Erfc(-x/math.Sqrt2)) // erfc keeps the digits of 1 + erf where that is small
+	return x * (0.5 * math.Erfc(-x/math.Sqrt2)) // erfc keeps digits that 1 + erf loses where it is small
 }
 
 func geluSlope(x float64) float64 {
 	return float64(0.5*math.Erfc(-x/math.Sqrt2)) + float64(x*geluNormal*math.Exp(-0.5*x*x))
 }
 
-// The logistic function, like erfc, keeps digits that 1 + tanh loses.
+// geluTanh uses the logistic function, which keeps digits that 1 + tanh loses.
 func geluTanh(x float64) float64 { return x * sigmoid(2*geluScale*(x+float64(geluCubic*x*x*x))) }
 
 func geluTanhSlope(x float64) float64 {

@@ -6,13 +6,13 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// The functions below set every element of their result, which may be an argument
-// too, from those in the same place; all slices are of one length. Those that
-// IEEE 754 defines, from Neg to Clamp, have the same bits by every choice of
-// kernels. The others are computed in float64 and rounded once; of float32 they are
-// within 0.51 units in the last place (ulp) of the exact result, also where that
-// is below the normal numbers. Those of avx2 and avx512 have the same bits, and
-// nearly always those of the portable kernels.
+// The functions below compute every element of their result from the elements of
+// their arguments in the same place. All slices have the same length, and the result may
+// be written over an argument. The functions from Neg to Clamp have the same bits with
+// all kernels. The others are computed in float64 and rounded once; results in float32
+// are within 0.51 units in the last place (ulp) of the exact result, also below the
+// normal numbers. Their bits with avx2 and avx512 are the same, and nearly always those
+// of the portable kernels, which neon uses too.
 
 // Neg sets y = -x.
 func Neg[T kernel.Float](y, x []T) { unary(mathLoopsOf[T](), loopNeg, y, x) }
@@ -29,15 +29,16 @@ func Square[T kernel.Float](y, x []T) { unary(mathLoopsOf[T](), loopSquare, y, x
 // Sqrt sets y = √x.
 func Sqrt[T kernel.Float](y, x []T) { unary(mathLoopsOf[T](), loopSqrt, y, x) }
 
-// Rsqrt sets y = 1/√x in float64.
+// Rsqrt sets y = 1/√x, computed in float64 and rounded once.
 func Rsqrt[T kernel.Float](y, x []T) { unary(mathLoopsOf[T](), loopRsqrt, y, x) }
 
-// Floor and Ceil set y to the nearest whole number below, or above, x.
+// Floor sets y to the greatest whole number that is at most x, Ceil to the least that is
+// at least x.
 func Floor[T kernel.Float](y, x []T) { unary(mathLoopsOf[T](), loopFloor, y, x) }
 func Ceil[T kernel.Float](y, x []T)  { unary(mathLoopsOf[T](), loopCeil, y, x) }
 
-// Round and RoundToEven set y to the whole number nearest to x, and of two away
-// from 0, or to the even one.
+// Round and RoundToEven set y to the whole number nearest to x. Where two are equally
+// near, Round takes the one away from 0, and RoundToEven the even one.
 func Round[T kernel.Float](y, x []T)       { unary(mathLoopsOf[T](), loopRound, y, x) }
 func RoundToEven[T kernel.Float](y, x []T) { unary(mathLoopsOf[T](), loopRoundToEven, y, x) }
 
@@ -47,8 +48,8 @@ func Sub[T kernel.Float](z, x, y []T) { binaryOf(mathLoopsOf[T](), loopSub, z, x
 func Mul[T kernel.Float](z, x, y []T) { binaryOf(mathLoopsOf[T](), loopMul, z, x, y) }
 func Div[T kernel.Float](z, x, y []T) { binaryOf(mathLoopsOf[T](), loopDiv, z, x, y) }
 
-// Maximum and Minimum set z to the larger or smaller of x and y, NaN if one is;
-// -0 is smaller than 0.
+// Maximum and Minimum set z to the larger and the smaller of x and y. The result is NaN if
+// one of them is NaN; -0 is smaller than 0.
 func Maximum[T kernel.Float](z, x, y []T) { binaryOf(mathLoopsOf[T](), loopMaximum, z, x, y) }
 func Minimum[T kernel.Float](z, x, y []T) { binaryOf(mathLoopsOf[T](), loopMinimum, z, x, y) }
 
@@ -81,7 +82,7 @@ func Pow[T kernel.Float](z, x, y []T) { binaryOf(mathLoopsOf[T](), loopPow, z, x
 // Erf sets y = 2/√π · ∫₀ˣ exp(-t²) dt.
 func Erf[T kernel.Float](y, x []T) { unary(mathLoopsOf[T](), loopErf, y, x) }
 
-// Sin and Cos are of radians.
+// Sin and Cos set y to the sine and the cosine of x radians.
 func Sin[T kernel.Float](y, x []T) { circle(mathLoopsOf[T](), 0, y, x, math.Sin) }
 func Cos[T kernel.Float](y, x []T) { circle(mathLoopsOf[T](), 1, y, x, math.Cos) }
 
@@ -101,10 +102,10 @@ func circle[T kernel.Float](l *mathLoops, which int, y, x []T, f func(float64) f
 	}
 }
 
-// GELU sets y = x·Φ(x), with Φ the normal distribution's function; it is NaN at -Inf.
+// GELU sets y = x·Φ(x), where Φ is the normal distribution function. It is NaN at -Inf.
 func GELU[T kernel.Float](y, x []T) { unary(mathLoopsOf[T](), loopGELU, y, x) }
 
-// GELUGrad sets dx = ct·(Φ(x) + x·φ(x)).
+// GELUGrad sets dx = ct·(Φ(x) + x·φ(x)), where φ is the normal distribution's density.
 func GELUGrad[T kernel.Float](dx, x, ct []T) { binaryOf(mathLoopsOf[T](), loopGELUGrad, dx, x, ct) }
 
 // GELUTanh sets y = x·½(1 + tanh(√(2/π)(x + 0.044715 x³))).

@@ -8,7 +8,7 @@ import (
 	"github.com/gomoe/gomoe/internal/testing/numbers"
 )
 
-// Nothing behind the last element is touched; if it were, this test would crash.
+// No loop touches what is behind the last element; if one did, this test would crash.
 func TestMathStaysInside(t *testing.T) {
 	r := rand.New(rand.NewPCG(81, 82))
 	room := make([]float64, SumRoom)

@@ -7,27 +7,28 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// mathLoops is the loops of one instruction set over float32 of any number n, from
-// 0 up. A loop that is nil, and all of nil *mathLoops, are done in Go. The result may be an argument too; where
-// an element stands, and what stands beside it, does not matter.
+// mathLoops holds one instruction set's loops over n elements of float32, for every n from
+// 0 up. Where a loop is nil, or the *mathLoops, Go code does the work. A result may be
+// written over an argument. A result does not depend on where an element stands or on what
+// stands beside it.
 type mathLoops struct {
 	unary  [unaries]func(n int, y, x *float32)
 	binary [binaries]func(n int, z, x, y *float32)
-	// circle is sin and cos: where |x| is 2⁵⁰ or more it gives x, and returns other
-	// than 0.
+	// circle is sin and cos. Where |x| is 2⁵⁰ or more, it sets y to x and returns a
+	// number other than 0, so that the caller computes these elements in Go.
 	circle [2]func(n int, y, x *float32) uint32
 	clamp  func(n int, y, x *float32, lo, hi float32)
 
-	// Sums in the order of Sum. stride is in bytes.
+	// These add in the order of Sum. stride is in bytes.
 	sum     func(n int, x *float32) float64
 	dot     func(n int, x, y *float32) float64
 	sumRows func(n int, sums *float64, x *float32, stride, rows int)
 	sumTree func(n int, y *float32, sums *float64, stride int)
 
-	// The largest and the smallest, as Maximum and Minimum have it.
+	// The largest and the smallest element, by the order of Maximum and Minimum.
 	largest, smallest func(n int, x *float32) float32
 
-	// These take a multiple of 16, not 0.
+	// For these, n is a positive multiple of 16.
 	selects  func(n int, z, yes, no *float32, which *byte)
 	compares [comparisons]func(n int, z *byte, x, y *float32)
 }
@@ -50,7 +51,7 @@ const (
 	loopErf
 	loopGELU
 	loopGELUTanh
-	// From and to int32, and to int32 in the order of floats.
+	// From int32, to int32, and to int32 that have the order of the floats.
 	loopFromInt
 	loopToInt
 	loopOrder
@@ -71,7 +72,7 @@ const (
 	binaries
 )
 
-// The order of the comparisons.
+// Comparisons, in the order of mathLoops.compares.
 const (
 	isEqual = iota
 	isUnequal
@@ -84,7 +85,7 @@ const (
 
 // selected returns the loops of the selected kind.
 var selected = sync.OnceValue(func() *mathLoops {
-	k, _ := kernel.Selected() // the error is Selected's to tell
+	k, _ := kernel.Selected() // the error is reported where a program is run
 	return mathOf(k.Vectors())
 })
 
@@ -96,10 +97,10 @@ func mathLoopsOf[T kernel.Float]() *mathLoops {
 	return selected()
 }
 
-// first is where x begins.
+// first returns the address of x's first element.
 func first[T kernel.Float](x []T) *float32 { return (*float32)(unsafe.Pointer(unsafe.SliceData(x))) }
 
-// in1 does y = f(x) with a loop if there is one.
+// in1 sets y = f(x) with a loop, and reports whether there is one.
 func (l *mathLoops) in1(loop int, n int, y, x *float32) bool {
 	if l == nil || l.unary[loop] == nil {
 		return false
@@ -108,7 +109,7 @@ func (l *mathLoops) in1(loop int, n int, y, x *float32) bool {
 	return true
 }
 
-// in2 does z = f(x, y) with a loop if there is one.
+// in2 sets z = f(x, y) with a loop, and reports whether there is one.
 func (l *mathLoops) in2(loop int, n int, z, x, y *float32) bool {
 	if l == nil || l.binary[loop] == nil {
 		return false

@@ -9,10 +9,9 @@ func mathOf(v kernel.Kind) *mathLoops {
 	return neonMath()
 }
 
-// neonMath is all but what is made of polynomials in float64 (Expm1, Log, Log1p, Pow,
-// Erf, Sin, Cos, GELU and its tanh, their derivatives, scores, LogSoftmaxGrad and the
-// inverse error function of Normal), and SoftmaxGrad but for its sums: these are
-// scalar on arm64.
+// neonMath returns the loops of NEON. It has none for functions that need polynomials in
+// float64: Expm1, Log, Log1p, Pow, Erf, Sin, Cos, GELU, GELUTanh and the derivatives of
+// the last two. These are computed in Go on arm64.
 func neonMath() *mathLoops {
 	return &mathLoops{
 		unary: [unaries]func(n int, y, x *float32){

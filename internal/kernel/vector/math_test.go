@@ -61,7 +61,7 @@ func mathFunctions() []mathFunction {
 	}
 }
 
-// samples returns float32 of every size and sign and around 0, and others beside.
+// samples returns in x float32 of every size and sign and around 0, and in y others.
 func samples(step uint32) (x, y []float32) {
 	x = numbers.Sweep(step)
 	for v := float32(-20); v < 20; v += 0.00371 {
@@ -84,7 +84,7 @@ func samples(step uint32) (x, y []float32) {
 	return x, y
 }
 
-// alike reports the same bits, or two NaN.
+// alike reports whether x and y have the same bits or are both NaN.
 func alike(x, y float32) bool {
 	return math.Float32bits(x) == math.Float32bits(y) || x != x && y != y
 }
@@ -109,11 +109,11 @@ func TestMathAccuracy(t *testing.T) {
 					others++
 				}
 				if f.ulps == 0 && math.IsInf(float64(y[i]), 0) {
-					continue // times a derivative that is 0 with some, not quite 0 with others
+					continue // the derivative is 0 with some kernels, and not quite 0 with others
 				}
 				want := f.exact(float64(x[i]), float64(y[i]))
 				if want != want || math.IsInf(float64(float32(want)), 0) || want == 0 {
-					if !alike(got[i], float32(want)) && !(got[i] == 0 && want == 0 && x[i] != 0) { // -0 is where x is
+					if !alike(got[i], float32(want)) && !(got[i] == 0 && want == 0 && x[i] != 0) { // where x is -0, so is the result
 						t.Fatalf("%s %s(%v, %v) is %v, want %v", name, f.name, x[i], y[i], got[i], want)
 					}
 					continue
@@ -149,7 +149,7 @@ func TestMathAccuracy(t *testing.T) {
 	}
 }
 
-// Every length and place, in a new slice and over an argument.
+// TestMathRanges takes every length and place, with results in a new slice and over an argument.
 func TestMathRanges(t *testing.T) {
 	x, y := samples(1 << 22)
 	r := rand.New(rand.NewPCG(33, 34))
@@ -195,7 +195,7 @@ func BenchmarkMath(b *testing.B) {
 	}
 }
 
-// Every pair of special arguments.
+// TestPowSpecial takes every pair of special arguments.
 func TestPowSpecial(t *testing.T) {
 	inf := float32(math.Inf(1))
 	some := []float32{0, 0.25, 0.5, 1, math.Nextafter32(1, 2), 1.25, 2, 3, 4, 1 << 23, 1<<24 - 1, 1 << 24, math.MaxFloat32, inf, float32(math.NaN()), 0x1p-149, 0x1p-126}

@@ -6,10 +6,10 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// What attention in blocks does with rows of scores, by the loops of a kind.
+// This file has what attention in blocks does with rows of scores, by the loops of a kind.
 
-// ScaleMax multiplies x by scale, and returns the larger of top and the results, NaN
-// if one is.
+// ScaleMax multiplies x by scale and returns the largest of top and the products. It
+// returns NaN if one of these is NaN.
 func ScaleMax[T kernel.Float](v kernel.Kind, x []T, scale, top T) T {
 	if has(v, loopScaleMax) {
 		t := vectorArgs{max: noMax(float32(top)), largest: float32(top), c: [3]float32{float32(scale)}}
@@ -23,7 +23,7 @@ func ScaleMax[T kernel.Float](v kernel.Kind, x []T, scale, top T) T {
 	return top
 }
 
-// AddExp replaces x by exp(x - shift) and returns sum plus these.
+// AddExp replaces x by exp(x - shift) and returns sum plus the sum of the new x.
 func AddExp[T kernel.Float](v kernel.Kind, x []T, shift, sum T) T {
 	if has(v, loopScaleMax) {
 		return sum + T(ExpSumOf(v, x, x, shift))

@@ -6,9 +6,9 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// Max returns the largest element of x, -Inf of none. If one is NaN, the scalar
-// loop returns NaN, that in vectors passes over it; what is exp(x - Max) is NaN
-// somewhere with both, and so is its sum.
+// Max returns the largest element of x, or -Inf if there is none. If an element is NaN,
+// the loop in Go returns NaN, but the loops over vectors pass over it. With both, one of
+// exp(x - Max) is NaN, and so is their sum.
 func Max[T kernel.Float](x []T) T { return MaxOf(kernel.VectorsOf[T](), x) }
 
 // MaxOf is Max by the loops of v.
@@ -32,13 +32,15 @@ func noMax(top float32) (lanes [kernel.Lanes]float32) {
 	return lanes
 }
 
-// ExpSum sets y = exp(x - shift), which may be written over x, and returns the sum
-// in float64: over all x upwards, or, in vectors of float32, as 16 sums, the k-th
-// over the elements k, k+16, k+32 and so on upwards, which are then added in pairs 8
-// apart, 4, 2 and 1. So the order depends on the length alone. In float64, and with
-// the portable kernels, the powers are added before they are rounded; in
-// vectors the difference x - shift is rounded too, which makes for an error of 2⁻²⁴ of
-// itself in the exponent.
+// ExpSum sets y = exp(x - shift), which may be written over x, and returns the sum of
+// y in float64. The order of addition depends on the length alone. The loop in Go adds
+// from the first to the last. The loops over vectors of float32 keep 16 partial sums:
+// sum k adds the elements k, k+16, k+32 and so on. Then sums that are 8 apart are added,
+// then those 4, 2 and 1 apart.
+//
+// The loop in Go, for float64 and with the portable kernels, adds the powers before
+// they are rounded. The loops over vectors add rounded powers, and also round the
+// difference x - shift, which is a relative error of up to 2⁻²⁴ in the exponent.
 func ExpSum[T kernel.Float](y, x []T, shift T) float64 {
 	return ExpSumOf(kernel.VectorsOf[T](), y, x, shift)
 }
@@ -60,7 +62,7 @@ func ExpSumOf[T kernel.Float](v kernel.Kind, y, x []T, shift T) float64 {
 	return sum
 }
 
-// ExpTotal is ExpSum without y.
+// ExpTotal returns the sum that ExpSum returns, without writing the powers.
 func ExpTotal[T kernel.Float](x []T, shift T) float64 {
 	return ExpTotalOf(kernel.VectorsOf[T](), x, shift)
 }
@@ -79,8 +81,8 @@ func ExpTotalOf[T kernel.Float](v kernel.Kind, x []T, shift T) float64 {
 	return sum
 }
 
-// Scaled sets y = x·factor/sum in float64, rounded once; the scalar loop divides
-// every x by sum, that in vectors takes factor/sum first. y may be x.
+// Scaled sets y = x·factor/sum, computed in float64 and rounded once. The loop in Go
+// divides every x by sum; the loops over vectors compute factor/sum first. y may be x.
 func Scaled[T kernel.Float](y, x []T, factor, sum float64) {
 	ScaledOf(kernel.VectorsOf[T](), y, x, factor, sum)
 }

@@ -6,12 +6,12 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// sums is how many sums a sum is made of.
+// sums is how many partial sums a sum is made of.
 const sums = 8
 
-// Sum returns the sum of x in float64: as 8 sums, the k-th of which is that of the
-// elements k, k+8, k+16 and so on upwards, beginning with 0, which are then added in
-// pairs 4 apart, 2 and 1. It has the same bits with all kernels.
+// Sum returns the sum of x in float64. It keeps 8 partial sums, which begin with 0: sum k
+// adds the elements k, k+8, k+16 and so on. Then sums that are 4 apart are added, then
+// those 2 apart, then the last two. The bits are the same with all kernels.
 func Sum[T kernel.Float](x []T) float64 { return sum(mathLoopsOf[T](), x) }
 
 func sum[T kernel.Float](l *mathLoops, x []T) float64 {
@@ -39,7 +39,8 @@ func pairs(s *[sums]float64) float64 {
 	return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]))
 }
 
-// Dot returns the sum of products x·y, rounded to float64, in the order of Sum.
+// Dot returns the sum of the products x·y in the order of Sum. Each product is rounded to
+// float64 before it is added.
 func Dot[T kernel.Float](x, y []T) float64 { return dot(mathLoopsOf[T](), x, y) }
 
 func dot[T kernel.Float](l *mathLoops, x, y []T) float64 {
@@ -54,16 +55,15 @@ func dot[T kernel.Float](l *mathLoops, x, y []T) float64 {
 	return pairs(&s)
 }
 
-// SumColumns sets y[j] to the sum over i of x[i·stride + j], for rows i from 0 to
-// rows-1 and columns j of y, in the order of Sum. room is SumRoom elements for its
-// use.
+// SumColumns sets y[j] to the sum of x[i·stride + j] over the rows i from 0 to rows-1, in
+// the order of Sum, for every column j of y. room is scratch memory of SumRoom elements.
 func SumColumns[T kernel.Float](y, x []T, rows, stride int, room []float64) {
 	sumColumns(mathLoopsOf[T](), y, x, rows, stride, room)
 }
 
-// columnsAtOnce is how many columns are summed at a time, so that 8 sums of each
-// take half of the first-level cache; sumBand is how many rows, of which every 8th
-// is added to the same sums.
+// columnsAtOnce is how many columns are summed at a time: the 8 partial sums of each take
+// half of the first-level cache. sumBand is how many rows are summed at a time; every 8th
+// of them is added to the same partial sums. SumRoom is the number of the partial sums.
 const (
 	columnsAtOnce = 256
 	sumBand       = 64
@@ -111,8 +111,8 @@ func sumColumnsInGo[T kernel.Float](room []float64, y, x []T, rows, stride, n in
 	}
 }
 
-// Largest returns the largest element of x, and Smallest the smallest: NaN if one
-// is; -0 is smaller than 0; -Inf or Inf of none.
+// Largest returns the largest element of x, and Smallest the smallest. They return NaN if
+// an element is NaN; -0 is smaller than 0. Without elements they return -Inf and +Inf.
 func Largest[T kernel.Float](x []T) T { return largest(mathLoopsOf[T](), x) }
 
 func largest[T kernel.Float](l *mathLoops, x []T) T {

@@ -52,7 +52,7 @@ func TestSumColumns(t *testing.T) {
 		stride := cols + r.IntN(5)
 		x := numbers.Special(r, rows*stride)
 		for i := stride; i < len(x); i++ {
-			if i/stride%2 == 1 { // so that what was rounded shows in the sum
+			if i/stride%2 == 1 { // neighbours cancel, so that roundings show in the sum
 				x[i] = -x[i-stride]
 			}
 		}

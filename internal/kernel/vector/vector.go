@@ -6,9 +6,9 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// loop is one of the loops in assembly. Its arguments are those of the formula
-// beside the function of this name in asm/vector.go. An instruction set may lack
-// some: whoever runs one asks has, and has a scalar loop for the other case.
+// loop is one of the loops in assembly. The function of the same name in asm/vector.go
+// has its formula, which names the arguments. An instruction set may lack a loop. So a
+// caller asks has first, and has a loop in Go for the other case.
 type loop uint8
 
 const (
@@ -24,7 +24,8 @@ const (
 	loopExpTotal
 	loopScaled
 	loopAdamW
-	// Of attention in blocks, which is in lanes with avx2 and avx512.
+	// These are of attention in blocks. avx2 and avx512 lack them: their attention
+	// works in lanes.
 	loopScaleMax
 	loopAttentionGrad
 )
@@ -38,14 +39,14 @@ type vectorArgs struct {
 	wide [10]float64
 	max  [kernel.Lanes]float32
 	sum  [kernel.Lanes]float64
-	// Of all lanes, after a loop that makes it.
+	// The sum and the largest of all lanes, after a loop that computes one of them.
 	total   float64
 	largest float32
 	c       [3]float32
 }
 
-// These do not compile if the offsets are others than in asm/vector.go
-// and neon/vector.go.
+// These lines compile only if the offsets are those in asm/vector.go and
+// neon/vector.go.
 const (
 	_ = -(unsafe.Offsetof(vectorArgs{}.out) ^ 8)
 	_ = -(unsafe.Offsetof(vectorArgs{}.in) ^ 32)
@@ -57,10 +58,10 @@ const (
 	_ = -(unsafe.Offsetof(vectorArgs{}.c) ^ 348)
 )
 
-// each runs a loop over slices of one length. The last elements, fewer than a
-// vector, are copied to where a whole one can be read, with pad behind them, and
-// so take the same instructions as the others: an element of a result depends on
-// its own arguments only. A slice may be both result and argument.
+// each runs a loop over slices, all of the same length. The last elements, if they do not
+// fill a vector, are copied to one and padded with pad. So they take the same
+// instructions as the others, and an element of a result depends on its own arguments
+// only. A slice may be both a result and an argument.
 func each(v kernel.Kind, l loop, t *vectorArgs, pad float32, out [3][]float32, in [4][]float32) {
 	n := len(in[0])
 	whole := n &^ (kernel.Lanes - 1)

@@ -6,12 +6,12 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// has says whether v has the loop in vectors: avx2 and avx512 have all but those that
-// their attention does without.
+// has reports whether v has the loop over vectors. avx2 and avx512 have all but those that
+// only attention in blocks needs.
 func has(v kernel.Kind, l loop) bool { return v != kernel.Portable && l < loopScaleMax }
 
-// run does a loop with the instruction set v, which is not scalar. It calls by
-// name and not through a variable, so that arguments stay on the stack.
+// run runs a loop that v has. It calls functions by name and not through a variable, so
+// that arguments stay on the stack.
 func run(v kernel.Kind, l loop, t *vectorArgs) {
 	a := (*byte)(unsafe.Pointer(t))
 	if v == kernel.AVX512 {

@@ -6,8 +6,8 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// has says whether v has the loop in vectors. Those that neon lacks are the scalar
-// ones.
+// has reports whether v has the loop over vectors. The loops that neon lacks are done in
+// Go.
 func has(v kernel.Kind, l loop) bool {
 	switch l {
 	case loopExp, loopTanh, loopLogistic, loopSiLU, loopSiLUGrad, loopSwiGLU, loopSwiGLUGrad,
@@ -17,8 +17,8 @@ func has(v kernel.Kind, l loop) bool {
 	return false
 }
 
-// run does a loop that v has. It calls by name and not through a variable, so that
-// arguments stay on the stack.
+// run runs a loop that v has. It calls functions by name and not through a variable, so
+// that arguments stay on the stack.
 func run(v kernel.Kind, l loop, t *vectorArgs) {
 	a := (*byte)(unsafe.Pointer(t))
 	switch l {

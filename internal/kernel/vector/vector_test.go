@@ -10,7 +10,7 @@ import (
 	"github.com/gomoe/gomoe/internal/testing/numbers"
 )
 
-// functions of one argument, with the bounds of their comments.
+// functions are those of one argument, with the bounds that their comments state.
 var functions = []struct {
 	name    string
 	vector  func(v kernel.Kind, y, x []float32)
@@ -120,7 +120,7 @@ func TestGates(t *testing.T) {
 	}
 }
 
-// rowLoop is a loop and its slices: results first, then what it returns.
+// rowLoop is a loop, its numbers of results and arguments, and a function that runs it.
 type rowLoop struct {
 	name    string
 	out, in int
@@ -170,8 +170,8 @@ func cut(x [][]float32, lo, hi int) [][]float32 {
 	return y
 }
 
-// Every length, against the kernel.Portable loop; every cut, and both instruction sets,
-// to the bit.
+// TestVectorLoops compares every length with the loop in Go, and, to the bit, every cut and
+// every instruction set with each other.
 func TestVectorLoops(t *testing.T) {
 	have := numbers.Vectors()
 	r := rand.New(rand.NewPCG(23, 24))
@@ -228,7 +228,7 @@ func TestVectorLoops(t *testing.T) {
 	}
 }
 
-// Sums in vectors have the order that ExpSum states, and both sums agree.
+// Sums of vectors have the order that ExpSum states, and ExpTotal gives the same sum.
 func TestExpSumOrder(t *testing.T) {
 	x := numbers.Normals[float32](rand.New(rand.NewPCG(25, 26)), 1003)
 	for _, v := range numbers.Vectors() {

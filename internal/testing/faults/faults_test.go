@@ -283,18 +283,62 @@ func (j *job) cut(t *testing.T, victim int) {
 	}
 }
 
-// TestHealed: a cut that heals before the deadline has no consequence.
+// TestHealed: a cut that heals before the deadline has no consequence, however long the
+// deadline is.
 func TestHealed(t *testing.T) {
-	t.Parallel()
-	net := fleet.NewNetwork(t, ranks)
-	j := start(t, "slow", over("tcp"), map[string]string{"steps": "60", "deadline": "20s"}, net)
-	time.Sleep(time.Second)
-	net.Cut(1)
-	time.Sleep(700 * time.Millisecond)
-	net.Heal(1)
-	for _, p := range j.Procs {
-		p.Await(t, "done", 40*time.Second)
+	for deadline, cut := range map[string]time.Duration{"20s": 700 * time.Millisecond, "60s": 17 * time.Second} {
+		t.Run(deadline, func(t *testing.T) {
+			t.Parallel()
+			net := fleet.NewNetwork(t, ranks)
+			j := start(t, "slow", over("tcp"), map[string]string{"steps": "60", "deadline": deadline}, net)
+			time.Sleep(time.Second)
+			net.Cut(1)
+			time.Sleep(cut)
+			net.Heal(1)
+			for _, p := range j.Procs {
+				p.Await(t, "done", 40*time.Second)
+			}
+		})
 	}
+}
+
+// TestPaused: ranks that are all stopped for longer than the deadline, and continued one
+// after another, go on, whether they are processes or in one process.
+func TestPaused(t *testing.T) {
+	const deadline = 2 * time.Second
+	pause := func(t *testing.T, j *job) {
+		t.Helper()
+		for _, p := range j.Procs {
+			p.Await(t, "begun", 20*time.Second)
+		}
+		for range 2 {
+			for _, p := range j.Procs {
+				p.Signal(syscall.SIGSTOP)
+			}
+			time.Sleep(2 * deadline)
+			for _, p := range j.Procs {
+				p.Signal(syscall.SIGCONT)
+				time.Sleep(30 * time.Millisecond)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		for _, p := range j.Procs {
+			p.Await(t, "done", 40*time.Second)
+		}
+	}
+	for _, over := range transports() {
+		if world.Native(over.name) && !native || !over.told || over.name == "mpi" { // MLX's protocols count by the clock; mpirun would not be stopped
+			continue
+		}
+		t.Run(over.name, func(t *testing.T) {
+			t.Parallel()
+			pause(t, start(t, "slow", over, map[string]string{"steps": "40", "deadline": deadline.String()}, nil))
+		})
+	}
+	t.Run("local", func(t *testing.T) {
+		t.Parallel()
+		pause(t, &job{Fleet: fleet.Start(t, "inside", 1, fleet.Options{Args: map[string]string{"deadline": deadline.String()}})})
+	})
 }
 
 // quarrels are those that ranks have in these operations, by job.

@@ -20,11 +20,12 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/testing/fleet"
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/world"
 )
 
 func TestMain(m *testing.M) {
-	fleet.Main(map[string]fleet.Program{"loop": loop, "quarrels": quarrels, "slow": slow, "refused": refused, "closing": closing, "chain": chain})
+	fleet.Main(map[string]fleet.Program{"loop": loop, "quarrels": quarrels, "slow": slow, "refused": refused, "closing": closing, "chain": chain, "inside": inside})
 	flag.Parse()
 	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue {
 		p.Value.Set("12") // they wait most of the time
@@ -231,6 +232,31 @@ func chain(r *fleet.Rank) error {
 	}
 	report(r, &w, g.Barrier(context.Background(), call("barrier", r.Rank)), before)
 	return w.Close()
+}
+
+// inside has ranks of one process wait for each other for half of the deadline.
+func inside(r *fleet.Rank) error {
+	deadline, err := time.ParseDuration(r.Args["deadline"])
+	if err != nil {
+		return err
+	}
+	comms, err := engine.Local(2, jaccl.Options{Deadline: deadline})
+	if err != nil {
+		return err
+	}
+	r.Say("begun", "", nil)
+	errs := make(chan error)
+	for i, c := range comms {
+		go func() {
+			time.Sleep(time.Duration(i) * deadline / 2)
+			errs <- c.World().Barrier(context.Background(), call("barrier", 0))
+		}()
+	}
+	if err := errors.Join(<-errs, <-errs); err != nil {
+		return err
+	}
+	r.Say("done", "", nil)
+	return nil
 }
 
 // closing has rank 1 close the group that the others go on to use, or its communicator.

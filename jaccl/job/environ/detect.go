@@ -14,9 +14,9 @@ import (
 // MLX's files, for the number of their entries and the first one's address.
 //
 // Errors name the variables: a rank without a number of ranks or the other way
-// round, numbers that are none, a rank that the job does not have, two
-// conventions that contradict each other, and a job of JACCL's ring, which nothing
-// here speaks.
+// round, numbers that are none, a deadline that is none, a rank that the job does not
+// have, two conventions that contradict each other, and a job of JACCL's ring, which
+// nothing here speaks.
 func Detect(getenv func(string) string) (Job, error) {
 	return detect(getenv, os.Getppid())
 }
@@ -47,6 +47,10 @@ func detect(getenv func(string) string, parent int) (Job, error) {
 		}
 	}
 	job := Job{Secret: getenv(gomoeSecret), SecretFile: getenv(gomoeSecretFile), Matrix: getenv(gomoeDevices), Flight: getenv(gomoeFlight), Verbs: getenv(verbsLibrary), Transport: getenv(gomoeTransport)}
+	var err error
+	if job.Deadline, err = Deadline(getenv); err != nil {
+		return Job{}, err
+	}
 	if chosen == nil {
 		return job, nil
 	}

@@ -3,6 +3,7 @@ package environ
 import (
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Job is this process's place in a job, as the environment describes it.
@@ -25,6 +26,8 @@ type Job struct {
 	Secret, SecretFile string
 	// Transport is what the user wishes for, GOMOE_TRANSPORT; empty is auto.
 	Transport string
+	// Deadline is how long ranks wait for each other, GOMOE_DEADLINE; 0 if it is not set.
+	Deadline time.Duration
 	// Lifeline is the number of an open file that ends when the launcher does, 0 for
 	// none.
 	Lifeline int

@@ -20,6 +20,7 @@ func Variables() []Variable {
 		{Name: gomoeSecret, Meaning: "what ranks prove to each other to know", Secret: true},
 		{Name: gomoeSecretFile, Meaning: "file with the secret, readable by its owner only"},
 		{Name: gomoeTransport, Meaning: "what carries data: a name of the flag -transport"},
+		{Name: gomoeDeadline, Meaning: "how long ranks wait for each other, such as 90s: the flag -deadline"},
 		{Name: gomoeDevices, Meaning: "the RDMA devices between all ranks themselves, as MLX_IBV_DEVICES' file has them"},
 		{Name: verbsLibrary, Meaning: "path of the library of RDMA verbs; else the system's librdma or libibverbs"},
 		{Name: mpiLibrary, Meaning: "file of the library of MPI; else that of the MPI whose launcher started the ranks"},
@@ -78,6 +79,7 @@ const (
 	gomoeSecret      = "GOMOE_SECRET"
 	gomoeSecretFile  = "GOMOE_SECRET_FILE"
 	gomoeTransport   = "GOMOE_TRANSPORT"
+	gomoeDeadline    = "GOMOE_DEADLINE"
 	gomoeLifeline    = "GOMOE_LIFELINE"
 	gomoeDevices     = "GOMOE_DEVICES"
 	gomoeFlight      = "GOMOE_FLIGHT"
@@ -115,6 +117,9 @@ func (j Job) Describe(masterPort int) []string {
 		if s.value != "" {
 			out = append(out, s.name+"="+s.value)
 		}
+	}
+	if j.Deadline > 0 {
+		out = append(out, gomoeDeadline+"="+j.Deadline.String())
 	}
 	if j.Listener > 0 {
 		out = append(out, env(gomoeListener, j.Listener))

@@ -101,7 +101,7 @@ func listen(ctx context.Context, o Options) (net.Listener, error) {
 	}
 	port := addrs[0].Port()
 	if port == 0 {
-		return nil, fmt.Errorf("meet: coordinator %q has port 0, which the other ranks can not know; choose one, or pass rank 0 an open listener", o.Coordinator)
+		return nil, fmt.Errorf("meet: coordinator %q has port 0, which the other ranks cannot know; choose one, or pass rank 0 an open listener", o.Coordinator)
 	}
 	if o.Bind != "" {
 		return listenAt(ctx, o.Bind, port)

@@ -162,7 +162,7 @@ func TestShares(t *testing.T) {
 		}
 	}
 	if unknown := (machine{network: "name"}); unknown.shares(unknown) {
-		t.Error("two ranks of a machine that can not be told share memory")
+		t.Error("two ranks of a machine that cannot be told share memory")
 	}
 }
 

@@ -185,7 +185,7 @@ func (c *coordinator) serve(ctx context.Context, m *member) {
 			c.part(m, "has ended without a word")
 			return
 		case err != nil:
-			c.part(m, fmt.Sprintf("can not be heard: %v", err))
+			c.part(m, fmt.Sprintf("cannot be heard: %v", err))
 			return
 		case h.Type == typeLeave:
 			c.part(m, "has closed its place")

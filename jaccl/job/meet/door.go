@@ -30,7 +30,7 @@ type door struct {
 	meeting    int // of rank 0, whose address is that of all its meetings; else 0
 	secret     []byte
 	patience   time.Duration // with strangers
-	log        func(net.Addr, string)
+	strangers  strangers
 	// join takes the ranks that come to the coordinator; nil on other ranks.
 	join func(ctx context.Context, conn net.Conn, h *hello, welcome func() error)
 
@@ -68,7 +68,7 @@ func (d *door) accept(ctx context.Context) {
 			if ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
 				return
 			}
-			d.log(d.ln.Addr(), err.Error()) // out of files, for example
+			d.strangers.turned(d.ln.Addr(), err.Error(), time.Now()) // out of files, for example
 			if !pause(ctx, 50*time.Millisecond) {
 				return
 			}
@@ -98,12 +98,15 @@ func (d *door) enter(conn net.Conn) bool {
 	return true
 }
 
-func (d *door) leave(conn net.Conn) {
+// leave notes that a connection has proved itself or failed to. It reports whether the door
+// is shut, which ends connections that are no strangers' fault.
+func (d *door) leave(conn net.Conn) (shut bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if i := slices.Index(d.halves, conn); i >= 0 {
 		d.halves = slices.Delete(d.halves, i, i+1)
 	}
+	return d.closing
 }
 
 // refused logs that a connection was turned away, and notes it for the error of a rank to
@@ -120,7 +123,7 @@ func (d *door) refused(conn net.Conn, err error) {
 	case errors.Is(err, net.ErrClosed):
 		reason = "it did not say who it is, and others came"
 	}
-	d.log(conn.RemoteAddr(), reason)
+	d.strangers.turned(conn.RemoteAddr(), reason, time.Now())
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.away = append(d.away, fmt.Sprintf("%v (%s)", conn.RemoteAddr(), reason))
@@ -143,7 +146,7 @@ func (d *door) answer(ctx context.Context, conn net.Conn) {
 	h, welcome, err := admit(ctx, conn, d.patience, d.secret, d.meeting, func(h *hello) error {
 		switch {
 		case h.job != d.job:
-			return fmt.Errorf("it is of job %v and not of job %v", h.job, d.job)
+			return fmt.Errorf("%w: of %v and not of %v", errJob, h.job, d.job)
 		case h.to != d.rank:
 			return fmt.Errorf("it looks for rank %d, this is rank %d", h.to, d.rank)
 		case h.purpose == joining && d.join == nil:
@@ -155,9 +158,9 @@ func (d *door) answer(ctx context.Context, conn net.Conn) {
 		}
 		return nil
 	})
-	d.leave(conn)
+	shut := d.leave(conn)
 	if err != nil {
-		if ctx.Err() == nil {
+		if !shut {
 			d.refused(conn, err)
 		}
 		conn.Close()
@@ -234,15 +237,26 @@ func (d *door) next() {
 	d.turn++
 }
 
-// close ends everything that has to do with the door and waits for it.
-func (d *door) close() {
-	d.cancel()
+// errJob is what a stranger is told whose job is another one. Only the log has the ids.
+var errJob = errors.New("it is of another job")
+
+// shut ends everything that has to do with strangers: nobody comes to the door any more.
+func (d *door) shut() {
 	d.ln.Close()
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.closing = true
 	for _, c := range d.halves {
 		c.Close()
 	}
+	d.strangers.end()
+}
+
+// close ends everything that has to do with the door and waits for it.
+func (d *door) close() {
+	d.cancel()
+	d.shut()
+	d.mu.Lock()
 	for _, a := range d.parked {
 		a.conn.Close()
 	}

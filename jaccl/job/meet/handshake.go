@@ -65,7 +65,7 @@ func knock(ctx context.Context, conn net.Conn, secret []byte, h *hello) (meeting
 }
 
 // admit is the other side of knock. first looks at what a stranger says of itself;
-// its error is told to the stranger. The connection is proved when admit returns,
+// its error is told to the stranger, without the job's id. The connection is proved when admit returns,
 // but the other side waits for the welcome that it returns. Patience is how long all
 // of it may take.
 func admit(ctx context.Context, conn net.Conn, patience time.Duration, secret []byte, meeting int, first func(*hello) error) (h *hello, welcome func() error, err error) {
@@ -79,7 +79,11 @@ func admit(ctx context.Context, conn net.Conn, patience time.Duration, secret []
 		return nil, nil, err
 	}
 	if err := first(h); err != nil {
-		refuse(conn, err.Error())
+		text := err.Error()
+		if errors.Is(err, errJob) {
+			text = errJob.Error()
+		}
+		refuse(conn, text)
 		return nil, nil, err
 	}
 	challenge := make([]byte, nonceSize, challengeSize)

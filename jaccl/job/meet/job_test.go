@@ -171,9 +171,9 @@ func TestGatherContext(t *testing.T) {
 // also those that wait already.
 func TestGone(t *testing.T) {
 	for want, end := range map[string]func(p *Place){
-		"rank 1 (host1) has closed its place":        func(p *Place) { p.Close() },
-		"rank 1 (host1) has ended without a word":    func(p *Place) { breakOff(t, p) },
-		"rank 1 (host1) can not be heard: frame: no": func(p *Place) { p.memberConn(t).Write([]byte("GET / HTTP/1.1\r\n\r\nand more of it")) },
+		"rank 1 (host1) has closed its place":       func(p *Place) { p.Close() },
+		"rank 1 (host1) has ended without a word":   func(p *Place) { breakOff(t, p) },
+		"rank 1 (host1) cannot be heard: frame: no": func(p *Place) { p.memberConn(t).Write([]byte("GET / HTTP/1.1\r\n\r\nand more of it")) },
 	} {
 		places := joined(t, options(t, 3))
 		errs := make([]error, 3)
@@ -289,7 +289,7 @@ func TestUnreachable(t *testing.T) {
 	opts[1].Advertise = "127.0.0.77" // where it does not listen
 	places := joined(t, opts)
 	errs := each(places, func(p *Place) error { _, err := p.Dial(t.Context(), "data"); return err })
-	says(t, errs, `meet: "dial data": rank 2 (host2): can not connect to rank 1 (host1): `, "127.0.0.77")
+	says(t, errs, `meet: "dial data": rank 2 (host2): cannot connect to rank 1 (host1): `, "127.0.0.77")
 }
 
 func TestOptions(t *testing.T) {
@@ -323,7 +323,7 @@ func TestOptions(t *testing.T) {
 	}
 	for want, change := range map[string]func(o *Options){
 		"none of which is an address of this machine, host0, where rank 0 runs; want one of [127.0.0.1": func(o *Options) { o.Coordinator = "198.51.100.7:5000" },
-		"port 0, which the other ranks can not know":                                                    func(o *Options) { o.Coordinator = "127.0.0.1:0" },
+		"port 0, which the other ranks cannot know":                                                     func(o *Options) { o.Coordinator = "127.0.0.1:0" },
 		`advertised address "fe80::1"`:                                                                  func(o *Options) { o.Advertise = "fe80::1" },
 	} {
 		o := options(t, 2)[0]

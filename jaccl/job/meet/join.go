@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"time"
 )
 
@@ -128,6 +129,9 @@ func (p *Place) follow(ctx context.Context, o Options, e *entry) error {
 	return nil
 }
 
+// patient is how long a rank waits for the coordinator before it says so.
+const patient = 3 * time.Second
+
 // find connects to the coordinator, as soon as it is there.
 func (p *Place) find(ctx context.Context, o Options) (net.Conn, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.Deadline, fmt.Errorf("no answer within %v", o.Deadline))
@@ -135,6 +139,8 @@ func (p *Place) find(ctx context.Context, o Options) (net.Conn, error) {
 	h := p.hello
 	h.purpose = joining
 	var last error
+	var said bool
+	begin := time.Now()
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, 500*time.Millisecond) {
 		// The name is asked for again, too: it may come to be known with the machine.
 		_, addrs, err := resolve(ctx, o.Coordinator)
@@ -175,6 +181,10 @@ func (p *Place) find(ctx context.Context, o Options) (net.Conn, error) {
 		if ctx.Err() == nil {
 			last = err // not that it was interrupted
 		}
+		if now := time.Now(); !said && now.Sub(begin) >= patient {
+			said = true
+			o.Waiting(fmt.Sprintf("rank %d waits for rank 0 at %s, until %s: %s", o.Rank, o.Coordinator, begin.Add(o.Deadline).Format(time.TimeOnly), strings.ReplaceAll(err.Error(), "\n", "; ")))
+		}
 		if !pause(ctx, wait) {
 			if last == nil {
 				last = err
@@ -197,7 +207,7 @@ func (p *Place) assemble(ctx context.Context, e *entry) error {
 }
 
 func newDoor(o Options, ln net.Listener) *door {
-	return &door{ln: ln, rank: o.Rank, size: o.Size, job: o.Job, secret: o.Secret, patience: handshakeTime, log: o.Log}
+	return &door{ln: ln, rank: o.Rank, size: o.Size, job: o.Job, secret: o.Secret, patience: handshakeTime, strangers: strangers{log: o.Log}}
 }
 
 // advertised returns where the others find ln. near is this rank's end of its

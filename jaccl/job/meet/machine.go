@@ -2,7 +2,7 @@ package meet
 
 // machine is what ranks compare to learn what they share.
 type machine struct {
-	// boot is one running kernel; "" where that can not be told.
+	// boot is one running kernel; "" where that cannot be told.
 	boot string
 	// memory is the file system of shared memory and the name space of processes
 	// within that kernel; "" where there is none.

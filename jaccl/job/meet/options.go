@@ -49,9 +49,13 @@ type Options struct {
 	// Deadline is how long the ranks wait for each other in Join, in every Gather
 	// and every Dial; 0 means DefaultDeadline.
 	Deadline time.Duration
-	// Log is told who was turned away and why. It may be nil, and is called by
-	// several goroutines.
+	// Log is told who was turned away and why: of the first few every one, then one every
+	// ten seconds with the number of the others. It may be nil, and is called by several
+	// goroutines, one at a time.
 	Log func(remote net.Addr, reason string)
+	// Waiting is told once, by a rank that has waited some seconds for rank 0: where rank 0
+	// is to be, why it is not reached, and until when this rank waits. It may be nil.
+	Waiting func(text string)
 }
 
 // Fact is something that all ranks have to have alike.
@@ -95,6 +99,9 @@ func (o Options) complete() (Options, error) {
 	}
 	if o.Log == nil {
 		o.Log = func(net.Addr, string) {}
+	}
+	if o.Waiting == nil {
+		o.Waiting = func(string) {}
 	}
 	return o, nil
 }

@@ -133,6 +133,11 @@ func (p *Place) Dial(ctx context.Context, purpose string) ([]net.Conn, error) {
 	for rank := p.rank + 1; err == nil && rank < p.size; rank++ {
 		conns[rank], err = p.door.take(rank, purpose)
 	}
+	for _, c := range conns {
+		if c, ok := c.(*net.TCPConn); ok {
+			c.SetKeepAlive(false) // the job's deadline says when a rank is cut off
+		}
+	}
 	if p.door != nil {
 		p.door.next()
 	}
@@ -163,7 +168,7 @@ func (p *Place) connect(ctx context.Context, purpose string, conns []net.Conn) s
 	wg.Wait()
 	for rank, err := range errs {
 		if err != nil {
-			return fmt.Sprintf("can not connect to %s: %v", p.roster.name(rank), strings.ReplaceAll(err.Error(), "\n", "; "))
+			return fmt.Sprintf("cannot connect to %s: %v", p.roster.name(rank), strings.ReplaceAll(err.Error(), "\n", "; "))
 		}
 	}
 	return ""
@@ -206,6 +211,15 @@ func (p *Place) reach(ctx context.Context, rank int, purpose string) (net.Conn, 
 		}
 	}
 	return nil, err
+}
+
+// Shut closes this rank's listener. Afterwards Dial fails where another rank has to connect
+// to this one; Gather works as before. All ranks call it when they need no Dial any more, so
+// that no port is open for strangers.
+func (p *Place) Shut() {
+	if p.door != nil {
+		p.door.shut()
+	}
 }
 
 // Close ends the place: its listener, its connection to the coordinator, a Gather

@@ -56,7 +56,7 @@ func knocker(t *testing.T, o Options, patience time.Duration) (*coordinator, *do
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	d := newDoor(o, ln)
-	d.patience = patience
+	d.patience, d.strangers.count = patience, -1000 // every stranger is logged
 	c := newCoordinator(o.Size, o.Host, o.Deadline)
 	d.join, d.meeting, c.turned = c.welcome, 1, d.turned
 	d.open()
@@ -130,7 +130,7 @@ func TestStrangers(t *testing.T) {
 				return fmt.Errorf("knock: %v, want a refusal", err)
 			}
 			return nil
-		}, "it is of job 6ba7b811-9dad-11d1-80b4-00c04fd430c8 and not of job 6ba7b810-9dad-11d1-80b4-00c04fd430c8"},
+		}, "it is of another job: of 6ba7b811-9dad-11d1-80b4-00c04fd430c8 and not of 6ba7b810-9dad-11d1-80b4-00c04fd430c8"},
 		{"another rank", func(c net.Conn) error {
 			h := *good
 			h.to = 2
@@ -302,8 +302,78 @@ func TestWrongJob(t *testing.T) {
 	opts[1].Job, opts[1].Deadline = uuid.UUID{1}, 500*time.Millisecond
 	opts[0].Deadline = 1500 * time.Millisecond
 	_, errs := join(t, opts)
-	says(t, errs[:1], "rank 1 did not come to the coordinator within 1.5s; turned away: 127.0.0.1:", "it is of job 01000000-0000-0000-0000-000000000000 and not of job "+testJob.String())
-	says(t, errs[1:], "rank 1 did not reach the coordinator, rank 0, at "+opts[0].Coordinator, "no answer within 500ms", "it is of job 01000000")
+	says(t, errs[:1], "rank 1 did not come to the coordinator within 1.5s; turned away: 127.0.0.1:", "it is of another job: of 01000000-0000-0000-0000-000000000000 and not of "+testJob.String())
+	says(t, errs[1:], "rank 1 did not reach the coordinator, rank 0, at "+opts[0].Coordinator, "no answer within 500ms", "refused: it is of another job")
+	if strings.Contains(errs[1].Error(), testJob.String()) {
+		t.Errorf("a stranger is told the job's id: %v", errs[1])
+	}
+}
+
+// Of many strangers the first few are logged, and then one every ten seconds and at the end
+// of the door, with the number of the others.
+func TestManyStrangers(t *testing.T) {
+	var said []string
+	s := strangers{log: func(_ net.Addr, reason string) { said = append(said, reason) }}
+	begin := time.Now()
+	for i := range 30 {
+		s.turned(nil, fmt.Sprintf("stranger %d", i), begin.Add(time.Duration(i)*time.Second))
+	}
+	s.end()
+	s.end()
+	require.Equal(t, []string{"stranger 0", "stranger 1", "stranger 2", "stranger 3", "stranger 4",
+		"stranger 14; and 9 others within 10s", "stranger 24; and 9 others within 10s", "stranger 29; and 4 others within 5s"}, said)
+
+	o := options(t, 3)[0]
+	_, d, l := knocker(t, o, handshakeTime)
+	d.strangers.count = 0
+	for range 20 {
+		c := dialed(t, d.ln.Addr())
+		_, err := c.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
+		require.NoError(t, err)
+		ends(t, c)
+	}
+	d.close()
+	if n := len(l.said); n != fewStrangers+1 || !strings.Contains(l.said[n-1], "; and 14 others within ") {
+		t.Errorf("of 20 strangers the log was told %q", l.said)
+	}
+}
+
+// A place that is shut has no open port, and its gathers go on.
+func TestShut(t *testing.T) {
+	places, errs := join(t, options(t, 3))
+	require.NoError(t, errors.Join(errs...))
+	for _, p := range places {
+		p.Shut()
+		p.Shut()
+		if c, err := net.Dial("tcp", p.door.ln.Addr().String()); err == nil {
+			c.Close()
+			t.Errorf("rank %d still listens", p.rank)
+		}
+	}
+	var wg sync.WaitGroup
+	for _, p := range places {
+		wg.Go(func() {
+			if all, err := p.Gather(t.Context(), "shut", []byte{byte(p.rank)}); err != nil || len(all) != 3 {
+				t.Errorf("rank %d: %v, %v", p.rank, all, err)
+			}
+		})
+	}
+	wg.Wait()
+	for _, p := range places {
+		require.NoError(t, p.Close())
+	}
+}
+
+// A rank that waits for rank 0 says so once, with the place, the reason and the time.
+func TestWaiting(t *testing.T) {
+	o := options(t, 2)[1]
+	var said []string
+	o.Deadline, o.Waiting = patient+time.Second, func(text string) { said = append(said, text) }
+	_, err := Join(t.Context(), o)
+	require.Error(t, err)
+	if len(said) != 1 || !strings.HasPrefix(said[0], "rank 1 waits for rank 0 at "+o.Coordinator+", until ") || !strings.Contains(said[0], "connection refused") {
+		t.Errorf("it said %q", said)
+	}
 }
 
 // FuzzHello: what is read is written again as it was.

@@ -135,5 +135,5 @@ func ended(err error) string {
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
 		return "does not answer: there is no way to its machine any more"
 	}
-	return fmt.Sprintf("can not be understood: %v", err)
+	return fmt.Sprintf("cannot be understood: %v", err)
 }

@@ -3,7 +3,6 @@ package watch
 import (
 	"context"
 	"fmt"
-	"net"
 	"sync"
 	"time"
 
@@ -61,9 +60,6 @@ func Start(ctx context.Context, site link.Site, opts Options) (*Watch, error) {
 	for r := range w.hosts {
 		w.hosts[r] = site.Host(r)
 		if conns[r] != nil {
-			if c, ok := conns[r].(*net.TCPConn); ok {
-				keepAlive(c, min(o.Silence, 15*time.Second))
-			}
 			w.peers[r] = newPeer(r, conns[r])
 		}
 	}

@@ -210,8 +210,8 @@ func TestLastWords(t *testing.T) {
 // leaving is a lost rank for all.
 func TestConnection(t *testing.T) {
 	for want, f := range map[string]func(c net.Conn){
-		"rank 1 (host1) ended without a word":                         func(c net.Conn) { c.Close() },
-		"rank 1 (host1) can not be understood: frame: not a frame of": func(c net.Conn) { c.Write([]byte("GET / HTTP/1.1\r\n\r\n and so on and on")) },
+		"rank 1 (host1) ended without a word":                        func(c net.Conn) { c.Close() },
+		"rank 1 (host1) cannot be understood: frame: not a frame of": func(c net.Conn) { c.Write([]byte("GET / HTTP/1.1\r\n\r\n and so on and on")) },
 	} {
 		ws := start(t, 3, Options{})
 		ws[1].peers[0].mu.Lock() // not while a frame is written

@@ -40,7 +40,7 @@ func parse(b []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
-		return fmt.Errorf("announces what can not be read: %w; run the same version on every rank", err)
+		return fmt.Errorf("announces what cannot be read: %w; run the same version on every rank", err)
 	}
 	if d.More() {
 		return errors.New("announces more than one object; run the same version on every rank")

@@ -11,6 +11,7 @@ import (
 	"hash/crc32"
 	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -98,37 +99,50 @@ func (l *transport) connect(ctx context.Context, site link.Site, o Options) erro
 	if len(all) != len(l.peers) {
 		return fmt.Errorf("%d announcements of %d ranks", len(all), len(l.peers))
 	}
-	// Every rank hears what is wrong on any rank; if anything is, all return an error.
-	var v verdict
-	var wrong []error
+	// All ranks get the same announcements, so that all of them stop if one is no good.
+	var wrong []string
+	told := make([]announcement, len(all))
 	for rank, b := range all {
-		a, err := parseAnnouncement(b)
-		if err == nil && rank != l.rank && l.own != nil {
-			err = l.join(rank, a)
-		}
-		if err != nil {
+		if told[rank], err = parseAnnouncement(b); err != nil {
 			wrong = append(wrong, l.about(rank, err))
 		}
 	}
-	if err := errors.Join(wrong...); err != nil {
-		v.Error = "finds that " + err.Error()
+	if len(wrong) > 0 {
+		return errors.New(strings.Join(wrong, "; "))
+	}
+	// What a rank finds when it maps the segments, it tells the others.
+	for rank, a := range told {
+		if rank == l.rank {
+			continue
+		}
+		if err := l.join(rank, a); err != nil {
+			wrong = append(wrong, l.about(rank, err))
+		}
+	}
+	var v verdict
+	if len(wrong) > 0 {
+		v.Error = "finds that " + strings.Join(wrong, "; ")
 	}
 	if all, err = site.Gather(ctx, "shm mapped", encode(v)); err != nil {
-		return errors.Join(append(wrong, err)...)
+		return err
 	}
 	if err := l.remove(); err != nil { // nobody opens the file any more
-		wrong = append(wrong, err)
+		return err
 	}
 	for rank, b := range all {
 		if err := parseVerdict(b); err != nil && rank != l.rank {
 			wrong = append(wrong, l.about(rank, err))
 		}
 	}
-	return errors.Join(wrong...)
+	if len(wrong) > 0 {
+		return errors.New(strings.Join(wrong, "; "))
+	}
+	return nil
 }
 
-func (l *transport) about(rank int, err error) error {
-	return fmt.Errorf("rank %d on %s %w", rank, l.peers[rank].host, err)
+// about returns an error as a text about a rank.
+func (l *transport) about(rank int, err error) string {
+	return fmt.Sprintf("rank %d on %s %v", rank, l.peers[rank].host, err)
 }
 
 // open makes this rank's segment.
@@ -159,7 +173,7 @@ func (l *transport) open(o Options) (announcement, error) {
 	}
 	mem, err := unix.Mmap(l.fd, 0, int(shape.size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
-		return announcement{}, fmt.Errorf("map of %d bytes: %w; reserve less", shape.size, err)
+		return announcement{}, fmt.Errorf("map of %d bytes: %w; is there a limit on address space (ulimit -v)?", shape.size, err)
 	}
 	l.own = &segment{shape, mem}
 	nonce := mem[atNonce : atNonce+nonceBytes]
@@ -186,7 +200,7 @@ func (l *transport) join(rank int, a announcement) error {
 	}
 	fd, err := open(a)
 	if err != nil {
-		return fmt.Errorf("has a segment that can not be opened: %w", err)
+		return fmt.Errorf("has a segment that cannot be opened: %w", err)
 	}
 	defer unix.Close(fd) // the mapping stays
 	var st unix.Stat_t
@@ -198,7 +212,7 @@ func (l *transport) join(rank int, a announcement) error {
 	}
 	mem, err := unix.Mmap(fd, 0, int(a.Size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
-		return fmt.Errorf("has a segment of %d bytes that can not be mapped: %w; reserve less", a.Size, err)
+		return fmt.Errorf("has a segment of %d bytes that cannot be mapped: %w; is there a limit on address space (ulimit -v)?", a.Size, err)
 	}
 	p := l.peers[rank]
 	p.segment = &segment{shape, mem}
@@ -226,11 +240,15 @@ func ringFor(n int) int {
 }
 
 // reserveFor returns the size of an arena, a whole number of pages: what was asked for,
-// or else the machine's memory, or less if there are not enough addresses.
+// or else the machine's memory, or less if there are not enough addresses. control is the
+// size of what precedes the arena in the segment.
 func reserveFor(asked int64, ranks int, control int64) (int64, error) {
 	limit, err := sizeLimit()
 	if err != nil {
 		return 0, err
+	}
+	if limit < control {
+		return 0, fmt.Errorf("files of at most %d bytes, want at least %d; raise the limit on the size of files (ulimit -f)", limit, control)
 	}
 	limit = min(limit, most/int64(ranks)) - control
 	n := asked
@@ -238,7 +256,7 @@ func reserveFor(asked int64, ranks int, control int64) (int64, error) {
 		if n, err = machineMemory(); err != nil {
 			return 0, err
 		}
-		n = max(min(n, limit), 0)
+		n = min(n, limit)
 	}
 	if n < 0 || n > limit {
 		return 0, fmt.Errorf("%d bytes to reserve, want at most %d", n, limit)

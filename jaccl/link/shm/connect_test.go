@@ -92,7 +92,7 @@ func TestConnectLies(t *testing.T) {
 		{func(a *announcement) { a.Pid = -1 }, "announces process -1"},
 		{func(a *announcement) { a.Path = "../x" }, `file "../x"`},
 		{func(a *announcement) { a.Path = "/dev/null" }, "/dev/null is of user"},
-		{func(a *announcement) { a.Pid, a.FD = 1<<30, 3 }, "can not be opened"},
+		{func(a *announcement) { a.Pid, a.FD = 1<<30, 3 }, "cannot be opened"},
 		{func(a *announcement) { a.Error = "is tired" }, "rank 1 on host1 is tired"},
 	} {
 		sites := jaccltest.Sites(2)

@@ -53,7 +53,7 @@ func TestNothingIsHeld(t *testing.T) {
 	require.LessOrEqual(t, again, fds+1, "descriptors") // the poller's may have come
 }
 
-// A segment can not be cut off, nor grow.
+// A segment cannot be cut off, nor grow.
 func TestSealed(t *testing.T) {
 	links := connectAll(t, jaccltest.Sites(2), Options{Reserve: 1 << 20})
 	f := os.NewFile(uintptr(links[0].fd), "segment")

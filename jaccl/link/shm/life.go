@@ -22,7 +22,7 @@ func self() (life, error) {
 		err = errors.New("no such process")
 	}
 	if err != nil {
-		return life{}, fmt.Errorf("when this process started: %w", err)
+		return life{}, fmt.Errorf("when this process started: %w; mount the /proc of its name space of processes", err)
 	}
 	return life{os.Getpid(), start}, nil
 }

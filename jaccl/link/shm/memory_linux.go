@@ -28,7 +28,7 @@ func create(dir string, me life, size int64) (fd int, path string, err error) {
 		fd, err = unix.MemfdCreate("gomoe-shm", flags)
 	}
 	if err != nil {
-		return -1, "", fmt.Errorf("memfd_create: %w; give a folder for files", err)
+		return -1, "", fmt.Errorf("memfd_create: %w", err)
 	}
 	if err = unix.Ftruncate(fd, size); err == nil {
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals)
@@ -47,7 +47,7 @@ func open(a announcement) (int, error) {
 	path := fmt.Sprintf("/proc/%d/fd/%d", a.Pid, a.FD)
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return -1, fmt.Errorf("open %s: %w; run all ranks as one user, or give a folder for files", path, err)
+		return -1, fmt.Errorf("open %s: %w; run all ranks as one user, with the /proc of their own name space of processes", path, err)
 	}
 	got, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 	if err != nil || got&seals != seals {

@@ -28,7 +28,7 @@ func (l *transport) Alloc(n int) ([]byte, error) {
 	used := l.used // not the copy in the segment, which peers could overwrite
 	all := l.own.size - l.own.arena
 	if int64(n) > all-used {
-		return nil, fmt.Errorf("shm: alloc: %d bytes where %d of %d are used; reserve more", n, used, all)
+		return nil, fmt.Errorf("shm: alloc: %d bytes where %d of %d are used, the machine's memory or Options.Reserve", n, used, all)
 	}
 	size := up(int64(n), int64(os.Getpagesize()))
 	if err := l.take(l.own.arena+used, size); err != nil {

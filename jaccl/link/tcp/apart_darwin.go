@@ -2,5 +2,5 @@ package tcp
 
 import "time"
 
-// apart does nothing: a thread can not be moved.
+// apart does nothing: a thread cannot be moved.
 func (p *poller) apart([]*peer, time.Time) {}

@@ -28,12 +28,10 @@ func (f *Failure) Unwrap() error { return f.Err }
 // Member is one in a group of such a job, and checks the arguments of its calls. The
 // checks return nil for what can be run.
 type Member struct {
-	Prefix  string // of texts
-	Rank    int    // in the job, by which texts name it
-	Index   int    // in the group
-	Size    int
-	Reduces string      // what is said of element types that can be reduced
-	From    graph.DType // the first of these; Bool, if that is one
+	Prefix string // of texts
+	Rank   int    // in the job, by which texts name it
+	Index  int    // in the group
+	Size   int
 }
 
 // Argument is the failure of a rank that calls an operation with what can not be.
@@ -52,8 +50,8 @@ func (m Member) Named(c collective.Call, op string) *Failure {
 // Reducible checks the element type and that a buffer holds whole elements.
 func (m Member) Reducible(c collective.Call, b []byte) *Failure {
 	switch {
-	case !c.DType.IsInt() && !c.DType.IsFloat() && (c.DType != graph.Bool || m.From != graph.Bool):
-		return m.Argument(c, "elements of %s, want a type that %s: %s to %s", c.DType, m.Reduces, m.From, graph.F64)
+	case !c.DType.IsInt() && !c.DType.IsFloat() && c.DType != graph.Bool:
+		return m.Argument(c, "elements of %s, want a type that MLX reduces: %s to %s", c.DType, graph.Bool, graph.F64)
 	case len(b)%c.DType.Size() != 0:
 		return m.Argument(c, "a buffer of %d bytes, want whole elements of %d bytes", len(b), c.DType.Size())
 	}

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 
 	"github.com/gomoe/gomoe/collective"
-	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/reduce"
 	"github.com/gomoe/gomoe/internal/wait"
 	"github.com/gomoe/gomoe/jaccl"
@@ -49,8 +48,10 @@ func Connect(ctx context.Context, o Options) (jaccl.Communicator, error) {
 	c := &comm{adapters: rdma.Adapters{}, options: o, rank: o.Rank, size: len(o.Devices)}
 	if err := c.connect(ctx); err != nil {
 		c.release()
-		if o.Listener != nil {
-			o.Listener.Close()
+		for _, conn := range o.Conns {
+			if conn != nil {
+				conn.Close()
+			}
 		}
 		return nil, fmt.Errorf("rdma: job of JACCL: rank %d: %w", o.Rank, err)
 	}
@@ -91,6 +92,9 @@ func (c *comm) connect(ctx context.Context) (err error) {
 	if c.rank < 0 || c.rank >= c.size {
 		return fmt.Errorf("rank %d of %d, want one that the matrix of devices has", c.rank, c.size)
 	}
+	if n := len(c.options.Conns); n != 0 && n != c.size {
+		return fmt.Errorf("%d connections, want one for each of %d ranks, or none", n, c.size)
+	}
 	row, err := rdma.Row(c.options.Devices, c.rank, c.size)
 	if err != nil {
 		return err
@@ -114,7 +118,9 @@ func (c *comm) connect(ctx context.Context) (err error) {
 		}
 		offers = c.eps[peer].Address.Append(offers)
 	}
-	if c.side, err = meetRanks(ctx, c.rank, c.size, c.options.Coordinator, c.options.Listener); err != nil {
+	if c.options.Conns != nil {
+		c.side = overConns(c.rank, c.options.Conns)
+	} else if c.side, err = meetRanks(ctx, c.rank, c.size, c.options.Coordinator); err != nil {
 		return err
 	}
 	all, err := c.side.gatherItems(ctx, offers)
@@ -188,7 +194,7 @@ func (c *comm) Among(ranks []int) (jaccl.Group, error) {
 func (c *comm) group(ranks []int) *group {
 	index := slices.Index(ranks, c.rank)
 	g := &group{c: c, ranks: ranks, index: index,
-		Member:  headless.Member{Rank: c.rank, Index: index, Size: len(ranks), Reduces: "JACCL reduces", From: graph.Bool},
+		Member:  headless.Member{Rank: c.rank, Index: index, Size: len(ranks)},
 		Lacking: headless.Lacking{Prefix: "rdma: ", Protocol: "MLX's JACCL", Job: "a job", Instead: "verbs", Rank: c.rank}}
 	for _, r := range ranks {
 		g.eps = append(g.eps, c.eps[r])

@@ -244,7 +244,7 @@ func TestInteropSetup(t *testing.T) {
 		{"coordinator \"10.0.0.1\", want an address", func(o *Options) { o.Coordinator = "10.0.0.1" }},
 		{"coordinator \"[::1]:80\", want an address", func(o *Options) { o.Coordinator = "[::1]:80" }},
 		{"ranks [1] have not connected: context deadline", func(o *Options) {}},
-		{"rank 0, does not answer", func(o *Options) { o.Rank = 1 }},
+		{"rank 0 does not answer", func(o *Options) { o.Rank = 1 }},
 		{"can not be loaded; check JACCL_LIBRDMA", func(o *Options) { o.Library = "/nowhere" }},
 		{"the device has no such queue pairs", func(o *Options) { o.Service = rdma.RC }},
 		{"takes 2 memory regions, and 0 for leases, 2 in all, and has 1", func(o *Options) { o.Regions = 1 }},
@@ -265,6 +265,73 @@ func TestInteropSetup(t *testing.T) {
 	}
 }
 
+// Strangers come to rank 0 before the ranks do, more of them than it listens to at a time:
+// some say nothing, some what no rank says, one a rank that the job does not have. The job
+// comes together all the same.
+func TestStrangersDoNotMatter(t *testing.T) {
+	lib, address, ctx := rdmatest.Standin(t, ""), rdmatest.FreeAddress(t), rdmatest.Within(t, 20*time.Second)
+	comms, errs := make([]jaccl.Communicator, 3), make([]error, 3)
+	connect := func(r int) {
+		comms[r], errs[r] = Connect(ctx, Options{Settings: rdma.Settings{Library: lib}, Rank: r, Devices: rdmatest.Mesh(3), Coordinator: address})
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() { connect(0) })
+	for i := range maxCallers + 10 {
+		var conn net.Conn
+		for conn == nil && ctx.Err() == nil {
+			conn, _ = net.Dial("tcp4", address)
+		}
+		require.NotNil(t, conn)
+		defer conn.Close()
+		switch i % 8 {
+		case 0:
+			conn.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
+		case 1:
+			conn.Write([]byte{7, 0, 0, 0})
+		case 2:
+			conn.Write([]byte{1}) // and no more
+		}
+	}
+	wg.Go(func() { connect(1) })
+	wg.Go(func() { connect(2) })
+	wg.Wait()
+	for r, c := range comms {
+		if errs[r] != nil {
+			t.Errorf("rank %d: %v", r, errs[r])
+		} else {
+			defer c.Close()
+		}
+	}
+}
+
+// Ranks that have met need no coordinator.
+func TestConnectionsGiven(t *testing.T) {
+	between := make([][]net.Conn, 3)
+	for r := range between {
+		between[r] = make([]net.Conn, 3)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	for a := range between {
+		for b := range a {
+			between[a][b], err = net.Dial("tcp", l.Addr().String())
+			require.NoError(t, err)
+			between[b][a], err = l.Accept()
+			require.NoError(t, err)
+		}
+	}
+	idle := between[1][2]
+	comms := joined(t, 3, func(o *Options) { o.Coordinator, o.Conns = "", between[o.Rank] })
+	ctx := rdmatest.Within(t, 20*time.Second)
+	require.NoError(t, errors.Join(of(comms, func(c jaccl.Communicator) error { return c.World().Barrier(ctx, call("barrier", 0)) })...))
+	if n, err := idle.Write([]byte{0}); err == nil {
+		t.Errorf("%d bytes were written to a connection that JACCL has no use for, want it closed", n)
+	}
+	_, err = Connect(ctx, Options{Settings: rdma.Settings{Library: rdmatest.Standin(t, "")}, Devices: rdmatest.Mesh(3), Conns: between[0][:2]})
+	rdmatest.Contains(t, err, "2 connections, want one for each of 3 ranks, or none")
+}
+
 // Others than the ranks of the job come to rank 0.
 func TestInteropStrangers(t *testing.T) {
 	lib := rdmatest.Standin(t, "")
@@ -272,13 +339,14 @@ func TestInteropStrangers(t *testing.T) {
 		want string
 		says [][]byte // by each that comes
 	}{
+		{"ranks [1 2] have not connected: context deadline exceeded; 127.0.0.1:", [][]byte{{9, 0, 0, 0}}},
 		{"says that it is rank 9, want 1 to 2; check that all ranks", [][]byte{{9, 0, 0, 0}}},
 		{"says that it is rank -1, want 1 to 2", [][]byte{{255, 255, 255, 255}}},
-		{"both 127.0.0.1", [][]byte{{1, 0, 0, 0}, {1, 0, 0, 0}}},
+		{"ranks [2] have not connected: context deadline exceeded; both 127.0.0.1", [][]byte{{1, 0, 0, 0}, {1, 0, 0, 0}}},
 		{"rank 1 has the devices of 5 ranks, want those of 3", [][]byte{{1, 0, 0, 0, 5, 0, 0, 0}, {2, 0, 0, 0, 3, 0, 0, 0}}},
 		{"rank 1 on the side channel: EOF", [][]byte{{1, 0, 0, 0}, {2, 0, 0, 0}, nil}},
 	} {
-		ctx, address := rdmatest.Within(t, 20*time.Second), rdmatest.FreeAddress(t)
+		ctx, address := rdmatest.Within(t, 2*time.Second), rdmatest.FreeAddress(t)
 		done := make(chan struct{})
 		go func() {
 			defer close(done)

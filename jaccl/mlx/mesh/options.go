@@ -16,10 +16,12 @@ type Options struct {
 	Rank    int
 	Devices hostfile.Devices
 	// Coordinator is the address, host:port of IPv4, on which rank 0 listens and to
-	// which the others connect.
+	// which the others connect. Nobody proves anything there: a stranger that says a rank
+	// of the job is taken for it, all others are closed.
 	Coordinator string
-	// Listener, if it is not nil, is open at Coordinator, for rank 0, which closes it.
-	Listener net.Listener
+	// Conns, if there are any, are connections with the other ranks, by rank, which Connect
+	// owns: the side channel of a job whose ranks have met, where Coordinator is not used.
+	Conns []net.Conn
 	// FramesOnly is to be set if a rank runs on macOS before 26.3, where JACCL sends
 	// every frame as a message of its own.
 	FramesOnly bool

@@ -26,8 +26,8 @@ type sideChannel struct {
 // rank of JACCL gives up connecting after 15 s.
 const setupTime = time.Minute
 
-// meetRanks connects rank to the others. ctx has a deadline. Rank 0 may have a listener.
-func meetRanks(ctx context.Context, rank, size int, coordinator string, l net.Listener) (*sideChannel, error) {
+// meetRanks connects rank to the others through the coordinator's port. ctx has a deadline.
+func meetRanks(ctx context.Context, rank, size int, coordinator string) (*sideChannel, error) {
 	// JACCL splits at the first colon, and its sockets are of IPv4.
 	if host, port, ok := strings.Cut(coordinator, ":"); !ok || host == "" || port == "" || strings.Contains(port, ":") {
 		return nil, fmt.Errorf("coordinator %q, want an address of IPv4 and a port, as 10.0.0.1:32323", coordinator)
@@ -35,55 +35,27 @@ func meetRanks(ctx context.Context, rank, size int, coordinator string, l net.Li
 	s := &sideChannel{rank: rank, size: size, conns: make([]net.Conn, size)}
 	var err error
 	if rank == 0 {
-		err = s.listen(ctx, coordinator, l)
+		err = s.listen(ctx, coordinator)
 	} else {
 		err = s.dial(ctx, coordinator)
 	}
 	if err != nil {
 		s.close()
-		return nil, err
+		return nil, fmt.Errorf("coordinator %s: %w", coordinator, err)
 	}
 	return s, nil
 }
 
-func (s *sideChannel) listen(ctx context.Context, coordinator string, l net.Listener) error {
-	if l == nil {
-		var config net.ListenConfig
-		var err error
-		if l, err = config.Listen(ctx, "tcp4", coordinator); err != nil {
-			return fmt.Errorf("coordinator %s: %w", coordinator, err)
+// overConns returns the side channel of ranks that have connections already, one with each
+// other rank. It closes those that JACCL does not have, between ranks that are not rank 0.
+func overConns(rank int, conns []net.Conn) *sideChannel {
+	for r, c := range conns {
+		if rank > 0 && r > 0 && c != nil {
+			c.Close()
+			conns[r] = nil
 		}
 	}
-	defer l.Close()
-	defer context.AfterFunc(ctx, func() { l.Close() })()
-	for missing := s.size - 1; missing > 0; {
-		c, err := l.Accept()
-		if err != nil {
-			if ctx.Err() != nil {
-				return fmt.Errorf("coordinator %s: ranks %v have not connected: %w", coordinator, s.absent(), context.Cause(ctx))
-			}
-			return fmt.Errorf("coordinator %s: %w", coordinator, err)
-		}
-		var b [4]byte
-		c.SetReadDeadline(time.Now().Add(5 * time.Second))
-		if _, err := io.ReadFull(c, b[:]); err != nil {
-			c.Close() // no rank: they speak at once
-			continue
-		}
-		c.SetReadDeadline(time.Time{})
-		switch r := int64(int32(binary.LittleEndian.Uint32(b[:]))); {
-		case r < 1 || r >= int64(s.size):
-			c.Close()
-			return fmt.Errorf("coordinator %s: %s says that it is rank %d, want 1 to %d; check that all ranks have the same file of devices", coordinator, c.RemoteAddr(), r, s.size-1)
-		case s.conns[r] != nil:
-			c.Close()
-			return fmt.Errorf("coordinator %s: both %s and %s say that they are rank %d", coordinator, s.conns[r].RemoteAddr(), c.RemoteAddr(), r)
-		default:
-			s.conns[r] = c
-			missing--
-		}
-	}
-	return nil
+	return &sideChannel{rank: rank, size: len(conns), conns: conns}
 }
 
 // absent are the ranks that have not connected.
@@ -97,6 +69,7 @@ func (s *sideChannel) absent() []int {
 	return out
 }
 
+// dial connects a rank with rank 0.
 func (s *sideChannel) dial(ctx context.Context, coordinator string) error {
 	var d net.Dialer
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
@@ -108,7 +81,7 @@ func (s *sideChannel) dial(ctx context.Context, coordinator string) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("coordinator %s, rank 0, does not answer: %w", coordinator, errors.Join(err, context.Cause(ctx)))
+			return fmt.Errorf("rank 0 does not answer: %w", errors.Join(err, context.Cause(ctx)))
 		case <-time.After(wait):
 		}
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/jaccl"
-	"github.com/gomoe/gomoe/jaccl/job/hostfile"
 	"github.com/gomoe/gomoe/jaccl/mlx/headless"
 )
 
@@ -19,7 +18,7 @@ type comm struct {
 	headless.Member
 	headless.Lacking
 	rank        int
-	nodes       hostfile.Nodes
+	names       []string // of the ranks, for people
 	deadline    time.Duration
 	left, right []*wire    // to the rank before and the rank after, one for each address
 	scratch     []*scratch // of lanes
@@ -47,11 +46,11 @@ var (
 )
 
 func (m *comm) Rank() int { return m.rank }
-func (m *comm) Size() int { return len(m.nodes) }
+func (m *comm) Size() int { return len(m.names) }
 
 // Ranks implements jaccl.Group: those of the ring.
 func (m *comm) Ranks() []int {
-	ranks := make([]int, len(m.nodes))
+	ranks := make([]int, len(m.names))
 	for i := range ranks {
 		ranks[i] = i
 	}
@@ -72,15 +71,15 @@ func (m *comm) Group(ranks []int) (collective.Group, error) {
 
 // Among implements jaccl.Communicator, as Group does.
 func (m *comm) Among(ranks []int) (jaccl.Group, error) {
-	world := len(ranks) == len(m.nodes)
-	if err := headless.Ranks("ring: ", ranks, len(m.nodes)); err != nil {
+	world := len(ranks) == len(m.names)
+	if err := headless.Ranks("ring: ", ranks, len(m.names)); err != nil {
 		return nil, err
 	}
 	for i, r := range ranks {
 		world = world && r == i
 	}
 	if !world {
-		return nil, fmt.Errorf("ring: group %v: MLX's ring has no groups but that of all %d ranks in order; use the transport tcp, or a ring for each group: %w", ranks, len(m.nodes), jaccl.ErrUnsupported)
+		return nil, fmt.Errorf("ring: group %v: MLX's ring has no groups but that of all %d ranks in order; use the transport tcp, or a ring for each group: %w", ranks, len(m.names), jaccl.ErrUnsupported)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -130,7 +129,7 @@ func (m *comm) shut() {
 	}
 }
 
-// host names a rank for people, by the first address at which it waits.
+// host names a rank for people.
 func (m *comm) host(rank int) string {
-	return fmt.Sprintf("rank %d (%s)", rank, m.nodes[rank][0])
+	return fmt.Sprintf("rank %d (%s)", rank, m.names[rank])
 }

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/job/hostfile"
 	"github.com/gomoe/gomoe/jaccl/mlx/headless"
@@ -28,34 +27,41 @@ const (
 //
 // Nothing is said on a connection when it is made, so whoever connects first is
 // taken for the neighbour, as MLX does: keep the addresses in a network that you
-// trust.
+// trust, or let the ranks meet and use Join.
 //
 // The communicator's errors are of type *jaccl.Error. After the first, but for
 // jaccl.ErrUnsupported, all operations of this rank fail with it, and its
 // connections are closed, by which the neighbours learn of it.
 func Connect(ctx context.Context, nodes hostfile.Nodes, rank int, opts jaccl.Options) (jaccl.Communicator, error) {
-	return ConnectListening(ctx, nodes, rank, nil, opts)
-}
-
-// ConnectListening is Connect of a rank that has opened its addresses already, as to
-// know their ports before the others do: listeners are open at those of nodes[rank],
-// in that order. It closes them, whatever becomes of the ring. With none, it is
-// Connect.
-func ConnectListening(ctx context.Context, nodes hostfile.Nodes, rank int, listeners []net.Listener, opts jaccl.Options) (jaccl.Communicator, error) {
-	defer func() {
-		for _, l := range listeners {
-			l.Close()
-		}
-	}()
 	if err := nodes.Check(); err != nil {
 		return nil, fmt.Errorf("ring: connect: %w", err)
 	}
-	n := len(nodes)
+	names := make([]string, len(nodes))
+	for r, addresses := range nodes {
+		names[r] = addresses[0]
+	}
+	m, err := newComm(rank, names, opts)
+	if err != nil {
+		return nil, err
+	}
+	if len(nodes) == 1 {
+		return m, nil
+	}
+	late := fmt.Errorf("not within %v", m.deadline)
+	ctx, cancel := context.WithTimeoutCause(ctx, m.deadline, late)
+	defer cancel()
+	if err := m.join(ctx, nodes); err != nil {
+		m.shut()
+		return nil, fmt.Errorf("ring: connect: rank %d of %d: %w", rank, len(nodes), err)
+	}
+	return m, nil
+}
+
+// newComm returns a rank without connections.
+func newComm(rank int, names []string, opts jaccl.Options) (*comm, error) {
+	n := len(names)
 	if rank < 0 || rank >= n {
 		return nil, fmt.Errorf("ring: connect: rank %d, want 0 to %d", rank, n-1)
-	}
-	if len(listeners) > 0 && len(listeners) != len(nodes[rank]) {
-		return nil, fmt.Errorf("ring: connect: %d listeners for %d addresses of rank %d, want as many, or none", len(listeners), len(nodes[rank]), rank)
 	}
 	if opts.Deadline < 0 {
 		return nil, fmt.Errorf("ring: connect: deadline %v, want 0 for %v or more", opts.Deadline, jaccl.DefaultDeadline)
@@ -63,39 +69,25 @@ func ConnectListening(ctx context.Context, nodes hostfile.Nodes, rank int, liste
 	if opts.Deadline == 0 {
 		opts.Deadline = jaccl.DefaultDeadline
 	}
-	m := &comm{Member: headless.Member{Prefix: "ring: ", Rank: rank, Index: rank, Size: n, Reduces: "can be summed", From: graph.U8},
+	return &comm{Member: headless.Member{Prefix: "ring: ", Rank: rank, Index: rank, Size: n},
 		Lacking: headless.Lacking{Prefix: "ring: ", Protocol: "MLX's ring", Job: "a ring", Instead: "tcp", Rank: rank},
-		rank:    rank, nodes: nodes, deadline: opts.Deadline}
-	if n == 1 {
-		return m, nil
-	}
-	late := fmt.Errorf("not within %v", opts.Deadline)
-	ctx, cancel := context.WithTimeoutCause(ctx, opts.Deadline, late)
-	defer cancel()
-	if err := m.join(ctx, listeners); err != nil {
-		m.shut()
-		return nil, fmt.Errorf("ring: connect: rank %d of %d: %w", rank, n, err)
-	}
-	return m, nil
+		rank:    rank, names: names, deadline: opts.Deadline}, nil
 }
 
 // join makes the connections. MLX's last rank connects before it accepts, the
 // others afterwards; here all addresses are open from the beginning and both is
 // done at once, which fits either, as connections wait until they are accepted.
-func (m *comm) join(ctx context.Context, listeners []net.Listener) error {
-	n := len(m.nodes)
+func (m *comm) join(ctx context.Context, nodes hostfile.Nodes) error {
+	n := len(nodes)
 	before, after := (m.rank+n-1)%n, (m.rank+1)%n
-	opened := len(listeners) > 0
+	var listeners []net.Listener
 	defer func() {
 		for _, l := range listeners {
 			l.Close()
 		}
 	}()
 	var lc net.ListenConfig
-	for _, a := range m.nodes[m.rank] {
-		if opened {
-			break
-		}
+	for _, a := range nodes[m.rank] {
 		l, err := lc.Listen(ctx, "tcp", a)
 		if err != nil {
 			return fmt.Errorf("%w; rank %d's addresses are to be this machine's, and free", err, m.rank)
@@ -114,7 +106,7 @@ func (m *comm) join(ctx context.Context, listeners []net.Listener) error {
 	var wg sync.WaitGroup
 	var toErr error
 	wg.Go(func() {
-		for _, a := range m.nodes[after] {
+		for _, a := range nodes[after] {
 			c, err := dial(ctx, a)
 			if err != nil {
 				toErr = fmt.Errorf("no connection to rank %d at %s: %w; is it started, and the address right?", after, a, err)
@@ -131,7 +123,7 @@ func (m *comm) join(ctx context.Context, listeners []net.Listener) error {
 			if cause := context.Cause(ctx); cause != nil {
 				err = cause
 			}
-			fromErr = fmt.Errorf("rank %d did not connect to %s: %w; is it started, with the same addresses?", before, m.nodes[m.rank][i], err)
+			fromErr = fmt.Errorf("rank %d did not connect to %s: %w; is it started, with the same addresses?", before, nodes[m.rank][i], err)
 			cancel(fromErr)
 			break
 		}

@@ -180,8 +180,8 @@ func TestArguments(t *testing.T) {
 		"want equal lengths": func(ctx context.Context, g jaccl.Group) error {
 			return g.AllSum(ctx, call("all_sum", graph.F32), make([]byte, 4), make([]byte, 8))
 		},
-		"elements of bool": func(ctx context.Context, g jaccl.Group) error {
-			return g.AllMax(ctx, call("all_max", graph.Bool), make([]byte, 8), make([]byte, 8))
+		"elements of none": func(ctx context.Context, g jaccl.Group) error {
+			return g.AllMax(ctx, call("all_max", graph.NoDType), make([]byte, 8), make([]byte, 8))
 		},
 		"want whole elements of 2": func(ctx context.Context, g jaccl.Group) error {
 			return g.AllMin(ctx, call("all_min", graph.BF16), make([]byte, 7), make([]byte, 7))

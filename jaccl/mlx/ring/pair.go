@@ -45,7 +45,7 @@ func (o *operation) receive(ws []*wire, b []byte) error {
 // one that is no neighbour. Of two ranks each is the other's neighbour on both
 // sides: what is sent goes to the right and is received from the left.
 func (m *comm) towards(to int) []*wire {
-	n := len(m.nodes)
+	n := len(m.names)
 	switch {
 	case n == 1:
 	case to == (m.rank+1)%n:
@@ -58,7 +58,7 @@ func (m *comm) towards(to int) []*wire {
 
 // behind returns the connections on which MLX receives from a rank.
 func (m *comm) behind(from int) []*wire {
-	n := len(m.nodes)
+	n := len(m.names)
 	switch {
 	case n == 1:
 	case from == (m.rank+n-1)%n:

@@ -140,6 +140,8 @@ func pairwise(op string, d graph.DType, a, b []byte) {
 		le.PutUint64(b, uint64(choose(op, int64(le.Uint64(a)), int64(le.Uint64(b)))))
 	case graph.U8:
 		b[0] = choose(op, a[0], b[0])
+	case graph.Bool:
+		b[0] = min(1, choose(op, a[0], b[0]))
 	}
 }
 
@@ -155,7 +157,7 @@ func choose[E int32 | uint32 | int64 | uint8 | float32 | float64](op string, a, 
 
 func tasks() []task {
 	var ts []task
-	for k, d := range []string{"u8", "u32", "i32", "i64", "f16", "bf16", "f32", "f64"} {
+	for k, d := range []string{"u8", "bool", "u32", "i32", "i64", "f16", "bf16", "f32", "f64"} {
 		for _, op := range []string{"all_sum", "all_max", "all_min", "all_gather", "send_recv"} {
 			for _, count := range []int{0, 1, 2, 3, 130, 4099} {
 				ts = append(ts, task{op, d, count, uint64(k + count), 0})
@@ -210,7 +212,7 @@ func TestOperations(t *testing.T) {
 }
 
 // The suite of all transports, as far as MLX's ring has its operations: between
-// neighbours, and without bool sums.
+// neighbours.
 func TestConformance(t *testing.T) {
 	for _, conns := range []int{1, 2} {
 		jaccltest.WorldConformance(t, func(t *testing.T, n int) []jaccl.Communicator { return open(t, n, conns, jaccl.Options{}) },

@@ -43,6 +43,9 @@ func (o task) input(rank int) []byte {
 			low, width, bias := f[0], f[1], f[2]
 			h = h&(1<<low-1|1<<(width-1)) | (h>>3%16+bias-8)<<low
 		}
+		if d == graph.Bool {
+			h &= 1
+		}
 		out = binary.LittleEndian.AppendUint64(out, h)[:len(out)+d.Size()]
 	}
 	return out

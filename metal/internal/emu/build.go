@@ -23,6 +23,9 @@ type BuildOptions struct {
 	Leader bool
 	// Lint checks address spaces first.
 	Lint bool
+	// Fast lets the compiler reorder arithmetic and ignore NaNs and infinities, as fast
+	// math of Metal's compiler does.
+	Fast bool
 }
 
 // BuildError is what a compiler had to say of a source.
@@ -42,6 +45,9 @@ func (c *Compiler) Build(ctx context.Context, source string, o BuildOptions) (st
 	var flags []string
 	if o.Leader {
 		flags = append(flags, "-DMSL_LEADER")
+	}
+	if o.Fast {
+		flags = append(flags, fastFlags()...)
 	}
 	lint := "no lint"
 	if o.Lint {
@@ -97,6 +103,12 @@ func languageFlags() []string {
 		return append(flags, "-march=x86-64-v3")
 	}
 	return append(flags, "-fsanitize=integer-divide-by-zero", "-fsanitize-trap=integer-divide-by-zero") // the processor has zero for it
+}
+
+// fastFlags are the parts of -ffast-math that concern the compiler. -ffast-math itself may
+// also link code that makes the whole process flush denormal numbers to zero.
+func fastFlags() []string {
+	return []string{"-ffp-contract=fast", "-fassociative-math", "-freciprocal-math", "-fno-signed-zeros", "-fno-trapping-math", "-ffinite-math-only"}
 }
 
 // linkFlags make a shared object of what needs no C++ library.

@@ -28,6 +28,14 @@ type Options struct {
 	Eager bool
 	// Absent is a system without a device.
 	Absent bool
+	// System is the major version of macOS; 0 is 15.
+	System int
+	// Family is the greatest n of MTLGPUFamilyApple<n> that the GPU supports; 0 is 9, and
+	// -1 is none.
+	Family int
+	// Width is how many threads of a simdgroup pipelines say that they have; 0 is 32. The
+	// emulated GPU has 32 in any case.
+	Width int
 	// Memory is how many bytes of buffers and heaps the device has; 0 is no limit.
 	Memory int64
 	// Stall is how long the GPU waits for an event that nobody signals before the command

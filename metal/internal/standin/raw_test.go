@@ -79,7 +79,10 @@ func (r *raw) string(s string) uintptr {
 func (r *raw) pipeline() uintptr {
 	r.Helper()
 	failure := new(uintptr)
-	library := r.msg(r.device, "newLibraryWithSource:options:error:", r.string(kernels), 0, uintptr(unsafe.Pointer(failure)))
+	options := r.msg(r.msg(r.class("MTLCompileOptions"), "alloc"), "init")
+	r.msg(options, "setLanguageVersion:", 0x30001)
+	library := r.msg(r.device, "newLibraryWithSource:options:error:", r.string(kernels), options, uintptr(unsafe.Pointer(failure)))
+	r.msg(options, "release")
 	require.NotZero(r, library)
 	function := r.msg(library, "newFunctionWithName:", r.string("twice"))
 	require.NotZero(r, function)
@@ -192,6 +195,14 @@ func TestViolations(t *testing.T) {
 		}},
 		{"memory that is not mapped", "not all of it is mapped", func(r *raw, queue uintptr) {
 			r.msg(r.device, "newBufferWithBytesNoCopy:length:options:deallocator:", 4096, 4096, 0, 0)
+		}},
+		{"library without options", "no language version is set", func(r *raw, queue uintptr) {
+			r.msg(r.device, "newLibraryWithSource:options:error:", r.string(kernels), 0, 0)
+		}},
+		{"library without a version", "no language version is set", func(r *raw, queue uintptr) {
+			o := r.msg(r.msg(r.class("MTLCompileOptions"), "alloc"), "init")
+			r.msg(r.device, "newLibraryWithSource:options:error:", r.string(kernels), o, 0)
+			r.msg(o, "release")
 		}},
 		{"heap", "want a size, shared storage and tracked hazards", func(r *raw, queue uintptr) {
 			d := r.msg(r.msg(r.class("MTLHeapDescriptor"), "alloc"), "init")

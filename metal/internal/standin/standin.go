@@ -3,6 +3,7 @@
 package standin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,6 +35,8 @@ type Standin struct {
 // settings are as native/object.h has them.
 type settings struct {
 	order, eager, absent, stall, limit uint32
+	system, width                      uint32
+	family                             int32
 	seed, memory                       uint64
 }
 
@@ -69,6 +72,7 @@ func Open(ctx context.Context, c *emu.Compiler, o Options) (*Standin, error) {
 		order: uint32(o.Order), seed: o.Seed, memory: uint64(o.Memory),
 		stall: milliseconds(o.Stall, 5*time.Second), limit: milliseconds(o.Limit, time.Minute),
 	}
+	set.system, set.family, set.width = uint32(cmp.Or(o.System, 15)), int32(cmp.Or(o.Family, 9)), uint32(cmp.Or(o.Width, 32))
 	if o.Eager {
 		set.eager = 1
 	}
@@ -78,8 +82,8 @@ func Open(ctx context.Context, c *emu.Compiler, o Options) (*Standin, error) {
 	if o.Memory == 0 {
 		set.memory = math.MaxInt64
 	}
-	s.number = p.add(func(source string) (string, error) {
-		return c.Build(ctx, source, emu.BuildOptions{Leader: o.Leader, Lint: o.Lint})
+	s.number = p.add(func(source string, fast bool) (string, error) {
+		return c.Build(ctx, source, emu.BuildOptions{Leader: o.Leader, Lint: o.Lint, Fast: fast})
 	})
 	purego.SyscallN(begin, uintptr(unsafe.Pointer(set)), s.number, p.compile, p.locks)
 	return s, nil

@@ -44,5 +44,9 @@ SizeAndAlign heap(Word* self, Word cmd, Word n, Word options) {
   return (SizeAndAlign){n * 3, n * 5};
 }
 
+void version(Word* self, Word cmd, Size version) {
+  self[0] = cmd, self[1] = version.width, self[2] = version.height, self[3] = version.depth;
+}
+
 // A BOOL is a byte; what is above it in the register is whatever was there.
 Word boolean(Word* self, Word cmd, Word value) { return self[0] | (value & 255); }

@@ -14,6 +14,7 @@ import mlx.core as mx
 import numpy as np
 
 TYPES = {
+    "bool": (np.uint8, mx.bool_),
     "u8": (np.uint8, mx.uint8), "u32": (np.uint32, mx.uint32), "i32": (np.uint32, mx.int32), "i64": (np.uint64, mx.int64),
     "f16": (np.uint16, mx.float16), "bf16": (np.uint16, mx.bfloat16), "f32": (np.uint32, mx.float32), "f64": (np.uint64, mx.float64),
 }
@@ -31,6 +32,8 @@ def bits(dtype, count, seed, period, rank):
     if width:
         keep = np.uint64((1 << low) - 1 | 1 << width - 1)
         h = (h & keep) | ((h >> np.uint64(3)) % np.uint64(16) + np.uint64(bias - 8)) << np.uint64(low)
+    if dtype == "bool":
+        h = h & np.uint64(1)
     return h.astype(TYPES[dtype][0])
 
 

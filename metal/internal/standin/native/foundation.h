@@ -41,6 +41,23 @@ struct Array : Object {
   }
 };
 
+// ProcessInfo is the one NSProcessInfo of the process. It knows the version of macOS.
+struct ProcessInfo : Object {
+  static const char* class_name() { return "NSProcessInfo"; }
+  void finished() {}
+};
+
+struct SystemVersion {
+  long major, minor, patch;
+};
+
+static Object* process_info(Class*, SEL) {
+  Lock lock(mu);
+  return autorelease(make<ProcessInfo>());
+}
+
+static Word process_at_least(Object*, SEL, SystemVersion v) { return (Word)0xABCDEF00 | ((long)settings.system >= v.major); }
+
 static Object* object_retain(Object* o, SEL) {
   Lock lock(mu);
   retain(o);

@@ -76,18 +76,36 @@ struct Library : Object {
 
 struct CompileOptions : Object {
   bool fast = true;
+  Word language = 0;  // unless one is set: what it is then depends on how the program was linked
   static const char* class_name() { return "MTLCompileOptions"; }
   void finished() {}
 };
 
 static void options_fast(CompileOptions* o, SEL, Word fast) { o->fast = (uint8_t)fast != 0; }
 
+static void options_language(CompileOptions* o, SEL, Word language) { o->language = language; }
+
+// language_since is the first macOS that has a version of the language, 0 for a version
+// that kernels with bfloat cannot have or that is not known.
+static Word language_since(Word language) { return language == 0x30001 ? 14 : language == 0x30002 ? 15 : 0; }
+
 static const char* library_domain = "MTLLibraryErrorDomain";
-enum { library_compile_failure = 3, library_function_not_found = 5 };
+enum { library_unsupported = 1, library_compile_failure = 3, library_function_not_found = 5 };
 
 static Object* device_library(Object*, SEL, String* source, CompileOptions* options, Object** failure) {
+  if (!options || !options->language) {
+    Lock lock(mu);
+    violation("newLibraryWithSource:options:error: no language version is set; the default depends on the SDK that the program was linked against");
+    return nullptr;
+  }
+  Word since = language_since(options->language);
+  if (!since || since > settings.system) {
+    Lock lock(mu);
+    set_error(failure, library_domain, library_unsupported, format("invalid language version %#lx on macOS %u", (unsigned long)options->language, settings.system));
+    return nullptr;
+  }
   std::string text(1 << 16, 0);
-  Word failed = compile(number, source->text.c_str(), source->text.size(), !options || options->fast, &text[0], text.size());
+  Word failed = compile(number, source->text.c_str(), source->text.size(), options->fast, &text[0], text.size());
   text.resize(strlen(text.c_str()));
   Lock lock(mu);
   std::string why;
@@ -248,8 +266,8 @@ static Object* device_pipeline(Object*, SEL, Function* f, Object** failure) {
   return p;
 }
 
-static const Word most_threads = 1024, simd_width = 32, most_memory = 32768;
+static const Word most_threads = 1024, most_memory = 32768;
 
 static Word pipeline_threads(Object*, SEL) { return most_threads; }
-static Word pipeline_width(Object*, SEL) { return simd_width; }
+static Word pipeline_width(Object*, SEL) { return settings.width; }
 static Word pipeline_memory(Object*, SEL) { return 0; }

@@ -63,6 +63,9 @@ struct Settings {
   uint32_t absent;     // there is no device
   uint32_t stall;      // milliseconds for which the GPU waits for an event before it gives up
   uint32_t limit;      // milliseconds for which a kernel may run
+  uint32_t system;     // the major version of macOS
+  uint32_t width;      // threads of a simdgroup that pipelines report
+  int32_t family;      // the greatest MTLGPUFamilyApple<n>, -1 if there is none
   uint64_t seed;
   uint64_t memory;     // bytes of buffers and heaps that the device has
 };

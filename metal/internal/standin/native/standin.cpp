@@ -31,7 +31,7 @@ static Object* device_name(Object*, SEL) {
 
 static Word device_id(Object*, SEL) { return 1; }
 static Word device_true(Object*, SEL) { return (Word)0xABCDEF01; }  // a BOOL is a byte
-static Word device_family(Object*, SEL, Word family) { return (Word)0xABCDEF00 | ((family >= 1001 && family <= 1009) || family == 5001); }
+static Word device_family(Object*, SEL, Word family) { return (Word)0xABCDEF00 | ((family > 1000 && (long)family <= 1000 + settings.family) || family == 5001); }
 static Word device_memory(Object*, SEL) { return most_memory; }
 static Word device_working_set(Object*, SEL) { return settings.memory; }
 static Word device_allocated(Object*, SEL) {
@@ -62,7 +62,9 @@ static void labelled() {
 }
 
 static void foundation_methods() {
-  every<String>(), every<Error>(), every<Array>();
+  every<String>(), every<Error>(), every<Array>(), every<ProcessInfo>();
+  class_method("NSProcessInfo", "processInfo", process_info);
+  method("NSProcessInfo", "isOperatingSystemAtLeastVersion:", process_at_least);
   class_method("NSString", "stringWithUTF8String:", string_with);
   method("NSString", "UTF8String", string_text);
   method("NSError", "localizedDescription", error_text);
@@ -110,6 +112,7 @@ static void memory_methods() {
 static void library_methods() {
   every<Library>(), every<CompileOptions>(), every<Constants>(), every<Function>(), every<Pipeline>();
   class_method("MTLCompileOptions", "alloc", class_alloc<CompileOptions>);
+  method("MTLCompileOptions", "setLanguageVersion:", options_language);
   method("MTLCompileOptions", "setFastMathEnabled:", options_fast);
   method("MTLLibrary", "functionNames", library_names);
   method("MTLLibrary", "newFunctionWithName:", library_function);

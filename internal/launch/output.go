@@ -1,0 +1,174 @@
+package launch
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"sync"
+	"time"
+)
+
+// output writes to one stream of the launcher. A goroutine does the writing, so that only
+// the ranks' own output waits for a reader that does not read. Ranks wait for the reader
+// as they would without a launcher. When the job is to end, lines that nobody reads are
+// dropped and counted.
+type output struct {
+	name string
+	w    io.Writer
+	done chan struct{} // closed when nothing is left to write
+
+	mu      sync.Mutex
+	changed sync.Cond // of the fields below
+	queue   [][]byte
+	bytes   int       // of the queue
+	began   time.Time // of the Write that is running; zero if none is
+	closed  bool      // nothing will be added
+	stuck   bool      // nobody reads, and everything is dropped
+	lost    int       // number of lines
+	failed  error     // of the first Write that failed
+	patient *time.Timer
+}
+
+// queued is how many bytes wait for a reader before ranks wait, too.
+const queued = 1 << 20
+
+// outputs returns the outputs to two writers. Both are one output if the writers are the
+// same, or the same file, such as a terminal, because lines must not be mixed there.
+func outputs(stdout, stderr io.Writer) (out, err *output) {
+	out = newOutput("standard output", stdout)
+	if same(stdout, stderr) {
+		return out, out
+	}
+	return out, newOutput("standard error", stderr)
+}
+
+func newOutput(name string, w io.Writer) *output {
+	o := &output{name: name, w: w, done: make(chan struct{})}
+	o.changed.L = &o.mu
+	go o.write()
+	return o
+}
+
+// same reports whether two writers are one.
+func same(a, b io.Writer) bool {
+	f, ok := a.(*os.File)
+	g, too := b.(*os.File)
+	if ok && too {
+		s, err := f.Stat()
+		t, terr := g.Stat()
+		return err == nil && terr == nil && os.SameFile(s, t)
+	}
+	return reflect.TypeOf(a).Comparable() && a == b
+}
+
+// write writes what is added, with one Write for each text.
+func (o *output) write() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for !o.stuck {
+		if len(o.queue) == 0 {
+			if o.closed {
+				close(o.done)
+				return
+			}
+			o.changed.Wait()
+			continue
+		}
+		text := o.queue[0]
+		o.queue, o.bytes, o.began = o.queue[1:], o.bytes-len(text), time.Now()
+		o.changed.Broadcast()
+		o.mu.Unlock()
+		_, err := o.w.Write(text)
+		o.mu.Lock()
+		o.began = time.Time{}
+		if err != nil && !o.stuck {
+			o.lost++
+			if o.failed == nil {
+				o.failed = err
+			}
+		}
+	}
+}
+
+// add adds a line, with its end. It waits while the queue is full.
+func (o *output) add(line []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.bytes >= queued && !o.stuck {
+		o.changed.Wait()
+	}
+	o.put(line)
+}
+
+// say adds a line that the launcher has to say. It never waits.
+func (o *output) say(format string, args ...any) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.put(append(fmt.Appendf(nil, format, args...), '\n'))
+}
+
+func (o *output) put(line []byte) {
+	if o.stuck {
+		o.lost++
+		return
+	}
+	o.queue, o.bytes = append(o.queue, line), o.bytes+len(line)
+	o.changed.Broadcast()
+}
+
+// hurry makes the output give up when one Write takes longer than d.
+func (o *output) hurry(d time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.patient != nil {
+		o.patient.Stop()
+	}
+	o.patient = time.AfterFunc(d, func() { o.check(d) })
+}
+
+// check gives up on a reader that has not read for d, or looks again later.
+func (o *output) check(d time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case o.began.IsZero():
+		o.patient.Reset(d)
+	case time.Since(o.began) < d:
+		o.patient.Reset(d - time.Since(o.began))
+	case !o.stuck:
+		o.stuck = true
+		o.lost += 1 + len(o.queue) // 1 is being written
+		o.queue, o.bytes = nil, 0
+		close(o.done)
+		o.changed.Broadcast()
+	}
+}
+
+// close says that nothing will be added. The output is done when all has been written.
+func (o *output) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed = true
+	o.changed.Broadcast()
+}
+
+// missing says how many lines were lost, and why; it is empty if all were written.
+func (o *output) missing() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.patient != nil {
+		o.patient.Stop()
+	}
+	if o.lost == 0 {
+		return ""
+	}
+	lines, why := "1 line of "+o.name+" is lost", "because nobody read it"
+	if o.lost > 1 {
+		lines, why = fmt.Sprintf("%d lines of %s are lost", o.lost, o.name), "because nobody read them"
+	}
+	if o.failed != nil {
+		return fmt.Sprintf("%s: %v", lines, o.failed)
+	}
+	return lines + ", " + why
+}

@@ -1,0 +1,124 @@
+package world
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gomoe/gomoe/collective"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/jaccl"
+)
+
+// Same returns an error if facts are not the same in all processes: settings by their
+// names, or hashes of what the processes have read. The error names the first fact that
+// differs, in the order of the names, with every value and its ranks; all processes get
+// the same error, and the World stays usable. All processes call Same at the same point.
+// It blocks until all have, up to the deadline. In a World that is in process it does
+// nothing.
+func (w *World) Same(ctx context.Context, facts map[string]string) error {
+	s, err := w.ready()
+	if err != nil || s.info.Mode == InProcess {
+		return err
+	}
+	var text []byte
+	for _, name := range slices.Sorted(maps.Keys(facts)) {
+		for _, part := range []string{name, facts[name]} {
+			text = binary.LittleEndian.AppendUint32(text, uint32(len(part)))
+			text = append(text, part...)
+		}
+	}
+	g := s.comms[0].World()
+	sum := sha256.Sum256(text)
+	sums, err := gather(ctx, g, binary.LittleEndian.AppendUint64(sum[:], uint64(len(text))))
+	if err != nil {
+		return err
+	}
+	longest, same := 0, true
+	for _, b := range sums {
+		longest = max(longest, int(binary.LittleEndian.Uint64(b[len(sum):])))
+		same = same && bytes.Equal(b, sums[0])
+	}
+	if same {
+		return nil
+	}
+	texts, err := gather(ctx, g, append(text, make([]byte, longest-len(text))...))
+	if err != nil {
+		return err
+	}
+	all := make([]map[string]string, len(texts))
+	names := map[string]bool{}
+	for r, b := range texts {
+		all[r] = parseFacts(b[:binary.LittleEndian.Uint64(sums[r][len(sum):])])
+		for name := range all[r] {
+			names[name] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if said := values(all, name); len(said) > 1 {
+			return fmt.Errorf("gomoe: %s differs between ranks: %s; start all ranks with the same", name, strings.Join(said, ", "))
+		}
+	}
+	return fmt.Errorf("gomoe: the ranks' facts differ, and no fact does: %q", texts)
+}
+
+// gather returns mine of every process, by rank. All have the same length.
+func gather(ctx context.Context, g jaccl.Group, mine []byte) ([][]byte, error) {
+	all := make([]byte, len(mine)*g.Size())
+	c := collective.Call{Op: "all_gather", DType: graph.U8, Bytes: int64(len(mine)), Pos: graph.Pos{File: "World.Same"}}
+	if err := g.AllGather(ctx, c, all, mine); err != nil {
+		return nil, fmt.Errorf("gomoe: %w", err)
+	}
+	return slices.Collect(slices.Chunk(all, len(mine))), nil
+}
+
+// parseFacts reads the names and values of facts, each after its length.
+func parseFacts(b []byte) map[string]string {
+	var parts []string
+	for len(b) >= 4 {
+		n := min(int(binary.LittleEndian.Uint32(b)), len(b)-4)
+		parts = append(parts, string(b[4:4+n]))
+		b = b[4+n:]
+	}
+	facts := map[string]string{}
+	for pair := range slices.Chunk(parts, 2) {
+		facts[pair[0]] = pair[len(pair)-1]
+	}
+	return facts
+}
+
+// shown is how many characters of a value an error shows.
+const shown = 81
+
+// values says which ranks have which value of a fact, with an entry per value.
+func values(all []map[string]string, name string) []string {
+	var order []string
+	have := map[string][]string{}
+	for r, facts := range all {
+		v, ok := facts[name]
+		v = fmt.Sprintf("%q", v)
+		if !ok {
+			v = "nothing"
+		}
+		if have[v] == nil {
+			order = append(order, v)
+		}
+		have[v] = append(have[v], fmt.Sprint(r))
+	}
+	for i, v := range order {
+		who := "rank " + have[v][0] + " has "
+		if ranks := have[v]; len(ranks) > 1 {
+			who = "ranks " + strings.Join(ranks[:len(ranks)-1], ", ") + " and " + ranks[len(ranks)-1] + " have "
+		}
+		if text := []rune(v); len(text) > shown {
+			v = string(text[:shown]) + `…"`
+		}
+		order[i] = who + v
+	}
+	return order
+}
