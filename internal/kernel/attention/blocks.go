@@ -34,7 +34,7 @@ func (w *blocks[T]) forward(h *Attender[T], q, out Rows[T], lse []T, from, to in
 			w.top[i], w.total[i] = T(math.Inf(-1)), 0
 		}
 		clear(sums)
-		keys := h.S // to the end of the last block of keys
+		keys := h.S // up to the end of the last block
 		if h.Causal {
 			keys = min(keys, i0+block)
 		}
@@ -74,7 +74,7 @@ func (w *blocks[T]) powers(scores []T, i int, scale T, sums []T) {
 	t := vector.ScaleMax(w.vec, scores, scale, w.top[i])
 	shift := t
 	if math.IsInf(float64(t), -1) {
-		shift = 0 // -Inf less -Inf would be NaN, though a later block may have scores
+		shift = 0 // -Inf - (-Inf) would be NaN, but a later block may have scores
 	}
 	keep := exp(w.top[i] - shift)
 	w.top[i], w.total[i] = t, vector.AddExp(w.vec, scores, shift, T(w.total[i]*keep))

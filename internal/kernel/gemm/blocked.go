@@ -40,7 +40,7 @@ func (w *Workspace[T]) blocked(s *set, m, n, k int, a []T, ars, acs int, b []T, 
 		cols   = kernel.Evenly(n, s.panels*wide, wide)
 		ready  = p.fit(n, wide)                                 // B comes from the panels p
 		direct = !ready && bcs == 1 && m <= min(rows, s.direct) // read B where it lies
-		packed = min(cols, kernel.RoundUp(n, s.lanes))          // columns of B's copy
+		packed = min(cols, kernel.RoundUp(n, s.lanes))          // the columns of B's copy
 		l      = left[T]{copies: kernel.Take(w.Dry, &w.a, kernel.RoundUp(min(rows, m), s.rows)*min(k, gemmDeep)), stride: ars, step: acs}
 		pb     []T
 		t      = &w.work
@@ -48,7 +48,7 @@ func (w *Workspace[T]) blocked(s *set, m, n, k int, a []T, ars, acs int, b []T, 
 	switch {
 	case ready:
 	case direct:
-		pb = kernel.Take(w.Dry, &w.b, wide*min(k, gemmDeep)) // for the last columns
+		pb = kernel.Take(w.Dry, &w.b, wide*min(k, gemmDeep)) // for the last columns, if they do not fill vectors
 	default:
 		pb = kernel.Take(w.Dry, &w.b, packed*min(k, blockDeep))
 	}

@@ -92,7 +92,7 @@ func halfArithmetic[E Half](widen func(dst []float32, src []E), narrow func(dst 
 // space is the memory of fused products, kept for the next one.
 type space struct {
 	dry    *kernel.Dry // nil in a real run
-	do     [4]any      // arithmetic by element type, of those that there were
+	do     [4]any      // arithmetic by element type, nil until it is needed
 	pieces [3][]float64
 	wide   [3][halfTile]float32
 }

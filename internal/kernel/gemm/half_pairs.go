@@ -18,8 +18,8 @@ type pairProduct struct {
 	b        []array.Brain
 	brs, bcs int
 
-	panels             Panels // of B, or none: then they are copied
-	to                 taker  // nil if sums are written to C
+	panels             Panels // panels of B; if zero, B is copied
+	to                 taker  // takes sums; nil if sums are written to C
 	stream             bool   // B is read where it lies
 	keep               bool   // all of A is copied once
 	j0, jn, k0, kn, at int    // the current columns and depth; at is jn rounded up to whole vectors
@@ -235,8 +235,8 @@ func (p *pairProduct) streamed(m, n int, c []float32, ldc int, acc bool) {
 	}
 }
 
-// sum streams a block of b, kn by jn. last has room for a row of it and zeros beside, if
-// kn is odd.
+// sum streams a block of b, kn by jn. If kn is odd, last has room for a row of b and a row of
+// zeros.
 func (p *pairProduct) sum(do func(*byte), pa []uint32, sums []float32, rows, kn, jn int, b, last []array.Brain) {
 	t := &p.w.work
 	t.a, t.c, t.cols = unsafe.Pointer(&pa[0]), unsafe.Pointer(&sums[0]), uintptr(2*jn)
@@ -244,7 +244,7 @@ func (p *pairProduct) sum(do func(*byte), pa []uint32, sums []float32, rows, kn,
 		t.deep, t.b, t.bstride = kn/2, unsafe.Pointer(&b[0]), uintptr(2*p.brs)
 		do(t.of())
 	}
-	if kn%2 > 0 { // a row without a neighbour
+	if kn%2 > 0 { // the last row of B has no neighbour; zeros stand for it
 		last = last[:2*jn]
 		copy(last, b[(kn-1)*p.brs:][:jn])
 		clear(last[jn:])

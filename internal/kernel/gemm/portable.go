@@ -15,7 +15,7 @@ const gemmPack = 32
 // portable is Multiply without fused multiply-adds. It has the bits of Ref.
 func (w *Workspace[T]) portable(m, n, k int, a []T, ars, acs int, b []T, brs, bcs int, c []T, ldc int, acc bool) {
 	rows, sums := kernel.Take(w.Dry, &w.a, gemmRows*min(k, gemmDeep)), kernel.Take(w.Dry, &w.sums, gemmRows*min(n, gemmCols))
-	var panel []T // B's columns from j0 on: element p,j at p*stride+j
+	var panel []T // B's columns from j0 on, with element p,j at p*stride+j
 	pack := bcs != 1 || m > gemmPack
 	if pack {
 		panel = kernel.Take(w.Dry, &w.b, min(k, gemmDeep)*min(n, gemmCols))
