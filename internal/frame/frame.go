@@ -12,8 +12,8 @@ import (
 const (
 	// Size is the size of a header in bytes.
 	Size = 28
-	// Version is the version of frames and of the protocols that use them.
-	Version = 1
+	// version is the version of frames and of the protocols that use them.
+	version = 1
 
 	magic = 0x676d6f65 // "gmoe"
 )
@@ -37,7 +37,7 @@ type Header struct {
 func Append(dst []byte, h Header, head []byte) []byte {
 	start := len(dst)
 	dst = binary.BigEndian.AppendUint32(dst, magic)
-	dst = append(dst, Version, h.Type, 0, 0)
+	dst = append(dst, version, h.Type, 0, 0)
 	dst = binary.BigEndian.AppendUint32(dst, h.Seq)
 	dst = binary.BigEndian.AppendUint32(dst, uint32(len(head)))
 	dst = binary.BigEndian.AppendUint64(dst, uint64(h.Data))
@@ -55,8 +55,8 @@ func Parse(b []byte, limit int) (Header, error) {
 	if err := begins(b); err != nil {
 		return Header{}, err
 	}
-	if b[4] != Version {
-		return Header{}, fmt.Errorf("frame: version %d of the protocol, want %d; run one version of gomoe on all ranks", b[4], Version)
+	if b[4] != version {
+		return Header{}, fmt.Errorf("frame: version %d of the protocol, want %d; run one version of gomoe on all ranks", b[4], version)
 	}
 	if b[6] != 0 || b[7] != 0 {
 		return Header{}, fmt.Errorf("frame: bytes %#x where 0 is reserved", b[6:8])

@@ -12,16 +12,16 @@ import (
 	"os"
 )
 
-// DefaultLimit is the largest number of bytes that Load reads if Options.Limit
+// defaultLimit is the largest number of bytes that Load reads if Options.Limit
 // is 0.
-const DefaultLimit = 16 << 20
+const defaultLimit = 16 << 20
 
 // Options say what Load reads.
 type Options struct {
 	// Data names files and directories, separated by commas. Empty means the
 	// source of the Go standard library.
 	Data string
-	// Limit is the largest number of bytes read; 0 means DefaultLimit, negative
+	// Limit is the largest number of bytes read; 0 means 16 MiB, negative
 	// means no limit.
 	Limit int64
 	// Seed selects the batches. It does not change which files are read.
@@ -63,7 +63,7 @@ func Load(ctx context.Context, opts Options) (*Corpus, error) {
 	limit := opts.Limit
 	switch {
 	case limit == 0:
-		limit = DefaultLimit
+		limit = defaultLimit
 	case limit < 0:
 		limit = math.MaxInt64
 	}

@@ -18,7 +18,6 @@ const (
 	initSendSGE = 40
 	initRecvSGE = 44
 	initType    = 52
-	initSize    = 64
 
 	attrState       = 0 // struct ibv_qp_attr
 	attrPathMTU     = 8
@@ -41,7 +40,6 @@ const (
 
 	portGIDs = 12 // struct ibv_port_attr
 	portLID  = 34
-	portSize = 64 // 52, and room
 
 	sgeAddr   = 0 // struct ibv_sge
 	sgeLength = 8

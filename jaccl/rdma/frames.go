@@ -23,9 +23,6 @@ func ClassOf(n int) int {
 
 func ClassBytes(k int) int { return Frame << k }
 
-// messages returns how many messages of a class carry n bytes.
-func messages(n, class int) int { return (n + ClassBytes(class) - 1) / ClassBytes(class) }
-
 // slot returns where in a slab the buffer of a class for the messages of that parity
 // begins.
 func slot(class, parity int) int { return Frame*(1<<class-1)*depth + parity*ClassBytes(class) }

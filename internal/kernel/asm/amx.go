@@ -48,18 +48,20 @@ func at(tile int, base, index reg.Register, disp int8) []byte {
 const prefixF3, prefixF2 = 2, 3
 
 func tileLoad(tile int, base, stride reg.Register, disp int8) {
-	code(append(append(vex(stride, base, 0, prefixF2), 0x4b), at(tile, base, stride, disp)...)...)
+	code(fmt.Sprintf("TILELOADD %d(%s)(%s*1), TMM%d", disp, base.Asm(), stride.Asm(), tile), append(append(vex(stride, base, 0, prefixF2), 0x4b), at(tile, base, stride, disp)...)...)
 }
 
 func tileStore(tile int, base, stride reg.Register, disp int8) {
-	code(append(append(vex(stride, base, 0, prefixF3), 0x4b), at(tile, base, stride, disp)...)...)
+	code(fmt.Sprintf("TILESTORED TMM%d, %d(%s)(%s*1)", tile, disp, base.Asm(), stride.Asm()), append(append(vex(stride, base, 0, prefixF3), 0x4b), at(tile, base, stride, disp)...)...)
 }
 
-func tileZero(tile int) { code(append(vex(nil, nil, 0, prefixF2), 0x49, 0xc0|byte(tile)<<3)...) }
+func tileZero(tile int) {
+	code(fmt.Sprintf("TILEZERO TMM%d", tile), append(vex(nil, nil, 0, prefixF2), 0x49, 0xc0|byte(tile)<<3)...)
+}
 
 // tileDot is TDPBF16PS: sum += x·y.
 func tileDot(sum, x, y int) {
-	code(append(vex(nil, nil, y, prefixF3), 0x5c, 0xc0|byte(sum)<<3|byte(x))...)
+	code(fmt.Sprintf("TDPBF16PS TMM%d, TMM%d, TMM%d", y, x, sum), append(vex(nil, nil, y, prefixF3), 0x5c, 0xc0|byte(sum)<<3|byte(x))...)
 }
 
 // amxTile writes a function for C = A·B, or C += A·B, where C is blocks of rows by cols
@@ -86,7 +88,7 @@ func amxTile(rows, cols int) {
 	load(workCStride, cstride)
 	load(workBStride, bstride)
 	MOVQ(U32(64), astride)
-	code(append(vex(nil, config, 0, 0), 0x49, byte(number(config)&7))...) // LDTILECFG
+	code("LDTILECFG (BX)", append(vex(nil, config, 0, 0), 0x49, byte(number(config)&7))...)
 	Label("blocks")
 	load(workDeep, deep)
 	load(workB, b)
@@ -148,7 +150,7 @@ func amxTile(rows, cols int) {
 	}
 	DECQ(left)
 	JNZ(LabelRef("blocks"))
-	code(0xc4, 0xe2, 0x78, 0x49, 0xc0) // TILERELEASE
+	code("TILERELEASE", 0xc4, 0xe2, 0x78, 0x49, 0xc0)
 	VZEROUPPER()
 	RET()
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	. "github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/ir"
@@ -44,11 +45,25 @@ func half() {
 	pairOrders()
 }
 
-// code writes an instruction that Go's assembler does not know, byte by byte.
-func code(bytes ...byte) {
-	for _, b := range bytes {
-		Instruction(&ir.Instruction{Opcode: "BYTE", Operands: []Op{U8(b)}})
+// code writes an instruction that Go's assembler does not know, which is text, in one
+// line of words of 4, 2 and 1 bytes.
+func code(text string, bytes ...byte) {
+	var words []string
+	for len(bytes) > 0 {
+		n, word := 4, "LONG"
+		switch {
+		case len(bytes) == 1:
+			n, word = 1, "BYTE"
+		case len(bytes) < 4:
+			n, word = 2, "WORD"
+		}
+		value := uint32(0)
+		for i, b := range bytes[:n] {
+			value |= uint32(b) << (8 * i)
+		}
+		words, bytes = append(words, fmt.Sprintf("%s $0x%0*x", word, 2*n, value)), bytes[n:]
 	}
+	Instruction(&ir.Instruction{Opcode: strings.Join(words, "; ") + " // " + text})
 }
 
 // zmm returns vector register i. Where instructions are written as bytes, avo cannot
@@ -64,7 +79,7 @@ func zmm(i int) reg.VecPhysical {
 // x and y.
 func dot(sum, x, y int) {
 	not := func(n, bit int) byte { return byte(^n >> bit & 1) }
-	code(0x62,
+	code(fmt.Sprintf("VDPBF16PS Z%d, Z%d, Z%d", y, x, sum), 0x62,
 		not(sum, 3)<<7|not(y, 4)<<6|not(y, 3)<<5|not(sum, 4)<<4|2, // map 0F38
 		byte(^x&15)<<3|1<<2|2, // prefix F3
 		2<<5|not(x, 4)<<3,     // 512 bits

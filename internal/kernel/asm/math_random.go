@@ -6,6 +6,7 @@ import (
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
 )
 
 // countFrom writes a table of the numbers 0 to 15.
@@ -35,6 +36,27 @@ func (s lanes) rotate(v vec, by uint64) {
 	VPOR(right, v, v)
 }
 
+// keys writes instructions that put on the stack what Threefry2x32 adds to both words after
+// every four rounds: five pairs of numbers of 4 bytes. It returns where they are.
+func keys() Mem {
+	var k [3]reg.GPVirtual
+	for i, name := range []string{"k0", "k1"} {
+		k[i] = GP32()
+		Load(Param(name), k[i])
+	}
+	k[2] = GP32()
+	MOVL(U32(0x1bd11bda), k[2])
+	XORL(k[0], k[2])
+	XORL(k[1], k[2])
+	table, sum := AllocLocal(40), GP32()
+	for i := range 5 {
+		MOVL(k[(i+1)%3], table.Offset(8*i))
+		LEAL(Mem{Base: k[(i+2)%3].As64(), Disp: i + 1}, sum)
+		MOVL(sum, table.Offset(8*i+4))
+	}
+	return table
+}
+
 // threefry writes the function that encrypts the counters (hi, lo), (hi, lo+1), … as
 // Threefry2x32 does, and stores the exclusive or of both words. It does several vectors at
 // once, since every step waits for the one before.
@@ -43,62 +65,64 @@ func (s lanes) threefry() {
 	Pragma("noescape")
 	Doc(s.name + "Threefry is the random bits of n counters from (hi, lo) upwards, which do not pass 2^32, under the key.")
 	n, y := Load(Param("n"), GP64()), Load(Param("y"), GP64())
-	k := [3]vec{s.param("k0"), s.param("k1"), s.vector()}
-	if s.wide {
-		VMOVDQA32(k[0], k[2])
-	} else {
-		VMOVDQA(k[0], k[2])
-	}
-	k[2] = s.xor(s.table.bits(0x1bd11bda), s.xor(k[1], k[2]))
+	table := keys()
 	hi, lo := s.param("hi"), s.param("lo")
-	VPADDD(k[0], hi, hi)
+	VPADDD(s.param("k0"), hi, hi)
 	VPADDD(NewDataAddr(Symbol{Name: "mathCount", Static: true}, 0), lo, lo)
-	VPADDD(k[1], lo, lo)
-	step := s.bytes() / 4
-	block := func(vectors int) vs {
-		a, b := make(vs, vectors), make(vs, vectors)
-		each := func(f func(a, b vec)) {
-			for i := range a {
-				f(a[i], b[i])
-			}
-		}
-		for i := range a {
-			a[i], b[i] = s.vector(), s.vector()
-			VMOVAPS(hi, a[i])
-			VMOVAPS(lo, b[i])
-			VPADDD(s.table.bits(uint32(step)), lo, lo)
-		}
-		for i := range 5 {
-			for _, by := range [2][4]uint64{{13, 15, 26, 6}, {17, 29, 16, 24}}[i%2] {
-				each(func(a, b vec) { VPADDD(b, a, a) })
-				each(func(_, b vec) { s.rotate(b, by) })
-				each(func(a, b vec) {
-					if s.wide {
-						VPXORD(a, b, b)
-					} else {
-						VPXOR(a, b, b)
-					}
-				})
-			}
-			each(func(a, b vec) {
-				VPADDD(k[(i+1)%3], a, a)
-				VPADDD(k[(i+2)%3], b, b)
-				VPADDD(s.table.bits(uint32(i+1)), b, b)
-			})
-		}
-		for i := range a {
-			a[i] = s.xor(a[i], b[i])
-		}
-		return a
-	}
-	many := 4
+	VPADDD(s.param("k1"), lo, lo)
+	step, many := s.bytes()/4, 4
 	if !s.wide {
 		many = 3
 	}
 	Label("many")
 	TESTQ(n, n)
 	JZ(LabelRef("done"))
-	words := block(many)
+	a, b := make(vs, many), make(vs, many)
+	each := func(f func(a, b vec)) {
+		for i := range a {
+			f(a[i], b[i])
+		}
+	}
+	for i := range a {
+		a[i], b[i] = s.vector(), s.vector()
+		VMOVAPS(hi, a[i])
+		VMOVAPS(lo, b[i])
+		VPADDD(s.table.bits(uint32(step)), lo, lo)
+	}
+	at := GP64()
+	XORQ(at, at)
+	four := func(by [4]uint64) {
+		for _, by := range by {
+			each(func(a, b vec) { VPADDD(b, a, a) })
+			each(func(_, b vec) { s.rotate(b, by) })
+			each(func(a, b vec) {
+				if s.wide {
+					VPXORD(a, b, b)
+				} else {
+					VPXOR(a, b, b)
+				}
+			})
+		}
+		first, second := s.vector(), s.vector()
+		VPBROADCASTD(table.Idx(at, 1), first)
+		VPBROADCASTD(table.Offset(4).Idx(at, 1), second)
+		each(func(a, b vec) {
+			VPADDD(first, a, a)
+			VPADDD(second, b, b)
+		})
+		ADDQ(Imm(8), at)
+	}
+	Label("rounds") // 20 rounds: four, then four with other rotations, and so on
+	four([4]uint64{13, 15, 26, 6})
+	CMPQ(at, Imm(40))
+	JEQ(LabelRef("encrypted"))
+	four([4]uint64{17, 29, 16, 24})
+	JMP(LabelRef("rounds"))
+	Label("encrypted")
+	words := make(vs, many)
+	for i := range a {
+		words[i] = s.xor(a[i], b[i])
+	}
 	CMPQ(n, I32(many*step))
 	JLT(LabelRef("last"))
 	for i, w := range words {
@@ -151,7 +175,7 @@ func (s lanes) uniform() {
 		}})
 }
 
-// erfinv writes the function √2 times Erfinv32, except that products and sums are fused.
+// erfinv writes the function √2 times erfinv32, except that products and sums are fused.
 // Weights are drawn once, for which AVX2 is fast enough.
 func (s lanes) erfinv() {
 	if s.wide {

@@ -54,7 +54,7 @@ func quant() {
 			q.super("Q6K", 210, s, q.q6k)
 			q.super("Q2K", 84, s, q.q2k)
 			if !q.wide {
-				q.super("IQ2", 66, s, q.iq2)
+				q.iq2(s)
 			}
 			q.group("Q8", 34, s)
 			q.group("MX", 17, s)
@@ -199,7 +199,7 @@ func (q quantSet) begin(kind string, size int, s shape, before ...func()) frame 
 	f := frame{t: Load(Param("t"), GP64()), columns: s.w == 1, table: q.table}
 	f.n, f.next = field(f.t, quantN), field(f.t, quantFetch)
 	for l := range s.w {
-		if kind != rolled || s.w == 1 {
+		if kind != "IQ2" || s.w == 1 { // which takes one of four at a time
 			f.w = append(f.w, field(f.t, quantW+8*l))
 		}
 	}

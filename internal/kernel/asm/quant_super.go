@@ -9,9 +9,9 @@ import (
 // unpacked is a block of 256 weights whose scales are in registers.
 type unpacked struct {
 	pieces int
-	// piece returns unsigned weights, their scales as int16, the place in a rounded row
-	// of what they are multiplied with, and their signs, or nil if there are none.
-	piece func(i int) (q, scale reg.VecVirtual, at int, sign reg.VecVirtual)
+	// piece returns unsigned weights, their scales as int16, and the place in a rounded row
+	// of what they are multiplied with.
+	piece func(i int) (q, scale reg.VecVirtual, at int)
 	// finish adds to a lane's sum what does not come from pieces. It may be nil.
 	finish func(x reg.Register, sum reg.VecVirtual)
 	// offsets are the weights' offsets, with which the sums of the rounded row are
@@ -23,23 +23,12 @@ type unpacked struct {
 
 // super writes a function with a loop over blocks of 256.
 func (q quantSet) super(kind string, size int, s shape, unpack func(f frame, w reg.Register) unpacked) {
-	if s.w == 4 && kind == rolled {
-		q.superLanes(size, s, unpack)
-		return
-	}
 	f := q.begin(kind, size, s)
 	sum, off := make([][4]reg.VecVirtual, len(f.acc)), make([][4]reg.VecVirtual, len(f.acc))
 	var u unpacked
-	lane := func(k, l, i int, v, scale reg.VecVirtual, at int, sign reg.VecVirtual) {
-		x, p := Mem{Base: f.X(k, l), Disp: at}, q.vector()
-		if sign != nil {
-			y := q.vector()
-			VMOVDQU(x, y)
-			VPSIGNB(sign, y, y)
-			VPMADDUBSW(y, v, p)
-		} else {
-			VPMADDUBSW(x, v, p)
-		}
+	lane := func(k, l, i int, v, scale reg.VecVirtual, at int) {
+		p := q.vector()
+		VPMADDUBSW(Mem{Base: f.X(k, l), Disp: at}, v, p)
 		switch {
 		case i == 0:
 			sum[k][l] = q.vector()
@@ -74,8 +63,8 @@ func (q quantSet) super(kind string, size int, s shape, unpack func(f frame, w r
 			}
 		}
 		for i := range u.pieces {
-			v, scale, at, sign := u.piece(i)
-			each(func(k, l int) { lane(k, l, i, v, scale, at, sign) })
+			v, scale, at := u.piece(i)
+			each(func(k, l int) { lane(k, l, i, v, scale, at) })
 		}
 		each(after)
 	}
@@ -97,60 +86,6 @@ func (q quantSet) super(kind string, size int, s shape, unpack func(f frame, w r
 		}
 		VADDPS(term, acc, acc)
 	}
-	f.end(size, superRow)
-}
-
-// rolled is the type for which a loop over the rows of weights costs nothing, since the work
-// on a row is long.
-const rolled = "IQ2"
-
-// superLanes is super with a loop over the rows of weights. It keeps the sums and d of each
-// row on the stack. It is for a type without offsets and without finish.
-func (q quantSet) superLanes(size int, s shape, unpack func(f frame, w reg.Register) unpacked) {
-	var sums, halves Mem
-	w, done, at, d := GP64(), GP64(), GP64(), GP32()
-	f := q.begin(rolled, size, s, func() {
-		sums, halves = AllocLocal(4*32), AllocLocal(8)
-		XORQ(done, done)
-	})
-	f.w = []reg.Register{w}
-	XORQ(at, at) // 8 bytes for each lane
-	Label("lane")
-	MOVQ(Mem{Base: f.t, Disp: quantW, Index: at, Scale: 1}, w)
-	ADDQ(done, w)
-	u, sum := unpack(f, w), YMM()
-	for i := range u.pieces {
-		v, scale, where, sign := u.piece(i)
-		x, p := YMM(), YMM()
-		VMOVDQU(Mem{Base: f.x[0], Disp: where}, x)
-		VPSIGNB(sign, x, x)
-		VPMADDUBSW(x, v, p)
-		if i == 0 {
-			VPMADDWD(scale, p, sum)
-			continue
-		}
-		VPMADDWD(scale, p, p)
-		VPADDD(p, sum, sum)
-	}
-	VMOVDQU(sum, sums.Idx(at, 4))
-	MOVWLZX(Mem{Base: w, Disp: u.half}, d)
-	SHRQ(Imm(2), at)
-	MOVW(d.As16(), halves.Idx(at, 1))
-	SHLQ(Imm(2), at)
-	ADDQ(Imm(8), at)
-	CMPQ(at, Imm(32))
-	JNE(LabelRef("lane"))
-	var all [4]reg.VecVirtual
-	for l := range all {
-		all[l] = YMM()
-		VMOVDQU(sums.Offset(32*l), all[l])
-	}
-	half := XMM()
-	VMOVQ(halves, half)
-	VCVTPH2PS(half, half)
-	VADDPS(scaled(half, q.floats(f, 0, superScale), fold(q.sumLanes(all, q.vector), false)), f.acc[0], f.acc[0])
-	ADDQ(I32(size), done)
-	f.w = nil
 	f.end(size, superRow)
 }
 
@@ -241,7 +176,7 @@ func (q quantSet) q4k(f frame, w reg.Register) unpacked {
 	VPMOVZXBW(offsets, offsets)
 	u := unpacked{pieces: 256 / q.bytes(), offsets: offsets, half: 0}
 	var high reg.VecVirtual
-	u.piece = func(i int) (reg.VecVirtual, reg.VecVirtual, int, reg.VecVirtual) {
+	u.piece = func(i int) (reg.VecVirtual, reg.VecVirtual, int) {
 		var v reg.VecVirtual
 		if i%2 == 0 {
 			v, high = q.nibbles(q.bytesAt(w, 16+i/2*q.bytes()))
@@ -250,10 +185,10 @@ func (q quantSet) q4k(f frame, w reg.Register) unpacked {
 		}
 		if q.wide { // 32j in the first half, 32(j+2) in the second
 			j := i/2*4 + i%2
-			return v, q.spread(words, func(k int) int { return j + k/16*2 }), 64 * i, nil
+			return v, q.spread(words, func(k int) int { return j + k/16*2 }), 64 * i
 		}
 		place := [8]int{0, 2, 1, 3, 4, 6, 5, 7}[i]
-		return v, q.spread(words, func(int) int { return i }), 32 * place, nil
+		return v, q.spread(words, func(int) int { return i }), 32 * place
 	}
 	return u
 }
@@ -272,7 +207,7 @@ func (q quantSet) q2k(f frame, w reg.Register) unpacked {
 	for i := range 64 / q.bytes() {
 		raw[i] = q.bytesAt(w, 16+i*q.bytes())
 	}
-	u.piece = func(i int) (reg.VecVirtual, reg.VecVirtual, int, reg.VecVirtual) {
+	u.piece = func(i int) (reg.VecVirtual, reg.VecVirtual, int) {
 		part, k := 0, i // 32 elements from 32k on of a part, or of both parts if wide
 		if !q.wide {
 			part, k = i/4, i%4
@@ -285,10 +220,10 @@ func (q quantSet) q2k(f frame, w reg.Register) unpacked {
 		}
 		if q.wide {
 			VPANDD(q.table.same(3), from, v)
-			return v, q.spread(words, func(j int) int { return 2*k + j/8%2 + j/16*8 }), 64 * k, nil
+			return v, q.spread(words, func(j int) int { return 2*k + j/8%2 + j/16*8 }), 64 * k
 		}
 		VPAND(q.table.same(3), from, v)
-		return v, q.spread(words, func(j int) int { return 8*part + 2*k + j/8 }), 32 * (2*k + part), nil
+		return v, q.spread(words, func(j int) int { return 8*part + 2*k + j/8 }), 32 * (2*k + part)
 	}
 	return u
 }
@@ -316,7 +251,7 @@ func (q quantSet) q6k(f frame, w reg.Register) unpacked {
 	}
 	if q.wide {
 		var high, bits reg.VecVirtual
-		u.piece = func(i int) (reg.VecVirtual, reg.VecVirtual, int, reg.VecVirtual) {
+		u.piece = func(i int) (reg.VecVirtual, reg.VecVirtual, int) {
 			var v reg.VecVirtual
 			two := ZMM()
 			if i%2 == 0 {
@@ -329,13 +264,13 @@ func (q quantSet) q6k(f frame, w reg.Register) unpacked {
 				VPSRLVQ(q.table.quads(func(k int) int { return k / 4 * 2 }), bits, two)
 			}
 			VPTERNLOGD(Imm(0xf8), q.table.same(0x30), two, v) // v | two & 0x30
-			return v, q.spread(words, func(k int) int { return 4*i + k/8 }), 64 * i, nil
+			return v, q.spread(words, func(k int) int { return 4*i + k/8 }), 64 * i
 		}
 		return u
 	}
 	var high [2]reg.VecVirtual
 	var bits reg.VecVirtual
-	u.piece = func(i int) (reg.VecVirtual, reg.VecVirtual, int, reg.VecVirtual) {
+	u.piece = func(i int) (reg.VecVirtual, reg.VecVirtual, int) {
 		part, k := i/4, i%4
 		var v reg.VecVirtual
 		if k < 2 {
@@ -357,50 +292,7 @@ func (q quantSet) q6k(f frame, w reg.Register) unpacked {
 		}
 		VPAND(q.table.same(0x30), from, two)
 		VPOR(two, v, v)
-		return v, q.spread(words, func(j int) int { return 2*i + j/8 }), 32 * i, nil
-	}
-	return u
-}
-
-// iq2 looks weights up in the book, since no arithmetic gives them.
-func (q quantSet) iq2(f frame, w reg.Register) unpacked {
-	u := unpacked{pieces: 8, half: 0}
-	book := field(f.t, quantBook)
-	signs := GP64()
-	LEAQ(NewDataAddr(Symbol{Name: "quantSigns", Static: true}, 0), signs)
-	u.piece = func(i int) (reg.VecVirtual, reg.VecVirtual, int, reg.VecVirtual) {
-		codes, bits := GP64(), GP64()
-		MOVL(Mem{Base: w, Disp: 2 + 8*i}, codes.As32())
-		MOVL(Mem{Base: w, Disp: 6 + 8*i}, bits.As32())
-		look := func(table, from reg.Register, mask, shift uint64) reg.VecVirtual {
-			var x [2]reg.VecVirtual
-			for l := range 4 {
-				at := GP64()
-				MOVQ(from, at)
-				ANDQ(U32(mask), at)
-				if l < 3 {
-					SHRQ(Imm(shift), from)
-				}
-				m := Mem{Base: table, Index: at, Scale: 8}
-				if l%2 == 0 {
-					x[l/2] = XMM()
-					VMOVQ(m, x[l/2])
-				} else {
-					VPINSRQ(Imm(1), m, x[l/2], x[l/2])
-				}
-			}
-			y := YMM()
-			VINSERTI128(Imm(1), x[1], x[0].AsY(), y)
-			return y
-		}
-		v := look(book, codes, 255, 8)
-		sign := look(signs, bits, 127, 7)
-		SHRQ(Imm(7), bits) // in all 28: bits was shifted by 21 before
-		LEAL(Mem{Base: bits, Index: bits, Scale: 1, Disp: 1}, bits.As32())
-		x, scale := XMM(), YMM()
-		VMOVD(bits.As32(), x)
-		VPBROADCASTW(x, scale)
-		return v, scale, 32 * i, sign
+		return v, q.spread(words, func(j int) int { return 2*i + j/8 }), 32 * i
 	}
 	return u
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -15,14 +13,14 @@ const (
 	roundRow    = 16
 	roundFactor = 24
 	roundOffset = 28
+	roundPlaces = 32
+	roundPairs  = 64
 )
 
 // quantize writes the functions that round rows for products with weights in blocks. AVX2
 // is fast enough: this is little work beside the products.
 func (q quantSet) quantize() {
-	q.roundSuper("Q4K", [8]int{0, 2, 1, 3, 4, 6, 5, 7}, true)
-	q.roundSuper("Q2K", [8]int{0, 4, 1, 5, 2, 6, 3, 7}, false)
-	q.roundSuper("Q6K", [8]int{0, 1, 2, 3, 4, 5, 6, 7}, false)
+	q.roundSuper()
 	q.roundGroup()
 }
 
@@ -30,7 +28,6 @@ func (q quantSet) quantize() {
 type rowRounding struct {
 	quantSet
 	t, n, x, row reg.Register
-	labels       int
 }
 
 func (q quantSet) beginRound(kind, doc string) *rowRounding {
@@ -44,8 +41,8 @@ func (q quantSet) beginRound(kind, doc string) *rowRounding {
 	return r
 }
 
-func (r *rowRounding) end(elements, row int) {
-	ADDQ(I32(4*elements), r.x)
+// end moves on by a row. x has been moved on before.
+func (r *rowRounding) end(row int) {
 	ADDQ(I32(row), r.row)
 	DECQ(r.n)
 	JNZ(LabelRef("loop"))
@@ -53,19 +50,27 @@ func (r *rowRounding) end(elements, row int) {
 	RET()
 }
 
-// scale returns dx of the n elements from `from` on, its inverse in all lanes, and a mask
-// that is 0 if all elements become 0.
-func (r *rowRounding) scale(from, n int) (scale, inverse, mask reg.VecVirtual) {
+// scale returns dx of the next n elements, its inverse in all lanes, and a mask that is 0
+// if all elements become 0.
+func (r *rowRounding) scale(n int) (scale, inverse, mask reg.VecVirtual) {
 	var top [4]reg.VecVirtual
-	for i := range n / 8 {
-		v := YMM()
-		VMOVUPS(Mem{Base: r.x, Disp: 4 * (from + 8*i)}, v)
-		VPAND(r.table.longs(func(int) int { return 0x7fffffff }), v, v)
-		if i < len(top) {
-			top[i] = v
-		} else {
-			VPMAXUD(v, top[i%4], top[i%4])
+	size, at := YMM(), GP64()
+	VMOVDQU(r.table.longs(func(int) int { return 0x7fffffff }), size)
+	for i := range top {
+		top[i] = YMM()
+		VPAND(Mem{Base: r.x, Disp: 32 * i}, size, top[i])
+	}
+	if n > 32 {
+		MOVQ(U32(128), at)
+		Label("largest")
+		for i := range top {
+			v := YMM()
+			VPAND(Mem{Base: r.x, Index: at, Scale: 1, Disp: 32 * i}, size, v)
+			VPMAXUD(v, top[i], top[i])
 		}
+		ADDQ(I32(128), at)
+		CMPQ(at, I32(4*n))
+		JNE(LabelRef("largest"))
 	}
 	VPMAXUD(top[1], top[0], top[0])
 	VPMAXUD(top[3], top[2], top[2])
@@ -86,20 +91,18 @@ func (r *rowRounding) scale(from, n int) (scale, inverse, mask reg.VecVirtual) {
 	VDIVSS(scale, one, one)
 	VMOVD(one, inf)
 	MOVL(I32(-1), all)
-	r.labels++
-	nan, ok := fmt.Sprintf("nan%d", r.labels), fmt.Sprintf("ok%d", r.labels)
 	CMPL(largest, U32(0x7f800000))
-	JAE(LabelRef(nan))
+	JAE(LabelRef("nan"))
 	CMPL(inf, U32(0x7f800000))
-	JCS(LabelRef(ok))
+	JCS(LabelRef("ok"))
 	XORL(all, all)
 	VMOVD(all, scale)
-	JMP(LabelRef(ok))
-	Label(nan)
+	JMP(LabelRef("ok"))
+	Label("nan")
 	MOVL(U32(0x7fc00000), all)
 	VMOVD(all, scale)
 	XORL(all, all)
-	Label(ok)
+	Label("ok")
 	inverse, mask = YMM(), YMM()
 	VBROADCASTSS(one, inverse)
 	VMOVD(all, one)
@@ -107,9 +110,9 @@ func (r *rowRounding) scale(from, n int) (scale, inverse, mask reg.VecVirtual) {
 	return scale, inverse, mask
 }
 
-// bytes32 rounds 32 elements, stores them at disp, and returns their sums by 4 as int32.
-// The sums of the first 16 elements are in the lower 128 bits.
-func (r *rowRounding) bytes32(from, disp int, inverse, mask reg.VecVirtual) reg.VecVirtual {
+// bytes32 rounds the 32 elements from number `from` on, stores them, and returns their sums
+// by 4 as int32. The sums of the first 16 elements are in the lower 128 bits.
+func (r *rowRounding) bytes32(from int, to Mem, inverse, mask reg.VecVirtual) reg.VecVirtual {
 	var v [4]reg.VecVirtual
 	for i := range v {
 		v[i] = YMM()
@@ -123,7 +126,7 @@ func (r *rowRounding) bytes32(from, disp int, inverse, mask reg.VecVirtual) reg.
 	index := YMM()
 	VMOVDQU(r.table.longs(func(i int) int { return [8]int{0, 4, 1, 5, 2, 6, 3, 7}[i%8] }), index)
 	VPERMD(v[0], index, v[0])
-	VMOVDQU(v[0], Mem{Base: r.row, Disp: disp})
+	VMOVDQU(v[0], to)
 	ones := YMM()
 	VMOVDQU(r.table.same(1), ones)
 	VPMADDUBSW(v[0], ones, v[0])
@@ -140,56 +143,62 @@ func four(v [4]reg.VecVirtual) reg.VecVirtual {
 	return v[0]
 }
 
-// roundSuper writes the function that rounds blocks of 256. order says where each 32
-// elements go.
-func (q quantSet) roundSuper(kind string, order [8]int, pairs bool) {
-	r := q.beginRound(kind, "blocks of 256")
-	scale, inverse, mask := r.scale(0, 256)
+// roundSuper writes the function that rounds blocks of 256. The arguments say where each 32
+// elements go, and whether the sums of every 16 elements are added in pairs.
+func (q quantSet) roundSuper() {
+	r := q.beginRound("Super", "blocks of 256")
+	scale, inverse, mask := r.scale(256)
 	VMULSS(Mem{Base: r.t, Disp: roundFactor}, scale, scale)
 	VMOVSS(scale, Mem{Base: r.row, Disp: superScale})
-	var place [8]int
-	for at, j := range order {
-		place[j] = at
+	at := GP64()
+	XORQ(at, at)
+	Label("half")
+	var sums [4]reg.VecVirtual
+	for i := range sums {
+		place := GP64()
+		MOVL(Mem{Base: r.t, Index: at, Scale: 1, Disp: roundPlaces + 4*i}, place.As32())
+		sums[i] = r.bytes32(32*i, Mem{Base: r.row, Index: place, Scale: 1}, inverse, mask)
 	}
-	var half [2]reg.VecVirtual
-	for h := range half {
-		var sums [4]reg.VecVirtual
-		for i := range sums {
-			j := 4*h + i
-			sums[i] = r.bytes32(32*j, 32*place[j], inverse, mask)
-		}
-		half[h] = four(sums)
-	}
-	s, high := half[0], XMM()
-	VPACKSSDW(half[1], s, s) // the sums of the first 16 of each 32, then of the others
+	s, high := four(sums), XMM() // the sums of the first 16 of each 32, then of the others
 	VEXTRACTI128(Imm(1), s, high)
-	low, other := XMM(), XMM()
-	if pairs {
-		VPADDW(high, s.AsX(), low)
-		VPXOR(other, other, other)
-	} else {
-		VPUNPCKHWD(high, s.AsX(), other)
-		VPUNPCKLWD(high, s.AsX(), low)
-	}
-	VMOVDQU(low, Mem{Base: r.row, Disp: superSums})
-	VMOVDQU(other, Mem{Base: r.row, Disp: superSums + 16})
-	r.end(256, superRow)
+	VPACKSSDW(high, s.AsX(), s.AsX())
+	VPSRLDQ(Imm(8), s.AsX(), high)
+	VPUNPCKLWD(high, s.AsX(), high)
+	VMOVDQU(high, Mem{Base: r.row, Index: at, Scale: 1, Disp: superSums})
+	ADDQ(I32(4*128), r.x)
+	ADDQ(Imm(16), at)
+	CMPQ(at, Imm(32))
+	JNE(LabelRef("half"))
+	CMPL(Mem{Base: r.t, Disp: roundPairs}, Imm(0))
+	JE(LabelRef("next"))
+	VMOVDQU(Mem{Base: r.row, Disp: superSums}, high)
+	VPHADDW(Mem{Base: r.row, Disp: superSums + 16}, high, high)
+	VMOVDQU(high, Mem{Base: r.row, Disp: superSums})
+	VPXOR(high, high, high)
+	VMOVDQU(high, Mem{Base: r.row, Disp: superSums + 16})
+	Label("next")
+	r.end(superRow)
 }
 
 // roundGroup writes the function that rounds 4 blocks of 32 at a time.
 func (q quantSet) roundGroup() {
 	r := q.beginRound("Group", "4 blocks of 32 at a time")
-	var sums [4]reg.VecVirtual
-	for b := range sums {
-		scale, inverse, mask := r.scale(32*b, 32)
-		VMOVSS(scale, Mem{Base: r.row, Disp: groupScale + 4*b})
-		sums[b] = r.bytes32(32*b, 32*b, inverse, mask)
-	}
-	s, high, x := four(sums), XMM(), XMM()
+	at, sum := GP64(), GP32() // at is 4 bytes for each block
+	XORQ(at, at)
+	Label("block")
+	scale, inverse, mask := r.scale(32)
+	VMOVSS(scale, Mem{Base: r.row, Index: at, Scale: 1, Disp: groupScale})
+	s, high, x := r.bytes32(0, Mem{Base: r.row, Index: at, Scale: 8}, inverse, mask), XMM(), XMM()
 	VEXTRACTI128(Imm(1), s, high)
 	VPADDD(high, s.AsX(), x)
-	VPBROADCASTD(Mem{Base: r.t, Disp: roundOffset}, high)
-	VPMULLD(high, x, x)
-	VMOVDQU(x, Mem{Base: r.row, Disp: groupSums})
-	r.end(128, groupRow)
+	VPHADDD(x, x, x)
+	VPHADDD(x, x, x)
+	VMOVD(x, sum)
+	IMULL(Mem{Base: r.t, Disp: roundOffset}, sum)
+	MOVL(sum, Mem{Base: r.row, Index: at, Scale: 1, Disp: groupSums})
+	ADDQ(I32(4*32), r.x)
+	ADDQ(Imm(4), at)
+	CMPQ(at, Imm(16))
+	JNE(LabelRef("block"))
+	r.end(groupRow)
 }

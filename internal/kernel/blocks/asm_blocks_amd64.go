@@ -137,20 +137,10 @@ func avx2Q8Columns(t *byte)
 //go:noescape
 func avx2MXColumns(t *byte)
 
-// avx2RoundQ4K rounds blocks of 256.
+// avx2RoundSuper rounds blocks of 256.
 //
 //go:noescape
-func avx2RoundQ4K(t *byte)
-
-// avx2RoundQ2K rounds blocks of 256.
-//
-//go:noescape
-func avx2RoundQ2K(t *byte)
-
-// avx2RoundQ6K rounds blocks of 256.
-//
-//go:noescape
-func avx2RoundQ6K(t *byte)
+func avx2RoundSuper(t *byte)
 
 // avx2RoundGroup rounds 4 blocks of 32 at a time.
 //

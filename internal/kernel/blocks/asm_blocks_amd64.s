@@ -4023,345 +4023,52 @@ loop:
 	XORQ       DX, DX
 
 lane:
-	MOVQ         8(BX)(DX*1), AX
-	ADDQ         CX, AX
-	MOVQ         104(BX), R9
-	LEAQ         quantSigns<>+0(SB), R10
-	MOVL         2(AX), R11
-	MOVL         6(AX), R12
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
+	MOVQ  8(BX)(DX*1), AX
+	ADDQ  CX, AX
+	VPXOR Y1, Y1, Y1
+	MOVQ  104(BX), R9
+	LEAQ  quantSigns<>+0(SB), R10
+	XORQ  R11, R11
+
+piece:
+	MOVL         6(AX)(R11*1), R12
+	MOVBLZX      2(AX)(R11*1), R13
 	VMOVQ        (R9)(R13*8), X2
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
+	MOVBLZX      3(AX)(R11*1), R13
 	VPINSRQ      $0x01, (R9)(R13*8), X2, X2
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
-	VMOVQ        (R9)(R13*8), X1
-	ANDQ         $0x000000ff, R11
-	VPINSRQ      $0x01, (R9)(R11*8), X1, X1
-	VINSERTI128  $0x01, X1, Y2, Y1
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	SHRQ         $0x07, R12
-	VMOVQ        (R10)(R11*8), X2
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	SHRQ         $0x07, R12
-	VPINSRQ      $0x01, (R10)(R11*8), X2, X2
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	SHRQ         $0x07, R12
-	VMOVQ        (R10)(R11*8), X3
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	VPINSRQ      $0x01, (R10)(R11*8), X3, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	SHRQ         $0x07, R12
-	LEAL         1(R12)(R12*1), R12
-	VMOVD        R12, X2
-	VPBROADCASTW X2, Y4
-	VMOVDQU      (R8), Y5
-	VPSIGNB      Y3, Y5, Y5
-	VPMADDUBSW   Y5, Y1, Y1
-	VPMADDWD     Y4, Y1, Y1
-	MOVL         10(AX), R11
-	MOVL         14(AX), R12
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
-	VMOVQ        (R9)(R13*8), X2
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
-	VPINSRQ      $0x01, (R9)(R13*8), X2, X2
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
+	MOVBLZX      4(AX)(R11*1), R13
 	VMOVQ        (R9)(R13*8), X3
-	ANDQ         $0x000000ff, R11
-	VPINSRQ      $0x01, (R9)(R11*8), X3, X3
+	MOVBLZX      5(AX)(R11*1), R13
+	VPINSRQ      $0x01, (R9)(R13*8), X3, X3
 	VINSERTI128  $0x01, X3, Y2, Y3
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	SHRQ         $0x07, R12
-	VMOVQ        (R10)(R11*8), X2
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	SHRQ         $0x07, R12
-	VPINSRQ      $0x01, (R10)(R11*8), X2, X2
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	SHRQ         $0x07, R12
-	VMOVQ        (R10)(R11*8), X4
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	VPINSRQ      $0x01, (R10)(R11*8), X4, X4
+	MOVL         R12, R13
+	ANDL         $0x7f, R13
+	SHRL         $0x07, R12
+	VMOVQ        (R10)(R13*8), X2
+	MOVL         R12, R13
+	ANDL         $0x7f, R13
+	SHRL         $0x07, R12
+	VPINSRQ      $0x01, (R10)(R13*8), X2, X2
+	MOVL         R12, R13
+	ANDL         $0x7f, R13
+	SHRL         $0x07, R12
+	VMOVQ        (R10)(R13*8), X4
+	MOVL         R12, R13
+	ANDL         $0x7f, R13
+	VPINSRQ      $0x01, (R10)(R13*8), X4, X4
 	VINSERTI128  $0x01, X4, Y2, Y4
-	SHRQ         $0x07, R12
+	SHRL         $0x07, R12
 	LEAL         1(R12)(R12*1), R12
 	VMOVD        R12, X2
 	VPBROADCASTW X2, Y5
-	VMOVDQU      32(R8), Y6
+	VMOVDQU      (R8)(R11*4), Y6
 	VPSIGNB      Y4, Y6, Y6
-	VPMADDUBSW   Y6, Y3, Y3
-	VPMADDWD     Y5, Y3, Y3
-	VPADDD       Y3, Y1, Y1
-	MOVL         18(AX), R11
-	MOVL         22(AX), R12
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
-	VMOVQ        (R9)(R13*8), X2
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
-	VPINSRQ      $0x01, (R9)(R13*8), X2, X2
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
-	VMOVQ        (R9)(R13*8), X3
-	ANDQ         $0x000000ff, R11
-	VPINSRQ      $0x01, (R9)(R11*8), X3, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	SHRQ         $0x07, R12
-	VMOVQ        (R10)(R11*8), X2
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	SHRQ         $0x07, R12
-	VPINSRQ      $0x01, (R10)(R11*8), X2, X2
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	SHRQ         $0x07, R12
-	VMOVQ        (R10)(R11*8), X4
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	VPINSRQ      $0x01, (R10)(R11*8), X4, X4
-	VINSERTI128  $0x01, X4, Y2, Y4
-	SHRQ         $0x07, R12
-	LEAL         1(R12)(R12*1), R12
-	VMOVD        R12, X2
-	VPBROADCASTW X2, Y5
-	VMOVDQU      64(R8), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPMADDUBSW   Y6, Y3, Y3
-	VPMADDWD     Y5, Y3, Y3
-	VPADDD       Y3, Y1, Y1
-	MOVL         26(AX), R11
-	MOVL         30(AX), R12
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
-	VMOVQ        (R9)(R13*8), X2
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
-	VPINSRQ      $0x01, (R9)(R13*8), X2, X2
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
-	VMOVQ        (R9)(R13*8), X3
-	ANDQ         $0x000000ff, R11
-	VPINSRQ      $0x01, (R9)(R11*8), X3, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	SHRQ         $0x07, R12
-	VMOVQ        (R10)(R11*8), X2
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	SHRQ         $0x07, R12
-	VPINSRQ      $0x01, (R10)(R11*8), X2, X2
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	SHRQ         $0x07, R12
-	VMOVQ        (R10)(R11*8), X4
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	VPINSRQ      $0x01, (R10)(R11*8), X4, X4
-	VINSERTI128  $0x01, X4, Y2, Y4
-	SHRQ         $0x07, R12
-	LEAL         1(R12)(R12*1), R12
-	VMOVD        R12, X2
-	VPBROADCASTW X2, Y5
-	VMOVDQU      96(R8), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPMADDUBSW   Y6, Y3, Y3
-	VPMADDWD     Y5, Y3, Y3
-	VPADDD       Y3, Y1, Y1
-	MOVL         34(AX), R11
-	MOVL         38(AX), R12
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
-	VMOVQ        (R9)(R13*8), X2
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
-	VPINSRQ      $0x01, (R9)(R13*8), X2, X2
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
-	VMOVQ        (R9)(R13*8), X3
-	ANDQ         $0x000000ff, R11
-	VPINSRQ      $0x01, (R9)(R11*8), X3, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	SHRQ         $0x07, R12
-	VMOVQ        (R10)(R11*8), X2
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	SHRQ         $0x07, R12
-	VPINSRQ      $0x01, (R10)(R11*8), X2, X2
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	SHRQ         $0x07, R12
-	VMOVQ        (R10)(R11*8), X4
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	VPINSRQ      $0x01, (R10)(R11*8), X4, X4
-	VINSERTI128  $0x01, X4, Y2, Y4
-	SHRQ         $0x07, R12
-	LEAL         1(R12)(R12*1), R12
-	VMOVD        R12, X2
-	VPBROADCASTW X2, Y5
-	VMOVDQU      128(R8), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPMADDUBSW   Y6, Y3, Y3
-	VPMADDWD     Y5, Y3, Y3
-	VPADDD       Y3, Y1, Y1
-	MOVL         42(AX), R11
-	MOVL         46(AX), R12
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
-	VMOVQ        (R9)(R13*8), X2
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
-	VPINSRQ      $0x01, (R9)(R13*8), X2, X2
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
-	VMOVQ        (R9)(R13*8), X3
-	ANDQ         $0x000000ff, R11
-	VPINSRQ      $0x01, (R9)(R11*8), X3, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	SHRQ         $0x07, R12
-	VMOVQ        (R10)(R11*8), X2
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	SHRQ         $0x07, R12
-	VPINSRQ      $0x01, (R10)(R11*8), X2, X2
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	SHRQ         $0x07, R12
-	VMOVQ        (R10)(R11*8), X4
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	VPINSRQ      $0x01, (R10)(R11*8), X4, X4
-	VINSERTI128  $0x01, X4, Y2, Y4
-	SHRQ         $0x07, R12
-	LEAL         1(R12)(R12*1), R12
-	VMOVD        R12, X2
-	VPBROADCASTW X2, Y5
-	VMOVDQU      160(R8), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPMADDUBSW   Y6, Y3, Y3
-	VPMADDWD     Y5, Y3, Y3
-	VPADDD       Y3, Y1, Y1
-	MOVL         50(AX), R11
-	MOVL         54(AX), R12
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
-	VMOVQ        (R9)(R13*8), X2
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
-	VPINSRQ      $0x01, (R9)(R13*8), X2, X2
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
-	VMOVQ        (R9)(R13*8), X3
-	ANDQ         $0x000000ff, R11
-	VPINSRQ      $0x01, (R9)(R11*8), X3, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	SHRQ         $0x07, R12
-	VMOVQ        (R10)(R11*8), X2
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	SHRQ         $0x07, R12
-	VPINSRQ      $0x01, (R10)(R11*8), X2, X2
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	SHRQ         $0x07, R12
-	VMOVQ        (R10)(R11*8), X4
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	VPINSRQ      $0x01, (R10)(R11*8), X4, X4
-	VINSERTI128  $0x01, X4, Y2, Y4
-	SHRQ         $0x07, R12
-	LEAL         1(R12)(R12*1), R12
-	VMOVD        R12, X2
-	VPBROADCASTW X2, Y5
-	VMOVDQU      192(R8), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPMADDUBSW   Y6, Y3, Y3
-	VPMADDWD     Y5, Y3, Y3
-	VPADDD       Y3, Y1, Y1
-	MOVL         58(AX), R11
-	MOVL         62(AX), R12
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
-	VMOVQ        (R9)(R13*8), X2
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
-	VPINSRQ      $0x01, (R9)(R13*8), X2, X2
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
-	VMOVQ        (R9)(R13*8), X3
-	ANDQ         $0x000000ff, R11
-	VPINSRQ      $0x01, (R9)(R11*8), X3, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	MOVQ         R12, R9
-	ANDQ         $0x0000007f, R9
-	SHRQ         $0x07, R12
-	VMOVQ        (R10)(R9*8), X2
-	MOVQ         R12, R9
-	ANDQ         $0x0000007f, R9
-	SHRQ         $0x07, R12
-	VPINSRQ      $0x01, (R10)(R9*8), X2, X2
-	MOVQ         R12, R9
-	ANDQ         $0x0000007f, R9
-	SHRQ         $0x07, R12
-	VMOVQ        (R10)(R9*8), X4
-	MOVQ         R12, R9
-	ANDQ         $0x0000007f, R9
-	VPINSRQ      $0x01, (R10)(R9*8), X4, X4
-	VINSERTI128  $0x01, X4, Y2, Y4
-	SHRQ         $0x07, R12
-	LEAL         1(R12)(R12*1), R12
-	VMOVD        R12, X2
-	VPBROADCASTW X2, Y5
-	VMOVDQU      224(R8), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPMADDUBSW   Y6, Y3, Y3
-	VPMADDWD     Y5, Y3, Y3
-	VPADDD       Y3, Y1, Y1
+	VPMADDUBSW   Y6, Y3, Y6
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, $0x40
+	JNE          piece
 	VMOVDQU      Y1, (SP)(DX*4)
 	MOVWLZX      (AX), AX
 	SHRQ         $0x02, DX
@@ -5598,489 +5305,97 @@ TEXT ·avx2IQ2Columns(SB), NOSPLIT, $0-8
 	VMOVUPS 72(AX), X0
 
 loop:
-	PREFETCHT0   (DX)
-	PREFETCHT1   8192(DX)
-	PREFETCHT0   64(DX)
-	ADDQ         $+66, DX
-	MOVQ         104(AX), R10
-	LEAQ         quantSigns<>+0(SB), R11
-	MOVL         2(BX), R12
-	MOVL         6(BX), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X2
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X2, X2
-	VINSERTI128  $0x01, X2, Y1, Y2
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X3
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X3, X3
-	VINSERTI128  $0x01, X3, Y1, Y3
-	SHRQ         $0x07, R13
+	PREFETCHT0 (DX)
+	PREFETCHT1 8192(DX)
+	PREFETCHT0 64(DX)
+	ADDQ       $+66, DX
+	VPXOR      Y1, Y1, Y1
+	VPXOR      Y2, Y2, Y2
+	VPXOR      Y3, Y3, Y3
+	VPXOR      Y4, Y4, Y4
+	MOVQ       104(AX), R10
+	LEAQ       quantSigns<>+0(SB), R11
+	XORQ       R12, R12
+
+piece:
+	MOVL         6(BX)(R12*1), R13
+	MOVBLZX      2(BX)(R12*1), R14
+	VMOVQ        (R10)(R14*8), X5
+	MOVBLZX      3(BX)(R12*1), R14
+	VPINSRQ      $0x01, (R10)(R14*8), X5, X5
+	MOVBLZX      4(BX)(R12*1), R14
+	VMOVQ        (R10)(R14*8), X6
+	MOVBLZX      5(BX)(R12*1), R14
+	VPINSRQ      $0x01, (R10)(R14*8), X6, X6
+	VINSERTI128  $0x01, X6, Y5, Y6
+	MOVL         R13, R14
+	ANDL         $0x7f, R14
+	SHRL         $0x07, R13
+	VMOVQ        (R11)(R14*8), X5
+	MOVL         R13, R14
+	ANDL         $0x7f, R14
+	SHRL         $0x07, R13
+	VPINSRQ      $0x01, (R11)(R14*8), X5, X5
+	MOVL         R13, R14
+	ANDL         $0x7f, R14
+	SHRL         $0x07, R13
+	VMOVQ        (R11)(R14*8), X7
+	MOVL         R13, R14
+	ANDL         $0x7f, R14
+	VPINSRQ      $0x01, (R11)(R14*8), X7, X7
+	VINSERTI128  $0x01, X7, Y5, Y7
+	SHRL         $0x07, R13
 	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y4
-	VMOVDQU      (SI), Y5
-	VPSIGNB      Y3, Y5, Y5
-	VPMADDUBSW   Y5, Y2, Y5
-	VPMADDWD     Y4, Y5, Y5
-	VMOVDQU      (DI), Y6
-	VPSIGNB      Y3, Y6, Y6
-	VPMADDUBSW   Y6, Y2, Y6
-	VPMADDWD     Y4, Y6, Y6
-	VMOVDQU      (R8), Y7
-	VPSIGNB      Y3, Y7, Y7
-	VPMADDUBSW   Y7, Y2, Y7
-	VPMADDWD     Y4, Y7, Y7
-	VMOVDQU      (R9), Y8
-	VPSIGNB      Y3, Y8, Y8
-	VPMADDUBSW   Y8, Y2, Y2
-	VPMADDWD     Y4, Y2, Y2
-	MOVL         10(BX), R12
-	MOVL         14(BX), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X3
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X3, X3
-	VINSERTI128  $0x01, X3, Y1, Y3
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X4
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y8
-	VMOVDQU      32(SI), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y9
+	VMOVD        R13, X5
+	VPBROADCASTW X5, Y8
+	VMOVDQU      (SI)(R12*4), Y9
+	VPSIGNB      Y7, Y9, Y9
+	VPMADDUBSW   Y9, Y6, Y9
 	VPMADDWD     Y8, Y9, Y9
-	VPADDD       Y9, Y5, Y5
-	VMOVDQU      32(DI), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y9
+	VPADDD       Y9, Y1, Y1
+	VMOVDQU      (DI)(R12*4), Y9
+	VPSIGNB      Y7, Y9, Y9
+	VPMADDUBSW   Y9, Y6, Y9
 	VPMADDWD     Y8, Y9, Y9
-	VPADDD       Y9, Y6, Y6
-	VMOVDQU      32(R8), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y9
+	VPADDD       Y9, Y2, Y2
+	VMOVDQU      (R8)(R12*4), Y9
+	VPSIGNB      Y7, Y9, Y9
+	VPMADDUBSW   Y9, Y6, Y9
 	VPMADDWD     Y8, Y9, Y9
-	VPADDD       Y9, Y7, Y7
-	VMOVDQU      32(R9), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y3
-	VPMADDWD     Y8, Y3, Y3
-	VPADDD       Y3, Y2, Y2
-	MOVL         18(BX), R12
-	MOVL         22(BX), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X3
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X3, X3
-	VINSERTI128  $0x01, X3, Y1, Y3
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X4
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y8
-	VMOVDQU      64(SI), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y9
+	VPADDD       Y9, Y3, Y3
+	VMOVDQU      (R9)(R12*4), Y9
+	VPSIGNB      Y7, Y9, Y9
+	VPMADDUBSW   Y9, Y6, Y9
 	VPMADDWD     Y8, Y9, Y9
-	VPADDD       Y9, Y5, Y5
-	VMOVDQU      64(DI), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y9
-	VPMADDWD     Y8, Y9, Y9
-	VPADDD       Y9, Y6, Y6
-	VMOVDQU      64(R8), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y9
-	VPMADDWD     Y8, Y9, Y9
-	VPADDD       Y9, Y7, Y7
-	VMOVDQU      64(R9), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y3
-	VPMADDWD     Y8, Y3, Y3
-	VPADDD       Y3, Y2, Y2
-	MOVL         26(BX), R12
-	MOVL         30(BX), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X3
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X3, X3
-	VINSERTI128  $0x01, X3, Y1, Y3
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X4
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y8
-	VMOVDQU      96(SI), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y9
-	VPMADDWD     Y8, Y9, Y9
-	VPADDD       Y9, Y5, Y5
-	VMOVDQU      96(DI), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y9
-	VPMADDWD     Y8, Y9, Y9
-	VPADDD       Y9, Y6, Y6
-	VMOVDQU      96(R8), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y9
-	VPMADDWD     Y8, Y9, Y9
-	VPADDD       Y9, Y7, Y7
-	VMOVDQU      96(R9), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y3
-	VPMADDWD     Y8, Y3, Y3
-	VPADDD       Y3, Y2, Y2
-	MOVL         34(BX), R12
-	MOVL         38(BX), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X3
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X3, X3
-	VINSERTI128  $0x01, X3, Y1, Y3
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X4
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y8
-	VMOVDQU      128(SI), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y9
-	VPMADDWD     Y8, Y9, Y9
-	VPADDD       Y9, Y5, Y5
-	VMOVDQU      128(DI), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y9
-	VPMADDWD     Y8, Y9, Y9
-	VPADDD       Y9, Y6, Y6
-	VMOVDQU      128(R8), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y9
-	VPMADDWD     Y8, Y9, Y9
-	VPADDD       Y9, Y7, Y7
-	VMOVDQU      128(R9), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y3
-	VPMADDWD     Y8, Y3, Y3
-	VPADDD       Y3, Y2, Y2
-	MOVL         42(BX), R12
-	MOVL         46(BX), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X3
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X3, X3
-	VINSERTI128  $0x01, X3, Y1, Y3
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X4
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y8
-	VMOVDQU      160(SI), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y9
-	VPMADDWD     Y8, Y9, Y9
-	VPADDD       Y9, Y5, Y5
-	VMOVDQU      160(DI), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y9
-	VPMADDWD     Y8, Y9, Y9
-	VPADDD       Y9, Y6, Y6
-	VMOVDQU      160(R8), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y9
-	VPMADDWD     Y8, Y9, Y9
-	VPADDD       Y9, Y7, Y7
-	VMOVDQU      160(R9), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y3
-	VPMADDWD     Y8, Y3, Y3
-	VPADDD       Y3, Y2, Y2
-	MOVL         50(BX), R12
-	MOVL         54(BX), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X3
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X3, X3
-	VINSERTI128  $0x01, X3, Y1, Y3
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X4
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y8
-	VMOVDQU      192(SI), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y9
-	VPMADDWD     Y8, Y9, Y9
-	VPADDD       Y9, Y5, Y5
-	VMOVDQU      192(DI), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y9
-	VPMADDWD     Y8, Y9, Y9
-	VPADDD       Y9, Y6, Y6
-	VMOVDQU      192(R8), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y9
-	VPMADDWD     Y8, Y9, Y9
-	VPADDD       Y9, Y7, Y7
-	VMOVDQU      192(R9), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y3
-	VPMADDWD     Y8, Y3, Y3
-	VPADDD       Y3, Y2, Y2
-	MOVL         58(BX), R12
-	MOVL         62(BX), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X3
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X3, X3
-	VINSERTI128  $0x01, X3, Y1, Y3
-	MOVQ         R13, R10
-	ANDQ         $0x0000007f, R10
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R10*8), X1
-	MOVQ         R13, R10
-	ANDQ         $0x0000007f, R10
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R10*8), X1, X1
-	MOVQ         R13, R10
-	ANDQ         $0x0000007f, R10
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R10*8), X4
-	MOVQ         R13, R10
-	ANDQ         $0x0000007f, R10
-	VPINSRQ      $0x01, (R11)(R10*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y8
-	VMOVDQU      224(SI), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y9
-	VPMADDWD     Y8, Y9, Y9
-	VPADDD       Y9, Y5, Y5
-	VMOVDQU      224(DI), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y9
-	VPMADDWD     Y8, Y9, Y9
-	VPADDD       Y9, Y6, Y6
-	VMOVDQU      224(R8), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y9
-	VPMADDWD     Y8, Y9, Y9
-	VPADDD       Y9, Y7, Y7
-	VMOVDQU      224(R9), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y3
-	VPMADDWD     Y8, Y3, Y3
-	VPADDD       Y3, Y2, Y2
-	VPXOR        X1, X1, X1
-	VPINSRW      $0x00, (BX), X1, X1
-	VPINSRW      $0x01, (BX), X1, X1
-	VPINSRW      $0x02, (BX), X1, X1
-	VPINSRW      $0x03, (BX), X1, X1
-	VCVTPH2PS    X1, X1
-	VPUNPCKLDQ   Y6, Y5, Y3
-	VPUNPCKHDQ   Y6, Y5, Y4
-	VPADDD       Y4, Y3, Y3
-	VPUNPCKLDQ   Y2, Y7, Y4
-	VPUNPCKHDQ   Y2, Y7, Y2
-	VPADDD       Y2, Y4, Y4
-	VPUNPCKLQDQ  Y4, Y3, Y2
-	VPUNPCKHQDQ  Y4, Y3, Y3
-	VPADDD       Y3, Y2, Y2
-	VEXTRACTI128 $0x01, Y2, X3
-	VPADDD       X3, X2, X2
-	VMOVSS       288(SI), X3
-	VINSERTPS    $0x10, 288(DI), X3, X3
-	VINSERTPS    $0x20, 288(R8), X3, X3
-	VINSERTPS    $0x30, 288(R9), X3, X3
-	VMULPS       X3, X1, X1
-	VCVTDQ2PS    X2, X2
-	VMULPS       X2, X1, X1
-	VADDPS       X1, X0, X0
+	VPADDD       Y9, Y4, Y4
+	ADDQ         $0x08, R12
+	CMPQ         R12, $0x40
+	JNE          piece
+	VPXOR        X5, X5, X5
+	VPINSRW      $0x00, (BX), X5, X5
+	VPINSRW      $0x01, (BX), X5, X5
+	VPINSRW      $0x02, (BX), X5, X5
+	VPINSRW      $0x03, (BX), X5, X5
+	VCVTPH2PS    X5, X5
+	VMOVSS       288(SI), X7
+	VINSERTPS    $0x10, 288(DI), X7, X7
+	VINSERTPS    $0x20, 288(R8), X7, X7
+	VINSERTPS    $0x30, 288(R9), X7, X7
+	VPUNPCKLDQ   Y2, Y1, Y6
+	VPUNPCKHDQ   Y2, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	VPUNPCKLDQ   Y4, Y3, Y1
+	VPUNPCKHDQ   Y4, Y3, Y2
+	VPADDD       Y2, Y1, Y1
+	VPUNPCKLQDQ  Y1, Y6, Y2
+	VPUNPCKHQDQ  Y1, Y6, Y1
+	VPADDD       Y1, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X1
+	VPADDD       X1, X2, X1
+	VMULPS       X7, X5, X2
+	VCVTDQ2PS    X1, X1
+	VMULPS       X1, X2, X2
+	VADDPS       X2, X0, X0
 	ADDQ         $+66, BX
 	ADDQ         $+320, SI
 	ADDQ         $+320, DI
@@ -6507,141 +5822,72 @@ loop:
 	VZEROUPPER
 	RET
 
-// func avx2RoundQ4K(t *byte)
+// func avx2RoundSuper(t *byte)
 // Requires: AVX, AVX2
-TEXT ·avx2RoundQ4K(SB), NOSPLIT, $0-8
+TEXT ·avx2RoundSuper(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ (AX), CX
 	MOVQ 8(AX), DX
 	MOVQ 16(AX), BX
 
 loop:
-	VMOVUPS      (DX), Y0
-	VPAND        quantConstants<>+3008(SB), Y0, Y0
-	VMOVUPS      32(DX), Y1
-	VPAND        quantConstants<>+3008(SB), Y1, Y1
-	VMOVUPS      64(DX), Y2
-	VPAND        quantConstants<>+3008(SB), Y2, Y2
-	VMOVUPS      96(DX), Y3
-	VPAND        quantConstants<>+3008(SB), Y3, Y3
-	VMOVUPS      128(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y0, Y0
-	VMOVUPS      160(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      192(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VMOVUPS      224(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
+	VMOVDQU quantConstants<>+3008(SB), Y0
+	VPAND   (DX), Y0, Y1
+	VPAND   32(DX), Y0, Y2
+	VPAND   64(DX), Y0, Y3
+	VPAND   96(DX), Y0, Y4
+	MOVQ    $0x00000080, SI
+
+largest:
+	VPAND        (DX)(SI*1), Y0, Y5
+	VPMAXUD      Y5, Y1, Y1
+	VPAND        32(DX)(SI*1), Y0, Y5
+	VPMAXUD      Y5, Y2, Y2
+	VPAND        64(DX)(SI*1), Y0, Y5
+	VPMAXUD      Y5, Y3, Y3
+	VPAND        96(DX)(SI*1), Y0, Y5
+	VPMAXUD      Y5, Y4, Y4
+	ADDQ         $+128, SI
+	CMPQ         SI, $+1024
+	JNE          largest
+	VPMAXUD      Y2, Y1, Y1
 	VPMAXUD      Y4, Y3, Y3
-	VMOVUPS      256(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y0, Y0
-	VMOVUPS      288(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      320(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VMOVUPS      352(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y3, Y3
-	VMOVUPS      384(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y0, Y0
-	VMOVUPS      416(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      448(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VMOVUPS      480(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y3, Y3
-	VMOVUPS      512(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y0, Y0
-	VMOVUPS      544(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      576(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VMOVUPS      608(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y3, Y3
-	VMOVUPS      640(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y0, Y0
-	VMOVUPS      672(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      704(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VMOVUPS      736(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y3, Y3
-	VMOVUPS      768(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y0, Y0
-	VMOVUPS      800(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      832(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VMOVUPS      864(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y3, Y3
-	VMOVUPS      896(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y0, Y0
-	VMOVUPS      928(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      960(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VMOVUPS      992(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y3, Y3
-	VPMAXUD      Y1, Y0, Y0
-	VPMAXUD      Y3, Y2, Y2
-	VPMAXUD      Y2, Y0, Y0
-	VEXTRACTI128 $0x01, Y0, X1
-	VPMAXUD      X1, X0, X0
-	VPSHUFD      $0x4e, X0, X1
-	VPMAXUD      X1, X0, X0
-	VPSHUFD      $0xb1, X0, X1
-	VPMAXUD      X1, X0, X0
-	VMOVD        X0, SI
-	VDIVSS       quantConstants<>+3072(SB), X0, X0
+	VPMAXUD      Y3, Y1, Y1
+	VEXTRACTI128 $0x01, Y1, X0
+	VPMAXUD      X0, X1, X1
+	VPSHUFD      $0x4e, X1, X0
+	VPMAXUD      X0, X1, X1
+	VPSHUFD      $0xb1, X1, X0
+	VPMAXUD      X0, X1, X1
+	VMOVD        X1, SI
+	VDIVSS       quantConstants<>+3072(SB), X1, X0
 	VMOVSS       quantConstants<>+3136(SB), X1
 	VDIVSS       X0, X1, X1
 	VMOVD        X1, DI
 	MOVL         $-1, R8
 	CMPL         SI, $0x7f800000
-	JAE          nan1
+	JAE          nan
 	CMPL         DI, $0x7f800000
-	JCS          ok1
+	JCS          ok
 	XORL         R8, R8
 	VMOVD        R8, X0
-	JMP          ok1
+	JMP          ok
 
-nan1:
+nan:
 	MOVL  $0x7fc00000, R8
 	VMOVD R8, X0
 	XORL  R8, R8
 
-ok1:
+ok:
 	VBROADCASTSS X1, Y2
 	VMOVD        R8, X1
 	VPBROADCASTD X1, Y1
 	VMULSS       24(AX), X0, X0
 	VMOVSS       X0, 288(BX)
+	XORQ         SI, SI
+
+half:
+	MOVL         32(AX)(SI*1), DI
 	VMULPS       (DX), Y2, Y0
 	VCVTPS2DQ    Y0, Y0
 	VPAND        Y1, Y0, Y0
@@ -6659,10 +5905,11 @@ ok1:
 	VPACKSSWB    Y4, Y0, Y0
 	VMOVDQU      quantConstants<>+3200(SB), Y3
 	VPERMD       Y0, Y3, Y0
-	VMOVDQU      Y0, (BX)
+	VMOVDQU      Y0, (BX)(DI*1)
 	VMOVDQU      quantConstants<>+1984(SB), Y3
 	VPMADDUBSW   Y0, Y3, Y0
 	VPMADDWD     quantConstants<>+2880(SB), Y0, Y0
+	MOVL         36(AX)(SI*1), DI
 	VMULPS       128(DX), Y2, Y3
 	VCVTPS2DQ    Y3, Y3
 	VPAND        Y1, Y3, Y3
@@ -6680,10 +5927,11 @@ ok1:
 	VPACKSSWB    Y5, Y3, Y3
 	VMOVDQU      quantConstants<>+3200(SB), Y4
 	VPERMD       Y3, Y4, Y3
-	VMOVDQU      Y3, 64(BX)
+	VMOVDQU      Y3, (BX)(DI*1)
 	VMOVDQU      quantConstants<>+1984(SB), Y4
 	VPMADDUBSW   Y3, Y4, Y3
 	VPMADDWD     quantConstants<>+2880(SB), Y3, Y3
+	MOVL         40(AX)(SI*1), DI
 	VMULPS       256(DX), Y2, Y4
 	VCVTPS2DQ    Y4, Y4
 	VPAND        Y1, Y4, Y4
@@ -6701,10 +5949,11 @@ ok1:
 	VPACKSSWB    Y6, Y4, Y4
 	VMOVDQU      quantConstants<>+3200(SB), Y5
 	VPERMD       Y4, Y5, Y4
-	VMOVDQU      Y4, 32(BX)
+	VMOVDQU      Y4, (BX)(DI*1)
 	VMOVDQU      quantConstants<>+1984(SB), Y5
 	VPMADDUBSW   Y4, Y5, Y4
 	VPMADDWD     quantConstants<>+2880(SB), Y4, Y4
+	MOVL         44(AX)(SI*1), DI
 	VMULPS       384(DX), Y2, Y5
 	VCVTPS2DQ    Y5, Y5
 	VPAND        Y1, Y5, Y5
@@ -6722,754 +5971,34 @@ ok1:
 	VPACKSSWB    Y7, Y5, Y5
 	VMOVDQU      quantConstants<>+3200(SB), Y6
 	VPERMD       Y5, Y6, Y5
-	VMOVDQU      Y5, 96(BX)
+	VMOVDQU      Y5, (BX)(DI*1)
 	VMOVDQU      quantConstants<>+1984(SB), Y6
 	VPMADDUBSW   Y5, Y6, Y5
 	VPMADDWD     quantConstants<>+2880(SB), Y5, Y5
 	VPHADDD      Y3, Y0, Y0
 	VPHADDD      Y5, Y4, Y4
 	VPHADDD      Y4, Y0, Y0
-	VMULPS       512(DX), Y2, Y3
-	VCVTPS2DQ    Y3, Y3
-	VPAND        Y1, Y3, Y3
-	VMULPS       544(DX), Y2, Y4
-	VCVTPS2DQ    Y4, Y4
-	VPAND        Y1, Y4, Y4
-	VMULPS       576(DX), Y2, Y5
-	VCVTPS2DQ    Y5, Y5
-	VPAND        Y1, Y5, Y5
-	VMULPS       608(DX), Y2, Y6
-	VCVTPS2DQ    Y6, Y6
-	VPAND        Y1, Y6, Y6
-	VPACKSSDW    Y4, Y3, Y3
-	VPACKSSDW    Y6, Y5, Y5
-	VPACKSSWB    Y5, Y3, Y3
-	VMOVDQU      quantConstants<>+3200(SB), Y4
-	VPERMD       Y3, Y4, Y3
-	VMOVDQU      Y3, 128(BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y4
-	VPMADDUBSW   Y3, Y4, Y3
-	VPMADDWD     quantConstants<>+2880(SB), Y3, Y3
-	VMULPS       640(DX), Y2, Y4
-	VCVTPS2DQ    Y4, Y4
-	VPAND        Y1, Y4, Y4
-	VMULPS       672(DX), Y2, Y5
-	VCVTPS2DQ    Y5, Y5
-	VPAND        Y1, Y5, Y5
-	VMULPS       704(DX), Y2, Y6
-	VCVTPS2DQ    Y6, Y6
-	VPAND        Y1, Y6, Y6
-	VMULPS       736(DX), Y2, Y7
-	VCVTPS2DQ    Y7, Y7
-	VPAND        Y1, Y7, Y7
-	VPACKSSDW    Y5, Y4, Y4
-	VPACKSSDW    Y7, Y6, Y6
-	VPACKSSWB    Y6, Y4, Y4
-	VMOVDQU      quantConstants<>+3200(SB), Y5
-	VPERMD       Y4, Y5, Y4
-	VMOVDQU      Y4, 192(BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y5
-	VPMADDUBSW   Y4, Y5, Y4
-	VPMADDWD     quantConstants<>+2880(SB), Y4, Y4
-	VMULPS       768(DX), Y2, Y5
-	VCVTPS2DQ    Y5, Y5
-	VPAND        Y1, Y5, Y5
-	VMULPS       800(DX), Y2, Y6
-	VCVTPS2DQ    Y6, Y6
-	VPAND        Y1, Y6, Y6
-	VMULPS       832(DX), Y2, Y7
-	VCVTPS2DQ    Y7, Y7
-	VPAND        Y1, Y7, Y7
-	VMULPS       864(DX), Y2, Y8
-	VCVTPS2DQ    Y8, Y8
-	VPAND        Y1, Y8, Y8
-	VPACKSSDW    Y6, Y5, Y5
-	VPACKSSDW    Y8, Y7, Y7
-	VPACKSSWB    Y7, Y5, Y5
-	VMOVDQU      quantConstants<>+3200(SB), Y6
-	VPERMD       Y5, Y6, Y5
-	VMOVDQU      Y5, 160(BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y6
-	VPMADDUBSW   Y5, Y6, Y5
-	VPMADDWD     quantConstants<>+2880(SB), Y5, Y5
-	VMULPS       896(DX), Y2, Y6
-	VCVTPS2DQ    Y6, Y6
-	VPAND        Y1, Y6, Y6
-	VMULPS       928(DX), Y2, Y7
-	VCVTPS2DQ    Y7, Y7
-	VPAND        Y1, Y7, Y7
-	VMULPS       960(DX), Y2, Y8
-	VCVTPS2DQ    Y8, Y8
-	VPAND        Y1, Y8, Y8
-	VMULPS       992(DX), Y2, Y2
-	VCVTPS2DQ    Y2, Y2
-	VPAND        Y1, Y2, Y2
-	VPACKSSDW    Y7, Y6, Y6
-	VPACKSSDW    Y2, Y8, Y8
-	VPACKSSWB    Y8, Y6, Y6
-	VMOVDQU      quantConstants<>+3200(SB), Y1
-	VPERMD       Y6, Y1, Y6
-	VMOVDQU      Y6, 224(BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y1
-	VPMADDUBSW   Y6, Y1, Y6
-	VPMADDWD     quantConstants<>+2880(SB), Y6, Y6
-	VPHADDD      Y4, Y3, Y3
-	VPHADDD      Y6, Y5, Y5
-	VPHADDD      Y5, Y3, Y3
-	VPACKSSDW    Y3, Y0, Y0
-	VEXTRACTI128 $0x01, Y0, X1
-	VPADDW       X1, X0, X0
-	VPXOR        X1, X1, X1
-	VMOVDQU      X0, 256(BX)
-	VMOVDQU      X1, 272(BX)
-	ADDQ         $+1024, DX
-	ADDQ         $+320, BX
-	DECQ         CX
-	JNZ          loop
-	VZEROUPPER
-	RET
+	VEXTRACTI128 $0x01, Y0, X3
+	VPACKSSDW    X3, X0, X0
+	VPSRLDQ      $0x08, X0, X3
+	VPUNPCKLWD   X3, X0, X3
+	VMOVDQU      X3, 256(BX)(SI*1)
+	ADDQ         $+512, DX
+	ADDQ         $0x10, SI
+	CMPQ         SI, $0x20
+	JNE          half
+	CMPL         64(AX), $0x00
+	JE           next
+	VMOVDQU      256(BX), X3
+	VPHADDW      272(BX), X3, X3
+	VMOVDQU      X3, 256(BX)
+	VPXOR        X3, X3, X3
+	VMOVDQU      X3, 272(BX)
 
-// func avx2RoundQ2K(t *byte)
-// Requires: AVX, AVX2
-TEXT ·avx2RoundQ2K(SB), NOSPLIT, $0-8
-	MOVQ t+0(FP), AX
-	MOVQ (AX), CX
-	MOVQ 8(AX), DX
-	MOVQ 16(AX), BX
-
-loop:
-	VMOVUPS      (DX), Y0
-	VPAND        quantConstants<>+3008(SB), Y0, Y0
-	VMOVUPS      32(DX), Y1
-	VPAND        quantConstants<>+3008(SB), Y1, Y1
-	VMOVUPS      64(DX), Y2
-	VPAND        quantConstants<>+3008(SB), Y2, Y2
-	VMOVUPS      96(DX), Y3
-	VPAND        quantConstants<>+3008(SB), Y3, Y3
-	VMOVUPS      128(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y0, Y0
-	VMOVUPS      160(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      192(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VMOVUPS      224(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y3, Y3
-	VMOVUPS      256(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y0, Y0
-	VMOVUPS      288(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      320(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VMOVUPS      352(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y3, Y3
-	VMOVUPS      384(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y0, Y0
-	VMOVUPS      416(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      448(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VMOVUPS      480(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y3, Y3
-	VMOVUPS      512(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y0, Y0
-	VMOVUPS      544(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      576(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VMOVUPS      608(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y3, Y3
-	VMOVUPS      640(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y0, Y0
-	VMOVUPS      672(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      704(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VMOVUPS      736(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y3, Y3
-	VMOVUPS      768(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y0, Y0
-	VMOVUPS      800(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      832(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VMOVUPS      864(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y3, Y3
-	VMOVUPS      896(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y0, Y0
-	VMOVUPS      928(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      960(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VMOVUPS      992(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y3, Y3
-	VPMAXUD      Y1, Y0, Y0
-	VPMAXUD      Y3, Y2, Y2
-	VPMAXUD      Y2, Y0, Y0
-	VEXTRACTI128 $0x01, Y0, X1
-	VPMAXUD      X1, X0, X0
-	VPSHUFD      $0x4e, X0, X1
-	VPMAXUD      X1, X0, X0
-	VPSHUFD      $0xb1, X0, X1
-	VPMAXUD      X1, X0, X0
-	VMOVD        X0, SI
-	VDIVSS       quantConstants<>+3072(SB), X0, X0
-	VMOVSS       quantConstants<>+3136(SB), X1
-	VDIVSS       X0, X1, X1
-	VMOVD        X1, DI
-	MOVL         $-1, R8
-	CMPL         SI, $0x7f800000
-	JAE          nan1
-	CMPL         DI, $0x7f800000
-	JCS          ok1
-	XORL         R8, R8
-	VMOVD        R8, X0
-	JMP          ok1
-
-nan1:
-	MOVL  $0x7fc00000, R8
-	VMOVD R8, X0
-	XORL  R8, R8
-
-ok1:
-	VBROADCASTSS X1, Y2
-	VMOVD        R8, X1
-	VPBROADCASTD X1, Y1
-	VMULSS       24(AX), X0, X0
-	VMOVSS       X0, 288(BX)
-	VMULPS       (DX), Y2, Y0
-	VCVTPS2DQ    Y0, Y0
-	VPAND        Y1, Y0, Y0
-	VMULPS       32(DX), Y2, Y3
-	VCVTPS2DQ    Y3, Y3
-	VPAND        Y1, Y3, Y3
-	VMULPS       64(DX), Y2, Y4
-	VCVTPS2DQ    Y4, Y4
-	VPAND        Y1, Y4, Y4
-	VMULPS       96(DX), Y2, Y5
-	VCVTPS2DQ    Y5, Y5
-	VPAND        Y1, Y5, Y5
-	VPACKSSDW    Y3, Y0, Y0
-	VPACKSSDW    Y5, Y4, Y4
-	VPACKSSWB    Y4, Y0, Y0
-	VMOVDQU      quantConstants<>+3200(SB), Y3
-	VPERMD       Y0, Y3, Y0
-	VMOVDQU      Y0, (BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y3
-	VPMADDUBSW   Y0, Y3, Y0
-	VPMADDWD     quantConstants<>+2880(SB), Y0, Y0
-	VMULPS       128(DX), Y2, Y3
-	VCVTPS2DQ    Y3, Y3
-	VPAND        Y1, Y3, Y3
-	VMULPS       160(DX), Y2, Y4
-	VCVTPS2DQ    Y4, Y4
-	VPAND        Y1, Y4, Y4
-	VMULPS       192(DX), Y2, Y5
-	VCVTPS2DQ    Y5, Y5
-	VPAND        Y1, Y5, Y5
-	VMULPS       224(DX), Y2, Y6
-	VCVTPS2DQ    Y6, Y6
-	VPAND        Y1, Y6, Y6
-	VPACKSSDW    Y4, Y3, Y3
-	VPACKSSDW    Y6, Y5, Y5
-	VPACKSSWB    Y5, Y3, Y3
-	VMOVDQU      quantConstants<>+3200(SB), Y4
-	VPERMD       Y3, Y4, Y3
-	VMOVDQU      Y3, 64(BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y4
-	VPMADDUBSW   Y3, Y4, Y3
-	VPMADDWD     quantConstants<>+2880(SB), Y3, Y3
-	VMULPS       256(DX), Y2, Y4
-	VCVTPS2DQ    Y4, Y4
-	VPAND        Y1, Y4, Y4
-	VMULPS       288(DX), Y2, Y5
-	VCVTPS2DQ    Y5, Y5
-	VPAND        Y1, Y5, Y5
-	VMULPS       320(DX), Y2, Y6
-	VCVTPS2DQ    Y6, Y6
-	VPAND        Y1, Y6, Y6
-	VMULPS       352(DX), Y2, Y7
-	VCVTPS2DQ    Y7, Y7
-	VPAND        Y1, Y7, Y7
-	VPACKSSDW    Y5, Y4, Y4
-	VPACKSSDW    Y7, Y6, Y6
-	VPACKSSWB    Y6, Y4, Y4
-	VMOVDQU      quantConstants<>+3200(SB), Y5
-	VPERMD       Y4, Y5, Y4
-	VMOVDQU      Y4, 128(BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y5
-	VPMADDUBSW   Y4, Y5, Y4
-	VPMADDWD     quantConstants<>+2880(SB), Y4, Y4
-	VMULPS       384(DX), Y2, Y5
-	VCVTPS2DQ    Y5, Y5
-	VPAND        Y1, Y5, Y5
-	VMULPS       416(DX), Y2, Y6
-	VCVTPS2DQ    Y6, Y6
-	VPAND        Y1, Y6, Y6
-	VMULPS       448(DX), Y2, Y7
-	VCVTPS2DQ    Y7, Y7
-	VPAND        Y1, Y7, Y7
-	VMULPS       480(DX), Y2, Y8
-	VCVTPS2DQ    Y8, Y8
-	VPAND        Y1, Y8, Y8
-	VPACKSSDW    Y6, Y5, Y5
-	VPACKSSDW    Y8, Y7, Y7
-	VPACKSSWB    Y7, Y5, Y5
-	VMOVDQU      quantConstants<>+3200(SB), Y6
-	VPERMD       Y5, Y6, Y5
-	VMOVDQU      Y5, 192(BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y6
-	VPMADDUBSW   Y5, Y6, Y5
-	VPMADDWD     quantConstants<>+2880(SB), Y5, Y5
-	VPHADDD      Y3, Y0, Y0
-	VPHADDD      Y5, Y4, Y4
-	VPHADDD      Y4, Y0, Y0
-	VMULPS       512(DX), Y2, Y3
-	VCVTPS2DQ    Y3, Y3
-	VPAND        Y1, Y3, Y3
-	VMULPS       544(DX), Y2, Y4
-	VCVTPS2DQ    Y4, Y4
-	VPAND        Y1, Y4, Y4
-	VMULPS       576(DX), Y2, Y5
-	VCVTPS2DQ    Y5, Y5
-	VPAND        Y1, Y5, Y5
-	VMULPS       608(DX), Y2, Y6
-	VCVTPS2DQ    Y6, Y6
-	VPAND        Y1, Y6, Y6
-	VPACKSSDW    Y4, Y3, Y3
-	VPACKSSDW    Y6, Y5, Y5
-	VPACKSSWB    Y5, Y3, Y3
-	VMOVDQU      quantConstants<>+3200(SB), Y4
-	VPERMD       Y3, Y4, Y3
-	VMOVDQU      Y3, 32(BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y4
-	VPMADDUBSW   Y3, Y4, Y3
-	VPMADDWD     quantConstants<>+2880(SB), Y3, Y3
-	VMULPS       640(DX), Y2, Y4
-	VCVTPS2DQ    Y4, Y4
-	VPAND        Y1, Y4, Y4
-	VMULPS       672(DX), Y2, Y5
-	VCVTPS2DQ    Y5, Y5
-	VPAND        Y1, Y5, Y5
-	VMULPS       704(DX), Y2, Y6
-	VCVTPS2DQ    Y6, Y6
-	VPAND        Y1, Y6, Y6
-	VMULPS       736(DX), Y2, Y7
-	VCVTPS2DQ    Y7, Y7
-	VPAND        Y1, Y7, Y7
-	VPACKSSDW    Y5, Y4, Y4
-	VPACKSSDW    Y7, Y6, Y6
-	VPACKSSWB    Y6, Y4, Y4
-	VMOVDQU      quantConstants<>+3200(SB), Y5
-	VPERMD       Y4, Y5, Y4
-	VMOVDQU      Y4, 96(BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y5
-	VPMADDUBSW   Y4, Y5, Y4
-	VPMADDWD     quantConstants<>+2880(SB), Y4, Y4
-	VMULPS       768(DX), Y2, Y5
-	VCVTPS2DQ    Y5, Y5
-	VPAND        Y1, Y5, Y5
-	VMULPS       800(DX), Y2, Y6
-	VCVTPS2DQ    Y6, Y6
-	VPAND        Y1, Y6, Y6
-	VMULPS       832(DX), Y2, Y7
-	VCVTPS2DQ    Y7, Y7
-	VPAND        Y1, Y7, Y7
-	VMULPS       864(DX), Y2, Y8
-	VCVTPS2DQ    Y8, Y8
-	VPAND        Y1, Y8, Y8
-	VPACKSSDW    Y6, Y5, Y5
-	VPACKSSDW    Y8, Y7, Y7
-	VPACKSSWB    Y7, Y5, Y5
-	VMOVDQU      quantConstants<>+3200(SB), Y6
-	VPERMD       Y5, Y6, Y5
-	VMOVDQU      Y5, 160(BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y6
-	VPMADDUBSW   Y5, Y6, Y5
-	VPMADDWD     quantConstants<>+2880(SB), Y5, Y5
-	VMULPS       896(DX), Y2, Y6
-	VCVTPS2DQ    Y6, Y6
-	VPAND        Y1, Y6, Y6
-	VMULPS       928(DX), Y2, Y7
-	VCVTPS2DQ    Y7, Y7
-	VPAND        Y1, Y7, Y7
-	VMULPS       960(DX), Y2, Y8
-	VCVTPS2DQ    Y8, Y8
-	VPAND        Y1, Y8, Y8
-	VMULPS       992(DX), Y2, Y2
-	VCVTPS2DQ    Y2, Y2
-	VPAND        Y1, Y2, Y2
-	VPACKSSDW    Y7, Y6, Y6
-	VPACKSSDW    Y2, Y8, Y8
-	VPACKSSWB    Y8, Y6, Y6
-	VMOVDQU      quantConstants<>+3200(SB), Y1
-	VPERMD       Y6, Y1, Y6
-	VMOVDQU      Y6, 224(BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y1
-	VPMADDUBSW   Y6, Y1, Y6
-	VPMADDWD     quantConstants<>+2880(SB), Y6, Y6
-	VPHADDD      Y4, Y3, Y3
-	VPHADDD      Y6, Y5, Y5
-	VPHADDD      Y5, Y3, Y3
-	VPACKSSDW    Y3, Y0, Y0
-	VEXTRACTI128 $0x01, Y0, X1
-	VPUNPCKHWD   X1, X0, X2
-	VPUNPCKLWD   X1, X0, X0
-	VMOVDQU      X0, 256(BX)
-	VMOVDQU      X2, 272(BX)
-	ADDQ         $+1024, DX
-	ADDQ         $+320, BX
-	DECQ         CX
-	JNZ          loop
-	VZEROUPPER
-	RET
-
-// func avx2RoundQ6K(t *byte)
-// Requires: AVX, AVX2
-TEXT ·avx2RoundQ6K(SB), NOSPLIT, $0-8
-	MOVQ t+0(FP), AX
-	MOVQ (AX), CX
-	MOVQ 8(AX), DX
-	MOVQ 16(AX), BX
-
-loop:
-	VMOVUPS      (DX), Y0
-	VPAND        quantConstants<>+3008(SB), Y0, Y0
-	VMOVUPS      32(DX), Y1
-	VPAND        quantConstants<>+3008(SB), Y1, Y1
-	VMOVUPS      64(DX), Y2
-	VPAND        quantConstants<>+3008(SB), Y2, Y2
-	VMOVUPS      96(DX), Y3
-	VPAND        quantConstants<>+3008(SB), Y3, Y3
-	VMOVUPS      128(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y0, Y0
-	VMOVUPS      160(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      192(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VMOVUPS      224(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y3, Y3
-	VMOVUPS      256(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y0, Y0
-	VMOVUPS      288(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      320(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VMOVUPS      352(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y3, Y3
-	VMOVUPS      384(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y0, Y0
-	VMOVUPS      416(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      448(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VMOVUPS      480(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y3, Y3
-	VMOVUPS      512(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y0, Y0
-	VMOVUPS      544(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      576(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VMOVUPS      608(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y3, Y3
-	VMOVUPS      640(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y0, Y0
-	VMOVUPS      672(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      704(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VMOVUPS      736(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y3, Y3
-	VMOVUPS      768(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y0, Y0
-	VMOVUPS      800(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      832(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VMOVUPS      864(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y3, Y3
-	VMOVUPS      896(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y0, Y0
-	VMOVUPS      928(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      960(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VMOVUPS      992(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y3, Y3
-	VPMAXUD      Y1, Y0, Y0
-	VPMAXUD      Y3, Y2, Y2
-	VPMAXUD      Y2, Y0, Y0
-	VEXTRACTI128 $0x01, Y0, X1
-	VPMAXUD      X1, X0, X0
-	VPSHUFD      $0x4e, X0, X1
-	VPMAXUD      X1, X0, X0
-	VPSHUFD      $0xb1, X0, X1
-	VPMAXUD      X1, X0, X0
-	VMOVD        X0, SI
-	VDIVSS       quantConstants<>+3072(SB), X0, X0
-	VMOVSS       quantConstants<>+3136(SB), X1
-	VDIVSS       X0, X1, X1
-	VMOVD        X1, DI
-	MOVL         $-1, R8
-	CMPL         SI, $0x7f800000
-	JAE          nan1
-	CMPL         DI, $0x7f800000
-	JCS          ok1
-	XORL         R8, R8
-	VMOVD        R8, X0
-	JMP          ok1
-
-nan1:
-	MOVL  $0x7fc00000, R8
-	VMOVD R8, X0
-	XORL  R8, R8
-
-ok1:
-	VBROADCASTSS X1, Y2
-	VMOVD        R8, X1
-	VPBROADCASTD X1, Y1
-	VMULSS       24(AX), X0, X0
-	VMOVSS       X0, 288(BX)
-	VMULPS       (DX), Y2, Y0
-	VCVTPS2DQ    Y0, Y0
-	VPAND        Y1, Y0, Y0
-	VMULPS       32(DX), Y2, Y3
-	VCVTPS2DQ    Y3, Y3
-	VPAND        Y1, Y3, Y3
-	VMULPS       64(DX), Y2, Y4
-	VCVTPS2DQ    Y4, Y4
-	VPAND        Y1, Y4, Y4
-	VMULPS       96(DX), Y2, Y5
-	VCVTPS2DQ    Y5, Y5
-	VPAND        Y1, Y5, Y5
-	VPACKSSDW    Y3, Y0, Y0
-	VPACKSSDW    Y5, Y4, Y4
-	VPACKSSWB    Y4, Y0, Y0
-	VMOVDQU      quantConstants<>+3200(SB), Y3
-	VPERMD       Y0, Y3, Y0
-	VMOVDQU      Y0, (BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y3
-	VPMADDUBSW   Y0, Y3, Y0
-	VPMADDWD     quantConstants<>+2880(SB), Y0, Y0
-	VMULPS       128(DX), Y2, Y3
-	VCVTPS2DQ    Y3, Y3
-	VPAND        Y1, Y3, Y3
-	VMULPS       160(DX), Y2, Y4
-	VCVTPS2DQ    Y4, Y4
-	VPAND        Y1, Y4, Y4
-	VMULPS       192(DX), Y2, Y5
-	VCVTPS2DQ    Y5, Y5
-	VPAND        Y1, Y5, Y5
-	VMULPS       224(DX), Y2, Y6
-	VCVTPS2DQ    Y6, Y6
-	VPAND        Y1, Y6, Y6
-	VPACKSSDW    Y4, Y3, Y3
-	VPACKSSDW    Y6, Y5, Y5
-	VPACKSSWB    Y5, Y3, Y3
-	VMOVDQU      quantConstants<>+3200(SB), Y4
-	VPERMD       Y3, Y4, Y3
-	VMOVDQU      Y3, 32(BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y4
-	VPMADDUBSW   Y3, Y4, Y3
-	VPMADDWD     quantConstants<>+2880(SB), Y3, Y3
-	VMULPS       256(DX), Y2, Y4
-	VCVTPS2DQ    Y4, Y4
-	VPAND        Y1, Y4, Y4
-	VMULPS       288(DX), Y2, Y5
-	VCVTPS2DQ    Y5, Y5
-	VPAND        Y1, Y5, Y5
-	VMULPS       320(DX), Y2, Y6
-	VCVTPS2DQ    Y6, Y6
-	VPAND        Y1, Y6, Y6
-	VMULPS       352(DX), Y2, Y7
-	VCVTPS2DQ    Y7, Y7
-	VPAND        Y1, Y7, Y7
-	VPACKSSDW    Y5, Y4, Y4
-	VPACKSSDW    Y7, Y6, Y6
-	VPACKSSWB    Y6, Y4, Y4
-	VMOVDQU      quantConstants<>+3200(SB), Y5
-	VPERMD       Y4, Y5, Y4
-	VMOVDQU      Y4, 64(BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y5
-	VPMADDUBSW   Y4, Y5, Y4
-	VPMADDWD     quantConstants<>+2880(SB), Y4, Y4
-	VMULPS       384(DX), Y2, Y5
-	VCVTPS2DQ    Y5, Y5
-	VPAND        Y1, Y5, Y5
-	VMULPS       416(DX), Y2, Y6
-	VCVTPS2DQ    Y6, Y6
-	VPAND        Y1, Y6, Y6
-	VMULPS       448(DX), Y2, Y7
-	VCVTPS2DQ    Y7, Y7
-	VPAND        Y1, Y7, Y7
-	VMULPS       480(DX), Y2, Y8
-	VCVTPS2DQ    Y8, Y8
-	VPAND        Y1, Y8, Y8
-	VPACKSSDW    Y6, Y5, Y5
-	VPACKSSDW    Y8, Y7, Y7
-	VPACKSSWB    Y7, Y5, Y5
-	VMOVDQU      quantConstants<>+3200(SB), Y6
-	VPERMD       Y5, Y6, Y5
-	VMOVDQU      Y5, 96(BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y6
-	VPMADDUBSW   Y5, Y6, Y5
-	VPMADDWD     quantConstants<>+2880(SB), Y5, Y5
-	VPHADDD      Y3, Y0, Y0
-	VPHADDD      Y5, Y4, Y4
-	VPHADDD      Y4, Y0, Y0
-	VMULPS       512(DX), Y2, Y3
-	VCVTPS2DQ    Y3, Y3
-	VPAND        Y1, Y3, Y3
-	VMULPS       544(DX), Y2, Y4
-	VCVTPS2DQ    Y4, Y4
-	VPAND        Y1, Y4, Y4
-	VMULPS       576(DX), Y2, Y5
-	VCVTPS2DQ    Y5, Y5
-	VPAND        Y1, Y5, Y5
-	VMULPS       608(DX), Y2, Y6
-	VCVTPS2DQ    Y6, Y6
-	VPAND        Y1, Y6, Y6
-	VPACKSSDW    Y4, Y3, Y3
-	VPACKSSDW    Y6, Y5, Y5
-	VPACKSSWB    Y5, Y3, Y3
-	VMOVDQU      quantConstants<>+3200(SB), Y4
-	VPERMD       Y3, Y4, Y3
-	VMOVDQU      Y3, 128(BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y4
-	VPMADDUBSW   Y3, Y4, Y3
-	VPMADDWD     quantConstants<>+2880(SB), Y3, Y3
-	VMULPS       640(DX), Y2, Y4
-	VCVTPS2DQ    Y4, Y4
-	VPAND        Y1, Y4, Y4
-	VMULPS       672(DX), Y2, Y5
-	VCVTPS2DQ    Y5, Y5
-	VPAND        Y1, Y5, Y5
-	VMULPS       704(DX), Y2, Y6
-	VCVTPS2DQ    Y6, Y6
-	VPAND        Y1, Y6, Y6
-	VMULPS       736(DX), Y2, Y7
-	VCVTPS2DQ    Y7, Y7
-	VPAND        Y1, Y7, Y7
-	VPACKSSDW    Y5, Y4, Y4
-	VPACKSSDW    Y7, Y6, Y6
-	VPACKSSWB    Y6, Y4, Y4
-	VMOVDQU      quantConstants<>+3200(SB), Y5
-	VPERMD       Y4, Y5, Y4
-	VMOVDQU      Y4, 160(BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y5
-	VPMADDUBSW   Y4, Y5, Y4
-	VPMADDWD     quantConstants<>+2880(SB), Y4, Y4
-	VMULPS       768(DX), Y2, Y5
-	VCVTPS2DQ    Y5, Y5
-	VPAND        Y1, Y5, Y5
-	VMULPS       800(DX), Y2, Y6
-	VCVTPS2DQ    Y6, Y6
-	VPAND        Y1, Y6, Y6
-	VMULPS       832(DX), Y2, Y7
-	VCVTPS2DQ    Y7, Y7
-	VPAND        Y1, Y7, Y7
-	VMULPS       864(DX), Y2, Y8
-	VCVTPS2DQ    Y8, Y8
-	VPAND        Y1, Y8, Y8
-	VPACKSSDW    Y6, Y5, Y5
-	VPACKSSDW    Y8, Y7, Y7
-	VPACKSSWB    Y7, Y5, Y5
-	VMOVDQU      quantConstants<>+3200(SB), Y6
-	VPERMD       Y5, Y6, Y5
-	VMOVDQU      Y5, 192(BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y6
-	VPMADDUBSW   Y5, Y6, Y5
-	VPMADDWD     quantConstants<>+2880(SB), Y5, Y5
-	VMULPS       896(DX), Y2, Y6
-	VCVTPS2DQ    Y6, Y6
-	VPAND        Y1, Y6, Y6
-	VMULPS       928(DX), Y2, Y7
-	VCVTPS2DQ    Y7, Y7
-	VPAND        Y1, Y7, Y7
-	VMULPS       960(DX), Y2, Y8
-	VCVTPS2DQ    Y8, Y8
-	VPAND        Y1, Y8, Y8
-	VMULPS       992(DX), Y2, Y2
-	VCVTPS2DQ    Y2, Y2
-	VPAND        Y1, Y2, Y2
-	VPACKSSDW    Y7, Y6, Y6
-	VPACKSSDW    Y2, Y8, Y8
-	VPACKSSWB    Y8, Y6, Y6
-	VMOVDQU      quantConstants<>+3200(SB), Y1
-	VPERMD       Y6, Y1, Y6
-	VMOVDQU      Y6, 224(BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y1
-	VPMADDUBSW   Y6, Y1, Y6
-	VPMADDWD     quantConstants<>+2880(SB), Y6, Y6
-	VPHADDD      Y4, Y3, Y3
-	VPHADDD      Y6, Y5, Y5
-	VPHADDD      Y5, Y3, Y3
-	VPACKSSDW    Y3, Y0, Y0
-	VEXTRACTI128 $0x01, Y0, X1
-	VPUNPCKHWD   X1, X0, X2
-	VPUNPCKLWD   X1, X0, X0
-	VMOVDQU      X0, 256(BX)
-	VMOVDQU      X2, 272(BX)
-	ADDQ         $+1024, DX
-	ADDQ         $+320, BX
-	DECQ         CX
-	JNZ          loop
+next:
+	ADDQ $+320, BX
+	DECQ CX
+	JNZ  loop
 	VZEROUPPER
 	RET
 
@@ -7482,47 +6011,47 @@ TEXT ·avx2RoundGroup(SB), NOSPLIT, $0-8
 	MOVQ 16(AX), BX
 
 loop:
-	VMOVUPS      (DX), Y0
-	VPAND        quantConstants<>+3008(SB), Y0, Y0
-	VMOVUPS      32(DX), Y1
-	VPAND        quantConstants<>+3008(SB), Y1, Y1
-	VMOVUPS      64(DX), Y2
-	VPAND        quantConstants<>+3008(SB), Y2, Y2
-	VMOVUPS      96(DX), Y3
-	VPAND        quantConstants<>+3008(SB), Y3, Y3
-	VPMAXUD      Y1, Y0, Y0
-	VPMAXUD      Y3, Y2, Y2
-	VPMAXUD      Y2, Y0, Y0
-	VEXTRACTI128 $0x01, Y0, X1
-	VPMAXUD      X1, X0, X0
-	VPSHUFD      $0x4e, X0, X1
-	VPMAXUD      X1, X0, X0
-	VPSHUFD      $0xb1, X0, X1
-	VPMAXUD      X1, X0, X0
-	VMOVD        X0, SI
-	VDIVSS       quantConstants<>+3072(SB), X0, X0
+	XORQ SI, SI
+
+block:
+	VMOVDQU      quantConstants<>+3008(SB), Y0
+	VPAND        (DX), Y0, Y1
+	VPAND        32(DX), Y0, Y2
+	VPAND        64(DX), Y0, Y3
+	VPAND        96(DX), Y0, Y0
+	VPMAXUD      Y2, Y1, Y1
+	VPMAXUD      Y0, Y3, Y3
+	VPMAXUD      Y3, Y1, Y1
+	VEXTRACTI128 $0x01, Y1, X0
+	VPMAXUD      X0, X1, X1
+	VPSHUFD      $0x4e, X1, X0
+	VPMAXUD      X0, X1, X1
+	VPSHUFD      $0xb1, X1, X0
+	VPMAXUD      X0, X1, X1
+	VMOVD        X1, DI
+	VDIVSS       quantConstants<>+3072(SB), X1, X0
 	VMOVSS       quantConstants<>+3136(SB), X1
 	VDIVSS       X0, X1, X1
-	VMOVD        X1, DI
-	MOVL         $-1, R8
-	CMPL         SI, $0x7f800000
-	JAE          nan1
+	VMOVD        X1, R8
+	MOVL         $-1, R9
 	CMPL         DI, $0x7f800000
-	JCS          ok1
-	XORL         R8, R8
-	VMOVD        R8, X0
-	JMP          ok1
+	JAE          nan
+	CMPL         R8, $0x7f800000
+	JCS          ok
+	XORL         R9, R9
+	VMOVD        R9, X0
+	JMP          ok
 
-nan1:
-	MOVL  $0x7fc00000, R8
-	VMOVD R8, X0
-	XORL  R8, R8
+nan:
+	MOVL  $0x7fc00000, R9
+	VMOVD R9, X0
+	XORL  R9, R9
 
-ok1:
+ok:
 	VBROADCASTSS X1, Y2
-	VMOVD        R8, X1
+	VMOVD        R9, X1
 	VPBROADCASTD X1, Y1
-	VMOVSS       X0, 128(BX)
+	VMOVSS       X0, 128(BX)(SI*1)
 	VMULPS       (DX), Y2, Y0
 	VCVTPS2DQ    Y0, Y0
 	VPAND        Y1, Y0, Y0
@@ -7540,205 +6069,21 @@ ok1:
 	VPACKSSWB    Y4, Y0, Y0
 	VMOVDQU      quantConstants<>+3200(SB), Y1
 	VPERMD       Y0, Y1, Y0
-	VMOVDQU      Y0, (BX)
+	VMOVDQU      Y0, (BX)(SI*8)
 	VMOVDQU      quantConstants<>+1984(SB), Y1
 	VPMADDUBSW   Y0, Y1, Y0
 	VPMADDWD     quantConstants<>+2880(SB), Y0, Y0
-	VMOVUPS      128(DX), Y1
-	VPAND        quantConstants<>+3008(SB), Y1, Y1
-	VMOVUPS      160(DX), Y2
-	VPAND        quantConstants<>+3008(SB), Y2, Y2
-	VMOVUPS      192(DX), Y3
-	VPAND        quantConstants<>+3008(SB), Y3, Y3
-	VMOVUPS      224(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y2, Y1, Y1
-	VPMAXUD      Y4, Y3, Y3
-	VPMAXUD      Y3, Y1, Y1
-	VEXTRACTI128 $0x01, Y1, X2
-	VPMAXUD      X2, X1, X1
-	VPSHUFD      $0x4e, X1, X2
-	VPMAXUD      X2, X1, X1
-	VPSHUFD      $0xb1, X1, X2
-	VPMAXUD      X2, X1, X1
-	VMOVD        X1, SI
-	VDIVSS       quantConstants<>+3072(SB), X1, X1
-	VMOVSS       quantConstants<>+3136(SB), X2
-	VDIVSS       X1, X2, X2
-	VMOVD        X2, DI
-	MOVL         $-1, R8
-	CMPL         SI, $0x7f800000
-	JAE          nan2
-	CMPL         DI, $0x7f800000
-	JCS          ok2
-	XORL         R8, R8
-	VMOVD        R8, X1
-	JMP          ok2
-
-nan2:
-	MOVL  $0x7fc00000, R8
-	VMOVD R8, X1
-	XORL  R8, R8
-
-ok2:
-	VBROADCASTSS X2, Y3
-	VMOVD        R8, X2
-	VPBROADCASTD X2, Y2
-	VMOVSS       X1, 132(BX)
-	VMULPS       128(DX), Y3, Y1
-	VCVTPS2DQ    Y1, Y1
-	VPAND        Y2, Y1, Y1
-	VMULPS       160(DX), Y3, Y4
-	VCVTPS2DQ    Y4, Y4
-	VPAND        Y2, Y4, Y4
-	VMULPS       192(DX), Y3, Y5
-	VCVTPS2DQ    Y5, Y5
-	VPAND        Y2, Y5, Y5
-	VMULPS       224(DX), Y3, Y3
-	VCVTPS2DQ    Y3, Y3
-	VPAND        Y2, Y3, Y3
-	VPACKSSDW    Y4, Y1, Y1
-	VPACKSSDW    Y3, Y5, Y5
-	VPACKSSWB    Y5, Y1, Y1
-	VMOVDQU      quantConstants<>+3200(SB), Y2
-	VPERMD       Y1, Y2, Y1
-	VMOVDQU      Y1, 32(BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y2
-	VPMADDUBSW   Y1, Y2, Y1
-	VPMADDWD     quantConstants<>+2880(SB), Y1, Y1
-	VMOVUPS      256(DX), Y2
-	VPAND        quantConstants<>+3008(SB), Y2, Y2
-	VMOVUPS      288(DX), Y3
-	VPAND        quantConstants<>+3008(SB), Y3, Y3
-	VMOVUPS      320(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VMOVUPS      352(DX), Y5
-	VPAND        quantConstants<>+3008(SB), Y5, Y5
-	VPMAXUD      Y3, Y2, Y2
-	VPMAXUD      Y5, Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VEXTRACTI128 $0x01, Y2, X3
-	VPMAXUD      X3, X2, X2
-	VPSHUFD      $0x4e, X2, X3
-	VPMAXUD      X3, X2, X2
-	VPSHUFD      $0xb1, X2, X3
-	VPMAXUD      X3, X2, X2
-	VMOVD        X2, SI
-	VDIVSS       quantConstants<>+3072(SB), X2, X2
-	VMOVSS       quantConstants<>+3136(SB), X3
-	VDIVSS       X2, X3, X3
-	VMOVD        X3, DI
-	MOVL         $-1, R8
-	CMPL         SI, $0x7f800000
-	JAE          nan3
-	CMPL         DI, $0x7f800000
-	JCS          ok3
-	XORL         R8, R8
-	VMOVD        R8, X2
-	JMP          ok3
-
-nan3:
-	MOVL  $0x7fc00000, R8
-	VMOVD R8, X2
-	XORL  R8, R8
-
-ok3:
-	VBROADCASTSS X3, Y4
-	VMOVD        R8, X3
-	VPBROADCASTD X3, Y3
-	VMOVSS       X2, 136(BX)
-	VMULPS       256(DX), Y4, Y2
-	VCVTPS2DQ    Y2, Y2
-	VPAND        Y3, Y2, Y2
-	VMULPS       288(DX), Y4, Y5
-	VCVTPS2DQ    Y5, Y5
-	VPAND        Y3, Y5, Y5
-	VMULPS       320(DX), Y4, Y6
-	VCVTPS2DQ    Y6, Y6
-	VPAND        Y3, Y6, Y6
-	VMULPS       352(DX), Y4, Y4
-	VCVTPS2DQ    Y4, Y4
-	VPAND        Y3, Y4, Y4
-	VPACKSSDW    Y5, Y2, Y2
-	VPACKSSDW    Y4, Y6, Y6
-	VPACKSSWB    Y6, Y2, Y2
-	VMOVDQU      quantConstants<>+3200(SB), Y3
-	VPERMD       Y2, Y3, Y2
-	VMOVDQU      Y2, 64(BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y3
-	VPMADDUBSW   Y2, Y3, Y2
-	VPMADDWD     quantConstants<>+2880(SB), Y2, Y2
-	VMOVUPS      384(DX), Y3
-	VPAND        quantConstants<>+3008(SB), Y3, Y3
-	VMOVUPS      416(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VMOVUPS      448(DX), Y5
-	VPAND        quantConstants<>+3008(SB), Y5, Y5
-	VMOVUPS      480(DX), Y6
-	VPAND        quantConstants<>+3008(SB), Y6, Y6
-	VPMAXUD      Y4, Y3, Y3
-	VPMAXUD      Y6, Y5, Y5
-	VPMAXUD      Y5, Y3, Y3
-	VEXTRACTI128 $0x01, Y3, X4
-	VPMAXUD      X4, X3, X3
-	VPSHUFD      $0x4e, X3, X4
-	VPMAXUD      X4, X3, X3
-	VPSHUFD      $0xb1, X3, X4
-	VPMAXUD      X4, X3, X3
-	VMOVD        X3, SI
-	VDIVSS       quantConstants<>+3072(SB), X3, X3
-	VMOVSS       quantConstants<>+3136(SB), X4
-	VDIVSS       X3, X4, X4
-	VMOVD        X4, DI
-	MOVL         $-1, R8
-	CMPL         SI, $0x7f800000
-	JAE          nan4
-	CMPL         DI, $0x7f800000
-	JCS          ok4
-	XORL         R8, R8
-	VMOVD        R8, X3
-	JMP          ok4
-
-nan4:
-	MOVL  $0x7fc00000, R8
-	VMOVD R8, X3
-	XORL  R8, R8
-
-ok4:
-	VBROADCASTSS X4, Y5
-	VMOVD        R8, X4
-	VPBROADCASTD X4, Y4
-	VMOVSS       X3, 140(BX)
-	VMULPS       384(DX), Y5, Y3
-	VCVTPS2DQ    Y3, Y3
-	VPAND        Y4, Y3, Y3
-	VMULPS       416(DX), Y5, Y6
-	VCVTPS2DQ    Y6, Y6
-	VPAND        Y4, Y6, Y6
-	VMULPS       448(DX), Y5, Y7
-	VCVTPS2DQ    Y7, Y7
-	VPAND        Y4, Y7, Y7
-	VMULPS       480(DX), Y5, Y5
-	VCVTPS2DQ    Y5, Y5
-	VPAND        Y4, Y5, Y5
-	VPACKSSDW    Y6, Y3, Y3
-	VPACKSSDW    Y5, Y7, Y7
-	VPACKSSWB    Y7, Y3, Y3
-	VMOVDQU      quantConstants<>+3200(SB), Y4
-	VPERMD       Y3, Y4, Y3
-	VMOVDQU      Y3, 96(BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y4
-	VPMADDUBSW   Y3, Y4, Y3
-	VPMADDWD     quantConstants<>+2880(SB), Y3, Y3
-	VPHADDD      Y1, Y0, Y0
-	VPHADDD      Y3, Y2, Y2
-	VPHADDD      Y2, Y0, Y0
 	VEXTRACTI128 $0x01, Y0, X1
 	VPADDD       X1, X0, X0
-	VPBROADCASTD 28(AX), X1
-	VPMULLD      X1, X0, X0
-	VMOVDQU      X0, 144(BX)
-	ADDQ         $+512, DX
+	VPHADDD      X0, X0, X0
+	VPHADDD      X0, X0, X0
+	VMOVD        X0, DI
+	IMULL        28(AX), DI
+	MOVL         DI, 144(BX)(SI*1)
+	ADDQ         $+128, DX
+	ADDQ         $0x04, SI
+	CMPQ         SI, $0x10
+	JNE          block
 	ADDQ         $+192, BX
 	DECQ         CX
 	JNZ          loop

@@ -122,20 +122,10 @@ func neonQ8Columns(t *byte)
 //go:noescape
 func neonMXColumns(t *byte)
 
-// neonRoundQ4K rounds blocks of 256.
+// neonRoundSuper rounds blocks of 256.
 //
 //go:noescape
-func neonRoundQ4K(t *byte)
-
-// neonRoundQ2K rounds blocks of 256.
-//
-//go:noescape
-func neonRoundQ2K(t *byte)
-
-// neonRoundQ6K rounds blocks of 256.
-//
-//go:noescape
-func neonRoundQ6K(t *byte)
+func neonRoundSuper(t *byte)
 
 // neonRoundGroup rounds 4 blocks of 32 at a time.
 //

@@ -2,154 +2,25 @@
 
 #include "textflag.h"
 
-DATA blocksConstantsNEON<>+0(SB)/8, $0x0101010101010101
-DATA blocksConstantsNEON<>+8(SB)/8, $0xff010101010101ff
-DATA blocksConstantsNEON<>+16(SB)/8, $0xff0101010101ff01
-DATA blocksConstantsNEON<>+24(SB)/8, $0x010101010101ffff
-DATA blocksConstantsNEON<>+32(SB)/8, $0xff01010101ff0101
-DATA blocksConstantsNEON<>+40(SB)/8, $0x0101010101ff01ff
-DATA blocksConstantsNEON<>+48(SB)/8, $0x0101010101ffff01
-DATA blocksConstantsNEON<>+56(SB)/8, $0xff01010101ffffff
-DATA blocksConstantsNEON<>+64(SB)/8, $0xff010101ff010101
-DATA blocksConstantsNEON<>+72(SB)/8, $0x01010101ff0101ff
-DATA blocksConstantsNEON<>+80(SB)/8, $0x01010101ff01ff01
-DATA blocksConstantsNEON<>+88(SB)/8, $0xff010101ff01ffff
-DATA blocksConstantsNEON<>+96(SB)/8, $0x01010101ffff0101
-DATA blocksConstantsNEON<>+104(SB)/8, $0xff010101ffff01ff
-DATA blocksConstantsNEON<>+112(SB)/8, $0xff010101ffffff01
-DATA blocksConstantsNEON<>+120(SB)/8, $0x01010101ffffffff
-DATA blocksConstantsNEON<>+128(SB)/8, $0xff0101ff01010101
-DATA blocksConstantsNEON<>+136(SB)/8, $0x010101ff010101ff
-DATA blocksConstantsNEON<>+144(SB)/8, $0x010101ff0101ff01
-DATA blocksConstantsNEON<>+152(SB)/8, $0xff0101ff0101ffff
-DATA blocksConstantsNEON<>+160(SB)/8, $0x010101ff01ff0101
-DATA blocksConstantsNEON<>+168(SB)/8, $0xff0101ff01ff01ff
-DATA blocksConstantsNEON<>+176(SB)/8, $0xff0101ff01ffff01
-DATA blocksConstantsNEON<>+184(SB)/8, $0x010101ff01ffffff
-DATA blocksConstantsNEON<>+192(SB)/8, $0x010101ffff010101
-DATA blocksConstantsNEON<>+200(SB)/8, $0xff0101ffff0101ff
-DATA blocksConstantsNEON<>+208(SB)/8, $0xff0101ffff01ff01
-DATA blocksConstantsNEON<>+216(SB)/8, $0x010101ffff01ffff
-DATA blocksConstantsNEON<>+224(SB)/8, $0xff0101ffffff0101
-DATA blocksConstantsNEON<>+232(SB)/8, $0x010101ffffff01ff
-DATA blocksConstantsNEON<>+240(SB)/8, $0x010101ffffffff01
-DATA blocksConstantsNEON<>+248(SB)/8, $0xff0101ffffffffff
-DATA blocksConstantsNEON<>+256(SB)/8, $0xff01ff0101010101
-DATA blocksConstantsNEON<>+264(SB)/8, $0x0101ff01010101ff
-DATA blocksConstantsNEON<>+272(SB)/8, $0x0101ff010101ff01
-DATA blocksConstantsNEON<>+280(SB)/8, $0xff01ff010101ffff
-DATA blocksConstantsNEON<>+288(SB)/8, $0x0101ff0101ff0101
-DATA blocksConstantsNEON<>+296(SB)/8, $0xff01ff0101ff01ff
-DATA blocksConstantsNEON<>+304(SB)/8, $0xff01ff0101ffff01
-DATA blocksConstantsNEON<>+312(SB)/8, $0x0101ff0101ffffff
-DATA blocksConstantsNEON<>+320(SB)/8, $0x0101ff01ff010101
-DATA blocksConstantsNEON<>+328(SB)/8, $0xff01ff01ff0101ff
-DATA blocksConstantsNEON<>+336(SB)/8, $0xff01ff01ff01ff01
-DATA blocksConstantsNEON<>+344(SB)/8, $0x0101ff01ff01ffff
-DATA blocksConstantsNEON<>+352(SB)/8, $0xff01ff01ffff0101
-DATA blocksConstantsNEON<>+360(SB)/8, $0x0101ff01ffff01ff
-DATA blocksConstantsNEON<>+368(SB)/8, $0x0101ff01ffffff01
-DATA blocksConstantsNEON<>+376(SB)/8, $0xff01ff01ffffffff
-DATA blocksConstantsNEON<>+384(SB)/8, $0x0101ffff01010101
-DATA blocksConstantsNEON<>+392(SB)/8, $0xff01ffff010101ff
-DATA blocksConstantsNEON<>+400(SB)/8, $0xff01ffff0101ff01
-DATA blocksConstantsNEON<>+408(SB)/8, $0x0101ffff0101ffff
-DATA blocksConstantsNEON<>+416(SB)/8, $0xff01ffff01ff0101
-DATA blocksConstantsNEON<>+424(SB)/8, $0x0101ffff01ff01ff
-DATA blocksConstantsNEON<>+432(SB)/8, $0x0101ffff01ffff01
-DATA blocksConstantsNEON<>+440(SB)/8, $0xff01ffff01ffffff
-DATA blocksConstantsNEON<>+448(SB)/8, $0xff01ffffff010101
-DATA blocksConstantsNEON<>+456(SB)/8, $0x0101ffffff0101ff
-DATA blocksConstantsNEON<>+464(SB)/8, $0x0101ffffff01ff01
-DATA blocksConstantsNEON<>+472(SB)/8, $0xff01ffffff01ffff
-DATA blocksConstantsNEON<>+480(SB)/8, $0x0101ffffffff0101
-DATA blocksConstantsNEON<>+488(SB)/8, $0xff01ffffffff01ff
-DATA blocksConstantsNEON<>+496(SB)/8, $0xff01ffffffffff01
-DATA blocksConstantsNEON<>+504(SB)/8, $0x0101ffffffffffff
-DATA blocksConstantsNEON<>+512(SB)/8, $0xffff010101010101
-DATA blocksConstantsNEON<>+520(SB)/8, $0x01ff0101010101ff
-DATA blocksConstantsNEON<>+528(SB)/8, $0x01ff01010101ff01
-DATA blocksConstantsNEON<>+536(SB)/8, $0xffff01010101ffff
-DATA blocksConstantsNEON<>+544(SB)/8, $0x01ff010101ff0101
-DATA blocksConstantsNEON<>+552(SB)/8, $0xffff010101ff01ff
-DATA blocksConstantsNEON<>+560(SB)/8, $0xffff010101ffff01
-DATA blocksConstantsNEON<>+568(SB)/8, $0x01ff010101ffffff
-DATA blocksConstantsNEON<>+576(SB)/8, $0x01ff0101ff010101
-DATA blocksConstantsNEON<>+584(SB)/8, $0xffff0101ff0101ff
-DATA blocksConstantsNEON<>+592(SB)/8, $0xffff0101ff01ff01
-DATA blocksConstantsNEON<>+600(SB)/8, $0x01ff0101ff01ffff
-DATA blocksConstantsNEON<>+608(SB)/8, $0xffff0101ffff0101
-DATA blocksConstantsNEON<>+616(SB)/8, $0x01ff0101ffff01ff
-DATA blocksConstantsNEON<>+624(SB)/8, $0x01ff0101ffffff01
-DATA blocksConstantsNEON<>+632(SB)/8, $0xffff0101ffffffff
-DATA blocksConstantsNEON<>+640(SB)/8, $0x01ff01ff01010101
-DATA blocksConstantsNEON<>+648(SB)/8, $0xffff01ff010101ff
-DATA blocksConstantsNEON<>+656(SB)/8, $0xffff01ff0101ff01
-DATA blocksConstantsNEON<>+664(SB)/8, $0x01ff01ff0101ffff
-DATA blocksConstantsNEON<>+672(SB)/8, $0xffff01ff01ff0101
-DATA blocksConstantsNEON<>+680(SB)/8, $0x01ff01ff01ff01ff
-DATA blocksConstantsNEON<>+688(SB)/8, $0x01ff01ff01ffff01
-DATA blocksConstantsNEON<>+696(SB)/8, $0xffff01ff01ffffff
-DATA blocksConstantsNEON<>+704(SB)/8, $0xffff01ffff010101
-DATA blocksConstantsNEON<>+712(SB)/8, $0x01ff01ffff0101ff
-DATA blocksConstantsNEON<>+720(SB)/8, $0x01ff01ffff01ff01
-DATA blocksConstantsNEON<>+728(SB)/8, $0xffff01ffff01ffff
-DATA blocksConstantsNEON<>+736(SB)/8, $0x01ff01ffffff0101
-DATA blocksConstantsNEON<>+744(SB)/8, $0xffff01ffffff01ff
-DATA blocksConstantsNEON<>+752(SB)/8, $0xffff01ffffffff01
-DATA blocksConstantsNEON<>+760(SB)/8, $0x01ff01ffffffffff
-DATA blocksConstantsNEON<>+768(SB)/8, $0x01ffff0101010101
-DATA blocksConstantsNEON<>+776(SB)/8, $0xffffff01010101ff
-DATA blocksConstantsNEON<>+784(SB)/8, $0xffffff010101ff01
-DATA blocksConstantsNEON<>+792(SB)/8, $0x01ffff010101ffff
-DATA blocksConstantsNEON<>+800(SB)/8, $0xffffff0101ff0101
-DATA blocksConstantsNEON<>+808(SB)/8, $0x01ffff0101ff01ff
-DATA blocksConstantsNEON<>+816(SB)/8, $0x01ffff0101ffff01
-DATA blocksConstantsNEON<>+824(SB)/8, $0xffffff0101ffffff
-DATA blocksConstantsNEON<>+832(SB)/8, $0xffffff01ff010101
-DATA blocksConstantsNEON<>+840(SB)/8, $0x01ffff01ff0101ff
-DATA blocksConstantsNEON<>+848(SB)/8, $0x01ffff01ff01ff01
-DATA blocksConstantsNEON<>+856(SB)/8, $0xffffff01ff01ffff
-DATA blocksConstantsNEON<>+864(SB)/8, $0x01ffff01ffff0101
-DATA blocksConstantsNEON<>+872(SB)/8, $0xffffff01ffff01ff
-DATA blocksConstantsNEON<>+880(SB)/8, $0xffffff01ffffff01
-DATA blocksConstantsNEON<>+888(SB)/8, $0x01ffff01ffffffff
-DATA blocksConstantsNEON<>+896(SB)/8, $0xffffffff01010101
-DATA blocksConstantsNEON<>+904(SB)/8, $0x01ffffff010101ff
-DATA blocksConstantsNEON<>+912(SB)/8, $0x01ffffff0101ff01
-DATA blocksConstantsNEON<>+920(SB)/8, $0xffffffff0101ffff
-DATA blocksConstantsNEON<>+928(SB)/8, $0x01ffffff01ff0101
-DATA blocksConstantsNEON<>+936(SB)/8, $0xffffffff01ff01ff
-DATA blocksConstantsNEON<>+944(SB)/8, $0xffffffff01ffff01
-DATA blocksConstantsNEON<>+952(SB)/8, $0x01ffffff01ffffff
-DATA blocksConstantsNEON<>+960(SB)/8, $0x01ffffffff010101
-DATA blocksConstantsNEON<>+968(SB)/8, $0xffffffffff0101ff
-DATA blocksConstantsNEON<>+976(SB)/8, $0xffffffffff01ff01
-DATA blocksConstantsNEON<>+984(SB)/8, $0x01ffffffff01ffff
-DATA blocksConstantsNEON<>+992(SB)/8, $0xffffffffffff0101
-DATA blocksConstantsNEON<>+1000(SB)/8, $0x01ffffffffff01ff
-DATA blocksConstantsNEON<>+1008(SB)/8, $0x01ffffffffffff01
-DATA blocksConstantsNEON<>+1016(SB)/8, $0xffffffffffffffff
-DATA blocksConstantsNEON<>+1024(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA blocksConstantsNEON<>+1032(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA blocksConstantsNEON<>+1040(SB)/8, $0x3030303030303030
-DATA blocksConstantsNEON<>+1048(SB)/8, $0x3030303030303030
-DATA blocksConstantsNEON<>+1056(SB)/8, $0x0303030303030303
-DATA blocksConstantsNEON<>+1064(SB)/8, $0x0303030303030303
-DATA blocksConstantsNEON<>+1072(SB)/8, $0x0c08060403020100
-DATA blocksConstantsNEON<>+1080(SB)/8, $0xf4f8fafcfdfeff00
-DATA blocksConstantsNEON<>+1088(SB)/8, $0x0000000100000001
-DATA blocksConstantsNEON<>+1096(SB)/8, $0x0000000100000001
-DATA blocksConstantsNEON<>+1104(SB)/8, $0x0000000200000002
-DATA blocksConstantsNEON<>+1112(SB)/8, $0x0000000200000002
-DATA blocksConstantsNEON<>+1120(SB)/8, $0x0020000000200000
-DATA blocksConstantsNEON<>+1128(SB)/8, $0x0020000000200000
-DATA blocksConstantsNEON<>+1136(SB)/8, $0x7fffffff7fffffff
-DATA blocksConstantsNEON<>+1144(SB)/8, $0x7fffffff7fffffff
-DATA blocksConstantsNEON<>+1152(SB)/8, $0x42fe000042fe0000
-DATA blocksConstantsNEON<>+1160(SB)/8, $0x42fe000042fe0000
-DATA blocksConstantsNEON<>+1168(SB)/8, $0x3f8000003f800000
-DATA blocksConstantsNEON<>+1176(SB)/8, $0x3f8000003f800000
+DATA blocksConstantsNEON<>+0(SB)/64, $"\x01\x01\x01\x01\x01\x01\x01\x01\xff\x01\x01\x01\x01\x01\x01\xff\x01\xff\x01\x01\x01\x01\x01\xff\xff\xff\x01\x01\x01\x01\x01\x01\x01\x01\xff\x01\x01\x01\x01\xff\xff\x01\xff\x01\x01\x01\x01\x01\x01\xff\xff\x01\x01\x01\x01\x01\xff\xff\xff\x01\x01\x01\x01\xff"
+DATA blocksConstantsNEON<>+64(SB)/64, $"\x01\x01\x01\xff\x01\x01\x01\xff\xff\x01\x01\xff\x01\x01\x01\x01\x01\xff\x01\xff\x01\x01\x01\x01\xff\xff\x01\xff\x01\x01\x01\xff\x01\x01\xff\xff\x01\x01\x01\x01\xff\x01\xff\xff\x01\x01\x01\xff\x01\xff\xff\xff\x01\x01\x01\xff\xff\xff\xff\xff\x01\x01\x01\x01"
+DATA blocksConstantsNEON<>+128(SB)/64, $"\x01\x01\x01\x01\xff\x01\x01\xff\xff\x01\x01\x01\xff\x01\x01\x01\x01\xff\x01\x01\xff\x01\x01\x01\xff\xff\x01\x01\xff\x01\x01\xff\x01\x01\xff\x01\xff\x01\x01\x01\xff\x01\xff\x01\xff\x01\x01\xff\x01\xff\xff\x01\xff\x01\x01\xff\xff\xff\xff\x01\xff\x01\x01\x01"
+DATA blocksConstantsNEON<>+192(SB)/64, $"\x01\x01\x01\xff\xff\x01\x01\x01\xff\x01\x01\xff\xff\x01\x01\xff\x01\xff\x01\xff\xff\x01\x01\xff\xff\xff\x01\xff\xff\x01\x01\x01\x01\x01\xff\xff\xff\x01\x01\xff\xff\x01\xff\xff\xff\x01\x01\x01\x01\xff\xff\xff\xff\x01\x01\x01\xff\xff\xff\xff\xff\x01\x01\xff"
+DATA blocksConstantsNEON<>+256(SB)/64, $"\x01\x01\x01\x01\x01\xff\x01\xff\xff\x01\x01\x01\x01\xff\x01\x01\x01\xff\x01\x01\x01\xff\x01\x01\xff\xff\x01\x01\x01\xff\x01\xff\x01\x01\xff\x01\x01\xff\x01\x01\xff\x01\xff\x01\x01\xff\x01\xff\x01\xff\xff\x01\x01\xff\x01\xff\xff\xff\xff\x01\x01\xff\x01\x01"
+DATA blocksConstantsNEON<>+320(SB)/64, $"\x01\x01\x01\xff\x01\xff\x01\x01\xff\x01\x01\xff\x01\xff\x01\xff\x01\xff\x01\xff\x01\xff\x01\xff\xff\xff\x01\xff\x01\xff\x01\x01\x01\x01\xff\xff\x01\xff\x01\xff\xff\x01\xff\xff\x01\xff\x01\x01\x01\xff\xff\xff\x01\xff\x01\x01\xff\xff\xff\xff\x01\xff\x01\xff"
+DATA blocksConstantsNEON<>+384(SB)/64, $"\x01\x01\x01\x01\xff\xff\x01\x01\xff\x01\x01\x01\xff\xff\x01\xff\x01\xff\x01\x01\xff\xff\x01\xff\xff\xff\x01\x01\xff\xff\x01\x01\x01\x01\xff\x01\xff\xff\x01\xff\xff\x01\xff\x01\xff\xff\x01\x01\x01\xff\xff\x01\xff\xff\x01\x01\xff\xff\xff\x01\xff\xff\x01\xff"
+DATA blocksConstantsNEON<>+448(SB)/64, $"\x01\x01\x01\xff\xff\xff\x01\xff\xff\x01\x01\xff\xff\xff\x01\x01\x01\xff\x01\xff\xff\xff\x01\x01\xff\xff\x01\xff\xff\xff\x01\xff\x01\x01\xff\xff\xff\xff\x01\x01\xff\x01\xff\xff\xff\xff\x01\xff\x01\xff\xff\xff\xff\xff\x01\xff\xff\xff\xff\xff\xff\xff\x01\x01"
+DATA blocksConstantsNEON<>+512(SB)/64, $"\x01\x01\x01\x01\x01\x01\xff\xff\xff\x01\x01\x01\x01\x01\xff\x01\x01\xff\x01\x01\x01\x01\xff\x01\xff\xff\x01\x01\x01\x01\xff\xff\x01\x01\xff\x01\x01\x01\xff\x01\xff\x01\xff\x01\x01\x01\xff\xff\x01\xff\xff\x01\x01\x01\xff\xff\xff\xff\xff\x01\x01\x01\xff\x01"
+DATA blocksConstantsNEON<>+576(SB)/64, $"\x01\x01\x01\xff\x01\x01\xff\x01\xff\x01\x01\xff\x01\x01\xff\xff\x01\xff\x01\xff\x01\x01\xff\xff\xff\xff\x01\xff\x01\x01\xff\x01\x01\x01\xff\xff\x01\x01\xff\xff\xff\x01\xff\xff\x01\x01\xff\x01\x01\xff\xff\xff\x01\x01\xff\x01\xff\xff\xff\xff\x01\x01\xff\xff"
+DATA blocksConstantsNEON<>+640(SB)/64, $"\x01\x01\x01\x01\xff\x01\xff\x01\xff\x01\x01\x01\xff\x01\xff\xff\x01\xff\x01\x01\xff\x01\xff\xff\xff\xff\x01\x01\xff\x01\xff\x01\x01\x01\xff\x01\xff\x01\xff\xff\xff\x01\xff\x01\xff\x01\xff\x01\x01\xff\xff\x01\xff\x01\xff\x01\xff\xff\xff\x01\xff\x01\xff\xff"
+DATA blocksConstantsNEON<>+704(SB)/64, $"\x01\x01\x01\xff\xff\x01\xff\xff\xff\x01\x01\xff\xff\x01\xff\x01\x01\xff\x01\xff\xff\x01\xff\x01\xff\xff\x01\xff\xff\x01\xff\xff\x01\x01\xff\xff\xff\x01\xff\x01\xff\x01\xff\xff\xff\x01\xff\xff\x01\xff\xff\xff\xff\x01\xff\xff\xff\xff\xff\xff\xff\x01\xff\x01"
+DATA blocksConstantsNEON<>+768(SB)/64, $"\x01\x01\x01\x01\x01\xff\xff\x01\xff\x01\x01\x01\x01\xff\xff\xff\x01\xff\x01\x01\x01\xff\xff\xff\xff\xff\x01\x01\x01\xff\xff\x01\x01\x01\xff\x01\x01\xff\xff\xff\xff\x01\xff\x01\x01\xff\xff\x01\x01\xff\xff\x01\x01\xff\xff\x01\xff\xff\xff\x01\x01\xff\xff\xff"
+DATA blocksConstantsNEON<>+832(SB)/64, $"\x01\x01\x01\xff\x01\xff\xff\xff\xff\x01\x01\xff\x01\xff\xff\x01\x01\xff\x01\xff\x01\xff\xff\x01\xff\xff\x01\xff\x01\xff\xff\xff\x01\x01\xff\xff\x01\xff\xff\x01\xff\x01\xff\xff\x01\xff\xff\xff\x01\xff\xff\xff\x01\xff\xff\xff\xff\xff\xff\xff\x01\xff\xff\x01"
+DATA blocksConstantsNEON<>+896(SB)/64, $"\x01\x01\x01\x01\xff\xff\xff\xff\xff\x01\x01\x01\xff\xff\xff\x01\x01\xff\x01\x01\xff\xff\xff\x01\xff\xff\x01\x01\xff\xff\xff\xff\x01\x01\xff\x01\xff\xff\xff\x01\xff\x01\xff\x01\xff\xff\xff\xff\x01\xff\xff\x01\xff\xff\xff\xff\xff\xff\xff\x01\xff\xff\xff\x01"
+DATA blocksConstantsNEON<>+960(SB)/64, $"\x01\x01\x01\xff\xff\xff\xff\x01\xff\x01\x01\xff\xff\xff\xff\xff\x01\xff\x01\xff\xff\xff\xff\xff\xff\xff\x01\xff\xff\xff\xff\x01\x01\x01\xff\xff\xff\xff\xff\xff\xff\x01\xff\xff\xff\xff\xff\x01\x01\xff\xff\xff\xff\xff\xff\x01\xff\xff\xff\xff\xff\xff\xff\xff"
+DATA blocksConstantsNEON<>+1024(SB)/64, $"\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f0000000000000000\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x00\x01\x02\x03\x04\x06\b\f\x00\xff\xfe\xfd\xfc\xfa\xf8\xf4"
+DATA blocksConstantsNEON<>+1088(SB)/64, $"\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f"
+DATA blocksConstantsNEON<>+1152(SB)/32, $"\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?"
 GLOBL blocksConstantsNEON<>(SB), RODATA|NOPTR, $1184
 
 // func neonDotQ4KRows(t *byte)
@@ -4054,8 +3925,8 @@ block:
 	FMOVQ F31, (R14)
 	RET
 
-// func neonRoundQ4K(t *byte)
-TEXT ·neonRoundQ4K(SB), NOSPLIT, $0-8
+// func neonRoundSuper(t *byte)
+TEXT ·neonRoundSuper(SB), NOSPLIT, $0-8
 	MOVD t+0(FP), R0
 	MOVD 0(R0), R1
 	MOVD 8(R0), R2
@@ -4132,11 +4003,13 @@ largest:
 	FMOVS 24(R0), F3
 	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
 	FMOVS F0, 288(R3)
-	MOVD R3, R7
+	ADD $32, R0, R6
 	ADD $256, R3, R8
 	MOVD $2, R9
 
 half:
+	MOVWU.P 4(R6), R7
+	ADD R3, R7
 	FLDPQ.P 32(R2), (F0, F3)
 	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
 	WORD $0x4e21a800 // fcvtns v0.4s, v0.4s
@@ -4181,6 +4054,8 @@ half:
 	WORD $0x4e214883 // sqxtn2 v3.16b, v4.8h
 	FMOVQ F3, 16(R7)
 	WORD $0x4e202863 // saddlp v3.8h, v3.16b
+	MOVWU.P 4(R6), R7
+	ADD R3, R7
 	FLDPQ.P 32(R2), (F4, F5)
 	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
 	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
@@ -4201,7 +4076,7 @@ half:
 	WORD $0x4e6148c5 // sqxtn2 v5.8h, v6.4s
 	WORD $0x0e214884 // sqxtn v4.8b, v4.8h
 	WORD $0x4e2148a4 // sqxtn2 v4.16b, v5.8h
-	FMOVQ F4, 64(R7)
+	FMOVQ F4, 0(R7)
 	WORD $0x4e202884 // saddlp v4.8h, v4.16b
 	FLDPQ.P 32(R2), (F5, F6)
 	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
@@ -4223,8 +4098,10 @@ half:
 	WORD $0x4e6148e6 // sqxtn2 v6.8h, v7.4s
 	WORD $0x0e2148a5 // sqxtn v5.8b, v5.8h
 	WORD $0x4e2148c5 // sqxtn2 v5.16b, v6.8h
-	FMOVQ F5, 80(R7)
+	FMOVQ F5, 16(R7)
 	WORD $0x4e2028a5 // saddlp v5.8h, v5.16b
+	MOVWU.P 4(R6), R7
+	ADD R3, R7
 	FLDPQ.P 32(R2), (F6, F7)
 	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
 	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
@@ -4245,7 +4122,7 @@ half:
 	WORD $0x4e614907 // sqxtn2 v7.8h, v8.4s
 	WORD $0x0e2148c6 // sqxtn v6.8b, v6.8h
 	WORD $0x4e2148e6 // sqxtn2 v6.16b, v7.8h
-	FMOVQ F6, 32(R7)
+	FMOVQ F6, 0(R7)
 	WORD $0x4e2028c6 // saddlp v6.8h, v6.16b
 	FLDPQ.P 32(R2), (F7, F8)
 	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
@@ -4267,8 +4144,10 @@ half:
 	WORD $0x4e614928 // sqxtn2 v8.8h, v9.4s
 	WORD $0x0e2148e7 // sqxtn v7.8b, v7.8h
 	WORD $0x4e214907 // sqxtn2 v7.16b, v8.8h
-	FMOVQ F7, 48(R7)
+	FMOVQ F7, 16(R7)
 	WORD $0x4e2028e7 // saddlp v7.8h, v7.16b
+	MOVWU.P 4(R6), R7
+	ADD R3, R7
 	FLDPQ.P 32(R2), (F8, F9)
 	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
 	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
@@ -4289,7 +4168,7 @@ half:
 	WORD $0x4e614949 // sqxtn2 v9.8h, v10.4s
 	WORD $0x0e214908 // sqxtn v8.8b, v8.8h
 	WORD $0x4e214928 // sqxtn2 v8.16b, v9.8h
-	FMOVQ F8, 96(R7)
+	FMOVQ F8, 0(R7)
 	WORD $0x4e202908 // saddlp v8.8h, v8.16b
 	FLDPQ.P 32(R2), (F9, F10)
 	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
@@ -4311,9 +4190,8 @@ half:
 	WORD $0x4e61496a // sqxtn2 v10.8h, v11.4s
 	WORD $0x0e214929 // sqxtn v9.8b, v9.8h
 	WORD $0x4e214949 // sqxtn2 v9.16b, v10.8h
-	FMOVQ F9, 112(R7)
+	FMOVQ F9, 16(R7)
 	WORD $0x4e202929 // saddlp v9.8h, v9.16b
-	ADD $128, R7
 	WORD $0x4e63bc00 // addp v0.8h, v0.8h, v3.8h
 	WORD $0x4e65bc83 // addp v3.8h, v4.8h, v5.8h
 	WORD $0x4e67bcc4 // addp v4.8h, v6.8h, v7.8h
@@ -4321,562 +4199,19 @@ half:
 	WORD $0x4e63bc00 // addp v0.8h, v0.8h, v3.8h
 	WORD $0x4e65bc83 // addp v3.8h, v4.8h, v5.8h
 	WORD $0x4e63bc00 // addp v0.8h, v0.8h, v3.8h
-	WORD $0x4e60bc00 // addp v0.8h, v0.8h, v0.8h
-	FMOVD.P F0, 8(R8)
+	FMOVQ.P F0, 16(R8)
 	SUBS $1, R9, R9
 	BNE half
+	MOVWU 64(R0), R14
+	CBZ R14, next
+	FMOVQ -32(R8), F0
+	FMOVQ -16(R8), F1
+	WORD $0x4e61bc00 // addp v0.8h, v0.8h, v1.8h
+	FMOVQ F0, -32(R8)
 	WORD $0x4f000400 // movi v0.4s, #0
-	FMOVQ F0, 0(R8)
-	ADD $320, R3
-	SUBS $1, R1, R1
-	BNE loop
-	RET
+	FMOVQ F0, -16(R8)
 
-// func neonRoundQ2K(t *byte)
-TEXT ·neonRoundQ2K(SB), NOSPLIT, $0-8
-	MOVD t+0(FP), R0
-	MOVD 0(R0), R1
-	MOVD 8(R0), R2
-	MOVD 16(R0), R3
-	MOVD $0x7f800000, R4
-	MOVD $0x7fc00000, R5
-	MOVD $blocksConstantsNEON<>(SB), R10
-	FMOVQ 1136(R10), F31
-	FMOVQ 1152(R10), F30
-	FMOVQ 1168(R10), F29
-	PCALIGN $16
-
-loop:
-	MOVD R2, R6
-	FLDPQ.P 32(R6), (F0, F1)
-	WORD $0x4e3f1c00 // and v0.16b, v0.16b, v31.16b
-	WORD $0x4e3f1c21 // and v1.16b, v1.16b, v31.16b
-	FLDPQ.P 32(R6), (F2, F3)
-	WORD $0x4e3f1c42 // and v2.16b, v2.16b, v31.16b
-	WORD $0x4e3f1c63 // and v3.16b, v3.16b, v31.16b
-	MOVD $5, R11
-
-largest:
-	FLDPQ.P 32(R6), (F4, F5)
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FLDPQ.P 32(R6), (F4, F5)
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FLDPQ.P 32(R6), (F4, F5)
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FLDPQ.P 32(R6), (F4, F5)
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FLDPQ.P 32(R6), (F4, F5)
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FLDPQ.P 32(R6), (F4, F5)
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	SUBS $1, R11, R11
-	BNE largest
-	WORD $0x6ea16400 // umax v0.4s, v0.4s, v1.4s
-	WORD $0x6ea36441 // umax v1.4s, v2.4s, v3.4s
-	WORD $0x6ea16400 // umax v0.4s, v0.4s, v1.4s
-	WORD $0x6eb0a800 // umaxv s0, v0.4s
-	WORD $0x6e3efc01 // fdiv v1.4s, v0.4s, v30.4s
-	WORD $0x6e21ffa2 // fdiv v2.4s, v29.4s, v1.4s
-	FMOVS F0, R14
-	FMOVS F2, R15
-	FMOVS F1, R19
-	CMPW R4, R15
-	CSELW HS, ZR, R19, R19
-	CSETMW LO, R20
-	CMPW R4, R14
-	CSELW HS, R5, R19, R19
-	CSELW HS, ZR, R20, R20
-	FMOVS R19, F0
-	VDUP R20, V1.S4
-	VDUP V2.S[0], V2.S4
-	FMOVS 24(R0), F3
-	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
-	FMOVS F0, 288(R3)
-	MOVD R3, R7
-	ADD $256, R3, R8
-	MOVD $2, R9
-
-half:
-	FLDPQ.P 32(R2), (F0, F3)
-	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
-	WORD $0x4e21a800 // fcvtns v0.4s, v0.4s
-	WORD $0x4e211c00 // and v0.16b, v0.16b, v1.16b
-	WORD $0x6e22dc63 // fmul v3.4s, v3.4s, v2.4s
-	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
-	WORD $0x4e211c63 // and v3.16b, v3.16b, v1.16b
-	WORD $0x0e614800 // sqxtn v0.4h, v0.4s
-	WORD $0x4e614860 // sqxtn2 v0.8h, v3.4s
-	FLDPQ.P 32(R2), (F3, F4)
-	WORD $0x6e22dc63 // fmul v3.4s, v3.4s, v2.4s
-	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
-	WORD $0x4e211c63 // and v3.16b, v3.16b, v1.16b
-	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
-	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
-	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
-	WORD $0x0e614863 // sqxtn v3.4h, v3.4s
-	WORD $0x4e614883 // sqxtn2 v3.8h, v4.4s
-	WORD $0x0e214800 // sqxtn v0.8b, v0.8h
-	WORD $0x4e214860 // sqxtn2 v0.16b, v3.8h
-	FMOVQ F0, 0(R7)
-	WORD $0x4e202800 // saddlp v0.8h, v0.16b
-	FLDPQ.P 32(R2), (F3, F4)
-	WORD $0x6e22dc63 // fmul v3.4s, v3.4s, v2.4s
-	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
-	WORD $0x4e211c63 // and v3.16b, v3.16b, v1.16b
-	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
-	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
-	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
-	WORD $0x0e614863 // sqxtn v3.4h, v3.4s
-	WORD $0x4e614883 // sqxtn2 v3.8h, v4.4s
-	FLDPQ.P 32(R2), (F4, F5)
-	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
-	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
-	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
-	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
-	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
-	WORD $0x0e614884 // sqxtn v4.4h, v4.4s
-	WORD $0x4e6148a4 // sqxtn2 v4.8h, v5.4s
-	WORD $0x0e214863 // sqxtn v3.8b, v3.8h
-	WORD $0x4e214883 // sqxtn2 v3.16b, v4.8h
-	FMOVQ F3, 16(R7)
-	WORD $0x4e202863 // saddlp v3.8h, v3.16b
-	FLDPQ.P 32(R2), (F4, F5)
-	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
-	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
-	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
-	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
-	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
-	WORD $0x0e614884 // sqxtn v4.4h, v4.4s
-	WORD $0x4e6148a4 // sqxtn2 v4.8h, v5.4s
-	FLDPQ.P 32(R2), (F5, F6)
-	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
-	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
-	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
-	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
-	WORD $0x0e6148a5 // sqxtn v5.4h, v5.4s
-	WORD $0x4e6148c5 // sqxtn2 v5.8h, v6.4s
-	WORD $0x0e214884 // sqxtn v4.8b, v4.8h
-	WORD $0x4e2148a4 // sqxtn2 v4.16b, v5.8h
-	FMOVQ F4, 64(R7)
-	WORD $0x4e202884 // saddlp v4.8h, v4.16b
-	FLDPQ.P 32(R2), (F5, F6)
-	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
-	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
-	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
-	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
-	WORD $0x0e6148a5 // sqxtn v5.4h, v5.4s
-	WORD $0x4e6148c5 // sqxtn2 v5.8h, v6.4s
-	FLDPQ.P 32(R2), (F6, F7)
-	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
-	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
-	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
-	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
-	WORD $0x0e6148c6 // sqxtn v6.4h, v6.4s
-	WORD $0x4e6148e6 // sqxtn2 v6.8h, v7.4s
-	WORD $0x0e2148a5 // sqxtn v5.8b, v5.8h
-	WORD $0x4e2148c5 // sqxtn2 v5.16b, v6.8h
-	FMOVQ F5, 80(R7)
-	WORD $0x4e2028a5 // saddlp v5.8h, v5.16b
-	FLDPQ.P 32(R2), (F6, F7)
-	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
-	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
-	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
-	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
-	WORD $0x0e6148c6 // sqxtn v6.4h, v6.4s
-	WORD $0x4e6148e6 // sqxtn2 v6.8h, v7.4s
-	FLDPQ.P 32(R2), (F7, F8)
-	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
-	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
-	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
-	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
-	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
-	WORD $0x0e6148e7 // sqxtn v7.4h, v7.4s
-	WORD $0x4e614907 // sqxtn2 v7.8h, v8.4s
-	WORD $0x0e2148c6 // sqxtn v6.8b, v6.8h
-	WORD $0x4e2148e6 // sqxtn2 v6.16b, v7.8h
-	FMOVQ F6, 128(R7)
-	WORD $0x4e2028c6 // saddlp v6.8h, v6.16b
-	FLDPQ.P 32(R2), (F7, F8)
-	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
-	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
-	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
-	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
-	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
-	WORD $0x0e6148e7 // sqxtn v7.4h, v7.4s
-	WORD $0x4e614907 // sqxtn2 v7.8h, v8.4s
-	FLDPQ.P 32(R2), (F8, F9)
-	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
-	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
-	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
-	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
-	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
-	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
-	WORD $0x0e614908 // sqxtn v8.4h, v8.4s
-	WORD $0x4e614928 // sqxtn2 v8.8h, v9.4s
-	WORD $0x0e2148e7 // sqxtn v7.8b, v7.8h
-	WORD $0x4e214907 // sqxtn2 v7.16b, v8.8h
-	FMOVQ F7, 144(R7)
-	WORD $0x4e2028e7 // saddlp v7.8h, v7.16b
-	FLDPQ.P 32(R2), (F8, F9)
-	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
-	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
-	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
-	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
-	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
-	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
-	WORD $0x0e614908 // sqxtn v8.4h, v8.4s
-	WORD $0x4e614928 // sqxtn2 v8.8h, v9.4s
-	FLDPQ.P 32(R2), (F9, F10)
-	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
-	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
-	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
-	WORD $0x6e22dd4a // fmul v10.4s, v10.4s, v2.4s
-	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
-	WORD $0x4e211d4a // and v10.16b, v10.16b, v1.16b
-	WORD $0x0e614929 // sqxtn v9.4h, v9.4s
-	WORD $0x4e614949 // sqxtn2 v9.8h, v10.4s
-	WORD $0x0e214908 // sqxtn v8.8b, v8.8h
-	WORD $0x4e214928 // sqxtn2 v8.16b, v9.8h
-	FMOVQ F8, 192(R7)
-	WORD $0x4e202908 // saddlp v8.8h, v8.16b
-	FLDPQ.P 32(R2), (F9, F10)
-	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
-	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
-	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
-	WORD $0x6e22dd4a // fmul v10.4s, v10.4s, v2.4s
-	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
-	WORD $0x4e211d4a // and v10.16b, v10.16b, v1.16b
-	WORD $0x0e614929 // sqxtn v9.4h, v9.4s
-	WORD $0x4e614949 // sqxtn2 v9.8h, v10.4s
-	FLDPQ.P 32(R2), (F10, F11)
-	WORD $0x6e22dd4a // fmul v10.4s, v10.4s, v2.4s
-	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
-	WORD $0x4e211d4a // and v10.16b, v10.16b, v1.16b
-	WORD $0x6e22dd6b // fmul v11.4s, v11.4s, v2.4s
-	WORD $0x4e21a96b // fcvtns v11.4s, v11.4s
-	WORD $0x4e211d6b // and v11.16b, v11.16b, v1.16b
-	WORD $0x0e61494a // sqxtn v10.4h, v10.4s
-	WORD $0x4e61496a // sqxtn2 v10.8h, v11.4s
-	WORD $0x0e214929 // sqxtn v9.8b, v9.8h
-	WORD $0x4e214949 // sqxtn2 v9.16b, v10.8h
-	FMOVQ F9, 208(R7)
-	WORD $0x4e202929 // saddlp v9.8h, v9.16b
-	ADD $32, R7
-	WORD $0x4e63bc00 // addp v0.8h, v0.8h, v3.8h
-	WORD $0x4e65bc83 // addp v3.8h, v4.8h, v5.8h
-	WORD $0x4e67bcc4 // addp v4.8h, v6.8h, v7.8h
-	WORD $0x4e69bd05 // addp v5.8h, v8.8h, v9.8h
-	WORD $0x4e63bc00 // addp v0.8h, v0.8h, v3.8h
-	WORD $0x4e65bc83 // addp v3.8h, v4.8h, v5.8h
-	WORD $0x4e63bc00 // addp v0.8h, v0.8h, v3.8h
-	FMOVQ.P F0, 16(R8)
-	SUBS $1, R9, R9
-	BNE half
-	ADD $320, R3
-	SUBS $1, R1, R1
-	BNE loop
-	RET
-
-// func neonRoundQ6K(t *byte)
-TEXT ·neonRoundQ6K(SB), NOSPLIT, $0-8
-	MOVD t+0(FP), R0
-	MOVD 0(R0), R1
-	MOVD 8(R0), R2
-	MOVD 16(R0), R3
-	MOVD $0x7f800000, R4
-	MOVD $0x7fc00000, R5
-	MOVD $blocksConstantsNEON<>(SB), R10
-	FMOVQ 1136(R10), F31
-	FMOVQ 1152(R10), F30
-	FMOVQ 1168(R10), F29
-	PCALIGN $16
-
-loop:
-	MOVD R2, R6
-	FLDPQ.P 32(R6), (F0, F1)
-	WORD $0x4e3f1c00 // and v0.16b, v0.16b, v31.16b
-	WORD $0x4e3f1c21 // and v1.16b, v1.16b, v31.16b
-	FLDPQ.P 32(R6), (F2, F3)
-	WORD $0x4e3f1c42 // and v2.16b, v2.16b, v31.16b
-	WORD $0x4e3f1c63 // and v3.16b, v3.16b, v31.16b
-	MOVD $5, R11
-
-largest:
-	FLDPQ.P 32(R6), (F4, F5)
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FLDPQ.P 32(R6), (F4, F5)
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FLDPQ.P 32(R6), (F4, F5)
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FLDPQ.P 32(R6), (F4, F5)
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FLDPQ.P 32(R6), (F4, F5)
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FLDPQ.P 32(R6), (F4, F5)
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	SUBS $1, R11, R11
-	BNE largest
-	WORD $0x6ea16400 // umax v0.4s, v0.4s, v1.4s
-	WORD $0x6ea36441 // umax v1.4s, v2.4s, v3.4s
-	WORD $0x6ea16400 // umax v0.4s, v0.4s, v1.4s
-	WORD $0x6eb0a800 // umaxv s0, v0.4s
-	WORD $0x6e3efc01 // fdiv v1.4s, v0.4s, v30.4s
-	WORD $0x6e21ffa2 // fdiv v2.4s, v29.4s, v1.4s
-	FMOVS F0, R14
-	FMOVS F2, R15
-	FMOVS F1, R19
-	CMPW R4, R15
-	CSELW HS, ZR, R19, R19
-	CSETMW LO, R20
-	CMPW R4, R14
-	CSELW HS, R5, R19, R19
-	CSELW HS, ZR, R20, R20
-	FMOVS R19, F0
-	VDUP R20, V1.S4
-	VDUP V2.S[0], V2.S4
-	FMOVS 24(R0), F3
-	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
-	FMOVS F0, 288(R3)
-	MOVD R3, R7
-	ADD $256, R3, R8
-	MOVD $2, R9
-
-half:
-	FLDPQ.P 32(R2), (F0, F3)
-	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
-	WORD $0x4e21a800 // fcvtns v0.4s, v0.4s
-	WORD $0x4e211c00 // and v0.16b, v0.16b, v1.16b
-	WORD $0x6e22dc63 // fmul v3.4s, v3.4s, v2.4s
-	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
-	WORD $0x4e211c63 // and v3.16b, v3.16b, v1.16b
-	WORD $0x0e614800 // sqxtn v0.4h, v0.4s
-	WORD $0x4e614860 // sqxtn2 v0.8h, v3.4s
-	FLDPQ.P 32(R2), (F3, F4)
-	WORD $0x6e22dc63 // fmul v3.4s, v3.4s, v2.4s
-	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
-	WORD $0x4e211c63 // and v3.16b, v3.16b, v1.16b
-	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
-	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
-	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
-	WORD $0x0e614863 // sqxtn v3.4h, v3.4s
-	WORD $0x4e614883 // sqxtn2 v3.8h, v4.4s
-	WORD $0x0e214800 // sqxtn v0.8b, v0.8h
-	WORD $0x4e214860 // sqxtn2 v0.16b, v3.8h
-	FMOVQ F0, 0(R7)
-	WORD $0x4e202800 // saddlp v0.8h, v0.16b
-	FLDPQ.P 32(R2), (F3, F4)
-	WORD $0x6e22dc63 // fmul v3.4s, v3.4s, v2.4s
-	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
-	WORD $0x4e211c63 // and v3.16b, v3.16b, v1.16b
-	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
-	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
-	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
-	WORD $0x0e614863 // sqxtn v3.4h, v3.4s
-	WORD $0x4e614883 // sqxtn2 v3.8h, v4.4s
-	FLDPQ.P 32(R2), (F4, F5)
-	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
-	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
-	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
-	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
-	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
-	WORD $0x0e614884 // sqxtn v4.4h, v4.4s
-	WORD $0x4e6148a4 // sqxtn2 v4.8h, v5.4s
-	WORD $0x0e214863 // sqxtn v3.8b, v3.8h
-	WORD $0x4e214883 // sqxtn2 v3.16b, v4.8h
-	FMOVQ F3, 16(R7)
-	WORD $0x4e202863 // saddlp v3.8h, v3.16b
-	FLDPQ.P 32(R2), (F4, F5)
-	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
-	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
-	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
-	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
-	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
-	WORD $0x0e614884 // sqxtn v4.4h, v4.4s
-	WORD $0x4e6148a4 // sqxtn2 v4.8h, v5.4s
-	FLDPQ.P 32(R2), (F5, F6)
-	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
-	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
-	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
-	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
-	WORD $0x0e6148a5 // sqxtn v5.4h, v5.4s
-	WORD $0x4e6148c5 // sqxtn2 v5.8h, v6.4s
-	WORD $0x0e214884 // sqxtn v4.8b, v4.8h
-	WORD $0x4e2148a4 // sqxtn2 v4.16b, v5.8h
-	FMOVQ F4, 32(R7)
-	WORD $0x4e202884 // saddlp v4.8h, v4.16b
-	FLDPQ.P 32(R2), (F5, F6)
-	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
-	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
-	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
-	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
-	WORD $0x0e6148a5 // sqxtn v5.4h, v5.4s
-	WORD $0x4e6148c5 // sqxtn2 v5.8h, v6.4s
-	FLDPQ.P 32(R2), (F6, F7)
-	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
-	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
-	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
-	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
-	WORD $0x0e6148c6 // sqxtn v6.4h, v6.4s
-	WORD $0x4e6148e6 // sqxtn2 v6.8h, v7.4s
-	WORD $0x0e2148a5 // sqxtn v5.8b, v5.8h
-	WORD $0x4e2148c5 // sqxtn2 v5.16b, v6.8h
-	FMOVQ F5, 48(R7)
-	WORD $0x4e2028a5 // saddlp v5.8h, v5.16b
-	FLDPQ.P 32(R2), (F6, F7)
-	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
-	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
-	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
-	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
-	WORD $0x0e6148c6 // sqxtn v6.4h, v6.4s
-	WORD $0x4e6148e6 // sqxtn2 v6.8h, v7.4s
-	FLDPQ.P 32(R2), (F7, F8)
-	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
-	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
-	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
-	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
-	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
-	WORD $0x0e6148e7 // sqxtn v7.4h, v7.4s
-	WORD $0x4e614907 // sqxtn2 v7.8h, v8.4s
-	WORD $0x0e2148c6 // sqxtn v6.8b, v6.8h
-	WORD $0x4e2148e6 // sqxtn2 v6.16b, v7.8h
-	FMOVQ F6, 64(R7)
-	WORD $0x4e2028c6 // saddlp v6.8h, v6.16b
-	FLDPQ.P 32(R2), (F7, F8)
-	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
-	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
-	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
-	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
-	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
-	WORD $0x0e6148e7 // sqxtn v7.4h, v7.4s
-	WORD $0x4e614907 // sqxtn2 v7.8h, v8.4s
-	FLDPQ.P 32(R2), (F8, F9)
-	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
-	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
-	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
-	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
-	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
-	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
-	WORD $0x0e614908 // sqxtn v8.4h, v8.4s
-	WORD $0x4e614928 // sqxtn2 v8.8h, v9.4s
-	WORD $0x0e2148e7 // sqxtn v7.8b, v7.8h
-	WORD $0x4e214907 // sqxtn2 v7.16b, v8.8h
-	FMOVQ F7, 80(R7)
-	WORD $0x4e2028e7 // saddlp v7.8h, v7.16b
-	FLDPQ.P 32(R2), (F8, F9)
-	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
-	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
-	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
-	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
-	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
-	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
-	WORD $0x0e614908 // sqxtn v8.4h, v8.4s
-	WORD $0x4e614928 // sqxtn2 v8.8h, v9.4s
-	FLDPQ.P 32(R2), (F9, F10)
-	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
-	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
-	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
-	WORD $0x6e22dd4a // fmul v10.4s, v10.4s, v2.4s
-	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
-	WORD $0x4e211d4a // and v10.16b, v10.16b, v1.16b
-	WORD $0x0e614929 // sqxtn v9.4h, v9.4s
-	WORD $0x4e614949 // sqxtn2 v9.8h, v10.4s
-	WORD $0x0e214908 // sqxtn v8.8b, v8.8h
-	WORD $0x4e214928 // sqxtn2 v8.16b, v9.8h
-	FMOVQ F8, 96(R7)
-	WORD $0x4e202908 // saddlp v8.8h, v8.16b
-	FLDPQ.P 32(R2), (F9, F10)
-	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
-	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
-	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
-	WORD $0x6e22dd4a // fmul v10.4s, v10.4s, v2.4s
-	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
-	WORD $0x4e211d4a // and v10.16b, v10.16b, v1.16b
-	WORD $0x0e614929 // sqxtn v9.4h, v9.4s
-	WORD $0x4e614949 // sqxtn2 v9.8h, v10.4s
-	FLDPQ.P 32(R2), (F10, F11)
-	WORD $0x6e22dd4a // fmul v10.4s, v10.4s, v2.4s
-	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
-	WORD $0x4e211d4a // and v10.16b, v10.16b, v1.16b
-	WORD $0x6e22dd6b // fmul v11.4s, v11.4s, v2.4s
-	WORD $0x4e21a96b // fcvtns v11.4s, v11.4s
-	WORD $0x4e211d6b // and v11.16b, v11.16b, v1.16b
-	WORD $0x0e61494a // sqxtn v10.4h, v10.4s
-	WORD $0x4e61496a // sqxtn2 v10.8h, v11.4s
-	WORD $0x0e214929 // sqxtn v9.8b, v9.8h
-	WORD $0x4e214949 // sqxtn2 v9.16b, v10.8h
-	FMOVQ F9, 112(R7)
-	WORD $0x4e202929 // saddlp v9.8h, v9.16b
-	ADD $128, R7
-	WORD $0x4e63bc00 // addp v0.8h, v0.8h, v3.8h
-	WORD $0x4e65bc83 // addp v3.8h, v4.8h, v5.8h
-	WORD $0x4e67bcc4 // addp v4.8h, v6.8h, v7.8h
-	WORD $0x4e69bd05 // addp v5.8h, v8.8h, v9.8h
-	WORD $0x4e63bc00 // addp v0.8h, v0.8h, v3.8h
-	WORD $0x4e65bc83 // addp v3.8h, v4.8h, v5.8h
-	WORD $0x4e63bc00 // addp v0.8h, v0.8h, v3.8h
-	FMOVQ.P F0, 16(R8)
-	SUBS $1, R9, R9
-	BNE half
+next:
 	ADD $320, R3
 	SUBS $1, R1, R1
 	BNE loop

@@ -74,8 +74,9 @@ type set struct {
 	// rows multiplies four rows of weights with one row of x, pairs multiplies four with
 	// two, and columns one with four.
 	rows, pairs, columns [quantTypes]func(*byte)
-	// round rounds whole units of 256 elements, or of 4 blocks of 32. The rest is for Go.
-	round [quantTypes]func(*byte)
+	// super rounds whole blocks of 256 elements, group whole units of 4 blocks of 32. The
+	// rest is for Go.
+	super, group func(*byte)
 }
 
 // selected returns the functions of the kind that is selected.

@@ -78,18 +78,28 @@ func (s *set) quantizeRows(d graph.DType, k int, rows []byte, x []float32) {
 		k = len(x) // rows of whole units are rounded like one long row
 	}
 	var a *roundArgs
-	if s != nil && s.round[quantIndex(d)] != nil && k >= unit {
+	var round func(*byte)
+	order := quantOrder(d)
+	if s != nil && k >= unit {
 		a = &roundArgs{n: k / unit, factor: 1, offset: quantOffset(d)}
-		if d == graph.IQ2_XXS {
+		if round = s.group; n == quantSuper {
+			round = s.super
+		}
+		for at, j := range order {
+			a.places[j] = uint32(32 * at)
+		}
+		switch d {
+		case graph.IQ2_XXS:
 			a.factor = quantIQ2
+		case graph.Q4_K:
+			a.pairs = 1
 		}
 	}
-	order := quantOrder(d)
 	for ; len(x) > 0; x, rows = x[k:], rows[(k+unit-1)/unit*size:] {
 		done := 0
 		if a != nil {
 			a.x, a.row = &x[0], &rows[0]
-			s.round[quantIndex(d)]((*byte)(unsafe.Pointer(a)))
+			round((*byte)(unsafe.Pointer(a)))
 			done = a.n
 		}
 		for ; done*unit < k; done++ {
@@ -111,6 +121,10 @@ type roundArgs struct {
 	row    *byte
 	factor float32 // of the scales, in blocks of 256
 	offset int32   // of the sums, in blocks of 32
+	// In blocks of 256: where in a unit of the row every 32 elements go, and 1 if sums of
+	// 16 elements are added in pairs.
+	places [8]uint32
+	pairs  uint32
 }
 
 // These lines compile only if the offsets are those in asm/quantize.go and neon/quant.go.
@@ -119,6 +133,8 @@ const (
 	_ = -(unsafe.Offsetof(roundArgs{}.row) ^ 16)
 	_ = -(unsafe.Offsetof(roundArgs{}.factor) ^ 24)
 	_ = -(unsafe.Offsetof(roundArgs{}.offset) ^ 28)
+	_ = -(unsafe.Offsetof(roundArgs{}.places) ^ 32)
+	_ = -(unsafe.Offsetof(roundArgs{}.pairs) ^ 64)
 )
 
 // quantIQ2 is the factor that all weights of iq2_xxs have.

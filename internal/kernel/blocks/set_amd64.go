@@ -22,7 +22,8 @@ func avx2Set() *set {
 	return &set{
 		rows:    [quantTypes]func(*byte){avx2Q8Rows, avx2Q4KRows, avx2Q6KRows, avx2Q2KRows, avx2IQ2Rows, avx2MXRows},
 		columns: [quantTypes]func(*byte){avx2Q8Columns, avx2Q4KColumns, avx2Q6KColumns, avx2Q2KColumns, avx2IQ2Columns, avx2MXColumns},
-		round:   rounds(),
+		super:   avx2RoundSuper,
+		group:   avx2RoundGroup,
 	}
 }
 
@@ -36,10 +37,7 @@ func avx512Set() *set {
 		rows:    [quantTypes]func(*byte){avx512Q8Rows, avx512Q4KRows, avx512Q6KRows, avx512Q2KRows, avx2IQ2Rows, avx512MXRows},
 		pairs:   [quantTypes]func(*byte){avx512Q8Pairs, avx512Q4KPairs, avx512Q6KPairs, avx512Q2KPairs, nil, avx512MXPairs},
 		columns: [quantTypes]func(*byte){avx512Q8Columns, avx512Q4KColumns, avx512Q6KColumns, avx512Q2KColumns, avx2IQ2Columns, avx512MXColumns},
-		round:   rounds(),
+		super:   avx2RoundSuper,
+		group:   avx2RoundGroup,
 	}
-}
-
-func rounds() [quantTypes]func(*byte) {
-	return [quantTypes]func(*byte){avx2RoundGroup, avx2RoundQ4K, avx2RoundQ6K, avx2RoundQ2K, avx2RoundQ6K, avx2RoundGroup}
 }

@@ -23,12 +23,7 @@ loop:
 	VMOVUPS      (BX), Z28
 	PREFETCHT0   (BX)(R8*1)
 	VPBROADCASTD (DX), Z24
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x3e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xc4
+	LONG $0x403e9262; WORD $0xc452 // VDPBF16PS Z28, Z24, Z0
 	ADDQ         SI, BX
 	ADDQ         $+4, DX
 	DECQ         CX
@@ -72,18 +67,8 @@ loop:
 	PREFETCHT0   (BX)(R8*1)
 	PREFETCHT0   64(BX)(R8*1)
 	VPBROADCASTD (DX), Z24
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x3e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xc4
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x3e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xcd
+	LONG $0x403e9262; WORD $0xc452 // VDPBF16PS Z28, Z24, Z0
+	LONG $0x403e9262; WORD $0xcd52 // VDPBF16PS Z29, Z24, Z1
 	ADDQ         SI, BX
 	ADDQ         $+4, DX
 	DECQ         CX
@@ -135,24 +120,9 @@ loop:
 	PREFETCHT0   64(BX)(R8*1)
 	PREFETCHT0   128(BX)(R8*1)
 	VPBROADCASTD (DX), Z24
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x3e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xc4
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x3e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xcd
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x3e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xd6
+	LONG $0x403e9262; WORD $0xc452 // VDPBF16PS Z28, Z24, Z0
+	LONG $0x403e9262; WORD $0xcd52 // VDPBF16PS Z29, Z24, Z1
+	LONG $0x403e9262; WORD $0xd652 // VDPBF16PS Z30, Z24, Z2
 	ADDQ         SI, BX
 	ADDQ         $+4, DX
 	DECQ         CX
@@ -209,33 +179,13 @@ loop:
 	VMOVUPS      (BX), Z28
 	PREFETCHT0   (BX)(R9*1)
 	VPBROADCASTD (DX), Z24
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x3e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xc4
+	LONG $0x403e9262; WORD $0xc452 // VDPBF16PS Z28, Z24, Z0
 	VPBROADCASTD 4(DX), Z25
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x36
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xcc
+	LONG $0x40369262; WORD $0xcc52 // VDPBF16PS Z28, Z25, Z1
 	VPBROADCASTD 8(DX), Z26
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x2e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xd4
+	LONG $0x402e9262; WORD $0xd452 // VDPBF16PS Z28, Z26, Z2
 	VPBROADCASTD 12(DX), Z27
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xdc
+	LONG $0x40269262; WORD $0xdc52 // VDPBF16PS Z28, Z27, Z3
 	ADDQ         SI, BX
 	ADDQ         $+16, DX
 	DECQ         CX
@@ -312,57 +262,17 @@ loop:
 	PREFETCHT0   (BX)(R9*1)
 	PREFETCHT0   64(BX)(R9*1)
 	VPBROADCASTD (DX), Z24
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x3e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xc4
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x3e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xcd
+	LONG $0x403e9262; WORD $0xc452 // VDPBF16PS Z28, Z24, Z0
+	LONG $0x403e9262; WORD $0xcd52 // VDPBF16PS Z29, Z24, Z1
 	VPBROADCASTD 4(DX), Z25
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x36
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xd4
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x36
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xdd
+	LONG $0x40369262; WORD $0xd452 // VDPBF16PS Z28, Z25, Z2
+	LONG $0x40369262; WORD $0xdd52 // VDPBF16PS Z29, Z25, Z3
 	VPBROADCASTD 8(DX), Z26
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x2e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xe4
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x2e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xed
+	LONG $0x402e9262; WORD $0xe452 // VDPBF16PS Z28, Z26, Z4
+	LONG $0x402e9262; WORD $0xed52 // VDPBF16PS Z29, Z26, Z5
 	VPBROADCASTD 12(DX), Z27
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xf4
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xfd
+	LONG $0x40269262; WORD $0xf452 // VDPBF16PS Z28, Z27, Z6
+	LONG $0x40269262; WORD $0xfd52 // VDPBF16PS Z29, Z27, Z7
 	ADDQ         SI, BX
 	ADDQ         $+16, DX
 	DECQ         CX
@@ -465,81 +375,21 @@ loop:
 	PREFETCHT0   64(BX)(R9*1)
 	PREFETCHT0   128(BX)(R9*1)
 	VPBROADCASTD (DX), Z24
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x3e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xc4
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x3e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xcd
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x3e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xd6
+	LONG $0x403e9262; WORD $0xc452 // VDPBF16PS Z28, Z24, Z0
+	LONG $0x403e9262; WORD $0xcd52 // VDPBF16PS Z29, Z24, Z1
+	LONG $0x403e9262; WORD $0xd652 // VDPBF16PS Z30, Z24, Z2
 	VPBROADCASTD 4(DX), Z25
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x36
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xdc
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x36
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xe5
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x36
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xee
+	LONG $0x40369262; WORD $0xdc52 // VDPBF16PS Z28, Z25, Z3
+	LONG $0x40369262; WORD $0xe552 // VDPBF16PS Z29, Z25, Z4
+	LONG $0x40369262; WORD $0xee52 // VDPBF16PS Z30, Z25, Z5
 	VPBROADCASTD 8(DX), Z26
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x2e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xf4
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x2e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xfd
-	BYTE         $0x62
-	BYTE         $0x12
-	BYTE         $0x2e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xc6
+	LONG $0x402e9262; WORD $0xf452 // VDPBF16PS Z28, Z26, Z6
+	LONG $0x402e9262; WORD $0xfd52 // VDPBF16PS Z29, Z26, Z7
+	LONG $0x402e1262; WORD $0xc652 // VDPBF16PS Z30, Z26, Z8
 	VPBROADCASTD 12(DX), Z27
-	BYTE         $0x62
-	BYTE         $0x12
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xcc
-	BYTE         $0x62
-	BYTE         $0x12
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xd5
-	BYTE         $0x62
-	BYTE         $0x12
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xde
+	LONG $0x40261262; WORD $0xcc52 // VDPBF16PS Z28, Z27, Z9
+	LONG $0x40261262; WORD $0xd552 // VDPBF16PS Z29, Z27, Z10
+	LONG $0x40261262; WORD $0xde52 // VDPBF16PS Z30, Z27, Z11
 	ADDQ         SI, BX
 	ADDQ         $+16, DX
 	DECQ         CX
@@ -650,61 +500,21 @@ loop:
 	VMOVUPS      (BX), Z28
 	PREFETCHT0   (BX)(R9*1)
 	VPBROADCASTD (DX), Z24
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x3e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xc4
+	LONG $0x403e9262; WORD $0xc452 // VDPBF16PS Z28, Z24, Z0
 	VPBROADCASTD 4(DX), Z25
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x36
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xcc
+	LONG $0x40369262; WORD $0xcc52 // VDPBF16PS Z28, Z25, Z1
 	VPBROADCASTD 8(DX), Z26
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x2e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xd4
+	LONG $0x402e9262; WORD $0xd452 // VDPBF16PS Z28, Z26, Z2
 	VPBROADCASTD 12(DX), Z27
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xdc
+	LONG $0x40269262; WORD $0xdc52 // VDPBF16PS Z28, Z27, Z3
 	VPBROADCASTD 16(DX), Z24
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x3e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xe4
+	LONG $0x403e9262; WORD $0xe452 // VDPBF16PS Z28, Z24, Z4
 	VPBROADCASTD 20(DX), Z25
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x36
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xec
+	LONG $0x40369262; WORD $0xec52 // VDPBF16PS Z28, Z25, Z5
 	VPBROADCASTD 24(DX), Z26
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x2e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xf4
+	LONG $0x402e9262; WORD $0xf452 // VDPBF16PS Z28, Z26, Z6
 	VPBROADCASTD 28(DX), Z27
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xfc
+	LONG $0x40269262; WORD $0xfc52 // VDPBF16PS Z28, Z27, Z7
 	ADDQ         SI, BX
 	ADDQ         $+32, DX
 	DECQ         CX
@@ -825,109 +635,29 @@ loop:
 	PREFETCHT0   (BX)(R9*1)
 	PREFETCHT0   64(BX)(R9*1)
 	VPBROADCASTD (DX), Z24
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x3e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xc4
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x3e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xcd
+	LONG $0x403e9262; WORD $0xc452 // VDPBF16PS Z28, Z24, Z0
+	LONG $0x403e9262; WORD $0xcd52 // VDPBF16PS Z29, Z24, Z1
 	VPBROADCASTD 4(DX), Z25
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x36
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xd4
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x36
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xdd
+	LONG $0x40369262; WORD $0xd452 // VDPBF16PS Z28, Z25, Z2
+	LONG $0x40369262; WORD $0xdd52 // VDPBF16PS Z29, Z25, Z3
 	VPBROADCASTD 8(DX), Z26
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x2e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xe4
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x2e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xed
+	LONG $0x402e9262; WORD $0xe452 // VDPBF16PS Z28, Z26, Z4
+	LONG $0x402e9262; WORD $0xed52 // VDPBF16PS Z29, Z26, Z5
 	VPBROADCASTD 12(DX), Z27
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xf4
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xfd
+	LONG $0x40269262; WORD $0xf452 // VDPBF16PS Z28, Z27, Z6
+	LONG $0x40269262; WORD $0xfd52 // VDPBF16PS Z29, Z27, Z7
 	VPBROADCASTD 16(DX), Z24
-	BYTE         $0x62
-	BYTE         $0x12
-	BYTE         $0x3e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xc4
-	BYTE         $0x62
-	BYTE         $0x12
-	BYTE         $0x3e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xcd
+	LONG $0x403e1262; WORD $0xc452 // VDPBF16PS Z28, Z24, Z8
+	LONG $0x403e1262; WORD $0xcd52 // VDPBF16PS Z29, Z24, Z9
 	VPBROADCASTD 20(DX), Z25
-	BYTE         $0x62
-	BYTE         $0x12
-	BYTE         $0x36
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xd4
-	BYTE         $0x62
-	BYTE         $0x12
-	BYTE         $0x36
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xdd
+	LONG $0x40361262; WORD $0xd452 // VDPBF16PS Z28, Z25, Z10
+	LONG $0x40361262; WORD $0xdd52 // VDPBF16PS Z29, Z25, Z11
 	VPBROADCASTD 24(DX), Z26
-	BYTE         $0x62
-	BYTE         $0x12
-	BYTE         $0x2e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xe4
-	BYTE         $0x62
-	BYTE         $0x12
-	BYTE         $0x2e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xed
+	LONG $0x402e1262; WORD $0xe452 // VDPBF16PS Z28, Z26, Z12
+	LONG $0x402e1262; WORD $0xed52 // VDPBF16PS Z29, Z26, Z13
 	VPBROADCASTD 28(DX), Z27
-	BYTE         $0x62
-	BYTE         $0x12
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xf4
-	BYTE         $0x62
-	BYTE         $0x12
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xfd
+	LONG $0x40261262; WORD $0xf452 // VDPBF16PS Z28, Z27, Z14
+	LONG $0x40261262; WORD $0xfd52 // VDPBF16PS Z29, Z27, Z15
 	ADDQ         SI, BX
 	ADDQ         $+32, DX
 	DECQ         CX
@@ -1098,157 +828,37 @@ loop:
 	PREFETCHT0   64(BX)(R9*1)
 	PREFETCHT0   128(BX)(R9*1)
 	VPBROADCASTD (DX), Z24
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x3e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xc4
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x3e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xcd
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x3e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xd6
+	LONG $0x403e9262; WORD $0xc452 // VDPBF16PS Z28, Z24, Z0
+	LONG $0x403e9262; WORD $0xcd52 // VDPBF16PS Z29, Z24, Z1
+	LONG $0x403e9262; WORD $0xd652 // VDPBF16PS Z30, Z24, Z2
 	VPBROADCASTD 4(DX), Z25
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x36
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xdc
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x36
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xe5
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x36
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xee
+	LONG $0x40369262; WORD $0xdc52 // VDPBF16PS Z28, Z25, Z3
+	LONG $0x40369262; WORD $0xe552 // VDPBF16PS Z29, Z25, Z4
+	LONG $0x40369262; WORD $0xee52 // VDPBF16PS Z30, Z25, Z5
 	VPBROADCASTD 8(DX), Z26
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x2e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xf4
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x2e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xfd
-	BYTE         $0x62
-	BYTE         $0x12
-	BYTE         $0x2e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xc6
+	LONG $0x402e9262; WORD $0xf452 // VDPBF16PS Z28, Z26, Z6
+	LONG $0x402e9262; WORD $0xfd52 // VDPBF16PS Z29, Z26, Z7
+	LONG $0x402e1262; WORD $0xc652 // VDPBF16PS Z30, Z26, Z8
 	VPBROADCASTD 12(DX), Z27
-	BYTE         $0x62
-	BYTE         $0x12
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xcc
-	BYTE         $0x62
-	BYTE         $0x12
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xd5
-	BYTE         $0x62
-	BYTE         $0x12
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xde
+	LONG $0x40261262; WORD $0xcc52 // VDPBF16PS Z28, Z27, Z9
+	LONG $0x40261262; WORD $0xd552 // VDPBF16PS Z29, Z27, Z10
+	LONG $0x40261262; WORD $0xde52 // VDPBF16PS Z30, Z27, Z11
 	VPBROADCASTD 16(DX), Z24
-	BYTE         $0x62
-	BYTE         $0x12
-	BYTE         $0x3e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xe4
-	BYTE         $0x62
-	BYTE         $0x12
-	BYTE         $0x3e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xed
-	BYTE         $0x62
-	BYTE         $0x12
-	BYTE         $0x3e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xf6
+	LONG $0x403e1262; WORD $0xe452 // VDPBF16PS Z28, Z24, Z12
+	LONG $0x403e1262; WORD $0xed52 // VDPBF16PS Z29, Z24, Z13
+	LONG $0x403e1262; WORD $0xf652 // VDPBF16PS Z30, Z24, Z14
 	VPBROADCASTD 20(DX), Z25
-	BYTE         $0x62
-	BYTE         $0x12
-	BYTE         $0x36
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xfc
-	BYTE         $0x62
-	BYTE         $0x82
-	BYTE         $0x36
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xc5
-	BYTE         $0x62
-	BYTE         $0x82
-	BYTE         $0x36
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xce
+	LONG $0x40361262; WORD $0xfc52 // VDPBF16PS Z28, Z25, Z15
+	LONG $0x40368262; WORD $0xc552 // VDPBF16PS Z29, Z25, Z16
+	LONG $0x40368262; WORD $0xce52 // VDPBF16PS Z30, Z25, Z17
 	VPBROADCASTD 24(DX), Z26
-	BYTE         $0x62
-	BYTE         $0x82
-	BYTE         $0x2e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xd4
-	BYTE         $0x62
-	BYTE         $0x82
-	BYTE         $0x2e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xdd
-	BYTE         $0x62
-	BYTE         $0x82
-	BYTE         $0x2e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xe6
+	LONG $0x402e8262; WORD $0xd452 // VDPBF16PS Z28, Z26, Z18
+	LONG $0x402e8262; WORD $0xdd52 // VDPBF16PS Z29, Z26, Z19
+	LONG $0x402e8262; WORD $0xe652 // VDPBF16PS Z30, Z26, Z20
 	VPBROADCASTD 28(DX), Z27
-	BYTE         $0x62
-	BYTE         $0x82
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xec
-	BYTE         $0x62
-	BYTE         $0x82
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xf5
-	BYTE         $0x62
-	BYTE         $0x82
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xfe
+	LONG $0x40268262; WORD $0xec52 // VDPBF16PS Z28, Z27, Z21
+	LONG $0x40268262; WORD $0xf552 // VDPBF16PS Z29, Z27, Z22
+	LONG $0x40268262; WORD $0xfe52 // VDPBF16PS Z30, Z27, Z23
 	ADDQ         SI, BX
 	ADDQ         $+32, DX
 	DECQ         CX
@@ -1409,69 +1019,29 @@ columns4:
 	VMOVUPS    (R14)(R13*1), Z25
 	VPUNPCKLWD Z25, Z24, Z26
 	VPUNPCKHWD Z25, Z24, Z27
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x3e
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xc2
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x3e
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xcb
+	LONG $0x483e9262; WORD $0xc252 // VDPBF16PS Z26, Z8, Z0
+	LONG $0x483e9262; WORD $0xcb52 // VDPBF16PS Z27, Z8, Z1
 	LEAQ       (R8)(SI*1), R14
 	VMOVUPS    (R8)(R13*1), Z24
 	VMOVUPS    (R14)(R13*1), Z25
 	VPUNPCKLWD Z25, Z24, Z26
 	VPUNPCKHWD Z25, Z24, Z27
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x36
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xc2
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x36
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xcb
+	LONG $0x48369262; WORD $0xc252 // VDPBF16PS Z26, Z9, Z0
+	LONG $0x48369262; WORD $0xcb52 // VDPBF16PS Z27, Z9, Z1
 	LEAQ       (R9)(SI*1), R14
 	VMOVUPS    (R9)(R13*1), Z24
 	VMOVUPS    (R14)(R13*1), Z25
 	VPUNPCKLWD Z25, Z24, Z26
 	VPUNPCKHWD Z25, Z24, Z27
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x2e
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xc2
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x2e
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xcb
+	LONG $0x482e9262; WORD $0xc252 // VDPBF16PS Z26, Z10, Z0
+	LONG $0x482e9262; WORD $0xcb52 // VDPBF16PS Z27, Z10, Z1
 	LEAQ       (R10)(SI*1), R14
 	VMOVUPS    (R10)(R13*1), Z24
 	VMOVUPS    (R14)(R13*1), Z25
 	VPUNPCKLWD Z25, Z24, Z26
 	VPUNPCKHWD Z25, Z24, Z27
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x26
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xc2
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x26
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xcb
+	LONG $0x48269262; WORD $0xc252 // VDPBF16PS Z26, Z11, Z0
+	LONG $0x48269262; WORD $0xcb52 // VDPBF16PS Z27, Z11, Z1
 	VMOVUPS    Z0, (R11)
 	VMOVUPS    Z1, 64(R11)
 	ADDQ       $+128, R11
@@ -1501,18 +1071,8 @@ columns1:
 	VMOVUPS    (R11)(R10*1), Z25
 	VPUNPCKLWD Z25, Z24, Z26
 	VPUNPCKHWD Z25, Z24, Z27
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x3e
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xc2
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x3e
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xcb
+	LONG $0x483e9262; WORD $0xc252 // VDPBF16PS Z26, Z8, Z0
+	LONG $0x483e9262; WORD $0xcb52 // VDPBF16PS Z27, Z8, Z1
 	VMOVUPS    Z0, (R8)
 	VMOVUPS    Z1, 64(R8)
 	ADDQ       $+128, R8
@@ -1569,117 +1129,37 @@ columns4:
 	VMOVUPS    (R14)(R13*1), Z25
 	VPUNPCKLWD Z25, Z24, Z26
 	VPUNPCKHWD Z25, Z24, Z27
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x3e
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xc2
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x3e
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xcb
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x36
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xd2
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x36
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xdb
+	LONG $0x483e9262; WORD $0xc252 // VDPBF16PS Z26, Z8, Z0
+	LONG $0x483e9262; WORD $0xcb52 // VDPBF16PS Z27, Z8, Z1
+	LONG $0x48369262; WORD $0xd252 // VDPBF16PS Z26, Z9, Z2
+	LONG $0x48369262; WORD $0xdb52 // VDPBF16PS Z27, Z9, Z3
 	LEAQ       (R8)(SI*1), R14
 	VMOVUPS    (R8)(R13*1), Z24
 	VMOVUPS    (R14)(R13*1), Z25
 	VPUNPCKLWD Z25, Z24, Z26
 	VPUNPCKHWD Z25, Z24, Z27
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x2e
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xc2
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x2e
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xcb
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x26
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xd2
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x26
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xdb
+	LONG $0x482e9262; WORD $0xc252 // VDPBF16PS Z26, Z10, Z0
+	LONG $0x482e9262; WORD $0xcb52 // VDPBF16PS Z27, Z10, Z1
+	LONG $0x48269262; WORD $0xd252 // VDPBF16PS Z26, Z11, Z2
+	LONG $0x48269262; WORD $0xdb52 // VDPBF16PS Z27, Z11, Z3
 	LEAQ       (R9)(SI*1), R14
 	VMOVUPS    (R9)(R13*1), Z24
 	VMOVUPS    (R14)(R13*1), Z25
 	VPUNPCKLWD Z25, Z24, Z26
 	VPUNPCKHWD Z25, Z24, Z27
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x1e
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xc2
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x1e
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xcb
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x16
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xd2
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x16
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xdb
+	LONG $0x481e9262; WORD $0xc252 // VDPBF16PS Z26, Z12, Z0
+	LONG $0x481e9262; WORD $0xcb52 // VDPBF16PS Z27, Z12, Z1
+	LONG $0x48169262; WORD $0xd252 // VDPBF16PS Z26, Z13, Z2
+	LONG $0x48169262; WORD $0xdb52 // VDPBF16PS Z27, Z13, Z3
 	LEAQ       (R10)(SI*1), R14
 	VMOVUPS    (R10)(R13*1), Z24
 	VMOVUPS    (R14)(R13*1), Z25
 	VPUNPCKLWD Z25, Z24, Z26
 	VPUNPCKHWD Z25, Z24, Z27
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x0e
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xc2
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x0e
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xcb
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x06
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xd2
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x06
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xdb
+	LONG $0x480e9262; WORD $0xc252 // VDPBF16PS Z26, Z14, Z0
+	LONG $0x480e9262; WORD $0xcb52 // VDPBF16PS Z27, Z14, Z1
+	LONG $0x48069262; WORD $0xd252 // VDPBF16PS Z26, Z15, Z2
+	LONG $0x48069262; WORD $0xdb52 // VDPBF16PS Z27, Z15, Z3
 	VMOVUPS    Z0, (R11)
 	VMOVUPS    Z1, 64(R11)
 	VMOVUPS    Z2, 128(R11)
@@ -1714,30 +1194,10 @@ columns1:
 	VMOVUPS    (R11)(R10*1), Z25
 	VPUNPCKLWD Z25, Z24, Z26
 	VPUNPCKHWD Z25, Z24, Z27
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x3e
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xc2
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x3e
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xcb
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x36
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xd2
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x36
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xdb
+	LONG $0x483e9262; WORD $0xc252 // VDPBF16PS Z26, Z8, Z0
+	LONG $0x483e9262; WORD $0xcb52 // VDPBF16PS Z27, Z8, Z1
+	LONG $0x48369262; WORD $0xd252 // VDPBF16PS Z26, Z9, Z2
+	LONG $0x48369262; WORD $0xdb52 // VDPBF16PS Z27, Z9, Z3
 	VMOVUPS    Z0, (R8)
 	VMOVUPS    Z1, 64(R8)
 	VMOVUPS    Z2, 128(R8)
@@ -1808,213 +1268,53 @@ columns4:
 	VMOVUPS    (R14)(R13*1), Z25
 	VPUNPCKLWD Z25, Z24, Z26
 	VPUNPCKHWD Z25, Z24, Z27
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x3e
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xc2
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x3e
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xcb
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x36
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xd2
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x36
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xdb
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x2e
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xe2
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x2e
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xeb
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x26
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xf2
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x26
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xfb
+	LONG $0x483e9262; WORD $0xc252 // VDPBF16PS Z26, Z8, Z0
+	LONG $0x483e9262; WORD $0xcb52 // VDPBF16PS Z27, Z8, Z1
+	LONG $0x48369262; WORD $0xd252 // VDPBF16PS Z26, Z9, Z2
+	LONG $0x48369262; WORD $0xdb52 // VDPBF16PS Z27, Z9, Z3
+	LONG $0x482e9262; WORD $0xe252 // VDPBF16PS Z26, Z10, Z4
+	LONG $0x482e9262; WORD $0xeb52 // VDPBF16PS Z27, Z10, Z5
+	LONG $0x48269262; WORD $0xf252 // VDPBF16PS Z26, Z11, Z6
+	LONG $0x48269262; WORD $0xfb52 // VDPBF16PS Z27, Z11, Z7
 	LEAQ       (R8)(SI*1), R14
 	VMOVUPS    (R8)(R13*1), Z24
 	VMOVUPS    (R14)(R13*1), Z25
 	VPUNPCKLWD Z25, Z24, Z26
 	VPUNPCKHWD Z25, Z24, Z27
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x1e
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xc2
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x1e
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xcb
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x16
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xd2
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x16
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xdb
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x0e
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xe2
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x0e
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xeb
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x06
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xf2
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x06
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xfb
+	LONG $0x481e9262; WORD $0xc252 // VDPBF16PS Z26, Z12, Z0
+	LONG $0x481e9262; WORD $0xcb52 // VDPBF16PS Z27, Z12, Z1
+	LONG $0x48169262; WORD $0xd252 // VDPBF16PS Z26, Z13, Z2
+	LONG $0x48169262; WORD $0xdb52 // VDPBF16PS Z27, Z13, Z3
+	LONG $0x480e9262; WORD $0xe252 // VDPBF16PS Z26, Z14, Z4
+	LONG $0x480e9262; WORD $0xeb52 // VDPBF16PS Z27, Z14, Z5
+	LONG $0x48069262; WORD $0xf252 // VDPBF16PS Z26, Z15, Z6
+	LONG $0x48069262; WORD $0xfb52 // VDPBF16PS Z27, Z15, Z7
 	LEAQ       (R9)(SI*1), R14
 	VMOVUPS    (R9)(R13*1), Z24
 	VMOVUPS    (R14)(R13*1), Z25
 	VPUNPCKLWD Z25, Z24, Z26
 	VPUNPCKHWD Z25, Z24, Z27
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x7e
-	BYTE       $0x40
-	BYTE       $0x52
-	BYTE       $0xc2
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x7e
-	BYTE       $0x40
-	BYTE       $0x52
-	BYTE       $0xcb
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x76
-	BYTE       $0x40
-	BYTE       $0x52
-	BYTE       $0xd2
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x76
-	BYTE       $0x40
-	BYTE       $0x52
-	BYTE       $0xdb
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x6e
-	BYTE       $0x40
-	BYTE       $0x52
-	BYTE       $0xe2
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x6e
-	BYTE       $0x40
-	BYTE       $0x52
-	BYTE       $0xeb
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x66
-	BYTE       $0x40
-	BYTE       $0x52
-	BYTE       $0xf2
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x66
-	BYTE       $0x40
-	BYTE       $0x52
-	BYTE       $0xfb
+	LONG $0x407e9262; WORD $0xc252 // VDPBF16PS Z26, Z16, Z0
+	LONG $0x407e9262; WORD $0xcb52 // VDPBF16PS Z27, Z16, Z1
+	LONG $0x40769262; WORD $0xd252 // VDPBF16PS Z26, Z17, Z2
+	LONG $0x40769262; WORD $0xdb52 // VDPBF16PS Z27, Z17, Z3
+	LONG $0x406e9262; WORD $0xe252 // VDPBF16PS Z26, Z18, Z4
+	LONG $0x406e9262; WORD $0xeb52 // VDPBF16PS Z27, Z18, Z5
+	LONG $0x40669262; WORD $0xf252 // VDPBF16PS Z26, Z19, Z6
+	LONG $0x40669262; WORD $0xfb52 // VDPBF16PS Z27, Z19, Z7
 	LEAQ       (R10)(SI*1), R14
 	VMOVUPS    (R10)(R13*1), Z24
 	VMOVUPS    (R14)(R13*1), Z25
 	VPUNPCKLWD Z25, Z24, Z26
 	VPUNPCKHWD Z25, Z24, Z27
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x5e
-	BYTE       $0x40
-	BYTE       $0x52
-	BYTE       $0xc2
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x5e
-	BYTE       $0x40
-	BYTE       $0x52
-	BYTE       $0xcb
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x56
-	BYTE       $0x40
-	BYTE       $0x52
-	BYTE       $0xd2
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x56
-	BYTE       $0x40
-	BYTE       $0x52
-	BYTE       $0xdb
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x4e
-	BYTE       $0x40
-	BYTE       $0x52
-	BYTE       $0xe2
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x4e
-	BYTE       $0x40
-	BYTE       $0x52
-	BYTE       $0xeb
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x46
-	BYTE       $0x40
-	BYTE       $0x52
-	BYTE       $0xf2
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x46
-	BYTE       $0x40
-	BYTE       $0x52
-	BYTE       $0xfb
+	LONG $0x405e9262; WORD $0xc252 // VDPBF16PS Z26, Z20, Z0
+	LONG $0x405e9262; WORD $0xcb52 // VDPBF16PS Z27, Z20, Z1
+	LONG $0x40569262; WORD $0xd252 // VDPBF16PS Z26, Z21, Z2
+	LONG $0x40569262; WORD $0xdb52 // VDPBF16PS Z27, Z21, Z3
+	LONG $0x404e9262; WORD $0xe252 // VDPBF16PS Z26, Z22, Z4
+	LONG $0x404e9262; WORD $0xeb52 // VDPBF16PS Z27, Z22, Z5
+	LONG $0x40469262; WORD $0xf252 // VDPBF16PS Z26, Z23, Z6
+	LONG $0x40469262; WORD $0xfb52 // VDPBF16PS Z27, Z23, Z7
 	VMOVUPS    Z0, (R11)
 	VMOVUPS    Z1, 64(R11)
 	VMOVUPS    Z2, 128(R11)
@@ -2059,54 +1359,14 @@ columns1:
 	VMOVUPS    (R11)(R10*1), Z25
 	VPUNPCKLWD Z25, Z24, Z26
 	VPUNPCKHWD Z25, Z24, Z27
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x3e
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xc2
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x3e
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xcb
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x36
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xd2
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x36
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xdb
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x2e
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xe2
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x2e
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xeb
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x26
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xf2
-	BYTE       $0x62
-	BYTE       $0x92
-	BYTE       $0x26
-	BYTE       $0x48
-	BYTE       $0x52
-	BYTE       $0xfb
+	LONG $0x483e9262; WORD $0xc252 // VDPBF16PS Z26, Z8, Z0
+	LONG $0x483e9262; WORD $0xcb52 // VDPBF16PS Z27, Z8, Z1
+	LONG $0x48369262; WORD $0xd252 // VDPBF16PS Z26, Z9, Z2
+	LONG $0x48369262; WORD $0xdb52 // VDPBF16PS Z27, Z9, Z3
+	LONG $0x482e9262; WORD $0xe252 // VDPBF16PS Z26, Z10, Z4
+	LONG $0x482e9262; WORD $0xeb52 // VDPBF16PS Z27, Z10, Z5
+	LONG $0x48269262; WORD $0xf252 // VDPBF16PS Z26, Z11, Z6
+	LONG $0x48269262; WORD $0xfb52 // VDPBF16PS Z27, Z11, Z7
 	VMOVUPS    Z0, (R8)
 	VMOVUPS    Z1, 64(R8)
 	VMOVUPS    Z2, 128(R8)
@@ -3377,11 +2637,7 @@ TEXT ·amxTile1x1(SB), NOSPLIT, $0-8
 	MOVQ 40(AX), R9
 	MOVQ 24(AX), R12
 	MOVQ $0x00000040, R13
-	BYTE $0xc4
-	BYTE $0xe2
-	BYTE $0x78
-	BYTE $0x49
-	BYTE $0x03
+	LONG $0x4978e2c4; BYTE $0x03 // LDTILECFG (BX)
 
 blocks:
 	MOVQ  (AX), DX
@@ -3389,64 +2645,28 @@ blocks:
 	MOVQ  48(AX), R15
 	TESTQ R15, R15
 	JZ    zero
-	BYTE  $0xc4
-	BYTE  $0x82
-	BYTE  $0x7b
-	BYTE  $0x4b
-	BYTE  $0x44
-	BYTE  $0x08
-	BYTE  $0x00
+	LONG $0x4b7b82c4; WORD $0x0844; BYTE $0x00 // TILELOADD 0(R8)(R9*1), TMM0
 	JMP   steps
 
 zero:
-	BYTE $0xc4
-	BYTE $0xe2
-	BYTE $0x7b
-	BYTE $0x49
-	BYTE $0xc0
+	LONG $0x497be2c4; BYTE $0xc0 // TILEZERO TMM0
 
 steps:
 	MOVQ R12, R15
 	SHLQ $0x04, R15
 
 loop:
-	BYTE $0xc4
-	BYTE $0xa2
-	BYTE $0x7b
-	BYTE $0x4b
-	BYTE $0x64
-	BYTE $0x2e
-	BYTE $0x00
-	BYTE $0xc4
-	BYTE $0xa2
-	BYTE $0x7b
-	BYTE $0x4b
-	BYTE $0x74
-	BYTE $0x27
-	BYTE $0x00
-	BYTE $0xc4
-	BYTE $0xe2
-	BYTE $0x4a
-	BYTE $0x5c
-	BYTE $0xc4
+	LONG $0x4b7ba2c4; WORD $0x2e64; BYTE $0x00 // TILELOADD 0(SI)(R13*1), TMM4
+	LONG $0x4b7ba2c4; WORD $0x2774; BYTE $0x00 // TILELOADD 0(DI)(R12*1), TMM6
+	LONG $0x5c4ae2c4; BYTE $0xc4 // TDPBF16PS TMM6, TMM4, TMM0
 	ADDQ $+1024, SI
 	ADDQ R15, DI
 	DECQ DX
 	JNZ  loop
-	BYTE $0xc4
-	BYTE $0x82
-	BYTE $0x7a
-	BYTE $0x4b
-	BYTE $0x44
-	BYTE $0x08
-	BYTE $0x00
+	LONG $0x4b7a82c4; WORD $0x0844; BYTE $0x00 // TILESTORED TMM0, 0(R8)(R9*1)
 	DECQ CX
 	JNZ  blocks
-	BYTE $0xc4
-	BYTE $0xe2
-	BYTE $0x78
-	BYTE $0x49
-	BYTE $0xc0
+	LONG $0x4978e2c4; BYTE $0xc0 // TILERELEASE
 	VZEROUPPER
 	RET
 
@@ -3461,11 +2681,7 @@ TEXT ·amxTile1x2(SB), NOSPLIT, $0-8
 	MOVQ 40(AX), R9
 	MOVQ 24(AX), R12
 	MOVQ $0x00000040, R13
-	BYTE $0xc4
-	BYTE $0xe2
-	BYTE $0x78
-	BYTE $0x49
-	BYTE $0x03
+	LONG $0x4978e2c4; BYTE $0x03 // LDTILECFG (BX)
 
 blocks:
 	MOVQ  (AX), DX
@@ -3473,95 +2689,33 @@ blocks:
 	MOVQ  48(AX), R15
 	TESTQ R15, R15
 	JZ    zero
-	BYTE  $0xc4
-	BYTE  $0x82
-	BYTE  $0x7b
-	BYTE  $0x4b
-	BYTE  $0x44
-	BYTE  $0x08
-	BYTE  $0x00
-	BYTE  $0xc4
-	BYTE  $0x82
-	BYTE  $0x7b
-	BYTE  $0x4b
-	BYTE  $0x4c
-	BYTE  $0x08
-	BYTE  $0x40
+	LONG $0x4b7b82c4; WORD $0x0844; BYTE $0x00 // TILELOADD 0(R8)(R9*1), TMM0
+	LONG $0x4b7b82c4; WORD $0x084c; BYTE $0x40 // TILELOADD 64(R8)(R9*1), TMM1
 	JMP   steps
 
 zero:
-	BYTE $0xc4
-	BYTE $0xe2
-	BYTE $0x7b
-	BYTE $0x49
-	BYTE $0xc0
-	BYTE $0xc4
-	BYTE $0xe2
-	BYTE $0x7b
-	BYTE $0x49
-	BYTE $0xc8
+	LONG $0x497be2c4; BYTE $0xc0 // TILEZERO TMM0
+	LONG $0x497be2c4; BYTE $0xc8 // TILEZERO TMM1
 
 steps:
 	MOVQ R12, R15
 	SHLQ $0x04, R15
 
 loop:
-	BYTE $0xc4
-	BYTE $0xa2
-	BYTE $0x7b
-	BYTE $0x4b
-	BYTE $0x64
-	BYTE $0x2e
-	BYTE $0x00
-	BYTE $0xc4
-	BYTE $0xa2
-	BYTE $0x7b
-	BYTE $0x4b
-	BYTE $0x74
-	BYTE $0x27
-	BYTE $0x00
-	BYTE $0xc4
-	BYTE $0xe2
-	BYTE $0x4a
-	BYTE $0x5c
-	BYTE $0xc4
-	BYTE $0xc4
-	BYTE $0xa2
-	BYTE $0x7b
-	BYTE $0x4b
-	BYTE $0x7c
-	BYTE $0x27
-	BYTE $0x40
-	BYTE $0xc4
-	BYTE $0xe2
-	BYTE $0x42
-	BYTE $0x5c
-	BYTE $0xcc
+	LONG $0x4b7ba2c4; WORD $0x2e64; BYTE $0x00 // TILELOADD 0(SI)(R13*1), TMM4
+	LONG $0x4b7ba2c4; WORD $0x2774; BYTE $0x00 // TILELOADD 0(DI)(R12*1), TMM6
+	LONG $0x5c4ae2c4; BYTE $0xc4 // TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x4b7ba2c4; WORD $0x277c; BYTE $0x40 // TILELOADD 64(DI)(R12*1), TMM7
+	LONG $0x5c42e2c4; BYTE $0xcc // TDPBF16PS TMM7, TMM4, TMM1
 	ADDQ $+1024, SI
 	ADDQ R15, DI
 	DECQ DX
 	JNZ  loop
-	BYTE $0xc4
-	BYTE $0x82
-	BYTE $0x7a
-	BYTE $0x4b
-	BYTE $0x44
-	BYTE $0x08
-	BYTE $0x00
-	BYTE $0xc4
-	BYTE $0x82
-	BYTE $0x7a
-	BYTE $0x4b
-	BYTE $0x4c
-	BYTE $0x08
-	BYTE $0x40
+	LONG $0x4b7a82c4; WORD $0x0844; BYTE $0x00 // TILESTORED TMM0, 0(R8)(R9*1)
+	LONG $0x4b7a82c4; WORD $0x084c; BYTE $0x40 // TILESTORED TMM1, 64(R8)(R9*1)
 	DECQ CX
 	JNZ  blocks
-	BYTE $0xc4
-	BYTE $0xe2
-	BYTE $0x78
-	BYTE $0x49
-	BYTE $0xc0
+	LONG $0x4978e2c4; BYTE $0xc0 // TILERELEASE
 	VZEROUPPER
 	RET
 
@@ -3576,11 +2730,7 @@ TEXT ·amxTile2x1(SB), NOSPLIT, $0-8
 	MOVQ 40(AX), R9
 	MOVQ 24(AX), R12
 	MOVQ $0x00000040, R13
-	BYTE $0xc4
-	BYTE $0xe2
-	BYTE $0x78
-	BYTE $0x49
-	BYTE $0x03
+	LONG $0x4978e2c4; BYTE $0x03 // LDTILECFG (BX)
 
 blocks:
 	MOVQ  (AX), DX
@@ -3594,89 +2744,31 @@ blocks:
 	MOVQ  48(AX), R15
 	TESTQ R15, R15
 	JZ    zero
-	BYTE  $0xc4
-	BYTE  $0x82
-	BYTE  $0x7b
-	BYTE  $0x4b
-	BYTE  $0x44
-	BYTE  $0x08
-	BYTE  $0x00
-	BYTE  $0xc4
-	BYTE  $0x82
-	BYTE  $0x7b
-	BYTE  $0x4b
-	BYTE  $0x54
-	BYTE  $0x0a
-	BYTE  $0x00
+	LONG $0x4b7b82c4; WORD $0x0844; BYTE $0x00 // TILELOADD 0(R8)(R9*1), TMM0
+	LONG $0x4b7b82c4; WORD $0x0a54; BYTE $0x00 // TILELOADD 0(R10)(R9*1), TMM2
 	JMP   steps
 
 zero:
-	BYTE $0xc4
-	BYTE $0xe2
-	BYTE $0x7b
-	BYTE $0x49
-	BYTE $0xc0
-	BYTE $0xc4
-	BYTE $0xe2
-	BYTE $0x7b
-	BYTE $0x49
-	BYTE $0xd0
+	LONG $0x497be2c4; BYTE $0xc0 // TILEZERO TMM0
+	LONG $0x497be2c4; BYTE $0xd0 // TILEZERO TMM2
 
 steps:
 	MOVQ R12, R15
 	SHLQ $0x04, R15
 
 loop:
-	BYTE $0xc4
-	BYTE $0xa2
-	BYTE $0x7b
-	BYTE $0x4b
-	BYTE $0x64
-	BYTE $0x2e
-	BYTE $0x00
-	BYTE $0xc4
-	BYTE $0xa2
-	BYTE $0x7b
-	BYTE $0x4b
-	BYTE $0x74
-	BYTE $0x27
-	BYTE $0x00
-	BYTE $0xc4
-	BYTE $0xe2
-	BYTE $0x4a
-	BYTE $0x5c
-	BYTE $0xc4
-	BYTE $0xc4
-	BYTE $0x82
-	BYTE $0x7b
-	BYTE $0x4b
-	BYTE $0x6c
-	BYTE $0x2b
-	BYTE $0x00
-	BYTE $0xc4
-	BYTE $0xe2
-	BYTE $0x4a
-	BYTE $0x5c
-	BYTE $0xd5
+	LONG $0x4b7ba2c4; WORD $0x2e64; BYTE $0x00 // TILELOADD 0(SI)(R13*1), TMM4
+	LONG $0x4b7ba2c4; WORD $0x2774; BYTE $0x00 // TILELOADD 0(DI)(R12*1), TMM6
+	LONG $0x5c4ae2c4; BYTE $0xc4 // TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x4b7b82c4; WORD $0x2b6c; BYTE $0x00 // TILELOADD 0(R11)(R13*1), TMM5
+	LONG $0x5c4ae2c4; BYTE $0xd5 // TDPBF16PS TMM6, TMM5, TMM2
 	ADDQ $+1024, R11
 	ADDQ $+1024, SI
 	ADDQ R15, DI
 	DECQ DX
 	JNZ  loop
-	BYTE $0xc4
-	BYTE $0x82
-	BYTE $0x7a
-	BYTE $0x4b
-	BYTE $0x44
-	BYTE $0x08
-	BYTE $0x00
-	BYTE $0xc4
-	BYTE $0x82
-	BYTE $0x7a
-	BYTE $0x4b
-	BYTE $0x54
-	BYTE $0x0a
-	BYTE $0x00
+	LONG $0x4b7a82c4; WORD $0x0844; BYTE $0x00 // TILESTORED TMM0, 0(R8)(R9*1)
+	LONG $0x4b7a82c4; WORD $0x0a54; BYTE $0x00 // TILESTORED TMM2, 0(R10)(R9*1)
 	MOVQ R11, SI
 	MOVQ R9, R15
 	SHLQ $0x04, R15
@@ -3684,11 +2776,7 @@ loop:
 	MOVQ R15, R8
 	DECQ CX
 	JNZ  blocks
-	BYTE $0xc4
-	BYTE $0xe2
-	BYTE $0x78
-	BYTE $0x49
-	BYTE $0xc0
+	LONG $0x4978e2c4; BYTE $0xc0 // TILERELEASE
 	VZEROUPPER
 	RET
 
@@ -3703,11 +2791,7 @@ TEXT ·amxTile2x2(SB), NOSPLIT, $0-8
 	MOVQ 40(AX), R9
 	MOVQ 24(AX), R12
 	MOVQ $0x00000040, R13
-	BYTE $0xc4
-	BYTE $0xe2
-	BYTE $0x78
-	BYTE $0x49
-	BYTE $0x03
+	LONG $0x4978e2c4; BYTE $0x03 // LDTILECFG (BX)
 
 blocks:
 	MOVQ  (AX), DX
@@ -3721,144 +2805,40 @@ blocks:
 	MOVQ  48(AX), R15
 	TESTQ R15, R15
 	JZ    zero
-	BYTE  $0xc4
-	BYTE  $0x82
-	BYTE  $0x7b
-	BYTE  $0x4b
-	BYTE  $0x44
-	BYTE  $0x08
-	BYTE  $0x00
-	BYTE  $0xc4
-	BYTE  $0x82
-	BYTE  $0x7b
-	BYTE  $0x4b
-	BYTE  $0x4c
-	BYTE  $0x08
-	BYTE  $0x40
-	BYTE  $0xc4
-	BYTE  $0x82
-	BYTE  $0x7b
-	BYTE  $0x4b
-	BYTE  $0x54
-	BYTE  $0x0a
-	BYTE  $0x00
-	BYTE  $0xc4
-	BYTE  $0x82
-	BYTE  $0x7b
-	BYTE  $0x4b
-	BYTE  $0x5c
-	BYTE  $0x0a
-	BYTE  $0x40
+	LONG $0x4b7b82c4; WORD $0x0844; BYTE $0x00 // TILELOADD 0(R8)(R9*1), TMM0
+	LONG $0x4b7b82c4; WORD $0x084c; BYTE $0x40 // TILELOADD 64(R8)(R9*1), TMM1
+	LONG $0x4b7b82c4; WORD $0x0a54; BYTE $0x00 // TILELOADD 0(R10)(R9*1), TMM2
+	LONG $0x4b7b82c4; WORD $0x0a5c; BYTE $0x40 // TILELOADD 64(R10)(R9*1), TMM3
 	JMP   steps
 
 zero:
-	BYTE $0xc4
-	BYTE $0xe2
-	BYTE $0x7b
-	BYTE $0x49
-	BYTE $0xc0
-	BYTE $0xc4
-	BYTE $0xe2
-	BYTE $0x7b
-	BYTE $0x49
-	BYTE $0xc8
-	BYTE $0xc4
-	BYTE $0xe2
-	BYTE $0x7b
-	BYTE $0x49
-	BYTE $0xd0
-	BYTE $0xc4
-	BYTE $0xe2
-	BYTE $0x7b
-	BYTE $0x49
-	BYTE $0xd8
+	LONG $0x497be2c4; BYTE $0xc0 // TILEZERO TMM0
+	LONG $0x497be2c4; BYTE $0xc8 // TILEZERO TMM1
+	LONG $0x497be2c4; BYTE $0xd0 // TILEZERO TMM2
+	LONG $0x497be2c4; BYTE $0xd8 // TILEZERO TMM3
 
 steps:
 	MOVQ R12, R15
 	SHLQ $0x04, R15
 
 loop:
-	BYTE $0xc4
-	BYTE $0xa2
-	BYTE $0x7b
-	BYTE $0x4b
-	BYTE $0x64
-	BYTE $0x2e
-	BYTE $0x00
-	BYTE $0xc4
-	BYTE $0xa2
-	BYTE $0x7b
-	BYTE $0x4b
-	BYTE $0x74
-	BYTE $0x27
-	BYTE $0x00
-	BYTE $0xc4
-	BYTE $0xe2
-	BYTE $0x4a
-	BYTE $0x5c
-	BYTE $0xc4
-	BYTE $0xc4
-	BYTE $0xa2
-	BYTE $0x7b
-	BYTE $0x4b
-	BYTE $0x7c
-	BYTE $0x27
-	BYTE $0x40
-	BYTE $0xc4
-	BYTE $0xe2
-	BYTE $0x42
-	BYTE $0x5c
-	BYTE $0xcc
-	BYTE $0xc4
-	BYTE $0x82
-	BYTE $0x7b
-	BYTE $0x4b
-	BYTE $0x6c
-	BYTE $0x2b
-	BYTE $0x00
-	BYTE $0xc4
-	BYTE $0xe2
-	BYTE $0x4a
-	BYTE $0x5c
-	BYTE $0xd5
-	BYTE $0xc4
-	BYTE $0xe2
-	BYTE $0x42
-	BYTE $0x5c
-	BYTE $0xdd
+	LONG $0x4b7ba2c4; WORD $0x2e64; BYTE $0x00 // TILELOADD 0(SI)(R13*1), TMM4
+	LONG $0x4b7ba2c4; WORD $0x2774; BYTE $0x00 // TILELOADD 0(DI)(R12*1), TMM6
+	LONG $0x5c4ae2c4; BYTE $0xc4 // TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x4b7ba2c4; WORD $0x277c; BYTE $0x40 // TILELOADD 64(DI)(R12*1), TMM7
+	LONG $0x5c42e2c4; BYTE $0xcc // TDPBF16PS TMM7, TMM4, TMM1
+	LONG $0x4b7b82c4; WORD $0x2b6c; BYTE $0x00 // TILELOADD 0(R11)(R13*1), TMM5
+	LONG $0x5c4ae2c4; BYTE $0xd5 // TDPBF16PS TMM6, TMM5, TMM2
+	LONG $0x5c42e2c4; BYTE $0xdd // TDPBF16PS TMM7, TMM5, TMM3
 	ADDQ $+1024, R11
 	ADDQ $+1024, SI
 	ADDQ R15, DI
 	DECQ DX
 	JNZ  loop
-	BYTE $0xc4
-	BYTE $0x82
-	BYTE $0x7a
-	BYTE $0x4b
-	BYTE $0x44
-	BYTE $0x08
-	BYTE $0x00
-	BYTE $0xc4
-	BYTE $0x82
-	BYTE $0x7a
-	BYTE $0x4b
-	BYTE $0x4c
-	BYTE $0x08
-	BYTE $0x40
-	BYTE $0xc4
-	BYTE $0x82
-	BYTE $0x7a
-	BYTE $0x4b
-	BYTE $0x54
-	BYTE $0x0a
-	BYTE $0x00
-	BYTE $0xc4
-	BYTE $0x82
-	BYTE $0x7a
-	BYTE $0x4b
-	BYTE $0x5c
-	BYTE $0x0a
-	BYTE $0x40
+	LONG $0x4b7a82c4; WORD $0x0844; BYTE $0x00 // TILESTORED TMM0, 0(R8)(R9*1)
+	LONG $0x4b7a82c4; WORD $0x084c; BYTE $0x40 // TILESTORED TMM1, 64(R8)(R9*1)
+	LONG $0x4b7a82c4; WORD $0x0a54; BYTE $0x00 // TILESTORED TMM2, 0(R10)(R9*1)
+	LONG $0x4b7a82c4; WORD $0x0a5c; BYTE $0x40 // TILESTORED TMM3, 64(R10)(R9*1)
 	MOVQ R11, SI
 	MOVQ R9, R15
 	SHLQ $0x04, R15
@@ -3866,11 +2846,7 @@ loop:
 	MOVQ R15, R8
 	DECQ CX
 	JNZ  blocks
-	BYTE $0xc4
-	BYTE $0xe2
-	BYTE $0x78
-	BYTE $0x49
-	BYTE $0xc0
+	LONG $0x4978e2c4; BYTE $0xc0 // TILERELEASE
 	VZEROUPPER
 	RET
 

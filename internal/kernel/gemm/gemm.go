@@ -20,7 +20,7 @@ const gemmDeep = 256
 // caller cuts rows or columns. Zeros are not skipped: 0·NaN is NaN.
 //
 // The portable kernel rounds every product before it adds it, and has the same
-// bits on every machine; Ref does the same in three loops. The other kernels (see
+// bits on every machine. The other kernels (see
 // kernel.Selected) fuse: each product is added with one rounding. They agree with
 // each other bit for bit, and differ from the portable kernel in the last bits.
 //

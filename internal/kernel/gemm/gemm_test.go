@@ -73,10 +73,6 @@ func (p product[T]) by(k kernels) []T {
 // want returns C by the contract of kernels that fuse, or of those that round products.
 func (p product[T]) want(fuse bool) []T {
 	c := append([]T(nil), p.c...)
-	if !fuse {
-		Ref(p.m, p.n, p.k, p.a, p.ars, p.acs, p.b, p.brs, p.bcs, c, p.ldc, p.acc)
-		return c
-	}
 	for i := range p.m {
 		for j := range p.n {
 			var sum T
@@ -86,7 +82,11 @@ func (p product[T]) want(fuse bool) []T {
 			for k0 := 0; k0 < p.k; k0 += gemmDeep {
 				var s T
 				for q := k0; q < min(k0+gemmDeep, p.k); q++ {
-					s = fma(p.a[i*p.ars+q*p.acs], p.b[q*p.brs+j*p.bcs], s)
+					if x, y := p.a[i*p.ars+q*p.acs], p.b[q*p.brs+j*p.bcs]; fuse {
+						s = fma(x, y, s)
+					} else {
+						s += T(x * y)
+					}
 				}
 				sum += s
 			}

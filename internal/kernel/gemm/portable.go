@@ -12,7 +12,7 @@ const (
 // With more rows than this, copying B's panel costs less than its contiguous rows save.
 const gemmPack = 32
 
-// portable is Multiply without fused multiply-adds. It has the bits of Ref.
+// portable is Multiply without fused multiply-adds.
 func (w *Workspace[T]) portable(m, n, k int, a []T, ars, acs int, b []T, brs, bcs int, c []T, ldc int, acc bool) {
 	rows, sums := kernel.Take(w.Dry, &w.a, gemmRows*min(k, gemmDeep)), kernel.Take(w.Dry, &w.sums, gemmRows*min(n, gemmCols))
 	var panel []T // B's columns from j0 on, with element p,j at p*stride+j

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -27,7 +28,12 @@ func (f *file) function(name, doc string, arguments ...string) {
 
 // begin begins a function of this signature. bytes is the size of its arguments and result.
 func (f *file) begin(name, doc, signature string, bytes int) {
-	fmt.Fprintf(&f.text, "\n// func %s%s\nTEXT ·%s(SB), NOSPLIT, $0-%d\n", name, signature, name, bytes)
+	f.framed(name, doc, signature, 0, bytes)
+}
+
+// framed is begin for a function that has so many bytes of the stack to itself.
+func (f *file) framed(name, doc, signature string, frame, bytes int) {
+	fmt.Fprintf(&f.text, "\n// func %s%s\nTEXT ·%s(SB), NOSPLIT, $%d-%d\n", name, signature, name, frame, bytes)
 	fmt.Fprintf(&f.stubs, "\n// %s %s.\n//\n//go:noescape\nfunc %s%s\n", name, doc, name, signature)
 }
 
@@ -80,10 +86,13 @@ func (f *file) table() string { return f.set + "ConstantsNEON<>" }
 
 func (f *file) assembly() string {
 	var table strings.Builder
-	for i, x := range f.constants {
-		for half := range 2 {
-			fmt.Fprintf(&table, "DATA %s+%d(SB)/8, $0x%016x\n", f.table(), 16*i+8*half, x[half])
-		}
+	var data []byte
+	for _, x := range f.constants {
+		data = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(data, x[0]), x[1])
+	}
+	for at := 0; at < len(data); at += 64 {
+		line := data[at:min(at+64, len(data))]
+		fmt.Fprintf(&table, "DATA %s+%d(SB)/%d, $%+q\n", f.table(), at, len(line), line)
 	}
 	if len(f.constants) > 0 {
 		fmt.Fprintf(&table, "GLOBL %s(SB), RODATA|NOPTR, $%d\n", f.table(), 16*len(f.constants))

@@ -17,6 +17,8 @@ const (
 	roundRow    = 16
 	roundFactor = 24
 	roundOffset = 28
+	roundPlaces = 32
+	roundPairs  = 64
 
 	superRow, superSums, superScale           = 320, 256, 288
 	groupRow, groupScale, groupSums, groupLen = 192, 128, 144, 4
@@ -65,9 +67,7 @@ func (f *file) quant() {
 			p.group("MX", 17, p.mx)
 		}
 	}
-	f.round("Q4K", [4]int{0, 64, 32, 96}, 128, true)
-	f.round("Q2K", [4]int{0, 64, 128, 192}, 32, false)
-	f.round("Q6K", [4]int{0, 32, 64, 96}, 128, false)
+	f.roundSuper()
 	f.roundGroup()
 }
 

@@ -107,34 +107,30 @@ func (r *rounding) eight(v []value) value {
 	return v[0]
 }
 
-// round writes the function that rounds blocks of 256, with sums of every 16 elements, or,
-// if pairs is set, of every 32 and zeros behind them. places says where the first four parts
-// of 32 elements go; the other four go `second` bytes behind these.
-func (f *file) round(kind string, places [4]int, second int, pairs bool) {
-	f.rounds(kind, "blocks of 256", superRow, func(r *rounding) {
+// roundSuper writes the function that rounds blocks of 256. The arguments say where each 32
+// elements go, and whether the sums of every 16 elements are added in pairs.
+func (f *file) roundSuper() {
+	f.rounds("Super", "blocks of 256", superRow, func(r *rounding) {
 		scale, inverse, mask := r.scale(256, 48)
 		factor := r.loadAs("FMOVS", mem{"R0", roundFactor})
 		r.storeAs("FMOVS", r.mul(scale, factor), at(roundRowAt, superScale))
-		r.general("MOVD R%d, R%d", roundRowAt, roundTo)
+		r.general("ADD $%d, R0, R%d", roundPlaces, roundAhead)
 		r.general("ADD $%d, R%d, R%d", superSums, roundRowAt, roundSums)
 		r.repeat("half", roundTurns, 2, func() {
 			var v []value
-			for _, place := range places {
-				for _, at16 := range []int{place, place + 16} {
-					v = append(v, r.bytes16(inverse, mask, at(roundTo, at16)))
-				}
+			for range 4 {
+				r.general("MOVWU.P 4(R%d), R%d", roundAhead, roundTo)
+				r.general("ADD R%d, R%d", roundRowAt, roundTo)
+				v = append(v, r.bytes16(inverse, mask, at(roundTo, 0)), r.bytes16(inverse, mask, at(roundTo, 16)))
 			}
-			r.general("ADD $%d, R%d", second, roundTo)
-			sums := r.eight(v)
-			if pairs {
-				r.storeAs("FMOVD.P", r.mixed("addp", "8h", sums, sums), at(roundSums, 8))
-			} else {
-				r.storeAs("FMOVQ.P", sums, at(roundSums, 16))
-			}
+			r.storeAs("FMOVQ.P", r.eight(v), at(roundSums, 16))
 		})
-		if pairs {
-			r.store(r.zero(), at(roundSums, 0))
-		}
+		r.general("MOVWU %d(R0), R%d", roundPairs, g0)
+		r.general("CBZ R%d, next", g0)
+		sums := r.mixed("addp", "8h", r.load(at(roundSums, -32)), r.load(at(roundSums, -16)))
+		r.store(sums, at(roundSums, -32))
+		r.store(r.zero(), at(roundSums, -16))
+		r.general("next:")
 	})
 }
 

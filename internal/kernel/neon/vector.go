@@ -217,7 +217,12 @@ func (f *file) single(free int, do func(b *block)) {
 	next := value(0)
 	b := &block{f: f, next: &next}
 	do(b)
-	texts, ok := assign(b.steps, free)
+	f.assigned(b.steps, free)
+}
+
+// assigned writes steps, for which there are registers below `free`.
+func (f *file) assigned(steps []step, free int) {
+	texts, ok := assign(steps, free)
 	if !ok {
 		panic("neon: too few registers")
 	}

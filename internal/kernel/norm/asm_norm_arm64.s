@@ -2,8 +2,7 @@
 
 #include "textflag.h"
 
-DATA normConstantsNEON<>+0(SB)/8, $0x3ff0000000000000
-DATA normConstantsNEON<>+8(SB)/8, $0x3ff0000000000000
+DATA normConstantsNEON<>+0(SB)/16, $"\x00\x00\x00\x00\x00\x00\xf0?\x00\x00\x00\x00\x00\x00\xf0?"
 GLOBL normConstantsNEON<>(SB), RODATA|NOPTR, $16
 
 // func neonRMSNorm(t *byte)

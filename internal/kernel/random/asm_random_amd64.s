@@ -4,345 +4,188 @@
 
 // func avx512Threefry(n int, y *float32, k0 uint32, k1 uint32, hi uint32, lo uint32)
 // Requires: AVX, AVX512F
-TEXT ·avx512Threefry(SB), NOSPLIT, $0-32
+TEXT ·avx512Threefry(SB), NOSPLIT, $40-32
 	MOVQ         n+0(FP), CX
 	MOVQ         y+8(FP), AX
-	VBROADCASTSS k0+16(FP), Z0
-	VBROADCASTSS k1+20(FP), Z1
-	VMOVDQA32    Z0, Z2
-	VPXORD       Z1, Z2, Z2
-	VPXORD       vectorConstants<>+0(SB), Z2, Z2
-	VBROADCASTSS hi+24(FP), Z3
-	VBROADCASTSS lo+28(FP), Z4
-	VPADDD       Z0, Z3, Z3
-	VPADDD       mathCount<>+0(SB), Z4, Z4
-	VPADDD       Z1, Z4, Z4
+	MOVL         k0+16(FP), DX
+	MOVL         k1+20(FP), BX
+	MOVL         $0x1bd11bda, SI
+	XORL         DX, SI
+	XORL         BX, SI
+	MOVL         BX, (SP)
+	LEAL         1(SI), DI
+	MOVL         DI, 4(SP)
+	MOVL         SI, 8(SP)
+	LEAL         2(DX), DI
+	MOVL         DI, 12(SP)
+	MOVL         DX, 16(SP)
+	LEAL         3(BX), DI
+	MOVL         DI, 20(SP)
+	MOVL         BX, 24(SP)
+	LEAL         4(SI), DI
+	MOVL         DI, 28(SP)
+	MOVL         SI, 32(SP)
+	LEAL         5(DX), DI
+	MOVL         DI, 36(SP)
+	VBROADCASTSS hi+24(FP), Z0
+	VBROADCASTSS lo+28(FP), Z1
+	VBROADCASTSS k0+16(FP), Z2
+	VPADDD       Z2, Z0, Z0
+	VPADDD       mathCount<>+0(SB), Z1, Z1
+	VBROADCASTSS k1+20(FP), Z2
+	VPADDD       Z2, Z1, Z1
 
 many:
 	TESTQ   CX, CX
 	JZ      done
-	VMOVAPS Z3, Z5
-	VMOVAPS Z4, Z6
-	VPADDD  vectorConstants<>+64(SB), Z4, Z4
-	VMOVAPS Z3, Z7
-	VMOVAPS Z4, Z8
-	VPADDD  vectorConstants<>+64(SB), Z4, Z4
-	VMOVAPS Z3, Z9
-	VMOVAPS Z4, Z10
-	VPADDD  vectorConstants<>+64(SB), Z4, Z4
-	VMOVAPS Z3, Z11
-	VMOVAPS Z4, Z12
-	VPADDD  vectorConstants<>+64(SB), Z4, Z4
-	VPADDD  Z6, Z5, Z5
-	VPADDD  Z8, Z7, Z7
-	VPADDD  Z10, Z9, Z9
-	VPADDD  Z12, Z11, Z11
-	VPROLD  $0x0d, Z6, Z6
-	VPROLD  $0x0d, Z8, Z8
-	VPROLD  $0x0d, Z10, Z10
-	VPROLD  $0x0d, Z12, Z12
-	VPXORD  Z5, Z6, Z6
-	VPXORD  Z7, Z8, Z8
-	VPXORD  Z9, Z10, Z10
-	VPXORD  Z11, Z12, Z12
-	VPADDD  Z6, Z5, Z5
-	VPADDD  Z8, Z7, Z7
-	VPADDD  Z10, Z9, Z9
-	VPADDD  Z12, Z11, Z11
-	VPROLD  $0x0f, Z6, Z6
-	VPROLD  $0x0f, Z8, Z8
-	VPROLD  $0x0f, Z10, Z10
-	VPROLD  $0x0f, Z12, Z12
-	VPXORD  Z5, Z6, Z6
-	VPXORD  Z7, Z8, Z8
-	VPXORD  Z9, Z10, Z10
-	VPXORD  Z11, Z12, Z12
-	VPADDD  Z6, Z5, Z5
-	VPADDD  Z8, Z7, Z7
-	VPADDD  Z10, Z9, Z9
-	VPADDD  Z12, Z11, Z11
-	VPROLD  $0x1a, Z6, Z6
-	VPROLD  $0x1a, Z8, Z8
-	VPROLD  $0x1a, Z10, Z10
-	VPROLD  $0x1a, Z12, Z12
-	VPXORD  Z5, Z6, Z6
-	VPXORD  Z7, Z8, Z8
-	VPXORD  Z9, Z10, Z10
-	VPXORD  Z11, Z12, Z12
-	VPADDD  Z6, Z5, Z5
-	VPADDD  Z8, Z7, Z7
-	VPADDD  Z10, Z9, Z9
-	VPADDD  Z12, Z11, Z11
-	VPROLD  $0x06, Z6, Z6
-	VPROLD  $0x06, Z8, Z8
-	VPROLD  $0x06, Z10, Z10
-	VPROLD  $0x06, Z12, Z12
-	VPXORD  Z5, Z6, Z6
-	VPXORD  Z7, Z8, Z8
-	VPXORD  Z9, Z10, Z10
-	VPXORD  Z11, Z12, Z12
-	VPADDD  Z1, Z5, Z5
-	VPADDD  Z2, Z6, Z6
-	VPADDD  vectorConstants<>+128(SB), Z6, Z6
-	VPADDD  Z1, Z7, Z7
-	VPADDD  Z2, Z8, Z8
-	VPADDD  vectorConstants<>+128(SB), Z8, Z8
-	VPADDD  Z1, Z9, Z9
-	VPADDD  Z2, Z10, Z10
-	VPADDD  vectorConstants<>+128(SB), Z10, Z10
-	VPADDD  Z1, Z11, Z11
-	VPADDD  Z2, Z12, Z12
-	VPADDD  vectorConstants<>+128(SB), Z12, Z12
-	VPADDD  Z6, Z5, Z5
-	VPADDD  Z8, Z7, Z7
-	VPADDD  Z10, Z9, Z9
-	VPADDD  Z12, Z11, Z11
-	VPROLD  $0x11, Z6, Z6
-	VPROLD  $0x11, Z8, Z8
-	VPROLD  $0x11, Z10, Z10
-	VPROLD  $0x11, Z12, Z12
-	VPXORD  Z5, Z6, Z6
-	VPXORD  Z7, Z8, Z8
-	VPXORD  Z9, Z10, Z10
-	VPXORD  Z11, Z12, Z12
-	VPADDD  Z6, Z5, Z5
-	VPADDD  Z8, Z7, Z7
-	VPADDD  Z10, Z9, Z9
-	VPADDD  Z12, Z11, Z11
-	VPROLD  $0x1d, Z6, Z6
-	VPROLD  $0x1d, Z8, Z8
-	VPROLD  $0x1d, Z10, Z10
-	VPROLD  $0x1d, Z12, Z12
-	VPXORD  Z5, Z6, Z6
-	VPXORD  Z7, Z8, Z8
-	VPXORD  Z9, Z10, Z10
-	VPXORD  Z11, Z12, Z12
-	VPADDD  Z6, Z5, Z5
-	VPADDD  Z8, Z7, Z7
-	VPADDD  Z10, Z9, Z9
-	VPADDD  Z12, Z11, Z11
-	VPROLD  $0x10, Z6, Z6
-	VPROLD  $0x10, Z8, Z8
-	VPROLD  $0x10, Z10, Z10
-	VPROLD  $0x10, Z12, Z12
-	VPXORD  Z5, Z6, Z6
-	VPXORD  Z7, Z8, Z8
-	VPXORD  Z9, Z10, Z10
-	VPXORD  Z11, Z12, Z12
-	VPADDD  Z6, Z5, Z5
-	VPADDD  Z8, Z7, Z7
-	VPADDD  Z10, Z9, Z9
-	VPADDD  Z12, Z11, Z11
-	VPROLD  $0x18, Z6, Z6
-	VPROLD  $0x18, Z8, Z8
-	VPROLD  $0x18, Z10, Z10
-	VPROLD  $0x18, Z12, Z12
-	VPXORD  Z5, Z6, Z6
-	VPXORD  Z7, Z8, Z8
-	VPXORD  Z9, Z10, Z10
-	VPXORD  Z11, Z12, Z12
-	VPADDD  Z2, Z5, Z5
-	VPADDD  Z0, Z6, Z6
-	VPADDD  vectorConstants<>+192(SB), Z6, Z6
-	VPADDD  Z2, Z7, Z7
-	VPADDD  Z0, Z8, Z8
-	VPADDD  vectorConstants<>+192(SB), Z8, Z8
-	VPADDD  Z2, Z9, Z9
-	VPADDD  Z0, Z10, Z10
-	VPADDD  vectorConstants<>+192(SB), Z10, Z10
-	VPADDD  Z2, Z11, Z11
-	VPADDD  Z0, Z12, Z12
-	VPADDD  vectorConstants<>+192(SB), Z12, Z12
-	VPADDD  Z6, Z5, Z5
-	VPADDD  Z8, Z7, Z7
-	VPADDD  Z10, Z9, Z9
-	VPADDD  Z12, Z11, Z11
-	VPROLD  $0x0d, Z6, Z6
-	VPROLD  $0x0d, Z8, Z8
-	VPROLD  $0x0d, Z10, Z10
-	VPROLD  $0x0d, Z12, Z12
-	VPXORD  Z5, Z6, Z6
-	VPXORD  Z7, Z8, Z8
-	VPXORD  Z9, Z10, Z10
-	VPXORD  Z11, Z12, Z12
-	VPADDD  Z6, Z5, Z5
-	VPADDD  Z8, Z7, Z7
-	VPADDD  Z10, Z9, Z9
-	VPADDD  Z12, Z11, Z11
-	VPROLD  $0x0f, Z6, Z6
-	VPROLD  $0x0f, Z8, Z8
-	VPROLD  $0x0f, Z10, Z10
-	VPROLD  $0x0f, Z12, Z12
-	VPXORD  Z5, Z6, Z6
-	VPXORD  Z7, Z8, Z8
-	VPXORD  Z9, Z10, Z10
-	VPXORD  Z11, Z12, Z12
-	VPADDD  Z6, Z5, Z5
-	VPADDD  Z8, Z7, Z7
-	VPADDD  Z10, Z9, Z9
-	VPADDD  Z12, Z11, Z11
-	VPROLD  $0x1a, Z6, Z6
-	VPROLD  $0x1a, Z8, Z8
-	VPROLD  $0x1a, Z10, Z10
-	VPROLD  $0x1a, Z12, Z12
-	VPXORD  Z5, Z6, Z6
-	VPXORD  Z7, Z8, Z8
-	VPXORD  Z9, Z10, Z10
-	VPXORD  Z11, Z12, Z12
-	VPADDD  Z6, Z5, Z5
-	VPADDD  Z8, Z7, Z7
-	VPADDD  Z10, Z9, Z9
-	VPADDD  Z12, Z11, Z11
-	VPROLD  $0x06, Z6, Z6
-	VPROLD  $0x06, Z8, Z8
-	VPROLD  $0x06, Z10, Z10
-	VPROLD  $0x06, Z12, Z12
-	VPXORD  Z5, Z6, Z6
-	VPXORD  Z7, Z8, Z8
-	VPXORD  Z9, Z10, Z10
-	VPXORD  Z11, Z12, Z12
-	VPADDD  Z0, Z5, Z5
-	VPADDD  Z1, Z6, Z6
-	VPADDD  vectorConstants<>+256(SB), Z6, Z6
-	VPADDD  Z0, Z7, Z7
-	VPADDD  Z1, Z8, Z8
-	VPADDD  vectorConstants<>+256(SB), Z8, Z8
-	VPADDD  Z0, Z9, Z9
-	VPADDD  Z1, Z10, Z10
-	VPADDD  vectorConstants<>+256(SB), Z10, Z10
-	VPADDD  Z0, Z11, Z11
-	VPADDD  Z1, Z12, Z12
-	VPADDD  vectorConstants<>+256(SB), Z12, Z12
-	VPADDD  Z6, Z5, Z5
-	VPADDD  Z8, Z7, Z7
-	VPADDD  Z10, Z9, Z9
-	VPADDD  Z12, Z11, Z11
-	VPROLD  $0x11, Z6, Z6
-	VPROLD  $0x11, Z8, Z8
-	VPROLD  $0x11, Z10, Z10
-	VPROLD  $0x11, Z12, Z12
-	VPXORD  Z5, Z6, Z6
-	VPXORD  Z7, Z8, Z8
-	VPXORD  Z9, Z10, Z10
-	VPXORD  Z11, Z12, Z12
-	VPADDD  Z6, Z5, Z5
-	VPADDD  Z8, Z7, Z7
-	VPADDD  Z10, Z9, Z9
-	VPADDD  Z12, Z11, Z11
-	VPROLD  $0x1d, Z6, Z6
-	VPROLD  $0x1d, Z8, Z8
-	VPROLD  $0x1d, Z10, Z10
-	VPROLD  $0x1d, Z12, Z12
-	VPXORD  Z5, Z6, Z6
-	VPXORD  Z7, Z8, Z8
-	VPXORD  Z9, Z10, Z10
-	VPXORD  Z11, Z12, Z12
-	VPADDD  Z6, Z5, Z5
-	VPADDD  Z8, Z7, Z7
-	VPADDD  Z10, Z9, Z9
-	VPADDD  Z12, Z11, Z11
-	VPROLD  $0x10, Z6, Z6
-	VPROLD  $0x10, Z8, Z8
-	VPROLD  $0x10, Z10, Z10
-	VPROLD  $0x10, Z12, Z12
-	VPXORD  Z5, Z6, Z6
-	VPXORD  Z7, Z8, Z8
-	VPXORD  Z9, Z10, Z10
-	VPXORD  Z11, Z12, Z12
-	VPADDD  Z6, Z5, Z5
-	VPADDD  Z8, Z7, Z7
-	VPADDD  Z10, Z9, Z9
-	VPADDD  Z12, Z11, Z11
-	VPROLD  $0x18, Z6, Z6
-	VPROLD  $0x18, Z8, Z8
-	VPROLD  $0x18, Z10, Z10
-	VPROLD  $0x18, Z12, Z12
-	VPXORD  Z5, Z6, Z6
-	VPXORD  Z7, Z8, Z8
-	VPXORD  Z9, Z10, Z10
-	VPXORD  Z11, Z12, Z12
-	VPADDD  Z1, Z5, Z5
-	VPADDD  Z2, Z6, Z6
-	VPADDD  vectorConstants<>+320(SB), Z6, Z6
-	VPADDD  Z1, Z7, Z7
-	VPADDD  Z2, Z8, Z8
-	VPADDD  vectorConstants<>+320(SB), Z8, Z8
-	VPADDD  Z1, Z9, Z9
-	VPADDD  Z2, Z10, Z10
-	VPADDD  vectorConstants<>+320(SB), Z10, Z10
-	VPADDD  Z1, Z11, Z11
-	VPADDD  Z2, Z12, Z12
-	VPADDD  vectorConstants<>+320(SB), Z12, Z12
-	VPADDD  Z6, Z5, Z5
-	VPADDD  Z8, Z7, Z7
-	VPADDD  Z10, Z9, Z9
-	VPADDD  Z12, Z11, Z11
-	VPROLD  $0x0d, Z6, Z6
-	VPROLD  $0x0d, Z8, Z8
-	VPROLD  $0x0d, Z10, Z10
-	VPROLD  $0x0d, Z12, Z12
-	VPXORD  Z5, Z6, Z6
-	VPXORD  Z7, Z8, Z8
-	VPXORD  Z9, Z10, Z10
-	VPXORD  Z11, Z12, Z12
-	VPADDD  Z6, Z5, Z5
-	VPADDD  Z8, Z7, Z7
-	VPADDD  Z10, Z9, Z9
-	VPADDD  Z12, Z11, Z11
-	VPROLD  $0x0f, Z6, Z6
-	VPROLD  $0x0f, Z8, Z8
-	VPROLD  $0x0f, Z10, Z10
-	VPROLD  $0x0f, Z12, Z12
-	VPXORD  Z5, Z6, Z6
-	VPXORD  Z7, Z8, Z8
-	VPXORD  Z9, Z10, Z10
-	VPXORD  Z11, Z12, Z12
-	VPADDD  Z6, Z5, Z5
-	VPADDD  Z8, Z7, Z7
-	VPADDD  Z10, Z9, Z9
-	VPADDD  Z12, Z11, Z11
-	VPROLD  $0x1a, Z6, Z6
-	VPROLD  $0x1a, Z8, Z8
-	VPROLD  $0x1a, Z10, Z10
-	VPROLD  $0x1a, Z12, Z12
-	VPXORD  Z5, Z6, Z6
-	VPXORD  Z7, Z8, Z8
-	VPXORD  Z9, Z10, Z10
-	VPXORD  Z11, Z12, Z12
-	VPADDD  Z6, Z5, Z5
-	VPADDD  Z8, Z7, Z7
-	VPADDD  Z10, Z9, Z9
-	VPADDD  Z12, Z11, Z11
-	VPROLD  $0x06, Z6, Z6
-	VPROLD  $0x06, Z8, Z8
-	VPROLD  $0x06, Z10, Z10
-	VPROLD  $0x06, Z12, Z12
-	VPXORD  Z5, Z6, Z6
-	VPXORD  Z7, Z8, Z8
-	VPXORD  Z9, Z10, Z10
-	VPXORD  Z11, Z12, Z12
-	VPADDD  Z2, Z5, Z5
-	VPADDD  Z0, Z6, Z6
-	VPADDD  vectorConstants<>+384(SB), Z6, Z6
-	VPADDD  Z2, Z7, Z7
-	VPADDD  Z0, Z8, Z8
-	VPADDD  vectorConstants<>+384(SB), Z8, Z8
-	VPADDD  Z2, Z9, Z9
-	VPADDD  Z0, Z10, Z10
-	VPADDD  vectorConstants<>+384(SB), Z10, Z10
-	VPADDD  Z2, Z11, Z11
-	VPADDD  Z0, Z12, Z12
-	VPADDD  vectorConstants<>+384(SB), Z12, Z12
-	VPXORD  Z5, Z6, Z5
-	VPXORD  Z7, Z8, Z6
-	VPXORD  Z9, Z10, Z7
-	VPXORD  Z11, Z12, Z8
+	VMOVAPS Z0, Z2
+	VMOVAPS Z1, Z3
+	VPADDD  vectorConstants<>+0(SB), Z1, Z1
+	VMOVAPS Z0, Z4
+	VMOVAPS Z1, Z5
+	VPADDD  vectorConstants<>+0(SB), Z1, Z1
+	VMOVAPS Z0, Z6
+	VMOVAPS Z1, Z7
+	VPADDD  vectorConstants<>+0(SB), Z1, Z1
+	VMOVAPS Z0, Z8
+	VMOVAPS Z1, Z9
+	VPADDD  vectorConstants<>+0(SB), Z1, Z1
+	XORQ    DX, DX
+
+rounds:
+	VPADDD       Z3, Z2, Z2
+	VPADDD       Z5, Z4, Z4
+	VPADDD       Z7, Z6, Z6
+	VPADDD       Z9, Z8, Z8
+	VPROLD       $0x0d, Z3, Z3
+	VPROLD       $0x0d, Z5, Z5
+	VPROLD       $0x0d, Z7, Z7
+	VPROLD       $0x0d, Z9, Z9
+	VPXORD       Z2, Z3, Z3
+	VPXORD       Z4, Z5, Z5
+	VPXORD       Z6, Z7, Z7
+	VPXORD       Z8, Z9, Z9
+	VPADDD       Z3, Z2, Z2
+	VPADDD       Z5, Z4, Z4
+	VPADDD       Z7, Z6, Z6
+	VPADDD       Z9, Z8, Z8
+	VPROLD       $0x0f, Z3, Z3
+	VPROLD       $0x0f, Z5, Z5
+	VPROLD       $0x0f, Z7, Z7
+	VPROLD       $0x0f, Z9, Z9
+	VPXORD       Z2, Z3, Z3
+	VPXORD       Z4, Z5, Z5
+	VPXORD       Z6, Z7, Z7
+	VPXORD       Z8, Z9, Z9
+	VPADDD       Z3, Z2, Z2
+	VPADDD       Z5, Z4, Z4
+	VPADDD       Z7, Z6, Z6
+	VPADDD       Z9, Z8, Z8
+	VPROLD       $0x1a, Z3, Z3
+	VPROLD       $0x1a, Z5, Z5
+	VPROLD       $0x1a, Z7, Z7
+	VPROLD       $0x1a, Z9, Z9
+	VPXORD       Z2, Z3, Z3
+	VPXORD       Z4, Z5, Z5
+	VPXORD       Z6, Z7, Z7
+	VPXORD       Z8, Z9, Z9
+	VPADDD       Z3, Z2, Z2
+	VPADDD       Z5, Z4, Z4
+	VPADDD       Z7, Z6, Z6
+	VPADDD       Z9, Z8, Z8
+	VPROLD       $0x06, Z3, Z3
+	VPROLD       $0x06, Z5, Z5
+	VPROLD       $0x06, Z7, Z7
+	VPROLD       $0x06, Z9, Z9
+	VPXORD       Z2, Z3, Z3
+	VPXORD       Z4, Z5, Z5
+	VPXORD       Z6, Z7, Z7
+	VPXORD       Z8, Z9, Z9
+	VPBROADCASTD (SP)(DX*1), Z10
+	VPBROADCASTD 4(SP)(DX*1), Z11
+	VPADDD       Z10, Z2, Z2
+	VPADDD       Z11, Z3, Z3
+	VPADDD       Z10, Z4, Z4
+	VPADDD       Z11, Z5, Z5
+	VPADDD       Z10, Z6, Z6
+	VPADDD       Z11, Z7, Z7
+	VPADDD       Z10, Z8, Z8
+	VPADDD       Z11, Z9, Z9
+	ADDQ         $0x08, DX
+	CMPQ         DX, $0x28
+	JEQ          encrypted
+	VPADDD       Z3, Z2, Z2
+	VPADDD       Z5, Z4, Z4
+	VPADDD       Z7, Z6, Z6
+	VPADDD       Z9, Z8, Z8
+	VPROLD       $0x11, Z3, Z3
+	VPROLD       $0x11, Z5, Z5
+	VPROLD       $0x11, Z7, Z7
+	VPROLD       $0x11, Z9, Z9
+	VPXORD       Z2, Z3, Z3
+	VPXORD       Z4, Z5, Z5
+	VPXORD       Z6, Z7, Z7
+	VPXORD       Z8, Z9, Z9
+	VPADDD       Z3, Z2, Z2
+	VPADDD       Z5, Z4, Z4
+	VPADDD       Z7, Z6, Z6
+	VPADDD       Z9, Z8, Z8
+	VPROLD       $0x1d, Z3, Z3
+	VPROLD       $0x1d, Z5, Z5
+	VPROLD       $0x1d, Z7, Z7
+	VPROLD       $0x1d, Z9, Z9
+	VPXORD       Z2, Z3, Z3
+	VPXORD       Z4, Z5, Z5
+	VPXORD       Z6, Z7, Z7
+	VPXORD       Z8, Z9, Z9
+	VPADDD       Z3, Z2, Z2
+	VPADDD       Z5, Z4, Z4
+	VPADDD       Z7, Z6, Z6
+	VPADDD       Z9, Z8, Z8
+	VPROLD       $0x10, Z3, Z3
+	VPROLD       $0x10, Z5, Z5
+	VPROLD       $0x10, Z7, Z7
+	VPROLD       $0x10, Z9, Z9
+	VPXORD       Z2, Z3, Z3
+	VPXORD       Z4, Z5, Z5
+	VPXORD       Z6, Z7, Z7
+	VPXORD       Z8, Z9, Z9
+	VPADDD       Z3, Z2, Z2
+	VPADDD       Z5, Z4, Z4
+	VPADDD       Z7, Z6, Z6
+	VPADDD       Z9, Z8, Z8
+	VPROLD       $0x18, Z3, Z3
+	VPROLD       $0x18, Z5, Z5
+	VPROLD       $0x18, Z7, Z7
+	VPROLD       $0x18, Z9, Z9
+	VPXORD       Z2, Z3, Z3
+	VPXORD       Z4, Z5, Z5
+	VPXORD       Z6, Z7, Z7
+	VPXORD       Z8, Z9, Z9
+	VPBROADCASTD (SP)(DX*1), Z10
+	VPBROADCASTD 4(SP)(DX*1), Z11
+	VPADDD       Z10, Z2, Z2
+	VPADDD       Z11, Z3, Z3
+	VPADDD       Z10, Z4, Z4
+	VPADDD       Z11, Z5, Z5
+	VPADDD       Z10, Z6, Z6
+	VPADDD       Z11, Z7, Z7
+	VPADDD       Z10, Z8, Z8
+	VPADDD       Z11, Z9, Z9
+	ADDQ         $0x08, DX
+	JMP          rounds
+
+encrypted:
+	VPXORD  Z2, Z3, Z2
+	VPXORD  Z4, Z5, Z3
+	VPXORD  Z6, Z7, Z4
+	VPXORD  Z8, Z9, Z5
 	CMPQ    CX, $+64
 	JLT     last
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z6, 64(AX)
-	VMOVUPS Z7, 128(AX)
-	VMOVUPS Z8, 192(AX)
+	VMOVUPS Z2, (AX)
+	VMOVUPS Z3, 64(AX)
+	VMOVUPS Z4, 128(AX)
+	VMOVUPS Z5, 192(AX)
 	ADDQ    $+256, AX
 	SUBQ    $+64, CX
 	JMP     many
@@ -355,11 +198,11 @@ last:
 	SHLQ    CL, DX
 	DECQ    DX
 	KMOVW   DX, K1
-	VMOVUPS Z5, K1, (AX)
+	VMOVUPS Z2, K1, (AX)
 	JMP     done
 
 whole0:
-	VMOVUPS Z5, (AX)
+	VMOVUPS Z2, (AX)
 	ADDQ    $+64, AX
 	SUBQ    $+16, CX
 	CMPQ    CX, $+16
@@ -369,11 +212,11 @@ whole0:
 	SHLQ    CL, DX
 	DECQ    DX
 	KMOVW   DX, K1
-	VMOVUPS Z6, K1, (AX)
+	VMOVUPS Z3, K1, (AX)
 	JMP     done
 
 whole1:
-	VMOVUPS Z6, (AX)
+	VMOVUPS Z3, (AX)
 	ADDQ    $+64, AX
 	SUBQ    $+16, CX
 	CMPQ    CX, $+16
@@ -383,18 +226,18 @@ whole1:
 	SHLQ    CL, DX
 	DECQ    DX
 	KMOVW   DX, K1
-	VMOVUPS Z7, K1, (AX)
+	VMOVUPS Z4, K1, (AX)
 	JMP     done
 
 whole2:
-	VMOVUPS Z7, (AX)
+	VMOVUPS Z4, (AX)
 	ADDQ    $+64, AX
 	SUBQ    $+16, CX
 	MOVQ    $0x00000001, DX
 	SHLQ    CL, DX
 	DECQ    DX
 	KMOVW   DX, K1
-	VMOVUPS Z8, K1, (AX)
+	VMOVUPS Z5, K1, (AX)
 
 done:
 	VZEROUPPER
@@ -425,8 +268,8 @@ loop:
 
 compute:
 	VPSRLD    $0x09, Z3, Z3
-	VPORD     vectorConstants<>+448(SB), Z3, Z3
-	VSUBPS    vectorConstants<>+448(SB), Z3, Z3
+	VPORD     vectorConstants<>+64(SB), Z3, Z3
+	VSUBPS    vectorConstants<>+64(SB), Z3, Z3
 	VCVTPS2PD Y3, Z3
 	VMULPD    Z2, Z3, Z3
 	VADDPD    Z1, Z3, Z3
@@ -459,385 +302,203 @@ done:
 
 // func avx2Threefry(n int, y *float32, k0 uint32, k1 uint32, hi uint32, lo uint32)
 // Requires: AVX, AVX2
-TEXT ·avx2Threefry(SB), NOSPLIT, $0-32
+TEXT ·avx2Threefry(SB), NOSPLIT, $40-32
 	MOVQ         n+0(FP), AX
 	MOVQ         y+8(FP), CX
-	VBROADCASTSS k0+16(FP), Y0
-	VBROADCASTSS k1+20(FP), Y1
-	VMOVDQA      Y0, Y2
-	VXORPS       Y1, Y2, Y2
-	VXORPS       vectorConstants<>+0(SB), Y2, Y2
-	VBROADCASTSS hi+24(FP), Y3
-	VBROADCASTSS lo+28(FP), Y4
-	VPADDD       Y0, Y3, Y3
-	VPADDD       mathCount<>+0(SB), Y4, Y4
-	VPADDD       Y1, Y4, Y4
+	MOVL         k0+16(FP), DX
+	MOVL         k1+20(FP), BX
+	MOVL         $0x1bd11bda, SI
+	XORL         DX, SI
+	XORL         BX, SI
+	MOVL         BX, (SP)
+	LEAL         1(SI), DI
+	MOVL         DI, 4(SP)
+	MOVL         SI, 8(SP)
+	LEAL         2(DX), DI
+	MOVL         DI, 12(SP)
+	MOVL         DX, 16(SP)
+	LEAL         3(BX), DI
+	MOVL         DI, 20(SP)
+	MOVL         BX, 24(SP)
+	LEAL         4(SI), DI
+	MOVL         DI, 28(SP)
+	MOVL         SI, 32(SP)
+	LEAL         5(DX), DI
+	MOVL         DI, 36(SP)
+	VBROADCASTSS hi+24(FP), Y0
+	VBROADCASTSS lo+28(FP), Y1
+	VBROADCASTSS k0+16(FP), Y2
+	VPADDD       Y2, Y0, Y0
+	VPADDD       mathCount<>+0(SB), Y1, Y1
+	VBROADCASTSS k1+20(FP), Y2
+	VPADDD       Y2, Y1, Y1
 
 many:
 	TESTQ   AX, AX
 	JZ      done
-	VMOVAPS Y3, Y5
-	VMOVAPS Y4, Y6
-	VPADDD  vectorConstants<>+512(SB), Y4, Y4
-	VMOVAPS Y3, Y7
-	VMOVAPS Y4, Y8
-	VPADDD  vectorConstants<>+512(SB), Y4, Y4
-	VMOVAPS Y3, Y9
-	VMOVAPS Y4, Y10
-	VPADDD  vectorConstants<>+512(SB), Y4, Y4
-	VPADDD  Y6, Y5, Y5
-	VPADDD  Y8, Y7, Y7
-	VPADDD  Y10, Y9, Y9
-	VPSRLD  $0x13, Y6, Y11
-	VPSLLD  $0x0d, Y6, Y6
-	VPOR    Y11, Y6, Y6
-	VPSRLD  $0x13, Y8, Y11
-	VPSLLD  $0x0d, Y8, Y8
-	VPOR    Y11, Y8, Y8
-	VPSRLD  $0x13, Y10, Y11
-	VPSLLD  $0x0d, Y10, Y10
-	VPOR    Y11, Y10, Y10
-	VPXOR   Y5, Y6, Y6
-	VPXOR   Y7, Y8, Y8
-	VPXOR   Y9, Y10, Y10
-	VPADDD  Y6, Y5, Y5
-	VPADDD  Y8, Y7, Y7
-	VPADDD  Y10, Y9, Y9
-	VPSRLD  $0x11, Y6, Y11
-	VPSLLD  $0x0f, Y6, Y6
-	VPOR    Y11, Y6, Y6
-	VPSRLD  $0x11, Y8, Y11
-	VPSLLD  $0x0f, Y8, Y8
-	VPOR    Y11, Y8, Y8
-	VPSRLD  $0x11, Y10, Y11
-	VPSLLD  $0x0f, Y10, Y10
-	VPOR    Y11, Y10, Y10
-	VPXOR   Y5, Y6, Y6
-	VPXOR   Y7, Y8, Y8
-	VPXOR   Y9, Y10, Y10
-	VPADDD  Y6, Y5, Y5
-	VPADDD  Y8, Y7, Y7
-	VPADDD  Y10, Y9, Y9
-	VPSRLD  $0x06, Y6, Y11
-	VPSLLD  $0x1a, Y6, Y6
-	VPOR    Y11, Y6, Y6
-	VPSRLD  $0x06, Y8, Y11
-	VPSLLD  $0x1a, Y8, Y8
-	VPOR    Y11, Y8, Y8
-	VPSRLD  $0x06, Y10, Y11
-	VPSLLD  $0x1a, Y10, Y10
-	VPOR    Y11, Y10, Y10
-	VPXOR   Y5, Y6, Y6
-	VPXOR   Y7, Y8, Y8
-	VPXOR   Y9, Y10, Y10
-	VPADDD  Y6, Y5, Y5
-	VPADDD  Y8, Y7, Y7
-	VPADDD  Y10, Y9, Y9
-	VPSRLD  $0x1a, Y6, Y11
-	VPSLLD  $0x06, Y6, Y6
-	VPOR    Y11, Y6, Y6
-	VPSRLD  $0x1a, Y8, Y11
-	VPSLLD  $0x06, Y8, Y8
-	VPOR    Y11, Y8, Y8
-	VPSRLD  $0x1a, Y10, Y11
-	VPSLLD  $0x06, Y10, Y10
-	VPOR    Y11, Y10, Y10
-	VPXOR   Y5, Y6, Y6
-	VPXOR   Y7, Y8, Y8
-	VPXOR   Y9, Y10, Y10
-	VPADDD  Y1, Y5, Y5
-	VPADDD  Y2, Y6, Y6
-	VPADDD  vectorConstants<>+128(SB), Y6, Y6
-	VPADDD  Y1, Y7, Y7
-	VPADDD  Y2, Y8, Y8
-	VPADDD  vectorConstants<>+128(SB), Y8, Y8
-	VPADDD  Y1, Y9, Y9
-	VPADDD  Y2, Y10, Y10
-	VPADDD  vectorConstants<>+128(SB), Y10, Y10
-	VPADDD  Y6, Y5, Y5
-	VPADDD  Y8, Y7, Y7
-	VPADDD  Y10, Y9, Y9
-	VPSRLD  $0x0f, Y6, Y11
-	VPSLLD  $0x11, Y6, Y6
-	VPOR    Y11, Y6, Y6
-	VPSRLD  $0x0f, Y8, Y11
-	VPSLLD  $0x11, Y8, Y8
-	VPOR    Y11, Y8, Y8
-	VPSRLD  $0x0f, Y10, Y11
-	VPSLLD  $0x11, Y10, Y10
-	VPOR    Y11, Y10, Y10
-	VPXOR   Y5, Y6, Y6
-	VPXOR   Y7, Y8, Y8
-	VPXOR   Y9, Y10, Y10
-	VPADDD  Y6, Y5, Y5
-	VPADDD  Y8, Y7, Y7
-	VPADDD  Y10, Y9, Y9
-	VPSRLD  $0x03, Y6, Y11
-	VPSLLD  $0x1d, Y6, Y6
-	VPOR    Y11, Y6, Y6
-	VPSRLD  $0x03, Y8, Y11
-	VPSLLD  $0x1d, Y8, Y8
-	VPOR    Y11, Y8, Y8
-	VPSRLD  $0x03, Y10, Y11
-	VPSLLD  $0x1d, Y10, Y10
-	VPOR    Y11, Y10, Y10
-	VPXOR   Y5, Y6, Y6
-	VPXOR   Y7, Y8, Y8
-	VPXOR   Y9, Y10, Y10
-	VPADDD  Y6, Y5, Y5
-	VPADDD  Y8, Y7, Y7
-	VPADDD  Y10, Y9, Y9
-	VPSRLD  $0x10, Y6, Y11
-	VPSLLD  $0x10, Y6, Y6
-	VPOR    Y11, Y6, Y6
-	VPSRLD  $0x10, Y8, Y11
-	VPSLLD  $0x10, Y8, Y8
-	VPOR    Y11, Y8, Y8
-	VPSRLD  $0x10, Y10, Y11
-	VPSLLD  $0x10, Y10, Y10
-	VPOR    Y11, Y10, Y10
-	VPXOR   Y5, Y6, Y6
-	VPXOR   Y7, Y8, Y8
-	VPXOR   Y9, Y10, Y10
-	VPADDD  Y6, Y5, Y5
-	VPADDD  Y8, Y7, Y7
-	VPADDD  Y10, Y9, Y9
-	VPSRLD  $0x08, Y6, Y11
-	VPSLLD  $0x18, Y6, Y6
-	VPOR    Y11, Y6, Y6
-	VPSRLD  $0x08, Y8, Y11
-	VPSLLD  $0x18, Y8, Y8
-	VPOR    Y11, Y8, Y8
-	VPSRLD  $0x08, Y10, Y11
-	VPSLLD  $0x18, Y10, Y10
-	VPOR    Y11, Y10, Y10
-	VPXOR   Y5, Y6, Y6
-	VPXOR   Y7, Y8, Y8
-	VPXOR   Y9, Y10, Y10
-	VPADDD  Y2, Y5, Y5
-	VPADDD  Y0, Y6, Y6
-	VPADDD  vectorConstants<>+192(SB), Y6, Y6
-	VPADDD  Y2, Y7, Y7
-	VPADDD  Y0, Y8, Y8
-	VPADDD  vectorConstants<>+192(SB), Y8, Y8
-	VPADDD  Y2, Y9, Y9
-	VPADDD  Y0, Y10, Y10
-	VPADDD  vectorConstants<>+192(SB), Y10, Y10
-	VPADDD  Y6, Y5, Y5
-	VPADDD  Y8, Y7, Y7
-	VPADDD  Y10, Y9, Y9
-	VPSRLD  $0x13, Y6, Y11
-	VPSLLD  $0x0d, Y6, Y6
-	VPOR    Y11, Y6, Y6
-	VPSRLD  $0x13, Y8, Y11
-	VPSLLD  $0x0d, Y8, Y8
-	VPOR    Y11, Y8, Y8
-	VPSRLD  $0x13, Y10, Y11
-	VPSLLD  $0x0d, Y10, Y10
-	VPOR    Y11, Y10, Y10
-	VPXOR   Y5, Y6, Y6
-	VPXOR   Y7, Y8, Y8
-	VPXOR   Y9, Y10, Y10
-	VPADDD  Y6, Y5, Y5
-	VPADDD  Y8, Y7, Y7
-	VPADDD  Y10, Y9, Y9
-	VPSRLD  $0x11, Y6, Y11
-	VPSLLD  $0x0f, Y6, Y6
-	VPOR    Y11, Y6, Y6
-	VPSRLD  $0x11, Y8, Y11
-	VPSLLD  $0x0f, Y8, Y8
-	VPOR    Y11, Y8, Y8
-	VPSRLD  $0x11, Y10, Y11
-	VPSLLD  $0x0f, Y10, Y10
-	VPOR    Y11, Y10, Y10
-	VPXOR   Y5, Y6, Y6
-	VPXOR   Y7, Y8, Y8
-	VPXOR   Y9, Y10, Y10
-	VPADDD  Y6, Y5, Y5
-	VPADDD  Y8, Y7, Y7
-	VPADDD  Y10, Y9, Y9
-	VPSRLD  $0x06, Y6, Y11
-	VPSLLD  $0x1a, Y6, Y6
-	VPOR    Y11, Y6, Y6
-	VPSRLD  $0x06, Y8, Y11
-	VPSLLD  $0x1a, Y8, Y8
-	VPOR    Y11, Y8, Y8
-	VPSRLD  $0x06, Y10, Y11
-	VPSLLD  $0x1a, Y10, Y10
-	VPOR    Y11, Y10, Y10
-	VPXOR   Y5, Y6, Y6
-	VPXOR   Y7, Y8, Y8
-	VPXOR   Y9, Y10, Y10
-	VPADDD  Y6, Y5, Y5
-	VPADDD  Y8, Y7, Y7
-	VPADDD  Y10, Y9, Y9
-	VPSRLD  $0x1a, Y6, Y11
-	VPSLLD  $0x06, Y6, Y6
-	VPOR    Y11, Y6, Y6
-	VPSRLD  $0x1a, Y8, Y11
-	VPSLLD  $0x06, Y8, Y8
-	VPOR    Y11, Y8, Y8
-	VPSRLD  $0x1a, Y10, Y11
-	VPSLLD  $0x06, Y10, Y10
-	VPOR    Y11, Y10, Y10
-	VPXOR   Y5, Y6, Y6
-	VPXOR   Y7, Y8, Y8
-	VPXOR   Y9, Y10, Y10
-	VPADDD  Y0, Y5, Y5
-	VPADDD  Y1, Y6, Y6
-	VPADDD  vectorConstants<>+256(SB), Y6, Y6
-	VPADDD  Y0, Y7, Y7
-	VPADDD  Y1, Y8, Y8
-	VPADDD  vectorConstants<>+256(SB), Y8, Y8
-	VPADDD  Y0, Y9, Y9
-	VPADDD  Y1, Y10, Y10
-	VPADDD  vectorConstants<>+256(SB), Y10, Y10
-	VPADDD  Y6, Y5, Y5
-	VPADDD  Y8, Y7, Y7
-	VPADDD  Y10, Y9, Y9
-	VPSRLD  $0x0f, Y6, Y11
-	VPSLLD  $0x11, Y6, Y6
-	VPOR    Y11, Y6, Y6
-	VPSRLD  $0x0f, Y8, Y11
-	VPSLLD  $0x11, Y8, Y8
-	VPOR    Y11, Y8, Y8
-	VPSRLD  $0x0f, Y10, Y11
-	VPSLLD  $0x11, Y10, Y10
-	VPOR    Y11, Y10, Y10
-	VPXOR   Y5, Y6, Y6
-	VPXOR   Y7, Y8, Y8
-	VPXOR   Y9, Y10, Y10
-	VPADDD  Y6, Y5, Y5
-	VPADDD  Y8, Y7, Y7
-	VPADDD  Y10, Y9, Y9
-	VPSRLD  $0x03, Y6, Y11
-	VPSLLD  $0x1d, Y6, Y6
-	VPOR    Y11, Y6, Y6
-	VPSRLD  $0x03, Y8, Y11
-	VPSLLD  $0x1d, Y8, Y8
-	VPOR    Y11, Y8, Y8
-	VPSRLD  $0x03, Y10, Y11
-	VPSLLD  $0x1d, Y10, Y10
-	VPOR    Y11, Y10, Y10
-	VPXOR   Y5, Y6, Y6
-	VPXOR   Y7, Y8, Y8
-	VPXOR   Y9, Y10, Y10
-	VPADDD  Y6, Y5, Y5
-	VPADDD  Y8, Y7, Y7
-	VPADDD  Y10, Y9, Y9
-	VPSRLD  $0x10, Y6, Y11
-	VPSLLD  $0x10, Y6, Y6
-	VPOR    Y11, Y6, Y6
-	VPSRLD  $0x10, Y8, Y11
-	VPSLLD  $0x10, Y8, Y8
-	VPOR    Y11, Y8, Y8
-	VPSRLD  $0x10, Y10, Y11
-	VPSLLD  $0x10, Y10, Y10
-	VPOR    Y11, Y10, Y10
-	VPXOR   Y5, Y6, Y6
-	VPXOR   Y7, Y8, Y8
-	VPXOR   Y9, Y10, Y10
-	VPADDD  Y6, Y5, Y5
-	VPADDD  Y8, Y7, Y7
-	VPADDD  Y10, Y9, Y9
-	VPSRLD  $0x08, Y6, Y11
-	VPSLLD  $0x18, Y6, Y6
-	VPOR    Y11, Y6, Y6
-	VPSRLD  $0x08, Y8, Y11
-	VPSLLD  $0x18, Y8, Y8
-	VPOR    Y11, Y8, Y8
-	VPSRLD  $0x08, Y10, Y11
-	VPSLLD  $0x18, Y10, Y10
-	VPOR    Y11, Y10, Y10
-	VPXOR   Y5, Y6, Y6
-	VPXOR   Y7, Y8, Y8
-	VPXOR   Y9, Y10, Y10
-	VPADDD  Y1, Y5, Y5
-	VPADDD  Y2, Y6, Y6
-	VPADDD  vectorConstants<>+320(SB), Y6, Y6
-	VPADDD  Y1, Y7, Y7
-	VPADDD  Y2, Y8, Y8
-	VPADDD  vectorConstants<>+320(SB), Y8, Y8
-	VPADDD  Y1, Y9, Y9
-	VPADDD  Y2, Y10, Y10
-	VPADDD  vectorConstants<>+320(SB), Y10, Y10
-	VPADDD  Y6, Y5, Y5
-	VPADDD  Y8, Y7, Y7
-	VPADDD  Y10, Y9, Y9
-	VPSRLD  $0x13, Y6, Y11
-	VPSLLD  $0x0d, Y6, Y6
-	VPOR    Y11, Y6, Y6
-	VPSRLD  $0x13, Y8, Y11
-	VPSLLD  $0x0d, Y8, Y8
-	VPOR    Y11, Y8, Y8
-	VPSRLD  $0x13, Y10, Y11
-	VPSLLD  $0x0d, Y10, Y10
-	VPOR    Y11, Y10, Y10
-	VPXOR   Y5, Y6, Y6
-	VPXOR   Y7, Y8, Y8
-	VPXOR   Y9, Y10, Y10
-	VPADDD  Y6, Y5, Y5
-	VPADDD  Y8, Y7, Y7
-	VPADDD  Y10, Y9, Y9
-	VPSRLD  $0x11, Y6, Y11
-	VPSLLD  $0x0f, Y6, Y6
-	VPOR    Y11, Y6, Y6
-	VPSRLD  $0x11, Y8, Y11
-	VPSLLD  $0x0f, Y8, Y8
-	VPOR    Y11, Y8, Y8
-	VPSRLD  $0x11, Y10, Y11
-	VPSLLD  $0x0f, Y10, Y10
-	VPOR    Y11, Y10, Y10
-	VPXOR   Y5, Y6, Y6
-	VPXOR   Y7, Y8, Y8
-	VPXOR   Y9, Y10, Y10
-	VPADDD  Y6, Y5, Y5
-	VPADDD  Y8, Y7, Y7
-	VPADDD  Y10, Y9, Y9
-	VPSRLD  $0x06, Y6, Y11
-	VPSLLD  $0x1a, Y6, Y6
-	VPOR    Y11, Y6, Y6
-	VPSRLD  $0x06, Y8, Y11
-	VPSLLD  $0x1a, Y8, Y8
-	VPOR    Y11, Y8, Y8
-	VPSRLD  $0x06, Y10, Y11
-	VPSLLD  $0x1a, Y10, Y10
-	VPOR    Y11, Y10, Y10
-	VPXOR   Y5, Y6, Y6
-	VPXOR   Y7, Y8, Y8
-	VPXOR   Y9, Y10, Y10
-	VPADDD  Y6, Y5, Y5
-	VPADDD  Y8, Y7, Y7
-	VPADDD  Y10, Y9, Y9
-	VPSRLD  $0x1a, Y6, Y11
-	VPSLLD  $0x06, Y6, Y6
-	VPOR    Y11, Y6, Y6
-	VPSRLD  $0x1a, Y8, Y11
-	VPSLLD  $0x06, Y8, Y8
-	VPOR    Y11, Y8, Y8
-	VPSRLD  $0x1a, Y10, Y11
-	VPSLLD  $0x06, Y10, Y10
-	VPOR    Y11, Y10, Y10
-	VPXOR   Y5, Y6, Y6
-	VPXOR   Y7, Y8, Y8
-	VPXOR   Y9, Y10, Y10
-	VPADDD  Y2, Y5, Y5
-	VPADDD  Y0, Y6, Y6
-	VPADDD  vectorConstants<>+384(SB), Y6, Y6
-	VPADDD  Y2, Y7, Y7
-	VPADDD  Y0, Y8, Y8
-	VPADDD  vectorConstants<>+384(SB), Y8, Y8
-	VPADDD  Y2, Y9, Y9
-	VPADDD  Y0, Y10, Y10
-	VPADDD  vectorConstants<>+384(SB), Y10, Y10
-	VXORPS  Y5, Y6, Y5
-	VXORPS  Y7, Y8, Y6
-	VXORPS  Y9, Y10, Y7
+	VMOVAPS Y0, Y2
+	VMOVAPS Y1, Y3
+	VPADDD  vectorConstants<>+128(SB), Y1, Y1
+	VMOVAPS Y0, Y4
+	VMOVAPS Y1, Y5
+	VPADDD  vectorConstants<>+128(SB), Y1, Y1
+	VMOVAPS Y0, Y6
+	VMOVAPS Y1, Y7
+	VPADDD  vectorConstants<>+128(SB), Y1, Y1
+	XORQ    DX, DX
+
+rounds:
+	VPADDD       Y3, Y2, Y2
+	VPADDD       Y5, Y4, Y4
+	VPADDD       Y7, Y6, Y6
+	VPSRLD       $0x13, Y3, Y8
+	VPSLLD       $0x0d, Y3, Y3
+	VPOR         Y8, Y3, Y3
+	VPSRLD       $0x13, Y5, Y8
+	VPSLLD       $0x0d, Y5, Y5
+	VPOR         Y8, Y5, Y5
+	VPSRLD       $0x13, Y7, Y8
+	VPSLLD       $0x0d, Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPXOR        Y2, Y3, Y3
+	VPXOR        Y4, Y5, Y5
+	VPXOR        Y6, Y7, Y7
+	VPADDD       Y3, Y2, Y2
+	VPADDD       Y5, Y4, Y4
+	VPADDD       Y7, Y6, Y6
+	VPSRLD       $0x11, Y3, Y8
+	VPSLLD       $0x0f, Y3, Y3
+	VPOR         Y8, Y3, Y3
+	VPSRLD       $0x11, Y5, Y8
+	VPSLLD       $0x0f, Y5, Y5
+	VPOR         Y8, Y5, Y5
+	VPSRLD       $0x11, Y7, Y8
+	VPSLLD       $0x0f, Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPXOR        Y2, Y3, Y3
+	VPXOR        Y4, Y5, Y5
+	VPXOR        Y6, Y7, Y7
+	VPADDD       Y3, Y2, Y2
+	VPADDD       Y5, Y4, Y4
+	VPADDD       Y7, Y6, Y6
+	VPSRLD       $0x06, Y3, Y8
+	VPSLLD       $0x1a, Y3, Y3
+	VPOR         Y8, Y3, Y3
+	VPSRLD       $0x06, Y5, Y8
+	VPSLLD       $0x1a, Y5, Y5
+	VPOR         Y8, Y5, Y5
+	VPSRLD       $0x06, Y7, Y8
+	VPSLLD       $0x1a, Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPXOR        Y2, Y3, Y3
+	VPXOR        Y4, Y5, Y5
+	VPXOR        Y6, Y7, Y7
+	VPADDD       Y3, Y2, Y2
+	VPADDD       Y5, Y4, Y4
+	VPADDD       Y7, Y6, Y6
+	VPSRLD       $0x1a, Y3, Y8
+	VPSLLD       $0x06, Y3, Y3
+	VPOR         Y8, Y3, Y3
+	VPSRLD       $0x1a, Y5, Y8
+	VPSLLD       $0x06, Y5, Y5
+	VPOR         Y8, Y5, Y5
+	VPSRLD       $0x1a, Y7, Y8
+	VPSLLD       $0x06, Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPXOR        Y2, Y3, Y3
+	VPXOR        Y4, Y5, Y5
+	VPXOR        Y6, Y7, Y7
+	VPBROADCASTD (SP)(DX*1), Y8
+	VPBROADCASTD 4(SP)(DX*1), Y9
+	VPADDD       Y8, Y2, Y2
+	VPADDD       Y9, Y3, Y3
+	VPADDD       Y8, Y4, Y4
+	VPADDD       Y9, Y5, Y5
+	VPADDD       Y8, Y6, Y6
+	VPADDD       Y9, Y7, Y7
+	ADDQ         $0x08, DX
+	CMPQ         DX, $0x28
+	JEQ          encrypted
+	VPADDD       Y3, Y2, Y2
+	VPADDD       Y5, Y4, Y4
+	VPADDD       Y7, Y6, Y6
+	VPSRLD       $0x0f, Y3, Y8
+	VPSLLD       $0x11, Y3, Y3
+	VPOR         Y8, Y3, Y3
+	VPSRLD       $0x0f, Y5, Y8
+	VPSLLD       $0x11, Y5, Y5
+	VPOR         Y8, Y5, Y5
+	VPSRLD       $0x0f, Y7, Y8
+	VPSLLD       $0x11, Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPXOR        Y2, Y3, Y3
+	VPXOR        Y4, Y5, Y5
+	VPXOR        Y6, Y7, Y7
+	VPADDD       Y3, Y2, Y2
+	VPADDD       Y5, Y4, Y4
+	VPADDD       Y7, Y6, Y6
+	VPSRLD       $0x03, Y3, Y8
+	VPSLLD       $0x1d, Y3, Y3
+	VPOR         Y8, Y3, Y3
+	VPSRLD       $0x03, Y5, Y8
+	VPSLLD       $0x1d, Y5, Y5
+	VPOR         Y8, Y5, Y5
+	VPSRLD       $0x03, Y7, Y8
+	VPSLLD       $0x1d, Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPXOR        Y2, Y3, Y3
+	VPXOR        Y4, Y5, Y5
+	VPXOR        Y6, Y7, Y7
+	VPADDD       Y3, Y2, Y2
+	VPADDD       Y5, Y4, Y4
+	VPADDD       Y7, Y6, Y6
+	VPSRLD       $0x10, Y3, Y8
+	VPSLLD       $0x10, Y3, Y3
+	VPOR         Y8, Y3, Y3
+	VPSRLD       $0x10, Y5, Y8
+	VPSLLD       $0x10, Y5, Y5
+	VPOR         Y8, Y5, Y5
+	VPSRLD       $0x10, Y7, Y8
+	VPSLLD       $0x10, Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPXOR        Y2, Y3, Y3
+	VPXOR        Y4, Y5, Y5
+	VPXOR        Y6, Y7, Y7
+	VPADDD       Y3, Y2, Y2
+	VPADDD       Y5, Y4, Y4
+	VPADDD       Y7, Y6, Y6
+	VPSRLD       $0x08, Y3, Y8
+	VPSLLD       $0x18, Y3, Y3
+	VPOR         Y8, Y3, Y3
+	VPSRLD       $0x08, Y5, Y8
+	VPSLLD       $0x18, Y5, Y5
+	VPOR         Y8, Y5, Y5
+	VPSRLD       $0x08, Y7, Y8
+	VPSLLD       $0x18, Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPXOR        Y2, Y3, Y3
+	VPXOR        Y4, Y5, Y5
+	VPXOR        Y6, Y7, Y7
+	VPBROADCASTD (SP)(DX*1), Y8
+	VPBROADCASTD 4(SP)(DX*1), Y9
+	VPADDD       Y8, Y2, Y2
+	VPADDD       Y9, Y3, Y3
+	VPADDD       Y8, Y4, Y4
+	VPADDD       Y9, Y5, Y5
+	VPADDD       Y8, Y6, Y6
+	VPADDD       Y9, Y7, Y7
+	ADDQ         $0x08, DX
+	JMP          rounds
+
+encrypted:
+	VXORPS  Y2, Y3, Y2
+	VXORPS  Y4, Y5, Y3
+	VXORPS  Y6, Y7, Y4
 	CMPQ    AX, $+24
 	JLT     last
-	VMOVUPS Y5, (CX)
-	VMOVUPS Y6, 32(CX)
-	VMOVUPS Y7, 64(CX)
+	VMOVUPS Y2, (CX)
+	VMOVUPS Y3, 32(CX)
+	VMOVUPS Y4, 64(CX)
 	ADDQ    $+96, CX
 	SUBQ    $+24, AX
 	JMP     many
@@ -849,11 +510,11 @@ last:
 	SHLQ       $0x02, AX
 	SUBQ       AX, DX
 	VMOVUPS    (DX), Y0
-	VMASKMOVPS Y5, Y0, (CX)
+	VMASKMOVPS Y2, Y0, (CX)
 	JMP        done
 
 whole0:
-	VMOVUPS    Y5, (CX)
+	VMOVUPS    Y2, (CX)
 	ADDQ       $+32, CX
 	SUBQ       $+8, AX
 	CMPQ       AX, $+8
@@ -862,18 +523,18 @@ whole0:
 	SHLQ       $0x02, AX
 	SUBQ       AX, DX
 	VMOVUPS    (DX), Y0
-	VMASKMOVPS Y6, Y0, (CX)
+	VMASKMOVPS Y3, Y0, (CX)
 	JMP        done
 
 whole1:
-	VMOVUPS    Y6, (CX)
+	VMOVUPS    Y3, (CX)
 	ADDQ       $+32, CX
 	SUBQ       $+8, AX
 	LEAQ       mathTails<>+32(SB), DX
 	SHLQ       $0x02, AX
 	SUBQ       AX, DX
 	VMOVUPS    (DX), Y0
-	VMASKMOVPS Y7, Y0, (CX)
+	VMASKMOVPS Y4, Y0, (CX)
 
 done:
 	VZEROUPPER
@@ -904,8 +565,8 @@ loop:
 
 compute:
 	VPSRLD     $0x09, Y3, Y3
-	VORPS      vectorConstants<>+448(SB), Y3, Y3
-	VSUBPS     vectorConstants<>+448(SB), Y3, Y3
+	VORPS      vectorConstants<>+64(SB), Y3, Y3
+	VSUBPS     vectorConstants<>+64(SB), Y3, Y3
 	VCVTPS2PD  X3, Y3
 	VMULPD     Y2, Y3, Y3
 	VADDPD     Y1, Y3, Y3
@@ -953,7 +614,7 @@ loop:
 
 compute:
 	VMULPS      Y0, Y0, Y2
-	VXORPS      vectorConstants<>+576(SB), Y2, Y2
+	VXORPS      vectorConstants<>+192(SB), Y2, Y2
 	VCVTPS2PD   X2, Y2
 	VADDPD      mathDoubles<>+0(SB), Y2, Y3
 	VSUBPD      mathDoubles<>+0(SB), Y3, Y4
@@ -1001,14 +662,23 @@ compute:
 	VORPS       Y2, Y3, Y2
 	VPSUBD      Y3, Y3, Y3
 	VCVTPD2PSY  Y2, X3
-	VXORPS      vectorConstants<>+576(SB), Y3, Y2
-	VSUBPS      vectorConstants<>+640(SB), Y2, Y3
+	VXORPS      vectorConstants<>+192(SB), Y3, Y2
+	VSUBPS      vectorConstants<>+256(SB), Y2, Y3
 	VSQRTPS     Y2, Y4
-	VSUBPS      vectorConstants<>+704(SB), Y4, Y4
-	VCMPPS      $0x01, vectorConstants<>+768(SB), Y2, Y2
+	VSUBPS      vectorConstants<>+320(SB), Y4, Y4
+	VCMPPS      $0x01, vectorConstants<>+384(SB), Y2, Y2
 	VBLENDVPS   Y2, Y3, Y4, Y3
-	VMOVUPS     vectorConstants<>+896(SB), Y4
-	VBLENDVPS   Y2, vectorConstants<>+832(SB), Y4, Y4
+	VMOVUPS     vectorConstants<>+512(SB), Y4
+	VBLENDVPS   Y2, vectorConstants<>+448(SB), Y4, Y4
+	VMOVUPS     vectorConstants<>+640(SB), Y5
+	VBLENDVPS   Y2, vectorConstants<>+576(SB), Y5, Y5
+	VFMADD213PS Y5, Y3, Y4
+	VMOVUPS     vectorConstants<>+768(SB), Y5
+	VBLENDVPS   Y2, vectorConstants<>+704(SB), Y5, Y5
+	VFMADD213PS Y5, Y3, Y4
+	VMOVUPS     vectorConstants<>+896(SB), Y5
+	VBLENDVPS   Y2, vectorConstants<>+832(SB), Y5, Y5
+	VFMADD213PS Y5, Y3, Y4
 	VMOVUPS     vectorConstants<>+1024(SB), Y5
 	VBLENDVPS   Y2, vectorConstants<>+960(SB), Y5, Y5
 	VFMADD213PS Y5, Y3, Y4
@@ -1022,19 +692,10 @@ compute:
 	VBLENDVPS   Y2, vectorConstants<>+1344(SB), Y5, Y5
 	VFMADD213PS Y5, Y3, Y4
 	VMOVUPS     vectorConstants<>+1536(SB), Y5
-	VBLENDVPS   Y2, vectorConstants<>+1472(SB), Y5, Y5
-	VFMADD213PS Y5, Y3, Y4
-	VMOVUPS     vectorConstants<>+1664(SB), Y5
-	VBLENDVPS   Y2, vectorConstants<>+1600(SB), Y5, Y5
-	VFMADD213PS Y5, Y3, Y4
-	VMOVUPS     vectorConstants<>+1792(SB), Y5
-	VBLENDVPS   Y2, vectorConstants<>+1728(SB), Y5, Y5
-	VFMADD213PS Y5, Y3, Y4
-	VMOVUPS     vectorConstants<>+1920(SB), Y5
-	VBLENDVPS   Y2, vectorConstants<>+1856(SB), Y5, Y2
+	VBLENDVPS   Y2, vectorConstants<>+1472(SB), Y5, Y2
 	VFMADD213PS Y2, Y3, Y4
 	VMULPS      Y0, Y4, Y0
-	VMULPS      vectorConstants<>+1984(SB), Y0, Y0
+	VMULPS      vectorConstants<>+1600(SB), Y0, Y0
 	TESTQ       AX, AX
 	JLT         store
 	VMOVUPS     X0, (DX)(CX*1)
@@ -1101,39 +762,33 @@ DATA mathDoubles<>+1280(SB)/64, $"\x01\x00\x00\x00\x00\x00\xf8\x7f\x01\x00\x00\x
 DATA mathDoubles<>+1344(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x80"
 GLOBL mathDoubles<>(SB), RODATA|NOPTR, $1408
 
-DATA vectorConstants<>+0(SB)/64, $"\xda\x1b\xd1\x1b\xda\x1b\xd1\x1b\xda\x1b\xd1\x1b\xda\x1b\xd1\x1b\xda\x1b\xd1\x1b\xda\x1b\xd1\x1b\xda\x1b\xd1\x1b\xda\x1b\xd1\x1b\xda\x1b\xd1\x1b\xda\x1b\xd1\x1b\xda\x1b\xd1\x1b\xda\x1b\xd1\x1b\xda\x1b\xd1\x1b\xda\x1b\xd1\x1b\xda\x1b\xd1\x1b\xda\x1b\xd1\x1b"
-DATA vectorConstants<>+64(SB)/64, $"\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00"
-DATA vectorConstants<>+128(SB)/64, $"\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00"
-DATA vectorConstants<>+192(SB)/64, $"\x02\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00"
-DATA vectorConstants<>+256(SB)/64, $"\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00"
-DATA vectorConstants<>+320(SB)/64, $"\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00"
-DATA vectorConstants<>+384(SB)/64, $"\x05\x00\x00\x00\x05\x00\x00\x00\x05\x00\x00\x00\x05\x00\x00\x00\x05\x00\x00\x00\x05\x00\x00\x00\x05\x00\x00\x00\x05\x00\x00\x00\x05\x00\x00\x00\x05\x00\x00\x00\x05\x00\x00\x00\x05\x00\x00\x00\x05\x00\x00\x00\x05\x00\x00\x00\x05\x00\x00\x00\x05\x00\x00\x00"
-DATA vectorConstants<>+448(SB)/64, $"\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?"
-DATA vectorConstants<>+512(SB)/64, $"\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00"
-DATA vectorConstants<>+576(SB)/64, $"\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80"
-DATA vectorConstants<>+640(SB)/64, $"\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @"
-DATA vectorConstants<>+704(SB)/64, $"\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@"
-DATA vectorConstants<>+768(SB)/64, $"\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@"
-DATA vectorConstants<>+832(SB)/64, $"\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12"
-DATA vectorConstants<>+896(SB)/64, $"\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9"
-DATA vectorConstants<>+960(SB)/64, $"6K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb84"
-DATA vectorConstants<>+1024(SB)/64, $"k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38"
-DATA vectorConstants<>+1088(SB)/64, $"Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6"
-DATA vectorConstants<>+1152(SB)/64, $"rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:"
-DATA vectorConstants<>+1216(SB)/64, $"\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6"
-DATA vectorConstants<>+1280(SB)/64, $"\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb"
-DATA vectorConstants<>+1344(SB)/64, $"\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9"
-DATA vectorConstants<>+1408(SB)/64, $"{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;"
-DATA vectorConstants<>+1472(SB)/64, $"\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba"
-DATA vectorConstants<>+1536(SB)/64, $"\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb"
-DATA vectorConstants<>+1600(SB)/64, $"\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻"
-DATA vectorConstants<>+1664(SB)/64, $"~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<"
-DATA vectorConstants<>+1728(SB)/64, $"c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>"
-DATA vectorConstants<>+1792(SB)/64, $"\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?"
-DATA vectorConstants<>+1856(SB)/64, $"/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?"
-DATA vectorConstants<>+1920(SB)/64, $"~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@"
-DATA vectorConstants<>+1984(SB)/64, $"\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?"
-GLOBL vectorConstants<>(SB), RODATA|NOPTR, $2048
+DATA vectorConstants<>+0(SB)/64, $"\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00"
+DATA vectorConstants<>+64(SB)/64, $"\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?"
+DATA vectorConstants<>+128(SB)/64, $"\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00"
+DATA vectorConstants<>+192(SB)/64, $"\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80"
+DATA vectorConstants<>+256(SB)/64, $"\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @"
+DATA vectorConstants<>+320(SB)/64, $"\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@"
+DATA vectorConstants<>+384(SB)/64, $"\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@"
+DATA vectorConstants<>+448(SB)/64, $"\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12"
+DATA vectorConstants<>+512(SB)/64, $"\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9"
+DATA vectorConstants<>+576(SB)/64, $"6K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb84"
+DATA vectorConstants<>+640(SB)/64, $"k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38"
+DATA vectorConstants<>+704(SB)/64, $"Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6"
+DATA vectorConstants<>+768(SB)/64, $"rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:"
+DATA vectorConstants<>+832(SB)/64, $"\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6"
+DATA vectorConstants<>+896(SB)/64, $"\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb"
+DATA vectorConstants<>+960(SB)/64, $"\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9"
+DATA vectorConstants<>+1024(SB)/64, $"{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;"
+DATA vectorConstants<>+1088(SB)/64, $"\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba"
+DATA vectorConstants<>+1152(SB)/64, $"\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb"
+DATA vectorConstants<>+1216(SB)/64, $"\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻"
+DATA vectorConstants<>+1280(SB)/64, $"~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<"
+DATA vectorConstants<>+1344(SB)/64, $"c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>"
+DATA vectorConstants<>+1408(SB)/64, $"\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?"
+DATA vectorConstants<>+1472(SB)/64, $"/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?"
+DATA vectorConstants<>+1536(SB)/64, $"~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@"
+DATA vectorConstants<>+1600(SB)/64, $"\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?"
+GLOBL vectorConstants<>(SB), RODATA|NOPTR, $1664
 
 DATA mathCount<>+0(SB)/4, $0x00000000
 DATA mathCount<>+4(SB)/4, $0x00000001

@@ -2,715 +2,305 @@
 
 #include "textflag.h"
 
-DATA randomConstantsNEON<>+0(SB)/8, $0x0000000100000000
-DATA randomConstantsNEON<>+8(SB)/8, $0x0000000300000002
-DATA randomConstantsNEON<>+16(SB)/8, $0x1bd11bda1bd11bda
-DATA randomConstantsNEON<>+24(SB)/8, $0x1bd11bda1bd11bda
-DATA randomConstantsNEON<>+32(SB)/8, $0x0000000000000000
-DATA randomConstantsNEON<>+40(SB)/8, $0x0000000000000000
-DATA randomConstantsNEON<>+48(SB)/8, $0x0000000100000001
-DATA randomConstantsNEON<>+56(SB)/8, $0x0000000100000001
-DATA randomConstantsNEON<>+64(SB)/8, $0x0000000200000002
-DATA randomConstantsNEON<>+72(SB)/8, $0x0000000200000002
-DATA randomConstantsNEON<>+80(SB)/8, $0x0000000300000003
-DATA randomConstantsNEON<>+88(SB)/8, $0x0000000300000003
-DATA randomConstantsNEON<>+96(SB)/8, $0x0000000400000004
-DATA randomConstantsNEON<>+104(SB)/8, $0x0000000400000004
-DATA randomConstantsNEON<>+112(SB)/8, $0x0000000500000005
-DATA randomConstantsNEON<>+120(SB)/8, $0x0000000500000005
-DATA randomConstantsNEON<>+128(SB)/8, $0x0000000800000008
-DATA randomConstantsNEON<>+136(SB)/8, $0x0000000800000008
-DATA randomConstantsNEON<>+144(SB)/8, $0x0000000c0000000c
-DATA randomConstantsNEON<>+152(SB)/8, $0x0000000c0000000c
-DATA randomConstantsNEON<>+160(SB)/8, $0x0000001000000010
-DATA randomConstantsNEON<>+168(SB)/8, $0x0000001000000010
-DATA randomConstantsNEON<>+176(SB)/8, $0x3f8000003f800000
-DATA randomConstantsNEON<>+184(SB)/8, $0x3f8000003f800000
-GLOBL randomConstantsNEON<>(SB), RODATA|NOPTR, $192
+DATA randomConstantsNEON<>+0(SB)/64, $"\x00\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00\x03\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00"
+DATA randomConstantsNEON<>+64(SB)/48, $"\f\x00\x00\x00\f\x00\x00\x00\f\x00\x00\x00\f\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?"
+GLOBL randomConstantsNEON<>(SB), RODATA|NOPTR, $112
 
 // func neonThreefry(n int, y *float32, k0, k1, hi, lo uint32)
-TEXT ·neonThreefry(SB), NOSPLIT, $0-32
+TEXT ·neonThreefry(SB), NOSPLIT, $40-32
 	MOVD n+0(FP), R0
 	MOVD y+8(FP), R1
 	MOVD $randomConstantsNEON<>(SB), R10
-	MOVWU k0+16(FP), R14
-	VDUP R14, V31.S4
-	MOVWU k1+20(FP), R14
-	VDUP R14, V30.S4
-	MOVWU hi+24(FP), R14
-	VDUP R14, V28.S4
-	MOVWU lo+28(FP), R14
-	VDUP R14, V27.S4
-	WORD $0x6e3e1fe0 // eor v0.16b, v31.16b, v30.16b
-	FMOVQ 0(R10), F1
-	FMOVQ 16(R10), F2
-	WORD $0x6e221c1d // eor v29.16b, v0.16b, v2.16b
-	WORD $0x4ebf879c // add v28.4s, v28.4s, v31.4s
-	WORD $0x4ebe877b // add v27.4s, v27.4s, v30.4s
-	WORD $0x4ea1877b // add v27.4s, v27.4s, v1.4s
-	CMP $16, R0
-	BLT below16
+	MOVWU k0+16(FP), R2
+	MOVWU hi+24(FP), R5
+	ADDW R2, R5, R5
+	VDUP R5, V31.S4
+	MOVWU k1+20(FP), R3
+	MOVWU lo+28(FP), R5
+	ADDW R3, R5, R5
+	VDUP R5, V30.S4
+	MOVW $0x1bd11bda, R4
+	EORW R2, R4, R4
+	EORW R3, R4, R4
+	MOVW R3, table-40(SP)
+	ADDW $1, R4, R5
+	MOVW R5, table-36(SP)
+	MOVW R4, table-32(SP)
+	ADDW $2, R2, R5
+	MOVW R5, table-28(SP)
+	MOVW R2, table-24(SP)
+	ADDW $3, R3, R5
+	MOVW R5, table-20(SP)
+	MOVW R3, table-16(SP)
+	ADDW $4, R4, R5
+	MOVW R5, table-12(SP)
+	MOVW R4, table-8(SP)
+	ADDW $5, R2, R5
+	MOVW R5, table-4(SP)
+	MOVD $table-0(SP), R7
+	FMOVQ 0(R10), F0
+	WORD $0x4ea087de // add v30.4s, v30.4s, v0.4s
 	PCALIGN $16
 
 by16:
-	FMOVQ 32(R10), F0
-	FMOVQ 96(R10), F1
-	FMOVQ 128(R10), F2
-	FMOVQ 144(R10), F3
-	WORD $0x4ea08760 // add v0.4s, v27.4s, v0.4s
-	WORD $0x4ea18761 // add v1.4s, v27.4s, v1.4s
-	WORD $0x4ea28762 // add v2.4s, v27.4s, v2.4s
-	WORD $0x4ea38763 // add v3.4s, v27.4s, v3.4s
-	WORD $0x4ea08784 // add v4.4s, v28.4s, v0.4s
-	WORD $0x4ea18785 // add v5.4s, v28.4s, v1.4s
-	WORD $0x4ea28786 // add v6.4s, v28.4s, v2.4s
-	WORD $0x4ea38787 // add v7.4s, v28.4s, v3.4s
-	WORD $0x4f2d5408 // shl v8.4s, v0.4s, #13
-	WORD $0x4f2d5429 // shl v9.4s, v1.4s, #13
-	WORD $0x4f2d544a // shl v10.4s, v2.4s, #13
-	WORD $0x4f2d546b // shl v11.4s, v3.4s, #13
-	WORD $0x6f2d4408 // sri v8.4s, v0.4s, #19
-	WORD $0x6f2d4429 // sri v9.4s, v1.4s, #19
-	WORD $0x6f2d444a // sri v10.4s, v2.4s, #19
-	WORD $0x6f2d446b // sri v11.4s, v3.4s, #19
-	WORD $0x6e241d00 // eor v0.16b, v8.16b, v4.16b
-	WORD $0x6e251d21 // eor v1.16b, v9.16b, v5.16b
-	WORD $0x6e261d42 // eor v2.16b, v10.16b, v6.16b
-	WORD $0x6e271d63 // eor v3.16b, v11.16b, v7.16b
-	WORD $0x4ea08484 // add v4.4s, v4.4s, v0.4s
-	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
-	WORD $0x4ea284c6 // add v6.4s, v6.4s, v2.4s
-	WORD $0x4ea384e7 // add v7.4s, v7.4s, v3.4s
-	WORD $0x4f2f5408 // shl v8.4s, v0.4s, #15
-	WORD $0x4f2f5429 // shl v9.4s, v1.4s, #15
-	WORD $0x4f2f544a // shl v10.4s, v2.4s, #15
-	WORD $0x4f2f546b // shl v11.4s, v3.4s, #15
-	WORD $0x6f2f4408 // sri v8.4s, v0.4s, #17
-	WORD $0x6f2f4429 // sri v9.4s, v1.4s, #17
-	WORD $0x6f2f444a // sri v10.4s, v2.4s, #17
-	WORD $0x6f2f446b // sri v11.4s, v3.4s, #17
-	WORD $0x6e241d00 // eor v0.16b, v8.16b, v4.16b
-	WORD $0x6e251d21 // eor v1.16b, v9.16b, v5.16b
-	WORD $0x6e261d42 // eor v2.16b, v10.16b, v6.16b
-	WORD $0x6e271d63 // eor v3.16b, v11.16b, v7.16b
-	WORD $0x4ea08484 // add v4.4s, v4.4s, v0.4s
-	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
-	WORD $0x4ea284c6 // add v6.4s, v6.4s, v2.4s
-	WORD $0x4ea384e7 // add v7.4s, v7.4s, v3.4s
-	WORD $0x4f3a5408 // shl v8.4s, v0.4s, #26
-	WORD $0x4f3a5429 // shl v9.4s, v1.4s, #26
-	WORD $0x4f3a544a // shl v10.4s, v2.4s, #26
-	WORD $0x4f3a546b // shl v11.4s, v3.4s, #26
-	WORD $0x6f3a4408 // sri v8.4s, v0.4s, #6
-	WORD $0x6f3a4429 // sri v9.4s, v1.4s, #6
-	WORD $0x6f3a444a // sri v10.4s, v2.4s, #6
-	WORD $0x6f3a446b // sri v11.4s, v3.4s, #6
-	WORD $0x6e241d00 // eor v0.16b, v8.16b, v4.16b
-	WORD $0x6e251d21 // eor v1.16b, v9.16b, v5.16b
-	WORD $0x6e261d42 // eor v2.16b, v10.16b, v6.16b
-	WORD $0x6e271d63 // eor v3.16b, v11.16b, v7.16b
-	WORD $0x4ea08484 // add v4.4s, v4.4s, v0.4s
-	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
-	WORD $0x4ea284c6 // add v6.4s, v6.4s, v2.4s
-	WORD $0x4ea384e7 // add v7.4s, v7.4s, v3.4s
-	WORD $0x4f265408 // shl v8.4s, v0.4s, #6
-	WORD $0x4f265429 // shl v9.4s, v1.4s, #6
-	WORD $0x4f26544a // shl v10.4s, v2.4s, #6
-	WORD $0x4f26546b // shl v11.4s, v3.4s, #6
-	WORD $0x6f264408 // sri v8.4s, v0.4s, #26
-	WORD $0x6f264429 // sri v9.4s, v1.4s, #26
-	WORD $0x6f26444a // sri v10.4s, v2.4s, #26
-	WORD $0x6f26446b // sri v11.4s, v3.4s, #26
-	WORD $0x6e241d00 // eor v0.16b, v8.16b, v4.16b
-	WORD $0x6e251d21 // eor v1.16b, v9.16b, v5.16b
-	WORD $0x6e261d42 // eor v2.16b, v10.16b, v6.16b
-	WORD $0x6e271d63 // eor v3.16b, v11.16b, v7.16b
-	WORD $0x4ebe8484 // add v4.4s, v4.4s, v30.4s
-	WORD $0x4ebe84a5 // add v5.4s, v5.4s, v30.4s
-	WORD $0x4ebe84c6 // add v6.4s, v6.4s, v30.4s
-	WORD $0x4ebe84e7 // add v7.4s, v7.4s, v30.4s
+	CMP $16, R0
+	BLT by4
+	WORD $0x4ebf1fe0 // orr v0.16b, v31.16b, v31.16b
+	WORD $0x4ebf1fe1 // orr v1.16b, v31.16b, v31.16b
+	WORD $0x4ebf1fe2 // orr v2.16b, v31.16b, v31.16b
+	WORD $0x4ebf1fe3 // orr v3.16b, v31.16b, v31.16b
+	FMOVQ 16(R10), F4
+	FMOVQ 32(R10), F5
+	FMOVQ 48(R10), F6
+	FMOVQ 64(R10), F7
+	WORD $0x4ea487c4 // add v4.4s, v30.4s, v4.4s
+	WORD $0x4ea587c5 // add v5.4s, v30.4s, v5.4s
+	WORD $0x4ea687c6 // add v6.4s, v30.4s, v6.4s
+	WORD $0x4ea787c7 // add v7.4s, v30.4s, v7.4s
+	MOVD $table-40(SP), R6
+
+rounds16:
+	WORD $0x4ea48400 // add v0.4s, v0.4s, v4.4s
+	WORD $0x4ea58421 // add v1.4s, v1.4s, v5.4s
+	WORD $0x4ea68442 // add v2.4s, v2.4s, v6.4s
+	WORD $0x4ea78463 // add v3.4s, v3.4s, v7.4s
+	WORD $0x4f2d5488 // shl v8.4s, v4.4s, #13
+	WORD $0x4f2d54a9 // shl v9.4s, v5.4s, #13
+	WORD $0x4f2d54ca // shl v10.4s, v6.4s, #13
+	WORD $0x4f2d54eb // shl v11.4s, v7.4s, #13
+	WORD $0x6f2d4488 // sri v8.4s, v4.4s, #19
+	WORD $0x6f2d44a9 // sri v9.4s, v5.4s, #19
+	WORD $0x6f2d44ca // sri v10.4s, v6.4s, #19
+	WORD $0x6f2d44eb // sri v11.4s, v7.4s, #19
+	WORD $0x6e201d04 // eor v4.16b, v8.16b, v0.16b
+	WORD $0x6e211d25 // eor v5.16b, v9.16b, v1.16b
+	WORD $0x6e221d46 // eor v6.16b, v10.16b, v2.16b
+	WORD $0x6e231d67 // eor v7.16b, v11.16b, v3.16b
+	WORD $0x4ea48400 // add v0.4s, v0.4s, v4.4s
+	WORD $0x4ea58421 // add v1.4s, v1.4s, v5.4s
+	WORD $0x4ea68442 // add v2.4s, v2.4s, v6.4s
+	WORD $0x4ea78463 // add v3.4s, v3.4s, v7.4s
+	WORD $0x4f2f5488 // shl v8.4s, v4.4s, #15
+	WORD $0x4f2f54a9 // shl v9.4s, v5.4s, #15
+	WORD $0x4f2f54ca // shl v10.4s, v6.4s, #15
+	WORD $0x4f2f54eb // shl v11.4s, v7.4s, #15
+	WORD $0x6f2f4488 // sri v8.4s, v4.4s, #17
+	WORD $0x6f2f44a9 // sri v9.4s, v5.4s, #17
+	WORD $0x6f2f44ca // sri v10.4s, v6.4s, #17
+	WORD $0x6f2f44eb // sri v11.4s, v7.4s, #17
+	WORD $0x6e201d04 // eor v4.16b, v8.16b, v0.16b
+	WORD $0x6e211d25 // eor v5.16b, v9.16b, v1.16b
+	WORD $0x6e221d46 // eor v6.16b, v10.16b, v2.16b
+	WORD $0x6e231d67 // eor v7.16b, v11.16b, v3.16b
+	WORD $0x4ea48400 // add v0.4s, v0.4s, v4.4s
+	WORD $0x4ea58421 // add v1.4s, v1.4s, v5.4s
+	WORD $0x4ea68442 // add v2.4s, v2.4s, v6.4s
+	WORD $0x4ea78463 // add v3.4s, v3.4s, v7.4s
+	WORD $0x4f3a5488 // shl v8.4s, v4.4s, #26
+	WORD $0x4f3a54a9 // shl v9.4s, v5.4s, #26
+	WORD $0x4f3a54ca // shl v10.4s, v6.4s, #26
+	WORD $0x4f3a54eb // shl v11.4s, v7.4s, #26
+	WORD $0x6f3a4488 // sri v8.4s, v4.4s, #6
+	WORD $0x6f3a44a9 // sri v9.4s, v5.4s, #6
+	WORD $0x6f3a44ca // sri v10.4s, v6.4s, #6
+	WORD $0x6f3a44eb // sri v11.4s, v7.4s, #6
+	WORD $0x6e201d04 // eor v4.16b, v8.16b, v0.16b
+	WORD $0x6e211d25 // eor v5.16b, v9.16b, v1.16b
+	WORD $0x6e221d46 // eor v6.16b, v10.16b, v2.16b
+	WORD $0x6e231d67 // eor v7.16b, v11.16b, v3.16b
+	WORD $0x4ea48400 // add v0.4s, v0.4s, v4.4s
+	WORD $0x4ea58421 // add v1.4s, v1.4s, v5.4s
+	WORD $0x4ea68442 // add v2.4s, v2.4s, v6.4s
+	WORD $0x4ea78463 // add v3.4s, v3.4s, v7.4s
+	WORD $0x4f265488 // shl v8.4s, v4.4s, #6
+	WORD $0x4f2654a9 // shl v9.4s, v5.4s, #6
+	WORD $0x4f2654ca // shl v10.4s, v6.4s, #6
+	WORD $0x4f2654eb // shl v11.4s, v7.4s, #6
+	WORD $0x6f264488 // sri v8.4s, v4.4s, #26
+	WORD $0x6f2644a9 // sri v9.4s, v5.4s, #26
+	WORD $0x6f2644ca // sri v10.4s, v6.4s, #26
+	WORD $0x6f2644eb // sri v11.4s, v7.4s, #26
+	WORD $0x6e201d04 // eor v4.16b, v8.16b, v0.16b
+	WORD $0x6e211d25 // eor v5.16b, v9.16b, v1.16b
+	WORD $0x6e221d46 // eor v6.16b, v10.16b, v2.16b
+	WORD $0x6e231d67 // eor v7.16b, v11.16b, v3.16b
+	VLD1R.P 4(R6), [V29.S4]
+	VLD1R.P 4(R6), [V28.S4]
 	WORD $0x4ebd8400 // add v0.4s, v0.4s, v29.4s
 	WORD $0x4ebd8421 // add v1.4s, v1.4s, v29.4s
 	WORD $0x4ebd8442 // add v2.4s, v2.4s, v29.4s
 	WORD $0x4ebd8463 // add v3.4s, v3.4s, v29.4s
-	FMOVQ 48(R10), F8
-	FMOVQ 48(R10), F9
-	FMOVQ 48(R10), F10
-	FMOVQ 48(R10), F11
-	WORD $0x4ea88400 // add v0.4s, v0.4s, v8.4s
-	WORD $0x4ea98421 // add v1.4s, v1.4s, v9.4s
-	WORD $0x4eaa8442 // add v2.4s, v2.4s, v10.4s
-	WORD $0x4eab8463 // add v3.4s, v3.4s, v11.4s
-	WORD $0x4ea08484 // add v4.4s, v4.4s, v0.4s
-	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
-	WORD $0x4ea284c6 // add v6.4s, v6.4s, v2.4s
-	WORD $0x4ea384e7 // add v7.4s, v7.4s, v3.4s
-	WORD $0x4f315408 // shl v8.4s, v0.4s, #17
-	WORD $0x4f315429 // shl v9.4s, v1.4s, #17
-	WORD $0x4f31544a // shl v10.4s, v2.4s, #17
-	WORD $0x4f31546b // shl v11.4s, v3.4s, #17
-	WORD $0x6f314408 // sri v8.4s, v0.4s, #15
-	WORD $0x6f314429 // sri v9.4s, v1.4s, #15
-	WORD $0x6f31444a // sri v10.4s, v2.4s, #15
-	WORD $0x6f31446b // sri v11.4s, v3.4s, #15
-	WORD $0x6e241d00 // eor v0.16b, v8.16b, v4.16b
-	WORD $0x6e251d21 // eor v1.16b, v9.16b, v5.16b
-	WORD $0x6e261d42 // eor v2.16b, v10.16b, v6.16b
-	WORD $0x6e271d63 // eor v3.16b, v11.16b, v7.16b
-	WORD $0x4ea08484 // add v4.4s, v4.4s, v0.4s
-	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
-	WORD $0x4ea284c6 // add v6.4s, v6.4s, v2.4s
-	WORD $0x4ea384e7 // add v7.4s, v7.4s, v3.4s
-	WORD $0x4f3d5408 // shl v8.4s, v0.4s, #29
-	WORD $0x4f3d5429 // shl v9.4s, v1.4s, #29
-	WORD $0x4f3d544a // shl v10.4s, v2.4s, #29
-	WORD $0x4f3d546b // shl v11.4s, v3.4s, #29
-	WORD $0x6f3d4408 // sri v8.4s, v0.4s, #3
-	WORD $0x6f3d4429 // sri v9.4s, v1.4s, #3
-	WORD $0x6f3d444a // sri v10.4s, v2.4s, #3
-	WORD $0x6f3d446b // sri v11.4s, v3.4s, #3
-	WORD $0x6e241d00 // eor v0.16b, v8.16b, v4.16b
-	WORD $0x6e251d21 // eor v1.16b, v9.16b, v5.16b
-	WORD $0x6e261d42 // eor v2.16b, v10.16b, v6.16b
-	WORD $0x6e271d63 // eor v3.16b, v11.16b, v7.16b
-	WORD $0x4ea08484 // add v4.4s, v4.4s, v0.4s
-	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
-	WORD $0x4ea284c6 // add v6.4s, v6.4s, v2.4s
-	WORD $0x4ea384e7 // add v7.4s, v7.4s, v3.4s
-	WORD $0x4f305408 // shl v8.4s, v0.4s, #16
-	WORD $0x4f305429 // shl v9.4s, v1.4s, #16
-	WORD $0x4f30544a // shl v10.4s, v2.4s, #16
-	WORD $0x4f30546b // shl v11.4s, v3.4s, #16
-	WORD $0x6f304408 // sri v8.4s, v0.4s, #16
-	WORD $0x6f304429 // sri v9.4s, v1.4s, #16
-	WORD $0x6f30444a // sri v10.4s, v2.4s, #16
-	WORD $0x6f30446b // sri v11.4s, v3.4s, #16
-	WORD $0x6e241d00 // eor v0.16b, v8.16b, v4.16b
-	WORD $0x6e251d21 // eor v1.16b, v9.16b, v5.16b
-	WORD $0x6e261d42 // eor v2.16b, v10.16b, v6.16b
-	WORD $0x6e271d63 // eor v3.16b, v11.16b, v7.16b
-	WORD $0x4ea08484 // add v4.4s, v4.4s, v0.4s
-	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
-	WORD $0x4ea284c6 // add v6.4s, v6.4s, v2.4s
-	WORD $0x4ea384e7 // add v7.4s, v7.4s, v3.4s
-	WORD $0x4f385408 // shl v8.4s, v0.4s, #24
-	WORD $0x4f385429 // shl v9.4s, v1.4s, #24
-	WORD $0x4f38544a // shl v10.4s, v2.4s, #24
-	WORD $0x4f38546b // shl v11.4s, v3.4s, #24
-	WORD $0x6f384408 // sri v8.4s, v0.4s, #8
-	WORD $0x6f384429 // sri v9.4s, v1.4s, #8
-	WORD $0x6f38444a // sri v10.4s, v2.4s, #8
-	WORD $0x6f38446b // sri v11.4s, v3.4s, #8
-	WORD $0x6e241d00 // eor v0.16b, v8.16b, v4.16b
-	WORD $0x6e251d21 // eor v1.16b, v9.16b, v5.16b
-	WORD $0x6e261d42 // eor v2.16b, v10.16b, v6.16b
-	WORD $0x6e271d63 // eor v3.16b, v11.16b, v7.16b
-	WORD $0x4ebd8484 // add v4.4s, v4.4s, v29.4s
-	WORD $0x4ebd84a5 // add v5.4s, v5.4s, v29.4s
-	WORD $0x4ebd84c6 // add v6.4s, v6.4s, v29.4s
-	WORD $0x4ebd84e7 // add v7.4s, v7.4s, v29.4s
-	WORD $0x4ebf8400 // add v0.4s, v0.4s, v31.4s
-	WORD $0x4ebf8421 // add v1.4s, v1.4s, v31.4s
-	WORD $0x4ebf8442 // add v2.4s, v2.4s, v31.4s
-	WORD $0x4ebf8463 // add v3.4s, v3.4s, v31.4s
-	FMOVQ 64(R10), F8
-	FMOVQ 64(R10), F9
-	FMOVQ 64(R10), F10
-	FMOVQ 64(R10), F11
-	WORD $0x4ea88400 // add v0.4s, v0.4s, v8.4s
-	WORD $0x4ea98421 // add v1.4s, v1.4s, v9.4s
-	WORD $0x4eaa8442 // add v2.4s, v2.4s, v10.4s
-	WORD $0x4eab8463 // add v3.4s, v3.4s, v11.4s
-	WORD $0x4ea08484 // add v4.4s, v4.4s, v0.4s
-	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
-	WORD $0x4ea284c6 // add v6.4s, v6.4s, v2.4s
-	WORD $0x4ea384e7 // add v7.4s, v7.4s, v3.4s
-	WORD $0x4f2d5408 // shl v8.4s, v0.4s, #13
-	WORD $0x4f2d5429 // shl v9.4s, v1.4s, #13
-	WORD $0x4f2d544a // shl v10.4s, v2.4s, #13
-	WORD $0x4f2d546b // shl v11.4s, v3.4s, #13
-	WORD $0x6f2d4408 // sri v8.4s, v0.4s, #19
-	WORD $0x6f2d4429 // sri v9.4s, v1.4s, #19
-	WORD $0x6f2d444a // sri v10.4s, v2.4s, #19
-	WORD $0x6f2d446b // sri v11.4s, v3.4s, #19
-	WORD $0x6e241d00 // eor v0.16b, v8.16b, v4.16b
-	WORD $0x6e251d21 // eor v1.16b, v9.16b, v5.16b
-	WORD $0x6e261d42 // eor v2.16b, v10.16b, v6.16b
-	WORD $0x6e271d63 // eor v3.16b, v11.16b, v7.16b
-	WORD $0x4ea08484 // add v4.4s, v4.4s, v0.4s
-	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
-	WORD $0x4ea284c6 // add v6.4s, v6.4s, v2.4s
-	WORD $0x4ea384e7 // add v7.4s, v7.4s, v3.4s
-	WORD $0x4f2f5408 // shl v8.4s, v0.4s, #15
-	WORD $0x4f2f5429 // shl v9.4s, v1.4s, #15
-	WORD $0x4f2f544a // shl v10.4s, v2.4s, #15
-	WORD $0x4f2f546b // shl v11.4s, v3.4s, #15
-	WORD $0x6f2f4408 // sri v8.4s, v0.4s, #17
-	WORD $0x6f2f4429 // sri v9.4s, v1.4s, #17
-	WORD $0x6f2f444a // sri v10.4s, v2.4s, #17
-	WORD $0x6f2f446b // sri v11.4s, v3.4s, #17
-	WORD $0x6e241d00 // eor v0.16b, v8.16b, v4.16b
-	WORD $0x6e251d21 // eor v1.16b, v9.16b, v5.16b
-	WORD $0x6e261d42 // eor v2.16b, v10.16b, v6.16b
-	WORD $0x6e271d63 // eor v3.16b, v11.16b, v7.16b
-	WORD $0x4ea08484 // add v4.4s, v4.4s, v0.4s
-	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
-	WORD $0x4ea284c6 // add v6.4s, v6.4s, v2.4s
-	WORD $0x4ea384e7 // add v7.4s, v7.4s, v3.4s
-	WORD $0x4f3a5408 // shl v8.4s, v0.4s, #26
-	WORD $0x4f3a5429 // shl v9.4s, v1.4s, #26
-	WORD $0x4f3a544a // shl v10.4s, v2.4s, #26
-	WORD $0x4f3a546b // shl v11.4s, v3.4s, #26
-	WORD $0x6f3a4408 // sri v8.4s, v0.4s, #6
-	WORD $0x6f3a4429 // sri v9.4s, v1.4s, #6
-	WORD $0x6f3a444a // sri v10.4s, v2.4s, #6
-	WORD $0x6f3a446b // sri v11.4s, v3.4s, #6
-	WORD $0x6e241d00 // eor v0.16b, v8.16b, v4.16b
-	WORD $0x6e251d21 // eor v1.16b, v9.16b, v5.16b
-	WORD $0x6e261d42 // eor v2.16b, v10.16b, v6.16b
-	WORD $0x6e271d63 // eor v3.16b, v11.16b, v7.16b
-	WORD $0x4ea08484 // add v4.4s, v4.4s, v0.4s
-	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
-	WORD $0x4ea284c6 // add v6.4s, v6.4s, v2.4s
-	WORD $0x4ea384e7 // add v7.4s, v7.4s, v3.4s
-	WORD $0x4f265408 // shl v8.4s, v0.4s, #6
-	WORD $0x4f265429 // shl v9.4s, v1.4s, #6
-	WORD $0x4f26544a // shl v10.4s, v2.4s, #6
-	WORD $0x4f26546b // shl v11.4s, v3.4s, #6
-	WORD $0x6f264408 // sri v8.4s, v0.4s, #26
-	WORD $0x6f264429 // sri v9.4s, v1.4s, #26
-	WORD $0x6f26444a // sri v10.4s, v2.4s, #26
-	WORD $0x6f26446b // sri v11.4s, v3.4s, #26
-	WORD $0x6e241d00 // eor v0.16b, v8.16b, v4.16b
-	WORD $0x6e251d21 // eor v1.16b, v9.16b, v5.16b
-	WORD $0x6e261d42 // eor v2.16b, v10.16b, v6.16b
-	WORD $0x6e271d63 // eor v3.16b, v11.16b, v7.16b
-	WORD $0x4ebf8484 // add v4.4s, v4.4s, v31.4s
-	WORD $0x4ebf84a5 // add v5.4s, v5.4s, v31.4s
-	WORD $0x4ebf84c6 // add v6.4s, v6.4s, v31.4s
-	WORD $0x4ebf84e7 // add v7.4s, v7.4s, v31.4s
-	WORD $0x4ebe8400 // add v0.4s, v0.4s, v30.4s
-	WORD $0x4ebe8421 // add v1.4s, v1.4s, v30.4s
-	WORD $0x4ebe8442 // add v2.4s, v2.4s, v30.4s
-	WORD $0x4ebe8463 // add v3.4s, v3.4s, v30.4s
-	FMOVQ 80(R10), F8
-	FMOVQ 80(R10), F9
-	FMOVQ 80(R10), F10
-	FMOVQ 80(R10), F11
-	WORD $0x4ea88400 // add v0.4s, v0.4s, v8.4s
-	WORD $0x4ea98421 // add v1.4s, v1.4s, v9.4s
-	WORD $0x4eaa8442 // add v2.4s, v2.4s, v10.4s
-	WORD $0x4eab8463 // add v3.4s, v3.4s, v11.4s
-	WORD $0x4ea08484 // add v4.4s, v4.4s, v0.4s
-	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
-	WORD $0x4ea284c6 // add v6.4s, v6.4s, v2.4s
-	WORD $0x4ea384e7 // add v7.4s, v7.4s, v3.4s
-	WORD $0x4f315408 // shl v8.4s, v0.4s, #17
-	WORD $0x4f315429 // shl v9.4s, v1.4s, #17
-	WORD $0x4f31544a // shl v10.4s, v2.4s, #17
-	WORD $0x4f31546b // shl v11.4s, v3.4s, #17
-	WORD $0x6f314408 // sri v8.4s, v0.4s, #15
-	WORD $0x6f314429 // sri v9.4s, v1.4s, #15
-	WORD $0x6f31444a // sri v10.4s, v2.4s, #15
-	WORD $0x6f31446b // sri v11.4s, v3.4s, #15
-	WORD $0x6e241d00 // eor v0.16b, v8.16b, v4.16b
-	WORD $0x6e251d21 // eor v1.16b, v9.16b, v5.16b
-	WORD $0x6e261d42 // eor v2.16b, v10.16b, v6.16b
-	WORD $0x6e271d63 // eor v3.16b, v11.16b, v7.16b
-	WORD $0x4ea08484 // add v4.4s, v4.4s, v0.4s
-	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
-	WORD $0x4ea284c6 // add v6.4s, v6.4s, v2.4s
-	WORD $0x4ea384e7 // add v7.4s, v7.4s, v3.4s
-	WORD $0x4f3d5408 // shl v8.4s, v0.4s, #29
-	WORD $0x4f3d5429 // shl v9.4s, v1.4s, #29
-	WORD $0x4f3d544a // shl v10.4s, v2.4s, #29
-	WORD $0x4f3d546b // shl v11.4s, v3.4s, #29
-	WORD $0x6f3d4408 // sri v8.4s, v0.4s, #3
-	WORD $0x6f3d4429 // sri v9.4s, v1.4s, #3
-	WORD $0x6f3d444a // sri v10.4s, v2.4s, #3
-	WORD $0x6f3d446b // sri v11.4s, v3.4s, #3
-	WORD $0x6e241d00 // eor v0.16b, v8.16b, v4.16b
-	WORD $0x6e251d21 // eor v1.16b, v9.16b, v5.16b
-	WORD $0x6e261d42 // eor v2.16b, v10.16b, v6.16b
-	WORD $0x6e271d63 // eor v3.16b, v11.16b, v7.16b
-	WORD $0x4ea08484 // add v4.4s, v4.4s, v0.4s
-	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
-	WORD $0x4ea284c6 // add v6.4s, v6.4s, v2.4s
-	WORD $0x4ea384e7 // add v7.4s, v7.4s, v3.4s
-	WORD $0x4f305408 // shl v8.4s, v0.4s, #16
-	WORD $0x4f305429 // shl v9.4s, v1.4s, #16
-	WORD $0x4f30544a // shl v10.4s, v2.4s, #16
-	WORD $0x4f30546b // shl v11.4s, v3.4s, #16
-	WORD $0x6f304408 // sri v8.4s, v0.4s, #16
-	WORD $0x6f304429 // sri v9.4s, v1.4s, #16
-	WORD $0x6f30444a // sri v10.4s, v2.4s, #16
-	WORD $0x6f30446b // sri v11.4s, v3.4s, #16
-	WORD $0x6e241d00 // eor v0.16b, v8.16b, v4.16b
-	WORD $0x6e251d21 // eor v1.16b, v9.16b, v5.16b
-	WORD $0x6e261d42 // eor v2.16b, v10.16b, v6.16b
-	WORD $0x6e271d63 // eor v3.16b, v11.16b, v7.16b
-	WORD $0x4ea08484 // add v4.4s, v4.4s, v0.4s
-	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
-	WORD $0x4ea284c6 // add v6.4s, v6.4s, v2.4s
-	WORD $0x4ea384e7 // add v7.4s, v7.4s, v3.4s
-	WORD $0x4f385408 // shl v8.4s, v0.4s, #24
-	WORD $0x4f385429 // shl v9.4s, v1.4s, #24
-	WORD $0x4f38544a // shl v10.4s, v2.4s, #24
-	WORD $0x4f38546b // shl v11.4s, v3.4s, #24
-	WORD $0x6f384408 // sri v8.4s, v0.4s, #8
-	WORD $0x6f384429 // sri v9.4s, v1.4s, #8
-	WORD $0x6f38444a // sri v10.4s, v2.4s, #8
-	WORD $0x6f38446b // sri v11.4s, v3.4s, #8
-	WORD $0x6e241d00 // eor v0.16b, v8.16b, v4.16b
-	WORD $0x6e251d21 // eor v1.16b, v9.16b, v5.16b
-	WORD $0x6e261d42 // eor v2.16b, v10.16b, v6.16b
-	WORD $0x6e271d63 // eor v3.16b, v11.16b, v7.16b
-	WORD $0x4ebe8484 // add v4.4s, v4.4s, v30.4s
-	WORD $0x4ebe84a5 // add v5.4s, v5.4s, v30.4s
-	WORD $0x4ebe84c6 // add v6.4s, v6.4s, v30.4s
-	WORD $0x4ebe84e7 // add v7.4s, v7.4s, v30.4s
+	WORD $0x4ebc8484 // add v4.4s, v4.4s, v28.4s
+	WORD $0x4ebc84a5 // add v5.4s, v5.4s, v28.4s
+	WORD $0x4ebc84c6 // add v6.4s, v6.4s, v28.4s
+	WORD $0x4ebc84e7 // add v7.4s, v7.4s, v28.4s
+	CMP R7, R6
+	BEQ encrypted16
+	WORD $0x4ea48400 // add v0.4s, v0.4s, v4.4s
+	WORD $0x4ea58421 // add v1.4s, v1.4s, v5.4s
+	WORD $0x4ea68442 // add v2.4s, v2.4s, v6.4s
+	WORD $0x4ea78463 // add v3.4s, v3.4s, v7.4s
+	WORD $0x4f315488 // shl v8.4s, v4.4s, #17
+	WORD $0x4f3154a9 // shl v9.4s, v5.4s, #17
+	WORD $0x4f3154ca // shl v10.4s, v6.4s, #17
+	WORD $0x4f3154eb // shl v11.4s, v7.4s, #17
+	WORD $0x6f314488 // sri v8.4s, v4.4s, #15
+	WORD $0x6f3144a9 // sri v9.4s, v5.4s, #15
+	WORD $0x6f3144ca // sri v10.4s, v6.4s, #15
+	WORD $0x6f3144eb // sri v11.4s, v7.4s, #15
+	WORD $0x6e201d04 // eor v4.16b, v8.16b, v0.16b
+	WORD $0x6e211d25 // eor v5.16b, v9.16b, v1.16b
+	WORD $0x6e221d46 // eor v6.16b, v10.16b, v2.16b
+	WORD $0x6e231d67 // eor v7.16b, v11.16b, v3.16b
+	WORD $0x4ea48400 // add v0.4s, v0.4s, v4.4s
+	WORD $0x4ea58421 // add v1.4s, v1.4s, v5.4s
+	WORD $0x4ea68442 // add v2.4s, v2.4s, v6.4s
+	WORD $0x4ea78463 // add v3.4s, v3.4s, v7.4s
+	WORD $0x4f3d5488 // shl v8.4s, v4.4s, #29
+	WORD $0x4f3d54a9 // shl v9.4s, v5.4s, #29
+	WORD $0x4f3d54ca // shl v10.4s, v6.4s, #29
+	WORD $0x4f3d54eb // shl v11.4s, v7.4s, #29
+	WORD $0x6f3d4488 // sri v8.4s, v4.4s, #3
+	WORD $0x6f3d44a9 // sri v9.4s, v5.4s, #3
+	WORD $0x6f3d44ca // sri v10.4s, v6.4s, #3
+	WORD $0x6f3d44eb // sri v11.4s, v7.4s, #3
+	WORD $0x6e201d04 // eor v4.16b, v8.16b, v0.16b
+	WORD $0x6e211d25 // eor v5.16b, v9.16b, v1.16b
+	WORD $0x6e221d46 // eor v6.16b, v10.16b, v2.16b
+	WORD $0x6e231d67 // eor v7.16b, v11.16b, v3.16b
+	WORD $0x4ea48400 // add v0.4s, v0.4s, v4.4s
+	WORD $0x4ea58421 // add v1.4s, v1.4s, v5.4s
+	WORD $0x4ea68442 // add v2.4s, v2.4s, v6.4s
+	WORD $0x4ea78463 // add v3.4s, v3.4s, v7.4s
+	WORD $0x4f305488 // shl v8.4s, v4.4s, #16
+	WORD $0x4f3054a9 // shl v9.4s, v5.4s, #16
+	WORD $0x4f3054ca // shl v10.4s, v6.4s, #16
+	WORD $0x4f3054eb // shl v11.4s, v7.4s, #16
+	WORD $0x6f304488 // sri v8.4s, v4.4s, #16
+	WORD $0x6f3044a9 // sri v9.4s, v5.4s, #16
+	WORD $0x6f3044ca // sri v10.4s, v6.4s, #16
+	WORD $0x6f3044eb // sri v11.4s, v7.4s, #16
+	WORD $0x6e201d04 // eor v4.16b, v8.16b, v0.16b
+	WORD $0x6e211d25 // eor v5.16b, v9.16b, v1.16b
+	WORD $0x6e221d46 // eor v6.16b, v10.16b, v2.16b
+	WORD $0x6e231d67 // eor v7.16b, v11.16b, v3.16b
+	WORD $0x4ea48400 // add v0.4s, v0.4s, v4.4s
+	WORD $0x4ea58421 // add v1.4s, v1.4s, v5.4s
+	WORD $0x4ea68442 // add v2.4s, v2.4s, v6.4s
+	WORD $0x4ea78463 // add v3.4s, v3.4s, v7.4s
+	WORD $0x4f385488 // shl v8.4s, v4.4s, #24
+	WORD $0x4f3854a9 // shl v9.4s, v5.4s, #24
+	WORD $0x4f3854ca // shl v10.4s, v6.4s, #24
+	WORD $0x4f3854eb // shl v11.4s, v7.4s, #24
+	WORD $0x6f384488 // sri v8.4s, v4.4s, #8
+	WORD $0x6f3844a9 // sri v9.4s, v5.4s, #8
+	WORD $0x6f3844ca // sri v10.4s, v6.4s, #8
+	WORD $0x6f3844eb // sri v11.4s, v7.4s, #8
+	WORD $0x6e201d04 // eor v4.16b, v8.16b, v0.16b
+	WORD $0x6e211d25 // eor v5.16b, v9.16b, v1.16b
+	WORD $0x6e221d46 // eor v6.16b, v10.16b, v2.16b
+	WORD $0x6e231d67 // eor v7.16b, v11.16b, v3.16b
+	VLD1R.P 4(R6), [V29.S4]
+	VLD1R.P 4(R6), [V28.S4]
 	WORD $0x4ebd8400 // add v0.4s, v0.4s, v29.4s
 	WORD $0x4ebd8421 // add v1.4s, v1.4s, v29.4s
 	WORD $0x4ebd8442 // add v2.4s, v2.4s, v29.4s
 	WORD $0x4ebd8463 // add v3.4s, v3.4s, v29.4s
-	FMOVQ 96(R10), F8
-	FMOVQ 96(R10), F9
-	FMOVQ 96(R10), F10
-	FMOVQ 96(R10), F11
-	WORD $0x4ea88400 // add v0.4s, v0.4s, v8.4s
-	WORD $0x4ea98421 // add v1.4s, v1.4s, v9.4s
-	WORD $0x4eaa8442 // add v2.4s, v2.4s, v10.4s
-	WORD $0x4eab8463 // add v3.4s, v3.4s, v11.4s
-	WORD $0x4ea08484 // add v4.4s, v4.4s, v0.4s
-	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
-	WORD $0x4ea284c6 // add v6.4s, v6.4s, v2.4s
-	WORD $0x4ea384e7 // add v7.4s, v7.4s, v3.4s
-	WORD $0x4f2d5408 // shl v8.4s, v0.4s, #13
-	WORD $0x4f2d5429 // shl v9.4s, v1.4s, #13
-	WORD $0x4f2d544a // shl v10.4s, v2.4s, #13
-	WORD $0x4f2d546b // shl v11.4s, v3.4s, #13
-	WORD $0x6f2d4408 // sri v8.4s, v0.4s, #19
-	WORD $0x6f2d4429 // sri v9.4s, v1.4s, #19
-	WORD $0x6f2d444a // sri v10.4s, v2.4s, #19
-	WORD $0x6f2d446b // sri v11.4s, v3.4s, #19
-	WORD $0x6e241d00 // eor v0.16b, v8.16b, v4.16b
-	WORD $0x6e251d21 // eor v1.16b, v9.16b, v5.16b
-	WORD $0x6e261d42 // eor v2.16b, v10.16b, v6.16b
-	WORD $0x6e271d63 // eor v3.16b, v11.16b, v7.16b
-	WORD $0x4ea08484 // add v4.4s, v4.4s, v0.4s
-	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
-	WORD $0x4ea284c6 // add v6.4s, v6.4s, v2.4s
-	WORD $0x4ea384e7 // add v7.4s, v7.4s, v3.4s
-	WORD $0x4f2f5408 // shl v8.4s, v0.4s, #15
-	WORD $0x4f2f5429 // shl v9.4s, v1.4s, #15
-	WORD $0x4f2f544a // shl v10.4s, v2.4s, #15
-	WORD $0x4f2f546b // shl v11.4s, v3.4s, #15
-	WORD $0x6f2f4408 // sri v8.4s, v0.4s, #17
-	WORD $0x6f2f4429 // sri v9.4s, v1.4s, #17
-	WORD $0x6f2f444a // sri v10.4s, v2.4s, #17
-	WORD $0x6f2f446b // sri v11.4s, v3.4s, #17
-	WORD $0x6e241d00 // eor v0.16b, v8.16b, v4.16b
-	WORD $0x6e251d21 // eor v1.16b, v9.16b, v5.16b
-	WORD $0x6e261d42 // eor v2.16b, v10.16b, v6.16b
-	WORD $0x6e271d63 // eor v3.16b, v11.16b, v7.16b
-	WORD $0x4ea08484 // add v4.4s, v4.4s, v0.4s
-	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
-	WORD $0x4ea284c6 // add v6.4s, v6.4s, v2.4s
-	WORD $0x4ea384e7 // add v7.4s, v7.4s, v3.4s
-	WORD $0x4f3a5408 // shl v8.4s, v0.4s, #26
-	WORD $0x4f3a5429 // shl v9.4s, v1.4s, #26
-	WORD $0x4f3a544a // shl v10.4s, v2.4s, #26
-	WORD $0x4f3a546b // shl v11.4s, v3.4s, #26
-	WORD $0x6f3a4408 // sri v8.4s, v0.4s, #6
-	WORD $0x6f3a4429 // sri v9.4s, v1.4s, #6
-	WORD $0x6f3a444a // sri v10.4s, v2.4s, #6
-	WORD $0x6f3a446b // sri v11.4s, v3.4s, #6
-	WORD $0x6e241d00 // eor v0.16b, v8.16b, v4.16b
-	WORD $0x6e251d21 // eor v1.16b, v9.16b, v5.16b
-	WORD $0x6e261d42 // eor v2.16b, v10.16b, v6.16b
-	WORD $0x6e271d63 // eor v3.16b, v11.16b, v7.16b
-	WORD $0x4ea08484 // add v4.4s, v4.4s, v0.4s
-	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
-	WORD $0x4ea284c6 // add v6.4s, v6.4s, v2.4s
-	WORD $0x4ea384e7 // add v7.4s, v7.4s, v3.4s
-	WORD $0x4f265408 // shl v8.4s, v0.4s, #6
-	WORD $0x4f265429 // shl v9.4s, v1.4s, #6
-	WORD $0x4f26544a // shl v10.4s, v2.4s, #6
-	WORD $0x4f26546b // shl v11.4s, v3.4s, #6
-	WORD $0x6f264408 // sri v8.4s, v0.4s, #26
-	WORD $0x6f264429 // sri v9.4s, v1.4s, #26
-	WORD $0x6f26444a // sri v10.4s, v2.4s, #26
-	WORD $0x6f26446b // sri v11.4s, v3.4s, #26
-	WORD $0x6e241d00 // eor v0.16b, v8.16b, v4.16b
-	WORD $0x6e251d21 // eor v1.16b, v9.16b, v5.16b
-	WORD $0x6e261d42 // eor v2.16b, v10.16b, v6.16b
-	WORD $0x6e271d63 // eor v3.16b, v11.16b, v7.16b
-	WORD $0x4ebd8484 // add v4.4s, v4.4s, v29.4s
-	WORD $0x4ebd84a5 // add v5.4s, v5.4s, v29.4s
-	WORD $0x4ebd84c6 // add v6.4s, v6.4s, v29.4s
-	WORD $0x4ebd84e7 // add v7.4s, v7.4s, v29.4s
-	WORD $0x4ebf8400 // add v0.4s, v0.4s, v31.4s
-	WORD $0x4ebf8421 // add v1.4s, v1.4s, v31.4s
-	WORD $0x4ebf8442 // add v2.4s, v2.4s, v31.4s
-	WORD $0x4ebf8463 // add v3.4s, v3.4s, v31.4s
-	FMOVQ 112(R10), F8
-	FMOVQ 112(R10), F9
-	FMOVQ 112(R10), F10
-	FMOVQ 112(R10), F11
-	WORD $0x4ea88400 // add v0.4s, v0.4s, v8.4s
-	WORD $0x4ea98421 // add v1.4s, v1.4s, v9.4s
-	WORD $0x4eaa8442 // add v2.4s, v2.4s, v10.4s
-	WORD $0x4eab8463 // add v3.4s, v3.4s, v11.4s
-	WORD $0x6e201c80 // eor v0.16b, v4.16b, v0.16b
-	WORD $0x6e211ca1 // eor v1.16b, v5.16b, v1.16b
-	WORD $0x6e221cc2 // eor v2.16b, v6.16b, v2.16b
-	WORD $0x6e231ce3 // eor v3.16b, v7.16b, v3.16b
+	WORD $0x4ebc8484 // add v4.4s, v4.4s, v28.4s
+	WORD $0x4ebc84a5 // add v5.4s, v5.4s, v28.4s
+	WORD $0x4ebc84c6 // add v6.4s, v6.4s, v28.4s
+	WORD $0x4ebc84e7 // add v7.4s, v7.4s, v28.4s
+	B rounds16
+
+encrypted16:
+	WORD $0x6e241c00 // eor v0.16b, v0.16b, v4.16b
+	WORD $0x6e251c21 // eor v1.16b, v1.16b, v5.16b
+	WORD $0x6e261c42 // eor v2.16b, v2.16b, v6.16b
+	WORD $0x6e271c63 // eor v3.16b, v3.16b, v7.16b
 	FMOVQ F0, 0(R1)
 	FMOVQ F1, 16(R1)
 	FMOVQ F2, 32(R1)
 	FMOVQ F3, 48(R1)
-	FMOVQ 160(R10), F0
-	WORD $0x4ea0877b // add v27.4s, v27.4s, v0.4s
+	FMOVQ 80(R10), F0
+	WORD $0x4ea087de // add v30.4s, v30.4s, v0.4s
 	ADD $64, R1
 	SUB $16, R0
-	CMP $16, R0
-	BGE by16
-
-below16:
-	CMP $4, R0
-	BLT below4
+	B by16
 	PCALIGN $16
 
 by4:
-	FMOVQ 32(R10), F0
-	WORD $0x4ea08760 // add v0.4s, v27.4s, v0.4s
-	WORD $0x4ea08781 // add v1.4s, v28.4s, v0.4s
-	WORD $0x4f2d5402 // shl v2.4s, v0.4s, #13
-	WORD $0x6f2d4402 // sri v2.4s, v0.4s, #19
-	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
-	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
-	WORD $0x4f2f5402 // shl v2.4s, v0.4s, #15
-	WORD $0x6f2f4402 // sri v2.4s, v0.4s, #17
-	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
-	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
-	WORD $0x4f3a5402 // shl v2.4s, v0.4s, #26
-	WORD $0x6f3a4402 // sri v2.4s, v0.4s, #6
-	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
-	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
-	WORD $0x4f265402 // shl v2.4s, v0.4s, #6
-	WORD $0x6f264402 // sri v2.4s, v0.4s, #26
-	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
-	WORD $0x4ebe8421 // add v1.4s, v1.4s, v30.4s
+	CBZ R0, done
+	WORD $0x4ebf1fe0 // orr v0.16b, v31.16b, v31.16b
+	FMOVQ 16(R10), F1
+	WORD $0x4ea187c1 // add v1.4s, v30.4s, v1.4s
+	MOVD $table-40(SP), R6
+
+rounds4:
+	WORD $0x4ea18400 // add v0.4s, v0.4s, v1.4s
+	WORD $0x4f2d5422 // shl v2.4s, v1.4s, #13
+	WORD $0x6f2d4422 // sri v2.4s, v1.4s, #19
+	WORD $0x6e201c41 // eor v1.16b, v2.16b, v0.16b
+	WORD $0x4ea18400 // add v0.4s, v0.4s, v1.4s
+	WORD $0x4f2f5422 // shl v2.4s, v1.4s, #15
+	WORD $0x6f2f4422 // sri v2.4s, v1.4s, #17
+	WORD $0x6e201c41 // eor v1.16b, v2.16b, v0.16b
+	WORD $0x4ea18400 // add v0.4s, v0.4s, v1.4s
+	WORD $0x4f3a5422 // shl v2.4s, v1.4s, #26
+	WORD $0x6f3a4422 // sri v2.4s, v1.4s, #6
+	WORD $0x6e201c41 // eor v1.16b, v2.16b, v0.16b
+	WORD $0x4ea18400 // add v0.4s, v0.4s, v1.4s
+	WORD $0x4f265422 // shl v2.4s, v1.4s, #6
+	WORD $0x6f264422 // sri v2.4s, v1.4s, #26
+	WORD $0x6e201c41 // eor v1.16b, v2.16b, v0.16b
+	VLD1R.P 4(R6), [V29.S4]
+	VLD1R.P 4(R6), [V28.S4]
 	WORD $0x4ebd8400 // add v0.4s, v0.4s, v29.4s
-	FMOVQ 48(R10), F2
-	WORD $0x4ea28400 // add v0.4s, v0.4s, v2.4s
-	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
-	WORD $0x4f315402 // shl v2.4s, v0.4s, #17
-	WORD $0x6f314402 // sri v2.4s, v0.4s, #15
-	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
-	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
-	WORD $0x4f3d5402 // shl v2.4s, v0.4s, #29
-	WORD $0x6f3d4402 // sri v2.4s, v0.4s, #3
-	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
-	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
-	WORD $0x4f305402 // shl v2.4s, v0.4s, #16
-	WORD $0x6f304402 // sri v2.4s, v0.4s, #16
-	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
-	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
-	WORD $0x4f385402 // shl v2.4s, v0.4s, #24
-	WORD $0x6f384402 // sri v2.4s, v0.4s, #8
-	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
-	WORD $0x4ebd8421 // add v1.4s, v1.4s, v29.4s
-	WORD $0x4ebf8400 // add v0.4s, v0.4s, v31.4s
-	FMOVQ 64(R10), F2
-	WORD $0x4ea28400 // add v0.4s, v0.4s, v2.4s
-	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
-	WORD $0x4f2d5402 // shl v2.4s, v0.4s, #13
-	WORD $0x6f2d4402 // sri v2.4s, v0.4s, #19
-	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
-	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
-	WORD $0x4f2f5402 // shl v2.4s, v0.4s, #15
-	WORD $0x6f2f4402 // sri v2.4s, v0.4s, #17
-	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
-	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
-	WORD $0x4f3a5402 // shl v2.4s, v0.4s, #26
-	WORD $0x6f3a4402 // sri v2.4s, v0.4s, #6
-	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
-	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
-	WORD $0x4f265402 // shl v2.4s, v0.4s, #6
-	WORD $0x6f264402 // sri v2.4s, v0.4s, #26
-	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
-	WORD $0x4ebf8421 // add v1.4s, v1.4s, v31.4s
-	WORD $0x4ebe8400 // add v0.4s, v0.4s, v30.4s
-	FMOVQ 80(R10), F2
-	WORD $0x4ea28400 // add v0.4s, v0.4s, v2.4s
-	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
-	WORD $0x4f315402 // shl v2.4s, v0.4s, #17
-	WORD $0x6f314402 // sri v2.4s, v0.4s, #15
-	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
-	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
-	WORD $0x4f3d5402 // shl v2.4s, v0.4s, #29
-	WORD $0x6f3d4402 // sri v2.4s, v0.4s, #3
-	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
-	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
-	WORD $0x4f305402 // shl v2.4s, v0.4s, #16
-	WORD $0x6f304402 // sri v2.4s, v0.4s, #16
-	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
-	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
-	WORD $0x4f385402 // shl v2.4s, v0.4s, #24
-	WORD $0x6f384402 // sri v2.4s, v0.4s, #8
-	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
-	WORD $0x4ebe8421 // add v1.4s, v1.4s, v30.4s
+	WORD $0x4ebc8421 // add v1.4s, v1.4s, v28.4s
+	CMP R7, R6
+	BEQ encrypted4
+	WORD $0x4ea18400 // add v0.4s, v0.4s, v1.4s
+	WORD $0x4f315422 // shl v2.4s, v1.4s, #17
+	WORD $0x6f314422 // sri v2.4s, v1.4s, #15
+	WORD $0x6e201c41 // eor v1.16b, v2.16b, v0.16b
+	WORD $0x4ea18400 // add v0.4s, v0.4s, v1.4s
+	WORD $0x4f3d5422 // shl v2.4s, v1.4s, #29
+	WORD $0x6f3d4422 // sri v2.4s, v1.4s, #3
+	WORD $0x6e201c41 // eor v1.16b, v2.16b, v0.16b
+	WORD $0x4ea18400 // add v0.4s, v0.4s, v1.4s
+	WORD $0x4f305422 // shl v2.4s, v1.4s, #16
+	WORD $0x6f304422 // sri v2.4s, v1.4s, #16
+	WORD $0x6e201c41 // eor v1.16b, v2.16b, v0.16b
+	WORD $0x4ea18400 // add v0.4s, v0.4s, v1.4s
+	WORD $0x4f385422 // shl v2.4s, v1.4s, #24
+	WORD $0x6f384422 // sri v2.4s, v1.4s, #8
+	WORD $0x6e201c41 // eor v1.16b, v2.16b, v0.16b
+	VLD1R.P 4(R6), [V29.S4]
+	VLD1R.P 4(R6), [V28.S4]
 	WORD $0x4ebd8400 // add v0.4s, v0.4s, v29.4s
-	FMOVQ 96(R10), F2
-	WORD $0x4ea28400 // add v0.4s, v0.4s, v2.4s
-	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
-	WORD $0x4f2d5402 // shl v2.4s, v0.4s, #13
-	WORD $0x6f2d4402 // sri v2.4s, v0.4s, #19
-	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
-	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
-	WORD $0x4f2f5402 // shl v2.4s, v0.4s, #15
-	WORD $0x6f2f4402 // sri v2.4s, v0.4s, #17
-	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
-	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
-	WORD $0x4f3a5402 // shl v2.4s, v0.4s, #26
-	WORD $0x6f3a4402 // sri v2.4s, v0.4s, #6
-	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
-	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
-	WORD $0x4f265402 // shl v2.4s, v0.4s, #6
-	WORD $0x6f264402 // sri v2.4s, v0.4s, #26
-	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
-	WORD $0x4ebd8421 // add v1.4s, v1.4s, v29.4s
-	WORD $0x4ebf8400 // add v0.4s, v0.4s, v31.4s
-	FMOVQ 112(R10), F2
-	WORD $0x4ea28400 // add v0.4s, v0.4s, v2.4s
-	WORD $0x6e201c20 // eor v0.16b, v1.16b, v0.16b
-	FMOVQ F0, 0(R1)
-	FMOVQ 96(R10), F0
-	WORD $0x4ea0877b // add v27.4s, v27.4s, v0.4s
+	WORD $0x4ebc8421 // add v1.4s, v1.4s, v28.4s
+	B rounds4
+
+encrypted4:
+	CMP $4, R0
+	BLT one
+	WORD $0x6e211c02 // eor v2.16b, v0.16b, v1.16b
+	FMOVQ F2, 0(R1)
+	FMOVQ 32(R10), F2
+	WORD $0x4ea287de // add v30.4s, v30.4s, v2.4s
 	ADD $16, R1
 	SUB $4, R0
-	CMP $4, R0
-	BGE by4
+	B by4
 
-below4:
-	CMP $1, R0
-	BLT below1
-	PCALIGN $16
+one:
+	WORD $0x6e211c00 // eor v0.16b, v0.16b, v1.16b
 
-by1:
-	FMOVQ 32(R10), F0
-	WORD $0x4ea08760 // add v0.4s, v27.4s, v0.4s
-	WORD $0x4ea08781 // add v1.4s, v28.4s, v0.4s
-	WORD $0x4f2d5402 // shl v2.4s, v0.4s, #13
-	WORD $0x6f2d4402 // sri v2.4s, v0.4s, #19
-	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
-	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
-	WORD $0x4f2f5402 // shl v2.4s, v0.4s, #15
-	WORD $0x6f2f4402 // sri v2.4s, v0.4s, #17
-	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
-	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
-	WORD $0x4f3a5402 // shl v2.4s, v0.4s, #26
-	WORD $0x6f3a4402 // sri v2.4s, v0.4s, #6
-	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
-	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
-	WORD $0x4f265402 // shl v2.4s, v0.4s, #6
-	WORD $0x6f264402 // sri v2.4s, v0.4s, #26
-	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
-	WORD $0x4ebe8421 // add v1.4s, v1.4s, v30.4s
-	WORD $0x4ebd8400 // add v0.4s, v0.4s, v29.4s
-	FMOVQ 48(R10), F2
-	WORD $0x4ea28400 // add v0.4s, v0.4s, v2.4s
-	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
-	WORD $0x4f315402 // shl v2.4s, v0.4s, #17
-	WORD $0x6f314402 // sri v2.4s, v0.4s, #15
-	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
-	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
-	WORD $0x4f3d5402 // shl v2.4s, v0.4s, #29
-	WORD $0x6f3d4402 // sri v2.4s, v0.4s, #3
-	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
-	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
-	WORD $0x4f305402 // shl v2.4s, v0.4s, #16
-	WORD $0x6f304402 // sri v2.4s, v0.4s, #16
-	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
-	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
-	WORD $0x4f385402 // shl v2.4s, v0.4s, #24
-	WORD $0x6f384402 // sri v2.4s, v0.4s, #8
-	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
-	WORD $0x4ebd8421 // add v1.4s, v1.4s, v29.4s
-	WORD $0x4ebf8400 // add v0.4s, v0.4s, v31.4s
-	FMOVQ 64(R10), F2
-	WORD $0x4ea28400 // add v0.4s, v0.4s, v2.4s
-	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
-	WORD $0x4f2d5402 // shl v2.4s, v0.4s, #13
-	WORD $0x6f2d4402 // sri v2.4s, v0.4s, #19
-	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
-	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
-	WORD $0x4f2f5402 // shl v2.4s, v0.4s, #15
-	WORD $0x6f2f4402 // sri v2.4s, v0.4s, #17
-	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
-	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
-	WORD $0x4f3a5402 // shl v2.4s, v0.4s, #26
-	WORD $0x6f3a4402 // sri v2.4s, v0.4s, #6
-	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
-	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
-	WORD $0x4f265402 // shl v2.4s, v0.4s, #6
-	WORD $0x6f264402 // sri v2.4s, v0.4s, #26
-	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
-	WORD $0x4ebf8421 // add v1.4s, v1.4s, v31.4s
-	WORD $0x4ebe8400 // add v0.4s, v0.4s, v30.4s
-	FMOVQ 80(R10), F2
-	WORD $0x4ea28400 // add v0.4s, v0.4s, v2.4s
-	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
-	WORD $0x4f315402 // shl v2.4s, v0.4s, #17
-	WORD $0x6f314402 // sri v2.4s, v0.4s, #15
-	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
-	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
-	WORD $0x4f3d5402 // shl v2.4s, v0.4s, #29
-	WORD $0x6f3d4402 // sri v2.4s, v0.4s, #3
-	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
-	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
-	WORD $0x4f305402 // shl v2.4s, v0.4s, #16
-	WORD $0x6f304402 // sri v2.4s, v0.4s, #16
-	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
-	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
-	WORD $0x4f385402 // shl v2.4s, v0.4s, #24
-	WORD $0x6f384402 // sri v2.4s, v0.4s, #8
-	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
-	WORD $0x4ebe8421 // add v1.4s, v1.4s, v30.4s
-	WORD $0x4ebd8400 // add v0.4s, v0.4s, v29.4s
-	FMOVQ 96(R10), F2
-	WORD $0x4ea28400 // add v0.4s, v0.4s, v2.4s
-	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
-	WORD $0x4f2d5402 // shl v2.4s, v0.4s, #13
-	WORD $0x6f2d4402 // sri v2.4s, v0.4s, #19
-	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
-	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
-	WORD $0x4f2f5402 // shl v2.4s, v0.4s, #15
-	WORD $0x6f2f4402 // sri v2.4s, v0.4s, #17
-	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
-	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
-	WORD $0x4f3a5402 // shl v2.4s, v0.4s, #26
-	WORD $0x6f3a4402 // sri v2.4s, v0.4s, #6
-	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
-	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
-	WORD $0x4f265402 // shl v2.4s, v0.4s, #6
-	WORD $0x6f264402 // sri v2.4s, v0.4s, #26
-	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
-	WORD $0x4ebd8421 // add v1.4s, v1.4s, v29.4s
-	WORD $0x4ebf8400 // add v0.4s, v0.4s, v31.4s
-	FMOVQ 112(R10), F2
-	WORD $0x4ea28400 // add v0.4s, v0.4s, v2.4s
-	WORD $0x6e201c20 // eor v0.16b, v1.16b, v0.16b
-	FMOVS F0, 0(R1)
-	FMOVQ 48(R10), F0
-	WORD $0x4ea0877b // add v27.4s, v27.4s, v0.4s
-	ADD $4, R1
-	SUB $1, R0
-	CMP $1, R0
-	BGE by1
+last:
+	FMOVS.P F0, 4(R1)
+	VEXT $4, V0.B16, V0.B16, V0.B16
+	SUBS $1, R0, R0
+	BNE last
 
-below1:
+done:
 	RET
 
 // func neonUniform(n int, y, x *float32, lo, span float32)
@@ -735,10 +325,10 @@ by16:
 	FMOVQ 16(R2), F1
 	FMOVQ 32(R2), F2
 	FMOVQ 48(R2), F3
-	FMOVQ 176(R10), F4
-	FMOVQ 176(R10), F5
-	FMOVQ 176(R10), F6
-	FMOVQ 176(R10), F7
+	FMOVQ 96(R10), F4
+	FMOVQ 96(R10), F5
+	FMOVQ 96(R10), F6
+	FMOVQ 96(R10), F7
 	WORD $0x6f370400 // ushr v0.4s, v0.4s, #9
 	WORD $0x6f370421 // ushr v1.4s, v1.4s, #9
 	WORD $0x6f370442 // ushr v2.4s, v2.4s, #9
@@ -804,7 +394,7 @@ below16:
 
 by4:
 	FMOVQ 0(R2), F0
-	FMOVQ 176(R10), F1
+	FMOVQ 96(R10), F1
 	WORD $0x6f370400 // ushr v0.4s, v0.4s, #9
 	WORD $0x4ea11c00 // orr v0.16b, v0.16b, v1.16b
 	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
@@ -831,7 +421,7 @@ below4:
 
 by1:
 	FMOVS 0(R2), F0
-	FMOVQ 176(R10), F1
+	FMOVQ 96(R10), F1
 	WORD $0x6f370400 // ushr v0.4s, v0.4s, #9
 	WORD $0x4ea11c00 // orr v0.16b, v0.16b, v1.16b
 	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s

@@ -6,12 +6,12 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// Erfinv32 returns the inverse error function of x in [-1, 1], computed as XLA
+// erfinv32 returns the inverse error function of x in [-1, 1], computed as XLA
 // does: with the single precision polynomials of Giles, "Approximating the erfinv
 // function", GPU Computing Gems Jade Edition (2012), each step rounded once. Its
 // relative error is below 1e-5 up to |x| = 0.9999. Beyond that it grows, as in XLA,
 // because the rounding of x² weighs more and more in log(1-x²).
-func Erfinv32(x float32) float32 {
+func erfinv32(x float32) float32 {
 	if x == 1 || x == -1 {
 		return x * float32(math.Inf(1))
 	}
@@ -24,9 +24,9 @@ func Erfinv32(x float32) float32 {
 		0.00573950773, -0.0076224613, 0.00943887047, 1.00167406, 2.83297682)
 }
 
-// Erfinv64 is Erfinv32 in double precision. Its relative error is below 1e-11 up to
+// erfinv64 is erfinv32 in double precision. Its relative error is below 1e-11 up to
 // |x| = 1 - 1e-7. math.Erfinv is more exact there, and so further from XLA.
-func Erfinv64(x float64) float64 {
+func erfinv64(x float64) float64 {
 	if x == 1 || x == -1 {
 		return x * math.Inf(1)
 	}

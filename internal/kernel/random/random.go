@@ -99,13 +99,13 @@ func normal[T kernel.Float](l *loops, dst []T, key [2]uint32, offset uint64) {
 		}
 		uniform(l, dst, key, offset, T(math.Nextafter32(-1, 0)), 1)
 		for i, u := range dst {
-			dst[i] = T(float32(math.Sqrt2) * Erfinv32(float32(u)))
+			dst[i] = T(float32(math.Sqrt2) * erfinv32(float32(u)))
 		}
 		return
 	}
 	Uniform(dst, key, offset, T(math.Nextafter(-1, 0)), 1)
 	for i, u := range dst {
-		dst[i] = T(math.Sqrt2 * Erfinv64(float64(u)))
+		dst[i] = T(math.Sqrt2 * erfinv64(float64(u)))
 	}
 }
 
@@ -115,7 +115,7 @@ func NormalBrain(dst []array.Brain, key [2]uint32, offset uint64) {
 	UniformBrain(dst, key, offset, array.BrainOf(-1+0x1p-8), array.BrainOf(1))
 	root := array.BrainOf(math.Sqrt2).Float32()
 	for i, u := range dst {
-		dst[i] = array.BrainOf(root * array.BrainOf(Erfinv32(u.Float32())).Float32())
+		dst[i] = array.BrainOf(root * array.BrainOf(erfinv32(u.Float32())).Float32())
 	}
 }
 
@@ -124,6 +124,6 @@ func NormalHalf(dst []array.Half, key [2]uint32, offset uint64) {
 	UniformHalf(dst, key, offset, array.HalfOf(-1+0x1p-11), array.HalfOf(1))
 	root := array.HalfOf(math.Sqrt2).Float32()
 	for i, u := range dst {
-		dst[i] = array.HalfOf(root * array.HalfOf(Erfinv32(u.Float32())).Float32())
+		dst[i] = array.HalfOf(root * array.HalfOf(erfinv32(u.Float32())).Float32())
 	}
 }

@@ -69,7 +69,7 @@ func TestNormalOfEveryUniform(t *testing.T) {
 		}
 		l.normal(len(u), first(y), first(u))
 		for i, u := range u {
-			want := float32(math.Sqrt2) * Erfinv32(u)
+			want := float32(math.Sqrt2) * erfinv32(u)
 			if y[i] != want {
 				different++
 			}

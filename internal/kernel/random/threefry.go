@@ -45,16 +45,6 @@ func FoldIn(key [2]uint32, data uint32) [2]uint32 {
 	return Threefry2x32(key, [2]uint32{0, data})
 }
 
-// Split returns n keys made of key, jax.random.split(key, n). The first of n
-// keys does not depend on n.
-func Split(key [2]uint32, n int) [][2]uint32 {
-	keys := make([][2]uint32, n)
-	for i := range keys {
-		keys[i] = Threefry2x32(key, Seed(uint64(i)))
-	}
-	return keys
-}
-
 // Bits32 fills dst with the elements offset, offset+1, … of the flat array of random
 // bits that belongs to key. An element depends on the key and its index alone. So a
 // shard of an array can be filled without the rest of the array, and the shape does not
@@ -78,14 +68,6 @@ func bits32(l *loops, dst []uint32, key [2]uint32, offset uint64) {
 	}
 }
 
-// Bits64 is Bits32 for 64-bit elements.
-func Bits64(dst []uint64, key [2]uint32, offset uint64) {
-	for i := range dst {
-		x := Threefry2x32(key, Seed(offset+uint64(i)))
-		dst[i] = uint64(x[0])<<32 | uint64(x[1])
-	}
-}
-
 // Bits8 is Bits32 for bytes: the lowest byte of each element of Bits32.
 func Bits8(dst []uint8, key [2]uint32, offset uint64) {
 	inWords(len(dst), key, offset, func(i int, x uint32) { dst[i] = uint8(x) })
@@ -101,9 +83,4 @@ func inWords(n int, key [2]uint32, offset uint64, f func(i int, x uint32)) {
 			f(at+i, x)
 		}
 	}
-}
-
-// Bits16 is Bits32 for 16-bit elements: the lower half of each element of Bits32.
-func Bits16(dst []uint16, key [2]uint32, offset uint64) {
-	inWords(len(dst), key, offset, func(i int, x uint32) { dst[i] = uint16(x) })
 }

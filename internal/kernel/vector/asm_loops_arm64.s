@@ -2,48 +2,12 @@
 
 #include "textflag.h"
 
-DATA loopsConstantsNEON<>+0(SB)/8, $0xc2d00000c2d00000
-DATA loopsConstantsNEON<>+8(SB)/8, $0xc2d00000c2d00000
-DATA loopsConstantsNEON<>+16(SB)/8, $0x42b2000042b20000
-DATA loopsConstantsNEON<>+24(SB)/8, $0x42b2000042b20000
-DATA loopsConstantsNEON<>+32(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA loopsConstantsNEON<>+40(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA loopsConstantsNEON<>+48(SB)/8, $0x3f3180003f318000
-DATA loopsConstantsNEON<>+56(SB)/8, $0x3f3180003f318000
-DATA loopsConstantsNEON<>+64(SB)/8, $0xb95e8083b95e8083
-DATA loopsConstantsNEON<>+72(SB)/8, $0xb95e8083b95e8083
-DATA loopsConstantsNEON<>+80(SB)/8, $0x3950696739506967
-DATA loopsConstantsNEON<>+88(SB)/8, $0x3950696739506967
-DATA loopsConstantsNEON<>+96(SB)/8, $0x3ab743ce3ab743ce
-DATA loopsConstantsNEON<>+104(SB)/8, $0x3ab743ce3ab743ce
-DATA loopsConstantsNEON<>+112(SB)/8, $0x3c0889083c088908
-DATA loopsConstantsNEON<>+120(SB)/8, $0x3c0889083c088908
-DATA loopsConstantsNEON<>+128(SB)/8, $0x3d2aa9c13d2aa9c1
-DATA loopsConstantsNEON<>+136(SB)/8, $0x3d2aa9c13d2aa9c1
-DATA loopsConstantsNEON<>+144(SB)/8, $0x3e2aaaaa3e2aaaaa
-DATA loopsConstantsNEON<>+152(SB)/8, $0x3e2aaaaa3e2aaaaa
-DATA loopsConstantsNEON<>+160(SB)/8, $0x3f0000003f000000
-DATA loopsConstantsNEON<>+168(SB)/8, $0x3f0000003f000000
-DATA loopsConstantsNEON<>+176(SB)/8, $0x3f8000003f800000
-DATA loopsConstantsNEON<>+184(SB)/8, $0x3f8000003f800000
-DATA loopsConstantsNEON<>+192(SB)/8, $0x0000007f0000007f
-DATA loopsConstantsNEON<>+200(SB)/8, $0x0000007f0000007f
-DATA loopsConstantsNEON<>+208(SB)/8, $0xbbbaf0eabbbaf0ea
-DATA loopsConstantsNEON<>+216(SB)/8, $0xbbbaf0eabbbaf0ea
-DATA loopsConstantsNEON<>+224(SB)/8, $0x3ca9134e3ca9134e
-DATA loopsConstantsNEON<>+232(SB)/8, $0x3ca9134e3ca9134e
-DATA loopsConstantsNEON<>+240(SB)/8, $0xbd5c1e2dbd5c1e2d
-DATA loopsConstantsNEON<>+248(SB)/8, $0xbd5c1e2dbd5c1e2d
-DATA loopsConstantsNEON<>+256(SB)/8, $0x3e0883933e088393
-DATA loopsConstantsNEON<>+264(SB)/8, $0x3e0883933e088393
-DATA loopsConstantsNEON<>+272(SB)/8, $0xbeaaaa99beaaaa99
-DATA loopsConstantsNEON<>+280(SB)/8, $0xbeaaaa99beaaaa99
-DATA loopsConstantsNEON<>+288(SB)/8, $0x8000000080000000
-DATA loopsConstantsNEON<>+296(SB)/8, $0x8000000080000000
-DATA loopsConstantsNEON<>+304(SB)/8, $0x4000000040000000
-DATA loopsConstantsNEON<>+312(SB)/8, $0x4000000040000000
-DATA loopsConstantsNEON<>+320(SB)/8, $0xbf200000bf200000
-DATA loopsConstantsNEON<>+328(SB)/8, $0xbf200000bf200000
+DATA loopsConstantsNEON<>+0(SB)/64, $"\x00\x00\xd0\xc2\x00\x00\xd0\xc2\x00\x00\xd0\xc2\x00\x00\xd0\xc2\x00\x00\xb2B\x00\x00\xb2B\x00\x00\xb2B\x00\x00\xb2B;\xaa\xb8?;\xaa\xb8?;\xaa\xb8?;\xaa\xb8?\x00\x801?\x00\x801?\x00\x801?\x00\x801?"
+DATA loopsConstantsNEON<>+64(SB)/64, $"\x83\x80^\xb9\x83\x80^\xb9\x83\x80^\xb9\x83\x80^\xb9giP9giP9giP9giP9\xceC\xb7:\xceC\xb7:\xceC\xb7:\xceC\xb7:\b\x89\b<\b\x89\b<\b\x89\b<\b\x89\b<"
+DATA loopsConstantsNEON<>+128(SB)/64, $"\xc1\xa9*=\xc1\xa9*=\xc1\xa9*=\xc1\xa9*=\xaa\xaa*>\xaa\xaa*>\xaa\xaa*>\xaa\xaa*>\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?"
+DATA loopsConstantsNEON<>+192(SB)/64, $"\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00\xea\xf0\xba\xbb\xea\xf0\xba\xbb\xea\xf0\xba\xbb\xea\xf0\xba\xbbN\x13\xa9<N\x13\xa9<N\x13\xa9<N\x13\xa9<-\x1e\\\xbd-\x1e\\\xbd-\x1e\\\xbd-\x1e\\\xbd"
+DATA loopsConstantsNEON<>+256(SB)/64, $"\x93\x83\b>\x93\x83\b>\x93\x83\b>\x93\x83\b>\x99\xaa\xaa\xbe\x99\xaa\xaa\xbe\x99\xaa\xaa\xbe\x99\xaa\xaa\xbe\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00@\x00\x00\x00@\x00\x00\x00@\x00\x00\x00@"
+DATA loopsConstantsNEON<>+320(SB)/16, $"\x00\x00 \xbf\x00\x00 \xbf\x00\x00 \xbf\x00\x00 \xbf"
 GLOBL loopsConstantsNEON<>(SB), RODATA|NOPTR, $336
 
 // func neonExp(t *byte)

@@ -2,20 +2,8 @@
 
 #include "textflag.h"
 
-DATA mathConstantsNEON<>+0(SB)/8, $0x8000000080000000
-DATA mathConstantsNEON<>+8(SB)/8, $0x8000000080000000
-DATA mathConstantsNEON<>+16(SB)/8, $0x3f8000003f800000
-DATA mathConstantsNEON<>+24(SB)/8, $0x3f8000003f800000
-DATA mathConstantsNEON<>+32(SB)/8, $0x3ff0000000000000
-DATA mathConstantsNEON<>+40(SB)/8, $0x3ff0000000000000
-DATA mathConstantsNEON<>+48(SB)/8, $0x7fffffff7fffffff
-DATA mathConstantsNEON<>+56(SB)/8, $0x7fffffff7fffffff
-DATA mathConstantsNEON<>+64(SB)/8, $0xff800000ff800000
-DATA mathConstantsNEON<>+72(SB)/8, $0xff800000ff800000
-DATA mathConstantsNEON<>+80(SB)/8, $0x7f8000007f800000
-DATA mathConstantsNEON<>+88(SB)/8, $0x7f8000007f800000
-DATA mathConstantsNEON<>+96(SB)/8, $0x0101010101010101
-DATA mathConstantsNEON<>+104(SB)/8, $0x0101010101010101
+DATA mathConstantsNEON<>+0(SB)/64, $"\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x00\x00\x00\x00\xf0?\x00\x00\x00\x00\x00\x00\xf0?\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f"
+DATA mathConstantsNEON<>+64(SB)/48, $"\x00\x00\x80\xff\x00\x00\x80\xff\x00\x00\x80\xff\x00\x00\x80\xff\x00\x00\x80\x7f\x00\x00\x80\x7f\x00\x00\x80\x7f\x00\x00\x80\x7f\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01"
 GLOBL mathConstantsNEON<>(SB), RODATA|NOPTR, $112
 
 // func neonAdd(n int, z, x, y *float32)

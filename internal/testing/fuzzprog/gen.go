@@ -145,15 +145,6 @@ func (g *gen) any() val {
 	return g.find(func(v val) bool { return v.layer == nil })
 }
 
-// ranked is an ordinary value of at least that rank.
-func (g *gen) ranked(n int) val {
-	v := g.find(func(v val) bool { return v.layer == nil && v.Rank() >= n })
-	if v.Value == nil {
-		return g.input(g.shape(n))
-	}
-	return v
-}
-
 // find returns a value that has the property, mostly a late one, or none.
 func (g *gen) find(ok func(val) bool) val {
 	list := slices.DeleteFunc(slices.Clone(g.pool), func(v val) bool { return !ok(v) })

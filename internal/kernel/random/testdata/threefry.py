@@ -34,13 +34,10 @@ for seed in [0, 1, 42, 2**31 - 1, 2**32 + 7, 2**63 - 1]:
 keys.append(jax.random.fold_in(keys[2], 3))
 
 for key in keys[:1] + keys[2:3] + keys[4:]:
-    for n in [1, 2, 5]:
-        case("split", key, jax.random.key_data(jax.random.split(key, n)))
     for data in [0, 1, 2**32 - 1]:
         case("fold_in", key, jax.random.key_data(jax.random.fold_in(key, data)), data=data)
-    for dtype in ["uint16", "uint32", "uint64"]:
-        for shape in [(), (1,), (7,), (3, 5), (2, 3, 4)]:
-            case("bits", key, jax.random.bits(key, shape, dtype), dtype=dtype)
+    for shape in [(), (1,), (7,), (3, 5), (2, 3, 4)]:
+        case("bits", key, jax.random.bits(key, shape, "uint32"), dtype="uint32")
     for dtype in UINT:
         case("normal", key, jax.random.normal(key, (7, 11), dtype), dtype=dtype)
         for lo, hi in [(0.0, 1.0), (-1.0, 1.0), (-0.3, 0.7), (2.5, 1000.0)]:
