@@ -2,7 +2,6 @@ package array
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/whole"
 )
 
 // The .npy format, https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html.
@@ -72,13 +72,10 @@ func WriteNPY(w io.Writer, a Array) error {
 	return nil
 }
 
-// WriteFile writes a to a .npy file, as WriteNPY does. An existing file is replaced.
+// WriteFile writes a to a .npy file, as WriteNPY does. The file is complete or, after an
+// error, as it was before. An existing file is replaced.
 func WriteFile(path string, a Array) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("array: %w", err)
-	}
-	if err = errors.Join(writeNPY(f, a), f.Close()); err != nil {
+	if err := whole.Write(path, func(w io.Writer) error { return writeNPY(w, a) }); err != nil {
 		return fmt.Errorf("array: %s: %w", path, err)
 	}
 	return nil

@@ -172,6 +172,13 @@ func TestWriteNPY(t *testing.T) {
 			}
 		}
 	}
+	// An array that cannot be written leaves the older file.
+	old := filepath.Join(dir, "old.npy")
+	require.NoError(t, WriteFile(old, Scalar(true)))
+	require.Error(t, WriteFile(old, Array{}))
+	back, err := ReadFile(old)
+	require.NoError(t, err)
+	require.True(t, Data[bool](back)[0])
 	require.ErrorContains(t, WriteFile(filepath.Join(dir, "none.npy"), Array{}), "none[] has no elements")
 	require.ErrorContains(t, WriteNPY(io.Discard, Array{}), "array: npy: ")
 	require.ErrorIs(t, WriteFile(filepath.Join(dir, "no", "folder.npy"), Scalar(true)), os.ErrNotExist)

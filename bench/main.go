@@ -15,9 +15,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/whole"
 )
 
 func main() {
@@ -134,7 +136,7 @@ func run(args []string, out io.Writer) (err error) {
 
 	// The first interrupt ends the run after the current workload, the second one at
 	// once.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
 	b := &bench{crew: crew, rounds: s.rounds, seconds: s.seconds, dir: dir, log: func(format string, a ...any) { fmt.Fprintf(out, format+"\n", a...) }}
@@ -174,11 +176,7 @@ func (r report) write(dir string) error {
 		}
 	}
 	for name, write := range files {
-		f, err := os.Create(filepath.Join(dir, name))
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(write(f), f.Close()); err != nil {
+		if err := whole.Write(filepath.Join(dir, name), write); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/whole"
 	"github.com/gomoe/gomoe/lowering"
 )
 
@@ -22,6 +24,7 @@ import (
 type Trace struct {
 	mu      sync.Mutex
 	w       io.Writer
+	file    *whole.File // of CreateTrace
 	start   time.Time
 	n       int
 	clocked bool // Clock has been called
@@ -32,6 +35,18 @@ type Trace struct {
 // NewTrace returns a trace that writes to w. Close completes the file.
 func NewTrace(w io.Writer) *Trace {
 	return &Trace{w: w, start: time.Now(), named: map[int]bool{}}
+}
+
+// CreateTrace returns a trace that writes to a file. The file appears, or replaces an older
+// one, when Close has completed it. It is an error if the file cannot be written.
+func CreateTrace(path string) (*Trace, error) {
+	f, err := whole.Create(path)
+	if err != nil {
+		return nil, fmt.Errorf("runtime: trace: %w", err)
+	}
+	t := NewTrace(bufio.NewWriterSize(f, 1<<20)) // there is an event per kernel and rank
+	t.file = f
+	return t, nil
 }
 
 // devices is the number of the track of rank 0's device; other devices' tracks follow.
@@ -180,7 +195,8 @@ func (t *Trace) put(e traceEvent) {
 	}
 }
 
-// Close ends the file and returns the first error of any write.
+// Close ends the trace and returns the first error of any write. After an error there is no
+// file of CreateTrace. Call Close once.
 func (t *Trace) Close() error {
 	if t == nil {
 		return nil
@@ -194,5 +210,18 @@ func (t *Trace) Close() error {
 	if t.err == nil {
 		_, t.err = io.WriteString(t.w, end)
 	}
-	return t.err
+	if t.file == nil {
+		return t.err
+	}
+	defer t.file.Discard()
+	if b := t.w.(*bufio.Writer); t.err == nil {
+		t.err = b.Flush()
+	}
+	if t.err == nil {
+		t.err = t.file.Close()
+	}
+	if t.err != nil {
+		return fmt.Errorf("runtime: trace: %w", t.err)
+	}
+	return nil
 }

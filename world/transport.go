@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/job/environ"
@@ -48,6 +49,20 @@ func Native(name string) bool {
 	return slices.ContainsFunc(transports(), func(t transport) bool { return t.name == name && t.tag != "" })
 }
 
+// Has returns an error if this program lacks the transport of that name: there is none, or
+// it loads a library of the system and the program was built without it.
+func Has(name string) error {
+	all := transports()
+	i := slices.IndexFunc(all, func(t transport) bool { return t.name == name })
+	if i < 0 {
+		return fmt.Errorf("gomoe: transport %q, want one of %s", name, strings.Join(Transports(), ", "))
+	}
+	if t := all[i]; t.tag != "" && t.connect == nil {
+		return fmt.Errorf("gomoe: %s", t.lacks())
+	}
+	return nil
+}
+
 // connect connects the ranks with the transport that was asked for.
 func (s *state) connect(ctx context.Context, job environ.Job) (jaccl.Communicator, error) {
 	all := transports()
@@ -58,11 +73,16 @@ func (s *state) connect(ctx context.Context, job environ.Job) (jaccl.Communicato
 	return t.connect(s, ctx, job)
 }
 
-// missing returns the error of a transport that this program lacks because it cannot load
-// libraries of the system. A program that can is linked with the system's C library, and
-// does not run with another one; a program that cannot is one static file.
+// lacks says why this program lacks the transport: it cannot load libraries of the system. A
+// program that can is linked with the system's C library, and does not run with another one;
+// a program that cannot is one static file.
+func (t transport) lacks() string {
+	return fmt.Sprintf("transport %s loads a library of the system, and this program is linked statically: build it with -tags %s", t.name, t.tag)
+}
+
+// missing is connect of a transport that this program lacks.
 func (t transport) missing(context.Context, link.Site) (link.Link, error) {
-	return nil, fmt.Errorf("transport %s loads a library of the system, and this program is linked statically: build it with -tags %s: %w", t.name, t.tag, jaccl.ErrUnsupported)
+	return nil, fmt.Errorf("%s: %w", t.lacks(), jaccl.ErrUnsupported)
 }
 
 // over returns the connect function of a transport whose ranks meet and use a link.

@@ -15,13 +15,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/gomoe/gomoe/internal/measure"
+	"github.com/gomoe/gomoe/internal/whole"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, os.Args[1:], os.Stdout); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "collectives:", err)
@@ -114,7 +116,8 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		}
 		rows = append(rows, got...)
 		notes = append(notes, missing...)
-		if err := measure.Plot(filepath.Join(s.out, fmt.Sprintf("collectives-%d.png", n)), got); err != nil {
+		path := filepath.Join(s.out, fmt.Sprintf("collectives-%d.png", n))
+		if err := whole.Write(path, func(w io.Writer) error { return measure.Plot(w, got) }); err != nil {
 			return err
 		}
 	}
@@ -228,12 +231,12 @@ func (s settings) write(rows []measure.Row, notes []string, out io.Writer) error
 		text.WriteString("\nNot measured: " + n + "\n")
 	}
 	io.WriteString(out, "\n"+text.String())
-	if err := os.WriteFile(filepath.Join(s.out, "table.md"), []byte(text.String()), 0o644); err != nil {
+	if err := whole.Write(filepath.Join(s.out, "table.md"), func(w io.Writer) error { _, err := io.WriteString(w, text.String()); return err }); err != nil {
 		return err
 	}
 	b, err := json.MarshalIndent(rows, "", " ")
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(s.out, "rows.json"), b, 0o644)
+	return whole.Write(filepath.Join(s.out, "rows.json"), func(w io.Writer) error { _, err := w.Write(b); return err })
 }

@@ -3,11 +3,11 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,19 +38,21 @@ func (t *tool) benchCommand() *ffcli.Command {
 // collectives is one use of gomoe bench collectives.
 type collectives struct {
 	*tool
-	transports string
+	transport  string   // as given; "" is no flag
+	transports []string // to measure
 	ranks      int
 	ops        string
 	min, max   size
+	memory     *size
 	o          measure.Options
 	deadline   *time.Duration
 	moe        exchangeSizes
-	json, plot string
+	out        benchOutput
 }
 
 func (t *tool) collectivesCommand() *ffcli.Command {
 	fs := t.flags("bench collectives")
-	b := &collectives{tool: t, min: 4, max: 256 << 20}
+	b := &collectives{tool: t, min: 4, max: 256 << 20, out: benchOutput{stdout: t.stdout, header: measure.Header()}}
 	b.flags(fs)
 	return &ffcli.Command{
 		Name: "collectives", ShortUsage: "gomoe bench collectives [-n 4] [-transport local,shm,tcp] [flags]", FlagSet: fs,
@@ -81,7 +83,7 @@ func (t *tool) collectivesCommand() *ffcli.Command {
 }
 
 func (b *collectives) flags(fs *flag.FlagSet) {
-	fs.StringVar(&b.transports, "transport", "local,shm,tcp", "`transports`, with commas between: local, shm, tcp, ring, verbs, mpi, jaccl; copy is none, but how fast ranks of one process copy")
+	fs.StringVar(&b.transport, "transport", "", "`transports`, with commas between: "+strings.Join(measured(), ", ")+", where copy is none, but how fast ranks of one process copy; local,shm,tcp if not given")
 	b.deadline = world.DeadlineFlag(fs)
 	fs.IntVar(&b.ranks, "n", 4, "`number` of ranks")
 	fs.StringVar(&b.ops, "ops", "", "`operations`, with commas between; all if not given: "+strings.Join(measure.Ops(), ","))
@@ -94,12 +96,30 @@ func (b *collectives) flags(fs *flag.FlagSet) {
 	fs.IntVar(&b.moe.width, "hidden", 2048, "columns of a token")
 	fs.IntVar(&b.moe.experts, "experts", 64, "experts, over all ranks")
 	fs.IntVar(&b.moe.topK, "top-k", 8, "experts per token")
-	fs.StringVar(&b.json, "json", "", "`file` for the rows, one JSON object per line; - is standard output, and prints nothing else")
-	fs.StringVar(&b.plot, "plot", "", "`file` for a plot, a PNG")
+	b.memory = memoryFlag(fs)
+	b.out.flags(fs)
+}
+
+// measured returns the names of what -transport measures.
+func measured() []string {
+	names := slices.DeleteFunc(world.Transports(), func(name string) bool { return name == "auto" })
+	return append(names, "copy")
 }
 
 func (b *collectives) check() error {
 	b.o.Min, b.o.Max = int64(b.min), int64(b.max)
+	b.transports = []string{"local", "shm", "tcp"}
+	if b.transport != "" {
+		b.transports = strings.Split(b.transport, ",")
+	}
+	for _, t := range b.transports {
+		if !slices.Contains(measured(), t) {
+			return usagef("-transport: there is no transport %q, want some of %s", t, strings.Join(measured(), ", "))
+		}
+		if err := world.Has(t); t != "copy" && err != nil {
+			return fmt.Errorf("-transport: %w", err)
+		}
+	}
 	if b.ops != "" {
 		b.o.Ops = strings.Split(b.ops, ",")
 	}
@@ -109,55 +129,52 @@ func (b *collectives) check() error {
 	if err := b.o.Check(); err != nil {
 		return &usageError{err}
 	}
-	return b.moe.check(b.ranks)
+	if err := b.moe.check(b.ranks); err != nil {
+		return err
+	}
+	// A rank sends from one buffer into another. Together the ranks hold the tokens of all,
+	// once whole, and a row of each choice before, during and after the exchange.
+	for _, need := range []struct {
+		flags string
+		bytes float64
+	}{
+		{fmt.Sprintf("-max %v", &b.max), 2 * float64(b.max) * float64(b.ranks)},
+		{fmt.Sprintf("-tokens %d -hidden %d -top-k %d", b.moe.tokens, b.moe.width, b.moe.topK), 2 * float64(b.moe.tokens) * float64(b.ranks) * float64(b.moe.width) * float64(2+3*b.moe.topK)},
+	} {
+		if need.bytes > float64(*b.memory) {
+			return usagef("%s: %s would need about %.3g GiB, and -memory allows %v", need.flags, plural(b.ranks, "rank"), need.bytes/(1<<30), b.memory)
+		}
+	}
+	return nil
 }
 
 // measure runs every transport in turn.
 func (b *collectives) measure(ctx context.Context) error {
-	if b.json != "-" {
-		fmt.Fprintln(b.stdout, measure.Header())
+	if err := b.out.open(); err != nil {
+		return err
 	}
+	defer b.out.close()
 	var rows []measure.Row
+	var failed error
 	report := func(r measure.Row) {
 		rows = append(rows, r)
-		if b.json != "-" {
-			fmt.Fprintln(b.stdout, r)
-		} else if err := r.JSON(b.stdout); err != nil {
-			fmt.Fprintln(b.stderr, err)
+		if err := b.out.print(r); err != nil && failed == nil {
+			failed = err
 		}
 	}
-	for _, t := range strings.Split(b.transports, ",") {
+	for _, t := range b.transports {
 		if err := b.start(ctx, t, report); err != nil {
 			return fmt.Errorf("transport %s: %w", t, err)
+		}
+		if failed != nil {
+			return failed
 		}
 	}
 	return b.save(rows)
 }
 
 func (b *collectives) save(rows []measure.Row) error {
-	if b.json != "" && b.json != "-" {
-		f, err := os.Create(b.json)
-		if err != nil {
-			return fmt.Errorf("-json: %w", err)
-		}
-		err = writeRows(f, rows)
-		if err = errors.Join(err, f.Close()); err != nil {
-			return fmt.Errorf("-json: %w", err)
-		}
-	}
-	if b.plot != "" {
-		if err := measure.Plot(b.plot, rows); err != nil {
-			return fmt.Errorf("-plot: %w", err)
-		}
-	}
-	return nil
-}
-
-func writeRows(w io.Writer, rows []measure.Row) error {
-	for _, r := range rows {
-		if err := r.JSON(w); err != nil {
-			return err
-		}
-	}
-	return nil
+	return b.out.save(
+		func(w io.Writer) error { return jsonRows(w, rows) },
+		func(w io.Writer) error { return measure.Plot(w, rows) })
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"io"
 	"slices"
 	"strings"
 
@@ -21,18 +21,17 @@ type kernelTimes struct {
 	device, only string
 	small        bool
 	o            measure.Options
-	json, plot   string
+	out          benchOutput
 }
 
 func (t *tool) benchKernelsCommand() *ffcli.Command {
 	fs := t.flags("bench kernels")
-	b := &kernelTimes{tool: t}
+	b := &kernelTimes{tool: t, out: benchOutput{stdout: t.stdout, header: measure.Header()}}
 	fs.StringVar(&b.device, "device", "metal", "`what` runs the kernels beside the host: metal (Apple's GPU), or metal-emulated (the same kernels on this processor, whose times say nothing)")
 	fs.StringVar(&b.only, "only", "", "`kernels` to measure, with commas between; all if not given: gomoe kernels lists them")
 	fs.BoolVar(&b.small, "small", false, "tiny shapes, which an emulated GPU does in seconds")
 	fs.IntVar(&b.o.Runs, "runs", 5, "`times` taken of each instruction, after one that is not")
-	fs.StringVar(&b.json, "json", "", "`file` for the rows, one JSON object per line; - is standard output, and prints nothing else")
-	fs.StringVar(&b.plot, "plot", "", "`file` for a plot, a PNG")
+	b.out.flags(fs)
 	kernelsFlag(fs)
 	return &ffcli.Command{
 		Name: "kernels", ShortUsage: "gomoe bench kernels [-device metal] [-only dot_general,rope] [-small] [flags]", FlagSet: fs,
@@ -80,6 +79,10 @@ func (b *kernelTimes) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := b.out.open(); err != nil {
+		return err
+	}
+	defer b.out.close()
 	d, err := gomoe.OpenDevice(ctx, b.device)
 	if err != nil {
 		return fmt.Errorf("-device: %w", err)
@@ -89,7 +92,10 @@ func (b *kernelTimes) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := b.save(rows); err != nil {
+	err = b.out.save(
+		func(w io.Writer) error { return jsonRows(w, rows) },
+		func(w io.Writer) error { return measure.Plot(w, rows) })
+	if err != nil {
 		return err
 	}
 	return verdict(rows)
@@ -122,37 +128,12 @@ func isKernel(name string) bool {
 }
 
 func (b *kernelTimes) measure(ctx context.Context, d gomoe.Device, cases []measure.Case) (rows []measure.Row, err error) {
-	if b.json != "-" {
-		fmt.Fprintln(b.stdout, measure.Header())
-	}
+	var failed error
 	err = measure.Run(ctx, d, cases, b.o, func(r measure.Row) {
 		rows = append(rows, r)
-		if b.json != "-" {
-			fmt.Fprintln(b.stdout, r)
-		} else if err := r.JSON(b.stdout); err != nil {
-			fmt.Fprintln(b.stderr, err)
+		if err := b.out.print(r); err != nil && failed == nil {
+			failed = err
 		}
 	})
-	return rows, err
-}
-
-func (b *kernelTimes) save(rows []measure.Row) error {
-	if b.json != "" && b.json != "-" {
-		f, err := os.Create(b.json)
-		if err != nil {
-			return fmt.Errorf("-json: %w", err)
-		}
-		for _, r := range rows {
-			err = errors.Join(err, r.JSON(f))
-		}
-		if err = errors.Join(err, f.Close()); err != nil {
-			return fmt.Errorf("-json: %w", err)
-		}
-	}
-	if b.plot != "" {
-		if err := measure.Plot(b.plot, rows); err != nil {
-			return fmt.Errorf("-plot: %w", err)
-		}
-	}
-	return nil
+	return rows, errors.Join(err, failed)
 }

@@ -10,7 +10,9 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -34,7 +36,7 @@ func (b *collectives) start(ctx context.Context, transport string, report func(m
 		return err
 	}
 	words := []string{exe, "bench", "collectives", "-json", "-", "-transport", transport, "-ops", b.ops, "-min", strconv.FormatInt(b.o.Min, 10), "-max", strconv.FormatInt(b.o.Max, 10),
-		"-factor", strconv.Itoa(b.o.Factor), "-batches", strconv.Itoa(b.o.Batches), "-batch", b.o.Batch.String(), "-n", strconv.Itoa(b.ranks)}
+		"-memory", strconv.FormatInt(int64(*b.memory), 10), "-factor", strconv.Itoa(b.o.Factor), "-batches", strconv.Itoa(b.o.Batches), "-batch", b.o.Batch.String(), "-n", strconv.Itoa(b.ranks)}
 	words = append(words, b.moe.flags()...)
 	if *b.deadline > 0 {
 		words = append(words, "-deadline", b.deadline.String())
@@ -53,9 +55,16 @@ func (b *collectives) start(ctx context.Context, transport string, report func(m
 		err = errors.New("a rank failed")
 	}
 	if err != nil {
-		return fmt.Errorf("%w\n%s", err, errs.Bytes())
+		return fmt.Errorf("%w\n%s", err, ofLauncher(errs.String()))
 	}
 	return nil
+}
+
+// ofLauncher returns what the launcher has said, without the lines of ranks. It repeats
+// the last ones of the rank that failed first; the others mostly say the same.
+func ofLauncher(text string) string {
+	lines := slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return strings.HasPrefix(line, "[") })
+	return strings.TrimSuffix(strings.Join(lines, "\n"), "\n")
 }
 
 // mpirun is start with the launcher of an installed MPI, through which the ranks
@@ -132,11 +141,10 @@ func (b *collectives) local(ctx context.Context, report func(measure.Row)) error
 // asRank measures the job that this process is a rank of. Rank 0 reports the rows.
 func (b *collectives) asRank(ctx context.Context) (err error) {
 	var w world.World
-	transport := b.transports
-	if transport == "local,shm,tcp" { // -transport was not given
-		transport = ""
+	if strings.Contains(b.transport, ",") || b.transport == "copy" {
+		return usagef("-transport %s: want one transport inside of a job", b.transport)
 	}
-	if err := w.Setup(ctx, world.Config{Transport: transport, Deadline: *b.deadline}); err != nil {
+	if err := w.Setup(ctx, world.Config{Transport: b.transport, Deadline: *b.deadline}); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
@@ -150,19 +158,21 @@ func (b *collectives) asRank(ctx context.Context) (err error) {
 	}
 	c := comms[0]
 	var rows []measure.Row
+	var failed error
+	if info.First() {
+		if err := b.out.open(); err != nil {
+			return err
+		}
+		defer b.out.close()
+	}
 	report := func(r measure.Row) {
 		if !info.First() {
 			return
 		}
 		rows = append(rows, r)
-		if b.json == "-" {
-			r.JSON(b.stdout)
-		} else {
-			fmt.Fprintln(b.stdout, r)
+		if err := b.out.print(r); err != nil && failed == nil {
+			failed = err
 		}
-	}
-	if info.First() && b.json != "-" {
-		fmt.Fprintln(b.stdout, measure.Header())
 	}
 	o := b.o
 	if s, ok := c.(interface{ Alloc(n int) ([]byte, error) }); ok {
@@ -180,8 +190,8 @@ func (b *collectives) asRank(ctx context.Context) (err error) {
 	if err := b.moe.measure(ctx, &w, info.Size, info.Transport, report); err != nil {
 		return err
 	}
-	if info.First() {
+	if info.First() && failed == nil {
 		return b.save(rows)
 	}
-	return nil
+	return failed
 }

@@ -56,10 +56,41 @@ func TestBenchUsage(t *testing.T) {
 		"grow by 1":                   "bench collectives -factor 1",
 		"arguments [\"tcp\"]":         "bench collectives tcp",
 		"-tokens -1":                  "bench collectives -tokens -1",
+		"some of all_sum, all_gather": "bench collectives -ops dance",
+		"batches of -1s":              "bench collectives -batch -1s",
+		"batches of 0s":               "bench collectives -batch 0s",
+		"no transport \"\", want some of local, tcp, shm": "bench collectives -transport ,",
+		"no transport \"udp\"":                            "bench collectives -transport local,udp",
+		"-hidden 100000000000":                            "bench collectives -hidden 100000000000",
+		"-max 64GiB: 4 ranks would need about 512 GiB":    "bench collectives -max 64GiB",
 	} {
 		var out, errs bytes.Buffer
 		if status := run(t.Context(), strings.Fields(args), nil, &out, &errs); status != exitUsage || !strings.Contains(errs.String(), want) {
 			t.Errorf("%s: status %d, %q, want %q", args, status, errs.String(), want)
 		}
+		if out.Len() > 0 {
+			t.Errorf("%s prints %q before the mistake is found", args, &out)
+		}
+	}
+}
+
+// Files that cannot be written are found before anything is measured, and a transport
+// that this program lacks before anything is printed.
+func TestBenchOutputs(t *testing.T) {
+	for _, args := range []string{"-json", "-plot"} {
+		var out, errs bytes.Buffer
+		path := filepath.Join(t.TempDir(), "no", "such")
+		status := run(t.Context(), []string{"bench", "collectives", "-transport", "local", args, path}, nil, &out, &errs)
+		if status != exitWrong || out.Len() > 0 || !strings.HasPrefix(errs.String(), "gomoe bench: "+args+": ") {
+			t.Errorf("%s: status %d, output %q, %q", args, status, &out, &errs)
+		}
+	}
+}
+
+// What ranks said is not repeated for each of them.
+func TestBenchFails(t *testing.T) {
+	got := ofLauncher("[0] gomoe: no\n[1] gomoe: no\ngomoe launch: FAILED: rank 1\n    gomoe: no\n")
+	if want := "gomoe launch: FAILED: rank 1\n    gomoe: no"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

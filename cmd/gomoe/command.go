@@ -16,6 +16,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/whole"
 )
 
 // Exit statuses. gomoe launch also returns those of its ranks.
@@ -27,9 +28,10 @@ const (
 
 // tool is one run of the command.
 type tool struct {
-	stdin          io.Reader
-	stdout, stderr io.Writer
-	help           bytes.Buffer // what flag sets print
+	stdin  io.Reader
+	stdout *whole.Output
+	stderr io.Writer
+	help   bytes.Buffer // what flag sets print
 }
 
 // usageError is a wrong command line.
@@ -46,7 +48,7 @@ var errReported = errors.New("reported")
 // run runs the command line and returns the exit status. It stops when ctx
 // ends.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
-	t := &tool{stdin: stdin, stdout: stdout, stderr: stderr}
+	t := &tool{stdin: stdin, stdout: &whole.Output{To: stdout}, stderr: stderr}
 	root := t.root()
 	name := "gomoe"
 	defer func() {
@@ -72,13 +74,16 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err == nil {
 		err = root.Run(ctx)
 	}
+	if errors.Is(err, flag.ErrHelp) {
+		_, err = io.Copy(t.stdout, &t.help)
+	}
+	if err == nil && t.stdout.Err != nil {
+		err = fmt.Errorf("standard output: %w", t.stdout.Err)
+	}
 	var usage *usageError
 	var status exitStatus
 	switch {
 	case err == nil:
-		return exitOK
-	case errors.Is(err, flag.ErrHelp):
-		io.Copy(stdout, &t.help)
 		return exitOK
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "%s: %v\nRun %q for the command's flags.\n", name, err, "gomoe help"+strings.TrimPrefix(name, "gomoe"))

@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
+	"io"
 	"path/filepath"
 	"strings"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/gomoe/gomoe/internal/whole"
 )
 
 func (t *tool) fmtCommand() *ffcli.Command {
@@ -50,7 +52,7 @@ func (t *tool) fmtCommand() *ffcli.Command {
 				case !*write:
 					fmt.Fprint(t.stdout, out)
 				case out != src:
-					if err := replace(path, out); err != nil {
+					if err := whole.Write(path, func(w io.Writer) error { _, err := io.WriteString(w, out); return err }); err != nil {
 						return err
 					}
 				}
@@ -61,37 +63,6 @@ func (t *tool) fmtCommand() *ffcli.Command {
 			return nil
 		},
 	}
-}
-
-// replace writes text to the file in one step, so that the old file is left
-// after a failure.
-func replace(path, text string) error {
-	path, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return err
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".gomoe-fmt-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text)
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Chmod(f.Name(), info.Mode().Perm())
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
 }
 
 // differing returns the lines in which two texts differ, as a diff without

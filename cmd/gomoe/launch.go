@@ -51,7 +51,7 @@ outlives gomoe launch.
 Ranks find their place in GOMOE_RANK, GOMOE_SIZE, GOMOE_COORDINATOR and so on, and in RANK,
 WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT.`,
 		Exec: func(ctx context.Context, args []string) error {
-			o.Command, o.Stdout, o.Stderr, o.Deadline = args, t.stdout, t.stderr, *deadline
+			o.Command, o.Stdout, o.Stderr, o.Deadline = args, t.stdout.To, t.stderr, *deadline
 			if o.Shell = strings.Fields(*shell); len(o.Shell) == 0 {
 				return usagef("-ssh is empty, want a command")
 			}

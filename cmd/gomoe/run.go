@@ -96,12 +96,10 @@ func (r *runner) run(ctx context.Context, x map[string]array.Array, seed optiona
 		}
 	}
 	if r.trace != "" {
-		f, cerr := os.Create(r.trace)
-		if cerr != nil {
-			return fmt.Errorf("-trace: %w", cerr)
+		if r.cfg.Trace, err = runtime.CreateTrace(r.trace); err != nil {
+			return err
 		}
-		r.cfg.Trace = runtime.NewTrace(f)
-		defer func() { err = errors.Join(err, r.cfg.Trace.Close(), f.Close()) }()
+		defer func() { err = errors.Join(err, r.cfg.Trace.Close()) }()
 	}
 	j, err := open(r.path, r.p, r.cfg, r.limit)
 	if err != nil {

@@ -2,14 +2,15 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/gomoe/gomoe/internal/flight"
 	"github.com/gomoe/gomoe/internal/tracefile"
+	"github.com/gomoe/gomoe/internal/whole"
 )
 
 func (t *tool) traceCommand() *ffcli.Command {
@@ -56,13 +57,13 @@ func (t *tool) mergeCommand() *ffcli.Command {
 				defer f.Close()
 				in = append(in, tracefile.Input{Name: p, R: f})
 			}
-			f, err := os.Create(*out)
+			var m tracefile.Merged
+			err = whole.Write(*out, func(w io.Writer) (err error) {
+				m, err = tracefile.Merge(w, in)
+				return err
+			})
 			if err != nil {
-				return fmt.Errorf("-out: %w", err)
-			}
-			m, err := tracefile.Merge(f, in)
-			if err = errors.Join(err, f.Close()); err != nil {
-				return errors.Join(err, os.Remove(*out))
+				return err
 			}
 			fmt.Fprintf(t.stdout, "%s: ranks %v, %d events, times of different ranks within %v\n", *out, m.Ranks, m.Events, m.Uncertain)
 			return nil

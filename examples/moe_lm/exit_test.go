@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	goruntime "runtime"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -70,19 +71,22 @@ func TestKernels(t *testing.T) {
 	}
 }
 
-// Ctrl-C once ends the run in order; twice, while it writes a long sample, at
-// once.
-func TestCtrlC(t *testing.T) {
+// Ctrl-C or SIGTERM once ends the run in order; twice, while it writes a long sample,
+// at once.
+func TestSignals(t *testing.T) {
 	if goruntime.GOOS == "windows" {
-		t.Skip("a process cannot be sent an interrupt on Windows")
+		t.Skip("a process cannot be sent a signal on Windows")
 	}
 	for _, c := range []struct {
-		sample, second string // the output at which the second interrupt is sent
+		signal         os.Signal
+		sample, second string // the output at which the second signal is sent
 		code           int
 		stdout, stderr string
 	}{
-		{"3", "", 0, "\nwritten: ", ""},
-		{"100000000", "sample:", 1, "\nsample:\n", "interrupted again\n"},
+		{os.Interrupt, "3", "", 0, "\nwritten: ", ""},
+		{syscall.SIGTERM, "3", "", 0, "\nwritten: ", ""},
+		{os.Interrupt, "100000000", "sample:", 1, "\nsample:\n", "interrupted again\n"},
+		{syscall.SIGTERM, "100000000", "sample:", 1, "\nsample:\n", "interrupted again\n"},
 	} {
 		args, _ := tiny(t, "-steps", "1000000", "-eval", "1", "-sample", c.sample)
 		cmd := command(args)
@@ -96,7 +100,7 @@ func TestCtrlC(t *testing.T) {
 		at := "/1000000  loss "
 		for lines.Scan() {
 			if at != "" && strings.Contains(lines.Text(), at) {
-				require.NoError(t, cmd.Process.Signal(os.Interrupt))
+				require.NoError(t, cmd.Process.Signal(c.signal))
 				if at == c.second {
 					at = ""
 				} else {
@@ -109,7 +113,7 @@ func TestCtrlC(t *testing.T) {
 		code := cmd.ProcessState.ExitCode()
 		if code != c.code || !strings.HasSuffix(stderr.String(), c.stderr) || c.stderr == "" && stderr.Len() > 0 ||
 			!strings.Contains(seen.String(), "\ninterrupted after ") || !strings.Contains(seen.String(), c.stdout) {
-			t.Errorf("sample of %s: exit %d (%v), want %d; standard output:\n%s\nstandard error:\n%s", c.sample, code, err, c.code, &seen, &stderr)
+			t.Errorf("%v, sample of %s: exit %d (%v), want %d; standard output:\n%s\nstandard error:\n%s", c.signal, c.sample, code, err, c.code, &seen, &stderr)
 		}
 	}
 }

@@ -7,19 +7,22 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"syscall"
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/internal/text"
+	"github.com/gomoe/gomoe/internal/whole"
 	"github.com/gomoe/gomoe/world"
 )
 
 func main() {
 	// The first Ctrl-C ends the run after the current step and keeps everything
-	// done so far. A second one ends the run at once.
+	// done so far. A second one ends the run at once. SIGTERM, which batch systems
+	// send before they kill, does the same.
 	stop, end := context.WithCancelCause(context.Background())
 	ctx, abort := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		<-signals
 		end(errors.New("interrupted"))
@@ -27,7 +30,12 @@ func main() {
 		signal.Stop(signals) // so that a third one ends the process in any case
 		abort(errors.New("interrupted again"))
 	}()
-	if err := run(ctx, stop, os.Args[1:], os.Stdout); err != nil {
+	stdout := &whole.Output{To: os.Stdout}
+	err := run(ctx, stop, os.Args[1:], stdout)
+	if err == nil && stdout.Err != nil {
+		err = fmt.Errorf("standard output: %w", stdout.Err)
+	}
+	if err != nil {
 		if _, done := err.(*reported); !done {
 			fmt.Fprintln(os.Stderr, "moe_lm:", err)
 		}

@@ -44,7 +44,7 @@ this process or in one each.
 
   gomoe launch -n 4 -- moe_lm    four processes; mpirun, torchrun and mlx.launch start them, too
 
-The first Ctrl-C ends a run in order, a second one at once. The flags:
+The first Ctrl-C or SIGTERM ends a run in order, a second one at once. The flags:
 
 `
 

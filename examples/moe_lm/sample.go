@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/whole"
 	"github.com/gomoe/gomoe/runtime"
 )
 
@@ -41,7 +41,7 @@ func sample(ctx, stop context.Context, c config, o options, tr *trainer, stdout 
 	if err != nil {
 		return fmt.Errorf("sample: %w", err)
 	}
-	return os.WriteFile(filepath.Join(o.out, "sample.txt"), []byte(o.prompt+text), 0o644)
+	return whole.Write(filepath.Join(o.out, "sample.txt"), func(w io.Writer) error { _, err := io.WriteString(w, o.prompt+text); return err })
 }
 
 // printable replaces bytes that a terminal would not show or would interpret: a

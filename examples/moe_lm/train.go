@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -34,13 +33,10 @@ func train(ctx, stop context.Context, c config, o options, corpus *text.Corpus, 
 	}
 	opts := o.session()
 	if o.trace != "" {
-		f, err := os.Create(tracePath(o))
-		if err != nil {
-			return fmt.Errorf("-trace: %w", err)
+		if opts.Trace, err = runtime.CreateTrace(tracePath(o)); err != nil {
+			return err
 		}
-		w := bufio.NewWriterSize(f, 1<<20) // an event per kernel and rank
-		opts.Trace = runtime.NewTrace(w)
-		defer func() { err = also(err, opts.Trace.Close(), w.Flush(), f.Close()) }()
+		defer func() { err = also(err, opts.Trace.Close()) }()
 	}
 	tr, err := newTrainer(c, o.mesh, o.seed, opts, false)
 	if err != nil {
@@ -113,7 +109,11 @@ func loop(ctx, stop context.Context, c config, o options, tr *trainer, corpus *t
 		}
 	}
 	progress := report.NewProgress(stdout, report.ProgressOptions{})
-	defer func() { err = errors.Join(err, progress.Close(), metrics.Close()) }()
+	defer func() {
+		if closed := errors.Join(progress.Close(), metrics.Close()); err == nil { // else it may be the same error
+			err = closed
+		}
+	}()
 
 	for n := 1; n <= o.steps; n++ {
 		if interrupted, err = c.any(ctx, stop.Err() != nil); err != nil || interrupted {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gomoe/gomoe/collective"
@@ -111,7 +112,7 @@ func Run(ctx context.Context, transport string, c jaccl.Communicator, o Options,
 func (o Options) Check() error {
 	for _, op := range o.Ops {
 		if !slices.Contains(Ops(), op) {
-			return fmt.Errorf("measure: there is no operation %q, want one of %v", op, Ops())
+			return fmt.Errorf("measure: there is no operation %q, want some of %s", op, strings.Join(Ops(), ", "))
 		}
 	}
 	switch {
@@ -121,6 +122,8 @@ func (o Options) Check() error {
 		return fmt.Errorf("measure: sizes that grow by %d, want 2 or more", o.Factor)
 	case o.Batches < 1:
 		return fmt.Errorf("measure: %d batches, want 1 or more", o.Batches)
+	case o.Batch <= 0:
+		return fmt.Errorf("measure: batches of %v, want more than 0", o.Batch)
 	}
 	return nil
 }

@@ -3,8 +3,8 @@ package measure
 import (
 	"fmt"
 	"image/color"
+	"io"
 	"math"
-	"os"
 	"slices"
 
 	"gonum.org/v1/plot"
@@ -17,7 +17,7 @@ import (
 
 // Plot writes a PNG with one panel for every operation that has several sizes: the bus
 // bandwidth of every transport by size, on logarithmic axes.
-func Plot(path string, rows []Row) error {
+func Plot(w io.Writer, rows []Row) error {
 	var ops []string
 	first := map[string]int64{} // the first size of each operation
 	for _, r := range rows {
@@ -52,14 +52,7 @@ func Plot(path string, rows []Row) error {
 			}
 		}
 	}
-	f, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("measure: plot: %w", err)
-	}
-	_, err = vgimg.PngCanvas{Canvas: canvas}.WriteTo(f)
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
+	_, err := vgimg.PngCanvas{Canvas: canvas}.WriteTo(w)
 	return err
 }
 

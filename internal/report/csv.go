@@ -3,13 +3,15 @@ package report
 import (
 	"fmt"
 	"io"
-	"os"
 	"strconv"
+
+	"github.com/gomoe/gomoe/internal/whole"
 )
 
 // Metrics writes a CSV file with one row per step. Each row is one write to the
 // operating system, so however the process ends, the file holds complete rows
-// for all reported steps.
+// for all reported steps. An older file is replaced when the first step is
+// complete, so that a run that fails before loses nothing.
 //
 // The columns: step, loss, smoothed (the loss's moving mean over about 20
 // steps), held_out (empty when not measured), aux, lr, grad_norm, tokens,
@@ -18,21 +20,21 @@ import (
 // same; a number that is not finite is NaN, +Inf or -Inf.
 type Metrics struct {
 	out     io.Writer
-	closer  io.Closer
+	file    *whole.File // that CreateMetrics has created, else nil
 	experts int
 	started bool // the header is written
 	smooth  smoother
 	err     error
 }
 
-// CreateMetrics creates a CSV file, or empties an existing one. The caller must
-// close it.
+// CreateMetrics creates a CSV file, which appears with the first step. The caller
+// must close it.
 func CreateMetrics(path string) (*Metrics, error) {
-	f, err := os.Create(path)
+	f, err := whole.Create(path)
 	if err != nil {
 		return nil, fmt.Errorf("report: metrics: %w", err)
 	}
-	return &Metrics{out: f, closer: f}, nil
+	return &Metrics{out: f, file: f}, nil
 }
 
 // NewMetrics writes to out, which it does not close.
@@ -83,7 +85,11 @@ func (m *Metrics) Step(s Step) error {
 	}
 	b = append(b, '\n')
 	m.started = true
-	if _, err := m.out.Write(b); err != nil {
+	_, err := m.out.Write(b)
+	if err == nil && m.file != nil {
+		err = m.file.Publish()
+	}
+	if err != nil {
 		m.err = fmt.Errorf("report: metrics: %w", err)
 	}
 	return m.err
@@ -92,11 +98,15 @@ func (m *Metrics) Step(s Step) error {
 // Close closes the file. It returns an error of closing, or of an earlier
 // write.
 func (m *Metrics) Close() error {
-	if m.closer != nil {
-		if err := m.closer.Close(); err != nil && m.err == nil {
+	switch {
+	case m.file == nil:
+	case !m.started:
+		m.file.Discard()
+	default:
+		if err := m.file.Close(); err != nil && m.err == nil {
 			m.err = fmt.Errorf("report: metrics: %w", err)
 		}
-		m.closer = nil
 	}
+	m.file = nil
 	return m.err
 }

@@ -1,18 +1,18 @@
 package report
 
 import (
-	"errors"
+	"bytes"
 	"fmt"
 	"image/png"
 	"io"
-	"os"
-	"path/filepath"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
+
+	"github.com/gomoe/gomoe/internal/whole"
 )
 
 // Figure is a picture of a run: the losses above, the load of the experts
@@ -81,20 +81,13 @@ func (f Figure) WritePNG(w io.Writer) error {
 
 // SavePNG writes the figure to a file, which appears or changes only when it is
 // complete. Errors are those of WritePNG and of the file system.
-func (f Figure) SavePNG(path string) (err error) {
-	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return fmt.Errorf("report: figure: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(tmp.Name()))
-		}
-	}()
-	if err := errors.Join(f.WritePNG(tmp), tmp.Chmod(0o644), tmp.Close()); err != nil {
+func (f Figure) SavePNG(path string) error {
+	var picture bytes.Buffer // drawing takes a while, in which no unfinished file lies about
+	if err := f.WritePNG(&picture); err != nil {
 		return err
 	}
-	if err := os.Rename(tmp.Name(), path); err != nil {
+	err := whole.Write(path, func(w io.Writer) error { _, err := picture.WriteTo(w); return err })
+	if err != nil {
 		return fmt.Errorf("report: figure: %w", err)
 	}
 	return nil

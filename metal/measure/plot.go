@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"image/color"
-	"os"
+	"io"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -16,7 +16,7 @@ import (
 
 // Plot writes a PNG with one line per row, from the device's time to the host's, on a
 // logarithmic axis. A wrong result is marked with a cross.
-func Plot(path string, rows []Row) error {
+func Plot(w io.Writer, rows []Row) error {
 	if len(rows) == 0 {
 		return errors.New("measure: plot: no rows")
 	}
@@ -74,10 +74,6 @@ func Plot(path string, rows []Row) error {
 	p.Y.Min, p.Y.Max = -1, float64(len(rows))+2 // with room for the legend
 	canvas := vgimg.NewWith(vgimg.UseWH(20*vg.Centimeter, vg.Length(len(rows)+6)*0.42*vg.Centimeter), vgimg.UseDPI(110))
 	p.Draw(draw.Crop(draw.New(canvas), 2*vg.Millimeter, -5*vg.Millimeter, 2*vg.Millimeter, -2*vg.Millimeter))
-	f, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("measure: plot: %w", err)
-	}
-	_, err = vgimg.PngCanvas{Canvas: canvas}.WriteTo(f)
-	return errors.Join(err, f.Close())
+	_, err := vgimg.PngCanvas{Canvas: canvas}.WriteTo(w)
+	return err
 }

@@ -1,0 +1,4 @@
+// Package whole writes files that are complete or absent. A file gets its name when all
+// of it is on the disk; until then, and after an error, the name has what it had before.
+// Begin with Write; Create is for files that are written over a long time.
+package whole

@@ -1,0 +1,237 @@
+package whole
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// File is a file that has no name before Publish or Close. A device, a pipe or a socket
+// is written directly. It is not safe for concurrent use.
+type File struct {
+	path string // as given, for errors
+	f    *os.File
+	size int64 // what was written
+	err  error // the first error; nothing is published after it
+
+	root   *os.Root // the folder; nil if the file is written directly or has been closed
+	name   string   // in the folder
+	temp   string   // the name in the folder until the file is published; "" for none
+	public bool     // the file has its name
+}
+
+// Write writes a file with what write writes. After an error, of write or of the file
+// system, the file is as it was before. An existing file keeps its permissions.
+func Write(path string, write func(io.Writer) error) error {
+	f, err := Create(path)
+	if err != nil {
+		return err
+	}
+	defer f.Discard()
+	if err := write(f); err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// Create begins a file. It fails at once if the file cannot be written. The caller must
+// call Close or Discard. A symbolic link is followed.
+func Create(path string) (*File, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return nil, &fs.PathError{Op: "create", Path: path, Err: errors.New("this is a folder, want the name of a file")}
+	case err == nil && (!info.Mode().IsRegular() || ofProcess(path)):
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+		if err != nil {
+			return nil, err
+		}
+		return &File{path: path, f: f, public: true}, nil
+	case err == nil:
+		// The file itself is not written, but its permissions count.
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return nil, err
+		}
+		f.Close()
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	real, err := target(path)
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(filepath.Dir(real))
+	if err != nil {
+		return nil, &fs.PathError{Op: "create", Path: path, Err: cause(err)}
+	}
+	f, err := CreateIn(root, filepath.Base(real))
+	if err != nil {
+		return nil, errors.Join(&fs.PathError{Op: "create", Path: path, Err: cause(err)}, root.Close())
+	}
+	f.path = path
+	if info != nil {
+		if err := f.f.Chmod(info.Mode().Perm()); err != nil {
+			f.Discard()
+			return nil, &fs.PathError{Op: "create", Path: path, Err: cause(err)}
+		}
+	}
+	return f, nil
+}
+
+// CreateIn begins a file of that name in a folder, which Close and Discard close. It
+// follows no link.
+func CreateIn(root *os.Root, name string) (*File, error) { return createIn(root, name, unnamed) }
+
+func createIn(root *os.Root, name string, unnamed func(*os.Root) (*os.File, error)) (*File, error) {
+	f := &File{path: filepath.Join(root.Name(), name), root: root, name: name}
+	var err error
+	if f.f, err = unnamed(root); err == nil {
+		return f, nil
+	}
+	f.temp = temporary(name)
+	if f.f, err = root.OpenFile(f.temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666); err != nil {
+		return nil, &fs.PathError{Op: "create", Path: f.path, Err: cause(err)}
+	}
+	return f, nil
+}
+
+// temporary returns a name that no other file has.
+func temporary(name string) string { return fmt.Sprintf(".%.100s.%016x", name, rand.Uint64()) }
+
+// target returns the path at the end of symbolic links. The last one may lead to a file
+// that is not there yet.
+func target(path string) (string, error) {
+	for range 40 {
+		link, err := os.Readlink(path)
+		if err != nil {
+			return path, nil // no link
+		}
+		if !filepath.IsAbs(link) {
+			link = filepath.Join(filepath.Dir(path), link)
+		}
+		path = link
+	}
+	return "", &fs.PathError{Op: "create", Path: path, Err: errors.New("too many links")}
+}
+
+// ofProcess reports whether a path names an open file of the process, such as
+// /dev/stdout. Another file at the same place would not be that one.
+func ofProcess(path string) bool {
+	for _, p := range []string{"/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/"} {
+		if strings.HasPrefix(filepath.ToSlash(path), p) {
+			return true
+		}
+	}
+	return false
+}
+
+// Write writes all of p to the file. After an error all further calls return the error.
+// What could be written of p before an error is taken back from a published file.
+func (f *File) Write(p []byte) (int, error) {
+	if f.err != nil {
+		return 0, f.err
+	}
+	n, err := f.f.Write(p)
+	if err != nil {
+		f.fail(err)
+		if f.root != nil && f.public {
+			f.f.Truncate(f.size) // the first error is the one to report
+		}
+		return n, f.err
+	}
+	f.size += int64(n)
+	return n, nil
+}
+
+// fail records the first error.
+func (f *File) fail(err error) {
+	if err != nil && f.err == nil {
+		f.err = &fs.PathError{Op: "write", Path: f.path, Err: cause(err)}
+	}
+}
+
+// Publish gives the file its name, with what has been written so far. What is written
+// later is added to the file at once.
+func (f *File) Publish() error {
+	if f.err != nil || f.public {
+		return f.err
+	}
+	f.fail(f.publish())
+	if f.err == nil {
+		file, err := f.root.OpenFile(f.name, os.O_WRONLY|os.O_APPEND, 0)
+		f.fail(err)
+		f.f = file
+	}
+	return f.err
+}
+
+func (f *File) publish() error {
+	if err := f.f.Sync(); err != nil {
+		return err
+	}
+	if f.temp == "" {
+		f.temp = temporary(f.name)
+		if err := link(f.f, f.root, f.temp); err != nil {
+			return err
+		}
+	}
+	if err := f.f.Close(); err != nil { // Windows renames no open file
+		return err
+	}
+	if err := f.root.Rename(f.temp, f.name); err != nil {
+		return err
+	}
+	f.public = true
+	return syncFolder(f.root)
+}
+
+// Close publishes the file and ends it. It returns the first error of any Write; the name
+// has then what it had before, unless the file has been published.
+func (f *File) Close() error {
+	if f.err == nil && !f.public {
+		f.fail(f.publish())
+	}
+	return f.end()
+}
+
+// Discard ends the file and drops what has not been published. After Close it does
+// nothing.
+func (f *File) Discard() { f.end() }
+
+func (f *File) end() error {
+	if f.f == nil {
+		return f.err
+	}
+	if err := f.f.Close(); !errors.Is(err, os.ErrClosed) { // publish closes it, too
+		f.fail(err)
+	}
+	f.f = nil
+	if f.root == nil {
+		return f.err
+	}
+	if f.temp != "" && !f.public {
+		f.root.Remove(f.temp)
+	}
+	f.root.Close()
+	f.root = nil
+	return f.err
+}
+
+// cause returns the error of the system inside an error that names another path.
+func cause(err error) error {
+	var path *fs.PathError
+	var link *os.LinkError
+	switch {
+	case errors.As(err, &path):
+		return path.Err
+	case errors.As(err, &link):
+		return link.Err
+	}
+	return err
+}
