@@ -58,7 +58,7 @@ func TestReadNumpysFiles(t *testing.T) {
 		if !a.Type.Equal(c.t) || !slices.Equal(a.Float64s(), c.want) {
 			t.Errorf("%s is %s %v, want %s %v", c.file, a.Type, a.Float64s(), c.t, c.want)
 		}
-		// What numpy wrote as version 1.0 in C order, we write the same.
+		// We write the same bytes as numpy did in version 1.0 and C order.
 		if slices.Contains([]string{"fortran", "void", "version2", "version3"}, c.file) {
 			continue
 		}
@@ -134,7 +134,7 @@ func TestReadNPYErrors(t *testing.T) {
 	require.ErrorIs(t, err, errors.ErrUnsupported)
 }
 
-// Every cut of a good file is an error, and nothing behind it is read.
+// Every file that is cut short is an error, and nothing behind it is read.
 func TestReadNPYCut(t *testing.T) {
 	whole, err := os.ReadFile("testdata/f64.npy")
 	require.NoError(t, err)

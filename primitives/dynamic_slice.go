@@ -67,7 +67,7 @@ func (s DynamicSliceOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, er
 	return out, nil
 }
 
-// Shard lets those dimensions be split of which the box has all indices.
+// Shard lets a dimension be split if the box has all of its indices.
 func (s DynamicSliceOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	shape := c.Type(0).Shape
 	dims := splitWhere(len(shape), func(d int) bool { return s.SliceSizes[d] == shape[d] })

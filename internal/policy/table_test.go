@@ -63,7 +63,7 @@ func imports() map[string][]string {
 		"internal/launch":           {"jaccl/job/environ", "jaccl/job/hostfile", "world"},
 		"runtime":                   {"graph", "array", "sharding", "collective", "exec", "internal/kernel", "internal/kernel/gemm", "internal/whole", "lowering"},
 		"metal":                     {"array", "lowering", "metal/internal/emu", "metal/internal/standin", "metal/kernels", "metal/mtl", "runtime"},
-		"metal/kernels":             {"graph", "array", "sharding", "exec", "lowering", "primitives"}, // what instructions come from says how they are launched
+		"metal/kernels":             {"graph", "array", "sharding", "exec", "lowering", "primitives"}, // the primitive of an instruction says how it is launched
 		"metal/mtl":                 {"internal/dynlib"},
 		"metal/internal/msl":        {},
 		"metal/internal/emu":        {"metal/internal/msl"},
