@@ -33,24 +33,30 @@ func Compare(dumps []Dump) (string, error) {
 			}
 		}
 	}
-	for r := range dumps[0].Size {
-		i := slices.IndexFunc(dumps, func(d Dump) bool { return d.Rank == r })
-		if i < 0 {
-			fmt.Fprintf(&s, "rank %d: no record; its process was killed, or its machine is not reached\n", r)
-			continue
+	next := 0 // the first rank that is not written about; the size is only what the files claim
+	absent := func(until int) {
+		switch {
+		case next == until-1:
+			fmt.Fprintf(&s, "rank %d: no record; its process was killed, or its machine is not reached\n", next)
+		case next < until:
+			fmt.Fprintf(&s, "ranks %d to %d: no record; their processes were killed, or their machines are not reached\n", next, until-1)
 		}
-		d := dumps[i]
+	}
+	for _, d := range dumps {
+		absent(d.Rank)
+		next = d.Rank + 1
 		if len(d.Ops) == 0 {
-			fmt.Fprintf(&s, "rank %d (%s): no operation\n", r, d.Host)
+			fmt.Fprintf(&s, "rank %d (%s): no operation\n", d.Rank, d.Host)
 			continue
 		}
 		o := d.Ops[len(d.Ops)-1]
-		fmt.Fprintf(&s, "rank %d (%s): operation %d, %s #%d %s %d bytes among %v (%s), %s after %s, began at +%s\n", r, d.Host,
+		fmt.Fprintf(&s, "rank %d (%s): operation %d, %s #%d %s %d bytes among %v (%s), %s after %s, began at +%s\n", d.Rank, d.Host,
 			o.Number, o.Op, o.Seq, o.DType, o.Bytes, o.Ranks, o.Line, o.State, micros(o.Micros), micros(float64(o.Began.Add(d.Offset).Sub(first).Nanoseconds())/1e3))
 		if o.Error != "" {
 			fmt.Fprintf(&s, "    %s\n", o.Error)
 		}
 	}
+	absent(dumps[0].Size)
 	return s.String(), nil
 }
 

@@ -227,3 +227,18 @@ func TestWrite(t *testing.T) {
 	_, err := flight.Parse("x", b.Bytes())
 	require.NoError(t, err)
 }
+
+// Ranks without a record are written about together, however many a record claims that
+// there are.
+func TestManyAbsent(t *testing.T) {
+	text, err := flight.Compare([]flight.Dump{
+		{About: flight.About{Rank: 5, Size: 2147483647, Host: "b"}}, {About: flight.About{Rank: 1, Size: 2147483647, Host: "a"}},
+	})
+	require.NoError(t, err)
+	require.Equal(t, `rank 0: no record; its process was killed, or its machine is not reached
+rank 1 (a): no operation
+ranks 2 to 4: no record; their processes were killed, or their machines are not reached
+rank 5 (b): no operation
+ranks 6 to 2147483646: no record; their processes were killed, or their machines are not reached
+`, text)
+}
