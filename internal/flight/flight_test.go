@@ -179,7 +179,7 @@ func TestFile(t *testing.T) {
 	recorders, comms := recorded(t, 1, time.Minute)
 	require.NoError(t, comms[0].World().Barrier(t.Context(), call("barrier", 5)))
 	folder := filepath.Join(t.TempDir(), "new", "folder")
-	path, err := recorders[0].Take("asked").Save(folder)
+	path, err := recorders[0].Take("asked").Save(flight.Folder{Path: folder})
 	require.NoError(t, err)
 	files, err := os.ReadDir(folder)
 	require.NoError(t, err)

@@ -59,7 +59,7 @@ func imports() map[string][]string {
 		"jaccl/rdma/rdmatest":       {"jaccl/job/hostfile"},
 		"jaccl/mlx/headless":        {"graph", "collective", "internal/reduce", "jaccl"},
 		"internal/measure":          {"graph", "collective", "jaccl"},
-		"internal/flight":           {"collective", "jaccl"},
+		"internal/flight":           {"collective", "internal/whole", "jaccl"},
 		"internal/launch":           {"jaccl/job/environ", "jaccl/job/hostfile", "world"},
 		"runtime":                   {"graph", "array", "sharding", "collective", "exec", "internal/kernel", "internal/kernel/gemm", "internal/whole", "lowering"},
 		"metal":                     {"array", "lowering", "metal/internal/emu", "metal/internal/standin", "metal/kernels", "metal/mtl", "runtime"},
