@@ -13,7 +13,8 @@ const anything = "*"
 // so the engines know no primitive, and the runtime knows no engine's rules.
 func imports() map[string][]string {
 	return map[string][]string{
-		"graph":                     {},
+		"graph":                     {"internal/near"},
+		"internal/near":             {},
 		"ep":                        {},
 		"internal/text":             {},
 		"internal/testing/faults":   {anything},
