@@ -57,7 +57,7 @@ test-native:
 # The kernels, and what is computed with them, as linux/arm64, and how messages to Metal
 # pass their arguments, to callees that clang compiles for it. TestPlacements would
 # take minutes, and computes nothing that the others do not; ranks that are processes
-# can not start themselves there.
+# cannot start themselves there.
 test-arm64: unfused
 	GOARCH=arm64 $(GO) test -exec "$(ARM64)" -short -skip '^(TestPlacements|TestProcesses|TestLauncher|TestSlurm)$$' $(TESTFLAGS) ./internal/kernel/... ./primitives ./examples/ep_moe
 	GOARCH=arm64 $(GO) test -exec "$(ARM64)" -run '^(TestABI|TestTrampoline)$$' $(TESTFLAGS) ./metal/mtl ./metal/internal/standin

@@ -53,7 +53,7 @@ func TestOfBlocks(t *testing.T) {
 	}
 }
 
-// What is representable survives the way to blocks and back.
+// Numbers that blocks can represent do not change on the way to blocks and back.
 func TestConvertBlocks(t *testing.T) {
 	x := make([]float64, 512)
 	for i := range x {

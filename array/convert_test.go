@@ -20,8 +20,8 @@ func of[E Elem](t *testing.T, data ...E) Array {
 	return a
 }
 
-// What jax.lax.convert_element_type (JAX 0.10.2, CPU) makes of these numbers, as
-// in TestConvertIntegers, but for i64 to bf16.
+// The results are those of jax.lax.convert_element_type (JAX 0.10.2, CPU), as
+// in TestConvertIntegers, except for i64 to bf16.
 func TestConvertFloatToInteger(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	x := of(t, 0, math.Copysign(0, -1), 1.9, -1.9, nan, inf, -inf, 300, -300, 3e9, -3e9, 5e9, 1e20, -1e20, 1<<31, 1<<63, -1<<63)

@@ -84,8 +84,8 @@ func TestHalfRounding(t *testing.T) {
 		check(math.Float64frombits(r.Uint64()))
 		check(math.Ldexp(r.NormFloat64(), r.IntN(60)-40)) // where f16 lives
 	}
-	// Every number, the ties between neighbours, and one step of float32 and of
-	// float64 to both sides of each tie.
+	// Every number, the ties between neighbours, and the float32 and float64 next to
+	// each tie on both sides.
 	for i := range 1 << 16 {
 		for _, x := range [...][2]float32{
 			{Brain(i).Float32(), Brain(i + 1).Float32()},

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -58,7 +59,7 @@ func TestReadNumpysFiles(t *testing.T) {
 		if !a.Type.Equal(c.t) || !slices.Equal(a.Float64s(), c.want) {
 			t.Errorf("%s is %s %v, want %s %v", c.file, a.Type, a.Float64s(), c.t, c.want)
 		}
-		// What numpy wrote as version 1.0 in C order, we write the same.
+		// We write the same bytes as numpy did in version 1.0 and C order.
 		if slices.Contains([]string{"fortran", "void", "version2", "version3"}, c.file) {
 			continue
 		}
@@ -134,7 +135,7 @@ func TestReadNPYErrors(t *testing.T) {
 	require.ErrorIs(t, err, errors.ErrUnsupported)
 }
 
-// Every cut of a good file is an error, and nothing behind it is read.
+// Every file that is cut short is an error, and nothing behind it is read.
 func TestReadNPYCut(t *testing.T) {
 	whole, err := os.ReadFile("testdata/f64.npy")
 	require.NoError(t, err)
@@ -217,4 +218,42 @@ func FuzzReadNPY(f *testing.F) {
 			t.Fatalf("%s comes back as %s, %v", a.Type, c.Type, err)
 		}
 	})
+}
+
+// A file whose header claims more than the file holds is refused before anything is read,
+// and an array of a type that is not wanted before its elements are read.
+func TestReadFileHeaderFirst(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.npy")
+	a := struct{ Type graph.Type }{graph.T(graph.F32, 1<<28)} // 1 GiB
+	f, err := os.Create(path)
+	require.NoError(t, err)
+	var head bytes.Buffer
+	require.NoError(t, WriteNPY(&head, New(graph.T(graph.F32, 1))))
+	text := strings.Replace(head.String()[:head.Len()-4], "(1,), }"+strings.Repeat(" ", len("268435456")-1), "(268435456,), }", 1)
+	_, err = f.WriteString(text)
+	require.NoError(t, err)
+	require.NoError(t, f.Truncate(int64(len(text))+a.Type.Bytes())) // sparse
+	require.NoError(t, f.Close())
+	allocated := func(f func()) uint64 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		f()
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	no := errors.New("another type is wanted")
+	got := allocated(func() {
+		_, err = ReadFileIf(path, func(got graph.Type) error {
+			require.Equal(t, a.Type, got)
+			return no
+		})
+	})
+	if err != no || got > 1<<20 {
+		t.Errorf("%v and %d bytes allocated, want the caller's error and few", err, got)
+	}
+	require.NoError(t, os.Truncate(path, int64(len(text))+a.Type.Bytes()-1))
+	got = allocated(func() { _, err = ReadFile(path) })
+	if err == nil || !strings.Contains(err.Error(), "f32[268435456]: the file ends after 1073741823 bytes of data, want 1073741824") || got > 1<<20 {
+		t.Errorf("%v and %d bytes allocated, want that the file ends, and few", err, got)
+	}
 }

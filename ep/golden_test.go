@@ -24,9 +24,9 @@ func TestTransformerEngineCounts(t *testing.T) {
 			[2][4]int32{{4, 2, 1, 1}, {4, 1, 2, 1}}, [2][2]int{{32, 32}, {32, 32}}},
 		{"overflow, before drops", 24, firstIsZero, false, 0,
 			[2][4]int32{{48, 16, 16, 16}, {48, 16, 16, 16}}, [2][2]int{{64, 32}, {64, 32}}},
-		// Its capacity is the rows of a rank and cuts by slot; ours is the
-		// pairs of an expert and cuts in token order over both groups, so
-		// that the second group's come too late.
+		// TransformerEngine's capacity limits the rows of a rank, by slot. Ours
+		// limits the pairs of an expert, in token order over both groups, so
+		// that the second group's pairs come too late.
 		{"overflow, experts accept 32", 24, firstIsZero, false, 32,
 			[2][4]int32{{32, 16, 16, 16}, {0, 16, 16, 16}}, [2][2]int{{48, 32}, {16, 32}}},
 		{"example", 8, uniform, true, 0,

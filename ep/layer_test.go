@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The bound is not only enough: no smaller one is. All count vectors of small
+// The bound is the least that is enough. All count vectors of small
 // layers are tried.
 func TestRowsIsTheLeastBound(t *testing.T) {
 	for experts := 1; experts <= 4; experts++ {
@@ -101,7 +101,7 @@ func TestLayerErrors(t *testing.T) {
 		{Layer{Experts: 2}, 1, 0, "ep: routing of 1 tokens × 0 choices, want at least 0 tokens and 1 choice"},
 		{Layer{Experts: 2}, 1 << 30, 2, "ep: routing of 1073741824 tokens × 2 choices: more than 2147483647 pairs; split the batch"},
 		{Layer{Experts: 2}, math.MaxInt, 3, "ep: routing of 9223372036854775807 tokens × 3 choices: more than 2147483647 pairs; split the batch"},
-		// Few rows, but queues that do not fit.
+		// There are few rows, but queues do not fit.
 		{Layer{Experts: 2, Capacity: 8}, 1 << 30, 2, "ep: routing of 1073741824 tokens × 2 choices: more than 2147483647 pairs; split the batch"},
 		{Layer{Experts: 1 << 20, Align: 4096}, 1 << 20, 1, "ep: routing of 1048576 tokens × 1 choices to 1048576 experts aligned to 4096: more than 2147483647 rows; split the batch or align less"},
 	} {

@@ -54,7 +54,7 @@ func TestPlanIsAPermutation(t *testing.T) {
 	}
 }
 
-// A batch assigned in pieces is assigned as a whole.
+// A batch that is assigned in pieces is assigned like the whole batch.
 func TestAssignInPieces(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 5))

@@ -53,9 +53,9 @@ func TestRanksAgreeWithReference(t *testing.T) {
 	}
 }
 
-// However the batch is split, each pair has the same expert and queue and the
-// same pairs drop; ranks of one group hold together exactly one rank's rows,
-// zone by zone.
+// However the batch is split, each pair has the same expert and place in its queue, and
+// the same pairs are dropped. The ranks of a group together hold exactly one rank's
+// rows, zone by zone.
 func TestMeshDoesNotMatter(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -163,7 +163,7 @@ func TestCorners(t *testing.T) {
 	}
 }
 
-// FuzzRouting reads a problem from bytes and compares with the reference.
+// FuzzRouting makes a problem of the fuzzer's bytes and compares with the reference.
 func FuzzRouting(f *testing.F) {
 	f.Add([]byte{2, 2, 1, 2, 0, 4, 0, 1, 2, 3, 255, 0})
 	f.Add([]byte{3, 1, 2, 1, 5, 16, 9, 9, 9, 9, 9, 9, 9})

@@ -2,7 +2,7 @@ package ep
 
 import "sort"
 
-// refPair is one pair and all that the contract says of it.
+// refPair is one pair and all that the contract says about it.
 type refPair struct {
 	number, token, expert, queue int
 	rank, group, member          int // where the token lives, and who owns the expert within its group
@@ -10,8 +10,8 @@ type refPair struct {
 	dropped                      bool
 }
 
-// refRouting is the contract, read out: sort all pairs, count, cut, place. It
-// shares no code with the package.
+// refRouting is a routing computed as the contract says: sort all pairs, count, cut,
+// place. It shares no code with the package.
 type refRouting struct {
 	pairs  []refPair // by expert, then number; without those that choose none
 	demand []int

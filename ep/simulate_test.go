@@ -39,7 +39,7 @@ func (b batch) rankOf() []int {
 	return of
 }
 
-// result is what all the ranks together arrive at.
+// result is the result of all ranks together.
 type result struct {
 	routing          []int32
 	dropped          []bool
@@ -240,7 +240,7 @@ func (res result) checkAgainst(t *testing.T, b batch) {
 	}
 }
 
-// garbage returns memory as a caller reuses it: nothing may rely on zeros.
+// garbage returns memory like a caller's that is reused: nothing may rely on zeros.
 func garbage(n int) []int32 {
 	x := make([]int32, n)
 	for i := range x {

@@ -24,7 +24,7 @@ program p(x f32[2], y f32[2]) {
 	return d, y
 }
 `
-	// What stands around the equations b and c in an error.
+	// The text around the equations b and c in an error.
 	const atB = `
 program p, equation 2 of 4:
    a f32[2] = neg(x) # p.moe:11
@@ -120,7 +120,7 @@ program f, equation 1 of 1:
 			p, err := Parse("p.moe", text, toys()...)
 			require.NoError(t, err)
 			tt.spoil(p)
-			_ = p.String() // a broken program is printed all the same
+			_ = p.String() // a broken program can be printed too
 			got := ""
 			if err := Check(p); err != nil {
 				got = err.Error()

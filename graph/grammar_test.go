@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Each production of the grammar but the first is used, and each that is used
-// is there.
+// Each production of the grammar except the first is used, and each that is used
+// exists.
 func TestGrammar(t *testing.T) {
 	rules, _, _ := strings.Cut(Grammar, "\n\n")
 	rules = strings.Replace(rules, "a double-quoted string of Go", "", 1)

@@ -47,7 +47,7 @@ func inClosure(x *graph.Value) *graph.Value {
 	}()
 }
 
-// barelyInClosure marks itself and not its closure.
+// barelyInClosure is marked as a helper, but its closure is not.
 func barelyInClosure(x *graph.Value) *graph.Value {
 	graph.Helper()
 	return func() *graph.Value { return builder(x) }()
@@ -80,7 +80,7 @@ type block interface {
 	value(x *graph.Value) *graph.Value
 }
 
-// deep is a marked function at the end of many.
+// deep calls itself n times; each call is marked.
 func deep(x *graph.Value, n int) *graph.Value {
 	graph.Helper()
 	if n == 0 {
@@ -101,7 +101,7 @@ func here() string {
 	return fmt.Sprintf("%s:%d", filepath.Base(file), line)
 }
 
-// TestHelper holds equations of builders to the lines of their callers.
+// TestHelper checks that equations of builders have the lines of the builders' callers.
 func TestHelper(t *testing.T) {
 	model := func(x *graph.Value) *graph.Value {
 		var b block = layer{}
@@ -139,7 +139,7 @@ func TestHelper(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestHelperIsNeeded shows the line of functions that are no builders: their own.
+// TestHelperIsNeeded checks that equations of functions that are not marked have those functions' lines.
 func TestHelperIsNeeded(t *testing.T) {
 	_, err := graph.Trace("p", func(tr *graph.Tracer) []*graph.Value {
 		x := tr.Input("x", graph.F32, 2)
@@ -155,7 +155,7 @@ func TestHelperIsNeeded(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestHelperMistakes holds errors of builders to the lines of their callers, with
+// TestHelperMistakes checks that errors of builders have the lines of their callers, with
 // equations and without.
 func TestHelperMistakes(t *testing.T) {
 	for _, c := range []struct {
@@ -175,7 +175,7 @@ func TestHelperMistakes(t *testing.T) {
 	}
 }
 
-// TestHelperModel gives Trace a marked function: what it builds carries Trace's line.
+// TestHelperModel gives Trace a marked function: its equations have the line of the call of Trace.
 func TestHelperModel(t *testing.T) {
 	model := func(tr *graph.Tracer) []*graph.Value {
 		graph.Helper()
@@ -210,7 +210,7 @@ func TestHelperTogether(t *testing.T) {
 	all.Wait()
 }
 
-// TestHelperIsCheap counts what a mark costs once it is known: no memory.
+// TestHelperIsCheap checks that a mark allocates nothing once it is known.
 func TestHelperIsCheap(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { graph.Helper() }); n > 1 {
 		t.Errorf("%v allocations", n)

@@ -39,7 +39,7 @@ func TestParseLibrary(t *testing.T) {
 }
 
 func TestParseErrors(t *testing.T) {
-	// body is put on the lines from 2 of a program with inputs x and w.
+	// body returns a program with inputs x and w that has s from line 2 on.
 	body := func(s string) string {
 		return "program p(x f32[4,2], w f32[2,3]) {\n" + s + "\n\treturn x\n}\n"
 	}
@@ -172,7 +172,7 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// A text of a megabyte is read in a moment, whatever it repeats.
+// A text of a megabyte is parsed quickly, whatever it repeats.
 func TestParseLarge(t *testing.T) {
 	const n = 1 << 17
 	for _, text := range []string{
@@ -196,8 +196,8 @@ func TestParseLarge(t *testing.T) {
 	}
 }
 
-// FuzzParse holds the parser to its two promises: any text gives a program or
-// an error, and a program's text reads back as itself.
+// FuzzParse checks the two promises of the parser: any text gives a program or an
+// error, and parsing a program's text gives the same program.
 func FuzzParse(f *testing.F) {
 	for _, text := range texts {
 		f.Add(text)

@@ -94,7 +94,7 @@ func TestTextRoundTrip(t *testing.T) {
 	}
 }
 
-// The looser ways to write a program.
+// TestTextLoose parses programs that are not written as they would be printed.
 func TestTextLoose(t *testing.T) {
 	p, err := Parse("", "# a file\r\n\n program unused(){\n return\n}\n\nprogram p ( x f32 [ 2 ] ) { # inputs\r\n\n"+
 		"  h=neg(x)# no type\n\tv9 , v7 i32[1] = top_k(h) axis = 000 k = +1\n\treturn h,v7 # two\n# end\n\n} # p", toys()...)
@@ -136,7 +136,7 @@ func TestNames(t *testing.T) {
 	require.Equal(t, p.String(), q.String())
 }
 
-// Two programs of one name print under two names, and the main one keeps its.
+// Two programs with the same name are printed under two names. The main one keeps its name.
 func TestProgramNames(t *testing.T) {
 	sub := func(name string, inputs ...string) *Program {
 		p, err := Trace(name, func(tr *Tracer) []*Value {
@@ -239,7 +239,7 @@ func TestEqualPrimitive(t *testing.T) {
 	}
 	f, same, g := parse(texts["layer"]), parse(texts["layer"]), parse(texts["empty"])
 	negZero := math.Copysign(0, -1)
-	// Both have the same code, and only their names tell them apart.
+	// Both functions have the same code. Only the names that they return differ.
 	kernel := func(name string) Primitive { return toyKernel{func() string { return name }} }
 	tests := []struct {
 		a, b Primitive

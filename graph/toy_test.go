@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// The toy primitives of the text form's tests. They have every kind of
-// parameter, a family that unexported fields tell apart, no results, several
+// These are the toy primitives of the text form's tests. They have every kind of
+// parameter, a family whose members differ in unexported fields, no results, several
 // results, and one that panics.
 
 type toyDot struct{ LHSContract, RHSContract int }
@@ -108,7 +108,7 @@ type toySwitch struct{ Cases []*Program }
 func (toySwitch) Name() string                    { return "switch" }
 func (toySwitch) Infer(in []Type) ([]Type, error) { return in, nil }
 
-// toyKernel is a family whose members differ in a function only.
+// toyKernel is a family whose members differ only in a function.
 type toyKernel struct{ name func() string }
 
 func (k toyKernel) Name() string                  { return k.name() }

@@ -17,7 +17,7 @@ func line(skip int) string {
 	return Pos{file, n}.String()
 }
 
-// negSize infers a negative size, as a slice whose limits cross does.
+// negSize infers a negative size, as a slice with crossed limits would.
 type negSize struct{ N int }
 
 func (negSize) Name() string                   { return "neg_size" }
@@ -25,7 +25,7 @@ func (p negSize) Infer([]Type) ([]Type, error) { return []Type{T(F32, 2, p.N)}, 
 
 func neg(v *Value) *Value { return Apply1(toyUnary{"neg"}, v) }
 
-// What is wrong with model code comes back as an error at its line.
+// Mistakes in model code are errors at their lines.
 func TestTraceMistakes(t *testing.T) {
 	var stray *Value
 	_, err := Trace("other", func(tr *Tracer) []*Value {
@@ -103,8 +103,8 @@ func TestTraceMistakes(t *testing.T) {
 	require.ErrorContains(t, err, `graph: program name "p-1": want a letter`)
 }
 
-// A position is the user's line, through whatever functions of the library the
-// call goes: Apply1, Replay, a builder like Structural's or a rule under At.
+// An equation's position is the user's line, whichever functions of the library are
+// called on the way: Apply1, Replay, a builder or a rule under At.
 func TestTracePositions(t *testing.T) {
 	var want []string
 	inner, err := Trace("inner", func(tr *Tracer) []*Value {
@@ -140,8 +140,8 @@ func TestTracePositions(t *testing.T) {
 	require.Equal(t, "-", Pos{}.String())
 }
 
-// Only mistakes in the program are recovered. A panic of another origin, and
-// one of the library's outside of any trace, ends what runs and says why.
+// Only mistakes in the program are recovered. Other panics, and the library's panics
+// outside of any trace, end the program and say why.
 func TestTracePanics(t *testing.T) {
 	boom := errors.New("boom")
 	require.PanicsWithValue(t, boom, func() {
@@ -163,7 +163,7 @@ func TestTracePanics(t *testing.T) {
 	t.Error("a value is used after Trace")
 }
 
-// A trace that fails inside another leaves that one as it was.
+// A trace that fails inside another trace does not change the outer one.
 func TestTraceNested(t *testing.T) {
 	p, err := Trace("outer", func(tr *Tracer) []*Value {
 		x := tr.Input("x", F32, 2)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestArena compares offsets with the lowest that overlap nothing, found by trying all.
+// TestArena compares offsets with the lowest that overlap nothing, which it finds by trying all.
 func TestArena(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	type placed struct {

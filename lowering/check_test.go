@@ -17,21 +17,21 @@ import (
 const (
 	bufW = iota
 	bufX
-	bufCopy   // of x, kept
-	bufT      // what the product makes
-	bufView   // of it
+	bufCopy   // a copy of x that is kept
+	bufT      // the result of the product
+	bufView   // a view of bufT
 	bufLink   // inside the chain
-	bufC      // what the chain makes
-	bufG      // its sum over ranks
+	bufC      // the result of the chain
+	bufG      // the sum of bufC over ranks
 	bufY      // a result
-	bufCounts // rows in use
+	bufCounts // the numbers of rows in use
 	bufNew    // w, updated in place
-	bufAll    // what the last collective makes
+	bufAll    // the result of the last collective
 	bufZ      // a result
 )
 
-// checked is a plan with one of everything that Check looks at: a copy that is kept, a
-// chain, collectives, one of them beside kernels, a view, rows in use and a donated input.
+// checked returns a plan with everything that Check looks at: a copy that is kept, a chain,
+// collectives, one of which runs beside kernels, a view, rows in use and a donated input.
 func checked(t *testing.T) *Plan {
 	m, err := sharding.ParseMesh("a=2")
 	require.NoError(t, err)
@@ -149,7 +149,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Memory that is not assigned yet is not looked at.
+// Check does not look at memory that is not assigned yet.
 func TestCheckUnplaced(t *testing.T) {
 	p := checked(t)
 	p.Bufs[bufC].Offset, p.unplaced = 0, true

@@ -10,18 +10,19 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// fuse joins chains and trees of elementwise instructions into instructions that
-// walk their arrays in chunks and run every kernel on a chunk while it is in
-// the cache. What nobody else reads is never stored.
+// fuse joins chains and trees of elementwise instructions into fused instructions. A fused
+// instruction goes over its arrays in chunks and runs every kernel on a chunk while the
+// chunk is in the cache. A result that only parts of the same fused instruction read is
+// never stored.
 //
-// A fused instruction stands where the last of its parts stood. Parts join if
-// they have as many elements, and the same rows in use if those are ragged; if
-// no instruction between them reads what the earlier one writes; and if keeping
-// the earlier one's arguments for longer does not raise the most memory that
-// temporaries take at once.
+// A fused instruction stands where the last of its parts stood. Two parts join if all of
+// this holds: they have equally many elements and, if their rows are ragged, the same rows
+// in use; no instruction between them reads what the earlier one writes; and keeping the
+// earlier one's arguments for longer does not raise the most memory that temporaries take
+// at once.
 //
-// For a Chainer, parts join only if the target can run all of them or none of them. For a
-// Binder, a fused instruction reads and writes at most MostBuffers buffers.
+// For a target that is a Chainer, parts join only if the target can run all of them or none
+// of them. For a Binder, a fused instruction reads and writes at most MostBuffers buffers.
 func (p *Plan) fuse(chunk int, t Target) {
 	f := &fuser{Plan: p, chunk: chunk, most: mostBuffers(t)}
 	f.spread(p.foreignTo(t))
@@ -32,8 +33,8 @@ func (p *Plan) fuse(chunk int, t Target) {
 	f.rebuild()
 }
 
-// class tells which instructions can be joined: their elements, the rows in use, and
-// whether a target leaves them to the host.
+// class tells which instructions can be joined: those with an equal class. It has the number
+// of elements, the rows in use, and whether a target leaves the instruction to the host.
 type class struct {
 	n, rows      int
 	zones, align int
@@ -75,16 +76,16 @@ func (p *Plan) classOf(in *Instr) class {
 	return c
 }
 
-// repetition reports whether an instruction is cheaper to run again than its
-// result is to load: a constant, or a broadcast.
+// repetition reports whether running an instruction again is cheaper than loading its
+// result: whether it is a constant or a broadcast.
 func repetition(in *Instr) bool {
 	return in.Flat && in.Prim != nil && (in.Repeat > 0 || len(in.In) == 0)
 }
 
-// spread puts a copy of every repetition in front of each elementwise
-// instruction that reads it, with which it will be fused. The copy is foreign if its
-// reader is foreign. There is no copy of a foreign repetition for a reader that the
-// target runs: the chain of this reader would go to the host with the copy.
+// spread puts a copy of every repetition in front of each elementwise instruction that
+// reads it, so that the two will be fused. The copy is foreign if its reader is foreign. A
+// foreign repetition is not copied for a reader that the target runs, since the copy would
+// take the reader's chain to the host.
 func (f *fuser) spread(foreign []bool) {
 	readers := make([][]int, len(f.Bufs))
 	classes := make([]class, len(f.Instrs))
@@ -94,8 +95,8 @@ func (f *fuser) spread(foreign []bool) {
 			readers[r] = append(readers[r], i)
 		}
 	}
-	before := make([][]Instr, len(f.Instrs))     // what to put in front of an instruction
-	copies := make([]map[int]int, len(f.Instrs)) // what it reads in the place of a repetition's result
+	before := make([][]Instr, len(f.Instrs))     // the copies to put in front of an instruction
+	copies := make([]map[int]int, len(f.Instrs)) // what it reads instead of a repetition's result
 	gone := make([]bool, len(f.Instrs))
 	for i := range f.Instrs {
 		in := &f.Instrs[i]
@@ -147,10 +148,10 @@ func (p *Plan) inputs(in *Instr) []int {
 	return append(slices.Clone(in.In), in.Zones)
 }
 
-// roots returns the owners of the buffers' memory, each once.
+// roots returns the buffers that own the memory of bufs, each once.
 func (p *Plan) roots(bufs []int) []int {
 	out := make([]int, 0, len(bufs))
-	var seen map[int]bool // of many
+	var seen map[int]bool // only for many buffers
 	if len(bufs) > 16 {
 		seen = make(map[int]bool, len(bufs))
 	}
@@ -169,7 +170,7 @@ func (p *Plan) roots(bufs []int) []int {
 	return out
 }
 
-// rebuild writes the plan's instructions anew.
+// rebuild replaces the plan's instructions by those of the list, with units fused.
 func (f *fuser) rebuild() {
 	f.Instrs = nil
 	for i := range f.list {
@@ -191,11 +192,11 @@ func (f *fuser) fused(u *unit) Instr {
 	var names []string
 	made := map[int]bool{}     // roots that a part has written
 	read := map[int]bool{}     // arguments
-	copies := map[string]int{} // buffers of repetitions that are there already
+	copies := map[string]int{} // the buffers of repetitions that the chain has already
 	for _, i := range u.parts {
 		part := f.list[i]
 		if repetition(&part) && f.inside(part.Out[0]) {
-			// Copies for several parts become one again.
+			// The copies for several parts of the chain become one again.
 			key := fmt.Sprint(part.Name, part.In, part.Repeat, graph.ParamString(part.Prim), part.Pos)
 			f.Bufs[part.Out[0]].Storage = Chunk
 			if b, ok := copies[key]; ok {
@@ -231,7 +232,7 @@ func (f *fuser) fused(u *unit) Instr {
 	return in
 }
 
-// operands are buffers as a chain wants them.
+// operands returns the buffers in the form that a chain takes.
 func (p *Plan) operands(bufs []int) []exec.Operand {
 	out := make([]exec.Operand, len(bufs))
 	for i, b := range bufs {
@@ -240,7 +241,8 @@ func (p *Plan) operands(bufs []int) []exec.Operand {
 	return out
 }
 
-// Link returns which instruction of a fused one err is about, nil for none.
+// Link returns the part of a fused instruction that err is about, or nil if err is about
+// none.
 func (in *Instr) Link(err error) *Instr {
 	var e *exec.LinkError
 	if errors.As(err, &e) && e.Link < len(in.Chain) {
@@ -249,7 +251,7 @@ func (in *Instr) Link(err error) *Instr {
 	return nil
 }
 
-// runs shortens repeated names: mul, add, add is mul, add ×2.
+// runs returns names with repetitions shortened: mul, add, add becomes mul, add ×2.
 func runs(names []string) []string {
 	var out []string
 	for i := 0; i < len(names); {

@@ -16,9 +16,9 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// What a plan is before and after elementwise instructions are fused: the chain
-// of the loss, and that of the gradient with the constant that both use, which
-// take over what they read last.
+// TestFusePlan has a plan before and after elementwise instructions are fused. There
+// are a chain of the loss and one of the gradient, with the constant that both use. Both
+// write over what they read last.
 func TestFusePlan(t *testing.T) {
 	p := trace(t, descent)
 	require.Equal(t, `plan p mesh "" ranks=1 arena=192
@@ -61,7 +61,7 @@ func TestFusePlan(t *testing.T) {
 	}
 }
 
-// Plans that differ in a parameter of a part have other hashes.
+// Plans that differ in a parameter of a part have different hashes.
 func TestFuseHash(t *testing.T) {
 	build := func(by float64) *graph.Program {
 		return trace(t, func(tr *graph.Tracer) []*graph.Value {
@@ -75,8 +75,8 @@ func TestFuseHash(t *testing.T) {
 	}
 }
 
-// A value that something between reads is stored, and what reads it is not moved
-// in front of it. What is not elementwise is not fused.
+// A value that an instruction between the parts reads is stored, and that instruction
+// is not moved. Instructions that are not elementwise are not fused.
 func TestFuseOrder(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -121,8 +121,8 @@ func TestFuseOrder(t *testing.T) {
 	}
 }
 
-// Fusing never raises the most that temporaries take at once: what three long
-// values are added to is not kept back until the sum is used.
+// Fusing never raises the most memory that temporaries take at once: the sum of three
+// long values is not delayed until the sum is used.
 func TestFuseMemory(t *testing.T) {
 	p := trace(t, func(tr *graph.Tracer) []*graph.Value {
 		x := tr.Input("x", graph.F32, 64)

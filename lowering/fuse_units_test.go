@@ -9,8 +9,8 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// TestUnitsAsDefined compares the units of random plans with those that follow from the
-// rules of fuse when each is looked up anew, in all instructions.
+// TestUnitsAsDefined compares the units of random plans with those of plainFuser, which
+// looks at all instructions again for every rule of fuse.
 func TestUnitsAsDefined(t *testing.T) {
 	joined := 0
 	for seed := range uint64(400) {
@@ -95,14 +95,14 @@ func flat(r *rand.Rand, n int) *Plan {
 	return p
 }
 
-// plainFuser fuses as the rules say, in time that grows with the cube of what it fuses.
+// plainFuser fuses as the rules say, in time that grows with the cube of the plan's length.
 type plainFuser struct {
 	*Plan
 	most    int
 	list    []Instr
 	foreign []bool
 	units   []*plainUnit
-	reads   map[int][]int // by root buffer, instructions
+	reads   map[int][]int // the instructions that read a root buffer
 	writes  map[int][]int
 	peak    int64
 	profile []int64
@@ -194,7 +194,7 @@ func (f *plainFuser) may(v, u *plainUnit) bool {
 			return false
 		}
 	}
-	var held int64 // what lives longer
+	var held int64 // the bytes that are kept longer
 	for _, r := range in {
 		if slices.ContainsFunc(f.writes[r], between) {
 			return false
@@ -203,7 +203,7 @@ func (f *plainFuser) may(v, u *plainUnit) bool {
 			held += padded(f.Bufs[r].Type.Bytes())
 		}
 	}
-	var later, never int64 // what is written later, and of it what is not stored any more
+	var later, never int64 // the bytes that are written later, and those of them no longer stored
 	for _, r := range out {
 		if f.Bufs[r].Storage != Temp || f.inside(r) {
 			continue
@@ -228,7 +228,7 @@ func (f *plainFuser) may(v, u *plainUnit) bool {
 	return f.profile[u.at()]+held-never <= f.peak
 }
 
-// bound returns how many buffers v and u together read and write, but for those that
+// bound returns how many buffers v and u together read and write, without those that
 // would be inside.
 func (f *plainFuser) bound(v, u *plainUnit) int {
 	var all []int
@@ -248,7 +248,7 @@ func (f *plainFuser) bound(v, u *plainUnit) int {
 	return n
 }
 
-// last returns where r is read last.
+// last returns the last instruction that reads r.
 func (f *plainFuser) last(r int) int {
 	at := -1
 	for _, i := range f.reads[r] {
@@ -283,8 +283,8 @@ func (f *plainFuser) measure() {
 	}
 }
 
-// inside reports whether r is written and read by the parts of one fused unit
-// only.
+// inside reports whether only the parts of one fused unit write r and
+// read it.
 func (f *plainFuser) inside(r int) bool {
 	if f.Bufs[r].Storage != Temp || len(f.writes[r]) != 1 {
 		return false

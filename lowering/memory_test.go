@@ -8,7 +8,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// random returns a plan of n kernels over temporaries, none of it placed yet.
+// random returns a plan of n kernels over temporaries, which are not placed yet.
 func random(r *rand.Rand, n int) *Plan {
 	p := &Plan{Name: "random"}
 	buf := func(s Storage) int {
@@ -19,7 +19,7 @@ func random(r *rand.Rand, n int) *Plan {
 	for range n {
 		in := Instr{Name: "k", Zones: -1}
 		for range 1 + r.IntN(3) {
-			// Late values more often, as programs do, but sometimes an early one.
+			// Mostly late values are read, as in programs, but sometimes an early one.
 			k := len(live) - 1 - r.IntN(1+min(len(live)-1, 1+r.IntN(len(live))))
 			in.In = append(in.In, live[k])
 		}
@@ -31,26 +31,26 @@ func random(r *rand.Rand, n int) *Plan {
 		}
 		p.Instrs = append(p.Instrs, in)
 		live = append(live, in.Out...)
-		if r.IntN(6) == 0 { // another name for the same memory, used later
+		if r.IntN(6) == 0 { // an alias of the same memory, used later
 			a := buf(Alias)
 			p.Bufs[a].Of, p.Bufs[a].Type = in.Out[0], p.Bufs[in.Out[0]].Type
 			live = append(live, a)
 		}
 	}
-	buf(Temp) // one that nothing touches
+	buf(Temp) // a temporary that nothing uses
 	p.Bufs[live[len(live)-1]].Storage = Output
 	return p
 }
 
-// No two temporaries that are in use at the same instruction overlap, and the
-// arena is at least the most that is in use and at most all there is.
+// Temporaries that are in use at the same instruction do not overlap. The arena is at
+// least the most memory that is in use at once, and at most the sum of all temporaries.
 func TestMemoryPlan(t *testing.T) {
 	var arenas, peaks int64
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		p := random(r, 1+r.IntN(60))
 		p.assignMemory()
-		// In use, told from the instructions and not from Def and Last.
+		// Which buffers are in use follows from the instructions here, not from Def and Last.
 		first, last := map[int]int{}, map[int]int{}
 		for i, in := range p.Instrs {
 			for _, b := range append(append([]int{in.Zones}, in.In...), in.Out...) {
@@ -122,8 +122,8 @@ func TestChainMemory(t *testing.T) {
 	}
 }
 
-// What elementwise instructions turn into a result lies in the result's memory
-// from the start, unless it is read again.
+// A temporary that elementwise instructions turn into a result lies in the result's
+// memory from the start, unless it is read again.
 func TestResultsInPlace(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		p := &Plan{}

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every pass comes after those that it needs, and says why.
+// Every pass comes after the passes that it needs, and the table says why.
 func TestPassesInOrder(t *testing.T) {
 	before := map[string]bool{}
 	for i, x := range Passes() {
@@ -22,7 +22,7 @@ func TestPassesInOrder(t *testing.T) {
 	}
 }
 
-// A plan is made as far as it is asked for, of passes that there are.
+// A plan is made up to the pass that is named, which must be one that runs.
 func TestAfter(t *testing.T) {
 	made := func(after string) (*Plan, error) {
 		p := checked(t)
@@ -47,7 +47,7 @@ func TestAfter(t *testing.T) {
 	require.EqualError(t, err, "lowering: no pass \"fold\", want one of emit, join, keep, fuse, delay, hoist, sum, wait, donate, memory, target")
 }
 
-// A pass that breaks a plan is named.
+// If a pass breaks a plan, the error names the pass.
 func TestCheckAfterPass(t *testing.T) {
 	p := checked(t)
 	p.Donated, p.unplaced = nil, true

@@ -28,7 +28,7 @@ func plan(t *testing.T, p *graph.Program, s toy.Setup) *lowering.Plan {
 	return l
 }
 
-// text is the plan without source lines.
+// text returns the plan's text without source lines.
 func text(l *lowering.Plan) string {
 	return regexp.MustCompile(` # .*`).ReplaceAllString(l.String(), "")
 }
@@ -41,8 +41,8 @@ func descent(tr *graph.Tracer) []*graph.Value {
 	return []*graph.Value{loss, toy.Add(w, toy.Scale(-0.5, g))}
 }
 
-// The plan's text shows the exchanges, the places in the arena and what takes
-// over whose memory.
+// The plan's text shows the exchanges, the places in the arena, and which result uses the
+// memory of which input.
 func TestPlanText(t *testing.T) {
 	l := plan(t, trace(t, descent), toy.Setup{Mesh: "a=2", Place: map[string]string{"w": "a", "x": "a"}, Donate: map[string]int{"w": 1}})
 	require.Equal(t, `plan p mesh "a=2" ranks=2 arena=256
@@ -64,8 +64,8 @@ func TestPlanText(t *testing.T) {
 `, text(l))
 }
 
-// Ranks compare hashes, so equal plans have equal ones, whenever and wherever
-// they are made, and plans that differ in anything have others.
+// Ranks compare hashes. So equal plans have equal hashes, whenever and wherever
+// they are made, and plans that differ in anything have different hashes.
 func TestHash(t *testing.T) {
 	setup := toy.Setup{Mesh: "a=2,b=2", Place: map[string]string{"w": "a", "x": "a"}, Donate: map[string]int{"w": 1}}
 	p := trace(t, descent)
@@ -94,8 +94,8 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// What no result depends on is left out, and so is the value that place_like
-// takes its placement from.
+// Equations that no result depends on are left out, and so is the value whose placement
+// place_like uses.
 func TestDeadCode(t *testing.T) {
 	p := trace(t, func(tr *graph.Tracer) []*graph.Value {
 		x := tr.Input("x", graph.F32, 8)
@@ -108,7 +108,7 @@ func TestDeadCode(t *testing.T) {
 	require.Equal(t, " by=7", graph.ParamString(l.Instrs[0].Prim))
 }
 
-// Zeros for a value that is split are made split, not made whole and cut.
+// Each rank makes its part of zeros for a value that is split, not the whole.
 func TestZerosArePlaced(t *testing.T) {
 	p := trace(t, func(tr *graph.Tracer) []*graph.Value {
 		w, x := tr.Input("w", graph.F32, 64), tr.Input("x", graph.F32, 64)
@@ -177,7 +177,7 @@ func TestDonate(t *testing.T) {
 	}
 }
 
-// Every result has memory of its own, which is no input's.
+// Every result has memory of its own, which is not an input's.
 func TestResultsHaveOwnMemory(t *testing.T) {
 	l := plan(t, trace(t, func(tr *graph.Tracer) []*graph.Value {
 		x := tr.Input("x", graph.F32, 2, 2)

@@ -11,8 +11,8 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// reportedPlan is a plan made by hand: x is read by 0, whose result t0 is summed
-// over ep by 1 into t1, from which 2 makes the result.
+// reportedPlan is a plan made by hand: instruction 0 reads x and writes t0, 1 sums t0
+// over ep to t1, and 2 makes the result of t1.
 func reportedPlan() *Plan {
 	big, small := graph.T(graph.F32, 64), graph.T(graph.F32, 16)
 	pos := func(line int) graph.Pos { return graph.Pos{File: "moe.graph", Line: line} }
@@ -24,7 +24,7 @@ func reportedPlan() *Plan {
 			{Type: big, Global: big, Pos: pos(3)},
 			{Type: small, Global: small, Storage: Output, Pos: pos(4)},
 			{Type: big, Global: big, Storage: Alias, Of: 2, Pos: pos(3)},
-			{Type: big, Global: big, Def: -1, Last: -1}, // nobody touches it
+			{Type: big, Global: big, Def: -1, Last: -1}, // not used
 		},
 		In:  []Port{{"x", graph.T(graph.F32, 128), sharding.Split("ep"), 0}},
 		Out: []Port{{"y", small, sharding.Spec{}, 3}},

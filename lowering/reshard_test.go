@@ -18,8 +18,8 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// reshard is a program that places x as `to`. With axes to sum over, x has a
-// first dimension more, split over them and summed away, which leaves its sum
+// reshard returns a program that places x as `to`. If there are pending axes, x has one
+// more dimension in front, which is split over them and summed, so that a sum is
 // pending.
 func reshard(t *testing.T, typ graph.Type, m sharding.Mesh, pending []string, from sharding.Spec, to string) (*graph.Program, gomoe.Config) {
 	t.Helper()
@@ -34,7 +34,7 @@ func reshard(t *testing.T, typ graph.Type, m sharding.Mesh, pending []string, fr
 	return p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"x": from}}
 }
 
-// TestReshardCollectives states what each kind of move exchanges: the
+// TestReshardCollectives states the exchanges of each kind of move: the
 // instructions of its plan, with the bytes that a rank contributes.
 func TestReshardCollectives(t *testing.T) {
 	m, err := sharding.ParseMesh("a=2,b=3")
@@ -81,7 +81,7 @@ func TestReshardCollectives(t *testing.T) {
 	}
 }
 
-// moves lists what a plan does apart from reducing and copying out.
+// moves lists the instructions of a plan except those that reduce and copy out.
 func moves(p *lowering.Plan) string {
 	var out []string
 	for _, in := range p.Instrs {

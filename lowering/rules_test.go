@@ -5,7 +5,7 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// placedOnly can be placed and not lowered.
+// placedOnly is a primitive that can be placed but not lowered.
 type placedOnly struct{}
 
 func (placedOnly) Name() string                                { return "placed_only" }

@@ -15,12 +15,12 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// scheduled makes a plan of lines such as "d t1 < x t0 rows n", where d is the target's,
-// h the host's and c a collective, t1 is written, x and t0 are read and n are the rows in
-// use. Buffers are x and y, inputs; o and q, results; o over y if donated; t0, t1, ...,
-// temporaries of 64 bytes at 64 times their number; u, one of 64 bytes at 96, which
-// lies over half of t1 and half of t2; n, i32[1] at 0, and v, another view of t0; z has no
-// bytes.
+// scheduled returns a plan of lines such as "d t1 < x t0 rows n". d is an instruction of
+// the target, h one of the host, and c a collective; t1 is written, x and t0 are read, and
+// n are the rows in use. The buffers are: x and y, inputs; o and q, results, with o over y
+// if donated; t0, t1, ..., temporaries of 64 bytes at 64 times their number; u, a temporary
+// of 64 bytes at 96, which overlaps half of t1 and half of t2; n, i32[1] at 0; v, another
+// view of t0; and z, which has no bytes.
 func scheduled(t *testing.T, donated bool, lines ...string) *Plan {
 	t.Helper()
 	var names []string
@@ -132,8 +132,8 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
-// Random plans: at every instruction of the host, and the end, each of the device's that
-// it conflicts with is done, and the wait is for one that it conflicts with.
+// In random plans, at every instruction of the host and at the end, all instructions of the
+// device that conflict with it are done, and the wait is for one that conflicts with it.
 func TestScheduleIsEnoughAndNotMore(t *testing.T) {
 	names := strings.Fields("x y o q t0 t1 t2 t3 t4 t5 v u n")
 	for seed := range uint64(400) {

@@ -1,28 +1,29 @@
 package lowering
 
 // Target is a device that plans are made for. It runs the instructions that it has
-// kernels for on memory that it shares with the host, which runs all others.
+// kernels for; the host runs all others. Both use the same memory.
 //
-// A plan for a target is made without what only the host's kernels do: products joined
-// with what follows, unless the target is a Joiner, copies of weights, and exchanges
-// beside kernels, since a device has its own order of work. Results of a target's kernels are
-// not the bits of the host's.
+// A plan for a target is made without optimisations for the host's kernels: products that
+// are joined with what follows (unless the target is a Joiner), copies of weights, and
+// exchanges beside kernels, since a device has its own order of work. Results of a target's
+// kernels do not have the bits of the host's.
 type Target interface {
-	// Name is what plans and their listings call it.
+	// Name returns the name of the target in plans and their listings.
 	Name() string
-	// Serves returns why the host has to run instruction i of the plan, "" if the target
-	// does, on each of the mesh's ranks. The plan is complete but for that.
+	// Serves returns "" if the target runs instruction i of the plan, on each of the mesh's
+	// ranks, and otherwise the reason why the host has to run it. The plan is complete
+	// except for this.
 	Serves(p *Plan, i int) (why string)
 }
 
-// Joiner is a target with joins of its own, tried on plans that are optimised.
+// Joiner is a target with joins of its own, which are tried on plans that are optimised.
 type Joiner interface {
 	Target
 	Joins() []Join
 }
 
-// Binder is a target whose kernels take a limited number of buffers: instructions are
-// fused as long as they read and write no more.
+// Binder is a target whose kernels take a limited number of buffers. A fused instruction
+// reads and writes no more buffers than that.
 type Binder interface {
 	Target
 	MostBuffers() int
@@ -34,12 +35,12 @@ type Binder interface {
 // a whole chain to the host.
 type Chainer interface {
 	Target
-	// Fusible reports whether the target runs instruction i, which is elementwise, in a
-	// chain, on each of the mesh's ranks. Buffers have no places in memory yet.
+	// Fusible reports whether the target can run instruction i, which is elementwise, as
+	// part of a chain, on each of the mesh's ranks. Buffers have no places in memory yet.
 	Fusible(p *Plan, i int) bool
 }
 
-// foreignTo returns of each instruction whether it is elementwise and the target cannot
+// foreignTo returns, for each instruction, whether it is elementwise and the target cannot
 // run it in a chain.
 func (p *Plan) foreignTo(t Target) []bool {
 	list := make([]bool, len(p.Instrs))
@@ -51,7 +52,8 @@ func (p *Plan) foreignTo(t Target) []bool {
 	return list
 }
 
-// mostBuffers returns how many buffers a fused instruction may read and write, 0 for any.
+// mostBuffers returns how many buffers a fused instruction may read and write. 0 means any
+// number.
 func mostBuffers(t Target) int {
 	if b, ok := t.(Binder); ok {
 		return b.MostBuffers()
@@ -59,7 +61,7 @@ func mostBuffers(t Target) int {
 	return 0
 }
 
-// on returns the options without what targets do not do.
+// on returns the options for a plan for t, without what plans for targets do not have.
 func (o Options) on(t Target) Options {
 	optimised := len(o.Joins) > 0
 	o.Joins, o.Keep, o.Overlap = nil, false, OverlapOff
@@ -69,7 +71,7 @@ func (o Options) on(t Target) Options {
 	return o
 }
 
-// target asks t for every kernel of the plan.
+// target asks t about every kernel of the plan, and marks those that t runs.
 func (p *Plan) target(t Target) {
 	p.Target = t.Name()
 	for i := range p.Instrs {

@@ -13,7 +13,7 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// squares is a target that squares, but not what has no dimensions.
+// squares is a target that squares values, but not those without dimensions.
 type squares struct{}
 
 func (squares) Name() string { return "squarer" }
@@ -31,13 +31,13 @@ func (squares) Serves(p *lowering.Plan, i int) string {
 	return ""
 }
 
-// A plan for a target shows which instructions it runs, and why the host runs others,
-// and has another hash.
+// A plan for a target shows which instructions the target runs, and why the host runs
+// others. It has another hash than the host's plan.
 func TestTarget(t *testing.T) {
 	s := toy.Setup{Mesh: "a=2", Place: map[string]string{"w": "a", "x": "a"}, Donate: map[string]int{"w": 1}}
 	host := plan(t, trace(t, descent), s)
 	s.Target = squares{}
-	// What only the host's plans have is left out whatever is asked for.
+	// Optimisations for the host's kernels are left out even if they are asked for.
 	s.Overlap = lowering.OverlapCollectives
 	l := plan(t, trace(t, descent), s)
 	before, _, _ := strings.Cut(text(l), "\t  3 ")
@@ -58,14 +58,14 @@ func TestTarget(t *testing.T) {
 	}
 }
 
-// binder is a target whose instructions read and write no more than so many buffers.
+// binder is a target whose instructions read and write at most this number of buffers.
 type binder int
 
 func (binder) Name() string                      { return "binder" }
 func (binder) Serves(*lowering.Plan, int) string { return "" }
 func (b binder) MostBuffers() int                { return int(b) }
 
-// Instructions are fused as long as they take no more buffers than a target's may.
+// Instructions are fused only while they use no more buffers than the target allows.
 func TestMostBuffers(t *testing.T) {
 	p := trace(t, func(tr *graph.Tracer) []*graph.Value {
 		sum := tr.Input("x0", graph.F32, 8)
@@ -89,7 +89,7 @@ func TestMostBuffers(t *testing.T) {
 	}
 }
 
-// picky runs all but what has names of a list, and chains without these if it is asked.
+// picky is a target that runs all instructions except those with names of a list.
 type picky struct{ not []string }
 
 func (picky) Name() string { return "picky" }
@@ -108,7 +108,7 @@ func (t picky) Serves(p *lowering.Plan, i int) string {
 	return ""
 }
 
-// asked is picky before instructions are fused, too.
+// asked is picky that is also a Chainer: it is asked before instructions are fused.
 type asked struct{ picky }
 
 func (t asked) Fusible(p *lowering.Plan, i int) bool {
@@ -118,9 +118,9 @@ func (t asked) Fusible(p *lowering.Plan, i int) bool {
 	return t.Serves(p, i) == ""
 }
 
-// A chain is cut where the target cannot run an instruction: the two sides of it stay
-// on the target. Instructions of the host are fused with one another. A constant goes to
-// its readers on both sides, but for one that the target cannot make.
+// A chain is cut where the target cannot run an instruction, and what is on both sides of
+// that instruction stays on the target. Instructions of the host are fused with each other.
+// A constant goes to its readers on both sides, unless the target cannot make it.
 func TestFusible(t *testing.T) {
 	p := trace(t, func(tr *graph.Tracer) []*graph.Value {
 		x, y := tr.Input("x", graph.F32, 8), tr.Input("y", graph.F32, 8)

@@ -164,7 +164,10 @@ func (d *Device) Close() error {
 	d.once.Do(func() {
 		if d.emulation != nil {
 			d.cancel()
-			d.err = complaint(d.emulation.Report().Violations())
+			r := d.emulation.Report()
+			if d.err = complaint(r.Violations()); d.err == nil && r.NoPool() > 0 {
+				d.err = fmt.Errorf("metal: %d objects were autoreleased where no pool releases them", r.NoPool())
+			}
 		}
 		d.release()
 	})

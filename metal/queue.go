@@ -22,10 +22,11 @@ type queue struct {
 	scratch *mtl.Buffer // nil if nothing uses any
 	records *records
 
-	open    *segment  // nil before its first instruction
-	handed  []segment // segments that the GPU has and nobody has waited for, in order
-	tickets uint64
-	known   int // number of complaints that were returned
+	open    *part  // nil before its first instruction
+	handed  []part // parts that the GPU has and nobody has waited for, in order
+	begun   bool   // parts of the segment that is open have been handed over
+	tickets uint64 // number of segments that have ended
+	known   int    // number of complaints that were returned
 	clock   clock
 	spans   []runtime.Span
 	record  bool // whether spans are recorded
@@ -40,15 +41,22 @@ type queue struct {
 	zones   operand
 }
 
-// segment is one command buffer.
-type segment struct {
-	ticket      uint64
+// part is one command buffer of a segment. Most segments have one part.
+type part struct {
+	ticket      uint64 // of the segment
 	commands    *mtl.CommandBuffer
 	encoder     *mtl.Compute
-	first, last int // the segment's instructions in the plan
+	dispatches  int
+	first, last int // the part's instructions in the plan
 	instrs      []int
 	committed   time.Time
 }
+
+// mostDispatches is how many dispatches a command buffer has before it is handed over, at
+// the end of an instruction. The GPU then begins while the host still encodes, and the
+// watchdog of macOS, which ends command buffers that run for seconds, sees shorter ones.
+// MLX hands over as many operations at a time (device.cpp).
+const mostDispatches = 40
 
 // Open implements runtime.Device.
 func (d *Device) Open(ctx context.Context, p *lowering.Plan, rank int) (_ runtime.Queue, err error) {
@@ -120,6 +128,29 @@ func (q *queue) encode() error {
 		s.encoder.Dispatch(l.groups, l.threads)
 	}
 	s.encoder.PopDebugGroup()
+	s.dispatches += len(x.launches)
+	if err := s.commands.Mistake(); err != nil {
+		return fmt.Errorf("metal: instruction %s: %w", x.label, err)
+	}
+	if s.dispatches >= mostDispatches {
+		return q.hand()
+	}
+	return nil
+}
+
+// hand hands the open part over to the GPU. It is called in a pool.
+func (q *queue) hand() error {
+	s := *q.open
+	q.open = nil
+	s.encoder.End()
+	s.committed = time.Now()
+	if err := s.commands.Commit(); err != nil {
+		s.commands.Close()
+		return fmt.Errorf("metal: %w", err)
+	}
+	s.ticket = q.tickets + 1
+	q.handed = append(q.handed, s)
+	q.begun = true
 	return nil
 }
 
@@ -173,7 +204,7 @@ func (q *queue) begin() error {
 	if err != nil {
 		return fmt.Errorf("metal: %w", err)
 	}
-	q.open = &segment{commands: c, encoder: c.Compute(false)}
+	q.open = &part{commands: c, encoder: c.Compute(false)}
 	return nil
 }
 
@@ -203,21 +234,16 @@ func (q *queue) Commit() (uint64, error) {
 	if q.queue == nil {
 		return 0, errClosed
 	}
-	if q.open == nil {
-		return q.tickets, nil
+	if q.open != nil {
+		if err := q.queue.Pool(q.hand); err != nil {
+			return 0, err
+		}
 	}
-	s := *q.open
-	q.open = nil
-	s.encoder.End()
-	s.committed = time.Now()
-	if err := s.commands.Commit(); err != nil {
-		s.commands.Close()
-		return 0, fmt.Errorf("metal: %w", err)
+	if q.begun {
+		q.begun = false
+		q.tickets++
 	}
-	q.tickets++
-	s.ticket = q.tickets
-	q.handed = append(q.handed, s)
-	return s.ticket, nil
+	return q.tickets, nil
 }
 
 // Wait implements runtime.Queue.
@@ -235,7 +261,7 @@ func (q *queue) Wait(ctx context.Context, ticket uint64) error {
 	if n == 0 {
 		return nil
 	}
-	// The end of the last segment is the end of all, because a queue runs them in order.
+	// The end of the last part is the end of all, because a queue runs them in order.
 	// Its failure is reported below, with its instructions.
 	if err := q.handed[n-1].commands.Wait(ctx); err != nil && q.handed[n-1].commands.Status() < mtl.Completed {
 		return err
@@ -254,9 +280,9 @@ func (q *queue) Wait(ctx context.Context, ticket uint64) error {
 	return first
 }
 
-// done returns the first error of a segment that the GPU has finished, and clears its
+// done returns the first error of a part that the GPU has finished, and clears its
 // records.
-func (q *queue) done(s *segment, now time.Time) error {
+func (q *queue) done(s *part, now time.Time) error {
 	err := s.commands.Err()
 	if err != nil {
 		what := fmt.Sprintf("this instruction or one of the %d behind it up to %d", len(s.instrs)-1, s.last)

@@ -19,7 +19,8 @@ import (
 // the results of several.
 type lookups struct {
 	runtime.Queue
-	bufs [][]array.Array // for each, the buffers of the plan
+	device *metal.Device
+	bufs   [][]array.Array // for each, the buffers of the plan
 }
 
 func newLookups(t *testing.T, n int) *lookups {
@@ -30,7 +31,7 @@ func newLookups(t *testing.T, n int) *lookups {
 	plan, err := gomoe.Compile(p, gomoe.Config{Target: d})
 	require.NoError(t, err)
 	require.True(t, len(plan.Instrs) == 1 && plan.Instrs[0].On, "%s", plan)
-	l := &lookups{}
+	l := &lookups{device: d}
 	l.Queue, err = d.Open(t.Context(), plan, 0)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
@@ -133,4 +134,29 @@ func TestClosedQueue(t *testing.T) {
 	for _, err := range []error{l.Encode(0, l.bufs[0]), err, l.Wait(t.Context(), 1)} {
 		require.ErrorContains(t, errors.Join(err), "the queue is closed")
 	}
+}
+
+// A long segment is several command buffers, so that none of them runs for long, and one
+// ticket, at whose end all of them have ended.
+func TestLongSegment(t *testing.T) {
+	l := newLookups(t, 100)
+	for k := range 100 {
+		x := array.Data[int32](l.bufs[k][1])
+		for i := range x {
+			x[i] = int32(k % 5)
+		}
+		require.NoError(t, l.Encode(0, l.bufs[k]))
+	}
+	require.Greater(t, l.device.Live()["MTLCommandBuffer"], 2)
+	ticket, err := l.Commit()
+	require.NoError(t, err)
+	require.Equal(t, uint64(1), ticket)
+	again, err := l.Commit()
+	require.NoError(t, err)
+	require.Equal(t, ticket, again)
+	require.NoError(t, l.Wait(t.Context(), ticket))
+	for k := range 100 {
+		require.True(t, l.there(k), "lookup %d", k)
+	}
+	require.Equal(t, 0, l.device.Live()["MTLCommandBuffer"])
 }

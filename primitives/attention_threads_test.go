@@ -15,8 +15,8 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// Few heads of long sequences, which threads share, and many, of which each has its
-// own: the same bits for any number of threads.
+// Few heads of long sequences, which threads share, and many heads, each of which has a
+// thread of its own, have the same bits for any number of threads.
 func TestAttentionThreads(t *testing.T) {
 	for _, heads := range [][3]int{{1, 1, 1}, {1, 3, 1}, {1, 4, 2}, {2, 3, 3}} {
 		for _, full := range []string{"", " full=true"} {
@@ -43,8 +43,8 @@ func TestAttentionThreads(t *testing.T) {
 	}
 }
 
-// The heads of a batch do not change each other's bits, nor do other sequences:
-// a rank that has a part of them makes that part of the whole.
+// Heads and sequences of a batch do not change each other's bits: a rank that has a part
+// of them computes that part of the whole.
 func TestAttentionOfPart(t *testing.T) {
 	src := func(b, n, m int) string {
 		return fmt.Sprintf("program p(q f32[%d,400,%d,8], k f32[%d,400,%d,8], v f32[%d,400,%d,8]) {\n out, lse = causal_attention(q, k, v)\n return out, lse\n}", b, n, b, m, b, m)

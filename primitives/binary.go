@@ -8,8 +8,8 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// BinaryOp is the family of elementwise functions of two arguments of one type
-// that give a result of the same type.
+// BinaryOp is the family of elementwise functions of two arguments of the same type
+// whose result has that type too.
 type BinaryOp struct{ op string }
 
 var _ pointwise = BinaryOp{}

@@ -10,7 +10,7 @@ import (
 
 // binaryKernel returns the host kernel of a function.
 func binaryKernel(op string) exec.Kernel {
-	few, grain := swift, cheap // of f32, and of others
+	few, grain := swift, cheap // the least piece of f32, and of other types
 	switch op {
 	case "pow":
 		few, grain = cheap, dear

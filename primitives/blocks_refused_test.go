@@ -40,7 +40,7 @@ func TestBlocksRefused(t *testing.T) {
 	}
 }
 
-// No primitive that does not say so takes weights in blocks.
+// Only primitives that implement graph.Blocks take weights in blocks.
 func TestBlocksRefusedByOthers(t *testing.T) {
 	for _, p := range primitives.All() {
 		if _, ok := p.(graph.Blocks); ok {
@@ -79,7 +79,7 @@ func TestPlacementsCutBetweenBlocks(t *testing.T) {
 	if err == nil || err.Error() != want {
 		t.Errorf("half a block per rank: %v, want %s", err, want)
 	}
-	// An argument that would have to be cut inside a block because of another.
+	// The placement of one argument would cut the other inside a block.
 	p, err = gomoe.Parse("g", "program p(x f32[2,256], w q4_k[4,256]) {\n y = dot_general(x, w) lhs_contract=[1] rhs_contract=[1]\n return y\n}")
 	require.NoError(t, err)
 	_, err = gomoe.Compile(p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"x": sharding.Split("", "a")}})

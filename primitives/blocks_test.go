@@ -21,7 +21,7 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// blockInputs makes floats, and for weights blocks of random floats.
+// blockInputs returns random floats, and for weights blocks of random floats.
 func blockInputs(p *graph.Program, seed uint64) map[string]array.Array {
 	r := rand.New(rand.NewPCG(seed, 9))
 	in := map[string]array.Array{}
@@ -38,7 +38,7 @@ func blockInputs(p *graph.Program, seed uint64) map[string]array.Array {
 	return in
 }
 
-// randomCodes are random blocks of iq2_xxs, for which to search takes long.
+// randomCodes returns random blocks of iq2_xxs, since quantising to them takes long.
 func randomCodes(r *rand.Rand, t graph.Type) array.Array {
 	a := array.New(t)
 	for i := range a.Bytes() {
@@ -86,14 +86,14 @@ func blockPrograms(d graph.DType, float string) []string {
 		groupedProgram(d, float, 0, k, 6, true), groupedProgram(d, float, 1, k, 2, true),
 		fmt.Sprintf("program p(w %s[4,%d]) {\n y = convert_element_type(w) dtype=%s\n return y\n}", d, k, float),
 	}
-	if d == graph.Q8_0 { // more rows of weights than are made numbers at a time
+	if d == graph.Q8_0 { // more rows of weights than are dequantised at a time
 		all = append(all, groupedProgram(d, float, 4, 300, k, false), groupedProgram(d, float, 4, k, 300, true))
 	}
 	return all
 }
 
-// In f64 products with weights in blocks are those with the numbers that they
-// stand for; in narrower types they are off by what rounding the other to int8 is.
+// In f64, products with weights in blocks are those with the dequantised weights. In
+// narrower types they differ by the rounding of the other argument to int8.
 func TestBlocksAreNumbers(t *testing.T) {
 	ctx := context.Background()
 	for _, d := range quant.Types() {
@@ -175,8 +175,8 @@ func goldenText(t *testing.T, path, got string) {
 	}
 }
 
-// One rank and several have the same bits, in f32 too, wherever weights are cut,
-// but for sums that ranks add.
+// One rank and several have the same bits, also in f32, wherever weights are cut,
+// except for sums that ranks add.
 func TestBlocksPlacements(t *testing.T) {
 	for _, d := range []graph.DType{graph.Q8_0, graph.Q4_K} {
 		for i, src := range blockPrograms(d, "f32") {
@@ -222,7 +222,7 @@ func placedAlike(t *testing.T, q *graph.Program, in map[string]array.Array) (acc
 			cfg.Poison = true
 			plan, err := gomoe.Compile(q, cfg)
 			if err != nil {
-				if !strings.Contains(err.Error(), "elements; split another dimension") { // an input's
+				if !strings.Contains(err.Error(), "elements; split another dimension") { // of an input
 					var ge *graph.Error
 					require.ErrorAs(t, err, &ge, "placement %v refused without a source line", place)
 				}
@@ -257,7 +257,7 @@ func TestBlocksRows(t *testing.T) {
 	}
 }
 
-// So has a token of a layer with experts.
+// A token of a layer with experts has the same bits however many are beside it.
 func TestGroupedBlocksRows(t *testing.T) {
 	run := func(tokens int) []float32 {
 		return runRows(t, groupedProgram(graph.Q4_K, "f32", tokens, 512, 20, true))
@@ -270,7 +270,7 @@ func TestGroupedBlocksRows(t *testing.T) {
 	}
 }
 
-// runRows runs a program whose inputs begin alike however long they are.
+// runRows runs a program on inputs whose beginnings do not depend on their length.
 func runRows(t *testing.T, src string) []float32 {
 	t.Helper()
 	p, err := gomoe.Parse("rows", src)

@@ -8,8 +8,8 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// CompareOp is the family of elementwise comparisons of two arguments of one
-// type. A NaN is unequal to everything, itself included, and neither less nor
+// CompareOp is the family of elementwise comparisons of two arguments of the same
+// type. A NaN is unequal to everything, also to itself, and neither less nor
 // greater than anything; false is less than true.
 type CompareOp struct{ op string }
 

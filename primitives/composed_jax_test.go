@@ -16,7 +16,7 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// jsonFloat is a float that JSON may hold as "nan", "inf" or "-inf".
+// jsonFloat is a float that may be "nan", "inf" or "-inf" in JSON.
 type jsonFloat float64
 
 func (n *jsonFloat) UnmarshalJSON(b []byte) error {

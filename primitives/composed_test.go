@@ -2,8 +2,8 @@ package primitives_test
 
 import "strings"
 
-// alongSrc is the usual programs of a function of values of one shape along an
-// axis.
+// alongSrc returns the usual programs for a function along an axis, whose arguments
+// have the same shape.
 func alongSrc(op string, args ...string) []string {
 	var src []string
 	for _, c := range [][2]string{{"4,2,6", "2"}, {"4,6,2", "1"}, {"4,2", "0"}, {"0,3", "1"}, {"2,0", "1"}, {"2,1", "1"}, {"5", "0"}} {

@@ -29,8 +29,8 @@ func eval(t *testing.T, cfg gomoe.Config, src string, in map[string]array.Array)
 	return out
 }
 
-// composedLarge are programs, each with a first dimension of rows that do not
-// depend on each other, large enough to be cut into pieces of work.
+// composedLarge returns programs that are large enough to be cut into pieces of work. The
+// rows along the first dimension do not depend on each other.
 func composedLarge() []string {
 	return []string{
 		"program p(x f32[70,300]) {\n y = softmax(x) axis=1\n return y\n}",
@@ -76,7 +76,7 @@ func TestComposedThreads(t *testing.T) {
 	}
 }
 
-// A row of a result, and of a row's cotangent, is the same bits whatever stands
+// A row of a result, and of a cotangent, has the same bits whatever stands
 // beside it.
 func TestComposedRowInvariance(t *testing.T) {
 	const row0 = 3
@@ -166,7 +166,7 @@ func TestCrossEntropyInHalfPrecision(t *testing.T) {
 	}
 }
 
-// Rows of one id are added in the order of the ids.
+// Rows for the same id are added in the order of the ids.
 func TestEmbeddingGradOrder(t *testing.T) {
 	in := map[string]array.Array{
 		"ids": of(graph.T(graph.I32, 5), []float64{1, 0, 1, 1, 3}),
@@ -223,7 +223,7 @@ func TestAdamWInPlace(t *testing.T) {
 	}
 }
 
-// Mistakes that only the run sees name the value and its place in the whole.
+// Errors that only a run finds name the value and its place in the whole array.
 func TestComposedRunErrors(t *testing.T) {
 	mesh, err := sharding.ParseMesh("a=2")
 	require.NoError(t, err)

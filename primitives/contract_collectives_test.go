@@ -33,10 +33,10 @@ func exchanges(p *lowering.Plan) []string {
 	return out
 }
 
-// A layer exchanges exactly this and nothing else. T=8 tokens, H=6, F=3, E=4,
-// K=2, f32, two tokens per rank: a row is 4·H bytes, a weight 4, a rank
-// contributes at most its 4 pairs. TransformerEngine looks for three kinds of
-// resharding in its compiled text; here every exchange of every kind counts.
+// A layer makes exactly these exchanges. T=8 tokens, H=6, F=3, E=4, K=2, f32, two
+// tokens per rank: a row has 4·H bytes, a weight 4, and a rank contributes at most its
+// 4 pairs. TransformerEngine looks for three kinds of resharding in its compiled text;
+// here every exchange of every kind counts.
 func TestContractInventoryOfCollectives(t *testing.T) {
 	const tokens, h, f, e, k = 8, 6, 3, 4, 2
 	build := func(d graph.DType, axis string, grad bool) func(*graph.Tracer) []*graph.Value {
@@ -93,7 +93,7 @@ func TestContractInventoryOfCollectives(t *testing.T) {
 			}
 			multiset(t, "forward", exchanges(plans[false]), c.fwd)
 			// The backward program needs what was dispatched and not what was
-			// combined, so it repeats the forward pass but for its last exchange.
+			// combined, so it repeats the forward pass except its last exchange.
 			fwd := c.fwd
 			if len(fwd) == 3 {
 				fwd = fwd[:2]
@@ -115,8 +115,8 @@ func multiset(t *testing.T, what string, got, want []string) {
 	}
 }
 
-// Tokens split over dp only: the experts' axis splits them for the layer and
-// nothing but what must come back together is gathered, once each.
+// Tokens are split over dp only. For the layer, the experts' axis splits them further, and
+// only what must come back together is gathered, once each.
 func TestContractInventoryWithTokensOverDP(t *testing.T) {
 	const tokens, h, f, e, k = 8, 6, 3, 4, 2
 	s := spread{mesh: "dp=2,ep=2", tokens: "dp"}

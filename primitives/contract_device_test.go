@@ -18,20 +18,20 @@ import (
 // as a device may.
 var onDevice = flag.String("device", "", "`name` of the device that the contract suite runs on")
 
-// device is opened by the first test that uses it, and lives as long as the process.
+// device is opened by the first test that uses it, and stays open until the process ends.
 var device = sync.OnceValues(func() (runtime.Device, error) {
 	if *onDevice == "late" {
 		return &late.Device{}, nil
 	}
 	d, err := gomoe.OpenDevice(context.Background(), *onDevice)
-	if d == nil { // and no Device that is not nil
+	if d == nil { // a nil device in an interface would not be nil
 		return nil, err
 	}
 	return d, err
 })
 
-// watched are the options of every test of the suite: memory is poisoned before it is
-// written. A device does not wait for that; what it has allocated begins as NaN.
+// watched returns the options of every test of the suite: memory is poisoned before it is
+// written. With a device it is not, but the memory that the device allocates begins as NaN.
 func watched(t testing.TB) runtime.Options {
 	t.Helper()
 	d, err := device()

@@ -16,7 +16,7 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// pullback returns p's derivative: its inputs and ct_0 to the cotangents of its
+// pullback returns p's derivative, from p's inputs and ct_0 to the cotangents of its
 // float inputs.
 func pullback(t *testing.T, p *graph.Program) *graph.Program {
 	t.Helper()
@@ -25,7 +25,7 @@ func pullback(t *testing.T, p *graph.Program) *graph.Program {
 	return q
 }
 
-// halfSquares is 0.5 Σ x² in f32, in f64 for f64.
+// halfSquares is 0.5 Σ x², in f64 for f64 and in f32 for other types.
 func halfSquares(x *graph.Value) *graph.Value {
 	if x.Type.DType != graph.F64 {
 		x = primitives.ConvertElementType(x, graph.F32)
@@ -37,7 +37,7 @@ func halfSquares(x *graph.Value) *graph.Value {
 	return primitives.MulScalar(primitives.ReduceSum(primitives.Square(x), axes...), 0.5)
 }
 
-// linspace is TransformerEngine's identity tokens in bf16's numbers.
+// linspace returns TransformerEngine's identity tokens, rounded to bf16.
 func linspace(n int) []float64 {
 	x := make([]float64, n)
 	for i := range x {
@@ -46,9 +46,9 @@ func linspace(n int) []float64 {
 	return x
 }
 
-// With identity experts, loss 0.5 |out|² has the tokens for gradient; summed
-// over the rows in expert order, 0.5 |rows|² has K times the tokens. Both are
-// exact; TransformerEngine allows 5e-2.
+// With identity experts, the gradient of the loss 0.5 |out|² is the tokens, and that of
+// 0.5 |rows|², over the rows in expert order, is K times the tokens. Both are exact;
+// TransformerEngine allows 5e-2.
 func TestContractIdentityGradients(t *testing.T) {
 	const tokens, h, k = 8, 32, 2
 	for _, d := range []graph.DType{graph.F32, graph.BF16} {
@@ -82,10 +82,10 @@ func TestContractIdentityGradients(t *testing.T) {
 	}
 }
 
-// What combine sends back to a slot is its token's cotangent times the slot's
-// weight: experts' results of 0.5 with weights 0.5 combine to 0.5, and every
-// slot gets 0.25. A slot's own value is seen through a number per choice that
-// travels with it, which every column of the slot holds.
+// Combine sends back to a slot its token's cotangent times the slot's weight: experts'
+// results of 0.5 with weights 0.5 combine to 0.5, and every slot gets 0.25. A number per
+// choice travels with each slot and is in every column of it; its cotangent shows the
+// slot's own value.
 func TestContractCombineGradient(t *testing.T) {
 	const tokens, h, k = 8, 32, 2
 	p := newProblem(rng(1), primitives.PrepareOp{Experts: 4}, tokens, k).route(nonuniform4)
@@ -112,10 +112,10 @@ func TestContractCombineGradient(t *testing.T) {
 	}
 }
 
-// The gradient of a weight is its own slot's and no other's: never an average
-// over the choices, never nothing. Loss Σ c·w over the slots, c being another
-// number for every pair, has exactly c for gradient; zero weights, duplicates of
-// an expert, unused choices and drops included.
+// The gradient of a weight comes from its own slot and from no other: it is never an
+// average over the choices, and never missing. The gradient of the loss Σ c·w over the
+// slots, where c is another number for every pair, is exactly c, also with zero weights,
+// duplicates of an expert, unused choices and drops.
 func TestContractGradientOfEachWeight(t *testing.T) {
 	const tokens, k = 12, 3
 	for _, d := range []graph.DType{graph.F32, graph.BF16, graph.F64} {
@@ -192,8 +192,8 @@ func TestContractConstantCotangents(t *testing.T) {
 	})
 }
 
-// Weights applied before or after the experts, or at home where no weight
-// travels, are one layer with one gradient.
+// Weights that are applied before the experts, after them, or at the token's home give
+// the same layer with the same gradient.
 func TestContractEarlyAndLateWeights(t *testing.T) {
 	p := newProblem(rng(9), primitives.PrepareOp{Experts: 12, Capacity: 4}, 12, 2)
 	out, dx, dw, dk := p.dense()
@@ -261,7 +261,7 @@ func TestContractAdjoint(t *testing.T) {
 	}
 }
 
-// Gradients lie where their values lie, with their element type and shape.
+// Gradients have the placement, the element type and the shape of their values.
 func TestContractGradientsLieWhereValuesLie(t *testing.T) {
 	p := newProblem(rng(2), primitives.PrepareOp{Experts: 12, Align: 4}, 12, 2)
 	eachSpread(t, 12, 12, func(t *testing.T, s spread) {
@@ -288,10 +288,10 @@ func TestContractGradientsLieWhereValuesLie(t *testing.T) {
 	})
 }
 
-// Real numbers: forward and gradients of tokens and weights have the bits of
+// With real numbers, results and the gradients of tokens and weights have the bits of
 // one rank on every mesh. An expert's weight gradient is summed over the ranks
-// that hold its copy and over no others: it has the bits of one rank where
-// there is one copy, and is close to them elsewhere.
+// that hold a copy of the expert, and over no others: it has the bits of one rank if
+// there is one copy, and otherwise is close to them.
 func TestContractBitsOfOneRank(t *testing.T) {
 	for _, d := range floatTypes {
 		p := newProblem(rng(4), primitives.PrepareOp{Experts: 12, Align: 2}, 24, 2)

@@ -17,16 +17,16 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// The contract_*_test.go files hold expert parallelism to what
-// TransformerEngine's suites ask of theirs (tests/jax/test_multi_process_ep.py,
+// The contract_*_test.go files test expert parallelism for what
+// TransformerEngine's suites test in theirs (tests/jax/test_multi_process_ep.py,
 // tests/jax/test_te_ep_moe.py, tests/pytorch/distributed/run_ep.py,
-// tests/cpp_distributed/test_ep.cu), with equality where those have
+// tests/cpp_distributed/test_ep.cu), but for equality where those suites have
 // tolerances. Where the contracts differ, ours is tested:
 //
-//   - a capacity is of an expert, over the whole batch, and cuts in token
-//     order; theirs is of a rank's rows and cuts by slot;
-//   - rows in expert order cannot be results of a program, so what a slot
-//     holds is observed through what combines or sums it;
+//   - our capacity limits an expert's pairs, over the whole batch, in token
+//     order; theirs limits a rank's rows, by slot;
+//   - rows in expert order cannot be results of a program, so a slot's
+//     values are observed through results that combine or sum them;
 //   - a slot is not an index into memory but (expert, place in its queue).
 //
 // All of it runs with poisoned memory: whatever a kernel leaves unwritten is NaN.
@@ -42,8 +42,8 @@ func (s spread) String() string {
 	return fmt.Sprintf("mesh %q tokens %q axis %q", s.mesh, s.tokens, s.axis)
 }
 
-// spreads are the meshes of every test: each kind of axis alone and together,
-// both orders, axes of size 1, other names, tokens that only some axes split.
+// spreads are the meshes of every test: with each kind of axis, with both in both orders,
+// with axes of size 1, with other names, and with tokens that only some axes split.
 var spreads = []spread{
 	{mesh: ""},
 	{mesh: "ep=1", tokens: "ep"},
@@ -65,8 +65,8 @@ var spreads = []spread{
 	{mesh: "fsdp=2,dp=2", tokens: "fsdp.dp", axis: "fsdp"},
 }
 
-// twoRanks are the meshes of the suite on a GPU that is emulated: a plan's own kernels are
-// compiled for each.
+// twoRanks are the meshes of the suite on the emulated GPU. They are few because kernels
+// are compiled for each plan.
 var twoRanks = []spread{
 	{mesh: ""},
 	{mesh: "ep=2", tokens: "ep"},
@@ -75,7 +75,7 @@ var twoRanks = []spread{
 	{mesh: "expert=2", tokens: "expert", axis: "expert"},
 }
 
-// meshes are those of this run.
+// meshes returns the meshes of this run.
 func meshes() []spread {
 	if *onDevice == "metal-emulated" {
 		return twoRanks
@@ -89,8 +89,8 @@ func (s spread) parse(t *testing.T) sharding.Mesh {
 	return m
 }
 
-// fits reports whether a batch of that many tokens for that many experts
-// divides over the ranks.
+// fits reports whether these numbers of tokens and of experts can be divided among
+// the ranks.
 func (s spread) fits(t *testing.T, tokens, experts int) bool {
 	m := s.parse(t)
 	axis := s.axisName()
@@ -122,8 +122,8 @@ func eachSpread(t *testing.T, tokens, experts int, f func(t *testing.T, s spread
 	require.Greater(t, n, min(8, len(meshes())/2), "too few meshes fit %d tokens and %d experts", tokens, experts)
 }
 
-// config places p's inputs: those whose names begin with k are experts'
-// weights, with r what every rank has, all others have a row per token.
+// config places p's inputs. Inputs whose names begin with k are experts' weights, those
+// with r are whole on every rank, and all others have a row per token.
 func (s spread) config(t *testing.T, p *graph.Program) gomoe.Config {
 	m := s.parse(t)
 	place := map[string]sharding.Spec{}
@@ -180,7 +180,7 @@ func trace(t *testing.T, fn func(*graph.Tracer) []*graph.Value) *graph.Program {
 	return p
 }
 
-// same fails unless got has exactly the elements want; a NaN never has.
+// same fails the test unless got has exactly the elements want. A NaN always fails it.
 func same(t *testing.T, what string, got array.Array, want []float64) {
 	t.Helper()
 	x := got.Float64s()
@@ -246,8 +246,8 @@ func (p *problem) route(f func(token, choice int) int) *problem {
 	return p
 }
 
-// kept says which pairs have a row: the capacity cuts each expert's queue in
-// the order of tokens and choices.
+// kept returns, for each pair, whether it has a row: the capacity limits each expert's
+// queue, which is in the order of tokens and choices.
 func (p *problem) kept() []bool {
 	queue := make([]int, p.layer.Experts)
 	kept := make([]bool, len(p.idx))

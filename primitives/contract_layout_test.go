@@ -16,8 +16,8 @@ import (
 func uniform4(token, choice int) int    { return (token*2 + choice) % 4 }
 func nonuniform4(token, choice int) int { return choice * (1 + token%3) }
 
-// The counts that TransformerEngine's prepare test and overflow test lead to,
-// added over its two data parallel groups: ours are of the whole batch.
+// The counts are those of TransformerEngine's prepare and overflow tests, added over its
+// two data parallel groups, since ours are counts of the whole batch.
 func TestContractCounts(t *testing.T) {
 	for _, c := range []struct {
 		name                            string
@@ -146,8 +146,8 @@ func TestContractIdentityRoundTrip(t *testing.T) {
 	}
 }
 
-// Without weights a token comes home as the sum of its choices: K times itself,
-// and nothing for a token that chose none. Token values are exact in bf16.
+// Without weights, a token comes home as the sum of its choices: K times itself, or
+// zeros for a token without choices. Token values are exact in bf16.
 func TestContractCombineAddsWithoutWeights(t *testing.T) {
 	const tokens, h = 12, 5
 	for k := 1; k <= 4; k++ {
@@ -179,8 +179,8 @@ func TestContractCombineAddsWithoutWeights(t *testing.T) {
 	}
 }
 
-// A token's choices are added in their order, wherever their experts are and
-// whichever rank answers first: 1e8 - 1e8 + 1 is 1 in f32 in this order only.
+// A token's choices are added in order, wherever their experts are and whichever
+// rank answers first: 1e8 - 1e8 + 1 is 1 in f32 in this order only.
 func TestContractCombineAddsInOrderOfChoices(t *testing.T) {
 	const tokens, k = 12, 3
 	perms := [][]int{{0, 4, 8}, {0, 8, 4}, {4, 0, 8}, {4, 8, 0}, {8, 0, 4}, {8, 4, 0}}
@@ -240,8 +240,8 @@ func TestContractOtherPayloads(t *testing.T) {
 	})
 }
 
-// The whole layer against loops over tokens and choices, for random routings,
-// alignments and capacities on every mesh: results and all gradients exact.
+// The whole layer is compared with loops over tokens and choices, for random routings,
+// alignments and capacities on every mesh. Results and all gradients are exact.
 func TestContractAgainstDenseReference(t *testing.T) {
 	for seed := range 6 {
 		for _, experts := range []int{12, 6} {

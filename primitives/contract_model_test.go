@@ -15,8 +15,8 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// model is two MoE layers with routers, gated experts, residuals and a squared
-// loss: its results are the loss, the output and all gradients.
+// model returns a program of two MoE layers with routers, gated experts, residuals and a
+// squared loss. Its results are the loss, the output and, with grad, all gradients.
 func model(t *testing.T, d graph.DType, l primitives.PrepareOp, k int, score string, grad bool) *graph.Program {
 	const tokens, h, f = 24, 8, 6
 	return trace(t, func(tr *graph.Tracer) []*graph.Value {
@@ -60,7 +60,7 @@ func model(t *testing.T, d graph.DType, l primitives.PrepareOp, k int, score str
 	})
 }
 
-// The mesh is no part of the model: the forward pass has the bits of one rank on
+// The mesh is not part of the model: the forward pass has the bits of one rank on
 // every mesh, and every gradient is within rounding of one rank's.
 func TestContractModelIsTheSameOnEveryMesh(t *testing.T) {
 	for _, c := range []struct {
@@ -133,8 +133,8 @@ func TestContractModelIsTheSameOnEveryMesh(t *testing.T) {
 	}
 }
 
-// Every gradient of the model, the routers' through softmax and renormalisation
-// too, agrees with differences of the loss, on a mesh.
+// Every gradient of the model on a mesh agrees with differences of the loss, also those
+// of the routers, which go through softmax and renormalisation.
 func TestContractModelGradient(t *testing.T) {
 	s := spread{mesh: "dp=2,ep=2", tokens: "dp.ep"}
 	p := model(t, graph.F64, primitives.PrepareOp{Experts: 4, Capacity: 9}, 2, "", false)

@@ -17,10 +17,10 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// Drops are in the order of tokens and choices over the whole batch and leave
-// no trace: a token has the sum of the choices that were kept, every gradient
-// of a dropped pair is 0, demand counts what was chosen and not what was kept.
-// TransformerEngine leaves open which pairs drop; here they are known.
+// Pairs are dropped in the order of tokens and choices over the whole batch. A token
+// has the sum of the choices that were kept, every gradient of a dropped pair is 0, and
+// demand counts what was chosen, not what was kept. TransformerEngine leaves open which
+// pairs are dropped; here they are known.
 func TestContractDrops(t *testing.T) {
 	const tokens = 96 // TransformerEngine's overflow test: 48 per data parallel group
 	l := primitives.PrepareOp{Experts: 4, Capacity: 32, Align: 16}
@@ -64,8 +64,8 @@ func TestContractDrops(t *testing.T) {
 	}
 }
 
-// A token all of whose choices are dropped gives zeros and gets no gradient, and
-// the ranks go on in step: those without any row left too.
+// A token whose choices are all dropped gives zeros and gets no gradient. Ranks without
+// any row left take part in all exchanges.
 func TestContractTokensDroppedWhole(t *testing.T) {
 	l := primitives.PrepareOp{Experts: 12, Capacity: 1}
 	p := newProblem(rng(2), l, 12, 2).route(func(int, int) int { return 5 })
@@ -127,8 +127,8 @@ func (a arrays) only(p *graph.Program) arrays {
 	return out
 }
 
-// Every rank finds the same overflow, though each counts its own tokens only:
-// whichever rank's error is returned, it says the same.
+// Every rank finds the same overflow, although each counts only its own tokens. So the
+// error is the same whichever rank returns it.
 func TestContractTrapIsTheSameOnEveryRank(t *testing.T) {
 	l := primitives.PrepareOp{Experts: 12, Capacity: 2, Trap: true}
 	p := newProblem(rng(3), l, 12, 3)
@@ -169,7 +169,7 @@ func TestContractCapacityFactor(t *testing.T) {
 	})
 }
 
-// A capacity makes the room for rows smaller than that for every pair.
+// With a capacity, the room for rows is smaller than for all pairs.
 func TestContractCapacityBoundsMemory(t *testing.T) {
 	dispatched := func(capacity, align int) string {
 		p := newProblem(rng(1), primitives.PrepareOp{Experts: 4, Capacity: capacity, Align: align}, 96, 2)

@@ -13,11 +13,11 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Arguments need not lie where the layer wants them: what is whole is cut where
-// it is used, a hidden dimension and experts' columns may be split over a third
-// axis, a cotangent is brought to where its result
-// lies, and gradients come back to where each value lies. Only a placement that
-// would have to move between ranks is refused, with the remedy.
+// Arguments may have other placements than the layer needs: whole values are cut where
+// they are used, a hidden dimension and experts' columns may be split over a third
+// axis, a cotangent is brought to its result's placement,
+// and gradients come back to the placements of their values. Only a placement for which
+// data would have to move between ranks is refused, with the remedy.
 func TestContractOtherPlacements(t *testing.T) {
 	p := newProblem(rng(6), primitives.PrepareOp{Experts: 12, Capacity: 5, Align: 2}, 24, 2)
 	p.width = 4

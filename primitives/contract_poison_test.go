@@ -33,7 +33,7 @@ func (forgetful) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	}})
 }
 
-// What these tests rely on: poison shows what a kernel forgets, in every type.
+// These tests rely on poison, which shows in every type what a kernel leaves unwritten.
 func TestContractPoisonShows(t *testing.T) {
 	for _, d := range []graph.DType{graph.F32, graph.F64, graph.F16, graph.BF16, graph.I32, graph.I64} {
 		p := trace(t, func(tr *graph.Tracer) []*graph.Value {
@@ -55,9 +55,9 @@ func TestContractPoisonShows(t *testing.T) {
 	}
 }
 
-// peek is the identity on rows in expert order, which fails if the memory of
-// experts' zones is not zero past the counts, or is NaN anywhere. Rows past the
-// last zone hold anything.
+// peek is the identity on rows in expert order. It fails if rows of experts' zones past
+// the counts are not zero, or if a NaN is anywhere in the zones. Rows past the last zone
+// may hold anything.
 type peek struct{}
 
 func (peek) Name() string                                { return "peek" }
@@ -97,9 +97,9 @@ func (peek) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	}})
 }
 
-// The rows with which experts' zones are filled up are zero after dispatch,
-// after a row-wise primitive that makes something of zero, and after the grouped
-// matmul, forward and backward, on a session whose memory other routings used.
+// The rows that fill up experts' zones are zero after dispatch, after a row-wise
+// primitive that does not map zero to zero, and after the grouped matmul, forward and
+// backward, on a session whose memory other routings have used.
 func TestContractRowsPastCountsAreZero(t *testing.T) {
 	for _, align := range []int{0, 4} {
 		l := primitives.PrepareOp{Experts: 12, Align: align}
@@ -163,8 +163,8 @@ var extremes = []struct {
 	}},
 }
 
-// Ranks and experts without tokens: results and gradients stay exact and an
-// expert without tokens has a weight gradient of exactly 0, on one session in
+// With ranks and experts without tokens, results and gradients stay exact, and the
+// weight gradient of an expert without tokens is exactly 0. This runs on one session, in
 // which every routing follows every other, so that memory is never clean.
 func TestContractEmptyExpertsAndRanks(t *testing.T) {
 	for _, d := range []graph.DType{graph.F32, graph.BF16} {
@@ -198,8 +198,8 @@ func TestContractEmptyExpertsAndRanks(t *testing.T) {
 	}
 }
 
-// No tokens at all, one token per rank, one expert per rank, and a single
-// expert: results and gradients as ever, zeros where there is nothing to sum.
+// Without tokens, with one token per rank, one expert per rank, or a single choice,
+// results and gradients are right, and zeros where there is nothing to sum.
 func TestContractSmallestSizes(t *testing.T) {
 	for _, c := range []struct{ tokens, experts, k int }{{0, 12, 2}, {4, 4, 1}, {4, 4, 4}, {12, 12, 1}} {
 		p := newProblem(rng(c.tokens), primitives.PrepareOp{Experts: c.experts, Align: 2}, c.tokens, c.k)
@@ -223,8 +223,8 @@ func TestContractSmallestSizes(t *testing.T) {
 	}
 }
 
-// What NaNs do to a token stays with the tokens that choose its experts' rows:
-// a token's result depends on its own rows only.
+// NaNs in a token do not reach other tokens that choose the same experts: a token's
+// result depends only on its own rows.
 func TestContractNaNStaysWithItsToken(t *testing.T) {
 	p := newProblem(rng(7), primitives.PrepareOp{Experts: 12, Align: 4}, 12, 2)
 	for c := range p.hidden {

@@ -14,8 +14,8 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// stack is n layers that one function makes from one line, each with a routing
-// of its own, all over the same tokens: result i is layer i's.
+// stack returns a program of n layers, all built by the same line, each with a routing
+// of its own, over the same tokens. Result i is layer i's.
 func stack(t *testing.T, n int, l primitives.PrepareOp) *graph.Program {
 	return trace(t, func(tr *graph.Tracer) []*graph.Value {
 		x, kernel := tr.Input("x", graph.F32, 12, 4), tr.Input("kernel", graph.F32, l.Experts, 4, 3)
@@ -80,8 +80,8 @@ func TestContractEightLayersOfOneLine(t *testing.T) {
 	}
 }
 
-// Two layers with equal settings and equal routing but other tokens keep apart,
-// and so do a routing used by two dispatches and two combines at once.
+// Two layers with equal settings, equal routing and different tokens are not mixed up,
+// nor are two dispatches and two combines that use the same routing at once.
 func TestContractTwoLayersInFlight(t *testing.T) {
 	p := newProblem(rng(1), primitives.PrepareOp{Experts: 12}, 12, 2).route(func(t, k int) int { return (t*2 + k) % 12 })
 	other := make([]float64, len(p.x)) // TransformerEngine's second layer: 0.25 - tokens
@@ -107,8 +107,8 @@ func TestContractTwoLayersInFlight(t *testing.T) {
 	})
 }
 
-// Layers with other numbers of experts, choices, alignments and capacities in
-// one program, one's result being the next one's tokens.
+// Layers with different numbers of experts and choices, alignments and capacities are in
+// the same program; the result of one is the tokens of the next.
 func TestContractSeveralConfigurations(t *testing.T) {
 	configs := []struct {
 		l primitives.PrepareOp
@@ -169,10 +169,10 @@ func TestContractSeveralConfigurations(t *testing.T) {
 	})
 }
 
-// Two programs, forward and backward separately, interleaved F_A F_B B_A B_B and
-// as a pipeline runs three microbatches, F0 F1 B0 F2 B1 B2: what a program keeps
-// for its backward pass is values, so no order of steps can mix them up. The
-// forward pass hands over its routing as a result, and the backward one takes it
+// The forward and the backward pass are two programs. They are interleaved as F_A F_B
+// B_A B_B, and as a pipeline runs three microbatches, F0 F1 B0 F2 B1 B2. What is kept
+// for the backward pass are values, so no order of steps can mix them up. The
+// forward pass returns its routing as a result, and the backward pass takes it
 // as an input.
 func TestContractInterleavedPrograms(t *testing.T) {
 	const k = 2

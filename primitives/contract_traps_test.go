@@ -21,7 +21,7 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// mistake is what a program does wrong, in one line of this file.
+// mistake is a program with a mistake, which is in one line of this file.
 type mistake struct {
 	name string
 	fn   func(tr *graph.Tracer) []*graph.Value
@@ -308,8 +308,8 @@ func TestContractForeignRouting(t *testing.T) {
 	}
 }
 
-// One routing used by layers with other alignments, experts and axes: what each
-// derives from it is its own.
+// Layers with different alignments, experts and axes use the same routing. Each derives
+// its own rows from it.
 func TestContractOneRoutingForSeveralLayers(t *testing.T) {
 	prog := parse(t, `program p(x f32[8,4], q i32[8,1,2]) {
 	a = ep_dispatch(x, q) experts=4

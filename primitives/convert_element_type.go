@@ -17,8 +17,8 @@ type ConvertElementTypeOp struct{ DType graph.DType }
 var _ pointwise = ConvertElementTypeOp{}
 
 // ConvertElementType returns x in element type d: rounded once to nearest for floats,
-// truncated towards 0 from floats to integers, modulo the number of bits
-// between integers, and x ≠ 0 for bool. With x's own type it is x.
+// truncated towards 0 from floats to integers, modulo 2 to the number of bits between
+// integers, and x ≠ 0 for bool. If d is x's own type, it returns x.
 func ConvertElementType(x *graph.Value, d graph.DType) *graph.Value {
 	if x != nil && x.Type.DType == d {
 		return x

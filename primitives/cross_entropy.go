@@ -165,7 +165,7 @@ func (w *crossEntropyGradRows[T]) Piece(lo, hi int) {
 
 func (CrossEntropyOp) Doc() graph.Doc {
 	return graph.Doc{Args: "logits f[..,V], labels i32[..]", Results: "f[..]", Formula: "loss = log Σ exp(logits) - logits[label]",
-		Notes: "The loss of bf16 and f16 logits is f32. Label -1 has loss 0 and gradient 0; any other below 0 or from V on stops the run."}
+		Notes: "The loss of bf16 and f16 logits is f32. A row with nan or inf, and one of nothing but -inf, has the loss nan, whatever its label. Label -1 has loss 0 and gradient 0; any other below 0 or from V on stops the run."}
 }
 
 func (CrossEntropyGradOp) Doc() graph.Doc {

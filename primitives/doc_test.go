@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDocNamesBuilders holds the package comment to the builders: each stands in one
-// of its groups, once.
+// TestDocNamesBuilders checks that the package comment names every builder once, in one
+// of its groups.
 func TestDocNamesBuilders(t *testing.T) {
 	src, err := os.ReadFile("doc.go")
 	require.NoError(t, err)

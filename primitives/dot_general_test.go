@@ -96,9 +96,9 @@ func apply(t *testing.T, p graph.Primitive, threads int, in ...array.Array) arra
 	return out[0]
 }
 
-// TestDotGeneralDefinition compares random contractions of random layouts, some
-// views and some packed, with the definition; exactly, the elements being small
-// integers.
+// TestDotGeneralDefinition compares random contractions of random layouts, some of
+// which are views and some packed, with the definition. Results are exact, because
+// the elements are small integers.
 func TestDotGeneralDefinition(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 300 {
@@ -326,8 +326,8 @@ func TestMegatron(t *testing.T) {
 	}
 }
 
-// TestDotGeneralPending checks that a sum that is pending passes through a
-// product in one argument, and is added before where both have one.
+// TestDotGeneralPending checks that a pending sum of one argument passes through a
+// product, and that sums are added before if both arguments have one.
 func TestDotGeneralPending(t *testing.T) {
 	mesh, err := sharding.ParseMesh("a=2")
 	require.NoError(t, err)

@@ -50,8 +50,9 @@ func (DynamicUpdateSliceOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value
 	return out, nil
 }
 
-// Shard lets those dimensions be split of which the update has all indices. If the
-// update is zeros, a pending sum of x may pass.
+// Shard lets a dimension be split if the update has all of its indices. If the update
+// is zeros, x may be a pending sum, and so is the result; if x is zeros, the same holds
+// for the update.
 func (DynamicUpdateSliceOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	x, update := c.Type(0), c.Type(1)
 	dims := splitWhere(x.Rank(), func(d int) bool { return update.Shape[d] == x.Shape[d] })
@@ -63,7 +64,7 @@ func (DynamicUpdateSliceOp) Shard(c *sharding.Context) (sharding.Decision, error
 	case isZero(c.Eqn.In[1]):
 		f.Linear = sharding.LinearFirst
 	case isZero(c.Eqn.In[0]) && len(c.In[1].Pending) > 0:
-		f.Linear = sharding.LinearEach // no more than one argument is pending in what passes
+		f.Linear = sharding.LinearEach // only one argument is pending
 	}
 	return c.Place(f)
 }
@@ -83,5 +84,5 @@ func (DynamicUpdateSliceOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) e
 
 func (DynamicUpdateSliceOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..], update t[..], start_0 i32[], start_1 i32[], ...", Results: "t[..]", Formula: "y = x, but y[s_0 + i_0, ..] = update[i_0, ..], s_d = clamp(0, start_d, size_d - update_size_d)",
-		Notes: "A start from which the update would not fit is moved to the nearest one from which it does."}
+		Notes: "A start from which the update would not fit is moved to the nearest one from which it does. So a negative start is 0, as in dynamic_slice."}
 }

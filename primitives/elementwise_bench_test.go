@@ -16,7 +16,7 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// throughput is one primitive on arrays of a million elements and more.
+// throughput is a primitive and the types of its arguments, of a million elements or more.
 type throughput struct {
 	name string
 	in   []graph.Type
@@ -184,7 +184,7 @@ func benchKernels(b *testing.B, p *graph.Program, pass func(name string) bool) {
 	b.ReportMetric(float64(bytes)/nanoseconds, "GB/s")
 }
 
-// fillFor fills an argument: floats are normal, integers indices below 64.
+// fillFor fills an argument. Floats are normally distributed, and integers are below 64.
 func fillFor(r *rand.Rand, a array.Array) {
 	switch a.Type.DType {
 	case graph.F32:

@@ -76,8 +76,8 @@ func TestGradientsOfSelection(t *testing.T) {
 	identical(t, "case 0", got[0], f64s(1, 1, 0, 0, 0))
 	identical(t, "case 1", got[1], f64s(0, 0, 1, 0, 0))
 	identical(t, "case 2", got[2], f64s(0, 0, 0, 1, 1))
-	// An infinite derivative of the case that is not chosen stays out of sight
-	// only if it is never multiplied: the cotangent there is 0, and 0·Inf is NaN.
+	// An infinite derivative of the case that is not chosen does no harm only if it
+	// is never multiplied: the cotangent there is 0, and 0·Inf is NaN.
 	safe := gradients(t, func(x []*graph.Value) *graph.Value {
 		ok := pr.Gt(x[0], pr.ZerosLike(x[0]))
 		return pr.Where(ok, pr.Log(pr.Where(ok, x[0], pr.OnesLike(x[0]))), pr.ZerosLike(x[0]))

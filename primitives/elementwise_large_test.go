@@ -9,9 +9,9 @@ import (
 	pr "github.com/gomoe/gomoe/primitives"
 )
 
-// TestPieces runs kernels on arrays that are cut into tiles and among
-// goroutines, the last piece of each being smaller, and compares each element
-// with the same element alone.
+// TestPieces runs kernels on arrays that are cut into tiles and shared by
+// goroutines, with smaller last pieces, and compares elements with the same
+// elements alone.
 func TestPieces(t *testing.T) {
 	const n = 1<<15 + 1029
 	r := rand.New(rand.NewPCG(1, 2))

@@ -11,9 +11,9 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// TestPendingSums applies each function to a sum over a split dimension, which
-// is left pending: what is not linear must add it first. The elements are small
-// whole numbers, so that every order of additions gives the same bits.
+// TestPendingSums applies each function to a pending sum. A function that is not linear
+// must have the sum added first. The elements are small whole numbers, so that every
+// order of additions gives the same bits.
 func TestPendingSums(t *testing.T) {
 	mesh, err := sharding.ParseMesh("a=2")
 	require.NoError(t, err)

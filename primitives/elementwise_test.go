@@ -7,7 +7,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// unarySrc is the usual three programs of a function of one argument.
+// unarySrc returns the usual three programs for a function of one argument.
 func unarySrc(op string) []string {
 	return []string{
 		"program p(x f64[4,6]) {\n y = " + op + "(x)\n return y\n}",
@@ -17,7 +17,7 @@ func unarySrc(op string) []string {
 	}
 }
 
-// binarySrc is the usual three programs of a function of two arguments.
+// binarySrc returns the usual three programs for a function of two arguments.
 func binarySrc(op string) []string {
 	return []string{
 		"program p(x f64[4,2], y f64[4,2]) {\n z = " + op + "(x, y)\n return z\n}",
@@ -29,7 +29,7 @@ func binarySrc(op string) []string {
 
 type gens = map[string]func(*rand.Rand, graph.Type) array.Array
 
-// compareSrc uses a comparison to choose between floats, which has a derivative.
+// compareSrc returns programs that choose between floats by a comparison, which has a derivative.
 func compareSrc(op string) []string {
 	return []string{
 		"program p(x f64[4,2], y f64[4,2]) {\n c = " + op + "(x, y)\n z = select_n(c, x, y)\n return z, c\n}",
@@ -40,7 +40,7 @@ func compareSrc(op string) []string {
 	}
 }
 
-// logicalSrc runs a logical function of two arguments on bool and integers.
+// logicalSrc returns programs that run a logical function of two arguments on bool and integers.
 func logicalSrc(op string) []string {
 	return []string{
 		"program p(x bool[4,2], y bool[4,2]) {\n z = " + op + "(x, y)\n return z\n}",
@@ -50,7 +50,7 @@ func logicalSrc(op string) []string {
 	}
 }
 
-// integer runs src, of a function with n arguments, on integers too.
+// integer returns src, programs of a function with n arguments, and programs on integers.
 func integer(op string, n int, src []string) []string {
 	args, names := "", ""
 	for i := range n {
@@ -71,7 +71,7 @@ func elementwiseRows() []row {
 	apart := gens{"x": distinct, "y": func(r *rand.Rand, t graph.Type) array.Array {
 		y := distinct(r, t).Float64s()
 		for i := range y {
-			y[i] += 0.017 // no element of x is as near
+			y[i] += 0.017 // no element of y is near one of x
 		}
 		return of(t, y)
 	}}
@@ -150,7 +150,7 @@ func elementwiseRows() []row {
 			"program p(x u8[4]) {\n y = convert_element_type(x) dtype=i64\n z = convert_element_type(y) dtype=u32\n return y, z\n}",
 		}, in: gens{"x": awayFromZero(0.1, 0.9), "n": ints(-3, 4)}}),
 		at(row{prim: "stop_gradient", src: []string{
-			// Of what is constant around x, so that differences agree.
+			// The stopped value is constant around x, so that differences agree.
 			"program p(x f64[4,2]) {\n n = floor(x)\n s = stop_gradient(n)\n y = mul(x, s)\n return y\n}",
 			"program p(x f64[0,2]) {\n n = floor(x)\n s = stop_gradient(n)\n return s\n}",
 			"program p(x i32[1,2], b bool[4]) {\n y = stop_gradient(x)\n c = stop_gradient(b)\n return y, c\n}",

@@ -18,7 +18,7 @@ import (
 
 var neg = math.Copysign(0, -1)
 
-// compute runs build on inputs with these values.
+// compute runs the program that build builds, on inputs with these values.
 func compute(t *testing.T, build func(x []*graph.Value) []*graph.Value, in ...array.Array) []array.Array {
 	t.Helper()
 	args := map[string]array.Array{}
@@ -51,7 +51,7 @@ func f64s(x ...float64) array.Array { return vec(x...) }
 type unary = func(x *graph.Value) *graph.Value
 type binary = func(x, y *graph.Value) *graph.Value
 
-// identical compares bit for bit, apart from the payload of NaNs.
+// identical compares bits. All NaNs count as the same.
 func identical(t *testing.T, what string, got, want array.Array) {
 	t.Helper()
 	if !got.Type.Equal(want.Type) {
@@ -138,7 +138,7 @@ func TestUnaryAccuracy(t *testing.T) {
 			in := f64s(x...).As(d.dtype)
 			got := compute(t, func(x []*graph.Value) []*graph.Value { return []*graph.Value{c.f(x[0])} }, in)[0].Float64s()
 			for i := range got {
-				// An input rounded to f32 moves steep functions by as much as its own size.
+				// Rounding the input changes a function by more the larger the input is.
 				slack := d.tol * (1 + math.Abs(x[i]))
 				if math.Abs(got[i]-c.want[i]) > slack*math.Abs(c.want[i]) {
 					t.Errorf("%s(%v) in %s is %v, want %v", c.name, x[i], d.dtype, got[i], c.want[i])
@@ -303,7 +303,7 @@ func TestConstants(t *testing.T) {
 	identical(t, "bf16", out[7], f64s(3, 6).As(graph.BF16))
 }
 
-// TestNoCotangent: what is piecewise constant, and stop_gradient, pass nothing.
+// TestNoCotangent: piecewise constant functions and stop_gradient pass no cotangent back.
 func TestNoCotangent(t *testing.T) {
 	for name, f := range map[string]unary{"floor": pr.Floor, "ceil": pr.Ceil, "round": pr.Round, "sign": pr.Sign, "stop_gradient": pr.StopGradient,
 		"is_finite": func(x *graph.Value) *graph.Value { return pr.ConvertElementType(pr.IsFinite(x), graph.F64) },
@@ -317,7 +317,7 @@ func TestNoCotangent(t *testing.T) {
 	}
 }
 
-// rsqrt of f32 is rounded once, which rounding the root first is not.
+// rsqrt of f32 is rounded once. Rounding the root first would be rounding twice.
 func TestRsqrtRoundsOnce(t *testing.T) {
 	x, want, twice := make([]float32, 500), make([]float32, 500), 0
 	for i := range x {

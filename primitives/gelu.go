@@ -44,7 +44,8 @@ func (p GELUGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error)
 	return []*graph.Value{Mul(Mul(g, c), p.second(x)), graph.Apply1(p, x, g)}, nil
 }
 
-// Constants: √(2/π), the factor of the cubic in the approximation, and 1/√(2π).
+// geluScale is √(2/π), geluCubic the factor of x³ in the approximation, and geluNormal
+// 1/√(2π).
 const (
 	geluScale  = 0.79788456080286535587989211986876
 	geluCubic  = 0.044715

@@ -11,8 +11,8 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// Whatever the cuts, every row of the weights of an expert that has tokens is taken
-// once, with all its tokens, which begin where zones do.
+// However the work is cut, every row of weights of an expert with tokens is taken once,
+// with all of the expert's tokens, from the beginning of its zone on.
 func TestWeightZones(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
@@ -79,7 +79,7 @@ func TestChunked(t *testing.T) {
 	}
 }
 
-// Work that is large enough to be cut has the bits of work that is not.
+// Work that is cut among threads has the same bits as work that is not.
 func TestGroupedBlocksThreads(t *testing.T) {
 	const experts, h, f = 3, 2048, 3000
 	r := rand.New(rand.NewPCG(3, 4))
@@ -88,7 +88,7 @@ func TestGroupedBlocksThreads(t *testing.T) {
 		w.Bytes()[i] = byte(r.Uint32())
 	}
 	for i := 1; i < len(w.Bytes()); i += 34 {
-		w.Bytes()[i] = 0x20 // a scale that is a number
+		w.Bytes()[i] = 0x20 // the scale is a finite number
 	}
 	counts := []int32{2, 0, 5}
 	x := array.New(graph.T(graph.F32, 12, h))

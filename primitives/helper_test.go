@@ -14,7 +14,7 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// functions returns the package's functions by name, methods left out.
+// functions returns the package's functions by name, without methods.
 func functions(t *testing.T) map[string]*ast.FuncDecl {
 	all := map[string]*ast.FuncDecl{}
 	pkgs, err := parser.ParseDir(token.NewFileSet(), ".", func(f fs.FileInfo) bool {
@@ -51,8 +51,8 @@ func builds(f *ast.FuncDecl) bool {
 	return false
 }
 
-// TestBuildersAreHelpers finds builders whose equations, or whose mistakes, would
-// carry a line of this package: those that call another builder or graph.Fail and
+// TestBuildersAreHelpers finds builders whose equations or errors would have a source
+// line of this package: those that call another builder or graph.Fail and
 // do not call graph.Helper.
 func TestBuildersAreHelpers(t *testing.T) {
 	all := functions(t)
@@ -100,7 +100,7 @@ func TestBuildersAreHelpers(t *testing.T) {
 	}
 }
 
-// TestBuildersCarryTheCallersLine traces builders that are made of others.
+// TestBuildersCarryTheCallersLine traces builders that call other builders.
 func TestBuildersCarryTheCallersLine(t *testing.T) {
 	p, err := graph.Trace("p", func(tr *graph.Tracer) []*graph.Value {
 		x := tr.Input("x", graph.F32, 2, 3, 4)

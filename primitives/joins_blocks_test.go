@@ -19,8 +19,8 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// gatedBlocks is gatedExperts with weights in blocks: gate and down of one type, up of
-// another or the same.
+// gatedBlocks is gatedExperts with weights in blocks: gate and down have the same type, up
+// may have another.
 func gatedBlocks(t *testing.T, d, blocks, up graph.DType, tokens, hidden, width int, layer PrepareOp) *graph.Program {
 	const k = 2
 	p, err := graph.Trace("gated_blocks", func(tr *graph.Tracer) []*graph.Value {
@@ -54,7 +54,7 @@ func TestJoinsKeepBitsOfBlocks(t *testing.T) {
 	for _, c := range all {
 		block, _ := c.gate.Block()
 		layers := []PrepareOp{{Experts: 2}}
-		if block == 32 { // weights of other types take long to make
+		if block == 32 { // quantising weights to other types takes long
 			layers = []PrepareOp{{Experts: 4}, {Experts: 4, Capacity: 5}, {Experts: 4, Align: 4}}
 		}
 		for _, layer := range layers {
@@ -91,7 +91,7 @@ func TestJoinsKeepBitsOfBlocks(t *testing.T) {
 	}
 }
 
-// TestJoinsGoldenBlocks shows a plan before and after.
+// TestJoinsGoldenBlocks compares a plan, without and with joins, with a golden file.
 func TestJoinsGoldenBlocks(t *testing.T) {
 	a, err := gomoe.Place(gatedBlocks(t, graph.F32, graph.Q8_0, graph.Q8_0, 12, 32, 64, PrepareOp{Experts: 4}), gatedPlacement(t, ""))
 	require.NoError(t, err)

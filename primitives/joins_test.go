@@ -23,8 +23,8 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// gatedExperts is an expert layer with SwiGLU; the first result is a number.
-// Transposed matrices lie [E,out,in].
+// gatedExperts returns an expert layer with SwiGLU. Its first result is a number.
+// Transposed matrices have the shape [E,out,in].
 func gatedExperts(t *testing.T, d graph.DType, transposed bool, layer PrepareOp) *graph.Program {
 	const tokens, hidden, width, k = 12, 6, 10, 2
 	p, err := graph.Trace("gated", func(tr *graph.Tracer) []*graph.Value {
@@ -98,7 +98,7 @@ func gatedPlacement(t *testing.T, mesh string) gomoe.Config {
 	return cfg
 }
 
-// TestJoinsKeepBits runs layers with joined instructions and as they are written.
+// TestJoinsKeepBits compares layers with joined instructions and without.
 func TestJoinsKeepBits(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	for _, d := range []graph.DType{graph.F32, graph.F64, graph.BF16} {
@@ -106,7 +106,7 @@ func TestJoinsKeepBits(t *testing.T) {
 			for _, mesh := range []string{"", "ep=2", "dp=2,ep=2", "ep=2,tp=2"} {
 				for _, transposed := range []bool{false, true} {
 					if transposed && strings.Contains(mesh, "tp") {
-						continue // placed for matrices [E,in,out]
+						continue // this placement is for matrices [E,in,out]
 					}
 					t.Run(fmt.Sprintf("%s/%+v/%s/%v", d, layer, mesh, transposed), func(t *testing.T) {
 						p := gatedExperts(t, d, transposed, layer)
@@ -135,7 +135,7 @@ func TestJoinsKeepBits(t *testing.T) {
 
 var sources = regexp.MustCompile(` # .*`)
 
-// TestJoinsGolden shows plans before and after.
+// TestJoinsGolden compares plans, without and with joins, with golden files.
 func TestJoinsGolden(t *testing.T) {
 	p := gatedExperts(t, graph.F32, false, PrepareOp{Experts: 4})
 	g, err := vjp.Grad(p)
@@ -153,7 +153,7 @@ func TestJoinsGolden(t *testing.T) {
 	}
 }
 
-// checkJoins compares the plans of a program, as written and joined, with a file.
+// checkJoins compares the plans of a program, without joins and with them, with a file.
 func checkJoins(t *testing.T, a *sharding.Assignment, path string) {
 	var b strings.Builder
 	for _, joins := range [][]lowering.Join{nil, Joins()} {

@@ -8,8 +8,9 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// LayerNormOp scales and shifts rows to mean 0 and variance 1. LayerNormGradOp is the
-// cotangent of its x; layerNormGainGrad gives the cotangents of gain and bias.
+// LayerNormOp shifts and scales rows to mean 0 and variance 1, and then applies a gain
+// and a bias. LayerNormGradOp gives the cotangent of its x, and LayerNormGainGradOp those
+// of gain and bias.
 type (
 	LayerNormOp         struct{ Eps float64 }
 	LayerNormGradOp     struct{ Eps float64 }

@@ -11,7 +11,8 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// LogSoftmaxOp is the logarithm of softmax; logSoftmaxGrad is its derivative.
+// LogSoftmaxOp is the logarithm of softmax along an axis. LogSoftmaxGradOp is its
+// derivative.
 type (
 	LogSoftmaxOp     struct{ Axis int }
 	LogSoftmaxGradOp struct{ Axis int }

@@ -7,8 +7,8 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// LogicalOp is the family of elementwise functions of bool, and of the bits of
-// integers: not takes one argument, the others take two of one type.
+// LogicalOp is the family of elementwise functions of bools, and of the bits of
+// integers. The function not takes one argument; the others take two of the same type.
 type LogicalOp struct{ op string }
 
 var _ primitive = LogicalOp{}

@@ -41,8 +41,8 @@ func moeRows() []row {
 	loss = reduce_sum(y) axes=[0,1]
 	return loss
 }`
-	// The base is one number for all rows, and so are the choices that its
-	// derivative makes.
+	// The base is one number for all rows, and its derivative chooses by it, the same
+	// for all rows.
 	power := `program p(idx i32[8,2], x f64[8,4], b f64[]) {
 	r, drop, n, pad, demand = ep_prepare(idx) experts=4 axis="a"
 	rows = ep_dispatch(x, r) experts=4 axis="a"
@@ -55,7 +55,7 @@ func moeRows() []row {
 	out = ep_combine(y, r) experts=4 axis="a"
 	return out
 }`
-	// A choice among rows in expert order, which cannot be a result.
+	// Elements are chosen among rows in expert order, which cannot be a result.
 	choice := `program p(idx i32[8,2], x f64[8,4]) {
 	r, drop, n, pad, demand = ep_prepare(idx) experts=4 axis="a"
 	rows = ep_dispatch(x, r) experts=4 axis="a"
@@ -65,8 +65,8 @@ func moeRows() []row {
 	out = ep_combine(y, r) experts=4 axis="a"
 	return out
 }`
-	// One result of two has a cotangent; where the routing is whole and the tokens
-	// are split, the rows of the derivative lie as those of the program all the same.
+	// Only one of two results has a cotangent. If the routing is whole and the tokens
+	// are split, the rows of the derivative still are placed as those of the program.
 	partial := `program p(idx i32[8,1], x f64[8,4], w f64[8,1]) {
 	r, drop, n, pad, demand = ep_prepare(idx) experts=4 capacity=4 axis="a"
 	rows, rw = ep_dispatch(x, w, r) experts=4 capacity=4 axis="a"
@@ -98,7 +98,7 @@ func moeRows() []row {
 	return w
 }`,
 	}
-	// Logits far apart, so that differences do not cross a choice.
+	// Logits are far apart, so that differences do not change a choice.
 	router := func(params string) string {
 		return "program p(x f64[4,8], b f64[8]) {\n w, i, s = router(x, b) " + params + "\n return w, i, s\n}"
 	}

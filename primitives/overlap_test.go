@@ -22,7 +22,7 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// routings are choices of experts that load ranks badly.
+// routings returns choices of experts that load ranks unevenly.
 func routings(r *rand.Rand, in map[string]array.Array, experts int) map[string]map[string]array.Array {
 	with := func(choose func(i int) int) map[string]array.Array {
 		ids := array.New(in["ids"].Type)
@@ -41,14 +41,14 @@ func routings(r *rand.Rand, in map[string]array.Array, experts int) map[string]m
 		"any":    in,
 		"one":    with(func(i int) int { return experts/2*(i%2) - i%2 }), // all tokens to expert 0, and to the last of the first half
 		"last":   with(func(i int) int { return experts - 1 - (experts-1)*(i%2) }),
-		"even":   with(func(i int) int { return 2 * r.IntN(experts/2) }), // every other expert is without rows
+		"even":   with(func(i int) int { return 2 * r.IntN(experts/2) }), // every other expert has no rows
 		"first":  with(func(i int) int { return experts/2*r.IntN(2) + r.IntN(max(experts/8, 1)) }),
 		"nobody": with(func(int) int { return -1 }),
 	}
 }
 
-// TestOverlapKeepsBits runs layers whose rows travel beside kernels, and as they are
-// written.
+// TestOverlapKeepsBits compares layers whose rows travel while kernels run with layers
+// without overlap.
 func TestOverlapKeepsBits(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	for _, d := range []graph.DType{graph.F32, graph.F64, graph.BF16} {
@@ -99,7 +99,7 @@ func open(t *testing.T, p *graph.Program, mesh string, o lowering.Overlap, opts 
 	return j
 }
 
-// TestOverlapGolden shows plans without and with overlap.
+// TestOverlapGolden compares plans, without and with overlap, with golden files.
 func TestOverlapGolden(t *testing.T) {
 	p, err := vjp.Grad(gatedExperts(t, graph.F32, false, PrepareOp{Experts: 4}))
 	require.NoError(t, err)

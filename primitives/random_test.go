@@ -17,8 +17,8 @@ import (
 )
 
 func randomRows() []row {
-	// Other element types draw other bits, so only f64 is compared with f64; x
-	// takes the numbers to wherever it is placed.
+	// Other element types draw other bits, so only f64 is compared with f64. The
+	// numbers get the placement of x.
 	return []row{
 		at(row{prim: "random_seed", whole: true, src: []string{
 			"program p(s i64[]) {\n k = random_seed(s)\n return k\n}",
@@ -66,7 +66,7 @@ func run1(t *testing.T, cfg gomoe.Config, src string, in map[string]array.Array)
 }
 
 // Every element type draws the same numbers on every mesh, for every way to
-// split them, also where the runs of a part are single elements.
+// split them, also if a part has no two neighbouring elements.
 func TestRandomMesh(t *testing.T) {
 	key, err := array.Of([]uint32{1, 2}, 2)
 	require.NoError(t, err)
@@ -91,7 +91,7 @@ func TestRandomMesh(t *testing.T) {
 	}
 }
 
-// What JAX 0.10.2 gives.
+// The keys are those of JAX 0.10.2.
 func TestRandomKeys(t *testing.T) {
 	p, err := graph.Trace("p", func(tr *graph.Tracer) []*graph.Value {
 		step := tr.Input("step", graph.I64)
@@ -122,7 +122,7 @@ func TestRandomKeys(t *testing.T) {
 	}
 }
 
-// TestRandomMoments sees a generator that repeats or is biased.
+// TestRandomMoments would find a generator that repeats or is biased.
 func TestRandomMoments(t *testing.T) {
 	key, err := array.Of([]uint32{0, 7}, 2)
 	require.NoError(t, err)

@@ -79,7 +79,7 @@ func splitOf(b lowering.Buf, axes []int) []int {
 	return slices.DeleteFunc(slices.Clone(axes), func(d int) bool { return len(b.Spec.At(d)) == 0 })
 }
 
-// lowerInOrder lowers a reduction over ascending axes that reduces them from the
+// lowerInOrder lowers a reduction over ascending axes whose kernel reduces them from the
 // last to the first. It reduces the axes behind the last split axis, gathers the
 // split axes, and reduces the rest, so that the arithmetic is the same on every
 // mesh.
@@ -208,8 +208,8 @@ func around(t graph.Type, axis int) (outer, n, inner int) {
 	return outer, t.Shape[axis], inner
 }
 
-// foldFloat reduces the middle one of x's three dimensions. step folds rows into the f64
-// accumulators, which begin as first.
+// foldFloat reduces x[outer,n,inner] over its middle dimension. step folds rows into inner
+// accumulators in f64, which have the value first at the beginning.
 func foldFloat[T float](a *exec.Args, y, x []T, outer, n, inner int, first float64, step func(acc []float64, rows []T)) {
 	grain := 1 + 2*dear/(1+n*inner)
 	exec.Share(a, outer, grain, folded[T]{y, x, n, inner, first, step, exec.RoomsOf[float64](a, inner)})
@@ -242,7 +242,7 @@ type numeric interface {
 	float | int32 | int64 | uint32 | uint8
 }
 
-// foldInt is foldFloat for integers, accumulated in their own type.
+// foldInt is foldFloat for integers, which are accumulated in their own type.
 func foldInt[T int32 | int64 | uint32 | uint8](y, x []T, outer, n, inner int, first T, step func(acc, rows []T)) {
 	for o := range outer {
 		acc := y[o*inner : (o+1)*inner]

@@ -11,16 +11,19 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// ReduceProdOp multiplies over axes, in the order and with the precision of
-// ReduceSum, and so with the same bits on every mesh. The product of no elements is 1.
+// ReduceProdOp multiplies over axes: over the last axis first, and over each axis from
+// its first element to its last. Floats are multiplied in f64. After each axis the
+// product is rounded to the element type, but of bf16 and f16 to f32, and to the element
+// type after the last axis. The bits are the same on every mesh. The product of no
+// elements is 1.
 type ReduceProdOp struct {
 	Axes []int
 }
 
 var _ primitive = ReduceProdOp{}
 
-// ReduceProd returns the product of x over axes, which are ascending; over all of
-// them if none is given.
+// ReduceProd returns the product of x over axes, which must be ascending, or over all
+// axes if none is given.
 func ReduceProd(x *graph.Value, axes ...int) *graph.Value {
 	return graph.Apply1(ReduceProdOp{orAll(x, axes)}, x)
 }

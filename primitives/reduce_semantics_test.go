@@ -38,7 +38,7 @@ func evaluate(t *testing.T, typ, body string, x ...float64) []string {
 	return text
 }
 
-// TestReduceValues holds the family to what jax.lax gives.
+// TestReduceValues compares the family with the results of jax.lax.
 func TestReduceValues(t *testing.T) {
 	odd := []float64{0, zero, nan, 1, zero, 0, math.Copysign(nan, -1), -inf, inf, nan}
 	for _, c := range []struct {
@@ -53,8 +53,8 @@ func TestReduceValues(t *testing.T) {
 		{"u32[3]", "y, i = sort(x)\n return y, i", []float64{4294967295, 0, 1}, []string{"[0 1 4.294967295e+09]", "[1 2 0]"}},
 		{"bool[3]", "y, i = sort(x)\n return y, i", []float64{1, 0, 1}, []string{"[0 1 1]", "[1 0 2]"}},
 		{"f32[3,2]", "y, i = sort(x)\n return y, i", []float64{3, 1, 2, 2, 1, 3}, []string{"[1 1 2 2 3 3]", "[2 0 1 1 0 2]"}},
-		// A NaN of either sign is the largest; JAX takes one with a sign, which
-		// 0/0 gives on x86, for the smallest.
+		// A NaN of either sign is the largest. For JAX, a NaN with a sign, such as 0/0
+		// gives on x86, is the smallest.
 		{"f32[10]", "y, i = top_k(x) k=10\n return y, i", odd, []string{"[NaN NaN NaN +Inf 1 0 0 -0 -0 -Inf]", "[2 6 9 8 3 0 5 1 4 7]"}},
 		{"f16[4]", "y, i = top_k(x) k=4\n return y, i", []float64{zero, 0, zero, 0}, []string{"[0 0 -0 -0]", "[1 3 0 2]"}},
 		{"i32[4]", "y, i = top_k(x) k=3\n return y, i", []float64{3, 1, 3, 2}, []string{"[3 3 2]", "[0 2 3]"}},
@@ -87,7 +87,7 @@ func TestReduceValues(t *testing.T) {
 	}
 }
 
-// normal spells a list of numbers as fmt does.
+// normal returns a list of numbers as fmt prints it.
 func normal(s string) string {
 	switch s {
 	case "[-2147483648]":
@@ -146,8 +146,8 @@ func TestReduceGradients(t *testing.T) {
 	}
 }
 
-// TestReduceSameBits compares sums and products of f32 and bf16 whose order
-// shows in the last bits, on every split of a 2-D mesh, with one rank.
+// TestReduceSameBits compares sums and products of f32 and bf16, whose last bits
+// depend on the order, on every split of a 2-D mesh, with one rank.
 func TestReduceSameBits(t *testing.T) {
 	mesh, err := sharding.ParseMesh("a=2,b=2")
 	require.NoError(t, err)
@@ -175,7 +175,7 @@ func TestReduceSameBits(t *testing.T) {
 	}
 }
 
-// TestReduceErrors holds the texts for mistakes.
+// TestReduceErrors compares the texts of errors.
 func TestReduceErrors(t *testing.T) {
 	for _, c := range []struct{ args, eqn, want string }{
 		{"x f32[2,3]", "reduce_sum(x) axes=[2]", "axis 2 of f32[2,3], want 0 to 1"},
@@ -223,7 +223,7 @@ func TestAlongAxisRange(t *testing.T) {
 	}
 }
 
-// TestReduceRefusesSplit holds the remedy where an axis must be whole.
+// TestReduceRefusesSplit checks the advice in errors where an axis must be whole.
 func TestReduceRefusesSplit(t *testing.T) {
 	mesh, err := sharding.ParseMesh("a=2")
 	require.NoError(t, err)
@@ -235,8 +235,8 @@ func TestReduceRefusesSplit(t *testing.T) {
 	}
 }
 
-// TestReduceOneNaN checks that the NaN of a maximum does not show which of
-// several it was, which would differ between meshes.
+// TestReduceOneNaN checks that the bits of a maximum that is NaN do not depend on which
+// of several NaNs was taken, since that differs between meshes.
 func TestReduceOneNaN(t *testing.T) {
 	a, b := math.Float64frombits(0xfff0000000000123), math.Float64frombits(0x7ff8000000004000)
 	for _, op := range []string{"reduce_max", "reduce_min"} {

@@ -83,7 +83,7 @@ func reduceRows() []row {
 	}
 }
 
-// argSrc is the usual programs of argmax and argmin.
+// argSrc returns the usual programs for argmax and argmin.
 func argSrc(op string) []string {
 	return []string{
 		"program p(x f64[4,6]) {\n y = " + op + "(x) axis=1\n return y\n}",

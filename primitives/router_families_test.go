@@ -20,8 +20,8 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// family is how a model family routes, told as plain steps on one token's
-// logits and selection bias: an oracle that shares nothing with the router.
+// family is how a model family routes: plain steps on one token's logits and
+// selection bias, which share no code with the router.
 type family struct {
 	name   string
 	router primitives.RouteOp
@@ -78,7 +78,7 @@ func families() []family {
 	}
 }
 
-// best returns the indices of the n largest, of equals the lowest first.
+// best returns the indices of the n largest. Of equal values, the lowest index is first.
 func best(x []float64, n int) []int {
 	ids := make([]int, len(x))
 	for i := range ids {
@@ -88,7 +88,7 @@ func best(x []float64, n int) []int {
 	return ids[:n]
 }
 
-// within keeps the values of the groups and makes the others as small as can be.
+// within returns x with the values outside of the groups replaced by -Inf.
 func within(x []float64, groups []int, size int) []float64 {
 	out := make([]float64, len(x))
 	for i, v := range x {

@@ -9,8 +9,8 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// An argument that is split because another one is must divide as well, also
-// if it is a constant, which is made in any placement.
+// An argument that is split because another one is must be divisible too, even if it is
+// a constant, which each rank makes in any placement.
 func TestConstantDoesNotDivide(t *testing.T) {
 	p, err := gomoe.Parse("p.graph", `program p(q f64[2,2,2,4]) {
 	k = full() value=1 dtype=f64 shape=[2,2,1,4]

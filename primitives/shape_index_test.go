@@ -17,7 +17,7 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// TestPadValues has every sign of the padding along one dimension, against
+// TestPadValues compares every sign of the padding along one dimension with
 // jax.lax.pad.
 func TestPadValues(t *testing.T) {
 	for _, c := range []struct {
@@ -66,7 +66,7 @@ func TestIndexOutOfRange(t *testing.T) {
 	}
 }
 
-// TestIndexOutOfRangeOnOneRank stops all ranks, with the one that failed named.
+// TestIndexOutOfRangeOnOneRank stops all ranks. The error names the rank that failed.
 func TestIndexOutOfRangeOnOneRank(t *testing.T) {
 	p, err := gomoe.Parse("index", "program p(x f32[4], i i32[4]) {\n y = gather(x, i)\n s = reduce_sum(y) axes=[0]\n return s\n}")
 	require.NoError(t, err)
@@ -124,8 +124,8 @@ func TestScatterAddTypes(t *testing.T) {
 	}
 }
 
-// TestScatterAddThreads gives the same bits for any number of threads, and
-// leaves what no index names as it was.
+// TestScatterAddThreads checks that the bits are the same for any number of threads, and
+// that rows that no index names do not change.
 func TestScatterAddThreads(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	p, err := gomoe.Parse("scatter", "program p(x f32[200,33], i i32[3000], u f32[3000,33]) {\n y = scatter_add(x, i, u)\n return y\n}")

@@ -75,8 +75,8 @@ func TestShapeBuilderErrors(t *testing.T) {
 	}
 }
 
-// TestShapeInferAnything gives the shape family random parameters, absurd ones
-// among them: Infer answers with types that fit or with an error.
+// TestShapeInferAnything gives the shape family random parameters, some of them absurd.
+// Infer returns types that fit, or an error.
 func TestShapeInferAnything(t *testing.T) {
 	rng := rand.New(rand.NewPCG(21, 2))
 	number := func() int {

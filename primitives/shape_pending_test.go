@@ -97,7 +97,7 @@ func TestConstraintWithoutAxes(t *testing.T) {
 	require.ErrorContains(t, err, "constraint:2: sharding_constraint(f64[4,4]): dimension 0 of f64[4,4] has size 4, which does not divide over the 8 ranks of dp.ep")
 }
 
-// TestConstraintMakesConstantsInPlace moves nothing for what every rank can
+// TestConstraintMakesConstantsInPlace checks that nothing is moved that every rank can
 // make.
 func TestConstraintMakesConstantsInPlace(t *testing.T) {
 	p, err := gomoe.Parse("constraint", "program p(x f64[4]) {\n i = iota() dtype=f64 shape=[4,4]\n j = sharding_constraint(i) spec=\"a\"\n b = broadcast_in_dim(x) shape=[4,4] dims=[1]\n c = sharding_constraint(b) spec=\"_,a\"\n return j, c\n}")

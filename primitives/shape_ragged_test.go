@@ -71,7 +71,7 @@ func TestShapeRagged(t *testing.T) {
 	}
 }
 
-// TestShapeRaggedRefused has what would mix rows or needs their number.
+// TestShapeRaggedRefused has operations that would mix rows or need their number.
 func TestShapeRaggedRefused(t *testing.T) {
 	m, err := sharding.ParseMesh("a=2,b=2")
 	require.NoError(t, err)

@@ -16,7 +16,7 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// TestReshapePlacement says what stays split, and as what.
+// TestReshapePlacement states which dimensions stay split, and how.
 func TestReshapePlacement(t *testing.T) {
 	m, err := sharding.ParseMesh("a=2,b=2")
 	require.NoError(t, err)
@@ -29,11 +29,11 @@ func TestReshapePlacement(t *testing.T) {
 		{[]int{8, 6}, []int{48}, "_,a", ""},                         // not the second
 		{[]int{48}, []int{8, 6}, "a.b", "f64[8@a.b,6]"},             // taken apart
 		{[]int{48}, []int{2, 24}, "a.b", ""},                        // 2 does not divide by 4
-		{[]int{4, 4, 6}, []int{16, 6}, "a,_,b", "f64[16@a,6@b]"},    // what is not merged keeps its own
+		{[]int{4, 4, 6}, []int{16, 6}, "a,_,b", "f64[16@a,6@b]"},    // a dimension that is not merged stays split
 		{[]int{4, 6}, []int{4, 3, 2}, "a,b", ""},                    // 3 does not divide by 2
 		{[]int{4, 6}, []int{4, 2, 3}, "a,b", "f64[4@a,2@b,3]"},      //
 		{[]int{2, 6, 4}, []int{4, 3, 4}, "a,_,b", "f64[4@a,3,4@b]"}, // 2·6 = 4·3
-		{[]int{1, 4, 1}, []int{4}, "_,a", "f64[4@a]"},               // size 1 is nothing
+		{[]int{1, 4, 1}, []int{4}, "_,a", "f64[4@a]"},               // size 1 does not matter
 		{[]int{4}, []int{1, 1, 4}, "a", "f64[1,1,4@a]"},             //
 		{[]int{4, 4}, []int{4, 1, 4}, "a,b", "f64[4@a,1,4@b]"},      //
 		{[]int{0, 4}, []int{0, 2, 2}, "a,b", "f64[0@a,2@b,2]"},      // empty, but placed as others are

@@ -13,7 +13,7 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// shapeCase is a function of shape primitives, and what it gives on small
+// shapeCase is a function of shape primitives, and its result for small
 // integers.
 type shapeCase struct {
 	name string
@@ -204,7 +204,7 @@ func TestOneHotTypes(t *testing.T) {
 	}
 }
 
-// TestShapeDirtyMemory runs steps in memory that the step before has written to.
+// TestShapeDirtyMemory runs steps in memory that an earlier step has written to.
 func TestShapeDirtyMemory(t *testing.T) {
 	p, err := gomoe.Parse("dirty", "program p(i i32[4], x f64[2,3]) {\n h = one_hot(i) num_classes=3 dtype=f64\n e = exp(h)\n v = full() value=2 dtype=f64\n q = pad(x, v) low=[1,0] high=[1,0]\n f = exp(q)\n y = add(e, f)\n return y\n}")
 	require.NoError(t, err)

@@ -10,8 +10,8 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// A line has the same bits where its elements lie apart as where they lie side
-// by side, which is what a mesh makes of it that splits the dimensions behind it.
+// A line has the same bits whether its elements lie apart or side by side. On a mesh that
+// splits the dimensions behind the axis, elements that lay apart lie side by side.
 func TestLinesApart(t *testing.T) {
 	const n, columns = 37, 3
 	r := rand.New(rand.NewPCG(31, 32))

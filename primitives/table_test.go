@@ -27,15 +27,15 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
 
-// A row buys a primitive its golden texts, its gradient check for every float
-// input, the check of its second derivative, its runs in f32 and bf16 against
-// f64, and the comparison of one rank with several for every placement that its
-// rule accepts.
+// A row gives a primitive its golden texts, a gradient check for every float input, a
+// check of its second derivative, runs in f32 and bf16 that are compared with f64, and
+// the comparison of one rank with several for every placement that its rule
+// accepts.
 type row struct {
 	prim string
 	line string // where the row stands
-	// src are programs in f64 that use the primitive; at least three, one with
-	// an empty and one with a size-1 dimension. Floats are spelled f64.
+	// src are programs that use the primitive, with f64 for floats: at least three,
+	// one with an empty dimension and one with a dimension of size 1.
 	src []string
 	// in makes inputs by name; others are uniform in [-1, 1), integers 0..3.
 	in map[string]func(r *rand.Rand, t graph.Type) array.Array
@@ -45,7 +45,7 @@ type row struct {
 	// reassociates marks results that may differ in the last bits between
 	// meshes, being sums over a split axis.
 	reassociates bool
-	// whole marks primitives no placement of which splits anything.
+	// whole marks primitives whose placements never split anything.
 	whole bool
 	// once leaves the second derivative out, with the reason.
 	once string
@@ -58,7 +58,7 @@ func at(r row) row {
 	return r
 }
 
-// uniform makes floats in [lo, hi).
+// uniform returns a generator of floats in [lo, hi).
 func uniform(lo, hi float64) func(*rand.Rand, graph.Type) array.Array {
 	return func(r *rand.Rand, t graph.Type) array.Array {
 		x := make([]float64, t.Len())
@@ -69,7 +69,7 @@ func uniform(lo, hi float64) func(*rand.Rand, graph.Type) array.Array {
 	}
 }
 
-// awayFromZero makes floats of both signs with a size in [lo, hi).
+// awayFromZero returns a generator of floats of both signs with a size in [lo, hi).
 func awayFromZero(lo, hi float64) func(*rand.Rand, graph.Type) array.Array {
 	return func(r *rand.Rand, t graph.Type) array.Array {
 		x := make([]float64, t.Len())
@@ -80,7 +80,7 @@ func awayFromZero(lo, hi float64) func(*rand.Rand, graph.Type) array.Array {
 	}
 }
 
-// ints makes integers lo..hi-1.
+// ints returns a generator of integers from lo to hi-1.
 func ints(lo, hi int) func(*rand.Rand, graph.Type) array.Array {
 	return func(r *rand.Rand, t graph.Type) array.Array {
 		x := make([]float64, t.Len())
@@ -91,7 +91,7 @@ func ints(lo, hi int) func(*rand.Rand, graph.Type) array.Array {
 	}
 }
 
-// values gives exactly these elements, repeated as needed.
+// values returns a generator of exactly these elements, repeated as needed.
 func values(v ...float64) func(*rand.Rand, graph.Type) array.Array {
 	return func(_ *rand.Rand, t graph.Type) array.Array {
 		x := make([]float64, t.Len())
@@ -102,7 +102,7 @@ func values(v ...float64) func(*rand.Rand, graph.Type) array.Array {
 	}
 }
 
-// distinct makes floats no two of which are closer than 1/n.
+// distinct returns floats, no two of which are closer than 1/n.
 func distinct(r *rand.Rand, t graph.Type) array.Array {
 	x := make([]float64, t.Len())
 	for i, p := range r.Perm(len(x)) {
@@ -138,7 +138,7 @@ func (r row) inputs(p *graph.Program, seed uint64) map[string]array.Array {
 	return in
 }
 
-// rows is every family's table; a file per family fills its own.
+// rows returns the tables of all families. Each family has a file with its own.
 func rows() []row {
 	return slices.Concat(
 		elementwiseRows(),
@@ -249,7 +249,7 @@ func floatInputs(p *graph.Program) []string {
 	return out
 }
 
-// runner evaluates on one rank.
+// runner returns the evaluation of p on one rank.
 func runner(p *graph.Program) (vjp.Eval, error) {
 	j, err := gomoe.Open(p, gomoe.Config{})
 	if err != nil {
@@ -364,7 +364,7 @@ func TestPlacements(t *testing.T) {
 				require.NoError(t, err)
 				for _, place := range placements(q, m) {
 					cfg := gomoe.Config{Mesh: m, Place: place}
-					cfg.Poison = true // shows what a kernel leaves unwritten
+					cfg.Poison = true // makes what a kernel leaves unwritten NaN
 					plan, err := gomoe.Compile(q, cfg)
 					if err != nil {
 						var ge *graph.Error

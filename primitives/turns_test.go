@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Addends are added in order, whoever makes them, and each is made once.
+// Addends are added in order, whichever worker computes them, and each is computed once.
 func TestTurns(t *testing.T) {
 	for _, take := range []int{1, 2, 6} {
 		for workers := 1; workers <= 5; workers++ {
@@ -41,7 +41,7 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// A worker that panics leaves nobody waiting for it.
+// If a worker panics, no other worker waits for it.
 func TestTurnsPanic(t *testing.T) {
 	turns := new(turns)
 	turns.start(1, 2, make([]int, 1))

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// However the work is cut, every unit of every expert with rows is done once,
-// from the row where the expert's zone starts, and no piece is small that needs
-// not be.
+// However the work is cut, every unit of every expert with rows is done once, from the
+// row where the expert's zone begins. A piece is small only if the expert's work
+// is small.
 func TestZones(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {

@@ -25,7 +25,7 @@ func floats(b []byte) []float32 {
 	return x
 }
 
-// Elements are those of ggml, bit for bit; testdata/make.py says where they are from.
+// Elements have the bits of ggml's; testdata/make.py says where they are from.
 func TestDequantizeIsGGML(t *testing.T) {
 	for _, d := range quant.Types() {
 		file, err := os.ReadFile(filepath.Join("testdata", d.String()+".bin"))
@@ -44,7 +44,7 @@ func TestDequantizeIsGGML(t *testing.T) {
 	}
 }
 
-// The types whose blocks follow from the elements have those of ggml.
+// Types whose blocks are determined by the elements have the same blocks as ggml's.
 func TestQuantizeIsGGML(t *testing.T) {
 	for _, d := range []graph.DType{graph.Q8_0, graph.MXFP4} {
 		file, err := os.ReadFile(filepath.Join("testdata", d.String()+"_quantize.bin"))
@@ -60,8 +60,8 @@ func TestQuantizeIsGGML(t *testing.T) {
 	}
 }
 
-// The error of normal numbers, as a part of their size, is about what the bits
-// allow, and what is quantised stays when it is quantised again.
+// The relative error of normal numbers is about what the number of bits allows, and
+// numbers that were quantised do not change when they are quantised again.
 func TestQuantizeError(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, c := range []struct {
@@ -148,7 +148,7 @@ func TestQuantizeExtremes(t *testing.T) {
 	}
 }
 
-// Any bytes are blocks.
+// Any bytes can be dequantised.
 func TestDequantizeAnyBytes(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, d := range quant.Types() {
@@ -185,7 +185,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// The scales are the f16 of package array: q8_0 of one number shows them all.
+// Scales are the f16 of package array. With q8_0 of one number, the test sees all of them.
 func TestHalf(t *testing.T) {
 	b, y := make([]byte, 34), make([]float32, 32)
 	b[2] = 1

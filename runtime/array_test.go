@@ -14,7 +14,7 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// counting holds 0, 1, 2, ...
+// counting returns an array of 0, 1, 2, ...
 func counting(t *testing.T, shape ...int) array.Array {
 	t.Helper()
 	x := make([]int32, graph.T(graph.I32, shape...).Len())
@@ -128,7 +128,7 @@ func TestPutGet(t *testing.T) {
 	}
 }
 
-// TestGetPartly has ranks in other processes.
+// TestGetPartly gets an array some of whose ranks are in other processes.
 func TestGetPartly(t *testing.T) {
 	m := mesh(t, "a=2,b=2")
 	d, err := runtime.Put(counting(t, 2, 4), m, sharding.Split("a"), []int{1, 3})

@@ -27,8 +27,8 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// beside is a plan on four ranks in which the kernels "hook" and "tail" run while
-// the sums #0 and #1 are under way: #0 is waited for behind hook, #1 at the end.
+// beside returns a plan on four ranks in which the kernels "hook" and "tail" run while the
+// sums #0 and #1 are under way. #0 is waited for after hook, and #1 at the end.
 func beside(t *testing.T, hook, tail exec.Kernel) *lowering.Plan {
 	p := trace(t, func(tr *graph.Tracer) []*graph.Value {
 		x := tr.Input("x", graph.F64, 8)
@@ -69,7 +69,7 @@ func wired(t *testing.T, l *lowering.Plan, o runtime.Options, travel func(ctx co
 func fluent(context.Context, int, collective.Call) error { return nil }
 
 // A kernel runs while a collective of its rank is under way, and the trace shows
-// it: here no collective can end before the kernel has run.
+// this. In this test no collective can end before the kernel has run.
 func TestKernelBesideCollective(t *testing.T) {
 	var ran [4]chan bool
 	for i := range ran {
@@ -84,7 +84,7 @@ func TestKernelBesideCollective(t *testing.T) {
 	s := wired(t, l, runtime.Options{Trace: tr}, func(ctx context.Context, rank int, c collective.Call) error {
 		select {
 		case <-ran[rank]:
-			time.Sleep(50 * time.Millisecond) // so that the rank has something to wait for
+			time.Sleep(50 * time.Millisecond) // so that the rank has to wait for it
 		case <-ctx.Done():
 		}
 		return nil
@@ -126,8 +126,8 @@ func TestKernelBesideCollective(t *testing.T) {
 	}
 }
 
-// A kernel's error is the one that Run returns, although collectives are under
-// way that cannot end. No goroutine of theirs is left behind.
+// Run returns a kernel's error even if collectives are under way that cannot end.
+// None of their goroutines are left behind.
 func TestKernelErrorBesideCollective(t *testing.T) {
 	bad := errors.New("token 3 chooses expert 9 of 4")
 	for _, name := range []string{"hook", "tail"} {
@@ -169,7 +169,7 @@ func TestCollectiveErrorBesideKernel(t *testing.T) {
 		var failed atomic.Bool
 		l := beside(t, func(a *exec.Args) error {
 			if a.Rank == 1 {
-				for !failed.Load() { // in the kernel while the collective fails
+				for !failed.Load() { // the kernel runs until the collective has failed
 					gort.Gosched()
 				}
 			}
@@ -217,7 +217,7 @@ func TestAgreedErrorBesideCollective(t *testing.T) {
 		if !reject.Load() || rank%2 == 0 {
 			return nil
 		}
-		for rejected.Load() < 4 { // every rank has come to the error
+		for rejected.Load() < 4 { // until every rank has come to the error
 			gort.Gosched()
 		}
 		select {
@@ -245,8 +245,8 @@ func TestAgreedErrorBesideCollective(t *testing.T) {
 	}
 }
 
-// When the context ends, Run returns with the cause and leaves no goroutine,
-// wherever ranks are: synctest fails the test if one is left.
+// When the context ends, Run returns the cause and leaves no goroutine, whatever ranks
+// are doing. synctest fails the test if a goroutine is left.
 func TestCancelBesideCollective(t *testing.T) {
 	for _, stuck := range []string{"travel", "hook"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -282,8 +282,8 @@ func TestCancelBesideCollective(t *testing.T) {
 	}
 }
 
-// With Finite and Poison collectives run where they stand, and mean what they do
-// without overlap.
+// With Finite and Poison, collectives run where they stand in the plan, and the options
+// do what they do without overlap.
 func TestWatchedBesideCollective(t *testing.T) {
 	l := beside(t, toy.Copy, func(a *exec.Args) error {
 		a.Out[0].Fill(1)
@@ -311,7 +311,7 @@ func TestWatchedBesideCollective(t *testing.T) {
 	require.Zero(t, goroutines, "collectives beside kernels")
 }
 
-// Many steps of one session, with collectives in all orders of completion.
+// TestManySteps runs many steps of one session, with collectives that end in all orders.
 func TestManySteps(t *testing.T) {
 	l := beside(t, toy.Copy, toy.Copy)
 	s := wired(t, l, runtime.Options{Threads: 2}, fluent)

@@ -84,7 +84,7 @@ func TestHostErrorWhileDeviceWorks(t *testing.T) {
 	p := trace(t, func(tr *graph.Tracer) []*graph.Value {
 		x := tr.Input("x", graph.F64, 8)
 		y := toy.Square(x)
-		s := toy.Sum(x) // hands y over
+		s := toy.Sum(x) // makes the host hand over the work on y
 		z := toy.Scale(2, y)
 		h := toy.Do("hook", func(a *exec.Args) error {
 			if a.Rank == 1 {
@@ -161,7 +161,7 @@ func TestCancelWhileDeviceWorks(t *testing.T) {
 				require.Zero(t, time.Since(began))
 				return
 			}
-			// A device that never ends: its memory is never used again.
+			// The device never ends its work, so its memory is never used again.
 			require.Equal(t, 30*time.Second, time.Since(began))
 			before := d.Count()
 			s.Close()
@@ -172,7 +172,7 @@ func TestCancelWhileDeviceWorks(t *testing.T) {
 	}
 }
 
-// The failure of a rank reaches those whose devices are at work.
+// The failure of a rank reaches ranks whose devices are working.
 func TestFailureWhileOthersWaitForDevices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bad := errors.New("no such token")

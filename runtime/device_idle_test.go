@@ -18,7 +18,7 @@ import (
 type idle struct {
 	tickets uint64
 	allocs  int
-	waits   []uint64 // if there is room
+	waits   []uint64 // as many as there is capacity for
 }
 
 func (d *idle) Name() string                      { return "idle" }
@@ -106,7 +106,7 @@ func TestDeviceStepsAllocateNothing(t *testing.T) {
 	s, err := Open(p, []single{{}}, Options{Device: d})
 	require.NoError(t, err)
 	defer s.Close()
-	// One array of the session's, and one that the device does not see.
+	// One array is the session's, and the other is one that the device does not see.
 	own, err := s.Put("x", array.New(p.In[0].Type))
 	require.NoError(t, err)
 	other, err := Put(array.New(p.In[0].Type), sharding.Mesh{}, p.In[0].Spec, []int{0})

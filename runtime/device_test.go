@@ -40,7 +40,7 @@ func on(t *testing.T, d *late.Device, p *graph.Program, s toy.Setup, o runtime.O
 	return open(t, plan(t, p, s), o)
 }
 
-// collected returns when the device has got back all but that many bytes.
+// collected waits until only this number of bytes of the device is not freed.
 func collected(t *testing.T, d *late.Device, bytes int) {
 	t.Helper()
 	for range 200 {
@@ -104,7 +104,7 @@ func TestDeviceOfAnotherPlan(t *testing.T) {
 	d := &late.Device{}
 	_, err := toy.Open(plan(t, train(t), toy.Setup{}), runtime.Options{Device: d})
 	require.EqualError(t, err, "runtime: plan p is made for the host, want one for the device late; lower it with that as target")
-	s := open(t, plan(t, train(t), toy.Setup{Target: d}), runtime.Options{}) // the host does without
+	s := open(t, plan(t, train(t), toy.Setup{Target: d}), runtime.Options{}) // without a device, the host runs all
 	out, err := toy.Eval(t.Context(), s, map[string]array.Array{"p": ramp(8), "m": ramp(8), "x": ramp(8)})
 	require.NoError(t, err)
 	require.Len(t, out, 3)
@@ -218,7 +218,7 @@ func TestDonatedInputThatTheDeviceDoesNotSee(t *testing.T) {
 	require.Equal(t, values(t, want[0]["m"]), values(t, want[1]["m"]))
 }
 
-// Such a copy then belongs to the result: the next copy does not overwrite it.
+// A copy of a donated input then belongs to the result: the next copy does not overwrite it.
 func TestCopiesOfDonatedInputsAreGivenAway(t *testing.T) {
 	s := on(t, &late.Device{}, train(t), toy.Setup{Donate: map[string]int{"p": 1}, Chunk: 4}, runtime.Options{})
 	require.True(t, s.Plan().Donated[0].InPlace)
@@ -235,7 +235,7 @@ func TestCopiesOfDonatedInputsAreGivenAway(t *testing.T) {
 	require.Equal(t, want, values(t, first), "a later step wrote over a result")
 }
 
-// leasing is a communicator with memory of its own.
+// leasing is a communicator that leases memory to its caller.
 type leasing struct {
 	collective.Communicator
 	t        *testing.T
@@ -246,7 +246,7 @@ func (l *leasing) Lease(n int) ([]byte, func() error, error) {
 	return array.New(graph.T(graph.U8, n)).Bytes(), func() error { *l.released++; return nil }, nil
 }
 
-// A device works in the memory that ranks share, or in memory of its own if it cannot see that.
+// A device works in the memory that ranks share, or in its own memory if it cannot see that.
 func TestLeasedMemoryOnDevice(t *testing.T) {
 	for _, refuse := range []error{nil, errors.New("not at a page")} {
 		d := &late.Device{Why: except("square"), Refuse: refuse}
@@ -323,7 +323,7 @@ type watch struct{ before, after []int }
 func (w *watch) Before(k runtime.Observed) { w.before = append(w.before, k.Index) }
 func (w *watch) After(k runtime.Observed)  { w.after = append(w.after, k.Index) }
 
-// With options that look at every instruction, the host waits for the device after each instruction.
+// With options that look at every instruction, the host waits for the device after each.
 func TestDeviceWatched(t *testing.T) {
 	p := trace(t, func(tr *graph.Tracer) []*graph.Value {
 		x, y := tr.Input("x", graph.F64, 8), tr.Input("y", graph.F64, 8)

@@ -34,8 +34,8 @@ func step(t *testing.T, s *runtime.Session, in map[string]*runtime.Array) []*run
 
 func address(a *runtime.Array, i int) *byte { return &a.Part(i).Bytes()[0] }
 
-// A hundred steps with donated weights give the numbers of a hundred steps
-// without, and never copy the weights.
+// A hundred steps with donated weights give the same numbers as a hundred steps
+// without donation, and never copy the weights.
 func TestDonation(t *testing.T) {
 	for _, mesh := range []string{"", "a=2"} {
 		run := func(donate map[string]int, steps int) (loss []float64, last *runtime.Array, where []*byte) {
@@ -104,7 +104,7 @@ func TestSpent(t *testing.T) {
 func TestDonationNotInPlace(t *testing.T) {
 	p := trace(t, func(tr *graph.Tracer) []*graph.Value {
 		x := tr.Input("x", graph.F64, 4)
-		y := toy.Do("early", toy.Copy, x) // no elementwise kernel, so not in place
+		y := toy.Do("early", toy.Copy, x) // not an elementwise kernel, so not in place
 		return []*graph.Value{y, toy.Square(x)}
 	})
 	l := plan(t, p, toy.Setup{Donate: map[string]int{"x": 0}})
@@ -160,7 +160,7 @@ func TestInstructionsAllocateNothing(t *testing.T) {
 					x = toy.Do("copy", toy.Copy, x)
 					sums = append(sums, toy.Do("use", toy.Copy, toy.DoSum("part", first, x)))
 				}
-				// One result whatever n is: what else is used is used by it.
+				// There is one result for every n, which uses all other values.
 				return []*graph.Value{toy.DoSum("last", first, append(sums, x)...)}
 			}), toy.Setup{Mesh: mesh, Place: places(mesh, "x")}), runtime.Options{})
 			in, err := toy.Put(s, map[string]array.Array{"x": ramp(8)})

@@ -25,8 +25,8 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// hooked is a program whose kernel "hook" runs on every rank between two sums
-// over the mesh, and its line.
+// hooked returns a program whose kernel "hook" runs on every rank between two sums
+// over the mesh, and hook's source line.
 func hooked(t *testing.T, hook exec.Kernel) (p *graph.Program, at string) {
 	p = trace(t, func(tr *graph.Tracer) []*graph.Value {
 		x := tr.Input("x", graph.F64, 8)
@@ -54,8 +54,8 @@ func instruction(t *testing.T, l *lowering.Plan, name string) int {
 	return 0
 }
 
-// A kernel's error on one rank stops all of them, is the one that Run returns,
-// and names rank, instruction and line. The job does not run again.
+// A kernel's error on one rank stops all ranks. Run returns this error, which names the
+// rank, the instruction and the line. The job does not run again.
 func TestKernelError(t *testing.T) {
 	bad := errors.New("token 3 chooses expert 9 of 4")
 	p, at := hooked(t, func(a *exec.Args) error {
@@ -80,8 +80,8 @@ func TestKernelError(t *testing.T) {
 	}
 }
 
-// An error on which all ranks agree leaves the session as it was, also when
-// ranks that take part in other exchanges come to it late.
+// An error on which all ranks agree leaves the session as it was, also if
+// ranks that are in other exchanges come to it late.
 func TestAgreedError(t *testing.T) {
 	full := errors.New("expert 1 is full")
 	var reject atomic.Bool
@@ -110,7 +110,7 @@ func TestAgreedError(t *testing.T) {
 		reject.Store(true)
 		_, err := toy.Eval(t.Context(), s, in)
 		require.ErrorIs(t, err, full)
-		require.ErrorContains(t, err, ": trap: rank 0, instruction ") // the lowest, not the fastest
+		require.ErrorContains(t, err, ": trap: rank 0, instruction ") // the lowest rank, not the fastest
 		reject.Store(false)
 		got, err := toy.Eval(t.Context(), s, in)
 		require.NoError(t, err)
@@ -119,7 +119,7 @@ func TestAgreedError(t *testing.T) {
 }
 
 func TestKernelPanic(t *testing.T) {
-	for _, threads := range []int{1, 4} { // 4 panics in another goroutine
+	for _, threads := range []int{1, 4} { // with 4, the panic is in another goroutine
 		p, at := hooked(t, func(a *exec.Args) error {
 			a.Parallel(2, 1, func(lo, hi int) {
 				if hi == 2 && a.Rank == 1 {
@@ -137,7 +137,7 @@ func TestKernelPanic(t *testing.T) {
 }
 
 // When the context ends while ranks wait in an exchange and compute in kernels,
-// Run returns, with the cause, and leaves no goroutine.
+// Run returns the cause and leaves no goroutine.
 func TestCancel(t *testing.T) {
 	defer gort.GOMAXPROCS(gort.GOMAXPROCS(0))
 	for _, procs := range []int{1, 2, 8} {
@@ -163,7 +163,7 @@ func TestCancel(t *testing.T) {
 				synctest.Wait() // all ranks are stuck
 				cause := errors.New("the user has had enough")
 				cancel(cause)
-				synctest.Wait() // those in the exchange are back, the others still compute
+				synctest.Wait() // ranks in the exchange have returned, the others still compute
 				close(release)
 				err = <-done
 				if !errors.Is(err, cause) {
@@ -191,8 +191,8 @@ func TestCancelled(t *testing.T) {
 	})
 }
 
-// Finite names the first kernel that makes a NaN or an infinity of finite
-// numbers, also where the result overwrites an argument.
+// With Finite, the error names the first kernel that makes a NaN or an infinity of finite
+// numbers, also if the result overwrites an argument.
 func TestFinite(t *testing.T) {
 	p := trace(t, func(tr *graph.Tracer) []*graph.Value {
 		x, y := tr.Input("x", graph.F64, 8), tr.Input("y", graph.F64, 8)
@@ -229,7 +229,7 @@ func TestFinite(t *testing.T) {
 		require.True(t, math.IsInf(nf.Value, 1))
 		require.NoError(t, run(true, one, one))
 		require.NoError(t, run(false, one, f64(1, 1, 1, 1, 1, 1, 0, 1)))
-		// What comes in as NaN is not any kernel's doing.
+		// A NaN in an input is not the fault of a kernel.
 		require.NoError(t, run(true, f64(1, math.NaN(), 1, 1, 1, 1, 1, 1), one))
 	}
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// processes runs fn once per process, each with some ranks of one job, here as
-// sessions of one process.
+// processes runs fn once for each process of a job. Here the processes are sessions of
+// one process, each with some of the ranks.
 func processes(t *testing.T, ranks []int, plans []*lowering.Plan, fn func(i int, s *runtime.Session) error) []error {
 	t.Helper()
 	total := 0
@@ -40,7 +40,7 @@ func processes(t *testing.T, ranks []int, plans []*lowering.Plan, fn func(i int,
 		require.NoError(t, err)
 		wg.Go(func() {
 			defer s.Close()
-			defer func() { // as a process does when it ends
+			defer func() { // what happens when a process ends
 				for _, c := range mine {
 					c.Close()
 				}
@@ -118,8 +118,8 @@ func TestGetRefuses(t *testing.T) {
 	})
 }
 
-// A process that does not come to Get, and one whose context ends, are errors on
-// all, not hangs.
+// If a process does not call Get, or its context ends, every process gets an error
+// and none hangs.
 func TestGetFails(t *testing.T) {
 	p := trace(t, energy(4))
 	l := plan(t, p, toy.Setup{Mesh: "a=2", Place: map[string]string{"x": "a"}})
@@ -142,7 +142,7 @@ func TestGetFails(t *testing.T) {
 	})
 }
 
-// Meshes of the same number of ranks are told apart by name.
+// Meshes with the same number of ranks and different names are different.
 func TestMeshesCompared(t *testing.T) {
 	p := trace(t, energy(4))
 	var plans []*lowering.Plan

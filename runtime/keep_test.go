@@ -10,8 +10,8 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// A copy is made in the second of consecutive steps with the same contents, and used
-// until they change, or nobody knows what they are, or it cannot be made.
+// A copy is made in the second of consecutive steps with the same contents. It is used
+// until the contents change or are not known any more. If it cannot be made, it is not used.
 func TestKeep(t *testing.T) {
 	made, fails := 0, false
 	in := &lowering.Instr{Name: "keep", In: []int{0}, Out: []int{1}, Host: lowering.Host{Keeps: true, Kernel: func(a *exec.Args) error {
@@ -30,7 +30,7 @@ func TestKeep(t *testing.T) {
 	for i, step := range []struct {
 		of    contents
 		fails bool
-		made  int // so far
+		made  int // how many copies have been made so far
 		there bool
 	}{
 		{x, false, 0, false}, {x, false, 1, true}, {x, false, 1, true},
@@ -49,8 +49,8 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// Arrays of equal elements have contents of their own, and none once the caller has a
-// part of them.
+// Arrays with equal elements have different contents. An array has none once the caller
+// has a part of it.
 func TestContents(t *testing.T) {
 	none := contents{}
 	a := &Array{as: none.next(), parts: make([]piece, 1)}

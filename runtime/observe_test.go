@@ -13,7 +13,7 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// seen records what kernels read and write.
+// seen is an Observer that records what kernels read and write.
 type seen struct {
 	mu     sync.Mutex
 	before map[[2]int][]float64 // by rank and instruction
@@ -32,8 +32,8 @@ func (s *seen) After(k runtime.Observed) {
 	s.after[[2]int{k.Rank, k.Index}] = k.Out[0].Float64s()
 }
 
-// Every kernel of every rank is shown before it runs, when its result has not yet taken
-// the place of its argument, and afterwards; collectives are not.
+// Every kernel of every rank is shown before it runs, when its result has not yet
+// overwritten its argument, and after it has run. Collectives are not shown.
 func TestObserve(t *testing.T) {
 	s := &seen{before: map[[2]int][]float64{}, after: map[[2]int][]float64{}}
 	p := plan(t, trace(t, func(tr *graph.Tracer) []*graph.Value {

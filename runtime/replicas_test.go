@@ -15,9 +15,9 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// apart runs the steps of a program on the mesh a=2,b=2 with a session per rank, as
-// processes do. in changes a rank's inputs x f64[8], which lies on a, w f64[8] and
-// rate f64 before a step. It returns the ranks' errors, each of its first failed step.
+// apart runs steps of a program on the mesh a=2,b=2 with a session for each rank, as
+// processes do. Before a step, in may change a rank's inputs: x f64[8], which is split over
+// a, w f64[8] and rate f64. apart returns each rank's error of its first failed step.
 func apart(t *testing.T, compare, steps int, in func(rank, step int, in map[string][]float64)) []error {
 	t.Helper()
 	p := trace(t, func(tr *graph.Tracer) []*graph.Value {
@@ -46,8 +46,8 @@ func apart(t *testing.T, compare, steps int, in func(rank, step int, in map[stri
 	return errs
 }
 
-// Ranks of several processes that were given different inputs where they have to have the
-// same all say which input it is and which ranks have other elements than most.
+// If ranks of several processes have different inputs where they must have the same, the
+// errors of all ranks name the input and the ranks whose elements differ from most.
 func TestInputsCompared(t *testing.T) {
 	const advice = "; start all ranks with the same flags (-lr, -seed, -data and others), files and kernels"
 	for name, c := range map[string]struct {
@@ -99,7 +99,7 @@ func TestInputsCompared(t *testing.T) {
 	}
 }
 
-// Inputs are compared again after as many steps as were asked for, and never again if
+// Inputs are compared again after as many steps as the option says, and never again if
 // that is negative.
 func TestInputsComparedAgain(t *testing.T) {
 	for compare, want := range map[int]string{3: ", before step 4: rank 1 has 1.5 where ranks 0, 2 and 3 have 0.5", -1: "", 0: ""} {

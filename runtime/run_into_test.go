@@ -30,7 +30,7 @@ func values(t *testing.T, a *runtime.Array) []float64 {
 	return array.Data[float64](got)
 }
 
-// RunInto uses Arrays again, also such as the step reads, with the numbers of Run.
+// RunInto uses Arrays again, also those that the step reads, and gives Run's numbers.
 func TestRunInto(t *testing.T) {
 	s := squares(t)
 	in, err := toy.Put(s, map[string]array.Array{"x": f64(1, 2, 3, 4), "y": f64(1, 1, 2, 2)})
@@ -47,7 +47,7 @@ func TestRunInto(t *testing.T) {
 	}
 	require.Equal(t, []float64{1, 4, 18, 32}, values(t, out[1]))
 
-	in["x"] = out[0] // x² is read while x⁴ is made, and then has its place
+	in["x"] = out[0] // x² is read while x⁴ is computed, which then takes its place
 	require.NoError(t, s.RunInto(t.Context(), in, out))
 	require.Equal(t, []float64{1, 16, 81, 256}, values(t, in["x"]))
 	require.Equal(t, []float64{1, 16, 162, 512}, values(t, out[1]))

@@ -19,7 +19,7 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// trace records fn, which must be a program.
+// trace returns the program of fn, or fails the test.
 func trace(t *testing.T, fn func(*graph.Tracer) []*graph.Value) *graph.Program {
 	t.Helper()
 	p, err := graph.Trace("p", fn)
@@ -42,7 +42,7 @@ func open(t *testing.T, l *lowering.Plan, o runtime.Options) *runtime.Session {
 	return s
 }
 
-// f64 holds the elements as one dimension.
+// f64 returns an array of the elements, with one dimension.
 func f64(x ...float64) array.Array {
 	a, err := array.Of(x, len(x))
 	if err != nil {
@@ -51,7 +51,7 @@ func f64(x ...float64) array.Array {
 	return a
 }
 
-// ramp holds n different numbers whose sums round.
+// ramp returns n different numbers whose sums are rounded.
 func ramp(n int) array.Array {
 	x := make([]float64, n)
 	for i := range x {
@@ -171,7 +171,7 @@ func TestProcessors(t *testing.T) {
 	}
 }
 
-// Sessions of one plan run at once, and so do different jobs; every one has its
+// Sessions of the same plan run at the same time, and so do different jobs. Each has its
 // own memory.
 func TestSessionsAtOnce(t *testing.T) {
 	const n, steps = 32, 20
@@ -210,8 +210,8 @@ func TestSessionsAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
-// One session may be called by several goroutines; they take turns, and each
-// gets the results of its own arrays.
+// Several goroutines may call a session. They take turns, and each gets the results
+// of its own arrays.
 func TestTurns(t *testing.T) {
 	s := open(t, plan(t, trace(t, energy(8)), toy.Setup{Mesh: "a=2", Place: map[string]string{"x": "a"}}), runtime.Options{})
 	var wg sync.WaitGroup
@@ -232,7 +232,7 @@ func TestTurns(t *testing.T) {
 	wg.Wait()
 }
 
-// Results belong to the caller: later steps do not change them, nor do they
+// Results belong to the caller: later steps do not change them, and they do not
 // share memory with each other or with inputs.
 func TestResultsAreOwn(t *testing.T) {
 	s := open(t, plan(t, trace(t, func(tr *graph.Tracer) []*graph.Value {

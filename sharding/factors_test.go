@@ -10,8 +10,8 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// arg reads an argument as programs print it: 16@a.b,8{+c}, with ~ behind the
-// first dimension for ragged rows in the order of routing r, and ~~ for s.
+// arg parses an argument as programs print it, such as 16@a.b,8{+c}. ~ behind the first
+// dimension means ragged rows in the order of routing r, and ~~ in that of s.
 func arg(t *testing.T, text string) (graph.Type, sharding.Spec) {
 	t.Helper()
 	dims, sums, _ := strings.Cut(strings.TrimSuffix(text, "}"), "{+")

@@ -29,7 +29,7 @@ type Assignment struct {
 }
 
 // Propagate places p on m, given the placements of its inputs by name; an input
-// that is not named is whole on every rank. p holds no Call (see graph.Inline).
+// that is not named is whole on every rank. p holds no graph.CustomOp (see graph.Inline).
 func Propagate(p *graph.Program, m Mesh, in map[string]Spec) (*Assignment, error) {
 	a := &Assignment{Program: p, Mesh: m, Spec: map[*graph.Value]Spec{}, Decision: map[*graph.Eqn]Decision{}, first: map[*graph.Value]Spec{}, flexible: map[*graph.Value]bool{}, wanted: map[string]bool{}}
 	inputs := map[string]bool{}

@@ -63,7 +63,7 @@ func TestFlexibleUses(t *testing.T) {
 	require.Equal(t, "f32[8@a] f32[8@b.a] f32[8@a] f32[8@b.a] f32[8] f32[8]", strings.Join(out, " "))
 }
 
-// A sum over a split dimension is pending until something needs it.
+// A sum over a split dimension stays pending until an equation needs it.
 func TestPendingUntilNeeded(t *testing.T) {
 	p := trace(t, func(tr *graph.Tracer) []*graph.Value {
 		x := tr.Input("x", graph.F32, 8)
@@ -139,8 +139,8 @@ func TestPropagateErrors(t *testing.T) {
 		"lazy(f32[4@a]): the placement rule answered for 0 arguments and 0 results, want 1 and 1": func(tr *graph.Tracer) []*graph.Value {
 			return graph.Apply(lazy{}, tr.Input("x", x.DType, x.Shape...))
 		},
-		// A flexible result whose rule wants its argument moved is refused, also
-		// where nothing but the program's end uses it.
+		// A flexible result whose rule wants its argument moved is refused, also if
+		// it is used only as a result of the program.
 		"greedy(f32[4@a]): f32[4@a] is needed as f32[4]: dimension 0 would have to move between ranks": func(tr *graph.Tracer) []*graph.Value {
 			return graph.Apply(greedy{}, tr.Input("x", x.DType, x.Shape...))
 		},
@@ -152,14 +152,14 @@ func TestPropagateErrors(t *testing.T) {
 	}
 }
 
-// lazy answers for nothing.
+// lazy is a primitive whose placement rule decides nothing.
 type lazy struct{}
 
 func (lazy) Name() string                                           { return "lazy" }
 func (lazy) Infer(in []graph.Type) ([]graph.Type, error)            { return in, nil }
 func (lazy) Shard(*sharding.Context) (d sharding.Decision, _ error) { return d, nil }
 
-// greedy is flexible and wants its argument whole.
+// greedy is a flexible primitive whose rule wants its argument whole.
 type greedy struct{ lazy }
 
 func (greedy) Name() string { return "greedy" }

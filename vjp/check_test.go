@@ -43,7 +43,7 @@ func square(t *testing.T, x ...float64) array.Array {
 	return a
 }
 
-// A wrong derivative is caught; the report names the input, the element and
+// A wrong derivative is found, and the report names the input, the element and
 // both values.
 func TestCheckWrong(t *testing.T) {
 	in := map[string]array.Array{"x": square(t, 1, 2, 3, -1), "w": square(t, 1, 1, 2, 1)}
@@ -115,8 +115,8 @@ func TestCheckNotFinite(t *testing.T) {
 	}
 }
 
-// Where the step crosses a choice the function has a kink: the element is left
-// out, and the report says which choice changed.
+// Where a step of differences changes a choice, the function has a kink. The element is
+// left out, and the report says which choice changed.
 func TestCheckKink(t *testing.T) {
 	p := program(t, func(tr *graph.Tracer) []*graph.Value { // relu
 		x := tr.Input("x", graph.F64, 4)

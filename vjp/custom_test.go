@@ -26,7 +26,7 @@ func straightThrough(x *graph.Value) *graph.Value {
 		x)[0]
 }
 
-// clipGradient is the identity, whose cotangent is kept between -c and c.
+// clipGradient is the identity, with the cotangent clamped to -c and c.
 func clipGradient(x *graph.Value, c float64) *graph.Value {
 	return vjp.Custom("clip_gradient",
 		func(_ *graph.Tracer, x values) values { return x },
@@ -172,8 +172,8 @@ func TestCustomNested(t *testing.T) {
 	}
 }
 
-// Several arguments, one of them integers, and several results, one of which
-// nothing depends on.
+// A custom function may have several arguments, one of them integers, and several
+// results, one of which is not used.
 func TestCustomManyArgumentsAndResults(t *testing.T) {
 	seen := []bool{}
 	p := trace(t, func(tr *graph.Tracer) values {

@@ -72,8 +72,8 @@ func cubicInputs(t *testing.T) map[string]array.Array {
 	return map[string]array.Array{"x": f64(t, 1, 2, 3), "w": f64(t, 5, -1, 2), "n": n, "unused": f64(t, 7, 7)}
 }
 
-// Grad keeps the results and appends the gradients: of an input used twice, and
-// zeros of one that is not used. Integers have none.
+// Grad keeps the results and appends the gradients: that of an input that is used twice,
+// and zeros for an input that is not used. Integers have none.
 func TestGrad(t *testing.T) {
 	g, err := vjp.Grad(program(t, cubic))
 	require.NoError(t, err)
@@ -119,7 +119,7 @@ func TestPullback(t *testing.T) {
 	for _, v := range q.In {
 		names = append(names, v.Name)
 	}
-	// The prefix ct is taken by an input; the integer result has no cotangent.
+	// An input has the name ct_1, so the prefix is ct2. The integer result has no cotangent.
 	require.Equal(t, "x ct_1 ct2_0 ct2_2", strings.Join(names, " "))
 	got := run(t, q, map[string]array.Array{"x": f64(t, 3, -1), "ct_1": f64(t, 10, 20), "ct2_0": f64(t, 1, 2), "ct2_2": f64(t, 1, 1)})
 	require.Equal(t, [][]float64{{16, 38}}, got)
@@ -202,8 +202,8 @@ func TestGradientMistakes(t *testing.T) {
 	}
 }
 
-// Only what lies between wrt and the loss is differentiated: what makes a value
-// of wrt needs no rule.
+// Only equations between wrt and the loss are differentiated. Equations that compute a
+// value of wrt need no derivative rule.
 func TestGradientOfIntermediate(t *testing.T) {
 	p := program(t, func(tr *graph.Tracer) []*graph.Value {
 		h := toy.Opaque(tr.Input("x", graph.F64, 3))

@@ -1,10 +1,10 @@
-// Package device opens the devices of Metal, in programs that can load the system's
-// libraries; in others it says why there are none.
+// Package device opens the devices of Metal. In programs that cannot load the system's
+// libraries, opening one is an error that says why.
 package device
 
 import "github.com/gomoe/gomoe/runtime"
 
-// Device is one that is open.
+// Device is an open device.
 type Device interface {
 	runtime.Device
 	Close() error

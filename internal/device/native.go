@@ -8,7 +8,7 @@ import (
 	"github.com/gomoe/gomoe/metal"
 )
 
-// Open opens one of Metal's.
+// Open opens a device of Metal by name.
 func Open(ctx context.Context, name string) (Device, error) {
 	var d *metal.Device
 	var err error
@@ -18,7 +18,7 @@ func Open(ctx context.Context, name string) (Device, error) {
 		d, err = metal.Open()
 	}
 	if err != nil {
-		return nil, err // and no Device that is not nil
+		return nil, err // not d: a nil *metal.Device would be a Device that is not nil
 	}
 	return d, nil
 }

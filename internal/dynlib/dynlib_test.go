@@ -14,7 +14,7 @@ import (
 	"github.com/gomoe/gomoe/internal/dynlib"
 )
 
-// The first library that can be opened, and that is what is wanted, is taken.
+// The first library that can be opened and that bind accepts is taken.
 func TestFirst(t *testing.T) {
 	var taken string
 	var abs uintptr

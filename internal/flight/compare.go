@@ -95,7 +95,7 @@ func absent(s *strings.Builder, early []int, from, to int) {
 		case 1:
 			fmt.Fprintf(s, "rank %d: no record; it had ended before the job failed, was killed, or wrote its record elsewhere\n", from)
 		default:
-			fmt.Fprintf(s, "ranks %d to %d: no records; they had ended before the job failed, were killed, or wrote their records elsewhere\n", from, to-1)
+			fmt.Fprintf(s, "ranks %d to %d: no record; they had ended before the job failed, were killed, or wrote their records elsewhere\n", from, to-1)
 		}
 	}
 	for _, r := range early {

@@ -46,7 +46,7 @@ func TestAbsent(t *testing.T) {
 		"rank 0: no record; it had ended before the job failed, was killed, or",
 		"rank 1: no record; it had closed its communicator before\n",
 		"rank 2: no record; it had ended",
-		"ranks 4 to 2147483646: no records; they had ended",
+		"ranks 4 to 2147483646: no record; they had ended",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)

@@ -57,6 +57,14 @@ type group struct {
 	ranks []int // of the job
 }
 
+// Lacks implements collective.Limited, for a group that has all operations too.
+func (g *group) Lacks(op string) error {
+	if l, ok := g.Group.(collective.Limited); ok {
+		return l.Lacks(op)
+	}
+	return nil
+}
+
 // nobody is the peer of an operation among all members.
 const nobody = -1
 

@@ -38,7 +38,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// Every changed bit is an error, and every error says what it is about.
+// Every changed bit leads to an error, and every error says what is wrong.
 func TestDamage(t *testing.T) {
 	good := Append(nil, Header{Type: 3, Seq: 5}, []byte("some head"))
 	for i := range good {
@@ -111,7 +111,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// FuzzFrame: what Read takes is what Append writes, and it takes no more of a
+// FuzzFrame checks that Read accepts only what Append writes, and reads no more of a
 // stream than that.
 func FuzzFrame(f *testing.F) {
 	f.Add(Append(nil, Header{Type: 3, Seq: 5}, []byte("some head")))
@@ -130,7 +130,7 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// FuzzFields: no bytes make the readers panic or return more than there is.
+// FuzzFields checks that no bytes make the readers panic or return more than there is.
 func FuzzFields(f *testing.F) {
 	f.Add(Uint(String(Bytes(Uint(nil, 12), []byte{1, 2}), "three"), 4), []byte{0, 1, 2, 0})
 	f.Fuzz(func(t *testing.T, b, script []byte) {

@@ -2,7 +2,7 @@
 
 package half
 
-// run converts nothing: other architectures have no vectors here.
+// run converts nothing: there are no vector loops for other architectures.
 func (conversion) run(block) int { return 0 }
 
 func vectors() bool { return false }

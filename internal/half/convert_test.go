@@ -16,7 +16,7 @@ import (
 
 func bytes[E any](x []E) *byte { return (*byte)(unsafe.Pointer(unsafe.SliceData(x))) }
 
-// Every number of 16 bits, in every lane.
+// TestWiden takes every number of 16 bits, in every lane.
 func TestWiden(t *testing.T) {
 	src := make([]uint16, 1<<16+16)
 	for i := range src {
@@ -40,7 +40,7 @@ func TestWiden(t *testing.T) {
 	}
 }
 
-// Around every number of 16 bits and every tie between two, and many others.
+// TestNarrow takes numbers around every number of 16 bits and every tie, and many others.
 func TestNarrow(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var src []float32
@@ -49,7 +49,7 @@ func TestNarrow(t *testing.T) {
 			src = append(src, math.Float32frombits(i<<16|d))
 		}
 	}
-	for i := range uint32(1 << 15) { // finite ones of binary16, and what is between them
+	for i := range uint32(1 << 15) { // the numbers of binary16, and numbers between them
 		for _, sign := range []float32{1, -1} {
 			x := math.Float32bits(sign * array.Half(i).Float32())
 			for _, d := range []uint32{0, 1, 0xfff, 0x1000, 0x1001, 0x1fff} {
@@ -75,8 +75,8 @@ func TestNarrow(t *testing.T) {
 	}
 }
 
-// Nothing is written behind what was converted, and all is converted that makes
-// whole vectors.
+// All elements that fill whole vectors are converted, and nothing is written behind
+// them.
 func TestLengths(t *testing.T) {
 	for n := range 70 {
 		wide, narrow := make([]float32, n), make([]uint16, n)
@@ -99,7 +99,7 @@ func TestLengths(t *testing.T) {
 	}
 }
 
-// Rows are converted as one is, with what is between them left alone.
+// Rows are converted as a single row is. What is between them is not changed.
 func TestRows(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 50 {
@@ -145,7 +145,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// Code in the Go runtime slows down while the upper halves of registers are in
+// Code in the Go runtime is slow while the upper halves of vector registers are in
 // use.
 func TestAssemblyClearsUpperHalves(t *testing.T) {
 	src, err := os.ReadFile("asm_convert_amd64.s")

@@ -9,12 +9,12 @@ import (
 // constants replaces equations whose arguments are all constants by a constant.
 // It computes one element as the kernels do. It keeps the equation if no constant
 // of the text form has exactly these bits (a NaN, whose bits depend on the
-// processor, or a large i64), and if the constant would be the zero that
+// processor, or a large i64), or if the constant would be the zero that
 // placement rules recognise.
 //
-// A constant has no placement of its own. An intermediate equation that had one,
-// as reshape and transpose do, was whole on every rank, and each rank may take
-// its part of the constant just as well.
+// A constant has no placement of its own: each rank makes its part of it. An equation
+// that it replaces may have had one, as reshape and transpose do, but that was whole on
+// every rank, since its arguments are constants.
 func constants(p *graph.Program) (*graph.Program, error) {
 	return rewrite(p, func(t *graph.Tracer, e *graph.Eqn, in []*graph.Value) []*graph.Value {
 		if len(in) == 0 || len(e.Out) != 1 {

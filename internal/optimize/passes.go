@@ -10,7 +10,7 @@ import (
 type Pass struct {
 	Name string
 	// Run returns the rewritten program and does not change p. p must hold no
-	// Call (see graph.Inline).
+	// graph.CustomOp (see graph.Inline).
 	Run func(p *graph.Program) (*graph.Program, error)
 }
 
@@ -39,7 +39,7 @@ func Constraints() []Order {
 	}
 }
 
-// Program returns p after all passes. p must hold no Call.
+// Program returns p after all passes. p must hold no graph.CustomOp.
 func Program(p *graph.Program) (*graph.Program, error) {
 	for _, pass := range Passes() {
 		q, err := pass.Run(p)

@@ -18,8 +18,8 @@ func parse(t *testing.T, src string) *graph.Program {
 	return p
 }
 
-// rewrites holds what each pass makes of a program. A case with the same text
-// twice is one in which the pass has nothing to do.
+// rewrites is a program before and after a pass. Where both texts are the same,
+// the pass has nothing to do.
 type rewrites struct{ name, before, after string }
 
 // golden runs one pass on the programs' bodies; the header is common to them.

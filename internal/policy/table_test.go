@@ -26,6 +26,7 @@ func imports() map[string][]string {
 		"internal/half":             {},
 		"internal/frame":            {},
 		"internal/wait":             {},
+		"internal/memory":           {},
 		"internal/reduce":           {"graph", "array", "internal/kernel/vector"},
 		"internal/dynlib":           {},
 		"quant":                     {"graph"},
@@ -64,7 +65,7 @@ func imports() map[string][]string {
 		"internal/launch":           {"jaccl/job/environ", "jaccl/job/hostfile", "world"},
 		"runtime":                   {"graph", "array", "sharding", "collective", "exec", "internal/kernel", "internal/kernel/gemm", "internal/whole", "lowering"},
 		"metal":                     {"array", "lowering", "metal/internal/emu", "metal/internal/standin", "metal/kernels", "metal/mtl", "runtime"},
-		"metal/kernels":             {"graph", "array", "sharding", "exec", "lowering", "primitives"}, // what instructions come from says how they are launched
+		"metal/kernels":             {"graph", "array", "sharding", "exec", "lowering", "primitives"}, // the primitive of an instruction says how it is launched
 		"metal/mtl":                 {"internal/dynlib"},
 		"metal/internal/msl":        {},
 		"metal/internal/emu":        {"metal/internal/msl"},
@@ -77,7 +78,7 @@ func imports() map[string][]string {
 		"internal/testing/late":     {"graph", "array", "exec", "lowering", "runtime"},
 		"internal/testing/toy":      {"graph", "array", "sharding", "collective", "exec", "lowering", "jaccl", "jaccl/engine", "runtime"},
 		"world":                     {"graph", "sharding", "collective", "internal/flight", "jaccl", "jaccl/engine", "jaccl/job/environ", "jaccl/job/hostfile", "jaccl/job/meet", "jaccl/job/watch", "jaccl/link", "jaccl/link/mpi", "jaccl/link/shm", "jaccl/link/tcp", "jaccl/link/verbs", "jaccl/mlx/mesh", "jaccl/mlx/ring", "jaccl/rdma"},
-		"":                          {"graph", "array", "sharding", "collective", "lowering", "internal/device", "internal/kernel", "internal/optimize", "metal/kernels", "primitives", "runtime", "world"},
+		"":                          {"graph", "array", "sharding", "collective", "lowering", "internal/device", "internal/kernel", "internal/memory", "internal/optimize", "metal/kernels", "primitives", "runtime", "world"},
 		"internal/device":           {"metal", "runtime"},
 		"exec":                      {"graph", "array", "sharding", "collective"},
 		"collective":                {"graph"},

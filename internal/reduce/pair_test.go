@@ -10,7 +10,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// bits is an element of a type as its bits; value is the number, or a NaN for one.
+// bits returns an element's bits.
 func bits(b []byte) uint64 {
 	var w [8]byte
 	copy(w[:], b)
@@ -35,7 +35,7 @@ func value(d graph.DType, u uint64) float64 {
 	return float64(u)
 }
 
-// pick says whether the later of two elements is taken.
+// pick reports whether op takes the later of two elements.
 func pick(op Op, a, b float64) bool {
 	switch op {
 	case Greater:
@@ -52,7 +52,7 @@ func pick(op Op, a, b float64) bool {
 	return math.Min(a, b) == b && (b != a || math.Signbit(b)) || b != b
 }
 
-// sum is a sum's bits, by a way of its own.
+// sum returns the bits of a sum, computed in another way than package reduce does.
 func sum(d graph.DType, a, b uint64) uint64 {
 	switch x := value(d, a) + value(d, b); d {
 	case graph.F64:
@@ -69,8 +69,8 @@ func sum(d graph.DType, a, b uint64) uint64 {
 	return (a + b) & (1<<(8*d.Size()-1)<<1 - 1)
 }
 
-// Every operation of every type gives the bits that it says, at aligned and other places,
-// and leaves the other operand alone.
+// Every operation gives the bits that its comment states, for every type, in aligned and
+// other memory, and does not change the other operand.
 func TestPair(t *testing.T) {
 	var acc Accumulator
 	r := rand.New(rand.NewPCG(1, 2))
@@ -86,7 +86,7 @@ func TestPair(t *testing.T) {
 						dst[i], src[i] = dst[i]&1, src[i]&1
 					}
 				}
-				if d.IsFloat() { // 0 and -0, which only their order tells apart
+				if d.IsFloat() { // 0 and -0 are equal, so only their order decides
 					for i, b := range []byte{0x80, 0, 0, 0x80} {
 						to := [][]byte{dst, src, dst, src}[i][i/2*size:][:size]
 						clear(to)
@@ -112,7 +112,7 @@ func TestPair(t *testing.T) {
 					case pick(op, x, y):
 						want = b
 					}
-					// Of NaNs, which bits do not matter, but where one is chosen.
+					// The bits of a NaN matter only where one of the elements is chosen.
 					if op < Greater && math.IsNaN(value(d, want)) && math.IsNaN(value(d, got)) && d.IsFloat() {
 						continue
 					}

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// counting has 190 bytes to train on and 10 held out, all different in a row.
+// counting returns a corpus of 190 bytes to train on and 10 held out, which count upwards.
 func counting() *Corpus {
 	c := &Corpus{seed: 1}
 	for i := range 200 {
@@ -35,8 +35,8 @@ func TestBatchFollows(t *testing.T) {
 	}
 }
 
-// TestBatchGolden holds the numbers: a change of these breaks the comparison
-// with losses that people noted.
+// TestBatchGolden fixes the batches. If they changed, losses could not be compared with
+// those that people have noted.
 func TestBatchGolden(t *testing.T) {
 	inputs, _, err := counting().Batch(3, 8, 1)
 	require.NoError(t, err)

@@ -206,7 +206,7 @@ func TestLoadGo(t *testing.T) {
 	wantError("broken go command", "broken")
 }
 
-// TestLoadThisGo reads the real thing, which whoever runs this test has.
+// TestLoadThisGo reads the installation that runs this test.
 func TestLoadThisGo(t *testing.T) {
 	c := load(t, Options{Limit: 1 << 20})
 	if n := len(whole(c)); n != 1<<20 {

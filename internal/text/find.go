@@ -51,7 +51,7 @@ func find(ctx context.Context, data string) (source string, files []file, err er
 			if real, err = filepath.Abs(real); err != nil {
 				return "", nil, fmt.Errorf("text: -data %s: %w", name, err)
 			}
-			if !seen[real] { // data names a directory and a file in it
+			if !seen[real] { // data may name a directory and also a file in it
 				seen[real] = true
 				files = append(files, f)
 			}
@@ -77,10 +77,11 @@ func named(ctx context.Context, name string) ([]file, error) {
 	return nil, fmt.Errorf("text: -data %s: is neither a file nor a directory (%s)", name, info.Mode().Type())
 }
 
-// anyFile leaves hidden entries out: version control, editors' lock files.
+// anyFile leaves out hidden entries, such as those of version control and editors' lock
+// files.
 func anyFile(rel string, dir bool) bool { return !strings.HasPrefix(filepath.Base(rel), ".") }
 
-// goFile keeps the library and its tests: no commands, test inputs, or copies
+// goFile keeps the library and its tests. It leaves out commands, test inputs, and copies
 // of other modules.
 func goFile(rel string, dir bool) bool {
 	switch base := filepath.Base(rel); {

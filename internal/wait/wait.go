@@ -1,8 +1,8 @@
-// Package wait is how a rank that polls waits for its peers. At first it looks again and
-// again without leaving its processor. Then it lets others have the processor between two
-// looks. In the end it says that it is time to sleep; each transport sleeps in its own
-// way. Long spinning is faster for ranks that have processors of their own; yielding soon
-// lets a peer run that has none.
+// Package wait says how a rank that polls waits for its peers. At first the rank looks again
+// and again without leaving its processor. Then it lets others have the processor between
+// two looks. In the end it sleeps; each transport sleeps in its own way. Long spinning is
+// faster for ranks that have processors of their own. Yielding soon lets a peer run that has
+// none.
 package wait
 
 import (

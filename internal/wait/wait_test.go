@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// policy is one whose every number differs.
+// policy returns a policy whose numbers all differ.
 func policy(offer func()) Policy {
 	return Policy{
 		Spin: 40 * time.Microsecond, Least: 10 * time.Microsecond, Yield: 100 * time.Microsecond, Offer: offer, SpinTurns: 3, YieldTurns: 2,
@@ -14,7 +14,8 @@ func policy(offer func()) Policy {
 	}
 }
 
-// until looks in vain every microsecond until a step, and returns after how long that was.
+// until looks in vain every microsecond until it gets the step want, and returns how long
+// that took.
 func until(t *testing.T, w *Waiter, want Step) time.Duration {
 	t.Helper()
 	for begin := time.Now(); ; time.Sleep(time.Microsecond) {
@@ -34,8 +35,8 @@ func equal(t *testing.T, what string, got, want time.Duration) {
 	}
 }
 
-// A wait spins, offers and sleeps, at the policy's times. What is spent spinning halves
-// after waits in vain, not below the least, and doubles after others, not above the most.
+// A wait spins, offers and sleeps, at the policy's times. The spinning time halves, down to
+// the least, after spinning in vain, and doubles, up to the most, after success.
 func TestSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		offers := 0
@@ -55,12 +56,12 @@ func TestSteps(t *testing.T) {
 			w.Idle()
 			equal(t, "halved", until(t, &w, Offered), want*time.Microsecond)
 		}
-		w.Begin() // which is no success
+		w.Begin() // does not count as success
 		w.Idle()
 		equal(t, "begun", until(t, &w, Offered), 10*time.Microsecond)
 		w.Begin()
 		w.Idle()
-		w.Moved() // at once, which tells nothing
+		w.Moved() // at once, which says nothing about spinning
 		for _, want := range []time.Duration{20, 40, 40} {
 			w.Idle()
 			w.Idle()
@@ -72,7 +73,7 @@ func TestSteps(t *testing.T) {
 	})
 }
 
-// Where ranks are crowded none spins but what it has learnt to, which is the least.
+// Where ranks are crowded, the spinning time begins at 0 and does not grow beyond the least.
 func TestCrowded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := policy(nil)
@@ -91,7 +92,7 @@ func TestCrowded(t *testing.T) {
 	})
 }
 
-// After an offer that others took for long, so many waits sleep at once.
+// After an offer that took long, the next Calm waits sleep at once.
 func TestCalm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const moves = Sleep + 1 // no look

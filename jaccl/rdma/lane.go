@@ -216,7 +216,7 @@ const (
 func (e *Endpoint) pollOnce() (int, error) {
 	n := int(int32(invoke(e.poll, e.pollArgs...)))
 	if n < 0 {
-		return 0, fmt.Errorf("device %s, which faces rank %d: the completion queue can not be polled (%d)", e.device, e.Peer, n)
+		return 0, fmt.Errorf("device %s, which faces rank %d: the completion queue cannot be polled (%d)", e.device, e.Peer, n)
 	}
 	for i := range n {
 		wc := e.requests.addr + atWC + uintptr(i)*wcSize

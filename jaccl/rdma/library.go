@@ -64,7 +64,7 @@ func OpenLibrary(path string) (*Library, error) {
 	}
 	l := &Library{}
 	if err := dynlib.First(names, l.bind); err != nil {
-		return nil, fmt.Errorf("rdma: library %s can not be loaded; %s: %w", names[0], remedy, err)
+		return nil, fmt.Errorf("rdma: library %s cannot be loaded; %s: %w", names[0], remedy, err)
 	}
 	return l, nil
 }

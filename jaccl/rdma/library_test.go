@@ -14,7 +14,7 @@ func TestMain(m *testing.M) { os.Exit(rdmatest.Main(m)) }
 func TestLibraryErrors(t *testing.T) {
 	rdmatest.Standin(t, "")
 	_, err := OpenLibrary("/nowhere/librdma.dylib")
-	rdmatest.Contains(t, err, "rdma: library /nowhere/librdma.dylib can not be loaded; check JACCL_LIBRDMA", "/nowhere/librdma.dylib")
+	rdmatest.Contains(t, err, "rdma: library /nowhere/librdma.dylib cannot be loaded; check JACCL_LIBRDMA", "/nowhere/librdma.dylib")
 	libc := "libc.so.6"
 	if _, err := dynlib.Open(libc); err != nil {
 		libc = "/usr/lib/libSystem.B.dylib"

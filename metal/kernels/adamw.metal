@@ -19,7 +19,7 @@ static inline float adamw_moment(float2 b, float x, float2 y) {
 }
 
 // adamw_first and adamw_second return the moments after the update. Of what two parts
-// can not hold, such as an infinity, one does.
+// cannot hold, such as an infinity, one does.
 static inline float adamw_first(float m, float g, float scale, float2 b, float2 a) {
   float2 grad = pair_product(scale, g);
   float2 y = pair_scale(a, grad.x);

@@ -4,7 +4,7 @@
 // on: it alone reads and writes their keys, which lie in threadgroup memory.
 #include "common.metal"
 
-// chosen_key is the key of an element that can not be chosen, or not any more: less than
+// chosen_key is the key of an element that cannot be chosen, or not any more: less than
 // that of any number.
 constant int chosen_key = -2147483647 - 1;
 
@@ -17,8 +17,8 @@ static inline int bits_key(float x) {
 // number_key orders numbers as comparisons do: -0 and 0 are equal.
 static inline int number_key(float x) { return bits_key(x == 0.0f ? 0.0f : x); }
 
-// choose_largest returns the element with the largest key, the first of equals, which can
-// not be chosen again; n if there is none.
+// choose_largest returns the element with the largest key, the first of equals, which cannot
+// be chosen again; n if there is none.
 static inline int choose_largest(threadgroup int* keys, int n, uint lane) {
   int largest = chosen_key;
   int own = n;

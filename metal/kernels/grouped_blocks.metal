@@ -17,7 +17,8 @@ kernel void grouped_blocks(device const uchar* x [[buffer(0)]], device const uch
                            constant grouped_blocks_params& p [[buffer(5)]], uint3 group [[threadgroup_position_in_grid]],
                            uint index [[thread_index_in_threadgroup]], uint simdgroup [[simdgroup_index_in_threadgroup]],
                            uint lane [[thread_index_in_simdgroup]]) {
-  threadgroup float memory[tile_floats(sizeof(float), BM, BN, BK, SM)];
+  threadgroup float4 fours[tile_fours(sizeof(float), BM, BN, BK, SM)]; // vectors are stored to it, so it begins where one may
+  threadgroup float* memory = (threadgroup float*)fours;
   const zone_tile z = tile_of_zones(counts, p.experts, p.align, BM, int(group.y), lane);
   if (z.expert < 0) {
     return;

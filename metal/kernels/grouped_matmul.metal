@@ -14,7 +14,8 @@ kernel void grouped_matmul(device const uchar* x [[buffer(0)]], device const uch
                            device const int* counts [[buffer(3)]], constant grouped_matmul_params& p [[buffer(4)]],
                            uint3 group [[threadgroup_position_in_grid]], uint index [[thread_index_in_threadgroup]],
                            uint simd_index [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
-  threadgroup float memory[tile_floats(sizeof(S), BM, BN, BK, SM)];
+  threadgroup float4 fours[tile_fours(sizeof(S), BM, BN, BK, SM)]; // vectors are stored to it, so it begins where one may
+  threadgroup float* memory = (threadgroup float*)fours;
   const zone_tile z = tile_of_zones(counts, p.experts, p.align, BM, int(group.y), lane);
   if (z.expert < 0) {
     return;

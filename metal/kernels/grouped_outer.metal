@@ -15,7 +15,8 @@ kernel void grouped_outer(device const uchar* a [[buffer(0)]], device const ucha
                           device const int* counts [[buffer(3)]], constant grouped_outer_params& p [[buffer(4)]],
                           uint3 group [[threadgroup_position_in_grid]], uint index [[thread_index_in_threadgroup]],
                           uint simd_index [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
-  threadgroup float memory[tile_floats(sizeof(S), BM, BN, BK, SM)];
+  threadgroup float4 fours[tile_fours(sizeof(S), BM, BN, BK, SM)]; // vectors are stored to it, so it begins where one may
+  threadgroup float* memory = (threadgroup float*)fours;
   const int row = int(group.y) * BM, col = int(group.x) * BN;
   const int first = int(group.z) * p.experts;
   uint begin = uint(zone_begin(counts, first, p.align, lane));

@@ -46,7 +46,7 @@ func launch(t *testing.T, p *kernels.Program, in, out [][]byte) (record [kernels
 			t.Skip(err)
 		}
 		require.NoError(t, err)
-		run := emu.Launch{Function: l.Function, Groups: l.Groups, Threads: l.Threads, Memory: l.Memory, Order: emu.Random, Seed: 7}
+		run := emu.Launch{Function: l.Function, Groups: l.Groups, Threads: l.Threads, Memory: l.Memory, Constants: l.Constants, Order: emu.Random, Seed: 7}
 		for _, a := range l.Args {
 			switch a.Kind {
 			case kernels.OfIn:

@@ -32,7 +32,7 @@ func tilingOf(rows int) tiling {
 }
 
 // memory returns the threadgroup memory in bytes, for elements of the given size. It is
-// what tile_floats says; the four simdgroups' strips need less.
+// what tile_fours says; the four simdgroups' strips need less.
 func (t tiling) memory(size int) int {
 	const pad = 4
 	block := func(lines int) int { return lines*t.deep + pad*max(lines, t.deep) }

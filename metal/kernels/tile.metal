@@ -66,12 +66,12 @@ static constexpr int block_size(int lines, int deep) {
   return lines * deep + TILE_PAD * (lines > deep ? lines : deep);
 }
 
-// tile_floats returns the threadgroup memory of a tile, in floats: that of two blocks, and
-// afterwards, of strips of 8 rows, one for each simdgroup.
-static constexpr int tile_floats(int size, int bm, int bn, int bk, int sm) {
-  return ((block_size(bm, bk) + block_size(bn, bk)) * size + 3) / 4 > 8 * bn * sm
-      ? ((block_size(bm, bk) + block_size(bn, bk)) * size + 3) / 4
-      : 8 * bn * sm;
+// tile_fours returns the threadgroup memory of a tile, in fours of floats: that of two
+// blocks, and afterwards, of strips of 8 rows, one for each simdgroup.
+static constexpr int tile_fours(int size, int bm, int bn, int bk, int sm) {
+  return ((block_size(bm, bk) + block_size(bn, bk)) * size + 15) / 16 > 2 * bn * sm
+      ? ((block_size(bm, bk) + block_size(bn, bk)) * size + 15) / 16
+      : 2 * bn * sm;
 }
 
 // tile is BM by BN elements of C, summed from blocks of S that are BK deep. The four

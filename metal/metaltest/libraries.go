@@ -9,25 +9,25 @@ import (
 	"github.com/gomoe/gomoe/metal/kernels"
 )
 
-// mode is how simdgroup matrices are held.
-type mode bool
+// mode is how a library is built.
+type mode int
 
 const (
-	distributed mode = false
-	leader      mode = true
+	distributed mode = iota // the lanes of a simdgroup share its matrices, as on a GPU
+	leader                  // lane 0 has them
+	fenced                  // distributed, and reads that no barrier orders after a write are errors
 )
 
-func (m mode) String() string {
-	if m == leader {
-		return "leader"
-	}
-	return "distributed"
+func (m mode) String() string { return [...]string{"distributed", "leader", "fenced"}[m] }
+
+func (m mode) options() emu.BuildOptions {
+	return emu.BuildOptions{Leader: m == leader, Lint: m == distributed, Fences: m == fenced}
 }
 
 // modesOf returns some modes, or all of them.
 func modesOf(some []mode) []mode {
 	if len(some) == 0 {
-		return []mode{leader, distributed}
+		return []mode{leader, distributed, fenced}
 	}
 	return some
 }
@@ -73,7 +73,7 @@ func build(ctx context.Context, work map[at]task, from backend) (map[key]*emu.Li
 			text = from.edit(text)
 		}
 		for _, m := range modesOf(from.modes) {
-			lib, err := Library(ctx, text, emu.BuildOptions{Leader: m == leader, Lint: m == distributed})
+			lib, err := Library(ctx, text, m.options())
 			if err != nil {
 				return nil, fmt.Errorf("%s, %s: %w", nameOf(file), m, err)
 			}

@@ -43,12 +43,18 @@ func seeds() []seed {
 			barrier + "    products(", "products(", leader, "result 0: element 0 of f32[1,71,2,12] is NaN"},
 		{"attention: values overwrite keys that others read", "attention",
 			"    " + barrier + "    stage(tile, values", "    stage(tile, values", leader, "leader, forward order: result 0: element"},
+		{"router: scores in device memory, and a barrier of threadgroup memory", "router",
+			"simdgroup_barrier(mem_flags::mem_device);", "simdgroup_barrier(mem_flags::mem_threadgroup);", fenced, "has written to device memory, and no barrier with mem_flags::mem_device"},
+		{"router: no barrier before the scores of others are read", "router",
+			"simdgroup_barrier(mem_flags::mem_device);", "", fenced, "has written to device memory, and no barrier with mem_flags::mem_device"},
+		{"rows: a barrier of device memory", "softmax",
+			"room[t.group] = x;\n  }\n  " + barrier + "  float sum", "room[t.group] = x;\n  }\n  threadgroup_barrier(mem_flags::mem_device);\n  float sum", fenced, "has written to threadgroup memory, and no barrier"},
 		{"attention: scores that other lanes have not written yet", "attention",
 			"    simdgroup_barrier(mem_flags::mem_threadgroup);\n\n    float larger", "    float larger", distributed, "is not the same in distributed, forward order and in distributed, reverse order"},
 		{"rows: not all threads come to a barrier", "softmax",
 			"x = simd_sum(x);\n  if (t.groups == 1)", "x = simd_sum(x);\n  if (t.group == 0)", leader, "a thread returned before a threadgroup_barrier that others reach"},
 		{"tile: more threadgroup memory than is said", "product",
-			"return lines * deep + TILE_PAD", "return 16 + lines * deep + TILE_PAD", leader, "bytes of threadgroup memory: memory needs"},
+			"return lines * deep + TILE_PAD", "return 16 + lines * deep + TILE_PAD", leader, "bytes of threadgroup memory: fours needs"},
 
 		// Rows that are not written, or should not be.
 		{"ep_rows: gaps are not zeroed", "routed",
@@ -57,6 +63,10 @@ func seeds() []seed {
 			"return ROW_PAST;", "return ROW_GAP;", leader, "was written, zones end at row"},
 		{"grouped_blocks: rows without weight are not written", "blocks",
 			"used = 0; // the tile's rows are written, as zeros", "return;", leader, "is NaN, want 0"},
+		{"grouped_blocks: only a tile's first weight is looked at", "first weights",
+			"i < used && i < BM", "i < used && i < 1", leader, "of f32[48,70] is 0, want"},
+		{"reduce_columns: gaps are not zeroed", "ragged columns",
+			"  } else if (kind == row_gap) {\n    y[i] = Y(0);", "  } else if (kind == row_gap) {", leader, "is NaN, want 0"},
 
 		// Places.
 		{"tile: the wrong stride along the depth", "product",
@@ -79,6 +89,14 @@ func seeds() []seed {
 			"queue >= layer.capacity", "queue > layer.capacity", leader, "result 0: element 14 is 1, want -1"},
 		{"lookup: ids are not checked", "lookup",
 			"int index = indices[row % p[2]];\n    bool in_range = index >= 0 && index < p[1];", "int index = indices[row % p[2]];\n    bool in_range = index >= 0;", leader, "buffer 0 (table): byte"},
+		{"indices: what thread 1 has found is left out", "second id",
+			"for (uint t = 1; t < threads; t++)", "for (uint t = 2; t < threads; t++)", leader, `the device reports <nil>, want an error with "id 9 at [1]`},
+		{"cross_entropy: the label behind the last", "label",
+			"label >= 0 && label < p.n) {", "label >= 0 && label <= p.n) {", leader, "buffer 0 (logits): byte"},
+
+		// Sums.
+		{"scatter: sums are not compensated", "scatter",
+			"s = pair_add(s, float(updates[at + k * p[2]]));", "s.x += float(updates[at + k * p[2]]);", leader, "result 0: element 0"},
 
 		// What Metal's compiler would reject.
 		{"attention: a pointer into the wrong memory", "attention",
@@ -91,8 +109,9 @@ type scenario struct {
 	text  string
 	mesh  string
 	ints  func(i int) int
-	zeros string // the input that is 0
-	fails string // part of the step's error
+	some  map[string]func(i int) float64 // inputs that are not random
+	zeros string                         // the input that is 0
+	fails string                         // part of the step's error
 }
 
 // scenarios are the programs, by name.
@@ -103,9 +122,22 @@ func scenarios() map[string]scenario {
 		"gain":      {text: "program p(x f32[40,33], ct f32[40,33]) {\n\ty = rms_norm_gain_grad(x, ct) eps=0.00001\n\treturn y\n}"},
 		"product":   {text: "program p(x f32[20,40], w f32[40,68]) {\n\ty = dot_general(x, w) lhs_contract=[1] rhs_contract=[0]\n\treturn y\n}"},
 		"attention": {text: "program p(q f32[1,71,2,12], k f32[1,71,1,12], v f32[1,71,1,12]) {\n\ty, lse = causal_attention(q, k, v)\n\treturn y, lse\n}"},
+		"router":    {text: "program p(x f32[5,40]) {\n\tw, e, s = router(x) top_k=3\n\treturn w, e, s\n}"},
 		"transpose": {text: "program p(x f32[3,5,7]) {\n\ty = transpose(x) permutation=[2,0,1]\n\treturn y\n}"},
 		"top_k":     {text: "program p(x f32[3,70]) {\n\ty, i = top_k(x) k=3\n\treturn y, i\n}", zeros: "x"},
-		"lookup":    {text: "program p(x f32[3,2], ids i32[6]) {\n\ty = embedding(x, ids)\n\treturn y\n}", ints: func(i int) int { return i * 10 }, fails: "id 10 at"},
+		"second id": {text: "program p(x f32[3,2], ids i32[6]) {\n\ty = embedding(x, ids)\n\treturn y\n}", ints: func(i int) int { return []int{0, 9, 0, 0, 0, 0}[i] }, fails: "id 9 at [1]"},
+		"label":     {text: "program p(x f32[3,4], labels i32[3]) {\n\ty = cross_entropy(x, labels)\n\treturn y\n}", ints: func(i int) int { return i / 2 * 4 }, fails: "label 4 at [2]"},
+		"scatter": {text: "program p(x f32[2,1], at i32[3], u f32[3,1]) {\n\ty = scatter_add(x, at, u) axis=0\n\treturn y\n}", ints: func(int) int { return 0 },
+			some: map[string]func(int) float64{"x": func(int) float64 { return 0 }, "u": func(i int) float64 { return [...]float64{1 << 27, 1, -1 << 27}[i] }}},
+		"ragged columns": {ints: func(i int) int { return i % 3 }, text: `program p(ids i32[10,1], x f32[10,8]) {
+	r, drop, n, pad, demand = ep_prepare(ids) experts=3 align=8
+	rows = ep_dispatch(x, r) experts=3 align=8
+	wide = broadcast_in_dim(rows) shape=[24,3,8] dims=[0,2]
+	s = reduce_sum(wide) axes=[1]
+	out = ep_combine(s, r) experts=3 align=8
+	return out
+}`},
+		"lookup": {text: "program p(x f32[3,2], ids i32[6]) {\n\ty = embedding(x, ids)\n\treturn y\n}", ints: func(i int) int { return i * 10 }, fails: "id 10 at"},
 		"routed": {mesh: "a=2", ints: func(i int) int { return i * 5 % 7 % 4 }, text: `program p(x f32[16,8], ids i32[16,3], w f32[4,8,8]) {
 	r, drop, c, pad, demand = ep_prepare(ids) experts=4 align=4 capacity=9 axis="a"
 	rows = ep_dispatch(x, r) experts=4 align=4 capacity=9 axis="a"
@@ -115,6 +147,15 @@ func scenarios() map[string]scenario {
 	return z
 }`},
 		"blocks": {ints: func(i int) int { return i % 3 }, zeros: "g", text: `program p(ids i32[40,1], x f32[40,256], g f32[40,1], k q8_0[3,70,256]) {
+	r, drop, n, pad, demand = ep_prepare(ids) experts=3 align=4
+	rows, rg = ep_dispatch(x, g, r) experts=3 align=4
+	y = grouped_matmul(rows, k, r) transpose=true
+	spread = broadcast_in_dim(rg) shape=[48,70] dims=[0]
+	z = mul(y, spread)
+	out = ep_combine(z, r) experts=3 align=4
+	return out
+}`},
+		"first weights": {ints: func(i int) int { return i % 3 }, some: map[string]func(int) float64{"g": func(i int) float64 { return float64(min(i/3, 1)) }}, text: `program p(ids i32[40,1], x f32[40,256], g f32[40,1], k q8_0[3,70,256]) {
 	r, drop, n, pad, demand = ep_prepare(ids) experts=3 align=4
 	rows, rg = ep_dispatch(x, g, r) experts=3 align=4
 	y = grouped_matmul(rows, k, r) transpose=true
@@ -160,6 +201,9 @@ func (s scenario) input(t *testing.T, name string, typ graph.Type, r *rand.Rand)
 	x := make([]float64, typ.Len())
 	for i := range x {
 		x[i] = r.NormFloat64()
+		if f := s.some[name]; f != nil {
+			x[i] = f(i)
+		}
 		if s.ints != nil && !typ.DType.IsFloat() {
 			x[i] = float64(s.ints(i))
 		}

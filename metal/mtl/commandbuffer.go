@@ -39,6 +39,7 @@ type CommandBuffer struct {
 	label     string
 	err       error   // the first mistake
 	encoder   *object // the open encoder, nil if there is none
+	groups    int     // number of the encoder's open debug groups
 	committed bool
 	number    uint64 // the value of the queue's event when this command buffer has completed
 }
@@ -61,6 +62,9 @@ func (q *Queue) CommandBuffer(label string) (*CommandBuffer, error) {
 	q.rt.label(o, label)
 	return cb, nil
 }
+
+// Mistake returns the first mistake in encoding so far, nil if there is none.
+func (cb *CommandBuffer) Mistake() error { return cb.err }
 
 // fail keeps the first mistake.
 func (cb *CommandBuffer) fail(format string, args ...any) {
@@ -224,10 +228,13 @@ func (cb *CommandBuffer) begin(o *object, what string, selector uintptr, args ..
 	cb.encoder = o
 }
 
-// endEncoder ends the open encoder.
+// endEncoder ends the open encoder, and the debug groups that a mistake has left open.
 func (cb *CommandBuffer) endEncoder() {
 	o := cb.encoder
 	cb.encoder = nil
+	for ; cb.groups > 0; cb.groups-- {
+		cb.rt.msg(o.id.Load(), cb.rt.sel.popGroup)
+	}
 	cb.rt.msg(o.id.Load(), cb.rt.sel.endEncoding)
 	o.close()
 }

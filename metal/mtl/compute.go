@@ -24,7 +24,6 @@ type Compute struct {
 	object
 	cb       *CommandBuffer
 	pipeline *Pipeline
-	groups   int // number of open debug groups
 
 	// A message's arguments, and the structures that it passes by reference. They are
 	// fields, on the heap, so that sending a message allocates nothing.
@@ -168,7 +167,7 @@ func (e *Compute) Barrier() {
 // PushDebugGroup names what is encoded up to PopDebugGroup, for Metal's debugger.
 func (e *Compute) PushDebugGroup(name string) {
 	if e.open("push debug group") {
-		e.groups++
+		e.cb.groups++
 		_ = e.rt.Pool(func() error {
 			e.rt.msg(e.id.Load(), e.rt.sel.pushGroup, e.rt.nsstring(name))
 			return nil
@@ -178,11 +177,11 @@ func (e *Compute) PushDebugGroup(name string) {
 
 // PopDebugGroup ends the innermost debug group.
 func (e *Compute) PopDebugGroup() {
-	if e.groups == 0 {
+	if e.cb.err == nil && e.cb.groups == 0 {
 		e.cb.fail("pop debug group: none is open")
 	}
 	if e.open("pop debug group") {
-		e.groups--
+		e.cb.groups--
 		e.rt.msg(e.id.Load(), e.rt.sel.popGroup)
 	}
 }

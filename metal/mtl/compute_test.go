@@ -59,6 +59,46 @@ func TestBarrier(t *testing.T) {
 	}
 }
 
+// The same buffer at another offset is another argument.
+func TestOffset(t *testing.T) {
+	b := stand(t, standin.Options{})
+	in, _ := b.floats(1, 2, 3, 4, 5, 6, 7, 8)
+	first, x := b.floats(0)
+	second, y := b.floats(0)
+	b.wait(b.encode(func(cb *CommandBuffer) {
+		e := cb.Compute(false)
+		for offset, out := range map[int]*Buffer{0: first, 16: second} {
+			e.SetPipeline(b.pipeline("add"))
+			e.SetBuffer(0, in, offset)
+			e.SetBuffer(1, out, 0)
+			e.SetBytes(2, shape(1, 10))
+			e.Dispatch([3]int{1, 1, 1}, [3]int{32, 1, 1})
+		}
+		e.End()
+	}))
+	if x[0] != 11 || y[0] != 15 {
+		t.Errorf("from bytes 0 and 16: %v and %v, want 11 and 15", x[0], y[0])
+	}
+}
+
+// A mistake in a debug group is the error, and the group ends with the encoder.
+func TestMistakeInGroup(t *testing.T) {
+	b := stand(t, standin.Options{})
+	_, err := b.queue.Encode("grouped", func(cb *CommandBuffer) error {
+		e := cb.Compute(false)
+		e.PushDebugGroup("outer")
+		e.PushDebugGroup("inner")
+		e.SetPipeline(b.pipeline("add"))
+		e.SetBuffer(0, nil, 0)
+		e.PopDebugGroup()
+		e.PopDebugGroup()
+		require.ErrorContains(t, cb.Mistake(), "set buffer 0: it is nil")
+		e.End()
+		return nil
+	})
+	require.EqualError(t, err, "mtl: command buffer grouped: set buffer 0: it is nil")
+}
+
 // What goes wrong in a kernel is in the error of the command buffer, with its name.
 func TestKernelFaults(t *testing.T) {
 	for _, name := range []string{"divergent", "overrun"} {

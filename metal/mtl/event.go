@@ -57,9 +57,14 @@ func (e *SharedEvent) Wait(ctx context.Context, value uint64) error {
 	}
 }
 
-// await waits for a value, at most one slice, and reports whether it was reached.
-func (rt *Runtime) await(event uintptr, value uint64) bool {
-	return truth(rt.msg(event, rt.sel.waitUntilSignaled, uintptr(value), uintptr(slice.Milliseconds())))
+// await waits for a value, at most one slice, and reports whether it was reached. Metal may
+// autorelease objects while it waits, so it has a pool.
+func (rt *Runtime) await(event uintptr, value uint64) (reached bool) {
+	_ = rt.Pool(func() error {
+		reached = truth(rt.msg(event, rt.sel.waitUntilSignaled, uintptr(value), uintptr(slice.Milliseconds())))
+		return nil
+	})
+	return reached
 }
 
 // Close releases the event.

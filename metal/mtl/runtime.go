@@ -48,7 +48,7 @@ func Load(objc, metal uintptr) (*Runtime, error) {
 	}
 	for name, to := range rt.sel.names() {
 		if *to = named(register, name); *to == 0 {
-			return nil, fmt.Errorf("%w: selector %s can not be registered", ErrNoMetal, name)
+			return nil, fmt.Errorf("%w: selector %s cannot be registered", ErrNoMetal, name)
 		}
 	}
 	for name, to := range map[string]*uintptr{

@@ -19,7 +19,7 @@ func System() (*Runtime, error) {
 			open = append(open, uintptr(l))
 			return nil
 		}); err != nil {
-			return nil, fmt.Errorf("%w: a library of macOS can not be loaded: %w", ErrNoMetal, err)
+			return nil, fmt.Errorf("%w: a library of macOS cannot be loaded: %w", ErrNoMetal, err)
 		}
 	}
 	return Load(open[3], open[2])

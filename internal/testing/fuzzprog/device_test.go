@@ -15,7 +15,7 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// some leaves instructions to the host by the toss of a coin, the same on all ranks.
+// some leaves random instructions to the host, the same ones on all ranks.
 func some(seed uint64, of int) func(p *lowering.Plan, i int) string {
 	return func(_ *lowering.Plan, i int) string {
 		if rand.New(rand.NewPCG(seed, uint64(i))).IntN(4) >= of {
@@ -25,8 +25,8 @@ func some(seed uint64, of int) func(p *lowering.Plan, i int) string {
 	}
 }
 
-// TestDevice runs plans in which host and device take turns on one memory: the bits
-// are those of the host alone, however late the device is, from step to step.
+// TestDevice runs plans in which host and device take turns on the same memory. The bits
+// are those of the host alone, however late the device is, in every step.
 func TestDevice(t *testing.T) {
 	var on, host, waits, segments int
 	eachSeed(t, func(t *testing.T, seed uint64) {
@@ -46,7 +46,7 @@ func TestDevice(t *testing.T) {
 				require.NoError(t, err)
 			}
 			d := &late.Device{Why: some(seed, 1+int(seed+uint64(k))%4), Beside: raced}
-			if k%3 > 0 { // chains are cut, too
+			if k%3 > 0 { // chains are cut too
 				toss := some(seed+1, 2)
 				d.Foreign = func(p *lowering.Plan, i int) bool { return toss(p, i) != "" }
 			}

@@ -1,4 +1,4 @@
 // Package fuzzprog makes random programs of the real primitives, with inputs,
-// meshes and placements for them. Its tests check the engines for what holds for
-// every program: the text form, one rank against several, derivatives, memory.
+// meshes and placements for them. Its tests check what holds for every program:
+// the text form, one rank against several, derivatives, and memory.
 package fuzzprog

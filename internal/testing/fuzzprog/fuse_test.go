@@ -20,8 +20,8 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// fusedRun runs q with chunks of a few elements, so that small arrays have many,
-// in several goroutines, and with results over donated inputs.
+// fusedRun runs q with chunks of a few elements, so that small arrays have many chunks,
+// in several goroutines, and with results written over donated inputs.
 func fusedRun(q *graph.Program, c tried, chunk int, donate map[string]int, in arrays, opts runtime.Options) ([]array.Array, *lowering.Plan, error) {
 	a, err := gomoe.Place(q, c.config())
 	if err != nil {
@@ -49,7 +49,7 @@ func fusedRun(q *graph.Program, c tried, chunk int, donate map[string]int, in ar
 }
 
 // TestFused compares plans with and without fusion, of programs and of their
-// pullbacks: the bits are the same, also over donated inputs, part by part, and
+// pullbacks. The bits are the same, also with donated inputs, part by part, and
 // with chunks of a few elements.
 func TestFused(t *testing.T) {
 	chains, parts, donated := 0, 0, 0
@@ -68,7 +68,7 @@ func TestFused(t *testing.T) {
 				_, _, plainErr := fusedRun(q, c, 0, nil, in, opts)
 				if plainErr != nil {
 					require.Error(t, err, what)
-					if c.mesh.Ranks() == 1 { // where several fail, the first is chance
+					if c.mesh.Ranks() == 1 { // of several ranks, any may fail first
 						require.Equal(t, cause(plainErr), cause(err), what)
 					}
 					continue
@@ -111,7 +111,7 @@ func TestFused(t *testing.T) {
 	}
 }
 
-// cause is an error's text without the number of the instruction, which differs.
+// cause returns an error's text without the number of the instruction, which differs.
 func cause(err error) string {
 	var e *runtime.Error
 	if !errors.As(err, &e) {

@@ -9,8 +9,8 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// gen builds one program. Every float value has a bound on its size, so that
-// no program overflows or is too steep for differences.
+// gen builds one program. It keeps a bound on the size of every float value, so that
+// no program overflows or is too steep for central differences.
 type gen struct {
 	r       *rand.Rand
 	t       *graph.Tracer
@@ -23,7 +23,7 @@ type gen struct {
 // val is a float value that later equations may use.
 type val struct {
 	*graph.Value
-	size  float64 // no element is larger
+	size  float64 // no element's size is larger
 	layer *layer  // whose rows it holds, nil for an ordinary value
 }
 
@@ -37,7 +37,7 @@ func (g *gen) chance(percent int) bool { return g.r.IntN(100) < percent }
 
 func pick[T any](g *gen, list []T) T { return list[g.r.IntN(len(list))] }
 
-// program is the body: operations until there are enough, then results.
+// program adds operations until there are enough, and returns results.
 func (g *gen) program() []*graph.Value {
 	want := 5 + g.r.IntN(30)
 	for range 1 + g.r.IntN(3) {
@@ -67,8 +67,8 @@ func (g *gen) step() {
 	}
 }
 
-// results are one to four values, mostly late ones; sometimes an input, or one
-// value twice.
+// results returns one to four values, mostly late ones; sometimes an input, or the
+// same value twice.
 func (g *gen) results() []*graph.Value {
 	var out []*graph.Value
 	plain := slices.DeleteFunc(slices.Clone(g.pool), func(v val) bool { return v.layer != nil })
@@ -94,7 +94,7 @@ func (g *gen) results() []*graph.Value {
 	return out
 }
 
-// dim is a random size, mostly even and rarely 0.
+// dim returns a random size, mostly even and rarely 0.
 func (g *gen) dim() int {
 	return pick(g, []int{1, 1, 2, 2, 2, 2, 2, 3, 3, 4, 4, 4, 4, 4, 6, 6, 6, 8, 8, 8, 8, 8, 2, 4, 6, 6, 3, 2, 4, 8, 1, 0})
 }
@@ -129,8 +129,8 @@ func (g *gen) input(shape []int) val {
 	return g.add(g.t.Input(fmt.Sprintf("x%d", len(g.t.Program().In)), graph.F64, shape...), 1, nil)
 }
 
-// ints is an integer input with elements lo to hi-1; nothing for an empty range
-// of a value that has elements.
+// ints returns an integer input with elements from lo to hi-1, or lo if that range is
+// empty.
 func (g *gen) ints(lo, hi int, shape ...int) *graph.Value {
 	name := fmt.Sprintf("i%d", len(g.t.Program().In))
 	if hi <= lo {
@@ -140,12 +140,13 @@ func (g *gen) ints(lo, hi int, shape ...int) *graph.Value {
 	return g.t.Input(name, graph.I32, shape...)
 }
 
-// any is an ordinary value of the pool, mostly a late one.
+// any returns an ordinary value of the pool, mostly a late one.
 func (g *gen) any() val {
 	return g.find(func(v val) bool { return v.layer == nil })
 }
 
-// find returns a value that has the property, mostly a late one, or none.
+// find returns a value of the pool for which ok is true, mostly a late one, or the zero
+// val if there is none.
 func (g *gen) find(ok func(val) bool) val {
 	list := slices.DeleteFunc(slices.Clone(g.pool), func(v val) bool { return !ok(v) })
 	if len(list) == 0 {
@@ -157,8 +158,8 @@ func (g *gen) find(ok func(val) bool) val {
 	return pick(g, list)
 }
 
-// like returns an ordinary value of that shape: one of the pool, one of the
-// pool reshaped or broadcast, a new input, or a constant.
+// like returns an ordinary value of this shape: a value of the pool, perhaps reshaped or
+// broadcast, a new input, or a constant.
 func (g *gen) like(shape ...int) val {
 	n := graph.T(graph.F64, shape...).Len()
 	if v := g.find(func(v val) bool { return v.layer == nil && slices.Equal(v.Type.Shape, shape) }); v.Value != nil && g.chance(75) {
@@ -189,7 +190,8 @@ func suffix(s, of []int) bool {
 
 func (g *gen) constant() float64 { return pick(g, []float64{0, 1, -1, 0.5, 0.25, -0.75}) }
 
-// same returns a value of v's type that may meet v in an elementwise operation.
+// same returns a value of v's type that may be the other argument in an elementwise
+// operation on v.
 func (g *gen) same(v val) val {
 	if v.layer == nil {
 		if g.chance(10) {
@@ -204,7 +206,7 @@ func (g *gen) same(v val) val {
 	case k < 65:
 		return val{primitives.FullLike(v.Value, g.constant()), 1, v.layer}
 	}
-	// A bias: one for all rows.
+	// A bias, the same for all rows.
 	if v.Rank() == 1 {
 		b := g.like()
 		return val{primitives.BroadcastTo(b.Value, v.Type.Shape...), b.size, v.layer}

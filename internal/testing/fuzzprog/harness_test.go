@@ -65,7 +65,7 @@ func run(p *graph.Program, cfg gomoe.Config, in arrays) ([]array.Array, error) {
 	return gomoe.Run(context.Background(), p, cfg, args)
 }
 
-// refused says that err is how a placement is refused: at a line of the program.
+// refused returns nil if err refuses a placement as it should, at a line of the program.
 func refused(err error) error {
 	var ge *graph.Error
 	if !errors.As(err, &ge) || ge.Pos.Line == 0 {
@@ -82,8 +82,8 @@ func sums(p *lowering.Plan) bool {
 	return slices.ContainsFunc(p.Instrs, func(i lowering.Instr) bool { return i.Name == "all_sum" || i.Name == "reduce_scatter" })
 }
 
-// differ says how got differs from want: in bits for tol 0, else by more than
-// tol relative to the larger of 1 and the largest element.
+// differ returns an error if got differs from want: in bits if tol is 0, and otherwise by
+// more than tol relative to the larger of 1 and the largest element.
 func differ(got, want []array.Array, tol float64) error {
 	if len(got) != len(want) {
 		return fmt.Errorf("%d results, want %d", len(got), len(want))

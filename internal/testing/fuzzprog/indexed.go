@@ -7,7 +7,7 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// The operations with integer inputs, and those that need no value.
+// This file has the operations with integer inputs, and those that need no value.
 
 func (g *gen) gather(v val) {
 	if v.Rank() < 1 || v.layer != nil && v.Rank() < 2 {
@@ -109,13 +109,13 @@ func (g *gen) dynamic(v val) {
 	g.add(primitives.DynamicUpdateSlice(v.Value, u.Value, start...), max(v.size, u.size), nil)
 }
 
-// iota makes positions.
+// iota adds a value of positions.
 func (g *gen) iota(val) {
 	s := g.shape(1 + g.r.IntN(2))
 	g.add(primitives.Iota(g.t, graph.F64, g.r.IntN(len(s)), s...), 8, nil)
 }
 
-// random makes values that depend on no input.
+// random adds a value that depends on no input.
 func (g *gen) random(val) {
 	s := g.shape(g.r.IntN(3))
 	g.add(primitives.RandomUniform(primitives.RandomKey(g.t, int64(g.r.IntN(9))), graph.F64, -1, 1, s...), 1, nil)

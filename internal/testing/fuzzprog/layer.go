@@ -10,11 +10,11 @@ import (
 // layer is an expert-parallel layer of the program whose rows are in the pool.
 type layer struct {
 	primitives.Prepared
-	done bool // something was combined
+	done bool // whether rows of the layer were combined
 }
 
 // route begins a layer: experts are chosen by an input, by top-k or by a
-// router, and tokens dispatched.
+// router, and tokens are dispatched.
 func (g *gen) route() {
 	t, k := pick(g, []int{2, 4, 6, 8, 4, 8, 4, 1, 3, 0}), 1+g.r.IntN(2)
 	v := g.find(func(v val) bool {
@@ -85,7 +85,7 @@ func (g *gen) grouped(v val) {
 	g.add(primitives.GroupedMatMul(v.layer.Prepared, v.Value, w.Value), size*w.size, v.layer)
 }
 
-// outer sums products of rows per expert.
+// outer adds, for each expert, the sum of products of its rows.
 func (g *gen) outer(v val) {
 	if v.Rank() != 2 {
 		return
@@ -134,7 +134,7 @@ func (g *gen) finish(v val) {
 	g.add(out[1], w.size, nil)
 }
 
-// combine ends a layer of which nothing was combined yet.
+// combine ends a layer whose rows were not combined yet.
 func (g *gen) combine(l *layer) {
 	if l.done {
 		return

@@ -2,5 +2,5 @@
 
 package fuzzprog
 
-// raced says that the race detector watches.
+// raced says whether the race detector is on.
 const raced = false

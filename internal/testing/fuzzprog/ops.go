@@ -10,7 +10,7 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// op adds an operation to the program, or none where none fits.
+// op adds an operation to the program if there are values that fit it.
 type op func(g *gen)
 
 func (g *gen) unary(v val) {
@@ -107,7 +107,7 @@ func (g *gen) custom(v val) {
 	g.add(z[0], v.size, v.layer)
 }
 
-// select picks one of three values by integer.
+// selects picks one of three values by an integer.
 func (g *gen) selects(v val) {
 	if v.layer != nil {
 		return
@@ -123,7 +123,7 @@ func (g *gen) clamp(v val) {
 	g.add(primitives.Clamp(lo, v.Value, hi), 1, v.layer)
 }
 
-// axis is a random dimension of v: never that of rows in expert order.
+// axis returns a random dimension of v, but never that of rows in expert order.
 func (g *gen) axis(v val) int {
 	if v.layer != nil {
 		return 1 + g.r.IntN(v.Rank()-1)
@@ -131,7 +131,7 @@ func (g *gen) axis(v val) int {
 	return g.r.IntN(v.Rank())
 }
 
-// along are operations along one dimension.
+// along adds an operation along one dimension.
 func (g *gen) along(v val) {
 	if v.Rank() < 1 || v.layer != nil && v.Rank() < 2 {
 		return
@@ -173,7 +173,7 @@ func (g *gen) along(v val) {
 	}
 }
 
-// reduce are reductions over some dimensions.
+// reduce adds a reduction over some dimensions.
 func (g *gen) reduce(v val) {
 	var axes []int
 	n := 1.0
@@ -183,7 +183,7 @@ func (g *gen) reduce(v val) {
 			n *= float64(v.Dim(d))
 		}
 	}
-	if v.layer != nil && g.chance(15) { // the rows themselves
+	if v.layer != nil && g.chance(15) { // also over the rows
 		axes = append([]int{0}, axes...)
 		n *= float64(v.Dim(0))
 	}
@@ -208,7 +208,7 @@ func (g *gen) reduce(v val) {
 	}
 }
 
-// norms are the normalisations along the last dimension.
+// norms adds a normalisation along the last dimension.
 func (g *gen) norms(v val) {
 	if v.Rank() < 1 || v.layer != nil && v.Rank() < 2 || v.Dim(-1) == 0 {
 		return
@@ -369,7 +369,7 @@ func (g *gen) constraint(v val) {
 	axes := []string{"a", "b", "dp", "ep"}
 	first := 0
 	if v.layer != nil {
-		return // rows stay; what their other dimensions do is for rowConstraint
+		return // rows stay where they are; rowConstraint places their other dimensions
 	}
 	for d := first; d < len(dims); d++ {
 		if v.Dim(d)%2 == 0 && g.chance(40) && len(axes) > 0 {

@@ -13,9 +13,9 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// TestOptimized holds the passes to their promises on programs and their
-// pullbacks: what is placed without them is placed with them, results lie where
-// they lay, have their names and the same bits.
+// TestOptimized checks what the passes promise, on programs and their pullbacks: a
+// placement that is accepted without them is accepted with them, and results have the
+// same placements, names and bits.
 func TestOptimized(t *testing.T) {
 	n := saved{why: refusals{}}
 	eachSeed(t, func(t *testing.T, seed uint64) {
@@ -45,8 +45,8 @@ func TestOptimized(t *testing.T) {
 	}
 }
 
-// passes checks the program after every pass, and that all of them once more
-// change nothing.
+// passes checks the program after every pass, and that running all passes again changes
+// nothing.
 func passes(t *testing.T, p *graph.Program) {
 	t.Helper()
 	q, err := graph.Inline(p)
@@ -68,7 +68,7 @@ func passes(t *testing.T, p *graph.Program) {
 	}
 }
 
-// saved counts what passes saved: without them and with them.
+// saved counts what plans need without the passes and with them.
 type saved struct {
 	why                 refusals
 	plans, more         int
@@ -76,7 +76,7 @@ type saved struct {
 	arena               [2]int64
 }
 
-// compare compares q, made of p, as it is written with q optimised.
+// compare compares the plan of q, which was made from p, with the plan of q optimised.
 func (n *saved) compare(t *testing.T, p Program, q *graph.Program, c tried, seed uint64) {
 	t.Helper()
 	plain := c.config()

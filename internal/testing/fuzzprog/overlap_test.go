@@ -14,8 +14,8 @@ import (
 )
 
 // TestOverlap compares plans that compute during collectives with those that do
-// not, of programs and of their pullbacks: the bits are the same, also over
-// donated inputs, and plans are as lowering.Plan.Check wants them after every pass.
+// not, of programs and of their pullbacks. The bits are the same, also with donated
+// inputs, and lowering.Plan.Check accepts plans after every pass.
 func TestOverlap(t *testing.T) {
 	var plans, beside int
 	check := func(t *testing.T, q *graph.Program, c tried, in arrays, what string) {

@@ -8,12 +8,13 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Meshes are those that programs are placed on; Constrain names their axes.
+// Meshes returns the meshes that programs are placed on. Constraints in programs name their
+// axes.
 func Meshes() []string { return []string{"a=2", "ep=2", "dp=2,ep=2", "a=2,b=2", "a=3", "a=2,b=3"} }
 
-// Place returns a random placement of p's inputs on m, of one of three kinds:
-// each axis splits some dimension of some inputs; the first axes split the
-// first dimension of all inputs of one size; experts' axes split what has them.
+// Place returns a random placement of p's inputs on m, of one of three kinds: each axis
+// splits some dimension of some inputs; the axes split the first dimension of all inputs
+// of the same size; or the experts' axes split the inputs that have experts.
 func Place(p *graph.Program, m sharding.Mesh, seed uint64) map[string]sharding.Spec {
 	r := rand.New(rand.NewPCG(seed, 2))
 	place := map[string]sharding.Spec{}

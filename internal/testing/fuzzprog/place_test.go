@@ -16,7 +16,7 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// refusals counts placements by what the rules say of them.
+// refusals counts placements by the error that refused them.
 type refusals map[string]int
 
 func (r refusals) add(err error) {
@@ -51,7 +51,7 @@ func (c tried) config() gomoe.Config {
 	return cfg
 }
 
-// tries are a few placements of p on every mesh.
+// tries returns a few placements of p on every mesh.
 func tries(t *testing.T, p *graph.Program, seed uint64) []tried {
 	var out []tried
 	for _, s := range Meshes() {
@@ -71,7 +71,7 @@ func TestPlacements(t *testing.T) {
 	n.why.log(t, "refused")
 }
 
-// tally counts what became of placements.
+// tally counts placements that were accepted, and why others were refused.
 type tally struct {
 	why             refusals
 	accepted, exact int
@@ -104,7 +104,7 @@ func (n *tally) placements(t *testing.T, seed uint64) {
 		}
 		got, err := run(p.Program, c.config(), in)
 		if err == nil && tol > 0 && (p.Jumps || p.Chooses) {
-			continue // sums in another order may show
+			continue // a sum in another order may change what is rounded or chosen
 		}
 		if err == nil {
 			err = differ(got, want, tol)
@@ -116,8 +116,8 @@ func (n *tally) placements(t *testing.T, seed uint64) {
 	}
 }
 
-// back places the inputs of p's pullback: those of p as they are, and each
-// cotangent as its result lies, or whole.
+// back places the inputs of p's pullback: p's inputs as c does, and each cotangent as its
+// result, or whole if whole is set.
 func back(p, pull *graph.Program, c tried, whole bool) (tried, error) {
 	if whole {
 		return c, nil
@@ -140,7 +140,7 @@ func back(p, pull *graph.Program, c tried, whole bool) (tried, error) {
 	return tried{c.mesh, place}, nil
 }
 
-// TestPullbacks places derivatives where the programs are placed.
+// TestPullbacks places derivatives as their programs are placed.
 func TestPullbacks(t *testing.T) {
 	n := tally{why: refusals{}}
 	eachSeed(t, n.pullbacks)

@@ -14,14 +14,14 @@ type Program struct {
 	Seed uint64
 	// Ranges bounds the integer inputs: lo to hi-1.
 	Ranges map[string][2]int
-	// Jumps says that the program is no continuous function of its float inputs
-	// even where its integer values stay: it rounds. Its derivative is not
-	// checked by differences, and sums in another order may show.
+	// Jumps says that the program rounds, so that it is not a continuous function of
+	// its float inputs even where its integer values stay the same. Its derivative is
+	// not checked by differences, and a sum in another order may change its results.
 	Jumps bool
 	// Stops says that a gradient is stopped on the way, which differences do not see.
 	Stops bool
-	// Chooses says that integers or booleans follow from floats: sums in another
-	// order may show at ties.
+	// Chooses says that integers or booleans depend on floats, so that at ties a sum
+	// in another order may change results.
 	Chooses bool
 }
 
@@ -39,8 +39,8 @@ func New(seed uint64) (Program, error) {
 	return g.p, nil
 }
 
-// Inputs returns random arrays for every input of q, which has p's inputs and
-// maybe float ones besides: floats in [-1, 1), integers in their ranges.
+// Inputs returns random arrays for every input of q: floats in [-1, 1), and integers in
+// their ranges. q has p's inputs and may have further float inputs.
 func (p Program) Inputs(q *graph.Program, seed uint64) map[string]array.Array {
 	in := map[string]array.Array{}
 	for i, v := range q.In {

@@ -14,7 +14,7 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// runnable returns the first placements of p that are accepted, one rank first.
+// runnable returns the first placements of p that are accepted, beginning with one rank.
 func runnable(t *testing.T, p Program) []tried {
 	out := []tried{{}}
 	for _, c := range tries(t, p.Program, p.Seed) {
@@ -28,8 +28,8 @@ func runnable(t *testing.T, p Program) []tried {
 	return out
 }
 
-// TestSessions runs programs with other options, again, and with other inputs
-// between: the bits stay.
+// TestSessions runs programs with other options, repeatedly, and with other inputs in
+// between. The bits stay the same.
 func TestSessions(t *testing.T) {
 	eachSeed(t, func(t *testing.T, seed uint64) {
 		p := sample(t, seed)
@@ -59,8 +59,8 @@ func TestSessions(t *testing.T) {
 	})
 }
 
-// TestDonations gives the memory of inputs to results of their type, in every
-// pairing that a random one meets first.
+// TestDonations donates the memory of inputs to results of the same type, in different
+// pairings.
 func TestDonations(t *testing.T) {
 	donated, inPlace := 0, 0
 	eachSeed(t, func(t *testing.T, seed uint64) {
@@ -103,7 +103,7 @@ func TestDonations(t *testing.T) {
 	t.Logf("%d donations, %d of them in place", donated, inPlace)
 }
 
-// donations pairs results, from result shift on, with inputs that fit.
+// donations pairs results with inputs that fit, beginning with result number shift.
 func donations(p *lowering.Plan, shift int) map[string]int {
 	pairs := map[string]int{}
 	for k := range p.Out {
@@ -119,8 +119,8 @@ func donations(p *lowering.Plan, shift int) map[string]int {
 	return pairs
 }
 
-// TestMemory holds the plan's memory to itself: no two buffers that are in use
-// at once overlap, everything lies in the arena, and the report adds up.
+// TestMemory checks the plan's memory: buffers that are in use at the same time do not
+// overlap, everything lies in the arena, and the report's sums are right.
 func TestMemory(t *testing.T) {
 	eachSeed(t, func(t *testing.T, seed uint64) {
 		p := sample(t, seed)

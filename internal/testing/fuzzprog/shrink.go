@@ -6,10 +6,9 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// Shrink returns a program made smaller for as long as fails says that it still
-// fails: with one result, with results of equations turned into inputs of the
-// names v0, v1, ..., without equations and inputs that nothing depends on. It is
-// nil, and so is p, if p does not fail.
+// Shrink returns the smallest program that it finds for which fails is still true. It
+// leaves one result, turns results of equations into inputs named v0, v1, ..., and removes
+// equations and inputs that nothing depends on. It returns nil if p does not fail.
 func Shrink(p *graph.Program, fails func(*graph.Program) bool) *graph.Program {
 	if !fails(p) {
 		return nil
@@ -32,7 +31,7 @@ func Shrink(p *graph.Program, fails func(*graph.Program) bool) *graph.Program {
 	for again := true; again; {
 		again = false
 		for i := len(p.Eqns) - 1; i >= 0 && i < len(p.Eqns); i-- {
-			// End at this equation, or begin behind it.
+			// The program may end at this equation, or begin behind it.
 			for _, v := range p.Eqns[i].Out {
 				if v != p.Out[0] && try(&graph.Program{Name: p.Name, In: p.In, Eqns: p.Eqns, Out: []*graph.Value{v}}) {
 					again = true

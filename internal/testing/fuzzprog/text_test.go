@@ -9,7 +9,8 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// TestText reads every program's text back: it prints and runs the same.
+// TestText parses every program's text. The program that it gets prints the same text and
+// runs the same.
 func TestText(t *testing.T) {
 	eachSeed(t, func(t *testing.T, seed uint64) {
 		p, err := New(seed)

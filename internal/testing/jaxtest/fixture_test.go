@@ -22,7 +22,7 @@ type fixture struct {
 	Cases    []*example
 }
 
-// example is a program with what JAX makes of it. Gradients are those of the
+// example is a program with JAX's results. Gradient has the gradients of the
 // float inputs, in order, for the cotangents of the float results.
 type example struct {
 	Name      string
@@ -32,16 +32,16 @@ type example struct {
 	Cotangent []tensor
 	Gradient  []tensor
 	// An element may differ from JAX's by Abs + Rel·|JAX's|. Where both are 0 the
-	// bits are equal, but for those of a NaN.
+	// bits must be equal, except those of a NaN.
 	Rel, Abs         float64
 	GradRel, GradAbs float64
-	// Note says where ours and JAX's differ on purpose, and what the program does
-	// about it.
+	// Note says where our results and JAX's differ on purpose, and what the program
+	// does about it.
 	Note string
 }
 
-// tensor is an array as text: its type as programs spell it, and its elements
-// in row-major order with spaces between.
+// tensor is an array as text: its type, as programs write it, and its elements
+// in row-major order, separated by spaces.
 type tensor struct {
 	Type string
 	Data string
@@ -59,8 +59,8 @@ func (x tensor) array(t *testing.T) array.Array {
 	return a
 }
 
-// set parses element i of a. Integers do not go through floats, nor f32 through
-// f64.
+// set sets element i of a to the number in word. Integers are not parsed as floats, nor
+// f32 as f64.
 func set(a array.Array, i int, word string) error {
 	d := a.Type.DType
 	if d.IsInt() {
@@ -120,7 +120,7 @@ func fixtures(t *testing.T) map[string]fixture {
 	return all
 }
 
-// compare returns "" or what differs.
+// compare returns a description of what differs, or "" if nothing does.
 func compare(got, want array.Array, rel, abs float64) string {
 	if !got.Type.Equal(want.Type) {
 		return fmt.Sprintf("%s, want %s", got.Type, want.Type)

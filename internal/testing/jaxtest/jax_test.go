@@ -63,8 +63,8 @@ func (c *example) run(t *testing.T, p *graph.Program, in map[string]array.Array,
 	}
 }
 
-// split returns the first placement on two ranks that splits an input of p, if
-// p accepts any.
+// split returns the first placement on two ranks that splits an input of p and that p
+// accepts, or nothing if there is none.
 func split(t *testing.T, p *graph.Program) []gomoe.Config {
 	m, err := sharding.ParseMesh("a=2")
 	require.NoError(t, err)
@@ -84,7 +84,7 @@ func split(t *testing.T, p *graph.Program) []gomoe.Config {
 	return nil
 }
 
-// alone lists the primitives that nothing of JAX computes, with the reason.
+// alone lists the primitives without a counterpart in JAX, with the reason.
 var alone = map[string]string{
 	"place_like":          "moves a value between ranks and computes nothing",
 	"sharding_constraint": "moves a value between ranks and computes nothing",
@@ -129,7 +129,7 @@ func TestEveryPrimitive(t *testing.T) {
 	}
 }
 
-// TestCompare sees that the comparison can fail.
+// TestCompare checks that the comparison can fail.
 func TestCompare(t *testing.T) {
 	for _, tt := range []struct {
 		got, want string

@@ -13,25 +13,25 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// Device is a device of the host's own kernels. Its fields do not change once it is used.
+// Device is a device that runs the host's own kernels. Its exported fields must not change
+// once it is used.
 type Device struct {
-	// Why returns why the host has to run instruction i, "" if the device does; nil is
-	// that the device runs all.
+	// Why returns "" if the device runs instruction i, and otherwise the reason why the
+	// host has to run it. nil means that the device runs all instructions.
 	Why func(p *lowering.Plan, i int) string
-	// Foreign reports whether elementwise instruction i of a plan that is not fused yet is
-	// left to the host; nil leaves no instruction to the host.
+	// Foreign reports whether the elementwise instruction i, of a plan that is not fused
+	// yet, is left to the host. nil leaves no instruction to the host.
 	Foreign func(p *lowering.Plan, i int) bool
-	// Beside runs a segment as soon as it is handed over, on a goroutine of its own, for
-	// the race detector. Otherwise segments run when they are waited for.
+	// Beside makes each segment run as soon as it is handed over, on a goroutine of its
+	// own, for the race detector. Otherwise segments run when they are waited for.
 	Beside bool
-	// Fail, if not nil, is asked for an error of instruction i of a rank, when it has run.
+	// Fail, if not nil, returns the error of instruction i of a rank, after it has run.
 	Fail func(rank, i int) error
-	// Broken, if not nil, is asked for an error of handing over a ticket, or of waiting
-	// for it.
+	// Broken, if not nil, returns the error of handing over a ticket, or of waiting for it.
 	Broken func(rank int, ticket uint64, waiting bool) error
 	// Stuck, if not nil, keeps every Wait from returning until it is closed.
 	Stuck chan struct{}
-	// Refuse, if not nil, is the error of Adopt, and Refusing is asked for one of Open.
+	// Refuse, if not nil, is the error of Adopt. Refusing, if not nil, returns that of Open.
 	Refuse   error
 	Refusing func(rank int) error
 
@@ -43,10 +43,10 @@ type Device struct {
 // Uses counts what was done with a device.
 type Uses struct {
 	Alloc, Adopt, Free    int
-	Open, Closed          int // queues
+	Open, Closed          int // queues that were opened and closed
 	Encode, Commit, Waits int
-	Done                  int // instructions
-	Bytes                 int // allocated or adopted, and not freed
+	Done                  int // instructions that have run
+	Bytes                 int // bytes that are allocated or adopted, and not freed
 }
 
 // region is memory that the device sees.
@@ -71,7 +71,7 @@ func (d *Device) Serves(p *lowering.Plan, i int) string {
 // Fusible implements lowering.Chainer.
 func (d *Device) Fusible(p *lowering.Plan, i int) bool { return d.Foreign == nil || !d.Foreign(p, i) }
 
-// Count returns what was done so far.
+// Count returns what has been done so far.
 func (d *Device) Count() Uses {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -84,7 +84,7 @@ func (d *Device) count(f func(*Uses)) {
 	f(&d.uses)
 }
 
-// Alloc returns memory that is not all zeros.
+// Alloc implements runtime.Device. The memory is not zeros, and is spoilt when it is freed.
 func (d *Device) Alloc(n int) ([]byte, func(), error) {
 	words := make([]uint64, (n+7)/8+1)
 	mem := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), len(words)*8)[:n:n]
@@ -119,7 +119,7 @@ func (d *Device) add(mem []byte) (free func()) {
 	})
 }
 
-// sees reports whether all of mem is the device's.
+// sees reports whether the device sees all of mem.
 func (d *Device) sees(mem []byte) bool {
 	if len(mem) == 0 {
 		return true
@@ -133,7 +133,7 @@ func (d *Device) sees(mem []byte) bool {
 	})
 }
 
-// spoil fills memory with what is a NaN in every float type, and a large integer.
+// spoil fills memory with bytes that are a NaN in every float type and a large integer.
 func spoil(mem []byte) {
 	for i := range mem {
 		mem[i] = 0xff - byte(i%2)*0x80 // 0x7fff

@@ -21,7 +21,7 @@ type queue struct {
 	args   exec.Args
 
 	open      []encoded
-	handed    []segment // not waited for
+	handed    []segment // handed over and not waited for
 	tickets   uint64
 	spans     []runtime.Span
 	recording bool
@@ -36,7 +36,7 @@ type encoded struct {
 type segment struct {
 	ticket uint64
 	work   []encoded
-	done   chan error // of one that runs beside the host, nil before that
+	done   chan error // gets the error of a segment that runs beside the host; otherwise nil
 }
 
 // Encode implements runtime.Queue.
@@ -94,7 +94,7 @@ func (q *queue) Commit() (uint64, error) {
 		}
 		go func() {
 			var err error
-			if before != nil { // segments are done in their order
+			if before != nil { // segments run in order
 				err = <-before
 				before <- err
 			}
@@ -129,7 +129,7 @@ func (q *queue) Wait(ctx context.Context, ticket uint64) error {
 		var err error
 		if s.done != nil {
 			err = <-s.done
-			s.done <- nil // for the next, which waits for this one
+			s.done <- nil // for the next segment, which waits for this one
 		} else {
 			err = q.run(s)
 		}

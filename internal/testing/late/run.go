@@ -12,8 +12,8 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// run does a segment. As on a device, what follows an instruction that has failed is
-// done, too.
+// run runs a segment and returns its first error. As on a device, instructions behind one
+// that has failed run too.
 func (q *queue) run(s segment) error {
 	var first error
 	for _, e := range s.work {
@@ -29,8 +29,8 @@ func (q *queue) run(s segment) error {
 	return first
 }
 
-// instruction runs one as the host's ranks do. What it writes, and does not read, is
-// spoilt before.
+// instruction runs an instruction as the host's ranks do. Memory that the instruction writes
+// and does not read is spoilt first.
 func (q *queue) instruction(e encoded) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -69,7 +69,7 @@ func (q *queue) instruction(e encoded) (err error) {
 	return nil
 }
 
-// used returns buffer b up to the end of the last expert's zone, if its rows are ragged.
+// used returns buffer b. If its rows are ragged, it ends with the last expert's zone.
 func (q *queue) used(in *lowering.Instr, e encoded, b int) array.Array {
 	x := e.bufs[b]
 	if in.Zones < 0 || q.plan.Bufs[b].Spec.Ragged == nil {
@@ -84,7 +84,7 @@ func (q *queue) used(in *lowering.Instr, e encoded, b int) array.Array {
 	return array.Over(t, x.Bytes())
 }
 
-// fill zeroes the rows of experts' zones that are not in use.
+// fill sets the rows of experts' zones that are not in use to 0.
 func fill(a array.Array, counts []int32, align int) {
 	at := 0
 	for _, n := range counts {

@@ -16,7 +16,7 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// Digest is of results, with all NaNs alike.
+// Digest returns a digest of the results' bits. All NaNs count as the same.
 func Digest(results ...[]float64) string {
 	h := sha256.New()
 	for _, x := range results {
@@ -39,8 +39,8 @@ func Wide[T kernel.Float](x []T) []float64 {
 	return y
 }
 
-// Drawn returns numbers of size 2⁻¹² to 2⁵ that are the same on every machine; the
-// logarithms in Normals may not be.
+// Drawn returns numbers of size 2⁻¹² to 2⁵ that are the same on every machine. Normals may
+// differ between machines, since it computes logarithms.
 func Drawn[T kernel.Float](r *rand.Rand, n int) []T {
 	x := make([]T, n)
 	for i := range x {
@@ -54,8 +54,8 @@ func Drawn[T kernel.Float](r *rand.Rand, n int) []T {
 	return x
 }
 
-// Family says which kinds have the same bits as k: those of one kind of vectors are those
-// of another, on amd64 and arm64.
+// Family returns a name that kinds with the same bits share. All kinds with vectors, on amd64
+// and arm64, have the same bits.
 func Family(k kernel.Kind) string {
 	if k == kernel.Portable {
 		return "portable"
@@ -63,8 +63,9 @@ func Family(k kernel.Kind) string {
 	return "vector"
 }
 
-// SameEverywhere compares the digests that each kind of this processor gives, by what was
-// computed, with those in the file `name`, and writes this with update.
+// SameEverywhere compares digests with those in the file `name`. digests returns, for each
+// kind that this processor runs, digests by what was computed. If update is set, it writes
+// the file first.
 func SameEverywhere(t *testing.T, name string, update bool, digests func(k kernel.Kind) map[string]string) {
 	t.Helper()
 	if update {

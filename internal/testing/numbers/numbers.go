@@ -1,5 +1,5 @@
 // Package numbers holds what tests of kernels share: numbers that show how a loop
-// rounds, comparisons of bits, and what all machines agree on.
+// rounds, comparisons of bits, and comparisons with bits that all machines agree on.
 package numbers
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// Vectors returns the kinds of the vector loops that this processor runs, or
-// kernel.Portable, which keeps the same bounds, where there are none.
+// Vectors returns the kinds of vector loops that this processor runs. If there are none, it
+// returns kernel.Portable, whose errors have the same bounds.
 func Vectors() []kernel.Kind {
 	var have []kernel.Kind
 	for _, k := range kernel.Available() {
@@ -34,8 +34,8 @@ func Normals[T kernel.Float](r *rand.Rand, n int) []T {
 	return x
 }
 
-// Special returns n float32 of sizes that make sums round, among them some of
-// those given.
+// Special returns n float32 of such different sizes that sums of them are rounded. Some of
+// them are from the list `some`.
 func Special(r *rand.Rand, n int, some ...float32) []float32 {
 	x := Normals[float32](r, n)
 	for i := range x {
@@ -47,8 +47,8 @@ func Special(r *rand.Rand, n int, some ...float32) []float32 {
 	return x
 }
 
-// Sweep returns float32 of every size and sign, a hundredth of those there are
-// per step of 100, and all that are special.
+// Sweep returns float32 of every size and sign: one of every `step` neighbours, of both
+// signs, and all special values.
 func Sweep(step uint32) []float32 {
 	x := []float32{0, float32(math.Copysign(0, -1)), float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), -float32(math.NaN()),
 		0x1p-149, -0x1p-149, 0x1p-126, math.MaxFloat32, -math.MaxFloat32, 88.72283, 88.72284, -87.33654, -87.33655, -103.972, -103.973, -103.9721, -104, 0.625, -0.625}
@@ -58,7 +58,7 @@ func Sweep(step uint32) []float32 {
 	return x
 }
 
-// SameBits compares as bits, with all NaNs alike.
+// SameBits compares bits and fails the test if they differ. All NaNs count as the same.
 func SameBits[T kernel.Float](t *testing.T, what string, got, want []T) {
 	t.Helper()
 	if len(got) != len(want) {
@@ -72,7 +72,7 @@ func SameBits[T kernel.Float](t *testing.T, what string, got, want []T) {
 	}
 }
 
-// ULP returns the distance of float32 numbers around x.
+// ULP returns the distance between neighbouring float32 around x.
 func ULP(x float64) float64 {
 	x = math.Abs(x)
 	if x < 0x1p-126 {

@@ -8,10 +8,10 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// above is 1 where x > 0, else 0: a discrete choice.
+// above is 1 where x > 0 and 0 elsewhere: a discrete choice.
 type above struct{}
 
-// Above returns i32 1 where x > 0, else 0.
+// Above returns 1 where x > 0 and 0 elsewhere, as i32.
 func Above(x *graph.Value) *graph.Value { return graph.Apply1(above{}, x) }
 
 func (above) Name() string { return "above" }
@@ -39,10 +39,10 @@ func (above) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	}})
 }
 
-// gate is x where the i32 choice is not 0, else 0.
+// gate is x where the i32 choice is not 0, and 0 elsewhere.
 type gate struct{}
 
-// Gate returns x where choice is not 0, else 0.
+// Gate returns x where choice, an i32, is not 0, and 0 elsewhere.
 func Gate(choice, x *graph.Value) *graph.Value { return graph.Apply1(gate{}, choice, x) }
 
 func (gate) Name() string                                { return "gate" }

@@ -7,8 +7,8 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// do is elementwise as far as the engines know; its kernel and its derivative
-// are the test's.
+// do is elementwise as far as the engines know. The test gives its kernel and its
+// derivative.
 type do struct {
 	name   string
 	kernel exec.Kernel
@@ -20,8 +20,8 @@ func Do(name string, kernel exec.Kernel, x *graph.Value) *graph.Value {
 	return graph.Apply1(do{name: name, kernel: kernel}, x)
 }
 
-// DoSum returns a scalar that kernel writes on every rank from its parts of xs,
-// scalars and arrays of one shape; where they are split, the ranks' scalars are
+// DoSum returns a scalar that kernel writes on every rank from the rank's parts of xs. xs
+// are scalars and arrays of the same shape. Where they are split, the ranks' scalars are
 // added.
 func DoSum(name string, kernel exec.Kernel, xs ...*graph.Value) *graph.Value {
 	return graph.Apply1(doSum{name, kernel}, xs...)
@@ -53,12 +53,12 @@ func (d doSum) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Name: d.name, Out: out, In: in, Kernel: d.kernel})
 }
 
-// Differentiate is Do for a kernel that copies x, with this derivative rule.
+// Differentiate is Do with a kernel that copies x and this derivative rule.
 func Differentiate(name string, vjp func(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error), x *graph.Value) *graph.Value {
 	return graph.Apply1(do{name, Copy, vjp}, x)
 }
 
-// Copy is the kernel that writes its argument.
+// Copy is a kernel that copies its argument.
 func Copy(a *exec.Args) error {
 	copy(a.Out[0].Bytes(), a.In[0].Bytes())
 	return nil
@@ -82,7 +82,7 @@ func (d do) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Name: d.name, Out: out, In: in, Kernel: d.kernel})
 }
 
-// Opaque returns x by a primitive that has no rule at all.
+// Opaque returns x by a primitive that has no rules besides Infer.
 func Opaque(x *graph.Value) *graph.Value { return graph.Apply1(opaque{}, x) }
 
 type opaque struct{}

@@ -6,7 +6,7 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// flatten is its argument with one dimension, in the same memory.
+// flatten returns its argument with one dimension, in the same memory.
 type flatten struct{}
 
 // Flatten returns x, which is whole on every rank, with one dimension.

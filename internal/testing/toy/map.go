@@ -10,9 +10,9 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Map is an elementwise function of float arguments of one type.
+// Map is an elementwise function of float arguments of the same type.
 type Map struct {
-	By float64 // a parameter of scale
+	By float64 // the parameter of scale
 
 	name   string
 	f      func(by float64, x []float64) float64

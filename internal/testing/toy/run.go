@@ -12,10 +12,10 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Setup says how Plan places a program: the mesh, the placements of inputs as
-// sharding.ParseSpec reads them, and the donations. Chunk, if not 0, fuses
-// elementwise instructions, with chunks of that many elements. Overlap is what is
-// computed during collectives, and Target what the plan is made for.
+// Setup says how Plan lowers a program: the mesh, the placements of inputs in the form that
+// sharding.ParseSpec reads, and the donations. If Chunk is not 0, elementwise instructions
+// are fused, with chunks of that many elements. Overlap says what is computed during
+// collectives. Target is the device that the plan is for, or nil.
 type Setup struct {
 	Mesh    string
 	Place   map[string]string
@@ -25,7 +25,7 @@ type Setup struct {
 	Target  lowering.Target
 }
 
-// Plan lowers p.
+// Plan returns the checked plan of p.
 func Plan(p *graph.Program, s Setup) (*lowering.Plan, error) {
 	m, err := sharding.ParseMesh(s.Mesh)
 	if err != nil {
@@ -57,7 +57,7 @@ func Open(p *lowering.Plan, opts runtime.Options) (*runtime.Session, error) {
 	return runtime.Open(p, comms, opts)
 }
 
-// Put places all inputs.
+// Put places all inputs on the session's ranks.
 func Put(s *runtime.Session, in map[string]array.Array) (map[string]*runtime.Array, error) {
 	placed := map[string]*runtime.Array{}
 	for name, a := range in {

@@ -9,7 +9,7 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// sum adds all elements; over a split dimension its sum stays pending.
+// sum adds all elements. Over a split dimension it leaves a sum pending.
 type sum struct{}
 
 // Sum returns the sum of all elements of x, a scalar.
@@ -39,10 +39,10 @@ func (sum) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	}})
 }
 
-// spread repeats a scalar; a rank can make its result in any placement.
+// spread repeats a scalar. A rank can make its part of the result in any placement.
 type spread struct{ Shape []int }
 
-// Spread returns the value of that shape with every element x, a scalar.
+// Spread returns a value of this shape whose elements all are x, a scalar.
 func Spread(x *graph.Value, shape ...int) *graph.Value { return graph.Apply1(spread{shape}, x) }
 
 func (spread) Name() string { return "spread" }

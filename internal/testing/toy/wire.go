@@ -6,9 +6,9 @@ import (
 	"github.com/gomoe/gomoe/collective"
 )
 
-// Wire returns comm with travel called in front of each of its exchanges: there
-// tests let time pass, wait for something, or fail. An exchange for which travel
-// returns an error returns that.
+// Wire returns comm, but travel is called before each exchange. In travel, a test lets time
+// pass, waits for something, or fails. If travel returns an error, the exchange does not
+// happen and returns that error.
 func Wire(comm collective.Communicator, travel func(ctx context.Context, rank int, c collective.Call) error) collective.Communicator {
 	return &wire{comm, travel}
 }
@@ -23,7 +23,7 @@ func (w *wire) Group(ranks []int) (collective.Group, error) {
 	return &wired{g, w}, err
 }
 
-// wired is a group of a wire.
+// wired is a group of a wire. Each exchange calls travel first.
 type wired struct {
 	collective.Group
 	wire *wire

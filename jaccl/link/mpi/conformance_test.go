@@ -24,7 +24,7 @@ const controlVar = "GOMOE_TEST_MPI_CONTROL"
 
 // TestConformance is the whole suite on ranks that are processes of mpirun's. A process
 // opens job after job, until one fails: MPI keeps what it has begun then. There is no
-// case of the suite that MPI can not do.
+// case of the suite that MPI cannot do.
 func TestConformance(t *testing.T) {
 	if _, err := exec.LookPath(launcher()); err != nil {
 		t.Skipf("no %s (Debian: apt-get install openmpi-bin)", launcher())
@@ -197,7 +197,7 @@ func (o *output) String() string {
 }
 
 // farProgram has a rank do what the test asks for. One whose job has failed ends at
-// once, as MPI can not be finalized.
+// once, as MPI cannot be finalized.
 func farProgram(ctx context.Context, w *World) error {
 	conn, err := net.Dial("unix", os.Getenv(controlVar))
 	if err != nil {

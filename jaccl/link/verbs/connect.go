@@ -33,10 +33,7 @@ func (l *Link) connect(ctx context.Context, site link.Site, devices hostfile.Dev
 	if err := l.match(site, all); err != nil {
 		return err // the data is the same on every rank, so that every rank returns it
 	}
-	if _, err := agree(ctx, site, "rdma: queue pairs", l.join(all), nil); err != nil {
-		return err
-	}
-	l.side, err = newSide(ctx, site)
+	_, err = agree(ctx, site, "rdma: queue pairs", l.join(all), nil)
 	return err
 }
 
@@ -86,9 +83,11 @@ func (l *Link) open(devices hostfile.Devices, settings rdma.Settings) error {
 	if l.size == 1 {
 		return nil
 	}
-	if l.row, err = rdma.Row(devices, l.rank, l.size); err != nil {
+	rows, err := rdma.Wires(devices, l.rank, l.size)
+	if err != nil {
 		return err
 	}
+	l.row = rows[0]
 	if err := l.settings.Fits(l.row, 0); err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package verbs
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -29,7 +28,6 @@ type Link struct {
 	row        []string         // this rank's device for every peer
 	eps        []*rdma.Endpoint // by rank, nil for this one
 	adapters   rdma.Adapters    // the adapters of the endpoints
-	side       *side
 
 	mu      sync.Mutex            // held by an exchange and by Close
 	broken  atomic.Pointer[error] // why the link can only be closed; nil while it works
@@ -117,9 +115,6 @@ func (l *Link) Close() error {
 		return nil
 	}
 	l.closed = true
-	if l.side != nil {
-		l.side.close()
-	}
 	for _, e := range l.eps {
 		if e != nil {
 			e.Close()
@@ -301,15 +296,10 @@ func (s *exchange) Alive(waited time.Duration) error {
 	if waited < rdma.Grace {
 		return nil
 	}
-	for _, e := range s.eps {
-		if e.Idle() {
-			continue
-		}
-		if err := s.l.side.gone(e.Peer); err != nil {
-			return &link.PeerError{Peer: e.Peer, Err: err}
+	for i, e := range s.eps {
+		if !e.Idle() && s.x.Gone(i) {
+			return &link.PeerError{Peer: e.Peer, Err: fmt.Errorf("rdma: rank %d has closed its link", e.Peer)}
 		}
 	}
 	return nil
 }
-
-var errPeerClosed = errors.New("it has closed its link, or its process has ended")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -205,10 +206,14 @@ func TestBadExchanges(t *testing.T) {
 // A peer that closes, in an exchange or before it.
 func TestPeerCloses(t *testing.T) {
 	links := linked(t, 3, "")
-	time.AfterFunc(50*time.Millisecond, func() { links[2].Close() })
+	var left atomic.Bool // as the engine's watch says
+	time.AfterFunc(50*time.Millisecond, func() {
+		links[2].Close()
+		left.Store(true)
+	})
 	start := time.Now()
 	errs := together(links[:2], func(rank int, l link.Link) error {
-		x := &link.Exchange{Peers: []int{2}, Recv: [][][]byte{{make([]byte, 5)}}}
+		x := &link.Exchange{Peers: []int{2}, Recv: [][][]byte{{make([]byte, 5)}}, Left: func(rank int) bool { return rank == 2 && left.Load() }}
 		if rank == 1 {
 			time.Sleep(100 * time.Millisecond)
 		}
@@ -219,7 +224,7 @@ func TestPeerCloses(t *testing.T) {
 		if !errors.As(err, &pe) || pe.Peer != 2 {
 			t.Errorf("rank %d: %v, want a PeerError of rank 2", i, err)
 		}
-		rdmatest.Contains(t, err, "rank 2 (host2)", "closed")
+		rdmatest.Contains(t, err, "rank 2 has closed its link")
 	}
 	if d := time.Since(start); d > 5*time.Second {
 		t.Errorf("it took %v", d)

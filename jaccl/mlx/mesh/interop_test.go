@@ -33,7 +33,7 @@ func join(t *testing.T, n int, play string, change func(o *Options)) ([]jaccl.Co
 	lib, address, ctx := rdmatest.Standin(t, play), rdmatest.FreeAddress(t), rdmatest.Within(t, 20*time.Second)
 	var wg sync.WaitGroup
 	for i := range n {
-		o := Options{Settings: rdma.Settings{Library: lib}, Rank: i, Devices: rdmatest.Mesh(n), Coordinator: address}
+		o := Options{Settings: rdma.Settings{Library: lib}, Rank: i, Devices: rdmatest.Mesh(n), Coordinator: address, Unchecked: true}
 		if change != nil {
 			change(&o)
 		}
@@ -245,7 +245,7 @@ func TestInteropSetup(t *testing.T) {
 		{"coordinator \"[::1]:80\", want an address", func(o *Options) { o.Coordinator = "[::1]:80" }},
 		{"ranks [1] have not connected: context deadline", func(o *Options) {}},
 		{"rank 0 does not answer", func(o *Options) { o.Rank = 1 }},
-		{"can not be loaded; check JACCL_LIBRDMA", func(o *Options) { o.Library = "/nowhere" }},
+		{"cannot be loaded; check JACCL_LIBRDMA", func(o *Options) { o.Library = "/nowhere" }},
 		{"the device has no such queue pairs", func(o *Options) { o.Service = rdma.RC }},
 		{"takes 2 memory regions, and 0 for leases, 2 in all, and has 1", func(o *Options) { o.Regions = 1 }},
 	} {
@@ -343,7 +343,7 @@ func TestInteropStrangers(t *testing.T) {
 		{"says that it is rank 9, want 1 to 2; check that all ranks", [][]byte{{9, 0, 0, 0}}},
 		{"says that it is rank -1, want 1 to 2", [][]byte{{255, 255, 255, 255}}},
 		{"ranks [2] have not connected: context deadline exceeded; both 127.0.0.1", [][]byte{{1, 0, 0, 0}, {1, 0, 0, 0}}},
-		{"rank 1 has the devices of 5 ranks, want those of 3", [][]byte{{1, 0, 0, 0, 5, 0, 0, 0}, {2, 0, 0, 0, 3, 0, 0, 0}}},
+		{"rank 1 has connections for 5 ranks and wires, want 3, for 3 ranks on 1 wires", [][]byte{{1, 0, 0, 0, 5, 0, 0, 0}, {2, 0, 0, 0, 3, 0, 0, 0}}},
 		{"rank 1 on the side channel: EOF", [][]byte{{1, 0, 0, 0}, {2, 0, 0, 0}, nil}},
 	} {
 		ctx, address := rdmatest.Within(t, 2*time.Second), rdmatest.FreeAddress(t)

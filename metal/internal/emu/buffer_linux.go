@@ -11,7 +11,7 @@ import (
 )
 
 // Buffer is memory for kernels that notices when they leave it: it ends where
-// memory that can not be touched begins, and there is such before it too. Its
+// memory that cannot be touched begins, and there is such before it too. Its
 // bytes begin as 0xFF, which is NaN in every floating-point type and -1 in
 // every integer, so what nobody wrote shows.
 //
@@ -23,7 +23,7 @@ type Buffer struct {
 	data   []byte
 }
 
-// guard is how much before and after a buffer can not be touched: more than
+// guard is how much before and after a buffer cannot be touched: more than
 // most wrong strides are wrong by. It costs addresses only.
 const guard = 1 << 20
 

@@ -23,6 +23,10 @@ type BuildOptions struct {
 	Leader bool
 	// Lint checks address spaces first.
 	Lint bool
+	// Fences makes it an error that a thread reads what another thread of its threadgroup
+	// has written, unless a barrier with the flag of such memory lies between. Kernels run
+	// many times slower.
+	Fences bool
 	// Fast lets the compiler reorder arithmetic and ignore NaNs and infinities, as fast
 	// math of Metal's compiler does.
 	Fast bool
@@ -45,6 +49,10 @@ func (c *Compiler) Build(ctx context.Context, source string, o BuildOptions) (st
 	var flags []string
 	if o.Leader {
 		flags = append(flags, "-DMSL_LEADER")
+	}
+	if o.Fences {
+		flags = append(flags, "-DMSL_FENCES", "-O1", "-fno-vectorize", "-fno-slp-vectorize",
+			"-Xclang", "-fsanitize-coverage-type=1", "-Xclang", "-fsanitize-coverage-trace-loads", "-Xclang", "-fsanitize-coverage-trace-stores")
 	}
 	if o.Fast {
 		flags = append(flags, fastFlags()...)

@@ -16,8 +16,10 @@
 // simdgroup operations; a thread that returns before a barrier; more than 32
 // KiB of threadgroup memory, or a store past an array of it; an access outside
 // of every [Buffer], with the buffer and the byte; endless loops, once the
-// context ends; and with [BuildOptions.Lint] pointers that change their
-// address space.
+// context ends; with [BuildOptions.Lint] pointers that change their address
+// space; and with [BuildOptions.Fences] a read of what another thread of the
+// threadgroup has written, if no barrier with the flag of such memory lies
+// between.
 //
 // # What it does not find
 //

@@ -3,7 +3,7 @@
 // makes C++ of it which clang++ compiles against the emulated GPU's headers.
 //
 // It is no compiler. It knows the few places where the language is not C++
-// that macros can not bridge:
+// that macros cannot bridge:
 //
 //   - kernels and their parameters, [[buffer(n)]] and the rest, explicit
 //     instantiations of kernel templates with [[host_name("x")]], and function

@@ -26,7 +26,7 @@ type Standin struct {
 	handle uintptr
 	number uintptr // the process's
 
-	violation, live, outside, fail, end uintptr
+	violation, method, live, outside, fail, end uintptr
 
 	mu     sync.Mutex
 	report *Report // the last one, once it is closed
@@ -58,7 +58,7 @@ func Open(ctx context.Context, c *emu.Compiler, o Options) (*Standin, error) {
 	var begin uintptr
 	for name, to := range map[string]*uintptr{
 		"standin_open": &begin, "standin_close": &s.end, "standin_fail": &s.fail,
-		"standin_violation": &s.violation, "standin_live": &s.live, "standin_outside_pools": &s.outside,
+		"standin_violation": &s.violation, "standin_method": &s.method, "standin_live": &s.live, "standin_outside_pools": &s.outside,
 	} {
 		if *to, err = purego.Dlsym(s.handle, name); err != nil {
 			return nil, fmt.Errorf("standin: %w", err)
@@ -131,6 +131,20 @@ func (s *Standin) Handle() uintptr { return s.handle }
 func (s *Standin) FailCommandBuffer(after int, domain string, code int, text string) {
 	d, t := append([]byte(domain), 0), append([]byte(text), 0)
 	purego.SyscallN(s.fail, uintptr(after), uintptr(unsafe.Pointer(&d[0])), uintptr(code), uintptr(unsafe.Pointer(&t[0])))
+}
+
+// Methods returns the methods of Foundation's and Metal's classes, except those of every
+// object: "MTLDevice -newBufferWithLength:options: pww". The letters are the types of the
+// result and of the arguments: see types in native/standin.cpp.
+func (s *Standin) Methods() []string {
+	var all []string
+	for i := uintptr(0); ; i++ {
+		p, _, _ := purego.SyscallN(s.method, i)
+		if p == 0 {
+			return all
+		}
+		all = append(all, text(p))
+	}
 }
 
 // Report says what has happened so far, or until Close.

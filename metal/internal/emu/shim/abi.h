@@ -54,6 +54,10 @@ typedef struct {
   uint32_t limit;  // bytes of threadgroup memory that the kernel may have in all; 0: what the GPU has
 } msl_dispatch;
 
+// MSL_UNFENCED is the signal of a fault that no signal reported: a read that no barrier
+// orders after another thread's write.
+enum { MSL_UNFENCED = -1 };
+
 // msl_fault says where a kernel touched memory it may not: the faulting
 // address, and the signal that reported it; signal is 0 after any other error.
 typedef struct {

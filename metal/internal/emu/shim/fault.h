@@ -32,7 +32,8 @@ static void fault_landing() {
   const char* what = "an illegal instruction; the processor may lack what kernels are built for (AVX2 and F16C on amd64)";
   if (g->stop) what = "stopped";
   if (g->fault.signal == SIGFPE || g->fault.signal == SIGTRAP) what = "an integer division by zero";
-  if (g->fault.signal == SIGSEGV || g->fault.signal == SIGBUS) {
+  if (g->fault.signal == SIGBUS && !g->fault.address) what = "a vector was read or written at an address that is no multiple of its size";
+  else if (g->fault.signal == SIGSEGV || g->fault.signal == SIGBUS) {
     const char* ways[] = {"used", "wrote to", "read"};
     fail(g, "thread %u of threadgroup (%u,%u,%u) %s memory that no buffer has, at address 0x%llx", l->index, g->position[0], g->position[1], g->position[2], ways[g->fault.write],
          (unsigned long long)g->fault.address);
@@ -63,7 +64,7 @@ static int fault_write(const ucontext_t* u) {
 
 // on_fibre reports whether a thread that was interrupted at sp runs a fibre:
 // there is a moment before and after in which current is set and the thread
-// is on its own stack, which can not be left.
+// is on its own stack, which cannot be left.
 static bool on_fibre(const Lane* l, uintptr_t sp) {
   if (!l) return false;
   uintptr_t from = (uintptr_t)l->group->stack_map;
@@ -96,6 +97,10 @@ static void fault_handler(int signal, siginfo_t* info, void* context) {
   Group* g = l->group;
   g->fault.address = asked ? 0 : (uint64_t)info->si_addr;
   g->fault.signal = asked ? 0 : signal;
+#if defined(__x86_64__)
+  // The processor's general protection, not a page: the instruction wants another alignment.
+  if (!asked && signal == SIGSEGV && u->uc_mcontext.gregs[REG_TRAPNO] == 13) g->fault.signal = SIGBUS, g->fault.address = 0;
+#endif
   g->fault.write = !asked && signal == SIGSEGV ? fault_write(u) : 0;
   // The landing function gets the worker's spare stack: the fibre's own may be what overflowed.
   uintptr_t top = (uintptr_t)g->stacks + (size_t)MSL_MAX_THREADS * MSL_STRIDE + MSL_STACK;

@@ -50,6 +50,9 @@ struct alignas(64) Lane {
   uint32_t state, epoch, lane, index, simdgroup;
   uint32_t in_group[3], in_grid[3];
   Site site;
+  // How many barriers of the threadgroup, and of the simdgroup or the threadgroup, the thread
+  // has come to that order device memory [0] and threadgroup memory [1].
+  uint32_t group_fences[2], simd_fences[2];
 };
 
 // Simd is a simdgroup. An operation's values meet in slot[parity] and its
@@ -95,6 +98,7 @@ struct Group {
   pthread_t thread;
   Stats stats;
   msl_fault fault;
+  struct Shadow* shadow;  // of libraries that check fences, null before the first access
   char err[512];
 };
 
@@ -139,18 +143,29 @@ static inline void block(Lane* l) {
   block_slow(l);
 }
 
+// fence counts a barrier that orders memory of the kinds that flags name: 1 for device memory, 2
+// for threadgroup memory.
+static inline void fence(uint32_t flags, bool whole_group) {
+  for (int kind = 0; kind < 2; kind++) {
+    if (!(flags >> kind & 1)) continue;
+    current->simd_fences[kind]++;
+    if (whole_group) current->group_fences[kind]++;
+  }
+}
+
 // barrier waits for all threads of the threadgroup.
 MSL_SLOW void barrier(Site site);
 
-MSL_SLOW void* storage_slow(Group* g, const void* id, const char* name, size_t size);
+MSL_SLOW void* storage_slow(Group* g, const void* id, const char* name, size_t size, size_t align);
 
 // storage returns the memory of a `threadgroup T name[N];` in a kernel's
-// body, which id tells from all others. The first thread to come allocates.
-static inline void* storage(const void* id, const char* name, size_t size) {
+// body, which id tells from all others. The first thread to come allocates. The memory begins at
+// a multiple of align and of no more: a wider vector that is stored there faults.
+static inline void* storage(const void* id, const char* name, size_t size, size_t align) {
   Group* g = current->group;
   for (uint32_t i = 0; i < g->nsites; i++)
     if (g->sites[i].id == id) return g->sites[i].at;
-  return storage_slow(g, id, name, size);
+  return storage_slow(g, id, name, size, align);
 }
 
 MSL_SLOW void wrong_site(Simd* s, Site site);

@@ -17,5 +17,5 @@
 #define threadgroup
 #define MSL_STORAGE(T, name)     \
   static char msl_site_##name;   \
-  T& name = *(T*)msl::storage(&msl_site_##name, #name, sizeof(T))
+  T& name = *(T*)msl::storage(&msl_site_##name, #name, sizeof(T), alignof(T))
 #endif

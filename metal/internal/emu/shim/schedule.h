@@ -87,14 +87,15 @@ void barrier(Site site) {
   g->stats.barriers++;
 }
 
-void* storage_slow(Group* g, const void* id, const char* name, size_t size) {
+void* storage_slow(Group* g, const void* id, const char* name, size_t size, size_t align) {
   size_t room = (size + 15) & ~(size_t)15;
   if (g->memory_used + room > g->memory_limit)
     fail(g, "more than %u bytes of threadgroup memory: %s needs %zu, %u are in use", g->memory_limit, name, size, g->memory_used);
   if (g->nsites == MSL_SITES) fail(g, "more than %d threadgroup arrays in one kernel", MSL_SITES);
-  unsigned char* at = g->memory + g->memory_top;
+  size_t shift = align < 16 ? align : 0;
+  unsigned char* at = g->memory + g->memory_top + shift;
   g->memory_used += room;
-  g->memory_top += room + MSL_RED_ZONE;
+  g->memory_top += room + MSL_RED_ZONE + (shift ? 16 : 0);
   memset(at, g->poison ? 0xFF : 0, room);
   memset(at + room, 0xFF, MSL_RED_ZONE);
   g->sites[g->nsites++] = {id, name, at, (uint32_t)size};

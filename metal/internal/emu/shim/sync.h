@@ -15,8 +15,12 @@ MSL_INLINE constexpr mem_flags operator|(mem_flags a, mem_flags b) { return (mem
 enum memory_order { memory_order_relaxed, memory_order_acquire, memory_order_release, memory_order_acq_rel, memory_order_seq_cst };
 enum thread_scope { thread_scope_thread, thread_scope_simdgroup, thread_scope_threadgroup, thread_scope_device };
 
-MSL_INLINE void threadgroup_barrier(mem_flags, MSL_AT) { msl::barrier(MSL_HERE("threadgroup_barrier")); }
-MSL_INLINE void simdgroup_barrier(mem_flags, MSL_AT) {
+MSL_INLINE void threadgroup_barrier(mem_flags f, MSL_AT) {
+  msl::fence((uint)f, true);
+  msl::barrier(MSL_HERE("threadgroup_barrier"));
+}
+MSL_INLINE void simdgroup_barrier(mem_flags f, MSL_AT) {
+  msl::fence((uint)f, false);
   msl::meet(0, MSL_HERE("simdgroup_barrier"), [](msl::Simd*, unsigned, uint32_t) {});
 }
 MSL_INLINE void atomic_thread_fence(mem_flags, memory_order = memory_order_relaxed, thread_scope = thread_scope_device) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
@@ -29,12 +33,20 @@ typedef atomic<bool> atomic_bool;
 typedef atomic<float> atomic_float;
 typedef atomic<ulong> atomic_ulong;
 
+// Where accesses are checked for fences, atomics are functions of their own, which are not
+// checked: they need no fence to see what other atomics have written.
+#ifdef MSL_FENCES
+#define MSL_ATOMIC static __attribute__((noinline, no_sanitize("coverage")))
+#else
+#define MSL_ATOMIC MSL_INLINE
+#endif
+
 // MSL_ATOMICS defines the operations on atomics in one address space. All
 // are sequentially consistent, which is more than Metal's relaxed order: the
-// emulated GPU can not show what a weaker order does between threadgroups.
+// emulated GPU cannot show what a weaker order does between threadgroups.
 #define MSL_RMW(S, name, expr)                                                                                                              \
   template <class T>                                                                                                                        \
-  MSL_INLINE T atomic_fetch_##name##_explicit(volatile S atomic<T>* q, msl_same<T> x, memory_order) {                                       \
+  MSL_ATOMIC T atomic_fetch_##name##_explicit(volatile S atomic<T>* q, msl_same<T> x, memory_order) {                                       \
     volatile T* p = (volatile T*)&q->v;                                                                                                     \
     T o, n;                                                                                                                                 \
     __atomic_load(p, &o, __ATOMIC_SEQ_CST);                                                                                                 \
@@ -45,23 +57,23 @@ typedef atomic<ulong> atomic_ulong;
   }
 #define MSL_ATOMICS(S)                                                                                                                      \
   template <class T>                                                                                                                        \
-  MSL_INLINE T atomic_load_explicit(const volatile S atomic<T>* p, memory_order) {                                                          \
+  MSL_ATOMIC T atomic_load_explicit(const volatile S atomic<T>* p, memory_order) {                                                          \
     T r;                                                                                                                                    \
     __atomic_load((const volatile T*)&p->v, &r, __ATOMIC_SEQ_CST);                                                                          \
     return r;                                                                                                                               \
   }                                                                                                                                         \
   template <class T>                                                                                                                        \
-  MSL_INLINE void atomic_store_explicit(volatile S atomic<T>* p, msl_same<T> x, memory_order) {                                             \
+  MSL_ATOMIC void atomic_store_explicit(volatile S atomic<T>* p, msl_same<T> x, memory_order) {                                             \
     __atomic_store((volatile T*)&p->v, &x, __ATOMIC_SEQ_CST);                                                                               \
   }                                                                                                                                         \
   template <class T>                                                                                                                        \
-  MSL_INLINE T atomic_exchange_explicit(volatile S atomic<T>* p, msl_same<T> x, memory_order) {                                             \
+  MSL_ATOMIC T atomic_exchange_explicit(volatile S atomic<T>* p, msl_same<T> x, memory_order) {                                             \
     T r;                                                                                                                                    \
     __atomic_exchange((volatile T*)&p->v, &x, &r, __ATOMIC_SEQ_CST);                                                                        \
     return r;                                                                                                                               \
   }                                                                                                                                         \
   template <class T>                                                                                                                        \
-  MSL_INLINE bool atomic_compare_exchange_weak_explicit(volatile S atomic<T>* p, T* expected, msl_same<T> x, memory_order, memory_order) {  \
+  MSL_ATOMIC bool atomic_compare_exchange_weak_explicit(volatile S atomic<T>* p, T* expected, msl_same<T> x, memory_order, memory_order) {  \
     return __atomic_compare_exchange((volatile T*)&p->v, expected, &x, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);                          \
   }                                                                                                                                         \
   MSL_RMW(S, add, o + x)                                                                                                                    \

@@ -1,6 +1,7 @@
 // Workers, and how they run the threadgroups of a dispatch.
 #pragma once
 #include "fault.h"
+#include "shadow.h"
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -8,7 +9,7 @@
 
 namespace msl {
 
-static const size_t memory_size = MSL_MAX_MEMORY + (MSL_SITES + 2) * MSL_RED_ZONE;
+static const size_t memory_size = MSL_MAX_MEMORY + MSL_SITES * 16 + (MSL_SITES + 2) * MSL_RED_ZONE;
 // Random is xorshift64*, seeded per threadgroup.
 struct Random {
   uint64_t state;
@@ -73,6 +74,7 @@ static void make_lanes(Group* g, const msl_dispatch* d) {
     l->simd->lane[l->lane] = l;
     l->state = RUN;
     l->site = Site{"", "", 0};
+    for (int k = 0; k < 2; k++) l->group_fences[k] = l->simd_fences[k] = 0;
     l->in_group[0] = i % g->size[0];
     l->in_group[1] = i / g->size[0] % g->size[1];
     l->in_group[2] = i / (g->size[0] * g->size[1]);
@@ -154,6 +156,7 @@ MSL_EXPORT void msl_worker_free(void* w) {
   msl::Group* g = (msl::Group*)w;
   if (!g) return;
   if (g->stack_map) munmap(g->stack_map, msl::stacks_size);
+  msl::shadow_free(g);
   free(g->simds);
   free(g->memory);
   free(g);
@@ -199,6 +202,7 @@ MSL_EXPORT int msl_run(void* w, msl_dispatch* d, uint64_t lo, uint64_t hi) {
     uint64_t at = lo + shown(d, i, hi - lo);
     place(g, d, at);
     make_lanes(g, d);
+    shadow_begin(g);
     Lane* first = link_lanes(g, d, at);
     current = first;
     msl_switch(&g->main_sp, first->sp);

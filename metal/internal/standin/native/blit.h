@@ -8,7 +8,7 @@ struct Range {
 
 static bool inside(const Buffer* b, Word at, Word n) { return b && n && at <= b->size && n <= b->size - at; }
 
-static void blit_fill(Encoder* e, SEL, Buffer* b, Range r, Word value) {
+static void blit_fill(Encoder* e, SEL, Buffer* b, Range r, uint8_t value) {
   Lock lock(mu);
   if (!usable(e, "fillBuffer:range:value:")) return;
   if (!inside(b, r.location, r.length))
@@ -16,7 +16,7 @@ static void blit_fill(Encoder* e, SEL, Buffer* b, Range r, Word value) {
   e->commands->hold(b);
   add(e, [=]() -> std::string {
     if (!b->mapped()) return "fillBuffer: its memory was unmapped before the GPU was done";
-    memset(b->bytes + r.location, (uint8_t)value, r.length);
+    memset(b->bytes + r.location, value, r.length);
     return "";
   });
 }

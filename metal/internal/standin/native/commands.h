@@ -219,14 +219,15 @@ static void event_set(Event* e, SEL, Word value) {
   changed.notify_all();
 }
 
-static Word event_wait(Event* e, SEL, Word value, Word milliseconds) {
+static Bool event_wait(Event* e, SEL, Word value, Word milliseconds) {
   Lock lock(mu);
+  temporary();
   retain(e);
   bool reached = reach(lock, e, value, nullptr, after(milliseconds));
   if (!reached && value > e->awaited) e->awaited = value;
   release(e);
   // A BOOL is a byte: the rest of the register has what was there before.
-  return (Word)0xABCDEF00 | reached;
+  return (Bool)(0xABCDEF00 | reached);
 }
 
 static Object* device_queue(Object*, SEL) {

@@ -56,7 +56,7 @@ static Object* process_info(Class*, SEL) {
   return autorelease(make<ProcessInfo>());
 }
 
-static Word process_at_least(Object*, SEL, SystemVersion v) { return (Word)0xABCDEF00 | ((long)settings.system >= v.major); }
+static Bool process_at_least(Object*, SEL, SystemVersion v) { return (Bool)(0xABCDEF00 | ((long)settings.system >= v.major)); }
 
 static Object* object_retain(Object* o, SEL) {
   Lock lock(mu);

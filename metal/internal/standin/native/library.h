@@ -81,7 +81,7 @@ struct CompileOptions : Object {
   void finished() {}
 };
 
-static void options_fast(CompileOptions* o, SEL, Word fast) { o->fast = (uint8_t)fast != 0; }
+static void options_fast(CompileOptions* o, SEL, Bool fast) { o->fast = (uint8_t)fast != 0; }
 
 static void options_language(CompileOptions* o, SEL, Word language) { o->language = language; }
 

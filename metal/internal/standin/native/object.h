@@ -12,12 +12,14 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <type_traits>
 #include <unordered_map>
 #include <vector>
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
 typedef uintptr_t Word;     // of integer arguments and results
+enum Bool : uintptr_t {};   // a register with a BOOL, of which only the low byte counts
 typedef const char* SEL;    // a selector is its interned name
 typedef void (*IMP)();      // a method, of whatever type it has
 typedef std::unique_lock<std::mutex> Lock;

@@ -30,8 +30,10 @@ static Object* device_name(Object*, SEL) {
 }
 
 static Word device_id(Object*, SEL) { return 1; }
-static Word device_true(Object*, SEL) { return (Word)0xABCDEF01; }  // a BOOL is a byte
-static Word device_family(Object*, SEL, Word family) { return (Word)0xABCDEF00 | ((family > 1000 && (long)family <= 1000 + settings.family) || family == 5001); }
+static Bool device_true(Object*, SEL) { return (Bool)0xABCDEF01; }  // a BOOL is a byte
+static Bool device_family(Object*, SEL, Word family) {
+  return (Bool)(0xABCDEF00 | ((family > 1000 && (long)family <= 1000 + settings.family) || family == 5001));
+}
 static Word device_memory(Object*, SEL) { return most_memory; }
 static Word device_working_set(Object*, SEL) { return settings.memory; }
 static Word device_allocated(Object*, SEL) {
@@ -39,21 +41,50 @@ static Word device_allocated(Object*, SEL) {
   return allocated;
 }
 
+// types is the type of a method: its result, then its arguments behind the receiver and the
+// selector. p is a pointer or an object, w an integer of a register, c one of a byte, b a BOOL,
+// d a double, r a structure of two words and s one of three.
+template <class T>
+static char letter() {
+  if (std::is_void<T>::value) return 'v';
+  if (std::is_pointer<T>::value) return 'p';
+  if (std::is_same<T, Bool>::value) return 'b';
+  if (std::is_same<T, double>::value) return 'd';
+  if (std::is_same<T, uint8_t>::value) return 'c';
+  if constexpr (std::is_class<T>::value) return sizeof(T) == 16 ? 'r' : 's';
+  return 'w';
+}
+
+template <class R, class Self, class... A>
+static std::string types(R (*)(Self, SEL, A...)) {
+  return {letter<R>(), letter<A>()...};
+}
+
+static std::vector<std::string> methods;  // of Foundation and Metal: class, selector, types
+
+template <class F>
+static void add_method(Class* c, const char* name, F f) {
+  c->methods[sel_registerName(name)] = (IMP)f;
+}
+
 template <class F>
 static void method(const char* of, const char* name, F f) {
-  class_named(of)->methods[sel_registerName(name)] = (IMP)f;
+  add_method(class_named(of), name, f);
+  methods.push_back(std::string(of) + " -" + name + " " + types(f));
 }
 
 template <class F>
 static void class_method(const char* of, const char* name, F f) {
-  class_named(of)->isa->methods[sel_registerName(name)] = (IMP)f;
+  add_method(class_named(of)->isa, name, f);
+  methods.push_back(std::string(of) + " +" + name + " " + types(f));
 }
 
 template <class T>
 static void every() {
-  method(T::class_name(), "retain", object_retain);
-  method(T::class_name(), "release", object_release);
-  method(T::class_name(), "init", object_init);
+  Class* c = class_named(T::class_name());
+  add_method(c, "retain", object_retain);
+  add_method(c, "release", object_release);
+  add_method(c, "init", object_init);
 }
 
 template <class T>
@@ -76,7 +107,7 @@ static void foundation_methods() {
 
 static void device_methods() {
   every<Device>();
-  method("MTLDevice", "release", device_release);
+  add_method(class_named("MTLDevice"), "release", device_release);
   method("MTLDevice", "name", device_name);
   method("MTLDevice", "registryID", device_id);
   method("MTLDevice", "hasUnifiedMemory", device_true);
@@ -103,7 +134,7 @@ static void memory_methods() {
   method("MTLHeap", "newBufferWithLength:options:", heap_buffer);
   method("MTLHeap", "usedSize", heap_used);
   method("MTLHeap", "maxAvailableSizeWithAlignment:", heap_available);
-  class_method("MTLHeapDescriptor", "alloc", class_alloc<HeapDescriptor>);
+  add_method(class_named("MTLHeapDescriptor")->isa, "alloc", class_alloc<HeapDescriptor>);
   method("MTLHeapDescriptor", "setSize:", descriptor_size);
   method("MTLHeapDescriptor", "setStorageMode:", descriptor_storage);
   method("MTLHeapDescriptor", "setHazardTrackingMode:", descriptor_hazards);
@@ -111,13 +142,13 @@ static void memory_methods() {
 
 static void library_methods() {
   every<Library>(), every<CompileOptions>(), every<Constants>(), every<Function>(), every<Pipeline>();
-  class_method("MTLCompileOptions", "alloc", class_alloc<CompileOptions>);
+  add_method(class_named("MTLCompileOptions")->isa, "alloc", class_alloc<CompileOptions>);
   method("MTLCompileOptions", "setLanguageVersion:", options_language);
   method("MTLCompileOptions", "setFastMathEnabled:", options_fast);
   method("MTLLibrary", "functionNames", library_names);
   method("MTLLibrary", "newFunctionWithName:", library_function);
   method("MTLLibrary", "newFunctionWithName:constantValues:error:", library_function_constants);
-  class_method("MTLFunctionConstantValues", "alloc", class_alloc<Constants>);
+  add_method(class_named("MTLFunctionConstantValues")->isa, "alloc", class_alloc<Constants>);
   method("MTLFunctionConstantValues", "setConstantValue:type:atIndex:", constants_set);
   method("MTLComputePipelineState", "maxTotalThreadsPerThreadgroup", pipeline_threads);
   method("MTLComputePipelineState", "threadExecutionWidth", pipeline_width);
@@ -178,6 +209,9 @@ EXPORT void standin_fail(Word after, const char* domain, Word code, const char* 
   injected.after = (long)after, injected.domain = domain, injected.code = (long)code, injected.text = text;
 }
 
+// standin_method returns the i-th method, null behind the last.
+EXPORT const char* standin_method(Word i) { return i < methods.size() ? methods[i].c_str() : nullptr; }
+
 EXPORT const char* standin_violation(Word i) {
   Lock lock(mu);
   return i < violations.size() ? violations[i].c_str() : nullptr;
@@ -206,6 +240,7 @@ EXPORT void standin_close() {
   Lock lock(mu);
   for (Object* o : zombies) o->destroy(o);
   zombies.clear();
+  methods.clear();
   for (Region& r : spare) r.unmap();
   spare.clear();
   for (auto& k : loaded) {
