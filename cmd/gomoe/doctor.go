@@ -19,7 +19,7 @@ import (
 func (t *tool) doctorCommand() *ffcli.Command {
 	fs := t.flags("doctor")
 	hosts := fs.String("hostfile", "", "`file` of the job's hosts, in the form of mlx.launch; none for this machine alone")
-	transport := fs.String("transport", "", "what is to carry the data: tcp, shm, ring, jaccl or mpi; if not given, what the hostfile says, or tcp")
+	transport := fs.String("transport", "", "what is to carry the data: "+world.TransportNames()+"; if not given, what the hostfile says, or tcp")
 	ranks := fs.Int("n", 1, "ranks per host")
 	ssh := fs.String("ssh", "", "`command` by which hosts are reached, if not ssh -o BatchMode=yes -o ConnectTimeout=5")
 	patience := fs.Duration("timeout", 30*time.Second, "how `long` hosts may take to answer")
