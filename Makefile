@@ -43,7 +43,7 @@ test-kernels:
 # GOMOE_JACCL_RANK, mpiexec.hydra and mlx.launch. What MLX has sent is recorded, for the
 # other tests.
 test-peers:
-	$(GO) test -tags peers -run '^(TestMLX|TestInteropWithJACCL|TestOtherLaunchers)$$' $(TESTFLAGS) ./jaccl/mlx/ring ./jaccl/mlx/mesh ./examples/ep_moe
+	$(GO) test -tags peers -run '^(TestMLX|TestJACCL|TestOtherLaunchers)$$' $(TESTFLAGS) ./jaccl/mlx/ring ./jaccl/mlx/mesh ./examples/ep_moe
 
 # What is different in programs that load libraries of the system, MPI, RDMA verbs and
 # Metal, or what stands in for it: on that, the examples, and what expert parallelism is

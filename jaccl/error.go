@@ -1,8 +1,10 @@
 package jaccl
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/gomoe/gomoe/collective"
 )
@@ -34,6 +36,15 @@ type Error struct {
 	// Outstanding is how many bytes of the exchange in progress had not been sent to
 	// other ranks or not been received from them. It is 0 for ranks that share memory.
 	Outstanding int64
+}
+
+// Failed returns the error of a rank whose call has failed with err, for which blame are at
+// fault. If ctx has ended, too, the error wraps both causes: which came first is chance.
+func Failed(ctx context.Context, rank int, c collective.Call, blame []int, err error) *Error {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
+		err = fmt.Errorf("%w, and the context of rank %d ended: %w", err, rank, cause)
+	}
+	return &Error{Rank: rank, Call: c, Blame: slices.Clone(blame), Err: err}
 }
 
 func (e *Error) Error() string {

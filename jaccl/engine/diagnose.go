@@ -29,7 +29,7 @@ func (e *engine) fail(f *failure, c collective.Call) *failure {
 	if e.closed { // the rank has left: its failures do not concern other ranks
 		return e.first
 	}
-	e.watch.Announce(link.Notice{From: e.rank, Blame: f.blame, Kind: kindOf(f), Text: e.first.text, Call: c})
+	e.watch.Announce(link.Notice{From: e.rank, Blame: f.blame, Kind: link.KindOf(f.err), Text: e.first.text, Call: c})
 	// If another rank has announced a failure before, that one counts. This rank's own
 	// failure is kept as it is, because it has the cause.
 	if n, ok := e.watch.First(); ok && (n.From != e.rank || n.Text != e.first.text) {
@@ -52,23 +52,7 @@ func (e *engine) known() *failure {
 	return e.first
 }
 
-func noticed(n link.Notice) *failure {
-	kinds := [...]error{link.KindMismatch: jaccl.ErrMismatch, link.KindDeadline: jaccl.ErrDeadline, link.KindClosed: jaccl.ErrClosed, link.KindArgument: jaccl.ErrArgument, link.KindLost: jaccl.ErrLost}
-	f := &failure{blame: n.Blame, text: n.Text}
-	if int(n.Kind) < len(kinds) {
-		f.err = kinds[n.Kind]
-	}
-	return f
-}
-
-func kindOf(f *failure) link.Kind {
-	for kind, err := range map[link.Kind]error{link.KindMismatch: jaccl.ErrMismatch, link.KindDeadline: jaccl.ErrDeadline, link.KindClosed: jaccl.ErrClosed, link.KindArgument: jaccl.ErrArgument, link.KindLost: jaccl.ErrLost} {
-		if f.err == err {
-			return kind
-		}
-	}
-	return link.KindCause
-}
+func noticed(n link.Notice) *failure { return &failure{n.Blame, n.Text, n.Kind.Err()} }
 
 // onHosts returns f with the names of the blamed ranks' machines added to its text.
 func (e *engine) onHosts(f *failure) *failure {

@@ -20,6 +20,11 @@ type failure struct {
 func (f *failure) Error() string { return f.text }
 func (f *failure) Unwrap() error { return f.err }
 
+// seen returns the failure as the error of a rank whose call has failed.
+func (f *failure) seen(ctx context.Context, rank int, c collective.Call) *jaccl.Error {
+	return jaccl.Failed(ctx, rank, c, f.blame, f)
+}
+
 func failed(rank int, cause error) *failure {
 	if cause == nil {
 		cause = errors.New("no cause given")

@@ -55,6 +55,7 @@ func newLinkGroup(e *engine, key string, ranks []int) *linkGroup {
 		}
 	}
 	g.x.Send, g.x.Recv = make([][][]byte, n-1), make([][][]byte, n-1)
+	g.x.Left, g.pair.Left = e.watch.Left, e.watch.Left
 	g.x.Alike, g.pair.Alike = true, true // members have compared the lengths of all parts
 	g.pair.Peers = make([]int, 0, 2)
 	g.pair.Send, g.pair.Recv = make([][][]byte, 2), make([][][]byte, 2)
@@ -65,17 +66,17 @@ func newLinkGroup(e *engine, key string, ranks []int) *linkGroup {
 func (g *linkGroup) meet(ctx context.Context, p post, bad *failure) error {
 	e := g.e
 	if !e.inUse.CompareAndSwap(false, true) {
-		return failedCall(ctx, e.rank, p.call, e.fail(busy(e.rank, p.call), p.call))
+		return e.fail(busy(e.rank, p.call), p.call).seen(ctx, e.rank, p.call)
 	}
 	defer e.inUse.Store(false)
 	if f := g.obstacle(); f != nil {
-		return failedCall(ctx, e.rank, p.call, e.fail(f, p.call))
+		return e.fail(f, p.call).seen(ctx, e.rank, p.call)
 	}
 	if bad == nil && ctx.Err() != nil {
 		bad = left(ctx, e.rank, p.call)
 	}
 	if bad != nil {
-		return failedCall(ctx, e.rank, p.call, e.fail(bad, p.call))
+		return e.fail(bad, p.call).seen(ctx, e.rank, p.call)
 	}
 	e.at.enter(&p, g.ranks)
 	defer e.at.leave()
@@ -89,7 +90,7 @@ func (g *linkGroup) meet(ctx context.Context, p post, bad *failure) error {
 		if pairwise(p.call.Op) {
 			x = &g.pair
 		}
-		failed := failedCall(ctx, e.rank, p.call, e.settled(e.diagnose(ctx, g, x, p.call, err)))
+		failed := e.settled(e.diagnose(ctx, g, x, p.call, err)).seen(ctx, e.rank, p.call)
 		failed.Outstanding = x.Outstanding()
 		err = failed
 	}

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -90,7 +89,7 @@ func (m *member) meet(ctx context.Context, p post, bad *failure) error {
 func (m *member) among(ctx context.Context, p post) error {
 	last, f := m.arrive(&p)
 	if f != nil {
-		return m.error(ctx, p.call, f)
+		return f.seen(ctx, m.rank(), p.call)
 	}
 	work, f := m.begin(ctx, p.call, last)
 	if work {
@@ -101,7 +100,7 @@ func (m *member) among(ctx context.Context, p post) error {
 	}
 	m.r.posts[m.index] = post{} // the group outlives the caller's buffers
 	if f != nil {
-		return m.error(ctx, p.call, f)
+		return f.seen(ctx, m.rank(), p.call)
 	}
 	return nil
 }
@@ -186,7 +185,7 @@ func (m *member) await(ctx context.Context, c collective.Call) *failure {
 	timeout := false
 	rest := j.deadline
 	for {
-		part, since := min(rest, pause), time.Now()
+		part, since := min(rest, jaccl.Pause), time.Now()
 		m.timer.Reset(part)
 		select {
 		case <-m.wake:
@@ -194,7 +193,7 @@ func (m *member) await(ctx context.Context, c collective.Call) *failure {
 			return nil
 		case <-ctx.Done():
 		case <-m.timer.C:
-			if time.Since(since) <= part+pause { // else the process was stopped
+			if time.Since(since) <= part+jaccl.Pause { // else the process was stopped
 				rest -= part
 			}
 			if timeout = rest <= 0; !timeout {
@@ -285,19 +284,5 @@ func (m *member) fail(ctx context.Context, c collective.Call, f *failure) error 
 	m.r.job.mu.Lock()
 	f = m.r.job.fail(f)
 	m.r.job.mu.Unlock()
-	return m.error(ctx, c, f)
-}
-
-// error returns f as this member's error. If the context has ended too, the error wraps
-// both causes, because which of them came first is chance.
-func (m *member) error(ctx context.Context, c collective.Call, f *failure) error {
-	return failedCall(ctx, m.rank(), c, f)
-}
-
-func failedCall(ctx context.Context, rank int, c collective.Call, f *failure) *jaccl.Error {
-	e := &jaccl.Error{Rank: rank, Call: c, Blame: slices.Clone(f.blame), Err: f}
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(f, cause) {
-		e.Err = fmt.Errorf("%w, and the context of rank %d ended: %w", f, rank, cause)
-	}
-	return e
+	return f.seen(ctx, m.rank(), c)
 }

@@ -7,10 +7,9 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/jaccl/link"
 )
@@ -65,24 +64,32 @@ func (s linkSuite) context(t *testing.T) {
 	})
 }
 
-// peerCloses: those that wait for a peer that closes, and those that come later, get
-// a *PeerError that names it.
+// peerCloses: those that wait for a peer that closes, and those that come later, get a
+// *PeerError that names it, at the latest when the exchange says that it is gone.
 func (s linkSuite) peerCloses(t *testing.T) {
 	for _, before := range []bool{true, false} {
 		t.Run(fmt.Sprintf("before=%v", before), func(t *testing.T) {
 			links := s.start(t, 3)
-			if before {
-				require.NoError(t, links[1].Close())
-			} else {
-				time.AfterFunc(20*time.Millisecond, func() { links[1].Close() })
+			var closed atomic.Bool
+			closes := func() {
+				if err := links[1].Close(); err != nil {
+					t.Error(err)
+				}
+				closed.Store(true)
 			}
+			if before {
+				closes()
+			} else {
+				time.AfterFunc(20*time.Millisecond, closes)
+			}
+			left := func(rank int) bool { return rank == 1 && closed.Load() }
 			for _, rank := range []int{0, 2} {
 				err := within(t, "exchange", func() error {
-					return links[rank].Exchange(background(), &link.Exchange{Peers: []int{1}, Head: []byte("x"), Heads: func([][]byte) error { return nil }})
+					return links[rank].Exchange(background(), &link.Exchange{Peers: []int{1}, Head: []byte("x"), Heads: func([][]byte) error { return nil }, Left: left})
 				})
 				var peer *link.PeerError
 				if !errors.As(err, &peer) || peer.Peer != 1 {
-					t.Errorf("rank %d: %v, want a *jaccl.PeerError of rank 1", rank, err)
+					t.Errorf("rank %d: %v, want a *link.PeerError of rank 1", rank, err)
 				}
 			}
 		})

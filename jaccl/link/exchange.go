@@ -32,6 +32,9 @@ type Exchange struct {
 	// lengths, apart from empty buffers, so that a link may carry each buffer by itself.
 	// Both sides of a pair set it, or neither.
 	Alike bool
+	// Left reports whether a rank of the job has left, and so closed its link or is about
+	// to. It may be nil. Links call Gone instead.
+	Left func(rank int) bool
 
 	progress []progress
 	moved    atomic.Int64 // heads and bytes of all peers, in all uses of the exchange
@@ -91,6 +94,16 @@ func (x *Exchange) Received(i, n int) {
 	}
 	x.progress[i].received.Add(int64(n))
 	x.moved.Add(int64(n))
+}
+
+// Gone reports whether Peers[i] has left. A link that does not see by itself that a peer has
+// closed its link asks this about the peers for which it waits, when nothing has moved for a
+// while: what a peer has sent before may still be on its way. It may be called at any time.
+func (x *Exchange) Gone(i int) bool {
+	if x.whole != nil {
+		return x.whole.Gone(x.index[i])
+	}
+	return x.Left != nil && x.Left(x.Peers[i])
 }
 
 // account says how far an exchange is with one peer.

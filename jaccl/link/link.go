@@ -17,14 +17,15 @@ type Link interface {
 	// exchange with a peer belongs to the peer's n-th exchange with this rank. An
 	// exchange without heads and data waits for nobody.
 	//
-	// Exchange returns soon after ctx ends, with the cause of ctx, and soon after a
-	// peer's connection ends, with a *PeerError. After an error the link can only be
-	// closed. Heads and data between two ranks arrive in the order in which they were
-	// sent.
+	// Exchange returns soon after ctx ends, with the cause of ctx. It returns a *PeerError
+	// soon after the link has seen that the connection to a peer has ended, or that the peer
+	// is Gone. A link need not see that a peer's process has ended: the job's Watch sees
+	// that, and ctx ends. After an error the link can only be closed. Heads and data between
+	// two ranks arrive in the order in which they were sent.
 	Exchange(ctx context.Context, x *Exchange) error
-	// Close releases everything and makes an Exchange in progress return. It may be
-	// called twice. Peers that are in an Exchange with this rank, or call one later,
-	// get a *PeerError.
+	// Close releases everything and makes an Exchange in progress return. It may be called
+	// twice. Peers that wait for this rank in an Exchange, now or later, get a *PeerError,
+	// at the latest when their exchanges say that this rank is Gone.
 	Close() error
 }
 

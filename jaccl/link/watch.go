@@ -1,9 +1,11 @@
 package link
 
 import (
+	"errors"
 	"time"
 
 	"github.com/gomoe/gomoe/collective"
+	"github.com/gomoe/gomoe/jaccl"
 )
 
 // Watch tells the ranks of a job of each other's failures, whatever they are doing.
@@ -50,6 +52,34 @@ const (
 	KindArgument             // ErrArgument
 	KindLost                 // ErrLost
 )
+
+// Err returns what an error of the kind wraps; nil for a rank's own, of which other ranks
+// know the text alone.
+func (k Kind) Err() error {
+	switch k {
+	case KindMismatch:
+		return jaccl.ErrMismatch
+	case KindDeadline:
+		return jaccl.ErrDeadline
+	case KindClosed:
+		return jaccl.ErrClosed
+	case KindArgument:
+		return jaccl.ErrArgument
+	case KindLost:
+		return jaccl.ErrLost
+	}
+	return nil
+}
+
+// KindOf returns the kind of an error.
+func KindOf(err error) Kind {
+	for k := KindMismatch; k <= KindLost; k++ {
+		if errors.Is(err, k.Err()) {
+			return k
+		}
+	}
+	return KindCause
+}
 
 // Partings is implemented by watches whose ranks tell each other which groups they have
 // closed, so that no rank waits in a group for a rank that will not come.

@@ -1,5 +1,7 @@
 package rdma
 
+import "fmt"
+
 // A message is a whole buffer of one of eight sizes, and at most two of a queue pair
 // and direction are with the device at once: JACCL's protocol, whose numbers these
 // are. Thunderbolt moves frames of 4 KiB and holds a message back until a buffer of
@@ -26,3 +28,11 @@ func ClassBytes(k int) int { return Frame << k }
 // slot returns where in a slab the buffer of a class for the messages of that parity
 // begins.
 func slot(class, parity int) int { return Frame*(1<<class-1)*depth + parity*ClassBytes(class) }
+
+// FramesOnlyOn reports whether macOS of that version moves messages of one frame only: it is
+// older than 26.3. A version that cannot be read is taken for a newer one.
+func FramesOnlyOn(version string) bool {
+	var major, minor int
+	n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor)
+	return n > 0 && (major < 26 || major == 26 && minor < 3)
+}

@@ -3,18 +3,20 @@
 //
 // A rank whose connection ends before it has said that it leaves is lost: its
 // process has ended, whatever the reason, and every other rank sees that at once.
-// A rank that is silent for Options.Silence does not answer: it is stopped, or its
-// machine is cut off. Ranks ask each other for the time a few times a second. That is the
-// heartbeat, and it also tells them how their clocks differ.
+// A rank that is silent for Options.Silence does not answer: it is stopped, or its machine is
+// cut off. The kernel's timers are not asked. A rank that was stopped itself does not blame
+// others for that time, so that nobody is lost when all ranks pause. Ranks ask each other for
+// the time a few times a second. That is the heartbeat, and it also tells them how their
+// clocks differ.
 //
 // # Who decides
 //
-// In a job of links the watch alone decides that a rank is dead, cut off or silent. A
-// link ends its own exchange when a peer of that exchange is gone, because the link's
-// contract promises an end even to callers that have no watch: TCP's connections end, shm
-// asks the system for the peer's process, mpi sends a farewell, and verbs, whose queue
-// pairs do not tell, keeps a connection to each peer. What a link says is a notice like
-// any other: the engine announces it here, waits for the decision, and returns that.
+// In a job of links the watch alone decides that a rank is dead, cut off or silent, and the
+// engine then ends the exchange in progress. No link looks for dead processes. A link may see
+// that a peer is gone: TCP's connections end, shm's peers write it into their memory, and
+// mpi's send a farewell. verbs, whose queue pairs do not tell, asks its exchange, which asks
+// the watch. What a link says is a notice like any other: the engine announces it here, waits
+// for the decision, and returns that.
 //
 // MLX's ring and mesh are no links, and their ranks may be processes of MLX, which know no
 // watch: packages mlx/ring and mlx/mesh say what they conclude from their own connections.

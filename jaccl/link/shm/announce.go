@@ -14,7 +14,6 @@ import (
 type announcement struct {
 	Error string `json:"error,omitempty"` // why the rank has no segment
 	Pid   int    `json:"pid"`
-	Start uint64 `json:"start"`          // when the process started
 	FD    int    `json:"fd"`             // of memory without a name, in that process
 	Path  string `json:"path,omitempty"` // of a file
 	Size  int64  `json:"size"`

@@ -53,7 +53,6 @@ type transport struct {
 // peer is another rank.
 type peer struct {
 	host    string
-	life    life
 	segment *segment
 	seq     uint64 // number of exchanges with the peer
 	out     sender
@@ -148,10 +147,6 @@ func (l *transport) about(rank int, err error) string {
 // open makes this rank's segment.
 func (l *transport) open(o Options) (announcement, error) {
 	n := len(l.peers)
-	me, err := self()
-	if err != nil {
-		return announcement{}, err
-	}
 	ring := o.Ring
 	if ring == 0 {
 		ring = ringFor(n)
@@ -165,7 +160,7 @@ func (l *transport) open(o Options) (announcement, error) {
 		return announcement{}, err
 	}
 	shape.size = shape.arena + reserve
-	if l.fd, l.path, err = create(o.Dir, me, shape.size); err != nil {
+	if l.fd, l.path, err = create(o.Dir, shape.size); err != nil {
 		return announcement{}, err
 	}
 	if err := l.take(0, shape.arena); err != nil {
@@ -185,7 +180,7 @@ func (l *transport) open(o Options) (announcement, error) {
 			p.readByPeer = l.own.word64(l.own.channel(to) + atRead)
 		}
 	}
-	a := announcement{Pid: me.pid, Start: me.start, Size: shape.size, Ring: ring, Nonce: nonce, Path: l.path}
+	a := announcement{Pid: os.Getpid(), Size: shape.size, Ring: ring, Nonce: nonce, Path: l.path}
 	if l.path == "" {
 		a.FD = l.fd
 	}
@@ -216,7 +211,6 @@ func (l *transport) join(rank int, a announcement) error {
 	}
 	p := l.peers[rank]
 	p.segment = &segment{shape, mem}
-	p.life = life{a.Pid, a.Start}
 	if a.Pid == os.Getpid() {
 		l.pace = wait.New(paceInside())
 	}
@@ -224,7 +218,7 @@ func (l *transport) join(rank int, a announcement) error {
 	if !bytes.Equal(mem[atNonce:atNonce+nonceBytes], a.Nonce) {
 		return errors.New("has another segment than it has announced; is it in another name space of processes?")
 	}
-	return p.life.check()
+	return nil
 }
 
 // ringFor chooses the size of a ring in a job of n ranks. Larger rings let ranks

@@ -40,10 +40,9 @@
 // A rank that finds nothing to do looks again at once for some microseconds, unless
 // there are more ranks than processors, then lets other threads have the processor
 // between two looks, then sleeps in the kernel (futex on Linux) until a peer rings.
-// A sleep is bounded: a peer that has ended without notice is found within 50 ms, by
-// the number and start time of its process, and Exchange returns a *link.PeerError.
-// The end of a context and Close wake a sleeper. A rank that sleeps or looks holds one
-// thread; other goroutines continue.
+// The end of a context and Close wake a sleeper. A peer that has ended without notice is
+// the job's watch to find. A rank that sleeps or looks holds one thread; other goroutines
+// continue.
 //
 // # Who may take part
 //

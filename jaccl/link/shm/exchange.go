@@ -99,9 +99,7 @@ func (l *transport) exchange(ctx context.Context, x *link.Exchange) error {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
-		if err := w.next(l, x, moved); err != nil {
-			return err
-		}
+		w.next(l, moved)
 	}
 }
 

@@ -103,13 +103,13 @@ func doomed(site link.Site, args []string) error {
 	return l.Close()
 }
 
-// A rank that is killed, in the midst of an exchange or while the others wait for
-// it, is an error on the others, and leaves nothing behind.
+// A rank that is killed, in the midst of an exchange or while the others wait for it, leaves
+// nothing behind. The link does not see it; contexts end the exchanges of the others.
 func TestKill(t *testing.T) {
 	for _, goes := range []string{"on", "stays"} {
 		for _, dir := range []string{"-", t.TempDir()} {
 			t.Run(goes+" "+filepath.Base(dir), func(t *testing.T) {
-				ps, _ := processes(t, 3, 0, nil, "doomed", dir, goes, "1m")
+				ps, _ := processes(t, 3, 0, nil, "doomed", dir, goes, "1s")
 				for _, p := range ps {
 					require.Equal(t, "running", p.line(t))
 				}
@@ -117,18 +117,7 @@ func TestKill(t *testing.T) {
 					time.Sleep(20 * time.Millisecond) // the others sleep by then
 				}
 				require.NoError(t, ps[1].cmd.Process.Kill())
-				start := time.Now()
-				for _, rank := range []int{0, 2} {
-					// Who learns it first closes, and the other may see that.
-					got := ps[rank].line(t)
-					want1, want2 := fmt.Sprintf("peer 1: shm: rank 1 on host1 has ended (process %d)", ps[1].cmd.Process.Pid), fmt.Sprintf("peer %d: shm: rank %[1]d on host%[1]d has closed its link", 2-rank)
-					if got != want1 && got != want2 || rank == 2 && got == want2 && time.Since(start) > patience {
-						t.Errorf("rank %d: %s", rank, got)
-					}
-				}
-				if d := time.Since(start); d > 2*time.Second {
-					t.Errorf("the others learnt of it after %v, want 2 s at most", d)
-				}
+				contextsEnd(t, ps)
 				for _, p := range ps { // the dead one, too, only now
 					p.cmd.Wait()
 				}
@@ -152,6 +141,14 @@ func TestStop(t *testing.T) {
 		require.Equal(t, "running", p.line(t))
 	}
 	require.NoError(t, ps[1].cmd.Process.Signal(syscall.SIGSTOP))
+	contextsEnd(t, ps)
+	require.NoError(t, ps[1].cmd.Process.Kill())
+}
+
+// contextsEnd checks that the exchanges of ranks 0 and 2 end with their contexts. Whose ends
+// first closes its link, and the other may see that.
+func contextsEnd(t *testing.T, ps []*process) {
+	t.Helper()
 	ends := 0
 	for _, rank := range []int{0, 2} {
 		switch got := ps[rank].line(t); got {
@@ -163,7 +160,6 @@ func TestStop(t *testing.T) {
 		}
 	}
 	require.NotZero(t, ends)
-	require.NoError(t, ps[1].cmd.Process.Kill())
 }
 
 // The parent's way to tell processes apart.
@@ -174,10 +170,7 @@ func TestLife(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, running)
 	require.Equal(t, me.start, start)
-	parent, running, err := startOf(os.Getppid())
+	_, running, err = startOf(1 << 30)
 	require.NoError(t, err)
-	require.True(t, running)
-	require.NoError(t, life{os.Getppid(), parent}.check())
-	require.ErrorContains(t, life{os.Getppid(), parent + 1}.check(), "has ended")
-	require.ErrorContains(t, life{1 << 30, 1}.check(), "has ended (process 1073741824)")
+	require.False(t, running)
 }

@@ -20,9 +20,31 @@ import (
 // number, its start time, and random digits.
 const prefix = "gomoe-shm-"
 
+// life tells a process from a later one with the same number.
+type life struct {
+	pid   int
+	start uint64 // when it started, in the system's unit
+}
+
+// self returns the life of this process.
+func self() (life, error) {
+	start, running, err := startOf(os.Getpid())
+	if err == nil && !running {
+		err = errors.New("no such process; mount the /proc of its name space of processes")
+	}
+	if err != nil {
+		return life{}, fmt.Errorf("when this process started: %w", err)
+	}
+	return life{os.Getpid(), start}, nil
+}
+
 // createFile makes a new file, which nobody can open without being told its name, and
 // removes the files that dead processes of this user have left in dir.
-func createFile(dir string, me life, size int64) (fd int, path string, err error) {
+func createFile(dir string, size int64) (fd int, path string, err error) {
+	me, err := self()
+	if err != nil {
+		return -1, "", err
+	}
 	if dir, err = filepath.Abs(dir); err != nil {
 		return -1, "", err
 	}

@@ -10,15 +10,10 @@ import (
 // of macOS 14.4, which needs the C library.
 const nap = 50 * time.Microsecond
 
-// futexWait sleeps until the word is not seen, or d is over. It returns false for
-// the last.
-func futexWait(word *atomic.Uint32, seen uint32, d time.Duration) bool {
-	for end := time.Now().Add(d); word.Load() == seen; time.Sleep(nap) {
-		if time.Now().After(end) {
-			return false
-		}
+// futexWait sleeps until the word differs from seen, or d has passed.
+func futexWait(word *atomic.Uint32, seen uint32, d time.Duration) {
+	for end := time.Now().Add(d); word.Load() == seen && time.Now().Before(end); time.Sleep(nap) {
 	}
-	return true
 }
 
 // futexWake has nothing to do: sleepers look by themselves.

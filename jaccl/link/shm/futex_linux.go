@@ -16,12 +16,11 @@ const (
 	futexOpWake = 1
 )
 
-// futexWait sleeps until the word differs from seen or somebody wakes the sleeper. It
-// returns false if d passes before that.
-func futexWait(word *atomic.Uint32, seen uint32, d time.Duration) bool {
+// futexWait sleeps until the word differs from seen, somebody wakes the sleeper, or d has
+// passed.
+func futexWait(word *atomic.Uint32, seen uint32, d time.Duration) {
 	ts := unix.NsecToTimespec(int64(d))
-	_, _, errno := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexOpWait, uintptr(seen), uintptr(unsafe.Pointer(&ts)), 0, 0)
-	return errno != unix.ETIMEDOUT
+	unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexOpWait, uintptr(seen), uintptr(unsafe.Pointer(&ts)), 0, 0)
 }
 
 // futexWake wakes whoever sleeps on the word.

@@ -10,11 +10,11 @@ import (
 
 // create makes a segment of the given size. It is a file, because darwin has no memory
 // without a name, and is removed as soon as all ranks have mapped it.
-func create(dir string, me life, size int64) (fd int, path string, err error) {
+func create(dir string, size int64) (fd int, path string, err error) {
 	if dir == "" {
 		dir = os.TempDir()
 	}
-	return createFile(dir, me, size)
+	return createFile(dir, size)
 }
 
 // open opens a peer's segment.

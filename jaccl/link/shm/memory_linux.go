@@ -18,9 +18,9 @@ const step = 64 << 20
 // create makes a segment of the given size, which takes no memory yet. If dir is empty,
 // the segment has no name: it goes away with the last process that has it open, and
 // peers open it as a descriptor of this process.
-func create(dir string, me life, size int64) (fd int, path string, err error) {
+func create(dir string, size int64) (fd int, path string, err error) {
 	if dir != "" {
-		return createFile(dir, me, size)
+		return createFile(dir, size)
 	}
 	const noExec = 8 // MFD_NOEXEC_SEAL, of Linux 6.3
 	flags := unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING

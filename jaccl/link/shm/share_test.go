@@ -117,7 +117,7 @@ func TestFiles(t *testing.T) {
 	me, err := self()
 	require.NoError(t, err)
 	keep := []string{"other", prefix + "x-1-ab", prefix + "1-2", prefix + "-5-1-ab"}
-	fd, path, err := createFile(dir, me, 10) // of this process, which lives
+	fd, path, err := createFile(dir, 10) // of this process, which lives
 	require.NoError(t, err)
 	require.NoError(t, os.NewFile(uintptr(fd), path).Close())
 	keep = append(keep, filepath.Base(path))

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/gomoe/gomoe/internal/wait"
-	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // pace returns how a rank that finds nothing to do looks again. It does not call Go's
@@ -28,7 +27,7 @@ func paceInside() wait.Policy {
 	return p
 }
 
-// sleepFor is the longest sleep. After it the rank checks whether its peers still live.
+// sleepFor is the longest sleep. After it the rank looks again.
 const sleepFor = 50 * time.Millisecond
 
 // waiter is how one exchange waits.
@@ -51,17 +50,16 @@ func (w *waiter) stop() {
 	}
 }
 
-// next returns when it is time to look again. It returns an error if a peer's process
-// has ended.
-func (w *waiter) next(l *transport, x *link.Exchange, moved bool) error {
+// next returns when it is time to look again.
+func (w *waiter) next(l *transport, moved bool) {
 	if moved {
 		l.pace.Moved()
 		w.wake(l)
-		return nil
+		return
 	}
 	if !w.asleep {
 		if l.pace.Idle() != wait.Sleep {
-			return nil
+			return
 		}
 		if w.unhook == nil {
 			w.rang = make(chan struct{})
@@ -70,27 +68,10 @@ func (w *waiter) next(l *transport, x *link.Exchange, moved bool) error {
 		w.seen = l.own.bell().Load()
 		l.own.asleep().Store(1)
 		w.asleep = true
-		return nil // look once more: a peer may have stored something before it saw asleep
+		return // look once more: a peer may have stored something before it saw asleep
 	}
-	rung := futexWait(l.own.bell(), w.seen, sleepFor)
+	futexWait(l.own.bell(), w.seen, sleepFor)
 	w.wake(l)
-	if rung {
-		return nil
-	}
-	for _, rank := range x.Peers {
-		p := l.peers[rank]
-		if !p.needed() {
-			continue
-		}
-		if err := p.life.check(); err != nil {
-			// The peer may have written what was missing, or closed, before it ended.
-			if moved, finished, swept := l.sweep(x); swept != nil || moved || finished {
-				return swept
-			}
-			return l.lost(rank, err)
-		}
-	}
-	return nil
 }
 
 // wake tells the peers that they need not ring any more, if they were told to ring.

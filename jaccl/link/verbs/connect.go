@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/gomoe/gomoe/jaccl/job/hostfile"
 	"github.com/gomoe/gomoe/jaccl/link"
@@ -11,8 +12,8 @@ import (
 )
 
 // Connect connects the ranks of a job through the devices that face each other. Every
-// rank calls it with an equal matrix of devices, for a mesh of at most 8 ranks; of several
-// wires between two ranks the first one is used. It blocks until all ranks are connected
+// rank calls it with an equal matrix of devices, for a mesh of at most 8 ranks; rdma.Wires
+// says which wires between two ranks are used. It blocks until all ranks are connected
 // or one of them has failed. Then every rank returns an error that names the failed rank
 // and what it lacks, and nothing is left open.
 func Connect(ctx context.Context, site link.Site, devices hostfile.Devices, settings rdma.Settings) (link.Link, error) {
@@ -33,10 +34,7 @@ func (l *Link) connect(ctx context.Context, site link.Site, devices hostfile.Dev
 	if err := l.match(site, all); err != nil {
 		return err // the data is the same on every rank, so that every rank returns it
 	}
-	if _, err := agree(ctx, site, "rdma: queue pairs", l.join(all), nil); err != nil {
-		return err
-	}
-	l.side, err = newSide(ctx, site)
+	_, err = agree(ctx, site, "rdma: queue pairs", l.join(all), nil)
 	return err
 }
 
@@ -82,13 +80,16 @@ func (l *Link) open(devices hostfile.Devices, settings rdma.Settings) error {
 	if l.settings, err = settings.WithDefaults(); err != nil {
 		return err
 	}
-	l.eps = make([]*rdma.Endpoint, l.size)
 	if l.size == 1 {
+		l.eps = make([]*rdma.Endpoint, 1)
 		return nil
 	}
-	if l.row, err = rdma.Row(devices, l.rank, l.size); err != nil {
+	rows, err := rdma.Wires(devices, l.rank, l.size)
+	if err != nil {
 		return err
 	}
+	l.row = slices.Concat(rows...)
+	l.eps = make([]*rdma.Endpoint, len(l.row))
 	if err := l.settings.Fits(l.row, 0); err != nil {
 		return err
 	}
@@ -96,11 +97,12 @@ func (l *Link) open(devices hostfile.Devices, settings rdma.Settings) error {
 		return err
 	}
 	l.pace = l.lib.Pace()
-	for peer, device := range l.row {
+	for i, device := range l.row {
+		peer := i % l.size
 		if peer == l.rank {
 			continue
 		}
-		if l.eps[peer], err = rdma.NewEndpoint(l.lib, l.adapters, peer, device, l.settings.Service); err != nil {
+		if l.eps[i], err = rdma.NewEndpoint(l.lib, l.adapters, peer, device, l.settings.Service); err != nil {
 			return err
 		}
 	}
@@ -109,9 +111,10 @@ func (l *Link) open(devices hostfile.Devices, settings rdma.Settings) error {
 
 const offerSize = 1 + rdma.DestinationSize
 
-// offers returns, for every rank, the kind and address of the queue pair that faces it.
+// offers returns, for every wire and rank, the kind and address of the queue pair that faces
+// the rank.
 func (l *Link) offers() []byte {
-	b := make([]byte, 0, l.size*offerSize)
+	b := make([]byte, 0, len(l.eps)*offerSize)
 	for _, e := range l.eps {
 		if e == nil {
 			b = rdma.NoDestination().Append(append(b, 0))
@@ -125,13 +128,17 @@ func (l *Link) offers() []byte {
 // match compares what all ranks offer: both ends of a connection have to be of one kind.
 func (l *Link) match(site link.Site, all [][]byte) error {
 	for i, b := range all {
-		if len(b) != l.size*offerSize {
-			return fmt.Errorf("rank %d (%s) offers %d bytes, want %d for a mesh of %d", i, site.Host(i), len(b), l.size*offerSize, l.size)
+		if want := len(l.eps) * offerSize; len(b) != want {
+			return fmt.Errorf("rank %d (%s) offers %d bytes, want %d for a mesh of %d on %d wires; check that all ranks have the same file of devices", i, site.Host(i), len(b), want, l.size, len(l.eps)/l.size)
 		}
 	}
 	for i := range all {
-		for k := range i {
-			a, b := rdma.Service(all[i][k*offerSize]), rdma.Service(all[k][i*offerSize])
+		for at := range l.eps {
+			k, first := at%l.size, at/l.size*l.size // the other rank, and where the wire's offers begin
+			if k >= i {
+				continue
+			}
+			a, b := rdma.Service(all[i][at*offerSize]), rdma.Service(all[k][(first+i)*offerSize])
 			if a != b {
 				return fmt.Errorf("rank %d (%s) has %v queue pairs and rank %d (%s) %v, want one kind; Thunderbolt, which has UC, and adapters that have RC do not connect", i, site.Host(i), a, k, site.Host(k), b)
 			}
@@ -142,11 +149,12 @@ func (l *Link) match(site link.Site, all [][]byte) error {
 
 // join connects the endpoints with those that the peers offer.
 func (l *Link) join(all [][]byte) error {
-	for peer, e := range l.eps {
+	for i, e := range l.eps {
 		if e == nil {
 			continue
 		}
-		if err := e.Connect(rdma.ParseDestination(all[peer][l.rank*offerSize+1:])); err != nil {
+		first := i / l.size * l.size
+		if err := e.Connect(rdma.ParseDestination(all[e.Peer][(first+l.rank)*offerSize+1:])); err != nil {
 			return err
 		}
 	}

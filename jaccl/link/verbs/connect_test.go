@@ -145,7 +145,7 @@ func TestMatch(t *testing.T) {
 	nic := l.offers()
 	site := hosts{}
 	rdmatest.Contains(t, l.match(site, [][]byte{append(nic[offerSize:], mac[:offerSize]...), nic}), "rank 1 (hostb) has RC queue pairs and rank 0 (hosta) UC, want one kind")
-	rdmatest.Contains(t, l.match(site, [][]byte{nic, nic[1:]}), "rank 1 (hostb) offers 65 bytes, want 66")
+	rdmatest.Contains(t, l.match(site, [][]byte{nic, nic[1:]}), "rank 1 (hostb) offers 65 bytes, want 66 for a mesh of 2 on 1 wires")
 }
 
 type hosts struct{ link.Site }

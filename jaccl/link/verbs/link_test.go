@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -83,11 +84,11 @@ func exchangeRound(ctx context.Context, l link.Link, rank, n, round int, withHea
 
 func TestExchange(t *testing.T) {
 	for _, c := range []struct {
-		n    int
-		play string
-	}{{2, ""}, {3, ""}, {4, "gid=3"}, {8, ""}, {3, "nic=1"}, {2, "nic=1,gid=5"}} {
-		t.Run(fmt.Sprint(c.n, c.play), func(t *testing.T) {
-			links := linked(t, c.n, c.play)
+		n, wires int
+		play     string
+	}{{2, 1, ""}, {3, 1, ""}, {4, 1, "gid=3"}, {8, 1, ""}, {3, 1, "nic=1"}, {2, 1, "nic=1,gid=5"}, {2, 2, ""}, {3, 3, ""}, {2, 4, "nic=1"}} {
+		t.Run(fmt.Sprint(c.n, c.wires, c.play), func(t *testing.T) {
+			links := linkedOver(t, c.n, c.wires, c.play)
 			ctx, cancel := context.WithCancel(rdmatest.Within(t, 60*time.Second))
 			defer cancel()
 			rounds := 16
@@ -114,8 +115,17 @@ func TestExchange(t *testing.T) {
 			if c.play != "" && c.play[:3] == "nic" {
 				want = rdma.RC
 			}
-			if got := links[0].(*Link).Service(); got != want {
+			l := links[0].(*Link)
+			if got := l.Service(); got != want {
 				t.Errorf("queue pairs are %v, want %v", got, want)
+			}
+			if len(l.eps) != c.n*c.wires {
+				t.Errorf("%d endpoints, want %d ranks on %d wires", len(l.eps), c.n, c.wires)
+			}
+			for i, e := range l.eps {
+				if e != nil && e.Sending.Turn == 0 {
+					t.Errorf("nothing was sent to rank %d on wire %d", e.Peer, i/c.n)
+				}
 			}
 		})
 	}
@@ -205,10 +215,14 @@ func TestBadExchanges(t *testing.T) {
 // A peer that closes, in an exchange or before it.
 func TestPeerCloses(t *testing.T) {
 	links := linked(t, 3, "")
-	time.AfterFunc(50*time.Millisecond, func() { links[2].Close() })
+	var left atomic.Bool // as the engine's watch says
+	time.AfterFunc(50*time.Millisecond, func() {
+		links[2].Close()
+		left.Store(true)
+	})
 	start := time.Now()
 	errs := together(links[:2], func(rank int, l link.Link) error {
-		x := &link.Exchange{Peers: []int{2}, Recv: [][][]byte{{make([]byte, 5)}}}
+		x := &link.Exchange{Peers: []int{2}, Recv: [][][]byte{{make([]byte, 5)}}, Left: func(rank int) bool { return rank == 2 && left.Load() }}
 		if rank == 1 {
 			time.Sleep(100 * time.Millisecond)
 		}
@@ -219,7 +233,7 @@ func TestPeerCloses(t *testing.T) {
 		if !errors.As(err, &pe) || pe.Peer != 2 {
 			t.Errorf("rank %d: %v, want a PeerError of rank 2", i, err)
 		}
-		rdmatest.Contains(t, err, "rank 2 (host2)", "closed")
+		rdmatest.Contains(t, err, "rank 2 has closed its link")
 	}
 	if d := time.Since(start); d > 5*time.Second {
 		t.Errorf("it took %v", d)

@@ -5,7 +5,6 @@ package headless
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -114,14 +113,9 @@ func (m Member) Left(ctx context.Context, c collective.Call, where string) *Fail
 	return &Failure{Blame: []int{m.Rank}, Text: fmt.Sprintf("%srank %d left %s%s: %v", m.Prefix, m.Rank, c, where, cause), Err: cause}
 }
 
-// Error returns f as this rank's error. Where the context ended too, the error wraps both
-// causes: which came first is chance.
+// Error returns f as this rank's error.
 func (m Member) Error(ctx context.Context, c collective.Call, f *Failure) error {
-	e := &jaccl.Error{Rank: m.Rank, Call: c, Blame: slices.Clone(f.Blame), Err: f}
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(f, cause) {
-		e.Err = fmt.Errorf("%w, and the context of rank %d ended: %w", f, m.Rank, cause)
-	}
-	return e
+	return jaccl.Failed(ctx, m.Rank, c, f.Blame, f)
 }
 
 // Ranks checks those of a group that a rank of a job of that size asks for: each is in the

@@ -21,6 +21,11 @@ import (
 // own protocols: its side channel, its mesh, its messages. It blocks until all ranks
 // have come, for a minute unless ctx says.
 //
+// The protocols are those of MLX 0.32.4. MLX 0.32.1 to 0.32.3 speak them over one wire, and
+// older versions have another mesh. No rank says its version, so Connect ends with a sum of
+// known numbers. A process of MLX takes part in it by
+// mx.eval(mx.distributed.all_sum(mx.arange(600_000, dtype=mx.float32))) before anything else.
+//
 // Of the operations of a Communicator there are those of JACCL, on all ranks in their
 // order: AllSum, AllMax, AllMin, AllGather, ReduceScatter, Send, Recv, SendRecv and
 // Barrier; also a group of this rank alone. The others return jaccl.ErrUnsupported.
@@ -64,14 +69,14 @@ type comm struct {
 	rank, size int
 	lib        *rdma.Library
 	adapters   rdma.Adapters
-	eps        []*rdma.Endpoint // by rank
+	eps        [][]*rdma.Endpoint // by wire and rank, nil for this rank
 	side       *sideChannel
 	party      *party
 
 	mu      sync.Mutex // held by an operation, and to close
 	closed  bool
 	closing atomic.Bool
-	scratch []byte // see own
+	scratch [][]byte // of the wires
 	acc     reduce.Accumulator
 	pace    wait.Waiter
 }
@@ -86,6 +91,7 @@ func (c *comm) connect(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	c.options.FramesOnly = c.options.FramesOnly || rdma.FramesOnly()
 	if settings.Service == rdma.AnyService {
 		settings.Service = rdma.UC // which is what JACCL has
 	}
@@ -95,51 +101,59 @@ func (c *comm) connect(ctx context.Context) (err error) {
 	if n := len(c.options.Conns); n != 0 && n != c.size {
 		return fmt.Errorf("%d connections, want one for each of %d ranks, or none", n, c.size)
 	}
-	row, err := rdma.Row(c.options.Devices, c.rank, c.size)
+	rows, err := rdma.Wires(c.options.Devices, c.rank, c.size)
 	if err != nil {
 		return err
 	}
-	if err := settings.Fits(row, 0); err != nil {
+	if err := settings.Fits(slices.Concat(rows...), 0); err != nil {
 		return err
 	}
 	if c.lib, err = rdma.OpenLibrary(settings.Library); err != nil {
 		return err
 	}
 	c.pace = c.lib.Pace()
-	c.eps = make([]*rdma.Endpoint, c.size)
-	offers := make([]byte, 0, c.size*rdma.DestinationSize)
-	for peer, device := range row {
-		if peer == c.rank {
-			offers = rdma.NoDestination().Append(offers)
-			continue
+	c.scratch = make([][]byte, len(rows))
+	var offers []byte
+	for w, row := range rows {
+		c.eps = append(c.eps, make([]*rdma.Endpoint, c.size))
+		for peer, device := range row {
+			if peer == c.rank {
+				offers = rdma.NoDestination().Append(offers)
+				continue
+			}
+			if c.eps[w][peer], err = rdma.NewEndpoint(c.lib, c.adapters, peer, device, settings.Service); err != nil {
+				return err
+			}
+			offers = c.eps[w][peer].Address.Append(offers)
 		}
-		if c.eps[peer], err = rdma.NewEndpoint(c.lib, c.adapters, peer, device, settings.Service); err != nil {
-			return err
-		}
-		offers = c.eps[peer].Address.Append(offers)
 	}
 	if c.options.Conns != nil {
 		c.side = overConns(c.rank, c.options.Conns)
 	} else if c.side, err = meetRanks(ctx, c.rank, c.size, c.options.Coordinator); err != nil {
 		return err
 	}
-	all, err := c.side.gatherItems(ctx, offers)
+	all, err := c.side.gatherItems(ctx, offers, len(rows))
 	if err != nil {
 		return err
 	}
-	for peer, e := range c.eps {
-		if e == nil {
-			continue
-		}
-		if err := e.Connect(rdma.ParseDestination(all[(peer*c.size+c.rank)*rdma.DestinationSize:])); err != nil {
-			return err
+	for w, eps := range c.eps {
+		for peer, e := range eps {
+			if e == nil {
+				continue
+			}
+			if err := e.Connect(rdma.ParseDestination(all[((peer*len(rows)+w)*c.size+c.rank)*rdma.DestinationSize:])); err != nil {
+				return err
+			}
 		}
 	}
 	if err := c.side.barrier(ctx); err != nil {
 		return err
 	}
 	c.party = newParty(c.side)
-	return nil
+	if c.options.Unchecked {
+		return nil
+	}
+	return c.check(ctx)
 }
 
 // release gives everything back.
@@ -149,7 +163,7 @@ func (c *comm) release() {
 	} else if c.side != nil {
 		c.side.close()
 	}
-	for _, e := range c.eps {
+	for _, e := range slices.Concat(c.eps...) {
 		if e != nil {
 			e.Close()
 		}
@@ -196,11 +210,15 @@ func (c *comm) group(ranks []int) *group {
 	g := &group{c: c, ranks: ranks, index: index,
 		Member:  headless.Member{Rank: c.rank, Index: index, Size: len(ranks)},
 		Lacking: headless.Lacking{Prefix: "rdma: ", Protocol: "MLX's JACCL", Job: "a job", Instead: "verbs", Rank: c.rank}}
-	for _, r := range ranks {
-		g.eps = append(g.eps, c.eps[r])
-		if r != c.rank {
-			g.peers = append(g.peers, c.eps[r])
+	for i, eps := range c.eps {
+		w := wire{g: g, scratch: &c.scratch[i]}
+		for _, r := range ranks {
+			w.eps = append(w.eps, eps[r])
+			if r != c.rank {
+				w.peers = append(w.peers, eps[r])
+			}
 		}
+		g.wires = append(g.wires, w)
 	}
 	return g
 }

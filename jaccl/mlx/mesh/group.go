@@ -10,7 +10,6 @@ import (
 	"github.com/gomoe/gomoe/internal/reduce"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/mlx/headless"
-	"github.com/gomoe/gomoe/jaccl/rdma"
 )
 
 // group is some ranks of a job of JACCL; see Connect.
@@ -19,9 +18,8 @@ type group struct {
 	headless.Lacking
 	c     *comm
 	ranks []int
-	index int              // of this rank
-	eps   []*rdma.Endpoint // by member, nil for this one
-	peers []*rdma.Endpoint // the others
+	index int // of this rank
+	wires []wire
 
 	closed atomic.Bool
 }

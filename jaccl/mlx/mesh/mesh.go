@@ -8,15 +8,47 @@ import (
 	"github.com/gomoe/gomoe/jaccl/rdma"
 )
 
-// JACCL's algorithms on a full mesh. Every message is of the class that the number of
-// bytes from one rank to another gives, so a rank of JACCL sends and expects the same
-// ones in the same order.
+// JACCL's algorithms on a full mesh of MLX 0.32.4. Arrays of rdma.MultiWire bytes are divided
+// among the wires, and each wire then does the same with its share as a mesh of one wire
+// with a whole array. Every message is of the class that the number of bytes from one rank to
+// another on that wire gives, so a rank of JACCL sends and expects the same messages in the
+// same order.
 //
-// Source: MeshImpl in MLX's mlx/distributed/jaccl/lib/jaccl/mesh_impl.h.
+// Source: MeshGroup and MeshImpl in MLX's mlx/distributed/jaccl/lib/jaccl, mesh.cpp and
+// mesh_impl.h.
 
 // largeReduction is where JACCL goes over from sending everything to everybody to a
-// sum_scatter and an all_gather, on three or more ranks: above so many bytes.
+// sum_scatter and an all_gather, on three or more ranks: above so many bytes on a wire.
 const largeReduction = 32 << 10
+
+// wire is the endpoints of a group on one wire.
+type wire struct {
+	g       *group
+	eps     []*rdma.Endpoint // by member, nil for this one
+	peers   []*rdma.Endpoint // the others
+	scratch *[]byte          // see own
+}
+
+// share is what one wire has of an operation: the bytes from off on, n of them, of each
+// array.
+type share struct {
+	wire
+	off, n int
+}
+
+// shares divides n bytes, of elements of that size, among the wires.
+func (g *group) shares(n, size int) []share {
+	wires := 1
+	if n >= rdma.MultiWire {
+		wires = len(g.wires)
+	}
+	shares := make([]share, wires)
+	for w := range shares {
+		begin, end := rdma.Share(n/size, w, wires)
+		shares[w] = share{g.wires[w], begin * size, (end - begin) * size}
+	}
+	return shares
+}
 
 // class returns the class of messages that carry n bytes.
 func (g *group) class(n int) int {
@@ -26,65 +58,129 @@ func (g *group) class(n int) int {
 	return rdma.ClassOf(n)
 }
 
-func (g *group) allReduce(ctx context.Context, o *operation, op reduce.Op, d graph.DType, dst, src []byte) error {
-	n := len(g.ranks)
-	if n <= 2 || len(src) <= largeReduction {
-		return g.reduceAll(ctx, o, op, d, dst, src)
-	}
-	chunk := len(src) / d.Size() / n * d.Size()
-	base := chunk * n
-	shard := dst[g.index*chunk:][:chunk]
-	if err := g.sumScatter(ctx, o, op, d, shard, src[:base]); err != nil {
-		return err
-	}
-	if err := g.allGather(ctx, o, dst[:base], chunk); err != nil {
-		return err
-	}
-	if base == len(src) {
-		return nil
-	}
-	return g.reduceAll(ctx, o, op, d, dst[base:], src[base:])
+// step is a part of an operation on one wire that has been begun: the endpoints that take
+// part, and what is to be done with what comes, nil for nothing.
+type step struct {
+	eps  []*rdma.Endpoint
+	then func() (done bool, err error)
 }
 
-// reduceAll sends src to everybody and reduces what everybody sends.
-func (g *group) reduceAll(ctx context.Context, o *operation, op reduce.Op, d graph.DType, dst, src []byte) error {
-	class, own := g.class(len(src)), g.own(dst, src)
-	for _, e := range g.peers {
+func (g *group) allReduce(ctx context.Context, o *operation, op reduce.Op, d graph.DType, dst, src []byte) error {
+	n := len(g.ranks)
+	shares := g.shares(len(src), d.Size())
+	var first, second, third []func() step // what each wire does, one after another
+	for _, s := range shares {
+		dst, src := dst[s.off:][:s.n], src[s.off:][:s.n]
+		if n <= 2 || s.n <= largeReduction {
+			first = append(first, func() step { return s.reduceAll(op, d, dst, src) })
+			continue
+		}
+		chunk := s.n / d.Size() / n * d.Size()
+		base := chunk * n
+		shard := dst[g.index*chunk:][:chunk]
+		first = append(first, func() step { return s.sumScatter(op, d, shard, src[:base], chunk) })
+		second = append(second, func() step { return s.allGather(dst[:base], chunk, chunk) })
+		if base < s.n {
+			third = append(third, func() step { return s.reduceAll(op, d, dst[base:], src[base:]) })
+		}
+	}
+	for _, begin := range [][]func() step{first, second, third} {
+		steps := make([]step, len(begin))
+		for i, f := range begin {
+			steps[i] = f()
+		}
+		if err := o.drive(ctx, steps); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *group) sumScatter(ctx context.Context, o *operation, op reduce.Op, d graph.DType, dst, src []byte) error {
+	var steps []step
+	for _, s := range g.shares(len(dst), d.Size()) {
+		steps = append(steps, s.sumScatter(op, d, dst[s.off:][:s.n], src[s.off:], len(dst)))
+	}
+	return o.drive(ctx, steps)
+}
+
+func (g *group) allGather(ctx context.Context, o *operation, dst []byte, n int) error {
+	var steps []step
+	for _, s := range g.shares(n, 1) {
+		steps = append(steps, s.allGather(dst[s.off:], s.n, n))
+	}
+	return o.drive(ctx, steps)
+}
+
+// pass sends src to one member and receives dst from one.
+func (g *group) pass(ctx context.Context, o *operation, to int, src []byte, from int, dst []byte) error {
+	var steps []step
+	for _, s := range g.shares(len(src), 1) {
+		s.eps[to].Sending.Add(rdma.Data, [][]byte{src[s.off:][:s.n]}, g.class(s.n))
+		steps = append(steps, step{eps: []*rdma.Endpoint{s.eps[to]}})
+	}
+	for w, s := range g.shares(len(dst), 1) {
+		s.eps[from].Receiving.Add(rdma.Data, [][]byte{dst[s.off:][:s.n]}, g.class(s.n))
+		if from != to || w >= len(steps) {
+			steps = append(steps, step{eps: []*rdma.Endpoint{s.eps[from]}})
+		}
+	}
+	return o.drive(ctx, steps)
+}
+
+// reduceAll begins to send src to everybody and to reduce what everybody sends.
+func (w *wire) reduceAll(op reduce.Op, d graph.DType, dst, src []byte) step {
+	class, own := w.g.class(len(src)), w.own(dst, src)
+	for _, e := range w.peers {
 		e.Sending.Add(rdma.Data, [][]byte{own}, class)
 		e.Receiving.AddKept(len(src), class)
 	}
-	r := inOrder{g: g, op: op, d: d, dst: dst, own: own, size: rdma.ClassBytes(class)}
-	return o.drive(ctx, g.peers, r.Step)
+	r := &inOrder{wire: w, op: op, d: d, dst: dst, own: own, size: rdma.ClassBytes(class)}
+	return step{w.peers, r.step}
 }
 
-// sumScatter sends part i of src to member i and reduces the parts that come.
-func (g *group) sumScatter(ctx context.Context, o *operation, op reduce.Op, d graph.DType, dst, src []byte) error {
+// sumScatter begins to send to member i the part of src that begins i strides after src
+// does, and to reduce the parts that come. All parts have the length of dst.
+func (w *wire) sumScatter(op reduce.Op, d graph.DType, dst, src []byte, stride int) step {
 	n := len(dst)
-	class := g.class(n)
-	for i, e := range g.eps {
+	class := w.g.class(n)
+	for i, e := range w.eps {
 		if e != nil {
-			e.Sending.Add(rdma.Data, [][]byte{src[i*n:][:n]}, class)
+			e.Sending.Add(rdma.Data, [][]byte{src[i*stride:][:n]}, class)
 			e.Receiving.AddKept(n, class)
 		}
 	}
-	r := inOrder{g: g, op: op, d: d, dst: dst, own: g.own(dst, src[g.index*n:][:n]), size: rdma.ClassBytes(class)}
-	return o.drive(ctx, g.peers, r.Step)
+	r := &inOrder{wire: w, op: op, d: d, dst: dst, own: w.own(dst, src[w.g.index*stride:][:n]), size: rdma.ClassBytes(class)}
+	return step{w.peers, r.step}
+}
+
+// allGather begins to send this member's part of dst to everybody and to receive theirs.
+// Part i begins i strides after dst does, and has n bytes.
+func (w *wire) allGather(dst []byte, n, stride int) step {
+	class := w.g.class(n)
+	for i, e := range w.eps {
+		if e != nil {
+			e.Sending.Add(rdma.Data, [][]byte{dst[w.g.index*stride:][:n]}, class)
+			e.Receiving.Add(rdma.Data, [][]byte{dst[i*stride:][:n]}, class)
+		}
+	}
+	return step{eps: w.peers}
 }
 
 // own returns src, or a copy of it if it is dst too, which is written while src is still
 // read.
-func (g *group) own(dst, src []byte) []byte {
+func (w *wire) own(dst, src []byte) []byte {
 	if !reduce.Same(dst, src) {
 		return src
 	}
-	g.c.scratch = append(g.c.scratch[:0], src...)
-	return g.c.scratch
+	*w.scratch = append((*w.scratch)[:0], src...)
+	return *w.scratch
 }
 
 // inOrder reduces what the members send in their order, message by message, whatever
 // the order in which it comes: a message that comes early waits in its buffer.
 type inOrder struct {
-	g        *group
+	*wire
 	op       reduce.Op
 	d        graph.DType
 	dst, own []byte
@@ -93,11 +189,11 @@ type inOrder struct {
 	next     int // the member whose message is next
 }
 
-func (r *inOrder) Step() (bool, error) {
+func (r *inOrder) step() (bool, error) {
 	for r.off < len(r.dst) {
 		dst := r.dst[r.off:min(len(r.dst), r.off+r.size)]
 		in := r.own[r.off:][:len(dst)]
-		e := r.g.eps[r.next]
+		e := r.eps[r.next]
 		if e != nil {
 			b, _, ok := e.Oldest()
 			if !ok {
@@ -116,33 +212,9 @@ func (r *inOrder) Step() (bool, error) {
 				return false, err
 			}
 		}
-		if r.next++; r.next == len(r.g.eps) {
+		if r.next++; r.next == len(r.eps) {
 			r.next, r.off = 0, r.off+r.size
 		}
 	}
 	return true, nil
-}
-
-// allGather sends this member's part of dst, of n bytes, to everybody and receives
-// theirs.
-func (g *group) allGather(ctx context.Context, o *operation, dst []byte, n int) error {
-	class := g.class(n)
-	for i, e := range g.eps {
-		if e != nil {
-			e.Sending.Add(rdma.Data, [][]byte{dst[g.index*n:][:n]}, class)
-			e.Receiving.Add(rdma.Data, [][]byte{dst[i*n:][:n]}, class)
-		}
-	}
-	return o.drive(ctx, g.peers, nil)
-}
-
-// pass sends src to one member and receives dst from one.
-func (g *group) pass(ctx context.Context, o *operation, to int, src []byte, from int, dst []byte) error {
-	g.eps[to].Sending.Add(rdma.Data, [][]byte{src}, g.class(len(src)))
-	g.eps[from].Receiving.Add(rdma.Data, [][]byte{dst}, g.class(len(dst)))
-	eps := []*rdma.Endpoint{g.eps[to]}
-	if from != to {
-		eps = append(eps, g.eps[from])
-	}
-	return o.drive(ctx, eps, nil)
 }

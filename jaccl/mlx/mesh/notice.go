@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
@@ -19,34 +18,6 @@ type notice struct {
 	fatal bool      // it ends the job; if not, only operations that wait for the rank fail
 	rank  int
 	text  string
-}
-
-// kindError returns what an error of a kind wraps, nil for a rank's own, of which only
-// the text is known.
-func kindError(k link.Kind) error {
-	switch k {
-	case link.KindMismatch:
-		return jaccl.ErrMismatch
-	case link.KindDeadline:
-		return jaccl.ErrDeadline
-	case link.KindClosed:
-		return jaccl.ErrClosed
-	case link.KindArgument:
-		return jaccl.ErrArgument
-	case link.KindLost:
-		return jaccl.ErrLost
-	}
-	return nil
-}
-
-// kindOf is the other direction.
-func kindOf(err error) link.Kind {
-	for k := link.KindMismatch; k <= link.KindLost; k++ {
-		if errors.Is(err, kindError(k)) {
-			return k
-		}
-	}
-	return link.KindCause
 }
 
 const (

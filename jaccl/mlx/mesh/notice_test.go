@@ -41,11 +41,11 @@ func TestNotice(t *testing.T) {
 		}
 	}
 	for kind := link.KindMismatch; kind <= link.KindLost; kind++ {
-		if kindError(kind) == nil || kindOf(kindError(kind)) != kind {
-			t.Errorf("kind %d is %v, which is %d", kind, kindError(kind), kindOf(kindError(kind)))
+		if kind.Err() == nil || link.KindOf(kind.Err()) != kind {
+			t.Errorf("kind %d is %v, which is %d", kind, kind.Err(), link.KindOf(kind.Err()))
 		}
 	}
-	if kindOf(io.EOF) != link.KindCause {
+	if link.KindOf(io.EOF) != link.KindCause {
 		t.Error("an error of no kind has one")
 	}
 }

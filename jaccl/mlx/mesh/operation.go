@@ -23,9 +23,11 @@ const goneGrace = time.Second
 type operation struct {
 	c    *comm
 	call collective.Call
-	eps  []*rdma.Endpoint // of the members that take part, without this one
-	then func() (done bool, err error)
+	eps  []*rdma.Endpoint // that take part, of all wires
+	then []func() (done bool, err error)
 	late time.Duration
+
+	waited, paused time.Duration // at the last look: how long nothing had moved, and for how much of it this process was stopped
 }
 
 // run calls f, which starts the steps of an operation one after another, with the
@@ -47,7 +49,7 @@ func (g *group) run(ctx context.Context, call collective.Call, bad *headless.Fai
 	if bad != nil {
 		return wrap(c.party.fail(bad))
 	}
-	o := &operation{c: c, call: call, eps: g.peers, late: c.options.deadline()}
+	o := &operation{c: c, call: call, late: c.options.deadline()}
 	if err := ctx.Err(); err != nil {
 		return wrap(o.fail(ctx, context.Cause(ctx)))
 	}
@@ -61,13 +63,19 @@ func (c *comm) left() *headless.Failure {
 	return &headless.Failure{Blame: []int{c.rank}, Text: fmt.Sprintf("rank %d has closed its communicator", c.rank), Err: jaccl.ErrClosed}
 }
 
-// drive moves the flows that have been added to the endpoints.
-func (o *operation) drive(ctx context.Context, eps []*rdma.Endpoint, then func() (bool, error)) error {
-	o.eps, o.then = eps, then
-	if err := rdma.Drive(ctx, &o.c.pace, eps, o); err != nil {
+// drive moves what the steps have begun.
+func (o *operation) drive(ctx context.Context, steps []step) error {
+	o.eps, o.then = nil, nil
+	for _, s := range steps {
+		o.eps = append(o.eps, s.eps...)
+		if s.then != nil {
+			o.then = append(o.then, s.then)
+		}
+	}
+	if err := rdma.Drive(ctx, &o.c.pace, o.eps, o); err != nil {
 		return err
 	}
-	for _, e := range eps {
+	for _, e := range o.eps {
 		e.Sending.Reset()
 		e.Receiving.Reset()
 	}
@@ -77,10 +85,16 @@ func (o *operation) drive(ctx context.Context, eps []*rdma.Endpoint, then func()
 func (o *operation) Moved(i, sent, received int) {}
 
 func (o *operation) Step() (bool, error) {
-	if o.then != nil {
-		if done, err := o.then(); !done || err != nil {
+	all := true
+	for _, then := range o.then {
+		done, err := then()
+		if err != nil {
 			return false, err
 		}
+		all = all && done
+	}
+	if !all {
+		return false, nil
 	}
 	for _, e := range o.eps {
 		if !e.Idle() {
@@ -97,7 +111,14 @@ func (o *operation) Alive(waited time.Duration) error {
 	if f := o.c.party.first.Load(); f != nil {
 		return f
 	}
-	if waited > o.late {
+	switch since := waited - o.waited; {
+	case since < 0: // something has moved
+		o.paused = 0
+	case since > jaccl.Pause:
+		o.paused += since
+	}
+	o.waited = waited
+	if waited-o.paused > o.late {
 		return o.overdue()
 	}
 	if waited < rdma.Grace {
@@ -114,12 +135,17 @@ func (o *operation) Alive(waited time.Duration) error {
 // overdue says what has not come.
 func (o *operation) overdue() *headless.Failure {
 	f := &headless.Failure{Err: jaccl.ErrDeadline}
-	for _, e := range o.eps {
-		if e.Idle() {
-			continue
+	for peer := range o.c.size {
+		idle, in, out := true, 0, 0
+		for _, e := range o.eps {
+			if e.Peer == peer {
+				idle, in, out = idle && e.Idle(), in+e.Receiving.Outstanding(), out+e.Sending.Outstanding()
+			}
 		}
-		f.Blame = append(f.Blame, e.Peer)
-		f.Text += fmt.Sprintf("rank %d (%d bytes to come from it, %d to go to it), ", e.Peer, e.Receiving.Outstanding(), e.Sending.Outstanding())
+		if !idle {
+			f.Blame = append(f.Blame, peer)
+			f.Text += fmt.Sprintf("rank %d (%d bytes to come from it, %d to go to it), ", peer, in, out)
+		}
 	}
 	if f.Blame == nil {
 		f.Blame = []int{o.c.rank}

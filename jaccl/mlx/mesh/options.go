@@ -22,9 +22,13 @@ type Options struct {
 	// Conns, if there are any, are connections with the other ranks, by rank, which Connect
 	// owns: the side channel of a job whose ranks have met, where Coordinator is not used.
 	Conns []net.Conn
-	// FramesOnly is to be set if a rank runs on macOS before 26.3, where JACCL sends
-	// every frame as a message of its own.
+	// FramesOnly sends every frame as a message of its own, as JACCL does on macOS before
+	// 26.3. All ranks have to do the same. A rank that itself runs on such a system does so
+	// in any case.
 	FramesOnly bool
+	// Unchecked leaves out the sum with which Connect ends, in which all ranks take part; see
+	// CheckCount.
+	Unchecked bool
 	// Deadline is how long an operation waits while nothing comes; 0 for
 	// jaccl.DefaultDeadline.
 	Deadline time.Duration

@@ -54,7 +54,7 @@ func newParty(s *sideChannel) *party {
 
 // hear takes note of a notice.
 func (p *party) hear(n notice) {
-	f := &headless.Failure{Blame: []int{n.rank}, Text: n.text, Err: kindError(n.kind)}
+	f := &headless.Failure{Blame: []int{n.rank}, Text: n.text, Err: n.kind.Err()}
 	if n.fatal {
 		p.first.CompareAndSwap(nil, f)
 	} else {
@@ -66,7 +66,7 @@ func (p *party) hear(n notice) {
 // returns the one that counts.
 func (p *party) fail(f *headless.Failure) *headless.Failure {
 	if p.first.CompareAndSwap(nil, f) {
-		p.tell(notice{kindOf(f.Err), true, f.Blame[0], f.Text}, -1)
+		p.tell(notice{link.KindOf(f.Err), true, f.Blame[0], f.Text}, -1)
 	}
 	return p.first.Load()
 }

@@ -94,12 +94,12 @@ type processes struct {
 	end  []error
 }
 
-func startProcesses(t *testing.T, role, play string, n int, others map[int]string) *processes {
+func startProcesses(t *testing.T, role, play string, n, wires int, others map[int]string) *processes {
 	t.Helper()
 	lib := rdmatest.Standin(t, "")
 	dir := t.TempDir()
 	require.NoError(t, os.Symlink(lib, filepath.Join(dir, "librdma.dylib")))
-	matrix, err := json.Marshal(rdmatest.Mesh(n))
+	matrix, err := json.Marshal(rdmatest.Wires(n, wires))
 	require.NoError(t, err)
 	devices := filepath.Join(dir, "devices.json")
 	require.NoError(t, os.WriteFile(devices, bytes.ReplaceAll(matrix, []byte("[]"), []byte("null")), 0o600))
@@ -168,16 +168,23 @@ func (p *processes) compare(t *testing.T) {
 	}
 }
 
-func TestInteropProcesses(t *testing.T) {
+func TestProcesses(t *testing.T) {
 	for n := 2; n <= 4; n++ {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			p := startProcesses(t, "program", "", n, nil)
+			p := startProcesses(t, "program", "", n, 1, nil)
+			p.start(t)
+			p.compare(t)
+		})
+	}
+	for _, c := range [][2]int{{2, 2}, {3, 2}, {3, 4}} {
+		t.Run(fmt.Sprintf("%d over %d wires", c[0], c[1]), func(t *testing.T) {
+			p := startProcesses(t, "program", "", c[0], c[1], nil)
 			p.start(t)
 			p.compare(t)
 		})
 	}
 	t.Run("frames", func(t *testing.T) {
-		p := startProcesses(t, "frames", "gid=4", 3, nil)
+		p := startProcesses(t, "frames", "gid=4", 3, 1, nil)
 		p.start(t)
 		p.compare(t)
 	})

@@ -124,16 +124,22 @@ func (s *sideChannel) gather(ctx context.Context, mine []byte) ([]byte, error) {
 	return all, nil
 }
 
-// gatherItems is JACCL's all-gather of vectors, of size elements each on every rank:
-// first of the numbers of elements, then of the elements.
-func (s *sideChannel) gatherItems(ctx context.Context, mine []byte) ([]byte, error) {
-	counts, err := s.gather(ctx, binary.LittleEndian.AppendUint32(nil, uint32(s.size)))
+// gatherItems is JACCL's all-gather of vectors, which have an element for each rank and
+// wire: first of the numbers of elements, then of the elements.
+func (s *sideChannel) gatherItems(ctx context.Context, mine []byte, wires int) ([]byte, error) {
+	want := uint32(wires * s.size)
+	counts, err := s.gather(ctx, binary.LittleEndian.AppendUint32(nil, want))
 	if err != nil {
 		return nil, err
 	}
 	for r := range s.size {
-		if n := binary.LittleEndian.Uint32(counts[4*r:]); n != uint32(s.size) {
-			return nil, fmt.Errorf("rank %d has the devices of %d ranks, want those of %d; check that all ranks have the same file of devices", r, int32(n), s.size)
+		n := binary.LittleEndian.Uint32(counts[4*r:])
+		switch {
+		case n == want:
+		case wires > 1 && n == uint32(s.size):
+			return nil, fmt.Errorf("rank %d uses one wire to each rank, want %d, as the file of devices says; MLX uses several wires from 0.32.4 on: install that on all ranks, or give a file with one device for each pair", r, wires)
+		default:
+			return nil, fmt.Errorf("rank %d has connections for %d ranks and wires, want %d, for %d ranks on %d wires; check that all ranks have the same file of devices", r, int32(n), want, s.size, wires)
 		}
 	}
 	return s.gather(ctx, mine)

@@ -79,6 +79,24 @@ func Mesh(n int) hostfile.Devices {
 	return d
 }
 
+// Wires is a matrix of n ranks like that of Mesh, with so many wires between every two.
+// The stand-in has 64 devices, which n times n times wires may not exceed.
+func Wires(n, wires int) hostfile.Devices {
+	d := Mesh(n)
+	for i := range d {
+		for j := range d[i] {
+			if i == j {
+				continue
+			}
+			d[i][j] = nil
+			for w := range wires {
+				d[i][j] = append(d[i][j], fmt.Sprintf("rdma_en%d", (i*n+j)*wires+w))
+			}
+		}
+	}
+	return d
+}
+
 // Within is a context that ends a test that hangs.
 func Within(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), d)

@@ -1,7 +1,7 @@
-// A rank of JACCL itself, for TestInteropWithJACCL: the program of program_test.go, in
+// A rank of JACCL itself, for TestJACCL: the program of program_test.go, in
 // C++ over MLX's library. It prints a line per operation with a hash of the result.
 //
-// Build it against a checkout of MLX (mlx/distributed/jaccl/lib) with nlohmann-json and
+// Build it against a checkout of MLX 0.32.4 (mlx/distributed/jaccl/lib) with nlohmann-json and
 // the headers of rdma-core, and name the program in GOMOE_JACCL_RANK:
 //
 //	c++ -std=c++20 -O2 -D'__builtin_available(...)=true' -include cstring -I$LIB -I/usr/include/nlohmann -o rank \
@@ -76,6 +76,9 @@ int main() {
   auto g = jaccl::init(true);
   const int n = g->size(), r = g->rank();
   const size_t bytes[] = {8, 4096, 5000, 32768, 32776, 100008, 600008};
+  std::vector<float> known(600000); // the check with which Go's ranks begin
+  for (size_t i = 0; i < known.size(); i++) known[i] = float(i);
+  g->all_sum(known.data(), known.data(), known.size() * 4, 11);
   int k = 0;
   for (const Type& t : types)
     for (size_t size : bytes) {

@@ -1,0 +1,7 @@
+//go:build !darwin
+
+package rdma
+
+// FramesOnly reports whether this system moves messages of one frame only, as macOS 26.2
+// does. JACCL then sends every frame as a message of its own.
+func FramesOnly() bool { return false }
