@@ -18,7 +18,7 @@ type queue struct {
 	device  *Device
 	rank    int
 	program *program
-	queue   *mtl.Queue
+	queue   *mtl.CommandQueue
 	scratch *mtl.Buffer // nil if nothing uses any
 	records *records
 
@@ -72,7 +72,7 @@ func (d *Device) Open(ctx context.Context, p *lowering.Plan, rank int) (_ runtim
 			q.Close()
 		}
 	}()
-	if q.queue, err = d.gpu.Queue(); err != nil {
+	if q.queue, err = d.gpu.CommandQueue(); err != nil {
 		return nil, fmt.Errorf("metal: %w", err)
 	}
 	if n := q.program.scratch; n > 0 {

@@ -7,11 +7,11 @@ import (
 	"github.com/gomoe/gomoe/metal/internal/emu"
 )
 
-// bench has the emulated GPU's libraries that the tests of a process share: to look for a
-// compiler and to load a library take longer than most instructions.
+// bench holds the libraries of the emulated GPU that the tests of a process share, because
+// looking for a compiler and loading a library take longer than most instructions.
 type bench struct {
 	compiler *emu.Compiler
-	err      error // why there is none
+	err      error // why there is no compiler
 
 	mu   sync.Mutex
 	libs map[text]*emu.Library
@@ -28,8 +28,8 @@ var shared = sync.OnceValue(func() *bench {
 	return &bench{compiler: c, err: err, libs: map[text]*emu.Library{}}
 })
 
-// Library returns what is built of a source, loaded, which stays until the process ends;
-// nobody closes it. The error wraps emu.ErrNoCompiler where there is no compiler.
+// Library builds a source and loads the result, which stays loaded until the process ends:
+// the caller must not close it. If there is no compiler, the error wraps emu.ErrNoCompiler.
 func Library(ctx context.Context, source string, how emu.BuildOptions) (*emu.Library, error) {
 	b := shared()
 	if b.err != nil {

@@ -35,7 +35,7 @@ func Check(t testing.TB, p *graph.Program, cfg gomoe.Config, in map[string]array
 	check(t, p, cfg, in, o, real())
 }
 
-// backend is where what is compared comes from.
+// backend says where the programs and libraries come from that are compared.
 type backend struct {
 	target lowering.Target
 	build  func(*kernels.Instr) (*kernels.Program, *kernels.Kernel, error)
@@ -45,7 +45,7 @@ type backend struct {
 	modes []mode
 }
 
-// real is what devices run.
+// real returns the backend with what devices run.
 func real() backend { return backend{target: kernels.Metal{}, build: kernels.Build} }
 
 func check(t testing.TB, p *graph.Program, cfg gomoe.Config, in map[string]array.Array, o Options, from backend) {
@@ -170,8 +170,8 @@ func (w task) tolerance() kernels.Tolerance {
 	return w.kernel.Tolerance
 }
 
-// declared checks that launches of functions in files are among those that the
-// kernel lists, with as many threads and as much memory as it says at the most.
+// declared returns an error if a launch of a function in a file is not among the functions
+// that the kernel lists, or has more threads or memory than the kernel lists for it.
 func (w task) declared() error {
 	p, k := w.program, w.kernel
 	for _, l := range p.Launches {

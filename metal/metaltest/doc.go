@@ -4,13 +4,13 @@
 // A program is compiled as for a Metal device and runs on the host, which is
 // the specification. Every instruction that metal/kernels has a kernel for is
 // run again on the emulated GPU, on copies of the same arguments: in three
-// orders of its threads, and with simdgroup matrices both distributed and held
-// by one lane. The six results must be the same bits, and as near to the
-// host's as the kernel says.
+// orders of its threads, with simdgroup matrices both distributed and held by
+// one lane, and once more in a build that checks fences. All seven results must
+// have the same bits, and be as near to the host's as the kernel says.
 //
-// Arguments lie between pages that cannot be touched. Results, scratch and
-// threadgroup memory hold NaNs before; so do rows of ragged arguments that are
-// not in use. Arguments must be unchanged, but where a result has their memory,
-// and rows past the last zone must not be written. A kernel has no more
-// threadgroup memory than its kernels.Function says.
+// Pages that cannot be touched lie around every argument. Before the run,
+// results, scratch memory, threadgroup memory and the unused rows of ragged
+// arguments hold NaNs. After the run, an argument must be unchanged, unless a
+// result shares its memory, and rows past the last zone must not be written. A
+// kernel has no more threadgroup memory than its kernels.Function says.
 package metaltest

@@ -17,7 +17,7 @@ type way struct {
 
 func (w way) String() string { return fmt.Sprintf("%s, %s order", w.mode, w.order) }
 
-// ways are all of them, or those in some modes.
+// ways returns the ways to run a program in some modes, or in all modes.
 func ways(modes []mode) []way {
 	var out []way
 	for _, m := range modesOf(modes) {
@@ -30,7 +30,7 @@ func ways(modes []mode) []way {
 	return out
 }
 
-// run does a task on the memory of an instruction.
+// run runs a task on the memory of an instruction.
 func run(ctx context.Context, t task, m *memory, libs map[key]*emu.Library, w way, seed uint64) error {
 	p := t.program
 	if err := m.prepare(p); err != nil {
@@ -59,7 +59,7 @@ func run(ctx context.Context, t task, m *memory, libs map[key]*emu.Library, w wa
 	return nil
 }
 
-// binding is what an argument of a launch is bound to.
+// binding returns what an argument of a launch is bound to.
 func (m *memory) binding(a kernels.Arg) (emu.Binding, error) {
 	var list []int
 	switch a.Kind {
@@ -90,8 +90,8 @@ func (m *memory) binding(a kernels.Arg) (emu.Binding, error) {
 	return emu.Binding{Buffer: m.buffers[list[a.Index]]}, nil
 }
 
-// fault returns what the program says of its status record, nil of one that no
-// launch has written to.
+// fault returns the error that the program makes of its status record, nil if no launch has
+// written to the record.
 func (m *memory) fault(p *kernels.Program) error {
 	var record [kernels.StatusLen]int32
 	clear := true

@@ -48,8 +48,8 @@ type key struct {
 	mode mode
 }
 
-// build returns the libraries that the programs launch functions of, as from
-// has it.
+// build returns the libraries with the functions that the programs launch. from may edit the
+// sources first and may limit the modes.
 func build(ctx context.Context, work map[at]task, from backend) (map[key]*emu.Library, error) {
 	var used, made []string
 	for _, w := range work {

@@ -13,13 +13,13 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// memory is what an instruction works on, as it was before the host ran it:
-// one piece per piece of the host's memory, so that a result which takes the
-// place of an argument does so on the device, too.
+// memory holds what an instruction works on, as it was before the host ran the
+// instruction. It has one piece for each piece of the host's memory. So a result that takes
+// the place of an argument on the host does so on the device too.
 type memory struct {
 	pieces        []piece
 	in, out       []int // pieces of arguments and results
-	zones         int   // piece, -1 without
+	zones         int   // the piece with the zones, -1 if there are none
 	rows          rows  // of ragged operands
 	inRag, outRag []bool
 	buffers       []*emu.Buffer // one per piece
@@ -29,12 +29,12 @@ type memory struct {
 
 // piece is a piece of memory.
 type piece struct {
-	before []byte // nil: no argument has it
+	before []byte // nil if no argument is in this piece
 	size   int
 	result bool
 }
 
-// rows are those of experts' zones.
+// rows says which rows of experts' zones are in use.
 type rows struct {
 	used []bool // by row, up to the end of the last zone
 }
@@ -133,9 +133,9 @@ func fill(b []byte) {
 	}
 }
 
-// unwritten sets a result's bytes to what runtime.Options.Poison sets those of the host's to,
-// which are NaNs of every type, too: then elements that nobody reads, such as those of a wire
-// past the last row, are the same where neither the host nor the device writes them.
+// unwritten sets a result's bytes to those that runtime.Options.Poison sets on the host, which
+// are NaNs of every type too. So elements that neither the host nor the device writes, such as
+// those of a wire past the last row, are equal on both.
 func unwritten(b []byte) {
 	for i := range b {
 		b[i] = unwrittenByte(i)
@@ -144,7 +144,8 @@ func unwritten(b []byte) {
 
 func unwrittenByte(i int) byte { return [2]byte{0xFF, 0x7F}[i%2] }
 
-// prepare allocates the device's memory, or sets what is there to what it was.
+// prepare allocates the device's memory, or sets memory that was allocated before to what it
+// was at first.
 func (m *memory) prepare(p *kernels.Program) error {
 	if m.buffers == nil {
 		var err error

@@ -35,7 +35,7 @@ func (s Status) String() string {
 // the mistake.
 type CommandBuffer struct {
 	object
-	queue     *Queue
+	queue     *CommandQueue
 	label     string
 	err       error   // the first mistake
 	encoder   *object // the open encoder, nil if there is none
@@ -46,7 +46,7 @@ type CommandBuffer struct {
 
 // CommandBuffer returns a new command buffer. label is for errors and for Metal's
 // debugger. Encode inside a Pool, or with Encode.
-func (q *Queue) CommandBuffer(label string) (*CommandBuffer, error) {
+func (q *CommandQueue) CommandBuffer(label string) (*CommandBuffer, error) {
 	id := q.id.Load()
 	if id == 0 {
 		return nil, fmt.Errorf("mtl: command buffer %s: the queue is closed", label)

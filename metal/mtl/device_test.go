@@ -25,7 +25,7 @@ type bench struct {
 	standin *standin.Standin
 	rt      *Runtime
 	device  *Device
-	queue   *Queue
+	queue   *CommandQueue
 	library *Library
 	bad     []string // violations that the test wants, in part, in order
 	outside int      // objects that the test autoreleases outside of pools
@@ -51,7 +51,7 @@ func stand(t testing.TB, o standin.Options) *bench {
 	b.device, err = b.rt.Device()
 	require.NoError(t, err)
 	t.Cleanup(b.device.Close)
-	b.queue, err = b.device.Queue()
+	b.queue, err = b.device.CommandQueue()
 	require.NoError(t, err)
 	t.Cleanup(b.queue.Close)
 	b.library, err = b.device.Library(kernels, Options{})

@@ -20,7 +20,7 @@
 // Metal autoreleases command buffers, encoders, strings and errors. The driver retains
 // what it returns, and has pools around its own messages. What Metal itself
 // autoreleases while commands are encoded is freed only by a pool around the encoding,
-// on one thread of the system. So encode inside Runtime.Pool, or with Queue.Encode,
+// on one thread of the system. So encode inside Runtime.Pool, or with CommandQueue.Encode,
 // and wait outside of it.
 //
 // # Memory and time

@@ -52,7 +52,7 @@ func TestEventInTheMiddle(t *testing.T) {
 // A queue waits for another, in whichever order their command buffers are committed.
 func TestEventAcrossQueues(t *testing.T) {
 	b := stand(t, standin.Options{})
-	other, err := b.device.Queue()
+	other, err := b.device.CommandQueue()
 	require.NoError(t, err)
 	defer other.Close()
 	x, _ := b.floats(ramp(8)...)

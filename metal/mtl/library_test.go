@@ -93,7 +93,7 @@ func TestClosed(t *testing.T) {
 	b := stand(t, standin.Options{})
 	d, err := b.rt.Device()
 	require.NoError(t, err)
-	q, err := d.Queue()
+	q, err := d.CommandQueue()
 	require.NoError(t, err)
 	l, err := d.Library(kernels, Options{})
 	require.NoError(t, err)
@@ -105,7 +105,7 @@ func TestClosed(t *testing.T) {
 	d.Close()
 	d.Close()
 	for _, err := range []error{
-		second(d.Queue()), second(d.Buffer(4)), second(d.BufferOver(nil)), second(d.Heap(4)), second(d.SharedEvent()),
+		second(d.CommandQueue()), second(d.Buffer(4)), second(d.BufferOver(nil)), second(d.Heap(4)), second(d.SharedEvent()),
 		second(d.Library(kernels, Options{})), second(d.Pipeline(l, "add")),
 	} {
 		require.ErrorContains(t, err, "the device is closed")

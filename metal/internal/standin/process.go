@@ -14,12 +14,14 @@ import (
 	"github.com/gomoe/gomoe/metal/internal/emu"
 )
 
-// process is what all stand-ins of a process share. What C calls in Go is made once and
-// never freed, some thousand functions at most: so it is one for all of them, and says by
-// number whom it is for.
+// process holds what all stand-ins of a process share. A Go function that C can call is never
+// freed, and a process can have some thousand of them. So all stand-ins share one, whose first
+// argument is the number of the stand-in.
 type process struct {
-	locks   uintptr // a page of them: function constants are variables of a library of kernels, which is open once
-	compile uintptr // as C calls it
+	// locks is a page of locks. Function constants are variables of a library of kernels,
+	// and all stand-ins of the process share that library.
+	locks   uintptr
+	compile uintptr // the function that C calls
 
 	mu        sync.Mutex
 	last      uintptr
@@ -36,7 +38,7 @@ var shared = sync.OnceValues(func() (*process, error) {
 	return p, nil
 })
 
-// add returns a number for a stand-in that compiles so.
+// add returns the number of a new stand-in, whose compiler is compile.
 func (p *process) add(compile func(source string, old, fast bool) (path string, err error)) uintptr {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -51,8 +53,9 @@ func (p *process) remove(number uintptr) {
 	delete(p.compilers, number)
 }
 
-// called compiles a source of n bytes for a stand-in. It writes a path of at most room
-// bytes to out and returns 0, or what the compiler has to say, and returns 1.
+// called compiles a source of n bytes for the stand-in with a number. It writes the path of
+// the shared object to out, which has room bytes, and returns 0. If that fails, it writes the
+// compiler's text and returns 1.
 func (p *process) called(number uintptr, source *byte, n, language, fast uintptr, out *byte, room uintptr) uintptr {
 	p.mu.Lock()
 	compile := p.compilers[number]

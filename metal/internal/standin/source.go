@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// files are the stand-in's text, of which standin.cpp includes the others.
+// files holds the stand-in's text: standin.cpp and the files that it includes.
 //
 //go:embed native
 var files embed.FS
 
-// source returns the stand-in as one text: what it includes of its own stands in the
-// place of the directive, once, with lines that say where it is from. What it includes
-// of others, as abi.h of the emulated GPU, stays a directive.
+// source returns the stand-in as one text. The first include of each of its own files is
+// replaced by the file's text, with #line directives that say where the text is from. An
+// include of another file, such as abi.h of the emulated GPU, stays.
 func source() (string, error) {
 	var out strings.Builder
 	err := include(&out, "standin.cpp", map[string]bool{})

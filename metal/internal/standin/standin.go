@@ -20,19 +20,19 @@ import (
 	"github.com/gomoe/gomoe/metal/internal/emu"
 )
 
-// Standin is a stand-in of its own: it shares nothing with others of the process. Its
-// methods may be called by several goroutines at once, but Close.
+// Standin is one stand-in. Its objects and its Report are apart from those of all others in
+// the process. Several goroutines may call its methods at once, except Close.
 type Standin struct {
 	handle uintptr
-	number uintptr // the process's
+	number uintptr // its number in the process
 
 	violation, method, live, outside, fail, end uintptr
 
 	mu     sync.Mutex
-	report *Report // the last one, once it is closed
+	report *Report // the last Report; nil until Close
 }
 
-// settings are as native/object.h has them.
+// settings has the layout of Settings in native/object.h.
 type settings struct {
 	order, eager, absent, stall, limit uint32
 	system, width                      uint32
@@ -40,8 +40,8 @@ type settings struct {
 	seed, memory                       uint64
 }
 
-// Open builds the stand-in with compiler c, or takes it from c's cache, and opens it. c
-// compiles sources for it, too, for as long as it is open, until ctx is done.
+// Open builds the stand-in with compiler c, or takes it from c's cache, and opens it. While it
+// is open, c also compiles its sources, until ctx ends.
 func Open(ctx context.Context, c *emu.Compiler, o Options) (*Standin, error) {
 	text, err := source()
 	if err != nil {
@@ -89,7 +89,7 @@ func Open(ctx context.Context, c *emu.Compiler, o Options) (*Standin, error) {
 	return s, nil
 }
 
-// milliseconds is a duration, or another if it is 0, of at most some weeks.
+// milliseconds converts d, or usual if d is 0. The result is some weeks at most.
 func milliseconds(d, usual time.Duration) uint32 {
 	if d == 0 {
 		d = usual
@@ -97,8 +97,8 @@ func milliseconds(d, usual time.Duration) uint32 {
 	return uint32(min(d.Milliseconds(), math.MaxInt32))
 }
 
-// loadCopy opens a copy of a library, whose variables nobody else has, and which is
-// gone from the disk at once.
+// loadCopy opens a copy of a library, so that nobody else has its variables. The copy is
+// removed from the disk at once.
 func loadCopy(path string) (uintptr, error) {
 	dir, err := os.MkdirTemp("", "standin")
 	if err != nil {
@@ -122,12 +122,12 @@ func loadCopy(path string) (uintptr, error) {
 	return purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_LOCAL)
 }
 
-// Handle is the handle of the open library, for mtl.Load: of the Objective-C runtime and
-// of Metal both.
+// Handle returns the handle of the open library, which is both the Objective-C runtime and
+// Metal for mtl.Load.
 func (s *Standin) Handle() uintptr { return s.handle }
 
-// FailCommandBuffer has one command buffer fail with an NSError, before it does
-// anything: the first that begins if after is 0, the second if it is 1.
+// FailCommandBuffer makes one command buffer fail with an NSError before it does anything: the
+// first command buffer that begins if after is 0, the second if after is 1.
 func (s *Standin) FailCommandBuffer(after int, domain string, code int, text string) {
 	d, t := append([]byte(domain), 0), append([]byte(text), 0)
 	purego.SyscallN(s.fail, uintptr(after), uintptr(unsafe.Pointer(&d[0])), uintptr(code), uintptr(unsafe.Pointer(&t[0])))
@@ -147,7 +147,7 @@ func (s *Standin) Methods() []string {
 	}
 }
 
-// Report says what has happened so far, or until Close.
+// Report returns what has happened so far, or up to Close if the stand-in is closed.
 func (s *Standin) Report() *Report {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,8 +177,8 @@ func (s *Standin) Report() *Report {
 	return r
 }
 
-// Close frees the stand-in, of which nothing may be used any more, and returns its last
-// Report.
+// Close frees the stand-in and returns its last Report. Nothing of the stand-in may be used
+// afterwards, except Report. Close may be called twice.
 func (s *Standin) Close() *Report {
 	r := s.Report()
 	s.mu.Lock()
@@ -194,7 +194,7 @@ func (s *Standin) Close() *Report {
 	return r
 }
 
-// text is a copy of C's string at p.
+// text returns a copy of the C string at p.
 func text(p uintptr) string {
 	q, n := *(*unsafe.Pointer)(unsafe.Pointer(&p)), 0
 	for *(*byte)(unsafe.Add(q, n)) != 0 {

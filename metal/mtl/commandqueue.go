@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// Queue runs command buffers in the order in which they are committed. The caller owns
+// CommandQueue runs command buffers in the order in which they are committed. The caller owns
 // it. Several goroutines may call its methods at once.
-type Queue struct {
+type CommandQueue struct {
 	object
 	done *SharedEvent // its value is the number of the last completed command buffer
 
@@ -15,9 +15,9 @@ type Queue struct {
 	committed uint64     // number of command buffers so far
 }
 
-// Queue returns a new queue. Metal allows it 64 command buffers that have not
+// CommandQueue returns a new queue. Metal allows it 64 command buffers that have not
 // completed; making another one blocks until the first of them has completed.
-func (d *Device) Queue() (*Queue, error) {
+func (d *Device) CommandQueue() (*CommandQueue, error) {
 	id, err := d.open("queue")
 	if err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func (d *Device) Queue() (*Queue, error) {
 	if o == 0 {
 		return nil, errors.New("mtl: queue: Metal has none left; close those that are not used")
 	}
-	q := &Queue{}
+	q := &CommandQueue{}
 	q.own(d.rt, o)
 	if q.done, err = d.SharedEvent(); err != nil {
 		q.close()
@@ -36,12 +36,12 @@ func (d *Device) Queue() (*Queue, error) {
 }
 
 // Pool calls f in an autorelease pool: see Runtime.Pool.
-func (q *Queue) Pool(f func() error) error { return q.rt.Pool(f) }
+func (q *CommandQueue) Pool(f func() error) error { return q.rt.Pool(f) }
 
 // Encode makes a command buffer, calls f to fill it and commits it, all in one Pool on
 // one thread. It returns the command buffer, which the caller must close. If f or
 // Commit fails, it returns that error, and nothing was committed.
-func (q *Queue) Encode(label string, f func(*CommandBuffer) error) (*CommandBuffer, error) {
+func (q *CommandQueue) Encode(label string, f func(*CommandBuffer) error) (*CommandBuffer, error) {
 	var cb *CommandBuffer
 	err := q.Pool(func() (err error) {
 		if cb, err = q.CommandBuffer(label); err != nil {
@@ -62,7 +62,7 @@ func (q *Queue) Encode(label string, f func(*CommandBuffer) error) (*CommandBuff
 }
 
 // Close releases the queue. Command buffers that were committed still run.
-func (q *Queue) Close() {
+func (q *CommandQueue) Close() {
 	q.done.Close()
 	q.close()
 }
