@@ -39,6 +39,11 @@ type Settings struct {
 	QueuePairs, Regions int
 	// Service is the kind of queue pair.
 	Service Service
+	// Whole sends data as JACCL does: in whole buffers of the endpoint, which begin at a page
+	// and have the length of their class, so that data is copied into them and out of them.
+	// Otherwise package verbs sends from and to any byte of registered memory, at any length,
+	// which has not been seen to work over Thunderbolt. All ranks have to agree.
+	Whole bool
 }
 
 // regionsPerPeer is how many memory regions an endpoint takes for its slabs.

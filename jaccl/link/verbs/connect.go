@@ -109,7 +109,10 @@ func (l *Link) open(devices hostfile.Devices, settings rdma.Settings) error {
 	return nil
 }
 
-const offerSize = 1 + rdma.DestinationSize
+const (
+	offerSize = 1 + rdma.DestinationSize
+	wholeBit  = 1 << 7 // of an offer's kind, for rdma.Settings.Whole
+)
 
 // offers returns, for every wire and rank, the kind and address of the queue pair that faces
 // the rank.
@@ -119,7 +122,11 @@ func (l *Link) offers() []byte {
 		if e == nil {
 			b = rdma.NoDestination().Append(append(b, 0))
 		} else {
-			b = e.Address.Append(append(b, byte(e.Service)))
+			kind := byte(e.Service)
+			if l.settings.Whole {
+				kind |= wholeBit
+			}
+			b = e.Address.Append(append(b, kind))
 		}
 	}
 	return b
@@ -138,7 +145,11 @@ func (l *Link) match(site link.Site, all [][]byte) error {
 			if k >= i {
 				continue
 			}
-			a, b := rdma.Service(all[i][at*offerSize]), rdma.Service(all[k][(first+i)*offerSize])
+			kinds := [2]byte{all[i][at*offerSize], all[k][(first+i)*offerSize]}
+			if (kinds[0]^kinds[1])&wholeBit != 0 {
+				return fmt.Errorf("one of rank %d (%s) and rank %d (%s) sends whole buffers and the other does not, want one setting on all ranks", i, site.Host(i), k, site.Host(k))
+			}
+			a, b := rdma.Service(kinds[0]&^wholeBit), rdma.Service(kinds[1]&^wholeBit)
 			if a != b {
 				return fmt.Errorf("rank %d (%s) has %v queue pairs and rank %d (%s) %v, want one kind; Thunderbolt, which has UC, and adapters that have RC do not connect", i, site.Host(i), a, k, site.Host(k), b)
 			}
