@@ -76,10 +76,10 @@ func agree(ctx context.Context, site link.Site, key string, failed error, offer 
 
 // open opens the endpoints.
 func (l *Link) open(devices hostfile.Devices, settings rdma.Settings) error {
-	var err error
-	if l.settings, err = settings.WithDefaults(); err != nil {
+	if err := settings.Check(); err != nil {
 		return err
 	}
+	l.settings = settings
 	if l.size == 1 {
 		l.eps = make([]*rdma.Endpoint, 1)
 		return nil
@@ -90,10 +90,13 @@ func (l *Link) open(devices hostfile.Devices, settings rdma.Settings) error {
 	}
 	l.row = slices.Concat(rows...)
 	l.eps = make([]*rdma.Endpoint, len(l.row))
-	if err := l.settings.Fits(l.row, 0); err != nil {
+	if l.lib, err = rdma.OpenLibrary(l.settings.Library); err != nil {
 		return err
 	}
-	if l.lib, err = rdma.OpenLibrary(l.settings.Library); err != nil {
+	if l.limits, err = settings.Limits(l.lib, l.adapters, l.row); err != nil {
+		return err
+	}
+	if err := l.limits.Fits(l.row, 0); err != nil {
 		return err
 	}
 	l.pace = l.lib.Pace()

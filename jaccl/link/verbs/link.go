@@ -27,6 +27,7 @@ type Link struct {
 	rank, size int
 	lib        *rdma.Library
 	settings   rdma.Settings
+	limits     rdma.Limits      // of this rank's devices
 	row        []string         // this rank's devices, like eps
 	eps        []*rdma.Endpoint // by rank, nil for this one, on the first wire, then on the second, and so on
 	adapters   rdma.Adapters    // the adapters of the endpoints
