@@ -73,6 +73,11 @@ func environment() doctor.Report {
 	if _, err := kernel.Selected(); err != nil {
 		r = append(r, doctor.Finding{Level: doctor.Wrong, Hosts: []string{"localhost"}, What: err.Error(), Fix: "gomoe version -kernels lists those that this processor runs"})
 	}
+	if name := os.Getenv("GOMOE_TRANSPORT"); name != "" {
+		if err := world.Has(name); err != nil {
+			r = append(r, doctor.Finding{Level: doctor.Wrong, Hosts: []string{"localhost"}, What: "GOMOE_TRANSPORT: " + err.Error(), Fix: "unset GOMOE_TRANSPORT, or set it to a transport that this program has"})
+		}
+	}
 	job, err := environ.Detect(os.Getenv)
 	if err != nil {
 		return append(r, doctor.Finding{Level: doctor.Wrong, Hosts: []string{"localhost"}, What: err.Error(), Fix: "unset what is left over from another launcher"})

@@ -33,6 +33,9 @@ func (t *tool) read(ctx context.Context, path string) (name, text string, err er
 			return "", "", err
 		}
 		defer f.Close()
+		if info, err := f.Stat(); err == nil && info.IsDir() {
+			return "", "", in(path, errors.New("this is a folder, want the file of a program"))
+		}
 		r, name = f, path
 	}
 	type result struct {
@@ -55,7 +58,7 @@ func (t *tool) read(ctx context.Context, path string) (name, text string, err er
 		if got.err != nil {
 			return "", "", in(path, got.err)
 		}
-		return name, string(got.b), nil
+		return name, strings.TrimPrefix(string(got.b), "\ufeff"), nil // a byte order mark, which some editors write
 	}
 }
 

@@ -13,7 +13,8 @@ const anything = "*"
 // so the engines know no primitive, and the runtime knows no engine's rules.
 func imports() map[string][]string {
 	return map[string][]string{
-		"graph":                     {},
+		"graph":                     {"internal/near"},
+		"internal/near":             {},
 		"ep":                        {},
 		"internal/text":             {},
 		"internal/testing/faults":   {anything},
@@ -60,7 +61,7 @@ func imports() map[string][]string {
 		"jaccl/rdma/rdmatest":       {"jaccl/job/hostfile"},
 		"jaccl/mlx/headless":        {"graph", "collective", "internal/reduce", "jaccl"},
 		"internal/measure":          {"graph", "collective", "jaccl"},
-		"internal/flight":           {"collective", "jaccl"},
+		"internal/flight":           {"collective", "internal/whole", "jaccl"},
 		"internal/launch":           {"jaccl/job/environ", "jaccl/job/hostfile", "world"},
 		"runtime":                   {"graph", "array", "sharding", "collective", "exec", "internal/kernel", "internal/kernel/gemm", "internal/whole", "lowering"},
 		"metal":                     {"array", "lowering", "metal/internal/emu", "metal/internal/standin", "metal/kernels", "metal/mtl", "runtime"},
