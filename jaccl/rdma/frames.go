@@ -29,9 +29,9 @@ func ClassBytes(k int) int { return Frame << k }
 // begins.
 func slot(class, parity int) int { return Frame*(1<<class-1)*depth + parity*ClassBytes(class) }
 
-// FramesOnlyOn reports whether macOS of that version moves messages of one frame only: it is
+// framesOnlyOn reports whether macOS of that version moves messages of one frame only: it is
 // older than 26.3. A version that cannot be read is taken for a newer one.
-func FramesOnlyOn(version string) bool {
+func framesOnlyOn(version string) bool {
 	var major, minor int
 	n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor)
 	return n > 0 && (major < 26 || major == 26 && minor < 3)
