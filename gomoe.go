@@ -10,6 +10,7 @@ import (
 	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/memory"
 	"github.com/gomoe/gomoe/internal/optimize"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/primitives"
@@ -154,7 +155,8 @@ func UseKernels(name string) error { return kernel.Use(name) }
 
 // Open compiles p and opens one rank per place of the mesh in this process, or, in
 // a World of several processes, this process's. Close releases them. If GOMOE_KERNELS names kernels that this processor does
-// not run, that is an error: others would give other last bits.
+// not run, that is an error: others would give other last bits. It is also an error if the
+// plan needs more memory than there is.
 func Open(p *graph.Program, cfg Config) (*Job, error) {
 	if _, err := kernel.Selected(); err != nil {
 		return nil, err
@@ -173,6 +175,9 @@ func Open(p *graph.Program, cfg Config) (*Job, error) {
 	j := &Job{}
 	if own {
 		j.comms = comms
+	}
+	if err := fits(plan, len(comms), memory.Available()); err != nil {
+		return nil, errors.Join(err, closeAll(j.comms))
 	}
 	if rank, offset, uncertain, ok := cfg.World.Clock(); ok {
 		cfg.Trace.Clock(rank, offset, uncertain)

@@ -50,12 +50,25 @@ func ReadNPY(r io.Reader) (Array, error) {
 // ReadFile reads an array from a .npy file, as ReadNPY does. Like numpy, it ignores bytes
 // after the array.
 func ReadFile(path string) (Array, error) {
+	return ReadFileIf(path, func(graph.Type) error { return nil })
+}
+
+// ReadFileIf is ReadFile for arrays of types for which accept returns no error. It returns
+// accept's error as it is, before it reads the elements, which may be many.
+func ReadFileIf(path string, accept func(graph.Type) error) (Array, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return Array{}, fmt.Errorf("array: %w", err)
 	}
 	defer f.Close()
-	a, err := readNPY(f)
+	t, fortran, err := readNPYType(f)
+	if err != nil {
+		return Array{}, fmt.Errorf("array: %s: %w", path, err)
+	}
+	if err := accept(t); err != nil {
+		return Array{}, err
+	}
+	a, err := readElements(f, t, fortran)
 	if err != nil {
 		return Array{}, fmt.Errorf("array: %s: %w", path, err)
 	}
@@ -119,13 +132,14 @@ func writeNPY(w io.Writer, a Array) error {
 	return err
 }
 
-func readNPY(r io.Reader) (Array, error) {
+// readNPYType reads the header. It returns whether the elements are in column-major order.
+func readNPYType(r io.Reader) (t graph.Type, fortran bool, err error) {
 	var start [len(npyMagic) + 2]byte
 	if _, err := io.ReadFull(r, start[:]); err != nil {
-		return Array{}, short(err, "magic and version", len(start))
+		return t, false, short(err, "magic and version", len(start))
 	}
 	if magic := string(start[:len(npyMagic)]); magic != npyMagic {
-		return Array{}, fmt.Errorf("magic %q, want %q: not a .npy file", magic, npyMagic)
+		return t, false, fmt.Errorf("magic %q, want %q: not a .npy file", magic, npyMagic)
 	}
 	size := make([]byte, 4)
 	switch major := start[len(npyMagic)]; major {
@@ -133,26 +147,39 @@ func readNPY(r io.Reader) (Array, error) {
 		size = size[:2]
 	case 2, 3:
 	default:
-		return Array{}, fmt.Errorf("format version %d, want 1, 2 or 3", major)
+		return t, false, fmt.Errorf("format version %d, want 1, 2 or 3", major)
 	}
 	if _, err := io.ReadFull(r, size); err != nil {
-		return Array{}, short(err, "header length", len(size))
+		return t, false, short(err, "header length", len(size))
 	}
 	n := binary.LittleEndian.Uint32(append(size[:len(size):len(size)], 0, 0)[:4])
 	if n > npyHeader {
-		return Array{}, fmt.Errorf("header of %d bytes, want at most %d", n, npyHeader)
+		return t, false, fmt.Errorf("header of %d bytes, want at most %d", n, npyHeader)
 	}
 	dict := make([]byte, n)
 	if _, err := io.ReadFull(r, dict); err != nil {
-		return Array{}, short(err, "header", len(dict))
+		return t, false, short(err, "header", len(dict))
 	}
 	h, err := parseNPYHeader(string(dict))
 	if err != nil {
-		return Array{}, fmt.Errorf("header: %w", err)
+		return t, false, fmt.Errorf("header: %w", err)
 	}
-	t, err := h.typed()
+	t, err = h.typed()
+	return t, h.fortran, err
+}
+
+func readNPY(r io.Reader) (Array, error) {
+	t, fortran, err := readNPYType(r)
 	if err != nil {
 		return Array{}, err
+	}
+	return readElements(r, t, fortran)
+}
+
+// readElements reads what follows the header.
+func readElements(r io.Reader, t graph.Type, fortran bool) (Array, error) {
+	if err := inFile(r, t.Bytes()); err != nil {
+		return Array{}, fmt.Errorf("%s: %w", t, err)
 	}
 	mem, err := readBytes(r, t.Bytes())
 	if err != nil {
@@ -164,10 +191,31 @@ func readNPY(r io.Reader) (Array, error) {
 		}
 	}
 	a := Over(t, littleEndian(mem, t.DType.Size(), false))
-	if h.fortran && t.Rank() > 1 {
+	if fortran && t.Rank() > 1 {
 		a = transposed(a)
 	}
 	return a, nil
+}
+
+// inFile returns an error if r is a file that ends before the next n bytes, so that nothing
+// is read and no memory is taken for data that is not there.
+func inFile(r io.Reader, n int64) error {
+	f, ok := r.(*os.File)
+	if !ok {
+		return nil
+	}
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return nil // a pipe: reading says how much there is
+	}
+	at, err := f.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return fmt.Errorf("data: %w", err)
+	}
+	if got := info.Size() - at; got < n {
+		return fmt.Errorf("the file ends after %d bytes of data, want %d: %w", max(got, 0), n, io.ErrUnexpectedEOF)
+	}
+	return nil
 }
 
 // short returns the error to report when io.ReadFull has failed with err.

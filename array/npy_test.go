@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -217,4 +218,42 @@ func FuzzReadNPY(f *testing.F) {
 			t.Fatalf("%s comes back as %s, %v", a.Type, c.Type, err)
 		}
 	})
+}
+
+// A file whose header claims more than the file holds is refused before anything is read,
+// and an array of a type that is not wanted before its elements are read.
+func TestReadFileHeaderFirst(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.npy")
+	a := struct{ Type graph.Type }{graph.T(graph.F32, 1<<28)} // 1 GiB
+	f, err := os.Create(path)
+	require.NoError(t, err)
+	var head bytes.Buffer
+	require.NoError(t, WriteNPY(&head, New(graph.T(graph.F32, 1))))
+	text := strings.Replace(head.String()[:head.Len()-4], "(1,), }"+strings.Repeat(" ", len("268435456")-1), "(268435456,), }", 1)
+	_, err = f.WriteString(text)
+	require.NoError(t, err)
+	require.NoError(t, f.Truncate(int64(len(text))+a.Type.Bytes())) // sparse
+	require.NoError(t, f.Close())
+	allocated := func(f func()) uint64 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		f()
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	no := errors.New("another type is wanted")
+	got := allocated(func() {
+		_, err = ReadFileIf(path, func(got graph.Type) error {
+			require.Equal(t, a.Type, got)
+			return no
+		})
+	})
+	if err != no || got > 1<<20 {
+		t.Errorf("%v and %d bytes allocated, want the caller's error and few", err, got)
+	}
+	require.NoError(t, os.Truncate(path, int64(len(text))+a.Type.Bytes()-1))
+	got = allocated(func() { _, err = ReadFile(path) })
+	if err == nil || !strings.Contains(err.Error(), "f32[268435456]: the file ends after 1073741823 bytes of data, want 1073741824") || got > 1<<20 {
+		t.Errorf("%v and %d bytes allocated, want that the file ends, and few", err, got)
+	}
 }

@@ -95,11 +95,11 @@ func (CrossEntropyGradOp) Shard(c *sharding.Context) (sharding.Decision, error) 
 }
 
 func (CrossEntropyOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: "cross_entropy", Out: out, In: in, Workspace: widening(out, in), Kernel: checkLabels(in[1].Spec, inFloat(crossEntropyKernel[float32], crossEntropyKernel[float64]))})
+	return e.Emit(lowering.KernelSpec{Name: "cross_entropy", Out: out, In: in, Dry: widening(), Kernel: checkLabels(in[1].Spec, inFloat(crossEntropyKernel[float32], crossEntropyKernel[float64]))})
 }
 
 func (CrossEntropyGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: "cross_entropy_grad", Out: out, In: in, Workspace: widening(out, in), Kernel: checkLabels(in[1].Spec, inFloat(crossEntropyGradKernel[float32], crossEntropyGradKernel[float64]))})
+	return e.Emit(lowering.KernelSpec{Name: "cross_entropy_grad", Out: out, In: in, Dry: widening(), Kernel: checkLabels(in[1].Spec, inFloat(crossEntropyGradKernel[float32], crossEntropyGradKernel[float64]))})
 }
 
 // checkLabels returns a kernel that checks the labels, argument 1, placed as s, and
@@ -165,7 +165,7 @@ func (w *crossEntropyGradRows[T]) Piece(lo, hi int) {
 
 func (CrossEntropyOp) Doc() graph.Doc {
 	return graph.Doc{Args: "logits f[..,V], labels i32[..]", Results: "f[..]", Formula: "loss = log Σ exp(logits) - logits[label]",
-		Notes: "The loss of bf16 and f16 logits is f32. Label -1 has loss 0 and gradient 0; any other below 0 or from V on stops the run."}
+		Notes: "The loss of bf16 and f16 logits is f32. A row with nan or inf, and one of nothing but -inf, has the loss nan, whatever its label. Label -1 has loss 0 and gradient 0; any other below 0 or from V on stops the run."}
 }
 
 func (CrossEntropyGradOp) Doc() graph.Doc {

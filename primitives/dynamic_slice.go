@@ -99,5 +99,5 @@ func boxAt(a *exec.Args, shape, sizes []int, start []array.Array) layout {
 func (DynamicSliceOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..], start_0 i32[], start_1 i32[], ...", Results: "t[slice_sizes]", Formula: "y[i_0, ..] = x[s_0 + i_0, ..], s_d = clamp(0, start_d, size_d - slice_size_d)",
 		Params: "slice_sizes: one per dimension",
-		Notes:  "A start from which the box would not fit is moved to the nearest one from which it does."}
+		Notes:  "A start from which the box would not fit is moved to the nearest one from which it does. So a negative start is 0; jax.lax.dynamic_slice counts it from the end, unless allow_negative_indices is False."}
 }

@@ -84,5 +84,5 @@ func (DynamicUpdateSliceOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) e
 
 func (DynamicUpdateSliceOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..], update t[..], start_0 i32[], start_1 i32[], ...", Results: "t[..]", Formula: "y = x, but y[s_0 + i_0, ..] = update[i_0, ..], s_d = clamp(0, start_d, size_d - update_size_d)",
-		Notes: "A start from which the update would not fit is moved to the nearest one from which it does."}
+		Notes: "A start from which the update would not fit is moved to the nearest one from which it does. So a negative start is 0, as in dynamic_slice."}
 }

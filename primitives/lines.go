@@ -34,6 +34,13 @@ func eachLine[T float](a *exec.Args, t graph.Type, axis int, in, out [][]T, f fu
 		})
 		return
 	}
+	if n == 0 { // f has a result for each line all the same, if it is one number per line
+		lines := make([][]T, len(in)+len(out))
+		for k := range outer * inner {
+			f(k, lines[:len(in)], lines[len(in):])
+		}
+		return
+	}
 	blocks := (inner + linesAtOnce - 1) / linesAtOnce
 	a.Parallel(outer*blocks, 1+8*dear/(1+n*min(inner, linesAtOnce)), func(lo, hi int) {
 		lines := make([][]T, len(in)+len(out))

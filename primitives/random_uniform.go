@@ -76,5 +76,5 @@ func lowerUniform[E array.Elem](e *lowering.Emitter, out, in []lowering.Buf, lo,
 func (RandomUniformOp) Doc() graph.Doc {
 	return graph.Doc{Args: "key u32[2]", Results: "f[shape]", Formula: "y[i] uniform in [lo, hi)",
 		Params: "dtype: a float type; shape: sizes; lo, hi: the bounds, lo below hi",
-		Notes:  "23 random bits in f32, 52 in f64, 10 in f16, 7 in bf16. " + drawNotes}
+		Notes:  "23 random bits in f32, 52 in f64, 10 in f16, 7 in bf16. In f16 and bf16 the product and the sum are each rounded, as XLA does on processors without arithmetic of f16; on those with AVX512-FP16, XLA rounds f16 once, and about one element in ten has another last bit there. " + drawNotes}
 }

@@ -52,7 +52,7 @@ func (u UnaryOp) of() (op unaryOp, ok bool) {
 		return unaryOp{floats, "√x", "",
 			func(_, y, ct *graph.Value) *graph.Value { return Mul(ct, Div(FullLike(y, 0.5), y)) }}, true
 	case "rsqrt":
-		return unaryOp{floats, "1 / √x", "Rounded once.",
+		return unaryOp{floats, "1 / √x", "Rounded once, except in f64, where the root is rounded first: the last bit of about one result in four is another.",
 			func(x, y, ct *graph.Value) *graph.Value { return Mul(ct, MulScalar(Div(y, x), -0.5)) }}, true
 	case "sin":
 		return unaryOp{floats, "sin x", "Radians.",

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -26,30 +27,45 @@ func newInputs(fs *flag.FlagSet) *inputs {
 	return f
 }
 
+// known returns an error if a name is not that of an input of p.
+func (f *inputs) known(path string, p *graph.Program) error {
+	for _, name := range f.files.names {
+		if p.Input(name) == nil {
+			return in(path, fmt.Errorf("-in %s: %w", name, noInput(p, name)))
+		}
+	}
+	return nil
+}
+
 // read returns the arrays of the files that were given. Other inputs are absent from
 // the map.
 func (f *inputs) read(path string, p *graph.Program) (map[string]array.Array, error) {
-	for _, name := range f.files.names {
-		if p.Input(name) == nil {
-			return nil, in(path, fmt.Errorf("-in %s: %w", name, noInput(p, name)))
-		}
+	if err := f.known(path, p); err != nil {
+		return nil, err
 	}
 	out := map[string]array.Array{}
 	for _, name := range f.files.names {
 		file, want := f.files.value[name], p.Input(name).Type
-		a, err := array.ReadFile(file)
+		a, err := array.ReadFileIf(file, func(got graph.Type) error {
+			what := fmt.Sprintf("-in %s: %s holds %s, but input %s of %s is %s", name, file, got, name, p.Name, want)
+			switch {
+			case got.Equal(want):
+			case !slices.Equal(got.Shape, want.Shape):
+				return in(path, fmt.Errorf("%s; give an array of that shape", what))
+			case !f.cast && want.DType.IsBlock():
+				return in(path, fmt.Errorf("%s; make blocks of its elements here with -cast", what))
+			case !f.cast:
+				return in(path, fmt.Errorf("%s; save it as %s, or convert its elements here with -cast", what, want.DType))
+			}
+			return nil
+		})
+		if errors.As(err, new(*located)) {
+			return nil, err // of another type
+		}
 		if err != nil {
 			return nil, fmt.Errorf("-in %s: %w", name, err)
 		}
-		switch {
-		case a.Type.Equal(want):
-		case !slices.Equal(a.Type.Shape, want.Shape):
-			return nil, in(path, fmt.Errorf("-in %s: %s holds %s, but input %s of %s is %s; give an array of that shape", name, file, a.Type, name, p.Name, want))
-		case !f.cast && want.DType.IsBlock():
-			return nil, in(path, fmt.Errorf("-in %s: %s holds %s, but input %s of %s is %s; make blocks of its elements here with -cast", name, file, a.Type, name, p.Name, want))
-		case !f.cast:
-			return nil, in(path, fmt.Errorf("-in %s: %s holds %s, but input %s of %s is %s; save it as %s, or convert its elements here with -cast", name, file, a.Type, name, p.Name, want, want.DType))
-		default:
+		if !a.Type.Equal(want) {
 			a = a.As(want.DType)
 		}
 		out[name] = a

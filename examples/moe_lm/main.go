@@ -10,8 +10,10 @@ import (
 	"syscall"
 
 	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/internal/memory"
 	"github.com/gomoe/gomoe/internal/text"
 	"github.com/gomoe/gomoe/internal/whole"
+	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/world"
 )
 
@@ -57,11 +59,19 @@ func run(ctx, stop context.Context, args []string, stdout io.Writer) (err error)
 	}
 	var w world.World
 	defer w.Close()
-	if err := w.Setup(ctx, world.Config{Mesh: &o.mesh, Transport: o.transport, Deadline: *o.deadline}); err != nil {
+	if err := w.Setup(ctx, world.Config{Mesh: &o.mesh, Transport: *o.transport, Deadline: *o.deadline}); err != nil {
 		return err
 	}
 	if o.info, err = w.Info(); err != nil {
 		return err
+	}
+	if err := c.room(o.mesh, len(o.info.Local), memory.Available()); err != nil {
+		return err
+	}
+	if o.check {
+		if err := c.room(sharding.Mesh{}, 1, memory.Available()); err != nil {
+			return err
+		}
 	}
 	if c.world = &w; !o.info.First() {
 		stdout = io.Discard // only the first rank prints

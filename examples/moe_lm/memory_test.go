@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -56,6 +57,50 @@ func TestStepMemory(t *testing.T) {
 	if got < want*9/10 || got > want*11/10 {
 		t.Errorf("%d bytes allocated by a session and its first step, want %d within 10%%", got, want)
 	}
+}
+
+// A model that is too large is refused at once, by the flag that makes it so. What is
+// refused is no more than what the plan takes.
+func TestRoom(t *testing.T) {
+	for _, c := range []struct{ flags, want string }{
+		{"-width 1000000", "-width 1000000: the model needs at least "},
+		{"-width 1000000000", "-width 1000000000: the model needs at least "},
+		{"-ffn 1000000000", "-ffn 1000000000: the model needs at least "},
+		{"-experts 1000000000", "-experts 1000000000: the model needs at least "},
+		{"-layers 1000000000", "-layers 1000000000: the model needs at least "},
+		{"-width 2 -heads 1 -ffn 2 -experts 4 -layers 100000000", "-layers 100000000: the model needs at least "},
+		{"-batch 1000000000", "-batch 1000000000: the model needs at least "},
+		{"-seq 1000000000", "-seq 1000000000: the model needs at least "},
+		{"-check -experts 1000000000 -mesh=", "-experts 1000000000: the model needs at least "},
+		{"-width 1000000000 -layers 1000000000 -ffn 1000000000 -experts 1000000000 -batch 1000000000 -seq 1000000000", ": the model needs at least "},
+	} {
+		args, _ := tiny(t, strings.Fields(c.flags)...)
+		began := allocated()
+		_, err := execute(t, args...)
+		require.ErrorContains(t, err, c.want, c.flags)
+		require.ErrorContains(t, err, " can be had (", c.flags)
+		if n := allocated() - began; n > 16<<20 {
+			t.Errorf("%s: %d bytes allocated before it was refused", c.flags, n)
+		}
+	}
+	for _, flags := range []string{"", "-layers 1", "-mesh tp=4", "-dtype bf16", "-batch 64 -ffn 32", "-layers 12 -width 16"} {
+		c, o, err := parse(strings.Fields(flags))
+		require.NoError(t, err)
+		p, err := c.step(false)
+		require.NoError(t, err)
+		plan, err := gomoe.Compile(p, c.placed(o.mesh, p, true))
+		require.NoError(t, err)
+		if need, takes := c.needs(o.mesh)-planBytes*float64(c.Layers), plan.Report(1).Mem.Total; need > float64(takes) || need < float64(takes)/16 {
+			t.Errorf("%s: at least %.0f bytes are said to be needed, of which the plan takes %d", flags, need, takes)
+		}
+	}
+}
+
+// allocated returns the bytes allocated so far.
+func allocated() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.TotalAlloc
 }
 
 // Passes over the plan leave fewer instructions and a smaller arena.

@@ -18,37 +18,24 @@ func describe(m sharding.Mesh) string {
 }
 
 // summarize prints the results of the training.
-func summarize(w io.Writer, c config, steps []report.Step, last *outcome, unigram float64) error {
-	fmt.Fprintf(w, "choices of each expert in step %d, before drops:\n", len(steps))
+func summarize(w io.Writer, c config, h *report.History, last *outcome, unigram float64) error {
+	fmt.Fprintf(w, "choices of each expert in step %d, before drops:\n", h.Count)
 	if err := report.Experts(w, last.demand); err != nil {
 		return err
 	}
-	drops, tokens := 0, 0
-	var took time.Duration
-	for _, s := range steps {
-		drops += s.Drops
-		tokens += s.Tokens
-		took += s.Elapsed
+	if h.Drops > 0 {
+		choices := h.Tokens * c.TopK * c.Layers
+		fmt.Fprintf(w, "dropped %d of %d choices (%.1f%%), for -capacity %g\n", h.Drops, choices, 100*float64(h.Drops)/float64(choices), c.Capacity)
 	}
-	if drops > 0 {
-		choices := tokens * c.TopK * c.Layers
-		fmt.Fprintf(w, "dropped %d of %d choices (%.1f%%), for -capacity %g\n", drops, choices, 100*float64(drops)/float64(choices), c.Capacity)
-	}
-	fmt.Fprintf(w, "%d steps, %d tokens in %s\n", len(steps), tokens, took.Round(100*time.Millisecond))
-	loss := 0.0
-	tail := steps[max(0, len(steps)-20):]
-	for _, s := range tail {
-		loss += s.Loss / float64(len(tail))
-	}
+	fmt.Fprintf(w, "%d steps, %d tokens in %s\n", h.Count, h.Tokens, h.Elapsed.Round(100*time.Millisecond))
+	loss, of := h.Loss()
 	verdict := "below"
 	if loss >= unigram {
 		verdict = "not yet below"
 	}
-	fmt.Fprintf(w, "loss %.4f nats per byte over the last %d steps, %s the unigram entropy of %.4f\n", loss, len(tail), verdict, unigram)
-	for _, s := range steps[len(steps)-1:] {
-		if s.HeldOut != 0 {
-			fmt.Fprintf(w, "loss %.4f on held-out text\n", s.HeldOut)
-		}
+	fmt.Fprintf(w, "loss %.4f nats per byte over the last %d steps, %s the unigram entropy of %.4f\n", loss, of, verdict, unigram)
+	if h.Last.HeldOut != 0 {
+		fmt.Fprintf(w, "loss %.4f on held-out text\n", h.Last.HeldOut)
 	}
 	return nil
 }

@@ -44,27 +44,27 @@ func train(ctx, stop context.Context, c config, o options, corpus *text.Corpus, 
 	}
 	defer func() { err = also(err, tr.Close()) }()
 
-	steps, last, interrupted, err := loop(ctx, stop, c, o, tr, corpus, stdout)
+	history, last, interrupted, err := loop(ctx, stop, c, o, tr, corpus, stdout)
 	if err != nil {
 		// Report the error at once: whoever ends this process because another rank
 		// has failed may not wait for the figure.
 		fmt.Fprintln(os.Stderr, "moe_lm:", err)
 		err = &reported{err}
 	}
-	if len(steps) > 0 && o.info.First() {
-		figure := report.Figure{Title: "moe_lm, mesh " + describe(o.mesh), Steps: steps, Unigram: unigram}
+	if history.Count > 0 && o.info.First() {
+		figure := report.Figure{Title: "moe_lm, mesh " + describe(o.mesh), Steps: history.Points(), Unigram: unigram}
 		err = also(err, figure.SavePNG(filepath.Join(o.out, "training.png")))
 	}
 	if err != nil {
 		return err
 	}
 	if interrupted {
-		fmt.Fprintf(stdout, "interrupted after %d of %d steps\n", len(steps), o.steps)
+		fmt.Fprintf(stdout, "interrupted after %d of %d steps\n", history.Count, o.steps)
 	}
-	if len(steps) == 0 {
+	if history.Count == 0 {
 		return nil
 	}
-	if err := summarize(stdout, c, steps, last, unigram); err != nil {
+	if err := summarize(stdout, c, history, last, unigram); err != nil {
 		return err
 	}
 	written := "metrics.csv and training.png"
@@ -91,21 +91,22 @@ type reported struct{ error }
 
 func (r *reported) Unwrap() error { return r.error }
 
-// loop trains step by step and reports each step. It returns the completed steps,
+// loop trains step by step and reports each step. It returns what the completed steps have reported,
 // also together with an error, the outcome of the last step, and whether stop has
 // ended the training. All processes do the same steps: when stop has ended in one
 // process, all processes end.
-func loop(ctx, stop context.Context, c config, o options, tr *trainer, corpus *text.Corpus, stdout io.Writer) (steps []report.Step, last *outcome, interrupted bool, err error) {
+func loop(ctx, stop context.Context, c config, o options, tr *trainer, corpus *text.Corpus, stdout io.Writer) (history *report.History, last *outcome, interrupted bool, err error) {
+	history = &report.History{}
 	var heldBytes, heldTargets []int32
 	if o.every > 0 {
 		if heldBytes, heldTargets, err = corpus.HeldBatch(c.Batch, c.Seq); err != nil {
-			return nil, nil, false, fmt.Errorf("-seq %d, -eval %d: %w", c.Seq, o.every, err)
+			return history, nil, false, fmt.Errorf("-seq %d, -eval %d: %w", c.Seq, o.every, err)
 		}
 	}
 	metrics := report.NewMetrics(io.Discard)
 	if o.info.First() {
 		if metrics, err = report.CreateMetrics(filepath.Join(o.out, "metrics.csv")); err != nil {
-			return nil, nil, false, err
+			return history, nil, false, err
 		}
 	}
 	progress := report.NewProgress(stdout, report.ProgressOptions{})
@@ -117,33 +118,34 @@ func loop(ctx, stop context.Context, c config, o options, tr *trainer, corpus *t
 
 	for n := 1; n <= o.steps; n++ {
 		if interrupted, err = c.any(ctx, stop.Err() != nil); err != nil || interrupted {
-			return steps, last, interrupted, err
+			return history, last, interrupted, err
 		}
 		began := time.Now()
 		bytes, targets, err := corpus.Batch(n, c.Batch, c.Seq)
 		if err != nil {
-			return steps, last, false, fmt.Errorf("-seq %d: %w", c.Seq, err)
+			return history, last, false, fmt.Errorf("-seq %d: %w", c.Seq, err)
 		}
 		lr := rate(n, o.steps, o.warmup, o.lr)
 		res, err := tr.train(ctx, n, lr, bytes, targets)
 		if err != nil {
-			return steps, last, false, explain(n, err)
+			return history, last, false, explain(n, err)
 		}
 		s := res.report(n, o.steps, c.Batch*c.Seq, lr, time.Since(began))
 		if o.every > 0 && (n%o.every == 0 || n == o.steps) && res.finite() {
 			if s.HeldOut, err = tr.heldOut(ctx, heldBytes, heldTargets); err != nil {
-				return steps, last, false, explain(n, err)
+				return history, last, false, explain(n, err)
 			}
 		}
-		steps, last = append(steps, s), res
+		history.Add(s)
+		last = res
 		if err := errors.Join(progress.Step(s), metrics.Step(s)); err != nil {
-			return steps, last, false, err
+			return history, last, false, err
 		}
 		if !res.finite() {
-			return steps, last, false, fmt.Errorf("step %d: loss %v, gradient norm %v: %s", n, res.loss, res.norm, diverged)
+			return history, last, false, fmt.Errorf("step %d: loss %v, gradient norm %v: %s", n, res.loss, res.norm, diverged)
 		}
 	}
-	return steps, last, false, nil
+	return history, last, false, nil
 }
 
 // any reports whether any process passes yes.

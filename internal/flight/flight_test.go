@@ -179,7 +179,7 @@ func TestFile(t *testing.T) {
 	recorders, comms := recorded(t, 1, time.Minute)
 	require.NoError(t, comms[0].World().Barrier(t.Context(), call("barrier", 5)))
 	folder := filepath.Join(t.TempDir(), "new", "folder")
-	path, err := recorders[0].Take("asked").Save(folder)
+	path, err := recorders[0].Take("asked").Save(flight.Folder{Path: folder})
 	require.NoError(t, err)
 	files, err := os.ReadDir(folder)
 	require.NoError(t, err)
@@ -226,4 +226,19 @@ func TestWrite(t *testing.T) {
 	require.NoError(t, flight.New(flight.About{Size: 1}).Take("x").Write(&b))
 	_, err := flight.Parse("x", b.Bytes())
 	require.NoError(t, err)
+}
+
+// Ranks without a record are written about together, however many a record claims that
+// there are.
+func TestManyAbsent(t *testing.T) {
+	text, err := flight.Compare([]flight.Dump{
+		{About: flight.About{Rank: 5, Size: 2147483647, Host: "b"}}, {About: flight.About{Rank: 1, Size: 2147483647, Host: "a"}},
+	})
+	require.NoError(t, err)
+	require.Equal(t, `rank 0: no record; it had ended before the job failed, was killed, or wrote its record elsewhere
+rank 1 (a): no operation
+ranks 2 to 4: no record; they had ended before the job failed, were killed, or wrote their records elsewhere
+rank 5 (b): no operation
+ranks 6 to 2147483646: no record; they had ended before the job failed, were killed, or wrote their records elsewhere
+`, text)
 }

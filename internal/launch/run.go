@@ -278,8 +278,7 @@ func (j *job) watch(ctx context.Context) {
 	}
 }
 
-// impatient is how long the launcher waits for a reader when a person asks again that it
-// ends.
+// impatient is how long the launcher waits for a reader after a second signal.
 const impatient = 200 * time.Millisecond
 
 // hurry makes both outputs give up on a reader that does not read for d.

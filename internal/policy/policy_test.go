@@ -107,7 +107,7 @@ func TestModule(t *testing.T) {
 	}
 }
 
-// imported returns the module's packages that f imports, none of a test.
+// imported returns the module's packages that f imports, or none if f is a test.
 func imported(f file) []string {
 	parsed, err := parser.ParseFile(token.NewFileSet(), f.path, f.src, parser.ImportsOnly)
 	if err != nil || f.test() {
@@ -123,8 +123,8 @@ func imported(f file) []string {
 	return out
 }
 
-// unused returns what the table allows and nobody does: packages that do not exist, and
-// imports that they do not have.
+// unused returns what the table lists and the module lacks: packages that do not exist,
+// and imports that their files do not have.
 func unused(table map[string][]string, used map[string]map[string]bool) []string {
 	var out []string
 	for pkg, allowed := range table {
@@ -148,7 +148,7 @@ func unused(table map[string][]string, used map[string]map[string]bool) []string
 	return out
 }
 
-// The table allows nothing that nobody does.
+// The table allows nothing that is not used.
 func TestUnused(t *testing.T) {
 	table := map[string][]string{"a": {"b", "c"}, "b": {}, "c": {anything}, "d": {}, "cmd/...": {anything}, "tools/...": {anything}}
 	used := map[string]map[string]bool{"a": {"b": true}, "b": {}, "c": {"a": true}, "cmd/x": {}}

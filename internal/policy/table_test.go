@@ -13,7 +13,8 @@ const anything = "*"
 // so the engines know no primitive, and the runtime knows no engine's rules.
 func imports() map[string][]string {
 	return map[string][]string{
-		"graph":                     {},
+		"graph":                     {"internal/near"},
+		"internal/near":             {},
 		"ep":                        {},
 		"internal/text":             {},
 		"internal/testing/faults":   {anything},
@@ -25,6 +26,7 @@ func imports() map[string][]string {
 		"internal/half":             {},
 		"internal/frame":            {},
 		"internal/wait":             {},
+		"internal/memory":           {},
 		"internal/reduce":           {"graph", "array", "internal/kernel/vector"},
 		"internal/dynlib":           {},
 		"quant":                     {"graph"},
@@ -59,11 +61,11 @@ func imports() map[string][]string {
 		"jaccl/rdma/rdmatest":       {"jaccl/job/hostfile"},
 		"jaccl/mlx/headless":        {"graph", "collective", "internal/reduce", "jaccl"},
 		"internal/measure":          {"graph", "collective", "jaccl"},
-		"internal/flight":           {"collective", "jaccl"},
+		"internal/flight":           {"collective", "internal/whole", "jaccl"},
 		"internal/launch":           {"jaccl/job/environ", "jaccl/job/hostfile", "world"},
 		"runtime":                   {"graph", "array", "sharding", "collective", "exec", "internal/kernel", "internal/kernel/gemm", "internal/whole", "lowering"},
 		"metal":                     {"array", "lowering", "metal/internal/emu", "metal/internal/standin", "metal/kernels", "metal/mtl", "runtime"},
-		"metal/kernels":             {"graph", "array", "sharding", "exec", "lowering", "primitives"}, // what instructions come from says how they are launched
+		"metal/kernels":             {"graph", "array", "sharding", "exec", "lowering", "primitives"}, // the primitive of an instruction says how it is launched
 		"metal/mtl":                 {"internal/dynlib"},
 		"metal/internal/msl":        {},
 		"metal/internal/emu":        {"metal/internal/msl"},
@@ -76,9 +78,9 @@ func imports() map[string][]string {
 		"internal/testing/late":     {"graph", "array", "exec", "lowering", "runtime"},
 		"internal/testing/toy":      {"graph", "array", "sharding", "collective", "exec", "lowering", "jaccl", "jaccl/engine", "runtime"},
 		"world":                     {"graph", "sharding", "collective", "internal/flight", "jaccl", "jaccl/engine", "jaccl/job/environ", "jaccl/job/hostfile", "jaccl/job/meet", "jaccl/job/watch", "jaccl/link", "jaccl/link/mpi", "jaccl/link/shm", "jaccl/link/tcp", "jaccl/link/verbs", "jaccl/mlx/mesh", "jaccl/mlx/ring", "jaccl/rdma"},
-		"":                          {"graph", "array", "sharding", "collective", "lowering", "internal/device", "internal/kernel", "internal/optimize", "metal/kernels", "primitives", "runtime", "world"},
+		"":                          {"graph", "array", "sharding", "collective", "lowering", "internal/device", "internal/kernel", "internal/memory", "internal/optimize", "metal/kernels", "primitives", "runtime", "world"},
 		"internal/device":           {"metal", "runtime"},
-		"exec":                      {"graph", "array", "sharding", "collective"},
+		"exec":                      {"graph", "array", "sharding", "collective", "internal/kernel"},
 		"collective":                {"graph"},
 		"cmd/...":                   {anything},
 		"examples/...":              {anything},
@@ -127,6 +129,7 @@ func readOnly() map[string]string {
 		"internal/kernel/pack.selected":         "the functions of the kernels that are selected, looked up once",
 		"internal/kernel/random.selected":       "the functions of the kernels that are selected, looked up once",
 		"internal/kernel/vector.selected":       "the functions of the kernels that are selected, looked up once",
+		"metal/kernels.expressions":             "a sync.OnceValue: the table of elementwise operations, which is made once and never changed",
 
 		"quant.iq2Grid": "the 256 vectors of a format; arrays are no constants",
 

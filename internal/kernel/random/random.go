@@ -64,8 +64,9 @@ func UniformBrain(dst []array.Brain, key [2]uint32, offset uint64, lo, hi array.
 	})
 }
 
-// UniformHalf is Uniform for binary16, with 10 random bits. Each operation is
-// rounded to binary16.
+// UniformHalf is Uniform for binary16, with 10 random bits. Each operation is rounded to
+// binary16, as XLA does on processors without arithmetic of binary16. With AVX512-FP16 XLA
+// rounds the product and the sum once, which changes about one element in ten.
 func UniformHalf(dst []array.Half, key [2]uint32, offset uint64, lo, hi array.Half) {
 	round := func(x float32) float32 { return array.HalfOf(x).Float32() }
 	l := lo.Float32()

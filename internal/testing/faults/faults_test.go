@@ -18,8 +18,8 @@ import (
 	"github.com/gomoe/gomoe/world"
 )
 
-// survivors waits for the errors of all ranks but one and checks that they came in
-// time, say what is wanted and leave nothing.
+// survivors waits for the errors of all ranks except victim. It checks that they came in
+// time and say what is wanted, and that the ranks leave nothing behind.
 func survivors(t *testing.T, j *job, victim int, since time.Time, within time.Duration, want ...string) {
 	t.Helper()
 	for _, p := range j.Procs {
@@ -61,7 +61,7 @@ func (j *job) released(t *testing.T, p *fleet.Proc) {
 	}
 }
 
-// blames returns what survivors are to say of a rank in an operation.
+// blames returns what the errors of survivors must say about victim and the operation.
 func (j *job) blames(t *testing.T, victim int, op string) []string {
 	says := []string{called(op), "model.go:42"}
 	if j.transport.told {
@@ -70,7 +70,7 @@ func (j *job) blames(t *testing.T, victim int, op string) []string {
 	return says
 }
 
-// called is how errors name an operation: of send a rank may be at recv.
+// called is how errors name an operation. When send is tested, a rank may be in recv.
 func called(op string) string {
 	if op == "send" {
 		return " #"
@@ -78,7 +78,7 @@ func called(op string) string {
 	return op + " #"
 }
 
-// TestKilled: a rank whose process is gone is known to all within two seconds.
+// TestKilled: if a rank's process is gone, all others learn of it within two seconds.
 func TestKilled(t *testing.T) {
 	leavesNoSegments(t)
 	for _, c := range cells(killed) {
@@ -98,8 +98,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestStopped: a rank that stands still is blamed when the deadline has passed, and
-// those that wait for it use no processor meanwhile.
+// TestStopped: a rank that is stopped is blamed when the deadline has passed, and a rank
+// that waits for it uses almost no processor time meanwhile.
 func TestStopped(t *testing.T) {
 	leavesNoSegments(t)
 	const deadline = 2 * time.Second
@@ -114,7 +114,7 @@ func TestStopped(t *testing.T) {
 				victim := i % ranks
 				at := time.Now()
 				j.Procs[victim].Signal(syscall.SIGSTOP)
-				time.Sleep(deadline / 4) // all wait for it now
+				time.Sleep(deadline / 4) // all wait for the victim now
 				waiting := j.Procs[(victim+1)%ranks]
 				used := waiting.CPU(t)
 				time.Sleep(deadline / 4)
@@ -128,7 +128,7 @@ func TestStopped(t *testing.T) {
 				case c.name == "jaccl":
 					says = append(says, "bytes to come from it")
 				case c.name != "shm" && !slices.Contains([]string{"barrier", "split", "broadcast", "send"}, op):
-					// The first two move no bytes, and who only sends may have handed all to the system.
+					// Barrier and split move no bytes, and a rank that only sends may have handed everything to the system.
 					says = append(says, "bytes outstanding")
 				}
 				survivors(t, j, victim, at, deadline+2*time.Second, says...)
@@ -138,12 +138,12 @@ func TestStopped(t *testing.T) {
 }
 
 // TestChain: rank 0 waits for rank 2, which waits for rank 1. Nobody blames rank 2,
-// whether rank 1 stands still or is at something else.
+// whether rank 1 is stopped or does something else.
 func TestChain(t *testing.T) {
 	leavesNoSegments(t)
 	const deadline = 2 * time.Second
 	for _, over := range transports() {
-		if world.Native(over.name) && !native || !over.told || over.name == "mpi" { // which have no groups, or one job in a process
+		if world.TransportOf(over.name).Tag != "" && !native || !over.told || over.name == "mpi" { // ring and jaccl have no groups; MPI has one job per process
 			continue
 		}
 		for _, stop := range []bool{false, true} {
@@ -163,11 +163,11 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// TestClosed: ranks that come to a group that another one has closed, or to one whose
-// communicator is, are told at once, long before their deadline.
+// TestClosed: ranks that use a group after another rank has closed it, or has closed its
+// communicator, are told at once, long before their deadline.
 func TestClosed(t *testing.T) {
 	for _, over := range transports() {
-		if world.Native(over.name) && !native || over.name == "ring" || over.name == "jaccl" { // which has one group, and no connections but those of its data
+		if world.TransportOf(over.name).Tag != "" && !native || world.TransportOf(over.name).MLX { // they have only one group, and only the connections that carry data
 			continue
 		}
 		for what, says := range map[string]string{"group": "its end of the group of ranks [0 1 2]", "communicator": "its communicator"} {
@@ -196,7 +196,7 @@ func TestClosed(t *testing.T) {
 }
 
 // TestDump: a signal to one rank makes all ranks write down what they are doing, and
-// has no other consequence.
+// has no other effect.
 func TestDump(t *testing.T) {
 	for _, over := range transports()[:2] {
 		t.Run(over.name, func(t *testing.T) {
@@ -220,8 +220,8 @@ func TestDump(t *testing.T) {
 	}
 }
 
-// TestRefused: what MLX's ring has not is refused, on the rank that calls it, ends no
-// job, and is no failure that ranks would write records of.
+// TestRefused: operations that MLX's ring does not have are refused on the rank that calls
+// them. The job goes on, and no rank writes a record as it does after a failure.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	j := start(t, "refused", over("ring"), map[string]string{"deadline": "20s"}, nil)
@@ -238,8 +238,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestCutOff: a rank whose packets are dropped is blamed within the deadline, on both
-// sides of the cut.
+// TestCutOff: soon after the deadline, the other ranks blame a rank whose packets are
+// dropped, and that rank gets an error too.
 func TestCutOff(t *testing.T) {
 	leavesNoSegments(t)
 	const deadline = 2 * time.Second
@@ -263,12 +263,12 @@ func TestCutOff(t *testing.T) {
 					says = append(says, fmt.Sprintf("rank %d", victim), on)
 				}
 				survivors(t, j, victim, at, deadline+2*time.Second, says...)
-				e := j.Procs[victim].Await(t, "failed", deadline+10*time.Second) // it sees the others gone
+				e := j.Procs[victim].Await(t, "failed", deadline+10*time.Second) // to the victim the others are gone
 				if took := e.At.Sub(at); took > deadline+2*time.Second {
 					t.Errorf("the rank that was cut off learned of it after %v", took)
 				}
 				j.released(t, j.Procs[victim])
-				j.net.Heal(victim) // for a launcher to end its daemon
+				j.net.Heal(victim) // so that a launcher can end its daemon
 			})
 		}
 	}
@@ -283,8 +283,8 @@ func (j *job) cut(t *testing.T, victim int) {
 	}
 }
 
-// TestHealed: a cut that heals before the deadline has no consequence, however long the
-// deadline is.
+// TestHealed: a cut that heals before the deadline has no effect, also if the deadline is
+// long.
 func TestHealed(t *testing.T) {
 	for deadline, cut := range map[string]time.Duration{"20s": 700 * time.Millisecond, "60s": 17 * time.Second} {
 		t.Run(deadline, func(t *testing.T) {
@@ -302,8 +302,8 @@ func TestHealed(t *testing.T) {
 	}
 }
 
-// TestPaused: ranks that are all stopped for longer than the deadline, and continued one
-// after another, go on, whether they are processes or in one process.
+// TestPaused: if all ranks are stopped for longer than the deadline and then continued one
+// after another, the job goes on, with ranks in processes of their own or in one process.
 func TestPaused(t *testing.T) {
 	const deadline = 2 * time.Second
 	pause := func(t *testing.T, j *job) {
@@ -327,7 +327,7 @@ func TestPaused(t *testing.T) {
 		}
 	}
 	for _, over := range transports() {
-		if world.Native(over.name) && !native || !over.told || over.name == "mpi" { // MLX's protocols count by the clock; mpirun would not be stopped
+		if world.TransportOf(over.name).Tag != "" && !native || over.name == "mpi" { // mpirun itself would not be stopped
 			continue
 		}
 		t.Run(over.name, func(t *testing.T) {
@@ -341,7 +341,8 @@ func TestPaused(t *testing.T) {
 	})
 }
 
-// quarrels are those that ranks have in these operations, by job.
+// quarrels returns the quarrels that are tested in the operations: for each job, those that
+// it has one after another.
 func (o transport) quarrels(ops []string) (jobs [][]quarrel) {
 	var all []quarrel
 	for _, op := range ops {
@@ -352,14 +353,14 @@ func (o transport) quarrels(ops []string) (jobs [][]quarrel) {
 	if o.release {
 		return [][]quarrel{all}
 	}
-	for _, q := range all { // what MPI has begun it keeps, and its process can begin no other job
+	for _, q := range all { // a process can have only one job with MPI
 		jobs = append(jobs, []quarrel{q})
 	}
 	return jobs
 }
 
-// TestQuarrels: ranks that call other operations, types, sizes or orders are told, all
-// of them and in the same words, and may set up the next job.
+// TestQuarrels: if ranks call different operations, or with different types, sizes or
+// orders, all of them get the same error, and they can set up the next job.
 func TestQuarrels(t *testing.T) {
 	leavesNoSegments(t)
 	for _, c := range cells(another) {
@@ -382,7 +383,7 @@ func TestQuarrels(t *testing.T) {
 	}
 }
 
-// quarrel checks what all ranks say of a quarrel.
+// quarrel checks the errors of all ranks after a quarrel.
 func (j *job) quarrel(t *testing.T, q quarrel) {
 	t.Helper()
 	var first string
@@ -393,7 +394,7 @@ func (j *job) quarrel(t *testing.T, q quarrel) {
 		if first == "" {
 			first = said
 		}
-		if said != first && q.Op != "send_recv" && q.Op != "send" { // of which each pair has its own
+		if said != first && q.Op != "send_recv" && q.Op != "send" { // in these, each pair of ranks has its own error
 			t.Errorf("%s, another %s: rank %d says %q, and rank 0 %q", q.Op, q.Kind, p.Rank, said, first)
 		}
 		if e.More["kind"] != "mismatch" {
@@ -413,7 +414,7 @@ func TestSlow(t *testing.T) {
 	for _, c := range cells(slowness) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			steps := 4 * len(c.ops) // every operation, and every rank the slowest once
+			steps := 4 * len(c.ops) // every operation four times, and every rank with every delay
 			j := start(t, "slow", c.transport, map[string]string{"steps": fmt.Sprint(steps), "deadline": "10s"}, nil)
 			for _, p := range j.Procs {
 				if e := p.Await(t, "done", 40*time.Second); c.release && e.More["left"] != "" {

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	fleet.Main(map[string]fleet.Program{"loop": loop, "quarrels": quarrels, "slow": slow, "refused": refused, "closing": closing, "chain": chain, "inside": inside})
 	flag.Parse()
 	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue {
-		p.Value.Set("12") // they wait most of the time
+		p.Value.Set("12") // the tests wait most of the time
 	}
 	done := prepare()
 	code := m.Run()
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// operation is a collective as the tests call it, with so many bytes per rank.
+// operation is a collective as the tests call it, with n bytes per rank.
 type operation struct {
 	name string
 	run  func(ctx context.Context, g jaccl.Group, c collective.Call, n int) error
@@ -78,7 +78,7 @@ func operations() []operation {
 			next, before := (g.Rank()+1)%g.Size(), (g.Rank()+g.Size()-1)%g.Size()
 			return g.SendRecv(ctx, c, next, make([]byte, n), before, make([]byte, n))
 		}},
-		{"send", func(ctx context.Context, g jaccl.Group, c collective.Call, n int) error { // and recv
+		{"send", func(ctx context.Context, g jaccl.Group, c collective.Call, n int) error { // tests recv too
 			next, before := (g.Rank()+1)%g.Size(), (g.Rank()+g.Size()-1)%g.Size()
 			send := func() error { c.Op = "send"; return g.Send(ctx, c, next, make([]byte, n)) }
 			recv := func() error { c.Op = "recv"; return g.Recv(ctx, c, before, make([]byte, n)) }
@@ -113,7 +113,7 @@ func call(op string, seq int) collective.Call {
 	return collective.Call{Op: op, Seq: seq, DType: graph.F32, Bytes: bytesPerRank, Pos: graph.Pos{File: "model.go", Line: 42}}
 }
 
-// held is what a process holds that must be given back.
+// held counts what a process holds and must give back.
 type held struct{ goroutines, files int }
 
 func holding() held {
@@ -124,7 +124,8 @@ func holding() held {
 	return held{runtime.NumGoroutine(), len(files)}
 }
 
-// settle waits until the process holds no more than before, and returns what it does.
+// settle waits up to 3 seconds until the process holds no more than before, and returns
+// what it holds then.
 func settle(before held) held {
 	end := time.Now().Add(3 * time.Second)
 	for {
@@ -154,7 +155,8 @@ func join(r *fleet.Rank, w *world.World) (jaccl.Communicator, error) {
 	return comms[0], nil
 }
 
-// report says how a rank's job ended and what is left of it.
+// report tells the test how the rank's job ended, resets the World, and tells the test
+// what is left of the job.
 func report(r *fleet.Rank, w *world.World, err error, before held) {
 	more := map[string]string{}
 	for name, kind := range map[string]error{"lost": jaccl.ErrLost, "deadline": jaccl.ErrDeadline, "mismatch": jaccl.ErrMismatch, "closed": jaccl.ErrClosed} {
@@ -174,7 +176,7 @@ func report(r *fleet.Rank, w *world.World, err error, before held) {
 	if err := w.Reset(); err != nil {
 		more["reset"] = err.Error()
 	}
-	if r.Args["transport"] == "mpi" { // which keeps what it has begun until the process ends
+	if r.Args["transport"] == "mpi" { // MPI keeps what it has allocated until the process ends
 		return
 	}
 	if now := settle(before); now.goroutines > before.goroutines || now.files > before.files {
@@ -190,7 +192,7 @@ func loop(r *fleet.Rank) error {
 	o := named(r.Args["op"])
 	before := warm()
 	if r.Args["transport"] == "mpi" {
-		signal.Ignore(syscall.SIGTERM) // by which mpirun ends the others when a rank has
+		signal.Ignore(syscall.SIGTERM) // mpirun sends it to the others when a rank has ended
 	}
 	var w world.World
 	c, err := join(r, &w)
@@ -206,11 +208,11 @@ func loop(r *fleet.Rank) error {
 		if seq == 20 {
 			r.Say("running", "", nil)
 		}
-		time.Sleep(time.Millisecond) // other tests want the processor too
+		time.Sleep(time.Millisecond) // other tests need the processor too
 	}
 }
 
-// chain has rank 0 wait for rank 2, that wait for rank 1, and that do something else.
+// chain makes rank 0 wait for rank 2 and rank 2 wait for rank 1, which only sleeps.
 func chain(r *fleet.Rank) error {
 	before := warm()
 	var w world.World
@@ -234,7 +236,7 @@ func chain(r *fleet.Rank) error {
 	return w.Close()
 }
 
-// inside has ranks of one process wait for each other for half of the deadline.
+// inside runs two ranks in one process; one waits for the other for half of the deadline.
 func inside(r *fleet.Rank) error {
 	deadline, err := time.ParseDuration(r.Args["deadline"])
 	if err != nil {
@@ -259,7 +261,7 @@ func inside(r *fleet.Rank) error {
 	return nil
 }
 
-// closing has rank 1 close the group that the others go on to use, or its communicator.
+// closing makes rank 1 close a group, or its communicator, while the others go on to use it.
 func closing(r *fleet.Rank) error {
 	before := warm()
 	var w world.World
@@ -278,14 +280,14 @@ func closing(r *fleet.Rank) error {
 		}
 		err := closes()
 		r.Say("closed", "", nil)
-		time.Sleep(10 * time.Second) // the others have long learned of it
+		time.Sleep(10 * time.Second) // long enough for the others to learn of it
 		return err
 	}
 	report(r, &w, o.run(context.Background(), g, call("all_sum", 1), bytesPerRank), before)
 	return finish(r, &w)
 }
 
-// refused calls all operations, and says of which the transport has none.
+// refused calls all operations, and tells the test which of them the transport lacks.
 func refused(r *fleet.Rank) error {
 	var w world.World
 	c, err := join(r, &w)
@@ -305,7 +307,8 @@ func refused(r *fleet.Rank) error {
 	return w.Close()
 }
 
-// warm makes Go start what it starts once, such as the poller of connections.
+// warm makes Go start what it starts once per process, such as the poller of connections,
+// and returns what the process holds then.
 func warm() held {
 	p, q, err := os.Pipe()
 	if err == nil {
@@ -319,12 +322,11 @@ func warm() held {
 	return holding()
 }
 
-// quarrel is an operation that the last rank calls otherwise than the others: another
-// op, type, size, or order.
+// quarrel is an operation that the last rank calls differently from the others. Kind says
+// what differs: op, type, size or order.
 type quarrel struct{ Op, Kind string }
 
-// quarrels sets a World up for every quarrel, and the next one up when the last has
-// failed.
+// quarrels sets up a World for every quarrel, each after the one before has failed.
 func quarrels(r *fleet.Rank) error {
 	before := warm()
 	var all []quarrel
@@ -361,7 +363,8 @@ func quarrels(r *fleet.Rank) error {
 	return finish(r, &w)
 }
 
-// finish closes the World of a job that has failed. MPI says that it is not finalized.
+// finish closes the World of a job that has failed. It drops the error of MPI, which says
+// that it is not finalized.
 func finish(r *fleet.Rank, w *world.World) error {
 	if err := w.Close(); r.Args["transport"] != "mpi" {
 		return err
@@ -369,8 +372,8 @@ func finish(r *fleet.Rank, w *world.World) error {
 	return nil
 }
 
-// slow has ranks that take their time, each another one, and checks that nothing comes
-// of it.
+// slow delays the ranks before each operation, each by a different time, and checks that
+// no operation fails.
 func slow(r *fleet.Rank) error {
 	before := warm()
 	var w world.World

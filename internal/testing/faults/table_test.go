@@ -9,17 +9,17 @@ import (
 	"github.com/gomoe/gomoe/world"
 )
 
-// transport is one that the World sets up, and what can be asked of it.
+// transport is a transport that the World sets up, and what tests may expect of it.
 type transport struct {
 	name string
 	has  []string // its operations
-	// told says that every survivor names the rank whose fault it is: a rank of MLX's
-	// ring knows nothing but that a connection to a neighbour has ended, or brings
-	// nothing, and a neighbour may have left for another's fault; a rank of JACCL's waits for
-	// all at once, and knows no machines.
+	// told says that every survivor names the rank whose fault it is. A rank of MLX's ring
+	// only knows that a connection to a neighbour has ended or brings nothing, and the
+	// neighbour may have left because of another rank. A rank of JACCL waits for all others
+	// at once, and does not know the names of their machines.
 	told bool
-	// release says that a job that has failed leaves nothing in the process: MPI keeps
-	// what it has begun until the process ends.
+	// release says that a job that has failed leaves nothing behind in the process. MPI
+	// keeps what it has allocated until the process ends.
 	release bool
 }
 
@@ -34,7 +34,7 @@ func transports() []transport {
 	}
 }
 
-// The faults: what goes wrong with a rank, or what it calls that the others do not.
+// The faults: what goes wrong with a rank, or that it calls something else than the others.
 const (
 	killed   = "killed"
 	stopped  = "stopped"
@@ -43,8 +43,8 @@ const (
 	another  = "another" // operation, type, size or order
 )
 
-// tested says with which operations every fault is tested on every transport, and, where
-// that are not all that the transport has, why.
+// tested says with which operations each fault is tested on each transport, and if some of
+// the transport's operations are missing, why.
 func tested() []cell {
 	all, ring, mesh, none := names(), ringNames(), meshNames(), []string(nil)
 	return []cell{
@@ -56,7 +56,7 @@ func tested() []cell {
 
 		{"shm", killed, all, ""},
 		{"shm", stopped, all, ""},
-		{"shm", cutOff, all, ""}, // the watch's connections are; memory cannot be
+		{"shm", cutOff, all, ""}, // only the watch's connections are cut; memory cannot be
 		{"shm", slowness, all, ""},
 		{"shm", another, all, ""},
 
@@ -68,7 +68,7 @@ func tested() []cell {
 
 		{"verbs", killed, all, ""},
 		{"verbs", stopped, all, ""},
-		{"verbs", cutOff, all, ""}, // the stand-in's wires, and the watch's connections
+		{"verbs", cutOff, all, ""}, // the stand-in's wires are cut, and the watch's connections
 		{"verbs", slowness, all, ""},
 		{"verbs", another, all, ""},
 
@@ -86,20 +86,20 @@ func tested() []cell {
 	}
 }
 
-// cell is a place in the table.
+// cell is one entry of the table: a fault on a transport.
 type cell struct {
 	transport, fault string
 	ops              []string
-	hole             string // why these are not all
+	hole             string // why ops lacks some of the transport's operations
 }
 
-// cells are those of a fault that this binary tests.
+// cells returns the transports on which this binary tests the fault, and the operations.
 func cells(fault string) (c []struct {
 	transport
 	ops []string
 }) {
 	for _, t := range tested() {
-		if o := over(t.transport); t.fault == fault && (native || !world.Native(o.name)) {
+		if o := over(t.transport); t.fault == fault && (native || world.TransportOf(o.name).Tag == "") {
 			c = append(c, struct {
 				transport
 				ops []string
@@ -109,7 +109,7 @@ func cells(fault string) (c []struct {
 	return c
 }
 
-// over returns the transport of that name.
+// over returns the transport with the name.
 func over(name string) transport {
 	all := transports()
 	return all[slices.IndexFunc(all, func(o transport) bool { return o.name == name })]
@@ -122,7 +122,7 @@ func names() (all []string) {
 	return all
 }
 
-// ringNames are the operations that MLX's ring has; TestRefused is about the others.
+// ringNames are the operations that MLX's ring has; TestRefused tests the others.
 func ringNames() []string {
 	return []string{"all_sum", "all_max", "all_min", "all_gather", "send_recv", "send", "barrier"}
 }
@@ -130,12 +130,13 @@ func ringNames() []string {
 // meshNames are the operations that JACCL has.
 func meshNames() []string { return append(ringNames(), "reduce_scatter") }
 
-// TestTable: there is a place for every fault on every transport, and a reason wherever
-// an operation is missing.
+// TestTable: the table has an entry for every fault on every transport, and a reason
+// wherever an operation is missing.
 func TestTable(t *testing.T) {
 	t.Parallel()
-	for _, name := range world.Transports() {
-		if name == "auto" || name == "local" { // of others, and of one process
+	for _, of := range world.Transports() {
+		name := of.Name
+		if name == "auto" || name == "local" { // auto is one of the others; local is for ranks of one process
 			continue
 		}
 		for _, fault := range []string{killed, stopped, cutOff, slowness, another} {

@@ -25,11 +25,11 @@ type job struct {
 	*fleet.Fleet
 	transport transport
 	flight    string
-	net       *fleet.Network // nil if all ranks have this machine's
-	wires     *wires         // nil if they have none
+	net       *fleet.Network // nil if all ranks use this machine's network
+	wires     *wires         // nil if the transport uses no RDMA devices
 }
 
-// start starts ranks of a job, at addresses of this machine or of a network.
+// start starts the ranks of a job on this machine, or on the hosts of a network.
 func start(t *testing.T, program string, over transport, args map[string]string, net *fleet.Network) *job {
 	t.Helper()
 	host := "127.0.0.1"
@@ -42,7 +42,7 @@ func start(t *testing.T, program string, over transport, args map[string]string,
 	switch over.name {
 	case "mpi":
 		o.Launcher, o.RankFrom = mpirun(t, net), "OMPI_COMM_WORLD_RANK"
-		o.Env = append(o.Env, "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "OMPI_MCA_orte_tmpdir_base="+t.TempDir()) // which is removed
+		o.Env = append(o.Env, "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "OMPI_MCA_orte_tmpdir_base="+t.TempDir()) // so that its files are removed
 		j.Fleet = fleet.Start(t, program, ranks, o)
 		return j
 	case "verbs", "jaccl":
@@ -57,7 +57,7 @@ func start(t *testing.T, program string, over transport, args map[string]string,
 	return j
 }
 
-// scratch is a folder for what all tests of this process use.
+// scratch is a folder for files that all tests of this process share.
 var scratch string
 
 func prepare() func() {
@@ -70,8 +70,8 @@ func prepare() func() {
 
 var nextPort atomic.Int32
 
-// freePort returns a port that no other job of this process meets at, below those that
-// the system gives to connections: a job may meet again, at the same port.
+// freePort returns a port at which no other job of this process meets. It is below the
+// ports that the system gives to connections, because a job may meet at it once more.
 func freePort(t *testing.T) int {
 	t.Helper()
 	const first, many = 10000, 20000
@@ -86,7 +86,7 @@ func freePort(t *testing.T) int {
 	return 0
 }
 
-// recorded checks that a rank has written its last operations down, and returns why.
+// recorded checks that a rank has written a record of its last operations, and returns it.
 func (j *job) recorded(t *testing.T, rank int) flight.Dump {
 	t.Helper()
 	d, err := flight.Read(filepath.Join(j.flight, fmt.Sprintf("flight-rank%d.json", rank)))
@@ -106,8 +106,8 @@ func host(t *testing.T) string {
 	return name
 }
 
-// leavesNoSegments checks at the end of a test and of all its subtests that no shared
-// memory of a job's is left.
+// leavesNoSegments checks, when a test and all its subtests have ended, that no shared
+// memory of a job is left.
 func leavesNoSegments(t *testing.T) {
 	segments := func() []string {
 		files, err := filepath.Glob("/dev/shm/*")

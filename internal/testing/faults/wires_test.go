@@ -17,11 +17,11 @@ import (
 	"github.com/gomoe/gomoe/jaccl/rdma/rdmatest"
 )
 
-// wires are those between the devices that package rdmatest's stand-in for the library of
-// RDMA verbs plays: each rank has one for each other rank.
+// wires connect the devices of package rdmatest's stand-in for the library of RDMA verbs:
+// each rank has a device for each other rank.
 type wires struct {
-	env []string // of ranks
-	cut string   // the file with a byte per device
+	env []string // for the ranks
+	cut string   // path of a file with a byte per device, which says whether its wire is cut
 }
 
 const (
@@ -34,7 +34,7 @@ var buildStandin = sync.OnceValues(func() (string, error) {
 	return scratch, rdmatest.Build(path)
 })
 
-// newWires builds the stand-in, once.
+// newWires builds the stand-in, once per process, and gives every rank its devices.
 func newWires(t *testing.T) *wires {
 	t.Helper()
 	if _, err := exec.LookPath("cc"); err != nil {
@@ -72,8 +72,8 @@ func (w *wires) Cut(t *testing.T, rank int) {
 	require.NoError(t, err)
 }
 
-// mpirun returns the words before the command that starts ranks by MPI: all on this
-// machine, or each on another one of a network.
+// mpirun returns the words before a command that make MPI start it on every rank: all on
+// this machine, or each on a host of the network.
 func mpirun(t *testing.T, net *fleet.Network) []string {
 	t.Helper()
 	if _, err := exec.LookPath("mpirun"); err != nil {
@@ -82,7 +82,7 @@ func mpirun(t *testing.T, net *fleet.Network) []string {
 	if net == nil {
 		return []string{"mpirun", "--oversubscribe", "-n", fmt.Sprint(ranks)}
 	}
-	// Daemons tell machines from each other by their names.
+	// Daemons tell machines apart by their names, so each host gets a name of its own.
 	agent := filepath.Join(t.TempDir(), "agent")
 	script := "#!/bin/sh\nhost=$1\nshift\ncase $host in\n"
 	var hosts []string

@@ -19,13 +19,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Fleet is a job's processes.
+// Fleet is the processes of a job.
 type Fleet struct {
 	t     *testing.T
 	Procs []*Proc
 }
 
-// Proc is one rank's process.
+// Proc is the process of one rank.
 type Proc struct {
 	Rank   int
 	cmd    *exec.Cmd // nil if a launcher has started it
@@ -34,7 +34,7 @@ type Proc struct {
 	mu     sync.Mutex
 	errs   strings.Builder
 	status error
-	pid    int // as the rank reports it; guarded by mu
+	pid    int // of a launcher's rank, as it reports it; guarded by mu
 }
 
 // Options say how ranks are started.
@@ -45,8 +45,9 @@ type Options struct {
 	EnvOf func(rank int) []string
 	// In returns the words before the command of a rank, such as ip netns exec NAME.
 	In func(rank int) []string
-	// Launcher are the words before the command that start all ranks at once, such as
-	// mpirun -n 3. RankFrom is the environment variable that tells each rank its number.
+	// Launcher, if not nil, is a command that starts all ranks at once, such as mpirun -n 3;
+	// the ranks' command follows it. RankFrom is the environment variable in which each rank
+	// then finds its number.
 	Launcher []string
 	RankFrom string
 }
@@ -104,7 +105,7 @@ func Start(t *testing.T, program string, n int, o Options) *Fleet {
 	return f
 }
 
-// tail keeps what a process writes to its standard error.
+// tail keeps what a process writes to its standard error, about the first MiB.
 type tail Proc
 
 func (w *tail) Write(b []byte) (int, error) {
@@ -140,7 +141,7 @@ func (p *Proc) read(from io.Reader) {
 		}
 		select {
 		case p.events <- e:
-		default: // the channel is full: the test does not read so many events
+		default: // the channel is full: no test reads so many events
 		}
 	}
 }
@@ -151,7 +152,7 @@ func (p *Proc) end() {
 }
 
 // Await returns the rank's next event with this name and drops the events before it. It
-// fails the test if there is none in time.
+// fails the test if the event does not come in time.
 func (p *Proc) Await(t *testing.T, name string, within time.Duration) Event {
 	t.Helper()
 	timer := time.NewTimer(within)
@@ -173,7 +174,7 @@ func (p *Proc) Await(t *testing.T, name string, within time.Duration) Event {
 	}
 }
 
-// Ended waits for the end of the process and returns its status.
+// Ended waits until the process has ended and returns its status, nil if it succeeded.
 func (p *Proc) Ended(t *testing.T, within time.Duration) error {
 	t.Helper()
 	select {
@@ -185,8 +186,9 @@ func (p *Proc) Ended(t *testing.T, within time.Duration) error {
 	}
 }
 
-// Signal sends a signal to the rank and all processes that it has started. Of a rank that a
-// launcher has started, only the rank gets it, once it has reported its process.
+// Signal sends a signal to the rank and all processes that it has started. If a launcher
+// has started the rank, only the rank gets the signal, and only after it has reported the
+// number of its process.
 func (p *Proc) Signal(s syscall.Signal) {
 	pid := p.PID()
 	switch {
@@ -219,5 +221,5 @@ func (p *Proc) CPU(t *testing.T) time.Duration {
 	require.NoError(t, err)
 	system, err := strconv.ParseInt(w[12], 10, 64)
 	require.NoError(t, err)
-	return time.Duration(user+system) * (time.Second / 100) // the kernel's ticks
+	return time.Duration(user+system) * (time.Second / 100) // the kernel counts in ticks of 10 ms
 }

@@ -35,7 +35,7 @@ func (f *Fleet) launch(program string, n int, args, exe string, o Options) {
 		f.Procs = append(f.Procs, p)
 		go func() {
 			defer p.end()
-			if r, err := os.Open(pipe(i)); err == nil { // when the rank opens it, or the launcher has ended
+			if r, err := os.Open(pipe(i)); err == nil { // waits until the rank opens it, or the launcher has ended
 				p.read(r)
 				r.Close()
 			}
@@ -45,7 +45,7 @@ func (f *Fleet) launch(program string, n int, args, exe string, o Options) {
 	go func() {
 		defer close(ended)
 		cmd.Wait()
-		for i := range n { // for ranks that never began
+		for i := range n { // so that nobody waits for ranks that never began
 			if w, err := os.OpenFile(pipe(i), os.O_RDWR|syscall.O_NONBLOCK, 0); err == nil {
 				w.Close()
 			}
@@ -55,7 +55,7 @@ func (f *Fleet) launch(program string, n int, args, exe string, o Options) {
 		for _, p := range f.Procs {
 			p.Signal(syscall.SIGKILL)
 		}
-		for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL, 0} { // it ends when its ranks have, mostly
+		for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL, 0} { // mostly, the launcher ends by itself when its ranks have ended
 			select {
 			case <-ended:
 			case <-time.After(5 * time.Second):

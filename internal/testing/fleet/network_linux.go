@@ -13,15 +13,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Network is hosts on one machine: network name spaces, connected by a bridge.
+// Network is a number of hosts on one machine: network name spaces connected by a bridge.
 type Network struct {
 	t     *testing.T
 	id    string
 	hosts int
 }
 
-// NewNetwork makes n hosts and removes them when the test ends. It skips the test where
-// making them is not permitted.
+// NewNetwork makes n hosts and removes them when the test ends. It skips the test if it
+// does not run as root, or the ip command is missing.
 func NewNetwork(t *testing.T, n int) *Network {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -30,7 +30,7 @@ func NewNetwork(t *testing.T, n int) *Network {
 	if _, err := exec.LookPath("ip"); err != nil {
 		t.Skip("ip is missing: apt install iproute2")
 	}
-	// Names of interfaces have 15 characters.
+	// Names of interfaces have at most 15 characters.
 	w := &Network{t: t, id: fmt.Sprintf("fl%08x", crc32.ChecksumIEEE(fmt.Append(nil, os.Getpid(), t.Name()))), hosts: n}
 	w.clear()
 	t.Cleanup(w.clear)
@@ -53,7 +53,7 @@ func (w *Network) port(i int) string    { return fmt.Sprintf("%sp%d", w.id, i) }
 func (w *Network) In(i int) []string    { return []string{"ip", "netns", "exec", w.name(i)} }
 func (w *Network) Address(i int) string { return fmt.Sprintf("10.83.0.%d", i+1) }
 
-// Cut drops every packet from and to a host silently, by taking the host off the bridge.
+// Cut takes a host off the bridge, so that every packet from it or to it is lost silently.
 func (w *Network) Cut(i int) { w.run("ip link set %s nomaster", w.port(i)) }
 
 // Heal undoes Cut.
@@ -65,8 +65,8 @@ func (w *Network) run(format string, a ...any) {
 	require.NoError(w.t, err, "%v: %s", words, out)
 }
 
-// clear ends the processes that are left on the hosts, such as daemons of a launcher that
-// have been cut off from it, and removes the hosts.
+// clear kills the processes that are left on the hosts, such as a launcher's daemons that
+// were cut off from it, and removes the hosts.
 func (w *Network) clear() {
 	for i := range w.hosts {
 		out, _ := exec.Command("ip", "netns", "pids", w.name(i)).Output()

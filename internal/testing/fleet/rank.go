@@ -16,13 +16,13 @@ const (
 	rankVariable    = "FLEET_RANK"
 	sizeVariable    = "FLEET_SIZE"
 	argsVariable    = "FLEET_ARGS"
-	fromVariable    = "FLEET_RANK_FROM" // names the variable with the rank, of a launcher's
-	eventsVariable  = "FLEET_EVENTS"    // folder of the pipes for the events of a launcher's ranks
+	fromVariable    = "FLEET_RANK_FROM" // with a launcher: the name of the variable that has the rank
+	eventsVariable  = "FLEET_EVENTS"    // with a launcher: the folder of the pipes for the ranks' events
 	// Marker names the test in the environment of all its processes.
 	Marker = "FLEET_MARKER"
 )
 
-// process is the event with which a rank reports the number of its process.
+// process is the event in which a rank reports the number of its process.
 const process = "process"
 
 // Program is what a rank runs.
@@ -55,8 +55,8 @@ func (r *Rank) Say(name, text string, more map[string]string) {
 	r.out.Write(append(b, '\n'))
 }
 
-// Main runs a rank's program and ends the process, if this process is a rank's. Tests
-// call it first in TestMain, and go on if it returns.
+// Main runs the rank's program and ends the process, if this process is a rank. Otherwise
+// it returns. Tests call it first in TestMain.
 func Main(programs map[string]Program) {
 	name := os.Getenv(programVariable)
 	if name == "" {

@@ -16,32 +16,32 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Slurm is a cluster of one node, this machine: daemons of its own, at ports of its
-// own, that know nothing of any other cluster.
+// Slurm is a cluster whose only node is this machine. Its daemons have ports of their own
+// and know nothing of any other cluster.
 type Slurm struct {
 	t   *testing.T
 	dir string
-	// Env makes srun and the others use this cluster.
+	// Env makes Slurm's commands, such as srun, use this cluster.
 	Env []string
 }
 
-// slurmNeeds are the programs and the packages of Debian that have them.
+// slurmNeeds says how to install the programs on Debian.
 const slurmNeeds = "apt install slurm-wlm munge"
 
-// NewSlurm starts a cluster. It skips the test where Slurm is missing. When the test
-// ends, nothing of it is left.
+// NewSlurm starts a cluster, and skips the test if Slurm or munge is missing. Nothing of
+// the cluster is left when the test has ended.
 func NewSlurm(t *testing.T) *Slurm {
 	t.Helper()
 	munged, ctld, slurmd := daemon(t, "munged"), daemon(t, "slurmctld"), daemon(t, "slurmd")
 	if _, err := exec.LookPath("srun"); err != nil {
 		t.Skipf("srun is missing: %s", slurmNeeds)
 	}
-	// A socket's path has 108 characters.
+	// The path of a socket has at most 108 characters, so the folder's path must be short.
 	dir, err := os.MkdirTemp("", "slurm")
 	require.NoError(t, err)
 	s := &Slurm{t: t, dir: dir, Env: []string{"SLURM_CONF=" + filepath.Join(dir, "slurm.conf")}}
 	t.Cleanup(s.clear)
-	require.NoError(t, os.Chmod(dir, 0o755)) // munged wants everybody to come to its socket
+	require.NoError(t, os.Chmod(dir, 0o755)) // munged insists that all users can reach its socket
 	for _, d := range []string{"state", "spool"} {
 		require.NoError(t, os.Mkdir(filepath.Join(dir, d), 0o755))
 	}
@@ -61,8 +61,8 @@ func NewSlurm(t *testing.T) *Slurm {
 
 func (s *Slurm) path(name string) string { return filepath.Join(s.dir, name) }
 
-// conf is the cluster's configuration: no control groups, which are the machine's, and
-// no accounting.
+// conf returns the cluster's configuration. It has no accounting, and no control groups,
+// because those belong to the machine.
 func (s *Slurm) conf() string {
 	s.t.Helper()
 	host, err := os.Hostname()
@@ -106,7 +106,8 @@ func (s *Slurm) port() int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// daemon finds one, which is not in everybody's path.
+// daemon returns the path of a daemon. It also looks in /usr/sbin, which is not in every
+// user's PATH.
 func daemon(t *testing.T, name string) string {
 	t.Helper()
 	for _, path := range []string{name, "/usr/sbin/" + name} {
@@ -118,14 +119,14 @@ func daemon(t *testing.T, name string) string {
 	return ""
 }
 
-// command is one of the cluster's user.
+// command returns a command whose environment leads to this cluster.
 func (s *Slurm) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
 	cmd.Env = append(os.Environ(), s.Env...)
 	return cmd
 }
 
-// start starts a daemon, which ends with the test.
+// start starts a daemon, and ends it when the test ends.
 func (s *Slurm) start(path string, args ...string) {
 	s.t.Helper()
 	cmd := s.command(path, args...)
@@ -163,8 +164,8 @@ func (s *Slurm) logs() string {
 	return all.String()
 }
 
-// clear checks that no process of the cluster is left, daemon or job, and removes its
-// files.
+// clear checks that no process of the cluster is left, neither a daemon nor a job, kills
+// those that are, and removes the cluster's files.
 func (s *Slurm) clear() {
 	if s.t.Failed() {
 		s.t.Log(s.logs())
@@ -182,8 +183,8 @@ func (s *Slurm) clear() {
 	os.RemoveAll(s.dir)
 }
 
-// processes returns those that have the cluster's folder in their environment or open
-// files, and sends them a signal, if it is not 0.
+// processes returns the processes that have the cluster's folder in their environment or
+// among their open files, and sends them a signal if it is not 0.
 func (s *Slurm) processes(signal syscall.Signal) (found []string) {
 	all, _ := filepath.Glob("/proc/[0-9]*")
 	for _, p := range all {

@@ -414,6 +414,11 @@ def random():
                  lambda k: jax.random.uniform(wrap(k), sh, DTYPE[d], jnp.asarray(-0.75, DTYPE[d]), jnp.asarray(1.3, DTYPE[d])), {"k": key}, exact=True)
             case(f"random_normal_{d}_{n}", f"y = random_normal(k) dtype={d} {s}", lambda k: jax.random.normal(wrap(k), sh, DTYPE[d]), {"k": key},
                  rel={"f32": 4e-7, "f64": 1e-14}.get(d), note="The logarithm inside is not XLA's, so the last bits may differ.")
+    # A wide range, in which the roundings of 16-bit arithmetic show. XLA rounds the product
+    # and the sum; where the processor has arithmetic of f16 (AVX512-FP16) it fuses them.
+    for d in ("f16", "bf16"):
+        case(f"random_uniform_{d}_wide", f"y = random_uniform(k) dtype={d} shape=[512] lo=-1 hi=10",
+             lambda k: jax.random.uniform(wrap(k), (512,), DTYPE[d], jnp.asarray(-1, DTYPE[d]), jnp.asarray(10, DTYPE[d])), {"k": arr([0, 7], "u32")}, exact=True)
     case("bernoulli", "u = random_uniform(k) dtype=f32 shape=[3,4] hi=1\np0 = full() value=0.3 dtype=f32 shape=[3,4]\ny = lt(u, p0)",
          lambda k: jax.random.bernoulli(wrap(k), np.float32(0.3), (3, 4)), {"k": key}, exact=True)
 

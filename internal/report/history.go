@@ -1,0 +1,87 @@
+package report
+
+import "time"
+
+// The steps that a History keeps. A figure draws at most 1200 points of a loss.
+const (
+	kept = 8192
+	tail = 20 // losses that Loss is the mean of
+)
+
+// History is what a run has reported, in memory that does not grow with the number of
+// steps: totals, the last step, and at most 8192 points for a figure. The first 8192 steps
+// are a point each; then, whenever there are too many points, neighbours become one. The
+// zero History is a run without steps.
+type History struct {
+	Count   int // steps
+	Tokens  int
+	Drops   int
+	Elapsed time.Duration
+	Last    Step
+
+	points []Step
+	each   int // steps of a complete point; 0 before the first step
+	open   int // steps of the last point so far; each if the point is complete
+	losses [tail]float64
+}
+
+// Add adds the next step.
+func (h *History) Add(s Step) {
+	h.losses[h.Count%tail] = s.Loss
+	h.Count++
+	h.Tokens += s.Tokens
+	h.Drops += s.Drops
+	h.Elapsed += s.Elapsed
+	h.Last = s
+	if h.each == 0 {
+		h.each, h.open = 1, 1
+	}
+	if h.open < h.each {
+		last := &h.points[len(h.points)-1]
+		*last = joined(*last, s, h.open, 1)
+		h.open++
+		return
+	}
+	if len(h.points) == kept {
+		for i := range kept / 2 {
+			h.points[i] = joined(h.points[2*i], h.points[2*i+1], 1, 1)
+		}
+		clear(h.points[kept/2:]) // so that their loads can be collected
+		h.points = h.points[:kept/2]
+		h.each *= 2
+	}
+	h.points, h.open = append(h.points, s), 1
+}
+
+// Points returns the points of a figure, in the order of their steps: steps, or in a long
+// run means of several steps, under the number of the last of them. The caller does not
+// change them.
+func (h *History) Points() []Step { return h.points }
+
+// Loss returns the mean loss of the last 20 steps, and how many there are.
+func (h *History) Loss() (mean float64, of int) {
+	of = min(h.Count, tail)
+	for i := h.Count - of; i < h.Count; i++ {
+		mean += h.losses[i%tail] / float64(of)
+	}
+	return mean, of
+}
+
+// joined returns one point for two that follow each other, which stand for m and n steps.
+// A loss that is not finite makes that of the point so.
+func joined(a, b Step, m, n int) Step {
+	wa, wb := float64(m)/float64(m+n), float64(n)/float64(m+n)
+	p := b
+	p.Loss, p.Aux, p.LR, p.Norm = wa*a.Loss+wb*b.Loss, wa*a.Aux+wb*b.Aux, wa*a.LR+wb*b.LR, wa*a.Norm+wb*b.Norm
+	if b.HeldOut == 0 {
+		p.HeldOut = a.HeldOut
+	}
+	p.Tokens, p.Drops, p.Elapsed = a.Tokens+b.Tokens, a.Drops+b.Drops, a.Elapsed+b.Elapsed
+	if len(a.Load) == len(b.Load) { // else the figure says which step differs
+		p.Load = make([]float64, len(b.Load))
+		for e := range p.Load {
+			p.Load[e] = wa*a.Load[e] + wb*b.Load[e]
+		}
+	}
+	return p
+}

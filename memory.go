@@ -1,0 +1,27 @@
+package gomoe
+
+import (
+	"fmt"
+	goruntime "runtime"
+
+	"github.com/gomoe/gomoe/internal/memory"
+	"github.com/gomoe/gomoe/lowering"
+)
+
+// fits returns an error if a session of the plan and its results take more memory than
+// this process, which runs this many ranks of the mesh, can take. The inputs are left out:
+// other sessions may hold them already.
+func fits(plan *lowering.Plan, ranks int, can memory.Limit) error {
+	m := plan.Report(goruntime.GOMAXPROCS(0)).Mem
+	need := float64(ranks)*(float64(m.Results)+float64(m.Arena)+float64(m.Kept)) + float64(m.Workspace)
+	for i, b := range plan.Bufs {
+		if b.Storage != lowering.Input && plan.Bufs[plan.Root(i)].Storage != lowering.Input {
+			need = max(need, float64(b.Type.Bytes())) // so large that the arena's size may have overflowed
+		}
+	}
+	if need <= float64(can.Bytes) {
+		return nil
+	}
+	return fmt.Errorf("gomoe: program %s needs %s of memory for %d of the %d ranks of its mesh in this process, beside its inputs, and %s can be had (%s); make it smaller, or spread it over more processes or a larger mesh; gomoe plan -brief says what the memory is for",
+		plan.Name, memory.Format(need), ranks, plan.Mesh.Ranks(), memory.Format(float64(can.Bytes)), can.By)
+}
