@@ -5,7 +5,7 @@ import "fmt"
 // A message is a whole buffer of one of eight sizes, and at most two of a queue pair
 // and direction are with the device at once: JACCL's protocol, whose numbers these
 // are. Thunderbolt moves frames of 4 KiB and holds a message back until a buffer of
-// as many frames is posted for it, which is only sound for a few of them.
+// as many frames is posted for it, which works only for a few messages at a time.
 const (
 	Frame    = 4 << 10
 	classes  = 8 // 4 KiB to 512 KiB
@@ -13,7 +13,7 @@ const (
 	slabSize = Frame * (1<<classes - 1) * depth
 )
 
-// classOf returns the size class of the messages that carry n bytes: the largest that
+// ClassOf returns the size class of the messages that carry n bytes: the largest that
 // n fills, so that both sides of a connection, which know n, post equal buffers.
 func ClassOf(n int) int {
 	k := classes - 1

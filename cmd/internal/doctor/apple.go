@@ -33,7 +33,7 @@ func (a *Apple) read(key, value string) {
 
 // apple finds what keeps the ports of machines with macOS from being used for RDMA.
 func (s Setup) apple(all []*Machine, r *Report) {
-	if !s.rdma() {
+	if !s.known().Devices {
 		return
 	}
 	hosts := s.hosts()
