@@ -48,6 +48,10 @@ func Over(t graph.Type, mem []byte) Array {
 	return Array{t, mem[:n:n]}
 }
 
+// Outline returns an array of type t without memory: Data and Bytes of it have no elements.
+// It stands for an array where only its type matters, such as in exec.Dry.
+func Outline(t graph.Type) Array { return Array{Type: t, mem: []byte{}} }
+
 // Of returns an array of the shape that holds a copy of data. It is an error if
 // data does not have as many elements as the shape.
 func Of[E Elem](data []E, shape ...int) (Array, error) {
@@ -118,7 +122,7 @@ func Data[E Elem](a Array) []E {
 	if d := DTypeOf[E](); d != a.Type.DType {
 		panic(fmt.Sprintf("array: elements of %s read as %s", a.Type, d))
 	}
-	return unsafe.Slice((*E)(unsafe.Pointer(unsafe.SliceData(a.mem))), a.Type.Len())
+	return unsafe.Slice((*E)(unsafe.Pointer(unsafe.SliceData(a.mem))), len(a.mem)/int(unsafe.Sizeof(*new(E))))
 }
 
 // Bytes returns the memory of a, in the machine's byte order, without copying.

@@ -26,3 +26,11 @@ type Group interface {
 	// Barrier returns when every member has called it.
 	Barrier(ctx context.Context, c Call) error
 }
+
+// Limited is a group that does not have all operations, so that a plan can be refused before
+// its first step.
+type Limited interface {
+	// Lacks returns why the group does not have the operation of that name, as all_to_all,
+	// and which transports have it; nil if the group has it.
+	Lacks(op string) error
+}

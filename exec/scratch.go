@@ -1,6 +1,10 @@
 package exec
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/gomoe/gomoe/internal/kernel"
+)
 
 // Plain is an element of scratch memory: it holds no pointers.
 type Plain interface {
@@ -15,6 +19,9 @@ type Scratch struct {
 	// chunks is what fused instructions keep between calls.
 	chunks  *chunks
 	objects []object // what New has made
+	// In a dry run, the dry run, and how many threads do pieces of a Taker.
+	dry  *kernel.Dry
+	busy int
 }
 
 // NewScratch returns a Scratch of the given number of bytes. Kernels that need no more
@@ -43,8 +50,13 @@ func Make[E Plain](a *Args, n int) []E {
 	return out
 }
 
-// MakeDirty is Make with undefined contents.
+// MakeDirty is Make with undefined contents. In a dry run it counts the elements and
+// returns none; see Dry.
 func MakeDirty[E Plain](a *Args, n int) []E {
+	if a.Dry() != nil {
+		a.Scratch.take(n, int(unsafe.Sizeof(*new(E))))
+		return []E{}
+	}
 	out, _ := room[E](a, n)
 	return out
 }
@@ -55,12 +67,16 @@ func room[E Plain](a *Args, n int) (out []E, fresh bool) {
 	if s == nil || n <= 0 {
 		return make([]E, n), true
 	}
-	var e E
-	words := (n*int(unsafe.Sizeof(e)) + 7) / 8
-	at := s.used
-	s.used += words
+	at := s.take(n, int(unsafe.Sizeof(*new(E))))
 	if s.used > len(s.mem) {
 		return make([]E, n), true
 	}
 	return unsafe.Slice((*E)(unsafe.Pointer(&s.mem[at])), n), false
+}
+
+// take hands out n elements of the size in bytes, and returns the first of their words.
+func (s *Scratch) take(n, size int) (at int) {
+	at = s.used
+	s.used += n/8*size + (n%8*size+7)/8
+	return at
 }

@@ -30,6 +30,13 @@ func (a *Args) Parallel(n, grain int, f func(lo, hi int)) { a.Share(n, grain, wh
 // sleep. Choose grain so that a piece takes about 20 microseconds.
 func (a *Args) Share(n, grain int, w Work) {
 	parts := a.pieces(n, grain)
+	if a.Dry() != nil {
+		if _, ok := w.(Taker); ok {
+			a.Scratch.busy = max(a.Scratch.busy, parts)
+			w.Piece(0, (n+parts-1)/parts)
+		}
+		return
+	}
 	if parts <= 1 {
 		w.Piece(0, n)
 		return

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gomoe/gomoe/internal/near"
 )
 
 // Parse returns the last program of the text src, which is written in the form
@@ -222,7 +224,7 @@ func (p *parser) use(what string) *Value {
 		p.failf(n.line, "found %s(, want a value; calls do not nest, so give its result a name on a line above", clip(n.text))
 	}
 	if v == nil {
-		p.failf(n.line, "value %s is not defined above%s", clip(n.text), near(n.text, maps.Keys(p.values)))
+		p.failf(n.line, "value %s is not defined above%s", clip(n.text), near.Names(n.text, maps.Keys(p.values)))
 	}
 	return v
 }
@@ -277,7 +279,7 @@ func (p *parser) equation() {
 		p.failf(name.line, "primitive %s is unknown: Parse was given no primitives; pass it primitives.All()..., or call gomoe.Parse", clip(name.text))
 	}
 	if proto == nil {
-		p.failf(name.line, "primitive %s is unknown%s", clip(name.text), cmp.Or(near(name.text, maps.Keys(p.lib)), "; the reference lists them all"))
+		p.failf(name.line, "primitive %s is unknown%s", clip(name.text), cmp.Or(near.Names(name.text, maps.Keys(p.lib)), "; the reference lists them all"))
 	}
 	var args []*Value
 	p.punct("(", "and the arguments of "+name.text)
@@ -408,7 +410,7 @@ func (p *parser) value(what string, v reflect.Value) {
 		}
 		prog := p.progs[tok.text]
 		if prog == nil {
-			p.failf(tok.line, "%s: program %s is not defined above%s", what, clip(tok.text), near(tok.text, maps.Keys(p.progs)))
+			p.failf(tok.line, "%s: program %s is not defined above%s", what, clip(tok.text), near.Names(tok.text, maps.Keys(p.progs)))
 		}
 		v.Set(reflect.ValueOf(prog))
 	case v.CanInt():

@@ -8,6 +8,12 @@ import (
 // DefaultDeadline is how long a member waits for the others of its group.
 const DefaultDeadline = 30 * time.Second
 
+// Pause is the shortest time between two looks at an operation that is taken for a pause of
+// this process, which a signal may stop and continue. The rank knows nothing of what others
+// did meanwhile, so that the pause does not count towards its deadline: other ranks, if they
+// were not stopped themselves, decide about this one.
+const Pause = time.Second
+
 // Options are the settings of a job. The zero Options are usable.
 type Options struct {
 	// Deadline is how long a member that called a collective waits for the

@@ -141,8 +141,10 @@ type KernelSpec struct {
 	Kernel exec.Kernel
 	// Packs are the copies of arguments with which the kernel works faster.
 	Packs []Pack
-	// Workspace is the memory that the kernel takes beside its arguments and results.
-	Workspace Workspace
+	// Dry is what a dry run runs to count the memory that Kernel takes beside its arguments
+	// and results (see exec.Dry): Kernel, or Kernel with contents for what it reads. nil
+	// says that the kernel takes no memory worth counting.
+	Dry exec.Kernel
 }
 
 // Emit emits a call of a host kernel. If an argument or a result is ragged, the kernel
@@ -150,7 +152,7 @@ type KernelSpec struct {
 // its alignment are zeroed. Nothing reads the rows behind the last zone.
 func (e *Emitter) Emit(s KernelSpec) error {
 	i := Instr{Name: s.Name, Does: s.Does, InPlace: s.InPlace || s.Elementwise, Zones: -1, Host: Host{
-		Kernel: s.Kernel, Flat: s.Elementwise || s.Repeat > 0, Repeat: s.Repeat, Packs: s.Packs, Workspace: s.Workspace}}
+		Kernel: s.Kernel, Flat: s.Elementwise || s.Repeat > 0, Repeat: s.Repeat, Packs: s.Packs, Dry: s.Dry}}
 	for _, b := range append(slices.Clone(s.In), s.Out...) {
 		if b.Spec.Ragged == nil || i.Zones >= 0 {
 			continue

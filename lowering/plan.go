@@ -117,8 +117,8 @@ type Host struct {
 	Keeps bool
 	// Scratch is the memory in bytes that the kernel takes on every thread, as far
 	// as it is known before the kernel runs.
-	Scratch   int64
-	Workspace Workspace
+	Scratch int64
+	Dry     exec.Kernel // what a dry run runs; see KernelSpec
 }
 
 // Collective is what an instruction has if it is an exchange between ranks.

@@ -1,59 +1,38 @@
 package lowering
 
-import "github.com/gomoe/gomoe/exec"
+import (
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
+)
 
-// Workspace is memory in bytes that a kernel takes beside its arguments and results.
-type Workspace struct {
-	// Shared is what the kernel takes of exec.Args.Scratch.
-	Shared int64
-	// OnThreads returns what each thread takes, by the name of the buffer, and how many
-	// threads work if the kernel may use this many. Instructions that name the same
-	// buffer share its memory. nil means that threads take nothing.
-	OnThreads func(threads int) (each map[string]int64, busy int)
-}
-
-// workspaceLeast is the least size in bytes of a workspace that is counted.
-const workspaceLeast = 8 << 10
-
-// shared returns the most scratch memory that a kernel of the plan takes.
-func (p *Plan) shared() int64 {
-	var most int64
+// dry counts, in dry runs, what the kernels of a rank take beside their arguments and results
+// if they may use this many threads.
+func (p *Plan) dry(threads int) *exec.Dry {
+	var d exec.Dry
+	a := exec.Args{Mesh: p.Mesh, Threads: max(threads, 1)}
+	outlines := func(list []array.Array, bufs []int) []array.Array {
+		list = list[:0]
+		for _, b := range bufs {
+			list = append(list, array.Outline(p.Bufs[b].Type))
+		}
+		return list
+	}
 	for i := range p.Instrs {
-		if n := p.Instrs[i].Workspace.Shared; n >= workspaceLeast {
-			most = max(most, n)
+		if in := &p.Instrs[i]; in.Dry != nil {
+			a.In, a.Out = outlines(a.In, in.In[:len(in.In)-len(in.Kept)]), outlines(a.Out, in.Out)
+			d.Run(in.Dry, a)
 		}
 	}
-	return most
+	return &d
 }
 
-// workspace returns the bytes that the kernels of a rank take beside their arguments if
-// they may use this many threads.
+// workspace returns the bytes that the kernels of a rank take beside their arguments and
+// results.
 func (p *Plan) workspace(threads int) int64 {
-	buffers := map[string]int64{}
-	for i := range p.Instrs {
-		f := p.Instrs[i].Workspace.OnThreads
-		if f == nil {
-			continue
-		}
-		each, busy := f(max(threads, 1))
-		var sum int64
-		for _, n := range each {
-			sum = plus(sum, n)
-		}
-		if sum < workspaceLeast {
-			continue
-		}
-		for name, n := range each {
-			buffers[name] = max(buffers[name], n*int64(busy))
-		}
-	}
-	sum := padded(p.shared())
-	for _, n := range buffers {
-		sum = plus(sum, n)
-	}
-	return sum
+	d := p.dry(threads)
+	return plus(padded(d.Shared()), d.OnThreads())
 }
 
 // NewScratch returns scratch memory that is large enough for the plan's kernels, as far
 // as it is known what they take.
-func (p *Plan) NewScratch() *exec.Scratch { return exec.NewScratch(padded(p.shared())) }
+func (p *Plan) NewScratch() *exec.Scratch { return exec.NewScratch(padded(p.dry(1).Shared())) }

@@ -24,7 +24,7 @@ type AdamWOp struct {
 var _ primitive = AdamWOp{}
 
 // AdamW returns the parameter and its moments after an update. The parameter p,
-// its moments m and v and its gradient g have one float type and shape. lr f32[]
+// its moments m and v and its gradient g have the same float type and shape. lr f32[]
 // is the learning rate, step i32[] the number of the update, counted from 1, and
 // scale f32[] a factor of the gradient, such as that of clipping by a norm:
 //

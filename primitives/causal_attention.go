@@ -6,6 +6,7 @@ import (
 
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/internal/kernel/attention"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -31,7 +32,7 @@ func CausalAttention(q, k, v *graph.Value) *graph.Value {
 }
 
 // Attention returns, for queries q[B,S,N,D], keys k[B,S,M,D] and values
-// v[B,S,M,D] of one float type, with M dividing N,
+// v[B,S,M,D] of the same float type, with M dividing N,
 //
 //	out[b,i,n] = Σ_j exp(s_ij - lse[b,n,i]) v[b,j,m],   lse[b,n,i] = log Σ_j exp(s_ij),
 //	s_ij = Scale q[b,i,n]·k[b,j,m],   m = n / (N/M),   j ≤ i unless Full
@@ -87,12 +88,8 @@ func (p AttentionOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (p AttentionOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	space := attentionSpace[float32](p, in[0].Type, in[1].Type, false)
-	if in[0].Type.DType == graph.F64 {
-		space = attentionSpace[float64](p, in[0].Type, in[1].Type, false)
-	}
-	space.Shared = widening(out, in).Shared
-	return e.Emit(lowering.KernelSpec{Name: "causal_attention", Out: out, In: in, Workspace: space, Kernel: inFloat(attentionKernel[float32](p), attentionKernel[float64](p))})
+	k := inFloat(attentionKernel[float32](p), attentionKernel[float64](p))
+	return e.Emit(lowering.KernelSpec{Name: "causal_attention", Out: out, In: in, Dry: k, Kernel: k})
 }
 
 // headsOf is the work of attention on one rank.
@@ -127,12 +124,14 @@ func attentionKernel[T float](p AttentionOp) exec.Kernel {
 		q, k, v := data[T](a.In[0]), data[T](a.In[1]), data[T](a.In[2])
 		out, lse := data[T](a.Out[0]), data[T](a.Out[1])
 		h := newHeads[T](p, a.In[0].Type, a.In[1].Type)
-		exec.Share(a, h.b*h.n*h.Work(), h.grain(), attending[T]{h, q, k, v, out, lse})
+		exec.Share(a, h.b*h.n*h.Work(), h.grain(), attending[T]{exec.Taking{}, a.Dry(), h, q, k, v, out, lse})
 		return nil
 	}
 }
 
 type attending[T float] struct {
+	exec.Taking
+	dry *kernel.Dry
 	headsOf[T]
 	q, k, v, out, lse []T
 }
@@ -153,9 +152,9 @@ func (h *attending[T]) Piece(lo, hi int) {
 			if at != nil {
 				at.Release()
 			}
-			at = h.Attend(h.of(h.k, b, n/group, h.m), h.of(h.v, b, n/group, h.m))
+			at = h.Attend(h.dry, h.of(h.k, b, n/group, h.m), h.of(h.v, b, n/group, h.m))
 		}
-		at.Forward(h.of(h.q, b, n, h.n), h.of(h.out, b, n, h.n), h.lse[i*h.S:][:h.S], from, to)
+		at.Forward(h.of(h.q, b, n, h.n), h.of(h.out, b, n, h.n), kernel.From(h.lse, i*h.S), from, to)
 	}
 	if at != nil {
 		at.Release()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -47,12 +48,8 @@ func (p AttentionGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (p AttentionGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	space := attentionSpace[float32](AttentionOp(p), in[0].Type, in[1].Type, true)
-	if in[0].Type.DType == graph.F64 {
-		space = attentionSpace[float64](AttentionOp(p), in[0].Type, in[1].Type, true)
-	}
-	space.Shared = widening(out, in).Shared
-	return e.Emit(lowering.KernelSpec{Name: "causal_attention_grad", Out: out, In: in, Workspace: space, Kernel: inFloat(attentionGradKernel[float32](p), attentionGradKernel[float64](p))})
+	k := inFloat(attentionGradKernel[float32](p), attentionGradKernel[float64](p))
+	return e.Emit(lowering.KernelSpec{Name: "causal_attention_grad", Out: out, In: in, Dry: k, Kernel: k})
 }
 
 // attentionGradKernel works on parts of heads in parallel. The contributions of parts,
@@ -64,7 +61,7 @@ func attentionGradKernel[T float](p AttentionGradOp) exec.Kernel {
 		lse, dout, dlse := data[T](a.In[4]), data[T](a.In[5]), data[T](a.In[6])
 		dq, dk, dv := data[T](a.Out[0]), data[T](a.Out[1]), data[T](a.Out[2])
 		h := newHeads[T](AttentionOp(p), a.In[0].Type, a.In[1].Type)
-		if len(dq) == 0 {
+		if a.Out[0].Type.Len() == 0 {
 			clear(dk)
 			clear(dv)
 			return nil
@@ -72,7 +69,7 @@ func attentionGradKernel[T float](p AttentionGradOp) exec.Kernel {
 		group, parts := h.n/h.m, h.Parts()
 		each := group * parts // contributions to a head of keys
 		w := exec.New[attentionGrad[T]](a)
-		w.headsOf, w.q, w.k, w.v, w.out, w.lse, w.dout, w.dlse, w.dq, w.dk, w.dv = h, q, k, v, out, lse, dout, dlse, dq, dk, dv
+		w.dry, w.headsOf, w.q, w.k, w.v, w.out, w.lse, w.dout, w.dlse, w.dq, w.dk, w.dv = a.Dry(), h, q, k, v, out, lse, dout, dlse, dq, dk, dv
 		w.turns.start(h.b*h.m, each, exec.Make[int](a, h.b*h.m))
 		// One thread works on a whole head of keys where no thread is then without work.
 		if n := max(a.Threads, 1); h.b*h.m%n == 0 || h.b*h.m >= 8*n {
@@ -85,6 +82,8 @@ func attentionGradKernel[T float](p AttentionGradOp) exec.Kernel {
 }
 
 type attentionGrad[T float] struct {
+	exec.Taking
+	dry *kernel.Dry
 	headsOf[T]
 	q, k, v, out, lse, dout, dlse, dq, dk, dv []T
 	turns                                     turns
@@ -97,14 +96,14 @@ func (h *attentionGrad[T]) Piece(int, int) { h.turns.work(h.add) }
 func (h *attentionGrad[T]) add(i, first, last int) {
 	group, parts := h.n/h.m, h.Parts()
 	b, g := i/h.m, i%h.m
-	at := h.Attend(h.of(h.k, b, g, h.m), h.of(h.v, b, g, h.m))
+	at := h.Attend(h.dry, h.of(h.k, b, g, h.m), h.of(h.v, b, g, h.m))
 	defer at.Release()
 	for turn := first; turn < last; turn++ {
 		n := g*group + turn/parts
 		rows := (b*h.n + n) * h.S
 		from, to := h.Part(turn % parts)
-		at.Backward(h.of(h.q, b, n, h.n), h.of(h.out, b, n, h.n), h.lse[rows:][:h.S],
-			h.of(h.dout, b, n, h.n), h.dlse[rows:][:h.S], h.of(h.dq, b, n, h.n), from, to)
+		at.Backward(h.of(h.q, b, n, h.n), h.of(h.out, b, n, h.n), kernel.From(h.lse, rows),
+			h.of(h.dout, b, n, h.n), kernel.From(h.dlse, rows), h.of(h.dq, b, n, h.n), from, to)
 		if !h.turns.wait(i, turn) {
 			return
 		}

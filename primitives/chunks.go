@@ -14,6 +14,9 @@ const chunksPerThread = 8
 // each thread takes the next piece, of at least grain/4, when it is ready, so that no
 // thread waits for one that starts late. f must not depend on how 0..n is cut.
 func chunked(a *exec.Args, n, grain int, f func(lo, hi int)) {
+	if a.Dry() != nil {
+		return
+	}
 	if a.Alone(n, grain) {
 		f(0, n)
 		return

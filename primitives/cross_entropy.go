@@ -95,11 +95,11 @@ func (CrossEntropyGradOp) Shard(c *sharding.Context) (sharding.Decision, error) 
 }
 
 func (CrossEntropyOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: "cross_entropy", Out: out, In: in, Workspace: widening(out, in), Kernel: checkLabels(in[1].Spec, inFloat(crossEntropyKernel[float32], crossEntropyKernel[float64]))})
+	return e.Emit(lowering.KernelSpec{Name: "cross_entropy", Out: out, In: in, Dry: widening(), Kernel: checkLabels(in[1].Spec, inFloat(crossEntropyKernel[float32], crossEntropyKernel[float64]))})
 }
 
 func (CrossEntropyGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: "cross_entropy_grad", Out: out, In: in, Workspace: widening(out, in), Kernel: checkLabels(in[1].Spec, inFloat(crossEntropyGradKernel[float32], crossEntropyGradKernel[float64]))})
+	return e.Emit(lowering.KernelSpec{Name: "cross_entropy_grad", Out: out, In: in, Dry: widening(), Kernel: checkLabels(in[1].Spec, inFloat(crossEntropyGradKernel[float32], crossEntropyGradKernel[float64]))})
 }
 
 // checkLabels returns a kernel that checks the labels, argument 1, placed as s, and

@@ -47,7 +47,7 @@ func (c CumSumOp) Shard(ctx *sharding.Context) (sharding.Decision, error) {
 
 func (c CumSumOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	widen := inFloat(cumsum[float32, float64](c), cumsum[float64, float64](c))
-	return e.Emit(lowering.KernelSpec{Name: "cumsum", Out: out, In: in, InPlace: true, Workspace: widening(out, in), Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Name: "cumsum", Out: out, In: in, InPlace: true, Dry: widening(), Kernel: func(a *exec.Args) error {
 		switch a.In[0].Type.DType {
 		case graph.I32:
 			return cumsum[int32, int32](c)(a)

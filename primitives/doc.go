@@ -4,7 +4,8 @@
 // the name in the text form (softmax). Where jax.lax has the operation, name and
 // meaning are those of jax.lax. A file named after the text form has everything
 // about an operation: type inference, derivative, placement, lowering with the host
-// kernel, and the entry in the reference.
+// kernel, and the entry in the reference. The loops of a long kernel may stand beside it,
+// in a file with the same name and _kernel (router.go and router_kernel.go).
 //
 // Builders run inside [graph.Trace]. A mistake in their arguments stops the
 // trace with an error at the user's line. The package is made to be imported

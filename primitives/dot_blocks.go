@@ -60,7 +60,7 @@ func roundedOperand(a *exec.Args, d graph.DType, o *operand, k int) []byte {
 	x := data[float32](o.array)
 	size := blocks.RowBytes(d, k)
 	total := len(o.start) * o.rows
-	rows := lined(exec.Make[uint8](a, total*size+63))
+	rows := lined(a, total*size)
 	a.Parallel(total, 1+dotGrain/(1+k), func(lo, hi int) {
 		if o.colStride == 1 && o.rowStride == k && len(o.start) == 1 {
 			blocks.Round(d, k, rows[lo*size:hi*size], x[lo*k:hi*k])

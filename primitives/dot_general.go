@@ -27,7 +27,7 @@ type DotGeneralOp struct {
 	LHSContract, RHSContract []int
 	LHSBatch, RHSBatch       []int
 	// DType is the element type of the result (JAX's preferred_element_type).
-	// Zero means the element type of the arguments, which then have one type.
+	// Zero means the element type of the arguments, which then must be the same.
 	DType graph.DType
 }
 
@@ -271,17 +271,16 @@ func (p DotGeneralOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 func (p DotGeneralOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	lf, rf := p.free(in[0].Type.Rank(), in[1].Type.Rank())
 	if weights, ok := p.rounds(in[0].Type, in[1].Type); ok {
-		batch := len(p.LHSBatch)
-		if weights == 0 {
-			dims := operandDims{p.RHSBatch, rf, p.RHSContract}
-			return e.Emit(lowering.KernelSpec{Name: "dot_general_blocks", Out: out, In: in, Workspace: blocksSpace(in[0].Type, in[1].Type, out[0].Type, dims), Kernel: dotBlocks(weights, batch, dims)})
-		}
 		dims := operandDims{p.LHSBatch, lf, p.LHSContract}
-		return e.Emit(lowering.KernelSpec{Name: "dot_general_blocks", Out: out, In: in, Workspace: blocksSpace(in[1].Type, in[0].Type, out[0].Type, dims), Kernel: dotBlocks(weights, batch, dims)})
+		if weights == 0 {
+			dims = operandDims{p.RHSBatch, rf, p.RHSContract}
+		}
+		k := dotBlocks(weights, len(p.LHSBatch), dims)
+		return e.Emit(lowering.KernelSpec{Name: "dot_general_blocks", Out: out, In: in, Dry: k, Kernel: k})
 	}
 	l, r := operandDims{p.LHSBatch, lf, p.LHSContract}, operandDims{p.RHSBatch, rf, p.RHSContract}
-	x, y, z := in[0].Type, in[1].Type, out[0].Type
-	return e.Emit(lowering.KernelSpec{Name: "dot_general", Out: out, In: in, Packs: dotPacks(x, y, z, r), Workspace: dotSpace(x, y, z, l, r), Kernel: dotKernel(l, r)})
+	k := dotKernel(l, r)
+	return e.Emit(lowering.KernelSpec{Name: "dot_general", Out: out, In: in, Packs: dotPacks(in[0].Type, in[1].Type, out[0].Type, r), Dry: k, Kernel: k})
 }
 
 func (DotGeneralOp) Doc() graph.Doc {

@@ -112,7 +112,7 @@ func (EmbeddingOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 
 func (p EmbeddingGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	ids, add := in[0].Spec, inFloat(addRows[float32], addRows[float64])
-	return e.Emit(lowering.KernelSpec{Name: "embedding_grad", Out: out, In: in, Workspace: widening(out, in), Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Name: "embedding_grad", Out: out, In: in, Dry: widening(), Kernel: func(a *exec.Args) error {
 		return checkIDs(a, ids, a.In[0], 0, p.Num, "id", add)
 	}})
 }

@@ -174,15 +174,15 @@ func (p DispatchOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if err != nil {
 		return err
 	}
+	size := rowBytes(payload)
 	if l.members(e.Mesh) == 1 {
 		return e.Emit(lowering.KernelSpec{Name: "ep_permute", Out: out, In: append(payload[:len(payload):len(payload)], place, recv), Kernel: func(a *exec.Args) error {
 			n := len(a.In) - 2
 			place, recv := data[int32](a.In[n]), data[int32](a.In[n+1])
-			exec.Share(a, len(place), movedGrain(rowBytes(payload)), pairsOrdered{a, place, recv, k})
+			exec.Share(a, len(place), movedGrain(size), pairsOrdered{a, place, recv, k})
 			return nil
 		}})
 	}
-	size := rowBytes(payload)
 	pairs := place.Type.Shape[0]
 	send, got := e.Packed(pairs, rowTypes(payload)...), e.Packed(rows, rowTypes(payload)...)
 	if err := e.Emit(lowering.KernelSpec{Name: "ep_pack", Out: []lowering.Buf{send}, In: append(payload[:len(payload):len(payload)], place), Kernel: func(a *exec.Args) error {

@@ -104,9 +104,14 @@ func wide(a *exec.Args, out, xs []array.Array) []array.Array {
 	return out
 }
 
-// room returns an array in scratch memory, whose elements are not set.
+// room returns an array in scratch memory, whose elements are not set. In a dry run it has
+// no memory.
 func room(a *exec.Args, t graph.Type) array.Array {
-	return array.Over(t, exec.MakeDirty[uint8](a, int(t.Bytes())))
+	mem := exec.MakeDirty[uint8](a, int(t.Bytes()))
+	if a.Dry() != nil {
+		return array.Outline(t)
+	}
+	return array.Over(t, mem)
 }
 
 // convert sets dst to src as array.Convert does, in parallel.

@@ -133,17 +133,22 @@ const quantGrain = 1 << 23
 // begins at a cache line.
 func roundedRows(a *exec.Args, d graph.DType, x []float32, h, n int) []byte {
 	size := blocks.RowBytes(d, h)
-	rows := lined(exec.Make[uint8](a, n*size+63))
+	rows := lined(a, n*size)
 	a.Parallel(n, 1+dotGrain/(1+h), func(lo, hi int) {
 		blocks.Round(d, h, rows[lo*size:hi*size], x[lo*h:hi*h])
 	})
 	return rows
 }
 
-// lined returns the part of mem that begins at a cache line and is 63 bytes shorter.
-func lined(mem []byte) []byte {
+// lined returns n bytes of scratch memory that begin at a cache line, whose contents are
+// undefined.
+func lined(a *exec.Args, n int) []byte {
+	mem := exec.MakeDirty[uint8](a, n+63)
+	if a.Dry() != nil {
+		return mem
+	}
 	at := int(-uintptr(unsafe.Pointer(unsafe.SliceData(mem))) & 63)
-	return mem[at : len(mem)-63+at]
+	return mem[at : at+n]
 }
 
 // weightZones is the work of experts, cut between rows of weights. Each expert that has

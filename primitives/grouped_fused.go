@@ -3,6 +3,7 @@ package primitives
 import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/internal/kernel/gemm"
 )
 
@@ -26,6 +27,7 @@ func inNumber(bf16, f16, f32, f64 exec.Kernel) exec.Kernel {
 
 // fused is the work of a joined instruction, which is cut between rows.
 type fused[E gemm.Number] struct {
+	exec.Taking
 	*exec.Args
 	zones
 	transpose bool
@@ -42,7 +44,7 @@ type fused[E gemm.Number] struct {
 // a copy would cost).
 func fusedOf[E gemm.Number](a *exec.Args, transpose bool, align, k, work int) (w fused[E], rows, grain int) {
 	counts := a.In[len(a.In)-1]
-	return fused[E]{a, zones{data[int32](counts), align, 0}, transpose, k}, total(counts), 1 + dotGrain/(1+work)
+	return fused[E]{exec.Taking{}, a, zones{data[int32](counts), align, 0}, transpose, k}, total(counts), 1 + dotGrain/(1+work)
 }
 
 // matrix returns the matrix of expert e in argument i.
@@ -68,9 +70,9 @@ func (w *fusedSwiGLU[E]) Piece(lo, hi int) {
 		from, to = start+from, start+to
 		var g, u []E
 		if len(w.Out) == 3 {
-			g, u = data[E](w.Out[1])[from*n:to*n], data[E](w.Out[2])[from*n:to*n]
+			g, u = kernel.From(data[E](w.Out[1]), from*n), kernel.From(data[E](w.Out[2]), from*n)
 		}
-		gemm.SwiGLU(to-from, n, k, gemm.Left[E]{X: x[from*k:], Row: k}, w.matrix(1, e), w.matrix(2, e), g, u, h[from*n:])
+		gemm.SwiGLU(w.Dry(), to-from, n, k, gemm.Left[E]{X: kernel.From(x, from*k), Row: k}, w.matrix(1, e), w.matrix(2, e), g, u, kernel.From(h, from*n))
 	})
 }
 
@@ -92,7 +94,7 @@ func (w *fusedSwiGLUGrad[E]) Piece(lo, hi int) {
 	w.each(lo, hi, func(e, start, from, to int) {
 		from, to = start+from, start+to
 		at := from * n
-		gemm.SwiGLUGrad(to-from, n, k, dy[from*k:], w.matrix(1, e), g[at:], u[at:], dg[at:], du[at:])
+		gemm.SwiGLUGrad(w.Dry(), to-from, n, k, kernel.From(dy, from*k), w.matrix(1, e), kernel.From(g, at), kernel.From(u, at), kernel.From(dg, at), kernel.From(du, at))
 	})
 }
 
@@ -113,6 +115,6 @@ func (w *fusedSum[E]) Piece(lo, hi int) {
 	k, n := w.k, w.Out[0].Type.Shape[1]
 	w.each(lo, hi, func(e, start, from, to int) {
 		from, to = start+from, start+to
-		gemm.Sum(to-from, n, k, x[from*k:], w.matrix(1, e), z[from*k:], w.matrix(3, e), y[from*n:])
+		gemm.Sum(w.Dry(), to-from, n, k, kernel.From(x, from*k), w.matrix(1, e), kernel.From(z, from*k), w.matrix(3, e), kernel.From(y, from*n))
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/internal/kernel/gemm"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -212,14 +213,15 @@ func (g GroupedMatMulOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) erro
 	}
 	args := []lowering.Buf{in[0], in[1], counts}
 	if in[1].Type.DType.IsBlock() {
+		product := groupedBlocks(g.Transpose, align)
 		return e.Emit(lowering.KernelSpec{Name: "grouped_matmul_blocks", Out: out, In: args,
-			Workspace: groupedBlocksSpace(in[1].Type.DType, in[0].Type, out[0].Type, g.Transpose), Kernel: groupedBlocks(g.Transpose, align)})
+			Dry: counted(oneExpert(in[0].Type, in[1].Type), product), Kernel: product})
 	}
-	rows := expertsRows(e.Eqn.In[0].Type, in[0].Type, in[1].Type.Shape[0], e.Mesh.Ranks())
+	product := inNumber(groupedMatmul[array.Brain](g.Transpose, align), groupedMatmul[array.Half](g.Transpose, align),
+		groupedMatmul[float32](g.Transpose, align), groupedMatmul[float64](g.Transpose, align))
+	likely := likelyCounts(e.Eqn.In[0].Type, in[0].Type, in[1].Type.Shape[0], e.Mesh.Ranks())
 	return e.Emit(lowering.KernelSpec{Name: "grouped_matmul", Out: out, In: args,
-		Packs: expertPacks(in[1].Type, g.Transpose, 1), Workspace: rows.matmulSpace(in[1].Type, g.Transpose),
-		Kernel: inNumber(groupedMatmul[array.Brain](g.Transpose, align), groupedMatmul[array.Half](g.Transpose, align),
-			groupedMatmul[float32](g.Transpose, align), groupedMatmul[float64](g.Transpose, align))})
+		Packs: expertPacks(in[1].Type, g.Transpose, 1), Dry: counted(likely, product), Kernel: product})
 }
 
 func groupedMatmul[E gemm.Number](transpose bool, align int) exec.Kernel {
@@ -240,7 +242,7 @@ func (w *groupedProducts[E]) Piece(lo, hi int) {
 	x, y, h, f := data[E](w.In[0]), data[E](w.Out[0]), w.k, w.Out[0].Type.Shape[1]
 	w.each(lo, hi, func(e, start, from, to int) {
 		from, to = start+from, start+to
-		gemm.MultiplyPanels(to-from, f, h, x[from*h:], h, 1, w.matrix(1, e), y[from*f:], f, false)
+		gemm.MultiplyPanels(w.Dry(), to-from, f, h, kernel.From(x, from*h), h, 1, w.matrix(1, e), kernel.From(y, from*f), f, false)
 	})
 }
 

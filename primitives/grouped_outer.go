@@ -7,6 +7,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/internal/kernel/gemm"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -82,9 +83,9 @@ func (g GroupedOuterOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error
 	if err != nil {
 		return err
 	}
-	rows := expertsRows(e.Eqn.In[0].Type, in[0].Type, out[0].Type.Shape[0], e.Mesh.Ranks())
-	return e.Emit(lowering.KernelSpec{Name: "grouped_outer", Out: out, In: []lowering.Buf{in[0], in[1], counts}, Workspace: rows.outerSpace(out[0].Type),
-		Kernel: orHalf(groupedOuterHalf[array.Brain](align), groupedOuterHalf[array.Half](align), inFloat(groupedOuter[float32](align), groupedOuter[float64](align)))})
+	outer := orHalf(groupedOuterHalf[array.Brain](align), groupedOuterHalf[array.Half](align), inFloat(groupedOuter[float32](align), groupedOuter[float64](align)))
+	likely := likelyCounts(e.Eqn.In[0].Type, in[0].Type, out[0].Type.Shape[0], e.Mesh.Ranks())
+	return e.Emit(lowering.KernelSpec{Name: "grouped_outer", Out: out, In: []lowering.Buf{in[0], in[1], counts}, Dry: counted(likely, outer), Kernel: outer})
 }
 
 // groupedOuter returns the kernel. It writes zeros for experts without rows.
@@ -97,17 +98,19 @@ func groupedOuter[T float](align int) exec.Kernel {
 		}
 		z := zones{data[int32](a.In[2]), align, h}
 		for e, n := range z.counts {
-			if n == 0 {
+			if n == 0 && a.Dry() == nil {
 				clear(w[e*h*f : (e+1)*h*f])
 			}
 		}
-		exec.Share(a, total(a.In[2])*h, 1+dotGrain/f, expertOuters[T]{expertProducts[T]{z, x, y, w, h, f}})
+		exec.Share(a, total(a.In[2])*h, 1+dotGrain/f, expertOuters[T]{expertProducts[T]{exec.Taking{}, a.Dry(), z, x, y, w, h, f}})
 		return nil
 	}
 }
 
 // expertProducts are products of experts' rows x, of h elements, and y, of f.
 type expertProducts[E any] struct {
+	exec.Taking
+	dry *kernel.Dry
 	zones
 	x, y, w []E
 	h, f    int
@@ -118,7 +121,8 @@ type expertOuters[T float] struct{ expertProducts[T] }
 func (p *expertOuters[T]) Piece(lo, hi int) {
 	h, f := p.h, p.f
 	p.each(lo, hi, func(e, start, from, to int) {
-		gemm.Multiply(to-from, f, int(p.counts[e]), p.x[start*h+from:], 1, h, p.y[start*f:], f, 1, p.w[(e*h+from)*f:], f, false)
+		gemm.MultiplyPanels(p.dry, to-from, f, int(p.counts[e]), kernel.From(p.x, start*h+from), 1, h,
+			gemm.Matrix[T]{X: kernel.From(p.y, start*f), Row: f, Col: 1}, kernel.From(p.w, (e*h+from)*f), f, false)
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/internal/kernel/gemm"
 )
 
@@ -39,8 +40,8 @@ func halfDotOf[E gemm.Half](a *exec.Args, l, r operand, f32 multiplier[E, float3
 }
 
 // panelledHalf is gemm for 16-bit types, with panels.
-func panelledHalf[E gemm.Half, R gemm.Result](m, n, k int, x []E, ars, acs int, y []E, brs, bcs int, p gemm.Panels, z []R, ldc int, acc bool) {
-	gemm.MultiplyHalfPanels(m, n, k, x, ars, acs, gemm.Matrix[E]{X: y, Row: brs, Col: bcs, Panels: p}, z, ldc, acc)
+func panelledHalf[E gemm.Half, R gemm.Result](dry *kernel.Dry, m, n, k int, x []E, ars, acs int, y []E, brs, bcs int, p gemm.Panels, z []R, ldc int, acc bool) {
+	gemm.MultiplyHalfPanels(dry, m, n, k, x, ars, acs, gemm.Matrix[E]{X: y, Row: brs, Col: bcs, Panels: p}, z, ldc, acc)
 }
 
 // orHalf returns the kernel that runs bf16, f16 or others by the element type of
@@ -67,11 +68,11 @@ func groupedOuterHalf[E gemm.Half](align int) exec.Kernel {
 		}
 		z := zones{data[int32](a.In[2]), align, h}
 		for e, n := range z.counts {
-			if n == 0 {
+			if n == 0 && a.Dry() == nil {
 				clear(w[e*h*f : (e+1)*h*f])
 			}
 		}
-		exec.Share(a, total(a.In[2])*h, 1+dotGrain/f, expertOutersHalf[E]{expertProducts[E]{z, x, y, w, h, f}})
+		exec.Share(a, total(a.In[2])*h, 1+dotGrain/f, expertOutersHalf[E]{expertProducts[E]{exec.Taking{}, a.Dry(), z, x, y, w, h, f}})
 		return nil
 	}
 }
@@ -81,6 +82,7 @@ type expertOutersHalf[E gemm.Half] struct{ expertProducts[E] }
 func (p *expertOutersHalf[E]) Piece(lo, hi int) {
 	h, f := p.h, p.f
 	p.each(lo, hi, func(e, start, from, to int) {
-		gemm.MultiplyHalf(to-from, f, int(p.counts[e]), p.x[start*h+from:], 1, h, p.y[start*f:], f, 1, p.w[(e*h+from)*f:], f, false)
+		gemm.MultiplyHalfPanels(p.dry, to-from, f, int(p.counts[e]), kernel.From(p.x, start*h+from), 1, h,
+			gemm.Matrix[E]{X: kernel.From(p.y, start*f), Row: f, Col: 1}, kernel.From(p.w, (e*h+from)*f), f, false)
 	})
 }

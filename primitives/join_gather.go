@@ -5,6 +5,7 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/exec"
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/internal/kernel/gemm"
 	"github.com/gomoe/gomoe/lowering"
 )
@@ -31,13 +32,13 @@ func joinGather(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	}
 	t, align := in.Prim.(GroupedMatMulOp).Transpose, in.Align
 	args := slices.Concat(d.In, in.In[1:])
-	h := lowering.Host{Workspace: rowsIn(p, rows, gate).swigluSpace(p.Bufs[gate].Type, t, true, false), Packs: expertPacks(p.Bufs[gate].Type, t, len(args)-3, len(args)-2)}
-	h.Workspace.Shared = 4 * int64(p.Bufs[in.Out[0]].Type.Shape[0]) // the place of each row
+	h := lowering.Host{Packs: expertPacks(p.Bufs[gate].Type, t, len(args)-3, len(args)-2)}
 	if k := p.Bufs[rows].Type.Shape[1]; d.Name == "ep_place" {
 		h.Kernel = inNumber(placedSwiGLU[array.Brain](t, align, k), placedSwiGLU[array.Half](t, align, k), placedSwiGLU[float32](t, align, k), placedSwiGLU[float64](t, align, k))
 	} else {
 		h.Kernel = inNumber(permutedSwiGLU[array.Brain](t, align), permutedSwiGLU[array.Half](t, align), permutedSwiGLU[float32](t, align), permutedSwiGLU[float64](t, align))
 	}
+	h.Dry = counted(likelyRows(p, rows, gate), h.Kernel)
 	return []int{di}, lowering.Instr{Name: in.Name + "_gathered", Prim: in.Prim, Pos: in.Pos, Out: slices.Concat(in.Out, d.Out[1:]), In: args, Zones: in.Zones, Align: align, Host: h}, true
 }
 
@@ -48,8 +49,9 @@ func placedSwiGLU[E gemm.Number](transpose bool, align, k int) exec.Kernel {
 	return func(a *exec.Args) error {
 		buf, recv := view[E](a.In[0].Bytes()), data[int32](a.In[1])
 		row := a.In[0].Type.Shape[1] / a.Out[0].Type.DType.Size()
-		at := exec.Make[int32](a, a.Out[0].Type.Shape[0])
-		for j, i := range recv[:total(a.In[2])] {
+		at := exec.MakeDirty[int32](a, a.Out[0].Type.Shape[0])
+		clear(at)
+		for j, i := range recv[:a.Dry().Times(total(a.In[2]))] {
 			at[i] = int32(j)
 			if len(a.Out) == 2 {
 				data[E](a.Out[1])[i] = buf[j*row+k]
@@ -66,8 +68,9 @@ func permutedSwiGLU[E gemm.Number](transpose bool, align int) exec.Kernel {
 	return func(a *exec.Args) error {
 		n := len(a.Out) // the number of payload arrays
 		x, place, recv := data[E](a.In[0]), data[int32](a.In[n]), data[int32](a.In[n+1])
-		k := len(place) / max(a.In[0].Type.Shape[0], 1)
-		at := exec.Make[int32](a, a.Out[0].Type.Shape[0])
+		k := a.In[n].Type.Len() / max(a.In[0].Type.Shape[0], 1)
+		at := exec.MakeDirty[int32](a, a.Out[0].Type.Shape[0])
+		clear(at)
 		for pair, j := range place {
 			if j < 0 {
 				continue
@@ -100,7 +103,7 @@ func (w *fusedGathered[E]) Piece(lo, hi int) {
 	w.each(lo, hi, func(e, start, from, to int) {
 		from, to = start+from, start+to
 		piece := w.x
-		piece.At = w.x.At[from:]
-		gemm.SwiGLU(to-from, n, k, piece, w.matrix(gate, e), w.matrix(up, e), nil, nil, h[from*n:])
+		piece.At = kernel.From(w.x.At, from)
+		gemm.SwiGLU(w.Dry(), to-from, n, k, piece, w.matrix(gate, e), w.matrix(up, e), nil, nil, kernel.From(h, from*n))
 	})
 }

@@ -33,7 +33,7 @@ func joinRowWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 		}
 		return []int{product.at, wi}, product.joined("grouped_matmul_blocks_weighted", in.Pos, in.Out,
 			[]int{product.rows, product.weights, product.counts, spread.In[0]},
-			lowering.Host{Workspace: product.Workspace, Kernel: weighRows(product.Kernel)}), true
+			lowering.Host{Dry: weighRows(product.Dry), Kernel: weighRows(product.Kernel)}), true
 	}
 	return none()
 }
@@ -49,7 +49,7 @@ func weighRows(product exec.Kernel) exec.Kernel {
 			return err
 		}
 		n := a.Out[0].Type.Shape[1]
-		for r := range a.Out[0].Type.Shape[0] {
+		for r := range a.Dry().Times(a.Out[0].Type.Shape[0]) {
 			row := y[r*n:][:n]
 			if weights[r] == 0 {
 				clear(row)

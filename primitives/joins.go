@@ -74,25 +74,20 @@ func joinSwiGLU(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 		return none()
 	}
 	w, t, align := p.Bufs[j.gate.weights].Type, j.gate.op.Transpose, j.gate.Align
-	return j.others(), j.joined("grouped_swiglu", lowering.Host{
-		Workspace: rowsIn(p, j.gate.rows, j.gate.weights).swigluSpace(w, t, false, len(j.out) == 3),
-		Packs:     expertPacks(w, t, 1, 2),
-		Kernel:    inNumber(groupedSwiGLU[array.Brain](t, align), groupedSwiGLU[array.Half](t, align), groupedSwiGLU[float32](t, align), groupedSwiGLU[float64](t, align)),
-	}), true
+	k := inNumber(groupedSwiGLU[array.Brain](t, align), groupedSwiGLU[array.Half](t, align), groupedSwiGLU[float32](t, align), groupedSwiGLU[float64](t, align))
+	return j.others(), j.joined("grouped_swiglu", lowering.Host{Dry: counted(likelyRows(p, j.gate.rows, j.gate.weights), k), Packs: expertPacks(w, t, 1, 2), Kernel: k}), true
 }
 
-// joinSwiGLUBlocks is joinSwiGLU for weights in blocks, both of one type. The rows are
+// joinSwiGLUBlocks is joinSwiGLU for weights in blocks, both of the same type. The rows are
 // rounded once.
 func joinSwiGLUBlocks(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	j, ok := gatedProducts(p, i, roundedProduct)
 	if !ok || p.Bufs[j.gate.weights].Type.DType != p.Bufs[j.up.weights].Type.DType {
 		return none()
 	}
-	h := lowering.Host{Workspace: j.gate.Workspace, Kernel: groupedSwiGLUBlocks(j.gate.Align)}
-	if len(j.out) == 1 { // the products are not results and need memory
-		h.Workspace.Shared += 2 * p.Bufs[j.out[0]].Type.Bytes()
-	}
-	return j.others(), j.joined("grouped_swiglu_blocks", h), true
+	k := groupedSwiGLUBlocks(j.gate.Align)
+	rows := oneExpert(p.Bufs[j.gate.rows].Type, p.Bufs[j.gate.weights].Type)
+	return j.others(), j.joined("grouped_swiglu_blocks", lowering.Host{Dry: counted(rows, k), Kernel: k}), true
 }
 
 // gated is a swiglu and its arguments, the products of rows with gate and up.
@@ -143,11 +138,9 @@ func joinSwiGLUGrad(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 		return none()
 	}
 	w, t := p.Bufs[m.weights].Type, m.op.Transpose
-	return []int{m.at}, m.joined("grouped_swiglu_grad", in.Pos, in.Out, []int{m.rows, m.weights, g, u, m.counts}, lowering.Host{
-		Workspace: rowsIn(p, m.rows, m.weights).sumSpace(w, t, 1),
-		Packs:     expertPacks(w, t, 1),
-		Kernel:    inNumber(groupedSwiGLUGrad[array.Brain](t, m.Align), groupedSwiGLUGrad[array.Half](t, m.Align), groupedSwiGLUGrad[float32](t, m.Align), groupedSwiGLUGrad[float64](t, m.Align)),
-	}), true
+	k := inNumber(groupedSwiGLUGrad[array.Brain](t, m.Align), groupedSwiGLUGrad[array.Half](t, m.Align), groupedSwiGLUGrad[float32](t, m.Align), groupedSwiGLUGrad[float64](t, m.Align))
+	return []int{m.at}, m.joined("grouped_swiglu_grad", in.Pos, in.Out, []int{m.rows, m.weights, g, u, m.counts},
+		lowering.Host{Dry: counted(likelyRows(p, m.rows, m.weights), k), Packs: expertPacks(w, t, 1), Kernel: k}), true
 }
 
 // joinMatmulSum joins two products whose results are added, such as the cotangents that
@@ -166,9 +159,7 @@ func joinMatmulSum(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 		return none()
 	}
 	w, t := p.Bufs[x.weights].Type, x.op.Transpose
-	return []int{x.at, y.at}, x.joined("grouped_matmul_sum", in.Pos, in.Out, []int{x.rows, x.weights, y.rows, y.weights, x.counts}, lowering.Host{
-		Workspace: rowsIn(p, x.rows, x.weights).sumSpace(w, t, 2),
-		Packs:     expertPacks(w, t, 1, 3),
-		Kernel:    inNumber(groupedSum[array.Brain](t, x.Align), groupedSum[array.Half](t, x.Align), groupedSum[float32](t, x.Align), groupedSum[float64](t, x.Align)),
-	}), true
+	k := inNumber(groupedSum[array.Brain](t, x.Align), groupedSum[array.Half](t, x.Align), groupedSum[float32](t, x.Align), groupedSum[float64](t, x.Align))
+	return []int{x.at, y.at}, x.joined("grouped_matmul_sum", in.Pos, in.Out, []int{x.rows, x.weights, y.rows, y.weights, x.counts},
+		lowering.Host{Dry: counted(likelyRows(p, x.rows, x.weights), k), Packs: expertPacks(w, t, 1, 3), Kernel: k}), true
 }

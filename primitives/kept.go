@@ -4,6 +4,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/internal/kernel/gemm"
 	"github.com/gomoe/gomoe/lowering"
 )
@@ -77,7 +78,8 @@ func expertPacks(w graph.Type, transpose bool, args ...int) []lowering.Pack {
 func expertMatrix[E gemm.Number](a *exec.Args, arg, e int, transpose bool) gemm.Matrix[E] {
 	w := a.In[arg]
 	l := expertLayout(w.Type, transpose)
-	m := gemm.Matrix[E]{X: data[E](w)[e*l.k*l.n : (e+1)*l.k*l.n], Row: l.row, Col: l.col}
+	x := kernel.From(data[E](w), e*l.k*l.n)
+	m := gemm.Matrix[E]{X: x[:min(l.k*l.n, len(x))], Row: l.row, Col: l.col}
 	if mem := a.Packed(arg); mem != nil {
 		size := len(mem) / w.Type.Shape[0]
 		m.Panels = gemm.PanelsIn(mem[e*size:(e+1)*size], l.k, l.n)

@@ -147,20 +147,11 @@ func lowerAnyOrder(e *lowering.Emitter, name string, axes []int, out, in []lower
 
 // reduction emits the kernel of a reduction over axes; see reduceAxes.
 func reduction(e *lowering.Emitter, name string, axes []int, out, in []lowering.Buf, kernel func(axes []int) exec.Kernel) error {
-	shared, t := widenedBytes(in), in[0].Type
-	if shared > 0 {
-		t = t.With(graph.F32)
-	}
-	for i := len(axes) - 1; i >= 0; i-- {
-		if t = without(t, axes[i:i+1]); i > 0 || t.DType != out[0].Type.DType {
-			shared += t.Bytes()
-		}
-	}
 	var does graph.Primitive
 	if r, ok := e.Eqn.Prim.(interface{ over([]int) graph.Primitive }); ok {
 		does = r.over(axes)
 	}
-	return e.Emit(lowering.KernelSpec{Name: name, Out: out, In: in, Does: does, Workspace: lowering.Workspace{Shared: shared}, Kernel: kernel(axes)})
+	return e.Emit(lowering.KernelSpec{Name: name, Out: out, In: in, Does: does, Dry: kernel(axes), Kernel: kernel(axes)})
 }
 
 // reduceAxes returns a kernel that reduces axes one at a time, from the last to the
@@ -175,12 +166,14 @@ func reduceAxes(axes []int, step func(a *exec.Args, y, x array.Array, axis int))
 		}
 		out := a.Out[0]
 		for i := len(axes) - 1; i >= 0; i-- {
-			t, mem := dropAxis(a, x.Type, axes[i]), out.Bytes()
+			t := dropAxis(a, x.Type, axes[i])
+			y := out.Reshape(t.Shape...)
 			if i > 0 || t.DType != out.Type.DType {
-				mem = exec.Make[uint8](a, int(t.Bytes()))
+				y = room(a, t)
 			}
-			y := array.Over(t, mem)
-			step(a, y, x, axes[i])
+			if a.Dry() == nil {
+				step(a, y, x, axes[i])
+			}
 			x = y
 		}
 		if len(axes) > 0 && x.Type.DType == out.Type.DType {
@@ -190,7 +183,7 @@ func reduceAxes(axes []int, step func(a *exec.Args, y, x array.Array, axis int))
 			copy(out.Bytes(), x.Bytes())
 			return nil
 		}
-		return convert(a, array.Over(x.Type.With(out.Type.DType), out.Bytes()), x)
+		return convert(a, out.Reshape(x.Type.Shape...), x)
 	}
 }
 

@@ -187,5 +187,5 @@ func repeat[T any](dst []T, x T) {
 
 // bits views the elements of a as unsigned integers of their size.
 func bits[T any](a array.Array) []T {
-	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(a.Bytes()))), a.Type.Len())
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(a.Bytes()))), len(a.Bytes())/int(unsafe.Sizeof(*new(T))))
 }

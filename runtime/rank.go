@@ -95,6 +95,11 @@ func newRank(p *lowering.Plan, c collective.Communicator, h *heap) (_ *rank, err
 		if err != nil {
 			return nil, fmt.Errorf("runtime: rank %d: group over %v: %w", c.Rank(), in.Axes, err)
 		}
+		if l, ok := g.(collective.Limited); ok {
+			if err := l.Lacks(in.Name); err != nil {
+				return nil, fmt.Errorf("runtime: rank %d: plan %s has %s over %v (%s): %w", c.Rank(), p.Name, in.Name, in.Axes, in.Pos, err)
+			}
+		}
 		r.groups[i] = g
 	}
 	r.lane = newLane(r)

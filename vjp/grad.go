@@ -195,8 +195,14 @@ func Pullback(p *graph.Program, wrt ...string) (*graph.Program, error) {
 	if err != nil {
 		return nil, err
 	}
+	taken := map[string]bool{} // what inputs have before the first _
+	for _, v := range p.In {
+		if before, _, ok := strings.Cut(v.Name, "_"); ok {
+			taken[before] = true
+		}
+	}
 	prefix := "ct"
-	for n := 2; slices.ContainsFunc(p.In, func(v *graph.Value) bool { return strings.HasPrefix(v.Name, prefix+"_") }); n++ {
+	for n := 2; taken[prefix]; n++ {
 		prefix = fmt.Sprintf("ct%d", n)
 	}
 	return graph.Trace(p.Name+"_vjp", func(t *graph.Tracer) []*graph.Value {

@@ -59,8 +59,9 @@ type Config struct {
 	Deadline time.Duration
 	// Flight is the folder into which every process of a job writes its last operations
 	// when the job fails, and when one of the processes gets the signal SIGUSR1; see
-	// package flight. Empty means what GOMOE_FLIGHT says, or a folder for the job in the
-	// system's folder for temporary files; off means that nothing is written.
+	// package flight. Empty means what GOMOE_FLIGHT says, or a folder for this run of the
+	// job in the system's folder for temporary files, which only this user may enter; off
+	// means that nothing is written.
 	Flight string
 	// Log is told of fallbacks and of strangers that were turned away; nil is standard
 	// error.

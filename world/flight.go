@@ -1,6 +1,8 @@
 package world
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -8,16 +10,19 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/gomoe/gomoe/internal/flight"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/job/environ"
 	"github.com/gomoe/gomoe/jaccl/job/watch"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // recording writes this rank's last operations to a file when the job fails, when
 // another rank asks for them, and on a signal.
 type recording struct {
-	folder   string // off for none
+	folder   flight.Folder // empty for none
 	log      io.Writer
 	about    flight.About
 	mu       sync.Mutex
@@ -31,18 +36,35 @@ func newRecording(cfg Config, job environ.Job) *recording {
 	if err != nil {
 		host = "unknown"
 	}
-	f := &recording{folder: cfg.Flight, log: cfg.log(), about: flight.About{Job: job.ID, Rank: job.Rank, Size: job.Size, Host: host, PID: os.Getpid()}, stop: func() {}}
-	if f.folder == "" {
-		f.folder = job.Flight
-	}
-	if f.folder == "" {
-		id := job.ID
-		if id == "" {
-			id = fmt.Sprint(os.Getppid()) // ranks of one launcher
-		}
-		f.folder = filepath.Join(os.TempDir(), "gomoe-"+filepath.Base(id))
+	f := &recording{log: cfg.log(), about: flight.About{Job: job.ID, Rank: job.Rank, Size: job.Size, Host: host, PID: os.Getpid()}, stop: func() {}}
+	switch path := cmp.Or(cfg.Flight, job.Flight); path {
+	case "off":
+	case "":
+		f.folder = flight.Temporary("gomoe-" + uuid.NewString()) // of this rank alone, until ranks agree
+	default:
+		f.folder.Path = path
 	}
 	return f
+}
+
+// agree makes the ranks agree on a name for this run of the job. Nobody can guess the name,
+// and so nobody else can have made the folder of that name before.
+func (f *recording) agree(ctx context.Context, site link.Site) error {
+	all, err := site.Gather(ctx, "gomoe: name of the run", []byte(uuid.NewString()))
+	if err != nil {
+		return err
+	}
+	run, err := uuid.ParseBytes(all[0])
+	if err != nil {
+		return fmt.Errorf("gomoe: rank 0 has named the run %q, want a UUID: %w", all[0], err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.about.Run = run.String()
+	if f.folder.Private {
+		f.folder = flight.Temporary("gomoe-" + f.about.Run)
+	}
+	return nil
 }
 
 // watched gives the recording the watch that connects the ranks.
@@ -57,12 +79,12 @@ func (f *recording) watched(w *watch.Watch) {
 
 // record returns c with its operations recorded from now on.
 func (f *recording) record(c jaccl.Communicator, transport string) jaccl.Communicator {
-	if f.folder == "off" {
+	if f.folder.Path == "" {
 		return c
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.about.Transport = transport
+	f.about.Transport, f.about.Started = transport, time.Now()
 	f.recorder = flight.New(f.about)
 	f.recorder.OnFailure(func(err error) { f.write(fmt.Sprintf("failed: %v", err)) })
 	f.stop = onDumpSignal(func() {
@@ -92,7 +114,7 @@ func (f *recording) write(why string) {
 		fmt.Fprintf(f.log, "gomoe: rank %d: its last operations cannot be written: %v\n", f.about.Rank, err)
 		return
 	}
-	fmt.Fprintf(f.log, "gomoe: rank %d: its last operations are in %s; gomoe trace flight %s compares the ranks'\n", f.about.Rank, path, filepath.Join(f.folder, "*"))
+	fmt.Fprintf(f.log, "gomoe: rank %d: its last operations are in %s; gomoe trace flight %s compares the ranks'\n", f.about.Rank, path, filepath.Join(f.folder.Path, "*"))
 }
 
 // Clock returns the rank of this process, what to add to its clock to get rank 0's, and by

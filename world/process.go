@@ -134,6 +134,9 @@ func (e *explained) Unwrap() error { return e.err }
 
 // communicator returns a communicator over a link, which it owns from now on.
 func (s *state) communicator(ctx context.Context, site link.Site, link link.Link) (jaccl.Communicator, error) {
+	if err := s.flight.agree(ctx, site); err != nil {
+		return nil, errors.Join(err, link.Close())
+	}
 	w, err := watch.Start(ctx, site, watch.Options{Silence: max(s.deadline, 4*watch.DefaultHeartbeat), Dump: s.flight.asked})
 	if err != nil {
 		return nil, errors.Join(err, link.Close())

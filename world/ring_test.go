@@ -4,8 +4,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
+	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
@@ -64,4 +66,28 @@ func TestRing(t *testing.T) {
 			}))
 		})
 	}
+}
+
+// Experts need an operation that MLX's ring does not have. That is an error when the job is
+// opened, before anything is computed.
+func TestRingRefusesExperts(t *testing.T) {
+	p, place, _ := layered(t)
+	mesh := meshOf(t, "ep=2")
+	ok(t, worlds(t, 2, func(int) world.Config {
+		return world.Config{Mode: world.PerProcess, Transport: "ring", Mesh: mesh}
+	}, func(i int, w *world.World) error {
+		j, err := gomoe.Open(p, gomoe.Config{World: w, Mesh: *mesh, Place: place})
+		if err == nil {
+			return errors.Join(fmt.Errorf("process %d: the job is opened", i), j.Close())
+		}
+		for _, want := range []string{"has all_to_all over [ep]", "MLX's ring has no all_to_all", "use the transport tcp, shm, verbs or mpi"} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("process %d: %v, want %q", i, err, want)
+			}
+		}
+		if !errors.Is(err, jaccl.ErrUnsupported) {
+			t.Errorf("process %d: %v, want that it is unsupported", i, err)
+		}
+		return nil
+	}))
 }

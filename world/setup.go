@@ -77,8 +77,8 @@ func setUp(ctx context.Context, cfg Config, meetings *meet.Meetings, w *io.Close
 // known returns an error if name is neither empty nor a transport. what says where the
 // name comes from.
 func known(what, name string) error {
-	if names := Transports(); name != "" && !slices.Contains(names, name) {
-		return fmt.Errorf("gomoe: %s, want one of %s", what, strings.Join(names, ", "))
+	if name != "" && TransportOf(name).Name == "" {
+		return fmt.Errorf("gomoe: %s, want one of %s", what, TransportNames())
 	}
 	return nil
 }

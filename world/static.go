@@ -2,7 +2,5 @@
 
 package world
 
-// native returns the transports that load libraries of the system, which this program cannot.
-func native() []transport {
-	return []transport{{"verbs", "native", nil}, {"mpi", "native", nil}, {"jaccl", "native", nil}}
-}
+// native returns nil: this program cannot load libraries of the system.
+func native(string) connector { return nil }

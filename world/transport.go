@@ -2,6 +2,7 @@ package world
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,51 +14,79 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link/tcp"
 )
 
-// transport is a way to connect ranks that are processes of their own.
-type transport struct {
-	name string
-	tag  string // the build tag that a program needs for it; empty for none
-	// connect connects this rank with the others; nil in a program without the tag. After
-	// an error it has released everything.
-	connect func(s *state, ctx context.Context, job environ.Job) (jaccl.Communicator, error)
+// Transport is a way to connect ranks that are processes of their own, and what programs
+// that offer or check transports know of it.
+type Transport struct {
+	Name string // what Config.Transport and GOMOE_TRANSPORT say
+	Doc  string // what it is, in a few words
+	// Tag is the build tag of programs that have the transport on Linux, where a program that
+	// loads libraries of the system is linked in another way. Empty: all programs have it.
+	Tag string
+	// OneHost: it connects ranks of one machine only.
+	OneHost bool
+	// Devices: it uses the RDMA devices that a hostfile names.
+	Devices bool
+	// MLX: it is a protocol of MLX, whose ranks may take part, and has MLX's operations only.
+	MLX bool
+	// Launcher is the program that must start the ranks; empty for gomoe launch and others.
+	Launcher string
+	connect  connector
 }
 
-// transports returns all transports. Those that load libraries of the system are in
-// native.go; static.go has the same names for programs that cannot load libraries.
-func transports() []transport {
-	return append([]transport{
-		{"auto", "", over(automatic)},
-		{"local", "", nil}, // all ranks are in one process, which needs nothing
-		{"tcp", "", over(tcp.Connect)},
-		{"shm", "", over(shared)},
-		{"ring", "", overRing},
-	}, native()...)
-}
+// connector connects this rank with the others. After an error it has released everything.
+type connector func(s *state, ctx context.Context, job environ.Job) (jaccl.Communicator, error)
 
-// Transports returns the names that Config.Transport and GOMOE_TRANSPORT accept.
-func Transports() []string {
-	var names []string
-	for _, t := range transports() {
-		names = append(names, t.name)
+// Transports returns all transports: a line each. What connects those with a tag is in
+// native.go.
+func Transports() []Transport {
+	all := []Transport{
+		{Name: "auto", Doc: "shm within a machine and tcp between machines", connect: over(automatic)},
+		{Name: "local", Doc: "ranks of one process", OneHost: true}, // which need no connection
+		{Name: "tcp", Doc: "TCP connections", connect: over(tcp.Connect)},
+		{Name: "shm", Doc: "memory that the processes of a machine share", OneHost: true, connect: over(shared)},
+		{Name: "ring", Doc: "MLX's TCP ring", MLX: true, connect: overRing},
+		{Name: "verbs", Doc: "RDMA devices", Tag: "native", Devices: true},
+		{Name: "mpi", Doc: "an installed MPI", Tag: "native", Launcher: "mpirun"},
+		{Name: "jaccl", Doc: "MLX's JACCL, over RDMA devices", Tag: "native", Devices: true, MLX: true},
 	}
-	return names
+	for i, t := range all {
+		if t.Tag != "" {
+			all[i].connect = native(t.Name)
+		}
+	}
+	return all
 }
 
-// Native reports whether only programs that are built with -tags native have the transport
-// of that name, because it loads a library of the system.
-func Native(name string) bool {
-	return slices.ContainsFunc(transports(), func(t transport) bool { return t.name == name && t.tag != "" })
+// TransportOf returns the transport of that name, or the zero Transport if there is none.
+func TransportOf(name string) Transport {
+	all := Transports()
+	if i := slices.IndexFunc(all, func(t Transport) bool { return t.Name == name }); i >= 0 {
+		return all[i]
+	}
+	return Transport{}
+}
+
+// TransportNames returns the names of all transports, with commas between.
+func TransportNames() string {
+	var names []string
+	for _, t := range Transports() {
+		names = append(names, t.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// TransportFlag defines the flag -transport, for Config.Transport.
+func TransportFlag(fs *flag.FlagSet) *string {
+	return fs.String("transport", "", "`what` carries data between the processes of gomoe launch, mpirun and others: "+TransportNames()+"; GOMOE_TRANSPORT or auto if not given")
 }
 
 // Has returns an error if this program lacks the transport of that name: there is none, or
 // it loads a library of the system and the program was built without it.
 func Has(name string) error {
-	all := transports()
-	i := slices.IndexFunc(all, func(t transport) bool { return t.name == name })
-	if i < 0 {
-		return fmt.Errorf("gomoe: transport %q, want one of %s", name, strings.Join(Transports(), ", "))
-	}
-	if t := all[i]; t.tag != "" && t.connect == nil {
+	switch t := TransportOf(name); {
+	case t.Name == "":
+		return fmt.Errorf("gomoe: transport %q, want one of %s", name, TransportNames())
+	case t.Tag != "" && t.connect == nil:
 		return fmt.Errorf("gomoe: %s", t.lacks())
 	}
 	return nil
@@ -65,8 +94,7 @@ func Has(name string) error {
 
 // connect connects the ranks with the transport that was asked for.
 func (s *state) connect(ctx context.Context, job environ.Job) (jaccl.Communicator, error) {
-	all := transports()
-	t := all[slices.IndexFunc(all, func(t transport) bool { return t.name == s.info.Transport })] // setUp has checked the name
+	t := TransportOf(s.info.Transport) // setUp has checked the name
 	if t.connect == nil {
 		t.connect = over(t.missing)
 	}
@@ -76,17 +104,17 @@ func (s *state) connect(ctx context.Context, job environ.Job) (jaccl.Communicato
 // lacks says why this program lacks the transport: it cannot load libraries of the system. A
 // program that can is linked with the system's C library, and does not run with another one;
 // a program that cannot is one static file.
-func (t transport) lacks() string {
-	return fmt.Sprintf("transport %s loads a library of the system, and this program is linked statically: build it with -tags %s", t.name, t.tag)
+func (t Transport) lacks() string {
+	return fmt.Sprintf("transport %s loads a library of the system, and this program is linked statically: build it with -tags %s", t.Name, t.Tag)
 }
 
 // missing is connect of a transport that this program lacks.
-func (t transport) missing(context.Context, link.Site) (link.Link, error) {
+func (t Transport) missing(context.Context, link.Site) (link.Link, error) {
 	return nil, fmt.Errorf("%s: %w", t.lacks(), jaccl.ErrUnsupported)
 }
 
 // over returns the connect function of a transport whose ranks meet and use a link.
-func over(connect func(context.Context, link.Site) (link.Link, error)) func(*state, context.Context, environ.Job) (jaccl.Communicator, error) {
+func over(connect func(context.Context, link.Site) (link.Link, error)) connector {
 	return func(s *state, ctx context.Context, job environ.Job) (jaccl.Communicator, error) {
 		return s.overPlace(ctx, job, connect)
 	}

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/gomoe/gomoe/world"
 )
 
 // sources are the peers' programs.
@@ -39,11 +41,13 @@ type side struct {
 }
 
 func allSides() []side {
-	return []side{
-		transport("copy"), transport("local"), transport("shm"), transport("tcp"), transport("ring"), transport("mpi"),
-		openMPI("Open MPI", "vader,self"), openMPI("Open MPI TCP", "tcp,self"),
-		{"MLX ring", mlxInstalled, mlxRing},
+	sides := []side{transport("copy")}
+	for _, t := range world.Transports() {
+		if t.Name != "auto" && !t.Devices {
+			sides = append(sides, transport(t.Name))
+		}
 	}
+	return append(sides, openMPI("Open MPI", "vader,self"), openMPI("Open MPI TCP", "tcp,self"), side{"MLX ring", mlxInstalled, mlxRing})
 }
 
 // words returns the arguments that the programs of all sides take.
@@ -53,8 +57,8 @@ func (s settings) words(name string) []string {
 
 func transport(name string) side {
 	return side{"gomoe " + name, func(ctx context.Context, dir string) error {
-		if name == "mpi" {
-			if _, err := exec.LookPath("mpirun"); err != nil {
+		if launcher := world.TransportOf(name).Launcher; launcher != "" {
+			if _, err := exec.LookPath(launcher); err != nil {
 				return errors.New("not installed: apt install openmpi-bin")
 			}
 		}

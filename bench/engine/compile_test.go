@@ -76,6 +76,9 @@ func compileCases() []compileCase {
 		{"chain", []int{2500, 5000, 10000}, chainOf, whole},
 		{"chain_of_inputs", []int{2500, 5000, 10000}, sumOf, whole},
 		{"chain_grad", []int{2500, 5000, 10000}, chainGrad, whole},
+		{"chains_interleaved", []int{2500, 5000, 10000}, chainsOf, whole},
+		{"chain_donated", []int{1000, 2000, 4000}, updatesOf, donated},
+		{"cotangent_names", []int{2500, 5000, 10000}, cotangentsOf, whole},
 		{"results", []int{4000, 8000, 16000}, resultsOf, whole},
 		{"inputs", []int{25000, 50000, 100000}, inputsOf, whole},
 		{"layers", []int{16, 32, 64}, layersOf, whole},
@@ -118,6 +121,52 @@ func chainOf(n int) (*graph.Program, error) {
 		}
 		return []*graph.Value{v}
 	})
+}
+
+// chainsOf is two chains of n/2 operations, one operation of each in turn.
+func chainsOf(n int) (*graph.Program, error) {
+	return graph.Trace("chains", func(t *graph.Tracer) []*graph.Value {
+		v, w := t.Input("x", graph.F32, 64), t.Input("y", graph.F32, 32)
+		for range n / 2 {
+			v, w = Tanh(v), Neg(w)
+		}
+		return []*graph.Value{v, w}
+	})
+}
+
+// updatesOf is n/3 numbers and as many updates of them, which one instruction computes.
+func updatesOf(n int) (*graph.Program, error) {
+	return graph.Trace("updates", func(t *graph.Tracer) []*graph.Value {
+		var out []*graph.Value
+		for i := range n / 3 {
+			out = append(out, Tanh(t.Input(fmt.Sprintf("x%d", i), graph.F32, 64)))
+		}
+		return out
+	})
+}
+
+// donated gives each result the memory of the input that it is made of.
+func donated(p *graph.Program) (gomoe.Config, error) {
+	cfg := gomoe.Config{Donate: map[string]int{}}
+	for i, v := range p.In {
+		cfg.Donate[v.Name] = i
+	}
+	return cfg, nil
+}
+
+// cotangentsOf is a pullback of n/4 inputs that have the names of cotangents.
+func cotangentsOf(n int) (*graph.Program, error) {
+	p, err := graph.Trace("named", func(t *graph.Tracer) []*graph.Value {
+		list := []*graph.Value{t.Input("ct_0", graph.F32, 4)}
+		for i := range n / 4 {
+			list = append(list, t.Input(fmt.Sprintf("ct%d_0", i+2), graph.F32, 4))
+		}
+		return []*graph.Value{graph.Apply1(graph.AddAnyOp{}, list...)}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return vjp.Pullback(p, "ct_0")
 }
 
 // chainGrad is the gradient of a third as many functions, one after another.

@@ -82,8 +82,11 @@ func (t *tool) collectivesCommand() *ffcli.Command {
 	}
 }
 
+// usualTransports are measured if -transport is not given.
+const usualTransports = "local,shm,tcp"
+
 func (b *collectives) flags(fs *flag.FlagSet) {
-	fs.StringVar(&b.transport, "transport", "", "`transports`, with commas between: "+strings.Join(measured(), ", ")+", where copy is none, but how fast ranks of one process copy; local,shm,tcp if not given")
+	fs.StringVar(&b.transport, "transport", "", "`transports`, with commas between: "+strings.Join(measured(), ", ")+", where copy is none, but how fast ranks of one process copy; "+usualTransports+" if not given")
 	b.deadline = world.DeadlineFlag(fs)
 	fs.IntVar(&b.ranks, "n", 4, "`number` of ranks")
 	fs.StringVar(&b.ops, "ops", "", "`operations`, with commas between; all if not given: "+strings.Join(measure.Ops(), ","))
@@ -102,16 +105,18 @@ func (b *collectives) flags(fs *flag.FlagSet) {
 
 // measured returns the names of what -transport measures.
 func measured() []string {
-	names := slices.DeleteFunc(world.Transports(), func(name string) bool { return name == "auto" })
+	var names []string
+	for _, t := range world.Transports() {
+		if t.Name != "auto" {
+			names = append(names, t.Name)
+		}
+	}
 	return append(names, "copy")
 }
 
 func (b *collectives) check() error {
 	b.o.Min, b.o.Max = int64(b.min), int64(b.max)
-	b.transports = []string{"local", "shm", "tcp"}
-	if b.transport != "" {
-		b.transports = strings.Split(b.transport, ",")
-	}
+	b.transports = strings.Split(cmp.Or(b.transport, usualTransports), ",")
 	for _, t := range b.transports {
 		if !slices.Contains(measured(), t) {
 			return usagef("-transport: there is no transport %q, want some of %s", t, strings.Join(measured(), ", "))

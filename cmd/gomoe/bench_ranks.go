@@ -41,8 +41,8 @@ func (b *collectives) start(ctx context.Context, transport string, report func(m
 	if *b.deadline > 0 {
 		words = append(words, "-deadline", b.deadline.String())
 	}
-	if transport == "mpi" {
-		return b.mpirun(ctx, words, report)
+	if launcher := world.TransportOf(transport).Launcher; launcher != "" {
+		return b.launched(ctx, launcher, words, report)
 	}
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -67,14 +67,14 @@ func ofLauncher(text string) string {
 	return strings.TrimSuffix(strings.Join(lines, "\n"), "\n")
 }
 
-// mpirun is start with the launcher of an installed MPI, through which the ranks
-// find each other.
-func (b *collectives) mpirun(ctx context.Context, words []string, report func(measure.Row)) error {
-	if _, err := exec.LookPath("mpirun"); err != nil {
-		return errors.New("mpirun is not there: apt install openmpi-bin")
+// launched is start with the transport's own launcher, that of an installed MPI, through
+// which the ranks find each other.
+func (b *collectives) launched(ctx context.Context, launcher string, words []string, report func(measure.Row)) error {
+	if _, err := exec.LookPath(launcher); err != nil {
+		return fmt.Errorf("%s is not there: apt install openmpi-bin", launcher)
 	}
 	var errs bytes.Buffer
-	cmd := exec.CommandContext(ctx, "mpirun", append([]string{"--oversubscribe", "-n", strconv.Itoa(b.ranks)}, words...)...)
+	cmd := exec.CommandContext(ctx, launcher, append([]string{"--oversubscribe", "-n", strconv.Itoa(b.ranks)}, words...)...)
 	cmd.Env = append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
 	cmd.Stdout, cmd.Stderr = &rowReader{report: report, rest: &errs}, &errs
 	if err := cmd.Run(); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/near"
 	"github.com/gomoe/gomoe/internal/whole"
 )
 
@@ -125,7 +126,7 @@ func (t *tool) root() *ffcli.Command {
 		if len(args) == 0 {
 			return usagef("no command, want one of %s", strings.Join(names, " "))
 		}
-		return usagef("there is no command %q, want one of %s", args[0], strings.Join(names, " "))
+		return usagef("there is no command %q, want one of %s%s", args[0], strings.Join(names, " "), near.Names(args[0], slices.Values(names)))
 	}
 	return root
 }

@@ -13,12 +13,13 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/jaccl/job/environ"
 	"github.com/gomoe/gomoe/jaccl/job/hostfile"
+	"github.com/gomoe/gomoe/world"
 )
 
 func (t *tool) doctorCommand() *ffcli.Command {
 	fs := t.flags("doctor")
 	hosts := fs.String("hostfile", "", "`file` of the job's hosts, in the form of mlx.launch; none for this machine alone")
-	transport := fs.String("transport", "", "what is to carry the data: tcp, shm, ring, jaccl or mpi; if not given, what the hostfile says, or tcp")
+	transport := fs.String("transport", "", "what is to carry the data: "+world.TransportNames()+"; if not given, what the hostfile says, or tcp")
 	ranks := fs.Int("n", 1, "ranks per host")
 	ssh := fs.String("ssh", "", "`command` by which hosts are reached, if not ssh -o BatchMode=yes -o ConnectTimeout=5")
 	patience := fs.Duration("timeout", 30*time.Second, "how `long` hosts may take to answer")
@@ -71,6 +72,11 @@ func environment() doctor.Report {
 	r := doctor.Report{}
 	if _, err := kernel.Selected(); err != nil {
 		r = append(r, doctor.Finding{Level: doctor.Wrong, Hosts: []string{"localhost"}, What: err.Error(), Fix: "gomoe version -kernels lists those that this processor runs"})
+	}
+	if name := os.Getenv("GOMOE_TRANSPORT"); name != "" {
+		if err := world.Has(name); err != nil {
+			r = append(r, doctor.Finding{Level: doctor.Wrong, Hosts: []string{"localhost"}, What: "GOMOE_TRANSPORT: " + err.Error(), Fix: "unset GOMOE_TRANSPORT, or set it to a transport that this program has"})
+		}
 	}
 	job, err := environ.Detect(os.Getenv)
 	if err != nil {

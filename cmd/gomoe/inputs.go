@@ -27,13 +27,21 @@ func newInputs(fs *flag.FlagSet) *inputs {
 	return f
 }
 
+// known returns an error if a name is not that of an input of p.
+func (f *inputs) known(path string, p *graph.Program) error {
+	for _, name := range f.files.names {
+		if p.Input(name) == nil {
+			return in(path, fmt.Errorf("-in %s: %w", name, noInput(p, name)))
+		}
+	}
+	return nil
+}
+
 // read returns the arrays of the files that were given. Other inputs are absent from
 // the map.
 func (f *inputs) read(path string, p *graph.Program) (map[string]array.Array, error) {
-	for _, name := range f.files.names {
-		if p.Input(name) == nil {
-			return nil, in(path, fmt.Errorf("-in %s: %w", name, noInput(p, name)))
-		}
+	if err := f.known(path, p); err != nil {
+		return nil, err
 	}
 	out := map[string]array.Array{}
 	for _, name := range f.files.names {

@@ -22,12 +22,21 @@ type exitStatus int
 
 func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
+// transportTable returns a line for each transport.
+func transportTable() string {
+	var lines []string
+	for _, t := range world.Transports() {
+		lines = append(lines, fmt.Sprintf("  %-6s %s", t.Name, t.Doc))
+	}
+	return strings.Join(lines, "\n")
+}
+
 func (t *tool) launchCommand() *ffcli.Command {
 	fs := t.flags("launch")
 	var o launch.Options
 	fs.IntVar(&o.Ranks, "n", 0, "`number` of ranks, as many on each host; one per host if not given")
 	hosts := fs.String("hostfile", "", "`file` with the hosts, as mlx.distributed_config writes it; all ranks run on this machine if not given")
-	fs.StringVar(&o.Transport, "transport", "", "`what` carries data: "+strings.Join(world.Transports(), ", ")+"; what the ranks choose if not given")
+	fs.StringVar(&o.Transport, "transport", "", "`what` carries data: "+world.TransportNames()+"; what the ranks choose if not given")
 	deadline := world.DeadlineFlag(fs)
 	fs.Func("env", "set a variable for all ranks, as `NAME=value`; repeatable", func(s string) error {
 		o.Env = append(o.Env, s)
@@ -49,7 +58,9 @@ outlives gomoe launch.
   gomoe launch -hostfile hosts.json -- ./moe_lm       # one rank per host, at the same path there
 
 Ranks find their place in GOMOE_RANK, GOMOE_SIZE, GOMOE_COORDINATOR and so on, and in RANK,
-WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT.`,
+WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT. The transports:
+
+` + transportTable(),
 		Exec: func(ctx context.Context, args []string) error {
 			o.Command, o.Stdout, o.Stderr, o.Deadline = args, t.stdout.To, t.stderr, *deadline
 			if o.Shell = strings.Fields(*shell); len(o.Shell) == 0 {

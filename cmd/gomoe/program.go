@@ -33,6 +33,9 @@ func (t *tool) read(ctx context.Context, path string) (name, text string, err er
 			return "", "", err
 		}
 		defer f.Close()
+		if info, err := f.Stat(); err == nil && info.IsDir() {
+			return "", "", in(path, errors.New("this is a folder, want the file of a program"))
+		}
 		r, name = f, path
 	}
 	type result struct {
@@ -55,7 +58,7 @@ func (t *tool) read(ctx context.Context, path string) (name, text string, err er
 		if got.err != nil {
 			return "", "", in(path, got.err)
 		}
-		return name, string(got.b), nil
+		return name, strings.TrimPrefix(string(got.b), "\ufeff"), nil // a byte order mark, which some editors write
 	}
 }
 
@@ -162,8 +165,12 @@ func (f *placing) config(path string, p *graph.Program) (gomoe.Config, error) {
 	if cfg.Target != nil && f.overlap != lowering.OverlapOff {
 		return cfg, usagef("-overlap %s: a device works during collectives by itself; give one of -device and -overlap", f.overlap)
 	}
+	inputs := map[string]bool{}
+	for _, v := range p.In {
+		inputs[v.Name] = true
+	}
 	for _, name := range f.place.names {
-		if p.Input(name) == nil {
+		if !inputs[name] {
 			return cfg, in(path, fmt.Errorf("-place %s: %w", name, noInput(p, name)))
 		}
 		if cfg.Place[name], err = sharding.ParseSpec(f.place.value[name]); err != nil {
@@ -173,31 +180,49 @@ func (f *placing) config(path string, p *graph.Program) (gomoe.Config, error) {
 	if f.donate == nil {
 		return cfg, nil
 	}
+	if len(f.donate.names) == 0 {
+		return cfg, nil
+	}
+	results := resultsOf(p)
 	for _, name := range f.donate.names {
-		if p.Input(name) == nil {
+		if !inputs[name] {
 			return cfg, in(path, fmt.Errorf("-donate %s: %w", name, noInput(p, name)))
 		}
-		if cfg.Donate[name], err = result(p, f.donate.value[name]); err != nil {
+		if cfg.Donate[name], err = results.of(f.donate.value[name]); err != nil {
 			return cfg, in(path, fmt.Errorf("-donate %s: %w", name, err))
 		}
 	}
 	return cfg, nil
 }
 
-// result returns the index of p's result, given by its name or its index.
-func result(p *graph.Program, s string) (int, error) {
-	names := p.Names()
-	var all []string
-	for i, v := range p.Out {
-		if names[v] == s {
-			return i, nil
-		}
-		all = append(all, names[v]+" "+v.Type.String())
+// results are the results of a program by name. Of several with one name it is the first.
+type results struct {
+	p     *graph.Program
+	names map[*graph.Value]string
+	index map[string]int
+}
+
+func resultsOf(p *graph.Program) results {
+	r := results{p, p.Names(), map[string]int{}}
+	for i, v := range slices.Backward(p.Out) {
+		r.index[r.names[v]] = i
 	}
-	if n, err := strconv.Atoi(s); err == nil && n >= 0 && n < len(p.Out) {
+	return r
+}
+
+// of returns the index of a result, given by its name or its index.
+func (r results) of(s string) (int, error) {
+	if i, ok := r.index[s]; ok {
+		return i, nil
+	}
+	if n, err := strconv.Atoi(s); err == nil && n >= 0 && n < len(r.p.Out) {
 		return n, nil
 	}
-	return 0, fmt.Errorf("program %s has no result %s; its results are %s", p.Name, s, strings.Join(all, ", "))
+	var all []string
+	for _, v := range r.p.Out {
+		all = append(all, r.names[v]+" "+v.Type.String())
+	}
+	return 0, fmt.Errorf("program %s has no result %s; its results are %s", r.p.Name, s, strings.Join(all, ", "))
 }
 
 func noInput(p *graph.Program, name string) error {

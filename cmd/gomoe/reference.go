@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -12,6 +14,7 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/near"
 	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
@@ -56,6 +59,17 @@ func documented() []graph.Primitive {
 	})
 }
 
+// primitiveNames yields the names of primitives.
+func primitiveNames(all []graph.Primitive) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, p := range all {
+			if !yield(p.Name()) {
+				return
+			}
+		}
+	}
+}
+
 // reference returns the reference of the named primitives, or the whole
 // reference if no names are given.
 func reference(examples, builders string, names ...string) (string, error) {
@@ -70,7 +84,7 @@ func reference(examples, builders string, names ...string) (string, error) {
 	all := documented()
 	for _, name := range names {
 		if !slices.ContainsFunc(all, func(p graph.Primitive) bool { return p.Name() == name }) {
-			return "", usagef("there is no primitive %q; gomoe doc lists them", name)
+			return "", usagef("there is no primitive %q%s", name, cmp.Or(near.Names(name, primitiveNames(all)), "; gomoe doc lists them"))
 		}
 	}
 	var b strings.Builder

@@ -40,6 +40,14 @@ func (t *tool) runCommand() *ffcli.Command {
 			if err != nil {
 				return err
 			}
+			// Every rank of a job would run all ranks, and all would write the same files.
+			job, err := environ.Detect(os.Getenv)
+			if err != nil {
+				return err
+			}
+			if job.Size > 1 {
+				return fmt.Errorf("this process is rank %d of %d, as %s say, and a run has all its ranks in one process; start it without a launcher", job.Rank, job.Size, strings.Join(job.Source, " "))
+			}
 			p, err := t.program(ctx, path)
 			if err != nil {
 				return err
@@ -53,6 +61,9 @@ func (t *tool) runCommand() *ffcli.Command {
 				if cfg.Deadline, err = environ.Deadline(os.Getenv); err != nil {
 					return err
 				}
+			}
+			if err := given.known(path, p); err != nil {
+				return err
 			}
 			if !seed.set {
 				if err := missing(path, p, given.files); err != nil {

@@ -45,7 +45,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	iters := f.Int("iters", 3, "iterations, which must agree bit for bit")
 	check := f.Bool("check", true, "compare output and gradients with loops over tokens")
 	dtype := f.String("dtype", "f32", "element type of tokens and kernels: f32 or bf16")
-	transport := f.String("transport", "", "`what` carries data between the processes of gomoe launch, mpirun and others: auto, tcp, shm, jaccl, mpi or ring; GOMOE_TRANSPORT or auto if not given")
+	transport := world.TransportFlag(f)
 	deadline := world.DeadlineFlag(f)
 	inDir := f.String("in", "", "read tokens.npy [T,H], topk_w.npy [T,K], and per layer topk_idx_<layer>.npy [T,K] i32 and kernels_<layer>.npy [E,H,H_out] from this folder; sizes follow from them")
 	outDir := f.String("out", "", "write out.npy, grad_tokens.npy, grad_topk_w.npy and grad_kernels_<layer>.npy to this folder (bf16 as f32)")

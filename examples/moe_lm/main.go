@@ -59,7 +59,7 @@ func run(ctx, stop context.Context, args []string, stdout io.Writer) (err error)
 	}
 	var w world.World
 	defer w.Close()
-	if err := w.Setup(ctx, world.Config{Mesh: &o.mesh, Transport: o.transport, Deadline: *o.deadline}); err != nil {
+	if err := w.Setup(ctx, world.Config{Mesh: &o.mesh, Transport: *o.transport, Deadline: *o.deadline}); err != nil {
 		return err
 	}
 	if o.info, err = w.Info(); err != nil {

@@ -19,7 +19,8 @@ import (
 type options struct {
 	mesh                         sharding.Mesh
 	data, out, trace, prompt     string
-	transport, device            string
+	transport                    *string
+	device                       string
 	deadline                     *time.Duration
 	steps, warmup, every, sample int
 	compare                      int
@@ -55,7 +56,7 @@ func parse(args []string) (config, options, error) {
 	var mesh string
 	f := flag.NewFlagSet("moe_lm", flag.ContinueOnError)
 	f.StringVar(&mesh, "mesh", "dp=2,ep=2", "`axes` of ranks: dp splits the batch, ep the batch and the experts, tp heads and expert columns; empty is one rank")
-	f.StringVar(&o.transport, "transport", "", "`what` carries data between the processes of gomoe launch, mpirun and others: auto, tcp, shm, jaccl, mpi or ring; GOMOE_TRANSPORT or auto if not given")
+	o.transport = world.TransportFlag(f)
 	o.deadline = world.DeadlineFlag(f)
 	f.StringVar(&o.data, "data", "", "`files` and folders to train on, with commas between; empty is the Go standard library's source")
 	f.StringVar(&o.out, "out", "out/moe_lm", "`folder` for metrics.csv, training.png and sample.txt")

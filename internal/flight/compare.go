@@ -2,9 +2,12 @@ package flight
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Compare says in a few lines where the ranks of a job were: the last operation of
@@ -17,47 +20,114 @@ func Compare(dumps []Dump) (string, error) {
 	dumps = slices.Clone(dumps)
 	slices.SortFunc(dumps, func(a, b Dump) int { return a.Rank - b.Rank })
 	var s strings.Builder
-	seen := map[int]bool{}
 	var first time.Time
-	for _, d := range dumps {
-		if d.Job != dumps[0].Job || d.Size != dumps[0].Size {
-			return "", fmt.Errorf("flight: records of two jobs: rank %d's of %s with %d ranks, rank %d's of %s with %d", dumps[0].Rank, dumps[0].Job, dumps[0].Size, d.Rank, d.Job, d.Size)
+	for i, d := range dumps {
+		if why := apart(dumps[0], d); why != "" {
+			return "", fmt.Errorf("flight: records of two jobs: %s", why)
 		}
-		if seen[d.Rank] {
+		if i > 0 && dumps[i-1].Rank == d.Rank {
 			return "", fmt.Errorf("flight: two records of rank %d, want one", d.Rank)
 		}
-		seen[d.Rank] = true
 		if n := len(d.Ops); n > 0 {
 			if t := d.Ops[n-1].Began.Add(d.Offset); first.IsZero() || t.Before(first) {
 				first = t
 			}
 		}
 	}
-	next := 0 // the first rank that is not written about; the size is only what the files claim
-	absent := func(until int) {
-		switch {
-		case next == until-1:
-			fmt.Fprintf(&s, "rank %d: no record; its process was killed, or its machine is not reached\n", next)
-		case next < until:
-			fmt.Fprintf(&s, "ranks %d to %d: no record; their processes were killed, or their machines are not reached\n", next, until-1)
-		}
-	}
+	early := closed(dumps)
+	next := 0 // the first rank that nothing has been said of
 	for _, d := range dumps {
-		absent(d.Rank)
+		absent(&s, early, next, d.Rank)
 		next = d.Rank + 1
 		if len(d.Ops) == 0 {
-			fmt.Fprintf(&s, "rank %d (%s): no operation\n", d.Rank, d.Host)
+			fmt.Fprintf(&s, "rank %d (%s): no operation\n", d.Rank, plain(d.Host))
 			continue
 		}
 		o := d.Ops[len(d.Ops)-1]
-		fmt.Fprintf(&s, "rank %d (%s): operation %d, %s #%d %s %d bytes among %v (%s), %s after %s, began at +%s\n", d.Rank, d.Host,
-			o.Number, o.Op, o.Seq, o.DType, o.Bytes, o.Ranks, o.Line, o.State, micros(o.Micros), micros(float64(o.Began.Add(d.Offset).Sub(first).Nanoseconds())/1e3))
-		if o.Error != "" {
-			fmt.Fprintf(&s, "    %s\n", o.Error)
+		fmt.Fprintf(&s, "rank %d (%s): operation %d, %s #%d %s %d bytes among %s (%s), %s after %s, began at +%s\n", d.Rank, plain(d.Host),
+			o.Number, plain(o.Op), o.Seq, plain(o.DType), o.Bytes, few(o.Ranks), plain(o.Line), plain(o.State), micros(o.Micros), micros(float64(o.Began.Add(d.Offset).Sub(first).Nanoseconds())/1e3))
+		for line := range strings.Lines(o.Error) {
+			fmt.Fprintf(&s, "    %s\n", plain(strings.TrimSuffix(line, "\n")))
 		}
 	}
-	absent(dumps[0].Size)
+	absent(&s, early, next, dumps[0].Size)
 	return s.String(), nil
+}
+
+// together is how far apart in time the ranks of one job connect at most, if there is no
+// other sign that they belong together.
+const together = 2 * time.Minute
+
+// apart says why two records are not of one run of a job; it is empty if they are.
+func apart(a, b Dump) string {
+	who := func(d Dump) string {
+		return fmt.Sprintf("rank %d of %d of job %s, which had connected at %s", d.Rank, d.Size, plain(d.Job), d.Started.Add(d.Offset).UTC().Format(time.RFC3339))
+	}
+	gap := a.Started.Add(a.Offset).Sub(b.Started.Add(b.Offset)).Abs()
+	if a.Job != b.Job || a.Size != b.Size || a.Run != b.Run || a.Run == "" && gap > together {
+		return who(a) + ", and " + who(b)
+	}
+	return ""
+}
+
+// closed returns the ranks, in order, of which others have learned that they had closed
+// their communicator.
+func closed(dumps []Dump) []int {
+	told := regexp.MustCompile(`rank (\d{1,9}) has closed its communicator`)
+	var ranks []int
+	for _, d := range dumps {
+		if n := len(d.Ops); n > 0 {
+			for _, m := range told.FindAllStringSubmatch(d.Ops[n-1].Error, -1) {
+				r, _ := strconv.Atoi(m[1]) // up to nine digits are a number
+				ranks = append(ranks, r)
+			}
+		}
+	}
+	slices.Sort(ranks)
+	return slices.Compact(ranks)
+}
+
+// absent says that there are no records of ranks from up to before to.
+func absent(s *strings.Builder, early []int, from, to int) {
+	say := func(to int) {
+		switch to - from {
+		case 0:
+		case 1:
+			fmt.Fprintf(s, "rank %d: no record; it had ended before the job failed, was killed, or wrote its record elsewhere\n", from)
+		default:
+			fmt.Fprintf(s, "ranks %d to %d: no record; they had ended before the job failed, were killed, or wrote their records elsewhere\n", from, to-1)
+		}
+	}
+	for _, r := range early {
+		if from <= r && r < to {
+			say(r)
+			fmt.Fprintf(s, "rank %d: no record; it had closed its communicator before\n", r)
+			from = r + 1
+		}
+	}
+	say(to)
+}
+
+// few prints the first ranks of a list.
+func few(ranks []int) string {
+	const most = 64
+	if len(ranks) > most {
+		return strings.TrimSuffix(fmt.Sprint(ranks[:most]), "]") + fmt.Sprintf(" and %d more]", len(ranks)-most)
+	}
+	return fmt.Sprint(ranks)
+}
+
+// plain returns text that a terminal can be given: as it is if all of it is printable,
+// else quoted. A record may come from anywhere.
+func plain(text string) string {
+	const most = 4096
+	if len(text) > most {
+		text = text[:most] + "..."
+	}
+	if strings.ContainsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) && r != '\t' }) || !utf8.ValidString(text) {
+		return strconv.Quote(text)
+	}
+	return text
 }
 
 // micros prints microseconds as a duration of three digits or so.

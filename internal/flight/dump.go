@@ -2,11 +2,14 @@ package flight
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/gomoe/gomoe/internal/whole"
 )
 
 // Dump is a recorder's file.
@@ -74,39 +77,44 @@ func (d Dump) Write(w io.Writer) error {
 // Name is the name of a rank's file in a folder of records.
 func (d Dump) Name() string { return fmt.Sprintf("flight-rank%d.json", d.Rank) }
 
-// Save writes the record to its file in the folder, which it creates if needed,
-// and returns the file's path. The file is either complete or absent.
-func (d Dump) Save(folder string) (string, error) {
-	if err := os.MkdirAll(folder, 0o777); err != nil {
-		return "", fmt.Errorf("flight: %w", err)
-	}
-	f, err := os.CreateTemp(folder, "flight-*.part")
+// Save writes the record to its file in the folder, which it creates if needed, and
+// returns the file's path. The file is complete or absent.
+func (d Dump) Save(folder Folder) (string, error) {
+	root, err := folder.open()
 	if err != nil {
 		return "", fmt.Errorf("flight: %w", err)
 	}
-	err = d.Write(f)
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	path := filepath.Join(folder, d.Name())
-	if err == nil {
-		err = os.Chmod(f.Name(), 0o644)
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
+	f, err := whole.CreateIn(root, d.Name())
 	if err != nil {
-		os.Remove(f.Name())
+		return "", fmt.Errorf("flight: %w", errors.Join(err, root.Close()))
+	}
+	defer f.Discard()
+	if err := d.Write(f); err != nil {
 		return "", fmt.Errorf("flight: %w", err)
 	}
-	return path, nil
+	if err := f.Close(); err != nil {
+		return "", fmt.Errorf("flight: %w", err)
+	}
+	return filepath.Join(folder.Path, d.Name()), nil
 }
+
+// largest is the most bytes that Read takes. A record of Kept operations among a thousand
+// ranks has less than 2 MB.
+const largest = 64 << 20
 
 // Read returns the record in the file.
 func Read(path string) (Dump, error) {
-	b, err := os.ReadFile(path)
+	f, err := os.Open(path)
 	if err != nil {
 		return Dump{}, fmt.Errorf("flight: %w", err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, largest+1))
+	switch {
+	case err != nil:
+		return Dump{}, fmt.Errorf("flight: %w", err)
+	case len(b) > largest:
+		return Dump{}, fmt.Errorf("flight: %s has more than %d MiB, want a file that a failed job wrote", path, largest>>20)
 	}
 	return Parse(path, b)
 }

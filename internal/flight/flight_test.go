@@ -179,7 +179,7 @@ func TestFile(t *testing.T) {
 	recorders, comms := recorded(t, 1, time.Minute)
 	require.NoError(t, comms[0].World().Barrier(t.Context(), call("barrier", 5)))
 	folder := filepath.Join(t.TempDir(), "new", "folder")
-	path, err := recorders[0].Take("asked").Save(folder)
+	path, err := recorders[0].Take("asked").Save(flight.Folder{Path: folder})
 	require.NoError(t, err)
 	files, err := os.ReadDir(folder)
 	require.NoError(t, err)
@@ -235,10 +235,10 @@ func TestManyAbsent(t *testing.T) {
 		{About: flight.About{Rank: 5, Size: 2147483647, Host: "b"}}, {About: flight.About{Rank: 1, Size: 2147483647, Host: "a"}},
 	})
 	require.NoError(t, err)
-	require.Equal(t, `rank 0: no record; its process was killed, or its machine is not reached
+	require.Equal(t, `rank 0: no record; it had ended before the job failed, was killed, or wrote its record elsewhere
 rank 1 (a): no operation
-ranks 2 to 4: no record; their processes were killed, or their machines are not reached
+ranks 2 to 4: no record; they had ended before the job failed, were killed, or wrote their records elsewhere
 rank 5 (b): no operation
-ranks 6 to 2147483646: no record; their processes were killed, or their machines are not reached
+ranks 6 to 2147483646: no record; they had ended before the job failed, were killed, or wrote their records elsewhere
 `, text)
 }

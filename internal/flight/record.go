@@ -41,12 +41,16 @@ func (r *Recorder) Clock(offset, uncertain time.Duration) {
 
 // About says which rank of which job the record is about.
 type About struct {
-	Job       string `json:"job,omitempty"` // the job's id
-	Rank      int    `json:"rank"`
-	Size      int    `json:"size"`
-	Host      string `json:"host"`
-	PID       int    `json:"pid"`
-	Transport string `json:"transport"`
+	Job string `json:"job,omitempty"` // the job's id
+	// Run is a name that the ranks have agreed on when they connected, which no other job
+	// has; a job's id may be used again. It is empty where ranks cannot agree on one.
+	Run       string    `json:"run,omitempty"`
+	Started   time.Time `json:"started"` // when the rank had connected, by its clock
+	Rank      int       `json:"rank"`
+	Size      int       `json:"size"`
+	Host      string    `json:"host"`
+	PID       int       `json:"pid"`
+	Transport string    `json:"transport"`
 	// Offset is what to add to this rank's clock to get rank 0's clock. It may be off
 	// by Uncertain.
 	Offset    time.Duration `json:"clock_offset_ns"`

@@ -57,7 +57,15 @@ type group struct {
 	ranks []int // of the job
 }
 
-// nobody is the peer of an operation among all members.
+// Lacks implements collective.Limited, for a group that has all operations too.
+func (g *group) Lacks(op string) error {
+	if l, ok := g.Group.(collective.Limited); ok {
+		return l.Lacks(op)
+	}
+	return nil
+}
+
+// nobody is the peer of an operation that has neither a single other rank nor a root.
 const nobody = -1
 
 // rank returns the member's rank in the job, or nobody if there is no such

@@ -6,8 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/gomoe/gomoe/jaccl/job/environ"
@@ -86,8 +84,8 @@ func (o Options) complete() (Options, error) {
 		return o, fmt.Errorf("launch: %d ranks on %d hosts, want as many on each: a multiple of %d", o.Ranks, hosts, hosts)
 	case o.Port < 0 || o.Port > 65535:
 		return o, fmt.Errorf("launch: port %d, want 1 to 65535, or 0 for any", o.Port)
-	case o.Transport != "" && !slices.Contains(world.Transports(), o.Transport):
-		return o, fmt.Errorf("launch: transport %q, want one of %s", o.Transport, strings.Join(world.Transports(), ", "))
+	case o.Transport != "" && world.TransportOf(o.Transport).Name == "":
+		return o, fmt.Errorf("launch: transport %q, want one of %s", o.Transport, world.TransportNames())
 	case o.Transport == "local" && o.Ranks > 1:
 		return o, fmt.Errorf("launch: transport local is for ranks of one process, and these are %d; want tcp or shm", o.Ranks)
 	case o.Grace < 0:

@@ -13,7 +13,8 @@ const anything = "*"
 // so the engines know no primitive, and the runtime knows no engine's rules.
 func imports() map[string][]string {
 	return map[string][]string{
-		"graph":                     {},
+		"graph":                     {"internal/near"},
+		"internal/near":             {},
 		"ep":                        {},
 		"internal/text":             {},
 		"internal/testing/faults":   {anything},
@@ -60,7 +61,7 @@ func imports() map[string][]string {
 		"jaccl/rdma/rdmatest":       {"jaccl/job/hostfile"},
 		"jaccl/mlx/headless":        {"graph", "collective", "internal/reduce", "jaccl"},
 		"internal/measure":          {"graph", "collective", "jaccl"},
-		"internal/flight":           {"collective", "jaccl"},
+		"internal/flight":           {"collective", "internal/whole", "jaccl"},
 		"internal/launch":           {"jaccl/job/environ", "jaccl/job/hostfile", "world"},
 		"runtime":                   {"graph", "array", "sharding", "collective", "exec", "internal/kernel", "internal/kernel/gemm", "internal/whole", "lowering"},
 		"metal":                     {"array", "lowering", "metal/internal/emu", "metal/internal/standin", "metal/kernels", "metal/mtl", "runtime"},
@@ -79,7 +80,7 @@ func imports() map[string][]string {
 		"world":                     {"graph", "sharding", "collective", "internal/flight", "jaccl", "jaccl/engine", "jaccl/job/environ", "jaccl/job/hostfile", "jaccl/job/meet", "jaccl/job/watch", "jaccl/link", "jaccl/link/mpi", "jaccl/link/shm", "jaccl/link/tcp", "jaccl/link/verbs", "jaccl/mlx/mesh", "jaccl/mlx/ring", "jaccl/rdma"},
 		"":                          {"graph", "array", "sharding", "collective", "lowering", "internal/device", "internal/kernel", "internal/memory", "internal/optimize", "metal/kernels", "primitives", "runtime", "world"},
 		"internal/device":           {"metal", "runtime"},
-		"exec":                      {"graph", "array", "sharding", "collective"},
+		"exec":                      {"graph", "array", "sharding", "collective", "internal/kernel"},
 		"collective":                {"graph"},
 		"cmd/...":                   {anything},
 		"examples/...":              {anything},
@@ -128,6 +129,7 @@ func readOnly() map[string]string {
 		"internal/kernel/pack.selected":         "the functions of the kernels that are selected, looked up once",
 		"internal/kernel/random.selected":       "the functions of the kernels that are selected, looked up once",
 		"internal/kernel/vector.selected":       "the functions of the kernels that are selected, looked up once",
+		"metal/kernels.expressions":             "a sync.OnceValue: the table of elementwise operations, which is made once and never changed",
 
 		"quant.iq2Grid": "the 256 vectors of a format; arrays are no constants",
 

@@ -185,7 +185,7 @@ func (m *member) await(ctx context.Context, c collective.Call) *failure {
 	timeout := false
 	rest := j.deadline
 	for {
-		part, since := min(rest, pause), time.Now()
+		part, since := min(rest, jaccl.Pause), time.Now()
 		m.timer.Reset(part)
 		select {
 		case <-m.wake:
@@ -193,7 +193,7 @@ func (m *member) await(ctx context.Context, c collective.Call) *failure {
 			return nil
 		case <-ctx.Done():
 		case <-m.timer.C:
-			if time.Since(since) <= part+pause { // else the process was stopped
+			if time.Since(since) <= part+jaccl.Pause { // else the process was stopped
 				rest -= part
 			}
 			if timeout = rest <= 0; !timeout {

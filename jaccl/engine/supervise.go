@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
@@ -12,12 +13,6 @@ import (
 // end this much later than its deadline, or later than its context if no operation before
 // it had the same context.
 const tick = 10 * time.Millisecond
-
-// pause is the shortest time between two looks at an operation that is taken for a pause of
-// this process, which a signal may stop and continue. The rank knows nothing of what others
-// did meanwhile, so that the pause does not count towards its deadline: other ranks, if they
-// were not stopped themselves, decide about this one.
-const pause = time.Second
 
 // errLate is why the supervisor ended an exchange that made no progress.
 var errLate = errors.New("jaccl: no progress")
@@ -86,7 +81,7 @@ func (e *engine) supervise() {
 			continue
 		}
 		now, m := time.Now(), int64(0)
-		if slept := now.Sub(last); slept > pause {
+		if slept := now.Sub(last); slept > jaccl.Pause {
 			since = since.Add(slept)
 		}
 		last = now

@@ -31,7 +31,7 @@ type Endpoint struct {
 	SendSlab, RecvSlab *Region // slabs
 	sendKey, recvKey   uint32
 	requests, attrs    *Region // structs for the library
-	Sending, Receiving lane
+	Sending, Receiving Lane
 
 	sentBytes, receivedBytes int   // of data flows since somebody set them to 0
 	StagedOut, StagedIn      int64 // bytes of data flows that have been in the slabs

@@ -24,7 +24,7 @@ type flowKind uint8
 const (
 	Data flowKind = iota // the flow's pieces
 	Head                 // the same, and the link looks at it
-	kept                 // whoever calls lane.take
+	kept                 // whoever calls Endpoint.Take
 )
 
 func newFlow(kind flowKind, pieces [][]byte, class int) flow {

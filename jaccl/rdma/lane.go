@@ -27,9 +27,9 @@ func (m *message) length() int {
 // slot is where in a slab it lies, if it does.
 func (m *message) slot() int { return slot(m.class, m.parity) }
 
-// lane is one direction of an endpoint. Messages are complete in the order in which
+// Lane is one direction of an endpoint. Messages are complete in the order in which
 // they are posted, as the verbs promise for one queue.
-type lane struct {
+type Lane struct {
 	flows   [3]flow
 	count   int // of flows
 	current int // the one to post from
@@ -41,13 +41,13 @@ type lane struct {
 }
 
 // reset forgets the flows of the last exchange.
-func (l *lane) Reset() {
+func (l *Lane) Reset() {
 	clear(l.flows[:l.count])
 	l.count, l.current = 0, 0
 }
 
 // add appends a flow of pieces, unless they are empty.
-func (l *lane) Add(kind flowKind, pieces [][]byte, class int) {
+func (l *Lane) Add(kind flowKind, pieces [][]byte, class int) {
 	if f := newFlow(kind, pieces, class); f.n > 0 {
 		l.flows[l.count] = f
 		l.count++
@@ -56,7 +56,7 @@ func (l *lane) Add(kind flowKind, pieces [][]byte, class int) {
 
 // addData appends a flow of messages that are no longer than what they carry. apart says
 // that they are to end where pieces do.
-func (l *lane) AddData(pieces [][]byte, apart bool) {
+func (l *Lane) AddData(pieces [][]byte, apart bool) {
 	f := newFlow(Data, pieces, 0)
 	if f.n == 0 {
 		return
@@ -67,7 +67,7 @@ func (l *lane) AddData(pieces [][]byte, apart bool) {
 }
 
 // addKept appends a flow of n bytes that take hands out.
-func (l *lane) AddKept(n, class int) {
+func (l *Lane) AddKept(n, class int) {
 	if n > 0 {
 		l.flows[l.count] = flow{n: n, class: class, kind: kept}
 		l.count++
@@ -75,13 +75,13 @@ func (l *lane) AddKept(n, class int) {
 }
 
 // idle reports whether all flows are done.
-func (l *lane) Idle() bool { return l.used == 0 && l.current == l.count }
+func (l *Lane) Idle() bool { return l.used == 0 && l.current == l.count }
 
 // idle reports whether nothing is to be sent or received.
 func (e *Endpoint) Idle() bool { return e.Sending.Idle() && e.Receiving.Idle() }
 
 // outstanding returns the bytes of the flows that have not moved.
-func (l *lane) Outstanding() int {
+func (l *Lane) Outstanding() int {
 	n := 0
 	for i := range l.flows[:l.count] {
 		n += l.flows[i].n - l.flows[i].moved
@@ -90,7 +90,7 @@ func (l *lane) Outstanding() int {
 }
 
 // left reports whether all flows of a kind are complete.
-func (l *lane) Left(kind flowKind) bool {
+func (l *Lane) Left(kind flowKind) bool {
 	for i := range l.flows[:l.count] {
 		if f := &l.flows[i]; f.kind == kind && f.moved < f.n {
 			return false
@@ -101,7 +101,7 @@ func (l *lane) Left(kind flowKind) bool {
 
 // draw takes the next message from the flows into the queue, if there is one and the
 // queue has room.
-func (l *lane) draw() *message {
+func (l *Lane) draw() *message {
 	for l.current < l.count && l.flows[l.current].all() {
 		l.current++
 	}
@@ -122,7 +122,7 @@ func (l *lane) draw() *message {
 }
 
 // drop removes the oldest message.
-func (l *lane) drop() {
+func (l *Lane) drop() {
 	l.queue[l.first].flow.moved += l.queue[l.first].bytes
 	l.first = (l.first + 1) % depth
 	l.used--

@@ -71,6 +71,51 @@ func TestChainCut(t *testing.T) {
 		"true fused(neg, mul): "}, got)
 }
 
+// TestCutChainsRun runs chains that are cut where the GPU has no such elements: between the
+// cuts the GPU computes what the host does. Constants and arguments are read on both sides
+// of a cut, and a result of one side is read in several parts of the other.
+func TestCutChainsRun(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		in    []string
+		wide  string // the type that the GPU does not have
+		cuts  int
+		start string // makes a of x and y, on the GPU
+	}{
+		{"f64", []string{"x f32[12]", "y f32[12]"}, "f64", 1, "add"},
+		{"f64 twice", []string{"x f32[5,7]", "y f32[5,7]"}, "f64", 2, "mul"},
+		{"f64 of bf16", []string{"x bf16[33]", "y bf16[33]"}, "f64", 2, "sub"},
+		{"i64 of i32", []string{"x i32[16]", "y i32[16]"}, "i64", 3, "mul"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := &program{in: c.in}
+			d, shape, _ := strings.Cut(strings.TrimPrefix(c.in[0], "x "), "[")
+			a := p.eq("%s(x, y)", c.start)
+			k := p.eq("full() value=3 dtype=%s shape=[%s", d, shape)
+			for range c.cuts {
+				a = p.eq("add(%s, %s)", p.eq("abs(%s)", a), k)
+				wide := p.eq("neg(%s)", p.eq("convert_element_type(%s) dtype=%s", a, c.wide))
+				back := p.eq("convert_element_type(%s) dtype=%s", wide, d)
+				a = p.eq("max(%s, %s)", p.eq("add(%s, %s)", back, a), p.eq("mul(%s, %s)", k, "y"))
+			}
+			p.out = []string{a}
+			on, off := 0, 0
+			for _, in := range p.plan(t, true).Instrs {
+				if in.On {
+					on++
+					p.options.Instructions = append(p.options.Instructions, in.Name)
+				} else {
+					off++
+				}
+			}
+			if on != c.cuts+1 || off != c.cuts {
+				t.Fatalf("%d instructions are the GPU's and %d the host's, want %d and %d", on, off, c.cuts+1, c.cuts)
+			}
+			p.check(t, true)
+		})
+	}
+}
+
 // TestFlatShared has equal functions for equal chains, of other sizes and with other
 // numbers, and others for other operations.
 func TestFlatShared(t *testing.T) {

@@ -3,16 +3,17 @@ package kernels
 import (
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// expressions returns the elementwise primitives by name. The errors of Metal's
+// expressions returns the elementwise primitives by name. Nobody changes the map. The errors of Metal's
 // functions are those in its specification with fast math off, table "accuracy of math
 // functions". The host's errors are added: half an ulp, except for what vector.Exp
 // documents.
-func expressions() map[string]expression {
+var expressions = sync.OnceValue(func() map[string]expression {
 	return map[string]expression{
 		"full":    {of: fullOf},
 		"add_any": {of: sumOf},
@@ -71,7 +72,7 @@ func expressions() map[string]expression {
 		"gelu_grad":   {of: geluOf("%[3]s * %[1]s(%[2]s)", "gelu_slope", "gelu_tanh_slope"), ulps: 32, cancels: true},
 		"adamw":       {of: adamWOf, ulps: 16, cancels: true},
 	}
-}
+})
 
 // sumOf adds from left to right and rounds once.
 func sumOf(p *part) ([]string, error) {

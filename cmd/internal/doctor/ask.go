@@ -99,7 +99,7 @@ func (s Setup) machines(all []*Machine, r *Report) {
 				r.add(Wrong, fmt.Sprintf("write one that it has: %s", list(m.Addresses)), fmt.Sprintf("the host does not have the address %s", text), host)
 			}
 		}
-		if s.rdma() && s.Hosts.Hosts[i].RDMA != nil && len(m.Devices) > 0 {
+		if s.known().Devices && s.Hosts.Hosts[i].RDMA != nil && len(m.Devices) > 0 {
 			for _, devices := range s.Hosts.Hosts[i].RDMA {
 				for _, d := range devices {
 					if !slices.Contains(m.Devices, d) {
@@ -130,8 +130,8 @@ func (s Setup) library(host string, m *Machine, r *Report) {
 	have := func(names ...string) bool {
 		return slices.ContainsFunc(names, func(n string) bool { return m.Libraries[n] != "" })
 	}
-	switch s.transport() {
-	case "verbs", "jaccl":
+	switch t := s.known(); {
+	case t.Devices:
 		switch {
 		case m.OS == "Darwin" && len(m.Devices) == 0:
 			r.add(Wrong, "start it in Recovery, run rdma_ctl enable in the Terminal, and restart; it needs macOS 26.2 and Thunderbolt 5", "no RDMA device", host)
@@ -146,7 +146,7 @@ func (s Setup) library(host string, m *Machine, r *Report) {
 		if want := int64(64 << 20); m.Locked >= 0 && m.Locked < want {
 			r.add(Wrong, "set memlock to unlimited in /etc/security/limits.conf, and log in again", fmt.Sprintf("a process may lock %d KiB, and RDMA's buffers take %d", m.Locked>>10, want>>10), host)
 		}
-	case "mpi":
+	case t.Launcher != "":
 		if !have("libmpi.so.40", "libmpi.so.12", "libmpich.so.12") && m.OS == "Linux" {
 			r.add(Wrong, "apt install openmpi-bin", "no MPI library", host)
 		}

@@ -3,8 +3,6 @@ package doctor
 import (
 	"fmt"
 	"net/netip"
-	"slices"
-	"strings"
 
 	"github.com/gomoe/gomoe/world"
 )
@@ -32,7 +30,7 @@ func (s Setup) addresses(r *Report) {
 			if i == 0 {
 				what = "no address in the hostfile, and it is the coordinator: the others use the name that ssh is told, if it resolves there"
 			}
-			if s.transport() == "jaccl" && i == 0 || s.transport() == "ring" {
+			if t := s.known(); t.MLX && (i == 0 || !t.Devices) { // MLX needs the coordinator's address, or all
 				level = Wrong
 			}
 			r.add(level, `add "ips": ["10.0.0.1"], with an address that the other hosts reach`, what, h.SSH)
@@ -71,7 +69,7 @@ func (s Setup) addresses(r *Report) {
 				}
 				r.add(level, fix, fmt.Sprintf("address %s: %s", a, what), h.SSH)
 			}
-			if i == 0 && text == h.IPs[0] && a.Is6() && strings.HasPrefix(s.transport(), "jaccl") {
+			if i == 0 && text == h.IPs[0] && a.Is6() && (s.known().MLX && s.known().Devices || s.transport() == "jaccl-ring") {
 				r.add(Wrong, "put an IPv4 address first", fmt.Sprintf("address %s: JACCL's coordinator takes IPv4 only", a), h.SSH)
 			}
 		}
@@ -81,17 +79,17 @@ func (s Setup) addresses(r *Report) {
 // backend finds names of transports that do not exist, and what existing ones
 // lack.
 func (s Setup) backend(r *Report) {
-	known := slices.DeleteFunc(world.Transports(), func(t string) bool { return t == "auto" || t == "local" })
-	switch t := s.transport(); {
-	case t == "jaccl-ring":
+	t := s.known()
+	switch name := s.transport(); {
+	case name == "jaccl-ring":
 		r.add(Wrong, "use verbs or jaccl with a cable between every two hosts, or tcp", "transport jaccl-ring: JACCL's own ring is not spoken here; its mesh is")
-	case t == "nccl":
+	case name == "nccl":
 		r.add(Wrong, "use tcp", "transport nccl: that is for NVIDIA's GPUs")
-	case !slices.Contains(known, t):
-		r.add(Wrong, "use one of "+strings.Join(known, ", "), fmt.Sprintf("there is no transport %q", t))
-	case t == "shm" && len(s.Hosts.Hosts) > 1:
-		r.add(Wrong, "leave the transport away: ranks of one host use shared memory, others tcp", fmt.Sprintf("shared memory does not reach over %d hosts", len(s.Hosts.Hosts)))
-	case t == "ring":
+	case t.Name == "":
+		r.add(Wrong, "use one of "+world.TransportNames(), fmt.Sprintf("there is no transport %q", name))
+	case t.OneHost && len(s.Hosts.Hosts) > 1:
+		r.add(Wrong, "leave the transport away: ranks of one host use shared memory, others tcp", fmt.Sprintf("transport %s does not reach over %d hosts", name, len(s.Hosts.Hosts)))
+	case t.MLX && !t.Devices:
 		n := len(s.Hosts.Hosts[0].IPs)
 		for _, h := range s.Hosts.Hosts[1:] {
 			if len(h.IPs) != n {

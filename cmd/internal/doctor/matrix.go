@@ -13,9 +13,6 @@ const (
 	queuePairs = 10 // per device
 )
 
-// rdma reports whether the transport uses RDMA devices.
-func (s Setup) rdma() bool { return s.transport() == "verbs" || s.transport() == "jaccl" }
-
 // matrix finds what is wrong with the devices that connect hosts.
 func (s Setup) matrix(r *Report) {
 	hosts := s.Hosts.Hosts
@@ -25,7 +22,7 @@ func (s Setup) matrix(r *Report) {
 			stated++
 		}
 	}
-	wanted := s.rdma() || s.transport() == "jaccl-ring"
+	wanted := s.known().Devices || s.transport() == "jaccl-ring"
 	switch {
 	case !wanted:
 		return

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gomoe/gomoe/jaccl/job/hostfile"
+	"github.com/gomoe/gomoe/world"
 )
 
 // Setup is what to examine.
@@ -26,6 +27,10 @@ func (s Setup) transport() string {
 	}
 	return "tcp"
 }
+
+// known returns what is known of the transport, the zero Transport if there is none of
+// that name.
+func (s Setup) known() world.Transport { return world.TransportOf(s.transport()) }
 
 // Check returns what is wrong, the worst first. It asks the machines only if the files
 // have no mistakes that would make the answers meaningless; it asks all machines

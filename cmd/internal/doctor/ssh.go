@@ -18,7 +18,7 @@ var probe string
 
 // SSH asks other machines through ssh, and this machine through sh.
 type SSH struct {
-	// Command is ssh with its options; nil means ssh that never asks for a password.
+	// Command is ssh with its options; empty means ssh that never asks for a password.
 	Command []string
 }
 
@@ -27,7 +27,7 @@ func (s SSH) Ask(ctx context.Context, host string, reach []string) (Machine, err
 	words := []string{"sh", "-s", "--"}
 	if !local(host) {
 		ssh := s.Command
-		if ssh == nil {
+		if len(ssh) == 0 {
 			ssh = []string{"ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5"}
 		}
 		words = append(append(append([]string(nil), ssh...), host), words...)

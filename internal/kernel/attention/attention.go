@@ -37,10 +37,10 @@ func HeadOf[T kernel.Float](x []T, b, n, s, heads, d int) Rows[T] {
 	if s == 0 {
 		return Rows[T]{nil, heads * d}
 	}
-	return Rows[T]{x[(b*s*heads+n)*d:], heads * d}
+	return Rows[T]{kernel.From(x, (b*s*heads+n)*d), heads * d}
 }
 
-func (r Rows[T]) from(i int) []T   { return r.X[i*r.Stride:] }
+func (r Rows[T]) from(i int) []T   { return kernel.From(r.X, i*r.Stride) }
 func (r Rows[T]) row(i, d int) []T { return r.X[i*r.Stride:][:d] }
 
 func (r Rows[T]) float32s() Rows[float32] { return Rows[float32]{kernel.Float32s(r.X), r.Stride} }
@@ -74,6 +74,7 @@ func (a Attention[T]) cut(n int) int {
 // Attender is attention to one head of keys and values. It is for one goroutine.
 type Attender[T kernel.Float] struct {
 	Attention[T]
+	dry   *kernel.Dry // nil in a real run
 	k, v  Rows[T]
 	keys  int // the last Backward computed dk and dv of the keys before this one
 	lanes lanes
@@ -92,15 +93,21 @@ func attenders[T kernel.Float]() *sync.Pool {
 
 // Attend returns an Attender for k and v, which it reads until it is released. It reuses
 // the memory of Attenders that were released.
-func (a Attention[T]) Attend(k, v Rows[T]) *Attender[T] { return a.attend(kernel.VectorsOf[T](), k, v) }
+func (a Attention[T]) Attend(dry *kernel.Dry, k, v Rows[T]) *Attender[T] {
+	return a.attend(dry, kernel.VectorsOf[T](), k, v)
+}
 
-func (a Attention[T]) attend(vec kernel.Kind, k, v Rows[T]) *Attender[T] {
-	h, ok := attenders[T]().Get().(*Attender[T])
-	if !ok {
+func (a Attention[T]) attend(dry *kernel.Dry, vec kernel.Kind, k, v Rows[T]) *Attender[T] {
+	var h *Attender[T]
+	if dry != nil {
+		h = kernel.Space[Attender[T]](dry)
+	} else if kept, ok := attenders[T]().Get().(*Attender[T]); ok {
+		h = kept
+	} else {
 		h = new(Attender[T])
 	}
-	h.Attention, h.k, h.v, h.keys = a, k, v, 0
-	h.block.vec = vec
+	h.Attention, h.dry, h.k, h.v, h.keys = a, dry, k, v, 0
+	h.block.vec, h.block.work.Dry, h.lanes.dry = vec, dry, dry
 	if a.D == 0 || vec != kernel.AVX2 && vec != kernel.AVX512 {
 		vec = kernel.Portable // rows are empty, or these kernels do not work in lanes
 	}
@@ -111,7 +118,9 @@ func (a Attention[T]) attend(vec kernel.Kind, k, v Rows[T]) *Attender[T] {
 // Release lets other Attenders use the memory. h may not be used afterwards.
 func (h *Attender[T]) Release() {
 	h.k, h.v = Rows[T]{}, Rows[T]{} // the pool keeps no caller's memory alive
-	attenders[T]().Put(h)
+	if h.dry == nil {
+		attenders[T]().Put(h)
+	}
 }
 
 // Forward sets out[i] and lse[i] for from ≤ i < to. from is 0, the first query of a part, or
@@ -165,10 +174,13 @@ func (h *Attender[T]) Backward(q, out Rows[T], lse []T, dout Rows[T], dlse []T, 
 // keys. The caller calls AddTo in a fixed order, whichever of them is ready first.
 func (h *Attender[T]) AddTo(dk, dv Rows[T], first bool) {
 	if first {
-		for j := range h.S {
+		for j := range h.dry.Times(h.S) {
 			clear(dk.row(j, h.D))
 			clear(dv.row(j, h.D))
 		}
+	}
+	if h.dry != nil {
+		return
 	}
 	if h.lanes.vec == kernel.Portable {
 		h.block.addTo(h, dk, dv)
@@ -183,7 +195,7 @@ func (h *Attender[T]) float32s() Attention[float32] {
 
 // Forward is Attender.Forward for all queries.
 func (a Attention[T]) Forward(q, k, v, out Rows[T], lse []T) {
-	h := a.Attend(k, v)
+	h := a.Attend(nil, k, v)
 	defer h.Release()
 	h.Forward(q, out, lse, 0, a.S)
 }
@@ -191,7 +203,7 @@ func (a Attention[T]) Forward(q, k, v, out Rows[T], lse []T) {
 // Backward is Attender.Backward and AddTo for all queries, part by part. It adds to dk and
 // dv or, if first is set, sets them.
 func (a Attention[T]) Backward(q, k, v, out Rows[T], lse []T, dout Rows[T], dlse []T, dq, dk, dv Rows[T], first bool) {
-	h := a.Attend(k, v)
+	h := a.Attend(nil, k, v)
 	defer h.Release()
 	for n := range a.Parts() {
 		from, to := a.Part(n)

@@ -162,12 +162,12 @@ func allOf(vec kernel.Kind, h Attention[float32], q, k, v, dout, dlse []float32)
 	n := len(q)
 	out, lse, dq, dk, dv = make([]float32, n), make([]float32, h.S), make([]float32, n), make([]float32, n), make([]float32, n)
 	of := func(x []float32) Rows[float32] { return Rows[float32]{x, h.D} }
-	w := h.attend(vec, of(k), of(v))
+	w := h.attend(nil, vec, of(k), of(v))
 	w.Forward(of(q), of(out), lse, 0, h.S)
 	w.Release()
 	for p := range h.Parts() {
 		from, to := h.Part(p)
-		w := h.attend(vec, of(k), of(v))
+		w := h.attend(nil, vec, of(k), of(v))
 		w.Backward(of(q), of(out), lse, of(dout), dlse, of(dq), from, to)
 		w.AddTo(of(dk), of(dv), p == 0)
 		w.Release()
@@ -225,7 +225,7 @@ func TestAttentionWhole(t *testing.T) {
 		numbers.SameBits(t, []string{"out", "lse", "dq", "dk", "dv"}[i], got, [][]float32{out, lse, dq, dk, dv}[i])
 	}
 	for _, vec := range attentionVectors() {
-		w := h.attend(vec, of(k), of(v))
+		w := h.attend(nil, vec, of(k), of(v))
 		w.Backward(of(q), of(out), lse, of(dout), nil, of(gq), 0, h.S)
 		w.Backward(of(q), of(out), lse, of(dout), nil, of(gq), 192, 192)
 		w.AddTo(of(gk), of(gv), false)
@@ -247,7 +247,7 @@ func TestAttentionCuts(t *testing.T) {
 			for pieces := 2; pieces < 12; pieces++ {
 				o, l := make([]float32, len(out)), make([]float32, len(lse))
 				at := 0
-				w := h.attend(vec, of(k), of(v))
+				w := h.attend(nil, vec, of(k), of(v))
 				for p := range pieces {
 					from, to := h.RowAt(h.Work()*p/pieces), h.RowAt(h.Work()*(p+1)/pieces)
 					if from != at || to < from || from%attentionBlock != 0 {

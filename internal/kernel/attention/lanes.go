@@ -80,6 +80,7 @@ const (
 // elements, which fill whole vectors. Elements behind the last of a row, and rows behind
 // the last, have any values; what is computed from them is not used.
 type lanes struct {
+	dry     *kernel.Dry // nil in a real run
 	vec     kernel.Kind
 	set     laneSet
 	packs   *pack.Set
@@ -145,10 +146,13 @@ func (w *lanes) forward(a Attention[float32], k, v, q, out Rows[float32], lse []
 	for i0 := from; i0 < to; i0 += laneQueries {
 		b := w.blockAt(a, i0, to)
 		w.pack(a, k, v, b.keys())
-		qt := kernel.Room(&w.qt, a.D*b.width)
+		qt, sums := kernel.Take(w.dry, &w.qt, a.D*b.width), kernel.Take(w.dry, &w.sums, b.wide*b.width)
+		p := kernel.Take(w.dry, &w.p, laneKeys*b.width)
+		if w.dry != nil {
+			return // no block is wider
+		}
 		w.columns(qt, b.width, q.from(i0), b.n, a.D, q.Stride)
 		w.scaleRows(qt, 0, qt, 0, 1, len(qt), a.Scale)
-		sums := kernel.Room(&w.sums, b.wide*b.width)
 		clear(sums)
 		for c := range b.width / kernel.Lanes {
 			s := &w.scores[c]
@@ -158,15 +162,14 @@ func (w *lanes) forward(a Attention[float32], k, v, q, out Rows[float32], lse []
 			}
 		}
 		for j0 := 0; j0 < b.keys(); j0 += laneKeys {
-			w.softmax(b, j0)
+			w.softmax(b, p, j0)
 		}
 		w.finish(b, out, lse)
 	}
 }
 
 // softmax adds what the block of keys from j0 on contributes to the block's sums.
-func (w *lanes) softmax(b laneBlock, j0 int) {
-	p := kernel.Room(&w.p, laneKeys*b.width)
+func (w *lanes) softmax(b laneBlock, p []float32, j0 int) {
 	jn := min(laneKeys, b.keys()-j0)
 	group := b.group()
 	for c := 0; c < b.width; c += group {

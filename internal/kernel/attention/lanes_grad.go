@@ -14,16 +14,22 @@ func (w *lanes) backward(a Attention[float32], k, v, q, out Rows[float32], lse [
 		b := w.blockAt(a, i0, to)
 		w.pack(a, k, v, b.keys())
 		padded := kernel.RoundUp(b.keys(), 8)
-		dk, dv := kernel.Room(&w.dk, kernel.RoundUp(a.S, 8)*wide), kernel.Room(&w.dv, kernel.RoundUp(a.S, 8)*wide)
+		dk, dv := kernel.Take(w.dry, &w.dk, kernel.RoundUp(a.S, 8)*wide), kernel.Take(w.dry, &w.dv, kernel.RoundUp(a.S, 8)*wide)
+		qn, gn := kernel.Take(w.dry, &w.q, b.width*wide), kernel.Take(w.dry, &w.g, b.width*wide)
+		qt, gt := kernel.Take(w.dry, &w.qt, a.D*b.width), kernel.Take(w.dry, &w.gt, a.D*b.width)
+		p, ds := kernel.Take(w.dry, &w.p, laneKeys*b.width), kernel.Take(w.dry, &w.ds, laneKeys*b.width)
+		sums := kernel.Take(w.dry, &w.sums, wide*b.width)
+		if w.dry != nil {
+			return // no block is wider
+		}
 		clear(dk[begun*wide : max(padded, begun)*wide])
 		clear(dv[begun*wide : max(padded, begun)*wide])
 		begun = max(padded, begun)
 
-		qn, gn := kernel.Room(&w.q, b.width*wide), kernel.Room(&w.g, b.width*wide)
 		w.copyRows(qn, q.from(i0), q.Stride, b.n, a.D, a.Scale)
 		w.copyRows(gn, dout.from(i0), dout.Stride, b.n, a.D, 1)
-		w.columns(kernel.Room(&w.qt, a.D*b.width), b.width, qn, b.n, a.D, wide)
-		w.columns(kernel.Room(&w.gt, a.D*b.width), b.width, gn, b.n, a.D, wide)
+		w.columns(qt, b.width, qn, b.n, a.D, wide)
+		w.columns(gt, b.width, gn, b.n, a.D, wide)
 		for i := range b.n {
 			s := &w.scores[i/kernel.Lanes]
 			s.lse[i%kernel.Lanes] = lse[i0+i]
@@ -33,10 +39,9 @@ func (w *lanes) backward(a Attention[float32], k, v, q, out Rows[float32], lse [
 			}
 			s.delta[i%kernel.Lanes] = d
 		}
-		sums := kernel.Room(&w.sums, wide*b.width)
 		clear(sums)
 		for j0 := 0; j0 < b.keys(); j0 += laneKeys {
-			w.grad(b, j0)
+			w.grad(b, p, ds, j0)
 		}
 		w.scaleRows(sums, 0, sums, 0, 1, len(sums), a.Scale)
 		w.rowsOf(dq.from(i0), dq.Stride, sums, b.width, b.n, a.D)
@@ -45,8 +50,7 @@ func (w *lanes) backward(a Attention[float32], k, v, q, out Rows[float32], lse [
 
 // grad adds what the keys from j0 on and the block's queries contribute to each other's
 // cotangents.
-func (w *lanes) grad(b laneBlock, j0 int) {
-	p, ds := kernel.Room(&w.p, laneKeys*b.width), kernel.Room(&w.ds, laneKeys*b.width)
+func (w *lanes) grad(b laneBlock, p, ds []float32, j0 int) {
 	jn := min(laneKeys, b.keys()-j0)
 	k, v := w.k[j0*b.wide:], w.v[j0*b.wide:]
 	group := b.group()

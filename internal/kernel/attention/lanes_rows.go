@@ -37,9 +37,10 @@ func (w *lanes) multiply(f *[groupVecs]func(*byte), c []float32, cs int, a []flo
 // already.
 func (w *lanes) pack(a Attention[float32], k, v Rows[float32], n int) {
 	wide := kernel.RoundUp(a.D, kernel.Lanes)
-	keys, values := kernel.Room(&w.k, kernel.RoundUp(a.S, 8)*wide), kernel.Room(&w.v, kernel.RoundUp(a.S, 8)*wide)
-	if blocks := (a.S + laneKeys - 1) / laneKeys; len(w.odd) < blocks {
-		w.odd = make([]bool, blocks)
+	keys, values := kernel.Take(w.dry, &w.k, kernel.RoundUp(a.S, 8)*wide), kernel.Take(w.dry, &w.v, kernel.RoundUp(a.S, 8)*wide)
+	kernel.Take(w.dry, &w.odd, (a.S+laneKeys-1)/laneKeys)
+	if w.dry != nil {
+		return
 	}
 	for w.ready < n {
 		j := w.ready

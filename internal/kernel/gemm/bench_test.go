@@ -28,7 +28,7 @@ func benchmarkGemm[T kernel.Float](b *testing.B) {
 		b.Run(kernels.name, func(b *testing.B) {
 			if s != nil {
 				b.Run("peak", func(b *testing.B) {
-					w, wide := workspaceOf[T](), tileVecs*s.lanes
+					w, wide := workspaceOf[T](nil), tileVecs*s.lanes
 					x := numbers.Normals[T](r, gemmDeep*8+wide)
 					tile, rows := s.tileOf(s.rows, tileVecs)
 					w.work = work{deep: gemmDeep, a: unsafe.Pointer(&x[wide]), b: unsafe.Pointer(&x[0]),
@@ -69,7 +69,7 @@ func benchmarkGemm[T kernel.Float](b *testing.B) {
 							for p := range parts {
 								lo, hi := c.m*p/parts, c.m*(p+1)/parts
 								part := func() {
-									w := workspaceOf[T]()
+									w := workspaceOf[T](nil)
 									w.multiply(s, hi-lo, c.n, c.k, x[lo*ars:], ars, acs, y, brs, bcs, Panels{}, z[lo*c.n:], c.n, false)
 									w.release()
 								}

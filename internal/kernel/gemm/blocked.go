@@ -41,16 +41,19 @@ func (w *Workspace[T]) blocked(s *set, m, n, k int, a []T, ars, acs int, b []T, 
 		ready  = p.fit(n, wide)                                 // B comes from the panels p
 		direct = !ready && bcs == 1 && m <= min(rows, s.direct) // read B where it lies
 		packed = min(cols, kernel.RoundUp(n, s.lanes))          // the columns of B's copy
-		l      = left[T]{copies: kernel.Room(&w.a, kernel.RoundUp(min(rows, m), s.rows)*min(k, gemmDeep)), stride: ars, step: acs}
+		l      = left[T]{copies: kernel.Take(w.Dry, &w.a, kernel.RoundUp(min(rows, m), s.rows)*min(k, gemmDeep)), stride: ars, step: acs}
 		pb     []T
 		t      = &w.work
 	)
 	switch {
 	case ready:
 	case direct:
-		pb = kernel.Room(&w.b, wide*min(k, gemmDeep)) // for the last columns, if they do not fill vectors
+		pb = kernel.Take(w.Dry, &w.b, wide*min(k, gemmDeep)) // for the last columns, if they do not fill vectors
 	default:
-		pb = kernel.Room(&w.b, packed*min(k, blockDeep))
+		pb = kernel.Take(w.Dry, &w.b, packed*min(k, blockDeep))
+	}
+	if w.Dry != nil {
+		return
 	}
 	block := func(i0, in, j0, jn, k0, kn int) {
 		l.pack(s, a[i0*ars+k0*acs:], in, kn)

@@ -21,7 +21,7 @@ type Matrix[E Number] struct {
 
 // from returns the columns from j on.
 func (m Matrix[E]) from(j int) Matrix[E] {
-	return Matrix[E]{m.X[j*m.Col:], m.Row, m.Col, m.Panels.From(j)}
+	return Matrix[E]{kernel.From(m.X, j*m.Col), m.Row, m.Col, m.Panels.From(j)}
 }
 
 // Left is the left operand of a fused product: row i is X[At(i)*Row:], with At(i) = i
@@ -82,11 +82,11 @@ func (l Left[E]) rowsAtOnce(m, k int) int {
 // side, in the memory of s.
 func (l Left[E]) rows(s *space, i, m, k int) ([]E, int) {
 	if l.At == nil {
-		return l.X[i*l.Row:], l.Row
+		return kernel.From(l.X, i*l.Row), l.Row
 	}
 	x := spaceFor[E](s, 2, m*k)
-	for r, at := range l.At[i : i+m] {
-		copy(x[r*k:(r+1)*k], l.X[int(at)*l.Row:])
+	for r := range s.dry.Times(m) {
+		copy(x[r*k:(r+1)*k], l.X[int(l.At[i+r])*l.Row:])
 	}
 	return x, k
 }
@@ -95,8 +95,8 @@ func (l Left[E]) rows(s *space, i, m, k int) ([]E, int) {
 // n. g and u are stored unless they are nil. Results have rows of n elements, one after the
 // other. They have the bits of Multiply, or MultiplyHalf, followed by vector.SwiGLU: 16-bit
 // numbers are rounded where these functions would return them.
-func SwiGLU[E Number](m, n, k int, x Left[E], gate, up Matrix[E], g, u, h []E) {
-	s, do := spaceOf[E]()
+func SwiGLU[E Number](dry *kernel.Dry, m, n, k int, x Left[E], gate, up Matrix[E], g, u, h []E) {
+	s, do := spaceOf[E](dry)
 	defer s.release()
 	do.gemmSwiGLU(s, m, n, k, x, gate, up, g, u, h)
 }
@@ -104,19 +104,19 @@ func SwiGLU[E Number](m, n, k int, x Left[E], gate, up Matrix[E], g, u, h []E) {
 // gemmSwiGLU is SwiGLU with the scratch memory s.
 func (do *arithmetic[E]) gemmSwiGLU(s *space, m, n, k int, x Left[E], gate, up Matrix[E], g, u, h []E) {
 	rows := x.rowsAtOnce(m, k)
-	for i := 0; i < m; i += rows {
+	for i := 0; i < m; i = s.dry.Next(i, rows, m) {
 		in := min(rows, m-i)
 		cols := fusedCols(in, n, gate)
 		xs, xRow := x.rows(s, i, in, k)
-		for j := 0; j < n; j += cols {
+		for j := 0; j < n; j = s.dry.Next(j, cols, n) {
 			jn := min(cols, n-j)
 			gs, us, row := kept(s, 0, g, in, i*n+j, jn), kept(s, 1, u, in, i*n+j, jn), n
 			if g == nil {
 				row = jn
 			}
-			do.product(in, jn, k, xs, xRow, gate.from(j), gs, row)
-			do.product(in, jn, k, xs, xRow, up.from(j), us, row)
-			for r := range in {
+			do.product(s.dry, in, jn, k, xs, xRow, gate.from(j), gs, row)
+			do.product(s.dry, in, jn, k, xs, xRow, up.from(j), us, row)
+			for r := range s.dry.Times(in) {
 				do.swiglu(s, h[(i+r)*n+j:][:jn], gs[r*row:][:jn], us[r*row:][:jn])
 			}
 		}
@@ -127,8 +127,8 @@ func (do *arithmetic[E]) gemmSwiGLU(s *space, m, n, k int, x Left[E], gate, up M
 // cotangent of h is dy·b. dy is m by k, b is k by n. The other arguments have rows of n
 // elements, one after the other. dg and du have the bits of Multiply, or MultiplyHalf,
 // followed by vector.SwiGLUGrad.
-func SwiGLUGrad[E Number](m, n, k int, dy []E, b Matrix[E], g, u, dg, du []E) {
-	s, do := spaceOf[E]()
+func SwiGLUGrad[E Number](dry *kernel.Dry, m, n, k int, dy []E, b Matrix[E], g, u, dg, du []E) {
+	s, do := spaceOf[E](dry)
 	defer s.release()
 	do.gemmSwiGLUGrad(s, m, n, k, dy, b, g, u, dg, du)
 }
@@ -136,14 +136,14 @@ func SwiGLUGrad[E Number](m, n, k int, dy []E, b Matrix[E], g, u, dg, du []E) {
 // gemmSwiGLUGrad is SwiGLUGrad with the scratch memory s.
 func (do *arithmetic[E]) gemmSwiGLUGrad(s *space, m, n, k int, dy []E, b Matrix[E], g, u, dg, du []E) {
 	rows := fusedRows(m, k)
-	for i := 0; i < m; i += rows {
+	for i := 0; i < m; i = s.dry.Next(i, rows, m) {
 		in := min(rows, m-i)
 		cols := fusedCols(in, n, b)
-		for j := 0; j < n; j += cols {
+		for j := 0; j < n; j = s.dry.Next(j, cols, n) {
 			jn := min(cols, n-j)
 			ct := spaceFor[E](s, 0, in*jn)
-			do.product(in, jn, k, dy[i*k:], k, b.from(j), ct, jn)
-			for r := range in {
+			do.product(s.dry, in, jn, k, kernel.From(dy, i*k), k, b.from(j), ct, jn)
+			for r := range s.dry.Times(in) {
 				o := (i+r)*n + j
 				do.swigluGrad(s, dg[o:][:jn], du[o:][:jn], g[o:][:jn], u[o:][:jn], ct[r*jn:][:jn])
 			}
@@ -153,8 +153,8 @@ func (do *arithmetic[E]) gemmSwiGLUGrad(s *space, m, n, k int, dy []E, b Matrix[
 
 // Sum sets y = a·b + c·d. a and c are m by k, with rows one after the other; b and d are k
 // by n. y has the bits of computing both products and then adding the second to the first.
-func Sum[E Number](m, n, k int, a []E, b Matrix[E], c []E, d Matrix[E], y []E) {
-	s, do := spaceOf[E]()
+func Sum[E Number](dry *kernel.Dry, m, n, k int, a []E, b Matrix[E], c []E, d Matrix[E], y []E) {
+	s, do := spaceOf[E](dry)
 	defer s.release()
 	do.gemmSum(s, m, n, k, a, b, c, d, y)
 }
@@ -162,15 +162,15 @@ func Sum[E Number](m, n, k int, a []E, b Matrix[E], c []E, d Matrix[E], y []E) {
 // gemmSum is Sum with the scratch memory s.
 func (do *arithmetic[E]) gemmSum(s *space, m, n, k int, a []E, b Matrix[E], c []E, d Matrix[E], y []E) {
 	rows := fusedRows(m, k)
-	for i := 0; i < m; i += rows {
+	for i := 0; i < m; i = s.dry.Next(i, rows, m) {
 		in := min(rows, m-i)
 		cols := fusedCols(in, n, b)
-		for j := 0; j < n; j += cols {
+		for j := 0; j < n; j = s.dry.Next(j, cols, n) {
 			jn := min(cols, n-j)
 			more := spaceFor[E](s, 0, in*jn)
-			do.product(in, jn, k, a[i*k:], k, b.from(j), y[i*n+j:], n)
-			do.product(in, jn, k, c[i*k:], k, d.from(j), more, jn)
-			for r := range in {
+			do.product(s.dry, in, jn, k, kernel.From(a, i*k), k, b.from(j), kernel.From(y, i*n+j), n)
+			do.product(s.dry, in, jn, k, kernel.From(c, i*k), k, d.from(j), more, jn)
+			for r := range s.dry.Times(in) {
 				sum := y[(i+r)*n+j:][:jn]
 				do.add(s, sum, sum, more[r*jn:][:jn])
 			}
@@ -182,7 +182,7 @@ func (do *arithmetic[E]) gemmSum(s *space, m, n, k int, a []E, b Matrix[E], c []
 // element `at` on, or scratch memory if result is nil.
 func kept[E Number](s *space, slot int, result []E, m, at, jn int) []E {
 	if result != nil {
-		return result[at:]
+		return kernel.From(result, at)
 	}
 	return spaceFor[E](s, slot, m*jn)
 }

@@ -11,14 +11,14 @@ import (
 
 // arithmetic holds what fused products do with elements of one type. s is scratch memory.
 type arithmetic[E Number] struct {
-	gemm       func(m, n, k int, a []E, ars, acs int, b Matrix[E], c []E, ldc int, acc bool)
+	gemm       func(dry *kernel.Dry, m, n, k int, a []E, ars, acs int, b Matrix[E], c []E, ldc int, acc bool)
 	swiglu     func(s *space, y, gate, up []E)
 	swigluGrad func(s *space, dgate, dup, gate, up, ct []E)
 	add        func(s *space, z, x, y []E)
 }
 
-func (d *arithmetic[E]) product(m, n, k int, x []E, row int, b Matrix[E], c []E, ldc int) {
-	d.gemm(m, n, k, x, row, 1, b, c, ldc, false)
+func (d *arithmetic[E]) product(dry *kernel.Dry, m, n, k int, x []E, row int, b Matrix[E], c []E, ldc int) {
+	d.gemm(dry, m, n, k, x, row, 1, b, c, ldc, false)
 }
 
 func arithmeticOf[E Number]() *arithmetic[E] {
@@ -38,8 +38,8 @@ func arithmeticOf[E Number]() *arithmetic[E] {
 
 func floatArithmetic[T float32 | float64]() *arithmetic[T] {
 	return &arithmetic[T]{
-		func(m, n, k int, a []T, ars, acs int, b Matrix[T], c []T, ldc int, acc bool) {
-			gemmPanels(m, n, k, a, ars, acs, b.X, b.Row, b.Col, b.Panels, c, ldc, acc)
+		func(dry *kernel.Dry, m, n, k int, a []T, ars, acs int, b Matrix[T], c []T, ldc int, acc bool) {
+			gemmPanels(dry, m, n, k, a, ars, acs, b.X, b.Row, b.Col, b.Panels, c, ldc, acc)
 		},
 		func(_ *space, y, gate, up []T) { vector.SwiGLU(y, gate, up) },
 		func(_ *space, dgate, dup, gate, up, ct []T) { vector.SwiGLUGrad(dgate, dup, gate, up, ct) },
@@ -91,7 +91,8 @@ func halfArithmetic[E Half](widen func(dst []float32, src []E), narrow func(dst 
 
 // space is the memory of fused products, kept for the next one.
 type space struct {
-	do     [4]any // arithmetic by element type, nil until it is needed
+	dry    *kernel.Dry // nil in a real run
+	do     [4]any      // arithmetic by element type, nil until it is needed
 	pieces [3][]float64
 	wide   [3][halfTile]float32
 }
@@ -99,9 +100,14 @@ type space struct {
 // spaces keeps spaces between products.
 var spaces sync.Pool
 
-func spaceOf[E Number]() (*space, *arithmetic[E]) {
-	s, ok := spaces.Get().(*space)
-	if !ok {
+func spaceOf[E Number](dry *kernel.Dry) (*space, *arithmetic[E]) {
+	var s *space
+	if dry != nil {
+		s = kernel.Space[space](dry)
+		s.dry = dry
+	} else if kept, ok := spaces.Get().(*space); ok {
+		s = kept
+	} else {
 		s = new(space)
 	}
 	kept := &s.do[0]
@@ -121,12 +127,17 @@ func spaceOf[E Number]() (*space, *arithmetic[E]) {
 	return s, do
 }
 
-func (s *space) release() { spaces.Put(s) }
+func (s *space) release() {
+	if s.dry == nil {
+		spaces.Put(s)
+	}
+}
 
 // spaceFor returns n elements of scratch memory in a slot. They begin where a cache line
 // does, and are valid until the slot is asked for again.
 func spaceFor[E Number](s *space, slot, n int) []E {
 	size := int(unsafe.Sizeof(E(0)))
-	mem := kernel.Room(&s.pieces[slot], (n*size+7)/8)
+	mem := kernel.Take(s.dry, &s.pieces[slot], (n*size+7)/8)
+	n = min(n, len(mem)*8/size) // none in a dry run
 	return unsafe.Slice((*E)(unsafe.Pointer(unsafe.SliceData(mem))), n)
 }

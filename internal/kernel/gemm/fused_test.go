@@ -105,7 +105,7 @@ func testFused[E Number](t *testing.T, do apart[E]) {
 				b.X[len(b.X)/2] = do.from([]float32{float32(math.NaN())})[0]
 				product := func(x []E, w Matrix[E]) []E {
 					y := make([]E, c.m*c.n)
-					do.product(c.m, c.n, c.k, x, c.k, w, y, c.n)
+					do.product(nil, c.m, c.n, c.k, x, c.k, w, y, c.n)
 					return y
 				}
 				dirty := func() []E { return draw(c.m * c.n) }
@@ -115,8 +115,8 @@ func testFused[E Number](t *testing.T, do apart[E]) {
 				h, kg, ku, kh := dirty(), dirty(), dirty(), dirty()
 				want := make([]E, c.m*c.n)
 				do.swiglu(nil, want, g, u)
-				SwiGLU(c.m, c.n, c.k, Left[E]{X: x, Row: c.k}, b, d, nil, nil, h)
-				SwiGLU(c.m, c.n, c.k, Left[E]{X: x, Row: c.k}, b, d, kg, ku, kh)
+				SwiGLU(nil, c.m, c.n, c.k, Left[E]{X: x, Row: c.k}, b, d, nil, nil, h)
+				SwiGLU(nil, c.m, c.n, c.k, Left[E]{X: x, Row: c.k}, b, d, kg, ku, kh)
 				// The same rows in another order, with something behind each.
 				at, row := make([]int32, c.m), c.k+3
 				spread := draw(c.m * row)
@@ -125,7 +125,7 @@ func testFused[E Number](t *testing.T, do apart[E]) {
 					copy(spread[j*row:], x[i*c.k:(i+1)*c.k])
 				}
 				gathered := dirty()
-				SwiGLU(c.m, c.n, c.k, Left[E]{spread, row, at}, b, d, nil, nil, gathered)
+				SwiGLU(nil, c.m, c.n, c.k, Left[E]{spread, row, at}, b, d, nil, nil, gathered)
 				same(t, "h of gathered rows", gathered, want)
 				same(t, "h", h, want)
 				same(t, "h beside g and u", kh, want)
@@ -134,13 +134,13 @@ func testFused[E Number](t *testing.T, do apart[E]) {
 
 				dg, du, wg, wu := dirty(), dirty(), dirty(), dirty()
 				do.swigluGrad(nil, wg, wu, g, u, product(x2, b))
-				SwiGLUGrad(c.m, c.n, c.k, x2, b, g, u, dg, du)
+				SwiGLUGrad(nil, c.m, c.n, c.k, x2, b, g, u, dg, du)
 				same(t, "dg", dg, wg)
 				same(t, "du", du, wu)
 
 				y, sum := dirty(), make([]E, c.m*c.n)
 				do.add(nil, sum, product(x, b), product(x2, d))
-				Sum(c.m, c.n, c.k, x, b, x2, d, y)
+				Sum(nil, c.m, c.n, c.k, x, b, x2, d, y)
 				same(t, "y", y, sum)
 			})
 		}

@@ -28,12 +28,12 @@ const gemmDeep = 256
 // where there are few rows. A call copies B once, unless bcs is 1 and A has few rows: up to
 // 128 for float32 with AVX-512, up to 32 with the portable kernels, up to 8 otherwise.
 func Multiply[T kernel.Float](m, n, k int, a []T, ars, acs int, b []T, brs, bcs int, c []T, ldc int, acc bool) {
-	gemmPanels(m, n, k, a, ars, acs, b, brs, bcs, Panels{}, c, ldc, acc)
+	gemmPanels(nil, m, n, k, a, ars, acs, b, brs, bcs, Panels{}, c, ldc, acc)
 }
 
 // gemmPanels is Multiply with panels p of B, or without if p is zero.
-func gemmPanels[T kernel.Float](m, n, k int, a []T, ars, acs int, b []T, brs, bcs int, p Panels, c []T, ldc int, acc bool) {
-	w := workspaceOf[T]()
+func gemmPanels[T kernel.Float](dry *kernel.Dry, m, n, k int, a []T, ars, acs int, b []T, brs, bcs int, p Panels, c []T, ldc int, acc bool) {
+	w := workspaceOf[T](dry)
 	defer w.release()
 	w.multiply(selectedSet[T](), m, n, k, a, ars, acs, b, brs, bcs, p, c, ldc, acc)
 }
@@ -50,15 +50,16 @@ func (w *Workspace[T]) multiply(s *set, m, n, k int, a []T, ars, acs int, b []T,
 		return
 	}
 	if k <= 0 {
-		if !acc {
+		if !acc && w.Dry == nil {
 			for i := range m {
 				clear(c[i*ldc:][:n])
 			}
 		}
 		return
 	}
-	// Assembly does not check bounds.
-	_, _, _ = a[(m-1)*ars+(k-1)*acs], b[(k-1)*brs+(n-1)*bcs], c[(m-1)*ldc+n-1]
+	if w.Dry == nil { // assembly does not check bounds
+		_, _, _ = a[(m-1)*ars+(k-1)*acs], b[(k-1)*brs+(n-1)*bcs], c[(m-1)*ldc+n-1]
+	}
 	switch {
 	case s == nil:
 		w.portable(m, n, k, a, ars, acs, b, brs, bcs, c, ldc, acc)
@@ -67,7 +68,7 @@ func (w *Workspace[T]) multiply(s *set, m, n, k int, a []T, ars, acs int, b []T,
 		whole := n - n%s.lanes
 		w.stream(s, m, whole, k, a, ars, acs, b, brs, c, ldc, acc)
 		if whole < n {
-			w.blocked(s, m, n-whole, k, a, ars, acs, b[whole:], brs, 1, Panels{}, c[whole:], ldc, acc)
+			w.blocked(s, m, n-whole, k, a, ars, acs, kernel.From(b, whole), brs, 1, Panels{}, kernel.From(c, whole), ldc, acc)
 		}
 	default:
 		w.blocked(s, m, n, k, a, ars, acs, b, brs, bcs, p, c, ldc, acc)

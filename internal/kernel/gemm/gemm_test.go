@@ -64,7 +64,7 @@ func newProduct[T kernel.Float](r *rand.Rand, m, n, k int) product[T] {
 // by returns all of C after the kernels k have multiplied.
 func (p product[T]) by(k kernels) []T {
 	c := append([]T(nil), p.c...)
-	w := workspaceOf[T]()
+	w := workspaceOf[T](nil)
 	defer w.release()
 	w.multiply(k.set(unsafe.Sizeof(T(0))), p.m, p.n, p.k, p.a, p.ars, p.acs, p.b, p.brs, p.bcs, Panels{}, c, p.ldc, p.acc)
 	return c

@@ -24,7 +24,7 @@ func gemmStaysInside[T kernel.Float](t *testing.T) {
 		p.a, p.b, p.c = numbers.AtGuard(t, p.a), numbers.AtGuard(t, p.b), numbers.AtGuard(t, p.c)
 		for _, k := range available() {
 			c := append([]T(nil), p.c...)
-			w := workspaceOf[T]()
+			w := workspaceOf[T](nil)
 			w.multiply(k.set(unsafe.Sizeof(T(0))), p.m, p.n, p.k, p.a, p.ars, p.acs, p.b, p.brs, p.bcs, Panels{}, p.c, p.ldc, p.acc)
 			w.release()
 			if k.f32 != nil {
@@ -47,7 +47,7 @@ func TestGemmHalfStaysInside(t *testing.T) {
 				continue
 			}
 			want := halfProduct[array.Brain, array.Brain]{p.m, p.n, p.k, p.ars, p.acs, p.brs, p.bcs, p.ldc, p.acc, p.a, p.b, c}.by(k)
-			multiplyHalf(k, p.m, p.n, p.k, p.a, p.ars, p.acs, Matrix[array.Brain]{X: p.b, Row: p.brs, Col: p.bcs}, p.c, p.ldc, p.acc)
+			multiplyHalf(nil, k, p.m, p.n, p.k, p.a, p.ars, p.acs, Matrix[array.Brain]{X: p.b, Row: p.brs, Col: p.bcs}, p.c, p.ldc, p.acc)
 			numbers.SameBits(t, k.name+" "+k.half()+" "+p.String(), widened(p.c), want)
 			copy(p.c, c)
 		}

@@ -38,32 +38,33 @@ type Result interface {
 //
 // Blocks and groups that reach past the end of k are filled with zeros.
 func MultiplyHalf[E Half, R Result](m, n, k int, a []E, ars, acs int, b []E, brs, bcs int, c []R, ldc int, acc bool) {
-	MultiplyHalfPanels(m, n, k, a, ars, acs, Matrix[E]{X: b, Row: brs, Col: bcs}, c, ldc, acc)
+	MultiplyHalfPanels(nil, m, n, k, a, ars, acs, Matrix[E]{X: b, Row: brs, Col: bcs}, c, ldc, acc)
 }
 
 // MultiplyHalfPanels is MultiplyHalf with a matrix b that may have panels.
-func MultiplyHalfPanels[E Half, R Result](m, n, k int, a []E, ars, acs int, b Matrix[E], c []R, ldc int, acc bool) {
+func MultiplyHalfPanels[E Half, R Result](dry *kernel.Dry, m, n, k int, a []E, ars, acs int, b Matrix[E], c []R, ldc int, acc bool) {
 	ks := selected()
-	multiplyHalf(ks, m, n, k, a, ars, acs, b, c, ldc, acc)
+	multiplyHalf(dry, ks, m, n, k, a, ars, acs, b, c, ldc, acc)
 }
 
 // multiplyHalf is MultiplyHalfPanels by the kernels ks.
-func multiplyHalf[E Half, R Result](ks kernels, m, n, k int, a []E, ars, acs int, right Matrix[E], c []R, ldc int, acc bool) {
+func multiplyHalf[E Half, R Result](dry *kernel.Dry, ks kernels, m, n, k int, a []E, ars, acs int, right Matrix[E], c []R, ldc int, acc bool) {
 	b, brs, bcs := right.X, right.Row, right.Col
 	if m <= 0 || n <= 0 {
 		return
 	}
 	if k <= 0 {
-		if !acc {
+		if !acc && dry == nil {
 			for i := range m {
 				clear(c[i*ldc:][:n])
 			}
 		}
 		return
 	}
-	// Assembly does not check bounds.
-	_, _, _ = a[(m-1)*ars+(k-1)*acs], b[(k-1)*brs+(n-1)*bcs], c[(m-1)*ldc+n-1]
-	w := halfWorkspaceOf()
+	if dry == nil { // assembly does not check bounds
+		_, _, _ = a[(m-1)*ars+(k-1)*acs], b[(k-1)*brs+(n-1)*bcs], c[(m-1)*ldc+n-1]
+	}
+	w := halfWorkspaceOf(dry)
 	defer w.release()
 	multiplyHalfIn(w, ks, m, n, k, a, ars, acs, right, c, ldc, acc)
 }
@@ -126,9 +127,9 @@ func run[R Result](e engine, w *halfWorkspace, m, n, k int, c []R, ldc int, acc 
 	rows, cols, deep := e.plan(m, n, k)
 	direct, exact := any(c).([]float32)
 	if !exact && !acc && e.rounds(k, roundedOf(w, c, ldc)) {
-		for j0 := 0; j0 < n; j0 += cols {
+		for j0 := 0; j0 < n; j0 = w.dry.Next(j0, cols, n) {
 			e.columns(j0, min(cols, n-j0), 0, k)
-			for i0 := 0; i0 < m; i0 += rows {
+			for i0 := 0; i0 < m; i0 = w.dry.Next(i0, rows, m) {
 				e.block(i0, min(rows, m-i0), nil, 0, false)
 			}
 		}
@@ -141,29 +142,29 @@ func run[R Result](e engine, w *halfWorkspace, m, n, k int, c []R, ldc int, acc 
 			many = max(rows, manyRows/rows*rows)
 		}
 	}
-	for j0 := 0; j0 < n; j0 += cols {
+	for j0 := 0; j0 < n; j0 = w.dry.Next(j0, cols, n) {
 		jn := min(cols, n-j0)
-		for m0 := 0; m0 < m; m0 += many {
+		for m0 := 0; m0 < m; m0 = w.dry.Next(m0, many, m) {
 			end := min(m0+many, m)
 			sums, ld := []float32(nil), ldc
 			if exact {
-				sums = direct[m0*ldc+j0:]
+				sums = kernel.From(direct, m0*ldc+j0)
 			} else {
 				ld = jn
-				sums = kernel.Room(&w.c, (end-m0)*jn)
-				for i := m0; acc && i < end; i++ {
+				sums = kernel.Take(w.dry, &w.c, (end-m0)*jn)
+				for i := m0; acc && w.dry == nil && i < end; i++ {
 					widen(sums[(i-m0)*ld:][:jn], c[i*ldc+j0:][:jn])
 				}
 			}
-			for d0 := 0; d0 < k; d0 += deep {
+			for d0 := 0; d0 < k; d0 = w.dry.Next(d0, deep, k) {
 				if m0 == 0 || k > deep {
 					e.columns(j0, jn, d0, min(deep, k-d0))
 				}
-				for i0 := m0; i0 < end; i0 += rows {
-					e.block(i0, min(rows, end-i0), sums[(i0-m0)*ld:], ld, acc || d0 > 0)
+				for i0 := m0; i0 < end; i0 = w.dry.Next(i0, rows, end) {
+					e.block(i0, min(rows, end-i0), kernel.From(sums, (i0-m0)*ld), ld, acc || d0 > 0)
 				}
 			}
-			if !exact {
+			if !exact && w.dry == nil {
 				narrowRows(end-m0, jn, c[m0*ldc+j0:], ldc, sums, ld)
 			}
 		}

@@ -22,7 +22,7 @@ func BenchmarkGemmHalf(b *testing.B) {
 		b.Run(ks.name, func(b *testing.B) {
 			if s := ks.bf16; s != nil {
 				b.Run("peak", func(b *testing.B) {
-					w := halfWorkspaceOf()
+					w := halfWorkspaceOf(nil)
 					defer w.release()
 					x := narrowed[array.Brain](numbers.Normals[float32](r, s.deep*(s.most+s.wide)))
 					tile, rows := s.tile(s.most, s.wide/pairLanes)
@@ -58,7 +58,7 @@ func BenchmarkGemmHalf(b *testing.B) {
 				}
 				name := fmt.Sprintf("%s/%s/", c.name, c.layout)
 				b.Run(name+"f32", func(b *testing.B) {
-					w, z := workspaceOf[float32](), make([]float32, c.m*c.n)
+					w, z := workspaceOf[float32](nil), make([]float32, c.m*c.n)
 					defer w.release()
 					for b.Loop() {
 						w.multiply(ks.f32, c.m, c.n, c.k, x, ars, acs, y, brs, bcs, Panels{}, z, c.n, false)
@@ -69,7 +69,7 @@ func BenchmarkGemmHalf(b *testing.B) {
 				b.Run(name+"bf16", func(b *testing.B) {
 					z := make([]array.Brain, c.m*c.n)
 					for b.Loop() {
-						multiplyHalf(ks, c.m, c.n, c.k, bx, ars, acs, Matrix[array.Brain]{X: by, Row: brs, Col: bcs}, z, c.n, false)
+						multiplyHalf(nil, ks, c.m, c.n, c.k, bx, ars, acs, Matrix[array.Brain]{X: by, Row: brs, Col: bcs}, z, c.n, false)
 					}
 					report(b, c.m, c.n, c.k)
 				})
@@ -77,7 +77,7 @@ func BenchmarkGemmHalf(b *testing.B) {
 				b.Run(name+"f16", func(b *testing.B) {
 					z := make([]array.Half, c.m*c.n)
 					for b.Loop() {
-						multiplyHalf(ks, c.m, c.n, c.k, hx, ars, acs, Matrix[array.Half]{X: hy, Row: brs, Col: bcs}, z, c.n, false)
+						multiplyHalf(nil, ks, c.m, c.n, c.k, hx, ars, acs, Matrix[array.Half]{X: hy, Row: brs, Col: bcs}, z, c.n, false)
 					}
 					report(b, c.m, c.n, c.k)
 				})

@@ -18,7 +18,6 @@ type pairProduct struct {
 	b        []array.Brain
 	brs, bcs int
 
-	dry                bool   // nothing is multiplied, see pairsNeed
 	panels             Panels // panels of B; if zero, B is copied
 	to                 taker  // takes sums; nil if sums are written to C
 	stream             bool   // B is read where it lies
@@ -40,9 +39,7 @@ func (p *pairProduct) plan(m, n, k int) (rows, cols, deep int) {
 	}
 	if m <= p.s.rows && 2*n*k > keptBytes && 2*kernel.RoundUp(m, p.s.most)*p.s.depth(k) <= keptBytes {
 		p.keep = true
-		if !p.dry {
-			kernel.Room(&p.w.pa, kernel.RoundUp(m, p.s.most)*p.s.depth(k)/2)
-		}
+		kernel.Take(p.w.dry, &p.w.pa, kernel.RoundUp(m, p.s.most)*p.s.depth(k)/2)
 		return p.s.rows, p.s.wide, 4 * p.s.deep
 	}
 	return p.s.rows, kernel.Evenly(n, blockColumns, p.s.wide), 4 * p.s.deep
@@ -67,7 +64,10 @@ func (p *pairProduct) columns(j0, jn, k0, kn int) {
 		return
 	}
 	s := p.s
-	pb := kernel.Room(&p.w.pb, p.at*s.depth(kn)/2)
+	pb := kernel.Take(p.w.dry, &p.w.pb, p.at*s.depth(kn)/2)
+	if p.w.dry != nil {
+		return
+	}
 	for d := 0; d < kn; d += s.deep {
 		dn := min(s.deep, kn-d)
 		for j := 0; j < jn; j += s.wide {
@@ -84,10 +84,10 @@ func (p *pairProduct) block(i0, in int, c []float32, ldc int, acc bool) {
 		p.streamed(in, whole, c, ldc, acc)
 		if whole < p.jn {
 			rest := *p
-			rest.stream, rest.b, rest.keep, rest.panels = false, p.b[whole*p.bcs:], false, Panels{}
+			rest.stream, rest.b, rest.keep, rest.panels = false, kernel.From(p.b, whole*p.bcs), false, Panels{}
 			for d := 0; d < p.kn; d += 4 * s.deep {
 				rest.columns(0, p.jn-whole, d, min(4*s.deep, p.kn-d))
-				rest.block(i0, in, c[whole:], ldc, acc || d > 0)
+				rest.block(i0, in, kernel.From(c, whole), ldc, acc || d > 0)
 			}
 		}
 		return
@@ -97,6 +97,9 @@ func (p *pairProduct) block(i0, in int, c []float32, ldc int, acc bool) {
 		dn := min(s.deep, p.kn-d)
 		pairs := s.depth(dn) / 2
 		pa := p.rows(i0, in, p.k0+d, dn)
+		if w.dry != nil {
+			continue
+		}
 		t.deep, t.add = pairs, 0
 		if s.squares {
 			t.deep = pairs / 16
@@ -130,8 +133,8 @@ func (p *pairProduct) rows(i0, in, k0, kn int) []uint32 {
 	if p.keep {
 		at = k0 / 2 * lines
 	}
-	pa := kernel.Room(&p.w.pa, at+lines*pairs)[at:]
-	if p.keep && p.j0 > 0 {
+	pa := kernel.From(kernel.Take(p.w.dry, &p.w.pa, at+lines*pairs), at)
+	if p.keep && p.j0 > 0 || p.w.dry != nil {
 		return pa
 	}
 	from := p.a[i0*p.ars+k0*p.acs:]
@@ -200,6 +203,15 @@ const streamLanes = 2 * pairLanes
 func (p *pairProduct) streamed(m, n int, c []float32, ldc int, acc bool) {
 	s, w := p.s, p.w
 	cols := kernel.Evenly(n, 2*streamSums/streamRows, streamLanes)
+	_, most := streamOf(s.streams, min(m, streamRows))
+	room, all := kernel.Take(w.dry, &w.pa, most*s.deep/2), kernel.Take(w.dry, &w.sums, most*cols)
+	var last []array.Brain
+	if p.kn%2 > 0 {
+		last = brains(kernel.Take(w.dry, &w.pb, min(cols, n)))
+	}
+	if w.dry != nil {
+		return
+	}
 	for j0 := 0; j0 < n; j0 += cols {
 		jn := min(cols, n-j0)
 		for k0 := 0; k0 < p.kn; k0 += s.deep {
@@ -207,10 +219,10 @@ func (p *pairProduct) streamed(m, n int, c []float32, ldc int, acc bool) {
 			for i0 := 0; i0 < m; i0 += streamRows {
 				in := min(streamRows, m-i0)
 				do, rows := streamOf(s.streams, in)
-				pa, sums := kernel.Room(&w.pa, rows*s.deep/2), kernel.Room(&w.sums, rows*cols)
+				pa, sums := room[:rows*s.deep/2], all[:rows*cols]
 				s.packPairs(pa, rows, (kn+1)/2, p.a[i0*p.ars+k0*p.acs:], in, kn, p.acs, p.ars)
 				clear(sums[:rows*jn])
-				p.sum(do, pa, sums, rows, kn, jn, p.b[k0*p.brs+j0:])
+				p.sum(do, pa, sums, rows, kn, jn, p.b[k0*p.brs+j0:], last)
 				for r := range in {
 					row := c[(i0+r)*ldc+j0:][:jn]
 					if !acc && k0 == 0 {
@@ -223,8 +235,9 @@ func (p *pairProduct) streamed(m, n int, c []float32, ldc int, acc bool) {
 	}
 }
 
-// sum streams a block of b, kn by jn.
-func (p *pairProduct) sum(do func(*byte), pa []uint32, sums []float32, rows, kn, jn int, b []array.Brain) {
+// sum streams a block of b, kn by jn. If kn is odd, last has room for a row of b and a row of
+// zeros.
+func (p *pairProduct) sum(do func(*byte), pa []uint32, sums []float32, rows, kn, jn int, b, last []array.Brain) {
 	t := &p.w.work
 	t.a, t.c, t.cols = unsafe.Pointer(&pa[0]), unsafe.Pointer(&sums[0]), uintptr(2*jn)
 	if kn > 1 {
@@ -232,7 +245,7 @@ func (p *pairProduct) sum(do func(*byte), pa []uint32, sums []float32, rows, kn,
 		do(t.of())
 	}
 	if kn%2 > 0 { // the last row of B has no neighbour; zeros stand for it
-		last := brains(kernel.Room(&p.w.pb, jn))
+		last = last[:2*jn]
 		copy(last, b[(kn-1)*p.brs:][:jn])
 		clear(last[jn:])
 		t.deep, t.a = 1, unsafe.Pointer(&pa[kn/2*rows])

@@ -66,7 +66,7 @@ func newHalfProduct[E Half, R Result](r *rand.Rand, m, n, k int) halfProduct[E, 
 // by returns all of C after the kernels k have multiplied.
 func (p halfProduct[E, R]) by(k kernels) []float32 {
 	c := append([]R(nil), p.c...)
-	multiplyHalf(k, p.m, p.n, p.k, p.a, p.ars, p.acs, Matrix[E]{X: p.b, Row: p.brs, Col: p.bcs}, c, p.ldc, p.acc)
+	multiplyHalf(nil, k, p.m, p.n, p.k, p.a, p.ars, p.acs, Matrix[E]{X: p.b, Row: p.brs, Col: p.bcs}, c, p.ldc, p.acc)
 	return widened(c)
 }
 

@@ -53,7 +53,7 @@ func (*widenedProduct[E]) rounds(int, taker) bool {
 func (p *widenedProduct[E]) columns(j0, jn, k0, kn int) {
 	p.k0, p.kn, p.jn = k0, kn, jn
 	if p.streams[0] == nil {
-		p.rs, p.cs = widenBlock(&p.w.b, p.b[k0*p.brs+j0*p.bcs:], kn, jn, p.brs, p.bcs)
+		p.rs, p.cs = widenBlock(p.w.dry, &p.w.b, kernel.From(p.b, k0*p.brs+j0*p.bcs), kn, jn, p.brs, p.bcs)
 	}
 }
 
@@ -64,15 +64,15 @@ func (p *widenedProduct[E]) block(i0, in int, c []float32, ldc int, acc bool) {
 		if whole < p.jn {
 			rest := *p
 			rest.streams = [3]func(*byte){}
-			for k0 := 0; k0 < p.kn; k0 += gemmDeep {
+			for k0 := 0; k0 < p.kn; k0 = p.w.dry.Next(k0, gemmDeep, p.kn) {
 				rest.columns(whole, p.jn-whole, k0, min(gemmDeep, p.kn-k0))
-				rest.block(i0, in, c[whole:], ldc, acc || k0 > 0)
+				rest.block(i0, in, kernel.From(c, whole), ldc, acc || k0 > 0)
 			}
 		}
 		return
 	}
-	rs, cs := widenBlock(&p.w.a, p.a[i0*p.ars+p.k0*p.acs:], in, p.kn, p.ars, p.acs)
-	w := workspaceOf[float32]()
+	rs, cs := widenBlock(p.w.dry, &p.w.a, kernel.From(p.a, i0*p.ars+p.k0*p.acs), in, p.kn, p.ars, p.acs)
+	w := workspaceOf[float32](p.w.dry)
 	w.multiply(p.ks.f32, in, p.jn, p.kn, p.w.a, rs, cs, p.w.b, p.rs, p.cs, Panels{}, c, ldc, acc)
 	w.release()
 }
@@ -81,16 +81,21 @@ func (p *widenedProduct[E]) block(i0, in int, c []float32, ldc int, acc bool) {
 func (p *widenedProduct[E]) streamed(m, n int, c []float32, ldc int, acc bool) {
 	s, w := p.ks.f32, p.w
 	cols := kernel.Evenly(n, 2*streamSums/streamRows, s.lanes)
+	_, most := streamOf(p.streams, min(m, streamRows))
+	room, all := kernel.Take(w.dry, &w.b, most*gemmDeep), kernel.Take(w.dry, &w.sums, most*cols)
 	t := &w.work
-	for j0 := 0; j0 < n; j0 += cols {
+	for j0 := 0; j0 < n; j0 = w.dry.Next(j0, cols, n) {
 		jn := min(cols, n-j0)
-		for k0 := 0; k0 < p.kn; k0 += gemmDeep {
+		for k0 := 0; k0 < p.kn; k0 = w.dry.Next(k0, gemmDeep, p.kn) {
 			kn := min(gemmDeep, p.kn-k0)
-			for i0 := 0; i0 < m; i0 += streamRows {
+			for i0 := 0; i0 < m; i0 = w.dry.Next(i0, streamRows, m) {
 				in := min(streamRows, m-i0)
 				do, rows := streamOf(p.streams, in)
-				pa, sums := kernel.Room(&w.b, rows*gemmDeep), kernel.Room(&w.sums, rows*cols)
-				rs, cs := widenBlock(&w.a, p.a[i0*p.ars+k0*p.acs:], in, kn, p.ars, p.acs)
+				rs, cs := widenBlock(w.dry, &w.a, kernel.From(p.a, i0*p.ars+k0*p.acs), in, kn, p.ars, p.acs)
+				if w.dry != nil {
+					continue
+				}
+				pa, sums := room[:rows*gemmDeep], all[:rows*cols]
 				pack.Panel(s.packs, pa, rows, w.a, in, kn, cs, rs)
 				clear(sums[:rows*jn])
 				t.deep, t.cols = kn, uintptr(2*jn)
@@ -123,13 +128,16 @@ func streamOf(streams [3]func(*byte), rows int) (func(*byte), int) {
 // widenBlock copies a block of a matrix to buf, in float32, and returns the copy's strides.
 // Rows are contiguous in the copy, or columns if they are contiguous in src. There is a gap
 // between them, because caches work badly with distances that are powers of two.
-func widenBlock[E Half](buf *[]float32, src []E, rows, cols, rs, cs int) (toRS, toCS int) {
+func widenBlock[E Half](dry *kernel.Dry, buf *[]float32, src []E, rows, cols, rs, cs int) (toRS, toCS int) {
 	if cs != 1 && rs == 1 {
-		toCS, toRS = widenBlock(buf, src, cols, rows, cs, rs)
+		toCS, toRS = widenBlock(dry, buf, src, cols, rows, cs, rs)
 		return toRS, toCS
 	}
 	pitch := kernel.RoundUp(cols, pairLanes) + pairLanes
-	dst := kernel.Room(buf, rows*pitch)
+	dst := kernel.Take(dry, buf, rows*pitch)
+	if dry != nil {
+		return pitch, 1
+	}
 	done := 0
 	if cs == 1 {
 		switch x := any(src).(type) {

@@ -4,11 +4,13 @@ import (
 	"sync"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/internal/kernel"
 )
 
 // halfWorkspace is the memory of one product of 16-bit numbers. It is kept for later
 // products, as a Workspace is.
 type halfWorkspace struct {
+	dry    *kernel.Dry // nil in a real run
 	work   halfWork
 	config tileConfig
 	edge   [32 * 32]float32 // a tile at the edge of C, of which only a part is in C
@@ -48,7 +50,12 @@ func roundedOf[R Result](w *halfWorkspace, c []R, ldc int) taker {
 // halfWorkspaces keeps workspaces between products.
 var halfWorkspaces sync.Pool
 
-func halfWorkspaceOf() *halfWorkspace {
+func halfWorkspaceOf(dry *kernel.Dry) *halfWorkspace {
+	if dry != nil {
+		w := kernel.Space[halfWorkspace](dry)
+		w.dry = dry
+		return w
+	}
 	if w, ok := halfWorkspaces.Get().(*halfWorkspace); ok {
 		return w
 	}
@@ -59,5 +66,7 @@ func (w *halfWorkspace) release() {
 	w.work = halfWork{} // the pool keeps no caller's memory alive
 	w.pairs, w.widenedBrain, w.widenedHalf = pairProduct{}, widenedProduct[array.Brain]{}, widenedProduct[array.Half]{}
 	w.roundedBrain, w.roundedHalf = rounded[array.Brain]{}, rounded[array.Half]{}
-	halfWorkspaces.Put(w)
+	if w.dry == nil {
+		halfWorkspaces.Put(w)
+	}
 }

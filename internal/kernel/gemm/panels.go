@@ -134,15 +134,15 @@ func elementsOf[E any](mem []byte) []E {
 
 // MultiplyPanels is Multiply, or MultiplyHalf with a result of its arguments' type, with a
 // matrix b that may have panels.
-func MultiplyPanels[E Number](m, n, k int, a []E, ars, acs int, b Matrix[E], c []E, ldc int, acc bool) {
+func MultiplyPanels[E Number](dry *kernel.Dry, m, n, k int, a []E, ars, acs int, b Matrix[E], c []E, ldc int, acc bool) {
 	switch x := any(a).(type) {
 	case []float32:
-		gemmPanels(m, n, k, x, ars, acs, any(b.X).([]float32), b.Row, b.Col, b.Panels, any(c).([]float32), ldc, acc)
+		gemmPanels(dry, m, n, k, x, ars, acs, any(b.X).([]float32), b.Row, b.Col, b.Panels, any(c).([]float32), ldc, acc)
 	case []float64:
-		gemmPanels(m, n, k, x, ars, acs, any(b.X).([]float64), b.Row, b.Col, b.Panels, any(c).([]float64), ldc, acc)
+		gemmPanels(dry, m, n, k, x, ars, acs, any(b.X).([]float64), b.Row, b.Col, b.Panels, any(c).([]float64), ldc, acc)
 	case []array.Brain:
-		MultiplyHalfPanels(m, n, k, x, ars, acs, any(b).(Matrix[array.Brain]), any(c).([]array.Brain), ldc, acc)
+		MultiplyHalfPanels(dry, m, n, k, x, ars, acs, any(b).(Matrix[array.Brain]), any(c).([]array.Brain), ldc, acc)
 	case []array.Half:
-		MultiplyHalfPanels(m, n, k, x, ars, acs, any(b).(Matrix[array.Half]), any(c).([]array.Half), ldc, acc)
+		MultiplyHalfPanels(dry, m, n, k, x, ars, acs, any(b).(Matrix[array.Half]), any(c).([]array.Half), ldc, acc)
 	}
 }

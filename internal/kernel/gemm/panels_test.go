@@ -73,7 +73,7 @@ func panelsOfFloats[T float32 | float64](t *testing.T) {
 			want, got := p.by(ks), append([]T(nil), p.c...)
 			panels := packed(t, ks, Matrix[T]{X: p.b, Row: p.brs, Col: p.bcs}, p.k, p.n)
 			b := make([]T, len(p.b))
-			w := workspaceOf[T]()
+			w := workspaceOf[T](nil)
 			for j := 0; j < p.n; {
 				jn := min(PanelUnit*(1+r.IntN(3)), p.n-j)
 				w.multiply(ks.set(unsafe.Sizeof(T(0))), p.m, jn, p.k, p.a, p.ars, p.acs, b[j*p.bcs:], p.brs, p.bcs, panels.From(j), got[j:], p.ldc, p.acc)
@@ -98,7 +98,7 @@ func panelsOfBrains(t *testing.T) {
 			b := make([]array.Brain, len(p.b))
 			for j := 0; j < p.n; {
 				jn := min(PanelUnit*(1+r.IntN(3)), p.n-j)
-				multiplyHalf(ks, p.m, jn, p.k, p.a, p.ars, p.acs, Matrix[array.Brain]{b[j*p.bcs:], p.brs, p.bcs, panels.From(j)}, got[j:], p.ldc, p.acc)
+				multiplyHalf(nil, ks, p.m, jn, p.k, p.a, p.ars, p.acs, Matrix[array.Brain]{b[j*p.bcs:], p.brs, p.bcs, panels.From(j)}, got[j:], p.ldc, p.acc)
 				j += jn
 			}
 			numbers.SameBits(t, fmt.Sprint(ks.name, " ", p.m, "x", p.n, "x", p.k), widened(got), want)
@@ -117,8 +117,8 @@ func TestPanelsCut(t *testing.T) {
 		want, got := p.by(ks), append([]array.Brain(nil), p.c...)
 		right := Matrix[array.Brain]{X: p.b, Row: p.brs, Col: p.bcs}
 		right.Panels = packed(t, ks, right, p.k, p.n)
-		multiplyHalf(ks, p.m, 70, p.k, p.a, p.ars, p.acs, right, got, p.ldc, p.acc)
-		multiplyHalf(ks, p.m, 130, p.k, p.a, p.ars, p.acs, right.from(70), got[70:], p.ldc, p.acc)
+		multiplyHalf(nil, ks, p.m, 70, p.k, p.a, p.ars, p.acs, right, got, p.ldc, p.acc)
+		multiplyHalf(nil, ks, p.m, 130, p.k, p.a, p.ars, p.acs, right.from(70), got[70:], p.ldc, p.acc)
 		numbers.SameBits(t, ks.name, widened(got), want)
 	}
 }

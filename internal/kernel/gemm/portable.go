@@ -14,20 +14,26 @@ const gemmPack = 32
 
 // portable is Multiply without fused multiply-adds.
 func (w *Workspace[T]) portable(m, n, k int, a []T, ars, acs int, b []T, brs, bcs int, c []T, ldc int, acc bool) {
+	rows, sums := kernel.Take(w.Dry, &w.a, gemmRows*min(k, gemmDeep)), kernel.Take(w.Dry, &w.sums, gemmRows*min(n, gemmCols))
+	var panel []T // B's columns from j0 on, with element p,j at p*stride+j
+	pack := bcs != 1 || m > gemmPack
+	if pack {
+		panel = kernel.Take(w.Dry, &w.b, min(k, gemmDeep)*min(n, gemmCols))
+	}
+	if w.Dry != nil {
+		return
+	}
 	if !acc {
 		for i := range m {
 			clear(c[i*ldc:][:n])
 		}
 	}
-	rows, sums := kernel.Room(&w.a, gemmRows*min(k, gemmDeep)), kernel.Room(&w.sums, gemmRows*min(n, gemmCols))
-	var panel []T // B's columns from j0 on, with element p,j at p*stride+j
-	pack := bcs != 1 || m > gemmPack
 	for k0 := 0; k0 < k; k0 += gemmDeep {
 		kn := min(gemmDeep, k-k0)
 		for j0 := 0; j0 < n; j0 += gemmCols {
 			jn, stride := min(gemmCols, n-j0), brs
 			if pack {
-				stride, panel = jn, kernel.Room(&w.b, min(k, gemmDeep)*min(n, gemmCols))
+				stride = jn
 				gather(panel, b[k0*brs+j0*bcs:], kn, jn, brs, bcs)
 			} else {
 				panel = b[k0*brs+j0:]

@@ -21,7 +21,10 @@ func (w *Workspace[T]) stream(s *set, m, n, k int, a []T, ars, acs int, b []T, b
 	size := int(unsafe.Sizeof(T(0)))
 	do, rows := s.streamOf(m)
 	cols := kernel.Evenly(n, streamSums/rows, s.lanes)
-	pa, sums := kernel.Room(&w.a, rows*min(gemmDeep, k)), kernel.Room(&w.sums, rows*cols)
+	pa, sums := kernel.Take(w.Dry, &w.a, rows*min(gemmDeep, k)), kernel.Take(w.Dry, &w.sums, rows*cols)
+	if w.Dry != nil {
+		return
+	}
 	t := &w.work
 	for j0 := 0; j0 < n; j0 += cols {
 		jn := min(cols, n-j0)

@@ -10,6 +10,7 @@ import (
 // Workspace is the memory of one product. Products are many and short, so it is kept for
 // later products. Results do not depend on what it held.
 type Workspace[T kernel.Float] struct {
+	Dry  *kernel.Dry // nil in a real run
 	work work
 	edge [8 * tileVecs * 16]T // a tile at the edge of C, of which only a part is in C
 	// Copies of A and B, and sums. They grow when needed.
@@ -27,17 +28,20 @@ func pool[T kernel.Float]() *sync.Pool {
 }
 
 // workspaceOf returns a workspace that no other product uses until it is released.
-func workspaceOf[T kernel.Float]() *Workspace[T] {
+func workspaceOf[T kernel.Float](dry *kernel.Dry) *Workspace[T] {
+	if dry != nil {
+		w := kernel.Space[Workspace[T]](dry)
+		w.Dry = dry
+		return w
+	}
 	if w, ok := pool[T]().Get().(*Workspace[T]); ok {
 		return w
 	}
 	return new(Workspace[T])
 }
 
-func (w *Workspace[T]) release() { pool[T]().Put(w) }
-
-// Held returns the sizes of the buffers, as a Need has them.
-func (w *Workspace[T]) Held() kernel.Need {
-	own, n := NameOf[T](), func(x []T) int64 { return int64(len(x)) * sizeOf[T]() }
-	return kernel.Need{own: sizeOf[Workspace[T]](), own + ".a": n(w.a), own + ".b": n(w.b), own + ".sums": n(w.sums)}
+func (w *Workspace[T]) release() {
+	if w.Dry == nil {
+		pool[T]().Put(w)
+	}
 }

@@ -143,7 +143,7 @@ func TestChain(t *testing.T) {
 	leavesNoSegments(t)
 	const deadline = 2 * time.Second
 	for _, over := range transports() {
-		if world.Native(over.name) && !native || !over.told || over.name == "mpi" { // ring and jaccl have no groups; MPI has one job per process
+		if world.TransportOf(over.name).Tag != "" && !native || !over.told || over.name == "mpi" { // ring and jaccl have no groups; MPI has one job per process
 			continue
 		}
 		for _, stop := range []bool{false, true} {
@@ -167,7 +167,7 @@ func TestChain(t *testing.T) {
 // communicator, are told at once, long before their deadline.
 func TestClosed(t *testing.T) {
 	for _, over := range transports() {
-		if world.Native(over.name) && !native || over.name == "ring" || over.name == "jaccl" { // they have only one group, and only the connections that carry data
+		if world.TransportOf(over.name).Tag != "" && !native || world.TransportOf(over.name).MLX { // they have only one group, and only the connections that carry data
 			continue
 		}
 		for what, says := range map[string]string{"group": "its end of the group of ranks [0 1 2]", "communicator": "its communicator"} {
@@ -327,7 +327,7 @@ func TestPaused(t *testing.T) {
 		}
 	}
 	for _, over := range transports() {
-		if world.Native(over.name) && !native || !over.told || over.name == "mpi" { // in MLX's protocols stopped time counts; mpirun itself would not be stopped
+		if world.TransportOf(over.name).Tag != "" && !native || over.name == "mpi" { // mpirun itself would not be stopped
 			continue
 		}
 		t.Run(over.name, func(t *testing.T) {

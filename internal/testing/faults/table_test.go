@@ -99,7 +99,7 @@ func cells(fault string) (c []struct {
 	ops []string
 }) {
 	for _, t := range tested() {
-		if o := over(t.transport); t.fault == fault && (native || !world.Native(o.name)) {
+		if o := over(t.transport); t.fault == fault && (native || world.TransportOf(o.name).Tag == "") {
 			c = append(c, struct {
 				transport
 				ops []string
@@ -134,7 +134,8 @@ func meshNames() []string { return append(ringNames(), "reduce_scatter") }
 // wherever an operation is missing.
 func TestTable(t *testing.T) {
 	t.Parallel()
-	for _, name := range world.Transports() {
+	for _, of := range world.Transports() {
+		name := of.Name
 		if name == "auto" || name == "local" { // auto is one of the others; local is for ranks of one process
 			continue
 		}

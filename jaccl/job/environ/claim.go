@@ -33,7 +33,7 @@ func (c *claim) complete() bool { return c.rank.set && c.size.set }
 func (c *claim) check() error {
 	switch {
 	case c.rank.set && !c.size.set:
-		return fmt.Errorf("environ: %s without %s: how many ranks are there? set both, or neither", c.rank, c.sizes)
+		return fmt.Errorf("environ: %s without %s: how many ranks are there? set one of these, or unset %s", c.rank, c.sizes, c.rank.name)
 	case !c.rank.set && c.size.set:
 		return fmt.Errorf("environ: %s without %s: which rank is this? set both, or neither", c.size, c.rank.name)
 	case c.complete() && c.size.n < 1:

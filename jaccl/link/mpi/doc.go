@@ -24,9 +24,9 @@
 //
 // Buffers are the caller's own, and lie in Go's heap, which does not move them. UCX
 // caches which memory it has registered with an InfiniBand device, and does not learn of
-// memory that Go's runtime gives back to the system: turn that cache off there with
-// UCX_RCACHE_ENABLE=n and UCX_IB_REG_METHODS=direct. Shared memory and TCP register
-// nothing.
+// memory that Go's runtime gives back to the system. So Open turns that cache off, with
+// UCX_RCACHE_ENABLE=n and UCX_IB_REG_METHODS=direct, and refuses other values of these
+// variables. Shared memory and TCP register nothing.
 //
 // If a message is longer than its receive, some MPIs write past the buffer, and some
 // truncate the message silently. So every head says how many bytes follow, and data is

@@ -74,6 +74,9 @@ func Open(opts Options) (*World, error) {
 	getenv := environment(opts.Getenv)
 	before := handlers() // some libraries replace them when they are loaded, some when they start
 	defer before.restore()
+	if err := refuseCache(getenv); err != nil {
+		return nil, err
+	}
 	lib, err := open(opts.Library, getenv)
 	if err != nil {
 		return nil, err

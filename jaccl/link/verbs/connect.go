@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/gomoe/gomoe/jaccl/job/hostfile"
 	"github.com/gomoe/gomoe/jaccl/link"
@@ -11,8 +12,8 @@ import (
 )
 
 // Connect connects the ranks of a job through the devices that face each other. Every
-// rank calls it with an equal matrix of devices, for a mesh of at most 8 ranks; of several
-// wires between two ranks the first one is used. It blocks until all ranks are connected
+// rank calls it with an equal matrix of devices, for a mesh of at most 8 ranks; rdma.Wires
+// says which wires between two ranks are used. It blocks until all ranks are connected
 // or one of them has failed. Then every rank returns an error that names the failed rank
 // and what it lacks, and nothing is left open.
 func Connect(ctx context.Context, site link.Site, devices hostfile.Devices, settings rdma.Settings) (link.Link, error) {
@@ -75,47 +76,60 @@ func agree(ctx context.Context, site link.Site, key string, failed error, offer 
 
 // open opens the endpoints.
 func (l *Link) open(devices hostfile.Devices, settings rdma.Settings) error {
-	var err error
-	if l.settings, err = settings.WithDefaults(); err != nil {
+	if err := settings.Check(); err != nil {
 		return err
 	}
-	l.eps = make([]*rdma.Endpoint, l.size)
+	l.settings = settings
 	if l.size == 1 {
+		l.eps = make([]*rdma.Endpoint, 1)
 		return nil
 	}
 	rows, err := rdma.Wires(devices, l.rank, l.size)
 	if err != nil {
 		return err
 	}
-	l.row = rows[0]
-	if err := l.settings.Fits(l.row, 0); err != nil {
-		return err
-	}
+	l.row = slices.Concat(rows...)
+	l.eps = make([]*rdma.Endpoint, len(l.row))
 	if l.lib, err = rdma.OpenLibrary(l.settings.Library); err != nil {
 		return err
 	}
+	if l.limits, err = settings.Limits(l.lib, l.adapters, l.row); err != nil {
+		return err
+	}
+	if err := l.limits.Fits(l.row, 0); err != nil {
+		return err
+	}
 	l.pace = l.lib.Pace()
-	for peer, device := range l.row {
+	for i, device := range l.row {
+		peer := i % l.size
 		if peer == l.rank {
 			continue
 		}
-		if l.eps[peer], err = rdma.NewEndpoint(l.lib, l.adapters, peer, device, l.settings.Service); err != nil {
+		if l.eps[i], err = rdma.NewEndpoint(l.lib, l.adapters, peer, device, l.settings.Service); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-const offerSize = 1 + rdma.DestinationSize
+const (
+	offerSize = 1 + rdma.DestinationSize
+	wholeBit  = 1 << 7 // of an offer's kind, for rdma.Settings.Whole
+)
 
-// offers returns, for every rank, the kind and address of the queue pair that faces it.
+// offers returns, for every wire and rank, the kind and address of the queue pair that faces
+// the rank.
 func (l *Link) offers() []byte {
-	b := make([]byte, 0, l.size*offerSize)
+	b := make([]byte, 0, len(l.eps)*offerSize)
 	for _, e := range l.eps {
 		if e == nil {
 			b = rdma.NoDestination().Append(append(b, 0))
 		} else {
-			b = e.Address.Append(append(b, byte(e.Service)))
+			kind := byte(e.Service)
+			if l.settings.Whole {
+				kind |= wholeBit
+			}
+			b = e.Address.Append(append(b, kind))
 		}
 	}
 	return b
@@ -124,13 +138,21 @@ func (l *Link) offers() []byte {
 // match compares what all ranks offer: both ends of a connection have to be of one kind.
 func (l *Link) match(site link.Site, all [][]byte) error {
 	for i, b := range all {
-		if len(b) != l.size*offerSize {
-			return fmt.Errorf("rank %d (%s) offers %d bytes, want %d for a mesh of %d", i, site.Host(i), len(b), l.size*offerSize, l.size)
+		if want := len(l.eps) * offerSize; len(b) != want {
+			return fmt.Errorf("rank %d (%s) offers %d bytes, want %d for a mesh of %d on %d wires; check that all ranks have the same file of devices", i, site.Host(i), len(b), want, l.size, len(l.eps)/l.size)
 		}
 	}
 	for i := range all {
-		for k := range i {
-			a, b := rdma.Service(all[i][k*offerSize]), rdma.Service(all[k][i*offerSize])
+		for at := range l.eps {
+			k, first := at%l.size, at/l.size*l.size // the other rank, and where the wire's offers begin
+			if k >= i {
+				continue
+			}
+			kinds := [2]byte{all[i][at*offerSize], all[k][(first+i)*offerSize]}
+			if (kinds[0]^kinds[1])&wholeBit != 0 {
+				return fmt.Errorf("one of rank %d (%s) and rank %d (%s) sends whole buffers and the other does not, want one setting on all ranks", i, site.Host(i), k, site.Host(k))
+			}
+			a, b := rdma.Service(kinds[0]&^wholeBit), rdma.Service(kinds[1]&^wholeBit)
 			if a != b {
 				return fmt.Errorf("rank %d (%s) has %v queue pairs and rank %d (%s) %v, want one kind; Thunderbolt, which has UC, and adapters that have RC do not connect", i, site.Host(i), a, k, site.Host(k), b)
 			}
@@ -141,11 +163,12 @@ func (l *Link) match(site link.Site, all [][]byte) error {
 
 // join connects the endpoints with those that the peers offer.
 func (l *Link) join(all [][]byte) error {
-	for peer, e := range l.eps {
+	for i, e := range l.eps {
 		if e == nil {
 			continue
 		}
-		if err := e.Connect(rdma.ParseDestination(all[peer][l.rank*offerSize+1:])); err != nil {
+		first := i / l.size * l.size
+		if err := e.Connect(rdma.ParseDestination(all[e.Peer][(first+l.rank)*offerSize+1:])); err != nil {
 			return err
 		}
 	}

@@ -139,7 +139,7 @@ func TestLeaseBudget(t *testing.T) {
 // and then refuses, which leaves nothing half done.
 func TestLeaseRefused(t *testing.T) {
 	page := os.Getpagesize()
-	links := linked(t, 3, "mrs=4") // two more than the slabs
+	links := linked(t, 3, "mrs=4,silent=1") // two more than the slabs
 	l := links[1].(*Link)
 	a, releaseA, err := l.Lease(page)
 	require.NoError(t, err)
@@ -372,4 +372,36 @@ func TestNotAlike(t *testing.T) {
 		return l.Exchange(ctx, x)
 	})
 	rdmatest.Contains(t, errs[1], "rank 0 has sent a message of 100 bytes where 200 are due", "cuts its data otherwise")
+}
+
+// Pieces that both ends cut alike are divided among wires alike, wherever a wire's share
+// begins, and buffers of a lease are sent and received in place on all wires.
+func TestAlikeOverWires(t *testing.T) {
+	links := linkedOver(t, 2, 3, "")
+	ctx := rdmatest.Within(t, 20*time.Second)
+	sizes := []int{0, 100, 1 << 20, 4097, 300_001, 5}
+	require.NoError(t, errors.Join(together(links, func(rank int, l link.Link) error {
+		lot, _, err := l.(*Link).Lease(8 << 20)
+		if err != nil {
+			return err
+		}
+		var send, recv [][]byte
+		for i, n := range sizes {
+			send, recv = append(send, lot[:n:n]), append(recv, lot[4<<20:][:n:n])
+			copy(send[i], rdmatest.Pattern(n, rank, 1-rank, i))
+			lot = lot[n:]
+		}
+		if err := l.Exchange(ctx, &link.Exchange{Peers: []int{1 - rank}, Alike: true, Send: [][][]byte{send}, Recv: [][][]byte{recv}}); err != nil {
+			return err
+		}
+		for i, n := range sizes {
+			if !bytes.Equal(recv[i], rdmatest.Pattern(n, 1-rank, rank, i)) {
+				t.Errorf("rank %d: piece %d of %d bytes is not what was sent", rank, i, n)
+			}
+		}
+		if out, in := l.(*Link).Staged(); out+in > 0 {
+			t.Errorf("rank %d: %d bytes sent and %d received were copied, want none", rank, out, in)
+		}
+		return nil
+	})...))
 }

@@ -15,7 +15,9 @@ import (
 	"github.com/gomoe/gomoe/jaccl/rdma"
 )
 
-// Link is a link.Link over RDMA verbs, with a queue pair for every peer. A head begins in a
+// Link is a link.Link over RDMA verbs, with a queue pair for every peer and wire. Heads go
+// over the first wire; data of rdma.MultiWire bytes and more for a peer is divided among all
+// wires, and each wire then treats its share as all of the data. A head begins in a
 // frame of its own, after its length as 4 bytes, little-endian; what does not fit follows
 // in messages of the class that the rest's length selects. The data for a peer then follows
 // in messages of its class: all data together, or buffer by buffer if both sides cut alike.
@@ -25,8 +27,9 @@ type Link struct {
 	rank, size int
 	lib        *rdma.Library
 	settings   rdma.Settings
-	row        []string         // this rank's device for every peer
-	eps        []*rdma.Endpoint // by rank, nil for this one
+	limits     rdma.Limits      // of this rank's devices
+	row        []string         // this rank's devices, like eps
+	eps        []*rdma.Endpoint // by rank, nil for this one, on the first wire, then on the second, and so on
 	adapters   rdma.Adapters    // the adapters of the endpoints
 
 	mu      sync.Mutex            // held by an exchange and by Close
@@ -132,7 +135,8 @@ func (l *Link) Close() error {
 type exchange struct {
 	l       *Link
 	x       *link.Exchange
-	eps     []*rdma.Endpoint // of x.Peers
+	eps     []*rdma.Endpoint // of x.Peers, on the first wire, then on the second, and so on
+	parts   [2][]part        // of what is sent and received, by endpoint
 	peers   []headState
 	heads   [][]byte
 	missing int  // heads that have not come
@@ -168,7 +172,16 @@ func (s *exchange) begin(l *Link, x *link.Exchange) error {
 		if p < 0 || p >= l.size || p == l.rank || i > 0 && p <= x.Peers[i-1] {
 			return bad("peers %v of rank %d of %d, want others, ascending", x.Peers, l.rank, l.size)
 		}
-		s.eps = append(s.eps, l.eps[p])
+	}
+	for w := range len(l.eps) / l.size {
+		for _, p := range x.Peers {
+			s.eps = append(s.eps, l.eps[w*l.size+p])
+		}
+	}
+	for i := range s.parts {
+		for len(s.parts[i]) < len(s.eps) {
+			s.parts[i] = append(s.parts[i], nil)
+		}
 	}
 	s.heads = slices.Grow(s.heads[:0], len(x.Peers))[:len(x.Peers)]
 	s.peers = slices.Grow(s.peers[:0], len(x.Peers))[:len(x.Peers)]
@@ -177,7 +190,7 @@ func (s *exchange) begin(l *Link, x *link.Exchange) error {
 		s.first = append(binary.LittleEndian.AppendUint32(s.first[:0], uint32(len(x.Head))), x.Head...)
 		cut := min(len(s.first), rdma.Frame)
 		s.out = [2][]byte{s.first[:cut], s.first[cut:]}
-		for i, e := range s.eps {
+		for i, e := range s.eps[:len(x.Peers)] {
 			h := &s.peers[i]
 			if h.buf == nil {
 				h.buf = make([]byte, (headFrames+1)*rdma.Frame)
@@ -190,8 +203,8 @@ func (s *exchange) begin(l *Link, x *link.Exchange) error {
 		}
 	}
 	for i, e := range s.eps {
-		if i < len(x.Send) {
-			e.Sending.AddData(x.Send[i], x.Alike)
+		if peer := i % len(x.Peers); peer < len(x.Send) {
+			s.over(&e.Sending, x.Send[peer], i, &s.parts[0][i])
 		}
 	}
 	return nil
@@ -203,6 +216,7 @@ func (s *exchange) end() {
 }
 
 func (s *exchange) Moved(i, sent, received int) {
+	i %= len(s.x.Peers) // an endpoint of any wire
 	if sent > 0 {
 		s.x.Sent(i, sent)
 	}
@@ -229,10 +243,11 @@ func (s *exchange) Step() (bool, error) {
 		}
 		s.decided = true
 		for i, e := range s.eps {
-			if i >= len(s.x.Recv) {
-				break
+			n := len(s.x.Peers)
+			if i%n >= len(s.x.Recv) {
+				continue
 			}
-			e.Receiving.AddData(s.x.Recv[i], s.x.Alike)
+			s.over(&e.Receiving, s.x.Recv[i%n], i, &s.parts[1][i])
 			if err := e.Refill(); err != nil {
 				return false, &link.PeerError{Peer: e.Peer, Err: err}
 			}
@@ -250,7 +265,7 @@ func (s *exchange) Step() (bool, error) {
 // Heads refuses the peers' heads, so that the peers come to the same verdict. The wait
 // ends, because the peers take part in the exchange.
 func (s *exchange) told() bool {
-	for _, e := range s.eps {
+	for _, e := range s.eps[:len(s.x.Peers)] {
 		if !e.Sending.Left(rdma.Head) {
 			return false
 		}
@@ -261,7 +276,7 @@ func (s *exchange) told() bool {
 // look reads the lengths of heads whose first frame has come, and counts those that
 // are complete.
 func (s *exchange) look() error {
-	for i, e := range s.eps {
+	for i, e := range s.eps[:len(s.x.Peers)] {
 		h := &s.peers[i]
 		if h.come || !e.Receiving.Idle() {
 			continue
@@ -297,7 +312,7 @@ func (s *exchange) Alive(waited time.Duration) error {
 		return nil
 	}
 	for i, e := range s.eps {
-		if !e.Idle() && s.x.Gone(i) {
+		if !e.Idle() && s.x.Gone(i%len(s.x.Peers)) {
 			return &link.PeerError{Peer: e.Peer, Err: fmt.Errorf("rdma: rank %d has closed its link", e.Peer)}
 		}
 	}

@@ -41,7 +41,12 @@ func connectAll(t testing.TB, n int, devices hostfile.Devices, settings rdma.Set
 
 func linked(t testing.TB, n int, play string) []link.Link {
 	t.Helper()
-	links, errs := connectAll(t, n, rdmatest.Mesh(n), rdma.Settings{Library: rdmatest.Standin(t, play)})
+	return linkedOver(t, n, 1, play)
+}
+
+func linkedOver(t testing.TB, n, wires int, play string) []link.Link {
+	t.Helper()
+	links, errs := connectAll(t, n, rdmatest.Wires(n, wires), rdma.Settings{Library: rdmatest.Standin(t, play)})
 	for i, err := range errs {
 		require.NoError(t, err, "rank %d", i)
 	}

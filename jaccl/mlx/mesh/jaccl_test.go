@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestInteropWithJACCL runs jobs in which some ranks are JACCL's own, 1 in the name, over
+// TestJACCL runs jobs in which some ranks are JACCL's own, 1 in the name, over
 // so many wires.
-func TestInteropWithJACCL(t *testing.T) {
+func TestJACCL(t *testing.T) {
 	other := os.Getenv("GOMOE_JACCL_RANK")
 	if other == "" {
 		t.Fatal("no program in GOMOE_JACCL_RANK; see testdata/rank.cpp")

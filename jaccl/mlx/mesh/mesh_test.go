@@ -16,7 +16,7 @@ import (
 
 // How many messages go from one rank to another, worked out by hand from JACCL's
 // mesh_impl.h: ranks of this package alone would agree on any numbers.
-func TestInteropMessages(t *testing.T) {
+func TestMessages(t *testing.T) {
 	for _, c := range []struct {
 		n, bytes   int
 		op         string

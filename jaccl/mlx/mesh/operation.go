@@ -26,6 +26,8 @@ type operation struct {
 	eps  []*rdma.Endpoint // that take part, of all wires
 	then []func() (done bool, err error)
 	late time.Duration
+
+	waited, paused time.Duration // at the last look: how long nothing had moved, and for how much of it this process was stopped
 }
 
 // run calls f, which starts the steps of an operation one after another, with the
@@ -109,7 +111,14 @@ func (o *operation) Alive(waited time.Duration) error {
 	if f := o.c.party.first.Load(); f != nil {
 		return f
 	}
-	if waited > o.late {
+	switch since := waited - o.waited; {
+	case since < 0: // something has moved
+		o.paused = 0
+	case since > jaccl.Pause:
+		o.paused += since
+	}
+	o.waited = waited
+	if waited-o.paused > o.late {
 		return o.overdue()
 	}
 	if waited < rdma.Grace {

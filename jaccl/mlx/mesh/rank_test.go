@@ -168,7 +168,7 @@ func (p *processes) compare(t *testing.T) {
 	}
 }
 
-func TestInteropProcesses(t *testing.T) {
+func TestProcesses(t *testing.T) {
 	for n := 2; n <= 4; n++ {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			p := startProcesses(t, "program", "", n, 1, nil)

@@ -70,7 +70,7 @@ func newComm(rank int, names []string, opts jaccl.Options) (*comm, error) {
 		opts.Deadline = jaccl.DefaultDeadline
 	}
 	return &comm{Member: headless.Member{Prefix: "ring: ", Rank: rank, Index: rank, Size: n},
-		Lacking: headless.Lacking{Prefix: "ring: ", Protocol: "MLX's ring", Job: "a ring", Instead: "tcp", Rank: rank},
+		Lacking: headless.Lacking{Prefix: "ring: ", Protocol: "MLX's ring", Job: "a ring", Instead: "tcp", Rank: rank, More: []string{"reduce_scatter"}},
 		rank:    rank, names: names, deadline: opts.Deadline}, nil
 }
 

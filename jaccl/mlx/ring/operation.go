@@ -93,14 +93,21 @@ func (o *operation) watch() *time.Timer {
 	var timer *time.Timer
 	o.mu.Lock() // until timer is set
 	defer o.mu.Unlock()
-	timer = time.AfterFunc(o.m.deadline, func() {
+	part, at := min(o.m.deadline, jaccl.Pause), time.Now()
+	timer = time.AfterFunc(part, func() {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		if o.done {
 			return
 		}
+		now := time.Now()
+		if stopped := now.Sub(at) - part; stopped > jaccl.Pause {
+			o.last.Add(int64(stopped)) // this process was: the time does not count
+		}
+		at = now
 		if rest := o.m.deadline - (time.Since(o.from) - time.Duration(o.last.Load())); rest > 0 {
-			timer.Reset(rest)
+			part = min(rest, jaccl.Pause)
+			timer.Reset(part)
 			return
 		}
 		o.m.fail(o.late())

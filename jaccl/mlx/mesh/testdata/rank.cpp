@@ -1,4 +1,4 @@
-// A rank of JACCL itself, for TestInteropWithJACCL: the program of program_test.go, in
+// A rank of JACCL itself, for TestJACCL: the program of program_test.go, in
 // C++ over MLX's library. It prints a line per operation with a hash of the result.
 //
 // Build it against a checkout of MLX 0.32.4 (mlx/distributed/jaccl/lib) with nlohmann-json and

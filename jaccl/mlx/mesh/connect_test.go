@@ -71,7 +71,7 @@ func call(op string, seq int) collective.Call {
 }
 
 // What JACCL lacks is refused on every rank, and the job goes on.
-func TestInteropUnsupported(t *testing.T) {
+func TestUnsupported(t *testing.T) {
 	ctx := rdmatest.Within(t, 20*time.Second)
 	require.NoError(t, errors.Join(of(joined(t, 3, nil), func(c jaccl.Communicator) error {
 		g := c.World()
@@ -114,7 +114,7 @@ func TestInteropUnsupported(t *testing.T) {
 }
 
 // A rank that closes says nothing about those whose connections it closes.
-func TestInteropRankZeroLeaves(t *testing.T) {
+func TestRankZeroLeaves(t *testing.T) {
 	ctx := rdmatest.Within(t, 20*time.Second)
 	require.NoError(t, errors.Join(of(joined(t, 4, nil), func(c jaccl.Communicator) error {
 		if c.Rank() == 0 {
@@ -140,7 +140,7 @@ func TestInteropRankZeroLeaves(t *testing.T) {
 }
 
 // What is wrong on one rank alone is an error there, at once, and then on all.
-func TestInteropArguments(t *testing.T) {
+func TestArguments(t *testing.T) {
 	ctx := rdmatest.Within(t, 30*time.Second)
 	typed := func(op string, d graph.DType) collective.Call { return collective.Call{Op: op, DType: d} }
 	shared := make([]byte, 64)
@@ -182,7 +182,7 @@ func TestInteropArguments(t *testing.T) {
 	}
 }
 
-func TestInteropFailures(t *testing.T) {
+func TestFailures(t *testing.T) {
 	cause := errors.New("out of memory")
 	for _, c := range []struct {
 		name string
@@ -232,7 +232,7 @@ func TestInteropFailures(t *testing.T) {
 	}
 }
 
-func TestInteropSetup(t *testing.T) {
+func TestSetup(t *testing.T) {
 	lib, address := rdmatest.Standin(t, ""), rdmatest.FreeAddress(t)
 	for _, c := range []struct {
 		want   string
@@ -333,7 +333,7 @@ func TestConnectionsGiven(t *testing.T) {
 }
 
 // Others than the ranks of the job come to rank 0.
-func TestInteropStrangers(t *testing.T) {
+func TestStrangers(t *testing.T) {
 	lib := rdmatest.Standin(t, "")
 	for _, c := range []struct {
 		want string

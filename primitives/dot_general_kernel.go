@@ -4,6 +4,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/internal/kernel/gemm"
 	"github.com/gomoe/gomoe/lowering"
 )
@@ -51,8 +52,8 @@ func dotKernel(l, r operandDims) exec.Kernel {
 }
 
 // panelled is gemm for float32 and float64, with panels.
-func panelled[T float](m, n, k int, x []T, ars, acs int, y []T, brs, bcs int, p gemm.Panels, z []T, ldc int, acc bool) {
-	gemm.MultiplyPanels(m, n, k, x, ars, acs, gemm.Matrix[T]{X: y, Row: brs, Col: bcs, Panels: p}, z, ldc, acc)
+func panelled[T float](dry *kernel.Dry, m, n, k int, x []T, ars, acs int, y []T, brs, bcs int, p gemm.Panels, z []T, ldc int, acc bool) {
+	gemm.MultiplyPanels(dry, m, n, k, x, ars, acs, gemm.Matrix[T]{X: y, Row: brs, Col: bcs, Panels: p}, z, ldc, acc)
 }
 
 // dotPacks returns the copies of y, the right argument, with which products are faster.
@@ -82,6 +83,9 @@ func inType(a *exec.Args, x array.Array, d graph.DType) array.Array {
 		return x
 	}
 	y := room(a, x.Type.With(d))
+	if a.Dry() != nil {
+		return y
+	}
 	if x.Type.DType.IsBlock() {
 		if err := array.Convert(y, x); err != nil {
 			panic(err) // cannot happen: all blocks hold numbers
@@ -95,7 +99,7 @@ func inType(a *exec.Args, x array.Array, d graph.DType) array.Array {
 }
 
 // multiplier is gemm.Multiply for some element types, of a matrix that may have panels.
-type multiplier[E, R any] func(m, n, k int, a []E, ars, acs int, b []E, brs, bcs int, p gemm.Panels, c []R, ldc int, acc bool)
+type multiplier[E, R any] func(dry *kernel.Dry, m, n, k int, a []E, ars, acs int, b []E, brs, bcs int, p gemm.Panels, c []R, ldc int, acc bool)
 
 const (
 	// A piece of at least this many multiplications is worth a goroutine.
@@ -110,6 +114,8 @@ const (
 
 // product is a batch of matrix products.
 type product[E, R array.Elem] struct {
+	exec.Taking
+	dry    *kernel.Dry
 	l, r   operand
 	x, y   []E
 	z      []R
@@ -120,7 +126,7 @@ type product[E, R array.Elem] struct {
 // multiply runs one matrix product per batch index, split over goroutines by
 // rows, or by columns where there are few rows.
 func multiply[E, R array.Elem](a *exec.Args, z []R, l, r operand, mul multiplier[E, R]) {
-	p := product[E, R]{l, r, data[E](l.array), data[E](r.array), z, mul, a.Packed(1)}
+	p := product[E, R]{exec.Taking{}, a.Dry(), l, r, data[E](l.array), data[E](r.array), z, mul, a.Packed(1)}
 	batches, m, n, k := len(l.start), l.rows, r.rows, l.cols
 	if cutsColumns(batches, m, n, a.Threads, p.panels == nil && copies(l.array.Type.DType, r.rowStride != 1)) {
 		w := exec.New[columnsOf[E, R]](a)
@@ -190,8 +196,8 @@ func (p *product[E, R]) block(b, i0, i1, j0, j1 int) {
 	if p.panels != nil {
 		panels = gemm.PanelsIn(p.panels, r.cols, r.rows).From(j0)
 	}
-	p.mul(i1-i0, j1-j0, l.cols, p.x[min(l.start[b]+i0*l.rowStride, len(p.x)):], l.rowStride, l.colStride,
-		p.y[min(r.start[b]+j0*r.rowStride, len(p.y)):], r.colStride, r.rowStride, panels, p.z[(b*l.rows+i0)*r.rows+j0:], r.rows, false)
+	p.mul(p.dry, i1-i0, j1-j0, l.cols, kernel.From(p.x, l.start[b]+i0*l.rowStride), l.rowStride, l.colStride,
+		kernel.From(p.y, r.start[b]+j0*r.rowStride), r.colStride, r.rowStride, panels, kernel.From(p.z, (b*l.rows+i0)*r.rows+j0), r.rows, false)
 }
 
 // operand is an argument seen as a matrix per batch index: rows are its free
@@ -220,7 +226,7 @@ func operandOf(a *exec.Args, x array.Array, dims operandDims) operand {
 				from = append(from, strides[d])
 			}
 		}
-		o.array = array.Over(packed, exec.Make[uint8](a, int(packed.Bytes())))
+		o.array = room(a, packed)
 		o.rowStride, o.colStride = cols, 1
 		strided(a, o.array, x, from, 0)
 		for i := len(dims.batch) - 1; i >= 0; i-- {
@@ -260,8 +266,8 @@ func merge(shape, strides, dims []int) (size, stride int, ok bool) {
 }
 
 // intGemm is gemm.Multiply for integers, which wrap.
-func intGemm[E int64 | int32 | uint32 | uint8](m, n, k int, a []E, ars, acs int, b []E, brs, bcs int, _ gemm.Panels, c []E, ldc int, acc bool) {
-	for i := range m {
+func intGemm[E int64 | int32 | uint32 | uint8](dry *kernel.Dry, m, n, k int, a []E, ars, acs int, b []E, brs, bcs int, _ gemm.Panels, c []E, ldc int, acc bool) {
+	for i := range dry.Times(m) {
 		row := c[i*ldc:][:n]
 		if !acc {
 			clear(row)

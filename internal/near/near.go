@@ -1,4 +1,5 @@
-package graph
+// Package near finds the name that was meant by a name with a typing mistake.
+package near
 
 import (
 	"iter"
@@ -6,9 +7,9 @@ import (
 	"strings"
 )
 
-// near returns "; did you mean a or b?" with the names that differ from name by
+// Names returns "; did you mean a or b?" with the names that differ from name by
 // one or two typing mistakes, "" if there are none.
-func near(name string, names iter.Seq[string]) string {
+func Names(name string, names iter.Seq[string]) string {
 	most := min(2, len(name)/2)
 	if len(name) > 100 { // not a typing mistake, and distance takes the square
 		return ""

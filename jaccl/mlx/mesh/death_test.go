@@ -35,7 +35,7 @@ func (s *syncBuffer) String() string {
 
 // A rank is killed, or stopped for longer than the deadline: every other rank ends,
 // and says which one it was.
-func TestInteropDeath(t *testing.T) {
+func TestDeath(t *testing.T) {
 	for _, c := range []struct {
 		victim int
 		signal syscall.Signal
@@ -99,7 +99,7 @@ func TestInteropDeath(t *testing.T) {
 }
 
 // A device that fails on one rank ends the job on all.
-func TestInteropCompletionError(t *testing.T) {
+func TestCompletionError(t *testing.T) {
 	p := startProcesses(t, "victim", "", 3, 1, nil)
 	p.cmds[1].Env = append(p.cmds[1].Env, strings.ReplaceAll(find(p.cmds[1].Env, "STANDIN="), "dir=", "fail=500,status=10,dir="))
 	p.start(t)

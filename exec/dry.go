@@ -1,0 +1,100 @@
+package exec
+
+import (
+	"math"
+
+	"github.com/gomoe/gomoe/internal/kernel"
+)
+
+// Dry counts the memory that kernels take beside their arguments and results. It does so
+// in dry runs: a kernel gets arrays that have a type and no memory (see array.Outline), and
+// the code that decides how much memory to take runs as it does in a step. A dry run reads
+// and writes no elements: MakeDirty returns no elements, and Share does only one piece of
+// a Taker and nothing of other Work.
+//
+// The zero Dry has counted nothing. It is for one goroutine.
+type Dry struct {
+	thread  kernel.Dry
+	shared  int64
+	buffers map[any]int64 // by buffer, of all threads
+	args    Args
+}
+
+// A kernel that takes fewer bytes of Scratch, or on a thread, than leastCounted is not
+// counted.
+const leastCounted = 8 << 10
+
+// Taker is a Work whose pieces take memory on their threads, such as matrix products.
+// Their Piece passes Args.Dry to what takes the memory.
+type Taker interface {
+	Work
+	taker()
+}
+
+// Taking makes a Work in which it is embedded a Taker.
+type Taking struct{}
+
+func (Taking) taker() {}
+
+// Run does a dry run of k with arrays of these types on so many threads of a rank of
+// a.Mesh. If k returns an error, what it took before is counted.
+func (d *Dry) Run(k Kernel, a Args) {
+	scratch := Scratch{dry: &d.thread, busy: 1}
+	d.args = a
+	d.args.Scratch = &scratch
+	_ = k(&d.args) // a step will return the error
+	if n := times(int64(scratch.used), 8); n >= leastCounted {
+		d.shared = max(d.shared, n)
+	}
+	taken, sum := d.thread.Taken(), int64(0)
+	for _, n := range taken {
+		sum = plus(sum, n)
+	}
+	if sum < leastCounted {
+		return
+	}
+	if d.buffers == nil {
+		d.buffers = map[any]int64{}
+	}
+	for buf, n := range taken {
+		d.buffers[buf] = max(d.buffers[buf], times(n, int64(scratch.busy)))
+	}
+}
+
+// Shared returns the most bytes that a kernel has taken of Args.Scratch.
+func (d *Dry) Shared() int64 { return d.shared }
+
+// OnThreads returns the bytes of the buffers that threads keep between kernels, of all
+// threads together. Kernels that use the same buffer share its memory.
+func (d *Dry) OnThreads() int64 {
+	var sum int64
+	for _, n := range d.buffers {
+		sum = plus(sum, n)
+	}
+	return sum
+}
+
+// plus and times are the largest number where the result would be larger, as for absurd
+// shapes.
+func plus(x, y int64) int64 {
+	if x > math.MaxInt64-y {
+		return math.MaxInt64
+	}
+	return x + y
+}
+
+func times(x, y int64) int64 {
+	if x > math.MaxInt64/y {
+		return math.MaxInt64
+	}
+	return x * y
+}
+
+// Dry returns what counts the memory that is taken on this thread, nil if the run is not a
+// dry run.
+func (a *Args) Dry() *kernel.Dry {
+	if a.Scratch == nil {
+		return nil
+	}
+	return a.Scratch.dry
+}

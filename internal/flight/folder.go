@@ -1,0 +1,60 @@
+package flight
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Folder is where records are written.
+type Folder struct {
+	Path string
+	// Private is set for a folder among other users' files. It is made for its owner
+	// alone, and one that others could have made or can change is refused.
+	Private bool
+}
+
+// Temporary returns the private folder of that name below the system's folder for
+// temporary files.
+func Temporary(name string) Folder {
+	return Folder{Path: filepath.Join(os.TempDir(), name), Private: true}
+}
+
+// open opens the folder, which it creates if needed.
+func (f Folder) open() (*os.Root, error) {
+	if !f.Private {
+		if err := os.MkdirAll(f.Path, 0o777); err != nil {
+			return nil, err
+		}
+		return os.OpenRoot(f.Path)
+	}
+	if err := os.Mkdir(f.Path, 0o700); err != nil && !os.IsExist(err) {
+		return nil, err
+	}
+	root, err := os.OpenRoot(f.Path)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.check(root); err != nil {
+		root.Close()
+		return nil, err
+	}
+	return root, nil
+}
+
+// check returns an error unless the open folder is the one of that name and not behind a
+// link, and nobody else may enter it.
+func (f Folder) check(root *os.Root) error {
+	named, err := os.Lstat(f.Path)
+	if err != nil {
+		return err
+	}
+	opened, err := root.Stat(".")
+	if err != nil {
+		return err
+	}
+	if !named.IsDir() || !os.SameFile(named, opened) || !private(opened) {
+		return fmt.Errorf("%s is not a folder of this user alone (%v); set GOMOE_FLIGHT to a folder of yours, or to off", f.Path, named.Mode())
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+package lowering
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// reported is how many buffers String lists.
+const reported = 10
+
+// String returns the report as text for people to read.
+func (r *Report) String() string {
+	var b strings.Builder
+	m := r.Mem
+	scratch := ""
+	if m.Kept > 0 {
+		scratch += ", kept " + Bytes(m.Kept)
+	}
+	if m.Scratch > 0 {
+		scratch += ", scratch " + Bytes(m.Scratch)
+	}
+	if m.Workspace > 0 {
+		scratch += ", workspace " + Bytes(m.Workspace)
+	}
+	fmt.Fprintf(&b, "memory per rank: %s (inputs %s, results %s, arena %s%s)\n", Bytes(m.Total), Bytes(m.Inputs), Bytes(m.Results), Bytes(m.Arena), scratch)
+	if m.Peak.Instr >= 0 {
+		fmt.Fprintf(&b, "most in use: %s, %s of it temporaries, at instruction %d, %s (%s)\n", Bytes(m.Peak.Live), Bytes(m.Peak.Temps), m.Peak.Instr, m.Peak.Name, m.Peak.Line)
+	}
+	if r.Device != nil {
+		fmt.Fprintf(&b, "%v\n", r.Device)
+	}
+	rows := [][]string{{"buffer", "bytes", "share", "what", "type", "line"}}
+	for _, u := range m.Buffers[:min(reported, len(m.Buffers))] {
+		share := "-"
+		if u.AtPeak {
+			share = fmt.Sprintf("%.1f%%", 100*u.Share)
+		}
+		rows = append(rows, []string{fmt.Sprintf("b%d", u.Buf), Bytes(u.Bytes), share, u.Storage + " " + u.Name, u.Type, u.Line})
+	}
+	if len(rows) > 1 {
+		b.WriteString("largest buffers (share of what is in use at that instruction):\n")
+		columns(&b, rows)
+	}
+	if n := len(m.Buffers) - reported; n > 0 {
+		fmt.Fprintf(&b, "  and %d smaller\n", n)
+	}
+	if len(r.Comm.Collectives) == 0 {
+		b.WriteString("communication: none\n")
+		return b.String()
+	}
+	fmt.Fprintf(&b, "communication, bytes that one rank contributes:\n")
+	beside := slices.ContainsFunc(r.Comm.Collectives, func(c CollectiveUse) bool { return c.Wait > 0 })
+	rows = [][]string{{"#", "op", "over", "ranks", "bytes", "for", "line"}}
+	if beside {
+		rows[0] = append(rows[0], "beside it run")
+	}
+	for _, c := range r.Comm.Collectives {
+		prim := c.Prim
+		if prim == "" {
+			prim = "-"
+		}
+		rows = append(rows, []string{fmt.Sprint(c.Seq), c.Op, strings.Join(c.Axes, "."), fmt.Sprint(c.Group), Bytes(c.Bytes), prim, c.Line})
+		if beside {
+			rows[len(rows)-1] = append(rows[len(rows)-1], c.beside())
+		}
+	}
+	columns(&b, rows)
+	for _, t := range r.Comm.Totals {
+		fmt.Fprintf(&b, "total %s: %d, %s\n", t.Op, t.Count, Bytes(t.Bytes))
+	}
+	return b.String()
+}
+
+// beside prints the instructions that run beside the collective.
+func (c *CollectiveUse) beside() string {
+	if c.Wait == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%d to %d", c.Instr+1, c.Wait-1)
+}
+
+// columns writes rows in aligned columns, two blanks apart.
+func columns(b *strings.Builder, rows [][]string) {
+	width := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, s := range row {
+			width[i] = max(width[i], len([]rune(s)))
+		}
+	}
+	for _, row := range rows {
+		line := ""
+		for i, s := range row {
+			line += "  " + s + strings.Repeat(" ", width[i]-len([]rune(s)))
+		}
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+}
+
+// Bytes returns a number of bytes as readable text, exact below 10 KiB: 512 B, 8192 B,
+// 12.5 KiB, 3.0 GiB.
+func Bytes(n int64) string {
+	if n < 10<<10 {
+		return fmt.Sprintf("%d B", n)
+	}
+	x, unit := float64(n)/1024, "KiB"
+	for _, next := range []string{"MiB", "GiB", "TiB", "PiB", "EiB"} {
+		if x < 1000 {
+			break
+		}
+		x, unit = x/1024, next
+	}
+	return fmt.Sprintf("%.1f %s", x, unit)
+}
