@@ -47,12 +47,14 @@ test-peers:
 
 # What is different in programs that load libraries of the system, MPI, RDMA verbs and
 # Metal, or what stands in for it: on that, the examples, and what expert parallelism is
-# held to. That also runs on a device in plain Go, which is late.
+# held to. That also runs on a device in plain Go, which is late. Last, the kernels of Metal
+# with products and sums that are one operation, and with small numbers flushed to zero.
 test-native:
 	$(GO) test -tags native $(TESTFLAGS) . ./world ./internal/testing/faults ./cmd/gomoe ./examples/ep_moe
 	$(GO) test -tags native $(TESTFLAGS) -run '^TestOnDevice$$' ./examples/moe_lm
 	$(GO) test -tags native $(TESTFLAGS) -timeout 30m -run Contract ./primitives -device metal-emulated
 	$(GO) test $(TESTFLAGS) -run Contract ./primitives -device late
+	GOMOE_TEST_ARITHMETIC=1 $(GO) test $(TESTFLAGS) -timeout 30m ./metal/kernels
 
 # The kernels, and what is computed with them, as linux/arm64, and how messages to Metal
 # pass their arguments, to callees that clang compiles for it. TestPlacements would

@@ -32,7 +32,7 @@ func CausalAttention(q, k, v *graph.Value) *graph.Value {
 }
 
 // Attention returns, for queries q[B,S,N,D], keys k[B,S,M,D] and values
-// v[B,S,M,D] of one float type, with M dividing N,
+// v[B,S,M,D] of the same float type, with M dividing N,
 //
 //	out[b,i,n] = Σ_j exp(s_ij - lse[b,n,i]) v[b,j,m],   lse[b,n,i] = log Σ_j exp(s_ij),
 //	s_ij = Scale q[b,i,n]·k[b,j,m],   m = n / (N/M),   j ≤ i unless Full

@@ -27,7 +27,7 @@ type DotGeneralOp struct {
 	LHSContract, RHSContract []int
 	LHSBatch, RHSBatch       []int
 	// DType is the element type of the result (JAX's preferred_element_type).
-	// Zero means the element type of the arguments, which then have one type.
+	// Zero means the element type of the arguments, which then must be the same.
 	DType graph.DType
 }
 

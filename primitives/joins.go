@@ -78,7 +78,7 @@ func joinSwiGLU(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	return j.others(), j.joined("grouped_swiglu", lowering.Host{Dry: counted(likelyRows(p, j.gate.rows, j.gate.weights), k), Packs: expertPacks(w, t, 1, 2), Kernel: k}), true
 }
 
-// joinSwiGLUBlocks is joinSwiGLU for weights in blocks, both of one type. The rows are
+// joinSwiGLUBlocks is joinSwiGLU for weights in blocks, both of the same type. The rows are
 // rounded once.
 func joinSwiGLUBlocks(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	j, ok := gatedProducts(p, i, roundedProduct)

@@ -20,7 +20,7 @@ var (
 	_ primitive = SwiGLUGradOp{}
 )
 
-// SwiGLU returns silu(gate) · up for values of one float type, without storing
+// SwiGLU returns silu(gate) · up for values of the same float type, without storing
 // silu(gate). Source: Shazeer, "GLU variants improve transformer" (2020).
 func SwiGLU(gate, up *graph.Value) *graph.Value {
 	return graph.Apply1(SwiGLUOp{}, gate, up)

@@ -65,7 +65,7 @@ func (g *group) Lacks(op string) error {
 	return nil
 }
 
-// nobody is the peer of an operation among all members.
+// nobody is the peer of an operation that has neither a single other rank nor a root.
 const nobody = -1
 
 // rank returns the member's rank in the job, or nobody if there is no such

@@ -26,8 +26,8 @@ kernel void causal_attention(device const T* q [[buffer(0)]], device const T* k 
   threadgroup float* diagonal = tile + COLUMNS * wide + ROWS * COLUMNS + team * 64;
   stage(queries, q + head_start(b, head, p.s, p.n, p.d), first, ROWS, p.s, p.n * p.d, p.d, tid, threads);
 
-  simdgroup_float8x8 sum[16];
-  for (int e = 0; e < EIGHTS; e++) {
+  simdgroup_float8x8 sum[MOST_EIGHTS];
+  EACH_EIGHT(e) {
     sum[e] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
   }
   // Four lanes have a row of the scores: its largest so far, and the sum of exponentials.
@@ -74,7 +74,7 @@ kernel void causal_attention(device const T* q [[buffer(0)]], device const T* k 
     threadgroup_barrier(mem_flags::mem_threadgroup);
     simdgroup_float8x8 fades;
     simdgroup_load(fades, diagonal, 8);
-    for (int e = 0; e < EIGHTS; e++) {
+    EACH_EIGHT(e) {
       simdgroup_float8x8 faded;
       simdgroup_multiply(faded, fades, sum[e]);
       sum[e] = faded;
@@ -84,7 +84,7 @@ kernel void causal_attention(device const T* q [[buffer(0)]], device const T* k 
 
   // The rows of queries are this simdgroup's own: results take their place.
   threadgroup float* mine = queries + team * 8 * wide;
-  for (int e = 0; e < EIGHTS; e++) {
+  EACH_EIGHT(e) {
     simdgroup_store(sum[e], mine + e * 8, wide);
   }
   simdgroup_barrier(mem_flags::mem_threadgroup);

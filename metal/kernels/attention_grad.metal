@@ -55,8 +55,8 @@ kernel void attention_grad(device const T* q [[buffer(0)]], device const T* k [[
   stage(own_a, (KEYS ? k : q) + own, first, ROWS, p.s, own_apart, p.d, tid, threads);
   stage(own_b, (KEYS ? v : dout) + own, first, ROWS, p.s, own_apart, p.d, tid, threads);
 
-  simdgroup_float8x8 sum_a[16], sum_b[16];
-  for (int e = 0; e < EIGHTS; e++) {
+  simdgroup_float8x8 sum_a[MOST_EIGHTS], sum_b[MOST_EIGHTS];
+  EACH_EIGHT(e) {
     sum_a[e] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
     sum_b[e] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
   }
@@ -102,14 +102,14 @@ kernel void attention_grad(device const T* q [[buffer(0)]], device const T* k [[
   // The own rows are this simdgroup's: results take their place.
   threadgroup float* mine = own_a + team * 8 * wide;
   simdgroup_barrier(mem_flags::mem_threadgroup);
-  for (int e = 0; e < EIGHTS; e++) {
+  EACH_EIGHT(e) {
     simdgroup_store(sum_a[e], mine + e * 8, wide);
   }
   simdgroup_barrier(mem_flags::mem_threadgroup);
   unstage(first_grad + own, mine, first + team * 8, p.s, own_apart, p.d, lane);
   if (KEYS) {
     mine = own_b + team * 8 * wide;
-    for (int e = 0; e < EIGHTS; e++) {
+    EACH_EIGHT(e) {
       simdgroup_store(sum_b[e], mine + e * 8, wide);
     }
     simdgroup_barrier(mem_flags::mem_threadgroup);

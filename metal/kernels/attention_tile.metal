@@ -5,6 +5,12 @@
 
 constant int EIGHTS [[function_constant(0)]]; // D / 8, rounded up: matrices across a head
 
+// A simdgroup's sums across a head are an array of matrices. Registers have no index, so all
+// loops over it are unrolled and count to a constant, and matrices beyond the head are left out.
+#define MOST_EIGHTS 16
+#define UNROLL _Pragma("clang loop unroll(full)")
+#define EACH_EIGHT(e) UNROLL for (int e = 0; e < MOST_EIGHTS; e++) if (e < EIGHTS)
+
 struct Attention {
   int s, n, m, d;
   float scale;
@@ -60,7 +66,7 @@ static inline void accumulate(thread simdgroup_float8x8* sum, threadgroup const 
   for (int c = 0; c < columns; c += 8) {
     simdgroup_float8x8 left;
     simdgroup_load(left, weights + c, columns);
-    for (int e = 0; e < EIGHTS; e++) {
+    EACH_EIGHT(e) {
       simdgroup_float8x8 right;
       simdgroup_load(right, rows + c * wide + e * 8, wide);
       simdgroup_multiply_accumulate(sum[e], left, right, sum[e]);

@@ -19,7 +19,8 @@ func groupedBlocks() Kernel {
 	return Kernel{
 		Name: "grouped_blocks", Serves: []string{"grouped_matmul_blocks", "grouped_matmul_blocks_weighted"}, Primitives: []string{"grouped_matmul"},
 		Doc:       "every row times the matrix of its expert, in blocks of q8_0, q4_k, q6_k, q2_k, iq2_xxs or mxfp4, in tiles, or for few rows in vectors; rows with weight 0 cost nothing",
-		Functions: functions, Build: groupedBlocksProgram, Tolerance: blocksTolerance(),
+		Functions: functions, Stack: 1,
+		Build: groupedBlocksProgram, Tolerance: blocksTolerance(),
 	}
 }
 
@@ -59,7 +60,8 @@ func groupedBlocksProgram(in *Instr) (*Program, error) {
 	if weighted {
 		weights = In(3)
 	}
-	params := Params(in.Experts(), in.Align, o.cols, o.deep, o.line, o.step, o.expert, weighted)
+	low, high := o.matrix(w.Type.DType)
+	params := Params(in.Experts(), in.Align, o.cols, o.deep, o.line, o.step, low, high, weighted)
 	args := []Arg{In(0), In(1), Out(0), Zones(), weights, params}
 	constants, err := codes(x.Type.DType, w.Type.DType, y.Type.DType)
 	if err != nil {

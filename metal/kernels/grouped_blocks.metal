@@ -5,8 +5,9 @@
 
 struct grouped_blocks_params {
   int experts, align, cols, deep;
-  uint w_line, w_deep, w_expert;  // strides of the matrices, in elements
-  int weighted;                   // whether rows have weights
+  uint w_line, w_deep;  // strides in a matrix, in elements
+  uint matrix[2];       // bytes of a matrix: see matrix_of
+  int weighted;         // whether rows have weights
 };
 
 // grouped_blocks has a threadgroup for every tile that zones may have. Products are not
@@ -37,7 +38,7 @@ kernel void grouped_blocks(device const uchar* x [[buffer(0)]], device const uch
   tile<float, BM, BN, BK, SM> t;
   t.begin(used, p.cols - col, index, simdgroup);
   if (used > 0) {
-    t.add(memory, x, uint(z.row) * uint(p.deep), uint(p.deep), 1, w, uint(z.expert) * p.w_expert + uint(col) * p.w_line, p.w_line, p.w_deep, p.deep);
+    t.add(memory, x, uint(z.row) * uint(p.deep), uint(p.deep), 1, matrix_of(w, p.matrix, z.expert), uint(col) * p.w_line, p.w_line, p.w_deep, p.deep);
   }
   t.end(memory, y, uint(z.row) * uint(p.cols) + uint(col), uint(p.cols), 1, z.rows, simdgroup, lane);
 }
@@ -76,6 +77,7 @@ kernel void grouped_blocks_matvec(device const uchar* x [[buffer(0)]], device co
   if (z.expert < 0) {
     return;
   }
+  device const uchar* own = matrix_of(w, p.matrix, z.expert);
   const float weight = p.weighted == 0 || z.used <= 0 ? 1.0f : weights[z.row];
   for (int c = 0; c < MATVEC_COLS; c++) {
     const int col = int(group.x * (TILE_THREADS / 32) + simdgroup) * MATVEC_COLS + c;
@@ -85,9 +87,9 @@ kernel void grouped_blocks_matvec(device const uchar* x [[buffer(0)]], device co
     float sum = 0.0f;
     if (z.used > 0 && weight != 0.0f) {
       const uint row = uint(z.row) * uint(p.deep);
-      const uint line = uint(z.expert) * p.w_expert + uint(col) * p.w_line;
+      const uint line = uint(col) * p.w_line;
       for (int k = int(lane) * 4; k < p.deep; k += 128) {
-        const float4 left = numbers(x, a_as, row + uint(k)), right = numbers(w, b_as, line + uint(k));
+        const float4 left = numbers(x, a_as, row + uint(k)), right = numbers(own, b_as, line + uint(k));
         sum += left.x * right.x;
         sum += left.y * right.y;
         sum += left.z * right.z;

@@ -1,5 +1,7 @@
 package kernels
 
+import "github.com/gomoe/gomoe/graph"
+
 // groupedMatmul serves products of experts' rows with the experts' matrices: the layer of
 // experts itself, and, with the matrices transposed, the cotangent of the rows.
 func groupedMatmul() Kernel {
@@ -7,6 +9,7 @@ func groupedMatmul() Kernel {
 		Name: "grouped_matmul", Serves: []string{"grouped_matmul"}, Primitives: []string{"grouped_matmul"},
 		Doc:       "every row times the matrix of its expert, or the transposed one, summed in f32",
 		Functions: tileFunctions("grouped_matmul"),
+		Stack:     1,
 		Build:     groupedMatmulProgram, Tolerance: tileTolerance(),
 	}
 }
@@ -30,6 +33,13 @@ func groupedMatmulProgram(in *Instr) (*Program, error) {
 // matrix.
 type groupedOperands struct{ cols, deep, line, step, expert int }
 
+// matrix returns the bytes of an expert's matrix as two words, the lower first: see matrix_of
+// in tile_zone.metal.
+func (o groupedOperands) matrix(d graph.DType) (low, high uint32) {
+	bytes := uint64(graph.T(d, o.expert).Bytes())
+	return uint32(bytes), uint32(bytes >> 32)
+}
+
 // groupedRows multiplies argument 0, which holds experts' rows, with argument 1.
 func groupedRows(in *Instr, o groupedOperands) (*Program, error) {
 	x, w, y := in.Args[0], in.Args[1], in.Results[0]
@@ -50,7 +60,8 @@ func groupedRows(in *Instr, o groupedOperands) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.Args = []Arg{In(0), In(1), Out(0), Zones(), Params(in.Experts(), in.Align, o.cols, o.deep, o.line, o.step, o.expert)}
+	low, high := o.matrix(w.Type.DType)
+	l.Args = []Arg{In(0), In(1), Out(0), Zones(), Params(in.Experts(), in.Align, o.cols, o.deep, o.line, o.step, low, high)}
 	return &Program{Launches: []Launch{l}}, nil
 }
 

@@ -4,7 +4,8 @@
 
 struct grouped_matmul_params {
   int experts, align, cols, deep;
-  uint w_line, w_deep, w_expert;  // strides of the matrices
+  uint w_line, w_deep;            // strides in a matrix, in elements
+  uint matrix[2];                 // bytes of a matrix: see matrix_of
 };
 
 // grouped_matmul has a threadgroup for every tile that zones may have, however rows are
@@ -24,7 +25,7 @@ kernel void grouped_matmul(device const uchar* x [[buffer(0)]], device const uch
   tile<S, BM, BN, BK, SM> t;
   t.begin(z.used, p.cols - col, index, simd_index);
   if (z.used > 0) {
-    t.add(memory, x, uint(z.row) * uint(p.deep), uint(p.deep), 1, w, uint(z.expert) * p.w_expert + uint(col) * p.w_line, p.w_line, p.w_deep, p.deep);
+    t.add(memory, x, uint(z.row) * uint(p.deep), uint(p.deep), 1, matrix_of(w, p.matrix, z.expert), uint(col) * p.w_line, p.w_line, p.w_deep, p.deep);
   }
   t.end(memory, y, uint(z.row) * uint(p.cols) + uint(col), uint(p.cols), 1, z.rows, simd_index, lane);
 }

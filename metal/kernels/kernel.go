@@ -23,6 +23,10 @@ type Kernel struct {
 	Doc                string // what it does, in one line
 	// Functions lists the functions of the source that launches use, with their limits.
 	Functions []Function
+	// Stack is the argument that is a stack of experts' matrices of which 32 bits need to
+	// count the elements of one only, 0 if there is none. Of everything else 32 bits have to
+	// count all elements.
+	Stack int
 	// Build returns what the device does for an instruction with one of these names. If the
 	// error is a Refusal, the host runs the instruction.
 	Build func(in *Instr) (*Program, error)
@@ -75,11 +79,6 @@ func Build(in *Instr) (p *Program, by *Kernel, err error) {
 	if in.Keeps || len(in.Kept) > 0 {
 		return nil, nil, refuse("works on copies, which the host's plans have")
 	}
-	for _, o := range append(append([]Operand{}, in.Args...), in.Results...) {
-		if o.Type.Len() > math.MaxInt32 {
-			return nil, nil, refuse("%s has more elements than 32 bits count", o.Type)
-		}
-	}
 	kind := in.Name
 	if len(in.Chain) > 0 {
 		kind = Fused
@@ -87,6 +86,15 @@ func Build(in *Instr) (p *Program, by *Kernel, err error) {
 	by, ok := serving()[kind]
 	if !ok {
 		return nil, nil, refuse("there is no kernel for it")
+	}
+	for i, o := range append(append([]Operand{}, in.Args...), in.Results...) {
+		n := o.Type.Len()
+		if by.Stack > 0 && i == by.Stack && len(o.Type.Shape) == 3 && n > 0 {
+			n /= o.Type.Shape[0]
+		}
+		if n > math.MaxInt32 {
+			return nil, by, refuse("%s has more elements than 32 bits count", o.Type)
+		}
 	}
 	if p, err = by.Build(in); err != nil {
 		var r *Refusal

@@ -107,6 +107,42 @@ func broken(text string) []string {
 			}
 		}
 	}
+	return append(out, unrolled(text)...)
+}
+
+var (
+	matrices = regexp.MustCompile(`\bsimdgroup_(?:\w+8x8|matrix<[^>]*>)\s*\*?\s*((?:\w+\[[^;]*?\]+,?\s*)+|\w+\s*,)`)
+	named    = regexp.MustCompile(`(\w+)(?:\[|\s*,$)`)
+	loop     = regexp.MustCompile(`(UNROLL\s+)?for \(int (\w+) = 0; \w+ < ([^;]*);`)
+)
+
+// unrolled returns the loops over matrices that are not unrolled, or that count to what is no
+// constant: an array of matrices that has an index at run time lies in memory.
+func unrolled(text string) []string {
+	var out []string
+	arrays := map[string]bool{}
+	for _, m := range matrices.FindAllStringSubmatch(text, -1) {
+		if strings.Contains(m[0], "[") || strings.Contains(m[0], "*") {
+			for _, n := range named.FindAllStringSubmatch(m[1], -1) {
+				arrays[n[1]] = true
+			}
+		}
+	}
+	for _, m := range loop.FindAllStringSubmatchIndex(text, -1) {
+		name, bound := text[m[4]:m[5]], text[m[6]:m[7]]
+		body := text[m[1]:]
+		if next := loop.FindStringIndex(body); next != nil && strings.Contains(body[:next[0]], "}") {
+			body = body[:next[0]]
+		}
+		for a := range arrays {
+			if !strings.Contains(body, a+"["+name+"]") {
+				continue
+			}
+			if m[2] < 0 || strings.Contains(bound, "EIGHTS") && bound != "MOST_EIGHTS" {
+				out = append(out, fmt.Sprintf("%s[%s]: want a loop that is unrolled and counts to a constant", a, name))
+			}
+		}
+	}
 	return out
 }
 
@@ -127,6 +163,9 @@ func TestRules(t *testing.T) {
 		"kernel void f(uint2 a [[thread_position_in_grid]], uint b [[thread_position_in_threadgroup]]) {}",
 		"kernel void f(float a [[thread_position_in_grid]]) {}",
 		"kernel void f(int a [[thread_index_in_simdgroup]]) {}",
+		"simdgroup_float8x8 s[16]; for (int e = 0; e < 16; e++) { s[e] = x; }",
+		"UNROLL for (int e = 0; e < EIGHTS; e++) { s[e] = x; } simdgroup_float8x8 s[16];",
+		"void f(thread simdgroup_float8x8* sum, int n) { for (int e = 0; e < n; e++) { sum[e] = x; } }",
 	} {
 		if len(broken(text)) != 1 {
 			t.Errorf("%s breaks %q, want one rule", text, broken(text))

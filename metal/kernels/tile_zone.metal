@@ -11,6 +11,12 @@ struct zone_tile {
   int rows;    // rows of the zone from there on
 };
 
+// matrix_of returns an expert's matrix. size is the bytes of a matrix, the lower word first:
+// 32 bits count the elements of one, and not the bytes, or the elements, of all.
+static inline device const uchar* matrix_of(device const uchar* w, constant uint* size, int expert) {
+  return w + ulong(expert) * (ulong(size[0]) | ulong(size[1]) << 32);
+}
+
 // tile_of_zones returns tile number t of those of all zones, each of which has its own,
 // tall rows each.
 static inline zone_tile tile_of_zones(device const int* counts, int experts, int align, int tall, int t, uint lane) {

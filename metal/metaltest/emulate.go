@@ -22,7 +22,7 @@ func ways(modes []mode) []way {
 	var out []way
 	for _, m := range modesOf(modes) {
 		for _, o := range []emu.Order{emu.Forward, emu.Reverse, emu.Random} {
-			if m != fenced || o == emu.Forward { // fences are missed in any order
+			if m == leader || m == distributed || o == emu.Forward { // a fence is missed in any order
 				out = append(out, way{m, o})
 			}
 		}
@@ -41,7 +41,7 @@ func run(ctx context.Context, t task, m *memory, libs map[key]*emu.Library, w wa
 			continue
 		}
 		lib := libs[key{l.Source.File, w.mode}]
-		launch := emu.Launch{Function: l.Function, Groups: l.Groups, Threads: l.Threads, Memory: l.Memory, Constants: l.Constants, Order: w.order, Seed: seed}
+		launch := emu.Launch{Function: l.Function, Groups: l.Groups, Threads: l.Threads, Memory: l.Memory, Constants: l.Constants, Order: w.order, Seed: seed, Flush: w.mode == contracted}
 		if i := t.function(l); i >= 0 {
 			launch.Limit = max(t.kernel.Functions[i].Memory, 1)
 		}

@@ -3,6 +3,7 @@ package metaltest
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 
 	"github.com/gomoe/gomoe/metal/internal/emu"
@@ -16,17 +17,26 @@ const (
 	distributed mode = iota // the lanes of a simdgroup share its matrices, as on a GPU
 	leader                  // lane 0 has them
 	fenced                  // distributed, and reads that no barrier orders after a write are errors
+	contracted              // leader, with contracted products and sums of expressions, and small numbers flushed
 )
 
-func (m mode) String() string { return [...]string{"distributed", "leader", "fenced"}[m] }
+func (m mode) String() string { return [...]string{"distributed", "leader", "fenced", "contracted"}[m] }
 
 func (m mode) options() emu.BuildOptions {
-	return emu.BuildOptions{Leader: m == leader, Lint: m == distributed, Fences: m == fenced}
+	o := emu.BuildOptions{Leader: m == leader || m == contracted, Lint: m == distributed, Fences: m == fenced}
+	if m == contracted {
+		o.Contraction = "on"
+	}
+	return o
 }
 
-// modesOf returns some modes, or all of them.
+// modesOf returns some modes, or all of them. If GOMOE_TEST_ARITHMETIC is set, that is only
+// the one whose arithmetic is another: its results are near the host's, and have other bits.
 func modesOf(some []mode) []mode {
 	if len(some) == 0 {
+		if os.Getenv("GOMOE_TEST_ARITHMETIC") != "" {
+			return []mode{contracted}
+		}
 		return []mode{leader, distributed, fenced}
 	}
 	return some

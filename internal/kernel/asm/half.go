@@ -223,7 +223,7 @@ func pairing(lanes int, before func(), body func(even, odd reg.Register, dst Mem
 	name := fmt.Sprintf("pairRows%d", lanes)
 	TEXT(name, NOSPLIT, "func(n int, dst *byte, pitch uintptr, src *byte, stride uintptr)")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("%s writes, for n pairs of rows of %d numbers of 16 bits, stride bytes apart in src, one row of pairs, pitch bytes after the last one in dst.", name, lanes))
+	Doc(fmt.Sprintf("%s writes each two rows of src, n times, as one row of dst in which their elements alternate. Rows of src have %d elements of 16 bits and are stride bytes apart; rows of dst are pitch bytes apart.", name, lanes))
 	n, dst, pitch, src, stride := Load(Param("n"), GP64()), Load(Param("dst"), GP64()), Load(Param("pitch"), GP64()), Load(Param("src"), GP64()), Load(Param("stride"), GP64())
 	ahead := GP64()
 	MOVQ(stride, ahead)

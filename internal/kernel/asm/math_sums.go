@@ -109,7 +109,7 @@ func (s lanes) sum(name, doc string, product bool) {
 func (s lanes) sumRows() {
 	TEXT(s.name+"SumRows", NOSPLIT, "func(n int, sums *float64, x *float32, stride, rows int)")
 	Pragma("noescape")
-	Doc(s.name + "SumRows adds rows, 1 or more of n elements and stride bytes apart, to sums, of which there is room for a multiple of 8.")
+	Doc(s.name + "SumRows adds rows of n elements, at least one row, stride bytes apart, to sums, which has room for n rounded up to a multiple of 8.")
 	n, at := Load(Param("n"), GP64()).(reg.GPVirtual), GP64()
 	sums := Mem{Base: Load(Param("sums"), GP64()), Index: at, Scale: 2}
 	x, stride := Load(Param("x"), GP64()), Load(Param("stride"), GP64())

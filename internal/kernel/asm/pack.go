@@ -46,7 +46,7 @@ func copyRows(bytes int) {
 func transposition(name string, lanes, deep, size int, round func(row func(i, at int) Mem, col func(p int) Mem)) {
 	TEXT(name, NOSPLIT, "func(n int, dst *byte, pitch uintptr, src *byte, stride uintptr)")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("%s writes n elements, a multiple of %d, of each of %d rows, stride bytes apart in src, as columns, rows of which are pitch bytes apart in dst.", name, deep, lanes))
+	Doc(fmt.Sprintf("%s writes columns of src, n of %d elements, as rows of dst. Rows are stride bytes apart in src and pitch bytes in dst; n is a multiple of %d.", name, lanes, deep))
 	n, dst, pitch := Load(Param("n"), GP64()), Load(Param("dst"), GP64()), Load(Param("pitch"), GP64())
 	src, stride := Load(Param("src"), GP64()), Load(Param("stride"), GP64())
 	stride3, pitch3 := GP64(), GP64()

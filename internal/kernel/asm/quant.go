@@ -195,7 +195,7 @@ func (q quantSet) begin(kind string, size int, s shape, before ...func()) frame 
 	name := fmt.Sprintf("%s%s%s", q.name, kind, way)
 	TEXT(name, NOSPLIT, "func(t *byte)")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("%s adds the products of %s rows of weights with %s.", name, words[s.w], words[s.x]))
+	Doc(fmt.Sprintf("%s adds the products of rows of weights with rows of x, %s with %s.", name, words[s.w], words[s.x]))
 	f := frame{t: Load(Param("t"), GP64()), columns: s.w == 1, table: q.table}
 	f.n, f.next = field(f.t, quantN), field(f.t, quantFetch)
 	for l := range s.w {

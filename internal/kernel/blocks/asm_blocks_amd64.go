@@ -2,137 +2,137 @@
 
 package blocks
 
-// avx512Q4KRows adds the products of four rows of weights with one.
+// avx512Q4KRows adds the products of rows of weights with rows of x, four with one.
 //
 //go:noescape
 func avx512Q4KRows(t *byte)
 
-// avx512Q6KRows adds the products of four rows of weights with one.
+// avx512Q6KRows adds the products of rows of weights with rows of x, four with one.
 //
 //go:noescape
 func avx512Q6KRows(t *byte)
 
-// avx512Q2KRows adds the products of four rows of weights with one.
+// avx512Q2KRows adds the products of rows of weights with rows of x, four with one.
 //
 //go:noescape
 func avx512Q2KRows(t *byte)
 
-// avx512Q8Rows adds the products of four rows of weights with one.
+// avx512Q8Rows adds the products of rows of weights with rows of x, four with one.
 //
 //go:noescape
 func avx512Q8Rows(t *byte)
 
-// avx512MXRows adds the products of four rows of weights with one.
+// avx512MXRows adds the products of rows of weights with rows of x, four with one.
 //
 //go:noescape
 func avx512MXRows(t *byte)
 
-// avx512Q4KPairs adds the products of four rows of weights with two.
+// avx512Q4KPairs adds the products of rows of weights with rows of x, four with two.
 //
 //go:noescape
 func avx512Q4KPairs(t *byte)
 
-// avx512Q6KPairs adds the products of four rows of weights with two.
+// avx512Q6KPairs adds the products of rows of weights with rows of x, four with two.
 //
 //go:noescape
 func avx512Q6KPairs(t *byte)
 
-// avx512Q2KPairs adds the products of four rows of weights with two.
+// avx512Q2KPairs adds the products of rows of weights with rows of x, four with two.
 //
 //go:noescape
 func avx512Q2KPairs(t *byte)
 
-// avx512Q8Pairs adds the products of four rows of weights with two.
+// avx512Q8Pairs adds the products of rows of weights with rows of x, four with two.
 //
 //go:noescape
 func avx512Q8Pairs(t *byte)
 
-// avx512MXPairs adds the products of four rows of weights with two.
+// avx512MXPairs adds the products of rows of weights with rows of x, four with two.
 //
 //go:noescape
 func avx512MXPairs(t *byte)
 
-// avx512Q4KColumns adds the products of one rows of weights with four.
+// avx512Q4KColumns adds the products of rows of weights with rows of x, one with four.
 //
 //go:noescape
 func avx512Q4KColumns(t *byte)
 
-// avx512Q6KColumns adds the products of one rows of weights with four.
+// avx512Q6KColumns adds the products of rows of weights with rows of x, one with four.
 //
 //go:noescape
 func avx512Q6KColumns(t *byte)
 
-// avx512Q2KColumns adds the products of one rows of weights with four.
+// avx512Q2KColumns adds the products of rows of weights with rows of x, one with four.
 //
 //go:noescape
 func avx512Q2KColumns(t *byte)
 
-// avx512Q8Columns adds the products of one rows of weights with four.
+// avx512Q8Columns adds the products of rows of weights with rows of x, one with four.
 //
 //go:noescape
 func avx512Q8Columns(t *byte)
 
-// avx512MXColumns adds the products of one rows of weights with four.
+// avx512MXColumns adds the products of rows of weights with rows of x, one with four.
 //
 //go:noescape
 func avx512MXColumns(t *byte)
 
-// avx2Q4KRows adds the products of four rows of weights with one.
+// avx2Q4KRows adds the products of rows of weights with rows of x, four with one.
 //
 //go:noescape
 func avx2Q4KRows(t *byte)
 
-// avx2Q6KRows adds the products of four rows of weights with one.
+// avx2Q6KRows adds the products of rows of weights with rows of x, four with one.
 //
 //go:noescape
 func avx2Q6KRows(t *byte)
 
-// avx2Q2KRows adds the products of four rows of weights with one.
+// avx2Q2KRows adds the products of rows of weights with rows of x, four with one.
 //
 //go:noescape
 func avx2Q2KRows(t *byte)
 
-// avx2IQ2Rows adds the products of four rows of weights with one.
+// avx2IQ2Rows adds the products of rows of weights with rows of x, four with one.
 //
 //go:noescape
 func avx2IQ2Rows(t *byte)
 
-// avx2Q8Rows adds the products of four rows of weights with one.
+// avx2Q8Rows adds the products of rows of weights with rows of x, four with one.
 //
 //go:noescape
 func avx2Q8Rows(t *byte)
 
-// avx2MXRows adds the products of four rows of weights with one.
+// avx2MXRows adds the products of rows of weights with rows of x, four with one.
 //
 //go:noescape
 func avx2MXRows(t *byte)
 
-// avx2Q4KColumns adds the products of one rows of weights with four.
+// avx2Q4KColumns adds the products of rows of weights with rows of x, one with four.
 //
 //go:noescape
 func avx2Q4KColumns(t *byte)
 
-// avx2Q6KColumns adds the products of one rows of weights with four.
+// avx2Q6KColumns adds the products of rows of weights with rows of x, one with four.
 //
 //go:noescape
 func avx2Q6KColumns(t *byte)
 
-// avx2Q2KColumns adds the products of one rows of weights with four.
+// avx2Q2KColumns adds the products of rows of weights with rows of x, one with four.
 //
 //go:noescape
 func avx2Q2KColumns(t *byte)
 
-// avx2IQ2Columns adds the products of one rows of weights with four.
+// avx2IQ2Columns adds the products of rows of weights with rows of x, one with four.
 //
 //go:noescape
 func avx2IQ2Columns(t *byte)
 
-// avx2Q8Columns adds the products of one rows of weights with four.
+// avx2Q8Columns adds the products of rows of weights with rows of x, one with four.
 //
 //go:noescape
 func avx2Q8Columns(t *byte)
 
-// avx2MXColumns adds the products of one rows of weights with four.
+// avx2MXColumns adds the products of rows of weights with rows of x, one with four.
 //
 //go:noescape
 func avx2MXColumns(t *byte)

@@ -62,22 +62,22 @@ func dotStream2(t *byte)
 //go:noescape
 func dotStream4(t *byte)
 
-// pairRows8 writes, for n pairs of rows of 8 numbers of 16 bits, stride bytes apart in src, one row of pairs, pitch bytes after the last one in dst.
+// pairRows8 writes each two rows of src, n times, as one row of dst in which their elements alternate. Rows of src have 8 elements of 16 bits and are stride bytes apart; rows of dst are pitch bytes apart.
 //
 //go:noescape
 func pairRows8(n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
 
-// pairRows16 writes, for n pairs of rows of 16 numbers of 16 bits, stride bytes apart in src, one row of pairs, pitch bytes after the last one in dst.
+// pairRows16 writes each two rows of src, n times, as one row of dst in which their elements alternate. Rows of src have 16 elements of 16 bits and are stride bytes apart; rows of dst are pitch bytes apart.
 //
 //go:noescape
 func pairRows16(n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
 
-// pairRows32 writes, for n pairs of rows of 32 numbers of 16 bits, stride bytes apart in src, one row of pairs, pitch bytes after the last one in dst.
+// pairRows32 writes each two rows of src, n times, as one row of dst in which their elements alternate. Rows of src have 32 elements of 16 bits and are stride bytes apart; rows of dst are pitch bytes apart.
 //
 //go:noescape
 func pairRows32(n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
 
-// pairRows48 writes, for n pairs of rows of 48 numbers of 16 bits, stride bytes apart in src, one row of pairs, pitch bytes after the last one in dst.
+// pairRows48 writes each two rows of src, n times, as one row of dst in which their elements alternate. Rows of src have 48 elements of 16 bits and are stride bytes apart; rows of dst are pitch bytes apart.
 //
 //go:noescape
 func pairRows48(n int, dst *byte, pitch uintptr, src *byte, stride uintptr)

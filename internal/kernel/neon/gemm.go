@@ -210,7 +210,7 @@ func (f *file) copyRows(bytes int) {
 // register i holds it.
 func (f *file) transposition(name string, lanes int, round func()) {
 	const n, dst, pitch, src, stride, row = 0, 1, 2, 3, 4, 5
-	f.function(name, fmt.Sprintf("writes n elements, a multiple of %d, of each of %d rows, stride bytes apart in src, as columns, rows of which are pitch bytes apart in dst", lanes, lanes),
+	f.function(name, fmt.Sprintf("writes columns of src, n of %d elements, as rows of dst. Rows are stride bytes apart in src and pitch bytes in dst; n is a multiple of %d", lanes, lanes),
 		"n int", "dst *byte", "pitch uintptr", "src *byte", "stride uintptr")
 	for i := range lanes {
 		f.line("MOVD R%d, R%d", src, row+i)

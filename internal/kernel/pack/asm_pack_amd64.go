@@ -32,22 +32,22 @@ func copy128(n int, dst *byte, src *byte, stride uintptr)
 //go:noescape
 func copy192(n int, dst *byte, src *byte, stride uintptr)
 
-// transpose16F32 writes n elements, a multiple of 16, of each of 16 rows, stride bytes apart in src, as columns, rows of which are pitch bytes apart in dst.
+// transpose16F32 writes columns of src, n of 16 elements, as rows of dst. Rows are stride bytes apart in src and pitch bytes in dst; n is a multiple of 16.
 //
 //go:noescape
 func transpose16F32(n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
 
-// transpose8F32 writes n elements, a multiple of 8, of each of 8 rows, stride bytes apart in src, as columns, rows of which are pitch bytes apart in dst.
+// transpose8F32 writes columns of src, n of 8 elements, as rows of dst. Rows are stride bytes apart in src and pitch bytes in dst; n is a multiple of 8.
 //
 //go:noescape
 func transpose8F32(n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
 
-// transpose4F32 writes n elements, a multiple of 4, of each of 4 rows, stride bytes apart in src, as columns, rows of which are pitch bytes apart in dst.
+// transpose4F32 writes columns of src, n of 4 elements, as rows of dst. Rows are stride bytes apart in src and pitch bytes in dst; n is a multiple of 4.
 //
 //go:noescape
 func transpose4F32(n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
 
-// transpose4F64 writes n elements, a multiple of 4, of each of 4 rows, stride bytes apart in src, as columns, rows of which are pitch bytes apart in dst.
+// transpose4F64 writes columns of src, n of 4 elements, as rows of dst. Rows are stride bytes apart in src and pitch bytes in dst; n is a multiple of 4.
 //
 //go:noescape
 func transpose4F64(n int, dst *byte, pitch uintptr, src *byte, stride uintptr)

@@ -22,12 +22,12 @@ func neonCopy48(n int, dst *byte, src *byte, stride uintptr)
 //go:noescape
 func neonCopy64(n int, dst *byte, src *byte, stride uintptr)
 
-// neonTranspose4F32 writes n elements, a multiple of 4, of each of 4 rows, stride bytes apart in src, as columns, rows of which are pitch bytes apart in dst.
+// neonTranspose4F32 writes columns of src, n of 4 elements, as rows of dst. Rows are stride bytes apart in src and pitch bytes in dst; n is a multiple of 4.
 //
 //go:noescape
 func neonTranspose4F32(n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
 
-// neonTranspose2F64 writes n elements, a multiple of 2, of each of 2 rows, stride bytes apart in src, as columns, rows of which are pitch bytes apart in dst.
+// neonTranspose2F64 writes columns of src, n of 2 elements, as rows of dst. Rows are stride bytes apart in src and pitch bytes in dst; n is a multiple of 2.
 //
 //go:noescape
 func neonTranspose2F64(n int, dst *byte, pitch uintptr, src *byte, stride uintptr)

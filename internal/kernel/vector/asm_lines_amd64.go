@@ -12,7 +12,7 @@ func avx512Sum(n int, x *float32) float64
 //go:noescape
 func avx512Dot(n int, x *float32, y *float32) float64
 
-// avx512SumRows adds rows, 1 or more of n elements and stride bytes apart, to sums, of which there is room for a multiple of 8.
+// avx512SumRows adds rows of n elements, at least one row, stride bytes apart, to sums, which has room for n rounded up to a multiple of 8.
 //
 //go:noescape
 func avx512SumRows(n int, sums *float64, x *float32, stride int, rows int)
@@ -92,7 +92,7 @@ func avx2Sum(n int, x *float32) float64
 //go:noescape
 func avx2Dot(n int, x *float32, y *float32) float64
 
-// avx2SumRows adds rows, 1 or more of n elements and stride bytes apart, to sums, of which there is room for a multiple of 8.
+// avx2SumRows adds rows of n elements, at least one row, stride bytes apart, to sums, which has room for n rounded up to a multiple of 8.
 //
 //go:noescape
 func avx2SumRows(n int, sums *float64, x *float32, stride int, rows int)

@@ -30,6 +30,16 @@ const guard = 1 << 20
 // NewBuffer returns a buffer of n bytes, outside of Go's heap, that the caller
 // must close.
 func NewBuffer(n int) (*Buffer, error) {
+	b, err := NewZeros(n)
+	if err == nil {
+		b.reset(n)
+	}
+	return b, err
+}
+
+// NewZeros is NewBuffer for a buffer of zeros, which take memory only where something is
+// written.
+func NewZeros(n int) (*Buffer, error) {
 	if n < 0 || n > 1<<40 {
 		return nil, fmt.Errorf("emu: a buffer of %d bytes", n)
 	}
@@ -45,7 +55,14 @@ func NewBuffer(n int) (*Buffer, error) {
 		}
 	}
 	b := &Buffer{mapped: mapped}
-	b.reset(n)
+	b.lay(n)
+	inner := b.mapped[guard : len(b.mapped)-guard]
+	for i := range len(inner) - n { // around the buffer
+		if before := len(inner) - (n+15)&^15; i >= before {
+			i += n
+		}
+		inner[i] = 0xFF
+	}
 	return b, nil
 }
 
@@ -55,6 +72,12 @@ func (b *Buffer) reset(n int) {
 	for i := range inner {
 		inner[i] = 0xFF
 	}
+	b.lay(n)
+}
+
+// lay puts n bytes at the end of b's pages.
+func (b *Buffer) lay(n int) {
+	inner := b.mapped[guard : len(b.mapped)-guard]
 	start := len(inner) - (n+15)&^15
 	b.data = inner[start : start+n : start+n]
 }

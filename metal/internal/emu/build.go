@@ -27,6 +27,11 @@ type BuildOptions struct {
 	// has written, unless a barrier with the flag of such memory lies between. Kernels run
 	// many times slower.
 	Fences bool
+	// Contraction says which products and sums become one operation with one rounding: none
+	// for "", those of an expression for "on", and all for "fast".
+	Contraction string
+	// Old is Metal Shading Language 3.1 instead of 3.2.
+	Old bool
 	// Fast lets the compiler reorder arithmetic and ignore NaNs and infinities, as fast
 	// math of Metal's compiler does.
 	Fast bool
@@ -54,10 +59,16 @@ func (c *Compiler) Build(ctx context.Context, source string, o BuildOptions) (st
 		flags = append(flags, "-DMSL_FENCES", "-O1", "-fno-vectorize", "-fno-slp-vectorize",
 			"-Xclang", "-fsanitize-coverage-type=1", "-Xclang", "-fsanitize-coverage-trace-loads", "-Xclang", "-fsanitize-coverage-trace-stores")
 	}
+	if o.Contraction != "" {
+		flags = append(flags, "-ffp-contract="+o.Contraction)
+	}
 	if o.Fast {
 		flags = append(flags, fastFlags()...)
 	}
-	lint := "no lint"
+	lint, version := "no lint", "320"
+	if o.Old {
+		version = "310"
+	}
 	if o.Lint {
 		lint = "lint, with instances"
 	}
@@ -65,8 +76,8 @@ func (c *Compiler) Build(ctx context.Context, source string, o BuildOptions) (st
 	if err != nil {
 		return "", err
 	}
-	return c.cached(ctx, slices.Concat([]string{"metal", lint, source, runtime}, flags), func(dir, out string) error {
-		unit, err := c.read(ctx, dir, source)
+	return c.cached(ctx, slices.Concat([]string{"metal, with pragmas", lint, version, source, runtime}, flags), func(dir, out string) error {
+		unit, err := c.read(ctx, dir, source, version)
 		if err != nil {
 			return err
 		}
@@ -124,12 +135,13 @@ func linkFlags() []string {
 	return []string{"-O2", "-g1", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fPIC", "-shared", "-fvisibility=hidden"}
 }
 
-// read runs the preprocessor, with Metal's headers empty, and the pre-pass.
-func (c *Compiler) read(ctx context.Context, dir, source string) (*msl.Unit, error) {
+// read runs the preprocessor, with Metal's headers empty, and the pre-pass. The pragma that
+// Metal has of its own for contraction, from 3.2 on, is clang's here.
+func (c *Compiler) read(ctx context.Context, dir, source, version string) (*msl.Unit, error) {
 	cmd := exec.CommandContext(ctx, c.Path, "-E", "-x", "c++", "-std=c++14", "-nostdinc", "-nostdinc++", "-undef",
-		"-D__METAL_VERSION__=310", "-D__METAL__", "-D__METAL_MACOS__", "-I", filepath.Join(dir, "shim", "metal"), "-")
+		"-D__METAL_VERSION__="+version, "-D__METAL__", "-D__METAL_MACOS__", "-I", filepath.Join(dir, "shim", "metal"), "-")
 	cmd.Dir = dir
-	cmd.Stdin = strings.NewReader("#line 1 \"source.metal\"\n" + source)
+	cmd.Stdin = strings.NewReader("#line 1 \"source.metal\"\n" + strings.ReplaceAll(source, "#pragma METAL fp ", "#pragma clang fp "))
 	var out, complaints strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &complaints
 	if err := cmd.Run(); err != nil {

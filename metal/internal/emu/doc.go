@@ -23,8 +23,9 @@
 //
 // # What it does not find
 //
-// What only Apple's compiler rejects. Effects of fast math; products and sums
-// are as written here, never fused. A memory order weaker than sequential
+// What only Apple's compiler rejects. What other kinds of arithmetic do than
+// those that [BuildOptions] and [Launch.Flush] have: by default products and
+// sums are as written, never fused. A memory order weaker than sequential
 // consistency between threadgroups. Too many registers. Speed.
 //
 // It is stricter than a GPU in some things. A simdgroup operation waits for

@@ -43,7 +43,10 @@ type Launch struct {
 	Constants map[int]any
 	Order     Order
 	Seed      uint64
-	Workers   int // threads of this process to use, 0 for GOMAXPROCS
+	// Flush makes numbers that are too small to be normal zeros, as arguments and as results
+	// of arithmetic. GPUs may do that with f32.
+	Flush   bool
+	Workers int // threads of this process to use, 0 for GOMAXPROCS
 }
 
 // Limits of the emulated GPU, which are Apple's.

@@ -44,6 +44,9 @@ func NewBuffer(int) (*Buffer, error) { return nil, errElsewhere() }
 // NewBufferOf returns an error that wraps [errors.ErrUnsupported].
 func NewBufferOf([]byte) (*Buffer, error) { return nil, errElsewhere() }
 
+// NewZeros returns an error that wraps [errors.ErrUnsupported].
+func NewZeros(int) (*Buffer, error) { return nil, errElsewhere() }
+
 // Bytes returns nothing.
 func (b *Buffer) Bytes() []byte { return b.data }
 

@@ -23,7 +23,7 @@ type dispatch struct {
 	groups, threads, grid [3]uint32
 	memory, order, poison uint32
 	seed                  uint64
-	limit                 uint32
+	flush, limit          uint32
 }
 
 // fault is abi.h's msl_fault.
@@ -82,6 +82,9 @@ func (l *Library) run(ctx context.Context, launch *Launch) error {
 
 	d := &dispatch{fn: l.entries[k.Name], bufs: unsafe.Pointer(&b.addresses), lens: unsafe.Pointer(&offsets), groups: g.groups, threads: g.threads, grid: g.grid,
 		memory: memory, order: uint32(launch.Order), poison: 1, seed: launch.Seed, limit: uint32(max(launch.Limit, 0))}
+	if launch.Flush {
+		d.flush = 1
+	}
 	var pin runtime.Pinner
 	defer pin.Unpin()
 	pin.Pin(d)

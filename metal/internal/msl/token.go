@@ -22,7 +22,7 @@ type token struct {
 
 // lex splits a source. The result ends with a token of kind end, and the
 // tokens' spaces and texts together are the source again, but that #pragma
-// lines are dropped. It reads anything; what is no Metal becomes punctuation.
+// lines are dropped, except those of contraction, "#pragma clang fp". It reads anything; what is no Metal becomes punctuation.
 func lex(src string) []token {
 	var out []token
 	var space strings.Builder
@@ -61,7 +61,8 @@ func skip(s string, lineStart bool) (n int, keep string) {
 		return len(s), s
 	case s[0] == '#' && lineStart:
 		n = lineEnd(s)
-		if strings.HasPrefix(strings.TrimLeft(s[1:n], " \t"), "pragma") {
+		words := strings.Fields(s[1:n])
+		if len(words) > 0 && words[0] == "pragma" && !(len(words) > 2 && words[1] == "clang" && words[2] == "fp") {
 			return n, strings.Repeat("\n", strings.Count(s[:n], "\n"))
 		}
 		return n, s[:n]

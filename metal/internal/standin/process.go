@@ -23,7 +23,7 @@ type process struct {
 
 	mu        sync.Mutex
 	last      uintptr
-	compilers map[uintptr]func(source string, fast bool) (path string, err error) // by number
+	compilers map[uintptr]func(source string, old, fast bool) (path string, err error) // by number
 }
 
 var shared = sync.OnceValues(func() (*process, error) {
@@ -31,13 +31,13 @@ var shared = sync.OnceValues(func() (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{locks: uintptr(unsafe.Pointer(&b[0])), compilers: map[uintptr]func(string, bool) (string, error){}}
+	p := &process{locks: uintptr(unsafe.Pointer(&b[0])), compilers: map[uintptr]func(string, bool, bool) (string, error){}}
 	p.compile = purego.NewCallback(p.called)
 	return p, nil
 })
 
 // add returns a number for a stand-in that compiles so.
-func (p *process) add(compile func(source string, fast bool) (path string, err error)) uintptr {
+func (p *process) add(compile func(source string, old, fast bool) (path string, err error)) uintptr {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.last++
@@ -53,13 +53,13 @@ func (p *process) remove(number uintptr) {
 
 // called compiles a source of n bytes for a stand-in. It writes a path of at most room
 // bytes to out and returns 0, or what the compiler has to say, and returns 1.
-func (p *process) called(number uintptr, source *byte, n, fast uintptr, out *byte, room uintptr) uintptr {
+func (p *process) called(number uintptr, source *byte, n, language, fast uintptr, out *byte, room uintptr) uintptr {
 	p.mu.Lock()
 	compile := p.compilers[number]
 	p.mu.Unlock()
 	answer, failed := "the stand-in is closed", uintptr(1)
 	if compile != nil {
-		path, err := compile(string(unsafe.Slice(source, n)), fast != 0)
+		path, err := compile(string(unsafe.Slice(source, n)), language < 3<<16+2, fast != 0)
 		said := new(emu.BuildError)
 		switch {
 		case err == nil:

@@ -82,8 +82,8 @@ func Open(ctx context.Context, c *emu.Compiler, o Options) (*Standin, error) {
 	if o.Memory == 0 {
 		set.memory = math.MaxInt64
 	}
-	s.number = p.add(func(source string, fast bool) (string, error) {
-		return c.Build(ctx, source, emu.BuildOptions{Leader: o.Leader, Lint: o.Lint, Fast: fast})
+	s.number = p.add(func(source string, old, fast bool) (string, error) {
+		return c.Build(ctx, source, emu.BuildOptions{Leader: o.Leader, Lint: o.Lint, Old: old, Fast: fast})
 	})
 	purego.SyscallN(begin, uintptr(unsafe.Pointer(set)), s.number, p.compile, p.locks)
 	return s, nil

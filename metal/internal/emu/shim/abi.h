@@ -51,7 +51,8 @@ typedef struct {
   uint32_t order;   // MSL_FORWARD, MSL_REVERSE or MSL_RANDOM: of threadgroups, simdgroups and lanes
   uint32_t poison;  // nonzero: threadgroup memory begins as bytes 0xFF, which are NaN and -1
   uint64_t seed;    // of MSL_RANDOM
-  uint32_t limit;  // bytes of threadgroup memory that the kernel may have in all; 0: what the GPU has
+  uint32_t flush;   // nonzero: numbers that are not normal are zeros
+  uint32_t limit;   // bytes of threadgroup memory that the kernel may have in all; 0: what the GPU has
 } msl_dispatch;
 
 // MSL_UNFENCED is the signal of a fault that no signal reported: a read that no barrier

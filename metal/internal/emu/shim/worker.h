@@ -180,6 +180,25 @@ MSL_EXPORT void msl_worker_stop(void* w) {
   pthread_mutex_unlock(&g->lock);
 }
 
+namespace msl {
+// Rounding is the thread's register that says what becomes of numbers that are not normal.
+#if defined(__x86_64__)
+typedef uint32_t Rounding;
+static const Rounding flushing = 1 << 15 | 1 << 6;  // results, arguments
+static Rounding rounding() { return __builtin_ia32_stmxcsr(); }
+static void set_rounding(Rounding r) { __builtin_ia32_ldmxcsr(r); }
+#else
+typedef uint64_t Rounding;
+static const Rounding flushing = 1 << 24;
+static Rounding rounding() {
+  Rounding r;
+  asm volatile("mrs %0, fpcr" : "=r"(r));
+  return r;
+}
+static void set_rounding(Rounding r) { asm volatile("msr fpcr, %0" ::"r"(r)); }
+#endif
+}  // namespace msl
+
 MSL_EXPORT int msl_run(void* w, msl_dispatch* d, uint64_t lo, uint64_t hi) {
   using namespace msl;
   Group* g = (Group*)w;
@@ -193,6 +212,8 @@ MSL_EXPORT int msl_run(void* w, msl_dispatch* d, uint64_t lo, uint64_t hi) {
   g->thread = pthread_self();
   g->running = 1;
   pthread_mutex_unlock(&g->lock);
+  Rounding before = rounding();
+  if (d->flush) set_rounding(before | flushing);
   for (uint64_t i = 0; i < hi - lo && !g->failed; i++) {
     if (__atomic_load_n(&g->stop, __ATOMIC_SEQ_CST)) {
       snprintf(g->err, sizeof g->err, "stopped");
@@ -212,6 +233,7 @@ MSL_EXPORT int msl_run(void* w, msl_dispatch* d, uint64_t lo, uint64_t hi) {
     if (!late && !g->failed) late = check_arguments(g, d);
     if (late) g->failed = 1;
   }
+  set_rounding(before);
   pthread_mutex_lock(&g->lock);
   g->running = 0;
   g->stop = 0;

@@ -8,7 +8,7 @@
 
 // compile is Go's: it compiles source for the stand-in of that number, and writes the path
 // of a shared object to out and returns 0, or the compiler's text, and returns 1.
-typedef Word (*Compile)(Word number, const char* source, Word length, Word fast, char* out, Word room);
+typedef Word (*Compile)(Word number, const char* source, Word length, Word language, Word fast, char* out, Word room);
 static Compile compile;
 static Word number;
 
@@ -105,7 +105,7 @@ static Object* device_library(Object*, SEL, String* source, CompileOptions* opti
     return nullptr;
   }
   std::string text(1 << 16, 0);
-  Word failed = compile(number, source->text.c_str(), source->text.size(), options->fast, &text[0], text.size());
+  Word failed = compile(number, source->text.c_str(), source->text.size(), options->language, options->fast, &text[0], text.size());
   text.resize(strlen(text.c_str()));
   Lock lock(mu);
   std::string why;

@@ -1,0 +1,102 @@
+package kernels_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/metal/internal/emu"
+	"github.com/gomoe/gomoe/metal/kernels"
+	"github.com/gomoe/gomoe/metal/metaltest"
+)
+
+// Experts' matrices may have more elements together than 32 bits count. Here they are more
+// than 2^31, of which only those of the first and the last expert take memory.
+func TestLargeStack(t *testing.T) {
+	const experts, deep, cols = 70000, 256, 128
+	for _, c := range []struct {
+		elem, name string
+		bytes      int // of a matrix
+		fill       func(matrix []byte, x float32)
+	}{
+		{"f32", "grouped_matmul", deep * cols * 4, func(m []byte, x float32) {
+			for i := 0; i < len(m); i += 4 {
+				binary.LittleEndian.PutUint32(m[i:], math.Float32bits(x))
+			}
+		}},
+		{"q8_0", "grouped_matmul_blocks", deep * cols / 32 * 34, func(m []byte, x float32) {
+			for i := 0; i < len(m); i += 34 {
+				binary.LittleEndian.PutUint16(m[i:], uint16(0x3800+0x400*int(x))) // half of 1 or 2
+				for k := range 32 {
+					m[i+2+k] = 1
+				}
+			}
+		}},
+	} {
+		p := programIn(t, fmt.Sprintf(`program p(ids i32[2,1], x f32[2,%d], w %s[%d,%d,%d]) {
+	r, drop, n, pad, demand = ep_prepare(ids) experts=%d
+	rows = ep_dispatch(x, r) experts=%d
+	y = grouped_matmul(rows, w, r) transpose=true
+	out = ep_combine(y, r) experts=%d
+	return out
+}`, deep, c.elem, experts, cols, deep, experts, experts, experts), c.name)
+		require.Len(t, p.Launches, 1)
+		w, err := emu.NewZeros(experts * c.bytes)
+		require.NoError(t, err)
+		c.fill(w.Bytes()[:c.bytes], 1)
+		c.fill(w.Bytes()[(experts-1)*c.bytes:], 2)
+		counts, x := make([]int32, experts), make([]float32, 2*deep)
+		counts[0], counts[experts-1] = 1, 1
+		for i := range x {
+			x[i] = 1
+		}
+		y := make([]float32, 2*cols)
+		runOver(t, p.Launches[0], []*emu.Buffer{bufferOf(t, raw(x)), w}, bufferOf(t, raw(counts)), raw(y))
+		require.NoError(t, w.Close())
+		for i, got := range y {
+			if want := float32(deep * (1 + i/cols)); got != want {
+				t.Fatalf("%s: element %d is %v, want %v", c.elem, i, got, want)
+			}
+		}
+	}
+}
+
+func bufferOf(t *testing.T, memory []byte) *emu.Buffer {
+	t.Helper()
+	b, err := emu.NewBufferOf(memory)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, b.Close()) })
+	return b
+}
+
+// runOver runs a launch over buffers, and writes result 0 to y.
+func runOver(t *testing.T, l kernels.Launch, in []*emu.Buffer, zones *emu.Buffer, y []byte) {
+	t.Helper()
+	text, err := kernels.Text(l.Source.File)
+	require.NoError(t, err)
+	lib, err := metaltest.Library(t.Context(), text, emu.BuildOptions{Leader: true})
+	if errors.Is(err, emu.ErrNoCompiler) {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+	out := bufferOf(t, y)
+	launch := emu.Launch{Function: l.Function, Groups: l.Groups, Threads: l.Threads, Memory: l.Memory, Constants: l.Constants}
+	for _, a := range l.Args {
+		b := emu.Binding{Bytes: a.Bytes}
+		switch a.Kind {
+		case kernels.OfIn:
+			b.Buffer = in[a.Index]
+		case kernels.OfZones:
+			b.Buffer = zones
+		case kernels.OfOut:
+			b.Buffer = out
+		}
+		launch.Buffers = append(launch.Buffers, b)
+	}
+	require.NoError(t, lib.Run(t.Context(), launch))
+	copy(y, out.Bytes())
+}
