@@ -46,7 +46,7 @@ type Settings struct {
 	Whole bool
 }
 
-// regionsPerPeer is how many memory regions an endpoint takes for its slabs.
+// RegionsPerPeer is how many memory regions an endpoint takes for its slabs.
 const RegionsPerPeer = 2
 
 // Thunderbolt's limits as JACCL's users have run into them, for libraries that do not say what
