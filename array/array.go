@@ -28,8 +28,14 @@ type (
 	Brain uint16
 )
 
-// New returns a zeroed array of type t.
+// New returns a zeroed array of type t. As make does, it panics if t has a size below 0, or
+// more bytes than memory can have.
 func New(t graph.Type) Array {
+	for d, n := range t.Shape {
+		if n < 0 {
+			panic(fmt.Sprintf("array: New(%s): size %d in dimension %d, want 0 or more", t, n, d))
+		}
+	}
 	n := t.Bytes()
 	words := make([]uint64, (n+7)/8)
 	return Array{t, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), len(words)*8)[:n:n]}

@@ -180,3 +180,8 @@ func TestString(t *testing.T) {
 		}
 	}
 }
+
+// New says which size is wrong, where make would say that a length is out of range.
+func TestNewNegative(t *testing.T) {
+	require.PanicsWithValue(t, "array: New(f32[2,-3]): size -3 in dimension 1, want 0 or more", func() { New(graph.T(graph.F32, 2, -3)) })
+}

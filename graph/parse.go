@@ -275,6 +275,9 @@ func (p *parser) equation() {
 	}
 	name := p.name("the name of a primitive")
 	proto := p.lib[name.text]
+	if proto == nil && len(p.lib) == len(Structural()) { // those are always known
+		p.failf(name.line, "primitive %s is unknown: Parse was given no primitives; pass it primitives.All()..., or call gomoe.Parse", clip(name.text))
+	}
 	if proto == nil {
 		p.failf(name.line, "primitive %s is unknown%s", clip(name.text), cmp.Or(near.Names(name.text, maps.Keys(p.lib)), "; the reference lists them all"))
 	}

@@ -242,3 +242,9 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// A text whose primitives nobody has given is refused with what to do.
+func TestParseWithoutLibrary(t *testing.T) {
+	_, err := Parse("p.graph", "program p(x f32[2]) {\n\ty = neg(x)\n\treturn y\n}")
+	require.EqualError(t, err, "p.graph:2: primitive neg is unknown: Parse was given no primitives; pass it primitives.All()..., or call gomoe.Parse")
+}

@@ -1,7 +1,5 @@
 package lowering
 
-import "slices"
-
 // Schedule says how a rank's host and its device take turns in a plan that is made for
 // a target. The device runs its instructions in order. It gets them in segments, one
 // after another. The host runs all other instructions in order, and waits for the device
@@ -34,18 +32,20 @@ type Turn struct {
 // Schedule returns how the host and the plan's target take turns.
 func (p *Plan) Schedule() *Schedule {
 	s := &Schedule{Turns: make([]Turn, len(p.Instrs)+1)}
-	t := turns{plan: p, of: make([]int, len(p.Instrs))}
+	t := turns{memory: touched{}, of: make([]int, len(p.Instrs))}
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
-		t.reads, t.writes = append(t.reads, p.extents(p.inputs(in))), append(t.writes, p.extents(in.Out))
+		reads, writes := p.extents(p.inputs(in)), p.extents(in.Out)
 		if in.On {
+			t.memory.mark(i, reads, false)
+			t.memory.mark(i, writes, true)
 			t.open = append(t.open, i)
 			t.of[i] = len(s.Segments) + 1
 			continue
 		} else if in.Communicates() {
 			s.commit(&t, i)
 		}
-		if j := t.conflict(i); j >= 0 {
+		if j := max(t.memory.last(reads, false), t.memory.last(writes, true)); j >= 0 {
 			s.wait(&t, i, t.of[j])
 		}
 	}
@@ -85,58 +85,8 @@ func (s *Schedule) wait(t *turns, i, segments int) {
 
 // turns is a schedule that is being made.
 type turns struct {
-	plan *Plan
-	// The memory that each instruction so far reads and writes.
-	reads, writes [][]extent
-	of            []int // of each instruction of the target: its segment, counted from 1
-	open          []int // the instructions of the open segment
-	done          int   // how many segments have been waited for
-}
-
-// conflict returns the last instruction before i that the host has to wait for. It is -1
-// if there is none, or if the host has waited for it already.
-func (t *turns) conflict(i int) int {
-	for j := i - 1; j >= 0; j-- {
-		if !t.plan.Instrs[j].On {
-			continue
-		}
-		if t.of[j] <= t.done {
-			break
-		}
-		if meet(t.writes[j], t.reads[i]) || meet(t.writes[j], t.writes[i]) || meet(t.reads[j], t.writes[i]) {
-			return j
-		}
-	}
-	return -1
-}
-
-// extent is memory of a rank: bytes of the arena, or of an input or a result.
-type extent struct {
-	of       int // the buffer that owns it, -1 for the arena
-	from, to int64
-}
-
-// extents returns the memory of bufs. Memory that several of them share is listed once.
-func (p *Plan) extents(bufs []int) []extent {
-	var out []extent
-	for _, r := range p.roots(bufs) {
-		b := &p.Bufs[r]
-		switch e := (extent{r, 0, b.Type.Bytes()}); {
-		case b.Storage == Chunk, e.to == 0:
-		case b.Storage == Temp:
-			out = append(out, extent{-1, b.Offset, b.Offset + e.to})
-		default:
-			out = append(out, e)
-		}
-	}
-	return out
-}
-
-// meet reports whether an extent of a overlaps an extent of b.
-func meet(a, b []extent) bool {
-	return slices.ContainsFunc(a, func(x extent) bool {
-		return slices.ContainsFunc(b, func(y extent) bool {
-			return x.of == y.of && x.from < y.to && y.from < x.to
-		})
-	})
+	memory touched // by instructions of the target
+	of     []int   // of each instruction of the target: its segment, counted from 1
+	open   []int   // the instructions of the open segment
+	done   int     // how many segments have been waited for
 }

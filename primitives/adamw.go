@@ -14,7 +14,7 @@ import (
 
 // AdamWOp is one update of a parameter and its two moments, in one pass.
 type AdamWOp struct {
-	// B1 and B2 are the decays of the moments, at least 0 and below 1. Eps is added
+	// B1 and B2 are the decays of the moments, at least 0 and below 1. Eps, above 0, is added
 	// to the root of the second moment.
 	B1, B2, Eps float64
 	// WeightDecay times the parameter is added to the step.
@@ -61,6 +61,9 @@ func (s AdamWOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	}
 	if math.IsNaN(s.WeightDecay) || math.IsInf(s.WeightDecay, 0) {
 		return nil, fmt.Errorf("weight_decay=%v, want a finite number", s.WeightDecay)
+	}
+	if s.Eps == 0 {
+		return nil, errors.New("eps=0 makes 0/0 of a gradient that is 0; want a number above 0, such as eps=1e-08")
 	}
 	return in[:3], epsilon(s.Eps)
 }

@@ -148,7 +148,7 @@ func composedRows() []row {
 		// Its inputs are integers because it has no derivative.
 		at(row{prim: "adamw", in: gens{"v": ints(0, 3), "step": ints(1, 9)}, src: []string{
 			adamWSrc("4,6", " b1=0.9 b2=0.95 eps=1e-08 weight_decay=0.1"),
-			adamWSrc("2,0", " b1=0.9 b2=0.95"),
+			adamWSrc("2,0", " b1=0.9 b2=0.95 eps=0.25"),
 			adamWSrc("1,4,1", " eps=0.001"),
 			adamWSrc("", " b1=0.5 eps=0.5"),
 		}}),

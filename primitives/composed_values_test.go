@@ -242,7 +242,7 @@ func TestComposedRunErrors(t *testing.T) {
 		{"program p(t f32[3,2], i i32[4]) {\n y = embedding(t, i)\n return y\n}", gens{"i": values(0, 1, 2, -1)}, split("i"), "id -1 at [3], want 0 to 2"},
 		{"program p(i i32[4], c f32[4,2]) {\n y = embedding_grad(i, c) num=3\n return y\n}", gens{"i": values(3, 1, 2, 1)}, gomoe.Config{}, "id 3 at [0], want 0 to 2"},
 		{"program p(t f32[0,2], i i32[1]) {\n y = embedding(t, i)\n return y\n}", gens{"i": values(0)}, gomoe.Config{}, "id 0 at [0], but the table is empty"},
-		{adamWSrc("2", ""), gens{"step": values(0)}, gomoe.Config{}, "step 0, want the number of this update"},
+		{adamWSrc("2", " eps=1e-08"), gens{"step": values(0)}, gomoe.Config{}, "step 0, want the number of this update"},
 	} {
 		p, err := gomoe.Parse("values", c.src)
 		require.NoError(t, err)
@@ -295,7 +295,7 @@ func TestComposedErrors(t *testing.T) {
 
 func TestWithoutDerivative(t *testing.T) {
 	for _, c := range []struct{ src, want string }{
-		{"program p(p f32[2], lr f32[], step i32[]) {\n a, b, c = adamw(p, p, p, p, lr, step, lr)\n return a, b, c\n}", "an optimizer's update has no derivative"},
+		{"program p(p f32[2], lr f32[], step i32[]) {\n a, b, c = adamw(p, p, p, p, lr, step, lr) eps=1e-08\n return a, b, c\n}", "an optimizer's update has no derivative"},
 		{attentionSrc("1,2,1,2", "1,2,1,2", ""), "the second derivative of causal_attention is not available; write attention with dot_general and softmax"},
 	} {
 		p, err := gomoe.Parse("values", c.src)

@@ -22,7 +22,8 @@ func widening() exec.Kernel {
 	return inFloat(nothing, nothing)
 }
 
-// counted is k in a dry run, with these numbers of rows of experts as its last argument.
+// counted returns the dry run of k that takes counts, the rows of each expert, as its last
+// argument.
 func counted(counts []int32, k exec.Kernel) exec.Kernel {
 	return func(a *exec.Args) error {
 		last := &a.In[len(a.In)-1]
@@ -32,10 +33,10 @@ func counted(counts []int32, k exec.Kernel) exec.Kernel {
 	}
 }
 
-// likelyCounts returns the rows of each expert on a rank before they are known, for rows
-// with these global and local types on so many ranks, each of which has `experts` experts.
-// All ranks have equally many, and half of the experts have all of them: how many rows
-// an expert has decides whether a product copies its matrix.
+// likelyCounts returns a guess of how many rows each expert on a rank has. The rows have
+// these global and local types, and each rank has `experts` experts. The guess is that all
+// ranks have equally many rows, which half of their experts share: how many rows an expert
+// has decides whether a product copies its matrix.
 func likelyCounts(global, local graph.Type, experts, ranks int) []int32 {
 	left := min((global.Shape[0]+ranks-1)/ranks, local.Shape[0])
 	each := 2 * ((left + experts - 1) / max(experts, 1))

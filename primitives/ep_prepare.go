@@ -68,9 +68,24 @@ func Prepare(l PrepareOp, topk *graph.Value) Prepared {
 	if topk.Rank() < 2 {
 		graph.Fail("prepare: experts chosen are %s, want i32[tokens, choices]", topk.Type)
 	}
+	if made := topk.Def; made != nil {
+		_, router := made.Prim.(RouteOp)
+		_, best := made.Prim.(TopKOp)
+		if n := made.In[0].Dim(-1); router && n != l.Experts || best && n > l.Experts {
+			graph.Fail("prepare: %d experts, but the choices are made of logits %s for %d; give PrepareOp.Experts as many", l.Experts, made.In[0].Type, n)
+		}
+	}
 	lead := topk.Type.Shape[:topk.Rank()-1]
 	out := graph.Apply(l, flatten(topk))
 	return Prepared{l, out[0], out[1], out[2], out[3], out[4], lead}
+}
+
+// weights stops the trace unless w has a matrix for every expert.
+func (r Prepared) weights(w *graph.Value) {
+	graph.Helper()
+	if w.Rank() == 3 && w.Dim(0) != r.Op.Experts {
+		graph.Fail("grouped_matmul: weights %s of %d experts, but tokens were routed to %d; give PrepareOp.Experts as many", w.Type, w.Dim(0), r.Op.Experts)
+	}
 }
 
 // flatten returns x with all dimensions except the last merged into one.

@@ -29,12 +29,16 @@ var _ primitive = GroupedMatMulOp{}
 // GroupedMatMul returns rows[S,H] · w[E,H,F] as [S,F]: row i times the matrix of
 // its expert. Rows past an expert's count stay zero.
 func GroupedMatMul(r Prepared, rows, w *graph.Value) *graph.Value {
+	graph.Helper()
+	r.weights(w)
 	return graph.Apply1(GroupedMatMulOp{}, rows, w, r.Value)
 }
 
 // GroupedMatMulTransposed returns rows[S,H] · w[e]ᵀ, with w[E,F,H], as [S,F]. This is
 // the layout of GGUF files, and of weights in blocks along H.
 func GroupedMatMulTransposed(r Prepared, rows, w *graph.Value) *graph.Value {
+	graph.Helper()
+	r.weights(w)
 	return graph.Apply1(GroupedMatMulOp{Transpose: true}, rows, w, r.Value)
 }
 

@@ -34,7 +34,7 @@ func eachLine[T float](a *exec.Args, t graph.Type, axis int, in, out [][]T, f fu
 		})
 		return
 	}
-	if n == 0 { // f has a result for each line all the same, if it is one number per line
+	if n == 0 { // if f has one result per line, it has one for lines without elements too
 		lines := make([][]T, len(in)+len(out))
 		for k := range outer * inner {
 			f(k, lines[:len(in)], lines[len(in):])

@@ -90,7 +90,7 @@ func logSoftmaxGradKernel[T float](axis int) exec.Kernel {
 }
 
 func (LogSoftmaxOp) Doc() graph.Doc {
-	return graph.Doc{Args: "x f[..]", Results: "f[..]", Formula: "y = x - log Σ exp(x) along axis", Params: "axis: of x",
+	return graph.Doc{Args: "x f[..]", Results: "f[..]", Formula: "y = x - log Σ exp(x) along axis", Params: "axis: of x, counted from the front; without it, 0, where jax.nn takes the last",
 		Notes: "Shifted by the largest x, so that nothing overflows. A line of nothing but -inf, and one with a nan or inf, is nan."}
 }
 

@@ -67,6 +67,6 @@ func (w *logSumExpRows[T]) Piece(lo, hi int) {
 }
 
 func (LogSumExpOp) Doc() graph.Doc {
-	return graph.Doc{Args: "x f[..]", Results: "f[..] without axis", Formula: "y = log Σ exp(x) along axis", Params: "axis: of x",
+	return graph.Doc{Args: "x f[..]", Results: "f[..] without axis", Formula: "y = log Σ exp(x) along axis", Params: "axis: of x, counted from the front; without it, 0, where jax.nn takes the last",
 		Notes: "Shifted by the largest x, so that nothing overflows. Of nothing but -inf it is -inf, of anything with inf inf."}
 }

@@ -143,7 +143,7 @@ func (w *softmaxGradRows[T]) Piece(lo, hi int) {
 }
 
 func (SoftmaxOp) Doc() graph.Doc {
-	return graph.Doc{Args: "x f[..]", Results: "f[..]", Formula: "y = exp(x - max) / Σ exp(x - max) along axis", Params: "axis: of x",
+	return graph.Doc{Args: "x f[..]", Results: "f[..]", Formula: "y = exp(x - max) / Σ exp(x - max) along axis", Params: "axis: of x, counted from the front; without it, 0, where jax.nn takes the last",
 		Notes: "A line of nothing but -inf, and one with a nan or inf, is nan. Sums run in f64."}
 }
 

@@ -149,3 +149,38 @@ func TestCheckErrors(t *testing.T) {
 	_, err = vjp.Check(ctx, p, cubicInputs(t), evaluator, vjp.CheckOptions{})
 	require.ErrorIs(t, err, context.Canceled)
 }
+
+// Derivatives are compared by their own scale: one that is left out is found though it is
+// much less than 1, and one that is right passes though central differences are
+// uncertain by more than a millionth of it.
+func TestCheckSmall(t *testing.T) {
+	none := func(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) { return nil, nil }
+	for _, factor := range []float64{1, 1e-3, 1e-7, 1e-9, 1e-30} {
+		for _, wrong := range []bool{true, false} {
+			p := program(t, func(tr *graph.Tracer) []*graph.Value {
+				x := tr.Input("x", graph.F64, 2)
+				y := x
+				if wrong {
+					y = toy.Differentiate("none", none, x)
+				}
+				return []*graph.Value{toy.Sum(toy.Scale(factor, y))}
+			})
+			rep, err := vjp.Check(t.Context(), p, map[string]array.Array{"x": f64(t, 0.3, -0.7)}, evaluator, vjp.CheckOptions{})
+			require.NoError(t, err)
+			if rep.OK() == wrong {
+				t.Errorf("derivative %g, left out %v: %s", factor, wrong, rep)
+			}
+		}
+	}
+	// The derivative 3x² of x³ is so small that differences over steps of 1e-5 miss it by
+	// 1e-10, the square of the step.
+	p := program(t, func(tr *graph.Tracer) []*graph.Value {
+		x := tr.Input("x", graph.F64, 1)
+		return []*graph.Value{toy.Sum(toy.Mul(x, toy.Square(x)))}
+	})
+	for _, at := range []float64{0, 1e-7, 1e-5, 1e-3, 0.1} {
+		rep, err := vjp.Check(t.Context(), p, map[string]array.Array{"x": f64(t, at)}, evaluator, vjp.CheckOptions{})
+		require.NoError(t, err)
+		require.True(t, rep.OK(), "x³ at %g: %s", at, rep)
+	}
+}

@@ -28,6 +28,7 @@ func TestRefuses(t *testing.T) {
 	}{
 		{world.Config{Mode: world.PerProcess}, "", "per-process was asked for, and the environment describes no job; start the processes with gomoe launch -n", "1 ranks in this process"},
 		{world.Config{Mode: world.InProcess}, two, "in-process was asked for, and the environment describes a job (RANK=1 WORLD_SIZE=2", "1 ranks in this process"},
+		{world.Config{Mesh: meshOf(t, "")}, two, `gomoe: no mesh is given, which is one rank, and RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 says 2 processes; start one process, or take a mesh of 2 ranks`, "1 ranks in this process"},
 		{world.Config{Mesh: meshOf(t, "ep=4")}, two, `the mesh "ep=4" has 4 ranks, and RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 says 2 processes; start 4 processes, or take a mesh of 2 ranks`, "4 ranks in this process"},
 		{world.Config{Mesh: meshOf(t, "ep=4")}, "RANK=0 WORLD_SIZE=1", `the mesh "ep=4" has 4 ranks, and RANK=0 WORLD_SIZE=1`, "4 ranks in this process"},
 		{world.Config{Transport: "tcp"}, "", "transport tcp was asked for, and all ranks are in this process", "1 ranks in this process"},

@@ -123,8 +123,8 @@ func (s *state) mode(job environ.Job) error {
 	}
 	if s.info.Mode == PerProcess && s.mesh != nil && s.mesh.Ranks() != job.Size {
 		s.info.Mode = InProcess
-		return s.instead(fmt.Sprintf("all %d ranks in this process", s.mesh.Ranks()), "the mesh %q has %d ranks, and %s; start %d processes, or take a mesh of %d ranks",
-			s.mesh, s.mesh.Ranks(), said, s.mesh.Ranks(), job.Size)
+		return s.instead(fmt.Sprintf("all %d ranks in this process", s.mesh.Ranks()), "%s, and %s; start %s, or take a mesh of %d ranks",
+			ranksOf(*s.mesh), said, processes(s.mesh.Ranks()), job.Size)
 	}
 	return nil
 }
@@ -152,13 +152,28 @@ func (s *state) inProcess(job environ.Job) error {
 	return nil
 }
 
+// ranksOf says how many ranks a mesh has.
+func ranksOf(m sharding.Mesh) string {
+	if len(m.Axes) == 0 {
+		return "no mesh is given, which is one rank"
+	}
+	return fmt.Sprintf("the mesh %q has %d ranks", m, m.Ranks())
+}
+
+func processes(n int) string {
+	if n == 1 {
+		return "one process"
+	}
+	return fmt.Sprintf("%d processes", n)
+}
+
 // fits returns an error if the mesh does not have as many ranks as the World.
 func (s *state) fits(m sharding.Mesh) error {
 	switch {
 	case s.mesh != nil && m.String() != s.mesh.String():
 		return fmt.Errorf("gomoe: mesh %q of a job in a World that was set up for the mesh %q; call Reset, and Setup with the other mesh", m, s.mesh)
 	case s.info.Mode == PerProcess && m.Ranks() != s.info.Size:
-		return fmt.Errorf("gomoe: mesh %q has %d ranks, and the World has %d processes (%s)", m, m.Ranks(), s.info.Size, strings.Join(s.info.Source, " "))
+		return fmt.Errorf("gomoe: %s, and the World has %d processes (%s)", ranksOf(m), s.info.Size, strings.Join(s.info.Source, " "))
 	}
 	return nil
 }

@@ -108,7 +108,7 @@ func TestMistakes(t *testing.T) {
 		{"-limit 100 -eval 1", "-seq 16, -eval 1: text: batch of 8 sequences of 16 bytes: the text has 5 bytes to hold out, want at least 17"},
 		{"-check -limit 10", "the text has 10 bytes to train on, want at least 17"},
 		{"-out /dev/null/x", "-out: mkdir /dev/null"},
-		{"-trace /dev/null/x", "-trace: open /dev/null/x"},
+		{"-trace /dev/null/x", "-trace: runtime: trace: stat /dev/null/x"},
 	} {
 		t.Run(strings.ReplaceAll(c.args, "/", "_"), func(t *testing.T) {
 			args, _ := tiny(t, strings.Fields(c.args)...)

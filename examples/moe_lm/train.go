@@ -34,7 +34,7 @@ func train(ctx, stop context.Context, c config, o options, corpus *text.Corpus, 
 	opts := o.session()
 	if o.trace != "" {
 		if opts.Trace, err = runtime.CreateTrace(tracePath(o)); err != nil {
-			return err
+			return fmt.Errorf("-trace: %w", err)
 		}
 		defer func() { err = also(err, opts.Trace.Close()) }()
 	}

@@ -56,9 +56,9 @@ func (d *Dry) Taken() map[any]int64 {
 	return taken
 }
 
-// Next returns where the next of the pieces begins into which a range up to end is cut, each
-// of this size but for the last. In a dry run that is the last piece after the first, since
-// those between them take what the first does.
+// Next returns where the piece after the one at `at` begins, if a range up to end is cut at
+// the multiples of size. In a dry run it is where the last piece begins, since the pieces
+// between take the same memory as the first.
 func (d *Dry) Next(at, size, end int) int {
 	if d == nil {
 		return at + size

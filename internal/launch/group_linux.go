@@ -2,6 +2,9 @@ package launch
 
 import "syscall"
 
+// kernelKills says that dieWithParent does something.
+const kernelKills = true
+
 // dieWithParent makes the kernel kill a process when the thread that started it
 // ends. Run keeps its thread until all ranks have ended.
 func dieWithParent(a *syscall.SysProcAttr) { a.Pdeathsig = syscall.SIGKILL }

@@ -60,7 +60,14 @@ func (p *process) start(command, env []string, dir string, files []*os.File, tex
 		writes[i] = w
 	}
 	cmd.Stdout, cmd.Stderr = writes[0], writes[1]
-	if !p.local {
+	if p.local {
+		none, err := devNull()
+		if err != nil {
+			return fail(err)
+		}
+		cmd.Stdin = none
+		closeAfter = append(closeAfter, none)
+	} else {
 		r, w, err := os.Pipe()
 		if err != nil {
 			return fail(err)
@@ -87,6 +94,19 @@ func (p *process) start(command, env []string, dir string, files []*os.File, tex
 		p.copies.Go(func() { io.WriteString(p.control, text) })
 	}
 	return nil
+}
+
+// devNull returns a file from which nothing can be read: /dev/null or, where there is none,
+// as in a bare container, a pipe that nobody writes.
+func devNull() (*os.File, error) {
+	if f, err := os.OpenFile(os.DevNull, os.O_RDWR, 0); err == nil {
+		return f, nil
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	return r, w.Close()
 }
 
 // wait returns when the rank, and everything that it started on this machine, has

@@ -38,6 +38,10 @@ const (
 	attrRNRRetry    = 132
 	attrSize        = 144
 
+	deviceMaxQP = 108 // struct ibv_device_attr
+	deviceMaxMR = 136
+	deviceSize  = 256 // 232, and room
+
 	portGIDs = 12 // struct ibv_port_attr
 	portLID  = 34
 

@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// adapter is an open device: a context and a protection domain, which all endpoints at it
-// have, and what it knows of memory, which is known for all of them then. Thunderbolt has
-// a device for every peer, a cluster's machine mostly one for all.
+// adapter is an open device: a context, a protection domain, and the memory that is
+// registered with it. All endpoints at the device share these. Thunderbolt has a device for
+// every peer; a machine of a cluster mostly has one for all peers.
 type adapter struct {
 	lib     *Library
 	name    string
@@ -17,7 +17,7 @@ type adapter struct {
 	known   atomic.Pointer[[]registration] // beside the slabs of endpoints
 }
 
-// adapters are the open ones of a rank, by name.
+// Adapters are the open ones of a rank, by name.
 type Adapters map[string]*adapter
 
 // open returns the adapter of that name, which is opened once.
@@ -39,7 +39,7 @@ func (all Adapters) open(lib *Library, name string) (*adapter, error) {
 	return a, nil
 }
 
-// know makes a region known to all, by pieces that begin a span apart and overlap by a
+// Know makes a region known to all, by pieces that begin a span apart and overlap by a
 // message. After an error forget is due.
 func (all Adapters) Know(r *Region, span uintptr) error {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -50,14 +50,14 @@ func (all Adapters) Know(r *Region, span uintptr) error {
 	return nil
 }
 
-// forget undoes know.
+// Forget undoes know.
 func (all Adapters) Forget(r *Region) {
 	for _, a := range all {
 		a.forget(r)
 	}
 }
 
-// close closes all, when their endpoints are closed.
+// Close closes all, when their endpoints are closed.
 func (all Adapters) Close() {
 	for _, a := range all {
 		a.close()
@@ -65,7 +65,7 @@ func (all Adapters) Close() {
 	clear(all)
 }
 
-// close releases what there is, users before what they use.
+// close releases the adapter's objects. An object is released before what it uses.
 func (a *adapter) close() {
 	for _, k := range *a.known.Load() {
 		invoke(a.lib.deregMR, k.mr)

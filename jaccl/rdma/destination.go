@@ -8,7 +8,7 @@ type destination struct {
 	gid           [16]byte
 }
 
-// destinationSize is the size of JACCL's struct Destination, whose bytes append
+// DestinationSize is the size of JACCL's struct Destination, whose bytes append
 // writes: three int32, four bytes of padding, the GID.
 const DestinationSize = 32
 
@@ -20,7 +20,7 @@ func (d destination) Append(b []byte) []byte {
 	return append(b, d.gid[:]...)
 }
 
-// parseDestination reads destinationSize bytes.
+// ParseDestination reads destinationSize bytes.
 func ParseDestination(b []byte) destination {
 	return destination{
 		lid: binary.LittleEndian.Uint32(b),
@@ -30,7 +30,7 @@ func ParseDestination(b []byte) destination {
 	}
 }
 
-// noDestination is what a rank sends in the place of its own.
+// NoDestination is what a rank sends in the place of its own.
 func NoDestination() destination { return destination{lid: 1<<32 - 1} }
 
 // isIPv4 reports whether a GID is an IPv4 address: ::ffff:a.b.c.d.

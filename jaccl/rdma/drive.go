@@ -29,8 +29,8 @@ func (l *Library) Pace() wait.Waiter {
 	})
 }
 
-// Grace is how long a rank that is gone is not missed: it may have sent everything before,
-// which takes another way than the news of it.
+// Grace is how long a rank that is gone is still waited for: it may have sent everything
+// before it left, and the news that it left comes by a faster way than its data.
 const Grace = 20 * time.Millisecond
 
 // Drive polls until the work is done, fails, loses a peer that it waits for, or ctx

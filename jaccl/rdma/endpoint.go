@@ -10,7 +10,7 @@ const (
 	batch       = 16 // completions taken by one poll
 )
 
-// endpoint is this rank's end of the connection with one peer: a completion queue and a
+// Endpoint is this rank's end of the connection with one peer: a completion queue and a
 // queue pair of its own at a device, as JACCL has it, and one registered slab per
 // direction.
 type Endpoint struct {
@@ -46,10 +46,9 @@ const (
 	atWC   = 512
 )
 
-// newEndpoint opens the device that faces peer, unless it is open, and takes a queue pair
-// of it to the state INIT. service is the kind of queue pair to have, or AnyService for RC where there is
-// RC. On an error nothing is left
-// behind, but the device in open.
+// NewEndpoint opens the device that faces peer, unless it is open, and takes a queue pair
+// of it to the state INIT. service is the kind of queue pair; AnyService means RC where the
+// device has it, else UC. After an error nothing is left behind except the device in open.
 func NewEndpoint(lib *Library, open Adapters, peer int, device string, service Service) (e *Endpoint, err error) {
 	e = &Endpoint{lib: lib, Peer: peer, device: device}
 	defer func() {
@@ -166,7 +165,7 @@ func (e *Endpoint) init() error {
 	return nil
 }
 
-// connect takes the queue pair to RTR and RTS, towards the peer's.
+// Connect takes the queue pair to RTR and RTS, towards the peer's.
 func (e *Endpoint) Connect(to destination) error {
 	if !isIPv4(to.gid) {
 		return fmt.Errorf("device %s: rank %d has sent the GID %x, want one of an IPv4 address", e.device, e.Peer, to.gid)
@@ -199,9 +198,8 @@ func (e *Endpoint) Connect(to destination) error {
 	return nil
 }
 
-// close releases what there is, users before what they use, but not the device. The queue
-// pair is not
-// taken to the error state first, which Apple's driver does not survive well.
+// Close releases the endpoint's objects, but not the device. The queue pair is not taken to
+// the error state first, because Apple's driver does not survive that well.
 func (e *Endpoint) Close() {
 	if e.qp != 0 {
 		invoke(e.lib.destroyQP, e.qp)

@@ -5,7 +5,7 @@ import "fmt"
 // A message is a whole buffer of one of eight sizes, and at most two of a queue pair
 // and direction are with the device at once: JACCL's protocol, whose numbers these
 // are. Thunderbolt moves frames of 4 KiB and holds a message back until a buffer of
-// as many frames is posted for it, which is only sound for a few of them.
+// as many frames is posted for it, which works only for a few messages at a time.
 const (
 	Frame    = 4 << 10
 	classes  = 8 // 4 KiB to 512 KiB
@@ -13,7 +13,7 @@ const (
 	slabSize = Frame * (1<<classes - 1) * depth
 )
 
-// classOf returns the size class of the messages that carry n bytes: the largest that
+// ClassOf returns the size class of the messages that carry n bytes: the largest that
 // n fills, so that both sides of a connection, which know n, post equal buffers.
 func ClassOf(n int) int {
 	k := classes - 1
@@ -29,9 +29,9 @@ func ClassBytes(k int) int { return Frame << k }
 // begins.
 func slot(class, parity int) int { return Frame*(1<<class-1)*depth + parity*ClassBytes(class) }
 
-// FramesOnlyOn reports whether macOS of that version moves messages of one frame only: it is
+// framesOnlyOn reports whether macOS of that version moves messages of one frame only: it is
 // older than 26.3. A version that cannot be read is taken for a newer one.
-func FramesOnlyOn(version string) bool {
+func framesOnlyOn(version string) bool {
 	var major, minor int
 	n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor)
 	return n > 0 && (major < 26 || major == 26 && minor < 3)

@@ -6,5 +6,5 @@ import "golang.org/x/sys/unix"
 // does. JACCL then sends every frame as a message of its own.
 func FramesOnly() bool {
 	version, err := unix.Sysctl("kern.osproductversion")
-	return err == nil && FramesOnlyOn(version)
+	return err == nil && framesOnlyOn(version)
 }

@@ -40,13 +40,13 @@ type Lane struct {
 	Turn    int // counts messages for ever; its parity is that of the slot
 }
 
-// reset forgets the flows of the last exchange.
+// Reset forgets the flows of the last exchange.
 func (l *Lane) Reset() {
 	clear(l.flows[:l.count])
 	l.count, l.current = 0, 0
 }
 
-// add appends a flow of pieces, unless they are empty.
+// Add appends a flow of pieces, unless they are empty.
 func (l *Lane) Add(kind flowKind, pieces [][]byte, class int) {
 	if f := newFlow(kind, pieces, class); f.n > 0 {
 		l.flows[l.count] = f
@@ -54,7 +54,7 @@ func (l *Lane) Add(kind flowKind, pieces [][]byte, class int) {
 	}
 }
 
-// addData appends a flow of messages that are no longer than what they carry. apart says
+// AddData appends a flow of messages that are no longer than what they carry. apart says
 // that they are to end where pieces do.
 func (l *Lane) AddData(pieces [][]byte, apart bool) {
 	f := newFlow(Data, pieces, 0)
@@ -66,7 +66,7 @@ func (l *Lane) AddData(pieces [][]byte, apart bool) {
 	l.count++
 }
 
-// addKept appends a flow of n bytes that take hands out.
+// AddKept appends a flow of n bytes that take hands out.
 func (l *Lane) AddKept(n, class int) {
 	if n > 0 {
 		l.flows[l.count] = flow{n: n, class: class, kind: kept}
@@ -74,13 +74,13 @@ func (l *Lane) AddKept(n, class int) {
 	}
 }
 
-// idle reports whether all flows are done.
+// Idle reports whether all flows are done.
 func (l *Lane) Idle() bool { return l.used == 0 && l.current == l.count }
 
-// idle reports whether nothing is to be sent or received.
+// Idle reports whether nothing is to be sent or received.
 func (e *Endpoint) Idle() bool { return e.Sending.Idle() && e.Receiving.Idle() }
 
-// outstanding returns the bytes of the flows that have not moved.
+// Outstanding returns the bytes of the flows that have not moved.
 func (l *Lane) Outstanding() int {
 	n := 0
 	for i := range l.flows[:l.count] {
@@ -89,7 +89,7 @@ func (l *Lane) Outstanding() int {
 	return n
 }
 
-// left reports whether all flows of a kind are complete.
+// Left reports whether all flows of a kind are complete.
 func (l *Lane) Left(kind flowKind) bool {
 	for i := range l.flows[:l.count] {
 		if f := &l.flows[i]; f.kind == kind && f.moved < f.n {
@@ -230,7 +230,7 @@ func (e *Endpoint) pollOnce() (int, error) {
 	return n, e.Refill()
 }
 
-// refill posts buffers to receive into, and then messages to send: the peer's buffers
+// Refill posts buffers to receive into, and then messages to send: the peer's buffers
 // are to be there before what goes into them, as far as this side can help.
 func (e *Endpoint) Refill() error {
 	if err := e.postRecvs(); err != nil {
@@ -280,7 +280,7 @@ func fitting(length uint32, want int) bool {
 	return length == 0 || int(length) == want || int(length) == (want+Frame-1)/Frame*Frame
 }
 
-// oldest returns what the oldest message that has come carries, if it is of a kept
+// Oldest returns what the oldest message that has come carries, if it is of a kept
 // flow, and where in the flow. It is valid until take.
 func (e *Endpoint) Oldest() (b []byte, off int, ok bool) {
 	l := &e.Receiving
@@ -291,7 +291,7 @@ func (e *Endpoint) Oldest() (b []byte, off int, ok bool) {
 	return e.RecvSlab.B[m.slot():][:m.bytes], m.off, true
 }
 
-// take removes the oldest message that has come, after its bytes are where its flow
+// Take removes the oldest message that has come, after its bytes are where its flow
 // wants them.
 func (e *Endpoint) Take() {
 	l := &e.Receiving

@@ -18,6 +18,8 @@ type Library struct {
 	createQP, destroyQP, modifyQP                             uintptr
 	queryPort, queryGID, regMR, deregMR                       uintptr
 
+	queryDevice uintptr // 0 if the library has none, which JACCL does without
+
 	yield uintptr // sched_yield of the C library
 	errno uintptr // where the C library says that a thread's errno is
 }
@@ -80,6 +82,9 @@ func (l *Library) bind(name string, lib dynlib.Library) (err error) {
 		{Name: "ibv_query_port", To: &l.queryPort}, {Name: "ibv_query_gid", To: &l.queryGID}, {Name: "ibv_reg_mr", To: &l.regMR}, {Name: "ibv_dereg_mr", To: &l.deregMR},
 	}...); missing != nil {
 		return fmt.Errorf("rdma: library %s has no function %s, want a verbs library", name, missing[0])
+	}
+	if l.queryDevice, err = lib.Symbol("ibv_query_device"); err != nil {
+		l.queryDevice = 0
 	}
 	if l.yield, err = dynlib.C("sched_yield"); err != nil {
 		return fmt.Errorf("rdma: the C library has no sched_yield: %w", err)

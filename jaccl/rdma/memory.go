@@ -5,20 +5,20 @@ import (
 	"unsafe"
 )
 
-// region is memory outside of the Go heap. Everything that the library or a device
+// Region is memory outside of the Go heap. Everything that the library or a device
 // reads or writes lies in such memory: it does not move, and its address may be kept.
 type Region struct {
 	B    []byte
 	addr uintptr
 }
 
-// wholePages returns n bytes as whole pages of the system, at least one.
+// WholePages returns n bytes as whole pages of the system, at least one.
 func WholePages(n int) int {
 	page := os.Getpagesize() // 16 KiB on Apple silicon
 	return max((n+page-1)/page, 1) * page
 }
 
-// newRegion returns n bytes, zeroed, in whole pages.
+// NewRegion returns n bytes, zeroed, in whole pages.
 func NewRegion(n int) (*Region, error) {
 	b, err := mapMemory(WholePages(n))
 	if err != nil {
@@ -27,7 +27,7 @@ func NewRegion(n int) (*Region, error) {
 	return &Region{b, uintptr(unsafe.Pointer(unsafe.SliceData(b)))}, nil
 }
 
-// close gives the memory back. It may be called twice.
+// Close gives the memory back. It may be called twice.
 func (r *Region) Close() {
 	if r != nil && r.B != nil {
 		unmapMemory(r.B) // fails only for what is not mapped

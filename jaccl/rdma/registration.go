@@ -47,7 +47,7 @@ func (a *adapter) forget(r *Region) {
 	}
 }
 
-// regions returns how many regions it knows beside the slabs.
+// Regions returns how many regions it knows beside the slabs.
 func (a *adapter) Regions() int { return len(*a.known.Load()) }
 
 // keyOf returns the key of n bytes at p, false where the device does not know them.

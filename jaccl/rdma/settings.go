@@ -34,39 +34,89 @@ func (s Service) String() string {
 type Settings struct {
 	// Library is the path of the verbs library; empty for the system's.
 	Library string
-	// QueuePairs and Regions are how many a device has; 0 for 10 and 100, which
-	// Thunderbolt's have. More are not asked for.
+	// QueuePairs and Regions are how many a device has; 0 for what the device says, or for 10
+	// and 100 if it says nothing.
 	QueuePairs, Regions int
 	// Service is the kind of queue pair.
 	Service Service
+	// Whole sends data as JACCL does: in whole buffers of the endpoint, which begin at a page
+	// and have the length of their class, so that data is copied into them and out of them.
+	// Otherwise package verbs sends from and to any byte of registered memory, at any length,
+	// which has not been seen to work over Thunderbolt. All ranks have to agree.
+	Whole bool
 }
 
-// regionsPerPeer is how many memory regions an endpoint takes for its slabs.
+// RegionsPerPeer is how many memory regions an endpoint takes for its slabs.
 const RegionsPerPeer = 2
 
-// Thunderbolt's limits, which JACCL's users have run into.
+// Thunderbolt's limits as JACCL's users have run into them, for libraries that do not say what
+// a device has.
 const (
 	defaultQueuePairs = 10
 	defaultRegions    = 100
 )
 
-func (s Settings) WithDefaults() (Settings, error) {
+// Check returns what is wrong with the settings.
+func (s Settings) Check() error {
 	if s.QueuePairs < 0 || s.Regions < 0 || s.Service > UC {
-		return s, fmt.Errorf("rdma: settings of %d queue pairs, %d regions and %v, want no negative numbers and any, RC or UC", s.QueuePairs, s.Regions, s.Service)
+		return fmt.Errorf("rdma: settings of %d queue pairs, %d regions and %v, want no negative numbers and any, RC or UC", s.QueuePairs, s.Regions, s.Service)
 	}
-	if s.QueuePairs == 0 {
-		s.QueuePairs = defaultQueuePairs
-	}
-	if s.Regions == 0 {
-		s.Regions = defaultRegions
-	}
-	return s, nil
+	return nil
 }
 
-// fits returns an error if the endpoints of a row of devices, one for each name that is
+// Limits opens the devices of a row and returns how many queue pairs and memory regions each
+// has: what the settings say, or what the device says.
+func (s Settings) Limits(lib *Library, open Adapters, row []string) (Limits, error) {
+	limits := Limits{}
+	for _, device := range row {
+		if _, known := limits[device]; known || device == "" {
+			continue
+		}
+		a, err := open.open(lib, device)
+		if err != nil {
+			return nil, fmt.Errorf("device %s, which faces rank %d: %w", device, slices.Index(row, device), err)
+		}
+		l := lib.limits(a.ctx)
+		if s.QueuePairs > 0 {
+			l.queuePairs = s.QueuePairs
+		}
+		if s.Regions > 0 {
+			l.regions = s.Regions
+		}
+		limits[device] = l
+	}
+	return limits, nil
+}
+
+// Limits are what devices have, by name.
+type Limits map[string]limit
+
+type limit struct{ queuePairs, regions int }
+
+// limits asks a device. What it does not say is Thunderbolt's.
+func (l *Library) limits(ctx uintptr) limit {
+	has := limit{defaultQueuePairs, defaultRegions}
+	attrs, err := NewRegion(deviceSize)
+	if err != nil || l.queryDevice == 0 {
+		return has
+	}
+	defer attrs.Close()
+	if l.do("ibv_query_device", l.queryDevice, ctx, attrs.addr) != nil {
+		return has
+	}
+	if n := int(int32(*word32(attrs.addr, deviceMaxQP))); n > 0 {
+		has.queuePairs = n
+	}
+	if n := int(int32(*word32(attrs.addr, deviceMaxMR))); n > 0 {
+		has.regions = n
+	}
+	return has
+}
+
+// Fits returns an error if the endpoints of a row of devices, one for each name that is
 // not empty, and so many memory regions of every device beside their slabs are more than
 // a device has.
-func (s Settings) Fits(row []string, regions int) error {
+func (l Limits) Fits(row []string, regions int) error {
 	peers := map[string]int{}
 	for _, device := range row {
 		if device != "" {
@@ -75,12 +125,12 @@ func (s Settings) Fits(row []string, regions int) error {
 	}
 	var errs []error
 	for _, device := range slices.Sorted(maps.Keys(peers)) {
-		n := peers[device]
-		if n > s.QueuePairs {
-			errs = append(errs, fmt.Errorf("device %s faces %d ranks, which takes %d queue pairs, and has %d", device, n, n, s.QueuePairs))
+		n, has := peers[device], l[device]
+		if n > has.queuePairs {
+			errs = append(errs, fmt.Errorf("device %s faces %d ranks, which takes %d queue pairs, and has %d", device, n, n, has.queuePairs))
 		}
-		if sum := n*RegionsPerPeer + regions; sum > s.Regions {
-			errs = append(errs, fmt.Errorf("device %s faces %d ranks, which takes %d memory regions, and %d for leases, %d in all, and has %d", device, n, n*RegionsPerPeer, regions, sum, s.Regions))
+		if sum := n*RegionsPerPeer + regions; sum > has.regions {
+			errs = append(errs, fmt.Errorf("device %s faces %d ranks, which takes %d memory regions, and %d for leases, %d in all, and has %d", device, n, n*RegionsPerPeer, regions, sum, has.regions))
 		}
 	}
 	return errors.Join(errs...)

@@ -26,7 +26,7 @@ func TestElementwiseRefused(t *testing.T) {
 		{"x f32[3]", "argmax(x) axis=0 index_dtype=i64", "places of i64"},
 		{"x i32[3]", "one_hot(x) num_classes=4 dtype=f64", "makes elements of f64"},
 		{"x f64[3,2], i i32[4], u f64[4,2]", "scatter_add(x, i, u) axis=0", "no elements of f64"},
-		{"x f32[3], s i32[], l f32[]", "adamw(x, x, x, x, l, s, l) b1=0.9", "eps=0, which is too small"},
+		{"x f32[3], s i32[], l f32[]", "adamw(x, x, x, x, l, s, l) b1=0.9 eps=1e-60", "eps=1e-60, which is too small"},
 		{"x f32[1,2,1,2,1,2,1,2,1,2,1,2,1,2,1,2,1,2]", "rev(x) dimensions=[1,5,9,13,17]", "moves a box of 9 dimensions"},
 	} {
 		p := &program{in: []string{c.in}}

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -42,6 +43,9 @@ func (s Setup) ask(ctx context.Context, p Prober, r *Report) []*Machine {
 		}
 		text := err.Error()
 		fix := fmt.Sprintf("make %q work without a password", "ssh "+hosts[i]+" true")
+		if name := lacking(""); errors.As(err, &name) {
+			fix = fmt.Sprintf("install %s, or add its folder to PATH", string(name))
+		}
 		switch {
 		case strings.Contains(text, "Permission denied"):
 			fix = fmt.Sprintf("ssh-copy-id %s, so that ssh asks for no password", hosts[i])

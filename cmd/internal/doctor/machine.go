@@ -36,6 +36,7 @@ type Machine struct {
 	Shared          int64             // free bytes of shared memory, -1 if unknown
 	Refused         string            // a device file that exists but may not be opened
 	Reached         map[string]bool   // whether an address was reached, by address
+	Apple
 }
 
 // maxAnswer is the most bytes that a machine's answer may have.
@@ -51,6 +52,7 @@ func parse(out []byte, asked, answered time.Time) (Machine, error) {
 	for l := bufio.NewScanner(bytes.NewReader(out)); l.Scan(); {
 		key, value, _ := strings.Cut(l.Text(), " ")
 		value = strings.TrimSpace(value)
+		m.read(key, value)
 		switch key {
 		case "name":
 			m.Name = value

@@ -10,7 +10,7 @@ import (
 // users have met.
 const (
 	meshRanks  = 8
-	queuePairs = 10 // per device
+	queuePairs = 10 // per device, of Thunderbolt; a device says more exactly when it is opened
 )
 
 // matrix finds what is wrong with the devices that connect hosts.
@@ -57,7 +57,7 @@ func (s Setup) matrix(r *Report) {
 			case len(y) == 0:
 				r.add(Wrong, fmt.Sprintf("add the device of %s that faces %s to entry %d of its row", b.SSH, a.SSH, i), fmt.Sprintf("%s faces %s by %s, which has no device for it", a.SSH, b.SSH, strings.Join(x, ", ")), a.SSH, b.SSH)
 			case len(x) != len(y):
-				r.add(Warning, "list both ends of every cable", fmt.Sprintf("%d devices on one side and %d on the other; a mesh uses the first", len(x), len(y)), a.SSH, b.SSH)
+				r.add(Warning, "list both ends of every cable", fmt.Sprintf("%d devices on one side and %d on the other; a mesh uses only as many wires as the pair of hosts with the fewest", len(x), len(y)), a.SSH, b.SSH)
 			}
 		}
 	}
@@ -92,7 +92,7 @@ func (s Setup) row(i int, r *Report) {
 			r.add(Wrong, "one cable has two ends: look which device faces which host (ibv_devices, system_profiler SPThunderboltDataType)", fmt.Sprintf("device %s faces %s", d, strings.Join(peers[d], " and ")), h.SSH)
 		}
 		if n > queuePairs {
-			r.add(Wrong, "use fewer ranks per host, or more devices", fmt.Sprintf("device %s would need %d queue pairs, and has %d", d, n, queuePairs), h.SSH)
+			r.add(Warning, "use fewer ranks per host, or more devices", fmt.Sprintf("device %s would need %d queue pairs, and Thunderbolt's have about %d", d, n, queuePairs), h.SSH)
 		}
 	}
 }

@@ -17,6 +17,13 @@ for l in librdma.dylib libibverbs.so.1 libmpi.so.40 libmpi.so.12 libmpich.so.12;
 	done
 done
 { ibv_devices 2>/dev/null | awk 'NR > 2 {print "device " $1}'; }
+if [ "$(uname -s)" = Darwin ]; then
+	echo "version $(sw_vers -productVersion 2>/dev/null)"
+	echo "bridge $(ifconfig bridge0 2>/dev/null | head -n 1)"
+	ibv_devices 2>/dev/null | awk 'NR > 2 {print $1}' | while read -r d; do
+		echo "port $d $(ifconfig "${d#rdma_}" 2>/dev/null | awk '$1 == "inet" {print $2; exit}')"
+	done
+fi
 for f in /dev/infiniband/uverbs*; do
 	[ -e "$f" ] && { [ -r "$f" ] && [ -w "$f" ]; } || { [ -e "$f" ] && echo "refused $f"; }
 done

@@ -48,6 +48,7 @@ func Check(ctx context.Context, s Setup, p Prober) Report {
 	s.machines(machines, &r)
 	s.pairs(machines, &r)
 	s.clocks(machines, &r)
+	s.apple(machines, &r)
 	slices.SortStableFunc(r, func(a, b Finding) int { return severity(a.Level) - severity(b.Level) })
 	return r
 }

@@ -41,6 +41,9 @@ func (s SSH) Ask(ctx context.Context, host string, reach []string) (Machine, err
 	cmd.Stdout, cmd.Stderr = answer, &bounded{b: &errs, most: 4 << 10}
 	asked := time.Now()
 	err := cmd.Run()
+	if errors.Is(err, exec.ErrNotFound) {
+		return Machine{}, lacking(words[0])
+	}
 	if err != nil {
 		if ctx.Err() != nil {
 			return Machine{}, fmt.Errorf("no answer: %w", context.Cause(ctx))
@@ -52,6 +55,11 @@ func (s SSH) Ask(ctx context.Context, host string, reach []string) (Machine, err
 	}
 	return parse(out.Bytes(), asked, answer.first)
 }
+
+// lacking is the error of a program that is not on this machine.
+type lacking string
+
+func (name lacking) Error() string { return "no program " + string(name) + " on this machine" }
 
 // bounded keeps the first bytes and drops the rest. It records when the first byte
 // came: a machine reports its clock first, and the rest takes a while.

@@ -74,8 +74,8 @@ type set struct {
 	// rows multiplies four rows of weights with one row of x, pairs multiplies four with
 	// two, and columns one with four.
 	rows, pairs, columns [quantTypes]func(*byte)
-	// super rounds whole blocks of 256 elements, group whole units of 4 blocks of 32. The
-	// rest is for Go.
+	// super rounds whole blocks of 256 elements, and group whole units of 4 blocks of 32.
+	// Code in Go rounds the rest.
 	super, group func(*byte)
 }
 

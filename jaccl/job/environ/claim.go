@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// number is a variable that holds one.
+// number is a variable of the environment that holds a number.
 type number struct {
 	name string
 	set  bool
@@ -14,22 +14,22 @@ type number struct {
 
 func (v number) String() string { return fmt.Sprintf("%s=%d", v.name, v.n) }
 
-// text is a variable that holds anything else.
+// text is a variable of the environment that holds a text.
 type text struct{ name, value string }
 
-// claim is what one convention says.
+// claim is what the variables of one convention say about this process.
 type claim struct {
 	name                             string
 	rank, size, localRank, localSize number
 	coordinator                      text   // host:port
 	host                             string // at which ranks meet, at a port that follows from the job's id
 	hostfile, devices                string
-	sizes                            string // what would have said the size, for errors
+	sizes                            string // names of the variables that state the size, for errors
 }
 
 func (c *claim) complete() bool { return c.rank.set && c.size.set }
 
-// check reports a claim of which a half is missing, or whose halves do not fit.
+// check returns an error if only one of rank and size is set, or if they do not fit together.
 func (c *claim) check() error {
 	switch {
 	case c.rank.set && !c.size.set:
@@ -44,7 +44,7 @@ func (c *claim) check() error {
 	return nil
 }
 
-// against reports what two claims say differently.
+// against returns an error if two claims state different ranks or sizes.
 func (c *claim) against(d *claim) error {
 	const remedy = "contradict each other; unset those that are not meant"
 	switch {
@@ -56,7 +56,7 @@ func (c *claim) against(d *claim) error {
 	return nil
 }
 
-// fill takes from d, which is about the same process, what c does not say.
+// fill takes what c does not state from d, which is a claim about the same process.
 func (c *claim) fill(d *claim) {
 	if !c.localRank.set || !c.localSize.set {
 		c.localRank, c.localSize = d.localRank, d.localSize
@@ -85,7 +85,7 @@ func (r *reader) number(name string) number {
 	return number{name, true, n}
 }
 
-// maxRanks keeps what is no number of ranks from being taken for one.
+// maxRanks is the largest number that is taken for a rank or a number of ranks.
 const maxRanks = 1 << 20
 
 // first returns the first of these variables that is set.

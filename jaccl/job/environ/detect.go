@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// Detect returns the job that the environment describes, which getenv reads:
-// os.Getenv. A variable that is set to nothing is not set. Nothing is opened but
-// MLX's files, for the number of their entries and the first one's address.
+// Detect returns the job that the environment describes. getenv, which is os.Getenv, reads
+// the environment. A variable that is set to the empty text counts as not set. The only files
+// that Detect opens are MLX's, for the number of their entries and the first one's address.
 //
-// Errors name the variables: a rank without a number of ranks or the other way
-// round, numbers that are none, a deadline that is none, a rank that the job does not
-// have, two conventions that contradict each other, and a job of JACCL's ring, which
-// nothing here speaks.
+// Errors name the variables. It is an error if a rank is given without a number of ranks or
+// the other way round, if a number or a deadline cannot be read, if the job does not have the
+// rank, if two conventions contradict each other, and if a job of JACCL's ring is asked for,
+// which nothing here speaks.
 func Detect(getenv func(string) string) (Job, error) {
 	return detect(getenv, os.Getppid())
 }
@@ -89,8 +89,8 @@ func detect(getenv func(string) string, parent int) (Job, error) {
 	return job, nil
 }
 
-// pmix compares PMIX_RANK, which comes without a number of ranks, with what
-// Open MPI or Slurm say.
+// pmix compares PMIX_RANK, which comes without a number of ranks, with what Open MPI's or
+// MPICH's variables say.
 func (r *reader) pmix(chosen *claim) error {
 	rank := r.number("PMIX_RANK")
 	if r.err != nil {
@@ -102,7 +102,7 @@ func (r *reader) pmix(chosen *claim) error {
 	return nil
 }
 
-// id finds what the processes of the job have in common.
+// id finds an id that the processes of the job have in common.
 func (r *reader) id(job *Job, chosen *claim, parent int) {
 	use := func(prefix string, names ...string) bool {
 		var values []string
@@ -192,14 +192,14 @@ func (r *reader) coordinator(job *Job, chosen *claim) error {
 	return nil
 }
 
-// derivedPort is a port that the processes of a job come to without a word: below
-// those that systems give out by themselves, so that it is rarely taken.
+// derivedPort returns a port that all processes of a job compute from the job's id. It is
+// below the ports that systems give out by themselves, so that it is rarely taken.
 func derivedPort(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return strconv.Itoa(16384 + (int(sum[0])<<8|int(sum[1]))%16384)
 }
 
-// splitAddress is the host and port of host:port.
+// splitAddress returns the host and the port of host:port.
 func splitAddress(s string) (string, int, error) {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil || host == "" {

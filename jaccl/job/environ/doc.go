@@ -14,6 +14,5 @@
 // the exception: it starts the daemons of other launchers, too, and their ranks
 // inherit variables that are about those daemons.
 //
-// Nothing is set in a process that somebody starts by hand, which is a job of its
-// own.
+// A process that somebody starts by hand has none of these variables: all ranks are in it.
 package environ

@@ -8,8 +8,8 @@ import (
 
 // Job is this process's place in a job, as the environment describes it.
 type Job struct {
-	// Rank is this process's, 0 to Size-1, of Size processes. The zero Job has Size
-	// 0: the environment describes none, and all ranks are in this process.
+	// Rank is the index of this process, 0 to Size-1. The zero Job has Size 0: the
+	// environment describes no job, and all ranks are in this process.
 	Rank, Size int
 	// LocalRank and LocalSize count the job's processes on this machine; LocalSize
 	// is 0 if that is not known.
@@ -17,19 +17,19 @@ type Job struct {
 	// Coordinator is the host:port at which ranks meet; rank 0 listens there. It is
 	// empty if nothing says so, which Meeting reports.
 	Coordinator string
-	// Listener is the number of an open file of rank 0 that listens at Coordinator
-	// already, 0 if it is to do so itself.
+	// Listener is the number of an open file of rank 0 that listens at Coordinator already;
+	// 0 means that rank 0 listens by itself.
 	Listener int
-	// ID is what the job's processes have in common and other jobs' have not.
+	// ID is the same for all processes of the job and differs from other jobs' IDs.
 	ID string
 	// Secret is GOMOE_SECRET, and SecretFile GOMOE_SECRET_FILE; see Key.
 	Secret, SecretFile string
-	// Transport is what the user wishes for, GOMOE_TRANSPORT; empty is auto.
+	// Transport is the transport that GOMOE_TRANSPORT names; empty means auto.
 	Transport string
 	// Deadline is how long ranks wait for each other, GOMOE_DEADLINE; 0 if it is not set.
 	Deadline time.Duration
-	// Lifeline is the number of an open file that ends when the launcher does, 0 for
-	// none.
+	// Lifeline is the number of an open file that ends when the launcher ends; 0 means that
+	// there is none.
 	Lifeline int
 	// Hostfile is the file with the nodes of MLX's ring, MLX_HOSTFILE, and Devices
 	// the one with its RDMA devices, MLX_IBV_DEVICES; empty if there is none.
@@ -44,7 +44,7 @@ type Job struct {
 	// shown as ***.
 	Source []string
 
-	convention string // whose Rank and Size are
+	convention string // the convention that Rank and Size come from
 	missing    string // why Coordinator is empty
 }
 
@@ -56,8 +56,8 @@ func (j Job) InProcess() bool { return j.Size == 0 }
 // machine.
 func (j Job) OneHost() bool { return j.Size > 0 && j.LocalSize == j.Size }
 
-// Convention names what Rank and Size come from: gomoe, mlx, torch, ompi, pmi,
-// slurm; empty for none.
+// Convention names the convention that Rank and Size come from: gomoe, mlx, torch, ompi, pmi
+// or slurm; it is empty if the environment describes no job.
 func (j Job) Convention() string { return j.convention }
 
 // Meeting returns the address at which the ranks meet, or an error that says

@@ -20,9 +20,9 @@ const MinSecret = 16
 // GOMOE_SECRET holds, or the file of GOMOE_SECRET_FILE, or this user's file,
 // gomoe/secret in dir, which is os.UserConfigDir's folder if empty.
 //
-// If there is no such file and the ranks meet at this machine's loopback address,
-// it is made; with other machines that is an error which says how to copy one. A
-// file that others than its owner can read is refused.
+// If there is no such file and the ranks meet at this machine's loopback address, Key makes
+// the file. If ranks of other machines meet there, a missing file is an error, which says how
+// to copy one. A file that somebody else than its owner can read is refused.
 func (j Job) Key(dir string) (string, error) {
 	if j.Secret != "" {
 		return long(j.Secret, gomoeSecret)
@@ -60,8 +60,7 @@ func NewSecret() string {
 	return hex.EncodeToString(b)
 }
 
-// loopback reports whether an address is one of this machine that no other
-// reaches.
+// loopback reports whether an address is one of this machine that no other machine reaches.
 func loopback(address string) bool {
 	host, _, err := splitAddress(address)
 	if err != nil {
@@ -78,8 +77,8 @@ func long(s, from string) (string, error) {
 	return s, nil
 }
 
-// readSecret reads a secret's file. Who else may read it is asked of the file that
-// is open, so that it cannot be exchanged in between.
+// readSecret reads a file with a secret. It checks the permissions of the file that is open,
+// so that nobody can exchange the file between the check and the reading.
 func readSecret(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {

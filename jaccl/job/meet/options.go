@@ -20,31 +20,32 @@ const MaxSize = 1 << 16
 type Options struct {
 	// Rank is this process's index, 0 to Size-1.
 	Rank, Size int
-	// Coordinator is rank 0's host:port, alike on all ranks; host is a name or an
-	// address, [2001:db8::1] or [fe80::1%eth0] if it is one of IPv6. A job of one
-	// rank needs none.
+	// Coordinator is rank 0's host:port, the same on all ranks. The host is a name or an
+	// address; an IPv6 address is written as [2001:db8::1] or [fe80::1%eth0]. A job of one
+	// rank needs no coordinator.
 	Coordinator string
-	// Listener is what rank 0 listens with, if it is open already. Rank 0 closes it.
+	// Listener is an open listener for rank 0, which closes it. If it is nil, rank 0 opens
+	// one at Coordinator.
 	Listener net.Listener
-	// Job tells jobs apart that use one address.
+	// Job tells jobs that use the same address from each other.
 	Job uuid.UUID
-	// Meetings are this rank's in the job. If it is nil, it was at none.
+	// Meetings counts this rank's meetings in the job. Nil means that the rank was at none.
 	Meetings *Meetings
-	// Secret is what the ranks of the job know and nobody else. A job of one rank
-	// needs none.
+	// Secret is known to the ranks of the job and to nobody else. A job of one rank needs
+	// no secret.
 	Secret []byte
-	// Facts are to be the same on all ranks: version, mesh, transport. They are
-	// compared in order, and the first difference is an error on every rank.
+	// Facts must be the same on all ranks: version, mesh, transport. They are compared in
+	// order, and the first difference is an error on every rank.
 	Facts []Fact
-	// Host names this machine for people; the machine's own name if it is "".
+	// Host names this machine for people. Empty means the machine's own name.
 	Host string
-	// Bind is the address, without a port, that this rank listens at; the one
-	// that its connection to the coordinator has if it is "", and that of the
-	// coordinator on rank 0.
+	// Bind is the address, without a port, that this rank listens at. If it is empty, rank 0
+	// listens at the coordinator's address, and every other rank at the address that its
+	// connection to the coordinator has on this machine.
 	Bind string
-	// Advertise is the address, without a port, that the other ranks dial; the one
-	// that this rank listens at if it is "", and the one that its connection to the
-	// coordinator has where Bind is all addresses.
+	// Advertise is the address, without a port, that the other ranks dial. If it is empty,
+	// that is the address that this rank listens at, or, if the rank listens at all
+	// addresses, the one that its connection to the coordinator has.
 	Advertise string
 	// Deadline is how long the ranks wait for each other in Join, in every Gather
 	// and every Dial; 0 means DefaultDeadline.
@@ -58,7 +59,7 @@ type Options struct {
 	Waiting func(text string)
 }
 
-// Fact is something that all ranks have to have alike.
+// Fact is something that must be the same on all ranks.
 type Fact struct{ Name, Value string }
 
 // complete returns o with its defaults, or what is wrong with it.

@@ -17,17 +17,17 @@ type Options struct {
 	// Heartbeat is how often ranks send each other something; 0 means
 	// DefaultHeartbeat.
 	Heartbeat time.Duration
-	// Silence is after which time without a sign a rank is taken for lost; 0 means
-	// DefaultSilence. It is to be the job's deadline: a process that is stopped for
-	// a while, in a debugger or to be moved, is not a dead one. It is at least three
-	// heartbeats.
+	// Silence is how long nothing may come from a rank before the rank counts as lost; 0
+	// means DefaultSilence. It should be the job's deadline, because a process that is
+	// stopped for a while, in a debugger or to be moved, is not dead. It must be at least
+	// three heartbeats.
 	Silence time.Duration
-	// Settle is for how long other ranks' notices are waited for after the first
-	// one; 0 means DefaultSettle.
+	// Settle is how long this rank waits for other ranks' notices after the first one; 0
+	// means DefaultSettle.
 	Settle time.Duration
-	// Dump is called when a rank has called RequestDump, with that rank. It is to
-	// write down what this rank is doing. Calls come one at a time, from a goroutine
-	// of the watch; Close waits for one in progress. It may be nil.
+	// Dump is called with the number of a rank that has called RequestDump. It should write
+	// down what this rank is doing. Calls come one at a time, from a goroutine of the watch;
+	// Close waits for a call in progress. Dump may be nil.
 	Dump func(from int)
 }
 

@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// outbox is how many frames may wait for a peer that does not read, which is
-	// one that will be found silent.
+	// outbox is how many frames may wait for a peer that does not read. Such a peer will be
+	// found silent.
 	outbox = 64
-	// farewell is how long the last frames may take, and how long the other side
-	// may take to read them.
+	// farewell is how long it may take to send the last frames, and how long the peer may
+	// take to read them.
 	farewell = 500 * time.Millisecond
 )
 
@@ -29,7 +29,7 @@ type peer struct {
 
 	mu      sync.Mutex
 	queue   []message // to be written
-	ending  bool      // nothing more will be
+	ending  bool      // nothing more will be queued
 	more    chan struct{}
 	written uint32 // frames, for their numbers
 
@@ -51,8 +51,8 @@ func newPeer(rank int, conn net.Conn) *peer {
 	return &peer{rank: rank, conn: conn, more: make(chan struct{}, 1), heard: time.Now(), first: make(chan struct{})}
 }
 
-// send queues a frame. It does not block. Heartbeats that find the queue full are
-// dropped; what matters is not.
+// send queues a frame. It does not block. If the queue is full, heartbeats are dropped;
+// other frames are queued all the same.
 func (p *peer) send(typ uint8, head []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,7 +109,7 @@ func (p *peer) write() {
 	}
 }
 
-// read hands on every frame until the connection ends, and says how it did.
+// read passes every frame to handle until the connection ends, and returns why it ended.
 func (p *peer) read(handle func(typ uint8, head []byte) error) error {
 	for seq := uint32(0); ; seq++ {
 		h, head, err := frame.Read(p.conn, maxMessage)

@@ -41,9 +41,9 @@ var (
 	_ link.Partings    = (*Watch)(nil)
 )
 
-// Start connects this rank's watch with the others'. All ranks call it. It returns
-// when their clocks have been compared for the first time, or ctx ends, which has no
-// meaning after that.
+// Start connects this rank's watch with those of the other ranks. All ranks call it. It
+// returns when their clocks have been compared for the first time, or when ctx ends. After
+// Start has returned, ctx has no meaning.
 func Start(ctx context.Context, site link.Site, opts Options) (*Watch, error) {
 	o, err := opts.complete()
 	if err != nil {
@@ -175,8 +175,7 @@ func (w *Watch) First() (link.Notice, bool) {
 	return *w.best, true
 }
 
-// Leave implements link.Watch. Nothing that this rank announces is a failure any
-// more.
+// Leave implements link.Watch. What this rank announces after that is no failure.
 func (w *Watch) Leave() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -335,8 +334,8 @@ func (w *Watch) handle(p *peer, typ uint8, head []byte) error {
 	return nil
 }
 
-// unanswered is how many questions a peer may owe an answer to: more would fill the
-// buffers of one that is stopped, which to the kernel is a connection that is cut.
+// unanswered is how many questions may wait for a peer's answers. More questions would fill
+// the buffers of a peer that is stopped, and to the kernel its connection would be cut.
 const unanswered = 16
 
 // ask asks a peer for its time. The watch's lock is held.
@@ -347,7 +346,7 @@ func (p *peer) ask() {
 	}
 }
 
-// complete says that there is an estimate of the clock. The watch's lock is held.
+// complete notes that there is an estimate of the clock. The watch's lock is held.
 func (p *peer) complete() {
 	select {
 	case <-p.first:
@@ -356,7 +355,7 @@ func (p *peer) complete() {
 	}
 }
 
-// tend sends heartbeats and finds those who send none.
+// tend sends heartbeats, and finds the peers that send none.
 func (w *Watch) tend() {
 	ticker := time.NewTicker(w.o.Heartbeat)
 	defer ticker.Stop()
@@ -373,8 +372,8 @@ func (w *Watch) tend() {
 	}
 }
 
-// beat is one heartbeat; the last one was at last. A rank that was stopped itself
-// since then has heard nothing, and is not to blame the others for that.
+// beat sends one heartbeat; the time of the last one is last. A rank that was stopped itself
+// since then has heard nothing, and must not blame the others for that.
 func (w *Watch) beat(last, now time.Time) {
 	asleep := now.Sub(last) > 3*w.o.Heartbeat
 	w.mu.Lock()

@@ -76,10 +76,10 @@ func agree(ctx context.Context, site link.Site, key string, failed error, offer 
 
 // open opens the endpoints.
 func (l *Link) open(devices hostfile.Devices, settings rdma.Settings) error {
-	var err error
-	if l.settings, err = settings.WithDefaults(); err != nil {
+	if err := settings.Check(); err != nil {
 		return err
 	}
+	l.settings = settings
 	if l.size == 1 {
 		l.eps = make([]*rdma.Endpoint, 1)
 		return nil
@@ -90,10 +90,13 @@ func (l *Link) open(devices hostfile.Devices, settings rdma.Settings) error {
 	}
 	l.row = slices.Concat(rows...)
 	l.eps = make([]*rdma.Endpoint, len(l.row))
-	if err := l.settings.Fits(l.row, 0); err != nil {
+	if l.lib, err = rdma.OpenLibrary(l.settings.Library); err != nil {
 		return err
 	}
-	if l.lib, err = rdma.OpenLibrary(l.settings.Library); err != nil {
+	if l.limits, err = settings.Limits(l.lib, l.adapters, l.row); err != nil {
+		return err
+	}
+	if err := l.limits.Fits(l.row, 0); err != nil {
 		return err
 	}
 	l.pace = l.lib.Pace()
@@ -109,7 +112,10 @@ func (l *Link) open(devices hostfile.Devices, settings rdma.Settings) error {
 	return nil
 }
 
-const offerSize = 1 + rdma.DestinationSize
+const (
+	offerSize = 1 + rdma.DestinationSize
+	wholeBit  = 1 << 7 // of an offer's kind, for rdma.Settings.Whole
+)
 
 // offers returns, for every wire and rank, the kind and address of the queue pair that faces
 // the rank.
@@ -119,7 +125,11 @@ func (l *Link) offers() []byte {
 		if e == nil {
 			b = rdma.NoDestination().Append(append(b, 0))
 		} else {
-			b = e.Address.Append(append(b, byte(e.Service)))
+			kind := byte(e.Service)
+			if l.settings.Whole {
+				kind |= wholeBit
+			}
+			b = e.Address.Append(append(b, kind))
 		}
 	}
 	return b
@@ -138,7 +148,11 @@ func (l *Link) match(site link.Site, all [][]byte) error {
 			if k >= i {
 				continue
 			}
-			a, b := rdma.Service(all[i][at*offerSize]), rdma.Service(all[k][(first+i)*offerSize])
+			kinds := [2]byte{all[i][at*offerSize], all[k][(first+i)*offerSize]}
+			if (kinds[0]^kinds[1])&wholeBit != 0 {
+				return fmt.Errorf("one of rank %d (%s) and rank %d (%s) sends whole buffers and the other does not, want one setting on all ranks", i, site.Host(i), k, site.Host(k))
+			}
+			a, b := rdma.Service(kinds[0]&^wholeBit), rdma.Service(kinds[1]&^wholeBit)
 			if a != b {
 				return fmt.Errorf("rank %d (%s) has %v queue pairs and rank %d (%s) %v, want one kind; Thunderbolt, which has UC, and adapters that have RC do not connect", i, site.Host(i), a, k, site.Host(k), b)
 			}

@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -26,7 +27,7 @@ func TestConnectErrors(t *testing.T) {
 		{"port down", "active=0", rdma.Settings{}, "ibv_alloc_pd: no such device (errno 19); the port may be down"},
 		{"no gid", "gid=-1", rdma.Settings{}, "no GID of an IPv4 address; give the interface one"},
 		{"queue pairs taken", "qps=0", rdma.Settings{}, "ibv_create_qp: device or resource busy (errno 16); all queue pairs of the device are taken, of which Thunderbolt's have 10"},
-		{"regions taken", "mrs=1", rdma.Settings{}, "ibv_reg_mr: cannot allocate memory (errno 12); all memory regions of the device are taken"},
+		{"regions taken", "mrs=1,silent=1", rdma.Settings{}, "ibv_reg_mr: cannot allocate memory (errno 12); all memory regions of the device are taken"},
 		{"RC on Thunderbolt", "", rdma.Settings{Service: rdma.RC}, "the device has no such queue pairs; Thunderbolt's are UC"},
 		{"list", "refuse=ibv_get_device_list", rdma.Settings{}, "ibv_get_device_list: input/output error (errno 5)"},
 		{"open", "refuse=ibv_open_device,errno=13,after=3", rdma.Settings{}, "ibv_open_device: permission denied (errno 13); no permission for the device; on Linux, look at /dev/infiniband"},
@@ -63,7 +64,8 @@ func TestConnectErrors(t *testing.T) {
 	}
 }
 
-// Limits are looked at before a device is asked for anything.
+// Limits, those of the settings and those that a device tells, are looked at before a device
+// is asked for anything.
 func TestLimits(t *testing.T) {
 	devices := rdmatest.Mesh(4)
 	for i := range devices {
@@ -73,10 +75,16 @@ func TestLimits(t *testing.T) {
 			}
 		}
 	}
-	_, errs := connectAll(t, 4, devices, rdma.Settings{Library: rdmatest.Standin(t, ""), QueuePairs: 2, Regions: 5})
+	_, errs := connectAll(t, 4, devices, rdma.Settings{Library: rdmatest.Standin(t, "mlx=1"), QueuePairs: 2, Regions: 5})
 	for _, err := range errs {
 		rdmatest.Contains(t, err, "device mlx5_0 faces 3 ranks, which takes 3 queue pairs, and has 2", "device mlx5_0 faces 3 ranks, which takes 6 memory regions, and 0 for leases, 6 in all, and has 5")
 	}
+	_, errs = connectAll(t, 4, devices, rdma.Settings{Library: rdmatest.Standin(t, "mlx=1,qps=2,mrs=200")})
+	for _, err := range errs {
+		rdmatest.Contains(t, err, "device mlx5_0 faces 3 ranks, which takes 3 queue pairs, and has 2")
+	}
+	_, errs = connectAll(t, 4, devices, rdma.Settings{Library: rdmatest.Standin(t, "mlx=1,qps=12,mrs=200")}) // more than Thunderbolt's
+	require.NoError(t, errors.Join(errs...))
 
 	links := linked(t, 2, "")
 	l := links[0].(*Link)

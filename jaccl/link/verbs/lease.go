@@ -91,7 +91,7 @@ func (l *Link) obtain(n int) (*lot, error) {
 // register returns a new lot, registered with every device. The caller holds giving.
 func (l *Link) register(size int) (*lot, error) {
 	a := &lot{regions: int((uintptr(size)-1)/l.span) + 1}
-	if err := l.settings.Fits(l.row, l.regions+a.regions); err != nil {
+	if err := l.limits.Fits(l.row, l.regions+a.regions); err != nil {
 		return nil, fmt.Errorf("%w; release some, or ask for fewer and larger ones", err)
 	}
 	var err error

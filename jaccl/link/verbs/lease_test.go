@@ -139,7 +139,7 @@ func TestLeaseBudget(t *testing.T) {
 // and then refuses, which leaves nothing half done.
 func TestLeaseRefused(t *testing.T) {
 	page := os.Getpagesize()
-	links := linked(t, 3, "mrs=4") // two more than the slabs
+	links := linked(t, 3, "mrs=4,silent=1") // two more than the slabs
 	l := links[1].(*Link)
 	a, releaseA, err := l.Lease(page)
 	require.NoError(t, err)

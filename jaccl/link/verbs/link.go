@@ -27,6 +27,7 @@ type Link struct {
 	rank, size int
 	lib        *rdma.Library
 	settings   rdma.Settings
+	limits     rdma.Limits      // of this rank's devices
 	row        []string         // this rank's devices, like eps
 	eps        []*rdma.Endpoint // by rank, nil for this one, on the first wire, then on the second, and so on
 	adapters   rdma.Adapters    // the adapters of the endpoints
@@ -203,7 +204,7 @@ func (s *exchange) begin(l *Link, x *link.Exchange) error {
 	}
 	for i, e := range s.eps {
 		if peer := i % len(x.Peers); peer < len(x.Send) {
-			over(&e.Sending, x.Alike, x.Send[peer], i/len(x.Peers), len(s.eps)/len(x.Peers), &s.parts[0][i])
+			s.over(&e.Sending, x.Send[peer], i, &s.parts[0][i])
 		}
 	}
 	return nil
@@ -246,7 +247,7 @@ func (s *exchange) Step() (bool, error) {
 			if i%n >= len(s.x.Recv) {
 				continue
 			}
-			over(&e.Receiving, s.x.Alike, s.x.Recv[i%n], i/n, len(s.eps)/n, &s.parts[1][i])
+			s.over(&e.Receiving, s.x.Recv[i%n], i, &s.parts[1][i])
 			if err := e.Refill(); err != nil {
 				return false, &link.PeerError{Peer: e.Peer, Err: err}
 			}

@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gomoe/gomoe/jaccl/jaccltest"
 	"github.com/gomoe/gomoe/jaccl/link"
 	"github.com/gomoe/gomoe/jaccl/rdma"
 	"github.com/gomoe/gomoe/jaccl/rdma/rdmatest"
@@ -356,4 +359,58 @@ func TestNoHead(t *testing.T) {
 	})
 	require.NoError(t, errs[0])
 	rdmatest.Contains(t, errs[1], "rank 0 has sent a message of 500 bytes where 4096 are due")
+}
+
+// With whole buffers, as JACCL sends them, the device is given only lengths of classes, at
+// pages of the endpoints; ranks that do not agree about it do not connect.
+func TestWhole(t *testing.T) {
+	lib := rdmatest.Standin(t, "")
+	const n = 3
+	links, errs := connectAll(t, n, rdmatest.Wires(n, 2), rdma.Settings{Library: lib, Whole: true})
+	require.NoError(t, errors.Join(errs...))
+	ctx := rdmatest.Within(t, 60*time.Second)
+	require.NoError(t, errors.Join(together(links, func(rank int, l link.Link) error {
+		for round := range 16 {
+			if err := exchangeRound(ctx, l, rank, n, round, round%3 > 0); err != nil {
+				return err
+			}
+		}
+		lot, _, err := l.(*Link).Lease(1 << 20)
+		if err != nil {
+			return err
+		}
+		before, _ := l.(*Link).Staged()
+		x := &link.Exchange{Peers: []int{(rank + 1) % n, (rank + 2) % n}, Alike: true}
+		slices.Sort(x.Peers)
+		for range x.Peers {
+			x.Send, x.Recv = append(x.Send, [][]byte{lot[1:5001]}), append(x.Recv, [][]byte{make([]byte, 5000)})
+		}
+		if err := l.Exchange(ctx, x); err != nil {
+			return err
+		}
+		if after, _ := l.(*Link).Staged(); after-before != 10000 {
+			t.Errorf("rank %d: %d bytes of a lease were copied, want all 10000", rank, after-before)
+		}
+		return nil
+	})...))
+
+	two, failed := make([]link.Link, 2), make([]error, 2)
+	sites := jaccltest.Sites(2)
+	for i := range two {
+		defer func() {
+			if two[i] != nil {
+				two[i].Close()
+			}
+		}()
+	}
+	var wg sync.WaitGroup
+	for i := range two {
+		wg.Go(func() {
+			two[i], failed[i] = Connect(ctx, sites[i], rdmatest.Mesh(2), rdma.Settings{Library: lib, Whole: i == 0})
+		})
+	}
+	wg.Wait()
+	for _, err := range failed {
+		rdmatest.Contains(t, err, "sends whole buffers and the other does not, want one setting on all ranks")
+	}
 }

@@ -8,17 +8,18 @@ import (
 // buffers. Its memory is used again in the next exchange.
 type part [][]byte
 
-// over adds what goes over a wire of the data in buffers: all of it on the first wire if it is
+// over adds what goes over the wire of endpoint i of the data in buffers: all of it on the first wire if it is
 // less than rdma.MultiWire bytes, else a share in whole frames. Both ends know the number of
 // bytes, and so divide the data alike.
-func over(l *rdma.Lane, alike bool, buffers [][]byte, w, wires int, p *part) {
+func (s *exchange) over(l *rdma.Lane, buffers [][]byte, i int, p *part) {
+	w, wires := i/len(s.x.Peers), len(s.eps)/len(s.x.Peers)
 	n := 0
 	for _, b := range buffers {
 		n += len(b)
 	}
 	if wires == 1 || n < rdma.MultiWire {
 		if w == 0 {
-			l.AddData(buffers, alike)
+			s.add(l, buffers, n)
 		}
 		return
 	}
@@ -33,5 +34,14 @@ func over(l *rdma.Lane, alike bool, buffers [][]byte, w, wires int, p *part) {
 		}
 		at += len(b)
 	}
-	l.AddData(*p, alike)
+	s.add(l, *p, end-begin)
+}
+
+// add adds n bytes of data.
+func (s *exchange) add(l *rdma.Lane, buffers [][]byte, n int) {
+	if s.l.settings.Whole {
+		l.Add(rdma.Data, buffers, rdma.ClassOf(n))
+	} else {
+		l.AddData(buffers, s.x.Alike)
+	}
 }

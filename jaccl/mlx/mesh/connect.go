@@ -87,8 +87,8 @@ func (c *comm) connect(ctx context.Context) (err error) {
 	if c.options.Deadline < 0 {
 		return fmt.Errorf("deadline %v, want 0 for %v or more", c.options.Deadline, jaccl.DefaultDeadline)
 	}
-	settings, err := c.options.Settings.WithDefaults()
-	if err != nil {
+	settings := c.options.Settings
+	if err := settings.Check(); err != nil {
 		return err
 	}
 	c.options.FramesOnly = c.options.FramesOnly || rdma.FramesOnly()
@@ -105,10 +105,14 @@ func (c *comm) connect(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := settings.Fits(slices.Concat(rows...), 0); err != nil {
+	if c.lib, err = rdma.OpenLibrary(settings.Library); err != nil {
 		return err
 	}
-	if c.lib, err = rdma.OpenLibrary(settings.Library); err != nil {
+	limits, err := settings.Limits(c.lib, c.adapters, slices.Concat(rows...))
+	if err != nil {
+		return err
+	}
+	if err := limits.Fits(slices.Concat(rows...), 0); err != nil {
 		return err
 	}
 	c.pace = c.lib.Pace()

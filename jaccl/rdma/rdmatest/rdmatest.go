@@ -85,7 +85,7 @@ func Wires(n, wires int) hostfile.Devices {
 	d := Mesh(n)
 	for i := range d {
 		for j := range d[i] {
-			if i == j {
+			if i == j || wires == 1 {
 				continue
 			}
 			d[i][j] = nil

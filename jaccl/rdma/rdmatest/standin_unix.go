@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const defaults = "nic=0,mlx=0,devices=64,qps=10,mrs=100,gid=1,active=1,fail=0,status=12,stuck=-1,after=0,errno=5,refuse=-"
+const defaults = "nic=0,mlx=0,devices=64,qps=10,mrs=100,silent=0,gid=1,active=1,fail=0,status=12,stuck=-1,after=0,errno=5,refuse=-"
 
 // Standin tells the library in this process how to play, until the end of the test,
 // and then looks that nothing was left behind. It returns the library's path.
