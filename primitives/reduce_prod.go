@@ -133,5 +133,5 @@ func foldMul[A, T numeric](acc []A, rows []T) {
 
 func (ReduceProdOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..]", Results: "t[..] without axes", Formula: "y = Π x over axes", Params: "axes: ascending",
-		Notes: "Products in f64 (f32 for bf16 and f16), from the last axis to the first, each from index 0 up."}
+		Notes: "Products in f64, axis by axis, from the last to the first, each from index 0 up; the products over an axis are rounded to the type of x (bf16 and f16: to f32) before the next axis."}
 }
