@@ -119,7 +119,7 @@ func TestContractMistakesAtTheUsersLine(t *testing.T) {
 			line = nextLine()
 			y := primitives.GroupedMatMul(r, rows, tr.Input("kernel", graph.F32, 8, 4, 3))
 			return []*graph.Value{primitives.Combine(r, y)}
-		}, "4 experts, the weights are for 8"),
+		}, "of 8 experts, but tokens were routed to 4; give PrepareOp.Experts as many"),
 		wrong("experts' weights of other columns", func(tr *graph.Tracer) []*graph.Value {
 			r := prepare(tr, "idx", 8, 2)
 			rows := primitives.Dispatch(r, x(tr))

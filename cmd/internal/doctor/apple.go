@@ -54,7 +54,7 @@ func (s Setup) apple(all []*Machine, r *Report) {
 			}
 		}
 		for k, o := range all[:i] {
-			if o != nil && o.Version != "" && before(o.Version, 26, 3) != before(m.Version, 26, 3) && s.transport() == "jaccl" {
+			if o != nil && o.Version != "" && before(o.Version, 26, 3) != before(m.Version, 26, 3) && s.known().MLX && s.known().Devices {
 				r.add(Wrong, "update both to 26.3 or later", fmt.Sprintf("macOS %s and %s: before 26.3, JACCL sends other messages", o.Version, m.Version), hosts[k], hosts[i])
 			}
 		}
