@@ -57,7 +57,7 @@ func (l *Link) Size() int { return l.size }
 // Transport implements link.Link.
 func (l *Link) Transport() string { return "verbs" }
 
-// Service is the kind of queue pair that the job has, RC or UC.
+// Service returns the kind of queue pair that the job has, RC or UC.
 func (l *Link) Service() rdma.Service {
 	for _, e := range l.eps {
 		if e != nil {
