@@ -120,7 +120,7 @@ func (p *process) wait() ended {
 		p.control.Close()
 	}
 	for _, r := range p.reads {
-		r.SetReadDeadline(time.Now()) // ends copy. On Windows it does nothing, and no process leaves the job object.
+		r.SetReadDeadline(time.Now()) // ends copy. On Windows it does nothing, but there no process leaves the job object.
 	}
 	go func() {
 		p.copies.Wait()
