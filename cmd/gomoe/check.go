@@ -76,8 +76,8 @@ type checkRun struct {
 	limit size
 	opts  vjp.CheckOptions
 	json  bool
-	// device is the device that is compared with the host, "" for none; cfg has
-	// it.
+	// device is the name of the device that is compared with the host, "" for none. cfg
+	// has the open device.
 	device string
 	cfg    gomoe.Config
 	jobs   []*gomoe.Job
