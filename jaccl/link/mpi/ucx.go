@@ -23,12 +23,12 @@ func withoutCache() []variable {
 
 type variable struct {
 	name, value string
-	also        []string // other values with the same meaning, which a user may have set
+	also        []string // the values that a user may have set, because they leave the cache off too
 }
 
 // refuseCache sets the variables that turn UCX's cache off, for the C library, whose
 // environment is not that of package os. MPI's libraries read them when they are loaded. A
-// variable that the user has set is left alone; another value than these is an error.
+// variable that the user has set is left alone; it is an error if its value is another one.
 func refuseCache(getenv func(string) string) error {
 	setenv, err := dynlib.C("setenv")
 	if err != nil {
