@@ -17,8 +17,7 @@ type flow struct {
 	posted int // bytes whose messages have been given to the device
 	moved  int // bytes whose messages are complete and, if received, have been taken
 
-	ahead  cursor // where in pieces the next message to be posted begins
-	behind cursor // where in pieces the next message to be taken begins
+	ahead, behind cursor // where in pieces the next message to be posted begins, and the next one to be taken
 }
 
 // flowKind says what happens to messages that are received.
