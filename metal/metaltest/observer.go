@@ -26,7 +26,7 @@ type observer struct {
 	mu   sync.Mutex
 	done map[string]int           // instructions compared, by name
 	open map[int]*memory          // by rank: the memory of the instruction that the host runs
-	last map[int]runtime.Observed // that instruction
+	last map[int]runtime.Observed // by rank: that instruction
 }
 
 var _ runtime.Observer = (*observer)(nil)
