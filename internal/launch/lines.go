@@ -20,7 +20,7 @@ type lines struct {
 	buf    []byte            // a line without its end
 	more   bool              // buf continues a line
 
-	mu   sync.Mutex // of tail, which is read while pass waits
+	mu   sync.Mutex // guards tail, which is read while pass waits
 	tail [][]byte
 }
 

@@ -19,14 +19,14 @@ type output struct {
 	done chan struct{} // closed when nothing is left to write
 
 	mu      sync.Mutex
-	changed sync.Cond // of the fields below
+	changed sync.Cond // one of the fields below has changed
 	queue   [][]byte
-	bytes   int       // of the queue
-	began   time.Time // of the Write that is running; zero if none is
+	bytes   int       // bytes in the queue
+	began   time.Time // beginning of the Write that is running; zero if none is running
 	closed  bool      // nothing will be added
 	stuck   bool      // nobody reads, and everything is dropped
 	lost    int       // number of lines
-	failed  error     // of the first Write that failed
+	failed  error     // error of the first Write that failed
 	patient *time.Timer
 }
 

@@ -17,7 +17,7 @@ type process struct {
 	cmd      *exec.Cmd
 	out, err *lines
 	began    time.Time
-	copies   sync.WaitGroup // of out and err
+	copies   sync.WaitGroup // the copies of out and err
 	copied   chan struct{}  // closed when the copies have ended
 	reads    []*os.File     // what copies read from
 	control  io.WriteCloser // of a rank on another machine: carries names of signals; its end ends the rank
