@@ -52,7 +52,7 @@ type transport struct {
 	closing atomic.Bool
 	closed  bool
 
-	heading, moving int // of the exchange in progress: heads and messages of data that have not ended
+	heading, moving int // heads, and messages of data, of the exchange in progress that have not ended
 }
 
 // peer is what the link knows of another rank.
