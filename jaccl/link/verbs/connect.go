@@ -115,7 +115,7 @@ func (l *Link) open(devices hostfile.Devices, settings rdma.Settings) error {
 
 const (
 	offerSize = 1 + rdma.DestinationSize
-	wholeBit  = 1 << 7 // of an offer's kind, for rdma.Settings.Whole
+	wholeBit  = 1 << 7 // bit of an offer's kind that says that rdma.Settings.Whole is set
 )
 
 // offers returns, for every wire and rank, the kind and address of the queue pair that faces
