@@ -171,7 +171,7 @@ type inputJSON struct {
 	Checked  int    `json:"checked"`
 	Rerouted int    `json:"rerouted"`
 	Via      string `json:"via,omitempty"`
-	Index    []int  `json:"index"` // of the worst element
+	Index    []int  `json:"index"` // index of the worst element
 	Analytic number `json:"analytic"`
 	Numeric  number `json:"numeric"`
 	Error    number `json:"error"`
