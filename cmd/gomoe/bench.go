@@ -38,8 +38,8 @@ func (t *tool) benchCommand() *ffcli.Command {
 // collectives is one use of gomoe bench collectives.
 type collectives struct {
 	*tool
-	transport  string   // as given; "" is no flag
-	transports []string // to measure
+	transport  string   // the flag as given; "" if it was not given
+	transports []string // the transports to measure
 	ranks      int
 	ops        string
 	min, max   size
@@ -103,7 +103,7 @@ func (b *collectives) flags(fs *flag.FlagSet) {
 	b.out.flags(fs)
 }
 
-// measured returns the names of what -transport measures.
+// measured returns the names that -transport takes: the transports except auto, and copy.
 func measured() []string {
 	var names []string
 	for _, t := range world.Transports() {
@@ -137,8 +137,9 @@ func (b *collectives) check() error {
 	if err := b.moe.check(b.ranks); err != nil {
 		return err
 	}
-	// A rank sends from one buffer into another. Together the ranks hold the tokens of all,
-	// once whole, and a row of each choice before, during and after the exchange.
+	// In a collective, each rank has a buffer to send and a buffer to receive. In the exchange
+	// of a layer, the ranks hold all tokens, which also exist once as a whole array, and a
+	// row for each choice of a token before, during and after the exchange.
 	for _, need := range []struct {
 		flags string
 		bytes float64

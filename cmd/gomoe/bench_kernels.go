@@ -101,7 +101,7 @@ func (b *kernelTimes) run(ctx context.Context) (err error) {
 	return verdict(rows)
 }
 
-// verdict is the error of rows with wrong results, nil without.
+// verdict returns an error if rows have wrong results, nil otherwise.
 func verdict(rows []measure.Row) error {
 	wrong, kernels := 0, []string{}
 	for _, r := range rows {

@@ -8,8 +8,8 @@ import (
 	"github.com/gomoe/gomoe/internal/whole"
 )
 
-// benchOutput is where a measurement goes: lines for people or, with -json -, rows for
-// programs on standard output, and files.
+// benchOutput is where the rows of a measurement go: to standard output, as lines for people
+// or, with -json -, as JSON for programs, and to files.
 type benchOutput struct {
 	stdout      io.Writer
 	header      string

@@ -23,7 +23,7 @@ import (
 	"github.com/gomoe/gomoe/world"
 )
 
-// start measures one transport with ranks of its own.
+// start measures one transport with ranks that it starts itself.
 func (b *collectives) start(ctx context.Context, transport string, report func(measure.Row)) error {
 	switch transport {
 	case "local":
@@ -60,15 +60,16 @@ func (b *collectives) start(ctx context.Context, transport string, report func(m
 	return nil
 }
 
-// ofLauncher returns what the launcher has said, without the lines of ranks. It repeats
-// the last ones of the rank that failed first; the others mostly say the same.
+// ofLauncher returns the launcher's messages from text, without the lines of ranks. The
+// launcher repeats the last lines of the rank that failed first, and the lines of the other
+// ranks mostly say the same.
 func ofLauncher(text string) string {
 	lines := slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return strings.HasPrefix(line, "[") })
 	return strings.TrimSuffix(strings.Join(lines, "\n"), "\n")
 }
 
-// launched is start with the transport's own launcher, that of an installed MPI, through
-// which the ranks find each other.
+// launched is like start, but the ranks are started by the launcher of an installed MPI,
+// through which they find each other.
 func (b *collectives) launched(ctx context.Context, launcher string, words []string, report func(measure.Row)) error {
 	if _, err := exec.LookPath(launcher); err != nil {
 		return fmt.Errorf("%s is not there: apt install openmpi-bin", launcher)

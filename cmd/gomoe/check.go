@@ -76,8 +76,8 @@ type checkRun struct {
 	limit size
 	opts  vjp.CheckOptions
 	json  bool
-	// device is the device that is compared with the host, "" for none; cfg has
-	// it.
+	// device is the name of the device that is compared with the host, "" for none. cfg
+	// has the open device.
 	device string
 	cfg    gomoe.Config
 	jobs   []*gomoe.Job
@@ -171,7 +171,7 @@ type inputJSON struct {
 	Checked  int    `json:"checked"`
 	Rerouted int    `json:"rerouted"`
 	Via      string `json:"via,omitempty"`
-	Index    []int  `json:"index"` // of the worst element
+	Index    []int  `json:"index"` // index of the worst element
 	Analytic number `json:"analytic"`
 	Numeric  number `json:"numeric"`
 	Error    number `json:"error"`

@@ -8,7 +8,7 @@ import (
 	"github.com/gomoe/gomoe/jaccl/job/environ"
 )
 
-// deviceVariables are what the emulated GPU reads.
+// deviceVariables returns the environment variables that the emulated GPU reads.
 func deviceVariables() []environ.Variable {
 	return []environ.Variable{
 		{Name: "GOMOE_CLANG", Meaning: "what compiles the emulated GPU's kernels; if not set, the first clang that is found of version 17 or newer"},

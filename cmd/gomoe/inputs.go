@@ -60,7 +60,7 @@ func (f *inputs) read(path string, p *graph.Program) (map[string]array.Array, er
 			return nil
 		})
 		if errors.As(err, new(*located)) {
-			return nil, err // of another type
+			return nil, err // the error says that the type is another one
 		}
 		if err != nil {
 			return nil, fmt.Errorf("-in %s: %w", name, err)

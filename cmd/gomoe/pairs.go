@@ -78,7 +78,7 @@ func (s *size) Set(text string) error {
 	return nil
 }
 
-// list splits names at commas; no text is no names.
+// list splits names at commas. It returns no names for an empty text.
 func list(s string) []string {
 	var out []string
 	for _, name := range strings.Split(s, ",") {

@@ -22,8 +22,8 @@ import (
 // largest is the most bytes of text that a command reads.
 const largest = 64 << 20
 
-// read returns the text of a file, of standard input for -, and its name in
-// errors.
+// read returns the text of the file at path, or of standard input if path is -, and the
+// name of the file in errors.
 func (t *tool) read(ctx context.Context, path string) (name, text string, err error) {
 	r := t.stdin
 	name = "stdin"
@@ -195,7 +195,8 @@ func (f *placing) config(path string, p *graph.Program) (gomoe.Config, error) {
 	return cfg, nil
 }
 
-// results are the results of a program by name. Of several with one name it is the first.
+// results finds the results of a program by name. If several results have the same name, it
+// finds the first.
 type results struct {
 	p     *graph.Program
 	names map[*graph.Value]string

@@ -178,8 +178,9 @@ func describe(b *strings.Builder, p graph.Primitive, builders string, example *g
 	}
 }
 
-// clauses splits the text of a Doc about the parameters keys, such as "axes:
-// ascending; k, n: rows". Text that belongs to no key is returned under "".
+// clauses splits the text of a Doc about parameters, such as "axes: ascending; k, n:
+// rows", by parameter. keys are the names of the parameters. Text that belongs to no key is
+// returned under "".
 func clauses(text string, keys []string) map[string]string {
 	out := map[string]string{}
 	about := []string{""}

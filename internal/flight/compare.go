@@ -35,7 +35,7 @@ func Compare(dumps []Dump) (string, error) {
 		}
 	}
 	early := closed(dumps)
-	next := 0 // the first rank that nothing has been said of
+	next := 0 // the first rank about which nothing has been printed
 	for _, d := range dumps {
 		absent(&s, early, next, d.Rank)
 		next = d.Rank + 1
@@ -54,11 +54,12 @@ func Compare(dumps []Dump) (string, error) {
 	return s.String(), nil
 }
 
-// together is how far apart in time the ranks of one job connect at most, if there is no
-// other sign that they belong together.
+// together is the longest time between the connections of two ranks of one job, if there is
+// no other sign that their records belong together.
 const together = 2 * time.Minute
 
-// apart says why two records are not of one run of a job; it is empty if they are.
+// apart says why two records do not belong to the same run of a job. It is empty if they
+// may belong to the same run.
 func apart(a, b Dump) string {
 	who := func(d Dump) string {
 		return fmt.Sprintf("rank %d of %d of job %s, which had connected at %s", d.Rank, d.Size, plain(d.Job), d.Started.Add(d.Offset).UTC().Format(time.RFC3339))
@@ -70,8 +71,8 @@ func apart(a, b Dump) string {
 	return ""
 }
 
-// closed returns the ranks, in order, of which others have learned that they had closed
-// their communicator.
+// closed returns, in order, the ranks that have closed their communicator according to the
+// errors in the records.
 func closed(dumps []Dump) []int {
 	told := regexp.MustCompile(`rank (\d{1,9}) has closed its communicator`)
 	var ranks []int
@@ -87,7 +88,7 @@ func closed(dumps []Dump) []int {
 	return slices.Compact(ranks)
 }
 
-// absent says that there are no records of ranks from up to before to.
+// absent prints that there are no records of the ranks from `from` to before `to`.
 func absent(s *strings.Builder, early []int, from, to int) {
 	say := func(to int) {
 		switch to - from {
@@ -117,8 +118,8 @@ func few(ranks []int) string {
 	return fmt.Sprint(ranks)
 }
 
-// plain returns text that a terminal can be given: as it is if all of it is printable,
-// else quoted. A record may come from anywhere.
+// plain returns text in a form that is safe to print on a terminal: unchanged if all of it is
+// printable, and quoted otherwise. A record may come from anywhere.
 func plain(text string) string {
 	const most = 4096
 	if len(text) > most {

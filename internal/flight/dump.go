@@ -24,7 +24,7 @@ type Dump struct {
 
 // Operation is one operation of a Dump. Times are by the rank's clock.
 type Operation struct {
-	Number int64     `json:"number"` // of the rank's operations, from 0
+	Number int64     `json:"number"` // number among the rank's operations, from 0
 	Op     string    `json:"op"`
 	Seq    int       `json:"seq"`
 	DType  string    `json:"dtype"`

@@ -42,8 +42,8 @@ func (f Folder) open() (*os.Root, error) {
 	return root, nil
 }
 
-// check returns an error unless the open folder is the one of that name and not behind a
-// link, and nobody else may enter it.
+// check returns an error unless the open folder is the folder at f.Path itself, not the
+// target of a link there, and only its owner may enter it.
 func (f Folder) check(root *os.Root) error {
 	named, err := os.Lstat(f.Path)
 	if err != nil {

@@ -2,5 +2,5 @@ package flight
 
 import "os"
 
-// private is true: on Windows every user has a folder for temporary files.
+// private returns true, because on Windows every user has a folder for temporary files.
 func private(os.FileInfo) bool { return true }

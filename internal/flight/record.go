@@ -60,7 +60,7 @@ type About struct {
 // entry is one operation.
 type entry struct {
 	call   collective.Call
-	ranks  []int // of the group, which never changes
+	ranks  []int // ranks of the group, which never change
 	bytes  int64 // bytes that this rank sends and receives
 	peer   int   // the other rank of an operation between two ranks, else -1
 	began  time.Time

@@ -54,7 +54,7 @@ func (c *communicator) Group(ranks []int) (collective.Group, error) { return c.A
 type group struct {
 	jaccl.Group
 	r     *Recorder
-	ranks []int // of the job
+	ranks []int // the members' ranks in the job
 }
 
 // Lacks implements collective.Limited, for a group that has all operations too.

@@ -12,7 +12,7 @@ import (
 // goRun is a "go run" command: what to build, and the arguments of the program.
 type goRun struct {
 	flags, pkg, args []string
-	name             string // of the program
+	name             string // name of the program
 }
 
 // parseGoRun reads a command line. ok is false if the command is not "go run".

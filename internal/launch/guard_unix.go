@@ -32,10 +32,9 @@ done
 for g in $groups; do kill -s KILL -- "-$g"; done
 [ -z "$folder" ] || rm -rf -- "$folder"`
 
-// newGuard starts a guard, which removes a folder at the end; "" is none. The terminal's
-// Ctrl-C does not reach it.
-//
-// Without a shell there is no guard, where the kernel kills the ranks of a dead launcher.
+// newGuard starts a guard, which removes folder at the end; "" means no folder. The
+// terminal's Ctrl-C does not reach the guard. If there is no shell, newGuard returns nil on
+// systems where the kernel kills the ranks of a dead launcher, and an error on others.
 func newGuard(folder string) (*guard, error) {
 	if _, err := os.Stat("/bin/sh"); err != nil && kernelKills {
 		return nil, nil

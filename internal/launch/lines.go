@@ -20,7 +20,7 @@ type lines struct {
 	buf    []byte            // a line without its end
 	more   bool              // buf continues a line
 
-	mu   sync.Mutex // of tail, which is read while pass waits
+	mu   sync.Mutex // guards tail, which is read while pass waits
 	tail [][]byte
 }
 
@@ -49,10 +49,10 @@ func (l *lines) copy(r io.Reader) {
 }
 
 // copyRest passes on what is left in a pipe whose rank has ended. A process that the
-// rank has started may hold the pipe for ever, if it has left the rank's process group:
-// no more than drain is spent on waiting for it, and it is not read for ever.
+// rank has started may hold the pipe for ever, if it has left the rank's process group.
+// So copyRest waits for at most drain, and reads a limited number of bytes.
 func (l *lines) copyRest(r *os.File) {
-	const most = 4 << 20 // bytes; a pipe holds 64 KiB, and 1 MiB if somebody wants it to
+	const most = 4 << 20 // bytes; a pipe holds 64 KiB, or up to 1 MiB if a process asks for more
 	chunk := make([]byte, 32<<10)
 	for left, n := drain, 0; left > 0 && n < most; {
 		began := time.Now()

@@ -19,14 +19,14 @@ type output struct {
 	done chan struct{} // closed when nothing is left to write
 
 	mu      sync.Mutex
-	changed sync.Cond // of the fields below
+	changed sync.Cond // one of the fields below has changed
 	queue   [][]byte
-	bytes   int       // of the queue
-	began   time.Time // of the Write that is running; zero if none is
+	bytes   int       // bytes in the queue
+	began   time.Time // beginning of the Write that is running; zero if none is running
 	closed  bool      // nothing will be added
 	stuck   bool      // nobody reads, and everything is dropped
 	lost    int       // number of lines
-	failed  error     // of the first Write that failed
+	failed  error     // error of the first Write that failed
 	patient *time.Timer
 }
 
@@ -50,7 +50,7 @@ func newOutput(name string, w io.Writer) *output {
 	return o
 }
 
-// same reports whether two writers are one.
+// same reports whether two writers are equal or write to the same file.
 func same(a, b io.Writer) bool {
 	f, ok := a.(*os.File)
 	g, too := b.(*os.File)
@@ -62,7 +62,7 @@ func same(a, b io.Writer) bool {
 	return reflect.TypeOf(a).Comparable() && a == b
 }
 
-// write writes what is added, with one Write for each text.
+// write writes the texts that are added to the queue, with one Write for each.
 func (o *output) write() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -101,7 +101,7 @@ func (o *output) add(line []byte) {
 	o.put(line)
 }
 
-// say adds a line that the launcher has to say. It never waits.
+// say adds a message of the launcher. It never waits.
 func (o *output) say(format string, args ...any) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -133,7 +133,7 @@ func here(h hostfile.Host) bool {
 	return h.SSH == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// machine returns what all entries of the same machine have in common.
+// machine returns a name that is the same for all hosts that are the same machine.
 func machine(h hostfile.Host) string {
 	if here(h) {
 		return ""

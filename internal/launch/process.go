@@ -17,7 +17,7 @@ type process struct {
 	cmd      *exec.Cmd
 	out, err *lines
 	began    time.Time
-	copies   sync.WaitGroup // of out and err
+	copies   sync.WaitGroup // the copies of out and err
 	copied   chan struct{}  // closed when the copies have ended
 	reads    []*os.File     // what copies read from
 	control  io.WriteCloser // of a rank on another machine: carries names of signals; its end ends the rank
@@ -120,7 +120,7 @@ func (p *process) wait() ended {
 		p.control.Close()
 	}
 	for _, r := range p.reads {
-		r.SetReadDeadline(time.Now()) // ends copy. On Windows it does nothing, and no process leaves the job object.
+		r.SetReadDeadline(time.Now()) // ends copy. On Windows it does nothing, but there no process leaves the job object.
 	}
 	go func() {
 		p.copies.Wait()

@@ -44,7 +44,7 @@ type job struct {
 	Options
 	meeting
 	out, err *output // may be the same
-	dir      string  // of the built program, "" if nothing was built
+	dir      string  // folder of the built program; "" if nothing was built
 	guard    *guard
 	// lives are the writing ends of pipes, one per local rank. They are closed when the
 	// launcher ends. A single pipe for all ranks would share its file flags, and

@@ -17,7 +17,7 @@ import (
 
 // Options say what to measure. Every rank must pass the same.
 type Options struct {
-	Ops      []string // of Ops(); nil is all
+	Ops      []string // names that Ops returns; nil means all of them
 	Min, Max int64    // sizes in bytes: Min, Min·Factor, and so on, up to Max
 	Factor   int      // at least 2
 	// Batches is how many times each size is timed. One timing is a batch of several

@@ -99,7 +99,7 @@ func panel(op string, rows []Row) (*plot.Plot, error) {
 	return p, nil
 }
 
-// hue returns one of eight colors that people with any eyesight tell apart (Okabe
+// hue returns one of eight colors that colour blind people can tell apart too (Okabe
 // and Ito).
 func hue(i int) color.Color {
 	all := [...]color.RGBA{{0, 114, 178, 255}, {230, 159, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255}, {86, 180, 233, 255}, {213, 94, 0, 255}, {0, 0, 0, 255}, {240, 228, 66, 255}}

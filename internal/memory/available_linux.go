@@ -9,7 +9,7 @@ import (
 
 // Available returns the bytes that this process can still take, and what limits them: the
 // machine's free memory, a control group, or the limit on the process's addresses (ulimit
-// -v). What cannot be read limits nothing.
+// -v). A limit that cannot be read is ignored.
 func Available() Limit {
 	l := least(limits(os.DirFS("/")))
 	var as unix.Rlimit

@@ -2,5 +2,5 @@
 
 package memory
 
-// Available returns no limit: it is not known how this system says it.
+// Available returns no limit, because this package cannot read the limits of this system.
 func Available() Limit { return unlimited() }

@@ -1,6 +1,6 @@
-// Package memory says how much memory this process can still take, so that what is too
-// large is refused with an error before the memory is taken: Go cannot recover from memory
-// that runs out.
+// Package memory says how much memory this process can still take. With it, a program that
+// is too large is refused with an error before it takes the memory: Go cannot recover when
+// memory runs out.
 //
 // Begin with Available.
 package memory

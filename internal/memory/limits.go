@@ -32,7 +32,7 @@ func Format(bytes float64) string {
 	return fmt.Sprintf("%.4g %ciB", bytes, units[i])
 }
 
-// least returns the smallest limit. One below 0 is 0.
+// least returns the smallest limit. A limit below 0 counts as 0.
 func least(all []Limit) Limit {
 	l := unlimited()
 	for _, m := range all {
@@ -92,7 +92,8 @@ func addresses(root fs.FS) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// number reads a file with one number. A limit that is the word max is none.
+// number reads a file with one number. It returns false if the file cannot be read, or has
+// the word max, which means no limit.
 func number(root fs.FS, name string) (int64, bool) {
 	b, err := fs.ReadFile(root, name)
 	if err != nil {

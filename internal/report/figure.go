@@ -59,7 +59,8 @@ func (f Figure) WritePNG(w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("report: figure: %w", err)
 	}
-	// One column of panels with aligned axes, one of legends as high as they.
+	// One column has the panels, with aligned axes. A second column has the legends, which
+	// are as high as the panels.
 	panels := draw.Crop(canvas, margin, -side-margin, margin, -header-margin)
 	cells := plot.Align([][]*plot.Plot{{losses.plot}, {load.plot}}, draw.Tiles{Rows: 2, Cols: 1, PadY: gap}, panels)
 	for i, p := range []panel{losses, load} {
@@ -82,7 +83,7 @@ func (f Figure) WritePNG(w io.Writer) error {
 // SavePNG writes the figure to a file, which appears or changes only when it is
 // complete. Errors are those of WritePNG and of the file system.
 func (f Figure) SavePNG(path string) error {
-	var picture bytes.Buffer // drawing takes a while, in which no unfinished file lies about
+	var picture bytes.Buffer // drawing takes a while, during which no unfinished file must exist
 	if err := f.WritePNG(&picture); err != nil {
 		return err
 	}
@@ -99,7 +100,7 @@ type panel struct {
 	aside func(draw.Canvas) error
 }
 
-// newPlot is a plot over the steps, with grid and texts of one style.
+// newPlot returns a plot over the steps, with the grid and the fonts that all panels have.
 func newPlot(title, y string, steps []Step) *plot.Plot {
 	p := plot.New()
 	p.Title.Text = title
@@ -119,8 +120,8 @@ func newPlot(title, y string, steps []Step) *plot.Plot {
 	return p
 }
 
-// sans is the text of the figure. The fonts are part of gonum/plot, so the
-// picture is the same on every machine.
+// sans returns the font of the figure's text. It is part of gonum/plot, so the picture
+// is the same on every machine.
 func sans(size font.Length) font.Font {
 	return font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}
 }

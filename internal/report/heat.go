@@ -8,8 +8,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// heat is a grid of values: cells[column][row], where column i reaches from
-// edges[i] to edges[i+1].
+// heat is a grid of values, cells[column][row]. Column i reaches from edges[i] to
+// edges[i+1].
 type heat struct {
 	edges []float64
 	cells [][]float64

@@ -8,10 +8,10 @@ const (
 	tail = 20 // losses that Loss is the mean of
 )
 
-// History is what a run has reported, in memory that does not grow with the number of
-// steps: totals, the last step, and at most 8192 points for a figure. The first 8192 steps
-// are a point each; then, whenever there are too many points, neighbours become one. The
-// zero History is a run without steps.
+// History holds what a run has reported, in memory that does not grow with the number of
+// steps: totals, the last step, and at most 8192 points for a figure. Each of the first 8192
+// steps is one point. Whenever there are too many points, every two neighbours are joined
+// into one. The zero History is a run without steps.
 type History struct {
 	Count   int // steps
 	Tokens  int
@@ -53,9 +53,9 @@ func (h *History) Add(s Step) {
 	h.points, h.open = append(h.points, s), 1
 }
 
-// Points returns the points of a figure, in the order of their steps: steps, or in a long
-// run means of several steps, under the number of the last of them. The caller does not
-// change them.
+// Points returns the points of a figure, in the order of their steps. A point is a step or,
+// in a long run, the mean of several steps, with the number of the last of them. The caller
+// must not change the points.
 func (h *History) Points() []Step { return h.points }
 
 // Loss returns the mean loss of the last 20 steps, and how many there are.
@@ -67,8 +67,8 @@ func (h *History) Loss() (mean float64, of int) {
 	return mean, of
 }
 
-// joined returns one point for two that follow each other, which stand for m and n steps.
-// A loss that is not finite makes that of the point so.
+// joined returns one point for two points that follow each other and stand for m and n
+// steps. If a loss is not finite, that of the result is not finite either.
 func joined(a, b Step, m, n int) Step {
 	wa, wb := float64(m)/float64(m+n), float64(n)/float64(m+n)
 	p := b

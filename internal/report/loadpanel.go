@@ -10,8 +10,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// newLoad is the load of the experts over the steps: a line per expert, or a
-// heat map when there are more than 16.
+// newLoad returns the panel of the load of the experts over the steps: a line per
+// expert, or a heat map if there are more than 16 experts.
 func newLoad(steps []Step) (panel, error) {
 	if len(steps) > 0 && len(steps[0].Load) > listed {
 		return newHeat(steps)
@@ -19,9 +19,9 @@ func newLoad(steps []Step) (panel, error) {
 	return newLines(steps)
 }
 
-// expertStyle tells 16 experts apart: eight colours that colour blind people
-// tell apart too, solid and then dashed. Okabe, Ito: Color universal design,
-// 2008, with grey and purple for black and yellow.
+// expertStyle returns the line of expert e, different for 16 experts: eight colours that
+// colour blind people can tell apart too, first solid and then dashed. Okabe, Ito: Color
+// universal design, 2008, with grey and purple for black and yellow.
 func expertStyle(e int) draw.LineStyle {
 	colors := [...]color.NRGBA{
 		{0x00, 0x72, 0xb2, 0xff}, {0xe6, 0x9f, 0x00, 0xff}, {0x00, 0x9e, 0x73, 0xff}, {0xcc, 0x79, 0xa7, 0xff},
@@ -64,8 +64,8 @@ func newLines(steps []Step) (panel, error) {
 	return panel{p, func(c draw.Canvas) error { legend.Draw(c); return nil }}, nil
 }
 
-// newHeat colours the load of every expert relative to the fair share: white at
-// 1, blue below down to nothing, red above.
+// newHeat returns a panel that colours the load of every expert relative to the fair
+// share: white for 1, blue for less, and red for more.
 func newHeat(steps []Step) (panel, error) {
 	experts := len(steps[0].Load)
 	p := newPlot("Load of the experts, mean over layers", "expert", steps)

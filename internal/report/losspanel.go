@@ -19,8 +19,8 @@ var (
 	gridColor    = color.NRGBA{R: 0xe4, G: 0xe4, B: 0xe4, A: 0xff}
 )
 
-// newLosses is the loss, its moving mean, held-out losses, the unigram entropy,
-// and triangles at the bottom where a loss is not finite.
+// newLosses returns the panel of the losses: the loss, its moving mean, held-out losses,
+// the unigram entropy, and triangles at the bottom where a loss is not finite.
 func newLosses(f Figure) (panel, error) {
 	p := newPlot("Loss", "cross entropy (nats per byte)", f.Steps)
 	legend := newLegend()
@@ -145,7 +145,7 @@ func addCurve(p *plot.Plot, legend *plot.Legend, name string, points []plotter.X
 	return nil
 }
 
-// horizontal is a dashed line over the whole plot.
+// horizontal returns a dashed horizontal line over the whole plot.
 func horizontal(p *plot.Plot, y float64, c color.Color) *plotter.Line {
 	style := stroke(c, 1.25)
 	style.Dashes = []vg.Length{vg.Points(6), vg.Points(3)}

@@ -37,13 +37,13 @@ const (
 type Progress struct {
 	out   io.Writer
 	opts  ProgressOptions
-	width func() int               // of the terminal, in cells; nil when there is none
+	width func() int               // width of the terminal in cells; nil if there is no terminal
 	bar   *progressbar.ProgressBar // nil before the first step, and without a terminal
-	cells int                      // of the bar itself
+	cells int                      // width of the bar itself
 
 	first   time.Time // end of the first step
 	seen    int       // steps so far
-	written time.Time // of the last line, or drawing of the bar
+	written time.Time // when the last line was written, or the bar was last drawn
 	smooth  smoother
 	rate    throughput
 	bad     bool // a loss that is not finite was shown

@@ -53,7 +53,7 @@ func Experts(w io.Writer, tokens [][]int64) error {
 				cells = append(cells, fmt.Sprint(n))
 			}
 		}
-		imbalance := "-" // of no tokens
+		imbalance := "-" // if there are no tokens
 		if sum > 0 {
 			imbalance = fmt.Sprintf("%.2f", float64(slices.Max(counts))*float64(experts)/float64(sum))
 		}

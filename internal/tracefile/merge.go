@@ -29,7 +29,7 @@ type Merged struct {
 // event is a trace event; only the fields that Merge changes are decoded.
 type event map[string]json.RawMessage
 
-// clock is what a trace says of its clock.
+// clock is what a trace says about its clock.
 type clock struct {
 	Start     int64 `json:"start_unix_ns"`
 	Offset    int64 `json:"offset_ns"`
@@ -45,8 +45,8 @@ type file struct {
 }
 
 // Merge writes the events of all traces to w, with their times on rank 0's clock.
-// Time 0 is when the first trace began. Every trace must say when it began and which
-// rank it is of, as traces of jobs of several processes do. Two traces of one rank
+// Time 0 is when the first trace began. Every trace must say when it began and to which
+// rank it belongs, as traces of jobs of several processes do. Two traces of one rank
 // are an error.
 func Merge(w io.Writer, in []Input) (Merged, error) {
 	var files []file

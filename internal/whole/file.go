@@ -25,8 +25,8 @@ type File struct {
 	public bool     // the file has its name
 }
 
-// Write writes a file with what write writes. After an error, of write or of the file
-// system, the file is as it was before. An existing file keeps its permissions.
+// Write writes a file with the contents that write writes. After an error of write or of the
+// file system, the file is as it was before. An existing file keeps its permissions.
 func Write(path string, write func(io.Writer) error) error {
 	f, err := Create(path)
 	if err != nil {
@@ -121,7 +121,7 @@ func target(path string) (string, error) {
 }
 
 // ofProcess reports whether a path names an open file of the process, such as
-// /dev/stdout. Another file at the same place would not be that one.
+// /dev/stdout. Such a file must be written directly: a new file cannot take its place.
 func ofProcess(path string) bool {
 	for _, p := range []string{"/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/"} {
 		if strings.HasPrefix(filepath.ToSlash(path), p) {
@@ -131,8 +131,8 @@ func ofProcess(path string) bool {
 	return false
 }
 
-// Write writes all of p to the file. After an error all further calls return the error.
-// What could be written of p before an error is taken back from a published file.
+// Write writes all of p to the file. After an error all further calls return the same error.
+// If the file is published, the part of p that was written before the error is removed again.
 func (f *File) Write(p []byte) (int, error) {
 	if f.err != nil {
 		return 0, f.err
@@ -191,8 +191,8 @@ func (f *File) publish() error {
 	return syncFolder(f.root)
 }
 
-// Close publishes the file and ends it. It returns the first error of any Write; the name
-// has then what it had before, unless the file has been published.
+// Close publishes the file and ends it. It returns the first error of any Write. After an
+// error the name refers to what it referred to before, unless the file has been published.
 func (f *File) Close() error {
 	if f.err == nil && !f.public {
 		f.fail(f.publish())

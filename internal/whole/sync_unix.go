@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// syncFolder returns when the names in a folder are on the disk. Some file systems cannot
-// say that.
+// syncFolder returns when the names in a folder are on the disk. On file systems that do not
+// support this, it returns at once without an error.
 func syncFolder(root *os.Root) error {
 	dir, err := root.Open(".")
 	if err != nil {

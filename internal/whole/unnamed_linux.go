@@ -7,8 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unnamed returns a new file without a name, of which nothing is left if the process is
-// killed. Some file systems have no such files, and without /proc they get no name.
+// unnamed returns a new file without a name in the folder. Nothing is left of it if the
+// process is killed. The error says that the file system has no such files, or that there
+// is no /proc, without which the file cannot get a name.
 func unnamed(root *os.Root) (*os.File, error) {
 	dir, err := root.Open(".")
 	if err != nil {

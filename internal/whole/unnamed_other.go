@@ -7,6 +7,6 @@ import (
 	"os"
 )
 
-// unnamed and link are for systems with files that have no name.
+// unnamed and link return errors, because this system has no files without a name.
 func unnamed(*os.Root) (*os.File, error)    { return nil, errors.ErrUnsupported }
 func link(*os.File, *os.Root, string) error { return errors.ErrUnsupported }

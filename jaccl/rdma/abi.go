@@ -40,7 +40,7 @@ const (
 
 	deviceMaxQP = 108 // struct ibv_device_attr
 	deviceMaxMR = 136
-	deviceSize  = 256 // 232, and room
+	deviceSize  = 256 // the struct has 232 bytes; the rest is spare room
 
 	portGIDs = 12 // struct ibv_port_attr
 	portLID  = 34
@@ -84,9 +84,9 @@ const (
 	maskMaxDestRdAtomic = 1 << 17
 	maskDestQP          = 1 << 20
 
-	access       = 1 | 2 | 4 // local write, remote write and read: Apple's takes no less
+	access       = 1 | 2 | 4 // local write, remote write and remote read; Apple's library refuses less
 	mtu1024      = 3
 	opcodeSend   = 2
 	sendSignaled = 2
-	firstPSN     = 7 // what JACCL begins with, at both ends
+	firstPSN     = 7 // the packet sequence number with which JACCL begins at both ends
 )

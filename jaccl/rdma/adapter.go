@@ -8,19 +8,19 @@ import (
 )
 
 // adapter is an open device: a context, a protection domain, and the memory that is
-// registered with it. All endpoints at the device share these. Thunderbolt has a device for
-// every peer; a machine of a cluster mostly has one for all peers.
+// registered with them. All endpoints of the device share these. Thunderbolt has a device
+// for every peer; a machine of a cluster mostly has one device for all peers.
 type adapter struct {
 	lib     *Library
 	name    string
 	ctx, pd uintptr
-	known   atomic.Pointer[[]registration] // beside the slabs of endpoints
+	known   atomic.Pointer[[]registration] // registered memory, except the slabs of endpoints
 }
 
-// Adapters are the open ones of a rank, by name.
+// Adapters holds the open devices of a rank, by name.
 type Adapters map[string]*adapter
 
-// open returns the adapter of that name, which is opened once.
+// open returns the adapter of that name. It opens the device if it is not open yet.
 func (all Adapters) open(lib *Library, name string) (*adapter, error) {
 	if a := all[name]; a != nil {
 		return a, nil
@@ -39,8 +39,9 @@ func (all Adapters) open(lib *Library, name string) (*adapter, error) {
 	return a, nil
 }
 
-// Know makes a region known to all, by pieces that begin a span apart and overlap by a
-// message. After an error forget is due.
+// Know registers a region with all adapters. The region is registered in pieces that begin
+// span bytes apart. Each piece is longer than span by the longest message, so that every
+// message lies within one piece. After an error the caller must call Forget.
 func (all Adapters) Know(r *Region, span uintptr) error {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if err := all[name].know(r, span); err != nil {
@@ -50,14 +51,14 @@ func (all Adapters) Know(r *Region, span uintptr) error {
 	return nil
 }
 
-// Forget undoes know.
+// Forget undoes Know, even if Know has failed halfway.
 func (all Adapters) Forget(r *Region) {
 	for _, a := range all {
 		a.forget(r)
 	}
 }
 
-// Close closes all, when their endpoints are closed.
+// Close closes all adapters. Their endpoints must be closed before.
 func (all Adapters) Close() {
 	for _, a := range all {
 		a.close()
@@ -65,7 +66,8 @@ func (all Adapters) Close() {
 	clear(all)
 }
 
-// close releases the adapter's objects. An object is released before what it uses.
+// close releases the adapter's objects. Each object is released before the objects that it
+// uses.
 func (a *adapter) close() {
 	for _, k := range *a.known.Load() {
 		invoke(a.lib.deregMR, k.mr)

@@ -2,14 +2,15 @@ package rdma
 
 import "encoding/binary"
 
-// destination is where a queue pair's peer is, as ranks tell each other.
+// destination is the address of a queue pair. Ranks tell each other the destinations of
+// their queue pairs.
 type destination struct {
 	lid, qpn, psn uint32
 	gid           [16]byte
 }
 
-// DestinationSize is the size of JACCL's struct Destination, whose bytes append
-// writes: three int32, four bytes of padding, the GID.
+// DestinationSize is the size in bytes of JACCL's struct Destination, which Append writes:
+// three int32, four bytes of padding, and the GID.
 const DestinationSize = 32
 
 func (d destination) Append(b []byte) []byte {
@@ -20,7 +21,7 @@ func (d destination) Append(b []byte) []byte {
 	return append(b, d.gid[:]...)
 }
 
-// ParseDestination reads destinationSize bytes.
+// ParseDestination returns the destination in the first DestinationSize bytes of b.
 func ParseDestination(b []byte) destination {
 	return destination{
 		lid: binary.LittleEndian.Uint32(b),
@@ -30,7 +31,8 @@ func ParseDestination(b []byte) destination {
 	}
 }
 
-// NoDestination is what a rank sends in the place of its own.
+// NoDestination returns the destination that a rank sends in its own place, where there is
+// no queue pair.
 func NoDestination() destination { return destination{lid: 1<<32 - 1} }
 
 // isIPv4 reports whether a GID is an IPv4 address: ::ffff:a.b.c.d.

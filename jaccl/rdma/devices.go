@@ -6,9 +6,9 @@ import (
 	"github.com/gomoe/gomoe/jaccl/job/hostfile"
 )
 
-// Wires returns rank's devices, a row for each wire of the mesh, in which each peer has the
-// device that faces it, and rank itself none. A mesh has as many wires as the pair of ranks
-// with the fewest, as JACCL has it: the others are not used.
+// Wires returns rank's devices as one row for each wire of the mesh. A row holds, for each
+// peer, the name of the device that faces it, and "" for rank itself. As in JACCL, a mesh
+// has as many wires as the pair of ranks with the fewest wires; further wires are not used.
 func Wires(devices hostfile.Devices, rank, size int) ([][]string, error) {
 	if len(devices) != size {
 		return nil, fmt.Errorf("devices of %d ranks, want those of %d", len(devices), size)
@@ -39,12 +39,12 @@ func Wires(devices hostfile.Devices, rank, size int) ([][]string, error) {
 	return rows, nil
 }
 
-// MultiWire is the least number of bytes that goes over all wires: JACCL's, and the link's
-// of package verbs.
+// MultiWire is the least number of bytes that are divided among all wires, both in JACCL
+// and in package verbs.
 const MultiWire = 512 << 10
 
-// Share returns which of n elements go over wire w of wires, as JACCL divides them: those
-// from begin to end.
+// Share returns the range of n elements, from begin up to before end, that goes over wire w
+// of the given number of wires. It divides as JACCL does.
 func Share(n, w, wires int) (begin, end int) {
 	per := (n + wires - 1) / wires
 	return min(n, w*per), min(n, (w+1)*per)

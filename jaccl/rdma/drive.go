@@ -8,19 +8,20 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// Work is what Drive is driven for.
+// Work is what Drive waits for.
 type Work interface {
-	// Moved is told of bytes of data that endpoint i has sent and received.
+	// Moved reports that endpoint i has sent and received so many bytes of data.
 	Moved(i, sent, received int)
-	// Step is called when something is complete. It may add flows, which it then
-	// posts itself, and returns whether nothing is left to wait for.
+	// Step is called at the beginning and when messages are complete. It may add flows,
+	// which it must then post itself. done says that nothing is left to wait for.
 	Step() (done bool, err error)
-	// Alive returns why there is nothing to wait for any more: the link is closing, or a
-	// peer is gone. For so long nothing has come.
+	// Alive returns an error if waiting is useless, because the link is closing or a peer
+	// is gone. waited is how long nothing has moved.
 	Alive(waited time.Duration) error
 }
 
-// Pace is how a rank waits, which nothing wakes up: ranks may be more than processors.
+// Pace returns the policy by which a rank waits. Nothing wakes a waiting rank up, and there
+// may be more ranks than processors.
 func (l *Library) Pace() wait.Waiter {
 	return wait.New(wait.Policy{
 		Spin: 20 * time.Microsecond, Least: 2 * time.Microsecond, SpinTurns: 256,
@@ -29,12 +30,12 @@ func (l *Library) Pace() wait.Waiter {
 	})
 }
 
-// Grace is how long a rank that is gone is still waited for: it may have sent everything
-// before it left, and the news that it left comes by a faster way than its data.
+// Grace is how long a rank that is gone is still waited for. It may have sent everything
+// before it left, and the news that it has left may arrive before its data.
 const Grace = 20 * time.Millisecond
 
-// Drive polls until the work is done, fails, loses a peer that it waits for, or ctx
-// ends.
+// Drive polls the endpoints until the work is done or ctx ends. The error is a
+// *link.PeerError if an endpoint fails, or else the error of w or the cause of ctx's end.
 func Drive(ctx context.Context, pace *wait.Waiter, eps []*Endpoint, w Work) error {
 	for _, e := range eps {
 		if err := e.Refill(); err != nil {
@@ -72,8 +73,9 @@ func Drive(ctx context.Context, pace *wait.Waiter, eps []*Endpoint, w Work) erro
 			pace.Moved()
 			step = wait.First
 		}
-		// After a look, and before others have the processor for a while, in which what
-		// a peer that is gone now has sent may come.
+		// Look at ctx and w before other processes get the processor, not after that: a
+		// peer that is gone by then may have sent data in the meantime, which has to be
+		// polled first.
 		if step >= wait.Offered || round%256 == 0 {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)

@@ -6,38 +6,39 @@ import (
 )
 
 const (
-	queueLength = 32 // work requests of a queue pair and direction, as JACCL asks for
-	batch       = 16 // completions taken by one poll
+	queueLength = 32 // work requests of a queue pair in each direction, as in JACCL
+	batch       = 16 // the most completions that one poll takes
 )
 
-// Endpoint is this rank's end of the connection with one peer: a completion queue and a
-// queue pair of its own at a device, as JACCL has it, and one registered slab per
-// direction.
+// Endpoint is this rank's end of the connection with one peer. As in JACCL, it has a
+// completion queue and a queue pair of its own at a device. It has one registered slab for
+// each direction.
 type Endpoint struct {
 	lib      *Library
 	Peer     int
 	device   string
-	Service  Service // RC or UC, what the device has
+	Service  Service // the kind of the queue pair, RC or UC
 	at       *adapter
 	cq, qp   uintptr
-	mrs      []uintptr // of the slabs
+	mrs      []uintptr // memory regions of the slabs
 	gidIndex byte
 	Address  destination
 
 	poll, postSend, postRecv uintptr // functions of the context
-	// Their arguments: a call with arguments of its own allocates them.
+	// The arguments of these functions. They are kept because a variadic call would allocate
+	// them each time.
 	pollArgs, sendArgs, recvArgs []uintptr
 
-	SendSlab, RecvSlab *Region // slabs
+	SendSlab, RecvSlab *Region // memory of messages that do not lie in the caller's memory
 	sendKey, recvKey   uint32
 	requests, attrs    *Region // structs for the library
 	Sending, Receiving Lane
 
-	sentBytes, receivedBytes int   // of data flows since somebody set them to 0
-	StagedOut, StagedIn      int64 // bytes of data flows that have been in the slabs
+	sentBytes, receivedBytes int   // bytes of data flows since Drive last reported them
+	StagedOut, StagedIn      int64 // bytes of data flows that were copied through the slabs
 }
 
-// The structs in requests.
+// The offsets in bytes of the structs in requests.
 const (
 	atSGE  = 0
 	atSend = 64
@@ -46,9 +47,10 @@ const (
 	atWC   = 512
 )
 
-// NewEndpoint opens the device that faces peer, unless it is open, and takes a queue pair
-// of it to the state INIT. service is the kind of queue pair; AnyService means RC where the
-// device has it, else UC. After an error nothing is left behind except the device in open.
+// NewEndpoint opens the device that faces peer, unless it is open, creates a queue pair and
+// brings it to the state INIT. service is the kind of queue pair; AnyService means RC if the
+// device has it, and otherwise UC. After an error nothing is left behind except the device,
+// which stays in open.
 func NewEndpoint(lib *Library, open Adapters, peer int, device string, service Service) (e *Endpoint, err error) {
 	e = &Endpoint{lib: lib, Peer: peer, device: device}
 	defer func() {
@@ -97,8 +99,8 @@ func NewEndpoint(lib *Library, open Adapters, peer int, device string, service S
 	return e, e.init()
 }
 
-// createQP creates the queue pair. Ordinary adapters have RC and UC, and lose what
-// comes too early on UC; Thunderbolt has only UC, and loses nothing.
+// createQP creates the queue pair. Ordinary adapters have RC and UC; on UC they lose
+// messages for which no buffer is posted yet. Thunderbolt has only UC and loses nothing.
 func (e *Endpoint) createQP(service Service) error {
 	kinds := []Service{service}
 	if service == AnyService {
@@ -126,8 +128,8 @@ func (e *Endpoint) createQP(service Service) error {
 	return err
 }
 
-// findAddress looks for the port's GID that stands for an IPv4 address, wherever in
-// the table it is.
+// findAddress sets the endpoint's address. It searches the whole table of the port's GIDs
+// for one that stands for an IPv4 address.
 func (e *Endpoint) findAddress() error {
 	a := e.clearAttrs()
 	if err := e.lib.do("ibv_query_port", e.lib.queryPort, e.at.ctx, 1, a); err != nil {
@@ -165,7 +167,8 @@ func (e *Endpoint) init() error {
 	return nil
 }
 
-// Connect takes the queue pair to RTR and RTS, towards the peer's.
+// Connect connects the queue pair with the peer's: it brings it to the state RTR, and then
+// to RTS.
 func (e *Endpoint) Connect(to destination) error {
 	if !isIPv4(to.gid) {
 		return fmt.Errorf("device %s: rank %d has sent the GID %x, want one of an IPv4 address", e.device, e.Peer, to.gid)
@@ -177,7 +180,7 @@ func (e *Endpoint) Connect(to destination) error {
 	*byteAt(a, attrSGIDIndex), *byteAt(a, attrHopLimit), *byteAt(a, attrIsGlobal), *byteAt(a, attrAHPort) = e.gidIndex, 1, 1, 1
 	mask := uintptr(maskState | maskAV | maskPathMTU | maskDestQP | maskRqPSN)
 	if e.Service == RC {
-		*byteAt(a, attrMinRNRTimer) = 1 // 10 us until a message that found no buffer is sent again
+		*byteAt(a, attrMinRNRTimer) = 1 // a message that found no buffer is sent again after 10 us
 		mask |= maskMaxDestRdAtomic | maskMinRNRTimer
 	}
 	if err := e.modify(mask); err != nil {
@@ -187,8 +190,9 @@ func (e *Endpoint) Connect(to destination) error {
 	*word32(a, attrState), *word32(a, attrSqPSN) = stateRTS, firstPSN
 	mask = maskState | maskSqPSN
 	if e.Service == RC {
-		// 4.096 us * 2^14 = 67 ms, seven times; for want of a buffer without end, since
-		// the deadline is ours.
+		// Send a lost message again after 4.096 us * 2^14 = 67 ms, at most seven times. A
+		// message that finds no buffer is sent again without limit, because Work has the
+		// deadline.
 		*byteAt(a, attrTimeout), *byteAt(a, attrRetries), *byteAt(a, attrRNRRetry) = 14, 7, 7
 		mask |= maskTimeout | maskRetries | maskRNRRetry | maskMaxRdAtomic
 	}
@@ -198,8 +202,8 @@ func (e *Endpoint) Connect(to destination) error {
 	return nil
 }
 
-// Close releases the endpoint's objects, but not the device. The queue pair is not taken to
-// the error state first, because Apple's driver does not survive that well.
+// Close releases the endpoint's objects, but not the device. It does not bring the queue
+// pair to the error state first, because Apple's driver does not survive that well.
 func (e *Endpoint) Close() {
 	if e.qp != 0 {
 		invoke(e.lib.destroyQP, e.qp)

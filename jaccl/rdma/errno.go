@@ -24,14 +24,13 @@ func (r *refusal) Error() string {
 
 func (r *refusal) Unwrap() error { return r.errno }
 
-// unsupported reports whether the device has no such thing. macOS and Linux number
-// the errors differently, and a stand-in may be of either kind.
+// unsupported reports whether the verb failed because the device does not support it.
+// macOS and Linux number the errors differently, and a stand-in may play either.
 func (r *refusal) unsupported() bool {
 	return r.errno == 102 || r.errno == 95 || r.errno == 22 || r.errno == 38
 }
 
-// remedy says what is known to be the reason of an error of a verb on Thunderbolt,
-// and what helps.
+// remedy says why a verb is known to fail with this error on Thunderbolt, and what helps.
 func (r *refusal) remedy() string {
 	switch {
 	case r.verb == "ibv_get_device_list" && (r.errno == 0 || r.errno == 38):

@@ -1,30 +1,32 @@
 package rdma
 
-// flow is what goes one way between two ranks without a pause: n bytes in messages of
-// one class, out of or into pieces one after another.
+// flow is a sequence of messages that one rank sends to another: n bytes that come from, or
+// go into, pieces of memory one after another. All messages have the same class, unless
+// apart is set.
 type flow struct {
 	pieces [][]byte
 	n      int
 	class  int
 	kind   flowKind
-	// exact: a message has the length of what it carries. Else it is a whole buffer of the
-	// class, as JACCL has it, of which the rest means nothing.
+	// exact says that a message has the length of the bytes that it carries. Otherwise it is
+	// a whole buffer of its class, as in JACCL, and the rest of the buffer means nothing.
 	exact bool
-	// apart: no message carries bytes of two pieces, and each piece has its class.
+	// apart says that no message carries bytes of two pieces. The class of a message then
+	// depends on the length of its piece.
 	apart  bool
 	posted int // bytes whose messages have been given to the device
-	moved  int // bytes whose messages are complete, and taken if they came in
+	moved  int // bytes whose messages are complete and, if received, have been taken
 
-	ahead, behind cursor // in pieces: where the next message begins; where the next one to be taken does
+	ahead, behind cursor // where in pieces the next message to be posted begins, and the next one to be taken
 }
 
-// flowKind says who takes what comes in.
+// flowKind says what happens to messages that are received.
 type flowKind uint8
 
 const (
-	Data flowKind = iota // the flow's pieces
-	Head                 // the same, and the link looks at it
-	kept                 // whoever calls Endpoint.Take
+	Data flowKind = iota // the bytes go into the flow's pieces
+	Head                 // the bytes go into the flow's pieces; they are a head and do not count as data
+	kept                 // the message stays in the slab until Endpoint.Take is called
 )
 
 func newFlow(kind flowKind, pieces [][]byte, class int) flow {
@@ -53,7 +55,8 @@ func (f *flow) all() bool { return f.posted == f.n }
 // cursor is a place in pieces.
 type cursor struct{ piece, off int }
 
-// run returns the rest of the piece at the cursor, which is not empty.
+// run returns the rest of the piece at the cursor. The result is not empty: at the end of a
+// piece the cursor moves to the next one.
 func (c *cursor) run(pieces [][]byte) []byte {
 	for c.off == len(pieces[c.piece]) {
 		c.piece, c.off = c.piece+1, 0
@@ -61,7 +64,7 @@ func (c *cursor) run(pieces [][]byte) []byte {
 	return pieces[c.piece][c.off:]
 }
 
-// copyOut fills dst from the pieces.
+// copyOut fills dst from the pieces and moves the cursor.
 func (c *cursor) copyOut(dst []byte, pieces [][]byte) {
 	for len(dst) > 0 {
 		n := copy(dst, c.run(pieces))
@@ -69,7 +72,7 @@ func (c *cursor) copyOut(dst []byte, pieces [][]byte) {
 	}
 }
 
-// copyIn writes src into the pieces.
+// copyIn writes src into the pieces and moves the cursor.
 func (c *cursor) copyIn(pieces [][]byte, src []byte) {
 	for len(src) > 0 {
 		n := copy(c.run(pieces), src)
@@ -77,13 +80,13 @@ func (c *cursor) copyIn(pieces [][]byte, src []byte) {
 	}
 }
 
-// skip goes on by n bytes of one run.
+// skip moves the cursor by n bytes that lie in one piece.
 func (c *cursor) skip(pieces [][]byte, n int) {
 	c.run(pieces)
 	c.off += n
 }
 
-// advance goes on by n bytes, over pieces.
+// advance moves the cursor by n bytes, which may lie in several pieces.
 func (c *cursor) advance(pieces [][]byte, n int) {
 	for n > 0 {
 		k := min(n, len(c.run(pieces)))

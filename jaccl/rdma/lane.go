@@ -5,18 +5,18 @@ import (
 	"unsafe"
 )
 
-// message is a buffer that the device has, or that it has filled and that is not
-// taken yet.
+// message is a buffer that the device has, or a buffer that the device has filled and that
+// has not been taken yet.
 type message struct {
 	flow   *flow
 	bytes  int
 	class  int
-	off    int  // of its first byte in the flow
-	parity int  // of the slot in the slab
+	off    int  // offset of its first byte in the flow
+	parity int  // which of the two slots of its class it has in the slab
 	direct bool // it lies in the flow's pieces, not in the slab
 }
 
-// length is that of the buffer that the device is given.
+// length returns the length of the buffer that the device is given.
 func (m *message) length() int {
 	if m.flow.exact {
 		return m.bytes
@@ -24,29 +24,30 @@ func (m *message) length() int {
 	return ClassBytes(m.class)
 }
 
-// slot is where in a slab it lies, if it does.
+// slot returns the message's offset in the slab. It means nothing for direct messages.
 func (m *message) slot() int { return slot(m.class, m.parity) }
 
-// Lane is one direction of an endpoint. Messages are complete in the order in which
+// Lane is one direction of an endpoint. Messages are completed in the order in which
 // they are posted, as the verbs promise for one queue.
 type Lane struct {
 	flows   [3]flow
-	count   int // of flows
-	current int // the one to post from
-	queue   [depth]message
-	first   int // the oldest of the queue
-	used    int // of the queue
-	arrived int // of the used ones, the first, are complete
-	Turn    int // counts messages for ever; its parity is that of the slot
+	count   int            // number of flows
+	current int            // the flow from which messages are posted
+	queue   [depth]message // a ring of the messages that are not done
+	first   int            // place of the oldest message in queue
+	used    int            // number of messages in queue
+	arrived int            // how many of these, from the oldest on, are complete
+	Turn    int            // number of all messages so far; its parity selects the slot
 }
 
-// Reset forgets the flows of the last exchange.
+// Reset removes the flows of the last exchange.
 func (l *Lane) Reset() {
 	clear(l.flows[:l.count])
 	l.count, l.current = 0, 0
 }
 
-// Add appends a flow of pieces, unless they are empty.
+// Add appends a flow of pieces, in whole buffers of a class. It does nothing if the pieces
+// have no bytes.
 func (l *Lane) Add(kind flowKind, pieces [][]byte, class int) {
 	if f := newFlow(kind, pieces, class); f.n > 0 {
 		l.flows[l.count] = f
@@ -54,8 +55,9 @@ func (l *Lane) Add(kind flowKind, pieces [][]byte, class int) {
 	}
 }
 
-// AddData appends a flow of messages that are no longer than what they carry. apart says
-// that they are to end where pieces do.
+// AddData appends a flow of data in messages that are no longer than the bytes that they
+// carry. If apart is set, messages end where pieces end. AddData does nothing if the pieces
+// have no bytes.
 func (l *Lane) AddData(pieces [][]byte, apart bool) {
 	f := newFlow(Data, pieces, 0)
 	if f.n == 0 {
@@ -66,7 +68,8 @@ func (l *Lane) AddData(pieces [][]byte, apart bool) {
 	l.count++
 }
 
-// AddKept appends a flow of n bytes that take hands out.
+// AddKept appends a flow of n bytes whose messages the caller reads with Endpoint.Oldest and
+// removes with Endpoint.Take.
 func (l *Lane) AddKept(n, class int) {
 	if n > 0 {
 		l.flows[l.count] = flow{n: n, class: class, kind: kept}
@@ -74,13 +77,13 @@ func (l *Lane) AddKept(n, class int) {
 	}
 }
 
-// Idle reports whether all flows are done.
+// Idle reports whether all flows of the lane are done.
 func (l *Lane) Idle() bool { return l.used == 0 && l.current == l.count }
 
-// Idle reports whether nothing is to be sent or received.
+// Idle reports whether the endpoint has nothing left to send or to receive.
 func (e *Endpoint) Idle() bool { return e.Sending.Idle() && e.Receiving.Idle() }
 
-// Outstanding returns the bytes of the flows that have not moved.
+// Outstanding returns how many bytes of the flows have not moved yet.
 func (l *Lane) Outstanding() int {
 	n := 0
 	for i := range l.flows[:l.count] {
@@ -99,8 +102,8 @@ func (l *Lane) Left(kind flowKind) bool {
 	return true
 }
 
-// draw takes the next message from the flows into the queue, if there is one and the
-// queue has room.
+// draw moves the next message from the flows into the queue. It returns nil if there is no
+// further message or the queue is full.
 func (l *Lane) draw() *message {
 	for l.current < l.count && l.flows[l.current].all() {
 		l.current++
@@ -121,14 +124,15 @@ func (l *Lane) draw() *message {
 	return m
 }
 
-// drop removes the oldest message.
+// drop removes the oldest message from the queue and counts its bytes as moved.
 func (l *Lane) drop() {
 	l.queue[l.first].flow.moved += l.queue[l.first].bytes
 	l.first = (l.first + 1) % depth
 	l.used--
 }
 
-// postSends gives the device as many messages as it may have of one lane.
+// postSends gives the device messages to send until the queue is full or the flows have no
+// more.
 func (e *Endpoint) postSends() error {
 	for m := e.Sending.draw(); m != nil; m = e.Sending.draw() {
 		f := m.flow
@@ -166,9 +170,9 @@ func (e *Endpoint) postRecvs() error {
 	return nil
 }
 
-// direct returns where a message that has been drawn lies in the caller's own memory, 0
-// if it has to pass through the slab: devices take one stretch of memory for a message,
-// which is to be within a registered region.
+// direct returns the address of a drawn message in the caller's own memory, and the key of
+// that memory. The address is 0 if the message has to go through the slab: a device takes
+// one stretch of memory for a message, which must lie within a registered region.
 func (e *Endpoint) direct(m *message) (uintptr, uint32) {
 	f := m.flow
 	if !f.exact || len(*e.at.known.Load()) == 0 {
@@ -185,7 +189,8 @@ func (e *Endpoint) direct(m *message) (uintptr, uint32) {
 	return 0, 0
 }
 
-// post gives the device a buffer of n bytes, by the request at atSend or atRecv.
+// post gives the device a buffer of n bytes to send or to receive into. request is the
+// offset of the work request, atSend or atRecv.
 func (e *Endpoint) post(request, addr uintptr, n int, key uint32) error {
 	r := e.requests.addr
 	*word64(r, atSGE+sgeAddr), *word32(r, atSGE+sgeLength), *word32(r, atSGE+sgeLkey) = uint64(addr), uint32(n), key
@@ -205,14 +210,14 @@ func (e *Endpoint) post(request, addr uintptr, n int, key uint32) error {
 	return nil
 }
 
-// What tells a completion of a SEND from one of a RECV.
+// The ids of work requests, by which a completion of a SEND is told from one of a RECV.
 const (
 	idSend = 1 << 16
 	idRecv = 2 << 16
 )
 
-// pollOnce takes completions, moves what has come out of the slab, and posts what may
-// be posted then. It returns how many there were.
+// pollOnce takes completions, copies data that has come out of the slab, and then posts as
+// many messages as possible. It returns the number of completions.
 func (e *Endpoint) pollOnce() (int, error) {
 	n := int(int32(invoke(e.poll, e.pollArgs...)))
 	if n < 0 {
@@ -230,8 +235,8 @@ func (e *Endpoint) pollOnce() (int, error) {
 	return n, e.Refill()
 }
 
-// Refill posts buffers to receive into, and then messages to send: the peer's buffers
-// are to be there before what goes into them, as far as this side can help.
+// Refill posts buffers to receive into, and then messages to send. Each side does it in
+// this order, so that buffers are more often posted before the messages for them arrive.
 func (e *Endpoint) Refill() error {
 	if err := e.postRecvs(); err != nil {
 		return err
@@ -274,14 +279,15 @@ func (e *Endpoint) complete(id uint64, status, length uint32) error {
 	return nil
 }
 
-// fitting reports whether a completion's length is that of the buffer. Not every driver
-// says one, and one that moves frames may count them.
+// fitting reports whether the length of a completion agrees with the buffer's length. A
+// driver may report no length, and a driver that moves frames may report whole frames.
 func fitting(length uint32, want int) bool {
 	return length == 0 || int(length) == want || int(length) == (want+Frame-1)/Frame*Frame
 }
 
-// Oldest returns what the oldest message that has come carries, if it is of a kept
-// flow, and where in the flow. It is valid until take.
+// Oldest returns the bytes of the oldest message that has come, and their offset in the
+// flow, which must be one of AddKept: messages of other flows are taken as soon as they
+// come. ok is false if no message has come. The bytes are valid until Take.
 func (e *Endpoint) Oldest() (b []byte, off int, ok bool) {
 	l := &e.Receiving
 	if l.arrived == 0 {
@@ -291,8 +297,8 @@ func (e *Endpoint) Oldest() (b []byte, off int, ok bool) {
 	return e.RecvSlab.B[m.slot():][:m.bytes], m.off, true
 }
 
-// Take removes the oldest message that has come, after its bytes are where its flow
-// wants them.
+// Take removes the oldest message that has come. Unless the flow is one of AddKept, the
+// message's bytes are put into the flow's pieces first.
 func (e *Endpoint) Take() {
 	l := &e.Receiving
 	m := &l.queue[l.first]

@@ -9,7 +9,7 @@ import (
 	"github.com/gomoe/gomoe/internal/dynlib"
 )
 
-// Library is an open verbs library: the addresses of its functions.
+// Library is an open verbs library. It holds the addresses of the functions.
 type Library struct {
 	name string
 
@@ -18,13 +18,13 @@ type Library struct {
 	createQP, destroyQP, modifyQP                             uintptr
 	queryPort, queryGID, regMR, deregMR                       uintptr
 
-	queryDevice uintptr // 0 if the library has none, which JACCL does without
+	queryDevice uintptr // 0 if the library does not have it; JACCL does not use it
 
 	yield uintptr // sched_yield of the C library
-	errno uintptr // where the C library says that a thread's errno is
+	errno uintptr // the C library's function that returns the address of a thread's errno
 }
 
-// create calls a verb that returns a pointer, and errno if that is nil.
+// create calls a verb that returns a pointer. If the pointer is nil, the error holds errno.
 func (l *Library) create(verb string, fn uintptr, args ...uintptr) (uintptr, error) {
 	runtime.LockOSThread() // errno is the thread's
 	defer runtime.UnlockOSThread()
@@ -36,7 +36,7 @@ func (l *Library) create(verb string, fn uintptr, args ...uintptr) (uintptr, err
 	return 0, &refusal{verb, syscall.Errno(*word32(errno, 0))}
 }
 
-// do calls a verb that returns an errno.
+// do calls a verb that returns an errno, 0 for success.
 func (l *Library) do(verb string, fn uintptr, args ...uintptr) error {
 	r := int32(invoke(fn, args...))
 	if r == 0 {
@@ -45,7 +45,7 @@ func (l *Library) do(verb string, fn uintptr, args ...uintptr) error {
 	return &refusal{verb, syscall.Errno(max(r, -r))}
 }
 
-// candidates are the names under which a system has the library, best first.
+// candidates returns the names that the library may have on a system, the best first.
 func candidates(goos string) []string {
 	if goos == "darwin" {
 		return []string{"librdma.dylib", "/usr/lib/librdma.dylib"}
@@ -53,7 +53,7 @@ func candidates(goos string) []string {
 	return []string{"libibverbs.so.1"}
 }
 
-// OpenLibrary loads the library of that path, or the system's if path is empty.
+// OpenLibrary loads the library at path, or the system's library if path is empty.
 func OpenLibrary(path string) (*Library, error) {
 	names := []string{path}
 	remedy := "check JACCL_LIBRDMA"
@@ -71,7 +71,8 @@ func OpenLibrary(path string) (*Library, error) {
 	return l, nil
 }
 
-// bind finds the functions of the library of that name, and those of the C library.
+// bind finds the functions of lib, which was loaded under that name, and those of the C
+// library.
 func (l *Library) bind(name string, lib dynlib.Library) (err error) {
 	l.name = name
 	if missing := lib.Bind([]dynlib.Function{
@@ -103,8 +104,8 @@ func invoke(fn uintptr, args ...uintptr) uintptr {
 	return r
 }
 
-// devices calls f with every device, as the library's pointer and by name, until it
-// returns true.
+// devices calls f with the library's pointer and the name of every device, until f returns
+// true.
 func (l *Library) devices(f func(device uintptr, name string) bool) error {
 	count, err := NewRegion(8)
 	if err != nil {
@@ -125,7 +126,7 @@ func (l *Library) devices(f func(device uintptr, name string) bool) error {
 	return nil
 }
 
-// open returns a context of the device of that name.
+// open opens the device of that name and returns its context.
 func (l *Library) open(name string) (uintptr, error) {
 	var names []string
 	var ctx uintptr

@@ -5,20 +5,20 @@ import (
 	"unsafe"
 )
 
-// Region is memory outside of the Go heap. Everything that the library or a device
-// reads or writes lies in such memory: it does not move, and its address may be kept.
+// Region is memory outside of the Go heap. Everything that the library or a device reads
+// or writes lies in such memory, because it does not move and its address may be kept.
 type Region struct {
 	B    []byte
 	addr uintptr
 }
 
-// WholePages returns n bytes as whole pages of the system, at least one.
+// WholePages returns n rounded up to whole pages of the system, in bytes; at least one page.
 func WholePages(n int) int {
 	page := os.Getpagesize() // 16 KiB on Apple silicon
 	return max((n+page-1)/page, 1) * page
 }
 
-// NewRegion returns n bytes, zeroed, in whole pages.
+// NewRegion returns a region of at least n bytes, in whole pages. All bytes are 0.
 func NewRegion(n int) (*Region, error) {
 	b, err := mapMemory(WholePages(n))
 	if err != nil {
@@ -30,12 +30,12 @@ func NewRegion(n int) (*Region, error) {
 // Close gives the memory back. It may be called twice.
 func (r *Region) Close() {
 	if r != nil && r.B != nil {
-		unmapMemory(r.B) // fails only for what is not mapped
+		unmapMemory(r.B) // fails only for memory that is not mapped
 		r.B = nil
 	}
 }
 
-// at is a pointer to memory outside of the Go heap, off bytes after p.
+// at returns a pointer to memory outside of the Go heap, off bytes after p.
 func at(p, off uintptr) unsafe.Pointer {
 	p += off
 	return *(*unsafe.Pointer)(unsafe.Pointer(&p))
@@ -48,7 +48,7 @@ func word64(p, off uintptr) *uint64   { return (*uint64)(at(p, off)) }
 func ptrAt(p, off uintptr) uintptr    { return *(*uintptr)(at(p, off)) }
 func bytesAt(p uintptr, n int) []byte { return unsafe.Slice(byteAt(p, 0), n) }
 
-// text returns the string that ends with a zero at p, at most 255 bytes of it.
+// text returns the zero-terminated string at p, at most 255 bytes of it.
 func text(p uintptr) string {
 	if p == 0 {
 		return ""

@@ -2,15 +2,15 @@ package rdma
 
 import "slices"
 
-// registration is memory as a device knows it.
+// registration is memory that is registered with a device.
 type registration struct {
-	r      *Region // that it is of
+	r      *Region // the region that the memory is part of
 	lo, hi uintptr
 	key    uint32
 	mr     uintptr
 }
 
-// register makes memory known to the device.
+// register registers n bytes at addr with the device.
 func (a *adapter) register(addr, n uintptr) (mr uintptr, key uint32, err error) {
 	mr, err = a.lib.create("ibv_reg_mr", a.lib.regMR, a.pd, addr, n, access)
 	if err != nil {
@@ -19,7 +19,7 @@ func (a *adapter) register(addr, n uintptr) (mr uintptr, key uint32, err error) 
 	return mr, *word32(mr, mrLkey), nil
 }
 
-// know is that of adapters, for one.
+// know does Adapters.Know for one adapter.
 func (a *adapter) know(r *Region, span uintptr) error {
 	size := uintptr(len(r.B))
 	for off := uintptr(0); off < size; off += span {
@@ -29,12 +29,12 @@ func (a *adapter) know(r *Region, span uintptr) error {
 			return err
 		}
 		all := append(slices.Clone(*a.known.Load()), registration{r, r.addr + off, r.addr + off + n, key, mr})
-		a.known.Store(&all) // an exchange may be looking
+		a.known.Store(&all) // a new slice, because an exchange may be reading the old one
 	}
 	return nil
 }
 
-// forget is that of adapters, for one.
+// forget does Adapters.Forget for one adapter.
 func (a *adapter) forget(r *Region) {
 	of := func(k registration) bool { return k.r == r }
 	was := *a.known.Load()
@@ -47,10 +47,11 @@ func (a *adapter) forget(r *Region) {
 	}
 }
 
-// Regions returns how many regions it knows beside the slabs.
+// Regions returns how many memory regions of the device are in use beside the slabs.
 func (a *adapter) Regions() int { return len(*a.known.Load()) }
 
-// keyOf returns the key of n bytes at p, false where the device does not know them.
+// keyOf returns the key of n bytes at p. ok is false if they do not lie within one
+// registration.
 func (a *adapter) keyOf(p, n uintptr) (key uint32, ok bool) {
 	for _, k := range *a.known.Load() {
 		if p >= k.lo && p < k.hi && n <= k.hi-p {

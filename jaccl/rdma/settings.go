@@ -12,7 +12,7 @@ type Service uint8
 
 // The kinds of queue pair.
 const (
-	AnyService Service = iota // RC where the device has it, else UC
+	AnyService Service = iota // RC if the device has it, otherwise UC
 	RC                        // reliable connection: ordinary adapters
 	UC                        // unreliable connection: Thunderbolt, where it loses nothing
 )
@@ -32,31 +32,32 @@ func (s Service) String() string {
 // Settings are about the library and the devices of this rank. The zero Settings are
 // usable.
 type Settings struct {
-	// Library is the path of the verbs library; empty for the system's.
+	// Library is the path of the verbs library; empty means the system's library.
 	Library string
-	// QueuePairs and Regions are how many a device has; 0 for what the device says, or for 10
-	// and 100 if it says nothing.
+	// QueuePairs and Regions say how many queue pairs and memory regions a device has; 0 means
+	// what the device says, or 10 and 100 if it says nothing.
 	QueuePairs, Regions int
 	// Service is the kind of queue pair.
 	Service Service
-	// Whole sends data as JACCL does: in whole buffers of the endpoint, which begin at a page
-	// and have the length of their class, so that data is copied into them and out of them.
-	// Otherwise package verbs sends from and to any byte of registered memory, at any length,
-	// which has not been seen to work over Thunderbolt. All ranks have to agree.
+	// Whole makes package verbs send data as JACCL does: in whole buffers of the endpoint,
+	// which begin at a page and have the length of their class. Data is copied into these
+	// buffers and out of them. Otherwise package verbs sends from and to any byte of
+	// registered memory, at any length, which has not been seen to work over Thunderbolt. All
+	// ranks must agree.
 	Whole bool
 }
 
 // RegionsPerPeer is how many memory regions an endpoint takes for its slabs.
 const RegionsPerPeer = 2
 
-// Thunderbolt's limits as JACCL's users have run into them, for libraries that do not say what
-// a device has.
+// The limits of Thunderbolt devices that users of JACCL have run into. They are used if the
+// library does not say what a device has.
 const (
 	defaultQueuePairs = 10
 	defaultRegions    = 100
 )
 
-// Check returns what is wrong with the settings.
+// Check returns an error if the settings are wrong.
 func (s Settings) Check() error {
 	if s.QueuePairs < 0 || s.Regions < 0 || s.Service > UC {
 		return fmt.Errorf("rdma: settings of %d queue pairs, %d regions and %v, want no negative numbers and any, RC or UC", s.QueuePairs, s.Regions, s.Service)
@@ -88,12 +89,13 @@ func (s Settings) Limits(lib *Library, open Adapters, row []string) (Limits, err
 	return limits, nil
 }
 
-// Limits are what devices have, by name.
+// Limits holds the limits of devices, by name.
 type Limits map[string]limit
 
 type limit struct{ queuePairs, regions int }
 
-// limits asks a device. What it does not say is Thunderbolt's.
+// limits asks a device for its limits. For a limit that the device does not report, it
+// returns Thunderbolt's.
 func (l *Library) limits(ctx uintptr) limit {
 	has := limit{defaultQueuePairs, defaultRegions}
 	attrs, err := NewRegion(deviceSize)
@@ -113,9 +115,9 @@ func (l *Library) limits(ctx uintptr) limit {
 	return has
 }
 
-// Fits returns an error if the endpoints of a row of devices, one for each name that is
-// not empty, and so many memory regions of every device beside their slabs are more than
-// a device has.
+// Fits returns an error if a device of the row has too few queue pairs or memory regions.
+// Each name in the row that is not empty stands for an endpoint at that device, with two
+// slabs. regions is how many further memory regions of every device are needed.
 func (l Limits) Fits(row []string, regions int) error {
 	peers := map[string]int{}
 	for _, device := range row {

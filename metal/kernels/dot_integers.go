@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	dotIntegersAxes    = 12 // as dot_integers.metal has them
+	dotIntegersAxes    = 12 // as in dot_integers.metal
 	dotIntegersThreads = 256
 )
 

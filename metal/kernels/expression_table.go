@@ -9,10 +9,10 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// expressions returns the elementwise primitives by name. Nobody changes the map. The errors of Metal's
-// functions are those in its specification with fast math off, table "accuracy of math
-// functions". The host's errors are added: half an ulp, except for what vector.Exp
-// documents.
+// expressions returns the elementwise primitives by name. The map must not be changed. The
+// errors of Metal's functions are those in its specification with fast math off, table
+// "accuracy of math functions". The host's errors are added: half an ulp, except for what
+// vector.Exp documents.
 var expressions = sync.OnceValue(func() map[string]expression {
 	return map[string]expression{
 		"full":    {of: fullOf},

@@ -16,7 +16,7 @@ import (
 type flatText struct {
 	lanes   int // elements per thread, 1 or 4
 	ragged  bool
-	head    []string // of the function
+	head    []string // the parameters in the head of the function
 	early   strings.Builder
 	lane    strings.Builder
 	late    strings.Builder

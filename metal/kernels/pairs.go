@@ -40,7 +40,6 @@ type pairs struct {
 
 // pairsOf returns the pairs of an operand of type t, i32 or i64, with stride elements per
 // pair.
-// pair.
 func pairsOf(t graph.Type, stride, experts int) (*pairs, error) {
 	p := &pairs{n: t.Len() / stride, stride: stride, experts: experts, suffix: "_" + t.DType.String()}
 	if t.DType != graph.I32 && t.DType != graph.I64 {

@@ -17,7 +17,7 @@ type bench struct {
 	libs map[text]*emu.Library
 }
 
-// text is a source, and how it is built.
+// text is a source and the options with which it is built.
 type text struct {
 	source string
 	how    emu.BuildOptions

@@ -16,36 +16,38 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// Options say what a Check must have seen.
+// Options say what a Check must find.
 type Options struct {
-	// Instructions are names of instructions of the plan; each must have been
-	// compared at least once. Without any, at least one instruction must.
+	// Instructions are names of instructions of the plan. Each must have been
+	// compared at least once. If there are no names, at least one instruction must
+	// have been compared.
 	Instructions []string
 	// Fails, if not empty, is part of the error that the step must end with. The
 	// device must report an error with it too, for the same instruction.
 	Fails string
-	// Seed is of the random order of threads.
+	// Seed is the seed of the random order of threads.
 	Seed uint64
 }
 
-// Check runs p once, on inputs by name, and compares. It skips the test where
-// there is no compiler for the emulated GPU.
+// Check runs p once, on inputs by name, and compares each instruction's results on the
+// emulated GPU with the host's. It skips the test where there is no compiler for the
+// emulated GPU.
 func Check(t testing.TB, p *graph.Program, cfg gomoe.Config, in map[string]array.Array, o Options) {
 	t.Helper()
 	check(t, p, cfg, in, o, real())
 }
 
-// backend says where the programs and libraries come from that are compared.
+// backend says where the programs and libraries that are compared come from.
 type backend struct {
 	target lowering.Target
 	build  func(*kernels.Instr) (*kernels.Program, *kernels.Kernel, error)
-	// For tests of the check: an edit of each library's source, nil for none, and the modes
-	// to run it in, none for all.
+	// For tests of Check itself: edit changes each library's source, if it is not nil, and
+	// modes are the modes to run it in, all modes if there are none.
 	edit  func(source string) string
 	modes []mode
 }
 
-// real returns the backend with what devices run.
+// real returns the backend with the programs that devices run.
 func real() backend { return backend{target: kernels.Metal{}, build: kernels.Build} }
 
 func check(t testing.TB, p *graph.Program, cfg gomoe.Config, in map[string]array.Array, o Options, from backend) {
@@ -154,7 +156,8 @@ func programs(plan *lowering.Plan, from backend) (map[at]task, error) {
 	return work, nil
 }
 
-// function returns which of the kernel's functions a launch is of, -1 for one that was made.
+// function returns the index, among the kernel's functions, of the one that a launch runs;
+// -1 for a function that was generated.
 func (w task) function(l kernels.Launch) int {
 	if l.Source.File == "" {
 		return -1

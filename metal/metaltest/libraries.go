@@ -15,9 +15,9 @@ type mode int
 
 const (
 	distributed mode = iota // the lanes of a simdgroup share its matrices, as on a GPU
-	leader                  // lane 0 has them
+	leader                  // lane 0 holds the matrices
 	fenced                  // distributed, and reads that no barrier orders after a write are errors
-	contracted              // leader, with contracted products and sums of expressions, and small numbers flushed
+	contracted              // leader, with products and sums of an expression fused, and subnormal numbers flushed to zero
 )
 
 func (m mode) String() string { return [...]string{"distributed", "leader", "fenced", "contracted"}[m] }
@@ -30,8 +30,9 @@ func (m mode) options() emu.BuildOptions {
 	return o
 }
 
-// modesOf returns some modes, or all of them. If GOMOE_TEST_ARITHMETIC is set, that is only
-// the one whose arithmetic is another: its results are near the host's, and have other bits.
+// modesOf returns some if it has any modes, and otherwise leader, distributed and fenced. If
+// GOMOE_TEST_ARITHMETIC is set, it returns contracted instead of these three: the results of
+// contracted are near the host's, but have other bits.
 func modesOf(some []mode) []mode {
 	if len(some) == 0 {
 		if os.Getenv("GOMOE_TEST_ARITHMETIC") != "" {
@@ -70,7 +71,7 @@ func build(ctx context.Context, work map[at]task, from backend) (map[key]*emu.Li
 		texts[f] = text
 	}
 	if len(made) > 0 {
-		slices.Sort(made) // maps have no order, and the text names the compiler's result
+		slices.Sort(made) // maps have no order, and the name of the compiler's result depends on the text
 		text, err := kernels.MadeText(made)
 		if err != nil {
 			return nil, err

@@ -18,9 +18,9 @@ import (
 // the place of an argument on the host does so on the device too.
 type memory struct {
 	pieces        []piece
-	in, out       []int // pieces of arguments and results
+	in, out       []int // the pieces of arguments and of results
 	zones         int   // the piece with the zones, -1 if there are none
-	rows          rows  // of ragged operands
+	rows          rows  // the rows of ragged operands
 	inRag, outRag []bool
 	buffers       []*emu.Buffer // one per piece
 	scratch       []*emu.Buffer
@@ -39,7 +39,8 @@ type rows struct {
 	used []bool // by row, up to the end of the last zone
 }
 
-// rowsOf returns the zones' rows by their counts.
+// rowsOf returns the rows of zones, one for each count of rows in use. A zone's length is the
+// count, rounded up to a multiple of align.
 func rowsOf(counts []int32, align int) rows {
 	var r rows
 	for _, c := range counts {
@@ -54,8 +55,8 @@ func rowsOf(counts []int32, align int) rows {
 	return r
 }
 
-// capture copies what the host's kernel is about to work on, and poisons the
-// rows of ragged arguments that are not in use.
+// capture returns a copy of the memory that the host's kernel is about to work on. In
+// the copy, rows of ragged arguments that are not in use are poisoned.
 func capture(k runtime.Observed) (*memory, error) {
 	in := &k.Plan.Instrs[k.Index]
 	m := &memory{zones: -1}
@@ -126,7 +127,7 @@ func (r rows) poison(a array.Array, mem []byte) error {
 	return nil
 }
 
-// fill sets bytes to those of NaNs of every type.
+// fill sets all bytes to a value that makes every floating-point element a NaN.
 func fill(b []byte) {
 	for i := range b {
 		b[i] = 0xFF
@@ -144,8 +145,8 @@ func unwritten(b []byte) {
 
 func unwrittenByte(i int) byte { return [2]byte{0xFF, 0x7F}[i%2] }
 
-// prepare allocates the device's memory, or sets memory that was allocated before to what it
-// was at first.
+// prepare allocates the device's memory, or restores the first contents of memory that was
+// allocated before.
 func (m *memory) prepare(p *kernels.Program) error {
 	if m.buffers == nil {
 		var err error
@@ -201,8 +202,8 @@ func (m *memory) close() error {
 	return errors.Join(errs...)
 }
 
-// unchanged reports arguments that the device wrote to, and stores past the
-// rows of a ragged result.
+// unchanged returns an error if the device wrote to an argument, or past the rows of a
+// ragged result.
 func (m *memory) unchanged(k runtime.Observed) error {
 	for i, x := range m.pieces {
 		if x.before != nil && !x.result && !bytes.Equal(x.before, m.buffers[i].Bytes()) {

@@ -14,7 +14,7 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// observer runs on the device what the host has run.
+// observer runs each instruction on the device after the host has run it.
 type observer struct {
 	t       testing.TB
 	plan    *lowering.Plan
@@ -25,13 +25,13 @@ type observer struct {
 
 	mu   sync.Mutex
 	done map[string]int           // instructions compared, by name
-	open map[int]*memory          // by rank, of the instruction that the host runs
-	last map[int]runtime.Observed // that instruction
+	open map[int]*memory          // by rank: the memory of the instruction that the host runs
+	last map[int]runtime.Observed // by rank: that instruction
 }
 
 var _ runtime.Observer = (*observer)(nil)
 
-// Before copies the arguments of instructions that the device does.
+// Before copies the arguments of an instruction that the device runs too.
 func (o *observer) Before(k runtime.Observed) {
 	if _, ok := o.work[at{k.Rank, k.Index}]; !ok {
 		return
@@ -47,7 +47,7 @@ func (o *observer) Before(k runtime.Observed) {
 	o.last[k.Rank] = k
 }
 
-// After runs the instruction on the device and compares.
+// After runs the instruction on the device and compares the results with the host's.
 func (o *observer) After(k runtime.Observed) {
 	w, ok := o.work[at{k.Rank, k.Index}]
 	if !ok {
@@ -110,8 +110,8 @@ func (o *observer) compare(k runtime.Observed, w task, m *memory) error {
 	return nil
 }
 
-// compareFaults runs the instructions that the host has failed at: the device
-// must report an error with the same words.
+// compareFaults runs the instructions at which the host has failed. The device must
+// report an error with the same words.
 func (o *observer) compareFaults() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -137,7 +137,7 @@ func (o *observer) compareFaults() {
 	}
 }
 
-// firstDifference names the first element that is not the same.
+// firstDifference names the first element that differs between a and b.
 func firstDifference(like array.Array, a, b []byte) string {
 	x, y := array.Over(like.Type, aligned(a)), array.Over(like.Type, aligned(b))
 	size := max(1, len(a)/max(1, like.Type.Len()))

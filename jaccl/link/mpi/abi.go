@@ -14,7 +14,7 @@ type handle uintptr
 // MPICH's, which Intel MPI, MVAPICH and Cray's share.
 type abi struct {
 	openMPI     bool
-	handleBytes int // of a handle in an array
+	handleBytes int // size of a handle in an array
 	statusBytes int // sizeof(MPI_Status)
 	statusError int // offset of MPI_ERROR in it
 

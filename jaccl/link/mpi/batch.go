@@ -10,7 +10,7 @@ import (
 // the batch owns and that lies in the heap, where it does not move.
 type batch struct {
 	l      *library
-	mem    []byte // of the handles
+	mem    []byte // the array of the handles
 	what   []request
 	index  []int32
 	status []byte

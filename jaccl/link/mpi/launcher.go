@@ -24,7 +24,7 @@ func launched(getenv func(string) string) (variable, size string) {
 // bySrun reports whether Slurm's srun has started this process directly, rather than the
 // daemons of another launcher.
 func bySrun(getenv func(string) string) bool {
-	return getenv("SLURM_STEP_ID") != "" && getenv("OMPI_COMM_WORLD_SIZE") == "" && getenv("MPI_LOCALNRANKS") == "" // the latter is mpiexec's
+	return getenv("SLURM_STEP_ID") != "" && getenv("OMPI_COMM_WORLD_SIZE") == "" && getenv("MPI_LOCALNRANKS") == "" // mpiexec sets the latter
 }
 
 // errNoPMIx is the error of a start in which Open MPI would end the process.

@@ -14,7 +14,7 @@ import (
 
 // library is a loaded MPI library.
 type library struct {
-	name    string // as it was loaded
+	name    string // the file name under which it was loaded
 	version string // the first line of its version text
 	abi
 	fn functions

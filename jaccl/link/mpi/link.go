@@ -52,22 +52,22 @@ type transport struct {
 	closing atomic.Bool
 	closed  bool
 
-	heading, moving int // of the exchange in progress: heads and messages of data that have not ended
+	heading, moving int // heads, and messages of data, of the exchange in progress that have not ended
 }
 
 // peer is what the link knows of another rank.
 type peer struct {
 	to       int // rank in MPI's communicator
-	out, in  int // what is added to tags, there and from there
+	out, in  int // added to the tags of messages to the peer and from the peer
 	head     []byte
 	headLen  int
-	follows  uint64 // bytes of data, as its last head said
-	bye      []byte // where its bye comes to
-	posted   uint64 // receives, of the link's life
-	received uint64 // of them, that have ended
+	follows  uint64 // bytes of data that follow, as the peer's last head said
+	bye      []byte // buffer for the peer's bye
+	posted   uint64 // receives that were posted since the link was made
+	received uint64 // receives that have ended
 	sent     uint64 // sends that have ended
-	left     bool   // its bye has come
-	leftSent uint64 // what it says
+	left     bool   // the peer's bye has come
+	leftSent uint64 // how many messages the peer has sent, as its bye says
 }
 
 // Connect returns a link among the ranks of the world. It blocks until all ranks have
@@ -90,7 +90,7 @@ func Connect(ctx context.Context, w *World) (link.Link, error) {
 	return newLink(w, w.rank, peers)
 }
 
-// newLink returns a link of a rank to peers, one of which is itself.
+// newLink returns the link of a rank. peers holds all ranks, the rank itself included.
 func newLink(w *World, rank int, peers []peer) (*transport, error) {
 	l := &transport{w: w, rank: rank, size: len(peers), peers: peers, b: batch{l: w.lib}, pauser: w.pauser}
 	w.mu.Lock()
@@ -374,7 +374,7 @@ func (l *transport) deserted(x *link.Exchange) error {
 // farewell. The memory of requests that are not cancelled by then stays MPI's.
 const giveUp = 100 * time.Millisecond
 
-// abandon cancels the exchange's requests, as far as MPI can.
+// abandon cancels the exchange's requests as far as MPI allows.
 func (l *transport) abandon() {
 	l.w.mu.Lock()
 	l.b.cancel(func(r request) bool { return r.kind != recvBye })

@@ -9,11 +9,11 @@ import (
 	"github.com/gomoe/gomoe/internal/dynlib"
 )
 
-// UCX, over which Open MPI and MPICH use InfiniBand, keeps a cache of the memory that it has
-// registered with a device. It learns that memory is gone by watching the C library, and not
-// from Go's runtime, which asks the system itself. A device would then write to pages that the
-// process does not have any more, and read old ones. These variables turn the cache off, the
-// first in UCX from 1.12 on, the second in older versions.
+// withoutCache returns the variables that turn off a cache of UCX, over which Open MPI and
+// MPICH use InfiniBand. The cache holds the memory that UCX has registered with a device. UCX
+// watches the C library to learn that memory is gone, but Go's runtime asks the system itself.
+// With the cache, a device would write to pages that the process no longer has, and read old
+// ones. The first variable works in UCX from 1.12 on, the second in older versions.
 func withoutCache() []variable {
 	return []variable{
 		{"UCX_RCACHE_ENABLE", "n", []string{"n", "no", "off", "0", "false"}},
@@ -23,12 +23,12 @@ func withoutCache() []variable {
 
 type variable struct {
 	name, value string
-	also        []string // values of a user that say the same
+	also        []string // the values that a user may have set, because they leave the cache off too
 }
 
 // refuseCache sets the variables that turn UCX's cache off, for the C library, whose
 // environment is not that of package os. MPI's libraries read them when they are loaded. A
-// variable that the user has set is left alone, and an error if it says something else.
+// variable that the user has set is left alone; it is an error if its value is another one.
 func refuseCache(getenv func(string) string) error {
 	setenv, err := dynlib.C("setenv")
 	if err != nil {

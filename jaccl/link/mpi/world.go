@@ -26,13 +26,13 @@ const maxGather = 2 << 20
 
 // Options say which MPI to use. The zero Options are usable.
 type Options struct {
-	// Library is the file of MPI's library. If it is "", it is what
-	// MLX_MPI_LIBNAME names, or that of the MPI whose launcher started this
-	// process, as OMPI_COMM_WORLD_SIZE and PMI_SIZE tell.
+	// Library is the file of MPI's library. If it is "", Open takes the file that
+	// MLX_MPI_LIBNAME names, or else the library of the MPI whose launcher started
+	// this process, as OMPI_COMM_WORLD_SIZE and PMI_SIZE tell.
 	Library string
 	// Deadline is how long the ranks wait for each other; 0 means DefaultDeadline.
 	Deadline time.Duration
-	// Host names this machine for people; the machine's own name if it is "".
+	// Host is the name of this machine for people; "" means the machine's own name.
 	Host string
 	// Getenv reads the environment; nil means os.Getenv.
 	Getenv func(string) string
@@ -51,19 +51,19 @@ type World struct {
 	mu     sync.Mutex   // held in every call of MPI
 	kept   []any        // memory that MPI has not given back, kept for ever
 	links  int          // how many links were made
-	parted []*transport // links that were closed
+	parted []*transport // links that have been closed
 	closed bool
 }
 
 var _ link.Site = (*World)(nil)
 
 // Open starts MPI in this process and makes the ranks known to each other. It blocks
-// until all have called it. A process that no launcher started is a job of its own,
-// of one rank.
+// until all ranks have called it. A process that no launcher started is a job of its own,
+// with one rank.
 //
-// The error says what is missing, and how to get it; or that the library is not the
-// launcher's, so that every rank would be alone. Open leaves the signal handlers as they
-// were before.
+// The error says what is missing, and how to get it. It is also an error if the library
+// does not belong to the launcher, because every rank would then be alone. Open leaves the
+// signal handlers as they were before.
 func Open(opts Options) (*World, error) {
 	if opts.Deadline < 0 {
 		return nil, fmt.Errorf("mpi: open: deadline %v, want 0 for %v or more", opts.Deadline, DefaultDeadline)

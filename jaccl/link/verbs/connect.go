@@ -38,8 +38,9 @@ func (l *Link) connect(ctx context.Context, site link.Site, devices hostfile.Dev
 	return err
 }
 
-// agree is an all-gather in which every rank says that it has failed, or what it offers.
-// If one rank has failed, all ranks return an error that names it.
+// agree is an all-gather in which every rank says what it offers, or that it has failed. It
+// returns the offers of all ranks. If a rank has failed, all ranks return an error that names
+// it.
 func agree(ctx context.Context, site link.Site, key string, failed error, offer func() []byte) ([][]byte, error) {
 	mine := []byte{1}
 	switch {
@@ -53,7 +54,7 @@ func agree(ctx context.Context, site link.Site, key string, failed error, offer 
 	all, err := site.Gather(ctx, key, mine)
 	switch {
 	case failed != nil:
-		return nil, failed // the error itself has more than the text that others get
+		return nil, failed // the error itself, which says more than the text that other ranks get
 	case err != nil:
 		return nil, err
 	case len(all) != site.Size():
@@ -114,7 +115,7 @@ func (l *Link) open(devices hostfile.Devices, settings rdma.Settings) error {
 
 const (
 	offerSize = 1 + rdma.DestinationSize
-	wholeBit  = 1 << 7 // of an offer's kind, for rdma.Settings.Whole
+	wholeBit  = 1 << 7 // bit of an offer's kind that says that rdma.Settings.Whole is set
 )
 
 // offers returns, for every wire and rank, the kind and address of the queue pair that faces
@@ -135,7 +136,7 @@ func (l *Link) offers() []byte {
 	return b
 }
 
-// match compares what all ranks offer: both ends of a connection have to be of one kind.
+// match compares the offers of all ranks: both ends of a connection must be of the same kind.
 func (l *Link) match(site link.Site, all [][]byte) error {
 	for i, b := range all {
 		if want := len(l.eps) * offerSize; len(b) != want {
@@ -161,7 +162,7 @@ func (l *Link) match(site link.Site, all [][]byte) error {
 	return nil
 }
 
-// join connects the endpoints with those that the peers offer.
+// join connects the endpoints with the queue pairs that the peers offer.
 func (l *Link) join(all [][]byte) error {
 	for i, e := range l.eps {
 		if e == nil {

@@ -1,8 +1,8 @@
-// Package verbs carries the bytes of a job over RDMA verbs, in a protocol of its own:
-// Connect makes a link.Link of the devices that face each other. What MLX's JACCL sends
-// over the same devices is package mesh.
+// Package verbs carries the bytes of a job over RDMA verbs, in a protocol of its own. Begin
+// with Connect, which returns a link.Link over the devices that face each other. Package
+// mesh speaks the protocol of MLX's JACCL over the same devices.
 //
-// Data that lies in memory of Lease is sent and received there, at any byte, without a
-// copy; sessions work in such memory. Data in other memory is copied through buffers of
+// Data in memory of Lease is sent and received without a copy, wherever in that memory it
+// begins; sessions work in such memory. Data in other memory is copied through buffers of
 // the link.
 package verbs

@@ -14,7 +14,7 @@ var _ link.Lender = (*Link)(nil)
 // lot is memory that is registered with all devices.
 type lot struct {
 	r       *rdma.Region
-	regions int // memory regions that it takes of each device
+	regions int // how many memory regions of each device it takes
 }
 
 const (
@@ -106,7 +106,7 @@ func (l *Link) register(size int) (*lot, error) {
 	return a, nil
 }
 
-// drop undoes register, also one that failed halfway. The caller holds giving.
+// drop undoes register, even if register failed halfway. The caller holds giving.
 func (l *Link) drop(a *lot) {
 	l.adapters.Forget(a.r)
 	l.regions -= a.regions

@@ -57,7 +57,7 @@ func (l *Link) Size() int { return l.size }
 // Transport implements link.Link.
 func (l *Link) Transport() string { return "verbs" }
 
-// Service is the kind of queue pair that the job has, RC or UC.
+// Service returns the kind of queue pair that the job has, RC or UC.
 func (l *Link) Service() rdma.Service {
 	for _, e := range l.eps {
 		if e != nil {
@@ -135,8 +135,8 @@ func (l *Link) Close() error {
 type exchange struct {
 	l       *Link
 	x       *link.Exchange
-	eps     []*rdma.Endpoint // of x.Peers, on the first wire, then on the second, and so on
-	parts   [2][]part        // of what is sent and received, by endpoint
+	eps     []*rdma.Endpoint // endpoints of x.Peers, on the first wire, then on the second, and so on
+	parts   [2][]part        // the parts that are sent, and those that are received, by endpoint
 	peers   []headState
 	heads   [][]byte
 	missing int  // heads that have not come
@@ -149,7 +149,7 @@ type exchange struct {
 // headState is the part of a peer's head that has been received.
 type headState struct {
 	buf   []byte // 4 bytes of length and the head, in whole frames
-	size  int    // of the head; -1 before it is known
+	size  int    // bytes of the head; -1 before it is known
 	state [1][]byte
 	rest  [1][]byte
 	come  bool

@@ -8,9 +8,10 @@ import (
 // buffers. Its memory is used again in the next exchange.
 type part [][]byte
 
-// over adds what goes over the wire of endpoint i of the data in buffers: all of it on the first wire if it is
-// less than rdma.MultiWire bytes, else a share in whole frames. Both ends know the number of
-// bytes, and so divide the data alike.
+// over adds to lane l the part of the data in buffers that goes over the wire of endpoint i.
+// Data of less than rdma.MultiWire bytes goes over the first wire; more data is divided among
+// the wires in whole frames. Both ends know the number of bytes, so that they divide the data
+// alike.
 func (s *exchange) over(l *rdma.Lane, buffers [][]byte, i int, p *part) {
 	w, wires := i/len(s.x.Peers), len(s.eps)/len(s.x.Peers)
 	n := 0
@@ -37,7 +38,7 @@ func (s *exchange) over(l *rdma.Lane, buffers [][]byte, i int, p *part) {
 	s.add(l, *p, end-begin)
 }
 
-// add adds n bytes of data.
+// add adds n bytes of data to a lane.
 func (s *exchange) add(l *rdma.Lane, buffers [][]byte, n int) {
 	if s.l.settings.Whole {
 		l.Add(rdma.Data, buffers, rdma.ClassOf(n))

@@ -1,6 +1,7 @@
 // Package headless has what MLX's protocols have in common. Their ranks send each other
-// elements and nothing that says what these are of: so all that can be checked are a
-// rank's own arguments, and operations that MLX lacks are refused before anything is sent.
+// only elements, and no heads that say to which operation the elements belong. So a rank
+// can check only its own arguments, and operations that MLX lacks are refused before
+// anything is sent. The transports are packages ring and mesh.
 package headless
 
 import (
@@ -14,7 +15,8 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// Failure is why a job, or a rank of it, is of no use any more.
+// Failure says why a job, or one of its ranks, cannot be used any more. Blame lists the
+// ranks at fault.
 type Failure struct {
 	Blame []int
 	Text  string
@@ -24,21 +26,21 @@ type Failure struct {
 func (f *Failure) Error() string { return f.Text }
 func (f *Failure) Unwrap() error { return f.Err }
 
-// Member is one in a group of such a job, and checks the arguments of its calls. The
-// checks return nil for what can be run.
+// Member is a member of a group of such a job. Its methods check the arguments of calls;
+// they return nil if the call can be run.
 type Member struct {
-	Prefix string // of texts
-	Rank   int    // in the job, by which texts name it
-	Index  int    // in the group
-	Size   int
+	Prefix string // what error texts begin with
+	Rank   int    // the member's rank in the job, which error texts name
+	Index  int    // the member's index in the group
+	Size   int    // the number of members of the group
 }
 
-// Argument is the failure of a rank that calls an operation with what cannot be.
+// Argument returns the failure of this rank for a call with a wrong argument.
 func (m Member) Argument(c collective.Call, format string, args ...any) *Failure {
 	return &Failure{Blame: []int{m.Rank}, Text: fmt.Sprintf("%srank %d calls %s with ", m.Prefix, m.Rank, c) + fmt.Sprintf(format, args...), Err: jaccl.ErrArgument}
 }
 
-// Named checks that a call has the name of its operation.
+// Named checks that the call has the name op.
 func (m Member) Named(c collective.Call, op string) *Failure {
 	if c.Op != op {
 		return m.Argument(c, "the method of %s, want the method of its name", op)
@@ -96,7 +98,7 @@ func (m Member) Apart(c collective.Call, dst, src []byte) *Failure {
 	return nil
 }
 
-// First returns the first failure.
+// First returns the first failure that is not nil, nil if there is none.
 func First(fs ...*Failure) *Failure {
 	for _, f := range fs {
 		if f != nil {
@@ -106,8 +108,8 @@ func First(fs ...*Failure) *Failure {
 	return nil
 }
 
-// Left is the failure of a rank whose context has ended in a call; where says how far it
-// was.
+// Left returns the failure of this rank if its context has ended during a call. where says
+// how far the call had come.
 func (m Member) Left(ctx context.Context, c collective.Call, where string) *Failure {
 	cause := context.Cause(ctx)
 	return &Failure{Blame: []int{m.Rank}, Text: fmt.Sprintf("%srank %d left %s%s: %v", m.Prefix, m.Rank, c, where, cause), Err: cause}
@@ -118,8 +120,8 @@ func (m Member) Error(ctx context.Context, c collective.Call, f *Failure) error 
 	return jaccl.Failed(ctx, m.Rank, c, f.Blame, f)
 }
 
-// Ranks checks those of a group that a rank of a job of that size asks for: each is in the
-// job, and once.
+// Ranks checks the ranks of a group: each must be a rank of a job of that size, and no rank
+// may occur twice.
 func Ranks(prefix string, ranks []int, size int) error {
 	for i, r := range ranks {
 		if r < 0 || r >= size {

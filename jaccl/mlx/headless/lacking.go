@@ -12,18 +12,18 @@ import (
 // Lacking refuses the operations that a protocol of MLX does not have, and says what to use
 // instead. A group embeds it.
 type Lacking struct {
-	Prefix   string   // of texts
-	Protocol string   // which protocol lacks them, as in MLX's ring
-	Job      string   // what a group of some ranks can have instead, as in a ring
-	Instead  string   // a transport that has them
-	Rank     int      // in the job
-	More     []string // operations that this protocol lacks and another one has
+	Prefix   string   // what error texts begin with
+	Protocol string   // the protocol that lacks the operations, such as "MLX's ring"
+	Job      string   // what a group of some ranks can use instead, such as "a ring"
+	Instead  string   // a transport that has the operations
+	Rank     int      // this rank in the job
+	More     []string // operations that this protocol lacks and another protocol of MLX has
 }
 
 // Lacks implements collective.Limited.
 func (l Lacking) Lacks(op string) error {
 	switch op {
-	case "all_to_all", "all_gather_v", "broadcast", "split": // which none of MLX's protocols has
+	case "all_to_all", "all_gather_v", "broadcast", "split": // none of MLX's protocols has these
 	default:
 		if !slices.Contains(l.More, op) {
 			return nil
@@ -32,8 +32,8 @@ func (l Lacking) Lacks(op string) error {
 	return fmt.Errorf("%s%s has no %s, which experts and arrays that change their placement need; use the transport tcp, shm, verbs or mpi: %w", l.Prefix, l.Protocol, op, jaccl.ErrUnsupported)
 }
 
-// Unsupported is the error of an operation that the protocol does not have. The error does
-// not end the job, as nothing was sent.
+// Unsupported returns the error of an operation that the protocol does not have. The error
+// does not end the job, because nothing was sent.
 func (l Lacking) Unsupported(c collective.Call, what, instead string) error {
 	return &jaccl.Error{Rank: l.Rank, Call: c, Err: &Failure{Text: fmt.Sprintf("%s%s has no %s; %s", l.Prefix, l.Protocol, what, instead), Err: jaccl.ErrUnsupported}}
 }

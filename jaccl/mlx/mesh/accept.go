@@ -11,22 +11,23 @@ import (
 	"time"
 )
 
-// Anybody may connect to the coordinator's port. A rank says at once which one it is.
+// The limits on connections to the coordinator's port, to which anybody may connect. A
+// rank sends its number as soon as it has connected.
 const (
-	maxCallers = 64              // connections that have said nothing yet; the oldest makes room for a new one
-	helloTime  = 5 * time.Second // in which a connection has to say its rank
+	maxCallers = 64              // the most connections that have not sent a rank yet; if there are more, the oldest is closed
+	helloTime  = 5 * time.Second // how long a connection may take to send its rank
 )
 
-// callers are the connections that have come to rank 0 while ranks are missing. Strangers
-// are closed: those that say no rank of the job, or a rank that has come already, or
-// nothing. They do not keep the ranks waiting.
+// callers are the connections to rank 0 while ranks are missing. A connection is closed if
+// it sends a number that is not a rank of the job, or a rank that has connected already, or
+// nothing. Such connections do not delay the ranks.
 type callers struct {
 	s       *sideChannel
 	l       net.Listener // closed when all ranks have come
 	mu      sync.Mutex
-	silent  []net.Conn // in the order in which they came
-	missing int
-	refused string // the last one that was turned away although it spoke, for an error
+	silent  []net.Conn // connections that have not sent a rank, the oldest first
+	missing int        // how many ranks have not connected
+	refused string     // about the last connection with a wrong rank, for an error
 }
 
 // listen waits at the coordinator's address until all other ranks have connected.
@@ -75,7 +76,8 @@ func (w *callers) came(c net.Conn) {
 	w.silent = append(w.silent, c)
 }
 
-// said takes c for rank r, or closes it.
+// said takes c for the connection of rank r, or closes it if r is wrong or could not be
+// read.
 func (w *callers) said(c net.Conn, r int64, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -96,7 +98,7 @@ func (w *callers) said(c net.Conn, r int64, err error) {
 	c.Close()
 }
 
-// hangUp closes what has said nothing.
+// hangUp closes the connections that have not sent a rank.
 func (w *callers) hangUp() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -12,11 +12,13 @@ import (
 )
 
 // CheckCount is the number of elements of the sum with which Connect checks the
-// connections: 0, 1, 2 and so on, as f32, which are the same on all ranks and whose sums are
-// exact. On three ranks it is the least round number for which the messages of older versions
-// of MLX, of 512 KiB each, are as long as ours: these versions send all of an array to every
-// rank, and without the check a sum over ranks of both kinds would be wrong on all ranks,
-// without an error.
+// connections. The elements are 0, 1, 2 and so on, as f32. They are the same on all ranks,
+// and their sums are exact.
+//
+// Older versions of MLX send all of an array to every rank. Without the check, a sum over
+// ranks of both kinds would be wrong on all ranks, without an error. On three ranks,
+// CheckCount is the least round number for which the messages of both kinds have the same
+// length, 512 KiB, so that the ranks exchange them and see that the sum is wrong.
 const CheckCount = 600_000
 
 // check adds CheckCount numbers, 2.4 MB, on all ranks. That took 12 ms on three ranks in one

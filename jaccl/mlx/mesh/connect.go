@@ -17,33 +17,34 @@ import (
 	"github.com/gomoe/gomoe/jaccl/rdma"
 )
 
-// Connect joins a job of JACCL, in which any rank may be a process of MLX, in JACCL's
-// own protocols: its side channel, its mesh, its messages. It blocks until all ranks
-// have come, for a minute unless ctx says.
+// Connect joins a job of JACCL, in which any rank may be a process of MLX. It speaks
+// JACCL's own protocols: its side channel, its mesh and its messages. It blocks until all
+// ranks have connected, for at most a minute unless ctx has a deadline.
 //
 // The protocols are those of MLX 0.32.4. MLX 0.32.1 to 0.32.3 speak them over one wire, and
 // older versions have another mesh. No rank says its version, so Connect ends with a sum of
 // known numbers. A process of MLX takes part in it by
 // mx.eval(mx.distributed.all_sum(mx.arange(600_000, dtype=mx.float32))) before anything else.
 //
-// Of the operations of a Communicator there are those of JACCL, on all ranks in their
-// order: AllSum, AllMax, AllMin, AllGather, ReduceScatter, Send, Recv, SendRecv and
-// Barrier; also a group of this rank alone. The others return jaccl.ErrUnsupported.
+// The Communicator has the operations of JACCL, on the group of all ranks in their order:
+// AllSum, AllMax, AllMin, AllGather, ReduceScatter, Send, Recv, SendRecv and Barrier. There
+// is also the group of this rank alone. Other operations and groups return
+// jaccl.ErrUnsupported.
 //
-// What differs from the other transports:
+// The communicator differs from those of the other transports:
 //
-// Sums of f16 and bf16 are rounded after every addition, as by JACCL, since replicas on
-// ranks of both kinds have to be equal. Sums are in rank order, also where JACCL adds in
-// the order of arrival, so of large arrays on three or more ranks they may differ in the
-// last bits from those of another run of JACCL, though never between ranks. Sums of
-// bool are their disjunction; maxima and minima are a > b ? a : b and a < b ? a : b of
-// the earlier and the later rank, also of NaNs.
+// Sums of f16 and bf16 are rounded after every addition, as in JACCL, because ranks of
+// both kinds must get equal results. Sums are added in rank order, even where JACCL adds
+// in the order of arrival. So sums of large arrays on three or more ranks may differ in
+// the last bits from those of another run of JACCL, but never between ranks. The sum of
+// bools is their disjunction. Maxima and minima are a > b ? a : b and a < b ? a : b, where
+// a is the value of the earlier rank and b that of the later one; this holds for NaNs too.
 //
-// JACCL sends no operation's name and no length: ranks that call different operations
-// are not told apart, and wait until the deadline or get each other's bytes.
+// JACCL sends neither the name nor the length of an operation. Ranks that call different
+// operations do not notice it: they wait until the deadline, or get each other's bytes.
 //
-// A rank that ends is known to rank 0, by its connection, and through rank 0 to ranks of
-// this package. If rank 0 is JACCL's they learn of it by the deadline.
+// When a rank ends, rank 0 notices that its connection ends, and tells the other ranks of
+// this package. If rank 0 is a process of MLX, the others notice only at the deadline.
 func Connect(ctx context.Context, o Options) (jaccl.Communicator, error) {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
@@ -76,7 +77,7 @@ type comm struct {
 	mu      sync.Mutex // held by an operation, and to close
 	closed  bool
 	closing atomic.Bool
-	scratch [][]byte // of the wires
+	scratch [][]byte // by wire
 	acc     reduce.Accumulator
 	pace    wait.Waiter
 }
@@ -93,7 +94,7 @@ func (c *comm) connect(ctx context.Context) (err error) {
 	}
 	c.options.FramesOnly = c.options.FramesOnly || rdma.FramesOnly()
 	if settings.Service == rdma.AnyService {
-		settings.Service = rdma.UC // which is what JACCL has
+		settings.Service = rdma.UC // as in JACCL
 	}
 	if c.rank < 0 || c.rank >= c.size {
 		return fmt.Errorf("rank %d of %d, want one that the matrix of devices has", c.rank, c.size)
@@ -227,7 +228,8 @@ func (c *comm) group(ranks []int) *group {
 	return g
 }
 
-// Fail implements collective.Communicator. Ranks of JACCL do not hear of it.
+// Fail implements collective.Communicator. Ranks that are processes of MLX do not learn of
+// the failure.
 func (c *comm) Fail(cause error) {
 	if cause == nil {
 		cause = errors.New("no cause given")
@@ -235,7 +237,7 @@ func (c *comm) Fail(cause error) {
 	c.party.fail(&headless.Failure{Blame: []int{c.rank}, Text: fmt.Sprintf("rank %d failed: %v", c.rank, cause), Err: cause})
 }
 
-// Close implements collective.Communicator. It makes an operation in progress return.
+// Close implements collective.Communicator. An operation in progress returns with an error.
 func (c *comm) Close() error {
 	c.closing.Store(true)
 	c.mu.Lock()

@@ -18,7 +18,7 @@ type group struct {
 	headless.Lacking
 	c     *comm
 	ranks []int
-	index int // of this rank
+	index int // index of this rank in the group
 	wires []wire
 
 	closed atomic.Bool
@@ -73,7 +73,7 @@ func (g *group) ReduceScatter(ctx context.Context, c collective.Call, dst, src [
 	return g.run(ctx, c, g.Scatter(c, dst, src), func(o *operation) error { return g.sumScatter(ctx, o, reduce.Sum, c.DType, dst, src) })
 }
 
-// Barrier implements collective.Group. JACCL's is a sum of one byte.
+// Barrier implements collective.Group. As in JACCL, it is a sum of one byte.
 func (g *group) Barrier(ctx context.Context, c collective.Call) error {
 	return g.run(ctx, c, g.Named(c, "barrier"), func(o *operation) error {
 		var b [2]byte
@@ -101,7 +101,7 @@ func (g *group) SendRecv(ctx context.Context, c collective.Call, to int, src []b
 	return g.run(ctx, c, bad, func(o *operation) error { return g.pass(ctx, o, to, src, from, dst) })
 }
 
-// other checks the index of a member that is not this one.
+// other checks that i is the index of a member other than this one.
 func (g *group) other(c collective.Call, i int) *headless.Failure {
 	if i < 0 || i >= len(g.ranks) || i == g.index {
 		return g.Argument(c, "member %d, want another one of %d", i, len(g.ranks))

@@ -8,35 +8,36 @@ import (
 	"github.com/gomoe/gomoe/jaccl/rdma"
 )
 
-// JACCL's algorithms on a full mesh of MLX 0.32.4. Arrays of rdma.MultiWire bytes are divided
-// among the wires, and each wire then does the same with its share as a mesh of one wire
-// with a whole array. Every message is of the class that the number of bytes from one rank to
-// another on that wire gives, so a rank of JACCL sends and expects the same messages in the
-// same order.
+// This file has the algorithms of JACCL's full mesh in MLX 0.32.4. Arrays of at least
+// rdma.MultiWire bytes are divided among the wires. Each wire then treats its share as a
+// mesh of one wire treats a whole array. The class of every message follows from the number
+// of bytes that go from one rank to another on that wire, so that a rank of JACCL sends and
+// expects the same messages in the same order.
 //
 // Source: MeshGroup and MeshImpl in MLX's mlx/distributed/jaccl/lib/jaccl, mesh.cpp and
 // mesh_impl.h.
 
-// largeReduction is where JACCL goes over from sending everything to everybody to a
-// sum_scatter and an all_gather, on three or more ranks: above so many bytes on a wire.
+// largeReduction is the largest number of bytes on a wire for which JACCL sends everything
+// to everybody on three or more ranks. For more bytes it uses a sum_scatter and an
+// all_gather.
 const largeReduction = 32 << 10
 
-// wire is the endpoints of a group on one wire.
+// wire holds the endpoints of a group on one wire.
 type wire struct {
 	g       *group
 	eps     []*rdma.Endpoint // by member, nil for this one
-	peers   []*rdma.Endpoint // the others
-	scratch *[]byte          // see own
+	peers   []*rdma.Endpoint // those of the other members
+	scratch *[]byte          // memory for own
 }
 
-// share is what one wire has of an operation: the bytes from off on, n of them, of each
-// array.
+// share is the part of an operation that one wire does: n bytes of each array, from byte
+// off on.
 type share struct {
 	wire
 	off, n int
 }
 
-// shares divides n bytes, of elements of that size, among the wires.
+// shares divides n bytes among the wires. size is the size of an element in bytes.
 func (g *group) shares(n, size int) []share {
 	wires := 1
 	if n >= rdma.MultiWire {
@@ -58,8 +59,8 @@ func (g *group) class(n int) int {
 	return rdma.ClassOf(n)
 }
 
-// step is a part of an operation on one wire that has been begun: the endpoints that take
-// part, and what is to be done with what comes, nil for nothing.
+// step is a part of an operation on one wire that has been started. eps are the endpoints
+// that take part. then handles the messages that come, nil if nothing is to be done.
 type step struct {
 	eps  []*rdma.Endpoint
 	then func() (done bool, err error)
@@ -68,7 +69,7 @@ type step struct {
 func (g *group) allReduce(ctx context.Context, o *operation, op reduce.Op, d graph.DType, dst, src []byte) error {
 	n := len(g.ranks)
 	shares := g.shares(len(src), d.Size())
-	var first, second, third []func() step // what each wire does, one after another
+	var first, second, third []func() step // the steps of all wires; first, second and third follow one another
 	for _, s := range shares {
 		dst, src := dst[s.off:][:s.n], src[s.off:][:s.n]
 		if n <= 2 || s.n <= largeReduction {
@@ -112,7 +113,7 @@ func (g *group) allGather(ctx context.Context, o *operation, dst []byte, n int) 
 	return o.drive(ctx, steps)
 }
 
-// pass sends src to one member and receives dst from one.
+// pass sends src to the member to, and receives dst from the member from.
 func (g *group) pass(ctx context.Context, o *operation, to int, src []byte, from int, dst []byte) error {
 	var steps []step
 	for _, s := range g.shares(len(src), 1) {
@@ -128,7 +129,7 @@ func (g *group) pass(ctx context.Context, o *operation, to int, src []byte, from
 	return o.drive(ctx, steps)
 }
 
-// reduceAll begins to send src to everybody and to reduce what everybody sends.
+// reduceAll starts to send src to all members, and to reduce what all members send.
 func (w *wire) reduceAll(op reduce.Op, d graph.DType, dst, src []byte) step {
 	class, own := w.g.class(len(src)), w.own(dst, src)
 	for _, e := range w.peers {
@@ -139,8 +140,8 @@ func (w *wire) reduceAll(op reduce.Op, d graph.DType, dst, src []byte) step {
 	return step{w.peers, r.step}
 }
 
-// sumScatter begins to send to member i the part of src that begins i strides after src
-// does, and to reduce the parts that come. All parts have the length of dst.
+// sumScatter starts to send to member i the part of src that begins at byte i·stride, and
+// to reduce the parts that come. All parts have the length of dst.
 func (w *wire) sumScatter(op reduce.Op, d graph.DType, dst, src []byte, stride int) step {
 	n := len(dst)
 	class := w.g.class(n)
@@ -154,8 +155,8 @@ func (w *wire) sumScatter(op reduce.Op, d graph.DType, dst, src []byte, stride i
 	return step{w.peers, r.step}
 }
 
-// allGather begins to send this member's part of dst to everybody and to receive theirs.
-// Part i begins i strides after dst does, and has n bytes.
+// allGather starts to send this member's part of dst to all members, and to receive theirs.
+// Part i begins at byte i·stride of dst and has n bytes.
 func (w *wire) allGather(dst []byte, n, stride int) step {
 	class := w.g.class(n)
 	for i, e := range w.eps {
@@ -167,8 +168,8 @@ func (w *wire) allGather(dst []byte, n, stride int) step {
 	return step{eps: w.peers}
 }
 
-// own returns src, or a copy of it if it is dst too, which is written while src is still
-// read.
+// own returns src. If src and dst are the same memory, it returns a copy, because dst is
+// written while src is still read.
 func (w *wire) own(dst, src []byte) []byte {
 	if !reduce.Same(dst, src) {
 		return src
@@ -177,16 +178,16 @@ func (w *wire) own(dst, src []byte) []byte {
 	return *w.scratch
 }
 
-// inOrder reduces what the members send in their order, message by message, whatever
-// the order in which it comes: a message that comes early waits in its buffer.
+// inOrder reduces the messages of the members in the order of the members, whatever the
+// order in which they come. A message that comes early waits in its buffer.
 type inOrder struct {
 	*wire
 	op       reduce.Op
 	d        graph.DType
 	dst, own []byte
-	size     int // of a message
-	off      int // of the message that is being reduced
-	next     int // the member whose message is next
+	size     int // bytes of a message
+	off      int // offset in dst of the message that is being reduced
+	next     int // the member whose message is reduced next
 }
 
 func (r *inOrder) step() (bool, error) {

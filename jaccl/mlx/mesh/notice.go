@@ -9,13 +9,13 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// notice is what ranks of this package tell each other on JACCL's side channel, which
-// JACCL's own ranks do not read any more once the job runs: a failure, or that a rank
-// leaves. It is noticeMagic, a kind, to which 128 is added if it is fatal, the rank that
-// it is about, the length of the text as 2 bytes, the text.
+// notice is a message among ranks of this package on JACCL's side channel, which JACCL's
+// own ranks no longer read once the job runs. It reports a failure, or that a rank
+// leaves. On the wire it is noticeMagic, the kind, to which 128 is added if the notice is
+// fatal, the rank that it is about, the length of the text as 2 bytes, and the text.
 type notice struct {
-	kind  link.Kind // of the error that it is
-	fatal bool      // it ends the job; if not, only operations that wait for the rank fail
+	kind  link.Kind // kind of the error
+	fatal bool      // it ends the job; otherwise only operations that wait for the rank fail
 	rank  int
 	text  string
 }
@@ -23,7 +23,7 @@ type notice struct {
 const (
 	noticeMagic  = "gomoe\x00\x00\x01"
 	noticeHeader = len(noticeMagic) + 1 + 1 + 2
-	noticeText   = 1000 // bytes at most
+	noticeText   = 1000 // the most bytes of a text
 	fatalBit     = 1 << 7
 )
 

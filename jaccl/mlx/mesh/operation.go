@@ -13,25 +13,25 @@ import (
 	"github.com/gomoe/gomoe/jaccl/rdma"
 )
 
-// How long a rank that is gone may still be right not to be waited for: it may have
-// sent all of its part before it ended, and what this rank still waits for comes from
-// others, unless they wait for the one that is gone.
+// goneGrace is how long an operation goes on after one of its ranks has gone, if this rank
+// does not wait for that rank: it may have sent all of its part before it ended. If nothing
+// moves for this long, the other ranks probably wait for the one that is gone.
 const goneGrace = time.Second
 
-// operation is a collective in progress: the flows of the endpoints, and what is to be
-// done with what comes.
+// operation is a collective in progress. It implements rdma.Work.
 type operation struct {
 	c    *comm
 	call collective.Call
-	eps  []*rdma.Endpoint // that take part, of all wires
-	then []func() (done bool, err error)
-	late time.Duration
+	eps  []*rdma.Endpoint                // the endpoints that take part, of all wires
+	then []func() (done bool, err error) // handle the messages that come
+	late time.Duration                   // the deadline
 
 	waited, paused time.Duration // at the last look: how long nothing had moved, and for how much of it this process was stopped
 }
 
-// run calls f, which starts the steps of an operation one after another, with the
-// communicator's lock. The first error is the job's failure.
+// run calls f with the communicator's lock. f runs the steps of an operation one after
+// another. bad is the failure of a call with wrong arguments, nil for a correct call. The
+// first error becomes the job's failure.
 func (g *group) run(ctx context.Context, call collective.Call, bad *headless.Failure, f func(o *operation) error) error {
 	c := g.c
 	c.mu.Lock()
@@ -40,7 +40,7 @@ func (g *group) run(ctx context.Context, call collective.Call, bad *headless.Fai
 	if c.closed || c.closing.Load() {
 		return wrap(c.left())
 	}
-	if g.closed.Load() { // which is this rank's own affair
+	if g.closed.Load() { // concerns only this rank, and does not end the job
 		return wrap(&headless.Failure{Blame: []int{c.rank}, Text: fmt.Sprintf("rank %d has closed its group of ranks %v", c.rank, g.ranks), Err: jaccl.ErrClosed})
 	}
 	if first := c.party.first.Load(); first != nil {
@@ -63,7 +63,7 @@ func (c *comm) left() *headless.Failure {
 	return &headless.Failure{Blame: []int{c.rank}, Text: fmt.Sprintf("rank %d has closed its communicator", c.rank), Err: jaccl.ErrClosed}
 }
 
-// drive moves what the steps have begun.
+// drive sends and receives until the steps are done.
 func (o *operation) drive(ctx context.Context, steps []step) error {
 	o.eps, o.then = nil, nil
 	for _, s := range steps {
@@ -132,7 +132,8 @@ func (o *operation) Alive(waited time.Duration) error {
 	return nil
 }
 
-// overdue says what has not come.
+// overdue returns the failure of an operation in which nothing has moved for as long as
+// the deadline. It says what has not come and what could not be sent.
 func (o *operation) overdue() *headless.Failure {
 	f := &headless.Failure{Err: jaccl.ErrDeadline}
 	for peer := range o.c.size {
@@ -154,7 +155,8 @@ func (o *operation) overdue() *headless.Failure {
 	return f
 }
 
-// fail makes of an error of drive the job's failure, and returns the one that counts.
+// fail makes an error of drive the job's failure, unless the job has failed before, and
+// returns the job's failure.
 func (o *operation) fail(ctx context.Context, err error) *headless.Failure {
 	var f *headless.Failure
 	var peer *link.PeerError

@@ -10,19 +10,20 @@ import (
 	"github.com/gomoe/gomoe/jaccl/mlx/headless"
 )
 
-// party watches the side channel of a running job: for ends of connections, which are
-// those of ranks, and for what ranks of this package tell. Rank 0 passes on what it
-// learns. A rank of JACCL tells nothing, and others than rank 0 have no connection with
+// party watches the side channel of a running job. It waits for connections to end, which
+// means that a rank has ended, and for notices of ranks of this package. Rank 0 passes on
+// what it learns. A rank of JACCL sends no notices, and only rank 0 has a connection with
 // it.
 type party struct {
 	side *sideChannel
-	// first is the job's failure. A rank that is gone is none, until it is waited for.
+	// first is the job's failure. gone holds, by rank, the failure that says that the rank
+	// is gone; it becomes the job's failure when an operation waits for the rank.
 	first atomic.Pointer[headless.Failure]
 	gone  []atomic.Pointer[headless.Failure]
 	mu    sync.Mutex // held to write to connections
 	wg    sync.WaitGroup
-	// leaving is set before this rank closes the connections, whose ends then say
-	// nothing about others.
+	// leaving is set before this rank closes its connections. After that, the end of a
+	// connection says nothing about the other rank.
 	leaving atomic.Bool
 }
 
@@ -52,7 +53,7 @@ func newParty(s *sideChannel) *party {
 	return p
 }
 
-// hear takes note of a notice.
+// hear records what a notice says.
 func (p *party) hear(n notice) {
 	f := &headless.Failure{Blame: []int{n.rank}, Text: n.text, Err: n.kind.Err()}
 	if n.fatal {
@@ -62,8 +63,8 @@ func (p *party) hear(n notice) {
 	}
 }
 
-// fail makes f the job's failure, unless there is one, and tells the others. It
-// returns the one that counts.
+// fail makes f the job's failure, unless the job has failed before, and tells the other
+// ranks. It returns the job's failure.
 func (p *party) fail(f *headless.Failure) *headless.Failure {
 	if p.first.CompareAndSwap(nil, f) {
 		p.tell(notice{link.KindOf(f.Err), true, f.Blame[0], f.Text}, -1)
@@ -71,11 +72,12 @@ func (p *party) fail(f *headless.Failure) *headless.Failure {
 	return p.first.Load()
 }
 
-// tell sends a notice to every rank that this one has a connection with, and that it
-// did not come from. It does not wait for a rank that does not read.
+// tell sends a notice to every rank with which this rank has a connection, except the rank
+// from which the notice came; from is -1 if it came from none. It waits at most 100 ms for a
+// rank that does not read.
 func (p *party) tell(n notice, from int) {
 	if p.side.rank > 0 && from >= 0 {
-		return // it came from rank 0, which has told all
+		return // it came from rank 0, which has told all ranks
 	}
 	b := n.append(nil)
 	p.mu.Lock()

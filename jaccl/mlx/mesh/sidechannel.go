@@ -11,24 +11,25 @@ import (
 	"time"
 )
 
-// sideChannel is JACCL's: connections of TCP between rank 0 and each other rank, which
-// first say their rank. It has one operation, an all-gather of equal lengths: the others
-// send theirs, and rank 0 sends what all have sent, by rank. There is no framing and no
-// version.
+// sideChannel is JACCL's side channel: TCP connections between rank 0 and each other rank.
+// The other rank first sends its number. There is one operation, an all-gather of blocks of
+// equal length: every rank sends its block to rank 0, and rank 0 sends all blocks, by rank,
+// to every rank. There is no framing and no version.
 //
 // Source: TCPAllGather and SideChannel in MLX's mlx/distributed/jaccl/lib/jaccl.
 type sideChannel struct {
 	rank, size int
-	conns      []net.Conn // rank 0: by rank; another: of rank 0 only
+	conns      []net.Conn // by rank; ranks other than 0 have only the connection with rank 0
 }
 
-// setupTime is how long a job takes to come together if its context does not say. A
-// rank of JACCL gives up connecting after 15 s.
+// setupTime is how long the ranks of a job wait for each other if the context has no
+// deadline. A rank of JACCL gives up connecting after 15 s.
 const setupTime = time.Minute
 
-// meetRanks connects rank to the others through the coordinator's port. ctx has a deadline.
+// meetRanks returns the side channel of rank, which the ranks set up through the
+// coordinator's port. ctx must have a deadline.
 func meetRanks(ctx context.Context, rank, size int, coordinator string) (*sideChannel, error) {
-	// JACCL splits at the first colon, and its sockets are of IPv4.
+	// JACCL splits the address at the first colon, and has only IPv4 sockets.
 	if host, port, ok := strings.Cut(coordinator, ":"); !ok || host == "" || port == "" || strings.Contains(port, ":") {
 		return nil, fmt.Errorf("coordinator %q, want an address of IPv4 and a port, as 10.0.0.1:32323", coordinator)
 	}
@@ -46,8 +47,9 @@ func meetRanks(ctx context.Context, rank, size int, coordinator string) (*sideCh
 	return s, nil
 }
 
-// overConns returns the side channel of ranks that have connections already, one with each
-// other rank. It closes those that JACCL does not have, between ranks that are not rank 0.
+// overConns returns the side channel over connections that exist already, one with each
+// other rank. It closes connections between ranks other than rank 0, which JACCL does not
+// have.
 func overConns(rank int, conns []net.Conn) *sideChannel {
 	for r, c := range conns {
 		if rank > 0 && r > 0 && c != nil {
@@ -58,7 +60,7 @@ func overConns(rank int, conns []net.Conn) *sideChannel {
 	return &sideChannel{rank: rank, size: len(conns), conns: conns}
 }
 
-// absent are the ranks that have not connected.
+// absent returns the ranks that have not connected.
 func (s *sideChannel) absent() []int {
 	var out []int
 	for r := 1; r < s.size; r++ {
@@ -69,7 +71,7 @@ func (s *sideChannel) absent() []int {
 	return out
 }
 
-// dial connects a rank with rank 0.
+// dial connects this rank with rank 0.
 func (s *sideChannel) dial(ctx context.Context, coordinator string) error {
 	var d net.Dialer
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
@@ -87,7 +89,8 @@ func (s *sideChannel) dial(ctx context.Context, coordinator string) error {
 	}
 }
 
-// gather returns what every rank passes, all of one length, by rank.
+// gather is the all-gather of the side channel: it returns the blocks of all ranks, by
+// rank. mine must have the same length on all ranks.
 func (s *sideChannel) gather(ctx context.Context, mine []byte) ([]byte, error) {
 	for _, c := range s.conns {
 		if c != nil {
@@ -124,8 +127,8 @@ func (s *sideChannel) gather(ctx context.Context, mine []byte) ([]byte, error) {
 	return all, nil
 }
 
-// gatherItems is JACCL's all-gather of vectors, which have an element for each rank and
-// wire: first of the numbers of elements, then of the elements.
+// gatherItems is JACCL's all-gather of vectors that have an element for each rank and wire.
+// It gathers first the numbers of elements and then the elements.
 func (s *sideChannel) gatherItems(ctx context.Context, mine []byte, wires int) ([]byte, error) {
 	want := uint32(wires * s.size)
 	counts, err := s.gather(ctx, binary.LittleEndian.AppendUint32(nil, want))
@@ -145,7 +148,7 @@ func (s *sideChannel) gatherItems(ctx context.Context, mine []byte, wires int) (
 	return s.gather(ctx, mine)
 }
 
-// barrier is JACCL's: an all-gather of nothing in particular, twice.
+// barrier is JACCL's barrier: two all-gathers of 4 bytes that mean nothing.
 func (s *sideChannel) barrier(ctx context.Context) error {
 	for range 2 {
 		if _, err := s.gather(ctx, make([]byte, 4)); err != nil {

@@ -13,31 +13,32 @@ import (
 	"github.com/gomoe/gomoe/jaccl/mlx/headless"
 )
 
-// comm is this rank's end of the ring, and the only group there is.
+// comm is this rank's end of the ring. It is also the ring's only group.
 type comm struct {
 	headless.Member
 	headless.Lacking
 	rank        int
-	names       []string // of the ranks, for people
+	names       []string // names of the ranks, for people
 	deadline    time.Duration
 	left, right []*wire    // to the rank before and the rank after, one for each address
-	scratch     []*scratch // of lanes
+	scratch     []*scratch // memory of the lanes
 	inUse       atomic.Bool
 
 	mu    sync.Mutex
 	first *headless.Failure
 }
 
-// wire is one connection, with what the operation in progress has still to do on
-// it: its packets are counted, so that an error can say what is missing.
+// wire is one connection to a neighbour. It counts the bytes that the operation in
+// progress has still to send and to receive, so that an error can say what is
+// missing.
 type wire struct {
 	net.Conn
 	peer              int
 	toSend, toReceive atomic.Int64 // bytes
 
-	in   sync.Mutex // held by whoever reads
-	byte byte       // read before its operation, if held
-	held bool
+	in   sync.Mutex // held by the goroutine that reads
+	byte byte       // the first byte of a later operation, if held
+	held bool       // listen has read byte
 }
 
 var (
@@ -48,7 +49,7 @@ var (
 func (m *comm) Rank() int { return m.rank }
 func (m *comm) Size() int { return len(m.names) }
 
-// Ranks implements jaccl.Group: those of the ring.
+// Ranks implements jaccl.Group. It returns the ranks of the ring.
 func (m *comm) Ranks() []int {
 	ranks := make([]int, len(m.names))
 	for i := range ranks {
@@ -89,8 +90,8 @@ func (m *comm) Among(ranks []int) (jaccl.Group, error) {
 	return m, nil
 }
 
-// Fail implements collective.Communicator. The neighbours see their connections end,
-// without the cause, and the ranks beyond see theirs end in turn.
+// Fail implements collective.Communicator. The neighbours see that their connections
+// end, but not why; they then close theirs, so that the failure reaches all ranks.
 func (m *comm) Fail(cause error) {
 	if cause == nil {
 		cause = fmt.Errorf("no cause given")
@@ -98,15 +99,15 @@ func (m *comm) Fail(cause error) {
 	m.fail(&headless.Failure{Blame: []int{m.rank}, Text: fmt.Sprintf("ring: rank %d failed: %v", m.rank, cause), Err: cause})
 }
 
-// Close closes the connections. Neighbours that wait for this rank, or come to,
+// Close closes the connections. Neighbours that wait for this rank, now or later,
 // get an error.
 func (m *comm) Close() error {
 	m.fail(&headless.Failure{Blame: []int{m.rank}, Text: fmt.Sprintf("ring: rank %d has closed its communicator", m.rank), Err: jaccl.ErrClosed})
 	return nil
 }
 
-// fail poisons the ring with f unless it is poisoned, closes the connections, and
-// returns the failure that did.
+// fail poisons the ring with f, unless it is poisoned already, and closes the
+// connections. It returns the failure with which the ring was poisoned.
 func (m *comm) fail(f *headless.Failure) *headless.Failure {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -13,25 +13,26 @@ import (
 	"github.com/gomoe/gomoe/jaccl/mlx/headless"
 )
 
-// The waits between attempts to connect: MLX waits 1, 2, 4 and 8 s, but opens an
-// address only when the one before has been taken, which is soon.
+// The waits between attempts to connect. They are shorter than those of MLX, which
+// waits 1, 2, 4 and 8 s: a rank of MLX opens its next address only when the one before
+// it has been connected, which does not take long.
 const (
 	firstWait = 20 * time.Millisecond
 	maxWait   = time.Second
 )
 
 // Connect joins the ring as one of its ranks: it waits at nodes[rank] for the rank
-// before and connects to nodes[rank+1]. It blocks until both neighbours are
-// there, until ctx ends, or until the deadline of opts has passed. A ring of one
+// before it, and connects to nodes[rank+1]. It blocks until both neighbours are
+// connected, until ctx ends, or until the deadline of opts has passed. A ring of one
 // rank has no connections.
 //
-// Nothing is said on a connection when it is made, so whoever connects first is
-// taken for the neighbour, as MLX does: keep the addresses in a network that you
-// trust, or let the ranks meet and use Join.
+// The protocol says nothing when a connection is made, so Connect takes whoever
+// connects first for the neighbour, as MLX does. Keep the addresses in a network that
+// you trust, or let the ranks meet and use Join.
 //
-// The communicator's errors are of type *jaccl.Error. After the first, but for
-// jaccl.ErrUnsupported, all operations of this rank fail with it, and its
-// connections are closed, by which the neighbours learn of it.
+// The communicator's errors are of type *jaccl.Error. After the first error other than
+// jaccl.ErrUnsupported, all operations of this rank fail with that error. Its
+// connections are closed, so that the neighbours learn of the failure.
 func Connect(ctx context.Context, nodes hostfile.Nodes, rank int, opts jaccl.Options) (jaccl.Communicator, error) {
 	if err := nodes.Check(); err != nil {
 		return nil, fmt.Errorf("ring: connect: %w", err)
@@ -74,9 +75,10 @@ func newComm(rank int, names []string, opts jaccl.Options) (*comm, error) {
 		rank:    rank, names: names, deadline: opts.Deadline}, nil
 }
 
-// join makes the connections. MLX's last rank connects before it accepts, the
-// others afterwards; here all addresses are open from the beginning and both is
-// done at once, which fits either, as connections wait until they are accepted.
+// join makes the connections. MLX's last rank connects before it accepts, and the
+// other ranks accept first. Here all addresses are open from the beginning, and this
+// rank connects and accepts at the same time. That fits both orders, because a
+// connection waits until it is accepted.
 func (m *comm) join(ctx context.Context, nodes hostfile.Nodes) error {
 	n := len(nodes)
 	before, after := (m.rank+n-1)%n, (m.rank+1)%n
@@ -139,11 +141,11 @@ func (m *comm) join(ctx context.Context, nodes hostfile.Nodes) error {
 	return fmt.Errorf("%w; and %w", toErr, fromErr)
 }
 
-// dial connects to an address, again and again until ctx ends.
+// dial connects to an address. It tries again and again until it succeeds or ctx ends.
 func dial(ctx context.Context, address string) (net.Conn, error) {
 	var d net.Dialer
 	for wait := firstWait; ; wait = min(2*wait, maxWait) {
-		c, err := d.DialContext(ctx, "tcp", address) // without delay, which is Go's default
+		c, err := d.DialContext(ctx, "tcp", address) // with TCP_NODELAY, which is Go's default
 		if err == nil {
 			return c, nil
 		}

@@ -1,22 +1,22 @@
-// Package ring joins the TCP ring of MLX: its ranks are Go programs, MLX's own in
-// Python, C++ or Swift, or both. What goes over the wire is MLX's, byte for byte
-// (mlx/distributed/ring/ring.cpp), so this package has the operations that MLX
-// has and refuses the others with jaccl.ErrUnsupported: all_sum, all_max,
-// all_min and all_gather of all ranks, send and recv between neighbours, and a
-// barrier, which is an all_sum of one f32.
+// Package ring joins the TCP ring of MLX. The ranks of a ring may be Go programs,
+// MLX's own programs in Python, C++ or Swift, or both. The bytes on the wire are
+// exactly those of MLX (mlx/distributed/ring/ring.cpp). So this package has the
+// operations that MLX has: all_sum, all_max, all_min and all_gather of all ranks, send
+// and recv between neighbours, and a barrier, which is an all_sum of one f32. It
+// refuses other operations with jaccl.ErrUnsupported. Begin with Connect or Join.
 //
-// Between ranks that are all Go there is no reason to use it: package tcp has all
-// operations, compares the calls and knows whose fault a failure was.
+// If all ranks are Go programs there is no reason to use this package: package tcp has
+// all operations, compares the calls and knows whose fault a failure was.
 //
-// # What the protocol has not
+// # What the protocol lacks
 //
-// There are no heads, no lengths and no numbers, only elements. Ranks that call
-// different operations, or with other lengths, are not told apart: they wait for
-// bytes that never come, until the deadline, or take one's bytes for another's.
-// A rank knows its two neighbours; when a connection ends it names that
-// neighbour, which may have left because of another rank. There is no watch that would
-// know better (package watch): MLX's ranks have none, and there is no connection to
-// those that are no neighbours.
+// The protocol sends only elements: no heads, no lengths and no sequence numbers. Ranks
+// that call different operations, or operations of different lengths, do not notice it:
+// they wait until the deadline for bytes that never come, or take the bytes of one
+// operation for those of another. A rank knows only its two neighbours. When a
+// connection ends, the error names that neighbour, although the neighbour may have left
+// because of another rank. There is no watch (package watch) that would know better:
+// MLX's ranks have none, and ranks that are not neighbours have no connection.
 //
 // # Numbers
 //
@@ -26,7 +26,7 @@
 // this order; other transports add in the order of ranks and round once. All ranks
 // hold the same bits, since each segment is summed once and then passed on.
 //
-// The bits of a NaN that a sum makes are each rank's own. In all_max and all_min a
-// NaN wins at a Go rank; MLX's ranks drop a NaN that comes to them and keep their
-// own.
+// If a sum is a NaN, its bits may differ between ranks. In all_max and all_min a Go rank
+// returns a NaN if any operand is one. A rank of MLX drops a NaN that it receives and
+// keeps one of its own.
 package ring

@@ -12,7 +12,7 @@ import (
 	"github.com/gomoe/gomoe/jaccl/mlx/headless"
 )
 
-// The operations' names in a Call, as in package jaccl.
+// The names of the operations in a Call, as in package jaccl.
 const (
 	allSum   = "all_sum"
 	allMax   = "all_max"
@@ -23,8 +23,8 @@ const (
 	sendRecv = "send_recv"
 )
 
-// AllSum implements collective.Group, but for the order of the additions and the
-// rounding of f16 and bf16, which are MLX's. dst is src or does not overlap it.
+// AllSum implements collective.Group, except that the order of the additions and the
+// rounding of f16 and bf16 are those of MLX. dst is src or does not overlap it.
 func (m *comm) AllSum(ctx context.Context, c collective.Call, dst, src []byte) error {
 	return m.reduce(ctx, c, allSum, reduce.Sum, dst, src)
 }
@@ -64,9 +64,9 @@ func (m *comm) AllGather(ctx context.Context, c collective.Call, dst, src []byte
 	})
 }
 
-// Barrier implements collective.Group. MLX has no barrier; its programs wait for each
-// other with an all_sum of one f32, mx.distributed.all_sum(mx.array(1.0)), and
-// this is that. The sum is not looked at.
+// Barrier implements collective.Group. MLX has no barrier: its programs wait for each
+// other with an all_sum of one f32, mx.distributed.all_sum(mx.array(1.0)). Barrier does
+// the same, and ignores the sum.
 func (m *comm) Barrier(ctx context.Context, c collective.Call) error {
 	if m.Size()*4 > padBytes {
 		return m.Unsupported(c, "barrier of more than 256 ranks", "call AllSum with an element for each rank")
@@ -80,9 +80,10 @@ func (m *comm) Barrier(ctx context.Context, c collective.Call) error {
 	})
 }
 
-// Send gives src to a neighbour, which calls Recv, or in MLX recv, with that length.
-// Other than jaccl.Group says it returns when src is the caller's again, which may
-// be before the neighbour has come: MLX's protocol has no answer.
+// Send sends src to a neighbour, which calls Recv, or recv in MLX, with the same
+// length. Unlike jaccl.Group's Send, it may return before the neighbour has called
+// Recv, because MLX's protocol has no answer. When it returns, src is the caller's
+// again.
 func (m *comm) Send(ctx context.Context, c collective.Call, to int, src []byte) error {
 	ws, bad, err := m.neighbour(c, send, to, m.towards)
 	if err != nil {
@@ -91,7 +92,7 @@ func (m *comm) Send(ctx context.Context, c collective.Call, to int, src []byte) 
 	return m.run(ctx, c, bad, func(o *operation) error { return o.send(ws, src) })
 }
 
-// Recv is the other side of Send.
+// Recv receives from a neighbour what the neighbour sends with Send, or send in MLX.
 func (m *comm) Recv(ctx context.Context, c collective.Call, from int, dst []byte) error {
 	ws, bad, err := m.neighbour(c, recv, from, m.behind)
 	if err != nil {
@@ -100,7 +101,7 @@ func (m *comm) Recv(ctx context.Context, c collective.Call, from int, dst []byte
 	return m.run(ctx, c, bad, func(o *operation) error { return o.receive(ws, dst) })
 }
 
-// SendRecv is Send and Recv at once, for which MLX's ranks call both.
+// SendRecv does Send and Recv at the same time. A rank of MLX calls send and recv for it.
 func (m *comm) SendRecv(ctx context.Context, c collective.Call, to int, src []byte, from int, dst []byte) error {
 	out, bad, err := m.neighbour(c, sendRecv, to, m.towards)
 	if err != nil {
@@ -121,7 +122,8 @@ func (m *comm) SendRecv(ctx context.Context, c collective.Call, to int, src []by
 	})
 }
 
-// neighbour checks the name of a call and finds the connections to a rank.
+// neighbour checks the name of a call and returns the connections to a rank, which find
+// looks up. bad is the failure of a call with wrong arguments.
 func (m *comm) neighbour(c collective.Call, op string, rank int, find func(int) []*wire) (ws []*wire, bad *headless.Failure, err error) {
 	if bad = m.Named(c, op); bad != nil {
 		return nil, bad, nil

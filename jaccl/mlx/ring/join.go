@@ -9,10 +9,10 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// Join joins a ring of ranks that have met at a site, where no stranger can take a rank's
-// place: the neighbours have proved that they belong to the job. What goes over the
-// connections is the same as after Connect, but MLX's own ranks cannot take part. Join is
-// collective.
+// Join joins a ring of ranks that have met at a site. A stranger cannot take a rank's
+// place, because the neighbours have proved that they belong to the job. The bytes on the
+// connections are the same as after Connect, but MLX's own ranks cannot take part. All
+// ranks must call Join.
 func Join(ctx context.Context, site link.Site, opts jaccl.Options) (jaccl.Communicator, error) {
 	rank, n := site.Rank(), site.Size()
 	names := make([]string, n)

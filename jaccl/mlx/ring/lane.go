@@ -7,8 +7,8 @@ import (
 	"github.com/gomoe/gomoe/internal/reduce"
 )
 
-// lane is one ring inside the ring: a part of the data that goes around in one
-// direction over one connection to each neighbour.
+// lane is one of the rings that share an operation. A part of the data goes around
+// it, in one direction, over one connection to each neighbour.
 type lane struct {
 	o    *operation
 	send *wire
@@ -23,8 +23,8 @@ type scratch struct {
 	acc    reduce.Accumulator
 }
 
-// lanes calls f for n lanes at once and returns when all have: lane i has
-// connection i/2, and the direction of MLX's lane i.
+// lanes calls f for n lanes at once and returns when all calls have returned. Lane i
+// uses connection i/2, in the direction of MLX's lane i.
 func (o *operation) lanes(n int, f func(i int, l lane) error) error {
 	m := o.m
 	for len(m.scratch) < n {
@@ -61,25 +61,26 @@ func (o *operation) lane(i, dir int) lane {
 	return l
 }
 
-// step receives into segment to; with combine, what comes is combined with what is
-// there. Before it begins, the first after of what the lane sends have left.
+// step receives a segment into to. If combine is set, it combines the elements that
+// come with those in to. The step begins when the first after segments that the lane
+// sends have been sent.
 type step struct {
 	to      []byte
 	combine *arithmetic
 	after   int
 }
 
-// packet is a part of what a lane sends; last of a segment.
+// packet is a part of a segment that a lane sends.
 type packet struct {
 	b    []byte
-	last bool
+	last bool // the last packet of its segment
 }
 
-var errUnsent = errors.New("ring: a segment did not leave") // the sender knows why
+var errUnsent = errors.New("ring: a segment did not leave") // the sending goroutine has the reason
 
-// around sends first, and then what each step but the last has received, while it
-// receives what the steps say: every step passes on what the one before has
-// brought. A packet is sent on as soon as it is complete.
+// around sends the segment first. At the same time it receives a segment in each step,
+// and sends on the result of every step but the last. A packet is sent on as soon as
+// it is complete.
 func (l lane) around(first []byte, steps []step) error {
 	var receive, packets int
 	for _, s := range steps {

@@ -7,12 +7,13 @@ import (
 )
 
 // listenAfter is how long an operation runs before it also looks at the connections
-// on which it waits for nothing. Most are over by then.
+// on which it waits for nothing. Most operations have ended by then.
 const listenAfter = 100 * time.Millisecond
 
-// listen waits for the end of connections from which the operation does not read:
-// a neighbour that has left would otherwise be missed by a rank that only sends to
-// it. What comes instead is the beginning of a later operation, and is held for it.
+// listen watches the connections from which the operation does not read, so that a rank
+// that only sends to a neighbour notices when the neighbour has left. A byte that comes
+// instead is the beginning of a later operation, and the wire keeps it for that
+// operation.
 func (o *operation) listen() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -21,7 +22,7 @@ func (o *operation) listen() {
 	}
 	for _, w := range o.used {
 		if !w.in.TryLock() {
-			continue // somebody reads
+			continue // another goroutine reads
 		}
 		if w.held {
 			w.in.Unlock()
@@ -36,14 +37,15 @@ func (o *operation) listen() {
 			case n == 1:
 				w.byte, w.held = b[0], true
 			case !errors.Is(err, os.ErrDeadlineExceeded) && w.owes():
-				o.broke(w, err) // with nothing to send the neighbour may just have finished first
+				o.broke(w, err) // if nothing is left to send, the neighbour may only have finished first
 			}
 		})
 	}
 }
 
-// owes reports whether this rank has something to send on the connection, which the
-// other side has ended. What that has received already is counted here a moment later.
+// owes reports whether this rank still has something to send on a connection that the
+// other side has ended. It waits a little, because bytes that the other side has
+// received may not have been counted yet.
 func (w *wire) owes() bool {
 	for range 20 {
 		if w.toSend.Load() <= 0 {
@@ -54,7 +56,7 @@ func (w *wire) owes() bool {
 	return true
 }
 
-// deaf ends listen, after the operation.
+// deaf ends listen's goroutines after the operation.
 func (o *operation) deaf() {
 	for _, w := range o.listening {
 		w.SetReadDeadline(time.Unix(1, 0))

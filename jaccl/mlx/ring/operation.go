@@ -14,29 +14,31 @@ import (
 	"github.com/gomoe/gomoe/jaccl/mlx/headless"
 )
 
-// packetBytes is how much is received before it is added and passed on. It is a
-// multiple of every element's size. The neighbours do not see it.
+// packetBytes is how many bytes are received before they are added and passed on. It is
+// a multiple of every element's size. It does not change the bytes on the wire, so
+// neighbours may use another number.
 const packetBytes = 128 << 10
 
-// operation is a collective in progress on this rank. Whatever ends it early
-// poisons the ring, which closes the connections, by which every read and write
-// of the operation returns.
+// operation is a collective in progress on this rank. Whatever ends it early poisons
+// the ring. That closes the connections, so that every read and write of the operation
+// returns.
 type operation struct {
 	m    *comm
 	call collective.Call
-	used []*wire      // those it reads or writes
-	last atomic.Int64 // when a byte came or left, since start
+	used []*wire      // the wires that it may read or write
+	last atomic.Int64 // when a byte last came or left, in nanoseconds since from
 	from time.Time
 
 	mu   sync.Mutex
 	done bool
 
 	heard     sync.WaitGroup // the goroutines of listen
-	listening []*wire        // mu
+	listening []*wire        // guarded by mu
 }
 
-// run runs one collective. bad is what is wrong with its arguments, if anything;
-// work returns when all that it began has ended, nil if it has done its part.
+// run runs one collective. bad is the failure of a call with wrong arguments, nil for
+// a correct call. work does this rank's part; it returns when everything that it began
+// has ended.
 func (m *comm) run(ctx context.Context, c collective.Call, bad *headless.Failure, work func(o *operation) error) error {
 	if !m.inUse.CompareAndSwap(false, true) {
 		f := m.Argument(c, "another collective in progress, want one goroutine per rank at a time")
@@ -71,7 +73,7 @@ func (m *comm) run(ctx context.Context, c collective.Call, bad *headless.Failure
 	ear.Stop()
 	o.deaf()
 	if err != nil {
-		return m.Error(ctx, c, m.fail(&headless.Failure{Blame: []int{m.rank}, Text: "ring: " + err.Error(), Err: err})) // the cause is there before
+		return m.Error(ctx, c, m.fail(&headless.Failure{Blame: []int{m.rank}, Text: "ring: " + err.Error(), Err: err})) // fail returns the cause, with which the ring is poisoned already
 	}
 	if f := m.failed(); f != nil { // Fail or Close while it ran
 		return m.Error(ctx, c, f)
@@ -79,7 +81,8 @@ func (m *comm) run(ctx context.Context, c collective.Call, bad *headless.Failure
 	return nil
 }
 
-// end poisons the ring unless the operation has returned.
+// end poisons the ring with the failure that f returns, unless the operation has
+// returned.
 func (o *operation) end(f func() *headless.Failure) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -88,7 +91,8 @@ func (o *operation) end(f func() *headless.Failure) {
 	}
 }
 
-// watch ends the operation when no byte has come or left for the deadline.
+// watch starts a timer that poisons the ring when no byte has come or left for as long
+// as the deadline.
 func (o *operation) watch() *time.Timer {
 	var timer *time.Timer
 	o.mu.Lock() // until timer is set
@@ -102,7 +106,7 @@ func (o *operation) watch() *time.Timer {
 		}
 		now := time.Now()
 		if stopped := now.Sub(at) - part; stopped > jaccl.Pause {
-			o.last.Add(int64(stopped)) // this process was: the time does not count
+			o.last.Add(int64(stopped)) // this process was stopped for so long, which does not count
 		}
 		at = now
 		if rest := o.m.deadline - (time.Since(o.from) - time.Duration(o.last.Load())); rest > 0 {
@@ -126,8 +130,8 @@ func (o *operation) late() *headless.Failure {
 		o.m.deadline, o.m.rank, o.call, o.outstanding()), Err: jaccl.ErrDeadline}
 }
 
-// broke poisons the ring after an error of a connection. It returns the error for
-// the caller to end with.
+// broke poisons the ring after an error of a connection. It returns the error with
+// which the caller should end.
 func (o *operation) broke(w *wire, err error) error {
 	o.end(func() *headless.Failure {
 		return &headless.Failure{Blame: []int{w.peer}, Text: fmt.Sprintf("ring: the connection of rank %d to %s ended in %s%s: %v; its process ended, or left the ring after an error",
@@ -136,7 +140,8 @@ func (o *operation) broke(w *wire, err error) error {
 	return err
 }
 
-// outstanding says for each neighbour what has not come and not left.
+// outstanding says how many bytes have not come from each neighbour, and how many have
+// not been sent to it.
 func (o *operation) outstanding() string {
 	text := ""
 	for _, side := range [][]*wire{o.m.left, o.m.right} {
@@ -190,7 +195,7 @@ func (o *operation) read(w *wire, b []byte) error {
 		}
 		if err != nil && len(b) > 0 {
 			if errors.Is(err, net.ErrClosed) {
-				return err // by this rank, which knows why
+				return err // this rank closed the connection and knows why
 			}
 			return o.broke(w, err)
 		}

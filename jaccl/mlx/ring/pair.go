@@ -5,7 +5,8 @@ import "sync"
 // pieceBytes is the least that MLX sends on a connection before it uses the next.
 const pieceBytes = 1024
 
-// pieces calls f for each connection and its part of b, all at once.
+// pieces divides b among the connections, calls f for all of them at once, and returns
+// when all calls have returned.
 func pieces(ws []*wire, b []byte, f func(w *wire, b []byte) error) error {
 	length := max(pieceBytes, (len(b)+len(ws)-1)/len(ws))
 	errs := make([]error, len(ws))
@@ -41,9 +42,9 @@ func (o *operation) receive(ws []*wire, b []byte) error {
 	})
 }
 
-// towards returns the connections on which MLX sends to a rank, which are nil for
-// one that is no neighbour. Of two ranks each is the other's neighbour on both
-// sides: what is sent goes to the right and is received from the left.
+// towards returns the connections on which MLX sends to a rank, nil for a rank that is
+// not a neighbour. In a ring of two ranks, each is the other's neighbour on both sides:
+// a rank sends to the right and receives from the left.
 func (m *comm) towards(to int) []*wire {
 	n := len(m.names)
 	switch {
@@ -56,7 +57,8 @@ func (m *comm) towards(to int) []*wire {
 	return nil
 }
 
-// behind returns the connections on which MLX receives from a rank.
+// behind returns the connections on which MLX receives from a rank, nil for a rank that
+// is not a neighbour.
 func (m *comm) behind(from int) []*wire {
 	n := len(m.names)
 	switch {

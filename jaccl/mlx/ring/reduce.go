@@ -5,13 +5,13 @@ import (
 	"github.com/gomoe/gomoe/internal/reduce"
 )
 
-// laneBytes is what a lane has to send at least before MLX opens a further one.
+// laneBytes is the least number of bytes for which MLX uses a further lane.
 const laneBytes = 256 << 10
 
-// padBytes is the most that MLX reduces when there are fewer elements than ranks.
+// padBytes is the size of MLX's buffer for reductions of fewer elements than ranks.
 const padBytes = 1024
 
-// arithmetic is what becomes of elements of a type, two at a time.
+// arithmetic says how two elements of a type are combined.
 type arithmetic struct {
 	op reduce.Op
 	d  graph.DType
@@ -38,9 +38,9 @@ func (o *operation) reduce(data []byte, a arithmetic) error {
 	})
 }
 
-// reduce sends the segments around twice: on the first way every rank adds its own
-// elements, so that in the end each rank has the total of one segment; on the
-// second way the totals go to all.
+// reduce sends the segments around the ring twice. In the first round every rank adds
+// its own elements, so that in the end each rank has the total of one segment. In the
+// second round the totals go to all ranks.
 func (l lane) reduce(data []byte, a arithmetic) error {
 	n, size := l.o.m.Size(), a.d.Size()
 	count := len(data) / size
@@ -56,15 +56,15 @@ func (l lane) reduce(data []byte, a arithmetic) error {
 		steps[i].to = segment(at)
 		if i < n-1 {
 			steps[i].combine = &a
-		} else { // over what was sent a round before; the ring's order says so, a wrong peer may not
+		} else { // this step overwrites a segment that an earlier step sends: wait until it is sent, in case a wrong peer is ahead
 			steps[i].after = i - (n - 1) + 1
 		}
 	}
 	return l.around(first, steps)
 }
 
-// gather sends the ranks' blocks, of which dst has this rank's already, around
-// once.
+// gather sends the ranks' blocks around the ring once. dst holds this rank's block
+// already.
 func (o *operation) gather(dst []byte) error {
 	n := o.m.Size()
 	block := len(dst) / n

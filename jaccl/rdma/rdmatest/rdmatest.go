@@ -1,5 +1,6 @@
-// Package rdmatest has a library of RDMA verbs for tests: a stand-in that plays
-// Thunderbolt's devices, or a cluster's, between the ranks of one process or of several.
+// Package rdmatest has a library of RDMA verbs for tests. It is a stand-in that plays the
+// devices of Thunderbolt, or of a cluster, between ranks in one process or in several.
+// Begin with Standin.
 package rdmatest
 
 import (
@@ -24,14 +25,14 @@ import (
 //go:embed testdata/standin.c
 var source []byte
 
-// standin is the library of this process, and what its tests share.
+// standin is the library of this process, which its tests share.
 type standin struct {
-	dir     string                 // of the library and of its queue pairs
-	library func() (string, error) // its path, built once
-	users   atomic.Int32           // jobs of tests
+	dir     string                 // the folder of the library and of its queue pairs
+	library func() (string, error) // builds the library once and returns its path
+	users   atomic.Int32           // number of calls of Standin whose test has not ended
 }
 
-// shared is that of this process.
+// shared returns the standin of this process.
 var shared = sync.OnceValues(func() (*standin, error) {
 	dir, err := os.MkdirTemp("", "rdma")
 	if err != nil {
@@ -41,7 +42,8 @@ var shared = sync.OnceValues(func() (*standin, error) {
 	return &standin{dir: dir, library: sync.OnceValues(func() (string, error) { return path, Build(path) })}, nil
 })
 
-// Main runs the tests of a package, and removes what Standin has made for them.
+// Main runs the tests of a package and then removes the files that Standin has made. It
+// returns the exit status.
 func Main(m *testing.M) int {
 	code := m.Run()
 	if s, err := shared(); err == nil {
@@ -50,7 +52,7 @@ func Main(m *testing.M) int {
 	return code
 }
 
-// Build compiles the stand-in into a library of that path.
+// Build compiles the stand-in to a library at path.
 func Build(path string) error {
 	cc, err := exec.LookPath("cc")
 	if err != nil {
@@ -64,8 +66,9 @@ func Build(path string) error {
 	return nil
 }
 
-// Mesh is a matrix of n ranks in which no device faces two of them, in one process:
-// the stand-in counts per process.
+// Mesh returns the matrix of devices of n ranks in one process. Every device faces only one
+// rank, and no two ranks have the same device, because the stand-in counts what a device has
+// per process.
 func Mesh(n int) hostfile.Devices {
 	d := make(hostfile.Devices, n)
 	for i := range d {
@@ -79,8 +82,8 @@ func Mesh(n int) hostfile.Devices {
 	return d
 }
 
-// Wires is a matrix of n ranks like that of Mesh, with so many wires between every two.
-// The stand-in has 64 devices, which n times n times wires may not exceed.
+// Wires returns a matrix like that of Mesh, with the given number of wires between every two
+// ranks. n·n·wires must not exceed 64, the number of the stand-in's devices.
 func Wires(n, wires int) hostfile.Devices {
 	d := Mesh(n)
 	for i := range d {
@@ -97,14 +100,14 @@ func Wires(n, wires int) hostfile.Devices {
 	return d
 }
 
-// Within is a context that ends a test that hangs.
+// Within returns a context that ends after d, so that a test that hangs ends.
 func Within(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// FreeAddress is one of IPv4 at which nobody listens.
+// FreeAddress returns an IPv4 address, host:port, at which nobody listens.
 func FreeAddress(t testing.TB) string {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -112,7 +115,7 @@ func FreeAddress(t testing.TB) string {
 	return l.Addr().String()
 }
 
-// Contains checks that err says all words.
+// Contains reports a test failure unless err's text contains all words.
 func Contains(t testing.TB, err error, words ...string) {
 	t.Helper()
 	if err == nil {

@@ -10,25 +10,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Buffer is memory for kernels that notices when they leave it: it ends where
-// memory that cannot be touched begins, and there is such before it too. Its
-// bytes begin as 0xFF, which is NaN in every floating-point type and -1 in
-// every integer, so what nobody wrote shows.
+// Buffer is memory for kernels. A kernel that leaves it is noticed: guards, which
+// are pages that cannot be touched, lie before and after the buffer. Its bytes
+// begin as 0xFF, which is NaN in every floating-point type and -1 in every
+// integer, so that bytes that nobody wrote can be told.
 //
-// It begins at a multiple of 16 bytes. What is between its last byte and the
-// next multiple of 16 is 0xFF and must stay so, as must the part of a page
-// before it.
+// A buffer begins at a multiple of 16 bytes and lies at the end of its pages.
+// The bytes between its last byte and the next multiple of 16, and the bytes of
+// its pages before it, are 0xFF and must stay so.
 type Buffer struct {
 	mapped []byte // guard, whole pages, guard
 	data   []byte
 }
 
-// guard is how much before and after a buffer cannot be touched: more than
-// most wrong strides are wrong by. It costs addresses only.
+// guard is the size in bytes of each guard. It is larger than the distance by
+// which most wrong strides miss. A guard takes addresses, but no memory.
 const guard = 1 << 20
 
-// NewBuffer returns a buffer of n bytes, outside of Go's heap, that the caller
-// must close.
+// NewBuffer returns a buffer of n bytes outside of Go's heap. The caller must
+// close it.
 func NewBuffer(n int) (*Buffer, error) {
 	b, err := NewZeros(n)
 	if err == nil {
@@ -37,8 +37,8 @@ func NewBuffer(n int) (*Buffer, error) {
 	return b, err
 }
 
-// NewZeros is NewBuffer for a buffer of zeros, which take memory only where something is
-// written.
+// NewZeros is like NewBuffer, but the bytes begin as zeros. Pages take memory only once
+// something is written to them.
 func NewZeros(n int) (*Buffer, error) {
 	if n < 0 || n > 1<<40 {
 		return nil, fmt.Errorf("emu: a buffer of %d bytes", n)
@@ -66,7 +66,7 @@ func NewZeros(n int) (*Buffer, error) {
 	return b, nil
 }
 
-// reset makes b a new buffer of n bytes, for which it has the pages.
+// reset makes b a new buffer of n bytes, which must fit into its pages.
 func (b *Buffer) reset(n int) {
 	inner := b.mapped[guard : len(b.mapped)-guard]
 	for i := range inner {
@@ -75,7 +75,7 @@ func (b *Buffer) reset(n int) {
 	b.lay(n)
 }
 
-// lay puts n bytes at the end of b's pages.
+// lay makes b's data the n bytes at the end of its pages.
 func (b *Buffer) lay(n int) {
 	inner := b.mapped[guard : len(b.mapped)-guard]
 	start := len(inner) - (n+15)&^15
@@ -104,11 +104,11 @@ func (b *Buffer) Close() error {
 	return err
 }
 
-// address is where the buffer's byte 0 is.
+// address returns the address of the buffer's byte 0.
 func (b *Buffer) address() uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b.data))) }
 
-// offset returns which byte of the buffer an address is, with the buffer's
-// guards; false if it is elsewhere.
+// offset returns an address as an offset from the buffer's byte 0. ok is false
+// unless the address lies in the buffer, its pages or its guards.
 func (b *Buffer) offset(address uintptr) (int, bool) {
 	from := uintptr(unsafe.Pointer(unsafe.SliceData(b.mapped)))
 	if address < from || address >= from+uintptr(len(b.mapped)) {
@@ -117,8 +117,8 @@ func (b *Buffer) offset(address uintptr) (int, bool) {
 	return int(address) - int(b.address()), true
 }
 
-// check reports a store just outside of the buffer, where memory can be
-// touched because pages are larger than bytes.
+// check returns an error if something was stored just outside of the buffer but
+// inside its pages, where a store does not fault.
 func (b *Buffer) check() error {
 	from := uintptr(unsafe.Pointer(unsafe.SliceData(b.mapped))) + guard
 	before := int(b.address() - from)

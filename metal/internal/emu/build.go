@@ -16,28 +16,29 @@ import (
 	"github.com/gomoe/gomoe/metal/internal/msl"
 )
 
-// BuildOptions says which of its forms a source is built in.
+// BuildOptions says how a source is built.
 type BuildOptions struct {
-	// Leader has lane 0 compute all of a simdgroup's matrix products: the same
-	// bits as without, ten times as fast, and other mistakes that show.
+	// Leader makes lane 0 compute all of a simdgroup's matrix products. The results
+	// have the same bits, the build is ten times as fast, and other mistakes of a
+	// kernel show.
 	Leader bool
-	// Lint checks address spaces first.
+	// Lint checks address spaces before the build.
 	Lint bool
 	// Fences makes it an error that a thread reads what another thread of its threadgroup
-	// has written, unless a barrier with the flag of such memory lies between. Kernels run
-	// many times slower.
+	// has written, unless a barrier with the flag of that kind of memory lies between.
+	// Kernels run many times slower.
 	Fences bool
-	// Contraction says which products and sums become one operation with one rounding: none
-	// for "", those of an expression for "on", and all for "fast".
+	// Contraction says which products and sums are fused into one operation with one
+	// rounding: none for "", those within one expression for "on", and all for "fast".
 	Contraction string
-	// Old is Metal Shading Language 3.1 instead of 3.2.
+	// Old selects Metal Shading Language 3.1 instead of 3.2.
 	Old bool
 	// Fast lets the compiler reorder arithmetic and ignore NaNs and infinities, as fast
 	// math of Metal's compiler does.
 	Fast bool
 }
 
-// BuildError is what a compiler had to say of a source.
+// BuildError holds the compiler's messages about a wrong source.
 type BuildError struct {
 	Text string // lines of file:line:column: error: text
 }
@@ -45,11 +46,11 @@ type BuildError struct {
 // Error returns the compiler's text.
 func (e *BuildError) Error() string { return "emu: " + strings.TrimSpace(e.Text) }
 
-// Build makes a shared object of a Metal source and returns its path, which is
-// in the cache: a source that was built before costs no compiler. Processes
-// may build the same at the same time. The lines of errors are the source's,
-// or those of the #line directives in it. The error is a [*BuildError] where
-// the source is at fault.
+// Build compiles a Metal source to a shared object and returns the path of the
+// object in the cache. For a source that was built before, no compiler runs.
+// Several processes may build the same source at the same time. Errors name lines
+// of the source, or the lines that #line directives in it say. If the source is
+// at fault, the error is a [*BuildError].
 func (c *Compiler) Build(ctx context.Context, source string, o BuildOptions) (string, error) {
 	var flags []string
 	if o.Leader {
@@ -92,16 +93,16 @@ func (c *Compiler) Build(ctx context.Context, source string, o BuildOptions) (st
 	})
 }
 
-// runtime returns the shared object that all libraries of kernels need, by its
-// path. It stays in a process for good: a signal handler is in it.
+// runtime returns the path of the shared object that all libraries of kernels
+// need. It is never unloaded, because it contains a signal handler.
 func (c *Compiler) runtime(ctx context.Context) (string, error) {
 	return c.cached(ctx, []string{"runtime"}, func(dir, out string) error {
 		return c.compile(ctx, dir, "#include \"runtime.h\"\n", slices.Concat(languageFlags(), linkFlags(), []string{"-Wl,-z,nodelete", "-o", out}), "-lpthread")
 	})
 }
 
-// BuildNative makes a shared object of C++ that may include the shim's
-// headers, abi.h above all, with flags of its own. It is cached like Build's.
+// BuildNative compiles C++ to a shared object, with the given flags. The source may
+// include the shim's headers, such as abi.h. The result is cached as in Build.
 func (c *Compiler) BuildNative(ctx context.Context, source string, flags ...string) (string, error) {
 	return c.cached(ctx, slices.Concat([]string{"native", source}, flags), func(dir, out string) error {
 		libraries := slices.DeleteFunc(slices.Clone(flags), func(f string) bool { return !strings.HasPrefix(f, "-l") })
@@ -110,8 +111,9 @@ func (c *Compiler) BuildNative(ctx context.Context, source string, flags ...stri
 	})
 }
 
-// languageFlags are how Metal is read: Metal 3 is C++14 with 32-bit floats;
-// half and bfloat are rounded after every operation, and nothing is fused.
+// languageFlags returns the flags that make C++ behave like Metal 3, which is based
+// on C++14: half and bfloat are rounded after every operation, and no operations
+// are fused.
 func languageFlags() []string {
 	flags := []string{
 		"-std=c++14", "-ffp-contract=off", "-Xclang", "-ffloat16-excess-precision=none", "-Xclang", "-fbfloat16-excess-precision=none",
@@ -121,22 +123,23 @@ func languageFlags() []string {
 	if runtime.GOARCH == "amd64" {
 		return append(flags, "-march=x86-64-v3")
 	}
-	return append(flags, "-fsanitize=integer-divide-by-zero", "-fsanitize-trap=integer-divide-by-zero") // the processor has zero for it
+	return append(flags, "-fsanitize=integer-divide-by-zero", "-fsanitize-trap=integer-divide-by-zero") // arm64 itself returns 0 and does not trap
 }
 
-// fastFlags are the parts of -ffast-math that concern the compiler. -ffast-math itself may
-// also link code that makes the whole process flush denormal numbers to zero.
+// fastFlags returns the parts of -ffast-math that concern the compiler. -ffast-math itself
+// may also link code that makes the whole process flush denormal numbers to zero.
 func fastFlags() []string {
 	return []string{"-ffp-contract=fast", "-fassociative-math", "-freciprocal-math", "-fno-signed-zeros", "-fno-trapping-math", "-ffinite-math-only"}
 }
 
-// linkFlags make a shared object of what needs no C++ library.
+// linkFlags returns the flags for a shared object that needs no C++ library.
 func linkFlags() []string {
 	return []string{"-O2", "-g1", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fPIC", "-shared", "-fvisibility=hidden"}
 }
 
-// read runs the preprocessor, with Metal's headers empty, and the pre-pass. The pragma that
-// Metal has of its own for contraction, from 3.2 on, is clang's here.
+// read runs the preprocessor, with empty files in the place of Metal's headers, and then
+// msl.Rewrite. Metal's own pragma for contraction, which exists from 3.2 on, is replaced by
+// clang's.
 func (c *Compiler) read(ctx context.Context, dir, source, version string) (*msl.Unit, error) {
 	cmd := exec.CommandContext(ctx, c.Path, "-E", "-x", "c++", "-std=c++14", "-nostdinc", "-nostdinc++", "-undef",
 		"-D__METAL_VERSION__="+version, "-D__METAL__", "-D__METAL_MACOS__", "-I", filepath.Join(dir, "shim", "metal"), "-")
@@ -154,7 +157,7 @@ func (c *Compiler) read(ctx context.Context, dir, source, version string) (*msl.
 	return unit, nil
 }
 
-// compile runs the compiler on C++ text, with libraries behind it.
+// compile runs the compiler on C++ text. The libraries follow the text on the command line.
 func (c *Compiler) compile(ctx context.Context, dir, text string, flags []string, libraries ...string) error {
 	args := slices.Concat([]string{"-I", filepath.Join(dir, "shim")}, flags, []string{"-x", "c++", "-", "-x", "none"}, libraries)
 	cmd := exec.CommandContext(ctx, c.Path, args...)
@@ -168,7 +171,7 @@ func (c *Compiler) compile(ctx context.Context, dir, text string, flags []string
 	return nil
 }
 
-// failed returns what a compiler's end means.
+// failed returns the error for a compiler that ended with err and wrote complaints.
 func failed(ctx context.Context, err error, complaints string) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("emu: compiling: %w", context.Cause(ctx))
@@ -179,9 +182,10 @@ func failed(ctx context.Context, err error, complaints string) error {
 	return &BuildError{complaints}
 }
 
-// cached returns the shared object that inputs name, made by build if there is
-// none yet. build gets a directory of its own, with the shim's headers in
-// shim/, and where to write; nobody sees what it writes before it is whole.
+// cached returns the path of the shared object that inputs identify. If the cache
+// does not have it, build makes it: build gets a directory of its own, with the
+// shim's headers in shim/, and the path to write to. The result gets its name in
+// the cache only when it is complete.
 func (c *Compiler) cached(ctx context.Context, inputs []string, build func(dir, out string) error) (string, error) {
 	h := sha256.New()
 	for _, s := range append([]string{c.Path, c.Version, runtime.GOARCH, shimHash(), strings.Join(languageFlags(), " "), strings.Join(linkFlags(), " ")}, inputs...) {
@@ -219,7 +223,8 @@ func (c *Compiler) cached(ctx context.Context, inputs []string, build func(dir, 
 	return path, nil
 }
 
-// lock returns the lock of a result, so that this process builds it once.
+// lock returns the lock for the result of that name, so that this process builds
+// each result once.
 func (c *Compiler) lock(name string) *sync.Mutex {
 	c.mu.Lock()
 	defer c.mu.Unlock()

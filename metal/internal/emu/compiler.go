@@ -13,27 +13,28 @@ import (
 	"sync"
 )
 
-// ErrNoCompiler is what [Find]'s error wraps.
+// ErrNoCompiler is wrapped by the error of [Find] when there is no usable clang.
 var ErrNoCompiler = errors.New("emu: no clang 17 or newer; install clang-19, or name one in GOMOE_CLANG")
 
 // Compiler is a clang. It is safe for concurrent use.
 type Compiler struct {
 	Path    string
-	Version string // its first line of --version
+	Version string // the first line that --version prints
 	cache   string // a directory
 
 	mu       sync.Mutex
-	building map[string]*sync.Mutex // by name of the result
+	building map[string]*sync.Mutex // by the name of the result
 }
 
 const (
-	oldest = 17 // the first with bfloat arithmetic and all builtins that the headers use
+	oldest = 17 // the first version with bfloat arithmetic and all builtins that the headers use
 	newest = 24
 )
 
-// Find returns the clang that GOMOE_CLANG names or else the first of clang,
-// clang-19, clang-20 and so on that is at least version 17. Results are kept
-// in GOMOE_CACHE, or else in the user's cache directory, under gomoe.
+// Find returns the clang that GOMOE_CLANG names, or else the first of clang,
+// clang-19, clang-20 and so on that has at least version 17. The compiler keeps its
+// results in the folder emu of GOMOE_CACHE, or else of gomoe in the user's cache
+// directory.
 func Find() (*Compiler, error) {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" && runtime.GOARCH != "arm64" {
 		return nil, fmt.Errorf("%w (the emulated GPU runs on linux/amd64 and linux/arm64, this is %s/%s)", ErrNoCompiler, runtime.GOOS, runtime.GOARCH)
@@ -69,7 +70,7 @@ func Find() (*Compiler, error) {
 	return nil, fmt.Errorf("%w (tried %s)", ErrNoCompiler, strings.Join(tried, ", "))
 }
 
-// clangVersion returns what the clang at path says of itself.
+// clangVersion returns the first line that the clang at path prints for --version.
 func clangVersion(path string) (string, error) {
 	out, err := exec.CommandContext(context.Background(), path, "--version").Output()
 	if err != nil {
@@ -87,10 +88,10 @@ func clangVersion(path string) (string, error) {
 	return line, nil
 }
 
-// cacheDir returns where results are kept.
+// cacheDir returns the folder for results.
 func cacheDir() (string, error) {
 	if dir := os.Getenv("GOMOE_CACHE"); dir != "" {
-		return filepath.Abs(dir + "/emu") // libraries name the runtime by its path
+		return filepath.Abs(dir + "/emu") // absolute, because libraries refer to the runtime by its path
 	}
 	dir, err := os.UserCacheDir()
 	if err != nil {

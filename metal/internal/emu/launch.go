@@ -7,7 +7,7 @@ import (
 )
 
 // Order is the order in which threadgroups, the simdgroups in them and their
-// lanes run. A right kernel has the same result in each.
+// lanes run. A correct kernel has the same result in every order.
 type Order uint32
 
 // The orders. Random depends on [Launch.Seed] only.
@@ -21,8 +21,8 @@ func (o Order) String() string {
 	return [...]string{"forward", "reverse", "random"}[o%3]
 }
 
-// Binding is what a kernel's buffer argument is bound to: a buffer from a byte
-// on, or a copy of some bytes as setBytes makes.
+// Binding is what a kernel's buffer argument is bound to: a buffer from byte Offset
+// on, or a copy of Bytes, as setBytes makes.
 type Binding struct {
 	Buffer *Buffer
 	Offset int
@@ -33,27 +33,27 @@ type Binding struct {
 type Launch struct {
 	Function string
 	Groups   [3]int    // threadgroups; 0 counts as 1
-	Threads  [3]int    // of a threadgroup; 0 counts as 1
-	Grid     [3]int    // threads in all instead of Groups, as dispatchThreads has it
+	Threads  [3]int    // threads of a threadgroup; 0 counts as 1
+	Grid     [3]int    // all threads, instead of Groups, as in dispatchThreads; zero if Groups is used
 	Buffers  []Binding // by index
 	Memory   []int     // bytes of threadgroup memory, by index; multiples of 16
-	Limit    int       // bytes of threadgroup memory that the kernel may have in all, its own arrays too; 0 for what the GPU has
+	Limit    int       // the most bytes of threadgroup memory in all, the kernel's own arrays included; 0 for the GPU's limit
 	// Constants are the values of function constants, by index: bool, int16,
-	// uint16, int32, uint32 or float32. All others are zero.
+	// uint16, int32, uint32 or float32. A constant that is not listed is zero.
 	Constants map[int]any
 	Order     Order
 	Seed      uint64
-	// Flush makes numbers that are too small to be normal zeros, as arguments and as results
-	// of arithmetic. GPUs may do that with f32.
+	// Flush replaces subnormal numbers by zeros in the arguments and results of
+	// arithmetic. GPUs may do that with f32.
 	Flush   bool
-	Workers int // threads of this process to use, 0 for GOMAXPROCS
+	Workers int // threads of this process to use; 0 means GOMAXPROCS
 }
 
 // Limits of the emulated GPU, which are Apple's.
 const (
 	maxThreads = 1024
 	maxMemory  = 32768
-	maxBytes   = 4096 // of setBytes
+	maxBytes   = 4096 // the most that setBytes copies
 )
 
 // Argument is a buffer or a piece of threadgroup memory that a kernel takes.
@@ -68,13 +68,14 @@ type Kernel struct {
 	Name       string
 	Buffers    []Argument
 	Memory     []Argument
-	MaxThreads int // of a threadgroup; 1024 unless the source says less
+	MaxThreads int // the most threads of a threadgroup; 1024 unless the source says less
 }
 
-// geometry is a launch's numbers of threadgroups, threads in one and threads.
+// geometry holds a launch's number of threadgroups, of threads in a threadgroup, and
+// of threads in the grid.
 type geometry struct{ groups, threads, grid [3]uint32 }
 
-// shape checks a launch's geometry against k.
+// shape checks the sizes of a launch of kernel k and returns them.
 func (l *Launch) shape(k Kernel) (geometry, error) {
 	var g geometry
 	threads, all := 1, 1
@@ -106,8 +107,8 @@ func (l *Launch) shape(k Kernel) (geometry, error) {
 	return g, nil
 }
 
-// memory checks the launch's threadgroup memory against k and returns where
-// each piece begins and how many bytes all have.
+// memory checks the launch's threadgroup memory against k. It returns the offset at
+// which each piece begins, and the number of bytes of all pieces.
 func (l *Launch) memory(k Kernel) (offsets [32]uint64, total uint32, err error) {
 	if len(l.Memory) > 31 {
 		return offsets, 0, fmt.Errorf("%d pieces of threadgroup memory, want at most 31", len(l.Memory))
@@ -133,7 +134,7 @@ func (l *Launch) memory(k Kernel) (offsets [32]uint64, total uint32, err error) 
 	return offsets, total, nil
 }
 
-// bytesOf returns a function constant's value of the given size.
+// bytesOf returns the bytes of v, the value of a function constant of the given size.
 func bytesOf(v any, size int) ([]byte, error) {
 	var b []byte
 	switch v := v.(type) {

@@ -15,7 +15,7 @@ import (
 )
 
 // Library is a loaded shared object of kernels. It is safe for concurrent
-// use; runs of a library with function constants wait for each other.
+// use, but only one run at a time uses a library that has function constants.
 type Library struct {
 	handle    uintptr
 	kernels   []Kernel
@@ -25,8 +25,8 @@ type Library struct {
 	calls     calls
 
 	mu      sync.Mutex
-	free    []uintptr // workers that nobody uses
-	spare   []*Buffer // of a page, for bindings of bytes: to map memory costs more than small launches
+	free    []uintptr // workers that no run uses
+	spare   []*Buffer // one page each, for bindings of bytes; mapping memory takes longer than a small launch
 	closed  bool
 	running sync.WaitGroup
 }
@@ -42,8 +42,8 @@ type calls struct {
 	workerNew, workerFree, workerErr, workerFault, workerStop, workerStats, run uintptr
 }
 
-// Open loads what Build made. The runtime, which all libraries share, stays in
-// the process; Close gives back everything else.
+// Open loads the shared object at the path that Build returned. The runtime, which
+// all libraries share, stays in the process; Close gives back everything else.
 func Open(path string) (*Library, error) {
 	handle, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if err != nil {
@@ -83,10 +83,10 @@ func Open(path string) (*Library, error) {
 	return l, nil
 }
 
-// Kernels returns what the library has, in the order of the source.
+// Kernels returns the library's kernels, in the order of the source.
 func (l *Library) Kernels() []Kernel { return l.kernels }
 
-// kernel returns a kernel by name.
+// kernel returns the kernel of that name.
 func (l *Library) kernel(name string) (Kernel, error) {
 	for _, k := range l.kernels {
 		if k.Name == name {
@@ -145,7 +145,8 @@ func (l *Library) Stats() Stats {
 	return sum
 }
 
-// take returns n workers, made as needed, that give must get back.
+// take returns n workers, and makes new ones as needed. The caller must hand them back
+// to give.
 func (l *Library) take(n int) ([]uintptr, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -172,7 +173,8 @@ func (l *Library) give(workers []uintptr) {
 	l.running.Done()
 }
 
-// bufferOf returns a buffer with a copy of at most maxBytes, that keep must get back.
+// bufferOf returns a buffer with a copy of data, which has at most maxBytes bytes. The
+// caller must hand the buffer back to keep.
 func (l *Library) bufferOf(data []byte) (*Buffer, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -186,20 +188,21 @@ func (l *Library) bufferOf(data []byte) (*Buffer, error) {
 	return NewBufferOf(data)
 }
 
-// keep takes buffers of a launch that is over.
+// keep takes back the buffers of a launch that has ended.
 func (l *Library) keep(buffers []*Buffer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, b := range buffers {
-		if l.closed || len(b.data) == 0 { // it has no page
-			b.Close() // memory of this launch only
+		if l.closed || len(b.data) == 0 { // an empty buffer has no page
+			b.Close() // an error does not matter: the memory belonged to this launch only
 			continue
 		}
 		l.spare = append(l.spare, b)
 	}
 }
 
-// parseKernel reads the text of abi.h's args.
+// parseKernel returns a kernel with the arguments that args describes; abi.h defines the
+// text.
 func parseKernel(name, args string) Kernel {
 	k := Kernel{Name: name, MaxThreads: maxThreads}
 	for clause := range strings.SplitSeq(args, ";") {
@@ -224,10 +227,10 @@ func parseKernel(name, args string) Kernel {
 	return k
 }
 
-// pointer makes a pointer of an address in a library.
+// pointer converts an address in a library to a pointer.
 func pointer(address uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&address)) }
 
-// text copies a C string.
+// text returns a copy of the C string at p.
 func text(p unsafe.Pointer) string {
 	n := 0
 	for *(*byte)(unsafe.Add(p, n)) != 0 {

@@ -9,18 +9,19 @@ import (
 	"runtime"
 )
 
-// errElsewhere is every function's error where nothing can be loaded.
+// errElsewhere returns the error of every function on systems where no library can be
+// loaded.
 func errElsewhere() error {
 	return fmt.Errorf("%w (the emulated GPU runs on linux/amd64 and linux/arm64, this is %s/%s)", errors.ErrUnsupported, runtime.GOOS, runtime.GOARCH)
 }
 
-// Library is a loaded shared object of kernels, which there is none of here.
+// Library would be a loaded shared object of kernels; on this system there are none.
 type Library struct{}
 
 // Stats counts what a library's workers did.
 type Stats struct{ Switches, Barriers, SimdOps, Threads uint64 }
 
-// Buffer is memory for kernels, which there are none of here.
+// Buffer would be memory for kernels; on this system there are none.
 type Buffer struct{ data []byte }
 
 // Open returns an error that wraps [errors.ErrUnsupported].

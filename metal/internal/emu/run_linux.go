@@ -16,7 +16,7 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// dispatch is abi.h's msl_dispatch.
+// dispatch has the layout of msl_dispatch in abi.h.
 type dispatch struct {
 	fn                    uintptr
 	bufs, lens            unsafe.Pointer
@@ -26,15 +26,15 @@ type dispatch struct {
 	flush, limit          uint32
 }
 
-// fault is abi.h's msl_fault.
+// fault has the layout of msl_fault in abi.h.
 type fault struct {
 	address       uint64
 	signal, write int32
 }
 
-// Run runs a kernel and waits for it. Whatever the kernel or the launch does
-// wrong is an error, and what it wrote until then stays. It ends early when
-// ctx does, even in an endless loop.
+// Run runs a kernel and waits until it has ended. Every mistake of the kernel or of
+// the launch is an error; what the kernel wrote before the mistake stays in the
+// buffers. Run ends early when ctx does, even if the kernel is in an endless loop.
 func (l *Library) Run(ctx context.Context, launch Launch) error {
 	if err := l.run(ctx, &launch); err != nil {
 		return fmt.Errorf("emu: kernel %s: %w", launch.Function, err)
@@ -96,7 +96,9 @@ func (l *Library) run(ctx context.Context, launch *Launch) error {
 	return b.check()
 }
 
-// dispatch has the workers run all threadgroups, a piece at a time.
+// dispatch lets the workers run all threadgroups, in pieces of consecutive
+// threadgroups: eight pieces for each worker, or one for each threadgroup if there are
+// fewer threadgroups than that.
 func (l *Library) dispatch(ctx context.Context, workers []uintptr, d *dispatch, total uint64, b *bound) error {
 	pieces := min(total, uint64(len(workers))*8)
 	var next atomic.Uint64
@@ -141,8 +143,9 @@ func (l *Library) dispatch(ctx context.Context, workers []uintptr, d *dispatch, 
 	return nil
 }
 
-// stopAtEnd stops the workers once ctx ends, until done is closed. A worker
-// may be just before or after its kernel, so it is asked again.
+// stopAtEnd stops the workers once ctx ends, and returns when done is closed. A
+// worker that is asked to stop while it is between two kernels does not notice, so
+// the workers are asked again and again.
 func (l *Library) stopAtEnd(ctx context.Context, workers []uintptr, done <-chan struct{}) {
 	select {
 	case <-done:
@@ -163,7 +166,7 @@ func (l *Library) stopAtEnd(ctx context.Context, workers []uintptr, done <-chan 
 	}
 }
 
-// workerError returns what a worker's last run failed with.
+// workerError returns the error with which a worker's last run failed.
 func (l *Library) workerError(w uintptr, b *bound) error {
 	r, _, _ := purego.SyscallN(l.calls.workerErr, w)
 	message := text(pointer(r))
@@ -177,16 +180,16 @@ func (l *Library) workerError(w uintptr, b *bound) error {
 	return errors.New(message)
 }
 
-// bound are a launch's buffers.
+// bound holds a launch's buffers.
 type bound struct {
 	addresses [32]uintptr
 	names     []Argument
 	buffers   []*Buffer // by index
-	owned     []*Buffer // of bindings of bytes
+	owned     []*Buffer // the copies of bindings of bytes
 }
 
-// bind checks bindings against k. What the result owns the library must keep, even after
-// an error.
+// bind checks bindings against the arguments of k and returns their buffers. The caller
+// must hand the result's owned buffers to the library's keep, even after an error.
 func (l *Library) bind(k Kernel, bindings []Binding) (*bound, error) {
 	b := &bound{names: k.Buffers, buffers: make([]*Buffer, len(bindings))}
 	if len(bindings) > 31 {
@@ -224,7 +227,7 @@ func (l *Library) bind(k Kernel, bindings []Binding) (*bound, error) {
 	return b, nil
 }
 
-// name returns how to call buffer i.
+// name returns the name of buffer i in errors.
 func (b *bound) name(i int) string {
 	if j := slices.IndexFunc(b.names, func(a Argument) bool { return a.Index == i }); j >= 0 {
 		return fmt.Sprintf("buffer %d (%s)", i, b.names[j].Name)
@@ -232,7 +235,7 @@ func (b *bound) name(i int) string {
 	return fmt.Sprintf("buffer %d", i)
 }
 
-// where returns which byte of which buffer an address is, "" if it is near none.
+// where says which byte of which buffer an address is; "" if it is near no buffer.
 func (b *bound) where(address uintptr) string {
 	for i, x := range b.buffers {
 		if x == nil {
@@ -245,7 +248,7 @@ func (b *bound) where(address uintptr) string {
 	return ""
 }
 
-// check finds stores next to buffers.
+// check returns an error if something was stored next to one of the buffers.
 func (b *bound) check() error {
 	for i, x := range b.buffers {
 		if x == nil {
@@ -258,8 +261,9 @@ func (b *bound) check() error {
 	return nil
 }
 
-// setConstants sets the library's function constants, all others to zero, once
-// no other run reads them. The caller must call the result.
+// setConstants waits until no other run reads the library's function constants. Then
+// it sets those that values lists, and all others to zero. The caller must call
+// release when its run has ended.
 func (l *Library) setConstants(ctx context.Context, values map[int]any) (release func(), err error) {
 	if len(l.constants) == 0 && len(values) == 0 {
 		return func() {}, nil

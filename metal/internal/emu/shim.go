@@ -9,13 +9,13 @@ import (
 	"path/filepath"
 )
 
-// headers are the language for C++ and the runtime, in shim/; shim/metal has
-// the names that Metal sources include.
+// headers holds the files in shim/: Metal's language in C++, and the runtime.
+// shim/metal has files with the names that Metal sources include.
 //
 //go:embed shim
 var headers embed.FS
 
-// shimHash names the headers' contents.
+// shimHash returns a hash of the headers' contents.
 func shimHash() string {
 	h := sha256.New()
 	err := fs.WalkDir(headers, "shim", func(path string, d fs.DirEntry, err error) error {
@@ -28,12 +28,12 @@ func shimHash() string {
 		return err
 	})
 	if err != nil {
-		return err.Error() // embedded files are always there
+		return err.Error() // cannot happen: embedded files can always be read
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// writeShim writes the headers to a new directory.
+// writeShim writes the headers to dir, which it creates.
 func writeShim(dir string) error {
 	shim, err := fs.Sub(headers, "shim")
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package machine loads C functions into a test, as a compiler for this architecture
-// translates them: callees by which a test sees how arguments are passed, where no
-// linker and no headers of C need to be there, as in a program that an emulator of
+// Package machine compiles C functions for this architecture and loads them into a
+// test. The test calls them to see how arguments are passed. Neither a linker nor C
+// headers are needed, so that the package also works in a program that an emulator of
 // another architecture runs.
 package machine

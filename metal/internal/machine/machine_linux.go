@@ -16,14 +16,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Code is loaded functions.
+// Code is a set of loaded functions.
 type Code struct {
 	text    []byte
 	symbols map[string]uint64 // offsets into text
 }
 
 // Load compiles C source with the clang at path, for this architecture, and loads its
-// functions. They call nobody but each other and have no data but on the stack.
+// functions. They may call only each other, and may have data only on the stack.
 func Load(ctx context.Context, path, source string) (*Code, error) {
 	target, ok := map[string]string{"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}[runtime.GOARCH]
 	if !ok {
@@ -84,11 +84,12 @@ func (c *Code) load(f *elf.File) error {
 	if c.text, err = unix.Mmap(-1, 0, len(text), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE); err != nil {
 		return err
 	}
-	copy(c.text, text) // into new pages, of which no cache of instructions knows others
+	copy(c.text, text) // the pages are new, so no instruction cache holds old contents of them
 	return unix.Mprotect(c.text, unix.PROT_READ|unix.PROT_EXEC)
 }
 
-// relocate has calls call: the only references that code may have.
+// relocate fills in the targets of calls, which are the only references that the code
+// may have.
 func (c *Code) relocate(text, rela []byte, symbols []elf.Symbol) error {
 	for ; len(rela) >= 24; rela = rela[24:] {
 		at, info := binary.LittleEndian.Uint64(rela), binary.LittleEndian.Uint64(rela[8:])

@@ -1,8 +1,9 @@
 package msl
 
 // closing returns the index of the token that closes the bracket at i, -1 if
-// none does. "[[" is closed by the second of its two "]"; for "<" it is a
-// template's arguments that are looked for, so other brackets in it nest.
+// none does. "[[" is closed by the second of its two "]". A "<" is taken for the
+// beginning of a template's arguments, in which other brackets nest; the result is
+// -1 if it turns out to be a comparison.
 func closing(ts []token, i int) int {
 	open := ts[i].text
 	if open == "[[" || open == "[" {
@@ -45,8 +46,8 @@ func closing(ts []token, i int) int {
 	return -1
 }
 
-// opening returns the index of the token that opens the bracket which the
-// last of ts closes, -1 if none does.
+// opening returns the index of the token open that belongs to the token shut at
+// the end of ts, -1 if there is none.
 func opening(ts []token, open, shut string) int {
 	depth := 0
 	for j := len(ts) - 1; j >= 0; j-- {

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// constant makes a variable of a function constant,
+// constant rewrites a function constant, such as
 //
 //	constant bool bias [[function_constant(3)]];
 //
-// which the tables say the address of.
+// as a static variable. The tables hold the variable's address.
 func (r *rewriter) constant(s scope, i int) int {
 	if r.text(i) != "constant" || s.depth != 0 || s.paren != 0 {
 		return 0
@@ -50,7 +50,7 @@ func (r *rewriter) constant(s scope, i int) int {
 	return 0
 }
 
-// sum returns the value of a sum of numbers, as macros make them: 600 + 3.
+// sum returns the value of a sum of numbers such as 600 + 3, which macros produce.
 func sum(text string) (int, bool) {
 	total := 0
 	for _, t := range strings.Split(text, "+") {

@@ -1,7 +1,8 @@
 package msl
 
-// typeAt returns the length of the vector type that begins at token i, 0 if
-// none does: float4, a name that may stand for one, or vec<T, 4>.
+// typeAt returns the number of tokens of the vector type that begins at token i,
+// 0 if none does. A vector type is a type such as float4, a name that may stand for
+// one, or vec<T, 4>.
 func (r *rewriter) typeAt(i int) int {
 	t := r.ts[min(i, len(r.ts)-1)]
 	switch {
@@ -17,8 +18,9 @@ func (r *rewriter) typeAt(i int) int {
 	return 0
 }
 
-// operand reports whether the operand of a cast can begin with t. strict: a
-// sign could as well be an operator, because what is before may be no type.
+// operand reports whether the operand of a cast can begin with t. With strict, a
+// sign does not count: the name in the parentheses before it may not be a type, and
+// the sign may be an operator.
 func operand(t token, strict bool) bool {
 	switch t.text {
 	case "(", "*":
@@ -37,8 +39,8 @@ func castable(t token) bool {
 	return t.text != ">" && t.text != ")" && t.text != "]"
 }
 
-// cast makes (half4)(msl_cast<half4>)x of (half4)x: a second cast, so that
-// what binds how stays as it is.
+// cast rewrites (half4)x as (half4)(msl_cast<half4>)x. It adds a second cast rather
+// than a call, so that the precedence of the operators does not change.
 func (r *rewriter) cast(s scope, i int) int {
 	if r.text(i) != "(" || !(castable(s.prev) || s.prev.text == ")") {
 		return 0
@@ -54,9 +56,9 @@ func (r *rewriter) cast(s scope, i int) int {
 	return n + 2
 }
 
-// pointerCast makes (device half4*)(msl_pointer<device half4*>)p of
-// (device half4*)p, so that a lint sees a cast from one address space to
-// another.
+// pointerCast rewrites (device half4*)p as
+// (device half4*)(msl_pointer<device half4*>)p, so that a lint sees a cast from one
+// address space to another.
 func (r *rewriter) pointerCast(s scope, i int) int {
 	if r.text(i) != "(" || !(castable(s.prev) || s.prev.text == ")") {
 		return 0
@@ -86,7 +88,7 @@ func (r *rewriter) pointerCast(s scope, i int) int {
 	return e + 1 - i
 }
 
-// construct makes msl_make<float4>(a, b) of float4(a, b).
+// construct rewrites float4(a, b) as msl_make<float4>(a, b).
 func (r *rewriter) construct(s scope, i int) int {
 	n := r.typeAt(i)
 	if n == 0 || r.text(i+n) != "(" {
@@ -107,7 +109,7 @@ func (r *rewriter) construct(s scope, i int) int {
 	return n
 }
 
-// staticCast makes msl_make<float4>(x) of static_cast<float4>(x).
+// staticCast rewrites static_cast<float4>(x) as msl_make<float4>(x).
 func (r *rewriter) staticCast(_ scope, i int) int {
 	if r.text(i) != "static_cast" || r.text(i+1) != "<" {
 		return 0

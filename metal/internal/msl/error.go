@@ -6,18 +6,19 @@ import (
 	"strings"
 )
 
-// Error is what a source may not have.
+// Error reports something that a source may not contain.
 type Error struct {
 	File string
 	Line int
 	Text string
 }
 
-// Error returns the error as compilers write theirs: file:line: error: text.
+// Error returns the error in the form that compilers use: file:line: error: text.
 func (e *Error) Error() string { return fmt.Sprintf("%s:%d: error: %s", e.File, e.Line, e.Text) }
 
-// marker reads a line of the preprocessor that says where the next line is
-// from: # 12 "a.metal" or #line 12 "a.metal". file may be empty.
+// marker reads a preprocessor line that says where the next line comes from:
+// # 12 "a.metal" or #line 12 "a.metal". file may be empty. ok is false for other
+// lines.
 func marker(s string) (line int, file string, ok bool) {
 	s, ok = strings.CutPrefix(strings.TrimLeft(s, " \t"), "#")
 	if !ok {
@@ -35,7 +36,7 @@ func marker(s string) (line int, file string, ok bool) {
 	return line, file, true
 }
 
-// position returns where the token at i is, by the markers before it.
+// position returns the file and line of token i according to the markers before it.
 func position(ts []token, i int) (file string, line int) {
 	file, line = "source", 1
 	for j := 0; j <= i && j < len(ts); j++ {
@@ -55,7 +56,7 @@ func position(ts []token, i int) (file string, line int) {
 	return file, line
 }
 
-// fail notes an error at token i; the first of all is what counts.
+// fail records an error at token i. Only the first error is kept.
 func (r *rewriter) fail(i int, format string, a ...any) {
 	if r.err == nil {
 		file, line := position(r.ts, i)

@@ -11,17 +11,17 @@ type Kernel struct {
 // Param is a parameter of a kernel.
 type Param struct {
 	Source Source
-	Index  int    // of Buffer and Memory
-	Type   string // as written, address space and * or & with it
+	Index  int    // the index of a Buffer or a Memory
+	Type   string // as written, with the address space and * or &
 	Name   string
 }
 
 // Source is where a kernel's parameter comes from.
 type Source int
 
-// After the first three, each with its attribute.
+// The sources of parameters. The comment of each says the attribute that selects it.
 const (
-	Unknown     Source = iota // no attribute says; the parameter is zero
+	Unknown     Source = iota // no attribute; the parameter is zero
 	Buffer                    // [[buffer(n)]]
 	Memory                    // [[threadgroup(n)]]
 	InGrid                    // thread_position_in_grid
@@ -30,7 +30,7 @@ const (
 	ThreadIndex               // thread_index_in_threadgroup
 	Lane                      // thread_index_in_simdgroup
 	Simdgroup                 // simdgroup_index_in_threadgroup
-	Size                      // threads_per_threadgroup: of this one, fewer at a grid's edge
+	Size                      // threads_per_threadgroup: those of this threadgroup, fewer at a grid's edge
 	FullSize                  // dispatch_threads_per_threadgroup
 	Groups                    // threadgroups_per_grid
 	Grid                      // threads_per_grid
@@ -38,7 +38,7 @@ const (
 	Simdgroups                // simdgroups_per_threadgroup
 )
 
-// source returns what the attribute of a parameter says.
+// source returns the Source that an attribute selects, Unknown if it selects none.
 func source(attribute string) Source {
 	switch attribute {
 	case "buffer":

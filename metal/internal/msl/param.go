@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// params returns the parameters of a kernel, which ts are without the
-// parentheses. Buffers and threadgroup memory without an attribute are
-// numbered in order, as Metal does.
+// params returns the parameters of a kernel. ts is the parameter list without its
+// parentheses. Buffers and threadgroup memory without an attribute are numbered in
+// order, as in Metal.
 func (r *rewriter) params(ts []token, f function) []Param {
 	var out []Param
 	buffers, memories, positions := 0, 0, 0
@@ -65,7 +65,7 @@ func comma(ts []token) int {
 	return len(ts)
 }
 
-// param returns the parameter that ts declares; false if it declares none.
+// param returns the parameter that ts declares. ok is false if ts declares none.
 func (r *rewriter) param(ts []token, f function) (Param, bool) {
 	var p Param
 	var decl []token
@@ -107,8 +107,8 @@ func (r *rewriter) param(ts []token, f function) (Param, bool) {
 // maxArguments is how many buffers, and how many pieces of threadgroup memory, a kernel can have.
 const maxArguments = 31
 
-// attribute is one of the attributes between [[ and ]]: its name and the text
-// in its parentheses, "" without any.
+// attribute is one of the attributes between [[ and ]]: its name, and the text
+// in its parentheses, "" if it has none.
 type attribute struct{ name, text string }
 
 func attributes(ts []token) []attribute {

@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// Unit is a source that was read.
+// Unit is a source that has been read.
 type Unit struct {
 	Kernels   []Kernel
 	Constants []Constant
-	Source    string // C++ for the shim's headers, with the lines of the source
-	Tables    string // C++: the tables a library exports
-	Instances string // C++ of which nothing is run: every instance of a template, as Source has only the templates
+	Source    string // the source as C++ for the shim's headers, line by line
+	Tables    string // C++ for the tables that a library exports
+	Instances string // C++ that is compiled but never run: every instance of a template, because Source has only the templates
 }
 
-// Rewrite reads a source, best after the preprocessor, whose macros it does
-// not expand. The error is an [*Error].
+// Rewrite reads a source and rewrites it as C++. It does not expand macros, so the
+// preprocessor should run first. The error is an [*Error].
 func Rewrite(src string) (*Unit, error) {
 	r := &rewriter{ts: lex(src), named: map[string]bool{}}
 	r.survey()
@@ -32,8 +32,8 @@ func Rewrite(src string) (*Unit, error) {
 	return u, nil
 }
 
-// Reflect returns the kernels of a source whose kernels' declarations need no
-// preprocessor.
+// Reflect returns the kernels of a source. The declarations of the kernels must not
+// depend on the preprocessor.
 func Reflect(src string) ([]Kernel, error) {
 	u, err := Rewrite(src)
 	if err != nil {
@@ -47,8 +47,8 @@ func Reflect(src string) ([]Kernel, error) {
 type rewriter struct {
 	ts        []token
 	named     map[string]bool // names that may stand for vector types
-	bodies    [][2]int        // of kernels, their braces
-	removed   [][2]int        // what the result does not have
+	bodies    [][2]int        // the tokens of the braces around each kernel's body
+	removed   [][2]int        // the first and last tokens of what is left out of the result
 	functions []function
 	instances []instance
 	constants []Constant
@@ -56,8 +56,9 @@ type rewriter struct {
 	err       *Error
 }
 
-// rewrite writes all tokens, some of them as others. Each rule looks at the
-// tokens from i on and returns how many it has written, 0 for none.
+// rewrite writes all tokens, and replaces some of them. Each rule looks at the
+// tokens from i on and returns how many tokens it has dealt with, 0 if the rule
+// does not apply.
 func (r *rewriter) rewrite() {
 	rules := []func(s scope, i int) int{r.remove, r.attribute, r.constant, r.storage, r.cast, r.pointerCast, r.construct, r.staticCast}
 	var s scope
@@ -83,10 +84,10 @@ func (r *rewriter) rewrite() {
 	}
 }
 
-// scope is where in a source a token is.
+// scope says where in a source a token is.
 type scope struct {
-	depth, paren int   // of open braces and parentheses
-	prev         token // the token before
+	depth, paren int   // the numbers of open braces and open parentheses
+	prev         token // the token before it
 }
 
 func (s *scope) enter(t token) {
@@ -112,7 +113,7 @@ func (r *rewriter) write(t token) {
 	}
 }
 
-// remove drops explicit instantiations: the tables have them.
+// remove leaves out explicit instantiations: Tables and Instances have them.
 func (r *rewriter) remove(_ scope, i int) int {
 	for _, x := range r.removed {
 		if x[0] == i {
@@ -123,8 +124,8 @@ func (r *rewriter) remove(_ scope, i int) int {
 	return 0
 }
 
-// attribute drops attributes, whose words are macros to C++; [[kernel]] is a
-// kernel.
+// attribute leaves out attributes, because the shim's headers define their words as
+// macros. [[kernel]] becomes the word kernel.
 func (r *rewriter) attribute(_ scope, i int) int {
 	if r.text(i) != "[[" {
 		return 0
@@ -140,7 +141,8 @@ func (r *rewriter) attribute(_ scope, i int) int {
 	return e + 1 - i
 }
 
-// spaces returns what is before and between ts: lines and their markers.
+// spaces returns the space before ts, and the spaces between them that contain
+// newlines, so that line numbers stay right.
 func spaces(ts []token) string {
 	var b strings.Builder
 	for i, t := range ts {
@@ -151,7 +153,7 @@ func spaces(ts []token) string {
 	return b.String()
 }
 
-// check notes what the language does not have.
+// check records an error if token i is something that Metal does not have.
 func (r *rewriter) check(i int) {
 	t := r.ts[i]
 	switch t.kind {

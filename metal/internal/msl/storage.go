@@ -2,18 +2,18 @@ package msl
 
 import "fmt"
 
-// storage makes references of the threadgroup variables that a kernel's body
-// declares. Of
+// storage rewrites the threadgroup variables that a kernel's body declares as
+// references. It rewrites
 //
 //	threadgroup float a[16], b[2][8];
 //
-// it makes
+// as
 //
 //	typedef float msl_type_a[16], msl_type_b[2][8]; MSL_STORAGE(msl_type_a, a); MSL_STORAGE(msl_type_b, b);
 //
-// because only the compiler knows how large a type is. A declaration that is
-// passed over would be an array per thread and no error, so what is not
-// understood is one.
+// because only the compiler knows how large a type is. A declaration that storage
+// does not understand is an error: without one, each thread would silently get an
+// array of its own.
 func (r *rewriter) storage(s scope, i int) int {
 	if r.text(i) != "threadgroup" || s.depth == 0 || s.paren != 0 {
 		return 0
@@ -73,12 +73,12 @@ func statement(t token) bool {
 
 // declarator is one of the variables that a declaration declares.
 type declarator struct {
-	name             int // its token, -1 if there is none
+	name             int // the index of the name's token, -1 if there is none
 	pointer, initial bool
 }
 
-// declarators returns the variables that tokens [i, end) declare; the first
-// has the type before it.
+// declarators returns the variables that tokens [i, end) declare. The tokens of the
+// first one begin with the type.
 func (r *rewriter) declarators(i, end int) []declarator {
 	out := []declarator{{name: -1}}
 	for ; i < end; i++ {

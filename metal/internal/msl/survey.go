@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// vector reports whether name is that of a vector type.
+// vector reports whether name is the name of a vector type.
 func vector(name string) bool {
 	n := len(name) - 1
 	if n < 1 || name[n] < '2' || name[n] > '4' {
@@ -21,18 +21,19 @@ func vector(name string) bool {
 // function is a kernel function as declared.
 type function struct {
 	Kernel
-	at       int // its name's token
+	at       int // the index of the name's token
 	template bool
 }
 
-// instance is an explicit instantiation of a kernel template: of base, written as expr.
+// instance is an explicit instantiation, under a name, of the kernel template base. expr is
+// the template with its arguments.
 type instance struct {
 	name, base, expr string
 	at               int
 }
 
-// survey finds what is declared: kernels, instantiations, and the names that
-// may stand for vector types, which are template parameters and aliases.
+// survey finds declarations: kernels, instantiations, and the names that may stand
+// for vector types, which are template parameters and aliases.
 func (r *rewriter) survey() {
 	depth, paren := 0, 0
 	for i := 0; i < len(r.ts); i++ {
@@ -79,8 +80,8 @@ func (r *rewriter) text(i int) string {
 	return r.ts[i].text
 }
 
-// until returns the index of the next token text at or after i, outside of
-// brackets; the end's if there is none.
+// until returns the index of the first token with that text, from i on and outside
+// of brackets. If there is none, it returns the index of the end token.
 func (r *rewriter) until(i int, text string) int {
 	for ; i < len(r.ts)-1; i++ {
 		switch t := r.ts[i].text; {
@@ -95,8 +96,8 @@ func (r *rewriter) until(i int, text string) int {
 	return len(r.ts) - 1
 }
 
-// alias notes that the name at token name stands for a vector type, if the
-// type from token `from` to the next semicolon is one.
+// alias records that the name at token name may stand for a vector type, if the
+// type from token `from` to the next semicolon is a vector type.
 func (r *rewriter) alias(name int, ok bool, from int) {
 	if !ok || from >= len(r.ts) || r.ts[name].kind != ident {
 		return
@@ -111,7 +112,7 @@ func (r *rewriter) alias(name int, ok bool, from int) {
 	}
 }
 
-// kernel notes the kernel function that is declared after token i.
+// kernel records the kernel function that is declared after token i.
 func (r *rewriter) kernel(i int) {
 	var f function
 	j := i
@@ -163,8 +164,8 @@ func maxThreads(ts []token) int {
 	return 0
 }
 
-// instance notes the explicit instantiation at token i, which is "template",
-// and returns the index of its semicolon.
+// instance records the explicit instantiation that begins at token i, the word
+// "template", and returns the index of its semicolon.
 func (r *rewriter) instance(i int) int {
 	e := closing(r.ts, i+1)
 	if e < 0 {
@@ -202,7 +203,7 @@ func (r *rewriter) instance(i int) int {
 	return end
 }
 
-// unquote returns the value of string literals in a row, as macros make them.
+// unquote returns the value of adjacent string literals, which macros produce.
 func unquote(text string) string {
 	var b strings.Builder
 	for i, s := range strings.Split(text, `"`) {
@@ -223,8 +224,8 @@ func (r *rewriter) inKernel(i int) bool {
 	return false
 }
 
-// kernels returns what can be launched: functions that are no templates, and
-// instantiations.
+// kernels returns the kernels that can be launched: functions that are not
+// templates, and instantiations.
 func (r *rewriter) kernels() []Kernel {
 	var out []Kernel
 	seen := map[string]bool{}
@@ -262,7 +263,7 @@ func (r *rewriter) base(in instance) *function {
 	return nil
 }
 
-// components returns how many components a builtin's type has.
+// components returns how many components a type has: 1 for types that are not vectors.
 func components(typ string) int {
 	if vector(strings.TrimPrefix(typ, "const ")) {
 		return int(typ[len(typ)-1] - '0')

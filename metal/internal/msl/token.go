@@ -2,7 +2,7 @@ package msl
 
 import "strings"
 
-// kind is what a token is.
+// kind says what a token is.
 type kind byte
 
 const (
@@ -10,19 +10,20 @@ const (
 	ident
 	number
 	str
-	end // after the last token; its space is the source's
+	end // after the last token; its space is the space at the end of the source
 )
 
-// token is a token and all that is before it: blanks, comments, lines of the
-// preprocessor.
+// token is a token, with the space before it: blanks, comments and preprocessor
+// lines.
 type token struct {
 	space, text string
 	kind        kind
 }
 
-// lex splits a source. The result ends with a token of kind end, and the
-// tokens' spaces and texts together are the source again, but that #pragma
-// lines are dropped, except those of contraction, "#pragma clang fp". It reads anything; what is no Metal becomes punctuation.
+// lex splits a source into tokens, of which the last has kind end. The spaces and
+// texts of the tokens together are the source, except for #pragma lines: of these
+// only those of contraction, "#pragma clang fp", are kept. lex accepts any text;
+// what is not Metal becomes punctuation.
 func lex(src string) []token {
 	var out []token
 	var space strings.Builder
@@ -43,8 +44,8 @@ func lex(src string) []token {
 	return append(out, token{space.String(), "", end})
 }
 
-// skip returns the length of what is no token at the beginning of s, 0 if a
-// token is, and what of it is kept.
+// skip returns the length of the space at the beginning of s, and the text of it
+// that is kept. n is 0 if s begins with a token.
 func skip(s string, lineStart bool) (n int, keep string) {
 	switch {
 	case strings.IndexByte(" \t\r\n\v\f", s[0]) >= 0:
@@ -70,8 +71,8 @@ func skip(s string, lineStart bool) (n int, keep string) {
 	return 0, ""
 }
 
-// lineEnd returns the length of the line s begins with, continued lines with
-// it, without the last newline.
+// lineEnd returns the length of the first line of s, without its newline. Lines that
+// a backslash continues count as one line.
 func lineEnd(s string) int {
 	for i := range len(s) {
 		if s[i] == '\n' && (i == 0 || s[i-1] != '\\') {
@@ -120,7 +121,8 @@ func word(c byte) bool {
 	return c == '_' || c == '$' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || digit(c) || c >= 0x80
 }
 
-// exponent reports whether a sign after s is one of a number's exponent.
+// exponent reports whether a sign that follows s, the beginning of a number, belongs
+// to the number's exponent.
 func exponent(s string) bool {
 	hex := strings.HasPrefix(s, "0x") || strings.HasPrefix(s, "0X")
 	switch s[len(s)-1] {
@@ -132,7 +134,7 @@ func exponent(s string) bool {
 	return false
 }
 
-// join writes tokens with single blanks where the source has any space.
+// join returns the text of tokens, with single blanks where the source has any space.
 func join(ts []token) string {
 	var b strings.Builder
 	for i, t := range ts {

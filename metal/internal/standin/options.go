@@ -11,13 +11,13 @@ type Order int
 const (
 	Forward Order = iota
 	Reverse
-	Random // by Options.Seed
+	Random // depends only on Options.Seed
 )
 
 // Options say how a stand-in behaves. The zero value suits tests that need nothing special.
 type Options struct {
 	Order Order
-	Seed  uint64 // of Random
+	Seed  uint64 // seed of Random
 
 	// Leader makes lane 0 compute the matrix products of a simdgroup, which is ten times as
 	// fast.

@@ -1,7 +1,7 @@
 // A stand-in for librdma.dylib and libibverbs.so.1, for tests on machines without
 // RDMA: the same symbols and the same ABI, in memory that the processes of one
-// machine share. It is strict where the real ones are, so that what passes here
-// asks nothing of a device that the documented limits forbid.
+// machine share. It is strict where the real libraries are, so that a program that
+// works here keeps to the documented limits of a device.
 //
 // It plays one of two devices:
 //
@@ -108,7 +108,7 @@ enum {
 	RQ_PSN = 4096, RD_ATOMIC = 8192, RNR_TIMER = 32768, SQ_PSN = 65536, DEST_RD_ATOMIC = 131072, DEST_QPN = 1 << 20
 };
 
-// What is told from outside.
+// The settings, with their defaults.
 static struct { char name[16]; long value; } settings[] = {
 	{"nic", 0}, {"mlx", 0}, {"devices", MAX_DEVICES}, {"qps", 10}, {"mrs", 100}, {"silent", 0}, {"gid", 1}, {"active", 1}, {"fail", 0},
 	{"status", RETRY_EXCEEDED}, {"stuck", -1}, {"after", 0}, {"errno", EIO},
@@ -125,7 +125,7 @@ static long *setting(const char *name) {
 	abort();
 }
 
-// standin_set takes settings as name=value,name=value. It starts the counts anew.
+// standin_set takes settings as name=value,name=value. It resets the counts.
 void standin_set(const char *text) {
 	char copy[1024], *rest = copy, *item;
 	snprintf(copy, sizeof copy, "%s", text);
@@ -148,14 +148,14 @@ __attribute__((constructor)) static void from_environment(void) {
 	map_cuts();
 }
 
-// refused reports whether a verb is to fail, and sets errno then.
+// refused reports whether a verb must fail. If so, it sets errno.
 static int refused(const char *verb) {
 	if (strcmp(verb, refuse) || atomic_fetch_add(&refusals, 1) < *setting("after")) return 0;
 	errno = (int)*setting("errno");
 	return 1;
 }
 
-// What is there, for tests that look for what was not released.
+// The numbers of objects that exist, for tests that look for objects that were not released.
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 static struct { int contexts, pds, cqs, qps, mrs; } live;
 
@@ -256,13 +256,13 @@ static void map_cuts(void) {
 	close(fd);
 }
 
-// cut reports whether the wire of a queue pair's device is.
+// cut reports whether the wire of a queue pair's device is cut.
 static int cut(struct qp *q) { return cuts && ((volatile unsigned char *)cuts)[(struct device *)q->context->device - devices]; }
 
-// stuck reports whether there are to be no more completions.
+// stuck reports whether there must be no more completions.
 static int stuck(void) { return *setting("stuck") >= 0 && atomic_load(&completions) >= *setting("stuck"); }
 
-// push moves what fits of the first SEND into the peer's ring.
+// push moves as much of the first SEND as fits into the peer's ring.
 static int push(struct qp *q, struct wc *wc) {
 	struct request *r = &q->sends.r[q->sends.first];
 	if (r->status) return complete(wc, q, &q->sends, WC_SEND, r->status, 0);
@@ -281,8 +281,8 @@ static int push(struct qp *q, struct wc *wc) {
 	return r->done == r->length ? complete(wc, q, &q->sends, WC_SEND, 0, r->length) : 0;
 }
 
-// pull moves what has come into the first RECV. On a lossless device a message waits
-// for one.
+// pull moves bytes that have come into the first RECV. On a lossless device a message waits
+// for a RECV.
 static int pull(struct qp *q, struct wc *wc) {
 	uint64_t at = atomic_load_explicit(&q->in->read, memory_order_relaxed);
 	uint64_t ready = atomic_load_explicit(&q->in->written, memory_order_acquire) - at;
