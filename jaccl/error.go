@@ -9,8 +9,8 @@ import (
 	"github.com/gomoe/gomoe/collective"
 )
 
-// The kinds of failure that an Error wraps, besides the cause of a context and
-// the cause given to Fail.
+// The kinds of failure that an Error wraps. It may also wrap the cause of a context
+// or the cause given to Fail.
 var (
 	// ErrMismatch: members of a group called different operations, or gave
 	// buffers whose lengths do not fit together.
@@ -27,10 +27,10 @@ var (
 	ErrArgument = errors.New("jaccl: unusable argument")
 )
 
-// Error is a collective that failed on one rank.
+// Error is the error of a collective that failed on one rank.
 type Error struct {
 	Rank  int             // the rank that got this error
-	Call  collective.Call // what it called
+	Call  collective.Call // what that rank called
 	Blame []int           // ranks of the job that caused the failure
 	Err   error           // the job's first failure
 	// Outstanding is how many bytes of the exchange in progress had not been sent to
@@ -38,8 +38,9 @@ type Error struct {
 	Outstanding int64
 }
 
-// Failed returns the error of a rank whose call has failed with err, for which blame are at
-// fault. If ctx has ended, too, the error wraps both causes: which came first is chance.
+// Failed returns the error of a rank whose call c has failed with err; blame are the ranks at
+// fault. If ctx has ended, too, the error wraps both causes, because which of them came first
+// is chance.
 func Failed(ctx context.Context, rank int, c collective.Call, blame []int, err error) *Error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
 		err = fmt.Errorf("%w, and the context of rank %d ended: %w", err, rank, cause)

@@ -11,8 +11,8 @@ import (
 	"github.com/gomoe/gomoe/jaccl/engine"
 )
 
-// Two ranks exchange one byte with each other, beside whatever else they do: a RequestQueue runs
-// operations in order, and a Request is waited for where its result is needed.
+// Two ranks exchange one byte with each other while they do other work: a RequestQueue runs
+// the operations in order, and the rank waits for a Request where it needs the result.
 func ExampleRequestQueue() {
 	ranks, err := engine.Local(2, jaccl.Options{})
 	if err != nil {

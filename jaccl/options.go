@@ -8,10 +8,10 @@ import (
 // DefaultDeadline is how long a member waits for the others of its group.
 const DefaultDeadline = 30 * time.Second
 
-// Pause is the shortest time between two looks at an operation that is taken for a pause of
-// this process, which a signal may stop and continue. The rank knows nothing of what others
-// did meanwhile, so that the pause does not count towards its deadline: other ranks, if they
-// were not stopped themselves, decide about this one.
+// Pause is how much time between two looks at an operation is taken to mean that this process
+// was stopped meanwhile, as a signal can do. A rank that was stopped does not know what others
+// did meanwhile, so that this time does not count towards its deadline: the other ranks, if
+// they were not stopped themselves, decide about the stopped one.
 const Pause = time.Second
 
 // Options are the settings of a job. The zero Options are usable.
@@ -23,8 +23,8 @@ type Options struct {
 	Deadline time.Duration
 }
 
-// minDeadline is the shortest deadline. What is shorter is meant as another unit: a plain
-// 30 is 30 nanoseconds.
+// minDeadline is the shortest deadline. A shorter one is a mistake about its unit: a plain 30
+// is 30 nanoseconds.
 const minDeadline = time.Millisecond
 
 // Wait returns the deadline to use: Deadline, or DefaultDeadline for 0. A Deadline below

@@ -26,10 +26,10 @@ type RequestQueue struct {
 	mu      sync.Mutex
 	waiting []*Request
 	cancel  context.CancelCauseFunc // of the operation in progress
-	running bool
+	running bool                    // the goroutine runs
 	closed  bool
-	err     error // of the first operation that failed
-	idle    sync.WaitGroup
+	err     error          // of the first operation that failed, or of Close
+	idle    sync.WaitGroup // the goroutine
 }
 
 // Request is an operation that has been given to a RequestQueue.
@@ -37,11 +37,12 @@ type Request struct {
 	ctx  context.Context
 	op   func(context.Context) error
 	done chan struct{}
-	err  error // once done is closed
+	err  error // valid when done is closed
 }
 
-// Do appends op to the queue and does not block. The queue calls op, with a context that
-// ends when ctx ends, after all earlier operations are done.
+// Do appends op to the queue and does not block. The queue calls op after all earlier
+// operations are done, with a context that ends when ctx ends or the queue is closed. If the
+// queue is closed already, the request fails with ErrClosed.
 func (q *RequestQueue) Do(ctx context.Context, op func(ctx context.Context) error) *Request {
 	r := &Request{ctx: ctx, op: op, done: make(chan struct{})}
 	q.mu.Lock()

@@ -92,7 +92,7 @@ func TestRequestQueueWaitAndClose(t *testing.T) {
 	})
 }
 
-// An operation's own context ends it, and the queue's later ones.
+// The end of an operation's own context ends the operation, and fails the queue's later ones.
 func TestRequestQueueContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		comms := jaccltest.Connect(t, jaccltest.Links(2), time.Minute)

@@ -19,7 +19,7 @@ func disagreement(ranks []int, claims []claim) *failure {
 	for i := range claims {
 		c := &claims[i]
 		if pairwise(first.call.Op) && pairwise(c.call.Op) {
-			continue // only pairwise calls: the disagreement is with a member that calls another operation
+			continue // two pairwise calls: the disagreement is with a member that calls another operation
 		}
 		if !sameCall(c.call, first.call) {
 			return mismatch(ranks, i, 0, fmt.Sprintf("rank %d calls %s where rank %d calls %s",
@@ -96,7 +96,8 @@ func quarrel(ranks []int, claims []claim, i, k int) *failure {
 	return passed(ranks, b, a, k, i)
 }
 
-// passed compares what member i sends to member k.
+// passed compares what member i, whose claim is a, sends to member k, whose claim is b, with
+// what member k expects from member i.
 func passed(ranks []int, a, b *claim, i, k int) *failure {
 	if (a.to == ranks[k]) != (b.from == ranks[i]) {
 		return mismatch(ranks, i, k, fmt.Sprintf("rank %d sends to %s in %s where rank %d receives from %s in %s",

@@ -8,8 +8,8 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// Members that wait for each other in pairs do not disagree with each other, but with the
-// one that calls an operation of all.
+// Members that wait for each other in pairs do not disagree with each other. They disagree
+// with the member that calls an operation of all members.
 func TestPairsAmongAll(t *testing.T) {
 	call := func(op string) claim {
 		return claim{call: collective.Call{Op: op, Seq: 7, DType: graph.F32, Bytes: 4}}

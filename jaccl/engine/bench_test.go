@@ -15,7 +15,7 @@ import (
 	"github.com/gomoe/gomoe/jaccl/jaccltest"
 )
 
-// repeated prepares one rank's buffers and returns what to repeat.
+// repeated prepares one rank's buffers and returns the operation that is to be repeated.
 type repeated func(g jaccl.Group) func(seq int) error
 
 // opening returns the communicators of n ranks of a new job.
@@ -27,7 +27,7 @@ func localRanks(tb testing.TB, n int) []jaccl.Communicator {
 	return comms
 }
 
-// repeat runs times operations of every rank and returns the first error.
+// repeat runs the operation of every rank times times and returns the first error.
 func repeat(tb testing.TB, open opening, ranks, times int, f repeated) {
 	tb.Helper()
 	comms := open(tb, ranks)
@@ -115,7 +115,7 @@ func BenchmarkAllToAll(b *testing.B) {
 	}
 }
 
-// passing has every member give n bytes to the next and take as many.
+// passing has every member send n bytes to the next one and receive n from the one before.
 func passing(tb testing.TB, n int) repeated {
 	return func(g jaccl.Group) func(int) error {
 		dst, src, ctx := make([]byte, n), make([]byte, n), tb.Context()
@@ -135,7 +135,7 @@ func broadcasting(tb testing.TB, n int) repeated {
 	}
 }
 
-// sharing is summing on memory that all ranks see, where there is some.
+// sharing is summing with buffers in memory that all ranks see, if there is such memory.
 func sharing(tb testing.TB, comms []jaccl.Communicator, n int) repeated {
 	return func(g jaccl.Group) func(int) error {
 		b, err := comms[g.Rank()].(jaccl.Memory).Alloc(n)
@@ -147,7 +147,7 @@ func sharing(tb testing.TB, comms []jaccl.Communicator, n int) repeated {
 	}
 }
 
-// TestAllocations: the memory of many operations is that of few.
+// TestAllocations: many operations allocate no more memory than a few.
 func TestAllocations(t *testing.T) {
 	for transport, open := range map[string]opening{"local": localRanks, "link": connected} {
 		for name, f := range map[string]repeated{

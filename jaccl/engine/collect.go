@@ -4,13 +4,13 @@ import "slices"
 
 const (
 	// smallBytes is how many bytes a member may receive for a sum in one exchange, in
-	// which every member sends everything to every other and each adds it all. For more
-	// bytes, two exchanges that move less are faster. Over loopback TCP on two cores one
-	// exchange is faster beyond this, too (4 ranks of 64 KiB: 332 and 431 µs, of
-	// 128 KiB: 473 and 478); at 10 Gbit/s and 50 µs per exchange the two would be equal
-	// at about this size.
+	// which every member sends everything to every other member and each member adds
+	// everything. For more bytes, two exchanges that move less are faster. Over loopback
+	// TCP on two cores one exchange is faster beyond this size, too (4 ranks of 64 KiB: 332
+	// and 431 µs, of 128 KiB: 473 and 478); at 10 Gbit/s and 50 µs per exchange the two
+	// ways would take equally long at about this size.
 	smallBytes = 128 << 10
-	// stageBytes is the memory for data that has been received and not been added yet.
+	// stageBytes is the memory, in bytes, for data that has been received but not added yet.
 	// Less memory means more exchanges; more memory does not stay in the caches. A sum of
 	// 8 MiB over loopback TCP takes 3 ranks 20.9 ms with 128 KiB, 13.4 with 512 KiB,
 	// 13.9 with 1 MiB and 18.7 with 4 MiB.
@@ -83,7 +83,7 @@ func (g *linkGroup) operate(p *post) error {
 	return nil
 }
 
-// operatePair runs a pairwise operation: with one other member, or with two.
+// operatePair runs a pairwise operation: with one other member, with two, or with itself.
 func (g *linkGroup) operatePair(p *post) error {
 	if p.to == g.rank() { // then from is this rank, too
 		copy(p.dst, p.src)
@@ -214,7 +214,7 @@ func (g *linkGroup) scatterInBlocks(p *post) error {
 	return nil
 }
 
-// broadcastAtOnce has root send everything to everybody.
+// broadcastAtOnce has root send everything to every other member.
 func (g *linkGroup) broadcastAtOnce(p *post) error {
 	for k := range g.of {
 		if p.root == g.rank() {
@@ -265,7 +265,7 @@ func (g *linkGroup) broadcastInBlocks(p *post) error {
 // block returns how many bytes of a segment one exchange carries: whole cache lines.
 func (g *linkGroup) block() int { return max(g.e.stage/(g.Size()-1)/64*64, 64) }
 
-// stride returns n rounded up, so that what follows n bytes is aligned.
+// stride returns n rounded up to whole cache lines, so that what follows n bytes is aligned.
 func stride(n int) int { return (n + 63) / 64 * 64 }
 
 // cut returns at most n bytes of b from index at; nil if at is at or past the end of b.

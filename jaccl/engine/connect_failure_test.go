@@ -21,7 +21,7 @@ import (
 )
 
 // bubble runs f with the communicators, links and watches of n ranks, in a bubble
-// that ends only when all goroutines have.
+// that ends only when all of its goroutines have ended.
 func bubble(t *testing.T, n int, deadline time.Duration, f func(t *testing.T, comms []jaccl.Communicator, links []link.Link, watches []link.Watch)) {
 	synctest.Test(t, func(t *testing.T) {
 		links, watches := jaccltest.Links(n), jaccltest.Watches(n)
@@ -79,7 +79,7 @@ func TestConnectDeadline(t *testing.T) {
 	}
 }
 
-// A rank that waits for another one itself is not to blame, but that one.
+// Not a rank that itself waits for another one is to blame, but that other one.
 func TestConnectStuckElsewhere(t *testing.T) {
 	bubble(t, 4, time.Second, func(t *testing.T, comms []jaccl.Communicator, _ []link.Link, _ []link.Watch) {
 		errs := at(comms, []int{0, 1, 2}, func(c jaccl.Communicator) error {
@@ -105,7 +105,7 @@ func TestConnectStuckElsewhere(t *testing.T) {
 	})
 }
 
-// dribble is one of two ranks, whose peer's data comes as slowly as this test wants.
+// dribble is one of two ranks. The peer's data comes as slowly as the test wants.
 type dribble struct {
 	link.Link
 	pause time.Duration
@@ -128,7 +128,7 @@ func (d dribble) Exchange(ctx context.Context, x *link.Exchange) error {
 	}
 	if x.Head != nil {
 		x.Came(0)
-		head := x.Head // the peer calls the same
+		head := x.Head // the peer makes the same call
 		if d.fault != nil {
 			head = d.fault(slices.Clone(head))
 		}
@@ -170,7 +170,7 @@ func dribbled(t *testing.T, d dribble) error {
 	return err
 }
 
-// What moves in the time of a deadline resets it; what does not is told.
+// Every byte that moves restarts the deadline; the error says which bytes have not moved.
 func TestProgressResetsDeadline(t *testing.T) {
 	if err := dribbled(t, dribble{pause: 900 * time.Millisecond, stop: 100}); err != nil {
 		t.Errorf("9 pauses shorter than the deadline: %v", err)
@@ -179,7 +179,7 @@ func TestProgressResetsDeadline(t *testing.T) {
 	problem(t, err, 0, call("all_sum", 3), []int{1}, jaccl.ErrDeadline, "rank 1 (8 of 8 bytes sent to it, 3 of 8 received; it does not answer) made no progress within 1s at all_sum #3")
 }
 
-// Whatever a peer sends as a head, the job fails and names it.
+// Whatever a peer sends as a wrong head, the job fails and names the peer.
 func TestBadHeads(t *testing.T) {
 	for want, fault := range map[string]func([]byte) []byte{
 		"0 bytes, want 12 or more":   func([]byte) []byte { return nil },
@@ -217,7 +217,7 @@ func TestConnectionLost(t *testing.T) {
 	})
 }
 
-// The watch's word on why a connection ended comes a little later, and counts.
+// The watch says a little later why a connection ended, and that reason counts.
 func TestConnectionLostForAReason(t *testing.T) {
 	bubble(t, 3, time.Minute, func(t *testing.T, comms []jaccl.Communicator, links []link.Link, watches []link.Watch) {
 		time.AfterFunc(time.Second, func() { links[1].Close() })
@@ -252,7 +252,7 @@ func TestConnectCloseInOperation(t *testing.T) {
 	})
 }
 
-// A failure of a rank that takes no part ends what the others wait for, at once.
+// A failure of a rank that takes no part ends the others' operations at once.
 func TestFailureElsewhere(t *testing.T) {
 	bubble(t, 3, time.Minute, func(t *testing.T, comms []jaccl.Communicator, _ []link.Link, watches []link.Watch) {
 		time.AfterFunc(time.Second, func() { comms[2].Fail(errors.New("out of tokens")) })
@@ -270,7 +270,7 @@ func TestFailureElsewhere(t *testing.T) {
 	})
 }
 
-// What fails among some ranks is announced to all.
+// A failure among some ranks is announced to all.
 func TestFailureIsAnnounced(t *testing.T) {
 	bubble(t, 3, time.Minute, func(t *testing.T, comms []jaccl.Communicator, _ []link.Link, watches []link.Watch) {
 		at(comms, []int{0, 1}, func(c jaccl.Communicator) error {
@@ -305,7 +305,7 @@ func TestConnectCancel(t *testing.T) {
 	})
 }
 
-// A context that has been used before, and ends between operations, ends none.
+// A context that has been used, and ends between two operations, ends neither.
 func TestContextsComeAndGo(t *testing.T) {
 	bubble(t, 2, time.Minute, func(t *testing.T, comms []jaccl.Communicator, _ []link.Link, _ []link.Watch) {
 		for rank, err := range at(comms, []int{0, 1}, func(c jaccl.Communicator) error {
@@ -341,7 +341,7 @@ func TestConnectTwoGoroutines(t *testing.T) {
 	})
 }
 
-// Ranks that meet in different groups are told of both.
+// If ranks meet in different groups, the error names both groups.
 func TestOtherGroup(t *testing.T) {
 	bubble(t, 3, time.Minute, func(t *testing.T, comms []jaccl.Communicator, _ []link.Link, _ []link.Watch) {
 		groups := [][]int{{0, 1}, {1, 0}, {1, 0}}
@@ -354,7 +354,7 @@ func TestOtherGroup(t *testing.T) {
 	})
 }
 
-// liar says that its memory is where it is not.
+// liar is a link that states wrong offsets of its memory.
 type liar struct{ link.Shared }
 
 func (liar) Locate([]byte) (int64, bool) { return 1 << 40, true }

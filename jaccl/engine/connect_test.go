@@ -26,8 +26,8 @@ func TestConnectShared(t *testing.T) {
 	})
 }
 
-// Operations in many pieces, with short and with empty last ones, give what operations
-// in one do.
+// Operations in many pieces, the last of which may be short or empty, have the same results
+// as operations in one piece.
 func TestConnectPieces(t *testing.T) {
 	for _, n := range []int{2, 3, 5} {
 		for _, stage := range []int{2000, 40000} {

@@ -14,7 +14,9 @@ import (
 )
 
 // grace is how long a rank whose connection to a peer has ended waits for the watch to
-// report the reason: a peer that fails announces its failure before it ends.
+// report the reason: a peer that fails announces its failure before it ends. It is also how
+// long a rank waits for the watch to decide on the first failure, and for other ranks to say
+// where they are.
 const grace = 250 * time.Millisecond
 
 // fail poisons the job with f, unless the job is poisoned already, and returns the
@@ -38,7 +40,7 @@ func (e *engine) fail(f *failure, c collective.Call) *failure {
 	return e.first
 }
 
-// known returns the job's failure, nil if there is none. The caller holds mu.
+// known returns the job's failure, nil if none is known. The caller holds mu.
 func (e *engine) known() *failure {
 	if e.first == nil {
 		select {
@@ -95,8 +97,8 @@ func (e *engine) diagnose(ctx context.Context, g *linkGroup, x *link.Exchange, c
 }
 
 // settled returns the failure that all ranks agree on: f, or one that another rank
-// announced at the same time and that takes precedence. A watch may need a moment to
-// decide.
+// announced at the same time and that takes precedence. It waits up to grace, because a
+// watch may need a moment to decide.
 func (e *engine) settled(f *failure) *failure {
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
@@ -191,7 +193,7 @@ func (e *engine) stalled(g *linkGroup, x *link.Exchange, c collective.Call) *fai
 	return &failure{blame, fmt.Sprintf("%s made no progress within %v at %s among ranks %v%s", text, e.deadline, c, g.ranks, further(blame, slow, known)), jaccl.ErrDeadline}
 }
 
-// unsettled returns a text about what is left to do with a peer; empty if nothing.
+// unsettled returns a text about what is left to do with a peer; empty if nothing is left.
 func unsettled(x *link.Exchange, peer int) string {
 	if i := slices.Index(x.Peers, peer); i >= 0 {
 		if a, open := x.Account(i); open {

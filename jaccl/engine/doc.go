@@ -1,4 +1,4 @@
-// Package engine implements the collectives of package jaccl.
+// Package engine implements the collectives of package jaccl. Begin with Local.
 //
 // Local connects ranks that are goroutines of one process. Its collectives are
 // rendezvous: a member posts its call and its buffers and waits; when the last
@@ -25,9 +25,9 @@
 // others cannot complete the operation without it. After the last member has arrived,
 // an operation among goroutines always completes, and takes no longer than its memory
 // traffic. Over a link it may still fail while data is on its way; the contents of dst
-// are then undefined. No member returns without an error before all members have
-// finished with its buffers.
+// are then undefined. A member whose operation succeeds does not return before all
+// members have finished with its buffers.
 //
-// Begin with Local. Connect is called by package world; docs/add-a-transport.md calls it for
-// a transport of its own.
+// Package world calls Connect; docs/add-a-transport.md shows how to call it for a transport
+// of your own.
 package engine

@@ -18,13 +18,13 @@ import (
 
 // Connect returns this rank's communicator of a job. The link l carries the job's data,
 // and watch tells ranks of failures. Every operation consists of exchanges of the link;
-// results are those of Local, bit for bit. The communicator owns l and watch from now on
-// and closes them with itself.
+// the results are those of Local, bit for bit. If there is no error, the communicator owns
+// l and watch and closes them with itself.
 //
 // An operation fails when no byte of it has moved for the deadline, when its context
 // ends, when a peer's connection ends, and when watch knows of a failure of any rank,
 // whether that rank takes part or not. Every rank is told of the first failure, and all
-// operations fail with it from then on. The errors are of type *Error.
+// operations fail with it from then on. The errors are of type *jaccl.Error.
 //
 // A rank runs one operation at a time, in all groups together.
 func Connect(l link.Link, watch link.Watch, opts jaccl.Options) (jaccl.Communicator, error) {
@@ -71,7 +71,7 @@ type engine struct {
 	works sync.Mutex  // held by a collective while it uses the link
 	acc   reduce.Accumulator
 	room  staging
-	at    place
+	at    place // the operation that this rank is in, for other ranks
 
 	partings partings // groups that ranks have closed
 
@@ -79,16 +79,16 @@ type engine struct {
 	// an exchange, or with Close.
 	ctx       context.Context
 	interrupt context.CancelCauseFunc
-	wake      chan struct{} // the supervisor waits for an operation
+	wake      chan struct{} // wakes the supervisor when it waits for an operation
 	quit      chan struct{} // closed by Close
 	ended     chan struct{} // closed when the supervisor has ended
 
-	mu     sync.Mutex
+	mu     sync.Mutex // guards what follows
 	op     underWay
-	first  *failure
+	first  *failure // the job's failure, as this rank knows it; nil if none is known
 	closed bool
-	groups map[string]*linkGroup
-	closes map[string]int // how often this rank has closed the group of some ranks
+	groups map[string]*linkGroup // by key
+	closes map[string]int        // by the ranks of a group: how often this rank has closed it
 }
 
 var _ jaccl.Communicator = (*engine)(nil)
@@ -96,7 +96,7 @@ var _ jaccl.Communicator = (*engine)(nil)
 func (e *engine) Rank() int { return e.rank }
 func (e *engine) Size() int { return e.link.Size() }
 
-// World implements Communicator.
+// World implements jaccl.Communicator.
 func (e *engine) World() jaccl.Group {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -108,7 +108,7 @@ func (e *engine) World() jaccl.Group {
 // another group. Calls with equal ranks return the same group.
 func (e *engine) Group(ranks []int) (collective.Group, error) { return plain(e.Among(ranks)) }
 
-// Among implements Communicator.
+// Among implements jaccl.Communicator.
 func (e *engine) Among(ranks []int) (jaccl.Group, error) {
 	if err := members(ranks, e.rank, e.Size()); err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func (e *engine) Among(ranks []int) (jaccl.Group, error) {
 	return e.group(groupKey(ranks, e.closes), ranks), nil
 }
 
-// group returns the group of that key, and makes it if there is none. The caller holds mu.
+// group returns the group with that key, and makes it if it does not exist. The caller holds mu.
 func (e *engine) group(key string, ranks []int) *linkGroup {
 	g := e.groups[key]
 	if g == nil {
@@ -131,8 +131,8 @@ func (e *engine) group(key string, ranks []int) *linkGroup {
 	return g
 }
 
-// Fail implements collective.Communicator. It does not block. A job keeps its first
-// failure only.
+// Fail implements collective.Communicator. It does not block. Only the first failure of a
+// job counts.
 func (e *engine) Fail(cause error) { e.fail(failed(e.rank, cause), collective.Call{}) }
 
 // Close implements collective.Communicator. Peers that wait for this rank, now or later,

@@ -10,17 +10,17 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// failure is what poisons a job. It is shared by the errors of all ranks.
+// failure is what poisons a job. The errors of all ranks of a process share it.
 type failure struct {
-	blame []int
-	text  string
-	err   error // a kind of failure or the user's cause
+	blame []int  // the ranks that caused it
+	text  string // for people
+	err   error  // a kind of failure, or the cause given to Fail or of a context; nil if only another rank has it
 }
 
 func (f *failure) Error() string { return f.text }
 func (f *failure) Unwrap() error { return f.err }
 
-// seen returns the failure as the error of a rank whose call has failed.
+// seen returns the failure as the error of a rank whose call c has failed.
 func (f *failure) seen(ctx context.Context, rank int, c collective.Call) *jaccl.Error {
 	return jaccl.Failed(ctx, rank, c, f.blame, f)
 }
@@ -53,8 +53,8 @@ func left(ctx context.Context, rank int, c collective.Call) *failure {
 	return &failure{[]int{rank}, fmt.Sprintf("rank %d left %s: %v", rank, c, cause), cause}
 }
 
-// late returns the failure of ranks that did not arrive. where has, for each of them,
-// what is known of it.
+// late returns the failure of ranks that did not arrive. where has, for each of these ranks,
+// what is known of where it is; "" if nothing is known.
 func late(missing []int, where []string, c collective.Call, ranks []int, d time.Duration) *failure {
 	text := ""
 	for i, rank := range missing {

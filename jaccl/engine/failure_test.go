@@ -78,7 +78,7 @@ func TestDeadline(t *testing.T) {
 				problem(t, errs[rank], rank, call("all_sum", 3), []int{1, 3}, jaccl.ErrDeadline,
 					"rank 1, rank 3 did not arrive within "+want.String()+" at all_sum #3 f32 8 bytes (moe.go:13) among ranks [0 1 2 3]")
 			}
-			// The late ones learn the same at once.
+			// The ranks that come late get the same error at once.
 			err := group(t, comms[1], 0, 1, 2, 3).AllSum(t.Context(), call("all_sum", 3), make([]byte, 8), make([]byte, 8))
 			problem(t, err, 1, call("all_sum", 3), []int{1, 3}, jaccl.ErrDeadline, "rank 1, rank 3 did not arrive")
 			if took := time.Since(start); took != want {
@@ -88,7 +88,7 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// A deadline counts from the arrival of the one that waits, per operation.
+// A deadline counts from the arrival of the rank that waits, in every operation anew.
 func TestDeadlineIsPerCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		comms := local(t, 2, time.Second)
@@ -110,7 +110,7 @@ func TestDeadlineIsPerCall(t *testing.T) {
 }
 
 // Ranks that took different turns wait for each other in different groups: the
-// error says where the missing one is.
+// error says where the missing rank is.
 func TestStuckElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		comms := local(t, 3, time.Second)
@@ -130,7 +130,7 @@ func TestStuckElsewhere(t *testing.T) {
 	})
 }
 
-// Where nobody is free, those that are missing are blamed.
+// If every rank waits in an operation, the ranks that are missing are blamed.
 func TestStuckInCircle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		comms := local(t, 3, time.Second)
@@ -150,7 +150,7 @@ func TestStuckInCircle(t *testing.T) {
 	})
 }
 
-// The bubble of synctest.Test ends only when all goroutines have: none leaks.
+// The bubble of synctest.Test ends only when all of its goroutines have ended: none leaks.
 func TestCancelWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		comms := local(t, 3, time.Hour)
@@ -277,10 +277,10 @@ func TestTwoGoroutinesOfOneRank(t *testing.T) {
 	})
 }
 
-// Leaving and arriving race: whatever wins, nobody hangs, and an operation
-// succeeds either for all or for none. On one processor the last member
-// arrives after the context of a waiting one has ended and before that one has
-// noticed: it has to stay.
+// Leaving and arriving race: whichever wins, no member hangs, and an operation
+// succeeds either for all or for none. On one processor the last member arrives
+// after the context of a waiting member has ended and before that member has
+// noticed: the waiting member has to stay.
 func TestLeaveAgainstArrival(t *testing.T) {
 	for _, procs := range []int{1, 2} {
 		t.Run(fmt.Sprint(procs), func(t *testing.T) {
@@ -310,7 +310,7 @@ func leaveAgainstArrival(t *testing.T, n int) {
 		if errs[rank] == nil && (dst[0] != 3 || dst[n-1] != 3) {
 			t.Errorf("rank %d: sum %d and %d, want 3", rank, dst[0], dst[n-1])
 		}
-		clear(src) // peers must not read it any more, in the race detector's eyes too
+		clear(src) // peers must not read src any more, which the race detector checks, too
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() { sum(0, ctx) })

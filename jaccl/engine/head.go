@@ -16,7 +16,7 @@ import (
 // headVersion is the first byte of every head.
 const headVersion = 1
 
-// maxFile is the most bytes of a file's name in a head.
+// maxFile is the largest size of a file's name in a head, in bytes.
 const maxFile = 100
 
 // head is what a member sends ahead of its data: its claim, its group and, on links
@@ -31,16 +31,16 @@ const maxFile = 100
 //	seq, bytes of the call, line, bytes, root, to, from, color, key
 //	file     a count, and that many bytes
 //
-// Numbers are varints, those that may be negative in zigzag form.
+// Numbers are varints: counts and the numbers of lists are unsigned, the others in zigzag form.
 type head struct {
 	claim   claim
-	group   uint64  // tells groups of equal ranks apart
+	group   uint64  // distinguishes groups of equal ranks
 	ranks   []int   // of the group
 	located bool    // all buffers lie in shared memory
 	at      []int64 // their offsets: src or its parts before dst or its parts
 }
 
-// opName returns the name of the operation that has number n in a head; "" if none has.
+// opName returns the name of the operation that has number n in a head; "" if there is none.
 func opName(n byte) string {
 	names := [...]string{allSum, allMax, allMin, allGather, allGatherV, reduceScatter, allToAll, broadcast, barrier, split, send, recv, sendRecv}
 	if int(n) < len(names) {
@@ -130,8 +130,8 @@ func (h *head) decode(b []byte) error {
 	return nil
 }
 
-// fileName returns a file's name as heads and texts have it: its last maxFile bytes,
-// without characters that cannot be printed.
+// fileName returns a file's name as heads and texts have it: its last maxFile bytes, with ?
+// for characters that cannot be printed.
 func fileName(s string) string {
 	if len(s) > maxFile {
 		s = s[len(s)-maxFile:]
@@ -144,7 +144,8 @@ func fileName(s string) string {
 	}, s)
 }
 
-// reader reads numbers. After a bad number it returns zeros.
+// reader reads numbers and texts. After something that it cannot read, it sets bad and returns
+// zeros.
 type reader struct {
 	rest []byte
 	bad  bool

@@ -38,7 +38,7 @@ func TestHeadRoundTrip(t *testing.T) {
 	}
 }
 
-// Every operation has a number, which is in every head: they do not change.
+// Every operation has a number, which every head contains: the numbers must not change.
 func TestOpNumbers(t *testing.T) {
 	want := "all_sum all_max all_min all_gather all_gather_v reduce_scatter all_to_all broadcast barrier split send recv send_recv"
 	for n, name := range strings.Fields(want) {
@@ -68,8 +68,8 @@ func TestFileName(t *testing.T) {
 	}
 }
 
-// No head makes a member panic, use much memory, or accept what it cannot use: what
-// decodes, encodes to itself, and a group compares it with its own.
+// No head makes a member panic, use much memory, or accept what it cannot use. A head that
+// can be decoded is encoded to the same bytes, and a group compares it with its own head.
 func FuzzHead(f *testing.F) {
 	for _, h := range someHeads() {
 		f.Add(h.append(nil))

@@ -6,13 +6,14 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// directBytes is the largest call whose data links with shared memory send together
-// with the head: up to here copying through the link is faster than another exchange.
+// directBytes is the size in bytes of the largest call whose data is sent together with the
+// head even if the ranks share memory: up to this size copying through the link is faster than
+// another exchange.
 const directBytes = 16 << 10
 
 var _ jaccl.Memory = (*engine)(nil)
 
-// Alloc implements Memory.
+// Alloc implements jaccl.Memory.
 func (e *engine) Alloc(n int) ([]byte, error) {
 	if e.shared == nil {
 		return nil, fmt.Errorf("jaccl: alloc: %s link: %w", e.link.Transport(), jaccl.ErrUnsupported)
@@ -29,8 +30,8 @@ func (e *engine) Lease(n int) ([]byte, func() error, error) {
 }
 
 // locate appends to at the offsets, in shared memory, of the buffers of p that other
-// members read or write: src or its parts, and the dst of a reduction. located is false
-// if one of them does not lie in shared memory.
+// members read or write: src or its parts, and the dst of a reduction to all members. located
+// is false if one of these buffers does not lie in shared memory.
 func (e *engine) locate(p *post, at []int64) (located bool, offsets []int64) {
 	if e.shared == nil || pairwise(p.call.Op) {
 		return false, at
@@ -49,7 +50,7 @@ func (e *engine) locate(p *post, at []int64) (located bool, offsets []int64) {
 }
 
 // offset appends the offset of b in shared memory to at. It returns false if ok is false
-// or b does not lie there; an empty b counts as lying there.
+// or b does not lie in shared memory; an empty b counts as lying there.
 func (e *engine) offset(b []byte, at []int64, ok bool) ([]int64, bool) {
 	var offset int64
 	if ok && len(b) > 0 {
@@ -65,8 +66,8 @@ func (e *engine) offset(b []byte, at []int64, ok bool) ([]int64, bool) {
 func rewrites(op string) bool { return op == allSum || op == allMax || op == allMin }
 
 // inPlace runs p directly on the members' buffers, if all of them lie in shared memory.
-// done is false if the data has to be sent: then nothing has been exchanged, or the heads
-// alone.
+// done is false if the data has to be sent; by then nothing has been exchanged, or only the
+// heads.
 func (g *linkGroup) inPlace(p *post) (done bool, err error) {
 	switch p.call.Op {
 	case barrier, split:
@@ -99,7 +100,8 @@ func (g *linkGroup) inPlace(p *post) (done bool, err error) {
 	return true, g.await()
 }
 
-// closing is the whole head of the exchange that ends an operation on shared memory.
+// closing is the only byte of the head in the exchange that ends an operation on shared
+// memory.
 const closing = 0xff
 
 // await returns when all members have called it. Before that a member's buffers may

@@ -22,11 +22,11 @@ type linkGroup struct {
 	pair link.Exchange // for pairwise operations, with one member or two
 	with [2]int        // for each of pair.Peers, its index in the group
 
-	heads  []head  // by member; this rank's own is made of its post
-	claims []claim // those of heads, as disagreement takes them
-	head   []byte  // the encoding of this rank's head
-	posts  []post  // by member, for operations on shared memory
-	srcs   [][]byte
+	heads  []head   // by member; this rank's own is made of its post
+	claims []claim  // those of heads, as disagreement takes them
+	head   []byte   // the encoding of this rank's head
+	posts  []post   // by member, for operations on shared memory
+	srcs   [][]byte // by member, the bytes that a reduction reduces
 
 	// listen, listenPair and listenEnd are the method values of heard, heardPair and
 	// heardEnd, made once so that an operation does not allocate them.
@@ -56,7 +56,7 @@ func newLinkGroup(e *engine, key string, ranks []int) *linkGroup {
 	}
 	g.x.Send, g.x.Recv = make([][][]byte, n-1), make([][][]byte, n-1)
 	g.x.Left, g.pair.Left = e.watch.Left, e.watch.Left
-	g.x.Alike, g.pair.Alike = true, true // members have compared the lengths of all parts
+	g.x.Alike, g.pair.Alike = true, true // members compare the lengths of all parts in Heads
 	g.pair.Peers = make([]int, 0, 2)
 	g.pair.Send, g.pair.Recv = make([][][]byte, 2), make([][][]byte, 2)
 	return g
@@ -137,7 +137,7 @@ func (g *linkGroup) forget() {
 	clear(g.srcs)
 }
 
-// prepare makes the head of p and puts it into x.
+// prepare makes the head of p and puts it into x. It returns an error if the head is too large.
 func (g *linkGroup) prepare(p *post, x *link.Exchange) error {
 	h := &g.heads[g.index]
 	p.claim(&h.claim)
@@ -155,7 +155,8 @@ func (g *linkGroup) prepare(p *post, x *link.Exchange) error {
 	return nil
 }
 
-// hear reads the head of member i.
+// hear reads the head of member i and keeps its claim. It returns an error if the head cannot
+// be read or belongs to an operation of another group.
 func (g *linkGroup) hear(i int, b []byte) error {
 	h := &g.heads[i]
 	err := h.decode(b)
@@ -198,7 +199,7 @@ func (g *linkGroup) heard(heads [][]byte) error {
 	return nil
 }
 
-// heardPair implements Exchange.Heads for operations of pairs.
+// heardPair implements Exchange.Heads for pairwise operations.
 func (g *linkGroup) heardPair(heads [][]byte) error {
 	if len(heads) != len(g.pair.Peers) {
 		return errors.New("jaccl: link: not one head for each peer")
@@ -227,8 +228,9 @@ func (g *linkGroup) child(ranks []int, color int) (jaccl.Group, error) {
 	return g.e.group(key, ranks), nil
 }
 
-// Close implements Group. Members that wait for this one in the group, now or later, get
-// an error, at once if the watch implements Partings.
+// Close implements jaccl.Group. Members that wait for this one in the group, now or later, get
+// an error: at once if the watch implements link.Partings, otherwise at the latest at their
+// deadline.
 func (g *linkGroup) Close() error {
 	e := g.e
 	e.mu.Lock()

@@ -14,9 +14,9 @@ import (
 // One goroutine at a time may use a communicator, except for Fail and Close, which
 // may be called at any time from any goroutine.
 //
-// The errors of collectives are of type *Error. After the first one the job is
-// poisoned, and every collective of every rank fails with it. Neither an error of
-// Group nor a Close of a rank that nobody waits for poisons the job.
+// The errors of collectives are of type *jaccl.Error. After the first one the job is
+// poisoned, and every collective of every rank fails with the same failure. Neither an
+// error of Group nor a Close of a rank that nobody waits for poisons the job.
 func Local(n int, opts jaccl.Options) ([]jaccl.Communicator, error) {
 	if n < 1 {
 		return nil, fmt.Errorf("jaccl: local job: %d ranks, want at least 1", n)
@@ -54,7 +54,7 @@ type job struct {
 	first  *failure
 	groups map[string]*rendezvous // by key
 	closed []bool                 // by rank
-	closes []map[string]int       // by rank: how often it has closed the group of some ranks
+	closes []map[string]int       // by rank, and by the ranks of a group: how often the rank has closed it
 }
 
 // fail poisons the job with f, unless the job is poisoned already, and returns the
@@ -78,7 +78,7 @@ var _ jaccl.Communicator = (*comm)(nil)
 func (c *comm) Rank() int { return c.rank }
 func (c *comm) Size() int { return c.job.size }
 
-// World implements Communicator.
+// World implements jaccl.Communicator.
 func (c *comm) World() jaccl.Group {
 	c.job.mu.Lock()
 	defer c.job.mu.Unlock()
@@ -90,7 +90,7 @@ func (c *comm) World() jaccl.Group {
 // group. An error leaves the job as it was.
 func (c *comm) Group(ranks []int) (collective.Group, error) { return plain(c.Among(ranks)) }
 
-// Among implements Communicator.
+// Among implements jaccl.Communicator.
 func (c *comm) Among(ranks []int) (jaccl.Group, error) {
 	if err := members(ranks, c.rank, c.job.size); err != nil {
 		return nil, err
@@ -109,8 +109,8 @@ func (c *comm) open(ranks []int) *member {
 	return c.job.group(groupKey(ranks, c.job.closes[c.rank]), ranks, c.rank)
 }
 
-// group returns the group of that key, as the given rank has it, and makes it if there is
-// none. The caller holds mu.
+// group returns the group with that key, as the given rank has it, and makes it if it does not
+// exist. The caller holds mu.
 func (j *job) group(key string, ranks []int, rank int) *member {
 	r := j.groups[key]
 	if r == nil {

@@ -41,7 +41,7 @@ func (m *member) meetPairs(ctx context.Context, p post) error {
 			taken = from.done()
 		}
 	}
-	if arrived { // even if the pair with from has failed: the member to may count on this one
+	if arrived { // even if the pair with from has failed: the member at to may count on this one
 		var g *failure
 		if gives, g = to.begin(ctx, p.call, lastTo); gives {
 			given = to.done()

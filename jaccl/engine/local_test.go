@@ -20,7 +20,7 @@ func open(t *testing.T, n int) []jaccl.Communicator {
 
 func TestLocal(t *testing.T) { jaccltest.Conformance(t, open) }
 
-// Nothing spins: ranks that share one processor let each other run.
+// No rank spins: ranks that share one processor let each other run.
 func TestLocalOneProcessor(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	jaccltest.Conformance(t, open)

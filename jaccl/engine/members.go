@@ -8,7 +8,8 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// members checks the ranks of a group that rank asks for, in a job of size ranks.
+// members returns an error unless ranks are different ranks of a job of size ranks and contain
+// rank, which asks for their group.
 func members(ranks []int, rank, size int) error {
 	seen := make([]bool, size)
 	for _, r := range ranks {
@@ -36,8 +37,8 @@ func everyone(size int) []int {
 
 // groupKey returns the key of a group, which is equal on all members and differs between
 // the groups of a job. closes has, by the ranks of a group, how often the asking rank has
-// closed it: after a Close the same ranks form a new group, which consists of members that
-// have closed the earlier ones as often.
+// closed it: after a Close the same ranks form a new group, whose members have all closed
+// the earlier groups of these ranks equally often.
 func groupKey(ranks []int, closes map[string]int) string {
 	key := fmt.Sprint(ranks)
 	return fmt.Sprintf("%s#%d", key, closes[key])

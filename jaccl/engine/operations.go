@@ -23,9 +23,9 @@ type operations struct {
 type runner interface {
 	// meet runs one operation. bad is what is wrong with the caller's arguments, or nil.
 	meet(ctx context.Context, p post, bad *failure) error
-	// child returns the group of these ranks, which the members of that color have
-	// formed in a split that has just succeeded; nil if ranks is nil. Every member calls
-	// it for every split.
+	// child returns the group of these ranks: the members that passed color to a split
+	// that has just succeeded. It returns nil if ranks is nil. Every member calls child for
+	// every split.
 	child(ranks []int, color int) (jaccl.Group, error)
 }
 
@@ -36,7 +36,7 @@ func (o *operations) Ranks() []int { return slices.Clone(o.ranks) }
 
 func (o *operations) Size() int { return len(o.ranks) }
 
-// rank is the member's rank in the job, by which all errors name it.
+// rank returns the member's rank in the job, by which all errors name the member.
 func (o *operations) rank() int { return o.ranks[o.index] }
 
 // AllSum implements collective.Group. Integers wrap around. dst is src or does
@@ -183,7 +183,7 @@ func (o *operations) Recv(ctx context.Context, c collective.Call, from int, dst 
 
 // SendRecv implements Group. dst and src do not overlap. A member may send to
 // itself if it also receives from itself. SendRecv waits only for the two members
-// that it names, which name this member in their own SendRecv.
+// that it names, which must name this member in their own SendRecv.
 func (o *operations) SendRecv(ctx context.Context, c collective.Call, to int, src []byte, from int, dst []byte) error {
 	bad := o.named(c, sendRecv)
 	if bad == nil {
@@ -218,6 +218,7 @@ func (o *operations) Split(ctx context.Context, c collective.Call, color, key in
 	return o.run.child(chosen, color)
 }
 
+// named checks that the call has the name of the method that it was passed to.
 func (o *operations) named(c collective.Call, op string) *failure {
 	if c.Op != op {
 		return argument(o.rank(), c, "the method of %s, want the method of its name", op)
@@ -244,7 +245,7 @@ func (o *operations) member(c collective.Call, what string, i int) *failure {
 	return nil
 }
 
-// other checks the index of another member.
+// other checks that i is the index of another member.
 func (o *operations) other(c collective.Call, what string, i int) *failure {
 	if i == o.index {
 		return argument(o.rank(), c, "itself, member %d, as %s, want another member, or SendRecv", i, what)

@@ -6,8 +6,8 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// What is known of groups is forgotten when all members have closed them, whoever is the
-// last, and is bounded whatever others say.
+// A partings forgets a group when all members have closed it, whichever is the last one, and
+// remembers a bounded number of groups whatever other ranks say.
 func TestPartings(t *testing.T) {
 	var p partings
 	for id := range uint64(100) {

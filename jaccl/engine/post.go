@@ -36,14 +36,14 @@ type post struct {
 	root       int      // of broadcast: a rank of the job
 	to, from   int      // of send, recv and send_recv: ranks of the job, or none
 	color, key int      // of split
-	chosen     *[]int   // of split: where the ranks of the new group go
+	chosen     *[]int   // of split: where the operation stores the ranks of the new group
 }
 
 // claim is what a member tells the others of its post: all that members compare.
 type claim struct {
 	call         collective.Call
 	bytes        int   // of src; for recv, of dst
-	gives, takes []int // bytes of the parts of src and dst, if it has parts; of send_recv, takes has that of dst
+	gives, takes []int // bytes of the parts of src and of dst, for operations that have parts; for send_recv, takes has the bytes of dst
 	root         int
 	to, from     int
 	color, key   int
@@ -69,8 +69,8 @@ func lengths(to []int, of [][]byte) []int {
 	return to
 }
 
-// complete checks that a claim from another process has a length for every part that the
-// operation has in a group of size members.
+// complete checks that a claim from another process has as many lengths as the operation has
+// parts in a group of size members.
 func (c *claim) complete(size int) error {
 	gives, takes := 0, 0
 	switch c.call.Op {
@@ -87,8 +87,8 @@ func (c *claim) complete(size int) error {
 	return nil
 }
 
-// volume returns the sum, over all members, of the bytes that a member sends or receives,
-// whichever are more.
+// volume returns the sum, over all members, of the bytes that the member sends or of those
+// that it receives, whichever are more.
 func volume(claims []claim) int {
 	n := 0
 	for i := range claims {

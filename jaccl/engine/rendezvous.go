@@ -33,7 +33,7 @@ type rendezvous struct {
 	closed  []bool // members that have closed the group; job.mu guards it
 	pairs   map[[2]int]*rendezvous
 
-	verdict *failure // what the calls disagree on
+	verdict *failure // what the calls disagree on; nil if they agree
 	alone   bool     // the last member to arrive did the work of all
 
 	busy atomic.Int32 // members that have not finished their share
@@ -49,7 +49,7 @@ type member struct {
 	acc   reduce.Accumulator
 	inUse atomic.Bool
 
-	splits int       // that this member has called
+	splits int       // how many splits this member has called
 	pairs  []*member // this rank in the rendezvous of pairs, by the other member's index; made when needed
 }
 
@@ -193,7 +193,7 @@ func (m *member) await(ctx context.Context, c collective.Call) *failure {
 			return nil
 		case <-ctx.Done():
 		case <-m.timer.C:
-			if time.Since(since) <= part+jaccl.Pause { // else the process was stopped
+			if time.Since(since) <= part+jaccl.Pause { // otherwise the process was stopped meanwhile
 				rest -= part
 			}
 			if timeout = rest <= 0; !timeout {
@@ -226,8 +226,8 @@ func (m *member) await(ctx context.Context, c collective.Call) *failure {
 	return f
 }
 
-// late returns the failure of the members that have not arrived, for which rank of waits.
-// It blames them, or the ranks for which they wait. The caller holds job.mu.
+// late returns the failure of the members that have not arrived, for which the rank of waits.
+// It blames these members, or the ranks for which they wait. The caller holds job.mu.
 func (r *rendezvous) late(of int, c collective.Call) *failure {
 	var missing []int
 	var where []string
@@ -243,7 +243,7 @@ func (r *rendezvous) late(of int, c collective.Call) *failure {
 	return f
 }
 
-// where returns in which collective a rank waits; zero if in none. The caller holds mu.
+// where returns in which collective a rank waits; zero if it waits in none. The caller holds mu.
 func (j *job) where(rank int) link.Waiting {
 	for _, r := range j.groups {
 		if i := slices.Index(r.ranks, rank); i >= 0 && r.members[i].here {

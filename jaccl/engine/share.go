@@ -36,7 +36,7 @@ func shareOf(ranks []int, posts []post, claims []claim, i int, acc *reduce.Accum
 			end := min(lo+reduce.BlockBytes, hi)
 			sum := reduced(acc, posts, lo, end, posts[0].dst[lo:end])
 			for k := range posts {
-				copy(posts[k].dst[lo:end], sum) // does nothing if sum lies there already
+				copy(posts[k].dst[lo:end], sum) // changes nothing if sum lies there already
 			}
 		}
 		clear(acc.Blocks)

@@ -11,7 +11,7 @@ func chosen(ranks []int, claims []claim, i int) []int {
 	if claims[i].color < 0 {
 		return nil
 	}
-	var members []int // indices in the group, later ranks
+	var members []int // first indices in the group, in the end ranks
 	for k := range claims {
 		if claims[k].color == claims[i].color {
 			members = append(members, k)

@@ -8,17 +8,18 @@ import (
 )
 
 // staging is memory that exchanges receive into: memory of the link, if the link lends
-// some. It grows to the largest size that operations have needed, and is kept.
+// some. It grows to the largest size that an operation has needed, and is kept for later
+// operations.
 type staging struct {
 	b       []byte
 	lender  link.Lender  // nil for the process's own memory
-	release func() error // gives b back; nil if it is the process's own
+	release func() error // gives b back; nil if b is the process's own memory
 }
 
-// of returns n bytes, aligned for elements, which are valid until the next call.
+// of returns n bytes, aligned for elements. They are valid until the next call.
 func (s *staging) of(n int) []byte {
 	if len(s.b) < n {
-		s.close() // before more is asked for, as the link may have little to lend
+		s.close() // before more is asked for, because the link may have little to lend
 		s.grow(n)
 	}
 	return s.b[:n]

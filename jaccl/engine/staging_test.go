@@ -17,7 +17,7 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// lending is a link that lends memory, and counts it.
+// lending is a link that lends memory and counts the leases.
 type lending struct {
 	link.Link
 	refuses      bool
@@ -36,8 +36,8 @@ func (l *lending) Lease(n int) ([]byte, func() error, error) {
 	}, nil
 }
 
-// What a communicator receives for sums lies in memory that its link lends, if it does,
-// which the communicator gives back.
+// A communicator receives data for sums into memory that its link lends, if the link lends
+// any, and gives the memory back.
 func TestStagingIsLent(t *testing.T) {
 	for _, refuses := range []bool{false, true} {
 		t.Run(fmt.Sprint(refuses), func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 // it had the same context.
 const tick = 10 * time.Millisecond
 
-// errLate is why the supervisor ended an exchange that made no progress.
+// errLate is the cause with which the supervisor ends an exchange that makes no progress.
 var errLate = errors.New("jaccl: no progress")
 
 // underWay is the operation in progress. An operation takes microseconds, so neither its
@@ -23,10 +23,10 @@ type underWay struct {
 	ctx  context.Context // the caller's; nil if no operation is in progress
 	g    *linkGroup      // the operation's group
 	pair [2]int          // the ranks that a pairwise operation needs
-	two  bool
-	x    *link.Exchange
-	turn uint64 // counts exchanges
-	idle bool   // the supervisor waits for wake
+	two  bool            // the operation is pairwise: it needs the ranks in pair alone
+	x    *link.Exchange  // the exchange in progress, or the last one; nil before the first
+	turn uint64          // counts operations and exchanges
+	idle bool            // the supervisor waits for wake
 }
 
 // begin puts the operation p of group g under supervision, until finish.
@@ -43,6 +43,7 @@ func (e *engine) begin(ctx context.Context, g *linkGroup, p *post) {
 	}
 }
 
+// finish ends the supervision that begin has begun.
 func (e *engine) finish() {
 	e.mu.Lock()
 	e.op.ctx, e.op.g, e.op.x = nil, nil, nil
@@ -108,7 +109,7 @@ func (e *engine) supervise() {
 		case <-op.ctx.Done():
 			timer.Stop()
 			e.mu.Lock()
-			if e.op.ctx == op.ctx { // else the operation has ended, and no later one can begin with this context
+			if e.op.ctx == op.ctx { // otherwise the operation has ended, and no later one can begin with this context
 				e.interrupt(context.Cause(op.ctx))
 			}
 			e.mu.Unlock()
@@ -124,5 +125,6 @@ func (e *engine) supervise() {
 	}
 }
 
-// errDown is why the supervisor ended an exchange when the watch knew of a failure.
+// errDown is the cause with which the supervisor ends an exchange when the watch knows of a
+// failure.
 var errDown = errors.New("jaccl: a rank has failed")

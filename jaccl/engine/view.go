@@ -8,9 +8,9 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// view fills in the post of member i from its head: its buffers are views of its shared
-// memory, at the offsets that its head states. mine is this rank's post of the same
-// operation.
+// view fills in the post of member i from the member's head: the buffers are views of the
+// member's shared memory, at the offsets that the head states. mine is this rank's post of
+// the same operation.
 func (g *linkGroup) view(i int, mine *post) error {
 	h, p := &g.heads[i], &g.posts[i]
 	c := &h.claim
@@ -38,10 +38,11 @@ func (g *linkGroup) view(i int, mine *post) error {
 type viewer struct {
 	shared link.Shared
 	rank   int
-	at     []int64
+	at     []int64 // the offsets of the buffers that are still to be seen
 	err    error
 }
 
+// see returns the next buffer, of n bytes.
 func (v *viewer) see(n int) []byte {
 	if v.err != nil {
 		return nil

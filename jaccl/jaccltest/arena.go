@@ -8,15 +8,14 @@ import (
 )
 
 // arena is memory that the communicator lends, for the buffers of one operation after
-// another. A nil arena is the process's own memory.
+// another. A nil arena stands for the process's own memory.
 type arena struct {
-	b, rest []byte
+	b, rest []byte // all of the memory, and what the trial in progress has not taken
 	release func() error
 }
 
-// newArena returns memory for the largest of the trials of a member, nil where the
-// communicator has none. Some trials are left out, so that operations meet members of
-// which only some have their buffers there.
+// newArena returns memory that is enough for each of a member's trials; nil if the
+// communicator lends none.
 func newArena(c jaccl.Communicator, member int, ts []trial) (*arena, error) {
 	m, ok := c.(collective.Leaser)
 	if !ok {
@@ -47,7 +46,9 @@ func (a *arena) close() error {
 	return a.release()
 }
 
-// next begins a trial: it returns nil for some members of some.
+// next begins a trial and returns the arena for it. It returns nil for some members of some
+// trials, so that operations also meet members of which only some have their buffers in lent
+// memory.
 func (a *arena) next(o op, member int) *arena {
 	if a == nil || o.seed%4 == 3 && (member+o.seed)%3 != 0 {
 		return nil
@@ -56,7 +57,7 @@ func (a *arena) next(o op, member int) *arena {
 	return a
 }
 
-// take returns n bytes, which start at a cache line.
+// take returns n bytes. In an arena they start at a cache line.
 func (a *arena) take(n int) []byte {
 	if a == nil {
 		return make([]byte, n)

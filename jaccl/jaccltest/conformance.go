@@ -15,9 +15,9 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// Conformance runs the suite. open returns the communicators of a new job of n
-// ranks, by rank, with a deadline that no test of the suite should reach; the
-// suite closes them.
+// Conformance runs the suite for communicators. open returns the communicators of a
+// new job of n ranks, by rank, with a deadline that no test of the suite should reach;
+// the suite closes them.
 func Conformance(t *testing.T, open func(t *testing.T, n int) []jaccl.Communicator) {
 	s := suite{open}
 	t.Run("Ranks", s.ranks)
@@ -51,7 +51,8 @@ type suite struct {
 	open func(t *testing.T, n int) []jaccl.Communicator
 }
 
-// start opens a job and closes it with the test, twice, as Close allows.
+// start opens a job of n ranks. At the end of the test it closes every communicator twice, as
+// Close allows.
 func (s suite) start(t *testing.T, n int) []jaccl.Communicator {
 	t.Helper()
 	comms := s.open(t, n)
@@ -68,7 +69,7 @@ func (s suite) start(t *testing.T, n int) []jaccl.Communicator {
 	return comms
 }
 
-// each runs f for every rank at once and returns the errors by rank.
+// each runs f for all ranks at the same time and returns the errors by rank.
 func each(comms []jaccl.Communicator, f func(c jaccl.Communicator) error) []error {
 	errs := make([]error, len(comms))
 	var wg sync.WaitGroup
@@ -79,8 +80,8 @@ func each(comms []jaccl.Communicator, f func(c jaccl.Communicator) error) []erro
 	return errs
 }
 
-// all is each for what has to succeed. A rank that does not makes the others
-// fail, rather than wait for it.
+// all is each for an f that has to succeed. If f fails on a rank, the rank makes the others
+// fail, so that they do not wait for it.
 func all(t *testing.T, comms []jaccl.Communicator, f func(c jaccl.Communicator) error) {
 	t.Helper()
 	errs := each(comms, func(c jaccl.Communicator) error {
@@ -118,7 +119,8 @@ func play(c jaccl.Communicator, ranks []int, ts []trial) error {
 	return errors.Join(playOn(background(), c, g, ranks, ts, a), a.close())
 }
 
-// playIn is play in a group that is to be that of ranks, in the process's own memory.
+// playIn is play in the group g, which must be the group of ranks, with buffers in the
+// process's own memory.
 func playIn(ctx context.Context, c jaccl.Communicator, g jaccl.Group, ranks []int, ts []trial) error {
 	return playOn(ctx, c, g, ranks, ts, nil)
 }
@@ -143,9 +145,7 @@ func (s suite) ranks(t *testing.T) {
 	}
 }
 
-// types runs every operation on every element type, for jobs of 1 to 8 ranks,
-// with lengths from nothing to more than any implementation sends in one piece
-// by chance.
+// types runs everything in jobs of 1 to 8 ranks.
 func (s suite) types(t *testing.T) {
 	for _, n := range sizes() {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -156,8 +156,8 @@ func (s suite) types(t *testing.T) {
 	}
 }
 
-// everything returns reductions of all element types, and what only moves bytes of
-// two, with lengths from nothing to some pages.
+// everything returns reductions of all element types that can be summed, and operations that
+// only move bytes with two element types. Lengths go from nothing to some pages.
 func everything() []op {
 	var ops []op
 	for d := graph.Bool; d <= graph.F64; d++ {
@@ -181,8 +181,7 @@ func everything() []op {
 	return ops
 }
 
-// alternating returns n operations, neighbours of which differ in kind, type
-// and length.
+// alternating returns n operations. Neighbours differ in operation, element type and length.
 func alternating(n int) []op {
 	types := []graph.DType{graph.F32, graph.BF16, graph.U8, graph.F64, graph.I32, graph.F16, graph.I64, graph.U32}
 	counts := []int{5, 0, 77, 3000, 1, 16}
@@ -193,15 +192,15 @@ func alternating(n int) []op {
 	return ops
 }
 
-// backToBack overwrites src as soon as a call returns: an implementation that
-// still reads it, or that mixes two operations up, gives wrong sums.
+// backToBack runs operations one after another and overwrites src as soon as a call returns:
+// an implementation that still reads src, or that mixes two operations up, gives wrong sums.
 func (s suite) backToBack(t *testing.T) {
 	const n = 4
 	ts := trials(n, alternating(400))
 	all(t, s.start(t, n), func(c jaccl.Communicator) error { return play(c, world(n), ts) })
 }
 
-// orders has groups whose order is not that of the job's ranks.
+// orders has groups whose members are not in the order of their ranks.
 func (s suite) orders(t *testing.T) {
 	groups := [][]int{{3, 1, 0, 2}, {2, 0}, {1, 3}, {3, 2, 1, 0}, {0, 1, 2, 3}, {2}}
 	all(t, s.start(t, 4), func(c jaccl.Communicator) error {
@@ -216,8 +215,8 @@ func (s suite) orders(t *testing.T) {
 	})
 }
 
-// mesh runs both axes of a (4,2) mesh in turn: {0,2,4,6} and {1,3,5,7} along
-// the first, {0,1} to {6,7} along the second.
+// mesh runs operations along both axes of a (4,2) mesh in turn: in {0,2,4,6} and {1,3,5,7}
+// along the first axis, and in {0,1} to {6,7} along the second.
 func (s suite) mesh(t *testing.T) {
 	four, two := trials(4, alternating(15)), trials(2, alternating(15))
 	all(t, s.start(t, 8), func(c jaccl.Communicator) error {
@@ -234,7 +233,7 @@ func (s suite) mesh(t *testing.T) {
 	})
 }
 
-// disjoint has two groups that are never at the same operation.
+// disjoint has two groups without a common rank, which run different numbers of operations.
 func (s suite) disjoint(t *testing.T) {
 	three, two := trials(3, alternating(200)), trials(2, alternating(70))
 	all(t, s.start(t, 5), func(c jaccl.Communicator) error {
@@ -245,7 +244,7 @@ func (s suite) disjoint(t *testing.T) {
 	})
 }
 
-// overlapping passes a token along a chain of groups that share one rank each.
+// overlapping has a chain of groups, each of which shares one rank with the next.
 func (s suite) overlapping(t *testing.T) {
 	const n = 6
 	all(t, s.start(t, n), func(c jaccl.Communicator) error {
@@ -260,8 +259,8 @@ func (s suite) overlapping(t *testing.T) {
 	})
 }
 
-// lateGroup: a member asks for the group when the others wait in it already,
-// and asks again later.
+// lateGroup: a member asks for a group in which other members wait already, and asks for it
+// again later.
 func (s suite) lateGroup(t *testing.T) {
 	all(t, s.start(t, 3), func(c jaccl.Communicator) error {
 		for range 100 * c.Rank() {

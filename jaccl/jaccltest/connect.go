@@ -11,8 +11,8 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// Connect returns the communicators of ranks that links connect, and watches that lose
-// nobody.
+// Connect returns the communicators, by rank, of ranks that links connect. Their watches are
+// those of Watches, which lose no rank.
 func Connect[L link.Link](t testing.TB, links []L, deadline time.Duration) []jaccl.Communicator {
 	watches := Watches(len(links))
 	comms := make([]jaccl.Communicator, len(links))

@@ -16,7 +16,7 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// expect checks that every error there is contains every word.
+// expect checks that every rank has an error, and that every error contains all words.
 func expect(t *testing.T, errs []error, words ...string) {
 	t.Helper()
 	for rank, err := range errs {
@@ -32,20 +32,21 @@ func expect(t *testing.T, errs []error, words ...string) {
 	}
 }
 
-// poisoned checks that collectives of any group fail from now on, and say why.
+// poisoned checks that collectives of every group fail from now on, with errors that contain
+// all words.
 func poisoned(t *testing.T, comms []jaccl.Communicator, words ...string) {
 	t.Helper()
 	expect(t, each(comms, func(c jaccl.Communicator) error {
 		g, err := c.Group([]int{c.Rank()})
 		for end := time.Now().Add(patience); err == nil && time.Now().Before(end); time.Sleep(time.Millisecond) {
-			// A rank that took no part hears of the failure when a message has come.
+			// A rank that took no part hears of the failure only when a message has come.
 			err = g.Barrier(background(), collective.Call{Op: "barrier", Seq: 99})
 		}
 		return err
 	}), words...)
 }
 
-// mismatch: every member learns of both sides, and nothing is written.
+// mismatch: every member's error names both sides, and nothing is written.
 func (s suite) mismatch(t *testing.T) {
 	at := func(op string, seq int, d graph.DType, bytes int64, line int) collective.Call {
 		return collective.Call{Op: op, Seq: seq, DType: d, Bytes: bytes, Pos: graph.Pos{File: "moe.go", Line: line}}
@@ -163,7 +164,7 @@ func (s suite) mismatch(t *testing.T) {
 	}
 }
 
-// pairMismatch: what two members of three call does not fit together.
+// pairMismatch: two members of three call pairwise operations that do not fit together.
 func (s suite) pairMismatch(t *testing.T) {
 	at := func(op string, seq int) collective.Call {
 		return collective.Call{Op: op, Seq: seq, DType: graph.F32, Bytes: 8, Pos: graph.Pos{File: "moe.go", Line: 7}}
@@ -226,8 +227,8 @@ func (s suite) pairMismatch(t *testing.T) {
 	}
 }
 
-// badArguments: what is wrong on one rank alone is an error there without
-// waiting for the others, and then on all of them.
+// badArguments: wrong arguments on one rank are an error there at once, without waiting for
+// the others, and then an error on all ranks.
 func (s suite) badArguments(t *testing.T) {
 	call := func(op string, d graph.DType) collective.Call {
 		return collective.Call{Op: op, DType: d, Pos: graph.Pos{File: "moe.go", Line: 8}}
@@ -344,8 +345,8 @@ func (s suite) badArguments(t *testing.T) {
 	}
 }
 
-// fail: members that wait, those that come later and other groups learn the
-// cause and the rank.
+// fail: members that wait, members that come later and other groups learn the cause and the
+// rank that has failed.
 func (s suite) fail(t *testing.T) {
 	comms := s.start(t, 4)
 	errs := each(comms, func(c jaccl.Communicator) error {
@@ -371,9 +372,8 @@ func (s suite) fail(t *testing.T) {
 	poisoned(t, comms, "rank 2 failed", errSeeded.Error())
 }
 
-// cancel: a member whose context ends returns, and the others learn who left.
-// Of the two members one has a context that has ended before its call and one
-// a context that ends while it waits.
+// cancel: a member whose context ends returns, and the others learn which rank left. The
+// context ends before the member's call, or while the member waits.
 func (s suite) cancel(t *testing.T) {
 	for _, before := range []bool{true, false} {
 		t.Run(fmt.Sprintf("before=%v", before), func(t *testing.T) {
@@ -416,8 +416,8 @@ func (s suite) cancel(t *testing.T) {
 	}
 }
 
-// close: those that wait for a closed rank, and those that come to, get an
-// error, and so does the rank itself.
+// close: members that wait for a closed rank, now or later, get an error, and so does the
+// closed rank itself.
 func (s suite) close(t *testing.T) {
 	for _, before := range []bool{true, false} {
 		t.Run(fmt.Sprintf("before=%v", before), func(t *testing.T) {
@@ -447,7 +447,7 @@ func (s suite) close(t *testing.T) {
 	}
 }
 
-// closeElsewhere: ranks that are done may close while others go on.
+// closeElsewhere: a rank that is done may close while others go on without it.
 func (s suite) closeElsewhere(t *testing.T) {
 	comms := s.start(t, 4)
 	all(t, comms, func(c jaccl.Communicator) error {

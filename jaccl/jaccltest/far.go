@@ -12,8 +12,8 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// Far is a rank in another process, which runs Serve at the other end of a connection:
-// with one Far for every rank, Conformance runs on ranks that are processes.
+// Far is a rank in another process, which runs Serve at the other end of a connection.
+// With one Far for every rank, Conformance tests ranks that are processes.
 type Far struct {
 	enc *gob.Encoder
 
@@ -23,7 +23,7 @@ type Far struct {
 	broken error
 }
 
-// NewFar returns the rank at the other end of conn, which is read until it ends.
+// NewFar returns the rank at the other end of conn. A goroutine reads conn until conn ends.
 func NewFar(conn io.ReadWriter) *Far {
 	f := &Far{enc: gob.NewEncoder(conn), calls: map[int]chan answer{}}
 	go func() {
@@ -46,7 +46,7 @@ func NewFar(conn io.ReadWriter) *Far {
 	return f
 }
 
-// end makes all calls return.
+// end makes all calls in progress return; they and later ones fail with err.
 func (f *Far) end(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -57,7 +57,8 @@ func (f *Far) end(err error) {
 	clear(f.calls)
 }
 
-// Open has the rank open the communicator of a new job. All ranks of the job do.
+// Open makes the rank open the communicator of a new job, and returns it. It has to be called
+// for all ranks of the job.
 func (f *Far) Open() (jaccl.Communicator, error) {
 	a := f.ask(context.Background(), request{Kind: "open"})
 	if err := a.error(nil, nil); err != nil {
@@ -66,14 +67,15 @@ func (f *Far) Open() (jaccl.Communicator, error) {
 	return &farComm{far: f, rank: a.Group.Rank, size: a.Group.Size}, nil
 }
 
-// Clean ends the job, whose communicator is closed, and reports whether the rank's
-// process can open another one: nothing has failed.
+// Clean ends the job, whose communicator must have been closed. It reports whether the rank's
+// process can open another communicator: nothing has failed.
 func (f *Far) Clean() bool {
 	a := f.ask(context.Background(), request{Kind: "end"})
 	return a.error(nil, nil) == nil && a.Clean
 }
 
-// ask has the rank do something, and waits until it has.
+// ask makes the rank do something, and waits for its answer. When ctx ends, the rank's call is
+// told, and ask still waits.
 func (f *Far) ask(ctx context.Context, r request) answer {
 	c := make(chan answer, 1)
 	f.mu.Lock()
@@ -101,11 +103,11 @@ func (f *Far) ask(ctx context.Context, r request) answer {
 	return a
 }
 
-// request is what a rank is to do; in a group, or in none.
+// request says what a rank should do.
 type request struct {
 	ID       int
 	Kind     string // the method
-	Group    int
+	Group    int    // the ID of the group, for methods of groups
 	Call     collective.Call
 	Dst, Src []place
 	Blocks   []block
@@ -114,7 +116,7 @@ type request struct {
 	Text     string
 }
 
-// answer is what has come of it.
+// answer is the result of the request with the same ID.
 type answer struct {
 	ID     int
 	Err    *farError
@@ -123,26 +125,28 @@ type answer struct {
 	Clean  bool
 }
 
-// farGroup is a group of the rank's, which ID names.
+// farGroup describes a group of the rank.
 type farGroup struct {
 	ID, Rank, Size int
 	Ranks          []int
 }
 
-// farError is an error, and what it is.
+// farError is an error in a form that can be sent.
 type farError struct {
 	Text      string
-	Kinds     []int // of kinds
-	Own       *jaccl.Error
-	OfContext bool // it wraps the cause of the operation's context
-	OfFail    bool // or what Fail was given
+	Kinds     []int        // the indices in kinds of the errors that it wraps
+	Own       *jaccl.Error // the *jaccl.Error, without its Err; nil if it is none
+	OfContext bool         // it wraps the cause of the operation's context
+	OfFail    bool         // it wraps what Fail was given
 }
 
+// kinds returns the errors that farError can say it wraps.
 func kinds() []error {
 	return []error{jaccl.ErrMismatch, jaccl.ErrDeadline, jaccl.ErrClosed, jaccl.ErrLost, jaccl.ErrUnsupported, jaccl.ErrArgument, context.Canceled, context.DeadlineExceeded}
 }
 
-// describe is the error for the other end. cause is the context's, given what Fail was.
+// describe returns err for the other end. cause is the cause of the operation's context, and
+// given is what Fail was given, at this end.
 func describe(err, cause, given error) *farError {
 	if err == nil {
 		return nil
@@ -160,7 +164,8 @@ func describe(err, cause, given error) *farError {
 	return e
 }
 
-// error is the error again. cause and given are those of this end.
+// error returns the answer's error as an error of this end. cause and given are as for
+// describe, at this end.
 func (a *answer) error(cause, given error) error {
 	e := a.Err
 	if e == nil {
@@ -184,6 +189,7 @@ func (a *answer) error(cause, given error) error {
 	return &own
 }
 
+// wrapping is an error that wraps others.
 type wrapping struct {
 	text string
 	is   []error

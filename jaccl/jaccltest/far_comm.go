@@ -12,7 +12,7 @@ import (
 type farComm struct {
 	far        *Far
 	rank, size int
-	failed     error // what Fail was given; the first one counts
+	failed     error // what Fail was given first
 }
 
 func (c *farComm) Rank() int { return c.rank }
@@ -54,7 +54,7 @@ func (c *farComm) Close() error {
 	return a.error(nil, c.failed)
 }
 
-// farEnd is its end of a group.
+// farEnd is a group of a Far rank.
 type farEnd struct {
 	c *farComm
 	farGroup
@@ -64,7 +64,7 @@ func (g *farEnd) Rank() int    { return g.farGroup.Rank }
 func (g *farEnd) Size() int    { return g.farGroup.Size }
 func (g *farEnd) Ranks() []int { return slices.Clone(g.farGroup.Ranks) }
 
-// do has the rank do r with these buffers, into dst what comes.
+// do makes the rank do r with copies of these buffers, and copies the result into dst.
 func (g *farEnd) do(ctx context.Context, r request, dst, src [][]byte) (answer, error) {
 	blocks, places := pack(dst, src)
 	r.Group, r.Blocks, r.Dst, r.Src = g.ID, blocks, places[0], places[1]
@@ -77,6 +77,7 @@ func (g *farEnd) do(ctx context.Context, r request, dst, src [][]byte) (answer, 
 	return a, a.error(context.Cause(ctx), g.c.failed)
 }
 
+// just is do for an operation that returns nothing but an error.
 func (g *farEnd) just(ctx context.Context, kind string, c collective.Call, dst, src [][]byte) error {
 	_, err := g.do(ctx, request{Kind: kind, Call: c}, dst, src)
 	return err

@@ -5,22 +5,22 @@ import (
 	"unsafe"
 )
 
-// block is memory of a caller's, with all that its buffers have in common: which of
-// them are the same or overlap, and how they are aligned.
+// block is a piece of the caller's memory. Buffers that overlap lie in the same block, so that
+// the other process sees which buffers overlap and how they are aligned.
 type block struct {
-	At uintptr // its address, of which the end matters
+	At uintptr // the address, of which only the position in a cache line matters
 	B  []byte
 }
 
-// place is a buffer in a block; the zero place is nil.
+// place says where a buffer lies in the blocks; the zero place is a nil buffer.
 type place struct {
-	Block    int // from 1
+	Block    int // the block's number, from 1; past the last block for a buffer that is empty
 	Off, Len int
 }
 
 func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
-// pack copies buffers into blocks.
+// pack copies buffers into blocks, and returns for each list of buffers their places.
 func pack(all ...[][]byte) (blocks []block, places [][]place) {
 	var bufs [][]byte
 	for _, list := range all {
@@ -64,7 +64,7 @@ func pack(all ...[][]byte) (blocks []block, places [][]place) {
 	return blocks, places
 }
 
-// laid returns copies of the blocks at addresses that end as theirs do.
+// laid returns copies of the blocks at addresses with the same position in a cache line.
 func laid(blocks []block) []block {
 	const line = 64
 	out := make([]block, len(blocks))
@@ -77,7 +77,7 @@ func laid(blocks []block) []block {
 	return out
 }
 
-// buffers are those of places in blocks.
+// buffers returns the buffers that lie at these places in blocks.
 func buffers(ps []place, blocks []block) [][]byte {
 	out := make([][]byte, len(ps))
 	for i, p := range ps {

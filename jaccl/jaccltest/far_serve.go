@@ -11,9 +11,9 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// Serve does what the Far at the other end of conn asks for, until conn ends. open
-// opens the communicator of a new job, as often as there is another one; clean reports
-// whether there can be.
+// Serve does what the Far at the other end of conn asks for, until conn ends. open opens the
+// communicator of a new job; Serve calls it for every Far.Open. clean reports whether this
+// process can open another communicator.
 func Serve(conn io.ReadWriter, open func() (jaccl.Communicator, error), clean func() bool) error {
 	s := &server{open: open, clean: clean, enc: gob.NewEncoder(conn), cancels: map[int]context.CancelCauseFunc{}}
 	dec := gob.NewDecoder(conn)
@@ -47,6 +47,7 @@ func Serve(conn io.ReadWriter, open func() (jaccl.Communicator, error), clean fu
 	}
 }
 
+// server is the state of Serve.
 type server struct {
 	open  func() (jaccl.Communicator, error)
 	clean func() bool
@@ -60,7 +61,7 @@ type server struct {
 	bad     bool  // an operation has failed
 }
 
-// group tells the other end of one.
+// group keeps g and returns its description for the other end; nil for nil.
 func (s *server) group(g jaccl.Group) *farGroup {
 	if g == nil {
 		return nil
@@ -71,6 +72,7 @@ func (s *server) group(g jaccl.Group) *farGroup {
 	return &farGroup{ID: len(s.groups) - 1, Rank: g.Rank(), Size: g.Size(), Ranks: g.Ranks()}
 }
 
+// do does what r asks for and returns the answer, without its ID.
 func (s *server) do(ctx context.Context, r *request) (a answer) {
 	var err error
 	s.mu.Lock()
@@ -125,7 +127,7 @@ func (s *server) do(ctx context.Context, r *request) (a answer) {
 	return a
 }
 
-// call is a method of a group.
+// call calls the method of g that r asks for.
 func call(ctx context.Context, g jaccl.Group, r *request, dst, src [][]byte) (jaccl.Group, error) {
 	switch r.Kind {
 	case "all_sum":

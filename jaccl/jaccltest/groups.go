@@ -15,7 +15,8 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// parting is a split whose groups all ranks can compute.
+// parting is a split whose groups all ranks can compute: what each member passes as color and
+// key.
 type parting struct {
 	color, key func(member int) int
 }
@@ -26,14 +27,14 @@ func partings(size int) []parting {
 		{zero, zero},
 		{zero, func(m int) int { return -m }},
 		{func(m int) int { return m % 2 }, func(m int) int { return m / 2 % 2 }},
-		{func(m int) int { return m%3 - 1 }, func(m int) int { return (m * 5) % 7 }}, // some are in none
-		{func(m int) int { return m * 1000003 }, zero},                               // each alone
+		{func(m int) int { return m%3 - 1 }, func(m int) int { return (m * 5) % 7 }}, // some members are in no group
+		{func(m int) int { return m * 1000003 }, zero},                               // each member is alone
 		{func(m int) int { return m / 3 }, func(m int) int { return 1<<40 - m<<30 }},
 	}
 }
 
-// want returns the ranks of a member's new group: by key, and by rank where keys are
-// equal.
+// want returns the ranks of a member's new group, ordered by key and then by rank; nil if the
+// member joins no group.
 func (p parting) want(ranks []int, member int) []int {
 	color := p.color(member)
 	if color < 0 {
@@ -54,7 +55,7 @@ func (p parting) want(ranks []int, member int) []int {
 	return out
 }
 
-// apart splits g, of these ranks, and returns this rank's new group and its ranks.
+// apart splits g, the group of ranks, and returns this rank's new group and that group's ranks.
 func (p parting) apart(c jaccl.Communicator, g jaccl.Group, ranks []int, seq int) (jaccl.Group, []int, error) {
 	want := p.want(ranks, g.Rank())
 	part, err := g.Split(background(), collective.Call{Op: "split", Seq: seq, Pos: graph.Pos{File: "split.go", Line: seq}}, p.color(g.Rank()), p.key(g.Rank()))
@@ -67,7 +68,7 @@ func (p parting) apart(c jaccl.Communicator, g jaccl.Group, ranks []int, seq int
 	return part, want, nil
 }
 
-// split: new groups are ordered by key, are split again, and work beside the old one.
+// split: new groups are ordered by key, can be split again, and work while the old one does.
 func (s suite) split(t *testing.T) {
 	long, short := make([][]trial, 9), make([][]trial, 9) // by size
 	for n := 1; n <= 8; n++ {
@@ -100,7 +101,7 @@ func (s suite) split(t *testing.T) {
 					if err := again.Close(); err != nil {
 						return err
 					}
-					if seq%2 == 1 { // the others stay, and are not those of later splits
+					if seq%2 == 1 { // the other groups stay open; later splits make new ones
 						if err := part.Close(); err != nil {
 							return err
 						}
@@ -115,8 +116,8 @@ func (s suite) split(t *testing.T) {
 	}
 }
 
-// closeGroup: a group that all have closed can be had anew, the others go on, and a
-// group of the same ranks that was split off is another one.
+// closeGroup: after all members have closed a group, Among returns a new group of these ranks.
+// Other groups go on, also a group of the same ranks that was split off.
 func (s suite) closeGroup(t *testing.T) {
 	all(t, s.start(t, 3), func(c jaccl.Communicator) error {
 		w := c.World()
@@ -150,7 +151,8 @@ func (s suite) closeGroup(t *testing.T) {
 	})
 }
 
-// closedGroup: an operation of a group that its rank has closed is an error of all.
+// closedGroup: if a rank calls an operation of a group that it has closed, all members get an
+// error.
 func (s suite) closedGroup(t *testing.T) {
 	comms := s.start(t, 3)
 	expect(t, each(comms, func(c jaccl.Communicator) error {
@@ -164,8 +166,8 @@ func (s suite) closedGroup(t *testing.T) {
 	}), "rank 1 has closed its end of the group of ranks [0 1 2]")
 }
 
-// desertedGroup: those that wait in a group for one that has closed it and does nothing
-// else, and those that come to, get an error long before their deadline.
+// desertedGroup: members that wait in a group, now or later, for a member that has closed the
+// group and does nothing else get an error long before their deadline.
 func (s suite) desertedGroup(t *testing.T) {
 	for _, op := range []string{"barrier", "recv"} {
 		for _, before := range []bool{true, false} {
@@ -209,8 +211,8 @@ func (s suite) desertedGroup(t *testing.T) {
 	}
 }
 
-// closeEarly: who is done with a group closes it, whatever the others still do there that
-// it has part in, or has none in.
+// closeEarly: a member that has begun all of its operations in a group may close the group,
+// while other members are still in these operations or in operations without it.
 func (s suite) closeEarly(t *testing.T) {
 	all(t, s.start(t, 3), func(c jaccl.Communicator) error {
 		for round := range 20 {
@@ -224,7 +226,7 @@ func (s suite) closeEarly(t *testing.T) {
 				return err
 			}
 			x := collective.Call{Seq: 1, DType: graph.U8, Bytes: int64(len(b))}
-			if g.Rank() > 0 { // what comes goes on to the next one
+			if g.Rank() > 0 { // each member passes on what it receives
 				x.Op = "recv"
 				if err := g.Recv(background(), x, g.Rank()-1, b); err != nil {
 					return err
@@ -244,7 +246,8 @@ func (s suite) closeEarly(t *testing.T) {
 	})
 }
 
-// pairs: any two pass something on while the others do nothing, or something else.
+// pairs: every member sends something to every other member, while the rest do nothing or
+// something else.
 func (s suite) pairs(t *testing.T) {
 	for _, n := range []int{2, 3, 5} {
 		all(t, s.start(t, n), func(c jaccl.Communicator) error {
@@ -283,8 +286,8 @@ func (s suite) pairs(t *testing.T) {
 	}
 }
 
-// rings has two rings of one group, each of which passes something round while the
-// other is elsewhere.
+// rings has two rings within one group. Each ring passes data round by itself, and the two
+// rings make different numbers of rounds.
 func (s suite) rings(t *testing.T) {
 	all(t, s.start(t, 7), func(c jaccl.Communicator) error {
 		ring := []int{0, 2, 4}
@@ -318,8 +321,8 @@ func (s suite) large(t *testing.T) {
 	}
 }
 
-// large are operations of more bytes than any transport takes in one piece, by the
-// number of ranks.
+// large returns operations of more bytes than any transport takes in one piece, by the number
+// of ranks.
 func large() map[int][]op {
 	sum := op{name: "all_sum", d: graph.F32, count: 560001, inPlace: true}
 	return map[int][]op{2: {sum}, 3: {

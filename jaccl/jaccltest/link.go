@@ -10,8 +10,9 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// Links returns the links of n ranks of one process, by rank, for tests of what is
-// made of links. Like a connection they hold some bytes that nobody has come for.
+// Links returns the links of n ranks of one process, by rank, for tests of what uses links.
+// Like the buffers of a connection, they hold some bytes for a peer that has not begun to
+// receive.
 func Links(n int) []link.Link {
 	links := make([]link.Link, n)
 	for i, l := range newLinks(n) {
@@ -43,29 +44,31 @@ func newLinks(n int) []*wired {
 	return links
 }
 
+// pipeDepth is how many pieces a pipe holds.
 const pipeDepth = 2
 
 // pipe carries bytes from one rank to another, in pieces of its own memory.
 type pipe struct {
 	full, free chan []byte
-	closed     <-chan struct{} // by the sender
+	closed     <-chan struct{} // closed when the sender closes its link
 }
 
-// half is one peer of a link.
+// half is the connection of a link to one peer.
 type half struct {
 	out, in         *pipe
-	sends, receives chan work
-	heard           chan struct{} // the head has been read by all
+	sends, receives chan work     // for the goroutines that send and receive
+	heard           chan struct{} // says that Heads has returned, so that data may be received
 }
 
 // work is what a half does in one exchange.
 type work struct {
 	ctx  context.Context
 	x    *link.Exchange
-	i    int // of the peer in x.Peers
+	i    int // the peer's index in x.Peers
 	head bool
 }
 
+// wired is a link of Links. It implements link.Link.
 type wired struct {
 	rank, size int
 	halves     []half
@@ -79,7 +82,7 @@ type wired struct {
 	heads   [][]byte
 }
 
-// came is the head of a peer.
+// came is the head of peer i of the exchange in progress.
 type came struct {
 	i int
 	b []byte
@@ -199,7 +202,7 @@ func (l *wired) send(peer int, w work) error {
 }
 
 func (l *wired) put(peer int, p *pipe, w work, b []byte) error {
-	select { // a head goes out even if this rank has refused those of others already
+	select { // a head is sent even if this rank has already refused the others' heads
 	case piece := <-p.free:
 		p.full <- append(piece[:0], b...)
 		return nil
@@ -220,7 +223,7 @@ func (l *wired) put(peer int, p *pipe, w work, b []byte) error {
 	}
 }
 
-// get returns the next piece, which goes back to p.free.
+// get returns the next piece. The caller puts it back into p.free.
 func (l *wired) get(peer int, p *pipe, w work) ([]byte, error) {
 	select {
 	case b := <-p.full:
@@ -231,7 +234,7 @@ func (l *wired) get(peer int, p *pipe, w work) ([]byte, error) {
 	case b := <-p.full:
 		return b, nil
 	case <-p.closed:
-		select { // what it sent before
+		select { // what the peer sent before it closed
 		case b := <-p.full:
 			return b, nil
 		default:

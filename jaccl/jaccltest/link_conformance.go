@@ -15,9 +15,9 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// LinkConformance runs the suite of links. open returns the links of a new job of n
-// ranks, by rank; the suite closes them. Jobs have at most 8 ranks and move at most
-// 64 MiB from one rank to another.
+// LinkConformance runs the suite for links. open returns the links of a new job of n
+// ranks, by rank; the suite closes them. Jobs have at most 8 ranks, and one exchange moves
+// at most 64 MiB from one rank to another.
 func LinkConformance(t *testing.T, open func(t *testing.T, n int) []link.Link) {
 	s := linkSuite{open}
 	t.Run("Ranks", s.ranks)
@@ -40,7 +40,7 @@ type linkSuite struct {
 	open func(t *testing.T, n int) []link.Link
 }
 
-// patience is how long anything may take that does not move data.
+// patience is how long a step that moves little data may take.
 const patience = 20 * time.Second
 
 func (s linkSuite) start(t *testing.T, n int) []link.Link {
@@ -59,7 +59,7 @@ func (s linkSuite) start(t *testing.T, n int) []link.Link {
 	return links
 }
 
-// eachLink runs f for every rank at once and returns the errors by rank.
+// eachLink runs f for all ranks at the same time and returns the errors by rank.
 func eachLink(links []link.Link, f func(l link.Link) error) []error {
 	errs := make([]error, len(links))
 	var wg sync.WaitGroup
@@ -95,7 +95,7 @@ func (s linkSuite) ranks(t *testing.T) {
 	}
 }
 
-// orders has ranks at different exchanges at once: what is sent comes in order.
+// orders has ranks at different exchanges at the same time: what is sent arrives in order.
 func (s linkSuite) orders(t *testing.T) {
 	for _, n := range sizes() {
 		ss := steps(n, 60, 30000)
@@ -113,7 +113,7 @@ func (s linkSuite) orders(t *testing.T) {
 	}
 }
 
-// heads has heads of every length that matters, without data.
+// heads exchanges heads of every length that matters, without data.
 func (s linkSuite) heads(t *testing.T) {
 	lengths := []int{0, 1, 2, 63, 64, 65, 1000, link.MaxHead - 1, link.MaxHead}
 	s.all(t, 3, func(ctx context.Context, l link.Link) error {
@@ -140,8 +140,8 @@ func others(l link.Link) []int {
 	return slices.DeleteFunc(world(l.Size()), func(r int) bool { return r == l.Rank() })
 }
 
-// refuse: the error of Heads comes back as it is, and nothing is written. A rank that
-// refuses may leave another without its head; that one waits until its context ends.
+// refuse: Exchange returns the error of Heads as it is, and writes nothing. A rank that
+// refuses may leave another rank without its head; that rank waits until its context ends.
 func (s linkSuite) refuse(t *testing.T) {
 	refusal := errors.New("no, thank you")
 	ctx, cancel := context.WithTimeout(background(), patience)
@@ -175,7 +175,7 @@ func (s linkSuite) refuse(t *testing.T) {
 	}
 }
 
-// nothing has exchanges without data, and with data one way only.
+// nothing has exchanges without peers, without data, and with data in one direction only.
 func (s linkSuite) nothing(t *testing.T) {
 	s.all(t, 3, func(ctx context.Context, l link.Link) error {
 		if err := l.Exchange(ctx, &link.Exchange{}); err != nil {
@@ -204,7 +204,8 @@ func (s linkSuite) nothing(t *testing.T) {
 	})
 }
 
-// big sends more, both ways at once, than anything between two ranks can hold.
+// big sends, in both directions at the same time, more than anything between two ranks can
+// hold.
 func (s linkSuite) big(t *testing.T) {
 	for n, size := range map[int]int{2: 64 << 20, 3: 5<<20 + 3} {
 		src := make([][]byte, n)
@@ -230,7 +231,8 @@ func (s linkSuite) big(t *testing.T) {
 	}
 }
 
-// account: what the exchange says has moved is what has: deadlines depend on it.
+// account: the exchange counts exactly the heads and bytes that have moved. Deadlines depend
+// on these counts.
 func (s linkSuite) account(t *testing.T) {
 	ss := steps(3, 12, 100000)
 	s.all(t, 3, func(ctx context.Context, l link.Link) error {

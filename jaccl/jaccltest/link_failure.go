@@ -28,8 +28,8 @@ func within(t *testing.T, what string, f func() error) error {
 	}
 }
 
-// context: an exchange that no peer comes to returns when its context ends, with the
-// cause, and one whose peers have stopped in the middle of the data does, too.
+// context: an exchange that no peer comes to returns the cause of its context when the context
+// ends: while it waits for heads, while it sends data, and if the context has ended before.
 func (s linkSuite) context(t *testing.T) {
 	t.Run("waiting", func(t *testing.T) {
 		links := s.start(t, 2)
@@ -64,8 +64,8 @@ func (s linkSuite) context(t *testing.T) {
 	})
 }
 
-// peerCloses: those that wait for a peer that closes, and those that come later, get a
-// *PeerError that names it, at the latest when the exchange says that it is gone.
+// peerCloses: ranks that wait for a peer that closes its link, and ranks that come later, get
+// a *PeerError that names the peer, at the latest when the exchange says that the peer is gone.
 func (s linkSuite) peerCloses(t *testing.T) {
 	for _, before := range []bool{true, false} {
 		t.Run(fmt.Sprintf("before=%v", before), func(t *testing.T) {
@@ -96,8 +96,8 @@ func (s linkSuite) peerCloses(t *testing.T) {
 	}
 }
 
-// lastWords: what a rank has sent in an exchange that has succeeded arrives, though
-// the rank closes its link at once.
+// lastWords: what a rank has sent in an exchange that has succeeded arrives, even if the rank
+// closes its link at once.
 func (s linkSuite) lastWords(t *testing.T) {
 	for round := range 10 {
 		links := s.start(t, 3)
@@ -130,7 +130,7 @@ func (s linkSuite) ownClose(t *testing.T) {
 	links := s.start(t, 2)
 	time.AfterFunc(20*time.Millisecond, func() { links[0].Close() })
 	if err := within(t, "exchange", func() error { return links[0].Exchange(background(), &link.Exchange{Peers: []int{1}}) }); err == nil {
-		// Without heads and data nothing needs to be waited for.
+		// An exchange without heads and data waits for nobody: try one that has to wait.
 		err = within(t, "exchange", func() error {
 			time.Sleep(40 * time.Millisecond)
 			return links[0].Exchange(background(), &link.Exchange{Peers: []int{1}, Recv: [][][]byte{{make([]byte, 1)}}})
@@ -144,7 +144,7 @@ func (s linkSuite) ownClose(t *testing.T) {
 // leaks: no goroutine outlives the links.
 func (s linkSuite) leaks(t *testing.T) {
 	before := runtime.NumGoroutine()
-	t.Run("job", func(t *testing.T) { // which ends with its clean-up
+	t.Run("job", func(t *testing.T) { // a subtest, because its clean-up closes the links
 		ss := steps(4, 8, 1000)
 		s.all(t, 4, func(ctx context.Context, l link.Link) error {
 			var x link.Exchange

@@ -14,7 +14,8 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// lease checks what links that lend memory have more. Of a job they may be some.
+// lease checks the memory that links lend. Some links of a job may lend memory while others do
+// not.
 func (s linkSuite) lease(t *testing.T) {
 	links := s.start(t, 3)
 	leases, releases := make([][]byte, len(links)), make([]func() error, len(links))
@@ -33,7 +34,7 @@ func (s linkSuite) lease(t *testing.T) {
 		if releases[rank] == nil {
 			continue
 		}
-		for i := range b { // it is still there
+		for i := range b { // the memory outlives the link
 			b[i] = byte(rank)
 		}
 		if b[0] != byte(rank) || b[len(b)-1] != byte(rank) {
@@ -47,8 +48,8 @@ func (s linkSuite) lease(t *testing.T) {
 	}
 }
 
-// borrow exchanges what lies in leases, at odd bytes, and returns one: without a release if
-// the link has none.
+// borrow runs exchanges with buffers in leases, at odd offsets, and returns the last lease.
+// release is nil if the link lends no memory.
 func borrow(ctx context.Context, l link.Link) ([]byte, func() error, error) {
 	const size, each = 1 << 20, 100_003
 	var b []byte
@@ -87,7 +88,8 @@ func borrow(ctx context.Context, l link.Link) ([]byte, func() error, error) {
 	return b, release, nil
 }
 
-// lent returns a lease of the link, or memory of the process if it lends none.
+// lent returns a lease of the link, or the process's own memory and a nil release if the link
+// lends none.
 func lent(l link.Link, n int) ([]byte, func() error, error) {
 	if lender, ok := l.(link.Lender); ok {
 		if b, release, err := lender.Lease(n); !errors.Is(err, jaccl.ErrUnsupported) {

@@ -8,7 +8,7 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// shared checks what links with shared memory have more.
+// shared checks Alloc, Locate and View of links with shared memory.
 func (s linkSuite) shared(t *testing.T) {
 	const n = 3
 	links := s.start(t, n)
@@ -60,7 +60,7 @@ func sharedMemory(l link.Shared) error {
 			return fmt.Errorf("a view of rank %d, want an error", peer)
 		}
 	}
-	for round := range 3 { // what peers write is seen after an exchange
+	for round := range 3 { // after an exchange a rank sees what its peers have written
 		head := make([]byte, 0, 24)
 		for _, offset := range at {
 			for shift := 0; shift < 64; shift += 8 {

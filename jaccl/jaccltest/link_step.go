@@ -8,12 +8,12 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// step is an exchange as all members know it.
+// step is an exchange whose data all members can compute.
 type step struct {
 	members []int // ascending
 	heads   bool
 	seed    int
-	most    int // bytes from one rank to another
+	most    int // the largest number of bytes from one rank to another
 }
 
 func (s step) between(from, to int) int {
@@ -39,7 +39,7 @@ func (s step) headOf(rank int) []byte {
 	return pattern(s.seed*10+rank, 20+(s.seed*rank)%300)
 }
 
-// pattern returns n bytes that no other seed gives.
+// pattern returns n bytes that differ from those of other seeds.
 func pattern(seed, n int) []byte {
 	b := make([]byte, n)
 	x := uint64(seed)*0x9e3779b97f4a7c15 + 1
@@ -52,7 +52,7 @@ func pattern(seed, n int) []byte {
 	return b
 }
 
-// cuts returns b in pieces, some of which are empty.
+// cuts returns b cut into pieces, some of which are empty.
 func cuts(b []byte, seed int) [][]byte {
 	var out [][]byte
 	for k := seed % 3; len(b) > 0; k++ {
@@ -121,14 +121,15 @@ func (s step) run(ctx context.Context, l link.Link, x *link.Exchange) error {
 		if k := differ(got[i], s.data(peer, me)); k >= 0 {
 			return fmt.Errorf("step %d among %v: byte %d of %d of rank %d is %#x, want %#x", s.seed, s.members, k, len(got[i]), peer, got[i][k], s.data(peer, me)[k])
 		}
-		for _, b := range x.Send[i] { // the caller's again
+		for _, b := range x.Send[i] { // the buffers are the caller's again
 			clear(b)
 		}
 	}
 	return nil
 }
 
-// steps returns exchanges of changing members, sizes, with and without heads.
+// steps returns up to count exchanges in a job of n ranks, with changing members and sizes,
+// with heads and without.
 func steps(n, count, most int) []step {
 	var out []step
 	for seed := range count {

@@ -10,8 +10,8 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// names are the operations that a trial runs. A send is one member's, with a recv of
-// another and nothing of the rest.
+// names are the operations that a trial runs. In a send one member calls Send, another calls
+// Recv, and the rest call nothing.
 var names = [...]string{"all_sum", "all_gather", "reduce_scatter", "all_to_all", "barrier",
 	"broadcast", "all_max", "all_gather_v", "send_recv", "all_min", "send"}
 
@@ -21,7 +21,7 @@ type op struct {
 	d       graph.DType
 	count   int // elements of a part
 	seed    int
-	inPlace bool // reductions to all with dst = src
+	inPlace bool // reductions to all members have dst = src
 	skew    int  // bytes by which buffers are off alignment
 	exact   bool // floats are small integers, whose sums do not depend on their order
 }
@@ -30,26 +30,27 @@ func (o op) call(seq int) collective.Call {
 	return collective.Call{Op: o.name, Seq: seq, DType: o.d, Bytes: int64(o.count * o.d.Size()), Pos: graph.Pos{File: "model.go", Line: o.seed}}
 }
 
-// toAll reports whether the operation reduces elements and gives all of them to all.
+// toAll reports whether the operation reduces elements and gives all results to all members.
 func (o op) toAll() bool { return o.name == "all_sum" || o.name == "all_max" || o.name == "all_min" }
 
-// reduces reports whether the operation computes anything.
+// reduces reports whether the operation reduces elements, rather than only moves them.
 func (o op) reduces() bool { return o.toAll() || o.name == "reduce_scatter" }
 
-// part is the number of elements that a member sends another in an all_to_all:
-// nothing for some pairs.
+// part returns the number of elements that a member sends another one in an operation with
+// parts of different lengths: 0 for some pairs.
 func (o op) part(from, to int) int { return o.count * ((3*from + 5*to + o.seed) % 4) / 2 }
 
-// root is the member that a broadcast starts from, and the sender of a send.
+// root returns the member that a broadcast starts from, and the sender of a send.
 func (o op) root(size int) int { return o.seed % size }
 
-// far is the receiver of a send.
+// far returns the receiver of a send.
 func (o op) far(size int) int { return (o.root(size) + 1 + o.seed/size%max(size-1, 1)) % size }
 
-// shift is how far a send_recv carries: by the whole group for some, to itself.
+// shift returns how many members further a send_recv sends: 1 to size, where size means that
+// every member sends to itself.
 func (o op) shift(size int) int { return o.seed/2%size + 1 }
 
-// values are n elements that a member gives.
+// values returns n elements that member i gives.
 func (o op) values(n, seed, i int) []byte {
 	if o.exact && o.d.IsFloat() {
 		return integers(o.d, n, seed, i)
@@ -57,7 +58,7 @@ func (o op) values(n, seed, i int) []byte {
 	return values(o.d, n, seed, i)
 }
 
-// src is what member i of size gives.
+// src returns the parts that member i of size members gives.
 func (o op) src(i, size int) [][]byte {
 	switch o.name {
 	case "all_sum", "all_max", "all_min", "all_gather", "broadcast":
@@ -89,8 +90,8 @@ type trial struct {
 	in, out [][][]byte
 }
 
-// trials computes what members of a group of size give and get, by the
-// definitions of collective.Group.
+// trials computes what the members of a group of that size give and get, by the definitions of
+// collective.Group and jaccl.Group.
 func trials(size int, ops []op) []trial {
 	ts := make([]trial, len(ops))
 	for n, o := range ops {
@@ -140,8 +141,8 @@ func trials(size int, ops []op) []trial {
 }
 
 const (
-	margin = 16
-	canary = 0xa5
+	margin = 16   // bytes before and after a buffer
+	canary = 0xa5 // fills memory that must not be written
 )
 
 // buffer returns n bytes within a larger piece of memory full of canaries.
@@ -164,8 +165,8 @@ func (a *arena) buffers(like [][]byte, skew int) (b, around [][]byte) {
 	return b, around
 }
 
-// run calls the operation and compares the result with the expected, bit for
-// bit.
+// run calls the operation as this member and compares the result with the expected one, bit
+// for bit.
 func (o trial) run(ctx context.Context, g jaccl.Group, a *arena, seq int) error {
 	in, want := o.in[g.Rank()], o.out[g.Rank()]
 	src, _ := a.buffers(in, o.skew)
@@ -233,7 +234,8 @@ func (o trial) run(ctx context.Context, g jaccl.Group, a *arena, seq int) error 
 	return nil
 }
 
-// differ returns the first place where a and b of one length differ, or -1.
+// differ returns the first index at which a and b, which have the same length, differ; -1 if
+// they are equal.
 func differ(a, b []byte) int {
 	for i := range a {
 		if a[i] != b[i] {

@@ -9,12 +9,12 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// format is an IEEE-like format of 16 bits, worked with from its definition and
-// not by the bit tricks of code under test.
+// format is an IEEE-like format of 16 bits. It is computed from its definition, not with the
+// bit tricks of the code under test.
 type format struct {
 	mantissa int // bits
 	bias     int
-	finite   []float64 // the values of the bits 0, 1, 2 and so on, which ascend
+	finite   []float64 // the finite values with the bits 0, 1, 2 and so on, ascending
 }
 
 var (
@@ -44,10 +44,11 @@ func (f *format) decode(h uint16) float32 {
 	return float32(math.Copysign(x, float64(1-int(h>>15)*2)))
 }
 
-// encode returns the bits of the nearest number, of two the one with even bits.
+// encode returns the bits of the number nearest to x; of two nearest numbers, the one with
+// even bits.
 func (f *format) encode(x float32) uint16 {
 	a := math.Abs(float64(x))
-	// All numbers of lower exponents are below a.
+	// All numbers with lower exponents are below a.
 	_, e := math.Frexp(a)
 	low := min(max(e-1+f.bias, 0), 2*f.bias) << f.mantissa
 	switch {
@@ -74,9 +75,9 @@ func (f *format) encode(x float32) uint16 {
 	return uint16(up)
 }
 
-// values returns n elements that member i contributes. Floats have magnitudes
-// so different that the order of a sum shows in its bits; among them are zeros
-// of both signs, infinities of one sign, subnormal numbers and the largest ones.
+// values returns n elements that member i contributes. Floats have magnitudes so different
+// that the order of a sum shows in its bits. Among them are zeros of both signs, infinities of
+// one sign, numbers that are subnormal in an f16, and the largest f16 numbers.
 func values(d graph.DType, n, seed, i int) []byte {
 	rng := rand.New(rand.NewPCG(uint64(seed), uint64(i)))
 	size := d.Size()
@@ -179,12 +180,13 @@ func total(op string, d graph.DType, srcs [][][]byte) []byte {
 	return out
 }
 
-// extreme returns the element that sign times is the largest.
+// extreme returns the largest element if sign is 1, and the smallest if sign is -1.
 func extreme(d graph.DType, bits []uint64, sign float64) uint64 {
 	best := bits[0]
 	for _, b := range bits[1:] {
 		x, y := sign*float(d, best), sign*float(d, b)
-		// Integers that a float64 does not tell apart are compared as such.
+		// A float64 cannot distinguish all elements of i64, so that these are compared as
+		// integers.
 		if d == graph.I64 {
 			if sign > 0 && int64(b) > int64(best) || sign < 0 && int64(b) < int64(best) {
 				best = b
@@ -213,7 +215,8 @@ func float(d graph.DType, bits uint64) float64 {
 	return float64(bits)
 }
 
-// add adds in order. Integers of any size are sums modulo 2^64, cut by put.
+// add returns the sum of the elements in their order. Integers of every size are added modulo
+// 2^64; put keeps the low bits.
 func add(d graph.DType, bits []uint64) uint64 {
 	switch d {
 	case graph.F64:

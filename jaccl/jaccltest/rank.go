@@ -10,13 +10,13 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// PlayRank runs one rank's part of operations that seed chooses, checks their results
-// bit for bit, and returns what is wrong. Every rank of the job calls it with the same
-// seed, each in a process of its own, or all in one. It leaves the communicator open
-// and in step with the others.
+// PlayRank runs one rank's part of operations that seed chooses. It checks the results bit for
+// bit, and returns an error that says what is wrong. Every rank of the job calls it with the
+// same seed, each in a process of its own, or all in one process. It leaves the communicator
+// open and at the same operation as the other ranks.
 //
-// It is for transports whose ranks cannot be goroutines of one process, and for jobs
-// on several machines: it needs nothing but the communicator.
+// PlayRank is for transports whose ranks cannot be goroutines of one process, and for jobs on
+// several machines: it needs nothing but the communicator.
 func PlayRank(ctx context.Context, c jaccl.Communicator, seed uint64) error {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	n := c.Size()

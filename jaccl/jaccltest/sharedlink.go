@@ -9,7 +9,7 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// SharedLinks is Links whose ranks see each other's memory.
+// SharedLinks returns links like those of Links, whose ranks also share memory.
 func SharedLinks(n int) []link.Shared {
 	memories := make([]*region, n)
 	links := make([]link.Shared, n)
@@ -26,8 +26,7 @@ type sharedLink struct {
 	memories []*region
 }
 
-// region is the shared memory of a rank: its pieces, at offsets one after another,
-// with a gap between them.
+// region is the shared memory of a rank: pieces at ascending offsets, with gaps between them.
 type region struct {
 	mu     sync.Mutex
 	pieces []piece
@@ -61,7 +60,7 @@ func (l *sharedLink) Alloc(n int) ([]byte, error) {
 	return b, nil
 }
 
-// Lease is Alloc: the memory is Go's, which knows when nobody needs it.
+// Lease is Alloc. release has nothing to do, because the garbage collector frees the memory.
 func (l *sharedLink) Lease(n int) ([]byte, func() error, error) {
 	b, err := l.Alloc(n)
 	return b, func() error { return nil }, err

@@ -10,9 +10,9 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// Sites returns the sites of n ranks of one process, for tests of transports. Hosts
-// are named host0, host1 and so on, and are one machine. Connections are of
-// loopback TCP.
+// Sites returns the sites of n ranks of one process, by rank, for tests of transports. The
+// hosts are named host0, host1 and so on, and count as one machine. Connections are TCP over
+// loopback.
 func Sites(n int) []link.Site {
 	m := &meeting{n: n, turns: map[int]*turn{}}
 	sites := make([]link.Site, n)
@@ -22,8 +22,8 @@ func Sites(n int) []link.Site {
 	return sites
 }
 
-// meeting is what the sites share: the n-th call of every rank meets the n-th of
-// the others.
+// meeting is what the sites share: the n-th call of every rank meets the n-th calls of the
+// others.
 type meeting struct {
 	n     int
 	mu    sync.Mutex

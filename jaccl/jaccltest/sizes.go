@@ -2,8 +2,8 @@ package jaccltest
 
 import "testing"
 
-// sizes are the numbers of ranks that jobs of a suite have: 1 to 8, and under -short, as
-// with the race detector, some of them.
+// sizes returns the numbers of ranks that the jobs of a suite have: 1 to 8, and only some of
+// these under -short, with which the race detector runs.
 func sizes() []int {
 	if testing.Short() {
 		return []int{1, 2, 3, 5}

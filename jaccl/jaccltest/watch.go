@@ -8,7 +8,8 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// Watches returns the watches of n ranks of one process, for tests of links.
+// Watches returns the watches of n ranks of one process, by rank, for tests of links. They
+// tell all ranks of a failure at once.
 func Watches(n int) []link.Watch {
 	b := &board{down: make(chan struct{}), left: make([]bool, n), answers: make([]func() link.Waiting, n), hear: make([]func(int, link.Parting), n)}
 	ws := make([]link.Watch, n)
@@ -96,7 +97,7 @@ func (w *watch) Hear(f func(from int, p link.Parting)) {
 func (w *watch) Tell(rank int, p link.Parting) {
 	w.b.mu.Lock()
 	defer w.b.mu.Unlock()
-	if f := w.b.hear[rank]; f != nil { // all have their communicators before one is used
+	if f := w.b.hear[rank]; f != nil { // Tell is called only after all ranks have called Hear
 		f(w.rank, p)
 	}
 }

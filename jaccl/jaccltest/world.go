@@ -9,12 +9,13 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// WorldConformance runs what of the suite is about all ranks of a job, for a transport
-// that has no other groups, with those operations for which has returns true; far is how
-// many ranks further a send or send_recv carries, 1 to size, and 0 of other operations.
-// Sums of floats are exact, as such a transport need not add in the order of ranks.
+// WorldConformance runs the part of Conformance that uses only the group of all ranks, for a
+// transport that has no other groups. It runs the operations for which has returns true. far
+// is how many ranks further a send or send_recv sends, up to size, and 0 for other operations.
+// The inputs are such that sums of floats are exact, because such a transport need not add in
+// the order of ranks.
 //
-// The rest of the suite takes groups, or that ranks compare what they call.
+// The rest of Conformance needs other groups, or ranks that compare what they call.
 func WorldConformance(t *testing.T, open func(t *testing.T, n int) []jaccl.Communicator, has func(name string, d graph.DType, far, size int) bool) {
 	s := suite{open}
 	run := func(t *testing.T, n int, ops []op) {

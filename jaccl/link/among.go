@@ -12,9 +12,9 @@ import (
 
 // SiteAmong returns a site of some ranks of a job, with which a transport among these ranks
 // alone is set up. ranks are ascending and contain this rank; in the new site they are
-// numbered 0, 1 and so on. Its Gather and Dial call those of the whole site, so every rank
-// of the job has to call them, in the same order, each on the site of its own ranks. What
-// other ranks gather is dropped, and connections to them are closed.
+// numbered 0, 1 and so on. Gather and Dial of the new site call those of the whole site.
+// Therefore every rank of the job has to call them, in the same order, each on the site of
+// its own ranks. What other ranks gather is dropped, and connections to them are closed.
 func SiteAmong(site Site, ranks []int) (Site, error) {
 	if err := checkRanks(ranks, site.Rank(), site.Size()); err != nil {
 		return nil, err
@@ -22,6 +22,8 @@ func SiteAmong(site Site, ranks []int) (Site, error) {
 	return &siteAmong{site, slices.Clone(ranks)}, nil
 }
 
+// checkRanks returns an error unless ranks are ascending ranks of a job of size ranks and
+// contain rank.
 func checkRanks(ranks []int, rank, size int) error {
 	for i, r := range ranks {
 		if r < 0 || r >= size || i > 0 && r <= ranks[i-1] {
@@ -74,7 +76,7 @@ func (p *siteAmong) Dial(ctx context.Context, purpose string) ([]net.Conn, error
 }
 
 // LinkAmong returns l, a link among some ranks of a job, as a link of the whole job of size
-// ranks, as Mix takes it. Rank i of l is rank ranks[i] of the job; ranks are ascending. The
+// ranks, which Mix accepts. Rank i of l is rank ranks[i] of the job; ranks are ascending. The
 // new link reaches these ranks only, by their numbers in the job. It owns l.
 func LinkAmong(l Link, ranks []int, size int) (Link, error) {
 	if l.Size() != len(ranks) {
@@ -88,14 +90,14 @@ func LinkAmong(l Link, ranks []int, size int) (Link, error) {
 	return w, nil
 }
 
-// linkAmong implements Lender; Lease returns ErrUnsupported if its link is no Lender.
+// linkAmong implements Lender; Lease returns ErrUnsupported if its link is not a Lender.
 type linkAmong struct {
 	Link
 	ranks  []int
 	size   int
-	x      Exchange // the exchange in progress, in the link's numbers
-	whole  *Exchange
-	listen func([][]byte) error
+	x      Exchange             // the exchange in progress, with the link's numbers of ranks
+	whole  *Exchange            // the exchange in progress as the caller has it; else nil
+	listen func([][]byte) error // the method value of heads, made once
 }
 
 func (w *linkAmong) Rank() int { return w.ranks[w.Link.Rank()] }
@@ -137,8 +139,8 @@ func (w *linkAmong) Exchange(ctx context.Context, x *Exchange) error {
 	return err
 }
 
-// heads is the Heads of the link's exchange. The caller's Heads may set Recv, which is
-// therefore copied afterwards.
+// heads is the Heads of the link's exchange. It calls the caller's Heads and then copies
+// Recv, which the caller's Heads may have set.
 func (w *linkAmong) heads(heads [][]byte) error {
 	err := w.whole.Heads(heads)
 	w.x.Recv = w.whole.Recv

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// half is a link that does a part of every exchange, with the second peer only.
+// half is a link that does a part of every exchange, and only with the second peer.
 type half struct{ Link }
 
 func (half) Rank() int { return 0 }
@@ -21,7 +21,7 @@ func (half) Exchange(_ context.Context, x *Exchange) error {
 	return nil
 }
 
-// What has been done with a peer is known of that peer, in the job's exchange.
+// What a part of a link has done with a peer is counted for that peer in the job's exchange.
 func TestAmongAccount(t *testing.T) {
 	w, err := LinkAmong(half{}, []int{2, 3, 5}, 6)
 	require.NoError(t, err)

@@ -26,8 +26,8 @@ func thirds(rank, n int) []int {
 	return out
 }
 
-// parted returns links of n ranks whose thirds have a link of their own each, of as
-// many ranks as they have.
+// parted returns links of n ranks. Each third of the ranks has a link of its own, among
+// the ranks of the third.
 func parted(t testing.TB, n int) []link.Link {
 	between, near := jaccltest.Links(n), make([]link.Link, n)
 	for first := range min(3, n) {
@@ -53,7 +53,7 @@ func parted(t testing.TB, n int) []link.Link {
 		var err error
 		links[rank], err = link.Mix(of...)
 		require.NoError(t, err)
-		t.Cleanup(func() { // those that no pair uses are not the mix's
+		t.Cleanup(func() { // the mix does not own links that no pair uses
 			near[rank].Close()
 			between[rank].Close()
 		})
@@ -65,7 +65,7 @@ func TestAmongLink(t *testing.T) {
 	jaccltest.LinkConformance(t, func(t *testing.T, n int) []link.Link { return parted(t, n) })
 }
 
-// A part may be the whole.
+// A part may contain all ranks.
 func TestAmongWhole(t *testing.T) {
 	jaccltest.LinkConformance(t, func(t *testing.T, n int) []link.Link {
 		links, all := jaccltest.Links(n), make([]int, n)
@@ -81,8 +81,8 @@ func TestAmongWhole(t *testing.T) {
 	})
 }
 
-// A peer that is lost is named by its number in the job, and what has been done with
-// it is known of the exchange.
+// The error names a lost peer by its number in the job, and the exchange knows what has
+// been done with that peer.
 func TestAmongNumbers(t *testing.T) {
 	links := jaccltest.Links(3)
 	ranks := []int{1, 4, 6}
@@ -129,7 +129,7 @@ func TestAmong(t *testing.T) {
 	jaccltest.Conformance(t, func(t *testing.T, n int) []jaccl.Communicator { return jaccltest.Connect(t, parted(t, n), time.Minute) })
 }
 
-// SiteAmong gathers and dials among its own ranks, while the others do so among theirs.
+// A site of SiteAmong gathers and dials among its own ranks, while the others do so among theirs.
 func TestPart(t *testing.T) {
 	const n = 5
 	var wg sync.WaitGroup

@@ -5,18 +5,17 @@ import (
 	"sync/atomic"
 )
 
-// MaxHead is the most bytes that a head has. So nothing that a peer sends makes a link
-// allocate more than that before this rank has agreed to the length.
+// MaxHead is the largest size of a head in bytes. Because of this limit, nothing that a peer
+// sends makes a link allocate more than that before this rank has agreed to the length.
 const MaxHead = 16 << 10
 
 // Exchange is what one rank sends and receives in one step of a collective.
 type Exchange struct {
-	// Peers are the others that take part, by their ranks in the job: ascending,
-	// each once, without this rank.
+	// Peers are the other ranks of the job that take part, ascending and each once.
 	Peers []int
-	// Head, if it is not nil, is sent to every peer before the data; then every peer
-	// sends a head, too. It has at most MaxHead bytes; peers' heads may have other
-	// lengths.
+	// Head, if it is not nil, is sent to every peer before the data. Every peer must then
+	// send a head, too. A head has at most MaxHead bytes; the heads of different ranks may
+	// have different lengths.
 	Head []byte
 	// Heads is called once, by the goroutine that called Exchange, with the heads of all
 	// peers in the order of Peers, before any of the peers' data is written anywhere. It
@@ -26,21 +25,21 @@ type Exchange struct {
 	// Send and Recv are, for each peer, the buffers to send and to fill, one after
 	// another. Both sides of a pair state the same number of bytes in total; the bytes
 	// may be cut into different buffers. A nil Send or Recv, or a nil list of a peer,
-	// stands for no bytes.
+	// means no bytes.
 	Send, Recv [][][]byte
 	// Alike says that the two sides of every pair cut the bytes into buffers of the same
-	// lengths, apart from empty buffers, so that a link may carry each buffer by itself.
+	// lengths, apart from empty buffers, so that a link may carry each buffer separately.
 	// Both sides of a pair set it, or neither.
 	Alike bool
-	// Left reports whether a rank of the job has left, and so closed its link or is about
-	// to. It may be nil. Links call Gone instead.
+	// Left reports whether a rank of the job has left, which means that it has closed its
+	// link or is about to. Left may be nil. Links call Gone, not Left.
 	Left func(rank int) bool
 
 	progress []progress
-	moved    atomic.Int64 // heads and bytes of all peers, in all uses of the exchange
+	moved    atomic.Int64 // heads and bytes of all peers, in all uses of this Exchange
 
-	whole *Exchange // the exchange that this is a part of, for Mix and LinkAmong; else nil
-	index []int     // for each of Peers, its index in the whole
+	whole *Exchange // the exchange that this one is a part of, for Mix and LinkAmong; else nil
+	index []int     // for each of Peers, its index in whole.Peers
 }
 
 // progress is what an exchange has done with one peer.
@@ -97,8 +96,9 @@ func (x *Exchange) Received(i, n int) {
 }
 
 // Gone reports whether Peers[i] has left. A link that does not see by itself that a peer has
-// closed its link asks this about the peers for which it waits, when nothing has moved for a
-// while: what a peer has sent before may still be on its way. It may be called at any time.
+// closed its link calls Gone for the peers for which it waits, but only when nothing has moved
+// for a while: what a peer sent before it left may still be on its way. Gone may be called at
+// any time.
 func (x *Exchange) Gone(i int) bool {
 	if x.whole != nil {
 		return x.whole.Gone(x.index[i])
@@ -106,9 +106,9 @@ func (x *Exchange) Gone(i int) bool {
 	return x.Left != nil && x.Left(x.Peers[i])
 }
 
-// account says how far an exchange is with one peer.
+// account says how far an exchange is with one peer, in bytes of data.
 type account struct {
-	Head                           bool
+	Head                           bool // the peer's head has come
 	sent, toSend, received, toRecv int64
 }
 
@@ -137,7 +137,8 @@ func length(bufs [][][]byte, i int) int64 {
 	return n
 }
 
-// Outstanding returns how many bytes are left to send and to receive.
+// Outstanding returns how many bytes of data are left to send and to receive. It is called
+// when the exchange has ended.
 func (x *Exchange) Outstanding() int64 {
 	n := int64(0)
 	for i := range x.Peers {

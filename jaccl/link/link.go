@@ -13,8 +13,8 @@ type Link interface {
 	Transport() string
 	// Exchange sends to every peer and receives from every peer at the same time. It
 	// returns nil when every byte has been received and every buffer of x is the
-	// caller's again. For that a peer may have to call Exchange, too: this rank's n-th
-	// exchange with a peer belongs to the peer's n-th exchange with this rank. An
+	// caller's again. To get there, a peer may have to call Exchange, too: this rank's
+	// n-th exchange with a peer belongs to the peer's n-th exchange with this rank. An
 	// exchange without heads and data waits for nobody.
 	//
 	// Exchange returns soon after ctx ends, with the cause of ctx. It returns a *PeerError
@@ -23,15 +23,15 @@ type Link interface {
 	// that, and ctx ends. After an error the link can only be closed. Heads and data between
 	// two ranks arrive in the order in which they were sent.
 	Exchange(ctx context.Context, x *Exchange) error
-	// Close releases everything and makes an Exchange in progress return. It may be called
-	// twice. Peers that wait for this rank in an Exchange, now or later, get a *PeerError,
-	// at the latest when their exchanges say that this rank is Gone.
+	// Close releases everything, except for leases, and makes an Exchange in progress
+	// return. It may be called twice. Peers that wait for this rank in an Exchange, now or
+	// later, get a *PeerError, at the latest when their exchanges say that this rank is Gone.
 	Close() error
 }
 
-// PeerError is a connection that ended or broke.
+// PeerError is the error of a connection to a peer that ended or broke.
 type PeerError struct {
-	Peer int // rank of the job
+	Peer int // the peer's rank in the job
 	Err  error
 }
 
@@ -43,17 +43,17 @@ func (e *PeerError) Unwrap() error { return e.Err }
 // into registered memory without a copy.
 type Lender interface {
 	Link
-	// Lease returns n zeroed bytes of such memory, which begin at a page. They stay valid
-	// until release is called, even after the link has been closed. No exchange may use
-	// them when release is called; an open link then lends them again. release may be
-	// called twice. The error says what is used up, or is ErrUnsupported; the caller can
-	// always use ordinary memory instead. Lease and release may be called at any time, by
-	// any goroutine.
+	// Lease returns n zeroed bytes of such memory, which begin at a page. The bytes stay
+	// valid until release is called, even after the link has been closed. No exchange may
+	// use them when release is called; a link that is open may then lend them again.
+	// release may be called twice. The error says what is used up, or is ErrUnsupported;
+	// the caller can always use ordinary memory instead. Lease and release may be called
+	// at any time, by any goroutine.
 	Lease(n int) (b []byte, release func() error, err error)
 }
 
-// Shared is implemented by links whose ranks read each other's memory. Collectives
-// on buffers in it move no byte twice.
+// Shared is implemented by links whose ranks read and write each other's memory.
+// Collectives on buffers in that memory move no byte twice.
 type Shared interface {
 	Lender
 	// Alloc returns n bytes of this rank's shared memory, zeroed, which begin at a

@@ -11,14 +11,14 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// nobody stands for no rank, and its lane.
+// nobody stands for no rank, and for no lane.
 const nobody = -1
 
-// Mix returns a link that reaches different ranks over different links: shared memory
-// within a machine, say, and TCP between machines. links has, by rank, the link that
-// carries data to and from that rank, and nil for this rank. Both sides of a pair choose
-// the same kind of link. All are links of the same job. The mix owns them and closes them
-// with itself.
+// Mix returns a link that reaches different ranks over different links: for example shared
+// memory within a machine and TCP between machines. links has, by rank, the link that
+// carries data to and from that rank, and nil for this rank. Both sides of a pair must
+// choose the same kind of link, and all must be links of the same job. The mix owns the
+// links and closes them with itself.
 func Mix(links ...Link) (Link, error) {
 	m := &mix{rank: nobody, size: len(links), of: make([]int, len(links)), closed: make(chan struct{})}
 	for peer, l := range links {
@@ -54,14 +54,14 @@ func Mix(links ...Link) (Link, error) {
 // mix implements Lender; Lease returns ErrUnsupported if none of its links is a Lender.
 type mix struct {
 	rank, size int
-	of         []int // by rank: the index of its lane
+	of         []int // by rank: the index of the rank's lane
 	lanes      []*lane
-	events     chan event // room for all of one exchange
-	heads      [][]byte
+	events     chan event // has room for all events of one exchange
+	heads      [][]byte   // the peers' heads, by index in Peers
 
 	// ctx is derived from parent, the context of the last exchange. If an exchange fails
-	// on one lane, ctx ends, so that it ends on the other lanes, too. No other exchange
-	// follows then.
+	// on one lane, ctx ends, so that the exchange ends on the other lanes, too. No exchange
+	// follows after that.
 	parent, ctx context.Context
 	cancel      context.CancelCauseFunc
 
@@ -74,10 +74,10 @@ type mix struct {
 // lane is one of the links and its part of the exchange in progress.
 type lane struct {
 	link  Link
-	x     Exchange
-	start chan context.Context
-	heard chan error // the verdict on the heads of all lanes
-	waits bool       // the lane waits for heard
+	x     Exchange             // the part of the exchange that the link carries
+	start chan context.Context // makes run begin an exchange
+	heard chan error           // carries the verdict on the heads of all lanes to run
+	waits bool                 // the lane waits for heard
 }
 
 // event says that a lane has received the heads of its peers, or that its exchange has
@@ -103,8 +103,8 @@ func (m *mix) Transport() string {
 	return strings.Join(names, "+")
 }
 
-// Lease implements Lender: the memory is that of the first link that lends some. The
-// others take it as any memory.
+// Lease implements Lender: the memory is that of the first link that lends some. For the
+// other links it is ordinary memory.
 func (m *mix) Lease(n int) ([]byte, func() error, error) {
 	for _, lane := range m.lanes {
 		if l, ok := lane.link.(Lender); ok {
@@ -116,7 +116,7 @@ func (m *mix) Lease(n int) ([]byte, func() error, error) {
 	return nil, nil, fmt.Errorf("jaccl: lease: %s link: %w", m.Transport(), jaccl.ErrUnsupported)
 }
 
-// run does the lane's part of one exchange after another.
+// run does the lane's part of one exchange after another, until the mix is closed.
 func (l *lane) run(m *mix) {
 	heads := func(heads [][]byte) error {
 		m.events <- event{l: l, heads: heads}
@@ -254,7 +254,7 @@ func (m *mix) judge(x *Exchange, verdict error) {
 		if !l.waits {
 			continue
 		}
-		for k, i := range l.x.index { // Heads may have set it
+		for k, i := range l.x.index { // Heads may have set Recv
 			l.x.Recv[k] = of(x.Recv, i)
 		}
 		l.waits = false

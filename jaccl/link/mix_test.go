@@ -13,11 +13,11 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// mixed returns links of n ranks, of which ranks 0, 3, 6 and so on, 1, 4, 7 and 2, 5
-// each have a machine of their own.
+// mixed returns links of n ranks on three machines: ranks 0, 3, 6 and so on are on the
+// first, 1, 4, 7 on the second and 2, 5 on the third.
 func mixed(t testing.TB, n int) []link.Link { return mixedOf(t, jaccltest.Links(n)) }
 
-// mixedOf has links within machines.
+// mixedOf is mixed with the given links within machines.
 func mixedOf[L link.Link](t testing.TB, within []L) []link.Link {
 	n := len(within)
 	between := jaccltest.Links(n)
@@ -36,7 +36,7 @@ func mixedOf[L link.Link](t testing.TB, within []L) []link.Link {
 		var err error
 		links[rank], err = link.Mix(of...)
 		require.NoError(t, err)
-		t.Cleanup(func() { // those that no pair uses are not the mix's
+		t.Cleanup(func() { // the mix does not own links that no pair uses
 			within[rank].Close()
 			between[rank].Close()
 		})
@@ -58,7 +58,7 @@ func TestMix(t *testing.T) {
 	jaccltest.Conformance(t, func(t *testing.T, n int) []jaccl.Communicator { return jaccltest.Connect(t, mixed(t, n), time.Minute) })
 }
 
-// A mix has memory to lend if one of its links has, and takes it as any on the others.
+// A mix lends memory if one of its links does. On its other links this is ordinary memory.
 func TestMixLends(t *testing.T) {
 	lending := func(t *testing.T, n int) []link.Link { return mixedOf(t, jaccltest.SharedLinks(n)) }
 	jaccltest.LinkConformance(t, lending)
@@ -66,7 +66,7 @@ func TestMixLends(t *testing.T) {
 		return jaccltest.Connect(t, lending(t, n), time.Minute)
 	})
 
-	links := lending(t, 4) // of which ranks 0 and 3 share a machine
+	links := lending(t, 4) // ranks 0 and 3 share a machine
 	if _, release, err := links[3].(link.Lender).Lease(10); err != nil || release() != nil {
 		t.Errorf("a mix of a link that lends memory: %v", err)
 	}

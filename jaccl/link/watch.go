@@ -17,13 +17,14 @@ type Watch interface {
 	// Announce tells every rank of a failure, unless one is known already. If a process
 	// ends or is cut off without an announcement, its peers' watches announce that.
 	Announce(n Notice)
-	// Down is closed when a failure is known, of this rank or another.
+	// Down returns a channel that is closed when a failure is known, of this rank or
+	// another.
 	Down() <-chan struct{}
 	// First returns the first failure; false before Down is closed. All ranks get the
 	// same failure, as long as the network lets them tell each other.
 	First() (Notice, bool)
-	// Leave says that this rank is done. When its process ends after that, ranks that do
-	// not wait for it do not take this for a failure.
+	// Leave says that this rank is done. When its process ends after that, the other
+	// ranks' watches do not take this for a failure.
 	Leave()
 	// Left reports whether a rank has called Leave.
 	Left(rank int) bool
@@ -31,21 +32,21 @@ type Watch interface {
 	Close() error
 }
 
-// Notice is a failure as ranks tell each other.
+// Notice describes a failure to other ranks.
 type Notice struct {
-	From  int    // the rank that noticed it
-	Blame []int  // ranks that caused it
-	Kind  Kind   // what Error wraps on the other ranks
-	Text  string // for people: ranks, hosts, operations, bytes
-	Call  collective.Call
+	From  int             // the rank that noticed the failure
+	Blame []int           // the ranks that caused it
+	Kind  Kind            // what jaccl.Error wraps on the other ranks
+	Text  string          // for people: ranks, hosts, operations, bytes
+	Call  collective.Call // the call of rank From; zero for none
 }
 
-// Kind is the kind of a failure, across processes.
+// Kind is the kind of a failure, in a form that processes can send each other.
 type Kind uint8
 
 // The kinds of failure.
 const (
-	KindCause    Kind = iota // a rank's own: what it gave to Fail, or its context's
+	KindCause    Kind = iota // a rank's own cause: what it gave to Fail, or its context's cause
 	KindMismatch             // ErrMismatch
 	KindDeadline             // ErrDeadline
 	KindClosed               // ErrClosed
@@ -53,8 +54,8 @@ const (
 	KindLost                 // ErrLost
 )
 
-// Err returns what an error of the kind wraps; nil for a rank's own, of which other ranks
-// know the text alone.
+// Err returns what an error of the kind wraps. It returns nil for KindCause, of which other
+// ranks know the text alone.
 func (k Kind) Err() error {
 	switch k {
 	case KindMismatch:
@@ -71,7 +72,7 @@ func (k Kind) Err() error {
 	return nil
 }
 
-// KindOf returns the kind of an error.
+// KindOf returns the kind of an error; KindCause if the error wraps none of the others.
 func KindOf(err error) Kind {
 	for k := KindMismatch; k <= KindLost; k++ {
 		if errors.Is(err, k.Err()) {
@@ -87,9 +88,9 @@ type Partings interface {
 	Watch
 	// Tell tells a rank that this rank has closed a group that both are in.
 	Tell(rank int, p Parting)
-	// Hear has f called with every parting that other ranks tell this rank, also those
-	// that came before Hear. f must not block; it is called from any goroutine, until
-	// Close. Hear is called once.
+	// Hear makes the watch call f with every parting that other ranks tell this rank,
+	// also those that came before Hear. f must not block; it may be called from any
+	// goroutine, until Close. Hear is called once.
 	Hear(f func(from int, p Parting))
 }
 
@@ -103,20 +104,22 @@ type Parting struct {
 // a rank that itself waits for another one is not blamed.
 type Whereabouts interface {
 	Watch
-	// Answer has f called for this rank's answer when a rank asks. f must not block; it is
-	// called from any goroutine, until Close. Answer is called once, before Ask.
+	// Answer makes the watch call f for this rank's answer when another rank asks. f must
+	// not block; it may be called from any goroutine, until Close. Answer is called once,
+	// before Ask.
 	Answer(f func() Waiting)
-	// Ask asks all other ranks that have not left and returns their answers, by rank. It
-	// returns when all have answered; it returns the answers that have come when d has
-	// passed, a failure is known, or the watch is closed.
+	// Ask asks all other ranks and returns their answers, by rank. It blocks until all
+	// ranks that have not left have answered. When d has passed, a failure is known or
+	// the watch is closed, Ask returns the answers that have come by then.
 	Ask(d time.Duration) map[int]Waiting
 }
 
-// Waiting is an operation that a rank waits in. The zero Waiting means that it is in none.
+// Waiting is an operation that a rank waits in. The zero Waiting means that the rank is in no
+// operation.
 type Waiting struct {
-	Text string // the call, for people; empty if the rank is in none
+	Text string // the call, for people; empty if the rank is in no operation
 	For  []int  // the ranks that it may wait for
 }
 
-// MaxWaiting is the most bytes of the Text of a Waiting.
+// MaxWaiting is the largest size of the Text of a Waiting in bytes.
 const MaxWaiting = 1 << 10

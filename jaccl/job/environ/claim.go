@@ -21,8 +21,8 @@ type text struct{ name, value string }
 type claim struct {
 	name                             string
 	rank, size, localRank, localSize number
-	coordinator                      text   // host:port
-	host                             string // at which ranks meet, at a port that follows from the job's id
+	coordinator                      text   // host:port at which ranks meet
+	host                             string // machine at which ranks meet, at a port that follows from the job's id
 	hostfile, devices                string
 	sizes                            string // names of the variables that state the size, for errors
 }
@@ -56,7 +56,7 @@ func (c *claim) against(d *claim) error {
 	return nil
 }
 
-// fill takes what c does not state from d, which is a claim about the same process.
+// fill completes c with what d states. Both claims must be about the same process.
 func (c *claim) fill(d *claim) {
 	if !c.localRank.set || !c.localSize.set {
 		c.localRank, c.localSize = d.localRank, d.localSize
@@ -66,13 +66,14 @@ func (c *claim) fill(d *claim) {
 	}
 }
 
-// reader reads variables and keeps the first mistake.
+// reader reads variables and keeps the error of the first one that is wrong.
 type reader struct {
 	getenv func(string) string
 	err    error
 }
 
-// number reads a variable that is a number from 0, if it is set.
+// number reads a variable that holds a number from 0 to maxRanks. If the variable is
+// not set, neither is the returned number.
 func (r *reader) number(name string) number {
 	s := r.getenv(name)
 	if s == "" {
@@ -85,10 +86,10 @@ func (r *reader) number(name string) number {
 	return number{name, true, n}
 }
 
-// maxRanks is the largest number that is taken for a rank or a number of ranks.
+// maxRanks is the largest number that is accepted as a rank or a number of ranks.
 const maxRanks = 1 << 20
 
-// first returns the first of these variables that is set.
+// first returns the first of these variables that is set, or the zero text.
 func (r *reader) first(names ...string) text {
 	for _, n := range names {
 		if v := r.getenv(n); v != "" {

@@ -40,8 +40,8 @@ func (r *reader) pmi() claim {
 	}
 }
 
-// mlx reads the variables of mlx.launch. The number of ranks is MLX_WORLD_SIZE, or
-// that of the entries of its files.
+// mlx reads the variables of mlx.launch. The number of ranks is MLX_WORLD_SIZE or the
+// number of entries in MLX's files; if both are there, they must agree.
 func (r *reader) mlx() claim {
 	c := claim{name: "mlx", sizes: "MLX_HOSTFILE, MLX_IBV_DEVICES or MLX_WORLD_SIZE"}
 	c.rank = r.number(r.name("MLX_RANK", "JACCL_RANK", "MLX_RANK"))
@@ -79,8 +79,9 @@ func (r *reader) mlx() claim {
 			c.coordinator = text{"MLX_HOSTFILE's first address", addresses[0]}
 		}
 	}
-	// Without a rank, what there is may be meant for something else, but for the
-	// file that only ranks of mlx.launch are given.
+	// Without a rank, MLX_WORLD_SIZE may be meant for something else. The files and
+	// the coordinator's address are given to ranks of mlx.launch only, so that one of
+	// them without a rank is a mistake.
 	if !c.rank.set {
 		c.size = number{}
 		for _, f := range []text{nodes, devices, c.coordinator} {
@@ -92,7 +93,7 @@ func (r *reader) mlx() claim {
 	return c
 }
 
-// name is the first of these variables that is set, or fallback.
+// name returns the name of the first of these variables that is set, or fallback.
 func (r *reader) name(fallback string, names ...string) string {
 	if v := r.first(names...); v.name != "" {
 		return v.name
@@ -116,9 +117,9 @@ func (r *reader) rows(f text) ([]json.RawMessage, error) {
 	return rows, nil
 }
 
-// slurm reads the variables of srun. They are in shells and scripts of an
-// allocation, too, which are no ranks: there is no step there, or one of those with
-// numbers from lastStep on.
+// slurm reads the variables of srun. The shells and scripts of an allocation have
+// these variables, too, and are not ranks: they have no step, or a step with a number
+// from lastStep on.
 func (r *reader) slurm() claim {
 	c := claim{name: "slurm", sizes: "SLURM_STEP_NUM_TASKS"}
 	step, err := strconv.ParseUint(r.getenv("SLURM_STEP_ID"), 10, 32)
@@ -140,11 +141,12 @@ func (r *reader) slurm() claim {
 	return c
 }
 
-// lastStep and above are Slurm's own steps: batch scripts, interactive shells.
+// lastStep is the first of the numbers that Slurm gives to its own steps: batch
+// scripts and interactive shells.
 const lastStep = 0xfffffff0
 
-// firstNode returns the first of Slurm's list of machines: a of "a,b", n01 of
-// "n[01-04,7],m", empty if it is none.
+// firstNode returns the first machine of a list as Slurm writes it: a of "a,b", n01 of
+// "n[01-04,7],m". It returns the empty text if it cannot read the list.
 func firstNode(list string) string {
 	head, rest, bracket := strings.Cut(list, "[")
 	if i := strings.IndexByte(head, ','); i >= 0 {

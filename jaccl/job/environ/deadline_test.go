@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A deadline has a unit and is neither so short that ranks without a fault exceed it nor
-// endless. What is none is an error, in a job and without one.
+// A deadline has a unit. It is neither so short that ranks without a fault exceed it, nor
+// endless. Anything else is an error, in a job and without one.
 func TestDeadline(t *testing.T) {
 	for s, want := range map[string]time.Duration{"": 0, "1s": time.Second, "90s": 90 * time.Second, "1h30m": 90 * time.Minute, "24h": 24 * time.Hour} {
 		for _, rest := range []string{"", " GOMOE_RANK=0 GOMOE_SIZE=1"} {

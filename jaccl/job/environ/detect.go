@@ -9,19 +9,20 @@ import (
 	"strings"
 )
 
-// Detect returns the job that the environment describes. getenv, which is os.Getenv, reads
+// Detect returns the job that the environment describes. getenv, normally os.Getenv, reads
 // the environment. A variable that is set to the empty text counts as not set. The only files
-// that Detect opens are MLX's, for the number of their entries and the first one's address.
+// that Detect opens are MLX's: it needs the number of their entries and the address in the
+// first entry.
 //
 // Errors name the variables. It is an error if a rank is given without a number of ranks or
 // the other way round, if a number or a deadline cannot be read, if the job does not have the
-// rank, if two conventions contradict each other, and if a job of JACCL's ring is asked for,
-// which nothing here speaks.
+// rank, if two conventions contradict each other, and if the variables ask for JACCL's ring,
+// a protocol that gomoe does not have.
 func Detect(getenv func(string) string) (Job, error) {
 	return detect(getenv, os.Getppid())
 }
 
-// detect is Detect in a process whose parent has that number.
+// detect is Detect in a process whose parent has the process number parent.
 func detect(getenv func(string) string, parent int) (Job, error) {
 	r := &reader{getenv: getenv}
 	claims := []claim{r.gomoe(), r.mlx(), r.torch(), r.ompi(), r.pmi(), r.slurm()}
@@ -42,7 +43,7 @@ func detect(getenv func(string) string, parent int) (Job, error) {
 			if err := chosen.against(c); err != nil {
 				return Job{}, err
 			}
-		case chosen.against(c) == nil: // else it is about the daemon that has started this process
+		case chosen.against(c) == nil: // otherwise c is about the daemon that has started this process
 			chosen.fill(c)
 		}
 	}
@@ -59,7 +60,8 @@ func detect(getenv func(string) string, parent int) (Job, error) {
 	}
 	job.convention = chosen.name
 	job.Rank, job.Size, job.LocalRank, job.LocalSize = chosen.rank.n, chosen.size.n, chosen.localRank.n, chosen.localSize.n
-	// MLX's files count whoever has started the ranks, if it agrees.
+	// MLX's files are used whichever convention decides: if MLX's variables state a rank
+	// and a size, these have been compared with the chosen ones.
 	mlx := claims[1]
 	job.Hostfile, job.Devices = mlx.hostfile, mlx.devices
 	for _, v := range []number{chosen.rank, chosen.size, chosen.localRank, chosen.localSize} {
@@ -89,8 +91,8 @@ func detect(getenv func(string) string, parent int) (Job, error) {
 	return job, nil
 }
 
-// pmix compares PMIX_RANK, which comes without a number of ranks, with what Open MPI's or
-// MPICH's variables say.
+// pmix returns an error if PMIX_RANK, which comes without a number of ranks, is not the
+// rank that Open MPI's or MPICH's variables state.
 func (r *reader) pmix(chosen *claim) error {
 	rank := r.number("PMIX_RANK")
 	if r.err != nil {
@@ -102,7 +104,8 @@ func (r *reader) pmix(chosen *claim) error {
 	return nil
 }
 
-// id finds an id that the processes of the job have in common.
+// id sets job.ID to an id that all processes of the job can read or compute, and leaves it
+// empty if there is none.
 func (r *reader) id(job *Job, chosen *claim, parent int) {
 	use := func(prefix string, names ...string) bool {
 		var values []string
@@ -139,7 +142,8 @@ func (r *reader) id(job *Job, chosen *claim, parent int) {
 	}
 }
 
-// coordinator finds where the ranks meet.
+// coordinator sets job.Coordinator to the address at which the ranks meet. If nothing says
+// it, the address stays empty. If job.ID is empty, the ID becomes one made from the address.
 func (r *reader) coordinator(job *Job, chosen *claim) error {
 	set := func(name, address string) error {
 		if _, _, err := splitAddress(address); err != nil {
@@ -192,8 +196,8 @@ func (r *reader) coordinator(job *Job, chosen *claim) error {
 	return nil
 }
 
-// derivedPort returns a port that all processes of a job compute from the job's id. It is
-// below the ports that systems give out by themselves, so that it is rarely taken.
+// derivedPort returns a port that all processes of a job compute from the job's id. The port
+// is below those that systems give out by themselves, so that it is rarely taken.
 func derivedPort(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return strconv.Itoa(16384 + (int(sum[0])<<8|int(sum[1]))%16384)

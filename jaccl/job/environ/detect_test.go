@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// vars reads "A=1 B=2".
+// vars returns the variables of a text such as "A=1 B=2".
 func vars(s string) func(string) string {
 	m := map[string]string{}
 	for _, f := range strings.Fields(s) {
@@ -51,7 +51,7 @@ func TestDetect(t *testing.T) {
 		{"MLX_RANK=1 MLX_HOSTFILE=" + nodes, "mlx 1/3 at 127.0.0.1:32323 id at-127.0.0.1:32323 nodes"},
 		{"MLX_RANK=1 MLX_IBV_DEVICES=" + devices + " MLX_JACCL_COORDINATOR=10.0.0.1:32323", "mlx 1/2 at 10.0.0.1:32323 id at-10.0.0.1:32323 devices"},
 		{"JACCL_RANK=0 MLX_RANK=9 JACCL_IBV_DEVICES=" + devices + " JACCL_COORDINATOR=10.0.0.1:1", "mlx 0/2 at 10.0.0.1:1 id at-10.0.0.1:1 devices"},
-		// A ring of RDMA devices is asked for where there are such devices.
+		// JACCL_RING asks for a ring only if RDMA devices are given, too.
 		{"MLX_RANK=1 MLX_JACCL_RING=1 MLX_HOSTFILE=" + nodes, "mlx 1/3 at 127.0.0.1:32323 id at-127.0.0.1:32323 nodes"},
 		{"MLX_JACCL_RING=1", "none"},
 		{"MLX_RANK=1 MLX_WORLD_SIZE=2 GOMOE_COORDINATOR=a:1", "mlx 1/2 at a:1 id at-a:1"},
@@ -61,10 +61,10 @@ func TestDetect(t *testing.T) {
 		{"PMI_RANK=1 PMI_SIZE=2 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=2", "pmi 1/2 local 1/2 at 127.0.0.1:PORT id pmi-child-of-77"},
 		{"SLURM_PROCID=3 SLURM_NTASKS=8 SLURM_STEP_NUM_TASKS=4 SLURM_STEP_ID=0 SLURM_JOB_ID=5 SLURM_STEP_NUM_NODES=2 SLURM_STEP_NODELIST=n[01-02]", "slurm 3/4 at n01:PORT id slurm-5.0"},
 		{"SLURM_PROCID=3 SLURM_NTASKS=4 SLURM_STEP_ID=1 SLURM_JOB_ID=5 SLURM_STEP_NUM_NODES=1 SLURM_LOCALID=3", "slurm 3/4 local 3/4 at 127.0.0.1:PORT id slurm-5.1"},
-		// Scripts and shells of an allocation are no ranks of it.
+		// The scripts and shells of an allocation are not ranks.
 		{"SLURM_PROCID=0 SLURM_NTASKS=8 SLURM_JOB_ID=5", "none"},
 		{"SLURM_PROCID=0 SLURM_NTASKS=8 SLURM_JOB_ID=5 SLURM_STEP_ID=4294967290", "none"},
-		// Slurm starts other launchers' daemons.
+		// Slurm also starts the daemons of other launchers.
 		{"SLURM_PROCID=1 SLURM_NTASKS=2 SLURM_STEP_ID=0 SLURM_JOB_ID=5 OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=4", "ompi 2/4"},
 		{"SLURM_PROCID=1 SLURM_NTASKS=2 SLURM_STEP_ID=0 SLURM_JOB_ID=5 PMI_RANK=1 PMI_SIZE=2 SLURM_STEP_NODELIST=a,b", "pmi 1/2 at a:PORT id slurm-5.0"},
 	} {
@@ -158,7 +158,7 @@ func TestMeeting(t *testing.T) {
 	require.ErrorContains(t, err, "rank 2 of 4: nothing says where the ranks meet, and they are on several machines (OMPI_COMM_WORLD_LOCAL_SIZE=2 of OMPI_COMM_WORLD_SIZE=4); set GOMOE_COORDINATOR=host:port")
 }
 
-// All ranks of a job come to the same address and id, and other jobs to others.
+// All ranks of a job find the same address and id, and other jobs find others.
 func TestDerived(t *testing.T) {
 	ports := map[string]bool{}
 	for i := range 20 {
@@ -188,7 +188,7 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// Every variable that is read is listed, and nothing else.
+// Variables lists every variable that is read, and no other.
 func TestVariables(t *testing.T) {
 	read := map[string]bool{gomoeSecret: true, gomoeSecretFile: true}
 	nodes, devices, _ := files(t)
@@ -230,7 +230,7 @@ func TestFirstNode(t *testing.T) {
 	}
 }
 
-// Whatever is in the environment, a job is one that can be, or an error.
+// Whatever is in the environment, Detect returns a possible job or an error.
 func FuzzDetect(f *testing.F) {
 	f.Add("RANK", "0", "WORLD_SIZE", "2", "MASTER_ADDR", "a")
 	f.Add("GOMOE_RANK", "0", "GOMOE_SIZE", "2", "GOMOE_COORDINATOR", "[::1]:7")

@@ -6,7 +6,7 @@ import (
 	"github.com/gomoe/gomoe/jaccl/job/environ"
 )
 
-// What a process of torchrun is told.
+// What torchrun tells one of its processes.
 func ExampleDetect() {
 	env := map[string]string{"RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "node1", "MASTER_PORT": "29500"}
 	job, err := environ.Detect(func(name string) string { return env[name] })

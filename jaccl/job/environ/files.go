@@ -7,11 +7,12 @@ import (
 	"os"
 )
 
-// maxFile is the most bytes of a file of MLX.
+// maxFile is the largest size of one of MLX's files in bytes.
 const maxFile = 16 << 20
 
 // ReadDevices returns the RDMA devices that connect the ranks, as JSON that
-// hostfile.ParseDevices reads: GOMOE_DEVICES, or the file of MLX_IBV_DEVICES.
+// hostfile.ParseDevices reads: the value of GOMOE_DEVICES, or else the contents of the file
+// that MLX_IBV_DEVICES names. If neither is set, the error says how to set them.
 func (j Job) ReadDevices() ([]byte, error) {
 	switch {
 	case j.Matrix != "":
@@ -23,7 +24,7 @@ func (j Job) ReadDevices() ([]byte, error) {
 }
 
 // ReadNodes returns the addresses of MLX's ring, as JSON that hostfile.ParseNodes
-// reads: the file of MLX_HOSTFILE.
+// reads: the contents of the file that MLX_HOSTFILE names.
 func (j Job) ReadNodes() ([]byte, error) {
 	if j.Hostfile == "" {
 		return nil, errors.New("environ: nothing says at which addresses the ranks of the ring are; set MLX_HOSTFILE to the file with them and MLX_RANK, or start with mlx.launch --backend ring or gomoe launch")
@@ -31,7 +32,7 @@ func (j Job) ReadNodes() ([]byte, error) {
 	return readFile("MLX_HOSTFILE", j.Hostfile)
 }
 
-// readFile reads a file of MLX.
+// readFile reads one of MLX's files; name is the variable's, for errors.
 func readFile(name, path string) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {

@@ -22,7 +22,7 @@ type Job struct {
 	Listener int
 	// ID is the same for all processes of the job and differs from other jobs' IDs.
 	ID string
-	// Secret is GOMOE_SECRET, and SecretFile GOMOE_SECRET_FILE; see Key.
+	// Secret is the value of GOMOE_SECRET, and SecretFile that of GOMOE_SECRET_FILE; see Key.
 	Secret, SecretFile string
 	// Transport is the transport that GOMOE_TRANSPORT names; empty means auto.
 	Transport string
@@ -31,17 +31,19 @@ type Job struct {
 	// Lifeline is the number of an open file that ends when the launcher ends; 0 means that
 	// there is none.
 	Lifeline int
-	// Hostfile is the file with the nodes of MLX's ring, MLX_HOSTFILE, and Devices
-	// the one with its RDMA devices, MLX_IBV_DEVICES; empty if there is none.
+	// Hostfile is the path of the file with the addresses of MLX's ring, MLX_HOSTFILE, and
+	// Devices the path of the file with the RDMA devices, MLX_IBV_DEVICES; empty if it is not
+	// set.
 	Hostfile, Devices string
-	// Flight is the folder for flight records, GOMOE_FLIGHT, or off.
+	// Flight is the folder for flight records, GOMOE_FLIGHT, or "off"; empty if it is not set.
 	Flight string
-	// Matrix is the devices themselves, GOMOE_DEVICES, as such a file has them.
+	// Matrix holds the RDMA devices themselves, GOMOE_DEVICES, in the format of the file
+	// Devices.
 	Matrix string
 	// Verbs is the path of the library of RDMA verbs, JACCL_LIBRDMA; empty for the system's.
 	Verbs string
-	// Source is the variables that decided, as NAME=value, in order. Secrets are
-	// shown as ***.
+	// Source lists the variables that decided, as NAME=value, in the order in which they were
+	// used. It has no secrets.
 	Source []string
 
 	convention string // the convention that Rank and Size come from
@@ -70,7 +72,7 @@ func (j Job) Meeting() (string, error) {
 		j.Rank, j.Size, j.missing)
 }
 
-// String is the job in a line, with the variables that say so.
+// String describes the job in one line, with the variables that decided.
 func (j Job) String() string {
 	if j.InProcess() {
 		return "no job in the environment: all ranks in this process"

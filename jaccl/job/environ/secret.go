@@ -13,16 +13,17 @@ import (
 	"strings"
 )
 
-// MinSecret is the fewest bytes of a secret.
+// MinSecret is the smallest length of a secret in bytes.
 const MinSecret = 16
 
-// Key returns the secret by which the job's processes know each other: what
-// GOMOE_SECRET holds, or the file of GOMOE_SECRET_FILE, or this user's file,
-// gomoe/secret in dir, which is os.UserConfigDir's folder if empty.
+// Key returns the secret by which the job's processes recognize each other. It is the value
+// of GOMOE_SECRET, or else the contents of the file that GOMOE_SECRET_FILE names, or else
+// those of this user's file, gomoe/secret in dir. An empty dir means the folder of
+// os.UserConfigDir.
 //
-// If there is no such file and the ranks meet at this machine's loopback address, Key makes
-// the file. If ranks of other machines meet there, a missing file is an error, which says how
-// to copy one. A file that somebody else than its owner can read is refused.
+// If this user's file does not exist and the ranks meet at this machine's loopback address,
+// Key makes the file. If they meet at another address, the missing file is an error that says
+// how to make one and copy it. A file that anybody but its owner can read is refused.
 func (j Job) Key(dir string) (string, error) {
 	if j.Secret != "" {
 		return long(j.Secret, gomoeSecret)
@@ -60,7 +61,8 @@ func NewSecret() string {
 	return hex.EncodeToString(b)
 }
 
-// loopback reports whether an address is one of this machine that no other machine reaches.
+// loopback reports whether address, host:port, is on this machine and out of reach of every
+// other machine.
 func loopback(address string) bool {
 	host, _, err := splitAddress(address)
 	if err != nil {
@@ -77,8 +79,8 @@ func long(s, from string) (string, error) {
 	return s, nil
 }
 
-// readSecret reads a file with a secret. It checks the permissions of the file that is open,
-// so that nobody can exchange the file between the check and the reading.
+// readSecret reads a file with a secret. It checks the permissions of the opened file, not
+// of the path, so that nobody can exchange the file between the check and the reading.
 func readSecret(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -91,7 +93,7 @@ func readSecret(path string) (string, error) {
 		return "", fmt.Errorf("environ: secret: %w", err)
 	case !info.Mode().IsRegular():
 		return "", fmt.Errorf("environ: secret: %s is no regular file", path)
-	case runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0: // there, the user's folder is the user's
+	case runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0: // Windows has no such bits; there, only the user can read the user's folder
 		return "", fmt.Errorf("environ: secret: others may read %s (%v); make a new one, or if nobody has, chmod 600 %s", path, info.Mode().Perm(), path)
 	}
 	b, err := io.ReadAll(io.LimitReader(f, 4096))
@@ -101,8 +103,8 @@ func readSecret(path string) (string, error) {
 	return long(string(b), path)
 }
 
-// makeSecret writes a new secret to path, complete or not at all, unless there is
-// one: of several processes that call it at once, one wins.
+// makeSecret writes a new secret to path, completely or not at all. A file that exists
+// stays as it is, so that of several processes that call makeSecret at once one wins.
 func makeSecret(path string) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -37,7 +37,7 @@ func TestKeyGiven(t *testing.T) {
 	require.ErrorContains(t, err, "is no regular file")
 }
 
-// Processes that start at once have the same key, which only its owner reads.
+// Processes that start at the same time get the same key, which only its owner can read.
 func TestKeyMade(t *testing.T) {
 	for _, at := range []string{"127.0.0.1:5", "[::1]:5", "localhost:5"} {
 		dir := t.TempDir()
@@ -71,7 +71,7 @@ func TestKeyMade(t *testing.T) {
 	}
 }
 
-// Nobody makes a secret that other machines would need.
+// Key makes no secret if ranks of other machines need it, too.
 func TestKeyOfOthers(t *testing.T) {
 	for _, at := range []string{"10.0.0.1:5", "host:5", ""} {
 		dir := t.TempDir()

@@ -3,11 +3,11 @@ package environ
 // Variable is a variable of the environment that Detect reads.
 type Variable struct {
 	Name, Meaning string
-	Secret        bool // its value is not to be shown
+	Secret        bool // whether the value must not be shown
 }
 
-// Variables returns all variables that Detect, Key and MPI read, by convention, the
-// first that decides first.
+// Variables returns all variables that Detect, Key and MPI read, grouped by convention, in
+// the order in which the conventions decide.
 func Variables() []Variable {
 	return []Variable{
 		{Name: gomoeRank, Meaning: "this process's rank, from 0"},
@@ -85,14 +85,15 @@ const (
 	gomoeFlight      = "GOMOE_FLIGHT"
 )
 
-// The libraries of JACCL and of MLX's MPI, whatever starts the ranks.
+// The variables that name the libraries of RDMA verbs and of MPI. They are read whatever
+// starts the ranks.
 const (
 	verbsLibrary = "JACCL_LIBRDMA"
 	mpiLibrary   = "MLX_MPI_LIBNAME"
 )
 
-// MPI returns the name of MPI's library that the environment has, and of its variable;
-// both are empty if it has none.
+// MPI returns the file name of MPI's library that the environment states, and the name of
+// the variable that states it; both are empty if the variable is not set.
 func MPI(getenv func(string) string) (library, variable string) {
 	if library = getenv(mpiLibrary); library == "" {
 		return "", ""
@@ -100,9 +101,10 @@ func MPI(getenv func(string) string) (library, variable string) {
 	return library, mpiLibrary
 }
 
-// Describe returns the environment of one rank of a job, NAME=value, as Detect
-// reads it: GOMOE_*, and RANK and the others for programs that know only those.
-// masterPort is MASTER_PORT, for their own use; 0 leaves MASTER_* out.
+// Describe returns the environment of one rank of the job, as NAME=value, in the form that
+// Detect reads: GOMOE_*, and RANK and its companions for programs that know only those.
+// masterPort becomes MASTER_PORT, which such programs may use as they like; 0 leaves out
+// MASTER_ADDR and MASTER_PORT.
 func (j Job) Describe(masterPort int) []string {
 	out := []string{
 		env(gomoeRank, j.Rank), env(gomoeSize, j.Size),

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// MaxMesh is the most ranks of a full mesh: JACCL numbers no more. A file of devices
-// describes at most MaxDeviceRanks ranks, in at most MaxDevicesSize bytes, with at
-// most MaxWires devices facing one peer.
+// MaxMesh is the largest number of ranks in a full mesh: JACCL has numbers for no
+// more. A file of devices describes at most MaxDeviceRanks ranks, in at most
+// MaxDevicesSize bytes, with at most MaxWires devices facing one peer.
 const (
 	MaxMesh        = 8
 	MaxDeviceRanks = 64
@@ -18,19 +18,20 @@ const (
 	MaxDevicesSize = 1 << 20
 )
 
-// Devices says which RDMA devices connect the ranks of a job: Devices[i][j] are those
-// of rank i that face rank j, one for each wire between them, none if there is no
-// wire. It has a row and a column for every rank.
+// Devices says which RDMA devices connect the ranks of a job: Devices[i][j] lists
+// the devices of rank i that face rank j, one for each wire between the two ranks;
+// an empty list means that there is no wire. Devices has a row and a column for
+// every rank.
 type Devices [][][]string
 
-// ParseDevices reads a matrix of devices as MLX and JACCL have it, N lists of N
-// cells, each of them null, a device or a list of devices:
+// ParseDevices reads a matrix of devices as MLX and JACCL write it: N lists of N
+// cells. Each cell is null, a device or a list of devices:
 //
 //	[[null, "rdma_en5"],
 //	 [["rdma_en3"], null]]
 //
-// A row may also be an object with the row under "rdma", as the hosts of a hostfile
-// are. The matrix has passed Check.
+// A row may also be an object with the row under "rdma", like the hosts of a
+// hostfile. The returned matrix has passed Check.
 //
 // Source: parse_devices_json in MLX's mlx/distributed/jaccl/lib/jaccl/jaccl.cpp.
 func ParseDevices(data []byte) (Devices, error) {
@@ -81,7 +82,7 @@ func deviceRow(raw json.RawMessage) ([][]string, error) {
 		var several []*string
 		switch {
 		case json.Unmarshal(cell, &one) == nil:
-			if one != nil { // null is no device
+			if one != nil { // null means no device
 				row[j] = []string{*one}
 			}
 		case json.Unmarshal(cell, &several) == nil:
@@ -98,7 +99,7 @@ func deviceRow(raw json.RawMessage) ([][]string, error) {
 	return row, nil
 }
 
-// excerpt returns the beginning of a piece of JSON, for an error.
+// excerpt returns the beginning of a piece of JSON, for an error's text.
 func excerpt(raw []byte) string {
 	const most = 40
 	if len(raw) > most {
@@ -107,11 +108,11 @@ func excerpt(raw []byte) string {
 	return fmt.Sprintf("%q", raw)
 }
 
-// Check returns what is wrong with a matrix: rows of a wrong length, a device that
-// faces its own rank, a wire that has only one end, names that are none, or a device
-// twice in a row. The last is an error within a cell, and for Thunderbolt's devices,
-// rdma_enN, in all of the row, since one port has one cable; an ordinary adapter
-// faces many peers.
+// Check returns the first thing that is wrong with the matrix, or nil: a row of a
+// wrong length, a device that faces its own rank, a wire that has only one end, a
+// name that no device can have, or a device that is named twice. No cell may name a
+// device twice. A Thunderbolt device, rdma_enN, may occur only once in its whole row,
+// because one port has one cable; an ordinary adapter may face many peers.
 func (d Devices) Check() error {
 	wrong := func(format string, a ...any) error { return fmt.Errorf("hostfile: devices: "+format, a...) }
 	if len(d) == 0 || len(d) > MaxDeviceRanks {
@@ -152,8 +153,8 @@ func (d Devices) Check() error {
 	return nil
 }
 
-// isDevice reports whether name can be a device's: 1 to 63 bytes, printable, no
-// spaces.
+// isDevice reports whether name can be the name of a device: 1 to 63 printable ASCII
+// characters without spaces.
 func isDevice(name string) bool {
 	if name == "" || len(name) > 63 {
 		return false
@@ -161,8 +162,9 @@ func isDevice(name string) bool {
 	return !strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
-// Mesh returns why the ranks are not a full mesh as JACCL wants it, 2 to MaxMesh
-// ranks with a device for every pair, or nil. The matrix has passed Check.
+// Mesh returns nil if the ranks are a full mesh as JACCL wants it, 2 to MaxMesh ranks
+// with a device for every pair; otherwise it returns why not. The matrix must have
+// passed Check.
 func (d Devices) Mesh() error {
 	if len(d) < 2 || len(d) > MaxMesh {
 		return fmt.Errorf("hostfile: devices: %d ranks, want 2 to %d for a mesh", len(d), MaxMesh)

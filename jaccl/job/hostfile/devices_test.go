@@ -96,7 +96,7 @@ func TestMesh(t *testing.T) {
 	}
 }
 
-// What is accepted is a sound matrix, and reads the same when it is written again.
+// A matrix that is accepted is sound, and reads the same when it is written again.
 func FuzzParseDevices(f *testing.F) {
 	f.Add([]byte(`[[null, "rdma_en5"], [["rdma_en3"], null]]`))
 	f.Add([]byte(`[{"rdma": [null, ["a", "b"]]}, [["a", "b"], null]]`))

@@ -11,7 +11,8 @@ import (
 	"unicode"
 )
 
-// MaxSize is the most bytes that a hostfile has, and MaxHosts the most hosts.
+// MaxSize is the largest size of a hostfile in bytes, and MaxHosts the largest number
+// of its hosts.
 const (
 	MaxSize  = 4 << 20
 	MaxHosts = 4096
@@ -27,9 +28,9 @@ type Hosts struct {
 
 // Host is one entry of a hostfile.
 type Host struct {
-	SSH  string     // what ssh is told: a name, user@name, or localhost for this machine
-	IPs  []string   // addresses by which other hosts reach it, the first one first; maybe none
-	RDMA [][]string // its devices that face each host, by the host's number; nil if not stated, an entry is nil for none
+	SSH  string     // the destination for ssh: a name, user@name, or localhost for this machine
+	IPs  []string   // addresses by which other hosts reach this one, in the file's order; may be empty
+	RDMA [][]string // RDMA[j] lists this host's devices that face host j, nil for none; RDMA is nil if the file does not say
 }
 
 // ParseHosts reads a hostfile, which is an object or only its list of hosts:
@@ -97,7 +98,8 @@ func ParseHosts(data []byte) (*Hosts, error) {
 	return &h, nil
 }
 
-// CheckEnv reports whether e is NAME=value with a name that every shell takes.
+// CheckEnv returns an error unless e is NAME=value with a name that every shell
+// accepts.
 func CheckEnv(e string) error {
 	name, value, ok := strings.Cut(e, "=")
 	if !ok {
@@ -141,7 +143,7 @@ func parseHost(raw json.RawMessage, i, n int) (Host, error) {
 			return Host{}, fmt.Errorf("hostfile: hosts[%d] (%s): ips[%d] is %q, want an address such as 10.0.0.1", i, h.SSH, k, ip)
 		}
 	}
-	if e.RDMA == nil || len(*e.RDMA) == 0 { // which is how MLX says that there are none
+	if e.RDMA == nil || len(*e.RDMA) == 0 { // MLX writes an empty list if there are no devices
 		return h, nil
 	}
 	if len(*e.RDMA) != n {
@@ -191,8 +193,8 @@ func parseDevices(raw json.RawMessage) ([]string, error) {
 	return names, nil
 }
 
-// sshName refuses what ssh would take for an option, and what would be more than
-// one word.
+// sshName returns an error for a name that ssh would take for an option, and for one
+// with blanks or characters that a shell interprets.
 func sshName(s string) error {
 	switch {
 	case s == "":
@@ -207,7 +209,8 @@ func sshName(s string) error {
 	return nil
 }
 
-// decode is json.Unmarshal of all of data, with where it went wrong.
+// decode decodes all of data, like json.Unmarshal. Its errors say at which line and
+// column the mistake is.
 func decode(data []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	err := d.Decode(v)
@@ -240,14 +243,14 @@ func wanted(e *json.UnmarshalTypeError) string {
 	return "a list"
 }
 
-// place is the line and column of a byte.
+// place returns the line and the column of the byte at offset at, in words.
 func place(data []byte, at int64) string {
 	before := data[:min(max(at, 0), int64(len(data)))]
 	line := 1 + bytes.Count(before, []byte("\n"))
 	return fmt.Sprintf("line %d, column %d", line, len(before)-bytes.LastIndexByte(before, '\n')-1)
 }
 
-// firstByte is the first one that is no white space, 0 for none.
+// firstByte returns the first byte that is not white space, 0 if there is none.
 func firstByte(data []byte) byte {
 	if t := bytes.TrimLeft(data, " \t\r\n"); len(t) > 0 {
 		return t[0]

@@ -72,7 +72,7 @@ func TestParseHostsWrong(t *testing.T) {
 	}
 }
 
-// What is read holds what it promises, whatever the file.
+// Whatever the file, a hostfile that is read keeps what the types promise.
 func FuzzParseHosts(f *testing.F) {
 	f.Add([]byte(`[{"ssh":"localhost"}]`))
 	f.Add([]byte(`{"backend":"jaccl","envs":["A=b"],"hosts":[{"ssh":"a","ips":["10.0.0.1"],"rdma":[null,["x","y"]]},{"ssh":"b","rdma":["x",null]}]}`))

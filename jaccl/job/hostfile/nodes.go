@@ -10,20 +10,21 @@ import (
 	"strings"
 )
 
-// MaxNodesBytes is the most that a file of nodes has: ten thousand ranks with a
-// few addresses each.
+// MaxNodesBytes is the largest size of a file of nodes in bytes. That is enough for
+// ten thousand ranks with a few addresses each.
 const MaxNodesBytes = 1 << 20
 
-// Nodes are the addresses at which the ranks of MLX's ring wait for the rank
-// before them, host:port, by rank. Every rank has as many as there are
-// connections between neighbours.
+// Nodes are the addresses of MLX's ring, host:port, by rank. At its addresses a rank
+// waits for the connections of the rank before it. Every rank has as many addresses
+// as there are connections between two neighbours.
 //
 // Source: MLX_HOSTFILE of mlx/distributed/ring.
 type Nodes [][]string
 
-// ParseNodes reads what MLX_HOSTFILE names: [["10.0.0.1:5000"], ["10.0.0.2:5000"]].
-// A host is a name, an IPv4 address, or an IPv6 address in brackets, which
-// MLX's own ranks do not take. The error says which rank's address is at fault.
+// ParseNodes reads the contents of the file that MLX_HOSTFILE names:
+// [["10.0.0.1:5000"], ["10.0.0.2:5000"]]. A host is a name, an IPv4 address, or an
+// IPv6 address in brackets; MLX's own ranks do not accept the brackets. The returned
+// nodes have passed Check. Errors name the rank whose address is at fault.
 func ParseNodes(data []byte) (Nodes, error) {
 	if len(data) > MaxNodesBytes {
 		return nil, fmt.Errorf("hostfile: nodes: %d bytes, want at most %d", len(data), MaxNodesBytes)
@@ -42,7 +43,8 @@ func ParseNodes(data []byte) (Nodes, error) {
 	return nodes, nil
 }
 
-// Check says what is wrong with nodes that a ring cannot be made of.
+// Check returns nil if a ring can be made of the nodes; otherwise it returns the first
+// reason why not.
 func (n Nodes) Check() error {
 	if len(n) == 0 {
 		return fmt.Errorf("hostfile: nodes: no ranks, want at least one")

@@ -61,7 +61,7 @@ func TestParseNodesErrors(t *testing.T) {
 	}
 }
 
-// Whatever is read is a ring, and is read again from what it is written as.
+// Nodes that are read make a ring, and read the same when they are written again.
 func FuzzParseNodes(f *testing.F) {
 	for _, s := range []string{`[["127.0.0.1:5000"],["[::1]:5000"]]`, `[["a:1","a:2"],["b:1","b:2"]]`, `[[""]]`, `[null]`, `{}`} {
 		f.Add([]byte(s))

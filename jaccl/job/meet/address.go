@@ -11,11 +11,12 @@ import (
 	"time"
 )
 
-// connectTime is how long one address may take to answer before the next one of
-// the host is tried.
+// connectTime is how long one address of a host may take to answer before the host's
+// next address is tried.
 const connectTime = 3 * time.Second
 
-// resolve returns the addresses of host:port, in the resolver's order.
+// resolve returns the host of host:port, and its addresses with the port, in the
+// resolver's order.
 func resolve(ctx context.Context, hostport string) (host string, addrs []netip.AddrPort, err error) {
 	host, service, err := net.SplitHostPort(hostport)
 	if err != nil {
@@ -38,7 +39,8 @@ func resolve(ctx context.Context, hostport string) (host string, addrs []netip.A
 	return host, addrs, nil
 }
 
-// lookup returns the addresses of a name, or the address that it is.
+// lookup returns the addresses of host, a name or an address, without those that zoned
+// refuses. It returns an error if none is left.
 func lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	ips := []netip.Addr{}
 	if ip, err := netip.ParseAddr(host); err == nil {
@@ -65,7 +67,8 @@ func lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	return usable, nil
 }
 
-// zoned refuses an address that means another machine on every link.
+// zoned returns an error for a link-local address without its interface: such an address
+// means another machine on every interface.
 func zoned(ip netip.Addr) error {
 	if ip.Is6() && ip.IsLinkLocalUnicast() && ip.Zone() == "" {
 		return fmt.Errorf("%v is a link-local address, which says nothing without the interface; append %%interface, as in %v%%eth0, or use another address", ip, ip)
@@ -88,9 +91,10 @@ func interfaces() ([]netip.Addr, error) {
 	return addrs, nil
 }
 
-// listen opens the coordinator's address, which is one of this machine's. A name
-// that this machine knows only as loopback, as some systems have their own, is
-// another address to the others, so that it listens at all of them.
+// listen returns rank 0's listener: Options.Listener, or a new one at the coordinator's
+// address, which must be an address of this machine. Some systems know their own name
+// only as a loopback address, while other machines know it as another address. For such
+// a name listen opens the port at all addresses.
 func listen(ctx context.Context, o Options) (net.Listener, error) {
 	if o.Listener != nil {
 		return o.Listener, nil
@@ -145,7 +149,7 @@ func addresses(addrs []netip.AddrPort) []netip.Addr {
 	return ips
 }
 
-// among reports whether ip is one of own, whose zones are not known.
+// among reports whether ip is one of own. It does not compare zones, which own lacks.
 func among(own []netip.Addr, ip netip.Addr) bool {
 	for _, o := range own {
 		if o.WithZone("") == ip.WithZone("") {
@@ -164,7 +168,7 @@ func listenAt(ctx context.Context, host string, port uint16) (net.Listener, erro
 	return ln, nil
 }
 
-// endpoint is the address of one end of a connection.
+// endpoint returns a as an address and a port.
 func endpoint(a net.Addr) (netip.AddrPort, error) {
 	p, err := netip.ParseAddrPort(a.String())
 	if err != nil {
@@ -173,8 +177,8 @@ func endpoint(a net.Addr) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(p.Addr().Unmap(), p.Port()), nil
 }
 
-// dial connects to the first address that answers and whose other side try
-// accepts.
+// dial connects to the first of addrs that answers and whose connection try accepts. If
+// there is none, the error joins the errors of all addresses.
 func dial(ctx context.Context, addrs []netip.AddrPort, try func(net.Conn) error) (net.Conn, error) {
 	var failed []error
 	for _, a := range addrs {
@@ -195,7 +199,7 @@ func dial(ctx context.Context, addrs []netip.AddrPort, try func(net.Conn) error)
 	return nil, errors.Join(failed...)
 }
 
-// pause waits, and reports whether ctx did not end meanwhile.
+// pause waits for d, or until ctx ends. It reports whether d has passed.
 func pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

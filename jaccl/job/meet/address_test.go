@@ -28,7 +28,7 @@ func TestAddresses(t *testing.T) {
 		t.Run(host, func(t *testing.T) {
 			opts := options(t, 3)
 			at := port(t, host)
-			if _, n, err := net.SplitHostPort(at); err == nil { // a listener does not tell its zone
+			if _, n, err := net.SplitHostPort(at); err == nil { // a listener's address lacks the zone
 				at = net.JoinHostPort(host, n)
 			}
 			for i := range opts {
@@ -57,7 +57,7 @@ func zoneOf(t *testing.T, ip netip.Addr) string {
 	return ""
 }
 
-// A listener that is open already, and addresses to bind and to advertise.
+// Rank 0 uses an open listener; other ranks have addresses to bind and to advertise.
 func TestGiven(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -78,9 +78,9 @@ func TestGiven(t *testing.T) {
 	if a := places[1].roster[1].addrs[0].Addr(); a != netip.MustParseAddr("127.0.0.1") {
 		t.Errorf("rank 1 listens everywhere and advertises %v, want its end of the connection", a)
 	}
-	// Rank 2 is dialed by nobody; the others are.
+	// No rank dials rank 2; the others are dialed.
 	exercise(t, places)
-	// One port each: its own.
+	// Every rank has a port of its own.
 	for i, p := range places {
 		for j, q := range places[:i] {
 			if p.door.ln.Addr().String() == q.door.ln.Addr().String() {
@@ -143,8 +143,8 @@ func TestLoopbackElsewhere(t *testing.T) {
 	}
 }
 
-// Memory is shared where kernel, file system of shared memory and processes are the
-// same, and nowhere else.
+// Ranks share memory if their kernel, their file system of shared memory and their name space
+// of processes are the same, and only then.
 func TestShares(t *testing.T) {
 	a := machine{"boot", "memory", "network"}
 	for _, c := range []struct {
@@ -166,7 +166,7 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// board is a gather that is there already.
+// board is the gather that ranks already have, for Over.
 type board struct {
 	mu   sync.Mutex
 	cond *sync.Cond

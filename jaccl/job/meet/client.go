@@ -12,7 +12,7 @@ import (
 	"github.com/gomoe/gomoe/internal/frame"
 )
 
-// client is another rank's side of the coordinator.
+// client is the connection to the coordinator of a rank other than 0.
 type client struct {
 	rank, size int
 	host       string

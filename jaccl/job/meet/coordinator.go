@@ -13,7 +13,7 @@ import (
 	"github.com/gomoe/gomoe/internal/frame"
 )
 
-// maxResult is the most that all ranks together pass to one Gather.
+// maxResult is how many bytes all ranks together may pass to one Gather.
 const maxResult = 256 << 20
 
 // failure is why a place is broken, in the text that all ranks get.
@@ -27,15 +27,15 @@ func (f *failure) Error() string { return f.text }
 type coordinator struct {
 	size     int
 	deadline time.Duration
-	turned   func() string // whom the door has turned away
+	turned   func() string // says whom the door has turned away
 
 	mu      sync.Mutex
-	members []*member // by rank, nil for a rank that has not joined
-	turn    *turn
-	told    int // processes that have been told that there is no job, instead of joining
-	failed  *failure
-	down    chan struct{}  // closed with failed
-	timers  sync.WaitGroup // of the turns' deadlines
+	members []*member      // by rank, nil for a rank that has not joined
+	turn    *turn          // the gather in progress, or the next one
+	told    int            // number of processes that came and were told that there is no job
+	failed  *failure       // why the place is broken; nil if it is not
+	down    chan struct{}  // closed when failed is set
+	timers  sync.WaitGroup // the timers of the turns' deadlines
 }
 
 // member is a rank that has joined.
@@ -46,7 +46,7 @@ type member struct {
 	// welcomed says that the rank has been sent the welcome. Nothing else may come to the
 	// rank before it: the welcome is what proves that this is the coordinator.
 	welcomed bool
-	gone     string // how it left, "" if it is there
+	gone     string // how the rank left; "" if it is there
 }
 
 // turn is one gather.
@@ -57,7 +57,7 @@ type turn struct {
 	data   [][]byte
 	count  int
 	timer  *time.Timer
-	done   chan struct{} // closed when data is complete and the others have it
+	done   chan struct{} // closed when data is complete and has been sent to the other ranks
 }
 
 func newCoordinator(size int, host string, deadline time.Duration) *coordinator {
@@ -96,7 +96,7 @@ func (c *coordinator) name(rank int) string {
 	return fmt.Sprintf("rank %d", rank)
 }
 
-// expire fails a turn that is not complete, with the ranks that have not come to it.
+// expire fails a turn that is not complete. The failure names the ranks that have not come.
 func (c *coordinator) expire(t *turn) {
 	c.mu.Lock()
 	if c.turn != t {
@@ -123,14 +123,16 @@ func (c *coordinator) expire(t *turn) {
 	c.fail(text + c.turned())
 }
 
-// welcome takes a rank that has shown the secret, and serves it until it leaves.
+// welcome takes in a rank that has proved that it knows the secret, and serves the rank
+// until it leaves. A rank that does not fit into the job fails the job. The argument
+// welcome sends the rank the welcome.
 func (c *coordinator) welcome(ctx context.Context, conn net.Conn, h *hello, welcome func() error) {
 	m := &member{rank: h.rank, host: printable([]byte(h.host)), conn: conn}
 	c.mu.Lock()
 	problem := ""
 	who := fmt.Sprintf("rank %d (%s, from %v)", h.rank, m.host, conn.RemoteAddr())
 	switch {
-	case c.failed != nil: // whoever comes later hears the first reason
+	case c.failed != nil: // a rank that comes later hears the first reason
 		problem = c.failed.text
 	case h.size != c.size:
 		problem = fmt.Sprintf("meet: %s says that the job has %d ranks where %s says %d", who, h.size, c.name(0), c.size)
@@ -166,7 +168,7 @@ func (c *coordinator) welcome(ctx context.Context, conn net.Conn, h *hello, welc
 	m.welcomed = true
 	failed := c.failed
 	c.mu.Unlock()
-	if failed != nil { // in the meantime, so that fail has not told this rank
+	if failed != nil { // the place has failed in the meantime, and fail has not told this rank
 		send(conn, typeFailure, 0, []byte(failed.text))
 	}
 	c.serve(ctx, m)
@@ -178,7 +180,7 @@ func (c *coordinator) serve(ctx context.Context, m *member) {
 	for {
 		h, head, err := frame.Read(m.conn, maxGather+maxName+16)
 		if ctx.Err() != nil {
-			return // the place closes, and the connection with it
+			return // the place is being closed, which closes the connection
 		}
 		switch {
 		case errors.Is(err, io.EOF):
@@ -189,7 +191,7 @@ func (c *coordinator) serve(ctx context.Context, m *member) {
 			return
 		case h.Type == typeLeave:
 			c.part(m, "has closed its place")
-			m.conn.Close() // the rank waits for that
+			m.conn.Close() // the rank waits for its end of the connection to close
 			return
 		case h.Type == typeFailure:
 			c.fail(printable(head))
@@ -208,7 +210,7 @@ func (c *coordinator) serve(ctx context.Context, m *member) {
 	}
 }
 
-// part notes that a rank is gone. It becomes a failure once another rank waits for it.
+// part notes that a rank is gone. That is a failure as soon as another rank waits for it.
 func (c *coordinator) part(m *member, how string) {
 	c.mu.Lock()
 	m.gone = how
@@ -223,8 +225,8 @@ func (c *coordinator) lost(m *member) {
 	c.fail(fmt.Sprintf("meet: %s %s", c.name(m.rank), m.gone))
 }
 
-// arrive brings a rank to the gather. The last one completes it and sends the
-// result to all.
+// arrive adds what a rank passes to the gather. The last rank's call completes the gather
+// and sends the result to all.
 func (c *coordinator) arrive(rank int, number uint32, key string, mine []byte) (*turn, error) {
 	c.mu.Lock()
 	t := c.turn
@@ -276,7 +278,8 @@ func (c *coordinator) arrive(rank int, number uint32, key string, mine []byte) (
 	return t, nil
 }
 
-// fail breaks the place for all ranks, unless it is broken, and returns why it is.
+// fail breaks the place for all ranks, unless it is broken already, and returns why the
+// place is broken.
 func (c *coordinator) fail(text string) error {
 	c.mu.Lock()
 	if c.failed != nil {
@@ -291,7 +294,8 @@ func (c *coordinator) fail(text string) error {
 	return c.failed
 }
 
-// tell sends a frame to all ranks that have been welcomed, and returns when it has left.
+// tell sends a frame to all ranks that have been welcomed, and returns when the frame has
+// been written to all of them or could not be.
 func (c *coordinator) tell(typ uint8, seq uint32, head []byte) {
 	var conns []net.Conn
 	c.mu.Lock()
@@ -308,13 +312,13 @@ func (c *coordinator) tell(typ uint8, seq uint32, head []byte) {
 	wg.Wait()
 }
 
-// send writes a frame to a rank. It returns no error: serve finds that the rank is gone.
+// send writes a frame to a rank. It returns no error: serve finds out that a rank is gone.
 func send(conn net.Conn, typ uint8, seq uint32, head []byte) {
 	conn.SetWriteDeadline(time.Now().Add(5 * time.Second))
 	frame.Write(conn, typ, seq, head)
 }
 
-// gather is rank 0's own.
+// gather is rank 0's Gather.
 func (c *coordinator) gather(ctx context.Context, number uint32, key string, mine []byte) ([][]byte, error) {
 	t, err := c.arrive(0, number, key, mine)
 	if err != nil {
@@ -350,7 +354,8 @@ func (c *coordinator) linger(ctx context.Context) {
 	}
 }
 
-// close ends the connections to all ranks. After a failure it first lets them read why.
+// close ends the connections to all ranks. After a failure it first gives the ranks time to
+// read why.
 func (c *coordinator) close() {
 	c.mu.Lock()
 	c.stop(c.turn)

@@ -22,26 +22,29 @@ const (
 	dialing = "dial "
 )
 
-// door is a rank's listener. It lets in those that have proved that they know the secret.
+// door is a rank's listener. It lets in connections whose other side has proved that it
+// knows the secret.
 type door struct {
 	ln         net.Listener
 	rank, size int
 	job        uuid.UUID
-	meeting    int // of rank 0, whose address is that of all its meetings; else 0
-	secret     []byte
-	patience   time.Duration // with strangers
-	strangers  strangers
-	// join takes the ranks that come to the coordinator; nil on other ranks.
+	// meeting is the number of the meeting on rank 0, all of whose meetings have the same
+	// address; 0 on other ranks.
+	meeting   int
+	secret    []byte
+	patience  time.Duration // how long a connection may take to prove itself
+	strangers strangers
+	// join takes in the ranks that come to the coordinator; nil on ranks other than 0.
 	join func(ctx context.Context, conn net.Conn, h *hello, welcome func() error)
 
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
 	mu      sync.Mutex
-	halves  []net.Conn         // who has not shown anything yet, the oldest first
-	parked  map[guest]*arrival // who waits for this rank's Dial
-	turn    int                // the Dial that is next, or in progress
-	away    []string           // the last ones that were turned away
+	halves  []net.Conn         // connections that have not proved anything yet, the oldest first
+	parked  map[guest]*arrival // connections that wait for this rank's Dial
+	turn    int                // the number of the next Dial, or of the one in progress
+	away    []string           // the connections that were turned away last, at most 3
 	closing bool
 }
 
@@ -68,7 +71,7 @@ func (d *door) accept(ctx context.Context) {
 			if ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
 				return
 			}
-			d.strangers.turned(d.ln.Addr(), err.Error(), time.Now()) // out of files, for example
+			d.strangers.turned(d.ln.Addr(), err.Error(), time.Now()) // for example, too many open files
 			if !pause(ctx, 50*time.Millisecond) {
 				return
 			}
@@ -82,8 +85,9 @@ func (d *door) accept(ctx context.Context) {
 	}
 }
 
-// enter notes a connection that has not proved anything yet. If there are too many of them,
-// the oldest one is closed: ranks prove themselves at once, strangers keep waiting.
+// enter notes a connection that has not proved anything yet. If there are too many such
+// connections, the oldest one is closed: ranks prove themselves at once, strangers do not.
+// It returns false if the door is shut.
 func (d *door) enter(conn net.Conn) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -99,7 +103,7 @@ func (d *door) enter(conn net.Conn) bool {
 }
 
 // leave notes that a connection has proved itself or failed to. It reports whether the door
-// is shut, which ends connections that are no strangers' fault.
+// is shut: shutting it ends connections, which are then not to be logged as strangers.
 func (d *door) leave(conn net.Conn) (shut bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -109,8 +113,7 @@ func (d *door) leave(conn net.Conn) (shut bool) {
 	return d.closing
 }
 
-// refused logs that a connection was turned away, and notes it for the error of a rank to
-// which nobody else has connected.
+// refused logs that a connection was turned away, and notes it for turned.
 func (d *door) refused(conn net.Conn, err error) {
 	reason := err.Error()
 	switch {
@@ -132,7 +135,7 @@ func (d *door) refused(conn net.Conn, err error) {
 	}
 }
 
-// turned returns a text about who was turned away, for the end of an error's text.
+// turned says which connections were turned away last, for the end of an error's text.
 func (d *door) turned() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -176,14 +179,14 @@ func (d *door) answer(ctx context.Context, conn net.Conn) {
 		conn.Close()
 		return
 	}
-	if welcome() != nil { // it is gone, and will come again or report it
+	if welcome() != nil { // the rank is gone; it will connect again or report the failure
 		d.unpark(conn)
 		conn.Close()
 	}
 }
 
-// park keeps a connection for the Dial that it belongs to. Another rank can be one Dial
-// ahead of this rank, which may not know yet that the last Dial was complete.
+// park keeps a connection for the Dial that it belongs to. The other rank may be one Dial
+// ahead: this rank may not know yet that the last Dial was complete.
 func (d *door) park(conn net.Conn, h *hello) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -196,7 +199,7 @@ func (d *door) park(conn net.Conn, h *hello) error {
 		return fmt.Errorf("rank %d has closed its place", d.rank)
 	}
 	g := guest{h.rank, h.turn}
-	if old := d.parked[g]; old != nil { // it has not heard the welcome and came again
+	if old := d.parked[g]; old != nil { // the rank did not get the welcome and has connected again
 		old.conn.Close()
 	}
 	d.parked[g] = &arrival{conn, h.purpose}
@@ -213,7 +216,7 @@ func (d *door) unpark(conn net.Conn) {
 	}
 }
 
-// take hands out the connection of a rank for the Dial in progress.
+// take returns the parked connection of a rank for the Dial in progress. The caller owns it.
 func (d *door) take(rank int, purpose string) (net.Conn, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -230,17 +233,17 @@ func (d *door) take(rank int, purpose string) (net.Conn, error) {
 	return a.conn, nil
 }
 
-// next ends a Dial.
+// next ends the Dial in progress.
 func (d *door) next() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.turn++
 }
 
-// errJob is what a stranger is told whose job is another one. Only the log has the ids.
+// errJob is what a stranger of another job is told. Only the log shows the jobs' ids.
 var errJob = errors.New("it is of another job")
 
-// shut ends everything that has to do with strangers: nobody comes to the door any more.
+// shut closes the listener and every connection that has not proved itself.
 func (d *door) shut() {
 	d.ln.Close()
 	d.mu.Lock()
@@ -252,7 +255,7 @@ func (d *door) shut() {
 	d.strangers.end()
 }
 
-// close ends everything that has to do with the door and waits for it.
+// close shuts the door, closes the parked connections and waits for the door's goroutines.
 func (d *door) close() {
 	d.cancel()
 	d.shut()

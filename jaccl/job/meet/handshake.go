@@ -23,7 +23,7 @@ type refusal struct{ text string }
 
 func (r *refusal) Error() string { return "refused: " + r.text }
 
-// errSecret is a proof that was made with another secret.
+// errSecret says that the other side's proof was made with another secret.
 var errSecret = errors.New("its secret is not this job's")
 
 // proof returns the proof of one side. The roles of the two sides differ, so that a side's
@@ -34,9 +34,9 @@ func proof(secret []byte, role string, hello, challenge []byte) []byte {
 	return m.Sum(nil)
 }
 
-// knock introduces this rank to the one that it has connected to, and has it
-// show that it knows the secret too. It returns the number of the other's meeting. The
-// error is a *refusal if it does not want to talk.
+// knock introduces this rank to the rank that it has connected to, and checks that the other
+// rank knows the secret, too. It returns the number of the other rank's meeting. The error is
+// a *refusal if the other rank turns this one away or does not know the secret.
 func knock(ctx context.Context, conn net.Conn, secret []byte, h *hello) (meeting int, err error) {
 	defer bound(ctx, conn, handshakeTime)()
 	if _, err := rand.Read(h.nonce[:]); err != nil {
@@ -64,10 +64,11 @@ func knock(ctx context.Context, conn net.Conn, secret []byte, h *hello) (meeting
 	return f.Int(1<<31 - 1), f.End()
 }
 
-// admit is the other side of knock. first looks at what a stranger says of itself;
-// its error is told to the stranger, without the job's id. The connection is proved when admit returns,
-// but the other side waits for the welcome that it returns. Patience is how long all
-// of it may take.
+// admit is the other side of knock. It calls first with what the other side says of itself;
+// if first returns an error, the other side is told, without the jobs' ids. When admit returns
+// without an error, the other side has proved that it knows the secret. It then waits for the
+// welcome, which the returned function sends. patience is how long admit may take, and the
+// welcome again.
 func admit(ctx context.Context, conn net.Conn, patience time.Duration, secret []byte, meeting int, first func(*hello) error) (h *hello, welcome func() error, err error) {
 	defer bound(ctx, conn, patience)()
 	_, said, err := read(conn, typeHello, 0, maxHello)
@@ -108,7 +109,7 @@ func admit(ctx context.Context, conn net.Conn, patience time.Duration, secret []
 	}, nil
 }
 
-// refuse tells the other side why. It is for people, and may be lost.
+// refuse tells the other side why it is turned away. The text is for people and may be lost.
 func refuse(conn net.Conn, text string) {
 	conn.SetWriteDeadline(time.Now().Add(time.Second))
 	if frame.Write(conn, typeRefusal, 0, []byte(clip(text))) == nil {
@@ -117,8 +118,8 @@ func refuse(conn net.Conn, text string) {
 }
 
 // hangUp closes the connection in a way that lets the other side read what was written
-// last: with unread bytes the close would be a reset, which can overtake the data. So it
-// reads a little and waits a moment for the other side to close.
+// last. If unread bytes were left, closing would be a reset, which can overtake the data. So
+// hangUp first reads a little and waits a moment for the other side to close.
 func hangUp(conn net.Conn) {
 	if c, ok := conn.(interface{ CloseWrite() error }); ok && c.CloseWrite() == nil {
 		conn.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
@@ -127,8 +128,8 @@ func hangUp(conn net.Conn) {
 	conn.Close()
 }
 
-// read reads a frame of the given type and number. A refusal or a failure in its
-// place is an error with its text.
+// read reads a frame of the given type and number, with at most limit bytes. If a refusal or
+// a failure comes instead, the error is a *refusal or a *failure with its text.
 func read(conn io.Reader, typ uint8, seq uint32, limit int) (frame.Header, []byte, error) {
 	h, head, err := frame.Read(conn, max(limit, maxText))
 	switch {
@@ -146,7 +147,7 @@ func read(conn io.Reader, typ uint8, seq uint32, limit int) (frame.Header, []byt
 	return h, head, nil
 }
 
-// expect reads a frame, as read does, whose length has to be n bytes.
+// expect is read for a frame of exactly n bytes, which it returns.
 func expect(conn io.Reader, typ uint8, seq uint32, n int) ([]byte, error) {
 	_, b, err := read(conn, typ, seq, n)
 	if err == nil && len(b) != n {
@@ -156,7 +157,7 @@ func expect(conn io.Reader, typ uint8, seq uint32, n int) ([]byte, error) {
 }
 
 // bound makes reads and writes of conn fail after d, and when ctx ends. The returned
-// function lifts that again.
+// function removes the limit, unless ctx has ended.
 func bound(ctx context.Context, conn net.Conn, d time.Duration) func() {
 	conn.SetDeadline(time.Now().Add(d))
 	done := make(chan struct{})
@@ -167,18 +168,18 @@ func bound(ctx context.Context, conn net.Conn, d time.Duration) func() {
 	return func() {
 		if !stop() {
 			<-done
-			return // it stays as it is: its end is near
+			return // ctx has ended: the connection will be closed soon
 		}
 		conn.SetDeadline(time.Time{})
 	}
 }
 
-// clip keeps a text within what a frame of text may have.
+// clip returns the beginning of a text that fits into a frame.
 func clip(text string) string {
 	return text[:min(len(text), maxText)]
 }
 
-// printable is a text that somebody else sent, in a form that cannot confuse a
+// printable returns a text that another process has sent, in a form that cannot confuse a
 // terminal.
 func printable(b []byte) string {
 	out := make([]rune, 0, len(b))

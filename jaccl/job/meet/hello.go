@@ -10,42 +10,42 @@ import (
 
 // The types of frames.
 const (
-	typeHello     = 1 + iota // who connects, and a nonce
-	typeChallenge            // the other's nonce
-	typeProof                // that the one who connects knows the secret
-	typeWelcome              // that the other does
-	typeRefusal              // why it ends here
+	typeHello     = 1 + iota // from the side that connects: who it is, and its nonce
+	typeChallenge            // from the side that accepts: its nonce, and its meeting's number
+	typeProof                // proves that the side that connects knows the secret
+	typeWelcome              // proves that the side that accepts knows it
+	typeRefusal              // why the side that accepts turns the other away
 	typeGather               // to the coordinator: a key and what a rank passes
-	typeResult               // from it: what all have passed
-	typeFailure              // either way: the place is broken, and why
+	typeResult               // from the coordinator: what all ranks have passed
+	typeFailure              // in both directions: the place is broken, and why
 	typeLeave                // to the coordinator: this rank closes its place
 )
 
 const (
 	nonceSize = 32
 	proofSize = 32
-	// challengeSize is the size of a nonce and the number of the meeting.
+	// challengeSize is the size of a nonce and of the number of the meeting.
 	challengeSize = nonceSize + 8
 	maxName       = 256
-	maxKey        = 200 // of Gather and Dial, which is a name with what it is for before it
+	maxKey        = 200 // of Gather and Dial; with a prefix, "gather " or "dial ", it is a name
 	maxHello      = 2 << 10
 	maxText       = 8 << 10
 	maxFacts      = 256
 	maxFact       = 4 << 10
-	// maxGather is the most that one rank passes to Gather.
+	// maxGather is how many bytes one rank may pass to Gather.
 	maxGather = 1 << 20
 )
 
 // hello is what the side that connects says first.
 type hello struct {
 	job     uuid.UUID
-	rank    int // that connects
+	rank    int // the rank that connects
 	size    int
-	to      int // the rank that is meant
+	to      int // the rank that it wants to reach
 	host    string
 	purpose string // what the connection is for
-	meeting int    // this one, or the last one at which the rank was that joins
-	turn    int    // which Dial it belongs to
+	meeting int    // for a Dial, this meeting; for a join, the last meeting at which the rank was
+	turn    int    // the number of the Dial that the connection belongs to
 	nonce   [nonceSize]byte
 }
 
@@ -64,8 +64,8 @@ func (h *hello) encode() []byte {
 func decodeHello(b []byte) (*hello, error) {
 	h, f := &hello{}, frame.NewFields(b)
 	job := f.Bytes(len(h.job))
-	// Ranks beyond the job are found, and named, when the other has shown that it
-	// belongs to it.
+	// Ranks that the job does not have are not refused here: they get a better error when
+	// the other side has proved that it belongs to the job.
 	h.rank, h.size, h.to = f.Int(1<<31-1), f.Int(1<<31-1), f.Int(1<<31-1)
 	h.host, h.purpose = f.String(maxName), f.String(maxName)
 	h.meeting, h.turn = f.Int(1<<31-1), f.Int(1<<31-1)

@@ -2,7 +2,8 @@ package meet
 
 import "os"
 
-// hostname stands for the machine where nothing better is known of it.
+// hostname returns the machine's name, which identifies the machine where nothing better
+// does.
 func hostname() string {
 	name, err := os.Hostname()
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/gomoe/gomoe/internal/frame"
 )
 
-// What makes ranks no job is an error on all that have come, which names both sides.
+// If ranks do not form one job, all that have come get an error that names both sides.
 func TestNoJob(t *testing.T) {
 	facts := func(f ...Fact) func([]Options) { return func(o []Options) { o[2].Facts = f } }
 	common := []Fact{{"version", "1.2"}, {"mesh", "dp=3"}}
@@ -50,7 +50,7 @@ func TestNoJob(t *testing.T) {
 	}
 }
 
-// A rank that comes after the others have been told hears it too.
+// A rank that comes after the others have been told of a failure is told, too.
 func TestNoJobLate(t *testing.T) {
 	opts := options(t, 3)
 	opts[1].Size = 7
@@ -66,7 +66,7 @@ func TestNoJobLate(t *testing.T) {
 	says(t, errs, "rank 1 (host1, from", "7 ranks where rank 0 (host0) says 3")
 }
 
-// A process that says it is rank 0 to rank 0.
+// A process tells rank 0 that it is rank 0.
 func TestRankZeroTwice(t *testing.T) {
 	o := options(t, 2)[0]
 	c, d, _ := knocker(t, o, time.Second)
@@ -77,7 +77,7 @@ func TestRankZeroTwice(t *testing.T) {
 	says(t, []error{err, c.failed}, "rank 0 (twin, from 127.0.0.1:", "claims to be rank 0, which rank 0 (host0) is")
 }
 
-// Who has not come in time is named on all who have.
+// All ranks that have come get an error that names the ranks that have not.
 func TestMissing(t *testing.T) {
 	opts := options(t, 4)
 	for i := range opts {
@@ -86,12 +86,12 @@ func TestMissing(t *testing.T) {
 	_, errs := join(t, slices.Delete(slices.Clone(opts), 2, 3))
 	says(t, errs, "meet: rank 2 did not come to the coordinator within 1s")
 
-	// Nor rank 0.
+	// Rank 0 has not come, either.
 	_, errs = join(t, opts[1:3])
 	says(t, errs, "did not reach the coordinator, rank 0, at "+opts[0].Coordinator, "no answer within 1s", "refused")
 }
 
-// Ranks that are at different points of the program are told so.
+// Ranks that are at different points of the program get an error that says so.
 func TestMismatch(t *testing.T) {
 	for want, f := range map[string]func(p *Place) error{
 		`rank 1 (host1) is at "gather b" where rank 0 (host0) is at "gather a"`: func(p *Place) error {
@@ -113,7 +113,7 @@ func TestMismatch(t *testing.T) {
 	} {
 		places := joined(t, options(t, 3))
 		says(t, each(places, f), want)
-		// And it stays like that.
+		// Later calls fail in the same way.
 		says(t, each(places, func(p *Place) error { _, err := p.Gather(t.Context(), "later", nil); return err }), want)
 		says(t, each(places, func(p *Place) error { _, err := p.Dial(t.Context(), "later"); return err }), want)
 	}
@@ -135,7 +135,7 @@ func TestGatherDeadline(t *testing.T) {
 	}
 }
 
-// A context that ends on one rank is its error there, and named on the others.
+// If a context ends, its rank gets the cause, and the others an error that names the rank.
 func TestGatherContext(t *testing.T) {
 	errStop := errors.New("told to stop")
 	for who := range 3 {
@@ -204,7 +204,7 @@ func (p *Place) memberConn(t *testing.T) net.Conn {
 
 func breakOff(t *testing.T, p *Place) { p.memberConn(t).Close() }
 
-// What is too long is an error of the rank alone.
+// A key or data that is too long is an error on that rank alone.
 func TestTooMuch(t *testing.T) {
 	p := joined(t, options(t, 2))[1]
 	_, err := p.Gather(t.Context(), "key", make([]byte, maxGather+1))
@@ -215,7 +215,7 @@ func TestTooMuch(t *testing.T) {
 	says(t, []error{err}, "a purpose of 201 bytes")
 }
 
-// What fits, does.
+// A key and data of the largest allowed sizes arrive.
 func TestMuch(t *testing.T) {
 	places := joined(t, options(t, 3))
 	for i, err := range each(places, func(p *Place) error {
@@ -231,8 +231,8 @@ func TestMuch(t *testing.T) {
 	}
 }
 
-// Connections that nobody has taken are closed with the place, and so is the port;
-// what Dial has returned is not.
+// Close closes the port, and the connections that no Dial has taken. It does not close
+// connections that Dial has returned.
 func TestClose(t *testing.T) {
 	before := runtime.NumGoroutine()
 	places := joined(t, options(t, 3))
@@ -283,10 +283,10 @@ func TestClose(t *testing.T) {
 	t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 }
 
-// A rank that cannot reach another says so on all.
+// If a rank cannot reach another one, all ranks get an error that says so.
 func TestUnreachable(t *testing.T) {
 	opts := options(t, 3)
-	opts[1].Advertise = "127.0.0.77" // where it does not listen
+	opts[1].Advertise = "127.0.0.77" // an address at which rank 1 does not listen
 	places := joined(t, opts)
 	errs := each(places, func(p *Place) error { _, err := p.Dial(t.Context(), "data"); return err })
 	says(t, errs, `meet: "dial data": rank 2 (host2): cannot connect to rank 1 (host1): `, "127.0.0.77")
@@ -334,7 +334,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// A context that ends while the coordinator is looked for, or waits, is the error.
+// A context that ends while a rank looks for the coordinator, or waits there, is the error.
 func TestJoinContext(t *testing.T) {
 	errStop := errors.New("told to stop")
 	for rank := range 2 {
@@ -392,8 +392,8 @@ func TestWelcomeBeforeFailure(t *testing.T) {
 	wg.Wait()
 }
 
-// Whoever comes after the job has failed hears the reason of that failure, also if something is
-// wrong with it, too.
+// A rank that comes after the job has failed gets the reason of that failure, even if something
+// is wrong with the rank, too.
 func TestFirstFailure(t *testing.T) {
 	c := newCoordinator(3, "host0", time.Minute)
 	c.fail("meet: another rank is wrong")

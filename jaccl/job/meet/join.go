@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// Join takes this rank's place in the job. It blocks until all ranks have come, up
-// to the deadline: rank 0 may start after the others. Its errors name the ranks
-// that have not come, that claim the same rank, that think the job has another
-// size, or that have other facts, with their hosts, on all ranks that have reached
-// the coordinator. A wrong secret is an error at once on the rank that has it.
+// Join returns this rank's place in the job. It blocks until all ranks have come, up to
+// the deadline; the ranks may start in any order. The caller closes the place. All ranks
+// that have reached the coordinator get the same error. It names the ranks, with their
+// hosts, that have not come, that claim the same rank, that state another size of the
+// job, or that have other facts. A rank with a wrong secret gets an error at once.
 func Join(ctx context.Context, opts Options) (*Place, error) {
 	o, err := opts.complete()
 	if err != nil {
@@ -51,7 +51,7 @@ func newPlace(o Options) *Place {
 	}
 }
 
-// alone is the gather of a job of one.
+// alone is the gather of a job of one rank.
 func alone(ctx context.Context, _ uint32, key string, mine []byte) ([][]byte, error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("meet: %q: %w", key, context.Cause(ctx))
@@ -62,7 +62,7 @@ func alone(ctx context.Context, _ uint32, key string, mine []byte) ([][]byte, er
 // lead is Join of rank 0.
 func (p *Place) lead(ctx context.Context, o Options, e *entry) error {
 	if o.Advertise != "" {
-		// The port is known when it listens; an address that is none is an error before.
+		// The port is known only when rank 0 listens. A wrong address is reported before that.
 		if _, err := lookup(ctx, o.Advertise); err != nil {
 			return fmt.Errorf("meet: advertised address %q: %w", o.Advertise, err)
 		}
@@ -123,16 +123,17 @@ func (p *Place) follow(ctx context.Context, o Options, e *entry) error {
 	if err := p.assemble(ctx, e); err != nil {
 		return err
 	}
-	if len(p.roster[0].addrs) == 0 { // this is the way to rank 0 that works
+	if len(p.roster[0].addrs) == 0 { // rank 0 advertises nothing: use the address that has worked
 		p.roster[0].addrs = []netip.AddrPort{there}
 	}
 	return nil
 }
 
-// patient is how long a rank waits for the coordinator before it says so.
+// patient is how long a rank waits for the coordinator before it calls Options.Waiting.
 const patient = 3 * time.Second
 
-// find connects to the coordinator, as soon as it is there.
+// find connects to the coordinator. It tries again until the coordinator is there, or the
+// deadline passes.
 func (p *Place) find(ctx context.Context, o Options) (net.Conn, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.Deadline, fmt.Errorf("no answer within %v", o.Deadline))
 	defer cancel()
@@ -142,7 +143,8 @@ func (p *Place) find(ctx context.Context, o Options) (net.Conn, error) {
 	var said bool
 	begin := time.Now()
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, 500*time.Millisecond) {
-		// The name is asked for again, too: it may come to be known with the machine.
+		// The name is resolved again each time: it may become known only when rank 0's machine
+		// has started.
 		_, addrs, err := resolve(ctx, o.Coordinator)
 		var name *net.DNSError
 		if err != nil && !errors.As(err, &name) {
@@ -172,14 +174,14 @@ func (p *Place) find(ctx context.Context, o Options) (net.Conn, error) {
 		if err == nil {
 			return conn, nil
 		}
-		// Another job may have the port for some time still; another secret stays
-		// another.
+		// Another job may still have the port for some time, so that other refusals are tried
+		// again. A wrong secret stays wrong.
 		var r *refusal
 		if errors.As(err, &r) && r.text == errSecret.Error() {
 			return nil, fmt.Errorf("meet: rank %d: the coordinator at %s knows another secret; give all ranks of the job the same one", o.Rank, o.Coordinator)
 		}
 		if ctx.Err() == nil {
-			last = err // not that it was interrupted
+			last = err // an error of the attempt, not of its interruption
 		}
 		if now := time.Now(); !said && now.Sub(begin) >= patient {
 			said = true
@@ -194,7 +196,7 @@ func (p *Place) find(ctx context.Context, o Options) (net.Conn, error) {
 	}
 }
 
-// assemble tells all ranks of each other.
+// assemble gathers the entries of all ranks into the roster and checks it.
 func (p *Place) assemble(ctx context.Context, e *entry) error {
 	all, err := p.gather(ctx, joining, e.encode())
 	if err != nil {
@@ -210,9 +212,9 @@ func newDoor(o Options, ln net.Listener) *door {
 	return &door{ln: ln, rank: o.Rank, size: o.Size, job: o.Job, secret: o.Secret, patience: handshakeTime, strangers: strangers{log: o.Log}}
 }
 
-// advertised returns where the others find ln. near is this rank's end of its
-// connection to the coordinator, nil on rank 0, which the others have found when
-// they hear of it.
+// advertised returns the addresses at which the other ranks find ln. near is this rank's
+// end of its connection to the coordinator. It is nil on rank 0, which then advertises
+// nothing but Options.Advertise: the others have reached rank 0 already.
 func advertised(ctx context.Context, o Options, ln net.Listener, near net.Addr) ([]netip.AddrPort, error) {
 	at, err := endpoint(ln.Addr())
 	if err != nil {

@@ -1,13 +1,14 @@
 package meet
 
-// machine is what ranks compare to learn what they share.
+// machine identifies what ranks may share. Ranks compare their machines to learn what they
+// do share.
 type machine struct {
-	// boot is one running kernel; "" where that cannot be told.
+	// boot identifies the running kernel; "" if it cannot be identified.
 	boot string
-	// memory is the file system of shared memory and the name space of processes
-	// within that kernel; "" where there is none.
+	// memory identifies the file system of shared memory and the name space of processes
+	// within the kernel; "" if there is no shared memory.
 	memory string
-	// network is the name space of addresses, within which loopback is the same.
+	// network identifies the name space of addresses, within which loopback is the same.
 	network string
 }
 
@@ -16,7 +17,7 @@ func (m machine) shares(o machine) bool {
 	return m.boot != "" && m.memory != "" && m.boot == o.boot && m.memory == o.memory
 }
 
-// near reports whether loopback addresses of the one are those of the other.
+// near reports whether the two have the same loopback addresses.
 func (m machine) near(o machine) bool {
 	return m.network == o.network && m.boot == o.boot
 }

@@ -2,7 +2,7 @@ package meet
 
 import "golang.org/x/sys/unix"
 
-// thisMachine identifies the kernel by the id that it draws at boot. There are no
+// thisMachine identifies the kernel by the id that the kernel draws at boot. Darwin has no
 // name spaces.
 func thisMachine() machine {
 	id, err := unix.Sysctl("kern.bootsessionuuid")

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// thisMachine identifies the kernel by the id that it draws at boot, and within
-// it the name spaces: containers on one machine have one kernel and may have
-// their own /dev/shm, processes and network. A mounted /dev/shm is told from
-// another by its device number.
+// thisMachine identifies the kernel by the id that the kernel draws at boot, and the name
+// spaces within the kernel: containers on one machine share a kernel, but each may have
+// its own /dev/shm, processes and network. A /dev/shm is identified by the numbers of its
+// device and inode.
 func thisMachine() machine {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

@@ -2,6 +2,6 @@
 
 package meet
 
-// thisMachine tells no two ranks of one machine from ranks of two machines, so
-// that none share memory. Loopback is told apart by the machine's name.
+// thisMachine cannot identify the kernel here, so that no two ranks share memory. Ranks
+// whose machines have the same name share loopback.
 func thisMachine() machine { return machine{network: hostname()} }

@@ -25,7 +25,7 @@ func port(t *testing.T, host string) string {
 	return ln.Addr().String()
 }
 
-// options returns those of n ranks of one job.
+// options returns the Options of n ranks of one job.
 func options(t *testing.T, n int) []Options {
 	t.Helper()
 	at := port(t, "127.0.0.1")
@@ -36,7 +36,7 @@ func options(t *testing.T, n int) []Options {
 	return os
 }
 
-// join has all ranks join at once and closes what they get with the test.
+// join has all ranks join at the same time. It closes their places at the end of the test.
 func join(t *testing.T, os []Options) ([]*Place, []error) {
 	t.Helper()
 	places, errs := make([]*Place, len(os)), make([]error, len(os))
@@ -64,7 +64,7 @@ func joined(t *testing.T, os []Options) []*Place {
 	return places
 }
 
-// each runs f for all places at once.
+// each runs f for all places at the same time.
 func each(places []*Place, f func(p *Place) error) []error {
 	errs := make([]error, len(places))
 	var wg sync.WaitGroup
@@ -152,7 +152,7 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// Rank 0 may come after the others, who wait for it.
+// Rank 0 may come after the other ranks, which wait for it.
 func TestLateCoordinator(t *testing.T) {
 	os := options(t, 3)
 	places := make([]*Place, 3)

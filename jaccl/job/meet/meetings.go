@@ -6,12 +6,13 @@ import "fmt"
 // meeting must not join the last one, which other ranks have yet to leave. Rank 0 numbers
 // the meetings, also those that fail; the other ranks learn the number and join no meeting
 // twice. So ranks can meet again, however the last meeting ended on each of them. The zero
-// Meetings is that of a rank that has joined none. It is for one Join at a time.
+// Meetings is for a rank that has joined none. Only one Join at a time may use a Meetings.
 type Meetings struct {
-	last int // that this rank has held, or was welcome at
+	last int // the number of the last meeting that this rank began, as rank 0, or joined
 }
 
-// begin returns the number of rank 0's next meeting, and of the last one of other ranks.
+// begin returns, on rank 0, the number of its next meeting, and on other ranks the number
+// of the last meeting that they have joined.
 func (m *Meetings) begin(rank int) int {
 	if rank == 0 {
 		m.last++
@@ -19,7 +20,8 @@ func (m *Meetings) begin(rank int) int {
 	return m.last
 }
 
-// past returns an error if a rank wants to join a meeting that it has joined before.
+// past returns an error unless number, the meeting that a rank wants to join, comes after
+// last, the last one that it has joined.
 func past(last, number int) error {
 	if last < number {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Ranks meet again: one that is quick does not disturb the meeting that the others have
-// yet to leave, and none is kept out by what only some have tried in between.
+// Ranks meet again. A quick rank does not disturb the meeting that the others have yet to
+// leave, and no rank is kept out by a meeting that only some ranks have tried in between.
 func TestMeetings(t *testing.T) {
 	os := options(t, 3)
 	for i := range os {
@@ -53,7 +53,7 @@ func TestMeetings(t *testing.T) {
 		require.NoError(t, p.Close())
 	}
 
-	for _, alone := range []int{0, 0, 1, 2} { // nobody else comes
+	for _, alone := range []int{0, 0, 1, 2} { // no other rank comes
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 		_, err := Join(ctx, os[alone])
 		cancel()

@@ -10,10 +10,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// DefaultDeadline is how long ranks wait for each other.
+// DefaultDeadline is how long ranks wait for each other if Options do not say.
 const DefaultDeadline = 30 * time.Second
 
-// MaxSize is the most ranks of a job.
+// MaxSize is the largest number of ranks in a job.
 const MaxSize = 1 << 16
 
 // Options say which rank of which job this is.
@@ -24,10 +24,10 @@ type Options struct {
 	// address; an IPv6 address is written as [2001:db8::1] or [fe80::1%eth0]. A job of one
 	// rank needs no coordinator.
 	Coordinator string
-	// Listener is an open listener for rank 0, which closes it. If it is nil, rank 0 opens
-	// one at Coordinator.
+	// Listener is an open listener for rank 0; Join owns it from then on. If Listener is
+	// nil, rank 0 opens a listener at Coordinator.
 	Listener net.Listener
-	// Job tells jobs that use the same address from each other.
+	// Job is the job's id, which distinguishes jobs that use the same address.
 	Job uuid.UUID
 	// Meetings counts this rank's meetings in the job. Nil means that the rank was at none.
 	Meetings *Meetings
@@ -50,19 +50,20 @@ type Options struct {
 	// Deadline is how long the ranks wait for each other in Join, in every Gather
 	// and every Dial; 0 means DefaultDeadline.
 	Deadline time.Duration
-	// Log is told who was turned away and why: of the first few every one, then one every
-	// ten seconds with the number of the others. It may be nil, and is called by several
-	// goroutines, one at a time.
+	// Log is told who was turned away and why: about each of the first few, and then about
+	// one every ten seconds with the number of the others. Log may be nil. Several
+	// goroutines call it, one at a time.
 	Log func(remote net.Addr, reason string)
-	// Waiting is told once, by a rank that has waited some seconds for rank 0: where rank 0
-	// is to be, why it is not reached, and until when this rank waits. It may be nil.
+	// Waiting is called once if this rank has waited some seconds for rank 0. The text says
+	// where rank 0 should be, why it is not reached, and until when this rank waits. Waiting
+	// may be nil.
 	Waiting func(text string)
 }
 
 // Fact is something that must be the same on all ranks.
 type Fact struct{ Name, Value string }
 
-// complete returns o with its defaults, or what is wrong with it.
+// complete returns o with its defaults, or an error that says what is wrong with o.
 func (o Options) complete() (Options, error) {
 	switch {
 	case o.Size < 1 || o.Size > MaxSize:

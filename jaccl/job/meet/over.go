@@ -13,15 +13,15 @@ import (
 	"github.com/gomoe/gomoe/internal/frame"
 )
 
-// Over is Join for ranks that have another way to gather already, such as MPI's:
-// gather returns what every rank passes, by rank. Rank 0 draws the job's id and
-// secret and gives them to the others that way, which is why it is to be a way that
-// nobody else reads. The Options' Rank, Size, Coordinator, Listener, Job and Secret
-// are not used. A rank listens at all addresses of its machine, or at Bind, and
-// advertises all but the link-local ones, or Advertise.
+// Over is Join for ranks that can gather already, for example with MPI: gather returns
+// what every rank passes, by rank. Rank 0 draws the job's id and secret and passes them
+// to the others with gather, so that nobody else may be able to read what gather carries.
+// The Options' Rank, Size, Coordinator, Listener, Job and Secret are not used. A rank
+// listens at all addresses of its machine, or at Bind. It advertises all of them except
+// for the link-local ones, or Advertise.
 //
-// gather has its own deadline, and ctx has to be enough to end it. It belongs to
-// the Place until that is closed.
+// gather has its own deadline, and must return when its ctx ends. The Place uses gather
+// until the Place is closed.
 func Over(ctx context.Context, rank, size int, gather func(ctx context.Context, key string, mine []byte) ([][]byte, error), opts Options) (*Place, error) {
 	opts.Rank, opts.Size, opts.Listener = rank, size, nil
 	o, err := opts.complete()
@@ -76,7 +76,8 @@ func (p *Place) over(ctx context.Context, o Options, e *entry) error {
 	return p.assemble(ctx, e)
 }
 
-// everywhere is the addresses of this machine with a port, loopback last.
+// everywhere returns the addresses of this machine with a port: without the link-local
+// ones, and loopback last.
 func everywhere(port uint16) ([]netip.AddrPort, error) {
 	ips, err := interfaces()
 	if err != nil {
@@ -95,8 +96,8 @@ func everywhere(port uint16) ([]netip.AddrPort, error) {
 	return addrs[:min(len(addrs), maxAddrs)], nil
 }
 
-// compared makes a gather that compares keys, and the number of the gather, of one
-// that need not, and that checks what it is given.
+// compared returns a gather that calls the given one, and checks what it returns: all ranks
+// must have passed the same key and the same number of the gather.
 func compared(size int, gather func(ctx context.Context, key string, mine []byte) ([][]byte, error)) func(context.Context, uint32, string, []byte) ([][]byte, error) {
 	return func(ctx context.Context, number uint32, key string, mine []byte) ([][]byte, error) {
 		all, err := gather(ctx, key, frame.Bytes(frame.String(frame.Uint(nil, uint64(number)), key), mine))

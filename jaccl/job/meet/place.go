@@ -22,15 +22,16 @@ type Place struct {
 	rank, size int
 	deadline   time.Duration
 	roster     roster
-	zone       string // of this rank's link-local address
+	zone       string // the zone of this rank's end of its connection to rank 0; "" for none
 
+	// all is the gather that the Place uses: client's, coordinator's, compared's or alone.
 	all    func(ctx context.Context, number uint32, key string, mine []byte) ([][]byte, error)
 	number uint32 // of the next gather
-	broken error
+	broken error  // what every later call returns; nil if nothing has failed
 
-	door        *door
-	coordinator net.Conn // to rank 0; nil on rank 0 and where there is none
-	hangUp      func()   // the connections to the coordinator, or to the ranks; may be nil
+	door        *door    // nil in a job of one rank
+	coordinator net.Conn // to rank 0; nil on rank 0 and if there is no coordinator
+	hangUp      func()   // closes the connections to the coordinator, or the coordinator's; may be nil
 	hello       hello
 	once        sync.Once
 	closing     chan struct{}
@@ -44,7 +45,7 @@ func (p *Place) Rank() int { return p.rank }
 // Size is the number of ranks.
 func (p *Place) Size() int { return p.size }
 
-// Host names the machine of a rank, as it did itself; "" if there is no such rank.
+// Host returns the name that a rank gave for its machine; "" if there is no such rank.
 func (p *Place) Host(rank int) string {
 	if rank < 0 || rank >= len(p.roster) {
 		return ""
@@ -52,9 +53,9 @@ func (p *Place) Host(rank int) string {
 	return p.roster[rank].host
 }
 
-// SameHost reports whether a rank runs under the same kernel, in the same name
-// space of processes and with the same file system of shared memory. Where that
-// cannot be told, as on Windows, it is true for this rank only.
+// SameHost reports whether a rank runs under the same kernel as this rank, in the same
+// name space of processes and with the same file system of shared memory. Where that
+// cannot be found out, as on Windows, SameHost is true for this rank only.
 func (p *Place) SameHost(rank int) bool {
 	if rank < 0 || rank >= len(p.roster) {
 		return false
@@ -62,10 +63,10 @@ func (p *Place) SameHost(rank int) bool {
 	return rank == p.rank || p.roster[rank].machine.shares(p.roster[p.rank].machine)
 }
 
-// Gather returns what every rank passes, by rank; see link.Site. At most 1 MiB
-// of each, with a key of at most 200 bytes. It blocks until all ranks have come, up
-// to the deadline, which counts from the first one that has. The error names ranks
-// and hosts that have not come, or that came to something else.
+// Gather returns what every rank passes, by rank; see link.Site. Every rank may pass at
+// most 1 MiB, and a key of at most 200 bytes. Gather blocks until all ranks have come, up
+// to the deadline, which counts from the arrival of the first rank. The error names the
+// ranks and hosts that have not come, or that have come to another gather.
 func (p *Place) Gather(ctx context.Context, key string, mine []byte) ([][]byte, error) {
 	if len(key) > maxKey || len(mine) > maxGather {
 		return nil, fmt.Errorf("meet: gather %.40q: %d bytes and a key of %d, want at most %d and %d", key, len(mine), len(key), maxGather, maxKey)
@@ -83,7 +84,7 @@ func (p *Place) gather(ctx context.Context, key string, mine []byte) ([][]byte, 
 	p.number++
 	if err != nil {
 		select {
-		case <-p.closing: // whatever it was that it met with first
+		case <-p.closing: // whatever the closing place made fail first
 			err = fmt.Errorf("meet: %q: %w", key, errClosed)
 		default:
 		}
@@ -93,7 +94,8 @@ func (p *Place) gather(ctx context.Context, key string, mine []byte) ([][]byte, 
 	return all, nil
 }
 
-// while returns a context that ends with ctx and when the place is closed.
+// while returns a context that ends when ctx ends or the place is closed. The caller calls
+// the returned function when the context is no longer needed.
 func (p *Place) while(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var wg sync.WaitGroup
@@ -112,9 +114,9 @@ func (p *Place) while(ctx context.Context) (context.Context, func()) {
 
 var errClosed = errors.New("the place was closed")
 
-// Dial returns a new connection to each other rank; see link.Site. A purpose has
-// at most 200 bytes. Every rank connects to those below it. No rank gets its
-// connections before all have connected; if one could not, all get its error.
+// Dial returns a new connection to each other rank; see link.Site. A purpose has at most
+// 200 bytes. Every rank connects to the ranks below it. No rank gets its connections
+// before all ranks have connected; if one rank could not connect, all get its error.
 func (p *Place) Dial(ctx context.Context, purpose string) ([]net.Conn, error) {
 	if len(purpose) > maxKey {
 		return nil, fmt.Errorf("meet: dial %.40q: a purpose of %d bytes, want at most %d", purpose, len(purpose), maxKey)
@@ -153,9 +155,10 @@ func (p *Place) Dial(ctx context.Context, purpose string) ([]net.Conn, error) {
 	return conns, nil
 }
 
-// connect connects to all ranks below this one at once, and says what went wrong.
+// connect connects to all ranks below this one at the same time. It returns what went
+// wrong, in words for the other ranks, or "".
 func (p *Place) connect(ctx context.Context, purpose string, conns []net.Conn) string {
-	// The others wait for the report until the deadline.
+	// Half of the deadline: the others wait for this rank's report until the deadline.
 	ctx, cancel := context.WithTimeoutCause(ctx, p.deadline/2, fmt.Errorf("not within %v", p.deadline/2))
 	defer cancel()
 	ctx, release := p.while(ctx)
@@ -174,14 +177,15 @@ func (p *Place) connect(ctx context.Context, purpose string, conns []net.Conn) s
 	return ""
 }
 
-// reach connects to one rank. It tries again a few times: a listener that is busy
-// turns connections away.
+// reach connects to one rank. It tries a few times, because a busy listener turns
+// connections away.
 func (p *Place) reach(ctx context.Context, rank int, purpose string) (net.Conn, error) {
 	e := p.roster[rank]
 	near := e.machine.near(p.roster[p.rank].machine)
 	var addrs []netip.AddrPort
 	for _, a := range reachable(e.addrs, near) {
-		// The zone is the other's name of the link, not this rank's.
+		// The address has the other rank's name of the interface, which this rank replaces by
+		// its own.
 		if !near && a.Addr().Zone() != "" {
 			a = netip.AddrPortFrom(a.Addr().WithZone(p.zone), a.Port())
 		}
@@ -222,10 +226,10 @@ func (p *Place) Shut() {
 	}
 }
 
-// Close ends the place: its listener, its connection to the coordinator, a Gather
-// or Dial in progress. Connections that Dial has returned are not its own. The
-// place of rank 0 is the coordinator, so that a Gather of the others fails when it
-// has closed.
+// Close ends the place: its listener, its connection to the coordinator, and a Gather or
+// Dial in progress. It does not close connections that Dial has returned. Rank 0's place
+// is the coordinator, so that after its Close a Gather of the other ranks fails. Close
+// returns nil and may be called twice.
 func (p *Place) Close() error {
 	p.once.Do(func() {
 		close(p.closing)

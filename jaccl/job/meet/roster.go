@@ -7,14 +7,14 @@ import (
 	"github.com/gomoe/gomoe/internal/frame"
 )
 
-// maxAddrs is the most addresses that a rank gives of itself.
+// maxAddrs is how many addresses a rank may advertise.
 const maxAddrs = 64
 
 // entry is what a rank says of itself when it joins.
 type entry struct {
 	host    string
 	machine machine
-	addrs   []netip.AddrPort // where it listens; none if others know it already
+	addrs   []netip.AddrPort // where the rank listens; none if the others know already
 	facts   []Fact
 }
 
@@ -68,8 +68,8 @@ func decodeRoster(all [][]byte) (roster, error) {
 
 func (r roster) name(rank int) string { return fmt.Sprintf("rank %d (%s)", rank, r[rank].host) }
 
-// check finds what keeps the ranks from being one job. It depends on the roster
-// only, so that all ranks find the same.
+// check returns an error if the ranks disagree on a fact, or if a rank cannot be reached by
+// another. It depends on the roster only, so that all ranks get the same error.
 func (r roster) check() error {
 	for i := range r {
 		if err := r.facts(i); err != nil {
@@ -90,7 +90,7 @@ func (r roster) check() error {
 	return nil
 }
 
-// facts compares those of a rank with those of rank 0.
+// facts returns an error if a rank's facts differ from those of rank 0.
 func (r roster) facts(rank int) error {
 	a, b := r[0].facts, r[rank].facts
 	for i := range max(len(a), len(b)) {
@@ -106,8 +106,8 @@ func (r roster) facts(rank int) error {
 	return nil
 }
 
-// reachable returns those addresses that make sense on another machine, or, if
-// near, in the same network name space.
+// reachable returns the addresses that another rank can use: all of them if the rank is
+// near, in the same network name space, and otherwise those that are not loopback.
 func reachable(addrs []netip.AddrPort, near bool) []netip.AddrPort {
 	var out []netip.AddrPort
 	for _, a := range addrs {

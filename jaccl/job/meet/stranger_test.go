@@ -18,7 +18,7 @@ import (
 	"github.com/gomoe/gomoe/internal/frame"
 )
 
-// turnedAway collects what a log is told.
+// turnedAway collects what Options.Log is told.
 type turnedAway struct {
 	mu   sync.Mutex
 	said []string
@@ -81,8 +81,8 @@ func ends(t *testing.T, c net.Conn) {
 	}
 }
 
-// Whoever does not show the secret is turned away, soon, and the log says who it
-// was and why.
+// A connection that does not prove the secret is turned away soon, and the log says
+// who it was and why.
 func TestStrangers(t *testing.T) {
 	o := options(t, 3)[0]
 	_, patient, l := knocker(t, o, handshakeTime)
@@ -170,7 +170,7 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// However many wait without a word, the ranks get in.
+// However many strangers connect and say nothing, the ranks get in.
 func TestCrowd(t *testing.T) {
 	opts := options(t, 3)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -190,7 +190,7 @@ func TestCrowd(t *testing.T) {
 		t.Errorf("the ranks had to wait for %v, as long as strangers may", d)
 	}
 	exercise(t, places)
-	// The oldest had to go.
+	// The oldest connections have been closed.
 	ends(t, crowd[0])
 	l.expect(t, crowd[0].LocalAddr().String(), "it did not say who it is, and others came")
 	places[0].door.mu.Lock()
@@ -200,7 +200,7 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// What a rank has shown once is of no use to who has overheard it.
+// A proof that was overheard is of no use on another connection.
 func TestReplay(t *testing.T) {
 	o := options(t, 2)[0]
 	c, d, l := knocker(t, o, time.Second)
@@ -228,8 +228,8 @@ func (r *recorder) Write(b []byte) (int, error) {
 	return r.Conn.Write(b)
 }
 
-// A listener that does not know the secret is no coordinator, also if it sends the
-// rank's own proof back.
+// A listener that does not know the secret is not accepted as the coordinator, even if it
+// sends the rank's own proof back.
 func TestImpostor(t *testing.T) {
 	for name, answer := range map[string]func(shown []byte) []byte{
 		"made up":   func([]byte) []byte { return make([]byte, proofSize) },
@@ -249,8 +249,8 @@ func TestImpostor(t *testing.T) {
 	}
 }
 
-// A rank with another secret hears so at once, and the others join with the rank
-// that it was to be.
+// A rank with another secret gets an error at once. The others join when a process with
+// the right secret comes as that rank.
 func TestWrongSecret(t *testing.T) {
 	opts := options(t, 3)
 	l := &turnedAway{}
@@ -296,7 +296,7 @@ func TestNoSecret(t *testing.T) {
 	}
 }
 
-// A rank of another job does not get in, and says after its deadline why.
+// A rank of another job does not get in, and its error after its deadline says why.
 func TestWrongJob(t *testing.T) {
 	opts := options(t, 2)
 	opts[1].Job, opts[1].Deadline = uuid.UUID{1}, 500*time.Millisecond
@@ -338,7 +338,7 @@ func TestManyStrangers(t *testing.T) {
 	}
 }
 
-// A place that is shut has no open port, and its gathers go on.
+// A place that is shut has no open port, and its Gather still works.
 func TestShut(t *testing.T) {
 	places, errs := join(t, options(t, 3))
 	require.NoError(t, errors.Join(errs...))
@@ -376,7 +376,7 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
-// FuzzHello: what is read is written again as it was.
+// FuzzHello: a hello that is decoded is encoded to the same bytes.
 func FuzzHello(f *testing.F) {
 	f.Add((&hello{job: testJob, rank: 1, size: 2, to: 0, host: "h", purpose: joining, turn: 3}).encode())
 	f.Add((&entry{host: "h", facts: []Fact{{"a", "b"}}}).encode())

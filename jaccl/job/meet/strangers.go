@@ -21,8 +21,8 @@ type strangers struct {
 	mu      sync.Mutex
 	count   int
 	last    time.Time // when a stranger was logged last
-	silent  int       // strangers since then
-	pending func()    // logs the last one of these
+	silent  int       // how many strangers came since then and were not logged
+	pending func()    // logs the last of those, with the number of the others
 }
 
 func (s *strangers) turned(who net.Addr, reason string, now time.Time) {
@@ -46,7 +46,7 @@ func (s *strangers) turned(who net.Addr, reason string, now time.Time) {
 	}
 }
 
-// flush logs those that have not been logged. The caller holds mu.
+// flush logs the strangers that have not been logged. The caller holds mu.
 func (s *strangers) flush(now time.Time) {
 	if s.pending != nil {
 		s.pending()
@@ -54,7 +54,7 @@ func (s *strangers) flush(now time.Time) {
 	s.silent, s.pending, s.last = 0, nil, now
 }
 
-// end logs those that have not been logged.
+// end logs the strangers that have not been logged.
 func (s *strangers) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -5,27 +5,26 @@ import (
 	"time"
 )
 
-// window is how many answers an offset is estimated from: at the default
-// heartbeat, those of the last ten seconds, in which clocks hardly drift.
+// window is the number of answers that an offset is estimated from. At the default
+// heartbeat these are the answers of the last ten seconds, in which clocks hardly drift.
 const window = 32
 
-// clock estimates how a peer's clock differs from this rank's, as NTP does: the
-// answer that took the shortest time says most, and half of that time is what it
-// can be wrong by.
+// clock estimates how a peer's clock differs from this rank's, as NTP does: it trusts the
+// answer that took the shortest time, which can be wrong by half of that time.
 type clock struct {
 	offsets, trips [window]time.Duration
-	n              int // answers, of which the last window are kept
+	n              int // number of answers so far; the last window of them are kept
 }
 
-// sample takes the times of one question, in nanoseconds: asked and back are this rank's
-// times of the question and of the answer, came and answered the peer's. It returns false
-// if the times are impossible.
+// sample adds the times of one question, in nanoseconds. asked and back are this rank's
+// times of the question and of the answer; came and answered are the peer's. It returns
+// false, and adds nothing, if the times are impossible.
 func (c *clock) sample(asked, came, answered, back int64) bool {
 	trip := (back - asked) - (answered - came)
 	if back < asked || answered < came || trip < 0 {
 		return false
 	}
-	// The mean of two differences that may be large, as clocks may be years apart.
+	// The mean of two differences, computed without overflow: clocks may be years apart.
 	a, b := came-asked, answered-back
 	c.offsets[c.n%window] = time.Duration(a/2 + b/2 + (a%2+b%2)/2)
 	c.trips[c.n%window] = time.Duration(trip)
@@ -33,8 +32,8 @@ func (c *clock) sample(asked, came, answered, back int64) bool {
 	return true
 }
 
-// estimate returns the peer's clock less this rank's, and what that may be wrong
-// by; math.MaxInt64 if there is no answer yet.
+// estimate returns the peer's clock minus this rank's, and by how much that may be wrong.
+// The uncertainty is math.MaxInt64 if there is no answer yet.
 func (c *clock) estimate() (offset, uncertainty time.Duration) {
 	best := time.Duration(math.MaxInt64)
 	for i := range min(c.n, window) {

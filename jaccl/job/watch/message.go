@@ -11,13 +11,13 @@ import (
 
 // The types of frames.
 const (
-	typePing   = 1 + iota // the sender's time
-	typePong              // that time, and the times at which it came and was answered
+	typePing   = 1 + iota // asks for the peer's time, with the sender's time
+	typePong              // answers a ping: its time, and the times at which it came and was answered
 	typeNotice            // a failure
 	typeLeave             // the sender is done
-	typeDump              // write down what you are doing
-	typeAsk               // say in what you wait
-	typeWhere             // the operation that the sender is in
+	typeDump              // asks the peer to write down what it is doing
+	typeAsk               // asks the peer in which operation it waits
+	typeWhere             // answers typeAsk: the operation that the sender is in
 	typePart              // the sender has closed a group
 )
 
@@ -26,11 +26,11 @@ const (
 	maxBlame = 1 << 16
 	maxOp    = 256
 	maxFile  = 4 << 10
-	// maxMessage is the longest head of a frame.
+	// maxMessage is the largest size of a frame's head in bytes.
 	maxMessage = maxText + 8*maxBlame + maxOp + maxFile + 1<<10
 )
 
-// encodeNotice writes a notice; text that is too long loses its end.
+// encodeNotice encodes a notice. Texts and lists that are too long lose their ends.
 func encodeNotice(n link.Notice) []byte {
 	b := frame.Uint(nil, uint64(n.From))
 	b = frame.Uint(b, uint64(n.Kind))
@@ -48,7 +48,7 @@ func encodeNotice(n link.Notice) []byte {
 	return frame.Uint(b, uint64(int64(n.Call.Pos.Line)))
 }
 
-// decodeNotice reads a notice of a job of size ranks.
+// decodeNotice decodes a notice in a job of size ranks.
 func decodeNotice(b []byte, size int) (link.Notice, error) {
 	f := frame.NewFields(b)
 	n := link.Notice{From: f.Int(size - 1), Kind: link.Kind(f.Int(int(link.KindLost)))}
@@ -66,7 +66,8 @@ func decodeNotice(b []byte, size int) (link.Notice, error) {
 	return n, nil
 }
 
-// encodeWaiting writes what a rank is in; text that is too long loses its end.
+// encodeWaiting encodes what a rank waits for. Texts and lists that are too long lose
+// their ends.
 func encodeWaiting(a link.Waiting) []byte {
 	b := frame.String(nil, a.Text[:min(len(a.Text), link.MaxWaiting)])
 	ranks := a.For[:min(len(a.For), maxBlame)]
@@ -77,7 +78,7 @@ func encodeWaiting(a link.Waiting) []byte {
 	return b
 }
 
-// decodeWaiting reads what a rank of a job of size is in.
+// decodeWaiting decodes what a rank waits for in a job of size ranks.
 func decodeWaiting(b []byte, size int) (link.Waiting, error) {
 	f := frame.NewFields(b)
 	a := link.Waiting{Text: f.String(link.MaxWaiting)}
@@ -116,7 +117,8 @@ func decodeTimes(b []byte, n int) ([]int64, error) {
 	return times, nil
 }
 
-// before orders kinds of failures by how little they follow from others.
+// before reports whether notice a is preferred to notice b: its kind is less likely to be a
+// consequence of another failure, or the kinds are equal and its rank is lower.
 func before(a, b link.Notice) bool {
 	if x, y := weight(a.Kind), weight(b.Kind); x != y {
 		return x < y

@@ -14,8 +14,7 @@ const (
 
 // Options are the settings of a watch. The zero Options are usable.
 type Options struct {
-	// Heartbeat is how often ranks send each other something; 0 means
-	// DefaultHeartbeat.
+	// Heartbeat is the time between two heartbeats; 0 means DefaultHeartbeat.
 	Heartbeat time.Duration
 	// Silence is how long nothing may come from a rank before the rank counts as lost; 0
 	// means DefaultSilence. It should be the job's deadline, because a process that is

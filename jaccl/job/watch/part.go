@@ -2,20 +2,19 @@ package watch
 
 import "github.com/gomoe/gomoe/jaccl/link"
 
-// maxEarly is how many partings may come before somebody hears them.
+// maxEarly is how many partings are kept until Hear is called. Further ones are dropped.
 const maxEarly = 1 << 12
 
-// parting is what becomes of the groups that others say that they have closed. The
-// watch's lock guards it.
+// parting passes on which groups other ranks have closed. The watch's lock guards it.
 type parting struct {
 	hear  func(from int, p link.Parting)
-	early []struct { // what came before hear
+	early []struct { // partings that came before hear was set
 		from int
 		p    link.Parting
 	}
 }
 
-// told hands on what a rank says. The watch's lock is held.
+// told passes on the parting that rank from has sent. The watch's lock is held.
 func (h *parting) told(from int, p link.Parting) {
 	switch {
 	case h.hear != nil:

@@ -17,8 +17,8 @@ const (
 	// outbox is how many frames may wait for a peer that does not read. Such a peer will be
 	// found silent.
 	outbox = 64
-	// farewell is how long it may take to send the last frames, and how long the peer may
-	// take to read them.
+	// farewell is how long sending the last frames may take, and how long the peer may take
+	// to end its side of the connection afterwards.
 	farewell = 500 * time.Millisecond
 )
 
@@ -28,18 +28,18 @@ type peer struct {
 	conn net.Conn
 
 	mu      sync.Mutex
-	queue   []message // to be written
-	ending  bool      // nothing more will be queued
-	more    chan struct{}
-	written uint32 // frames, for their numbers
+	queue   []message     // to be written
+	ending  bool          // nothing more will be queued
+	more    chan struct{} // has room for one: there is something to write, or ending is set
+	written uint32        // number of frames written, which is the next frame's number
 
 	// The watch's lock guards these.
 	heard time.Time // when the last frame came
-	left  bool      // it has said that it leaves
-	gone  bool      // its connection has ended
+	left  bool      // the peer has said that it leaves
+	gone  bool      // the connection has ended
 	clock clock
-	asked int           // questions about the time that it has not answered
-	first chan struct{} // closed at the answer that completes the first estimate
+	asked int           // questions about the time that the peer has not answered
+	first chan struct{} // closed by complete: the first estimate of the clock is there, or none will come
 }
 
 type message struct {
@@ -79,8 +79,8 @@ func (p *peer) signal() {
 	}
 }
 
-// write writes what is queued until end is called or the connection breaks, and
-// then ends this side of the connection.
+// write writes what is queued until end is called or the connection breaks. After end it
+// writes the rest of the queue and ends this side of the connection.
 func (p *peer) write() {
 	for range p.more {
 		p.mu.Lock()
@@ -97,7 +97,7 @@ func (p *peer) write() {
 		}
 		if len(b) > 0 {
 			if _, err := p.conn.Write(b); err != nil {
-				return // the reader finds out what it is
+				return // the reader finds out what is wrong
 			}
 		}
 		if ending {

@@ -20,7 +20,7 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// TestMain is also the program of ranks in processes of their own.
+// TestMain also runs the ranks that are processes of their own.
 func TestMain(m *testing.M) {
 	if at := os.Getenv("GOMOE_TEST_WATCH"); at != "" {
 		if err := member(at); err != nil {
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// member is a rank that says what becomes of it: "up", "down" and the text, "left".
+// member is a rank that prints its state: "up", "down" with the failure's text, "left".
 func member(at string) error {
 	f := strings.Fields(at)
 	rank, _ := strconv.Atoi(f[1])
@@ -115,7 +115,7 @@ func (j *job) expect(t *testing.T, rank int, want string) {
 	}
 }
 
-// A process that is killed is known to all others at once, under its name.
+// If a process is killed, all others know at once, and their failure names it.
 func TestKilled(t *testing.T) {
 	j := processes(t, 4, DefaultSilence)
 	begin := time.Now()
@@ -132,7 +132,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// A process that ends when it has left is no failure.
+// It is no failure if a process ends after it has left.
 func TestLeft(t *testing.T) {
 	j := processes(t, 3, DefaultSilence)
 	require.NoError(t, j.in[1].Close())

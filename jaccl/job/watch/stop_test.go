@@ -15,8 +15,8 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// A process that is stopped is lost when it has been silent for long enough, and
-// not before; one that goes on before that is not.
+// A process that is stopped is lost when it has been silent for long enough, and not
+// before. A process that continues before that is not lost.
 func TestStopped(t *testing.T) {
 	j := processes(t, 3, 1500*time.Millisecond)
 	stopped := j.cmds[0].Process

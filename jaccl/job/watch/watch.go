@@ -10,7 +10,7 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// probes is how many questions about the time Start asks of every rank.
+// probes is the number of answers about the time that Start waits for from every rank.
 const probes = 8
 
 // Watch is a link.Watch.
@@ -27,12 +27,12 @@ type Watch struct {
 	once sync.Once
 
 	mu      sync.Mutex
-	best    *link.Notice // the failure so far
-	settled bool         // down is closed
-	settle  *time.Timer
-	leaving bool // this rank has left
-	asking       // what is known of where others are
-	parting      // which groups others have closed
+	best    *link.Notice // the most important failure so far; nil if there is none
+	settled bool         // best is decided, and down is closed
+	settle  *time.Timer  // calls decide; nil before the first notice
+	leaving bool         // this rank has left
+	asking               // where other ranks are
+	parting              // which groups other ranks have closed
 }
 
 var (
@@ -114,12 +114,12 @@ func (w *Watch) Host(rank int) string {
 	return w.hosts[rank]
 }
 
-// name is a rank in the texts of notices.
+// name names a rank in the texts of notices.
 func (w *Watch) name(rank int) string { return fmt.Sprintf("rank %d (%s)", rank, w.hosts[rank]) }
 
-// Announce implements link.Watch. The notice's From is this rank, whatever it
-// says. The job is down when other ranks' notices have had the time to come; see
-// the package.
+// Announce implements link.Watch. It replaces the notice's From by this rank. The job is
+// down once other ranks' notices have had the time to come; see the package's
+// documentation. Announce does nothing if a failure is known or this rank has left.
 func (w *Watch) Announce(n link.Notice) {
 	n.From = w.rank
 	w.mu.Lock()
@@ -129,7 +129,7 @@ func (w *Watch) Announce(n link.Notice) {
 	}
 }
 
-// take makes n the failure so far and tells everybody. w.mu is held.
+// take makes n the most important failure so far and tells all other ranks. w.mu is held.
 func (w *Watch) take(n link.Notice) {
 	n.Blame = append([]int(nil), n.Blame...)
 	first := w.best == nil
@@ -154,7 +154,7 @@ func (w *Watch) take(n link.Notice) {
 	}
 }
 
-// decide makes the failure so far the first one. w.mu is held.
+// decide makes the most important failure so far final, and the job down. w.mu is held.
 func (w *Watch) decide() {
 	if !w.settled && w.best != nil {
 		w.settled = true
@@ -175,7 +175,7 @@ func (w *Watch) First() (link.Notice, bool) {
 	return *w.best, true
 }
 
-// Leave implements link.Watch. What this rank announces after that is no failure.
+// Leave implements link.Watch. After it, Announce does nothing.
 func (w *Watch) Leave() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -188,8 +188,8 @@ func (w *Watch) Leave() {
 	}
 }
 
-// Left implements link.Watch. While a failure is settling, nobody has left: a rank
-// that has failed says so, and then leaves.
+// Left implements link.Watch. While a failure is settling it returns false for every other
+// rank: a rank that fails announces the failure and then leaves.
 func (w *Watch) Left(rank int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -207,8 +207,8 @@ func (w *Watch) RequestDump() {
 	}
 }
 
-// Offset returns a rank's clock less this rank's, and what that may be wrong by:
-// half the time of the fastest of the last answers.
+// Offset returns a rank's clock minus this rank's, and by how much that may be wrong: half
+// the time of the fastest of the last answers. Both are 0 for this rank itself.
 func (w *Watch) Offset(rank int) (offset, uncertainty time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -218,8 +218,9 @@ func (w *Watch) Offset(rank int) (offset, uncertainty time.Duration) {
 	return w.peers[rank].clock.estimate()
 }
 
-// Close leaves, if Leave was not called, sends what has not been sent, for half a
-// second at most, and ends all that runs. A failure that is settling is down.
+// Close calls Leave, sends what has not been sent, for half a second at most, and ends the
+// watch's goroutines and connections. If a failure is settling, Close decides it at once, so
+// that the job is down.
 func (w *Watch) Close() error {
 	w.once.Do(func() {
 		w.Leave()
@@ -232,7 +233,7 @@ func (w *Watch) Close() error {
 		w.mu.Unlock()
 		for _, p := range w.others() {
 			p.end()
-			// The other side ends the connection when it has read the last word.
+			// The other side ends the connection when it has read that this rank leaves.
 			p.conn.SetReadDeadline(time.Now().Add(farewell))
 		}
 		w.wg.Wait()
@@ -251,10 +252,10 @@ func (w *Watch) listen(p *peer) {
 	p.gone = true
 	defer w.answered()
 	if p.left {
-		p.end() // so that it need not wait for this side
+		p.end() // so that the peer need not wait for this side of the connection
 		return
 	}
-	if w.leaving { // nobody is told any more
+	if w.leaving { // this rank announces nothing any more
 		return
 	}
 	if w.best == nil {
@@ -266,7 +267,7 @@ func (w *Watch) lost(p *peer, how string) link.Notice {
 	return link.Notice{From: w.rank, Blame: []int{p.rank}, Kind: link.KindLost, Text: w.name(p.rank) + " " + how}
 }
 
-// handle does what a frame asks for.
+// handle does what a frame from p asks for. Its error ends the connection.
 func (w *Watch) handle(p *peer, typ uint8, head []byte) error {
 	now := time.Now()
 	w.mu.Lock()
@@ -301,7 +302,7 @@ func (w *Watch) handle(p *peer, typ uint8, head []byte) error {
 		}
 	case typeLeave:
 		p.left = true
-		p.complete() // nobody need wait for its answers
+		p.complete() // compare need not wait for its answers
 	case typeAsk:
 		var a link.Waiting
 		if w.answer != nil {
@@ -326,7 +327,7 @@ func (w *Watch) handle(p *peer, typ uint8, head []byte) error {
 	case typeDump:
 		select {
 		case w.dump <- p.rank:
-		default: // one is about to be written
+		default: // a dump is about to be written
 		}
 	default:
 		return fmt.Errorf("watch: frame of type %d, want %d to %d", typ, typePing, typePart)
@@ -334,8 +335,8 @@ func (w *Watch) handle(p *peer, typ uint8, head []byte) error {
 	return nil
 }
 
-// unanswered is how many questions may wait for a peer's answers. More questions would fill
-// the buffers of a peer that is stopped, and to the kernel its connection would be cut.
+// unanswered is how many questions may wait for a peer's answers. More of them would fill
+// the buffers of a peer that is stopped, and the kernel would take its connection for dead.
 const unanswered = 16
 
 // ask asks a peer for its time. The watch's lock is held.
@@ -346,7 +347,7 @@ func (p *peer) ask() {
 	}
 }
 
-// complete notes that there is an estimate of the clock. The watch's lock is held.
+// complete ends compare's wait for this peer. The watch's lock is held.
 func (p *peer) complete() {
 	select {
 	case <-p.first:
@@ -355,7 +356,7 @@ func (p *peer) complete() {
 	}
 }
 
-// tend sends heartbeats, and finds the peers that send none.
+// tend calls beat at every heartbeat until Close.
 func (w *Watch) tend() {
 	ticker := time.NewTicker(w.o.Heartbeat)
 	defer ticker.Stop()
@@ -372,8 +373,9 @@ func (w *Watch) tend() {
 	}
 }
 
-// beat sends one heartbeat; the time of the last one is last. A rank that was stopped itself
-// since then has heard nothing, and must not blame the others for that.
+// beat sends one heartbeat to every peer, and announces a peer that has been silent for too
+// long. last is the time of the heartbeat before. A rank that was itself stopped since then
+// has heard nothing, and must not blame the others for that.
 func (w *Watch) beat(last, now time.Time) {
 	asleep := now.Sub(last) > 3*w.o.Heartbeat
 	w.mu.Lock()
@@ -392,7 +394,7 @@ func (w *Watch) beat(last, now time.Time) {
 	}
 }
 
-// dumps calls Options.Dump for those who have asked for it.
+// dumps calls Options.Dump for the ranks that have asked for it, until Close.
 func (w *Watch) dumps() {
 	for {
 		select {

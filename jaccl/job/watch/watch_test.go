@@ -42,7 +42,7 @@ func start(t *testing.T, n int, o Options) []*Watch {
 	return ws
 }
 
-// down waits for the failure that a watch comes to.
+// down waits until a watch knows the first failure, and returns it.
 func down(t *testing.T, w link.Watch) link.Notice {
 	t.Helper()
 	select {
@@ -57,7 +57,7 @@ func down(t *testing.T, w link.Watch) link.Notice {
 	return n
 }
 
-// up checks that no failure comes to be known for a while.
+// up checks that no failure becomes known for a while.
 func up(t *testing.T, w *Watch, d time.Duration) {
 	t.Helper()
 	select {
@@ -78,8 +78,8 @@ func until(t *testing.T, what string, f func() bool) {
 	}
 }
 
-// What one rank announces, all hear, with everything that is in it; and it is the
-// only one.
+// All ranks hear what one rank announces, with everything that is in the notice, and
+// they hear of no other failure.
 func TestAnnounce(t *testing.T) {
 	for _, n := range []int{1, 2, 5} {
 		ws := start(t, n, Options{})
@@ -88,7 +88,7 @@ func TestAnnounce(t *testing.T) {
 			Call: collective.Call{Op: "all_sum", Seq: -3, DType: graph.BF16, Bytes: 1 << 40, Pos: graph.Pos{File: "moe.go", Line: 12}},
 		}
 		said := want
-		said.From = 77 // the watch knows better
+		said.From = 77 // the watch replaces it
 		ws[n-1].Announce(said)
 		for i, w := range ws {
 			if got := down(t, w); !reflect.DeepEqual(got, want) {
@@ -117,8 +117,8 @@ func TestNothing(t *testing.T) {
 	}
 }
 
-// All ranks announce at once, each another kind: all come to the same one, and it
-// is the one that follows from no other.
+// All ranks announce failures at the same time, each of another kind. All decide on the
+// same one: the one that follows from no other.
 func TestAtOnce(t *testing.T) {
 	kinds := []link.Kind{link.KindDeadline, link.KindClosed, link.KindCause, link.KindMismatch, link.KindArgument, link.KindLost, link.KindLost}
 	for _, last := range []int{1, 2, 4, len(kinds)} {
@@ -139,7 +139,7 @@ func TestAtOnce(t *testing.T) {
 			require.NoError(t, w.Close())
 		}
 	}
-	// The order does not depend on who was first.
+	// The decision does not depend on which rank was first.
 	for a := range kinds[:6] {
 		for b := range a {
 			lo, hi := link.Notice{From: 1, Kind: kinds[a]}, link.Notice{From: 0, Kind: kinds[b]}
@@ -153,8 +153,8 @@ func TestAtOnce(t *testing.T) {
 	}
 }
 
-// Better notices replace others until it has settled, and are passed on to those
-// that have no connection to who announced them.
+// Until the failure has settled, notices that come before others replace them, and are
+// passed on to ranks that have no connection to the rank that announced them.
 func TestSettling(t *testing.T) {
 	ws := start(t, 3, Options{Settle: 400 * time.Millisecond})
 	// Ranks 0 and 2 do not hear each other any more.
@@ -174,7 +174,7 @@ func TestSettling(t *testing.T) {
 	}
 }
 
-// A rank that leaves and ends is no failure, also to ranks that leave later.
+// It is no failure if a rank leaves and ends, even for ranks that leave later.
 func TestLeave(t *testing.T) {
 	ws := start(t, 3, Options{Heartbeat: 10 * time.Millisecond, Silence: 60 * time.Millisecond})
 	ws[1].Leave()
@@ -185,7 +185,7 @@ func TestLeave(t *testing.T) {
 	if d := time.Since(begin); d > 5*time.Second {
 		t.Errorf("close took %v", d)
 	}
-	require.NoError(t, ws[2].Close()) // leaves by itself
+	require.NoError(t, ws[2].Close()) // Close calls Leave
 	until(t, "rank 2 left", func() bool { return ws[0].Left(2) })
 	up(t, ws[0], 300*time.Millisecond)
 	ws[0].Announce(link.Notice{Text: "alone"}) // nobody is there to hear
@@ -194,7 +194,7 @@ func TestLeave(t *testing.T) {
 	}
 }
 
-// What was announced right before Close is heard.
+// Other ranks hear what was announced right before Close.
 func TestLastWords(t *testing.T) {
 	ws := start(t, 4, Options{})
 	ws[2].Announce(link.Notice{Kind: link.KindCause, Text: "my own fault"})
@@ -206,8 +206,8 @@ func TestLastWords(t *testing.T) {
 	}
 }
 
-// A connection that ends, or on which something else comes, without a word of
-// leaving is a lost rank for all.
+// A rank is lost for all if its connection ends, or if it sends something that cannot be
+// read, before the rank has said that it leaves.
 func TestConnection(t *testing.T) {
 	for want, f := range map[string]func(c net.Conn){
 		"rank 1 (host1) ended without a word":                        func(c net.Conn) { c.Close() },
@@ -230,8 +230,8 @@ func TestConnection(t *testing.T) {
 	}
 }
 
-// A rank that was stopped itself, or whose machine slept, finds nobody silent: the
-// others had no chance to be heard.
+// A rank that was itself stopped, or whose machine slept, takes no rank for silent: it
+// could not hear the others meanwhile.
 func TestAsleep(t *testing.T) {
 	w := start(t, 2, Options{Heartbeat: time.Hour, Silence: 4 * time.Hour})[0]
 	now := time.Now()
@@ -245,7 +245,7 @@ func TestAsleep(t *testing.T) {
 	}
 }
 
-// A rank that does not answer is not asked for ever: that would fill its buffers.
+// A rank that does not answer is not asked again and again: that would fill its buffers.
 func TestUnanswered(t *testing.T) {
 	p := newPeer(1, nil)
 	for range 10 * unanswered {
@@ -273,7 +273,7 @@ func TestDump(t *testing.T) {
 	up(t, ws[0], 10*time.Millisecond)
 }
 
-// A rank learns where the others are, of those that can answer, whatever they are at.
+// A rank learns where the other ranks are, of those that can answer, whatever they do.
 func TestAsk(t *testing.T) {
 	ws := start(t, 4, Options{})
 	want := map[int]link.Waiting{0: {Text: "it waits in x", For: []int{1, 2}}, 2: {}}
@@ -285,13 +285,13 @@ func TestAsk(t *testing.T) {
 	for range 2 {
 		began := time.Now()
 		got := ws[1].Ask(time.Minute)
-		delete(got, 3) // may have answered all the same
+		delete(got, 3) // rank 3 may have answered nevertheless
 		if !reflect.DeepEqual(got, want) || time.Since(began) > 30*time.Second {
 			t.Errorf("%+v after %v, want %+v", got, time.Since(began), want)
 		}
 	}
 	hold := make(chan struct{})
-	ws[0].mu.Lock() // as if it were stopped
+	ws[0].mu.Lock() // as if rank 0 were stopped
 	go func() {
 		defer ws[0].mu.Unlock()
 		<-hold
@@ -304,9 +304,8 @@ func TestAsk(t *testing.T) {
 	up(t, ws[1], 10*time.Millisecond)
 }
 
-// The ranks of a process have one clock.
-// What a rank says of groups that it has closed is heard in order, also by one that
-// listens late, and nothing else comes of it.
+// What a rank tells of the groups that it has closed is heard in order, also by a rank that
+// listens late, and has no other effect.
 func TestPartings(t *testing.T) {
 	ws := start(t, 3, Options{})
 	type heard struct {
@@ -338,6 +337,7 @@ func TestPartings(t *testing.T) {
 	}
 }
 
+// The ranks of a process have one clock.
 func TestOffset(t *testing.T) {
 	ws := start(t, 3, Options{Heartbeat: 5 * time.Millisecond})
 	for i, w := range ws {
@@ -377,7 +377,7 @@ func TestClock(t *testing.T) {
 		t.Errorf("the best of %d: %d %d", window, o, u)
 	}
 	answer(5000, 0, 5000)
-	answer(5000, 0, 5000) // the best one is too long ago
+	answer(5000, 0, 5000) // the best answer is too long ago to count
 	if o, u := c.estimate(); o != ahead+2500 || u != 2501 {
 		t.Errorf("later: %d %d", o, u)
 	}
@@ -396,7 +396,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// A rank that does not come to Start is not waited for longer than the context.
+// Start does not wait longer than its context for a rank that does not come.
 func TestStartContext(t *testing.T) {
 	sites := jaccltest.Sites(2)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -404,7 +404,7 @@ func TestStartContext(t *testing.T) {
 	if _, err := Start(ctx, sites[0], Options{}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
 	}
-	// One that connects and says nothing.
+	// A rank that connects and says nothing.
 	sites = jaccltest.Sites(2)
 	go sites[1].Dial(t.Context(), "watch")
 	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -426,7 +426,7 @@ func TestNoGoroutines(t *testing.T) {
 	until(t, "goroutines end", func() bool { return runtime.NumGoroutine() <= before })
 }
 
-// FuzzNotice: what is read is written again as it was, and nothing panics.
+// FuzzNotice: a notice that is decoded is encoded to the same bytes, and nothing panics.
 func FuzzNotice(f *testing.F) {
 	f.Add(encodeNotice(link.Notice{From: 1, Blame: []int{2}, Kind: link.KindLost, Text: "x", Call: collective.Call{Op: "all_sum", Seq: -1}}))
 	f.Add(encodeParting(link.Parting{Group: 1 << 63, Begun: 2}))

@@ -6,18 +6,19 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// asking is a question to the other ranks where they are. The watch's lock guards it.
+// asking holds both sides of the question in which operation ranks are. The watch's lock
+// guards it.
 type asking struct {
-	answer  func() link.Waiting
-	answers map[int]link.Waiting // nil if nobody has asked
-	news    chan struct{}        // has room for one: somebody has answered, or is gone
+	answer  func() link.Waiting  // says where this rank is; nil until Answer is called
+	answers map[int]link.Waiting // other ranks' answers to Ask; nil if no Ask is in progress
+	news    chan struct{}        // has room for one: a rank has answered, or is gone
 }
 
-// answered says that there is something new. The watch's lock is held.
+// answered wakes Ask: a rank has answered or is gone. The watch's lock is held.
 func (a *asking) answered() {
 	select {
 	case a.news <- struct{}{}:
-	default: // there is, or nobody asks
+	default: // Ask has not seen the last news yet, or no Ask is in progress
 	}
 }
 
@@ -28,7 +29,7 @@ func (w *Watch) Answer(f func() link.Waiting) {
 	w.answer = f
 }
 
-// Ask implements link.Whereabouts; one goroutine at a time calls it.
+// Ask implements link.Whereabouts. One goroutine at a time may call it.
 func (w *Watch) Ask(d time.Duration) map[int]link.Waiting {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -14,8 +14,8 @@ import (
 type announcement struct {
 	Error string `json:"error,omitempty"` // why the rank has no segment
 	Pid   int    `json:"pid"`
-	FD    int    `json:"fd"`             // of memory without a name, in that process
-	Path  string `json:"path,omitempty"` // of a file
+	FD    int    `json:"fd"`             // the descriptor of memory without a name, in process Pid
+	Path  string `json:"path,omitempty"` // the path of a file; empty for memory without a name
 	Size  int64  `json:"size"`
 	Ring  int    `json:"ring"`
 	Nonce []byte `json:"nonce"` // the first bytes of the segment
@@ -29,7 +29,7 @@ type verdict struct {
 func encode(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // of plain structs
+		panic(err) // cannot happen: v is a struct of texts, numbers and bytes
 	}
 	return b
 }

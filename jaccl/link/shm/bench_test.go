@@ -14,8 +14,8 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// rounds is one rank of exchanges of size bytes with each peer, which go on while
-// rank 0 says so in its head.
+// rounds runs one rank's exchanges of size bytes with each peer, as long as rank 0 says
+// in its head that they go on.
 type rounds struct {
 	l    link.Link
 	x    link.Exchange
@@ -85,8 +85,8 @@ func mirror(site link.Site, args []string) error {
 	return l.Close()
 }
 
-// BenchmarkExchange exchanges bytes with each peer, each rank a process of its own.
-// Its rate is what one rank receives.
+// BenchmarkExchange exchanges bytes with each peer. Each rank is a process of its own.
+// The rate is that at which one rank receives.
 func BenchmarkExchange(b *testing.B) {
 	for _, n := range []int{2, 4} {
 		for _, how := range []string{"ring", "arena"} {
@@ -100,8 +100,8 @@ func BenchmarkExchange(b *testing.B) {
 					r, err := newRounds(l, size, how == "arena")
 					require.NoError(b, err)
 					b.SetBytes(int64(size * (n - 1)))
-					// The best of few exchanges in a row: one alone may find that the
-					// peer has been there already.
+					// The best of a few exchanges in a row: in a single one the peer may
+					// have come already.
 					const row = 8
 					best, start, i := time.Hour, time.Now(), 0
 					for b.Loop() {

@@ -21,7 +21,7 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// quiet is the watch of ranks that tell each other nothing.
+// quiet is the watch of ranks that do not tell each other of failures.
 type quiet struct{ down chan struct{} }
 
 func (quiet) Host(rank int) string       { return fmt.Sprintf("host%d", rank) }
@@ -39,8 +39,8 @@ type operation struct {
 	dst  []byte
 }
 
-// newOperation makes "all_sum" of size bytes or "all_to_all" of size bytes in all,
-// on memory from the arena or else private.
+// newOperation returns an "all_sum" of size bytes or an "all_to_all" of size bytes in all,
+// with buffers in the arena or in private memory.
 func newOperation(site link.Site, op, how string, size int) (*operation, error) {
 	l, err := Connect(context.Background(), site, Options{})
 	if err != nil {
@@ -111,7 +111,7 @@ func TestCollectives(t *testing.T) {
 					require.NoError(t, c.run())
 					for i := 0; i < size/4; i++ {
 						want := i % 1000 * 6    // 1 + 2 + 3
-						if op == "all_to_all" { // part 0 of each
+						if op == "all_to_all" { // part 0 of every rank
 							rank := i / (size / 4 / n)
 							want = i % (size / 4 / n) % 1000 * (rank + 1)
 						}
@@ -126,8 +126,8 @@ func TestCollectives(t *testing.T) {
 	}
 }
 
-// BenchmarkCollective runs collectives, each rank a process of its own. Sizes are
-// those of the whole vector, or of all that a rank sends, to itself too.
+// BenchmarkCollective runs collectives. Each rank is a process of its own. Sizes are
+// those of the whole vector, or of all that a rank sends, also to itself.
 func BenchmarkCollective(b *testing.B) {
 	for _, n := range []int{2, 4} {
 		for _, op := range []string{"all_sum", "all_to_all"} {

@@ -21,17 +21,17 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// most is the most address space that the segments of all ranks take in a process: half
-// of the smallest address space among the supported systems.
+// most is how much address space the segments of all ranks may take in a process, in bytes:
+// half of the smallest address space among the supported systems.
 const most = 1 << 46
 
 // transport implements link.Shared.
 type transport struct {
 	rank    int
-	peers   []*peer // by rank; that of this rank has only a host
+	peers   []*peer // by rank; the entry of this rank has only a host
 	own     *segment
-	fd      int    // of own, -1 when it is closed
-	path    string // of own, "" if it has no name
+	fd      int    // the descriptor of own, -1 when it is closed
+	path    string // the file name of own, "" if it has none
 	removed bool   // path has been removed
 	table   *crc32.Table
 
@@ -42,7 +42,7 @@ type transport struct {
 	headsOf [][]byte
 
 	giving sync.Mutex // held while memory is given out; guards what follows
-	used   int64      // bytes of the arena
+	used   int64      // bytes of the arena that have been given out
 	free   []region   // the regions of leases that have ended
 	leases atomic.Pointer[[]lease]
 
@@ -54,7 +54,7 @@ type transport struct {
 type peer struct {
 	host    string
 	segment *segment
-	seq     uint64 // number of exchanges with the peer
+	seq     uint64 // how many exchanges with the peer have begun
 	out     sender
 	in      receiver
 	// readByPeer is how many bytes of this rank's arena the peer has read.
@@ -98,7 +98,7 @@ func (l *transport) connect(ctx context.Context, site link.Site, o Options) erro
 	if len(all) != len(l.peers) {
 		return fmt.Errorf("%d announcements of %d ranks", len(all), len(l.peers))
 	}
-	// All ranks get the same announcements, so that all of them stop if one is no good.
+	// All ranks get the same announcements, so that all of them stop here if one is wrong.
 	var wrong []string
 	told := make([]announcement, len(all))
 	for rank, b := range all {
@@ -109,7 +109,7 @@ func (l *transport) connect(ctx context.Context, site link.Site, o Options) erro
 	if len(wrong) > 0 {
 		return errors.New(strings.Join(wrong, "; "))
 	}
-	// What a rank finds when it maps the segments, it tells the others.
+	// Each rank tells the others whether it could map their segments.
 	for rank, a := range told {
 		if rank == l.rank {
 			continue
@@ -125,7 +125,7 @@ func (l *transport) connect(ctx context.Context, site link.Site, o Options) erro
 	if all, err = site.Gather(ctx, "shm mapped", encode(v)); err != nil {
 		return err
 	}
-	if err := l.remove(); err != nil { // nobody opens the file any more
+	if err := l.remove(); err != nil { // all ranks have opened the file, or have failed to
 		return err
 	}
 	for rank, b := range all {
@@ -139,12 +139,12 @@ func (l *transport) connect(ctx context.Context, site link.Site, o Options) erro
 	return nil
 }
 
-// about returns an error as a text about a rank.
+// about returns a text that names a rank and says what err says about it.
 func (l *transport) about(rank int, err error) string {
 	return fmt.Sprintf("rank %d on %s %v", rank, l.peers[rank].host, err)
 }
 
-// open makes this rank's segment.
+// open makes this rank's segment and maps it. It returns what the other ranks need to map it.
 func (l *transport) open(o Options) (announcement, error) {
 	n := len(l.peers)
 	ring := o.Ring
@@ -187,7 +187,7 @@ func (l *transport) open(o Options) (announcement, error) {
 	return a, nil
 }
 
-// join maps the segment of a peer.
+// join maps the segment of a peer and checks that it is the one that the peer has announced.
 func (l *transport) join(rank int, a announcement) error {
 	shape, err := newLayout(rank, len(l.peers), a.Ring, a.Size, os.Getpagesize())
 	if err != nil {
@@ -221,10 +221,10 @@ func (l *transport) join(rank int, a announcement) error {
 	return nil
 }
 
-// ringFor chooses the size of a ring in a job of n ranks. Larger rings let ranks
-// that share a processor do more between two switches, until they no longer fit
-// into its cache: 512 KiB each way took 49 to 83 µs with rings of 64 and 128 KiB,
-// 27 with 256 and 23 with 512 KiB and with 1 MiB.
+// ringFor returns the size of a ring in bytes in a job of n ranks. Larger rings let ranks
+// that share a processor do more between two switches, until the rings no longer fit
+// into the processor's cache: 512 KiB each way took 49 to 83 µs with rings of 64 and
+// 128 KiB, 27 with 256 and 23 with 512 KiB and with 1 MiB.
 func ringFor(n int) int {
 	ring := 512 << 10
 	for ring > 16<<10 && ring*(n-1) > 8<<20 {
@@ -233,9 +233,9 @@ func ringFor(n int) int {
 	return ring
 }
 
-// reserveFor returns the size of an arena, a whole number of pages: what was asked for,
-// or else the machine's memory, or less if there are not enough addresses. control is the
-// size of what precedes the arena in the segment.
+// reserveFor returns the size of an arena in bytes, a whole number of pages. It is what was
+// asked for, or else the machine's memory, or less if a file or the address space cannot be
+// that large. control is the size of what precedes the arena in the segment.
 func reserveFor(asked int64, ranks int, control int64) (int64, error) {
 	limit, err := sizeLimit()
 	if err != nil {
@@ -271,8 +271,8 @@ func (l *transport) Rank() int         { return l.rank }
 func (l *transport) Size() int         { return len(l.peers) }
 func (l *transport) Transport() string { return "shm" }
 
-// Close implements link.Link. Memory from Alloc and View is not valid any more; leases
-// are.
+// Close implements link.Link. After Close, memory from Alloc and View is not valid any more;
+// leases still are.
 func (l *transport) Close() error {
 	// An exchange in progress sees closing, even if it sleeps, and releases mu.
 	l.closing.Store(true)

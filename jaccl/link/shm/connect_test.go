@@ -14,7 +14,7 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// elsewhere has ranks on another machine.
+// elsewhere is a site that says that ranks 1 and 2 are on another machine.
 type elsewhere struct{ link.Site }
 
 func (elsewhere) SameHost(rank int) bool { return rank != 1 && rank != 2 }
@@ -24,7 +24,7 @@ func TestConnectElsewhere(t *testing.T) {
 	require.EqualError(t, err, "shm: connect: ranks [1 (host1) 2 (host2)] do not share the memory of rank 0 (host0); use another link")
 }
 
-// What is wrong on one rank is an error on all, which names it.
+// What is wrong on one rank is an error on all ranks, which names that rank.
 func TestConnectFails(t *testing.T) {
 	for _, c := range []struct {
 		name string

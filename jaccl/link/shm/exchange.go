@@ -16,15 +16,16 @@ const (
 	// chunk is how many bytes go into a ring, or come out of it, before the other
 	// direction and the other peers get a turn, and before the other side sees the bytes.
 	chunk = 32 << 10
-	// piece is the same for data that is copied from a peer's arena. For data of
-	// longFrom bytes or more, which is larger than caches, longPiece is used instead:
-	// Go's copy bypasses the cache from 1 MiB on. With longPiece 64 MiB each way take 5.4
-	// rather than 7.8 ms, 32 MiB take 2 ms with both, and 1 MiB takes 67 rather than 20 µs.
+	// piece is how many bytes are copied from a peer's arena before the other peers get a
+	// turn. For data of longFrom bytes or more, which is larger than caches, longPiece is
+	// used instead: Go's copy bypasses the cache from 1 MiB on. With longPiece 64 MiB each
+	// way take 5.4 rather than 7.8 ms, 32 MiB take 2 ms with both, and 1 MiB takes 67 rather
+	// than 20 µs.
 	piece     = 512 << 10
 	longPiece = 2 << 20
 	longFrom  = 32 << 20
-	// viewFrom is the least amount of data that the receiver reads in the sender's arena;
-	// less data goes through the ring.
+	// viewFrom is the smallest amount of data, in bytes, that the receiver reads in the
+	// sender's arena. Less data goes through the ring.
 	viewFrom = 4 << 10
 )
 
@@ -49,7 +50,7 @@ func (l *transport) Exchange(ctx context.Context, x *link.Exchange) error {
 	return err
 }
 
-// check returns why the exchange x cannot begin, or nil.
+// check returns an error if the exchange x cannot begin.
 func (l *transport) check(x *link.Exchange) error {
 	switch {
 	case l.closing.Load():
@@ -76,10 +77,9 @@ func (l *transport) exchange(ctx context.Context, x *link.Exchange) error {
 	}
 	w := l.waiter(ctx)
 	defer w.stop()
-	heads := false // all have come
+	heads := false // all heads have come
 	for {
-		// closing is read before the peers' memory is looked at: a peer that has closed
-		// by then has written all that it ever will.
+		// Close sets closing and then waits for this exchange to end.
 		if l.closing.Load() {
 			return errClosed
 		}
@@ -103,8 +103,8 @@ func (l *transport) exchange(ctx context.Context, x *link.Exchange) error {
 	}
 }
 
-// sweep does what can be done now for every peer. moved reports whether anything
-// was done, finished whether nothing is left to do.
+// sweep does what can be done now for every peer. moved reports whether anything was done,
+// and finished whether nothing is left to do.
 func (l *transport) sweep(x *link.Exchange) (moved, finished bool, err error) {
 	finished = true
 	for i, rank := range x.Peers {
@@ -112,6 +112,8 @@ func (l *transport) sweep(x *link.Exchange) (moved, finished bool, err error) {
 		if p.out.finished() && p.in.stage == stageDone {
 			continue
 		}
+		// The state is read before the rest of the peer's memory: a peer that has closed by
+		// then has written all that it ever will.
 		state := p.segment.state().Load()
 		m, err := l.serve(p, x, i)
 		if err == nil && state != stateOpen && !m && p.needed() {
@@ -159,8 +161,9 @@ func (l *transport) serve(p *peer, x *link.Exchange, i int) (bool, error) {
 	return moved, nil
 }
 
-// needed reports whether the exchange in progress cannot continue without the peer.
-// A peer whose head has come may have received everything and be gone.
+// needed reports whether the exchange in progress cannot continue without the peer. It can if
+// everything has been sent to the peer and nothing more is to come from it: the peer may then
+// have finished the exchange and closed its link.
 func (p *peer) needed() bool {
 	return !p.out.finished() || p.in.stage != stageHeads && p.in.stage != stageDone
 }
@@ -182,7 +185,8 @@ func (l *transport) headed(x *link.Exchange) bool {
 	return true
 }
 
-// heads calls x.Heads and then takes the receive buffers, which Heads may have set.
+// heads calls x.Heads and then passes the buffers of x.Recv, which Heads may have set, to the
+// receivers.
 func (l *transport) heads(x *link.Exchange) error {
 	if x.Head != nil && x.Heads != nil {
 		l.headsOf = l.headsOf[:0]
@@ -199,7 +203,7 @@ func (l *transport) heads(x *link.Exchange) error {
 	return nil
 }
 
-// buffersOf returns the buffers of the i-th peer, nil if there are none for it.
+// buffersOf returns the buffers of the i-th peer, nil if it has none.
 func buffersOf(all [][][]byte, i int) [][]byte {
 	if i < len(all) {
 		return all[i]
@@ -207,7 +211,7 @@ func buffersOf(all [][][]byte, i int) [][]byte {
 	return nil
 }
 
-// lost returns a *link.PeerError for a peer.
+// lost returns err as a *link.PeerError of a peer.
 func (l *transport) lost(rank int, err error) error {
 	return &link.PeerError{Peer: rank, Err: fmt.Errorf("shm: rank %d on %s %w", rank, l.peers[rank].host, err)}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// roles are what processes of this package's tests do.
+// roles are the programs of the processes that this package's tests start.
 func roles() map[string]func(site link.Site, args []string) error {
 	return map[string]func(link.Site, []string) error{
 		"mirror":  mirror,
@@ -64,7 +64,7 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// doomed exchanges without end, and says how it ended. Rank 1 may stop coming.
+// doomed runs exchanges until one fails, and prints the error. Rank 1 may stop coming.
 // Arguments: the folder or "-", whether rank 1 goes on, what ends each exchange.
 func doomed(site link.Site, args []string) error {
 	o := Options{}
@@ -103,8 +103,8 @@ func doomed(site link.Site, args []string) error {
 	return l.Close()
 }
 
-// A rank that is killed, in the midst of an exchange or while the others wait for it, leaves
-// nothing behind. The link does not see it; contexts end the exchanges of the others.
+// A rank that is killed, during an exchange or while the others wait for it, leaves nothing
+// behind. The link does not notice; contexts end the exchanges of the others.
 func TestKill(t *testing.T) {
 	for _, goes := range []string{"on", "stays"} {
 		for _, dir := range []string{"-", t.TempDir()} {
@@ -118,7 +118,7 @@ func TestKill(t *testing.T) {
 				}
 				require.NoError(t, ps[1].cmd.Process.Kill())
 				contextsEnd(t, ps)
-				for _, p := range ps { // the dead one, too, only now
+				for _, p := range ps { // the dead process, too, is waited for only now
 					p.cmd.Wait()
 				}
 				left, err := filepath.Glob("/dev/shm/*gomoe*")
@@ -145,8 +145,8 @@ func TestStop(t *testing.T) {
 	require.NoError(t, ps[1].cmd.Process.Kill())
 }
 
-// contextsEnd checks that the exchanges of ranks 0 and 2 end with their contexts. Whose ends
-// first closes its link, and the other may see that.
+// contextsEnd checks that the exchanges of ranks 0 and 2 end with their contexts. The rank whose
+// exchange ends first closes its link, and the other rank may see that.
 func contextsEnd(t *testing.T, ps []*process) {
 	t.Helper()
 	ends := 0
@@ -162,7 +162,7 @@ func contextsEnd(t *testing.T, ps []*process) {
 	require.NotZero(t, ends)
 }
 
-// The parent's way to tell processes apart.
+// startOf tells when a process started, and whether it runs.
 func TestLife(t *testing.T) {
 	me, err := self()
 	require.NoError(t, err)

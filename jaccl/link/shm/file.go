@@ -20,10 +20,10 @@ import (
 // number, its start time, and random digits.
 const prefix = "gomoe-shm-"
 
-// life tells a process from a later one with the same number.
+// life identifies a process: a later process may have the same number, but has another start.
 type life struct {
 	pid   int
-	start uint64 // when it started, in the system's unit
+	start uint64 // when the process started, as startOf returns it
 }
 
 // self returns the life of this process.
@@ -38,7 +38,8 @@ func self() (life, error) {
 	return life{os.Getpid(), start}, nil
 }
 
-// createFile makes a new file, which nobody can open without being told its name, and
+// createFile makes a new file of the given size in dir and returns its descriptor and its
+// absolute path. Nobody can open the file without being told its name. First createFile
 // removes the files that dead processes of this user have left in dir.
 func createFile(dir string, size int64) (fd int, path string, err error) {
 	me, err := self()
@@ -68,7 +69,8 @@ func fileName(l life) string {
 	return fmt.Sprintf("%s%d-%d-%s", prefix, l.pid, l.start, hex.EncodeToString(secret[:]))
 }
 
-// openFile opens a peer's file. It is an error if the file is not this user's.
+// openFile opens a peer's file. It returns an error if the file is not an ordinary file that
+// belongs to this user and that nobody else can open.
 func openFile(path string) (int, error) {
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -84,9 +86,9 @@ func openFile(path string) (int, error) {
 	return fd, nil
 }
 
-// sweepFiles removes the files of processes of this user that have ended. There
-// are some only where a process was killed between the creation of its file and
-// the moment when all ranks had mapped it.
+// sweepFiles removes the files in dir of processes of this user that have ended. There are
+// such files only if a process was killed between the creation of its file and the moment
+// when all ranks had mapped it.
 func sweepFiles(dir string) error {
 	paths, err := filepath.Glob(filepath.Join(escape(dir), prefix+"*"))
 	if err != nil {
@@ -112,12 +114,12 @@ func sweepFiles(dir string) error {
 	return nil
 }
 
-// escape returns a pattern of filepath.Glob that matches dir alone.
+// escape returns a pattern for filepath.Glob that matches dir alone.
 func escape(dir string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(dir)
 }
 
-// ownerOf reads the process from the name of a file.
+// ownerOf returns the process that the name of a file states; false if it states none.
 func ownerOf(name string) (life, bool) {
 	rest, ok := strings.CutPrefix(name, prefix)
 	parts := strings.Split(rest, "-")
@@ -129,7 +131,7 @@ func ownerOf(name string) (life, bool) {
 	return life{pid, start}, err1 == nil && err2 == nil && pid > 0
 }
 
-// room returns how many bytes the file system of fd has left, and its size.
+// room returns how many bytes the file system of fd has left, and its size in bytes.
 func room(fd int) (left, size int64, err error) {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(fd, &st); err != nil {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// nap is how long a rank sleeps between two looks at a word: darwin has no public
-// call to wait for one that another process changes before os_sync_wait_on_address
-// of macOS 14.4, which needs the C library.
+// nap is how long a rank sleeps between two looks at a word. The first public call of darwin
+// that waits until another process changes a word is os_sync_wait_on_address of macOS 14.4,
+// which needs the C library.
 const nap = 50 * time.Microsecond
 
 // futexWait sleeps until the word differs from seen, or d has passed.
@@ -16,7 +16,7 @@ func futexWait(word *atomic.Uint32, seen uint32, d time.Duration) {
 	}
 }
 
-// futexWake has nothing to do: sleepers look by themselves.
+// futexWake has nothing to do: a rank that sleeps looks at the word by itself.
 func futexWake(*atomic.Uint32) {}
 
 // yield lets other threads have the processor.

@@ -18,7 +18,7 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// Every word that a peer can write, wrong: an error that says what.
+// Each word that a peer can write is made wrong in turn: the error says what is wrong.
 func TestCorruptWords(t *testing.T) {
 	view := appendPlacesBody(nil, 0, 1<<30)
 	for _, c := range []struct {
@@ -117,8 +117,8 @@ func put(s *segment, b []byte) {
 
 func putRecord(s *segment, r record, body []byte) { put(s, appendRecord(nil, r, body, newTable())) }
 
-// A peer that writes anything anywhere costs errors or wrong data, but no panic, no
-// access out of bounds and no exchange that does not end.
+// A peer that writes anything anywhere causes errors or wrong data, but no panic, no
+// access out of bounds and no exchange that never ends.
 func FuzzHostile(f *testing.F) {
 	for seed := range uint64(8) {
 		f.Add(seed)
@@ -177,8 +177,8 @@ func FuzzHostile(f *testing.F) {
 	})
 }
 
-// vandalise changes one word of a segment, by atomic stores as a peer's process
-// might by any.
+// vandalise changes one word of a segment as a peer's process might. It uses atomic
+// stores, where a peer might use any.
 func vandalise(r *rand.Rand, s *segment, where int) {
 	at := int64(8 * r.IntN(int(s.arena)/8)) // anywhere
 	switch where {

@@ -15,10 +15,10 @@ import (
 //	rings      one for each other rank, by rank
 //	arena      what Alloc gives out, sparse
 //
-// A rank writes its header, the producer's indices of its channels, its rings and
-// its arena; a peer writes the consumer's indices of the channel to it, and rings
-// the bell. Words that different ranks write lie two cache lines apart, since
-// processors fetch lines in pairs.
+// A rank writes the header, the producer's indices of the channels, the rings and the arena
+// of its own segment. A peer writes the consumer's indices of the channel to that peer, and
+// rings the bell; in a collective on shared memory it also writes into the arena. Words that
+// different ranks write lie two cache lines apart, because processors fetch lines in pairs.
 const (
 	headerBytes  = 4 << 10
 	channelBytes = 256
@@ -28,11 +28,12 @@ const (
 	atState  = 128 // uint32: stateOpen or stateClosed
 	atGiven  = 256 // uint64: bytes of the arena that Alloc has given out
 	atBell   = 384 // uint32: the futex that a sleeping rank waits on
-	atAsleep = 512 // uint32: whether the rank sleeps, so that peers have to ring the bell
+	atAsleep = 512 // uint32: 1 if the rank sleeps, so that peers have to ring the bell
 
-	atWritten = 0   // uint64, the producer's: bytes put into the ring, ever
-	atTaken   = 128 // uint64, the consumer's: bytes taken from it, ever
-	atRead    = 136 // uint64, the consumer's: bytes read from the producer's memory, ever
+	// In a channel; all count from the beginning of the link.
+	atWritten = 0   // uint64, the producer's: bytes put into the ring
+	atTaken   = 128 // uint64, the consumer's: bytes taken from the ring
+	atRead    = 136 // uint64, the consumer's: bytes read from the producer's arena
 
 	stateOpen   = 0x6f70656e
 	stateClosed = 0x73687574
@@ -40,15 +41,16 @@ const (
 	minRing, maxRing = 4 << 10, 16 << 20
 )
 
-// layout has the offsets of the parts of a rank's segment.
+// layout says where the parts of a rank's segment are.
 type layout struct {
 	rank, ranks int
 	ring        int   // bytes of a ring
 	size        int64 // bytes of the segment
-	arena       int64 // where the arena begins
+	arena       int64 // the offset of the arena
 }
 
-// newLayout checks what a rank has announced.
+// newLayout returns the layout of a rank's segment. It returns an error if the sizes, which
+// the rank may have announced, are wrong.
 func newLayout(rank, ranks, ring int, size int64, page int) (layout, error) {
 	if ring < minRing || ring > maxRing || ring&(ring-1) != 0 {
 		return layout{}, fmt.Errorf("a ring of %d bytes, want a power of two from %d to %d", ring, minRing, maxRing)

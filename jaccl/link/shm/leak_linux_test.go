@@ -24,8 +24,8 @@ func held(t *testing.T) (fds, maps int) {
 	return len(entries), bytes.Count(b, []byte("gomoe-shm"))
 }
 
-// A link that is closed holds nothing: after use, after an error, after a set-up
-// that failed.
+// A closed link holds no descriptor and no mapping: after use, after an error, and after
+// a set-up that failed.
 func TestNothingIsHeld(t *testing.T) {
 	fds, maps := held(t)
 	require.Zero(t, maps)
@@ -53,7 +53,7 @@ func TestNothingIsHeld(t *testing.T) {
 	require.LessOrEqual(t, again, fds+1, "descriptors") // the poller's may have come
 }
 
-// A segment cannot be cut off, nor grow.
+// A segment can neither be truncated nor grow.
 func TestSealed(t *testing.T) {
 	links := connectAll(t, jaccltest.Sites(2), Options{Reserve: 1 << 20})
 	f := os.NewFile(uintptr(links[0].fd), "segment")
@@ -64,7 +64,7 @@ func TestSealed(t *testing.T) {
 	require.NoError(t, f.Close())
 }
 
-// Memory that could be cut off is not mapped.
+// A rank does not map memory that could be truncated.
 func TestUnsealed(t *testing.T) {
 	sites := jaccltest.Sites(2)
 	var fd int

@@ -13,14 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lease is a part of the arena. It is mapped a second time, separately, so that it
-// outlives the link's mapping of the whole segment.
+// lease is a part of the arena that is lent. It is mapped a second time, separately, so
+// that the lease outlives the link's mapping of the whole segment.
 type lease struct {
 	at  int64 // offset in the arena
 	mem []byte
 }
 
-// region is a part of the arena that was leased and is free again.
+// region is a part of the arena that was lent and is free again.
 type region struct{ at, size int64 }
 
 // Lease implements link.Shared.
@@ -55,8 +55,9 @@ func (l *transport) Lease(n int) ([]byte, func() error, error) {
 	return mem[:n:n], release, nil
 }
 
-// freed takes a free region of exactly that size, if there is one. A program that opens
-// sessions again and again asks for the same sizes.
+// freed removes a free region of exactly that size from the list and returns its offset in the
+// arena; false if there is none. An exact match suffices, because a program that opens one
+// session after another asks for the same sizes.
 func (l *transport) freed(size int64) (at int64, ok bool, err error) {
 	l.giving.Lock()
 	defer l.giving.Unlock()
@@ -103,7 +104,7 @@ func (l *transport) release(r lease) error {
 	return nil
 }
 
-// leased returns the offset of b in the arena if b lies in a lease; else false.
+// leased returns the offset of b in the arena if b lies in a lease; otherwise false.
 func (l *transport) leased(b []byte) (int64, bool) {
 	at := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
 	for _, r := range *l.leases.Load() {

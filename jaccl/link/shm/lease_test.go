@@ -11,8 +11,8 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// TestLease: leased memory is the arena's, for the peers too; it outlives the link, and
-// its place is used again.
+// TestLease: leased memory lies in the arena, where peers can read it. It outlives the link,
+// and its region is used again.
 func TestLease(t *testing.T) {
 	links := opened(t, 2, Options{})
 	s, peer := links[0].(link.Shared), links[1].(link.Shared)

@@ -13,7 +13,7 @@ const zombie = 5
 // it runs. A process that has ended does not run, even if nobody has waited for it yet.
 func startOf(pid int) (start uint64, running bool, err error) {
 	info, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
-	if errors.Is(err, unix.EIO) || errors.Is(err, unix.ESRCH) { // an answer of no length
+	if errors.Is(err, unix.EIO) || errors.Is(err, unix.ESRCH) { // for no such process the kernel's answer is empty, which is EIO
 		return 0, false, nil
 	}
 	if err != nil {

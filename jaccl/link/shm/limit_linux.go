@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// machineMemory is how many bytes of memory the machine has.
+// machineMemory returns how many bytes of memory the machine has, with its swap space.
 func machineMemory() (int64, error) {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
@@ -19,8 +19,8 @@ func machineMemory() (int64, error) {
 	return int64((uint64(info.Totalram) + uint64(info.Totalswap)) * uint64(info.Unit)), nil
 }
 
-// sizeLimit is the largest segment that this process may make: a file past
-// RLIMIT_FSIZE would end it by a signal.
+// sizeLimit returns the size in bytes of the largest segment that this process may make: a
+// file larger than RLIMIT_FSIZE would end the process by a signal.
 func sizeLimit() (int64, error) {
 	var r unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &r); err != nil {
@@ -29,8 +29,8 @@ func sizeLimit() (int64, error) {
 	return int64(min(r.Cur, 1<<62)), nil
 }
 
-// available returns how many bytes of memory can still be taken, and what says so. The
-// kernel would grant more than that, and kill processes later.
+// available returns how many bytes of memory can still be taken, and what sets that limit: the
+// machine or a control group. The kernel would grant more, and kill processes later.
 func available() (int64, string) {
 	left, whose := int64(1<<62), ""
 	if b, err := os.ReadFile("/proc/meminfo"); err == nil {
@@ -98,7 +98,7 @@ func numbers(s string) map[string]int64 {
 	return out
 }
 
-// excess returns why n more bytes cannot be taken, nil if they can.
+// excess returns an error if n more bytes of memory cannot be taken.
 func excess(n int64) error {
 	if left, whose := available(); n > left {
 		return fmt.Errorf("%s has %d bytes of memory left", whose, left)

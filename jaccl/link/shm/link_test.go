@@ -18,7 +18,7 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// patience bounds what does not hang.
+// patience is how long something may take that does not hang.
 const patience = 20 * time.Second
 
 func deadline(tb testing.TB) context.Context {
@@ -27,7 +27,7 @@ func deadline(tb testing.TB) context.Context {
 	return ctx
 }
 
-// all runs f for every rank at once and returns the errors.
+// all runs f for all ranks at the same time and returns the errors.
 func all(links []*transport, f func(l *transport) error) []error {
 	errs := make([]error, len(links))
 	var wg sync.WaitGroup
@@ -88,7 +88,7 @@ func TestExchange(t *testing.T) {
 	}
 }
 
-// What one rank has done, as far as the account says.
+// A rank may send several exchanges ahead of its peer, and close.
 func TestExchangeMayRunAhead(t *testing.T) {
 	links := connectAll(t, jaccltest.Sites(2), Options{})
 	ctx := deadline(t)
@@ -97,7 +97,7 @@ func TestExchangeMayRunAhead(t *testing.T) {
 		require.NoError(t, links[0].Exchange(ctx, &link.Exchange{Peers: []int{1}, Send: [][][]byte{{{byte(i)}}}}))
 	}
 	require.NoError(t, links[0].Close())
-	for i := range 10 { // nor does it take back what it has sent
+	for i := range 10 { // what rank 0 has sent still arrives
 		got := make([]byte, 1)
 		require.NoError(t, links[1].Exchange(ctx, &link.Exchange{Peers: []int{0}, Recv: [][][]byte{{got}}}))
 		require.Equal(t, byte(i), got[0])
@@ -110,7 +110,7 @@ func TestExchangeMayRunAhead(t *testing.T) {
 	require.ErrorContains(t, links[1].Exchange(ctx, &link.Exchange{}), "an earlier one has failed")
 }
 
-// Each side says how much there is: they have to agree.
+// Each side states the number of bytes: both have to agree.
 func TestExchangeMismatch(t *testing.T) {
 	for _, c := range []struct {
 		name         string
@@ -143,7 +143,7 @@ func TestExchangeMismatch(t *testing.T) {
 				}
 				err := l.Exchange(ctx, x)
 				if l.rank == 1 {
-					l.Close() // lets rank 0 go
+					l.Close() // ends the wait of rank 0
 				}
 				return err
 			})
@@ -154,7 +154,7 @@ func TestExchangeMismatch(t *testing.T) {
 	}
 }
 
-// The next exchange finds data that the last one did not want.
+// The next exchange finds data that the last one did not expect.
 func TestExchangeLeftOver(t *testing.T) {
 	links := connectAll(t, jaccltest.Sites(2), Options{})
 	ctx := deadline(t)
@@ -239,7 +239,7 @@ func (l *transport) sawHead(*link.Exchange) bool {
 	return l.peers[1].in.ring.taken.Load() == recordBytes+4
 }
 
-// A context that ends ends an exchange, whatever that waits for.
+// The end of its context ends an exchange, whatever the exchange waits for.
 func TestContext(t *testing.T) {
 	for name, x := range map[string]*link.Exchange{
 		"head":  {Peers: []int{1}, Head: []byte("head")},
@@ -267,7 +267,7 @@ func TestContext(t *testing.T) {
 	}
 }
 
-// returns fails if f takes so long that it may as well hang.
+// returns fails the test if f takes so long that it seems to hang.
 func returns(t *testing.T, f func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -318,8 +318,8 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// A rank that sleeps is woken, and does not find out when it has slept enough: in
-// so many turns that would not do.
+// A rank that sleeps is woken by its peer, not by the end of sleepFor: with so many turns
+// the latter would take too long.
 func TestWakeAtOnce(t *testing.T) {
 	links := connectAll(t, jaccltest.Sites(2), Options{})
 	ctx := deadline(t)

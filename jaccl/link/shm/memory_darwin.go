@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// create makes a segment of the given size. It is a file, because darwin has no memory
-// without a name, and is removed as soon as all ranks have mapped it.
+// create makes a segment of the given size. The segment is a file, because darwin has no
+// memory without a name; transport removes the file as soon as all ranks have mapped it.
 func create(dir string, size int64) (fd int, path string, err error) {
 	if dir == "" {
 		dir = os.TempDir()
@@ -20,8 +20,9 @@ func create(dir string, size int64) (fd int, path string, err error) {
 // open opens a peer's segment.
 func open(a announcement) (int, error) { return openFile(a.Path) }
 
-// commit takes space for n bytes of a segment at offset at, by writing zeros: on a full
-// disk the write returns an error, while a later access to a hole would be a signal.
+// commit takes space for n bytes of a segment at offset at, by writing zeros. On a full disk
+// the write returns an error, while a later access to a hole in the file would end the process
+// by a signal.
 func commit(fd int, at, n int64) error {
 	zeros := make([]byte, min(n, 1<<20))
 	for n > 0 {

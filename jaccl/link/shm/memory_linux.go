@@ -7,16 +7,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// seals fix a segment's size for good, so that the memory that a peer has mapped cannot
-// be truncated.
+// seals fix a segment's size for ever, so that memory that a peer has mapped cannot be
+// truncated.
 const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
 // step is how much memory one system call asks for: if a signal interrupts the call, the
 // kernel undoes the whole call.
 const step = 64 << 20
 
-// create makes a segment of the given size, which takes no memory yet. If dir is empty,
-// the segment has no name: it goes away with the last process that has it open, and
+// create makes a segment of the given size, which takes no memory yet. If dir is empty, the
+// segment has no name: the system frees it when the last process that has it open ends, and
 // peers open it as a descriptor of this process.
 func create(dir string, size int64) (fd int, path string, err error) {
 	if dir != "" {

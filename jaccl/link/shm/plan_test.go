@@ -23,7 +23,7 @@ func (p plan) rng(words ...int) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 7))
 }
 
-// data is what a rank sends to another.
+// data returns what a rank sends to another one.
 func (p plan) data(from, to int) []byte {
 	r := p.rng(1, from, to)
 	sizes := []int{0, 1, 31, r.IntN(300), 4096, r.IntN(9000), r.IntN(200_000), 1 << 20}
@@ -48,7 +48,7 @@ func (p plan) head(from int) []byte {
 	return b
 }
 
-// cut cuts b into parts, of which some are empty.
+// cut cuts b into parts, some of which are empty.
 func (p plan) cut(b []byte, words ...int) [][]byte {
 	r := p.rng(words...)
 	var out [][]byte
@@ -63,8 +63,8 @@ func (p plan) cut(b []byte, words ...int) [][]byte {
 	return out
 }
 
-// play makes the exchange of the plan on one rank with peers, and checks it. arena
-// is memory to send from, nil for private memory.
+// play runs the plan's exchange with peers on one rank, and checks the result. arena is
+// the memory to send from, nil for private memory.
 func (p plan) play(ctx context.Context, l *transport, peers []int, head bool, arena []byte) error {
 	x := &link.Exchange{Peers: peers}
 	var recv [][]byte

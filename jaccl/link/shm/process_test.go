@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// play is a rank: its role, its rank, how many there are, and the role's arguments.
+// play runs a rank: its role, its rank, the number of ranks, and the role's arguments.
 func play(words []string) error {
 	rank, err := strconv.Atoi(words[1])
 	if err != nil {
@@ -54,7 +54,7 @@ func play(words []string) error {
 	return role(newPipeSite(os.NewFile(3, "hub"), rank, n), words[3:])
 }
 
-// pipeSite is a link.Site between processes: each asks a hub, which answers all.
+// pipeSite is a link.Site between processes: every process asks a hub, which answers all.
 type pipeSite struct {
 	rank, n int
 	w       *gob.Encoder
@@ -93,8 +93,8 @@ type process struct {
 	err   *strings.Builder
 }
 
-// processes starts ranks first to n-1 of a job and returns them by rank, with the
-// sites of the ranks below first, which are the test's own.
+// processes starts ranks first to n-1 of a job and returns them by rank. It also returns
+// the sites of the ranks below first, which live in the test's own process.
 func processes(tb testing.TB, n, first int, env []string, role string, args ...string) ([]*process, []link.Site) {
 	tb.Helper()
 	ps, sites := make([]*process, n), make([]link.Site, first)
@@ -174,8 +174,8 @@ func (p *process) line(tb testing.TB) string {
 	return p.lines.Text()
 }
 
-// connectAll connects ranks that live in this process. They reserve little, unless
-// told otherwise: emulators of processors take memory for addresses.
+// connectAll connects ranks that live in this process. They reserve little, unless the
+// options say otherwise: emulators of processors need memory even for address space.
 func connectAll(tb testing.TB, sites []link.Site, o Options) []*transport {
 	tb.Helper()
 	if o.Reserve == 0 {

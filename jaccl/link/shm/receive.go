@@ -17,7 +17,7 @@ const (
 	stageData               // the record of the data, with places
 	stageRing               // data from the ring
 	stageView               // data from the peer's arena
-	stageDone
+	stageDone               // nothing: all has come
 )
 
 // receiver is the receiving half of exchanges with a peer.
@@ -31,11 +31,11 @@ type receiver struct {
 	buf    []byte // the bytes of a record and its body that have come
 	need   int    // the final length of buf; recordBytes until the record is known
 	record record
-	head   []byte // the peer's head, in buf
-	parts  [][]byte
-	done   int     // bytes of parts[0] that have come
-	places []place // the places that are still to be read
-	space  []place // the array of places, kept for the next exchange
+	head   []byte   // the peer's head, in buf
+	parts  [][]byte // the buffers that are still to be filled
+	done   int      // bytes of parts[0] that have come
+	places []place  // the places that are still to be read
+	space  []place  // the array of places, kept for the next exchange
 }
 
 func (r *receiver) begin(seq uint64, head bool) {
@@ -47,7 +47,7 @@ func (r *receiver) begin(seq uint64, head bool) {
 	}
 }
 
-// expect sets the buffers for the data, once all heads have come.
+// expect sets the buffers for the data. It is called when all heads have come.
 func (r *receiver) expect(parts [][]byte) {
 	r.parts, r.done = parts, 0
 	r.buf, r.need = r.buf[:0], recordBytes
@@ -64,8 +64,9 @@ func (r *receiver) skip() {
 	}
 }
 
-// step takes what has come, up to chunk bytes of data, and reports whether anything
-// had come. It tells x of the head and of bytes of data.
+// step takes what has come, up to chunk bytes of data from the ring or one piece from the
+// peer's arena. It reports whether anything has come, and tells x of the head and of the bytes
+// of data.
 func (r *receiver) step(l *transport, from *segment, x *link.Exchange, i, chunk int) (bool, error) {
 	moved := false
 	if r.stage == stageHead || r.stage == stageData {
@@ -184,6 +185,6 @@ func (r *receiver) fromArena(from *segment) (int, error) {
 	r.done += len(b)
 	r.skip()
 	r.read += uint64(len(b))
-	r.ring.read.Store(r.read) // after the bytes have been copied
+	r.ring.read.Store(r.read) // only now, after the bytes have been copied
 	return len(b), nil
 }

@@ -16,7 +16,7 @@ import (
 //	0   kind    uint32
 //	4   sum     uint32   CRC-32C of the record, with zero here, and its body
 //	8   seq     uint64   number of the exchange between the two ranks
-//	16  bytes   uint64   of the head, or of the data in all
+//	16  bytes   uint64   size of the head, or of all the data
 //	24  places  uint64   number of places, for data that the receiver reads in the arena
 //
 // The body of kindHead is the head. The body of kindView is places of 16 bytes each: an
@@ -66,10 +66,10 @@ func kindName(k uint32) string {
 	return fmt.Sprintf("a record of kind %#x", k)
 }
 
-// newTable returns the table of the checksum whose polynomial processors compute.
+// newTable returns the table of the checksum for which processors have instructions.
 func newTable() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
-// appendRecord appends the record and its body, with its sum.
+// appendRecord appends r, with its sum, and its body to b.
 func appendRecord(b []byte, r record, body []byte, table *crc32.Table) []byte {
 	at := len(b)
 	b = binary.LittleEndian.AppendUint32(b, r.kind)
@@ -82,9 +82,9 @@ func appendRecord(b []byte, r record, body []byte, table *crc32.Table) []byte {
 	return b
 }
 
-// parseRecord parses a record of 32 bytes, which has to belong to the exchange number seq
-// and to be a head or to be data. It checks that lengths are within bounds, and does not
-// check the sum.
+// parseRecord parses a record of 32 bytes. It returns an error unless the record belongs to
+// exchange number seq, announces a head if head is true and data otherwise, and has lengths
+// within bounds. It does not check the sum.
 func parseRecord(b []byte, head bool, seq uint64) (record, error) {
 	r := record{
 		kind:   binary.LittleEndian.Uint32(b),
@@ -112,7 +112,7 @@ func parseRecord(b []byte, head bool, seq uint64) (record, error) {
 }
 
 // checkSum checks the sum of b, the received record r with its body. It overwrites the sum
-// in b.
+// in b with zeros.
 func checkSum(r record, b []byte, table *crc32.Table) error {
 	clear(b[4:8])
 	if got := crc32.Checksum(b, table); got != r.sum {
@@ -121,8 +121,8 @@ func checkSum(r record, b []byte, table *crc32.Table) error {
 	return nil
 }
 
-// appendPlaces appends the places in a record's body. It is an error if they do not have
-// total bytes together.
+// appendPlaces appends the places in a record's body. It returns an error unless together
+// they have total bytes.
 func appendPlaces(to []place, body []byte, total uint64) ([]place, error) {
 	left := total
 	for ; len(body) > 0; body = body[placeBytes:] {

@@ -7,19 +7,19 @@ import (
 	"sync/atomic"
 )
 
-// A ring carries bytes from one rank to one other. Indices count bytes since the link
-// began and never wrap, so that full and empty differ. Each side keeps its own index in
-// private memory and stores a copy for the other side. A side checks what it reads of
-// the other's index, since the other side may be broken: a wrong index may break the
-// link but must not cause an access out of bounds.
+// A ring carries bytes from one rank to another. Indices count bytes since the link began
+// and never wrap around, so that a full ring differs from an empty one. Each side keeps its
+// own index in private memory and stores a copy for the other side. A side checks the other
+// side's index whenever it reads it, because the other side may be broken: a wrong index may
+// break the link but must not cause an access out of bounds.
 
-// producer is the writing end.
+// producer is the writing end of a ring.
 type producer struct {
-	written, taken *atomic.Uint64
-	buf            []byte
-	at             uint64 // bytes put
-	shown          uint64 // bytes the consumer knows of
-	limit          uint64 // at may grow to this before taken has to be read again
+	written, taken *atomic.Uint64 // in shared memory: this side's index and the consumer's
+	buf            []byte         // the ring's bytes, a power of two
+	at             uint64         // bytes put
+	shown          uint64         // bytes that the consumer knows of
+	limit          uint64         // at may grow to this before taken has to be read again
 }
 
 func newProducer(from *segment, to int) producer {
@@ -34,7 +34,7 @@ func newProducer(from *segment, to int) producer {
 	}
 }
 
-// put copies as much of b into the ring as there is room for, and returns how much.
+// put copies as much of b into the ring as there is room for, and returns how many bytes.
 func (p *producer) put(b []byte) (int, error) {
 	size := uint64(len(p.buf))
 	if uint64(len(b)) > p.limit-p.at {
@@ -58,17 +58,17 @@ func (p *producer) show() bool {
 		return false
 	}
 	p.shown = p.at
-	p.written.Store(p.at) // after the bytes
+	p.written.Store(p.at) // only now, after the bytes
 	return true
 }
 
-// consumer is the reading end.
+// consumer is the reading end of a ring.
 type consumer struct {
-	written, taken, read *atomic.Uint64
-	buf                  []byte
-	at                   uint64 // bytes taken
-	shown                uint64 // bytes the producer knows are taken
-	end                  uint64 // bytes known to be there
+	written, taken, read *atomic.Uint64 // in shared memory: the producer's index and this side's two
+	buf                  []byte         // the ring's bytes, a power of two
+	at                   uint64         // bytes taken
+	shown                uint64         // bytes that the producer knows are taken
+	end                  uint64         // bytes that are known to have been put
 }
 
 func newConsumer(from *segment, to int) consumer {
@@ -83,7 +83,7 @@ func newConsumer(from *segment, to int) consumer {
 	}
 }
 
-// take copies bytes that have come into b, and returns how many.
+// take fills b with bytes that have come, as far as there are any, and returns how many.
 func (c *consumer) take(b []byte) (int, error) {
 	size := uint64(len(c.buf))
 	if uint64(len(b)) > c.end-c.at {
@@ -107,6 +107,6 @@ func (c *consumer) release() bool {
 		return false
 	}
 	c.shown = c.at
-	c.taken.Store(c.at) // after the bytes
+	c.taken.Store(c.at) // only now, after the bytes have been copied
 	return true
 }

@@ -12,12 +12,12 @@ import (
 // sender is the sending half of exchanges with a peer.
 type sender struct {
 	ring producer
-	read uint64 // bytes of this rank's arena that the peer was told to read since the link began
+	read uint64 // how many bytes of this rank's arena the peer was told to read since the link began
 
 	// Of the exchange in progress.
 	front []byte   // records with their bodies, still to be put
 	space []byte   // the array of front, kept for the next exchange
-	parts [][]byte // data still to be put, nil if the peer reads it
+	parts [][]byte // data still to be put; nil if the peer reads it in the arena
 	done  int      // bytes of parts[0] that have been put
 	seen  uint64   // how much of read the peer has read
 }
@@ -43,13 +43,15 @@ func (s *sender) begin(l *transport, seq uint64, head []byte, parts [][]byte) {
 	s.front = s.space
 }
 
-// finished reports whether the peer needs the caller's buffers no longer.
+// finished reports whether everything has been sent, so that the peer no longer needs the
+// caller's buffers.
 func (s *sender) finished() bool {
 	return len(s.front) == 0 && len(s.parts) == 0 && s.seen == s.read
 }
 
-// step puts up to chunk bytes into the ring and shows them to the peer. It reports whether
-// there was anything to do, and tells x of bytes of data.
+// step puts what is left of the records, and then up to chunk bytes of data, into the ring and
+// shows them to the peer. It reports whether it has put anything, and tells x of the bytes of
+// data.
 func (s *sender) step(x *link.Exchange, i int, chunk int) (bool, error) {
 	for len(s.front) > 0 {
 		n, err := s.ring.put(s.front)
@@ -97,8 +99,8 @@ func (s *sender) account(x *link.Exchange, i int, read uint64) (bool, error) {
 }
 
 // placesOf returns the body of a record of kindView. It returns nil if the data has to go
-// through the ring: some of it is not in the arena, or it is little data, or in too many
-// places.
+// through the ring: if some of it is not in the arena, if it is little data, or if it is in
+// too many places.
 func (l *transport) placesOf(parts [][]byte, total uint64) []byte {
 	if total < viewFrom {
 		return nil
@@ -118,7 +120,7 @@ func (l *transport) placesOf(parts [][]byte, total uint64) []byte {
 	return l.places
 }
 
-// sum returns how many bytes parts have.
+// sum returns the number of bytes of parts.
 func sum(parts [][]byte) uint64 {
 	n := uint64(0)
 	for _, p := range parts {

@@ -40,7 +40,8 @@ func (l *transport) Alloc(n int) ([]byte, error) {
 	return l.own.mem[at : at+int64(n) : at+int64(n)], nil
 }
 
-// take commits memory of this rank's segment.
+// take commits n bytes of this rank's segment at offset at. If the system has less than that,
+// the error says how much it has.
 func (l *transport) take(at, n int64) error {
 	if n == 0 {
 		return nil
@@ -105,8 +106,8 @@ func (l *transport) View(peer int, offset int64, n int) ([]byte, error) {
 	return b, nil
 }
 
-// view returns bytes of a segment's arena. What the segment's owner says about the arena is
-// checked against what is mapped here.
+// view returns n bytes of a segment's arena at offset. It checks what the segment's owner says
+// about the arena against what is mapped here.
 func (s *segment) view(offset int64, n int) ([]byte, error) {
 	all := uint64(s.size - s.arena)
 	given := s.given().Load()

@@ -43,7 +43,7 @@ func TestShared(t *testing.T) {
 			require.Equal(t, 2, cap(v))
 		}
 
-		// What is not this rank's shared memory.
+		// Memory that is not this rank's shared memory.
 		for _, x := range [][]byte{nil, make([]byte, 5), links[1].own.mem[:8], links[1].own.mem[links[1].own.arena-1:][:8], links[1].own.mem[links[1].own.arena:]} {
 			_, ok := links[1].Locate(x)
 			require.False(t, ok)
@@ -80,7 +80,7 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// Memory that is not there is an error of Alloc, not a signal later.
+// If the system has no memory left, Alloc returns an error, and no signal follows later.
 func TestAllocTooMuch(t *testing.T) {
 	anonymous := connectAll(t, jaccltest.Sites(1), Options{Reserve: 1 << 44})[0]
 	_, err := anonymous.Alloc(1 << 43)
@@ -94,7 +94,7 @@ func TestAllocTooMuch(t *testing.T) {
 	clear(b)
 }
 
-// Without a word about it an arena may take the machine's memory.
+// If Options.Reserve is not set, an arena may have the size of the machine's memory.
 func TestReserve(t *testing.T) {
 	all, err := machineMemory()
 	require.NoError(t, err)
@@ -109,15 +109,15 @@ func TestReserve(t *testing.T) {
 	require.ErrorContains(t, err, "bytes to reserve, want at most")
 }
 
-// Files have no names once ranks are connected, and those that dead processes have
-// left go when the next one comes.
+// Files have no names when the ranks are connected. Files that dead processes have left
+// are removed by the next process.
 func TestFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a[b]*c")
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	me, err := self()
 	require.NoError(t, err)
 	keep := []string{"other", prefix + "x-1-ab", prefix + "1-2", prefix + "-5-1-ab"}
-	fd, path, err := createFile(dir, 10) // of this process, which lives
+	fd, path, err := createFile(dir, 10) // a file of this process, which lives
 	require.NoError(t, err)
 	require.NoError(t, os.NewFile(uintptr(fd), path).Close())
 	keep = append(keep, filepath.Base(path))
@@ -147,7 +147,7 @@ func TestFiles(t *testing.T) {
 	succeed(t, all(links, func(l *transport) error { return plan{2, 4}.play(ctx, l, others(l.rank, 2), true, nil) }))
 }
 
-// A file is opened only if it is of this user alone.
+// A file is opened only if it belongs to this user and nobody else can open it.
 func TestOpenFile(t *testing.T) {
 	dir := t.TempDir()
 	open := filepath.Join(dir, "open")

@@ -9,7 +9,7 @@ import (
 	"github.com/gomoe/gomoe/internal/wait"
 )
 
-// pace returns how a rank that finds nothing to do looks again. It does not call Go's
+// pace returns how a rank that finds nothing to do looks again. The rank does not call Go's
 // scheduler every time, because that wakes another thread: with 4 ranks on 2 processors
 // an all_sum of 4 KiB took 25 µs with a call every time, and 11 µs with this policy.
 func pace(crowded bool) wait.Policy {
@@ -19,8 +19,8 @@ func pace(crowded bool) wait.Policy {
 	}
 }
 
-// paceInside is pace for a rank with peers in the same process, which need Go's scheduler
-// to run.
+// paceInside is pace for a rank with peers in the same process: these run only if this rank
+// calls Go's scheduler.
 func paceInside() wait.Policy {
 	p := pace(true)
 	p.Offer, p.YieldTurns = nil, 1
@@ -30,13 +30,13 @@ func paceInside() wait.Policy {
 // sleepFor is the longest sleep. After it the rank looks again.
 const sleepFor = 50 * time.Millisecond
 
-// waiter is how one exchange waits.
+// waiter is the state of one exchange's waiting.
 type waiter struct {
 	ctx    context.Context
-	asleep bool   // the peers know that they have to ring
-	seen   uint32 // the bell's value when the rank said that it sleeps
-	unhook func() bool
-	rang   chan struct{} // closed when the context's end has rung the bell
+	asleep bool          // the peers have been told that they have to ring
+	seen   uint32        // the bell's value when the rank said that it sleeps
+	unhook func() bool   // keeps the end of ctx from ringing the bell; nil if it would not
+	rang   chan struct{} // closed when the end of ctx has rung the bell
 }
 
 func (l *transport) waiter(ctx context.Context) waiter {
@@ -50,7 +50,7 @@ func (w *waiter) stop() {
 	}
 }
 
-// next returns when it is time to look again.
+// next returns when it is time to look again: at once if something has moved.
 func (w *waiter) next(l *transport, moved bool) {
 	if moved {
 		l.pace.Moved()
@@ -82,8 +82,8 @@ func (w *waiter) wake(l *transport) {
 	}
 }
 
-// bellRinger returns a function that rings a segment's bell and then closes done. As a
-// closure in next it would make every waiter escape to the heap.
+// bellRinger returns a function that rings a segment's bell and then closes done. If the
+// function were a closure in next, every waiter would escape to the heap.
 func bellRinger(s *segment, done chan<- struct{}) func() {
 	return func() {
 		s.ringBell()

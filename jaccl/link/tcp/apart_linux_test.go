@@ -23,7 +23,7 @@ func TestLeave(t *testing.T) {
 	}
 	var one unix.CPUSet
 	one.Set(current())
-	require.NoError(t, unix.SchedSetaffinity(0, &one)) // alone, so that nobody moves it meanwhile
+	require.NoError(t, unix.SchedSetaffinity(0, &one)) // on one core, so that the kernel does not move the thread meanwhile
 	before := current()
 	leave(before)
 	if now := current(); now != before {
@@ -47,7 +47,7 @@ func TestLeave(t *testing.T) {
 	}
 }
 
-// host is a site of which only some ranks share a host.
+// host is a site some of whose ranks share a host.
 type host struct {
 	link.Site
 	rank, size, here int
@@ -58,7 +58,7 @@ func (h host) Size() int           { return h.size }
 func (h host) Host(int) string     { return "host" }
 func (h host) SameHost(r int) bool { return r < h.here }
 
-// TestNear: lower ranks of the host are to have other cores, where there are enough.
+// TestNear: lower ranks of the same host are near if the host has a core for each rank.
 func TestNear(t *testing.T) {
 	cores := runtime.NumCPU()
 	for _, c := range []struct {

@@ -12,8 +12,8 @@ import (
 )
 
 // BenchmarkProcesses measures sums and all-to-alls of two to four ranks in processes
-// of their own: bytes is the vector of a sum, and what a rank sends in an all-to-all,
-// its own part among it. min-us and median-us are of batches.
+// of their own. bytes is the size of a sum's vector, or of what a rank sends in an
+// all-to-all, with its own part. min-us and median-us are those of batches.
 func BenchmarkProcesses(b *testing.B) {
 	for _, n := range []int{2, 4} {
 		for _, op := range []string{"all_to_all", "all_sum"} {

@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// These are raw system calls, which Go's scheduler is not told of: the sockets never block,
-// and a call only copies at most most bytes. The scheduler would take the processor from a
-// call that lasts longer than 20 µs, have to find another one when the call returns, and
-// wake its monitor every 20 µs.
+// These are raw system calls, of which Go's scheduler is not told: the sockets never block,
+// and a call does no more than copy up to the constant most of bytes. If the scheduler were
+// told, it would take the processor from a call that lasts longer than 20 µs, would have to
+// find another one when the call returns, and would wake its monitor every 20 µs.
 
 func read(fd int, b []byte) (int, error) {
 	return result(unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b))))

@@ -28,7 +28,7 @@ func TestLink(t *testing.T) {
 	}
 }
 
-// ranks has n ranks of this process meet, and connects them as processes do.
+// ranks has n ranks of this process meet, and connects them like processes.
 func ranks(t testing.TB, n int) []jaccl.Communicator {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -69,7 +69,7 @@ func communicator(ctx context.Context, o meet.Options) (jaccl.Communicator, erro
 	return engine.Connect(l, w, jaccl.Options{Deadline: time.Minute})
 }
 
-// The whole of it: meet, watch and link under the engine.
+// The conformance of all parts together: meet, watch and link under the engine.
 func TestCommunicator(t *testing.T) {
 	jaccltest.Conformance(t, func(t *testing.T, n int) []jaccl.Communicator { return ranks(t, n) })
 }

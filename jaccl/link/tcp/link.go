@@ -26,8 +26,8 @@ type mover interface {
 	close()
 }
 
-// Connect connects this rank to all others of the site. All ranks call it. The
-// link's connections are its own, and last until it is closed.
+// Connect returns a link of this rank to all others of the site. All ranks call it; it
+// blocks until all have. The caller closes the link, which owns its connections.
 func Connect(ctx context.Context, site link.Site) (link.Link, error) {
 	conns, err := site.Dial(ctx, "tcp")
 	if err != nil {
@@ -36,7 +36,7 @@ func Connect(ctx context.Context, site link.Site) (link.Link, error) {
 	return connect(site, conns, sockets)
 }
 
-// connect makes a link of connections. After an error it has closed them.
+// connect returns a link over conns, by rank, which it owns. On an error it closes them.
 func connect(site link.Site, conns []net.Conn, move func([]net.Conn) (mover, error)) (link.Link, error) {
 	l := &transport{rank: site.Rank(), size: site.Size(), peers: make([]*peer, site.Size())}
 	for r := range l.peers {
@@ -79,7 +79,7 @@ type transport struct {
 	busy   sync.Mutex // held by Exchange
 	active []*peer
 	shown  [][]byte // the heads for Heads, reused
-	broken error
+	broken error    // of the first exchange that failed
 	closed atomic.Bool
 	once   sync.Once
 }
@@ -92,7 +92,8 @@ func (l *transport) Rank() int         { return l.rank }
 func (l *transport) Size() int         { return l.size }
 func (l *transport) Transport() string { return "tcp" }
 
-// Exchange implements link.Link. After an error every later call returns that error.
+// Exchange implements link.Link. After an exchange has failed, every later call returns the
+// same error.
 func (l *transport) Exchange(ctx context.Context, x *link.Exchange) error {
 	l.busy.Lock()
 	defer l.busy.Unlock()
@@ -125,10 +126,10 @@ func (l *transport) Exchange(ctx context.Context, x *link.Exchange) error {
 	return l.broken
 }
 
-// run moves all bytes of an exchange; if there are heads, data moves after Heads.
+// run moves all bytes of an exchange. If there are heads, data is received only after Heads.
 func (l *transport) run(ctx context.Context, x *link.Exchange) error {
 	for _, p := range l.active {
-		if p.stage == heading && p.w-p.r >= frame.Size { // its header was read ahead in the last exchange
+		if p.stage == heading && p.w-p.r >= frame.Size { // the peer's header was read ahead in the last exchange
 			if err := p.parse(); err != nil {
 				return err
 			}

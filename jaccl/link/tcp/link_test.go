@@ -69,7 +69,7 @@ func apart(ls []link.Link, f func(l link.Link) error) []error {
 	for i, l := range ls {
 		wg.Go(func() {
 			if errs[i] = f(l); errs[i] != nil {
-				l.Close() // the others are not to wait
+				l.Close() // so that the others do not wait
 			}
 		})
 	}
@@ -196,7 +196,7 @@ func random(l link.Link, turn int, mine *rand.Rand) error {
 	return nil
 }
 
-// Everybody sends more than any socket buffers before anybody has read anything.
+// Every rank sends more than any socket buffers before any rank has read anything.
 func TestLargeAtOnce(t *testing.T) {
 	const n, size = 3, 24 << 20
 	for name, move := range movers() {
@@ -273,7 +273,7 @@ func soon(t *testing.T, result chan error) error {
 	}
 }
 
-// A peer that closes is a PeerError on those that wait for it, or come to.
+// If a peer closes, ranks that wait for the peer, now or later, get a PeerError.
 func TestPeerCloses(t *testing.T) {
 	for name, move := range movers() {
 		t.Run(name, func(t *testing.T) {
@@ -297,7 +297,7 @@ func TestPeerCloses(t *testing.T) {
 	}
 }
 
-// What was sent before a Close is there to read after it.
+// What was sent before a Close can still be read after it.
 func TestLastWords(t *testing.T) {
 	for name, move := range movers() {
 		t.Run(name, func(t *testing.T) {
@@ -314,8 +314,8 @@ func TestLastWords(t *testing.T) {
 	}
 }
 
-// Ranks that state different lengths, or come with a head to an exchange without
-// one, are told of both, before a byte is written.
+// If ranks state different lengths, or only one of them has a head, the error says what
+// both have, before a byte is written.
 func TestDisagree(t *testing.T) {
 	buf := func(n int) [][][]byte { return [][][]byte{{bytes.Repeat([]byte{0xa5}, n)}} }
 	cases := map[string]struct {
@@ -351,7 +351,7 @@ func TestDisagree(t *testing.T) {
 	}
 }
 
-// An error of Heads ends the exchange as it is.
+// An error of Heads ends the exchange and is returned as it is.
 func TestHeadsError(t *testing.T) {
 	errMine := errors.New("not that")
 	for name, move := range movers() {
@@ -380,7 +380,7 @@ func (c late) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// A rank that refuses the others' heads has told its own before.
+// A rank that refuses the others' heads has sent its own head before.
 func TestHeadsErrorIsMutual(t *testing.T) {
 	errMine := errors.New("not that")
 	ls := links(t, 2, func(conns []net.Conn) (mover, error) {
@@ -414,7 +414,7 @@ func TestUnusable(t *testing.T) {
 	}
 }
 
-// Bytes that are no frame, or not the next one, are errors that say what was wanted.
+// Bytes that are not a frame, or not the next frame, cause errors that say what was wanted.
 func TestGarbage(t *testing.T) {
 	next := frame.Append(nil, frame.Header{Type: typeExchange}, []byte("head"))
 	damaged := bytes.Clone(next)
@@ -453,7 +453,7 @@ func TestGarbage(t *testing.T) {
 	}
 }
 
-// Nothing runs after Close, and nothing is open.
+// After Close no goroutine runs and no file is open.
 func TestNothingLeft(t *testing.T) {
 	goroutines, files := runtime.NumGoroutine(), descriptors()
 	for _, move := range movers() {
@@ -476,8 +476,8 @@ func TestNothingLeft(t *testing.T) {
 	t.Errorf("%d goroutines, %d before; %d open files, %d before", runtime.NumGoroutine(), goroutines, descriptors(), files)
 }
 
-// descriptors counts the open files of this process, where the system tells; else
-// they are 0.
+// descriptors returns the number of open files of this process, or 0 if the system does
+// not tell.
 func descriptors() int {
 	open, _ := os.ReadDir("/proc/self/fd")
 	return len(open)

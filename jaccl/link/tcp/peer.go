@@ -12,10 +12,10 @@ import (
 const (
 	typeExchange = 1 // the only type of frame
 
-	// ahead is how many bytes are read when a header is expected. Data among them has to be
-	// copied, so there are only as many as can be copied in the time of a system call.
+	// ahead is how many bytes are read when a header is expected. Data among these bytes has
+	// to be copied, so that their number is what can be copied in the time of a system call.
 	ahead = 8 << 10
-	// most is the most bytes that one system call moves. Sockets hold less, so that no call
+	// most is how many bytes one system call moves at most. Sockets hold less, so that no call
 	// takes longer than copying what they hold. Smaller pieces were slower: an exchange of
 	// 1 MiB each way with one peer on the same machine took half as long again with 256 KiB.
 	most = 4 << 20
@@ -36,17 +36,17 @@ const (
 type peer struct {
 	rank int
 	name string // rank and host, for errors
-	near bool   // on this host, where there is a core for each rank, and of a lower rank
+	near bool   // the peer is a lower rank on this host, which has a core for each of its ranks
 	x    *link.Exchange
-	i    int // index in x.Peers
+	i    int // the peer's index in x.Peers
 
-	sent     uint32   // frames sent; the number of the next one
+	sent     uint32   // how many frames have been sent, which is the next frame's number
 	first    []byte   // header and head, reused
 	out      [][]byte // what is still to be sent
 	overhead int      // bytes of header and head at the front of out
 	outgoing int64    // bytes of data that this exchange sends
 
-	received uint32 // frames that have come
+	received uint32 // how many frames have come
 	stage    stage
 	buf      []byte // buf[r:w] has been read ahead
 	r, w     int
@@ -109,7 +109,7 @@ func total(bufs [][]byte) int64 {
 // sending reports whether anything is still to be sent.
 func (p *peer) sending() bool { return len(p.out) > 0 }
 
-// wrote accounts for n bytes of out.
+// wrote removes the first n bytes of out, which have been sent, and counts them.
 func (p *peer) wrote(n int) {
 	p.out = advance(p.out, n)
 	head := min(n, p.overhead)
@@ -139,7 +139,7 @@ func advance(bufs [][]byte, n int) [][]byte {
 // receiving reports whether anything is to be read now.
 func (p *peer) receiving() bool { return p.stage == heading || p.stage == flowing }
 
-// room returns the memory for the next bytes of a header and a head.
+// room returns the memory for the next bytes of the header and the head.
 func (p *peer) room() []byte {
 	if p.r > 0 {
 		p.w = copy(p.buf, p.buf[p.r:p.w])
@@ -151,13 +151,14 @@ func (p *peer) room() []byte {
 	return p.buf[p.w:]
 }
 
-// filled accounts for n bytes that were put into room.
+// filled takes in n bytes that were read into room.
 func (p *peer) filled(n int) error {
 	p.w += n
 	return p.parse()
 }
 
-// parse checks whether the header and the head have come, and if so what they say.
+// parse checks whether the header and the head have come, and if they have, whether they are
+// right. Then the stage is headed, or flowing if the exchange has no heads.
 func (p *peer) parse() error {
 	have := p.buf[p.r:p.w]
 	if len(have) < frame.Size {
@@ -195,7 +196,8 @@ func (p *peer) head() []byte {
 	return p.buf[start : start+p.header.Head : start+p.header.Head]
 }
 
-// flow begins to receive data into recv, when all heads have come.
+// flow begins to receive data into recv. It is called when all heads have come. Data that was
+// read ahead is copied into recv.
 func (p *peer) flow(recv [][]byte) error {
 	p.incoming = total(recv)
 	if p.incoming != p.header.Data {
@@ -220,7 +222,7 @@ func (p *peer) flow(recv [][]byte) error {
 	return nil
 }
 
-// got accounts for n bytes that were read into in.
+// got removes the first n bytes of in, which have been received, and counts them.
 func (p *peer) got(n int) {
 	p.in = advance(p.in, n)
 	p.take(n)
@@ -235,7 +237,7 @@ func (p *peer) take(n int) {
 	}
 }
 
-// error returns the error of a connection that has broken.
+// error returns a *link.PeerError for this peer, which says how far the exchange was.
 func (p *peer) error(doing string, err error) error {
 	if errors.Is(err, io.EOF) {
 		err = errors.New("the connection has ended")

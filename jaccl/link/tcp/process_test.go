@@ -25,7 +25,7 @@ import (
 	"github.com/gomoe/gomoe/jaccl/job/meet"
 )
 
-// TestMain is also the program of ranks in processes of their own.
+// TestMain also runs the ranks that are processes of their own.
 func TestMain(m *testing.M) {
 	if at := os.Getenv("GOMOE_TEST_TCP"); at != "" {
 		if err := other(at); err != nil {
@@ -37,8 +37,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// other is a rank that does what rank 0 says on the standard input: an operation,
-// a size or seed, and a number of times, line by line.
+// other is a rank that does what rank 0 says on the standard input. Each line has an
+// operation, a size or seed, and a number of times.
 func other(at string) error {
 	f := strings.Fields(at)
 	rank, _ := strconv.Atoi(f[1])
@@ -69,7 +69,7 @@ func other(at string) error {
 	return in.Err()
 }
 
-// operation returns one that all ranks call.
+// operation returns an operation that all ranks call.
 func operation(c jaccl.Communicator, op string, n int) func() error {
 	ctx := context.Background()
 	call := collective.Call{Op: op, DType: graph.F32, Bytes: int64(n)}
@@ -90,7 +90,7 @@ func operation(c jaccl.Communicator, op string, n int) func() error {
 	return func() error { return errors.New("no operation " + op) }
 }
 
-// job is rank 0, and processes beside it that are the others.
+// job is rank 0 in this process, with the processes of the other ranks.
 type job struct {
 	jaccl.Communicator
 	cmds []*exec.Cmd
@@ -154,8 +154,8 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// A process that is killed in the middle of a collective is every other rank's
-// error at once, under its name.
+// If a process is killed in the middle of a collective, every other rank gets an error
+// at once, which names the killed rank.
 func TestKilled(t *testing.T) {
 	for _, size := range []int{1 << 10, 8 << 20} {
 		j := processes(t, 3)

@@ -4,5 +4,5 @@ package tcp
 
 import "net"
 
-// sockets returns a mover of the connections, by rank, and owns them from now on.
+// sockets returns a mover of conns, by rank. The mover owns them.
 func sockets(conns []net.Conn) (mover, error) { return newStreams(conns) }

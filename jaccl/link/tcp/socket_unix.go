@@ -21,34 +21,34 @@ import (
 const (
 	// few is the largest number of sockets that are tried one by one while nothing moves.
 	few = 4
-	// pieces is the most buffers that one system call is given.
+	// pieces is the largest number of buffers that one system call is given.
 	pieces = 64
 )
 
 // pace returns how an exchange tries again before it sleeps: waking up takes as long as
-// tens of tries. When other goroutines of this process, which may be ranks, get a turn,
-// this goroutine may move to another thread. So there is not a turn after every try: with
-// one, 4 KiB each way with a peer took 23 µs rather than 17. If giving the core away has
-// taken long, exchanges sleep at once for a while, because a sleeper is woken as soon as a
-// peer answers, but one that gave its core away waits for its turn.
+// tens of tries. Other goroutines of this process, which may be ranks, get a turn only after
+// several tries, because after a turn this goroutine may run on another thread: with a turn
+// after every try, 4 KiB each way with a peer took 23 µs rather than 17. If giving the core
+// away has taken long, exchanges sleep at once for a while: a rank that sleeps is woken as
+// soon as a peer answers, but a rank that gave its core away waits for its turn.
 func pace() wait.Policy {
 	return wait.Policy{Yield: 50 * time.Microsecond, Offer: wait.Yield, YieldTurns: 16, Late: 200 * time.Microsecond, Calm: 64}
 }
 
 // poller is a mover that uses calls that do not block. It has the sockets to itself: the
-// poller of Go's runtime does not know of them.
+// poller of Go's runtime does not know them.
 type poller struct {
-	fds   []int // by rank, -1 for this one
-	polls []unix.PollFd
-	who   []int // for each of polls: 2*index in active, +1 for sending
-	ready []readiness
+	fds   []int         // by rank, -1 for this rank
+	polls []unix.PollFd // the sockets that wait waits for, and last the pipe
+	who   []int         // for each socket in polls: the peer's index in active
+	ready []readiness   // by index in active
 	pace  wait.Waiter
 
-	looked time.Time // see apart
+	looked time.Time // when apart last looked
 
 	stop   atomic.Bool // interrupt was called
 	mu     sync.Mutex
-	wakeR  int
+	wakeR  int // the ends of a pipe: writing to wakeW ends a wait
 	wakeW  int
 	closed bool
 }
@@ -56,7 +56,7 @@ type poller struct {
 // readiness says which calls are worth trying on a socket.
 type readiness struct{ read, write bool }
 
-// sockets returns a mover of the connections, by rank, and owns them from now on.
+// sockets returns a mover of conns, by rank. If there is no error, the mover owns them.
 func sockets(conns []net.Conn) (mover, error) {
 	for _, c := range conns {
 		if _, ok := c.(*net.TCPConn); c != nil && !ok {
@@ -108,8 +108,8 @@ func sockets(conns []net.Conn) (mover, error) {
 	return p, nil
 }
 
-// duplicate returns another descriptor of the socket. When the connection is closed, the
-// poller of Go's runtime forgets the socket, and the new descriptor stays.
+// duplicate returns another descriptor of the socket. When c is closed, the poller of Go's
+// runtime forgets the socket, but the new descriptor stays open.
 func duplicate(c *net.TCPConn) (fd int, err error) {
 	if err := c.SetNoDelay(true); err != nil {
 		return -1, err
@@ -184,10 +184,10 @@ func (p *poller) exchange(ctx context.Context, active []*peer, heads func() erro
 		}
 		timeout := 0
 		switch p.pace.Idle() {
-		case wait.First: // there may be a core with nothing else to do
+		case wait.First: // another core may have nothing to do
 			p.apart(active, p.pace.Since())
 		case wait.Sleep:
-			runtime.Gosched() // before the thread sleeps
+			runtime.Gosched() // other goroutines get a turn before the thread sleeps
 			timeout = -1
 			if !armed && done != nil {
 				armed = true
@@ -200,8 +200,8 @@ func (p *poller) exchange(ctx context.Context, active []*peer, heads func() erro
 	}
 }
 
-// write sends a piece of the data for a peer. more says that the socket may take more
-// right away.
+// write sends a piece of what is to be sent to a peer. n is the number of bytes, -1 if the
+// socket accepts none now. more says that the socket may accept more right away.
 func (p *poller) write(peer *peer) (n int, more bool, err error) {
 	n, asked, err := writeSome(p.fds[peer.rank], peer.out)
 	if n > 0 {
@@ -210,7 +210,8 @@ func (p *poller) write(peer *peer) (n int, more bool, err error) {
 	return n, n == asked, err
 }
 
-// read reads a piece of what a peer sends. more says that there may be more to read.
+// read reads a piece of what a peer sends. n is the number of bytes, 0 if there are none now.
+// more says that there may be more to read.
 func (p *poller) read(peer *peer) (n int, more bool, err error) {
 	fd := p.fds[peer.rank]
 	var asked int
@@ -236,7 +237,7 @@ func (p *poller) read(peer *peer) (n int, more bool, err error) {
 	return n, n == asked, err
 }
 
-// again repeats a call that is interrupted, and returns -1 for a call that would block.
+// again repeats a call that a signal interrupts, and returns -1 for a call that would block.
 func again(call func() (int, error)) (int, error) {
 	for {
 		n, err := call()
@@ -252,7 +253,8 @@ func again(call func() (int, error)) (int, error) {
 	}
 }
 
-// piece puts the first buffers of bufs into to, at most as many bytes as the constant most.
+// piece puts the first buffers of bufs into to, with at most as many bytes as the constant
+// most. It returns these buffers and the number of their bytes.
 func piece(bufs [][]byte, to *[pieces][]byte) (some [][]byte, n int) {
 	k := 0
 	for k < len(bufs) && k < pieces && n < most {
@@ -288,7 +290,8 @@ func readSome(fd int, bufs [][]byte) (n, asked int, err error) {
 }
 
 // wait finds out which sockets are ready. With a timeout of -1 it sleeps until one is
-// ready or wake is called.
+// ready or wake is called. With a timeout of 0 it does not sleep, and takes all sockets
+// for ready if they are few.
 func (p *poller) wait(active []*peer, timeout int) error {
 	p.polls, p.who = p.polls[:0], p.who[:0]
 	for i, peer := range active {
@@ -327,7 +330,7 @@ func (p *poller) wait(active []*peer, timeout int) error {
 	return nil
 }
 
-// wake ends the wait in progress, or the next one if none is.
+// wake ends the wait in progress, or the next one if there is none in progress.
 func (p *poller) wake() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

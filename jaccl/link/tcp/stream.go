@@ -10,7 +10,7 @@ import (
 // streams is a mover that uses calls that block, in a goroutine for each direction of
 // each peer. The goroutines end with the exchange.
 type streams struct {
-	conns []net.Conn // by rank, nil for this one
+	conns []net.Conn // by rank, nil for this rank
 	mu    sync.Mutex
 	stop  bool
 }
@@ -57,7 +57,7 @@ func (s *streams) exchange(ctx context.Context, active []*peer, heads func() err
 		receiving.Wait()
 	}
 	failed := func() error {
-		once.Do(func() {}) // nobody sets it after that, unless it is set
+		once.Do(func() {}) // from now on nobody sets first
 		return first
 	}
 	if heads != nil {
@@ -66,7 +66,7 @@ func (s *streams) exchange(ctx context.Context, active []*peer, heads func() err
 		for _, p := range active {
 			ready = ready && p.stage != heading
 		}
-		telling.Wait() // a rank that refuses the others' heads keeps none from them
+		telling.Wait() // this rank's head goes to every peer, even if the rank then refuses a peer's
 		if ready {
 			if err := heads(); err != nil {
 				fail(err)
@@ -90,7 +90,7 @@ func (s *streams) exchange(ctx context.Context, active []*peer, heads func() err
 	return err
 }
 
-// send sends everything for a peer, and calls told when the head has been sent.
+// send sends everything to a peer, and calls told when the header and the head have been sent.
 func (s *streams) send(p *peer, told func()) error {
 	for p.sending() {
 		if p.overhead == 0 {
@@ -130,8 +130,8 @@ func (s *streams) receive(p *peer) error {
 	return nil
 }
 
-// watch makes all reads and writes end when ctx ends. The caller calls the returned
-// function when they are done.
+// watch makes all reads and writes fail when ctx ends. The caller calls the returned
+// function when the exchange is over.
 func (s *streams) watch(ctx context.Context) func() {
 	over := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -145,7 +145,7 @@ func (s *streams) watch(ctx context.Context) func() {
 		<-over
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if !s.stop { // it may have ended when all was done
+		if !s.stop { // ctx may have ended only after all reads and writes: the link stays usable
 			s.deadline(time.Time{})
 		}
 	}
