@@ -52,12 +52,13 @@ type slurmCase struct {
 	refused                string // what every rank says if it cannot work
 }
 
-// srun runs the command on the cluster, and returns what its processes have printed.
+// srun runs the command on the cluster, and returns what its processes have printed. It is
+// quiet, since it would say when the resources of the job before are not yet free.
 func srun(t *testing.T, cluster *fleet.Slurm, flags, args, env string) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "srun", append(strings.Fields("--overcommit "+flags), os.Args[0])...)
+	cmd := exec.CommandContext(ctx, "srun", append(strings.Fields("--overcommit --quiet "+flags), os.Args[0])...)
 	cmd.Env = append(os.Environ(), cluster.Env...)
 	cmd.Env = append(cmd.Env, asCommand+"="+args, "GOMOE_SECRET=a secret that is only for tests", "GOMAXPROCS=1")
 	if env != "" {

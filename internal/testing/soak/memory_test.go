@@ -21,13 +21,18 @@ import (
 // the noise of a garbage collector over some thousand steps.
 const growth = 100
 
+// full is a number of steps after which the history of a run, which is bounded, is full.
+const full = 20000
+
 // memory watches the memory of all ranks of a run.
 func (b *bench) memory(t *testing.T, long time.Duration) {
 	t.Run("memory", func(t *testing.T) {
 		j := b.start(t, "memory")
 		j.launch(j.train(forever, j.out), nil, four)
 		j.trains()
-		time.Sleep(long / 4) // until caches and the collector are as they will be
+		for began := time.Now(); j.steps() < full || time.Since(began) < long/4; time.Sleep(time.Second) {
+			require.Less(t, time.Since(began), long/4+10*patience, "time for %d steps", full)
+		}
 		pids := make([]int, ranks)
 		first, from := make([]int, ranks), j.steps()
 		for r := range pids {
