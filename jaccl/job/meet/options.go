@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"time"
 
 	"github.com/google/uuid"
@@ -79,11 +78,7 @@ func (o Options) complete() (Options, error) {
 		o.Deadline = DefaultDeadline
 	}
 	if o.Host == "" {
-		if name, err := os.Hostname(); err == nil {
-			o.Host = name
-		} else {
-			o.Host = "unnamed"
-		}
+		o.Host = hostname()
 	}
 	if len(o.Host) > maxName {
 		return o, fmt.Errorf("meet: the host's name has %d bytes, want at most %d", len(o.Host), maxName)

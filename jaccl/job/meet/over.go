@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"net/netip"
 
@@ -109,7 +108,7 @@ func compared(size int, gather func(ctx context.Context, key string, mine []byte
 		}
 		var zero string
 		var first int
-		var bad []error
+		var bad error // the first one
 		out := make([][]byte, size)
 		for r, b := range all {
 			f := frame.NewFields(b)
@@ -121,12 +120,12 @@ func compared(size int, gather func(ctx context.Context, key string, mine []byte
 			if r == 0 {
 				zero, first = k, n
 			}
-			if k != zero || n != first {
-				bad = append(bad, fmt.Errorf("meet: rank %d is at %q, number %d, where rank 0 is at %q, number %d", r, k, n, zero, first))
+			if bad == nil && (k != zero || n != first) {
+				bad = fmt.Errorf("meet: rank %d is at %q, number %d, where rank 0 is at %q, number %d", r, k, n, zero, first)
 			}
 		}
-		if len(bad) > 0 {
-			return nil, errors.Join(bad[0])
+		if bad != nil {
+			return nil, bad
 		}
 		return out, nil
 	}
