@@ -2,7 +2,7 @@
 #
 # ARM64=qemu-aarch64 ...   what runs programs for arm64; Debian's qemu-user has it, and
 #                libc6-arm64-cross the C library that programs with package mpi or rdma load
-# FUZZTIME=20s   how long each fuzz test runs
+# FUZZTIME=20s   how long each fuzz test runs, or how many inputs (500x)
 # SOAKTIME=1h    how long the test with random faults runs
 # BENCHTIME=1s   how long each benchmark runs
 # TESTFLAGS=     further flags of go test
