@@ -123,7 +123,7 @@ func (p CombineOp) constantRows(c *sharding.Context) (sharding.Spec, error) {
 	if err := p.layer().madeFor(routing); err != nil {
 		return sharding.Spec{}, err
 	}
-	axes, err := p.layer().tokenAxes(c.Mesh, c.In[n-1].At(0))
+	axes, err := p.layer().tokenAxes(c.Mesh, c.In[n-1].At(0), c.Type(n - 1).Shape[0])
 	if err != nil {
 		return sharding.Spec{}, err
 	}

@@ -133,7 +133,7 @@ func (p DispatchOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	if err := l.madeFor(c.Eqn.In[n-1]); err != nil {
 		return dec, err
 	}
-	axes, err := l.tokenAxes(c.Mesh, dec.In[0].At(0))
+	axes, err := l.tokenAxes(c.Mesh, dec.In[0].At(0), c.Type(0).Shape[0])
 	if err != nil {
 		return dec, err
 	}

@@ -3,6 +3,7 @@ package primitives
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/exec"
@@ -46,18 +47,18 @@ func (l epLayer) madeFor(routing *graph.Value) error {
 // tokenAxes returns the axes that split the tokens while they are dispatched: axes,
 // which split them already, and the experts' axis. Ranks that exchange rows thus hold
 // different tokens.
-func (l epLayer) tokenAxes(m sharding.Mesh, axes []string) ([]string, error) {
+func (l epLayer) tokenAxes(m sharding.Mesh, axes []string, tokens int) ([]string, error) {
 	n := m.Size(l.axis)
-	if n <= 1 {
-		return axes, nil
-	}
-	if l.Experts%n != 0 {
+	if n > 1 && l.Experts%n != 0 {
 		return nil, fmt.Errorf("%d experts over the %d ranks of axis %s; want a multiple", l.Experts, n, l.axis)
 	}
-	if slices.Contains(axes, l.axis) {
-		return axes, nil
+	if n > 1 && !slices.Contains(axes, l.axis) {
+		axes = append(slices.Clone(axes), l.axis)
 	}
-	return append(slices.Clone(axes), l.axis), nil
+	if ranks := m.Parts(axes); tokens%ranks != 0 {
+		return nil, fmt.Errorf("%d tokens over the %d ranks of %s; want a multiple", tokens, ranks, strings.Join(axes, "."))
+	}
+	return axes, nil
 }
 
 // local returns how many experts a rank holds.

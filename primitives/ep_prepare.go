@@ -134,7 +134,7 @@ func (p PrepareOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	if err != nil {
 		return dec, err
 	}
-	axes, err := p.layer().tokenAxes(c.Mesh, dec.In[0].At(0))
+	axes, err := p.layer().tokenAxes(c.Mesh, dec.In[0].At(0), c.Type(0).Shape[0])
 	if err != nil {
 		return dec, err
 	}

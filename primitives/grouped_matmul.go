@@ -126,7 +126,7 @@ func constantRows(c *sharding.Context, i int) (*sharding.Context, error) {
 	if !ok {
 		return c, nil
 	}
-	axes, err := p.layer().tokenAxes(c.Mesh, c.In[2].At(0))
+	axes, err := p.layer().tokenAxes(c.Mesh, c.In[2].At(0), c.Type(2).Shape[0])
 	if err != nil {
 		return c, err
 	}

@@ -66,7 +66,8 @@ func (p RoPEOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (p RoPEOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	angles, err := p.angles(e, out[0].Spec.At(1), out[0].Type.Shape[1], out[0].Type.Shape[3]/2)
+	t := e.Eqn.Out[0].Type
+	angles, err := p.angles(e, out[0].Spec.At(1), t.Shape[1], t.Shape[3]/2)
 	if err != nil {
 		return err
 	}
@@ -80,17 +81,18 @@ type ropeKey struct {
 	seq          string
 }
 
-// angles returns f64[s,2,half]: cosine and sine of pair i at each of the rank's s
+// angles returns f64[s,2,half], split over seq: cosine and sine of pair i at each of the s
 // positions. Equal rotations of a program share the table.
 func (p RoPEOp) angles(e *lowering.Emitter, seq []string, s, half int) (lowering.Buf, error) {
 	return e.Memo(ropeKey{p.base(), p.Offset, s, half, fmt.Sprint(seq)}, func() (lowering.Buf, error) {
-		out := e.Temp(graph.T(graph.F64, s, 2, half))
+		out := e.Placed(graph.T(graph.F64, s, 2, half), sharding.Spec{Dims: [][]string{seq, nil, nil}})
 		return out, e.Emit(lowering.KernelSpec{Name: "rope_angles", Out: []lowering.Buf{out}, In: nil, Kernel: func(a *exec.Args) error {
-			table, from := data[float64](a.Out[0]), p.Offset+a.Index(seq)*s
+			table := data[float64](a.Out[0])
+			from, s := a.Part(seq, s)
 			for i := range half {
 				freq := math.Pow(p.base(), -float64(i)/float64(half))
 				for t := range s {
-					sin, cos := math.Sincos(float64(from+t) * freq)
+					sin, cos := math.Sincos(float64(p.Offset+from+t) * freq)
 					table[2*t*half+i], table[(2*t+1)*half+i] = cos, sin
 				}
 			}

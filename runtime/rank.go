@@ -45,6 +45,8 @@ type view struct{ buf, root int }
 
 // newRank returns a rank with memory from h. If h is nil, the memory is Go's.
 func newRank(p *lowering.Plan, c collective.Communicator, h *heap) (_ *rank, err error) {
+	all := p
+	p = all.On(c.Rank())
 	r := &rank{plan: p, comm: c, groups: make([]collective.Group, len(p.Instrs)), bufs: make([]array.Array, len(p.Bufs)), spare: newSpare(h), hold: new(holding)}
 	defer func() {
 		if err != nil {
@@ -56,7 +58,7 @@ func newRank(p *lowering.Plan, c collective.Communicator, h *heap) (_ *rank, err
 	r.summed = make([]summed, len(p.In))
 	r.from, r.copies = make([]*block, len(p.Bufs)), make([]copied, len(p.Bufs))
 	if h != nil {
-		r.remote = newRemote(p, h.device, r.hold)
+		r.remote = newRemote(all, h.device, r.hold)
 	}
 	arena, err := r.arena(int(p.Arena), h)
 	if err != nil {
@@ -82,7 +84,7 @@ func newRank(p *lowering.Plan, c collective.Communicator, h *heap) (_ *rank, err
 			r.views = append(r.views, view{i, root})
 		case lowering.Temp:
 			if p.Bufs[root].Def >= 0 {
-				r.bufs[i] = array.Over(b.Type, r.bufs[root].Bytes())
+				r.bufs[i] = array.Over(b.Type, arena[p.Bufs[root].Offset:])
 			}
 		}
 	}
