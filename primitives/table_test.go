@@ -390,7 +390,7 @@ func TestPlacements(t *testing.T) {
 				}
 			}
 		}
-		if accepted == 0 && !r.whole {
+		if accepted == 0 && !r.whole && hasEven(p) {
 			t.Errorf("%s: no placement of program %d splits anything\n%s", r.line, i, p)
 		}
 	})
@@ -399,6 +399,18 @@ func TestPlacements(t *testing.T) {
 // sums reports whether ranks add the parts of a sum.
 func sums(p *lowering.Plan) bool {
 	return slices.ContainsFunc(p.Instrs, func(i lowering.Instr) bool { return i.Name == "all_sum" || i.Name == "reduce_scatter" })
+}
+
+// hasEven reports whether an input has a dimension that two ranks divide.
+func hasEven(p *graph.Program) bool {
+	for _, v := range p.In {
+		for _, n := range v.Type.Shape {
+			if n > 0 && n%2 == 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // placements returns every way to give each axis of the mesh to at most one
