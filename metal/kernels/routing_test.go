@@ -264,7 +264,7 @@ func TestOwnedPairs(t *testing.T) {
 			}
 		}
 		want, order := make([]int32, n), make([]int32, n)
-		ep.Inverse(want, order[:ep.SendOrder(order, make([]int32, experts), owned)])
+		ep.Inverse(want, order[:ep.SendOrder(order, make([]int32, experts), owned, 0)])
 		same(t, fmt.Sprint(own), place, want)
 	}
 }
