@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/collective"
@@ -140,6 +141,9 @@ func (p DispatchOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	}
 	if err := l.divided(c.Mesh); err != nil {
 		return dec, err
+	}
+	if slices.Contains(dec.In[0].At(1), l.axis) {
+		return dec, fmt.Errorf("dimension 1 of the tokens is split over %s, which splits the experts; gather it with sharding_constraint", l.axis)
 	}
 	routing := c.Eqn.In[n-1]
 	t := routing.Type
