@@ -18,8 +18,8 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
-	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/collective"
+	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/primitives"
