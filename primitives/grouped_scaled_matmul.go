@@ -68,10 +68,7 @@ func (g GroupedScaledMatMulOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Va
 // Shard requires weights and scales to be split over the experts' axis like the rows, and
 // over no other.
 func (g GroupedScaledMatMulOp) Shard(c *sharding.Context) (sharding.Decision, error) {
-	c, err := constantRows(c, 0)
-	if err != nil {
-		return sharding.Decision{}, err
-	}
+	c = constantRows(c, 0)
 	l, err := expertRows(c.In[0], c.Eqn.In[2], "the rows", c.Type(1).Shape[0])
 	if err != nil {
 		return sharding.Decision{}, err
@@ -87,7 +84,7 @@ func (g GroupedScaledMatMulOp) Shard(c *sharding.Context) (sharding.Decision, er
 	if err != nil {
 		return d, err
 	}
-	if err := l.expertsOver(c, &d.In[1], &d.In[2], d.In[0].At(0)); err != nil {
+	if err := l.expertsOver(c, &d.In[1], &d.In[2], d.In[0].Ragged.Tokens); err != nil {
 		return d, err
 	}
 	return d, l.expertsOver(c, &d.In[3], nil, nil)
