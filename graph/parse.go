@@ -89,7 +89,7 @@ type parser struct {
 }
 
 func (p *parser) failf(line int, format string, args ...any) {
-	panic(buildError{&Error{Pos: Pos{p.file, line}, Err: fmt.Errorf(format, args...)}})
+	panic(buildError{&Error{Pos: Pos{File: p.file, Line: line}, Err: fmt.Errorf(format, args...)}})
 }
 
 // next returns the current token and moves on to the one after it.
@@ -181,7 +181,11 @@ func (p *parser) program() *Program {
 		if p.is("}") || p.tok.kind == tokEOF {
 			p.want("a line that begins with return; program " + clip(name.text) + " has none")
 		}
-		p.equation()
+		if p.word("scope") && (p.after.kind == tokString || p.after.kind == tokNewline) {
+			p.scope()
+		} else {
+			p.equation()
+		}
 	}
 	p.next()
 	for i := 0; p.tok.kind != tokNewline; i++ {
@@ -203,10 +207,7 @@ func (p *parser) program() *Program {
 
 // valueName reads the name of a value that is being defined.
 func (p *parser) valueName(what string) token {
-	n := p.name("the name of " + what)
-	if reserved(n.text) {
-		p.failf(n.line, "%s cannot be the name of a value, it is reserved", n.text)
-	}
+	n := p.quotable("the name of " + what)
 	if line, ok := p.lines[n.text]; ok {
 		p.failf(n.line, "value %s is defined already, on line %d; give each value its own name", clip(n.text), line)
 	}
@@ -216,9 +217,26 @@ func (p *parser) valueName(what string) token {
 
 func (p *parser) define(n token, v *Value) { p.values[n.text] = v }
 
+// quotable reads the name of a value, which may be quoted. The token's text is the name.
+func (p *parser) quotable(what string) token {
+	switch {
+	case p.tok.kind == tokString:
+		n := p.next()
+		name, err := strconv.Unquote(n.text)
+		if err != nil || name == "" {
+			p.failf(n.line, "found %s, want %s, which is not empty", n, what)
+		}
+		n.text = name
+		return n
+	case p.word("return"), p.word("program"):
+		p.failf(p.tok.line, "%s is a word of the text form; as %s write it in quotes", p.tok.text, what)
+	}
+	return p.name(what)
+}
+
 // use reads the name of a value that has been defined above.
 func (p *parser) use(what string) *Value {
-	n := p.name("the name of " + what)
+	n := p.quotable("the name of " + what)
 	v := p.values[n.text]
 	if v == nil && p.is("(") {
 		p.failf(n.line, "found %s(, want a value; calls do not nest, so give its result a name on a line above", clip(n.text))
@@ -252,6 +270,24 @@ func (p *parser) typ(what string) Type {
 	return t
 }
 
+// scope reads the line that gives the equations below it a scope.
+func (p *parser) scope() {
+	p.next()
+	p.tr.scope = ""
+	if p.tok.kind == tokString {
+		s := p.next()
+		name, err := strconv.Unquote(s.text)
+		if err == nil {
+			err = checkScope(name)
+		}
+		if err != nil {
+			p.failf(s.line, "%w", err)
+		}
+		p.tr.scope = name
+	}
+	p.endOfLine("behind the scope")
+}
+
 func (p *parser) equation() {
 	type binder struct {
 		name  token
@@ -260,10 +296,10 @@ func (p *parser) equation() {
 	}
 	var binders []binder
 	line := p.tok.line
-	if p.tok.kind != tokName {
+	if p.tok.kind != tokName && p.tok.kind != tokString {
 		p.want("an equation or return")
 	}
-	if p.after.kind != tokPunct || p.after.text != "(" {
+	if p.tok.kind == tokString || p.after.kind != tokPunct || p.after.text != "(" {
 		p.list("=", func(int) {
 			b := binder{name: p.valueName("a value")}
 			if p.tok.kind == tokName {
@@ -288,7 +324,7 @@ func (p *parser) equation() {
 	prim := p.params(proto)
 	p.endOfLine("behind the equation")
 
-	pos := Pos{p.file, line}
+	pos := Pos{File: p.file, Line: line, Scope: p.tr.scope}
 	var out []*Value
 	p.tr.At(pos, func() {
 		err := guard(func() { out = p.tr.Apply(prim, args...) })
