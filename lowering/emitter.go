@@ -3,7 +3,6 @@ package lowering
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
@@ -51,16 +50,15 @@ type Emitter struct {
 }
 
 type key struct {
-	v      *graph.Value
-	spec   string
-	rag    *graph.Value
-	tokens string
+	v    *graph.Value
+	spec string
+	rag  *graph.Value
 }
 
 func keyOf(v *graph.Value, s sharding.Spec) key {
 	k := key{v: v, spec: s.Format(v.Type)}
 	if s.Ragged != nil {
-		k.rag, k.tokens = s.Ragged.Routing, strings.Join(s.Ragged.Tokens, ".")
+		k.rag = s.Ragged.Routing
 	}
 	return k
 }
