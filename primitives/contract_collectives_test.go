@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/primitives"
@@ -34,9 +35,8 @@ func exchanges(p *lowering.Plan) []string {
 }
 
 // A layer makes exactly these exchanges. T=8 tokens, H=6, F=3, E=4, K=2, f32, two
-// tokens per rank: a row has 4·H bytes, a weight 4. On the way out a rank contributes at
-// most a row for each of its tokens and each of 2 ranks, and home a row for each of its 4
-// pairs. TransformerEngine looks for three kinds of resharding in its compiled text;
+// tokens per rank: a row has 4·H bytes, a weight 4, and a rank contributes at most its
+// 4 pairs. TransformerEngine looks for three kinds of resharding in its compiled text;
 // here every exchange of every kind counts.
 func TestContractInventoryOfCollectives(t *testing.T) {
 	const tokens, h, f, e, k = 8, 6, 3, 4, 2
@@ -53,7 +53,7 @@ func TestContractInventoryOfCollectives(t *testing.T) {
 	}
 	const (
 		counts    = "all_gather dp.ep 16 B ep_prepare"
-		dispatch  = "all_to_all ep 128 B ep_dispatch" // 4 rows of 6 values and 2 weights
+		dispatch  = "all_to_all ep 112 B ep_dispatch" // 4 pairs of 6 values and a weight
 		combine   = "all_to_all ep 48 B ep_combine"   // 4 rows of 3 values
 		combineT  = "all_to_all ep 48 B ep_dispatch"
 		dispatchT = "all_to_all ep 112 B ep_combine"
@@ -70,7 +70,7 @@ func TestContractInventoryOfCollectives(t *testing.T) {
 		{"dp=2,ep=2", spread{mesh: "dp=2,ep=2", tokens: "dp.ep"}, graph.F32,
 			[]string{counts, dispatch, combine}, []string{combineT, wgrad, dispatchT, router}},
 		{"dp=2,ep=2 in bf16", spread{mesh: "dp=2,ep=2", tokens: "dp.ep"}, graph.BF16,
-			[]string{counts, "all_to_all ep 64 B ep_dispatch", "all_to_all ep 24 B ep_combine"},
+			[]string{counts, "all_to_all ep 56 B ep_dispatch", "all_to_all ep 24 B ep_combine"},
 			[]string{"all_to_all ep 24 B ep_dispatch", "all_sum dp 72 B place_like", "all_to_all ep 56 B ep_combine", "all_sum dp.ep 48 B place_like"}},
 		{"permuted axes", spread{mesh: "ep=2,dp=2", tokens: "dp.ep"}, graph.F32,
 			[]string{counts, dispatch, combine}, []string{combineT, wgrad, dispatchT, "all_sum ep.dp 96 B place_like"}},
@@ -116,36 +116,49 @@ func multiset(t *testing.T, what string, got, want []string) {
 	}
 }
 
-// Tokens are split over dp only. For the layer, the experts' axis splits them further, and
-// only what must come back together is gathered, once each.
+// Tokens are split over dp only, so that both ranks of an ep group have the same tokens.
+// Nothing is dispatched, and what comes together is one sum, forward and backward: of a row
+// for each of a rank's 8 pairs, or of a row for each of its 4 tokens.
 func TestContractInventoryWithTokensOverDP(t *testing.T) {
 	const tokens, h, f, e, k = 8, 6, 3, 4, 2
 	s := spread{mesh: "dp=2,ep=2", tokens: "dp"}
-	prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
-		r := primitives.Prepare(primitives.PrepareOp{Experts: e}, tr.Input("idx", graph.I32, tokens, k))
-		return []*graph.Value{experts(r, tr.Input("x", graph.F32, tokens, h), tr.Input("w", graph.F32, tokens, k), tr.Input("kernel", graph.F32, e, h, f))}
-	})
-	plan, err := gomoe.Compile(prog, s.config(t, prog))
-	require.NoError(t, err)
-	multiset(t, "forward", exchanges(plan), []string{"all_gather dp.ep 16 B ep_prepare", "all_to_all ep 128 B ep_dispatch", "all_to_all ep 48 B ep_combine"})
-	require.Equal(t, "dp.ep,_", plan.Out[0].Spec.String())
+	const counts, wgrad = "all_gather dp 16 B ep_prepare", "all_sum dp 144 B place_like"
+	for _, c := range []struct {
+		d        graph.DType
+		exchange ep.Exchange
+		wire     graph.DType
+		fwd, bwd []string
+	}{
+		{graph.F32, ep.Rows, graph.NoDType, []string{counts, "all_sum ep 96 B ep_combine"}, // 8 rows of 3 values
+			[]string{counts, "all_sum ep 224 B ep_combine", wgrad}}, // 8 rows of 6 values and a weight
+		{graph.F32, ep.Sum, graph.NoDType, []string{counts, "all_sum ep 48 B ep_combine"}, // 4 rows of 3 values
+			[]string{counts, "all_sum ep 96 B ep_combine", "all_sum ep 32 B ep_combine", wgrad}}, // 4 rows of 6 values; 8 weights
+		{graph.BF16, ep.Sum, graph.NoDType, []string{counts, "all_sum ep 48 B ep_combine"},
+			[]string{counts, "all_sum ep 96 B ep_combine", "all_sum ep 16 B ep_combine", "all_sum dp 72 B place_like"}},
+		{graph.F32, ep.Sum, graph.BF16, []string{counts, "all_sum ep 24 B ep_combine"},
+			[]string{counts, "all_sum ep 48 B ep_combine", "all_sum ep 32 B ep_combine", wgrad}},
+	} {
+		prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
+			r := primitives.Prepare(primitives.PrepareOp{Experts: e, Exchange: c.exchange, Wire: c.wire}, tr.Input("idx", graph.I32, tokens, k))
+			return []*graph.Value{experts(r, tr.Input("x", c.d, tokens, h), tr.Input("w", c.d, tokens, k), tr.Input("kernel", c.d, e, h, f))}
+		})
+		plan, err := gomoe.Compile(prog, s.config(t, prog))
+		require.NoError(t, err)
+		multiset(t, "forward", exchanges(plan), c.fwd)
+		require.Equal(t, "dp,_", plan.Out[0].Spec.String())
 
-	back := pullback(t, prog)
-	plan, err = gomoe.Compile(back, s.config(t, back))
-	require.NoError(t, err)
-	multiset(t, "backward", exchanges(plan), []string{
-		"all_gather dp.ep 16 B ep_prepare", "all_to_all ep 128 B ep_dispatch",
-		"all_to_all ep 48 B ep_dispatch", "all_to_all ep 112 B ep_combine", "all_sum dp 144 B place_like",
-		"all_gather ep 48 B place_like", // 2 tokens' gradients
-		"all_gather ep 16 B place_like", // 2 tokens' weights' gradients
-	})
+		back := pullback(t, prog)
+		plan, err = gomoe.Compile(back, s.config(t, back))
+		require.NoError(t, err)
+		multiset(t, "backward", exchanges(plan), c.bwd)
+	}
 }
 
 // Every rank has one order of exchanges, numbered from 0: independent layers
 // cannot meet each other's.
 func TestContractOneOrderOfExchanges(t *testing.T) {
 	eachSpread(t, 12, 12, func(t *testing.T, s spread) {
-		prog := stack(t, 4, primitives.PrepareOp{Experts: 12, Axis: s.axis})
+		prog := stack(t, 4, primitives.PrepareOp{Experts: 12, Axis: s.axis, Exchange: s.exchange})
 		plan, err := gomoe.Compile(prog, s.config(t, prog))
 		require.NoError(t, err)
 		again, err := gomoe.Compile(prog, s.config(t, prog))

@@ -1,28 +1,29 @@
-// ep_pack, ep_pack_rows, ep_place and ep_permute: rows on their way to experts and back.
+// ep_pack, ep_pack_rows, ep_place, ep_permute and ep_spread: rows on their way to experts and
+// back.
 //
 // Threads are [columns of a row, rows]. Rows lie next to each other, and so do weights.
 #include "row_copy.metal"
 
-// ep_pack copies the row of token tokens[j], and the weights of its choices, to place j on the
-// wire. Behind the last row that leaves, tokens are -1.
+// ep_pack copies pairs' rows to their places on the wire, `place` being -1 for pairs that
+// stay: values of token pair / choices and weight of the pair.
 template <typename U>
 kernel void ep_pack(device const U* values [[buffer(0)]],
                     device const U* weights [[buffer(1)]],
-                    device const int* tokens [[buffer(2)]],
+                    device const int* place [[buffer(2)]],
                     device U* wire [[buffer(3)]],
                     constant rows_params& p [[buffer(4)]],
                     uint2 at [[thread_position_in_grid]]) {
-  const int j = int(at.y);
+  const int pair = int(at.y);
   const int column = int(at.x);
-  if (j >= p.items || column >= row_columns<U>(p)) {
+  if (pair >= p.items || column >= row_columns<U>(p)) {
     return;
   }
-  const int token = tokens[j];
-  if (token < 0 || token >= p.rows) {
+  const int j = place[pair];
+  if (j < 0 || j >= p.rows) {
     return;
   }
   device U* to = wire + j * (p.values + p.weight);
-  copy_row<U>(to, to + p.values, values + token * p.values, weights + token * p.weight, column, p);
+  copy_row<U>(to, to + p.values, values + pair / p.choices * p.values, weights + pair * p.weight, column, p);
 }
 
 // ep_pack_rows copies row order[j] of the experts' zones to place j on the wire.
@@ -49,34 +50,31 @@ kernel void ep_pack_rows(device const U* values [[buffer(0)]],
   copy_row<U>(to, to + p.values, values + row * p.values, weights + row * p.weight, column, p);
 }
 
-// ep_place copies to row i of the zones the row that has arrived at place from[i] on the wire,
-// and the weight of its choice[i]. Rows of the zones that belong to no pair have place -1.
+// ep_place copies what has arrived at place j on the wire to row order[j] of the zones.
 template <typename U>
 kernel void ep_place(device const U* wire [[buffer(0)]],
-                     device const int* from [[buffer(1)]],
-                     device const int* choice [[buffer(2)]],
+                     device const int* order [[buffer(1)]],
+                     device const int* counts [[buffer(2)]],
                      device U* values [[buffer(3)]],
                      device U* weights [[buffer(4)]],
                      constant rows_params& p [[buffer(5)]],
-                     uint2 at [[thread_position_in_grid]]) {
-  const int row = int(at.y);
+                     uint2 at [[thread_position_in_grid]],
+                     uint lane [[thread_index_in_simdgroup]]) {
+  const int j = int(at.y);
   const int column = int(at.x);
-  if (row >= p.items || column >= row_columns<U>(p)) {
+  const int used = counted(counts, p.experts, lane);
+  if (j >= min(used, p.items) || column >= row_columns<U>(p)) {
     return;
   }
-  const int j = from[row];
-  if (j < 0 || j >= p.rows) {
+  const int row = order[j];
+  if (row < 0 || row >= p.rows) {
     return;
   }
-  const int k = p.weight > 0 ? choice[row] : 0;
-  if (k < 0 || k >= p.choices) {
-    return;
-  }
-  device const U* arrived = wire + j * (p.values + p.choices * p.weight);
-  copy_row<U>(values + row * p.values, weights + row * p.weight, arrived, arrived + p.values + k * p.weight, column, p);
+  device const U* from = wire + j * (p.values + p.weight);
+  copy_row<U>(values + row * p.values, weights + row * p.weight, from, from + p.values, column, p);
 }
 
-// ep_permute copies the rows of pairs to the experts' zones, on a rank that has all experts.
+// ep_permute is ep_pack and ep_place of a rank that has all experts.
 template <typename U>
 kernel void ep_permute(device const U* values [[buffer(0)]],
                        device const U* weights [[buffer(1)]],
@@ -100,6 +98,31 @@ kernel void ep_permute(device const U* values [[buffer(0)]],
     return;
   }
   copy_row<U>(to_values + row * p.values, to_weights + row * p.weight, values + pair / p.choices * p.values, weights + pair * p.weight, column, p);
+}
+
+// ep_spread copies the rank's rows to the places of their pairs on the wire, and zeroes the
+// places of other pairs.
+template <typename U>
+kernel void ep_spread(device const U* values [[buffer(0)]],
+                      device const U* weights [[buffer(1)]],
+                      device const int* place [[buffer(2)]],
+                      device const int* order [[buffer(3)]],
+                      device U* wire [[buffer(4)]],
+                      constant rows_params& p [[buffer(5)]],
+                      uint2 at [[thread_position_in_grid]]) {
+  const int pair = int(at.y);
+  const int column = int(at.x);
+  if (pair >= p.items || column >= row_columns<U>(p)) {
+    return;
+  }
+  const int j = place[pair];
+  const int row = j >= 0 && j < p.rows ? order[j] : -1;
+  device U* to = wire + pair * (p.values + p.weight);
+  if (row >= 0 && row < p.rows) {
+    copy_row<U>(to, to + p.values, values + row * p.values, weights + row * p.weight, column, p);
+  } else {
+    clear_row<U>(to, to + p.values, column, p);
+  }
 }
 
 // ep_gaps zeroes the rows with which zones are filled up. Threads are [columns, 1, experts],
@@ -135,6 +158,7 @@ kernel void ep_gaps(device const int* counts [[buffer(0)]],
   template [[host_name("ep_pack_rows_" suffix)]] [[kernel]] decltype(ep_pack_rows<U>) ep_pack_rows<U>; \
   template [[host_name("ep_place_" suffix)]] [[kernel]] decltype(ep_place<U>) ep_place<U>; \
   template [[host_name("ep_permute_" suffix)]] [[kernel]] decltype(ep_permute<U>) ep_permute<U>; \
+  template [[host_name("ep_spread_" suffix)]] [[kernel]] decltype(ep_spread<U>) ep_spread<U>; \
   template [[host_name("ep_gaps_" suffix)]] [[kernel]] decltype(ep_gaps<U>) ep_gaps<U>;
 
 ep_rows(uchar, "1")
