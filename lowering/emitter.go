@@ -98,6 +98,19 @@ func (e *Emitter) buf(global, local graph.Type, s sharding.Spec) Buf {
 func (e *Emitter) Alias(out, in Buf) {
 	root := e.plan.Root(in.ID)
 	e.plan.Bufs[out.ID].Storage, e.plan.Bufs[out.ID].Of = Alias, root
+	e.plan.Bufs[out.ID].After = e.plan.Bufs[in.ID].After
+}
+
+// wait says that what reads b comes behind what makes the values. Values that no
+// instruction has made are not waited for.
+func (e *Emitter) wait(b Buf, values []*graph.Value) {
+	after := slices.Clone(e.plan.Bufs[b.ID].After)
+	for _, v := range values {
+		if x, ok := e.bufs[keyOf(v, e.asg.Spec[v])]; ok {
+			after = append(after, x.ID)
+		}
+	}
+	e.plan.Bufs[b.ID].After = after
 }
 
 // Memo returns the buffer that make returned earlier for the same key. The first
@@ -247,6 +260,9 @@ func (e *Emitter) flexible(v *graph.Value, s sharding.Spec) (Buf, error) {
 	eqn := e.Eqn
 	defer func() { e.Eqn = eqn }()
 	e.Eqn = v.Def
+	if _, ok := v.Def.Prim.(graph.BarrierOp); ok {
+		return e.Have(v.Def.In[0], s) // what can be made anywhere is made for each use
+	}
 	dec, err := sharding.ShardAs(e.asg.Context(v.Def), s)
 	if err != nil {
 		return Buf{}, err

@@ -130,7 +130,7 @@ func (p DispatchOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 		return dec, err
 	}
 	l := p.layer()
-	if err := l.madeFor(c.Eqn.In[n-1]); err != nil {
+	if err := l.madeFor(c.Eqn.In[n-1].Origin()); err != nil {
 		return dec, err
 	}
 	axes, err := l.tokenAxes(c.Mesh, dec.In[0].At(0))
@@ -140,7 +140,7 @@ func (p DispatchOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	for i := range dec.In {
 		dec.In[i].Dims[0] = axes
 	}
-	routing := c.Eqn.In[n-1]
+	routing := c.Eqn.In[n-1].Origin()
 	t := routing.Type
 	rows := l.rowsSpec(c.Mesh, axes, routing, t.Shape[0]*t.Shape[1], p)
 	for i := range dec.Out {
@@ -161,7 +161,7 @@ func (p DispatchOp) ZoneAlign() int { return p.Align }
 // arrived in expert order. A rank that holds all experts does this in one step.
 func (p DispatchOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	l := p.layer()
-	routing := e.Eqn.In[len(e.Eqn.In)-1]
+	routing := e.Eqn.In[len(e.Eqn.In)-1].Origin()
 	payload := in[:len(in)-1]
 	axes := out[0].Spec.At(0)
 	rows := out[0].Spec.Ragged.Rows
