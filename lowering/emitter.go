@@ -3,6 +3,7 @@ package lowering
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
@@ -50,15 +51,16 @@ type Emitter struct {
 }
 
 type key struct {
-	v    *graph.Value
-	spec string
-	rag  *graph.Value
+	v      *graph.Value
+	spec   string
+	rag    *graph.Value
+	tokens string
 }
 
 func keyOf(v *graph.Value, s sharding.Spec) key {
 	k := key{v: v, spec: s.Format(v.Type)}
 	if s.Ragged != nil {
-		k.rag = s.Ragged.Routing
+		k.rag, k.tokens = s.Ragged.Routing, strings.Join(s.Ragged.Tokens, ".")
 	}
 	return k
 }
