@@ -3,6 +3,7 @@ package lowering
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
@@ -42,6 +43,7 @@ type Emitter struct {
 	// Eqn is the equation that is being lowered.
 	Eqn *graph.Eqn
 
+	name  string // of the value whose buffers are made
 	asg   *sharding.Assignment
 	plan  *Plan
 	bufs  map[key]Buf
@@ -50,15 +52,16 @@ type Emitter struct {
 }
 
 type key struct {
-	v    *graph.Value
-	spec string
-	rag  *graph.Value
+	v      *graph.Value
+	spec   string
+	rag    *graph.Value
+	tokens string
 }
 
 func keyOf(v *graph.Value, s sharding.Spec) key {
 	k := key{v: v, spec: s.Format(v.Type)}
 	if s.Ragged != nil {
-		k.rag = s.Ragged.Routing
+		k.rag, k.tokens = s.Ragged.Routing, strings.Join(s.Ragged.Tokens, ".")
 	}
 	return k
 }
@@ -89,7 +92,7 @@ func (e *Emitter) buf(global, local graph.Type, s sharding.Spec) Buf {
 	if e.Eqn != nil {
 		pos = e.Eqn.Pos
 	}
-	e.plan.Bufs = append(e.plan.Bufs, Buffer{Type: local, Global: global, Spec: s, Pos: pos, Def: -1, Last: -1})
+	e.plan.Bufs = append(e.plan.Bufs, Buffer{Type: local, Global: global, Spec: s, Pos: pos, Name: e.name, Def: -1, Last: -1})
 	return Buf{len(e.plan.Bufs) - 1, local, s}
 }
 
@@ -224,6 +227,7 @@ func (e *Emitter) Have(v *graph.Value, s sharding.Spec) (Buf, error) {
 	if b, ok := e.bufs[keyOf(v, s)]; ok {
 		return b, nil
 	}
+	defer e.naming(v)()
 	var b Buf
 	var err error
 	if e.asg.Flexible(v) {
@@ -241,12 +245,22 @@ func (e *Emitter) Have(v *graph.Value, s sharding.Spec) (Buf, error) {
 	return b, err
 }
 
+// naming gives the buffers that are made until it ends the name of v, if v has one.
+func (e *Emitter) naming(v *graph.Value) (end func()) {
+	outer := e.name
+	if v.Name != "" {
+		e.name = v.Name
+	}
+	return func() { e.name = outer }
+}
+
 // flexible lowers v's definition for the placement s, in addition to the placements
 // that it has been lowered for.
 func (e *Emitter) flexible(v *graph.Value, s sharding.Spec) (Buf, error) {
 	eqn := e.Eqn
-	defer func() { e.Eqn = eqn }()
-	e.Eqn = v.Def
+	name := e.name
+	defer func() { e.Eqn, e.name = eqn, name }()
+	e.Eqn, e.name = v.Def, ""
 	dec, err := sharding.ShardAs(e.asg.Context(v.Def), s)
 	if err != nil {
 		return Buf{}, err
@@ -258,6 +272,7 @@ func (e *Emitter) flexible(v *graph.Value, s sharding.Spec) (Buf, error) {
 		}
 	}
 	out := e.Placed(v.Type, s)
+	e.plan.Bufs[out.ID].Name = name
 	return out, e.rule(v.Def, []Buf{out}, in)
 }
 

@@ -63,7 +63,7 @@ func (g *gen) unary(v val) {
 	case 18:
 		if g.chance(30) {
 			g.p.Jumps = true
-			one(primitives.ConvertElementType(primitives.ConvertElementType(x, pick(g, []graph.DType{graph.F32, graph.BF16})), graph.F64), s)
+			one(primitives.ConvertElementType(primitives.ConvertElementType(x, pick(g, []graph.DType{graph.F32, graph.BF16, graph.F8_E4M3})), graph.F64), s)
 		}
 	case 19:
 		one(primitives.GELUTanh(x), s)
