@@ -101,6 +101,19 @@ func (e *Emitter) buf(global, local graph.Type, s sharding.Spec) Buf {
 func (e *Emitter) Alias(out, in Buf) {
 	root := e.plan.Root(in.ID)
 	e.plan.Bufs[out.ID].Storage, e.plan.Bufs[out.ID].Of = Alias, root
+	e.plan.Bufs[out.ID].After = e.plan.Bufs[in.ID].After
+}
+
+// wait says that what reads b comes behind what makes the values. Values that no
+// instruction has made are not waited for.
+func (e *Emitter) wait(b Buf, values []*graph.Value) {
+	after := slices.Clone(e.plan.Bufs[b.ID].After)
+	for _, v := range values {
+		if x, ok := e.bufs[keyOf(v, e.asg.Spec[v])]; ok {
+			after = append(after, x.ID)
+		}
+	}
+	e.plan.Bufs[b.ID].After = after
 }
 
 // Memo returns the buffer that make returned earlier for the same key. The first
@@ -258,6 +271,9 @@ func (e *Emitter) naming(v *graph.Value) (end func()) {
 // that it has been lowered for.
 func (e *Emitter) flexible(v *graph.Value, s sharding.Spec) (Buf, error) {
 	eqn := e.Eqn
+	if _, ok := v.Def.Prim.(graph.BarrierOp); ok {
+		return e.Have(v.Def.In[0], s) // what can be made anywhere is made for each use
+	}
 	name := e.name
 	defer func() { e.Eqn, e.name = eqn, name }()
 	e.Eqn, e.name = v.Def, ""

@@ -93,6 +93,17 @@ func (e *Emitter) eqn(q *graph.Eqn) error {
 		e.bufs[keyOf(q.Out[0], dec.Out[0])] = out
 		return nil
 	}
+	if _, ok := q.Prim.(graph.BarrierOp); ok {
+		in, err := e.Have(q.In[0], dec.Out[0])
+		if err != nil {
+			return err
+		}
+		out := e.Placed(q.Out[0].Type, dec.Out[0])
+		e.Alias(out, in)
+		e.wait(out, q.In[1:])
+		e.bufs[keyOf(q.Out[0], dec.Out[0])] = out
+		return nil
+	}
 	in := make([]Buf, len(q.In))
 	for i, v := range q.In {
 		b, err := e.Have(v, dec.In[i])
@@ -138,7 +149,8 @@ func liveEqns(p *graph.Program) map[*graph.Eqn]bool {
 			continue
 		}
 		in := q.In
-		if _, ok := q.Prim.(graph.PlaceLikeOp); ok {
+		switch q.Prim.(type) {
+		case graph.PlaceLikeOp, graph.BarrierOp:
 			in = in[:1]
 		}
 		for _, v := range in {

@@ -63,9 +63,12 @@ type Buffer struct {
 	Spec    sharding.Spec
 	Global  graph.Type
 	Storage Storage
-	Of      int   // the buffer whose memory an Alias shares; see Root
-	Offset  int64 // bytes from the start of the arena, for Temp
-	Pos     graph.Pos
+	Of      int // the buffer whose memory an Alias shares; see Root
+	// After are the buffers whose makers come before the instructions that read this
+	// buffer, an Alias (see graph.BarrierOp).
+	After  []int
+	Offset int64 // bytes from the start of the arena, for Temp
+	Pos    graph.Pos
 	// Name is the name that the program gives the value, "" if it gives none.
 	Name string
 	// Packed, of a buffer of u8[rows, bytes], are the types of the arrays whose entries
