@@ -1,9 +1,12 @@
 package primitives
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/collective"
+	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
@@ -20,6 +23,7 @@ type CombineOp struct {
 	Capacity int
 	Align    int
 	Axis     string
+	Exchange ep.Exchange
 }
 
 var _ primitive = CombineOp{}
@@ -28,7 +32,7 @@ var _ primitive = CombineOp{}
 // dispatched; zero for a token without rows.
 func Combine(r Prepared, rows *graph.Value) *graph.Value {
 	graph.Helper()
-	out := graph.Apply1(CombineOp(r.dispatch()), rows, r.Value)
+	out := graph.Apply1(CombineOp(r.Op.dispatch()), rows, r.Value)
 	if len(r.lead) == 1 {
 		return out
 	}
@@ -131,7 +135,8 @@ func (p CombineOp) constantRows(c *sharding.Context) (sharding.Spec, error) {
 }
 
 // Lower packs the rows by the rank that they return to, exchanges them, and adds
-// the rows of each token in the order of its choices.
+// the rows of each token in the order of its choices. The lowering of ep.Sum is in
+// ep_combine_sum.go.
 func (p CombineOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	l := p.layer()
 	routing := e.Eqn.In[len(e.Eqn.In)-1]
@@ -139,6 +144,9 @@ func (p CombineOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	axes := in[0].Spec.At(0)
 	rows := in[0].Spec.Ragged.Rows
 	k := routing.Type.Shape[1]
+	if l.travels(e) && l.exchange == ep.Sum {
+		return l.combineSums(e, out, payload)
+	}
 	place, err := l.sendPlace(e, routing, axes)
 	if err != nil {
 		return err
@@ -147,7 +155,7 @@ func (p CombineOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if err != nil {
 		return err
 	}
-	if l.members(e.Mesh) == 1 {
+	if !l.travels(e) {
 		return e.Emit(lowering.KernelSpec{Name: "ep_sum", Out: out, In: append(payload[:len(payload):len(payload)], place, recv), Kernel: func(a *exec.Args) error {
 			sumHome(a, k, rowHere)
 			return nil
@@ -157,9 +165,10 @@ func (p CombineOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if err != nil {
 		return err
 	}
-	size := rowBytes(payload)
+	types := rowTypes(payload, 1)
+	size := bytesOf(types)
 	pairs := place.Type.Shape[0]
-	send, got := e.Packed(rows, rowTypes(payload)...), e.Packed(pairs, rowTypes(payload)...)
+	send, got := e.Packed(rows, types...), e.Packed(pairs, types...)
 	if err := e.Emit(lowering.KernelSpec{Name: "ep_pack_rows", Out: []lowering.Buf{send}, In: append(payload[:len(payload):len(payload)], recv, counts), Kernel: func(a *exec.Args) error {
 		n := len(a.In) - 2
 		buf, recv := a.Out[0].Bytes(), data[int32](a.In[n])
@@ -168,22 +177,51 @@ func (p CombineOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	}}); err != nil {
 		return err
 	}
-	if err := l.exchange(e, routing, axes, got, send, size, pairs, true); err != nil {
+	if err := l.exchangePairs(e, routing, axes, got, send, size, pairs); err != nil {
 		return err
 	}
-	arrived := func(a *exec.Args, pair int) (x, w []byte) {
-		j := int(data[int32](a.In[1])[pair])
-		if j < 0 {
-			return nil, nil
-		}
-		xs := a.Out[0].Type.Shape[1] * a.Out[0].Type.DType.Size()
-		row := a.In[0].Bytes()[j*size : (j+1)*size]
-		return row[:xs], row[xs:]
-	}
 	return e.Emit(lowering.KernelSpec{Name: "ep_sum", Out: out, In: []lowering.Buf{got, place}, Kernel: func(a *exec.Args) error {
-		sumHome(a, k, arrived)
+		sumHome(a, k, rowArrived)
 		return nil
 	}})
+}
+
+// exchangePairs emits the all_to_all of the rows, of size bytes, that return to a rank of
+// that many pairs.
+func (l epLayer) exchangePairs(e *lowering.Emitter, routing *graph.Value, axes []string, out, in lowering.Buf, size, pairs int) error {
+	table, err := l.table(e, routing, axes)
+	if err != nil {
+		return err
+	}
+	e.EmitCollective(lowering.CollectiveSpec{Op: "all_to_all", Axes: []string{l.axis}, DType: graph.U8, Bytes: int64(pairs) * int64(size),
+		Out: []lowering.Buf{out}, In: []lowering.Buf{in, table}, Travels: true,
+		Exchange: func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
+			eg, member := l.group(a, axes)
+			kept, n := data[int32](a.In[1]), len(eg.Sources)
+			home, away := exec.Make[int32](a, n), exec.Make[int32](a, n)
+			eg.SendCounts(home, kept, member)
+			eg.RecvCounts(away, kept, member)
+			return g.AllToAll(ctx, c, parcelsOf(a, a.Out[0], home, size), parcelsOf(a, a.In[0], away, size))
+		}})
+	return nil
+}
+
+// rowArrived is the pairRow of rows that have come home. The arguments are the packed rows,
+// and the place of the row of each pair.
+func rowArrived(a *exec.Args, pair int) (x, w []byte) {
+	j := int(data[int32](a.In[1])[pair])
+	if j < 0 {
+		return nil, nil
+	}
+	row := packed(a.In[0], j)
+	xs := a.Out[0].Type.Shape[1] * a.Out[0].Type.DType.Size()
+	return row[:xs], row[xs:]
+}
+
+// packed returns row j of packed rows.
+func packed(rows array.Array, j int) []byte {
+	size := rows.Type.Shape[1]
+	return rows.Bytes()[j*size : (j+1)*size]
 }
 
 // rowHere is the pairRow of rows that lie on this rank. The arguments are the rows in
@@ -223,7 +261,7 @@ func (CombineOp) Doc() graph.Doc {
 		Args:    "rows f[S,H], row_weights f[S] (may be left out), routing i32[T,K,2]",
 		Results: "tokens f[T,H], weights f[T,K] (with row_weights)",
 		Formula: "tokens[t] = Σ_k rows[σ(t,k)] in the order of k, weights[t,k] = row_weights[σ(t,k)]; a pair that went nowhere contributes 0",
-		Params:  "experts, capacity, align, axis: those of ep_prepare",
-		Notes:   "Does not weight the rows. Each token's sum is formed on its own rank, so it has the same bits on every mesh. One all_to_all over the experts' axis. The transpose is ep_dispatch.",
+		Params:  "experts, capacity, align, axis, exchange: those of ep_prepare",
+		Notes:   "Does not weight the rows. One all_to_all over the experts' axis brings one row per pair, and each token's sum is formed on its own rank, so it has the same bits on every mesh. With exchange=\"sum\" a rank adds its rows for a token first, and one row per token and rank travels: the sum is close to that of one rank. The transpose is ep_dispatch.",
 	}
 }

@@ -18,18 +18,27 @@ const defaultAxis = "ep"
 // epLayer is what the primitives of one MoE layer have in common.
 type epLayer struct {
 	ep.Layer
-	axis string
+	axis     string
+	exchange ep.Exchange
 }
 
-func newEPLayer(experts, capacity, align int, axis string) epLayer {
+func newEPLayer(experts, capacity, align int, axis string, exchange ep.Exchange) epLayer {
 	if axis == "" {
 		axis = defaultAxis
 	}
-	return epLayer{ep.Layer{Experts: experts, Capacity: capacity, Align: align}, axis}
+	return epLayer{ep.Layer{Experts: experts, Capacity: capacity, Align: align}, axis, exchange}
 }
 
 func (l epLayer) String() string {
-	return fmt.Sprintf("experts=%d capacity=%d align=%d axis=%q", l.Experts, l.Capacity, l.Align, l.axis)
+	return fmt.Sprintf("experts=%d capacity=%d align=%d axis=%q exchange=%q", l.Experts, l.Capacity, l.Align, l.axis, string(l.exchange))
+}
+
+// Check returns an error if a batch of tokens × k choices cannot be routed.
+func (l epLayer) Check(tokens, k int) error {
+	if err := l.exchange.Validate(); err != nil {
+		return err
+	}
+	return l.Layer.Check(tokens, k)
 }
 
 // madeFor returns an error if ep_prepare made the routing for another layer.
@@ -120,9 +129,17 @@ func (l epLayer) key(routing *graph.Value, axes []string, what string) planKey {
 
 // table returns i32[sources, E]: how many pairs each source, in token order, keeps for
 // each expert. For a routing made by ep_prepare, ep_prepare has computed the table; for
-// other routings the pairs are counted and the counts gathered.
+// other routings the pairs are counted, where tokens stay on their rank before the counts
+// are gathered.
 func (l epLayer) table(e *lowering.Emitter, routing *graph.Value, axes []string) (lowering.Buf, error) {
 	return e.Memo(l.key(routing, axes, "table"), func() (lowering.Buf, error) {
+		if l.travels(e) {
+			chosen, err := l.chosen(e, routing, axes)
+			if err != nil {
+				return lowering.Buf{}, err
+			}
+			return l.countChoices(e, chosen)
+		}
 		r, err := l.routing(e, routing, axes)
 		if err != nil {
 			return lowering.Buf{}, err

@@ -28,6 +28,9 @@ type PrepareOp struct {
 	Align int
 	// Axis is the mesh axis that splits the experts; "" means "ep".
 	Axis string
+	// Exchange says what returns to a token's home: ep.Rows, which gives the bits of one
+	// rank, or ep.Sum.
+	Exchange ep.Exchange
 	// Label names the layer in errors.
 	Label string
 }
@@ -80,6 +83,11 @@ func Prepare(l PrepareOp, topk *graph.Value) Prepared {
 	return Prepared{l, out[0], out[1], out[2], out[3], out[4], lead}
 }
 
+// dispatch returns the operation that dispatches the layer's rows.
+func (p PrepareOp) dispatch() DispatchOp {
+	return DispatchOp{p.Experts, p.Capacity, p.Align, p.Axis, p.Exchange}
+}
+
 // weights stops the trace unless w has a matrix for every expert.
 func (r Prepared) weights(w *graph.Value) {
 	graph.Helper()
@@ -103,7 +111,9 @@ func flatten(x *graph.Value) *graph.Value {
 
 func (PrepareOp) Name() string { return "ep_prepare" }
 
-func (p PrepareOp) layer() epLayer { return newEPLayer(p.Experts, p.Capacity, p.Align, p.Axis) }
+func (p PrepareOp) layer() epLayer {
+	return newEPLayer(p.Experts, p.Capacity, p.Align, p.Axis, p.Exchange)
+}
 
 func (p PrepareOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
@@ -142,25 +152,20 @@ func (p PrepareOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return dec, nil
 }
 
-// Lower counts the rank's pairs per expert, gathers the counts of all ranks, and
-// assigns places from them. The table after drops is kept for the layer's
+// Lower gathers the choices of all ranks, or only their numbers where tokens stay on their
+// rank, and assigns places from them. What is left after drops is kept for the layer's
 // dispatch.
 func (p PrepareOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	l := p.layer()
 	axes := in[0].Spec.At(0)
-	mine := e.Temp(graph.T(graph.I32, p.Experts))
-	if err := e.Emit(lowering.KernelSpec{Name: "ep_count", Out: []lowering.Buf{mine}, In: in, Kernel: func(a *exec.Args) error {
-		clear(data[int32](a.Out[0]))
-		idx, err := indices(a.In[0], p.Experts)
-		if err == nil {
-			err = ep.Count(data[int32](a.Out[0]), idx, a.In[0].Type.Shape[1])
-		}
-		return inBatch(err, a.Index(axes)*a.In[0].Type.Shape[0])
-	}}); err != nil {
+	gather := p.gatherCounts
+	if l.travels(e) {
+		gather = p.gatherChoices
+	}
+	all, err := gather(e, axes, in[0])
+	if err != nil {
 		return err
 	}
-	all := e.Temp(graph.T(graph.I32, e.Mesh.Parts(axes), p.Experts))
-	e.AllGather(axes, all, mine)
 	kept, err := e.Memo(l.key(e.Eqn.Out[0], axes, "table"), func() (lowering.Buf, error) { return e.Temp(all.Type), nil })
 	if err != nil {
 		return err
@@ -183,6 +188,48 @@ func (p PrepareOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		ep.Kept(data[int32](a.Out[5]), table, p.Experts, p.Capacity)
 		return nil
 	}})
+}
+
+// gatherCounts returns i32[sources,E]: how many pairs of each source choose each expert.
+func (p PrepareOp) gatherCounts(e *lowering.Emitter, axes []string, idx lowering.Buf) (lowering.Buf, error) {
+	mine := e.Temp(graph.T(graph.I32, p.Experts))
+	if err := e.Emit(lowering.KernelSpec{Name: "ep_count", Out: []lowering.Buf{mine}, In: []lowering.Buf{idx}, Kernel: func(a *exec.Args) error {
+		clear(data[int32](a.Out[0]))
+		idx, err := indices(a.In[0], p.Experts)
+		if err == nil {
+			err = ep.Count(data[int32](a.Out[0]), idx, a.In[0].Type.Shape[1])
+		}
+		return inBatch(err, a.Index(axes)*a.In[0].Type.Shape[0])
+	}}); err != nil {
+		return lowering.Buf{}, err
+	}
+	all := e.Temp(graph.T(graph.I32, e.Mesh.Parts(axes), p.Experts))
+	e.AllGather(axes, all, mine)
+	return all, nil
+}
+
+// gatherChoices is gatherCounts by way of the choices of all ranks, which it keeps for the
+// layer's dispatch.
+func (p PrepareOp) gatherChoices(e *lowering.Emitter, axes []string, idx lowering.Buf) (lowering.Buf, error) {
+	l := p.layer()
+	mine := e.Temp(idx.Type.With(graph.I32))
+	if err := e.Emit(lowering.KernelSpec{Name: "ep_choices", Out: []lowering.Buf{mine}, In: []lowering.Buf{idx}, Kernel: func(a *exec.Args) error {
+		idx, err := indices(a.In[0], p.Experts)
+		if err == nil {
+			copy(data[int32](a.Out[0]), idx)
+			err = ep.Count(exec.Make[int32](a, p.Experts), idx, a.In[0].Type.Shape[1])
+		}
+		return inBatch(err, a.Index(axes)*a.In[0].Type.Shape[0])
+	}}); err != nil {
+		return lowering.Buf{}, err
+	}
+	all := l.gatherChoices(e, axes, mine)
+	table, err := l.countChoices(e, all)
+	if err != nil {
+		return table, err
+	}
+	_, err = e.Memo(l.key(e.Eqn.Out[0], axes, "chosen"), func() (lowering.Buf, error) { return l.keepChoices(e, all) })
+	return table, err
 }
 
 func (p PrepareOp) named(err error) error {
@@ -226,13 +273,13 @@ func (PrepareOp) Doc() graph.Doc {
 		Args:    "topk_idx i32[T,K] or i64[T,K], -1 for none",
 		Results: "routing i32[T,K,2], dropped bool[T,K], counts i32[E], padded i32[E], demand i32[E]",
 		Formula: "routing[t,k] = (e, #{(t',k') before (t,k): topk_idx[t',k'] = e}), or (-1,-1) for none and for queue ≥ capacity",
-		Params:  "experts: E; capacity: pairs that an expert accepts over the whole batch, 0 for no limit; trap: a larger demand is an error, on every rank and before tokens move; align: rows to which padded rounds up; axis: mesh axis of the experts, \"ep\" if empty; label: names the layer in errors",
-		Notes:   "Queues follow the order of the global batch, so places and drops are the same on every mesh. One all_gather of E counts per rank where the tokens are split.",
+		Params:  "experts: E; capacity: pairs that an expert accepts over the whole batch, 0 for no limit; trap: a larger demand is an error, on every rank and before tokens move; align: rows to which padded rounds up; axis: mesh axis of the experts, \"ep\" if empty; exchange: what returns to a token's home, one row per choice if empty, and with \"sum\" the sum of each rank's rows; label: names the layer in errors",
+		Notes:   "Queues follow the order of the global batch, so places and drops are the same on every mesh. Where the tokens are split over ranks, one all_gather: of the choices if the experts are split too, otherwise of E counts per rank.",
 	}
 }
 
 // RankRows returns the number of rows for which a rank has room that owns this many
 // experts and receives at most this many pairs.
 func (l PrepareOp) RankRows(pairs, experts int) int {
-	return newEPLayer(l.Experts, l.Capacity, l.Align, l.Axis).RankRows(pairs, experts)
+	return newEPLayer(l.Experts, l.Capacity, l.Align, l.Axis, l.Exchange).RankRows(pairs, experts)
 }

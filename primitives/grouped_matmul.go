@@ -132,7 +132,7 @@ func constantRows(c *sharding.Context, i int) (*sharding.Context, error) {
 	}
 	d := *c
 	d.In = slices.Clone(c.In)
-	d.In[i] = p.layer().rowsSpec(c.Mesh, axes, routing, routing.Type.Shape[0]*routing.Type.Shape[1], DispatchOp{p.Experts, p.Capacity, p.Align, p.Axis})
+	d.In[i] = p.layer().rowsSpec(c.Mesh, axes, routing, routing.Type.Shape[0]*routing.Type.Shape[1], p.dispatch())
 	d.In[i].Dims = append(d.In[i].Dims, nil)
 	return &d, nil
 }
