@@ -11,6 +11,8 @@ type PrintOptions struct {
 	Type func(*Value) string
 	// Pos adds the source line of each equation as a comment: # moe.go:24.
 	Pos bool
+
+	unscoped bool // leave out the scopes
 }
 
 // String returns p's text form (see Grammar): the programs that p's equations
@@ -95,7 +97,12 @@ func (w *printer) program(p *Program) {
 	w.buf = append(w.buf, '(')
 	w.binders(p.In)
 	w.buf = append(w.buf, ") {\n"...)
+	scope := ""
 	for _, e := range p.Eqns {
+		if e != nil && e.Pos.Scope != scope && !w.opts.unscoped {
+			scope = e.Pos.Scope
+			w.scope(scope)
+		}
 		w.buf = append(w.buf, '\t')
 		w.eqn(e)
 		w.buf = append(w.buf, '\n')
@@ -106,6 +113,16 @@ func (w *printer) program(p *Program) {
 		w.refs(p.Out)
 	}
 	w.buf = append(w.buf, "\n}\n"...)
+}
+
+// scope prints the line that gives the equations below it a scope.
+func (w *printer) scope(name string) {
+	w.buf = append(w.buf, "\tscope"...)
+	if name != "" {
+		w.buf = append(w.buf, ' ')
+		w.buf = strconv.AppendQuote(w.buf, name)
+	}
+	w.buf = append(w.buf, '\n')
 }
 
 // eqn prints an equation. It also prints broken ones, since Check shows them.
@@ -166,7 +183,7 @@ func (w *printer) ref(v *Value) {
 	case v == nil:
 		w.buf = append(w.buf, "<nil>"...)
 	case ok:
-		w.buf = append(w.buf, name...)
+		w.buf = append(w.buf, Quoted(name)...)
 	default:
 		w.buf = append(append(append(w.buf, '<'), v.Name...), '>')
 	}

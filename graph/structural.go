@@ -7,7 +7,9 @@ import (
 )
 
 // Structural returns a prototype of each primitive that this package defines.
-func Structural() []Primitive { return []Primitive{FullOp{}, AddAnyOp{}, PlaceLikeOp{}, CustomOp{}} }
+func Structural() []Primitive {
+	return []Primitive{FullOp{}, AddAnyOp{}, PlaceLikeOp{}, BarrierOp{}, CustomOp{}, RematOp{}}
+}
 
 // FullOp returns an array with every element equal to Value. It has no
 // arguments, so gradients end there, and it can be made in any placement: engines
@@ -152,16 +154,21 @@ func sameTypes(got, want []Type) error {
 	return nil
 }
 
-// Inline returns p with every CustomOp replaced by the equations of its Fn, also
-// those inside a Fn. If p has none, Inline returns p itself.
-func Inline(p *Program) (*Program, error) {
-	found := false
-	for _, e := range p.Eqns {
-		if _, ok := e.Prim.(CustomOp); ok {
-			found = true
-		}
+// called returns the program that p applies to its arguments, nil if p is no call.
+func called(p Primitive) *Program {
+	switch p := p.(type) {
+	case CustomOp:
+		return p.Fn
+	case RematOp:
+		return p.Fn
 	}
-	if !found {
+	return nil
+}
+
+// Inline returns p with every call, CustomOp and RematOp, replaced by the equations of
+// its Fn, also those inside a Fn. If p has none, Inline returns p itself.
+func Inline(p *Program) (*Program, error) {
+	if !slices.ContainsFunc(p.Eqns, func(e *Eqn) bool { return called(e.Prim) != nil }) {
 		return p, nil
 	}
 	q, err := Trace(p.Name, func(t *Tracer) []*Value {
@@ -175,8 +182,8 @@ func Inline(p *Program) (*Program, error) {
 				in[i] = env[v]
 			}
 			var out []*Value
-			if c, ok := e.Prim.(CustomOp); ok {
-				out = t.Replay(c.Fn, in)
+			if fn := called(e.Prim); fn != nil {
+				out = t.Replay(fn, in)
 			} else {
 				t.At(e.Pos, func() { out = t.Apply(e.Prim, in...) })
 			}

@@ -57,6 +57,7 @@ type BufferUse struct {
 	Name    string `json:"name"`    // of the input, also of one that is copied, or result, or the instruction that writes it
 	Type    string `json:"type"`    // global, with its placement; local where it has none
 	Bytes   int64  `json:"bytes"`
+	Value   string `json:"value,omitempty"` // the name of the value that it holds, if that is another
 	Line    string `json:"line"`
 	First   int    `json:"first"` // instructions that touch it
 	Last    int    `json:"last"`
@@ -86,7 +87,9 @@ type CollectiveUse struct {
 	// plan; 0 says that nothing runs beside it.
 	Wait int    `json:"wait,omitempty"`
 	Prim string `json:"primitive"`
-	Line string `json:"line"`
+	// Value is the name of the values that it makes, "" if they have none.
+	Value string `json:"value,omitempty"`
+	Line  string `json:"line"`
 }
 
 // OpTotal sums the collectives of one kind.
@@ -144,7 +147,7 @@ func (p *Plan) memory(threads int) Memory {
 			if b.Def < 0 {
 				continue
 			}
-			u.Storage, u.Name = "temporary", writers[i]
+			u.Storage, u.Name, u.Value = "temporary", writers[i], b.Name
 		default:
 			continue
 		}
@@ -242,6 +245,7 @@ func (p *Plan) communication() Communication {
 		if in.Prim != nil {
 			u.Prim = in.Prim.Name()
 		}
+		u.Value = p.named(in)
 		c.Collectives = append(c.Collectives, u)
 		k := slices.IndexFunc(c.Totals, func(t OpTotal) bool { return t.Op == in.Name })
 		if k < 0 {

@@ -274,7 +274,7 @@ func TestContractGradientsLieWhereValuesLie(t *testing.T) {
 			matched := 0
 			for _, out := range plan.Out {
 				for _, in := range plan.In {
-					if out.Name != "grad_"+in.Name {
+					if out.Name != "grad("+in.Name+")" {
 						continue
 					}
 					matched++

@@ -66,13 +66,13 @@ func TestContractEightLayersOfOneLine(t *testing.T) {
 		q := pullback(t, prog)
 		for i, got := range s.run(t, q, in) {
 			switch name := q.Out[i].Name; {
-			case name == "grad_x":
+			case name == "grad(x)":
 				same(t, name, got, dx)
-			case name == "grad_kernel":
+			case name == "grad(kernel)":
 				same(t, name, got, dk)
 			default:
 				var layer int
-				_, err := fmt.Sscanf(name, "grad_w%d", &layer)
+				_, err := fmt.Sscanf(name, "grad(w%d)", &layer)
 				require.NoError(t, err, name)
 				same(t, name, got, dws[layer])
 			}
@@ -144,10 +144,10 @@ func TestContractSeveralConfigurations(t *testing.T) {
 	for i, p := range slices.Backward(probs) {
 		p.g = g
 		_, dx, dw, dk := p.dense()
-		want[fmt.Sprintf("grad_w%d", i)], want[fmt.Sprintf("grad_kernel%d", i)] = dw, dk
+		want[fmt.Sprintf("grad(w%d)", i)], want[fmt.Sprintf("grad(kernel%d)", i)] = dw, dk
 		g = dx
 	}
-	want["grad_x"] = g
+	want["grad(x)"] = g
 	eachSpread(t, 12, 6, func(t *testing.T, s spread) {
 		prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
 			x := tr.Input("x", graph.F64, 12, 4)

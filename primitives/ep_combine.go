@@ -87,7 +87,7 @@ func (p CombineOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) 
 
 func (p CombineOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	n := len(c.In)
-	routing := c.Eqn.In[n-1]
+	routing := c.Eqn.In[n-1].Origin()
 	rows := c.In[0].Resolved()
 	if rows.Ragged == nil && c.Flexible(0) {
 		var err error
@@ -124,7 +124,7 @@ func (p CombineOp) constantRows(c *sharding.Context) (sharding.Spec, error) {
 	if n == 3 && c.In[1].Ragged != nil {
 		return sharding.Spec{Dims: [][]string{c.In[1].At(0), nil}, Ragged: c.In[1].Ragged}, nil
 	}
-	routing := c.Eqn.In[n-1]
+	routing := c.Eqn.In[n-1].Origin()
 	if err := p.layer().madeFor(routing); err != nil {
 		return sharding.Spec{}, err
 	}
@@ -140,7 +140,7 @@ func (p CombineOp) constantRows(c *sharding.Context) (sharding.Spec, error) {
 // combineSums says.
 func (p CombineOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	l := p.layer()
-	routing := e.Eqn.In[len(e.Eqn.In)-1]
+	routing := e.Eqn.In[len(e.Eqn.In)-1].Origin()
 	payload := in[:len(in)-1]
 	axes, rows := in[0].Spec.Ragged.Tokens, in[0].Spec.Ragged.Rows
 	k := routing.Type.Shape[1]

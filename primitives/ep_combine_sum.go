@@ -14,7 +14,7 @@ import (
 
 // combineSums lowers a combine with ep.Sum of rows that travel.
 func (l epLayer) combineSums(e *lowering.Emitter, out, payload []lowering.Buf) error {
-	routing, axes := e.Eqn.In[len(e.Eqn.In)-1], payload[0].Spec.Ragged.Tokens
+	routing, axes := e.Eqn.In[len(e.Eqn.In)-1].Origin(), payload[0].Spec.Ragged.Tokens
 	k := routing.Type.Shape[1]
 	j, err := l.journey(e, routing, axes, payload[0].Spec.Ragged.Rows)
 	if err != nil {

@@ -136,7 +136,7 @@ func (p DispatchOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 		return dec, err
 	}
 	l := p.layer()
-	if err := l.madeFor(c.Eqn.In[n-1]); err != nil {
+	if err := l.madeFor(c.Eqn.In[n-1].Origin()); err != nil {
 		return dec, err
 	}
 	if err := l.divided(c.Mesh); err != nil {
@@ -145,7 +145,7 @@ func (p DispatchOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	if slices.Contains(dec.In[0].At(1), l.axis) {
 		return dec, fmt.Errorf("dimension 1 of the tokens is split over %s, which splits the experts; gather it with sharding_constraint", l.axis)
 	}
-	routing := c.Eqn.In[n-1]
+	routing := c.Eqn.In[n-1].Origin()
 	t := routing.Type
 	rows := l.rowsSpec(c.Mesh, dec.In[0].At(0), routing, t.Shape[0]*t.Shape[1], p)
 	for i := range dec.Out {
@@ -171,7 +171,7 @@ func (p DispatchOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if !l.travels(e.Mesh, axes) {
 		return p.permute(e, out, in)
 	}
-	routing := e.Eqn.In[len(e.Eqn.In)-1]
+	routing := e.Eqn.In[len(e.Eqn.In)-1].Origin()
 	payload := in[:len(in)-1]
 	k := routing.Type.Shape[1]
 	j, err := l.journey(e, routing, axes, rows)
@@ -208,7 +208,7 @@ func (p DispatchOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 // permute lowers a dispatch whose rows stay on their rank.
 func (p DispatchOp) permute(e *lowering.Emitter, out, in []lowering.Buf) error {
 	l := p.layer()
-	routing := e.Eqn.In[len(e.Eqn.In)-1]
+	routing := e.Eqn.In[len(e.Eqn.In)-1].Origin()
 	payload := in[:len(in)-1]
 	axes := out[0].Spec.Ragged.Tokens
 	k := routing.Type.Shape[1]

@@ -102,7 +102,7 @@ func expertRows(s sharding.Spec, routing *graph.Value, what string, experts int)
 	if s.Ragged == nil {
 		return epLayer{}, fmt.Errorf("%s are not in expert order; give it what ep_dispatch made, after row-wise primitives and grouped_matmul", what)
 	}
-	if s.Ragged.Routing != routing {
+	if s.Ragged.Routing != routing.Origin() {
 		return epLayer{}, fmt.Errorf("%s are in the order of another routing; use the routing that dispatched them", what)
 	}
 	p, ok := s.Ragged.Layer.(DispatchOp)
@@ -119,7 +119,7 @@ func expertRows(s sharding.Spec, routing *graph.Value, what string, experts int)
 // of another argument. Without other rows it is placed like the rows of the routing, if an
 // ep_prepare of this program made the routing.
 func constantRows(c *sharding.Context, i int) *sharding.Context {
-	routing := c.Eqn.In[2]
+	routing := c.Eqn.In[2].Origin()
 	if c.In[i].Ragged != nil || !c.Flexible(i) || routing.Def == nil {
 		return c
 	}

@@ -29,7 +29,7 @@ type Assignment struct {
 }
 
 // Propagate places p on m, given the placements of its inputs by name; an input
-// that is not named is whole on every rank. p holds no graph.CustomOp (see graph.Inline).
+// that is not named is whole on every rank. p holds no call (see graph.Inline).
 func Propagate(p *graph.Program, m Mesh, in map[string]Spec) (*Assignment, error) {
 	a := &Assignment{Program: p, Mesh: m, Spec: map[*graph.Value]Spec{}, Decision: map[*graph.Eqn]Decision{}, first: map[*graph.Value]Spec{}, flexible: map[*graph.Value]bool{}, wanted: map[string]bool{}}
 	inputs := map[string]bool{}
@@ -98,11 +98,11 @@ func (a *Assignment) place(e *graph.Eqn) error {
 		}
 		a.Spec[e.Out[i]] = dec.Out[i]
 	}
-	if IsFlexible(e.Prim) || a.pointwise(e) {
+	if IsFlexible(e.Prim) || a.pointwise(e) || a.behind(e) {
 		a.flexible[e.Out[0]] = true
 		return nil // the equations that use it place its arguments
 	}
-	for i, v := range e.In {
+	for i, v := range read(e) {
 		if err := a.want(c, v, dec.In[i]); err != nil {
 			return err
 		}
@@ -128,7 +128,7 @@ func (a *Assignment) want(c *Context, v *graph.Value, to Spec) error {
 		if err != nil {
 			return a.fail(c, err)
 		}
-		for i, u := range v.Def.In {
+		for i, u := range read(v.Def) {
 			if err := a.want(dc, u, dec.In[i]); err != nil {
 				return err
 			}
@@ -157,6 +157,21 @@ func (a *Assignment) pointwise(e *graph.Eqn) bool {
 		}
 	}
 	return isPointwise(e.Prim)
+}
+
+// read returns the arguments of e that must have the placements of the decision: all,
+// except those that a barrier only waits for.
+func read(e *graph.Eqn) []*graph.Value {
+	if _, ok := e.Prim.(graph.BarrierOp); ok {
+		return e.In[:1]
+	}
+	return e.In
+}
+
+// behind reports whether e is a barrier whose value can be made in any placement.
+func (a *Assignment) behind(e *graph.Eqn) bool {
+	_, ok := e.Prim.(graph.BarrierOp)
+	return ok && a.flexible[e.In[0]]
 }
 
 // Flexible reports whether v can be made in any placement without moving data,
@@ -196,7 +211,9 @@ func decide(c *Context) (Decision, error) {
 			return Decision{}, Free(c.In[0], c.In[1], c.Type(0))
 		}
 		return Decision{In: c.In, Out: []Spec{c.In[1].Resolved()}}, nil
-	case graph.CustomOp:
+	case graph.BarrierOp:
+		return Decision{In: c.In, Out: []Spec{c.In[0]}}, nil
+	case graph.CustomOp, graph.RematOp:
 		return Decision{}, fmt.Errorf("a call is placed after graph.Inline")
 	case Rule:
 		return p.Shard(c)
@@ -229,6 +246,8 @@ func ShardAs(c *Context, out Spec) (Decision, error) {
 	switch p := c.Eqn.Prim.(type) {
 	case graph.FullOp:
 		return Decision{Out: []Spec{out}}, nil
+	case graph.BarrierOp:
+		return Decision{In: []Spec{out}, Out: []Spec{out}}, nil
 	case Flexible:
 		return p.ShardAs(c, out)
 	}

@@ -86,8 +86,12 @@ func split(t *testing.T, p *graph.Program) []gomoe.Config {
 
 // alone lists the primitives without a counterpart in JAX, with the reason.
 var alone = map[string]string{
-	"place_like":          "moves a value between ranks and computes nothing",
-	"sharding_constraint": "moves a value between ranks and computes nothing",
+	"optimization_barrier":  "returns its argument",
+	"remat":                 "computes what the program that it calls computes",
+	"scaled_matmul":         "a product with weights in DeepSeek's layout, which primitives compares with that of the decoded weights",
+	"grouped_scaled_matmul": "a product with weights in DeepSeek's layout, which primitives compares with that of the decoded weights",
+	"place_like":            "moves a value between ranks and computes nothing",
+	"sharding_constraint":   "moves a value between ranks and computes nothing",
 }
 
 // TestEveryPrimitive fails for a primitive that no case runs, in its program or
