@@ -3,6 +3,7 @@ package fuzzprog
 import (
 	"fmt"
 
+	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/primitives"
 )
@@ -30,6 +31,9 @@ func (g *gen) route() {
 	}
 	if g.chance(15) {
 		l.Axis = "a"
+	}
+	if g.chance(25) {
+		l.Exchange = ep.Sum
 	}
 	var topk, weights *graph.Value
 	switch g.r.IntN(4) {
