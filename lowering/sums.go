@@ -94,6 +94,9 @@ func (s *summer) joins(i int) bool {
 	if !in.Communicates() || in.Name != "all_sum" || len(in.In) != 1 || !s.Bufs[in.In[0]].Type.Equal(s.Bufs[in.Out[0]].Type) || in.Bytes == 0 {
 		return false
 	}
+	if s.Bufs[in.In[0]].Uneven != "" { // ranks with smaller parts would have gaps between them
+		return false
+	}
 	return in.Bytes <= mostPacked || in.Bytes < mostJoined && s.own(in.In[0]) && s.Bufs[in.Out[0]].Storage == Temp
 }
 
