@@ -9,12 +9,16 @@ type PrintOptions struct {
 	// a value is defined, such as the placed type f32[16@ep,8]. If it returns ""
 	// the type is printed.
 	Type func(*Value) string
+	// Body, if not nil, returns the options with which the body of the loop e is
+	// printed. Without it these are the options of the program.
+	Body func(e *Eqn) PrintOptions
 	// Pos adds the source line of each equation as a comment: # moe.go:24.
 	Pos bool
 }
 
 // String returns p's text form (see Grammar): the programs that p's equations
-// refer to, each once and callees first, and then p.
+// refer to, each once and callees first, and then p. The body of a loop stands inside
+// its equation.
 func (p *Program) String() string { return p.Print(PrintOptions{}) }
 
 // Print is String with options.
@@ -31,12 +35,20 @@ func (p *Program) Print(opts PrintOptions) string {
 	return string(w.buf)
 }
 
-// reachable returns p and the programs that it refers to, callees first.
+// nested reports whether p's programs are printed inside its equation. The others are
+// printed in front of the program, and the equation names them.
+func nested(p Primitive) bool {
+	_, ok := p.(ScanOp)
+	return ok
+}
+
+// reachable returns p and the programs that it and the bodies in it refer to by name,
+// callees first.
 func reachable(p *Program) []*Program {
 	var order []*Program
 	seen := make(map[*Program]bool)
-	var visit func(*Program)
-	visit = func(p *Program) {
+	var visit func(p *Program, inside bool)
+	visit = func(p *Program, inside bool) {
 		if seen[p] {
 			return
 		}
@@ -46,12 +58,14 @@ func reachable(p *Program) []*Program {
 				continue
 			}
 			for _, q := range programs(e.Prim) {
-				visit(q)
+				visit(q, nested(e.Prim))
 			}
 		}
-		order = append(order, p)
+		if !inside {
+			order = append(order, p)
+		}
 	}
-	visit(p)
+	visit(p, false)
 	return order
 }
 
@@ -86,26 +100,57 @@ type printer struct {
 	opts   PrintOptions
 	progs  map[*Program]string
 	values map[*Value]string
+	depth  int // of the body that is being printed, 0 outside of one
 }
 
 func (w *printer) program(p *Program) {
+	w.definition(p, w.progs[p])
+	w.buf = append(w.buf, '\n')
+}
+
+// definition prints p under a name, without the end of its last line.
+func (w *printer) definition(p *Program, name string) {
 	w.values = p.Names()
 	w.buf = append(w.buf, "program "...)
-	w.buf = append(w.buf, w.progs[p]...)
+	w.buf = append(w.buf, name...)
 	w.buf = append(w.buf, '(')
 	w.binders(p.In)
-	w.buf = append(w.buf, ") {\n"...)
+	w.buf = append(w.buf, ") {"...)
 	for _, e := range p.Eqns {
-		w.buf = append(w.buf, '\t')
+		w.line(1)
 		w.eqn(e)
-		w.buf = append(w.buf, '\n')
 	}
-	w.buf = append(w.buf, "\treturn"...)
+	w.line(1)
+	w.buf = append(w.buf, "return"...)
 	if len(p.Out) > 0 {
 		w.buf = append(w.buf, ' ')
 		w.refs(p.Out)
 	}
-	w.buf = append(w.buf, "\n}\n"...)
+	w.line(0)
+	w.buf = append(w.buf, '}')
+}
+
+// line begins a line, indented as the body that is being printed, and more.
+func (w *printer) line(more int) {
+	w.buf = append(w.buf, '\n')
+	for range w.depth + more {
+		w.buf = append(w.buf, '\t')
+	}
+}
+
+// body returns the text of the body p of the equation e.
+func (w *printer) body(e *Eqn, p *Program) string {
+	in := printer{opts: w.opts, progs: w.progs, depth: w.depth + 1}
+	if w.opts.Body != nil {
+		in.opts = w.opts.Body(e)
+		in.opts.Pos = w.opts.Pos
+	}
+	name := sanitise(p.Name)
+	if name == "" {
+		name = "_"
+	}
+	in.definition(p, name)
+	return string(in.buf)
 }
 
 // eqn prints an equation. It also prints broken ones, since Check shows them.
@@ -122,7 +167,12 @@ func (w *printer) eqn(e *Eqn) {
 	w.buf = append(w.buf, '(')
 	w.refs(e.In)
 	w.buf = append(w.buf, ')')
-	w.buf = appendParams(w.buf, e.Prim, func(p *Program) string { return w.progs[p] })
+	w.buf = appendParams(w.buf, e.Prim, func(p *Program) string {
+		if nested(e.Prim) {
+			return w.body(e, p)
+		}
+		return w.progs[p]
+	})
 	if w.opts.Pos {
 		w.buf = append(w.buf, " # "...)
 		w.buf = append(w.buf, e.Pos.String()...)

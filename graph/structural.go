@@ -7,7 +7,9 @@ import (
 )
 
 // Structural returns a prototype of each primitive that this package defines.
-func Structural() []Primitive { return []Primitive{FullOp{}, AddAnyOp{}, PlaceLikeOp{}, CustomOp{}} }
+func Structural() []Primitive {
+	return []Primitive{FullOp{}, AddAnyOp{}, PlaceLikeOp{}, CustomOp{}, ScanOp{}}
+}
 
 // FullOp returns an array with every element equal to Value. It has no
 // arguments, so gradients end there, and it can be made in any placement: engines
@@ -142,16 +144,23 @@ func sameTypes(got, want []Type) error {
 	return nil
 }
 
-// Inline returns p with every CustomOp replaced by the equations of its Fn, also
-// those inside a Fn. If p has none, Inline returns p itself.
-func Inline(p *Program) (*Program, error) {
-	found := false
-	for _, e := range p.Eqns {
-		if _, ok := e.Prim.(CustomOp); ok {
-			found = true
+// calls reports whether p, or the body of a loop in it, has a CustomOp.
+func calls(p *Program) bool {
+	return slices.ContainsFunc(p.Eqns, func(e *Eqn) bool {
+		switch op := e.Prim.(type) {
+		case CustomOp:
+			return true
+		case ScanOp:
+			return calls(op.Body)
 		}
-	}
-	if !found {
+		return false
+	})
+}
+
+// Inline returns p with every CustomOp replaced by the equations of its Fn, also
+// those inside a Fn and inside the body of a loop. If p has none, Inline returns p itself.
+func Inline(p *Program) (*Program, error) {
+	if !calls(p) {
 		return p, nil
 	}
 	q, err := Trace(p.Name, func(t *Tracer) []*Value {
@@ -165,10 +174,19 @@ func Inline(p *Program) (*Program, error) {
 				in[i] = env[v]
 			}
 			var out []*Value
-			if c, ok := e.Prim.(CustomOp); ok {
+			prim := e.Prim
+			if s, ok := prim.(ScanOp); ok {
+				body, err := Inline(s.Body)
+				if err != nil {
+					FailAt(e, err)
+				}
+				s.Body = body
+				prim = s
+			}
+			if c, ok := prim.(CustomOp); ok {
 				out = t.Replay(c.Fn, in)
 			} else {
-				t.At(e.Pos, func() { out = t.Apply(e.Prim, in...) })
+				t.At(e.Pos, func() { out = t.Apply(prim, in...) })
 			}
 			for i, v := range out {
 				// A function may return one of its arguments, which keeps its own name.
