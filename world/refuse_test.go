@@ -26,13 +26,13 @@ func TestRefuses(t *testing.T) {
 		want string // of the error, and of the fallback
 		info string // of the fallback
 	}{
-		{world.Config{Mode: world.PerProcess}, "", "per-process was asked for, and the environment describes no job; start the processes with gomoe launch -n", "1 ranks in this process"},
-		{world.Config{Mode: world.InProcess}, two, "in-process was asked for, and the environment describes a job (RANK=1 WORLD_SIZE=2", "1 ranks in this process"},
-		{world.Config{Mesh: meshOf(t, "")}, two, `gomoe: no mesh is given, which is one rank, and RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 says 2 processes; start one process, or take a mesh of 2 ranks`, "1 ranks in this process"},
+		{world.Config{Mode: world.PerProcess}, "", "per-process was asked for, and the environment describes no job; start the processes with gomoe launch -n", "one rank in this process"},
+		{world.Config{Mode: world.InProcess}, two, "in-process was asked for, and the environment describes a job (RANK=1 WORLD_SIZE=2", "one rank in this process"},
+		{world.Config{Mesh: meshOf(t, "")}, two, `gomoe: no mesh is given, which is one rank, and RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 says 2 processes; start one process, or take a mesh of 2 ranks`, "one rank in this process"},
 		{world.Config{Mesh: meshOf(t, "ep=4")}, two, `the mesh "ep=4" has 4 ranks, and RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 says 2 processes; start 4 processes, or take a mesh of 2 ranks`, "4 ranks in this process"},
 		{world.Config{Mesh: meshOf(t, "ep=4")}, "RANK=0 WORLD_SIZE=1", `the mesh "ep=4" has 4 ranks, and RANK=0 WORLD_SIZE=1`, "4 ranks in this process"},
-		{world.Config{Transport: "tcp"}, "", "transport tcp was asked for, and all ranks are in this process", "1 ranks in this process"},
-		{world.Config{}, "GOMOE_TRANSPORT=jaccl", "transport jaccl was asked for, and all ranks are in this process", "1 ranks in this process"},
+		{world.Config{Transport: "tcp"}, "", "transport tcp was asked for, and all ranks are in this process", "one rank in this process"},
+		{world.Config{}, "GOMOE_TRANSPORT=jaccl", "transport jaccl was asked for, and all ranks are in this process", "one rank in this process"},
 		{world.Config{Transport: "local"}, two, "transport local was asked for, and the ranks are 2 processes", ""},
 		{world.Config{Transport: "udp"}, "", `transport "udp", want one of auto, local`, ""},
 		{world.Config{}, "GOMOE_TRANSPORT=udp", "gomoe: GOMOE_TRANSPORT=udp, want one of auto, local, tcp", ""},

@@ -22,7 +22,7 @@ func overVerbs(s *state, ctx context.Context, job environ.Job) (jaccl.Communicat
 		if err != nil {
 			return nil, err
 		}
-		return verbs.Connect(ctx, site, devices, rdma.Settings{Library: job.Verbs})
+		return verbs.Connect(ctx, site, devices, rdma.Settings{Library: job.Verbs, Whole: job.Whole})
 	})
 }
 

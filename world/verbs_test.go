@@ -111,6 +111,25 @@ func TestVerbs(t *testing.T) {
 	}
 }
 
+// GOMOE_WHOLE_BUFFERS is a setting of all ranks alike, and anything but 0 and 1 is refused.
+func TestWholeBuffers(t *testing.T) {
+	env, _ := verbs(t)
+	env += twoDevices
+	const whole = " GOMOE_WHOLE_BUFFERS=1"
+	setUp := func(more ...string) []error {
+		return worlds(t, 2, func(i int) world.Config {
+			return world.Config{Transport: "verbs", Mesh: meshOf(t, "ep=2"), Getenv: func(string) string { return env + more[i] }}
+		}, func(_ int, w *world.World) error { return w.Warmup(t.Context()) })
+	}
+	ok(t, setUp(whole, whole))
+	for _, err := range setUp(whole, "") {
+		require.ErrorContains(t, err, "sends whole buffers and the other does not, want one setting on all ranks: GOMOE_WHOLE_BUFFERS")
+	}
+	for _, err := range setUp(" GOMOE_WHOLE_BUFFERS=yes", " GOMOE_WHOLE_BUFFERS=yes") {
+		require.ErrorContains(t, err, "GOMOE_WHOLE_BUFFERS=yes: want 0 or 1")
+	}
+}
+
 // What is wrong with the library is said, with the variable that names it.
 func TestNoVerbs(t *testing.T) {
 	env := "JACCL_LIBRDMA=" + filepath.Join(t.TempDir(), "none.so") + ` GOMOE_DEVICES=[[null,"a"],["a",null]]`

@@ -60,6 +60,9 @@ type Info struct {
 func (i Info) First() bool { return i.Rank == 0 }
 
 func (i Info) String() string {
+	if i.Mode == InProcess && i.Size == 1 {
+		return "one rank in this process"
+	}
 	if i.Mode == InProcess {
 		return fmt.Sprintf("%d ranks in this process", i.Size)
 	}

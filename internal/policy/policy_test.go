@@ -123,24 +123,38 @@ func imported(f file) []string {
 	return out
 }
 
+// covers reports whether an entry of the table stands for pkg: its path, or one that ends
+// in /... for all below it, or in /* for the packages of that folder.
+func covers(entry, pkg string) bool {
+	if below, all := strings.CutSuffix(entry, "/..."); all {
+		return pkg == below || strings.HasPrefix(pkg, below+"/")
+	}
+	if folder, all := strings.CutSuffix(entry, "/*"); all {
+		name, in := strings.CutPrefix(pkg, folder+"/")
+		return in && !strings.Contains(name, "/")
+	}
+	return entry == pkg
+}
+
 // unused returns what the table lists and the module lacks: packages that do not exist,
 // and imports that their files do not have.
 func unused(table map[string][]string, used map[string]map[string]bool) []string {
 	var out []string
-	for pkg, allowed := range table {
-		if below, all := strings.CutSuffix(pkg, "/..."); all {
-			if !slices.ContainsFunc(slices.Collect(maps.Keys(used)), func(p string) bool { return p == below || strings.HasPrefix(p, below+"/") }) {
-				out = append(out, fmt.Sprintf("policy: there is nothing below %q; take it from the table of imports", below))
+	for entry, allowed := range table {
+		var imports []string // of all packages that the entry stands for
+		found := false
+		for pkg, to := range used {
+			if covers(entry, pkg) {
+				imports, found = slices.AppendSeq(imports, maps.Keys(to)), true
 			}
+		}
+		if !found {
+			out = append(out, fmt.Sprintf("policy: there is no package %q; take it from the table of imports", entry))
 			continue
 		}
-		if used[pkg] == nil {
-			out = append(out, fmt.Sprintf("policy: there is no package %q; take it from the table of imports", pkg))
-			continue
-		}
-		for _, to := range allowed {
-			if to != anything && !used[pkg][to] {
-				out = append(out, fmt.Sprintf("policy: package %q may import %q and does not; take that from the table of imports", pkg, to))
+		for _, a := range allowed {
+			if a != anything && !slices.ContainsFunc(imports, func(to string) bool { return covers(a, to) }) {
+				out = append(out, fmt.Sprintf("policy: package %q may import %q and does not; take that from the table of imports", entry, a))
 			}
 		}
 	}
@@ -150,12 +164,14 @@ func unused(table map[string][]string, used map[string]map[string]bool) []string
 
 // The table allows nothing that is not used.
 func TestUnused(t *testing.T) {
-	table := map[string][]string{"a": {"b", "c"}, "b": {}, "c": {anything}, "d": {}, "cmd/...": {anything}, "tools/...": {anything}}
-	used := map[string]map[string]bool{"a": {"b": true}, "b": {}, "c": {"a": true}, "cmd/x": {}}
+	table := map[string][]string{"a": {"b", "c"}, "b": {}, "c": {anything}, "d": {}, "cmd/...": {anything}, "tools/...": {anything}, "link/*": {"a", "b", "c"}, "e": {"link/*", "f/*"}}
+	used := map[string]map[string]bool{"a": {"b": true}, "b": {}, "c": {"a": true}, "cmd/x": {}, "link/x": {"a": true}, "link/y": {"b": true}, "link/y/z": {"c": true}, "e": {"link/y": true}}
 	require.Equal(t, []string{
 		`policy: package "a" may import "c" and does not; take that from the table of imports`,
+		`policy: package "e" may import "f/*" and does not; take that from the table of imports`,
+		`policy: package "link/*" may import "c" and does not; take that from the table of imports`,
 		`policy: there is no package "d"; take it from the table of imports`,
-		`policy: there is nothing below "tools"; take it from the table of imports`,
+		`policy: there is no package "tools/..."; take it from the table of imports`,
 	}, unused(table, used))
 }
 
@@ -259,19 +275,17 @@ func forbidden(pkg, path string) string {
 	if slices.Contains(testSupport(), to) {
 		return fmt.Sprintf("package %q imports %q, which is for tests", pkg, to)
 	}
-	allowed, ok := imports()[pkg]
-	for dir, list := range imports() {
-		if below, found := strings.CutSuffix(dir, "/..."); found && (pkg == below || strings.HasPrefix(pkg, below+"/")) {
-			allowed, ok = list, true
+	var allowed []string
+	ok := false
+	for entry, list := range imports() {
+		if covers(entry, pkg) {
+			allowed, ok = append(allowed, list...), true
 		}
 	}
 	switch {
 	case !ok:
 		return fmt.Sprintf("package %q is not in the table of imports; add it to internal/policy with what it may import", pkg)
-	case !slices.ContainsFunc(allowed, func(a string) bool {
-		below, all := strings.CutSuffix(a, "/...")
-		return a == anything || a == to || all && strings.HasPrefix(to, below+"/")
-	}):
+	case !slices.ContainsFunc(allowed, func(a string) bool { return a == anything || covers(a, to) }):
 		return fmt.Sprintf("package %q imports %q, which the table in internal/policy does not allow", pkg, to)
 	}
 	return ""
@@ -290,6 +304,8 @@ func TestRules(t *testing.T) {
 		{"runtime/a.go", "import _ \"github.com/gomoe/gomoe\"", `runtime/a.go:2: package "runtime" imports "", which`},
 		{"world/a.go", "import _ \"github.com/gomoe/gomoe/jaccl/job/meet\"", ""},
 		{"jaccl/a.go", "import _ \"github.com/gomoe/gomoe/jaccl/job/meet\"", `jaccl/a.go:2: package "jaccl" imports "jaccl/job/meet", which the table`},
+		{"jaccl/link/newcomer/a.go", "import _ \"github.com/gomoe/gomoe/jaccl/link\"", ""},
+		{"jaccl/link/tcp/a.go", "import _ \"github.com/gomoe/gomoe/world\"", `jaccl/link/tcp/a.go:2: package "jaccl/link/tcp" imports "world", which the table`},
 		{"gomoe.go", "import _ \"github.com/gomoe/gomoe/cmd/gomoe\"", `gomoe.go:2: package "" imports "cmd/gomoe", which`},
 		{"cmd/gomoe/a.go", "import _ \"github.com/gomoe/gomoe/internal/report\"", ""},
 		{"cmd/gomoe/a.go", "import _ \"github.com/gomoe/gomoe/internal/testing/toy\"", `cmd/gomoe/a.go:2: package "cmd/gomoe" imports "internal/testing/toy", which is for tests`},

@@ -82,10 +82,10 @@ func called(op string) string {
 func TestKilled(t *testing.T) {
 	leavesNoSegments(t)
 	for _, c := range cells(killed) {
-		for i, op := range c.ops {
+		for i, op := range c.has {
 			t.Run(c.name+"/"+op, func(t *testing.T) {
 				t.Parallel()
-				j := start(t, "loop", c.transport, map[string]string{"op": op, "deadline": "30s"}, nil)
+				j := start(t, "loop", c, map[string]string{"op": op, "deadline": "30s"}, nil)
 				for _, p := range j.Procs {
 					p.Await(t, "running", 20*time.Second)
 				}
@@ -104,10 +104,10 @@ func TestStopped(t *testing.T) {
 	leavesNoSegments(t)
 	const deadline = 2 * time.Second
 	for _, c := range cells(stopped) {
-		for i, op := range c.ops {
+		for i, op := range c.has {
 			t.Run(c.name+"/"+op, func(t *testing.T) {
 				t.Parallel()
-				j := start(t, "loop", c.transport, map[string]string{"op": op, "deadline": deadline.String()}, nil)
+				j := start(t, "loop", c, map[string]string{"op": op, "deadline": deadline.String()}, nil)
 				for _, p := range j.Procs {
 					p.Await(t, "running", 20*time.Second)
 				}
@@ -244,10 +244,10 @@ func TestCutOff(t *testing.T) {
 	leavesNoSegments(t)
 	const deadline = 2 * time.Second
 	for _, c := range cells(cutOff) {
-		for i, op := range c.ops {
+		for i, op := range c.has {
 			t.Run(c.name+"/"+op, func(t *testing.T) {
 				t.Parallel()
-				j := start(t, "loop", c.transport, map[string]string{"op": op, "deadline": deadline.String()}, fleet.NewNetwork(t, ranks))
+				j := start(t, "loop", c, map[string]string{"op": op, "deadline": deadline.String()}, fleet.NewNetwork(t, ranks))
 				for _, p := range j.Procs {
 					p.Await(t, "running", 20*time.Second)
 				}
@@ -364,12 +364,12 @@ func (o transport) quarrels(ops []string) (jobs [][]quarrel) {
 func TestQuarrels(t *testing.T) {
 	leavesNoSegments(t)
 	for _, c := range cells(another) {
-		for i, job := range c.quarrels(c.ops) {
+		for i, job := range c.quarrels(c.has) {
 			t.Run(fmt.Sprintf("%s/%d", c.name, i), func(t *testing.T) {
 				t.Parallel()
 				text, err := json.Marshal(job)
 				require.NoError(t, err)
-				j := start(t, "quarrels", c.transport, map[string]string{"deadline": "30s", "quarrels": string(text)}, nil)
+				j := start(t, "quarrels", c, map[string]string{"deadline": "30s", "quarrels": string(text)}, nil)
 				for _, q := range job {
 					j.quarrel(t, q)
 				}
@@ -414,8 +414,8 @@ func TestSlow(t *testing.T) {
 	for _, c := range cells(slowness) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			steps := 4 * len(c.ops) // every operation four times, and every rank with every delay
-			j := start(t, "slow", c.transport, map[string]string{"steps": fmt.Sprint(steps), "deadline": "10s"}, nil)
+			steps := 4 * len(c.has) // every operation four times, and every rank with every delay
+			j := start(t, "slow", c, map[string]string{"steps": fmt.Sprint(steps), "deadline": "10s"}, nil)
 			for _, p := range j.Procs {
 				if e := p.Await(t, "done", 40*time.Second); c.release && e.More["left"] != "" {
 					t.Errorf("rank %d leaves %s", p.Rank, e.More["left"])

@@ -52,6 +52,13 @@ func detect(getenv func(string) string, parent int) (Job, error) {
 	if job.Deadline, err = Deadline(getenv); err != nil {
 		return Job{}, err
 	}
+	switch whole := getenv(gomoeWhole); whole {
+	case "", "0":
+	case "1":
+		job.Whole = true
+	default:
+		return Job{}, fmt.Errorf("environ: %s=%s: want 0 or 1", gomoeWhole, whole)
+	}
 	if chosen == nil {
 		return job, nil
 	}

@@ -42,6 +42,9 @@ type Job struct {
 	Matrix string
 	// Verbs is the path of the library of RDMA verbs, JACCL_LIBRDMA; empty for the system's.
 	Verbs string
+	// Whole says that transport verbs sends whole buffers, GOMOE_WHOLE_BUFFERS; see
+	// rdma.Settings.
+	Whole bool
 	// Source lists the variables that decided, as NAME=value, in the order in which they were
 	// used. It has no secrets.
 	Source []string

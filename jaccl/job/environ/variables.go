@@ -23,6 +23,7 @@ func Variables() []Variable {
 		{Name: gomoeDeadline, Meaning: "how long ranks wait for each other, such as 90s: the flag -deadline"},
 		{Name: gomoeDevices, Meaning: "the RDMA devices between all ranks themselves, as MLX_IBV_DEVICES' file has them"},
 		{Name: verbsLibrary, Meaning: "path of the library of RDMA verbs; else the system's librdma or libibverbs"},
+		{Name: gomoeWhole, Meaning: "1: transport verbs sends whole buffers, as JACCL does, on all ranks alike"},
 		{Name: mpiLibrary, Meaning: "file of the library of MPI; else that of the MPI whose launcher started the ranks"},
 		{Name: gomoeFlight, Meaning: "folder for the last operations of every rank of a job that fails, or off"},
 		{Name: gomoeLifeline, Meaning: "number of an inherited file that ends with the launcher"},
@@ -83,6 +84,7 @@ const (
 	gomoeLifeline    = "GOMOE_LIFELINE"
 	gomoeDevices     = "GOMOE_DEVICES"
 	gomoeFlight      = "GOMOE_FLIGHT"
+	gomoeWhole       = "GOMOE_WHOLE_BUFFERS"
 )
 
 // The variables that name the libraries of RDMA verbs and of MPI. They are read whatever

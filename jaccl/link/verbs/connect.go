@@ -151,7 +151,7 @@ func (l *Link) match(site link.Site, all [][]byte) error {
 			}
 			kinds := [2]byte{all[i][at*offerSize], all[k][(first+i)*offerSize]}
 			if (kinds[0]^kinds[1])&wholeBit != 0 {
-				return fmt.Errorf("one of rank %d (%s) and rank %d (%s) sends whole buffers and the other does not, want one setting on all ranks", i, site.Host(i), k, site.Host(k))
+				return fmt.Errorf("one of rank %d (%s) and rank %d (%s) sends whole buffers and the other does not, want one setting on all ranks: GOMOE_WHOLE_BUFFERS", i, site.Host(i), k, site.Host(k))
 			}
 			a, b := rdma.Service(kinds[0]&^wholeBit), rdma.Service(kinds[1]&^wholeBit)
 			if a != b {

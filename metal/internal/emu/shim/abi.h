@@ -1,5 +1,5 @@
-// What a compiled library of kernels exports, and the runtime that it needs, and how a dispatch is described
-// to it. C as well as C++; includes nothing but integer types, so that a
+// What a compiled library of kernels exports, which runtime it needs, and how a dispatch is
+// described. This header is C and C++, and includes nothing but integer types, so that a
 // program that only runs kernels needs no other header of the emulated GPU.
 #pragma once
 #include <stdint.h>
@@ -34,9 +34,9 @@ typedef struct {
 
 enum { MSL_FORWARD = 0, MSL_REVERSE = 1, MSL_RANDOM = 2 };
 
-// msl_dispatch is one dispatch. Buffer i is at bufs[i] (31 of them are
-// enough), [[threadgroup(i)]] memory begins at byte lens[i], a multiple of 16,
-// of the smem bytes that all of them need together. tgs counts threadgroups,
+// msl_dispatch is one dispatch. Buffer i is at bufs[i], for at most 31 buffers.
+// All [[threadgroup(i)]] arguments lie in one memory of smem bytes, in which
+// argument i begins at byte lens[i], a multiple of 16. tgs counts threadgroups,
 // ntg the threads of a full threadgroup and grid all threads, each in x, y
 // and z; a threadgroup at the upper edge has fewer threads where grid is no
 // multiple of ntg.
@@ -52,7 +52,7 @@ typedef struct {
   uint32_t poison;  // nonzero: threadgroup memory begins as bytes 0xFF, which are NaN and -1
   uint64_t seed;    // of MSL_RANDOM
   uint32_t flush;   // nonzero: numbers that are not normal are zeros
-  uint32_t limit;   // bytes of threadgroup memory that the kernel may have in all; 0: what the GPU has
+  uint32_t limit;   // the most bytes of threadgroup memory that the kernel may have; 0: as many as the GPU has
 } msl_dispatch;
 
 // MSL_UNFENCED is the signal of a fault that no signal reported: a read that no barrier
@@ -71,8 +71,8 @@ typedef struct {
 // Tables.
 extern msl_kernel msl_kernels[];
 extern msl_constant msl_fcs[];
-// Nonzero while a dispatch reads the constants: who sets them changes it from
-// 0 to 1 atomically before, and back after the dispatch.
+// Nonzero while a dispatch reads the constants. Before a caller sets constants, it
+// changes this value from 0 to 1 atomically, and back to 0 after the dispatch.
 extern uint32_t msl_fcs_busy;
 
 // The functions are in the runtime's shared object; dlsym finds them by the
@@ -91,8 +91,8 @@ const char* msl_worker_err(void* worker);
 void msl_worker_fault(void* worker, msl_fault* out);
 
 // msl_worker_stop makes a msl_run that another thread is in return an error
-// soon, even from an endless loop. It does nothing to an idle worker, and may
-// come just too early or late: ask again until msl_run has returned.
+// soon, even from an endless loop. It does nothing to an idle worker. The call may come
+// just before msl_run begins or just after it ends, so call it until msl_run has returned.
 void msl_worker_stop(void* worker);
 
 // msl_worker_stats writes what the worker did since it was made: switches of

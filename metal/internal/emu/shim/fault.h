@@ -28,7 +28,7 @@ static void fault_landing() {
   Lane* l = current;
   Group* g = l->group;
   bool below = g->fault.address - (uint64_t)g->stack_map < stacks_guard;
-  if (!g->stop && (below ? deep(g, l->index) : check_stacks(g))) leave(g);  // that is why
+  if (!g->stop && (below ? deep(g, l->index) : check_stacks(g))) leave(g);  // a stack overflow is the cause
   const char* what = "an illegal instruction; the processor may lack what kernels are built for (AVX2 and F16C on amd64)";
   if (g->stop) what = "stopped";
   if (g->fault.signal == SIGFPE || g->fault.signal == SIGTRAP) what = "an integer division by zero";
@@ -41,12 +41,12 @@ static void fault_landing() {
   fail(g, "%s, in thread %u of threadgroup (%u,%u,%u)", what, l->index, g->position[0], g->position[1], g->position[2]);
 }
 
-// fault_write says whether the access was a store: 1, a load: 2, or 0 where nobody says.
+// fault_write returns 1 if the access was a store, 2 if it was a load, and 0 if that is unknown.
 static int fault_write(const ucontext_t* u) {
 #if defined(__x86_64__)
   return u->uc_mcontext.gregs[REG_ERR] & 2 ? 1 : 2;
 #else
-  // Records of a tag, a size and data; the one of the fault's syndrome has its bit 6 set for stores.
+  // The context holds records of a tag, a size and data. In the record with the fault's syndrome, bit 6 is set for stores.
   const unsigned char* at = (const unsigned char*)u->uc_mcontext.__reserved;
   for (const unsigned char* end = at + sizeof u->uc_mcontext.__reserved; at + 16 <= end;) {
     uint32_t tag, size;
@@ -62,9 +62,9 @@ static int fault_write(const ucontext_t* u) {
 #endif
 }
 
-// on_fibre reports whether a thread that was interrupted at sp runs a fibre:
-// there is a moment before and after in which current is set and the thread
-// is on its own stack, which cannot be left.
+// on_fibre reports whether a thread that was interrupted at sp runs a fibre. Just before and
+// after a fibre runs, current is set although the thread is on its own stack; it must not
+// leave that stack.
 static bool on_fibre(const Lane* l, uintptr_t sp) {
   if (!l) return false;
   uintptr_t from = (uintptr_t)l->group->stack_map;
@@ -80,7 +80,7 @@ static void fault_handler(int signal, siginfo_t* info, void* context) {
 #endif
   Lane* l = on_fibre(current, sp) ? current : nullptr;
   bool asked = info->si_code == SI_QUEUE && info->si_value.sival_ptr == &fault_stop;
-  if (asked && (!l || !l->group->stop)) return;  // too early or too late; who asked asks again
+  if (asked && (!l || !l->group->stop)) return;  // too early or too late; the caller of msl_worker_stop asks again
   if (!l) {
     for (int i = 0; i < 5; i++) {
       if (fault_signals[i] != signal) continue;
@@ -88,7 +88,7 @@ static void fault_handler(int signal, siginfo_t* info, void* context) {
       if (b.sa_flags & SA_SIGINFO)
         b.sa_sigaction(signal, info, context);
       else if (b.sa_handler == SIG_DFL || b.sa_handler == SIG_IGN) {
-        sigaction(signal, &b, nullptr);  // the access is made again and has its usual end
+        sigaction(signal, &b, nullptr);  // the instruction runs again, and the earlier handler gets the signal
       } else
         b.sa_handler(signal);
     }
@@ -98,7 +98,7 @@ static void fault_handler(int signal, siginfo_t* info, void* context) {
   g->fault.address = asked ? 0 : (uint64_t)info->si_addr;
   g->fault.signal = asked ? 0 : signal;
 #if defined(__x86_64__)
-  // The processor's general protection, not a page: the instruction wants another alignment.
+  // A general protection fault, not a page fault: the instruction wants another alignment.
   if (!asked && signal == SIGSEGV && u->uc_mcontext.gregs[REG_TRAPNO] == 13) g->fault.signal = SIGBUS, g->fault.address = 0;
 #endif
   g->fault.write = !asked && signal == SIGSEGV ? fault_write(u) : 0;

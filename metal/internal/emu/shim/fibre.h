@@ -1,6 +1,6 @@
 // The emulated threadgroup: one OS thread runs one threadgroup at a time, one
-// fibre per Metal thread. A fibre runs until it waits for others, then the
-// next that can run goes on, first of its own simdgroup.
+// fibre per Metal thread. A fibre runs until it waits for others. Then the next fibre that
+// can run goes on; fibres of the same simdgroup come first.
 #pragma once
 #include <pthread.h>
 #include <stddef.h>
@@ -20,8 +20,8 @@
 #define MSL_SITES 64
 
 // What kernels use of the runtime, which is a shared object of its own: a
-// process has one, however many libraries of kernels it loads. It has the
-// handler of faults, and the little static TLS that a process has to spare.
+// process has one runtime, however many libraries of kernels it loads. The runtime has the
+// handler of faults, and uses the small amount of static TLS that a process can spare.
 #define MSL_API __attribute__((visibility("default")))
 #define MSL_SLOW __attribute__((visibility("default"), noinline))
 
@@ -29,8 +29,8 @@ namespace msl {
 
 enum State : uint32_t { RUN = 0, WAIT_SIMD, WAIT_BARRIER, DONE };
 
-// Site is a place in the kernel's source. Places, not code addresses: the
-// compiler may copy or merge code.
+// Site is a place in the kernel's source. It is not a code address, because the compiler may
+// copy or merge code.
 struct Site {
   const char* file;
   const char* op;
@@ -50,8 +50,8 @@ struct alignas(64) Lane {
   uint32_t state, epoch, lane, index, simdgroup;
   uint32_t in_group[3], in_grid[3];
   Site site;
-  // How many barriers of the threadgroup, and of the simdgroup or the threadgroup, the thread
-  // has come to that order device memory [0] and threadgroup memory [1].
+  // How many barriers this thread has come to: barriers of the threadgroup, and barriers of
+  // either kind. [0] counts those that order device memory, [1] those that order threadgroup memory.
   uint32_t group_fences[2], simd_fences[2];
 };
 
@@ -102,8 +102,8 @@ struct Group {
   char err[512];
 };
 
-// The fibre that runs on this thread, null outside of kernels. initial-exec,
-// as it is read at every operation.
+// The fibre that runs on this thread, null outside of kernels. It has the TLS model
+// initial-exec, which is fast, because every operation reads it.
 extern __attribute__((tls_model("initial-exec"), visibility("default"))) __thread Lane* current;
 
 extern "C" MSL_API void msl_switch(void** save, void* to);
@@ -159,8 +159,9 @@ MSL_SLOW void barrier(Site site);
 MSL_SLOW void* storage_slow(Group* g, const void* id, const char* name, size_t size, size_t align);
 
 // storage returns the memory of a `threadgroup T name[N];` in a kernel's
-// body, which id tells from all others. The first thread to come allocates. The memory begins at
-// a multiple of align and of no more: a wider vector that is stored there faults.
+// body; id tells the declaration from all others. The first thread to call it allocates the
+// memory. The address is a multiple of align and of no larger power of two, so that a wider
+// vector that is stored there faults.
 static inline void* storage(const void* id, const char* name, size_t size, size_t align) {
   Group* g = current->group;
   for (uint32_t i = 0; i < g->nsites; i++)
@@ -170,7 +171,7 @@ static inline void* storage(const void* id, const char* name, size_t size, size_
 
 MSL_SLOW void wrong_site(Simd* s, Site site);
 
-// meet is a simdgroup operation: every active lane of the simdgroup gives v,
+// meet is an operation of a simdgroup: every active lane of the simdgroup gives v,
 // the last to arrive runs finish, and all return the parity of slot and res.
 template <class T>
 static inline unsigned meet(const T& v, Site site, Simd::Finish finish) {

@@ -5,7 +5,7 @@
 #include "vectors.h"
 
 namespace metal {
-// Of one and two floating-point arguments, from the C library.
+// Functions of one and of two floating-point arguments, from the C library.
 #define MSL_F1(name, builtin)                                                                   \
   MSL_INLINE float name(float x) { return __builtin_##builtin##f(x); }                          \
   MSL_INLINE half name(half x) { return (half)__builtin_##builtin##f((float)x); }               \
@@ -38,7 +38,7 @@ MSL_F1(sinh, sinh) MSL_F1(cosh, cosh) MSL_F1(tanh, tanh) MSL_F1(asinh, asinh) MS
 MSL_F1(sqrt, sqrt) MSL_F1(floor, floor) MSL_F1(ceil, ceil) MSL_F1(trunc, trunc) MSL_F1(round, round) MSL_F1(rint, rint) MSL_F1(fabs, fabs)
 MSL_F2(pow, pow) MSL_F2(powr, pow) MSL_F2(fmod, fmod) MSL_F2(atan2, atan2) MSL_F2(copysign, copysign) MSL_F2(fmin, fmin) MSL_F2(fmax, fmax)
 
-// Of expressions in f32.
+// Functions that are expressions in f32.
 #define MSL_G1(name, expr)                                                                                 \
   MSL_INLINE float name(float x) { return expr; }                                                          \
   MSL_INLINE half name(half y) { float x = (float)y; return (half)(expr); }                                \
@@ -116,7 +116,7 @@ MSL_INLINE float modf(float x, float& ip) { return __builtin_modff(x, &ip); }
 MSL_INLINE float sincos(float x, float& c) { c = __builtin_cosf(x); return __builtin_sinf(x); }
 MSL_INLINE float nextafter(float a, float b) { return __builtin_nextafterf(a, b); }
 
-// Relational.
+// Relational functions.
 #define MSL_IS(name, expr)                                                                                \
   MSL_INLINE bool name(float x) { return expr; }                                                          \
   MSL_INLINE bool name(half y) { float x = (float)y; return expr; }                                       \
@@ -160,7 +160,7 @@ MSL_INLINE bool any(V v) {
   }
 }
 
-// Geometric.
+// Geometric functions.
 template <class V, class = msl_if_vec<V>>
 MSL_INLINE msl_elem<V> dot(V a, V b) {
   msl_elem<V> s = a[0] * b[0];
@@ -171,7 +171,7 @@ template <class V, class = msl_if_vec<V>> MSL_INLINE msl_elem<V> length_squared(
 template <class V, class = msl_if_vec<V>> MSL_INLINE msl_elem<V> length(V a) { return sqrt(dot(a, a)); }
 template <class V, class = msl_if_vec<V>> MSL_INLINE V normalize(V a) { return a * rsqrt(dot(a, a)); }
 
-// Integer. A lane of an unsigned type of the same width is what counts bits.
+// Integer functions. Bits are counted in an unsigned type of the same width.
 template <class I> MSL_INLINE unsigned long long msl_bits(I x) {
   return (unsigned long long)x & (sizeof(I) == 8 ? ~0ull : (1ull << (sizeof(I) * 8 % 64)) - 1);
 }

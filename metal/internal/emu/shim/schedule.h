@@ -1,5 +1,5 @@
-// The scheduler of a threadgroup's fibres: who runs next, barriers,
-// threadgroup memory, and what is an error.
+// The scheduler of a threadgroup's fibres: which fibre runs next, barriers, threadgroup
+// memory, and errors.
 #pragma once
 #include <stdarg.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ void fail(Group* g, const char* format, ...) {
   leave(g);
 }
 
-// fail_where says in which threadgroup it was and what all threads do.
+// fail_where fails with a text that names the threadgroup and says what all its threads do.
 [[noreturn]] static void fail_where(Group* g, Lane* l, const char* what) {
   unsigned barrier = 0, simd = 0, done = 0;
   const Lane *at_barrier = nullptr, *at_simd = nullptr;
@@ -116,7 +116,7 @@ static const char* check_memory(Group* g) {
   return nullptr;
 }
 
-static const uint64_t stack_mark = 0x6d736c5f656e6421;  // at the deepest end of every stack
+static const uint64_t stack_mark = 0x6d736c5f656e6421;  // lies at the deepest end of every stack
 
 static unsigned char* stack_of(Group* g, uint32_t i) { return g->stacks + (size_t)i * MSL_STRIDE; }
 
@@ -125,7 +125,7 @@ static const char* deep(Group* g, uint32_t thread) {
   return g->err;
 }
 
-// check_stacks finds threads whose local variables were too many.
+// check_stacks finds threads whose local variables did not fit on their stacks.
 static const char* check_stacks(Group* g) {
   for (uint32_t i = 0; i < g->n; i++) {
     uint64_t mark;
@@ -144,7 +144,7 @@ static void lane_main() {
   if (g->arrived) fail_where(g, l, "a thread returned before a threadgroup_barrier that others reach");
   Simd* s = l->simd;
   s->active--;
-  if (s->active && s->arrived == s->active) {  // the others wait for nobody else any more
+  if (s->active && s->arrived == s->active) {  // the ended lane was the last that the others waited for
     unsigned p = s->epoch & 1;
     s->finish(s, p, s->mask[p]);
     s->arrived = 0;

@@ -1,17 +1,18 @@
-// Fences: which thread has written what a thread reads, and whether a barrier that orders such
-// memory lies between. Libraries that are built for it call these functions before every load
-// and store. Fibres of a threadgroup take turns on one thread of the system, so that a missing
-// flag of a barrier changes no value here; on a GPU it may.
+// Fences. For every read, this finds the thread that wrote the value, and checks that a barrier
+// which orders that kind of memory lies between write and read. Libraries that are built for
+// this check call these functions before every load and store. The check is needed because the
+// fibres of a threadgroup take turns on one thread of the system: a flag that is missing from a
+// barrier changes no value here, but may change one on a GPU.
 //
-// What is checked is reads after writes within a threadgroup. Atomics are not checked.
+// Only reads after writes within a threadgroup are checked. Atomics are not.
 #pragma once
 #include <stdlib.h>
 #include "schedule.h"
 
 namespace msl {
 
-// Cell is what is known of 4 bytes: for each, the thread that wrote it last, counted from 1,
-// and how many fences that thread had come to.
+// Cell is what is known of 4 bytes: for each byte, the thread that wrote it last, counted from
+// 1, and how many fences that thread had come to.
 struct Cell {
   uint64_t at;
   uint32_t generation;
@@ -44,7 +45,7 @@ static void shadow_grow(Group* g) {
   s->cells = cells, s->room = room;
 }
 
-// shadow_begin forgets what the threadgroup before has written.
+// shadow_begin forgets what the previous threadgroup wrote.
 static void shadow_begin(Group* g) {
   if (g->shadow) g->shadow->generation++, g->shadow->used = 0;
 }

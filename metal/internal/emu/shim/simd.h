@@ -1,7 +1,7 @@
-// Operations of a simdgroup: 32 lanes meet, all see the same result. Sums and
-// products go up from the lowest lane, so no order of fibres changes a bit;
-// a GPU adds in another order, which is what tolerances are for. A value read
-// from a lane that does not take part is all ones: NaN or -1.
+// Operations of a simdgroup: 32 lanes meet, and all see the same result. Sums and products
+// begin with the lowest lane, so that the order of fibres changes no bit. A GPU adds in another
+// order, so tests allow a tolerance. A value that is read from a lane which does not take part
+// has all bits set: NaN or -1.
 #pragma once
 #pragma clang system_header
 #include "sync.h"
@@ -94,7 +94,7 @@ MSL_SCAN(simd_prefix_exclusive_sum, msl_lane(), 0, acc + x)
 MSL_SCAN(simd_prefix_inclusive_product, msl_lane() + 1, 1, acc* x)
 MSL_SCAN(simd_prefix_exclusive_product, msl_lane(), 1, acc* x)
 
-// simd_vote is a bit per lane.
+// simd_vote has a bit for each lane.
 struct simd_vote {
   using vote_t = ulong;
   ulong v;

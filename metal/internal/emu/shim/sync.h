@@ -33,8 +33,8 @@ typedef atomic<bool> atomic_bool;
 typedef atomic<float> atomic_float;
 typedef atomic<ulong> atomic_ulong;
 
-// Where accesses are checked for fences, atomics are functions of their own, which are not
-// checked: they need no fence to see what other atomics have written.
+// In libraries whose accesses are checked for fences, atomics are functions of their own, which
+// are not checked: an atomic sees what other atomics have written without a fence.
 #ifdef MSL_FENCES
 #define MSL_ATOMIC static __attribute__((noinline, no_sanitize("coverage")))
 #else

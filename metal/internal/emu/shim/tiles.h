@@ -1,8 +1,8 @@
 // simdgroup_matrix: an 8x8 tile that a simdgroup's 32 lanes hold together.
 //
-// Two builds with the same results, bit for bit. Distributed: every lane has
-// two elements of one row, where Apple's GPUs have them, and products meet.
-// Leader (MSL_LEADER): lane 0 has the whole tile and works alone, ten times
+// There are two builds with the same results, bit for bit. In the distributed build every lane
+// has two elements of one row, where Apple's GPUs have them, and all lanes meet for a product.
+// In the leader build (MSL_LEADER) lane 0 has the whole tile and works alone, which is ten times
 // as fast; the lanes meet only where a kernel asks for thread_elements().
 #pragma once
 #pragma clang system_header
@@ -28,9 +28,9 @@ template <class T, int R, int C>
 struct simdgroup_matrix {
   static_assert(R == 8 && C == 8, "a simdgroup_matrix is 8x8");
   using storage_type = vec<T, 2>;
-  // Lane 0's, unless spread.
+  // The whole tile, valid in lane 0 unless spread is set.
   T m[8][8];
-  // Every lane's two elements, if spread. Lanes spread and gather together, so all have the same flag.
+  // The two elements of each lane, if spread is set. All lanes spread and gather together, so they agree about the flag.
   vec<T, 2> e;
   bool spread;
 

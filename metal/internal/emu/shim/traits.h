@@ -61,7 +61,7 @@ template <class... B> struct conjunction : true_type {};
 template <class B, class... R> struct conjunction<B, R...> : bool_constant<B::value && conjunction<R...>::value> {};
 template <class... B> constexpr bool conjunction_v = conjunction<B...>::value;
 
-// msl_vt says of a vector type its element type and width; width 0 is no vector.
+// msl_vt has the element type and the width of a vector type; the width is 0 for other types.
 template <class T> struct msl_vt { using E = T; static constexpr int N = 0; };
 template <class T, int M> struct msl_vt<T __attribute__((ext_vector_type(M)))> { using E = T; static constexpr int N = M; };
 template <class T> using msl_elem = typename msl_vt<T>::E;
@@ -69,7 +69,7 @@ template <class T> constexpr bool msl_is_vec = msl_vt<T>::N > 0;
 template <class V> using msl_if_vec = enable_if_t<(msl_vt<V>::N > 0)>;
 template <class I> using msl_if_int = enable_if_t<__is_integral(I)>;
 template <class A> struct msl_id { using type = A; };
-template <class A> using msl_same = typename msl_id<A>::type;  // not deduced from
+template <class A> using msl_same = typename msl_id<A>::type;  // a parameter of this type deduces nothing
 template <class T> struct is_vector : bool_constant<(msl_vt<T>::N > 0)> {};
 
 template <class T>

@@ -1,6 +1,6 @@
-// Construction and conversion of vectors. The pre-pass rewrites float4(a, b)
-// to msl_make<float4>(a, b), (half4)x to (half4)(msl_cast<half4>)x, and casts
-// of pointers alike.
+// Construction and conversion of vectors. The pass before the compiler rewrites float4(a, b) to
+// msl_make<float4>(a, b), (half4)x to (half4)(msl_cast<half4>)x, and casts of pointers in the
+// same way.
 #pragma once
 #pragma clang system_header
 #include "traits.h"
@@ -70,8 +70,8 @@ struct msl_cast {
   MSL_MEMBER constexpr operator V() const { return v; }
 };
 
-// msl_space tells in which address space the target of a pointer is; they
-// differ under MSL_LINT only.
+// msl_space has the address space of a pointer's target. Address spaces are distinct under
+// MSL_LINT only.
 template <class T> struct msl_space { static constexpr int value = 0; };
 #ifdef MSL_LINT
 #define MSL_SPACE(n) \

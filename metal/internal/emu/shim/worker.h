@@ -28,7 +28,7 @@ struct Random {
   }
 };
 
-// place sets where threadgroup number i of the grid is and which threads it has.
+// place sets the position of threadgroup number i in the grid, and which threads it has.
 static void place(Group* g, const msl_dispatch* d, uint64_t i) {
   uint32_t at[3] = {(uint32_t)(i % d->tgs[0]), (uint32_t)(i / d->tgs[0] % d->tgs[1]), (uint32_t)(i / ((uint64_t)d->tgs[0] * d->tgs[1]))};
   for (int k = 0; k < 3; k++) {
@@ -86,7 +86,7 @@ static void make_lanes(Group* g, const msl_dispatch* d) {
   }
 }
 
-// link_lanes puts the lanes into the rings of the dispatch's order and returns the first.
+// link_lanes links the lanes into rings, in the order of the dispatch, and returns the first lane.
 static Lane* link_lanes(Group* g, const msl_dispatch* d, uint64_t i) {
   Random r(d->seed, i);
   uint32_t simds[MSL_MAX_THREADS / MSL_SIMD], order[MSL_MAX_THREADS], n = 0;
@@ -117,7 +117,7 @@ static const char* check_arguments(Group* g, const msl_dispatch* d) {
 static uint64_t shown(const msl_dispatch* d, uint64_t i, uint64_t n) {
   if (d->order == MSL_REVERSE) return n - 1 - i;
   if (d->order != MSL_RANDOM || n < 3) return i;
-  uint64_t step = d->seed % n | 1;  // i times a step that has no factor in common with n, so that every number comes once
+  uint64_t step = d->seed % n | 1;  // has no factor in common with n below, so that i * step modulo n takes every value once
   for (;; step += 2) {
     uint64_t a = step, b = n;
     while (b) {
@@ -145,8 +145,8 @@ MSL_EXPORT void* msl_worker_new(void) {
     msl_worker_free(g);
     return nullptr;
   }
-  // No huge pages: a barrier of 1024 threads is a tenth slower without, but a
-  // worker that once ran 256 threads holds 2 MiB instead of 10.
+  // No huge pages. Without them a barrier of 1024 threads is a tenth slower, but a worker that
+  // once ran 256 threads holds 2 MiB and not 10.
   g->stacks = (unsigned char*)g->stack_map + stacks_guard;
   mprotect(g->stack_map, stacks_guard, PROT_NONE);
   return g;
@@ -170,7 +170,7 @@ MSL_EXPORT void msl_worker_stats(void* w, uint64_t out[4]) { memcpy(out, &((msl:
 
 MSL_EXPORT void msl_worker_stop(void* w) {
   msl::Group* g = (msl::Group*)w;
-  pthread_mutex_lock(&g->lock);  // so that the thread does not leave msl_run, and end
+  pthread_mutex_lock(&g->lock);  // keeps the thread in msl_run, so that it has not ended when the signal comes
   if (g->running) {
     __atomic_store_n(&g->stop, 1, __ATOMIC_SEQ_CST);
     union sigval v;
@@ -181,10 +181,10 @@ MSL_EXPORT void msl_worker_stop(void* w) {
 }
 
 namespace msl {
-// Rounding is the thread's register that says what becomes of numbers that are not normal.
+// Rounding is the processor's register that says whether subnormal numbers become zeros.
 #if defined(__x86_64__)
 typedef uint32_t Rounding;
-static const Rounding flushing = 1 << 15 | 1 << 6;  // results, arguments
+static const Rounding flushing = 1 << 15 | 1 << 6;  // of results, of arguments
 static Rounding rounding() { return __builtin_ia32_stmxcsr(); }
 static void set_rounding(Rounding r) { __builtin_ia32_ldmxcsr(r); }
 #else

@@ -5,15 +5,14 @@
 #include "foundation.h"
 
 static const unsigned char poison = 0xFF;  // NaN as floats, -1 as integers
-static uint64_t allocated;                 // bytes that buffers and heaps have now
+static uint64_t allocated;                 // bytes of all buffers and heaps that exist
 
 static size_t page() { return (size_t)sysconf(_SC_PAGESIZE); }
 
-static const size_t guard = 16 << 20;  // bytes of addresses, which take no memory
+static const size_t guard = 16 << 20;  // bytes of address space, which take no memory
 
-// Region is memory between two guards that nobody may touch, at the end of its pages:
-// what goes past it faults, or is in the few bytes of slack, which the dispatch looks
-// at.
+// Region is memory at the end of its pages, between two guards that nobody may touch. An access
+// past the end faults, or falls into the few bytes of slack, which are checked after a dispatch.
 struct Region {
   unsigned char* map = nullptr;
   size_t mapped = 0, size = 0, slack = 0;
@@ -55,7 +54,7 @@ struct Heap : Object {
     release(label);
     label = nullptr;
   }
-  // find returns where n bytes fit, or -1, and the greatest gap.
+  // find returns an offset at which n bytes fit, or -1, and the size of the largest gap.
   long find(size_t n, size_t align, size_t* most) const {
     size_t at = 0;
     long found = -1;
@@ -76,7 +75,7 @@ struct Heap : Object {
 struct Buffer : Object {
   unsigned char* bytes = nullptr;
   size_t size = 0;
-  bool foreign = false;  // the memory is somebody else's
+  bool foreign = false;  // the memory belongs to the caller of newBufferWithBytesNoCopy
   Region region;
   Heap* heap = nullptr;
   size_t offset = 0;  // in the heap
@@ -98,12 +97,12 @@ struct Buffer : Object {
     release(label);
     label = nullptr;
   }
-  // mapped reports whether the memory is still there: its owner may unmap it too soon.
+  // mapped reports whether the memory is still mapped: the owner of foreign memory may unmap it too soon.
   bool mapped() const { return !foreign || msync(bytes, size, MS_ASYNC) == 0; }
 };
 
 struct HeapDescriptor : Object {
-  Word size = 0, storage = 2, hazards = 0;  // private storage unless one asks for another
+  Word size = 0, storage = 2, hazards = 0;  // private storage is the default
   static const char* class_name() { return "MTLHeapDescriptor"; }
   void finished() {}
 };

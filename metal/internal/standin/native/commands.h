@@ -1,6 +1,6 @@
-// MTLSharedEvent, MTLCommandQueue and MTLCommandBuffer: who waits for what, and what
-// runs because of it. Nothing runs before somebody waits for it, or for something
-// behind it in its queue, so that who reads without a wait reads poison.
+// MTLSharedEvent, MTLCommandQueue and MTLCommandBuffer: what waits for what, and what runs
+// because of it. A command buffer runs only when somebody waits for it, or for a later one in
+// its queue. So a program that reads results without a wait reads poison.
 #pragma once
 #include <chrono>
 #include "buffer.h"
@@ -11,8 +11,8 @@ typedef std::chrono::steady_clock Clock;
 
 struct Event : Object {
   uint64_t value = 0;
-  uint64_t awaited = 0;  // in vain so far
-  uint64_t lost = 0;     // the value that it would have, but for command buffers that failed
+  uint64_t awaited = 0;  // the value that is waited for and has not been reached
+  uint64_t lost = 0;     // the value that it would have if no command buffer had failed
   String* label = nullptr;
   static const char* class_name() { return "MTLSharedEvent"; }
   void finished() {
@@ -23,8 +23,8 @@ struct Event : Object {
   }
 };
 
-// Step is a part of a command buffer that runs at once: work, which returns an error's
-// text or "", or a signal, or a wait.
+// Step is a part of a command buffer that runs in one go: a signal, a wait, or work, which
+// returns the text of an error or "".
 struct Step {
   std::function<std::string()> work;
   Event* event;
@@ -122,8 +122,8 @@ static Queue* signaller(Event* e, uint64_t value, Queue* but) {
   return nullptr;
 }
 
-// reach runs whatever is needed for an event to have a value, and no more, or waits for
-// others to signal it.
+// reach runs what an event needs to have a value, and no more; or it waits until another thread
+// signals the event.
 static bool reach(Lock& lock, Event* e, uint64_t value, Queue* but, Clock::time_point deadline) {
   while (e->value < value) {
     if (Queue* q = signaller(e, value, but)) {
@@ -135,8 +135,8 @@ static bool reach(Lock& lock, Event* e, uint64_t value, Queue* but, Clock::time_
   return e->value >= value;
 }
 
-// run_step runs the next step of a queue's first command buffer, or completes that. It
-// returns false if the deadline came before the event that it waits for.
+// run_step runs the next step of a queue's first command buffer, or completes the command
+// buffer. It returns false if the deadline came before the event that the step waits for.
 static bool run_step(Lock& lock, Queue* q, Clock::time_point deadline) {
   CommandBuffer* c = q->pending.front();
   if (c->status == committed) {
@@ -172,9 +172,9 @@ static bool run_step(Lock& lock, Queue* q, Clock::time_point deadline) {
 
 static const Clock::time_point at_once = Clock::time_point::min();
 
-// drive runs a queue's steps, in order, until done or nothing is left, or the deadline,
-// when it has run one at least. If the deadline is at_once, it runs all that need not
-// wait for others.
+// drive runs a queue's steps in order, until done returns true, nothing is left, or the deadline
+// has passed and at least one step has run. With the deadline at_once it runs all steps that do
+// not wait for other threads.
 static bool drive(Lock& lock, Queue* q, const std::function<bool()>& done, Clock::time_point deadline) {
   retain(q);
   bool ended = false;
@@ -226,7 +226,7 @@ static Bool event_wait(Event* e, SEL, Word value, Word milliseconds) {
   bool reached = reach(lock, e, value, nullptr, after(milliseconds));
   if (!reached && value > e->awaited) e->awaited = value;
   release(e);
-  // A BOOL is a byte: the rest of the register has what was there before.
+  // A BOOL is one byte; the other bytes of the register are undefined.
   return (Bool)(0xABCDEF00 | reached);
 }
 

@@ -68,16 +68,16 @@ static Object* buffer_blit(CommandBuffer* c, SEL) {
   return open_encoder<BlitEncoder>(c, false);
 }
 
-// usable reports whether an encoder has not ended. Metal autoreleases objects of its own
-// on the way.
+// usable reports whether an encoder has not ended. It autoreleases an object, as Metal does while
+// it encodes.
 static bool usable(Encoder* e, const char* what) {
   temporary();
   if (e->ended()) violation(std::string(what) + " after endEncoding");
   return !e->ended();
 }
 
-// flush puts the dispatches that may run in any order into one: that of the settings, so
-// that who forgets a barrier sees it.
+// flush puts the dispatches that may run in any order into the order of the settings, so that a
+// missing barrier shows.
 static void flush(Encoder* e) {
   std::vector<Step>& u = e->unordered;
   if (settings.order == MSL_REVERSE)
@@ -162,7 +162,7 @@ static void encoder_memory(Encoder* e, SEL, Word n, Word index) {
   e->memory[index] = n;
 }
 
-// missing says what a dispatch lacks, "" if nothing.
+// missing says what a dispatch lacks, "" if it lacks nothing.
 static std::string missing(Encoder* e, Size groups, Size threads) {
   if (!e->pipeline) return "no pipeline is set";
   if (!groups.count() || !threads.count()) return "no threads";

@@ -2,22 +2,22 @@
 #pragma once
 #include "encode.h"
 
-static std::vector<Region> spare;  // a page each, for bytes of setBytes
+static std::vector<Region> spare;  // regions of a page each, for the bytes of setBytes
 
 struct Launch {
   Pipeline* pipeline;
   std::vector<Encoder::Bound> bound;
   std::vector<size_t> memory;
   Size groups, threads;
-  std::vector<Region> regions;  // by index, for bytes
+  std::vector<Region> regions;  // for the bytes of setBytes, by index
 
   std::string run();
   std::string gather(void** bufs);
   std::string blame(const msl_fault& f);
 };
 
-// place puts bytes at the end of a page behind which nobody may read: a structure in the
-// shader that is longer than what was set faults.
+// place puts bytes at the end of a page that is followed by a guard. If the kernel's structure
+// is longer than the bytes that were set, reading it faults.
 static unsigned char* place(Region& r, const std::string& bytes) {
   size_t align = 16;  // a type's size is a multiple of its alignment
   while (bytes.size() % align) align /= 2;
@@ -27,7 +27,7 @@ static unsigned char* place(Region& r, const std::string& bytes) {
   return at;
 }
 
-// gather finds the arguments' addresses.
+// gather finds the addresses of the arguments.
 std::string Launch::gather(void** bufs) {
   regions.resize(bound.size());
   for (const Argument& a : pipeline->arguments) {
@@ -51,7 +51,7 @@ std::string Launch::gather(void** bufs) {
   return "";
 }
 
-// blame says which argument a bad address is next to.
+// blame says which argument lies next to a bad address.
 std::string Launch::blame(const msl_fault& f) {
   for (const Argument& a : pipeline->arguments) {
     if (a.memory || !f.signal) continue;

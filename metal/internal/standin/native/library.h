@@ -6,18 +6,18 @@
 #include "abi.h"
 #include "foundation.h"
 
-// compile is Go's: it compiles source for the stand-in of that number, and writes the path
-// of a shared object to out and returns 0, or the compiler's text, and returns 1.
+// compile is a function in Go, which compiles source for the stand-in of that number. It writes
+// the path of a shared object to out and returns 0, or writes the compiler's text and returns 1.
 typedef Word (*Compile)(Word number, const char* source, Word length, Word language, Word fast, char* out, Word room);
 static Compile compile;
 static Word number;
 
-// locks are process-wide: two stand-ins that use the same shared object have the same
-// function constants in it.
+// The locks are those of the process, because two stand-ins that use the same shared object
+// share its function constants.
 static pthread_mutex_t* locks;
 static const size_t lock_count = 64;
 
-// Kernels is a shared object. It stays open, as it has installed a handler of signals.
+// Kernels is a shared object. It is never closed, because it has installed a signal handler.
 struct Kernels {
   msl_kernel* kernels;
   msl_constant* constants;
@@ -76,7 +76,7 @@ struct Library : Object {
 
 struct CompileOptions : Object {
   bool fast = true;
-  Word language = 0;  // unless one is set: what it is then depends on how the program was linked
+  Word language = 0;  // 0 if none is set: the version then depends on how the program was linked
   static const char* class_name() { return "MTLCompileOptions"; }
   void finished() {}
 };
@@ -85,8 +85,8 @@ static void options_fast(CompileOptions* o, SEL, Bool fast) { o->fast = (uint8_t
 
 static void options_language(CompileOptions* o, SEL, Word language) { o->language = language; }
 
-// language_since is the first macOS that has a version of the language, 0 for a version
-// that kernels with bfloat cannot have or that is not known.
+// language_since returns the first macOS that has a version of the language. It returns 0 for a
+// version that is unknown or has no bfloat.
 static Word language_since(Word language) { return language == 0x30001 ? 14 : language == 0x30002 ? 15 : 0; }
 
 static const char* library_domain = "MTLLibraryErrorDomain";
@@ -138,7 +138,7 @@ struct Constants : Object {
   void finished() {}
 };
 
-// type_size is the size of an MTLDataType, 0 if it is none that constants have here.
+// type_size returns the size of an MTLDataType, 0 if function constants cannot have it here.
 static size_t type_size(Word type) {
   switch (type) {
     case 45: case 49: case 53: return 1;  // char, uchar, bool
@@ -208,11 +208,11 @@ static Object* library_function_constants(Library* l, SEL, String* name, Constan
 struct Argument {
   bool memory;  // of the threadgroup
   int index;
-  size_t align;  // of what it points to, at least
+  size_t align;  // the least alignment of what it points to
   std::string text;
 };
 
-// alignment is that of a vector type of the language by its name, at least 4.
+// alignment returns the alignment of the vector type with that name, and at least 4.
 static size_t alignment(const std::string& type) {
   static const struct {
     const char* name;

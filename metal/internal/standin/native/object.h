@@ -1,4 +1,4 @@
-// Classes, objects and their reference counts, and what is reported of them.
+// Classes, objects, their reference counts, and the reports about them.
 #pragma once
 #include <pthread.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
-typedef uintptr_t Word;     // of integer arguments and results
+typedef uintptr_t Word;     // the type of integer arguments and results
 enum Bool : uintptr_t {};   // a register with a BOOL, of which only the low byte counts
 typedef const char* SEL;    // a selector is its interned name
 typedef void (*IMP)();      // a method, of whatever type it has
@@ -26,7 +26,7 @@ typedef std::unique_lock<std::mutex> Lock;
 
 struct Class;
 
-// Head is what classes and objects begin with: enough to tell them from other memory.
+// Head is what classes and objects begin with. It tells them from other memory.
 struct Head {
   uint64_t magic;
   Class* isa;
@@ -39,8 +39,8 @@ struct Class : Head {
   long live = 0;
 };
 
-// Object is what all instances begin with. finish lets go of what it has; its memory
-// stays, as a zombie that reports who uses it, until destroy.
+// Object is what all instances begin with. finish releases what the object holds. Its memory
+// stays until destroy, as a zombie that reports every use.
 struct Object : Head {
   long refs = 1;
   void (*finish)(Object*);
@@ -60,7 +60,7 @@ static const size_t most_violations = 1000;
 static long outside_pools;
 
 struct Settings {
-  uint32_t order;      // of fibres, and of dispatches that may run in any order
+  uint32_t order;      // the order of fibres, and of dispatches that may run in any order
   uint32_t eager;      // command buffers run when they are committed
   uint32_t absent;     // there is no device
   uint32_t stall;      // milliseconds for which the GPU waits for an event before it gives up
@@ -83,7 +83,7 @@ static std::string format(const char* f, ...) {
   return text;
 }
 
-// violation keeps what was done against the rules.
+// violation records a use that is against the rules of Metal.
 static void violation(const std::string& s) {
   if (violations.size() < most_violations) violations.push_back(s);
 }
@@ -126,8 +126,8 @@ static void release(Object* o) {
   }
 }
 
-// Pools are the autorelease pools of a thread, innermost last. There is nothing to
-// destroy when the thread ends: Pools with none in it are freed.
+// Pools are the autorelease pools of a thread, innermost last. Pools is freed when its last pool
+// ends, so that nothing is left to destroy when the thread ends.
 struct Pools {
   std::vector<std::vector<Object*>> list;
 };
@@ -137,12 +137,12 @@ static bool in_pool() { return pools != nullptr; }
 
 template <class T>
 static T* autorelease(T* o) {
-  if (!in_pool()) outside_pools++;  // it leaks, as nobody will release it
+  if (!in_pool()) outside_pools++;  // the object leaks, because no pool will release it
   else if (o) pools->list.back().push_back(o);
   return o;
 }
 
-// temporary stands for an object that Metal autoreleases on its own while it encodes.
+// temporary makes an object such as Metal itself autoreleases while it encodes.
 static void temporary() {
   if (!in_pool()) outside_pools++;
 }

@@ -13,7 +13,7 @@ EXPORT Object* MTLCreateSystemDefaultDevice() {
   Lock lock(mu);
   if (settings.absent) return nullptr;
   retain(device);
-  if (device->refs == 2) device->isa->live++;  // the first reference of who uses it
+  if (device->refs == 2) device->isa->live++;  // the first reference of a program
   temporary();
   return device;
 }
@@ -30,7 +30,7 @@ static Object* device_name(Object*, SEL) {
 }
 
 static Word device_id(Object*, SEL) { return 1; }
-static Bool device_true(Object*, SEL) { return (Bool)0xABCDEF01; }  // a BOOL is a byte
+static Bool device_true(Object*, SEL) { return (Bool)0xABCDEF01; }  // only the low byte is the BOOL
 static Bool device_family(Object*, SEL, Word family) {
   return (Bool)(0xABCDEF00 | ((family > 1000 && (long)family <= 1000 + settings.family) || family == 5001));
 }
@@ -41,7 +41,7 @@ static Word device_allocated(Object*, SEL) {
   return allocated;
 }
 
-// types is the type of a method: its result, then its arguments behind the receiver and the
+// types is the type of a method: its result, then its arguments after the receiver and the
 // selector. p is a pointer or an object, w an integer of a register, c one of a byte, b a BOOL,
 // d a double, r a structure of two words and s one of three.
 template <class T>
@@ -200,16 +200,16 @@ EXPORT void standin_open(const Settings* s, Word n, Compile c, void* process_loc
   locks = (pthread_mutex_t*)process_locks;
   foundation_methods(), device_methods(), memory_methods(), library_methods(), command_methods(), encoder_methods();
   device = make<Device>();
-  device->isa->live = 0;  // until somebody asks for it
+  device->isa->live = 0;  // counts from the first time that a program asks for the device
 }
 
-// standin_fail has a command buffer fail, after so many others have begun.
+// standin_fail makes a command buffer fail, after the given number of others have begun.
 EXPORT void standin_fail(Word after, const char* domain, Word code, const char* text) {
   Lock lock(mu);
   injected.after = (long)after, injected.domain = domain, injected.code = (long)code, injected.text = text;
 }
 
-// standin_method returns the i-th method, null behind the last.
+// standin_method returns the i-th method, null after the last.
 EXPORT const char* standin_method(Word i) { return i < methods.size() ? methods[i].c_str() : nullptr; }
 
 EXPORT const char* standin_violation(Word i) {
@@ -234,7 +234,7 @@ EXPORT Word standin_outside_pools() {
   return (Word)outside_pools;
 }
 
-// standin_close frees what is left, but for live objects, which are reported and leak.
+// standin_close frees what is left, except live objects, which are reported and leak.
 EXPORT void standin_close() {
   close_watchdog();
   Lock lock(mu);

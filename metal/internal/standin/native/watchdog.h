@@ -1,6 +1,6 @@
-// A watchdog over kernels: one that runs for too long is stopped, as a GPU's are, so that
-// an endless loop is an error and not the end of all waits. It counts time that the
-// thread has computed, not the clock's: other programs may want the processor, too.
+// A watchdog stops a kernel that runs for too long, as a GPU does, so that an endless loop is an
+// error and does not block every wait. It counts the time for which the thread has computed, and
+// not the time that has passed, because other programs may use the processor, too.
 #pragma once
 #include <time.h>
 #include <chrono>
@@ -17,7 +17,7 @@ static double seconds_of(clockid_t clock) {
 struct Run {
   void* worker;
   void (*stop)(void*);
-  clockid_t clock;  // of its thread
+  clockid_t clock;  // counts how long its thread has computed
   double until;
   bool stopped;
 };
@@ -36,7 +36,7 @@ static void watch() {
     for (Run* r : watchdog.runs) {
       if (seconds_of(r->clock) < r->until) continue;
       r->stopped = true;
-      r->stop(r->worker);  // which may come too early: so it is asked again
+      r->stop(r->worker);  // may come too early, so it is called again
     }
     if (watchdog.runs.empty())
       watchdog.changed.wait(lock);
