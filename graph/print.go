@@ -9,9 +9,9 @@ type PrintOptions struct {
 	// a value is defined, such as the placed type f32[16@ep,8]. If it returns ""
 	// the type is printed.
 	Type func(*Value) string
-	// Body, if not nil, returns the options with which the body of the loop e is
-	// printed. Without it these are the options of the program.
-	Body func(e *Eqn) PrintOptions
+	// Body, if not nil, returns what is printed as the body of the loop e, and the
+	// options for it. Without Body these are the loop's body and the options of the program.
+	Body func(e *Eqn) (*Program, PrintOptions)
 	// Pos adds the source line of each equation as a comment: # moe.go:24.
 	Pos bool
 }
@@ -142,8 +142,7 @@ func (w *printer) line(more int) {
 func (w *printer) body(e *Eqn, p *Program) string {
 	in := printer{opts: w.opts, progs: w.progs, depth: w.depth + 1}
 	if w.opts.Body != nil {
-		in.opts = w.opts.Body(e)
-		in.opts.Pos = w.opts.Pos
+		p, in.opts = w.opts.Body(e)
 	}
 	name := sanitise(p.Name)
 	if name == "" {

@@ -3,6 +3,7 @@ package graph
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -44,8 +45,8 @@ func (s ScanOp) Infer(in []Type) ([]Type, error) {
 	switch {
 	case s.Body == nil:
 		return nil, errors.New("body is missing; write body=program name(inputs) { ... }")
-	case s.Length < 1:
-		return nil, fmt.Errorf("length is %d, want 1 or more", s.Length)
+	case s.Length < 1 || s.Length > math.MaxInt32:
+		return nil, fmt.Errorf("length is %d, want 1 to %d", s.Length, math.MaxInt32)
 	case s.Consts < 0 || s.Carry < 0 || s.Consts > len(s.Body.In) || s.Carry > min(len(s.Body.In)-s.Consts, len(s.Body.Out)):
 		return nil, fmt.Errorf("consts is %d and carry is %d, but the body %s has %d inputs and %d results", s.Consts, s.Carry, s.Body.Name, len(s.Body.In), len(s.Body.Out))
 	}
