@@ -17,9 +17,9 @@ type Array struct {
 }
 
 // Elem is a Go type that stores an element type one to one. F16 and BF16 are
-// stored as Half and Brain.
+// stored as Half and Brain, F8_E4M3 and F8_E5M2 as E4M3 and E5M2.
 type Elem interface {
-	float64 | float32 | Brain | Half | int32 | int64 | uint8 | uint32 | bool
+	float64 | float32 | Brain | Half | E4M3 | E5M2 | int32 | int64 | uint8 | uint32 | bool
 }
 
 // Half is an IEEE binary16 number, Brain a bfloat16 number, as bits.
@@ -102,6 +102,10 @@ func DTypeOf[E Elem]() graph.DType {
 		return graph.BF16
 	case Half:
 		return graph.F16
+	case E4M3:
+		return graph.F8_E4M3
+	case E5M2:
+		return graph.F8_E5M2
 	case int32:
 		return graph.I32
 	case int64:

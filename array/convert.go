@@ -14,6 +14,8 @@ import (
 //
 //   - To a float type: rounded once to nearest, ties to even; what is too large
 //     becomes an infinity.
+//   - To an 8-bit float: rounded in the same way; what is too large, and an infinity
+//     too, becomes the largest finite number: E4M3Of and E5M2Of say more.
 //   - Float to integer: truncated towards zero; what is out of range becomes
 //     the nearest bound and a NaN becomes 0.
 //   - Integer to integer: modulo 2 to the number of bits.
@@ -62,27 +64,30 @@ func Convert(dst, src Array) error {
 	case graph.I64:
 		fromInt(dst, Data[int64](src))
 	case graph.F16:
-		if dst.Type.DType == graph.F32 {
-			WidenHalf(Data[float32](dst), Data[Half](src))
-			return nil
-		}
-		wide := make([]float32, src.Type.Len())
-		WidenHalf(wide, Data[Half](src))
-		fromFloat32(dst, wide)
+		widened(dst, Data[Half](src), WidenHalf)
 	case graph.BF16:
-		if dst.Type.DType == graph.F32 {
-			WidenBrain(Data[float32](dst), Data[Brain](src))
-			return nil
-		}
-		wide := make([]float32, src.Type.Len())
-		WidenBrain(wide, Data[Brain](src))
-		fromFloat32(dst, wide)
+		widened(dst, Data[Brain](src), WidenBrain)
+	case graph.F8_E4M3:
+		widened(dst, Data[E4M3](src), WidenE4M3)
+	case graph.F8_E5M2:
+		widened(dst, Data[E5M2](src), WidenE5M2)
 	case graph.F32:
 		fromFloat32(dst, Data[float32](src))
 	case graph.F64:
 		fromFloat64(dst, Data[float64](src))
 	}
 	return nil
+}
+
+// widened converts by way of f32.
+func widened[E Elem](dst Array, src []E, widen func([]float32, []E)) {
+	if dst.Type.DType == graph.F32 {
+		widen(Data[float32](dst), src)
+		return
+	}
+	wide := make([]float32, len(src))
+	widen(wide, src)
+	fromFloat32(dst, wide)
 }
 
 // convertBlocks converts by way of f32.
@@ -138,6 +143,16 @@ func fromInt[S integer](dst Array, src []S) {
 		for i, x := range src {
 			brain[i] = BrainOf64(sticky(int64(x)))
 		}
+	case graph.F8_E4M3:
+		codes := Data[E4M3](dst)
+		for i, x := range src {
+			codes[i] = E4M3Of64(sticky(int64(x)))
+		}
+	case graph.F8_E5M2:
+		codes := Data[E5M2](dst)
+		for i, x := range src {
+			codes[i] = E5M2Of64(sticky(int64(x)))
+		}
 	case graph.F32:
 		cast(Data[float32](dst), src)
 	case graph.F64:
@@ -151,6 +166,10 @@ func fromFloat32(dst Array, src []float32) {
 		NarrowHalf(Data[Half](dst), src)
 	case graph.BF16:
 		NarrowBrain(Data[Brain](dst), src)
+	case graph.F8_E4M3:
+		NarrowE4M3(Data[E4M3](dst), src)
+	case graph.F8_E5M2:
+		NarrowE5M2(Data[E5M2](dst), src)
 	case graph.F32:
 		copy(Data[float32](dst), src)
 	case graph.F64:
@@ -171,6 +190,16 @@ func fromFloat64(dst Array, src []float64) {
 		brain := Data[Brain](dst)
 		for i, x := range src {
 			brain[i] = BrainOf64(x)
+		}
+	case graph.F8_E4M3:
+		codes := Data[E4M3](dst)
+		for i, x := range src {
+			codes[i] = E4M3Of64(x)
+		}
+	case graph.F8_E5M2:
+		codes := Data[E5M2](dst)
+		for i, x := range src {
+			codes[i] = E5M2Of64(x)
 		}
 	case graph.F32:
 		cast(Data[float32](dst), src)

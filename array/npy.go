@@ -27,17 +27,19 @@ const (
 
 // npyCode returns the type code without the byte order, "" for types that the format cannot
 // hold. numpy has no bfloat16: numpy with ml_dtypes saves one as two bytes of "void", and
-// loading such a file returns "void"; x.view(ml_dtypes.bfloat16) makes numbers of it again.
+// loading such a file returns "void"; x.view(ml_dtypes.bfloat16) makes numbers of it again. It
+// saves an f8_e4m3 as one byte of "void" and an f8_e5m2 as "f1", which numpy itself does not
+// load again.
 func npyCode(d graph.DType) string {
 	return map[graph.DType]string{
 		graph.Bool: "b1", graph.U8: "u1", graph.U32: "u4", graph.I32: "i4", graph.I64: "i8",
-		graph.F16: "f2", graph.BF16: "V2", graph.F32: "f4", graph.F64: "f8",
+		graph.F8_E4M3: "V1", graph.F8_E5M2: "f1", graph.F16: "f2", graph.BF16: "V2", graph.F32: "f4", graph.F64: "f8",
 	}[d]
 }
 
 // ReadNPY reads one array in numpy's .npy format, and reads no byte after it. It reads bool,
-// u8, u32, i32, i64, f16, f32 and f64, and two bytes of "void" as bf16, in little-endian
-// order; column-major data is transposed. It allocates at most twice as much as it has read,
+// u8, u32, i32, i64, f16, f32 and f64, "f1" as f8_e5m2, one byte of "void" as f8_e4m3 and
+// two as bf16, in little-endian order; column-major data is transposed. It allocates at most twice as much as it has read,
 // whatever the header says. Errors name what is wrong with the file.
 func ReadNPY(r io.Reader) (Array, error) {
 	a, err := readNPY(r)
@@ -77,7 +79,7 @@ func ReadFileIf(path string, accept func(graph.Type) error) (Array, error) {
 
 // WriteNPY writes a in numpy's .npy format, version 1.0, row-major and
 // little-endian. A bf16 is written as numpy with ml_dtypes does, as two bytes of
-// "void".
+// "void", an f8_e4m3 as one byte of "void", and an f8_e5m2 as "f1".
 func WriteNPY(w io.Writer, a Array) error {
 	if err := writeNPY(w, a); err != nil {
 		return fmt.Errorf("array: npy: %w", err)
@@ -103,7 +105,7 @@ func writeNPY(w io.Writer, a Array) error {
 		return fmt.Errorf("%s has no elements to write", a.Type)
 	}
 	order := "<"
-	if a.Type.DType.Size() == 1 {
+	if d := a.Type.DType; d.Size() == 1 && !d.IsF8() { // ml_dtypes gives its types of one byte an order
 		order = "|"
 	}
 	var shape strings.Builder

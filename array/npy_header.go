@@ -31,7 +31,7 @@ func (h npyDict) typed() (graph.Type, error) {
 		}
 	}
 	if t.DType == graph.NoDType {
-		return graph.Type{}, fmt.Errorf("element type %q, want one of b1 u1 u4 i4 i8 f2 f4 f8, or V2 for bf16; convert with x.astype", h.descr)
+		return graph.Type{}, fmt.Errorf("element type %q, want one of b1 u1 u4 i4 i8 f2 f4 f8, V2 for bf16, V1 for f8_e4m3 or f1 for f8_e5m2; convert with x.astype", h.descr)
 	}
 	if order == '>' && t.DType.Size() > 1 {
 		return graph.Type{}, fmt.Errorf("element type %q is big-endian, want little-endian; convert with x.astype('<%s')", h.descr, code)

@@ -40,6 +40,8 @@ func TestReadNumpysFiles(t *testing.T) {
 		{"i64", graph.T(graph.I64, 2, 3), x},
 		{"f16", graph.T(graph.F16, 2, 3), x},
 		{"bf16", graph.T(graph.BF16, 2, 3), x},
+		{"f8_e4m3", graph.T(graph.F8_E4M3, 2, 3), []float64{0, 1, 2, 3, 4, 96}},
+		{"f8_e5m2", graph.T(graph.F8_E5M2, 2, 3), []float64{0, 1, 2, 3, 4, 96}},
 		{"f32", graph.T(graph.F32, 2, 3), x},
 		{"f64", graph.T(graph.F64, 2, 3), x},
 		{"scalar", graph.T(graph.F32), []float64{2.5}},
@@ -123,7 +125,7 @@ func TestReadNPYErrors(t *testing.T) {
 		"bigendian": `array: testdata/bigendian.npy: element type ">f4" is big-endian, want little-endian; convert with x.astype('<f4')`,
 		"object":    `array: testdata/object.npy: element type "|O": pickled Python objects are not read, want numbers`,
 		"record":    "array: testdata/record.npy: header: records with named fields are not read, want plain numbers; save each field",
-		"complex":   `array: testdata/complex.npy: element type "<c8", want one of b1 u1 u4 i4 i8 f2 f4 f8, or V2 for bf16; convert with x.astype`,
+		"complex":   `array: testdata/complex.npy: element type "<c8", want one of b1 u1 u4 i4 i8 f2 f4 f8, V2 for bf16, V1 for f8_e4m3 or f1 for f8_e5m2; convert with x.astype`,
 	} {
 		if _, err := ReadFile("testdata/" + name + ".npy"); err == nil || err.Error() != want {
 			t.Errorf("%s: error %v, want %s", name, err, want)

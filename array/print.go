@@ -85,6 +85,10 @@ func (p *printer) element(i int) string {
 		return strconv.FormatFloat(float64(Data[Half](p.a)[i].Float32()), 'g', 5, 32)
 	case graph.BF16:
 		return strconv.FormatFloat(float64(Data[Brain](p.a)[i].Float32()), 'g', 4, 32)
+	case graph.F8_E4M3:
+		return strconv.FormatFloat(float64(Data[E4M3](p.a)[i].Float32()), 'g', 2, 32)
+	case graph.F8_E5M2:
+		return strconv.FormatFloat(float64(Data[E5M2](p.a)[i].Float32()), 'g', 2, 32)
 	case graph.F32:
 		return strconv.FormatFloat(float64(Data[float32](p.a)[i]), 'g', -1, 32)
 	}

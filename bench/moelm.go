@@ -117,7 +117,7 @@ func (m languageModel) loss(w map[string]*graph.Value, bytes, targets *graph.Val
 		n := func(s string) *graph.Value { return w[fmt.Sprintf("l%d_%s", l, s)] }
 		y := RMSNorm(x, n("norm1"), 1e-5)
 		heads := func(w *graph.Value) *graph.Value { return Reshape(MatMul(y, w), b, s, m.Heads, d/m.Heads) }
-		q, k, v := RoPE(heads(n("wq")), RoPEOp{}), RoPE(heads(n("wk")), RoPEOp{}), heads(n("wv"))
+		q, k, v := RoPE(heads(n("wq")), nil, RoPEOp{}), RoPE(heads(n("wk")), nil, RoPEOp{}), heads(n("wv"))
 		x = Add(x, MatMul(Reshape(CausalAttention(q, k, v), b, s, d), n("wo")))
 
 		y = RMSNorm(x, n("norm2"), 1e-5)

@@ -6,7 +6,9 @@ import "fmt"
 type DType uint8
 
 // The element types. BF16 and F16 are storage types: arithmetic on them runs
-// in F32 and rounds once per primitive.
+// in F32 and rounds once per primitive. F8_E4M3 and F8_E5M2 are the 8-bit floats of
+// the Open Compute Project (OFP8, revision 1.0): primitives move and convert them,
+// and do not calculate with them.
 const (
 	NoDType DType = iota
 	Bool
@@ -14,6 +16,8 @@ const (
 	U32
 	I32
 	I64
+	F8_E4M3
+	F8_E5M2
 	F16
 	BF16
 	F32
@@ -40,6 +44,8 @@ var dtypes = [...]struct {
 	U32:     {"u32", 4, 0},
 	I32:     {"i32", 4, 0},
 	I64:     {"i64", 8, 0},
+	F8_E4M3: {"f8_e4m3", 1, 0},
+	F8_E5M2: {"f8_e5m2", 1, 0},
 	F16:     {"f16", 2, 0},
 	BF16:    {"bf16", 2, 0},
 	F32:     {"f32", 4, 0},
@@ -81,9 +87,25 @@ func (d DType) Block() (elements, bytes int) {
 	return 1, d.Size()
 }
 
-// IsFloat reports whether d is one of f16, bf16, f32 and f64: the types that
-// have cotangents.
+// IsFloat reports whether d is one of f16, bf16, f32 and f64: the float types that
+// primitives calculate with.
 func (d DType) IsFloat() bool { return d >= F16 && d <= F64 }
+
+// IsF8 reports whether d is f8_e4m3 or f8_e5m2.
+func (d DType) IsF8() bool { return d == F8_E4M3 || d == F8_E5M2 }
+
+// Cotangent returns the element type of the cotangent of a value of type d: d itself
+// for the types that IsFloat names, F32 for the 8-bit floats, whose range and
+// precision suit no gradient, and NoDType for types that have no cotangents.
+func (d DType) Cotangent() DType {
+	switch {
+	case d.IsFloat():
+		return d
+	case d.IsF8():
+		return F32
+	}
+	return NoDType
+}
 
 // IsInt reports whether d is one of u8, u32, i32 and i64.
 func (d DType) IsInt() bool { return d >= U8 && d <= I64 }
@@ -95,5 +117,5 @@ func ParseDType(name string) (DType, error) {
 			return d, nil
 		}
 	}
-	return NoDType, fmt.Errorf("element type %q is unknown, want one of bool u8 u32 i32 i64 f16 bf16 f32 f64, or for weights q8_0 q4_k q6_k q2_k iq2_xxs mxfp4", name)
+	return NoDType, fmt.Errorf("element type %q is unknown, want one of bool u8 u32 i32 i64 f8_e4m3 f8_e5m2 f16 bf16 f32 f64, or for weights q8_0 q4_k q6_k q2_k iq2_xxs mxfp4", name)
 }

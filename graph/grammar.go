@@ -13,7 +13,8 @@ parameter = name "=" value .
 value     = integer | number | "true" | "false" | string | dtype | name | list .
 list      = "[" [ value { "," value } ] "]" .
 type      = dtype "[" [ integer { "," integer } ] "]" .
-dtype     = "bool" | "u8" | "u32" | "i32" | "i64" | "f16" | "bf16" | "f32" | "f64"
+dtype     = "bool" | "u8" | "u32" | "i32" | "i64" | "f8_e4m3" | "f8_e5m2"
+          | "f16" | "bf16" | "f32" | "f64"
           | "q8_0" | "q4_k" | "q6_k" | "q2_k" | "iq2_xxs" | "mxfp4" .
 name      = letter { letter | digit } .
 integer   = [ "-" ] digit { digit } .

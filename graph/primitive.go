@@ -26,20 +26,33 @@ type Blocks interface {
 	Blocks()
 }
 
-// infer calls p.Infer and returns an error for types in blocks that p does not
-// support.
+// Moves is implemented by primitives that support the 8-bit floats, because they move
+// elements or convert them, or read them as weights that have scales. For all others,
+// arguments and results of these types are errors, whatever Infer returns.
+type Moves interface {
+	Primitive
+	Moves()
+}
+
+// infer calls p.Infer and returns an error for types in blocks and 8-bit floats that
+// p does not support.
 func infer(p Primitive, in []Type) ([]Type, error) {
-	if _, ok := p.(Blocks); ok {
-		return p.Infer(in)
-	}
+	_, blocks := p.(Blocks)
+	_, moves := p.(Moves)
 	for i, t := range in {
-		if t.DType.IsBlock() {
+		if t.DType.IsF8() && !moves {
+			return nil, fmt.Errorf("argument %d is %s, which is for storage and transport, not for calculation; convert it with convert_element_type dtype=f32", i, t)
+		}
+		if t.DType.IsBlock() && !blocks {
 			return nil, fmt.Errorf("argument %d is %s, weights in blocks, which only matrix products take; convert it with convert_element_type dtype=f32", i, t)
 		}
 	}
 	out, err := p.Infer(in)
 	for _, t := range out {
-		if err == nil && t.DType.IsBlock() {
+		if err == nil && t.DType.IsF8() && !moves {
+			return nil, fmt.Errorf("the result would be %s, which is for storage and transport, not for calculation; make it f32 and convert it with convert_element_type dtype=%s", t, t.DType)
+		}
+		if err == nil && t.DType.IsBlock() && !blocks {
 			return nil, fmt.Errorf("the result would be %s, weights in blocks; make it f32 and convert it with convert_element_type dtype=%s", t, t.DType)
 		}
 	}

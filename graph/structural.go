@@ -20,6 +20,9 @@ type FullOp struct {
 	Shape []int
 }
 
+// Moves says that an 8-bit float may be a constant.
+func (FullOp) Moves() {}
+
 func (FullOp) Name() string { return "full" }
 
 func (f FullOp) Infer(in []Type) ([]Type, error) {
@@ -67,6 +70,9 @@ func (AddAnyOp) Doc() Doc {
 // The engines apply it to gradients, so that a gradient is placed like its value.
 type PlaceLikeOp struct{}
 
+// Moves says that 8-bit floats may be placed.
+func (PlaceLikeOp) Moves() {}
+
 func (PlaceLikeOp) Name() string { return "place_like" }
 
 func (PlaceLikeOp) Infer(in []Type) ([]Type, error) {
@@ -96,6 +102,10 @@ type CustomOp struct {
 // which its function uses.
 func (CustomOp) Blocks() {}
 
+// Moves says that arguments and results may be 8-bit floats, which the function
+// converts or moves.
+func (CustomOp) Moves() {}
+
 func (CustomOp) Name() string { return "custom_vjp" }
 
 func (c CustomOp) Infer(in []Type) ([]Type, error) {
@@ -108,8 +118,8 @@ func (c CustomOp) Infer(in []Type) ([]Type, error) {
 	out := types(c.Fn.Out)
 	want := append(append([]Type(nil), in...), out...)
 	for _, t := range out {
-		if t.DType.IsFloat() {
-			want = append(want, t)
+		if c := t.Cotangent(); c.DType != NoDType {
+			want = append(want, c)
 		}
 	}
 	if err := sameTypes(types(c.VJP.In), want); err != nil {
@@ -117,8 +127,8 @@ func (c CustomOp) Infer(in []Type) ([]Type, error) {
 	}
 	var ct []Type
 	for _, t := range in {
-		if t.DType.IsFloat() {
-			ct = append(ct, t)
+		if c := t.Cotangent(); c.DType != NoDType {
+			ct = append(ct, c)
 		}
 	}
 	if err := sameTypes(types(c.VJP.Out), ct); err != nil {

@@ -76,7 +76,7 @@ func (t *Tracer) Input(name string, d DType, shape ...int) *Value {
 	case t.byName[name]:
 		Fail("input %s is declared twice; give each input its own name", name)
 	case d == NoDType || int(d) >= len(dtypes):
-		Fail("input %s has no element type; use one of bool u8 u32 i32 i64 f16 bf16 f32 f64", name)
+		Fail("input %s has no element type; use one of bool u8 u32 i32 i64 f8_e4m3 f8_e5m2 f16 bf16 f32 f64", name)
 	case typ.Check() != nil:
 		Fail("input %s: %w", name, typ.Check())
 	case t.done:

@@ -111,5 +111,9 @@ func (t Type) Fits() bool {
 	return true
 }
 
+// Cotangent returns the type of the cotangent of a value of type t: see
+// DType.Cotangent.
+func (t Type) Cotangent() Type { return t.With(t.DType.Cotangent()) }
+
 // With returns t with element type d. Both share the Shape.
 func (t Type) With(d DType) Type { return Type{d, t.Shape} }

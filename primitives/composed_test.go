@@ -124,11 +124,13 @@ func composedRows() []row {
 			"program p(logits f64[1,3], labels i32[1], c f64[1]) {\n d = cross_entropy_grad(logits, labels, c)\n return d\n}",
 		}}),
 		at(row{prim: "rope", src: []string{
-			"program p(x f64[2,4,2,6]) {\n y = rope(x) offset=3\n return y\n}",
-			"program p(x f64[2,4,2,4]) {\n y = rope(x) base=100 interleaved=true\n return y\n}",
-			"program p(x f64[2,4,2,4]) {\n y = rope(x) base=7 inverse=true\n return y\n}",
-			"program p(x f64[1,2,1,0]) {\n y = rope(x)\n return y\n}",
-			"program p(x f64[0,2,1,2]) {\n y = rope(x)\n return y\n}",
+			"program p(x f64[2,4,2,6], at i32[4]) {\n y = rope(x, at)\n return y\n}",
+			"program p(x f64[2,4,2,4], at i32[2,4]) {\n y = rope(x, at) base=100 interleaved=true\n return y\n}",
+			"program p(x f64[2,4,2,4], at i32[4]) {\n y = rope(x, at) base=7 inverse=true\n return y\n}",
+			"program p(x f64[2,4,2,6], at i32[2,4]) {\n y = rope(x, at) width=4 frequencies=[0.5,-2] magnitude=1.5\n return y\n}",
+			"program p(x f64[2,4,1,6], at i32[4]) {\n y = rope(x, at) width=2 magnitude=0.5 interleaved=true inverse=true\n return y\n}",
+			"program p(x f64[1,2,1,0], at i32[2]) {\n y = rope(x, at)\n return y\n}",
+			"program p(x f64[0,2,1,2], at i32[0,2]) {\n y = rope(x, at)\n return y\n}",
 		}}),
 		at(row{prim: "causal_attention", once: "its derivative has none: it would need the scores of all pairs", src: []string{
 			attentionSrc("2,3,4,2", "2,3,2,2", ""),

@@ -43,7 +43,7 @@ func composedLarge() []string {
 		"program p(x f32[70,300]) {\n y = silu(x)\n return y\n}",
 		"program p(x f32[70,300]) {\n y = gelu(x)\n return y\n}",
 		"program p(x f32[70,300], u f32[70,300]) {\n y = swiglu(x, u)\n return y\n}",
-		"program p(x f32[6,50,4,16]) {\n y = rope(x)\n return y\n}",
+		"program p(x f32[6,50,4,16], at i32[50]) {\n y = rope(x, at)\n return y\n}",
 		"program p(q f32[6,70,4,8], k f32[6,70,2,8], v f32[6,70,2,8]) {\n out, lse = causal_attention(q, k, v)\n return out, lse\n}",
 		"program p(table f32[40,300], ids i32[300]) {\n y = embedding(table, ids)\n return y\n}",
 	}
@@ -178,17 +178,37 @@ func TestEmbeddingGradOrder(t *testing.T) {
 	}
 }
 
-// Positions count from the offset, and the inverse undoes the rotation.
+// A token's rotation depends on its position alone, also where each sequence has positions
+// of its own. The inverse undoes the rotation, and elements behind the width stay.
 func TestRoPEPositions(t *testing.T) {
-	x := uniform(-1, 1)(rand.New(rand.NewPCG(1, 1)), graph.T(graph.F64, 8, 2, 6))
-	later := array.Over(graph.T(graph.F64, 1, 5, 2, 6), x.Rows(3, 8).Bytes())
-	all := eval(t, gomoe.Config{}, "program p(x f64[1,8,2,6]) {\n y = rope(x)\n z = rope(y) inverse=true\n return y, z\n}", map[string]array.Array{"x": x.Reshape(1, 8, 2, 6)})
-	rest := eval(t, gomoe.Config{}, "program p(x f64[1,5,2,6]) {\n y = rope(x) offset=3\n return y\n}", map[string]array.Array{"x": later})
-	if !array.Equal(all[0].Reshape(8, 2, 6).Rows(3, 8), rest[0].Reshape(5, 2, 6)) {
-		t.Errorf("positions 3 to 7 differ from those with offset 3")
-	}
-	if d, _ := array.MaxDiff(all[1], x.Reshape(1, 8, 2, 6)); d > 1e-14 {
+	x := uniform(-1, 1)(rand.New(rand.NewPCG(1, 1)), graph.T(graph.F64, 1, 8, 2, 6))
+	in := map[string]array.Array{"x": x, "at": ids([]int32{0, 1, 2, 3, 4, 5, 6, 7}, 8)}
+	all := eval(t, gomoe.Config{}, "program p(x f64[1,8,2,6], at i32[8]) {\n y = rope(x, at) width=4\n z = rope(y, at) width=4 inverse=true\n return y, z\n}", in)
+	if d, _ := array.MaxDiff(all[1], x); d > 1e-14 {
 		t.Errorf("the inverse leaves a difference of %v", d)
+	}
+	each := map[string]array.Array{"x": x.Reshape(2, 4, 2, 6), "at": ids([]int32{0, 1, 2, 3, 4, 5, 6, 7}, 2, 4)}
+	two := eval(t, gomoe.Config{}, "program p(x f64[2,4,2,6], at i32[2,4]) {\n y = rope(x, at) width=4\n return y\n}", each)
+	if !array.Equal(all[0].Reshape(2, 4, 2, 6), two[0]) {
+		t.Error("the second half of a sequence differs from a sequence with its positions")
+	}
+	y, from := array.Data[float64](all[0]), array.Data[float64](x)
+	for i := range y {
+		position, head := i/12, i%6
+		if head >= 4 {
+			if y[i] != from[i] {
+				t.Errorf("element %d, behind the width, is %v, want %v", i, y[i], from[i])
+			}
+			continue
+		}
+		sin, cos := math.Sincos(float64(position) * math.Pow(10000, -float64(head%2)/2))
+		want := from[i]*cos - from[min(i+2, len(from)-1)]*sin
+		if head >= 2 {
+			want = from[i]*cos + from[i-2]*sin
+		}
+		if math.Abs(y[i]-want) > 1e-15 {
+			t.Errorf("element %d is %v, want %v", i, y[i], want)
+		}
 	}
 }
 
@@ -273,10 +293,18 @@ func TestComposedErrors(t *testing.T) {
 		{"t f32[2,3], i u8[2]", "embedding(t, i)", "ids have element type u8, want i32"},
 		{"i i32[2], c f32[2,3]", "embedding_grad(i, c) num=-4", "num=-4"},
 		{"i i32[2], c f32[3,3]", "embedding_grad(i, c) num=4", "the cotangent is f32[3,3] for ids i32[2], want f32[2,3]"},
-		{"x f32[2,3,4]", "rope(x)", "want [B,S,N,D] with D even"},
-		{"x f32[1,2,3,5]", "rope(x)", "want [B,S,N,D] with D even"},
-		{"x f32[1,2,3,4]", "rope(x) base=-3", "base=-3"},
-		{"x f32[1,2,3,4]", "rope(x) base=inf", "base=+Inf"},
+		{"x f32[2,3,4], t i32[2]", "rope(x, t)", "want [B,S,N,D] with D even"},
+		{"x f32[1,2,3,5], t i32[2]", "rope(x, t)", "want [B,S,N,D] with D even"},
+		{"x f32[1,2,3,4]", "rope(x)", "1 arguments, want 2"},
+		{"x f32[1,2,3,4], t i32[3]", "rope(x, t)", "positions are i32[3] for f32[1,2,3,4], want i32[2] or i32[1,2]"},
+		{"x f32[1,2,3,4], t i64[2]", "rope(x, t)", "positions are i64[2]"},
+		{"x f32[1,2,3,4], t i32[2]", "rope(x, t) base=-3", "base=-3"},
+		{"x f32[1,2,3,4], t i32[2]", "rope(x, t) base=inf", "base=+Inf"},
+		{"x f32[1,2,3,4], t i32[2]", "rope(x, t) width=3", "width=3 for heads of 4 elements"},
+		{"x f32[1,2,3,4], t i32[2]", "rope(x, t) width=6", "width=6 for heads of 4 elements"},
+		{"x f32[1,2,3,4], t i32[2]", "rope(x, t) frequencies=[1]", "1 frequencies for a width of 4, want 2"},
+		{"x f32[1,2,3,4], t i32[2]", "rope(x, t) frequencies=[1,nan]", "frequency 1 is NaN"},
+		{"x f32[1,2,3,4], t i32[2]", "rope(x, t) magnitude=inf", "magnitude=+Inf"},
 		{"q f32[1,2,3,4], k f32[1,2,2,4]", "causal_attention(q, k, k)", "3 heads of q for 2 heads of k and v, want a multiple"},
 		{"q f32[1,2,3,4], k f32[1,2,0,4]", "causal_attention(q, k, k)", "3 heads of q for 0 heads"},
 		{"q f32[1,2,3,4], k f32[1,5,3,4]", "causal_attention(q, k, k)", "want both f32[1,2,3,4]"},

@@ -17,7 +17,7 @@ type ConvertElementTypeOp struct{ DType graph.DType }
 var _ pointwise = ConvertElementTypeOp{}
 
 // ConvertElementType returns x in element type d: rounded once to nearest for floats,
-// truncated towards 0 from floats to integers, modulo 2 to the number of bits between
+// and at most the largest number in size for 8-bit floats, truncated towards 0 from floats to integers, modulo 2 to the number of bits between
 // integers, and x ≠ 0 for bool. If d is x's own type, it returns x.
 func ConvertElementType(x *graph.Value, d graph.DType) *graph.Value {
 	if x != nil && x.Type.DType == d {
@@ -44,10 +44,11 @@ func (c ConvertElementTypeOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{in[0].With(c.DType)}, nil
 }
 
-// VJP converts the cotangent back. It is nil for conversions to and from integers,
-// bool and blocks.
+// VJP converts the cotangent back. The cotangent of an 8-bit float is f32, so it passes
+// a conversion to 8 bits and back unrounded. VJP is nil for conversions to and from
+// integers, bool and blocks.
 func (c ConvertElementTypeOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
-	if d := e.In[0].Type.DType; d.IsFloat() && c.DType.IsFloat() {
+	if d := e.In[0].Type.DType.Cotangent(); d != graph.NoDType && c.DType.Cotangent() != graph.NoDType {
 		return []*graph.Value{ConvertElementType(ct[0], d)}, nil
 	}
 	return nil, nil
@@ -83,5 +84,5 @@ func (c ConvertElementTypeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf)
 
 func (ConvertElementTypeOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..]", Results: "dtype[..]", Formula: "y = x", Params: "dtype: the result's element type",
-		Notes: "Floats are rounded once to nearest, ties to even. From float to integer: truncated towards 0, the nearest bound if out of range, 0 for NaN. Between integers: modulo. To bool: x ≠ 0. To and from weights in blocks, along the last dimension: as package quant does, f32 in between; the derivative is zero."}
+		Notes: "Floats are rounded once to nearest, ties to even; beyond the range of an 8-bit float the result is its largest number, also for an infinity. From float to integer: truncated towards 0, the nearest bound if out of range, 0 for NaN. Between integers: modulo. To bool: x ≠ 0. To and from weights in blocks, along the last dimension: as package quant does, f32 in between; the derivative is zero."}
 }

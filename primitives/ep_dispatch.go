@@ -108,7 +108,7 @@ func (p DispatchOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error)
 	routing := e.In[len(e.In)-1]
 	args := make([]*graph.Value, 0, 3)
 	for i, v := range e.Out {
-		if !v.Type.DType.IsFloat() {
+		if v.Type.DType.Cotangent() == graph.NoDType {
 			return nil, errors.New("tokens of integer type have no cotangent")
 		}
 		args = append(args, vjp.Instantiate(ct[i], v))

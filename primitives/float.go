@@ -155,6 +155,14 @@ func convertTile(dst, src array.Array, lo, hi int) error {
 		array.NarrowBrain(data[array.Brain](dst)[lo:hi], data[float32](src)[lo:hi])
 	case [2]graph.DType{graph.F32, graph.F16}:
 		array.NarrowHalf(data[array.Half](dst)[lo:hi], data[float32](src)[lo:hi])
+	case [2]graph.DType{graph.F8_E4M3, graph.F32}:
+		array.WidenE4M3(data[float32](dst)[lo:hi], data[array.E4M3](src)[lo:hi])
+	case [2]graph.DType{graph.F32, graph.F8_E4M3}:
+		array.NarrowE4M3(data[array.E4M3](dst)[lo:hi], data[float32](src)[lo:hi])
+	case [2]graph.DType{graph.F8_E5M2, graph.F32}:
+		array.WidenE5M2(data[float32](dst)[lo:hi], data[array.E5M2](src)[lo:hi])
+	case [2]graph.DType{graph.F32, graph.F8_E5M2}:
+		array.NarrowE5M2(data[array.E5M2](dst)[lo:hi], data[float32](src)[lo:hi])
 	case [2]graph.DType{graph.I32, graph.F32}:
 		vector.FromInt(data[float32](dst)[lo:hi], data[int32](src)[lo:hi])
 	case [2]graph.DType{graph.F32, graph.I32}:

@@ -67,13 +67,22 @@ func (n IotaOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		y := a.Out[0]
 		_, size, _ := around(y.Type, n.Dimension)
 		first := a.Index(axes) * size
-		index := array.New(graph.T(graph.I64, size))
-		for i := range data[int64](index) {
-			data[int64](index)[i] = int64(first + i)
+		var index array.Array
+		if n.DType == graph.I32 { // positions, in every step of a model: without allocations
+			index = room(a, graph.T(graph.I32, size))
+			for i := range data[int32](index) {
+				data[int32](index)[i] = int32(first + i)
+			}
+		} else {
+			index = array.New(graph.T(graph.I64, size))
+			for i := range data[int64](index) {
+				data[int64](index)[i] = int64(first + i)
+			}
+			index = index.As(n.DType)
 		}
 		strides := make([]int, y.Type.Rank())
 		strides[n.Dimension] = 1
-		move(a, y.Type.Shape, y, rowMajor(a, y.Type.Shape), index.As(n.DType), layout{0, strides})
+		move(a, y.Type.Shape, y, rowMajor(a, y.Type.Shape), index, layout{0, strides})
 		return nil
 	}})
 }

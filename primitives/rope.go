@@ -12,61 +12,107 @@ import (
 )
 
 // RoPEOp rotates pairs of elements of each head by an angle that grows with the
-// token's position; see RoPE.
+// token's position; see RoPE. Types such as YaRN make one for a model's scaling.
 type RoPEOp struct {
 	// Base is θ, about the ratio of the longest to the shortest period; 0 means 10000.
 	Base float64
-	// Offset is the position of the first token.
-	Offset int
-	// Interleaved pairs elements 2i and 2i+1 instead of i and i + D/2.
+	// Width is how many elements of a head are rotated, from the first on; 0 means all.
+	Width int
+	// Frequencies are the angles per position of the pairs, Width/2 of them. If empty, pair
+	// i has Base^(-2i/Width).
+	Frequencies []float64
+	// Magnitude multiplies the rotated elements; 0 means 1.
+	Magnitude float64
+	// Interleaved pairs elements 2i and 2i+1 instead of i and i + Width/2.
 	Interleaved bool
-	// Inverse rotates the other way. This undoes the rotation and is also its transpose.
+	// Inverse rotates the other way. With Magnitude 1 this undoes the rotation. It always is
+	// the transpose.
 	Inverse bool
 }
 
 var _ primitive = RoPEOp{}
 
-// RoPE returns x[B,S,N,D], of a float type and with D even, in which pair i < D/2 of
-// the token at position s is rotated by the angle (s + Offset) · Base^(-2i/D), in f64:
+// RoPE returns x[B,S,N,D], of a float type and with D even, in which pair i of a token is
+// rotated by the angle position · Frequencies[i], which is computed in f64:
 //
-//	y₁ = x₁ cos - x₂ sin,   y₂ = x₂ cos + x₁ sin
+//	y₁ = m (x₁ cos - x₂ sin),   y₂ = m (x₂ cos + x₁ sin),   m = Magnitude
 //
-// Pair i is the elements i and i + D/2, as in GPT-NeoX and Llama checkpoints in their
-// usual form. Source: Su and others, "RoFormer" (2021).
-func RoPE(x *graph.Value, p RoPEOp) *graph.Value { return graph.Apply1(p, x) }
+// Pair i is the elements i and i + Width/2, as in GPT-NeoX and Llama checkpoints in their
+// usual form. Elements from Width on are x's. positions are i32[B,S], or i32[S] if all
+// sequences have the same; nil stands for 0 to S-1. Source: Su and others, "RoFormer" (2021).
+func RoPE(x, positions *graph.Value, p RoPEOp) *graph.Value {
+	graph.Helper()
+	if positions == nil {
+		if x.Rank() != 4 {
+			graph.Fail("rope: x is %s, want [B,S,N,D]", x.Type)
+		}
+		positions = Iota(x.Tracer(), graph.I32, 0, x.Dim(1))
+	}
+	return graph.Apply1(p, x, positions)
+}
 
 func (RoPEOp) Name() string { return "rope" }
 
 func (p RoPEOp) Infer(in []graph.Type) ([]graph.Type, error) {
-	if err := arity(in, 1); err != nil {
+	if err := arity(in, 2); err != nil {
 		return nil, err
 	}
-	x := in[0]
+	x, positions := in[0], in[1]
 	if err := floating(x); err != nil {
 		return nil, err
 	}
 	if x.Rank() != 4 || x.Shape[3]%2 != 0 {
 		return nil, fmt.Errorf("%s, want [B,S,N,D] with D even", x)
 	}
+	each, all := graph.T(graph.I32, x.Shape[1]), graph.T(graph.I32, x.Shape[0], x.Shape[1])
+	if !positions.Equal(each) && !positions.Equal(all) {
+		return nil, fmt.Errorf("positions are %s for %s, want %s or %s", positions, x, each, all)
+	}
+	if p.Width < 0 || p.Width > x.Shape[3] || p.Width%2 != 0 {
+		return nil, fmt.Errorf("width=%d for heads of %d elements, want an even number up to that, or 0 for all", p.Width, x.Shape[3])
+	}
 	if p.Base != 0 && !(p.Base > 0 && p.Base <= math.MaxFloat64) {
 		return nil, fmt.Errorf("base=%v, want a positive finite number, or 0 for 10000", p.Base)
 	}
-	return in, nil
+	if n := p.width(x) / 2; len(p.Frequencies) != 0 && len(p.Frequencies) != n {
+		return nil, fmt.Errorf("%d frequencies for a width of %d, want %d, one for each pair", len(p.Frequencies), 2*n, n)
+	}
+	for i, f := range p.Frequencies {
+		if math.IsNaN(f) || math.IsInf(f, 0) {
+			return nil, fmt.Errorf("frequency %d is %v, want finite numbers; check the parameters of the scaling", i, f)
+		}
+	}
+	if math.IsNaN(p.Magnitude) || math.IsInf(p.Magnitude, 0) {
+		return nil, fmt.Errorf("magnitude=%v, want a finite number, or 0 for 1", p.Magnitude)
+	}
+	return in[:1], nil
+}
+
+// width returns how many elements of a head of x are rotated.
+func (p RoPEOp) width(x graph.Type) int {
+	if p.Width == 0 {
+		return x.Shape[3]
+	}
+	return p.Width
 }
 
 func (p RoPEOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	p.Inverse = !p.Inverse
-	return []*graph.Value{graph.Apply1(p, ct[0])}, nil
+	return []*graph.Value{graph.Apply1(p, ct[0], e.In[1]), nil}, nil
 }
 
-// Shard splits the sequence too: each rank knows the positions of its part.
+// Shard splits the sequence too, since positions are values. Positions of each sequence
+// have a row for each sequence, so sequences with positions of their own are not ragged.
 func (p RoPEOp) Shard(c *sharding.Context) (sharding.Decision, error) {
-	dims := rowDims(4, 3)
-	return c.Place(sharding.Factors{In: [][]int{dims}, Out: [][]int{dims}, RowWise: true, Linear: sharding.LinearTogether})
+	dims, positions := rowDims(4, 3), []int{1}
+	if c.Type(1).Rank() == 2 {
+		positions = []int{0, 1}
+	}
+	return c.Place(sharding.Factors{In: [][]int{dims, positions}, Out: [][]int{dims}, RowWise: len(positions) == 1, Linear: sharding.LinearFirst})
 }
 
 func (p RoPEOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	angles, err := p.angles(e, out[0].Spec.At(1), out[0].Type.Shape[1], out[0].Type.Shape[3]/2)
+	angles, err := p.angles(e, in[1], p.width(out[0].Type)/2)
 	if err != nil {
 		return err
 	}
@@ -75,23 +121,28 @@ func (p RoPEOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 
 // ropeKey identifies a table of angles.
 type ropeKey struct {
-	base         float64
-	offset, s, d int
-	seq          string
+	positions   int // the buffer
+	frequencies string
+	magnitude   float64
 }
 
-// angles returns f64[s,2,half]: cosine and sine of pair i at each of the rank's s
-// positions. Equal rotations of a program share the table.
-func (p RoPEOp) angles(e *lowering.Emitter, seq []string, s, half int) (lowering.Buf, error) {
-	return e.Memo(ropeKey{p.base(), p.Offset, s, half, fmt.Sprint(seq)}, func() (lowering.Buf, error) {
-		out := e.Temp(graph.T(graph.F64, s, 2, half))
-		return out, e.Emit(lowering.KernelSpec{Name: "rope_angles", Out: []lowering.Buf{out}, In: nil, Kernel: func(a *exec.Args) error {
-			table, from := data[float64](a.Out[0]), p.Offset+a.Index(seq)*s
-			for i := range half {
-				freq := math.Pow(p.base(), -float64(i)/float64(half))
-				for t := range s {
-					sin, cos := math.Sincos(float64(from+t) * freq)
-					table[2*t*half+i], table[(2*t+1)*half+i] = cos, sin
+// angles returns f64[n,2,half]: cosine and sine of each pair at each of the rank's n
+// positions, times the magnitude. Equal rotations of a program share the table.
+func (p RoPEOp) angles(e *lowering.Emitter, positions lowering.Buf, half int) (lowering.Buf, error) {
+	frequencies := p.frequencies(half)
+	magnitude := p.Magnitude
+	if magnitude == 0 {
+		magnitude = 1
+	}
+	return e.Memo(ropeKey{positions.ID, fmt.Sprint(frequencies), magnitude}, func() (lowering.Buf, error) {
+		out := e.Temp(graph.T(graph.F64, positions.Type.Len(), 2, half))
+		return out, e.Emit(lowering.KernelSpec{Name: "rope_angles", Out: []lowering.Buf{out}, In: []lowering.Buf{positions}, Kernel: func(a *exec.Args) error {
+			table := data[float64](a.Out[0])
+			for t, position := range data[int32](a.In[0]) {
+				row := table[2*t*half:][:2*half]
+				for i, f := range frequencies {
+					sin, cos := math.Sincos(float64(position) * f)
+					row[i], row[half+i] = magnitude*cos, magnitude*sin
 				}
 			}
 			return nil
@@ -99,11 +150,24 @@ func (p RoPEOp) angles(e *lowering.Emitter, seq []string, s, half int) (lowering
 	})
 }
 
-func (p RoPEOp) base() float64 {
-	if p.Base == 0 {
-		return 10000
+// frequencies returns the angles per position of `half` pairs.
+func (p RoPEOp) frequencies(half int) []float64 {
+	if len(p.Frequencies) > 0 {
+		return p.Frequencies
 	}
-	return p.Base
+	return ropeFrequencies(p.Base, 2*half)
+}
+
+// ropeFrequencies returns base^(-2i/width) for the pairs i, where base 0 means 10000.
+func ropeFrequencies(base float64, width int) []float64 {
+	if base == 0 {
+		base = 10000
+	}
+	f := make([]float64, max(width, 0)/2)
+	for i := range f {
+		f[i] = math.Pow(base, -float64(i)/float64(len(f)))
+	}
+	return f
 }
 
 func ropeKernel[T float](p RoPEOp) exec.Kernel {
@@ -114,8 +178,8 @@ func ropeKernel[T float](p RoPEOp) exec.Kernel {
 	return func(a *exec.Args) error {
 		x, angles, y := data[T](a.In[0]), data[float64](a.In[1]), data[T](a.Out[0])
 		shape := a.In[0].Type.Shape
-		s, n, d := shape[1], shape[2], shape[3]
-		exec.Share(a, shape[0]*s, rowGrain(n*d), turned[T]{y, x, angles, s, n, d, p.Interleaved, sign})
+		n, d := shape[2], shape[3]
+		exec.Share(a, shape[0]*shape[1], rowGrain(n*d), turned[T]{y, x, angles, max(a.In[1].Type.Shape[0], 1), n, d, p.width(a.In[0].Type), p.Interleaved, sign})
 		return nil
 	}
 }
@@ -124,18 +188,24 @@ func ropeKernel[T float](p RoPEOp) exec.Kernel {
 type turned[T float] struct {
 	y, x        []T
 	angles      []float64
-	s, n, d     int
+	s, n, d     int // s is the number of rows of angles, which the tokens take in turn
+	width       int
 	interleaved bool
 	sign        float64
 }
 
 func (w *turned[T]) Piece(lo, hi int) {
-	n, d := w.n, w.d
+	n, d, width := w.n, w.d, w.width
 	for r := lo; r < hi; r++ {
-		cos, sin := w.angles[r%w.s*d:][:d/2], w.angles[r%w.s*d+d/2:][:d/2]
+		cos, sin := w.angles[r%w.s*width:][:width/2], w.angles[r%w.s*width+width/2:][:width/2]
 		from, to := w.x[r*n*d:][:n*d], w.y[r*n*d:][:n*d]
-		if !w.interleaved && d > 0 && n > 0 {
-			norm.Turn(to, to[d/2:], from, from[d/2:], d, n, cos, sin, w.sign)
+		if width < d {
+			for h := 0; h < len(from); h += d {
+				copy(to[h+width:h+d], from[h+width:h+d])
+			}
+		}
+		if !w.interleaved && width > 0 && n > 0 {
+			norm.Turn(to, to[width/2:], from, from[width/2:], d, n, cos, sin, w.sign)
 			continue
 		}
 		for h := 0; h < len(from); h += d {
@@ -150,7 +220,7 @@ func (w *turned[T]) Piece(lo, hi int) {
 }
 
 func (RoPEOp) Doc() graph.Doc {
-	return graph.Doc{Args: "x f[B,S,N,D]", Results: "f[B,S,N,D]", Formula: "(y₁, y₂) = (x₁ cos - x₂ sin, x₂ cos + x₁ sin), angle (s + offset) · base^(-2i/D)",
-		Params: "base: 0 for 10000; offset: position of the first token; interleaved: pairs 2i, 2i+1 instead of i, i + D/2; inverse: the opposite angle",
-		Notes:  "Angles are computed in f64. Where the sequence is split, positions are those in the whole."}
+	return graph.Doc{Args: "x f[B,S,N,D], positions i32[B,S] or i32[S]", Results: "f[B,S,N,D]", Formula: "(y₁, y₂) = m (x₁ cos - x₂ sin, x₂ cos + x₁ sin), angle position · frequencies[i]",
+		Params: "base: 0 for 10000; width: elements of a head that are rotated, 0 for all; frequencies: angle per position of each pair, none for base^(-2i/width); magnitude: m, 0 for 1; interleaved: pairs 2i, 2i+1 instead of i, i + width/2; inverse: the opposite angle",
+		Notes:  "Angles are computed in f64. Elements from width on are x's."}
 }

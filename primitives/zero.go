@@ -22,9 +22,9 @@ func isZero(v *graph.Value) bool {
 	return isFill(v) && math.Float64bits(v.Def.Prim.(graph.FullOp).Value) == 0
 }
 
-// zeros returns zeros of v's type, in v's trace.
+// zeros returns a cotangent of zeros for v, in v's trace.
 func zeros(v *graph.Value) *graph.Value {
-	return v.Tracer().Apply(graph.FullOp{DType: v.Type.DType, Shape: v.Type.Shape})[0]
+	return v.Tracer().Apply(graph.FullOp{DType: v.Type.DType.Cotangent(), Shape: v.Type.Shape})[0]
 }
 
 // zeroOf returns the scalar zero of v's element type, in v's trace.

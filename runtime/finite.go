@@ -186,6 +186,18 @@ func firstNonFinite(a array.Array) (int, float64) {
 				return i, float64(x.Float32())
 			}
 		}
+	case graph.F8_E4M3:
+		for i, x := range array.Data[array.E4M3](a) {
+			if bad(float64(x.Float32())) {
+				return i, float64(x.Float32())
+			}
+		}
+	case graph.F8_E5M2:
+		for i, x := range array.Data[array.E5M2](a) {
+			if bad(float64(x.Float32())) {
+				return i, float64(x.Float32())
+			}
+		}
 	case graph.F16:
 		for i, x := range array.Data[array.Half](a) {
 			if bad(float64(x.Float32())) {

@@ -66,8 +66,8 @@ func reverseOf(t *graph.Tracer, bwd Reverse, in, out []graph.Type) []*graph.Valu
 	x, y := declare(t, "x", in), declare(t, "y", out)
 	ct := make([]*graph.Value, len(out))
 	for i, typ := range out {
-		if typ.DType.IsFloat() {
-			ct[i] = t.Input(fmt.Sprintf("ct%d", i), typ.DType, typ.Shape...)
+		if d := typ.DType.Cotangent(); d != graph.NoDType {
+			ct[i] = t.Input(fmt.Sprintf("ct%d", i), d, typ.Shape...)
 		}
 	}
 	got := bwd(t, x, y, ct)
@@ -77,14 +77,14 @@ func reverseOf(t *graph.Tracer, bwd Reverse, in, out []graph.Type) []*graph.Valu
 	var res []*graph.Value
 	for i, g := range got {
 		switch {
-		case !in[i].DType.IsFloat():
+		case in[i].DType.Cotangent() == graph.NoDType:
 			if g != nil {
 				graph.Fail("a cotangent for argument %d, which is %s, want nil; only floats have one", i, in[i])
 			}
 		case g == nil:
-			res = append(res, zeros(t, in[i]))
-		case !g.Type.Equal(in[i]):
-			graph.Fail("the cotangent of argument %d is %s, want the argument's type %s", i, g.Type, in[i])
+			res = append(res, zeros(t, in[i].Cotangent()))
+		case !g.Type.Equal(in[i].Cotangent()):
+			graph.Fail("the cotangent of argument %d is %s, want %s, as the argument is %s", i, g.Type, in[i].Cotangent(), in[i])
 		default:
 			res = append(res, g)
 		}

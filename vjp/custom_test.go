@@ -242,7 +242,7 @@ func TestCustomMistakes(t *testing.T) {
 			func(x, n *graph.Value) {
 				vjp.Custom("f", id, func(_ *graph.Tracer, _, _, ct values) values { return ct[:1] }, x, n)
 			}},
-		{"wrong type", "the cotangent of argument 0 is f64[], want the argument's type f64[2]",
+		{"wrong type", "the cotangent of argument 0 is f64[], want f64[2], as the argument is f64[2]",
 			func(x, n *graph.Value) {
 				vjp.Custom("f", id, func(_ *graph.Tracer, _, _, ct values) values { return values{pr.ReduceSum(ct[0])} }, x)
 			}},

@@ -37,8 +37,8 @@ func Backward(out, ct, wrt []*graph.Value) []*graph.Value {
 		graph.Fail("%d cotangents for %d values; give one for each, nil for zero", len(ct), len(out))
 	}
 	for i, v := range out {
-		if ct[i] != nil && !ct[i].Type.Equal(v.Type) {
-			graph.Fail("cotangent %d is %s, want %s as the value has", i, ct[i].Type, v.Type)
+		if want := v.Type.Cotangent(); ct[i] != nil && !ct[i].Type.Equal(want) {
+			graph.Fail("cotangent %d is %s, want %s for a value of %s", i, ct[i].Type, want, v.Type)
 		}
 	}
 	for _, v := range wrt {
@@ -114,7 +114,7 @@ func (b *backward) need(eqns []*graph.Eqn, wrt []*graph.Value) {
 			any = any || b.needed[v]
 		}
 		for _, v := range e.Out {
-			if any && v.Type.DType.IsFloat() {
+			if any && v.Type.DType.Cotangent() != graph.NoDType {
 				b.needed[v] = true
 			}
 		}
@@ -141,8 +141,8 @@ func (b *backward) step(e *graph.Eqn) {
 			err = fmt.Errorf("the derivative rule answered for %d arguments, want %d", len(in), len(e.In))
 		}
 		for i, g := range in {
-			if err == nil && g != nil && !g.Type.Equal(e.In[i].Type) {
-				err = fmt.Errorf("the cotangent of argument %d is %s, want %s", i, g.Type, e.In[i].Type)
+			if err == nil && g != nil && !g.Type.Equal(e.In[i].Type.Cotangent()) {
+				err = fmt.Errorf("the cotangent of argument %d is %s, want %s", i, g.Type, e.In[i].Type.Cotangent())
 			}
 		}
 		if err != nil {

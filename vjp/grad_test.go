@@ -175,7 +175,7 @@ func TestGradientMistakes(t *testing.T) {
 		}, "1 cotangents for 2 values; give one for each, nil for zero"},
 		{"cotangent of another type", func(tr *graph.Tracer, x, loss *graph.Value) []*graph.Value {
 			return vjp.Backward([]*graph.Value{loss}, []*graph.Value{x}, []*graph.Value{x})
-		}, "cotangent 0 is f64[3], want f64[] as the value has"},
+		}, "cotangent 0 is f64[3], want f64[] for a value of f64[]"},
 		{"no rule", func(tr *graph.Tracer, x, loss *graph.Value) []*graph.Value {
 			return vjp.Gradients(toy.Sum(toy.Opaque(x)), x)
 		}, "opaque(f64[3]): the primitive has no derivative; use stop_gradient where none is wanted, or attach one with a custom VJP"},

@@ -9,7 +9,8 @@ import (
 // Rule is implemented by primitives that can be differentiated. VJP adds to the
 // trace the equations that map the cotangents of e's results to the cotangents
 // of its arguments. A nil ct[i] is zero. At least one ct[i] is not nil, and
-// only results of float type have cotangents. The answer has one entry per
+// only results of float type have cotangents: of the result's type, and of f32 for
+// 8-bit floats (graph.DType.Cotangent). The answer has one entry per
 // argument, nil for zero and for arguments without cotangents. Rules build
 // their equations from the arguments and results of e, so a derivative can be
 // differentiated again.
@@ -50,26 +51,26 @@ func call(t *graph.Tracer, c graph.CustomOp, e *graph.Eqn, ct []*graph.Value) []
 	args := append([]*graph.Value(nil), e.In...)
 	args = append(args, e.Out...)
 	for i, v := range e.Out {
-		if v.Type.DType.IsFloat() {
+		if v.Type.DType.Cotangent() != graph.NoDType {
 			args = append(args, instantiate(t, ct[i], v))
 		}
 	}
 	res := t.Replay(c.VJP, args)
 	out := make([]*graph.Value, len(e.In))
 	for i, v := range e.In {
-		if v.Type.DType.IsFloat() {
+		if v.Type.DType.Cotangent() != graph.NoDType {
 			out[i], res = res[0], res[1:]
 		}
 	}
 	return out
 }
 
-// instantiate returns ct, or zeros of v's type if ct is nil.
+// instantiate returns ct, or zeros of the type of v's cotangent if ct is nil.
 func instantiate(t *graph.Tracer, ct, v *graph.Value) *graph.Value {
 	if ct != nil {
 		return ct
 	}
-	return zeros(t, v.Type)
+	return zeros(t, v.Type.Cotangent())
 }
 
 // zeros returns zeros of the type.
@@ -77,6 +78,6 @@ func zeros(t *graph.Tracer, typ graph.Type) *graph.Value {
 	return t.Apply(graph.FullOp{DType: typ.DType, Shape: typ.Shape})[0]
 }
 
-// Instantiate returns ct, or zeros like v if ct is nil. Rules of primitives
+// Instantiate returns ct, or a cotangent of zeros for v if ct is nil. Rules of primitives
 // with several results use it for results without a cotangent.
 func Instantiate(ct, v *graph.Value) *graph.Value { return instantiate(v.Tracer(), ct, v) }

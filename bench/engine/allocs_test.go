@@ -50,7 +50,7 @@ func trainingStep(d graph.DType) (*graph.Program, error) {
 		head := func() *graph.Value {
 			return Reshape(MatMul(h, weight(width, width)), b, s, heads, width/heads)
 		}
-		q, key, v := RoPE(head(), RoPEOp{}), RoPE(head(), RoPEOp{}), head()
+		q, key, v := RoPE(head(), nil, RoPEOp{}), RoPE(head(), nil, RoPEOp{}), head()
 		x = Add(x, MatMul(Reshape(CausalAttention(q, key, v), b, s, width), weight(width, width)))
 		dense := Add(MatMul(x, weight(width, ffn)), BroadcastInDim(weight(ffn), []int{b, s, ffn}, 2))
 		x = Add(x, MatMul(GELUTanh(dense), weight(ffn, width)))

@@ -257,7 +257,7 @@ func layersOf(n int) (*graph.Program, error) {
 			head := func(name string) *graph.Value {
 				return Reshape(MatMul(h, w(name, width, width)), batch, seq, heads, width/heads)
 			}
-			y := CausalAttention(RoPE(head("wq"), RoPEOp{}), RoPE(head("wk"), RoPEOp{}), head("wv"))
+			y := CausalAttention(RoPE(head("wq"), nil, RoPEOp{}), RoPE(head("wk"), nil, RoPEOp{}), head("wv"))
 			x = Add(x, MatMul(Reshape(y, batch, seq, width), w("wo", width, width)))
 			h = RMSNorm(x, w("norm2", width), 1e-5)
 			logits := MatMul(h, w("router", width, experts))

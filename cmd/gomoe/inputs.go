@@ -78,7 +78,7 @@ func (f *inputs) read(path string, p *graph.Program) (map[string]array.Array, er
 // indices.
 func random(seed uint64, i int, t graph.Type) array.Array {
 	a := array.New(t)
-	if !t.DType.IsFloat() && !t.DType.IsBlock() {
+	if !t.DType.IsFloat() && !t.DType.IsF8() && !t.DType.IsBlock() {
 		return a
 	}
 	r := rand.New(rand.NewPCG(seed, uint64(i)))

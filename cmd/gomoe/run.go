@@ -183,7 +183,7 @@ func (c counted) String() string {
 
 func nonFinite(a array.Array) counted {
 	c := counted{of: a.Type.Len()}
-	if d := a.Type.DType; !d.IsFloat() && !d.IsBlock() {
+	if d := a.Type.DType; !d.IsFloat() && !d.IsF8() && !d.IsBlock() {
 		return c
 	}
 	for _, x := range a.Float64s() {

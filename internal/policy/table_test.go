@@ -97,6 +97,8 @@ func testSupport() []string {
 func readOnly() map[string]string {
 	const color = "a color, which is a struct; those are no constants"
 	return map[string]string{
+		"array.e4m3Values":             "the values of the 256 codes, looked up for every element",
+		"array.e5m2Values":             "the values of the 256 codes, looked up for every element",
 		"internal/report.rawColor":     color,
 		"internal/report.smoothColor":  color,
 		"internal/report.heldColor":    color,

@@ -229,6 +229,8 @@ func (o *operations) named(c collective.Call, op string) *failure {
 // numbers checks the element type and that a buffer holds whole elements.
 func (o *operations) numbers(c collective.Call, b []byte) *failure {
 	switch {
+	case c.DType.IsF8():
+		return argument(o.rank(), c, "elements of %s, whose sums would lose most of their bits; convert them to f32 or bf16 before the sum", c.DType)
 	case !c.DType.IsInt() && !c.DType.IsFloat():
 		return argument(o.rank(), c, "elements of %s, want a type that can be summed: %s to %s", c.DType, graph.U8, graph.F64)
 	case len(b)%c.DType.Size() != 0:

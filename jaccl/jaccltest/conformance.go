@@ -165,7 +165,7 @@ func everything() []op {
 			for _, name := range names {
 				o := op{name: name, d: d, count: count, seed: len(ops), skew: i % 2}
 				switch {
-				case o.reduces() && d == graph.Bool:
+				case o.reduces() && (d == graph.Bool || d.IsF8()):
 				case !o.reduces() && d != graph.Bool && d != graph.I64:
 				case o.reduces() && name != "all_sum" && (count == 1 || count == 130):
 				default:

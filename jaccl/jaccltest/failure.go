@@ -241,6 +241,9 @@ func (s suite) badArguments(t *testing.T) {
 		"sum of bool": func(g jaccl.Group) error {
 			return g.AllSum(background(), call("all_sum", graph.Bool), make([]byte, 8), make([]byte, 8))
 		},
+		"sum of 8-bit floats": func(g jaccl.Group) error {
+			return g.AllSum(background(), call("all_sum", graph.F8_E4M3), make([]byte, 8), make([]byte, 8))
+		},
 		"sum of no type": func(g jaccl.Group) error {
 			return g.AllSum(background(), call("all_sum", graph.NoDType), nil, nil)
 		},

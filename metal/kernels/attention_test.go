@@ -68,7 +68,7 @@ func TestRefusedRows(t *testing.T) {
 		{"q f64[1,4,2,8], k f64[1,4,2,8]", "out, lse = causal_attention(q, k, k)", "elements of f64"},
 		{"q f64[4,8]", "out = softmax(q) axis=1", "elements of f64"},
 		{"q f64[4,8], k f64[8]", "out = rms_norm(q, k)", "elements of f64"},
-		{"q f64[1,4,2,8]", "out = rope(q)", "elements of f64"},
+		{"q f64[1,4,2,8], t i32[4]", "out = rope(q, t)", "elements of f64"},
 		{"q f64[4,8], k i32[4]", "out = cross_entropy(q, k)", "elements of f64"},
 	} {
 		p, err := gomoe.Parse("p", "program p("+c.in+") {\n "+c.eq+"\n return out\n}")

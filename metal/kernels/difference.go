@@ -25,7 +25,7 @@ const compared = 1 << 16
 // weights in blocks must have the same bits, and so must floats if t is zero.
 func (t Tolerance) Compare(got, want array.Array) Difference {
 	d := want.Type.DType
-	if !d.IsFloat() || d.IsBlock() {
+	if d.Cotangent() == graph.NoDType {
 		return compareBits(got, want)
 	}
 	largest := 0.0
@@ -102,8 +102,8 @@ func sameFloat(a, b float64) bool {
 	return math.Float64bits(a) == math.Float64bits(b) || math.IsNaN(a) && math.IsNaN(b)
 }
 
-// unit returns the distance between neighbouring numbers at x in a 16-bit float type, 0
-// in other types.
+// unit returns the distance between neighbouring numbers at x in a float type of 16 or 8
+// bits, 0 in other types.
 func unit(d graph.DType, x float64) float64 {
 	var digits, low int // bits of the significand, and the exponent of the smallest normal number
 	switch d {
@@ -111,6 +111,10 @@ func unit(d graph.DType, x float64) float64 {
 		digits, low = 11, -14
 	case graph.BF16:
 		digits, low = 8, -126
+	case graph.F8_E4M3:
+		digits, low = 4, -6
+	case graph.F8_E5M2:
+		digits, low = 3, -14
 	default:
 		return 0
 	}

@@ -67,7 +67,7 @@ func TestChainCut(t *testing.T) {
 		got = append(got, fmt.Sprintf("%v %s: %s", in.On, in.Name, in.Why))
 	}
 	require.Equal(t, []string{"true fused(add, exp): ",
-		"false fused(convert_element_type, sqrt, convert_element_type): no elements of f64, only of f32, bf16, f16, i32, u32, u8 and bool",
+		"false fused(convert_element_type, sqrt, convert_element_type): no elements of f64, only of f32, bf16, f16, f8_e4m3, f8_e5m2, i32, u32, u8 and bool",
 		"true fused(neg, mul): "}, got)
 }
 

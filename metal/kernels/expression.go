@@ -42,7 +42,8 @@ func (p *part) operand() graph.DType {
 
 func (p *part) float() bool { return p.operand().IsFloat() }
 
-// metalType says in which Metal types an element type is computed and stored.
+// metalType says in which Metal types an element type is computed and stored. Nothing is
+// computed with 8-bit floats, whose codes stay as they are.
 type metalType struct{ value, storage string }
 
 func metalTypeOf(d graph.DType) (metalType, error) {
@@ -57,12 +58,12 @@ func metalTypeOf(d graph.DType) (metalType, error) {
 		return metalType{"int", "int"}, nil
 	case graph.U32:
 		return metalType{"uint", "uint"}, nil
-	case graph.U8:
+	case graph.U8, graph.F8_E4M3, graph.F8_E5M2:
 		return metalType{"uchar", "uchar"}, nil
 	case graph.Bool:
 		return metalType{"bool", "uchar"}, nil
 	}
-	return metalType{}, refuse("no elements of %s, only of f32, bf16, f16, i32, u32, u8 and bool", d)
+	return metalType{}, refuse("no elements of %s, only of f32, bf16, f16, f8_e4m3, f8_e5m2, i32, u32, u8 and bool", d)
 }
 
 // always is an expression whose verbs stand for the arguments, in order; {t} stands for
@@ -138,7 +139,7 @@ func fullOf(p *part) ([]string, error) {
 		return []string{"as_type<float>(" + at + ")"}, nil
 	case graph.I32:
 		return []string{"as_type<int>(" + at + ")"}, nil
-	case graph.U8:
+	case graph.U8, graph.F8_E4M3, graph.F8_E5M2:
 		return []string{"uchar(" + at + ")"}, nil
 	case graph.Bool:
 		return []string{"(" + at + " != 0u)"}, nil

@@ -118,10 +118,27 @@ func clampOf(p *part) ([]string, error) {
 	return p.format("minimum(maximum(%[2]s, %[1]s), %[3]s)")
 }
 
-// convertOf does what array.Convert does. Types narrower than float are rounded when
-// they are stored.
+// convertOf does what array.Convert does. Types of 16 bits are rounded when they are
+// stored, and 8-bit floats here.
 func convertOf(p *part) ([]string, error) {
 	from, to := p.in[0], p.out[0]
+	if from.IsF8() {
+		wide := *p
+		wide.in, wide.x = []graph.DType{graph.F32}, []string{p.text.value("float", from.String()+"_value("+p.x[0]+")")}
+		return convertOf(&wide)
+	}
+	if to.IsF8() {
+		wide := *p
+		wide.out = []graph.DType{graph.F32}
+		if from.IsInt() && from != graph.U8 {
+			wide.out = []graph.DType{graph.BF16} // which keeps what a second rounding needs
+		}
+		float, err := convertOf(&wide)
+		if err != nil {
+			return nil, err
+		}
+		return []string{to.String() + "_code(" + float[0] + ")"}, nil
+	}
 	t, err := metalTypeOf(to)
 	if err != nil {
 		return nil, err

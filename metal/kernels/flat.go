@@ -201,8 +201,8 @@ func (f *flatWriter) part(index int, in *lowering.Instr) error {
 	f.ulps += e.ulps
 	f.far = f.ulps*0x1p-23 + f.narrow
 	for i, d := range p.out {
-		if f.ulps > 0 && (d == graph.BF16 || d == graph.F16) { // a later part may see a value that is one unit off
-			f.narrow += map[graph.DType]float64{graph.BF16: 0x1p-7, graph.F16: 0x1p-10}[d]
+		if f.ulps > 0 { // a later part may see a value that is one unit off
+			f.narrow += map[graph.DType]float64{graph.BF16: 0x1p-7, graph.F16: 0x1p-10, graph.F8_E4M3: 0x1p-3, graph.F8_E5M2: 0x1p-2}[d]
 		}
 		x, err := f.rounded(d, results[i])
 		if err != nil {
@@ -285,7 +285,7 @@ func wordOf(x float64, d graph.DType) (uint32, error) {
 	switch d {
 	case graph.BF16, graph.F16:
 		one = one.As(graph.F32)
-	case graph.U8, graph.Bool:
+	case graph.U8, graph.Bool, graph.F8_E4M3, graph.F8_E5M2:
 		return uint32(one.Bytes()[0]), nil
 	}
 	return array.Data[uint32](array.Over(graph.T(graph.U32), one.Bytes()))[0], nil

@@ -64,7 +64,7 @@ func TestFlatSpecial(t *testing.T) {
 			p.eq("select_n(i, x, y, z)")
 			p.eq("clamp(x, y, z)")
 			p.eq("add_any(x, y, z)")
-			for _, to := range []string{"f32", "bf16", "f16", "i32", "u32", "u8", "bool"} {
+			for _, to := range []string{"f32", "bf16", "f16", "f8_e4m3", "f8_e5m2", "i32", "u32", "u8", "bool"} {
 				if to != d {
 					p.eq("convert_element_type(x) dtype=%s", to)
 				}
@@ -99,7 +99,7 @@ func TestFlatIntegers(t *testing.T) {
 			}
 			p.eq("clamp(x, y, z)")
 			p.eq("select_n(x, y, z)")
-			for _, to := range []string{"f32", "bf16", "f16", "i32", "u32", "u8", "bool"} {
+			for _, to := range []string{"f32", "bf16", "f16", "f8_e4m3", "f8_e5m2", "i32", "u32", "u8", "bool"} {
 				if to != d {
 					p.eq("convert_element_type(x) dtype=%s", to)
 				}

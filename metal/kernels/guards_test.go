@@ -48,7 +48,7 @@ func TestSumPlaceBeyond(t *testing.T) {
 // Angles' sines and cosines, which are doubles, become the nearest floats, and of two as
 // near the even one.
 func TestRopeTies(t *testing.T) {
-	p := programIn(t, "program p(x f32[1,1,1,8]) {\n\ty = rope(x)\n\treturn y\n}", "rope")
+	p := programIn(t, "program p(x f32[1,1,1,8], t i32[1]) {\n\ty = rope(x, t)\n\treturn y\n}", "rope")
 	const half = 1.0 / (1 << 24) // of a unit in the last place of 1
 	cosines := []float64{1 + half, 1 + 3*half, 1 + half + half/2, -1 - 3*half}
 	angles := raw(append(cosines, 0, 0, 0, 0)) // and sines

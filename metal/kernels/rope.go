@@ -5,7 +5,7 @@ import "github.com/gomoe/gomoe/primitives"
 func rope() Kernel {
 	return Kernel{
 		Name: "rope", Serves: []string{"rope"}, Primitives: []string{"rope"},
-		Doc:       "pairs of elements turned by their token's position; a thread per pair. The host makes the table of angles (rope_angles), in f64",
+		Doc:       "pairs of elements turned by their token's position, a thread per pair. The host makes the table of angles (rope_angles), in f64",
 		Functions: []Function{{Name: "rope_f32", Threads: 256}, {Name: "rope_f16", Threads: 256}, {Name: "rope_bf16", Threads: 256}},
 		Build:     ropeProgram,
 		Tolerance: Tolerance{OfMax: 3e-7, Why: "products in f32 of sines and cosines rounded to f32, the host's in f64"},
@@ -22,8 +22,8 @@ func ropeProgram(in *Instr) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	tokens, heads, half := x.Shape[0]*x.Shape[1], x.Shape[2], x.Shape[3]/2
-	count := tokens * heads * half
+	tokens, heads, pairs, rows := x.Shape[0]*x.Shape[1], x.Shape[2], x.Shape[3]/2, in.Args[1].Type.Shape[0]
+	turned, count := in.Args[1].Type.Shape[2], tokens*heads*pairs
 	sign := 1.0
 	if p.Inverse {
 		sign = -1
@@ -31,6 +31,6 @@ func ropeProgram(in *Instr) (*Program, error) {
 	ragged, zones := in.raggedness(tokens)
 	return program(Launch{
 		Source: Source{File: "rope.metal"}, Function: "rope_" + suffix, Groups: [3]int{(count + 255) / 256, 1, 1}, Threads: [3]int{256, 1, 1},
-		Args: []Arg{In(0), In(1), Out(0), zones, Params(append([]any{count, x.Shape[1], heads, half, p.Interleaved, sign}, ragged...)...)},
+		Args: []Arg{In(0), In(1), Out(0), zones, Params(append([]any{count, max(rows, 1), heads, pairs, turned, p.Interleaved, sign}, ragged...)...)},
 	}), nil
 }

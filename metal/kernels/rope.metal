@@ -3,8 +3,10 @@
 #include "rows.metal"
 
 struct Rope {
-  int count; // pairs
-  int s, n, half_d;
+  int count; // pairs, with those that are only copied
+  int rows;  // of angles; tokens take them in turn
+  int n, half_d;
+  int turned; // how many pairs of a head are turned
   int interleaved;
   float sign;
   int experts, align, per;
@@ -42,14 +44,20 @@ kernel void rope(device const T* x [[buffer(0)]], device const uint* angles [[bu
     return;
   }
   int first = head * 2 * p.half_d;
-  int a = first + (p.interleaved != 0 ? 2 * i : i);
-  int b = first + (p.interleaved != 0 ? 2 * i + 1 : i + p.half_d);
+  bool beside = p.interleaved != 0 || i >= p.turned;
+  int a = first + (beside ? 2 * i : i);
+  int b = first + (beside ? 2 * i + 1 : i + p.turned);
   if (kind == ROW_GAP) {
     y[a] = T(0.0f);
     y[b] = T(0.0f);
     return;
   }
-  int c = 2 * (2 * (token % p.s) * p.half_d + i), d = c + 2 * p.half_d;
+  if (i >= p.turned) {
+    y[a] = x[a];
+    y[b] = x[b];
+    return;
+  }
+  int c = 2 * (2 * (token % p.rows) * p.turned + i), d = c + 2 * p.turned;
   float cosine = narrow(angles[c], angles[c + 1]);
   float sine = p.sign * narrow(angles[d], angles[d + 1]);
   float x1 = float(x[a]), x2 = float(x[b]);

@@ -108,20 +108,28 @@ func TestRowsSpecial(t *testing.T) {
 	p.check(t, false)
 }
 
-// TestRope turns pairs of both kinds, forth and back, also where tokens are split over
-// ranks and the first has another position.
+// TestRope turns pairs of both kinds, forth and back, whole heads and parts of them, at
+// positions of all sequences and of each, also where tokens are split over ranks.
 func TestRope(t *testing.T) {
 	for _, d := range []string{"f32", "bf16", "f16"} {
 		for _, mesh := range []string{"", "dp=2,ep=2"} {
-			p := &program{mesh: mesh}
+			p := &program{mesh: mesh, fill: func(_ string, x array.Array, r *rand.Rand) {
+				if x.Type.DType == graph.I32 {
+					for i := range array.Data[int32](x) {
+						array.Data[int32](x)[i] = int32(r.IntN(131000))
+					}
+				}
+			}}
 			if mesh != "" {
 				p.place = map[string]string{"x": "dp,ep"}
 			}
 			p.input("x", d+"[2,6,3,10]")
-			p.eq("rope(x)")
-			p.eq("rope(x) base=500000 offset=131000 interleaved=true")
-			p.eq("rope(x) inverse=true")
-			p.eq("rope(x) inverse=true interleaved=true offset=3")
+			p.input("all", "i32[6]")
+			p.input("each", "i32[2,6]")
+			p.eq("rope(x, all)")
+			p.eq("rope(x, each) base=500000 interleaved=true")
+			p.eq("rope(x, each) inverse=true width=4 magnitude=1.25")
+			p.eq("rope(x, all) inverse=true interleaved=true width=6 frequencies=[1,0.5,0.001]")
 			p.options.Instructions = []string{"rope"}
 			p.check(t, false)
 		}

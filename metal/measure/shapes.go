@@ -32,7 +32,7 @@ func rowShapes() []shape {
 			"y = rms_norm(x, g) eps=1e-05\nz = rms_norm_grad(x, g, ct) eps=1e-05\nw = rms_norm_gain_grad(x, ct) eps=1e-05", "y, z, w"},
 		{"layer_norm", []string{"layer_norm"}, true, "x f32[{T},{D}], g f32[{D}], b f32[{D}], ct f32[{T},{D}]",
 			"y = layer_norm(x, g, b) eps=1e-05\nz = layer_norm_grad(x, g, ct) eps=1e-05\nw, u = layer_norm_gain_grad(x, ct) eps=1e-05", "y, z, w, u"},
-		{"rope", []string{"rope"}, true, "x f32[1,{T},{N},{H}]", "y = rope(x)", "y"},
+		{"rope", []string{"rope"}, true, "x f32[1,{T},{N},{H}], at i32[{T}]", "y = rope(x, at)", "y"},
 		{"cross_entropy", []string{"cross_entropy"}, false, "x f32[{T},{V}], ids i32[{T}], ct f32[{T}]",
 			"y = cross_entropy(x, ids)\nz = cross_entropy_grad(x, ids, ct)", "y, z"},
 		{"attention", []string{"attention", "attention_grad"}, false, qkv + ", dout f32[1,{S},{N},{H}], dlse f32[1,{N},{S}]",

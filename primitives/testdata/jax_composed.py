@@ -99,14 +99,14 @@ case("gelu tanh of odd numbers", "gelu(x) tanh=true", lambda x: (jax.nn.gelu(x, 
 case("swiglu", "swiglu(gate, up)", lambda g, u: (jax.nn.silu(g) * u,), gate=normal(3, 5), up=normal(3, 5))
 
 
-def rope(base, offset, interleaved):
+def rope(base, interleaved):
     """Multiplies pairs, as complex numbers, by e to the i times angle."""
 
-    def f(x):
+    def f(x, at):
         d = x.shape[-1]
         a, b = (x[..., 0::2], x[..., 1::2]) if interleaved else (x[..., : d // 2], x[..., d // 2 :])
         freq = base ** (-2 * np.arange(d // 2) / d)
-        angle = (np.arange(x.shape[1]) + offset)[:, None] * freq
+        angle = np.asarray(at)[:, None] * freq
         z = (a + 1j * b) * jnp.asarray(np.exp(1j * angle), jnp.complex64)[None, :, None, :]
         if interleaved:
             return (jnp.stack([z.real, z.imag], -1).reshape(x.shape),)
@@ -115,9 +115,10 @@ def rope(base, offset, interleaved):
     return f
 
 
-case("rope", "rope(x)", rope(10000.0, 0, False), x=normal(2, 5, 2, 6))
-case("rope offset", "rope(x) base=500 offset=1000", rope(500.0, 1000, False), x=normal(1, 5, 2, 6))
-case("rope interleaved", "rope(x) interleaved=true", rope(10000.0, 0, True), x=normal(2, 5, 2, 6))
+at = jnp.arange(5, dtype=jnp.int32)
+case("rope", "rope(x, at)", rope(10000.0, False), x=normal(2, 5, 2, 6), at=at)
+case("rope later", "rope(x, at) base=500", rope(500.0, False), x=normal(1, 5, 2, 6), at=at + 1000)
+case("rope interleaved", "rope(x, at) interleaved=true", rope(10000.0, True), x=normal(2, 5, 2, 6), at=at)
 
 
 def attention(causal, scale):

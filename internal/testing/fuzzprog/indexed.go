@@ -79,7 +79,14 @@ func (g *gen) attention(val) {
 	q, k, v := g.like(b, s, n, d), g.like(b, s, m, d), g.like(b, s, m, d)
 	qv := q.Value
 	if g.chance(40) {
-		qv = primitives.RoPE(qv, primitives.RoPEOp{Offset: g.r.IntN(3), Interleaved: g.chance(50)})
+		var at *graph.Value
+		switch g.r.IntN(3) {
+		case 0:
+			at = g.ints(0, 9, s)
+		case 1:
+			at = g.ints(0, 9, b, s)
+		}
+		qv = primitives.RoPE(qv, at, primitives.RoPEOp{Width: pick(g, []int{0, 2}), Interleaved: g.chance(50)})
 	}
 	out, lse := primitives.Attention(qv, k.Value, v.Value, primitives.AttentionOp{Full: g.chance(30)})
 	g.add(out, v.size, nil)

@@ -51,6 +51,8 @@ func (m Member) Named(c collective.Call, op string) *Failure {
 // Reducible checks the element type and that a buffer holds whole elements.
 func (m Member) Reducible(c collective.Call, b []byte) *Failure {
 	switch {
+	case c.DType.IsF8():
+		return m.Argument(c, "elements of %s, whose sums would lose most of their bits; convert them to f32 or bf16 before the sum", c.DType)
 	case !c.DType.IsInt() && !c.DType.IsFloat() && c.DType != graph.Bool:
 		return m.Argument(c, "elements of %s, want a type that MLX reduces: %s to %s", c.DType, graph.Bool, graph.F64)
 	case len(b)%c.DType.Size() != 0:

@@ -27,6 +27,7 @@ func TestMember(t *testing.T) {
 		{m.Reduction(call("all_min", graph.Bool), "all_min", b[:3], b[8:11]), ""},
 		{m.Reduction(call("all_max", graph.F32), "all_sum", b[:8], b[:8]), "the method of all_sum, want the method of its name"},
 		{m.Reduction(call("all_sum", graph.NoDType), "all_sum", b[:8], b[:8]), "want a type that MLX reduces: bool to f64"},
+		{m.Reduction(call("all_sum", graph.F8_E5M2), "all_sum", b[:8], b[:8]), "elements of f8_e5m2, whose sums would lose most of their bits; convert them to f32 or bf16 before the sum"},
 		{m.Reduction(call("all_sum", graph.F32), "all_sum", b[:6], b[:6]), "a buffer of 6 bytes, want whole elements of 4 bytes"},
 		{m.Reduction(call("all_sum", graph.F32), "all_sum", b[:4], b[8:16]), "dst of 4 bytes and src of 8, want equal lengths"},
 		{m.Reduction(call("all_sum", graph.F32), "all_sum", b[4:12], b[:8]), "overlaps a part of src"},

@@ -470,17 +470,17 @@ def composed():
              rel=1e-5 if d != "f64" else None, abs_=1e-6 if d != "f64" else 1e-13)
     case("cross_entropy_masked", "y = cross_entropy(x, l)", xent, {"x": arr([[0, -inf, 3, 80], [1, 1, 1, 1]]), "l": arr([2, 3], "i32")}, abs_=1e-6)
 
-    def rope(x, base, offset, interleaved):
+    def rope(x, at, base, interleaved):
         half = x.shape[-1] // 2
-        a = (jnp.arange(x.shape[1], dtype=np.float64) + offset)[:, None] * base ** (-jnp.arange(half, dtype=np.float64) / half)
+        a = at.astype(np.float64)[:, None] * base ** (-jnp.arange(half, dtype=np.float64) / half)
         c, s = jnp.cos(a)[None, :, None, :], jnp.sin(a)[None, :, None, :]
         x1, x2 = (x[..., 0::2], x[..., 1::2]) if interleaved else (x[..., :half], x[..., half:])
         y1, y2 = x1 * c - x2 * s, x2 * c + x1 * s
         y = jnp.stack([y1, y2], -1).reshape(x.shape) if interleaved else jnp.concatenate([y1, y2], -1)
         return y.astype(x.dtype)
     for d in FLOATS:
-        case(f"rope_{d}", "y = rope(x)", lambda x: rope(x, 10000.0, 0, False), {"x": rand(d, 2, 4, 2, 6)}, abs_=REL[d], grad=d in ("f32", "f64"))
-    case("rope_interleaved", "y = rope(x) base=500000 offset=7 interleaved=true", lambda x: rope(x, 500000.0, 7, True), {"x": rand("f64", 1, 4, 2, 6)}, abs_=1e-13)
+        case(f"rope_{d}", "y = rope(x, t)", lambda x, t: rope(x, t, 10000.0, False), {"x": rand(d, 2, 4, 2, 6), "t": arr([0, 1, 2, 3], "i32")}, abs_=REL[d], grad=d in ("f32", "f64"))
+    case("rope_interleaved", "y = rope(x, t) base=500000 interleaved=true", lambda x, t: rope(x, t, 500000.0, True), {"x": rand("f64", 1, 4, 2, 6), "t": arr([7, 8, 9, 10], "i32")}, abs_=1e-13)
 
     def attention(q, k, v, causal=True, scale=None):
         o = jax.nn.dot_product_attention(q, k, v, is_causal=causal, scale=scale)
