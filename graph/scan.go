@@ -36,6 +36,10 @@ type ScanOp struct {
 // body uses.
 func (ScanOp) Blocks() {}
 
+// Moves says that arguments and results may be 8-bit floats, which the body converts or
+// moves.
+func (ScanOp) Moves() {}
+
 func (ScanOp) Name() string { return "scan" }
 
 // mostInTables is how many results in tables a scan may have.

@@ -71,19 +71,19 @@ func newLoop(t *graph.Tracer, e *graph.Eqn, ct []*graph.Value, needed map[*graph
 	ctCarry, ctEach := graph.ScanResults(l.s, ct)
 	_, made := graph.ScanResults(l.s, e.Out)
 	for i, v := range e.Out[:l.s.Carry] {
-		if v.Type.DType.IsFloat() {
+		if v.Type.DType.Cotangent() != graph.NoDType {
 			l.carried = append(l.carried, i)
 			l.start = append(l.start, instantiate(t, ctCarry[i], v))
 		}
 	}
 	for i, v := range l.consts {
-		if v.Type.DType.IsFloat() && needed[v] && !slices.Contains(l.consts[:i], v) {
+		if v.Type.DType.Cotangent() != graph.NoDType && needed[v] && !slices.Contains(l.consts[:i], v) {
 			l.summed = append(l.summed, i)
-			l.start = append(l.start, zeros(t, v.Type))
+			l.start = append(l.start, zeros(t, v.Type.Cotangent()))
 		}
 	}
 	for j, vs := range l.each {
-		if vs[0].Type.DType.IsFloat() && slices.ContainsFunc(vs, func(v *graph.Value) bool { return needed[v] }) {
+		if vs[0].Type.DType.Cotangent() != graph.NoDType && slices.ContainsFunc(vs, func(v *graph.Value) bool { return needed[v] }) {
 			l.sliced = append(l.sliced, j)
 		}
 	}
@@ -107,16 +107,15 @@ func newLoop(t *graph.Tracer, e *graph.Eqn, ct []*graph.Value, needed map[*graph
 // of an iteration of e, what is saved of the iteration, and cotangents of its results.
 func (l *loop) inputs() []graph.Input {
 	var in []graph.Input
-	named := func(name string, v *graph.Value) { in = append(in, graph.Input{Name: name, Type: v.Type}) }
 	for _, v := range l.start {
-		named("ct", v)
+		in = append(in, graph.Input{Name: "ct", Type: v.Type})
 	}
 	for _, v := range l.s.Body.In[l.s.Consts+l.s.Carry:] {
-		named(v.Name, v)
+		in = append(in, graph.Input{Name: v.Name, Type: v.Type})
 	}
 	in = append(in, l.saved...)
 	for _, j := range l.known {
-		named("ct", l.s.Body.Out[l.s.Carry+j])
+		in = append(in, graph.Input{Name: "ct", Type: l.s.Body.Out[l.s.Carry+j].Type.Cotangent()})
 	}
 	return in
 }
