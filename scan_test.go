@@ -1,8 +1,12 @@
 package gomoe_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"math"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,7 +14,10 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/testing/late"
+	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
 )
@@ -121,6 +128,140 @@ func TestScanEqualsWrittenOut(t *testing.T) {
 					}
 				})
 			}
+		}
+	}
+}
+
+// TestScanOnDevice runs loops, also one inside another, on a device that runs some of the
+// instructions: the results are the host's.
+func TestScanOnDevice(t *testing.T) {
+	ctx, in := context.Background(), layeredInputs()
+	p, err := vjp.Grad(layered(t, "stacked"), "x", "c", "w")
+	require.NoError(t, err)
+	want, err := gomoe.Run(ctx, p, gomoe.Config{}, in)
+	require.NoError(t, err)
+	for _, host := range []string{"", "gelu", "dot_general"} {
+		d := &late.Device{Why: func(p *lowering.Plan, i int) string {
+			if host != "" && strings.Contains(p.Instrs[i].Name, host) {
+				return "a test"
+			}
+			return ""
+		}}
+		got, err := gomoe.Run(ctx, p, gomoe.Config{Check: true, Options: runtime.Options{Device: d}}, in)
+		require.NoError(t, err)
+		for i := range want {
+			if !array.Equal(got[i], want[i]) {
+				t.Errorf("host %q: result %d differs from the host's", host, i)
+			}
+		}
+		require.Positive(t, d.Count().Done)
+	}
+	plan, err := gomoe.Compile(p, gomoe.Config{Target: &late.Device{}})
+	require.NoError(t, err)
+	require.Contains(t, plan.String(), "(host: the host runs the loop, and its body says what the target runs)")
+}
+
+// TestScanNamesTheIteration looks for the iteration in errors and in traces, and runs loops
+// with all that sessions can watch.
+func TestScanNamesTheIteration(t *testing.T) {
+	ctx, in := context.Background(), layeredInputs()
+	p := layered(t, "stacked")
+	for i := range 16 {
+		array.Data[float32](in["w"])[3*16+i] = math.MaxFloat32
+	}
+	in["x"].Fill(3)
+	in["c"].Fill(0)
+	_, err := gomoe.Run(ctx, p, gomoe.Config{Options: runtime.Options{Finite: true}}, in)
+	var at *runtime.Error
+	require.True(t, errors.As(err, &at))
+	require.Equal(t, "scan", at.Name)
+	require.ErrorContains(t, err, "iteration 3: scan_test.go:")
+
+	var log bytes.Buffer
+	trace := runtime.NewTrace(&log)
+	_, err = gomoe.Run(ctx, p, gomoe.Config{Options: runtime.Options{Trace: trace, Poison: true}}, layeredInputs())
+	require.NoError(t, err)
+	require.NoError(t, trace.Close())
+	for i := range depth {
+		require.Contains(t, log.String(), fmt.Sprintf(`"iteration":%d`, i))
+	}
+	require.Contains(t, log.String(), fmt.Sprintf(`"iterations":%d`, depth))
+}
+
+// TestScanAllocatesNothing runs steps of a loop whose arrays are used again.
+func TestScanAllocatesNothing(t *testing.T) {
+	ctx := context.Background()
+	j, err := gomoe.Open(layered(t, "stacked"), gomoe.Config{Options: runtime.Options{Threads: 1}})
+	require.NoError(t, err)
+	defer j.Close()
+	in := map[string]*runtime.Array{}
+	for name, a := range layeredInputs() {
+		in[name], err = j.Put(name, a)
+		require.NoError(t, err)
+	}
+	out := make([]*runtime.Array, len(j.Plan().Out))
+	step := func() { require.NoError(t, j.RunInto(ctx, in, out)) }
+	step()
+	step()
+	if n := testing.AllocsPerRun(20, step); n > 0 {
+		t.Errorf("%v allocations in a step, want none", n)
+	}
+}
+
+// TestScanPendingSums counts the sums between ranks in the derivative of a loop: that of a
+// constant is added up after the loop, those of the layers' weights in every iteration.
+func TestScanPendingSums(t *testing.T) {
+	p, err := vjp.Grad(layered(t, "stacked"), "c")
+	require.NoError(t, err)
+	m, err := sharding.ParseMesh("dp=2")
+	require.NoError(t, err)
+	plan, err := gomoe.Compile(p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"x": sharding.Split("dp")}, Check: true})
+	require.NoError(t, err)
+	inside := 0
+	for _, c := range plan.Report(1).Comm.Collectives {
+		if c.Times > 0 {
+			inside++
+			require.Equal(t, depth, c.Times)
+		}
+	}
+	// What each layer returns is a sum over tokens, in the first loop.
+	if inside != 1 {
+		t.Errorf("%d collectives in bodies of loops, want 1:\n%s", inside, plan)
+	}
+}
+
+// TestScanPlacement places loops: a dimension of iterations that is split is refused, and
+// what is carried is brought to one placement.
+func TestScanPlacement(t *testing.T) {
+	m, err := sharding.ParseMesh("a=2,b=2")
+	require.NoError(t, err)
+	parse := func(src string) *graph.Program {
+		p, err := gomoe.Parse("p.graph", src)
+		require.NoError(t, err)
+		return p
+	}
+	p := parse(`program p(x f32[4,4], w f32[2,4,4]) {
+	y f32[4,4] = scan(x, w) length=2 carry=1 body=program b(x f32[4,4], w f32[4,4]) {
+		t f32[4,4] = transpose(x) permutation=[1,0]
+		z f32[4,4] = add(t, w)
+		return z
+	}
+	return y
+}`)
+	_, err = gomoe.Place(p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"w": sharding.Split("a")}})
+	require.ErrorContains(t, err, "p.graph:2: scan(")
+	require.ErrorContains(t, err, "split over a in dimension 0, along which the loop takes one slice for each iteration; split another dimension, or gather it with sharding_constraint")
+	in := map[string]array.Array{"x": array.New(p.In[0].Type), "w": array.New(p.In[1].Type)}
+	for i := range 16 {
+		array.Data[float32](in["x"])[i], array.Data[float32](in["w"])[i] = float32(i), float32(3*i%7)
+	}
+	want, err := gomoe.Run(context.Background(), p, gomoe.Config{}, in)
+	require.NoError(t, err)
+	for _, place := range []map[string]sharding.Spec{{"x": sharding.Split("a")}, {"x": sharding.Split("a", "b")}, {"w": sharding.Split("", "b")}} {
+		got, err := gomoe.Run(context.Background(), p, gomoe.Config{Mesh: m, Place: place, Check: true}, in)
+		require.NoError(t, err)
+		if !array.Equal(got[0], want[0]) {
+			t.Errorf("placed as %v: %v, want %v", place, got[0], want[0])
 		}
 	}
 }

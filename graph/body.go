@@ -201,16 +201,16 @@ func (t *Tracer) local(v *Value) (*Value, error) {
 	if u := t.inside[v]; u != nil {
 		return u, nil
 	}
-	o, err := t.outer.local(v)
-	if err != nil {
-		return nil, err
-	}
-	if v.Def != nil {
+	if v.Def != nil && v.tr != nil && t.within(v.tr) && !v.tr.done {
 		if f, ok := v.Def.Prim.(FullOp); ok {
 			u := t.Apply(f)[0]
 			t.inside[v] = u
 			return u, nil
 		}
+	}
+	o, err := t.outer.local(v)
+	if err != nil {
+		return nil, err
 	}
 	u := &Value{Type: v.Type, Name: t.unused(v.Name, "c"), tr: t}
 	t.inside[v] = u

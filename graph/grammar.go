@@ -3,14 +3,14 @@ package graph
 // Grammar is the grammar of the text form of programs, in the EBNF of the Go
 // specification. Parse reads a file and returns its last program;
 // Program.String writes a file.
-const Grammar = `file      = { newline } program { newline program } .
+const Grammar = `file      = { newline } program newline { program newline } .
 program   = "program" name "(" [ input { "," input } ] ")" "{" newline
-            { equation newline } "return" [ name { "," name } ] newline "}" newline .
+            { equation newline } "return" [ name { "," name } ] newline "}" .
 input     = name type .
 equation  = [ binder { "," binder } "=" ] name "(" [ name { "," name } ] ")" { parameter } .
 binder    = name [ type ] .
 parameter = name "=" value .
-value     = integer | number | "true" | "false" | string | dtype | name | list .
+value     = integer | number | "true" | "false" | string | dtype | name | list | program .
 list      = "[" [ value { "," value } ] "]" .
 type      = dtype "[" [ integer { "," integer } ] "]" .
 dtype     = "bool" | "u8" | "u32" | "i32" | "i64" | "f8_e4m3" | "f8_e5m2"
@@ -29,7 +29,8 @@ end of its line. The names return and program are reserved for the file's
 structure. A value is named once in its program and a program once in its file;
 both are used only below their definition. In an equation the primitive's name
 stands before its arguments, and a value of a parameter is what the parameter's
-Go type asks for: a name is the name of a program above. Parameters that are
+Go type asks for: a name is the name of a program above, and the body of a loop is
+a program that stands inside the equation, with names of its own. Parameters that are
 zero are left out. The type behind a binder of an equation may be left out; if
 given, it must be the one inferred. Names v1, v2, ... of results belong to the
 printer, which numbers them anew.

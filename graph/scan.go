@@ -134,8 +134,9 @@ func (ScanOp) Doc() Doc {
 	return Doc{Args: "constants, carried values, t[length,..] or length arrays t[..]",
 		Results: "carried values, t[length,..] or length arrays t[..]",
 		Formula: "carry, y[i] = body(constants, carry, x[i]) for i = 0 to length-1",
-		Params: "length: the number of iterations; consts, carry: how many of the body's inputs stay the same and are carried; in_tables, out_tables: " +
-			"which inputs and results of an iteration are length arrays; reverse: from the last iteration to the first; keep: the derivative keeps what it needs of every iteration; body: a program",
+		Params: "length: the number of iterations; consts: how many of the body's inputs, the first ones, stay the same; carry: how many inputs behind these are carried; " +
+			"in_tables: which inputs of an iteration are given as length arrays; out_tables: which results of an iteration are length arrays; " +
+			"reverse: from the last iteration to the first; keep: the derivative keeps what it needs of every iteration; body: the program of one iteration",
 		Notes: "Without keep the derivative keeps what was carried into every iteration and computes the body again. The leading dimension is whole on every rank; what is carried has one placement."}
 }
 

@@ -109,6 +109,9 @@ func (t *Tracer) Apply(p Primitive, in ...*Value) []*Value {
 	} else {
 		pos = caller(p)
 	}
+	if t.done && t.outer != nil {
+		panic(buildError{&Error{Pos: pos, Prim: p.Name(), Err: errors.New("an argument belongs to the body of a loop; return it from the body")}})
+	}
 	if t.done {
 		panic(buildError{&Error{Pos: pos, Prim: p.Name(), Err: errors.New("the trace has ended; build inside the function given to Trace")}})
 	}

@@ -13,7 +13,7 @@ import (
 // What is carried must have the same placement before and after an iteration. It begins
 // with the placement of the first carried values. If the body carries on a value that is
 // split further, that is tried as the placement of the carried value, until nothing
-// changes any more. What the body then still carries on in another placement is moved at
+// changes any more, or the body cannot work on it. What the body then still carries on in another placement is moved at
 // the end of each iteration. A sum that begins with zeros and is pending after an
 // iteration stays pending until the loop has ended, if the body only adds to it.
 func (c *Context) scan(s graph.ScanOp) (Decision, error) {
@@ -91,6 +91,7 @@ func (l *loop) place() (*Assignment, error) {
 	}
 	for again := true; again; {
 		again = false
+		was := slices.Clone(carried)
 		for j, v := range l.s.Body.Out[:l.s.Carry] {
 			at := body.Spec[v].Resolved()
 			if at.Ragged == nil && !at.Equal(carried[j]) && Free(carried[j], at, v.Type) == nil {
@@ -98,9 +99,12 @@ func (l *loop) place() (*Assignment, error) {
 			}
 		}
 		if again {
-			if body, err = l.propagate(l.s.Body); err != nil {
-				return nil, err
+			split, err := l.propagate(l.s.Body)
+			if err != nil { // the body cannot work on what is split so: it moves it back
+				copy(carried, was)
+				break
 			}
+			body = split
 		}
 	}
 	if sums, ok := l.pending(body); ok {
