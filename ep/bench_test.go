@@ -34,7 +34,7 @@ func BenchmarkStep(b *testing.B) {
 		Before(next, table, 3)
 		Assign(routing, nil, next, idx, 4096)
 		Kept(kept, table, experts, 4096)
-		SendOrder(order, next, routing)
+		SendOrder(order, next, routing, 0)
 		group.Zones(start, zone, kept, 3, align)
 		group.RecvOrder(arrival, start, kept, 3)
 	}

@@ -2,12 +2,22 @@ package ep
 
 import "fmt"
 
-// Group is the ranks that exchange rows with each other: together they hold one
-// copy of the experts. Member m is the rank whose tokens are row Sources[m] of
-// a table.
+// Group is the ranks that together hold one copy of the experts. If they have
+// different tokens they exchange rows, and member m is the rank whose tokens are
+// row Sources[m] of a table. If all of them have the same tokens, Sources has one
+// element, and Owners says how many they are.
 type Group struct {
-	Experts int   // E, a multiple of len(Sources)
+	Experts int   // E, a multiple of the members
 	Sources []int // ascending, so that member order is token order
+	Owners  int   // the number of members; 0 means one for each of Sources
+}
+
+// members returns the number of ranks among which the experts are divided.
+func (g Group) members() int {
+	if g.Owners == 0 {
+		return len(g.Sources)
+	}
+	return g.Owners
 }
 
 // Validate returns an error if no such group can exist among that many ranks.
@@ -15,8 +25,11 @@ func (g Group) Validate(ranks int) error {
 	if len(g.Sources) == 0 {
 		return fmt.Errorf("ep: group of no ranks, want at least 1")
 	}
-	if g.Experts < 1 || g.Experts%len(g.Sources) != 0 {
-		return fmt.Errorf("ep: %d experts over %d ranks, want a multiple of the ranks", g.Experts, len(g.Sources))
+	if n := g.members(); n < 1 || g.Experts < 1 || g.Experts%n != 0 {
+		return fmt.Errorf("ep: %d experts over %d ranks, want a multiple of the ranks", g.Experts, n)
+	}
+	if g.Owners != 0 && g.Owners != len(g.Sources) && len(g.Sources) != 1 {
+		return fmt.Errorf("ep: group %v: %d ranks with experts, want one for each rank with tokens, or tokens that all ranks have", g.Sources, g.Owners)
 	}
 	last := -1
 	for _, s := range g.Sources {
@@ -33,12 +46,12 @@ func (g Group) Validate(ranks int) error {
 
 // Local returns the experts [lo, hi) that the member owns.
 func (g Group) Local(member int) (lo, hi int) {
-	n := g.Experts / len(g.Sources)
+	n := g.Experts / g.members()
 	return member * n, (member + 1) * n
 }
 
 // Owner returns the member that owns the expert.
-func (g Group) Owner(expert int) int { return expert / (g.Experts / len(g.Sources)) }
+func (g Group) Owner(expert int) int { return expert / (g.Experts / g.members()) }
 
 // SendCounts sets rows[m] to the number of rows that member sends to member m,
 // and returns their sum. kept is the table after drops.

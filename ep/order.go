@@ -1,14 +1,15 @@
 package ep
 
 // SendOrder sets order to the numbers t·K+k of the pairs that routing
-// int32[T,K,2] keeps, in order of (expert, t, k), and returns how many there
-// are, at most T·K. Members own ascending experts, so this is the order in
-// which rows leave for members 0, 1, …, and in which they come back. next
-// int32[E] is scratch memory. SendOrder is a counting sort: O(T·K + E).
-func SendOrder(order, next, routing []int32) int {
+// int32[T,K,2] keeps for experts first to first+n-1, in order of (expert, t, k),
+// and returns how many there are, at most T·K. With all experts, this is the
+// order in which rows leave for members 0, 1, …, and in which they come back,
+// because members own ascending experts. next int32[n] is scratch memory.
+// SendOrder is a counting sort: O(T·K + n).
+func SendOrder(order, next, routing []int32, first int) int {
 	clear(next)
 	for i := 0; i < len(routing); i += 2 {
-		if e := routing[i]; e >= 0 {
+		if e := int(routing[i]) - first; e >= 0 && e < len(next) {
 			next[e]++
 		}
 	}
@@ -18,7 +19,7 @@ func SendOrder(order, next, routing []int32) int {
 		rows += n
 	}
 	for i := 0; i < len(routing); i += 2 {
-		if e := routing[i]; e >= 0 {
+		if e := int(routing[i]) - first; e >= 0 && e < len(next) {
 			order[next[e]] = int32(i / 2)
 			next[e]++
 		}

@@ -96,7 +96,7 @@ func (b batch) simulate(t *testing.T) result {
 		res.dropped = append(res.dropped, dropped...)
 
 		order := garbage(len(local[n]))
-		rows := SendOrder(order, next, routing)
+		rows := SendOrder(order, next, routing, 0)
 		for _, i := range order[:rows] {
 			sent[n].rows = append(sent[n].rows, int32(first[n])+i)
 		}

@@ -72,17 +72,17 @@ func TestGroupErrors(t *testing.T) {
 		group Group
 		want  string
 	}{
-		{Group{4, nil}, "ep: group of no ranks, want at least 1"},
-		{Group{4, []int{0, 1, 2}}, "ep: 4 experts over 3 ranks, want a multiple of the ranks"},
-		{Group{0, []int{0}}, "ep: 0 experts over 1 ranks, want a multiple of the ranks"},
-		{Group{4, []int{0, 4}}, "ep: group [0 4]: rank 4, want 0 to 3"},
-		{Group{4, []int{-1, 2}}, "ep: group [-1 2]: rank -1, want 0 to 3"},
-		{Group{4, []int{2, 1}}, "ep: group [2 1]: rank 1 after 2, want ascending ranks"},
-		{Group{4, []int{1, 1}}, "ep: group [1 1]: rank 1 after 1, want ascending ranks"},
+		{Group{4, nil, 0}, "ep: group of no ranks, want at least 1"},
+		{Group{4, []int{0, 1, 2}, 0}, "ep: 4 experts over 3 ranks, want a multiple of the ranks"},
+		{Group{0, []int{0}, 0}, "ep: 0 experts over 1 ranks, want a multiple of the ranks"},
+		{Group{4, []int{0, 4}, 0}, "ep: group [0 4]: rank 4, want 0 to 3"},
+		{Group{4, []int{-1, 2}, 0}, "ep: group [-1 2]: rank -1, want 0 to 3"},
+		{Group{4, []int{2, 1}, 0}, "ep: group [2 1]: rank 1 after 2, want ascending ranks"},
+		{Group{4, []int{1, 1}, 0}, "ep: group [1 1]: rank 1 after 1, want ascending ranks"},
 	} {
 		require.EqualError(t, c.group.Validate(4), c.want)
 	}
-	require.NoError(t, Group{4, []int{1, 3}}.Validate(4))
+	require.NoError(t, Group{4, []int{1, 3}, 0}.Validate(4))
 }
 
 // The functions of every step allocate nothing.
@@ -106,7 +106,7 @@ func TestNoAllocations(t *testing.T) {
 		Overflow(demand, capacity)
 		Padded(counts, counts, align)
 		Kept(kept, table, experts, capacity)
-		SendOrder(order, next, routing)
+		SendOrder(order, next, routing, 0)
 		group.SendCounts(rows, kept, 0)
 		group.RecvCounts(rows, kept, 0)
 		group.Zones(start, n, kept, 0, align)

@@ -33,7 +33,6 @@ type ScanParams struct {
 // that surrounds it; such values are constants of the loop. Values made inside the body
 // can be used in the body alone. Mistakes stop the trace at the user's line.
 func Scan(p ScanParams, carry, xs []*Value, body func(carry, x []*Value) (c, y []*Value)) (c, y []*Value) {
-	pos := caller(nil)
 	t := TracerOf(slices.Concat(append([][]*Value{carry, xs}, p.Tables...)...)...)
 	if t == nil {
 		Fail("scan: no value to carry and none for each iteration; give at least one")
@@ -41,6 +40,7 @@ func Scan(p ScanParams, carry, xs []*Value, body func(carry, x []*Value) (c, y [
 	for t.body != nil {
 		t = t.body // the loop stands in the innermost body
 	}
+	pos := t.here(nil)
 	s := ScanOp{Length: p.Length, Carry: len(carry), Reverse: p.Reverse, Keep: p.Keep}
 	in := make([]Input, 0, len(carry)+len(xs)+len(p.Tables))
 	for i, v := range carry {
@@ -129,8 +129,8 @@ func (t *Tracer) within(u *Tracer) bool {
 	return false
 }
 
-// Input is the name and the type of an input of a body. A name that is no identifier, or
-// that another input has, is replaced by one that can be used.
+// Input is the name and the type of an input of a body. A name that is empty, or that
+// another input has, is replaced by one that can be used.
 type Input struct {
 	Name string
 	Type Type
@@ -168,7 +168,7 @@ func (t *Tracer) Body(name string, in []Input, fn func(b *Tracer, in []*Value) [
 // unused returns a name for an input that no other input has: the given one, or one that
 // begins like it.
 func (t *Tracer) unused(name, other string) string {
-	if !identifier(name) || reserved(name) {
+	if name == "" {
 		name = other
 	}
 	if t.byName == nil {

@@ -65,10 +65,8 @@ func (c *checker) program(p *Program) error {
 			return wrong("input %d is nil", i)
 		case defined[v], inputs[v.Name]:
 			return wrong("input %d: %s is an input already", i, v.Name)
-		case !identifier(v.Name):
-			return wrong("input %d: name %q, want a letter or _ and then letters, digits or _", i, v.Name)
-		case reserved(v.Name):
-			return wrong("input %d: name %q is a word of the text form", i, v.Name)
+		case v.Name == "":
+			return wrong("input %d: its name is empty", i)
 		case v.Def != nil:
 			return wrong("input %d: %s is the result of an equation", i, v.Name)
 		case v.Index != i:

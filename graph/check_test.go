@@ -39,7 +39,7 @@ program p, equation 2 of 4:
 		{"nil input", func(p *Program) { p.In[1] = nil }, "graph: check: program p: input 1 is nil"},
 		{"input twice", func(p *Program) { p.In[1] = p.In[0] }, "graph: check: program p: input 1: x is an input already"},
 		{"two inputs of a name", func(p *Program) { p.In[1].Name = "x" }, "graph: check: program p: input 1: x is an input already"},
-		{"input without name", func(p *Program) { p.In[1].Name = "" }, `graph: check: program p: input 1: name "", want a letter or _ and then letters, digits or _`},
+		{"input without name", func(p *Program) { p.In[1].Name = "" }, `graph: check: program p: input 1: its name is empty`},
 		{"program name", func(p *Program) { p.Name = "a b" }, `graph: check: program a b: name "a b", want a letter or _ and then letters, digits or _`},
 		{"input index", func(p *Program) { p.In[0].Index = 1 }, "graph: check: program p: input 0: x has index 1"},
 		{"input with equation", func(p *Program) { p.In[0].Def = p.Eqns[0] }, "graph: check: program p: input 0: x is the result of an equation"},

@@ -8,7 +8,7 @@ import (
 // EqualPrimitive reports whether a and b are the same operation: the same Go
 // type and name with equal parameters and equal unexported fields. Nil lists
 // equal empty ones, zero differs from negative zero, NaN equals NaN, programs
-// are equal if they print alike, and functions are not compared.
+// are equal if they print alike apart from their scopes, and functions are not compared.
 func EqualPrimitive(a, b Primitive) bool {
 	if a == nil || b == nil {
 		return a == nil && b == nil
@@ -55,7 +55,8 @@ func equalValue(a, b reflect.Value) bool {
 			return true
 		}
 		if a.Type() == programType && !a.IsNil() && !b.IsNil() && a.CanInterface() && b.CanInterface() {
-			return a.Interface().(*Program).String() == b.Interface().(*Program).String()
+			text := func(v reflect.Value) string { return v.Interface().(*Program).Print(PrintOptions{unscoped: true}) }
+			return text(a) == text(b)
 		}
 		return false
 	case reflect.Func:

@@ -1,14 +1,37 @@
 package graph
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+	"unicode"
+)
 
-// Names returns the names that p's values are printed with. They are
-// identifiers, no two values have the same one, and the same program always
-// gets the same names.
+// Shown returns a name as plans and reports have it: as it is, or quoted if it is empty,
+// has blanks, commas, quotation marks, or characters that cannot be printed.
+func Shown(name string) string {
+	if name == "" || strings.ContainsFunc(name, func(r rune) bool {
+		return unicode.IsSpace(r) || !unicode.IsPrint(r) || r == ',' || r == '"' || r == unicode.ReplacementChar
+	}) {
+		return strconv.Quote(name)
+	}
+	return name
+}
+
+// Quoted returns a name as the text form has it: an identifier as it is, any other name as
+// a double-quoted string of Go. The words return and program are quoted too, because they
+// begin a line of the text form.
+func Quoted(name string) string {
+	if identifier(name) && name != "return" && name != "program" {
+		return name
+	}
+	return strconv.Quote(name)
+}
+
+// Names returns the names that p's values are printed with. No two values have the same
+// one, and the same program always gets the same names.
 //
-// An input or a result with a Name is printed with that name, with _ for each
-// character that an identifier cannot have. Where several values share a name,
-// the first keeps it, inputs before results, and the others are called name_1,
+// An input or a result with a Name is printed with that name; Quoted is its form in a
+// text. Where several values share a name, the first keeps it, inputs before results, and the others are called name_1,
 // name_2 and so on. Results without a Name are called v1, v2, ... in order;
 // names that are taken are left out. Names of that form belong to the printer:
 // a result whose Name is v7 is treated as a result without a Name.
@@ -18,7 +41,7 @@ func (p *Program) Names() map[*Value]string {
 		name string
 	}
 	names := make(map[*Value]string)
-	taken := map[string]bool{"return": true, "program": true, "": true}
+	taken := map[string]bool{"": true}
 	claim := func(v *Value, name string) bool {
 		if taken[name] {
 			return false
@@ -39,8 +62,8 @@ func (p *Program) Names() map[*Value]string {
 		seen[v] = true
 		if v.Name == "" || !input && numbered(v.Name) {
 			unnamed = append(unnamed, v)
-		} else if name := sanitise(v.Name); !claim(v, name) {
-			same = append(same, named{v, name})
+		} else if !claim(v, v.Name) {
+			same = append(same, named{v, v.Name})
 		}
 	}
 	for _, v := range p.In {

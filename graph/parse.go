@@ -99,7 +99,7 @@ type parser struct {
 const deepest = 100
 
 func (p *parser) failf(line int, format string, args ...any) {
-	panic(buildError{&Error{Pos: Pos{p.file, line}, Err: fmt.Errorf(format, args...)}})
+	panic(buildError{&Error{Pos: Pos{File: p.file, Line: line}, Err: fmt.Errorf(format, args...)}})
 }
 
 // next returns the current token and moves on to the one after it.
@@ -193,7 +193,11 @@ func (p *parser) program(body bool) *Program {
 		if p.is("}") || p.tok.kind == tokEOF {
 			p.want("a line that begins with return; program " + clip(name.text) + " has none")
 		}
-		p.equation()
+		if p.word("scope") && (p.after.kind == tokString || p.after.kind == tokNewline) {
+			p.scope()
+		} else {
+			p.equation()
+		}
 	}
 	p.next()
 	for i := 0; p.tok.kind != tokNewline; i++ {
@@ -222,34 +226,6 @@ func (p *parser) body() *Program {
 	p.depth--
 	p.tr, p.values, p.lines = tr, values, lines
 	return prog
-}
-
-// valueName reads the name of a value that is being defined.
-func (p *parser) valueName(what string) token {
-	n := p.name("the name of " + what)
-	if reserved(n.text) {
-		p.failf(n.line, "%s cannot be the name of a value, it is reserved", n.text)
-	}
-	if line, ok := p.lines[n.text]; ok {
-		p.failf(n.line, "value %s is defined already, on line %d; give each value its own name", clip(n.text), line)
-	}
-	p.lines[n.text] = n.line
-	return n
-}
-
-func (p *parser) define(n token, v *Value) { p.values[n.text] = v }
-
-// use reads the name of a value that has been defined above.
-func (p *parser) use(what string) *Value {
-	n := p.name("the name of " + what)
-	v := p.values[n.text]
-	if v == nil && p.is("(") {
-		p.failf(n.line, "found %s(, want a value; calls do not nest, so give its result a name on a line above", clip(n.text))
-	}
-	if v == nil {
-		p.failf(n.line, "value %s is not defined above%s", clip(n.text), near.Names(n.text, maps.Keys(p.values)))
-	}
-	return v
 }
 
 func (p *parser) typ(what string) Type {
@@ -283,10 +259,10 @@ func (p *parser) equation() {
 	}
 	var binders []binder
 	line := p.tok.line
-	if p.tok.kind != tokName {
+	if p.tok.kind != tokName && p.tok.kind != tokString {
 		p.want("an equation or return")
 	}
-	if p.after.kind != tokPunct || p.after.text != "(" {
+	if p.tok.kind == tokString || p.after.kind != tokPunct || p.after.text != "(" {
 		p.list("=", func(int) {
 			b := binder{name: p.valueName("a value")}
 			if p.tok.kind == tokName {
@@ -311,7 +287,7 @@ func (p *parser) equation() {
 	prim := p.params(proto)
 	p.endOfLine("behind the equation")
 
-	pos := Pos{p.file, line}
+	pos := Pos{File: p.file, Line: line, Scope: p.tr.scope}
 	var out []*Value
 	p.tr.At(pos, func() {
 		err := guard(func() { out = p.tr.Apply(prim, args...) })

@@ -13,7 +13,7 @@ func TestParse(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "moe", p.Name)
 	require.Len(t, p.Eqns, 2)
-	require.Equal(t, Pos{"dir/moe.txt", 3}, p.Eqns[1].Pos)
+	require.Equal(t, Pos{File: "dir/moe.txt", Line: 3}, p.Eqns[1].Pos)
 	require.Equal(t, "h", p.Eqns[0].Out[0].Name)
 	require.Equal(t, "", p.Eqns[1].Out[0].Name, "v1 is the printer's name, not the value's")
 	require.Equal(t, toyTopK{K: 2}, p.Eqns[1].Prim)
@@ -69,7 +69,7 @@ func TestParseErrors(t *testing.T) {
 
 		// Inputs and types.
 		{"program p(x f32[], x f32[]) {", `moe.txt:1: value x is defined already, on line 1; give each value its own name`},
-		{"program p(return f32[]) {", `moe.txt:1: return cannot be the name of a value, it is reserved`},
+		{"program p(return f32[]) {", `moe.txt:1: return is a word of the text form; as the name of an input write it in quotes`},
 		{"program p(x float[]) {", `moe.txt:1: type of input x: element type "float" is unknown, want one of bool u8 u32 i32 i64 f8_e4m3 f8_e5m2 f16 bf16 f32 f64, or for weights q8_0 q4_k q6_k q2_k iq2_xxs mxfp4`},
 		{"program p(x none[]) {", `moe.txt:1: type of input x: element type "none" is unknown, want one of bool u8 u32 i32 i64 f8_e4m3 f8_e5m2 f16 bf16 f32 f64, or for weights q8_0 q4_k q6_k q2_k iq2_xxs mxfp4`},
 		{"program p(x f32) {", `moe.txt:1: found ")", want [ and the sizes, [] for a scalar`},
@@ -100,7 +100,7 @@ func TestParseErrors(t *testing.T) {
 		{body("x = neg(w)"), `moe.txt:2: value x is defined already, on line 1; give each value its own name`},
 		{body("y = neg(w)\ny = neg(w)"), `moe.txt:3: value y is defined already, on line 2; give each value its own name`},
 		{body("y, y = top_k(x) k=1"), `moe.txt:2: value y is defined already, on line 2; give each value its own name`},
-		{body("program = neg(w)"), `moe.txt:2: program cannot be the name of a value, it is reserved`},
+		{body("program = neg(w)"), `moe.txt:2: program is a word of the text form; as the name of a value write it in quotes`},
 		{body("y = top_k(x) k=1"), `moe.txt:2: top_k(f32[4,2]): 2 results, but names for 1`},
 		{body("y, z, u = top_k(x) k=1"), `moe.txt:2: top_k(f32[4,2]): 2 results, but names for 3`},
 		{body("neg(x)"), `moe.txt:2: neg(f32[4,2]): 1 results, but names for 0`},
@@ -154,7 +154,21 @@ func TestParseErrors(t *testing.T) {
 		{body("ÿ = neg(x)"), `moe.txt:2: character 'ÿ' is not part of any program`},
 		{body("y = neg(x) \xff"), `moe.txt:2: character '�' is not part of any program`},
 		{body(strings.Repeat("é", 50)), `moe.txt:2: character 'é' is not part of any program`},
-		{body(`y = neg("` + strings.Repeat("é", 50) + `")`), `moe.txt:2: found "` + strings.Repeat("é", 19) + `..., want the name of an argument`},
+		{body(`y = neg("` + strings.Repeat("é", 50) + `")`), `moe.txt:2: value ` + strings.Repeat("é", 20) + `... is not defined above`},
+		{body("y = all(x) mode=[\"" + strings.Repeat("é", 50) + `"]`), `moe.txt:2: all: parameter mode: found "[", want a quoted string`},
+
+		// Names in quotes, and scopes.
+		{body(`"" = neg(x)`), `moe.txt:2: found "", want the name of a value, which is not empty`},
+		{body(`"x" = neg(w)`), `moe.txt:2: value x is defined already, on line 1; give each value its own name`},
+		{body(`"a.b" = neg(w)` + "\n" + `c = neg("a.c")`), `moe.txt:3: value a.c is not defined above; did you mean a.b?`},
+		{body("y = neg(return)"), `moe.txt:2: return is a word of the text form; as the name of an argument write it in quotes`},
+		{body(`y = "neg"(x)`), `moe.txt:2: found "neg", want the name of a primitive`},
+		{body(`"neg"(x)`), `moe.txt:2: found "(", want , or =`},
+		{body(`scope ""`), `moe.txt:2: the name of a scope is empty; leave the scope out`},
+		{body(`scope "a\nb"`), `moe.txt:2: scope "a\nb": want characters that can be printed`},
+		{body(`scope "a" y`), `moe.txt:2: found "y", want the end of the line behind the scope`},
+		{body("scope f32[2]"), `moe.txt:2: found the end of the line, want , or =`},
+		{body(`scope "a"` + "\ny = neg(x, w)"), `moe.txt:3 (a): neg(f32[4,2], f32[2,3]): 2 arguments, want 1`},
 	}
 	for _, tt := range tests {
 		p, err := Parse("dir/moe.txt", tt.text, toys()...)

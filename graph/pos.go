@@ -10,18 +10,27 @@ import (
 	"sync/atomic"
 )
 
-// Pos is a place in the user's source. The zero Pos is unknown.
+// Pos is a place in the user's source, and the part of the model that the source was run
+// for there. The zero Pos is unknown.
 type Pos struct {
 	File string
 	Line int
+	// Scope is the part of the model, such as layers.3.moe, "" if there is none; see
+	// Tracer.Scope.
+	Scope string
 }
 
-// String prints the file's base name and the line: moe.go:24.
+// String prints the file's base name, the line and the scope: moe.go:24, or
+// moe.go:24 (layers.3.moe).
 func (p Pos) String() string {
-	if p.File == "" {
-		return "-"
+	s := "-"
+	if p.File != "" {
+		s = filepath.Base(p.File) + ":" + strconv.Itoa(p.Line)
 	}
-	return filepath.Base(p.File) + ":" + strconv.Itoa(p.Line)
+	if p.Scope != "" {
+		s += " (" + p.Scope + ")"
+	}
+	return s
 }
 
 // Helper marks the function that calls it as a builder: the equations that the
@@ -95,7 +104,7 @@ func caller(p Primitive) Pos {
 				}
 				continue
 			}
-			last, builder = Pos{f.File, f.Line}, Pos{}
+			last, builder = Pos{File: f.File, Line: f.Line}, Pos{}
 			helper := marked != nil && marked.functions[f.Function]
 			switch {
 			case helper:

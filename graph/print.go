@@ -14,6 +14,8 @@ type PrintOptions struct {
 	Body func(e *Eqn) (*Program, PrintOptions)
 	// Pos adds the source line of each equation as a comment: # moe.go:24.
 	Pos bool
+
+	unscoped bool // leave out the scopes
 }
 
 // String returns p's text form (see Grammar): the programs that p's equations
@@ -116,7 +118,12 @@ func (w *printer) definition(p *Program, name string) {
 	w.buf = append(w.buf, '(')
 	w.binders(p.In)
 	w.buf = append(w.buf, ") {"...)
+	scope := ""
 	for _, e := range p.Eqns {
+		if e != nil && e.Pos.Scope != scope && !w.opts.unscoped {
+			scope = e.Pos.Scope
+			w.scope(scope)
+		}
 		w.line(1)
 		w.eqn(e)
 	}
@@ -150,6 +157,16 @@ func (w *printer) body(e *Eqn, p *Program) string {
 	}
 	in.definition(p, name)
 	return string(in.buf)
+}
+
+// scope prints the line that gives the equations below it a scope.
+func (w *printer) scope(name string) {
+	w.line(1)
+	w.buf = append(w.buf, "scope"...)
+	if name != "" {
+		w.buf = append(w.buf, ' ')
+		w.buf = strconv.AppendQuote(w.buf, name)
+	}
 }
 
 // eqn prints an equation. It also prints broken ones, since Check shows them.
@@ -215,7 +232,7 @@ func (w *printer) ref(v *Value) {
 	case v == nil:
 		w.buf = append(w.buf, "<nil>"...)
 	case ok:
-		w.buf = append(w.buf, name...)
+		w.buf = append(w.buf, Quoted(name)...)
 	default:
 		w.buf = append(append(append(w.buf, '<'), v.Name...), '>')
 	}

@@ -129,7 +129,7 @@ func TestNames(t *testing.T) {
 		got = append(got, names[e.Out[0]])
 	}
 	require.Equal(t, []string{"x", "return_1", "v2",
-		"h", "h_2", "h_1", "h_3", "x_1", "v1", "v3", "program_1", "return_2", "gate_weight__", "_1st", "v4", "v", "v_1", "v_2"}, got)
+		"h", "h_2", "h_1", "h_3", "x_1", "v1", "v3", "program", "return", "gate weight/é", "1st", "v4", "v", "v_1", "v_2"}, got)
 
 	q, err := Parse("p", p.String(), toys()...)
 	require.NoError(t, err)

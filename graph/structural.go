@@ -8,7 +8,7 @@ import (
 
 // Structural returns a prototype of each primitive that this package defines.
 func Structural() []Primitive {
-	return []Primitive{FullOp{}, AddAnyOp{}, PlaceLikeOp{}, CustomOp{}, ScanOp{}}
+	return []Primitive{FullOp{}, AddAnyOp{}, PlaceLikeOp{}, BarrierOp{}, CustomOp{}, RematOp{}, ScanOp{}}
 }
 
 // FullOp returns an array with every element equal to Value. It has no
@@ -154,21 +154,30 @@ func sameTypes(got, want []Type) error {
 	return nil
 }
 
-// calls reports whether p, or the body of a loop in it, has a CustomOp.
+// called returns the program that p applies to its arguments, nil if p is no call.
+func called(p Primitive) *Program {
+	switch p := p.(type) {
+	case CustomOp:
+		return p.Fn
+	case RematOp:
+		return p.Fn
+	}
+	return nil
+}
+
+// calls reports whether p, or the body of a loop in it, has a call.
 func calls(p *Program) bool {
 	return slices.ContainsFunc(p.Eqns, func(e *Eqn) bool {
-		switch op := e.Prim.(type) {
-		case CustomOp:
-			return true
-		case ScanOp:
-			return calls(op.Body)
+		if s, ok := e.Prim.(ScanOp); ok {
+			return calls(s.Body)
 		}
-		return false
+		return called(e.Prim) != nil
 	})
 }
 
-// Inline returns p with every CustomOp replaced by the equations of its Fn, also
-// those inside a Fn and inside the body of a loop. If p has none, Inline returns p itself.
+// Inline returns p with every call, CustomOp and RematOp, replaced by the equations of
+// its Fn, also those inside a Fn and inside the body of a loop. If p has none, Inline
+// returns p itself.
 func Inline(p *Program) (*Program, error) {
 	if !calls(p) {
 		return p, nil
@@ -193,8 +202,8 @@ func Inline(p *Program) (*Program, error) {
 				s.Body = body
 				prim = s
 			}
-			if c, ok := prim.(CustomOp); ok {
-				out = t.Replay(c.Fn, in)
+			if fn := called(prim); fn != nil {
+				out = t.Replay(fn, in)
 			} else {
 				t.At(e.Pos, func() { out = t.Apply(prim, in...) })
 			}

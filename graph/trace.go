@@ -12,7 +12,8 @@ type Tracer struct {
 	prog   Program
 	byName map[string]bool // inputs
 	done   bool
-	pos    *Pos // when set, the position of new equations
+	pos    *Pos   // when set, the position of new equations
+	scope  string // of new equations, when pos is not set
 
 	// For the body of a loop, which has a trace of its own:
 	outer    *Tracer           // the trace around it
@@ -48,7 +49,7 @@ func Trace(name string, fn func(*Tracer) []*Value) (p *Program, err error) {
 			return nil, fmt.Errorf("graph: program %s: result %d is nil", name, i)
 		}
 		if err := t.owns(v); err != nil {
-			return nil, &Error{Pos: caller(nil), Err: err}
+			return nil, &Error{Pos: t.here(nil), Err: err}
 		}
 	}
 	t.prog.Out = out
@@ -64,15 +65,14 @@ func (t *Tracer) Program() *Program {
 // Eqns returns the equations recorded so far. The slice is the tracer's own.
 func (t *Tracer) Eqns() []*Eqn { return t.prog.Eqns }
 
-// Input declares the next input of the program. The name must be an identifier
-// that no other input has, since callers bind arrays to inputs by name.
+// Input declares the next input of the program. The name is any string that is not
+// empty, such as model.layers.0.weight. No other input may have it, because callers bind
+// arrays to inputs by name.
 func (t *Tracer) Input(name string, d DType, shape ...int) *Value {
 	typ := Type{d, append([]int(nil), shape...)}
 	switch {
-	case !identifier(name):
-		Fail("input name %q: want a letter or _ and then letters, digits or _", name)
-	case reserved(name):
-		Fail("input name %q is a word of the text form; give the input another name", name)
+	case name == "":
+		Fail("the name of input %d is empty; give each input its own name", len(t.prog.In))
 	case t.byName[name]:
 		Fail("input %s is declared twice; give each input its own name", name)
 	case d == NoDType || int(d) >= len(dtypes):
@@ -103,12 +103,7 @@ func (t *Tracer) At(pos Pos, fn func()) {
 // Apply adds the equation p(in...) and returns its results. A mistake stops the
 // trace. Builders of primitives call it.
 func (t *Tracer) Apply(p Primitive, in ...*Value) []*Value {
-	pos := Pos{}
-	if t.pos != nil {
-		pos = *t.pos
-	} else {
-		pos = caller(p)
-	}
+	pos := t.here(p)
 	if t.done && t.outer != nil {
 		panic(buildError{&Error{Pos: pos, Prim: p.Name(), Err: errors.New("an argument belongs to the body of a loop; return it from the body")}})
 	}
@@ -168,7 +163,8 @@ func Apply(p Primitive, in ...*Value) []*Value {
 func Apply1(p Primitive, in ...*Value) *Value { return Apply(p, in...)[0] }
 
 // Replay applies p's equations to args, one per input of p, in the trace t. It
-// returns the values of p's results in that trace.
+// returns the values of p's results in that trace. The scopes of p's equations lie
+// within the scope in which Replay is called.
 func (t *Tracer) Replay(p *Program, args []*Value) []*Value {
 	if len(args) != len(p.In) {
 		Fail("program %s is given %d arguments, want %d", p.Name, len(args), len(p.In))
@@ -182,7 +178,9 @@ func (t *Tracer) Replay(p *Program, args []*Value) []*Value {
 		for i, v := range e.In {
 			in[i] = env[v]
 		}
-		t.At(e.Pos, func() {
+		pos := e.Pos
+		pos.Scope = joinScopes(t.inScope(), pos.Scope)
+		t.At(pos, func() {
 			for i, v := range t.Apply(e.Prim, in...) {
 				v.Name = e.Out[i].Name
 				env[e.Out[i]] = v
@@ -195,9 +193,6 @@ func (t *Tracer) Replay(p *Program, args []*Value) []*Value {
 	}
 	return out
 }
-
-// reserved reports whether s is a word that begins a line of the text form.
-func reserved(s string) bool { return s == "return" || s == "program" }
 
 func identifier(s string) bool {
 	for i, r := range s {

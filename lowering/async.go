@@ -4,7 +4,7 @@ import "slices"
 
 // flow says which instructions depend on which, in a plan whose buffers are written once.
 type flow struct {
-	needs   [][]int // of each instruction: the instructions whose results it reads, ascending
+	needs   [][]int // of each instruction: the instructions whose results it reads or comes behind, ascending
 	readers [][]int // of each buffer that owns memory: the instructions that read it
 }
 
@@ -15,10 +15,16 @@ func (p *Plan) flow() *flow {
 		maker[b] = -1
 	}
 	for i := range p.Instrs {
-		p.eachRead(i, func(r int) {
-			if m := maker[r]; m >= 0 {
+		need := func(b int) {
+			if m := maker[p.Root(b)]; m >= 0 {
 				f.needs[i] = append(f.needs[i], m)
 			}
+		}
+		for _, b := range p.after(&p.Instrs[i]) {
+			need(b)
+		}
+		p.eachRead(i, func(r int) {
+			need(r)
 			if n := len(f.readers[r]); n == 0 || f.readers[r][n-1] != i {
 				f.readers[r] = append(f.readers[r], i)
 			}

@@ -3,6 +3,7 @@ package lowering
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
@@ -42,6 +43,7 @@ type Emitter struct {
 	// Eqn is the equation that is being lowered.
 	Eqn *graph.Eqn
 
+	name  string // of the value whose buffers are made
 	asg   *sharding.Assignment
 	plan  *Plan
 	bufs  map[key]Buf
@@ -50,15 +52,16 @@ type Emitter struct {
 }
 
 type key struct {
-	v    *graph.Value
-	spec string
-	rag  *graph.Value
+	v      *graph.Value
+	spec   string
+	rag    *graph.Value
+	tokens string
 }
 
 func keyOf(v *graph.Value, s sharding.Spec) key {
 	k := key{v: v, spec: s.Format(v.Type)}
 	if s.Ragged != nil {
-		k.rag = s.Ragged.Routing
+		k.rag, k.tokens = s.Ragged.Routing, strings.Join(s.Ragged.Tokens, ".")
 	}
 	return k
 }
@@ -89,7 +92,7 @@ func (e *Emitter) buf(global, local graph.Type, s sharding.Spec) Buf {
 	if e.Eqn != nil {
 		pos = e.Eqn.Pos
 	}
-	e.plan.Bufs = append(e.plan.Bufs, Buffer{Type: local, Global: global, Spec: s, Pos: pos, Def: -1, Last: -1})
+	e.plan.Bufs = append(e.plan.Bufs, Buffer{Type: local, Global: global, Spec: s, Pos: pos, Name: e.name, Def: -1, Last: -1})
 	return Buf{len(e.plan.Bufs) - 1, local, s}
 }
 
@@ -98,6 +101,19 @@ func (e *Emitter) buf(global, local graph.Type, s sharding.Spec) Buf {
 func (e *Emitter) Alias(out, in Buf) {
 	root := e.plan.Root(in.ID)
 	e.plan.Bufs[out.ID].Storage, e.plan.Bufs[out.ID].Of = Alias, root
+	e.plan.Bufs[out.ID].After = e.plan.Bufs[in.ID].After
+}
+
+// wait says that what reads b comes behind what makes the values. Values that no
+// instruction has made are not waited for.
+func (e *Emitter) wait(b Buf, values []*graph.Value) {
+	after := slices.Clone(e.plan.Bufs[b.ID].After)
+	for _, v := range values {
+		if x, ok := e.bufs[keyOf(v, e.asg.Spec[v])]; ok {
+			after = append(after, x.ID)
+		}
+	}
+	e.plan.Bufs[b.ID].After = after
 }
 
 // Memo returns the buffer that make returned earlier for the same key. The first
@@ -224,6 +240,7 @@ func (e *Emitter) Have(v *graph.Value, s sharding.Spec) (Buf, error) {
 	if b, ok := e.bufs[keyOf(v, s)]; ok {
 		return b, nil
 	}
+	defer e.naming(v)()
 	var b Buf
 	var err error
 	if e.asg.Flexible(v) {
@@ -241,12 +258,25 @@ func (e *Emitter) Have(v *graph.Value, s sharding.Spec) (Buf, error) {
 	return b, err
 }
 
+// naming gives the buffers that are made until it ends the name of v, if v has one.
+func (e *Emitter) naming(v *graph.Value) (end func()) {
+	outer := e.name
+	if v.Name != "" {
+		e.name = v.Name
+	}
+	return func() { e.name = outer }
+}
+
 // flexible lowers v's definition for the placement s, in addition to the placements
 // that it has been lowered for.
 func (e *Emitter) flexible(v *graph.Value, s sharding.Spec) (Buf, error) {
 	eqn := e.Eqn
-	defer func() { e.Eqn = eqn }()
-	e.Eqn = v.Def
+	if _, ok := v.Def.Prim.(graph.BarrierOp); ok {
+		return e.Have(v.Def.In[0], s) // what can be made anywhere is made for each use
+	}
+	name := e.name
+	defer func() { e.Eqn, e.name = eqn, name }()
+	e.Eqn, e.name = v.Def, ""
 	dec, err := sharding.ShardAs(e.asg.Context(v.Def), s)
 	if err != nil {
 		return Buf{}, err
@@ -258,6 +288,7 @@ func (e *Emitter) flexible(v *graph.Value, s sharding.Spec) (Buf, error) {
 		}
 	}
 	out := e.Placed(v.Type, s)
+	e.plan.Bufs[out.ID].Name = name
 	return out, e.rule(v.Def, []Buf{out}, in)
 }
 

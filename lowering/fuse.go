@@ -98,6 +98,7 @@ func (f *fuser) spread(foreign []bool) {
 	before := make([][]Instr, len(f.Instrs))     // the copies to put in front of an instruction
 	copies := make([]map[int]int, len(f.Instrs)) // what it reads instead of a repetition's result
 	gone := make([]bool, len(f.Instrs))
+	unmade := map[int]*Instr{} // the instructions that are gone, by their results
 	for i := range f.Instrs {
 		in := &f.Instrs[i]
 		if classes[i].n == unfused || !repetition(in) || f.Bufs[in.Out[0]].Storage != Temp {
@@ -118,8 +119,11 @@ func (f *fuser) spread(foreign []bool) {
 			}
 			copies[k][in.Out[0]] = again.Out[0]
 		}
-		gone[i] = !others
+		if gone[i] = !others; gone[i] {
+			unmade[in.Out[0]] = in
+		}
 	}
+	f.expect(unmade)
 	for i, in := range f.Instrs {
 		f.list = append(f.list, before[i]...)
 		for range before[i] {
@@ -138,6 +142,32 @@ func (f *fuser) spread(foreign []bool) {
 		}
 		f.list, f.foreign = append(f.list, in), append(f.foreign, foreign[i])
 	}
+}
+
+// expect makes what waits for the results of repetitions that are not made any more wait
+// for the arguments of the repetitions instead.
+func (f *fuser) expect(gone map[int]*Instr) {
+	for b := range f.Bufs {
+		var after []int
+		for _, x := range f.Bufs[b].After {
+			if in := gone[f.Root(x)]; in != nil {
+				after = append(after, in.In...)
+			} else {
+				after = append(after, x)
+			}
+		}
+		f.Bufs[b].After = after
+	}
+}
+
+// after returns the buffers whose makers come before an instruction, besides those that
+// it reads.
+func (p *Plan) after(in *Instr) []int {
+	var out []int
+	for _, b := range in.In {
+		out = append(out, p.Bufs[b].After...)
+	}
+	return out
 }
 
 // inputs returns the buffers that an instruction reads.

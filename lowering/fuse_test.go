@@ -35,7 +35,7 @@ func TestFusePlan(t *testing.T) {
 	  8   b11@0 f32[8] = scale(b10@64) by=-0.5
 	  9   b12@out f32[8] = add(b0@in, b11@0)
 	out v3           f32[] b4@out
-	out v12          f32[8] b12@out
+	out v11          f32[8] b12@out
 `, text(plan(t, p, toy.Setup{})))
 	fused := plan(t, p, toy.Setup{Chunk: 8})
 	require.Equal(t, `plan p mesh "" ranks=1 arena=128
@@ -54,7 +54,7 @@ func TestFusePlan(t *testing.T) {
 	    . b11 f32[8] = scale(b9) by=-0.5
 	    . b12@out f32[8] = add(b0@in, b11)
 	out v3           f32[] b4@out
-	out v12          f32[8] b12@out
+	out v11          f32[8] b12@out
 `, text(fused))
 	if !strings.Contains(fused.String(), "    . b8 f32[8] = scale(b7) by=2 # plan_test.go:") {
 		t.Errorf("a part has no line:\n%s", fused)

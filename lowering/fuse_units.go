@@ -91,7 +91,8 @@ func (f *fuser) index() {
 		u := &unit{parts: []int{i}, at: i, class: f.classOf(in), reads: map[int]reading{}, open: map[int]bool{}}
 		u.class.foreign = f.foreign[i]
 		f.units[i] = u
-		inputs, outputs := f.roots(f.inputs(in)), f.roots(in.Out)
+		// What comes before it counts as read, so that it is not moved behind it.
+		inputs, outputs := f.roots(slices.Concat(f.inputs(in), f.after(in))), f.roots(in.Out)
 		for _, r := range inputs {
 			f.readers[r] = append(f.readers[r], i)
 			if f.writer[r] >= 0 {

@@ -63,7 +63,7 @@ func emit(a *sharding.Assignment, names []string) (*Plan, error) {
 	e := &Emitter{Mesh: a.Mesh, asg: a, plan: p, bufs: map[key]Buf{}, memos: map[any]Buf{}}
 	for _, v := range a.Program.In {
 		b := e.Placed(v.Type, a.Spec[v])
-		p.Bufs[b.ID].Storage = Input
+		p.Bufs[b.ID].Storage, p.Bufs[b.ID].Name = Input, v.Name
 		e.bufs[keyOf(v, b.Spec)] = b
 		p.In = append(p.In, Port{v.Name, v.Type, b.Spec, b.ID})
 	}
@@ -88,12 +88,28 @@ func (e *Emitter) eqn(q *graph.Eqn) error {
 	dec := e.asg.Decision[q]
 	if _, ok := q.Prim.(graph.PlaceLikeOp); ok {
 		// Only the placement of the second argument matters, so it needs no buffer.
+		end := e.naming(q.Out[0])
+		in, err := e.Have(q.In[0], dec.Out[0])
+		end()
+		if err != nil {
+			return err
+		}
+		if b := &e.plan.Bufs[in.ID]; b.Name == "" {
+			b.Name = q.Out[0].Name
+		}
+		out := e.Placed(q.Out[0].Type, dec.Out[0])
+		e.Alias(out, in)
+		e.bufs[keyOf(q.Out[0], dec.Out[0])] = out
+		return nil
+	}
+	if _, ok := q.Prim.(graph.BarrierOp); ok {
 		in, err := e.Have(q.In[0], dec.Out[0])
 		if err != nil {
 			return err
 		}
 		out := e.Placed(q.Out[0].Type, dec.Out[0])
 		e.Alias(out, in)
+		e.wait(out, q.In[1:])
 		e.bufs[keyOf(q.Out[0], dec.Out[0])] = out
 		return nil
 	}
@@ -108,6 +124,7 @@ func (e *Emitter) eqn(q *graph.Eqn) error {
 	out := make([]Buf, len(q.Out))
 	for i, v := range q.Out {
 		out[i] = e.Placed(v.Type, dec.Out[i])
+		e.plan.Bufs[out[i].ID].Name = v.Name
 		e.bufs[keyOf(v, dec.Out[i])] = out[i]
 	}
 	return e.rule(q, out, in)
@@ -141,7 +158,8 @@ func liveEqns(p *graph.Program) map[*graph.Eqn]bool {
 			continue
 		}
 		in := q.In
-		if _, ok := q.Prim.(graph.PlaceLikeOp); ok {
+		switch q.Prim.(type) {
+		case graph.PlaceLikeOp, graph.BarrierOp:
 			in = in[:1]
 		}
 		for _, v := range in {

@@ -63,9 +63,14 @@ type Buffer struct {
 	Spec    sharding.Spec
 	Global  graph.Type
 	Storage Storage
-	Of      int   // the buffer whose memory an Alias shares; see Root
-	Offset  int64 // bytes from the start of the arena, for Temp
-	Pos     graph.Pos
+	Of      int // the buffer whose memory an Alias shares; see Root
+	// After are the buffers whose makers come before the instructions that read this
+	// buffer, an Alias (see graph.BarrierOp).
+	After  []int
+	Offset int64 // bytes from the start of the arena, for Temp
+	Pos    graph.Pos
+	// Name is the name that the program gives the value, "" if it gives none.
+	Name string
 	// Packed, of a buffer of u8[rows, bytes], are the types of the arrays whose entries
 	// lie one behind another in each row. Rows, and parts of the buffer, that nobody has
 	// written hold anything.
@@ -167,7 +172,7 @@ func (p *Plan) String() string {
 // lines prints the plan without its first line.
 func (p *Plan) lines(b *strings.Builder) {
 	for _, in := range p.In {
-		fmt.Fprintf(b, "\tin  %-12s %s %s\n", in.Name, in.Spec.Format(in.Type), p.slot(in.Buf))
+		fmt.Fprintf(b, "\tin  %-12s %s %s\n", graph.Shown(in.Name), in.Spec.Format(in.Type), p.slot(in.Buf))
 	}
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
@@ -190,9 +195,9 @@ func (p *Plan) lines(b *strings.Builder) {
 		donated[d.Out] = d
 	}
 	for i, out := range p.Out {
-		fmt.Fprintf(b, "\tout %-12s %s %s", out.Name, out.Spec.Format(out.Type), p.slot(out.Buf))
+		fmt.Fprintf(b, "\tout %-12s %s %s", graph.Shown(out.Name), out.Spec.Format(out.Type), p.slot(out.Buf))
 		if d, ok := donated[i]; ok {
-			fmt.Fprintf(b, " takes over %s", p.In[d.In].Name)
+			fmt.Fprintf(b, " takes over %s", graph.Shown(p.In[d.In].Name))
 			if d.InPlace {
 				b.WriteString(" in place")
 			}
@@ -230,8 +235,23 @@ func (p *Plan) instr(in *Instr) string {
 	if in.Why != "" && !in.Communicates() {
 		fmt.Fprintf(&b, " (host: %s)", in.Why)
 	}
-	fmt.Fprintf(&b, " # %s\n", in.Pos)
+	fmt.Fprintf(&b, " # %s", in.Pos)
+	if name := p.named(in); name != "" {
+		b.WriteString(": " + name)
+	}
+	b.WriteByte('\n')
 	return b.String()
+}
+
+// named returns the names of the values that an instruction makes.
+func (p *Plan) named(in *Instr) string {
+	var names []string
+	for _, b := range in.Out {
+		if name := p.Bufs[b].Name; name != "" {
+			names = append(names, graph.Shown(name))
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // slot prints a buffer with its storage: b3@128 lies 128 bytes into the arena, b3

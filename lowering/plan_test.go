@@ -60,7 +60,7 @@ func TestPlanText(t *testing.T) {
 	  9   b12@in f32[4] = add(b0@in, b11@0)
 	 10 ⇄ b13@out f32[] = all_sum(b4@192) over a #0 f32 4 bytes
 	out v3           f32[] b13@out
-	out v12          f32[8@a] b12@in takes over w in place
+	out v11          f32[8@a] b12@in takes over w in place
 `, text(l))
 }
 

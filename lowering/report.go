@@ -57,6 +57,7 @@ type BufferUse struct {
 	Name    string `json:"name"`    // of the input, also of one that is copied, or result, or the instruction that writes it
 	Type    string `json:"type"`    // global, with its placement; local where it has none
 	Bytes   int64  `json:"bytes"`
+	Value   string `json:"value,omitempty"` // the name of the value that it holds, if that is another
 	Line    string `json:"line"`
 	First   int    `json:"first"` // instructions that touch it
 	Last    int    `json:"last"`
@@ -86,7 +87,9 @@ type CollectiveUse struct {
 	// plan; 0 says that nothing runs beside it.
 	Wait int    `json:"wait,omitempty"`
 	Prim string `json:"primitive"`
-	Line string `json:"line"`
+	// Value is the name of the values that it makes, "" if they have none.
+	Value string `json:"value,omitempty"`
+	Line  string `json:"line"`
 	// Times is how many iterations of a loop run it, 0 outside of loops. Instr is then its
 	// number in the plan of the loop's body, and Seq its number in the first iteration.
 	Times int `json:"times,omitempty"`
@@ -147,7 +150,7 @@ func (p *Plan) memory(threads int) Memory {
 			if b.Def < 0 {
 				continue
 			}
-			u.Storage, u.Name = "temporary", writers[i]
+			u.Storage, u.Name, u.Value = "temporary", writers[i], b.Name
 		default:
 			continue
 		}
@@ -271,6 +274,7 @@ func (p *Plan) collectives(c *Communication, first, times int) {
 		if in.Prim != nil {
 			u.Prim = in.Prim.Name()
 		}
+		u.Value = p.named(in)
 		c.Collectives = append(c.Collectives, u)
 	}
 }

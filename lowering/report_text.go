@@ -1,6 +1,7 @@
 package lowering
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,7 +37,7 @@ func (r *Report) String() string {
 		if u.AtPeak {
 			share = fmt.Sprintf("%.1f%%", 100*u.Share)
 		}
-		rows = append(rows, []string{fmt.Sprintf("b%d", u.Buf), Bytes(u.Bytes), share, u.Storage + " " + u.Name, u.Type, u.Line})
+		rows = append(rows, []string{fmt.Sprintf("b%d", u.Buf), Bytes(u.Bytes), share, u.what(), u.Type, u.Line})
 	}
 	if len(rows) > 1 {
 		b.WriteString("largest buffers (share of what is in use at that instruction):\n")
@@ -56,9 +57,9 @@ func (r *Report) String() string {
 		rows[0] = append(rows[0], "beside it run")
 	}
 	for _, c := range r.Comm.Collectives {
-		prim := c.Prim
-		if prim == "" {
-			prim = "-"
+		prim := cmp.Or(c.Prim, "-")
+		if c.Value != "" {
+			prim += " (" + c.Value + ")"
 		}
 		if c.Times > 0 {
 			prim += fmt.Sprintf(", %d times", c.Times)
@@ -73,6 +74,15 @@ func (r *Report) String() string {
 		fmt.Fprintf(&b, "total %s: %d, %s\n", t.Op, t.Count, Bytes(t.Bytes))
 	}
 	return b.String()
+}
+
+// what prints what the buffer is, and the name of the value that it holds.
+func (u *BufferUse) what() string {
+	s := u.Storage + " " + u.Name
+	if u.Value != "" {
+		s += " (" + u.Value + ")"
+	}
+	return s
 }
 
 // beside prints the instructions that run beside the collective.

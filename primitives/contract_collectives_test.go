@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/primitives"
@@ -115,36 +116,49 @@ func multiset(t *testing.T, what string, got, want []string) {
 	}
 }
 
-// Tokens are split over dp only. For the layer, the experts' axis splits them further, and
-// only what must come back together is gathered, once each.
+// Tokens are split over dp only, so that both ranks of an ep group have the same tokens.
+// Nothing is dispatched, and what comes together is one sum, forward and backward: of a row
+// for each of a rank's 8 pairs, or of a row for each of its 4 tokens.
 func TestContractInventoryWithTokensOverDP(t *testing.T) {
 	const tokens, h, f, e, k = 8, 6, 3, 4, 2
 	s := spread{mesh: "dp=2,ep=2", tokens: "dp"}
-	prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
-		r := primitives.Prepare(primitives.PrepareOp{Experts: e}, tr.Input("idx", graph.I32, tokens, k))
-		return []*graph.Value{experts(r, tr.Input("x", graph.F32, tokens, h), tr.Input("w", graph.F32, tokens, k), tr.Input("kernel", graph.F32, e, h, f))}
-	})
-	plan, err := gomoe.Compile(prog, s.config(t, prog))
-	require.NoError(t, err)
-	multiset(t, "forward", exchanges(plan), []string{"all_gather dp.ep 16 B ep_prepare", "all_to_all ep 112 B ep_dispatch", "all_to_all ep 48 B ep_combine"})
-	require.Equal(t, "dp.ep,_", plan.Out[0].Spec.String())
+	const counts, wgrad = "all_gather dp 16 B ep_prepare", "all_sum dp 144 B place_like"
+	for _, c := range []struct {
+		d        graph.DType
+		exchange ep.Exchange
+		wire     graph.DType
+		fwd, bwd []string
+	}{
+		{graph.F32, ep.Rows, graph.NoDType, []string{counts, "all_sum ep 96 B ep_combine"}, // 8 rows of 3 values
+			[]string{counts, "all_sum ep 224 B ep_combine", wgrad}}, // 8 rows of 6 values and a weight
+		{graph.F32, ep.Sum, graph.NoDType, []string{counts, "all_sum ep 48 B ep_combine"}, // 4 rows of 3 values
+			[]string{counts, "all_sum ep 96 B ep_combine", "all_sum ep 32 B ep_combine", wgrad}}, // 4 rows of 6 values; 8 weights
+		{graph.BF16, ep.Sum, graph.NoDType, []string{counts, "all_sum ep 48 B ep_combine"},
+			[]string{counts, "all_sum ep 96 B ep_combine", "all_sum ep 16 B ep_combine", "all_sum dp 72 B place_like"}},
+		{graph.F32, ep.Sum, graph.BF16, []string{counts, "all_sum ep 24 B ep_combine"},
+			[]string{counts, "all_sum ep 48 B ep_combine", "all_sum ep 32 B ep_combine", wgrad}},
+	} {
+		prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
+			r := primitives.Prepare(primitives.PrepareOp{Experts: e, Exchange: c.exchange, Wire: c.wire}, tr.Input("idx", graph.I32, tokens, k))
+			return []*graph.Value{experts(r, tr.Input("x", c.d, tokens, h), tr.Input("w", c.d, tokens, k), tr.Input("kernel", c.d, e, h, f))}
+		})
+		plan, err := gomoe.Compile(prog, s.config(t, prog))
+		require.NoError(t, err)
+		multiset(t, "forward", exchanges(plan), c.fwd)
+		require.Equal(t, "dp,_", plan.Out[0].Spec.String())
 
-	back := pullback(t, prog)
-	plan, err = gomoe.Compile(back, s.config(t, back))
-	require.NoError(t, err)
-	multiset(t, "backward", exchanges(plan), []string{
-		"all_gather dp.ep 16 B ep_prepare", "all_to_all ep 112 B ep_dispatch",
-		"all_to_all ep 48 B ep_dispatch", "all_to_all ep 112 B ep_combine", "all_sum dp 144 B place_like",
-		"all_gather ep 48 B place_like", // 2 tokens' gradients
-		"all_gather ep 16 B place_like", // 2 tokens' weights' gradients
-	})
+		back := pullback(t, prog)
+		plan, err = gomoe.Compile(back, s.config(t, back))
+		require.NoError(t, err)
+		multiset(t, "backward", exchanges(plan), c.bwd)
+	}
 }
 
 // Every rank has one order of exchanges, numbered from 0: independent layers
 // cannot meet each other's.
 func TestContractOneOrderOfExchanges(t *testing.T) {
 	eachSpread(t, 12, 12, func(t *testing.T, s spread) {
-		prog := stack(t, 4, primitives.PrepareOp{Experts: 12, Axis: s.axis})
+		prog := stack(t, 4, primitives.PrepareOp{Experts: 12, Axis: s.axis, Exchange: s.exchange})
 		plan, err := gomoe.Compile(prog, s.config(t, prog))
 		require.NoError(t, err)
 		again, err := gomoe.Compile(prog, s.config(t, prog))

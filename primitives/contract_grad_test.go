@@ -64,7 +64,7 @@ func TestContractIdentityGradients(t *testing.T) {
 				eachSpread(t, tokens, 4, func(t *testing.T, s spread) {
 					prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
 						x, w := tr.Input("x", d, tokens, h), tr.Input("w", d, tokens, k)
-						r := primitives.Prepare(primitives.PrepareOp{Experts: 4, Align: 16, Axis: s.axis}, tr.Input("idx", graph.I32, tokens, k))
+						r := primitives.Prepare(primitives.PrepareOp{Experts: 4, Align: 16, Axis: s.axis, Exchange: s.exchange}, tr.Input("idx", graph.I32, tokens, k))
 						rows, rw := primitives.DispatchWeighted(r, x, w)
 						home := vjp.Gradients(halfSquares(primitives.Combine(r, weighted(rows, rw))), x)[0]
 						away := vjp.Gradients(halfSquares(rows), x)[0]
@@ -96,7 +96,7 @@ func TestContractCombineGradient(t *testing.T) {
 			eachSpread(t, tokens, 4, func(t *testing.T, s spread) {
 				prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
 					x, w, y := tr.Input("x", d, tokens, h), tr.Input("w", d, tokens, k), tr.Input("y", d, tokens, k)
-					r := primitives.Prepare(primitives.PrepareOp{Experts: 4, Align: 16, Axis: s.axis}, tr.Input("idx", graph.I32, tokens, k))
+					r := primitives.Prepare(primitives.PrepareOp{Experts: 4, Align: 16, Axis: s.axis, Exchange: s.exchange}, tr.Input("idx", graph.I32, tokens, k))
 					rows, rw := primitives.DispatchWeighted(r, x, w)
 					_, ry := primitives.DispatchWeighted(r, x, y)
 					eo := primitives.Add(rows, primitives.BroadcastInDim(ry, rows.Type.Shape, 0)) // 0.5 in every column
@@ -132,7 +132,7 @@ func TestContractGradientOfEachWeight(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s capacity %d", d, capacity), func(t *testing.T) {
 				eachSpread(t, tokens, 12, func(t *testing.T, s spread) {
-					l.Axis = s.axis
+					l.Axis, l.Exchange = s.axis, s.exchange
 					prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
 						x, w, y := tr.Input("x", graph.BF16, tokens, 4), tr.Input("w", d, tokens, k), tr.Input("y", d, tokens, k)
 						r := primitives.Prepare(l, tr.Input("idx", graph.I32, tokens, k))
@@ -174,7 +174,7 @@ func TestContractConstantCotangents(t *testing.T) {
 	}
 	eachSpread(t, 12, 12, func(t *testing.T, s spread) {
 		l := p.layer
-		l.Axis = s.axis
+		l.Axis, l.Exchange = s.axis, s.exchange
 		prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
 			x, w, kernel := tr.Input("x", graph.F32, 12, 4), tr.Input("w", graph.F32, 12, 2), tr.Input("kernel", graph.F32, 12, 4, 3)
 			r := primitives.Prepare(l, tr.Input("idx", graph.I32, 12, 2))
@@ -199,7 +199,7 @@ func TestContractEarlyAndLateWeights(t *testing.T) {
 	out, dx, dw, dk := p.dense()
 	eachSpread(t, 12, 12, func(t *testing.T, s spread) {
 		l := p.layer
-		l.Axis = s.axis
+		l.Axis, l.Exchange = s.axis, s.exchange
 		early := trace(t, func(tr *graph.Tracer) []*graph.Value {
 			r := primitives.Prepare(l, tr.Input("idx", graph.I32, 12, 2))
 			rows, rw := primitives.DispatchWeighted(r, tr.Input("x", graph.F32, 12, 4), tr.Input("w", graph.F32, 12, 2))
@@ -222,7 +222,7 @@ func TestContractAdjoint(t *testing.T) {
 	for _, l := range []primitives.PrepareOp{{Experts: 12}, {Experts: 6, Capacity: 4, Align: 4}, {Experts: 12, Capacity: 1, Align: 3}} {
 		t.Run(fmt.Sprintf("%+v", l), func(t *testing.T) {
 			eachSpread(t, tokens, l.Experts, func(t *testing.T, s spread) {
-				l.Axis = s.axis
+				l.Axis, l.Exchange = s.axis, s.exchange
 				prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
 					x, w := tr.Input("x", graph.F32, tokens, h), tr.Input("w", graph.F32, tokens, k)
 					y, u := tr.Input("y", graph.F32, tokens, h), tr.Input("u", graph.F32, tokens, k)
@@ -274,7 +274,7 @@ func TestContractGradientsLieWhereValuesLie(t *testing.T) {
 			matched := 0
 			for _, out := range plan.Out {
 				for _, in := range plan.In {
-					if out.Name != "grad_"+in.Name {
+					if out.Name != "grad("+in.Name+")" {
 						continue
 					}
 					matched++
@@ -289,7 +289,7 @@ func TestContractGradientsLieWhereValuesLie(t *testing.T) {
 }
 
 // With real numbers, results and the gradients of tokens and weights have the bits of
-// one rank on every mesh. An expert's weight gradient is summed over the ranks
+// one rank on every mesh; sums of ranks are close. An expert's weight gradient is summed over the ranks
 // that hold a copy of the expert, and over no others: it has the bits of one rank if
 // there is one copy, and otherwise is close to them.
 func TestContractBitsOfOneRank(t *testing.T) {
@@ -303,16 +303,16 @@ func TestContractBitsOfOneRank(t *testing.T) {
 		fwd, bwd := p.program(t, spread{}, d), pullback(t, p.program(t, spread{}, d))
 		out, grads := spread{}.run(t, fwd, in), spread{}.run(t, bwd, in)
 		t.Run(d.String(), func(t *testing.T) {
+			tol := map[graph.DType]float64{graph.F64: 1e-14, graph.F32: 1e-6, graph.F16: 2e-3, graph.BF16: 2e-2}[d]
 			eachSpread(t, 24, 12, func(t *testing.T, s spread) {
-				sameBits(t, "out", s.run(t, p.program(t, s, d), in)[0], out[0])
+				s.sameOrClose(t, "out", s.run(t, p.program(t, s, d), in)[0], out[0], 3*tol)
 				got := s.run(t, pullback(t, p.program(t, s, d)), in)
-				sameBits(t, "gradient of tokens", got[0], grads[0])
+				s.sameOrClose(t, "gradient of tokens", got[0], grads[0], 3*tol)
 				sameBits(t, "gradient of weights", got[1], grads[1])
 				if s.copies(t) == 1 {
 					sameBits(t, "gradient of experts", got[2], grads[2])
 					return
 				}
-				tol := map[graph.DType]float64{graph.F64: 1e-14, graph.F32: 1e-6, graph.F16: 2e-3, graph.BF16: 2e-2}[d]
 				if diff, at := array.MaxDiff(got[2], grads[2]); diff > tol*3 { // elements reach about 3
 					t.Errorf("gradient of experts: element %d differs by %g from one rank", at, diff)
 				}

@@ -39,7 +39,7 @@ func TestContractDrops(t *testing.T) {
 		t.Run(d.String(), func(t *testing.T) {
 			eachSpread(t, tokens, 4, func(t *testing.T, s spread) {
 				l := l
-				l.Axis = s.axis
+				l.Axis, l.Exchange = s.axis, s.exchange
 				prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
 					r := primitives.Prepare(l, tr.Input("idx", graph.I32, tokens, 2))
 					out := experts(r, tr.Input("x", d, tokens, 4), tr.Input("w", d, tokens, 2), tr.Input("kernel", d, 4, 4, 3))

@@ -105,7 +105,7 @@ func TestContractRowsPastCountsAreZero(t *testing.T) {
 		l := primitives.PrepareOp{Experts: 12, Align: align}
 		eachSpread(t, 12, 12, func(t *testing.T, s spread) {
 			l := l
-			l.Axis = s.axis
+			l.Axis, l.Exchange = s.axis, s.exchange
 			prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
 				r := primitives.Prepare(l, tr.Input("idx", graph.I32, 12, 2))
 				look := func(x *graph.Value) *graph.Value { return graph.Apply1(peek{}, x) }

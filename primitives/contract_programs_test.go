@@ -58,7 +58,7 @@ func TestContractEightLayersOfOneLine(t *testing.T) {
 		if !s.fits(t, 12, 12) {
 			continue
 		}
-		prog := stack(t, n, primitives.PrepareOp{Experts: 12, Capacity: 5, Axis: s.axis})
+		prog := stack(t, n, primitives.PrepareOp{Experts: 12, Capacity: 5, Axis: s.axis, Exchange: s.exchange})
 		for i, got := range s.run(t, prog, in) {
 			out, _, _, _ := ps[i].dense()
 			same(t, fmt.Sprintf("%s: layer %d", s, i), got, out)
@@ -66,13 +66,13 @@ func TestContractEightLayersOfOneLine(t *testing.T) {
 		q := pullback(t, prog)
 		for i, got := range s.run(t, q, in) {
 			switch name := q.Out[i].Name; {
-			case name == "grad_x":
+			case name == "grad(x)":
 				same(t, name, got, dx)
-			case name == "grad_kernel":
+			case name == "grad(kernel)":
 				same(t, name, got, dk)
 			default:
 				var layer int
-				_, err := fmt.Sscanf(name, "grad_w%d", &layer)
+				_, err := fmt.Sscanf(name, "grad(w%d)", &layer)
 				require.NoError(t, err, name)
 				same(t, name, got, dws[layer])
 			}
@@ -89,7 +89,7 @@ func TestContractTwoLayersInFlight(t *testing.T) {
 		other[i] = 0.25 - p.x[i]
 	}
 	eachSpread(t, 12, 12, func(t *testing.T, s spread) {
-		l := primitives.PrepareOp{Experts: 12, Axis: s.axis}
+		l := primitives.PrepareOp{Experts: 12, Axis: s.axis, Exchange: s.exchange}
 		prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
 			idx, a, b := tr.Input("idx", graph.I32, 12, 2), tr.Input("x", graph.F32, 12, 4), tr.Input("y", graph.F32, 12, 4)
 			ra, rb := primitives.Prepare(l, idx), primitives.Prepare(l, idx)
@@ -144,16 +144,16 @@ func TestContractSeveralConfigurations(t *testing.T) {
 	for i, p := range slices.Backward(probs) {
 		p.g = g
 		_, dx, dw, dk := p.dense()
-		want[fmt.Sprintf("grad_w%d", i)], want[fmt.Sprintf("grad_kernel%d", i)] = dw, dk
+		want[fmt.Sprintf("grad(w%d)", i)], want[fmt.Sprintf("grad(kernel%d)", i)] = dw, dk
 		g = dx
 	}
-	want["grad_x"] = g
+	want["grad(x)"] = g
 	eachSpread(t, 12, 6, func(t *testing.T, s spread) {
 		prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
 			x := tr.Input("x", graph.F64, 12, 4)
 			for i, c := range configs {
 				l := c.l
-				l.Axis = s.axis
+				l.Axis, l.Exchange = s.axis, s.exchange
 				r := primitives.Prepare(l, tr.Input(fmt.Sprintf("idx%d", i), graph.I32, 12, c.k))
 				x = experts(r, x, tr.Input(fmt.Sprintf("w%d", i), graph.F64, 12, c.k), tr.Input(fmt.Sprintf("kernel%d", i), graph.F64, l.Experts, 4, 4))
 			}
@@ -177,7 +177,7 @@ func TestContractSeveralConfigurations(t *testing.T) {
 func TestContractInterleavedPrograms(t *testing.T) {
 	const k = 2
 	eachSpread(t, 12, 12, func(t *testing.T, s spread) {
-		l := primitives.PrepareOp{Experts: 12, Capacity: 4, Axis: s.axis}
+		l := primitives.PrepareOp{Experts: 12, Capacity: 4, Axis: s.axis, Exchange: s.exchange}
 		fwd := trace(t, func(tr *graph.Tracer) []*graph.Value {
 			r := primitives.Prepare(l, tr.Input("idx", graph.I32, 12, k))
 			out := experts(r, tr.Input("x", graph.F32, 12, 4), tr.Input("w", graph.F32, 12, k), tr.Input("kernel", graph.F32, 12, 4, 3))
@@ -250,7 +250,7 @@ func TestContractMicrobatchesAsValues(t *testing.T) {
 			var outs, cts, wrt []*graph.Value
 			for i := range 2 {
 				name := func(n string) string { return fmt.Sprintf("%s%d", n, i) }
-				r := primitives.Prepare(primitives.PrepareOp{Experts: 12, Axis: s.axis}, tr.Input(name("idx"), graph.I32, 12, 2))
+				r := primitives.Prepare(primitives.PrepareOp{Experts: 12, Axis: s.axis, Exchange: s.exchange}, tr.Input(name("idx"), graph.I32, 12, 2))
 				x := tr.Input(name("x"), graph.F32, 12, 4)
 				outs = append(outs, experts(r, x, tr.Input(name("w"), graph.F32, 12, 2), kernel))
 				cts, wrt = append(cts, tr.Input(name("ct"), graph.F32, 12, 3)), append(wrt, x)

@@ -231,8 +231,10 @@ func TestContractSizesThatDoNotDivide(t *testing.T) {
 
 	p = newProblem(rng(1), primitives.PrepareOp{Experts: 4}, 6, 2)
 	prog = p.program(t, s, graph.F32)
-	_, err = gomoe.Compile(prog, gomoe.Config{Mesh: s.parse(t)})
+	_, err = gomoe.Compile(prog, s.config(t, prog))
 	require.ErrorContains(t, err, "does not divide over the 4 ranks")
+	_, err = gomoe.Compile(prog, gomoe.Config{Mesh: s.parse(t)}) // whole tokens may be any number
+	require.NoError(t, err)
 }
 
 // An index that names no expert is an error that says which token of the global
@@ -248,7 +250,7 @@ func TestContractIndexOutOfRange(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s %d", d, c.index), func(t *testing.T) {
 				eachSpread(t, 12, 12, func(t *testing.T, s spread) {
-					l := primitives.PrepareOp{Experts: 12, Axis: s.axis}
+					l := primitives.PrepareOp{Experts: 12, Axis: s.axis, Exchange: s.exchange}
 					prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
 						r := primitives.Prepare(l, tr.Input("idx", d, 12, 3))
 						return []*graph.Value{primitives.Combine(r, primitives.Dispatch(r, tr.Input("x", graph.F32, 12, 4)))}

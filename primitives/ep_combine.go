@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
@@ -20,6 +21,8 @@ type CombineOp struct {
 	Capacity int
 	Align    int
 	Axis     string
+	Exchange ep.Exchange
+	Wire     graph.DType
 }
 
 var _ primitive = CombineOp{}
@@ -28,7 +31,7 @@ var _ primitive = CombineOp{}
 // dispatched; zero for a token without rows.
 func Combine(r Prepared, rows *graph.Value) *graph.Value {
 	graph.Helper()
-	out := graph.Apply1(CombineOp(r.dispatch()), rows, r.Value)
+	out := graph.Apply1(CombineOp(r.Op.dispatch()), rows, r.Value)
 	if len(r.lead) == 1 {
 		return out
 	}
@@ -82,7 +85,7 @@ func (p CombineOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) 
 
 func (p CombineOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	n := len(c.In)
-	routing := c.Eqn.In[n-1]
+	routing := c.Eqn.In[n-1].Origin()
 	rows := c.In[0].Resolved()
 	if rows.Ragged == nil && c.Flexible(0) {
 		var err error
@@ -99,13 +102,13 @@ func (p CombineOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	if d, ok := rows.Ragged.Layer.(DispatchOp); ok && d.layer() != p.layer() {
 		return sharding.Decision{}, fmt.Errorf("%v, but the rows were dispatched with %v; give both the same", p.layer(), d.layer())
 	}
-	axes := rows.At(0)
+	axes := rows.Ragged.Tokens
 	dec := sharding.Decision{
 		In:  []sharding.Spec{rows},
 		Out: []sharding.Spec{{Dims: [][]string{axes, rows.At(1)}}},
 	}
 	if n == 3 {
-		dec.In = append(dec.In, sharding.Spec{Dims: [][]string{axes}, Ragged: rows.Ragged})
+		dec.In = append(dec.In, sharding.Spec{Dims: [][]string{rows.At(0)}, Ragged: rows.Ragged})
 		dec.Out = append(dec.Out, sharding.Spec{Dims: [][]string{axes, nil}})
 	}
 	dec.In = append(dec.In, sharding.Spec{Dims: [][]string{axes, nil, nil}})
@@ -119,25 +122,24 @@ func (p CombineOp) constantRows(c *sharding.Context) (sharding.Spec, error) {
 	if n == 3 && c.In[1].Ragged != nil {
 		return sharding.Spec{Dims: [][]string{c.In[1].At(0), nil}, Ragged: c.In[1].Ragged}, nil
 	}
-	routing := c.Eqn.In[n-1]
+	routing := c.Eqn.In[n-1].Origin()
 	if err := p.layer().madeFor(routing); err != nil {
 		return sharding.Spec{}, err
 	}
-	axes, err := p.layer().tokenAxes(c.Mesh, c.In[n-1].At(0))
-	if err != nil {
+	if err := p.layer().divided(c.Mesh); err != nil {
 		return sharding.Spec{}, err
 	}
-	return p.layer().rowsSpec(c.Mesh, axes, routing, routing.Type.Shape[0]*routing.Type.Shape[1], DispatchOp(p)), nil
+	return p.layer().rowsSpec(c.Mesh, c.In[n-1].At(0), routing, routing.Type.Shape[0]*routing.Type.Shape[1], DispatchOp(p)), nil
 }
 
 // Lower packs the rows by the rank that they return to, exchanges them, and adds
-// the rows of each token in the order of its choices.
+// the rows of each token in the order of its choices. Rows of tokens that are whole over
+// the experts' axis come together as lowerWhole says.
 func (p CombineOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	l := p.layer()
-	routing := e.Eqn.In[len(e.Eqn.In)-1]
+	routing := e.Eqn.In[len(e.Eqn.In)-1].Origin()
 	payload := in[:len(in)-1]
-	axes := in[0].Spec.At(0)
-	rows := in[0].Spec.Ragged.Rows
+	axes, rows := in[0].Spec.Ragged.Tokens, in[0].Spec.Ragged.Rows
 	k := routing.Type.Shape[1]
 	place, err := l.sendPlace(e, routing, axes)
 	if err != nil {
@@ -147,11 +149,11 @@ func (p CombineOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if err != nil {
 		return err
 	}
-	if l.members(e.Mesh) == 1 {
-		return e.Emit(lowering.KernelSpec{Name: "ep_sum", Out: out, In: append(payload[:len(payload):len(payload)], place, recv), Kernel: func(a *exec.Args) error {
-			sumHome(a, k, rowHere)
-			return nil
-		}})
+	if l.members(e.Mesh, axes) == 1 {
+		if l.owners(e.Mesh) > 1 {
+			return p.lowerWhole(e, out, payload, place, recv)
+		}
+		return sumHere(e, out, payload, place, recv)
 	}
 	counts, err := l.counts(e, routing, axes, rows)
 	if err != nil {
@@ -171,17 +173,17 @@ func (p CombineOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if err := l.exchange(e, routing, axes, got, send, size, pairs, true); err != nil {
 		return err
 	}
-	arrived := func(a *exec.Args, pair int) (x, w []byte) {
-		j := int(data[int32](a.In[1])[pair])
-		if j < 0 {
-			return nil, nil
-		}
-		xs := a.Out[0].Type.Shape[1] * a.Out[0].Type.DType.Size()
-		row := a.In[0].Bytes()[j*size : (j+1)*size]
-		return row[:xs], row[xs:]
-	}
 	return e.Emit(lowering.KernelSpec{Name: "ep_sum", Out: out, In: []lowering.Buf{got, place}, Kernel: func(a *exec.Args) error {
-		sumHome(a, k, arrived)
+		sumHome(a, k, a.Out[0].Type.DType, rowArrived)
+		return nil
+	}})
+}
+
+// sumHere emits the sum of the rows that lie on this rank.
+func sumHere(e *lowering.Emitter, out, payload []lowering.Buf, place, recv lowering.Buf) error {
+	k := place.Type.Len() / max(out[0].Type.Shape[0], 1)
+	return e.Emit(lowering.KernelSpec{Name: "ep_sum", Out: out, In: append(payload[:len(payload):len(payload)], place, recv), Kernel: func(a *exec.Args) error {
+		sumHome(a, k, a.In[0].Type.DType, rowHere)
 		return nil
 	}})
 }
@@ -201,6 +203,21 @@ func rowHere(a *exec.Args, pair int) (x, w []byte) {
 		w = element(a.In[1], i)
 	}
 	return x, w
+}
+
+// rowArrived is the pairRow of rows that have been exchanged. The arguments are the packed
+// rows and the place of each pair among them; without places there is a row for every pair,
+// in the order of the pairs.
+func rowArrived(a *exec.Args, pair int) (x, w []byte) {
+	j, size := pair, a.In[0].Type.Shape[1]
+	if len(a.In) == 2 {
+		if j = int(data[int32](a.In[1])[pair]); j < 0 {
+			return nil, nil
+		}
+	}
+	xs := a.Out[0].Type.Shape[1] * a.Out[0].Type.DType.Size()
+	row := a.In[0].Bytes()[j*size : (j+1)*size]
+	return row[:xs], row[xs:]
 }
 
 // rowsPacked is the work of packing the rows that return to their tokens.
@@ -223,7 +240,7 @@ func (CombineOp) Doc() graph.Doc {
 		Args:    "rows f[S,H], row_weights f[S] (may be left out), routing i32[T,K,2]",
 		Results: "tokens f[T,H], weights f[T,K] (with row_weights)",
 		Formula: "tokens[t] = Σ_k rows[σ(t,k)] in the order of k, weights[t,k] = row_weights[σ(t,k)]; a pair that went nowhere contributes 0",
-		Params:  "experts, capacity, align, axis: those of ep_prepare",
-		Notes:   "Does not weight the rows. Each token's sum is formed on its own rank, so it has the same bits on every mesh. One all_to_all over the experts' axis. The transpose is ep_dispatch.",
+		Params:  "experts, capacity, align, axis, exchange, wire: those of ep_prepare",
+		Notes:   "Does not weight the rows. Each token's sum is formed where the token is, so it has the same bits on every mesh. One all_to_all over the experts' axis, or, for tokens that are whole over it, one all_sum of a row per pair; with exchange=\"sum\" one all_sum of a row per token, and one of the weights if there are any: the result is then close to that of one rank. The transpose is ep_dispatch.",
 	}
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/collective"
+	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
@@ -23,6 +25,8 @@ type DispatchOp struct {
 	Capacity int
 	Align    int
 	Axis     string
+	Exchange ep.Exchange
+	Wire     graph.DType
 }
 
 var (
@@ -35,19 +39,15 @@ var (
 // [..,H] with the leading dimensions of the choices.
 func Dispatch(r Prepared, tokens *graph.Value) *graph.Value {
 	graph.Helper()
-	return graph.Apply1(r.dispatch(), r.batch(tokens), r.Value)
+	return graph.Apply1(r.Op.dispatch(), r.batch(tokens), r.Value)
 }
 
 // DispatchWeighted is Dispatch that also dispatches weights [..,K], one for each pair:
 // the second result holds the weight of every row.
 func DispatchWeighted(r Prepared, tokens, weights *graph.Value) (rows, rowWeights *graph.Value) {
 	graph.Helper()
-	out := graph.Apply(r.dispatch(), r.batch(tokens), r.batch(weights), r.Value)
+	out := graph.Apply(r.Op.dispatch(), r.batch(tokens), r.batch(weights), r.Value)
 	return out[0], out[1]
-}
-
-func (r Prepared) dispatch() DispatchOp {
-	return DispatchOp{r.Op.Experts, r.Op.Capacity, r.Op.Align, r.Op.Axis}
 }
 
 // batch returns x with its leading dimensions, those of the choices, merged into one.
@@ -65,7 +65,13 @@ func (r Prepared) batch(x *graph.Value) *graph.Value {
 
 func (DispatchOp) Name() string { return "ep_dispatch" }
 
-func (p DispatchOp) layer() epLayer { return newEPLayer(p.Experts, p.Capacity, p.Align, p.Axis) }
+func (p DispatchOp) layer() epLayer {
+	axis := p.Axis
+	if axis == "" {
+		axis = defaultAxis
+	}
+	return epLayer{ep.Layer{Experts: p.Experts, Capacity: p.Capacity, Align: p.Align}, axis, p.Exchange, p.Wire}
+}
 
 func (p DispatchOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if len(in) != 2 && len(in) != 3 {
@@ -101,7 +107,7 @@ func checkRouting(l epLayer, r graph.Type) error {
 	if r.DType != graph.I32 || r.Rank() != 3 || r.Shape[2] != 2 {
 		return fmt.Errorf("routing is %s, want i32[tokens, choices, 2] as ep_prepare returns it", r)
 	}
-	return l.Check(r.Shape[0], r.Shape[1])
+	return l.check(r.Shape[0], r.Shape[1])
 }
 
 func (p DispatchOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
@@ -130,19 +136,18 @@ func (p DispatchOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 		return dec, err
 	}
 	l := p.layer()
-	if err := l.madeFor(c.Eqn.In[n-1]); err != nil {
+	if err := l.madeFor(c.Eqn.In[n-1].Origin()); err != nil {
 		return dec, err
 	}
-	axes, err := l.tokenAxes(c.Mesh, dec.In[0].At(0))
-	if err != nil {
+	if err := l.divided(c.Mesh); err != nil {
 		return dec, err
 	}
-	for i := range dec.In {
-		dec.In[i].Dims[0] = axes
+	if slices.Contains(dec.In[0].At(1), l.axis) {
+		return dec, fmt.Errorf("dimension 1 of the tokens is split over %s, which splits the experts; gather it with sharding_constraint", l.axis)
 	}
-	routing := c.Eqn.In[n-1]
+	routing := c.Eqn.In[n-1].Origin()
 	t := routing.Type
-	rows := l.rowsSpec(c.Mesh, axes, routing, t.Shape[0]*t.Shape[1], p)
+	rows := l.rowsSpec(c.Mesh, dec.In[0].At(0), routing, t.Shape[0]*t.Shape[1], p)
 	for i := range dec.Out {
 		dec.Out[i].Dims[0], dec.Out[i].Ragged = rows.Dims[0], rows.Ragged
 	}
@@ -151,20 +156,20 @@ func (p DispatchOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 
 // RowCounts returns the number of rows that this rank holds of each of its experts.
 func (p DispatchOp) RowCounts(e *lowering.Emitter, rows sharding.Spec) (lowering.Buf, error) {
-	return p.layer().counts(e, rows.Ragged.Routing, rows.At(0), rows.Ragged.Rows)
+	return p.layer().counts(e, rows.Ragged.Routing, rows.Ragged.Tokens, rows.Ragged.Rows)
 }
 
 // ZoneAlign returns the alignment of the experts' zones.
 func (p DispatchOp) ZoneAlign() int { return p.Align }
 
 // Lower packs the rank's rows by destination, exchanges them, and puts the rows that
-// arrived in expert order. A rank that holds all experts does this in one step.
+// arrived in expert order. Where no rows travel, because the rank has all experts or all
+// ranks with experts have its tokens, Lower copies the rank's rows in expert order.
 func (p DispatchOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	l := p.layer()
-	routing := e.Eqn.In[len(e.Eqn.In)-1]
+	routing := e.Eqn.In[len(e.Eqn.In)-1].Origin()
 	payload := in[:len(in)-1]
-	axes := out[0].Spec.At(0)
-	rows := out[0].Spec.Ragged.Rows
+	axes, rows := out[0].Spec.Ragged.Tokens, out[0].Spec.Ragged.Rows
 	k := routing.Type.Shape[1]
 	place, err := l.sendPlace(e, routing, axes)
 	if err != nil {
@@ -175,7 +180,7 @@ func (p DispatchOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		return err
 	}
 	size := rowBytes(payload)
-	if l.members(e.Mesh) == 1 {
+	if l.members(e.Mesh, axes) == 1 {
 		return e.Emit(lowering.KernelSpec{Name: "ep_permute", Out: out, In: append(payload[:len(payload):len(payload)], place, recv), Kernel: func(a *exec.Args) error {
 			n := len(a.In) - 2
 			place, recv := data[int32](a.In[n]), data[int32](a.In[n+1])
@@ -283,7 +288,7 @@ func (DispatchOp) Doc() graph.Doc {
 		Args:    "tokens t[T,H], weights f[T,K] (may be left out), routing i32[T,K,2]",
 		Results: "rows t[S,H], row_weights f[S] (with weights)",
 		Formula: "rows[σ(t,k)] = tokens[t], row_weights[σ(t,k)] = weights[t,k]; σ orders the kept pairs by (expert, token, choice), experts' zones starting at multiples of align",
-		Params:  "experts, capacity, align, axis: those of ep_prepare",
-		Notes:   "Rows past each expert's count are zero. Split over the experts' axis, a rank holds the rows of its experts, in one all_to_all. The transpose is ep_combine.",
+		Params:  "experts, capacity, align, axis, exchange, wire: those of ep_prepare",
+		Notes:   "Rows past each expert's count are zero. A rank holds the rows of its experts. Tokens that are split over the experts' axis travel in one all_to_all; of tokens that are whole over it, each rank copies the rows of its own experts. The transpose is ep_combine.",
 	}
 }

@@ -19,17 +19,36 @@ const defaultAxis = "ep"
 type epLayer struct {
 	ep.Layer
 	axis string
-}
-
-func newEPLayer(experts, capacity, align int, axis string) epLayer {
-	if axis == "" {
-		axis = defaultAxis
-	}
-	return epLayer{ep.Layer{Experts: experts, Capacity: capacity, Align: align}, axis}
+	home ep.Exchange
+	wire graph.DType
 }
 
 func (l epLayer) String() string {
-	return fmt.Sprintf("experts=%d capacity=%d align=%d axis=%q", l.Experts, l.Capacity, l.Align, l.axis)
+	s := fmt.Sprintf("experts=%d capacity=%d align=%d axis=%q", l.Experts, l.Capacity, l.Align, l.axis)
+	if l.home != ep.Rows {
+		s += fmt.Sprintf(" exchange=%q", string(l.home))
+	}
+	if l.wire != graph.NoDType {
+		s += " wire=" + l.wire.String()
+	}
+	return s
+}
+
+// check returns an error if tokens × choices cannot be routed, or if the layer's rows
+// cannot come home as it says.
+func (l epLayer) check(tokens, choices int) error {
+	if err := l.home.Validate(); err != nil {
+		return err
+	}
+	switch l.wire {
+	case graph.NoDType, graph.F32, graph.BF16, graph.F16:
+	default:
+		return fmt.Errorf("wire=%s, want f32, bf16 or f16, or nothing for f32", l.wire)
+	}
+	if l.wire != graph.NoDType && l.home != ep.Sum {
+		return fmt.Errorf("wire=%s without exchange=%q; rows travel as they are", l.wire, string(ep.Sum))
+	}
+	return l.Check(tokens, choices)
 }
 
 // madeFor returns an error if ep_prepare made the routing for another layer.
@@ -43,66 +62,86 @@ func (l epLayer) madeFor(routing *graph.Value) error {
 	return nil
 }
 
-// tokenAxes returns the axes that split the tokens while they are dispatched: axes,
-// which split them already, and the experts' axis. Ranks that exchange rows thus hold
-// different tokens.
-func (l epLayer) tokenAxes(m sharding.Mesh, axes []string) ([]string, error) {
-	n := m.Size(l.axis)
-	if n <= 1 {
-		return axes, nil
+// divided returns an error if the experts cannot be split over their axis.
+func (l epLayer) divided(m sharding.Mesh) error {
+	if n := m.Size(l.axis); n > 1 && l.Experts%n != 0 {
+		return fmt.Errorf("%d experts over the %d ranks of axis %s; want a multiple", l.Experts, n, l.axis)
 	}
-	if l.Experts%n != 0 {
-		return nil, fmt.Errorf("%d experts over the %d ranks of axis %s; want a multiple", l.Experts, n, l.axis)
-	}
-	if slices.Contains(axes, l.axis) {
-		return axes, nil
-	}
-	return append(slices.Clone(axes), l.axis), nil
+	return nil
 }
 
 // local returns how many experts a rank holds.
-func (l epLayer) local(m sharding.Mesh) int { return l.Experts / max(m.Size(l.axis), 1) }
+func (l epLayer) local(m sharding.Mesh) int { return l.Experts / l.owners(m) }
 
-// members returns the number of ranks that exchange rows with each other.
-func (l epLayer) members(m sharding.Mesh) int { return max(m.Size(l.axis), 1) }
+// owners returns the number of ranks among which the experts are divided.
+func (l epLayer) owners(m sharding.Mesh) int { return max(m.Size(l.axis), 1) }
+
+// members returns the number of ranks that exchange rows with each other, for tokens that
+// are split over axes. It is 1 if one rank has all experts, and if the tokens are whole over
+// the experts' axis: each rank then makes the rows of its own experts.
+func (l epLayer) members(m sharding.Mesh, axes []string) int {
+	if !slices.Contains(axes, l.axis) {
+		return 1
+	}
+	return l.owners(m)
+}
 
 // rowsSpec returns the placement of the rows that routing puts in expert order, of
 // tokens that are split over axes. pairs is T·K.
 func (l epLayer) rowsSpec(m sharding.Mesh, axes []string, routing *graph.Value, pairs int, layer graph.Primitive) sharding.Spec {
-	group := pairs / m.Parts(axes) * l.members(m)
+	group := pairs / m.Parts(axes) * l.members(m, axes)
+	split := axes
+	if l.owners(m) > 1 && !slices.Contains(axes, l.axis) {
+		split = append(slices.Clone(axes), l.axis)
+	}
 	return sharding.Spec{
-		Dims:   [][]string{axes},
-		Ragged: &sharding.Ragged{Routing: routing, Rows: l.RankRows(group, l.local(m)), Layer: layer},
+		Dims:   [][]string{split},
+		Ragged: &sharding.Ragged{Routing: routing, Tokens: axes, Rows: l.RankRows(group, l.local(m)), Layer: layer},
 	}
 }
 
-// group returns the group of ranks with which this rank exchanges rows, and this rank's
-// index in it, for tokens that are split over axes.
+// group returns the group of ranks that have the experts together with this rank, and this
+// rank's index in it, for tokens that are split over axes.
 func (l epLayer) group(a *exec.Args, axes []string) (ep.Group, int) {
-	g := ep.Group{Experts: l.Experts, Sources: exec.Make[int](a, l.members(a.Mesh))}
+	g := ep.Group{Experts: l.Experts, Sources: exec.Make[int](a, l.members(a.Mesh, axes)), Owners: l.owners(a.Mesh)}
 	return g, l.sources(g.Sources, a.Mesh, a.Rank, axes)
 }
 
 // sources sets dst to the row of the layer's table that each member of the rank's group
-// has, and returns the rank's index in the group.
+// has, or to the one row that all have, and returns the rank's index in the group.
 func (l epLayer) sources(dst []int, m sharding.Mesh, rank int, axes []string) (member int) {
+	member, step := m.Step(rank, l.axis)
 	if len(dst) == 1 {
 		dst[0] = m.Index(rank, axes)
-		return 0
+		return member
 	}
-	member, step := m.Step(rank, l.axis)
 	for i := range dst {
 		dst[i] = m.Index(rank+(i-member)*step, axes)
 	}
 	return member
 }
 
-// Sources returns, for each rank of the group that exchanges rows, which part it has of
-// the tokens, which are split over axes; and the index of the given rank in the group.
-func (p DispatchOp) Sources(m sharding.Mesh, rank int, axes []string) (sources []int, member int) {
-	l := p.layer()
-	sources = make([]int, l.members(m))
-	return sources, l.sources(sources, m, rank, axes)
+// Group returns the group of ranks that have the experts together with the given rank, and
+// the rank's index in it, for rows with the given placement.
+func (p DispatchOp) Group(m sharding.Mesh, rank int, rows sharding.Spec) (ep.Group, int) {
+	l, axes := p.layer(), rows.Ragged.Tokens
+	g := ep.Group{Experts: l.Experts, Sources: make([]int, l.members(m, axes)), Owners: l.owners(m)}
+	return g, l.sources(g.Sources, m, rank, axes)
+}
+
+// Leaving returns the experts [lo, hi) for which the rank makes rows of its tokens, which
+// are split over axes: all experts, or the rank's own if every rank with experts has these
+// tokens.
+func (p DispatchOp) Leaving(m sharding.Mesh, rank int, axes []string) (lo, hi int) {
+	return p.layer().leaving(m, rank, axes)
+}
+
+func (l epLayer) leaving(m sharding.Mesh, rank int, axes []string) (lo, hi int) {
+	if l.members(m, axes) > 1 {
+		return 0, l.Experts
+	}
+	member, _ := m.Step(rank, l.axis)
+	return ep.Group{Experts: l.Experts, Owners: l.owners(m)}.Local(member)
 }
 
 // planKey identifies an integer buffer that dispatch, combine and the grouped matmuls
@@ -176,7 +215,7 @@ func (l epLayer) counts(e *lowering.Emitter, routing *graph.Value, axes []string
 
 // sendPlace returns i32[T·K]: for every pair of this rank its place among the rows
 // that leave, which are sorted by expert, token and choice; -1 for a pair without a
-// row.
+// row, and for a pair whose row another rank makes (see DispatchOp.Leaving).
 func (l epLayer) sendPlace(e *lowering.Emitter, routing *graph.Value, axes []string) (lowering.Buf, error) {
 	return e.Memo(l.key(routing, axes, "send"), func() (lowering.Buf, error) {
 		// The table comes first, since counting checks a routing from elsewhere.
@@ -191,7 +230,8 @@ func (l epLayer) sendPlace(e *lowering.Emitter, routing *graph.Value, axes []str
 		return out, e.Emit(lowering.KernelSpec{Name: "ep_send_order", Out: []lowering.Buf{out}, In: []lowering.Buf{r}, Kernel: func(a *exec.Args) error {
 			place := data[int32](a.Out[0])
 			order := exec.Make[int32](a, len(place))
-			n := ep.SendOrder(order, exec.Make[int32](a, l.Experts), data[int32](a.In[0]))
+			lo, hi := l.leaving(a.Mesh, a.Rank, axes)
+			n := ep.SendOrder(order, exec.Make[int32](a, hi-lo), data[int32](a.In[0]), lo)
 			ep.Inverse(place, order[:n])
 			return nil
 		}})

@@ -28,6 +28,12 @@ type PrepareOp struct {
 	Align int
 	// Axis is the mesh axis that splits the experts; "" means "ep".
 	Axis string
+	// Exchange is how rows come home from the experts.
+	Exchange ep.Exchange
+	// Wire is the element type in which sums of ranks travel, with Exchange Sum and tokens
+	// that are whole over Axis: F32, BF16 or F16; zero means F32. Tokens of f64 travel as
+	// f64 unless Wire is given.
+	Wire graph.DType
 	// Label names the layer in errors.
 	Label string
 }
@@ -103,7 +109,11 @@ func flatten(x *graph.Value) *graph.Value {
 
 func (PrepareOp) Name() string { return "ep_prepare" }
 
-func (p PrepareOp) layer() epLayer { return newEPLayer(p.Experts, p.Capacity, p.Align, p.Axis) }
+func (p PrepareOp) layer() epLayer { return p.dispatch().layer() }
+
+func (p PrepareOp) dispatch() DispatchOp {
+	return DispatchOp{p.Experts, p.Capacity, p.Align, p.Axis, p.Exchange, p.Wire}
+}
 
 func (p PrepareOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
@@ -113,7 +123,7 @@ func (p PrepareOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if x.Rank() != 2 || x.DType != graph.I32 && x.DType != graph.I64 {
 		return nil, fmt.Errorf("experts chosen are %s, want i32[tokens, choices] or i64", x)
 	}
-	if err := p.layer().Check(x.Shape[0], x.Shape[1]); err != nil {
+	if err := p.layer().check(x.Shape[0], x.Shape[1]); err != nil {
 		return nil, err
 	}
 	if p.Trap && p.Capacity == 0 {
@@ -134,12 +144,7 @@ func (p PrepareOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	if err != nil {
 		return dec, err
 	}
-	axes, err := p.layer().tokenAxes(c.Mesh, dec.In[0].At(0))
-	if err != nil {
-		return dec, err
-	}
-	dec.In[0].Dims[0], dec.Out[0].Dims[0], dec.Out[1].Dims[0] = axes, axes, axes
-	return dec, nil
+	return dec, p.layer().divided(c.Mesh)
 }
 
 // Lower counts the rank's pairs per expert, gathers the counts of all ranks, and
@@ -226,7 +231,7 @@ func (PrepareOp) Doc() graph.Doc {
 		Args:    "topk_idx i32[T,K] or i64[T,K], -1 for none",
 		Results: "routing i32[T,K,2], dropped bool[T,K], counts i32[E], padded i32[E], demand i32[E]",
 		Formula: "routing[t,k] = (e, #{(t',k') before (t,k): topk_idx[t',k'] = e}), or (-1,-1) for none and for queue ≥ capacity",
-		Params:  "experts: E; capacity: pairs that an expert accepts over the whole batch, 0 for no limit; trap: a larger demand is an error, on every rank and before tokens move; align: rows to which padded rounds up; axis: mesh axis of the experts, \"ep\" if empty; label: names the layer in errors",
+		Params:  "experts: E; capacity: pairs that an expert accepts over the whole batch, 0 for no limit; trap: a larger demand is an error, on every rank and before tokens move; align: rows to which padded rounds up; axis: mesh axis of the experts, \"ep\" if empty; exchange: \"sum\" adds a rank's rows of a token before they travel home, otherwise a row per pair does; wire: element type in which such sums of whole tokens travel, f32 if not given; label: names the layer in errors",
 		Notes:   "Queues follow the order of the global batch, so places and drops are the same on every mesh. One all_gather of E counts per rank where the tokens are split.",
 	}
 }
@@ -234,5 +239,5 @@ func (PrepareOp) Doc() graph.Doc {
 // RankRows returns the number of rows for which a rank has room that owns this many
 // experts and receives at most this many pairs.
 func (l PrepareOp) RankRows(pairs, experts int) int {
-	return newEPLayer(l.Experts, l.Capacity, l.Align, l.Axis).RankRows(pairs, experts)
+	return l.layer().RankRows(pairs, experts)
 }

@@ -82,18 +82,18 @@ func total(a array.Array) int {
 
 // sumHome writes to Out[0] the sum of every token's rows over its k choices, in
 // order, and to Out[1], if there is one, the weight of every pair. row returns the
-// bytes of a pair's values and of its weight, nil if the pair has no row. bf16 and
-// f16 are added in f32 and rounded once.
-func sumHome(a *exec.Args, k int, row pairRow) {
+// bytes of a pair's values, of type d, and of its weight, nil if the pair has no row.
+// bf16 and f16 are added in f32, and rounded once unless Out[0] is f32.
+func sumHome(a *exec.Args, k int, d graph.DType, row pairRow) {
 	tokens, n := a.Out[0].Type.Shape[0], a.Out[0].Type.Shape[1]
 	grain, s := 1+cheap/(1+k*n), homeSums{a, k, n, row}
-	switch a.Out[0].Type.DType {
+	switch d {
 	case graph.F64:
 		exec.Share(a, tokens, grain, wholeSums[float64]{s})
 	case graph.F32:
 		exec.Share(a, tokens, grain, wholeSums[float32]{s})
 	case graph.BF16, graph.F16:
-		exec.Share(a, tokens, grain, roundedSums{s, exec.RoomsOf[float32](a, 2*n)})
+		exec.Share(a, tokens, grain, wideSums{s, exec.RoomsOf[float32](a, 2*n), d == graph.BF16})
 	}
 }
 
@@ -126,16 +126,22 @@ func (s *wholeSums[T]) Piece(lo, hi int) {
 	}
 }
 
-// roundedSums are homeSums of bf16 and f16.
-type roundedSums struct {
+// wideSums are homeSums of bf16, if brain is set, and of f16. Out[0] has the type of the
+// rows, or is f32.
+type wideSums struct {
 	homeSums
 	rooms *exec.Rooms[float32]
+	brain bool
 }
 
-func (s *roundedSums) Piece(lo, hi int) {
-	room, k, brain := s.rooms.Take(), s.k, s.Out[0].Type.DType == graph.BF16
+func (s *wideSums) Piece(lo, hi int) {
+	room, k, brain := s.rooms.Take(), s.k, s.brain
 	acc, wide := room[:s.n], room[s.n:]
 	for t := lo; t < hi; t++ {
+		dst := entry(s.Out[0], t)
+		if len(dst) == 4*len(acc) {
+			acc = view[float32](dst)
+		}
 		clear(acc)
 		for pair := t * k; pair < (t+1)*k; pair++ {
 			x, w := s.row(s.Args, pair)
@@ -150,9 +156,11 @@ func (s *roundedSums) Piece(lo, hi int) {
 			}
 			putWeight(s.Args, pair, w)
 		}
-		if dst := entry(s.Out[0], t); brain {
+		switch {
+		case len(dst) == 4*len(acc): // the sum is there
+		case brain:
 			array.NarrowBrain(view[array.Brain](dst), acc)
-		} else {
+		default:
 			array.NarrowHalf(view[array.Half](dst), acc)
 		}
 	}

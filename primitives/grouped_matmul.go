@@ -102,7 +102,7 @@ func expertRows(s sharding.Spec, routing *graph.Value, what string, experts int)
 	if s.Ragged == nil {
 		return epLayer{}, fmt.Errorf("%s are not in expert order; give it what ep_dispatch made, after row-wise primitives and grouped_matmul", what)
 	}
-	if s.Ragged.Routing != routing {
+	if s.Ragged.Routing != routing.Origin() {
 		return epLayer{}, fmt.Errorf("%s are in the order of another routing; use the routing that dispatched them", what)
 	}
 	p, ok := s.Ragged.Layer.(DispatchOp)
@@ -115,36 +115,34 @@ func expertRows(s sharding.Spec, routing *graph.Value, what string, experts int)
 	return p.layer(), nil
 }
 
-// constantRows returns c with argument i, if it is constant rows, placed like the
-// rows of the routing, if an ep_prepare of this program made the routing.
-func constantRows(c *sharding.Context, i int) (*sharding.Context, error) {
-	routing := c.Eqn.In[2]
+// constantRows returns c with argument i, if it is constant rows, placed like the rows
+// of another argument. Without other rows it is placed like the rows of the routing, if an
+// ep_prepare of this program made the routing.
+func constantRows(c *sharding.Context, i int) *sharding.Context {
+	routing := c.Eqn.In[2].Origin()
 	if c.In[i].Ragged != nil || !c.Flexible(i) || routing.Def == nil {
-		return c, nil
+		return c
 	}
 	p, ok := routing.Def.Prim.(PrepareOp)
 	if !ok {
-		return c, nil
+		return c
 	}
-	axes, err := p.layer().tokenAxes(c.Mesh, c.In[2].At(0))
-	if err != nil {
-		return c, err
+	rows := p.layer().rowsSpec(c.Mesh, c.In[2].At(0), routing, routing.Type.Shape[0]*routing.Type.Shape[1], p.dispatch())
+	if other := c.In[1-i]; other.Ragged != nil && other.Ragged.Routing == routing {
+		rows = sharding.Spec{Dims: [][]string{other.At(0)}, Ragged: other.Ragged}
 	}
 	d := *c
 	d.In = slices.Clone(c.In)
-	d.In[i] = p.layer().rowsSpec(c.Mesh, axes, routing, routing.Type.Shape[0]*routing.Type.Shape[1], DispatchOp{p.Experts, p.Capacity, p.Align, p.Axis})
+	d.In[i] = rows
 	d.In[i].Dims = append(d.In[i].Dims, nil)
-	return &d, nil
+	return &d
 }
 
 // Shard requires the weights to be split over the experts' axis like the rows. The
 // columns of the weights may be split. If the summed dimension is split, a sum stays
 // pending.
 func (g GroupedMatMulOp) Shard(c *sharding.Context) (sharding.Decision, error) {
-	c, err := constantRows(c, 0)
-	if err != nil {
-		return sharding.Decision{}, err
-	}
+	c = constantRows(c, 0)
 	l, err := expertRows(c.In[0], c.Eqn.In[2], "the rows", c.Type(1).Shape[0])
 	if err != nil {
 		return sharding.Decision{}, err
@@ -163,7 +161,7 @@ func (g GroupedMatMulOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	if err != nil {
 		return d, err
 	}
-	return d, l.expertsOver(c, &d.In[1], &d.In[2], d.In[0].At(0))
+	return d, l.expertsOver(c, &d.In[1], &d.In[2], d.In[0].Ragged.Tokens)
 }
 
 // withoutExperts returns a context in which the routing, argument 2, and the first
@@ -181,7 +179,7 @@ func withoutExperts(c *sharding.Context, w int) *sharding.Context {
 }
 
 // expertsOver sets the placements of the weights' expert dimension and of the routing
-// for rows that are split over axes.
+// for rows of tokens that are split over axes.
 func (l epLayer) expertsOver(c *sharding.Context, w, routing *sharding.Spec, axes []string) error {
 	w.Dims[0] = l.expertAxes(c.Mesh)
 	for _, a := range w.Dims[0] {

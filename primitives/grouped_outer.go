@@ -51,13 +51,7 @@ func (g GroupedOuterOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, er
 
 // Shard leaves a sum pending over the ranks that hold copies of the same experts.
 func (g GroupedOuterOp) Shard(c *sharding.Context) (sharding.Decision, error) {
-	c, err := constantRows(c, 0)
-	if err == nil {
-		c, err = constantRows(c, 1)
-	}
-	if err != nil {
-		return sharding.Decision{}, err
-	}
+	c = constantRows(constantRows(c, 0), 1)
 	l, err := expertRows(c.In[0], c.Eqn.In[2], "the rows", g.Experts)
 	if err != nil {
 		return sharding.Decision{}, err
@@ -75,7 +69,7 @@ func (g GroupedOuterOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	}
 	experts := l.expertAxes(c.Mesh)
 	d.Out[0].Pending = slices.DeleteFunc(slices.Clone(d.Out[0].Pending), func(a string) bool { return slices.Contains(experts, a) })
-	return d, l.expertsOver(c, &d.Out[0], &d.In[2], d.In[0].At(0))
+	return d, l.expertsOver(c, &d.Out[0], &d.In[2], d.In[0].Ragged.Tokens)
 }
 
 func (g GroupedOuterOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {

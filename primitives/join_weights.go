@@ -13,7 +13,7 @@ import (
 // written.
 func joinWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	in := &p.Instrs[i]
-	if _, ok := in.Prim.(CombineOp); !ok || len(in.In) != 3 || in.Name != "ep_sum" && in.Name != "ep_pack_rows" {
+	if _, ok := in.Prim.(CombineOp); !ok || len(in.In) != 3 || in.Name != "ep_sum" && in.Name != "ep_pack_rows" && in.Name != "ep_spread" {
 		return none()
 	}
 	rows := in.In[0]
@@ -41,10 +41,13 @@ func joinWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 		}
 		join := lowering.Instr{Name: in.Name + "_weighted", Prim: in.Prim, Pos: in.Pos, Out: in.Out, Zones: in.Zones, Align: in.Align,
 			In: []int{product.In[1-at], spread.In[0], in.In[1], in.In[2]}}
-		if in.Name == "ep_sum" {
+		switch in.Name {
+		case "ep_sum":
 			k := p.Bufs[in.In[1]].Type.Shape[0] / max(p.Bufs[in.Out[0]].Type.Shape[0], 1)
 			join.Kernel = inFloat(sumWeighted[float32](k), sumWeighted[float64](k))
-		} else {
+		case "ep_spread":
+			join.Kernel = inFloat(spreadWeighted[float32], spreadWeighted[float64])
+		default:
 			join.Kernel = inFloat(packWeighted[float32], packWeighted[float64])
 		}
 		if !p.Last(w, mi) {
@@ -108,6 +111,35 @@ func (w *weightedRows[T]) Piece(lo, hi int) {
 	for j := lo; j < hi; j++ {
 		i := int(w.recv[j])
 		scale(w.out[j*n:(j+1)*n], w.y[i*n:(i+1)*n], w.w[i])
+	}
+}
+
+// spreadWeighted writes y[i]·w[i] for each pair whose row is y[i], and zeros for pairs whose
+// rows other ranks have. The arguments are those of sumWeighted.
+func spreadWeighted[T float](a *exec.Args) error {
+	y, w := data[T](a.In[0]), data[T](a.In[1])
+	place, recv := data[int32](a.In[2]), data[int32](a.In[3])
+	n := a.In[0].Type.Shape[1]
+	exec.Share(a, len(place), movedGrain(n*a.In[0].Type.DType.Size()), weightedSpread[T]{y, w, view[T](a.Out[0].Bytes()), place, recv, n})
+	return nil
+}
+
+type weightedSpread[T float] struct {
+	y, w, out   []T
+	place, recv []int32
+	n           int
+}
+
+func (w *weightedSpread[T]) Piece(lo, hi int) {
+	n := w.n
+	for pair := lo; pair < hi; pair++ {
+		dst := w.out[pair*n : (pair+1)*n]
+		if j := w.place[pair]; j >= 0 {
+			i := int(w.recv[j])
+			scale(dst, w.y[i*n:(i+1)*n], w.w[i])
+		} else {
+			clear(dst)
+		}
 	}
 }
 

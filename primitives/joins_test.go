@@ -15,6 +15,7 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	. "github.com/gomoe/gomoe/primitives"
@@ -74,7 +75,10 @@ func gatedInputs(r *rand.Rand, p *graph.Program, experts int) map[string]array.A
 	return in
 }
 
+// gatedPlacement places the inputs on a mesh: tokens over dp and ep, or, if the mesh is
+// written with "whole " before it, over dp only.
 func gatedPlacement(t *testing.T, mesh string) gomoe.Config {
+	mesh, whole := strings.CutPrefix(mesh, "whole ")
 	m, err := sharding.ParseMesh(mesh)
 	require.NoError(t, err)
 	cfg := gomoe.Config{Mesh: m, Options: runtime.Options{Poison: true}, Place: map[string]sharding.Spec{}}
@@ -83,10 +87,14 @@ func gatedPlacement(t *testing.T, mesh string) gomoe.Config {
 	}
 	tokens := []string{"x", "ids", "weights"}
 	for _, name := range tokens {
-		cfg.Place[name] = sharding.Split("ep")
+		var axes []string
 		if m.Size("dp") > 1 {
-			cfg.Place[name] = sharding.Split("dp.ep")
+			axes = append(axes, "dp")
 		}
+		if !whole {
+			axes = append(axes, "ep")
+		}
+		cfg.Place[name] = sharding.Spec{Dims: [][]string{axes}}
 	}
 	for _, name := range []string{"gate", "up", "down"} {
 		cfg.Place[name] = sharding.Split("ep")
@@ -102,8 +110,8 @@ func gatedPlacement(t *testing.T, mesh string) gomoe.Config {
 func TestJoinsKeepBits(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	for _, d := range []graph.DType{graph.F32, graph.F64, graph.BF16} {
-		for _, layer := range []PrepareOp{{Experts: 4}, {Experts: 4, Capacity: 3}, {Experts: 4, Align: 4}} {
-			for _, mesh := range []string{"", "ep=2", "dp=2,ep=2", "ep=2,tp=2"} {
+		for _, layer := range []PrepareOp{{Experts: 4}, {Experts: 4, Capacity: 3}, {Experts: 4, Align: 4, Exchange: ep.Sum}} {
+			for _, mesh := range []string{"", "ep=2", "dp=2,ep=2", "ep=2,tp=2", "whole ep=2", "whole dp=2,ep=2", "whole ep=2,tp=2"} {
 				for _, transposed := range []bool{false, true} {
 					if transposed && strings.Contains(mesh, "tp") {
 						continue // this placement is for matrices [E,in,out]
@@ -138,12 +146,13 @@ var sources = regexp.MustCompile(` # .*`)
 // TestJoinsGolden compares plans, without and with joins, with golden files.
 func TestJoinsGolden(t *testing.T) {
 	p := gatedExperts(t, graph.F32, false, PrepareOp{Experts: 4})
+	sum := gatedExperts(t, graph.F32, false, PrepareOp{Experts: 4, Exchange: ep.Sum})
 	g, err := vjp.Grad(p)
 	require.NoError(t, err)
 	for _, c := range []struct {
 		name, mesh string
 		p          *graph.Program
-	}{{"forward", "", p}, {"forward_ep2", "ep=2", p}, {"backward", "", g}} {
+	}{{"forward", "", p}, {"forward_ep2", "ep=2", p}, {"backward", "", g}, {"forward_whole", "whole ep=2", p}, {"forward_whole_sum", "whole ep=2", sum}} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := gatedPlacement(t, c.mesh)
 			a, err := gomoe.Place(c.p, cfg)

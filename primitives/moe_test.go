@@ -112,8 +112,29 @@ func moeRows() []row {
 		"program p(x f64[0,2]) {\n w, i, s = router(x) top_k=1\n return w, i, s\n}",
 		"program p(x f64[2,1]) {\n w, i, s = router(x) top_k=1 score=\"sigmoid\"\n return w, i, s\n}",
 	}
+	// Weights of 8 bits: a matrix for each expert, with its scales.
+	scaled := func(tokens, hidden, width int, axis string) string {
+		return fmt.Sprintf(`program p(idx i32[%[1]d,2], x f64[%[1]d,%[2]d], w f8_e4m3[4,%[3]d,%[2]d], s f64[4,%[4]d,%[5]d]) {
+	r, drop, n, pad, demand = ep_prepare(idx) experts=4%[6]s
+	rows = ep_dispatch(x, r) experts=4%[6]s
+	y = grouped_scaled_matmul(rows, w, r, s) transpose=true
+	a = square(y)
+	z = grouped_scaled_matmul(a, w, r, s)
+	out = ep_combine(z, r) experts=4%[6]s
+	return out
+}`, tokens, hidden, width, (width+127)/128, (hidden+127)/128, axis)
+	}
+	scaledRows := []string{scaled(4, 3, 2, ` axis="a"`), scaled(2, 2, 130, ` axis="b"`), scaled(0, 130, 1, ` axis="a"`), scaled(1, 1, 4, ` axis="a"`)}
 	in := gens{"idx": ints(-1, 4)}
 	return []row{
+		at(row{prim: "scaled_matmul", src: []string{
+			"program p(x f64[4,3], w f8_e4m3[5,3], s f64[1,1]) {\n y = scaled_matmul(x, w, s) transpose=true\n z = square(y)\n q = scaled_matmul(z, w, s)\n return q\n}",
+			"program p(x f64[2,2,130], w f8_e5m2[2,130], s f64[1,2]) {\n y = scaled_matmul(x, w, s) transpose=true\n return y\n}",
+			"program p(x f64[0,2], w f8_e4m3[1,2], s f64[1,1]) {\n y = scaled_matmul(x, w, s) transpose=true\n return y\n}",
+			"program p(x f64[3], w f8_e4m3[3,5], s f64[1,1]) {\n y = scaled_matmul(x, w, s)\n return y\n}",
+			"program p(x f64[4,0], w f8_e4m3[2,0], s f64[1,0]) {\n y = scaled_matmul(x, w, s) transpose=true\n return y\n}",
+		}}),
+		at(row{prim: "grouped_scaled_matmul", src: scaledRows, in: gens{"idx": ints(-1, 4), "s": uniform(0.1, 0.2), "w": ints(1, 4), "x": awayFromZero(0.5, 1)}}),
 		at(row{prim: "router", src: routers, in: gens{"x": distinct, "b": uniform(-0.01, 0.01)}}),
 		at(row{prim: "ep_prepare", src: layer, in: in}),
 		at(row{prim: "ep_dispatch", src: append(layer[:len(layer):len(layer)], constant, power, choice), in: gens{"idx": ints(-1, 4), "b": uniform(1.1, 1.3)}}),

@@ -12,6 +12,11 @@ func shapeRows() []row {
 			"program p(x f64[0,2], u i32[0,2]) {\n y = place_like(x, u)\n return y\n}",
 			"program p(x f64[1,4], u f64[1,4]) {\n y = place_like(x, u)\n return y\n}",
 		}}),
+		at(row{prim: "optimization_barrier", src: []string{
+			"program p(x f64[4,4], u f64[4]) {\n v = sin(u)\n y = optimization_barrier(x, v)\n return y\n}",
+			"program p(x f64[0,2], u i32[3]) {\n y = optimization_barrier(x, u)\n return y\n}",
+			"program p(x f64[1,4]) {\n y = optimization_barrier(x)\n return y\n}",
+		}}),
 		at(row{prim: "reshape", src: []string{
 			"program p(x f64[4,6]) {\n y = reshape(x) shape=[2,2,3,2]\n return y\n}",
 			"program p(x f64[4,2,3]) {\n y = reshape(x) shape=[8,3]\n return y\n}",

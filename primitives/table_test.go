@@ -160,7 +160,7 @@ func TestComplete(t *testing.T) {
 		}
 		byName[r.prim] = r
 	}
-	for _, p := range append(primitives.All(), graph.FullOp{}, graph.AddAnyOp{}, graph.PlaceLikeOp{}) {
+	for _, p := range append(primitives.All(), graph.FullOp{}, graph.AddAnyOp{}, graph.PlaceLikeOp{}, graph.BarrierOp{}) {
 		r, ok := byName[p.Name()]
 		if !ok {
 			t.Errorf("primitive %s has no row", p.Name())

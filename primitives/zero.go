@@ -8,10 +8,7 @@ import (
 
 // isFill reports whether v is a constant.
 func isFill(v *graph.Value) bool {
-	if v.Def == nil {
-		return false
-	}
-	_, ok := v.Def.Prim.(graph.FullOp)
+	_, ok := fillOf(v)
 	return ok
 }
 
@@ -19,7 +16,16 @@ func isFill(v *graph.Value) bool {
 // arguments together is linear in one of them if the other is 0, so that a
 // pending sum of that one may pass through.
 func isZero(v *graph.Value) bool {
-	return isFill(v) && math.Float64bits(v.Def.Prim.(graph.FullOp).Value) == 0
+	c, ok := fillOf(v)
+	return ok && math.Float64bits(c.Value) == 0
+}
+
+// fillOf returns the constant that v is, also behind a barrier.
+func fillOf(v *graph.Value) (c graph.FullOp, ok bool) {
+	if v = v.Origin(); v.Def != nil {
+		c, ok = v.Def.Prim.(graph.FullOp)
+	}
+	return c, ok
 }
 
 // zeros returns a cotangent of zeros for v, in v's trace.

@@ -131,6 +131,10 @@ func (c *Context) join(fs map[int]*factor, n, i, d int, axes []string, ragged *R
 		return fmt.Errorf("%s and %s are in expert order over the axes %q and %q; bring the tokens to one placement with sharding_constraint before they are dispatched",
 			x.from, what, strings.Join(x.axes, "."), strings.Join(axes, "."))
 	}
+	if x.ragged != nil && ragged != nil && x.ragged.Routing == ragged.Routing && !slices.Equal(x.ragged.Tokens, ragged.Tokens) {
+		return fmt.Errorf("%s and %s are rows of tokens that are split over %q and over %q; bring the tokens to one placement with sharding_constraint before they are dispatched",
+			x.from, what, strings.Join(x.ragged.Tokens, "."), strings.Join(ragged.Tokens, "."))
+	}
 	if x.ragged != nil && ragged != nil && !x.ragged.same(ragged) {
 		return fmt.Errorf("%s and %s are in the order of different routings; combine first", x.from, what)
 	}

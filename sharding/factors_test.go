@@ -23,10 +23,13 @@ func arg(t *testing.T, text string) (graph.Type, sharding.Spec) {
 		return typ, s
 	}
 	for _, d := range strings.Split(dims, ",") {
-		if strings.HasSuffix(d, "~~") {
-			s.Ragged = otherRows
-		} else if strings.HasSuffix(d, "~") {
+		switch strings.Count(d, "~") {
+		case 1:
 			s.Ragged = rows
+		case 2:
+			s.Ragged = otherRows
+		case 3:
+			s.Ragged = splitRows
 		}
 		size, axes, _ := strings.Cut(strings.TrimRight(d, "~"), "@")
 		n := 0
@@ -46,6 +49,7 @@ func arg(t *testing.T, text string) (graph.Type, sharding.Spec) {
 var (
 	rows      = &sharding.Ragged{Routing: &graph.Value{}, Rows: 4}
 	otherRows = &sharding.Ragged{Routing: &graph.Value{}, Rows: 4}
+	splitRows = &sharding.Ragged{Routing: rows.Routing, Rows: 4, Tokens: []string{"a"}}
 )
 
 func TestPlace(t *testing.T) {
@@ -100,6 +104,7 @@ func TestPlace(t *testing.T) {
 		{"ragged rows of two", binary(sharding.LinearTogether), "8@a~,8; 8@a~,8", "8@a~,8; 8@a~,8 -> 8@a~,8"},
 		{"ragged with plain", binary(sharding.LinearTogether), "8@a~,8; 8@a,8", "dimension 0 of argument 0 and dimension 0 of argument 1: one is in expert order and the other is not; dispatch it with ep_dispatch, or combine first"},
 		{"ragged of two routings", binary(sharding.LinearTogether), "8@a~,8; 8@a~~,8", "dimension 0 of argument 0 and dimension 0 of argument 1 are in the order of different routings; combine first"},
+		{"ragged of whole and of split tokens", binary(sharding.LinearTogether), "8@a~,8; 8@a~~~,8", `dimension 0 of argument 0 and dimension 0 of argument 1 are rows of tokens that are split over "" and over "a"; bring the tokens to one placement with sharding_constraint before they are dispatched`},
 		{"ragged times whole weights", matmul, "8@a~,8; 8,8", "8@a~,8; 8,8 -> 8@a~,8"},
 		{"ragged rows summed", outer, "8@a~,8; 8@a~,8", "8@a~,8; 8@a~,8 -> 8,8{+a}"},
 		{"ragged rows against columns", crossed, "8@a~,8; 8,8", "dimension 0 of argument 0 is in expert order and its number of rows is known only to the run; use row-wise primitives and grouped_matmul, or ep_combine first"},

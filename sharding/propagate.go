@@ -29,7 +29,7 @@ type Assignment struct {
 }
 
 // Propagate places p on m, given the placements of its inputs by name; an input
-// that is not named is whole on every rank. p holds no graph.CustomOp (see graph.Inline).
+// that is not named is whole on every rank. p holds no call (see graph.Inline).
 func Propagate(p *graph.Program, m Mesh, in map[string]Spec) (*Assignment, error) {
 	a := newAssignment(p, m)
 	inputs := map[string]bool{}
@@ -121,11 +121,11 @@ func (a *Assignment) place(e *graph.Eqn) error {
 		}
 		a.Spec[e.Out[i]] = dec.Out[i]
 	}
-	if IsFlexible(e.Prim) || a.pointwise(e) {
+	if IsFlexible(e.Prim) || a.pointwise(e) || a.behind(e) {
 		a.flexible[e.Out[0]] = true
 		return nil // the equations that use it place its arguments
 	}
-	for i, v := range e.In {
+	for i, v := range read(e) {
 		if err := a.want(c, v, dec.In[i]); err != nil {
 			return err
 		}
@@ -151,7 +151,7 @@ func (a *Assignment) want(c *Context, v *graph.Value, to Spec) error {
 		if err != nil {
 			return a.fail(c, err)
 		}
-		for i, u := range v.Def.In {
+		for i, u := range read(v.Def) {
 			if err := a.want(dc, u, dec.In[i]); err != nil {
 				return err
 			}
@@ -183,6 +183,21 @@ func (a *Assignment) pointwise(e *graph.Eqn) bool {
 		}
 	}
 	return isPointwise(e.Prim)
+}
+
+// read returns the arguments of e that must have the placements of the decision: all,
+// except those that a barrier only waits for.
+func read(e *graph.Eqn) []*graph.Value {
+	if _, ok := e.Prim.(graph.BarrierOp); ok {
+		return e.In[:1]
+	}
+	return e.In
+}
+
+// behind reports whether e is a barrier whose value can be made in any placement.
+func (a *Assignment) behind(e *graph.Eqn) bool {
+	_, ok := e.Prim.(graph.BarrierOp)
+	return ok && a.flexible[e.In[0]]
 }
 
 // Flexible reports whether v can be made in any placement without moving data,
@@ -232,7 +247,9 @@ func decide(c *Context) (Decision, error) {
 		return Decision{In: c.In, Out: []Spec{c.In[1].Resolved()}}, nil
 	case graph.ScanOp:
 		return c.scan(p)
-	case graph.CustomOp:
+	case graph.BarrierOp:
+		return Decision{In: c.In, Out: []Spec{c.In[0]}}, nil
+	case graph.CustomOp, graph.RematOp:
 		return Decision{}, fmt.Errorf("a call is placed after graph.Inline")
 	case Rule:
 		return p.Shard(c)
@@ -265,6 +282,8 @@ func ShardAs(c *Context, out Spec) (Decision, error) {
 	switch p := c.Eqn.Prim.(type) {
 	case graph.FullOp:
 		return Decision{Out: []Spec{out}}, nil
+	case graph.BarrierOp:
+		return Decision{In: []Spec{out}, Out: []Spec{out}}, nil
 	case Flexible:
 		return p.ShardAs(c, out)
 	}

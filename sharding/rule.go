@@ -3,6 +3,7 @@ package sharding
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/gomoe/gomoe/graph"
 )
@@ -95,6 +96,9 @@ func whole(n int) []int {
 func Free(from, to Spec, t graph.Type) error {
 	if !from.Ragged.same(to.Ragged) {
 		switch {
+		case from.Ragged != nil && to.Ragged != nil && from.Ragged.Routing == to.Ragged.Routing:
+			return fmt.Errorf("%s is needed as rows of tokens that are split over %q, and the rows are of tokens that are split over %q; bring the tokens to one placement with sharding_constraint before they are dispatched",
+				from.Format(t), strings.Join(to.Ragged.Tokens, "."), strings.Join(from.Ragged.Tokens, "."))
 		case from.Ragged == nil:
 			return fmt.Errorf("%s is not in expert order but is used with ragged rows; dispatch it with ep_dispatch, or combine first", from.Format(t))
 		case to.Ragged == nil:

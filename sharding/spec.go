@@ -28,6 +28,10 @@ type Spec struct {
 type Ragged struct {
 	// Routing is the value that determines the order of the rows.
 	Routing *graph.Value
+	// Tokens lists the axes that split the tokens of which the rows are copies. Rows are
+	// split over these axes, and over the axis of the experts even if every rank along it
+	// has the same tokens.
+	Tokens []string
 	// Rows is the number of rows that one rank has room for.
 	Rows int
 	// Layer is the dispatching primitive. Rows with different layers or
@@ -39,7 +43,7 @@ func (r *Ragged) same(o *Ragged) bool {
 	if r == nil || o == nil {
 		return r == o
 	}
-	return r.Routing == o.Routing && r.Rows == o.Rows
+	return r.Routing == o.Routing && r.Rows == o.Rows && slices.Equal(r.Tokens, o.Tokens)
 }
 
 // Split returns the Spec that splits dimension i over the axes named in

@@ -111,6 +111,7 @@ func TestFree(t *testing.T) {
 	v := graph.T(graph.F32, 16, 8)
 	r := &sharding.Ragged{Routing: &graph.Value{}, Rows: 8}
 	other := &sharding.Ragged{Routing: &graph.Value{}, Rows: 8}
+	split := &sharding.Ragged{Routing: r.Routing, Rows: 8, Tokens: []string{"a"}}
 	ragged := func(r *sharding.Ragged) sharding.Spec { return sharding.Spec{Dims: [][]string{{"a"}}, Ragged: r} }
 	for _, c := range []struct {
 		from, to sharding.Spec
@@ -132,6 +133,7 @@ func TestFree(t *testing.T) {
 		{ragged(r), spec(t, "a"), "f32[16@a~,8] is in expert order and its number of rows is known only to the run; use row-wise primitives and grouped_matmul, or ep_combine first"},
 		{sharding.Spec{Ragged: r}, ragged(r), "f32[16~,8] is needed as f32[16@a~,8]: rows in expert order stay where ep_dispatch put them; bring the tokens to one placement with sharding_constraint before they are dispatched"},
 		{ragged(r), ragged(other), "f32[16@a~,8] and the other rows are in the order of different routings"},
+		{ragged(r), ragged(split), `f32[16@a~,8] is needed as rows of tokens that are split over "a", and the rows are of tokens that are split over ""; bring the tokens to one placement with sharding_constraint before they are dispatched`},
 	} {
 		err := sharding.Free(c.from, c.to, v)
 		if got := fmtErr(err); got != c.problem {

@@ -30,16 +30,7 @@ type Reverse func(t *graph.Tracer, x, y, ct []*graph.Value) []*graph.Value
 // and any mistake inside fn or bwd.
 func Custom(name string, fn Forward, bwd Reverse, args ...*graph.Value) []*graph.Value {
 	graph.Helper()
-	if len(args) == 0 {
-		graph.Fail("custom %s has no arguments, want at least one", name)
-	}
-	types := make([]graph.Type, len(args))
-	for i, v := range args {
-		if v == nil {
-			graph.Fail("custom %s: argument %d is nil", name, i)
-		}
-		types[i] = v.Type
-	}
+	types := argTypes("custom", name, args)
 	if fn == nil || bwd == nil {
 		graph.Fail("custom %s: the function or its derivative is nil, want both", name)
 	}

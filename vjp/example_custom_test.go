@@ -49,7 +49,7 @@ func ExampleCustom() {
 	// 	v2 f32[] = reduce_sum(v1) axes=[0]
 	// 	v3 f32[] = full() value=1 dtype=f32
 	// 	v4 f32[8] = broadcast_in_dim(v3) shape=[8]
-	// 	grad_x f32[8] = place_like(v4, x)
-	// 	return v2, grad_x
+	// 	"grad(x)" f32[8] = place_like(v4, x)
+	// 	return v2, "grad(x)"
 	// }
 }

@@ -12,8 +12,8 @@ import (
 // with respect to each of wrt. It returns the gradients, each of the type of
 // its value. The gradient of a value that loss does not depend on is zeros.
 //
-// A gradient is placed on the mesh as its value is. Mistakes stop the trace at
-// the user's line.
+// A gradient is placed on the mesh as its value is, and the gradient of a value that has
+// the name x is named grad(x). Mistakes stop the trace at the user's line.
 func Gradients(loss *graph.Value, wrt ...*graph.Value) []*graph.Value {
 	graph.Helper()
 	if loss == nil {
@@ -53,6 +53,9 @@ func Backward(out, ct, wrt []*graph.Value) []*graph.Value {
 	grads := cotangents(t, out, ct, wrt)
 	for i, v := range wrt {
 		grads[i] = t.Apply(graph.PlaceLikeOp{}, instantiate(t, grads[i], v), v)[0]
+		if v.Name != "" {
+			grads[i].Named("grad(" + v.Name + ")")
+		}
 	}
 	return grads
 }
@@ -174,7 +177,7 @@ func (b *backward) sum(v *graph.Value) *graph.Value {
 // Grad returns the program with p's inputs whose results are p's results
 // followed by the gradients of p's first result, a scalar of float type, with
 // respect to the named inputs. If no names are given, these are all inputs of
-// float type. The gradient of x is named grad_x.
+// float type. The gradient of x is named grad(x).
 func Grad(p *graph.Program, wrt ...string) (*graph.Program, error) {
 	names, err := resolve(p, wrt)
 	if err != nil {
@@ -191,10 +194,7 @@ func Grad(p *graph.Program, wrt ...string) (*graph.Program, error) {
 		out := t.Replay(p, args)
 		var grads []*graph.Value
 		t.At(posOf(p.Out[:1]), func() { grads = Gradients(out[0], vals...) })
-		for i, g := range grads {
-			out = append(out, g.Named("grad_"+names[i]))
-		}
-		return out
+		return append(out, grads...)
 	})
 }
 
@@ -228,9 +228,6 @@ func Pullback(p *graph.Program, wrt ...string) (*graph.Program, error) {
 		}
 		var grads []*graph.Value
 		t.At(posOf(p.Out), func() { grads = Backward(out, ct, vals) })
-		for i, g := range grads {
-			g.Named("grad_" + names[i])
-		}
 		return grads
 	})
 }

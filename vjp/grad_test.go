@@ -79,7 +79,7 @@ func TestGrad(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "p_grad", g.Name)
 	require.Equal(t, [][]float64{{19}, {1, 2, 3}, {10, -4, 12}, {1, 4, 9}, {0, 0}}, run(t, g, cubicInputs(t)))
-	require.Regexp(t, regexp.MustCompile(`return v\d+, x, grad_x, grad_w, grad_unused\n}\n$`), g.String())
+	require.Regexp(t, regexp.MustCompile(`return v\d+, x, "grad\(x\)", "grad\(w\)", "grad\(unused\)"\n}\n$`), g.String())
 
 	g, err = vjp.Grad(program(t, cubic), "w")
 	require.NoError(t, err)

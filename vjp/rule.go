@@ -34,10 +34,14 @@ func apply(t *graph.Tracer, e *graph.Eqn, ct []*graph.Value, needed map[*graph.V
 		return out, nil
 	case graph.PlaceLikeOp:
 		return []*graph.Value{t.Apply(graph.PlaceLikeOp{}, ct[0], e.In[0])[0], nil}, nil
+	case graph.BarrierOp:
+		return append([]*graph.Value{ct[0]}, make([]*graph.Value, len(e.In)-1)...), nil
 	case graph.CustomOp:
 		return call(t, p, e, ct), nil
 	case graph.ScanOp:
 		return scan(t, e, ct, needed)
+	case graph.RematOp:
+		return recompute(t, p, e, ct), nil
 	case Rule:
 		return p.VJP(e, ct)
 	default:

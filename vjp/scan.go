@@ -66,6 +66,13 @@ type loop struct {
 }
 
 func newLoop(t *graph.Tracer, e *graph.Eqn, ct []*graph.Value, needed map[*graph.Value]bool) *loop {
+	// Remat gives its rules copies of the equations that it adds, or of those that it does
+	// not add because their results are kept. Only what is in the trace can be extended.
+	if d := e.Out[0].Def; d != nil && slices.Equal(d.In, e.In) {
+		if _, ok := d.Prim.(graph.ScanOp); ok {
+			e, ct = d, append(slices.Clone(ct), make([]*graph.Value, len(d.Out)-len(ct))...)
+		}
+	}
 	l := &loop{t: t, e: e, s: e.Prim.(graph.ScanOp)}
 	l.consts, _, l.each = graph.ScanArgs(l.s, e.In)
 	ctCarry, ctEach := graph.ScanResults(l.s, ct)
@@ -269,10 +276,15 @@ func (l *loop) save(forward *graph.Program) ([]*graph.Value, error) {
 		}
 	}
 	s.Body = &body
-	if err := l.t.Extend(l.e, s); err != nil {
+	out := l.e.Out
+	if out[0].Def != l.e {
+		out = l.t.Apply(s, l.e.In...)
+	} else if err := l.t.Extend(l.e, s); err != nil {
 		return nil, err
+	} else {
+		out = l.e.Out
 	}
-	_, made := graph.ScanResults(s, l.e.Out)
+	_, made := graph.ScanResults(s, out)
 	saved := make([]*graph.Value, len(at))
 	for k, j := range at {
 		saved[k] = made[j][0]

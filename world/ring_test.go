@@ -68,9 +68,9 @@ func TestRing(t *testing.T) {
 	}
 }
 
-// Experts need an operation that MLX's ring does not have. That is an error when the job is
-// opened, before anything is computed.
-func TestRingRefusesExperts(t *testing.T) {
+// Tokens that are split over the experts' axis need an operation that MLX's ring does not
+// have. That is an error when the job is opened, before anything is computed.
+func TestRingRefusesSplitTokens(t *testing.T) {
 	p, place, _ := layered(t)
 	mesh := meshOf(t, "ep=2")
 	ok(t, worlds(t, 2, func(int) world.Config {
@@ -80,7 +80,7 @@ func TestRingRefusesExperts(t *testing.T) {
 		if err == nil {
 			return errors.Join(fmt.Errorf("process %d: the job is opened", i), j.Close())
 		}
-		for _, want := range []string{"has all_to_all over [ep]", "MLX's ring has no all_to_all", "use the transport tcp, shm, verbs or mpi"} {
+		for _, want := range []string{"has all_to_all over [ep]", "MLX's ring has no all_to_all", "keep tokens whole over the experts' axis", "use the transport tcp, shm, verbs or mpi"} {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("process %d: %v, want %q", i, err, want)
 			}

@@ -200,6 +200,11 @@ func TestProtocolsOfVerbs(t *testing.T) {
 				}
 				return w.Reset()
 			}))
+			if n == 2 {
+				wholeExperts(t, "ep=2", func(i int) world.Config {
+					return world.Config{Transport: c.transport, Getenv: func(string) string { return env + fmt.Sprintf(c.env, i) }}
+				})
+			}
 		}
 	}
 	if n := live(); n != 0 {

@@ -19,6 +19,7 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/collective"
+	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/primitives"
@@ -101,12 +102,18 @@ func ok(t *testing.T, errs []error) {
 // layered is an expert-parallel program with its inputs' placements.
 func layered(t *testing.T) (*graph.Program, map[string]sharding.Spec, map[string]array.Array) {
 	t.Helper()
+	return layeredBy(t, ep.Rows)
+}
+
+// layeredBy is layered with rows that come home in the given way.
+func layeredBy(t *testing.T, exchange ep.Exchange) (*graph.Program, map[string]sharding.Spec, map[string]array.Array) {
+	t.Helper()
 	p, err := graph.Trace("moe", func(t *graph.Tracer) []*graph.Value {
 		x := t.Input("x", graph.F32, 8, 4)
 		router := t.Input("router", graph.F32, 4, 4)
 		w := t.Input("w", graph.F32, 4, 4, 4)
 		weights, experts, _ := primitives.Route(primitives.RouteOp{TopK: 2, Renormalize: true}, primitives.MatMul(x, router), nil)
-		r := primitives.Prepare(primitives.PrepareOp{Experts: 4}, experts)
+		r := primitives.Prepare(primitives.PrepareOp{Experts: 4, Exchange: exchange}, experts)
 		rows, rowWeights := primitives.DispatchWeighted(r, x, weights)
 		y := primitives.GroupedMatMul(r, rows, w)
 		y = primitives.Mul(y, primitives.BroadcastInDim(rowWeights, y.Type.Shape, 0))

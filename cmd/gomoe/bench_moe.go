@@ -54,7 +54,7 @@ const exchangeSteps = 10
 // ranks, with the same number of tokens for each expert. w is nil if the ranks are in
 // this process.
 func (s exchangeSizes) measure(ctx context.Context, w *world.World, ranks int, transport string, report func(measure.Row)) error {
-	if s.tokens == 0 || ranks < 2 || world.TransportOf(transport).MLX { // MLX has no all_to_all
+	if s.tokens == 0 || ranks < 2 || world.TransportOf(transport).MLX { // MLX has no all_to_all, in which rows of split tokens travel
 		return nil
 	}
 	p, err := s.program(ranks)

@@ -11,8 +11,9 @@ import (
 // format returns the canonical text of a file of programs. A statement takes one
 // line both in the grammar and in the canonical text, so comments are carried
 // over line by line: a comment on a line of its own stays above the next
-// statement, other comments stay with their statement. Several blank lines
-// inside a program become one.
+// statement, other comments stay with their statement. Scopes stay where they are
+// written, also those that change nothing. Several blank lines inside a program become
+// one.
 func format(name, src string) (string, error) {
 	progs, err := graph.ParseAll(name, src, primitives.All()...)
 	if err != nil {
@@ -26,7 +27,11 @@ func format(name, src string) (string, error) {
 		// themselves.
 		text = text[strings.LastIndex("\n"+text, "\nprogram "):]
 		starts[len(canonical)] = true
-		canonical = append(canonical, strings.Split(strings.TrimSuffix(text, "\n"), "\n")...)
+		for _, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
+			if _, ok := scopeOf(strings.TrimSpace(line)); !ok {
+				canonical = append(canonical, line)
+			}
+		}
 	}
 
 	var out []string
@@ -55,6 +60,11 @@ func format(name, src string) (string, error) {
 			out = append(out, comment)
 			continue
 		}
+		if name, ok := scopeOf(code); ok {
+			above = code
+			out = append(out, strings.TrimRight("\t"+strings.TrimRight("scope "+name, " ")+" "+comment, " "))
+			continue
+		}
 		if next == len(canonical) {
 			return "", fmt.Errorf("%s: internal error, a bug in gomoe: more statements than the canonical text has", name)
 		}
@@ -66,6 +76,14 @@ func format(name, src string) (string, error) {
 		return "", fmt.Errorf("%s: internal error, a bug in gomoe: fewer statements than the canonical text has", name)
 	}
 	return strings.Join(out, "\n") + "\n", nil
+}
+
+// scopeOf returns the quoted name of the scope that a line begins, "" if the line ends
+// the scope. ok is false if the line is another statement.
+func scopeOf(code string) (name string, ok bool) {
+	rest, ok := strings.CutPrefix(code, "scope")
+	rest = strings.TrimSpace(rest)
+	return rest, ok && (rest == "" || rest[0] == '"')
 }
 
 // split returns the statement and the comment of a line; either may be "".

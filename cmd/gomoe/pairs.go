@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// pairs is a flag that is given any number of times, each time as name=value.
+// pairs is a flag that is given any number of times, each time as name=value. A name that
+// has a = is quoted, as in the text form: "a=b"=value.
 type pairs struct {
 	form  string // such as name=file.npy, for errors
 	names []string
@@ -24,6 +25,10 @@ func (p *pairs) String() string { return "" }
 
 func (p *pairs) Set(s string) error {
 	name, value, ok := strings.Cut(s, "=")
+	if quoted, rest, is := unquoted(s); is {
+		name = quoted
+		value, ok = strings.CutPrefix(rest, "=")
+	}
 	if !ok || name == "" || value == "" {
 		return fmt.Errorf("want %s", p.form)
 	}
@@ -78,13 +83,46 @@ func (s *size) Set(text string) error {
 	return nil
 }
 
-// list splits names at commas. It returns no names for an empty text.
+// unquoted returns the name that s begins with in quotes, and what follows it. ok is false
+// if s begins with no name in quotes.
+func unquoted(s string) (name, rest string, ok bool) {
+	q, err := strconv.QuotedPrefix(s)
+	if err != nil || q[0] != '"' {
+		return "", s, false
+	}
+	name, err = strconv.Unquote(q)
+	return name, s[len(q):], err == nil
+}
+
+// list splits names at commas. A name that has a comma is quoted, as in the text form. It
+// returns no names for an empty text.
 func list(s string) []string {
 	var out []string
-	for _, name := range strings.Split(s, ",") {
+	for s != "" {
+		s = strings.TrimSpace(s)
+		name, rest, ok := unquoted(s)
+		if rest = strings.TrimSpace(rest); ok && (rest == "" || rest[0] == ',') {
+			s = strings.TrimPrefix(rest, ",")
+		} else {
+			name, s, _ = strings.Cut(s, ",")
+		}
 		if name = strings.TrimSpace(name); name != "" {
 			out = append(out, name)
 		}
 	}
 	return out
+}
+
+// fileOf returns the name of the file for a result: the result's name, with %2F and the
+// like for characters that some file system does not take.
+func fileOf(name string) string {
+	var b strings.Builder
+	for i := range len(name) {
+		if c := name[i]; c < ' ' || c == 0x7f || strings.IndexByte(`/\:*?"<>|%`, c) >= 0 || i == 0 && c == '.' {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
 }

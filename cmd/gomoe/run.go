@@ -127,12 +127,12 @@ func (r *runner) run(ctx context.Context, x map[string]array.Array, seed optiona
 	wild := false
 	for i, a := range res {
 		port := j.Plan().Out[i]
-		fmt.Fprintf(r.stdout, "%s %s  %s\n", port.Name, port.Spec.Format(port.Type), preview(a))
+		fmt.Fprintf(r.stdout, "%s %s  %s\n", graph.Shown(port.Name), port.Spec.Format(port.Type), preview(a))
 		wild = wild || nonFinite(a).any()
 		if r.out == "" {
 			continue
 		}
-		if err := array.WriteFile(filepath.Join(r.out, port.Name+".npy"), a); err != nil {
+		if err := array.WriteFile(filepath.Join(r.out, fileOf(port.Name)+".npy"), a); err != nil {
 			return fmt.Errorf("-out: result %s: %w", port.Name, err)
 		}
 	}

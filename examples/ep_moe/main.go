@@ -15,6 +15,7 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -42,6 +43,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	layers := f.Int("num-layers", 1, "stacked layers")
 	experts := f.Int("num-experts", 0, "experts; 0 is one per rank")
 	meshFlag := f.String("mesh", "dp=2,ep=2", "ranks as axes; experts lie on ep, tokens on all axes")
+	whole := f.Bool("whole", false, "leave tokens whole over ep: every rank of an ep group has all of the group's tokens, and none travel to experts")
+	sum := f.Bool("sum", false, "bring sums of ranks home from experts, and not a row per choice (ep.Sum)")
 	iters := f.Int("iters", 3, "iterations, which must agree bit for bit")
 	check := f.Bool("check", true, "compare output and gradients with loops over tokens")
 	dtype := f.String("dtype", "f32", "element type of tokens and kernels: f32 or bf16")
@@ -82,7 +85,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	if !info.First() {
 		stdout = io.Discard // only the first rank prints
 	}
-	m := model{*numTokens * mesh.Ranks(), *topK, *hidden, *hiddenOut, *layers, *experts, d}
+	m := model{*numTokens * mesh.Ranks(), *topK, *hidden, *hiddenOut, *layers, *experts, d, ep.Rows}
 	var in tensors
 	if *inDir != "" {
 		if m, in, err = read(*inDir, d); err != nil {
@@ -100,8 +103,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		}
 		in = m.make(mesh, *numTokens)
 	}
+	if *sum {
+		m.exchange = ep.Sum
+	}
 	in = in.as(d)
-	cfg := m.placed(mesh)
+	cfg := m.placed(mesh, *whole)
 	cfg.World, cfg.Overlap = &w, overlap
 	dev, err := gomoe.OpenDevice(ctx, *device)
 	if err != nil {

@@ -68,6 +68,9 @@ func TestJobs(t *testing.T) {
 		"-mesh ep=2 -hidden 7 -hidden-out 3 -num-experts 4",
 		"-mesh tp=2,ep=2",
 		"-top-k 9 -num-experts 4 -num-tokens 2",
+		"-whole -num-layers 2",
+		"-whole -sum -mesh ep=4 -num-tokens 1 -dtype bf16",
+		"-whole -sum -mesh dp=2,ep=2 -num-layers 3",
 	} {
 		t.Run(args, func(t *testing.T) {
 			var stdout bytes.Buffer

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/graph"
 	. "github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
@@ -11,16 +12,17 @@ import (
 )
 
 // model is the size of the job: T tokens of all ranks, K choices, H hidden, E
-// experts, L layers.
+// experts, L layers. exchange is how rows come home from the experts.
 type model struct {
 	tokens, topK, hidden, out, layers, experts int
 	dtype                                      graph.DType
+	exchange                                   ep.Exchange
 }
 
 // layer is what all MoE layers of the job have in common; 16 is the alignment of
 // the original.
 func (m model) layer(l int) PrepareOp {
-	return PrepareOp{Experts: m.experts, Align: 16, Label: fmt.Sprintf("layer%d", l)}
+	return PrepareOp{Experts: m.experts, Align: 16, Exchange: m.exchange, Label: fmt.Sprintf("layer%d", l)}
 }
 
 // program returns the traced job: its results are the loss, the output [T,H_out],
@@ -55,11 +57,14 @@ func weigh(rows, w *graph.Value) *graph.Value {
 	return ConvertElementType(y, rows.Type.DType)
 }
 
-// placed splits tokens over every axis of the mesh and experts over ep.
-func (m model) placed(mesh sharding.Mesh) gomoe.Config {
+// placed splits tokens over every axis of the mesh, or over every axis but ep if they are to
+// be whole over it, and experts over ep.
+func (m model) placed(mesh sharding.Mesh, whole bool) gomoe.Config {
 	var axes []string
 	for _, a := range mesh.Axes {
-		axes = append(axes, a.Name)
+		if a.Name != "ep" || !whole {
+			axes = append(axes, a.Name)
+		}
 	}
 	rows := sharding.Spec{Dims: [][]string{axes}}
 	cfg := gomoe.Config{Mesh: mesh, Place: map[string]sharding.Spec{"tokens": rows, "topk_w": rows}}

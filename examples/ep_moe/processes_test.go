@@ -38,7 +38,7 @@ func TestProcesses(t *testing.T) {
 	for _, c := range []struct {
 		mesh, transport string
 		n               int
-	}{{"dp=2,ep=2", "tcp", 4}, {"ep=3", "shm", 3}, {"ep=2", "auto", 2}} {
+	}{{"dp=2,ep=2", "tcp", 4}, {"ep=3", "shm", 3}, {"ep=2", "auto", 2}, {"ep=2 -whole", "ring", 2}, {"ep=2 -whole -sum", "ring", 2}, {"dp=2,ep=2 -whole", "tcp", 4}} {
 		one, many := t.TempDir(), t.TempDir()
 		var want, stdout, stderr bytes.Buffer
 		require.NoError(t, run(t.Context(), strings.Fields(flags+c.mesh+" -out "+one), &want, &stderr))

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
@@ -31,9 +32,17 @@ type config struct {
 	Decay   float64 // weight decay of matrices
 
 	Overlap lowering.Overlap // what is computed during collectives
+	Remat   string           // what the gradient computes again: one of the constants below
 
 	world *world.World // the job that the mesh's ranks belong to; nil means this process alone
 }
+
+// What the gradient computes again, as the flag -remat names it.
+const (
+	rematOff      = "off"      // nothing
+	rematProducts = "products" // all of a layer but matrix products and exchanges between ranks
+	rematAll      = "all"      // all of a layer
+)
 
 // dtype is the element type that the model computes in, as a flag: f32 or bf16.
 // Weights and moments are f32 in any case.
@@ -74,6 +83,8 @@ func (c config) validate() error {
 		}
 	}
 	switch {
+	case !slices.Contains([]string{"", rematOff, rematProducts, rematAll}, c.Remat):
+		return fmt.Errorf("-remat %s: want %s, %s or %s", c.Remat, rematOff, rematProducts, rematAll)
 	case c.Width%c.Heads != 0 || c.Width/c.Heads%2 != 0:
 		return fmt.Errorf("-width %d over -heads %d: want an even number of columns per head, such as -width %d", c.Width, c.Heads, multiple(c.Width, 2*c.Heads))
 	case c.TopK > c.Experts:

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"runtime"
 	"runtime/debug"
@@ -119,4 +120,48 @@ func TestPlanPasses(t *testing.T) {
 	if len(with.Instrs) >= len(without.Instrs)*9/10 || with.Arena >= without.Arena {
 		t.Errorf("%d instructions become %d, %d bytes of arena %d; want fewer and less", len(without.Instrs), len(with.Instrs), without.Arena, with.Arena)
 	}
+}
+
+// With -remat a step takes less memory for what the backward pass needs, the less the more
+// is computed again, and gives the same bits.
+func TestRemat(t *testing.T) {
+	arena := map[string]int64{}
+	var want []byte
+	for _, remat := range []string{rematOff, rematProducts, rematAll} {
+		c, o, err := parse([]string{"-remat", remat})
+		require.NoError(t, err)
+		p, err := c.step(false)
+		require.NoError(t, err)
+		plan, err := gomoe.Compile(p, c.placed(o.mesh, p, true))
+		require.NoError(t, err)
+		arena[remat] = plan.Arena
+
+		args, _ := tiny(t, "-remat", remat)
+		small, o, corpus := setup(t, args...)
+		tr, err := newTrainer(small, o.mesh, o.seed, gruntime.Options{}, false)
+		require.NoError(t, err)
+		defer tr.Close()
+		for n := 1; n <= 2; n++ {
+			inputs, targets, err := corpus.Batch(n, small.Batch, small.Seq)
+			require.NoError(t, err)
+			_, err = tr.train(context.Background(), n, 1e-2, inputs, targets)
+			require.NoError(t, err)
+		}
+		var got []byte
+		for _, name := range tr.names {
+			got = append(got, tr.state[name].Part(0).Bytes()...)
+		}
+		if want == nil {
+			want = got
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("-remat %s: weights and moments of rank 0 differ from those without after two steps", remat)
+		}
+	}
+	t.Log(arena)
+	if arena[rematAll]*2 > arena[rematOff] || arena[rematProducts] >= arena[rematOff] || arena[rematAll] >= arena[rematProducts] {
+		t.Errorf("arenas of %v, want the least for all, which is at most half of that for off", arena)
+	}
+	_, _, err := parse([]string{"-remat", "some"})
+	require.ErrorContains(t, err, "-remat some: want off, products or all")
 }

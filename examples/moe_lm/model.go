@@ -5,6 +5,7 @@ import (
 
 	"github.com/gomoe/gomoe/graph"
 	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/vjp"
 )
 
 // stats is what a forward pass reports about the experts.
@@ -20,12 +21,40 @@ func (c config) logits(w map[string]*graph.Value, bytes *graph.Value) (*graph.Va
 	var st stats
 	x := Embedding(c.cast(w["embed"]), bytes)
 	for l := range c.Layers {
-		master := func(s string) *graph.Value { return w[fmt.Sprintf("l%d_%s", l, s)] }
-		n := func(s string) *graph.Value { return c.cast(master(s)) }
-		x = Add(x, c.attention(RMSNorm(x, n("norm1"), 1e-5), n("wq"), n("wk"), n("wv"), n("wo")))
-		x = Add(x, c.moe(l, RMSNorm(x, n("norm2"), 1e-5), master("router"), n("gate"), n("up"), n("down"), &st))
+		args := []*graph.Value{x}
+		for _, s := range []string{"norm1", "wq", "wk", "wv", "wo", "norm2", "router", "gate", "up", "down"} {
+			args = append(args, w[fmt.Sprintf("l%d_%s", l, s)])
+		}
+		y := c.remat(fmt.Sprintf("layer%d", l), c.block(l), args)
+		x = y[0]
+		st.balance, st.z = append(st.balance, y[1]), append(st.z, y[2])
+		st.demand, st.counts = append(st.demand, y[3]), append(st.counts, y[4])
 	}
 	return MatMulAs(graph.F32, RMSNorm(x, c.cast(w["norm"]), 1e-5), c.cast(w["head"])), st
+}
+
+// block returns layer l as a function of its input and its weights. It returns the layer's
+// output, and what stats has of a layer.
+func (c config) block(l int) vjp.Forward {
+	return func(_ *graph.Tracer, a []*graph.Value) []*graph.Value {
+		x := a[0]
+		n := func(i int) *graph.Value { return c.cast(a[i]) }
+		x = Add(x, c.attention(RMSNorm(x, n(1), 1e-5), n(2), n(3), n(4), n(5)))
+		y, st := c.moe(l, RMSNorm(x, n(6), 1e-5), a[7], n(8), n(9), n(10))
+		return append([]*graph.Value{Add(x, y)}, st...)
+	}
+}
+
+// remat applies a layer. As Remat says, the gradient keeps what the layer computes, or
+// computes it again.
+func (c config) remat(name string, layer vjp.Forward, args []*graph.Value) []*graph.Value {
+	switch c.Remat {
+	case rematAll:
+		return vjp.Remat(name, layer, args...)
+	case rematProducts:
+		return vjp.RematKeep(name, vjp.KeepAny(KeepProducts, KeepExchanges), layer, args...)
+	}
+	return layer(args[0].Tracer(), args)
 }
 
 // cast returns x in the element type to compute in.
@@ -42,8 +71,8 @@ func (c config) attention(x, wq, wk, wv, wo *graph.Value) *graph.Value {
 
 // moe sends every token of x t[B,S,D] to its best K experts, which are SwiGLU
 // networks, and adds up their results weighted by the router, which computes in
-// f32.
-func (c config) moe(l int, x, router, gate, up, down *graph.Value, st *stats) *graph.Value {
+// f32. It returns what stats has of a layer, too.
+func (c config) moe(l int, x, router, gate, up, down *graph.Value) (sum *graph.Value, st []*graph.Value) {
 	logits := MatMul(ConvertElementType(x, graph.F32), router)
 	weights, experts, scores := Route(RouteOp{TopK: c.TopK, Renormalize: true}, logits, nil)
 	r := Prepare(c.layer(l, x.Dim(0)*x.Dim(1)), experts)
@@ -53,11 +82,8 @@ func (c config) moe(l int, x, router, gate, up, down *graph.Value, st *stats) *g
 	y := GroupedMatMul(r, h, down)
 	y = c.cast(Mul(ConvertElementType(y, graph.F32), BroadcastInDim(rowWeights, y.Type.Shape, 0)))
 
-	st.balance = append(st.balance, LoadBalanceLoss(scores, r.Demand, c.TopK))
-	st.z = append(st.z, RouterZLoss(logits))
-	st.demand = append(st.demand, r.Demand)
-	st.counts = append(st.counts, r.Counts)
-	return Combine(r, y)
+	st = []*graph.Value{LoadBalanceLoss(scores, r.Demand, c.TopK), RouterZLoss(logits), r.Demand, r.Counts}
+	return Combine(r, y), st
 }
 
 // loss returns the mean cross-entropy in nats per byte; the total that training

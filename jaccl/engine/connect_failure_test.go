@@ -183,7 +183,7 @@ func TestProgressResetsDeadline(t *testing.T) {
 func TestBadHeads(t *testing.T) {
 	for want, fault := range map[string]func([]byte) []byte{
 		"0 bytes, want 12 or more":   func([]byte) []byte { return nil },
-		"version 2, want 1":          func(h []byte) []byte { h[0] = 2; return h },
+		"version 3, want 2":          func(h []byte) []byte { h[0] = 3; return h },
 		"operation 200 is unknown":   func(h []byte) []byte { h[1] = 200; return h },
 		"flags 0x80 are unknown":     func(h []byte) []byte { h[3] = 0x80; return h },
 		"another group of the same":  func(h []byte) []byte { h[4] ^= 1; return h },

@@ -14,10 +14,10 @@ import (
 )
 
 // headVersion is the first byte of every head.
-const headVersion = 1
+const headVersion = 2
 
-// maxFile is the largest size of a file's name in a head, in bytes.
-const maxFile = 100
+// maxName is the largest size of a file's name and of a scope in a head, in bytes.
+const maxName = 100
 
 // head is what a member sends ahead of its data: its claim, its group and, on links
 // with shared memory, the offsets of its buffers.
@@ -30,6 +30,7 @@ const maxFile = 100
 //	ranks, gives, takes, at    each a count, and that many numbers
 //	seq, bytes of the call, line, bytes, root, to, from, color, key
 //	file     a count, and that many bytes
+//	scope    likewise
 //
 // Numbers are varints: counts and the numbers of lists are unsigned, the others in zigzag form.
 type head struct {
@@ -74,8 +75,12 @@ func (h *head) append(b []byte) []byte {
 	for _, n := range [...]int64{int64(c.call.Seq), c.call.Bytes, int64(c.call.Pos.Line), int64(c.bytes), int64(c.root), int64(c.to), int64(c.from), int64(c.color), int64(c.key)} {
 		b = binary.AppendVarint(b, n)
 	}
-	b = binary.AppendUvarint(b, uint64(len(c.call.Pos.File)))
-	return append(b, c.call.Pos.File...)
+	return appendText(appendText(b, c.call.Pos.File), c.call.Pos.Scope)
+}
+
+func appendText(b []byte, s string) []byte {
+	b = binary.AppendUvarint(b, uint64(len(s)))
+	return append(b, s...)
 }
 
 func appendInts[I int | int64](b []byte, ns []I) []byte {
@@ -115,7 +120,7 @@ func (h *head) decode(b []byte) error {
 	c.call.Seq, c.call.Bytes, c.call.Pos.Line = int(r.varint()), r.varint(), int(r.varint())
 	c.bytes, c.root, c.to, c.from = int(r.varint()), int(r.varint()), int(r.varint()), int(r.varint())
 	c.color, c.key = int(r.varint()), int(r.varint())
-	file := r.bytes(maxFile)
+	file, scope := r.bytes(maxName), r.bytes(maxName)
 	switch {
 	case r.bad:
 		return errors.New("cut short, or numbers out of range")
@@ -124,17 +129,21 @@ func (h *head) decode(b []byte) error {
 	case c.bytes < 0:
 		return fmt.Errorf("a buffer of %d bytes", c.bytes)
 	}
-	if c.call.Pos.File != string(file) { // usually equal, and then nothing is allocated
-		c.call.Pos.File = fileName(string(file))
+	pos := &c.call.Pos
+	if pos.File != string(file) { // usually equal, and then nothing is allocated
+		pos.File = nameText(string(file))
+	}
+	if pos.Scope != string(scope) {
+		pos.Scope = nameText(string(scope))
 	}
 	return nil
 }
 
-// fileName returns a file's name as heads and texts have it: its last maxFile bytes, with ?
-// for characters that cannot be printed.
-func fileName(s string) string {
-	if len(s) > maxFile {
-		s = s[len(s)-maxFile:]
+// nameText returns the name of a file or of a scope as heads and texts have it: its last
+// maxName bytes, with ? for characters that cannot be printed.
+func nameText(s string) string {
+	if len(s) > maxName {
+		s = s[len(s)-maxName:]
 	}
 	return strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || !unicode.IsPrint(r) {

@@ -14,7 +14,7 @@ func someHeads() []head {
 	return []head{
 		{claim: claim{call: collective.Call{Op: barrier}}},
 		{claim: claim{
-			call:  collective.Call{Op: allSum, Seq: 7, DType: graph.BF16, Bytes: 1 << 40, Pos: graph.Pos{File: "moe.go", Line: 12}},
+			call:  collective.Call{Op: allSum, Seq: 7, DType: graph.BF16, Bytes: 1 << 40, Pos: graph.Pos{File: "moe.go", Line: 12, Scope: "layers.3"}},
 			bytes: math.MaxInt, root: none, to: 3, from: none, color: -5, key: math.MinInt,
 		}, group: math.MaxUint64, ranks: []int{3, 0, 2}, located: true, at: []int64{0, math.MaxInt64}},
 		{claim: claim{call: collective.Call{Op: allToAll, Seq: -1, Bytes: -1}, gives: []int{1, 0, 1 << 50}, takes: []int{0, 0, 9}}, ranks: []int{0, 1, 2}},
@@ -51,7 +51,7 @@ func TestOpNumbers(t *testing.T) {
 	}
 }
 
-func TestFileName(t *testing.T) {
+func TestNameText(t *testing.T) {
 	for s, want := range map[string]string{
 		"moe.go":                         "moe.go",
 		"a\nb\x00.go":                    "a?b?.go",
@@ -59,10 +59,10 @@ func TestFileName(t *testing.T) {
 		"schön.go":                       "schön.go",
 		strings.Repeat("x", 200) + ".go": strings.Repeat("x", 97) + ".go",
 	} {
-		if got := fileName(s); got != want {
+		if got := nameText(s); got != want {
 			t.Errorf("%q is %q, want %q", s, got, want)
 		}
-		if len(fileName(strings.Repeat("€", 99))) > maxFile {
+		if len(nameText(strings.Repeat("€", 99))) > maxName {
 			t.Error("a name grows")
 		}
 	}
@@ -82,7 +82,7 @@ func FuzzHead(f *testing.F) {
 		if len(h.ranks)+len(h.claim.gives)+len(h.claim.takes)+len(h.at) > len(b) {
 			t.Fatalf("%d bytes decode to %d numbers", len(b), len(h.ranks)+len(h.claim.gives))
 		}
-		if len(h.claim.call.Pos.File) > maxFile {
+		if len(h.claim.call.Pos.File) > maxName || len(h.claim.call.Pos.Scope) > maxName {
 			t.Fatalf("a file name of %d bytes", len(h.claim.call.Pos.File))
 		}
 		if err := again.decode(h.append(nil)); err != nil {

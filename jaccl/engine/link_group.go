@@ -142,8 +142,9 @@ func (g *linkGroup) prepare(p *post, x *link.Exchange) error {
 	h := &g.heads[g.index]
 	p.claim(&h.claim)
 	if file := p.call.Pos.File; file != "" { // texts show the base name only
-		h.claim.call.Pos.File = fileName(filepath.Base(file))
+		h.claim.call.Pos.File = nameText(filepath.Base(file))
 	}
+	h.claim.call.Pos.Scope = nameText(h.claim.call.Pos.Scope)
 	h.group, h.ranks = g.id, g.ranks
 	h.located, h.at = g.e.locate(p, h.at[:0])
 	g.claims[g.index] = h.claim
@@ -159,6 +160,7 @@ func (g *linkGroup) prepare(p *post, x *link.Exchange) error {
 // be read or belongs to an operation of another group.
 func (g *linkGroup) hear(i int, b []byte) error {
 	h := &g.heads[i]
+	h.claim.call.Pos = g.heads[g.index].claim.call.Pos // which decode keeps if it is the same
 	err := h.decode(b)
 	if err == nil {
 		err = h.claim.complete(len(h.ranks))

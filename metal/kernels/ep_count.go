@@ -32,7 +32,7 @@ func countProgram(in *Instr) (*Program, error) {
 		}
 		stride = 2
 	}
-	p, err := pairsOf(ids.Type, stride, experts)
+	p, err := pairsOf(ids.Type, stride, 0, experts)
 	if err != nil {
 		return nil, err
 	}

@@ -29,7 +29,7 @@ func prepareProgram(in *Instr) (*Program, error) {
 		return nil, refuse("comes from %T, want ep_prepare", in.Prim)
 	}
 	ids := in.Args[0]
-	p, err := pairsOf(ids.Type, 1, prim.Experts)
+	p, err := pairsOf(ids.Type, 1, 0, prim.Experts)
 	if err != nil {
 		return nil, err
 	}

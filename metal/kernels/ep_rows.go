@@ -9,7 +9,7 @@ import (
 // epRows copies rows to the wire, from the wire, and from tokens to experts' zones.
 func epRows() Kernel {
 	k := Kernel{
-		Name: "ep_rows", Serves: []string{"ep_pack", "ep_pack_rows", "ep_place", "ep_permute"},
+		Name: "ep_rows", Serves: []string{"ep_pack", "ep_pack_rows", "ep_place", "ep_permute", "ep_spread"},
 		Primitives: []string{"ep_dispatch", "ep_combine"},
 		Doc:        "copies rows, and the weights that travel along, to the wire, from it, or to the order of experts",
 		Build:      rowsProgram,
@@ -122,6 +122,11 @@ func rowsProgram(in *Instr) (*Program, error) {
 		params := p.params(pairs, choices(pairs, in.Args[0].Type), min(rows, in.Args[n+1].Type.Len()), in.Experts(), in.Align)
 		prog.Launches = []Launch{p.launch("ep_permute", pairs, In(0), second(In, n == 2), In(n), In(n+1), Out(0), weights, params)}
 		prog.Launches = append(prog.Launches, p.gaps(in, Out(0), weights, rows)...)
+	case "ep_spread":
+		n := len(in.Args) - 2
+		p, pairs := payloadOf(in.Args[:n]), in.Args[n].Type.Len()
+		params := p.params(pairs, 1, min(in.Args[0].Type.Shape[0], in.Args[n+1].Type.Len()), 0, 0)
+		prog.Launches = []Launch{p.launch("ep_spread", pairs, In(0), second(In, n == 2), In(n), In(n+1), Out(0), params)}
 	}
 	return prog, nil
 }

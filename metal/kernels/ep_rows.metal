@@ -1,4 +1,5 @@
-// ep_pack, ep_pack_rows, ep_place and ep_permute: rows on their way to experts and back.
+// ep_pack, ep_pack_rows, ep_place, ep_permute and ep_spread: rows on their way to experts and
+// back.
 //
 // Threads are [columns of a row, rows]. Rows lie next to each other, and so do weights.
 #include "row_copy.metal"
@@ -99,6 +100,31 @@ kernel void ep_permute(device const U* values [[buffer(0)]],
   copy_row<U>(to_values + row * p.values, to_weights + row * p.weight, values + pair / p.choices * p.values, weights + pair * p.weight, column, p);
 }
 
+// ep_spread copies the rank's rows to the places of their pairs on the wire, and zeroes the
+// places of other pairs.
+template <typename U>
+kernel void ep_spread(device const U* values [[buffer(0)]],
+                      device const U* weights [[buffer(1)]],
+                      device const int* place [[buffer(2)]],
+                      device const int* order [[buffer(3)]],
+                      device U* wire [[buffer(4)]],
+                      constant rows_params& p [[buffer(5)]],
+                      uint2 at [[thread_position_in_grid]]) {
+  const int pair = int(at.y);
+  const int column = int(at.x);
+  if (pair >= p.items || column >= row_columns<U>(p)) {
+    return;
+  }
+  const int j = place[pair];
+  const int row = j >= 0 && j < p.rows ? order[j] : -1;
+  device U* to = wire + pair * (p.values + p.weight);
+  if (row >= 0 && row < p.rows) {
+    copy_row<U>(to, to + p.values, values + row * p.values, weights + row * p.weight, column, p);
+  } else {
+    clear_row<U>(to, to + p.values, column, p);
+  }
+}
+
 // ep_gaps zeroes the rows with which zones are filled up. Threads are [columns, 1, experts],
 // and those of a threadgroup have one expert.
 template <typename U>
@@ -132,6 +158,7 @@ kernel void ep_gaps(device const int* counts [[buffer(0)]],
   template [[host_name("ep_pack_rows_" suffix)]] [[kernel]] decltype(ep_pack_rows<U>) ep_pack_rows<U>; \
   template [[host_name("ep_place_" suffix)]] [[kernel]] decltype(ep_place<U>) ep_place<U>; \
   template [[host_name("ep_permute_" suffix)]] [[kernel]] decltype(ep_permute<U>) ep_permute<U>; \
+  template [[host_name("ep_spread_" suffix)]] [[kernel]] decltype(ep_spread<U>) ep_spread<U>; \
   template [[host_name("ep_gaps_" suffix)]] [[kernel]] decltype(ep_gaps<U>) ep_gaps<U>;
 
 ep_rows(uchar, "1")

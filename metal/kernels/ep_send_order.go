@@ -18,7 +18,9 @@ func sendOrderProgram(in *Instr) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := pairsOf(in.Args[0].Type, 2, layer.Experts)
+	routing := in.Args[0]
+	lo, hi := layer.Leaving(in.Mesh, in.Rank(), in.spec(routing.Buf).At(0))
+	p, err := pairsOf(routing.Type, 2, lo, hi-lo)
 	if err != nil {
 		return nil, err
 	}
@@ -26,7 +28,7 @@ func sendOrderProgram(in *Instr) (*Program, error) {
 	totals, earlier := In(0), In(0) // placeholders, which are not read
 	if p.segments > 1 {
 		earlier, totals = Scratch(0), Scratch(1)
-		prog.Scratch = []int{p.counts(), 4 * layer.Experts}
+		prog.Scratch = []int{p.counts(), 4 * p.experts}
 		prog.Launches = p.histogram(file, In(0), earlier, totals)
 	}
 	prog.Launches = append(prog.Launches, p.launch(file, "ep_send_order", In(0), totals, earlier, Out(0)))

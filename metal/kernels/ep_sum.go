@@ -6,41 +6,60 @@ import "github.com/gomoe/gomoe/graph"
 func epSum() Kernel {
 	return Kernel{
 		Name: "ep_sum", Serves: []string{"ep_sum"}, Primitives: []string{"ep_combine"},
-		Doc:   "adds the rows of each token in the order of its choices, in f32, rounded once, and brings weights home",
+		Doc:   "adds the rows of each token in the order of its choices, in f32, rounded at most once, and brings weights home",
 		Build: sumProgram,
 		Functions: []Function{
 			{"ep_sum_f32", copyThreads, 0}, {"ep_sum_f32_2", copyThreads, 0}, {"ep_sum_f16", copyThreads, 0}, {"ep_sum_bf16", copyThreads, 0},
+			{"ep_sum_f16_f32", copyThreads, 0}, {"ep_sum_bf16_f32", copyThreads, 0},
 		},
 	}
 }
 
+// Where the row of a pair lies: see ep_sum.metal.
+const (
+	atPlaces = iota // at its place
+	inZones         // in the zones of experts, at the row that is listed for its place
+	atPairs         // where the pair lies among the pairs
+)
+
 func sumProgram(in *Instr) (*Program, error) {
-	t := in.Results[0].Type
-	function, err := float(t.DType)
+	// On the wire values and weights are in one array; in expert order they are in two. Rows
+	// on the wire have the type of the result.
+	t, payload, zones := in.Results[0].Type, in.Results, in.Args[0].Type.DType != graph.U8
+	if zones {
+		payload = in.Args[:len(in.Args)-2]
+	}
+	d := payload[0].Type.DType
+	function, err := float(d)
 	if err != nil {
 		return nil, err
 	}
 	function = "ep_sum_" + function
-	p, unit := payloadOf(in.Results), 4
-	if t.DType != graph.F32 {
+	if d != t.DType {
+		function += "_" + t.DType.String()
+	}
+	p, unit := payloadOf(payload), 4
+	if d != graph.F32 {
 		unit = 2
 	} else if p.weight%4 != 0 {
 		function, unit = function+"_2", 2 // rows on the wire may begin at any multiple of 2 bytes
 	}
-	// On the wire values and weights are in one array; in expert order they are
-	// in two.
-	values, weights := In(0), In(0)
+	values, weights, where := In(0), In(0), atPlaces
 	place, order := 1, 1
 	rows, step, weightStep, weightFirst := in.Args[0].Type.Shape[0], p.values+p.weight, p.values+p.weight, p.values
-	zones := in.Args[0].Type.DType != graph.U8
+	pairs, places := rows, 0
 	if zones {
-		place, order = len(in.Args)-2, len(in.Args)-1
+		place, order, where = len(in.Args)-2, len(in.Args)-1, inZones
 		weights = second(In, p.weight > 0)
 		step, weightStep, weightFirst = p.values, p.weight, 0
 	}
-	pairs := in.Args[place].Type.Len()
+	if len(in.Args) > 1 {
+		pairs, places = in.Args[place].Type.Len(), in.Args[order].Type.Len()
+	} else {
+		place, order, where = 0, 0, atPairs
+	}
 	k := choices(pairs, t)
-	params := Params(t.Shape[0], t.Shape[1], k, rows, in.Args[order].Type.Len(), step/unit, p.weight/unit, weightStep/unit, weightFirst/unit, zones)
+	params := Params(t.Shape[0], t.Shape[1], k, rows, places, step/unit, p.weight/unit, weightStep/unit, weightFirst/unit, where)
 	columns := max(t.Shape[1], k*p.weight/unit)
 	wide := 1
 	for wide < columns && wide < copyThreads {

@@ -12,7 +12,7 @@ struct sum_params {
   int weight_units;   // of a weight, 0 without
   int weight_step;    // units from one row's weight to the next
   int weight_first;   // of the first row's weight
-  int zones;          // rows are in zones, at order[place]; otherwise at the place
+  int where;          // a pair's row lies at place[pair] (0), at order[place[pair]] (1), or at the pair (2)
 };
 
 // element returns element i of a row as a number. Rows are read in units that their elements
@@ -26,21 +26,21 @@ static inline float element(device const ushort* row, int i, bfloat) { return fl
 
 // row_of returns where the row of a pair lies, -1 if there is none.
 static inline int row_of(device const int* place, device const int* order, constant sum_params& p, int pair) {
-  int row = place[pair];
-  if (p.zones != 0) {
+  int row = p.where == 2 ? pair : place[pair];
+  if (p.where == 1) {
     row = row >= 0 && row < p.places ? order[row] : -1;
   }
   return row < p.rows ? row : -1;
 }
 
-// ep_sum adds in float and rounds once. Threads are [elements of a token, tokens]; those
+// ep_sum adds in float and rounds once to O. Threads are [elements of a token, tokens]; those
 // with the first ones also copy the weights of the token's choices.
-template <typename T, typename U>
+template <typename T, typename U, typename O>
 kernel void ep_sum(device const U* values [[buffer(0)]],
                    device const U* weights [[buffer(1)]],
                    device const int* place [[buffer(2)]],
                    device const int* order [[buffer(3)]],
-                   device T* sums [[buffer(4)]],
+                   device O* sums [[buffer(4)]],
                    device U* to_weights [[buffer(5)]],
                    constant sum_params& p [[buffer(6)]],
                    uint2 at [[thread_position_in_grid]]) {
@@ -57,7 +57,7 @@ kernel void ep_sum(device const U* values [[buffer(0)]],
         sum += element(values + row * p.row_units, i, T(0));
       }
     }
-    sums[token * p.hidden + i] = T(sum);
+    sums[token * p.hidden + i] = O(sum);
   }
   if (i < p.choices * p.weight_units) {
     const int pair = token * p.choices + i / p.weight_units;
@@ -67,10 +67,12 @@ kernel void ep_sum(device const U* values [[buffer(0)]],
   }
 }
 
-#define ep_sum_of(T, U, name) \
-  template [[host_name(name)]] [[kernel]] decltype(ep_sum<T, U>) ep_sum<T, U>;
+#define ep_sum_of(T, U, O, name) \
+  template [[host_name(name)]] [[kernel]] decltype(ep_sum<T, U, O>) ep_sum<T, U, O>;
 
-ep_sum_of(float, uint, "ep_sum_f32")
-ep_sum_of(float, ushort, "ep_sum_f32_2")
-ep_sum_of(half, ushort, "ep_sum_f16")
-ep_sum_of(bfloat, ushort, "ep_sum_bf16")
+ep_sum_of(float, uint, float, "ep_sum_f32")
+ep_sum_of(float, ushort, float, "ep_sum_f32_2")
+ep_sum_of(half, ushort, half, "ep_sum_f16")
+ep_sum_of(bfloat, ushort, bfloat, "ep_sum_bf16")
+ep_sum_of(half, ushort, float, "ep_sum_f16_f32")
+ep_sum_of(bfloat, ushort, float, "ep_sum_bf16_f32")

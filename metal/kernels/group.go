@@ -21,17 +21,18 @@ func groupOf(in *Instr) (*group, error) {
 	if !ok {
 		return nil, refuse("the rows were put in order by %T, want ep_dispatch", rows.Ragged.Layer)
 	}
-	sources, member := layer.Sources(in.Mesh, in.Rank(), rows.At(0))
-	if 4*len(sources) > maxBytes {
-		return nil, refuse("%d ranks exchange rows, want at most %d", len(sources), maxBytes/4)
+	ranks, member := layer.Group(in.Mesh, in.Rank(), rows)
+	if 4*len(ranks.Sources) > maxBytes {
+		return nil, refuse("%d ranks exchange rows, want at most %d", len(ranks.Sources), maxBytes/4)
 	}
-	g := &group{members: len(sources), experts: layer.Experts, local: layer.Experts / len(sources), rows: rows.Ragged.Rows}
-	fields := make([]any, len(sources))
-	for i, s := range sources {
+	lo, hi := ranks.Local(member)
+	g := &group{members: len(ranks.Sources), experts: layer.Experts, local: hi - lo, rows: rows.Ragged.Rows}
+	fields := make([]any, len(ranks.Sources))
+	for i, s := range ranks.Sources {
 		fields[i] = s
 	}
 	g.sources = Params(fields...)
-	g.params = Params(g.members, g.experts, member*g.local, g.local, layer.Align, g.rows)
+	g.params = Params(g.members, g.experts, lo, g.local, layer.Align, g.rows)
 	return g, nil
 }
 

@@ -31,7 +31,8 @@ const (
 // segment: see histogram.metal.
 type pairs struct {
 	n, stride int // in elements: the expert of pair i is at i·stride
-	experts   int
+	first     int // the first of the experts whose pairs count
+	experts   int // how many these are
 	each      int // pairs per segment
 	segments  int
 	suffix    string // of functions for the element type
@@ -39,9 +40,9 @@ type pairs struct {
 }
 
 // pairsOf returns the pairs of an operand of type t, i32 or i64, with stride elements per
-// pair.
-func pairsOf(t graph.Type, stride, experts int) (*pairs, error) {
-	p := &pairs{n: t.Len() / stride, stride: stride, experts: experts, suffix: "_" + t.DType.String()}
+// pair. Pairs count that choose one of the given number of experts, from first on.
+func pairsOf(t graph.Type, stride, first, experts int) (*pairs, error) {
+	p := &pairs{n: t.Len() / stride, stride: stride, first: first, experts: experts, suffix: "_" + t.DType.String()}
 	if t.DType != graph.I32 && t.DType != graph.I64 {
 		return nil, refuse("experts of type %s, want i32 or i64", t.DType)
 	}
@@ -57,7 +58,7 @@ func pairsOf(t graph.Type, stride, experts int) (*pairs, error) {
 
 // params returns the parameters struct pairs_params.
 func (p *pairs) params() Arg {
-	return Params(p.n, p.each, p.segments, p.stride, 0, p.experts, uint32(bits.Len(uint(p.experts-1))))
+	return Params(p.n, p.each, p.segments, p.stride, p.first, p.experts, uint32(bits.Len(uint(p.experts-1))))
 }
 
 // counts returns the size in bytes of the counts of all segments.

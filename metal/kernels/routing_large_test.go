@@ -89,7 +89,7 @@ func TestRoutingOfAMillionPairs(t *testing.T) {
 	_, p = programOf(t, plan, "ep_send_order", 0)
 	launch(t, p, [][]byte{raw(routing)}, [][]byte{raw(place)})
 	wantPlace, order := make([]int32, len(ids)), make([]int32, len(ids))
-	n := ep.SendOrder(order, make([]int32, experts), wantRouting)
+	n := ep.SendOrder(order, make([]int32, experts), wantRouting, 0)
 	ep.Inverse(wantPlace, order[:n])
 	same(t, "places", place, wantPlace)
 

@@ -84,7 +84,7 @@ func (l layer) program(t *testing.T) *graph.Program {
 		x, w := tr.Input("x", l.d, l.tokens, l.hidden), tr.Input("w", l.weights, l.tokens, l.choices)
 		r := primitives.Prepare(l.PrepareOp, tr.Input("ids", l.ids, l.tokens, l.choices))
 		rows, rowWeights := primitives.DispatchWeighted(r, x, w)
-		combine := primitives.CombineOp{Experts: l.Experts, Capacity: l.Capacity, Align: l.Align}
+		combine := primitives.CombineOp{Experts: l.Experts, Capacity: l.Capacity, Align: l.Align, Exchange: l.Exchange, Wire: l.Wire}
 		weighted := rowWeights // so that the rows of a token differ
 		if l.d != l.weights {
 			weighted = primitives.ConvertElementType(weighted, l.d)
@@ -264,7 +264,7 @@ func TestOwnedPairs(t *testing.T) {
 			}
 		}
 		want, order := make([]int32, n), make([]int32, n)
-		ep.Inverse(want, order[:ep.SendOrder(order, make([]int32, experts), owned)])
+		ep.Inverse(want, order[:ep.SendOrder(order, make([]int32, experts), owned, 0)])
 		same(t, fmt.Sprint(own), place, want)
 	}
 }

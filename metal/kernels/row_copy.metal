@@ -49,6 +49,27 @@ static inline void copy_row(device U* to, device U* to_weight, device const U* f
   }
 }
 
+// clear_piece zeroes the units of a piece of 16 bytes, of n units in all.
+template <typename U>
+static inline void clear_piece(device U* to, int piece, int n) {
+  const int first = piece * units16<U>();
+  const int end = min(first + units16<U>(), n);
+  for (int i = first; i < end; i++) {
+    to[i] = U(0);
+  }
+}
+
+// clear_row zeroes this thread's column of a row.
+template <typename U>
+static inline void clear_row(device U* to, device U* to_weight, int column, constant rows_params& p) {
+  const int columns = value_columns<U>(p);
+  if (column < columns) {
+    clear_piece<U>(to, column, p.values);
+  } else {
+    clear_piece<U>(to_weight, column - columns, p.weight);
+  }
+}
+
 // counted returns the sum of counts, with all lanes of the simdgroup.
 static inline int counted(device const int* counts, int experts, uint lane) {
   int sum = 0;

@@ -96,6 +96,6 @@ func (s Setup) backend(r *Report) {
 				r.add(Wrong, "give all the same number", fmt.Sprintf("%d addresses and %d: a ring has as many connections everywhere", n, len(h.IPs)), s.Hosts.Hosts[0].SSH, h.SSH)
 			}
 		}
-		r.add(Note, "use tcp for models with experts on several ranks", "MLX's ring has no all_to_all")
+		r.add(Note, "use tcp for models with experts on several ranks whose tokens are split over the experts' axis", "MLX's ring has no all_to_all")
 	}
 }

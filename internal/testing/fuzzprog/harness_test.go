@@ -14,8 +14,10 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -77,9 +79,13 @@ func refused(err error) error {
 	return nil
 }
 
-// sums reports whether ranks add the parts of a sum.
+// sums reports whether ranks add the parts of a sum, so that the order of the additions
+// depends on the mesh.
 func sums(p *lowering.Plan) bool {
-	return slices.ContainsFunc(p.Instrs, func(i lowering.Instr) bool { return i.Name == "all_sum" || i.Name == "reduce_scatter" })
+	return slices.ContainsFunc(p.Instrs, func(i lowering.Instr) bool {
+		c, ok := i.Prim.(primitives.CombineOp)
+		return i.Name == "all_sum" && i.DType.IsFloat() || i.Name == "reduce_scatter" || ok && c.Exchange == ep.Sum
+	})
 }
 
 // differ returns an error if got differs from want: in bits if tol is 0, and otherwise by

@@ -3,6 +3,7 @@ package fuzzprog
 import (
 	"fmt"
 
+	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/primitives"
 )
@@ -30,6 +31,9 @@ func (g *gen) route() {
 	}
 	if g.chance(15) {
 		l.Axis = "a"
+	}
+	if g.chance(25) {
+		l.Exchange = ep.Sum
 	}
 	var topk, weights *graph.Value
 	switch g.r.IntN(4) {
@@ -129,7 +133,7 @@ func (g *gen) finish(v val) {
 		g.add(primitives.Combine(l.Prepared, v.Value), v.size*k+1, nil)
 		return
 	}
-	out := graph.Apply(primitives.CombineOp{Experts: l.Op.Experts, Capacity: l.Op.Capacity, Align: l.Op.Align, Axis: l.Op.Axis}, v.Value, w.Value, l.Value)
+	out := graph.Apply(primitives.CombineOp{Experts: l.Op.Experts, Capacity: l.Op.Capacity, Align: l.Op.Align, Axis: l.Op.Axis, Exchange: l.Op.Exchange, Wire: l.Op.Wire}, v.Value, w.Value, l.Value)
 	g.add(out[0], v.size*k+1, nil)
 	g.add(out[1], w.size, nil)
 }

@@ -16,7 +16,13 @@ type op func(g *gen)
 func (g *gen) unary(v val) {
 	x, s := v.Value, v.size
 	one := func(y *graph.Value, size float64) { g.add(y, size, v.layer) }
-	switch g.r.IntN(20) {
+	switch g.r.IntN(22) {
+	case 20:
+		one(primitives.Barrier(x, g.same(v).Value)[0], s)
+	case 21:
+		one(vjp.Remat("again", func(_ *graph.Tracer, a []*graph.Value) []*graph.Value {
+			return []*graph.Value{primitives.Tanh(primitives.Mul(primitives.Sin(a[0]), a[0]))}
+		}, x)[0], 1)
 	case 0:
 		one(primitives.Neg(x), s)
 	case 1:
@@ -63,7 +69,7 @@ func (g *gen) unary(v val) {
 	case 18:
 		if g.chance(30) {
 			g.p.Jumps = true
-			one(primitives.ConvertElementType(primitives.ConvertElementType(x, pick(g, []graph.DType{graph.F32, graph.BF16})), graph.F64), s)
+			one(primitives.ConvertElementType(primitives.ConvertElementType(x, pick(g, []graph.DType{graph.F32, graph.BF16, graph.F8_E4M3})), graph.F64), s)
 		}
 	case 19:
 		one(primitives.GELUTanh(x), s)

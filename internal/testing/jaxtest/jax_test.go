@@ -86,9 +86,13 @@ func split(t *testing.T, p *graph.Program) []gomoe.Config {
 
 // alone lists the primitives without a counterpart in JAX, with the reason.
 var alone = map[string]string{
-	"place_like":          "moves a value between ranks and computes nothing",
-	"sharding_constraint": "moves a value between ranks and computes nothing",
-	"scan":                "computes what its body does; gomoe's own tests compare it with the body written out",
+	"optimization_barrier":  "returns its argument",
+	"remat":                 "computes what the program that it calls computes",
+	"scaled_matmul":         "a product with weights in DeepSeek's layout, which primitives compares with that of the decoded weights",
+	"grouped_scaled_matmul": "a product with weights in DeepSeek's layout, which primitives compares with that of the decoded weights",
+	"place_like":            "moves a value between ranks and computes nothing",
+	"sharding_constraint":   "moves a value between ranks and computes nothing",
+	"scan":                  "computes what its body does; gomoe's own tests compare it with the body written out",
 }
 
 // TestEveryPrimitive fails for a primitive that no case runs, in its program or

@@ -26,8 +26,9 @@ const (
 	maxBlame = 1 << 16
 	maxOp    = 256
 	maxFile  = 4 << 10
+	maxScope = 4 << 10
 	// maxMessage is the largest size of a frame's head in bytes.
-	maxMessage = maxText + 8*maxBlame + maxOp + maxFile + 1<<10
+	maxMessage = maxText + 8*maxBlame + maxOp + maxFile + maxScope + 1<<10
 )
 
 // encodeNotice encodes a notice. Texts and lists that are too long lose their ends.
@@ -45,7 +46,8 @@ func encodeNotice(n link.Notice) []byte {
 	b = frame.Uint(b, uint64(n.Call.DType))
 	b = frame.Uint(b, uint64(n.Call.Bytes))
 	b = frame.String(b, n.Call.Pos.File[:min(len(n.Call.Pos.File), maxFile)])
-	return frame.Uint(b, uint64(int64(n.Call.Pos.Line)))
+	b = frame.Uint(b, uint64(int64(n.Call.Pos.Line)))
+	return frame.String(b, n.Call.Pos.Scope[:min(len(n.Call.Pos.Scope), maxScope)])
 }
 
 // decodeNotice decodes a notice in a job of size ranks.
@@ -60,6 +62,7 @@ func decodeNotice(b []byte, size int) (link.Notice, error) {
 	n.Call = collective.Call{Op: f.String(maxOp), Seq: int(int64(f.Uint())), DType: graph.DType(f.Int(255)), Bytes: int64(f.Uint())}
 	n.Call.Pos.File = f.String(maxFile)
 	n.Call.Pos.Line = int(int64(f.Uint()))
+	n.Call.Pos.Scope = f.String(maxScope)
 	if err := f.End(); err != nil {
 		return link.Notice{}, fmt.Errorf("watch: notice: %w", err)
 	}

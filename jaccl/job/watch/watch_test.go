@@ -85,7 +85,7 @@ func TestAnnounce(t *testing.T) {
 		ws := start(t, n, Options{})
 		want := link.Notice{
 			From: n - 1, Blame: []int{n - 1, 0}, Kind: link.KindMismatch, Text: "rank 4 calls all_sum",
-			Call: collective.Call{Op: "all_sum", Seq: -3, DType: graph.BF16, Bytes: 1 << 40, Pos: graph.Pos{File: "moe.go", Line: 12}},
+			Call: collective.Call{Op: "all_sum", Seq: -3, DType: graph.BF16, Bytes: 1 << 40, Pos: graph.Pos{File: "moe.go", Line: 12, Scope: "layers.3"}},
 		}
 		said := want
 		said.From = 77 // the watch replaces it

@@ -29,7 +29,7 @@ func (l Lacking) Lacks(op string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s%s has no %s, which experts and arrays that change their placement need; use the transport tcp, shm, verbs or mpi: %w", l.Prefix, l.Protocol, op, jaccl.ErrUnsupported)
+	return fmt.Errorf("%s%s has no %s, which tokens that are split over the experts' axis and arrays that change their placement need; keep tokens whole over the experts' axis, or use the transport tcp, shm, verbs or mpi: %w", l.Prefix, l.Protocol, op, jaccl.ErrUnsupported)
 }
 
 // Unsupported returns the error of an operation that the protocol does not have. The error

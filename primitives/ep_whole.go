@@ -1,0 +1,132 @@
+package primitives
+
+import (
+	"context"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/collective"
+	"github.com/gomoe/gomoe/ep"
+	"github.com/gomoe/gomoe/exec"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+)
+
+// lowerWhole brings together the rows of tokens that are whole over the experts' axis.
+// Every rank has the rows of its own experts, and afterwards the result for all tokens.
+// place and recv are those of sendPlace and recvOrder.
+//
+// With ep.Rows each rank writes its rows in the order of the pairs, with zeros for the pairs
+// of other ranks. One sum over the ranks then gives every rank all rows, and every rank adds
+// the rows of a token in the order of its choices. With ep.Sum each rank adds its own rows
+// of a token, and the ranks' sums are added.
+func (p CombineOp) lowerWhole(e *lowering.Emitter, out, payload []lowering.Buf, place, recv lowering.Buf) error {
+	l := p.layer()
+	if l.home == ep.Sum {
+		return l.sumRanks(e, out, payload, place, recv)
+	}
+	pairs := place.Type.Len()
+	k, size := pairs/max(out[0].Type.Shape[0], 1), rowBytes(payload)
+	mine, all := e.Packed(pairs, rowTypes(payload)...), e.Packed(pairs, rowTypes(payload)...)
+	if err := e.Emit(lowering.KernelSpec{Name: "ep_spread", Out: []lowering.Buf{mine}, In: append(payload[:len(payload):len(payload)], place, recv), Kernel: func(a *exec.Args) error {
+		n := len(a.In) - 2
+		exec.Share(a, pairs, movedGrain(size), rowsSpread{a.Out[0].Bytes(), a.In[:n], data[int32](a.In[n]), data[int32](a.In[n+1]), size})
+		return nil
+	}}); err != nil {
+		return err
+	}
+	l.together(e, all, mine)
+	return e.Emit(lowering.KernelSpec{Name: "ep_sum", Out: out, In: []lowering.Buf{all}, Kernel: func(a *exec.Args) error {
+		sumHome(a, k, a.Out[0].Type.DType, rowArrived)
+		return nil
+	}})
+}
+
+// sumRanks adds the rows that this rank has for each token, and the ranks' sums in the type
+// in which they travel.
+func (l epLayer) sumRanks(e *lowering.Emitter, out, payload []lowering.Buf, place, recv lowering.Buf) error {
+	wide := graph.F32
+	if out[0].Type.DType == graph.F64 {
+		wide = graph.F64
+	}
+	wire := l.wire
+	if wire == graph.NoDType {
+		wire = wide
+	}
+	mine := make([]lowering.Buf, len(out))
+	mine[0] = e.Temp(out[0].Type.With(wide))
+	if len(out) == 2 {
+		mine[1] = e.Temp(out[1].Type)
+	}
+	if err := sumHere(e, mine, payload, place, recv); err != nil {
+		return err
+	}
+	sum, err := convertTo(e, mine[0], e.Temp(out[0].Type.With(wire)))
+	if err != nil {
+		return err
+	}
+	all := out[0]
+	if all.Type.DType != wire {
+		all = e.Temp(sum.Type)
+	}
+	l.allSum(e, all, sum, wire)
+	if _, err := convertTo(e, all, out[0]); err != nil {
+		return err
+	}
+	if len(out) == 2 {
+		l.together(e, out[1], mine[1])
+	}
+	return nil
+}
+
+// convertTo emits the conversion of in to out, and returns out; in if both have one type.
+func convertTo(e *lowering.Emitter, in, out lowering.Buf) (lowering.Buf, error) {
+	if in.Type.DType == out.Type.DType {
+		return in, nil
+	}
+	return out, e.Emit(lowering.KernelSpec{Name: "convert_element_type", Does: ConvertElementTypeOp{DType: out.Type.DType},
+		Out: []lowering.Buf{out}, In: []lowering.Buf{in}, Elementwise: true, Kernel: func(a *exec.Args) error {
+			return convert(a, a.Out[0], a.In[0])
+		}})
+}
+
+// together emits the exchange after which out holds, on every rank, the bytes that one of
+// the ranks has in in. All other ranks have zeros there. The bytes are added as integers, so
+// that the signs of zeros and NaNs keep their bits.
+func (l epLayer) together(e *lowering.Emitter, out, in lowering.Buf) {
+	d := graph.U32
+	if in.Type.Bytes()%4 != 0 {
+		d = graph.U8
+	}
+	l.allSum(e, out, in, d)
+}
+
+// allSum emits the sum of in, as elements of type d, over the ranks with experts.
+func (l epLayer) allSum(e *lowering.Emitter, out, in lowering.Buf, d graph.DType) {
+	e.EmitCollective(lowering.CollectiveSpec{Op: "all_sum", Axes: []string{l.axis}, DType: d, Bytes: in.Type.Bytes(),
+		Out: []lowering.Buf{out}, In: []lowering.Buf{in}, InPlace: true, Travels: true,
+		Exchange: func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
+			return g.AllSum(ctx, c, a.Out[0].Bytes(), a.In[0].Bytes())
+		}})
+}
+
+// rowsSpread is the work of writing a rank's rows in the order of the pairs, with zeros for
+// the pairs without a row on this rank.
+type rowsSpread struct {
+	buf         []byte
+	rows        []array.Array
+	place, recv []int32
+	size        int
+}
+
+func (w *rowsSpread) Piece(lo, hi int) {
+	for pair := lo; pair < hi; pair++ {
+		dst := w.buf[pair*w.size : (pair+1)*w.size]
+		j := w.place[pair]
+		if j < 0 {
+			clear(dst)
+			continue
+		}
+		i := int(w.recv[j])
+		packRow(dst, w.rows, i, i)
+	}
+}

@@ -1,0 +1,165 @@
+package vjp
+
+import (
+	"slices"
+
+	"github.com/gomoe/gomoe/graph"
+)
+
+// Keep says whether the gradient keeps the results of an equation inside Remat. Their
+// memory is then taken from the forward to the backward pass, and they are not computed
+// again.
+type Keep func(e *graph.Eqn) bool
+
+// KeepNamed keeps the values that have one of these names (see graph.Value.Named).
+func KeepNamed(names ...string) Keep {
+	return func(e *graph.Eqn) bool {
+		return slices.ContainsFunc(e.Out, func(v *graph.Value) bool { return slices.Contains(names, v.Name) })
+	}
+}
+
+// KeepAny keeps what one of several policies keeps.
+func KeepAny(policies ...Keep) Keep {
+	return func(e *graph.Eqn) bool {
+		return slices.ContainsFunc(policies, func(k Keep) bool { return k(e) })
+	}
+}
+
+// Remat applies fn to args and returns fn's results. The gradient keeps args alone: it
+// computes the other values of fn that it needs a second time, after the cotangents of
+// the results are there. No pass merges the second computation with the first. Results
+// and gradients have the same bits as without Remat, except that a cotangent which fn
+// adds to an argument several times is added up before other cotangents of the argument
+// are.
+//
+// fn is traced here into a program of this name, and may use only the values that it is
+// given: a value of the surrounding trace must be passed as an argument. Remat may be
+// used inside fn, and gradients may be taken of gradients. Mistakes stop the trace at
+// the user's line.
+func Remat(name string, fn Forward, args ...*graph.Value) []*graph.Value {
+	graph.Helper()
+	return RematKeep(name, nil, fn, args...)
+}
+
+// RematKeep is Remat with a policy: the gradient keeps the results of the equations of
+// fn for which keep is true, too. What these equations read and is no float, such as a
+// routing, is kept with them. A policy of nil keeps nothing.
+func RematKeep(name string, keep Keep, fn Forward, args ...*graph.Value) []*graph.Value {
+	graph.Helper()
+	types := argTypes("remat", name, args)
+	if fn == nil {
+		graph.Fail("remat %s: the function is nil", name)
+	}
+	n := 0
+	p, err := graph.Trace(name, func(t *graph.Tracer) []*graph.Value {
+		out := fn(t, declare(t, "x", types))
+		n = len(out)
+		return append(slices.Clone(out), kept(t.Eqns(), keep)...)
+	})
+	if err != nil {
+		graph.Fail("remat %s: %w", name, err)
+	}
+	return graph.Apply(graph.RematOp{Fn: p, Keep: len(p.Out) - n}, args...)[:n]
+}
+
+// kept returns the results that the policy keeps, in order.
+func kept(eqns []*graph.Eqn, keep Keep) []*graph.Value {
+	if keep == nil {
+		return nil
+	}
+	with := map[*graph.Eqn]bool{}
+	for i := len(eqns) - 1; i >= 0; i-- {
+		if e := eqns[i]; with[e] || keep(e) {
+			with[e] = true
+			for _, v := range e.In {
+				if v.Def != nil && !v.Type.DType.IsFloat() {
+					with[v.Def] = true
+				}
+			}
+		}
+	}
+	var out []*graph.Value
+	for _, e := range eqns {
+		if with[e] {
+			out = append(out, e.Out...)
+		}
+	}
+	return out
+}
+
+// recompute is the derivative rule of graph.RematOp. It adds the equations of Fn again,
+// behind barriers that wait for the cotangents. Equations whose results are kept are
+// differentiated with these and not added.
+func recompute(t *graph.Tracer, r graph.RematOp, e *graph.Eqn, ct []*graph.Value) []*graph.Value {
+	after := slices.DeleteFunc(slices.Clone(ct), func(v *graph.Value) bool { return v == nil })
+	late := func(v *graph.Value) *graph.Value {
+		return t.Apply(graph.BarrierOp{}, append([]*graph.Value{v}, after...)...)[0]
+	}
+	env, known := map[*graph.Value]*graph.Value{}, map[*graph.Value]bool{}
+	b := &backward{t: t, ct: map[*graph.Value][]*graph.Value{}, needed: map[*graph.Value]bool{}}
+	var wrt []*graph.Value
+	for i, v := range r.Fn.In {
+		env[v], known[v] = late(e.In[i]), true
+		if v.Type.DType.IsFloat() {
+			wrt = append(wrt, env[v])
+		}
+	}
+	first := len(r.Fn.Out) - r.Keep
+	for i, v := range r.Fn.Out[first:] {
+		if !known[v] {
+			env[v], known[v] = late(e.Out[first+i]), true
+		}
+	}
+	eqns := make([]*graph.Eqn, len(r.Fn.Eqns))
+	for i, q := range r.Fn.Eqns {
+		again := &graph.Eqn{Prim: q.Prim, Pos: q.Pos}
+		for _, v := range q.In {
+			again.In = append(again.In, env[v])
+		}
+		if slices.ContainsFunc(q.Out, func(v *graph.Value) bool { return !known[v] }) {
+			t.At(q.Pos, func() {
+				for j, v := range t.Apply(q.Prim, again.In...) {
+					if !known[q.Out[j]] {
+						v.Name, env[q.Out[j]] = q.Out[j].Name, v
+					}
+				}
+			})
+		}
+		for _, v := range q.Out {
+			again.Out = append(again.Out, env[v])
+		}
+		eqns[i] = again
+	}
+	b.need(eqns, wrt)
+	for i, v := range r.Fn.Out {
+		if v := env[v]; ct[i] != nil && b.needed[v] {
+			b.ct[v] = append(b.ct[v], ct[i])
+		}
+	}
+	for i := len(eqns) - 1; i >= 0; i-- {
+		b.step(eqns[i])
+	}
+	out := make([]*graph.Value, len(e.In))
+	for i, v := range r.Fn.In {
+		if v.Type.DType.IsFloat() {
+			out[i] = b.sum(env[v])
+		}
+	}
+	return out
+}
+
+// argTypes returns the types of the arguments of a function that is traced by itself.
+func argTypes(what, name string, args []*graph.Value) []graph.Type {
+	graph.Helper()
+	if len(args) == 0 {
+		graph.Fail("%s %s has no arguments, want at least one", what, name)
+	}
+	types := make([]graph.Type, len(args))
+	for i, v := range args {
+		if v == nil {
+			graph.Fail("%s %s: argument %d is nil", what, name, i)
+		}
+		types[i] = v.Type
+	}
+	return types
+}
