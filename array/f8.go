@@ -1,6 +1,10 @@
 package array
 
-import "math"
+import (
+	"math"
+
+	"github.com/gomoe/gomoe/internal/half"
+)
 
 // E4M3 is an f8_e4m3 number, as bits: a sign, 4 bits of exponent with bias 7, and 3 of
 // fraction. There are no infinities, and one NaN for each sign. The largest number is
@@ -109,15 +113,15 @@ func lookUp[E E4M3 | E5M2](dst []float32, src []E, values *[256]float32) {
 // NarrowE4M3 sets dst[i] to E4M3Of(src[i]) for every i of src; dst is at least as long.
 func NarrowE4M3(dst []E4M3, src []float32) {
 	dst = dst[:len(src)]
-	for i, x := range src {
-		dst[i] = E4M3Of(x)
+	for i := half.NarrowE4M3(dst, src); i < len(src); i++ {
+		dst[i] = E4M3Of(src[i])
 	}
 }
 
 // NarrowE5M2 sets dst[i] to E5M2Of(src[i]) for every i of src; dst is at least as long.
 func NarrowE5M2(dst []E5M2, src []float32) {
 	dst = dst[:len(src)]
-	for i, x := range src {
-		dst[i] = E5M2Of(x)
+	for i := half.NarrowE5M2(dst, src); i < len(src); i++ {
+		dst[i] = E5M2Of(src[i])
 	}
 }

@@ -118,7 +118,8 @@ func (m languageModel) loss(w map[string]*graph.Value, bytes, targets *graph.Val
 		y := RMSNorm(x, n("norm1"), 1e-5)
 		heads := func(w *graph.Value) *graph.Value { return Reshape(MatMul(y, w), b, s, m.Heads, d/m.Heads) }
 		q, k, v := RoPE(heads(n("wq")), nil, RoPEOp{}), RoPE(heads(n("wk")), nil, RoPEOp{}), heads(n("wv"))
-		x = Add(x, MatMul(Reshape(CausalAttention(q, k, v), b, s, d), n("wo")))
+		out, _ := Attention(q, k, v, AttentionParams{})
+		x = Add(x, MatMul(Reshape(out, b, s, d), n("wo")))
 
 		y = RMSNorm(x, n("norm2"), 1e-5)
 		logits := MatMul(y, n("router"))

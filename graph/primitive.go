@@ -19,7 +19,7 @@ type Primitive interface {
 }
 
 // Blocks is implemented by primitives that support element types in blocks:
-// primitives that multiply with weights, convert them or move them. For all
+// primitives that multiply with weights, convert them or move them, or keep caches. For all
 // others, arguments and results in blocks are errors, whatever Infer returns.
 type Blocks interface {
 	Primitive

@@ -21,7 +21,7 @@ func TestAttentionThreads(t *testing.T) {
 	for _, heads := range [][3]int{{1, 1, 1}, {1, 3, 1}, {1, 4, 2}, {2, 3, 3}} {
 		for _, full := range []string{"", " full=true"} {
 			b, n, m := heads[0], heads[1], heads[2]
-			src := fmt.Sprintf("program p(q f32[%d,600,%d,32], k f32[%d,600,%d,32], v f32[%d,600,%d,32]) {\n out, lse = causal_attention(q, k, v)%s\n return out, lse\n}",
+			src := fmt.Sprintf("program p(q f32[%d,600,%d,32], k f32[%d,600,%d,32], v f32[%d,600,%d,32]) {\n out, lse = attention(q, k, v)%s\n return out, lse\n}",
 				b, n, b, m, b, m, full)
 			p, err := gomoe.Parse("threads", src)
 			require.NoError(t, err)
@@ -47,7 +47,7 @@ func TestAttentionThreads(t *testing.T) {
 // of them computes that part of the whole.
 func TestAttentionOfPart(t *testing.T) {
 	src := func(b, n, m int) string {
-		return fmt.Sprintf("program p(q f32[%d,400,%d,8], k f32[%d,400,%d,8], v f32[%d,400,%d,8]) {\n out, lse = causal_attention(q, k, v)\n return out, lse\n}", b, n, b, m, b, m)
+		return fmt.Sprintf("program p(q f32[%d,400,%d,8], k f32[%d,400,%d,8], v f32[%d,400,%d,8]) {\n out, lse = attention(q, k, v)\n return out, lse\n}", b, n, b, m, b, m)
 	}
 	p, err := gomoe.Parse("part", src(2, 4, 2))
 	require.NoError(t, err)
@@ -99,7 +99,7 @@ func TestAttentionOfPart(t *testing.T) {
 // Heads without elements attend evenly.
 func TestAttentionOfNothing(t *testing.T) {
 	x := array.New(graph.T(graph.F32, 1, 3, 1, 0))
-	out := eval(t, gomoe.Config{}, "program p(q f32[1,3,1,0]) {\n out, lse = causal_attention(q, q, q)\n return out, lse\n}", map[string]array.Array{"q": x})
+	out := eval(t, gomoe.Config{}, "program p(q f32[1,3,1,0]) {\n out, lse = attention(q, q, q)\n return out, lse\n}", map[string]array.Array{"q": x})
 	for i, got := range array.Data[float32](out[1]) {
 		if want := float32(math.Log(float64(i + 1))); got != want {
 			t.Errorf("lse[%d] is %v, want %v", i, got, want)

@@ -17,7 +17,7 @@ func alongSrc(op string, args ...string) []string {
 }
 
 func attentionSrc(q, k, params string) string {
-	return "program p(q f64[" + q + "], k f64[" + k + "], v f64[" + k + "]) {\n out, lse = causal_attention(q, k, v)" + params + "\n return out, lse\n}"
+	return "program p(q f64[" + q + "], k f64[" + k + "], v f64[" + k + "]) {\n out, lse = attention(q, k, v)" + params + "\n return out, lse\n}"
 }
 
 func attentionGradSrc(q, k, l, params string) string {
@@ -25,7 +25,7 @@ func attentionGradSrc(q, k, l, params string) string {
 	for _, x := range []string{"q", "k", "v", "out", "lse", "dout", "dlse"} {
 		src += " f" + x + " = convert_element_type(" + x + ") dtype=f64\n"
 	}
-	return src + " dq, dk, dv = causal_attention_grad(fq, fk, fv, fout, flse, fdout, fdlse)" + params + "\n return dq, dk, dv\n}"
+	return src + " dq, dk, dv = attention_grad(fq, fk, fv, fout, flse, fdout, fdlse)" + params + "\n return dq, dk, dv\n}"
 }
 
 func adamWSrc(shape, params string) string {
@@ -132,7 +132,7 @@ func composedRows() []row {
 			"program p(x f64[1,2,1,0], at i32[2]) {\n y = rope(x, at)\n return y\n}",
 			"program p(x f64[0,2,1,2], at i32[0,2]) {\n y = rope(x, at)\n return y\n}",
 		}}),
-		at(row{prim: "causal_attention", once: "its derivative has none: it would need the scores of all pairs", src: []string{
+		at(row{prim: "attention", in: gens{"n": ints(1, 4), "t": ints(0, 3)}, src: []string{
 			attentionSrc("2,3,4,2", "2,3,2,2", ""),
 			attentionSrc("2,5,2,2", "2,5,2,2", " scale=0.3 full=true"),
 			attentionSrc("1,1,1,1", "1,1,1,1", ""),
@@ -140,9 +140,14 @@ func composedRows() []row {
 			attentionSrc("0,2,1,2", "0,2,1,2", ""),
 			attentionSrc("2,3,0,2", "2,3,0,2", ""),
 			attentionSrc("2,66,1,2", "2,66,1,2", ""),
+			"program p(q f64[2,3,4,2], k f64[2,5,2,2], v f64[2,5,2,3], n i32[2], t i32[2], sinks f64[4]) {\n out, lse = attention(q, k, v, n, t, sinks) lengths=true start=true sinks=true\n return out, lse\n}",
+			"program p(q f64[2,2,2,2], k f64[2,4,1,2], v f64[2,4,1,1], b f64[2,2,2,4]) {\n out, lse = attention(q, k, v, b) window=3 bias=true\n return out, lse\n}",
+			"program p(q f64[2,1,4,2], k f64[2,4,2,2], v f64[2,4,2,2], n i32[2], sinks f64[4], b f64[1,1,1,4]) {\n out, lse = attention(q, k, v, n, sinks, b) soft_cap=0.5 lengths=true sinks=true bias=true\n return out, lse\n}",
+			"program p(q f64[2,2,2,2], k f64[2,0,2,2], v f64[2,0,2,2]) {\n out, lse = attention(q, k, v) full=true\n return out\n}",
 		}}),
-		// Its inputs are integers because it has no derivative.
-		at(row{prim: "causal_attention_grad", src: []string{
+		// With bf16, lse would have another type.
+		at(row{prim: "attention_grad", in: gens{"lse": ints(2, 4), "flse": uniform(1, 2)}, tol16: -1, src: []string{
+			"program p(q f64[2,2,2,2], k f64[2,3,1,2], v f64[2,3,1,2], out f64[2,2,2,2], flse f64[2,2,2], dout f64[2,2,2,2], dlse f64[2,2,2], b f64[1,2,2,3]) {\n dq, dk, dv = attention_grad(q, k, v, out, flse, dout, dlse, b) window=2 soft_cap=1 bias=true\n return dq, dk, dv\n}",
 			attentionGradSrc("2,3,4,2", "2,3,2,2", "2,4,3", ""),
 			attentionGradSrc("2,0,2,2", "2,0,2,2", "2,2,0", ""),
 			attentionGradSrc("2,5,1,2", "2,5,1,2", "2,1,5", " full=true"),

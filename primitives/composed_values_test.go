@@ -44,7 +44,7 @@ func composedLarge() []string {
 		"program p(x f32[70,300]) {\n y = gelu(x)\n return y\n}",
 		"program p(x f32[70,300], u f32[70,300]) {\n y = swiglu(x, u)\n return y\n}",
 		"program p(x f32[6,50,4,16], at i32[50]) {\n y = rope(x, at)\n return y\n}",
-		"program p(q f32[6,70,4,8], k f32[6,70,2,8], v f32[6,70,2,8]) {\n out, lse = causal_attention(q, k, v)\n return out, lse\n}",
+		"program p(q f32[6,70,4,8], k f32[6,70,2,8], v f32[6,70,2,8]) {\n out, lse = attention(q, k, v)\n return out, lse\n}",
 		"program p(table f32[40,300], ids i32[300]) {\n y = embedding(table, ids)\n return y\n}",
 	}
 }
@@ -262,6 +262,7 @@ func TestComposedRunErrors(t *testing.T) {
 		{"program p(t f32[3,2], i i32[4]) {\n y = embedding(t, i)\n return y\n}", gens{"i": values(0, 1, 2, -1)}, split("i"), "id -1 at [3], want 0 to 2"},
 		{"program p(i i32[4], c f32[4,2]) {\n y = embedding_grad(i, c) num=3\n return y\n}", gens{"i": values(3, 1, 2, 1)}, gomoe.Config{}, "id 3 at [0], want 0 to 2"},
 		{"program p(t f32[0,2], i i32[1]) {\n y = embedding(t, i)\n return y\n}", gens{"i": values(0)}, gomoe.Config{}, "id 0 at [0], but the table is empty"},
+		{"program p(q f32[2,1,1,2], k f32[2,3,1,2], n i32[2]) {\n y, l = attention(q, k, k, n) lengths=true\n return y\n}", gens{"n": values(0, 4)}, split("n"), "length 4 at [1], want 0 to 3"},
 		{adamWSrc("2", " eps=1e-08"), gens{"step": values(0)}, gomoe.Config{}, "step 0, want the number of this update"},
 	} {
 		p, err := gomoe.Parse("values", c.src)
@@ -305,10 +306,19 @@ func TestComposedErrors(t *testing.T) {
 		{"x f32[1,2,3,4], t i32[2]", "rope(x, t) frequencies=[1]", "1 frequencies for a width of 4, want 2"},
 		{"x f32[1,2,3,4], t i32[2]", "rope(x, t) frequencies=[1,nan]", "frequency 1 is NaN"},
 		{"x f32[1,2,3,4], t i32[2]", "rope(x, t) magnitude=inf", "magnitude=+Inf"},
-		{"q f32[1,2,3,4], k f32[1,2,2,4]", "causal_attention(q, k, k)", "3 heads of q for 2 heads of k and v, want a multiple"},
-		{"q f32[1,2,3,4], k f32[1,2,0,4]", "causal_attention(q, k, k)", "3 heads of q for 0 heads"},
-		{"q f32[1,2,3,4], k f32[1,5,3,4]", "causal_attention(q, k, k)", "want both f32[1,2,3,4]"},
-		{"q f32[1,2,3,4]", "causal_attention(q, q, q) scale=nan", "scale=NaN"},
+		{"q f32[1,2,3,4], k f32[1,2,2,4]", "attention(q, k, k)", "3 heads of q for 2 heads of k and v, want a multiple"},
+		{"q f32[1,2,3,4], k f32[1,2,0,4]", "attention(q, k, k)", "3 heads of q for 0 heads"},
+		{"q f32[1,2,3,4], k f32[2,5,3,4]", "attention(q, k, k)", "k is f32[2,5,3,4] for q f32[1,2,3,4], want f32[1,5,3,4]"},
+		{"q f32[1,2,3,4], k f32[1,5,3,4], v f32[1,4,3,4]", "attention(q, k, v)", "v is f32[1,4,3,4] for k f32[1,5,3,4], want f32[1,5,3,4] or another width"},
+		{"q f64[1,2,3,4], k f32[1,5,3,4]", "attention(q, k, k)", "k and v are f32 for q f64; want"},
+		{"q f32[1,2,3,4], n i32[2]", "attention(q, q, q, n) lengths=true", "lengths are i32[2], want i32[1]"},
+		{"q f32[1,2,3,4], n i32[1]", "attention(q, q, q, n)", "4 arguments, want 3"},
+		{"q bf16[1,2,3,4], n f16[3]", "attention(q, q, q, n) sinks=true", "sinks are f16[3], want f32[3]"},
+		{"q f32[1,2,3,4], n f32[1,2,2,2]", "attention(q, q, q, n) bias=true", "bias is f32[1,2,2,2], want f32[1,3,2,2] with B=1 or 1, N=3 or 1"},
+		{"q f32[1,2,3,4]", "attention(q, q, q) window=2 full=true", "window and full"},
+		{"q f32[1,2,3,4]", "attention(q, q, q) window=-2", "window=-2"},
+		{"q f32[1,2,3,4]", "attention(q, q, q) soft_cap=-1", "soft_cap=-1"},
+		{"q f32[1,2,3,4]", "attention(q, q, q) scale=nan", "scale=NaN"},
 		{"x f32[2], y f32[3]", "swiglu(x, y)", "shapes of f32[2] and f32[3] differ"},
 		{"x f32[2], lr f32[], s f32[]", "adamw(x, x, x, x, lr, s, lr)", "step is f32[], want i32[]"},
 		{"x f32[2], lr f32[], s i32[]", "adamw(x, x, x, x, lr, s, lr) b1=1", "b1=1, want a number from 0 to below 1"},
@@ -324,7 +334,7 @@ func TestComposedErrors(t *testing.T) {
 func TestWithoutDerivative(t *testing.T) {
 	for _, c := range []struct{ src, want string }{
 		{"program p(p f32[2], lr f32[], step i32[]) {\n a, b, c = adamw(p, p, p, p, lr, step, lr) eps=1e-08\n return a, b, c\n}", "an optimizer's update has no derivative"},
-		{attentionSrc("1,2,1,2", "1,2,1,2", ""), "the second derivative of causal_attention is not available; write attention with dot_general and softmax"},
+		{"program p(q f32[1,1,1,32], k q8_0[1,2,1,32]) {\n out, lse = attention(q, k, k)\n return out, lse\n}", "keys and values of q8_0 have no derivative; convert them with convert_element_type"},
 	} {
 		p, err := gomoe.Parse("values", c.src)
 		require.NoError(t, err)

@@ -46,7 +46,7 @@ func stack(t *testing.T, layers, tokens, d int, wrapped wrap) *graph.Program {
 				x, norm, q, k, v, o, gate, up, down := a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8]
 				h := pr.RMSNorm(x, norm, 1e-5)
 				heads := func(w *graph.Value) *graph.Value { return pr.Reshape(pr.MatMul(h, w), 1, tokens, 4, d/4) }
-				att := pr.CausalAttention(pr.RoPE(heads(q), nil, pr.RoPEOp{}), pr.RoPE(heads(k), nil, pr.RoPEOp{}), heads(v))
+				att, _ := pr.Attention(pr.RoPE(heads(q), nil, pr.RoPEOp{}), pr.RoPE(heads(k), nil, pr.RoPEOp{}), heads(v), pr.AttentionParams{})
 				x = pr.Add(x, pr.MatMul(pr.Reshape(att, 1, tokens, d), o))
 				h = pr.RMSNorm(x, norm, 1e-5)
 				return values{pr.Add(x, pr.MatMul(pr.SwiGLU(pr.MatMul(h, gate), pr.MatMul(h, up)), down))}

@@ -51,7 +51,8 @@ func trainingStep(d graph.DType) (*graph.Program, error) {
 			return Reshape(MatMul(h, weight(width, width)), b, s, heads, width/heads)
 		}
 		q, key, v := RoPE(head(), nil, RoPEOp{}), RoPE(head(), nil, RoPEOp{}), head()
-		x = Add(x, MatMul(Reshape(CausalAttention(q, key, v), b, s, width), weight(width, width)))
+		y, _ := Attention(q, key, v, AttentionParams{})
+		x = Add(x, MatMul(Reshape(y, b, s, width), weight(width, width)))
 		dense := Add(MatMul(x, weight(width, ffn)), BroadcastInDim(weight(ffn), []int{b, s, ffn}, 2))
 		x = Add(x, MatMul(GELUTanh(dense), weight(ffn, width)))
 		x = LayerNorm(x, weight(width), weight(width), 1e-5)
@@ -59,7 +60,7 @@ func trainingStep(d graph.DType) (*graph.Program, error) {
 		weights, chosen, scores := Route(RouteOp{TopK: k, Renormalize: true}, logits, nil)
 		r := Prepare(PrepareOp{Experts: experts}, chosen)
 		rows, rw := DispatchWeighted(r, x, weights)
-		y := GroupedMatMul(r, SwiGLU(GroupedMatMul(r, rows, weight(experts, width, ffn)), GroupedMatMul(r, rows, weight(experts, width, ffn))), weight(experts, ffn, width))
+		y = GroupedMatMul(r, SwiGLU(GroupedMatMul(r, rows, weight(experts, width, ffn)), GroupedMatMul(r, rows, weight(experts, width, ffn))), weight(experts, ffn, width))
 		y = ConvertElementType(Mul(ConvertElementType(y, graph.F32), BroadcastInDim(rw, y.Type.Shape, 0)), d)
 		x = Add(x, Combine(r, y))
 		out := MatMulAs(graph.F32, RMSNorm(x, weight(width), 1e-5), weight(width, vocab))

@@ -22,7 +22,7 @@ import (
 func BenchmarkAttention(b *testing.B) {
 	const tokens, width = 2048, 64
 	for _, heads := range []int{1, 3, 8} {
-		for _, p := range []AttentionOp{{}, {Full: true}} {
+		for _, p := range []AttentionParams{{}, {Full: true}} {
 			flop := 4.0 * tokens * tokens * width * float64(heads)
 			name := "full"
 			if !p.Full {

@@ -274,7 +274,7 @@ func layerOf(x *graph.Value, label string, w func(name string, dims ...int) *gra
 	head := func(name string) *graph.Value {
 		return Reshape(MatMul(h, w(name, layerWidth, layerWidth)), layerBatch, layerSeq, heads, layerWidth/heads)
 	}
-	y := CausalAttention(RoPE(head("wq"), nil, RoPEOp{}), RoPE(head("wk"), nil, RoPEOp{}), head("wv"))
+	y, _ := Attention(RoPE(head("wq"), nil, RoPEOp{}), RoPE(head("wk"), nil, RoPEOp{}), head("wv"), AttentionParams{})
 	x = Add(x, MatMul(Reshape(y, layerBatch, layerSeq, layerWidth), w("wo", layerWidth, layerWidth)))
 	h = RMSNorm(x, w("norm2", layerWidth), 1e-5)
 	logits := MatMul(h, w("router", layerWidth, experts))

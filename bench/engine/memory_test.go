@@ -121,7 +121,7 @@ func TestMemoryOfWorkspaces(t *testing.T) {
 	}
 	attention := func(in func(t *graph.Tracer, name string, shape ...int) *graph.Value) func(t *graph.Tracer) []*graph.Value {
 		return func(t *graph.Tracer) []*graph.Value {
-			out := CausalAttention(in(t, "q", 1, 1536, 2, 64), in(t, "k", 1, 1536, 2, 64), in(t, "v", 1, 1536, 2, 64))
+			out, _ := Attention(in(t, "q", 1, 1536, 2, 64), in(t, "k", 1, 1536, 2, 64), in(t, "v", 1, 1536, 2, 64), AttentionParams{})
 			return []*graph.Value{ReduceSum(ConvertElementType(out, graph.F32))}
 		}
 	}

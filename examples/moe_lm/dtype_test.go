@@ -74,12 +74,12 @@ func TestStepBF16(t *testing.T) {
 		case name == "router" || strings.HasPrefix(name, "cross_entropy"):
 			seen[name]++
 			require.Equal(t, graph.F32, e.In[0].Type.DType, name)
-		case strings.HasPrefix(name, "grouped_") || strings.HasPrefix(name, "causal_attention"):
+		case strings.HasPrefix(name, "grouped_") || strings.HasPrefix(name, "attention"):
 			seen[name]++
 			require.Equal(t, graph.BF16, e.In[0].Type.DType, name)
 		}
 	}
-	for name, n := range map[string]int{"router": 2, "cross_entropy": 1, "grouped_matmul": 12, "grouped_outer": 6, "causal_attention": 2} {
+	for name, n := range map[string]int{"router": 2, "cross_entropy": 1, "grouped_matmul": 12, "grouped_outer": 6, "attention": 2} {
 		require.Equal(t, n, seen[name], name)
 	}
 }

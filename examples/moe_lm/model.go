@@ -65,7 +65,7 @@ func (c config) attention(x, wq, wk, wv, wo *graph.Value) *graph.Value {
 	b, s, d := x.Dim(0), x.Dim(1), x.Dim(2)
 	heads := func(w *graph.Value) *graph.Value { return Reshape(MatMul(x, w), b, s, c.Heads, d/c.Heads) }
 	q, k, v := RoPE(heads(wq), nil, RoPEOp{}), RoPE(heads(wk), nil, RoPEOp{}), heads(wv)
-	y := CausalAttention(q, k, v)
+	y, _ := Attention(q, k, v, AttentionParams{})
 	return MatMul(Reshape(y, b, s, d), wo)
 }
 

@@ -22,6 +22,16 @@ func avx512NarrowBrain(rows int, n int, dst *byte, pitch uintptr, src *byte, str
 //go:noescape
 func avx512NarrowHalf(rows int, n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
 
+// avx512NarrowE4M3 rounds n numbers to f8_e4m3 of each row, n a positive multiple of 16; rows are pitch and stride bytes apart.
+//
+//go:noescape
+func avx512NarrowE4M3(rows int, n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
+
+// avx512NarrowE5M2 rounds n numbers to f8_e5m2 of each row, n a positive multiple of 16; rows are pitch and stride bytes apart.
+//
+//go:noescape
+func avx512NarrowE5M2(rows int, n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
+
 // avx2WidenBrain widens n bf16 numbers of each row, n a positive multiple of 16; rows are pitch and stride bytes apart.
 //
 //go:noescape
@@ -41,6 +51,16 @@ func avx2NarrowBrain(rows int, n int, dst *byte, pitch uintptr, src *byte, strid
 //
 //go:noescape
 func avx2NarrowHalf(rows int, n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
+
+// avx2NarrowE4M3 rounds n numbers to f8_e4m3 of each row, n a positive multiple of 16; rows are pitch and stride bytes apart.
+//
+//go:noescape
+func avx2NarrowE4M3(rows int, n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
+
+// avx2NarrowE5M2 rounds n numbers to f8_e5m2 of each row, n a positive multiple of 16; rows are pitch and stride bytes apart.
+//
+//go:noescape
+func avx2NarrowE5M2(rows int, n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
 
 // cpuid1 returns ECX of CPUID's leaf 1.
 func cpuid1() (c uint32)

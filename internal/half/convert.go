@@ -28,6 +28,18 @@ func NarrowHalf[H ~uint16](dst []H, src []float32) int {
 	return convert(narrowHalf, 1, len(src), dst, 0, src, 0)
 }
 
+// NarrowE4M3 sets dst[i] to src[i] rounded to f8_e4m3 as array.E4M3Of does, for the
+// first n elements, and returns n, which is at most the length of src. dst must be at
+// least as long as src.
+func NarrowE4M3[B ~uint8](dst []B, src []float32) int {
+	return convert(narrowE4M3, 1, len(src), dst, 0, src, 0)
+}
+
+// NarrowE5M2 is NarrowE4M3 for f8_e5m2.
+func NarrowE5M2[B ~uint8](dst []B, src []float32) int {
+	return convert(narrowE5M2, 1, len(src), dst, 0, src, 0)
+}
+
 // WidenBrainRows is WidenBrain for rows of n numbers. Rows begin pitch numbers
 // apart in dst and stride numbers apart in src. It returns how many numbers of
 // each row it has converted.
@@ -61,6 +73,8 @@ const (
 	widenHalf
 	narrowBrain
 	narrowHalf
+	narrowE4M3
+	narrowE5M2
 )
 
 // block is the argument of a loop; strides are in bytes. There is at least one

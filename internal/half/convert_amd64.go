@@ -52,6 +52,10 @@ func (c conversion) by(i instructions, x block) int {
 			avx2NarrowBrain(x.rows, x.n, x.dst, x.pitch, x.src, x.stride)
 		case narrowHalf:
 			avx2NarrowHalf(x.rows, x.n, x.dst, x.pitch, x.src, x.stride)
+		case narrowE4M3:
+			avx2NarrowE4M3(x.rows, x.n, x.dst, x.pitch, x.src, x.stride)
+		case narrowE5M2:
+			avx2NarrowE5M2(x.rows, x.n, x.dst, x.pitch, x.src, x.stride)
 		}
 	case avx512:
 		switch c {
@@ -63,6 +67,10 @@ func (c conversion) by(i instructions, x block) int {
 			avx512NarrowBrain(x.rows, x.n, x.dst, x.pitch, x.src, x.stride)
 		case narrowHalf:
 			avx512NarrowHalf(x.rows, x.n, x.dst, x.pitch, x.src, x.stride)
+		case narrowE4M3:
+			avx512NarrowE4M3(x.rows, x.n, x.dst, x.pitch, x.src, x.stride)
+		case narrowE5M2:
+			avx512NarrowE5M2(x.rows, x.n, x.dst, x.pitch, x.src, x.stride)
 		}
 	}
 	return x.n

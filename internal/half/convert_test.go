@@ -75,6 +75,44 @@ func TestNarrow(t *testing.T) {
 	}
 }
 
+// TestNarrowTo8 takes numbers around every number of 8 bits and every tie, numbers that are
+// not finite, and many others.
+func TestNarrowTo8(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	var src []float32
+	for i := range uint32(1 << 16) { // every exponent, with the fractions that 8-bit formats tell apart
+		for _, d := range []uint32{0, 1, 0xffff, r.Uint32() & 0xffff} {
+			src = append(src, math.Float32frombits(i<<16|d))
+		}
+	}
+	for i := range 1 << 13 { // subnormal numbers and ties between them
+		for _, step := range []float32{0x1p-11, 0x1p-18} {
+			x := math.Float32bits(float32(i) * step)
+			src = append(src, math.Float32frombits(x), math.Float32frombits(x+1), -math.Float32frombits(x), -math.Float32frombits(max(x, 1)-1))
+		}
+	}
+	for len(src)%16 != 0 {
+		src = append(src, 0)
+	}
+	for name, loop := range half.Loops() {
+		for what, want := range map[string]func(float32) uint8{
+			"NarrowE4M3": func(x float32) uint8 { return uint8(array.E4M3Of(x)) },
+			"NarrowE5M2": func(x float32) uint8 { return uint8(array.E5M2Of(x)) },
+		} {
+			got := make([]uint8, len(src)+1)
+			n := loop(what, len(src), bytes(got), bytes(src))
+			for i := range n {
+				if w := want(src[i]); got[i] != w {
+					t.Fatalf("%s %s: %08x becomes %02x, want %02x", name, what, math.Float32bits(src[i]), got[i], w)
+				}
+			}
+			if n != 0 && n != len(src) || got[len(src)] != 0 {
+				t.Errorf("%s %s of %d numbers converts %d, and then writes %02x", name, what, len(src), n, got[len(src)])
+			}
+		}
+	}
+}
+
 // All elements that fill whole vectors are converted, and nothing is written behind
 // them.
 func TestLengths(t *testing.T) {

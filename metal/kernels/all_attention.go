@@ -1,4 +1,4 @@
 package kernels
 
 // attention returns the kernels of attention.
-func attention() []Kernel { return []Kernel{causalAttention(), causalAttentionGrad()} }
+func attention() []Kernel { return []Kernel{attentionKernel(), attentionGradKernel()} }

@@ -10,19 +10,19 @@ import (
 // into threadgroup memory.
 const headMost = 128
 
-func causalAttention() Kernel {
+func attentionKernel() Kernel {
 	return Kernel{
-		Name: "attention", Serves: []string{"causal_attention"}, Primitives: []string{"causal_attention"},
+		Name: "attention", Serves: []string{"attention"}, Primitives: []string{"attention"},
 		Doc:       "attention, a tile of queries per threadgroup over tiles of keys and values, in simdgroup matrices. A NaN or an infinity also reaches the 7 tokens beside its own",
-		Functions: attentionFunctions("causal_attention", 32, 32, 1, 64),
+		Functions: attentionFunctions("attention", 32, 32, 1, 64),
 		Build:     attentionProgram,
 		Tolerance: Tolerance{Relative: 2e-6, OfMax: 2e-6, Why: "sums and exponentials in f32 a tile at a time, where the host has other tiles"},
 	}
 }
 
-func causalAttentionGrad() Kernel {
+func attentionGradKernel() Kernel {
 	return Kernel{
-		Name: "attention_grad", Serves: []string{"causal_attention_grad"}, Primitives: []string{"causal_attention_grad"},
+		Name: "attention_grad", Serves: []string{"attention_grad"}, Primitives: []string{"attention_grad"},
 		Doc:       "the gradient of attention: a tile of queries per threadgroup for dq, and of keys for dk and dv, whose heads of queries are added in order",
 		Functions: append(append(attentionFunctions("attention_grad_q", 32, 16, 2, 0), attentionFunctions("attention_grad_kv", 32, 16, 2, 0)...), deltaFunctions()...),
 		Build:     attentionGradProgram,
@@ -93,6 +93,21 @@ func headsOf(in *Instr) (h heads, suffix string, params Arg, err error) {
 	if suffix, err = float(q.DType); err != nil {
 		return h, "", params, err
 	}
+	p, err := attentionOf(in.Prim)
+	if err != nil {
+		return h, "", params, err
+	}
+	v := in.Args[2].Type
+	switch {
+	case p.Lengths || p.Start || p.Sinks || p.Bias || p.Window > 0 || p.SoftCap > 0:
+		return h, "", params, refuse("has lengths, positions, sinks, a bias, a window or a soft cap")
+	case k.DType != q.DType:
+		return h, "", params, refuse("keys of %s for queries of %s", k.DType, q.DType)
+	case q.Shape[1] != k.Shape[1]:
+		return h, "", params, refuse("%d queries for %d keys", q.Shape[1], k.Shape[1])
+	case q.Shape[3] != v.Shape[3]:
+		return h, "", params, refuse("values of %d elements and keys of %d", v.Shape[3], q.Shape[3])
+	}
 	h = heads{q.Shape[0], q.Shape[1], q.Shape[2], k.Shape[2], q.Shape[3]}
 	switch {
 	case h.d > headMost:
@@ -135,7 +150,7 @@ func attentionProgram(in *Instr) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	return program(h.launch("attention.metal", "causal_attention", suffix, 32, h.n, 1, 64, In(0), In(1), In(2), Out(0), Out(1), params)), nil
+	return program(h.launch("attention.metal", "attention", suffix, 32, h.n, 1, 64, In(0), In(1), In(2), Out(0), Out(1), params)), nil
 }
 
 func attentionGradProgram(in *Instr) (*Program, error) {

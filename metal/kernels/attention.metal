@@ -7,7 +7,7 @@
 // a time. room holds the queries, ROWS·D; keys, then values, COLUMNS·D; scores,
 // ROWS·COLUMNS; and a matrix per simdgroup.
 template <typename T, int ROWS, int COLUMNS>
-kernel void causal_attention(device const T* q [[buffer(0)]], device const T* k [[buffer(1)]],
+kernel void attention(device const T* q [[buffer(0)]], device const T* k [[buffer(1)]],
                              device const T* v [[buffer(2)]], device T* out [[buffer(3)]],
                              device float* lse [[buffer(4)]], constant Attention& p [[buffer(5)]],
                              threadgroup float* room [[threadgroup(0)]], uint3 place [[threadgroup_position_in_grid]],
@@ -99,10 +99,10 @@ kernel void causal_attention(device const T* q [[buffer(0)]], device const T* k 
 }
 
 #define INSTANTIATE(suffix, T)                                                        \
-  template [[host_name("causal_attention_32_" #suffix)]] [[kernel]]                   \
-  decltype(causal_attention<T, 32, 32>) causal_attention<T, 32, 32>;                  \
-  template [[host_name("causal_attention_16_" #suffix)]] [[kernel]]                   \
-  decltype(causal_attention<T, 16, 32>) causal_attention<T, 16, 32>;
+  template [[host_name("attention_32_" #suffix)]] [[kernel]]                   \
+  decltype(attention<T, 32, 32>) attention<T, 32, 32>;                  \
+  template [[host_name("attention_16_" #suffix)]] [[kernel]]                   \
+  decltype(attention<T, 16, 32>) attention<T, 16, 32>;
 INSTANTIATE(f32, float)
 INSTANTIATE(f16, half)
 INSTANTIATE(bf16, bfloat)

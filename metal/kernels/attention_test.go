@@ -38,10 +38,10 @@ func TestAttention(t *testing.T) {
 			p.input("v", k)
 			p.input("dout", q)
 			p.input("dlse", fmt.Sprintf("%s[2,%d,%d]", wide, c.n, c.s))
-			p.body = append(p.body, "out, lse = causal_attention(q, k, v) "+c.params,
-				"dq, dk, dv = causal_attention_grad(q, k, v, out, lse, dout, dlse) "+c.params)
+			p.body = append(p.body, "out, lse = attention(q, k, v) "+c.params,
+				"dq, dk, dv = attention_grad(q, k, v, out, lse, dout, dlse) "+c.params)
 			p.out = []string{"out", "lse", "dq", "dk", "dv"}
-			p.options.Instructions = []string{"causal_attention", "causal_attention_grad"}
+			p.options.Instructions = []string{"attention", "attention_grad"}
 			p.check(t, false)
 		})
 	}
@@ -55,17 +55,17 @@ func TestAttentionPlaced(t *testing.T) {
 	p.input("v", "f32[2,9,2,8]")
 	p.input("dout", "f32[2,9,4,8]")
 	p.input("dlse", "f32[2,4,9]")
-	p.body = append(p.body, "out, lse = causal_attention(q, k, v)", "dq, dk, dv = causal_attention_grad(q, k, v, out, lse, dout, dlse)")
+	p.body = append(p.body, "out, lse = attention(q, k, v)", "dq, dk, dv = attention_grad(q, k, v, out, lse, dout, dlse)")
 	p.out = []string{"out", "lse", "dq", "dk", "dv"}
-	p.options.Instructions = []string{"causal_attention", "causal_attention_grad"}
+	p.options.Instructions = []string{"attention", "attention_grad"}
 	p.check(t, false)
 }
 
 // TestRefusedRows says why rows that no kernel does are left to the host.
 func TestRefusedRows(t *testing.T) {
 	for _, c := range []struct{ in, eq, want string }{
-		{"q f32[1,4,2,136], k f32[1,4,2,136]", "out, lse = causal_attention(q, k, k)", "heads of 136 elements"},
-		{"q f64[1,4,2,8], k f64[1,4,2,8]", "out, lse = causal_attention(q, k, k)", "elements of f64"},
+		{"q f32[1,4,2,136], k f32[1,4,2,136]", "out, lse = attention(q, k, k)", "heads of 136 elements"},
+		{"q f64[1,4,2,8], k f64[1,4,2,8]", "out, lse = attention(q, k, k)", "elements of f64"},
 		{"q f64[4,8]", "out = softmax(q) axis=1", "elements of f64"},
 		{"q f64[4,8], k f64[8]", "out = rms_norm(q, k)", "elements of f64"},
 		{"q f64[1,4,2,8], t i32[4]", "out = rope(q, t)", "elements of f64"},

@@ -36,8 +36,8 @@ func rowShapes() []shape {
 		{"cross_entropy", []string{"cross_entropy"}, false, "x f32[{T},{V}], ids i32[{T}], ct f32[{T}]",
 			"y = cross_entropy(x, ids)\nz = cross_entropy_grad(x, ids, ct)", "y, z"},
 		{"attention", []string{"attention", "attention_grad"}, false, qkv + ", dout f32[1,{S},{N},{H}], dlse f32[1,{N},{S}]",
-			"out, lse = causal_attention(q, k, v)\ndq, dk, dv = causal_attention_grad(q, k, v, out, lse, dout, dlse)", "out, lse, dq, dk, dv"},
-		{"attention bf16", []string{"attention"}, false, wide, "out, lse = causal_attention(q, k, v)", "out, lse"},
+			"out, lse = attention(q, k, v)\ndq, dk, dv = attention_grad(q, k, v, out, lse, dout, dlse)", "out, lse, dq, dk, dv"},
+		{"attention bf16", []string{"attention"}, false, wide, "out, lse = attention(q, k, v)", "out, lse"},
 	}
 }
 

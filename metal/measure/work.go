@@ -63,7 +63,7 @@ func blocks(in *kernels.Instr, rows int, of func(kernels.Operand) int64) (flops,
 // attention returns the operations of causal attention: half of two products of queries,
 // keys and heads, or of five products for its gradient.
 func attention(in *kernels.Instr) int64 {
-	products := map[string]int64{"causal_attention": 2, "causal_attention_grad": 5}[in.Name]
+	products := map[string]int64{"attention": 2, "attention_grad": 5}[in.Name]
 	if products == 0 {
 		return 0
 	}

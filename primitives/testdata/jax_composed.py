@@ -133,8 +133,8 @@ def attention(causal, scale):
     return f
 
 
-case("causal_attention", "causal_attention(q, k, v)", attention(True, None), q=normal(2, 5, 4, 3), k=normal(2, 5, 2, 3), v=normal(2, 5, 2, 3))
-case("causal_attention full", "causal_attention(q, k, v) scale=0.3 full=true", attention(False, 0.3), q=normal(1, 5, 2, 4), k=normal(1, 5, 2, 4), v=normal(1, 5, 2, 4))
+case("attention", "attention(q, k, v)", attention(True, None), q=normal(2, 5, 4, 3), k=normal(2, 5, 2, 3), v=normal(2, 5, 2, 3))
+case("attention full", "attention(q, k, v) scale=0.3 full=true", attention(False, 0.3), q=normal(1, 5, 2, 4), k=normal(1, 5, 2, 4), v=normal(1, 5, 2, 4))
 case("embedding", "embedding(table, ids)", lambda t, i: (t[i],), table=normal(5, 3), ids=jnp.asarray([[4, 0, 4], [1, 4, 1]], jnp.int32))
 
 

@@ -6,8 +6,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// convert writes the conversions between float32 and the 16-bit formats. They are in
-// package internal/half, since package array needs them.
+// convert writes the conversions between float32 and the 16-bit formats, and from
+// float32 to the 8-bit formats. They are in package internal/half, since package array needs them.
 func convert() {
 	var table constants
 	for _, s := range []set{{name: "avx512", size: 4, wide: true, table: &table}, {name: "avx2", size: 4, table: &table}} {
@@ -49,9 +49,65 @@ func convert() {
 				VCVTPS2PH(Imm(0), s.load(src.Offset(at)), dst.Offset(at/2))
 			}
 		})
+		s.narrowF8("NarrowE4M3", "rounds n numbers to f8_e4m3", 3, 7, 0x43e00000, 0x7f)
+		s.narrowF8("NarrowE5M2", "rounds n numbers to f8_e5m2", 2, 15, 0x47600000, 0x7e)
 	}
 	cpuid1()
 	table.write()
+}
+
+// narrowF8 writes the conversion to an 8-bit format with bits of fraction, a bias of the
+// exponent, the largest number as bits of float32, and the code of its NaN. It computes the
+// codes of normal and of subnormal numbers as package array does, and takes one of the two.
+func (s set) narrowF8(name, doc string, fraction, bias, largest, nan uint32) {
+	shift := 23 - fraction
+	least, one := (128-bias)<<23, (128-bias+shift)<<23
+	s.conversion(name, doc, 4, 1, func(src, dst Mem) {
+		var y []reg.VecVirtual
+		for at := 0; at < 64; at += s.bytes() {
+			x, sign, b, z, low := s.load(src.Offset(at)), s.vector(), s.vector(), s.vector(), s.vector()
+			VPSRLD(Imm(24), x, sign)
+			sign = s.and(s.table.bits(0x80), sign)
+			b = s.and(s.table.bits(0x7fffffff), x)
+			VPMINUD(s.table.bits(largest), b, b)
+			VPSRLD(Imm(uint64(shift)), b, z)
+			z = s.and(s.table.bits(1), z)
+			VPADDD(s.table.bits(1<<(shift-1)-1-(127-bias)<<23), z, z)
+			VPADDD(b, z, z)
+			VPSRLD(Imm(uint64(shift)), z, z)
+			VADDPS(s.table.bits(one), b, low)
+			VPSUBD(s.table.bits(one), low, low)
+			z = s.or(sign, s.below(least, b, low, z))
+			y = append(y, s.blendNaN(x, z, s.or(s.table.bits(nan), sign)))
+		}
+		if s.wide {
+			VPMOVDB(y[0], dst)
+			return
+		}
+		VPACKUSDW(y[1], y[0], y[0])
+		VPERMQ(Imm(0xd8), y[0], y[0])
+		high := XMM()
+		VEXTRACTI128(Imm(1), y[0], high)
+		VPACKUSWB(high, y[0].AsX(), high)
+		VMOVDQU(high, dst)
+	})
+}
+
+// below returns yes where the integer b, which is not negative, is less than x, and no
+// elsewhere.
+func (s set) below(x uint32, b, yes, no reg.VecVirtual) reg.VecVirtual {
+	z := s.vector()
+	if s.wide {
+		k := K()
+		VPCMPD(Imm(1), s.table.bits(x), b, k)
+		VBLENDMPS(yes, no, k, z)
+		return z
+	}
+	mask := s.vector()
+	VMOVUPS(s.table.bits(x), mask)
+	VPCMPGTD(b, mask, mask)
+	VBLENDVPS(mask, yes, no, z)
+	return z
 }
 
 // conversion writes a loop that takes 16 numbers at a time, from `from` bytes each to `to`

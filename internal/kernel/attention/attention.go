@@ -2,34 +2,95 @@ package attention
 
 import (
 	"math"
+	"sort"
 	"sync"
 	"unsafe"
 
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/quant"
 )
 
-// Attention is scaled dot-product attention of one head, with S queries, S keys and S
-// values of D elements each:
+// Attention is scaled dot-product attention of one head, with S queries and R keys of D
+// elements and R values of V elements:
 //
-//	out[i] = Σ_j p[i,j] v[j],   p[i,j] = exp(Scale q[i]·k[j] - lse[i]),   lse[i] = log Σ_j exp(Scale q[i]·k[j])
+//	out[i] = Σ_j p[i,j] v[j],   p[i,j] = exp(s[i,j] - lse[i]),   lse[i] = log(exp(sink[i]) + Σ_j exp(s[i,j])),
+//	s[i,j] = cap(Scale q[i]·k[j]) + bias[i,j],   cap(x) = Cap tanh(x / Cap), or x if Cap is 0
 //
-// where j runs over all keys or, if Causal is set, over those up to i. Scores exist
-// only for a block of queries and keys at a time, never for S by S. Besides its arguments
-// a head takes memory for up to about 2·S·D elements, and up to 4·S·D with Backward; see
-// Need. Attend returns an Attender, which does the work for one head of keys and values.
+// where j runs over keys From to R-1 or, if Causal is set, over those of them up to At+i, of
+// which a Window greater than 0 leaves the last Window. A query without keys has out 0 and, without
+// a sink, lse -Inf. Scores exist only for a block of queries and keys at a time, never for S
+// by R. Besides its arguments a head takes memory for up to about R·(D+V) elements, and up
+// to twice that with Backward; Forward of up to 96 queries takes little. Attend returns an
+// Attender, which does the work for one head of keys and values.
 //
 // Sources: Milakov and Gimelshein, "Online normalizer calculation for softmax"
 // (2018); Dao and others, "FlashAttention" (2022).
 type Attention[T kernel.Float] struct {
-	S, D   int
-	Scale  T
-	Causal bool
+	S, R, D, V int
+	Scale      T
+	Causal     bool
+	At         int // the position of query 0 among the keys
+	Window     int
+	From       int
+	Cap        T
+}
+
+// until returns the number of keys up to the last that query i attends to, and since the
+// first of them. since may be greater than until.
+func (a *Attention[T]) until(i int) int {
+	if a.Causal {
+		return min(max(a.At+i+1, 0), a.R)
+	}
+	return a.R
+}
+
+func (a *Attention[T]) since(i int) int {
+	if a.Window > 0 {
+		return max(a.From, a.At+i+1-a.Window)
+	}
+	return a.From
+}
+
+// Terms are what is added to scores and to sums of powers: row i of Bias belongs to query i,
+// and so does Sinks[i·SinkStep]. Without Bias or Sinks nothing is added.
+type Terms[T kernel.Float] struct {
+	Bias     Rows[T]
+	Sinks    []T
+	SinkStep int
 }
 
 // Rows are the rows of one head: row i is X[i*Stride:][:D].
 type Rows[T kernel.Float] struct {
 	X      []T
 	Stride int
+}
+
+// Stored are keys or values of one head in an element type that is converted block by block:
+// bf16, f16 or q8_0. Row i begins at element At + i·Stride of Data. A Stored with a zero Data
+// has none.
+type Stored struct {
+	Data       array.Array
+	At, Stride int
+}
+
+func (s *Stored) some() bool { return s.Data.Type.DType != graph.NoDType }
+
+// row sets dst to the first elements of row i.
+func (s *Stored) row(dst []float32, i int) {
+	at := s.At + i*s.Stride
+	switch s.Data.Type.DType {
+	case graph.BF16:
+		array.WidenBrain(dst, array.Data[array.Brain](s.Data)[at:][:len(dst)])
+	case graph.F16:
+		array.WidenHalf(dst, array.Data[array.Half](s.Data)[at:][:len(dst)])
+	default:
+		n, size := s.Data.Type.DType.Block()
+		if err := quant.Dequantize(dst, s.Data.Type.DType, s.Data.Bytes()[at/n*size:][:len(dst)/n*size]); err != nil {
+			panic(err) // heads are whole blocks
+		}
+	}
 }
 
 // HeadOf returns the rows of head n of sequence b in x[B,s,heads,d].
@@ -76,7 +137,8 @@ type Attender[T kernel.Float] struct {
 	Attention[T]
 	dry   *kernel.Dry // nil in a real run
 	k, v  Rows[T]
-	keys  int // the last Backward computed dk and dv of the keys before this one
+	kept  [2]Stored // keys and values, if they are not in k and v
+	keys  int       // the last Backward computed dk and dv of the keys before this one
 	lanes lanes
 	block blocks[T]
 }
@@ -97,6 +159,13 @@ func (a Attention[T]) Attend(dry *kernel.Dry, k, v Rows[T]) *Attender[T] {
 	return a.attend(dry, kernel.VectorsOf[T](), k, v)
 }
 
+// AttendStored is Attend for keys and values in another element type, for Forward only.
+func (a Attention[T]) AttendStored(dry *kernel.Dry, k, v Stored) *Attender[T] {
+	h := a.Attend(dry, Rows[T]{}, Rows[T]{})
+	h.kept = [2]Stored{k, v}
+	return h
+}
+
 func (a Attention[T]) attend(dry *kernel.Dry, vec kernel.Kind, k, v Rows[T]) *Attender[T] {
 	var h *Attender[T]
 	if dry != nil {
@@ -106,9 +175,9 @@ func (a Attention[T]) attend(dry *kernel.Dry, vec kernel.Kind, k, v Rows[T]) *At
 	} else {
 		h = new(Attender[T])
 	}
-	h.Attention, h.dry, h.k, h.v, h.keys = a, dry, k, v, 0
+	h.Attention, h.dry, h.k, h.v, h.kept, h.keys = a, dry, k, v, [2]Stored{}, 0
 	h.block.vec, h.block.work.Dry, h.lanes.dry = vec, dry, dry
-	if a.D == 0 || vec != kernel.AVX2 && vec != kernel.AVX512 {
+	if a.D == 0 || a.V == 0 || vec != kernel.AVX2 && vec != kernel.AVX512 {
 		vec = kernel.Portable // rows are empty, or these kernels do not work in lanes
 	}
 	h.lanes.begin(vec)
@@ -117,7 +186,7 @@ func (a Attention[T]) attend(dry *kernel.Dry, vec kernel.Kind, k, v Rows[T]) *At
 
 // Release lets other Attenders use the memory. h may not be used afterwards.
 func (h *Attender[T]) Release() {
-	h.k, h.v = Rows[T]{}, Rows[T]{} // the pool keeps no caller's memory alive
+	h.k, h.v, h.kept = Rows[T]{}, Rows[T]{}, [2]Stored{} // the pool keeps no caller's memory alive
 	if h.dry == nil {
 		attenders[T]().Put(h)
 	}
@@ -125,8 +194,9 @@ func (h *Attender[T]) Release() {
 
 // Forward sets out[i] and lse[i] for from ≤ i < to. from is 0, the first query of a part, or
 // a result of RowAt. Row i of both depends only on q[i] and on the keys and values that
-// query i attends to: not on others, even if these are NaN, and not on from and to. A row
-// whose scores are all -Inf is NaN.
+// query i attends to: not on others, even if these are NaN, not on from and to, and not on S
+// and R. So queries that come one by one, with a longer R each, get the bits of queries that
+// come together. A row whose scores are all -Inf is as a row without keys.
 //
 // Blocks of keys begin at multiples of 96 where float32 is computed in lanes, with avx2 and
 // avx512, and at multiples of 64 elsewhere. Blocks are added in order. For each block, what
@@ -134,12 +204,12 @@ func (h *Attender[T]) Release() {
 // block's powers is added to the total, and the sum of the values that these weigh to
 // the row. Powers and values are added from the first key to the last. In lanes q is
 // scaled before it is multiplied, elsewhere the scores are scaled.
-func (h *Attender[T]) Forward(q, out Rows[T], lse []T, from, to int) {
+func (h *Attender[T]) Forward(q, out Rows[T], lse []T, with Terms[T], from, to int) {
 	if h.lanes.vec == kernel.Portable {
-		h.block.forward(h, q, out, lse, from, to)
+		h.block.forward(h, q, out, lse, with, from, to)
 		return
 	}
-	h.lanes.forward(h.float32s(), h.k.float32s(), h.v.float32s(), q.float32s(), out.float32s(), kernel.Float32s(lse), from, to)
+	h.lanes.forward(h.float32s(), h.k.float32s(), h.v.float32s(), &h.kept, q.float32s(), out.float32s(), kernel.Float32s(lse), with.float32s(), from, to)
 }
 
 // Backward sets dq[i] for from ≤ i < to, where from is as in Forward. It keeps the parts of
@@ -148,25 +218,22 @@ func (h *Attender[T]) Forward(q, out Rows[T], lse []T, from, to int) {
 // are computed again:
 //
 //	dv[j] = Σ_i p[i,j] dout[i]
-//	ds[i,j] = Scale p[i,j] (dout[i]·v[j] - dout[i]·out[i] + dlse[i])
+//	ds[i,j] = Scale cap'(Scale q[i]·k[j]) p[i,j] (dout[i]·v[j] - dout[i]·out[i] + dlse[i])
 //	dq[i] = Σ_j ds[i,j] k[j],   dk[j] = Σ_i ds[i,j] q[i]
 //
 // Sums run from the first to the last, in blocks of 96 queries and keys in lanes, and of
 // 64 elsewhere; see Forward.
-func (h *Attender[T]) Backward(q, out Rows[T], lse []T, dout Rows[T], dlse []T, dq Rows[T], from, to int) {
-	switch h.keys = h.S; {
-	case from >= to:
-		h.keys = 0
+func (h *Attender[T]) Backward(q, out Rows[T], lse []T, dout Rows[T], dlse []T, dq Rows[T], bias Rows[T], from, to int) {
+	if h.keys = 0; from >= to {
 		return
-	case h.Causal:
-		h.keys = to
 	}
+	h.keys = h.until(to - 1)
 	if h.lanes.vec == kernel.Portable {
-		h.block.backward(h, q, out, lse, dout, dlse, dq, from, to)
+		h.block.backward(h, q, out, lse, dout, dlse, dq, bias, from, to)
 		return
 	}
 	h.lanes.backward(h.float32s(), h.k.float32s(), h.v.float32s(), q.float32s(), out.float32s(), kernel.Float32s(lse),
-		dout.float32s(), kernel.Float32s(dlse), dq.float32s(), from, to)
+		dout.float32s(), kernel.Float32s(dlse), dq.float32s(), bias.float32s(), from, to)
 }
 
 // AddTo adds what Backward has kept to dk and dv or, if first is set, sets them to it.
@@ -174,9 +241,9 @@ func (h *Attender[T]) Backward(q, out Rows[T], lse []T, dout Rows[T], dlse []T, 
 // keys. The caller calls AddTo in a fixed order, whichever of them is ready first.
 func (h *Attender[T]) AddTo(dk, dv Rows[T], first bool) {
 	if first {
-		for j := range h.dry.Times(h.S) {
+		for j := range h.dry.Times(h.R) {
 			clear(dk.row(j, h.D))
-			clear(dv.row(j, h.D))
+			clear(dv.row(j, h.V))
 		}
 	}
 	if h.dry != nil {
@@ -186,49 +253,61 @@ func (h *Attender[T]) AddTo(dk, dv Rows[T], first bool) {
 		h.block.addTo(h, dk, dv)
 		return
 	}
-	h.lanes.addTo(h.D, h.keys, dk.float32s(), dv.float32s())
+	h.lanes.addTo(h.D, h.V, h.keys, dk.float32s(), dv.float32s())
 }
 
 func (h *Attender[T]) float32s() Attention[float32] {
-	return Attention[float32]{h.S, h.D, float32(h.Scale), h.Causal}
+	return Attention[float32]{h.S, h.R, h.D, h.V, float32(h.Scale), h.Causal, h.At, h.Window, h.From, float32(h.Cap)}
 }
 
+func (t Terms[T]) float32s() Terms[float32] {
+	return Terms[float32]{t.Bias.float32s(), kernel.Float32s(t.Sinks), t.SinkStep}
+}
+
+// sink returns the score of query i that has no value.
+func (t *Terms[T]) sink(i int) T { return t.Sinks[i*t.SinkStep] }
+
 // Forward is Attender.Forward for all queries.
-func (a Attention[T]) Forward(q, k, v, out Rows[T], lse []T) {
+func (a Attention[T]) Forward(q, k, v, out Rows[T], lse []T, with Terms[T]) {
 	h := a.Attend(nil, k, v)
 	defer h.Release()
-	h.Forward(q, out, lse, 0, a.S)
+	h.Forward(q, out, lse, with, 0, a.S)
 }
 
 // Backward is Attender.Backward and AddTo for all queries, part by part. It adds to dk and
 // dv or, if first is set, sets them.
-func (a Attention[T]) Backward(q, k, v, out Rows[T], lse []T, dout Rows[T], dlse []T, dq, dk, dv Rows[T], first bool) {
+func (a Attention[T]) Backward(q, k, v, out Rows[T], lse []T, dout Rows[T], dlse []T, dq, dk, dv, bias Rows[T], first bool) {
 	h := a.Attend(nil, k, v)
 	defer h.Release()
 	for n := range a.Parts() {
 		from, to := a.Part(n)
-		h.Backward(q, out, lse, dout, dlse, dq, from, to)
+		h.Backward(q, out, lse, dout, dlse, dq, bias, from, to)
 		h.AddTo(dk, dv, first && n == 0)
 	}
 }
 
-// Work returns the number of scores, by which work is measured.
-func (a Attention[T]) Work() int {
+// Work returns the number of scores, and one for each query, by which work is measured.
+func (a Attention[T]) Work() int { return a.before(a.S) }
+
+// before is Work of the first i queries.
+func (a *Attention[T]) before(i int) int {
+	n := a.R
 	if a.Causal {
-		return a.S * (a.S + 1) / 2
+		n = min(n, max(a.At, 0)+(i+1)/2)
 	}
-	return a.S * a.S
+	if a.Window > 0 {
+		n = min(n, a.Window)
+	}
+	return i * (n + 1)
 }
 
 // RowAt returns the query, a multiple of 64 or S, before which there are about `work`
 // scores. So the queries from RowAt(x) to RowAt(y)-1 have about y - x of them. RowAt(0) is 0,
 // and RowAt(Work()) is S.
 func (a Attention[T]) RowAt(work int) int {
-	switch {
-	case work >= a.Work():
+	units := sort.Search(a.S/attentionBlock, func(i int) bool { return a.before((i+1)*attentionBlock) > work })
+	if work >= a.Work() {
 		return a.S
-	case a.Causal:
-		return min(int(float64(math.Sqrt(2*float64(work))/attentionBlock)+0.5)*attentionBlock, a.S)
 	}
-	return min(int(float64(float64(work)/float64(a.S)/attentionBlock)+0.5)*attentionBlock, a.S)
+	return units * attentionBlock
 }

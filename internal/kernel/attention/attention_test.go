@@ -24,7 +24,7 @@ func (a attention) String() string {
 }
 
 func head[T kernel.Float](a attention) Attention[T] {
-	return Attention[T]{a.s, a.d, T(1 / math.Sqrt(float64(a.d))), a.causal}
+	return Attention[T]{S: a.s, R: a.s, D: a.d, V: a.d, Scale: T(1 / math.Sqrt(float64(a.d))), Causal: a.causal}
 }
 
 func forward[T kernel.Float](a attention, q, k, v []T) (out, lse []T) {
@@ -33,7 +33,7 @@ func forward[T kernel.Float](a attention, q, k, v []T) (out, lse []T) {
 		for n := range a.n {
 			g := n / (a.n / a.m)
 			head[T](a).Forward(HeadOf(q, b, n, a.s, a.n, a.d), HeadOf(k, b, g, a.s, a.m, a.d), HeadOf(v, b, g, a.s, a.m, a.d),
-				HeadOf(out, b, n, a.s, a.n, a.d), lse[(b*a.n+n)*a.s:])
+				HeadOf(out, b, n, a.s, a.n, a.d), lse[(b*a.n+n)*a.s:], Terms[T]{})
 		}
 	}
 	return out, lse
@@ -54,7 +54,7 @@ func backward[T kernel.Float](a attention, q, k, v, out, lse, dout, dlse []T) (d
 			}
 			head[T](a).Backward(HeadOf(q, b, n, a.s, a.n, a.d), HeadOf(k, b, g, a.s, a.m, a.d), HeadOf(v, b, g, a.s, a.m, a.d),
 				HeadOf(out, b, n, a.s, a.n, a.d), lse[(b*a.n+n)*a.s:], HeadOf(dout, b, n, a.s, a.n, a.d), at,
-				HeadOf(dq, b, n, a.s, a.n, a.d), HeadOf(dk, b, g, a.s, a.m, a.d), HeadOf(dv, b, g, a.s, a.m, a.d), n%(a.n/a.m) == 0)
+				HeadOf(dq, b, n, a.s, a.n, a.d), HeadOf(dk, b, g, a.s, a.m, a.d), HeadOf(dv, b, g, a.s, a.m, a.d), Rows[T]{}, n%(a.n/a.m) == 0)
 		}
 	}
 	return dq, dk, dv
@@ -148,8 +148,8 @@ func TestAttentionExtremes(t *testing.T) {
 	for i := range k {
 		k[i] = float32(math.Inf(-1))
 	}
-	if out, _ = forward(a, q, k, v); out[0] == out[0] {
-		t.Errorf("out is %v without keys, want NaN", out[0])
+	if out, _ = forward(a, q, k, v); out[0] != 0 {
+		t.Errorf("out is %v without keys, want 0", out[0])
 	}
 }
 
@@ -163,12 +163,12 @@ func allOf(vec kernel.Kind, h Attention[float32], q, k, v, dout, dlse []float32)
 	out, lse, dq, dk, dv = make([]float32, n), make([]float32, h.S), make([]float32, n), make([]float32, n), make([]float32, n)
 	of := func(x []float32) Rows[float32] { return Rows[float32]{x, h.D} }
 	w := h.attend(nil, vec, of(k), of(v))
-	w.Forward(of(q), of(out), lse, 0, h.S)
+	w.Forward(of(q), of(out), lse, Terms[float32]{}, 0, h.S)
 	w.Release()
 	for p := range h.Parts() {
 		from, to := h.Part(p)
 		w := h.attend(nil, vec, of(k), of(v))
-		w.Backward(of(q), of(out), lse, of(dout), dlse, of(dq), from, to)
+		w.Backward(of(q), of(out), lse, of(dout), dlse, of(dq), Rows[float32]{}, from, to)
 		w.AddTo(of(dk), of(dv), p == 0)
 		w.Release()
 	}
@@ -183,7 +183,7 @@ func TestAttentionVectors(t *testing.T) {
 	for i, s := range sizes {
 		for _, causal := range []bool{true, false} {
 			d := []int{64, 5, 16, 40, 1, 24, 128, 33}[i%8]
-			h := Attention[float32]{s, d, 0.2, causal}
+			h := Attention[float32]{S: s, R: s, D: d, V: d, Scale: 0.2, Causal: causal}
 			q, k, v, dout := numbers.Normals[float32](r, s*d), numbers.Normals[float32](r, s*d), numbers.Normals[float32](r, s*d), numbers.Normals[float32](r, s*d)
 			dlse := numbers.Normals[float32](r, s)
 			var first [5][]float32
@@ -212,22 +212,22 @@ func TestAttentionVectors(t *testing.T) {
 
 // A whole head is its parts in order, and an empty part gives nothing.
 func TestAttentionWhole(t *testing.T) {
-	h := Attention[float32]{900, 8, 0.3, true}
+	h := Attention[float32]{S: 900, R: 900, D: 8, V: 8, Scale: 0.3, Causal: true}
 	r := rand.New(rand.NewPCG(39, 40))
 	n := h.S * h.D
 	q, k, v, dout := numbers.Normals[float32](r, n), numbers.Normals[float32](r, n), numbers.Normals[float32](r, n), numbers.Normals[float32](r, n)
 	of := func(x []float32) Rows[float32] { return Rows[float32]{x, h.D} }
 	out, lse, dq, dk, dv := allOf(kernel.VectorsOf[float32](), h, q, k, v, dout, nil)
 	o, l, gq, gk, gv := make([]float32, n), make([]float32, h.S), make([]float32, n), numbers.Normals[float32](r, n), numbers.Normals[float32](r, n)
-	h.Forward(of(q), of(k), of(v), of(o), l)
-	h.Backward(of(q), of(k), of(v), of(o), l, of(dout), nil, of(gq), of(gk), of(gv), true)
+	h.Forward(of(q), of(k), of(v), of(o), l, Terms[float32]{})
+	h.Backward(of(q), of(k), of(v), of(o), l, of(dout), nil, of(gq), of(gk), of(gv), Rows[float32]{}, true)
 	for i, got := range [][]float32{o, l, gq, gk, gv} {
 		numbers.SameBits(t, []string{"out", "lse", "dq", "dk", "dv"}[i], got, [][]float32{out, lse, dq, dk, dv}[i])
 	}
 	for _, vec := range attentionVectors() {
 		w := h.attend(nil, vec, of(k), of(v))
-		w.Backward(of(q), of(out), lse, of(dout), nil, of(gq), 0, h.S)
-		w.Backward(of(q), of(out), lse, of(dout), nil, of(gq), 192, 192)
+		w.Backward(of(q), of(out), lse, of(dout), nil, of(gq), Rows[float32]{}, 0, h.S)
+		w.Backward(of(q), of(out), lse, of(dout), nil, of(gq), Rows[float32]{}, 192, 192)
 		w.AddTo(of(gk), of(gv), false)
 		w.Release()
 		numbers.SameBits(t, vec.String()+" dk", gk, dk)
@@ -240,7 +240,7 @@ func TestAttentionCuts(t *testing.T) {
 	r := rand.New(rand.NewPCG(33, 34))
 	for _, vec := range attentionVectors() {
 		for _, causal := range []bool{true, false} {
-			h := Attention[float32]{500, 16, 0.25, causal}
+			h := Attention[float32]{S: 500, R: 500, D: 16, V: 16, Scale: 0.25, Causal: causal}
 			q, k, v := numbers.Normals[float32](r, h.S*h.D), numbers.Normals[float32](r, h.S*h.D), numbers.Normals[float32](r, h.S*h.D)
 			of := func(x []float32) Rows[float32] { return Rows[float32]{x, h.D} }
 			out, lse, _, _, _ := allOf(vec, h, q, k, v, q, nil)
@@ -253,7 +253,7 @@ func TestAttentionCuts(t *testing.T) {
 					if from != at || to < from || from%attentionBlock != 0 {
 						t.Fatalf("piece %d of %d is %d to %d, want it from %d on", p, pieces, from, to, at)
 					}
-					w.Forward(of(q), of(o), l, from, to)
+					w.Forward(of(q), of(o), l, Terms[float32]{}, from, to)
 					at = to
 				}
 				w.Release()
@@ -270,7 +270,7 @@ func TestAttentionCuts(t *testing.T) {
 func TestAttentionParts(t *testing.T) {
 	for _, causal := range []bool{true, false} {
 		for s := range 3000 {
-			h, at, longest := Attention[float32]{s, 1, 1, causal}, 0, 0
+			h, at, longest := Attention[float32]{S: s, R: s, D: 1, V: 1, Scale: 1, Causal: causal}, 0, 0
 			for p := range h.Parts() {
 				from, to := h.Part(p)
 				if from != at || to < from || from%partUnit != 0 || s > 0 && to == from {
@@ -297,7 +297,7 @@ func TestAttentionParts(t *testing.T) {
 func TestAttentionOddValues(t *testing.T) {
 	r := rand.New(rand.NewPCG(35, 36))
 	for _, vec := range attentionVectors() {
-		h := Attention[float32]{230, 20, 0.25, true}
+		h := Attention[float32]{S: 230, R: 230, D: 20, V: 20, Scale: 0.25, Causal: true}
 		q, k, v := numbers.Normals[float32](r, h.S*h.D), numbers.Normals[float32](r, h.S*h.D), numbers.Normals[float32](r, h.S*h.D)
 		want, _, _, _, _ := allOf(vec, h, q, k, v, q, nil)
 		for _, odd := range [][]int{{0}, {1}, {47}, {48}, {50, 51, 90}, {95}, {96}, {100, 229}, {191, 192, 193}, {229}} {
@@ -326,7 +326,7 @@ func TestAttentionOddValues(t *testing.T) {
 func TestAttentionOddKeys(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, vec := range attentionVectors() {
-		h := Attention[float32]{200, 1, 1, true}
+		h := Attention[float32]{S: 200, R: 200, D: 1, V: 1, Scale: 1, Causal: true}
 		q, k, v := make([]float32, h.S), make([]float32, h.S), make([]float32, h.S)
 		for i := range q {
 			q[i], k[i], v[i] = 1, -inf, float32(i)
@@ -335,7 +335,10 @@ func TestAttentionOddKeys(t *testing.T) {
 		out, lse, _, _, _ := allOf(vec, h, q, k, v, q, nil)
 		for i, x := range out {
 			switch {
-			case i < 60 || i >= 190:
+			case i < 60 && (x != 0 || !math.IsInf(float64(lse[i]), -1)):
+				t.Errorf("%v: out[%d] is %v and lse %v, want 0 and -Inf", vec, i, x, lse[i])
+			case i < 60:
+			case i >= 190:
 				if x == x {
 					t.Errorf("%v: out[%d] is %v, want NaN", vec, i, x)
 				}
@@ -350,13 +353,13 @@ func TestAttentionOddKeys(t *testing.T) {
 
 // After the first time, attention allocates nothing.
 func TestAttentionAllocates(t *testing.T) {
-	h := Attention[float32]{400, 24, 0.2, true}
+	h := Attention[float32]{S: 400, R: 400, D: 24, V: 24, Scale: 0.2, Causal: true}
 	x := numbers.Normals[float32](rand.New(rand.NewPCG(37, 38)), h.S*h.D)
 	y, lse := make([]float32, len(x)), make([]float32, h.S)
 	of := func(x []float32) Rows[float32] { return Rows[float32]{x, h.D} }
 	if n := testing.AllocsPerRun(20, func() {
-		h.Forward(of(x), of(x), of(x), of(y), lse)
-		h.Backward(of(x), of(x), of(x), of(y), lse, of(x), nil, of(y), of(y), of(y), true)
+		h.Forward(of(x), of(x), of(x), of(y), lse, Terms[float32]{})
+		h.Backward(of(x), of(x), of(x), of(y), lse, of(x), nil, of(y), of(y), of(y), Rows[float32]{}, true)
 	}); n >= 1 {
 		t.Errorf("%v allocations, want none", n)
 	}
@@ -456,14 +459,14 @@ func BenchmarkAttention(b *testing.B) {
 		b.Run("forward/"+a.String(), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				head[float32](a).Forward(of(q), of(k), of(v), of(out), lse)
+				head[float32](a).Forward(of(q), of(k), of(v), of(out), lse, Terms[float32]{})
 			}
 			b.ReportMetric(flops*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
 		})
 		b.Run("backward/"+a.String(), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				head[float32](a).Backward(of(q), of(k), of(v), of(out), lse, of(dout), nil, of(dq), of(dk), of(dv), true)
+				head[float32](a).Backward(of(q), of(k), of(v), of(out), lse, of(dout), nil, of(dq), of(dk), of(dv), Rows[float32]{}, true)
 			}
 			b.ReportMetric(2.5*flops*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
 		})

@@ -18,53 +18,114 @@ type blocks[T kernel.Float] struct {
 	vec         kernel.Kind
 	work        gemm.Workspace[T]
 	p, ds, sums []T // scores, then powers; their cotangents; weighted sums of values
+	k, v        []T // a block of keys and values that were stored in another element type
 	delta       []T // dout[i]·out[i] - dlse[i]
 	dk, dv      []T
 	top, total  [attentionBlock]T // of each query: the largest score, and the sum of p
+	slopes      [attentionBlock]T // derivatives of a query's scores by the products of q and k
 }
 
-func (w *blocks[T]) forward(h *Attender[T], q, out Rows[T], lse []T, from, to int) {
+func (w *blocks[T]) forward(h *Attender[T], q, out Rows[T], lse []T, with Terms[T], from, to int) {
 	const block = attentionBlock
-	p, sums := kernel.Take(h.dry, &w.p, block*block), kernel.Take(h.dry, &w.sums, block*h.D)
+	p, sums := kernel.Take(h.dry, &w.p, block*block), kernel.Take(h.dry, &w.sums, block*h.V)
 	// A dry run also visits the last but one of the blocks of queries: it is whole and, unlike
 	// the first, sees keys that are not cut.
 	for i0 := from; i0 < to; i0 = max(i0+block, h.dry.Next(i0, block, to)-block) {
 		in := min(block, to-i0)
 		for i := range in {
 			w.top[i], w.total[i] = T(math.Inf(-1)), 0
+			if len(with.Sinks) > 0 {
+				w.top[i], w.total[i] = with.sink(i0+i), 1
+			}
 		}
 		clear(sums)
-		keys := h.S // up to the end of the last block
-		if h.Causal {
-			keys = min(keys, i0+block)
-		}
-		for j0 := 0; j0 < keys; j0 = h.dry.Next(j0, block, keys) {
-			jn := min(block, keys-j0)
-			w.work.Multiply(in, jn, h.D, q.from(i0), q.Stride, 1, h.k.from(j0), 1, h.k.Stride, p, block, false)
-			cut := h.Causal && j0 == i0
+		keys := h.until(i0 + in - 1)
+		for j0 := max(h.since(i0), 0) / block * block; j0 < keys; j0 = h.dry.Next(j0, block, keys) {
+			jn := min(block, h.R-j0)
+			k, v := w.cells(h, 0, j0, jn), w.cells(h, 1, j0, jn)
+			w.work.Multiply(in, jn, h.D, q.from(i0), q.Stride, 1, k.X, 1, k.Stride, p, block, false)
+			cut := h.isCut(i0, in, j0, jn)
 			for i := range in {
-				row, seen := kernel.From(p, i*block), jn
-				if cut {
-					seen = i + 1
+				lo, hi := h.seen(i0+i, j0, jn)
+				row := kernel.From(p, i*block+lo)
+				if h.dry == nil && lo < hi {
+					scale := h.Scale
+					if h.Cap != 0 || len(with.Bias.X) > 0 {
+						h.adjust(row[:hi-lo], with.Bias, i0+i, j0+lo, nil)
+						scale = 1
+					}
+					w.powers(row[:hi-lo], i, scale, sums[i*h.V:][:h.V])
 				}
-				if h.dry == nil {
-					w.powers(row[:seen], i, h.Scale, sums[i*h.D:][:h.D])
-				}
-				if cut {
-					w.work.Multiply(1, h.D, seen, row, block, 1, h.v.from(j0), h.v.Stride, 1, kernel.From(sums, i*h.D), h.D, true)
+				if cut && lo < hi {
+					w.work.Multiply(1, h.V, hi-lo, row, block, 1, kernel.From(v.X, lo*v.Stride), v.Stride, 1, kernel.From(sums, i*h.V), h.V, true)
 				}
 			}
 			if !cut {
-				w.work.Multiply(in, h.D, jn, p, block, 1, h.v.from(j0), h.v.Stride, 1, sums, h.D, true)
+				w.work.Multiply(in, h.V, jn, p, block, 1, v.X, v.Stride, 1, sums, h.V, true)
 			}
 		}
 		for i := range h.dry.Times(in) {
-			row := out.row(i0+i, h.D)
-			for x, y := range sums[i*h.D:][:h.D] {
-				row[x] = y / w.total[i]
+			row := out.row(i0+i, h.V)
+			total := w.total[i]
+			lse[i0+i] = w.top[i] + T(math.Log(float64(total)))
+			if total == 0 {
+				total = 1 // no keys: sums are 0
 			}
-			lse[i0+i] = w.top[i] + T(math.Log(float64(w.total[i])))
+			for x, y := range sums[i*h.V:][:h.V] {
+				row[x] = y / total
+			}
 		}
+	}
+}
+
+// seen returns the keys, [lo, hi) counted from j0, that query i attends to among the jn keys
+// from j0 on. There are none if lo is not below hi.
+func (a *Attention[T]) seen(i, j0, jn int) (lo, hi int) {
+	return max(a.since(i)-j0, 0), min(a.until(i)-j0, jn)
+}
+
+// isCut reports whether one of the in queries from i0 on does not attend to all of the jn keys
+// from j0 on.
+func (a *Attention[T]) isCut(i0, in, j0, jn int) bool {
+	return a.until(i0) < j0+jn || a.since(i0+in-1) > j0
+}
+
+// cells returns keys, or values if which is 1, from j0 on.
+func (w *blocks[T]) cells(h *Attender[T], which, j0, jn int) Rows[T] {
+	x, buf, d := h.k, &w.k, h.D
+	if which == 1 {
+		x, buf, d = h.v, &w.v, h.V
+	}
+	if !h.kept[which].some() {
+		return Rows[T]{x.from(j0), x.Stride}
+	}
+	to := kernel.Take(h.dry, buf, attentionBlock*d)
+	for j := range h.dry.Times(jn) {
+		h.kept[which].row(kernel.Float32s(to[j*d:][:d]), j0+j)
+	}
+	return Rows[T]{to, d}
+}
+
+// adjust scales the scores of query i for the keys from j on, caps them and adds the bias. If
+// slopes has elements, it becomes the derivative of a score by the product of q and k.
+func (a *Attention[T]) adjust(scores []T, bias Rows[T], i, j int, slopes []T) {
+	for x := range scores {
+		scores[x] *= a.Scale
+	}
+	for x := range slopes {
+		slopes[x] = a.Scale
+	}
+	if a.Cap != 0 {
+		for x, s := range scores {
+			t := T(math.Tanh(float64(s / a.Cap)))
+			scores[x] = a.Cap * t
+			if len(slopes) > 0 {
+				slopes[x] *= 1 - T(t*t)
+			}
+		}
+	}
+	if len(bias.X) > 0 {
+		add(scores, bias.from(i)[j:])
 	}
 }
 
@@ -83,14 +144,15 @@ func (w *blocks[T]) powers(scores []T, i int, scale T, sums []T) {
 	}
 }
 
-func (w *blocks[T]) backward(h *Attender[T], q, out Rows[T], lse []T, dout Rows[T], dlse []T, dq Rows[T], from, to int) {
+func (w *blocks[T]) backward(h *Attender[T], q, out Rows[T], lse []T, dout Rows[T], dlse []T, dq, bias Rows[T], from, to int) {
 	const block = attentionBlock
 	p, ds := kernel.Take(h.dry, &w.p, block*block), kernel.Take(h.dry, &w.ds, block*block)
-	dk, dv, delta := kernel.Take(h.dry, &w.dk, h.S*h.D), kernel.Take(h.dry, &w.dv, h.S*h.D), kernel.Take(h.dry, &w.delta, to-from)
+	dk, dv, delta := kernel.Take(h.dry, &w.dk, h.R*h.D), kernel.Take(h.dry, &w.dv, h.R*h.V), kernel.Take(h.dry, &w.delta, to-from)
+	odd := h.Cap != 0 || len(bias.X) > 0
 	for i := from; i < from+h.dry.Times(to-from); i++ {
 		d := T(0)
-		o := out.row(i, h.D)
-		for x, y := range dout.row(i, h.D) {
+		o := out.row(i, h.V)
+		for x, y := range dout.row(i, h.V) {
 			d += T(y * o[x])
 		}
 		if dlse != nil {
@@ -100,27 +162,41 @@ func (w *blocks[T]) backward(h *Attender[T], q, out Rows[T], lse []T, dout Rows[
 		clear(dq.row(i, h.D))
 	}
 	clear(dk[:h.dry.Times(h.keys*h.D)])
-	clear(dv[:h.dry.Times(h.keys*h.D)])
-	for j0 := 0; j0 < h.keys; j0 = h.dry.Next(j0, block, h.keys) {
+	clear(dv[:h.dry.Times(h.keys*h.V)])
+	for j0 := max(h.since(from), 0) / block * block; j0 < h.keys; j0 = h.dry.Next(j0, block, h.keys) {
 		jn := min(block, h.keys-j0)
-		i0 := from
-		if h.Causal {
-			i0 = max(i0, j0)
-		}
-		for ; i0 < to; i0 = h.dry.Next(i0, block, to) {
+		for i0 := from; i0 < to; i0 = h.dry.Next(i0, block, to) {
 			in := min(block, to-i0)
+			if h.until(i0+in-1) <= j0 || h.since(i0) >= j0+jn {
+				continue
+			}
 			w.work.Multiply(in, jn, h.D, q.from(i0), q.Stride, 1, h.k.from(j0), 1, h.k.Stride, p, block, false)
-			w.work.Multiply(in, jn, h.D, dout.from(i0), dout.Stride, 1, h.v.from(j0), 1, h.v.Stride, ds, block, false)
+			w.work.Multiply(in, jn, h.V, dout.from(i0), dout.Stride, 1, h.v.from(j0), 1, h.v.Stride, ds, block, false)
 			for i := range h.dry.Times(in) {
 				s, d := p[i*block:][:jn], ds[i*block:][:jn]
-				if h.Causal && j0 == i0 {
-					clear(s[i+1:])
-					clear(d[i+1:])
-					s, d = s[:i+1], d[:i+1]
+				lo, hi := h.seen(i0+i, j0, jn)
+				lo = min(lo, jn)
+				hi = max(hi, lo)
+				for _, x := range [2][]T{s, d} {
+					clear(x[:lo])
+					clear(x[hi:])
 				}
-				vector.AttentionGrad(w.vec, s, d, h.Scale, lse[i0+i], delta[i0+i-from])
+				s, d = s[lo:hi], d[lo:hi]
+				sum := lse[i0+i]
+				if math.IsInf(float64(sum), -1) {
+					sum = -sum // powers are 0
+				}
+				if !odd {
+					vector.AttentionGrad(w.vec, s, d, h.Scale, sum, delta[i0+i-from])
+					continue
+				}
+				h.adjust(s, bias, i0+i, j0+lo, w.slopes[:len(s)])
+				vector.AttentionGrad(w.vec, s, d, 1, sum, delta[i0+i-from])
+				for x, c := range w.slopes[:len(s)] {
+					d[x] *= c
+				}
 			}
-			w.work.Multiply(jn, h.D, in, p, 1, block, dout.from(i0), dout.Stride, 1, kernel.From(dv, j0*h.D), h.D, true)
+			w.work.Multiply(jn, h.V, in, p, 1, block, dout.from(i0), dout.Stride, 1, kernel.From(dv, j0*h.V), h.V, true)
 			w.work.Multiply(jn, h.D, in, ds, 1, block, q.from(i0), q.Stride, 1, kernel.From(dk, j0*h.D), h.D, true)
 			w.work.Multiply(in, h.D, jn, ds, block, 1, h.k.from(j0), h.k.Stride, 1, dq.from(i0), dq.Stride, true)
 		}
@@ -130,7 +206,7 @@ func (w *blocks[T]) backward(h *Attender[T], q, out Rows[T], lse []T, dout Rows[
 func (w *blocks[T]) addTo(h *Attender[T], dk, dv Rows[T]) {
 	for j := range h.keys {
 		add(dk.row(j, h.D), w.dk[j*h.D:])
-		add(dv.row(j, h.D), w.dv[j*h.D:])
+		add(dv.row(j, h.V), w.dv[j*h.V:])
 	}
 }
 

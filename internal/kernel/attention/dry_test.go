@@ -14,12 +14,12 @@ func TestDryAttention(t *testing.T) {
 		for _, c := range []struct{ s, d int }{{5, 3}, {64, 64}, {100, 40}, {130, 24}, {700, 32}, {1000, 17}} {
 			for _, causal := range []bool{false, true} {
 				for _, back := range []bool{false, true} {
-					a := Attention[float32]{S: c.s, D: c.d, Scale: 1, Causal: causal}
+					a := Attention[float32]{S: c.s, R: c.s, D: c.d, V: c.d, Scale: 1, Causal: causal}
 					run := func(h *Attender[float32], lse []float32, rows func() Rows[float32]) {
-						h.Forward(rows(), rows(), lse, 0, c.s)
+						h.Forward(rows(), rows(), lse, Terms[float32]{}, 0, c.s)
 						for n := range a.Parts() {
 							if from, end := a.Part(n); back {
-								h.Backward(rows(), rows(), lse, rows(), nil, rows(), from, end)
+								h.Backward(rows(), rows(), lse, rows(), nil, rows(), Rows[float32]{}, from, end)
 								h.AddTo(rows(), rows(), n == 0)
 							}
 						}

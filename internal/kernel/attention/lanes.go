@@ -6,6 +6,7 @@ import (
 
 	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/internal/kernel/pack"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 )
 
 // These are the sizes of blocks of attention in lanes, where every lane of a vector is a
@@ -77,7 +78,7 @@ const (
 )
 
 // lanes is the memory of attention in lanes, of float32. A row of D elements takes `wide`
-// elements, which fill whole vectors. Elements behind the last of a row, and rows behind
+// elements, which fill whole vectors, and a row of V elements `broad`. Elements behind the last of a row, and rows behind
 // the last, have any values; what is computed from them is not used.
 type lanes struct {
 	dry     *kernel.Dry // nil in a real run
@@ -89,13 +90,14 @@ type lanes struct {
 	scores  [laneQueries / kernel.Lanes]laneScores
 
 	ready  int       // how many keys and values are in k and v
-	k, v   []float32 // [keys, wide]
+	k, v   []float32 // [keys, wide] and [keys, broad], or of one block of keys
 	odd    []bool    // for each block of keys, whether its values have an Inf or a NaN
-	qt, gt []float32 // [D, width]: scaled queries, and cotangents of out, as columns
-	q, g   []float32 // [queries, wide]: the same as rows
+	qt, gt []float32 // [D, width] and [V, width]: scaled queries, and cotangents of out, as columns
+	q, g   []float32 // [queries, wide] and [queries, broad]: the same as rows
 	p, ds  []float32 // [keys of a block, width]
-	sums   []float32 // [wide, width]: weighted sums of values, or of keys in backward
-	dk, dv []float32 // [keys, wide]
+	slopes []float32 // [keys of a block, width]: the derivative of Cap tanh(x / Cap)
+	sums   []float32 // weighted sums of values, [broad, width], or of keys in backward, [wide, width]
+	dk, dv []float32 // [keys, wide] and [keys, broad]
 	spare  []float32
 }
 
@@ -111,44 +113,41 @@ func (w *lanes) begin(vec kernel.Kind) {
 }
 
 // laneBlock is a block of n queries from first on. Its columns are padded to width, a
-// multiple of kernel.Lanes, and rows of D elements to wide.
+// multiple of kernel.Lanes, rows of D elements to wide, and rows of V elements to broad.
 type laneBlock struct {
 	Attention[float32]
-	first, n, width, wide int
+	first, n, width, wide, broad int
 }
 
 func (w *lanes) blockAt(a Attention[float32], i0, to int) laneBlock {
 	n := min(laneQueries, to-i0)
-	return laneBlock{a, i0, n, kernel.RoundUp(n, kernel.Lanes), kernel.RoundUp(a.D, kernel.Lanes)}
+	return laneBlock{a, i0, n, kernel.RoundUp(n, kernel.Lanes), kernel.RoundUp(a.D, kernel.Lanes), kernel.RoundUp(a.V, kernel.Lanes)}
 }
 
-// keys returns the number of keys that the block attends to.
-func (b laneBlock) keys() int {
-	if b.Causal {
-		return b.first + b.n
-	}
-	return b.S
-}
+// keys returns the number of keys up to the last that the block attends to.
+func (b *laneBlock) keys() int { return b.until(b.first + b.n - 1) }
+
+// begin returns where the block of keys begins that has the first key that the block attends to.
+func (b *laneBlock) begin() int { return max(b.since(b.first), 0) / laneKeys * laneKeys }
 
 // group returns the number of columns that one product takes.
-func (b laneBlock) group() int { return kernel.Evenly(b.width, laneGroup, kernel.Lanes) }
+func (b *laneBlock) group() int { return kernel.Evenly(b.width, laneGroup, kernel.Lanes) }
 
-// seen returns how many of the n keys from j0 on some column before c attends to.
-func (b laneBlock) seen(j0, n, c int) int {
-	if b.Causal {
-		n = min(n, b.first+min(c, b.n)-j0)
-	}
-	return max(n, 0)
+// seen returns how many of the n keys from j0 on there are up to the last that some column
+// before c attends to, in whole tiles of products or all n: keys behind it are masked.
+func (b *laneBlock) seen(j0, n, c int) int {
+	return max(min(n, kernel.RoundUp(b.until(b.first+min(c, b.n)-1)-j0, 8)), 0)
 }
 
 // forward is Attender.Forward.
-func (w *lanes) forward(a Attention[float32], k, v, q, out Rows[float32], lse []float32, from, to int) {
+func (w *lanes) forward(a Attention[float32], k, v Rows[float32], kept *[2]Stored, q, out Rows[float32], lse []float32, with Terms[float32], from, to int) {
+	once := to-from <= laneQueries // no other block of queries reads the copies of keys
 	for i0 := from; i0 < to; i0 += laneQueries {
 		b := w.blockAt(a, i0, to)
-		w.pack(a, k, v, b.keys())
-		qt, sums := kernel.Take(w.dry, &w.qt, a.D*b.width), kernel.Take(w.dry, &w.sums, b.wide*b.width)
+		qt, sums := kernel.Take(w.dry, &w.qt, a.D*b.width), kernel.Take(w.dry, &w.sums, b.broad*b.width)
 		p := kernel.Take(w.dry, &w.p, laneKeys*b.width)
 		if w.dry != nil {
+			w.pack(a, k, v, kept, 0, b.keys(), once)
 			return // no block is wider
 		}
 		w.columns(qt, b.width, q.from(i0), b.n, a.D, q.Stride)
@@ -159,17 +158,22 @@ func (w *lanes) forward(a Attention[float32], k, v, q, out Rows[float32], lse []
 			s.total = [kernel.Lanes]float32{}
 			for i := range s.top {
 				s.top[i] = float32(math.Inf(-1))
+				if at := c*kernel.Lanes + i; len(with.Sinks) > 0 && at < b.n {
+					s.top[i], s.total[i] = with.sink(i0+at), 1
+				}
 			}
 		}
-		for j0 := 0; j0 < b.keys(); j0 += laneKeys {
-			w.softmax(b, p, j0)
+		for j0 := b.begin(); j0 < b.keys(); j0 += laneKeys {
+			keys, values := w.pack(a, k, v, kept, j0, b.keys(), once)
+			w.softmax(b, keys, values, p, with.Bias, j0)
 		}
 		w.finish(b, out, lse)
 	}
 }
 
-// softmax adds what the block of keys from j0 on contributes to the block's sums.
-func (w *lanes) softmax(b laneBlock, p []float32, j0 int) {
+// softmax adds what the block of keys from j0 on contributes to the block's sums. keys and
+// values begin with those of j0.
+func (w *lanes) softmax(b laneBlock, keys, values, p []float32, bias Rows[float32], j0 int) {
 	jn := min(laneKeys, b.keys()-j0)
 	group := b.group()
 	for c := 0; c < b.width; c += group {
@@ -178,35 +182,62 @@ func (w *lanes) softmax(b laneBlock, p []float32, j0 int) {
 		if n == 0 {
 			continue
 		}
-		w.byRow(p[c:], b.width, w.k[j0*b.wide:], b.wide, w.qt[c:], b.width, n, cn, b.D, 0)
+		w.byRow(p[c:], b.width, keys, b.wide, w.qt[c:], b.width, n, cn, b.D, 0)
+		w.adjust(b, p, nil, bias, j0, c, cn, n)
 		for l := c; l < c+cn; l += kernel.Lanes {
 			s := w.lane(b, l, n)
 			w.mask(b, s, p[l:], j0, l, n, float32(math.Inf(-1)))
 			s.p, s.sums = at(p, l), at(w.sums, l)
 			w.set.softmax((*byte)(unsafe.Pointer(s)))
 		}
-		if b.Causal && j0+n > b.first+c+1 && w.odd[j0/laneKeys] {
-			w.oddValues(b, j0, c, cn, n)
+		if w.odd[j0/laneKeys] && (b.until(b.first+c) < j0+n || b.since(b.first+min(c+cn, b.n)-1) > j0) {
+			w.oddValues(b, values, j0, c, cn, n)
 			continue
 		}
-		w.byCol(w.sums[c:], b.width, w.v[j0*b.wide:], b.wide, p[c:], b.width, b.wide, cn, n)
+		w.byCol(w.sums[c:], b.width, values, b.broad, p[c:], b.width, b.broad, cn, n)
+	}
+}
+
+// adjust caps the scores of cn columns from c on and the n keys from j0 on, and adds the bias.
+// If slopes is not nil, it becomes the derivative of the cap.
+func (w *lanes) adjust(b laneBlock, p, slopes []float32, bias Rows[float32], j0, c, cn, n int) {
+	for r := 0; b.Cap != 0 && r < n; r++ {
+		row := p[r*b.width+c:][:cn]
+		vector.Scale(w.vec, row, 1/b.Cap)
+		vector.Tanh(row, row)
+		if slopes != nil {
+			for i, t := range row {
+				slopes[r*b.width+c+i] = 1 - float32(t*t)
+			}
+		}
+		vector.Scale(w.vec, row, b.Cap)
+	}
+	for i := c; len(bias.X) > 0 && i < min(c+cn, b.n); i++ {
+		for r, x := range bias.from(b.first + i)[j0:][:n] {
+			p[r*b.width+i] += x
+		}
 	}
 }
 
 // lane returns the laneScores of the 16 columns from l on, made ready for n keys.
 func (w *lanes) lane(b laneBlock, l, n int) *laneScores {
 	s := &w.scores[l/kernel.Lanes]
-	s.keys, s.stride, s.rows = n, uintptr(4*b.width), b.D
+	s.keys, s.stride, s.rows = n, uintptr(4*b.width), b.V
 	return s
 }
 
 // mask sets to fill those elements of x whose column does not attend to their key. It masks
 // the 16 columns from l on and the n keys from j0 on.
 func (w *lanes) mask(b laneBlock, s *laneScores, x []float32, j0, l, n int, fill float32) {
+	for i := range min(kernel.Lanes, b.n-l) {
+		for r := range min(max(b.since(b.first+l+i)-j0, 0), n) {
+			x[r*b.width+i] = fill
+		}
+	}
 	if !b.Causal {
 		return
 	}
-	base := b.first + l - j0 // the last key of the first column, counted from j0
+	base := b.At + b.first + l - j0 // the last key of the first column, counted from j0
 	skip := max(base+1, 0)
 	if skip >= n {
 		return
@@ -218,32 +249,49 @@ func (w *lanes) mask(b laneBlock, s *laneScores, x []float32, j0, l, n int, fill
 
 // oddValues adds weighted values to the sums of cn columns from c on, where some values are
 // Inf or NaN. These must not reach queries that do not attend to them: the power is 0 there,
-// but 0 times NaN is NaN. So oddValues multiplies once for each odd value, with the odd
-// values behind it replaced by 0, and keeps the columns for which that is right.
-func (w *lanes) oddValues(b laneBlock, j0, c, cn, n int) {
-	size := b.wide * b.width
-	spare := kernel.Room(&w.spare, 2*size+kernel.RoundUp(n, 8)*b.wide)
+// but 0 times NaN is NaN. So oddValues multiplies once for the columns that attend to the same
+// odd values, with the other odd values replaced by 0, and keeps these columns.
+func (w *lanes) oddValues(b laneBlock, values []float32, j0, c, cn, n int) {
+	size := b.broad * b.width
+	spare := kernel.Room(&w.spare, 2*size+kernel.RoundUp(n, 8)*b.broad)
 	before, after, v := spare[:size], spare[size:2*size], spare[2*size:]
 	copy(before, w.sums)
 	copy(after, w.sums)
-	copy(v, w.v[j0*b.wide:][:n*b.wide])
-	hi := c + cn // columns from here on are done
-	for j := n - 1; j >= -1 && hi > c; j-- {
-		lo := max(j0+j-b.first, c) // the first column that attends to key j0+j
-		if j < 0 {
-			lo = c
-		} else if lo >= hi || !oddRow(v[j*b.wide:][:b.D]) {
-			continue
+	// odd returns the odd values that column i attends to, as a range of keys whose ends are
+	// odd values or behind one.
+	odd := func(i int) (lo, hi int) {
+		lo, hi = max(b.since(b.first+i)-j0, 0), min(b.until(b.first+i)-j0, n)
+		for lo < hi && !oddRow(values[lo*b.broad:][:b.V]) {
+			lo++
+		}
+		for lo < hi && !oddRow(values[(hi-1)*b.broad:][:b.V]) {
+			hi--
+		}
+		if lo >= hi {
+			return 0, 0
+		}
+		return lo, hi
+	}
+	for i := c; i < min(c+cn, b.n); {
+		lo, hi := odd(i)
+		end := i + 1
+		for ; end < min(c+cn, b.n); end++ {
+			if l, h := odd(end); l != lo || h != hi {
+				break
+			}
+		}
+		copy(v, values[:n*b.broad])
+		for j := range n {
+			if row := v[j*b.broad:][:b.V]; (j < lo || j >= hi) && oddRow(row) {
+				clear(row)
+			}
 		}
 		copy(w.sums, before)
-		w.byCol(w.sums[c:], b.width, v, b.wide, w.p[c:], b.width, b.wide, cn, n)
-		for d := range b.wide {
-			copy(after[d*b.width+lo:d*b.width+hi], w.sums[d*b.width+lo:])
+		w.byCol(w.sums[c:], b.width, v, b.broad, w.p[c:], b.width, b.broad, cn, n)
+		for d := range b.broad {
+			copy(after[d*b.width+i:d*b.width+end], w.sums[d*b.width+i:])
 		}
-		hi = lo
-		if j >= 0 {
-			clear(v[j*b.wide:][:b.wide])
-		}
+		i = end
 	}
 	copy(w.sums, after)
 }
@@ -262,10 +310,13 @@ func (w *lanes) finish(b laneBlock, out Rows[float32], lse []float32) {
 	for l := 0; l < b.width; l += kernel.Lanes {
 		s := w.lane(b, l, 0)
 		s.sums = at(w.sums, l)
-		w.set.divide((*byte)(unsafe.Pointer(s)))
 		for i := range min(kernel.Lanes, b.n-l) {
 			lse[b.first+l+i] = s.top[i] + float32(math.Log(float64(s.total[i])))
+			if s.total[i] == 0 {
+				s.total[i] = 1 // no keys: sums are 0
+			}
 		}
+		w.set.divide((*byte)(unsafe.Pointer(s)))
 	}
-	w.rowsOf(out.from(b.first), out.Stride, w.sums, b.width, b.n, b.D)
+	w.rowsOf(out.from(b.first), out.Stride, w.sums, b.width, b.n, b.V)
 }

@@ -33,22 +33,50 @@ func (w *lanes) multiply(f *[groupVecs]func(*byte), c []float32, cs int, a []flo
 	}
 }
 
-// pack copies the first n keys and values to w.k and w.v, except those that are there
-// already.
-func (w *lanes) pack(a Attention[float32], k, v Rows[float32], n int) {
-	wide := kernel.RoundUp(a.D, kernel.Lanes)
-	keys, values := kernel.Take(w.dry, &w.k, kernel.RoundUp(a.S, 8)*wide), kernel.Take(w.dry, &w.v, kernel.RoundUp(a.S, 8)*wide)
-	kernel.Take(w.dry, &w.odd, (a.S+laneKeys-1)/laneKeys)
+// pack returns the keys and values from j0 on, the beginning of a block, as rows that fill
+// whole vectors. It copies the first n keys and values to w.k and w.v, except those that are
+// there already or, if once is set, those of the block only.
+func (w *lanes) pack(a Attention[float32], k, v Rows[float32], kept *[2]Stored, j0, n int, once bool) (keys, values []float32) {
+	wide, broad := kernel.RoundUp(a.D, kernel.Lanes), kernel.RoundUp(a.V, kernel.Lanes)
+	rows := kernel.RoundUp(a.R, 8)
+	if once {
+		rows = min(rows, laneKeys)
+	}
+	keys, values = kernel.Take(w.dry, &w.k, rows*wide), kernel.Take(w.dry, &w.v, rows*broad)
+	kernel.Take(w.dry, &w.odd, (a.R+laneKeys-1)/laneKeys)
 	if w.dry != nil {
-		return
+		return nil, nil
+	}
+	if once {
+		w.copyBlock(a, k, v, kept, keys, values, j0, min(laneKeys, a.R-j0))
+		w.ready = 0
+		return keys, values
 	}
 	for w.ready < n {
 		j := w.ready
-		jn := min(laneKeys-j%laneKeys, a.S-j) // to the end of a block, since odd is about whole blocks
-		w.copyRows(keys[j*wide:], k.from(j), k.Stride, jn, a.D, 1)
-		w.odd[j/laneKeys] = w.copyRows(values[j*wide:], v.from(j), v.Stride, jn, a.D, 1)
+		jn := min(laneKeys-j%laneKeys, a.R-j) // to the end of a block, since odd is about whole blocks
+		w.copyBlock(a, k, v, kept, keys[j*wide:], values[j*broad:], j, jn)
 		w.ready += jn
 	}
+	return keys[j0*wide:], values[j0*broad:]
+}
+
+// copyBlock copies n keys and values from j on to the rows of keys and values, and notes
+// whether the values have an Inf or a NaN.
+func (w *lanes) copyBlock(a Attention[float32], k, v Rows[float32], kept *[2]Stored, keys, values []float32, j, n int) {
+	if !kept[0].some() {
+		w.copyRows(keys, k.from(j), k.Stride, n, a.D, 1)
+		w.odd[j/laneKeys] = w.copyRows(values, v.from(j), v.Stride, n, a.V, 1)
+		return
+	}
+	wide, broad, odd := kernel.RoundUp(a.D, kernel.Lanes), kernel.RoundUp(a.V, kernel.Lanes), false
+	for i := range n {
+		kept[0].row(keys[i*wide:][:a.D], j+i)
+		row := values[i*broad:][:a.V]
+		kept[1].row(row, j+i)
+		odd = odd || oddRow(row)
+	}
+	w.odd[j/laneKeys] = odd
 }
 
 // copyRows sets dst[n,wide] to scale·src. src has rows of d elements, which begin stride

@@ -72,11 +72,15 @@ func (g *gen) crossEntropy(v val) {
 
 func (g *gen) attention(val) {
 	b, s, n, d := g.dim(), 1+g.r.IntN(4), pick(g, []int{1, 2, 2, 4}), pick(g, []int{2, 4})
+	keys, wide := s, d // keys and the width of values
+	if g.chance(50) {
+		keys, wide = 1+g.r.IntN(6), 1+g.r.IntN(3)
+	}
 	m := n
 	if n%2 == 0 && g.chance(40) {
 		m = n / 2
 	}
-	q, k, v := g.like(b, s, n, d), g.like(b, s, m, d), g.like(b, s, m, d)
+	q, k, v := g.like(b, s, n, d), g.like(b, keys, m, d), g.like(b, keys, m, wide)
 	qv := q.Value
 	if g.chance(40) {
 		var at *graph.Value
@@ -88,9 +92,29 @@ func (g *gen) attention(val) {
 		}
 		qv = primitives.RoPE(qv, at, primitives.RoPEOp{Width: pick(g, []int{0, 2}), Interleaved: g.chance(50)})
 	}
-	out, lse := primitives.Attention(qv, k.Value, v.Value, primitives.AttentionOp{Full: g.chance(30)})
+	p := primitives.AttentionParams{Full: g.chance(30)}
+	if !p.Full && g.chance(30) {
+		p.Window = 1 + g.r.IntN(4)
+	}
+	if g.chance(30) {
+		p.Lengths = g.ints(0, keys+1, b)
+	}
+	if g.chance(30) {
+		p.Start = g.ints(-1, keys, b)
+	}
+	if g.chance(20) {
+		p.SoftCap = 2
+	}
+	if g.chance(20) {
+		p.Sinks = g.like(n).Value
+	}
+	if g.chance(20) {
+		p.Bias = g.like(pick(g, []int{1, b}), pick(g, []int{1, n}), s, keys).Value
+	}
+	out, lse := primitives.Attention(qv, k.Value, v.Value, p)
 	g.add(out, v.size, nil)
-	if g.chance(40) {
+	// The lse of a query without keys is -Inf.
+	if everyone := p.Lengths == nil && p.Start == nil && keys >= s; everyone && p.Sinks == nil && p.Bias == nil && g.chance(40) {
 		g.add(lse, q.size*k.size*float64(d)+3, nil)
 	}
 }

@@ -493,10 +493,10 @@ def composed():
         # dot_product_attention takes logits through f32, also of f64.
         kw = dict(rel=1e-5, abs_=1e-5, grad_abs=3e-5)
         q, k, v = rand(d, 2, 6, 4, 3), rand(d, 2, 6, 2, 3, seed=1), rand(d, 2, 6, 2, 3, seed=2)
-        case(f"attention_{d}", "y, l = causal_attention(q, k, v)", attention, {"q": q, "k": k, "v": v}, ret="y, l", **kw)
-        case(f"attention_full_{d}", "y, l = causal_attention(q, k, v) full=true scale=0.5", lambda q, k, v: attention(q, k, v, False, 0.5),
+        case(f"attention_{d}", "y, l = attention(q, k, v)", attention, {"q": q, "k": k, "v": v}, ret="y, l", **kw)
+        case(f"attention_full_{d}", "y, l = attention(q, k, v) full=true scale=0.5", lambda q, k, v: attention(q, k, v, False, 0.5),
              {"q": q, "k": k, "v": v}, ret="y, l", **kw)
-    case("attention_bf16", "y, l = causal_attention(q, k, v)", lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=True),
+    case("attention_bf16", "y, l = attention(q, k, v)", lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=True),
          {"q": rand("bf16", 1, 5, 2, 4), "k": rand("bf16", 1, 5, 2, 4, seed=1), "v": rand("bf16", 1, 5, 2, 4, seed=2)}, rel=2e-2, abs_=2e-2, grad=False)
 
     from jax.example_libraries import optimizers

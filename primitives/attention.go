@@ -1,0 +1,246 @@
+package primitives
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/vjp"
+)
+
+// AttentionOp is scaled dot-product attention; see Attention.
+type AttentionOp struct {
+	// Scale multiplies the scores; 0 means 1/√D.
+	Scale float64
+	// Full lets every query attend to all keys, instead of to those up to its position.
+	Full bool
+	// Window, if it is not 0, is to how many keys a query attends at most: those up to its
+	// position. It does not go with Full.
+	Window int
+	// SoftCap, if it is not 0, replaces a score s by SoftCap·tanh(s/SoftCap).
+	SoftCap float64
+	// Lengths, Start, Sinks and Bias say that these arguments follow q, k and v, in this order.
+	Lengths, Start, Sinks, Bias bool
+}
+
+var _ primitive = AttentionOp{}
+
+// AttentionParams are the parameters of Attention and its optional arguments. The zero value is
+// causal attention.
+type AttentionParams struct {
+	// Scale multiplies the scores; 0 means 1/√D.
+	Scale float64
+	// Full lets every query attend to all keys, instead of to those up to its position.
+	Full bool
+	// Window, if it is not 0, is to how many keys a query attends at most: those up to its
+	// position. It does not go with Full.
+	Window int
+	// SoftCap, if it is not 0, replaces a score s by SoftCap·tanh(s/SoftCap), before the bias.
+	SoftCap float64
+	// Lengths i32[B] are how many keys each sequence has; nil means R. Keys and values behind
+	// them are never read.
+	Lengths *graph.Value
+	// Start i32[B] are the positions of each sequence's first query; nil means that the last
+	// query is at the last key.
+	Start *graph.Value
+	// Sinks, [N] in q's type, or f32 for bf16 and f16, are scores without a value: exp(Sinks[n])
+	// is added to the sums of head n's powers. nil means none.
+	Sinks *graph.Value
+	// Bias, [B or 1, N or 1, S, R] in q's type, or f32 for bf16 and f16, is added to the scores.
+	// An element of -Inf hides a key. nil means none.
+	Bias *graph.Value
+}
+
+// Attention returns, for queries q[B,S,N,D], keys k[B,R,M,D] and values v[B,R,M,V], with M
+// dividing N,
+//
+//	out[b,i,n] = Σ_j exp(s_ij - lse[b,n,i]) v[b,j,m],   lse[b,n,i] = log Σ_j exp(s_ij),
+//	s_ij = Scale q[b,i,n]·k[b,j,m],   m = n / (N/M)
+//
+// as out[B,S,N,V] and lse[B,N,S], which is f32 for bf16 and f16. Query i of a sequence is at
+// position R-S+i, or Lengths-S+i, or Start+i, and attends to the keys j up to it; AttentionParams
+// says what else there is. A query without keys has out 0 and lse -Inf. k and v have q's float
+// type; beside a q that is not f64 both may be of another type, f32, bf16, f16 or q8_0, as a cache
+// may be. Scores are never stored. A row of out has the same bits if its query comes alone.
+func Attention(q, k, v *graph.Value, p AttentionParams) (out, lse *graph.Value) {
+	graph.Helper()
+	op, args := AttentionOp{Scale: p.Scale, Full: p.Full, Window: p.Window, SoftCap: p.SoftCap}, []*graph.Value{q, k, v}
+	for _, x := range []struct {
+		value *graph.Value
+		given *bool
+	}{{p.Lengths, &op.Lengths}, {p.Start, &op.Start}, {p.Sinks, &op.Sinks}, {p.Bias, &op.Bias}} {
+		if *x.given = x.value != nil; *x.given {
+			args = append(args, x.value)
+		}
+	}
+	r := graph.Apply(op, args...)
+	return r[0], r[1]
+}
+
+func (AttentionOp) Name() string { return "attention" }
+
+// Blocks: keys and values may be q8_0.
+func (AttentionOp) Blocks() {}
+
+// attentionArgs are the indices of attention's optional arguments, 0 for those that are not
+// there, and the number of all arguments.
+type attentionArgs struct{ lengths, start, sinks, bias, count int }
+
+// args returns the indices of arguments that follow the first `first`.
+func (p AttentionOp) args(first int) attentionArgs {
+	at := attentionArgs{count: first}
+	for _, x := range []struct {
+		given bool
+		index *int
+	}{{p.Lengths, &at.lengths}, {p.Start, &at.start}, {p.Sinks, &at.sinks}, {p.Bias, &at.bias}} {
+		if x.given {
+			*x.index = at.count
+			at.count++
+		}
+	}
+	return at
+}
+
+func (p AttentionOp) Infer(in []graph.Type) ([]graph.Type, error) {
+	at := p.args(3)
+	if err := arity(in, at.count); err != nil {
+		return nil, err
+	}
+	q, k, v := in[0], in[1], in[2]
+	if err := floating(q); err != nil {
+		return nil, fmt.Errorf("q: %w", err)
+	}
+	if q.Rank() != 4 || k.Rank() != 4 || v.Rank() != 4 {
+		return nil, fmt.Errorf("q is %s, k is %s and v is %s, want q[B,S,N,D], k[B,R,M,D] and v[B,R,M,V]", q, k, v)
+	}
+	b, s, n, d, r, m := q.Shape[0], q.Shape[1], q.Shape[2], q.Shape[3], k.Shape[1], k.Shape[2]
+	if want := graph.T(k.DType, b, r, m, d); !k.Equal(want) {
+		return nil, fmt.Errorf("k is %s for q %s, want %s", k, q, want)
+	}
+	if want := graph.T(k.DType, b, r, m, v.Shape[3]); !v.Equal(want) {
+		return nil, fmt.Errorf("v is %s for k %s, want %s or another width", v, k, want)
+	}
+	if stored := k.DType == graph.F32 || k.DType == graph.BF16 || k.DType == graph.F16 || k.DType == graph.Q8_0; k.DType != q.DType && (q.DType == graph.F64 || !stored) {
+		return nil, fmt.Errorf("k and v are %s for q %s; want q's type or, if it is not f64, f32, bf16, f16 or q8_0", k.DType, q.DType)
+	}
+	if m == 0 && n > 0 || m > 0 && n%m != 0 {
+		return nil, fmt.Errorf("%d heads of q for %d heads of k and v, want a multiple", n, m)
+	}
+	wide := max(q.DType, graph.F32)
+	for _, x := range []struct {
+		name string
+		at   int
+		want graph.Type
+	}{{"lengths", at.lengths, graph.T(graph.I32, b)}, {"start", at.start, graph.T(graph.I32, b)}} {
+		if x.at > 0 && !in[x.at].Equal(x.want) {
+			return nil, fmt.Errorf("%s are %s, want %s", x.name, in[x.at], x.want)
+		}
+	}
+	if at.sinks > 0 && !in[at.sinks].Equal(graph.T(wide, n)) && !in[at.sinks].Equal(graph.T(q.DType, n)) {
+		return nil, fmt.Errorf("sinks are %s, want %s", in[at.sinks], graph.T(wide, n))
+	}
+	if at.bias > 0 {
+		x := in[at.bias]
+		one := func(d, n int) bool { return x.Shape[d] == 1 || x.Shape[d] == n }
+		if x.DType != q.DType && x.DType != wide || x.Rank() != 4 || !one(0, b) || !one(1, n) || x.Shape[2] != s || x.Shape[3] != r {
+			return nil, fmt.Errorf("bias is %s, want %s with B=%d or 1, N=%d or 1", x, graph.T(wide, b, n, s, r), b, n)
+		}
+	}
+	return []graph.Type{graph.T(q.DType, b, s, n, v.Shape[3]), graph.T(wide, b, n, s)}, p.check()
+}
+
+func (p AttentionOp) check() error {
+	switch {
+	case math.IsNaN(p.Scale) || math.IsInf(p.Scale, 0):
+		return fmt.Errorf("scale=%v, want a finite number, or 0 for 1/√D", p.Scale)
+	case !(p.SoftCap >= 0) || math.IsInf(p.SoftCap, 0):
+		return fmt.Errorf("soft_cap=%v, want a positive finite number, or 0 for none", p.SoftCap)
+	case p.Window < 0:
+		return fmt.Errorf("window=%d, want a number of keys, or 0 for all", p.Window)
+	case p.Window > 0 && p.Full:
+		return errors.New("window and full: a window ends at the query's position; mask keys with a bias instead")
+	}
+	return nil
+}
+
+func (p AttentionOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	if d := e.In[1].Type.DType; d.IsBlock() {
+		return nil, fmt.Errorf("keys and values of %s have no derivative; convert them with convert_element_type", d)
+	}
+	at := p.args(3)
+	dout, dlse := vjp.Instantiate(ct[0], e.Out[0]), vjp.Instantiate(ct[1], e.Out[1])
+	in := []*graph.Value{e.In[0], e.In[1], e.In[2], e.Out[0], e.Out[1], dout, dlse}
+	for _, i := range []int{at.lengths, at.start, at.bias} {
+		if i > 0 {
+			in = append(in, e.In[i])
+		}
+	}
+	g := p.withoutSinks()
+	grads := append(graph.Apply(AttentionGradOp(g), in...), make([]*graph.Value, len(e.In)-3)...)
+	if at.sinks > 0 {
+		grads[at.sinks] = sinksGrad(e.In[at.sinks], e.Out[0], e.Out[1], dout, dlse)
+	}
+	if at.bias > 0 {
+		grads[at.bias] = g.biasGrad(in)
+	}
+	return grads, nil
+}
+
+// withoutSinks returns the parameters of the gradient, which lse tells what it needs of sinks.
+func (p AttentionOp) withoutSinks() AttentionOp {
+	p.Sinks = false
+	return p
+}
+
+// attentionFactors are the factors of attention's arguments: batch 0 and heads 1 may be split.
+// Heads of q and of k are split over the same axes, into equal parts, so that a head of keys
+// and the heads of queries that share it stay on one rank.
+type attentionFactors struct{ heads, lse, batch, sinks, bias []int }
+
+// factorsOf returns the factors. bias is the type of the bias, if there is one.
+func factorsOf(bias graph.Type) attentionFactors {
+	f := attentionFactors{heads: []int{0, sharding.Whole, 1, sharding.Whole}, lse: []int{0, 1, sharding.Whole}, batch: []int{0}, sinks: []int{1}}
+	f.bias = splitWhere(4, func(d int) bool { return d < 2 && bias.Rank() == 4 && bias.Shape[d] != 1 })
+	return f
+}
+
+// optional adds the factors of optional arguments to those of the others.
+func (p AttentionOp) optional(c *sharding.Context, in [][]int) [][]int {
+	at := p.args(len(in))
+	f := factorsOf(graph.Type{})
+	if at.bias > 0 {
+		f = factorsOf(c.Type(at.bias))
+	}
+	for _, x := range []struct {
+		at   int
+		dims []int
+	}{{at.lengths, f.batch}, {at.start, f.batch}, {at.sinks, f.sinks}, {at.bias, f.bias}} {
+		if x.at > 0 {
+			in = append(in, x.dims)
+		}
+	}
+	return in
+}
+
+func (p AttentionOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+	f := factorsOf(graph.Type{})
+	return c.Place(sharding.Factors{In: p.optional(c, [][]int{f.heads, f.heads, f.heads}), Out: [][]int{f.heads, f.lse}, RowWise: len(c.In) == 3})
+}
+
+func (p AttentionOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	k := attentionKernel[float32](p, in)
+	if out[1].Type.DType == graph.F64 {
+		k = attentionKernel[float64](p, in)
+	}
+	return e.Emit(lowering.KernelSpec{Name: "attention", Out: out, In: in, Dry: k, Kernel: k})
+}
+
+func (AttentionOp) Doc() graph.Doc {
+	return graph.Doc{Args: "q f[B,S,N,D], k f[B,R,M,D], v f[B,R,M,V], and where their parameters say so lengths i32[B], start i32[B], sinks f32[N], bias f[B or 1,N or 1,S,R]", Results: "out f[B,S,N,V], lse f[B,N,S]",
+		Formula: "out[i] = Σ exp(s_ij - lse[i]) v[j], lse[i] = log Σ exp(s_ij), s_ij = scale · q[i]·k[j], j ≤ position of query i",
+		Params:  "scale: 0 for 1/√D; full: j is any; window: how many keys up to its position a query attends to, 0 for all; soft_cap: c, s becomes c·tanh(s/c), 0 for none; lengths: keys of each sequence; start: position of each sequence's first query, without which the last query is at the last key; sinks: scores without a value; bias: is added to scores",
+		Notes:   "Head n of q uses head n/(N/M) of k and v. lse is f32 for bf16 and f16. Scores are never stored. Keys behind lengths are never read. A query without keys has out 0. k and v may be f32, bf16, f16 or q8_0 beside a q of another type that is not f64."}
+}

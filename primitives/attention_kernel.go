@@ -1,0 +1,208 @@
+package primitives
+
+import (
+	"math"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/attention"
+	"github.com/gomoe/gomoe/lowering"
+)
+
+// headsOf is attention on one rank: b sequences of s queries with n heads, and room for r keys
+// with m heads.
+type headsOf[T float] struct {
+	attention.Attention[T] // of a sequence with r keys, the last of which is at the last query
+	b, s, n, r, m          int
+	lengths, start         []int32 // nil if there are none
+	bias                   attention.Rows[T]
+	biasB, biasN           int // how far apart sequences and heads are in bias; 0 if all have the same
+}
+
+// newHeads returns the heads for the arguments at of a kernel's arguments in. It is an error
+// if a length is not one of 0 to r.
+func newHeads[T float](p AttentionOp, a *exec.Args, at attentionArgs, placed []lowering.Buf) (headsOf[T], error) {
+	q, k, v := a.In[0].Type.Shape, a.In[1].Type.Shape, a.In[2].Type.Shape
+	s, d, r := q[1], q[3], k[1]
+	scale := p.Scale
+	if scale == 0 {
+		scale = 1 / math.Sqrt(float64(max(d, 1)))
+	}
+	h := headsOf[T]{attention.Attention[T]{S: s, R: r, D: d, V: v[3], Scale: T(scale), Causal: !p.Full, At: r - s, Window: p.Window, Cap: T(p.SoftCap)},
+		q[0], s, q[2], r, k[2], nil, nil, attention.Rows[T]{}, 0, 0}
+	var bias array.Array
+	if at.bias > 0 {
+		bias = inType(a, a.In[at.bias], floatOf[T]())
+	}
+	if a.Dry() != nil {
+		return h, nil
+	}
+	if at.lengths > 0 {
+		h.lengths = data[int32](a.In[at.lengths])
+		for i, n := range h.lengths {
+			if n < 0 || int(n) > r {
+				return h, idError(a, placed[at.lengths].Spec, a.In[at.lengths].Type, i, n, 0, r+1, "length")
+			}
+		}
+	}
+	if at.start > 0 {
+		h.start = data[int32](a.In[at.start])
+	}
+	if at.bias > 0 {
+		h.bias = attention.Rows[T]{X: data[T](bias), Stride: r}
+		if n := bias.Type.Shape[1]; n > 1 {
+			h.biasN = s * r
+			h.biasB = n * s * r
+		} else {
+			h.biasB = s * r
+		}
+		if bias.Type.Shape[0] == 1 {
+			h.biasB = 0
+		}
+	}
+	return h, nil
+}
+
+func floatOf[T float]() graph.DType {
+	if T(0.5)+T(1e-15) == T(0.5) {
+		return graph.F32
+	}
+	return graph.F64
+}
+
+// sequence returns the attention of sequence b.
+func (h *headsOf[T]) sequence(b int) attention.Attention[T] {
+	x := h.Attention
+	if h.lengths != nil {
+		x.R = int(h.lengths[b])
+		x.At = x.R - h.s
+	}
+	if h.start != nil {
+		x.At = int(h.start[b])
+	}
+	return x
+}
+
+// of returns head i of sequence b in x, which has s rows of `heads` heads of d elements.
+func of[T float](x []T, b, i, s, heads, d int) attention.Rows[T] {
+	return attention.HeadOf(x, b, i, s, heads, d)
+}
+
+// biasOf returns the bias of head n of sequence b.
+func (h *headsOf[T]) biasOf(b, n int) attention.Rows[T] {
+	return attention.Rows[T]{X: kernel.From(h.bias.X, b*h.biasB+n*h.biasN), Stride: h.bias.Stride}
+}
+
+// grain is the least work, in scores, that is worth a goroutine: some 100 microseconds
+// with vectors.
+func (h *headsOf[T]) grain() int { return 1 + 512*dear/max(h.D+h.V, 1) }
+
+// attentionKernel cuts the work of all heads, laid end to end, into equal pieces. A
+// piece may begin or end within a head, since rows of queries do not depend on each
+// other. If each sequence has one query, the heads of queries that share a head of keys
+// take the place of the queries of a head, so that keys are read once.
+func attentionKernel[T float](p AttentionOp, placed []lowering.Buf) exec.Kernel {
+	at := p.args(3)
+	return func(a *exec.Args) error {
+		h, err := newHeads[T](p, a, at, placed)
+		if err != nil {
+			return err
+		}
+		d := floatOf[T]()
+		out := a.Out[0]
+		if out.Type.DType != d {
+			out = room(a, out.Type.With(d))
+		}
+		w := attending[T]{exec.Taking{}, a.Dry(), h, h.Attention, h.n, 1, a.In[1], a.In[2], nil, nil, nil, nil, nil, nil}
+		w.q, w.out, w.lse = data[T](inType(a, a.In[0], d)), data[T](out), data[T](a.Out[1])
+		if a.In[1].Type.DType == d {
+			w.k, w.v = data[T](a.In[1]), data[T](a.In[2])
+		}
+		if at.sinks > 0 {
+			w.sinks = data[T](inType(a, a.In[at.sinks], d))
+		}
+		if h.s == 1 && h.m > 0 {
+			w.heads, w.group = h.m, h.n/h.m
+			w.unit.S, w.unit.Causal, w.unit.Window = w.group, false, 0
+		}
+		exec.Share(a, h.b*w.heads*w.unit.Work(), h.grain(), w)
+		if out.Type.DType != a.Out[0].Type.DType {
+			return convert(a, a.Out[0], out)
+		}
+		return nil
+	}
+}
+
+type attending[T float] struct {
+	exec.Taking
+	dry *kernel.Dry
+	headsOf[T]
+	unit              attention.Attention[T] // what is cut into pieces, for all sequences alike
+	heads, group      int                    // of a sequence: units, and heads of queries in each
+	keys, values      array.Array
+	q, k, v, out, lse []T
+	sinks             []T
+}
+
+func (h *attending[T]) Piece(lo, hi int) {
+	if lo == hi {
+		return
+	}
+	work := h.unit.Work()
+	var at *attention.Attender[T]
+	for i := lo / work; i*work < hi; i++ {
+		from, to := h.unit.RowAt(max(lo-i*work, 0)), h.unit.RowAt(hi-i*work)
+		if from >= to {
+			continue
+		}
+		b, n := i/h.heads, i%h.heads
+		if share := h.heads / h.m; at == nil || n%share == 0 {
+			if at != nil {
+				at.Release()
+			}
+			at = h.attend(b, n/share)
+		}
+		if h.s == 1 {
+			h.one(at, b, n, from, to)
+			continue
+		}
+		with := attention.Terms[T]{Bias: h.biasOf(b, n), Sinks: kernel.From(h.sinks, n)}
+		at.Forward(of(h.q, b, n, h.s, h.n, h.D), of(h.out, b, n, h.s, h.n, h.V), kernel.From(h.lse, (b*h.n+n)*h.s), with, from, to)
+	}
+	if at != nil {
+		at.Release()
+	}
+}
+
+// attend returns the Attender for head m of the keys of sequence b.
+func (h *attending[T]) attend(b, m int) *attention.Attender[T] {
+	x := h.sequence(b)
+	if h.s == 1 && h.dry == nil { // all queries are at the same position
+		if x.Causal {
+			if x.Window > 0 {
+				x.From = max(x.At+1-x.Window, 0)
+			}
+			x.R = min(max(x.At+1, 0), x.R)
+		}
+	}
+	if h.s == 1 {
+		x.S, x.Causal, x.Window = h.group, false, 0
+	}
+	if h.keys.Type.DType != floatOf[T]() {
+		return x.AttendStored(h.dry, attention.Stored{Data: h.keys, At: (b*h.r*h.m + m) * h.D, Stride: h.m * h.D},
+			attention.Stored{Data: h.values, At: (b*h.r*h.m + m) * h.V, Stride: h.m * h.V})
+	}
+	return x.Attend(h.dry, of(h.k, b, m, h.r, h.m, h.D), of(h.v, b, m, h.r, h.m, h.V))
+}
+
+// one does heads from to to-1 of those that share head m of the keys of sequence b, each of
+// which has one query.
+func (h *attending[T]) one(at *attention.Attender[T], b, m, from, to int) {
+	n := m * h.group
+	row := b*h.n + n
+	with := attention.Terms[T]{Bias: attention.Rows[T]{X: h.biasOf(b, n).X, Stride: h.biasN}, Sinks: kernel.From(h.sinks, n), SinkStep: 1}
+	at.Forward(attention.Rows[T]{X: kernel.From(h.q, row*h.D), Stride: h.D}, attention.Rows[T]{X: kernel.From(h.out, row*h.V), Stride: h.V},
+		kernel.From(h.lse, row), with, from, to)
+}
