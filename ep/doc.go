@@ -35,6 +35,13 @@
 //	Kept         the table after drops
 //	Group.SendCounts, Group.RecvCounts, SendOrder, Group.Zones, Group.RecvOrder
 //
+// These serve rows of which one travels for each pair, as on the way home. Where a token's
+// row travels once to each member, ranks gather the choices of all sources instead:
+//
+//	Count, Keep           of each source, from the choices of all
+//	Group.RowsOut         the rows that leave
+//	Group.RowsIn, Slots   where those that arrive belong
+//
 // Slices belong to the caller; the package keeps none of them. Functions other than
 // NewPlan and Measure allocate nothing. Lengths that disagree are a mistake in the
 // calling code and make Go's bounds checks panic. Values that users supply (indices,

@@ -203,7 +203,7 @@ func Inline(p *Program) (*Program, error) {
 				prim = s
 			}
 			if fn := called(prim); fn != nil {
-				out = t.Replay(fn, in)
+				t.At(e.Pos, func() { out = t.Replay(fn, in) }) // within the scope of e
 			} else {
 				t.At(e.Pos, func() { out = t.Apply(prim, in...) })
 			}

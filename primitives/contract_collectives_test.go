@@ -35,8 +35,9 @@ func exchanges(p *lowering.Plan) []string {
 }
 
 // A layer makes exactly these exchanges. T=8 tokens, H=6, F=3, E=4, K=2, f32, two
-// tokens per rank: a row has 4·H bytes, a weight 4, and a rank contributes at most its
-// 4 pairs. TransformerEngine looks for three kinds of resharding in its compiled text;
+// tokens per rank: a row has 4·H bytes, a weight 4. On the way out a rank contributes at
+// most a row for each of its tokens and each of 2 ranks, and home a row for each of its 4
+// pairs. TransformerEngine looks for three kinds of resharding in its compiled text;
 // here every exchange of every kind counts.
 func TestContractInventoryOfCollectives(t *testing.T) {
 	const tokens, h, f, e, k = 8, 6, 3, 4, 2
@@ -53,7 +54,7 @@ func TestContractInventoryOfCollectives(t *testing.T) {
 	}
 	const (
 		counts    = "all_gather dp.ep 16 B ep_prepare"
-		dispatch  = "all_to_all ep 112 B ep_dispatch" // 4 pairs of 6 values and a weight
+		dispatch  = "all_to_all ep 128 B ep_dispatch" // 4 rows of 6 values and 2 weights
 		combine   = "all_to_all ep 48 B ep_combine"   // 4 rows of 3 values
 		combineT  = "all_to_all ep 48 B ep_dispatch"
 		dispatchT = "all_to_all ep 112 B ep_combine"
@@ -70,7 +71,7 @@ func TestContractInventoryOfCollectives(t *testing.T) {
 		{"dp=2,ep=2", spread{mesh: "dp=2,ep=2", tokens: "dp.ep"}, graph.F32,
 			[]string{counts, dispatch, combine}, []string{combineT, wgrad, dispatchT, router}},
 		{"dp=2,ep=2 in bf16", spread{mesh: "dp=2,ep=2", tokens: "dp.ep"}, graph.BF16,
-			[]string{counts, "all_to_all ep 56 B ep_dispatch", "all_to_all ep 24 B ep_combine"},
+			[]string{counts, "all_to_all ep 64 B ep_dispatch", "all_to_all ep 24 B ep_combine"},
 			[]string{"all_to_all ep 24 B ep_dispatch", "all_sum dp 72 B place_like", "all_to_all ep 56 B ep_combine", "all_sum dp.ep 48 B place_like"}},
 		{"permuted axes", spread{mesh: "ep=2,dp=2", tokens: "dp.ep"}, graph.F32,
 			[]string{counts, dispatch, combine}, []string{combineT, wgrad, dispatchT, "all_sum ep.dp 96 B place_like"}},

@@ -1,9 +1,11 @@
 package primitives
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
@@ -134,13 +136,17 @@ func (p CombineOp) constantRows(c *sharding.Context) (sharding.Spec, error) {
 
 // Lower packs the rows by the rank that they return to, exchanges them, and adds
 // the rows of each token in the order of its choices. Rows of tokens that are whole over
-// the experts' axis come together as lowerWhole says.
+// the experts' axis come together as lowerWhole says; sums of rows that travel, as
+// combineSums says.
 func (p CombineOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	l := p.layer()
 	routing := e.Eqn.In[len(e.Eqn.In)-1].Origin()
 	payload := in[:len(in)-1]
 	axes, rows := in[0].Spec.Ragged.Tokens, in[0].Spec.Ragged.Rows
 	k := routing.Type.Shape[1]
+	if l.travels(e.Mesh, axes) && l.home == ep.Sum {
+		return l.combineSums(e, out, payload)
+	}
 	place, err := l.sendPlace(e, routing, axes)
 	if err != nil {
 		return err
@@ -149,7 +155,7 @@ func (p CombineOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if err != nil {
 		return err
 	}
-	if l.members(e.Mesh, axes) == 1 {
+	if !l.travels(e.Mesh, axes) {
 		if l.owners(e.Mesh) > 1 {
 			return p.lowerWhole(e, out, payload, place, recv)
 		}
@@ -159,9 +165,10 @@ func (p CombineOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if err != nil {
 		return err
 	}
-	size := rowBytes(payload)
+	types := rowTypes(payload, 1)
+	size := bytesOf(types)
 	pairs := place.Type.Shape[0]
-	send, got := e.Packed(rows, rowTypes(payload)...), e.Packed(pairs, rowTypes(payload)...)
+	send, got := e.Packed(rows, types...), e.Packed(pairs, types...)
 	if err := e.Emit(lowering.KernelSpec{Name: "ep_pack_rows", Out: []lowering.Buf{send}, In: append(payload[:len(payload):len(payload)], recv, counts), Kernel: func(a *exec.Args) error {
 		n := len(a.In) - 2
 		buf, recv := a.Out[0].Bytes(), data[int32](a.In[n])
@@ -170,7 +177,7 @@ func (p CombineOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	}}); err != nil {
 		return err
 	}
-	if err := l.exchange(e, routing, axes, got, send, size, pairs, true); err != nil {
+	if err := l.exchangePairs(e, routing, axes, got, send, size, pairs); err != nil {
 		return err
 	}
 	return e.Emit(lowering.KernelSpec{Name: "ep_sum", Out: out, In: []lowering.Buf{got, place}, Kernel: func(a *exec.Args) error {
@@ -209,15 +216,41 @@ func rowHere(a *exec.Args, pair int) (x, w []byte) {
 // rows and the place of each pair among them; without places there is a row for every pair,
 // in the order of the pairs.
 func rowArrived(a *exec.Args, pair int) (x, w []byte) {
-	j, size := pair, a.In[0].Type.Shape[1]
+	j := pair
 	if len(a.In) == 2 {
 		if j = int(data[int32](a.In[1])[pair]); j < 0 {
 			return nil, nil
 		}
 	}
 	xs := a.Out[0].Type.Shape[1] * a.Out[0].Type.DType.Size()
-	row := a.In[0].Bytes()[j*size : (j+1)*size]
+	row := packed(a.In[0], j)
 	return row[:xs], row[xs:]
+}
+
+// exchangePairs emits the all_to_all of the rows, of size bytes, that return to a rank of
+// that many pairs.
+func (l epLayer) exchangePairs(e *lowering.Emitter, routing *graph.Value, axes []string, out, in lowering.Buf, size, pairs int) error {
+	table, err := l.table(e, routing, axes)
+	if err != nil {
+		return err
+	}
+	e.EmitCollective(lowering.CollectiveSpec{Op: "all_to_all", Axes: []string{l.axis}, DType: graph.U8, Bytes: int64(pairs) * int64(size),
+		Out: []lowering.Buf{out}, In: []lowering.Buf{in, table}, Travels: true,
+		Exchange: func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
+			eg, member := l.group(a, axes)
+			kept, n := data[int32](a.In[1]), len(eg.Sources)
+			home, away := exec.Make[int32](a, n), exec.Make[int32](a, n)
+			eg.SendCounts(home, kept, member)
+			eg.RecvCounts(away, kept, member)
+			return g.AllToAll(ctx, c, parcelsOf(a, a.Out[0], home, size), parcelsOf(a, a.In[0], away, size))
+		}})
+	return nil
+}
+
+// packed returns row j of packed rows.
+func packed(rows array.Array, j int) []byte {
+	size := rows.Type.Shape[1]
+	return rows.Bytes()[j*size : (j+1)*size]
 }
 
 // rowsPacked is the work of packing the rows that return to their tokens.
@@ -241,6 +274,6 @@ func (CombineOp) Doc() graph.Doc {
 		Results: "tokens f[T,H], weights f[T,K] (with row_weights)",
 		Formula: "tokens[t] = Σ_k rows[σ(t,k)] in the order of k, weights[t,k] = row_weights[σ(t,k)]; a pair that went nowhere contributes 0",
 		Params:  "experts, capacity, align, axis, exchange, wire: those of ep_prepare",
-		Notes:   "Does not weight the rows. Each token's sum is formed where the token is, so it has the same bits on every mesh. One all_to_all over the experts' axis, or, for tokens that are whole over it, one all_sum of a row per pair; with exchange=\"sum\" one all_sum of a row per token, and one of the weights if there are any: the result is then close to that of one rank. The transpose is ep_dispatch.",
+		Notes:   "Does not weight the rows. Each token's sum is formed where the token is, so it has the same bits on every mesh. One all_to_all over the experts' axis, of a row per pair or, with exchange=\"sum\", of the sum of each rank's rows for a token; or, for tokens that are whole over it, one all_sum of a row per pair; with exchange=\"sum\" one all_sum of a row per token, and one of the weights if there are any: the result is then close to that of one rank. The transpose is ep_dispatch.",
 	}
 }

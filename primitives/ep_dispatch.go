@@ -17,9 +17,9 @@ import (
 )
 
 // DispatchOp brings tokens to the ranks of their experts: one row per routed
-// (token, choice) pair, in the order (expert, token, choice). With a second
-// argument the weights of the pairs travel along. Dispatch is linear; its transpose
-// is CombineOp.
+// (token, choice) pair, in the order (expert, token, choice). A token's row travels once
+// to each rank that has experts for it. With a second argument the weights of the pairs
+// travel along. Dispatch is linear; its transpose is CombineOp.
 type DispatchOp struct {
 	Experts  int
 	Capacity int
@@ -162,51 +162,69 @@ func (p DispatchOp) RowCounts(e *lowering.Emitter, rows sharding.Spec) (lowering
 // ZoneAlign returns the alignment of the experts' zones.
 func (p DispatchOp) ZoneAlign() int { return p.Align }
 
-// Lower packs the rank's rows by destination, exchanges them, and puts the rows that
+// Lower packs the rows that leave by destination, exchanges them, and puts the rows that
 // arrived in expert order. Where no rows travel, because the rank has all experts or all
 // ranks with experts have its tokens, Lower copies the rank's rows in expert order.
 func (p DispatchOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	l := p.layer()
+	axes, rows := out[0].Spec.Ragged.Tokens, out[0].Spec.Ragged.Rows
+	if !l.travels(e.Mesh, axes) {
+		return p.permute(e, out, in)
+	}
 	routing := e.Eqn.In[len(e.Eqn.In)-1].Origin()
 	payload := in[:len(in)-1]
-	axes, rows := out[0].Spec.Ragged.Tokens, out[0].Spec.Ragged.Rows
+	k := routing.Type.Shape[1]
+	j, err := l.journey(e, routing, axes, rows)
+	if err != nil {
+		return err
+	}
+	// A row has the weights of all choices of its token.
+	types := rowTypes(payload, k)
+	size := bytesOf(types)
+	leave := j.out.Type.Len()
+	send, got := e.Packed(leave, types...), e.Packed(j.room, types...)
+	if err := e.Emit(lowering.KernelSpec{Name: "ep_pack", Out: []lowering.Buf{send}, In: append(payload[:len(payload):len(payload)], j.out), Kernel: func(a *exec.Args) error {
+		n := len(a.In) - 1
+		exec.Share(a, leave, movedGrain(size), tokensPacked{a.Out[0].Bytes(), a.In[:n], data[int32](a.In[n]), size})
+		return nil
+	}}); err != nil {
+		return err
+	}
+	l.exchangeRows(e, got, send, j.sizes, size, leave, false)
+	counts, err := l.counts(e, routing, axes, rows)
+	if err != nil {
+		return err
+	}
+	return e.Emit(lowering.KernelSpec{Name: "ep_place", Out: out, In: append([]lowering.Buf{got, j.from, counts}, j.choiceOf(payload)...), Kernel: func(a *exec.Args) error {
+		w := rowsPlaced{rows: a.Out, wire: a.In[0], from: data[int32](a.In[1])}
+		if len(a.Out) == 2 {
+			w.choice = data[int32](a.In[3])
+		}
+		exec.Share(a, min(len(w.from), a.Out[0].Type.Shape[0]), movedGrain(size), w)
+		return nil
+	}})
+}
+
+// permute lowers a dispatch whose rows stay on their rank.
+func (p DispatchOp) permute(e *lowering.Emitter, out, in []lowering.Buf) error {
+	l := p.layer()
+	routing := e.Eqn.In[len(e.Eqn.In)-1].Origin()
+	payload := in[:len(in)-1]
+	axes := out[0].Spec.Ragged.Tokens
 	k := routing.Type.Shape[1]
 	place, err := l.sendPlace(e, routing, axes)
 	if err != nil {
 		return err
 	}
-	recv, err := l.recvOrder(e, routing, axes, rows)
+	recv, err := l.recvOrder(e, routing, axes, out[0].Spec.Ragged.Rows)
 	if err != nil {
 		return err
 	}
-	size := rowBytes(payload)
-	if l.members(e.Mesh, axes) == 1 {
-		return e.Emit(lowering.KernelSpec{Name: "ep_permute", Out: out, In: append(payload[:len(payload):len(payload)], place, recv), Kernel: func(a *exec.Args) error {
-			n := len(a.In) - 2
-			place, recv := data[int32](a.In[n]), data[int32](a.In[n+1])
-			exec.Share(a, len(place), movedGrain(size), pairsOrdered{a, place, recv, k})
-			return nil
-		}})
-	}
-	pairs := place.Type.Shape[0]
-	send, got := e.Packed(pairs, rowTypes(payload)...), e.Packed(rows, rowTypes(payload)...)
-	if err := e.Emit(lowering.KernelSpec{Name: "ep_pack", Out: []lowering.Buf{send}, In: append(payload[:len(payload):len(payload)], place), Kernel: func(a *exec.Args) error {
-		n := len(a.In) - 1
-		exec.Share(a, pairs, movedGrain(size), pairsPacked{a.Out[0].Bytes(), a.In[:n], data[int32](a.In[n]), size, k})
-		return nil
-	}}); err != nil {
-		return err
-	}
-	if err := l.exchange(e, routing, axes, got, send, size, pairs, false); err != nil {
-		return err
-	}
-	counts, err := l.counts(e, routing, axes, rows)
-	if err != nil {
-		return err
-	}
-	return e.Emit(lowering.KernelSpec{Name: "ep_place", Out: out, In: []lowering.Buf{got, recv, counts}, Kernel: func(a *exec.Args) error {
-		buf, recv := a.In[0].Bytes(), data[int32](a.In[1])
-		exec.Share(a, total(a.In[2]), movedGrain(size), rowsPlaced{a.Out, buf, recv, size})
+	size := bytesOf(rowTypes(payload, 1))
+	return e.Emit(lowering.KernelSpec{Name: "ep_permute", Out: out, In: append(payload[:len(payload):len(payload)], place, recv), Kernel: func(a *exec.Args) error {
+		n := len(a.In) - 2
+		place, recv := data[int32](a.In[n]), data[int32](a.In[n+1])
+		exec.Share(a, len(place), movedGrain(size), pairsOrdered{a, place, recv, k})
 		return nil
 	}})
 }
@@ -231,56 +249,62 @@ func (w *pairsOrdered) Piece(lo, hi int) {
 	}
 }
 
-// pairsPacked is the work of packing the pairs that leave for their experts.
-type pairsPacked struct {
+// tokensPacked is the work of packing the rows of tokens that leave for their experts.
+type tokensPacked struct {
 	buf     []byte
 	payload []array.Array
-	place   []int32
-	size, k int
+	tokens  []int32 // -1 behind the last row that leaves
+	size    int
 }
 
-func (w *pairsPacked) Piece(lo, hi int) {
-	for pair := lo; pair < hi; pair++ {
-		if j := int(w.place[pair]); j >= 0 {
-			packRow(w.buf[j*w.size:(j+1)*w.size], w.payload, pair/w.k, pair)
+func (w *tokensPacked) Piece(lo, hi int) {
+	for j := lo; j < hi; j++ {
+		t := int(w.tokens[j])
+		if t < 0 {
+			return
+		}
+		dst := w.buf[j*w.size : (j+1)*w.size]
+		for _, a := range w.payload {
+			dst = dst[copy(dst, entry(a, t)):]
 		}
 	}
 }
 
 // rowsPlaced is the work of copying the rows that have arrived to expert order.
 type rowsPlaced struct {
-	rows []array.Array
-	buf  []byte
-	recv []int32
-	size int
+	rows         []array.Array
+	wire         array.Array
+	from, choice []int32 // choice is nil if no weights travel along
 }
 
 func (w *rowsPlaced) Piece(lo, hi int) {
-	for j := lo; j < hi; j++ {
-		unpackRow(w.rows, w.buf[j*w.size:], int(w.recv[j]))
+	for i := lo; i < hi; i++ {
+		j := int(w.from[i])
+		if j < 0 {
+			continue
+		}
+		row := packed(w.wire, j)
+		n := copy(entry(w.rows[0], i), row)
+		if w.choice != nil {
+			weight := element(w.rows[1], i)
+			copy(weight, row[n+int(w.choice[i])*len(weight):])
+		}
 	}
 }
 
-// exchange emits the all_to_all of a dispatch or, with back set, of a combine.
-func (l epLayer) exchange(e *lowering.Emitter, routing *graph.Value, axes []string, out, in lowering.Buf, size, pairs int, back bool) error {
-	table, err := l.table(e, routing, axes)
-	if err != nil {
-		return err
-	}
-	e.EmitCollective(lowering.CollectiveSpec{Op: "all_to_all", Axes: []string{l.axis}, DType: graph.U8, Bytes: int64(pairs) * int64(size),
-		Out: []lowering.Buf{out}, In: []lowering.Buf{in, table}, Travels: true,
+// exchangeRows emits the all_to_all of rows of size bytes, of which a rank contributes at
+// most `leave`. sizes is that of a journey, and back says that the rows are on the way home.
+func (l epLayer) exchangeRows(e *lowering.Emitter, out, in, sizes lowering.Buf, size, leave int, back bool) {
+	e.EmitCollective(lowering.CollectiveSpec{Op: "all_to_all", Axes: []string{l.axis}, DType: graph.U8, Bytes: int64(leave) * int64(size),
+		Out: []lowering.Buf{out}, In: []lowering.Buf{in, sizes}, Travels: true,
 		Exchange: func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
-			eg, member := l.group(a, axes)
-			kept, n := data[int32](a.In[1]), len(eg.Sources)
-			home, away := exec.Make[int32](a, n), exec.Make[int32](a, n)
-			eg.SendCounts(home, kept, member)
-			eg.RecvCounts(away, kept, member)
+			sizes := data[int32](a.In[1])
+			home, away := sizes[:len(sizes)/2], sizes[len(sizes)/2:]
 			if back {
 				home, away = away, home
 			}
 			return g.AllToAll(ctx, c, parcelsOf(a, a.Out[0], away, size), parcelsOf(a, a.In[0], home, size))
 		}})
-	return nil
 }
 
 func (DispatchOp) Doc() graph.Doc {
@@ -289,6 +313,6 @@ func (DispatchOp) Doc() graph.Doc {
 		Results: "rows t[S,H], row_weights f[S] (with weights)",
 		Formula: "rows[σ(t,k)] = tokens[t], row_weights[σ(t,k)] = weights[t,k]; σ orders the kept pairs by (expert, token, choice), experts' zones starting at multiples of align",
 		Params:  "experts, capacity, align, axis, exchange, wire: those of ep_prepare",
-		Notes:   "Rows past each expert's count are zero. A rank holds the rows of its experts. Tokens that are split over the experts' axis travel in one all_to_all; of tokens that are whole over it, each rank copies the rows of its own experts. The transpose is ep_combine.",
+		Notes:   "Rows past each expert's count are zero. A rank holds the rows of its experts. Tokens that are split over the experts' axis travel in one all_to_all, once to each rank that has experts for them; of tokens that are whole over it, each rank copies the rows of its own experts. The transpose is ep_combine.",
 	}
 }

@@ -159,9 +159,16 @@ func (l epLayer) key(routing *graph.Value, axes []string, what string) planKey {
 
 // table returns i32[sources, E]: how many pairs each source, in token order, keeps for
 // each expert. For a routing made by ep_prepare, ep_prepare has computed the table; for
-// other routings the pairs are counted and the counts gathered.
+// other routings the pairs are counted, before the counts are gathered if no rows travel.
 func (l epLayer) table(e *lowering.Emitter, routing *graph.Value, axes []string) (lowering.Buf, error) {
 	return e.Memo(l.key(routing, axes, "table"), func() (lowering.Buf, error) {
+		if l.travels(e.Mesh, axes) {
+			chosen, err := l.chosen(e, routing, axes)
+			if err != nil {
+				return lowering.Buf{}, err
+			}
+			return l.countChoices(e, chosen)
+		}
 		r, err := l.routing(e, routing, axes)
 		if err != nil {
 			return lowering.Buf{}, err

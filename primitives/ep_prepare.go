@@ -147,25 +147,20 @@ func (p PrepareOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return dec, p.layer().divided(c.Mesh)
 }
 
-// Lower counts the rank's pairs per expert, gathers the counts of all ranks, and
-// assigns places from them. The table after drops is kept for the layer's
+// Lower gathers the choices of all ranks, or only their numbers where tokens stay on their
+// rank, and assigns places from them. What is left after drops is kept for the layer's
 // dispatch.
 func (p PrepareOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	l := p.layer()
 	axes := in[0].Spec.At(0)
-	mine := e.Temp(graph.T(graph.I32, p.Experts))
-	if err := e.Emit(lowering.KernelSpec{Name: "ep_count", Out: []lowering.Buf{mine}, In: in, Kernel: func(a *exec.Args) error {
-		clear(data[int32](a.Out[0]))
-		idx, err := indices(a.In[0], p.Experts)
-		if err == nil {
-			err = ep.Count(data[int32](a.Out[0]), idx, a.In[0].Type.Shape[1])
-		}
-		return inBatch(err, a.Index(axes)*a.In[0].Type.Shape[0])
-	}}); err != nil {
+	gather := p.gatherCounts
+	if l.travels(e.Mesh, axes) {
+		gather = p.gatherChoices
+	}
+	all, err := gather(e, axes, in[0])
+	if err != nil {
 		return err
 	}
-	all := e.Temp(graph.T(graph.I32, e.Mesh.Parts(axes), p.Experts))
-	e.AllGather(axes, all, mine)
 	kept, err := e.Memo(l.key(e.Eqn.Out[0], axes, "table"), func() (lowering.Buf, error) { return e.Temp(all.Type), nil })
 	if err != nil {
 		return err
@@ -188,6 +183,48 @@ func (p PrepareOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		ep.Kept(data[int32](a.Out[5]), table, p.Experts, p.Capacity)
 		return nil
 	}})
+}
+
+// gatherCounts returns i32[sources,E]: how many pairs of each source choose each expert.
+func (p PrepareOp) gatherCounts(e *lowering.Emitter, axes []string, idx lowering.Buf) (lowering.Buf, error) {
+	mine := e.Temp(graph.T(graph.I32, p.Experts))
+	if err := e.Emit(lowering.KernelSpec{Name: "ep_count", Out: []lowering.Buf{mine}, In: []lowering.Buf{idx}, Kernel: func(a *exec.Args) error {
+		clear(data[int32](a.Out[0]))
+		idx, err := indices(a.In[0], p.Experts)
+		if err == nil {
+			err = ep.Count(data[int32](a.Out[0]), idx, a.In[0].Type.Shape[1])
+		}
+		return inBatch(err, a.Index(axes)*a.In[0].Type.Shape[0])
+	}}); err != nil {
+		return lowering.Buf{}, err
+	}
+	all := e.Temp(graph.T(graph.I32, e.Mesh.Parts(axes), p.Experts))
+	e.AllGather(axes, all, mine)
+	return all, nil
+}
+
+// gatherChoices is gatherCounts by way of the choices of all ranks, which it keeps for the
+// layer's dispatch.
+func (p PrepareOp) gatherChoices(e *lowering.Emitter, axes []string, idx lowering.Buf) (lowering.Buf, error) {
+	l := p.layer()
+	mine := e.Temp(idx.Type.With(graph.I32))
+	if err := e.Emit(lowering.KernelSpec{Name: "ep_choices", Out: []lowering.Buf{mine}, In: []lowering.Buf{idx}, Kernel: func(a *exec.Args) error {
+		idx, err := indices(a.In[0], p.Experts)
+		if err == nil {
+			copy(data[int32](a.Out[0]), idx)
+			err = ep.Count(exec.Make[int32](a, p.Experts), idx, a.In[0].Type.Shape[1])
+		}
+		return inBatch(err, a.Index(axes)*a.In[0].Type.Shape[0])
+	}}); err != nil {
+		return lowering.Buf{}, err
+	}
+	all := l.gatherChoices(e, axes, mine)
+	table, err := l.countChoices(e, all)
+	if err != nil {
+		return table, err
+	}
+	_, err = e.Memo(l.key(e.Eqn.Out[0], axes, "chosen"), func() (lowering.Buf, error) { return l.keepChoices(e, all) })
+	return table, err
 }
 
 func (p PrepareOp) named(err error) error {
@@ -232,7 +269,7 @@ func (PrepareOp) Doc() graph.Doc {
 		Results: "routing i32[T,K,2], dropped bool[T,K], counts i32[E], padded i32[E], demand i32[E]",
 		Formula: "routing[t,k] = (e, #{(t',k') before (t,k): topk_idx[t',k'] = e}), or (-1,-1) for none and for queue ≥ capacity",
 		Params:  "experts: E; capacity: pairs that an expert accepts over the whole batch, 0 for no limit; trap: a larger demand is an error, on every rank and before tokens move; align: rows to which padded rounds up; axis: mesh axis of the experts, \"ep\" if empty; exchange: \"sum\" adds a rank's rows of a token before they travel home, otherwise a row per pair does; wire: element type in which such sums of whole tokens travel, f32 if not given; label: names the layer in errors",
-		Notes:   "Queues follow the order of the global batch, so places and drops are the same on every mesh. One all_gather of E counts per rank where the tokens are split.",
+		Notes:   "Queues follow the order of the global batch, so places and drops are the same on every mesh. Where the tokens are split over ranks, one all_gather: of the choices if rows travel, which they do where the tokens are split over the axis of the experts, otherwise of E counts per rank.",
 	}
 }
 

@@ -11,24 +11,26 @@ import (
 )
 
 // The payload of a row is the token's values and, if weights travel along, behind
-// them the weight of the pair. At home, the first payload array has one row per
+// them weights: the weight of the pair, or of all choices of the token where its row
+// travels once for several pairs. At home, the first payload array has one row per
 // token and the second one element per pair. In expert order, both have one entry
 // per row.
 
-// rowTypes returns the types of what one row of the payload consists of.
-func rowTypes(payload []lowering.Buf) []graph.Type {
+// rowTypes returns the types of what one row of the payload consists of, with that many
+// weights if there are weights.
+func rowTypes(payload []lowering.Buf, weights int) []graph.Type {
 	t := payload[0].Type
 	types := []graph.Type{graph.T(t.DType, t.Shape[1])}
 	if len(payload) == 2 {
-		types = append(types, graph.T(payload[1].Type.DType))
+		types = append(types, graph.T(payload[1].Type.DType, weights))
 	}
 	return types
 }
 
-// rowBytes returns the bytes of one row of the payload.
-func rowBytes(payload []lowering.Buf) int {
+// bytesOf returns the bytes of one value of each type.
+func bytesOf(types []graph.Type) int {
 	n := int64(0)
-	for _, t := range rowTypes(payload) {
+	for _, t := range types {
 		n += t.Bytes()
 	}
 	return int(n)
@@ -59,14 +61,6 @@ func packRow(dst []byte, payload []array.Array, row, pair int) {
 	}
 }
 
-// unpackRow writes the packed row src to entry i of the rows.
-func unpackRow(rows []array.Array, src []byte, i int) {
-	n := copy(entry(rows[0], i), src)
-	if len(rows) == 2 {
-		copy(element(rows[1], i), src[n:])
-	}
-}
-
 // movedGrain is the least number of rows of size bytes that is worth a goroutine
 // that copies each row to a place of its own.
 func movedGrain(size int) int { return 1 + 4*cheap/(1+size) }
@@ -83,62 +77,70 @@ func total(a array.Array) int {
 // sumHome writes to Out[0] the sum of every token's rows over its k choices, in
 // order, and to Out[1], if there is one, the weight of every pair. row returns the
 // bytes of a pair's values, of type d, and of its weight, nil if the pair has no row.
-// bf16 and f16 are added in f32, and rounded once unless Out[0] is f32.
 func sumHome(a *exec.Args, k int, d graph.DType, row pairRow) {
-	tokens, n := a.Out[0].Type.Shape[0], a.Out[0].Type.Shape[1]
-	grain, s := 1+cheap/(1+k*n), homeSums{a, k, n, row}
-	switch d {
+	t := a.Out[0].Type
+	sumPairs(a, t.Shape[0], rowSums{a, d, k, t.Shape[1], row, tokenHere, putWeight})
+}
+
+// tokenHere returns token t of the result.
+func tokenHere(a *exec.Args, t int) []byte { return entry(a.Out[0], t) }
+
+// sumPairs computes n sums. bf16 and f16 are added in f32, and rounded once unless the sums
+// are f32.
+func sumPairs(a *exec.Args, n int, s rowSums) {
+	grain := 1 + cheap/(1+s.k*s.n)
+	switch s.d {
 	case graph.F64:
-		exec.Share(a, tokens, grain, wholeSums[float64]{s})
+		exec.Share(a, n, grain, wholeSums[float64]{s})
 	case graph.F32:
-		exec.Share(a, tokens, grain, wholeSums[float32]{s})
+		exec.Share(a, n, grain, wholeSums[float32]{s})
 	case graph.BF16, graph.F16:
-		exec.Share(a, tokens, grain, wideSums{s, exec.RoomsOf[float32](a, 2*n), d == graph.BF16})
+		exec.Share(a, n, grain, wideSums{s, exec.RoomsOf[float32](a, 2*s.n)})
 	}
 }
 
 // pairRow returns the bytes of the values and of the weight of a pair, nil if the pair
-// has no row; see sumHome.
+// has no row.
 type pairRow func(a *exec.Args, pair int) (x, w []byte)
 
-// homeSums is the work of sumHome for tokens of n elements.
-type homeSums struct {
+// rowSums is the work of adding the rows of k pairs each, of n elements of type d.
+type rowSums struct {
 	*exec.Args
+	d    graph.DType
 	k, n int
 	row  pairRow
+	to   func(a *exec.Args, i int) []byte       // returns where sum i is written
+	put  func(a *exec.Args, pair int, w []byte) // writes the weight of a pair
 }
 
-// wholeSums are homeSums whose result has the type in which rows are added.
-type wholeSums[T float] struct{ homeSums }
+// wholeSums are rowSums whose result has the type in which rows are added.
+type wholeSums[T float] struct{ rowSums }
 
 func (s *wholeSums[T]) Piece(lo, hi int) {
-	out, k, n := data[T](s.Out[0]), s.k, s.n
 	for t := lo; t < hi; t++ {
-		acc := out[t*n:][:n]
+		acc := view[T](s.to(s.Args, t))
 		clear(acc)
-		for pair := t * k; pair < (t+1)*k; pair++ {
+		for pair := t * s.k; pair < (t+1)*s.k; pair++ {
 			x, w := s.row(s.Args, pair)
 			if x != nil {
 				vector.Add(acc, acc, view[T](x))
 			}
-			putWeight(s.Args, pair, w)
+			s.put(s.Args, pair, w)
 		}
 	}
 }
 
-// wideSums are homeSums of bf16, if brain is set, and of f16. Out[0] has the type of the
-// rows, or is f32.
+// wideSums are rowSums of bf16 and of f16. The sums have the type of the rows, or are f32.
 type wideSums struct {
-	homeSums
+	rowSums
 	rooms *exec.Rooms[float32]
-	brain bool
 }
 
 func (s *wideSums) Piece(lo, hi int) {
-	room, k, brain := s.rooms.Take(), s.k, s.brain
+	room, k, brain := s.rooms.Take(), s.k, s.d == graph.BF16
 	acc, wide := room[:s.n], room[s.n:]
 	for t := lo; t < hi; t++ {
-		dst := entry(s.Out[0], t)
+		dst := s.to(s.Args, t)
 		if len(dst) == 4*len(acc) {
 			acc = view[float32](dst)
 		}
@@ -154,7 +156,7 @@ func (s *wideSums) Piece(lo, hi int) {
 				array.WidenHalf(wide, view[array.Half](x))
 				vector.Add(acc, acc, wide)
 			}
-			putWeight(s.Args, pair, w)
+			s.put(s.Args, pair, w)
 		}
 		switch {
 		case len(dst) == 4*len(acc): // the sum is there

@@ -25,8 +25,9 @@ func (p CombineOp) lowerWhole(e *lowering.Emitter, out, payload []lowering.Buf, 
 		return l.sumRanks(e, out, payload, place, recv)
 	}
 	pairs := place.Type.Len()
-	k, size := pairs/max(out[0].Type.Shape[0], 1), rowBytes(payload)
-	mine, all := e.Packed(pairs, rowTypes(payload)...), e.Packed(pairs, rowTypes(payload)...)
+	k, types := pairs/max(out[0].Type.Shape[0], 1), rowTypes(payload, 1)
+	size := bytesOf(types)
+	mine, all := e.Packed(pairs, types...), e.Packed(pairs, types...)
 	if err := e.Emit(lowering.KernelSpec{Name: "ep_spread", Out: []lowering.Buf{mine}, In: append(payload[:len(payload):len(payload)], place, recv), Kernel: func(a *exec.Args) error {
 		n := len(a.In) - 2
 		exec.Share(a, pairs, movedGrain(size), rowsSpread{a.Out[0].Bytes(), a.In[:n], data[int32](a.In[n]), data[int32](a.In[n+1]), size})

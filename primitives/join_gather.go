@@ -43,21 +43,22 @@ func joinGather(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 }
 
 // placedSwiGLU computes h, and the weights of rows, from rows that have arrived. The
-// arguments are the packed rows of k elements, their order and counts, then gate, up and
-// counts.
+// arguments are the packed rows, of k elements and then weights; for each row of the zones
+// the row that has arrived; counts; and the choice of each row if weights travel along. Then
+// come gate, up and counts.
 func placedSwiGLU[E gemm.Number](transpose bool, align, k int) exec.Kernel {
 	return func(a *exec.Args) error {
-		buf, recv := view[E](a.In[0].Bytes()), data[int32](a.In[1])
+		buf, from := view[E](a.In[0].Bytes()), data[int32](a.In[1])
 		row := a.In[0].Type.Shape[1] / a.Out[0].Type.DType.Size()
-		at := exec.MakeDirty[int32](a, a.Out[0].Type.Shape[0])
-		clear(at)
-		for j, i := range recv[:a.Dry().Times(total(a.In[2]))] {
-			at[i] = int32(j)
-			if len(a.Out) == 2 {
-				data[E](a.Out[1])[i] = buf[j*row+k]
+		if len(a.Out) == 2 {
+			weights, choice := data[E](a.Out[1]), data[int32](a.In[3])
+			for i, j := range from[:a.Dry().Times(min(len(from), len(weights)))] {
+				if j >= 0 {
+					weights[i] = buf[int(j)*row+k+int(choice[i])]
+				}
 			}
 		}
-		gatheredSwiGLU(a, gemm.Left[E]{X: buf, Row: row, At: at}, k, transpose, align)
+		gatheredSwiGLU(a, gemm.Left[E]{X: buf, Row: row, At: from}, k, transpose, align)
 		return nil
 	}
 }

@@ -135,7 +135,12 @@ func (l *loop) again(b *graph.Tracer, in []*graph.Value) []*graph.Value {
 		l.args = append(l.args, b.Inside(v))
 	}
 	l.args = slices.Concat(l.args, saved, each)
-	l.out = b.Replay(l.s.Body, l.args)
+	env := map[*graph.Value]*graph.Value{}
+	for i, v := range l.s.Body.In {
+		env[v] = l.args[i]
+	}
+	replay(b, l.s.Body.Eqns, env)
+	l.out = values(env, l.s.Body.Out)
 	l.computed = slices.Clone(b.Eqns())
 	ct := make([]*graph.Value, len(l.out))
 	for k, i := range l.carried {

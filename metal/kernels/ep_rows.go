@@ -101,19 +101,25 @@ func rowsProgram(in *Instr) (*Program, error) {
 	switch in.Name {
 	case "ep_pack":
 		n := len(in.Args) - 1
-		p, pairs := payloadOf(in.Args[:n]), in.Args[n].Type.Len()
-		params := p.params(pairs, choices(pairs, in.Args[0].Type), in.Results[0].Type.Shape[0], 0, 0)
-		prog.Launches = []Launch{p.launch("ep_pack", pairs, In(0), second(In, n == 2), In(n), Out(0), params)}
+		leave, tokens := in.Args[n].Type.Len(), in.Args[0].Type.Shape[0]
+		p := payloadOf(in.Args[:n])
+		if n == 2 {
+			p.weight *= in.Args[1].Type.Shape[1] // a row has the weights of all its choices
+		}
+		prog.Launches = []Launch{p.launch("ep_pack", leave, In(0), second(In, n == 2), In(n), Out(0), p.params(leave, 1, tokens, 0, 0))}
 	case "ep_pack_rows":
 		n := len(in.Args) - 2
 		p, items := payloadOf(in.Args[:n]), min(in.Args[n].Type.Len(), in.Results[0].Type.Shape[0])
 		params := p.params(items, 1, in.Args[0].Type.Shape[0], in.Args[n+1].Type.Len(), in.Align)
 		prog.Launches = []Launch{p.launch("ep_pack_rows", items, In(0), second(In, n == 2), In(n), In(n+1), Out(0), params)}
 	case "ep_place":
-		p, items := payloadOf(in.Results), min(in.Args[1].Type.Len(), in.Args[0].Type.Shape[0])
-		rows, weights := in.Results[0].Type.Shape[0], second(Out, len(in.Results) == 2)
-		params := p.params(items, 1, rows, in.Args[2].Type.Len(), in.Align)
-		prog.Launches = []Launch{p.launch("ep_place", items, In(0), In(1), In(2), Out(0), weights, params)}
+		p, wire := payloadOf(in.Results), in.Args[0].Type.Shape
+		rows, weights, choice, k := in.Results[0].Type.Shape[0], Out(0), In(1), 1
+		if len(in.Results) == 2 {
+			weights, choice, k = Out(1), In(3), (wire[1]-p.values)/p.weight
+		}
+		items := min(rows, in.Args[1].Type.Len())
+		prog.Launches = []Launch{p.launch("ep_place", items, In(0), In(1), choice, Out(0), weights, p.params(items, k, wire[0], 0, 0))}
 		prog.Launches = append(prog.Launches, p.gaps(in, Out(0), weights, rows)...)
 	case "ep_permute":
 		n := len(in.Args) - 2

@@ -4,26 +4,26 @@
 // Threads are [columns of a row, rows]. Rows lie next to each other, and so do weights.
 #include "row_copy.metal"
 
-// ep_pack copies pairs' rows to their places on the wire, `place` being -1 for pairs that
-// stay: values of token pair / choices and weight of the pair.
+// ep_pack copies the row of token tokens[j], and the weights of its choices, to place j on the
+// wire. Behind the last row that leaves, tokens are -1.
 template <typename U>
 kernel void ep_pack(device const U* values [[buffer(0)]],
                     device const U* weights [[buffer(1)]],
-                    device const int* place [[buffer(2)]],
+                    device const int* tokens [[buffer(2)]],
                     device U* wire [[buffer(3)]],
                     constant rows_params& p [[buffer(4)]],
                     uint2 at [[thread_position_in_grid]]) {
-  const int pair = int(at.y);
+  const int j = int(at.y);
   const int column = int(at.x);
-  if (pair >= p.items || column >= row_columns<U>(p)) {
+  if (j >= p.items || column >= row_columns<U>(p)) {
     return;
   }
-  const int j = place[pair];
-  if (j < 0 || j >= p.rows) {
+  const int token = tokens[j];
+  if (token < 0 || token >= p.rows) {
     return;
   }
   device U* to = wire + j * (p.values + p.weight);
-  copy_row<U>(to, to + p.values, values + pair / p.choices * p.values, weights + pair * p.weight, column, p);
+  copy_row<U>(to, to + p.values, values + token * p.values, weights + token * p.weight, column, p);
 }
 
 // ep_pack_rows copies row order[j] of the experts' zones to place j on the wire.
@@ -50,31 +50,34 @@ kernel void ep_pack_rows(device const U* values [[buffer(0)]],
   copy_row<U>(to, to + p.values, values + row * p.values, weights + row * p.weight, column, p);
 }
 
-// ep_place copies what has arrived at place j on the wire to row order[j] of the zones.
+// ep_place copies to row i of the zones the row that has arrived at place from[i] on the wire,
+// and the weight of its choice[i]. Rows of the zones that belong to no pair have place -1.
 template <typename U>
 kernel void ep_place(device const U* wire [[buffer(0)]],
-                     device const int* order [[buffer(1)]],
-                     device const int* counts [[buffer(2)]],
+                     device const int* from [[buffer(1)]],
+                     device const int* choice [[buffer(2)]],
                      device U* values [[buffer(3)]],
                      device U* weights [[buffer(4)]],
                      constant rows_params& p [[buffer(5)]],
-                     uint2 at [[thread_position_in_grid]],
-                     uint lane [[thread_index_in_simdgroup]]) {
-  const int j = int(at.y);
+                     uint2 at [[thread_position_in_grid]]) {
+  const int row = int(at.y);
   const int column = int(at.x);
-  const int used = counted(counts, p.experts, lane);
-  if (j >= min(used, p.items) || column >= row_columns<U>(p)) {
+  if (row >= p.items || column >= row_columns<U>(p)) {
     return;
   }
-  const int row = order[j];
-  if (row < 0 || row >= p.rows) {
+  const int j = from[row];
+  if (j < 0 || j >= p.rows) {
     return;
   }
-  device const U* from = wire + j * (p.values + p.weight);
-  copy_row<U>(values + row * p.values, weights + row * p.weight, from, from + p.values, column, p);
+  const int k = p.weight > 0 ? choice[row] : 0;
+  if (k < 0 || k >= p.choices) {
+    return;
+  }
+  device const U* arrived = wire + j * (p.values + p.choices * p.weight);
+  copy_row<U>(values + row * p.values, weights + row * p.weight, arrived, arrived + p.values + k * p.weight, column, p);
 }
 
-// ep_permute is ep_pack and ep_place of a rank that has all experts.
+// ep_permute copies the rows of pairs to the experts' zones, on a rank that has all experts.
 template <typename U>
 kernel void ep_permute(device const U* values [[buffer(0)]],
                        device const U* weights [[buffer(1)]],

@@ -1,0 +1,123 @@
+package ep
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Every rank sends a row once to each member that has an expert for its token, and the rows
+// that arrive fill the zones as a plan of the whole batch says.
+func TestRowsFillTheZonesOfThePlan(t *testing.T) {
+	for seed := range uint64(500) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		b := random(r)
+		most := 0
+		for n := range b.tokens {
+			most = max(most, b.tokens[n])
+		}
+		e, ranks := b.layer.Experts, len(b.tokens)
+		// The sources have equally many tokens, of which the last choose nothing.
+		chosen := make([]int32, ranks*most*b.k)
+		for i := range chosen {
+			chosen[i] = -1
+		}
+		tokens := make([]int, 0, ranks*most) // the numbers of the source's tokens in the batch
+		at := 0
+		for n, has := range b.tokens {
+			copy(chosen[n*most*b.k:], b.idx[at*b.k:(at+has)*b.k])
+			for i := range most {
+				tokens = append(tokens, at+min(i, has))
+			}
+			at += has
+		}
+		if b.layer.Capacity > 0 {
+			Keep(chosen, make([]int32, e), b.layer.Capacity)
+		}
+		table := make([]int32, ranks*e)
+		for n := range ranks {
+			require.NoError(t, Count(table[n*e:(n+1)*e], chosen[n*most*b.k:(n+1)*most*b.k], b.k))
+		}
+		plan, err := NewPlan(b.layer, b.idx, b.k)
+		require.NoError(t, err)
+		counts := make([]int32, e)
+		Totals(counts, make([]int32, e), table, 0)
+		require.Equal(t, plan.Counts, counts, "seed %d: what is kept", seed)
+
+		for _, sources := range b.groups {
+			g := Group{Experts: e, Sources: sources}
+			out, sent, home := make([][]int32, len(sources)), make([][]int32, len(sources)), make([][]int32, len(sources))
+			for m, s := range sources {
+				own := chosen[s*most*b.k : (s+1)*most*b.k]
+				out[m], sent[m], home[m] = garbage(most*min(b.k, len(sources))), garbage(len(sources)), garbage(most*b.k)
+				n := g.RowsOut(out[m], sent[m], home[m], own, b.k, garbage(2*len(sources)))
+				out[m] = out[m][:n]
+				for i, e := range own {
+					if j := home[m][i]; e < 0 {
+						require.Equal(t, int32(-1), j)
+					} else {
+						require.Equal(t, int32(i/b.k), out[m][j], "seed %d: the row of pair %d", seed, i)
+					}
+				}
+			}
+			for m := range sources {
+				// The rows that arrive at m: of each source those for m, each once.
+				var arrived []int // numbers of tokens in the batch
+				for from, s := range sources {
+					first := 0
+					for _, n := range sent[from][:m] {
+						first += int(n)
+					}
+					last := -1
+					for _, x := range out[from][first : first+int(sent[from][m])] {
+						require.Greater(t, int(x), last, "seed %d: rows leave once, in token order", seed)
+						last = int(x)
+						arrived = append(arrived, s*most+int(x))
+					}
+				}
+				lo, hi := g.Local(m)
+				start, n := garbage(hi-lo), garbage(hi-lo)
+				used := g.Zones(start, n, table, m, b.layer.Align)
+				from, choice, rows := garbage(used+3), garbage(used+3), garbage(len(sources))
+				next := append([]int32(nil), start...)
+				require.Equal(t, len(arrived), g.RowsIn(from, choice, rows, chosen, next, most, b.k, m))
+				for i := range sources {
+					require.Equal(t, sent[i][m], rows[i], "seed %d: rows from member %d", seed, i)
+				}
+				slots := garbage(len(arrived) * b.k)
+				Slots(slots, from, choice, b.k)
+				seen := 0
+				for x := lo; x < hi; x++ {
+					zone := from[start[x-lo]:][:n[x-lo]]
+					for i, j := range zone {
+						row := start[x-lo] + int32(i)
+						c := int(choice[row])
+						token := arrived[j]
+						require.Equal(t, int32(x), chosen[token*b.k+c], "seed %d: row %d", seed, row)
+						require.Equal(t, row, slots[int(j)*b.k+c])
+						if pair := tokens[token]*b.k + c; len(sources) == ranks {
+							require.Equal(t, plan.Start[x]+int32(i), plan.Row[pair], "seed %d: order within the zone of expert %d", seed, x)
+						}
+						seen++
+					}
+				}
+				for _, j := range from {
+					if j >= 0 {
+						seen--
+					}
+				}
+				require.Zero(t, seen, "seed %d: rows that belong to no pair", seed)
+				for _, i := range slots {
+					if i >= 0 {
+						seen++
+					}
+				}
+				for _, c := range n {
+					seen -= int(c)
+				}
+				require.Zero(t, seen, "seed %d: slots", seed)
+			}
+		}
+	}
+}
