@@ -50,7 +50,7 @@
 //
 // Activations: [SiLU], [SwiGLU], [GELU], [GELUTanh], [Softmax], [LogSoftmax].
 // Norms: [RMSNorm], [LayerNorm].
-// Attention: [Attention], [RoPE] (with the scalings LinearRoPE, NTKRoPE,
+// Attention: [Attention], [CacheUpdate], [RoPE] (with the scalings LinearRoPE, NTKRoPE,
 // YaRN, Llama3RoPE and LongRoPE).
 //
 // # Mixtures of experts
