@@ -26,9 +26,11 @@ type Config struct {
 	// is in process, all ranks are this process's.
 	World *world.World
 	Mesh  sharding.Mesh
-	// Place holds the placements of inputs by name; others are whole.
+	// Place holds the placements of inputs by name or by pattern, such as
+	// layers.*.experts.*; others are whole. See sharding.Propagate.
 	Place map[string]sharding.Spec
-	// Donate maps inputs to the results that take over their memory.
+	// Donate maps inputs to the results that take over their memory. A result that has no
+	// placement of its own, such as zeros, gets that of its input.
 	Donate map[string]int
 	// Deadline is how long a rank waits for the others in a collective; 0 is the
 	// communicator's default of 30 s.
@@ -118,7 +120,10 @@ func place(p *graph.Program, cfg Config) (*sharding.Assignment, []string, error)
 		}
 	}
 	a, err := sharding.Propagate(p, cfg.Mesh, cfg.Place)
-	return a, names, err
+	if err != nil {
+		return nil, nil, err
+	}
+	return a, names, a.Donate(cfg.Donate)
 }
 
 // Compile returns the plan that every rank runs.
@@ -210,6 +215,26 @@ func Run(ctx context.Context, p *graph.Program, cfg Config, in map[string]array.
 	}
 	defer j.Close()
 	return j.Step(ctx, in)
+}
+
+// RunNamed is Run with the results by name, such as grad(w). Results without a name of
+// their own have the name that the program is printed with; a name that is used again gets
+// a number behind it.
+func RunNamed(ctx context.Context, p *graph.Program, cfg Config, in map[string]array.Array) (map[string]array.Array, error) {
+	j, err := Open(p, cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer j.Close()
+	out, err := j.Step(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	named := make(map[string]array.Array, len(out))
+	for i, a := range out {
+		named[j.Plan().Out[i].Name] = a
+	}
+	return named, nil
 }
 
 // Step places the inputs, runs one step and gathers its results. It allocates these,

@@ -37,6 +37,9 @@ func (t *Tracer) Scope(format string, args ...any) (end func()) {
 			}
 			panic(r)
 		default:
+			if t.failed == "" {
+				t.failed = scope
+			}
 			panic(r)
 		}
 	}

@@ -126,3 +126,29 @@ func TestScopeMistakes(t *testing.T) {
 		})
 	})
 }
+
+// The equations of a call that is inlined lie within the scope of the call.
+func TestScopeInline(t *testing.T) {
+	f, err := Trace("f", func(tr *Tracer) []*Value {
+		x := neg(tr.Input("x", F32))
+		defer tr.Scope("norm")()
+		return []*Value{neg(x)}
+	})
+	require.NoError(t, err)
+	df, err := Trace("df", func(tr *Tracer) []*Value {
+		tr.Input("x", F32)
+		tr.Input("y", F32)
+		return []*Value{neg(tr.Input("dy", F32))}
+	})
+	require.NoError(t, err)
+	p, err := Trace("p", func(tr *Tracer) []*Value {
+		defer tr.Scope("layers.0")()
+		return []*Value{Apply1(CustomOp{f, df}, tr.Input("x", F32))}
+	})
+	require.NoError(t, err)
+	q, err := Inline(p)
+	require.NoError(t, err)
+	require.Len(t, q.Eqns, 2)
+	require.Equal(t, "layers.0", q.Eqns[0].Pos.Scope)
+	require.Equal(t, "layers.0.norm", q.Eqns[1].Pos.Scope)
+}

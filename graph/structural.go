@@ -183,7 +183,7 @@ func Inline(p *Program) (*Program, error) {
 			}
 			var out []*Value
 			if fn := called(e.Prim); fn != nil {
-				out = t.Replay(fn, in)
+				t.At(e.Pos, func() { out = t.Replay(fn, in) }) // within the scope of e
 			} else {
 				t.At(e.Pos, func() { out = t.Apply(e.Prim, in...) })
 			}

@@ -14,13 +14,14 @@ type Tracer struct {
 	done   bool
 	pos    *Pos   // when set, the position of new equations
 	scope  string // of new equations, when pos is not set
+	failed string // the innermost scope that a panic has passed
 }
 
 // Trace runs fn and returns the program that it built: fn's inputs in order of
 // declaration, its equations, and the values that it returns.
 //
-// Mistakes inside fn (wrong shapes, values of another trace) are returned as an
-// *Error at the user's line. Trace does not recover other panics.
+// Mistakes inside fn (wrong shapes, values of another trace, nil given to a builder) are
+// returned as an *Error at the user's line. Trace does not recover other panics.
 func Trace(name string, fn func(*Tracer) []*Value) (p *Program, err error) {
 	t := &Tracer{prog: Program{Name: name}}
 	defer func() {
@@ -28,6 +29,9 @@ func Trace(name string, fn func(*Tracer) []*Value) (p *Program, err error) {
 		if r := recover(); r != nil {
 			be, ok := r.(buildError)
 			if !ok {
+				be.err = nilArgument(r, t.failed)
+			}
+			if be.err == nil {
 				panic(r)
 			}
 			p, err = nil, be.err

@@ -31,7 +31,7 @@ func All() []graph.Primitive {
 			SiLUOp{}, SiLUGradOp{}, SwiGLUOp{}, SwiGLUGradOp{}, GELUOp{}, GELUGradOp{},
 			CrossEntropyOp{}, CrossEntropyGradOp{},
 			LayerNormOp{}, LayerNormGradOp{}, LayerNormGainGradOp{},
-			RoPEOp{}, AttentionOp{}, AttentionGradOp{},
+			RoPEOp{}, AttentionOp{}, AttentionGradOp{}, CacheUpdateOp{},
 			AdamWOp{},
 			RMSNormOp{}, RMSNormGradOp{}, RMSNormGainGradOp{},
 

@@ -145,6 +145,12 @@ func composedRows() []row {
 			"program p(q f64[2,1,4,2], k f64[2,4,2,2], v f64[2,4,2,2], n i32[2], sinks f64[4], b f64[1,1,1,4]) {\n out, lse = attention(q, k, v, n, sinks, b) soft_cap=0.5 lengths=true sinks=true bias=true\n return out, lse\n}",
 			"program p(q f64[2,2,2,2], k f64[2,0,2,2], v f64[2,0,2,2]) {\n out, lse = attention(q, k, v) full=true\n return out\n}",
 		}}),
+		at(row{prim: "cache_update", in: gens{"t": ints(0, 3)}, src: []string{
+			"program p(cache f64[2,4,2,3], x f64[2,2,2,3], t i32[2]) {\n y = cache_update(cache, x, t)\n return y\n}",
+			"program p(cache f64[2,4], x f64[2,1], t i32[2]) {\n y = cache_update(cache, x, t)\n return y\n}",
+			"program p(cache f64[0,4,2], x f64[0,1,2], t i32[0]) {\n y = cache_update(cache, x, t)\n return y\n}",
+			"program p(cache f64[2,3,1], x f64[2,0,1], t i32[2]) {\n y = cache_update(cache, x, t)\n return y\n}",
+		}}),
 		// With bf16, lse would have another type.
 		at(row{prim: "attention_grad", in: gens{"lse": ints(2, 4), "flse": uniform(1, 2)}, tol16: -1, src: []string{
 			"program p(q f64[2,2,2,2], k f64[2,3,1,2], v f64[2,3,1,2], out f64[2,2,2,2], flse f64[2,2,2], dout f64[2,2,2,2], dlse f64[2,2,2], b f64[1,2,2,3]) {\n dq, dk, dv = attention_grad(q, k, v, out, flse, dout, dlse, b) window=2 soft_cap=1 bias=true\n return dq, dk, dv\n}",

@@ -263,6 +263,7 @@ func TestComposedRunErrors(t *testing.T) {
 		{"program p(i i32[4], c f32[4,2]) {\n y = embedding_grad(i, c) num=3\n return y\n}", gens{"i": values(3, 1, 2, 1)}, gomoe.Config{}, "id 3 at [0], want 0 to 2"},
 		{"program p(t f32[0,2], i i32[1]) {\n y = embedding(t, i)\n return y\n}", gens{"i": values(0)}, gomoe.Config{}, "id 0 at [0], but the table is empty"},
 		{"program p(q f32[2,1,1,2], k f32[2,3,1,2], n i32[2]) {\n y, l = attention(q, k, k, n) lengths=true\n return y\n}", gens{"n": values(0, 4)}, split("n"), "length 4 at [1], want 0 to 3"},
+		{"program p(c f32[2,3,2], x f32[2,2,2], n i32[2]) {\n y = cache_update(c, x, n)\n return y\n}", gens{"n": values(1, 2)}, split("n"), "start 2 at [1], want 0 to 1"},
 		{adamWSrc("2", " eps=1e-08"), gens{"step": values(0)}, gomoe.Config{}, "step 0, want the number of this update"},
 	} {
 		p, err := gomoe.Parse("values", c.src)
@@ -319,6 +320,11 @@ func TestComposedErrors(t *testing.T) {
 		{"q f32[1,2,3,4]", "attention(q, q, q) window=-2", "window=-2"},
 		{"q f32[1,2,3,4]", "attention(q, q, q) soft_cap=-1", "soft_cap=-1"},
 		{"q f32[1,2,3,4]", "attention(q, q, q) scale=nan", "scale=NaN"},
+		{"c f32[2,3,4], x f32[2,4,4], t i32[2]", "cache_update(c, x, t)", "want [B,S,..] of [B,R,..] with S up to R"},
+		{"c f32[2,3,4], x f32[2,1,3], t i32[2]", "cache_update(c, x, t)", "update f32[2,1,3] of the cache f32[2,3,4], want f32[2,1,4]"},
+		{"c f32[2,3,4], x f32[2,1,4], t i32[3]", "cache_update(c, x, t)", "start is i32[3], want i32[2]"},
+		{"c i32[2,3,4], x f32[2,1,4], t i32[2]", "cache_update(c, x, t)", "the cache is i32[2,3,4]"},
+		{"c q4_k[2,3,256], x f32[2,1,256], t i32[2]", "cache_update(c, x, t)", "the cache is q4_k[2,3,256]"},
 		{"x f32[2], y f32[3]", "swiglu(x, y)", "shapes of f32[2] and f32[3] differ"},
 		{"x f32[2], lr f32[], s f32[]", "adamw(x, x, x, x, lr, s, lr)", "step is f32[], want i32[]"},
 		{"x f32[2], lr f32[], s i32[]", "adamw(x, x, x, x, lr, s, lr) b1=1", "b1=1, want a number from 0 to below 1"},

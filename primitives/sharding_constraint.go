@@ -67,14 +67,8 @@ func (k ShardingConstraintOp) Shard(c *sharding.Context) (sharding.Decision, err
 	if err != nil {
 		return sharding.Decision{}, err
 	}
-	to := sharding.Spec{Ragged: c.In[0].Ragged, Dims: make([][]string, c.Type(0).Rank())}
-	for d := range to.Dims {
-		for _, a := range s.At(d) {
-			if c.Mesh.Size(a) > 0 {
-				to.Dims[d] = append(to.Dims[d], a)
-			}
-		}
-	}
+	to := s.On(c.Mesh)
+	to.Ragged = c.In[0].Ragged
 	to, err = to.Check(c.Mesh, c.Type(0))
 	if err != nil {
 		return sharding.Decision{}, err

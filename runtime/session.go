@@ -392,3 +392,17 @@ func (s *Session) bind(in map[string]*Array, out []*Array) error {
 	}
 	return nil
 }
+
+// RunNamed is Run with the results by name. The names are those of the plan's Out, no two
+// of which are equal.
+func (s *Session) RunNamed(ctx context.Context, in map[string]*Array) (map[string]*Array, error) {
+	out, err := s.Run(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	named := make(map[string]*Array, len(out))
+	for i, a := range out {
+		named[s.plan.Out[i].Name] = a
+	}
+	return named, nil
+}

@@ -28,29 +28,21 @@ type Assignment struct {
 	Out []Spec
 }
 
-// Propagate places p on m, given the placements of its inputs by name; an input
-// that is not named is whole on every rank. p holds no call (see graph.Inline).
+// Propagate places p on m, given the placements of its inputs by name. An input that is
+// not named is whole on every rank, and axes that m does not have count as axes of size 1.
+// p holds no call (see graph.Inline).
+//
+// A name with * is a pattern, in which * stands for any characters: layers.*.experts.*
+// places the experts' weights of every layer. An input of exactly that name comes first. A
+// pattern that matches no input is an error, and so are two patterns that place an input
+// differently, unless the input's own name is given too.
 func Propagate(p *graph.Program, m Mesh, in map[string]Spec) (*Assignment, error) {
 	a := &Assignment{Program: p, Mesh: m, Spec: map[*graph.Value]Spec{}, Decision: map[*graph.Eqn]Decision{}, first: map[*graph.Value]Spec{}, flexible: map[*graph.Value]bool{}, wanted: map[string]bool{}}
-	inputs := map[string]bool{}
-	for _, v := range p.In {
-		inputs[v.Name] = true
+	specs, err := inputs(p, m, in)
+	if err != nil {
+		return nil, err
 	}
-	for _, name := range slices.Sorted(maps.Keys(in)) {
-		if !inputs[name] {
-			return nil, fmt.Errorf("sharding: program %s has no input %s to place; its inputs are %s", p.Name, name, inputNames(p))
-		}
-	}
-	for _, v := range p.In {
-		if len(in[v.Name].Pending) > 0 || in[v.Name].Ragged != nil {
-			return nil, fmt.Errorf("sharding: input %s: inputs are whole or split, not pending or ragged", v.Name)
-		}
-		s, err := in[v.Name].Check(m, v.Type)
-		if err != nil {
-			return nil, fmt.Errorf("sharding: input %s: %w", v.Name, err)
-		}
-		a.Spec[v] = s
-	}
+	maps.Copy(a.Spec, specs)
 	for _, e := range p.Eqns {
 		if err := a.place(e); err != nil {
 			return nil, err
@@ -73,14 +65,6 @@ func Propagate(p *graph.Program, m Mesh, in map[string]Spec) (*Assignment, error
 		a.Out = append(a.Out, s)
 	}
 	return a, nil
-}
-
-func inputNames(p *graph.Program) []string {
-	var out []string
-	for _, v := range p.In {
-		out = append(out, v.Name)
-	}
-	return out
 }
 
 func (a *Assignment) place(e *graph.Eqn) error {

@@ -113,7 +113,7 @@ func newPlacing(fs *flag.FlagSet, donate bool) *placing {
 	p := &placing{}
 	fs.StringVar(&p.mesh, "mesh", "", "`axes` of the mesh with their sizes, such as dp=2,ep=4; none is one rank")
 	fs.BoolVar(&p.asWritten, "as-written", false, "place and run the program as it is written, without folding constants, merging equations, joining and fusing instructions")
-	p.place = newPairs(fs, "place", "input=spec", "split an input, as `input=spec`: one entry per dimension, mesh axes or _, such as x=dp.ep,_; repeatable")
+	p.place = newPairs(fs, "place", "input=spec", "split an input, as `input=spec`: one entry per dimension, mesh axes or _, such as x=dp.ep,_; * in the input's name stands for any characters; repeatable")
 	if donate {
 		p.donate = newPairs(fs, "donate", "input=result", "let a result take over the memory of an input, as `input=result`; repeatable")
 	}
@@ -170,7 +170,7 @@ func (f *placing) config(path string, p *graph.Program) (gomoe.Config, error) {
 		inputs[v.Name] = true
 	}
 	for _, name := range f.place.names {
-		if !inputs[name] {
+		if !inputs[name] && !strings.Contains(name, "*") {
 			return cfg, in(path, fmt.Errorf("-place %s: %w", name, noInput(p, name)))
 		}
 		if cfg.Place[name], err = sharding.ParseSpec(f.place.value[name]); err != nil {

@@ -1,0 +1,166 @@
+package primitives
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/quant"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// CacheUpdateOp writes rows of each sequence into its cache; see CacheUpdate.
+type CacheUpdateOp struct{}
+
+var _ primitive = CacheUpdateOp{}
+
+// CacheUpdate returns cache[B,R,..] with update[B,S,..] in the rows start[b] to start[b]+S-1 of
+// sequence b, converted to the cache's element type, f32, f64, bf16, f16 or q8_0; start is
+// i32[B]. If rows would be outside the cache, the run fails. A donated cache is written in
+// place, and only these rows of it.
+func CacheUpdate(cache, update, start *graph.Value) *graph.Value {
+	return graph.Apply1(CacheUpdateOp{}, cache, update, start)
+}
+
+func (CacheUpdateOp) Name() string { return "cache_update" }
+
+// Blocks: the cache may be q8_0.
+func (CacheUpdateOp) Blocks() {}
+
+func (CacheUpdateOp) Infer(in []graph.Type) ([]graph.Type, error) {
+	if err := arity(in, 3); err != nil {
+		return nil, err
+	}
+	cache, update, start := in[0], in[1], in[2]
+	if !cache.DType.IsFloat() && cache.DType != graph.Q8_0 {
+		return nil, fmt.Errorf("the cache is %s, want f64, f32, bf16, f16 or q8_0", cache)
+	}
+	if err := floating(update); err != nil {
+		return nil, fmt.Errorf("the update: %w", err)
+	}
+	if cache.Rank() < 2 || update.Rank() != cache.Rank() || update.Shape[1] > cache.Shape[1] {
+		return nil, fmt.Errorf("update %s of the cache %s, want [B,S,..] of [B,R,..] with S up to R", update, cache)
+	}
+	want := cache.With(update.DType)
+	want.Shape = append([]int(nil), cache.Shape...)
+	want.Shape[1] = update.Shape[1]
+	if !update.Equal(want) {
+		return nil, fmt.Errorf("update %s of the cache %s, want %s", update, cache, want)
+	}
+	if want := graph.T(graph.I32, cache.Shape[0]); !start.Equal(want) {
+		return nil, fmt.Errorf("start is %s, want %s", start, want)
+	}
+	return in[:1], nil
+}
+
+func (CacheUpdateOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	cache, update, start := e.In[0], e.In[1], e.In[2]
+	if cache.Type.DType.IsBlock() {
+		return nil, fmt.Errorf("a cache of %s has no derivative", cache.Type.DType)
+	}
+	shape := update.Type.Shape
+	row := Add(BroadcastInDim(start, shape, 0), Iota(e.Out[0].Tracer(), graph.I32, 1, shape...))
+	return []*graph.Value{
+		CacheUpdate(ct[0], zeros(update), start),
+		ConvertElementType(TakeAlongAxis(ct[0], row, 1), update.Type.DType),
+		nil,
+	}, nil
+}
+
+// Shard lets all dimensions be split but the rows of the cache, which any rank may have to write.
+func (CacheUpdateOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+	n := c.Type(0).Rank()
+	dims := splitWhere(n, func(d int) bool { return d != 1 && (d < n-1 || !c.Type(0).DType.IsBlock()) })
+	return c.Place(sharding.Factors{In: [][]int{dims, dims, {0}}, Out: [][]int{dims}})
+}
+
+func (CacheUpdateOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	placed := in[2].Spec
+	return e.Emit(lowering.KernelSpec{Name: "cache_update", Out: out, In: in, InPlace: true, Kernel: func(a *exec.Args) error {
+		cache, update, y := a.In[0], a.In[1], a.Out[0]
+		start, room, rows := data[int32](a.In[2]), cache.Type.Shape[1], update.Type.Shape[1]
+		for i, at := range start {
+			if at < 0 || int(at) > room-rows {
+				return idError(a, placed, a.In[2].Type, i, at, 0, room-rows+1, "start")
+			}
+		}
+		if len(y.Bytes()) == 0 {
+			return nil
+		}
+		if update.Type.Equal(y.Type) { // every row is written, and y may share update's memory
+			copy(y.Bytes(), update.Bytes())
+			return nil
+		}
+		if unsafe.SliceData(y.Bytes()) != unsafe.SliceData(cache.Bytes()) {
+			copy(y.Bytes(), cache.Bytes())
+		}
+		if len(update.Bytes()) == 0 {
+			return nil
+		}
+		exec.Share(a, len(start), 1+cheap/max(update.Type.Len()/len(start), 1), rowsWritten{y, update, start})
+		return nil
+	}})
+}
+
+// rowsWritten is the work of writing an update's rows, a sequence at a time.
+type rowsWritten struct {
+	y, update array.Array
+	start     []int32
+}
+
+func (w *rowsWritten) Piece(lo, hi int) {
+	n := w.update.Type.Len() / len(w.start) // elements of a sequence
+	width := n / w.update.Type.Shape[1]
+	room := w.y.Type.Shape[1] * width
+	for b := lo; b < hi; b++ {
+		w.write(b*room+int(w.start[b])*width, b*n, n)
+	}
+}
+
+// write sets n elements of y from `to` on to those of the update from `from` on.
+func (w *rowsWritten) write(to, from, n int) {
+	y, x := w.y, w.update
+	switch {
+	case x.Type.DType == y.Type.DType:
+		size := x.Type.DType.Size()
+		copy(y.Bytes()[to*size:], x.Bytes()[from*size:][:n*size])
+	case y.Type.DType.IsBlock():
+		var line [256]float32
+		each, size := y.Type.DType.Block()
+		for i := 0; i < n; i += each {
+			wideLine(line[:each], x, from+i)
+			if err := quant.Quantize(y.Bytes()[(to+i)/each*size:][:size], y.Type.DType, line[:each]); err != nil {
+				panic(err) // rows are whole blocks
+			}
+		}
+	default:
+		flatY, flatX := y.Reshape(y.Type.Len()).Rows(to, to+n), x.Reshape(x.Type.Len()).Rows(from, from+n)
+		if err := convertTile(flatY, flatX, 0, n); err != nil {
+			panic(err) // floats convert to floats
+		}
+	}
+}
+
+// wideLine sets line to the elements of x from `from` on.
+func wideLine(line []float32, x array.Array, from int) {
+	switch x.Type.DType {
+	case graph.F32:
+		copy(line, data[float32](x)[from:])
+	case graph.BF16:
+		array.WidenBrain(line, data[array.Brain](x)[from:][:len(line)])
+	case graph.F16:
+		array.WidenHalf(line, data[array.Half](x)[from:][:len(line)])
+	default:
+		for i := range line {
+			line[i] = float32(data[float64](x)[from+i])
+		}
+	}
+}
+
+func (CacheUpdateOp) Doc() graph.Doc {
+	return graph.Doc{Args: "cache t[B,R,..], update f[B,S,..], start i32[B]", Results: "t[B,R,..]", Formula: "y = cache, but y[b, start[b] + i, ..] = update[b, i, ..]",
+		Notes: "The update is converted to the cache's element type, which may be q8_0. A donated cache is written in place. A start at which the update does not fit is an error of the run."}
+}
