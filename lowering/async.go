@@ -140,7 +140,7 @@ func (p *Plan) sumInPlace() {
 	f := p.flow()
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
-		if !in.Communicates() || in.Name != "all_sum" {
+		if !in.Communicates() || in.Name != "all_sum" || len(in.In) > 1 {
 			continue
 		}
 		from, to := p.Root(in.In[0]), p.Root(in.Out[0])

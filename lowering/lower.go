@@ -160,6 +160,11 @@ func liveEqns(p *graph.Program) map[*graph.Eqn]bool {
 	return live
 }
 
+func copyBytes(a *exec.Args) error {
+	copy(a.Out[0].Bytes(), a.In[0].Bytes())
+	return nil
+}
+
 // outputs gives every result of the plan a buffer of its own, which a run gives to
 // the caller.
 func (e *Emitter) outputs(names []string) error {
@@ -186,10 +191,7 @@ func (e *Emitter) outputs(names []string) error {
 			// The result is an input or lies in the memory of another result, so the
 			// caller gets a copy.
 			c := e.Placed(v.Type, b.Spec)
-			e.emit(Instr{Name: "copy", Zones: -1, InPlace: true, Host: Host{Kernel: func(a *exec.Args) error {
-				copy(a.Out[0].Bytes(), a.In[0].Bytes())
-				return nil
-			}}}, []Buf{c}, []Buf{b})
+			e.emit(Instr{Name: "copy", Zones: -1, InPlace: true, Host: Host{Kernel: copyBytes}}, []Buf{c}, []Buf{b})
 			b, root = c, c.ID
 		}
 		e.plan.Bufs[root].Storage = Output

@@ -109,20 +109,55 @@ func (p *Plan) overwrites(i, out, in int) bool {
 func (p *Plan) assignMemory() {
 	p.unplaced = false
 	p.lifetimes()
-	var order []int
-	for i, b := range p.Bufs {
-		if b.Storage == Temp && b.Def >= 0 {
-			order = append(order, i)
+	order := p.blocks()
+	slices.SortStableFunc(order, func(a, b block) int { return cmp.Compare(b.bytes, a.bytes) })
+	taken := newArena(len(p.Instrs) + 1) // a collective may be waited for at the end
+	for _, x := range order {
+		at := taken.room(x.def, x.last, padded(x.bytes))
+		p.Arena = max(p.Arena, at+padded(x.bytes))
+		for _, b := range x.bufs {
+			p.Bufs[b].Offset = at
+			at += padded(p.Bufs[b].Type.Bytes())
 		}
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p.Bufs[b].Type.Bytes(), p.Bufs[a].Type.Bytes()) })
-	taken := newArena(len(p.Instrs) + 1) // a collective may be waited for at the end
-	for _, i := range order {
-		b := &p.Bufs[i]
-		size := padded(b.Type.Bytes())
-		b.Offset = taken.room(b.Def, b.Last, size)
-		p.Arena = max(p.Arena, b.Offset+size)
+}
+
+// block is memory of the arena for a temporary, or for a group of them that lie one behind
+// another.
+type block struct {
+	bufs      []int
+	bytes     int64
+	def, last int
+}
+
+// blocks returns what gets memory in the arena.
+func (p *Plan) blocks() []block {
+	var list []block
+	group := map[int]int{} // of each group: its index in the list
+	add := func(b int) {
+		x := &p.Bufs[b]
+		k, ok := group[x.Group]
+		if x.Group == 0 || !ok {
+			k, group[x.Group] = len(list), len(list)
+			list = append(list, block{nil, 0, x.Def, x.Last})
+		}
+		g := &list[k]
+		g.bufs, g.bytes = append(g.bufs, b), padded(g.bytes)+x.Type.Bytes()
+		g.def, g.last = min(g.def, x.Def), max(g.last, x.Last)
 	}
+	for i := range p.Instrs {
+		for _, b := range p.Instrs[i].In {
+			if r := p.Root(b); len(p.Instrs[i].In) > 1 && p.Instrs[i].Communicates() && p.Bufs[r].Group != 0 {
+				add(r)
+			}
+		}
+	}
+	for i, b := range p.Bufs {
+		if b.Storage == Temp && b.Def >= 0 && b.Group == 0 {
+			add(i)
+		}
+	}
+	return list
 }
 
 // reuse is assignMemory that first lets in-place instructions write their results
@@ -148,7 +183,7 @@ func (p *Plan) takeOver() {
 	for i := range p.Instrs {
 		free := p.readLast(i)
 		for _, o := range p.Instrs[i].Out {
-			if p.Bufs[o].Storage != Temp || p.Bufs[o].Def != i {
+			if p.Bufs[o].Storage != Temp || p.Bufs[o].Def != i || p.Bufs[o].Group != 0 {
 				continue
 			}
 			if r, ok := free.take(p.Bufs[o].Type); ok {
@@ -170,7 +205,7 @@ func (p *Plan) fillResults() {
 			if p.Bufs[root].Storage != Output || p.Bufs[root].Def != i {
 				continue
 			}
-			if r, ok := free.take(p.Bufs[root].Type); ok {
+			if r, ok := free.take(p.Bufs[root].Type); ok && p.Bufs[r].Group == 0 {
 				p.Bufs[r].Storage, p.Bufs[r].Last = Output, p.Bufs[root].Last
 				p.Bufs[root].Storage, p.Bufs[root].Of = Alias, r
 			}

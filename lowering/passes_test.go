@@ -44,7 +44,7 @@ func TestAfter(t *testing.T) {
 	_, err = made("wait")
 	require.EqualError(t, err, "lowering: pass wait does not run with these options, so there is no plan after it")
 	_, err = made("fold")
-	require.EqualError(t, err, "lowering: no pass \"fold\", want one of emit, join, keep, fuse, delay, hoist, sum, wait, donate, memory, target")
+	require.EqualError(t, err, "lowering: no pass \"fold\", want one of emit, join, keep, fuse, bundle, delay, hoist, sum, adjoin, wait, donate, memory, target")
 }
 
 // If a pass breaks a plan, the error names the pass.

@@ -71,6 +71,9 @@ type Buffer struct {
 	Pos    graph.Pos
 	// Name is the name that the program gives the value, "" if it gives none.
 	Name string
+	// Group, if not 0, is the number of a group of temporaries that lie one behind another,
+	// each at a multiple of the alignment, in the order in which an instruction reads them.
+	Group int
 	// Packed, of a buffer of u8[rows, bytes], are the types of the arrays whose entries
 	// lie one behind another in each row. Rows, and parts of the buffer, that nobody has
 	// written hold anything.

@@ -78,7 +78,7 @@ func TestContractInventoryOfCollectives(t *testing.T) {
 		{"ep=4", spread{mesh: "ep=4", tokens: "ep"}, graph.F32,
 			[]string{"all_gather ep 16 B ep_prepare", dispatch, combine}, []string{combineT, dispatchT, "all_sum ep 96 B place_like"}},
 		{"dp=4: no tokens move", spread{mesh: "dp=4", tokens: "dp"}, graph.F32,
-			[]string{"all_gather dp 16 B ep_prepare"}, []string{"all_sum dp 288 B place_like", "all_sum dp 96 B place_like"}},
+			[]string{"all_gather dp 16 B ep_prepare"}, []string{"all_sum dp 416 B place_like"}},
 		{"axes of size 1", spread{mesh: "dp=2,tp=1,ep=2", tokens: "dp.ep"}, graph.F32,
 			[]string{counts, dispatch, combine}, []string{combineT, wgrad, dispatchT, router}},
 		{"fsdp", spread{mesh: "fsdp=2,ep=2", tokens: "fsdp.ep"}, graph.F32,

@@ -63,6 +63,7 @@ func scaledParts(x *graph.Value, block int) *graph.Value {
 
 // perPart returns scales [..,N] for parts [..,N,block].
 func perPart(scales *graph.Value, block int) *graph.Value {
+	graph.Helper()
 	dims := make([]int, scales.Rank())
 	for i := range dims {
 		dims[i] = i

@@ -165,3 +165,31 @@ func TestRemat(t *testing.T) {
 	_, _, err := parse([]string{"-remat", "some"})
 	require.ErrorContains(t, err, "-remat some: want off, products or all")
 }
+
+// The default step adds up all gradients in few exchanges, with overlap and without, and
+// that costs less than a tenth of its temporaries.
+func TestSumsAreJoined(t *testing.T) {
+	for _, overlap := range []lowering.Overlap{lowering.OverlapOff, lowering.OverlapCollectives} {
+		c, o, err := parse(nil)
+		require.NoError(t, err)
+		c.Overlap = overlap
+		p, err := c.step(false)
+		require.NoError(t, err)
+		cfg := c.placed(o.mesh, p, true)
+		cfg.Check = true
+		plan, err := gomoe.Compile(p, cfg)
+		require.NoError(t, err)
+		sums, joined := 0, 0
+		for i := range plan.Instrs {
+			if in := &plan.Instrs[i]; in.Name == "all_sum" {
+				sums, joined = sums+1, joined+len(in.In)
+			}
+		}
+		if sums > 6 || joined != 44 {
+			t.Errorf("overlap %s: %d all_sums of %d arrays, want at most 6 of 44", overlap, sums, joined)
+		}
+		if most := int64(45_300_000 * 11 / 10); plan.Arena > most {
+			t.Errorf("overlap %s: an arena of %d bytes, want at most %d", overlap, plan.Arena, most)
+		}
+	}
+}

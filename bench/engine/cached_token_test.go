@@ -1,0 +1,99 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/runtime"
+)
+
+// cachedToken is a step of decoding of a model of moe_lm's size: the token at each sequence's
+// position, with caches that are donated from step to step.
+func cachedToken(batch, room int, d graph.DType) (*graph.Program, map[string]int, error) {
+	const vocab, width, layers, heads, ffn, experts, k = 256, 128, 4, 4, 256, 8, 2
+	donated := map[string]int{}
+	p, err := graph.Trace("decode", func(t *graph.Tracer) []*graph.Value {
+		results := []*graph.Value{nil}
+		x, at := t.Input("token", graph.I32, batch, 1), t.Input("at", graph.I32, batch)
+		position := Reshape(at, batch, 1)
+		lengths := AddScalar(at, 1)
+		x = Embedding(t.Input("embed", graph.F32, vocab, width), x)
+		for l := range layers {
+			w := func(name string, shape ...int) *graph.Value {
+				return t.Input(fmt.Sprintf("l%d_%s", l, name), graph.F32, shape...)
+			}
+			h := RMSNorm(x, w("norm1", width), 1e-5)
+			head := func(name string) *graph.Value {
+				return Reshape(MatMul(h, w(name, width, width)), batch, 1, heads, width/heads)
+			}
+			cached := func(name string, x *graph.Value) *graph.Value {
+				name = fmt.Sprintf("l%d_%s", l, name)
+				y := CacheUpdate(t.Input(name, d, batch, room, heads, width/heads), x, at)
+				donated[name] = len(results)
+				results = append(results, y)
+				return y
+			}
+			q := RoPE(head("wq"), position, RoPEOp{})
+			y, _ := Attention(q, cached("k", RoPE(head("wk"), position, RoPEOp{})), cached("v", head("wv")), AttentionParams{Lengths: lengths})
+			x = Add(x, MatMul(Reshape(y, batch, 1, width), w("wo", width, width)))
+			h = RMSNorm(x, w("norm2", width), 1e-5)
+			weights, chosen, _ := Route(RouteOp{TopK: k, Renormalize: true}, MatMul(h, w("router", width, experts)), nil)
+			r := Prepare(PrepareOp{Experts: experts}, chosen)
+			rows, rowWeights := DispatchWeighted(r, h, weights)
+			up := SwiGLU(GroupedMatMul(r, rows, w("gate", experts, width, ffn)), GroupedMatMul(r, rows, w("up", experts, width, ffn)))
+			y = GroupedMatMul(r, up, w("down", experts, ffn, width))
+			x = Add(x, Combine(r, Mul(y, BroadcastInDim(rowWeights, y.Type.Shape, 0))))
+		}
+		x = RMSNorm(x, t.Input("norm", graph.F32, width), 1e-5)
+		results[0] = MatMul(x, t.Input("head", graph.F32, width, vocab))
+		return results
+	})
+	return p, donated, err
+}
+
+// BenchmarkCachedToken is a token of one sequence of a model of moe_lm's size, at position 100 of
+// caches with room for 128 tokens and, to see that only what is filled is read, for 4096.
+func BenchmarkCachedToken(b *testing.B) {
+	for _, d := range []graph.DType{graph.F32, graph.BF16, graph.Q8_0} {
+		for _, room := range []int{128, 4096} {
+			b.Run(fmt.Sprintf("%s/room=%d", d, room), func(b *testing.B) {
+				program, donated, err := cachedToken(1, room, d)
+				require.NoError(b, err)
+				job, err := gomoe.Open(program, gomoe.Config{Donate: donated, Options: runtime.Options{Threads: 2}})
+				require.NoError(b, err)
+				defer job.Close()
+				rng := rand.New(rand.NewPCG(1, 2))
+				in := map[string]*runtime.Array{}
+				for _, v := range program.In {
+					a := array.New(v.Type)
+					switch {
+					case v.Name == "at":
+						a.Fill(100)
+					case v.Type.DType == graph.F32:
+						for i := range array.Data[float32](a) {
+							array.Data[float32](a)[i] = float32(rng.NormFloat64()) / 8
+						}
+					}
+					in[v.Name], err = job.Put(v.Name, a)
+					require.NoError(b, err)
+				}
+				b.ReportAllocs()
+				for b.Loop() {
+					out, err := job.Run(context.Background(), in)
+					require.NoError(b, err)
+					for name, i := range donated {
+						in[name] = out[i]
+					}
+				}
+			})
+		}
+	}
+}
