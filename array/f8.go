@@ -98,15 +98,18 @@ func E4M3Of64(x float64) E4M3 { return E4M3Of(odd(x)) }
 func E5M2Of64(x float64) E5M2 { return E5M2Of(odd(x)) }
 
 // WidenE4M3 sets dst[i] to src[i] for every i of src; dst is at least as long.
-func WidenE4M3(dst []float32, src []E4M3) { lookUp(dst, src, &e4m3Values) }
+func WidenE4M3(dst []float32, src []E4M3) {
+	dst = dst[:len(src)]
+	for i := half.WidenE4M3(dst, src); i < len(src); i++ {
+		dst[i] = src[i].Float32()
+	}
+}
 
 // WidenE5M2 sets dst[i] to src[i] for every i of src; dst is at least as long.
-func WidenE5M2(dst []float32, src []E5M2) { lookUp(dst, src, &e5m2Values) }
-
-func lookUp[E E4M3 | E5M2](dst []float32, src []E, values *[256]float32) {
+func WidenE5M2(dst []float32, src []E5M2) {
 	dst = dst[:len(src)]
-	for i, x := range src {
-		dst[i] = values[x]
+	for i := half.WidenE5M2(dst, src); i < len(src); i++ {
+		dst[i] = src[i].Float32()
 	}
 }
 

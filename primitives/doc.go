@@ -25,7 +25,7 @@
 // Comparisons: [Eq], [Ne], [Lt], [Le], [Gt], [Ge].
 // With a number: [AddScalar], [MulScalar].
 // Choice: [Where], [SelectN], [Clamp].
-// Element types: [ConvertElementType].
+// Element types: [ConvertElementType]; 8 bits with scales: [QuantizeF8], [DequantizeF8].
 //
 // # Constants
 //
@@ -39,7 +39,8 @@
 //
 // # Products
 //
-// [MatMul], [MatMulAs], [DotGeneral].
+// [MatMul], [MatMulAs], [DotGeneral]. With weights of 8 bits: [ScaledMatMul], whose scales
+// have the type [ScaledBlocks].
 //
 // # Reductions, scans and order
 //
@@ -58,7 +59,8 @@
 // [Route] chooses each token's experts, [Prepare] makes the routing, which says where
 // each token goes, [Dispatch] or [DispatchWeighted] brings tokens to their experts,
 // [GroupedMatMul] or [GroupedMatMulTransposed] multiplies each with its expert's
-// matrix, and [Combine] brings them home. [LoadBalanceLoss] and [RouterZLoss] keep
+// matrix, and [Combine] brings them home. [DispatchF8] and [CombineF8] let rows travel in 8
+// bits, and [GroupedScaledMatMul] has weights of 8 bits. [LoadBalanceLoss] and [RouterZLoss] keep
 // a router balanced and its logits small.
 //
 // # Training

@@ -70,10 +70,7 @@ func TestScaledMatMul(t *testing.T) {
 				}
 				v := array.New(graph.T(graph.F32, n, k))
 				require.NoError(t, v.SetFloat64s(c.dense))
-				out, err := gomoe.Run(context.Background(), p, gomoe.Config{}, map[string]array.Array{
-					"x": x, "w": c.w.Reshape(n, k), "s": c.scales.Reshape(c.scales.Type.Shape[1:]...), "v": v,
-				})
-				require.NoError(t, err)
+				out := spread{}.run(t, p, arrays{"x": x, "w": c.w.Reshape(n, k), "s": c.scales.Reshape(c.scales.Type.Shape[1:]...), "v": v})
 				sameBits(t, fmt.Sprintf("%s %v transpose=%v", d, s, transpose), out[0], out[1])
 				for i := range m {
 					for j := range wide {

@@ -22,6 +22,16 @@ func avx512NarrowBrain(rows int, n int, dst *byte, pitch uintptr, src *byte, str
 //go:noescape
 func avx512NarrowHalf(rows int, n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
 
+// avx512WidenE4M3 widens n f8_e4m3 numbers of each row, n a positive multiple of 16; rows are pitch and stride bytes apart.
+//
+//go:noescape
+func avx512WidenE4M3(rows int, n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
+
+// avx512WidenE5M2 widens n f8_e5m2 numbers of each row, n a positive multiple of 16; rows are pitch and stride bytes apart.
+//
+//go:noescape
+func avx512WidenE5M2(rows int, n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
+
 // avx512NarrowE4M3 rounds n numbers to f8_e4m3 of each row, n a positive multiple of 16; rows are pitch and stride bytes apart.
 //
 //go:noescape
@@ -51,6 +61,16 @@ func avx2NarrowBrain(rows int, n int, dst *byte, pitch uintptr, src *byte, strid
 //
 //go:noescape
 func avx2NarrowHalf(rows int, n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
+
+// avx2WidenE4M3 widens n f8_e4m3 numbers of each row, n a positive multiple of 16; rows are pitch and stride bytes apart.
+//
+//go:noescape
+func avx2WidenE4M3(rows int, n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
+
+// avx2WidenE5M2 widens n f8_e5m2 numbers of each row, n a positive multiple of 16; rows are pitch and stride bytes apart.
+//
+//go:noescape
+func avx2WidenE5M2(rows int, n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
 
 // avx2NarrowE4M3 rounds n numbers to f8_e4m3 of each row, n a positive multiple of 16; rows are pitch and stride bytes apart.
 //

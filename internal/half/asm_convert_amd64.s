@@ -132,6 +132,76 @@ loop:
 	VZEROUPPER
 	RET
 
+// func avx512WidenE4M3(rows int, n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
+// Requires: AVX, AVX2, AVX512F
+TEXT ·avx512WidenE4M3(SB), NOSPLIT, $0-48
+	MOVQ rows+0(FP), AX
+	MOVQ dst+16(FP), DX
+	MOVQ pitch+24(FP), BX
+	MOVQ src+32(FP), SI
+	MOVQ stride+40(FP), DI
+
+rows:
+	MOVQ n+8(FP), CX
+	MOVQ DX, R8
+	MOVQ SI, R9
+
+loop:
+	VPMOVZXBW (R9), Y0
+	VPSLLW    $0x08, Y0, Y1
+	VPSLLW    $0x07, Y0, Y0
+	VPAND     vectorConstants<>+320(SB), Y0, Y0
+	VPAND     vectorConstants<>+384(SB), Y1, Y1
+	VPOR      Y1, Y0, Y0
+	VCVTPH2PS Y0, Z0
+	VMULPS    vectorConstants<>+448(SB), Z0, Z0
+	VPANDD    vectorConstants<>+512(SB), Z0, Z1
+	VPANDD    vectorConstants<>+640(SB), Z0, Z3
+	VPORD     vectorConstants<>+576(SB), Z3, Z3
+	VPCMPD    $0x01, vectorConstants<>+704(SB), Z1, K1
+	VBLENDMPS Z0, Z3, K1, Z2
+	VMOVUPS   Z2, (R8)
+	ADDQ      $+16, R9
+	ADDQ      $+64, R8
+	SUBQ      $+16, CX
+	JNZ       loop
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	DECQ      AX
+	JNZ       rows
+	VZEROUPPER
+	RET
+
+// func avx512WidenE5M2(rows int, n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
+// Requires: AVX, AVX2, AVX512F
+TEXT ·avx512WidenE5M2(SB), NOSPLIT, $0-48
+	MOVQ rows+0(FP), AX
+	MOVQ dst+16(FP), DX
+	MOVQ pitch+24(FP), BX
+	MOVQ src+32(FP), SI
+	MOVQ stride+40(FP), DI
+
+rows:
+	MOVQ n+8(FP), CX
+	MOVQ DX, R8
+	MOVQ SI, R9
+
+loop:
+	VPMOVZXBW (R9), Y0
+	VPSLLW    $0x08, Y0, Y0
+	VCVTPH2PS Y0, Z0
+	VMOVUPS   Z0, (R8)
+	ADDQ      $+16, R9
+	ADDQ      $+64, R8
+	SUBQ      $+16, CX
+	JNZ       loop
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	DECQ      AX
+	JNZ       rows
+	VZEROUPPER
+	RET
+
 // func avx512NarrowE4M3(rows int, n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
 // Requires: AVX, AVX512F
 TEXT ·avx512NarrowE4M3(SB), NOSPLIT, $0-48
@@ -149,20 +219,20 @@ rows:
 loop:
 	VMOVUPS   (R9), Z0
 	VPSRLD    $0x18, Z0, Z1
-	VPANDD    vectorConstants<>+320(SB), Z1, Z4
-	VPANDD    vectorConstants<>+384(SB), Z0, Z5
-	VPMINUD   vectorConstants<>+448(SB), Z5, Z5
+	VPANDD    vectorConstants<>+768(SB), Z1, Z4
+	VPANDD    vectorConstants<>+512(SB), Z0, Z5
+	VPMINUD   vectorConstants<>+832(SB), Z5, Z5
 	VPSRLD    $0x14, Z5, Z1
 	VPANDD    vectorConstants<>+256(SB), Z1, Z6
-	VPADDD    vectorConstants<>+512(SB), Z6, Z6
+	VPADDD    vectorConstants<>+896(SB), Z6, Z6
 	VPADDD    Z5, Z6, Z6
 	VPSRLD    $0x14, Z6, Z6
-	VADDPS    vectorConstants<>+576(SB), Z5, Z1
-	VPSUBD    vectorConstants<>+576(SB), Z1, Z1
-	VPCMPD    $0x01, vectorConstants<>+640(SB), Z5, K1
+	VADDPS    vectorConstants<>+960(SB), Z5, Z1
+	VPSUBD    vectorConstants<>+960(SB), Z1, Z1
+	VPCMPD    $0x01, vectorConstants<>+1024(SB), Z5, K1
 	VBLENDMPS Z1, Z6, K1, Z2
 	VPORD     Z4, Z2, Z1
-	VPORD     vectorConstants<>+704(SB), Z4, Z4
+	VPORD     vectorConstants<>+1088(SB), Z4, Z4
 	VCMPPS    $0x03, Z0, Z0, K1
 	VBLENDMPS Z4, Z1, K1, Z3
 	VPMOVDB   Z3, (R8)
@@ -194,20 +264,20 @@ rows:
 loop:
 	VMOVUPS   (R9), Z0
 	VPSRLD    $0x18, Z0, Z1
-	VPANDD    vectorConstants<>+320(SB), Z1, Z4
-	VPANDD    vectorConstants<>+384(SB), Z0, Z5
-	VPMINUD   vectorConstants<>+768(SB), Z5, Z5
+	VPANDD    vectorConstants<>+768(SB), Z1, Z4
+	VPANDD    vectorConstants<>+512(SB), Z0, Z5
+	VPMINUD   vectorConstants<>+1152(SB), Z5, Z5
 	VPSRLD    $0x15, Z5, Z1
 	VPANDD    vectorConstants<>+256(SB), Z1, Z6
-	VPADDD    vectorConstants<>+832(SB), Z6, Z6
+	VPADDD    vectorConstants<>+1216(SB), Z6, Z6
 	VPADDD    Z5, Z6, Z6
 	VPSRLD    $0x15, Z6, Z6
-	VADDPS    vectorConstants<>+896(SB), Z5, Z1
-	VPSUBD    vectorConstants<>+896(SB), Z1, Z1
-	VPCMPD    $0x01, vectorConstants<>+960(SB), Z5, K1
+	VADDPS    vectorConstants<>+1280(SB), Z5, Z1
+	VPSUBD    vectorConstants<>+1280(SB), Z1, Z1
+	VPCMPD    $0x01, vectorConstants<>+1344(SB), Z5, K1
 	VBLENDMPS Z1, Z6, K1, Z2
 	VPORD     Z4, Z2, Z1
-	VPORD     vectorConstants<>+1024(SB), Z4, Z4
+	VPORD     vectorConstants<>+1408(SB), Z4, Z4
 	VCMPPS    $0x03, Z0, Z0, K1
 	VBLENDMPS Z4, Z1, K1, Z3
 	VPMOVDB   Z3, (R8)
@@ -379,6 +449,96 @@ loop:
 	VZEROUPPER
 	RET
 
+// func avx2WidenE4M3(rows int, n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
+// Requires: AVX, AVX2, F16C
+TEXT ·avx2WidenE4M3(SB), NOSPLIT, $0-48
+	MOVQ rows+0(FP), AX
+	MOVQ dst+16(FP), DX
+	MOVQ pitch+24(FP), BX
+	MOVQ src+32(FP), SI
+	MOVQ stride+40(FP), DI
+
+rows:
+	MOVQ n+8(FP), CX
+	MOVQ DX, R8
+	MOVQ SI, R9
+
+loop:
+	VPMOVZXBW (R9), X0
+	VPSLLW    $0x08, X0, X1
+	VPSLLW    $0x07, X0, X0
+	VPAND     vectorConstants<>+320(SB), X0, X0
+	VPAND     vectorConstants<>+384(SB), X1, X1
+	VPOR      X1, X0, X0
+	VCVTPH2PS X0, Y0
+	VMULPS    vectorConstants<>+448(SB), Y0, Y0
+	VANDPS    vectorConstants<>+512(SB), Y0, Y1
+	VANDPS    vectorConstants<>+640(SB), Y0, Y2
+	VORPS     vectorConstants<>+576(SB), Y2, Y2
+	VMOVUPS   vectorConstants<>+704(SB), Y3
+	VPCMPGTD  Y1, Y3, Y3
+	VBLENDVPS Y3, Y0, Y2, Y0
+	VMOVUPS   Y0, (R8)
+	VPMOVZXBW 8(R9), X0
+	VPSLLW    $0x08, X0, X1
+	VPSLLW    $0x07, X0, X0
+	VPAND     vectorConstants<>+320(SB), X0, X0
+	VPAND     vectorConstants<>+384(SB), X1, X1
+	VPOR      X1, X0, X0
+	VCVTPH2PS X0, Y0
+	VMULPS    vectorConstants<>+448(SB), Y0, Y0
+	VANDPS    vectorConstants<>+512(SB), Y0, Y1
+	VANDPS    vectorConstants<>+640(SB), Y0, Y2
+	VORPS     vectorConstants<>+576(SB), Y2, Y2
+	VMOVUPS   vectorConstants<>+704(SB), Y3
+	VPCMPGTD  Y1, Y3, Y3
+	VBLENDVPS Y3, Y0, Y2, Y0
+	VMOVUPS   Y0, 32(R8)
+	ADDQ      $+16, R9
+	ADDQ      $+64, R8
+	SUBQ      $+16, CX
+	JNZ       loop
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	DECQ      AX
+	JNZ       rows
+	VZEROUPPER
+	RET
+
+// func avx2WidenE5M2(rows int, n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
+// Requires: AVX, F16C
+TEXT ·avx2WidenE5M2(SB), NOSPLIT, $0-48
+	MOVQ rows+0(FP), AX
+	MOVQ dst+16(FP), DX
+	MOVQ pitch+24(FP), BX
+	MOVQ src+32(FP), SI
+	MOVQ stride+40(FP), DI
+
+rows:
+	MOVQ n+8(FP), CX
+	MOVQ DX, R8
+	MOVQ SI, R9
+
+loop:
+	VPMOVZXBW (R9), X0
+	VPSLLW    $0x08, X0, X0
+	VCVTPH2PS X0, Y0
+	VMOVUPS   Y0, (R8)
+	VPMOVZXBW 8(R9), X0
+	VPSLLW    $0x08, X0, X0
+	VCVTPH2PS X0, Y0
+	VMOVUPS   Y0, 32(R8)
+	ADDQ      $+16, R9
+	ADDQ      $+64, R8
+	SUBQ      $+16, CX
+	JNZ       loop
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	DECQ      AX
+	JNZ       rows
+	VZEROUPPER
+	RET
+
 // func avx2NarrowE4M3(rows int, n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
 // Requires: AVX, AVX2
 TEXT ·avx2NarrowE4M3(SB), NOSPLIT, $0-48
@@ -396,40 +556,40 @@ rows:
 loop:
 	VMOVUPS      (R9), Y0
 	VPSRLD       $0x18, Y0, Y1
-	VANDPS       vectorConstants<>+320(SB), Y1, Y2
-	VANDPS       vectorConstants<>+384(SB), Y0, Y3
-	VPMINUD      vectorConstants<>+448(SB), Y3, Y3
+	VANDPS       vectorConstants<>+768(SB), Y1, Y2
+	VANDPS       vectorConstants<>+512(SB), Y0, Y3
+	VPMINUD      vectorConstants<>+832(SB), Y3, Y3
 	VPSRLD       $0x14, Y3, Y1
 	VANDPS       vectorConstants<>+256(SB), Y1, Y4
-	VPADDD       vectorConstants<>+512(SB), Y4, Y4
+	VPADDD       vectorConstants<>+896(SB), Y4, Y4
 	VPADDD       Y3, Y4, Y4
 	VPSRLD       $0x14, Y4, Y4
-	VADDPS       vectorConstants<>+576(SB), Y3, Y1
-	VPSUBD       vectorConstants<>+576(SB), Y1, Y1
-	VMOVUPS      vectorConstants<>+640(SB), Y5
+	VADDPS       vectorConstants<>+960(SB), Y3, Y1
+	VPSUBD       vectorConstants<>+960(SB), Y1, Y1
+	VMOVUPS      vectorConstants<>+1024(SB), Y5
 	VPCMPGTD     Y3, Y5, Y5
 	VBLENDVPS    Y5, Y1, Y4, Y1
 	VORPS        Y2, Y1, Y1
-	VORPS        vectorConstants<>+704(SB), Y2, Y2
+	VORPS        vectorConstants<>+1088(SB), Y2, Y2
 	VCMPPS       $0x03, Y0, Y0, Y0
 	VBLENDVPS    Y0, Y2, Y1, Y0
 	VMOVUPS      32(R9), Y1
 	VPSRLD       $0x18, Y1, Y2
-	VANDPS       vectorConstants<>+320(SB), Y2, Y3
-	VANDPS       vectorConstants<>+384(SB), Y1, Y4
-	VPMINUD      vectorConstants<>+448(SB), Y4, Y4
+	VANDPS       vectorConstants<>+768(SB), Y2, Y3
+	VANDPS       vectorConstants<>+512(SB), Y1, Y4
+	VPMINUD      vectorConstants<>+832(SB), Y4, Y4
 	VPSRLD       $0x14, Y4, Y2
 	VANDPS       vectorConstants<>+256(SB), Y2, Y5
-	VPADDD       vectorConstants<>+512(SB), Y5, Y5
+	VPADDD       vectorConstants<>+896(SB), Y5, Y5
 	VPADDD       Y4, Y5, Y5
 	VPSRLD       $0x14, Y5, Y5
-	VADDPS       vectorConstants<>+576(SB), Y4, Y2
-	VPSUBD       vectorConstants<>+576(SB), Y2, Y2
-	VMOVUPS      vectorConstants<>+640(SB), Y6
+	VADDPS       vectorConstants<>+960(SB), Y4, Y2
+	VPSUBD       vectorConstants<>+960(SB), Y2, Y2
+	VMOVUPS      vectorConstants<>+1024(SB), Y6
 	VPCMPGTD     Y4, Y6, Y6
 	VBLENDVPS    Y6, Y2, Y5, Y2
 	VORPS        Y3, Y2, Y2
-	VORPS        vectorConstants<>+704(SB), Y3, Y3
+	VORPS        vectorConstants<>+1088(SB), Y3, Y3
 	VCMPPS       $0x03, Y1, Y1, Y1
 	VBLENDVPS    Y1, Y3, Y2, Y1
 	VPACKUSDW    Y1, Y0, Y0
@@ -465,40 +625,40 @@ rows:
 loop:
 	VMOVUPS      (R9), Y0
 	VPSRLD       $0x18, Y0, Y1
-	VANDPS       vectorConstants<>+320(SB), Y1, Y2
-	VANDPS       vectorConstants<>+384(SB), Y0, Y3
-	VPMINUD      vectorConstants<>+768(SB), Y3, Y3
+	VANDPS       vectorConstants<>+768(SB), Y1, Y2
+	VANDPS       vectorConstants<>+512(SB), Y0, Y3
+	VPMINUD      vectorConstants<>+1152(SB), Y3, Y3
 	VPSRLD       $0x15, Y3, Y1
 	VANDPS       vectorConstants<>+256(SB), Y1, Y4
-	VPADDD       vectorConstants<>+832(SB), Y4, Y4
+	VPADDD       vectorConstants<>+1216(SB), Y4, Y4
 	VPADDD       Y3, Y4, Y4
 	VPSRLD       $0x15, Y4, Y4
-	VADDPS       vectorConstants<>+896(SB), Y3, Y1
-	VPSUBD       vectorConstants<>+896(SB), Y1, Y1
-	VMOVUPS      vectorConstants<>+960(SB), Y5
+	VADDPS       vectorConstants<>+1280(SB), Y3, Y1
+	VPSUBD       vectorConstants<>+1280(SB), Y1, Y1
+	VMOVUPS      vectorConstants<>+1344(SB), Y5
 	VPCMPGTD     Y3, Y5, Y5
 	VBLENDVPS    Y5, Y1, Y4, Y1
 	VORPS        Y2, Y1, Y1
-	VORPS        vectorConstants<>+1024(SB), Y2, Y2
+	VORPS        vectorConstants<>+1408(SB), Y2, Y2
 	VCMPPS       $0x03, Y0, Y0, Y0
 	VBLENDVPS    Y0, Y2, Y1, Y0
 	VMOVUPS      32(R9), Y1
 	VPSRLD       $0x18, Y1, Y2
-	VANDPS       vectorConstants<>+320(SB), Y2, Y3
-	VANDPS       vectorConstants<>+384(SB), Y1, Y4
-	VPMINUD      vectorConstants<>+768(SB), Y4, Y4
+	VANDPS       vectorConstants<>+768(SB), Y2, Y3
+	VANDPS       vectorConstants<>+512(SB), Y1, Y4
+	VPMINUD      vectorConstants<>+1152(SB), Y4, Y4
 	VPSRLD       $0x15, Y4, Y2
 	VANDPS       vectorConstants<>+256(SB), Y2, Y5
-	VPADDD       vectorConstants<>+832(SB), Y5, Y5
+	VPADDD       vectorConstants<>+1216(SB), Y5, Y5
 	VPADDD       Y4, Y5, Y5
 	VPSRLD       $0x15, Y5, Y5
-	VADDPS       vectorConstants<>+896(SB), Y4, Y2
-	VPSUBD       vectorConstants<>+896(SB), Y2, Y2
-	VMOVUPS      vectorConstants<>+960(SB), Y6
+	VADDPS       vectorConstants<>+1280(SB), Y4, Y2
+	VPSUBD       vectorConstants<>+1280(SB), Y2, Y2
+	VMOVUPS      vectorConstants<>+1344(SB), Y6
 	VPCMPGTD     Y4, Y6, Y6
 	VBLENDVPS    Y6, Y2, Y5, Y2
 	VORPS        Y3, Y2, Y2
-	VORPS        vectorConstants<>+1024(SB), Y3, Y3
+	VORPS        vectorConstants<>+1408(SB), Y3, Y3
 	VCMPPS       $0x03, Y1, Y1, Y1
 	VBLENDVPS    Y1, Y3, Y2, Y1
 	VPACKUSDW    Y1, Y0, Y0
@@ -532,16 +692,22 @@ DATA vectorConstants<>+64(SB)/64, $"\xff\x7f\x00\x00\xff\x7f\x00\x00\xff\x7f\x00
 DATA vectorConstants<>+128(SB)/64, $"\x00\x00\x80\x7f\x00\x00\x80\x7f\x00\x00\x80\x7f\x00\x00\x80\x7f\x00\x00\x80\x7f\x00\x00\x80\x7f\x00\x00\x80\x7f\x00\x00\x80\x7f\x00\x00\x80\x7f\x00\x00\x80\x7f\x00\x00\x80\x7f\x00\x00\x80\x7f\x00\x00\x80\x7f\x00\x00\x80\x7f\x00\x00\x80\x7f\x00\x00\x80\x7f"
 DATA vectorConstants<>+192(SB)/64, $"@\x00\x00\x00@\x00\x00\x00@\x00\x00\x00@\x00\x00\x00@\x00\x00\x00@\x00\x00\x00@\x00\x00\x00@\x00\x00\x00@\x00\x00\x00@\x00\x00\x00@\x00\x00\x00@\x00\x00\x00@\x00\x00\x00@\x00\x00\x00@\x00\x00\x00@\x00\x00\x00"
 DATA vectorConstants<>+256(SB)/64, $"\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00"
-DATA vectorConstants<>+320(SB)/64, $"\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00"
-DATA vectorConstants<>+384(SB)/64, $"\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f"
-DATA vectorConstants<>+448(SB)/64, $"\x00\x00\xe0C\x00\x00\xe0C\x00\x00\xe0C\x00\x00\xe0C\x00\x00\xe0C\x00\x00\xe0C\x00\x00\xe0C\x00\x00\xe0C\x00\x00\xe0C\x00\x00\xe0C\x00\x00\xe0C\x00\x00\xe0C\x00\x00\xe0C\x00\x00\xe0C\x00\x00\xe0C\x00\x00\xe0C"
-DATA vectorConstants<>+512(SB)/64, $"\xff\xff\a\xc4\xff\xff\a\xc4\xff\xff\a\xc4\xff\xff\a\xc4\xff\xff\a\xc4\xff\xff\a\xc4\xff\xff\a\xc4\xff\xff\a\xc4\xff\xff\a\xc4\xff\xff\a\xc4\xff\xff\a\xc4\xff\xff\a\xc4\xff\xff\a\xc4\xff\xff\a\xc4\xff\xff\a\xc4\xff\xff\a\xc4"
-DATA vectorConstants<>+576(SB)/64, $"\x00\x00\x80F\x00\x00\x80F\x00\x00\x80F\x00\x00\x80F\x00\x00\x80F\x00\x00\x80F\x00\x00\x80F\x00\x00\x80F\x00\x00\x80F\x00\x00\x80F\x00\x00\x80F\x00\x00\x80F\x00\x00\x80F\x00\x00\x80F\x00\x00\x80F\x00\x00\x80F"
-DATA vectorConstants<>+640(SB)/64, $"\x00\x00\x80<\x00\x00\x80<\x00\x00\x80<\x00\x00\x80<\x00\x00\x80<\x00\x00\x80<\x00\x00\x80<\x00\x00\x80<\x00\x00\x80<\x00\x00\x80<\x00\x00\x80<\x00\x00\x80<\x00\x00\x80<\x00\x00\x80<\x00\x00\x80<\x00\x00\x80<"
-DATA vectorConstants<>+704(SB)/64, $"\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00"
-DATA vectorConstants<>+768(SB)/64, $"\x00\x00`G\x00\x00`G\x00\x00`G\x00\x00`G\x00\x00`G\x00\x00`G\x00\x00`G\x00\x00`G\x00\x00`G\x00\x00`G\x00\x00`G\x00\x00`G\x00\x00`G\x00\x00`G\x00\x00`G\x00\x00`G"
-DATA vectorConstants<>+832(SB)/64, $"\xff\xff\x0f\xc8\xff\xff\x0f\xc8\xff\xff\x0f\xc8\xff\xff\x0f\xc8\xff\xff\x0f\xc8\xff\xff\x0f\xc8\xff\xff\x0f\xc8\xff\xff\x0f\xc8\xff\xff\x0f\xc8\xff\xff\x0f\xc8\xff\xff\x0f\xc8\xff\xff\x0f\xc8\xff\xff\x0f\xc8\xff\xff\x0f\xc8\xff\xff\x0f\xc8\xff\xff\x0f\xc8"
-DATA vectorConstants<>+896(SB)/64, $"\x00\x00\x00C\x00\x00\x00C\x00\x00\x00C\x00\x00\x00C\x00\x00\x00C\x00\x00\x00C\x00\x00\x00C\x00\x00\x00C\x00\x00\x00C\x00\x00\x00C\x00\x00\x00C\x00\x00\x00C\x00\x00\x00C\x00\x00\x00C\x00\x00\x00C\x00\x00\x00C"
-DATA vectorConstants<>+960(SB)/64, $"\x00\x00\x808\x00\x00\x808\x00\x00\x808\x00\x00\x808\x00\x00\x808\x00\x00\x808\x00\x00\x808\x00\x00\x808\x00\x00\x808\x00\x00\x808\x00\x00\x808\x00\x00\x808\x00\x00\x808\x00\x00\x808\x00\x00\x808\x00\x00\x808"
-DATA vectorConstants<>+1024(SB)/64, $"~\x00\x00\x00~\x00\x00\x00~\x00\x00\x00~\x00\x00\x00~\x00\x00\x00~\x00\x00\x00~\x00\x00\x00~\x00\x00\x00~\x00\x00\x00~\x00\x00\x00~\x00\x00\x00~\x00\x00\x00~\x00\x00\x00~\x00\x00\x00~\x00\x00\x00~\x00\x00\x00"
-GLOBL vectorConstants<>(SB), RODATA|NOPTR, $1088
+DATA vectorConstants<>+320(SB)/64, $"\x80?\x80?\x80?\x80?\x80?\x80?\x80?\x80?\x80?\x80?\x80?\x80?\x80?\x80?\x80?\x80?\x80?\x80?\x80?\x80?\x80?\x80?\x80?\x80?\x80?\x80?\x80?\x80?\x80?\x80?\x80?\x80?"
+DATA vectorConstants<>+384(SB)/64, $"\x00\x80\x00\x80\x00\x80\x00\x80\x00\x80\x00\x80\x00\x80\x00\x80\x00\x80\x00\x80\x00\x80\x00\x80\x00\x80\x00\x80\x00\x80\x00\x80\x00\x80\x00\x80\x00\x80\x00\x80\x00\x80\x00\x80\x00\x80\x00\x80\x00\x80\x00\x80\x00\x80\x00\x80\x00\x80\x00\x80\x00\x80\x00\x80"
+DATA vectorConstants<>+448(SB)/64, $"\x00\x00\x80C\x00\x00\x80C\x00\x00\x80C\x00\x00\x80C\x00\x00\x80C\x00\x00\x80C\x00\x00\x80C\x00\x00\x80C\x00\x00\x80C\x00\x00\x80C\x00\x00\x80C\x00\x00\x80C\x00\x00\x80C\x00\x00\x80C\x00\x00\x80C\x00\x00\x80C"
+DATA vectorConstants<>+512(SB)/64, $"\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f"
+DATA vectorConstants<>+576(SB)/64, $"\x00\x00\xc0\x7f\x00\x00\xc0\x7f\x00\x00\xc0\x7f\x00\x00\xc0\x7f\x00\x00\xc0\x7f\x00\x00\xc0\x7f\x00\x00\xc0\x7f\x00\x00\xc0\x7f\x00\x00\xc0\x7f\x00\x00\xc0\x7f\x00\x00\xc0\x7f\x00\x00\xc0\x7f\x00\x00\xc0\x7f\x00\x00\xc0\x7f\x00\x00\xc0\x7f\x00\x00\xc0\x7f"
+DATA vectorConstants<>+640(SB)/64, $"\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80"
+DATA vectorConstants<>+704(SB)/64, $"\x01\x00\xe0C\x01\x00\xe0C\x01\x00\xe0C\x01\x00\xe0C\x01\x00\xe0C\x01\x00\xe0C\x01\x00\xe0C\x01\x00\xe0C\x01\x00\xe0C\x01\x00\xe0C\x01\x00\xe0C\x01\x00\xe0C\x01\x00\xe0C\x01\x00\xe0C\x01\x00\xe0C\x01\x00\xe0C"
+DATA vectorConstants<>+768(SB)/64, $"\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00"
+DATA vectorConstants<>+832(SB)/64, $"\x00\x00\xe0C\x00\x00\xe0C\x00\x00\xe0C\x00\x00\xe0C\x00\x00\xe0C\x00\x00\xe0C\x00\x00\xe0C\x00\x00\xe0C\x00\x00\xe0C\x00\x00\xe0C\x00\x00\xe0C\x00\x00\xe0C\x00\x00\xe0C\x00\x00\xe0C\x00\x00\xe0C\x00\x00\xe0C"
+DATA vectorConstants<>+896(SB)/64, $"\xff\xff\a\xc4\xff\xff\a\xc4\xff\xff\a\xc4\xff\xff\a\xc4\xff\xff\a\xc4\xff\xff\a\xc4\xff\xff\a\xc4\xff\xff\a\xc4\xff\xff\a\xc4\xff\xff\a\xc4\xff\xff\a\xc4\xff\xff\a\xc4\xff\xff\a\xc4\xff\xff\a\xc4\xff\xff\a\xc4\xff\xff\a\xc4"
+DATA vectorConstants<>+960(SB)/64, $"\x00\x00\x80F\x00\x00\x80F\x00\x00\x80F\x00\x00\x80F\x00\x00\x80F\x00\x00\x80F\x00\x00\x80F\x00\x00\x80F\x00\x00\x80F\x00\x00\x80F\x00\x00\x80F\x00\x00\x80F\x00\x00\x80F\x00\x00\x80F\x00\x00\x80F\x00\x00\x80F"
+DATA vectorConstants<>+1024(SB)/64, $"\x00\x00\x80<\x00\x00\x80<\x00\x00\x80<\x00\x00\x80<\x00\x00\x80<\x00\x00\x80<\x00\x00\x80<\x00\x00\x80<\x00\x00\x80<\x00\x00\x80<\x00\x00\x80<\x00\x00\x80<\x00\x00\x80<\x00\x00\x80<\x00\x00\x80<\x00\x00\x80<"
+DATA vectorConstants<>+1088(SB)/64, $"\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00"
+DATA vectorConstants<>+1152(SB)/64, $"\x00\x00`G\x00\x00`G\x00\x00`G\x00\x00`G\x00\x00`G\x00\x00`G\x00\x00`G\x00\x00`G\x00\x00`G\x00\x00`G\x00\x00`G\x00\x00`G\x00\x00`G\x00\x00`G\x00\x00`G\x00\x00`G"
+DATA vectorConstants<>+1216(SB)/64, $"\xff\xff\x0f\xc8\xff\xff\x0f\xc8\xff\xff\x0f\xc8\xff\xff\x0f\xc8\xff\xff\x0f\xc8\xff\xff\x0f\xc8\xff\xff\x0f\xc8\xff\xff\x0f\xc8\xff\xff\x0f\xc8\xff\xff\x0f\xc8\xff\xff\x0f\xc8\xff\xff\x0f\xc8\xff\xff\x0f\xc8\xff\xff\x0f\xc8\xff\xff\x0f\xc8\xff\xff\x0f\xc8"
+DATA vectorConstants<>+1280(SB)/64, $"\x00\x00\x00C\x00\x00\x00C\x00\x00\x00C\x00\x00\x00C\x00\x00\x00C\x00\x00\x00C\x00\x00\x00C\x00\x00\x00C\x00\x00\x00C\x00\x00\x00C\x00\x00\x00C\x00\x00\x00C\x00\x00\x00C\x00\x00\x00C\x00\x00\x00C\x00\x00\x00C"
+DATA vectorConstants<>+1344(SB)/64, $"\x00\x00\x808\x00\x00\x808\x00\x00\x808\x00\x00\x808\x00\x00\x808\x00\x00\x808\x00\x00\x808\x00\x00\x808\x00\x00\x808\x00\x00\x808\x00\x00\x808\x00\x00\x808\x00\x00\x808\x00\x00\x808\x00\x00\x808\x00\x00\x808"
+DATA vectorConstants<>+1408(SB)/64, $"~\x00\x00\x00~\x00\x00\x00~\x00\x00\x00~\x00\x00\x00~\x00\x00\x00~\x00\x00\x00~\x00\x00\x00~\x00\x00\x00~\x00\x00\x00~\x00\x00\x00~\x00\x00\x00~\x00\x00\x00~\x00\x00\x00~\x00\x00\x00~\x00\x00\x00~\x00\x00\x00"
+GLOBL vectorConstants<>(SB), RODATA|NOPTR, $1472

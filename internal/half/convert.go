@@ -28,6 +28,16 @@ func NarrowHalf[H ~uint16](dst []H, src []float32) int {
 	return convert(narrowHalf, 1, len(src), dst, 0, src, 0)
 }
 
+// WidenE4M3 is WidenBrain for f8_e4m3.
+func WidenE4M3[B ~uint8](dst []float32, src []B) int {
+	return convert(widenE4M3, 1, len(src), dst, 0, src, 0)
+}
+
+// WidenE5M2 is WidenBrain for f8_e5m2.
+func WidenE5M2[B ~uint8](dst []float32, src []B) int {
+	return convert(widenE5M2, 1, len(src), dst, 0, src, 0)
+}
+
 // NarrowE4M3 sets dst[i] to src[i] rounded to f8_e4m3 as array.E4M3Of does, for the
 // first n elements, and returns n, which is at most the length of src. dst must be at
 // least as long as src.
@@ -73,6 +83,8 @@ const (
 	widenHalf
 	narrowBrain
 	narrowHalf
+	widenE4M3
+	widenE5M2
 	narrowE4M3
 	narrowE5M2
 )

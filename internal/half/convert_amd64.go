@@ -52,6 +52,10 @@ func (c conversion) by(i instructions, x block) int {
 			avx2NarrowBrain(x.rows, x.n, x.dst, x.pitch, x.src, x.stride)
 		case narrowHalf:
 			avx2NarrowHalf(x.rows, x.n, x.dst, x.pitch, x.src, x.stride)
+		case widenE4M3:
+			avx2WidenE4M3(x.rows, x.n, x.dst, x.pitch, x.src, x.stride)
+		case widenE5M2:
+			avx2WidenE5M2(x.rows, x.n, x.dst, x.pitch, x.src, x.stride)
 		case narrowE4M3:
 			avx2NarrowE4M3(x.rows, x.n, x.dst, x.pitch, x.src, x.stride)
 		case narrowE5M2:
@@ -67,6 +71,10 @@ func (c conversion) by(i instructions, x block) int {
 			avx512NarrowBrain(x.rows, x.n, x.dst, x.pitch, x.src, x.stride)
 		case narrowHalf:
 			avx512NarrowHalf(x.rows, x.n, x.dst, x.pitch, x.src, x.stride)
+		case widenE4M3:
+			avx512WidenE4M3(x.rows, x.n, x.dst, x.pitch, x.src, x.stride)
+		case widenE5M2:
+			avx512WidenE5M2(x.rows, x.n, x.dst, x.pitch, x.src, x.stride)
 		case narrowE4M3:
 			avx512NarrowE4M3(x.rows, x.n, x.dst, x.pitch, x.src, x.stride)
 		case narrowE5M2:

@@ -40,6 +40,34 @@ func TestWiden(t *testing.T) {
 	}
 }
 
+// TestWidenFrom8 takes every number of 8 bits, in every lane.
+func TestWidenFrom8(t *testing.T) {
+	src := make([]uint8, 256+16)
+	for i := range src {
+		src[i] = uint8(i)
+	}
+	for name, loop := range half.Loops() {
+		for shift := range 16 {
+			x := src[shift:][:256]
+			for what, want := range map[string]func(uint8) float32{
+				"WidenE4M3": func(x uint8) float32 { return array.E4M3(x).Float32() },
+				"WidenE5M2": func(x uint8) float32 { return array.E5M2(x).Float32() },
+			} {
+				got := make([]float32, len(x)+1)
+				n := loop(what, len(x), bytes(got), bytes(x))
+				for i := range n {
+					if g, w := math.Float32bits(got[i]), math.Float32bits(want(x[i])); g != w {
+						t.Fatalf("%s %s: %02x becomes %08x, want %08x", name, what, x[i], g, w)
+					}
+				}
+				if n != 0 && n != len(x) || got[len(x)] != 0 {
+					t.Errorf("%s %s of %d numbers converts %d, and then writes %v", name, what, len(x), n, got[len(x)])
+				}
+			}
+		}
+	}
+}
+
 // TestNarrow takes numbers around every number of 16 bits and every tie, and many others.
 func TestNarrow(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))

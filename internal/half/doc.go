@@ -1,6 +1,5 @@
 // Package half converts between float32 and the two 16-bit formats in vectors:
-// bf16 (Brain) and binary16 (Half), and rounds float32 to the 8-bit formats f8_e4m3 and
-// f8_e5m2. Results have the same bits as the functions
+// bf16 (Brain) and binary16 (Half), and the 8-bit formats f8_e4m3 and f8_e5m2. Results have the same bits as the functions
 // of package array, which are the definition, also for NaNs. So results do not
 // depend on the processor's instructions, and the instructions cannot be chosen.
 //

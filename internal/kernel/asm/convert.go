@@ -6,8 +6,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// convert writes the conversions between float32 and the 16-bit formats, and from
-// float32 to the 8-bit formats. They are in package internal/half, since package array needs them.
+// convert writes the conversions between float32 and the formats of 16 and of
+// 8 bits. They are in package internal/half, since package array needs them.
 func convert() {
 	var table constants
 	for _, s := range []set{{name: "avx512", size: 4, wide: true, table: &table}, {name: "avx2", size: 4, table: &table}} {
@@ -48,6 +48,29 @@ func convert() {
 			for at := 0; at < 64; at += s.bytes() {
 				VCVTPS2PH(Imm(0), s.load(src.Offset(at)), dst.Offset(at/2))
 			}
+		})
+		s.conversion("WidenE4M3", "widens n f8_e4m3 numbers", 1, 4, func(src, dst Mem) {
+			// The code's bits are those of an f16 that is 2^-8 of the number.
+			h := s.words8(src)
+			sign, y := s.half(), s.vector()
+			VPSLLW(Imm(8), h, sign)
+			VPSLLW(Imm(7), h, h)
+			VPAND(s.table.bits(0x3f803f80), h, h)
+			VPAND(s.table.bits(0x80008000), sign, sign)
+			VPOR(sign, h, h)
+			VCVTPH2PS(h, y)
+			VMULPS(s.table.bits(0x43800000), y, y)
+			// The code of the NaN has become 480.
+			size := s.and(s.table.bits(0x7fffffff), y)
+			nan := s.or(s.table.bits(0x7fc00000), s.and(s.table.bits(0x80000000), y))
+			VMOVUPS(s.below(0x43e00001, size, y, nan), dst)
+		})
+		s.conversion("WidenE5M2", "widens n f8_e5m2 numbers", 1, 4, func(src, dst Mem) {
+			// The code's bits are the upper ones of an f16 of the same value.
+			h, y := s.words8(src), s.vector()
+			VPSLLW(Imm(8), h, h)
+			VCVTPH2PS(h, y)
+			VMOVUPS(y, dst)
 		})
 		s.narrowF8("NarrowE4M3", "rounds n numbers to f8_e4m3", 3, 7, 0x43e00000, 0x7f)
 		s.narrowF8("NarrowE5M2", "rounds n numbers to f8_e5m2", 2, 15, 0x47600000, 0x7e)
@@ -143,6 +166,21 @@ func (s set) conversion(name, doc string, from, to int, body func(src, dst Mem))
 	JNZ(LabelRef("rows"))
 	VZEROUPPER()
 	RET()
+}
+
+// half returns a vector of half the length.
+func (s set) half() reg.VecVirtual {
+	if s.wide {
+		return YMM()
+	}
+	return XMM()
+}
+
+// words8 loads 8-bit numbers into the lower halves of 16 bits.
+func (s set) words8(m Mem) reg.VecVirtual {
+	v := s.half()
+	VPMOVZXBW(m, v)
+	return v
 }
 
 // words loads 16-bit numbers into the lower halves of 32 bits.
