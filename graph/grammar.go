@@ -3,15 +3,15 @@ package graph
 // Grammar is the grammar of the text form of programs, in the EBNF of the Go
 // specification. Parse reads a file and returns its last program;
 // Program.String writes a file.
-const Grammar = `file      = { newline } program { newline program } .
+const Grammar = `file      = { newline } program newline { program newline } .
 program   = "program" word "(" [ input { "," input } ] ")" "{" newline
-            { ( equation | scope ) newline } "return" [ name { "," name } ] newline "}" newline .
+            { ( equation | scope ) newline } "return" [ name { "," name } ] newline "}" .
 input     = name type .
 equation  = [ binder { "," binder } "=" ] word "(" [ name { "," name } ] ")" { parameter } .
 scope     = "scope" [ string ] .
 binder    = name [ type ] .
 parameter = word "=" value .
-value     = integer | number | "true" | "false" | string | dtype | word | list .
+value     = integer | number | "true" | "false" | string | dtype | word | list | program .
 list      = "[" [ value { "," value } ] "]" .
 type      = dtype "[" [ integer { "," integer } ] "]" .
 dtype     = "bool" | "u8" | "u32" | "i32" | "i64" | "f8_e4m3" | "f8_e5m2"
@@ -32,9 +32,10 @@ file; both are used only below their definition. A value's name is not empty; it
 is quoted if it is no word, and if it is return or program, which belong to the
 file's structure. In an equation the primitive's name stands before its
 arguments, and a value of a parameter is what the parameter's Go type asks for:
-a word is the name of a program above. Parameters that are zero are left out.
-The equations below a scope belong to the part of the model that the string
-names, those below a scope without a string to none. The type behind a binder of
-an equation may be left out; if given, it must be the one inferred. Names v1,
-v2, ... of results belong to the printer, which numbers them anew.
+a word is the name of a program above, and the body of a loop is a program that
+stands inside the equation, with names of its own. Parameters that are zero are
+left out. The equations below a scope belong to the part of the model that the
+string names, those below a scope without a string to none. The type behind a
+binder of an equation may be left out; if given, it must be the one inferred.
+Names v1, v2, ... of results belong to the printer, which numbers them anew.
 `

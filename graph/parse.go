@@ -66,14 +66,20 @@ func ParseAll(file, src string, lib ...Primitive) (progs []*Program, err error) 
 	p.next()
 	p.skipLines()
 	for progs == nil || p.tok.kind != tokEOF {
-		progs = append(progs, p.program())
+		prog := p.program(false)
+		p.next()
+		if p.tok.kind != tokEOF {
+			p.endOfLine("behind }")
+		}
+		p.progs[prog.Name] = prog
+		progs = append(progs, prog)
 		p.skipLines()
 	}
 	return progs, nil
 }
 
-// parser reads one file by recursive descent. Nothing in the grammar nests
-// except lists, whose depth the Go type of the parameter determines.
+// parser reads one file by recursive descent. What nests in the grammar are lists, whose
+// depth the Go type of the parameter determines, and the bodies of loops.
 type parser struct {
 	file  string
 	lex   lexer
@@ -86,7 +92,11 @@ type parser struct {
 	tr     *Tracer
 	values map[string]*Value
 	lines  map[string]int // where each value is defined
+	depth  int            // how many programs it stands inside of
 }
+
+// deepest is how many bodies may be nested in each other in a text.
+const deepest = 100
 
 func (p *parser) failf(line int, format string, args ...any) {
 	panic(buildError{&Error{Pos: Pos{File: p.file, Line: line}, Err: fmt.Errorf(format, args...)}})
@@ -148,7 +158,9 @@ func (p *parser) list(end string, item func(i int)) {
 	}
 }
 
-func (p *parser) program() *Program {
+// program reads a program up to its last }, which it does not read. The program of a
+// body is not known to other programs, and may have any name.
+func (p *parser) program(body bool) *Program {
 	if !p.word("program") {
 		what := "program"
 		if len(p.progs) > 0 {
@@ -158,7 +170,7 @@ func (p *parser) program() *Program {
 	}
 	p.next()
 	name := p.name("the name of the program")
-	if p.progs[name.text] != nil {
+	if !body && p.progs[name.text] != nil {
 		p.failf(name.line, "program %s is defined already; give each program of the file its own name", clip(name.text))
 	}
 	p.tr = &Tracer{prog: Program{Name: name.text}}
@@ -195,13 +207,24 @@ func (p *parser) program() *Program {
 		p.tr.prog.Out = append(p.tr.prog.Out, p.use("a result"))
 	}
 	p.skipLines()
-	p.punct("}", "behind the line with return")
-	if p.tok.kind != tokEOF {
-		p.endOfLine("behind }")
+	if !p.is("}") {
+		p.want("} behind the line with return")
 	}
 	prog := p.tr.Program()
 	p.tr.done = true
-	p.progs[name.text] = prog
+	return prog
+}
+
+// body reads the program of a body, which stands inside an equation.
+func (p *parser) body() *Program {
+	if p.depth == deepest {
+		p.failf(p.tok.line, "bodies are nested in each other more than %d deep", deepest)
+	}
+	tr, values, lines := p.tr, p.values, p.lines
+	p.depth++
+	prog := p.program(true)
+	p.depth--
+	p.tr, p.values, p.lines = tr, values, lines
 	return prog
 }
 
@@ -383,6 +406,10 @@ func (p *parser) value(what string, v reflect.Value) {
 	case v.Type() == programType:
 		if tok.kind != tokName {
 			wrong()
+		}
+		if p.word("program") {
+			v.Set(reflect.ValueOf(p.body()))
+			break
 		}
 		prog := p.progs[tok.text]
 		if prog == nil {

@@ -9,6 +9,9 @@ type PrintOptions struct {
 	// a value is defined, such as the placed type f32[16@ep,8]. If it returns ""
 	// the type is printed.
 	Type func(*Value) string
+	// Body, if not nil, returns what is printed as the body of the loop e, and the
+	// options for it. Without Body these are the loop's body and the options of the program.
+	Body func(e *Eqn) (*Program, PrintOptions)
 	// Pos adds the source line of each equation as a comment: # moe.go:24.
 	Pos bool
 
@@ -16,7 +19,8 @@ type PrintOptions struct {
 }
 
 // String returns p's text form (see Grammar): the programs that p's equations
-// refer to, each once and callees first, and then p.
+// refer to, each once and callees first, and then p. The body of a loop stands inside
+// its equation.
 func (p *Program) String() string { return p.Print(PrintOptions{}) }
 
 // Print is String with options.
@@ -33,12 +37,20 @@ func (p *Program) Print(opts PrintOptions) string {
 	return string(w.buf)
 }
 
-// reachable returns p and the programs that it refers to, callees first.
+// nested reports whether p's programs are printed inside its equation. The others are
+// printed in front of the program, and the equation names them.
+func nested(p Primitive) bool {
+	_, ok := p.(ScanOp)
+	return ok
+}
+
+// reachable returns p and the programs that it and the bodies in it refer to by name,
+// callees first.
 func reachable(p *Program) []*Program {
 	var order []*Program
 	seen := make(map[*Program]bool)
-	var visit func(*Program)
-	visit = func(p *Program) {
+	var visit func(p *Program, inside bool)
+	visit = func(p *Program, inside bool) {
 		if seen[p] {
 			return
 		}
@@ -48,12 +60,14 @@ func reachable(p *Program) []*Program {
 				continue
 			}
 			for _, q := range programs(e.Prim) {
-				visit(q)
+				visit(q, nested(e.Prim))
 			}
 		}
-		order = append(order, p)
+		if !inside {
+			order = append(order, p)
+		}
 	}
-	visit(p)
+	visit(p, false)
 	return order
 }
 
@@ -88,41 +102,71 @@ type printer struct {
 	opts   PrintOptions
 	progs  map[*Program]string
 	values map[*Value]string
+	depth  int // of the body that is being printed, 0 outside of one
 }
 
 func (w *printer) program(p *Program) {
+	w.definition(p, w.progs[p])
+	w.buf = append(w.buf, '\n')
+}
+
+// definition prints p under a name, without the end of its last line.
+func (w *printer) definition(p *Program, name string) {
 	w.values = p.Names()
 	w.buf = append(w.buf, "program "...)
-	w.buf = append(w.buf, w.progs[p]...)
+	w.buf = append(w.buf, name...)
 	w.buf = append(w.buf, '(')
 	w.binders(p.In)
-	w.buf = append(w.buf, ") {\n"...)
+	w.buf = append(w.buf, ") {"...)
 	scope := ""
 	for _, e := range p.Eqns {
 		if e != nil && e.Pos.Scope != scope && !w.opts.unscoped {
 			scope = e.Pos.Scope
 			w.scope(scope)
 		}
-		w.buf = append(w.buf, '\t')
+		w.line(1)
 		w.eqn(e)
-		w.buf = append(w.buf, '\n')
 	}
-	w.buf = append(w.buf, "\treturn"...)
+	w.line(1)
+	w.buf = append(w.buf, "return"...)
 	if len(p.Out) > 0 {
 		w.buf = append(w.buf, ' ')
 		w.refs(p.Out)
 	}
-	w.buf = append(w.buf, "\n}\n"...)
+	w.line(0)
+	w.buf = append(w.buf, '}')
+}
+
+// line begins a line, indented as the body that is being printed, and more.
+func (w *printer) line(more int) {
+	w.buf = append(w.buf, '\n')
+	for range w.depth + more {
+		w.buf = append(w.buf, '\t')
+	}
+}
+
+// body returns the text of the body p of the equation e.
+func (w *printer) body(e *Eqn, p *Program) string {
+	in := printer{opts: w.opts, progs: w.progs, depth: w.depth + 1}
+	if w.opts.Body != nil {
+		p, in.opts = w.opts.Body(e)
+	}
+	name := sanitise(p.Name)
+	if name == "" {
+		name = "_"
+	}
+	in.definition(p, name)
+	return string(in.buf)
 }
 
 // scope prints the line that gives the equations below it a scope.
 func (w *printer) scope(name string) {
-	w.buf = append(w.buf, "\tscope"...)
+	w.line(1)
+	w.buf = append(w.buf, "scope"...)
 	if name != "" {
 		w.buf = append(w.buf, ' ')
 		w.buf = strconv.AppendQuote(w.buf, name)
 	}
-	w.buf = append(w.buf, '\n')
 }
 
 // eqn prints an equation. It also prints broken ones, since Check shows them.
@@ -139,7 +183,12 @@ func (w *printer) eqn(e *Eqn) {
 	w.buf = append(w.buf, '(')
 	w.refs(e.In)
 	w.buf = append(w.buf, ')')
-	w.buf = appendParams(w.buf, e.Prim, func(p *Program) string { return w.progs[p] })
+	w.buf = appendParams(w.buf, e.Prim, func(p *Program) string {
+		if nested(e.Prim) {
+			return w.body(e, p)
+		}
+		return w.progs[p]
+	})
 	if w.opts.Pos {
 		w.buf = append(w.buf, " # "...)
 		w.buf = append(w.buf, e.Pos.String()...)

@@ -52,7 +52,9 @@ func (t *Tracer) here(p Primitive) Pos {
 		return *t.pos
 	}
 	pos := caller(p)
-	pos.Scope = t.scope
+	for o := t; o != nil && pos.Scope == ""; o = o.outer { // users have the trace around a body alone
+		pos.Scope = o.scope
+	}
 	return pos
 }
 

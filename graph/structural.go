@@ -8,7 +8,7 @@ import (
 
 // Structural returns a prototype of each primitive that this package defines.
 func Structural() []Primitive {
-	return []Primitive{FullOp{}, AddAnyOp{}, PlaceLikeOp{}, BarrierOp{}, CustomOp{}, RematOp{}}
+	return []Primitive{FullOp{}, AddAnyOp{}, PlaceLikeOp{}, BarrierOp{}, CustomOp{}, RematOp{}, ScanOp{}}
 }
 
 // FullOp returns an array with every element equal to Value. It has no
@@ -165,10 +165,21 @@ func called(p Primitive) *Program {
 	return nil
 }
 
+// calls reports whether p, or the body of a loop in it, has a call.
+func calls(p *Program) bool {
+	return slices.ContainsFunc(p.Eqns, func(e *Eqn) bool {
+		if s, ok := e.Prim.(ScanOp); ok {
+			return calls(s.Body)
+		}
+		return called(e.Prim) != nil
+	})
+}
+
 // Inline returns p with every call, CustomOp and RematOp, replaced by the equations of
-// its Fn, also those inside a Fn. If p has none, Inline returns p itself.
+// its Fn, also those inside a Fn and inside the body of a loop. If p has none, Inline
+// returns p itself.
 func Inline(p *Program) (*Program, error) {
-	if !slices.ContainsFunc(p.Eqns, func(e *Eqn) bool { return called(e.Prim) != nil }) {
+	if !calls(p) {
 		return p, nil
 	}
 	q, err := Trace(p.Name, func(t *Tracer) []*Value {
@@ -182,10 +193,19 @@ func Inline(p *Program) (*Program, error) {
 				in[i] = env[v]
 			}
 			var out []*Value
-			if fn := called(e.Prim); fn != nil {
+			prim := e.Prim
+			if s, ok := prim.(ScanOp); ok {
+				body, err := Inline(s.Body)
+				if err != nil {
+					FailAt(e, err)
+				}
+				s.Body = body
+				prim = s
+			}
+			if fn := called(prim); fn != nil {
 				t.At(e.Pos, func() { out = t.Replay(fn, in) }) // within the scope of e
 			} else {
-				t.At(e.Pos, func() { out = t.Apply(e.Prim, in...) })
+				t.At(e.Pos, func() { out = t.Apply(prim, in...) })
 			}
 			for i, v := range out {
 				// A function may return one of its arguments, which keeps its own name.

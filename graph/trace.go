@@ -15,6 +15,13 @@ type Tracer struct {
 	pos    *Pos   // when set, the position of new equations
 	scope  string // of new equations, when pos is not set
 	failed string // the innermost scope that a panic has passed
+
+	// For the body of a loop, which has a trace of its own:
+	outer    *Tracer           // the trace around it
+	inside   map[*Value]*Value // values of outer traces, and what stands for them here
+	captured []*Value          // the values of outer that are inputs here, in order
+	// body is the body that is being traced at present, nil if there is none.
+	body *Tracer
 }
 
 // Trace runs fn and returns the program that it built: fn's inputs in order of
@@ -101,14 +108,19 @@ func (t *Tracer) At(pos Pos, fn func()) {
 // trace. Builders of primitives call it.
 func (t *Tracer) Apply(p Primitive, in ...*Value) []*Value {
 	pos := t.here(p)
+	if t.done && t.outer != nil {
+		panic(buildError{&Error{Pos: pos, Prim: p.Name(), Err: errors.New("an argument belongs to the body of a loop; return it from the body")}})
+	}
 	if t.done {
 		panic(buildError{&Error{Pos: pos, Prim: p.Name(), Err: errors.New("the trace has ended; build inside the function given to Trace")}})
 	}
+	in = slices.Clone(in)
 	for i, v := range in {
 		if v == nil {
 			panic(buildError{&Error{Pos: pos, Prim: p.Name(), Err: fmt.Errorf("argument %d is nil", i)}})
 		}
-		if err := t.owns(v); err != nil {
+		var err error
+		if in[i], err = t.local(v); err != nil {
 			panic(buildError{&Error{Pos: pos, Err: err}})
 		}
 	}
@@ -116,7 +128,7 @@ func (t *Tracer) Apply(p Primitive, in ...*Value) []*Value {
 	if err != nil {
 		panic(buildError{newError(pos, p, types(in), err)})
 	}
-	e := &Eqn{Prim: p, In: append([]*Value(nil), in...), Pos: pos}
+	e := &Eqn{Prim: p, In: in, Pos: pos}
 	for i, typ := range out {
 		if err := typ.Check(); err != nil {
 			panic(buildError{newError(pos, p, types(in), fmt.Errorf("the result %w", err))})
@@ -129,6 +141,9 @@ func (t *Tracer) Apply(p Primitive, in ...*Value) []*Value {
 
 // owns returns an error if v is not a value of this trace.
 func (t *Tracer) owns(v *Value) error {
+	if v.tr != t && v.tr != nil && v.tr.outer != nil {
+		return fmt.Errorf("value %s %s belongs to the body of a loop; return it from the body", v.Name, v.Type)
+	}
 	if v.tr != t {
 		return fmt.Errorf("value %s %s belongs to another trace; pass it as an input", v.Name, v.Type)
 	}
@@ -139,12 +154,11 @@ func (t *Tracer) owns(v *Value) error {
 }
 
 // Apply adds the equation p(in...) to the trace of its arguments and returns
-// the results. There must be at least one argument.
+// the results. If some of them belong to the body of a loop, that is the body's. There
+// must be at least one argument.
 func Apply(p Primitive, in ...*Value) []*Value {
-	for _, v := range in {
-		if v != nil && v.tr != nil {
-			return v.tr.Apply(p, in...)
-		}
+	if t := TracerOf(in...); t != nil {
+		return t.Apply(p, in...)
 	}
 	panic(buildError{&Error{Pos: caller(p), Prim: p.Name(), Err: errors.New("no argument belongs to a trace")}})
 }

@@ -19,12 +19,14 @@ import (
 //   - Temporaries share memory only where the life of one ends before the life of the
 //     other begins. Instructions that run beside an exchange do not write what the
 //     exchange reads, nor touch what it writes.
-//   - Collectives are numbered consecutively, in the order in which every rank runs them.
+//   - Collectives are numbered consecutively, in the order in which every rank runs them. A
+//     loop counts as the collectives of all its iterations.
+//   - A loop's body passes Check, and its inputs and results have the memory of the loop's.
 //   - A kept copy is a copy of an input, is made once, and is read by instructions that
 //     ask for it.
 func (p *Plan) Check() error {
 	c := checker{p}
-	for _, step := range []func() error{c.aliases, c.ports, c.instrs, c.collectives, c.copies, c.values, c.beside, c.memory} {
+	for _, step := range []func() error{c.aliases, c.ports, c.instrs, c.loops, c.collectives, c.copies, c.values, c.beside, c.memory} {
 		if err := step(); err != nil {
 			return fmt.Errorf("lowering: plan %s: %w", p.Name, err)
 		}
@@ -47,7 +49,7 @@ func (c *checker) at(i, b int, format string, args ...any) error {
 	} else if b != none {
 		where += fmt.Sprintf(": b%d", b)
 	}
-	return fmt.Errorf("%s: %s", where, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%s: %w", where, fmt.Errorf(format, args...))
 }
 
 // of returns an error about buffer b and no instruction.
@@ -118,8 +120,8 @@ func (c *checker) instrs() error {
 		if err := c.operands(i, in); err != nil {
 			return err
 		}
-		if got := in.Communicates(); got == (in.Kernel != nil) {
-			return c.at(i, none, "has a kernel and an exchange: %v, want one of both", got)
+		if kinds := holding(in.Kernel != nil, in.Communicates(), in.Loop != nil); kinds != 1 {
+			return c.at(i, none, "has %d of a kernel, an exchange and a loop, want one", kinds)
 		}
 		if n := len(in.Chain); n == 1 || n > 0 && in.Communicates() {
 			return c.at(i, none, "is a chain of %d instructions, want kernels, two or more", n)
@@ -157,6 +159,17 @@ func (c *checker) instrs() error {
 	return nil
 }
 
+// holding returns how many of the conditions hold.
+func holding(conditions ...bool) int {
+	n := 0
+	for _, yes := range conditions {
+		if yes {
+			n++
+		}
+	}
+	return n
+}
+
 // operands checks the buffers of in, which is instruction i or an instruction of its chain.
 func (c *checker) operands(i int, in *Instr) error {
 	for _, b := range slices.Concat(in.In, in.Out) {
@@ -182,8 +195,12 @@ func (c *checker) collectives() error {
 		in := &c.Instrs[i]
 		if !in.Communicates() {
 			if in.Wait != 0 {
-				return c.at(i, none, "is a kernel and is waited for before instruction %d", in.Wait)
+				return c.at(i, none, "is no collective and is waited for before instruction %d", in.Wait)
 			}
+			if n := in.Collectives(); n > 0 && in.Seq != seq {
+				return c.at(i, none, "begins with collective #%d, want #%d", in.Seq, seq)
+			}
+			seq += in.Collectives()
 			continue
 		}
 		if in.Seq != seq {

@@ -308,6 +308,8 @@ func (e *Emitter) rule(q *graph.Eqn, out, in []Buf) error {
 			return nil
 		}
 		return e.Emit(KernelSpec{Name: "add_any", Out: out, In: in, Elementwise: true, Kernel: addAny})
+	case graph.ScanOp:
+		return e.scan(p, out, in)
 	case Rule:
 		return p.Lower(e, out, in)
 	default:

@@ -44,6 +44,21 @@ type Options struct {
 // Lower makes the plan of a placed program: rules emit instructions, and Passes rewrite
 // them. Equations whose results nobody uses are left out.
 func Lower(a *sharding.Assignment, opts Options) (*Plan, error) {
+	p, err := emit(a, opts.Names)
+	if err != nil {
+		return nil, err
+	}
+	if opts.Target != nil {
+		opts = opts.on(opts.Target)
+	}
+	if err := p.run(&opts); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// emit makes the plan of a placed program, before any pass. names are those of the results.
+func emit(a *sharding.Assignment, names []string) (*Plan, error) {
 	p := &Plan{Name: a.Program.Name, Mesh: a.Mesh, unplaced: true}
 	e := &Emitter{Mesh: a.Mesh, asg: a, plan: p, bufs: map[key]Buf{}, memos: map[any]Buf{}}
 	for _, v := range a.Program.In {
@@ -59,20 +74,14 @@ func Lower(a *sharding.Assignment, opts Options) (*Plan, error) {
 		}
 		e.Eqn = q
 		if err := e.eqn(q); err != nil {
+			if inner, ok := err.(*graph.Error); ok { // about an equation of a loop's body
+				return nil, inner
+			}
 			return nil, &graph.Error{Pos: q.Pos, Prim: q.Prim.Name(), Args: a.Context(q).Args(), Err: err}
 		}
 	}
 	e.Eqn = nil
-	if err := e.outputs(opts.Names); err != nil {
-		return nil, err
-	}
-	if opts.Target != nil {
-		opts = opts.on(opts.Target)
-	}
-	if err := p.run(&opts); err != nil {
-		return nil, err
-	}
-	return p, nil
+	return p, e.outputs(names)
 }
 
 func (e *Emitter) eqn(q *graph.Eqn) error {

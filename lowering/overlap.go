@@ -39,14 +39,16 @@ func (o *Overlap) UnmarshalText(text []byte) error {
 	return fmt.Errorf("lowering: overlap %q, want off or collectives", text)
 }
 
-// number numbers the collectives again, after instructions have moved.
+// number numbers the collectives again, after instructions have moved. A loop counts as
+// the collectives of all its iterations.
 func (p *Plan) number() {
 	seq := 0
 	for i := range p.Instrs {
-		if p.Instrs[i].Communicates() {
-			p.Instrs[i].Seq = seq
-			seq++
+		in := &p.Instrs[i]
+		if in.Collectives() > 0 {
+			in.Seq = seq
 		}
+		seq += in.Collectives()
 	}
 }
 

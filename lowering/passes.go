@@ -66,6 +66,7 @@ func Passes() []Pass {
 			[]Need{{"fuse", "whether a result may be written over an input depends on the chain that does it"}, {"wait", "an exchange reads its input until it is waited for"}}},
 		{"memory", "temporaries get places in the arena; with fuse, results of elementwise instructions that of arguments", always,
 			func(p *Plan, o *Options) error {
+				p.rooms()
 				if o.Fuse {
 					p.reuse()
 				} else {
@@ -97,7 +98,7 @@ func (p *Plan) run(o *Options) error {
 			return fmt.Errorf("lowering: pass %s does not run with these options, so there is no plan after it", x.Name)
 		}
 		if x.run != nil && x.asked(o) {
-			if err := x.run(p, o); err != nil {
+			if err := p.runOn(x, o); err != nil {
 				return err
 			}
 		}
@@ -111,6 +112,19 @@ func (p *Plan) run(o *Options) error {
 		}
 	}
 	return nil
+}
+
+// runOn runs a pass on the bodies of the plan's loops, and then on the plan.
+func (p *Plan) runOn(x Pass, o *Options) error {
+	for _, l := range p.loops() {
+		if body := l.options(o); x.asked(body) {
+			if err := l.Body.runOn(x, body); err != nil {
+				return err
+			}
+		}
+	}
+	p.number() // a pass may have changed how many collectives a body has
+	return x.run(p, o)
 }
 
 // PassTable returns a readable table of Passes: what each pass does, and which passes must

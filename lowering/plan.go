@@ -84,8 +84,8 @@ type Buffer struct {
 	Def, Last int
 }
 
-// Instr is one kernel or collective: what it computes, and from which buffers. Host has
-// what only a kernel of the host has, Collective what only a collective has; the other
+// Instr is one kernel, collective or loop: what it computes, and from which buffers. Host
+// has what only a kernel of the host has, Collective what only a collective has; the other
 // one of the two is zero.
 type Instr struct {
 	Name    string          // the kernel's or collective's name
@@ -108,6 +108,9 @@ type Instr struct {
 
 	Host
 	Collective
+	// Loop is what an instruction has if it runs the plan of a loop's body; the other two
+	// are then zero.
+	Loop *Loop
 }
 
 // Host is what an instruction has if it is a kernel of the host.
@@ -208,8 +211,14 @@ func (p *Plan) String() string {
 		fmt.Fprintf(&b, " kept=%d", n)
 	}
 	b.WriteByte('\n')
+	p.lines(&b)
+	return b.String()
+}
+
+// lines prints the plan without its first line.
+func (p *Plan) lines(b *strings.Builder) {
 	for _, in := range p.In {
-		fmt.Fprintf(&b, "\tin  %-12s %s %s\n", graph.Shown(in.Name), in.Spec.Format(in.Type), p.slot(in.Buf))
+		fmt.Fprintf(b, "\tin  %-12s %s %s\n", graph.Shown(in.Name), in.Spec.Format(in.Type), p.slot(in.Buf))
 	}
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
@@ -219,9 +228,12 @@ func (p *Plan) String() string {
 		} else if in.On {
 			mark = "◆"
 		}
-		fmt.Fprintf(&b, "\t%3d %s %s", i, mark, p.instr(in))
+		fmt.Fprintf(b, "\t%3d %s %s", i, mark, p.instr(in))
 		for j := range in.Chain {
-			fmt.Fprintf(&b, "\t    . %s", p.instr(&in.Chain[j]))
+			fmt.Fprintf(b, "\t    . %s", p.instr(&in.Chain[j]))
+		}
+		if in.Loop != nil {
+			in.Loop.print(b)
 		}
 	}
 	donated := map[int]Donation{} // by the result, each of which takes over one input
@@ -229,16 +241,15 @@ func (p *Plan) String() string {
 		donated[d.Out] = d
 	}
 	for i, out := range p.Out {
-		fmt.Fprintf(&b, "\tout %-12s %s %s", graph.Shown(out.Name), out.Spec.Format(out.Type), p.slot(out.Buf))
+		fmt.Fprintf(b, "\tout %-12s %s %s", graph.Shown(out.Name), out.Spec.Format(out.Type), p.slot(out.Buf))
 		if d, ok := donated[i]; ok {
-			fmt.Fprintf(&b, " takes over %s", graph.Shown(p.In[d.In].Name))
+			fmt.Fprintf(b, " takes over %s", graph.Shown(p.In[d.In].Name))
 			if d.InPlace {
 				b.WriteString(" in place")
 			}
 		}
 		b.WriteByte('\n')
 	}
-	return b.String()
 }
 
 // instr prints one instruction without its chain.

@@ -90,6 +90,9 @@ type CollectiveUse struct {
 	// Value is the name of the values that it makes, "" if they have none.
 	Value string `json:"value,omitempty"`
 	Line  string `json:"line"`
+	// Times is how many iterations of a loop run it, 0 outside of loops. Instr is then its
+	// number in the plan of the loop's body, and Seq its number in the first iteration.
+	Times int `json:"times,omitempty"`
 }
 
 // OpTotal sums the collectives of one kind.
@@ -236,25 +239,42 @@ func (p *Plan) portNames(ports []Port) map[int]string {
 
 func (p *Plan) communication() Communication {
 	c := Communication{Collectives: []CollectiveUse{}, Totals: []OpTotal{}}
+	p.collectives(&c, 0, 0)
+	for _, u := range c.Collectives {
+		k := slices.IndexFunc(c.Totals, func(t OpTotal) bool { return t.Op == u.Op })
+		if k < 0 {
+			k = len(c.Totals)
+			c.Totals = append(c.Totals, OpTotal{Op: u.Op})
+		}
+		n := max(u.Times, 1)
+		c.Totals[k].Count += n
+		if u.Bytes > math.MaxInt64/int64(n) {
+			c.Totals[k].Bytes = math.MaxInt64
+		} else {
+			c.Totals[k].Bytes = plus(c.Totals[k].Bytes, int64(n)*u.Bytes)
+		}
+	}
+	slices.SortStableFunc(c.Totals, func(a, b OpTotal) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	return c
+}
+
+// collectives adds the collectives of the plan to c. It is run so many times, 0 for a plan
+// that is no body, and its collectives are numbered from first on.
+func (p *Plan) collectives(c *Communication, first, times int) {
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
+		if l := in.Loop; l != nil {
+			l.Body.collectives(c, first, max(times, 1)*l.Op.Length)
+		}
+		first += in.Collectives()
 		if !in.Communicates() {
 			continue
 		}
-		u := CollectiveUse{Instr: i, Seq: in.Seq, Op: in.Name, Axes: in.Axes, Group: p.Mesh.Parts(in.Axes), DType: in.DType.String(), Bytes: in.Bytes, Wait: in.Wait, Line: in.Pos.String()}
+		u := CollectiveUse{Instr: i, Seq: first - 1, Op: in.Name, Axes: in.Axes, Group: p.Mesh.Parts(in.Axes), DType: in.DType.String(), Bytes: in.Bytes, Wait: in.Wait, Line: in.Pos.String(), Times: times}
 		if in.Prim != nil {
 			u.Prim = in.Prim.Name()
 		}
 		u.Value = p.named(in)
 		c.Collectives = append(c.Collectives, u)
-		k := slices.IndexFunc(c.Totals, func(t OpTotal) bool { return t.Op == in.Name })
-		if k < 0 {
-			k = len(c.Totals)
-			c.Totals = append(c.Totals, OpTotal{Op: in.Name})
-		}
-		c.Totals[k].Count++
-		c.Totals[k].Bytes = plus(c.Totals[k].Bytes, in.Bytes)
 	}
-	slices.SortStableFunc(c.Totals, func(a, b OpTotal) int { return cmp.Compare(b.Bytes, a.Bytes) })
-	return c
 }

@@ -6,7 +6,7 @@ import "fmt"
 type DeviceUse struct {
 	Name string `json:"name"`
 	// On is the number of instructions of the target, Host the number of kernels of the
-	// host.
+	// host. Those of a loop's body are counted once.
 	On   int `json:"instructions"`
 	Host int `json:"host_instructions"`
 	// Segments is how often the host hands instructions to the device, and Waits how often
@@ -23,6 +23,11 @@ func (p *Plan) deviceUse() *DeviceUse {
 	d := &DeviceUse{Name: p.Target, Segments: len(s.Segments), Waits: s.Waits()}
 	for i := range p.Instrs {
 		switch in := &p.Instrs[i]; {
+		case in.Loop != nil:
+			body := in.Loop.Body.deviceUse()
+			d.On, d.Host = d.On+body.On, d.Host+body.Host
+			d.Segments += in.Loop.Op.Length * body.Segments
+			d.Waits += in.Loop.Op.Length * body.Waits
 		case in.On:
 			d.On++
 		case !in.Communicates():

@@ -61,6 +61,9 @@ func (r *Report) String() string {
 		if c.Value != "" {
 			prim += " (" + c.Value + ")"
 		}
+		if c.Times > 0 {
+			prim += fmt.Sprintf(", %d times", c.Times)
+		}
 		rows = append(rows, []string{fmt.Sprint(c.Seq), c.Op, strings.Join(c.Axes, "."), fmt.Sprint(c.Group), Bytes(c.Bytes), prim, c.Line})
 		if beside {
 			rows[len(rows)-1] = append(rows[len(rows)-1], c.beside())

@@ -137,7 +137,7 @@ func (s *summer) joined(b *bucket) []Instr {
 // buffer to. It returns the temporary. The buffer that is not given is -1.
 func (s *summer) copy(list *[]Instr, of Instr, to, from int) int {
 	b := s.Bufs[max(to, from)]
-	s.Bufs = append(s.Bufs, Buffer{Type: b.Type, Global: b.Global, Spec: b.Spec, Pos: of.Pos, Def: -1, Last: -1})
+	s.Bufs = append(s.Bufs, Buffer{Type: b.Type, Global: b.Global, Spec: b.Spec, Uneven: b.Uneven, Pos: of.Pos, Def: -1, Last: -1})
 	made := len(s.Bufs) - 1
 	if from < 0 {
 		from = made

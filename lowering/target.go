@@ -79,6 +79,10 @@ func (p *Plan) target(t Target) {
 		if in.Communicates() {
 			continue
 		}
+		if in.Loop != nil {
+			in.Why = "the host runs the loop, and its body says what the target runs"
+			continue
+		}
 		in.Why = t.Serves(p, i)
 		in.On = in.Why == ""
 	}

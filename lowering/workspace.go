@@ -9,6 +9,12 @@ import (
 // if they may use this many threads.
 func (p *Plan) dry(threads int) *exec.Dry {
 	var d exec.Dry
+	p.dryOn(&d, threads)
+	return &d
+}
+
+// dryOn does the dry runs of the plan's kernels, and of those of its loops, on d.
+func (p *Plan) dryOn(d *exec.Dry, threads int) {
 	a := exec.Args{Mesh: p.Mesh, Threads: max(threads, 1)}
 	outlines := func(list []array.Array, bufs []int) []array.Array {
 		list = list[:0]
@@ -18,12 +24,14 @@ func (p *Plan) dry(threads int) *exec.Dry {
 		return list
 	}
 	for i := range p.Instrs {
+		if l := p.Instrs[i].Loop; l != nil {
+			l.Body.dryOn(d, threads)
+		}
 		if in := &p.Instrs[i]; in.Dry != nil {
 			a.In, a.Out = outlines(a.In, in.In[:len(in.In)-len(in.Kept)]), outlines(a.Out, in.Out)
 			d.Run(in.Dry, a)
 		}
 	}
-	return &d
 }
 
 // workspace returns the bytes that the kernels of a rank take beside their arguments and

@@ -41,10 +41,16 @@ func kernels(p *lowering.Plan) string {
 	if kind == kernel.Portable {
 		return "portable kernels"
 	}
-	if !slices.ContainsFunc(p.Bufs, func(b lowering.Buffer) bool { return b.Type.DType == graph.BF16 }) {
+	if !brain(p) {
 		return "kernels in assembly"
 	}
 	return "kernels in assembly that multiply bf16 by " + gemm.SelectedHalf()
+}
+
+// brain reports whether the plan, or the body of a loop in it, has a buffer of bf16.
+func brain(p *lowering.Plan) bool {
+	return slices.ContainsFunc(p.Bufs, func(b lowering.Buffer) bool { return b.Type.DType == graph.BF16 }) ||
+		slices.ContainsFunc(p.Instrs, func(in lowering.Instr) bool { return in.Loop != nil && brain(in.Loop.Body) })
 }
 
 // samePlan compares the facts of all ranks. Every rank sees all of them, so all ranks

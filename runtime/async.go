@@ -55,7 +55,7 @@ func newLane(r *rank) *lane {
 		if in.Wait > 0 {
 			started++
 			l.due[in.Wait] = started
-		} else if in.Communicates() {
+		} else if in.Collectives() > 0 {
 			l.due[i] = started
 		}
 	}
@@ -110,13 +110,13 @@ func (r *rank) beside(ctx context.Context, opts Options) error {
 			if err := l.exchange(ctx, i); err != nil {
 				return r.fail(i, err)
 			}
-			opts.Trace.addCollective(r.comm.Rank(), in, began)
+			opts.Trace.addCollective(r, in, began)
 			continue
 		}
 		if err := r.exec(ctx, in, nil); err != nil {
 			return r.fail(i, err)
 		}
-		opts.Trace.add(r.comm.Rank(), in, began)
+		opts.Trace.add(r, in, began)
 	}
 	return l.await(len(r.plan.Instrs), opts)
 }
@@ -141,7 +141,7 @@ func (l *lane) run(s laneStep) {
 			if err := l.exchange(ctx, i); err != nil {
 				failed = l.rank.fail(i, err)
 			} else {
-				opts.Trace.addCollective(l.rank.comm.Rank(), &l.rank.plan.Instrs[i], began)
+				opts.Trace.addCollective(l.rank, &l.rank.plan.Instrs[i], began)
 			}
 		}
 		l.done <- result{i, failed}
@@ -164,7 +164,7 @@ func (l *lane) exchange(ctx context.Context, i int) (err error) {
 	for _, b := range in.Out {
 		a.Out = append(a.Out, l.rank.bufs[b])
 	}
-	c := collective.Call{Op: in.Name, Seq: in.Seq, DType: in.DType, Bytes: in.Bytes, Pos: in.Pos}
+	c := collective.Call{Op: in.Name, Seq: l.rank.seq + in.Seq, DType: in.DType, Bytes: in.Bytes, Pos: in.Pos}
 	return in.Exchange(ctx, l.rank.groups[i], c, a)
 }
 

@@ -38,16 +38,26 @@ type rank struct {
 	copies   []copied // per buffer: copies of inputs that the device does not see
 	temps    *block   // the arena, if the device's heap owns it
 	hold     *holding
+	loops    map[*lowering.Instr]*loop
+	bodies   []*rank // of the loops
+	// Of a rank that runs the body of a loop: the number of the iteration's first
+	// collective, and the iteration, which is -1 for other ranks.
+	seq, iteration int
 }
 
 // view is a buffer that shares the memory of another, its root.
 type view struct{ buf, root int }
 
 // newRank returns a rank with memory from h. If h is nil, the memory is Go's.
-func newRank(p *lowering.Plan, c collective.Communicator, h *heap) (_ *rank, err error) {
+func newRank(p *lowering.Plan, c collective.Communicator, h *heap) (*rank, error) {
+	return newRankOn(p, c, h, (*rank).arena)
+}
+
+// newRankOn is newRank with memory for the temporaries from memory.
+func newRankOn(p *lowering.Plan, c collective.Communicator, h *heap, memory func(*rank, int, *heap) ([]byte, error)) (_ *rank, err error) {
 	all := p
 	p = all.On(c.Rank())
-	r := &rank{plan: p, comm: c, groups: make([]collective.Group, len(p.Instrs)), bufs: make([]array.Array, len(p.Bufs)), spare: newSpare(h), hold: new(holding)}
+	r := &rank{plan: p, comm: c, groups: make([]collective.Group, len(p.Instrs)), bufs: make([]array.Array, len(p.Bufs)), spare: newSpare(h), hold: new(holding), iteration: -1}
 	defer func() {
 		if err != nil {
 			r.hold.close()
@@ -60,7 +70,7 @@ func newRank(p *lowering.Plan, c collective.Communicator, h *heap) (_ *rank, err
 	if h != nil {
 		r.remote = newRemote(all, h.device, r.hold)
 	}
-	arena, err := r.arena(int(p.Arena), h)
+	arena, err := memory(r, int(p.Arena), h)
 	if err != nil {
 		return nil, err
 	}
@@ -105,6 +115,9 @@ func newRank(p *lowering.Plan, c collective.Communicator, h *heap) (_ *rank, err
 		r.groups[i] = g
 	}
 	r.lane = newLane(r)
+	if err := r.newLoops(h); err != nil {
+		return nil, err
+	}
 	return r, nil
 }
 
@@ -138,6 +151,11 @@ func (r *rank) recycle() {
 func (r *rank) run(ctx context.Context) error {
 	r.args.Crew.Enter()
 	defer r.args.Crew.Leave()
+	return r.step(ctx)
+}
+
+// step is run for a rank that the crew counts already.
+func (r *rank) step(ctx context.Context) error {
 	o := r.opts
 	if !o.Finite && !o.Poison && o.Observe == nil {
 		switch {
@@ -171,13 +189,13 @@ func (r *rank) watched(ctx context.Context, opts Options) error {
 		if opts.Poison {
 			r.poison(in)
 		}
-		observe := opts.Observe != nil && !in.Communicates()
+		observe := opts.Observe != nil && !in.Communicates() && in.Loop == nil
 		if observe {
 			opts.Observe.Before(r.observed(i))
 		}
 		began := time.Now()
 		run := r.exec
-		if opts.Finite {
+		if opts.Finite && in.Loop == nil {
 			run = r.finite
 		}
 		if r.remote != nil && in.On {
@@ -192,7 +210,7 @@ func (r *rank) watched(ctx context.Context, opts Options) error {
 		if observe {
 			opts.Observe.After(r.observed(i))
 		}
-		opts.Trace.add(r.comm.Rank(), in, began)
+		opts.Trace.add(r, in, began)
 	}
 	r.remote.trace(opts.Trace, r)
 	return nil
@@ -202,6 +220,10 @@ func (r *rank) watched(ctx context.Context, opts Options) error {
 // that failed. That is instruction i, unless a *QueueError names an earlier one on the
 // device.
 func (r *rank) fail(i int, err error) error {
+	if _, inside := err.(*iterationError); inside {
+		in := &r.plan.Instrs[i]
+		return &Error{r.plan.Name, r.comm.Rank(), i, in.Name, in.Pos, err}
+	}
 	var q *QueueError
 	if errors.As(err, &q) {
 		i, err = q.Index, q.Err
@@ -222,6 +244,9 @@ func (r *rank) exec(ctx context.Context, in *lowering.Instr, g collective.Group)
 			err = fmt.Errorf("internal error: %v\n%s", p, debug.Stack())
 		}
 	}()
+	if in.Loop != nil {
+		return r.loops[in].run(ctx, r, r.seq+in.Seq)
+	}
 	a := &r.args
 	a.In, a.Out = a.In[:0], a.Out[:0]
 	a.Scratch.Reset()
@@ -232,7 +257,7 @@ func (r *rank) exec(ctx context.Context, in *lowering.Instr, g collective.Group)
 		a.Out = append(a.Out, r.bufs[b])
 	}
 	if in.Communicates() {
-		c := collective.Call{Op: in.Name, Seq: in.Seq, DType: in.DType, Bytes: in.Bytes, Pos: in.Pos}
+		c := collective.Call{Op: in.Name, Seq: r.seq + in.Seq, DType: in.DType, Bytes: in.Bytes, Pos: in.Pos}
 		a.Crew.Leave() // most of an exchange is spent waiting for the others
 		defer a.Crew.Enter()
 		return in.Exchange(ctx, g, c, a)

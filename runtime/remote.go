@@ -32,7 +32,8 @@ func newRemote(p *lowering.Plan, d Device, h *holding) *remote {
 	return m
 }
 
-// openQueues opens the queue of every rank, if that has not been done.
+// openQueues opens the queues of every rank, one for its plan and one for each body of a
+// loop, if that has not been done.
 func (s *Session) openQueues(ctx context.Context) error {
 	if s.heap == nil || s.queues {
 		return nil
@@ -43,6 +44,12 @@ func (s *Session) openQueues(ctx context.Context) error {
 }
 
 func (r *rank) openQueue(ctx context.Context) error {
+	for _, b := range r.bodies {
+		b.opts = r.opts
+		if err := b.openQueue(ctx); err != nil {
+			return err
+		}
+	}
 	m := r.remote
 	if m.queue != nil {
 		return nil
@@ -87,7 +94,7 @@ func (r *rank) inTurns(ctx context.Context, opts Options) error {
 		if err := r.exec(ctx, in, r.groups[i]); err != nil {
 			return r.fail(i, err)
 		}
-		opts.Trace.add(r.comm.Rank(), in, began)
+		opts.Trace.add(r, in, began)
 	}
 	end := len(r.plan.Instrs)
 	err := m.turn(ctx, r, end, opts.Trace)
@@ -203,9 +210,14 @@ func (m *remote) settle(r *rank) {
 	if ctx.Err() == nil {
 		return
 	}
-	m.hold.mu.Lock()
-	m.hold.lost = true
-	m.hold.mu.Unlock()
+	r.lose()
+}
+
+// lose leaves the rank's memory to the device for ever.
+func (r *rank) lose() {
+	r.hold.mu.Lock()
+	r.hold.lost = true
+	r.hold.mu.Unlock()
 	r.temps.leak()
 	for i := range r.from {
 		r.from[i].leak()
@@ -219,7 +231,7 @@ func (m *remote) trace(t *Trace, r *rank) {
 		return
 	}
 	for _, s := range m.queue.Spans() {
-		t.addSpan(r.comm.Rank(), r.plan, s)
+		t.addSpan(r, s)
 	}
 }
 

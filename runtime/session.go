@@ -135,8 +135,7 @@ func Open[C collective.Communicator](plan *lowering.Plan, comms []C, opts Option
 func (s *Session) Close() {
 	s.crew.Close()
 	for _, r := range s.ranks {
-		r.worker.end()
-		r.lane.end()
+		r.end()
 	}
 	s.steps.forget()
 	s.mu.Lock()

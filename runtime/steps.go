@@ -101,6 +101,5 @@ func (s *Session) one(i int, c call) {
 		}
 		t.mu.Unlock()
 	}
-	r.lane.settle()
-	r.remote.settle(r)
+	r.settle()
 }

@@ -15,7 +15,8 @@ import (
 
 // Trace writes what every rank did in the Trace Event Format, which Perfetto and
 // chrome://tracing open. Each rank has one track, with one slice per kernel and
-// collective; a slice has its source line, and for collectives their bytes. If a plan
+// collective; a slice has its source line, and for collectives their bytes. The slice of a
+// loop holds those of its body, each with its iteration. If a plan
 // runs collectives beside kernels, a rank's collectives are on a second track, and the
 // first track shows where the rank waits for them. A device has a track of its own, with
 // one slice per segment by the device's clock, which lists the segment's instructions.
@@ -88,14 +89,24 @@ func (t *Trace) Clock(rank int, offset, uncertain time.Duration) {
 // ClockEvent is the name of the event that Clock writes.
 const ClockEvent = "gomoe_clock"
 
-func (t *Trace) add(rank int, in *lowering.Instr, began time.Time) {
-	if t == nil {
-		return
+func (t *Trace) add(r *rank, in *lowering.Instr, began time.Time) {
+	if t != nil {
+		t.addOn(r.comm.Rank(), r, in, began)
 	}
-	e := traceEvent{Name: in.Name, Cat: "kernel", Ph: "X", Tid: rank, Args: map[string]any{"line": in.Pos.String()}}
-	if in.Communicates() {
+}
+
+// addOn records an instruction of r on the track of this number.
+func (t *Trace) addOn(track int, r *rank, in *lowering.Instr, began time.Time) {
+	e := traceEvent{Name: in.Name, Cat: "kernel", Ph: "X", Tid: track, Args: map[string]any{"line": in.Pos.String()}}
+	if r.iteration >= 0 {
+		e.Args["iteration"] = r.iteration
+	}
+	if in.Loop != nil {
+		e.Cat = "loop"
+		e.Args["iterations"] = in.Loop.Op.Length
+	} else if in.Communicates() {
 		e.Cat = "collective"
-		e.Args["bytes"], e.Args["axes"], e.Args["seq"] = in.Bytes, in.Axes, in.Seq
+		e.Args["bytes"], e.Args["axes"], e.Args["seq"] = in.Bytes, in.Axes, r.seq+in.Seq
 	} else if in.Prim != nil {
 		e.Args["primitive"] = in.Prim.Name() + graph.ParamString(in.Prim)
 	}
@@ -111,11 +122,10 @@ func (t *Trace) add(rank int, in *lowering.Instr, began time.Time) {
 
 // addCollective is add for a collective of a plan that runs some collectives beside
 // kernels: it goes to the rank's second track.
-func (t *Trace) addCollective(rank int, in *lowering.Instr, began time.Time) {
-	if t == nil {
-		return
+func (t *Trace) addCollective(r *rank, in *lowering.Instr, began time.Time) {
+	if t != nil {
+		t.addOn(communication+r.comm.Rank(), r, in, began)
 	}
-	t.add(communication+rank, in, began)
 }
 
 // addWait records that a rank waited for its collectives.
@@ -128,7 +138,8 @@ func (t *Trace) addWait(rank int, began time.Time) {
 
 // addSpan records a segment that a rank's device has done. The slice's name lists the
 // segment's instructions, so that the same segment has the same name in every step.
-func (t *Trace) addSpan(rank int, p *lowering.Plan, s Span) {
+func (t *Trace) addSpan(r *rank, s Span) {
+	rank, p := r.comm.Rank(), r.plan
 	var names, lines []string
 	for i := s.First; i < s.First+s.Len; i++ {
 		if in := &p.Instrs[i]; in.On {
@@ -137,6 +148,9 @@ func (t *Trace) addSpan(rank int, p *lowering.Plan, s Span) {
 	}
 	e := traceEvent{Name: "segment", Cat: "segment", Ph: "X", Tid: devices + rank,
 		Args: map[string]any{"segment": s.Ticket, "count": len(names), "instructions": names, "lines": lines}}
+	if r.iteration >= 0 {
+		e.Args["iteration"] = r.iteration
+	}
 	switch n := len(names); n {
 	case 0:
 	case 1:

@@ -37,34 +37,57 @@ type Assignment struct {
 // pattern that matches no input is an error, and so are two patterns that place an input
 // differently, unless the input's own name is given too.
 func Propagate(p *graph.Program, m Mesh, in map[string]Spec) (*Assignment, error) {
-	a := &Assignment{Program: p, Mesh: m, Spec: map[*graph.Value]Spec{}, Decision: map[*graph.Eqn]Decision{}, first: map[*graph.Value]Spec{}, flexible: map[*graph.Value]bool{}, wanted: map[string]bool{}}
+	a := newAssignment(p, m)
 	specs, err := inputs(p, m, in)
 	if err != nil {
 		return nil, err
 	}
 	maps.Copy(a.Spec, specs)
-	for _, e := range p.Eqns {
+	if err := a.equations(); err != nil {
+		return nil, err
+	}
+	return a, a.finish(nil)
+}
+
+func newAssignment(p *graph.Program, m Mesh) *Assignment {
+	return &Assignment{Program: p, Mesh: m, Spec: map[*graph.Value]Spec{}, Decision: map[*graph.Eqn]Decision{}, first: map[*graph.Value]Spec{}, flexible: map[*graph.Value]bool{}, wanted: map[string]bool{}}
+}
+
+// equations places the equations, once the inputs are placed.
+func (a *Assignment) equations() error {
+	for _, e := range a.Program.Eqns {
 		if err := a.place(e); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	for i, v := range p.Out {
+	return nil
+}
+
+// finish places the results: the first ones as carried says, which is empty for programs
+// that are no bodies, and the others where they are, with pending sums completed.
+func (a *Assignment) finish(carried []Spec) error {
+	for i, v := range a.Program.Out {
 		s := a.Spec[v].Resolved()
+		pos := graph.Pos{}
+		if v.Def != nil {
+			pos = v.Def.Pos
+		}
 		if s.Ragged != nil {
-			pos := graph.Pos{}
-			if v.Def != nil {
-				pos = v.Def.Pos
-			}
-			return nil, &graph.Error{Pos: pos, Err: fmt.Errorf("result %d of %s, %s, is in expert order and its number of rows is known only to the run; return ep_combine of it", i, p.Name, s.Format(v.Type))}
+			return &graph.Error{Pos: pos, Err: fmt.Errorf("result %d of %s, %s, is in expert order and its number of rows is known only to the run; return ep_combine of it", i, a.Program.Name, s.Format(v.Type))}
+		}
+		if i < len(carried) {
+			s = carried[i]
 		}
 		if a.flexible[v] {
 			if err := a.want(a.Context(v.Def), v, s); err != nil {
-				return nil, err
+				return err
 			}
+		} else if err := Free(a.Spec[v], s, v.Type); err != nil {
+			return &graph.Error{Pos: pos, Err: fmt.Errorf("result %d of %s: %w", i, a.Program.Name, err)}
 		}
 		a.Out = append(a.Out, s)
 	}
-	return a, nil
+	return nil
 }
 
 func (a *Assignment) place(e *graph.Eqn) error {
@@ -129,6 +152,9 @@ func (a *Assignment) want(c *Context, v *graph.Value, to Spec) error {
 }
 
 func (a *Assignment) fail(c *Context, err error) error {
+	if inner, ok := err.(*graph.Error); ok { // about an equation of a loop's body
+		return inner
+	}
 	return &graph.Error{Pos: c.Eqn.Pos, Prim: c.Eqn.Prim.Name(), Args: c.Args(), Err: err}
 }
 
@@ -173,13 +199,21 @@ func (a *Assignment) Context(e *graph.Eqn) *Context {
 
 // Format prints the program with the placement of every value. A flexible result
 // is shown in the placement of its first use.
-func (a *Assignment) Format() string {
-	return a.Program.Print(graph.PrintOptions{Type: func(v *graph.Value) string {
-		if s, ok := a.first[v]; ok {
-			return s.Format(v.Type)
-		}
-		return a.Spec[v].Format(v.Type)
-	}})
+func (a *Assignment) Format() string { return a.Program.Print(a.printing()) }
+
+func (a *Assignment) printing() graph.PrintOptions {
+	return graph.PrintOptions{
+		Type: func(v *graph.Value) string {
+			if s, ok := a.first[v]; ok {
+				return s.Format(v.Type)
+			}
+			return a.Spec[v].Format(v.Type)
+		},
+		Body: func(e *graph.Eqn) (*graph.Program, graph.PrintOptions) {
+			body := a.Decision[e].Body
+			return body.Program, body.printing()
+		},
+	}
 }
 
 // decide asks the rule of the context's primitive. Structural primitives of
@@ -195,6 +229,8 @@ func decide(c *Context) (Decision, error) {
 			return Decision{}, Free(c.In[0], c.In[1], c.Type(0))
 		}
 		return Decision{In: c.In, Out: []Spec{c.In[1].Resolved()}}, nil
+	case graph.ScanOp:
+		return c.scan(p)
 	case graph.BarrierOp:
 		return Decision{In: c.In, Out: []Spec{c.In[0]}}, nil
 	case graph.CustomOp, graph.RematOp:

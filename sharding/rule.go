@@ -47,6 +47,8 @@ type Context struct {
 // Decision is a rule's answer: one Spec per argument and per result.
 type Decision struct {
 	In, Out []Spec
+	// Body is the placed body of a loop, nil for all other equations.
+	Body *Assignment
 }
 
 // Flexible reports whether argument i can be made in any placement.

@@ -49,6 +49,29 @@ func Backward(out, ct, wrt []*graph.Value) []*graph.Value {
 			graph.Fail("gradient with respect to %s %s: only float types have one", v.Name, v.Type)
 		}
 	}
+	out, wrt = inside(t, out), inside(t, wrt)
+	grads := cotangents(t, out, ct, wrt)
+	for i, v := range wrt {
+		grads[i] = t.Apply(graph.PlaceLikeOp{}, instantiate(t, grads[i], v), v)[0]
+		if v.Name != "" {
+			grads[i].Named("grad(" + v.Name + ")")
+		}
+	}
+	return grads
+}
+
+// inside returns the values as those of the trace t, which may be the body of a loop.
+func inside(t *graph.Tracer, vs []*graph.Value) []*graph.Value {
+	in := make([]*graph.Value, len(vs))
+	for i, v := range vs {
+		in[i] = t.Inside(v)
+	}
+	return in
+}
+
+// cotangents is Backward without placement. The cotangent of a value that no result
+// depends on is nil.
+func cotangents(t *graph.Tracer, out, ct, wrt []*graph.Value) []*graph.Value {
 	b := &backward{t: t, ct: map[*graph.Value][]*graph.Value{}, needed: map[*graph.Value]bool{}}
 	eqns := t.Eqns() // equations that are added below are not in this slice
 	b.need(eqns, wrt)
@@ -62,26 +85,15 @@ func Backward(out, ct, wrt []*graph.Value) []*graph.Value {
 	}
 	grads := make([]*graph.Value, len(wrt))
 	for i, v := range wrt {
-		g := b.sum(v)
-		if g == nil {
-			g = zeros(t, v.Type)
-		}
-		grads[i] = t.Apply(graph.PlaceLikeOp{}, g, v)[0]
-		if v.Name != "" {
-			grads[i].Named("grad(" + v.Name + ")")
-		}
+		grads[i] = b.sum(v)
 	}
 	return grads
 }
 
 func tracer(lists ...[]*graph.Value) *graph.Tracer {
 	graph.Helper()
-	for _, l := range lists {
-		for _, v := range l {
-			if v != nil && v.Tracer() != nil {
-				return v.Tracer()
-			}
-		}
+	if t := graph.TracerOf(slices.Concat(lists...)...); t != nil {
+		return t
 	}
 	graph.Fail("gradient of values outside of a trace; call it inside the function given to Trace, or use Grad")
 	return nil
@@ -127,7 +139,7 @@ func (b *backward) step(e *graph.Eqn) {
 		if !live {
 			return
 		}
-		in, err := apply(b.t, e, ct)
+		in, err := apply(b.t, e, ct, b.needed)
 		if err == nil && in != nil && len(in) != len(e.In) {
 			err = fmt.Errorf("the derivative rule answered for %d arguments, want %d", len(in), len(e.In))
 		}

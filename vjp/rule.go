@@ -20,8 +20,9 @@ type Rule interface {
 }
 
 // apply returns the cotangents of e's arguments. Structural primitives of
-// package graph have their rules here.
-func apply(t *graph.Tracer, e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+// package graph have their rules here. needed holds the values whose cotangents are of
+// use.
+func apply(t *graph.Tracer, e *graph.Eqn, ct []*graph.Value, needed map[*graph.Value]bool) ([]*graph.Value, error) {
 	switch p := e.Prim.(type) {
 	case graph.FullOp:
 		return nil, nil
@@ -37,6 +38,8 @@ func apply(t *graph.Tracer, e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, er
 		return append([]*graph.Value{ct[0]}, make([]*graph.Value, len(e.In)-1)...), nil
 	case graph.CustomOp:
 		return call(t, p, e, ct), nil
+	case graph.ScanOp:
+		return scan(t, e, ct, needed)
 	case graph.RematOp:
 		return recompute(t, p, e, ct), nil
 	case Rule:

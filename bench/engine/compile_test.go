@@ -84,6 +84,8 @@ func compileCases() []compileCase {
 		{"layers", []int{16, 32, 64}, layersOf, whole},
 		{"layers_mesh", []int{16, 32, 64}, layersOf, onRanks(lowering.OverlapOff)},
 		{"layers_overlap", []int{16, 32, 64}, layersOf, onRanks(lowering.OverlapCollectives)},
+		{"loop", []int{16, 32, 64}, loopOf, whole},
+		{"loop_overlap", []int{16, 32, 64}, loopOf, onRanksDeep},
 	}
 }
 
@@ -243,34 +245,17 @@ func onRanks(overlap lowering.Overlap) func(p *graph.Program) (gomoe.Config, err
 // layersOf is the gradient of a model of n layers of attention and experts, with 321
 // equations each, the gradient's among them.
 func layersOf(n int) (*graph.Program, error) {
-	const batch, seq, width, heads, ffn, experts, topK = 4, 8, 16, 2, 32, 4, 2
 	return graph.Trace("layers", func(t *graph.Tracer) []*graph.Value {
-		x := t.Input("x", graph.F32, batch, seq, width)
+		x := t.Input("x", graph.F32, layerBatch, layerSeq, layerWidth)
 		var weights, losses []*graph.Value
 		for l := range n {
-			w := func(name string, dims ...int) *graph.Value {
+			var both []*graph.Value
+			x, both = layerOf(x, fmt.Sprintf("moe%d", l), func(name string, dims ...int) *graph.Value {
 				v := t.Input(fmt.Sprintf("l%d_%s", l, name), graph.F32, dims...)
 				weights = append(weights, v)
 				return v
-			}
-			h := RMSNorm(x, w("norm1", width), 1e-5)
-			head := func(name string) *graph.Value {
-				return Reshape(MatMul(h, w(name, width, width)), batch, seq, heads, width/heads)
-			}
-			y, _ := Attention(RoPE(head("wq"), nil, RoPEOp{}), RoPE(head("wk"), nil, RoPEOp{}), head("wv"), AttentionParams{})
-			x = Add(x, MatMul(Reshape(y, batch, seq, width), w("wo", width, width)))
-			h = RMSNorm(x, w("norm2", width), 1e-5)
-			logits := MatMul(h, w("router", width, experts))
-			shares, ids, scores := Route(RouteOp{TopK: topK, Renormalize: true}, logits, nil)
-			r := Prepare(PrepareOp{Experts: experts, Label: fmt.Sprintf("moe%d", l)}, ids)
-			rows, rowShares := DispatchWeighted(r, h, shares)
-			z := SwiGLU(GroupedMatMul(r, rows, w("gate", experts, width, ffn)), GroupedMatMul(r, rows, w("up", experts, width, ffn)))
-			z = GroupedMatMul(r, z, w("down", experts, ffn, width))
-			x = Add(x, Combine(r, Mul(z, BroadcastInDim(rowShares, z.Type.Shape, 0))))
-			losses = append(losses, LoadBalanceLoss(scores, r.Demand, topK), RouterZLoss(logits))
-			for range 12 {
-				x = Add(x, MulScalar(Mul(Tanh(x), x), 0.5))
-			}
+			})
+			losses = append(losses, both...)
 		}
 		loss := ReduceSum(x)
 		for _, l := range losses {
@@ -278,4 +263,30 @@ func layersOf(n int) (*graph.Program, error) {
 		}
 		return append([]*graph.Value{loss}, vjp.Gradients(loss, weights...)...)
 	})
+}
+
+const layerBatch, layerSeq, layerWidth = 4, 8, 16
+
+// layerOf is a layer as moe_lm has, with weights from w, and the two losses of its router.
+func layerOf(x *graph.Value, label string, w func(name string, dims ...int) *graph.Value) (*graph.Value, []*graph.Value) {
+	const heads, ffn, experts, topK = 2, 32, 4, 2
+	h := RMSNorm(x, w("norm1", layerWidth), 1e-5)
+	head := func(name string) *graph.Value {
+		return Reshape(MatMul(h, w(name, layerWidth, layerWidth)), layerBatch, layerSeq, heads, layerWidth/heads)
+	}
+	y, _ := Attention(RoPE(head("wq"), nil, RoPEOp{}), RoPE(head("wk"), nil, RoPEOp{}), head("wv"), AttentionParams{})
+	x = Add(x, MatMul(Reshape(y, layerBatch, layerSeq, layerWidth), w("wo", layerWidth, layerWidth)))
+	h = RMSNorm(x, w("norm2", layerWidth), 1e-5)
+	logits := MatMul(h, w("router", layerWidth, experts))
+	shares, ids, scores := Route(RouteOp{TopK: topK, Renormalize: true}, logits, nil)
+	r := Prepare(PrepareOp{Experts: experts, Label: label}, ids)
+	rows, rowShares := DispatchWeighted(r, h, shares)
+	z := SwiGLU(GroupedMatMul(r, rows, w("gate", experts, layerWidth, ffn)), GroupedMatMul(r, rows, w("up", experts, layerWidth, ffn)))
+	z = GroupedMatMul(r, z, w("down", experts, ffn, layerWidth))
+	x = Add(x, Combine(r, Mul(z, BroadcastInDim(rowShares, z.Type.Shape, 0))))
+	losses := []*graph.Value{LoadBalanceLoss(scores, r.Demand, topK), RouterZLoss(logits)}
+	for range 12 {
+		x = Add(x, MulScalar(Mul(Tanh(x), x), 0.5))
+	}
+	return x, losses
 }

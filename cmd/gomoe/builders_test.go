@@ -70,7 +70,9 @@ func (s source) own(prim, typ string) *ast.FuncDecl {
 // has those that build nothing else: whose functions call its builders alone, or
 // apply its type alone.
 func builderText(t *testing.T) string {
-	sources := []source{readSource(t, "primitives"), readSource(t, "vjp")}
+	loops := readSource(t, "graph")
+	loops.funcs = map[string]*ast.FuncDecl{"Scan": loops.funcs["Scan"]} // the package's only builder
+	sources := []source{loops, readSource(t, "primitives"), readSource(t, "vjp")}
 	own, ofType, types := map[string]string{}, map[string]string{}, map[string]int{}
 	for _, p := range documented() {
 		typ := reflect.TypeOf(p).Name()

@@ -21,6 +21,7 @@ func Passes() []Pass {
 		{"identities", identities},
 		{"common", common},
 		{"dead", dead},
+		{"loops", loops},
 	}
 }
 
@@ -35,6 +36,7 @@ func Constraints() []Order {
 		{"identities", "common", "equations are equal once their arguments are the same values"},
 		{"constants", "dead", "nobody uses the constants that were folded into another"},
 		{"identities", "dead", "nobody uses a factor of 1, or the inner of two transposes, any more"},
+		{"dead", "loops", "what an equation that is dead reads of a loop is not used"},
 		{"common", "dead", "what only a merged equation used, such as a copy of a constant, is dead"},
 	}
 }

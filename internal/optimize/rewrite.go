@@ -9,7 +9,8 @@ import (
 // rewrite returns p with each equation replaced as rule says. rule gets the
 // equation and its arguments in the new program. It returns the values that
 // replace the equation's results, or nil to keep the equation. It may apply
-// primitives to t, which get the equation's source line.
+// primitives to t, which get the equation's source line. A value may be nil if nobody
+// uses the result that it would replace.
 //
 // Results of the program keep their names: an equation is kept if one of its
 // named results would become a value of another name. A value without a name
@@ -32,6 +33,9 @@ func rewrite(p *graph.Program, rule func(t *graph.Tracer, e *graph.Eqn, in []*gr
 					out = t.Apply(e.Prim, in...)
 				}
 				for i, v := range e.Out {
+					if out[i] == nil {
+						continue
+					}
 					if out[i].Name == "" {
 						out[i].Name = v.Name
 					}
@@ -55,7 +59,7 @@ func values(env map[*graph.Value]*graph.Value, vs []*graph.Value) []*graph.Value
 // program would get another name in out.
 func misnames(e *graph.Eqn, out []*graph.Value, result map[*graph.Value]bool) bool {
 	for i, v := range e.Out {
-		if result[v] && v.Name != "" && out[i].Name != "" && out[i].Name != v.Name {
+		if result[v] && v.Name != "" && out[i] != nil && out[i].Name != "" && out[i].Name != v.Name {
 			return true
 		}
 	}

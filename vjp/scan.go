@@ -1,0 +1,361 @@
+package vjp
+
+import (
+	"slices"
+
+	"github.com/gomoe/gomoe/graph"
+)
+
+// scan adds the derivative of the loop e to the trace: a loop over the same iterations in
+// the other order. It carries the cotangents of the carried values, and the sums of the
+// cotangents of the constants. Its body is the body of e, computed again, and the
+// derivative of that. It returns one cotangent per argument of e.
+//
+// What the new body reads of an iteration of e becomes a further result of e. Without
+// Keep these are the values that are carried into the iteration. With Keep these are all
+// values that the derivative uses, and the body of e is not computed again.
+func scan(t *graph.Tracer, e *graph.Eqn, ct []*graph.Value, needed map[*graph.Value]bool) ([]*graph.Value, error) {
+	l := newLoop(t, e, ct, needed)
+	body, consts := t.Body(l.s.Body.Name+"_vjp", l.inputs(), l.again)
+	if !l.s.Keep {
+		forward := *l.s.Body
+		forward.Out = slices.Concat(forward.Out, forward.In[l.s.Consts:][:l.s.Carry])
+		saved, err := l.save(&forward)
+		if err != nil {
+			return nil, err
+		}
+		return l.apply(body, consts, saved), nil
+	}
+	used := l.used(body)
+	forward, err := l.forward(used)
+	if err != nil {
+		return nil, err
+	}
+	saved, err := l.save(forward)
+	if err != nil {
+		return nil, err
+	}
+	l.saved = nil
+	for _, v := range used {
+		l.saved = append(l.saved, graph.Input{Name: v.Name, Type: v.Type})
+	}
+	rest, restConsts := t.Body(body.Name, l.inputs(), func(b *graph.Tracer, in []*graph.Value) []*graph.Value {
+		return l.rest(b, body, consts, used, in)
+	})
+	return l.apply(rest, restConsts, saved), nil
+}
+
+// loop is the derivative of a loop while it is being made.
+type loop struct {
+	t              *graph.Tracer
+	e              *graph.Eqn
+	s              graph.ScanOp
+	consts         []*graph.Value   // arguments of e
+	each           [][]*graph.Value // arguments of e
+	carried        []int            // which carried values have cotangents
+	summed, sliced []int            // of which constants, and of which inputs of an iteration, the cotangents are needed
+	known          []int            // of which results of an iteration there are cotangents
+	ct             [][]*graph.Value // these cotangents
+	start          []*graph.Value   // what the new loop carries at first
+	saved          []graph.Input    // what the new body reads of an iteration of e
+
+	// Of the body of e that is computed again, in the trace of the new body: its arguments
+	// and results, and the equations that it took.
+	args, out []*graph.Value
+	computed  []*graph.Eqn
+}
+
+func newLoop(t *graph.Tracer, e *graph.Eqn, ct []*graph.Value, needed map[*graph.Value]bool) *loop {
+	// Remat gives its rules copies of the equations that it adds, or of those that it does
+	// not add because their results are kept. Only what is in the trace can be extended.
+	if d := e.Out[0].Def; d != nil && slices.Equal(d.In, e.In) {
+		if _, ok := d.Prim.(graph.ScanOp); ok {
+			e, ct = d, append(slices.Clone(ct), make([]*graph.Value, len(d.Out)-len(ct))...)
+		}
+	}
+	l := &loop{t: t, e: e, s: e.Prim.(graph.ScanOp)}
+	l.consts, _, l.each = graph.ScanArgs(l.s, e.In)
+	ctCarry, ctEach := graph.ScanResults(l.s, ct)
+	_, made := graph.ScanResults(l.s, e.Out)
+	for i, v := range e.Out[:l.s.Carry] {
+		if v.Type.DType.Cotangent() != graph.NoDType {
+			l.carried = append(l.carried, i)
+			l.start = append(l.start, instantiate(t, ctCarry[i], v))
+		}
+	}
+	for i, v := range l.consts {
+		if v.Type.DType.Cotangent() != graph.NoDType && needed[v] && !slices.Contains(l.consts[:i], v) {
+			l.summed = append(l.summed, i)
+			l.start = append(l.start, zeros(t, v.Type.Cotangent()))
+		}
+	}
+	for j, vs := range l.each {
+		if vs[0].Type.DType.Cotangent() != graph.NoDType && slices.ContainsFunc(vs, func(v *graph.Value) bool { return needed[v] }) {
+			l.sliced = append(l.sliced, j)
+		}
+	}
+	for j, c := range ctEach {
+		if !slices.ContainsFunc(c, func(v *graph.Value) bool { return v != nil }) {
+			continue
+		}
+		all := make([]*graph.Value, len(c))
+		for k := range c {
+			all[k] = instantiate(t, c[k], made[j][k])
+		}
+		l.known, l.ct = append(l.known, j), append(l.ct, all)
+	}
+	for _, v := range l.s.Body.In[l.s.Consts:][:l.s.Carry] {
+		l.saved = append(l.saved, graph.Input{Name: v.Name, Type: v.Type})
+	}
+	return l
+}
+
+// inputs are the inputs of the new body behind its constants: what it carries, the inputs
+// of an iteration of e, what is saved of the iteration, and cotangents of its results.
+func (l *loop) inputs() []graph.Input {
+	var in []graph.Input
+	for _, v := range l.start {
+		in = append(in, graph.Input{Name: "ct", Type: v.Type})
+	}
+	for _, v := range l.s.Body.In[l.s.Consts+l.s.Carry:] {
+		in = append(in, graph.Input{Name: v.Name, Type: v.Type})
+	}
+	in = append(in, l.saved...)
+	for _, j := range l.known {
+		in = append(in, graph.Input{Name: "ct", Type: l.s.Body.Out[l.s.Carry+j].Type.Cotangent()})
+	}
+	return in
+}
+
+// again builds the new body: the body of e, computed again, and its derivative.
+func (l *loop) again(b *graph.Tracer, in []*graph.Value) []*graph.Value {
+	carry, each, saved, ctEach := l.split(in)
+	l.args = nil
+	for _, v := range l.consts {
+		l.args = append(l.args, b.Inside(v))
+	}
+	l.args = slices.Concat(l.args, saved, each)
+	env := map[*graph.Value]*graph.Value{}
+	for i, v := range l.s.Body.In {
+		env[v] = l.args[i]
+	}
+	replay(b, l.s.Body.Eqns, env)
+	l.out = values(env, l.s.Body.Out)
+	l.computed = slices.Clone(b.Eqns())
+	ct := make([]*graph.Value, len(l.out))
+	for k, i := range l.carried {
+		ct[i] = carry[k]
+	}
+	for k, j := range l.known {
+		ct[l.s.Carry+j] = ctEach[k]
+	}
+	var wrt []*graph.Value
+	for _, i := range l.carried {
+		wrt = append(wrt, saved[i])
+	}
+	for _, i := range l.summed {
+		wrt = append(wrt, l.args[i])
+	}
+	for _, j := range l.sliced {
+		wrt = append(wrt, each[j])
+	}
+	grads := cotangents(b, l.out, ct, wrt)
+	like := func(g, v *graph.Value) *graph.Value {
+		return b.Apply(graph.PlaceLikeOp{}, instantiate(b, g, v), v)[0]
+	}
+	var out []*graph.Value
+	for k := range l.carried {
+		out = append(out, like(grads[k], wrt[k]))
+	}
+	grads, wrt = grads[len(l.carried):], wrt[len(l.carried):]
+	for k := range l.summed {
+		sum := carry[len(l.carried)+k]
+		if g := grads[k]; g != nil {
+			sum = b.Apply(graph.AddAnyOp{}, sum, g)[0] // pending sums stay pending until the loop has ended
+		}
+		out = append(out, sum)
+	}
+	grads, wrt = grads[len(l.summed):], wrt[len(l.summed):]
+	for k := range l.sliced {
+		out = append(out, like(grads[k], wrt[k]))
+	}
+	return out
+}
+
+// split divides the inputs of the new body.
+func (l *loop) split(in []*graph.Value) (carry, each, saved, ct []*graph.Value) {
+	cut := func(n int) (part []*graph.Value) {
+		part, in = in[:n:n], in[n:]
+		return part
+	}
+	return cut(len(l.start)), cut(len(l.each)), cut(len(l.saved)), in
+}
+
+// used returns what the derivative reads of the values that the body of e computes, and
+// of those that are carried into it, in the order in which the derivative reads them.
+func (l *loop) used(body *graph.Program) []*graph.Value {
+	forward := map[*graph.Value]bool{}
+	for _, v := range l.args[l.s.Consts:][:l.s.Carry] {
+		forward[v] = true
+	}
+	for _, e := range l.computed {
+		if len(e.In) > 0 { // constants are made again
+			for _, v := range e.Out {
+				forward[v] = true
+			}
+		}
+	}
+	var used []*graph.Value
+	use := func(vs []*graph.Value) {
+		for _, v := range vs {
+			if forward[v] && !slices.Contains(used, v) {
+				used = append(used, v)
+			}
+		}
+	}
+	for _, e := range body.Eqns[len(l.computed):] {
+		use(e.In)
+	}
+	use(body.Out)
+	return used
+}
+
+// forward returns the body of e as it was computed again, with the values used as further
+// results. Loops inside it may have been given further results by the derivative, so it
+// may differ from the body of e in these.
+func (l *loop) forward(used []*graph.Value) (*graph.Program, error) {
+	return graph.Trace(l.s.Body.Name, func(t *graph.Tracer) []*graph.Value {
+		env := map[*graph.Value]*graph.Value{}
+		for i, v := range l.s.Body.In {
+			env[l.args[i]] = t.Input(v.Name, v.Type.DType, v.Type.Shape...)
+		}
+		replay(t, l.computed, env)
+		return values(env, slices.Concat(l.out, used))
+	})
+}
+
+// rest builds the new body without what the body of e computes, which it reads instead.
+func (l *loop) rest(b *graph.Tracer, body *graph.Program, consts, used, in []*graph.Value) []*graph.Value {
+	env := map[*graph.Value]*graph.Value{}
+	for i, v := range consts {
+		env[body.In[i]] = v
+	}
+	carry, each, saved, ct := l.split(in)
+	old := body.In[len(consts):]
+	for i, v := range slices.Concat(carry, each) {
+		env[old[i]] = v
+	}
+	for i, v := range ct {
+		env[old[len(old)-len(ct)+i]] = v
+	}
+	for i, v := range used {
+		env[v] = saved[i]
+	}
+	var eqns []*graph.Eqn
+	for _, e := range l.computed {
+		if len(e.In) == 0 {
+			eqns = append(eqns, e)
+		}
+	}
+	replay(b, append(eqns, body.Eqns[len(l.computed):]...), env)
+	return values(env, body.Out)
+}
+
+// save makes forward, which has further results behind those of e's body, the body of e.
+// It returns these results, stacked. A result that e has already is not added again.
+func (l *loop) save(forward *graph.Program) ([]*graph.Value, error) {
+	s, has := l.s, len(l.s.Body.Out)
+	body := *forward
+	body.Out = slices.Clone(forward.Out[:has])
+	at := make([]int, len(forward.Out)-has) // of each further result: its number among those of an iteration
+	for k, v := range forward.Out[has:] {
+		at[k] = -1
+		for j, w := range body.Out[s.Carry:] {
+			if w == v && !slices.Contains(s.OutTables, j) {
+				at[k] = j
+			}
+		}
+		if at[k] < 0 {
+			at[k] = len(body.Out) - s.Carry
+			body.Out = append(body.Out, v)
+		}
+	}
+	s.Body = &body
+	out := l.e.Out
+	if out[0].Def != l.e {
+		out = l.t.Apply(s, l.e.In...)
+	} else if err := l.t.Extend(l.e, s); err != nil {
+		return nil, err
+	} else {
+		out = l.e.Out
+	}
+	_, made := graph.ScanResults(s, out)
+	saved := make([]*graph.Value, len(at))
+	for k, j := range at {
+		saved[k] = made[j][0]
+	}
+	return saved, nil
+}
+
+// apply adds the new loop to the trace. It returns the cotangents of e's arguments.
+func (l *loop) apply(body *graph.Program, consts, saved []*graph.Value) []*graph.Value {
+	op := graph.ScanOp{Length: l.s.Length, Consts: len(consts), Carry: len(l.start), Reverse: !l.s.Reverse, Keep: l.s.Keep, Body: body}
+	args := slices.Concat(consts, l.start)
+	n := 0
+	over := func(vs []*graph.Value, table bool) {
+		if table {
+			op.InTables = append(op.InTables, n)
+		}
+		n++
+		args = append(args, vs...)
+	}
+	for j, vs := range l.each {
+		over(vs, slices.Contains(l.s.InTables, j))
+	}
+	for _, v := range saved {
+		over([]*graph.Value{v}, false)
+	}
+	for k, j := range l.known {
+		over(l.ct[k], slices.Contains(l.s.OutTables, j))
+	}
+	for k, j := range l.sliced {
+		if slices.Contains(l.s.InTables, j) {
+			op.OutTables = append(op.OutTables, k)
+		}
+	}
+	last, made := graph.ScanResults(op, l.t.Apply(op, args...))
+	grads := make([]*graph.Value, len(l.e.In))
+	ctConsts, ctCarry, ctEach := graph.ScanArgs(l.s, grads)
+	for k, i := range l.carried {
+		ctCarry[i] = last[k]
+	}
+	for k, i := range l.summed {
+		ctConsts[i] = last[len(l.carried)+k]
+	}
+	for k, j := range l.sliced {
+		copy(ctEach[j], made[k])
+	}
+	return grads
+}
+
+// replay adds equations to the trace. env holds what stands for their arguments, and
+// then also what stands for their results.
+func replay(t *graph.Tracer, eqns []*graph.Eqn, env map[*graph.Value]*graph.Value) {
+	for _, e := range eqns {
+		in := values(env, e.In)
+		t.At(e.Pos, func() {
+			for i, v := range t.Apply(e.Prim, in...) {
+				v.Name = e.Out[i].Name
+				env[e.Out[i]] = v
+			}
+		})
+	}
+}
+
+func values(env map[*graph.Value]*graph.Value, vs []*graph.Value) []*graph.Value {
+	out := make([]*graph.Value, len(vs))
+	for i, v := range vs {
+		out[i] = env[v]
+	}
+	return out
+}
