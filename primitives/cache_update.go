@@ -137,8 +137,7 @@ func (w *rowsWritten) write(to, from, n int) {
 			}
 		}
 	default:
-		flatY, flatX := y.Reshape(y.Type.Len()).Rows(to, to+n), x.Reshape(x.Type.Len()).Rows(from, from+n)
-		if err := convertTile(flatY, flatX, 0, n); err != nil {
+		if err := convertTile(y, to, x, from, n); err != nil {
 			panic(err) // floats convert to floats
 		}
 	}

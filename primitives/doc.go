@@ -65,7 +65,8 @@
 //
 // # Training
 //
-// [CrossEntropy], [AdamW], [Dropout], [StopGradient].
+// [CrossEntropy], [AdamW], [Dropout], [StopGradient]. For rematerialisation with vjp.Remat:
+// [Barrier], and the policies [KeepProducts] and [KeepExchanges].
 //
 // # Random numbers
 //

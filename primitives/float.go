@@ -132,7 +132,8 @@ type conversion struct {
 
 func (w *conversion) Piece(lo, hi int) {
 	for t := lo; t < hi; t++ {
-		if err := convertTile(w.dst, w.src, t*tile, min(t*tile+tile, w.dst.Type.Len())); err != nil {
+		at := t * tile
+		if err := convertTile(w.dst, at, w.src, at, min(tile, w.dst.Type.Len()-at)); err != nil {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			if w.err == nil || t < w.first {
@@ -143,33 +144,32 @@ func (w *conversion) Piece(lo, hi int) {
 	}
 }
 
-// convertTile converts elements lo to hi. For the conversions of mixed-precision
-// training it does not allocate, as array.Convert would.
-func convertTile(dst, src array.Array, lo, hi int) error {
+// convertTile sets n elements of dst from `to` on to those of src from `from` on. For the
+// conversions of mixed-precision training it does not allocate, as array.Convert would.
+func convertTile(dst array.Array, to int, src array.Array, from, n int) error {
 	switch [2]graph.DType{src.Type.DType, dst.Type.DType} {
 	case [2]graph.DType{graph.BF16, graph.F32}:
-		array.WidenBrain(data[float32](dst)[lo:hi], data[array.Brain](src)[lo:hi])
+		array.WidenBrain(data[float32](dst)[to:][:n], data[array.Brain](src)[from:][:n])
 	case [2]graph.DType{graph.F16, graph.F32}:
-		array.WidenHalf(data[float32](dst)[lo:hi], data[array.Half](src)[lo:hi])
+		array.WidenHalf(data[float32](dst)[to:][:n], data[array.Half](src)[from:][:n])
 	case [2]graph.DType{graph.F32, graph.BF16}:
-		array.NarrowBrain(data[array.Brain](dst)[lo:hi], data[float32](src)[lo:hi])
+		array.NarrowBrain(data[array.Brain](dst)[to:][:n], data[float32](src)[from:][:n])
 	case [2]graph.DType{graph.F32, graph.F16}:
-		array.NarrowHalf(data[array.Half](dst)[lo:hi], data[float32](src)[lo:hi])
+		array.NarrowHalf(data[array.Half](dst)[to:][:n], data[float32](src)[from:][:n])
 	case [2]graph.DType{graph.F8_E4M3, graph.F32}:
-		array.WidenE4M3(data[float32](dst)[lo:hi], data[array.E4M3](src)[lo:hi])
+		array.WidenE4M3(data[float32](dst)[to:][:n], data[array.E4M3](src)[from:][:n])
 	case [2]graph.DType{graph.F32, graph.F8_E4M3}:
-		array.NarrowE4M3(data[array.E4M3](dst)[lo:hi], data[float32](src)[lo:hi])
+		array.NarrowE4M3(data[array.E4M3](dst)[to:][:n], data[float32](src)[from:][:n])
 	case [2]graph.DType{graph.F8_E5M2, graph.F32}:
-		array.WidenE5M2(data[float32](dst)[lo:hi], data[array.E5M2](src)[lo:hi])
+		array.WidenE5M2(data[float32](dst)[to:][:n], data[array.E5M2](src)[from:][:n])
 	case [2]graph.DType{graph.F32, graph.F8_E5M2}:
-		array.NarrowE5M2(data[array.E5M2](dst)[lo:hi], data[float32](src)[lo:hi])
+		array.NarrowE5M2(data[array.E5M2](dst)[to:][:n], data[float32](src)[from:][:n])
 	case [2]graph.DType{graph.I32, graph.F32}:
-		vector.FromInt(data[float32](dst)[lo:hi], data[int32](src)[lo:hi])
+		vector.FromInt(data[float32](dst)[to:][:n], data[int32](src)[from:][:n])
 	case [2]graph.DType{graph.F32, graph.I32}:
-		vector.ToInt(data[int32](dst)[lo:hi], data[float32](src)[lo:hi])
+		vector.ToInt(data[int32](dst)[to:][:n], data[float32](src)[from:][:n])
 	default:
-		n := dst.Type.Len()
-		return array.Convert(dst.Reshape(n).Rows(lo, hi), src.Reshape(n).Rows(lo, hi))
+		return array.Convert(dst.Reshape(dst.Type.Len()).Rows(to, to+n), src.Reshape(src.Type.Len()).Rows(from, from+n))
 	}
 	return nil
 }

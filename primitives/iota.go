@@ -68,7 +68,9 @@ func (n IotaOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		first, size := a.Part(axes, all)
 		var index array.Array
 		if n.DType == graph.I32 { // positions, in every step of a model: without allocations
-			index = room(a, graph.T(graph.I32, size))
+			shape := exec.Make[int](a, 1)
+			shape[0] = size
+			index = room(a, graph.Type{DType: graph.I32, Shape: shape})
 			for i := range data[int32](index) {
 				data[int32](index)[i] = int32(first + i)
 			}

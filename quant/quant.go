@@ -2,6 +2,7 @@ package quant
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gomoe/gomoe/graph"
 )
@@ -18,13 +19,12 @@ func Types() []graph.DType {
 // Products of factors are rounded to f32 from left to right, in the order of the
 // table in the package comment.
 func Dequantize(dst []float32, d graph.DType, blocks []byte) error {
-	f, err := formatOf(d, len(dst), len(blocks))
-	if err != nil {
+	if err := check(d, len(dst), len(blocks)); err != nil {
 		return err
 	}
 	n, size := d.Block()
 	for i := 0; i < len(dst); i += n {
-		f.decode(dst[i:i+n], blocks[i/n*size:][:size])
+		decode(dst[i:i+n], d, blocks[i/n*size:][:size])
 	}
 	return nil
 }
@@ -37,8 +37,7 @@ func Dequantize(dst []float32, d graph.DType, blocks []byte) error {
 //
 // The errors are those of Dequantize.
 func Quantize(blocks []byte, d graph.DType, src []float32) error {
-	f, err := formatOf(d, len(src), len(blocks))
-	if err != nil {
+	if err := check(d, len(src), len(blocks)); err != nil {
 		return err
 	}
 	n, size := d.Block()
@@ -46,46 +45,76 @@ func Quantize(blocks []byte, d graph.DType, src []float32) error {
 		b := blocks[i/n*size:][:size]
 		clear(b)
 		if x := src[i : i+n]; notFinite(x) {
-			f.poison(b)
+			poison(b, d)
 		} else {
-			f.encode(b, x)
+			encode(b, d, x)
 		}
 	}
 	return nil
 }
 
-// format describes one type, for single blocks.
-type format struct {
-	decode func(y []float32, b []byte)
-	encode func(b []byte, x []float32) // b is zeros before the call, x is finite
-	poison func(b []byte)              // b is zeros before the call
-}
-
-func formatOf(d graph.DType, elements, bytes int) (format, error) {
-	var f format
-	nanAt := func(at int) func([]byte) { return func(b []byte) { b[at+1] = 0x7e } }
-	switch d {
-	case graph.Q8_0:
-		f = format{decodeQ8, encodeQ8, nanAt(0)}
-	case graph.Q4_K:
-		f = format{decodeQ4K, encodeQ4K, nanAt(0)}
-	case graph.Q6_K:
-		f = format{decodeQ6K, encodeQ6K, nanAt(q6D)}
-	case graph.Q2_K:
-		f = format{decodeQ2K, encodeQ2K, nanAt(q2D)}
-	case graph.IQ2_XXS:
-		f = format{decodeIQ2, encodeIQ2, nanAt(0)}
-	case graph.MXFP4:
-		f = format{decodeMX, encodeMX, poisonMX}
-	default:
-		return f, fmt.Errorf("quant: element type %s, want one of %v", d, Types())
+func check(d graph.DType, elements, bytes int) error {
+	if !slices.Contains(Types(), d) {
+		return fmt.Errorf("quant: element type %s, want one of %v", d, Types())
 	}
 	n, size := d.Block()
 	if elements%n != 0 {
-		return f, fmt.Errorf("quant: %d elements of %s, want a multiple of %d", elements, d, n)
+		return fmt.Errorf("quant: %d elements of %s, want a multiple of %d", elements, d, n)
 	}
 	if bytes != elements/n*size {
-		return f, fmt.Errorf("quant: %d bytes for %d elements of %s, want %d", bytes, elements, d, elements/n*size)
+		return fmt.Errorf("quant: %d bytes for %d elements of %s, want %d", bytes, elements, d, elements/n*size)
 	}
-	return f, nil
+	return nil
+}
+
+// decode, encode and poison know single blocks of all types. They call the functions of a
+// type by name: what is given to a function from a table would have to be on the heap.
+
+func decode(y []float32, d graph.DType, b []byte) {
+	switch d {
+	case graph.Q8_0:
+		decodeQ8(y, b)
+	case graph.Q4_K:
+		decodeQ4K(y, b)
+	case graph.Q6_K:
+		decodeQ6K(y, b)
+	case graph.Q2_K:
+		decodeQ2K(y, b)
+	case graph.IQ2_XXS:
+		decodeIQ2(y, b)
+	case graph.MXFP4:
+		decodeMX(y, b)
+	}
+}
+
+// encode sets b, which is zeros, to the block for x, which is finite.
+func encode(b []byte, d graph.DType, x []float32) {
+	switch d {
+	case graph.Q8_0:
+		encodeQ8(b, x)
+	case graph.Q4_K:
+		encodeQ4K(b, x)
+	case graph.Q6_K:
+		encodeQ6K(b, x)
+	case graph.Q2_K:
+		encodeQ2K(b, x)
+	case graph.IQ2_XXS:
+		encodeIQ2(b, x)
+	case graph.MXFP4:
+		encodeMX(b, x)
+	}
+}
+
+// poison sets b, which is zeros, to a block whose scale is a NaN.
+func poison(b []byte, d graph.DType) {
+	switch d {
+	case graph.MXFP4:
+		poisonMX(b)
+	case graph.Q6_K:
+		b[q6D+1] = 0x7e
+	case graph.Q2_K:
+		b[q2D+1] = 0x7e
+	default:
+		b[1] = 0x7e
+	}
 }

@@ -163,6 +163,25 @@ func TestDequantizeAnyBytes(t *testing.T) {
 	}
 }
 
+// What a caller has on its stack stays there: nothing is allocated.
+func TestAllocations(t *testing.T) {
+	for _, d := range quant.Types() {
+		n, size := d.Block()
+		for _, first := range []float32{1, float32(math.NaN())} {
+			if allocs := testing.AllocsPerRun(10, func() {
+				var elements [256]float32
+				var block [256]byte
+				elements[0] = first
+				if quant.Quantize(block[:size], d, elements[:n]) != nil || quant.Dequantize(elements[:n], d, block[:size]) != nil {
+					t.Fatal("a block of its size is refused")
+				}
+			}); allocs != 0 {
+				t.Errorf("%s: %v allocations, want none", d, allocs)
+			}
+		}
+	}
+}
+
 func TestErrors(t *testing.T) {
 	for _, c := range []struct {
 		elements, bytes int

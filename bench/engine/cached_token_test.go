@@ -1,9 +1,9 @@
 package engine_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
+	"runtime/debug"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -59,41 +59,64 @@ func cachedToken(batch, room int, d graph.DType) (*graph.Program, map[string]int
 	return p, donated, err
 }
 
+// openCachedToken returns a job of cachedToken for one sequence, and its inputs at position 100.
+func openCachedToken(t testing.TB, room int, d graph.DType) (*gomoe.Job, map[string]*runtime.Array) {
+	program, donated, err := cachedToken(1, room, d)
+	require.NoError(t, err)
+	job, err := gomoe.Open(program, gomoe.Config{Donate: donated, Options: runtime.Options{Threads: 2}})
+	require.NoError(t, err)
+	t.Cleanup(func() { job.Close() })
+	rng := rand.New(rand.NewPCG(1, 2))
+	in := map[string]*runtime.Array{}
+	for _, v := range program.In {
+		a := array.New(v.Type)
+		switch {
+		case v.Name == "at":
+			a.Fill(100)
+		case v.Type.DType == graph.F32:
+			for i := range array.Data[float32](a) {
+				array.Data[float32](a)[i] = float32(rng.NormFloat64()) / 8
+			}
+		}
+		in[v.Name], err = job.Put(v.Name, a)
+		require.NoError(t, err)
+	}
+	return job, in
+}
+
 // BenchmarkCachedToken is a token of one sequence of a model of moe_lm's size, at position 100 of
 // caches with room for 128 tokens and, to see that only what is filled is read, for 4096.
 func BenchmarkCachedToken(b *testing.B) {
 	for _, d := range []graph.DType{graph.F32, graph.BF16, graph.Q8_0} {
 		for _, room := range []int{128, 4096} {
 			b.Run(fmt.Sprintf("%s/room=%d", d, room), func(b *testing.B) {
-				program, donated, err := cachedToken(1, room, d)
-				require.NoError(b, err)
-				job, err := gomoe.Open(program, gomoe.Config{Donate: donated, Options: runtime.Options{Threads: 2}})
-				require.NoError(b, err)
-				defer job.Close()
-				rng := rand.New(rand.NewPCG(1, 2))
-				in := map[string]*runtime.Array{}
-				for _, v := range program.In {
-					a := array.New(v.Type)
-					switch {
-					case v.Name == "at":
-						a.Fill(100)
-					case v.Type.DType == graph.F32:
-						for i := range array.Data[float32](a) {
-							array.Data[float32](a)[i] = float32(rng.NormFloat64()) / 8
-						}
-					}
-					in[v.Name], err = job.Put(v.Name, a)
-					require.NoError(b, err)
-				}
+				job, in := openCachedToken(b, room, d)
+				s := stepper{job, in, make([]*runtime.Array, len(job.Plan().Out))}
 				b.ReportAllocs()
 				for b.Loop() {
-					out, err := job.Run(context.Background(), in)
-					require.NoError(b, err)
-					for name, i := range donated {
-						in[name] = out[i]
-					}
+					s.step(b)
 				}
 			})
 		}
+	}
+}
+
+// After the first tokens, a token allocates nothing, whatever the element type of the caches
+// that it is written to and that are read.
+func TestCachedTokenAllocates(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	for _, d := range []graph.DType{graph.F32, graph.BF16, graph.F16, graph.Q8_0} {
+		t.Run(d.String(), func(t *testing.T) {
+			job, in := openCachedToken(t, 128, d)
+			s := stepper{job, in, make([]*runtime.Array, len(job.Plan().Out))}
+			step := func() { s.step(t) }
+			waitingRoom()
+			for range 3 {
+				step()
+			}
+			if one, many := mallocsAlone(step), mallocs(step); one != 0 || many != 0 {
+				t.Errorf("%d allocations in a token on one processor, %d on all, want none:\n%s", one, many, allocators(step))
+			}
+		})
 	}
 }

@@ -20,13 +20,11 @@ func format(name, src string) (string, error) {
 		return "", err
 	}
 	var canonical []string // lines of all programs
-	starts := map[int]bool{}
 	for _, p := range progs {
 		text := p.String()
 		// Programs that p refers to stand in front of it; they are printed by
 		// themselves.
 		text = text[strings.LastIndex("\n"+text, "\nprogram "):]
-		starts[len(canonical)] = true
 		for _, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
 			if _, ok := scopeOf(strings.TrimSpace(line)); !ok {
 				canonical = append(canonical, line)
@@ -36,6 +34,7 @@ func format(name, src string) (string, error) {
 
 	var out []string
 	next, blank := 0, false
+	depth := 0  // how many programs are open: one, or more in the bodies of loops
 	above := "" // the statement or comment above, as written
 	for _, line := range strings.Split(src, "\n") {
 		code, comment := split(line)
@@ -44,7 +43,7 @@ func format(name, src string) (string, error) {
 			continue
 		}
 		switch {
-		case above == "}": // programs, and comments between them, are separated by blank lines
+		case above == "}" && depth == 0: // programs, and comments between them, are separated by blank lines
 			blank = true
 		case above == "", strings.HasSuffix(above, "{"), code == "}":
 			blank = false
@@ -54,19 +53,22 @@ func format(name, src string) (string, error) {
 		}
 		blank, above = false, code+comment
 		if code == "" {
-			if next < len(canonical) && !starts[next] {
-				comment = "\t" + comment
-			}
-			out = append(out, comment)
+			out = append(out, strings.Repeat("\t", depth)+comment)
 			continue
 		}
 		if name, ok := scopeOf(code); ok {
 			above = code
-			out = append(out, strings.TrimRight("\t"+strings.TrimRight("scope "+name, " ")+" "+comment, " "))
+			out = append(out, strings.TrimRight(strings.Repeat("\t", depth)+strings.TrimRight("scope "+name, " ")+" "+comment, " "))
 			continue
 		}
 		if next == len(canonical) {
 			return "", fmt.Errorf("%s: internal error, a bug in gomoe: more statements than the canonical text has", name)
+		}
+		switch {
+		case code == "}":
+			depth--
+		case strings.HasSuffix(code, "{"):
+			depth++
 		}
 		above = code
 		out = append(out, strings.TrimRight(canonical[next]+" "+comment, " "))
