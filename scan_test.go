@@ -83,8 +83,8 @@ func layeredInputs(rows int) map[string]array.Array {
 
 // TestScanEqualsWrittenOut compares loops over layers with the same layers written out:
 // the results have the same bits, on one rank and on several, with all ways to give the
-// weights and both ways to differentiate; gradients are close. Parts
-// of 7 rows differ in size between ranks.
+// weights and both ways to differentiate; gradients are close.
+// The parts of 7 rows differ in size between ranks.
 func TestScanEqualsWrittenOut(t *testing.T) {
 	ctx := context.Background()
 	run := func(p *graph.Program, cfg gomoe.Config, in map[string]array.Array) []array.Array {
