@@ -289,13 +289,17 @@ func (p *Plan) instr(in *Instr) string {
 	return b.String()
 }
 
-// named returns the names of the values that an instruction makes.
+// named returns the names of the values that an instruction makes, of many the first.
 func (p *Plan) named(in *Instr) string {
+	const shown = 6
 	var names []string
 	for _, b := range in.Out {
 		if name := p.Bufs[b].Name; name != "" {
 			names = append(names, graph.Shown(name))
 		}
+	}
+	if more := len(names) - shown; more > 0 {
+		names = append(names[:shown], fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(names, ", ")
 }

@@ -140,6 +140,7 @@ func (s *summer) copy(list *[]Instr, of Instr, to, from int) int {
 	s.Bufs = append(s.Bufs, Buffer{Type: b.Type, Global: b.Global, Spec: b.Spec, Uneven: b.Uneven, Pos: of.Pos, Def: -1, Last: -1})
 	made := len(s.Bufs) - 1
 	if from < 0 {
+		s.Bufs[made].Name = b.Name
 		from = made
 	} else {
 		to = made
