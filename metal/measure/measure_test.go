@@ -87,7 +87,7 @@ func TestRun(t *testing.T) {
 		if r.Difference > 0 {
 			differ++
 		}
-		if products := strings.HasPrefix(r.Instruction, "dot_") || strings.HasPrefix(r.Instruction, "grouped_") || strings.HasPrefix(r.Instruction, "causal_"); products != (r.FLOPs > 0) {
+		if products := strings.HasPrefix(r.Instruction, "dot_") || strings.HasPrefix(r.Instruction, "grouped_") || strings.HasPrefix(r.Instruction, "attention"); products != (r.FLOPs > 0) {
 			t.Errorf("%s has %d operations", r.Instruction, r.FLOPs)
 		}
 	}
