@@ -26,15 +26,16 @@ import (
 const depth = 5
 
 // layered traces a model of layers x + gelu(x·w)·c, whose last layers carry on, with a
-// loss that also reads what each layer returns. how says how the layers are written.
-func layered(t *testing.T, how string) *graph.Program {
+// loss that also reads what each layer returns. x has the given rows, and how says how the
+// layers are written.
+func layered(t *testing.T, rows int, how string) *graph.Program {
 	t.Helper()
 	layer := func(x, w, c *graph.Value) (*graph.Value, *graph.Value) {
 		h := primitives.GELU(primitives.MatMul(x, w))
 		return primitives.Add(x, primitives.Mul(h, primitives.BroadcastTo(c, h.Type.Shape...))), primitives.ReduceSum(h, 0)
 	}
 	p, err := graph.Trace("model", func(tr *graph.Tracer) []*graph.Value {
-		x, c := tr.Input("x", graph.F32, 8, 4), tr.Input("c", graph.F32, 4)
+		x, c := tr.Input("x", graph.F32, rows, 4), tr.Input("c", graph.F32, 4)
 		var weights []*graph.Value
 		w := tr.Input("w", graph.F32, depth, 4, 4)
 		for i := range depth {
@@ -69,7 +70,7 @@ func layered(t *testing.T, how string) *graph.Program {
 	return p
 }
 
-func layeredInputs() map[string]array.Array {
+func layeredInputs(rows int) map[string]array.Array {
 	fill := func(shape ...int) array.Array {
 		a := array.New(graph.T(graph.F32, shape...))
 		for i := range array.Data[float32](a) {
@@ -77,37 +78,41 @@ func layeredInputs() map[string]array.Array {
 		}
 		return a
 	}
-	return map[string]array.Array{"x": fill(8, 4), "c": fill(4), "w": fill(depth, 4, 4)}
+	return map[string]array.Array{"x": fill(rows, 4), "c": fill(4), "w": fill(depth, 4, 4)}
 }
 
 // TestScanEqualsWrittenOut compares loops over layers with the same layers written out:
 // the results have the same bits, on one rank and on several, with all ways to give the
 // weights and both ways to differentiate; gradients are close.
+// The parts of 7 rows differ in size between ranks.
 func TestScanEqualsWrittenOut(t *testing.T) {
-	ctx, in := context.Background(), layeredInputs()
-	run := func(p *graph.Program, cfg gomoe.Config) []array.Array {
+	ctx := context.Background()
+	run := func(p *graph.Program, cfg gomoe.Config, in map[string]array.Array) []array.Array {
 		cfg.Check = true
 		out, err := gomoe.Run(ctx, p, cfg, in)
 		require.NoError(t, err, "%s", p)
 		return out
 	}
-	for _, mesh := range []string{"", "dp=2", "dp=2,tp=2"} {
-		cfg := gomoe.Config{}
-		if mesh != "" {
-			m, err := sharding.ParseMesh(mesh)
+	for _, c := range []struct {
+		mesh string
+		rows int
+	}{{"", 8}, {"dp=2", 8}, {"dp=2,tp=2", 8}, {"dp=2", 7}, {"dp=5,tp=2", 7}} {
+		cfg, in := gomoe.Config{}, layeredInputs(c.rows)
+		if c.mesh != "" {
+			m, err := sharding.ParseMesh(c.mesh)
 			require.NoError(t, err)
 			cfg.Mesh, cfg.Place = m, map[string]sharding.Spec{"x": sharding.Split("dp")}
 		}
 		for _, optimize := range []gomoe.Switch{gomoe.On, gomoe.Off} {
 			cfg.Optimize = optimize
-			plain := layered(t, "written out")
+			plain := layered(t, c.rows, "written out")
 			grad, err := vjp.Grad(plain, "x", "c", "w")
 			require.NoError(t, err)
-			want, wantGrad := run(plain, cfg), run(grad, cfg)
+			want, wantGrad := run(plain, cfg, in), run(grad, cfg, in)
 			for _, how := range []string{"stacked", "table", "keep"} {
-				t.Run(fmt.Sprintf("%s/%s/%v", how, mesh, optimize), func(t *testing.T) {
-					p := layered(t, how)
-					got := run(p, cfg)
+				t.Run(fmt.Sprintf("%s/%s/%d/%v", how, c.mesh, c.rows, optimize), func(t *testing.T) {
+					p := layered(t, c.rows, how)
+					got := run(p, cfg, in)
 					for i := range want {
 						if !array.Equal(got[i], want[i]) {
 							t.Errorf("result %d differs: %v, want %v", i, got[i], want[i])
@@ -119,7 +124,7 @@ func TestScanEqualsWrittenOut(t *testing.T) {
 					again, err := gomoe.Parse("", g.String())
 					require.NoError(t, err)
 					require.Equal(t, g.String(), again.String())
-					got = run(g, cfg)
+					got = run(g, cfg, in)
 					for i := range wantGrad {
 						a, b := got[i].Float64s(), wantGrad[i].Float64s()
 						for k := range a {
@@ -135,8 +140,8 @@ func TestScanEqualsWrittenOut(t *testing.T) {
 // TestScanOnDevice runs loops, also one inside another, on a device that runs some of the
 // instructions: the results are the host's.
 func TestScanOnDevice(t *testing.T) {
-	ctx, in := context.Background(), layeredInputs()
-	p, err := vjp.Grad(layered(t, "stacked"), "x", "c", "w")
+	ctx, in := context.Background(), layeredInputs(8)
+	p, err := vjp.Grad(layered(t, 8, "stacked"), "x", "c", "w")
 	require.NoError(t, err)
 	want, err := gomoe.Run(ctx, p, gomoe.Config{}, in)
 	require.NoError(t, err)
@@ -164,8 +169,8 @@ func TestScanOnDevice(t *testing.T) {
 // TestScanNamesTheIteration looks for the iteration in errors and in traces, and runs loops
 // with all that sessions can watch.
 func TestScanNamesTheIteration(t *testing.T) {
-	ctx, in := context.Background(), layeredInputs()
-	p := layered(t, "stacked")
+	ctx, in := context.Background(), layeredInputs(8)
+	p := layered(t, 8, "stacked")
 	for i := range 16 {
 		array.Data[float32](in["w"])[3*16+i] = math.MaxFloat32
 	}
@@ -179,7 +184,7 @@ func TestScanNamesTheIteration(t *testing.T) {
 
 	var log bytes.Buffer
 	trace := runtime.NewTrace(&log)
-	_, err = gomoe.Run(ctx, p, gomoe.Config{Options: runtime.Options{Trace: trace, Poison: true}}, layeredInputs())
+	_, err = gomoe.Run(ctx, p, gomoe.Config{Options: runtime.Options{Trace: trace, Poison: true}}, layeredInputs(8))
 	require.NoError(t, err)
 	require.NoError(t, trace.Close())
 	for i := range depth {
@@ -191,11 +196,11 @@ func TestScanNamesTheIteration(t *testing.T) {
 // TestScanAllocatesNothing runs steps of a loop whose arrays are used again.
 func TestScanAllocatesNothing(t *testing.T) {
 	ctx := context.Background()
-	j, err := gomoe.Open(layered(t, "stacked"), gomoe.Config{Options: runtime.Options{Threads: 1}})
+	j, err := gomoe.Open(layered(t, 8, "stacked"), gomoe.Config{Options: runtime.Options{Threads: 1}})
 	require.NoError(t, err)
 	defer j.Close()
 	in := map[string]*runtime.Array{}
-	for name, a := range layeredInputs() {
+	for name, a := range layeredInputs(8) {
 		in[name], err = j.Put(name, a)
 		require.NoError(t, err)
 	}
@@ -211,7 +216,7 @@ func TestScanAllocatesNothing(t *testing.T) {
 // TestScanPendingSums counts the sums between ranks in the derivative of a loop: that of a
 // constant is added up after the loop, those of the layers' weights in every iteration.
 func TestScanPendingSums(t *testing.T) {
-	p, err := vjp.Grad(layered(t, "stacked"), "c")
+	p, err := vjp.Grad(layered(t, 8, "stacked"), "c")
 	require.NoError(t, err)
 	m, err := sharding.ParseMesh("dp=2")
 	require.NoError(t, err)
@@ -231,7 +236,8 @@ func TestScanPendingSums(t *testing.T) {
 }
 
 // TestScanPlacement places loops: a dimension of iterations that is split is refused, and
-// what is carried is brought to one placement.
+// what is carried is brought to one placement. On the second mesh the parts of what is
+// carried, and of the slices of an array, differ in size between ranks.
 func TestScanPlacement(t *testing.T) {
 	m, err := sharding.ParseMesh("a=2,b=2")
 	require.NoError(t, err)
@@ -257,11 +263,15 @@ func TestScanPlacement(t *testing.T) {
 	}
 	want, err := gomoe.Run(context.Background(), p, gomoe.Config{}, in)
 	require.NoError(t, err)
-	for _, place := range []map[string]sharding.Spec{{"x": sharding.Split("a")}, {"x": sharding.Split("a", "b")}, {"w": sharding.Split("", "b")}} {
-		got, err := gomoe.Run(context.Background(), p, gomoe.Config{Mesh: m, Place: place, Check: true}, in)
-		require.NoError(t, err)
-		if !array.Equal(got[0], want[0]) {
-			t.Errorf("placed as %v: %v, want %v", place, got[0], want[0])
+	other, err := sharding.ParseMesh("a=2,b=3")
+	require.NoError(t, err)
+	for _, place := range []map[string]sharding.Spec{{"x": sharding.Split("a")}, {"x": sharding.Split("a", "b")}, {"w": sharding.Split("", "b")}, {"w": sharding.Split("", "b", "a"), "x": sharding.Split("a", "b")}} {
+		for _, mesh := range []sharding.Mesh{m, other} {
+			got, err := gomoe.Run(context.Background(), p, gomoe.Config{Mesh: mesh, Place: place, Check: true}, in)
+			require.NoError(t, err)
+			if !array.Equal(got[0], want[0]) {
+				t.Errorf("placed as %v on %s: %v, want %v", place, mesh, got[0], want[0])
+			}
 		}
 	}
 }

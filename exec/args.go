@@ -34,6 +34,9 @@ type Args struct {
 // Index returns the rank's index along axes; the first axis varies slowest.
 func (a *Args) Index(axes []string) int { return a.Mesh.Index(a.Rank, axes) }
 
+// Part returns which of n units the rank has if axes split them; see sharding.Mesh.Part.
+func (a *Args) Part(axes []string, n int) (start, size int) { return a.Mesh.Part(a.Rank, axes, n) }
+
 // Packed returns the prepared copy of argument i that its instruction has asked for. It
 // is nil if there is none in this step; the kernel then works on the argument itself.
 func (a *Args) Packed(i int) []byte {

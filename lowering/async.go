@@ -145,7 +145,7 @@ func (p *Plan) sumInPlace() {
 		}
 		from, to := p.Root(in.In[0]), p.Root(in.Out[0])
 		src, dst := &p.Bufs[from], &p.Bufs[to]
-		if src.Storage != Temp || len(f.readers[from]) > 1 || !src.Type.Equal(dst.Type) {
+		if src.Storage != Temp || len(f.readers[from]) > 1 || !src.like(dst) {
 			continue
 		}
 		switch dst.Storage {

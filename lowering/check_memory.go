@@ -53,7 +53,7 @@ func (c *checker) values() error {
 				return c.at(i, o, "has the memory of another result")
 			}
 			roots = append(roots, r)
-			if slices.ContainsFunc(in.In, func(b int) bool { return c.Root(b) == r && !(in.InPlace && c.Bufs[b].Type.Equal(c.Bufs[o].Type)) }) || c.zones(in) == r {
+			if slices.ContainsFunc(in.In, func(b int) bool { return c.Root(b) == r && !(in.InPlace && c.Bufs[b].like(&c.Bufs[o])) }) || c.zones(in) == r {
 				return c.at(i, o, "is written over an argument, which the instruction does not do")
 			}
 			holds[r] = o

@@ -33,7 +33,7 @@ type RowCounter interface {
 // Buf is one rank's part of a value while the plan is being made.
 type Buf struct {
 	ID   int
-	Type graph.Type // local
+	Type graph.Type // local: that of the largest part, if ranks' parts differ in size
 	Spec sharding.Spec
 }
 
@@ -67,6 +67,9 @@ func keyOf(v *graph.Value, s sharding.Spec) key {
 }
 
 // Temp returns a new buffer of the local type t, for use inside one rule.
+//
+// The buffer has this type on every rank. Something as large as a rank's part of a value
+// is Placed instead, since the sizes of parts may differ.
 func (e *Emitter) Temp(t graph.Type) Buf { return e.buf(t, t, sharding.Spec{}) }
 
 // Packed returns a new buffer for rows of bytes that are one entry of each type long, one
@@ -92,9 +95,12 @@ func (e *Emitter) buf(global, local graph.Type, s sharding.Spec) Buf {
 	if e.Eqn != nil {
 		pos = e.Eqn.Pos
 	}
-	e.plan.Bufs = append(e.plan.Bufs, Buffer{Type: local, Global: global, Spec: s, Pos: pos, Name: e.name, Def: -1, Last: -1})
+	e.plan.Bufs = append(e.plan.Bufs, Buffer{Type: local, Global: global, Spec: s, Uneven: s.Uneven(e.Mesh, global), Pos: pos, Name: e.name, Def: -1, Last: -1})
 	return Buf{len(e.plan.Bufs) - 1, local, s}
 }
+
+// Even reports whether all ranks' parts of dimension d of b have the same size.
+func (e *Emitter) Even(b Buf, d int) bool { return b.Spec.Even(e.Mesh, e.plan.Bufs[b.ID].Global, d) }
 
 // Alias makes out share the memory of in, which has as many bytes. Nothing is
 // copied.

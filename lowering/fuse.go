@@ -34,10 +34,12 @@ func (p *Plan) fuse(chunk int, t Target) {
 }
 
 // class tells which instructions can be joined: those with an equal class. It has the number
-// of elements, the rows in use, and whether a target leaves the instruction to the host.
+// of elements, how they are cut if that differs between ranks, the rows in use, and whether
+// a target leaves the instruction to the host.
 type class struct {
 	n, rows      int
 	zones, align int
+	uneven       string
 	foreign      bool
 }
 
@@ -50,7 +52,7 @@ func (p *Plan) classOf(in *Instr) class {
 		return class{n: unfused}
 	}
 	first := p.Bufs[in.Out[0]]
-	c := class{n: first.Type.Len(), zones: -1}
+	c := class{n: first.Type.Len(), zones: -1, uneven: p.cuts(&first)}
 	if in.Zones >= 0 {
 		c.zones, c.align, c.rows = p.Root(in.Zones), in.Align, first.Type.Shape[0]
 	}
@@ -60,7 +62,7 @@ func (p *Plan) classOf(in *Instr) class {
 		if p.Bufs[p.Root(b)].Type.DType.Size() != x.Type.DType.Size() {
 			return false
 		}
-		return x.Type.Len() == c.n && ragged == (in.Zones >= 0) && (!ragged || x.Type.Shape[0] == c.rows)
+		return x.Type.Len() == c.n && p.cuts(x) == c.uneven && ragged == (in.Zones >= 0) && (!ragged || x.Type.Shape[0] == c.rows)
 	}
 	for _, b := range in.Out {
 		if !fits(b) {
@@ -74,6 +76,21 @@ func (p *Plan) classOf(in *Instr) class {
 		}
 	}
 	return c
+}
+
+// cuts describes the dimensions whose parts differ in size between ranks. Buffers with
+// equal descriptions and lengths have parts of equal lengths on every rank.
+func (p *Plan) cuts(b *Buffer) string {
+	if b.Uneven == "" {
+		return ""
+	}
+	var s []string
+	for d, n := range b.Global.Shape {
+		if !b.Spec.Even(p.Mesh, b.Global, d) {
+			s = append(s, fmt.Sprint(n, b.Spec.At(d)))
+		}
+	}
+	return strings.Join(s, " ")
 }
 
 // repetition reports whether running an instruction again is cheaper than loading its

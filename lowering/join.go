@@ -88,7 +88,7 @@ func (v *Peephole) forget(i int) {
 func (v *Peephole) Maker(b int) int {
 	i := v.maker[v.Root(b)]
 	if i < 0 || !slices.ContainsFunc(v.Instrs[i].Out, func(o int) bool {
-		return v.Root(o) == v.Root(b) && v.Bufs[o].Type.Equal(v.Bufs[b].Type)
+		return v.Root(o) == v.Root(b) && v.Bufs[o].like(&v.Bufs[b])
 	}) {
 		return -1
 	}

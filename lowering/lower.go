@@ -196,7 +196,7 @@ func (e *Emitter) outputs(names []string) error {
 			return err
 		}
 		root := e.plan.Root(b.ID)
-		if e.plan.Bufs[root].Storage != Temp || !e.plan.Bufs[root].Type.Equal(b.Type) {
+		if e.plan.Bufs[root].Storage != Temp || !e.plan.Bufs[root].like(&e.plan.Bufs[b.ID]) {
 			// The result is an input or lies in the memory of another result, so the
 			// caller gets a copy.
 			c := e.Placed(v.Type, b.Spec)

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-
-	"github.com/gomoe/gomoe/graph"
 )
 
 // align is the alignment of temporaries: a cache line, and the widest vector.
@@ -96,7 +94,7 @@ func (p *Plan) overwrites(i, out, in int) bool {
 		return false
 	}
 	for _, b := range n.In {
-		if p.Root(b) == in && !p.Bufs[b].Type.Equal(p.Bufs[out].Type) {
+		if p.Root(b) == in && !p.Bufs[b].like(&p.Bufs[out]) {
 			return false
 		}
 	}
@@ -186,7 +184,7 @@ func (p *Plan) takeOver() {
 			if p.Bufs[o].Storage != Temp || p.Bufs[o].Def != i || p.Bufs[o].Group != 0 {
 				continue
 			}
-			if r, ok := free.take(p.Bufs[o].Type); ok {
+			if r, ok := free.take(&p.Bufs[o]); ok {
 				p.Bufs[r].Last = p.Bufs[o].Last
 				p.Bufs[o].Storage, p.Bufs[o].Of = Alias, r
 			}
@@ -205,7 +203,7 @@ func (p *Plan) fillResults() {
 			if p.Bufs[root].Storage != Output || p.Bufs[root].Def != i {
 				continue
 			}
-			if r, ok := free.take(p.Bufs[root].Type); ok && p.Bufs[r].Group == 0 {
+			if r, ok := free.take(&p.Bufs[root]); ok && p.Bufs[r].Group == 0 {
 				p.Bufs[r].Storage, p.Bufs[r].Last = Output, p.Bufs[root].Last
 				p.Bufs[root].Storage, p.Bufs[root].Of = Alias, r
 			}
@@ -228,12 +226,12 @@ func (p *Plan) shorten() {
 }
 
 // freed are the owners of temporary memory that an instruction is the last to touch and
-// may write over, in the order of its arguments, each with the type of the argument.
+// may write over, in the order of its arguments, each with the argument.
 type freed []freedMemory
 
 type freedMemory struct {
 	root int
-	as   graph.Type
+	as   *Buffer
 }
 
 // readLast returns the memory that instruction i frees; none if i is not in place.
@@ -248,19 +246,19 @@ func (p *Plan) readLast(i int) freed {
 	for _, b := range in.In {
 		r := p.Root(b)
 		if k, ok := at[r]; ok {
-			other[r] = other[r] || !p.Bufs[b].Type.Equal(list[k].as)
+			other[r] = other[r] || !p.Bufs[b].like(list[k].as)
 		} else if a := &p.Bufs[r]; a.Storage == Temp && a.Last == i && a.Def < i {
 			at[r] = len(list)
-			list = append(list, freedMemory{r, p.Bufs[b].Type})
+			list = append(list, freedMemory{r, &p.Bufs[b]})
 		}
 	}
 	return slices.DeleteFunc(list, func(f freedMemory) bool { return other[f.root] })
 }
 
-// take returns the owner of the first memory in f whose type is t, and removes it from
-// f. ok is false if there is none.
-func (f *freed) take(t graph.Type) (root int, ok bool) {
-	k := slices.IndexFunc(*f, func(m freedMemory) bool { return m.as.Equal(t) })
+// take returns the owner of the first memory in f that holds an argument like b, and removes
+// it from f. ok is false if there is none.
+func (f *freed) take(b *Buffer) (root int, ok bool) {
+	k := slices.IndexFunc(*f, func(m freedMemory) bool { return m.as.like(b) })
 	if k < 0 {
 		return 0, false
 	}

@@ -47,7 +47,7 @@ func (p *Plan) keep(donated map[string]int) {
 		for _, k := range in.Packs {
 			arg := in.In[k.Arg]
 			root := p.Root(arg)
-			if !inputs[root] || k.Type.Bytes() < keepLeast {
+			if !inputs[root] || k.Type.Bytes() < keepLeast || p.Bufs[arg].Uneven != "" {
 				continue
 			}
 			c := copyOf{root, p.Bufs[arg].Type.String(), k.Layout}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gomoe/gomoe/exec"
@@ -59,9 +60,10 @@ const (
 
 // Buffer is one rank's part of a value.
 type Buffer struct {
-	Type    graph.Type // local
+	Type    graph.Type // local: that of the largest part, if ranks' parts differ in size
 	Spec    sharding.Spec
 	Global  graph.Type
+	Uneven  string // the type in the plan's text if ranks' parts differ in size, else ""; see sharding.Spec.Uneven
 	Storage Storage
 	Of      int // the buffer whose memory an Alias shares; see Root
 	// After are the buffers whose makers come before the instructions that read this
@@ -149,6 +151,47 @@ type Collective struct {
 // Communicates reports whether the instruction is a collective.
 func (in *Instr) Communicates() bool { return in.Exchange != nil }
 
+// text returns the type of a rank's part.
+func (b *Buffer) text() string {
+	if b.Uneven != "" {
+		return b.Uneven
+	}
+	return b.Type.String()
+}
+
+// On returns the type of the part that the rank has.
+func (b *Buffer) On(m sharding.Mesh, rank int) graph.Type {
+	if b.Uneven == "" {
+		return b.Type
+	}
+	_, t := b.Spec.Box(m, rank, b.Global)
+	return t
+}
+
+// like reports whether both buffers have parts of equal types on every rank.
+func (b *Buffer) like(o *Buffer) bool { return b.Type.Equal(o.Type) && b.Uneven == o.Uneven }
+
+// On returns the plan as the rank sees it: the types of buffers are those of its own parts.
+// Instructions, places in memory and the text of the plan are the same on every rank.
+func (p *Plan) On(rank int) *Plan {
+	var q *Plan
+	for i, b := range p.Bufs {
+		if b.Uneven == "" {
+			continue
+		}
+		if q == nil {
+			c := *p
+			q = &c
+			q.Bufs = slices.Clone(p.Bufs)
+		}
+		q.Bufs[i].Type = b.On(p.Mesh, rank)
+	}
+	if q == nil {
+		return p
+	}
+	return q
+}
+
 // Root returns the buffer that owns b's memory.
 func (p *Plan) Root(b int) int {
 	for p.Bufs[b].Storage == Alias {
@@ -216,7 +259,7 @@ func (p *Plan) instr(in *Instr) string {
 		if j > 0 {
 			b.WriteString(", ")
 		}
-		fmt.Fprintf(&b, "%s %s", p.slot(o), p.Bufs[o].Type)
+		fmt.Fprintf(&b, "%s %s", p.slot(o), p.Bufs[o].text())
 	}
 	fmt.Fprintf(&b, " = %s(", in.Name)
 	for j, a := range in.In {

@@ -127,16 +127,25 @@ func (e *Emitter) reduceScatter(t graph.Type, in Buf, d int) Buf {
 	axes := in.Spec.Pending
 	parts := e.Mesh.Parts(axes)
 	out := e.Placed(t, withDim(in.Spec.Resolved(), d, append(slices.Clone(in.Spec.At(d)), axes...)))
+	if !e.Even(out, d) {
+		e.scatterUneven(t, out, in, d, axes)
+		return out
+	}
 	if d > 0 { // parts of an inner dimension are brought together first
-		packed := e.Temp(in.Type)
+		packed := e.Placed(t, in.Spec)
 		e.move("part_major", packed, in, blocks(d, parts, false))
 		in = packed
 	}
-	e.EmitCollective(CollectiveSpec{Op: "reduce_scatter", Axes: axes, DType: t.DType, Bytes: in.Type.Bytes(), Out: []Buf{out}, In: []Buf{in},
+	e.reduceParts(axes, out, in)
+	return out
+}
+
+// reduceParts emits the reduce_scatter of in, in which the parts lie one behind another.
+func (e *Emitter) reduceParts(axes []string, out, in Buf) {
+	e.EmitCollective(CollectiveSpec{Op: "reduce_scatter", Axes: axes, DType: in.Type.DType, Bytes: in.Type.Bytes(), Out: []Buf{out}, In: []Buf{in},
 		Exchange: func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
 			return g.ReduceScatter(ctx, c, a.Out[0].Bytes(), a.In[0].Bytes())
 		}})
-	return out
 }
 
 // AllGather emits an exchange after which out holds the buffers in of all ranks of
@@ -156,11 +165,15 @@ func (e *Emitter) gather(t graph.Type, in Buf, d int, keep []string) Buf {
 	axes := in.Spec.At(d)[len(keep):]
 	parts := e.Mesh.Parts(axes)
 	out := e.Placed(t, withDim(in.Spec, d, keep))
+	if !e.Even(in, d) {
+		e.gatherUneven(t, out, in, d, axes)
+		return out
+	}
 	if outer(in.Type, d) == 1 {
 		e.AllGather(axes, out, in)
 		return out
 	}
-	got := e.Temp(out.Type)
+	got := e.Placed(t, out.Spec)
 	e.AllGather(axes, got, in)
 	e.move("part_minor", out, got, blocks(d, parts, true))
 	return out
@@ -185,9 +198,13 @@ func (e *Emitter) swap(t graph.Type, in Buf, lose, gain int, axes []string) Buf 
 	kept := in.Spec.At(lose)[:len(in.Spec.At(lose))-len(axes)]
 	spec := withDim(withDim(in.Spec, lose, kept), gain, append(slices.Clone(in.Spec.At(gain)), axes...))
 	out := e.Placed(t, spec)
-	packed := e.Temp(in.Type)
+	if !e.Even(in, lose) || !e.Even(out, gain) {
+		e.swapUneven(t, out, in, lose, gain, axes)
+		return out
+	}
+	packed := e.Placed(t, in.Spec)
 	e.move("part_major", packed, in, blocks(gain, parts, false))
-	got := e.Temp(out.Type)
+	got := e.Placed(t, spec)
 	e.EmitCollective(CollectiveSpec{Op: "all_to_all", Axes: axes, DType: t.DType, Bytes: in.Type.Bytes(), Out: []Buf{got}, In: []Buf{packed},
 		Exchange: func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
 			return g.AllToAll(ctx, c, equalParts(a, a.Out[0], g.Size()), equalParts(a, a.In[0], g.Size()))
@@ -218,7 +235,9 @@ func (e *Emitter) slice(t graph.Type, in Buf, to sharding.Spec) Buf {
 	e.move("shard_part", out, in, func(a *exec.Args) error {
 		start := exec.Make[int](a, len(extra))
 		for d, axes := range extra {
-			start[d] = a.Index(axes) * a.Out[0].Type.Shape[d]
+			unit := sharding.Unit(t, d)
+			n, _ := a.Part(axes, a.In[0].Type.Shape[d]/unit)
+			start[d] = n * unit
 		}
 		copyBox(a.Out[0], a.In[0], start, exec.Make[int](a, len(start)))
 		return nil

@@ -94,6 +94,9 @@ func (s *summer) joins(i int) bool {
 	if !in.Communicates() || in.Name != "all_sum" || len(in.In) != 1 || !s.Bufs[in.In[0]].Type.Equal(s.Bufs[in.Out[0]].Type) || in.Bytes == 0 {
 		return false
 	}
+	if s.Bufs[in.In[0]].Uneven != "" { // ranks with smaller parts would have gaps between them
+		return false
+	}
 	return in.Bytes <= mostPacked || in.Bytes < mostJoined && s.own(in.In[0]) && s.Bufs[in.Out[0]].Storage == Temp
 }
 
@@ -134,7 +137,7 @@ func (s *summer) joined(b *bucket) []Instr {
 // buffer to. It returns the temporary. The buffer that is not given is -1.
 func (s *summer) copy(list *[]Instr, of Instr, to, from int) int {
 	b := s.Bufs[max(to, from)]
-	s.Bufs = append(s.Bufs, Buffer{Type: b.Type, Global: b.Global, Spec: b.Spec, Pos: of.Pos, Def: -1, Last: -1})
+	s.Bufs = append(s.Bufs, Buffer{Type: b.Type, Global: b.Global, Spec: b.Spec, Uneven: b.Uneven, Pos: of.Pos, Def: -1, Last: -1})
 	made := len(s.Bufs) - 1
 	if from < 0 {
 		from = made

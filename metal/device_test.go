@@ -82,9 +82,15 @@ func near(t *testing.T, what string, got, want array.Array) {
 }
 
 // Two ranks train with host and GPU in turns, over donated weights, and get what the host
-// alone gets; nothing is left behind.
+// alone gets; nothing is left behind. Their parts have 4 and 4 rows, 4 and 3, or 1 and none.
 func TestSteps(t *testing.T) {
-	p := model(t, 8, 40)
+	for _, rows := range []int{8, 7, 1} {
+		t.Run(fmt.Sprint(rows), func(t *testing.T) { testSteps(t, rows) })
+	}
+}
+
+func testSteps(t *testing.T, rows int) {
+	p := model(t, rows, 40)
 	for _, o := range []metal.Emulation{{}, {Order: metal.Reverse}, {Order: metal.Random, Seed: 7}, {Eager: true}} {
 		d := emulated(t, o)
 		none := d.Live()
@@ -100,7 +106,7 @@ func TestSteps(t *testing.T) {
 		for step := range uint64(4) {
 			var out [2][]array.Array
 			for i, job := range []*gomoe.Job{j, h} {
-				out[i], err = job.Step(t.Context(), map[string]array.Array{"x": random(step, 8, 40), "w": w[i], "b": random(9, 40)})
+				out[i], err = job.Step(t.Context(), map[string]array.Array{"x": random(step, rows, 40), "w": w[i], "b": random(9, 40)})
 				require.NoError(t, err)
 				w[i] = out[i][2]
 			}

@@ -231,9 +231,9 @@ func (p AttentionOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (p AttentionOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	k := attentionKernel[float32](p, in)
+	k := attentionKernel[float32](p, in, e.Eqn)
 	if out[1].Type.DType == graph.F64 {
-		k = attentionKernel[float64](p, in)
+		k = attentionKernel[float64](p, in, e.Eqn)
 	}
 	return e.Emit(lowering.KernelSpec{Name: "attention", Out: out, In: in, Dry: k, Kernel: k})
 }

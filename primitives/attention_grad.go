@@ -57,20 +57,20 @@ func (p AttentionGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (p AttentionGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	k := inFloat(attentionGradKernel[float32](p, in), attentionGradKernel[float64](p, in))
+	k := inFloat(attentionGradKernel[float32](p, in, e.Eqn), attentionGradKernel[float64](p, in, e.Eqn))
 	return e.Emit(lowering.KernelSpec{Name: "attention_grad", Out: out, In: in, Dry: k, Kernel: k})
 }
 
 // attentionGradKernel works on parts of heads in parallel. The contributions of parts,
 // and of the heads of queries that share a head of keys, are added to that head in
 // order, so that sums do not depend on which part was ready first.
-func attentionGradKernel[T float](p AttentionGradOp, placed []lowering.Buf) exec.Kernel {
+func attentionGradKernel[T float](p AttentionGradOp, placed []lowering.Buf, eqn *graph.Eqn) exec.Kernel {
 	at := AttentionOp(p).args(7)
 	return func(a *exec.Args) error {
 		q, k, v, out := data[T](a.In[0]), data[T](a.In[1]), data[T](a.In[2]), data[T](a.In[3])
 		lse, dout, dlse := data[T](a.In[4]), data[T](a.In[5]), data[T](a.In[6])
 		dq, dk, dv := data[T](a.Out[0]), data[T](a.Out[1]), data[T](a.Out[2])
-		h, err := newHeads[T](AttentionOp(p), a, at, placed)
+		h, err := newHeads[T](AttentionOp(p), a, at, placed, eqn)
 		if err != nil {
 			return err
 		}

@@ -21,9 +21,9 @@ type headsOf[T float] struct {
 	biasB, biasN           int // how far apart sequences and heads are in bias; 0 if all have the same
 }
 
-// newHeads returns the heads for the arguments at of a kernel's arguments in. It is an error
+// newHeads returns the heads for the arguments at of a kernel of eqn. It is an error
 // if a length is not one of 0 to r.
-func newHeads[T float](p AttentionOp, a *exec.Args, at attentionArgs, placed []lowering.Buf) (headsOf[T], error) {
+func newHeads[T float](p AttentionOp, a *exec.Args, at attentionArgs, placed []lowering.Buf, eqn *graph.Eqn) (headsOf[T], error) {
 	q, k, v := a.In[0].Type.Shape, a.In[1].Type.Shape, a.In[2].Type.Shape
 	s, d, r := q[1], q[3], k[1]
 	scale := p.Scale
@@ -43,7 +43,7 @@ func newHeads[T float](p AttentionOp, a *exec.Args, at attentionArgs, placed []l
 		h.lengths = data[int32](a.In[at.lengths])
 		for i, n := range h.lengths {
 			if n < 0 || int(n) > r {
-				return h, idError(a, placed[at.lengths].Spec, a.In[at.lengths].Type, i, n, 0, r+1, "length")
+				return h, idError(a, placed[at.lengths].Spec, eqn.In[at.lengths].Type, i, n, 0, r+1, "length")
 			}
 		}
 	}
@@ -103,10 +103,10 @@ func (h *headsOf[T]) grain() int { return 1 + 512*dear/max(h.D+h.V, 1) }
 // piece may begin or end within a head, since rows of queries do not depend on each
 // other. If each sequence has one query, the heads of queries that share a head of keys
 // take the place of the queries of a head, so that keys are read once.
-func attentionKernel[T float](p AttentionOp, placed []lowering.Buf) exec.Kernel {
+func attentionKernel[T float](p AttentionOp, placed []lowering.Buf, eqn *graph.Eqn) exec.Kernel {
 	at := p.args(3)
 	return func(a *exec.Args) error {
-		h, err := newHeads[T](p, a, at, placed)
+		h, err := newHeads[T](p, a, at, placed, eqn)
 		if err != nil {
 			return err
 		}

@@ -137,15 +137,16 @@ func (b BroadcastInDimOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) err
 		move(a, dst.Type.Shape, dst, rowMajor(a, dst.Type.Shape), src, layout{0, strides})
 		return nil
 	}
-	if inner := b.inner(out[0], in[0]); inner > 0 {
+	if inner := b.inner(e, out[0], in[0]); inner > 0 {
 		return e.Emit(lowering.KernelSpec{Name: "broadcast_in_dim", Out: []lowering.Buf{out[0]}, In: []lowering.Buf{in[0]}, Repeat: inner, Kernel: kernel})
 	}
 	return e.Emit(lowering.KernelSpec{Name: "broadcast_in_dim", Out: out, In: in, Kernel: kernel})
 }
 
 // inner returns how often each element is repeated before the next one, 0 if the
-// dimensions of the argument do not lie side by side in the result.
-func (b BroadcastInDimOp) inner(out, in lowering.Buf) int {
+// dimensions of the argument do not lie side by side in the result, or if the number
+// differs between ranks.
+func (b BroadcastInDimOp) inner(e *lowering.Emitter, out, in lowering.Buf) int {
 	from := make([]int, out.Type.Rank()) // 1 for a repeated dimension, 2 for one of the argument, 0 for one of size 1
 	for d, n := range out.Type.Shape {
 		if n != 1 || d == 0 && out.Spec.Ragged != nil {
@@ -164,6 +165,9 @@ func (b BroadcastInDimOp) inner(out, in lowering.Buf) int {
 	}
 	inner := 1
 	for d := last + 1; d < len(from) && last >= 0; d++ {
+		if !e.Even(out, d) {
+			return 0
+		}
 		inner *= out.Type.Shape[d]
 	}
 	for d, seen := last, false; d >= 0; d-- {

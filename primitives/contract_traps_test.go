@@ -232,7 +232,7 @@ func TestContractSizesThatDoNotDivide(t *testing.T) {
 	p = newProblem(rng(1), primitives.PrepareOp{Experts: 4}, 6, 2)
 	prog = p.program(t, s, graph.F32)
 	_, err = gomoe.Compile(prog, s.config(t, prog))
-	require.ErrorContains(t, err, "does not divide over the 4 ranks")
+	require.ErrorContains(t, err, "6 tokens over the 4 ranks of ep; want a multiple")
 	_, err = gomoe.Compile(prog, gomoe.Config{Mesh: s.parse(t)}) // whole tokens may be any number
 	require.NoError(t, err)
 }

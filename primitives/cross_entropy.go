@@ -95,19 +95,19 @@ func (CrossEntropyGradOp) Shard(c *sharding.Context) (sharding.Decision, error) 
 }
 
 func (CrossEntropyOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: "cross_entropy", Out: out, In: in, Dry: widening(), Kernel: checkLabels(in[1].Spec, inFloat(crossEntropyKernel[float32], crossEntropyKernel[float64]))})
+	return e.Emit(lowering.KernelSpec{Name: "cross_entropy", Out: out, In: in, Dry: widening(), Kernel: checkLabels(in[1].Spec, e.Eqn.In[1].Type, inFloat(crossEntropyKernel[float32], crossEntropyKernel[float64]))})
 }
 
 func (CrossEntropyGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: "cross_entropy_grad", Out: out, In: in, Dry: widening(), Kernel: checkLabels(in[1].Spec, inFloat(crossEntropyGradKernel[float32], crossEntropyGradKernel[float64]))})
+	return e.Emit(lowering.KernelSpec{Name: "cross_entropy_grad", Out: out, In: in, Dry: widening(), Kernel: checkLabels(in[1].Spec, e.Eqn.In[1].Type, inFloat(crossEntropyGradKernel[float32], crossEntropyGradKernel[float64]))})
 }
 
-// checkLabels returns a kernel that checks the labels, argument 1, placed as s, and
+// checkLabels returns a kernel that checks the labels, argument 1, of type t with placement s, and
 // then runs k.
-func checkLabels(s sharding.Spec, k exec.Kernel) exec.Kernel {
+func checkLabels(s sharding.Spec, t graph.Type, k exec.Kernel) exec.Kernel {
 	return func(a *exec.Args) error {
 		_, vocab := rowsOf(a.In[0].Type)
-		return checkIDs(a, s, a.In[1], IgnoredLabel, vocab, "label", k)
+		return checkIDs(a, s, t, a.In[1], IgnoredLabel, vocab, "label", k)
 	}
 }
 

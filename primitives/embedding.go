@@ -104,16 +104,16 @@ func lookupDims(rank int) (ids, rows []int) {
 }
 
 func (EmbeddingOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	ids := in[1].Spec
+	ids, t := in[1].Spec, e.Eqn.In[1].Type
 	return e.Emit(lowering.KernelSpec{Name: "embedding", Out: out, In: in, Kernel: func(a *exec.Args) error {
-		return checkIDs(a, ids, a.In[1], 0, a.In[0].Type.Shape[0], "id", lookUp)
+		return checkIDs(a, ids, t, a.In[1], 0, a.In[0].Type.Shape[0], "id", lookUp)
 	}})
 }
 
 func (p EmbeddingGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	ids, add := in[0].Spec, inFloat(addRows[float32], addRows[float64])
+	ids, t, add := in[0].Spec, e.Eqn.In[0].Type, inFloat(addRows[float32], addRows[float64])
 	return e.Emit(lowering.KernelSpec{Name: "embedding_grad", Out: out, In: in, Dry: widening(), Kernel: func(a *exec.Args) error {
-		return checkIDs(a, ids, a.In[0], 0, p.Num, "id", add)
+		return checkIDs(a, ids, t, a.In[0], 0, p.Num, "id", add)
 	}})
 }
 

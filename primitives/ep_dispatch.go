@@ -139,7 +139,7 @@ func (p DispatchOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	if err := l.madeFor(c.Eqn.In[n-1].Origin()); err != nil {
 		return dec, err
 	}
-	if err := l.divided(c.Mesh); err != nil {
+	if err := l.divided(c.Mesh, dec.In[0].At(0), c.Type(len(c.In)-1)); err != nil {
 		return dec, err
 	}
 	if slices.Contains(dec.In[0].At(1), l.axis) {

@@ -3,6 +3,7 @@ package primitives
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/exec"
@@ -62,8 +63,12 @@ func (l epLayer) madeFor(routing *graph.Value) error {
 	return nil
 }
 
-// divided returns an error if the experts cannot be split over their axis.
-func (l epLayer) divided(m sharding.Mesh) error {
+// divided returns an error if the experts cannot be split over their axis, or the tokens of
+// the routing over axes.
+func (l epLayer) divided(m sharding.Mesh, axes []string, routing graph.Type) error {
+	if tokens, ranks := routing.Shape[0], m.Parts(axes); tokens%ranks != 0 {
+		return fmt.Errorf("%d tokens over the %d ranks of %s; want a multiple", tokens, ranks, strings.Join(axes, "."))
+	}
 	if n := m.Size(l.axis); n > 1 && l.Experts%n != 0 {
 		return fmt.Errorf("%d experts over the %d ranks of axis %s; want a multiple", l.Experts, n, l.axis)
 	}

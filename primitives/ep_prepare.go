@@ -144,7 +144,7 @@ func (p PrepareOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	if err != nil {
 		return dec, err
 	}
-	return dec, p.layer().divided(c.Mesh)
+	return dec, p.layer().divided(c.Mesh, dec.In[0].At(0), c.Type(0))
 }
 
 // Lower gathers the choices of all ranks, or only their numbers where tokens stay on their

@@ -54,20 +54,21 @@ func (l epLayer) sumRanks(e *lowering.Emitter, out, payload []lowering.Buf, plac
 		wire = wide
 	}
 	mine := make([]lowering.Buf, len(out))
-	mine[0] = e.Temp(out[0].Type.With(wide))
+	as := func(d graph.DType) lowering.Buf { return e.Placed(e.Eqn.Out[0].Type.With(d), out[0].Spec) }
+	mine[0] = as(wide)
 	if len(out) == 2 {
-		mine[1] = e.Temp(out[1].Type)
+		mine[1] = e.Placed(e.Eqn.Out[1].Type, out[1].Spec)
 	}
 	if err := sumHere(e, mine, payload, place, recv); err != nil {
 		return err
 	}
-	sum, err := convertTo(e, mine[0], e.Temp(out[0].Type.With(wire)))
+	sum, err := convertTo(e, mine[0], as(wire))
 	if err != nil {
 		return err
 	}
 	all := out[0]
 	if all.Type.DType != wire {
-		all = e.Temp(sum.Type)
+		all = as(wire)
 	}
 	l.allSum(e, all, sum, wire)
 	if _, err := convertTo(e, all, out[0]); err != nil {

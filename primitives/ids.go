@@ -10,24 +10,20 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// position returns the index in the global value of element `flat` of a rank's
-// part, whose type is t and whose placement is s, for messages. In ragged rows
-// it is the index in the rank's part.
+// position returns the index, in a value of type t with placement s, of element `flat` of a
+// rank's part, for messages. In ragged rows it is the index in the rank's part.
 func position(a *exec.Args, s sharding.Spec, t graph.Type, flat int) []int {
-	idx := make([]int, t.Rank())
+	idx, part := s.Box(a.Mesh, a.Rank, t)
 	for d := len(idx) - 1; d >= 0; d-- {
-		n := t.Shape[d]
-		idx[d] = flat % n
+		n := part.Shape[d]
+		idx[d] += flat % n
 		flat /= n
-		if d > 0 || s.Ragged == nil {
-			idx[d] += a.Index(s.At(d)) * n
-		}
 	}
 	return idx
 }
 
 // NoRow returns the error for an id that names no row of the table, which has n rows. The
-// id is element flat of a rank's part of the ids, whose type is t and whose placement is s.
+// id is element flat of a rank's part of the ids, which have type t and placement s.
 // a has the mesh and the rank.
 func (EmbeddingOp) NoRow(a *exec.Args, s sharding.Spec, t graph.Type, flat int, id int32, n int) error {
 	return idError(a, s, t, flat, id, 0, n, "id")
@@ -46,13 +42,13 @@ func idError(a *exec.Args, s sharding.Spec, t graph.Type, flat int, id int32, lo
 	return fmt.Errorf("%s %d at %v, want %d to %d", what, id, position(a, s, t, flat), lo, n-1)
 }
 
-// checkIDs runs k if all elements of ids, placed as s, are at least lo and below n.
-// Otherwise it returns an error.
-func checkIDs(a *exec.Args, s sharding.Spec, ids array.Array, lo, n int, what string, k exec.Kernel) error {
+// checkIDs runs k if all elements of ids, a rank's part of a value of type t with placement s,
+// are at least lo and below n. Otherwise it returns an error.
+func checkIDs(a *exec.Args, s sharding.Spec, t graph.Type, ids array.Array, lo, n int, what string, k exec.Kernel) error {
 	x := data[int32](ids)
 	bad := slices.IndexFunc(x, func(id int32) bool { return int(id) < lo || int(id) >= n })
 	if bad >= 0 {
-		return idError(a, s, ids.Type, bad, x[bad], lo, n, what)
+		return idError(a, s, t, bad, x[bad], lo, n, what)
 	}
 	return k(a)
 }

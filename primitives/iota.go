@@ -62,11 +62,10 @@ func (n IotaOp) ShardAs(c *sharding.Context, out sharding.Spec) (sharding.Decisi
 }
 
 func (n IotaOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	axes := out[0].Spec.At(n.Dimension)
+	axes, all := out[0].Spec.At(n.Dimension), n.Shape[n.Dimension]
 	return e.Emit(lowering.KernelSpec{Name: "iota", Out: out, In: in, Kernel: func(a *exec.Args) error {
 		y := a.Out[0]
-		_, size, _ := around(y.Type, n.Dimension)
-		first := a.Index(axes) * size
+		first, size := a.Part(axes, all)
 		var index array.Array
 		if n.DType == graph.I32 { // positions, in every step of a model: without allocations
 			shape := exec.Make[int](a, 1)

@@ -96,7 +96,8 @@ func runsOf(a *exec.Args, shape, global []int, spec sharding.Spec) runs {
 			r.shape = append(r.shape, shape[d])
 			r.stride = append(r.stride, stride)
 		}
-		r.first += uint64(a.Index(spec.At(d))*shape[d]) * stride
+		start, _ := a.Part(spec.At(d), global[d])
+		r.first += uint64(start) * stride
 		stride *= uint64(global[d])
 	}
 	slices.Reverse(r.shape)

@@ -45,7 +45,7 @@ func (r ReshapeOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) 
 // Shard splits the result where the argument is split. A dimension of the argument and
 // one of the result cut the elements into the same contiguous parts if the sizes before
 // both have the same product. So where dimensions are merged, or one is taken apart, the
-// first of them stays split, if its size divides.
+// first of them stays split, if ranks get the same share of both.
 func (r ReshapeOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	x, ragged := c.Type(0).Shape, c.In[0].Ragged != nil
 	in, out := wholes(len(x)), wholes(len(r.Shape))
@@ -87,5 +87,5 @@ func (r ReshapeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 
 func (ReshapeOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..]", Results: "t[shape]", Formula: "y has x's elements in the same row-major order", Params: "shape: sizes of the result",
-		Notes: "Where dimensions are merged or one is taken apart, the first of them may be split over the mesh if its size divides on both sides."}
+		Notes: "Where dimensions are merged or one is taken apart, the first of them may be split over the mesh if every rank gets the same share on both sides."}
 }

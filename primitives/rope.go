@@ -3,6 +3,7 @@ package primitives
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
@@ -126,8 +127,8 @@ type ropeKey struct {
 	magnitude   float64
 }
 
-// angles returns f64[n,2,half]: cosine and sine of each pair at each of the rank's n
-// positions, times the magnitude. Equal rotations of a program share the table.
+// angles returns f64[..,2,half], placed like the positions: cosine and sine of each pair at
+// each position, times the magnitude. Equal rotations of a program share the table.
 func (p RoPEOp) angles(e *lowering.Emitter, positions lowering.Buf, half int) (lowering.Buf, error) {
 	frequencies := p.frequencies(half)
 	magnitude := p.Magnitude
@@ -135,7 +136,8 @@ func (p RoPEOp) angles(e *lowering.Emitter, positions lowering.Buf, half int) (l
 		magnitude = 1
 	}
 	return e.Memo(ropeKey{positions.ID, fmt.Sprint(frequencies), magnitude}, func() (lowering.Buf, error) {
-		out := e.Temp(graph.T(graph.F64, positions.Type.Len(), 2, half))
+		t, s := e.Eqn.In[1].Type, positions.Spec
+		out := e.Placed(graph.T(graph.F64, append(slices.Clone(t.Shape), 2, half)...), sharding.Spec{Dims: append(slices.Clone(s.Dims), nil, nil)})
 		return out, e.Emit(lowering.KernelSpec{Name: "rope_angles", Out: []lowering.Buf{out}, In: []lowering.Buf{positions}, Kernel: func(a *exec.Args) error {
 			table := data[float64](a.Out[0])
 			for t, position := range data[int32](a.In[0]) {
@@ -179,7 +181,11 @@ func ropeKernel[T float](p RoPEOp) exec.Kernel {
 		x, angles, y := data[T](a.In[0]), data[float64](a.In[1]), data[T](a.Out[0])
 		shape := a.In[0].Type.Shape
 		n, d := shape[2], shape[3]
-		exec.Share(a, shape[0]*shape[1], rowGrain(n*d), turned[T]{y, x, angles, max(a.In[1].Type.Shape[0], 1), n, d, p.width(a.In[0].Type), p.Interleaved, sign})
+		rows := shape[1] // of angles: of one sequence for all, or of each
+		if a.In[1].Type.Rank() == 4 {
+			rows *= shape[0]
+		}
+		exec.Share(a, shape[0]*shape[1], rowGrain(n*d), turned[T]{y, x, angles, max(rows, 1), n, d, p.width(a.In[0].Type), p.Interleaved, sign})
 		return nil
 	}
 }

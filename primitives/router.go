@@ -193,9 +193,9 @@ func (r RouteOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (r RouteOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	first := in[0].Spec.At(0)
+	axes, tokens := in[0].Spec.At(0), e.Eqn.In[0].Type.Shape[0]
 	return e.Emit(lowering.KernelSpec{Name: "router", Out: out, In: in, Kernel: func(a *exec.Args) error {
-		at := a.Index(first) * a.In[0].Type.Shape[0]
+		at, _ := a.Part(axes, tokens)
 		return inFloat(route[float32](r, at), route[float64](r, at))(a)
 	}})
 }

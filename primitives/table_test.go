@@ -401,6 +401,7 @@ func sums(p *lowering.Plan) bool {
 	return slices.ContainsFunc(p.Instrs, func(i lowering.Instr) bool { return i.Name == "all_sum" || i.Name == "reduce_scatter" })
 }
 
+// hasEven reports whether an input has a dimension that two ranks divide.
 func hasEven(p *graph.Program) bool {
 	for _, v := range p.In {
 		for _, n := range v.Type.Shape {
@@ -414,7 +415,7 @@ func hasEven(p *graph.Program) bool {
 
 // placements returns every way to give each axis of the mesh to at most one
 // dimension of each input, with at least one dimension split. With many inputs
-// it keeps a fixed sample.
+// it keeps a fixed sample, and splits the first dimension of all that have the same size there.
 func placements(p *graph.Program, m sharding.Mesh) []map[string]sharding.Spec {
 	out := []map[string]sharding.Spec{{}}
 	for _, v := range p.In {
@@ -423,9 +424,6 @@ func placements(p *graph.Program, m sharding.Mesh) []map[string]sharding.Spec {
 		for _, a := range m.Axes {
 			for _, s := range slices.Clone(specs) {
 				for d := range v.Type.Shape {
-					if v.Type.Shape[d]%(m.Parts(s.Dims[d])*a.Size) != 0 {
-						continue
-					}
 					n := sharding.Spec{Dims: slices.Clone(s.Dims)}
 					n.Dims[d] = append(slices.Clone(s.Dims[d]), a.Name)
 					specs = append(specs, n)
@@ -448,6 +446,13 @@ func placements(p *graph.Program, m sharding.Mesh) []map[string]sharding.Spec {
 			out = out[:400]
 		}
 	}
+	batch := map[string]sharding.Spec{}
+	for _, v := range p.In {
+		if v.Rank() > 0 && p.In[0].Rank() > 0 && v.Dim(0) == p.In[0].Dim(0) {
+			batch[v.Name] = sharding.Split(m.Axes[0].Name)
+		}
+	}
+	out = append(out, batch)
 	return slices.DeleteFunc(out, func(o map[string]sharding.Spec) bool {
 		for _, s := range o {
 			if !s.Whole() {

@@ -75,11 +75,12 @@ func put(a array.Array, m sharding.Mesh, spec sharding.Spec, ranks []int, alloc 
 	}
 	d := &Array{Type: a.Type, Spec: spec, mesh: m, ranks: ranks, as: contents{}.next()}
 	for i, r := range ranks {
-		part, err := alloc(i, spec.Local(m, a.Type))
+		start, t := spec.Box(m, r, a.Type)
+		part, err := alloc(i, t)
 		if err != nil {
 			return nil, err
 		}
-		copyPart(part.Array, a, d.start(r, part.Type), true)
+		copyPart(part.Array, a, start, true)
 		d.parts = append(d.parts, part)
 	}
 	return d, nil
@@ -104,7 +105,8 @@ func (d *Array) Get() (array.Array, error) {
 			continue
 		}
 		have[n] = true
-		copyPart(d.parts[i].Array, out, d.start(r, d.parts[i].Type), false)
+		start, _ := d.Spec.Box(d.mesh, r, d.Type)
+		copyPart(d.parts[i].Array, out, start, false)
 	}
 	goruntime.KeepAlive(d)
 	if want := d.mesh.Parts(axes); len(have) < want {
@@ -122,15 +124,6 @@ func (d *Array) Get() (array.Array, error) {
 func (d *Array) Part(i int) array.Array {
 	d.lent.Store(true)
 	return d.parts[i].Array
-}
-
-// start returns where rank r's part begins in every dimension.
-func (d *Array) start(r int, local graph.Type) []int {
-	s := make([]int, local.Rank())
-	for i := range s {
-		s[i] = d.mesh.Index(r, d.Spec.At(i)) * local.Shape[i]
-	}
-	return s
 }
 
 // copyPart copies between a part and the box of the whole array that begins at start:

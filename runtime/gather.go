@@ -39,9 +39,13 @@ func (s *Session) Get(ctx context.Context, a *Array) (array.Array, error) {
 		return array.Array{}, err
 	}
 	gathered := make([][]byte, len(s.ranks))
+	size := int(a.Spec.Local(a.mesh, a.Type).Bytes()) // smaller parts travel with bytes behind them
 	err := s.each(ctx, func(r *rank, ctx context.Context) error {
 		i := slices.Index(s.local, r.comm.Rank())
 		part := a.parts[i].Bytes()
+		if len(part) < size {
+			part = append(part[:len(part):len(part)], make([]byte, size-len(part))...)
+		}
 		g, err := r.comm.Group(a.mesh.Group(r.comm.Rank(), axes))
 		if err == nil {
 			gathered[i] = make([]byte, len(part)*g.Size())
@@ -58,10 +62,9 @@ func (s *Session) Get(ctx context.Context, a *Array) (array.Array, error) {
 	}
 	goruntime.KeepAlive(a)
 	out := array.New(a.Type)
-	local := a.parts[0].Type
-	size := len(a.parts[0].Bytes())
 	for k, member := range a.mesh.Group(s.local[0], axes) {
-		copyPart(array.Over(local, gathered[0][k*size:(k+1)*size]), out, a.start(member, local), false)
+		start, part := a.Spec.Box(a.mesh, member, a.Type)
+		copyPart(array.Over(part, gathered[0][k*size:(k+1)*size]), out, start, false)
 	}
 	return out, nil
 }

@@ -54,17 +54,23 @@ func processes(t *testing.T, ranks []int, plans []*lowering.Plan, fn func(i int,
 
 // Every process gets the whole array, wherever its parts lie.
 func TestGet(t *testing.T) {
+	for _, shape := range [][]int{{8, 4}, {7, 3}, {1, 0}} {
+		testGet(t, shape)
+	}
+}
+
+func testGet(t *testing.T, shape []int) {
 	places := map[string]string{"whole": "", "a": "a", "b": "b", "ab": "a.b", "ba": "b.a", "second": "_,a", "both": "b,a"}
 	p := trace(t, func(tr *graph.Tracer) []*graph.Value {
 		for name := range places {
-			tr.Input(name, graph.F64, 8, 4)
+			tr.Input(name, graph.F64, shape...)
 		}
 		return []*graph.Value{toy.Sum(tr.Input("x", graph.F64, 4))}
 	})
 	l := plan(t, p, toy.Setup{Mesh: "a=2,b=2", Place: places})
-	want := counting(t, 8, 4).As(graph.F64)
+	want := counting(t, shape...).As(graph.F64)
 	for _, ranks := range [][]int{{4}, {2, 2}, {1, 3}, {1, 1, 1, 1}} {
-		t.Run(fmt.Sprint(ranks), func(t *testing.T) {
+		t.Run(fmt.Sprint(shape, ranks), func(t *testing.T) {
 			for i, err := range processes(t, ranks, []*lowering.Plan{l}, func(i int, s *runtime.Session) error {
 				for _, name := range []string{"whole", "a", "b", "ab", "ba", "second", "both"} {
 					d, err := s.Put(name, want)

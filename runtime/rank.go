@@ -55,6 +55,8 @@ func newRank(p *lowering.Plan, c collective.Communicator, h *heap) (*rank, error
 
 // newRankOn is newRank with memory for the temporaries from memory.
 func newRankOn(p *lowering.Plan, c collective.Communicator, h *heap, memory func(*rank, int, *heap) ([]byte, error)) (_ *rank, err error) {
+	all := p
+	p = all.On(c.Rank())
 	r := &rank{plan: p, comm: c, groups: make([]collective.Group, len(p.Instrs)), bufs: make([]array.Array, len(p.Bufs)), spare: newSpare(h), hold: new(holding), iteration: -1}
 	defer func() {
 		if err != nil {
@@ -66,7 +68,7 @@ func newRankOn(p *lowering.Plan, c collective.Communicator, h *heap, memory func
 	r.summed = make([]summed, len(p.In))
 	r.from, r.copies = make([]*block, len(p.Bufs)), make([]copied, len(p.Bufs))
 	if h != nil {
-		r.remote = newRemote(p, h.device, r.hold)
+		r.remote = newRemote(all, h.device, r.hold)
 	}
 	arena, err := memory(r, int(p.Arena), h)
 	if err != nil {
@@ -92,7 +94,7 @@ func newRankOn(p *lowering.Plan, c collective.Communicator, h *heap, memory func
 			r.views = append(r.views, view{i, root})
 		case lowering.Temp:
 			if p.Bufs[root].Def >= 0 {
-				r.bufs[i] = array.Over(b.Type, r.bufs[root].Bytes())
+				r.bufs[i] = array.Over(b.Type, arena[p.Bufs[root].Offset:])
 			}
 		}
 	}

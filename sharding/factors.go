@@ -80,6 +80,9 @@ func (c *Context) Place(f Factors) (Decision, error) {
 	if err := c.raggedUse(f, fs); err != nil {
 		return Decision{}, err
 	}
+	if err := c.cutAlike(f, fs); err != nil {
+		return Decision{}, err
+	}
 	var dec Decision
 	for _, dims := range f.In {
 		dec.In = append(dec.In, build(dims, fs))
@@ -173,6 +176,51 @@ func (c *Context) distinct(fs map[int]*factor) error {
 		}
 	}
 	return nil
+}
+
+// cutAlike returns an error if the parts of a split factor are not the same share of every
+// dimension that has the factor: where 7 rows of 8 are one dimension of 56, two ranks' parts
+// of the rows are 4 and 3 rows, and their parts of the elements 28 each.
+func (c *Context) cutAlike(f Factors, fs map[int]*factor) error {
+	type place struct {
+		what string
+		t    graph.Type
+		d    int
+	}
+	first := map[int]place{}
+	look := func(what string, values []*graph.Value, lists [][]int) error {
+		for i, dims := range lists {
+			for d, n := range dims {
+				x := fs[n]
+				if n == Whole || x == nil || x.ragged != nil {
+					continue
+				}
+				p := place{fmt.Sprintf("dimension %d of %s %d, %s,", d, what, i, values[i].Type), values[i].Type, d}
+				o, ok := first[n]
+				if !ok {
+					first[n] = p
+				} else if !c.Mesh.cutAlike(x.axes, o.t, o.d, p.t, p.d) {
+					return fmt.Errorf("%s and %s do not divide alike over the %d ranks of %s%s; gather it with sharding_constraint, or split over ranks whose number divides both",
+						o.what, p.what, c.Mesh.Parts(x.axes), strings.Join(x.axes, "."), blocks(o.t, p.t))
+				}
+			}
+		}
+		return nil
+	}
+	if err := look("argument", c.Eqn.In, f.In); err != nil {
+		return err
+	}
+	return look("result", c.Eqn.Out, f.Out)
+}
+
+// blocks says for a message that types in blocks are cut between blocks.
+func blocks(types ...graph.Type) string {
+	for _, t := range types {
+		if n, _ := t.DType.Block(); n > 1 {
+			return fmt.Sprintf(", as blocks of %s are %d elements", t.DType, n)
+		}
+	}
+	return ""
 }
 
 func (c *Context) raggedUse(f Factors, fs map[int]*factor) error {

@@ -121,6 +121,13 @@ func TestPlace(t *testing.T) {
 				ctx.In = append(ctx.In, s)
 			}
 		}
+		for _, dims := range c.f.Out {
+			v := &graph.Value{Type: graph.Type{DType: graph.F32}}
+			for range dims {
+				v.Type.Shape = append(v.Type.Shape, 8)
+			}
+			ctx.Eqn.Out = append(ctx.Eqn.Out, v)
+		}
 		dec, err := ctx.Place(c.f)
 		got := fmtErr(err)
 		if err == nil {

@@ -11,8 +11,8 @@ import (
 
 // Spec is the placement of one value on a mesh.
 type Spec struct {
-	// Dims holds, per dimension, the mesh axes that split it into equal parts.
-	// The first axis is the major one. Every rank holds the whole of a
+	// Dims holds, per dimension, the mesh axes that split it into parts that are as
+	// equal as can be (see Part). The first axis is the major one. Every rank holds the whole of a
 	// dimension whose entry is missing or empty. An axis occurs at most once in
 	// a Spec.
 	Dims [][]string
@@ -160,19 +160,6 @@ func (s Spec) Resolved() Spec {
 	return s
 }
 
-// Local returns the type of the part that one rank holds.
-func (s Spec) Local(m Mesh, t graph.Type) graph.Type {
-	shape := slices.Clone(t.Shape)
-	for i := range shape {
-		if i == 0 && s.Ragged != nil {
-			shape[i] = s.Ragged.Rows
-		} else {
-			shape[i] /= m.Parts(s.At(i))
-		}
-	}
-	return graph.Type{DType: t.DType, Shape: shape}
-}
-
 // Check returns s normalised: one entry per dimension, and no axes of size 1.
 // An error says why s cannot place a value of type t on m.
 func (s Spec) Check(m Mesh, t graph.Type) (Spec, error) {
@@ -198,16 +185,6 @@ func (s Spec) Check(m Mesh, t graph.Type) (Spec, error) {
 			if n > 1 {
 				out.Dims[i] = append(out.Dims[i], a)
 			}
-		}
-		if i == 0 && s.Ragged != nil {
-			continue
-		}
-		n := m.Parts(out.Dims[i])
-		if t.Shape[i]%n != 0 {
-			return s, fmt.Errorf("dimension %d of %s has size %d, which does not divide over the %d ranks of %s; split another dimension, or over fewer ranks", i, t, t.Shape[i], n, strings.Join(out.Dims[i], "."))
-		}
-		if b, _ := t.DType.Block(); i == t.Rank()-1 && t.Shape[i]/n%b != 0 {
-			return s, fmt.Errorf("dimension %d of %s has size %d, of which each of the %d ranks of %s would hold %d, but blocks of %s are %d elements; split another dimension, or over fewer ranks", i, t, t.Shape[i], n, strings.Join(out.Dims[i], "."), t.Shape[i]/n, t.DType, b)
 		}
 	}
 	for _, a := range s.Pending {

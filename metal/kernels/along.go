@@ -64,7 +64,7 @@ func alongProgram(in *Instr) (*Program, error) {
 		}
 	case primitives.IotaOp:
 		function, axis, args, threads = "number", p.Dimension, []Arg{Out(0)}, out.Shape[p.Dimension]
-		extra = in.Index(in.plan.Bufs[in.Results[0].Buf].Spec.At(axis)) * out.Shape[axis]
+		extra = in.Start(in.Results[0], axis)
 	default:
 		return nil, refuse("%s made by %T", in.Name, in.Prim)
 	}

@@ -107,10 +107,8 @@ func surrounded(p primitives.PadOp, x, y []int) box {
 func (in *Instr) shardPart() (*Program, error) {
 	x, out := in.Args[0], in.Results[0]
 	b := box{shape: out.Type.Shape, to: rowMajor(out.Type.Shape), from: rowMajor(x.Type.Shape)}
-	from, to := in.plan.Bufs[x.Buf].Spec, in.plan.Bufs[out.Buf].Spec
 	for d := range b.shape {
-		axes := to.At(d)[len(from.At(d)):]
-		b.fromBegin += in.Index(axes) * out.Type.Shape[d] * b.from[d]
+		b.fromBegin += (in.Start(out, d) - in.Start(x, d)) * b.from[d]
 	}
 	return in.boxes([]box{b}, []int{0})
 }

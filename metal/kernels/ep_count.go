@@ -48,7 +48,7 @@ func countProgram(in *Instr) (*Program, error) {
 	} else {
 		prog.Launches = []Launch{count}
 	}
-	first := in.Index(in.spec(ids.Buf).At(0)) * ids.Type.Shape[0]
+	first := in.Start(ids, 0)
 	choices := ids.Type.Shape[1]
 	prog.Fault = func(record [StatusLen]int32) error {
 		if record[0] == StatusClear {

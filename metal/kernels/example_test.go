@@ -29,7 +29,7 @@ func Example() {
 	// plan line mesh "" ranks=1 arena=0 device=metal
 	// 	in  x            f32[8,4] b0@in
 	// 	in  w            f32[4,2] b1@in
-	// 	  0 ◆ b2@out f32[8,2] = dot_general(b0@in, b1@in) lhs_contract=[1] rhs_contract=[0] # line.graph:2
-	// 	  1 ◆ b3@out f32[8,2] = tanh(b2@out) # line.graph:3
+	// 	  0 ◆ b2@out f32[8,2] = dot_general(b0@in, b1@in) lhs_contract=[1] rhs_contract=[0] # line.graph:2: y
+	// 	  1 ◆ b3@out f32[8,2] = tanh(b2@out) # line.graph:3: z
 	// 	out z            f32[8,2] b3@out
 }

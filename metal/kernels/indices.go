@@ -64,7 +64,7 @@ func indexFunctions() []Function {
 
 // idFault returns the host's error for an id in argument i that is not in [0, n).
 func (in *Instr) idFault(i, n int) func([StatusLen]int32) error {
-	ids, spec := in.Args[i].Type, in.plan.Bufs[in.Args[i].Buf].Spec
+	ids, spec := in.plan.Bufs[in.Args[i].Buf].Global, in.spec(in.Args[i].Buf)
 	a := in.host()
 	return func(r [StatusLen]int32) error {
 		return primitives.EmbeddingOp{}.NoRow(a, spec, ids, int(r[0]), r[1], n)

@@ -21,12 +21,14 @@ type Instr struct {
 	// it asked for the rank itself. Other ranks may then need another kernel.
 	along [][]string
 	alone bool
-	plan  *lowering.Plan
+	// uneven lists the buffers that a kernel asked for whose types differ between ranks.
+	uneven []int
+	plan   *lowering.Plan
 }
 
 // Operand is an argument or a result of an instruction.
 type Operand struct {
-	Type   graph.Type // local type; of ragged rows, all that there is room for
+	Type   graph.Type // the rank's; of ragged rows, all that there is room for
 	Ragged bool
 	Buf    int // number of the plan's buffer
 }
@@ -48,7 +50,11 @@ func Of(p *lowering.Plan, i, rank int) *Instr {
 
 // Operand returns a buffer of the plan, such as an operand of a part of a fused instruction.
 func (in *Instr) Operand(b int) Operand {
-	return Operand{in.plan.Bufs[b].Type, in.plan.Bufs[b].Spec.Ragged != nil, b}
+	buf := &in.plan.Bufs[b]
+	if buf.Uneven != "" {
+		in.uneven = append(in.uneven, b)
+	}
+	return Operand{buf.On(in.Mesh, in.rank), buf.Spec.Ragged != nil, b}
 }
 
 // Root returns the buffer that owns the memory of b. Parts of a fused instruction may name a
@@ -68,6 +74,14 @@ func (in *Instr) Experts() int {
 	return in.Zones.Type.Len()
 }
 
+// Start returns where the rank's part of dimension d of an operand begins.
+func (in *Instr) Start(o Operand, d int) int {
+	b := &in.plan.Bufs[o.Buf]
+	in.along = append(in.along, b.Spec.At(d))
+	start, _ := b.Spec.Part(in.Mesh, in.rank, b.Global, d)
+	return start
+}
+
 // Index returns the rank's index along axes; the first axis varies slowest.
 func (in *Instr) Index(axes []string) int {
 	in.along = append(in.along, axes)
@@ -84,6 +98,11 @@ func (in *Instr) Rank() int {
 func (in *Instr) fits(rank int) bool {
 	for _, axes := range in.along {
 		if in.Mesh.Index(rank, axes) != in.Mesh.Index(in.rank, axes) {
+			return false
+		}
+	}
+	for _, b := range in.uneven {
+		if buf := &in.plan.Bufs[b]; !buf.On(in.Mesh, rank).Equal(buf.On(in.Mesh, in.rank)) {
 			return false
 		}
 	}

@@ -22,8 +22,12 @@ func ropeProgram(in *Instr) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	tokens, heads, pairs, rows := x.Shape[0]*x.Shape[1], x.Shape[2], x.Shape[3]/2, in.Args[1].Type.Shape[0]
-	turned, count := in.Args[1].Type.Shape[2], tokens*heads*pairs
+	tokens, heads, pairs, rows := x.Shape[0]*x.Shape[1], x.Shape[2], x.Shape[3]/2, x.Shape[1]
+	angles := in.Args[1].Type
+	if angles.Rank() == 4 { // each sequence has its own
+		rows *= x.Shape[0]
+	}
+	turned, count := angles.Shape[angles.Rank()-1], tokens*heads*pairs
 	sign := 1.0
 	if p.Inverse {
 		sign = -1

@@ -70,7 +70,7 @@ func routerProgram(in *Instr) (*Program, error) {
 	if scale == 0 {
 		scale = 1
 	}
-	first := in.Index(in.spec(in.Args[0].Buf).At(0)) * tokens
+	first := in.Start(in.Args[0], 0)
 	return &Program{
 		Launches: []Launch{{
 			Source: Source{File: "router.metal"}, Function: "router_" + suffix,

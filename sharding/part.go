@@ -1,0 +1,108 @@
+package sharding
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/gomoe/gomoe/graph"
+)
+
+// Cut returns part i of n units that axes split: size units that begin at unit start. i counts
+// the parts as Mesh.Index counts ranks along the axes. The first axis cuts the units into
+// contiguous parts that are as equal as can be: where p ranks do not divide n, the first
+// n mod p parts have one unit more, and some parts are empty if n < p. The next axis cuts each
+// of these parts in the same way, and so on. So the parts along the last axes, one behind
+// another, are the part that the first axes give.
+func (m Mesh) Cut(axes []string, n, i int) (start, size int) {
+	size = n
+	behind := m.Parts(axes)
+	for _, a := range axes {
+		p := m.Size(a)
+		behind /= p
+		c, each, more := i/behind%p, size/p, size%p
+		start += c*each + min(c, more)
+		size = each
+		if c < more {
+			size++
+		}
+	}
+	return start, size
+}
+
+// Part returns which of n units the rank has if axes split them; see Cut.
+func (m Mesh) Part(rank int, axes []string, n int) (start, size int) {
+	return m.Cut(axes, n, m.Index(rank, axes))
+}
+
+// Part returns where the rank's part of dimension d begins, and its size, both in elements.
+// The whole value has type t. Elements of quantised types are cut between blocks. The rows
+// of a ragged value begin at 0 on every rank, and the size is what there is room for.
+func (s Spec) Part(m Mesh, rank int, t graph.Type, d int) (start, size int) {
+	if d == 0 && s.Ragged != nil {
+		return 0, s.Ragged.Rows
+	}
+	unit := Unit(t, d)
+	start, size = m.Part(rank, s.At(d), t.Shape[d]/unit)
+	return start * unit, size * unit
+}
+
+// Unit returns how many elements of dimension d are not cut apart.
+func Unit(t graph.Type, d int) int {
+	if d == t.Rank()-1 {
+		n, _ := t.DType.Block()
+		return n
+	}
+	return 1
+}
+
+// Box returns where the rank's part of a value of type t begins in every dimension, and
+// the type of the part.
+func (s Spec) Box(m Mesh, rank int, t graph.Type) (start []int, part graph.Type) {
+	start, part = make([]int, t.Rank()), graph.Type{DType: t.DType, Shape: make([]int, t.Rank())}
+	for d := range start {
+		start[d], part.Shape[d] = s.Part(m, rank, t, d)
+	}
+	return start, part
+}
+
+// Local returns the type of the largest part that a rank holds, which is rank 0's.
+func (s Spec) Local(m Mesh, t graph.Type) graph.Type {
+	_, part := s.Box(m, 0, t)
+	return part
+}
+
+// Even reports whether all ranks' parts of dimension d have the same size.
+func (s Spec) Even(m Mesh, t graph.Type, d int) bool {
+	if d == 0 && s.Ragged != nil {
+		return true
+	}
+	return t.Shape[d]/Unit(t, d)%m.Parts(s.At(d)) == 0
+}
+
+// Uneven prints a rank's part of a value of type t whose parts differ in size, such as
+// f32[7@ep,4]: dimensions with parts of different sizes have the size of the whole and the
+// axes that split it, other dimensions the size of the part. It returns "" if all parts have
+// the same type. Values of equal descriptions have parts of equal types on every rank.
+func (s Spec) Uneven(m Mesh, t graph.Type) string {
+	dims, uneven := make([]string, t.Rank()), false
+	for d := range dims {
+		if s.Even(m, t, d) {
+			_, n := s.Part(m, 0, t, d)
+			dims[d] = strconv.Itoa(n)
+			continue
+		}
+		uneven = true
+		dims[d] = strconv.Itoa(t.Shape[d]) + "@" + strings.Join(s.At(d), ".")
+	}
+	if !uneven {
+		return ""
+	}
+	return t.DType.String() + "[" + strings.Join(dims, ",") + "]"
+}
+
+// cutAlike reports whether axes cut dimension d of t and dimension e of u alike: each rank
+// has the same share of both.
+func (m Mesh) cutAlike(axes []string, t graph.Type, d int, u graph.Type, e int) bool {
+	a, b, n := t.Shape[d]/Unit(t, d), u.Shape[e]/Unit(u, e), m.Parts(axes)
+	return a%n == 0 && b%n == 0 || t.Shape[d] == u.Shape[e] && Unit(t, d) == Unit(u, e)
+}
