@@ -124,14 +124,18 @@ func (o *observer) hosts() string {
 	return strings.Join(slices.Compact(lines), "\n")
 }
 
-// at names an instruction of a plan, which may be that of a loop's body, on a rank.
+// at names an instruction on a rank. The instruction stands for its plan, which may be that of
+// a loop's body: each rank may have a plan of its own (see lowering.Plan.On), but all have the
+// same instructions.
 type at struct {
-	plan        *lowering.Plan
+	instr       *lowering.Instr
 	rank, index int
 }
 
+func atOf(p *lowering.Plan, rank, index int) at { return at{&p.Instrs[index], rank, index} }
+
 func (a at) String() string {
-	return fmt.Sprintf("instruction %d (%s) on rank %d", a.index, a.plan.Instrs[a.index].Name, a.rank)
+	return fmt.Sprintf("instruction %d (%s) on rank %d", a.index, a.instr.Name, a.rank)
 }
 
 // task is what the device does for an instruction.
@@ -149,7 +153,7 @@ func programs(plan *lowering.Plan, from backend) (map[at]task, error) {
 				continue
 			}
 			for rank := range plan.Mesh.Ranks() {
-				at := at{plan, rank, i}
+				at := atOf(plan, rank, i)
 				p, k, err := from.build(kernels.Of(plan, i, rank))
 				if err != nil {
 					return nil, fmt.Errorf("%s: %w", at, err)

@@ -33,7 +33,7 @@ var _ runtime.Observer = (*observer)(nil)
 
 // Before copies the arguments of an instruction that the device runs too.
 func (o *observer) Before(k runtime.Observed) {
-	if _, ok := o.work[at{k.Plan, k.Rank, k.Index}]; !ok {
+	if _, ok := o.work[atOf(k.Plan, k.Rank, k.Index)]; !ok {
 		return
 	}
 	m, err := capture(k)
@@ -49,7 +49,7 @@ func (o *observer) Before(k runtime.Observed) {
 
 // After runs the instruction on the device and compares the results with the host's.
 func (o *observer) After(k runtime.Observed) {
-	w, ok := o.work[at{k.Plan, k.Rank, k.Index}]
+	w, ok := o.work[atOf(k.Plan, k.Rank, k.Index)]
 	if !ok {
 		return
 	}
@@ -118,7 +118,7 @@ func (o *observer) compareFaults() {
 	found := false
 	for rank, m := range o.open {
 		k := o.last[rank]
-		w := o.work[at{k.Plan, k.Rank, k.Index}]
+		w := o.work[atOf(k.Plan, k.Rank, k.Index)]
 		for _, x := range o.ways {
 			if err := run(o.t.Context(), w, m, o.libs, x, o.options.Seed); err != nil {
 				o.t.Errorf("%s: %s: %v", o.name(k), x, err)
