@@ -65,6 +65,15 @@ func (p *Plan) loops() []*Loop {
 	return list
 }
 
+// Plans returns the plan and the plans of the bodies of its loops, at any depth.
+func (p *Plan) Plans() []*Plan {
+	list := []*Plan{p}
+	for _, l := range p.loops() {
+		list = append(list, l.Body.Plans()...)
+	}
+	return list
+}
+
 // scan emits a loop, with the plan of its body.
 func (e *Emitter) scan(s graph.ScanOp, out, in []Buf) error {
 	body, err := emit(e.asg.Decision[e.Eqn].Body, nil)

@@ -53,19 +53,25 @@ func (c Case) run(ctx context.Context, d runtime.Device, runs int) (rows []Row, 
 	}
 	defer job.Close()
 	plan := job.Plan()
-	queue, err := d.Open(ctx, plan, 0)
-	if err != nil {
-		return nil, err
-	}
+	queues := map[*lowering.Plan]runtime.Queue{}
 	defer func() {
-		if cerr := queue.Close(); err == nil {
-			err = cerr
+		for _, q := range queues {
+			if cerr := q.Close(); err == nil {
+				err = cerr
+			}
 		}
 		w.free()
 	}()
-	queue.Spans() // recording starts with this call
-	w.alone = func(i int, bufs []array.Array) (wall, gpu time.Duration, err error) {
-		return alone(ctx, queue, i, bufs)
+	for _, p := range plan.Plans() {
+		q, err := d.Open(ctx, p, 0)
+		if err != nil {
+			return nil, err
+		}
+		queues[p] = q
+		q.Spans() // recording starts with this call
+	}
+	w.alone = func(at at, bufs []array.Array) (wall, gpu time.Duration, err error) {
+		return alone(ctx, queues[at.plan], at.index, bufs)
 	}
 	if w.tasks, w.order, err = c.tasks(plan); err != nil {
 		return nil, err
@@ -90,37 +96,39 @@ func (c Case) run(ctx context.Context, d runtime.Device, runs int) (rows []Row, 
 		}
 		job.Recycle(out...)
 	}
-	for _, i := range w.order {
-		rows = append(rows, w.tasks[i].result())
+	for _, at := range w.order {
+		rows = append(rows, w.tasks[at].result())
 	}
 	return rows, nil
 }
 
-// tasks returns the plan's instructions that are measured, and their order. The error names
-// a kernel of the case that serves no instruction.
-func (c Case) tasks(plan *lowering.Plan) (tasks map[int]*task, order []int, err error) {
-	tasks = map[int]*task{}
+// tasks returns the instructions that are measured, of the plan and of its loops' bodies, and
+// their order. The error names a kernel of the case that serves no instruction.
+func (c Case) tasks(plan *lowering.Plan) (tasks map[at]*task, order []at, err error) {
+	tasks = map[at]*task{}
 	seen, serves := map[string]bool{}, map[string]bool{}
-	for i := range plan.Instrs {
-		if !plan.Instrs[i].On {
-			continue
+	for _, plan := range plan.Plans() {
+		for i := range plan.Instrs {
+			if !plan.Instrs[i].On {
+				continue
+			}
+			in := kernels.Of(plan, i, 0)
+			p, k, err := kernels.Build(in)
+			if err != nil {
+				return nil, nil, err
+			}
+			t := &task{in: in, tolerance: k.Tolerance, row: Row{Case: c.Name, Kernel: k.Name, Instruction: title(in), Shape: types(in)}}
+			if p.Tolerance != nil {
+				t.tolerance = *p.Tolerance
+			}
+			id := k.Name + " " + t.row.Instruction + " " + t.row.Shape
+			if !slices.Contains(c.Kernels, k.Name) || seen[id] {
+				continue
+			}
+			seen[id], serves[k.Name] = true, true
+			tasks[at{plan, i}] = t
+			order = append(order, at{plan, i})
 		}
-		in := kernels.Of(plan, i, 0)
-		p, k, err := kernels.Build(in)
-		if err != nil {
-			return nil, nil, err
-		}
-		t := &task{in: in, tolerance: k.Tolerance, row: Row{Case: c.Name, Kernel: k.Name, Instruction: title(in), Shape: types(in)}}
-		if p.Tolerance != nil {
-			t.tolerance = *p.Tolerance
-		}
-		id := k.Name + " " + t.row.Instruction + " " + t.row.Shape
-		if !slices.Contains(c.Kernels, k.Name) || seen[id] {
-			continue
-		}
-		seen[id], serves[k.Name] = true, true
-		tasks[i] = t
-		order = append(order, i)
 	}
 	for _, k := range c.Kernels {
 		if !serves[k] {

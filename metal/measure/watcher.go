@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/metal/kernels"
 	"github.com/gomoe/gomoe/runtime"
 )
@@ -32,13 +33,19 @@ func median(d []time.Duration) time.Duration {
 	return d[len(d)/2]
 }
 
+// at names an instruction of a plan, which may be that of a loop's body.
+type at struct {
+	plan  *lowering.Plan
+	index int
+}
+
 // watcher makes the device repeat what the host has done.
 type watcher struct {
 	device runtime.Device
 	// alone runs one instruction and waits for it.
-	alone func(i int, bufs []array.Array) (wall, gpu time.Duration, err error)
-	tasks map[int]*task
-	order []int
+	alone func(at at, bufs []array.Array) (wall, gpu time.Duration, err error)
+	tasks map[at]*task
+	order []at
 	began time.Time // when the host's instruction began
 	err   error     // the first error
 }
@@ -47,7 +54,7 @@ var _ runtime.Observer = (*watcher)(nil)
 
 // Before copies the instruction's operands to the device's memory.
 func (w *watcher) Before(k runtime.Observed) {
-	t := w.tasks[k.Index]
+	t := w.tasks[at{k.Plan, k.Index}]
 	if t == nil || w.err != nil {
 		return
 	}
@@ -63,11 +70,11 @@ func (w *watcher) Before(k runtime.Observed) {
 // After runs the instruction on the device. The first time, it compares the results.
 func (w *watcher) After(k runtime.Observed) {
 	host := time.Since(w.began)
-	t := w.tasks[k.Index]
+	t := w.tasks[at{k.Plan, k.Index}]
 	if t == nil || w.err != nil {
 		return
 	}
-	wall, gpu, err := w.alone(k.Index, t.memory.bufs)
+	wall, gpu, err := w.alone(at{k.Plan, k.Index}, t.memory.bufs)
 	if err != nil {
 		w.err = fmt.Errorf("instruction %d, %s: %w", k.Index, t.row.Instruction, err)
 		return

@@ -36,7 +36,7 @@ func Builds(t testing.TB, plan *lowering.Plan) map[string]bool {
 		for _, l := range w.program.Launches {
 			launched[l.Function] = true
 			if !there[key{l.Source.File, leader}][l.Function] {
-				t.Errorf("instruction %d, %s, on rank %d launches %s, which is not in %s", at.index, plan.Instrs[at.index].Name, at.rank, l.Function, nameOf(l.Source.File))
+				t.Errorf("%s launches %s, which is not in %s", at, l.Function, nameOf(l.Source.File))
 			}
 		}
 	}

@@ -56,22 +56,18 @@ func check(t testing.TB, p *graph.Program, cfg gomoe.Config, in map[string]array
 		t.Skip(err)
 	}
 	cfg.Target = from.target
-	plan, err := gomoe.Compile(p, cfg)
-	require.NoError(t, err)
-	work, err := programs(plan, from)
-	require.NoError(t, err)
-	libs, err := build(t.Context(), work, from)
-	if err != nil {
-		t.Errorf("building: %v", err)
-		return
-	}
-	obs := &observer{t: t, plan: plan, work: work, libs: libs, ways: ways(from.modes), options: o, done: map[string]int{}, open: map[int]*memory{}, last: map[int]runtime.Observed{}}
+	obs := &observer{t: t, ways: ways(from.modes), options: o, done: map[string]int{}, open: map[int]*memory{}, last: map[int]runtime.Observed{}}
 	cfg.Observe, cfg.Poison = obs, true
-
 	job, err := gomoe.Open(p, cfg)
 	require.NoError(t, err)
 	defer job.Close()
-	require.Equal(t, plan.Hash(), job.Plan().Hash(), "the job's plan")
+	obs.plan = job.Plan()
+	obs.work, err = programs(obs.plan, from)
+	require.NoError(t, err)
+	if obs.libs, err = build(t.Context(), obs.work, from); err != nil {
+		t.Errorf("building: %v", err)
+		return
+	}
 	_, err = job.Step(t.Context(), in)
 	switch {
 	case o.Fails == "" && err == nil:
@@ -107,26 +103,40 @@ func (o *observer) compared(t testing.TB) {
 	}
 }
 
-// hosts lists the plan's instructions with why the host runs them.
+// hosts lists the instructions of the plan, and of the bodies of its loops, with why the host
+// runs them.
 func (o *observer) hosts() string {
 	var lines []string
-	for i := range o.plan.Instrs {
-		in := &o.plan.Instrs[i]
-		why := in.Why
-		switch {
-		case in.On:
-			why = "the device"
-		case in.Communicates():
-			why = "a collective"
+	for _, plan := range o.plan.Plans() {
+		for i := range plan.Instrs {
+			in := &plan.Instrs[i]
+			why := in.Why
+			switch {
+			case in.On:
+				why = "the device"
+			case in.Communicates():
+				why = "a collective"
+			}
+			lines = append(lines, fmt.Sprintf("  %s: %s", in.Name, why))
 		}
-		lines = append(lines, fmt.Sprintf("  %s: %s", in.Name, why))
 	}
 	slices.Sort(lines)
 	return strings.Join(slices.Compact(lines), "\n")
 }
 
-// at names an instruction on a rank.
-type at struct{ rank, index int }
+// at names an instruction on a rank. The instruction stands for its plan, which may be that of
+// a loop's body: each rank may have a plan of its own (see lowering.Plan.On), but all have the
+// same instructions.
+type at struct {
+	instr       *lowering.Instr
+	rank, index int
+}
+
+func atOf(p *lowering.Plan, rank, index int) at { return at{&p.Instrs[index], rank, index} }
+
+func (a at) String() string {
+	return fmt.Sprintf("instruction %d (%s) on rank %d", a.index, a.instr.Name, a.rank)
+}
 
 // task is what the device does for an instruction.
 type task struct {
@@ -137,20 +147,23 @@ type task struct {
 // programs returns what each rank's device does for each of its instructions.
 func programs(plan *lowering.Plan, from backend) (map[at]task, error) {
 	work := map[at]task{}
-	for i := range plan.Instrs {
-		if !plan.Instrs[i].On {
-			continue
-		}
-		for rank := range plan.Mesh.Ranks() {
-			p, k, err := from.build(kernels.Of(plan, i, rank))
-			if err != nil {
-				return nil, fmt.Errorf("instruction %d (%s) on rank %d: %w", i, plan.Instrs[i].Name, rank, err)
+	for _, plan := range plan.Plans() {
+		for i := range plan.Instrs {
+			if !plan.Instrs[i].On {
+				continue
 			}
-			w := task{p, k}
-			if err := w.declared(); err != nil {
-				return nil, fmt.Errorf("instruction %d (%s) on rank %d: %w", i, plan.Instrs[i].Name, rank, err)
+			for rank := range plan.Mesh.Ranks() {
+				at := atOf(plan, rank, i)
+				p, k, err := from.build(kernels.Of(plan, i, rank))
+				if err != nil {
+					return nil, fmt.Errorf("%s: %w", at, err)
+				}
+				w := task{p, k}
+				if err := w.declared(); err != nil {
+					return nil, fmt.Errorf("%s: %w", at, err)
+				}
+				work[at] = w
 			}
-			work[at{rank, i}] = w
 		}
 	}
 	return work, nil

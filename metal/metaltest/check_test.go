@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/metal/kernels"
 	"github.com/gomoe/gomoe/sharding"
@@ -87,6 +88,11 @@ func outcome(t *testing.T, src string, m made, o Options, cfg gomoe.Config) stri
 	t.Helper()
 	p, err := gomoe.Parse("test", src)
 	require.NoError(t, err)
+	return outcomeOf(t, p, m, o, cfg)
+}
+
+func outcomeOf(t *testing.T, p *graph.Program, m made, o Options, cfg gomoe.Config) string {
+	t.Helper()
 	in := map[string]array.Array{}
 	for _, v := range p.In {
 		a := array.New(v.Type)

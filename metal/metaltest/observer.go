@@ -33,7 +33,7 @@ var _ runtime.Observer = (*observer)(nil)
 
 // Before copies the arguments of an instruction that the device runs too.
 func (o *observer) Before(k runtime.Observed) {
-	if _, ok := o.work[at{k.Rank, k.Index}]; !ok {
+	if _, ok := o.work[atOf(k.Plan, k.Rank, k.Index)]; !ok {
 		return
 	}
 	m, err := capture(k)
@@ -49,7 +49,7 @@ func (o *observer) Before(k runtime.Observed) {
 
 // After runs the instruction on the device and compares the results with the host's.
 func (o *observer) After(k runtime.Observed) {
-	w, ok := o.work[at{k.Rank, k.Index}]
+	w, ok := o.work[atOf(k.Plan, k.Rank, k.Index)]
 	if !ok {
 		return
 	}
@@ -66,16 +66,16 @@ func (o *observer) After(k runtime.Observed) {
 		return
 	}
 	o.mu.Lock()
-	o.done[o.plan.Instrs[k.Index].Name]++
+	o.done[k.Plan.Instrs[k.Index].Name]++
 	o.mu.Unlock()
 }
 
 // name names an instruction in errors.
 func (o *observer) name(k runtime.Observed) string {
-	in := &o.plan.Instrs[k.Index]
+	in := &k.Plan.Instrs[k.Index]
 	var types []string
 	for _, b := range in.In {
-		types = append(types, o.plan.Bufs[b].Type.String())
+		types = append(types, k.Plan.Bufs[b].Type.String())
 	}
 	return fmt.Sprintf("rank %d: instruction %d, %s(%s)", k.Rank, k.Index, in.Name, strings.Join(types, ", "))
 }
@@ -118,7 +118,7 @@ func (o *observer) compareFaults() {
 	found := false
 	for rank, m := range o.open {
 		k := o.last[rank]
-		w := o.work[at{k.Rank, k.Index}]
+		w := o.work[atOf(k.Plan, k.Rank, k.Index)]
 		for _, x := range o.ways {
 			if err := run(o.t.Context(), w, m, o.libs, x, o.options.Seed); err != nil {
 				o.t.Errorf("%s: %s: %v", o.name(k), x, err)
@@ -130,7 +130,7 @@ func (o *observer) compareFaults() {
 			}
 		}
 		found = true
-		o.done[o.plan.Instrs[k.Index].Name]++
+		o.done[k.Plan.Instrs[k.Index].Name]++
 	}
 	if !found {
 		o.t.Errorf("the step failed in no instruction that the device does:\n%s", o.hosts())
