@@ -78,13 +78,13 @@ func (CacheUpdateOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (CacheUpdateOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	placed := in[2].Spec
+	placed, starts := in[2].Spec, e.Eqn.In[2].Type
 	return e.Emit(lowering.KernelSpec{Name: "cache_update", Out: out, In: in, InPlace: true, Kernel: func(a *exec.Args) error {
 		cache, update, y := a.In[0], a.In[1], a.Out[0]
 		start, room, rows := data[int32](a.In[2]), cache.Type.Shape[1], update.Type.Shape[1]
 		for i, at := range start {
 			if at < 0 || int(at) > room-rows {
-				return idError(a, placed, a.In[2].Type, i, at, 0, room-rows+1, "start")
+				return idError(a, placed, starts, i, at, 0, room-rows+1, "start")
 			}
 		}
 		if len(y.Bytes()) == 0 {

@@ -88,7 +88,7 @@ func (y YaRN) RoPE(base float64, width int) RoPEOp {
 	f := ropeFrequencies(base, width)
 	for i := range f {
 		slowed := min(max((float64(i)-first)/(last-first), 0), 1)
-		f[i] = f[i]/y.Factor*slowed + f[i]*(1-slowed)
+		f[i] = float64(f[i]/y.Factor*slowed) + float64(f[i]*(1-slowed))
 	}
 	return RoPEOp{Base: base, Width: width, Frequencies: f, Magnitude: y.magnitude()}
 }
@@ -98,7 +98,7 @@ func (y YaRN) magnitude() float64 {
 		if y.Factor <= 1 {
 			return 1
 		}
-		return 0.1*scale*math.Log(y.Factor) + 1
+		return float64(0.1*scale*math.Log(y.Factor)) + 1
 	}
 	switch {
 	case y.Magnitude != 0:
@@ -122,7 +122,7 @@ func (s Llama3RoPE) RoPE(base float64, width int) RoPEOp {
 			f[i] /= s.Factor
 		case turns <= s.High:
 			kept := (turns - s.Low) / (s.High - s.Low)
-			f[i] = (1-kept)*f[i]/s.Factor + kept*f[i]
+			f[i] = float64((1-kept)*f[i]/s.Factor) + float64(kept*f[i])
 		}
 	}
 	return RoPEOp{Base: base, Width: width, Frequencies: f}
