@@ -121,6 +121,13 @@ type number interface {
 	integer | float32 | float64
 }
 
+// rounded converts element by element.
+func rounded[D, S any](dst []D, src []S, round func(S) D) {
+	for i, x := range src {
+		dst[i] = round(x)
+	}
+}
+
 func fromInt[S integer](dst Array, src []S) {
 	switch dst.Type.DType {
 	case graph.Bool:
@@ -134,25 +141,13 @@ func fromInt[S integer](dst Array, src []S) {
 	case graph.I64:
 		cast(Data[int64](dst), src)
 	case graph.F16:
-		half := Data[Half](dst)
-		for i, x := range src {
-			half[i] = HalfOf64(sticky(int64(x)))
-		}
+		rounded(Data[Half](dst), src, func(x S) Half { return HalfOf64(sticky(int64(x))) })
 	case graph.BF16:
-		brain := Data[Brain](dst)
-		for i, x := range src {
-			brain[i] = BrainOf64(sticky(int64(x)))
-		}
+		rounded(Data[Brain](dst), src, func(x S) Brain { return BrainOf64(sticky(int64(x))) })
 	case graph.F8_E4M3:
-		codes := Data[E4M3](dst)
-		for i, x := range src {
-			codes[i] = E4M3Of64(sticky(int64(x)))
-		}
+		rounded(Data[E4M3](dst), src, func(x S) E4M3 { return E4M3Of64(sticky(int64(x))) })
 	case graph.F8_E5M2:
-		codes := Data[E5M2](dst)
-		for i, x := range src {
-			codes[i] = E5M2Of64(sticky(int64(x)))
-		}
+		rounded(Data[E5M2](dst), src, func(x S) E5M2 { return E5M2Of64(sticky(int64(x))) })
 	case graph.F32:
 		cast(Data[float32](dst), src)
 	case graph.F64:
@@ -182,25 +177,13 @@ func fromFloat32(dst Array, src []float32) {
 func fromFloat64(dst Array, src []float64) {
 	switch dst.Type.DType {
 	case graph.F16:
-		half := Data[Half](dst)
-		for i, x := range src {
-			half[i] = HalfOf64(x)
-		}
+		rounded(Data[Half](dst), src, HalfOf64)
 	case graph.BF16:
-		brain := Data[Brain](dst)
-		for i, x := range src {
-			brain[i] = BrainOf64(x)
-		}
+		rounded(Data[Brain](dst), src, BrainOf64)
 	case graph.F8_E4M3:
-		codes := Data[E4M3](dst)
-		for i, x := range src {
-			codes[i] = E4M3Of64(x)
-		}
+		rounded(Data[E4M3](dst), src, E4M3Of64)
 	case graph.F8_E5M2:
-		codes := Data[E5M2](dst)
-		for i, x := range src {
-			codes[i] = E5M2Of64(x)
-		}
+		rounded(Data[E5M2](dst), src, E5M2Of64)
 	case graph.F32:
 		cast(Data[float32](dst), src)
 	case graph.F64:
