@@ -39,9 +39,8 @@ func TestReshard(t *testing.T) {
 	}
 	for _, transport := range []string{"tcp", "shm", "ring"} {
 		t.Run(transport, func(t *testing.T) {
-			mesh := meshOf(t, "dp=2")
 			ok(t, worlds(t, 2, func(int) world.Config {
-				return world.Config{Mode: world.PerProcess, Transport: transport, Mesh: mesh}
+				return world.Config{Mode: world.PerProcess, Transport: transport}
 			}, func(i int, wd *world.World) error {
 				rows, err := open(wd, "dp=2", sharding.Split("dp"))
 				if err != nil {
