@@ -100,8 +100,8 @@ func (w *blocks[T]) cells(h *Attender[T], which, j0, jn int) Rows[T] {
 		return Rows[T]{x.from(j0), x.Stride}
 	}
 	to := kernel.Take(h.dry, buf, attentionBlock*d)
-	for j := range h.dry.Times(jn) {
-		h.kept[which].row(kernel.Float32s(to[j*d:][:d]), j0+j)
+	if h.dry == nil {
+		h.kept[which].rows(kernel.Float32s(to), d, j0, jn, d)
 	}
 	return Rows[T]{to, d}
 }
