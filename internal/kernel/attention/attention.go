@@ -216,8 +216,9 @@ func (h *Attender[T]) Release() {
 // avx512, and at multiples of 64 elsewhere. Blocks are added in order. For each block, what
 // was added before is first scaled to the largest score so far. Then the sum of the
 // block's powers is added to the total, and the sum of the values that these weigh to
-// the row. Powers and values are added from the first key to the last. In lanes q is
-// scaled before it is multiplied, elsewhere the scores are scaled.
+// the row. Powers and values are added from the first key to the last. The sums of 768 keys,
+// from a multiple of 768 on, are computed by themselves, and joined in order with a sink before
+// them. In lanes q is scaled before it is multiplied, elsewhere the scores are scaled.
 func (h *Attender[T]) Forward(q, out Rows[T], lse []T, with Terms[T], from, to int) {
 	if h.lanes.vec == kernel.Portable {
 		h.block.forward(h, q, out, lse, with, from, to)
