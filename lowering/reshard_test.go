@@ -65,6 +65,13 @@ func TestReshardCollectives(t *testing.T) {
 		{"a", "_,b", "a", fmt.Sprintf("reduce_scatter a %d, all_gather b %d, part_minor", whole/3, whole/6)},
 		{"a", "", "b", fmt.Sprintf("all_sum a %d, shard_part", whole)},
 		{"a", "", "b.a", fmt.Sprintf("all_sum a %d, shard_part", whole)},
+		{"a", "", "{+a}", ""},
+		{"", "", "{+a}", "pending_part"},
+		{"", "a", "{+a}", fmt.Sprintf("all_gather a %d, pending_part", whole/2)},
+		{"a", "", "b{+a}", "shard_part"},
+		{"a.b", "", "{+a}", fmt.Sprintf("all_sum b %d", whole)},
+		{"a.b", "", "_,b{+a}", fmt.Sprintf("part_major, reduce_scatter b %d", whole)},
+		{"a", "", "{+b}", fmt.Sprintf("all_sum a %d, pending_part", whole)},
 	} {
 		var pending []string
 		if c.pending != "" {
@@ -124,6 +131,11 @@ func TestReshard(t *testing.T) {
 				}
 			}
 			from, to := randomSpec(rng, free, typ), randomSpec(rng, m, typ)
+			for _, a := range m.Axes {
+				if typ.DType != graph.Bool && !slices.Contains(to.Axes(), a.Name) && rng.IntN(4) == 0 {
+					to.Pending = append(to.Pending, a.Name)
+				}
+			}
 			p, cfg := reshard(t, typ, m, pending, from, to.String())
 			in, want := randomSum(rng, p.In[0].Type, typ, len(pending) > 0)
 			where := fmt.Sprintf("mesh %s, %s pending %v from %q to %q", mesh, typ, pending, from, to)
@@ -138,13 +150,13 @@ func TestReshard(t *testing.T) {
 			for r := range ranks {
 				ranks[r] = r
 			}
-			parts, err := runtime.Put(want, m, to, ranks)
+			parts, err := runtime.Put(want, m, to.Resolved(), ranks)
 			require.NoError(t, err, where)
-			if !out[0].Spec.Equal(parts.Spec) {
+			if !out[0].Spec.Resolved().Equal(parts.Spec) || len(out[0].Spec.Pending) != len(to.Pending) {
 				t.Fatalf("%s: the result is placed %s", where, out[0].Spec.Format(typ))
 			}
 			for r := range ranks {
-				if got := out[0].Part(r); !array.Equal(got, parts.Part(r)) {
+				if got := sumOf(out[0], m, r, to.Pending); !array.Equal(got, parts.Part(r)) {
 					t.Fatalf("%s: rank %d has %v, want %v\n%s", where, r, got, parts.Part(r), j.Plan())
 				}
 			}
@@ -155,7 +167,7 @@ func TestReshard(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"all_sum", "reduce_scatter", "all_to_all", "all_gather", "shard_part", "part_major", "part_minor",
-		"part_padded", "parts_joined", "parts_padded", "part_unpadded", "parts_apart", "parts_together"} {
+		"part_padded", "parts_joined", "parts_padded", "part_unpadded", "parts_apart", "parts_together", "pending_part"} {
 		if used[name] < 10 {
 			t.Errorf("only %d of the moves had %s; want the cases to cover it", used[name], name)
 		}
@@ -172,6 +184,24 @@ func randomSpec(rng *rand.Rand, m sharding.Mesh, t graph.Type) sharding.Spec {
 		}
 	}
 	return s
+}
+
+// sumOf returns the sum of what the ranks hold that differ from rank r along axes.
+func sumOf(x *runtime.Array, m sharding.Mesh, r int, axes []string) array.Array {
+	if len(axes) == 0 {
+		return x.Part(r)
+	}
+	sum := array.New(x.Part(r).Type)
+	all := sum.Float64s()
+	for _, k := range m.Group(r, axes) {
+		for i, v := range x.Part(k).Float64s() {
+			all[i] += v
+		}
+	}
+	if err := sum.SetFloat64s(all); err != nil {
+		panic(err)
+	}
+	return sum
 }
 
 // randomSum returns a random array of small integers, which every element type

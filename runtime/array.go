@@ -5,6 +5,7 @@ import (
 	"fmt"
 	goruntime "runtime"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/gomoe/gomoe/array"
@@ -59,15 +60,16 @@ func (d *Array) contents() contents {
 }
 
 // Put copies a, split as spec says, to the given ranks of the mesh. These are the ranks
-// that live in this process.
+// that live in this process. Of an array that is to be a pending sum, the first rank along
+// the pending axes gets its part, and the others get zeros.
 func Put(a array.Array, m sharding.Mesh, spec sharding.Spec, ranks []int) (*Array, error) {
 	return put(a, m, spec, ranks, func(_ int, t graph.Type) (piece, error) { return piece{array.New(t), nil}, nil })
 }
 
 // put is Put with memory from alloc, which returns the part of the i-th rank.
 func put(a array.Array, m sharding.Mesh, spec sharding.Spec, ranks []int, alloc func(i int, t graph.Type) (piece, error)) (*Array, error) {
-	if len(spec.Pending) > 0 || spec.Ragged != nil {
-		return nil, fmt.Errorf("runtime: put %s: arrays are whole or split, not pending or ragged", spec.Format(a.Type))
+	if spec.Ragged != nil {
+		return nil, fmt.Errorf("runtime: put %s: arrays are whole, split or pending, not ragged", spec.Format(a.Type))
 	}
 	spec, err := spec.Check(m, a.Type)
 	if err != nil {
@@ -80,7 +82,11 @@ func put(a array.Array, m sharding.Mesh, spec sharding.Spec, ranks []int, alloc 
 		if err != nil {
 			return nil, err
 		}
-		copyPart(part.Array, a, start, true)
+		if m.Index(r, spec.Pending) > 0 {
+			clear(part.Bytes())
+		} else {
+			copyPart(part.Array, a, start, true)
+		}
 		d.parts = append(d.parts, part)
 	}
 	return d, nil
@@ -88,13 +94,16 @@ func put(a array.Array, m sharding.Mesh, spec sharding.Spec, ranks []int, alloc 
 
 // Get returns a copy of the global array. If several ranks hold the same part, the
 // lowest rank's is taken. Get returns an error if no rank of this process holds some
-// part; see Session.Get.
+// part (see Session.Get), and if the array is a pending sum, which only a program adds up.
 func (d *Array) Get() (array.Array, error) {
 	if d == nil {
 		return array.Array{}, errors.New("runtime: get: no array, want one that a step of a session has returned")
 	}
 	if d.spent != "" {
 		return array.Array{}, fmt.Errorf("runtime: get %s: its memory was %s", d.Type, d.spent)
+	}
+	if err := d.pending(); err != nil {
+		return array.Array{}, err
 	}
 	out := array.New(d.Type)
 	have := map[int]bool{}
@@ -113,6 +122,15 @@ func (d *Array) Get() (array.Array, error) {
 		return array.Array{}, fmt.Errorf("runtime: get %s: this process holds %d of %d parts; Session.Get brings those of others, too", d.Spec.Format(d.Type), len(have), want)
 	}
 	return out, nil
+}
+
+// pending returns an error if the array is a pending sum.
+func (d *Array) pending() error {
+	if len(d.Spec.Pending) == 0 {
+		return nil
+	}
+	return fmt.Errorf("runtime: get %s: ranks hold summands that are not added up over %s; give the array to a program with this placement that returns it, which adds it up",
+		d.Spec.Format(d.Type), strings.Join(d.Spec.Pending, "."))
 }
 
 // Part returns what the i-th rank of this process holds, without copying. It is valid

@@ -31,6 +31,9 @@ func (s *Session) Get(ctx context.Context, a *Array) (array.Array, error) {
 	case !slices.Equal(a.mesh.Axes, s.plan.Mesh.Axes) || !slices.Equal(a.ranks, s.local):
 		return array.Array{}, fmt.Errorf("runtime: get %s: it lies on ranks %v of the mesh %q, want %v of %q as the session of %s has", a.Type, a.ranks, a.mesh, s.local, s.plan.Mesh, s.plan.Name)
 	}
+	if err := a.pending(); err != nil {
+		return array.Array{}, err
+	}
 	axes := a.Spec.Axes()
 	if len(s.local) == s.plan.Mesh.Ranks() || a.mesh.Parts(axes) == 1 {
 		return a.Get()
