@@ -13,6 +13,7 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/testing/toy"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
@@ -156,8 +157,8 @@ func TestReshard(t *testing.T) {
 				t.Fatalf("%s: the result is placed %s", where, out[0].Spec.Format(typ))
 			}
 			for r := range ranks {
-				if got := sumOf(out[0], m, r, to.Pending); !array.Equal(got, parts.Part(r)) {
-					t.Fatalf("%s: rank %d has %v, want %v\n%s", where, r, got, parts.Part(r), j.Plan())
+				if got := sumOf(t, out[0], m, r, to.Pending); !array.Equal(got, toy.Part(t, parts, r)) {
+					t.Fatalf("%s: rank %d has %v, want %v\n%s", where, r, got, toy.Part(t, parts, r), j.Plan())
 				}
 			}
 			require.NoError(t, j.Close())
@@ -187,14 +188,14 @@ func randomSpec(rng *rand.Rand, m sharding.Mesh, t graph.Type) sharding.Spec {
 }
 
 // sumOf returns the sum of what the ranks hold that differ from rank r along axes.
-func sumOf(x *runtime.Array, m sharding.Mesh, r int, axes []string) array.Array {
+func sumOf(t *testing.T, x *runtime.Array, m sharding.Mesh, r int, axes []string) array.Array {
 	if len(axes) == 0 {
-		return x.Part(r)
+		return toy.Part(t, x, r)
 	}
-	sum := array.New(x.Part(r).Type)
+	sum := array.New(toy.Part(t, x, r).Type)
 	all := sum.Float64s()
 	for _, k := range m.Group(r, axes) {
-		for i, v := range x.Part(k).Float64s() {
+		for i, v := range toy.Part(t, x, k).Float64s() {
 			all[i] += v
 		}
 	}

@@ -131,7 +131,7 @@ func (p CombineOp) constantRows(c *sharding.Context) (sharding.Spec, error) {
 	if err := p.layer().divided(c.Mesh, c.In[n-1].At(0), c.Type(n-1)); err != nil {
 		return sharding.Spec{}, err
 	}
-	return p.layer().rowsSpec(c.Mesh, c.In[n-1].At(0), routing, routing.Type.Shape[0]*routing.Type.Shape[1], DispatchOp(p)), nil
+	return p.layer().rowsSpec(c.Mesh, c.In[n-1].At(0), routing, DispatchOp(p)), nil
 }
 
 // Lower packs the rows by the rank that they return to, exchanges them, and adds

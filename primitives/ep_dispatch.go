@@ -146,8 +146,7 @@ func (p DispatchOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 		return dec, fmt.Errorf("dimension 1 of the tokens is split over %s, which splits the experts; gather it with sharding_constraint", l.axis)
 	}
 	routing := c.Eqn.In[n-1].Origin()
-	t := routing.Type
-	rows := l.rowsSpec(c.Mesh, dec.In[0].At(0), routing, t.Shape[0]*t.Shape[1], p)
+	rows := l.rowsSpec(c.Mesh, dec.In[0].At(0), routing, p)
 	for i := range dec.Out {
 		dec.Out[i].Dims[0], dec.Out[i].Ragged = rows.Dims[0], rows.Ragged
 	}
