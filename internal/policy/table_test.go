@@ -39,7 +39,7 @@ func imports() map[string][]string {
 		"internal/kernel/norm":      {"internal/kernel", "internal/kernel/vector"},
 		"internal/kernel/blocks":    {"graph", "internal/kernel", "quant"},
 		"internal/kernel/gemm":      {"array", "internal/half", "internal/kernel", "internal/kernel/pack", "internal/kernel/vector"},
-		"internal/kernel/attention": {"array", "graph", "quant", "internal/kernel", "internal/kernel/gemm", "internal/kernel/pack", "internal/kernel/vector"},
+		"internal/kernel/attention": {"array", "graph", "quant", "internal/half", "internal/kernel", "internal/kernel/gemm", "internal/kernel/pack", "internal/kernel/vector"},
 		"internal/testing/numbers":  {"internal/kernel"},
 		"vjp":                       {"graph", "array"},
 		"sharding":                  {"graph", "internal/near"},
