@@ -8,6 +8,9 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
+// epsilon keeps RMS norms from dividing by 0.
+const epsilon = 1e-5
+
 // stats is what a forward pass reports about the experts.
 type stats struct {
 	balance, z     []*graph.Value // losses per layer, f32[]
@@ -35,7 +38,7 @@ func (c config) logits(w map[string]*graph.Value, bytes *graph.Value) (*graph.Va
 		st.balance, st.z = append(st.balance, y[1]), append(st.z, y[2])
 		st.demand, st.counts = append(st.demand, y[3]), append(st.counts, y[4])
 	}
-	return MatMulAs(graph.F32, RMSNorm(x, of("norm"), 1e-5), of("head")), st
+	return MatMulAs(graph.F32, RMSNorm(x, of("norm"), epsilon), of("head")), st
 }
 
 // block returns layer l as a function of its input and its weights. It returns the layer's
@@ -45,8 +48,8 @@ func (c config) block(l int) vjp.Forward {
 		x, ps := a[0], c.params()[1+10*l:] // the embedding comes before the layers
 		w := func(i int) *graph.Value { return c.used(a[i], ps[i-1].place...) }
 		n := func(i int) *graph.Value { return c.cast(w(i)) }
-		x = Add(x, c.attention(RMSNorm(x, n(1), 1e-5), n(2), n(3), n(4), n(5)))
-		y, st := c.moe(l, RMSNorm(x, n(6), 1e-5), w(7), n(8), n(9), n(10))
+		x = Add(x, c.attention(RMSNorm(x, n(1), epsilon), n(2), n(3), n(4), n(5)))
+		y, st := c.moe(l, RMSNorm(x, n(6), epsilon), w(7), n(8), n(9), n(10))
 		return append([]*graph.Value{Add(x, y)}, st...)
 	}
 }
