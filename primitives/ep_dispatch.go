@@ -139,15 +139,11 @@ func (p DispatchOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	if err := l.madeFor(c.Eqn.In[n-1].Origin()); err != nil {
 		return dec, err
 	}
-	if err := l.divided(c.Mesh, dec.In[0].At(0), c.Type(len(c.In)-1)); err != nil {
-		return dec, err
-	}
 	if slices.Contains(dec.In[0].At(1), l.axis) {
 		return dec, fmt.Errorf("dimension 1 of the tokens is split over %s, which splits the experts; gather it with sharding_constraint", l.axis)
 	}
 	routing := c.Eqn.In[n-1].Origin()
-	t := routing.Type
-	rows := l.rowsSpec(c.Mesh, dec.In[0].At(0), routing, t.Shape[0]*t.Shape[1], p)
+	rows := l.rowsSpec(c.Mesh, dec.In[0].At(0), routing, p)
 	for i := range dec.Out {
 		dec.Out[i].Dims[0], dec.Out[i].Ragged = rows.Dims[0], rows.Ragged
 	}

@@ -127,7 +127,7 @@ func constantRows(c *sharding.Context, i int) *sharding.Context {
 	if !ok {
 		return c
 	}
-	rows := p.layer().rowsSpec(c.Mesh, c.In[2].At(0), routing, routing.Type.Shape[0]*routing.Type.Shape[1], p.dispatch())
+	rows := p.layer().rowsSpec(c.Mesh, c.In[2].At(0), routing, p.dispatch())
 	if other := c.In[1-i]; other.Ragged != nil && other.Ragged.Routing == routing {
 		rows = sharding.Spec{Dims: [][]string{other.At(0)}, Ragged: other.Ragged}
 	}

@@ -42,7 +42,7 @@ func imports() map[string][]string {
 		"internal/kernel/attention": {"array", "graph", "quant", "internal/kernel", "internal/kernel/gemm", "internal/kernel/pack", "internal/kernel/vector"},
 		"internal/testing/numbers":  {"internal/kernel"},
 		"vjp":                       {"graph", "array"},
-		"sharding":                  {"graph", "internal/near"},
+		"sharding":                  {"ep", "graph", "internal/near"},
 		"lowering":                  {"graph", "array", "sharding", "collective", "exec", "internal/kernel/vector"},
 		"jaccl":                     {"collective"},
 		"jaccl/jaccltest":           {"graph", "collective", "jaccl", "jaccl/engine", "jaccl/link"},
