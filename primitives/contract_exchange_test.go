@@ -209,3 +209,64 @@ func TestContractRoomForWhatCanArrive(t *testing.T) {
 	require.Equal(t, 4*3, room(t, 16, 3))
 	require.Equal(t, tokens, room(t, 16, 1000))
 }
+
+// The room for rows of experts is what can arrive, times the number of choices of a token or
+// of experts of a rank, whichever is less, unless a token may choose an expert twice.
+func TestContractRoomForPairs(t *testing.T) {
+	const tokens, hidden, k, experts = 64, 16, 8, 16
+	plan := func(t *testing.T, s spread, op primitives.PrepareOp, choose func(tr *graph.Tracer) *graph.Value) *lowering.Plan {
+		p := trace(t, func(tr *graph.Tracer) []*graph.Value {
+			r := primitives.Prepare(op, choose(tr))
+			rows := primitives.Dispatch(r, tr.Input("x", graph.F32, tokens, hidden))
+			return []*graph.Value{primitives.Combine(r, primitives.GroupedMatMul(r, rows, tr.Input("kernel", graph.F32, experts, hidden, hidden)))}
+		})
+		plan, err := gomoe.Compile(p, s.config(t, p))
+		require.NoError(t, err)
+		return plan
+	}
+	logits := func(tr *graph.Tracer) *graph.Value { return tr.Input("logits", graph.F32, tokens, experts) }
+	route := func(tr *graph.Tracer) *graph.Value {
+		_, ids, _ := primitives.Route(primitives.RouteOp{TopK: k}, logits(tr), nil)
+		return ids
+	}
+	input := func(tr *graph.Tracer) *graph.Value { return tr.Input("idx", graph.I32, tokens, k) }
+	for _, c := range []struct {
+		name   string
+		op     primitives.PrepareOp
+		choose func(tr *graph.Tracer) *graph.Value
+		rows   int
+	}{
+		{"route", primitives.PrepareOp{Experts: experts}, route, tokens * 2},
+		{"top_k", primitives.PrepareOp{Experts: experts}, func(tr *graph.Tracer) *graph.Value {
+			_, ids := primitives.TopK(logits(tr), k)
+			return primitives.Reshape(primitives.ConvertElementType(ids, graph.I64), tokens, k)
+		}, tokens * 2},
+		{"given", primitives.PrepareOp{Experts: experts, Distinct: true}, input, tokens * 2},
+		{"given, any", primitives.PrepareOp{Experts: experts}, input, tokens * k},
+		{"capacity", primitives.PrepareOp{Experts: experts, Capacity: 5}, route, 2 * 5},
+		{"computed", primitives.PrepareOp{Experts: experts}, func(tr *graph.Tracer) *graph.Value {
+			return primitives.Max(route(tr), tr.Input("least", graph.I32, tokens, k))
+		}, tokens * k},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, s := range []spread{{mesh: "ep=8", tokens: "ep"}, {mesh: "ep=8", tokens: "ep", exchange: ep.Sum}, {mesh: "ep=8"}} {
+				op := c.op
+				op.Exchange = s.exchange
+				plan := plan(t, s, op, c.choose)
+				i := slices.IndexFunc(plan.Instrs, func(in lowering.Instr) bool { return in.Name == "grouped_matmul" })
+				require.Equal(t, c.rows, plan.Bufs[plan.Instrs[i].Out[0]].Type.Shape[0], "%s", s)
+			}
+		})
+	}
+	t.Run("a token that chooses twice", func(t *testing.T) {
+		for _, s := range []spread{{mesh: "ep=8", tokens: "ep"}, {mesh: "ep=8"}} {
+			p := trace(t, func(tr *graph.Tracer) []*graph.Value {
+				r := primitives.Prepare(primitives.PrepareOp{Experts: experts, Distinct: true}, input(tr))
+				return []*graph.Value{primitives.Combine(r, primitives.Dispatch(r, tr.Input("x", graph.F32, tokens, hidden)))}
+			})
+			_, err := s.open(t, p).Step(context.Background(), arrays{"idx": ids(make([]int32, tokens*k), tokens, k), "x": array.New(graph.T(graph.F32, tokens, hidden))})
+			require.ErrorContains(t, err, "the routing fills 512 rows, room is for 128")
+			require.ErrorContains(t, err, "chooses an expert twice")
+		}
+	})
+}

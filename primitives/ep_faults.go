@@ -31,5 +31,5 @@ func (DispatchOp) NoExpert(pair, expert, experts int) error {
 
 // NoRoom returns the error for a routing that fills more rows than its capacity allows.
 func (DispatchOp) NoRoom(used, rows int) error {
-	return fmt.Errorf("the routing fills %d rows, room is for %d; it was not made by ep_prepare with this capacity", used, rows)
+	return fmt.Errorf("the routing fills %d rows, room is for %d; it was not made by ep_prepare with this capacity, or a token chooses an expert twice although ep_prepare has distinct", used, rows)
 }

@@ -103,16 +103,49 @@ func (l epLayer) groupTokens(m sharding.Mesh, axes []string, tokens int) int {
 // tokens that are split over axes. Every rank has room for what the one with the most experts
 // can receive in the group with the most tokens.
 func (l epLayer) rowsSpec(m sharding.Mesh, axes []string, routing *graph.Value, layer graph.Primitive) sharding.Spec {
-	tokens, k := routing.Type.Shape[0], routing.Type.Shape[1]
-	pairs := l.groupTokens(m, axes, tokens) * k
+	experts, each := l.experts(m).Largest(), routing.Type.Shape[1]
+	if distinct(routing) {
+		each = min(each, experts)
+	}
+	pairs := l.groupTokens(m, axes, routing.Type.Shape[0]) * each
 	split := axes
 	if l.owners(m) > 1 && !slices.Contains(axes, l.axis) {
 		split = append(slices.Clone(axes), l.axis)
 	}
 	return sharding.Spec{
 		Dims:   [][]string{split},
-		Ragged: &sharding.Ragged{Routing: routing, Tokens: axes, Rows: l.RankRows(pairs, l.experts(m).Largest()), Layer: layer},
+		Ragged: &sharding.Ragged{Routing: routing, Tokens: axes, Rows: l.RankRows(pairs, experts), Layer: layer},
 	}
+}
+
+// distinct reports whether the tokens of a routing surely choose an expert only once each.
+// Then a rank with n experts has at most n rows for a token.
+func distinct(routing *graph.Value) bool {
+	if routing.Def == nil {
+		return false
+	}
+	p, ok := routing.Def.Prim.(PrepareOp)
+	if !ok {
+		return false
+	}
+	chosen := routing.Def.In[0].Origin()
+	for chosen.Def != nil {
+		in := chosen.Def.In
+		switch chosen.Def.Prim.(type) {
+		case RouteOp, TopKOp:
+			return true
+		case ReshapeOp:
+			// Choices of tokens with several leading dimensions.
+			if chosen.Rank() == 0 || in[0].Rank() == 0 || chosen.Dim(-1) != in[0].Dim(-1) {
+				return p.Distinct
+			}
+		case ConvertElementTypeOp, ShardingConstraintOp, StopGradientOp:
+		default:
+			return p.Distinct
+		}
+		chosen = in[0].Origin()
+	}
+	return p.Distinct
 }
 
 // group returns the group of ranks that have the experts together with this rank, and this

@@ -26,6 +26,10 @@ type PrepareOp struct {
 	Trap bool
 	// Align makes every expert's rows begin at a multiple of Align; 0 means no padding.
 	Align int
+	// Distinct says that no token chooses an expert twice, so that a rank needs no room for
+	// more rows of a token than it has experts. It need not be set for choices that Route or
+	// TopK made. A batch that does not fit in the room is an error.
+	Distinct bool
 	// Axis is the mesh axis that splits the experts; "" means "ep".
 	Axis string
 	// Exchange is how rows come home from the experts.
@@ -269,7 +273,7 @@ func (PrepareOp) Doc() graph.Doc {
 		Args:    "topk_idx i32[T,K] or i64[T,K], -1 for none",
 		Results: "routing i32[T,K,2], dropped bool[T,K], counts i32[E], padded i32[E], demand i32[E]",
 		Formula: "routing[t,k] = (e, #{(t',k') before (t,k): topk_idx[t',k'] = e}), or (-1,-1) for none and for queue ≥ capacity",
-		Params:  "experts: E; capacity: pairs that an expert accepts over the whole batch, 0 for no limit; trap: a larger demand is an error, on every rank and before tokens move; align: rows to which padded rounds up; axis: mesh axis of the experts, \"ep\" if empty; exchange: \"sum\" adds a rank's rows of a token before they travel home, otherwise a row per pair does; wire: element type in which such sums of whole tokens travel, f32 if not given; label: names the layer in errors",
+		Params:  "experts: E; capacity: pairs that an expert accepts over the whole batch, 0 for no limit; trap: a larger demand is an error, on every rank and before tokens move; align: rows to which padded rounds up; distinct: no token chooses an expert twice, which is known of what route and top_k choose; axis: mesh axis of the experts, \"ep\" if empty; exchange: \"sum\" adds a rank's rows of a token before they travel home, otherwise a row per pair does; wire: element type in which such sums of whole tokens travel, f32 if not given; label: names the layer in errors",
 		Notes:   "Queues follow the order of the global batch, so places and drops are the same on every mesh. Where the tokens are split over ranks, one all_gather: of the choices if rows travel, which they do where the tokens are split over the axis of the experts, otherwise of E counts per rank.",
 	}
 }

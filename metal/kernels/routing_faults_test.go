@@ -126,11 +126,11 @@ func TestRoutingFromElsewhereFaults(t *testing.T) {
 	for _, mesh := range []string{"", "ep=2"} {
 		cfg := tokensOn(t, mesh, "x", "routing")
 		compare(t, program(4), cfg, in, "ep_recv_order")
-		text := "the routing fills 16 rows, room is for 8; it was not made by ep_prepare with this capacity"
+		text := "the routing fills 16 rows, room is for 8; it was not made by ep_prepare with this capacity, or a token chooses an expert twice although ep_prepare has distinct"
 		if mesh == "" {
 			fails(t, program(2), cfg, in, "ep_recv_order", text)
 		} else { // the host finds the mistake
-			text = "the routing fills 8 rows, room is for 4; it was not made by ep_prepare with this capacity"
+			text = "the routing fills 8 rows, room is for 4; it was not made by ep_prepare with this capacity, or a token chooses an expert twice although ep_prepare has distinct"
 		}
 
 		// What comes after works with what these leave: no row, and none at all.
