@@ -277,9 +277,3 @@ func (PrepareOp) Doc() graph.Doc {
 		Notes:   "Queues follow the order of the global batch, so places and drops are the same on every mesh. Where the tokens are split over ranks, one all_gather: of the choices if rows travel, which they do where the tokens are split over the axis of the experts, otherwise of E counts per rank.",
 	}
 }
-
-// RankRows returns the number of rows for which a rank has room that owns this many
-// experts and receives at most this many pairs.
-func (l PrepareOp) RankRows(pairs, experts int) int {
-	return l.layer().RankRows(pairs, experts)
-}
