@@ -32,6 +32,10 @@ func imports() map[string][]string {
 		"internal/dynlib":           {},
 		"quant":                     {"graph"},
 		"array":                     {"graph", "internal/half", "internal/whole", "quant"},
+		"checkpoint":                {"checkpoint/gguf", "checkpoint/safetensors", "checkpoint/tensor", "internal/near", "sharding"},
+		"checkpoint/gguf":           {"checkpoint/tensor", "graph", "internal/whole"},
+		"checkpoint/safetensors":    {"checkpoint/tensor", "graph", "internal/whole"},
+		"checkpoint/tensor":         {"array", "graph"},
 		"internal/kernel":           {"internal/half"},
 		"internal/kernel/pack":      {"internal/kernel"},
 		"internal/kernel/vector":    {"internal/kernel"},
@@ -39,7 +43,7 @@ func imports() map[string][]string {
 		"internal/kernel/norm":      {"internal/kernel", "internal/kernel/vector"},
 		"internal/kernel/blocks":    {"graph", "internal/kernel", "quant"},
 		"internal/kernel/gemm":      {"array", "internal/half", "internal/kernel", "internal/kernel/pack", "internal/kernel/vector"},
-		"internal/kernel/attention": {"array", "graph", "quant", "internal/kernel", "internal/kernel/gemm", "internal/kernel/pack", "internal/kernel/vector"},
+		"internal/kernel/attention": {"array", "graph", "quant", "internal/half", "internal/kernel", "internal/kernel/gemm", "internal/kernel/pack", "internal/kernel/vector"},
 		"internal/testing/numbers":  {"internal/kernel"},
 		"vjp":                       {"graph", "array"},
 		"sharding":                  {"ep", "graph", "internal/near"},
@@ -132,6 +136,7 @@ func readOnly() map[string]string {
 		"metal/kernels.expressions":             "a sync.OnceValue: the table of elementwise operations, which is made once and never changed",
 
 		"quant.iq2Grid": "the 256 vectors of a format; arrays are no constants",
+		"quant.iq3Grid": "the 256 vectors of a format; arrays are no constants",
 
 		"graph.dtypes":                  "names and sizes of element types, asked for every element type printed; arrays are no constants",
 		"graph.helpers":                 "an atomic.Pointer: the functions that call graph.Helper, which is seen when they do; nothing but positions depends on it",
