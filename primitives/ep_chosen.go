@@ -1,7 +1,6 @@
 package primitives
 
 import (
-
 	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
