@@ -119,14 +119,13 @@ func (c config) fits(m sharding.Mesh) error {
 			return fmt.Errorf("-mesh %s: axis %s, want dp (splits the batch), ep (the batch and the experts) or tp (heads and expert columns)", m, a.Name)
 		}
 	}
-	ep, tp := max(1, m.Size("ep")), max(1, m.Size("tp"))
+	tp := max(1, m.Size("tp"))
 	for _, split := range []struct {
 		flag    string
 		n, over int
 		axes    string
 	}{
 		{"batch", c.Batch, batch, "dp and ep"},
-		{"experts", c.Experts, ep, "ep"},
 		{"heads", c.Heads, tp, "tp"},
 		{"ffn", c.FFN, tp, "tp"},
 	} {
