@@ -53,12 +53,9 @@ func DispatchWeighted(r Prepared, tokens, weights *graph.Value) (rows, rowWeight
 // batch returns x with its leading dimensions, those of the choices, merged into one.
 func (r Prepared) batch(x *graph.Value) *graph.Value {
 	graph.Helper()
-	ok := x.Rank() == len(r.lead)+1
-	for i := range r.lead {
-		ok = ok && x.Dim(i) == r.lead[i]
-	}
-	if !ok {
-		graph.Fail("%s is not of the batch %v that was routed; route the same tokens", x.Type, r.lead)
+	lead := r.chosen.Type.Shape[:r.chosen.Rank()-1]
+	if x.Rank() != len(lead)+1 || !slices.Equal(x.Type.Shape[:len(lead)], lead) {
+		graph.Fail("%s is not of the batch %v that was routed; route the same tokens", x.Type, lead)
 	}
 	return flatten(x)
 }
@@ -137,9 +134,6 @@ func (p DispatchOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	}
 	l := p.layer()
 	if err := l.madeFor(c.Eqn.In[n-1].Origin()); err != nil {
-		return dec, err
-	}
-	if err := l.divided(c.Mesh, dec.In[0].At(0), c.Type(len(c.In)-1)); err != nil {
 		return dec, err
 	}
 	if slices.Contains(dec.In[0].At(1), l.axis) {
