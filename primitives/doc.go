@@ -75,7 +75,7 @@
 //
 // # Placement
 //
-// [ShardingConstraint].
+// [ShardingConstraint], [PlaceLike].
 //
 // # For tools
 //
