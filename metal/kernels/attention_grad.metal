@@ -41,7 +41,6 @@ kernel void attention_grad(device const T* q [[buffer(0)]], device const T* k [[
   int tid = int(id), lane = tid % 32, team = tid / 32;
   int wide = EIGHTS * 8;
   int first = int(place.x) * ROWS, head = int(place.y), b = int(place.z);
-  int group = p.n / p.m;
   int own_heads = KEYS ? p.m : p.n, other_heads = KEYS ? p.n : p.m;
   int own = head_start(b, head, p.s, own_heads, p.d);
   int own_apart = own_heads * p.d, other_apart = other_heads * p.d;
@@ -60,9 +59,12 @@ kernel void attention_grad(device const T* q [[buffer(0)]], device const T* k [[
     sum_a[e] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
     sum_b[e] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
   }
-  int heads = KEYS ? group : 1;
+  int heads = KEYS ? p.group : 1;
   for (int h = 0; h < heads; h++) {
-    int other = KEYS ? head * group + h : head / group;
+    int other = KEYS ? head * p.group + h - p.off : (p.off + head) / p.group;
+    if (KEYS && (other < 0 || other >= p.n)) {
+      continue; // another rank has this head of queries
+    }
     int start = head_start(b, other, p.s, other_heads, p.d);
     int begin = 0, end = p.s;
     if (p.causal != 0 && KEYS) {

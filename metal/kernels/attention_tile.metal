@@ -11,10 +11,11 @@ constant int EIGHTS [[function_constant(0)]]; // D / 8, rounded up: matrices acr
 #define UNROLL _Pragma("clang loop unroll(full)")
 #define EACH_EIGHT(e) UNROLL for (int e = 0; e < MOST_EIGHTS; e++) if (e < EIGHTS)
 
+// Head i of the rank's n heads of queries uses head (off + i) / group of its m heads of keys.
 struct Attention {
   int s, n, m, d;
   float scale;
-  int causal;
+  int causal, off, group;
 };
 
 // head_start returns where row 0 of a head begins; rows are n·d apart.

@@ -42,7 +42,7 @@ func seeds() []seed {
 		{"attention: scores before all keys are there", "attention",
 			barrier + "    products(", "products(", leader, "result 0: element 0 of f32[1,71,2,12] is NaN"},
 		{"attention: values overwrite keys that others read", "attention",
-			"    " + barrier + "    stage(tile, values", "    stage(tile, values", leader, "leader, forward order: result 0: element"},
+			"    " + barrier + "    stage_keys(tile, v,", "    stage_keys(tile, v,", leader, "leader, forward order: result 0: element"},
 		{"router: scores in device memory, and a barrier of threadgroup memory", "router",
 			"simdgroup_barrier(mem_flags::mem_device);", "simdgroup_barrier(mem_flags::mem_threadgroup);", fenced, "has written to device memory, and no barrier with mem_flags::mem_device"},
 		{"router: no barrier before the scores of others are read", "router",
