@@ -50,7 +50,7 @@ func seeds() []seed {
 		{"rows: a barrier of device memory", "softmax",
 			"room[t.group] = x;\n  }\n  " + barrier + "  float sum", "room[t.group] = x;\n  }\n  threadgroup_barrier(mem_flags::mem_device);\n  float sum", fenced, "has written to threadgroup memory, and no barrier"},
 		{"attention: scores that other lanes have not written yet", "attention",
-			"    simdgroup_barrier(mem_flags::mem_threadgroup);\n\n    float larger", "    float larger", distributed, "is not the same in distributed, forward order and in distributed, reverse order"},
+			"    simdgroup_barrier(mem_flags::mem_threadgroup);\n\n    float larger", "    float larger", distributed, "distributed, forward order: result 0: element"},
 		{"rows: not all threads come to a barrier", "softmax",
 			"x = simd_sum(x);\n  if (t.groups == 1)", "x = simd_sum(x);\n  if (t.group == 0)", leader, "a thread returned before a threadgroup_barrier that others reach"},
 		{"tile: more threadgroup memory than is said", "product",
