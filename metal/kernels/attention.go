@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"math"
+	"slices"
 
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/primitives"
@@ -25,7 +26,7 @@ func attentionGradKernel() Kernel {
 	return Kernel{
 		Name: "attention_grad", Serves: []string{"attention_grad"}, Primitives: []string{"attention_grad"},
 		Doc:       "the gradient of attention: a tile of queries per threadgroup for dq, and of keys for dk and dv, whose heads of queries are added in order",
-		Functions: append(append(attentionFunctions("attention_grad_q", 32, 16, 2, 0), attentionFunctions("attention_grad_kv", 32, 16, 2, 0)...), deltaFunctions()...),
+		Functions: slices.Concat(attentionFunctions("attention_grad_q", 32, 16, 2, 0), attentionFunctions("attention_grad_kv", 32, 16, 2, 0), deltaFunctions(), checkFunctions()),
 		Build:     attentionGradProgram,
 		Tolerance: Tolerance{Relative: 1e-5, OfMax: 1e-5, Why: "sums in f32 a tile at a time, where the host has other tiles, of which differences are taken that cancel"},
 	}
@@ -130,34 +131,46 @@ func (h heads) launch(file, name, suffix string, rows, columns, heads, scores, m
 	}
 }
 
-func attentionProgram(in *Instr) (*Program, error) {
-	h, p, suffix, params, err := headsOf(in)
-	if err != nil {
-		return nil, err
+// terms are the optional arguments of an attention, as buffers of its functions.
+type terms struct {
+	lengths, start, sinks, bias Arg
+	checked                     []Launch      // of the lengths
+	params                      Arg           // struct Terms
+	constants                   map[int]int32 // codes of element types
+	fault                       func([StatusLen]int32) error
+}
+
+// termsOf returns the terms, which follow the first `first` arguments.
+func (h heads) termsOf(in *Instr, p primitives.AttentionOp, first int) (t terms, err error) {
+	if most := 1 << 28; p.Window > most || h.r > most {
+		return t, refuse("a window of %d keys, or %d keys; at most %d", p.Window, h.r, most)
 	}
-	// optional returns an argument that may not be there, and whether it is.
-	next := 3
+	// optional returns the argument, or 0 and one that is not read.
 	optional := func(given bool) (int, Arg) {
 		if !given {
-			return 0, In(0) // is not read
+			return 0, In(0)
 		}
-		next++
-		return next - 1, In(next - 1)
+		first++
+		return first - 1, In(first - 1)
 	}
-	lengths, lengthsArg := optional(p.Lengths)
-	_, startArg := optional(p.Start)
-	sinks, sinksArg := optional(p.Sinks)
-	bias, biasArg := optional(p.Bias)
-	codes := map[int]int32{1: 0, 2: 0, 3: 0}
-	for constant, i := range map[int]int{1: 1, 2: sinks, 3: bias} {
-		if i > 0 {
-			if codes[constant], err = operandCode(in.Args[i].Type.DType); err != nil {
-				return nil, err
+	lengths, arg := optional(p.Lengths)
+	t.lengths = arg
+	_, t.start = optional(p.Start)
+	sinks, arg := optional(p.Sinks)
+	t.sinks = arg
+	bias, arg := optional(p.Bias)
+	t.bias = arg
+	t.constants = map[int]int32{}
+	for constant, i := range map[int]int{1: 1, 2: bias, 3: sinks} {
+		if t.constants[constant] = 0; i > 0 {
+			if t.constants[constant], err = operandCode(in.Args[i].Type.DType); err != nil {
+				return t, err
 			}
 		}
 	}
 	biasB, biasN := 0, 0
-	if x := in.Args[bias].Type; bias > 0 {
+	if bias > 0 {
+		x := in.Args[bias].Type
 		if x.Shape[1] > 1 {
 			biasN = h.s * h.r
 		}
@@ -165,18 +178,40 @@ func attentionProgram(in *Instr) (*Program, error) {
 			biasB = x.Shape[1] * h.s * h.r
 		}
 	}
-	terms := Params(h.r, h.v, min(p.Window, 1<<30), p.SoftCap, p.Lengths, p.Start, p.Sinks, p.Bias, biasB, biasN)
-	l := h.launch("attention.metal", "attention", suffix, h.s, 32, h.n, 1, 64, In(0), In(1), In(2), Out(0), Out(1), lengthsArg, startArg, sinksArg, biasArg, params, terms)
-	for constant, code := range codes {
-		l.Constants[constant] = code
+	t.params = Params(h.r, h.v, p.Window, p.SoftCap, p.Lengths, p.Start, p.Sinks, p.Bias, biasB, biasN)
+	if lengths > 0 {
+		t.checked = []Launch{checked(lengths, h.b, 0, h.r+1)}
+		ids, spec, a := in.plan.Bufs[in.Args[lengths].Buf].Global, in.spec(in.Args[lengths].Buf), in.host()
+		t.fault = func(r [StatusLen]int32) error { return p.NoLength(a, spec, ids, int(r[0]), r[1], h.r) }
 	}
-	if lengths == 0 {
-		return program(l), nil
+	return t, nil
+}
+
+// program returns the program of the launches, behind the check of lengths.
+func (t terms) program(launches ...Launch) *Program {
+	for _, l := range launches {
+		for constant, code := range t.constants {
+			if l.Constants != nil {
+				l.Constants[constant] = code
+			}
+		}
 	}
-	work := program(checked(lengths, h.b, 0, h.r+1), l)
-	ids, spec, a := in.plan.Bufs[in.Args[lengths].Buf].Global, in.spec(in.Args[lengths].Buf), in.host()
-	work.Fault = func(r [StatusLen]int32) error { return p.NoLength(a, spec, ids, int(r[0]), r[1], h.r) }
-	return work, nil
+	p := program(append(t.checked, launches...)...)
+	p.Fault = t.fault
+	return p
+}
+
+func attentionProgram(in *Instr) (*Program, error) {
+	h, p, suffix, params, err := headsOf(in)
+	if err != nil {
+		return nil, err
+	}
+	t, err := h.termsOf(in, p, 3)
+	if err != nil {
+		return nil, err
+	}
+	return t.program(h.launch("attention.metal", "attention", suffix, h.s, 32, h.n, 1, 64,
+		In(0), In(1), In(2), Out(0), Out(1), t.lengths, t.start, t.sinks, t.bias, params, t.params)), nil
 }
 
 func attentionGradProgram(in *Instr) (*Program, error) {
@@ -184,15 +219,12 @@ func attentionGradProgram(in *Instr) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case p.Lengths || p.Start || p.Bias || p.Window > 0 || p.SoftCap > 0:
-		return nil, refuse("has lengths, positions, a bias, a window or a soft cap")
-	case in.Args[1].Type.DType != in.Args[0].Type.DType:
-		return nil, refuse("keys of %s for queries of %s", in.Args[1].Type.DType, in.Args[0].Type.DType)
-	case h.s != h.r:
-		return nil, refuse("%d queries for %d keys", h.s, h.r)
-	case h.d != h.v:
-		return nil, refuse("values of %d elements and keys of %d", h.v, h.d)
+	if k, q := in.Args[1].Type.DType, in.Args[0].Type.DType; k != q {
+		return nil, refuse("keys of %s for queries of %s", k, q)
+	}
+	t, err := h.termsOf(in, p, 7)
+	if err != nil {
+		return nil, err
 	}
 	if h.n == 0 && in.Results[1].Type.Len() > 0 {
 		return nil, refuse("keys without queries")
@@ -201,12 +233,14 @@ func attentionGradProgram(in *Instr) (*Program, error) {
 	rows := h.b * h.n * h.s
 	delta := Launch{
 		Source: Source{File: file}, Function: "attention_delta_" + suffix, Groups: [3]int{rows, 1, 1}, Threads: [3]int{32, 1, 1},
-		Args: []Arg{In(3), In(5), In(6), Scratch(0), Params(rows, h.s, h.n, h.d)},
+		Args: []Arg{In(3), In(5), In(6), Scratch(0), Params(rows, h.s, h.n, h.v)},
 	}
-	args := []Arg{In(0), In(1), In(2), In(5), In(4), Scratch(0)}
-	q := h.launch(file, "attention_grad_q", suffix, h.s, 16, h.n, 2, 0, append(args[:len(args):len(args)], Out(0), Out(0), params)...)
-	kv := h.launch(file, "attention_grad_kv", suffix, h.s, 16, h.m, 2, 0, append(args[:len(args):len(args)], Out(1), Out(2), params)...)
-	work := program(delta, q, kv)
+	args := func(first, second int) []Arg {
+		return []Arg{In(0), In(1), In(2), In(5), In(4), Scratch(0), Out(first), Out(second), t.lengths, t.start, t.bias, params, t.params}
+	}
+	q := h.launch(file, "attention_grad_q", suffix, h.s, 16, h.n, 2, 0, args(0, 0)...)
+	kv := h.launch(file, "attention_grad_kv", suffix, h.r, 16, h.m, 2, 0, args(1, 2)...)
+	work := t.program(delta, q, kv)
 	work.Scratch = []int{max(rows, 1) * graph.F32.Size()}
 	return work, nil
 }

@@ -3,32 +3,6 @@
 // threadgroup memory, a tile at a time; sums are rescaled when a larger score comes. Source: Dao
 // and others, "FlashAttention" (2022).
 #include "attention_tile.metal"
-#include "numbers.metal"
-
-// Codes of the element types of keys and values, of sinks and of the bias.
-constant int KEYS_AS [[function_constant(1)]];
-constant int SINKS_AS [[function_constant(2)]];
-constant int BIAS_AS [[function_constant(3)]];
-
-// What attention has beside queries, keys and values. has_ says which arguments there are;
-// window and cap are 0 without one. bias_b and bias_n are how many elements apart sequences and
-// heads lie in the bias, 0 if all have the same.
-struct Terms {
-  int r, v, window;
-  float cap;
-  int has_lengths, has_start, has_sinks, has_bias, bias_b, bias_n;
-};
-
-// stage_keys copies rows from `first` on of a head of keys or values to a tile. A head begins at
-// element `at` of x, and has `rows` rows, `apart` elements apart.
-static inline void stage_keys(threadgroup float* tile, device const uchar* x, int at, int first, int columns, int rows,
-                              int apart, int d, int tid, int threads) {
-  int wide = EIGHTS * 8;
-  for (int i = tid; i < columns * wide; i += threads) {
-    int row = first + i / wide, column = i % wide;
-    tile[i] = row < rows && column < d ? number(x, KEYS_AS, uint(at + row * apart + column)) : 0.0f;
-  }
-}
 
 // A threadgroup does ROWS rows of a head of queries, 8 per simdgroup, over COLUMNS keys at
 // a time. Tiles are as wide as the wider of keys and values. room holds the queries,
@@ -66,14 +40,10 @@ kernel void attention(device const T* q [[buffer(0)]], device const uchar* k [[b
     total = 1.0f;
   }
 
-  // A length or a position that cannot be is reported elsewhere; here nothing else is read.
-  int length = t.has_lengths != 0 ? clamp(lengths[b], 0, t.r) : t.r;
-  int position = t.has_start != 0 ? clamp(starts[b], -(1 << 30), 1 << 30) : length - p.s; // of query 0
+  Sight sight = sight_of(p, t, lengths, starts, b);
+  int length = sight.length, position = sight.position;
   int end = p.causal != 0 ? min(length, position + min(p.s, first + ROWS)) : length;
   int begin = t.window > 0 ? max(position + first + 1 - t.window, 0) / COLUMNS * COLUMNS : 0;
-  int mine = position + query;
-  int from = t.window > 0 ? mine - t.window : -1; // query attends to the keys behind this one
-  int to = p.causal != 0 ? min(length, mine + 1) : length;
   for (int at = begin; at < end; at += COLUMNS) {
     threadgroup_barrier(mem_flags::mem_threadgroup);
     stage_keys(tile, k, keys, at, COLUMNS, length, p.m * p.d, p.d, tid, threads);
@@ -85,14 +55,8 @@ kernel void attention(device const T* q [[buffer(0)]], device const uchar* k [[b
     for (int c = lane % 4; c < COLUMNS; c += 4) {
       int key = at + c;
       float score = -INFINITY;
-      if (key > from && key < to && query < p.s) {
-        score = p.scale * scores[row * COLUMNS + c];
-        if (t.cap != 0.0f) {
-          score = t.cap * precise::tanh(score / t.cap);
-        }
-        if (t.has_bias != 0) {
-          score += number(bias, BIAS_AS, uint(b * t.bias_b + head * t.bias_n + query * t.r + key));
-        }
+      if (attends(p, t, sight, query, key)) {
+        score = biased(t, capped(t, p.scale * scores[row * COLUMNS + c]), bias, b, head, query, key);
         larger = max(larger, score);
       }
       scores[row * COLUMNS + c] = score;

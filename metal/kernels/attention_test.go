@@ -49,7 +49,8 @@ func TestAttention(t *testing.T) {
 	}
 }
 
-// TestAttentionOptions compares attention with each option, with keys of other lengths and other
+// TestAttentionOptions compares attention and, where keys have the queries' element type, its
+// gradient with each option, with keys of other lengths and other
 // element types than the queries, and with several options at once.
 func TestAttentionOptions(t *testing.T) {
 	for _, c := range []struct {
@@ -67,6 +68,8 @@ func TestAttentionOptions(t *testing.T) {
 		{"f32[2,70,2,8]", "f32[2,70,2,8]", "f32[2,70,2,8]", "", "window=33", nil},
 		{"f32[2,9,4,8]", "f32[2,33,2,8]", "f32[2,33,2,8]", "sinks", "soft_cap=0.7", nil},
 		{"f32[2,9,4,8]", "f32[2,33,2,8]", "f32[2,33,2,8]", "bias", "full=true", nil},
+		{"f32[3,2,4,32]", "f32[3,40,1,32]", "f32[3,40,1,64]", "lengths", "", []int32{2, 40, 17}},
+		{"f16[2,40,2,8]", "f16[2,33,1,8]", "f16[2,33,1,8]", "start,bias", "window=5 soft_cap=2", nil},
 		{"f32[2,33,2,96]", "f32[2,65,1,96]", "f32[2,65,1,128]", "lengths,start,sinks,bias", "window=20 soft_cap=3", []int32{65, 30}},
 		{"bf16[2,4,2,16]", "bf16[2,33,1,16]", "bf16[2,33,1,16]", "sinks,bias", "", nil},
 		{"f32[2,0,2,8]", "f32[2,5,2,8]", "f32[2,5,2,8]", "", "", nil},
@@ -77,12 +80,15 @@ func TestAttentionOptions(t *testing.T) {
 			p.input("q", c.q)
 			p.input("k", c.k)
 			p.input("v", c.v)
-			var b, s, n, d, r int
+			var b, s, n, d, r, m, w int
 			kind, shape, _ := strings.Cut(c.q, "[")
 			_, err := fmt.Sscanf(shape, "%d,%d,%d,%d]", &b, &s, &n, &d)
 			require.NoError(t, err)
 			_, shape, _ = strings.Cut(c.k, "[")
 			_, err = fmt.Sscanf(shape, "%d,%d", &b, &r)
+			require.NoError(t, err)
+			_, shape, _ = strings.Cut(c.v, "[")
+			_, err = fmt.Sscanf(shape, "%d,%d,%d,%d]", &b, &r, &m, &w)
 			require.NoError(t, err)
 			params, names := c.params, "q, k, v"
 			for _, name := range strings.FieldsFunc(c.args, func(r rune) bool { return r == ',' }) {
@@ -103,6 +109,16 @@ func TestAttentionOptions(t *testing.T) {
 			p.out = []string{"out", "lse"}
 			if s > 0 {
 				p.options.Instructions = []string{"attention"}
+			}
+			if strings.HasPrefix(c.k, kind+"[") {
+				p.input("dout", fmt.Sprintf("%s[%d,%d,%d,%d]", kind, b, s, n, w))
+				p.input("dlse", fmt.Sprintf("f32[%d,%d,%d]", b, n, s))
+				names, params = strings.Replace(names, ", sinks", "", 1), strings.Replace(params, "sinks=true", "", 1)
+				p.body = append(p.body, "dq, dk, dv = attention_grad(q, k, v, out, lse, dout, dlse"+strings.TrimPrefix(names, "q, k, v")+") "+params)
+				p.out = append(p.out, "dq", "dk", "dv")
+				if s > 0 && r > 0 {
+					p.options.Instructions = append(p.options.Instructions, "attention_grad")
+				}
 			}
 			p.check(t, false)
 		})
