@@ -69,7 +69,7 @@ func permutedSwiGLU[E gemm.Number](transpose bool, align int) exec.Kernel {
 	return func(a *exec.Args) error {
 		n := len(a.Out) // the number of payload arrays
 		x, place, recv := data[E](a.In[0]), data[int32](a.In[n]), data[int32](a.In[n+1])
-		k := a.In[n].Type.Len() / max(a.In[0].Type.Shape[0], 1)
+		k := a.In[n].Type.Shape[1]
 		at := exec.MakeDirty[int32](a, a.Out[0].Type.Shape[0])
 		clear(at)
 		for pair, j := range place {

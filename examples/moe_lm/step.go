@@ -40,6 +40,9 @@ func (c config) step(grads bool) (*graph.Program, error) {
 
 		ce, total, balance, st := c.loss(w, bytes, targets)
 		gs := vjp.Gradients(total, list...)
+		for i := range gs {
+			gs[i] = PlaceLike(gs[i], ms[i])
+		}
 		norm := globalNorm(gs)
 		limit := Min(FullLike(norm, 1), Div(FullLike(norm, c.Clip), norm))
 
@@ -110,14 +113,14 @@ func (c config) evaluation() (*graph.Program, error) {
 // placed returns how a program of the model is placed on the mesh. For a step
 // it also says that new weights and moments take the place of the old ones.
 func (c config) placed(m sharding.Mesh, p *graph.Program, train bool) gomoe.Config {
-	cfg := gomoe.Config{World: c.world, Mesh: m, Place: map[string]sharding.Spec{"bytes": batchSpec(m), "targets": batchSpec(m)}, Donate: map[string]int{}, Overlap: c.Overlap}
+	cfg := gomoe.Config{World: c.world, Mesh: m, Place: map[string]sharding.Spec{"bytes": batchSpec(m), "targets": batchSpec(m)}, Donate: map[string]int{}, Overlap: c.Overlap, Sums: c.Sums.DType}
 	for i, q := range c.params() {
 		for j, prefix := range []string{"w_", "m_", "v_"} {
 			name := prefix + q.name
 			if p.Input(name) == nil {
 				continue
 			}
-			cfg.Place[name] = q.spec(m)
+			cfg.Place[name] = c.spec(q, prefix, m)
 			if train {
 				cfg.Donate[name] = outFirst + 3*i + j
 			}
