@@ -16,8 +16,9 @@ func imports() map[string][]string {
 	return map[string][]string{
 		"graph":                      {"internal/near"},
 		"internal/near":              {},
-		"tokenizer":                  {"tokenizer/internal/pattern"},
+		"tokenizer":                  {"tokenizer/internal/jinja", "tokenizer/internal/pattern"},
 		"tokenizer/internal/pattern": {},
+		"tokenizer/internal/jinja":   {},
 		"ep":                         {},
 		"internal/text":              {},
 		"internal/testing/faults":    {anything},
