@@ -14,12 +14,15 @@ import (
 // tokenizer.json has 35 MB.
 const maxFile = 256 << 20
 
+// FileName is the usual name of a tokenizer's file, in the folder of a model.
+const FileName = "tokenizer.json"
+
 // Open opens a tokenizer: a file tokenizer.json, or the folder of a model that
 // has one. A tokenizer_config.json beside it says which tokens begin and end a
 // text. Every error names the file and what is wrong with it.
 func Open(path string) (*Tokenizer, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		path = filepath.Join(path, "tokenizer.json")
+		path = filepath.Join(path, FileName)
 	}
 	data, err := read(path)
 	if err != nil {
