@@ -254,15 +254,20 @@ func (g *writing) write(ctx context.Context, o generate.Options) (ids []int32, e
 
 // compareRanks writes with the experts on several numbers of ranks, and compares the tokens.
 func (g *writing) compareRanks(ctx context.Context) error {
-	var first []int32
-	var done []string
-	for i, text := range strings.Split(g.compare, ",") {
+	var ranks []int
+	for _, text := range strings.Split(g.compare, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(text))
 		if err != nil || n < 1 {
 			return usagef("-compare %q: want numbers of ranks such as 1,2,4", g.compare)
 		}
+		ranks = append(ranks, n)
+	}
+	var first []int32
+	var done []string
+	for i, n := range ranks {
 		o := g.o
 		o.World = nil
+		var err error
 		if o.Mesh, err = sharding.ParseMesh(fmt.Sprintf("ep=%d", n)); err != nil {
 			return err
 		}
