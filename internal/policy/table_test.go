@@ -35,6 +35,8 @@ func imports() map[string][]string {
 		"internal/dynlib":            {},
 		"quant":                      {"graph"},
 		"array":                      {"graph", "internal/half", "internal/whole", "quant"},
+		"nn":                         {"ep", "graph", "primitives", "sharding"},
+		"models":                     {"array", "checkpoint", "checkpoint/tensor", "graph", "internal/near", "nn", "primitives", "runtime"},
 		"checkpoint":                 {"checkpoint/gguf", "checkpoint/safetensors", "checkpoint/tensor", "internal/near", "sharding"},
 		"checkpoint/gguf":            {"checkpoint/tensor", "graph", "internal/whole"},
 		"checkpoint/safetensors":     {"checkpoint/tensor", "graph", "internal/whole"},
