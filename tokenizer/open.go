@@ -14,13 +14,16 @@ import (
 // tokenizer.json has 35 MB.
 const maxFile = 256 << 20
 
+// FileName is the usual name of a tokenizer's file, in the folder of a model.
+const FileName = "tokenizer.json"
+
 // Open opens a tokenizer: a file tokenizer.json or tokenizer.model, or the folder
 // of a model that has one of them; tokenizer.json is taken if there are both. A tokenizer_config.json beside it says which tokens begin and end a
 // text. Every error names the file and what is wrong with it.
 func Open(path string) (*Tokenizer, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		dir := path
-		path = filepath.Join(dir, "tokenizer.json")
+		path = filepath.Join(dir, FileName)
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			if _, err := os.Stat(filepath.Join(dir, "tokenizer.model")); err == nil {
 				path = filepath.Join(dir, "tokenizer.model")
