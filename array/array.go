@@ -13,7 +13,7 @@ import (
 // synchronisation.
 type Array struct {
 	Type graph.Type
-	mem  []byte // Type.Bytes() bytes, 8-byte aligned
+	mem  []byte // Type.Bytes() bytes; 8-byte aligned, but in arrays of Over
 }
 
 // Elem is a Go type that stores an element type one to one. F16 and BF16 are
@@ -41,10 +41,15 @@ func New(t graph.Type) Array {
 	return Array{t, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), len(words)*8)[:n:n]}
 }
 
-// Over returns an array of type t in the first t.Bytes() bytes of mem, which must
-// be 8-byte aligned. The array shares mem.
+// Over returns an array of type t in the first t.Bytes() bytes of mem. The array shares
+// mem, which may be read-only, such as a mapped file. mem may begin at any address:
+// elements are read where they lie, as amd64 and arm64 can, and putting the array on ranks
+// copies it to aligned memory. As slicing does, it panics if mem is shorter.
 func Over(t graph.Type, mem []byte) Array {
 	n := t.Bytes()
+	if n > int64(len(mem)) {
+		panic(fmt.Sprintf("array: Over(%s): %d bytes of memory, want %d", t, len(mem), n))
+	}
 	return Array{t, mem[:n:n]}
 }
 

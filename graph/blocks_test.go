@@ -8,7 +8,8 @@ import (
 )
 
 func TestBlockTypes(t *testing.T) {
-	for d, want := range map[DType][2]int{Q8_0: {32, 34}, Q4_K: {256, 144}, Q6_K: {256, 210}, Q2_K: {256, 84}, IQ2_XXS: {256, 66}, MXFP4: {32, 17}} {
+	for d, want := range map[DType][2]int{Q8_0: {32, 34}, Q4_K: {256, 144}, Q6_K: {256, 210}, Q2_K: {256, 84}, IQ2_XXS: {256, 66}, MXFP4: {32, 17},
+		Q4_0: {32, 18}, Q4_1: {32, 20}, Q5_0: {32, 22}, Q5_1: {32, 24}, Q3_K: {256, 110}, Q5_K: {256, 176}, IQ3_XXS: {256, 98}, IQ4_NL: {32, 18}, IQ4_XS: {256, 136}} {
 		n, size := d.Block()
 		if n != want[0] || size != want[1] || !d.IsBlock() || d.Size() != 0 || d.IsFloat() || d.IsInt() {
 			t.Errorf("%s: blocks of %d elements in %d bytes, want %v; element size %d", d, n, size, want, d.Size())
@@ -42,7 +43,7 @@ func TestBlockTypes(t *testing.T) {
 	if shape, bytes := T(BF16, 2, 3).Units(); !slices.Equal(shape, []int{2, 3}) || bytes != 2 {
 		t.Errorf("bf16[2,3] has units %v of %d bytes", shape, bytes)
 	}
-	if err := T(MXFP4+1, 2).Check(); err == nil {
+	if err := T(IQ4_XS+1, 2).Check(); err == nil {
 		t.Error("a number behind the last element type is none")
 	}
 }

@@ -1,6 +1,9 @@
 package graph
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // DType is the element type of a value. The zero DType means "none given".
 type DType uint8
@@ -31,6 +34,15 @@ const (
 	Q2_K
 	IQ2_XXS
 	MXFP4
+	Q4_0
+	Q4_1
+	Q5_0
+	Q5_1
+	Q3_K
+	Q5_K
+	IQ3_XXS
+	IQ4_NL
+	IQ4_XS
 )
 
 var dtypes = [...]struct {
@@ -56,6 +68,15 @@ var dtypes = [...]struct {
 	Q2_K:    {"q2_k", 84, 256},
 	IQ2_XXS: {"iq2_xxs", 66, 256},
 	MXFP4:   {"mxfp4", 17, 32},
+	Q4_0:    {"q4_0", 18, 32},
+	Q4_1:    {"q4_1", 20, 32},
+	Q5_0:    {"q5_0", 22, 32},
+	Q5_1:    {"q5_1", 24, 32},
+	Q3_K:    {"q3_k", 110, 256},
+	Q5_K:    {"q5_k", 176, 256},
+	IQ3_XXS: {"iq3_xxs", 98, 256},
+	IQ4_NL:  {"iq4_nl", 18, 32},
+	IQ4_XS:  {"iq4_xs", 136, 256},
 }
 
 // String returns the name that the text form uses: f32, bf16, i32, bool.
@@ -117,5 +138,13 @@ func ParseDType(name string) (DType, error) {
 			return d, nil
 		}
 	}
-	return NoDType, fmt.Errorf("element type %q is unknown, want one of bool u8 u32 i32 i64 f8_e4m3 f8_e5m2 f16 bf16 f32 f64, or for weights q8_0 q4_k q6_k q2_k iq2_xxs mxfp4", name)
+	var plain, blocks []string
+	for d := Bool; d < DType(len(dtypes)); d++ {
+		if d.IsBlock() {
+			blocks = append(blocks, d.String())
+		} else {
+			plain = append(plain, d.String())
+		}
+	}
+	return NoDType, fmt.Errorf("element type %q is unknown, want one of %s, or for weights %s", name, strings.Join(plain, " "), strings.Join(blocks, " "))
 }

@@ -16,7 +16,9 @@ list      = "[" [ value { "," value } ] "]" .
 type      = dtype "[" [ integer { "," integer } ] "]" .
 dtype     = "bool" | "u8" | "u32" | "i32" | "i64" | "f8_e4m3" | "f8_e5m2"
           | "f16" | "bf16" | "f32" | "f64"
-          | "q8_0" | "q4_k" | "q6_k" | "q2_k" | "iq2_xxs" | "mxfp4" .
+          | "q8_0" | "q4_k" | "q6_k" | "q2_k" | "iq2_xxs" | "mxfp4"
+          | "q4_0" | "q4_1" | "q5_0" | "q5_1" | "q3_k" | "q5_k"
+          | "iq3_xxs" | "iq4_nl" | "iq4_xs" .
 name      = word | string .
 word      = letter { letter | digit } .
 integer   = [ "-" ] digit { digit } .

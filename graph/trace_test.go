@@ -45,7 +45,7 @@ func TestTraceMistakes(t *testing.T) {
 			"input x is declared twice; give each input its own name"},
 		{line(0), func(tr *Tracer) []*Value { tr.Input("x", NoDType); return nil },
 			"input x has no element type; use one of bool u8 u32 i32 i64 f8_e4m3 f8_e5m2 f16 bf16 f32 f64"},
-		{line(0), func(tr *Tracer) []*Value { tr.Input("x", MXFP4+1); return nil },
+		{line(0), func(tr *Tracer) []*Value { tr.Input("x", IQ4_XS+1); return nil },
 			"input x has no element type; use one of bool u8 u32 i32 i64 f8_e4m3 f8_e5m2 f16 bf16 f32 f64"},
 		{line(0), func(tr *Tracer) []*Value { tr.Input("x", F32, 3, -1); return nil },
 			"input x: f32[3,-1] has size -1 in dimension 1; sizes are 0 or more"},

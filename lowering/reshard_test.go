@@ -13,6 +13,7 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/testing/toy"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
@@ -144,8 +145,8 @@ func TestReshard(t *testing.T) {
 				t.Fatalf("%s: the result is placed %s", where, out[0].Spec.Format(typ))
 			}
 			for r := range ranks {
-				if got := out[0].Part(r); !array.Equal(got, parts.Part(r)) {
-					t.Fatalf("%s: rank %d has %v, want %v\n%s", where, r, got, parts.Part(r), j.Plan())
+				if got := toy.Part(t, out[0], r); !array.Equal(got, toy.Part(t, parts, r)) {
+					t.Fatalf("%s: rank %d has %v, want %v\n%s", where, r, got, toy.Part(t, parts, r), j.Plan())
 				}
 			}
 			require.NoError(t, j.Close())

@@ -286,5 +286,5 @@ func (p DotGeneralOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 func (DotGeneralOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..], y t[..]", Results: "t[batch.., free of x.., free of y..]", Formula: "z[b, i, j] = Σₖ x[b, i, k] · y[b, k, j]",
 		Params: "lhs_contract, rhs_contract: pairs of dimensions summed over; lhs_batch, rhs_batch: pairs that go together; dtype: element type of the result, the arguments' if missing",
-		Notes:  "Sums in f64 for f64 and f32 for other floats, in blocks of 256, rounded once; integers wrap. One argument may be weights in blocks (q8_0, q4_k, q6_k, q2_k, iq2_xxs, mxfp4) beside a float one: contracted over its last dimension, the float one is rounded to int8 blocks (but f64) and multiplied in integers; otherwise the weights are taken as numbers."}
+		Notes:  "Sums in f64 for f64 and f32 for other floats, in blocks of 256, rounded once; integers wrap. One argument may be weights in blocks (" + blockTypes() + ") beside a float one: contracted over its last dimension, the float one is rounded to int8 blocks (but f64) and multiplied in integers; otherwise the weights are taken as numbers."}
 }

@@ -1,6 +1,8 @@
 package primitives
 
 import (
+	"fmt"
+	"strings"
 	"unsafe"
 
 	"github.com/gomoe/gomoe/array"
@@ -11,6 +13,9 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/quant"
 )
+
+// blockTypes returns the names of the element types in blocks.
+func blockTypes() string { return strings.Trim(fmt.Sprint(quant.Types()), "[]") }
 
 // groupedBlocks is groupedMatmul with weights in blocks.
 func groupedBlocks(transpose bool, align int) exec.Kernel {

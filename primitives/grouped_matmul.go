@@ -249,6 +249,6 @@ func (GroupedMatMulOp) Doc() graph.Doc {
 		Args: "rows f[S,H], w t[E,H,F], routing i32[T,K,2]", Results: "f[S,F]",
 		Formula: "y[i] = rows[i] · w[e(i)], e(i) the expert whose row i is; 0 past the counts",
 		Params:  "transpose: multiply by w[e]ᵀ, w being t[E,F,H]",
-		Notes:   "Experts are split over their axis; no rank multiplies for experts of another. Rows are only those that routing dispatched. w has the rows' type, or is in blocks (q8_0, q4_k, q6_k, q2_k, iq2_xxs, mxfp4): with transpose, rows of f32, bf16 and f16 are then rounded to int8 blocks and multiplied in integers.",
+		Notes:   "Experts are split over their axis; no rank multiplies for experts of another. Rows are only those that routing dispatched. w has the rows' type, or is in blocks (" + blockTypes() + "): with transpose, rows of f32, bf16 and f16 are then rounded to int8 blocks and multiplied in integers.",
 	}
 }

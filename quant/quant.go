@@ -9,7 +9,10 @@ import (
 
 // Types returns the element types in blocks.
 func Types() []graph.DType {
-	return []graph.DType{graph.Q8_0, graph.Q4_K, graph.Q6_K, graph.Q2_K, graph.IQ2_XXS, graph.MXFP4}
+	return []graph.DType{
+		graph.Q8_0, graph.Q4_K, graph.Q6_K, graph.Q2_K, graph.IQ2_XXS, graph.MXFP4,
+		graph.Q4_0, graph.Q4_1, graph.Q5_0, graph.Q5_1, graph.Q3_K, graph.Q5_K, graph.IQ3_XXS, graph.IQ4_NL, graph.IQ4_XS,
+	}
 }
 
 // Dequantize sets dst to the elements that the blocks of type d stand for. It is
@@ -29,8 +32,9 @@ func Dequantize(dst []float32, d graph.DType, blocks []byte) error {
 	return nil
 }
 
-// Quantize sets blocks to blocks of type d that come close to src. For q8_0 and
-// mxfp4 these are the nearest blocks. For the other types a search over a few
+// Quantize sets blocks to blocks of type d that come close to src. For q8_0, mxfp4,
+// q4_0, q4_1, q5_0 and q5_1 these are ggml's blocks: the largest element, or the range of
+// the elements, gives the scale. For the other types a search over a few
 // scales picks those with the least sum of squared errors. A block with a NaN or
 // an infinity in src is set to one whose elements are all NaN; in mxfp4 its
 // elements are infinite.
@@ -84,6 +88,12 @@ func decode(y []float32, d graph.DType, b []byte) {
 		decodeIQ2(y, b)
 	case graph.MXFP4:
 		decodeMX(y, b)
+	case graph.Q3_K:
+		decodeQ3K(y, b)
+	case graph.Q5_K, graph.IQ3_XXS, graph.IQ4_XS:
+		decodeGroups(y, d, b)
+	default:
+		decodeGroup(y, d, b)
 	}
 }
 
@@ -102,6 +112,24 @@ func encode(b []byte, d graph.DType, x []float32) {
 		encodeIQ2(b, x)
 	case graph.MXFP4:
 		encodeMX(b, x)
+	case graph.Q4_0:
+		encodeQ4(b, x)
+	case graph.Q4_1:
+		encodeQ41(b, x)
+	case graph.Q5_0:
+		encodeQ5(b, x)
+	case graph.Q5_1:
+		encodeQ51(b, x)
+	case graph.Q3_K:
+		encodeQ3K(b, x)
+	case graph.Q5_K:
+		encodeQ5K(b, x)
+	case graph.IQ3_XXS:
+		encodeIQ3(b, x)
+	case graph.IQ4_NL:
+		encodeIQ4NL(b, x)
+	case graph.IQ4_XS:
+		encodeIQ4XS(b, x)
 	}
 }
 
@@ -114,6 +142,8 @@ func poison(b []byte, d graph.DType) {
 		b[q6D+1] = 0x7e
 	case graph.Q2_K:
 		b[q2D+1] = 0x7e
+	case graph.Q3_K:
+		b[q3D+1] = 0x7e
 	default:
 		b[1] = 0x7e
 	}

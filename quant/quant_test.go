@@ -46,7 +46,7 @@ func TestDequantizeIsGGML(t *testing.T) {
 
 // Types whose blocks are determined by the elements have the same blocks as ggml's.
 func TestQuantizeIsGGML(t *testing.T) {
-	for _, d := range []graph.DType{graph.Q8_0, graph.MXFP4} {
+	for _, d := range []graph.DType{graph.Q8_0, graph.MXFP4, graph.Q4_0, graph.Q4_1, graph.Q5_0, graph.Q5_1} {
 		file, err := os.ReadFile(filepath.Join("testdata", d.String()+"_quantize.bin"))
 		require.NoError(t, err)
 		n, size := d.Block()
@@ -69,6 +69,7 @@ func TestQuantizeError(t *testing.T) {
 		bound float64
 	}{
 		{graph.Q8_0, 0.006}, {graph.Q4_K, 0.08}, {graph.Q6_K, 0.022}, {graph.Q2_K, 0.33}, {graph.IQ2_XXS, 0.47}, {graph.MXFP4, 0.13},
+		{graph.Q4_0, 0.1}, {graph.Q4_1, 0.09}, {graph.Q5_0, 0.05}, {graph.Q5_1, 0.04}, {graph.Q3_K, 0.2}, {graph.Q5_K, 0.04}, {graph.IQ3_XXS, 0.25}, {graph.IQ4_NL, 0.09}, {graph.IQ4_XS, 0.09},
 	} {
 		d, bound := c.d, c.bound
 		for _, scale := range []float64{1, 1e-3, 300} {
@@ -188,7 +189,7 @@ func TestErrors(t *testing.T) {
 		d               graph.DType
 		want            string
 	}{
-		{32, 128, graph.F32, "quant: element type f32, want one of [q8_0 q4_k q6_k q2_k iq2_xxs mxfp4]"},
+		{32, 128, graph.F32, "quant: element type f32, want one of [q8_0 q4_k q6_k q2_k iq2_xxs mxfp4 q4_0 q4_1 q5_0 q5_1 q3_k q5_k iq3_xxs iq4_nl iq4_xs]"},
 		{40, 34, graph.Q8_0, "quant: 40 elements of q8_0, want a multiple of 32"},
 		{256, 143, graph.Q4_K, "quant: 143 bytes for 256 elements of q4_k, want 144"},
 		{0, 0, graph.Q4_K, ""},

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	goruntime "runtime"
-	"slices"
 	"sync/atomic"
 
 	"github.com/gomoe/gomoe/array"
@@ -22,7 +21,8 @@ type Array struct {
 	ranks []int
 	parts []piece // one per entry of ranks
 	as    contents
-	// lent is set once Part has given the caller memory that the caller may write to.
+	of    string // the plan of the session that made the array; "" if none did
+	// lent is set once Parts has given the caller memory that the caller may write to.
 	lent  atomic.Bool
 	spent string // what became of the memory, and the remedy; "" while usable
 }
@@ -58,34 +58,6 @@ func (d *Array) contents() contents {
 	return d.as
 }
 
-// Put copies a, split as spec says, to the given ranks of the mesh. These are the ranks
-// that live in this process.
-func Put(a array.Array, m sharding.Mesh, spec sharding.Spec, ranks []int) (*Array, error) {
-	return put(a, m, spec, ranks, func(_ int, t graph.Type) (piece, error) { return piece{array.New(t), nil}, nil })
-}
-
-// put is Put with memory from alloc, which returns the part of the i-th rank.
-func put(a array.Array, m sharding.Mesh, spec sharding.Spec, ranks []int, alloc func(i int, t graph.Type) (piece, error)) (*Array, error) {
-	if len(spec.Pending) > 0 || spec.Ragged != nil {
-		return nil, fmt.Errorf("runtime: put %s: arrays are whole or split, not pending or ragged", spec.Format(a.Type))
-	}
-	spec, err := spec.Check(m, a.Type)
-	if err != nil {
-		return nil, fmt.Errorf("runtime: put: %w", err)
-	}
-	d := &Array{Type: a.Type, Spec: spec, mesh: m, ranks: ranks, as: contents{}.next()}
-	for i, r := range ranks {
-		start, t := spec.Box(m, r, a.Type)
-		part, err := alloc(i, t)
-		if err != nil {
-			return nil, err
-		}
-		copyPart(part.Array, a, start, true)
-		d.parts = append(d.parts, part)
-	}
-	return d, nil
-}
-
 // Get returns a copy of the global array. If several ranks hold the same part, the
 // lowest rank's is taken. Get returns an error if no rank of this process holds some
 // part; see Session.Get.
@@ -106,64 +78,11 @@ func (d *Array) Get() (array.Array, error) {
 		}
 		have[n] = true
 		start, _ := d.Spec.Box(d.mesh, r, d.Type)
-		copyPart(d.parts[i].Array, out, start, false)
+		copyBox(out, start, d.parts[i].Array, nil, d.parts[i].Type.Shape)
 	}
 	goruntime.KeepAlive(d)
 	if want := d.mesh.Parts(axes); len(have) < want {
 		return array.Array{}, fmt.Errorf("runtime: get %s: this process holds %d of %d parts; Session.Get brings those of others, too", d.Spec.Format(d.Type), len(have), want)
 	}
 	return out, nil
-}
-
-// Part returns what the i-th rank of this process holds, without copying. It is valid
-// until the Array is donated or recycled. In a session with a device it is also valid
-// only as long as the caller refers to the Array: the Array owns that memory, and Go's
-// collector does not know about it (see runtime.KeepAlive). The caller may write to the
-// part between steps; kernels then keep no prepared copies of this Array from one step
-// to the next.
-func (d *Array) Part(i int) array.Array {
-	d.lent.Store(true)
-	return d.parts[i].Array
-}
-
-// copyPart copies between a part and the box of the whole array that begins at start:
-// into the part if in is true, out of the part otherwise.
-func copyPart(part, whole array.Array, start []int, in bool) {
-	p, w := part.Bytes(), whole.Bytes()
-	parts, size := part.Type.Units()
-	wholes, _ := whole.Type.Units()
-	start = inUnits(start, part.Type)
-	var walk func(d, po, wo int)
-	walk = func(d, po, wo int) {
-		if d >= len(start)-1 {
-			n := size
-			if d < len(start) {
-				n *= parts[d]
-				wo += start[d]
-			}
-			if in {
-				copy(p[po*size:po*size+n], w[wo*size:])
-			} else {
-				copy(w[wo*size:wo*size+n], p[po*size:])
-			}
-			return
-		}
-		for i := range parts[d] {
-			walk(d+1, (po+i)*parts[d+1], (wo+start[d]+i)*wholes[d+1])
-		}
-	}
-	if part.Type.Len() > 0 {
-		walk(0, 0, 0)
-	}
-}
-
-// inUnits returns start, which counts elements, in units of t.Units.
-func inUnits(start []int, t graph.Type) []int {
-	n, _ := t.DType.Block()
-	if n == 1 || len(start) == 0 {
-		return start
-	}
-	start = slices.Clone(start)
-	start[len(start)-1] /= n
-	return start
 }

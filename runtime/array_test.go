@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/testing/toy"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -33,7 +34,7 @@ func mesh(t *testing.T, s string) sharding.Mesh {
 	return m
 }
 
-func TestPutParts(t *testing.T) {
+func TestPut(t *testing.T) {
 	m := mesh(t, "a=2,b=2") // rank 2a + b
 	all := []int32{0, 1, 2, 3, 4, 5, 6, 7}
 	for _, c := range []struct {
@@ -55,7 +56,7 @@ func TestPutParts(t *testing.T) {
 		d, err := runtime.Put(counting(t, 2, 4), m, spec, []int{0, 1, 2, 3})
 		require.NoError(t, err, c.spec)
 		for r, want := range c.parts {
-			if got := array.Data[int32](d.Part(r)); !slices.Equal(got, want) {
+			if got := array.Data[int32](toy.Part(t, d, r)); !slices.Equal(got, want) {
 				t.Errorf("spec %q: rank %d has %v, want %v", c.spec, r, got, want)
 			}
 		}
@@ -68,9 +69,9 @@ func TestPutRefuses(t *testing.T) {
 		spec sharding.Spec
 		want string
 	}{
-		{sharding.Split("a", "a"), "runtime: put: the placement a,a uses axis a twice"},
-		{sharding.Split("c"), `runtime: put: the mesh "a=2,b=2" has no axis c`},
-		{sharding.Split("", "", "a"), "runtime: put: the placement _,_,a has 3 entries for i32[2,4], want at most 2"},
+		{sharding.Split("a", "a"), "runtime: put i32[2,4]: the placement a,a uses axis a twice"},
+		{sharding.Split("c"), `runtime: put i32[2,4]: the mesh "a=2,b=2" has no axis c`},
+		{sharding.Split("", "", "a"), "runtime: put i32[2,4]: the placement _,_,a has 3 entries for i32[2,4], want at most 2"},
 		{sharding.Spec{Pending: []string{"a"}}, "runtime: put i32[2,4]{+a}: arrays are whole or split, not pending or ragged"},
 		{sharding.Spec{Ragged: &sharding.Ragged{}}, "runtime: put i32[2~,4]: arrays are whole or split, not pending or ragged"},
 	} {

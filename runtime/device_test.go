@@ -184,9 +184,9 @@ func TestInputsThatTheDeviceDoesNotSee(t *testing.T) {
 	check(in, 0)
 	in["w"] = host(f64(1, 2, 3, 4, 5, 6, 7, 8))
 	check(in, 0)
-	array.Data[float64](in["w"].Part(0))[0] = 9
+	array.Data[float64](toy.Part(t, in["w"], 0))[0] = 9
 	check(in, 0)
-	array.Data[float64](in["w"].Part(0))[0] = 10 // Part has lent it, so nobody knows about this write
+	array.Data[float64](toy.Part(t, in["w"], 0))[0] = 10 // Part has lent it, so nobody knows about this write
 	check(in, 0)
 	own, err := s.Put("w", ramp(8))
 	require.NoError(t, err)

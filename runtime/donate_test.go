@@ -32,7 +32,10 @@ func step(t *testing.T, s *runtime.Session, in map[string]*runtime.Array) []*run
 	return out
 }
 
-func address(a *runtime.Array, i int) *byte { return &a.Part(i).Bytes()[0] }
+func address(t *testing.T, a *runtime.Array, i int) *byte {
+	t.Helper()
+	return &toy.Part(t, a, i).Bytes()[0]
+}
 
 // A hundred steps with donated weights give the same numbers as a hundred steps
 // without donation, and never copy the weights.
@@ -43,7 +46,7 @@ func TestDonation(t *testing.T) {
 			in, err := toy.Put(s, map[string]array.Array{"p": ramp(8), "m": f64(make([]float64, 8)...), "x": f64(1, 2, 3, 4, 5, 6, 7, 8)})
 			require.NoError(t, err)
 			for range steps {
-				where = append(where, address(in["p"], 0))
+				where = append(where, address(t, in["p"], 0))
 				out := step(t, s, in)
 				l, err := out[0].Get()
 				require.NoError(t, err)
@@ -112,14 +115,14 @@ func TestDonationNotInPlace(t *testing.T) {
 	s := open(t, l, runtime.Options{})
 	x, err := s.Put("x", f64(1, 2, 3, 4))
 	require.NoError(t, err)
-	first := address(x, 0)
+	first := address(t, x, 0)
 	seen := map[*byte]bool{}
 	for range 10 {
 		out := step(t, s, map[string]*runtime.Array{"x": x})
 		y, err := out[1].Get()
 		require.NoError(t, err)
 		require.Equal(t, []float64{1, 4, 9, 16}, y.Float64s())
-		seen[address(out[0], 0)], seen[address(out[1], 0)] = true, true
+		seen[address(t, out[0], 0)], seen[address(t, out[1], 0)] = true, true
 		x = out[0]
 	}
 	if !seen[first] {

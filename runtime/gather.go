@@ -28,8 +28,8 @@ func (s *Session) Get(ctx context.Context, a *Array) (array.Array, error) {
 		return array.Array{}, errors.New("runtime: get: no array, want one that a step of the session has returned")
 	case a.spent != "":
 		return array.Array{}, fmt.Errorf("runtime: get %s: its memory was %s", a.Type, a.spent)
-	case !slices.Equal(a.mesh.Axes, s.plan.Mesh.Axes) || !slices.Equal(a.ranks, s.local):
-		return array.Array{}, fmt.Errorf("runtime: get %s: it lies on ranks %v of the mesh %q, want %v of %q as the session of %s has", a.Type, a.ranks, a.mesh, s.local, s.plan.Mesh, s.plan.Name)
+	case !s.holds(a):
+		return array.Array{}, fmt.Errorf("runtime: get %s: %w", a.Type, s.elsewhere(a))
 	}
 	axes := a.Spec.Axes()
 	if len(s.local) == s.plan.Mesh.Ranks() || a.mesh.Parts(axes) == 1 {
@@ -64,7 +64,7 @@ func (s *Session) Get(ctx context.Context, a *Array) (array.Array, error) {
 	out := array.New(a.Type)
 	for k, member := range a.mesh.Group(s.local[0], axes) {
 		start, part := a.Spec.Box(a.mesh, member, a.Type)
-		copyPart(array.Over(part, gathered[0][k*size:(k+1)*size]), out, start, false)
+		copyBox(out, start, array.Over(part, gathered[0][k*size:(k+1)*size]), nil, part.Shape)
 	}
 	return out, nil
 }

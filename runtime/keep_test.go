@@ -61,7 +61,9 @@ func TestContents(t *testing.T) {
 	if next := a.as.next(); next == a.as || next == none {
 		t.Errorf("contents %v, and those that come after them %v", a.as, next)
 	}
-	a.Part(0)
+	if _, err := a.Parts(); err != nil {
+		t.Fatal(err)
+	}
 	if a.contents() != none || b.contents() == none {
 		t.Errorf("contents %v of an array that was lent, and %v of another", a.contents(), b.contents())
 	}

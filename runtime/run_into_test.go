@@ -73,14 +73,14 @@ func TestRunIntoMemory(t *testing.T) {
 		require.NoError(t, s.RunInto(t.Context(), in, out))
 		m := map[*byte]bool{}
 		for _, a := range out {
-			m[&a.Part(0).Bytes()[0]] = true
+			m[&toy.Part(t, a, 0).Bytes()[0]] = true
 		}
 		require.Len(t, m, 2)
 		return m
 	}
 	require.Equal(t, at(), at())
 	in["x"] = out[0]
-	read := &out[0].Part(0).Bytes()[0]
+	read := &toy.Part(t, out[0], 0).Bytes()[0]
 	if at()[read] {
 		t.Error("a result is written over an input of the step")
 	}

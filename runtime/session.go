@@ -6,14 +6,11 @@ import (
 	"maps"
 	goruntime "runtime"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/exec"
-	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 )
 
@@ -152,19 +149,6 @@ func (s *Session) Plan() *lowering.Plan { return s.plan }
 // Local returns the ranks that live in this process.
 func (s *Session) Local() []int { return slices.Clone(s.local) }
 
-// Put splits a as the plan places the input of that name, and copies it to the local
-// ranks.
-func (s *Session) Put(name string, a array.Array) (*Array, error) {
-	p, err := s.input(name)
-	if err != nil {
-		return nil, err
-	}
-	if !a.Type.Equal(p.Type) {
-		return nil, fmt.Errorf("runtime: input %s of %s is %s, want %s", name, s.plan.Name, a.Type, p.Type)
-	}
-	return put(a, s.plan.Mesh, p.Spec, s.local, func(i int, t graph.Type) (piece, error) { return s.ranks[i].spare.array(t) })
-}
-
 // Recycle gives the memory of arrays that the caller no longer uses (results of steps, or
 // arrays from Put) to later results and inputs of the session. Steps whose results are
 // recycled or donated allocate no memory for arrays. The arrays are spent afterwards, as
@@ -180,17 +164,6 @@ func (s *Session) Recycle(arrays ...*Array) {
 			r.spare.keep(a.parts[i])
 		}
 	}
-}
-
-func (s *Session) input(name string) (lowering.Port, error) {
-	if i, ok := s.inputs[name]; ok {
-		return s.plan.In[i], nil
-	}
-	var names []string
-	for _, p := range s.plan.In {
-		names = append(names, p.Name)
-	}
-	return lowering.Port{}, fmt.Errorf("runtime: %s has no input %q; its inputs are %s", s.plan.Name, name, strings.Join(names, ", "))
 }
 
 // Run runs one step on all ranks of this process and returns its results, in the plan's
@@ -306,7 +279,7 @@ func (s *Session) results(out []*Array) {
 			parts = append(parts, piece{r.bufs[p.Buf], r.from[s.plan.Root(p.Buf)]})
 		}
 		s.made = s.made.next()
-		*a = Array{Type: p.Type, Spec: p.Spec, mesh: s.plan.Mesh, ranks: s.local, parts: parts, as: s.made}
+		*a = Array{Type: p.Type, Spec: p.Spec, mesh: s.plan.Mesh, ranks: s.local, parts: parts, as: s.made, of: s.plan.Name}
 	}
 	for _, r := range s.ranks {
 		r.recycle()
@@ -340,16 +313,8 @@ func (s *Session) bind(in map[string]*Array, out []*Array) error {
 		return fmt.Errorf("runtime: the session of plan %s is closed; open another one", s.plan.Name)
 	}
 	for _, p := range s.plan.In {
-		a := in[p.Name]
-		switch {
-		case a == nil:
-			return fmt.Errorf("runtime: input %s %s of %s is not given", p.Name, p.Type, s.plan.Name)
-		case a.spent != "":
-			return fmt.Errorf("runtime: input %s of %s: the array's memory was %s", p.Name, s.plan.Name, a.spent)
-		case !a.Type.Equal(p.Type) || !a.Spec.Equal(p.Spec):
-			return fmt.Errorf("runtime: input %s of %s is %s, want %s", p.Name, s.plan.Name, a.Spec.Format(a.Type), p.Spec.Format(p.Type))
-		case !slices.Equal(a.mesh.Axes, s.plan.Mesh.Axes) || !slices.Equal(a.ranks, s.local):
-			return fmt.Errorf("runtime: input %s of %s lies on ranks %v of the mesh %q, want %v of %q", p.Name, s.plan.Name, a.ranks, a.mesh, s.local, s.plan.Mesh)
+		if err := s.accepts(p, in[p.Name]); err != nil {
+			return err
 		}
 	}
 	if len(in) != len(s.plan.In) {

@@ -17,6 +17,7 @@ import (
 	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/runtime"
+	"github.com/gomoe/gomoe/sharding"
 )
 
 // trace returns the program of fn, or fails the test.
@@ -72,7 +73,11 @@ func energy(n int) func(*graph.Tracer) []*graph.Value {
 func TestBindErrors(t *testing.T) {
 	p := trace(t, energy(4))
 	s := open(t, plan(t, p, toy.Setup{Mesh: "a=2", Place: map[string]string{"x": "a"}}), runtime.Options{})
-	other := open(t, plan(t, p, toy.Setup{Mesh: "b=2"}), runtime.Options{})
+	q := trace(t, energy(4))
+	q.Name = "q"
+	other := open(t, plan(t, q, toy.Setup{Mesh: "b=2"}), runtime.Options{})
+	put, err := runtime.Put(ramp(4), mesh(t, "a=3"), sharding.Spec{}, []int{0, 1, 2})
+	require.NoError(t, err)
 	x, err := s.Put("x", ramp(4))
 	require.NoError(t, err)
 	w, err := s.Put("w", ramp(4))
@@ -87,8 +92,9 @@ func TestBindErrors(t *testing.T) {
 		{map[string]*runtime.Array{"x": x}, "runtime: input w f64[4] of p is not given"},
 		{map[string]*runtime.Array{"x": x, "w": nil}, "runtime: input w f64[4] of p is not given"},
 		{map[string]*runtime.Array{"x": x, "w": w, "v": w}, `runtime: p has no input "v"; its inputs are x, w`},
-		{map[string]*runtime.Array{"x": x, "w": x}, "runtime: input w of p is f64[4@a], want f64[4]"},
-		{map[string]*runtime.Array{"x": x, "w": elsewhere}, `runtime: input w of p lies on ranks [0 1] of the mesh "b=2", want [0 1] of "a=2"`},
+		{map[string]*runtime.Array{"x": x, "w": x}, "runtime: input w of p is f64[4@a], want f64[4]; Session.Reshard moves it"},
+		{map[string]*runtime.Array{"x": x, "w": elsewhere}, `runtime: input w of p: the array is of the job of q and lies on ranks [0 1] of the mesh "b=2", want ranks [0 1] of the mesh "a=2", on which p runs; Session.Reshard moves it`},
+		{map[string]*runtime.Array{"x": x, "w": put}, `runtime: input w of p: the array is of runtime.Put and lies on ranks [0 1 2] of the mesh "a=3", want ranks [0 1] of the mesh "a=2", on which p runs; Session.Reshard moves it`},
 	} {
 		if _, err := s.Run(t.Context(), c.in); err == nil || err.Error() != c.want {
 			t.Errorf("run: %v, want %s", err, c.want)
@@ -250,12 +256,12 @@ func TestResultsAreOwn(t *testing.T) {
 	require.NoError(t, err)
 	all := append(append([]*runtime.Array{x}, out...), again...)
 	for i, d := range all {
-		for j := range d.Part(0).Float64s() {
-			array.Data[float64](d.Part(0))[j] = float64(100 * i) // shared memory would show below
+		for j := range toy.Part(t, d, 0).Float64s() {
+			array.Data[float64](toy.Part(t, d, 0))[j] = float64(100 * i) // shared memory would show below
 		}
 	}
 	for i, d := range all {
-		if got := d.Part(0).Float64s(); got[0] != float64(100*i) || got[3] != float64(100*i) {
+		if got := toy.Part(t, d, 0).Float64s(); got[0] != float64(100*i) || got[3] != float64(100*i) {
 			t.Errorf("array %d of %d has memory of another: %v", i, len(all), got)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/gemm"
+	"github.com/gomoe/gomoe/internal/testing/toy"
 	"github.com/gomoe/gomoe/lowering"
 	. "github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
@@ -172,17 +173,17 @@ func keptCopies(t *testing.T, d graph.DType, transposed, grad bool, cfg gomoe.Co
 		for i := range j.Local() {
 			from, err := j.Put(name, one[name])
 			require.NoError(t, err)
-			copy(x.Part(i).Bytes(), from.Part(i).Bytes())
+			copy(toy.Part(t, x, i).Bytes(), toy.Part(t, from, i).Bytes())
 		}
 	}
 	step("written to", b, want[0])
 	step("written to, twice", b, want[0])
 	for i := range j.Local() {
-		copy(b["down"].Part(i).Bytes(), a["down"].Part(i).Bytes())
-		copy(b["gate"].Part(i).Bytes(), a["gate"].Part(i).Bytes())
-		copy(b["up"].Part(i).Bytes(), a["up"].Part(i).Bytes())
-		copy(b["dense"].Part(i).Bytes(), a["dense"].Part(i).Bytes())
-		copy(b["x"].Part(i).Bytes(), a["x"].Part(i).Bytes())
+		copy(toy.Part(t, b["down"], i).Bytes(), toy.Part(t, a["down"], i).Bytes())
+		copy(toy.Part(t, b["gate"], i).Bytes(), toy.Part(t, a["gate"], i).Bytes())
+		copy(toy.Part(t, b["up"], i).Bytes(), toy.Part(t, a["up"], i).Bytes())
+		copy(toy.Part(t, b["dense"], i).Bytes(), toy.Part(t, a["dense"], i).Bytes())
+		copy(toy.Part(t, b["x"], i).Bytes(), toy.Part(t, a["x"], i).Bytes())
 	}
 	step("written to again", b, want[1])
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/testing/toy"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/engine"
 	. "github.com/gomoe/gomoe/primitives"
@@ -215,15 +216,15 @@ func TestRecycle(t *testing.T) {
 		return out[0]
 	}
 	first := run()
-	at := &first.Part(0).Bytes()[0]
+	at := &toy.Part(t, first, 0).Bytes()[0]
 	j.Recycle(first, first)
 	_, err = first.Get()
 	require.ErrorContains(t, err, "recycled")
 	second, third := run(), run()
-	if &second.Part(0).Bytes()[0] != at {
+	if &toy.Part(t, second, 0).Bytes()[0] != at {
 		t.Error("the next result has other memory than the recycled one")
 	}
-	if &third.Part(0).Bytes()[0] == at {
+	if &toy.Part(t, third, 0).Bytes()[0] == at {
 		t.Error("two results have one memory")
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/testing/toy"
 	. "github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
 )
@@ -97,7 +98,7 @@ func benchmarkDecode(b *testing.B, d graph.DType, tokens int, weights map[string
 	r := rand.New(rand.NewPCG(3, 4))
 	x := array.New(graph.T(graph.F32, tokens, decodeHidden))
 	// All weights in turn, so that none is in a cache when it is read again.
-	memory, at := [][]byte{in["gate"].Part(0).Bytes(), in["up"].Part(0).Bytes(), in["down"].Part(0).Bytes()}, 0
+	memory, at := [][]byte{toy.Part(b, in["gate"], 0).Bytes(), toy.Part(b, in["up"], 0).Bytes(), toy.Part(b, in["down"], 0).Bytes()}, 0
 	step, read := math.Inf(1), math.Inf(1) // seconds per byte
 	total := time.Duration(0)
 	for b.Loop() {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/internal/testing/toy"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/lowering"
@@ -149,7 +150,7 @@ func TestRemat(t *testing.T) {
 		}
 		var got []byte
 		for _, name := range tr.names {
-			got = append(got, tr.state[name].Part(0).Bytes()...)
+			got = append(got, toy.Part(t, tr.state[name], 0).Bytes()...)
 		}
 		if want == nil {
 			want = got

@@ -132,7 +132,11 @@ func (w *writer) logits(ctx context.Context, window []int32, at int) ([]float32,
 		return nil, err
 	}
 	defer w.job.Recycle(out[0], w.in["bytes"])
-	return slices.Clone(array.Data[float32](out[0].Part(0))[at*w.c.Vocab:][:w.c.Vocab]), nil
+	parts, err := out[0].Parts()
+	if err != nil {
+		return nil, err
+	}
+	return slices.Clone(array.Data[float32](parts[0].Array)[at*w.c.Vocab:][:w.c.Vocab]), nil
 }
 
 // draw returns the byte at u (in [0, 1)) of the distribution

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gomoe/gomoe/internal/testing/toy"
 	"github.com/gomoe/gomoe/runtime"
 )
 
@@ -37,7 +38,7 @@ func TestReplicas(t *testing.T) {
 						continue
 					}
 					compared++
-					if !bytes.Equal(a.Part(rank).Bytes(), a.Part(other).Bytes()) {
+					if !bytes.Equal(toy.Part(t, a, rank).Bytes(), toy.Part(t, a, other).Bytes()) {
 						t.Errorf("mesh %s, step %d: ranks %d and %d hold other values of %s", mesh, n, rank, other, name)
 					}
 				}
@@ -74,6 +75,12 @@ func TestDonation(t *testing.T) {
 	}
 	perStep(3)
 	first := maps.Clone(tr.state)
+	lay := map[string][]*byte{} // where the parts of the first did
+	for name, a := range first {
+		for rank := range o.mesh.Ranks() {
+			lay[name] = append(lay[name], &toy.Part(t, a, rank).Bytes()[0])
+		}
+	}
 	early := perStep(10)
 	perStep(30)
 	late := perStep(10)
@@ -82,7 +89,7 @@ func TestDonation(t *testing.T) {
 	}
 	for name, old := range first {
 		for rank := range o.mesh.Ranks() {
-			if &old.Part(rank).Bytes()[0] != &tr.state[name].Part(rank).Bytes()[0] {
+			if lay[name][rank] != &toy.Part(t, tr.state[name], rank).Bytes()[0] {
 				t.Errorf("%s does not lie where it did 50 steps ago on rank %d", name, rank)
 			}
 		}

@@ -132,6 +132,7 @@ func readOnly() map[string]string {
 		"metal/kernels.expressions":             "a sync.OnceValue: the table of elementwise operations, which is made once and never changed",
 
 		"quant.iq2Grid": "the 256 vectors of a format; arrays are no constants",
+		"quant.iq3Grid": "the 256 vectors of a format; arrays are no constants",
 
 		"graph.dtypes":                  "names and sizes of element types, asked for every element type printed; arrays are no constants",
 		"graph.helpers":                 "an atomic.Pointer: the functions that call graph.Helper, which is seen when they do; nothing but positions depends on it",

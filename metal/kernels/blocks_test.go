@@ -179,17 +179,25 @@ func TestBlocksWithoutWeight(t *testing.T) {
 	}
 }
 
-// The code book of IQ2_XXS in blocks.metal is that of package quant.
-func TestIQ2Grid(t *testing.T) {
-	text, err := kernels.Text("iq2_grid.metal")
-	require.NoError(t, err)
-	entries := regexp.MustCompile(`0x([0-9a-f]{16})ul`).FindAllStringSubmatch(text, -1)
-	require.Len(t, entries, 256)
-	for i, e := range entries {
-		v, err := strconv.ParseUint(e[1], 16, 64)
+// The code books in iq2_grid.metal and iq3_grid.metal are those of package quant.
+func TestGrids(t *testing.T) {
+	for _, c := range []struct {
+		file, entry string
+		want        func(i int) uint64
+	}{
+		{"iq2_grid.metal", `0x([0-9a-f]{16})ul`, func(i int) uint64 { return quant.IQ2Grid()[i] }},
+		{"iq3_grid.metal", `0x([0-9a-f]{8})u`, func(i int) uint64 { return uint64(quant.IQ3Grid()[i]) }},
+	} {
+		text, err := kernels.Text(c.file)
 		require.NoError(t, err)
-		if want := quant.IQ2Grid()[i]; v != want {
-			t.Errorf("entry %d is %#x, want %#x", i, v, want)
+		entries := regexp.MustCompile(c.entry).FindAllStringSubmatch(text, -1)
+		require.Len(t, entries, 256)
+		for i, e := range entries {
+			v, err := strconv.ParseUint(e[1], 16, 64)
+			require.NoError(t, err)
+			if want := c.want(i); v != want {
+				t.Errorf("%s: entry %d is %#x, want %#x", c.file, i, v, want)
+			}
 		}
 	}
 }

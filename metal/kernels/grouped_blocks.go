@@ -18,7 +18,7 @@ func groupedBlocks() Kernel {
 	}
 	return Kernel{
 		Name: "grouped_blocks", Serves: []string{"grouped_matmul_blocks", "grouped_matmul_blocks_weighted"}, Primitives: []string{"grouped_matmul"},
-		Doc:       "every row times the matrix of its expert, in blocks of q8_0, q4_k, q6_k, q2_k, iq2_xxs or mxfp4, in tiles, or for few rows in vectors; rows with weight 0 cost nothing",
+		Doc:       "every row times the matrix of its expert, in blocks of any type, in tiles, or for few rows in vectors; rows with weight 0 cost nothing",
 		Functions: functions, Stack: 1,
 		Build: groupedBlocksProgram, Tolerance: blocksTolerance(),
 	}

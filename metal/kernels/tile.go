@@ -130,19 +130,8 @@ func floatCode(d graph.DType) (int32, error) {
 // operandCode is floatCode for operands that are only read. These may be weights in blocks
 // too.
 func operandCode(d graph.DType) (int32, error) {
-	switch d {
-	case graph.Q8_0:
-		return 16, nil
-	case graph.Q4_K:
-		return 17, nil
-	case graph.Q6_K:
-		return 18, nil
-	case graph.Q2_K:
-		return 19, nil
-	case graph.IQ2_XXS:
-		return 20, nil
-	case graph.MXFP4:
-		return 21, nil
+	if d.IsBlock() {
+		return 16 + int32(d-graph.Q8_0), nil // AS_Q8_0 and those behind it, in blocks.metal
 	}
 	return floatCode(d)
 }

@@ -18,6 +18,15 @@ types = [
     ("q2_k", T.Q2_K, 256, 84, [80, 82], 2),
     ("iq2_xxs", T.IQ2_XXS, 256, 66, [0], 3),
     ("mxfp4", T.MXFP4, 32, 17, [], 8),
+    ("q4_0", T.Q4_0, 32, 18, [0], 4),
+    ("q4_1", T.Q4_1, 32, 20, [0, 2], 4),
+    ("q5_0", T.Q5_0, 32, 22, [0], 4),
+    ("q5_1", T.Q5_1, 32, 24, [0, 2], 4),
+    ("q3_k", T.Q3_K, 256, 110, [108], 2),
+    ("q5_k", T.Q5_K, 256, 176, [0, 2], 2),
+    ("iq3_xxs", T.IQ3_XXS, 256, 98, [0], 3),
+    ("iq4_nl", T.IQ4_NL, 32, 18, [0], 4),
+    ("iq4_xs", T.IQ4_XS, 256, 136, [0], 2),
 ]
 rng = np.random.default_rng(1)
 for name, t, elements, size, halves, n in types:
@@ -28,7 +37,8 @@ for name, t, elements, size, halves, n in types:
         b[:, 0] = [0, 1, 2, 100, 127, 128, 130, 200]
     y = quants.dequantize(b, t)
     open(name + ".bin", "wb").write(b.tobytes() + y.astype("<f4").tobytes())
-    if name in ("q8_0", "mxfp4"):
+    if name in ("q8_0", "mxfp4", "q4_0", "q4_1", "q5_0", "q5_1"):
         x = (rng.standard_normal((6, elements)) * [[1], [1e-3], [100], [1e-6], [0], [3]]).astype(np.float32)
+        x[4] = 0
         x[5] = np.round(x[5])
         open(name + "_quantize.bin", "wb").write(x.astype("<f4").tobytes() + quants.quantize(x, t).tobytes())

@@ -23,12 +23,16 @@ import (
 //
 //	y = y + (d·dx)·s                 q8_0, q6_k, mxfp4, iq2_xxs
 //	y = y + ((d·dx)·s - (m·dx)·t)    q4_k, q2_k
+//	y = y + ((d·dx)·s + (m·dx)·t)    the other types, 32 elements at a time
 //
 // where d and m are the scales of a block of weights, s is the sum of q times the
 // weights' integers times the scales inside the block, and t is the sum of q times the
-// offsets inside the block. s and t are rounded to f32 once. Every product, difference
+// offsets inside the block. For the other types d, m and the weights' integers are those
+// that quant.Unpack returns, and t is the sum of q. s and t are rounded to f32 once. Every product, difference
 // and sum in these lines is rounded to f32, and blocks are added in order. For iq2_xxs dx
-// is an eighth of the above, and the scales inside the block are 2s+1.
+// is an eighth of the above, and the scales inside the block are 2s+1. Blocks of x are
+// those of the weights but for q3_k, q5_k, iq3_xxs and iq4_xs, for which they have 32
+// elements.
 //
 // This is the contract: all kernels have these bits. An element of y depends only on its
 // row of x and its row of weights.
@@ -77,6 +81,8 @@ type set struct {
 	// super rounds whole blocks of 256 elements, and group whole units of 4 blocks of 32.
 	// Code in Go rounds the rest.
 	super, group func(*byte)
+	// groups is rows, and groupPairs pairs, for weights that are unpacked to groups.
+	groups, groupPairs func(*byte)
 }
 
 // selected returns the functions of the kind that is selected.
@@ -126,6 +132,13 @@ func (s *set) multiply(d graph.DType, m, n, k int, x, w, next []byte, y []float3
 	// Assembly does not check bounds.
 	x, w = x[:m*xb], w[:n*wb]
 	_ = y[(m-1)*yrs+(n-1)*ycs]
+	if quant.HasGroups(d) {
+		g := groupProduct{set: s, m: m, n: n, k: k, x: x, y: y, xb: xb, yrs: yrs, ycs: ycs}
+		g.multiply(func(groups []quant.Group, j, from, to int) {
+			quant.Unpack(groups, d, w[j*wb+from/block*size:j*wb+to/block*size])
+		})
+		return
+	}
 	t := quantIndex(d)
 	units, rest := k/quantSuper, 0 // rest is the blocks of 32 behind the last group, for Go
 	if block != quantSuper {

@@ -28,7 +28,9 @@ func randomBlocks(r *rand.Rand, d graph.DType, rows, k int) []byte {
 			b[209] = b[209]&0x83 | 0x20
 		case graph.Q2_K:
 			b[81], b[83] = b[81]&0x83|0x20, b[83]&0x83|0x20
-		case graph.Q4_K:
+		case graph.Q3_K:
+			b[109] = b[109]&0x83 | 0x20
+		case graph.Q4_K, graph.Q5_K, graph.Q4_1, graph.Q5_1:
 			b[1], b[3] = b[1]&0x83|0x20, b[3]&0x83|0x20
 		default:
 			b[1] = b[1]&0x83 | 0x20
@@ -140,7 +142,8 @@ func TestQuantLargest(t *testing.T) {
 				w[i] = fill
 			}
 			for b := w; len(b) > 0; b = b[size:] {
-				for _, at := range map[graph.DType][]int{graph.Q8_0: {0}, graph.Q4_K: {0, 2}, graph.Q6_K: {208}, graph.Q2_K: {80, 82}, graph.IQ2_XXS: {0}}[d] {
+				for _, at := range map[graph.DType][]int{graph.Q8_0: {0}, graph.Q4_K: {0, 2}, graph.Q6_K: {208}, graph.Q2_K: {80, 82}, graph.IQ2_XXS: {0},
+					graph.Q4_0: {0}, graph.Q4_1: {0, 2}, graph.Q5_0: {0}, graph.Q5_1: {0, 2}, graph.Q3_K: {108}, graph.Q5_K: {0, 2}, graph.IQ3_XXS: {0}, graph.IQ4_NL: {0}, graph.IQ4_XS: {0}}[d] {
 					b[at], b[at+1] = 0, 0x3c // 1
 				}
 				if d == graph.MXFP4 {

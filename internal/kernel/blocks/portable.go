@@ -10,6 +10,12 @@ import (
 // quantDot returns the product of the blocks lo to hi-1 of a rounded row x and of a row
 // of weights w. It is the reference for all kernels.
 func quantDot(d graph.DType, lo, hi int, x, w []byte) float32 {
+	if quant.HasGroups(d) {
+		n, size := d.Block()
+		groups := make([]quant.Group, ((hi-lo)*n+127)/128)
+		quant.Unpack(groups, d, w[lo*size:hi*size])
+		return groupsDot(0, x[lo*n/128*quantGroupRow:], groups)
+	}
 	return quantRest(d, 0, lo, hi, x, w)
 }
 

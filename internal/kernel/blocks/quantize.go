@@ -6,12 +6,13 @@ import (
 	"unsafe"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/quant"
 )
 
 // RowBytes returns how many bytes a row of k numbers takes when it is rounded for
 // products with weights of type d. k is a multiple of d's block.
 func RowBytes(d graph.DType, k int) int {
-	if n, _ := d.Block(); n == quantSuper {
+	if isSuper(d) {
 		return k / quantSuper * quantSuperRow
 	}
 	return (k + quantGroup - 1) / quantGroup * quantGroupRow
@@ -33,6 +34,13 @@ const (
 	quantGroupSums  = 144 // 4 int32
 )
 
+// isSuper reports whether rows are rounded in units of 256 elements for products with
+// weights of type d. For other types these units are groups.
+func isSuper(d graph.DType) bool {
+	n, _ := d.Block()
+	return n == quantSuper && !quant.HasGroups(d)
+}
+
 // quantOrder returns the order in which a rounded row has the 8 parts, of 32 elements each,
 // of a unit of 256. It is the order in which vectors of 64 weights hold them.
 func quantOrder(d graph.DType) [8]int {
@@ -46,14 +54,17 @@ func quantOrder(d graph.DType) [8]int {
 }
 
 // quantOffset returns the number that makes a weight's integer unsigned when added to it,
-// since vectors multiply unsigned integers with signed ones. It is 0 for types with blocks
-// of 256.
+// since vectors multiply unsigned integers with signed ones. It is 0 for types whose rows
+// are rounded in units of 256.
 func quantOffset(d graph.DType) int32 {
 	switch d {
 	case graph.Q8_0:
 		return 128
 	case graph.MXFP4:
 		return 12
+	}
+	if quant.HasGroups(d) {
+		return groupOffset
 	}
 	return 0
 }
@@ -69,8 +80,8 @@ func (s *set) quantizeRows(d graph.DType, k int, rows []byte, x []float32) {
 		return
 	}
 	unit, size := quantGroup, quantGroupRow
-	n, _ := d.Block()
-	if n == quantSuper {
+	super := isSuper(d)
+	if super {
 		unit, size = quantSuper, quantSuperRow
 	}
 	rows = rows[:len(x)/k*RowBytes(d, k)] // assembly does not check bounds
@@ -82,7 +93,7 @@ func (s *set) quantizeRows(d graph.DType, k int, rows []byte, x []float32) {
 	order := quantOrder(d)
 	if s != nil && k >= unit {
 		a = &roundArgs{n: k / unit, factor: 1, offset: quantOffset(d)}
-		if round = s.group; n == quantSuper {
+		if round = s.group; super {
 			round = s.super
 		}
 		for at, j := range order {
@@ -104,7 +115,7 @@ func (s *set) quantizeRows(d graph.DType, k int, rows []byte, x []float32) {
 		}
 		for ; done*unit < k; done++ {
 			row, part := rows[done*size:][:size], x[done*unit:min(done*unit+unit, k)]
-			if n == quantSuper {
+			if super {
 				quantizeSuper(d, row, part, order)
 			} else {
 				quantizeGroup(d, row, part)

@@ -1,0 +1,116 @@
+package blocks
+
+import (
+	"encoding/binary"
+	"unsafe"
+
+	"github.com/gomoe/gomoe/quant"
+)
+
+// groupProduct is a product of rounded rows with weights that are unpacked to groups, a
+// piece of four rows at a time. A piece stays in the first-level cache while up to
+// quantMost rows of x are multiplied with it.
+type groupProduct struct {
+	set      *set
+	m, n, k  int
+	x        []byte // m rounded rows
+	xb       int    // bytes of a row
+	y        []float32
+	yrs, ycs int
+}
+
+// groupPiece is how many groups of a row of weights are unpacked at a time. Four rows of
+// them take 12 KiB.
+const groupPiece = 16
+
+// groupOffset is what quantOffset says of types that have groups.
+const groupOffset = 128
+
+// groupWork is the memory that a product of groups needs.
+type groupWork struct {
+	groups [4 * groupPiece]quant.Group
+	sums   [quantMost][4]float32 // of each row of x with four rows of weights
+	args   quantArgs
+}
+
+// multiply makes the product. unpack sets groups to the elements [from, to) of row j of the
+// weights; from is a multiple of the elements of groupPiece groups.
+func (p *groupProduct) multiply(unpack func(groups []quant.Group, j, from, to int)) {
+	const piece = 128 * groupPiece
+	work := new(groupWork)
+	for i0 := 0; i0 < p.m; i0 += quantMost {
+		i1 := min(i0+quantMost, p.m)
+		for j := 0; j < p.n; j += 4 {
+			rows := min(4, p.n-j)
+			work.sums = [quantMost][4]float32{}
+			for from := 0; from < p.k; from += piece {
+				to := min(from+piece, p.k)
+				groups := (to - from + 127) / 128
+				for l := range rows {
+					unpack(work.groups[l*groupPiece:][:groups], j+l, from, to)
+				}
+				p.add(work, rows, groups, i0, i1, from/128)
+			}
+			for i := i0; i < i1; i++ {
+				for l, sum := range work.sums[i-i0][:rows] {
+					p.y[i*p.yrs+(j+l)*p.ycs] = sum
+				}
+			}
+		}
+	}
+}
+
+// add adds the products of groups of some rows of weights with the rows i0 to i1-1 of x,
+// from group `from` of these on.
+func (p *groupProduct) add(work *groupWork, rows, groups, i0, i1, from int) {
+	at := func(i int) []byte { return p.x[i*p.xb+from*quantGroupRow:] }
+	if p.set == nil || p.set.groups == nil {
+		for i := i0; i < i1; i++ {
+			for l := range rows {
+				sum := &work.sums[i-i0][l]
+				*sum = groupsDot(*sum, at(i), work.groups[l*groupPiece:][:groups])
+			}
+		}
+		return
+	}
+	a := &work.args
+	a.n = groups
+	for l := range a.w { // where there are fewer than four, the last row again
+		a.w[l] = (*byte)(unsafe.Pointer(&work.groups[min(l, rows-1)*groupPiece]))
+	}
+	for i := i0; i < i1; {
+		a.x[0] = &at(i)[0]
+		copy(a.out[:], work.sums[i-i0][:])
+		if i+1 == i1 || p.set.groupPairs == nil {
+			p.set.groups((*byte)(unsafe.Pointer(a)))
+			copy(work.sums[i-i0][:], a.out[:])
+			i++
+			continue
+		}
+		a.x[1] = &at(i + 1)[0]
+		copy(a.out[4:], work.sums[i+1-i0][:])
+		p.set.groupPairs((*byte)(unsafe.Pointer(a)))
+		copy(work.sums[i-i0][:], a.out[:])
+		copy(work.sums[i+1-i0][:], a.out[4:])
+		i += 2
+	}
+}
+
+// groupsDot returns sum plus the product of groups of a rounded row and of weights. It is
+// the reference for all kernels.
+func groupsDot(sum float32, x []byte, w []quant.Group) float32 {
+	for i := range w {
+		x, w := x[i*quantGroupRow:][:quantGroupRow], &w[i]
+		for b := range 4 {
+			dx, s := float(x[quantGroupScale+4*b:]), int32(0)
+			q, v := x[32*b:][:32], w.Q[32*b:][:32]
+			for k := range q {
+				s += int32(int8(q[k])) * int32(int8(v[k]))
+			}
+			t := int32(binary.LittleEndian.Uint32(x[quantGroupSums+4*b:])) / groupOffset
+			scaled := float32(float32(w.Scale[b]*dx) * float32(s))
+			sum += scaled + float32(float32(w.Offset[b]*dx)*float32(t))
+		}
+	}
+	return sum
+}

@@ -1,0 +1,18 @@
+package toy
+
+import (
+	"testing"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/runtime"
+)
+
+// Part returns what the i-th rank of this process holds of a.
+func Part(t testing.TB, a *runtime.Array, i int) array.Array {
+	t.Helper()
+	parts, err := a.Parts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parts[i].Array
+}

@@ -1,0 +1,148 @@
+package runtime
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// Part is what one rank holds of an array: the box of the array that begins at Start and
+// has the shape of Array.
+type Part struct {
+	Rank  int
+	Whole graph.Type // of the array
+	Start []int      // where the box begins, in elements of every dimension of Whole
+	array.Array
+}
+
+// String names the part: its rank and its box, such as rank 2, f32[4:8,0:16] of f32[8,16].
+func (p Part) String() string {
+	box := ""
+	for d, at := range p.Start {
+		if d > 0 {
+			box += ","
+		}
+		box += fmt.Sprintf("%d:%d", at, at+p.Type.Shape[d])
+	}
+	return fmt.Sprintf("rank %d, %s[%s] of %s", p.Rank, p.Type.DType, box, p.Whole)
+}
+
+// Parts returns what the ranks of this process hold, in the order of Session.Local, without
+// copying. Ranks that hold the same box each have their own copy of it. The parts are valid
+// until the Array is donated or recycled; an error says that it was already. In a session
+// with a device they are also valid only as long as the caller refers to the Array: the
+// Array owns that memory, and Go's collector does not know about it (see
+// runtime.KeepAlive). The caller may write to the parts between steps; kernels then keep no
+// prepared copies of this Array from one step to the next.
+func (d *Array) Parts() ([]Part, error) {
+	if d == nil {
+		return nil, errors.New("runtime: parts: no array, want one that a step of a session has returned")
+	}
+	if d.spent != "" {
+		return nil, fmt.Errorf("runtime: parts of %s: the memory was %s", d.Type, d.spent)
+	}
+	d.lent.Store(true)
+	parts := make([]Part, len(d.ranks))
+	for i, r := range d.ranks {
+		start, _ := d.Spec.Box(d.mesh, r, d.Type)
+		parts[i] = Part{r, d.Type, start, d.parts[i].Array}
+	}
+	return parts, nil
+}
+
+// Put copies a, split as spec says, to the given ranks of the mesh. These are the ranks
+// that live in this process. It reads only their parts of a.
+func Put(a array.Array, m sharding.Mesh, spec sharding.Spec, ranks []int) (*Array, error) {
+	d, err := put(a.Type, m, spec, ranks, fresh, copyFrom(a))
+	if err != nil {
+		return nil, fmt.Errorf("runtime: put %w", err)
+	}
+	return d, nil
+}
+
+// fresh returns memory of Go's heap.
+func fresh(_ int, t graph.Type) (piece, error) { return piece{array.New(t), nil}, nil }
+
+// copyFrom returns a fill that copies from the whole array.
+func copyFrom(a array.Array) func(Part) error {
+	return func(p Part) error {
+		copyBox(p.Array, nil, a, p.Start, p.Type.Shape)
+		return nil
+	}
+}
+
+// ReadAt returns a fill for Session.PutParts that reads a part from r, in which the whole
+// array lies row by row from byte offset at, its elements as Array.Bytes has them. It reads
+// only the bytes of the part, each run of bytes with one call.
+func ReadAt(r io.ReaderAt, at int64) func(Part) error {
+	return func(p Part) error {
+		whole, size := p.Whole.Units()
+		shape, _ := p.Type.Units()
+		mem := p.Bytes()
+		return runs(shape, shape, nil, whole, inUnits(p.Start, p.Type), func(to, from, n int) error {
+			off := at + int64(from)*int64(size)
+			got, err := r.ReadAt(mem[to*size:(to+n)*size], off)
+			switch {
+			case got == n*size:
+				return nil
+			case err == nil || errors.Is(err, io.EOF):
+				err = io.ErrUnexpectedEOF
+			}
+			return fmt.Errorf("read %d bytes at %d: %w", n*size, off, err)
+		})
+	}
+}
+
+// put makes an array. alloc returns memory for the part of the i-th rank, and fill writes it.
+func put(t graph.Type, m sharding.Mesh, spec sharding.Spec, ranks []int, alloc func(i int, t graph.Type) (piece, error), fill func(Part) error) (*Array, error) {
+	if len(spec.Pending) > 0 || spec.Ragged != nil {
+		return nil, fmt.Errorf("%s: arrays are whole or split, not pending or ragged", spec.Format(t))
+	}
+	spec, err := spec.Check(m, t)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", t, err)
+	}
+	d := &Array{Type: t, Spec: spec, mesh: m, ranks: ranks, as: contents{}.next()}
+	filled := map[int]array.Array{} // by the number of the part
+	for i, r := range ranks {
+		start, box := spec.Box(m, r, t)
+		x, err := alloc(i, box)
+		if err != nil {
+			return nil, err
+		}
+		d.parts = append(d.parts, x)
+		if box.Len() == 0 {
+			continue
+		}
+		n := m.Index(r, spec.Axes())
+		if same, ok := filled[n]; ok {
+			copy(x.Bytes(), same.Bytes())
+			continue
+		}
+		filled[n] = x.Array
+		p := Part{r, t, start, x.Array}
+		if err := fill(p); err != nil {
+			return nil, fmt.Errorf("%s: %w", p, err)
+		}
+		if err := sound(p); err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
+// sound returns an error if a bool is neither false nor true.
+func sound(p Part) error {
+	if p.Type.DType != graph.Bool {
+		return nil
+	}
+	if i := slices.IndexFunc(p.Bytes(), func(b byte) bool { return b > 1 }); i >= 0 {
+		return fmt.Errorf("%s: element %d of the part is byte %d, want 0 or 1", p, i, p.Bytes()[i])
+	}
+	return nil
+}
