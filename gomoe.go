@@ -27,10 +27,11 @@ type Config struct {
 	World *world.World
 	Mesh  sharding.Mesh
 	// Place holds the placements of inputs by name or by pattern, such as
-	// layers.*.experts.*; others are whole. See sharding.Propagate.
+	// layers.*.experts.*; others are whole. An input may be a pending sum (see
+	// sharding.ParseSpec). See sharding.Propagate.
 	Place map[string]sharding.Spec
-	// Donate maps inputs to the results that take over their memory. A result that has no
-	// placement of its own, such as zeros, gets that of its input.
+	// Donate maps inputs to the results that take over their memory. Such a result is
+	// placed as the input is, also if it is a pending sum.
 	Donate map[string]int
 	// Deadline is how long a rank waits for the others in a collective; 0 is the
 	// communicator's default of 30 s.

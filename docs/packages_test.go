@@ -26,6 +26,7 @@ func unexemplified() map[string]string {
 		"jaccl/job/meet":     "the Example of tcp meets",
 		"jaccl/job/watch":    "the Example of tcp watches",
 		"metal/mtl":          "takes a Mac",
+		"checkpoint/tensor":  "the Examples of safetensors and gguf use it",
 		"metal/measure":      "takes a Mac; gomoe bench kernels shows it",
 	}
 }

@@ -47,13 +47,17 @@ func (c *checker) values() error {
 			}
 		}
 		var roots []int
-		for _, o := range in.Out {
+		for k, o := range in.Out {
 			r := c.Root(o)
 			if slices.Contains(roots, r) {
 				return c.at(i, o, "has the memory of another result")
 			}
 			roots = append(roots, r)
-			if slices.ContainsFunc(in.In, func(b int) bool { return c.Root(b) == r && !(in.InPlace && c.Bufs[b].like(&c.Bufs[o])) }) || c.zones(in) == r {
+			over := c.zones(in) == r
+			for a, b := range in.In {
+				over = over || c.Root(b) == r && !(in.over(k, a) && c.Bufs[b].like(&c.Bufs[o]))
+			}
+			if over {
 				return c.at(i, o, "is written over an argument, which the instruction does not do")
 			}
 			holds[r] = o

@@ -249,7 +249,11 @@ func (e *Emitter) Have(v *graph.Value, s sharding.Spec) (Buf, error) {
 	defer e.naming(v)()
 	var b Buf
 	var err error
-	if e.asg.Flexible(v) {
+	if e.asg.Flexible(v) && len(s.Pending) > 0 && !sharding.IsZero(v) {
+		if b, err = e.Have(v, s.Resolved()); err == nil {
+			b, err = e.Reshard(v.Type, b, s)
+		}
+	} else if e.asg.Flexible(v) {
 		b, err = e.flexible(v, s)
 	} else {
 		from, ok := e.bufs[keyOf(v, e.asg.Spec[v])]

@@ -90,15 +90,26 @@ func (p *Plan) donate(pairs map[string]int) error {
 // of its argument in. Both are buffers that own memory.
 func (p *Plan) overwrites(i, out, in int) bool {
 	n := &p.Instrs[i]
-	if !n.InPlace || !slices.ContainsFunc(n.Out, func(b int) bool { return p.Root(b) == out }) {
+	o := slices.IndexFunc(n.Out, func(b int) bool { return p.Root(b) == out })
+	if o < 0 {
 		return false
 	}
-	for _, b := range n.In {
-		if p.Root(b) == in && !p.Bufs[b].like(&p.Bufs[out]) {
+	for a, b := range n.In {
+		if p.Root(b) == in && !(n.over(o, a) && p.Bufs[b].like(&p.Bufs[out])) {
 			return false
 		}
 	}
-	return true
+	return n.InPlace || n.Loop != nil
+}
+
+// over reports whether result o may have the memory of argument a, if their types are the
+// same: any results of an instruction that is in place, and of a loop what it carries, if
+// all iterations work on one buffer.
+func (in *Instr) over(o, a int) bool {
+	if l := in.Loop; l != nil {
+		return o < l.Op.Carry && a == l.Op.Consts+o && l.InPlace(o)
+	}
+	return in.InPlace
 }
 
 // assignMemory gives every temporary a place in the arena. It places the largest
@@ -180,11 +191,11 @@ func (p *Plan) takeOver() {
 	p.lifetimes()
 	for i := range p.Instrs {
 		free := p.readLast(i)
-		for _, o := range p.Instrs[i].Out {
+		for k, o := range p.Instrs[i].Out {
 			if p.Bufs[o].Storage != Temp || p.Bufs[o].Def != i || p.Bufs[o].Group != 0 {
 				continue
 			}
-			if r, ok := free.take(&p.Bufs[o]); ok {
+			if r, ok := free.take(k, &p.Bufs[o]); ok {
 				p.Bufs[r].Last = p.Bufs[o].Last
 				p.Bufs[o].Storage, p.Bufs[o].Of = Alias, r
 			}
@@ -198,12 +209,12 @@ func (p *Plan) fillResults() {
 	p.lifetimes()
 	for i := len(p.Instrs) - 1; i >= 0; i-- { // backwards, so that a series of such instructions shares one memory
 		free := p.readLast(i)
-		for _, o := range p.Instrs[i].Out {
+		for k, o := range p.Instrs[i].Out {
 			root := p.Root(o)
 			if p.Bufs[root].Storage != Output || p.Bufs[root].Def != i {
 				continue
 			}
-			if r, ok := free.take(&p.Bufs[root]); ok && p.Bufs[r].Group == 0 {
+			if r, ok := free.take(k, &p.Bufs[root]); ok && p.Bufs[r].Group == 0 {
 				p.Bufs[r].Storage, p.Bufs[r].Last = Output, p.Bufs[root].Last
 				p.Bufs[root].Storage, p.Bufs[root].Of = Alias, r
 			}
@@ -232,33 +243,35 @@ type freed []freedMemory
 type freedMemory struct {
 	root int
 	as   *Buffer
+	over func(o int) bool // whether result o may be written there; see Instr.over
 }
 
 // readLast returns the memory that instruction i frees; none if i is not in place.
 func (p *Plan) readLast(i int) freed {
 	in := &p.Instrs[i]
-	if !in.InPlace {
+	if !in.InPlace && in.Loop == nil {
 		return nil
 	}
 	var list freed
 	at := map[int]int{} // of each owner: its index in the list
 	other := map[int]bool{p.zones(in): true}
-	for _, b := range in.In {
+	for n, b := range in.In {
 		r := p.Root(b)
 		if k, ok := at[r]; ok {
-			other[r] = other[r] || !p.Bufs[b].like(list[k].as)
+			other[r] = other[r] || in.Loop != nil || !p.Bufs[b].like(list[k].as)
 		} else if a := &p.Bufs[r]; a.Storage == Temp && a.Last == i && a.Def < i {
 			at[r] = len(list)
-			list = append(list, freedMemory{r, &p.Bufs[b]})
+			list = append(list, freedMemory{r, &p.Bufs[b], func(o int) bool { return in.over(o, n) }})
 		}
 	}
 	return slices.DeleteFunc(list, func(f freedMemory) bool { return other[f.root] })
 }
 
-// take returns the owner of the first memory in f that holds an argument like b, and removes
-// it from f. ok is false if there is none.
-func (f *freed) take(b *Buffer) (root int, ok bool) {
-	k := slices.IndexFunc(*f, func(m freedMemory) bool { return m.as.like(b) })
+// take returns the owner of the first memory in f that holds an argument like b, over which
+// the instruction may write its result o, and removes it from f. ok is false if there is
+// none.
+func (f *freed) take(o int, b *Buffer) (root int, ok bool) {
+	k := slices.IndexFunc(*f, func(m freedMemory) bool { return m.over(o) && m.as.like(b) })
 	if k < 0 {
 		return 0, false
 	}

@@ -14,8 +14,9 @@ import (
 // Reshard returns a buffer that holds the value of from, of global type t, placed as
 // to. It emits what is needed, in this order: reduce_scatter or all_sum for pending
 // sums, all_to_all where axes move from one dimension to another, all_gather for
-// axes that no longer split a dimension, and a local copy of the rank's part for
-// axes that now split one.
+// axes that no longer split a dimension, a local copy of the rank's part for
+// axes that now split one, and zeros on all ranks but the first for sums that are to be
+// pending.
 func (e *Emitter) Reshard(t graph.Type, from Buf, to sharding.Spec) (Buf, error) {
 	to, err := to.Check(e.Mesh, t)
 	if err != nil {
@@ -28,11 +29,11 @@ func (e *Emitter) Reshard(t graph.Type, from Buf, to sharding.Spec) (Buf, error)
 		return Buf{}, err
 	}
 	b := from
-	if len(b.Spec.Pending) > 0 && len(to.Pending) == 0 {
-		if d := scatterDim(b.Spec, to, t.Rank()); d >= 0 {
-			b = e.reduceScatter(t, b, d)
+	if axes := without(b.Spec.Pending, to.Pending); len(axes) > 0 {
+		if d := scatterDim(b.Spec, to, axes, t.Rank()); d >= 0 {
+			b = e.reduceScatter(t, b, d, axes)
 		} else {
-			b = e.allSum(t, b)
+			b = e.allSum(t, b, axes)
 		}
 	}
 	if d, g := swapDims(b.Spec, to, t.Rank()); d >= 0 {
@@ -43,19 +44,38 @@ func (e *Emitter) Reshard(t graph.Type, from Buf, to sharding.Spec) (Buf, error)
 			b = e.gather(t, b, d, keep)
 		}
 	}
-	if !b.Spec.Equal(to) {
+	if !b.Spec.Resolved().Equal(to.Resolved()) {
 		b = e.slice(t, b, to)
 	}
+	if axes := without(to.Pending, b.Spec.Pending); len(axes) > 0 {
+		b = e.leavePending(t, b, to, axes)
+	}
 	return b, nil
+}
+
+// without returns the axes that are in a and not in b.
+func without(a, b []string) []string {
+	return slices.DeleteFunc(slices.Clone(a), func(x string) bool { return slices.Contains(b, x) })
+}
+
+// leavePending returns in as a sum that is pending along axes, too: the first rank of these
+// axes holds the value, and the others hold zeros.
+func (e *Emitter) leavePending(t graph.Type, in Buf, to sharding.Spec, axes []string) Buf {
+	out := e.Placed(t, to)
+	e.emit(Instr{Name: "pending_part", Zones: -1, InPlace: true, Host: Host{Kernel: func(a *exec.Args) error {
+		if a.Index(axes) > 0 {
+			clear(a.Out[0].Bytes())
+			return nil
+		}
+		return copyBytes(a)
+	}}}, []Buf{out}, []Buf{in})
+	return out
 }
 
 // reshapeable returns an error if no exchange can bring from to the placement to.
 func reshapeable(from, to sharding.Spec, t graph.Type) error {
 	bare := func(s sharding.Spec) sharding.Spec { s.Dims = nil; s.Pending = nil; return s }
 	if !bare(from).Equal(bare(to)) {
-		return sharding.Free(from, to, t)
-	}
-	if len(to.Pending) > 0 {
 		return sharding.Free(from, to, t)
 	}
 	return nil
@@ -69,13 +89,13 @@ func common(a, b []string) []string {
 	return a[:n]
 }
 
-// scatterDim returns the dimension that `to` splits further by exactly the
-// pending axes, -1 if there is none. The placement of other dimensions may still
-// differ.
-func scatterDim(from, to sharding.Spec, rank int) int {
+// scatterDim returns the dimension that `to` splits further by exactly the axes
+// along which sums are made, -1 if there is none. The placement of other dimensions may
+// still differ.
+func scatterDim(from, to sharding.Spec, axes []string, rank int) int {
 	for d := range rank {
 		f, w := from.At(d), to.At(d)
-		if len(w) > len(f) && slices.Equal(f, w[:len(f)]) && slices.Equal(from.Pending, w[len(f):]) {
+		if len(w) > len(f) && slices.Equal(f, w[:len(f)]) && slices.Equal(axes, w[len(f):]) {
 			return d
 		}
 	}
@@ -110,23 +130,28 @@ func withDim(s sharding.Spec, d int, axes []string) sharding.Spec {
 	return s
 }
 
-// allSum adds the parts of a pending sum. It returns a buffer with the value of in,
-// in which no sum is pending.
-func (e *Emitter) allSum(t graph.Type, in Buf) Buf {
-	out := e.Placed(t, in.Spec.Resolved())
+// summed returns the placement s after the sums along axes.
+func summed(s sharding.Spec, axes []string) sharding.Spec {
+	s.Pending = without(s.Pending, axes)
+	return s
+}
+
+// allSum adds the parts of a sum that is pending along axes. It returns a buffer with the
+// value of in, in which no sum along these axes is pending.
+func (e *Emitter) allSum(t graph.Type, in Buf, axes []string) Buf {
+	out := e.Placed(t, summed(in.Spec, axes))
 	// The sum may be formed in the memory of the rank's part (see Group.AllSum),
 	// which is then read and written once.
-	e.EmitCollective(CollectiveSpec{Op: "all_sum", Axes: in.Spec.Pending, DType: t.DType, Bytes: in.Type.Bytes(), Out: []Buf{out}, In: []Buf{in}, InPlace: true,
+	e.EmitCollective(CollectiveSpec{Op: "all_sum", Axes: axes, DType: t.DType, Bytes: in.Type.Bytes(), Out: []Buf{out}, In: []Buf{in}, InPlace: true,
 		Exchange: func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
 			return g.AllSum(ctx, c, a.Out[0].Bytes(), a.In[0].Bytes())
 		}})
 	return out
 }
 
-func (e *Emitter) reduceScatter(t graph.Type, in Buf, d int) Buf {
-	axes := in.Spec.Pending
+func (e *Emitter) reduceScatter(t graph.Type, in Buf, d int, axes []string) Buf {
 	parts := e.Mesh.Parts(axes)
-	out := e.Placed(t, withDim(in.Spec.Resolved(), d, append(slices.Clone(in.Spec.At(d)), axes...)))
+	out := e.Placed(t, withDim(summed(in.Spec, axes), d, append(slices.Clone(in.Spec.At(d)), axes...)))
 	if !e.Even(out, d) {
 		e.scatterUneven(t, out, in, d, axes)
 		return out

@@ -66,6 +66,13 @@ func TestReshardCollectives(t *testing.T) {
 		{"a", "_,b", "a", fmt.Sprintf("reduce_scatter a %d, all_gather b %d, part_minor", whole/3, whole/6)},
 		{"a", "", "b", fmt.Sprintf("all_sum a %d, shard_part", whole)},
 		{"a", "", "b.a", fmt.Sprintf("all_sum a %d, shard_part", whole)},
+		{"a", "", "{+a}", ""},
+		{"", "", "{+a}", "pending_part"},
+		{"", "a", "{+a}", fmt.Sprintf("all_gather a %d, pending_part", whole/2)},
+		{"a", "", "b{+a}", "shard_part"},
+		{"a.b", "", "{+a}", fmt.Sprintf("all_sum b %d", whole)},
+		{"a.b", "", "_,b{+a}", fmt.Sprintf("part_major, reduce_scatter b %d", whole)},
+		{"a", "", "{+b}", fmt.Sprintf("all_sum a %d, pending_part", whole)},
 	} {
 		var pending []string
 		if c.pending != "" {
@@ -125,6 +132,11 @@ func TestReshard(t *testing.T) {
 				}
 			}
 			from, to := randomSpec(rng, free, typ), randomSpec(rng, m, typ)
+			for _, a := range m.Axes {
+				if typ.DType != graph.Bool && !slices.Contains(to.Axes(), a.Name) && rng.IntN(4) == 0 {
+					to.Pending = append(to.Pending, a.Name)
+				}
+			}
 			p, cfg := reshard(t, typ, m, pending, from, to.String())
 			in, want := randomSum(rng, p.In[0].Type, typ, len(pending) > 0)
 			where := fmt.Sprintf("mesh %s, %s pending %v from %q to %q", mesh, typ, pending, from, to)
@@ -139,13 +151,13 @@ func TestReshard(t *testing.T) {
 			for r := range ranks {
 				ranks[r] = r
 			}
-			parts, err := runtime.Put(want, m, to, ranks)
+			parts, err := runtime.Put(want, m, to.Resolved(), ranks)
 			require.NoError(t, err, where)
-			if !out[0].Spec.Equal(parts.Spec) {
+			if !out[0].Spec.Resolved().Equal(parts.Spec) || len(out[0].Spec.Pending) != len(to.Pending) {
 				t.Fatalf("%s: the result is placed %s", where, out[0].Spec.Format(typ))
 			}
 			for r := range ranks {
-				if got := toy.Part(t, out[0], r); !array.Equal(got, toy.Part(t, parts, r)) {
+				if got := sumOf(t, out[0], m, r, to.Pending); !array.Equal(got, toy.Part(t, parts, r)) {
 					t.Fatalf("%s: rank %d has %v, want %v\n%s", where, r, got, toy.Part(t, parts, r), j.Plan())
 				}
 			}
@@ -156,7 +168,7 @@ func TestReshard(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"all_sum", "reduce_scatter", "all_to_all", "all_gather", "shard_part", "part_major", "part_minor",
-		"part_padded", "parts_joined", "parts_padded", "part_unpadded", "parts_apart", "parts_together"} {
+		"part_padded", "parts_joined", "parts_padded", "part_unpadded", "parts_apart", "parts_together", "pending_part"} {
 		if used[name] < 10 {
 			t.Errorf("only %d of the moves had %s; want the cases to cover it", used[name], name)
 		}
@@ -173,6 +185,24 @@ func randomSpec(rng *rand.Rand, m sharding.Mesh, t graph.Type) sharding.Spec {
 		}
 	}
 	return s
+}
+
+// sumOf returns the sum of what the ranks hold that differ from rank r along axes.
+func sumOf(t *testing.T, x *runtime.Array, m sharding.Mesh, r int, axes []string) array.Array {
+	if len(axes) == 0 {
+		return toy.Part(t, x, r)
+	}
+	sum := array.New(toy.Part(t, x, r).Type)
+	all := sum.Float64s()
+	for _, k := range m.Group(r, axes) {
+		for i, v := range toy.Part(t, x, k).Float64s() {
+			all[i] += v
+		}
+	}
+	if err := sum.SetFloat64s(all); err != nil {
+		panic(err)
+	}
+	return sum
 }
 
 // randomSum returns a random array of small integers, which every element type

@@ -102,7 +102,8 @@ func (h *headsOf[T]) grain() int { return 1 + 512*dear/max(h.D+h.V, 1) }
 // attentionKernel cuts the work of all heads, laid end to end, into equal pieces. A
 // piece may begin or end within a head, since rows of queries do not depend on each
 // other. If each sequence has one query, the heads of queries that share a head of keys
-// take the place of the queries of a head, so that keys are read once.
+// take the place of the queries of a head, so that keys are read once. Few queries are cut by
+// their keys: see few.
 func attentionKernel[T float](p AttentionOp, placed []lowering.Buf, eqn *graph.Eqn) exec.Kernel {
 	at := p.args(3)
 	return func(a *exec.Args) error {
@@ -127,7 +128,11 @@ func attentionKernel[T float](p AttentionOp, placed []lowering.Buf, eqn *graph.E
 			w.heads, w.group = h.m, h.n/h.m
 			w.unit.S, w.unit.Causal, w.unit.Window = w.group, false, 0
 		}
-		exec.Share(a, h.b*w.heads*w.unit.Work(), h.grain(), w)
+		if w.unit.S <= attention.FewQueries {
+			few(a, w)
+		} else {
+			exec.Share(a, h.b*w.heads*w.unit.Work(), h.grain(), w)
+		}
 		if out.Type.DType != a.Out[0].Type.DType {
 			return convert(a, a.Out[0], out)
 		}
@@ -164,20 +169,16 @@ func (h *attending[T]) Piece(lo, hi int) {
 			}
 			at = h.attend(b, n/share)
 		}
-		if h.s == 1 {
-			h.one(at, b, n, from, to)
-			continue
-		}
-		with := attention.Terms[T]{Bias: h.biasOf(b, n), Sinks: kernel.From(h.sinks, n)}
-		at.Forward(of(h.q, b, n, h.s, h.n, h.D), of(h.out, b, n, h.s, h.n, h.V), kernel.From(h.lse, (b*h.n+n)*h.s), with, from, to)
+		q, out, lse, with := h.unitOf(b, n)
+		at.Forward(q, out, lse, with, from, to)
 	}
 	if at != nil {
 		at.Release()
 	}
 }
 
-// attend returns the Attender for head m of the keys of sequence b.
-func (h *attending[T]) attend(b, m int) *attention.Attender[T] {
+// keysOf returns the attention of the queries of a unit of sequence b.
+func (h *attending[T]) keysOf(b int) attention.Attention[T] {
 	x := h.sequence(b)
 	if h.s == 1 && h.dry == nil { // all queries are at the same position
 		if x.Causal {
@@ -190,6 +191,12 @@ func (h *attending[T]) attend(b, m int) *attention.Attender[T] {
 	if h.s == 1 {
 		x.S, x.Causal, x.Window = h.group, false, 0
 	}
+	return x
+}
+
+// attend returns the Attender for head m of the keys of sequence b.
+func (h *attending[T]) attend(b, m int) *attention.Attender[T] {
+	x := h.keysOf(b)
 	if h.keys.Type.DType != floatOf[T]() {
 		return x.AttendStored(h.dry, attention.Stored{Data: h.keys, At: (b*h.r*h.m + m) * h.D, Stride: h.m * h.D},
 			attention.Stored{Data: h.values, At: (b*h.r*h.m + m) * h.V, Stride: h.m * h.V})
@@ -197,12 +204,15 @@ func (h *attending[T]) attend(b, m int) *attention.Attender[T] {
 	return x.Attend(h.dry, of(h.k, b, m, h.r, h.m, h.D), of(h.v, b, m, h.r, h.m, h.V))
 }
 
-// one does heads from to to-1 of those that share head m of the keys of sequence b, each of
-// which has one query.
-func (h *attending[T]) one(at *attention.Attender[T], b, m, from, to int) {
-	n := m * h.group
+// unitOf returns the queries of unit n of sequence b and what belongs to them. Where each
+// sequence has one query, they are those of the heads that share head n of the keys.
+func (h *attending[T]) unitOf(b, n int) (q, out attention.Rows[T], lse []T, with attention.Terms[T]) {
+	if h.s > 1 {
+		return of(h.q, b, n, h.s, h.n, h.D), of(h.out, b, n, h.s, h.n, h.V), kernel.From(h.lse, (b*h.n+n)*h.s),
+			attention.Terms[T]{Bias: h.biasOf(b, n), Sinks: kernel.From(h.sinks, n)}
+	}
+	n *= h.group
 	row := b*h.n + n
-	with := attention.Terms[T]{Bias: attention.Rows[T]{X: h.biasOf(b, n).X, Stride: h.biasN}, Sinks: kernel.From(h.sinks, n), SinkStep: 1}
-	at.Forward(attention.Rows[T]{X: kernel.From(h.q, row*h.D), Stride: h.D}, attention.Rows[T]{X: kernel.From(h.out, row*h.V), Stride: h.V},
-		kernel.From(h.lse, row), with, from, to)
+	return attention.Rows[T]{X: kernel.From(h.q, row*h.D), Stride: h.D}, attention.Rows[T]{X: kernel.From(h.out, row*h.V), Stride: h.V}, kernel.From(h.lse, row),
+		attention.Terms[T]{Bias: attention.Rows[T]{X: h.biasOf(b, n).X, Stride: h.biasN}, Sinks: kernel.From(h.sinks, n), SinkStep: 1}
 }

@@ -3,7 +3,9 @@ package primitives_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -38,6 +40,60 @@ func TestAttentionThreads(t *testing.T) {
 						t.Errorf("heads %v%s: result %d differs between 1 and %d threads", heads, full, i, threads)
 					}
 				}
+			}
+		}
+	}
+}
+
+// Few queries with long caches, whose keys threads share, have the same bits for any number of
+// threads, and those of the same queries among many.
+func TestAttentionThreadsShareKeys(t *testing.T) {
+	const room, many = 2500, 70
+	r := rand.New(rand.NewPCG(7, 8))
+	for _, c := range []struct {
+		b, n, m int
+		lengths []int32
+		cache   graph.DType
+		options string
+	}{
+		{1, 1, 1, []int32{2500}, graph.F32, ""},
+		{1, 4, 1, []int32{2400}, graph.BF16, ""},
+		{2, 4, 2, []int32{70, 2300}, graph.Q8_0, ""},
+		{1, 2, 2, []int32{2321}, graph.F16, " window=900 soft_cap=3"},
+		{2, 2, 1, []int32{1600, 800}, graph.F64, ""},
+	} {
+		kind := graph.F32
+		if c.cache == graph.F64 {
+			kind = graph.F64
+		}
+		in := map[string]array.Array{"n": ids(c.lengths, c.b)}
+		in["q"], in["s"] = uniform(-1, 1)(r, graph.T(kind, c.b, many, c.n, 32)), uniform(-1, 1)(r, graph.T(kind, c.n))
+		in["k"], in["v"] = uniform(-1, 1)(r, graph.T(c.cache, c.b, room, c.m, 32)), uniform(-1, 1)(r, graph.T(c.cache, c.b, room, c.m, 32))
+		src := func(s int) string {
+			return fmt.Sprintf("program p(q %[1]s[%[2]d,%[3]d,%[4]d,32], k %[6]s[%[2]d,%[7]d,%[5]d,32], v %[6]s[%[2]d,%[7]d,%[5]d,32], n i32[%[2]d], s %[1]s[%[4]d]) {\n out, lse = attention(q, k, v, n, s) lengths=true sinks=true%[8]s\n return out, lse\n}",
+				kind, c.b, s, c.n, c.m, c.cache, room, c.options)
+		}
+		run := func(threads, s int, in map[string]array.Array) array.Array {
+			p, err := gomoe.Parse("few", src(s))
+			require.NoError(t, err)
+			out, err := gomoe.Run(t.Context(), p, gomoe.Config{Options: runtime.Options{Threads: threads, Poison: true}}, in)
+			require.NoError(t, err)
+			return out[0]
+		}
+		want := run(2, many, in)
+		for _, s := range []int{1, 3} {
+			last := func(x array.Array) array.Array {
+				y := array.New(graph.T(kind, c.b, s, c.n, 32))
+				size := c.n * 32 * kind.Size()
+				for b := range c.b {
+					copy(y.Bytes()[b*s*size:][:s*size], x.Bytes()[((b+1)*many-s)*size:])
+				}
+				return y
+			}
+			step := maps.Clone(in)
+			step["q"] = last(in["q"])
+			for _, threads := range []int{1, 2, 3, 7} {
+				sameBits(t, fmt.Sprintf("%+v: %d queries on %d threads", c, s, threads), run(threads, s, step), last(want))
 			}
 		}
 	}

@@ -21,7 +21,9 @@ var _ primitive = ShardingConstraintOp{}
 // ShardingConstraint returns x, placed so that dimension i is split over the mesh axes
 // that dims[i] names: "dp", or "dp.ep" for two axes, of which the first is the major
 // one, or "" for none. Dimensions without an entry are whole, so ShardingConstraint(x)
-// gathers x on every rank. Axes that a mesh does not have count as axes of size 1.
+// gathers x on every rank. An entry "{+dp}" or "{+dp+ep}", which comes last, says that sums
+// over these axes are pending, also where the value is a result of the program: each rank
+// then keeps its own summand. Axes that a mesh does not have count as axes of size 1.
 func ShardingConstraint(x *graph.Value, dims ...string) *graph.Value {
 	return graph.Apply1(ShardingConstraintOp{sharding.Split(dims...).String()}, x)
 }
@@ -51,8 +53,17 @@ func (k ShardingConstraintOp) Infer(in []graph.Type) ([]graph.Type, error) {
 			seen[a] = true
 		}
 	}
+	for _, a := range s.Pending {
+		if seen[a] {
+			return nil, fmt.Errorf("the placement %s uses axis %s twice, want it once", s, a)
+		}
+		seen[a] = true
+	}
 	return in, nil
 }
+
+// LeavesPending says that the result may leave the program as a pending sum.
+func (ShardingConstraintOp) LeavesPending() {}
 
 // VJP brings the cotangent to where x lies.
 func (k ShardingConstraintOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
@@ -90,6 +101,6 @@ func (k ShardingConstraintOp) Lower(e *lowering.Emitter, out, in []lowering.Buf)
 
 func (ShardingConstraintOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..]", Results: "t[..]", Formula: "y = x",
-		Params: "spec: per dimension, with commas between, the mesh axes that split it with dots between, or _ for none; missing ones are whole",
+		Params: "spec: per dimension, with commas between, the mesh axes that split it with dots between, or _ for none; missing ones are whole; at the end, such as {+dp+ep}, the axes along which sums stay pending",
 		Notes:  "Moves x by all_gather, all_to_all, reduce_scatter or all_sum as needed, and by nothing where each rank has its part already. Axes that the mesh does not have count as axes of size 1, so that a program runs on every mesh."}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	goruntime "runtime"
+	"strings"
 	"sync/atomic"
 
 	"github.com/gomoe/gomoe/array"
@@ -60,13 +61,16 @@ func (d *Array) contents() contents {
 
 // Get returns a copy of the global array. If several ranks hold the same part, the
 // lowest rank's is taken. Get returns an error if no rank of this process holds some
-// part; see Session.Get.
+// part (see Session.Get), and if the array is a pending sum, which only a program adds up.
 func (d *Array) Get() (array.Array, error) {
 	if d == nil {
 		return array.Array{}, errors.New("runtime: get: no array, want one that a step of a session has returned")
 	}
 	if d.spent != "" {
 		return array.Array{}, fmt.Errorf("runtime: get %s: its memory was %s", d.Type, d.spent)
+	}
+	if err := d.pending(); err != nil {
+		return array.Array{}, err
 	}
 	out := array.New(d.Type)
 	have := map[int]bool{}
@@ -85,4 +89,13 @@ func (d *Array) Get() (array.Array, error) {
 		return array.Array{}, fmt.Errorf("runtime: get %s: this process holds %d of %d parts; Session.Get brings those of others, too", d.Spec.Format(d.Type), len(have), want)
 	}
 	return out, nil
+}
+
+// pending returns an error if the array is a pending sum.
+func (d *Array) pending() error {
+	if len(d.Spec.Pending) == 0 {
+		return nil
+	}
+	return fmt.Errorf("runtime: get %s: ranks hold summands that are not added up over %s; give the array to a program with this placement that returns it, which adds it up",
+		d.Spec.Format(d.Type), strings.Join(d.Spec.Pending, "."))
 }

@@ -72,13 +72,27 @@ func TestPutRefuses(t *testing.T) {
 		{sharding.Split("a", "a"), "runtime: put i32[2,4]: the placement a,a uses axis a twice"},
 		{sharding.Split("c"), `runtime: put i32[2,4]: the mesh "a=2,b=2" has no axis c`},
 		{sharding.Split("", "", "a"), "runtime: put i32[2,4]: the placement _,_,a has 3 entries for i32[2,4], want at most 2"},
-		{sharding.Spec{Pending: []string{"a"}}, "runtime: put i32[2,4]{+a}: arrays are whole or split, not pending or ragged"},
-		{sharding.Spec{Ragged: &sharding.Ragged{}}, "runtime: put i32[2~,4]: arrays are whole or split, not pending or ragged"},
+		{sharding.Split("{+c}"), `runtime: put i32[2,4]: the mesh "a=2,b=2" has no axis c`},
+		{sharding.Spec{Ragged: &sharding.Ragged{}}, "runtime: put i32[2~,4]: arrays are whole, split or pending, not ragged"},
 	} {
 		if _, err := runtime.Put(counting(t, 2, 4), m, c.spec, []int{0}); err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)
 		}
 	}
+}
+
+// The first rank along the pending axes gets the elements of a pending sum. The host cannot
+// read the sum, which no rank has.
+func TestPutPending(t *testing.T) {
+	d, err := runtime.Put(counting(t, 2, 2), mesh(t, "a=2,b=2"), sharding.Split("b", "{+a}"), []int{0, 1, 2, 3})
+	require.NoError(t, err)
+	for r, want := range [][]int32{{0, 1}, {2, 3}, {0, 0}, {0, 0}} {
+		if got := array.Data[int32](toy.Part(t, d, r)); !slices.Equal(got, want) {
+			t.Errorf("rank %d has %v, want %v", r, got, want)
+		}
+	}
+	_, err = d.Get()
+	require.EqualError(t, err, "runtime: get i32[2@b,2]{+a}: ranks hold summands that are not added up over a; give the array to a program with this placement that returns it, which adds it up")
 }
 
 // TestPutGet puts random arrays on random ranks and gets them back.

@@ -31,6 +31,9 @@ func (s *Session) Get(ctx context.Context, a *Array) (array.Array, error) {
 	case !s.holds(a):
 		return array.Array{}, fmt.Errorf("runtime: get %s: %w", a.Type, s.elsewhere(a))
 	}
+	if err := a.pending(); err != nil {
+		return array.Array{}, err
+	}
 	axes := a.Spec.Axes()
 	if len(s.local) == s.plan.Mesh.Ranks() || a.mesh.Parts(axes) == 1 {
 		return a.Get()

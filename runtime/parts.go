@@ -56,7 +56,8 @@ func (d *Array) Parts() ([]Part, error) {
 }
 
 // Put copies a, split as spec says, to the given ranks of the mesh. These are the ranks
-// that live in this process. It reads only their parts of a.
+// that live in this process. It reads only their parts of a. Of an array that is to be a
+// pending sum, the first rank along the pending axes gets its part, and the others get zeros.
 func Put(a array.Array, m sharding.Mesh, spec sharding.Spec, ranks []int) (*Array, error) {
 	d, err := put(a.Type, m, spec, ranks, fresh, copyFrom(a))
 	if err != nil {
@@ -100,8 +101,8 @@ func ReadAt(r io.ReaderAt, at int64) func(Part) error {
 
 // put makes an array. alloc returns memory for the part of the i-th rank, and fill writes it.
 func put(t graph.Type, m sharding.Mesh, spec sharding.Spec, ranks []int, alloc func(i int, t graph.Type) (piece, error), fill func(Part) error) (*Array, error) {
-	if len(spec.Pending) > 0 || spec.Ragged != nil {
-		return nil, fmt.Errorf("%s: arrays are whole or split, not pending or ragged", spec.Format(t))
+	if spec.Ragged != nil {
+		return nil, fmt.Errorf("%s: arrays are whole, split or pending, not ragged", spec.Format(t))
 	}
 	spec, err := spec.Check(m, t)
 	if err != nil {
@@ -117,6 +118,10 @@ func put(t graph.Type, m sharding.Mesh, spec sharding.Spec, ranks []int, alloc f
 		}
 		d.parts = append(d.parts, x)
 		if box.Len() == 0 {
+			continue
+		}
+		if m.Index(r, spec.Pending) > 0 {
+			clear(x.Bytes())
 			continue
 		}
 		n := m.Index(r, spec.Axes())

@@ -55,7 +55,7 @@ func (r *rank) sameInputs(ctx context.Context, step int) error {
 	var common []int // inputs
 	var mine []byte
 	for i, p := range r.plan.In {
-		if r.plan.Mesh.Parts(p.Spec.Axes()) < r.plan.Mesh.Ranks() {
+		if r.plan.Mesh.Parts(p.Spec.Varies()) < r.plan.Mesh.Ranks() {
 			common = append(common, i)
 			last := &r.summed[i]
 			if now := r.contents[p.Buf]; now == (contents{}) || now != last.of {
@@ -131,7 +131,7 @@ func checksum(b []byte) (sum [sumBytes]byte) {
 // that are to hold the same part; "" if none.
 func (r *rank) differences(i int, sums [][sumBytes]byte) string {
 	p, m := r.plan.In[i], r.plan.Mesh
-	axes := p.Spec.Axes()
+	axes := p.Spec.Varies()
 	holders := make([][]int, m.Parts(axes)) // by part
 	for rank := range sums {
 		part := m.Index(rank, axes)

@@ -42,6 +42,8 @@ func (s *Session) Reshard(ctx context.Context, name string, a *Array) (*Array, e
 		return nil, fmt.Errorf("runtime: reshard: %s is %s, want %s", s.named(p), a.Type, p.Type)
 	case len(a.Spec.Pending) > 0 || a.Spec.Ragged != nil:
 		return nil, fmt.Errorf("runtime: reshard %s: arrays are whole or split, not pending or ragged", a.Spec.Format(a.Type))
+	case len(p.Spec.Pending) > 0:
+		return nil, fmt.Errorf("runtime: reshard: %s is placed %s: arrays are whole or split, not pending", s.named(p), p.Spec.Format(p.Type))
 	}
 	m := &move{a: a, mesh: s.plan.Mesh, to: p.Spec, holders: holders(a)}
 	defer goruntime.KeepAlive(a)

@@ -38,8 +38,8 @@ func inputs(p *graph.Program, m Mesh, given map[string]Spec) (map[*graph.Value]S
 			}
 			from, spec = pattern, given[pattern]
 		}
-		if len(spec.Pending) > 0 || spec.Ragged != nil {
-			return nil, fmt.Errorf("sharding: input %s: inputs are whole or split, not pending or ragged", v.Name)
+		if spec.Ragged != nil {
+			return nil, fmt.Errorf("sharding: input %s: inputs are whole, split or pending, not ragged", v.Name)
 		}
 		s, err := spec.On(m).Check(m, v.Type)
 		if err != nil {
@@ -125,13 +125,13 @@ func (s Spec) On(m Mesh) Spec {
 		}
 	}
 	s.Dims = dims
+	s.Pending = slices.DeleteFunc(slices.Clone(s.Pending), func(a string) bool { return m.Size(a) == 0 })
 	return s
 }
 
-// Donate gives results that have no placement of their own, such as zeros, the placement
-// of the input whose memory they take over. It takes the index of a result by the name of
-// an input. Inputs and results that do not exist are left to lowering.Lower, which
-// reports them.
+// Donate gives results the placement of the input whose memory they take over. It takes the
+// index of a result by the name of an input. Inputs and results that do not exist, and pairs
+// that differ in type, are left to lowering.Lower, which reports them.
 func (a *Assignment) Donate(pairs map[string]int) error {
 	for _, name := range slices.Sorted(maps.Keys(pairs)) {
 		in, o := a.Program.Input(name), pairs[name]
@@ -139,11 +139,13 @@ func (a *Assignment) Donate(pairs map[string]int) error {
 			continue
 		}
 		out := a.Program.Out[o]
-		if !a.flexible[out] || !in.Type.Equal(out.Type) {
+		if !in.Type.Equal(out.Type) || a.Spec[out].Ragged != nil {
 			continue
 		}
-		if err := a.want(a.Context(out.Def), out, a.Spec[in]); err != nil {
-			return err
+		if a.flexible[out] {
+			if err := a.want(a.Context(out.Def), out, a.Spec[in]); err != nil {
+				return err
+			}
 		}
 		a.Out[o] = a.Spec[in]
 	}

@@ -19,6 +19,8 @@ type Assignment struct {
 	first map[*graph.Value]Spec
 	// flexible holds the values that can be made in any placement.
 	flexible map[*graph.Value]bool
+	// leaves holds the place_like equations whose results stay pending; see loop.sums.
+	leaves map[*graph.Eqn]bool
 	// wanted holds the placements of flexible values that are checked already.
 	wanted map[string]bool
 	// Decision is the rule's answer for every equation that is not flexible.
@@ -64,13 +66,20 @@ func (a *Assignment) equations() error {
 }
 
 // finish places the results: the first ones as carried says, which is empty for programs
-// that are no bodies, and the others where they are, with pending sums completed.
+// that are no bodies, and the others where they are. Pending sums are completed, except
+// those that an equation leaves pending (see Leaver).
 func (a *Assignment) finish(carried []Spec) error {
 	for i, v := range a.Program.Out {
-		s := a.Spec[v].Resolved()
+		s := a.Spec[v]
 		pos := graph.Pos{}
+		leaves := false
 		if v.Def != nil {
 			pos = v.Def.Pos
+			_, leaves = v.Def.Prim.(Leaver)
+			leaves = leaves || a.leaves[v.Def]
+		}
+		if !leaves {
+			s = s.Resolved()
 		}
 		if s.Ragged != nil {
 			return &graph.Error{Pos: pos, Err: fmt.Errorf("result %d of %s, %s, is in expert order and its number of rows is known only to the run; return ep_combine of it", i, a.Program.Name, s.Format(v.Type))}
@@ -125,6 +134,9 @@ func (a *Assignment) want(c *Context, v *graph.Value, to Spec) error {
 		return a.fail(c, err) // the rule splits v as another argument of another size
 	}
 	if a.flexible[v] {
+		if !IsZero(v) {
+			to = to.Resolved() // the first rank takes it, where it is to be a summand
+		}
 		key := fmt.Sprintf("%p %s %p", v, to.Format(v.Type), to.Ragged)
 		if a.wanted[key] {
 			return nil
@@ -190,7 +202,7 @@ func (a *Assignment) Flexible(v *graph.Value) bool { return a.flexible[v] }
 
 // Context returns the context in which e is placed.
 func (a *Assignment) Context(e *graph.Eqn) *Context {
-	c := &Context{Mesh: a.Mesh, Eqn: e, flexible: a.flexible}
+	c := &Context{Mesh: a.Mesh, Eqn: e, flexible: a.flexible, leaves: a.leaves[e]}
 	for _, v := range e.In {
 		c.In = append(c.In, a.Spec[v])
 	}
@@ -228,7 +240,12 @@ func decide(c *Context) (Decision, error) {
 		if !c.In[0].Ragged.same(c.In[1].Ragged) || c.In[0].Ragged != nil && !slices.Equal(c.In[0].At(0), c.In[1].At(0)) {
 			return Decision{}, Free(c.In[0], c.In[1], c.Type(0))
 		}
-		return Decision{In: c.In, Out: []Spec{c.In[1].Resolved()}}, nil
+		out := c.In[1].Resolved()
+		if c.leaves {
+			split := out.Axes()
+			out.Pending = slices.DeleteFunc(slices.Clone(c.In[0].Pending), func(a string) bool { return slices.Contains(split, a) })
+		}
+		return Decision{In: c.In, Out: []Spec{out}}, nil
 	case graph.ScanOp:
 		return c.scan(p)
 	case graph.BarrierOp:

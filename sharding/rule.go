@@ -34,6 +34,13 @@ type Pointwise interface {
 	Pointwise()
 }
 
+// Leaver is implemented by rules whose result, where it is a result of the program, stays
+// pending if the rule leaves it so. Pending sums of other results are completed.
+type Leaver interface {
+	Rule
+	LeavesPending()
+}
+
 // Context is what a rule decides from.
 type Context struct {
 	Mesh Mesh
@@ -42,6 +49,7 @@ type Context struct {
 	In []Spec
 
 	flexible map[*graph.Value]bool
+	leaves   bool // a place_like equation leaves its result pending
 }
 
 // Decision is a rule's answer: one Spec per argument and per result.
@@ -92,7 +100,8 @@ func whole(n int) []int {
 
 // Free reports whether a value in placement from can be had in placement to without an explicit
 // constraint: by completing a pending sum, by each rank taking its part of a dimension that it
-// holds whole, or both.
+// holds whole, or both. A value is also the pending sum of itself on the first rank and of
+// zeros on the others.
 func Free(from, to Spec, t graph.Type) error {
 	if !from.Ragged.same(to.Ragged) {
 		switch {
@@ -109,9 +118,6 @@ func Free(from, to Spec, t graph.Type) error {
 	}
 	if from.Ragged != nil && !slices.Equal(from.At(0), to.At(0)) {
 		return fmt.Errorf("%s is needed as %s: rows in expert order stay where ep_dispatch put them; bring the tokens to one placement with sharding_constraint before they are dispatched", from.Format(t), to.Format(t))
-	}
-	if len(to.Pending) > 0 && !(Spec{Pending: from.Pending}).Equal(Spec{Pending: to.Pending}) {
-		return fmt.Errorf("%s cannot become the pending sum %s", from.Format(t), to.Format(t))
 	}
 	for i := range t.Shape {
 		f, want := from.At(i), to.At(i)

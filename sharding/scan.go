@@ -14,8 +14,8 @@ import (
 // with the placement of the first carried values. If the body carries on a value that is
 // split further, that is tried as the placement of the carried value, until nothing
 // changes any more, or the body cannot work on it. What the body then still carries on in another placement is moved at
-// the end of each iteration. A sum that begins with zeros and is pending after an
-// iteration stays pending until the loop has ended, if the body only adds to it.
+// the end of each iteration. What the body only adds pending sums to stays pending until
+// the loop has ended (see loop.sums).
 func (c *Context) scan(s graph.ScanOp) (Decision, error) {
 	consts, carry, each := graph.ScanArgs(s, c.In)
 	var in []Spec
@@ -39,7 +39,7 @@ func (c *Context) scan(s graph.ScanOp) (Decision, error) {
 		}
 		in = append(in, Spec{Dims: vs[0].Dims[min(1, len(vs[0].Dims)):]})
 	}
-	l := loop{c, s, in}
+	l := loop{c, s, in, nil}
 	body, err := l.place()
 	if err != nil {
 		return Decision{}, err
@@ -80,6 +80,8 @@ type loop struct {
 	*Context
 	s  graph.ScanOp
 	in []Spec // of the body's inputs
+	// leaves are the place_like equations of the body whose results stay pending.
+	leaves map[*graph.Eqn]bool
 }
 
 // place places the body, and sets the placements of what is carried.
@@ -107,8 +109,8 @@ func (l *loop) place() (*Assignment, error) {
 			body = split
 		}
 	}
-	if sums, ok := l.pending(body); ok {
-		body = sums
+	if pending := l.sums(); pending != nil {
+		body = pending
 	}
 	moved := *l.s.Body
 	moved.Eqns, moved.Out = slices.Clone(moved.Eqns), slices.Clone(moved.Out)
@@ -130,6 +132,7 @@ func (l *loop) place() (*Assignment, error) {
 // propagate places the equations of the body p for inputs that lie at l.in.
 func (l *loop) propagate(p *graph.Program) (*Assignment, error) {
 	a := newAssignment(p, l.Mesh)
+	a.leaves = l.leaves
 	for i, v := range p.In {
 		s, err := l.in[i].Check(l.Mesh, v.Type)
 		if err != nil {
@@ -140,68 +143,11 @@ func (l *loop) propagate(p *graph.Program) (*Assignment, error) {
 	return a, a.equations()
 }
 
-// pending tries to leave the sums pending that the body adds to in every iteration.
-func (l *loop) pending(body *Assignment) (*Assignment, bool) {
-	was := slices.Clone(l.in)
-	carried := l.in[l.s.Consts:][:l.s.Carry]
-	any := false
-	for j, v := range l.s.Body.Out[:l.s.Carry] {
-		sum := v.Def != nil && isSum(v.Def.Prim) && slices.Contains(v.Def.In, l.s.Body.In[l.s.Consts+j])
-		if !sum || !isZero(l.Eqn.In[l.s.Consts+j]) || used(l.s.Body, l.s.Body.In[l.s.Consts+j]) != 1 {
-			continue
-		}
-		for _, u := range v.Def.In {
-			if p := body.Spec[u].Pending; u != l.s.Body.In[l.s.Consts+j] && len(p) > 0 {
-				carried[j].Pending, any = p, true
-			}
-		}
-	}
-	if !any {
-		return nil, false
-	}
-	sums, err := l.propagate(l.s.Body)
-	if err == nil {
-		for j, v := range l.s.Body.Out[:l.s.Carry] {
-			if !slices.Equal(sums.Spec[v].Pending, carried[j].Pending) && len(carried[j].Pending) > 0 {
-				err = fmt.Errorf("the sum does not stay pending")
-			}
-		}
-	}
-	if err != nil {
-		copy(l.in, was)
-		return nil, false
-	}
-	return sums, true
-}
-
-// isSum reports whether the primitive is the sum of cotangents.
-func isSum(p graph.Primitive) bool {
-	_, ok := p.(graph.AddAnyOp)
-	return ok
-}
-
-// isZero reports whether v is the constant 0.
-func isZero(v *graph.Value) bool {
+// IsZero reports whether v is the constant 0, which is also the pending sum of zeros.
+func IsZero(v *graph.Value) bool {
 	if v.Def == nil {
 		return false
 	}
 	f, ok := v.Def.Prim.(graph.FullOp)
 	return ok && f.Value == 0
-}
-
-// used returns how often p's equations and results use v.
-func used(p *graph.Program, v *graph.Value) int {
-	n := 0
-	count := func(vs []*graph.Value) {
-		for _, u := range vs {
-			if u == v {
-				n++
-			}
-		}
-	}
-	for _, e := range p.Eqns {
-		count(e.In)
-	}
-	count(p.Out)
-	return n
 }

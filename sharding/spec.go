@@ -47,10 +47,15 @@ func (r *Ragged) same(o *Ragged) bool {
 }
 
 // Split returns the Spec that splits dimension i over the axes named in
-// dims[i]; "dp.ep" names two axes, "" leaves the dimension whole.
+// dims[i]; "dp.ep" names two axes, "" leaves the dimension whole. An entry in braces, such
+// as "{+dp+ep}", stands for no dimension: it names the axes along which sums are pending.
 func Split(dims ...string) Spec {
 	var s Spec
 	for _, d := range dims {
+		if sums, ok := strings.CutPrefix(d, "{+"); ok {
+			s.Pending = append(s.Pending, strings.Split(strings.TrimSuffix(sums, "}"), "+")...)
+			continue
+		}
 		var axes []string
 		if d != "" && d != "_" {
 			axes = strings.Split(d, ".")
@@ -62,10 +67,26 @@ func Split(dims ...string) Spec {
 
 // ParseSpec reads a Spec in the syntax of -place, such as "dp.ep" or "_,tp":
 // one entry per dimension, separated by commas; axes within an entry separated
-// by dots; "_" for a whole dimension. Missing entries are whole.
+// by dots; "_" for a whole dimension. Missing entries are whole. Axes along which sums are
+// pending stand in braces at the end, as in "_,tp{+dp+ep}".
 func ParseSpec(s string) (Spec, error) {
 	var dims []string
-	for _, d := range strings.Split(s, ",") {
+	text, sums, pending := strings.Cut(s, "{")
+	if pending {
+		sums = strings.TrimSpace(sums)
+		axes, closed := strings.CutSuffix(sums, "}")
+		axes, plus := strings.CutPrefix(axes, "+")
+		if !closed || !plus {
+			return Spec{}, fmt.Errorf("sharding: placement %q: write the axes of pending sums at the end, such as _,tp{+dp+ep}", s)
+		}
+		for _, a := range strings.Split(axes, "+") {
+			if !axisName(a) {
+				return Spec{}, fmt.Errorf("sharding: placement %q: %q is no axis name; write the axes of pending sums as {+dp+ep}", s, a)
+			}
+		}
+		sums = "{+" + axes + "}"
+	}
+	for _, d := range strings.Split(text, ",") {
 		d = strings.TrimSpace(d)
 		if d != "" && d != "_" {
 			for _, a := range strings.Split(d, ".") {
@@ -75,6 +96,9 @@ func ParseSpec(s string) (Spec, error) {
 			}
 		}
 		dims = append(dims, d)
+	}
+	if pending {
+		dims = append(dims, sums)
 	}
 	return Split(dims...), nil
 }
@@ -96,7 +120,15 @@ func (s Spec) String() string {
 			dims[i] = strings.Join(a, ".")
 		}
 	}
-	return strings.Join(dims, ",")
+	return strings.Join(dims, ",") + s.sums()
+}
+
+// sums prints the axes along which sums are pending, such as {+dp+ep}; "" if there are none.
+func (s Spec) sums() string {
+	if len(s.Pending) == 0 {
+		return ""
+	}
+	return "{+" + strings.Join(s.Pending, "+") + "}"
 }
 
 // Format prints the type with its placement: f32[16@dp.ep,8], f32[8]{+dp} for a
@@ -119,9 +151,7 @@ func (s Spec) Format(t graph.Type) string {
 		}
 	}
 	b.WriteByte(']')
-	if len(s.Pending) > 0 {
-		b.WriteString("{+" + strings.Join(s.Pending, "+") + "}")
-	}
+	b.WriteString(s.sums())
 	return b.String()
 }
 
@@ -153,6 +183,10 @@ func (s Spec) Axes() []string {
 	}
 	return out
 }
+
+// Varies returns every axis along which ranks hold something different: those that split
+// a dimension, and those along which each rank holds a summand.
+func (s Spec) Varies() []string { return append(s.Axes(), s.Pending...) }
 
 // Resolved returns s without pending sums.
 func (s Spec) Resolved() Spec {
@@ -200,6 +234,9 @@ func (s Spec) Check(m Mesh, t graph.Type) (Spec, error) {
 		if m.Size(a) > 1 {
 			out.Pending = append(out.Pending, a)
 		}
+	}
+	if d := t.DType; len(out.Pending) > 0 && !d.IsFloat() && !d.IsInt() {
+		return s, fmt.Errorf("the placement %s: arrays of %s have no pending sums; use a float or integer type", out.Format(t), d)
 	}
 	return out, nil
 }

@@ -59,8 +59,8 @@ func cachedToken(batch, room int, d graph.DType) (*graph.Program, map[string]int
 	return p, donated, err
 }
 
-// openCachedToken returns a job of cachedToken for one sequence, and its inputs at position 100.
-func openCachedToken(t testing.TB, room int, d graph.DType) (*gomoe.Job, map[string]*runtime.Array) {
+// openCachedToken returns a job of cachedToken for one sequence, and its inputs at a position.
+func openCachedToken(t testing.TB, room, at int, d graph.DType) (*gomoe.Job, map[string]*runtime.Array) {
 	program, donated, err := cachedToken(1, room, d)
 	require.NoError(t, err)
 	job, err := gomoe.Open(program, gomoe.Config{Donate: donated, Options: runtime.Options{Threads: 2}})
@@ -72,7 +72,7 @@ func openCachedToken(t testing.TB, room int, d graph.DType) (*gomoe.Job, map[str
 		a := array.New(v.Type)
 		switch {
 		case v.Name == "at":
-			a.Fill(100)
+			a.Fill(float64(at))
 		case v.Type.DType == graph.F32:
 			for i := range array.Data[float32](a) {
 				array.Data[float32](a)[i] = float32(rng.NormFloat64()) / 8
@@ -85,12 +85,13 @@ func openCachedToken(t testing.TB, room int, d graph.DType) (*gomoe.Job, map[str
 }
 
 // BenchmarkCachedToken is a token of one sequence of a model of moe_lm's size, at position 100 of
-// caches with room for 128 tokens and, to see that only what is filled is read, for 4096.
+// caches with room for 128 tokens and, to see that only what is filled is read, for 4096, and
+// where these are full.
 func BenchmarkCachedToken(b *testing.B) {
 	for _, d := range []graph.DType{graph.F32, graph.BF16, graph.Q8_0} {
-		for _, room := range []int{128, 4096} {
-			b.Run(fmt.Sprintf("%s/room=%d", d, room), func(b *testing.B) {
-				job, in := openCachedToken(b, room, d)
+		for _, c := range [][2]int{{128, 100}, {4096, 100}, {4096, 4000}} {
+			b.Run(fmt.Sprintf("%s/room=%d/at=%d", d, c[0], c[1]), func(b *testing.B) {
+				job, in := openCachedToken(b, c[0], c[1], d)
 				s := stepper{job, in, make([]*runtime.Array, len(job.Plan().Out))}
 				b.ReportAllocs()
 				for b.Loop() {
@@ -106,17 +107,19 @@ func BenchmarkCachedToken(b *testing.B) {
 func TestCachedTokenAllocates(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	for _, d := range []graph.DType{graph.F32, graph.BF16, graph.F16, graph.Q8_0} {
-		t.Run(d.String(), func(t *testing.T) {
-			job, in := openCachedToken(t, 128, d)
-			s := stepper{job, in, make([]*runtime.Array, len(job.Plan().Out))}
-			step := func() { s.step(t) }
-			waitingRoom()
-			for range 3 {
-				step()
-			}
-			if one, many := mallocsAlone(step), mallocs(step); one != 0 || many != 0 {
-				t.Errorf("%d allocations in a token on one processor, %d on all, want none:\n%s", one, many, allocators(step))
-			}
-		})
+		for _, at := range []int{100, 2000} {
+			t.Run(fmt.Sprintf("%s/at=%d", d, at), func(t *testing.T) {
+				job, in := openCachedToken(t, at+28, at, d)
+				s := stepper{job, in, make([]*runtime.Array, len(job.Plan().Out))}
+				step := func() { s.step(t) }
+				waitingRoom()
+				for range 3 {
+					step()
+				}
+				if one, many := mallocsAlone(step), mallocs(step); one != 0 || many != 0 {
+					t.Errorf("%d allocations in a token on one processor, %d on all, want none:\n%s", one, many, allocators(step))
+				}
+			})
+		}
 	}
 }

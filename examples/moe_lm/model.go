@@ -8,6 +8,9 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
+// epsilon keeps RMS norms from dividing by 0.
+const epsilon = 1e-5
+
 // stats is what a forward pass reports about the experts.
 type stats struct {
 	balance, z     []*graph.Value // losses per layer, f32[]
@@ -30,7 +33,7 @@ func (c config) logits(w map[string]*graph.Value, bytes *graph.Value) (*graph.Va
 		st.balance, st.z = append(st.balance, y[1]), append(st.z, y[2])
 		st.demand, st.counts = append(st.demand, y[3]), append(st.counts, y[4])
 	}
-	return MatMulAs(graph.F32, RMSNorm(x, c.cast(w["norm"]), 1e-5), c.cast(w["head"])), st
+	return MatMulAs(graph.F32, RMSNorm(x, c.cast(w["norm"]), epsilon), c.cast(w["head"])), st
 }
 
 // block returns layer l as a function of its input and its weights. It returns the layer's
@@ -39,8 +42,8 @@ func (c config) block(l int) vjp.Forward {
 	return func(_ *graph.Tracer, a []*graph.Value) []*graph.Value {
 		x := a[0]
 		n := func(i int) *graph.Value { return c.cast(a[i]) }
-		x = Add(x, c.attention(RMSNorm(x, n(1), 1e-5), n(2), n(3), n(4), n(5)))
-		y, st := c.moe(l, RMSNorm(x, n(6), 1e-5), a[7], n(8), n(9), n(10))
+		x = Add(x, c.attention(RMSNorm(x, n(1), epsilon), n(2), n(3), n(4), n(5)))
+		y, st := c.moe(l, RMSNorm(x, n(6), epsilon), a[7], n(8), n(9), n(10))
 		return append([]*graph.Value{Add(x, y)}, st...)
 	}
 }

@@ -20,13 +20,8 @@ import (
 )
 
 // sample lets the trained model continue the prompt, prints the text and writes it
-// to sample.txt. The first process does that, on one rank; the others only
-// contribute their weights.
-func sample(ctx, stop context.Context, c config, o options, tr *trainer, stdout io.Writer) (err error) {
-	weights, err := tr.weights(ctx)
-	if err != nil || !o.info.First() {
-		return err
-	}
+// to sample.txt. It runs on one rank.
+func sample(ctx, stop context.Context, c config, o options, weights map[string]array.Array, stdout io.Writer) (err error) {
 	w, err := newWriter(c, weights, o.on)
 	if err != nil {
 		return err

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/checkpoint/safetensors"
 	"github.com/gomoe/gomoe/internal/report"
 	"github.com/gomoe/gomoe/internal/text"
 	"github.com/gomoe/gomoe/runtime"
@@ -67,14 +69,23 @@ func train(ctx, stop context.Context, c config, o options, corpus *text.Corpus, 
 	if err := summarize(stdout, c, history, last, unigram); err != nil {
 		return err
 	}
-	written := "metrics.csv and training.png"
-	if o.sample > 0 {
-		if err := sample(ctx, stop, c, o, tr, stdout); err != nil {
+	weights, err := tr.weights(ctx)
+	if err != nil {
+		return err
+	}
+	written := []string{"metrics.csv", "training.png", safetensors.FileName, checkpoint.ConfigName}
+	if o.info.First() {
+		if err := c.save(o.out, weights); err != nil {
 			return err
 		}
-		written = "metrics.csv, training.png and sample.txt"
 	}
-	fmt.Fprintf(stdout, "written: %s in %s\n", written, o.out)
+	if o.sample > 0 && o.info.First() {
+		if err := sample(ctx, stop, c, o, weights, stdout); err != nil {
+			return err
+		}
+		written = append(written, "sample.txt")
+	}
+	fmt.Fprintf(stdout, "written: %s in %s\n", strings.Join(written, ", "), o.out)
 	return nil
 }
 

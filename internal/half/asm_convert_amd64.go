@@ -32,6 +32,11 @@ func avx512WidenE4M3(rows int, n int, dst *byte, pitch uintptr, src *byte, strid
 //go:noescape
 func avx512WidenE5M2(rows int, n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
 
+// avx512WidenQ8 widens n q8_0 numbers of each row, n a positive multiple of 32; rows are pitch and stride bytes apart.
+//
+//go:noescape
+func avx512WidenQ8(rows int, n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
+
 // avx512NarrowE4M3 rounds n numbers to f8_e4m3 of each row, n a positive multiple of 16; rows are pitch and stride bytes apart.
 //
 //go:noescape
@@ -71,6 +76,11 @@ func avx2WidenE4M3(rows int, n int, dst *byte, pitch uintptr, src *byte, stride 
 //
 //go:noescape
 func avx2WidenE5M2(rows int, n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
+
+// avx2WidenQ8 widens n q8_0 numbers of each row, n a positive multiple of 32; rows are pitch and stride bytes apart.
+//
+//go:noescape
+func avx2WidenQ8(rows int, n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
 
 // avx2NarrowE4M3 rounds n numbers to f8_e4m3 of each row, n a positive multiple of 16; rows are pitch and stride bytes apart.
 //

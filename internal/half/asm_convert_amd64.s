@@ -202,6 +202,42 @@ loop:
 	VZEROUPPER
 	RET
 
+// func avx512WidenQ8(rows int, n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
+// Requires: AVX, AVX2, AVX512F
+TEXT ·avx512WidenQ8(SB), NOSPLIT, $0-48
+	MOVQ rows+0(FP), AX
+	MOVQ dst+16(FP), DX
+	MOVQ pitch+24(FP), BX
+	MOVQ src+32(FP), SI
+	MOVQ stride+40(FP), DI
+
+rows:
+	MOVQ n+8(FP), CX
+	MOVQ DX, R8
+	MOVQ SI, R9
+
+loop:
+	VPBROADCASTW (R9), Y0
+	VCVTPH2PS    Y0, Z0
+	VPMOVSXBD    2(R9), Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z0, Z1, Z1
+	VMOVUPS      Z1, (R8)
+	VPMOVSXBD    18(R9), Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z0, Z1, Z1
+	VMOVUPS      Z1, 64(R8)
+	ADDQ         $+34, R9
+	ADDQ         $+128, R8
+	SUBQ         $+32, CX
+	JNZ          loop
+	ADDQ         BX, DX
+	ADDQ         DI, SI
+	DECQ         AX
+	JNZ          rows
+	VZEROUPPER
+	RET
+
 // func avx512NarrowE4M3(rows int, n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
 // Requires: AVX, AVX512F
 TEXT ·avx512NarrowE4M3(SB), NOSPLIT, $0-48
@@ -536,6 +572,50 @@ loop:
 	ADDQ      DI, SI
 	DECQ      AX
 	JNZ       rows
+	VZEROUPPER
+	RET
+
+// func avx2WidenQ8(rows int, n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
+// Requires: AVX, AVX2, F16C
+TEXT ·avx2WidenQ8(SB), NOSPLIT, $0-48
+	MOVQ rows+0(FP), AX
+	MOVQ dst+16(FP), DX
+	MOVQ pitch+24(FP), BX
+	MOVQ src+32(FP), SI
+	MOVQ stride+40(FP), DI
+
+rows:
+	MOVQ n+8(FP), CX
+	MOVQ DX, R8
+	MOVQ SI, R9
+
+loop:
+	VPBROADCASTW (R9), X0
+	VCVTPH2PS    X0, Y0
+	VPMOVSXBD    2(R9), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      Y1, (R8)
+	VPMOVSXBD    10(R9), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      Y1, 32(R8)
+	VPMOVSXBD    18(R9), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      Y1, 64(R8)
+	VPMOVSXBD    26(R9), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      Y1, 96(R8)
+	ADDQ         $+34, R9
+	ADDQ         $+128, R8
+	SUBQ         $+32, CX
+	JNZ          loop
+	ADDQ         BX, DX
+	ADDQ         DI, SI
+	DECQ         AX
+	JNZ          rows
 	VZEROUPPER
 	RET
 

@@ -72,6 +72,18 @@ func NarrowHalfRows[H ~uint16](rows, n int, dst []H, pitch int, src []float32, s
 	return convert(narrowHalf, rows, n, dst, pitch, src, stride)
 }
 
+// WidenQ8Rows sets rows of n elements of dst, which begin pitch elements apart, to those of
+// q8_0 blocks, which begin stride bytes apart in src. n is a multiple of 32. It returns how
+// many elements of each row it has converted.
+func WidenQ8Rows(rows, n int, dst []float32, pitch int, src []byte, stride int) int {
+	if n <= 0 || rows <= 0 {
+		return 0
+	}
+	// Assembly does not check bounds.
+	_, _ = dst[(rows-1)*pitch:][:n], src[(rows-1)*stride:][:n/32*34]
+	return widenQ8.run(block{rows, n, bytes(dst), bytes(src), uintptr(4 * pitch), uintptr(stride)})
+}
+
 // Vectors reports whether this processor can convert in vectors.
 func Vectors() bool { return vectors() }
 
@@ -85,6 +97,7 @@ const (
 	narrowHalf
 	widenE4M3
 	widenE5M2
+	widenQ8
 	narrowE4M3
 	narrowE5M2
 )

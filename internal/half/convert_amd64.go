@@ -56,6 +56,8 @@ func (c conversion) by(i instructions, x block) int {
 			avx2WidenE4M3(x.rows, x.n, x.dst, x.pitch, x.src, x.stride)
 		case widenE5M2:
 			avx2WidenE5M2(x.rows, x.n, x.dst, x.pitch, x.src, x.stride)
+		case widenQ8:
+			avx2WidenQ8(x.rows, x.n, x.dst, x.pitch, x.src, x.stride)
 		case narrowE4M3:
 			avx2NarrowE4M3(x.rows, x.n, x.dst, x.pitch, x.src, x.stride)
 		case narrowE5M2:
@@ -75,6 +77,8 @@ func (c conversion) by(i instructions, x block) int {
 			avx512WidenE4M3(x.rows, x.n, x.dst, x.pitch, x.src, x.stride)
 		case widenE5M2:
 			avx512WidenE5M2(x.rows, x.n, x.dst, x.pitch, x.src, x.stride)
+		case widenQ8:
+			avx512WidenQ8(x.rows, x.n, x.dst, x.pitch, x.src, x.stride)
 		case narrowE4M3:
 			avx512NarrowE4M3(x.rows, x.n, x.dst, x.pitch, x.src, x.stride)
 		case narrowE5M2:

@@ -11,7 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/half"
+	"github.com/gomoe/gomoe/quant"
 )
 
 func bytes[E any](x []E) *byte { return (*byte)(unsafe.Pointer(unsafe.SliceData(x))) }
@@ -63,6 +65,39 @@ func TestWidenFrom8(t *testing.T) {
 				if n != 0 && n != len(x) || got[len(x)] != 0 {
 					t.Errorf("%s %s of %d numbers converts %d, and then writes %v", name, what, len(x), n, got[len(x)])
 				}
+			}
+		}
+	}
+}
+
+// TestWidenQ8 takes every scale, and every byte.
+func TestWidenQ8(t *testing.T) {
+	const blocks = 1 << 16
+	src := make([]byte, 34*blocks)
+	for i := range blocks {
+		src[34*i], src[34*i+1] = byte(i), byte(i>>8)
+		for j := range 32 {
+			src[34*i+2+j] = byte(i*5 + j*9)
+		}
+	}
+	want := make([]float32, 32*blocks)
+	require.NoError(t, quant.Dequantize(want, graph.Q8_0, src))
+	for name, loop := range half.Loops() {
+		got := make([]float32, len(want))
+		for i := range loop("WidenQ8", len(got), bytes(got), bytes(src)) {
+			if g, w := math.Float32bits(got[i]), math.Float32bits(want[i]); g != w {
+				t.Fatalf("%s: element %d of block %x becomes %08x, want %08x", name, i%32, src[i/32*34:][:34], g, w)
+			}
+		}
+	}
+	// Rows of 64 elements, in two of three blocks.
+	got := make([]float32, 3*70)
+	if n := half.WidenQ8Rows(3, 64, got, 70, src[34*777:], 3*34); n != 0 && n != 64 {
+		t.Errorf("%d elements are converted, want all or none", n)
+	} else if n != 0 {
+		for i := range got {
+			if x := want[(777+i/70*3)*32+min(i%70, 63)]; i%70 < 64 && got[i] != x || i%70 >= 64 && got[i] != 0 {
+				t.Errorf("element %d of row %d is %v", i%70, i/70, got[i])
 			}
 		}
 	}

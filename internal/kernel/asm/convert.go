@@ -72,6 +72,7 @@ func convert() {
 			VCVTPH2PS(h, y)
 			VMOVUPS(y, dst)
 		})
+		s.widenQ8()
 		s.narrowF8("NarrowE4M3", "rounds n numbers to f8_e4m3", 3, 7, 0x43e00000, 0x7f)
 		s.narrowF8("NarrowE5M2", "rounds n numbers to f8_e5m2", 2, 15, 0x47600000, 0x7e)
 	}
@@ -116,6 +117,26 @@ func (s set) narrowF8(name, doc string, fraction, bias, largest, nan uint32) {
 	})
 }
 
+// widenQ8 writes the conversion from q8_0: blocks of an f16, which is the scale, and 32
+// signed bytes.
+func (s set) widenQ8() {
+	const elements, size = 32, 34
+	name := s.name + "WidenQ8"
+	s.rowLoop(name, "widens n q8_0 numbers of each row, n a positive multiple of 32", elements, size, 4*elements, func(src, dst Mem) {
+		word, scale := s.half(), s.vector()
+		VPBROADCASTW(src, word)
+		VCVTPH2PS(word, scale)
+		step := s.bytes() / 4
+		for i := 0; i < elements; i += step {
+			y := s.vector()
+			VPMOVSXBD(src.Offset(2+i), y)
+			VCVTDQ2PS(y, y)
+			VMULPS(scale, y, y)
+			VMOVUPS(y, dst.Offset(4*i))
+		}
+	})
+}
+
 // below returns yes where the integer b, which is not negative, is less than x, and no
 // elsewhere.
 func (s set) below(x uint32, b, yes, no reg.VecVirtual) reg.VecVirtual {
@@ -136,10 +157,23 @@ func (s set) below(x uint32, b, yes, no reg.VecVirtual) reg.VecVirtual {
 // conversion writes a loop that takes 16 numbers at a time, from `from` bytes each to `to`
 // bytes. body converts a vector if numbers are widened, and 16 numbers if they are narrowed.
 func (s set) conversion(name, doc string, from, to int, body func(src, dst Mem)) {
-	name = s.name + name
+	step := 16
+	if to > from {
+		step = s.bytes() / to
+	}
+	s.rowLoop(s.name+name, doc+" of each row, n a positive multiple of 16", 16, 16*from, 16*to, func(src, dst Mem) {
+		for i := 0; i < 16; i += step {
+			body(src.Offset(i*from), dst.Offset(i*to))
+		}
+	})
+}
+
+// rowLoop writes a loop that takes `elements` numbers of a row at a time, from `from` bytes to
+// `to` bytes.
+func (s set) rowLoop(name, doc string, elements, from, to int, body func(src, dst Mem)) {
 	TEXT(name, NOSPLIT, "func(rows, n int, dst *byte, pitch uintptr, src *byte, stride uintptr)")
 	Pragma("noescape")
-	Doc(name + " " + doc + " of each row, n a positive multiple of 16; rows are pitch and stride bytes apart.")
+	Doc(name + " " + doc + "; rows are pitch and stride bytes apart.")
 	rows, left := Load(Param("rows"), GP64()), GP64()
 	toRow, pitch := Load(Param("dst"), GP64()), Load(Param("pitch"), GP64())
 	fromRow, stride := Load(Param("src"), GP64()), Load(Param("stride"), GP64())
@@ -149,16 +183,10 @@ func (s set) conversion(name, doc string, from, to int, body func(src, dst Mem))
 	MOVQ(toRow, dst)
 	MOVQ(fromRow, src)
 	Label("loop")
-	step := 16
-	if to > from {
-		step = s.bytes() / to
-	}
-	for i := 0; i < 16; i += step {
-		body(Mem{Base: src, Disp: i * from}, Mem{Base: dst, Disp: i * to})
-	}
-	ADDQ(I32(16*from), src)
-	ADDQ(I32(16*to), dst)
-	SUBQ(I32(16), left)
+	body(Mem{Base: src}, Mem{Base: dst})
+	ADDQ(I32(from), src)
+	ADDQ(I32(to), dst)
+	SUBQ(I32(elements), left)
 	JNZ(LabelRef("loop"))
 	ADDQ(pitch, toRow)
 	ADDQ(stride, fromRow)

@@ -58,8 +58,12 @@ func quant() {
 			}
 			q.group("Q8", 34, s)
 			q.group("MX", 17, s)
+			if s != columns {
+				q.group("Group", groupRow/groupLen, s)
+			}
 		}
 	}
+	quantSet{set{name: "avx2"}, &table}.unpack()
 	quantSet{set{name: "avx2"}, &table}.quantize()
 	table.write()
 	var signs, scales []byte
@@ -115,7 +119,7 @@ type bytes64 struct {
 }
 
 // room64 is the most vectors that a table may have.
-const room64 = 64
+const room64 = 128
 
 // align writes the instructions that find the aligned table. A function begins with them.
 func (t *bytes64) align() {
@@ -219,6 +223,9 @@ func (q quantSet) begin(kind string, size int, s shape, before ...func()) frame 
 	}
 	// Rows of weights lie one after another, and cache lines are fetched in that order.
 	Label("loop")
+	if kind == "Group" { // whose weights are in the first-level cache
+		return f
+	}
 	for at := 0; at < s.w*size; at += 64 {
 		PREFETCHT0(Mem{Base: f.next, Disp: at})
 		if at%quantSparse == 0 {

@@ -6,10 +6,12 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// group writes a function with a loop over groups of 4 blocks of 32, of q8_0 or of mxfp4.
+// group writes a function with a loop over groups of 4 blocks of 32: of q8_0, of mxfp4, or
+// of weights that are unpacked to quant.Group, which has the layout of a rounded row, with
+// offsets instead of sums.
 func (q quantSet) group(kind string, size int, s shape) {
 	f := q.begin(kind, groupLen*size, s)
-	g := groups{q, f, size, kind == "MX"}
+	g := groups{q, f, size, kind == "MX", kind == "Group"}
 	if q.wide {
 		g.wide()
 	} else {
@@ -25,6 +27,8 @@ type groups struct {
 	f    frame
 	size int
 	mx   bool
+	// unpacked says that the weights are quant.Group.
+	unpacked bool
 }
 
 // value returns entry i of mxfp4's table, with off added.
@@ -41,9 +45,12 @@ func (g groups) narrow(b int) {
 	var size, raw reg.VecVirtual // |w| and w of the weights
 	load := func(w reg.Register) {
 		raw, size = YMM(), YMM()
-		if !g.mx {
+		switch {
+		case g.unpacked:
+			VMOVDQU(Mem{Base: w, Disp: 32 * b}, raw)
+		case !g.mx:
 			VMOVDQU(Mem{Base: w, Disp: b*g.size + 2}, raw)
-		} else {
+		default:
 			low, high := XMM(), XMM()
 			VMOVDQU(Mem{Base: w, Disp: b*g.size + 1}, low)
 			VPSRLW(Imm(4), low, high)
@@ -68,6 +75,15 @@ func (g groups) narrow(b int) {
 		VPMADDWD(g.table.words(func(int) int { return 1 }), x, sum[l])
 	}
 	s := fold(g.sumLanes(sum, g.vector), false)
+	if g.unpacked {
+		dx, t := g.floats(g.f, 0, groupScale+4*b), XMM()
+		VPBROADCASTD(Mem{Base: g.f.x[0], Disp: groupSums + 4*b}, t)
+		VPSRAD(Imm(7), t, t)
+		term := scaled(g.numbers(groupScale+4*b), dx, s)
+		VADDPS(scaled(g.numbers(groupSums+4*b), dx, t), term, term)
+		VADDPS(term, g.f.acc[0], g.f.acc[0])
+		return
+	}
 	var d reg.VecVirtual
 	if g.mx {
 		d = g.exponents(b)
@@ -75,6 +91,16 @@ func (g groups) narrow(b int) {
 		d = g.halves(g.f, b*g.size)
 	}
 	VADDPS(scaled(d, g.floats(g.f, 0, groupScale+4*b), s), g.f.acc[0], g.f.acc[0])
+}
+
+// numbers returns the f32 at disp of every lane's weights.
+func (g groups) numbers(disp int) reg.VecVirtual {
+	x := XMM()
+	VMOVSS(Mem{Base: g.f.W(0), Disp: disp}, x)
+	for l := 1; l < 4; l++ {
+		VINSERTPS(Imm(uint64(l<<4)), Mem{Base: g.f.W(l), Disp: disp}, x, x)
+	}
+	return x
 }
 
 // exponents returns the scale of block b in every lane.
@@ -123,17 +149,31 @@ func (g groups) wide() {
 			sums[i][p] = g.sumLanes(sum[i], g.vector)
 		}
 	}
-	scales := g.weightScales()
+	var scales, offsets reg.VecVirtual
+	if g.unpacked {
+		scales, offsets = g.blockNumbers(groupScale), g.blockNumbers(groupSums)
+	} else {
+		scales = g.weightScales()
+	}
 	for i, acc := range g.f.acc {
 		// The 128 bits of each block have the four lanes.
 		s, t, d := ZMM(), ZMM(), ZMM()
 		VSHUFI32X4(Imm(0x88), sums[i][1], sums[i][0], s)
 		VSHUFI32X4(Imm(0xdd), sums[i][1], sums[i][0], t)
 		VPADDD(t, s, s)
-		VPSUBD(g.rowNumbers(i, groupSums), s, s)
-		VMULPS(g.rowNumbers(i, groupScale), scales, d)
+		sums, dx := g.rowNumbers(i, groupSums), g.rowNumbers(i, groupScale)
+		VPSUBD(sums, s, s)
+		VMULPS(dx, scales, d)
 		VCVTDQ2PS(s, s)
 		VMULPS(s, d, d)
+		if g.unpacked {
+			m := ZMM()
+			VPSRAD(Imm(7), sums, sums)
+			VCVTDQ2PS(sums, sums)
+			VMULPS(dx, offsets, m)
+			VMULPS(sums, m, m)
+			VADDPS(m, d, d)
+		}
 		VADDPS(d.AsX(), acc, acc)
 		for b := 1; b < groupLen; b++ {
 			x := XMM()
@@ -146,6 +186,11 @@ func (g groups) wide() {
 // pair returns the weights of the blocks b and b+1 with the offset added.
 func (g groups) pair(w reg.Register, b int) reg.VecVirtual {
 	y, v := YMM(), ZMM()
+	if g.unpacked {
+		VMOVDQU64(Mem{Base: w, Disp: 32 * b}, v)
+		VPXORD(g.table.same(0x80), v, v)
+		return v
+	}
 	if !g.mx {
 		VMOVDQU(Mem{Base: w, Disp: b*g.size + 2}, y)
 		VINSERTI64X4(Imm(1), Mem{Base: w, Disp: (b+1)*g.size + 2}, y.AsZ(), v)
@@ -175,12 +220,28 @@ func (g groups) rowNumbers(i, disp int) reg.VecVirtual {
 		for l := 1; l < 4; l++ {
 			VINSERTF32X4(Imm(uint64(l)), Mem{Base: g.f.x[l], Disp: disp}, v, v)
 		}
-		VMOVDQU64(g.table.longs(func(i int) int { return i%4*4 + i/4 }), index)
+		VMOVDQU64(g.turned(), index)
 	}
 	out := ZMM()
 	VPERMPS(v, index, out)
 	return out
 }
+
+// blockNumbers returns the 4 numbers at disp of each lane's weights, in the order of
+// rowNumbers.
+func (g groups) blockNumbers(disp int) reg.VecVirtual {
+	v, index, out := ZMM(), ZMM(), ZMM()
+	VMOVUPS(Mem{Base: g.f.W(0), Disp: disp}, v.AsX())
+	for l := 1; l < 4; l++ {
+		VINSERTF32X4(Imm(uint64(l)), Mem{Base: g.f.W(l), Disp: disp}, v, v)
+	}
+	VMOVDQU64(g.turned(), index)
+	VPERMPS(v, index, out)
+	return out
+}
+
+// turned are the indices that make of the 4 numbers of each lane the 4 lanes of each number.
+func (g groups) turned() Mem { return g.table.longs(func(i int) int { return i%4*4 + i/4 }) }
 
 func (g groups) blockOfLane() Mem { return g.table.longs(func(i int) int { return i / 4 }) }
 

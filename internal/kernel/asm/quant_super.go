@@ -147,12 +147,13 @@ func (q quantSet) scaleWords(x reg.VecVirtual) reg.VecVirtual {
 	return y
 }
 
-func (q quantSet) q4k(f frame, w reg.Register) unpacked {
-	// Scales and offsets of 6 bits, four at a time: see quant.Q4Scale.
+// scales6 returns 8 scales and 8 offsets of 6 bits as bytes, four at a time: see
+// quant.Q4Scale.
+func (q quantSet) scales6(w reg.Register, disp int) (scales, offsets reg.VecVirtual) {
 	a, b, c := GP32(), GP32(), GP32()
-	MOVL(Mem{Base: w, Disp: 4}, a)
-	MOVL(Mem{Base: w, Disp: 8}, b)
-	MOVL(Mem{Base: w, Disp: 12}, c)
+	MOVL(Mem{Base: w, Disp: disp}, a)
+	MOVL(Mem{Base: w, Disp: disp + 4}, b)
+	MOVL(Mem{Base: w, Disp: disp + 8}, c)
 	four := func(low reg.GPVirtual, shift uint64) reg.VecVirtual {
 		top, rest := GP32(), GP32()
 		MOVL(low, top)
@@ -171,7 +172,11 @@ func (q quantSet) q4k(f frame, w reg.Register) unpacked {
 		VPINSRD(Imm(1), top, x, x)
 		return x
 	}
-	scales, offsets := four(a, 0), four(b, 4)
+	return four(a, 0), four(b, 4)
+}
+
+func (q quantSet) q4k(f frame, w reg.Register) unpacked {
+	scales, offsets := q.scales6(w, 4)
 	words := q.scaleWords(scales)
 	VPMOVZXBW(offsets, offsets)
 	u := unpacked{pieces: 256 / q.bytes(), offsets: offsets, half: 0}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/half"
 	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/quant"
 )
@@ -77,18 +78,31 @@ type Stored struct {
 
 func (s *Stored) some() bool { return s.Data.Type.DType != graph.NoDType }
 
-// row sets dst to the first elements of row i.
-func (s *Stored) row(dst []float32, i int) {
+// rows sets the first d elements of n rows of dst, which begin pitch elements apart, to those
+// of the rows from i on.
+func (s *Stored) rows(dst []float32, pitch, i, n, d int) {
 	at := s.At + i*s.Stride
 	switch s.Data.Type.DType {
 	case graph.BF16:
-		array.WidenBrain(dst, array.Data[array.Brain](s.Data)[at:][:len(dst)])
+		x := array.Data[array.Brain](s.Data)[at:]
+		done := half.WidenBrainRows(n, d, dst, pitch, x, s.Stride)
+		for j := 0; j < n && done < d; j++ {
+			array.WidenBrain(dst[j*pitch+done:], x[j*s.Stride:][done:d])
+		}
 	case graph.F16:
-		array.WidenHalf(dst, array.Data[array.Half](s.Data)[at:][:len(dst)])
+		x := array.Data[array.Half](s.Data)[at:]
+		done := half.WidenHalfRows(n, d, dst, pitch, x, s.Stride)
+		for j := 0; j < n && done < d; j++ {
+			array.WidenHalf(dst[j*pitch+done:], x[j*s.Stride:][done:d])
+		}
 	default:
-		n, size := s.Data.Type.DType.Block()
-		if err := quant.Dequantize(dst, s.Data.Type.DType, s.Data.Bytes()[at/n*size:][:len(dst)/n*size]); err != nil {
-			panic(err) // heads are whole blocks
+		each, size := s.Data.Type.DType.Block()
+		x, stride := s.Data.Bytes()[at/each*size:], s.Stride/each*size
+		done := half.WidenQ8Rows(n, d, dst, pitch, x, stride)
+		for j := 0; j < n && done < d; j++ {
+			if err := quant.Dequantize(dst[j*pitch:][:d], graph.Q8_0, x[j*stride:][:d/each*size]); err != nil {
+				panic(err) // heads are whole blocks
+			}
 		}
 	}
 }
@@ -202,8 +216,9 @@ func (h *Attender[T]) Release() {
 // avx512, and at multiples of 64 elsewhere. Blocks are added in order. For each block, what
 // was added before is first scaled to the largest score so far. Then the sum of the
 // block's powers is added to the total, and the sum of the values that these weigh to
-// the row. Powers and values are added from the first key to the last. In lanes q is
-// scaled before it is multiplied, elsewhere the scores are scaled.
+// the row. Powers and values are added from the first key to the last. The sums of 768 keys,
+// from a multiple of 768 on, are computed by themselves, and joined in order with a sink before
+// them. In lanes q is scaled before it is multiplied, elsewhere the scores are scaled.
 func (h *Attender[T]) Forward(q, out Rows[T], lse []T, with Terms[T], from, to int) {
 	if h.lanes.vec == kernel.Portable {
 		h.block.forward(h, q, out, lse, with, from, to)

@@ -17,65 +17,68 @@ const attentionBlock = 64
 type blocks[T kernel.Float] struct {
 	vec         kernel.Kind
 	work        gemm.Workspace[T]
-	p, ds, sums []T // scores, then powers; their cotangents; weighted sums of values
+	p, ds, sums []T // scores, then powers; their cotangents; weighted sums of the values of a span
+	whole       []T // weighted sums of the values of all spans so far
 	k, v        []T // a block of keys and values that were stored in another element type
 	delta       []T // dout[i]·out[i] - dlse[i]
 	dk, dv      []T
-	top, total  [attentionBlock]T // of each query: the largest score, and the sum of p
-	slopes      [attentionBlock]T // derivatives of a query's scores by the products of q and k
+	// Of each query: the largest score, and the sum of p, of a span and of all so far.
+	top, total, wholeTop, wholeTotal [attentionBlock]T
+	slopes                           [attentionBlock]T // derivatives of a query's scores by the products of q and k
 }
 
 func (w *blocks[T]) forward(h *Attender[T], q, out Rows[T], lse []T, with Terms[T], from, to int) {
 	const block = attentionBlock
-	p, sums := kernel.Take(h.dry, &w.p, block*block), kernel.Take(h.dry, &w.sums, block*h.V)
 	// A dry run also visits the last but one of the blocks of queries: it is whole and, unlike
 	// the first, sees keys that are not cut.
 	for i0 := from; i0 < to; i0 = max(i0+block, h.dry.Next(i0, block, to)-block) {
 		in := min(block, to-i0)
+		all := sums[T]{w.wholeTop[:], w.wholeTotal[:], kernel.Take(h.dry, &w.whole, block*h.V), h.V, 1}
+		n := h.dry.Times(in)
+		all.begin(n, h.V, with, i0)
+		for k0 := max(h.since(i0), 0) / span; k0*span < h.until(i0+in-1); k0 = h.dry.Next(k0*span, span, h.until(i0+in-1)) / span {
+			x := w.span(h, q, with, i0, in, k0)
+			all.join(n, h.V, &x)
+		}
+		all.finish(n, h.V, out, lse, i0)
+	}
+}
+
+// span returns what span k0 of the keys comes to for the in queries from i0 on. The result
+// lies in w.
+func (w *blocks[T]) span(h *Attender[T], q Rows[T], with Terms[T], i0, in, k0 int) sums[T] {
+	const block = attentionBlock
+	p, values := kernel.Take(h.dry, &w.p, block*block), kernel.Take(h.dry, &w.sums, block*h.V)
+	for i := range in {
+		w.top[i], w.total[i] = T(math.Inf(-1)), 0
+	}
+	clear(values)
+	end := min((k0+1)*span, h.until(i0+in-1))
+	for j0 := max(h.since(i0), k0*span) / block * block; j0 < end; j0 = h.dry.Next(j0, block, end) {
+		jn := min(block, h.R-j0)
+		k, v := w.cells(h, 0, j0, jn), w.cells(h, 1, j0, jn)
+		w.work.Multiply(in, jn, h.D, q.from(i0), q.Stride, 1, k.X, 1, k.Stride, p, block, false)
+		cut := h.isCut(i0, in, j0, jn)
 		for i := range in {
-			w.top[i], w.total[i] = T(math.Inf(-1)), 0
-			if len(with.Sinks) > 0 {
-				w.top[i], w.total[i] = with.sink(i0+i), 1
+			lo, hi := h.seen(i0+i, j0, jn)
+			row := kernel.From(p, i*block+lo)
+			if h.dry == nil && lo < hi {
+				scale := h.Scale
+				if h.Cap != 0 || len(with.Bias.X) > 0 {
+					h.adjust(row[:hi-lo], with.Bias, i0+i, j0+lo, nil)
+					scale = 1
+				}
+				w.powers(row[:hi-lo], i, scale, values[i*h.V:][:h.V])
+			}
+			if cut && lo < hi {
+				w.work.Multiply(1, h.V, hi-lo, row, block, 1, kernel.From(v.X, lo*v.Stride), v.Stride, 1, kernel.From(values, i*h.V), h.V, true)
 			}
 		}
-		clear(sums)
-		keys := h.until(i0 + in - 1)
-		for j0 := max(h.since(i0), 0) / block * block; j0 < keys; j0 = h.dry.Next(j0, block, keys) {
-			jn := min(block, h.R-j0)
-			k, v := w.cells(h, 0, j0, jn), w.cells(h, 1, j0, jn)
-			w.work.Multiply(in, jn, h.D, q.from(i0), q.Stride, 1, k.X, 1, k.Stride, p, block, false)
-			cut := h.isCut(i0, in, j0, jn)
-			for i := range in {
-				lo, hi := h.seen(i0+i, j0, jn)
-				row := kernel.From(p, i*block+lo)
-				if h.dry == nil && lo < hi {
-					scale := h.Scale
-					if h.Cap != 0 || len(with.Bias.X) > 0 {
-						h.adjust(row[:hi-lo], with.Bias, i0+i, j0+lo, nil)
-						scale = 1
-					}
-					w.powers(row[:hi-lo], i, scale, sums[i*h.V:][:h.V])
-				}
-				if cut && lo < hi {
-					w.work.Multiply(1, h.V, hi-lo, row, block, 1, kernel.From(v.X, lo*v.Stride), v.Stride, 1, kernel.From(sums, i*h.V), h.V, true)
-				}
-			}
-			if !cut {
-				w.work.Multiply(in, h.V, jn, p, block, 1, v.X, v.Stride, 1, sums, h.V, true)
-			}
-		}
-		for i := range h.dry.Times(in) {
-			row := out.row(i0+i, h.V)
-			total := w.total[i]
-			lse[i0+i] = w.top[i] + T(math.Log(float64(total)))
-			if total == 0 {
-				total = 1 // no keys: sums are 0
-			}
-			for x, y := range sums[i*h.V:][:h.V] {
-				row[x] = y / total
-			}
+		if !cut {
+			w.work.Multiply(in, h.V, jn, p, block, 1, v.X, v.Stride, 1, values, h.V, true)
 		}
 	}
+	return sums[T]{w.top[:], w.total[:], values, h.V, 1}
 }
 
 // seen returns the keys, [lo, hi) counted from j0, that query i attends to among the jn keys
@@ -100,8 +103,8 @@ func (w *blocks[T]) cells(h *Attender[T], which, j0, jn int) Rows[T] {
 		return Rows[T]{x.from(j0), x.Stride}
 	}
 	to := kernel.Take(h.dry, buf, attentionBlock*d)
-	for j := range h.dry.Times(jn) {
-		h.kept[which].row(kernel.Float32s(to[j*d:][:d]), j0+j)
+	if h.dry == nil {
+		h.kept[which].rows(kernel.Float32s(to), d, j0, jn, d)
 	}
 	return Rows[T]{to, d}
 }

@@ -96,9 +96,13 @@ type lanes struct {
 	q, g   []float32 // [queries, wide] and [queries, broad]: the same as rows
 	p, ds  []float32 // [keys of a block, width]
 	slopes []float32 // [keys of a block, width]: the derivative of Cap tanh(x / Cap)
-	sums   []float32 // weighted sums of values, [broad, width], or of keys in backward, [wide, width]
+	sums   []float32 // weighted sums of the values of a span, [broad, width], or of keys in backward, [wide, width]
 	dk, dv []float32 // [keys, wide] and [keys, broad]
 	spare  []float32
+
+	whole              []float32            // as sums, of all spans of keys so far
+	top, total         [laneQueries]float32 // of these
+	spanTop, spanTotal [laneQueries]float32 // of sums
 }
 
 func at(x []float32, i int) unsafe.Pointer { return unsafe.Pointer(&x[i]) }
@@ -144,31 +148,79 @@ func (w *lanes) forward(a Attention[float32], k, v Rows[float32], kept *[2]Store
 	once := to-from <= laneQueries // no other block of queries reads the copies of keys
 	for i0 := from; i0 < to; i0 += laneQueries {
 		b := w.blockAt(a, i0, to)
-		qt, sums := kernel.Take(w.dry, &w.qt, a.D*b.width), kernel.Take(w.dry, &w.sums, b.broad*b.width)
-		p := kernel.Take(w.dry, &w.p, laneKeys*b.width)
+		w.take(b)
 		if w.dry != nil {
 			w.pack(a, k, v, kept, 0, b.keys(), once)
 			return // no block is wider
 		}
-		w.columns(qt, b.width, q.from(i0), b.n, a.D, q.Stride)
-		w.scaleRows(qt, 0, qt, 0, 1, len(qt), a.Scale)
-		clear(sums)
-		for c := range b.width / kernel.Lanes {
-			s := &w.scores[c]
-			s.total = [kernel.Lanes]float32{}
-			for i := range s.top {
-				s.top[i] = float32(math.Inf(-1))
-				if at := c*kernel.Lanes + i; len(with.Sinks) > 0 && at < b.n {
-					s.top[i], s.total[i] = with.sink(i0+at), 1
-				}
-			}
+		w.queries(b, q)
+		first, end := b.spans()
+		if end-first == 1 && len(with.Sinks) == 0 {
+			x := w.spanOf(b, k, v, kept, with.Bias, first, once)
+			w.finish(b, x, out, lse)
+			continue
 		}
-		for j0 := b.begin(); j0 < b.keys(); j0 += laneKeys {
-			keys, values := w.pack(a, k, v, kept, j0, b.keys(), once)
-			w.softmax(b, keys, values, p, with.Bias, j0)
+		all := sums[float32]{w.top[:], w.total[:], w.whole[:b.broad*b.width], 1, b.width}
+		all.begin(b.n, b.broad, with, i0)
+		for k0 := first; k0 < end; k0++ {
+			x := w.spanOf(b, k, v, kept, with.Bias, k0, once)
+			all.join(b.n, b.V, &x)
 		}
-		w.finish(b, out, lse)
+		w.finish(b, all, out, lse)
 	}
+}
+
+// span is what Attender.Span copies.
+func (w *lanes) span(a Attention[float32], k, v Rows[float32], kept *[2]Stored, q Rows[float32], with Terms[float32], from, to, k0 int) sums[float32] {
+	b := w.blockAt(a, from, to)
+	w.take(b)
+	w.queries(b, q)
+	return w.spanOf(b, k, v, kept, with.Bias, k0, true)
+}
+
+// take makes room for a block of queries.
+func (w *lanes) take(b laneBlock) {
+	kernel.Take(w.dry, &w.qt, b.D*b.width)
+	kernel.Take(w.dry, &w.sums, b.broad*b.width)
+	kernel.Take(w.dry, &w.whole, b.broad*b.width)
+	kernel.Take(w.dry, &w.p, laneKeys*b.width)
+}
+
+// queries sets w.qt to the scaled queries of a block.
+func (w *lanes) queries(b laneBlock, q Rows[float32]) {
+	qt := w.qt[:b.D*b.width]
+	w.columns(qt, b.width, q.from(b.first), b.n, b.D, q.Stride)
+	w.scaleRows(qt, 0, qt, 0, 1, len(qt), b.Scale)
+}
+
+// spans returns the first of the spans with keys that a query of the block attends to, and the
+// one behind the last.
+func (b *laneBlock) spans() (first, end int) {
+	first = b.begin() / span
+	return first, max((b.keys()+span-1)/span, first)
+}
+
+// spanOf returns what span k0 of the keys comes to for the block. The result lies in w.
+func (w *lanes) spanOf(b laneBlock, k, v Rows[float32], kept *[2]Stored, bias Rows[float32], k0 int, once bool) sums[float32] {
+	values := w.sums[:b.broad*b.width]
+	clear(values)
+	for c := range b.width / kernel.Lanes {
+		s := &w.scores[c]
+		s.total = [kernel.Lanes]float32{}
+		for i := range s.top {
+			s.top[i] = float32(math.Inf(-1))
+		}
+	}
+	end := min((k0+1)*span, b.keys())
+	for j0 := max(b.begin(), k0*span); j0 < end; j0 += laneKeys {
+		keys, values := w.pack(b.Attention, k, v, kept, j0, b.keys(), once)
+		w.softmax(b, keys, values, w.p[:laneKeys*b.width], bias, j0)
+	}
+	for i := range b.n {
+		s := &w.scores[i/kernel.Lanes]
+		w.spanTop[i], w.spanTotal[i] = s.top[i%kernel.Lanes], s.total[i%kernel.Lanes]
+	}
+	return sums[float32]{w.spanTop[:], w.spanTotal[:], values, 1, b.width}
 }
 
 // softmax adds what the block of keys from j0 on contributes to the block's sums. keys and
@@ -305,18 +357,19 @@ func oddRow(x []float32) bool {
 	return false
 }
 
-// finish writes the block's results to out and lse.
-func (w *lanes) finish(b laneBlock, out Rows[float32], lse []float32) {
+// finish writes the block's results to out and lse. It changes x.
+func (w *lanes) finish(b laneBlock, x sums[float32], out Rows[float32], lse []float32) {
 	for l := 0; l < b.width; l += kernel.Lanes {
 		s := w.lane(b, l, 0)
-		s.sums = at(w.sums, l)
+		s.sums, s.total = at(x.values, l), [kernel.Lanes]float32{}
 		for i := range min(kernel.Lanes, b.n-l) {
-			lse[b.first+l+i] = s.top[i] + float32(math.Log(float64(s.total[i])))
+			s.total[i] = x.total[l+i]
+			lse[b.first+l+i] = x.top[l+i] + float32(math.Log(float64(s.total[i])))
 			if s.total[i] == 0 {
 				s.total[i] = 1 // no keys: sums are 0
 			}
 		}
 		w.set.divide((*byte)(unsafe.Pointer(s)))
 	}
-	w.rowsOf(out.from(b.first), out.Stride, w.sums, b.width, b.n, b.V)
+	w.rowsOf(out.from(b.first), out.Stride, x.values, b.width, b.n, b.V)
 }

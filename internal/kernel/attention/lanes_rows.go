@@ -69,14 +69,10 @@ func (w *lanes) copyBlock(a Attention[float32], k, v Rows[float32], kept *[2]Sto
 		w.odd[j/laneKeys] = w.copyRows(values, v.from(j), v.Stride, n, a.V, 1)
 		return
 	}
-	wide, broad, odd := kernel.RoundUp(a.D, kernel.Lanes), kernel.RoundUp(a.V, kernel.Lanes), false
-	for i := range n {
-		kept[0].row(keys[i*wide:][:a.D], j+i)
-		row := values[i*broad:][:a.V]
-		kept[1].row(row, j+i)
-		odd = odd || oddRow(row)
-	}
-	w.odd[j/laneKeys] = odd
+	wide, broad := kernel.RoundUp(a.D, kernel.Lanes), kernel.RoundUp(a.V, kernel.Lanes)
+	kept[0].rows(keys, wide, j, n, a.D)
+	kept[1].rows(values, broad, j, n, a.V)
+	w.odd[j/laneKeys] = w.copyRows(values, values, broad, n, a.V, 1)
 }
 
 // copyRows sets dst[n,wide] to scale·src. src has rows of d elements, which begin stride

@@ -27,6 +27,11 @@ func avx512Q8Rows(t *byte)
 //go:noescape
 func avx512MXRows(t *byte)
 
+// avx512GroupRows adds the products of rows of weights with rows of x, four with one.
+//
+//go:noescape
+func avx512GroupRows(t *byte)
+
 // avx512Q4KPairs adds the products of rows of weights with rows of x, four with two.
 //
 //go:noescape
@@ -51,6 +56,11 @@ func avx512Q8Pairs(t *byte)
 //
 //go:noescape
 func avx512MXPairs(t *byte)
+
+// avx512GroupPairs adds the products of rows of weights with rows of x, four with two.
+//
+//go:noescape
+func avx512GroupPairs(t *byte)
 
 // avx512Q4KColumns adds the products of rows of weights with rows of x, one with four.
 //
@@ -107,6 +117,11 @@ func avx2Q8Rows(t *byte)
 //go:noescape
 func avx2MXRows(t *byte)
 
+// avx2GroupRows adds the products of rows of weights with rows of x, four with one.
+//
+//go:noescape
+func avx2GroupRows(t *byte)
+
 // avx2Q4KColumns adds the products of rows of weights with rows of x, one with four.
 //
 //go:noescape
@@ -136,6 +151,46 @@ func avx2Q8Columns(t *byte)
 //
 //go:noescape
 func avx2MXColumns(t *byte)
+
+// avx2UnpackQ4 makes groups of weights of blocks.
+//
+//go:noescape
+func avx2UnpackQ4(t *byte)
+
+// avx2UnpackQ41 makes groups of weights of blocks.
+//
+//go:noescape
+func avx2UnpackQ41(t *byte)
+
+// avx2UnpackQ5 makes groups of weights of blocks.
+//
+//go:noescape
+func avx2UnpackQ5(t *byte)
+
+// avx2UnpackQ51 makes groups of weights of blocks.
+//
+//go:noescape
+func avx2UnpackQ51(t *byte)
+
+// avx2UnpackIQ4NL makes groups of weights of blocks.
+//
+//go:noescape
+func avx2UnpackIQ4NL(t *byte)
+
+// avx2UnpackQ5K makes groups of weights of blocks.
+//
+//go:noescape
+func avx2UnpackQ5K(t *byte)
+
+// avx2UnpackQ3K makes groups of weights of blocks.
+//
+//go:noescape
+func avx2UnpackQ3K(t *byte)
+
+// avx2UnpackIQ4XS makes groups of weights of blocks.
+//
+//go:noescape
+func avx2UnpackIQ4XS(t *byte)
 
 // avx2RoundSuper rounds blocks of 256.
 //

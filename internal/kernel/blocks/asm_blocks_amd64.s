@@ -17,7 +17,7 @@ TEXT ·avx512Q4KRows(SB), NOSPLIT, $0-8
 	LEAQ      quantConstants<>+0(SB), R10
 	MOVQ      R10, R11
 	ANDQ      $0x20, R11
-	IMUL3Q    $0x00000081, R11, R11
+	IMUL3Q    $0x00000101, R11, R11
 	ADDQ      R11, R10
 	VMOVDQU64 (R10), Z3
 	VMOVDQU64 64(R10), Z4
@@ -200,7 +200,7 @@ TEXT ·avx512Q6KRows(SB), NOSPLIT, $0-8
 	LEAQ    quantConstants<>+0(SB), R10
 	MOVQ    R10, R11
 	ANDQ    $0x20, R11
-	IMUL3Q  $0x00000081, R11, R11
+	IMUL3Q  $0x00000101, R11, R11
 	ADDQ    R11, R10
 
 loop:
@@ -429,7 +429,7 @@ TEXT ·avx512Q2KRows(SB), NOSPLIT, $0-8
 	LEAQ    quantConstants<>+0(SB), R10
 	MOVQ    R10, R11
 	ANDQ    $0x20, R11
-	IMUL3Q  $0x00000081, R11, R11
+	IMUL3Q  $0x00000101, R11, R11
 	ADDQ    R11, R10
 
 loop:
@@ -633,7 +633,7 @@ TEXT ·avx512Q8Rows(SB), NOSPLIT, $0-8
 	LEAQ    quantConstants<>+0(SB), R10
 	MOVQ    R10, R11
 	ANDQ    $0x20, R11
-	IMUL3Q  $0x00000081, R11, R11
+	IMUL3Q  $0x00000101, R11, R11
 	ADDQ    R11, R10
 
 loop:
@@ -734,11 +734,11 @@ loop:
 	VMOVUPS       144(R9), X13
 	VMOVDQU64     1664(R10), Z15
 	VPERMPS       Z13, Z15, Z15
-	VPSUBD        Z15, Z14, Z14
 	VMOVUPS       128(R9), X13
-	VMOVDQU64     1664(R10), Z15
-	VPERMPS       Z13, Z15, Z15
-	VMULPS        Z15, Z2, Z2
+	VMOVDQU64     1664(R10), Z16
+	VPERMPS       Z13, Z16, Z16
+	VPSUBD        Z15, Z14, Z14
+	VMULPS        Z16, Z2, Z2
 	VCVTDQ2PS     Z14, Z14
 	VMULPS        Z14, Z2, Z2
 	VADDPS        X2, X0, X0
@@ -774,7 +774,7 @@ TEXT ·avx512MXRows(SB), NOSPLIT, $0-8
 	LEAQ    quantConstants<>+0(SB), R10
 	MOVQ    R10, R11
 	ANDQ    $0x20, R11
-	IMUL3Q  $0x00000081, R11, R11
+	IMUL3Q  $0x00000101, R11, R11
 	ADDQ    R11, R10
 
 loop:
@@ -934,11 +934,11 @@ loop:
 	VMOVUPS        144(R9), X13
 	VMOVDQU64      1664(R10), Z3
 	VPERMPS        Z13, Z3, Z3
-	VPSUBD         Z3, Z2, Z2
 	VMOVUPS        128(R9), X13
-	VMOVDQU64      1664(R10), Z3
-	VPERMPS        Z13, Z3, Z3
-	VMULPS         Z3, Z12, Z3
+	VMOVDQU64      1664(R10), Z14
+	VPERMPS        Z13, Z14, Z14
+	VPSUBD         Z3, Z2, Z2
+	VMULPS         Z14, Z12, Z3
 	VCVTDQ2PS      Z2, Z2
 	VMULPS         Z2, Z3, Z3
 	VADDPS         X3, X0, X0
@@ -959,6 +959,123 @@ loop:
 	VZEROUPPER
 	RET
 
+// func avx512GroupRows(t *byte)
+// Requires: AVX, AVX512F, AVX512VNNI
+TEXT ·avx512GroupRows(SB), NOSPLIT, $0-8
+	MOVQ    t+0(FP), AX
+	MOVQ    (AX), CX
+	MOVQ    112(AX), DX
+	MOVQ    8(AX), DX
+	MOVQ    16(AX), BX
+	MOVQ    24(AX), SI
+	MOVQ    32(AX), DI
+	MOVQ    40(AX), R8
+	VMOVUPS 72(AX), X0
+	LEAQ    quantConstants<>+0(SB), R9
+	MOVQ    R9, R10
+	ANDQ    $0x20, R10
+	IMUL3Q  $0x00000101, R10, R10
+	ADDQ    R10, R9
+
+loop:
+	VMOVDQU64     (DX), Z1
+	VPXORD        1600(R9), Z1, Z1
+	VPXORD        Z2, Z2, Z2
+	VPDPBUSD      (R8), Z1, Z2
+	VMOVDQU64     (BX), Z1
+	VPXORD        1600(R9), Z1, Z1
+	VPXORD        Z3, Z3, Z3
+	VPDPBUSD      (R8), Z1, Z3
+	VMOVDQU64     (SI), Z1
+	VPXORD        1600(R9), Z1, Z1
+	VPXORD        Z4, Z4, Z4
+	VPDPBUSD      (R8), Z1, Z4
+	VMOVDQU64     (DI), Z1
+	VPXORD        1600(R9), Z1, Z1
+	VPXORD        Z5, Z5, Z5
+	VPDPBUSD      (R8), Z1, Z5
+	VPUNPCKLDQ    Z3, Z2, Z1
+	VPUNPCKHDQ    Z3, Z2, Z13
+	VPADDD        Z13, Z1, Z1
+	VPUNPCKLDQ    Z5, Z4, Z13
+	VPUNPCKHDQ    Z5, Z4, Z14
+	VPADDD        Z14, Z13, Z13
+	VPUNPCKLQDQ   Z13, Z1, Z14
+	VPUNPCKHQDQ   Z13, Z1, Z1
+	VPADDD        Z1, Z14, Z14
+	VMOVDQU64     64(DX), Z1
+	VPXORD        1600(R9), Z1, Z1
+	VPXORD        Z6, Z6, Z6
+	VPDPBUSD      64(R8), Z1, Z6
+	VMOVDQU64     64(BX), Z1
+	VPXORD        1600(R9), Z1, Z1
+	VPXORD        Z7, Z7, Z7
+	VPDPBUSD      64(R8), Z1, Z7
+	VMOVDQU64     64(SI), Z1
+	VPXORD        1600(R9), Z1, Z1
+	VPXORD        Z8, Z8, Z8
+	VPDPBUSD      64(R8), Z1, Z8
+	VMOVDQU64     64(DI), Z1
+	VPXORD        1600(R9), Z1, Z1
+	VPXORD        Z9, Z9, Z9
+	VPDPBUSD      64(R8), Z1, Z9
+	VPUNPCKLDQ    Z7, Z6, Z1
+	VPUNPCKHDQ    Z7, Z6, Z13
+	VPADDD        Z13, Z1, Z1
+	VPUNPCKLDQ    Z9, Z8, Z13
+	VPUNPCKHDQ    Z9, Z8, Z15
+	VPADDD        Z15, Z13, Z13
+	VPUNPCKLQDQ   Z13, Z1, Z15
+	VPUNPCKHQDQ   Z13, Z1, Z1
+	VPADDD        Z1, Z15, Z15
+	VMOVUPS       128(DX), X10
+	VINSERTF32X4  $0x01, 128(BX), Z10, Z10
+	VINSERTF32X4  $0x02, 128(SI), Z10, Z10
+	VINSERTF32X4  $0x03, 128(DI), Z10, Z10
+	VMOVDQU64     1856(R9), Z1
+	VPERMPS       Z10, Z1, Z1
+	VMOVUPS       144(DX), X11
+	VINSERTF32X4  $0x01, 144(BX), Z11, Z11
+	VINSERTF32X4  $0x02, 144(SI), Z11, Z11
+	VINSERTF32X4  $0x03, 144(DI), Z11, Z11
+	VMOVDQU64     1856(R9), Z13
+	VPERMPS       Z11, Z13, Z13
+	VSHUFI32X4    $0x88, Z15, Z14, Z16
+	VSHUFI32X4    $0xdd, Z15, Z14, Z14
+	VPADDD        Z14, Z16, Z16
+	VMOVUPS       144(R8), X12
+	VMOVDQU64     1664(R9), Z14
+	VPERMPS       Z12, Z14, Z14
+	VMOVUPS       128(R8), X12
+	VMOVDQU64     1664(R9), Z15
+	VPERMPS       Z12, Z15, Z15
+	VPSUBD        Z14, Z16, Z16
+	VMULPS        Z15, Z1, Z1
+	VCVTDQ2PS     Z16, Z16
+	VMULPS        Z16, Z1, Z1
+	VPSRAD        $0x07, Z14, Z14
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z15, Z13, Z13
+	VMULPS        Z14, Z13, Z13
+	VADDPS        Z13, Z1, Z1
+	VADDPS        X1, X0, X0
+	VEXTRACTF32X4 $0x01, Z1, X10
+	VADDPS        X10, X0, X0
+	VEXTRACTF32X4 $0x02, Z1, X10
+	VADDPS        X10, X0, X0
+	VEXTRACTF32X4 $0x03, Z1, X1
+	VADDPS        X1, X0, X0
+	ADDQ          $+192, DX
+	ADDQ          $+192, BX
+	ADDQ          $+192, SI
+	ADDQ          $+192, DI
+	ADDQ          $+192, R8
+	DECQ          CX
+	JNZ           loop
+	VMOVUPS       X0, 72(AX)
+	VZEROUPPER
+	RET
+
 // func avx512Q4KPairs(t *byte)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, F16C, MMX+
 TEXT ·avx512Q4KPairs(SB), NOSPLIT, $0-8
@@ -976,7 +1093,7 @@ TEXT ·avx512Q4KPairs(SB), NOSPLIT, $0-8
 	LEAQ      quantConstants<>+0(SB), R11
 	MOVQ      R11, R12
 	ANDQ      $0x20, R12
-	IMUL3Q    $0x00000081, R12, R12
+	IMUL3Q    $0x00000101, R12, R12
 	ADDQ      R12, R11
 	VMOVDQU64 (R11), Z4
 	VMOVDQU64 64(R11), Z5
@@ -1225,7 +1342,7 @@ TEXT ·avx512Q6KPairs(SB), NOSPLIT, $0-8
 	LEAQ    quantConstants<>+0(SB), R11
 	MOVQ    R11, R12
 	ANDQ    $0x20, R12
-	IMUL3Q  $0x00000081, R12, R12
+	IMUL3Q  $0x00000101, R12, R12
 	ADDQ    R12, R11
 
 loop:
@@ -1520,7 +1637,7 @@ TEXT ·avx512Q2KPairs(SB), NOSPLIT, $0-8
 	LEAQ    quantConstants<>+0(SB), R11
 	MOVQ    R11, R12
 	ANDQ    $0x20, R12
-	IMUL3Q  $0x00000081, R12, R12
+	IMUL3Q  $0x00000101, R12, R12
 	ADDQ    R12, R11
 
 loop:
@@ -1797,7 +1914,7 @@ TEXT ·avx512Q8Pairs(SB), NOSPLIT, $0-8
 	LEAQ    quantConstants<>+0(SB), R11
 	MOVQ    R11, R12
 	ANDQ    $0x20, R12
-	IMUL3Q  $0x00000081, R12, R12
+	IMUL3Q  $0x00000101, R12, R12
 	ADDQ    R12, R11
 
 loop:
@@ -1932,11 +2049,11 @@ loop:
 	VMOVUPS       144(R9), X22
 	VMOVDQU64     1664(R11), Z24
 	VPERMPS       Z22, Z24, Z24
-	VPSUBD        Z24, Z23, Z23
 	VMOVUPS       128(R9), X22
-	VMOVDQU64     1664(R11), Z24
-	VPERMPS       Z22, Z24, Z24
-	VMULPS        Z24, Z3, Z24
+	VMOVDQU64     1664(R11), Z26
+	VPERMPS       Z22, Z26, Z26
+	VPSUBD        Z24, Z23, Z23
+	VMULPS        Z26, Z3, Z24
 	VCVTDQ2PS     Z23, Z23
 	VMULPS        Z23, Z24, Z24
 	VADDPS        X24, X0, X0
@@ -1952,11 +2069,11 @@ loop:
 	VMOVUPS       144(R10), X22
 	VMOVDQU64     1664(R11), Z24
 	VPERMPS       Z22, Z24, Z24
-	VPSUBD        Z24, Z23, Z23
 	VMOVUPS       128(R10), X22
-	VMOVDQU64     1664(R11), Z24
-	VPERMPS       Z22, Z24, Z24
-	VMULPS        Z24, Z3, Z3
+	VMOVDQU64     1664(R11), Z25
+	VPERMPS       Z22, Z25, Z25
+	VPSUBD        Z24, Z23, Z23
+	VMULPS        Z25, Z3, Z3
 	VCVTDQ2PS     Z23, Z23
 	VMULPS        Z23, Z3, Z3
 	VADDPS        X3, X1, X1
@@ -1996,7 +2113,7 @@ TEXT ·avx512MXPairs(SB), NOSPLIT, $0-8
 	LEAQ    quantConstants<>+0(SB), R11
 	MOVQ    R11, R12
 	ANDQ    $0x20, R12
-	IMUL3Q  $0x00000081, R12, R12
+	IMUL3Q  $0x00000101, R12, R12
 	ADDQ    R12, R11
 
 loop:
@@ -2190,11 +2307,11 @@ loop:
 	VMOVUPS        144(R9), X22
 	VMOVDQU64      1664(R11), Z4
 	VPERMPS        Z22, Z4, Z4
-	VPSUBD         Z4, Z3, Z3
 	VMOVUPS        128(R9), X22
-	VMOVDQU64      1664(R11), Z4
-	VPERMPS        Z22, Z4, Z4
-	VMULPS         Z4, Z21, Z4
+	VMOVDQU64      1664(R11), Z23
+	VPERMPS        Z22, Z23, Z23
+	VPSUBD         Z4, Z3, Z3
+	VMULPS         Z23, Z21, Z4
 	VCVTDQ2PS      Z3, Z3
 	VMULPS         Z3, Z4, Z4
 	VADDPS         X4, X0, X0
@@ -2210,11 +2327,11 @@ loop:
 	VMOVUPS        144(R10), X22
 	VMOVDQU64      1664(R11), Z4
 	VPERMPS        Z22, Z4, Z4
-	VPSUBD         Z4, Z3, Z3
 	VMOVUPS        128(R10), X22
-	VMOVDQU64      1664(R11), Z4
-	VPERMPS        Z22, Z4, Z4
-	VMULPS         Z4, Z21, Z4
+	VMOVDQU64      1664(R11), Z23
+	VPERMPS        Z22, Z23, Z23
+	VPSUBD         Z4, Z3, Z3
+	VMULPS         Z23, Z21, Z4
 	VCVTDQ2PS      Z3, Z3
 	VMULPS         Z3, Z4, Z4
 	VADDPS         X4, X1, X1
@@ -2237,6 +2354,186 @@ loop:
 	VZEROUPPER
 	RET
 
+// func avx512GroupPairs(t *byte)
+// Requires: AVX, AVX512F, AVX512VNNI
+TEXT ·avx512GroupPairs(SB), NOSPLIT, $0-8
+	MOVQ    t+0(FP), AX
+	MOVQ    (AX), CX
+	MOVQ    112(AX), DX
+	MOVQ    8(AX), DX
+	MOVQ    16(AX), BX
+	MOVQ    24(AX), SI
+	MOVQ    32(AX), DI
+	MOVQ    40(AX), R8
+	MOVQ    48(AX), R9
+	VMOVUPS 72(AX), X0
+	VMOVUPS 88(AX), X1
+	LEAQ    quantConstants<>+0(SB), R10
+	MOVQ    R10, R11
+	ANDQ    $0x20, R11
+	IMUL3Q  $0x00000101, R11, R11
+	ADDQ    R11, R10
+
+loop:
+	VMOVDQU64     (DX), Z2
+	VPXORD        1600(R10), Z2, Z2
+	VPXORD        Z3, Z3, Z3
+	VPDPBUSD      (R8), Z2, Z3
+	VPXORD        Z4, Z4, Z4
+	VPDPBUSD      (R9), Z2, Z4
+	VMOVDQU64     (BX), Z2
+	VPXORD        1600(R10), Z2, Z2
+	VPXORD        Z5, Z5, Z5
+	VPDPBUSD      (R8), Z2, Z5
+	VPXORD        Z6, Z6, Z6
+	VPDPBUSD      (R9), Z2, Z6
+	VMOVDQU64     (SI), Z2
+	VPXORD        1600(R10), Z2, Z2
+	VPXORD        Z7, Z7, Z7
+	VPDPBUSD      (R8), Z2, Z7
+	VPXORD        Z8, Z8, Z8
+	VPDPBUSD      (R9), Z2, Z8
+	VMOVDQU64     (DI), Z2
+	VPXORD        1600(R10), Z2, Z2
+	VPXORD        Z9, Z9, Z9
+	VPDPBUSD      (R8), Z2, Z9
+	VPXORD        Z10, Z10, Z10
+	VPDPBUSD      (R9), Z2, Z10
+	VPUNPCKLDQ    Z5, Z3, Z2
+	VPUNPCKHDQ    Z5, Z3, Z22
+	VPADDD        Z22, Z2, Z2
+	VPUNPCKLDQ    Z9, Z7, Z22
+	VPUNPCKHDQ    Z9, Z7, Z23
+	VPADDD        Z23, Z22, Z22
+	VPUNPCKLQDQ   Z22, Z2, Z23
+	VPUNPCKHQDQ   Z22, Z2, Z2
+	VPADDD        Z2, Z23, Z23
+	VPUNPCKLDQ    Z6, Z4, Z2
+	VPUNPCKHDQ    Z6, Z4, Z22
+	VPADDD        Z22, Z2, Z2
+	VPUNPCKLDQ    Z10, Z8, Z22
+	VPUNPCKHDQ    Z10, Z8, Z24
+	VPADDD        Z24, Z22, Z22
+	VPUNPCKLQDQ   Z22, Z2, Z24
+	VPUNPCKHQDQ   Z22, Z2, Z2
+	VPADDD        Z2, Z24, Z24
+	VMOVDQU64     64(DX), Z2
+	VPXORD        1600(R10), Z2, Z2
+	VPXORD        Z11, Z11, Z11
+	VPDPBUSD      64(R8), Z2, Z11
+	VPXORD        Z12, Z12, Z12
+	VPDPBUSD      64(R9), Z2, Z12
+	VMOVDQU64     64(BX), Z2
+	VPXORD        1600(R10), Z2, Z2
+	VPXORD        Z13, Z13, Z13
+	VPDPBUSD      64(R8), Z2, Z13
+	VPXORD        Z14, Z14, Z14
+	VPDPBUSD      64(R9), Z2, Z14
+	VMOVDQU64     64(SI), Z2
+	VPXORD        1600(R10), Z2, Z2
+	VPXORD        Z15, Z15, Z15
+	VPDPBUSD      64(R8), Z2, Z15
+	VPXORD        Z16, Z16, Z16
+	VPDPBUSD      64(R9), Z2, Z16
+	VMOVDQU64     64(DI), Z2
+	VPXORD        1600(R10), Z2, Z2
+	VPXORD        Z17, Z17, Z17
+	VPDPBUSD      64(R8), Z2, Z17
+	VPXORD        Z18, Z18, Z18
+	VPDPBUSD      64(R9), Z2, Z18
+	VPUNPCKLDQ    Z13, Z11, Z2
+	VPUNPCKHDQ    Z13, Z11, Z22
+	VPADDD        Z22, Z2, Z2
+	VPUNPCKLDQ    Z17, Z15, Z22
+	VPUNPCKHDQ    Z17, Z15, Z25
+	VPADDD        Z25, Z22, Z22
+	VPUNPCKLQDQ   Z22, Z2, Z25
+	VPUNPCKHQDQ   Z22, Z2, Z2
+	VPADDD        Z2, Z25, Z25
+	VPUNPCKLDQ    Z14, Z12, Z2
+	VPUNPCKHDQ    Z14, Z12, Z22
+	VPADDD        Z22, Z2, Z2
+	VPUNPCKLDQ    Z18, Z16, Z22
+	VPUNPCKHDQ    Z18, Z16, Z26
+	VPADDD        Z26, Z22, Z22
+	VPUNPCKLQDQ   Z22, Z2, Z26
+	VPUNPCKHQDQ   Z22, Z2, Z2
+	VPADDD        Z2, Z26, Z26
+	VMOVUPS       128(DX), X19
+	VINSERTF32X4  $0x01, 128(BX), Z19, Z19
+	VINSERTF32X4  $0x02, 128(SI), Z19, Z19
+	VINSERTF32X4  $0x03, 128(DI), Z19, Z19
+	VMOVDQU64     1856(R10), Z2
+	VPERMPS       Z19, Z2, Z2
+	VMOVUPS       144(DX), X20
+	VINSERTF32X4  $0x01, 144(BX), Z20, Z20
+	VINSERTF32X4  $0x02, 144(SI), Z20, Z20
+	VINSERTF32X4  $0x03, 144(DI), Z20, Z20
+	VMOVDQU64     1856(R10), Z22
+	VPERMPS       Z20, Z22, Z22
+	VSHUFI32X4    $0x88, Z25, Z23, Z27
+	VSHUFI32X4    $0xdd, Z25, Z23, Z23
+	VPADDD        Z23, Z27, Z27
+	VMOVUPS       144(R8), X21
+	VMOVDQU64     1664(R10), Z23
+	VPERMPS       Z21, Z23, Z25
+	VMOVUPS       128(R8), X21
+	VMOVDQU64     1664(R10), Z23
+	VPERMPS       Z21, Z23, Z28
+	VPSUBD        Z25, Z27, Z27
+	VMULPS        Z28, Z2, Z23
+	VCVTDQ2PS     Z27, Z27
+	VMULPS        Z27, Z23, Z23
+	VPSRAD        $0x07, Z25, Z25
+	VCVTDQ2PS     Z25, Z25
+	VMULPS        Z28, Z22, Z27
+	VMULPS        Z25, Z27, Z27
+	VADDPS        Z27, Z23, Z23
+	VADDPS        X23, X0, X0
+	VEXTRACTF32X4 $0x01, Z23, X19
+	VADDPS        X19, X0, X0
+	VEXTRACTF32X4 $0x02, Z23, X19
+	VADDPS        X19, X0, X0
+	VEXTRACTF32X4 $0x03, Z23, X19
+	VADDPS        X19, X0, X0
+	VSHUFI32X4    $0x88, Z26, Z24, Z23
+	VSHUFI32X4    $0xdd, Z26, Z24, Z24
+	VPADDD        Z24, Z23, Z23
+	VMOVUPS       144(R9), X21
+	VMOVDQU64     1664(R10), Z24
+	VPERMPS       Z21, Z24, Z24
+	VMOVUPS       128(R9), X21
+	VMOVDQU64     1664(R10), Z25
+	VPERMPS       Z21, Z25, Z25
+	VPSUBD        Z24, Z23, Z23
+	VMULPS        Z25, Z2, Z2
+	VCVTDQ2PS     Z23, Z23
+	VMULPS        Z23, Z2, Z2
+	VPSRAD        $0x07, Z24, Z24
+	VCVTDQ2PS     Z24, Z24
+	VMULPS        Z25, Z22, Z22
+	VMULPS        Z24, Z22, Z22
+	VADDPS        Z22, Z2, Z2
+	VADDPS        X2, X1, X1
+	VEXTRACTF32X4 $0x01, Z2, X19
+	VADDPS        X19, X1, X1
+	VEXTRACTF32X4 $0x02, Z2, X19
+	VADDPS        X19, X1, X1
+	VEXTRACTF32X4 $0x03, Z2, X2
+	VADDPS        X2, X1, X1
+	ADDQ          $+192, DX
+	ADDQ          $+192, BX
+	ADDQ          $+192, SI
+	ADDQ          $+192, DI
+	ADDQ          $+192, R8
+	ADDQ          $+192, R9
+	DECQ          CX
+	JNZ           loop
+	VMOVUPS       X0, 72(AX)
+	VMOVUPS       X1, 88(AX)
+	VZEROUPPER
+	RET
+
 // func avx512Q4KColumns(t *byte)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, F16C, MMX+
 TEXT ·avx512Q4KColumns(SB), NOSPLIT, $0-8
@@ -2252,7 +2549,7 @@ TEXT ·avx512Q4KColumns(SB), NOSPLIT, $0-8
 	LEAQ    quantConstants<>+0(SB), R10
 	MOVQ    R10, R11
 	ANDQ    $0x20, R11
-	IMUL3Q  $0x00000081, R11, R11
+	IMUL3Q  $0x00000101, R11, R11
 	ADDQ    R11, R10
 
 loop:
@@ -2403,7 +2700,7 @@ TEXT ·avx512Q6KColumns(SB), NOSPLIT, $0-8
 	LEAQ    quantConstants<>+0(SB), R10
 	MOVQ    R10, R11
 	ANDQ    $0x20, R11
-	IMUL3Q  $0x00000081, R11, R11
+	IMUL3Q  $0x00000101, R11, R11
 	ADDQ    R11, R10
 
 loop:
@@ -2538,7 +2835,7 @@ TEXT ·avx512Q2KColumns(SB), NOSPLIT, $0-8
 	LEAQ    quantConstants<>+0(SB), R10
 	MOVQ    R10, R11
 	ANDQ    $0x20, R11
-	IMUL3Q  $0x00000081, R11, R11
+	IMUL3Q  $0x00000101, R11, R11
 	ADDQ    R11, R10
 
 loop:
@@ -2671,7 +2968,7 @@ TEXT ·avx512Q8Columns(SB), NOSPLIT, $0-8
 	LEAQ    quantConstants<>+0(SB), R10
 	MOVQ    R10, R11
 	ANDQ    $0x20, R11
-	IMUL3Q  $0x00000081, R11, R11
+	IMUL3Q  $0x00000101, R11, R11
 	ADDQ    R11, R10
 
 loop:
@@ -2737,14 +3034,14 @@ loop:
 	VINSERTF32X4  $0x03, 144(R9), Z12, Z12
 	VMOVDQU64     1856(R10), Z15
 	VPERMPS       Z12, Z15, Z15
-	VPSUBD        Z15, Z14, Z14
 	VMOVUPS       128(SI), X13
 	VINSERTF32X4  $0x01, 128(DI), Z13, Z13
 	VINSERTF32X4  $0x02, 128(R8), Z13, Z13
 	VINSERTF32X4  $0x03, 128(R9), Z13, Z13
-	VMOVDQU64     1856(R10), Z15
-	VPERMPS       Z13, Z15, Z15
-	VMULPS        Z15, Z2, Z2
+	VMOVDQU64     1856(R10), Z16
+	VPERMPS       Z13, Z16, Z16
+	VPSUBD        Z15, Z14, Z14
+	VMULPS        Z16, Z2, Z2
 	VCVTDQ2PS     Z14, Z14
 	VMULPS        Z14, Z2, Z2
 	VADDPS        X2, X0, X0
@@ -2780,7 +3077,7 @@ TEXT ·avx512MXColumns(SB), NOSPLIT, $0-8
 	LEAQ    quantConstants<>+0(SB), R10
 	MOVQ    R10, R11
 	ANDQ    $0x20, R11
-	IMUL3Q  $0x00000081, R11, R11
+	IMUL3Q  $0x00000101, R11, R11
 	ADDQ    R11, R10
 
 loop:
@@ -2859,14 +3156,14 @@ loop:
 	VINSERTF32X4   $0x03, 144(R9), Z13, Z13
 	VMOVDQU64      1856(R10), Z15
 	VPERMPS        Z13, Z15, Z15
-	VPSUBD         Z15, Z3, Z3
 	VMOVUPS        128(SI), X14
 	VINSERTF32X4   $0x01, 128(DI), Z14, Z14
 	VINSERTF32X4   $0x02, 128(R8), Z14, Z14
 	VINSERTF32X4   $0x03, 128(R9), Z14, Z14
-	VMOVDQU64      1856(R10), Z15
-	VPERMPS        Z14, Z15, Z15
-	VMULPS         Z15, Z2, Z2
+	VMOVDQU64      1856(R10), Z16
+	VPERMPS        Z14, Z16, Z16
+	VPSUBD         Z15, Z3, Z3
+	VMULPS         Z16, Z2, Z2
 	VCVTDQ2PS      Z3, Z3
 	VMULPS         Z3, Z2, Z2
 	VADDPS         X2, X0, X0
@@ -4650,6 +4947,247 @@ loop:
 	VZEROUPPER
 	RET
 
+// func avx2GroupRows(t *byte)
+// Requires: AVX, AVX2
+TEXT ·avx2GroupRows(SB), NOSPLIT, $0-8
+	MOVQ    t+0(FP), AX
+	MOVQ    (AX), CX
+	MOVQ    112(AX), DX
+	MOVQ    8(AX), DX
+	MOVQ    16(AX), BX
+	MOVQ    24(AX), SI
+	MOVQ    32(AX), DI
+	MOVQ    40(AX), R8
+	VMOVUPS 72(AX), X0
+
+loop:
+	VMOVDQU      (DX), Y1
+	VPABSB       Y1, Y2
+	VMOVDQU      (R8), Y3
+	VPSIGNB      Y1, Y3, Y3
+	VPMADDUBSW   Y3, Y2, Y3
+	VPMADDWD     quantConstants<>+2880(SB), Y3, Y1
+	VMOVDQU      (BX), Y2
+	VPABSB       Y2, Y3
+	VMOVDQU      (R8), Y4
+	VPSIGNB      Y2, Y4, Y4
+	VPMADDUBSW   Y4, Y3, Y4
+	VPMADDWD     quantConstants<>+2880(SB), Y4, Y2
+	VMOVDQU      (SI), Y3
+	VPABSB       Y3, Y4
+	VMOVDQU      (R8), Y5
+	VPSIGNB      Y3, Y5, Y5
+	VPMADDUBSW   Y5, Y4, Y5
+	VPMADDWD     quantConstants<>+2880(SB), Y5, Y3
+	VMOVDQU      (DI), Y4
+	VPABSB       Y4, Y5
+	VMOVDQU      (R8), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPMADDUBSW   Y6, Y5, Y6
+	VPMADDWD     quantConstants<>+2880(SB), Y6, Y4
+	VPUNPCKLDQ   Y2, Y1, Y5
+	VPUNPCKHDQ   Y2, Y1, Y1
+	VPADDD       Y1, Y5, Y5
+	VPUNPCKLDQ   Y4, Y3, Y1
+	VPUNPCKHDQ   Y4, Y3, Y2
+	VPADDD       Y2, Y1, Y1
+	VPUNPCKLQDQ  Y1, Y5, Y2
+	VPUNPCKHQDQ  Y1, Y5, Y1
+	VPADDD       Y1, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X1
+	VPADDD       X1, X2, X1
+	VBROADCASTSS 128(R8), X2
+	VPBROADCASTD 144(R8), X3
+	VPSRAD       $0x07, X3, X3
+	VMOVSS       128(DX), X4
+	VINSERTPS    $0x10, 128(BX), X4, X4
+	VINSERTPS    $0x20, 128(SI), X4, X4
+	VINSERTPS    $0x30, 128(DI), X4, X4
+	VMULPS       X2, X4, X4
+	VCVTDQ2PS    X1, X1
+	VMULPS       X1, X4, X4
+	VMOVSS       144(DX), X1
+	VINSERTPS    $0x10, 144(BX), X1, X1
+	VINSERTPS    $0x20, 144(SI), X1, X1
+	VINSERTPS    $0x30, 144(DI), X1, X1
+	VMULPS       X2, X1, X1
+	VCVTDQ2PS    X3, X2
+	VMULPS       X2, X1, X1
+	VADDPS       X1, X4, X4
+	VADDPS       X4, X0, X0
+	VMOVDQU      32(DX), Y1
+	VPABSB       Y1, Y2
+	VMOVDQU      32(R8), Y3
+	VPSIGNB      Y1, Y3, Y3
+	VPMADDUBSW   Y3, Y2, Y3
+	VPMADDWD     quantConstants<>+2880(SB), Y3, Y1
+	VMOVDQU      32(BX), Y2
+	VPABSB       Y2, Y3
+	VMOVDQU      32(R8), Y4
+	VPSIGNB      Y2, Y4, Y4
+	VPMADDUBSW   Y4, Y3, Y4
+	VPMADDWD     quantConstants<>+2880(SB), Y4, Y2
+	VMOVDQU      32(SI), Y3
+	VPABSB       Y3, Y4
+	VMOVDQU      32(R8), Y5
+	VPSIGNB      Y3, Y5, Y5
+	VPMADDUBSW   Y5, Y4, Y5
+	VPMADDWD     quantConstants<>+2880(SB), Y5, Y3
+	VMOVDQU      32(DI), Y4
+	VPABSB       Y4, Y5
+	VMOVDQU      32(R8), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPMADDUBSW   Y6, Y5, Y6
+	VPMADDWD     quantConstants<>+2880(SB), Y6, Y4
+	VPUNPCKLDQ   Y2, Y1, Y5
+	VPUNPCKHDQ   Y2, Y1, Y1
+	VPADDD       Y1, Y5, Y5
+	VPUNPCKLDQ   Y4, Y3, Y1
+	VPUNPCKHDQ   Y4, Y3, Y2
+	VPADDD       Y2, Y1, Y1
+	VPUNPCKLQDQ  Y1, Y5, Y2
+	VPUNPCKHQDQ  Y1, Y5, Y1
+	VPADDD       Y1, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X1
+	VPADDD       X1, X2, X1
+	VBROADCASTSS 132(R8), X2
+	VPBROADCASTD 148(R8), X3
+	VPSRAD       $0x07, X3, X3
+	VMOVSS       132(DX), X4
+	VINSERTPS    $0x10, 132(BX), X4, X4
+	VINSERTPS    $0x20, 132(SI), X4, X4
+	VINSERTPS    $0x30, 132(DI), X4, X4
+	VMULPS       X2, X4, X4
+	VCVTDQ2PS    X1, X1
+	VMULPS       X1, X4, X4
+	VMOVSS       148(DX), X1
+	VINSERTPS    $0x10, 148(BX), X1, X1
+	VINSERTPS    $0x20, 148(SI), X1, X1
+	VINSERTPS    $0x30, 148(DI), X1, X1
+	VMULPS       X2, X1, X1
+	VCVTDQ2PS    X3, X2
+	VMULPS       X2, X1, X1
+	VADDPS       X1, X4, X4
+	VADDPS       X4, X0, X0
+	VMOVDQU      64(DX), Y1
+	VPABSB       Y1, Y2
+	VMOVDQU      64(R8), Y3
+	VPSIGNB      Y1, Y3, Y3
+	VPMADDUBSW   Y3, Y2, Y3
+	VPMADDWD     quantConstants<>+2880(SB), Y3, Y1
+	VMOVDQU      64(BX), Y2
+	VPABSB       Y2, Y3
+	VMOVDQU      64(R8), Y4
+	VPSIGNB      Y2, Y4, Y4
+	VPMADDUBSW   Y4, Y3, Y4
+	VPMADDWD     quantConstants<>+2880(SB), Y4, Y2
+	VMOVDQU      64(SI), Y3
+	VPABSB       Y3, Y4
+	VMOVDQU      64(R8), Y5
+	VPSIGNB      Y3, Y5, Y5
+	VPMADDUBSW   Y5, Y4, Y5
+	VPMADDWD     quantConstants<>+2880(SB), Y5, Y3
+	VMOVDQU      64(DI), Y4
+	VPABSB       Y4, Y5
+	VMOVDQU      64(R8), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPMADDUBSW   Y6, Y5, Y6
+	VPMADDWD     quantConstants<>+2880(SB), Y6, Y4
+	VPUNPCKLDQ   Y2, Y1, Y5
+	VPUNPCKHDQ   Y2, Y1, Y1
+	VPADDD       Y1, Y5, Y5
+	VPUNPCKLDQ   Y4, Y3, Y1
+	VPUNPCKHDQ   Y4, Y3, Y2
+	VPADDD       Y2, Y1, Y1
+	VPUNPCKLQDQ  Y1, Y5, Y2
+	VPUNPCKHQDQ  Y1, Y5, Y1
+	VPADDD       Y1, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X1
+	VPADDD       X1, X2, X1
+	VBROADCASTSS 136(R8), X2
+	VPBROADCASTD 152(R8), X3
+	VPSRAD       $0x07, X3, X3
+	VMOVSS       136(DX), X4
+	VINSERTPS    $0x10, 136(BX), X4, X4
+	VINSERTPS    $0x20, 136(SI), X4, X4
+	VINSERTPS    $0x30, 136(DI), X4, X4
+	VMULPS       X2, X4, X4
+	VCVTDQ2PS    X1, X1
+	VMULPS       X1, X4, X4
+	VMOVSS       152(DX), X1
+	VINSERTPS    $0x10, 152(BX), X1, X1
+	VINSERTPS    $0x20, 152(SI), X1, X1
+	VINSERTPS    $0x30, 152(DI), X1, X1
+	VMULPS       X2, X1, X1
+	VCVTDQ2PS    X3, X2
+	VMULPS       X2, X1, X1
+	VADDPS       X1, X4, X4
+	VADDPS       X4, X0, X0
+	VMOVDQU      96(DX), Y1
+	VPABSB       Y1, Y2
+	VMOVDQU      96(R8), Y3
+	VPSIGNB      Y1, Y3, Y3
+	VPMADDUBSW   Y3, Y2, Y3
+	VPMADDWD     quantConstants<>+2880(SB), Y3, Y1
+	VMOVDQU      96(BX), Y2
+	VPABSB       Y2, Y3
+	VMOVDQU      96(R8), Y4
+	VPSIGNB      Y2, Y4, Y4
+	VPMADDUBSW   Y4, Y3, Y4
+	VPMADDWD     quantConstants<>+2880(SB), Y4, Y2
+	VMOVDQU      96(SI), Y3
+	VPABSB       Y3, Y4
+	VMOVDQU      96(R8), Y5
+	VPSIGNB      Y3, Y5, Y5
+	VPMADDUBSW   Y5, Y4, Y5
+	VPMADDWD     quantConstants<>+2880(SB), Y5, Y3
+	VMOVDQU      96(DI), Y4
+	VPABSB       Y4, Y5
+	VMOVDQU      96(R8), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPMADDUBSW   Y6, Y5, Y6
+	VPMADDWD     quantConstants<>+2880(SB), Y6, Y4
+	VPUNPCKLDQ   Y2, Y1, Y5
+	VPUNPCKHDQ   Y2, Y1, Y1
+	VPADDD       Y1, Y5, Y5
+	VPUNPCKLDQ   Y4, Y3, Y1
+	VPUNPCKHDQ   Y4, Y3, Y2
+	VPADDD       Y2, Y1, Y1
+	VPUNPCKLQDQ  Y1, Y5, Y2
+	VPUNPCKHQDQ  Y1, Y5, Y1
+	VPADDD       Y1, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X1
+	VPADDD       X1, X2, X1
+	VBROADCASTSS 140(R8), X2
+	VPBROADCASTD 156(R8), X3
+	VPSRAD       $0x07, X3, X3
+	VMOVSS       140(DX), X4
+	VINSERTPS    $0x10, 140(BX), X4, X4
+	VINSERTPS    $0x20, 140(SI), X4, X4
+	VINSERTPS    $0x30, 140(DI), X4, X4
+	VMULPS       X2, X4, X4
+	VCVTDQ2PS    X1, X1
+	VMULPS       X1, X4, X4
+	VMOVSS       156(DX), X1
+	VINSERTPS    $0x10, 156(BX), X1, X1
+	VINSERTPS    $0x20, 156(SI), X1, X1
+	VINSERTPS    $0x30, 156(DI), X1, X1
+	VMULPS       X2, X1, X1
+	VCVTDQ2PS    X3, X2
+	VMULPS       X2, X1, X1
+	VADDPS       X1, X4, X4
+	VADDPS       X4, X0, X0
+	ADDQ         $+192, DX
+	ADDQ         $+192, BX
+	ADDQ         $+192, SI
+	ADDQ         $+192, DI
+	ADDQ         $+192, R8
+	DECQ         CX
+	JNZ          loop
+	VMOVUPS      X0, 72(AX)
+	VZEROUPPER
+	RET
+
 // func avx2Q4KColumns(t *byte)
 // Requires: AVX, AVX2, F16C, MMX+
 TEXT ·avx2Q4KColumns(SB), NOSPLIT, $0-8
@@ -5822,6 +6360,687 @@ loop:
 	VZEROUPPER
 	RET
 
+// func avx2UnpackQ4(t *byte)
+// Requires: AVX, AVX2, F16C
+TEXT ·avx2UnpackQ4(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ (AX), CX
+	MOVQ 8(AX), DX
+	MOVQ 16(AX), AX
+
+loop:
+	VMOVDQU     2(AX), X0
+	VPSRLW      $0x04, X0, X1
+	VINSERTI128 $0x01, X1, Y0, Y1
+	VPAND       quantConstants<>+576(SB), Y1, Y1
+	VPSUBB      quantConstants<>+3136(SB), Y1, Y1
+	VMOVDQU     Y1, (DX)
+	VMOVDQU     20(AX), X0
+	VPSRLW      $0x04, X0, X1
+	VINSERTI128 $0x01, X1, Y0, Y1
+	VPAND       quantConstants<>+576(SB), Y1, Y1
+	VPSUBB      quantConstants<>+3136(SB), Y1, Y1
+	VMOVDQU     Y1, 32(DX)
+	VMOVDQU     38(AX), X0
+	VPSRLW      $0x04, X0, X1
+	VINSERTI128 $0x01, X1, Y0, Y1
+	VPAND       quantConstants<>+576(SB), Y1, Y1
+	VPSUBB      quantConstants<>+3136(SB), Y1, Y1
+	VMOVDQU     Y1, 64(DX)
+	VMOVDQU     56(AX), X0
+	VPSRLW      $0x04, X0, X1
+	VINSERTI128 $0x01, X1, Y0, Y1
+	VPAND       quantConstants<>+576(SB), Y1, Y1
+	VPSUBB      quantConstants<>+3136(SB), Y1, Y1
+	VMOVDQU     Y1, 96(DX)
+	VPXOR       X0, X0, X0
+	VPINSRW     $0x00, (AX), X0, X0
+	VPINSRW     $0x01, 18(AX), X0, X0
+	VPINSRW     $0x02, 36(AX), X0, X0
+	VPINSRW     $0x03, 54(AX), X0, X0
+	VCVTPH2PS   X0, X0
+	VMOVUPS     X0, 128(DX)
+	VMOVUPS     quantConstants<>+3008(SB), X0
+	VMOVUPS     X0, 144(DX)
+	ADDQ        $+72, AX
+	ADDQ        $+192, DX
+	DECQ        CX
+	JNZ         loop
+	VZEROUPPER
+	RET
+
+// func avx2UnpackQ41(t *byte)
+// Requires: AVX, AVX2, F16C
+TEXT ·avx2UnpackQ41(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ (AX), CX
+	MOVQ 8(AX), DX
+	MOVQ 16(AX), AX
+
+loop:
+	VMOVDQU     4(AX), X0
+	VPSRLW      $0x04, X0, X1
+	VINSERTI128 $0x01, X1, Y0, Y1
+	VPAND       quantConstants<>+576(SB), Y1, Y1
+	VMOVDQU     Y1, (DX)
+	VMOVDQU     24(AX), X0
+	VPSRLW      $0x04, X0, X1
+	VINSERTI128 $0x01, X1, Y0, Y1
+	VPAND       quantConstants<>+576(SB), Y1, Y1
+	VMOVDQU     Y1, 32(DX)
+	VMOVDQU     44(AX), X0
+	VPSRLW      $0x04, X0, X1
+	VINSERTI128 $0x01, X1, Y0, Y1
+	VPAND       quantConstants<>+576(SB), Y1, Y1
+	VMOVDQU     Y1, 64(DX)
+	VMOVDQU     64(AX), X0
+	VPSRLW      $0x04, X0, X1
+	VINSERTI128 $0x01, X1, Y0, Y1
+	VPAND       quantConstants<>+576(SB), Y1, Y1
+	VMOVDQU     Y1, 96(DX)
+	VPXOR       X0, X0, X0
+	VPINSRW     $0x00, (AX), X0, X0
+	VPINSRW     $0x01, 20(AX), X0, X0
+	VPINSRW     $0x02, 40(AX), X0, X0
+	VPINSRW     $0x03, 60(AX), X0, X0
+	VCVTPH2PS   X0, X0
+	VMOVUPS     X0, 128(DX)
+	VPXOR       X0, X0, X0
+	VPINSRW     $0x00, 2(AX), X0, X0
+	VPINSRW     $0x01, 22(AX), X0, X0
+	VPINSRW     $0x02, 42(AX), X0, X0
+	VPINSRW     $0x03, 62(AX), X0, X0
+	VCVTPH2PS   X0, X0
+	VMOVUPS     X0, 144(DX)
+	ADDQ        $+80, AX
+	ADDQ        $+192, DX
+	DECQ        CX
+	JNZ         loop
+	VZEROUPPER
+	RET
+
+// func avx2UnpackQ5(t *byte)
+// Requires: AVX, AVX2, F16C
+TEXT ·avx2UnpackQ5(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ (AX), CX
+	MOVQ 8(AX), DX
+	MOVQ 16(AX), AX
+
+loop:
+	VMOVDQU      6(AX), X0
+	VPSRLW       $0x04, X0, X1
+	VINSERTI128  $0x01, X1, Y0, Y1
+	VPAND        quantConstants<>+576(SB), Y1, Y1
+	VPBROADCASTD 2(AX), Y2
+	VPSHUFB      quantConstants<>+3200(SB), Y2, Y2
+	VMOVDQU      quantConstants<>+3264(SB), Y3
+	VPAND        Y3, Y2, Y2
+	VPCMPEQB     Y3, Y2, Y2
+	VPAND        quantConstants<>+3328(SB), Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VPSUBB       quantConstants<>+3328(SB), Y1, Y1
+	VMOVDQU      Y1, (DX)
+	VMOVDQU      28(AX), X0
+	VPSRLW       $0x04, X0, X1
+	VINSERTI128  $0x01, X1, Y0, Y1
+	VPAND        quantConstants<>+576(SB), Y1, Y1
+	VPBROADCASTD 24(AX), Y2
+	VPSHUFB      quantConstants<>+3200(SB), Y2, Y2
+	VMOVDQU      quantConstants<>+3264(SB), Y3
+	VPAND        Y3, Y2, Y2
+	VPCMPEQB     Y3, Y2, Y2
+	VPAND        quantConstants<>+3328(SB), Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VPSUBB       quantConstants<>+3328(SB), Y1, Y1
+	VMOVDQU      Y1, 32(DX)
+	VMOVDQU      50(AX), X0
+	VPSRLW       $0x04, X0, X1
+	VINSERTI128  $0x01, X1, Y0, Y1
+	VPAND        quantConstants<>+576(SB), Y1, Y1
+	VPBROADCASTD 46(AX), Y2
+	VPSHUFB      quantConstants<>+3200(SB), Y2, Y2
+	VMOVDQU      quantConstants<>+3264(SB), Y3
+	VPAND        Y3, Y2, Y2
+	VPCMPEQB     Y3, Y2, Y2
+	VPAND        quantConstants<>+3328(SB), Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VPSUBB       quantConstants<>+3328(SB), Y1, Y1
+	VMOVDQU      Y1, 64(DX)
+	VMOVDQU      72(AX), X0
+	VPSRLW       $0x04, X0, X1
+	VINSERTI128  $0x01, X1, Y0, Y1
+	VPAND        quantConstants<>+576(SB), Y1, Y1
+	VPBROADCASTD 68(AX), Y2
+	VPSHUFB      quantConstants<>+3200(SB), Y2, Y2
+	VMOVDQU      quantConstants<>+3264(SB), Y3
+	VPAND        Y3, Y2, Y2
+	VPCMPEQB     Y3, Y2, Y2
+	VPAND        quantConstants<>+3328(SB), Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VPSUBB       quantConstants<>+3328(SB), Y1, Y1
+	VMOVDQU      Y1, 96(DX)
+	VPXOR        X0, X0, X0
+	VPINSRW      $0x00, (AX), X0, X0
+	VPINSRW      $0x01, 22(AX), X0, X0
+	VPINSRW      $0x02, 44(AX), X0, X0
+	VPINSRW      $0x03, 66(AX), X0, X0
+	VCVTPH2PS    X0, X0
+	VMOVUPS      X0, 128(DX)
+	VMOVUPS      quantConstants<>+3008(SB), X0
+	VMOVUPS      X0, 144(DX)
+	ADDQ         $+88, AX
+	ADDQ         $+192, DX
+	DECQ         CX
+	JNZ          loop
+	VZEROUPPER
+	RET
+
+// func avx2UnpackQ51(t *byte)
+// Requires: AVX, AVX2, F16C
+TEXT ·avx2UnpackQ51(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ (AX), CX
+	MOVQ 8(AX), DX
+	MOVQ 16(AX), AX
+
+loop:
+	VMOVDQU      8(AX), X0
+	VPSRLW       $0x04, X0, X1
+	VINSERTI128  $0x01, X1, Y0, Y1
+	VPAND        quantConstants<>+576(SB), Y1, Y1
+	VPBROADCASTD 4(AX), Y2
+	VPSHUFB      quantConstants<>+3200(SB), Y2, Y2
+	VMOVDQU      quantConstants<>+3264(SB), Y3
+	VPAND        Y3, Y2, Y2
+	VPCMPEQB     Y3, Y2, Y2
+	VPAND        quantConstants<>+3328(SB), Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VMOVDQU      Y1, (DX)
+	VMOVDQU      32(AX), X0
+	VPSRLW       $0x04, X0, X1
+	VINSERTI128  $0x01, X1, Y0, Y1
+	VPAND        quantConstants<>+576(SB), Y1, Y1
+	VPBROADCASTD 28(AX), Y2
+	VPSHUFB      quantConstants<>+3200(SB), Y2, Y2
+	VMOVDQU      quantConstants<>+3264(SB), Y3
+	VPAND        Y3, Y2, Y2
+	VPCMPEQB     Y3, Y2, Y2
+	VPAND        quantConstants<>+3328(SB), Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VMOVDQU      Y1, 32(DX)
+	VMOVDQU      56(AX), X0
+	VPSRLW       $0x04, X0, X1
+	VINSERTI128  $0x01, X1, Y0, Y1
+	VPAND        quantConstants<>+576(SB), Y1, Y1
+	VPBROADCASTD 52(AX), Y2
+	VPSHUFB      quantConstants<>+3200(SB), Y2, Y2
+	VMOVDQU      quantConstants<>+3264(SB), Y3
+	VPAND        Y3, Y2, Y2
+	VPCMPEQB     Y3, Y2, Y2
+	VPAND        quantConstants<>+3328(SB), Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VMOVDQU      Y1, 64(DX)
+	VMOVDQU      80(AX), X0
+	VPSRLW       $0x04, X0, X1
+	VINSERTI128  $0x01, X1, Y0, Y1
+	VPAND        quantConstants<>+576(SB), Y1, Y1
+	VPBROADCASTD 76(AX), Y2
+	VPSHUFB      quantConstants<>+3200(SB), Y2, Y2
+	VMOVDQU      quantConstants<>+3264(SB), Y3
+	VPAND        Y3, Y2, Y2
+	VPCMPEQB     Y3, Y2, Y2
+	VPAND        quantConstants<>+3328(SB), Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VMOVDQU      Y1, 96(DX)
+	VPXOR        X0, X0, X0
+	VPINSRW      $0x00, (AX), X0, X0
+	VPINSRW      $0x01, 24(AX), X0, X0
+	VPINSRW      $0x02, 48(AX), X0, X0
+	VPINSRW      $0x03, 72(AX), X0, X0
+	VCVTPH2PS    X0, X0
+	VMOVUPS      X0, 128(DX)
+	VPXOR        X0, X0, X0
+	VPINSRW      $0x00, 2(AX), X0, X0
+	VPINSRW      $0x01, 26(AX), X0, X0
+	VPINSRW      $0x02, 50(AX), X0, X0
+	VPINSRW      $0x03, 74(AX), X0, X0
+	VCVTPH2PS    X0, X0
+	VMOVUPS      X0, 144(DX)
+	ADDQ         $+96, AX
+	ADDQ         $+192, DX
+	DECQ         CX
+	JNZ          loop
+	VZEROUPPER
+	RET
+
+// func avx2UnpackIQ4NL(t *byte)
+// Requires: AVX, AVX2, F16C
+TEXT ·avx2UnpackIQ4NL(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ (AX), CX
+	MOVQ 8(AX), DX
+	MOVQ 16(AX), AX
+
+loop:
+	VMOVDQU     2(AX), X0
+	VPSRLW      $0x04, X0, X1
+	VINSERTI128 $0x01, X1, Y0, Y1
+	VPAND       quantConstants<>+576(SB), Y1, Y1
+	VMOVDQU     quantConstants<>+3072(SB), Y2
+	VPSHUFB     Y1, Y2, Y1
+	VMOVDQU     Y1, (DX)
+	VMOVDQU     20(AX), X0
+	VPSRLW      $0x04, X0, X1
+	VINSERTI128 $0x01, X1, Y0, Y1
+	VPAND       quantConstants<>+576(SB), Y1, Y1
+	VMOVDQU     quantConstants<>+3072(SB), Y2
+	VPSHUFB     Y1, Y2, Y1
+	VMOVDQU     Y1, 32(DX)
+	VMOVDQU     38(AX), X0
+	VPSRLW      $0x04, X0, X1
+	VINSERTI128 $0x01, X1, Y0, Y1
+	VPAND       quantConstants<>+576(SB), Y1, Y1
+	VMOVDQU     quantConstants<>+3072(SB), Y2
+	VPSHUFB     Y1, Y2, Y1
+	VMOVDQU     Y1, 64(DX)
+	VMOVDQU     56(AX), X0
+	VPSRLW      $0x04, X0, X1
+	VINSERTI128 $0x01, X1, Y0, Y1
+	VPAND       quantConstants<>+576(SB), Y1, Y1
+	VMOVDQU     quantConstants<>+3072(SB), Y2
+	VPSHUFB     Y1, Y2, Y1
+	VMOVDQU     Y1, 96(DX)
+	VPXOR       X0, X0, X0
+	VPINSRW     $0x00, (AX), X0, X0
+	VPINSRW     $0x01, 18(AX), X0, X0
+	VPINSRW     $0x02, 36(AX), X0, X0
+	VPINSRW     $0x03, 54(AX), X0, X0
+	VCVTPH2PS   X0, X0
+	VMOVUPS     X0, 128(DX)
+	VMOVUPS     quantConstants<>+3008(SB), X0
+	VMOVUPS     X0, 144(DX)
+	ADDQ        $+72, AX
+	ADDQ        $+192, DX
+	DECQ        CX
+	JNZ         loop
+	VZEROUPPER
+	RET
+
+// func avx2UnpackQ5K(t *byte)
+// Requires: AVX, AVX2, F16C
+TEXT ·avx2UnpackQ5K(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ (AX), CX
+	MOVQ 8(AX), DX
+	MOVQ 16(AX), AX
+
+loop:
+	MOVL         4(AX), BX
+	MOVL         8(AX), SI
+	MOVL         12(AX), DI
+	MOVL         BX, R8
+	SHRL         $0x06, R8
+	ANDL         $0x03030303, R8
+	SHLL         $0x04, R8
+	MOVL         DI, R9
+	ANDL         $0x0f0f0f0f, R9
+	ORL          R9, R8
+	ANDL         $0x3f3f3f3f, BX
+	VMOVD        BX, X0
+	VPINSRD      $0x01, R8, X0, X0
+	MOVL         SI, BX
+	SHRL         $0x06, BX
+	ANDL         $0x03030303, BX
+	SHLL         $0x04, BX
+	SHRL         $0x04, DI
+	ANDL         $0x0f0f0f0f, DI
+	ORL          DI, BX
+	ANDL         $0x3f3f3f3f, SI
+	VMOVD        SI, X1
+	VPINSRD      $0x01, BX, X1, X1
+	VPMOVZXBD    X0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VPBROADCASTW (AX), X2
+	VCVTPH2PS    X2, Y2
+	VMULPS       Y2, Y0, Y0
+	VMOVUPS      X0, 128(DX)
+	VEXTRACTF128 $0x01, Y0, 320(DX)
+	VPMOVZXBD    X1, Y0
+	VCVTDQ2PS    Y0, Y0
+	VPBROADCASTW 2(AX), X1
+	VCVTPH2PS    X1, Y1
+	VMULPS       Y1, Y0, Y0
+	VXORPS       quantConstants<>+3008(SB), Y0, Y0
+	VMOVUPS      X0, 144(DX)
+	VEXTRACTF128 $0x01, Y0, 336(DX)
+	VMOVDQU      16(AX), Y0
+	VMOVUPS      48(AX), Y1
+	VPSRLW       $0x04, Y1, Y2
+	VPAND        quantConstants<>+576(SB), Y1, Y1
+	VPAND        quantConstants<>+576(SB), Y2, Y2
+	VPSLLW       $0x04, Y0, Y3
+	VPAND        quantConstants<>+3328(SB), Y3, Y3
+	VPOR         Y3, Y1, Y1
+	VMOVDQU      Y1, (DX)
+	VPSLLW       $0x03, Y0, Y1
+	VPAND        quantConstants<>+3328(SB), Y1, Y1
+	VPOR         Y1, Y2, Y2
+	VMOVDQU      Y2, 32(DX)
+	VMOVUPS      80(AX), Y1
+	VPSRLW       $0x04, Y1, Y2
+	VPAND        quantConstants<>+576(SB), Y1, Y1
+	VPAND        quantConstants<>+576(SB), Y2, Y2
+	VPSLLW       $0x02, Y0, Y3
+	VPAND        quantConstants<>+3328(SB), Y3, Y3
+	VPOR         Y3, Y1, Y1
+	VMOVDQU      Y1, 64(DX)
+	VPSLLW       $0x01, Y0, Y1
+	VPAND        quantConstants<>+3328(SB), Y1, Y1
+	VPOR         Y1, Y2, Y2
+	VMOVDQU      Y2, 96(DX)
+	VMOVUPS      112(AX), Y1
+	VPSRLW       $0x04, Y1, Y2
+	VPAND        quantConstants<>+576(SB), Y1, Y1
+	VPAND        quantConstants<>+576(SB), Y2, Y2
+	VPAND        quantConstants<>+3328(SB), Y0, Y3
+	VPOR         Y3, Y1, Y1
+	VMOVDQU      Y1, 192(DX)
+	VPSRLW       $0x01, Y0, Y1
+	VPAND        quantConstants<>+3328(SB), Y1, Y1
+	VPOR         Y1, Y2, Y2
+	VMOVDQU      Y2, 224(DX)
+	VMOVUPS      144(AX), Y1
+	VPSRLW       $0x04, Y1, Y2
+	VPAND        quantConstants<>+576(SB), Y1, Y1
+	VPAND        quantConstants<>+576(SB), Y2, Y2
+	VPSRLW       $0x02, Y0, Y3
+	VPAND        quantConstants<>+3328(SB), Y3, Y3
+	VPOR         Y3, Y1, Y1
+	VMOVDQU      Y1, 256(DX)
+	VPSRLW       $0x03, Y0, Y0
+	VPAND        quantConstants<>+3328(SB), Y0, Y0
+	VPOR         Y0, Y2, Y2
+	VMOVDQU      Y2, 288(DX)
+	ADDQ         $+176, AX
+	ADDQ         $+384, DX
+	DECQ         CX
+	JNZ          loop
+	VZEROUPPER
+	RET
+
+// func avx2UnpackQ3K(t *byte)
+// Requires: AVX, AVX2, F16C
+TEXT ·avx2UnpackQ3K(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ (AX), CX
+	MOVQ 8(AX), DX
+	MOVQ 16(AX), AX
+
+loop:
+	VMOVQ        96(AX), X0
+	VPSRLW       $0x04, X0, X1
+	VPUNPCKLQDQ  X1, X0, X0
+	VPAND        quantConstants<>+576(SB), X0, X0
+	VPBROADCASTD 104(AX), X1
+	VPSRLVD      quantConstants<>+3392(SB), X1, X1
+	VPAND        quantConstants<>+1280(SB), X1, X1
+	VPSLLW       $0x04, X1, X1
+	VPOR         X1, X0, X0
+	VMOVDQU      quantConstants<>+3456(SB), X1
+	VPSUBB       X0, X1, X1
+	VPBROADCASTW 108(AX), X0
+	VCVTPH2PS    X0, Y0
+	VXORPS       quantConstants<>+3008(SB), Y0, Y0
+	VMOVUPS      X0, 128(DX)
+	VEXTRACTF128 $0x01, Y0, 320(DX)
+	VMOVUPS      quantConstants<>+3008(SB), Y0
+	VMOVUPS      X0, 144(DX)
+	VEXTRACTF128 $0x01, Y0, 336(DX)
+	VMOVUPS      (AX), Y0
+	VMOVUPS      32(AX), Y2
+	VPAND        quantConstants<>+1280(SB), Y2, Y3
+	VPSLLW       $0x02, Y0, Y4
+	VPAND        quantConstants<>+2112(SB), Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VPSUBB       quantConstants<>+2112(SB), Y3, Y3
+	VPMOVSXBW    X3, Y5
+	VPSHUFB      quantConstants<>+1920(SB), X1, X4
+	VPMOVSXBW    X4, Y4
+	VPMULLW      Y4, Y5, Y5
+	VEXTRACTI128 $0x01, Y3, X3
+	VPMOVSXBW    X3, Y4
+	VPSHUFB      quantConstants<>+1984(SB), X1, X3
+	VPMOVSXBW    X3, Y3
+	VPMULLW      Y3, Y4, Y4
+	VPACKSSWB    Y4, Y5, Y3
+	VPERMQ       $0xd8, Y3, Y3
+	VMOVDQU      Y3, (DX)
+	VPSRLW       $0x02, Y2, Y3
+	VPAND        quantConstants<>+1280(SB), Y3, Y3
+	VPSLLW       $0x01, Y0, Y4
+	VPAND        quantConstants<>+2112(SB), Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VPSUBB       quantConstants<>+2112(SB), Y3, Y3
+	VPMOVSXBW    X3, Y5
+	VPSHUFB      quantConstants<>+2048(SB), X1, X4
+	VPMOVSXBW    X4, Y4
+	VPMULLW      Y4, Y5, Y5
+	VEXTRACTI128 $0x01, Y3, X3
+	VPMOVSXBW    X3, Y4
+	VPSHUFB      quantConstants<>+1280(SB), X1, X3
+	VPMOVSXBW    X3, Y3
+	VPMULLW      Y3, Y4, Y4
+	VPACKSSWB    Y4, Y5, Y3
+	VPERMQ       $0xd8, Y3, Y3
+	VMOVDQU      Y3, 32(DX)
+	VPSRLW       $0x04, Y2, Y3
+	VPAND        quantConstants<>+1280(SB), Y3, Y3
+	VPAND        quantConstants<>+2112(SB), Y0, Y4
+	VPOR         Y4, Y3, Y3
+	VPSUBB       quantConstants<>+2112(SB), Y3, Y3
+	VPMOVSXBW    X3, Y5
+	VPSHUFB      quantConstants<>+2112(SB), X1, X4
+	VPMOVSXBW    X4, Y4
+	VPMULLW      Y4, Y5, Y5
+	VEXTRACTI128 $0x01, Y3, X3
+	VPMOVSXBW    X3, Y4
+	VPSHUFB      quantConstants<>+2176(SB), X1, X3
+	VPMOVSXBW    X3, Y3
+	VPMULLW      Y3, Y4, Y4
+	VPACKSSWB    Y4, Y5, Y3
+	VPERMQ       $0xd8, Y3, Y3
+	VMOVDQU      Y3, 64(DX)
+	VPSRLW       $0x06, Y2, Y2
+	VPAND        quantConstants<>+1280(SB), Y2, Y2
+	VPSRLW       $0x01, Y0, Y3
+	VPAND        quantConstants<>+2112(SB), Y3, Y3
+	VPOR         Y3, Y2, Y2
+	VPSUBB       quantConstants<>+2112(SB), Y2, Y2
+	VPMOVSXBW    X2, Y4
+	VPSHUFB      quantConstants<>+2240(SB), X1, X3
+	VPMOVSXBW    X3, Y3
+	VPMULLW      Y3, Y4, Y4
+	VEXTRACTI128 $0x01, Y2, X2
+	VPMOVSXBW    X2, Y3
+	VPSHUFB      quantConstants<>+2304(SB), X1, X2
+	VPMOVSXBW    X2, Y2
+	VPMULLW      Y2, Y3, Y3
+	VPACKSSWB    Y3, Y4, Y2
+	VPERMQ       $0xd8, Y2, Y2
+	VMOVDQU      Y2, 96(DX)
+	VMOVUPS      64(AX), Y2
+	VPAND        quantConstants<>+1280(SB), Y2, Y3
+	VPSRLW       $0x02, Y0, Y4
+	VPAND        quantConstants<>+2112(SB), Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VPSUBB       quantConstants<>+2112(SB), Y3, Y3
+	VPMOVSXBW    X3, Y5
+	VPSHUFB      quantConstants<>+3136(SB), X1, X4
+	VPMOVSXBW    X4, Y4
+	VPMULLW      Y4, Y5, Y5
+	VEXTRACTI128 $0x01, Y3, X3
+	VPMOVSXBW    X3, Y4
+	VPSHUFB      quantConstants<>+3520(SB), X1, X3
+	VPMOVSXBW    X3, Y3
+	VPMULLW      Y3, Y4, Y4
+	VPACKSSWB    Y4, Y5, Y3
+	VPERMQ       $0xd8, Y3, Y3
+	VMOVDQU      Y3, 192(DX)
+	VPSRLW       $0x02, Y2, Y3
+	VPAND        quantConstants<>+1280(SB), Y3, Y3
+	VPSRLW       $0x03, Y0, Y4
+	VPAND        quantConstants<>+2112(SB), Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VPSUBB       quantConstants<>+2112(SB), Y3, Y3
+	VPMOVSXBW    X3, Y5
+	VPSHUFB      quantConstants<>+3584(SB), X1, X4
+	VPMOVSXBW    X4, Y4
+	VPMULLW      Y4, Y5, Y5
+	VEXTRACTI128 $0x01, Y3, X3
+	VPMOVSXBW    X3, Y4
+	VPSHUFB      quantConstants<>+3648(SB), X1, X3
+	VPMOVSXBW    X3, Y3
+	VPMULLW      Y3, Y4, Y4
+	VPACKSSWB    Y4, Y5, Y3
+	VPERMQ       $0xd8, Y3, Y3
+	VMOVDQU      Y3, 224(DX)
+	VPSRLW       $0x04, Y2, Y3
+	VPAND        quantConstants<>+1280(SB), Y3, Y3
+	VPSRLW       $0x04, Y0, Y4
+	VPAND        quantConstants<>+2112(SB), Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VPSUBB       quantConstants<>+2112(SB), Y3, Y3
+	VPMOVSXBW    X3, Y5
+	VPSHUFB      quantConstants<>+3712(SB), X1, X4
+	VPMOVSXBW    X4, Y4
+	VPMULLW      Y4, Y5, Y5
+	VEXTRACTI128 $0x01, Y3, X3
+	VPMOVSXBW    X3, Y4
+	VPSHUFB      quantConstants<>+3776(SB), X1, X3
+	VPMOVSXBW    X3, Y3
+	VPMULLW      Y3, Y4, Y4
+	VPACKSSWB    Y4, Y5, Y3
+	VPERMQ       $0xd8, Y3, Y3
+	VMOVDQU      Y3, 256(DX)
+	VPSRLW       $0x06, Y2, Y2
+	VPAND        quantConstants<>+1280(SB), Y2, Y2
+	VPSRLW       $0x05, Y0, Y0
+	VPAND        quantConstants<>+2112(SB), Y0, Y0
+	VPOR         Y0, Y2, Y2
+	VPSUBB       quantConstants<>+2112(SB), Y2, Y2
+	VPMOVSXBW    X2, Y3
+	VPSHUFB      quantConstants<>+3840(SB), X1, X0
+	VPMOVSXBW    X0, Y0
+	VPMULLW      Y0, Y3, Y3
+	VEXTRACTI128 $0x01, Y2, X0
+	VPMOVSXBW    X0, Y0
+	VPSHUFB      quantConstants<>+576(SB), X1, X1
+	VPMOVSXBW    X1, Y1
+	VPMULLW      Y1, Y0, Y0
+	VPACKSSWB    Y0, Y3, Y2
+	VPERMQ       $0xd8, Y2, Y2
+	VMOVDQU      Y2, 288(DX)
+	ADDQ         $+110, AX
+	ADDQ         $+384, DX
+	DECQ         CX
+	JNZ          loop
+	VZEROUPPER
+	RET
+
+// func avx2UnpackIQ4XS(t *byte)
+// Requires: AVX, AVX2, F16C
+TEXT ·avx2UnpackIQ4XS(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ (AX), CX
+	MOVQ 8(AX), DX
+	MOVQ 16(AX), AX
+
+loop:
+	VMOVD        4(AX), X0
+	VPUNPCKLBW   X0, X0, X0
+	VPMOVZXBD    X0, Y0
+	VPSRLVD      quantConstants<>+3904(SB), Y0, Y0
+	VPAND        quantConstants<>+3968(SB), Y0, Y0
+	VPBROADCASTW 2(AX), X1
+	VPMOVZXWD    X1, Y1
+	VPSRLVD      quantConstants<>+4032(SB), Y1, Y1
+	VPAND        quantConstants<>+4096(SB), Y1, Y1
+	VPSLLD       $0x04, Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VPSUBD       quantConstants<>+4160(SB), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VPBROADCASTW (AX), X1
+	VCVTPH2PS    X1, Y1
+	VMULPS       Y1, Y0, Y0
+	VMOVUPS      X0, 128(DX)
+	VEXTRACTF128 $0x01, Y0, 320(DX)
+	VMOVUPS      quantConstants<>+3008(SB), Y0
+	VMOVUPS      X0, 144(DX)
+	VEXTRACTF128 $0x01, Y0, 336(DX)
+	VMOVDQU      8(AX), X2
+	VPSRLW       $0x04, X2, X0
+	VINSERTI128  $0x01, X0, Y2, Y0
+	VPAND        quantConstants<>+576(SB), Y0, Y0
+	VMOVDQU      quantConstants<>+3072(SB), Y1
+	VPSHUFB      Y0, Y1, Y0
+	VMOVDQU      Y0, (DX)
+	VMOVDQU      24(AX), X2
+	VPSRLW       $0x04, X2, X0
+	VINSERTI128  $0x01, X0, Y2, Y0
+	VPAND        quantConstants<>+576(SB), Y0, Y0
+	VMOVDQU      quantConstants<>+3072(SB), Y1
+	VPSHUFB      Y0, Y1, Y0
+	VMOVDQU      Y0, 32(DX)
+	VMOVDQU      40(AX), X2
+	VPSRLW       $0x04, X2, X0
+	VINSERTI128  $0x01, X0, Y2, Y0
+	VPAND        quantConstants<>+576(SB), Y0, Y0
+	VMOVDQU      quantConstants<>+3072(SB), Y1
+	VPSHUFB      Y0, Y1, Y0
+	VMOVDQU      Y0, 64(DX)
+	VMOVDQU      56(AX), X2
+	VPSRLW       $0x04, X2, X0
+	VINSERTI128  $0x01, X0, Y2, Y0
+	VPAND        quantConstants<>+576(SB), Y0, Y0
+	VMOVDQU      quantConstants<>+3072(SB), Y1
+	VPSHUFB      Y0, Y1, Y0
+	VMOVDQU      Y0, 96(DX)
+	VMOVDQU      72(AX), X2
+	VPSRLW       $0x04, X2, X0
+	VINSERTI128  $0x01, X0, Y2, Y0
+	VPAND        quantConstants<>+576(SB), Y0, Y0
+	VMOVDQU      quantConstants<>+3072(SB), Y1
+	VPSHUFB      Y0, Y1, Y0
+	VMOVDQU      Y0, 192(DX)
+	VMOVDQU      88(AX), X2
+	VPSRLW       $0x04, X2, X0
+	VINSERTI128  $0x01, X0, Y2, Y0
+	VPAND        quantConstants<>+576(SB), Y0, Y0
+	VMOVDQU      quantConstants<>+3072(SB), Y1
+	VPSHUFB      Y0, Y1, Y0
+	VMOVDQU      Y0, 224(DX)
+	VMOVDQU      104(AX), X2
+	VPSRLW       $0x04, X2, X0
+	VINSERTI128  $0x01, X0, Y2, Y0
+	VPAND        quantConstants<>+576(SB), Y0, Y0
+	VMOVDQU      quantConstants<>+3072(SB), Y1
+	VPSHUFB      Y0, Y1, Y0
+	VMOVDQU      Y0, 256(DX)
+	VMOVDQU      120(AX), X2
+	VPSRLW       $0x04, X2, X0
+	VINSERTI128  $0x01, X0, Y2, Y0
+	VPAND        quantConstants<>+576(SB), Y0, Y0
+	VMOVDQU      quantConstants<>+3072(SB), Y1
+	VPSHUFB      Y0, Y1, Y0
+	VMOVDQU      Y0, 288(DX)
+	ADDQ         $+136, AX
+	ADDQ         $+384, DX
+	DECQ         CX
+	JNZ          loop
+	VZEROUPPER
+	RET
+
 // func avx2RoundSuper(t *byte)
 // Requires: AVX, AVX2
 TEXT ·avx2RoundSuper(SB), NOSPLIT, $0-8
@@ -5831,7 +7050,7 @@ TEXT ·avx2RoundSuper(SB), NOSPLIT, $0-8
 	MOVQ 16(AX), BX
 
 loop:
-	VMOVDQU quantConstants<>+3008(SB), Y0
+	VMOVDQU quantConstants<>+4224(SB), Y0
 	VPAND   (DX), Y0, Y1
 	VPAND   32(DX), Y0, Y2
 	VPAND   64(DX), Y0, Y3
@@ -5860,8 +7079,8 @@ largest:
 	VPSHUFD      $0xb1, X1, X0
 	VPMAXUD      X0, X1, X1
 	VMOVD        X1, SI
-	VDIVSS       quantConstants<>+3072(SB), X1, X0
-	VMOVSS       quantConstants<>+3136(SB), X1
+	VDIVSS       quantConstants<>+4288(SB), X1, X0
+	VMOVSS       quantConstants<>+4352(SB), X1
 	VDIVSS       X0, X1, X1
 	VMOVD        X1, DI
 	MOVL         $-1, R8
@@ -5903,7 +7122,7 @@ half:
 	VPACKSSDW    Y3, Y0, Y0
 	VPACKSSDW    Y5, Y4, Y4
 	VPACKSSWB    Y4, Y0, Y0
-	VMOVDQU      quantConstants<>+3200(SB), Y3
+	VMOVDQU      quantConstants<>+4416(SB), Y3
 	VPERMD       Y0, Y3, Y0
 	VMOVDQU      Y0, (BX)(DI*1)
 	VMOVDQU      quantConstants<>+1984(SB), Y3
@@ -5925,7 +7144,7 @@ half:
 	VPACKSSDW    Y4, Y3, Y3
 	VPACKSSDW    Y6, Y5, Y5
 	VPACKSSWB    Y5, Y3, Y3
-	VMOVDQU      quantConstants<>+3200(SB), Y4
+	VMOVDQU      quantConstants<>+4416(SB), Y4
 	VPERMD       Y3, Y4, Y3
 	VMOVDQU      Y3, (BX)(DI*1)
 	VMOVDQU      quantConstants<>+1984(SB), Y4
@@ -5947,7 +7166,7 @@ half:
 	VPACKSSDW    Y5, Y4, Y4
 	VPACKSSDW    Y7, Y6, Y6
 	VPACKSSWB    Y6, Y4, Y4
-	VMOVDQU      quantConstants<>+3200(SB), Y5
+	VMOVDQU      quantConstants<>+4416(SB), Y5
 	VPERMD       Y4, Y5, Y4
 	VMOVDQU      Y4, (BX)(DI*1)
 	VMOVDQU      quantConstants<>+1984(SB), Y5
@@ -5969,7 +7188,7 @@ half:
 	VPACKSSDW    Y6, Y5, Y5
 	VPACKSSDW    Y8, Y7, Y7
 	VPACKSSWB    Y7, Y5, Y5
-	VMOVDQU      quantConstants<>+3200(SB), Y6
+	VMOVDQU      quantConstants<>+4416(SB), Y6
 	VPERMD       Y5, Y6, Y5
 	VMOVDQU      Y5, (BX)(DI*1)
 	VMOVDQU      quantConstants<>+1984(SB), Y6
@@ -6014,7 +7233,7 @@ loop:
 	XORQ SI, SI
 
 block:
-	VMOVDQU      quantConstants<>+3008(SB), Y0
+	VMOVDQU      quantConstants<>+4224(SB), Y0
 	VPAND        (DX), Y0, Y1
 	VPAND        32(DX), Y0, Y2
 	VPAND        64(DX), Y0, Y3
@@ -6029,8 +7248,8 @@ block:
 	VPSHUFD      $0xb1, X1, X0
 	VPMAXUD      X0, X1, X1
 	VMOVD        X1, DI
-	VDIVSS       quantConstants<>+3072(SB), X1, X0
-	VMOVSS       quantConstants<>+3136(SB), X1
+	VDIVSS       quantConstants<>+4288(SB), X1, X0
+	VMOVSS       quantConstants<>+4352(SB), X1
 	VDIVSS       X0, X1, X1
 	VMOVD        X1, R8
 	MOVL         $-1, R9
@@ -6067,7 +7286,7 @@ ok:
 	VPACKSSDW    Y3, Y0, Y0
 	VPACKSSDW    Y2, Y4, Y4
 	VPACKSSWB    Y4, Y0, Y0
-	VMOVDQU      quantConstants<>+3200(SB), Y1
+	VMOVDQU      quantConstants<>+4416(SB), Y1
 	VPERMD       Y0, Y1, Y0
 	VMOVDQU      Y0, (BX)(SI*8)
 	VMOVDQU      quantConstants<>+1984(SB), Y1
@@ -6137,62 +7356,100 @@ DATA quantConstants<>+2752(SB)/64, $"\f\f\f\f\f\f\f\f\r\r\r\r\r\r\r\r\f\f\f\f\f\
 DATA quantConstants<>+2816(SB)/64, $"\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f"
 DATA quantConstants<>+2880(SB)/64, $"\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00"
 DATA quantConstants<>+2944(SB)/64, $"\x00\x01\x02\x03\x04\x06\b\f\x00\xff\xfe\xfd\xfc\xfa\xf8\xf4\x00\x01\x02\x03\x04\x06\b\f\x00\xff\xfe\xfd\xfc\xfa\xf8\xf4\x00\x01\x02\x03\x04\x06\b\f\x00\xff\xfe\xfd\xfc\xfa\xf8\xf4\x00\x01\x02\x03\x04\x06\b\f\x00\xff\xfe\xfd\xfc\xfa\xf8\xf4"
-DATA quantConstants<>+3008(SB)/64, $"\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f"
-DATA quantConstants<>+3072(SB)/64, $"\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB"
-DATA quantConstants<>+3136(SB)/64, $"\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?"
-DATA quantConstants<>+3200(SB)/64, $"\x00\x00\x00\x00\x04\x00\x00\x00\x01\x00\x00\x00\x05\x00\x00\x00\x02\x00\x00\x00\x06\x00\x00\x00\x03\x00\x00\x00\a\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x01\x00\x00\x00\x05\x00\x00\x00\x02\x00\x00\x00\x06\x00\x00\x00\x03\x00\x00\x00\a\x00\x00\x00"
-DATA quantConstants<>+4128(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00"
-DATA quantConstants<>+4192(SB)/64, $"\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00"
-DATA quantConstants<>+4256(SB)/64, $"\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00"
-DATA quantConstants<>+4320(SB)/64, $"\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00"
-DATA quantConstants<>+4384(SB)/64, $"\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00"
-DATA quantConstants<>+4448(SB)/64, $"\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00"
-DATA quantConstants<>+4512(SB)/64, $"\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00"
-DATA quantConstants<>+4576(SB)/64, $"\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00"
-DATA quantConstants<>+4640(SB)/64, $"\x00\x00\x00\x00\x04\x00\x00\x00\b\x00\x00\x00\f\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\b\x00\x00\x00\f\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\b\x00\x00\x00\f\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\b\x00\x00\x00\f\x00\x00\x00"
-DATA quantConstants<>+4704(SB)/64, $"\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f"
-DATA quantConstants<>+4768(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00"
-DATA quantConstants<>+4832(SB)/64, $"????\x0f\x0f\x0f\x0f????\x0f\x0f\x0f\x0f????\x0f\x0f\x0f\x0f????\x0f\x0f\x0f\x0f????\x0f\x0f\x0f\x0f????\x0f\x0f\x0f\x0f????\x0f\x0f\x0f\x0f????\x0f\x0f\x0f\x0f"
-DATA quantConstants<>+4896(SB)/64, $"\x00\x00\x00\x000000\x00\x00\x00\x000000\x00\x00\x00\x000000\x00\x00\x00\x000000\x00\x00\x00\x000000\x00\x00\x00\x000000\x00\x00\x00\x000000\x00\x00\x00\x000000"
-DATA quantConstants<>+4960(SB)/64, $"\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00"
-DATA quantConstants<>+5024(SB)/64, $"0000000000000000000000000000000000000000000000000000000000000000"
-DATA quantConstants<>+5088(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00"
-DATA quantConstants<>+5152(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00"
-DATA quantConstants<>+5216(SB)/64, $"\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00"
-DATA quantConstants<>+5280(SB)/64, $"\b\x00\b\x00\b\x00\b\x00\b\x00\b\x00\b\x00\b\x00\t\x00\t\x00\t\x00\t\x00\t\x00\t\x00\t\x00\t\x00\n\x00\n\x00\n\x00\n\x00\n\x00\n\x00\n\x00\n\x00\v\x00\v\x00\v\x00\v\x00\v\x00\v\x00\v\x00\v\x00"
-DATA quantConstants<>+5344(SB)/64, $"\f\x00\f\x00\f\x00\f\x00\f\x00\f\x00\f\x00\f\x00\r\x00\r\x00\r\x00\r\x00\r\x00\r\x00\r\x00\r\x00\x0e\x00\x0e\x00\x0e\x00\x0e\x00\x0e\x00\x0e\x00\x0e\x00\x0e\x00\x0f\x00\x0f\x00\x0f\x00\x0f\x00\x0f\x00\x0f\x00\x0f\x00\x0f\x00"
-DATA quantConstants<>+5408(SB)/64, $"\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03"
-DATA quantConstants<>+5472(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\b\x00\b\x00\b\x00\b\x00\b\x00\b\x00\b\x00\b\x00\t\x00\t\x00\t\x00\t\x00\t\x00\t\x00\t\x00\t\x00"
-DATA quantConstants<>+5536(SB)/64, $"\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\n\x00\n\x00\n\x00\n\x00\n\x00\n\x00\n\x00\n\x00\v\x00\v\x00\v\x00\v\x00\v\x00\v\x00\v\x00\v\x00"
-DATA quantConstants<>+5600(SB)/64, $"\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\f\x00\f\x00\f\x00\f\x00\f\x00\f\x00\f\x00\f\x00\r\x00\r\x00\r\x00\r\x00\r\x00\r\x00\r\x00\r\x00"
-DATA quantConstants<>+5664(SB)/64, $"\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\x0e\x00\x0e\x00\x0e\x00\x0e\x00\x0e\x00\x0e\x00\x0e\x00\x0e\x00\x0f\x00\x0f\x00\x0f\x00\x0f\x00\x0f\x00\x0f\x00\x0f\x00\x0f\x00"
-DATA quantConstants<>+5728(SB)/64, $"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80"
-DATA quantConstants<>+5792(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00"
-DATA quantConstants<>+5856(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00"
-DATA quantConstants<>+5920(SB)/64, $"\f\r\x0e\x0f\x10\x12\x14\x18\f\v\n\t\b\x06\x04\x00\f\r\x0e\x0f\x10\x12\x14\x18\f\v\n\t\b\x06\x04\x00\f\r\x0e\x0f\x10\x12\x14\x18\f\v\n\t\b\x06\x04\x00\f\r\x0e\x0f\x10\x12\x14\x18\f\v\n\t\b\x06\x04\x00"
-DATA quantConstants<>+5984(SB)/64, $"\x00\x00\x00\x00\x04\x00\x00\x00\b\x00\x00\x00\f\x00\x00\x00\x01\x00\x00\x00\x05\x00\x00\x00\t\x00\x00\x00\r\x00\x00\x00\x02\x00\x00\x00\x06\x00\x00\x00\n\x00\x00\x00\x0e\x00\x00\x00\x03\x00\x00\x00\a\x00\x00\x00\v\x00\x00\x00\x0f\x00\x00\x00"
-DATA quantConstants<>+6048(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
-DATA quantConstants<>+6112(SB)/64, $"\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01"
-DATA quantConstants<>+6176(SB)/64, $"\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02"
-DATA quantConstants<>+6240(SB)/64, $"\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04"
-DATA quantConstants<>+6304(SB)/64, $"\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05"
-DATA quantConstants<>+6368(SB)/64, $"\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06"
-DATA quantConstants<>+6432(SB)/64, $"\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a"
-DATA quantConstants<>+6496(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x00\x01\x01\x01\x01\x01\x01\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x01\x01\x01\x01\x01\x01\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x01\x01\x01\x01\x01\x01\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x01\x01\x01\x01\x01\x01\x01\x01"
-DATA quantConstants<>+6560(SB)/64, $"\x02\x02\x02\x02\x02\x02\x02\x02\x03\x03\x03\x03\x03\x03\x03\x03\x02\x02\x02\x02\x02\x02\x02\x02\x03\x03\x03\x03\x03\x03\x03\x03\x02\x02\x02\x02\x02\x02\x02\x02\x03\x03\x03\x03\x03\x03\x03\x03\x02\x02\x02\x02\x02\x02\x02\x02\x03\x03\x03\x03\x03\x03\x03\x03"
-DATA quantConstants<>+6624(SB)/64, $"\x04\x04\x04\x04\x04\x04\x04\x04\x05\x05\x05\x05\x05\x05\x05\x05\x04\x04\x04\x04\x04\x04\x04\x04\x05\x05\x05\x05\x05\x05\x05\x05\x04\x04\x04\x04\x04\x04\x04\x04\x05\x05\x05\x05\x05\x05\x05\x05\x04\x04\x04\x04\x04\x04\x04\x04\x05\x05\x05\x05\x05\x05\x05\x05"
-DATA quantConstants<>+6688(SB)/64, $"\x06\x06\x06\x06\x06\x06\x06\x06\a\a\a\a\a\a\a\a\x06\x06\x06\x06\x06\x06\x06\x06\a\a\a\a\a\a\a\a\x06\x06\x06\x06\x06\x06\x06\x06\a\a\a\a\a\a\a\a\x06\x06\x06\x06\x06\x06\x06\x06\a\a\a\a\a\a\a\a"
-DATA quantConstants<>+6752(SB)/64, $"\b\b\b\b\b\b\b\b\t\t\t\t\t\t\t\t\b\b\b\b\b\b\b\b\t\t\t\t\t\t\t\t\b\b\b\b\b\b\b\b\t\t\t\t\t\t\t\t\b\b\b\b\b\b\b\b\t\t\t\t\t\t\t\t"
-DATA quantConstants<>+6816(SB)/64, $"\n\n\n\n\n\n\n\n\v\v\v\v\v\v\v\v\n\n\n\n\n\n\n\n\v\v\v\v\v\v\v\v\n\n\n\n\n\n\n\n\v\v\v\v\v\v\v\v\n\n\n\n\n\n\n\n\v\v\v\v\v\v\v\v"
-DATA quantConstants<>+6880(SB)/64, $"\f\f\f\f\f\f\f\f\r\r\r\r\r\r\r\r\f\f\f\f\f\f\f\f\r\r\r\r\r\r\r\r\f\f\f\f\f\f\f\f\r\r\r\r\r\r\r\r\f\f\f\f\f\f\f\f\r\r\r\r\r\r\r\r"
-DATA quantConstants<>+6944(SB)/64, $"\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f"
-DATA quantConstants<>+7008(SB)/64, $"\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00"
-DATA quantConstants<>+7072(SB)/64, $"\x00\x01\x02\x03\x04\x06\b\f\x00\xff\xfe\xfd\xfc\xfa\xf8\xf4\x00\x01\x02\x03\x04\x06\b\f\x00\xff\xfe\xfd\xfc\xfa\xf8\xf4\x00\x01\x02\x03\x04\x06\b\f\x00\xff\xfe\xfd\xfc\xfa\xf8\xf4\x00\x01\x02\x03\x04\x06\b\f\x00\xff\xfe\xfd\xfc\xfa\xf8\xf4"
-DATA quantConstants<>+7136(SB)/64, $"\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f"
-DATA quantConstants<>+7200(SB)/64, $"\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB"
-DATA quantConstants<>+7264(SB)/64, $"\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?"
-DATA quantConstants<>+7328(SB)/64, $"\x00\x00\x00\x00\x04\x00\x00\x00\x01\x00\x00\x00\x05\x00\x00\x00\x02\x00\x00\x00\x06\x00\x00\x00\x03\x00\x00\x00\a\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x01\x00\x00\x00\x05\x00\x00\x00\x02\x00\x00\x00\x06\x00\x00\x00\x03\x00\x00\x00\a\x00\x00\x00"
-GLOBL quantConstants<>(SB), RODATA|NOPTR, $7392
+DATA quantConstants<>+3008(SB)/64, $"\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80"
+DATA quantConstants<>+3072(SB)/64, $"\x81\x98\xad\xbf\xcf\xdd\xea\xf6\x01\r\x19&5EYq\x81\x98\xad\xbf\xcf\xdd\xea\xf6\x01\r\x19&5EYq\x81\x98\xad\xbf\xcf\xdd\xea\xf6\x01\r\x19&5EYq\x81\x98\xad\xbf\xcf\xdd\xea\xf6\x01\r\x19&5EYq"
+DATA quantConstants<>+3136(SB)/64, $"\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b"
+DATA quantConstants<>+3200(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x00\x01\x01\x01\x01\x01\x01\x01\x01\x02\x02\x02\x02\x02\x02\x02\x02\x03\x03\x03\x03\x03\x03\x03\x03\x00\x00\x00\x00\x00\x00\x00\x00\x01\x01\x01\x01\x01\x01\x01\x01\x02\x02\x02\x02\x02\x02\x02\x02\x03\x03\x03\x03\x03\x03\x03\x03"
+DATA quantConstants<>+3264(SB)/64, $"\x01\x02\x04\b\x10 @\x80\x01\x02\x04\b\x10 @\x80\x01\x02\x04\b\x10 @\x80\x01\x02\x04\b\x10 @\x80\x01\x02\x04\b\x10 @\x80\x01\x02\x04\b\x10 @\x80\x01\x02\x04\b\x10 @\x80\x01\x02\x04\b\x10 @\x80"
+DATA quantConstants<>+3328(SB)/64, $"\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10"
+DATA quantConstants<>+3392(SB)/64, $"\x00\x00\x00\x00\x02\x00\x00\x00\x04\x00\x00\x00\x06\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x04\x00\x00\x00\x06\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x04\x00\x00\x00\x06\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x04\x00\x00\x00\x06\x00\x00\x00"
+DATA quantConstants<>+3456(SB)/64, $"                                                                "
+DATA quantConstants<>+3520(SB)/64, $"\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t"
+DATA quantConstants<>+3584(SB)/64, $"\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n"
+DATA quantConstants<>+3648(SB)/64, $"\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v"
+DATA quantConstants<>+3712(SB)/64, $"\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f"
+DATA quantConstants<>+3776(SB)/64, $"\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r"
+DATA quantConstants<>+3840(SB)/64, $"\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e"
+DATA quantConstants<>+3904(SB)/64, $"\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00"
+DATA quantConstants<>+3968(SB)/64, $"\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00"
+DATA quantConstants<>+4032(SB)/64, $"\x00\x00\x00\x00\x02\x00\x00\x00\x04\x00\x00\x00\x06\x00\x00\x00\b\x00\x00\x00\n\x00\x00\x00\f\x00\x00\x00\x0e\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x04\x00\x00\x00\x06\x00\x00\x00\b\x00\x00\x00\n\x00\x00\x00\f\x00\x00\x00\x0e\x00\x00\x00"
+DATA quantConstants<>+4096(SB)/64, $"\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00"
+DATA quantConstants<>+4160(SB)/64, $" \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00"
+DATA quantConstants<>+4224(SB)/64, $"\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f"
+DATA quantConstants<>+4288(SB)/64, $"\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB"
+DATA quantConstants<>+4352(SB)/64, $"\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?"
+DATA quantConstants<>+4416(SB)/64, $"\x00\x00\x00\x00\x04\x00\x00\x00\x01\x00\x00\x00\x05\x00\x00\x00\x02\x00\x00\x00\x06\x00\x00\x00\x03\x00\x00\x00\a\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x01\x00\x00\x00\x05\x00\x00\x00\x02\x00\x00\x00\x06\x00\x00\x00\x03\x00\x00\x00\a\x00\x00\x00"
+DATA quantConstants<>+8224(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00"
+DATA quantConstants<>+8288(SB)/64, $"\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00"
+DATA quantConstants<>+8352(SB)/64, $"\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00"
+DATA quantConstants<>+8416(SB)/64, $"\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00"
+DATA quantConstants<>+8480(SB)/64, $"\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00"
+DATA quantConstants<>+8544(SB)/64, $"\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00"
+DATA quantConstants<>+8608(SB)/64, $"\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00"
+DATA quantConstants<>+8672(SB)/64, $"\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00"
+DATA quantConstants<>+8736(SB)/64, $"\x00\x00\x00\x00\x04\x00\x00\x00\b\x00\x00\x00\f\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\b\x00\x00\x00\f\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\b\x00\x00\x00\f\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\b\x00\x00\x00\f\x00\x00\x00"
+DATA quantConstants<>+8800(SB)/64, $"\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f"
+DATA quantConstants<>+8864(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00"
+DATA quantConstants<>+8928(SB)/64, $"????\x0f\x0f\x0f\x0f????\x0f\x0f\x0f\x0f????\x0f\x0f\x0f\x0f????\x0f\x0f\x0f\x0f????\x0f\x0f\x0f\x0f????\x0f\x0f\x0f\x0f????\x0f\x0f\x0f\x0f????\x0f\x0f\x0f\x0f"
+DATA quantConstants<>+8992(SB)/64, $"\x00\x00\x00\x000000\x00\x00\x00\x000000\x00\x00\x00\x000000\x00\x00\x00\x000000\x00\x00\x00\x000000\x00\x00\x00\x000000\x00\x00\x00\x000000\x00\x00\x00\x000000"
+DATA quantConstants<>+9056(SB)/64, $"\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00"
+DATA quantConstants<>+9120(SB)/64, $"0000000000000000000000000000000000000000000000000000000000000000"
+DATA quantConstants<>+9184(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00"
+DATA quantConstants<>+9248(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00"
+DATA quantConstants<>+9312(SB)/64, $"\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00"
+DATA quantConstants<>+9376(SB)/64, $"\b\x00\b\x00\b\x00\b\x00\b\x00\b\x00\b\x00\b\x00\t\x00\t\x00\t\x00\t\x00\t\x00\t\x00\t\x00\t\x00\n\x00\n\x00\n\x00\n\x00\n\x00\n\x00\n\x00\n\x00\v\x00\v\x00\v\x00\v\x00\v\x00\v\x00\v\x00\v\x00"
+DATA quantConstants<>+9440(SB)/64, $"\f\x00\f\x00\f\x00\f\x00\f\x00\f\x00\f\x00\f\x00\r\x00\r\x00\r\x00\r\x00\r\x00\r\x00\r\x00\r\x00\x0e\x00\x0e\x00\x0e\x00\x0e\x00\x0e\x00\x0e\x00\x0e\x00\x0e\x00\x0f\x00\x0f\x00\x0f\x00\x0f\x00\x0f\x00\x0f\x00\x0f\x00\x0f\x00"
+DATA quantConstants<>+9504(SB)/64, $"\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03"
+DATA quantConstants<>+9568(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\b\x00\b\x00\b\x00\b\x00\b\x00\b\x00\b\x00\b\x00\t\x00\t\x00\t\x00\t\x00\t\x00\t\x00\t\x00\t\x00"
+DATA quantConstants<>+9632(SB)/64, $"\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\n\x00\n\x00\n\x00\n\x00\n\x00\n\x00\n\x00\n\x00\v\x00\v\x00\v\x00\v\x00\v\x00\v\x00\v\x00\v\x00"
+DATA quantConstants<>+9696(SB)/64, $"\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\f\x00\f\x00\f\x00\f\x00\f\x00\f\x00\f\x00\f\x00\r\x00\r\x00\r\x00\r\x00\r\x00\r\x00\r\x00\r\x00"
+DATA quantConstants<>+9760(SB)/64, $"\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\x0e\x00\x0e\x00\x0e\x00\x0e\x00\x0e\x00\x0e\x00\x0e\x00\x0e\x00\x0f\x00\x0f\x00\x0f\x00\x0f\x00\x0f\x00\x0f\x00\x0f\x00\x0f\x00"
+DATA quantConstants<>+9824(SB)/64, $"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80"
+DATA quantConstants<>+9888(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00"
+DATA quantConstants<>+9952(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00"
+DATA quantConstants<>+10016(SB)/64, $"\f\r\x0e\x0f\x10\x12\x14\x18\f\v\n\t\b\x06\x04\x00\f\r\x0e\x0f\x10\x12\x14\x18\f\v\n\t\b\x06\x04\x00\f\r\x0e\x0f\x10\x12\x14\x18\f\v\n\t\b\x06\x04\x00\f\r\x0e\x0f\x10\x12\x14\x18\f\v\n\t\b\x06\x04\x00"
+DATA quantConstants<>+10080(SB)/64, $"\x00\x00\x00\x00\x04\x00\x00\x00\b\x00\x00\x00\f\x00\x00\x00\x01\x00\x00\x00\x05\x00\x00\x00\t\x00\x00\x00\r\x00\x00\x00\x02\x00\x00\x00\x06\x00\x00\x00\n\x00\x00\x00\x0e\x00\x00\x00\x03\x00\x00\x00\a\x00\x00\x00\v\x00\x00\x00\x0f\x00\x00\x00"
+DATA quantConstants<>+10144(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+DATA quantConstants<>+10208(SB)/64, $"\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01"
+DATA quantConstants<>+10272(SB)/64, $"\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02"
+DATA quantConstants<>+10336(SB)/64, $"\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04"
+DATA quantConstants<>+10400(SB)/64, $"\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05"
+DATA quantConstants<>+10464(SB)/64, $"\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06"
+DATA quantConstants<>+10528(SB)/64, $"\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a"
+DATA quantConstants<>+10592(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x00\x01\x01\x01\x01\x01\x01\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x01\x01\x01\x01\x01\x01\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x01\x01\x01\x01\x01\x01\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x01\x01\x01\x01\x01\x01\x01\x01"
+DATA quantConstants<>+10656(SB)/64, $"\x02\x02\x02\x02\x02\x02\x02\x02\x03\x03\x03\x03\x03\x03\x03\x03\x02\x02\x02\x02\x02\x02\x02\x02\x03\x03\x03\x03\x03\x03\x03\x03\x02\x02\x02\x02\x02\x02\x02\x02\x03\x03\x03\x03\x03\x03\x03\x03\x02\x02\x02\x02\x02\x02\x02\x02\x03\x03\x03\x03\x03\x03\x03\x03"
+DATA quantConstants<>+10720(SB)/64, $"\x04\x04\x04\x04\x04\x04\x04\x04\x05\x05\x05\x05\x05\x05\x05\x05\x04\x04\x04\x04\x04\x04\x04\x04\x05\x05\x05\x05\x05\x05\x05\x05\x04\x04\x04\x04\x04\x04\x04\x04\x05\x05\x05\x05\x05\x05\x05\x05\x04\x04\x04\x04\x04\x04\x04\x04\x05\x05\x05\x05\x05\x05\x05\x05"
+DATA quantConstants<>+10784(SB)/64, $"\x06\x06\x06\x06\x06\x06\x06\x06\a\a\a\a\a\a\a\a\x06\x06\x06\x06\x06\x06\x06\x06\a\a\a\a\a\a\a\a\x06\x06\x06\x06\x06\x06\x06\x06\a\a\a\a\a\a\a\a\x06\x06\x06\x06\x06\x06\x06\x06\a\a\a\a\a\a\a\a"
+DATA quantConstants<>+10848(SB)/64, $"\b\b\b\b\b\b\b\b\t\t\t\t\t\t\t\t\b\b\b\b\b\b\b\b\t\t\t\t\t\t\t\t\b\b\b\b\b\b\b\b\t\t\t\t\t\t\t\t\b\b\b\b\b\b\b\b\t\t\t\t\t\t\t\t"
+DATA quantConstants<>+10912(SB)/64, $"\n\n\n\n\n\n\n\n\v\v\v\v\v\v\v\v\n\n\n\n\n\n\n\n\v\v\v\v\v\v\v\v\n\n\n\n\n\n\n\n\v\v\v\v\v\v\v\v\n\n\n\n\n\n\n\n\v\v\v\v\v\v\v\v"
+DATA quantConstants<>+10976(SB)/64, $"\f\f\f\f\f\f\f\f\r\r\r\r\r\r\r\r\f\f\f\f\f\f\f\f\r\r\r\r\r\r\r\r\f\f\f\f\f\f\f\f\r\r\r\r\r\r\r\r\f\f\f\f\f\f\f\f\r\r\r\r\r\r\r\r"
+DATA quantConstants<>+11040(SB)/64, $"\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f"
+DATA quantConstants<>+11104(SB)/64, $"\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00"
+DATA quantConstants<>+11168(SB)/64, $"\x00\x01\x02\x03\x04\x06\b\f\x00\xff\xfe\xfd\xfc\xfa\xf8\xf4\x00\x01\x02\x03\x04\x06\b\f\x00\xff\xfe\xfd\xfc\xfa\xf8\xf4\x00\x01\x02\x03\x04\x06\b\f\x00\xff\xfe\xfd\xfc\xfa\xf8\xf4\x00\x01\x02\x03\x04\x06\b\f\x00\xff\xfe\xfd\xfc\xfa\xf8\xf4"
+DATA quantConstants<>+11232(SB)/64, $"\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80"
+DATA quantConstants<>+11296(SB)/64, $"\x81\x98\xad\xbf\xcf\xdd\xea\xf6\x01\r\x19&5EYq\x81\x98\xad\xbf\xcf\xdd\xea\xf6\x01\r\x19&5EYq\x81\x98\xad\xbf\xcf\xdd\xea\xf6\x01\r\x19&5EYq\x81\x98\xad\xbf\xcf\xdd\xea\xf6\x01\r\x19&5EYq"
+DATA quantConstants<>+11360(SB)/64, $"\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b"
+DATA quantConstants<>+11424(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x00\x01\x01\x01\x01\x01\x01\x01\x01\x02\x02\x02\x02\x02\x02\x02\x02\x03\x03\x03\x03\x03\x03\x03\x03\x00\x00\x00\x00\x00\x00\x00\x00\x01\x01\x01\x01\x01\x01\x01\x01\x02\x02\x02\x02\x02\x02\x02\x02\x03\x03\x03\x03\x03\x03\x03\x03"
+DATA quantConstants<>+11488(SB)/64, $"\x01\x02\x04\b\x10 @\x80\x01\x02\x04\b\x10 @\x80\x01\x02\x04\b\x10 @\x80\x01\x02\x04\b\x10 @\x80\x01\x02\x04\b\x10 @\x80\x01\x02\x04\b\x10 @\x80\x01\x02\x04\b\x10 @\x80\x01\x02\x04\b\x10 @\x80"
+DATA quantConstants<>+11552(SB)/64, $"\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10\x10"
+DATA quantConstants<>+11616(SB)/64, $"\x00\x00\x00\x00\x02\x00\x00\x00\x04\x00\x00\x00\x06\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x04\x00\x00\x00\x06\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x04\x00\x00\x00\x06\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x04\x00\x00\x00\x06\x00\x00\x00"
+DATA quantConstants<>+11680(SB)/64, $"                                                                "
+DATA quantConstants<>+11744(SB)/64, $"\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t"
+DATA quantConstants<>+11808(SB)/64, $"\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n"
+DATA quantConstants<>+11872(SB)/64, $"\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v"
+DATA quantConstants<>+11936(SB)/64, $"\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f"
+DATA quantConstants<>+12000(SB)/64, $"\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r"
+DATA quantConstants<>+12064(SB)/64, $"\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e"
+DATA quantConstants<>+12128(SB)/64, $"\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00"
+DATA quantConstants<>+12192(SB)/64, $"\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00"
+DATA quantConstants<>+12256(SB)/64, $"\x00\x00\x00\x00\x02\x00\x00\x00\x04\x00\x00\x00\x06\x00\x00\x00\b\x00\x00\x00\n\x00\x00\x00\f\x00\x00\x00\x0e\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x04\x00\x00\x00\x06\x00\x00\x00\b\x00\x00\x00\n\x00\x00\x00\f\x00\x00\x00\x0e\x00\x00\x00"
+DATA quantConstants<>+12320(SB)/64, $"\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00"
+DATA quantConstants<>+12384(SB)/64, $" \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00"
+DATA quantConstants<>+12448(SB)/64, $"\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f"
+DATA quantConstants<>+12512(SB)/64, $"\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB"
+DATA quantConstants<>+12576(SB)/64, $"\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?"
+DATA quantConstants<>+12640(SB)/64, $"\x00\x00\x00\x00\x04\x00\x00\x00\x01\x00\x00\x00\x05\x00\x00\x00\x02\x00\x00\x00\x06\x00\x00\x00\x03\x00\x00\x00\a\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x01\x00\x00\x00\x05\x00\x00\x00\x02\x00\x00\x00\x06\x00\x00\x00\x03\x00\x00\x00\a\x00\x00\x00"
+GLOBL quantConstants<>(SB), RODATA|NOPTR, $12704
 
 DATA quantSigns<>+0(SB)/64, $"\x01\x01\x01\x01\x01\x01\x01\x01\xff\x01\x01\x01\x01\x01\x01\xff\x01\xff\x01\x01\x01\x01\x01\xff\xff\xff\x01\x01\x01\x01\x01\x01\x01\x01\xff\x01\x01\x01\x01\xff\xff\x01\xff\x01\x01\x01\x01\x01\x01\xff\xff\x01\x01\x01\x01\x01\xff\xff\xff\x01\x01\x01\x01\xff"
 DATA quantSigns<>+64(SB)/64, $"\x01\x01\x01\xff\x01\x01\x01\xff\xff\x01\x01\xff\x01\x01\x01\x01\x01\xff\x01\xff\x01\x01\x01\x01\xff\xff\x01\xff\x01\x01\x01\xff\x01\x01\xff\xff\x01\x01\x01\x01\xff\x01\xff\xff\x01\x01\x01\xff\x01\xff\xff\xff\x01\x01\x01\xff\xff\xff\xff\xff\x01\x01\x01\x01"

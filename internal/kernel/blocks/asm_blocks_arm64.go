@@ -32,6 +32,11 @@ func neonDotQ8Rows(t *byte)
 //go:noescape
 func neonDotMXRows(t *byte)
 
+// neonDotGroupRows adds the products of four rows of weights with one.
+//
+//go:noescape
+func neonDotGroupRows(t *byte)
+
 // neonDotQ4KColumns adds the products of one row of weights with four.
 //
 //go:noescape
@@ -91,6 +96,11 @@ func neonQ8Rows(t *byte)
 //
 //go:noescape
 func neonMXRows(t *byte)
+
+// neonGroupRows adds the products of four rows of weights with one.
+//
+//go:noescape
+func neonGroupRows(t *byte)
 
 // neonQ4KColumns adds the products of one row of weights with four.
 //

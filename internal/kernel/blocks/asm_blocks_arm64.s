@@ -867,6 +867,89 @@ block:
 	FMOVQ F31, (R14)
 	RET
 
+// func neonDotGroupRows(t *byte)
+TEXT ·neonDotGroupRows(SB), NOSPLIT, $0-8
+	MOVD t+0(FP), R0
+	MOVD 0(R0), R1
+	MOVD 8(R0), R2
+	MOVD 16(R0), R3
+	MOVD 24(R0), R4
+	MOVD 32(R0), R5
+	MOVD 40(R0), R6
+	MOVD 104(R0), R11
+	MOVD 112(R0), R13
+	MOVD $blocksConstantsNEON<>(SB), R10
+	ADD $0, R10, R12
+	ADD $72, R0, R14
+	FMOVQ (R14), F31
+	PCALIGN $16
+
+loop:
+	ADD $128, R2, R7
+	ADD $128, R3, R8
+	ADD $128, R4, R9
+	ADD $128, R5, R11
+	ADD $128, R6, R21
+	MOVD $4, R23
+
+block:
+	VLD1R.P 4(R7), [V0.S4]
+	VLD1.P 4(R8), V0.S[1]
+	VLD1.P 4(R9), V0.S[2]
+	VLD1.P 4(R11), V0.S[3]
+	VLD1R.P 4(R21), [V1.S4]
+	ADD $12, R7, R14
+	ADD $12, R8, R15
+	ADD $12, R9, R19
+	ADD $12, R11, R20
+	VLD1R.P 4(R14), [V2.S4]
+	VLD1.P 4(R15), V2.S[1]
+	VLD1.P 4(R19), V2.S[2]
+	VLD1.P 4(R20), V2.S[3]
+	ADD $12, R21, R14
+	VLD1R.P 4(R14), [V3.S4]
+	FLDPQ.P 32(R6), (F4, F5)
+	FLDPQ.P 32(R2), (F6, F7)
+	WORD $0x4f000408 // movi v8.4s, #0
+	WORD $0x4e8494c8 // sdot v8.4s, v6.16b, v4.16b
+	WORD $0x4e8594e8 // sdot v8.4s, v7.16b, v5.16b
+	FLDPQ.P 32(R3), (F6, F7)
+	WORD $0x4f000409 // movi v9.4s, #0
+	WORD $0x4e8494c9 // sdot v9.4s, v6.16b, v4.16b
+	WORD $0x4e8594e9 // sdot v9.4s, v7.16b, v5.16b
+	FLDPQ.P 32(R4), (F6, F7)
+	WORD $0x4f00040a // movi v10.4s, #0
+	WORD $0x4e8494ca // sdot v10.4s, v6.16b, v4.16b
+	WORD $0x4e8594ea // sdot v10.4s, v7.16b, v5.16b
+	FLDPQ.P 32(R5), (F6, F7)
+	WORD $0x4f00040b // movi v11.4s, #0
+	WORD $0x4e8494cb // sdot v11.4s, v6.16b, v4.16b
+	WORD $0x4e8594eb // sdot v11.4s, v7.16b, v5.16b
+	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
+	WORD $0x4ea9bd04 // addp v4.4s, v8.4s, v9.4s
+	WORD $0x4eabbd45 // addp v5.4s, v10.4s, v11.4s
+	WORD $0x4ea5bc84 // addp v4.4s, v4.4s, v5.4s
+	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
+	WORD $0x6e24dc00 // fmul v0.4s, v0.4s, v4.4s
+	WORD $0x6e21dc41 // fmul v1.4s, v2.4s, v1.4s
+	WORD $0x4f390462 // sshr v2.4s, v3.4s, #7
+	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
+	WORD $0x6e22dc21 // fmul v1.4s, v1.4s, v2.4s
+	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s
+	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
+	SUBS $1, R23, R23
+	BNE block
+	ADD $64, R2
+	ADD $64, R3
+	ADD $64, R4
+	ADD $64, R5
+	ADD $64, R6
+	SUBS $1, R1, R1
+	BNE loop
+	ADD $72, R0, R14
+	FMOVQ F31, (R14)
+	RET
+
 // func neonDotQ4KColumns(t *byte)
 TEXT ·neonDotQ4KColumns(SB), NOSPLIT, $0-8
 	MOVD t+0(FP), R0
@@ -2774,6 +2857,101 @@ block:
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
 	SUBS $1, R23, R23
 	BNE block
+	ADD $64, R6
+	SUBS $1, R1, R1
+	BNE loop
+	ADD $72, R0, R14
+	FMOVQ F31, (R14)
+	RET
+
+// func neonGroupRows(t *byte)
+TEXT ·neonGroupRows(SB), NOSPLIT, $0-8
+	MOVD t+0(FP), R0
+	MOVD 0(R0), R1
+	MOVD 8(R0), R2
+	MOVD 16(R0), R3
+	MOVD 24(R0), R4
+	MOVD 32(R0), R5
+	MOVD 40(R0), R6
+	MOVD 104(R0), R11
+	MOVD 112(R0), R13
+	MOVD $blocksConstantsNEON<>(SB), R10
+	ADD $0, R10, R12
+	ADD $72, R0, R14
+	FMOVQ (R14), F31
+	PCALIGN $16
+
+loop:
+	ADD $128, R2, R7
+	ADD $128, R3, R8
+	ADD $128, R4, R9
+	ADD $128, R5, R11
+	ADD $128, R6, R21
+	MOVD $4, R23
+
+block:
+	VLD1R.P 4(R7), [V0.S4]
+	VLD1.P 4(R8), V0.S[1]
+	VLD1.P 4(R9), V0.S[2]
+	VLD1.P 4(R11), V0.S[3]
+	VLD1R.P 4(R21), [V1.S4]
+	ADD $12, R7, R14
+	ADD $12, R8, R15
+	ADD $12, R9, R19
+	ADD $12, R11, R20
+	VLD1R.P 4(R14), [V2.S4]
+	VLD1.P 4(R15), V2.S[1]
+	VLD1.P 4(R19), V2.S[2]
+	VLD1.P 4(R20), V2.S[3]
+	ADD $12, R21, R14
+	VLD1R.P 4(R14), [V3.S4]
+	FLDPQ.P 32(R6), (F4, F5)
+	FLDPQ.P 32(R2), (F6, F7)
+	WORD $0x0e24c0c8 // smull v8.8h, v6.8b, v4.8b
+	WORD $0x4e2480c8 // smlal2 v8.8h, v6.16b, v4.16b
+	WORD $0x4e602906 // saddlp v6.4s, v8.8h
+	WORD $0x0e25c0e8 // smull v8.8h, v7.8b, v5.8b
+	WORD $0x4e2580e8 // smlal2 v8.8h, v7.16b, v5.16b
+	WORD $0x4e606906 // sadalp v6.4s, v8.8h
+	FLDPQ.P 32(R3), (F7, F8)
+	WORD $0x0e24c0e9 // smull v9.8h, v7.8b, v4.8b
+	WORD $0x4e2480e9 // smlal2 v9.8h, v7.16b, v4.16b
+	WORD $0x4e602927 // saddlp v7.4s, v9.8h
+	WORD $0x0e25c109 // smull v9.8h, v8.8b, v5.8b
+	WORD $0x4e258109 // smlal2 v9.8h, v8.16b, v5.16b
+	WORD $0x4e606927 // sadalp v7.4s, v9.8h
+	FLDPQ.P 32(R4), (F8, F9)
+	WORD $0x0e24c10a // smull v10.8h, v8.8b, v4.8b
+	WORD $0x4e24810a // smlal2 v10.8h, v8.16b, v4.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x0e25c12a // smull v10.8h, v9.8b, v5.8b
+	WORD $0x4e25812a // smlal2 v10.8h, v9.16b, v5.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	FLDPQ.P 32(R5), (F9, F10)
+	WORD $0x0e24c12b // smull v11.8h, v9.8b, v4.8b
+	WORD $0x4e24812b // smlal2 v11.8h, v9.16b, v4.16b
+	WORD $0x4e602964 // saddlp v4.4s, v11.8h
+	WORD $0x0e25c149 // smull v9.8h, v10.8b, v5.8b
+	WORD $0x4e258149 // smlal2 v9.8h, v10.16b, v5.16b
+	WORD $0x4e606924 // sadalp v4.4s, v9.8h
+	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
+	WORD $0x4ea7bcc5 // addp v5.4s, v6.4s, v7.4s
+	WORD $0x4ea4bd04 // addp v4.4s, v8.4s, v4.4s
+	WORD $0x4ea4bca4 // addp v4.4s, v5.4s, v4.4s
+	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
+	WORD $0x6e24dc00 // fmul v0.4s, v0.4s, v4.4s
+	WORD $0x6e21dc41 // fmul v1.4s, v2.4s, v1.4s
+	WORD $0x4f390462 // sshr v2.4s, v3.4s, #7
+	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
+	WORD $0x6e22dc21 // fmul v1.4s, v1.4s, v2.4s
+	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s
+	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
+	SUBS $1, R23, R23
+	BNE block
+	ADD $64, R2
+	ADD $64, R3
+	ADD $64, R4
+	ADD $64, R5
 	ADD $64, R6
 	SUBS $1, R1, R1
 	BNE loop

@@ -83,6 +83,8 @@ type set struct {
 	super, group func(*byte)
 	// groups is rows, and groupPairs pairs, for weights that are unpacked to groups.
 	groups, groupPairs func(*byte)
+	// unpack makes groups of blocks. groupIndex is the index of a type.
+	unpack [groupTypes]func(*byte)
 }
 
 // selected returns the functions of the kind that is selected.
@@ -91,7 +93,7 @@ var selected = sync.OnceValue(func() *set {
 	return setOf(k)
 })
 
-const quantTypes = 6
+const quantTypes, groupTypes = 6, 9
 
 // quantAhead is how many bytes ahead weights are fetched. On one core that reads 39 GB/s
 // from memory, rows of 2048 weights in memory are multiplied at 38 GB/s for q4_k and at
@@ -104,6 +106,9 @@ func quantIndex(d graph.DType) int {
 	}
 	return int(d - graph.Q8_0)
 }
+
+// groupIndex is quantIndex for types that have groups.
+func groupIndex(d graph.DType) int { return int(d - graph.Q4_0) }
 
 // inFours reports whether m rows of x are multiplied with four rows of weights at a time.
 // The other way multiplies four rows of x with one row of weights, which is unpacked once
@@ -134,8 +139,8 @@ func (s *set) multiply(d graph.DType, m, n, k int, x, w, next []byte, y []float3
 	_ = y[(m-1)*yrs+(n-1)*ycs]
 	if quant.HasGroups(d) {
 		g := groupProduct{set: s, m: m, n: n, k: k, x: x, y: y, xb: xb, yrs: yrs, ycs: ycs}
-		g.multiply(func(groups []quant.Group, j, from, to int) {
-			quant.Unpack(groups, d, w[j*wb+from/block*size:j*wb+to/block*size])
+		g.multiply(func(a *unpackArgs, groups []quant.Group, j, from, to int) {
+			s.unpackGroups(a, groups, d, w[j*wb+from/block*size:j*wb+to/block*size])
 		})
 		return
 	}

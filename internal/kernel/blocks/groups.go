@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"unsafe"
 
+	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/quant"
 )
 
@@ -26,16 +27,56 @@ const groupPiece = 16
 // groupOffset is what quantOffset says of types that have groups.
 const groupOffset = 128
 
+// unpackArgs is the argument of functions in assembly that unpack blocks to groups: n whole
+// groups of blocks of 32, or n blocks of 256. The generator knows the offsets of the fields.
+type unpackArgs struct {
+	n      int
+	groups *quant.Group
+	blocks *byte
+}
+
+// These lines compile only if the offsets are those in asm/unpack.go, and if a group has the
+// layout of a rounded row.
+const (
+	_ = -(unsafe.Offsetof(unpackArgs{}.groups) ^ 8)
+	_ = -(unsafe.Offsetof(unpackArgs{}.blocks) ^ 16)
+	_ = -(unsafe.Offsetof(quant.Group{}.Scale) ^ quantGroupScale)
+	_ = -(unsafe.Offsetof(quant.Group{}.Offset) ^ quantGroupSums)
+	_ = -(unsafe.Sizeof(quant.Group{}) ^ quantGroupRow)
+)
+
+// unpackGroups is quant.Unpack with the functions of a set. a is memory for an argument.
+func (s *set) unpackGroups(a *unpackArgs, groups []quant.Group, d graph.DType, blocks []byte) {
+	if s == nil || s.unpack[groupIndex(d)] == nil {
+		quant.Unpack(groups, d, blocks)
+		return
+	}
+	n, size := d.Block()
+	unit := size // bytes of the blocks that the function takes together
+	if n == 32 {
+		unit *= 4
+	}
+	count := len(blocks) / unit
+	if count > 0 {
+		*a = unpackArgs{count, &groups[0], &blocks[0]}
+		s.unpack[groupIndex(d)]((*byte)(unsafe.Pointer(a)))
+	}
+	if rest := blocks[count*unit:]; len(rest) > 0 {
+		quant.Unpack(groups[count:], d, rest)
+	}
+}
+
 // groupWork is the memory that a product of groups needs.
 type groupWork struct {
 	groups [4 * groupPiece]quant.Group
 	sums   [quantMost][4]float32 // of each row of x with four rows of weights
 	args   quantArgs
+	unpack unpackArgs
 }
 
 // multiply makes the product. unpack sets groups to the elements [from, to) of row j of the
 // weights; from is a multiple of the elements of groupPiece groups.
-func (p *groupProduct) multiply(unpack func(groups []quant.Group, j, from, to int)) {
+func (p *groupProduct) multiply(unpack func(a *unpackArgs, groups []quant.Group, j, from, to int)) {
 	const piece = 128 * groupPiece
 	work := new(groupWork)
 	for i0 := 0; i0 < p.m; i0 += quantMost {
@@ -47,7 +88,7 @@ func (p *groupProduct) multiply(unpack func(groups []quant.Group, j, from, to in
 				to := min(from+piece, p.k)
 				groups := (to - from + 127) / 128
 				for l := range rows {
-					unpack(work.groups[l*groupPiece:][:groups], j+l, from, to)
+					unpack(&work.unpack, work.groups[l*groupPiece:][:groups], j+l, from, to)
 				}
 				p.add(work, rows, groups, i0, i1, from/128)
 			}

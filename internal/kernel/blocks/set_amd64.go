@@ -22,9 +22,15 @@ func avx2Set() *set {
 	return &set{
 		rows:    [quantTypes]func(*byte){avx2Q8Rows, avx2Q4KRows, avx2Q6KRows, avx2Q2KRows, avx2IQ2Rows, avx2MXRows},
 		columns: [quantTypes]func(*byte){avx2Q8Columns, avx2Q4KColumns, avx2Q6KColumns, avx2Q2KColumns, avx2IQ2Columns, avx2MXColumns},
+		groups:  avx2GroupRows,
+		unpack:  avx2Unpack(),
 		super:   avx2RoundSuper,
 		group:   avx2RoundGroup,
 	}
+}
+
+func avx2Unpack() [groupTypes]func(*byte) {
+	return [groupTypes]func(*byte){avx2UnpackQ4, avx2UnpackQ41, avx2UnpackQ5, avx2UnpackQ51, avx2UnpackQ3K, avx2UnpackQ5K, nil, avx2UnpackIQ4NL, avx2UnpackIQ4XS}
 }
 
 // avx512Set returns avx2Set on processors with AVX-512 but without VNNI; the bits are
@@ -34,10 +40,13 @@ func avx512Set() *set {
 		return avx2Set()
 	}
 	return &set{
-		rows:    [quantTypes]func(*byte){avx512Q8Rows, avx512Q4KRows, avx512Q6KRows, avx512Q2KRows, avx2IQ2Rows, avx512MXRows},
-		pairs:   [quantTypes]func(*byte){avx512Q8Pairs, avx512Q4KPairs, avx512Q6KPairs, avx512Q2KPairs, nil, avx512MXPairs},
-		columns: [quantTypes]func(*byte){avx512Q8Columns, avx512Q4KColumns, avx512Q6KColumns, avx512Q2KColumns, avx2IQ2Columns, avx512MXColumns},
-		super:   avx2RoundSuper,
-		group:   avx2RoundGroup,
+		rows:       [quantTypes]func(*byte){avx512Q8Rows, avx512Q4KRows, avx512Q6KRows, avx512Q2KRows, avx2IQ2Rows, avx512MXRows},
+		pairs:      [quantTypes]func(*byte){avx512Q8Pairs, avx512Q4KPairs, avx512Q6KPairs, avx512Q2KPairs, nil, avx512MXPairs},
+		columns:    [quantTypes]func(*byte){avx512Q8Columns, avx512Q4KColumns, avx512Q6KColumns, avx512Q2KColumns, avx2IQ2Columns, avx512MXColumns},
+		groups:     avx512GroupRows,
+		groupPairs: avx512GroupPairs,
+		unpack:     avx2Unpack(),
+		super:      avx2RoundSuper,
+		group:      avx2RoundGroup,
 	}
 }

@@ -29,6 +29,7 @@ func neonDotSet() *set {
 	return &set{
 		rows:    [quantTypes]func(*byte){neonDotQ8Rows, neonDotQ4KRows, neonDotQ6KRows, neonDotQ2KRows, neonDotIQ2Rows, neonDotMXRows},
 		columns: [quantTypes]func(*byte){neonDotQ8Columns, neonDotQ4KColumns, neonDotQ6KColumns, neonDotQ2KColumns, neonDotIQ2Columns, neonDotMXColumns},
+		groups:  neonDotGroupRows,
 		super:   neonRoundSuper,
 		group:   neonRoundGroup,
 	}
@@ -39,6 +40,7 @@ func neonPlainSet() *set {
 	return &set{
 		rows:    [quantTypes]func(*byte){neonQ8Rows, neonQ4KRows, neonQ6KRows, neonQ2KRows, neonIQ2Rows, neonMXRows},
 		columns: [quantTypes]func(*byte){neonQ8Columns, neonQ4KColumns, neonQ6KColumns, neonQ2KColumns, neonIQ2Columns, neonMXColumns},
+		groups:  neonGroupRows,
 		super:   neonRoundSuper,
 		group:   neonRoundGroup,
 	}

@@ -65,6 +65,9 @@ func (f *file) quant() {
 			p.super("IQ2", 66, p.iq2)
 			p.group("Q8", 34, p.q8)
 			p.group("MX", 17, p.mx)
+			if !columns {
+				p.unpacked()
+			}
 		}
 	}
 	f.roundSuper()
@@ -155,10 +158,12 @@ func (p *products) function(kind string, size int, unit func() func()) {
 	f.line("FMOVQ (R%d), F31", g0)
 	body := unit()
 	f.loop("loop")
-	for at := 0; at < len(p.ws)*size; at += 64 {
-		f.line("PRFM %d(R%d), PLDL1KEEP", at, quantFar)
+	if kind != "Group" { // whose weights are in the first-level cache
+		for at := 0; at < len(p.ws)*size; at += 64 {
+			f.line("PRFM %d(R%d), PLDL1KEEP", at, quantFar)
+		}
+		f.line("ADD $%d, R%d", len(p.ws)*size, quantFar)
 	}
-	f.line("ADD $%d, R%d", len(p.ws)*size, quantFar)
 	// All constants are pinned before the loop; there are at most 8.
 	f.single(32-p.pinned, func(b *block) {
 		p.block = b
@@ -329,6 +334,38 @@ func (p *products) group(kind string, size int, of func() groupOf) {
 				}
 				p.into("fadd", s4, p.acc, p.acc, p.mul(d, p.mixed("scvtf", "4s", p.lanes(sum))))
 			})
+			p.advance(p.xs, groupRow-groupLen*32)
+		}
+	})
+}
+
+// unpacked writes a function with a loop over quant.Group, which has the layout of a rounded
+// row, with offsets instead of sums.
+func (p *products) unpacked() {
+	p.function("Group", groupRow, func() func() {
+		return func() {
+			// The pointers to the numbers of rows of weights and of x.
+			rows, x := []int{quantNext, quantOffset, quantRowsLeft, quantBookAt}, []int{quantBlock}
+			for l, w := range p.ws {
+				p.general("ADD $%d, R%d, R%d", groupScale, w, rows[l])
+			}
+			p.general("ADD $%d, R%d, R%d", groupScale, p.xs[0], x[0])
+			p.repeat("block", quantTurns, groupLen, func() {
+				const behind = groupSums - groupScale - 4 // pointers have moved on by 4
+				scale, dx := p.gather(32, rows), p.gather(32, x)
+				offset, t := p.gatherAt(32, behind, rows), p.gatherAt(32, behind, x)
+				q := p.take(p.xs[0])
+				var sum [4]value
+				for l := range sum {
+					w := p.take(p.ws[l])
+					sum[l] = p.dotOf(w[:], q[:])
+				}
+				term := p.mul(p.mul(scale, dx), p.mixed("scvtf", "4s", p.lanes(sum)))
+				rest := p.mul(p.mul(offset, dx), p.mixed("scvtf", "4s", p.shift("sshr", t, 7)))
+				p.into("fadd", s4, term, term, rest)
+				p.into("fadd", s4, p.acc, p.acc, term)
+			})
+			p.advance(p.ws, groupRow-groupLen*32)
 			p.advance(p.xs, groupRow-groupLen*32)
 		}
 	})

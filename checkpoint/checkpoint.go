@@ -1,0 +1,184 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gomoe/gomoe/checkpoint/gguf"
+	"github.com/gomoe/gomoe/checkpoint/safetensors"
+	"github.com/gomoe/gomoe/checkpoint/tensor"
+	"github.com/gomoe/gomoe/internal/near"
+)
+
+// The formats of files.
+const (
+	Safetensors = "safetensors"
+	GGUF        = "gguf"
+)
+
+// Checkpoint is an open model. Its methods but Close are safe for concurrent use.
+type Checkpoint struct {
+	Path    string          // as given to Open
+	Format  string          // Safetensors or GGUF
+	Files   []string        // the paths of the files with tensors
+	Tensors []tensor.Tensor // in the order of files and bytes; no name is there twice
+	Config  Config          // what the model is
+
+	byName map[string]int
+	close  []func() error
+}
+
+// Open opens the model at path: a folder, a .safetensors file, the index of several of them, or a .gguf file. In a
+// folder it takes model.safetensors, else model.safetensors.index.json, else the only .safetensors file, else the
+// only .gguf file or set. Errors name the file and what is wanted. The caller must call Close when no array of the
+// model is used any more.
+func Open(path string) (*Checkpoint, error) {
+	c := &Checkpoint{Path: path}
+	if err := c.open(); err != nil {
+		c.Close() // the first error is the one to report
+		return nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	return c, nil
+}
+
+func (c *Checkpoint) open() error {
+	file, err := find(c.Path)
+	if err != nil {
+		return err
+	}
+	var config Config
+	if strings.HasSuffix(file, ".gguf") {
+		config, err = c.openGGUF(file)
+	} else {
+		config, err = c.openSafetensors(file)
+	}
+	if err != nil {
+		return err
+	}
+	c.Config = config
+	c.byName = map[string]int{}
+	for i, t := range c.Tensors {
+		if j, ok := c.byName[t.Name]; ok {
+			return fmt.Errorf("%s: tensor %q is in %s, too", t.File, t.Name, c.Tensors[j].File)
+		}
+		c.byName[t.Name] = i
+	}
+	return nil
+}
+
+func (c *Checkpoint) openGGUF(path string) (Config, error) {
+	files, err := gguf.OpenSet(path)
+	if err != nil {
+		return Config{}, err
+	}
+	for _, f := range files {
+		c.close, c.Files = append(c.close, f.Close), append(c.Files, f.Path())
+	}
+	c.Format, c.Tensors = GGUF, gguf.Tensors(files)
+	return keys(files[0]), nil
+}
+
+func (c *Checkpoint) openSafetensors(path string) (Config, error) {
+	var files []*safetensors.File
+	var err error
+	if strings.HasSuffix(path, ".json") {
+		files, err = safetensors.OpenSet(path)
+	} else if f, one := safetensors.Open(path); one == nil {
+		files = append(files, f)
+	} else {
+		err = one
+	}
+	if err != nil {
+		return Config{}, err
+	}
+	for _, f := range files {
+		c.close, c.Files = append(c.close, f.Close), append(c.Files, f.Path())
+	}
+	c.Format, c.Tensors = Safetensors, safetensors.Tensors(files)
+	return readConfig(filepath.Join(filepath.Dir(path), ConfigName))
+}
+
+// find returns the file to open: path itself, or what a folder has.
+func find(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	if !info.IsDir() {
+		return named(path)
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return "", err
+	}
+	var tensors, ggufs []string
+	for _, e := range entries {
+		switch name := e.Name(); {
+		case name == safetensors.FileName:
+			return filepath.Join(path, name), nil
+		case strings.HasSuffix(name, ".safetensors"):
+			tensors = append(tensors, name)
+		case strings.HasSuffix(name, ".gguf") && (!strings.Contains(name, "-of-") || strings.Contains(name, "-00001-of-")):
+			ggufs = append(ggufs, name)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(path, safetensors.IndexName)); err == nil {
+		return filepath.Join(path, safetensors.IndexName), nil
+	}
+	for _, names := range [][]string{tensors, ggufs} {
+		if len(names) == 1 {
+			return filepath.Join(path, names[0]), nil
+		} else if len(names) > 1 {
+			return "", fmt.Errorf("%s: the folder has %d models %q, want one, or the path of one of them", path, len(names), names)
+		}
+	}
+	return "", fmt.Errorf("%s: no model in the folder, want %s, %s, or a file that ends with .safetensors or .gguf", path, safetensors.FileName, safetensors.IndexName)
+}
+
+// named returns path if its name, or else the file's beginning, says what the file is.
+func named(path string) (string, error) {
+	for _, end := range []string{".safetensors", ".gguf", ".safetensors.index.json"} {
+		if strings.HasSuffix(path, end) {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("%s: want a folder, or a file whose name ends with .safetensors, .gguf or .safetensors.index.json", path)
+}
+
+// Tensor returns the tensor with a name. The error of a name that is not there proposes one that looks like it.
+func (c *Checkpoint) Tensor(name string) (tensor.Tensor, error) {
+	if i, ok := c.byName[name]; ok {
+		return c.Tensors[i], nil
+	}
+	return tensor.Tensor{}, fmt.Errorf("checkpoint: %s: there is no tensor %q%s", c.Path, name, near.Names(name, slices.Values(slices.Sorted(maps.Keys(c.byName)))))
+}
+
+// Close ends the use of the files and of all arrays that share their bytes.
+func (c *Checkpoint) Close() error {
+	var errs []error
+	for _, f := range c.close {
+		errs = append(errs, f())
+	}
+	c.close = nil
+	return errors.Join(errs...)
+}
+
+// limited reads a file of at most max bytes.
+func limited(path string, max int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, max+1))
+	if err == nil && int64(len(text)) > max {
+		return nil, fmt.Errorf("%s: more than %d bytes, want fewer", path, max)
+	}
+	return text, err
+}

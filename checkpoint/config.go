@@ -1,0 +1,159 @@
+package checkpoint
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"strings"
+
+	"github.com/gomoe/gomoe/checkpoint/gguf"
+)
+
+// ConfigName is the name of the file that describes a model of Hugging Face.
+const ConfigName = "config.json"
+
+const maxConfig = 1 << 24
+
+// Config is what a model says about itself: the members of config.json, or the keys of a GGUF file. The zero
+// Config says nothing.
+type Config struct {
+	// Architecture is the model's family: model_type of config.json, general.architecture of a GGUF file. It
+	// is empty if there is none.
+	Architecture string
+	// Path is the file that says it, for errors.
+	Path string
+
+	values map[string]any
+	prefix string // of the keys about the architecture
+}
+
+// readConfig reads a config.json. A file that is not there says nothing, which is no error.
+func readConfig(path string) (Config, error) {
+	text, err := limited(path, maxConfig)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Config{Path: path}, nil
+	} else if err != nil {
+		return Config{}, err
+	}
+	c := Config{Path: path}
+	if err := json.Unmarshal(text, &c.values); err != nil {
+		return Config{}, fmt.Errorf("%s: %w", path, err)
+	}
+	c.Architecture, _ = c.values["model_type"].(string)
+	return c, nil
+}
+
+// keys returns what the keys of a GGUF file say.
+func keys(f *gguf.File) Config {
+	c := Config{Path: f.Path(), values: map[string]any{}}
+	for _, m := range f.Meta {
+		c.values[m.Key] = m.Value
+	}
+	c.Architecture, _ = c.values["general.architecture"].(string)
+	c.prefix = c.Architecture + "."
+	return c
+}
+
+// Value returns the value of a key. A key of a GGUF file that begins with a dot is one of the architecture: .block_count
+// is olmoe.block_count. A key with dots of a config.json leads into objects: rope_scaling.factor.
+func (c Config) Value(key string) (any, bool) {
+	if strings.HasPrefix(key, ".") {
+		key = c.prefix + key[1:]
+	}
+	if v, ok := c.values[key]; ok {
+		return v, v != nil
+	}
+	in := c.values
+	for {
+		first, rest, ok := strings.Cut(key, ".")
+		if !ok {
+			v := in[key]
+			return v, v != nil
+		}
+		if in, ok = in[first].(map[string]any); !ok {
+			return nil, false
+		}
+		key = rest
+	}
+}
+
+// Int returns the value of a key as an integer, false if there is no such key. It is an error if the value is no integer
+// of at least 0.
+func (c Config) Int(key string) (int, bool, error) {
+	x, ok, err := c.Float(key)
+	if err == nil && ok && (x != math.Trunc(x) || x < 0 || x > math.MaxInt32) {
+		return 0, false, c.wrong(key, "an integer of at least 0")
+	}
+	return int(x), ok, err
+}
+
+// Float returns the value of a key as a number, false if there is no such key. It is an error if the value is no finite number.
+func (c Config) Float(key string) (float64, bool, error) {
+	v, ok := c.Value(key)
+	if !ok {
+		return 0, false, nil
+	}
+	x := math.NaN()
+	switch v := v.(type) {
+	case float64:
+		x = v
+	case float32:
+		x = float64(v)
+	case uint8:
+		x = float64(v)
+	case int8:
+		x = float64(v)
+	case uint16:
+		x = float64(v)
+	case int16:
+		x = float64(v)
+	case uint32:
+		x = float64(v)
+	case int32:
+		x = float64(v)
+	case uint64:
+		x = float64(v)
+	case int64:
+		x = float64(v)
+	}
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return 0, false, c.wrong(key, "a finite number")
+	}
+	return x, true, nil
+}
+
+// Bool returns the value of a key as true or false; ok is false if there is no such key. It is an error if the value is neither.
+func (c Config) Bool(key string) (value, ok bool, err error) {
+	v, ok := c.Value(key)
+	if !ok {
+		return false, false, nil
+	}
+	if value, ok = v.(bool); !ok {
+		return false, false, c.wrong(key, "true or false")
+	}
+	return value, true, nil
+}
+
+// Text returns the value of a key as text, false if there is no such key. It is an error if the value is none.
+func (c Config) Text(key string) (string, bool, error) {
+	v, ok := c.Value(key)
+	if !ok {
+		return "", false, nil
+	}
+	s, ok := v.(string)
+	if !ok {
+		return "", false, c.wrong(key, "text")
+	}
+	return s, true, nil
+}
+
+func (c Config) wrong(key, want string) error {
+	v, _ := c.Value(key)
+	text := fmt.Sprint(v)
+	if len(text) > 60 {
+		text = text[:60] + "…"
+	}
+	return fmt.Errorf("%s: %s is %q, want %s", c.Path, key, text, want)
+}

@@ -1,0 +1,214 @@
+package gguf
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/gomoe/gomoe/checkpoint/tensor"
+	"github.com/gomoe/gomoe/graph"
+)
+
+const (
+	magic = "GGUF"
+	// maxRank is the largest number of dimensions that ggml has.
+	maxRank = 4
+	// alignment is the usual distance at which tensors lie, and alignmentKey sets another.
+	alignment    = 32
+	alignmentKey = "general.alignment"
+)
+
+// File is an open GGUF file. Its methods but Close are safe for concurrent use.
+type File struct {
+	Version int
+	Meta    []Meta          // in the order of the file; no key is there twice
+	Tensors []tensor.Tensor // in the order of their bytes, with row-major shapes: ggml's dimensions from the last to the first
+
+	path   string
+	mapped *tensor.Mapped
+}
+
+// Open maps a file and checks its keys and tensors against the file: lengths, overlaps, gaps and names that stand
+// there twice. An error names the file, the key or tensor, what it has and what is wanted. The bytes of tensors
+// are not read before they are used. The caller must call Close.
+func Open(path string) (*File, error) {
+	m, err := tensor.Map(path)
+	if err != nil {
+		return nil, fmt.Errorf("gguf: %w", err)
+	}
+	f, err := parse(m.Bytes(), path)
+	if err != nil {
+		m.Close() // the file's own error is the one to report
+		return nil, fmt.Errorf("gguf: %s: %w", path, err)
+	}
+	f.mapped = m
+	return f, nil
+}
+
+// Path returns the path that the file was opened with.
+func (f *File) Path() string { return f.path }
+
+// Close ends the use of the file and of its tensors.
+func (f *File) Close() error { return f.mapped.Close() }
+
+func parse(mem []byte, path string) (*File, error) {
+	if len(mem) < len(magic) || string(mem[:len(magic)]) != magic {
+		return nil, errors.New("the file does not begin with GGUF; this is no GGUF file")
+	}
+	c := &cursor{mem: mem, at: len(magic)}
+	version := scalar[uint32](c)
+	switch {
+	case c.err != nil:
+		return nil, fmt.Errorf("version: %w", c.err)
+	case version != 2 && version != 3 && bits.ReverseBytes32(version) <= 3:
+		return nil, errors.New("the file is big-endian, want little-endian")
+	case version != 2 && version != 3:
+		return nil, fmt.Errorf("version %d, want 2 or 3; convert the file with llama.cpp's scripts", version)
+	}
+	f := &File{Version: int(version), path: path}
+	tensors, keys := scalar[uint64](c), scalar[uint64](c)
+	if c.err != nil {
+		return nil, fmt.Errorf("numbers of tensors and keys: %w", c.err)
+	}
+	if err := f.readMeta(c, keys); err != nil {
+		return nil, err
+	}
+	at := uint64(alignment)
+	if v, ok := f.Value(alignmentKey); ok {
+		n, ok := f.Int(alignmentKey)
+		if !ok || n <= 0 || n > math.MaxInt32 || n&(n-1) != 0 {
+			return nil, fmt.Errorf("key %q: %q, want a power of two", alignmentKey, fmt.Sprint(v))
+		}
+		at = uint64(n)
+	}
+	return f, f.readTensors(c, tensors, at)
+}
+
+// readMeta reads n keys. A number that is too large ends where the file does.
+func (f *File) readMeta(c *cursor, n uint64) error {
+	seen := map[string]bool{}
+	for i := range n {
+		key := c.text()
+		kind := scalar[uint32](c)
+		if c.err != nil {
+			return fmt.Errorf("key %d of %d: %w", i+1, n, c.err)
+		}
+		if seen[key] {
+			return fmt.Errorf("key %q is there twice", key)
+		}
+		seen[key] = true
+		v, err := c.value(kind)
+		if err != nil {
+			return fmt.Errorf("key %q: %w", key, err)
+		}
+		f.Meta = append(f.Meta, Meta{key, v})
+	}
+	return nil
+}
+
+// readTensors reads n descriptions of tensors, and finds their bytes behind them.
+func (f *File) readTensors(c *cursor, n, alignment uint64) error {
+	seen := map[string]bool{}
+	sizes := map[string]int64{}
+	for i := range n {
+		t, offset, size, err := readTensor(c)
+		if c.err != nil {
+			return fmt.Errorf("tensor %d of %d: %w", i+1, n, c.err)
+		}
+		if err != nil {
+			return fmt.Errorf("tensor %q: %w", t.Name, err)
+		}
+		if seen[t.Name] {
+			return fmt.Errorf("tensor %q is there twice", t.Name)
+		}
+		seen[t.Name] = true
+		if offset%alignment != 0 {
+			return fmt.Errorf("tensor %q: begins at byte %d, want a multiple of %d", t.Name, offset, alignment)
+		}
+		t.File, t.Offset = f.path, int64(offset)
+		sizes[t.Name] = size
+		f.Tensors = append(f.Tensors, t)
+	}
+	slices.SortStableFunc(f.Tensors, func(a, b tensor.Tensor) int {
+		if a.Offset != b.Offset {
+			return cmp.Compare(a.Offset, b.Offset)
+		}
+		return cmp.Compare(sizes[a.Name], sizes[b.Name])
+	})
+	start := up(int64(c.at), int64(alignment))
+	all := max(0, int64(len(c.mem))-start)
+	at, last := int64(0), "" // where the next tensor may begin, and what lies before it
+	for i := range f.Tensors {
+		t := &f.Tensors[i]
+		size := sizes[t.Name]
+		switch {
+		case t.Offset < at:
+			return fmt.Errorf("tensor %q: begins at byte %d, inside of tensor %q, which ends at %d", t.Name, t.Offset, last, at)
+		case t.Offset > up(at, int64(alignment)):
+			return fmt.Errorf("tensor %q: begins at byte %d, want %d: bytes before it belong to no tensor", t.Name, t.Offset, up(at, int64(alignment)))
+		case size > all-t.Offset:
+			return fmt.Errorf("tensor %q: %d bytes at byte %d of %d; the file is cut short", t.Name, size, t.Offset, all)
+		}
+		if at = t.Offset + size; size > 0 {
+			last = t.Name
+		}
+		if t.Offset += start; size > 0 { // a tensor without elements may lie behind the file's end
+			t.Mem = c.mem[t.Offset:][:size:size]
+		}
+	}
+	if end := up(at, int64(alignment)); all > end {
+		return fmt.Errorf("%d bytes behind the last tensor, want none", all-end)
+	}
+	return nil
+}
+
+func up(n, multiple int64) int64 { return (n + multiple - 1) / multiple * multiple }
+
+// readTensor reads the description of a tensor: all but where the file's tensors begin, and returns
+// the offset from there and the bytes.
+func readTensor(c *cursor) (t tensor.Tensor, offset uint64, size int64, err error) {
+	t.Name = c.text()
+	rank := scalar[uint32](c)
+	if c.err == nil && (rank < 1 || rank > maxRank) {
+		return t, 0, 0, fmt.Errorf("%d dimensions, want 1 to %d", rank, maxRank)
+	}
+	dims := make([]uint64, min(rank, maxRank))
+	for i := range dims {
+		dims[i] = scalar[uint64](c)
+	}
+	id := scalar[uint32](c)
+	offset = scalar[uint64](c)
+	if c.err != nil {
+		return t, 0, 0, c.err
+	}
+	d, ok := byID(id)
+	if !ok {
+		return t, 0, 0, fmt.Errorf("element type %d is unknown, want one that ggml has", id)
+	}
+	if offset > math.MaxInt64/2 {
+		return t, 0, 0, fmt.Errorf("begins at byte %d, which no file has", offset)
+	}
+	t.Stored = d.name
+	t.Type = graph.Type{DType: d.graphType()}
+	n := int64(1)
+	for i := range dims {
+		dim := dims[len(dims)-1-i]
+		if dim > math.MaxInt32 && dim > math.MaxInt || dim != 0 && n > math.MaxInt64/2/int64(min(dim, math.MaxInt64/2)) {
+			return t, 0, 0, fmt.Errorf("dimensions %v have more elements than fit in 62 bits", dims)
+		}
+		n *= int64(dim)
+		t.Type.Shape = append(t.Type.Shape, int(dim))
+	}
+	if dims[0]%uint64(d.elements) != 0 {
+		return t, 0, 0, fmt.Errorf("%d columns of %s, want a multiple of %d", dims[0], d.name, d.elements)
+	}
+	if blocks := n / d.elements; blocks > math.MaxInt64/2/d.bytes {
+		return t, 0, 0, fmt.Errorf("%s of dimensions %v has more bytes than fit in 62 bits", d.name, dims)
+	} else {
+		size = blocks * d.bytes
+	}
+	return t, offset, size, nil
+}

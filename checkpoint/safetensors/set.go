@@ -1,0 +1,122 @@
+package safetensors
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/gomoe/gomoe/checkpoint/tensor"
+)
+
+// IndexName is the usual name of the file that lists the tensors of a set, and FileName
+// that of a model in one file.
+const (
+	IndexName = "model.safetensors.index.json"
+	FileName  = "model.safetensors"
+)
+
+// maxIndex is the largest index in bytes. The largest that is published has 100,000 tensors and 10 MB.
+const maxIndex = 1 << 28
+
+// index is the file that lists the tensors of a set.
+type index struct {
+	Metadata  map[string]any    `json:"metadata"`
+	WeightMap map[string]string `json:"weight_map"` // the file's name by the tensor's
+}
+
+// OpenSet opens the files that an index lists, which lie beside it. It is an error if a file lacks a
+// tensor that the index says it has, or has one that the index does not list. The caller must call Close on
+// every file.
+func OpenSet(path string) ([]*File, error) {
+	files, err := openSet(path)
+	if err != nil {
+		for _, f := range files {
+			f.Close()
+		}
+		return nil, fmt.Errorf("safetensors: %s: %w", path, err)
+	}
+	return files, nil
+}
+
+func openSet(path string) (files []*File, err error) {
+	ix, err := readIndex(path)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(ix.files())) {
+		if !plain(name) {
+			return files, fmt.Errorf("file %q, want a name without folders", name)
+		}
+		f, err := Open(filepath.Join(filepath.Dir(path), name))
+		if err != nil {
+			return files, err
+		}
+		files = append(files, f)
+		has := map[string]bool{}
+		for _, t := range f.Tensors {
+			has[t.Name] = true
+			if in, ok := ix.WeightMap[t.Name]; !ok {
+				return files, fmt.Errorf("tensor %q is in %s and not in the index", t.Name, name)
+			} else if in != name {
+				return files, fmt.Errorf("tensor %q is in %s, want it in %q, as the index says", t.Name, name, in)
+			}
+		}
+		for _, t := range ix.files()[name] {
+			if !has[t] {
+				return files, fmt.Errorf("tensor %q is not in %s, where the index says it is", t, name)
+			}
+		}
+	}
+	return files, nil
+}
+
+// plain reports whether a name from an index is that of a file in the index's folder.
+func plain(name string) bool {
+	return name == filepath.Base(name) && filepath.IsLocal(name) && name != "."
+}
+
+func readIndex(path string) (*index, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxIndex+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(text) > maxIndex:
+		return nil, fmt.Errorf("an index of more than %d bytes", maxIndex)
+	}
+	ix := &index{}
+	if err := json.Unmarshal(text, ix); err != nil {
+		return nil, fmt.Errorf("index: %w", err)
+	}
+	if len(ix.WeightMap) == 0 {
+		return nil, errors.New("index: weight_map lists no tensors")
+	}
+	return ix, nil
+}
+
+// files returns the sorted names of tensors by the name of their file.
+func (ix *index) files() map[string][]string {
+	files := map[string][]string{}
+	for _, t := range slices.Sorted(maps.Keys(ix.WeightMap)) {
+		files[ix.WeightMap[t]] = append(files[ix.WeightMap[t]], t)
+	}
+	return files
+}
+
+// Tensors returns the tensors of several files, in the order of the files.
+func Tensors(files []*File) []tensor.Tensor {
+	var ts []tensor.Tensor
+	for _, f := range files {
+		ts = append(ts, f.Tensors...)
+	}
+	return ts
+}

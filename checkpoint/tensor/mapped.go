@@ -1,0 +1,74 @@
+package tensor
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+)
+
+// Mapped is a file that lies in memory. Only what is used of it is read from the disk, and
+// memory that is short is taken back from it.
+type Mapped struct {
+	path string
+	mem  []byte
+	free func() error
+}
+
+// Map maps the file at path, which must not be made shorter before Close: a process that
+// reads a byte of a mapped file that is no longer there is ended by the system. It is an
+// error if path is a folder, a device or a pipe.
+func Map(path string) (*Mapped, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // a mapping keeps the file
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "map", Path: path, Err: fmt.Errorf("this is a %s, want a file", kind(info.Mode()))}
+	}
+	m := &Mapped{path: path, free: func() error { return nil }}
+	if info.Size() == 0 {
+		return m, nil // the system maps no empty file
+	}
+	if int64(int(info.Size())) != info.Size() {
+		return nil, &fs.PathError{Op: "map", Path: path, Err: fmt.Errorf("%d bytes, more than this system's addresses", info.Size())}
+	}
+	if m.mem, m.free, err = mapFile(f, int(info.Size())); err != nil {
+		return nil, &fs.PathError{Op: "map", Path: path, Err: err}
+	}
+	return m, nil
+}
+
+// kind names what a path refers to when it is no regular file.
+func kind(m fs.FileMode) string {
+	switch {
+	case m.IsDir():
+		return "folder"
+	case m&fs.ModeNamedPipe != 0:
+		return "pipe"
+	case m&fs.ModeSocket != 0:
+		return "socket"
+	}
+	return "device"
+}
+
+// Path returns the path that the file was opened with.
+func (m *Mapped) Path() string { return m.path }
+
+// Bytes returns the whole file. What is written to it does not reach the file.
+func (m *Mapped) Bytes() []byte { return m.mem }
+
+// Close ends the mapping. No bytes of the file may be used afterwards.
+func (m *Mapped) Close() error {
+	if m.free == nil {
+		return errors.New("tensor: the file was closed before")
+	}
+	free := m.free
+	m.free, m.mem = nil, nil
+	return free()
+}

@@ -1,0 +1,51 @@
+package tensor
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+)
+
+// Source is a tensor that is written to a file.
+type Source struct {
+	Name string
+	Type graph.Type
+	// Write writes the Type.Bytes() bytes of the tensor, little-endian and row-major. It
+	// is called once, when the file has come to the tensor, so that a source may
+	// make its bytes only then.
+	Write func(io.Writer) error
+}
+
+// Of returns the source that writes an array.
+func Of(name string, a array.Array) Source {
+	return Source{name, a.Type, func(w io.Writer) error {
+		_, err := w.Write(a.Bytes())
+		return err
+	}}
+}
+
+// Copy writes the bytes of the source to w. It is an error if the source writes more or fewer
+// than its type has.
+func (s Source) Copy(w io.Writer) error {
+	c := &counter{w: w}
+	if err := s.Write(c); err != nil {
+		return fmt.Errorf("tensor %q: %w", s.Name, err)
+	}
+	if want := s.Type.Bytes(); c.n != want {
+		return fmt.Errorf("tensor %q: its source wrote %d bytes for %s, want %d", s.Name, c.n, s.Type, want)
+	}
+	return nil
+}
+
+type counter struct {
+	w io.Writer
+	n int64
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	return n, err
+}

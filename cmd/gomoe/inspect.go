@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/internal/memory"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+func (t *tool) inspectCommand() *ffcli.Command {
+	fs := t.flags("inspect")
+	mesh := fs.String("mesh", "", "print what each rank of this mesh holds, too, such as ep=4 or dp=2,ep=2")
+	list := fs.Bool("tensors", false, "print every tensor, too")
+	asJSON := fs.Bool("json", false, "print it as JSON")
+	return &ffcli.Command{
+		Name: "inspect", ShortUsage: "gomoe inspect PATH [-mesh AXES] [-tensors] [-json]", FlagSet: fs,
+		ShortHelp: "Say what a model's files hold.",
+		LongHelp: "PATH is a folder with safetensors or GGUF files, or one file. Architecture, parameters, bytes by part\n" +
+			"and element type, the layout of the experts and, with -mesh, what each rank holds are read from the\n" +
+			"headers: no weight is loaded. The files are checked: lengths, overlaps, gaps, names that are there twice,\n" +
+			"and tensors that an index misses.",
+		Exec: func(_ context.Context, args []string) error {
+			paths, err := operands(fs, args)
+			if err != nil {
+				return err
+			}
+			if len(paths) != 1 {
+				return usagef("%d paths %q, want one: a folder, or a file that ends with .safetensors or .gguf", len(paths), paths)
+			}
+			m, err := sharding.ParseMesh(*mesh)
+			if err != nil {
+				return usagef("-mesh: %w", err)
+			}
+			c, err := checkpoint.Open(paths[0])
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			r, err := inspect(c, m, *list)
+			if err != nil {
+				return err
+			}
+			if *asJSON {
+				return printJSON(t.stdout, r)
+			}
+			return r.print(t.stdout)
+		},
+	}
+}
+
+// inspection is what gomoe inspect says about a model, as JSON.
+type inspection struct {
+	Path         string             `json:"path"`
+	Format       string             `json:"format"`
+	Files        []string           `json:"files"`
+	Architecture string             `json:"architecture"`
+	Layers       int                `json:"layers"`
+	Experts      int                `json:"experts"`
+	TopK         int                `json:"top_k"`
+	Layouts      []string           `json:"layouts"`
+	Parameters   int64              `json:"parameters"`
+	Active       int64              `json:"active_parameters"`
+	Bytes        int64              `json:"bytes"`
+	Parts        []inspectionPart   `json:"parts"`
+	Ranks        []inspectionRank   `json:"ranks,omitempty"`
+	Tensors      []inspectionTensor `json:"tensors,omitempty"`
+}
+
+type inspectionPart struct {
+	Part       string   `json:"part"`
+	Tensors    int      `json:"tensors"`
+	Parameters int64    `json:"parameters"`
+	Bytes      int64    `json:"bytes"`
+	Types      []string `json:"types"`
+}
+
+type inspectionRank struct {
+	Rank    int   `json:"rank"`
+	First   int   `json:"first_expert"`
+	Experts int   `json:"experts"`
+	Bytes   int64 `json:"bytes"`
+}
+
+type inspectionTensor struct {
+	Name  string `json:"name"`
+	Type  string `json:"type"`
+	Shape []int  `json:"shape"`
+	Bytes int    `json:"bytes"`
+	Part  string `json:"part"`
+	File  string `json:"file"`
+}
+
+func inspect(c *checkpoint.Checkpoint, m sharding.Mesh, list bool) (*inspection, error) {
+	s, err := c.Summary()
+	if err != nil {
+		return nil, err
+	}
+	r := &inspection{
+		Path: c.Path, Format: c.Format, Files: c.Files, Architecture: c.Config.Architecture,
+		Layers: s.Layers, Experts: s.Experts, TopK: s.TopK, Parameters: s.Parameters, Active: s.Active, Bytes: s.Bytes,
+	}
+	for _, l := range s.Layouts {
+		r.Layouts = append(r.Layouts, string(l))
+	}
+	for _, p := range s.Parts {
+		r.Parts = append(r.Parts, inspectionPart{string(p.Part), p.Tensors, p.Parameters, p.Bytes, p.Types})
+	}
+	if len(m.Axes) > 0 {
+		held, err := c.Held(m)
+		if err != nil {
+			return nil, usagef("-mesh %s: %w", m, err)
+		}
+		for i, h := range held {
+			r.Ranks = append(r.Ranks, inspectionRank{i, h.First, h.Experts, h.Bytes})
+		}
+	}
+	if list {
+		names := checkpoint.NamesOf(c.Config.Architecture)
+		for _, x := range c.Tensors {
+			shape := append([]int{}, x.Type.Shape...)
+			r.Tensors = append(r.Tensors, inspectionTensor{x.Name, x.Stored, shape, len(x.Mem), string(names.Role(x.Name).Part), x.File})
+		}
+	}
+	return r, nil
+}
+
+// print prints an inspection for people. Text from files is quoted where it may hold anything.
+func (r *inspection) print(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	files := "1 file"
+	if n := len(r.Files); n != 1 {
+		files = fmt.Sprintf("%d files", n)
+	}
+	fmt.Fprintf(t, "format\t%s, %s, %s\n", r.Format, files, memory.Format(float64(r.Bytes)))
+	architecture := "not said: there is no " + checkpoint.ConfigName
+	if r.Architecture != "" {
+		architecture = plainText(r.Architecture)
+	} else if r.Format == checkpoint.GGUF {
+		architecture = "not said: there is no general.architecture"
+	}
+	fmt.Fprintf(t, "architecture\t%s\n", architecture)
+	fmt.Fprintf(t, "layers\t%d\n", r.Layers)
+	switch {
+	case r.Experts == 0:
+		fmt.Fprintf(t, "experts\tnone\n")
+	case r.TopK == 0:
+		fmt.Fprintf(t, "experts\t%d; how many a token uses is not said\n", r.Experts)
+	default:
+		fmt.Fprintf(t, "experts\t%d, of which a token uses %d\n", r.Experts, r.TopK)
+	}
+	for _, l := range r.Layouts {
+		fmt.Fprintf(t, "layout\t%s\n", l)
+	}
+	active := ""
+	if r.Active > 0 && r.Active < r.Parameters {
+		active = fmt.Sprintf(", of which a token uses %s", count(r.Active))
+	}
+	fmt.Fprintf(t, "parameters\t%s%s\n", count(r.Parameters), active)
+	if err := t.Flush(); err != nil {
+		return err
+	}
+
+	fmt.Fprintln(w)
+	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(t, "part\ttensors\tparameters\tbytes\t  types\n")
+	for _, p := range r.Parts {
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t  %s\n", p.Part, p.Tensors, count(p.Parameters), memory.Format(float64(p.Bytes)), strings.Join(p.Types, " "))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if len(r.Ranks) > 0 {
+		fmt.Fprintln(w)
+		t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+		fmt.Fprintf(t, "rank\texperts\tbytes\t\n")
+		for _, k := range r.Ranks {
+			experts := "none"
+			if k.Experts == 1 {
+				experts = strconv.Itoa(k.First)
+			} else if k.Experts > 1 {
+				experts = fmt.Sprintf("%d-%d", k.First, k.First+k.Experts-1)
+			}
+			fmt.Fprintf(t, "%d\t%s\t%s\t\n", k.Rank, experts, memory.Format(float64(k.Bytes)))
+		}
+		if err := t.Flush(); err != nil {
+			return err
+		}
+	}
+	if len(r.Tensors) > 0 {
+		fmt.Fprintln(w)
+		t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		for _, x := range r.Tensors {
+			fmt.Fprintf(t, "%s\t%s%v\t%s\n", plainText(x.Name), x.Type, x.Shape, x.Part)
+		}
+		return t.Flush()
+	}
+	return nil
+}
+
+// plainText returns text from a file as it is if a terminal shows it so, else in quotes.
+func plainText(s string) string {
+	if q := strconv.Quote(s); q != `"`+s+`"` || strings.ContainsAny(s, " ") || s == "" {
+		return q
+	}
+	return s
+}
+
+// count returns a number of parameters in words, such as 6.92B.
+func count(n int64) string {
+	for _, u := range []struct {
+		size   float64
+		letter string
+	}{{1e12, "T"}, {1e9, "B"}, {1e6, "M"}, {1e3, "k"}} {
+		if x := float64(n) / u.size; x >= 1 {
+			return fmt.Sprintf("%.3g%s", x, u.letter)
+		}
+	}
+	return fmt.Sprint(n)
+}
