@@ -83,8 +83,8 @@ func TestContractBlocksBoundMemory(t *testing.T) {
 		m := wideLayer(t, c.exchange, c.rows, c.width, c.grad).Report(1).Mem
 		got := float64(m.Total) / gib
 		t.Logf("%+v: %.2f GiB", c, got)
-		if got > c.most || got < c.most*0.9 {
-			t.Errorf("%+v: the plan takes %.2f GiB, want at most %.2f and at least 90%% of that", c, got, c.most)
+		if got > c.most || got < c.most*0.8 {
+			t.Errorf("%+v: the plan takes %.2f GiB, want at most %.2f and at least 80%% of that", c, got, c.most)
 		}
 	}
 }
