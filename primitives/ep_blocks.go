@@ -40,6 +40,7 @@ func InBlocks(rows int, r Prepared, args []*graph.Value, fn func(r Prepared, arg
 		graph.Fail("in_blocks: %d tokens in blocks of at most %d rows; want a number of rows of which %d is a multiple, such as %d or %d", tokens, rows, tokens, n, tokens/fewer(tokens, blocks))
 	}
 	block := func(r Prepared, args []*graph.Value) *graph.Value {
+		graph.Helper()
 		r.lead = []int{n}
 		y := fn(r, args)
 		if y.Rank() < 1 || y.Dim(0) != n {
@@ -64,6 +65,7 @@ func fewer(n, m int) int {
 
 // blockLoop returns [n,blocks,..], which fn has made of the blocks of n tokens.
 func blockLoop(r Prepared, blocks int, args []*graph.Value, fn func(r Prepared, args []*graph.Value) *graph.Value) *graph.Value {
+	graph.Helper()
 	tokens, k := r.Value.Dim(0), r.Value.Dim(1)
 	// What the capacity has dropped chooses no expert in its block.
 	kept := Reshape(Slice(r.Value, []int{0, 0, 0}, []int{tokens, k, 1}), tokens, k)
@@ -74,6 +76,7 @@ func blockLoop(r Prepared, blocks int, args []*graph.Value, fn func(r Prepared, 
 	op := r.Op
 	op.Trap, op.Distinct = false, distinct(r.Value)
 	_, out := graph.Scan(graph.ScanParams{}, nil, each, func(_, each []*graph.Value) (c, y []*graph.Value) {
+		graph.Helper()
 		return nil, []*graph.Value{fn(Prepare(op, each[0]), each[1:])}
 	})
 	return swapFirst(out[0])
@@ -82,11 +85,13 @@ func blockLoop(r Prepared, blocks int, args []*graph.Value, fn func(r Prepared, 
 // byBlock returns [blocks,n,..] of the tokens x [n·blocks,..]; block b has the tokens b,
 // b+blocks and so on.
 func byBlock(x *graph.Value, blocks int) *graph.Value {
+	graph.Helper()
 	return swapFirst(Reshape(x, slices.Concat([]int{x.Dim(0) / blocks, blocks}, x.Type.Shape[1:])...))
 }
 
 // swapFirst exchanges the first two dimensions.
 func swapFirst(x *graph.Value) *graph.Value {
+	graph.Helper()
 	order := make([]int, x.Rank())
 	for i := range order {
 		order[i] = i
