@@ -35,10 +35,7 @@ func CombineF8(r Prepared, rows *graph.Value, d graph.DType) *graph.Value {
 	}, func(_ *graph.Tracer, x, y, ct []*graph.Value) []*graph.Value {
 		return []*graph.Value{p.inF8(graph.Apply1(graph.PlaceLikeOp{}, ct[0], y[0]), x[1], d), nil}
 	}, rows, r.Value)[0]
-	if len(r.lead) == 1 {
-		return out
-	}
-	return Reshape(out, append(append([]int(nil), r.lead...), rows.Dim(-1))...)
+	return unflatten(out, r.chosen)
 }
 
 // inF8 dispatches tokens in 8 bits.

@@ -34,10 +34,7 @@ var _ primitive = CombineOp{}
 func Combine(r Prepared, rows *graph.Value) *graph.Value {
 	graph.Helper()
 	out := graph.Apply1(CombineOp(r.Op.dispatch()), rows, r.Value)
-	if len(r.lead) == 1 {
-		return out
-	}
-	return Reshape(out, append(append([]int(nil), r.lead...), rows.Dim(-1))...)
+	return unflatten(out, r.chosen)
 }
 
 func (CombineOp) Name() string { return "ep_combine" }

@@ -53,12 +53,9 @@ func DispatchWeighted(r Prepared, tokens, weights *graph.Value) (rows, rowWeight
 // batch returns x with its leading dimensions, those of the choices, merged into one.
 func (r Prepared) batch(x *graph.Value) *graph.Value {
 	graph.Helper()
-	ok := x.Rank() == len(r.lead)+1
-	for i := range r.lead {
-		ok = ok && x.Dim(i) == r.lead[i]
-	}
-	if !ok {
-		graph.Fail("%s is not of the batch %v that was routed; route the same tokens", x.Type, r.lead)
+	lead := r.chosen.Type.Shape[:r.chosen.Rank()-1]
+	if x.Rank() != len(lead)+1 || !slices.Equal(x.Type.Shape[:len(lead)], lead) {
+		graph.Fail("%s is not of the batch %v that was routed; route the same tokens", x.Type, lead)
 	}
 	return flatten(x)
 }

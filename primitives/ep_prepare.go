@@ -68,7 +68,7 @@ type Prepared struct {
 	// that chose the expert, before drops.
 	Counts, Padded, Demand *graph.Value
 
-	lead []int // the leading dimensions of the tokens
+	chosen *graph.Value // the choices, with the leading dimensions of the tokens
 }
 
 // Prepare returns the routing of tokens that choose the experts topk i32[..,K]; -1
@@ -85,9 +85,8 @@ func Prepare(l PrepareOp, topk *graph.Value) Prepared {
 			graph.Fail("prepare: %d experts, but the choices are made of logits %s for %d; give PrepareOp.Experts as many", l.Experts, made.In[0].Type, n)
 		}
 	}
-	lead := topk.Type.Shape[:topk.Rank()-1]
 	out := graph.Apply(l, flatten(topk))
-	return Prepared{l, out[0], out[1], out[2], out[3], out[4], lead}
+	return Prepared{l, out[0], out[1], out[2], out[3], out[4], topk}
 }
 
 // weights stops the trace unless w has a matrix for every expert.
@@ -96,19 +95,6 @@ func (r Prepared) weights(w *graph.Value) {
 	if w.Rank() == 3 && w.Dim(0) != r.Op.Experts {
 		graph.Fail("grouped_matmul: weights %s of %d experts, but tokens were routed to %d; give PrepareOp.Experts as many", w.Type, w.Dim(0), r.Op.Experts)
 	}
-}
-
-// flatten returns x with all dimensions except the last merged into one.
-func flatten(x *graph.Value) *graph.Value {
-	graph.Helper()
-	if x.Rank() == 2 {
-		return x
-	}
-	n := 1
-	for _, d := range x.Type.Shape[:x.Rank()-1] {
-		n *= d
-	}
-	return Reshape(x, n, x.Dim(-1))
 }
 
 func (PrepareOp) Name() string { return "ep_prepare" }

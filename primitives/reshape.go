@@ -12,6 +12,11 @@ import (
 // ReshapeOp gives its argument another shape with as many elements.
 type ReshapeOp struct {
 	Shape []int
+	// Batch merges all dimensions but the last, which are a batch, into one of rows. With a
+	// second argument it takes rows apart into the batch of that argument, whose values are
+	// not read. The axes that split the batch, in any of its dimensions, then split the rows:
+	// ranks exchange the rows that they do not hold.
+	Batch bool
 }
 
 var _ primitive = ReshapeOp{}
@@ -19,14 +24,16 @@ var _ primitive = ReshapeOp{}
 // Reshape returns x with another shape, its elements in the same row-major
 // order.
 func Reshape(x *graph.Value, shape ...int) *graph.Value {
-	return graph.Apply1(ReshapeOp{slices.Clone(shape)}, x)
+	return graph.Apply1(ReshapeOp{Shape: slices.Clone(shape)}, x)
 }
 
 func (ReshapeOp) Name() string { return "reshape" }
 
 func (r ReshapeOp) Infer(in []graph.Type) ([]graph.Type, error) {
-	if err := arity(in, 1); err != nil {
-		return nil, err
+	if len(in) != 2 || !r.Batch {
+		if err := arity(in, 1); err != nil {
+			return nil, err
+		}
 	}
 	out := graph.Type{DType: in[0].DType, Shape: r.Shape}
 	if slices.ContainsFunc(r.Shape, func(n int) bool { return n < 0 }) {
@@ -35,10 +42,21 @@ func (r ReshapeOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if !out.Fits() || out.Len() != in[0].Len() {
 		return nil, fmt.Errorf("shape %v for %d elements; the product of the sizes is the number of elements", r.Shape, in[0].Len())
 	}
+	if r.Batch {
+		if err := r.inferBatch(in); err != nil {
+			return nil, err
+		}
+	}
 	return []graph.Type{out}, nil
 }
 
 func (r ReshapeOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	switch {
+	case r.Batch && len(e.In) == 2:
+		return []*graph.Value{flatten(ct[0]), nil}, nil
+	case r.Batch:
+		return []*graph.Value{unflatten(ct[0], e.In[0])}, nil
+	}
 	return []*graph.Value{Reshape(ct[0], e.In[0].Type.Shape...)}, nil
 }
 
@@ -47,6 +65,14 @@ func (r ReshapeOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) 
 // both have the same product. So where dimensions are merged, or one is taken apart, the
 // first of them stays split, if ranks get the same share of both.
 func (r ReshapeOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+	if r.Batch {
+		return r.shardBatch(c)
+	}
+	return r.place(c)
+}
+
+// place is Shard without Batch.
+func (r ReshapeOp) place(c *sharding.Context) (sharding.Decision, error) {
 	x, ragged := c.Type(0).Shape, c.In[0].Ragged != nil
 	in, out := wholes(len(x)), wholes(len(r.Shape))
 	outerX, outerY := outsides(x), outsides(r.Shape)
@@ -81,11 +107,15 @@ func outsides(shape []int) []outside {
 }
 
 func (r ReshapeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	if r.Batch {
+		return r.lowerBatch(e, out, in)
+	}
 	e.Alias(out[0], in[0])
 	return nil
 }
 
 func (ReshapeOp) Doc() graph.Doc {
-	return graph.Doc{Args: "x t[..]", Results: "t[shape]", Formula: "y has x's elements in the same row-major order", Params: "shape: sizes of the result",
-		Notes: "Where dimensions are merged or one is taken apart, the first of them may be split over the mesh if every rank gets the same share on both sides."}
+	return graph.Doc{Args: "x t[..], like t[..] (optional, with batch)", Results: "t[shape]", Formula: "y has x's elements in the same row-major order",
+		Params: "shape: sizes of the result; batch: all dimensions but the last are merged into rows or, with like, rows are taken apart into the dimensions of like",
+		Notes:  "Where dimensions are merged or one is taken apart, the first of them may be split over the mesh if every rank gets the same share on both sides. With batch any of the merged dimensions may be split: ranks exchange rows by all_to_all. The values of like are not read."}
 }

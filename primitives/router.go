@@ -56,11 +56,8 @@ func Route(r RouteOp, logits, bias *graph.Value) (weights, experts, scores *grap
 		args = append(args, bias)
 	}
 	out := graph.Apply(r, args...)
-	lead := logits.Type.Shape[:logits.Rank()-1]
 	for i, v := range out {
-		if len(lead) != 1 {
-			out[i] = Reshape(v, append(append([]int(nil), lead...), v.Dim(-1))...)
-		}
+		out[i] = unflatten(v, logits)
 	}
 	return out[0], out[1], out[2]
 }

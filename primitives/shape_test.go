@@ -23,6 +23,8 @@ func shapeRows() []row {
 			"program p(x f64[0,3]) {\n y = reshape(x) shape=[3,0]\n return y\n}",
 			"program p(x f64[1,4,1]) {\n y = reshape(x) shape=[4]\n return y\n}",
 			"program p(x f64[]) {\n y = reshape(x) shape=[1,1]\n return y\n}",
+			"program p(x f64[2,4,3]) {\n y = reshape(x) shape=[8,3] batch=true\n return y\n}",
+			"program p(x f64[8,3], u f64[2,4,5]) {\n y = reshape(x, u) shape=[2,4,3] batch=true\n return y\n}",
 		}}),
 		at(row{prim: "broadcast_in_dim", src: []string{
 			"program p(x f64[4]) {\n y = broadcast_in_dim(x) shape=[2,4,3] dims=[1]\n return y\n}",

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/gomoe/gomoe/collective"
+	"github.com/gomoe/gomoe/internal/openfiles"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/jaccl/job/meet"
@@ -90,7 +91,7 @@ func (w *World) Setup(ctx context.Context, cfg Config) error {
 	}
 	s, err := setUp(ctx, cfg, &w.meetings, &w.mpi)
 	if err != nil {
-		return err
+		return openfiles.Explain(err)
 	}
 	w.state = s
 	return nil

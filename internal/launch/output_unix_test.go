@@ -5,6 +5,7 @@ package launch
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -131,9 +132,16 @@ func TestOutputFails(t *testing.T) {
 	}
 }
 
-// A killed launcher leaves no program that it has built.
+// A killed launcher leaves no program that it has built and no rank, also if its guard was
+// killed before.
 func TestLauncherKilledFolder(t *testing.T) {
 	shells(t)
+	for _, kills := range []int{0, 1, 3} {
+		t.Run(fmt.Sprint(kills, " guards killed"), func(t *testing.T) { killedFolder(t, kills) })
+	}
+}
+
+func killedFolder(t *testing.T, kills int) {
 	dir, temp := t.TempDir(), t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module x\n\ngo 1.26\n"), 0o644))
 	src := "package main\n\nimport \"time\"\n\nfunc main() {\n\tprintln(\"up\")\n\ttime.Sleep(time.Hour)\n}\n"
@@ -152,9 +160,34 @@ func TestLauncherKilledFolder(t *testing.T) {
 	if n := built(); n != 1 {
 		t.Errorf("%d folders while it runs, want 1", n)
 	}
+	last := 0
+	for range kills {
+		killed := last
+		require.Eventually(t, func() bool { last = guardOf(t, cmd.Process.Pid); return last != 0 && last != killed }, 10*time.Second, 5*time.Millisecond, "no guard")
+		require.NoError(t, syscall.Kill(last, syscall.SIGKILL))
+	}
+	if kills > 0 {
+		killed := last
+		require.Eventually(t, func() bool { last = guardOf(t, cmd.Process.Pid); return last != 0 && last != killed }, 10*time.Second, 5*time.Millisecond, "no other guard")
+	}
 	require.NoError(t, cmd.Process.Kill())
 	cmd.Wait()
 	require.Eventually(t, func() bool { return built() == 0 }, 10*time.Second, 5*time.Millisecond, "the folder stays")
+}
+
+// guardOf returns the process of a launcher's guard, 0 if there is none.
+func guardOf(t *testing.T, launcher int) int {
+	t.Helper()
+	out, err := exec.Command("ps", "-A", "-o", "pid=,ppid=,args=").Output()
+	require.NoError(t, err)
+	for line := range strings.Lines(string(out)) {
+		var pid, parent int
+		var command string
+		if n, _ := fmt.Sscan(line, &pid, &parent, &command); n == 3 && parent == launcher && command == "/bin/sh" {
+			return pid
+		}
+	}
+	return 0
 }
 
 // A signal ends a build.
@@ -176,5 +209,19 @@ func TestSignalDuringBuild(t *testing.T) {
 	_, err := Run(t.Context(), Options{Command: []string{tool, "run", "."}, Ranks: 1, Dir: dir, Stderr: w, Signals: signals})
 	if err == nil || err.Error() != "launch: go build: ended by terminated" {
 		t.Errorf("error %v", err)
+	}
+}
+
+// A launcher that may open too few files says what to do.
+func TestFewFiles(t *testing.T) {
+	shells(t)
+	for _, files := range []string{"10", "14", "20"} {
+		cmd := exec.Command("/bin/sh", "-c", "ulimit -n "+files+`; exec "$0" /bin/sh -c 'sleep 1'`, os.Args[0])
+		var b buffer
+		cmd.Stderr, cmd.Env = &b, append(os.Environ(), asProgram+"=launcher")
+		require.Error(t, cmd.Run(), files)
+		if got := b.String(); !strings.Contains(got, "too many open files; the limit on the open files of a process is too low: raise it") {
+			t.Errorf("ulimit -n %s: %s, want the remedy", files, got)
+		}
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"github.com/gomoe/gomoe/internal/openfiles"
 )
 
 // Run starts the ranks and returns when all have ended, with the job's exit status: 0,
@@ -36,7 +38,7 @@ func Run(ctx context.Context, o Options) (int, error) {
 	if complete := j.flush(); !complete && status == 0 {
 		status = 1
 	}
-	return status, err
+	return status, openfiles.Explain(err)
 }
 
 // job is one call of Run.

@@ -45,7 +45,7 @@ func same(t *graph.Tracer, p graph.Primitive, in []*graph.Value) *graph.Value {
 			return in[0] // it already has that placement
 		}
 	case primitives.ReshapeOp:
-		if slices.Equal(p.Shape, in[0].Type.Shape) {
+		if len(in) == 1 && slices.Equal(p.Shape, in[0].Type.Shape) {
 			return in[0] // elements stay in order
 		}
 	case primitives.TransposeOp:

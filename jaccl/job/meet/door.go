@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gomoe/gomoe/internal/frame"
+	"github.com/gomoe/gomoe/internal/openfiles"
 )
 
 const (
@@ -71,7 +72,7 @@ func (d *door) accept(ctx context.Context) {
 			if ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
 				return
 			}
-			d.strangers.turned(d.ln.Addr(), err.Error(), time.Now()) // for example, too many open files
+			d.strangers.turned(d.ln.Addr(), openfiles.Explain(err).Error(), time.Now())
 			if !pause(ctx, 50*time.Millisecond) {
 				return
 			}

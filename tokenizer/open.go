@@ -1,0 +1,100 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// maxFile is the longest file that Open reads, in bytes. The largest published
+// tokenizer.json has 35 MB.
+const maxFile = 256 << 20
+
+// Open opens a tokenizer: a file tokenizer.json, or the folder of a model that
+// has one. A tokenizer_config.json beside it says which tokens begin and end a
+// text. Every error names the file and what is wrong with it.
+func Open(path string) (*Tokenizer, error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		path = filepath.Join(path, "tokenizer.json")
+	}
+	data, err := read(path)
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	t, err := Parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: %s: %w", path, err)
+	}
+	config := filepath.Join(filepath.Dir(path), "tokenizer_config.json")
+	if data, err = read(config); errors.Is(err, fs.ErrNotExist) {
+		return t, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	if err := t.configure(data); err != nil {
+		return nil, fmt.Errorf("tokenizer: %s: %w", config, err)
+	}
+	return t, nil
+}
+
+// read returns a file's bytes.
+func read(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxFile {
+		return nil, fmt.Errorf("%s: more than %d bytes, which no tokenizer needs", path, maxFile)
+	}
+	return data, nil
+}
+
+// configure reads a tokenizer_config.json.
+func (t *Tokenizer) configure(data []byte) error {
+	var c struct {
+		BOS token `json:"bos_token"`
+		EOS token `json:"eos_token"`
+		Pad token `json:"pad_token"`
+		Unk token `json:"unk_token"`
+	}
+	if err := json.Unmarshal(data, &c); err != nil {
+		return err
+	}
+	for _, n := range []struct {
+		field string
+		text  token
+		to    *int32
+	}{{"bos_token", c.BOS, &t.named.BOS}, {"eos_token", c.EOS, &t.named.EOS}, {"pad_token", c.Pad, &t.named.Pad}, {"unk_token", c.Unk, &t.named.Unknown}} {
+		if n.text == "" {
+			continue
+		}
+		id, ok := t.ID(string(n.text))
+		if !ok {
+			return fmt.Errorf("%s %q is no token of the tokenizer", n.field, shorten(string(n.text)))
+		}
+		*n.to = id
+	}
+	return nil
+}
+
+// token is a token in a tokenizer_config.json: a string, an object with the
+// string as its content, or null.
+type token string
+
+func (t *token) UnmarshalJSON(data []byte) error {
+	var object struct{ Content string }
+	if json.Unmarshal(data, &object) == nil {
+		*t = token(object.Content)
+		return nil
+	}
+	return json.Unmarshal(data, (*string)(t))
+}

@@ -1,0 +1,172 @@
+package tokenizer
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+)
+
+// piece is a part of a text on its way to the model.
+type piece struct {
+	text  string
+	first bool // it begins where the whole text begins
+}
+
+// splitter is one step of a pre-tokenizer.
+type splitter interface {
+	// split calls next with the parts of p, none of them empty, in their order.
+	split(p piece, next func(piece) error) error
+}
+
+// behaviour says what becomes of the matches of a pattern that cuts a text.
+type behaviour int
+
+const (
+	removed behaviour = iota
+	isolated
+	withPrevious // a match belongs to the part before it
+	withNext
+	contiguous // matches in a row are one part
+)
+
+func behaviourNamed(name string) (behaviour, error) {
+	for i, n := range []string{"Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"} {
+		if n == name {
+			return behaviour(i), nil
+		}
+	}
+	return 0, fmt.Errorf("behavior %q, want Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous", shorten(name))
+}
+
+// cut cuts a text at the matches of a pattern.
+type cut struct {
+	find   finder
+	what   behaviour
+	invert bool // what lies between the matches counts as a match, and matches do not
+}
+
+func (c cut) split(p piece, next func(piece) error) error {
+	if c.what == isolated && !c.invert {
+		return c.isolate(p, next)
+	}
+	emit := func(start, end int) error {
+		if start == end {
+			return nil
+		}
+		return next(piece{p.text[start:end], p.first && start == 0})
+	}
+	// A part waits in start and end until it is known what belongs to it.
+	start, end, waits := 0, 0, false
+	before := false // whether the part before was a match
+	add := func(a, b int, match bool) error {
+		if c.invert {
+			match = !match
+		}
+		joins := false
+		switch c.what {
+		case removed:
+			if match {
+				return nil
+			}
+			return emit(a, b)
+		case withPrevious:
+			joins = waits && match && !before
+		case withNext:
+			joins = waits && !match && before
+		case contiguous:
+			joins = waits && match == before
+		}
+		before = match
+		if joins {
+			end = b
+			return nil
+		}
+		if err := emit(start, end); err != nil {
+			return err
+		}
+		start, end, waits = a, b, true
+		return nil
+	}
+	last := 0
+	err := c.find.each(p.text, func(a, b int) error {
+		if last < a {
+			if err := add(last, a, false); err != nil {
+				return err
+			}
+		}
+		last = b
+		return add(a, b, true)
+	})
+	if err == nil && last < len(p.text) {
+		err = add(last, len(p.text), false)
+	}
+	if err == nil {
+		err = emit(start, end)
+	}
+	return err
+}
+
+// isolate is cut for the published patterns: matches and what is between them are parts.
+func (c cut) isolate(p piece, next func(piece) error) error {
+	last := 0
+	err := c.find.each(p.text, func(a, b int) error {
+		if last < a {
+			if err := next(piece{p.text[last:a], p.first && last == 0}); err != nil {
+				return err
+			}
+		}
+		at := last
+		last = b
+		if a == b {
+			return nil
+		}
+		return next(piece{p.text[a:b], p.first && at == 0 && a == 0})
+	})
+	if err == nil && last < len(p.text) {
+		err = next(piece{p.text[last:], p.first && last == 0})
+	}
+	return err
+}
+
+// spaces is the step Metaspace: spaces become a character of the vocabulary.
+type spaces struct {
+	with   string // in place of a space
+	always bool   // it stands before every part
+	first  bool   // it stands before the part that begins the text
+	cut    bool   // a part begins at each of them
+}
+
+func (s spaces) split(p piece, next func(piece) error) error {
+	p.text = strings.ReplaceAll(p.text, " ", s.with)
+	if (s.always || s.first && p.first) && !strings.HasPrefix(p.text, s.with) {
+		p.text = s.with + p.text
+	}
+	if !s.cut {
+		return next(p)
+	}
+	return cut{find: literal(s.with), what: withNext}.split(p, next)
+}
+
+// spaceFirst puts a space before a part that does not begin with one.
+type spaceFirst struct{}
+
+func (spaceFirst) split(p piece, next func(piece) error) error {
+	if !strings.HasPrefix(p.text, " ") {
+		p.text = " " + p.text
+	}
+	return next(p)
+}
+
+// alphabetised writes a part's bytes in the alphabet of ByteLevel.
+type alphabetised struct{ *alphabet }
+
+func (a alphabetised) split(p piece, next func(piece) error) error {
+	var few [64]byte
+	p.text = string(a.encode(few[:0], p.text))
+	return next(p)
+}
+
+// isPunctuation is what the step Punctuation cuts at.
+func isPunctuation(r rune) bool {
+	return unicode.IsPunct(r) || r < 0x80 && strings.ContainsRune("$+<=>^`|~", r)
+}

@@ -1,0 +1,94 @@
+package tokenizer
+
+import "fmt"
+
+// maxSparse is how many ids a vocabulary may leave unused beyond its size.
+const maxSparse = 1 << 20
+
+// vocabulary is the tokens by id, and the ids by token.
+type vocabulary struct {
+	texts []string // "" where no token has the id, or the token is empty
+	known []bool
+	ids   map[string]int32 // of the model's tokens
+	added map[string]int32 // of those that the model does not know
+}
+
+// newVocabulary makes a vocabulary of ids by token.
+func newVocabulary(ids map[string]int32) (*vocabulary, error) {
+	v := &vocabulary{ids: ids, added: map[string]int32{}}
+	for text, id := range ids {
+		if err := v.set(text, id, len(ids)); err != nil {
+			return nil, err
+		}
+	}
+	return v, nil
+}
+
+// set says which token has an id, in a vocabulary of about size tokens.
+func (v *vocabulary) set(text string, id int32, size int) error {
+	if id < 0 || int(id) >= 2*size+maxSparse {
+		return fmt.Errorf("token %q: id %d, want 0 to %d for %d tokens", shorten(text), id, 2*size+maxSparse-1, size)
+	}
+	for int(id) >= len(v.texts) {
+		v.texts = append(v.texts, "")
+		v.known = append(v.known, false)
+	}
+	if v.known[id] && v.texts[id] != text {
+		a, b := min(text, v.texts[id]), max(text, v.texts[id])
+		return fmt.Errorf("tokens %q and %q have one id, %d", shorten(a), shorten(b), id)
+	}
+	v.texts[id], v.known[id] = text, true
+	return nil
+}
+
+// id returns the id of a token, the model's or an added one.
+func (v *vocabulary) id(text string) (int32, bool) {
+	id, ok := v.ids[text]
+	if !ok {
+		id, ok = v.added[text]
+	}
+	return id, ok
+}
+
+// byteTokens returns the ids of the tokens <0x00> to <0xFF>, -1 for those that
+// the vocabulary lacks.
+func (v *vocabulary) byteTokens() (ids [256]int32) {
+	for b := range ids {
+		id, ok := v.ids[fmt.Sprintf("<0x%02X>", b)]
+		if !ok {
+			id = -1
+		}
+		ids[b] = id
+	}
+	return ids
+}
+
+// byteOf returns the byte that a token such as <0x0A> stands for.
+func byteOf(token string) (byte, bool) {
+	if len(token) != 6 || token[:3] != "<0x" || token[5] != '>' {
+		return 0, false
+	}
+	hi, ok1 := nibble(token[3])
+	lo, ok2 := nibble(token[4])
+	return hi<<4 | lo, ok1 && ok2
+}
+
+func nibble(c byte) (byte, bool) {
+	switch {
+	case c >= '0' && c <= '9':
+		return c - '0', true
+	case c >= 'a' && c <= 'f':
+		return c - 'a' + 10, true
+	case c >= 'A' && c <= 'F':
+		return c - 'A' + 10, true
+	}
+	return 0, false
+}
+
+// shorten returns text as it stands in an error.
+func shorten(text string) string {
+	if len(text) > 60 {
+		return text[:60] + "…"
+	}
+	return text
+}
