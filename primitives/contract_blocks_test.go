@@ -211,6 +211,6 @@ func TestContractBlocksMistakes(t *testing.T) {
 		err := build(12, tokens, func(r primitives.Prepared, args []*graph.Value) *graph.Value {
 			return primitives.ReduceSum(args[0], 0)
 		})
-		require.ErrorContains(t, err, "the result of a block of 12 tokens is f32[4], want an array that begins with these")
+		require.ErrorContains(t, err, "the result of a block of 12 tokens is f32[4], want [12, columns]")
 	}
 }

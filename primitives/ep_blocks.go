@@ -12,9 +12,9 @@ import (
 //
 // args are arrays with the leading dimensions of the choices, such as tokens [..,H] and weights
 // [..,K]. fn gets the routing of a block and the block's tokens of every array, [n,H] and [n,K],
-// and returns an array [n,..]. What else it uses, such as weights of experts, stays the same for
-// all blocks. The result has the leading dimensions of the choices, and the bits that fn has for
-// all tokens at once if fn treats each token by itself, as experts do.
+// and returns an array [n,columns]. What else it uses, such as weights of experts, stays the
+// same for all blocks. The result is [..,columns], and has the bits that fn has for all tokens
+// at once if fn treats each token by itself, as experts do.
 //
 // A block has every b-th token, b being the number of blocks, so that tokens which are split
 // over ranks stay on their ranks. The tokens of a block must divide among the ranks that split
@@ -41,19 +41,19 @@ func InBlocks(rows int, r Prepared, args []*graph.Value, fn func(r Prepared, arg
 	}
 	block := func(r Prepared, args []*graph.Value) *graph.Value {
 		graph.Helper()
-		r.lead = []int{n}
 		y := fn(r, args)
-		if y.Rank() < 1 || y.Dim(0) != n {
-			graph.Fail("in_blocks: the result of a block of %d tokens is %s, want an array that begins with these", n, y.Type)
+		if y.Rank() != 2 || y.Dim(0) != n {
+			graph.Fail("in_blocks: the result of a block of %d tokens is %s, want [%d, columns]", n, y.Type, n)
 		}
 		return y
 	}
 	if blocks == 1 {
-		y := block(r, flat)
-		return Reshape(y, slices.Concat(r.lead, y.Type.Shape[1:])...)
+		one := r
+		one.chosen = flatten(r.chosen)
+		return unflatten(block(one, flat), r.chosen)
 	}
 	y := blockLoop(r, blocks, flat, block)
-	return Reshape(y, slices.Concat(r.lead, y.Type.Shape[2:])...)
+	return unflatten(Reshape(y, tokens, y.Dim(-1)), r.chosen)
 }
 
 // fewer returns the largest divisor of n below m.
@@ -63,7 +63,7 @@ func fewer(n, m int) int {
 	return m
 }
 
-// blockLoop returns [n,blocks,..], which fn has made of the blocks of n tokens.
+// blockLoop returns [n,blocks,columns], which fn has made of the blocks of n tokens.
 func blockLoop(r Prepared, blocks int, args []*graph.Value, fn func(r Prepared, args []*graph.Value) *graph.Value) *graph.Value {
 	graph.Helper()
 	tokens, k := r.Value.Dim(0), r.Value.Dim(1)
