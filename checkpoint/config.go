@@ -157,3 +157,6 @@ func (c Config) wrong(key, want string) error {
 	}
 	return fmt.Errorf("%s: %s is %q, want %s", c.Path, key, text, want)
 }
+
+// GGUF reports whether the keys are those of a GGUF file.
+func (c Config) GGUF() bool { return c.prefix != "" }

@@ -20,7 +20,7 @@ func BenchmarkStep(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	group := Group{Experts: experts, Sources: []int{0, 1, 2, 3, 4, 5, 6, 7}}
+	group := Group{Experts: EqualSplit(experts, ranks), Sources: []int{0, 1, 2, 3, 4, 5, 6, 7}}
 	n, next := make([]int32, experts), make([]int32, experts)
 	routing, order := make([]int32, 2*len(idx)), make([]int32, len(idx))
 	start, zone := make([]int32, experts/ranks), make([]int32, experts/ranks)

@@ -13,7 +13,7 @@
 // source choose each expert.
 //
 // The ranks form groups of R members, which hold one copy of the experts:
-// member m owns the E/R experts from m·E/R. Pairs travel within a group only.
+// a Split says which consecutive experts each member owns. Pairs travel within a group only.
 //
 // # Contract
 //

@@ -5,19 +5,10 @@ import "fmt"
 // Group is the ranks that together hold one copy of the experts. If they have
 // different tokens they exchange rows, and member m is the rank whose tokens are
 // row Sources[m] of a table. If all of them have the same tokens, Sources has one
-// element, and Owners says how many they are.
+// element.
 type Group struct {
-	Experts int   // E, a multiple of the members
+	Experts Split // has a part for each member
 	Sources []int // ascending, so that member order is token order
-	Owners  int   // the number of members; 0 means one for each of Sources
-}
-
-// members returns the number of ranks among which the experts are divided.
-func (g Group) members() int {
-	if g.Owners == 0 {
-		return len(g.Sources)
-	}
-	return g.Owners
 }
 
 // Validate returns an error if no such group can exist among that many ranks.
@@ -25,11 +16,14 @@ func (g Group) Validate(ranks int) error {
 	if len(g.Sources) == 0 {
 		return fmt.Errorf("ep: group of no ranks, want at least 1")
 	}
-	if n := g.members(); n < 1 || g.Experts < 1 || g.Experts%n != 0 {
-		return fmt.Errorf("ep: %d experts over %d ranks, want a multiple of the ranks", g.Experts, n)
+	if err := g.Experts.Validate(); err != nil {
+		return err
 	}
-	if g.Owners != 0 && g.Owners != len(g.Sources) && len(g.Sources) != 1 {
-		return fmt.Errorf("ep: group %v: %d ranks with experts, want one for each rank with tokens, or tokens that all ranks have", g.Sources, g.Owners)
+	if g.Experts.Len() < 1 {
+		return fmt.Errorf("ep: group %v without experts, want at least 1", g.Sources)
+	}
+	if n := g.Experts.Parts(); n != len(g.Sources) && len(g.Sources) != 1 {
+		return fmt.Errorf("ep: group %v: %d ranks with experts, want one for each rank with tokens, or tokens that all ranks have", g.Sources, n)
 	}
 	last := -1
 	for _, s := range g.Sources {
@@ -43,15 +37,6 @@ func (g Group) Validate(ranks int) error {
 	}
 	return nil
 }
-
-// Local returns the experts [lo, hi) that the member owns.
-func (g Group) Local(member int) (lo, hi int) {
-	n := g.Experts / g.members()
-	return member * n, (member + 1) * n
-}
-
-// Owner returns the member that owns the expert.
-func (g Group) Owner(expert int) int { return expert / (g.Experts / g.members()) }
 
 // SendCounts sets rows[m] to the number of rows that member sends to member m,
 // and returns their sum. kept is the table after drops.
@@ -80,11 +65,11 @@ func (g Group) RecvCounts(rows, kept []int32, member int) int {
 // of the zones before, each rounded up to a multiple of align. It returns the
 // end of the last zone, also rounded up. kept is the table after drops.
 func (g Group) Zones(start, n, kept []int32, member, align int) (used int) {
-	lo, hi := g.Local(member)
-	n = n[:hi-lo]
+	lo, hi := g.Experts.Part(member)
+	n, e := n[:hi-lo], g.Experts.Len()
 	clear(n)
 	for _, s := range g.Sources {
-		addTo(n, kept[s*g.Experts+lo:s*g.Experts+hi])
+		addTo(n, kept[s*e+lo:s*e+hi])
 	}
 	return zones(start, n, align)
 }
@@ -99,8 +84,8 @@ func zones(start, n []int32, align int) (used int) {
 
 // pairs returns how many pairs of member from are for experts of member to.
 func (g Group) pairs(kept []int32, from, to int) int32 {
-	lo, hi := g.Local(to)
-	row := g.Sources[from] * g.Experts
+	lo, hi := g.Experts.Part(to)
+	row := g.Sources[from] * g.Experts.Len()
 	sum := int32(0)
 	for _, n := range kept[row+lo : row+hi] {
 		sum += n

@@ -37,10 +37,10 @@ func SendOrder(order, next, routing []int32, first int) int {
 // On entry next holds the starts of the zones of member's experts (see Zones);
 // on return it holds the ends of their rows. kept is the table after drops.
 func (g Group) RecvOrder(order, next, kept []int32, member int) int {
-	lo, hi := g.Local(member)
-	j := 0
+	lo, hi := g.Experts.Part(member)
+	j, experts := 0, g.Experts.Len()
 	for _, s := range g.Sources {
-		for e, n := range kept[s*g.Experts+lo : s*g.Experts+hi] {
+		for e, n := range kept[s*experts+lo : s*experts+hi] {
 			row := next[e]
 			for range n {
 				order[j] = row

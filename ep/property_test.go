@@ -14,13 +14,21 @@ func random(r *rand.Rand) batch {
 	size := 1 + r.IntN(4)
 	ranks := size * (1 + r.IntN(3))
 	b := batch{
-		layer:  Layer{Experts: size * (1 + r.IntN(4)), Align: []int{0, 1, 2, 3, 4, 16}[r.IntN(6)]},
+		layer:  Layer{Experts: 1 + r.IntN(4*size), Align: []int{0, 1, 2, 3, 4, 16}[r.IntN(6)]},
 		k:      1 + r.IntN(4),
 		tokens: make([]int, ranks),
 		groups: mesh(ranks, size, r.IntN(2) == 0),
 	}
 	if r.IntN(2) == 0 {
 		b.layer.Capacity = 1 + r.IntN(12)
+	}
+	if r.IntN(2) == 0 {
+		b.split = make(Split, size+1)
+		for i := range b.split[1:size] {
+			b.split[i+1] = r.IntN(b.layer.Experts + 1)
+		}
+		b.split[size] = b.layer.Experts
+		slices.Sort(b.split)
 	}
 	even, most := r.IntN(2) == 0, r.IntN(9)
 	hot, skew, none := r.IntN(b.layer.Experts), r.Float64(), r.Float64()*r.Float64()
@@ -60,7 +68,7 @@ func TestMeshDoesNotMatter(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		b := random(r)
-		b.layer.Experts = 12
+		b.layer.Experts, b.split = 12, nil
 		for i := range b.idx {
 			b.idx[i] = int32(r.IntN(13)) - 1
 		}
@@ -68,7 +76,7 @@ func TestMeshDoesNotMatter(t *testing.T) {
 		require.NoError(t, err)
 		for _, ranks := range []int{1, 2, 3, 4, 6, 12} {
 			for size := 1; size <= ranks; size++ {
-				if ranks%size != 0 || 12%size != 0 {
+				if ranks%size != 0 {
 					continue
 				}
 				split := b
@@ -98,10 +106,10 @@ func checkSameRows(t *testing.T, res result, b batch, plan *Plan) {
 	for e := range b.layer.Experts {
 		want := plan.Pair[plan.Start[e] : plan.Start[e]+plan.Counts[e]]
 		var got []int32
-		for g, sources := range b.groups {
-			m := Group{Experts: b.layer.Experts, Sources: sources}.Owner(e)
+		for g := range b.groups {
+			m := b.owners()[e]
 			key := [2]int{g, m}
-			x := e - m*b.layer.Experts/len(sources)
+			x := e - b.experts()[m]
 			start := res.starts[key][x]
 			zone := res.rows[key][start : start+res.zoneRows[key][x]]
 			if !slices.IsSorted(zone) {
@@ -147,17 +155,19 @@ func TestCorners(t *testing.T) {
 		name string
 		b    batch
 	}{
-		{"no tokens", batch{Layer{4, 0, 16}, 2, []int{0, 0}, mesh(2, 2, false), nil}},
-		{"no tokens on rank 0", batch{Layer{4, 3, 2}, 2, []int{0, 3}, mesh(2, 2, false), []int32{0, 1, 0, 3, 0, 2}}},
-		{"no tokens on the last rank", batch{Layer{4, 1, 0}, 1, []int{3, 0}, mesh(2, 2, false), []int32{2, 2, 0}}},
-		{"all choices unused", batch{Layer{4, 2, 8}, 2, []int{1, 1}, mesh(2, 2, false), []int32{none, none, none, none}}},
-		{"everything to one expert", batch{Layer{6, 0, 4}, 2, []int{1, 1, 1}, mesh(3, 3, false), []int32{5, 5, 5, 5, 5, 5}}},
-		{"everything to one expert, most dropped", batch{Layer{6, 2, 4}, 2, []int{1, 1, 1}, mesh(3, 3, false), []int32{5, 5, 5, 5, 5, 5}}},
-		{"a token chooses an expert twice, the second drops", batch{Layer{2, 1, 0}, 2, []int{1, 1}, mesh(2, 1, false), []int32{1, 1, none, 0}}},
-		{"one expert", batch{Layer{1, 3, 0}, 1, []int{2, 2}, mesh(2, 1, false), []int32{0, none, 0, 0}}},
-		{"groups of three", batch{Layer{3, 0, 2}, 1, []int{2, 1, 0, 1, 1, 1}, mesh(6, 3, false), []int32{2, 0, 1, 0, none, 2}}},
-		{"groups of three, strided", batch{Layer{3, 1, 2}, 1, []int{2, 1, 0, 1, 1, 1}, mesh(6, 3, true), []int32{2, 0, 1, 0, none, 2}}},
-		{"unused tokens beside used ones", batch{Layer{2, 0, 0}, 2, []int{2, 1}, mesh(2, 2, false), []int32{none, none, 1, none, none, 0}}},
+		{"no tokens", batch{Layer{4, 0, 16}, 2, []int{0, 0}, mesh(2, 2, false), nil, nil}},
+		{"no tokens on rank 0", batch{Layer{4, 3, 2}, 2, []int{0, 3}, mesh(2, 2, false), []int32{0, 1, 0, 3, 0, 2}, nil}},
+		{"no tokens on the last rank", batch{Layer{4, 1, 0}, 1, []int{3, 0}, mesh(2, 2, false), []int32{2, 2, 0}, nil}},
+		{"all choices unused", batch{Layer{4, 2, 8}, 2, []int{1, 1}, mesh(2, 2, false), []int32{none, none, none, none}, nil}},
+		{"everything to one expert", batch{Layer{6, 0, 4}, 2, []int{1, 1, 1}, mesh(3, 3, false), []int32{5, 5, 5, 5, 5, 5}, nil}},
+		{"everything to one expert, most dropped", batch{Layer{6, 2, 4}, 2, []int{1, 1, 1}, mesh(3, 3, false), []int32{5, 5, 5, 5, 5, 5}, nil}},
+		{"a token chooses an expert twice, the second drops", batch{Layer{2, 1, 0}, 2, []int{1, 1}, mesh(2, 1, false), []int32{1, 1, none, 0}, nil}},
+		{"one expert", batch{Layer{1, 3, 0}, 1, []int{2, 2}, mesh(2, 1, false), []int32{0, none, 0, 0}, nil}},
+		{"three experts on four ranks", batch{Layer{3, 2, 2}, 2, []int{1, 1, 0, 1}, mesh(4, 4, false), []int32{2, 0, 2, 1, 2, 2}, nil}},
+		{"experts on the last rank alone", batch{Layer{3, 0, 0}, 1, []int{1, 1, 0}, mesh(3, 3, false), []int32{2, 0}, Split{0, 0, 0, 3}}},
+		{"groups of three", batch{Layer{3, 0, 2}, 1, []int{2, 1, 0, 1, 1, 1}, mesh(6, 3, false), []int32{2, 0, 1, 0, none, 2}, nil}},
+		{"groups of three, strided", batch{Layer{3, 1, 2}, 1, []int{2, 1, 0, 1, 1, 1}, mesh(6, 3, true), []int32{2, 0, 1, 0, none, 2}, nil}},
+		{"unused tokens beside used ones", batch{Layer{2, 0, 0}, 2, []int{2, 1}, mesh(2, 2, false), []int32{none, none, 1, none, none, 0}, nil}},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.b.simulate(t).checkAgainst(t, c.b) })
 	}
@@ -174,7 +184,7 @@ func FuzzRouting(f *testing.F) {
 		}
 		size, groups := 1+int(in[0]%4), 1+int(in[1]%3)
 		b := batch{
-			layer:  Layer{Experts: size * (1 + int(in[2]%4)), Capacity: int(in[4] % 9), Align: int(in[5] % 20)},
+			layer:  Layer{Experts: 1 + int(in[2]%16), Capacity: int(in[4] % 9), Align: int(in[5] % 20)},
 			k:      1 + int(in[3]%3),
 			tokens: make([]int, size*groups),
 			groups: mesh(size*groups, size, in[0] >= 128),

@@ -20,8 +20,8 @@ type refRouting struct {
 }
 
 // reference routes idx[T,K], whose tokens live on rankOf[t]; groups lists the
-// ranks of each group in member order.
-func reference(idx []int32, k int, layer Layer, rankOf []int, groups [][]int) refRouting {
+// ranks of each group in member order, and owner the member that has each expert.
+func reference(idx []int32, k int, layer Layer, rankOf []int, groups [][]int, owner []int) refRouting {
 	e := layer.Experts
 	r := refRouting{demand: make([]int, e), counts: make([]int, e)}
 	for i, expert := range idx {
@@ -32,7 +32,7 @@ func reference(idx []int32, k int, layer Layer, rankOf []int, groups [][]int) re
 		for g, ranks := range groups {
 			for _, rank := range ranks {
 				if rank == p.rank {
-					p.group, p.member = g, p.expert*len(ranks)/e
+					p.group, p.member = g, owner[p.expert]
 				}
 			}
 		}

@@ -37,7 +37,7 @@ func (g Group) RowsOut(order, rows, home, chosen []int32, k int, scratch []int32
 		if e < 0 {
 			continue
 		}
-		if m, t := g.Owner(int(e)), int32(i/k); last[m] != t {
+		if m, t := g.Experts.Owner(int(e)), int32(i/k); last[m] != t {
 			last[m] = t
 			rows[m]++
 		}
@@ -50,7 +50,7 @@ func (g Group) RowsOut(order, rows, home, chosen []int32, k int, scratch []int32
 	for i, e := range chosen {
 		place := int32(-1)
 		if e >= 0 {
-			m, t := g.Owner(int(e)), int32(i/k)
+			m, t := g.Experts.Owner(int(e)), int32(i/k)
 			if last[m] != t {
 				last[m] = t
 				order[next[m]] = t
@@ -71,17 +71,18 @@ func (g Group) RowsOut(order, rows, home, chosen []int32, k int, scratch []int32
 // pair from and choice are -1. RowsIn sets rows[m] to the number of rows from member m, and
 // returns their sum.
 //
-// chosen int32[sources,tokens,k] has the pairs of all sources. On entry next holds the starts
-// of the zones of member's experts (see Zones); on return it holds the ends of their rows.
-func (g Group) RowsIn(from, choice, rows, chosen, next []int32, tokens, k, member int) int {
+// chosen int32[T,k] has the pairs of the whole batch, and tokens has a part for each source.
+// On entry next holds the starts of the zones of member's experts (see Zones); on return it
+// holds the ends of their rows.
+func (g Group) RowsIn(from, choice, rows, chosen, next []int32, tokens Split, k, member int) int {
 	for i := range from {
 		from[i], choice[i] = -1, -1
 	}
-	lo, hi := g.Local(member)
+	lo, hi := g.Experts.Part(member)
 	j := int32(0)
 	for m, s := range g.Sources {
 		first := j
-		for t := s * tokens; t < (s+1)*tokens; t++ {
+		for t := tokens[s]; t < tokens[s+1]; t++ {
 			travels := int32(0)
 			for c, e := range chosen[t*k : (t+1)*k] {
 				// A pair that is not kept, -1, is below every expert.

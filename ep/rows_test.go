@@ -2,6 +2,7 @@ package ep
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,31 +14,18 @@ func TestRowsFillTheZonesOfThePlan(t *testing.T) {
 	for seed := range uint64(500) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		b := random(r)
-		most := 0
-		for n := range b.tokens {
-			most = max(most, b.tokens[n])
-		}
 		e, ranks := b.layer.Experts, len(b.tokens)
-		// The sources have equally many tokens, of which the last choose nothing.
-		chosen := make([]int32, ranks*most*b.k)
-		for i := range chosen {
-			chosen[i] = -1
-		}
-		tokens := make([]int, 0, ranks*most) // the numbers of the source's tokens in the batch
-		at := 0
+		chosen, tokens := slices.Clone(b.idx), Split{0}
 		for n, has := range b.tokens {
-			copy(chosen[n*most*b.k:], b.idx[at*b.k:(at+has)*b.k])
-			for i := range most {
-				tokens = append(tokens, at+min(i, has))
-			}
-			at += has
+			tokens = append(tokens, tokens[n]+has)
 		}
+		of := func(source int) []int32 { return chosen[tokens[source]*b.k : tokens[source+1]*b.k] }
 		if b.layer.Capacity > 0 {
 			Keep(chosen, make([]int32, e), b.layer.Capacity)
 		}
 		table := make([]int32, ranks*e)
 		for n := range ranks {
-			require.NoError(t, Count(table[n*e:(n+1)*e], chosen[n*most*b.k:(n+1)*most*b.k], b.k))
+			require.NoError(t, Count(table[n*e:(n+1)*e], of(n), b.k))
 		}
 		plan, err := NewPlan(b.layer, b.idx, b.k)
 		require.NoError(t, err)
@@ -46,11 +34,11 @@ func TestRowsFillTheZonesOfThePlan(t *testing.T) {
 		require.Equal(t, plan.Counts, counts, "seed %d: what is kept", seed)
 
 		for _, sources := range b.groups {
-			g := Group{Experts: e, Sources: sources}
+			g := Group{Experts: b.experts(), Sources: sources}
 			out, sent, home := make([][]int32, len(sources)), make([][]int32, len(sources)), make([][]int32, len(sources))
 			for m, s := range sources {
-				own := chosen[s*most*b.k : (s+1)*most*b.k]
-				out[m], sent[m], home[m] = garbage(most*min(b.k, len(sources))), garbage(len(sources)), garbage(most*b.k)
+				own := of(s)
+				out[m], sent[m], home[m] = garbage(b.tokens[s]*min(b.k, len(sources))), garbage(len(sources)), garbage(b.tokens[s]*b.k)
 				n := g.RowsOut(out[m], sent[m], home[m], own, b.k, garbage(2*len(sources)))
 				out[m] = out[m][:n]
 				for i, e := range own {
@@ -73,15 +61,15 @@ func TestRowsFillTheZonesOfThePlan(t *testing.T) {
 					for _, x := range out[from][first : first+int(sent[from][m])] {
 						require.Greater(t, int(x), last, "seed %d: rows leave once, in token order", seed)
 						last = int(x)
-						arrived = append(arrived, s*most+int(x))
+						arrived = append(arrived, tokens[s]+int(x))
 					}
 				}
-				lo, hi := g.Local(m)
+				lo, hi := g.Experts.Part(m)
 				start, n := garbage(hi-lo), garbage(hi-lo)
 				used := g.Zones(start, n, table, m, b.layer.Align)
 				from, choice, rows := garbage(used+3), garbage(used+3), garbage(len(sources))
 				next := append([]int32(nil), start...)
-				require.Equal(t, len(arrived), g.RowsIn(from, choice, rows, chosen, next, most, b.k, m))
+				require.Equal(t, len(arrived), g.RowsIn(from, choice, rows, chosen, next, tokens, b.k, m))
 				for i := range sources {
 					require.Equal(t, sent[i][m], rows[i], "seed %d: rows from member %d", seed, i)
 				}
@@ -96,7 +84,7 @@ func TestRowsFillTheZonesOfThePlan(t *testing.T) {
 						token := arrived[j]
 						require.Equal(t, int32(x), chosen[token*b.k+c], "seed %d: row %d", seed, row)
 						require.Equal(t, row, slots[int(j)*b.k+c])
-						if pair := tokens[token]*b.k + c; len(sources) == ranks {
+						if pair := token*b.k + c; len(sources) == ranks {
 							require.Equal(t, plan.Start[x]+int32(i), plan.Row[pair], "seed %d: order within the zone of expert %d", seed, x)
 						}
 						seen++

@@ -13,6 +13,26 @@ type batch struct {
 	tokens []int // of each rank
 	groups [][]int
 	idx    []int32 // [T,K]
+	split  Split   // of the experts, nil for as equal as can be
+}
+
+// experts returns the members' experts.
+func (b batch) experts() Split {
+	if b.split == nil {
+		return EqualSplit(b.layer.Experts, len(b.groups[0]))
+	}
+	return b.split
+}
+
+// owners returns the member that has each expert.
+func (b batch) owners() []int {
+	var of []int
+	for m := range b.experts().Parts() {
+		for range b.experts().Size(m) {
+			of = append(of, m)
+		}
+	}
+	return of
 }
 
 // mesh returns the groups of ranks of size r: neighbours, or every
@@ -103,7 +123,7 @@ func (b batch) simulate(t *testing.T) result {
 	}
 
 	for g, sources := range b.groups {
-		group := Group{Experts: e, Sources: sources}
+		group := Group{Experts: b.experts(), Sources: sources}
 		require.NoError(t, group.Validate(ranks))
 		for m, n := range sources {
 			sendRows[n] = garbage(len(sources))
@@ -132,9 +152,9 @@ func (b batch) simulate(t *testing.T) result {
 			}
 			require.Len(t, arrived, total)
 
-			lo, hi := group.Local(m)
+			lo, hi := group.Experts.Part(m)
 			for x := lo; x < hi; x++ {
-				require.Equal(t, m, group.Owner(x), "owner of expert %d", x)
+				require.Equal(t, m, group.Experts.Owner(x), "owner of expert %d", x)
 			}
 			start, zone := garbage(hi-lo), garbage(hi-lo)
 			used := group.Zones(start, zone, kept, m, b.layer.Align)
@@ -193,7 +213,7 @@ func (b batch) simulate(t *testing.T) result {
 // checkAgainst compares with the reference.
 func (res result) checkAgainst(t *testing.T, b batch) {
 	t.Helper()
-	ref := reference(b.idx, b.k, b.layer, b.rankOf(), b.groups)
+	ref := reference(b.idx, b.k, b.layer, b.rankOf(), b.groups, b.owners())
 	routing, dropped := make([]int32, 2*len(b.idx)), make([]bool, len(b.idx))
 	for i := range routing {
 		routing[i] = -1

@@ -72,17 +72,21 @@ func TestGroupErrors(t *testing.T) {
 		group Group
 		want  string
 	}{
-		{Group{4, nil, 0}, "ep: group of no ranks, want at least 1"},
-		{Group{4, []int{0, 1, 2}, 0}, "ep: 4 experts over 3 ranks, want a multiple of the ranks"},
-		{Group{0, []int{0}, 0}, "ep: 0 experts over 1 ranks, want a multiple of the ranks"},
-		{Group{4, []int{0, 4}, 0}, "ep: group [0 4]: rank 4, want 0 to 3"},
-		{Group{4, []int{-1, 2}, 0}, "ep: group [-1 2]: rank -1, want 0 to 3"},
-		{Group{4, []int{2, 1}, 0}, "ep: group [2 1]: rank 1 after 2, want ascending ranks"},
-		{Group{4, []int{1, 1}, 0}, "ep: group [1 1]: rank 1 after 1, want ascending ranks"},
+		{Group{Split{0, 4}, nil}, "ep: group of no ranks, want at least 1"},
+		{Group{Split{0}, []int{0}}, "ep: split [0], want 0 and then the end of each part"},
+		{Group{Split{1, 4}, []int{0}}, "ep: split [1 4], want 0 and then the end of each part"},
+		{Group{Split{0, 3, 2, 4}, []int{0}}, "ep: split [0 3 2 4]: part 1 ends before it begins; want ascending numbers"},
+		{Group{Split{0, 2, 4}, []int{0, 1, 2}}, "ep: group [0 1 2]: 2 ranks with experts, want one for each rank with tokens, or tokens that all ranks have"},
+		{Group{Split{0, 0}, []int{0}}, "ep: group [0] without experts, want at least 1"},
+		{Group{Split{0, 2, 4}, []int{0, 4}}, "ep: group [0 4]: rank 4, want 0 to 3"},
+		{Group{Split{0, 2, 4}, []int{-1, 2}}, "ep: group [-1 2]: rank -1, want 0 to 3"},
+		{Group{Split{0, 2, 4}, []int{2, 1}}, "ep: group [2 1]: rank 1 after 2, want ascending ranks"},
+		{Group{Split{0, 2, 4}, []int{1, 1}}, "ep: group [1 1]: rank 1 after 1, want ascending ranks"},
 	} {
 		require.EqualError(t, c.group.Validate(4), c.want)
 	}
-	require.NoError(t, Group{4, []int{1, 3}, 0}.Validate(4))
+	require.NoError(t, Group{Split{0, 0, 4}, []int{1, 3}}.Validate(4))
+	require.NoError(t, Group{EqualSplit(3, 4), []int{2}}.Validate(4))
 }
 
 // The functions of every step allocate nothing.
@@ -94,7 +98,7 @@ func TestNoAllocations(t *testing.T) {
 	routing, dropped, order := make([]int32, 2*len(idx)), make([]bool, len(idx)), make([]int32, 2*len(idx))
 	start, n, rows := make([]int32, 4), make([]int32, 4), make([]int32, 2)
 	inverse := make([]int32, 64)
-	group := Group{Experts: experts, Sources: []int{0, 1}}
+	group := Group{Experts: EqualSplit(experts, 2), Sources: []int{0, 1}}
 	allocs := testing.AllocsPerRun(100, func() {
 		clear(table)
 		if Count(table[:experts], idx, k) != nil || Count(table[experts:], idx, k) != nil {

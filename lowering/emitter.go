@@ -75,13 +75,27 @@ func (e *Emitter) Temp(t graph.Type) Buf { return e.buf(t, t, sharding.Spec{}) }
 // Packed returns a new buffer for rows of bytes that are one entry of each type long, one
 // behind another, for use inside one rule.
 func (e *Emitter) Packed(rows int, entry ...graph.Type) Buf {
+	return e.packed(e.Temp(graph.T(graph.U8, rows, bytesOf(entry))), entry)
+}
+
+// PackedPairs is Packed with k rows for each of a rank's tokens, which axes split:
+// u8[tokens,k,bytes].
+func (e *Emitter) PackedPairs(axes []string, tokens, k int, entry ...graph.Type) Buf {
+	return e.packed(e.Placed(graph.T(graph.U8, tokens, k, bytesOf(entry)), sharding.Spec{Dims: [][]string{axes, nil, nil}}), entry)
+}
+
+func (e *Emitter) packed(b Buf, entry []graph.Type) Buf {
+	e.plan.Bufs[b.ID].Packed = entry
+	return b
+}
+
+// bytesOf returns the bytes of one value of each type.
+func bytesOf(entry []graph.Type) int {
 	size := int64(0)
 	for _, t := range entry {
 		size += t.Bytes()
 	}
-	b := e.Temp(graph.T(graph.U8, rows, int(size)))
-	e.plan.Bufs[b.ID].Packed = entry
-	return b
+	return int(size)
 }
 
 // Placed returns a new buffer for a rank's part of a value of the global type t

@@ -158,7 +158,7 @@ func TestContractInventoryWithTokensOverDP(t *testing.T) {
 // Every rank has one order of exchanges, numbered from 0: independent layers
 // cannot meet each other's.
 func TestContractOneOrderOfExchanges(t *testing.T) {
-	eachSpread(t, 12, 12, func(t *testing.T, s spread) {
+	eachSpread(t, func(t *testing.T, s spread) {
 		prog := stack(t, 4, primitives.PrepareOp{Experts: 12, Axis: s.axis, Exchange: s.exchange})
 		plan, err := gomoe.Compile(prog, s.config(t, prog))
 		require.NoError(t, err)

@@ -61,7 +61,7 @@ func TestContractIdentityGradients(t *testing.T) {
 				for i := range x {
 					double[i] = k * x[i]
 				}
-				eachSpread(t, tokens, 4, func(t *testing.T, s spread) {
+				eachSpread(t, func(t *testing.T, s spread) {
 					prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
 						x, w := tr.Input("x", d, tokens, h), tr.Input("w", d, tokens, k)
 						r := primitives.Prepare(primitives.PrepareOp{Experts: 4, Align: 16, Axis: s.axis, Exchange: s.exchange}, tr.Input("idx", graph.I32, tokens, k))
@@ -93,7 +93,7 @@ func TestContractCombineGradient(t *testing.T) {
 	for _, d := range []graph.DType{graph.F32, graph.BF16} {
 		t.Run(d.String(), func(t *testing.T) {
 			in := arrays{"idx": ids(p.idx, tokens, k), "w": of(graph.T(d, tokens, k), half), "y": of(graph.T(d, tokens, k), half), "x": array.New(graph.T(d, tokens, h))}
-			eachSpread(t, tokens, 4, func(t *testing.T, s spread) {
+			eachSpread(t, func(t *testing.T, s spread) {
 				prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
 					x, w, y := tr.Input("x", d, tokens, h), tr.Input("w", d, tokens, k), tr.Input("y", d, tokens, k)
 					r := primitives.Prepare(primitives.PrepareOp{Experts: 4, Align: 16, Axis: s.axis, Exchange: s.exchange}, tr.Input("idx", graph.I32, tokens, k))
@@ -131,7 +131,7 @@ func TestContractGradientOfEachWeight(t *testing.T) {
 				}
 			}
 			t.Run(fmt.Sprintf("%s capacity %d", d, capacity), func(t *testing.T) {
-				eachSpread(t, tokens, 12, func(t *testing.T, s spread) {
+				eachSpread(t, func(t *testing.T, s spread) {
 					l.Axis, l.Exchange = s.axis, s.exchange
 					prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
 						x, w, y := tr.Input("x", graph.BF16, tokens, 4), tr.Input("w", d, tokens, k), tr.Input("y", d, tokens, k)
@@ -172,7 +172,7 @@ func TestContractConstantCotangents(t *testing.T) {
 			}
 		}
 	}
-	eachSpread(t, 12, 12, func(t *testing.T, s spread) {
+	eachSpread(t, func(t *testing.T, s spread) {
 		l := p.layer
 		l.Axis, l.Exchange = s.axis, s.exchange
 		prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
@@ -197,7 +197,7 @@ func TestContractConstantCotangents(t *testing.T) {
 func TestContractEarlyAndLateWeights(t *testing.T) {
 	p := newProblem(rng(9), primitives.PrepareOp{Experts: 12, Capacity: 4}, 12, 2)
 	out, dx, dw, dk := p.dense()
-	eachSpread(t, 12, 12, func(t *testing.T, s spread) {
+	eachSpread(t, func(t *testing.T, s spread) {
 		l := p.layer
 		l.Axis, l.Exchange = s.axis, s.exchange
 		early := trace(t, func(tr *graph.Tracer) []*graph.Value {
@@ -221,7 +221,7 @@ func TestContractAdjoint(t *testing.T) {
 	const tokens, k, h = 12, 3, 4
 	for _, l := range []primitives.PrepareOp{{Experts: 12}, {Experts: 6, Capacity: 4, Align: 4}, {Experts: 12, Capacity: 1, Align: 3}} {
 		t.Run(fmt.Sprintf("%+v", l), func(t *testing.T) {
-			eachSpread(t, tokens, l.Experts, func(t *testing.T, s spread) {
+			eachSpread(t, func(t *testing.T, s spread) {
 				l.Axis, l.Exchange = s.axis, s.exchange
 				prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
 					x, w := tr.Input("x", graph.F32, tokens, h), tr.Input("w", graph.F32, tokens, k)
@@ -264,7 +264,7 @@ func TestContractAdjoint(t *testing.T) {
 // Gradients have the placement, the element type and the shape of their values.
 func TestContractGradientsLieWhereValuesLie(t *testing.T) {
 	p := newProblem(rng(2), primitives.PrepareOp{Experts: 12, Align: 4}, 12, 2)
-	eachSpread(t, 12, 12, func(t *testing.T, s spread) {
+	eachSpread(t, func(t *testing.T, s spread) {
 		for _, tokens := range []string{s.tokens, ""} {
 			s := s
 			s.tokens = tokens
@@ -304,7 +304,7 @@ func TestContractBitsOfOneRank(t *testing.T) {
 		out, grads := spread{}.run(t, fwd, in), spread{}.run(t, bwd, in)
 		t.Run(d.String(), func(t *testing.T) {
 			tol := map[graph.DType]float64{graph.F64: 1e-14, graph.F32: 1e-6, graph.F16: 2e-3, graph.BF16: 2e-2}[d]
-			eachSpread(t, 24, 12, func(t *testing.T, s spread) {
+			eachSpread(t, func(t *testing.T, s spread) {
 				s.sameOrClose(t, "out", s.run(t, p.program(t, s, d), in)[0], out[0], 3*tol)
 				got := s.run(t, pullback(t, p.program(t, s, d)), in)
 				s.sameOrClose(t, "gradient of tokens", got[0], grads[0], 3*tol)
@@ -336,7 +336,7 @@ func TestContractDeterministic(t *testing.T) {
 	for _, name := range []string{"x", "w", "kernel", "ct_0"} {
 		in[name] = uniform(-1, 1)(rng(8), in[name].Type)
 	}
-	eachSpread(t, 24, 12, func(t *testing.T, s spread) {
+	eachSpread(t, func(t *testing.T, s spread) {
 		prog := pullback(t, p.program(t, s, graph.F32))
 		var first []array.Array
 		for _, threads := range []int{1, 4} {

@@ -11,6 +11,7 @@ import (
 	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/sharding"
 )
 
 // The routings of TransformerEngine's tests.
@@ -36,7 +37,7 @@ func TestContractCounts(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			l := primitives.PrepareOp{Experts: 4, Align: 16, Capacity: c.capacity}
 			p := newProblem(rng(1), l, c.tokens, 2).route(c.route)
-			eachSpread(t, c.tokens, 4, func(t *testing.T, s spread) {
+			eachSpread(t, func(t *testing.T, s spread) {
 				l.Axis, l.Exchange = s.axis, s.exchange
 				prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
 					r := primitives.Prepare(l, tr.Input("idx", graph.I32, c.tokens, 2))
@@ -80,7 +81,7 @@ func TestContractSlots(t *testing.T) {
 				counts, padded = append(counts, n), append(padded, (n+3)/4*4)
 			}
 			t.Run(fmt.Sprintf("%s capacity %d", d, capacity), func(t *testing.T) {
-				eachSpread(t, 12, 12, func(t *testing.T, s spread) {
+				eachSpread(t, func(t *testing.T, s spread) {
 					l.Axis, l.Exchange = s.axis, s.exchange
 					prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
 						r := primitives.Prepare(l, tr.Input("idx", d, 12, 3))
@@ -134,8 +135,8 @@ func TestContractIdentityRoundTrip(t *testing.T) {
 					k := append(slices.Clone(c.shape), 2)
 					in := arrays{"x": x, "idx": ids(p.idx, k...), "w": of(graph.T(d, k...), slices.Repeat([]float64{0.5}, 16))}
 					for _, s := range meshes() {
-						if !s.fits(t, c.shape[0], 4) {
-							continue
+						if len(c.shape) > 1 && c.shape[0]%s.parse(t).Parts(sharding.Split(s.tokens).At(0)) != 0 {
+							continue // reshape merges no dimensions that are cut unevenly
 						}
 						prog := trace(t, identity(primitives.PrepareOp{Experts: 4, Align: c.align, Axis: s.axis, Exchange: s.exchange}, d, c.shape, 2, h))
 						require.True(t, prog.Out[0].Type.Equal(x.Type), "the result is %s, want %s", prog.Out[0].Type, x.Type)
@@ -168,7 +169,7 @@ func TestContractCombineAddsWithoutWeights(t *testing.T) {
 		}
 		for _, d := range []graph.DType{graph.F32, graph.BF16} {
 			t.Run(fmt.Sprintf("%s top %d", d, k), func(t *testing.T) {
-				eachSpread(t, tokens, 12, func(t *testing.T, s spread) {
+				eachSpread(t, func(t *testing.T, s spread) {
 					prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
 						r := primitives.Prepare(primitives.PrepareOp{Experts: 12, Align: 2, Axis: s.axis, Exchange: s.exchange}, tr.Input("idx", graph.I32, tokens, k))
 						return []*graph.Value{primitives.Combine(r, primitives.Dispatch(r, tr.Input("x", d, tokens, h)))}
@@ -191,7 +192,7 @@ func TestContractCombineAddsInOrderOfChoices(t *testing.T) {
 		"x":   of(graph.T(graph.F32, tokens, 2), slices.Repeat([]float64{1}, tokens*2)),
 		"w":   of(graph.T(graph.F32, tokens, k), slices.Repeat([]float64{1e8, -1e8, 1}, tokens)),
 	}
-	eachSpread(t, tokens, 12, func(t *testing.T, s spread) {
+	eachSpread(t, func(t *testing.T, s spread) {
 		if s.exchange != ep.Rows {
 			return // sums of ranks are in another order
 		}
@@ -212,7 +213,7 @@ func TestContractCombineRoundsOnce(t *testing.T) {
 			"w":   of(graph.T(d, tokens, k), slices.Repeat([]float64{1, half, half}, tokens)),
 		}
 		t.Run(d.String(), func(t *testing.T) {
-			eachSpread(t, tokens, 12, func(t *testing.T, s spread) {
+			eachSpread(t, func(t *testing.T, s spread) {
 				prog := trace(t, identity(primitives.PrepareOp{Experts: 12, Axis: s.axis, Exchange: s.exchange}, d, []int{tokens}, k, h))
 				same(t, "out", s.run(t, prog, in)[0], slices.Repeat([]float64{1 + 2*half}, tokens*h))
 			})
@@ -223,7 +224,7 @@ func TestContractCombineRoundsOnce(t *testing.T) {
 // Tokens of integer types travel too; and rows of no columns.
 func TestContractOtherPayloads(t *testing.T) {
 	p := newProblem(rng(3), primitives.PrepareOp{Experts: 12}, 12, 1)
-	eachSpread(t, 12, 12, func(t *testing.T, s spread) {
+	eachSpread(t, func(t *testing.T, s spread) {
 		prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
 			r := primitives.Prepare(primitives.PrepareOp{Experts: 12, Axis: s.axis, Exchange: s.exchange}, tr.Input("idx", graph.I32, 12, 1))
 			rows := primitives.Dispatch(r, tr.Input("x", graph.I32, 12, 3))
@@ -255,7 +256,7 @@ func TestContractAgainstDenseReference(t *testing.T) {
 			out, dx, dw, dk := p.dense()
 			for _, d := range []graph.DType{graph.F32, graph.BF16} {
 				t.Run(fmt.Sprintf("%d %s %+v", seed, d, l), func(t *testing.T) {
-					eachSpread(t, 12, experts, func(t *testing.T, s spread) {
+					eachSpread(t, func(t *testing.T, s spread) {
 						prog := p.program(t, s, d)
 						in := p.arrays(d)
 						same(t, "out", s.run(t, prog, in)[0], out)

@@ -108,7 +108,7 @@ func TestContractModelIsTheSameOnEveryMesh(t *testing.T) {
 				require.Equal(t, c.score == primitives.SigmoidScore, checked == 4)
 			}
 			emptyExperts(t, want)
-			eachSpread(t, 24, c.l.Experts, func(t *testing.T, s spread) {
+			eachSpread(t, func(t *testing.T, s spread) {
 				l := c.l
 				l.Axis, l.Exchange = s.axis, s.exchange
 				q := model(t, c.d, l, 2, c.score, true)

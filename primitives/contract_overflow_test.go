@@ -37,7 +37,7 @@ func TestContractDrops(t *testing.T) {
 	require.Equal(t, 64, dropped) // 96 first choices for expert 0, which takes 32
 	for _, d := range []graph.DType{graph.F32, graph.F64} {
 		t.Run(d.String(), func(t *testing.T) {
-			eachSpread(t, tokens, 4, func(t *testing.T, s spread) {
+			eachSpread(t, func(t *testing.T, s spread) {
 				l := l
 				l.Axis, l.Exchange = s.axis, s.exchange
 				prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
@@ -73,7 +73,7 @@ func TestContractTokensDroppedWhole(t *testing.T) {
 	for i, x := range append(out[3:], dx[4:]...) {
 		require.Equal(t, 0.0, x, i)
 	}
-	eachSpread(t, 12, 12, func(t *testing.T, s spread) {
+	eachSpread(t, func(t *testing.T, s spread) {
 		in := p.arrays(graph.BF16)
 		same(t, "out", s.run(t, p.program(t, s, graph.BF16), in)[0], out)
 		got := s.run(t, pullback(t, p.program(t, s, graph.BF16)), in)
@@ -91,7 +91,7 @@ func TestContractTrap(t *testing.T) {
 	fits := newProblem(rng(3), l, 12, 2).route(func(t, k int) int { return (t*2 + k) % 12 })
 	over := newProblem(rng(3), l, 12, 2).route(func(t, k int) int { return 7 * (1 - k) })
 	out, _, _, _ := fits.dense()
-	eachSpread(t, 12, 12, func(t *testing.T, s spread) {
+	eachSpread(t, func(t *testing.T, s spread) {
 		prog := fits.program(t, s, graph.F32)
 		j := s.open(t, prog)
 		plan := j.Plan()
@@ -133,7 +133,7 @@ func TestContractTrapIsTheSameOnEveryRank(t *testing.T) {
 	l := primitives.PrepareOp{Experts: 12, Capacity: 2, Trap: true}
 	p := newProblem(rng(3), l, 12, 3)
 	texts := map[string]bool{}
-	eachSpread(t, 12, 12, func(t *testing.T, s spread) {
+	eachSpread(t, func(t *testing.T, s spread) {
 		prog := p.program(t, s, graph.F32)
 		j := s.open(t, prog)
 		for range 10 {
@@ -164,7 +164,7 @@ func TestContractCapacityFactor(t *testing.T) {
 	l.Capacity = l.CapacityFor(8, 2, 1)
 	p := newProblem(rng(1), l, 8, 2).route(uniform4)
 	out, _, _, _ := p.dense()
-	eachSpread(t, 8, 4, func(t *testing.T, s spread) {
+	eachSpread(t, func(t *testing.T, s spread) {
 		same(t, "out", s.run(t, p.program(t, s, graph.F32), p.arrays(graph.F32))[0], out)
 	})
 }

@@ -103,7 +103,7 @@ func (peek) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 func TestContractRowsPastCountsAreZero(t *testing.T) {
 	for _, align := range []int{0, 4} {
 		l := primitives.PrepareOp{Experts: 12, Align: align}
-		eachSpread(t, 12, 12, func(t *testing.T, s spread) {
+		eachSpread(t, func(t *testing.T, s spread) {
 			l := l
 			l.Axis, l.Exchange = s.axis, s.exchange
 			prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
@@ -171,7 +171,7 @@ func TestContractEmptyExpertsAndRanks(t *testing.T) {
 		for _, align := range []int{0, 16} {
 			l := primitives.PrepareOp{Experts: 12, Align: align}
 			t.Run(d.String(), func(t *testing.T) {
-				eachSpread(t, 12, 12, func(t *testing.T, s spread) {
+				eachSpread(t, func(t *testing.T, s spread) {
 					p := newProblem(rng(7), l, 12, 2)
 					fwd, bwd := p.program(t, s, d), pullback(t, p.program(t, s, d))
 					jf, jb := s.open(t, fwd), s.open(t, bwd)
@@ -205,7 +205,7 @@ func TestContractSmallestSizes(t *testing.T) {
 		p := newProblem(rng(c.tokens), primitives.PrepareOp{Experts: c.experts, Align: 2}, c.tokens, c.k)
 		out, dx, dw, dk := p.dense()
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
-			eachSpread(t, c.tokens, c.experts, func(t *testing.T, s spread) {
+			eachSpread(t, func(t *testing.T, s spread) {
 				in := p.arrays(graph.F32)
 				same(t, "out", s.run(t, p.program(t, s, graph.F32), in)[0], out)
 				got := s.run(t, pullback(t, p.program(t, s, graph.F32)), in)
@@ -232,7 +232,7 @@ func TestContractNaNStaysWithItsToken(t *testing.T) {
 	}
 	p.idx[6], p.idx[7] = 2, 5
 	out, _, _, _ := p.dense()
-	eachSpread(t, 12, 12, func(t *testing.T, s spread) {
+	eachSpread(t, func(t *testing.T, s spread) {
 		got := s.run(t, p.program(t, s, graph.F32), p.arrays(graph.F32))[0].Float64s()
 		for i, x := range got {
 			if token := i / p.width; token == 3 {

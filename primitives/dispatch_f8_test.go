@@ -187,9 +187,6 @@ func TestDispatchF8(t *testing.T) {
 			t.Error("rounded tokens give the results of tokens, so nothing is compared")
 		}
 		for _, s := range meshes() {
-			if !s.fits(t, tokens, experts) {
-				continue
-			}
 			got := s.run(t, layer(s.axis, true, false), in)
 			sameBits(t, fmt.Sprintf("%s on %s: result", d, s), got[1], want[1])
 			sameBits(t, fmt.Sprintf("%s on %s: cotangent", d, s), got[0], plain[0])

@@ -76,7 +76,7 @@
 //
 // # Placement
 //
-// [ShardingConstraint].
+// [ShardingConstraint], [PlaceLike].
 //
 // # For tools
 //

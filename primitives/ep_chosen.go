@@ -1,8 +1,6 @@
 package primitives
 
 import (
-	"slices"
-
 	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
@@ -17,25 +15,17 @@ import (
 // travels reports whether rows of tokens that are split over axes go from rank to rank.
 func (l epLayer) travels(m sharding.Mesh, axes []string) bool { return l.members(m, axes) > 1 }
 
-// gatherChoices gathers mine i32[T,K], the experts that the tokens of each rank choose, into
-// i32[sources,T,K].
-func (l epLayer) gatherChoices(e *lowering.Emitter, axes []string, mine lowering.Buf) lowering.Buf {
-	all := e.Temp(graph.T(graph.I32, slices.Insert(slices.Clone(mine.Type.Shape), 0, e.Mesh.Parts(axes))...))
-	e.AllGather(axes, all, mine)
-	return all
-}
-
 // countChoices emits a kernel that counts into i32[sources,E] how many pairs of each source
-// choose each expert. chosen has been checked.
-func (l epLayer) countChoices(e *lowering.Emitter, chosen lowering.Buf) (lowering.Buf, error) {
-	table := e.Temp(graph.T(graph.I32, chosen.Type.Shape[0], l.Experts))
+// choose each expert. chosen i32[T,K] has been checked; axes split its tokens.
+func (l epLayer) countChoices(e *lowering.Emitter, chosen lowering.Buf, axes []string) (lowering.Buf, error) {
+	tokens, k := e.Mesh.Cuts(axes, chosen.Type.Shape[0]), chosen.Type.Shape[1]
+	table := e.Temp(graph.T(graph.I32, tokens.Parts(), l.Experts))
 	return table, e.Emit(lowering.KernelSpec{Name: "ep_table", Out: []lowering.Buf{table}, In: []lowering.Buf{chosen}, Kernel: func(a *exec.Args) error {
 		table, chosen := data[int32](a.Out[0]), data[int32](a.In[0])
 		clear(table)
-		sources := a.Out[0].Type.Shape[0]
-		n := len(chosen) / sources
-		for s := range sources {
-			if err := ep.Count(table[s*l.Experts:(s+1)*l.Experts], chosen[s*n:(s+1)*n], a.In[0].Type.Shape[2]); err != nil {
+		for s := range tokens.Parts() {
+			lo, hi := tokens.Part(s)
+			if err := ep.Count(table[s*l.Experts:(s+1)*l.Experts], chosen[lo*k:hi*k], k); err != nil {
 				return err
 			}
 		}
@@ -43,7 +33,7 @@ func (l epLayer) countChoices(e *lowering.Emitter, chosen lowering.Buf) (lowerin
 	}})
 }
 
-// keepChoices returns chosen i32[sources,T,K] without the pairs that the capacity drops.
+// keepChoices returns chosen i32[T,K] without the pairs that the capacity drops.
 func (l epLayer) keepChoices(e *lowering.Emitter, chosen lowering.Buf) (lowering.Buf, error) {
 	if l.Capacity == 0 {
 		return chosen, nil
@@ -57,8 +47,8 @@ func (l epLayer) keepChoices(e *lowering.Emitter, chosen lowering.Buf) (lowering
 	}})
 }
 
-// chosen returns i32[sources,T,K]: for all pairs, the source's in token order, the expert of
-// each pair that is kept, otherwise -1. For a routing made by ep_prepare, ep_prepare has
+// chosen returns i32[T,K] of the whole batch: the expert of each pair that is kept, otherwise
+// -1. For a routing made by ep_prepare, ep_prepare has
 // gathered it; from other routings the experts are gathered. Tokens must travel.
 func (l epLayer) chosen(e *lowering.Emitter, routing *graph.Value, axes []string) (lowering.Buf, error) {
 	return e.Memo(l.key(routing, axes, "chosen"), func() (lowering.Buf, error) {
@@ -66,7 +56,8 @@ func (l epLayer) chosen(e *lowering.Emitter, routing *graph.Value, axes []string
 		if err != nil {
 			return lowering.Buf{}, err
 		}
-		mine := e.Temp(graph.T(graph.I32, r.Type.Shape[:2]...))
+		all := graph.T(graph.I32, routing.Type.Shape[:2]...)
+		mine := e.Placed(all, sharding.Spec{Dims: [][]string{axes, nil}})
 		if err := e.Emit(lowering.KernelSpec{Name: "ep_choices", Out: []lowering.Buf{mine}, In: []lowering.Buf{r}, Kernel: func(a *exec.Args) error {
 			routing := data[int32](a.In[0])
 			for i := range data[int32](a.Out[0]) {
@@ -80,7 +71,7 @@ func (l epLayer) chosen(e *lowering.Emitter, routing *graph.Value, axes []string
 		}}); err != nil {
 			return lowering.Buf{}, err
 		}
-		return l.gatherChoices(e, axes, mine), nil
+		return e.Reshard(all, mine, sharding.Spec{})
 	})
 }
 
@@ -104,9 +95,9 @@ type journey struct {
 // journey returns the buffers that say which rows travel, for rows that take `rows` rows in
 // the zones.
 func (l epLayer) journey(e *lowering.Emitter, routing *graph.Value, axes []string, rows int) (j journey, err error) {
-	parts := e.Mesh.Parts(axes)
-	tokens, k, n := routing.Type.Shape[0]/parts, routing.Type.Shape[1], l.members(e.Mesh, axes)
-	j.room = l.arrivals(tokens, k, n, l.local(e.Mesh))
+	all, k, n := routing.Type.Shape[0], routing.Type.Shape[1], l.members(e.Mesh, axes)
+	tokens, experts := e.Mesh.Cuts(axes, all), l.experts(e.Mesh)
+	j.room = l.arrivals(l.groupTokens(e.Mesh, axes, all), k, experts.Largest())
 	memo := func(dst *lowering.Buf, what string, make func() (lowering.Buf, error)) {
 		if err == nil {
 			*dst, err = e.Memo(l.key(routing, axes, what), make)
@@ -115,12 +106,14 @@ func (l epLayer) journey(e *lowering.Emitter, routing *graph.Value, axes []strin
 	temp := func(dims ...int) func() (lowering.Buf, error) {
 		return func() (lowering.Buf, error) { return e.Temp(graph.T(graph.I32, dims...)), nil }
 	}
-	memo(&j.home, "home", temp(tokens, k))
+	memo(&j.home, "home", func() (lowering.Buf, error) {
+		return e.Placed(graph.T(graph.I32, all, k), sharding.Spec{Dims: [][]string{axes, nil}}), nil
+	})
 	memo(&j.from, "from", temp(rows))
 	memo(&j.choice, "choice", temp(rows))
 	memo(&j.sizes, "sizes", temp(2, n))
 	memo(&j.out, "out", func() (lowering.Buf, error) {
-		out := e.Temp(graph.T(graph.I32, tokens*min(k, n)))
+		out := e.Temp(graph.T(graph.I32, tokens.Largest()*min(k, n)))
 		chosen, err := l.chosen(e, routing, axes)
 		if err != nil {
 			return out, err
@@ -130,14 +123,15 @@ func (l epLayer) journey(e *lowering.Emitter, routing *graph.Value, axes []strin
 			return out, err
 		}
 		return out, e.Emit(lowering.KernelSpec{Name: "ep_journey", Out: []lowering.Buf{out, j.home, j.from, j.choice, j.sizes}, In: []lowering.Buf{chosen, table}, Kernel: func(a *exec.Args) error {
-			g, member := l.group(a, axes)
+			g, member := l.group(a, axes, experts)
 			chosen, sizes := data[int32](a.In[0]), data[int32](a.Out[4])
-			own := chosen[g.Sources[member]*tokens*k:][:tokens*k]
+			first, end := tokens.Part(g.Sources[member])
+			own := chosen[first*k : end*k]
 			sent := g.RowsOut(data[int32](a.Out[0]), sizes[:n], data[int32](a.Out[1]), own, k, exec.Make[int32](a, 2*n))
 			for i := sent; i < len(data[int32](a.Out[0])); i++ {
 				data[int32](a.Out[0])[i] = -1
 			}
-			start, counts := exec.Make[int32](a, l.local(a.Mesh)), exec.Make[int32](a, l.local(a.Mesh))
+			start, counts := exec.Make[int32](a, experts.Size(member)), exec.Make[int32](a, experts.Size(member))
 			if used := g.Zones(start, counts, data[int32](a.In[1]), member, l.Align); used > rows {
 				return DispatchOp{}.NoRoom(used, rows)
 			}
@@ -156,10 +150,10 @@ func (j *journey) choiceOf(payload []lowering.Buf) []lowering.Buf {
 	return nil
 }
 
-// arrivals returns how many rows a rank receives at most if each of n ranks has that many
-// tokens of k choices, and every rank that many experts.
-func (l epLayer) arrivals(tokens, k, n, local int) int {
+// arrivals returns how many rows a rank that has that many experts receives at most from
+// ranks that have that many tokens, of k choices, together.
+func (l epLayer) arrivals(tokens, k, experts int) int {
 	unaligned := l.Layer
 	unaligned.Align = 0
-	return min(n*tokens, unaligned.RankRows(n*tokens*k, local))
+	return min(tokens, unaligned.RankRows(tokens*k, experts))
 }

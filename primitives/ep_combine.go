@@ -125,9 +125,6 @@ func (p CombineOp) constantRows(c *sharding.Context) (sharding.Spec, error) {
 	if err := p.layer().madeFor(routing); err != nil {
 		return sharding.Spec{}, err
 	}
-	if err := p.layer().divided(c.Mesh, c.In[n-1].At(0), c.Type(n-1)); err != nil {
-		return sharding.Spec{}, err
-	}
 	return p.layer().rowsSpec(c.Mesh, c.In[n-1].At(0), routing, DispatchOp(p)), nil
 }
 
@@ -164,7 +161,7 @@ func (p CombineOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	}
 	types := rowTypes(payload, 1)
 	size := bytesOf(types)
-	pairs := place.Type.Shape[0]
+	pairs := place.Type.Len()
 	send, got := e.Packed(rows, types...), e.Packed(pairs, types...)
 	if err := e.Emit(lowering.KernelSpec{Name: "ep_pack_rows", Out: []lowering.Buf{send}, In: append(payload[:len(payload):len(payload)], recv, counts), Kernel: func(a *exec.Args) error {
 		n := len(a.In) - 2
@@ -185,7 +182,7 @@ func (p CombineOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 
 // sumHere emits the sum of the rows that lie on this rank.
 func sumHere(e *lowering.Emitter, out, payload []lowering.Buf, place, recv lowering.Buf) error {
-	k := place.Type.Len() / max(out[0].Type.Shape[0], 1)
+	k := place.Type.Shape[1]
 	return e.Emit(lowering.KernelSpec{Name: "ep_sum", Out: out, In: append(payload[:len(payload):len(payload)], place, recv), Kernel: func(a *exec.Args) error {
 		sumHome(a, k, a.In[0].Type.DType, rowHere)
 		return nil
@@ -231,10 +228,11 @@ func (l epLayer) exchangePairs(e *lowering.Emitter, routing *graph.Value, axes [
 	if err != nil {
 		return err
 	}
+	experts := l.experts(e.Mesh)
 	e.EmitCollective(lowering.CollectiveSpec{Op: "all_to_all", Axes: []string{l.axis}, DType: graph.U8, Bytes: int64(pairs) * int64(size),
 		Out: []lowering.Buf{out}, In: []lowering.Buf{in, table}, Travels: true,
 		Exchange: func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
-			eg, member := l.group(a, axes)
+			eg, member := l.group(a, axes, experts)
 			kept, n := data[int32](a.In[1]), len(eg.Sources)
 			home, away := exec.Make[int32](a, n), exec.Make[int32](a, n)
 			eg.SendCounts(home, kept, member)
@@ -246,7 +244,7 @@ func (l epLayer) exchangePairs(e *lowering.Emitter, routing *graph.Value, axes [
 
 // packed returns row j of packed rows.
 func packed(rows array.Array, j int) []byte {
-	size := rows.Type.Shape[1]
+	size := rows.Type.Shape[rows.Type.Rank()-1]
 	return rows.Bytes()[j*size : (j+1)*size]
 }
 

@@ -3,7 +3,6 @@ package primitives
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/exec"
@@ -63,20 +62,8 @@ func (l epLayer) madeFor(routing *graph.Value) error {
 	return nil
 }
 
-// divided returns an error if the experts cannot be split over their axis, or the tokens of
-// the routing over axes.
-func (l epLayer) divided(m sharding.Mesh, axes []string, routing graph.Type) error {
-	if tokens, ranks := routing.Shape[0], m.Parts(axes); tokens%ranks != 0 {
-		return fmt.Errorf("%d tokens over the %d ranks of %s; want a multiple", tokens, ranks, strings.Join(axes, "."))
-	}
-	if n := m.Size(l.axis); n > 1 && l.Experts%n != 0 {
-		return fmt.Errorf("%d experts over the %d ranks of axis %s; want a multiple", l.Experts, n, l.axis)
-	}
-	return nil
-}
-
-// local returns how many experts a rank holds.
-func (l epLayer) local(m sharding.Mesh) int { return l.Experts / l.owners(m) }
+// experts returns which experts each rank along their axis holds.
+func (l epLayer) experts(m sharding.Mesh) ep.Split { return m.Cuts(l.expertAxes(m), l.Experts) }
 
 // owners returns the number of ranks among which the experts are divided.
 func (l epLayer) owners(m sharding.Mesh) int { return max(m.Size(l.axis), 1) }
@@ -91,20 +78,43 @@ func (l epLayer) members(m sharding.Mesh, axes []string) int {
 	return l.owners(m)
 }
 
-// rowsSpec returns the placement of the rows that routing puts in expert order, of
-// tokens that are split over axes.
-func (l epLayer) rowsSpec(m sharding.Mesh, axes []string, routing *graph.Value, layer graph.Primitive) sharding.Spec {
-	tokens, each := routing.Type.Shape[0]/m.Parts(axes)*l.members(m, axes), routing.Type.Shape[1]
-	if distinct(routing) {
-		each = min(each, l.local(m))
+// groupTokens returns the tokens of those ranks that exchange rows with each other, where
+// these are the most: of tokens that are split over axes.
+func (l epLayer) groupTokens(m sharding.Mesh, axes []string, tokens int) int {
+	cuts := m.Cuts(axes, tokens)
+	if !l.travels(m, axes) {
+		return cuts.Largest()
 	}
+	most, sources := 0, make([]int, l.members(m, axes))
+	for rank := range m.Ranks() {
+		if l.sources(sources, m, rank, axes) > 0 {
+			continue // a group is known by its first member
+		}
+		sum := 0
+		for _, s := range sources {
+			sum += cuts.Size(s)
+		}
+		most = max(most, sum)
+	}
+	return most
+}
+
+// rowsSpec returns the placement of the rows that routing puts in expert order, of
+// tokens that are split over axes. Every rank has room for what the one with the most experts
+// can receive in the group with the most tokens.
+func (l epLayer) rowsSpec(m sharding.Mesh, axes []string, routing *graph.Value, layer graph.Primitive) sharding.Spec {
+	experts, each := l.experts(m).Largest(), routing.Type.Shape[1]
+	if distinct(routing) {
+		each = min(each, experts)
+	}
+	pairs := l.groupTokens(m, axes, routing.Type.Shape[0]) * each
 	split := axes
 	if l.owners(m) > 1 && !slices.Contains(axes, l.axis) {
 		split = append(slices.Clone(axes), l.axis)
 	}
 	return sharding.Spec{
 		Dims:   [][]string{split},
-		Ragged: &sharding.Ragged{Routing: routing, Tokens: axes, Rows: l.RankRows(tokens*each, l.local(m)), Layer: layer},
+		Ragged: &sharding.Ragged{Routing: routing, Tokens: axes, Rows: l.RankRows(pairs, experts), Layer: layer},
 	}
 }
 
@@ -139,9 +149,9 @@ func distinct(routing *graph.Value) bool {
 }
 
 // group returns the group of ranks that have the experts together with this rank, and this
-// rank's index in it, for tokens that are split over axes.
-func (l epLayer) group(a *exec.Args, axes []string) (ep.Group, int) {
-	g := ep.Group{Experts: l.Experts, Sources: exec.Make[int](a, l.members(a.Mesh, axes)), Owners: l.owners(a.Mesh)}
+// rank's index in it, for tokens that are split over axes. experts is the split of the experts.
+func (l epLayer) group(a *exec.Args, axes []string, experts ep.Split) (ep.Group, int) {
+	g := ep.Group{Experts: experts, Sources: exec.Make[int](a, l.members(a.Mesh, axes))}
 	return g, l.sources(g.Sources, a.Mesh, a.Rank, axes)
 }
 
@@ -163,7 +173,7 @@ func (l epLayer) sources(dst []int, m sharding.Mesh, rank int, axes []string) (m
 // the rank's index in it, for rows with the given placement.
 func (p DispatchOp) Group(m sharding.Mesh, rank int, rows sharding.Spec) (ep.Group, int) {
 	l, axes := p.layer(), rows.Ragged.Tokens
-	g := ep.Group{Experts: l.Experts, Sources: make([]int, l.members(m, axes)), Owners: l.owners(m)}
+	g := ep.Group{Experts: l.experts(m), Sources: make([]int, l.members(m, axes))}
 	return g, l.sources(g.Sources, m, rank, axes)
 }
 
@@ -175,11 +185,11 @@ func (p DispatchOp) Leaving(m sharding.Mesh, rank int, axes []string) (lo, hi in
 }
 
 func (l epLayer) leaving(m sharding.Mesh, rank int, axes []string) (lo, hi int) {
-	if l.members(m, axes) > 1 {
+	if l.travels(m, axes) {
 		return 0, l.Experts
 	}
-	member, _ := m.Step(rank, l.axis)
-	return ep.Group{Experts: l.Experts, Owners: l.owners(m)}.Local(member)
+	start, n := m.Part(rank, l.expertAxes(m), l.Experts)
+	return start, start + n
 }
 
 // planKey identifies an integer buffer that dispatch, combine and the grouped matmuls
@@ -205,7 +215,7 @@ func (l epLayer) table(e *lowering.Emitter, routing *graph.Value, axes []string)
 			if err != nil {
 				return lowering.Buf{}, err
 			}
-			return l.countChoices(e, chosen)
+			return l.countChoices(e, chosen, axes)
 		}
 		r, err := l.routing(e, routing, axes)
 		if err != nil {
@@ -239,17 +249,18 @@ func (l epLayer) routing(e *lowering.Emitter, routing *graph.Value, axes []strin
 	return e.Have(routing, sharding.Spec{Dims: [][]string{axes, nil, nil}})
 }
 
-// counts returns i32[local experts]: how many rows this rank holds of each expert.
+// counts returns i32[experts of the rank]: how many rows this rank holds of each expert.
 func (l epLayer) counts(e *lowering.Emitter, routing *graph.Value, axes []string, rows int) (lowering.Buf, error) {
 	return e.Memo(l.key(routing, axes, "counts"), func() (lowering.Buf, error) {
 		table, err := l.table(e, routing, axes)
 		if err != nil {
 			return lowering.Buf{}, err
 		}
-		out := e.Temp(graph.T(graph.I32, l.local(e.Mesh)))
+		experts := l.experts(e.Mesh)
+		out := e.Placed(graph.T(graph.I32, l.Experts), sharding.Spec{Dims: [][]string{l.expertAxes(e.Mesh)}})
 		return out, e.Emit(lowering.KernelSpec{Name: "ep_zones", Out: []lowering.Buf{out}, In: []lowering.Buf{table}, Kernel: func(a *exec.Args) error {
-			g, member := l.group(a, axes)
-			start := exec.Make[int32](a, l.local(a.Mesh))
+			g, member := l.group(a, axes, experts)
+			start := exec.Make[int32](a, experts.Size(member))
 			if used := g.Zones(start, data[int32](a.Out[0]), data[int32](a.In[0]), member, l.Align); used > rows {
 				return DispatchOp{}.NoRoom(used, rows)
 			}
@@ -258,7 +269,7 @@ func (l epLayer) counts(e *lowering.Emitter, routing *graph.Value, axes []string
 	})
 }
 
-// sendPlace returns i32[T·K]: for every pair of this rank its place among the rows
+// sendPlace returns i32[T,K]: for every pair of this rank its place among the rows
 // that leave, which are sorted by expert, token and choice; -1 for a pair without a
 // row, and for a pair whose row another rank makes (see DispatchOp.Leaving).
 func (l epLayer) sendPlace(e *lowering.Emitter, routing *graph.Value, axes []string) (lowering.Buf, error) {
@@ -271,7 +282,7 @@ func (l epLayer) sendPlace(e *lowering.Emitter, routing *graph.Value, axes []str
 		if err != nil {
 			return lowering.Buf{}, err
 		}
-		out := e.Temp(graph.T(graph.I32, r.Type.Len()/2))
+		out := e.Placed(graph.T(graph.I32, routing.Type.Shape[:2]...), sharding.Spec{Dims: [][]string{axes, nil}})
 		return out, e.Emit(lowering.KernelSpec{Name: "ep_send_order", Out: []lowering.Buf{out}, In: []lowering.Buf{r}, Kernel: func(a *exec.Args) error {
 			place := data[int32](a.Out[0])
 			order := exec.Make[int32](a, len(place))
@@ -291,10 +302,11 @@ func (l epLayer) recvOrder(e *lowering.Emitter, routing *graph.Value, axes []str
 		if err != nil {
 			return lowering.Buf{}, err
 		}
+		experts := l.experts(e.Mesh)
 		out := e.Temp(graph.T(graph.I32, rows))
 		return out, e.Emit(lowering.KernelSpec{Name: "ep_recv_order", Out: []lowering.Buf{out}, In: []lowering.Buf{table}, Kernel: func(a *exec.Args) error {
-			g, member := l.group(a, axes)
-			n := l.local(a.Mesh)
+			g, member := l.group(a, axes, experts)
+			n := experts.Size(member)
 			start, counts := exec.Make[int32](a, n), exec.Make[int32](a, n)
 			kept := data[int32](a.In[0])
 			if used := g.Zones(start, counts, kept, member, l.Align); used > rows {

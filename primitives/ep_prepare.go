@@ -127,14 +127,10 @@ func (p PrepareOp) Infer(in []graph.Type) ([]graph.Type, error) {
 func (PrepareOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
 
 func (p PrepareOp) Shard(c *sharding.Context) (sharding.Decision, error) {
-	dec, err := c.Place(sharding.Factors{
+	return c.Place(sharding.Factors{
 		In:  [][]int{{0, sharding.Whole}},
 		Out: [][]int{{0, sharding.Whole, sharding.Whole}, {0, sharding.Whole}, {sharding.Whole}, {sharding.Whole}, {sharding.Whole}},
 	})
-	if err != nil {
-		return dec, err
-	}
-	return dec, p.layer().divided(c.Mesh, dec.In[0].At(0), c.Type(0))
 }
 
 // Lower gathers the choices of all ranks, or only their numbers where tokens stay on their
@@ -177,14 +173,15 @@ func (p PrepareOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 
 // gatherCounts returns i32[sources,E]: how many pairs of each source choose each expert.
 func (p PrepareOp) gatherCounts(e *lowering.Emitter, axes []string, idx lowering.Buf) (lowering.Buf, error) {
-	mine := e.Temp(graph.T(graph.I32, p.Experts))
+	mine, tokens := e.Temp(graph.T(graph.I32, p.Experts)), e.Eqn.In[0].Type.Shape[0]
 	if err := e.Emit(lowering.KernelSpec{Name: "ep_count", Out: []lowering.Buf{mine}, In: []lowering.Buf{idx}, Kernel: func(a *exec.Args) error {
 		clear(data[int32](a.Out[0]))
 		idx, err := indices(a.In[0], p.Experts)
 		if err == nil {
 			err = ep.Count(data[int32](a.Out[0]), idx, a.In[0].Type.Shape[1])
 		}
-		return inBatch(err, a.Index(axes)*a.In[0].Type.Shape[0])
+		first, _ := a.Part(axes, tokens)
+		return inBatch(err, first)
 	}}); err != nil {
 		return lowering.Buf{}, err
 	}
@@ -196,24 +193,28 @@ func (p PrepareOp) gatherCounts(e *lowering.Emitter, axes []string, idx lowering
 // gatherChoices is gatherCounts by way of the choices of all ranks, which it keeps for the
 // layer's dispatch.
 func (p PrepareOp) gatherChoices(e *lowering.Emitter, axes []string, idx lowering.Buf) (lowering.Buf, error) {
-	l := p.layer()
-	mine := e.Temp(idx.Type.With(graph.I32))
+	l, all := p.layer(), e.Eqn.In[0].Type.With(graph.I32)
+	mine, tokens := e.Placed(all, idx.Spec), all.Shape[0]
 	if err := e.Emit(lowering.KernelSpec{Name: "ep_choices", Out: []lowering.Buf{mine}, In: []lowering.Buf{idx}, Kernel: func(a *exec.Args) error {
 		idx, err := indices(a.In[0], p.Experts)
 		if err == nil {
 			copy(data[int32](a.Out[0]), idx)
 			err = ep.Count(exec.Make[int32](a, p.Experts), idx, a.In[0].Type.Shape[1])
 		}
-		return inBatch(err, a.Index(axes)*a.In[0].Type.Shape[0])
+		first, _ := a.Part(axes, tokens)
+		return inBatch(err, first)
 	}}); err != nil {
 		return lowering.Buf{}, err
 	}
-	all := l.gatherChoices(e, axes, mine)
-	table, err := l.countChoices(e, all)
+	chosen, err := e.Reshard(all, mine, sharding.Spec{})
+	if err != nil {
+		return chosen, err
+	}
+	table, err := l.countChoices(e, chosen, axes)
 	if err != nil {
 		return table, err
 	}
-	_, err = e.Memo(l.key(e.Eqn.Out[0], axes, "chosen"), func() (lowering.Buf, error) { return l.keepChoices(e, all) })
+	_, err = e.Memo(l.key(e.Eqn.Out[0], axes, "chosen"), func() (lowering.Buf, error) { return l.keepChoices(e, chosen) })
 	return table, err
 }
 
@@ -261,10 +262,4 @@ func (PrepareOp) Doc() graph.Doc {
 		Params:  "experts: E; capacity: pairs that an expert accepts over the whole batch, 0 for no limit; trap: a larger demand is an error, on every rank and before tokens move; align: rows to which padded rounds up; distinct: no token chooses an expert twice, which is known of what route and top_k choose; axis: mesh axis of the experts, \"ep\" if empty; exchange: \"sum\" adds a rank's rows of a token before they travel home, otherwise a row per pair does; wire: element type in which such sums of whole tokens travel, f32 if not given; label: names the layer in errors",
 		Notes:   "Queues follow the order of the global batch, so places and drops are the same on every mesh. Where the tokens are split over ranks, one all_gather: of the choices if rows travel, which they do where the tokens are split over the axis of the experts, otherwise of E counts per rank.",
 	}
-}
-
-// RankRows returns the number of rows for which a rank has room that owns this many
-// experts and receives at most this many pairs.
-func (l PrepareOp) RankRows(pairs, experts int) int {
-	return l.layer().RankRows(pairs, experts)
 }

@@ -24,13 +24,13 @@ func (p CombineOp) lowerWhole(e *lowering.Emitter, out, payload []lowering.Buf, 
 	if l.home == ep.Sum {
 		return l.sumRanks(e, out, payload, place, recv)
 	}
-	pairs := place.Type.Len()
-	k, types := pairs/max(out[0].Type.Shape[0], 1), rowTypes(payload, 1)
-	size := bytesOf(types)
-	mine, all := e.Packed(pairs, types...), e.Packed(pairs, types...)
+	k, types, axes := place.Type.Shape[1], rowTypes(payload, 1), place.Spec.At(0)
+	size, tokens := bytesOf(types), e.Eqn.Out[0].Type.Shape[0]
+	mine, all := e.PackedPairs(axes, tokens, k, types...), e.PackedPairs(axes, tokens, k, types...)
 	if err := e.Emit(lowering.KernelSpec{Name: "ep_spread", Out: []lowering.Buf{mine}, In: append(payload[:len(payload):len(payload)], place, recv), Kernel: func(a *exec.Args) error {
 		n := len(a.In) - 2
-		exec.Share(a, pairs, movedGrain(size), rowsSpread{a.Out[0].Bytes(), a.In[:n], data[int32](a.In[n]), data[int32](a.In[n+1]), size})
+		place := data[int32](a.In[n])
+		exec.Share(a, len(place), movedGrain(size), rowsSpread{a.Out[0].Bytes(), a.In[:n], place, data[int32](a.In[n+1]), size})
 		return nil
 	}}); err != nil {
 		return err
@@ -95,8 +95,11 @@ func convertTo(e *lowering.Emitter, in, out lowering.Buf) (lowering.Buf, error) 
 // the ranks has in in. All other ranks have zeros there. The bytes are added as integers, so
 // that the signs of zeros and NaNs keep their bits.
 func (l epLayer) together(e *lowering.Emitter, out, in lowering.Buf) {
-	d := graph.U32
-	if in.Type.Bytes()%4 != 0 {
+	d, bytes := graph.U32, in.Type.Bytes()
+	if !e.Even(in, 0) { // the rank's, which are whole rows of dimension 0
+		bytes /= int64(in.Type.Shape[0])
+	}
+	if bytes%4 != 0 {
 		d = graph.U8
 	}
 	l.allSum(e, out, in, d)

@@ -21,7 +21,7 @@ func leftRows[E gemm.Number](a *exec.Args, placed bool) gemm.Left[E] {
 		return gemm.Left[E]{X: view[E](a.In[0].Bytes()), Row: a.In[0].Type.Shape[1] / int(unsafe.Sizeof(E(0))), At: data[int32](a.In[1])}
 	}
 	place, recv := data[int32](a.In[1]), data[int32](a.In[2])
-	k := a.In[1].Type.Len() / max(a.In[0].Type.Shape[0], 1)
+	k := a.In[1].Type.Shape[1]
 	at := exec.MakeDirty[int32](a, a.In[2].Type.Len())
 	for i := range at {
 		at[i] = -1

@@ -43,7 +43,7 @@ func joinWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 			In: []int{product.In[1-at], spread.In[0], in.In[1], in.In[2]}}
 		switch in.Name {
 		case "ep_sum":
-			k := p.Bufs[in.In[1]].Type.Shape[0] / max(p.Bufs[in.Out[0]].Type.Shape[0], 1)
+			k := p.Bufs[in.In[1]].Type.Shape[1]
 			join.Kernel = inFloat(sumWeighted[float32](k), sumWeighted[float64](k))
 		case "ep_spread":
 			join.Kernel = inFloat(spreadWeighted[float32], spreadWeighted[float64])

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/graph"
 )
 
@@ -27,6 +28,16 @@ func (m Mesh) Cut(axes []string, n, i int) (start, size int) {
 		}
 	}
 	return start, size
+}
+
+// Cuts returns all parts of n units that axes split; see Cut.
+func (m Mesh) Cuts(axes []string, n int) ep.Split {
+	s := make(ep.Split, m.Parts(axes)+1)
+	for i := range s.Parts() {
+		start, size := m.Cut(axes, n, i)
+		s[i+1] = start + size
+	}
+	return s
 }
 
 // Part returns which of n units the rank has if axes split them; see Cut.

@@ -20,7 +20,8 @@ type Assignment struct {
 	// flexible holds the values that can be made in any placement.
 	flexible map[*graph.Value]bool
 	// leaves holds the place_like equations whose results stay pending; see loop.sums.
-	leaves map[*graph.Eqn]bool
+	// passes holds those whose results are only placed once more.
+	leaves, passes map[*graph.Eqn]bool
 	// wanted holds the placements of flexible values that are checked already.
 	wanted map[string]bool
 	// Decision is the rule's answer for every equation that is not flexible.
@@ -57,6 +58,7 @@ func newAssignment(p *graph.Program, m Mesh) *Assignment {
 
 // equations places the equations, once the inputs are placed.
 func (a *Assignment) equations() error {
+	a.passes = usesOf(a.Program).passes(a.Program)
 	for _, e := range a.Program.Eqns {
 		if err := a.place(e); err != nil {
 			return err
@@ -202,7 +204,7 @@ func (a *Assignment) Flexible(v *graph.Value) bool { return a.flexible[v] }
 
 // Context returns the context in which e is placed.
 func (a *Assignment) Context(e *graph.Eqn) *Context {
-	c := &Context{Mesh: a.Mesh, Eqn: e, flexible: a.flexible, leaves: a.leaves[e]}
+	c := &Context{Mesh: a.Mesh, Eqn: e, flexible: a.flexible, leaves: a.leaves[e], passes: a.passes[e]}
 	for _, v := range e.In {
 		c.In = append(c.In, a.Spec[v])
 	}
@@ -241,9 +243,10 @@ func decide(c *Context) (Decision, error) {
 			return Decision{}, Free(c.In[0], c.In[1], c.Type(0))
 		}
 		out := c.In[1].Resolved()
-		if c.leaves {
-			split := out.Axes()
-			out.Pending = slices.DeleteFunc(slices.Clone(c.In[0].Pending), func(a string) bool { return slices.Contains(split, a) })
+		split := out.Axes()
+		free := slices.DeleteFunc(slices.Clone(c.In[0].Pending), func(a string) bool { return slices.Contains(split, a) })
+		if c.leaves || c.passes && len(free) == len(c.In[0].Pending) {
+			out.Pending = free
 		}
 		return Decision{In: c.In, Out: []Spec{out}}, nil
 	case graph.ScanOp:

@@ -34,8 +34,9 @@ type Pointwise interface {
 	Pointwise()
 }
 
-// Leaver is implemented by rules whose result, where it is a result of the program, stays
-// pending if the rule leaves it so. Pending sums of other results are completed.
+// Leaver is implemented by rules that place their argument. Where their result is a result
+// of the program, it stays pending if the rule leaves it so. Pending sums of other results
+// are completed.
 type Leaver interface {
 	Rule
 	LeavesPending()
@@ -49,7 +50,9 @@ type Context struct {
 	In []Spec
 
 	flexible map[*graph.Value]bool
-	leaves   bool // a place_like equation leaves its result pending
+	// A place_like equation leaves its result pending, in any case or if this makes no two
+	// sums of one (see Assignment).
+	leaves, passes bool
 }
 
 // Decision is a rule's answer: one Spec per argument and per result.

@@ -143,6 +143,21 @@ func (u uses) placed(list []*graph.Eqn, v *graph.Value) []*graph.Eqn {
 	return list
 }
 
+// passes returns the place_like equations whose result is only placed once more. What is
+// pending is then added up on the way to the second place, by one reduce_scatter where a
+// gradient goes to parts of what it is the gradient of.
+func (u uses) passes(p *graph.Program) map[*graph.Eqn]bool {
+	list := map[*graph.Eqn]bool{}
+	for _, e := range p.Eqns {
+		if by := u.by[e.Out[0]]; isPlaceLike(e) && u.count[e.Out[0]] == 1 && by != nil && by.In[0] == e.Out[0] {
+			if _, places := by.Prim.(Leaver); places || isPlaceLike(by) {
+				list[e] = true
+			}
+		}
+	}
+	return list
+}
+
 func isPlaceLike(e *graph.Eqn) bool {
 	_, ok := e.Prim.(graph.PlaceLikeOp)
 	return ok

@@ -158,7 +158,7 @@ func TestBuilders(t *testing.T) {
 	golden(t, "builders.txt", text)
 	for _, p := range documented() {
 		name := p.Name()
-		inner := strings.HasSuffix(name, "_grad") || slices.Contains([]string{"add_any", "place_like", "add_along_axis", "grouped_outer"}, name)
+		inner := strings.HasSuffix(name, "_grad") || slices.Contains([]string{"add_any", "add_along_axis", "grouped_outer"}, name)
 		if list := buildersOf(text, name); (len(list) == 0) != inner {
 			t.Errorf("%s has the builders %q; want one called %s, or, of an operation of derivatives, none", name, list, strings.TrimSuffix(reflect.TypeOf(p).Name(), "Op"))
 		}

@@ -161,7 +161,7 @@ func (m model) iterate(ctx context.Context, w io.Writer, cfg gomoe.Config, in te
 			return nil, err
 		}
 		fmt.Fprintf(w, "[ep_moe] iter=%d loss=%.4f grad_tokens.shape=%s layers=%d dp=%d ep=%d num_experts=%d recv_pr=%d\n",
-			i, out[0].Float64s()[0], tuple(out[2].Type.Shape), m.layers, cfg.Mesh.Ranks()/max(cfg.Mesh.Size("ep"), 1), max(cfg.Mesh.Size("ep"), 1), m.experts, m.received(cfg.Mesh))
+			i, out[0].Float64s()[0], tuple(out[2].Type.Shape), m.layers, cfg.Mesh.Ranks()/max(cfg.Mesh.Size("ep"), 1), max(cfg.Mesh.Size("ep"), 1), m.experts, received(job.Plan()))
 		if first == nil {
 			first = out
 		}
@@ -181,11 +181,15 @@ func (m model) iterate(ctx context.Context, w io.Writer, cfg gomoe.Config, in te
 	return res, nil
 }
 
-// received returns the number of rows that a rank has room for.
-func (m model) received(mesh sharding.Mesh) int {
-	ep := max(mesh.Size("ep"), 1)
-	l := m.layer(0)
-	return l.RankRows(m.tokens/mesh.Ranks()*ep*m.topK, m.experts/ep)
+// received returns the number of experts' rows that a rank has room for.
+func received(p *lowering.Plan) int {
+	most := 0
+	for _, b := range p.Bufs {
+		if b.Spec.Ragged != nil {
+			most = max(most, b.Spec.Ragged.Rows)
+		}
+	}
+	return most
 }
 
 // check compares the results with the reference. In bf16 it allows 5e-2 as the

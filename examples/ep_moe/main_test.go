@@ -102,10 +102,8 @@ func TestWrong(t *testing.T) {
 		{"-mesh dp=2,ep=", "no axis"},
 		{"-dtype f64", "want f32 or bf16"},
 		{"-num-layers 2 -hidden 4", "need them equal"},
-		{"-num-experts 3", "3 experts over the 2 ranks of axis ep; want a multiple"},
 		{"-iters 0", "at least 1"},
 		{"-in testdata/none", "tokens.npy"},
-		{"-in testdata/odd -mesh ep=3", "16 tokens over the 3 ranks of ep; want a multiple"},
 		{fmt.Sprintf("-in %s", odd), "token 1, choice 2: expert 4, want 0 to 3"},
 		{"more", "all settings are flags"},
 	} {

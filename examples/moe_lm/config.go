@@ -33,6 +33,7 @@ type config struct {
 
 	Overlap lowering.Overlap // what is computed during collectives
 	Remat   string           // what the gradient computes again: one of the constants below
+	Zero    string           // what is split over the ranks that split the batch: one of the constants below
 
 	world *world.World // the job that the mesh's ranks belong to; nil means this process alone
 }
@@ -42,6 +43,14 @@ const (
 	rematOff      = "off"      // nothing
 	rematProducts = "products" // all of a layer but matrix products and exchanges between ranks
 	rematAll      = "all"      // all of a layer
+)
+
+// What is split over the ranks that have the same experts, as the flag -zero names it. Results
+// are the same.
+const (
+	zeroOff     = "off"     // nothing
+	zeroMoments = "moments" // the moments of the weights
+	zeroWeights = "weights" // the weights, too, which are gathered where they are used
 )
 
 // dtype is the element type that the model computes in, as a flag: f32 or bf16.
@@ -85,6 +94,8 @@ func (c config) validate() error {
 	switch {
 	case !slices.Contains([]string{"", rematOff, rematProducts, rematAll}, c.Remat):
 		return fmt.Errorf("-remat %s: want %s, %s or %s", c.Remat, rematOff, rematProducts, rematAll)
+	case !slices.Contains([]string{"", zeroOff, zeroMoments, zeroWeights}, c.Zero):
+		return fmt.Errorf("-zero %s: want %s, %s or %s", c.Zero, zeroOff, zeroMoments, zeroWeights)
 	case c.Width%c.Heads != 0 || c.Width/c.Heads%2 != 0:
 		return fmt.Errorf("-width %d over -heads %d: want an even number of columns per head, such as -width %d", c.Width, c.Heads, multiple(c.Width, 2*c.Heads))
 	case c.TopK > c.Experts:
@@ -108,14 +119,13 @@ func (c config) fits(m sharding.Mesh) error {
 			return fmt.Errorf("-mesh %s: axis %s, want dp (splits the batch), ep (the batch and the experts) or tp (heads and expert columns)", m, a.Name)
 		}
 	}
-	ep, tp := max(1, m.Size("ep")), max(1, m.Size("tp"))
+	tp := max(1, m.Size("tp"))
 	for _, split := range []struct {
 		flag    string
 		n, over int
 		axes    string
 	}{
 		{"batch", c.Batch, batch, "dp and ep"},
-		{"experts", c.Experts, ep, "ep"},
 		{"heads", c.Heads, tp, "tp"},
 		{"ffn", c.FFN, tp, "tp"},
 	} {

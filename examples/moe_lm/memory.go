@@ -12,7 +12,8 @@ import (
 const planBytes = 290e3
 
 // needs returns about how many bytes a training step takes on one rank, at least: weights
-// and two moments, which stay; gradients, one of a layer at a time; what every layer keeps
+// and two moments, which stay, or the parts of them that -zero leaves; gradients, one of a
+// layer at a time; what every layer keeps
 // for the backward pass, of which there are at least six arrays of the tokens; and the
 // logits. It is computed in float64, which no flag overflows.
 func (c config) needs(m sharding.Mesh) float64 {
@@ -20,8 +21,19 @@ func (c config) needs(m sharding.Mesh) float64 {
 	d, f, e := float64(c.Width), float64(c.FFN), float64(c.Experts)
 	layers, tokens := float64(c.Layers), float64(c.Batch)*float64(c.Seq)*tp/float64(m.Ranks())
 	vocab := 2 * float64(c.Vocab) * d
-	layer := 4*d*d/tp + d*e + 3*e*d*f/(ep*tp)
-	return 4*(3*(vocab+layers*layer)+layer+tokens*(6*layers*d+float64(c.Vocab))) + planBytes*layers
+	dense, experts := 4*d*d/tp+d*e, 3*e*d*f/(ep*tp)
+	layer := dense + experts
+	held := func(n, ranks float64) float64 { // of n weights that so many ranks have
+		switch c.Zero {
+		case zeroMoments:
+			return n + 2*n/ranks
+		case zeroWeights:
+			return 3 * n / ranks
+		}
+		return 3 * n
+	}
+	dp := float64(max(1, m.Size("dp")))
+	return 4*(held(vocab+layers*dense, dp*ep)+held(layers*experts, dp)+layer+tokens*(6*layers*d+float64(c.Vocab))) + planBytes*layers
 }
 
 // room returns an error if the model needs more memory than this process, which has that

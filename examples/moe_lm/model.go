@@ -22,7 +22,12 @@ type stats struct {
 // the element type to compute in.
 func (c config) logits(w map[string]*graph.Value, bytes *graph.Value) (*graph.Value, stats) {
 	var st stats
-	x := Embedding(c.cast(w["embed"]), bytes)
+	places := map[string][]string{}
+	for _, p := range c.params() {
+		places[p.name] = p.place
+	}
+	of := func(name string) *graph.Value { return c.cast(c.used(w[name], places[name]...)) }
+	x := Embedding(of("embed"), bytes)
 	for l := range c.Layers {
 		args := []*graph.Value{x}
 		for _, s := range []string{"norm1", "wq", "wk", "wv", "wo", "norm2", "router", "gate", "up", "down"} {
@@ -33,17 +38,18 @@ func (c config) logits(w map[string]*graph.Value, bytes *graph.Value) (*graph.Va
 		st.balance, st.z = append(st.balance, y[1]), append(st.z, y[2])
 		st.demand, st.counts = append(st.demand, y[3]), append(st.counts, y[4])
 	}
-	return MatMulAs(graph.F32, RMSNorm(x, c.cast(w["norm"]), epsilon), c.cast(w["head"])), st
+	return MatMulAs(graph.F32, RMSNorm(x, of("norm"), epsilon), of("head")), st
 }
 
 // block returns layer l as a function of its input and its weights. It returns the layer's
 // output, and what stats has of a layer.
 func (c config) block(l int) vjp.Forward {
 	return func(_ *graph.Tracer, a []*graph.Value) []*graph.Value {
-		x := a[0]
-		n := func(i int) *graph.Value { return c.cast(a[i]) }
+		x, ps := a[0], c.params()[1+10*l:] // the embedding comes before the layers
+		w := func(i int) *graph.Value { return c.used(a[i], ps[i-1].place...) }
+		n := func(i int) *graph.Value { return c.cast(w(i)) }
 		x = Add(x, c.attention(RMSNorm(x, n(1), epsilon), n(2), n(3), n(4), n(5)))
-		y, st := c.moe(l, RMSNorm(x, n(6), epsilon), a[7], n(8), n(9), n(10))
+		y, st := c.moe(l, RMSNorm(x, n(6), epsilon), w(7), n(8), n(9), n(10))
 		return append([]*graph.Value{Add(x, y)}, st...)
 	}
 }

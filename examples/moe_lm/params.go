@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/gomoe/gomoe/graph"
 	. "github.com/gomoe/gomoe/primitives"
@@ -58,7 +60,7 @@ func (c config) count() (all, active int) {
 // initial traces the weights and moments that training starts from, in the
 // order of the step's results. Each rank makes its own part of the weights;
 // they depend on the seed alone and are the same on every mesh.
-func (c config) initial(seed uint64) (*graph.Program, error) {
+func (c config) initial(seed uint64, m sharding.Mesh) (*graph.Program, error) {
 	return graph.Trace("initial", func(t *graph.Tracer) []*graph.Value {
 		key := RandomKey(t, int64(seed))
 		var out []*graph.Value
@@ -70,22 +72,40 @@ func (c config) initial(seed uint64) (*graph.Program, error) {
 			}
 			zero := Full(t, 0, graph.F32, p.shape...)
 			for j, v := range []*graph.Value{w, zero, zero} {
-				out = append(out, ShardingConstraint(v, p.place...).Named([]string{"w_", "m_", "v_"}[j]+p.name))
+				prefix := []string{"w_", "m_", "v_"}[j]
+				dims := make([]string, len(p.shape))
+				for d, axes := range c.spec(p, prefix, m).Dims {
+					dims[d] = strings.Join(axes, ".")
+				}
+				out = append(out, ShardingConstraint(v, dims...).Named(prefix+p.name))
 			}
 		}
 		return out
 	})
 }
 
-// spec returns the placement, without the axes that the mesh lacks.
-func (p param) spec(m sharding.Mesh) sharding.Spec {
-	dims := make([]string, len(p.place))
-	for i, axis := range p.place {
-		if m.Size(axis) > 0 {
-			dims[i] = axis
+// spec returns where the array of that prefix, w_, m_ or v_, of a weight lies, without the
+// axes that the mesh lacks. What -zero splits is also split, in the first dimension, over
+// the axes of the batch that do not split the weight.
+func (c config) spec(p param, prefix string, m sharding.Mesh) sharding.Spec {
+	s := sharding.Split(append(slices.Clone(p.place), make([]string, len(p.shape)-len(p.place))...)...).On(m)
+	if c.Zero == zeroWeights || c.Zero == zeroMoments && prefix != "w_" {
+		for _, a := range batchSpec(m).Dims[0] {
+			if !slices.Contains(s.Axes(), a) {
+				s.Dims[0] = append(s.Dims[0], a)
+			}
 		}
 	}
-	return sharding.Split(dims...)
+	return s
+}
+
+// used returns a weight that -zero may have split, as the layers use it. It is gathered before
+// it is cast, so that gradients are added up in f32.
+func (c config) used(w *graph.Value, place ...string) *graph.Value {
+	if c.Zero == zeroWeights {
+		return ShardingConstraint(w, place...)
+	}
+	return w
 }
 
 // batchSpec splits sequences over every axis except tp.

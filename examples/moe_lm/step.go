@@ -40,6 +40,9 @@ func (c config) step(grads bool) (*graph.Program, error) {
 
 		ce, total, balance, st := c.loss(w, bytes, targets)
 		gs := vjp.Gradients(total, list...)
+		for i := range gs {
+			gs[i] = PlaceLike(gs[i], ms[i])
+		}
 		norm := globalNorm(gs)
 		limit := Min(FullLike(norm, 1), Div(FullLike(norm, c.Clip), norm))
 
@@ -117,7 +120,7 @@ func (c config) placed(m sharding.Mesh, p *graph.Program, train bool) gomoe.Conf
 			if p.Input(name) == nil {
 				continue
 			}
-			cfg.Place[name] = q.spec(m)
+			cfg.Place[name] = c.spec(q, prefix, m)
 			if train {
 				cfg.Donate[name] = outFirst + 3*i + j
 			}

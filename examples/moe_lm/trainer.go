@@ -54,7 +54,7 @@ func newTrainer(c config, m sharding.Mesh, seed uint64, opts runtime.Options, gr
 
 // start makes the first weights and moments on their ranks.
 func (tr *trainer) start(m sharding.Mesh, seed uint64) error {
-	p, err := tr.c.initial(seed)
+	p, err := tr.c.initial(seed, m)
 	if err != nil {
 		return err
 	}

@@ -36,5 +36,5 @@ func dotRaggedSum(in *Instr, a dotAxes) (*Program, error) {
 	if len(a.sum) != 1 {
 		return nil, refuse("it sums over experts' rows and other dimensions too")
 	}
-	return groupedSums(in, product(a.x), product(a.y), in.Experts())
+	return groupedSums(in, product(a.x), product(a.y), 1, in.Experts())
 }

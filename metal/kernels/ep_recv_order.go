@@ -22,7 +22,7 @@ func recvOrderProgram(in *Instr) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	mem, err := memory(2*g.experts+g.local+2, "runs of rows")
+	mem, err := memory(2*g.members*g.local+g.local+2, "runs of rows")
 	if err != nil {
 		return nil, err
 	}

@@ -1,10 +1,6 @@
 package kernels
 
-import (
-	"fmt"
-
-	"github.com/gomoe/gomoe/graph"
-)
+import "fmt"
 
 // epRows copies rows to the wire, from the wire, and from tokens to experts' zones.
 func epRows() Kernel {
@@ -125,7 +121,7 @@ func rowsProgram(in *Instr) (*Program, error) {
 		n := len(in.Args) - 2
 		p, pairs := payloadOf(in.Args[:n]), in.Args[n].Type.Len()
 		rows, weights := in.Results[0].Type.Shape[0], second(Out, n == 2)
-		params := p.params(pairs, choices(pairs, in.Args[0].Type), min(rows, in.Args[n+1].Type.Len()), in.Experts(), in.Align)
+		params := p.params(pairs, in.Args[n].Type.Shape[1], min(rows, in.Args[n+1].Type.Len()), in.Experts(), in.Align)
 		prog.Launches = []Launch{p.launch("ep_permute", pairs, In(0), second(In, n == 2), In(n), In(n+1), Out(0), weights, params)}
 		prog.Launches = append(prog.Launches, p.gaps(in, Out(0), weights, rows)...)
 	case "ep_spread":
@@ -136,6 +132,3 @@ func rowsProgram(in *Instr) (*Program, error) {
 	}
 	return prog, nil
 }
-
-// choices returns how many pairs each token of t has.
-func choices(pairs int, t graph.Type) int { return pairs / max(1, t.Shape[0]) }

@@ -46,19 +46,20 @@ func sumProgram(in *Instr) (*Program, error) {
 	}
 	values, weights, where := In(0), In(0), atPlaces
 	place, order := 1, 1
-	rows, step, weightStep, weightFirst := in.Args[0].Type.Shape[0], p.values+p.weight, p.values+p.weight, p.values
-	pairs, places := rows, 0
+	wire := in.Args[0].Type
+	rows, step, weightStep, weightFirst := wire.Shape[0], p.values+p.weight, p.values+p.weight, p.values
+	places, k := 0, 0
 	if zones {
 		place, order, where = len(in.Args)-2, len(in.Args)-1, inZones
 		weights = second(In, p.weight > 0)
 		step, weightStep, weightFirst = p.values, p.weight, 0
 	}
 	if len(in.Args) > 1 {
-		pairs, places = in.Args[place].Type.Len(), in.Args[order].Type.Len()
-	} else {
+		k, places = in.Args[place].Type.Shape[1], in.Args[order].Type.Len()
+	} else { // rows on the wire are [tokens, choices, bytes]
 		place, order, where = 0, 0, atPairs
+		k, rows = wire.Shape[1], wire.Shape[0]*wire.Shape[1]
 	}
-	k := choices(pairs, t)
 	params := Params(t.Shape[0], t.Shape[1], k, rows, places, step/unit, p.weight/unit, weightStep/unit, weightFirst/unit, where)
 	columns := max(t.Shape[1], k*p.weight/unit)
 	wide := 1

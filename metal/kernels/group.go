@@ -25,7 +25,7 @@ func groupOf(in *Instr) (*group, error) {
 	if 4*len(ranks.Sources) > maxBytes {
 		return nil, refuse("%d ranks exchange rows, want at most %d", len(ranks.Sources), maxBytes/4)
 	}
-	lo, hi := ranks.Local(member)
+	lo, hi := ranks.Experts.Part(member)
 	g := &group{members: len(ranks.Sources), experts: layer.Experts, local: hi - lo, rows: rows.Ragged.Rows}
 	fields := make([]any, len(ranks.Sources))
 	for i, s := range ranks.Sources {

@@ -13,12 +13,12 @@ func groupedOuter() Kernel {
 
 func groupedOuterProgram(in *Instr) (*Program, error) {
 	w := in.Results[0].Type.Shape
-	return groupedSums(in, w[1], w[2], 1)
+	return groupedSums(in, w[1], w[2], in.Experts(), 1)
 }
 
 // groupedSums sums the outer products of arguments 0 and 1, which hold rows of x and of y
-// elements, over the rows of each expert.
-func groupedSums(in *Instr, x, y, experts int) (*Program, error) {
+// elements. There are that many sums, each over the rows of that many experts.
+func groupedSums(in *Instr, x, y, sums, experts int) (*Program, error) {
 	if !in.Ragged() || !in.Args[0].Ragged || !in.Args[1].Ragged {
 		return nil, refuse("rows that are no experts'")
 	}
@@ -33,7 +33,7 @@ func groupedSums(in *Instr, x, y, experts int) (*Program, error) {
 	t := tilingOf(rows)
 	l, err := tileLaunch("grouped_outer", t,
 		side{in.Args[first].Type.DType, 1, rows, nil}, side{in.Args[second].Type.DType, 1, cols, nil}, in.Results[0].Type.DType,
-		[3]int{pieces(cols, t.cols), pieces(rows, t.rows), in.Experts() / experts})
+		[3]int{pieces(cols, t.cols), pieces(rows, t.rows), sums})
 	if err != nil {
 		return nil, err
 	}

@@ -87,6 +87,8 @@ func TestGroupedProducts(t *testing.T) {
 		{tokens: 40, experts: 4, hidden: 33, width: 20, all: 31},
 		{tokens: 40, experts: 40, hidden: 68, width: 12, all: 1}, // more experts than lanes
 		{tokens: 140, experts: 2, hidden: 12, width: 70, all: 66},
+		{tokens: 41, experts: 5, hidden: 12, width: 8, all: 7},
+		{tokens: 3, experts: 1, hidden: 12, width: 8, all: 7},
 	} {
 		for j, c := range []struct {
 			mesh  string

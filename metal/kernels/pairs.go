@@ -12,7 +12,7 @@ const threadgroupMemory = 32 << 10
 // memory returns the lengths of one threadgroup memory argument of that many 4-byte words. The
 // error says that what does not fit.
 func memory(words int, what string) ([]int, error) {
-	n := (4*words + 15) / 16 * 16
+	n := max(4*words+15, 16) / 16 * 16 // an argument has a length, though nothing be in it
 	if n > threadgroupMemory {
 		return nil, refuse("%s take %d bytes of threadgroup memory, of which there are %d", what, n, threadgroupMemory)
 	}
@@ -58,7 +58,7 @@ func pairsOf(t graph.Type, stride, first, experts int) (*pairs, error) {
 
 // params returns the parameters struct pairs_params.
 func (p *pairs) params() Arg {
-	return Params(p.n, p.each, p.segments, p.stride, p.first, p.experts, uint32(bits.Len(uint(p.experts-1))))
+	return Params(p.n, p.each, p.segments, p.stride, p.first, p.experts, uint32(bits.Len(uint(max(p.experts-1, 0)))))
 }
 
 // counts returns the size in bytes of the counts of all segments.

@@ -40,7 +40,7 @@ func TestRoutedWhole(t *testing.T) {
 	for i, name := range slices.Sorted(maps.Keys(choices)) {
 		for j, mesh := range []string{"ep=2", "ep=2,dp=2"} {
 			cut, exchange := cuts[(i+j)%len(cuts)], []ep.Exchange{ep.Rows, ep.Sum}[(i/2+j)%2]
-			l := layer{primitives.PrepareOp{Experts: 12, Capacity: cut[0], Align: cut[1], Exchange: exchange}, 18, 3, 5, graph.F32, graph.F32, graph.I32}
+			l := layer{primitives.PrepareOp{Experts: 11, Capacity: cut[0], Align: cut[1], Exchange: exchange}, 19, 3, 5, graph.F32, graph.F32, graph.I32}
 			t.Run(fmt.Sprint(name, " mesh ", mesh, " ", cut, " ", exchange), func(t *testing.T) { l.checkWhole(t, mesh, l.inputs(r, choices[name])) })
 		}
 	}
@@ -70,7 +70,7 @@ func TestRoutedWholePayloads(t *testing.T) {
 // experts.
 func TestRoutedWholeSizes(t *testing.T) {
 	r := rand.New(rand.NewPCG(19, 20))
-	for i, s := range [][3]int{{0, 2, 4}, {1, 1, 2}, {1, 8, 512}, {513, 1, 14}, {170, 6, 600}} {
+	for i, s := range [][3]int{{0, 2, 4}, {1, 1, 2}, {1, 8, 512}, {7, 3, 1}, {513, 1, 15}, {170, 6, 600}} {
 		exchange := []ep.Exchange{ep.Rows, ep.Sum}[i%2]
 		l := layer{primitives.PrepareOp{Experts: s[2], Align: 2, Exchange: exchange, Capacity: 3 * s[0] * s[1] / s[2]}, s[0], s[1], 2, graph.F32, graph.F32, graph.I32}
 		t.Run(fmt.Sprint(s, exchange), func(t *testing.T) { l.checkWhole(t, "ep=2", l.inputs(r, choices["or nowhere"])) })

@@ -17,7 +17,7 @@ type layer struct {
 // route begins a layer: experts are chosen by an input, by top-k or by a
 // router, and tokens are dispatched.
 func (g *gen) route() {
-	t, k := pick(g, []int{2, 4, 6, 8, 4, 8, 4, 1, 3, 0}), 1+g.r.IntN(2)
+	t, k := pick(g, []int{2, 4, 6, 8, 5, 8, 4, 1, 3, 7, 0}), 1+g.r.IntN(2)
 	v := g.find(func(v val) bool {
 		return v.layer == nil && v.Rank() == 2 && v.Type.Len() > 0 && v.Dim(0) <= 8 && v.Dim(1) <= 8
 	})
@@ -25,7 +25,7 @@ func (g *gen) route() {
 		v = g.like(t, pick(g, []int{1, 2, 4, 6}))
 	}
 	t = v.Dim(0)
-	l := primitives.PrepareOp{Experts: pick(g, []int{2, 4, 4, 6, 3, 1, 8}), Align: pick(g, []int{0, 0, 0, 1, 2, 4})}
+	l := primitives.PrepareOp{Experts: pick(g, []int{2, 4, 5, 6, 3, 1, 8}), Align: pick(g, []int{0, 0, 0, 1, 2, 4})}
 	if g.chance(40) {
 		l.Capacity = 1 + g.r.IntN(4)
 	}

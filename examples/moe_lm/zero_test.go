@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/runtime"
+)
+
+// learned returns the weights after three steps on random bytes.
+func learned(t *testing.T, args ...string) map[string]array.Array {
+	t.Helper()
+	c, o, err := parse(append([]string{"-width", "16", "-layers", "2", "-heads", "2", "-ffn", "12", "-experts", "4", "-seq", "8", "-batch", "12"}, args...))
+	require.NoError(t, err)
+	tr, err := newTrainer(c, o.mesh, 1, runtime.Options{}, false)
+	require.NoError(t, err)
+	defer tr.Close()
+	rng := rand.New(rand.NewPCG(5, 6))
+	text := func() []int32 {
+		b := make([]int32, c.Batch*c.Seq)
+		for i := range b {
+			b[i] = int32(rng.IntN(c.Vocab))
+		}
+		return b
+	}
+	for n := range 3 {
+		_, err := tr.train(context.Background(), n+1, 1e-3, text(), text())
+		require.NoError(t, err)
+	}
+	_, err = tr.heldOut(context.Background(), text(), text())
+	require.NoError(t, err)
+	w, err := tr.weights(context.Background())
+	require.NoError(t, err)
+	return w
+}
+
+// Training with moments and weights split over the ranks of the batch makes the weights that
+// training without makes, to the bit. The gradient is not clipped: its norm is added up in
+// another order.
+func TestZero(t *testing.T) {
+	for _, mesh := range []string{"", "dp=2,ep=2", "ep=2,dp=3", "dp=4", "dp=2,tp=2", "ep=4"} {
+		for _, more := range [][]string{{}, {"-remat", "all"}, {"-dtype", "bf16", "-overlap", "collectives"}} {
+			args := append([]string{"-mesh", mesh, "-clip", "1e9"}, more...)
+			want := learned(t, args...)
+			for _, zero := range []string{zeroMoments, zeroWeights} {
+				for name, a := range learned(t, append(args, "-zero", zero)...) {
+					if !array.Equal(a, want[name]) {
+						t.Errorf("%v -zero %s: %s has other bits", args, zero, name)
+						break
+					}
+				}
+			}
+		}
+	}
+}
+
+// Plans say what -zero saves: of the moments and the weights a rank holds its share, and
+// gradients are added up by reduce_scatter.
+func TestZeroMemory(t *testing.T) {
+	inputs := map[string]int64{}
+	for _, zero := range []string{zeroOff, zeroMoments, zeroWeights} {
+		c, o, err := parse([]string{"-mesh", "dp=2,ep=2", "-remat", "all", "-zero", zero})
+		require.NoError(t, err)
+		p, err := c.step(false)
+		require.NoError(t, err)
+		plan, err := gomoe.Compile(p, c.placed(o.mesh, p, true))
+		require.NoError(t, err)
+		mem := plan.Report(1).Mem
+		inputs[zero] = mem.Inputs
+		made := map[string]int{}
+		for i := range plan.Instrs {
+			if in := &plan.Instrs[i]; in.Communicates() && in.Bytes > 4 {
+				made[in.Name] += max(1, len(in.In))
+			}
+		}
+		t.Logf("-zero %s: inputs %s, arena %s, total %s, %v", zero, lowering.Bytes(mem.Inputs), lowering.Bytes(mem.Arena), lowering.Bytes(mem.Total), made)
+		if zero == zeroOff {
+			continue
+		}
+		if n := len(c.params()); made["reduce_scatter"] != n || made["all_sum"] != 0 || made["all_gather"] < n {
+			t.Errorf("-zero %s: %v, want %d reduce_scatters, no all_sum and as many all_gathers", zero, made, n)
+		}
+		if need := c.needs(o.mesh); need > float64(mem.Total)*1.1+planBytes*float64(c.Layers) {
+			t.Errorf("-zero %s: the model is said to need %.0f bytes, but the plan takes %d", zero, need, mem.Total)
+		}
+	}
+	// Two ranks have a copy of the same experts, and all four of the other weights.
+	c, _, err := parse(nil)
+	require.NoError(t, err)
+	all, _ := c.count()
+	experts := int64(c.Layers) * 3 * int64(c.Experts) * int64(c.Width) * int64(c.FFN)
+	dense := int64(all) - experts
+	held := 4 * (dense + experts/2)
+	share := 4 * (dense/4 + experts/4)
+	if got, want := inputs[zeroOff]-inputs[zeroMoments], 2*(held-share); got != want {
+		t.Errorf("split moments save %d bytes, want %d", got, want)
+	}
+	if got, want := inputs[zeroMoments]-inputs[zeroWeights], held-share; got != want {
+		t.Errorf("split weights save %d bytes, want %d", got, want)
+	}
+}
+
+// Four processes learn the same with everything split as one process does.
+func TestZeroProcesses(t *testing.T) {
+	more := []string{"-steps", "3", "-eval", "2", "-sample", "0", "-mesh", "dp=2,ep=2", "-zero", "weights"}
+	args, out := tiny(t, more...)
+	_, err := execute(t, args...)
+	require.NoError(t, err)
+	want := numbers(t, out)
+	for _, transport := range []string{"tcp", "shm"} {
+		args, out := tiny(t, append(more, "-transport", transport)...)
+		status, _, stderr := launched(t, 4, args, nil)
+		require.Zero(t, status, "%s: %s", transport, stderr)
+		if got := numbers(t, out); got != want {
+			t.Errorf("%s: four processes learn\n%s\none learns\n%s", transport, got, want)
+		}
+	}
+}

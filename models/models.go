@@ -1,0 +1,71 @@
+package models
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/near"
+	"github.com/gomoe/gomoe/nn"
+)
+
+// Model is a published model.
+type Model struct {
+	Family  string // the name in Hugging Face's files
+	Vocab   int    // tokens
+	Context int    // positions that the model was trained for
+	Layers  int
+	TopK    int // experts that a token uses
+	// Forward returns the logits f32[B,S,Vocab] of tokens i32[B,S].
+	Forward func(s *nn.Scope, tokens *graph.Value, st *nn.Step) *graph.Value
+}
+
+// family is a family of models: its names, and what reads a model of it.
+type family struct {
+	name, gguf string
+	open       func(*checkpoint.Checkpoint) (*Model, error)
+}
+
+func families() []family {
+	return []family{
+		{"mixtral", "llama", openMixtral},
+		{"olmoe", "olmoe", openOLMoE},
+		{"qwen3_moe", "qwen3moe", openQwen3},
+	}
+}
+
+// Names returns the names of the families, as Hugging Face's files have them.
+func Names() []string {
+	var names []string
+	for _, f := range families() {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// Open reads what the model of a checkpoint is. It reads no weights. Errors name the file and what it lacks.
+func Open(c *checkpoint.Checkpoint) (*Model, error) {
+	a := c.Config.Architecture
+	var known []string
+	for _, f := range families() {
+		name := f.name
+		if c.Format == checkpoint.GGUF {
+			name = f.gguf
+		}
+		if name == a {
+			m, err := f.open(c)
+			if err != nil {
+				return nil, fmt.Errorf("models: %w", err)
+			}
+			m.Family = f.name
+			return m, nil
+		}
+		known = append(known, name)
+	}
+	if a == "" {
+		return nil, fmt.Errorf("models: %s: nothing says what the model's architecture is: want %s beside it", c.Path, checkpoint.ConfigName)
+	}
+	return nil, fmt.Errorf("models: %s: architecture %q, want one of %s%s", c.Config.Path, a, strings.Join(known, " "), near.Names(a, slices.Values(known)))
+}

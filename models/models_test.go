@@ -1,0 +1,262 @@
+package models
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/nn"
+	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/runtime"
+	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/vjp"
+)
+
+// expected is what transformers computes with a model of testdata; testdata/make.py has written it.
+type expected struct {
+	Tokens    [][]int32
+	Logits    [][][]float32
+	Loss      float64
+	Norms     map[string]float64 // of the loss's gradients, by parameter
+	Generated []int32            // the prompt and what follows
+}
+
+// tests are the models of testdata, and meshes to run them on.
+func tests() map[string][]string {
+	return map[string][]string{
+		"mixtral":      {"", "ep=3", "ep=2,tp=2", "dp=2,ep=2"},
+		"mixtral_tied": {"", "ep=3"},
+		"olmoe":        {"", "ep=4", "ep=2,tp=2"},
+		"qwen3_moe":    {"", "ep=5", "dp=2"},
+	}
+}
+
+func openTest(t *testing.T, name string) (*checkpoint.Checkpoint, *Model, expected) {
+	t.Helper()
+	dir := filepath.Join("testdata", name)
+	c, err := checkpoint.Open(dir)
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	m, err := Open(c)
+	require.NoError(t, err)
+	text, err := os.ReadFile(filepath.Join(dir, "expected.json"))
+	require.NoError(t, err)
+	var want expected
+	require.NoError(t, json.Unmarshal(text, &want))
+	return c, m, want
+}
+
+// put puts a checkpoint's weights.
+func put(t *testing.T, job *gomoe.Job, c *checkpoint.Checkpoint, params []nn.Param) map[string]*runtime.Array {
+	t.Helper()
+	in := map[string]*runtime.Array{}
+	for _, p := range params {
+		w, err := Find(c, p)
+		require.NoError(t, err)
+		in[p.Name], err = job.PutParts(p.Name, w.Fill)
+		require.NoError(t, err)
+	}
+	return in
+}
+
+func meshOf(t *testing.T, s string) sharding.Mesh {
+	t.Helper()
+	m, err := sharding.ParseMesh(s)
+	require.NoError(t, err)
+	return m
+}
+
+// Logits are transformers' up to rounding, and the same bits on every mesh but one with tp.
+func TestLogits(t *testing.T) {
+	for name, meshes := range tests() {
+		c, m, want := openTest(t, name)
+		var first array.Array
+		for _, mesh := range meshes {
+			var params []nn.Param
+			p, err := graph.Trace("logits", func(tr *graph.Tracer) []*graph.Value {
+				s := nn.New(tr, nn.Options{DType: DType(c), Stored: Stored(c)})
+				out := m.Forward(s, tr.Input("tokens", graph.I32, 2, 12), &nn.Step{})
+				params = s.Params()
+				return []*graph.Value{out}
+			})
+			require.NoError(t, err)
+			require.NoError(t, Surplus(c, params))
+			on := meshOf(t, mesh)
+			job, err := gomoe.Open(p, gomoe.Config{Mesh: on, Place: nn.Places(params, on)})
+			require.NoError(t, err, "%s on %s", name, mesh)
+			in := put(t, job, c, params)
+			tokens, err := array.Of(append(append([]int32{}, want.Tokens[0]...), want.Tokens[1]...), 2, 12)
+			require.NoError(t, err)
+			in["tokens"], err = job.Put("tokens", tokens)
+			require.NoError(t, err)
+			out, err := job.Run(context.Background(), in)
+			require.NoError(t, err)
+			got, err := job.Get(context.Background(), out[0])
+			require.NoError(t, err)
+			require.NoError(t, job.Close())
+
+			largest, worst := 0.0, 0.0
+			x := array.Data[float32](got)
+			for b, rows := range want.Logits {
+				for i, row := range rows {
+					for v, y := range row {
+						largest = math.Max(largest, math.Abs(float64(y)))
+						worst = math.Max(worst, math.Abs(float64(y)-float64(x[(b*12+i)*m.Vocab+v])))
+					}
+				}
+			}
+			if !(worst <= 1e-5*largest) {
+				t.Errorf("%s on mesh %q: logits are off by %g of the largest, %g", name, mesh, worst/largest, largest)
+			}
+			if mesh == "" {
+				first = got
+			} else if !strings.Contains(mesh, "tp") && !array.Equal(first, got) {
+				t.Errorf("%s on mesh %q: the bits are not those of one rank", name, mesh)
+			}
+		}
+	}
+}
+
+// The loss's gradients have the norms that torch's have.
+func TestGradients(t *testing.T) {
+	for name := range tests() {
+		c, m, want := openTest(t, name)
+		var params []nn.Param
+		p, err := graph.Trace("loss", func(tr *graph.Tracer) []*graph.Value {
+			s := nn.New(tr, nn.Options{Stored: Stored(c)})
+			tokens := tr.Input("tokens", graph.I32, 2, 12)
+			logits := pr.SliceInDim(m.Forward(s, tokens, &nn.Step{}), 1, 0, 11)
+			params = s.Params()
+			return []*graph.Value{pr.MulScalar(pr.ReduceSum(pr.CrossEntropy(logits, pr.SliceInDim(tokens, 1, 1, 12))), 1.0/22)}
+		})
+		require.NoError(t, err)
+		var names []string
+		for _, p := range params {
+			names = append(names, p.Name)
+		}
+		g, err := vjp.Grad(p, names...)
+		require.NoError(t, err)
+		job, err := gomoe.Open(g, gomoe.Config{})
+		require.NoError(t, err)
+		in := put(t, job, c, params)
+		tokens, err := array.Of(append(append([]int32{}, want.Tokens[0]...), want.Tokens[1]...), 2, 12)
+		require.NoError(t, err)
+		in["tokens"], err = job.Put("tokens", tokens)
+		require.NoError(t, err)
+		out, err := job.Run(context.Background(), in)
+		require.NoError(t, err)
+		loss, err := job.Get(context.Background(), out[0])
+		require.NoError(t, err)
+		if got := loss.Float64s()[0]; math.Abs(got-want.Loss) > 1e-5*want.Loss {
+			t.Errorf("%s: loss %g, want %g", name, got, want.Loss)
+		}
+		squares := map[string]float64{}
+		for i, p := range params {
+			a, err := job.Get(context.Background(), out[1+i])
+			require.NoError(t, err)
+			for _, x := range a.Float64s() {
+				squares[torchName(p.Name)] += x * x
+			}
+		}
+		require.NoError(t, job.Close())
+		require.Len(t, squares, len(want.Norms), name)
+		for key, norm := range want.Norms {
+			if got := math.Sqrt(squares[key]); math.Abs(got-norm) > 2e-4*norm+1e-7 {
+				t.Errorf("%s: the gradient of %s has norm %g, want %g", name, key, got, norm)
+			}
+		}
+	}
+}
+
+// torchName returns the name that transformers has in memory for a parameter, where gate and up of the experts are one.
+func torchName(name string) string {
+	name = strings.Replace(name, "block_sparse_moe", "mlp", 1)
+	for from, to := range map[string]string{"experts.*.w1.weight": "experts.gate_up_proj", "experts.*.w3.weight": "experts.gate_up_proj", "experts.*.w2.weight": "experts.down_proj",
+		"experts.*.gate_proj.weight": "experts.gate_up_proj", "experts.*.up_proj.weight": "experts.gate_up_proj", "experts.*.down_proj.weight": "experts.down_proj"} {
+		name = strings.Replace(name, from, to, 1)
+	}
+	return name
+}
+
+// With caches, a prompt and then a token at a time give the tokens that transformers generates.
+func TestGreedy(t *testing.T) {
+	for name := range tests() {
+		c, m, want := openTest(t, name)
+		const prompt = 5
+		var params []nn.Param
+		var caches []string
+		open := func(n int) *gomoe.Job {
+			donate := map[string]int{}
+			caches = nil
+			p, err := graph.Trace("step", func(tr *graph.Tracer) []*graph.Value {
+				s := nn.New(tr, nn.Options{Stored: Stored(c)})
+				st := &nn.Step{Start: tr.Input("start", graph.I32, 1), Room: 80}
+				logits := m.Forward(s, tr.Input("tokens", graph.I32, 1, n), st)
+				params = s.Params()
+				out := []*graph.Value{pr.SliceInDim(logits, 1, n-1, n)}
+				for _, k := range st.Caches() {
+					donate[k.In.Name] = len(out)
+					caches = append(caches, k.In.Name)
+					out = append(out, k.Out)
+				}
+				return out
+			})
+			require.NoError(t, err)
+			job, err := gomoe.Open(p, gomoe.Config{Donate: donate})
+			require.NoError(t, err)
+			return job
+		}
+		first, next := open(prompt), open(1)
+		in := put(t, next, c, params)
+		for _, v := range next.Plan().In {
+			if in[v.Name] == nil && len(v.Type.Shape) == 4 {
+				var err error
+				in[v.Name], err = next.Put(v.Name, array.New(v.Type))
+				require.NoError(t, err)
+			}
+		}
+		ids := append([]int32{}, want.Generated[:prompt]...)
+		for at := 0; len(ids) < len(want.Generated); {
+			job, new := next, ids[at:]
+			if at == 0 {
+				job = first
+			}
+			tokens, err := array.Of(new, 1, len(new))
+			require.NoError(t, err)
+			in["tokens"], err = job.Put("tokens", tokens)
+			require.NoError(t, err)
+			start, err := array.Of([]int32{int32(at)}, 1)
+			require.NoError(t, err)
+			in["start"], err = job.Put("start", start)
+			require.NoError(t, err)
+			out, err := job.Run(context.Background(), in)
+			require.NoError(t, err)
+			for i, name := range caches {
+				in[name] = out[1+i]
+			}
+			logits, err := job.Get(context.Background(), out[0])
+			require.NoError(t, err)
+			best := int32(0)
+			for i, x := range array.Data[float32](logits) {
+				if x > array.Data[float32](logits)[best] {
+					best = int32(i)
+				}
+			}
+			at, ids = len(ids), append(ids, best)
+		}
+		require.Equal(t, fmt.Sprint(want.Generated), fmt.Sprint(ids), name)
+		require.NoError(t, first.Close())
+		require.NoError(t, next.Close())
+	}
+}

@@ -1,0 +1,165 @@
+package models
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/checkpoint/tensor"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/nn"
+	"github.com/gomoe/gomoe/runtime"
+)
+
+// Weight is a parameter of a model as it lies in files: in one tensor, or in one for each expert.
+type Weight struct {
+	Type    graph.Type
+	tensors []tensor.Tensor
+}
+
+// Find returns where a parameter lies in a checkpoint. It is an error if a tensor is missing, or has another shape
+// than the parameter.
+func Find(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
+	w, err := find(c, p)
+	if err != nil {
+		return nil, fmt.Errorf("models: %w", err)
+	}
+	return w, nil
+}
+
+func find(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
+	whole := p.Name
+	if c.Format == checkpoint.GGUF {
+		if whole = p.GGUF; whole == "" {
+			return nil, fmt.Errorf("%s: parameter %s has no name in GGUF files", c.Path, p.Name)
+		}
+	} else if strings.Contains(p.Name, "*") {
+		if _, err := c.Tensor(strings.Replace(p.Name, "*", "0", 1)); err == nil {
+			return perExpert(c, p)
+		}
+		whole = strings.Replace(p.Name, "experts.*.", "switch_mlp.", 1)
+		if _, err := c.Tensor(whole); err != nil {
+			return nil, fmt.Errorf("%s: there is neither tensor %q nor %q", c.Path, strings.Replace(p.Name, "*", "0", 1), whole)
+		}
+	}
+	t, err := c.Tensor(whole)
+	if err != nil {
+		return nil, err
+	}
+	if err := fits(t, p.Type.Shape); err != nil {
+		return nil, err
+	}
+	return &Weight{t.Type, []tensor.Tensor{t}}, nil
+}
+
+// perExpert finds a parameter whose experts are tensors of their own.
+func perExpert(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
+	w := &Weight{}
+	for e := range p.Type.Shape[0] {
+		t, err := c.Tensor(strings.Replace(p.Name, "*", fmt.Sprint(e), 1))
+		if err != nil {
+			return nil, err
+		}
+		if err := fits(t, p.Type.Shape[1:]); err != nil {
+			return nil, err
+		}
+		if e > 0 && t.Type.DType != w.tensors[0].Type.DType {
+			return nil, fmt.Errorf("%s: tensor %q has elements %s, want %s as that of expert 0", t.File, t.Name, t.Stored, w.tensors[0].Stored)
+		}
+		w.tensors = append(w.tensors, t)
+	}
+	w.Type = graph.Type{DType: w.tensors[0].Type.DType, Shape: p.Type.Shape}
+	return w, nil
+}
+
+// fits returns an error if a tensor has another shape than is wanted, or elements that gomoe does not calculate with.
+func fits(t tensor.Tensor, shape []int) error {
+	if !slices.Equal(t.Type.Shape, shape) {
+		return fmt.Errorf("%s: tensor %q has shape %v, want %v", t.File, t.Name, t.Type.Shape, shape)
+	}
+	_, err := t.Array()
+	return err
+}
+
+// Fill copies a part of the parameter from the files; it is what Session.PutParts calls.
+func (w *Weight) Fill(p runtime.Part) error {
+	if len(w.tensors) == 1 && w.tensors[0].Type.Rank() == w.Type.Rank() {
+		return runtime.ReadAt(bytes.NewReader(w.tensors[0].Mem), 0)(p)
+	}
+	one := graph.Type{DType: w.Type.DType, Shape: w.Type.Shape[1:]}
+	for i := range p.Type.Shape[0] {
+		part := runtime.Part{Rank: p.Rank, Whole: one, Start: p.Start[1:], Array: p.Rows(i, i+1).Reshape(p.Type.Shape[1:]...)}
+		if err := runtime.ReadAt(bytes.NewReader(w.tensors[p.Start[0]+i].Mem), 0)(part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Array returns the whole parameter. If it is one tensor, the array shares the bytes of the file.
+func (w *Weight) Array() (array.Array, error) {
+	if len(w.tensors) == 1 && w.tensors[0].Type.Rank() == w.Type.Rank() {
+		return w.tensors[0].Array()
+	}
+	a := array.New(w.Type)
+	return a, w.Fill(runtime.Part{Whole: w.Type, Start: make([]int, w.Type.Rank()), Array: a})
+}
+
+// Stored returns the function that nn.Options.Stored wants for a checkpoint.
+func Stored(c *checkpoint.Checkpoint) func(nn.Param) (graph.DType, error) {
+	return func(p nn.Param) (graph.DType, error) {
+		w, err := Find(c, p)
+		if err != nil {
+			return graph.NoDType, err
+		}
+		return w.Type.DType, nil
+	}
+}
+
+// Surplus returns an error if a checkpoint has tensors that are no parameter of the model: something that would be left out
+// without a word. Tables of rotary frequencies, which follow from the configuration, and a head that the model takes from
+// the table of tokens, may be there.
+func Surplus(c *checkpoint.Checkpoint, params []nn.Param) error {
+	used := map[string]bool{}
+	var errs []error
+	for _, p := range params {
+		w, err := Find(c, p)
+		if err != nil {
+			return err
+		}
+		for _, t := range w.tensors {
+			used[t.Name] = true
+		}
+	}
+	may := regexp.MustCompile(`rotary_emb\.inv_freq$|^lm_head\.weight$`)
+	n := 0
+	for _, t := range c.Tensors {
+		if used[t.Name] || may.MatchString(t.Name) {
+			continue
+		}
+		if n++; n <= 3 {
+			errs = append(errs, fmt.Errorf("models: %s: tensor %q of %s%v is no part of this architecture as %s describes the model", t.File, t.Name, t.Stored, t.Type.Shape, c.Config.Path))
+		}
+	}
+	if n > 3 {
+		errs = append(errs, fmt.Errorf("models: and %d further tensors", n-3))
+	}
+	return errors.Join(errs...)
+}
+
+// DType returns the element type in which the model is calculated if nothing else is asked for: that of the experts'
+// weights, and f32 for weights in blocks.
+func DType(c *checkpoint.Checkpoint) graph.DType {
+	names := checkpoint.NamesOf(c.Config.Architecture)
+	for _, t := range c.Tensors {
+		if r := names.Role(t.Name); r.Part == checkpoint.Experts && !r.Scales && t.Type.DType.IsFloat() {
+			return t.Type.DType
+		}
+	}
+	return graph.F32
+}

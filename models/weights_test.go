@@ -1,0 +1,180 @@
+package models
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/checkpoint/gguf"
+	"github.com/gomoe/gomoe/checkpoint/safetensors"
+	"github.com/gomoe/gomoe/checkpoint/tensor"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/nn"
+)
+
+// changed writes the model of testdata again with other tensors and another config.json.
+func changed(t *testing.T, name string, tensors func([]tensor.Source) []tensor.Source, config func(string) string) string {
+	t.Helper()
+	c, err := checkpoint.Open(filepath.Join("testdata", name))
+	require.NoError(t, err)
+	defer c.Close()
+	var ts []tensor.Source
+	for _, x := range c.Tensors {
+		a, err := x.Array()
+		require.NoError(t, err)
+		ts = append(ts, tensor.Of(x.Name, a.Clone()))
+	}
+	if tensors != nil {
+		ts = tensors(ts)
+	}
+	text, err := os.ReadFile(filepath.Join("testdata", name, checkpoint.ConfigName))
+	require.NoError(t, err)
+	if config != nil {
+		text = []byte(config(string(text)))
+	}
+	dir := t.TempDir()
+	require.NoError(t, safetensors.Write(filepath.Join(dir, safetensors.FileName), nil, ts))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, checkpoint.ConfigName), text, 0o666))
+	return dir
+}
+
+// load opens a model, traces it, and looks for what is left over.
+func load(path string) error {
+	c, err := checkpoint.Open(path)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	m, err := Open(c)
+	if err != nil {
+		return err
+	}
+	var params []nn.Param
+	_, err = graph.Trace("model", func(t *graph.Tracer) []*graph.Value {
+		s := nn.New(t, nn.Options{DType: DType(c), Stored: Stored(c)})
+		out := m.Forward(s, t.Input("tokens", graph.I32, 1, 4), &nn.Step{})
+		params = s.Params()
+		return []*graph.Value{out}
+	})
+	if err != nil {
+		return err
+	}
+	return Surplus(c, params)
+}
+
+func TestRefuses(t *testing.T) {
+	without := func(name string) func([]tensor.Source) []tensor.Source {
+		return func(ts []tensor.Source) (out []tensor.Source) {
+			for _, s := range ts {
+				if s.Name != name {
+					out = append(out, s)
+				}
+			}
+			return out
+		}
+	}
+	with := func(extra tensor.Source) func([]tensor.Source) []tensor.Source {
+		return func(ts []tensor.Source) []tensor.Source { return append(without(extra.Name)(ts), extra) }
+	}
+	replace := func(from, to string) func(string) string {
+		return func(s string) string { return strings.Replace(s, from, to, 1) }
+	}
+	zeros := func(name string, d graph.DType, shape ...int) tensor.Source {
+		return tensor.Of(name, array.New(graph.T(d, shape...)))
+	}
+	for _, c := range []struct {
+		model   string
+		tensors func([]tensor.Source) []tensor.Source
+		config  func(string) string
+		want    string
+	}{
+		{"olmoe", nil, nil, ""},
+		{"olmoe", without("model.layers.1.mlp.experts.5.up_proj.weight"), nil, `there is no tensor "model.layers.1.mlp.experts.5.up_proj.weight"`},
+		{"olmoe", without("model.layers.1.mlp.experts.0.up_proj.weight"), nil, `there is neither tensor "model.layers.1.mlp.experts.0.up_proj.weight" nor "model.layers.1.mlp.switch_mlp.up_proj.weight"`},
+		{"olmoe", without("model.norm.weight"), nil, `parameter model.norm.weight: models: checkpoint: `},
+		{"olmoe", with(zeros("model.layers.1.mlp.experts.8.up_proj.weight", graph.F32, 16, 16)), nil, `tensor "model.layers.1.mlp.experts.8.up_proj.weight" of F32[16 16] is no part of this architecture`},
+		{"olmoe", with(zeros("model.layers.1.mlp.experts.5.up_proj.weight", graph.BF16, 16, 16)), nil, `tensor "model.layers.1.mlp.experts.5.up_proj.weight" has elements BF16, want F32 as that of expert 0`},
+		{"mixtral", with(zeros("model.layers.1.block_sparse_moe.experts.5.w1.weight", graph.F32, 16, 24)), nil, `tensor "model.layers.1.block_sparse_moe.experts.5.w1.weight" has shape [16 24], want [24 16]`},
+		{"olmoe", with(zeros("model.layers.0.self_attn.rotary_emb.inv_freq", graph.F32, 2)), nil, ""},
+		{"olmoe", nil, replace(`"num_experts": 8`, `"num_experts": 9`), `tensor "model.layers.0.mlp.gate.weight" has shape [8 16], want [9 16]`},
+		{"olmoe", nil, replace(`"num_experts": 8`, `"num_experts": 7`), `tensor "model.layers.0.mlp.gate.weight" has shape [8 16], want [7 16]`},
+		{"olmoe", nil, replace(`"num_experts": 8`, `"num_experts": -8`), `num_experts is "-8", want an integer of at least 0`},
+		{"olmoe", nil, replace(`"num_experts": 8`, `"none": 8`), `config.json: num_experts is missing`},
+		{"olmoe", nil, replace(`"hidden_act": "silu"`, `"hidden_act": "gelu"`), `hidden_act is "gelu", want silu`},
+		{"olmoe", nil, replace(`"rope_type": "default"`, `"rope_type": "yarn"`), `rope_parameters.rope_type is "yarn", want default`},
+		{"mixtral", nil, replace(`"num_key_value_heads": 2`, `"num_key_value_heads": 3`), `4 heads over 3 heads of keys, want a multiple`},
+		{"olmoe", nil, replace(`"model_type": "olmoe"`, `"model_type": "olmo"`), `architecture "olmo", want one of mixtral olmoe qwen3_moe; did you mean olmoe?`},
+		{"olmoe", nil, func(string) string { return "{}" }, `nothing says what the model's architecture is: want config.json beside it`},
+	} {
+		err := load(changed(t, c.model, c.tensors, c.config))
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("error %v\nwant %q", err, c.want)
+		}
+	}
+}
+
+// The same model in MLX's layout and in a GGUF file gives the same weights.
+func TestLayouts(t *testing.T) {
+	c, m, _ := openTest(t, "olmoe")
+	params := func(c *checkpoint.Checkpoint) (params []nn.Param) {
+		_, err := graph.Trace("model", func(tr *graph.Tracer) []*graph.Value {
+			s := nn.New(tr, nn.Options{Stored: Stored(c)})
+			out := m.Forward(s, tr.Input("tokens", graph.I32, 1, 4), &nn.Step{})
+			params = s.Params()
+			return []*graph.Value{out}
+		})
+		require.NoError(t, err)
+		require.NoError(t, Surplus(c, params))
+		return params
+	}
+	var mlx, ggufs []tensor.Source
+	for _, p := range params(c) {
+		w, err := Find(c, p)
+		require.NoError(t, err)
+		a, err := w.Array()
+		require.NoError(t, err)
+		mlx = append(mlx, tensor.Of(strings.Replace(p.Name, "experts.*.", "switch_mlp.", 1), a))
+		require.NotEmpty(t, p.GGUF, p.Name)
+		ggufs = append(ggufs, tensor.Of(p.GGUF, a))
+	}
+	dir := t.TempDir()
+	require.NoError(t, safetensors.Write(filepath.Join(dir, "model.safetensors"), nil, mlx))
+	config, err := os.ReadFile("testdata/olmoe/config.json")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), config, 0o666))
+	file := filepath.Join(t.TempDir(), "m.gguf")
+	require.NoError(t, gguf.Write(file, []gguf.Meta{
+		{Key: "general.architecture", Value: "olmoe"}, {Key: "olmoe.context_length", Value: uint32(96)}, {Key: "olmoe.embedding_length", Value: uint32(16)},
+		{Key: "olmoe.block_count", Value: uint32(2)}, {Key: "olmoe.attention.layer_norm_rms_epsilon", Value: float32(1e-5)}, {Key: "olmoe.attention.head_count", Value: uint32(4)},
+		{Key: "olmoe.attention.clamp_kqv", Value: float32(0.4)}, {Key: "olmoe.rope.freq_base", Value: float32(1000)}, {Key: "olmoe.expert_count", Value: uint32(8)},
+		{Key: "olmoe.feed_forward_length", Value: uint32(16)}, {Key: "olmoe.expert_used_count", Value: uint32(3)},
+	}, ggufs))
+	for _, path := range []string{dir, file} {
+		other, err := checkpoint.Open(path)
+		require.NoError(t, err)
+		defer other.Close()
+		again, err := Open(other)
+		require.NoError(t, err)
+		require.Equal(t, fmt.Sprint(m.Vocab, m.Context, m.Layers, m.TopK), fmt.Sprint(again.Vocab, again.Context, again.Layers, again.TopK))
+		m = again
+		for _, p := range params(other) {
+			want, err := Find(c, p)
+			require.NoError(t, err)
+			got, err := Find(other, p)
+			require.NoError(t, err)
+			a, err := want.Array()
+			require.NoError(t, err)
+			b, err := got.Array()
+			require.NoError(t, err)
+			if !array.Equal(a, b) {
+				t.Errorf("%s: %s differs", path, p.Name)
+			}
+		}
+	}
+}

@@ -1,0 +1,16 @@
+package nn
+
+import (
+	"github.com/gomoe/gomoe/graph"
+	pr "github.com/gomoe/gomoe/primitives"
+)
+
+// Embedding is a table with a row for every token, the parameter weight [Vocab,Width].
+type Embedding struct{ Vocab, Width int }
+
+// Apply returns the rows of tokens i32[..] as [..,Width], in the type to calculate in.
+func (e Embedding) Apply(s *Scope, tokens *graph.Value) *graph.Value {
+	graph.Helper()
+	table := s.Param("weight", "weight", Init{Std: 0.02}, nil, e.Vocab, e.Width)
+	return pr.ConvertElementType(pr.Embedding(table, tokens), s.DType())
+}

@@ -1,0 +1,42 @@
+package nn_test
+
+import (
+	"fmt"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/nn"
+	pr "github.com/gomoe/gomoe/primitives"
+)
+
+// A model is a function of a scope. Tracing it lists its parameters.
+func Example() {
+	model := func(s *nn.Scope, tokens *graph.Value) *graph.Value {
+		x := nn.Embedding{Vocab: 256, Width: 16}.Apply(s.In("embed", ""), tokens)
+		moe := nn.MoE{Experts: 4, Width: 32, Route: pr.RouteOp{TopK: 2, Renormalize: true}}
+		y, _ := moe.Apply(s.In("mlp", ""), nn.RMSNorm{Epsilon: 1e-5}.Apply(s.In("norm", ""), x))
+		return nn.Linear{Out: 256}.Apply(s.In("head", ""), pr.Add(x, y))
+	}
+	var params []nn.Param
+	_, err := graph.Trace("model", func(t *graph.Tracer) []*graph.Value {
+		s := nn.New(t, nn.Options{})
+		logits := model(s, t.Input("tokens", graph.I32, 2, 8))
+		params = s.Params()
+		return []*graph.Value{logits}
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Print(nn.Summary(params))
+	all, active := nn.Count(params, 2)
+	fmt.Println(all, "parameters, of which a token uses", active)
+	// Output:
+	// embed.weight f32[256,16]
+	// norm.weight f32[16]
+	// mlp.gate.weight f32[4,16]
+	// mlp.experts.*.gate_proj.weight f32[4@ep,32@tp,16]
+	// mlp.experts.*.up_proj.weight f32[4@ep,32@tp,16]
+	// mlp.experts.*.down_proj.weight f32[4@ep,16,32@tp]
+	// head.weight f32[256,16]
+	// 14416 parameters, of which a token uses 11344
+}

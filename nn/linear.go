@@ -1,0 +1,54 @@
+package nn
+
+import (
+	"math"
+
+	"github.com/gomoe/gomoe/graph"
+	pr "github.com/gomoe/gomoe/primitives"
+)
+
+// Linear is x·Wᵀ + b, with the parameters weight [Out,in] and, with Bias, bias [Out].
+type Linear struct {
+	Out  int
+	Bias bool
+	// Split is which side of the matrix the mesh axis tp splits: Columns the results, Rows what is summed
+	// over. "" is neither.
+	Split Split
+	// DType is the element type of the result; zero means that of x.
+	DType graph.DType
+}
+
+// Split is a side of a matrix.
+type Split string
+
+const (
+	Columns Split = "columns"
+	Rows    Split = "rows"
+)
+
+// Apply returns x[..,in] · Wᵀ + b as [..,Out].
+func (l Linear) Apply(s *Scope, x *graph.Value) *graph.Value {
+	graph.Helper()
+	in := x.Dim(-1)
+	var place, bias []string
+	switch l.Split {
+	case Columns:
+		place, bias = []string{"tp"}, []string{"tp"}
+	case Rows:
+		place = []string{"", "tp"}
+	case "":
+	default:
+		graph.Fail("linear: split %q, want %q, %q or nothing", l.Split, Columns, Rows)
+	}
+	w := s.Param("weight", "weight", Init{Std: 1 / math.Sqrt(float64(in))}, place, l.Out, in)
+	d := l.DType
+	if d == graph.NoDType {
+		d = x.Type.DType
+	}
+	y := graph.Apply1(pr.DotGeneralOp{LHSContract: []int{x.Rank() - 1}, RHSContract: []int{1}, DType: d}, x, w)
+	if l.Bias {
+		b := pr.ConvertElementType(s.Param("bias", "bias", Init{}, bias, l.Out), d)
+		y = pr.Add(y, pr.BroadcastInDim(b, y.Type.Shape, y.Rank()-1))
+	}
+	return y
+}

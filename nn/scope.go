@@ -1,0 +1,159 @@
+package nn
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// Options say how a model is traced.
+type Options struct {
+	// DType is the element type to calculate in; zero means F32.
+	DType graph.DType
+	// Stored returns the element type in which a parameter is given, such as one in blocks.
+	// nil means DType for all.
+	Stored func(Param) (graph.DType, error)
+}
+
+// Scope is a part of a model, in which parameters are declared. Names have two forms: those of
+// Hugging Face's files, which are also those of the program's inputs, and those of GGUF files.
+type Scope struct {
+	*model
+	name, gguf string // of the scope, each with a dot at the end unless it is empty
+}
+
+// model is what all scopes of a trace have in common.
+type model struct {
+	t      *graph.Tracer
+	opts   Options
+	params []Param
+	values map[string]*graph.Value
+}
+
+// Param is a parameter of a model.
+type Param struct {
+	// Name is the parameter's name in Hugging Face's files, and of its input. A star stands for
+	// the number of an expert: the parameter has dimension 0 for it, and files may have a
+	// tensor for each.
+	Name string
+	GGUF string // its name in GGUF files; "" if they do not have it
+	Type graph.Type
+	Init Init
+	// Place has, per dimension, the mesh axis that splits it, or "".
+	Place []string
+}
+
+// Init says how a parameter begins in training: normally distributed with standard deviation
+// Std around Mean.
+type Init struct{ Mean, Std float64 }
+
+// New returns the scope of a whole model.
+func New(t *graph.Tracer, o Options) *Scope {
+	if o.DType == graph.NoDType {
+		o.DType = graph.F32
+	}
+	return &Scope{model: &model{t: t, opts: o, values: map[string]*graph.Value{}}}
+}
+
+// In returns the scope of a part with a name, and with another in GGUF files. An empty name
+// adds nothing.
+func (s *Scope) In(name, gguf string) *Scope {
+	return &Scope{s.model, join(s.name, name), join(s.gguf, gguf)}
+}
+
+func join(scope, name string) string {
+	if name == "" {
+		return scope
+	}
+	return scope + name + "."
+}
+
+// Enter has errors, plans and traces name the scope, until the function that it returns is
+// called: defer s.Enter()().
+func (s *Scope) Enter() (end func()) { return s.t.Scope("%s", strings.TrimSuffix(s.name, ".")) }
+
+// Tracer returns the tracer of the model.
+func (s *Scope) Tracer() *graph.Tracer { return s.t }
+
+// DType returns the element type to calculate in.
+func (s *Scope) DType() graph.DType { return s.opts.DType }
+
+// Params returns all parameters that have been declared, in order.
+func (s *Scope) Params() []Param { return slices.Clone(s.params) }
+
+// Param declares a parameter of the scope, or returns the value of one that was declared before
+// with the same shape. Its element type is that in which it is given.
+func (s *Scope) Param(name, gguf string, init Init, place []string, shape ...int) *graph.Value {
+	graph.Helper()
+	p := Param{Name: s.name + name, Init: init, Place: place, Type: graph.T(s.opts.DType, shape...)}
+	if gguf != "" {
+		p.GGUF = s.gguf + gguf
+	}
+	if v, ok := s.values[p.Name]; ok {
+		if !slices.Equal(v.Type.Shape, shape) {
+			graph.Fail("parameter %s has shape %v, and was declared before with %v", p.Name, shape, v.Type.Shape)
+		}
+		return v
+	}
+	if len(place) > len(shape) {
+		graph.Fail("parameter %s of shape %v is placed by %q, want at most one axis per dimension", p.Name, shape, place)
+	}
+	if s.opts.Stored != nil {
+		d, err := s.opts.Stored(p)
+		if err != nil {
+			graph.Fail("parameter %s: %w", p.Name, err)
+		}
+		p.Type.DType = d
+	}
+	v := s.t.Input(p.Name, p.Type.DType, shape...)
+	s.params, s.values[p.Name] = append(s.params, p), v
+	return v
+}
+
+// Spec returns the parameter's placement on a mesh, without the axes that the mesh lacks.
+func (p Param) Spec(m sharding.Mesh) sharding.Spec {
+	dims := make([]string, len(p.Place))
+	for i, axis := range p.Place {
+		if m.Size(axis) > 0 {
+			dims[i] = axis
+		}
+	}
+	return sharding.Split(dims...)
+}
+
+// Places returns the placements of parameters on a mesh, as gomoe.Config has them.
+func Places(params []Param, m sharding.Mesh) map[string]sharding.Spec {
+	places := map[string]sharding.Spec{}
+	for _, p := range params {
+		if spec := p.Spec(m); !spec.Whole() {
+			places[p.Name] = spec
+		}
+	}
+	return places
+}
+
+// Count returns the numbers that parameters have, and those that a token uses of them where a layer
+// uses topK of its experts.
+func Count(params []Param, topK int) (all, active int) {
+	for _, p := range params {
+		n := p.Type.Len()
+		all += n
+		if strings.Contains(p.Name, "*") {
+			n = n / p.Type.Shape[0] * min(topK, p.Type.Shape[0])
+		}
+		active += n
+	}
+	return all, active
+}
+
+// Summary returns a line for every parameter: its name, type and placement.
+func Summary(params []Param) string {
+	var b strings.Builder
+	for _, p := range params {
+		fmt.Fprintf(&b, "%s %s\n", p.Name, sharding.Split(p.Place...).Format(p.Type))
+	}
+	return b.String()
+}
