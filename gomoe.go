@@ -42,6 +42,14 @@ type Config struct {
 	// None of it changes a bit of the results. Off places the program as it is written,
 	// and runs it so.
 	Optimize Switch
+	// Sums is the element type in which ranks add up pending sums of f32 arrays with
+	// dimensions, such as gradients: bf16 or f16, which halves the bytes that they exchange;
+	// NoDType is f32. Each rank's summand and the sum are rounded once, so an element differs
+	// from the sum by at most 2u+u² times the sum of the summands' absolute values, where u is
+	// 1/256 for bf16 and 1/2048 for f16; f16 has steps of 6e-8 near 0, and elements beyond
+	// 65504 become infinite. MLX's own protocols round after
+	// every addition.
+	Sums graph.DType
 	// Overlap is what ranks compute while they exchange data; 0 is nothing. It
 	// changes no bit of the results, and takes more memory where what is exchanged
 	// must be kept for longer. It pays where an exchange waits for a wire. Ranks in
@@ -133,7 +141,7 @@ func Compile(p *graph.Program, cfg Config) (*lowering.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts := lowering.Options{Donate: cfg.Donate, Names: names, After: cfg.After, Check: cfg.Check}
+	opts := lowering.Options{Donate: cfg.Donate, Names: names, Sums: cfg.Sums, After: cfg.After, Check: cfg.Check}
 	if cfg.Optimize != Off {
 		opts.Fuse, opts.Joins, opts.Overlap, opts.Keep = true, primitives.Joins(), cfg.Overlap, cfg.Keep != Off
 	}

@@ -49,6 +49,7 @@ type Emitter struct {
 	bufs  map[key]Buf
 	memos map[any]Buf
 	seq   int
+	sums  graph.DType // see Options.Sums
 }
 
 type key struct {

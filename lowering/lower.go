@@ -18,6 +18,9 @@ type Options struct {
 	// Names are the names of the results. With nil the results have the names that
 	// the program is printed with. A name that is used again gets a number behind it.
 	Names []string
+	// Sums is the element type, bf16 or f16, in which ranks add up pending sums of f32 arrays
+	// with dimensions. NoDType is f32. See gomoe.Config.
+	Sums graph.DType
 	// Overlap is what is computed during collectives.
 	Overlap Overlap
 	// Joins are tried on the plan before it is fused and given memory, in rounds: those of a
@@ -45,7 +48,10 @@ type Options struct {
 // Lower makes the plan of a placed program: rules emit instructions, and Passes rewrite
 // them. Equations whose results nobody uses are left out.
 func Lower(a *sharding.Assignment, opts Options) (*Plan, error) {
-	p, err := emit(a, opts.Names)
+	if d := opts.Sums; d != graph.NoDType && d != graph.BF16 && d != graph.F16 {
+		return nil, fmt.Errorf("lowering: sums of %s, want %s, %s or, for f32, none", d, graph.BF16, graph.F16)
+	}
+	p, err := emit(a, opts.Names, opts.Sums)
 	if err != nil {
 		return nil, err
 	}
@@ -59,9 +65,9 @@ func Lower(a *sharding.Assignment, opts Options) (*Plan, error) {
 }
 
 // emit makes the plan of a placed program, before any pass. names are those of the results.
-func emit(a *sharding.Assignment, names []string) (*Plan, error) {
+func emit(a *sharding.Assignment, names []string, sums graph.DType) (*Plan, error) {
 	p := &Plan{Name: a.Program.Name, Mesh: a.Mesh, unplaced: true}
-	e := &Emitter{Mesh: a.Mesh, asg: a, plan: p, bufs: map[key]Buf{}, memos: map[any]Buf{}}
+	e := &Emitter{Mesh: a.Mesh, asg: a, plan: p, sums: sums, bufs: map[key]Buf{}, memos: map[any]Buf{}}
 	for _, v := range a.Program.In {
 		b := e.Placed(v.Type, a.Spec[v])
 		p.Bufs[b.ID].Storage, p.Bufs[b.ID].Name = Input, v.Name

@@ -30,11 +30,7 @@ func (e *Emitter) Reshard(t graph.Type, from Buf, to sharding.Spec) (Buf, error)
 	}
 	b := from
 	if axes := without(b.Spec.Pending, to.Pending); len(axes) > 0 {
-		if d := scatterDim(b.Spec, to, axes, t.Rank()); d >= 0 {
-			b = e.reduceScatter(t, b, d, axes)
-		} else {
-			b = e.allSum(t, b, axes)
-		}
+		b = e.addUp(t, b, to, axes)
 	}
 	if d, g := swapDims(b.Spec, to, t.Rank()); d >= 0 {
 		b = e.swap(t, b, d, g, b.Spec.At(d)[len(to.At(d)):])
@@ -51,6 +47,29 @@ func (e *Emitter) Reshard(t graph.Type, from Buf, to sharding.Spec) (Buf, error)
 		b = e.leavePending(t, b, to, axes)
 	}
 	return b, nil
+}
+
+// addUp adds up what is pending along axes, and leaves each rank its part if `to` splits a
+// dimension by these axes. In between, the elements may have a smaller type.
+func (e *Emitter) addUp(t graph.Type, b Buf, to sharding.Spec, axes []string) Buf {
+	as := t
+	if e.narrows(t) {
+		as.DType = e.sums
+		narrow := e.Placed(as, b.Spec)
+		e.convert("narrow_summand", narrow, b)
+		b = narrow
+	}
+	if d := scatterDim(b.Spec, to, axes, t.Rank()); d >= 0 {
+		b = e.reduceScatter(as, b, d, axes)
+	} else {
+		b = e.allSum(as, b, axes)
+	}
+	if e.narrows(t) {
+		wide := e.Placed(t, b.Spec)
+		e.convert("widen_sum", wide, b)
+		b = wide
+	}
+	return b
 }
 
 // without returns the axes that are in a and not in b.

@@ -24,7 +24,7 @@ func All() []graph.Primitive {
 			DynamicSliceOp{}, DynamicUpdateSliceOp{}, GatherOp{}, ScatterAddOp{}, OneHotOp{}, ShardingConstraintOp{},
 
 			ReduceSumOp{}, ReduceProdOp{}, ReduceExtremeOp{op: "max"}, ReduceExtremeOp{op: "min"},
-			ArgExtremeOp{op: "argmax"}, ArgExtremeOp{op: "argmin"}, CumSumOp{}, SortOp{}, TopKOp{}, TakeAlongAxisOp{}, AddAlongAxisOp{}, DotGeneralOp{}, ScaledMatMulOp{},
+			ArgExtremeOp{op: "argmax"}, ArgExtremeOp{op: "argmin"}, CumSumOp{}, SortOp{}, TopKOp{}, TakeAlongAxisOp{}, AddAlongAxisOp{}, DotGeneralOp{}, ScaledMatMulOp{}, AffineMatMulOp{},
 
 			SoftmaxOp{}, SoftmaxGradOp{}, LogSoftmaxOp{}, LogSoftmaxGradOp{}, LogSumExpOp{},
 			EmbeddingOp{}, EmbeddingGradOp{},
@@ -37,7 +37,7 @@ func All() []graph.Primitive {
 
 			RandomSeedOp{}, RandomFoldInOp{}, RandomSplitOp{}, RandomBitsOp{}, RandomUniformOp{}, RandomNormalOp{},
 
-			PrepareOp{}, DispatchOp{}, CombineOp{}, GroupedMatMulOp{}, GroupedOuterOp{}, GroupedScaledMatMulOp{}, RouteOp{},
+			PrepareOp{}, DispatchOp{}, CombineOp{}, GroupedMatMulOp{}, GroupedOuterOp{}, GroupedScaledMatMulOp{}, GroupedAffineMatMulOp{}, RouteOp{},
 		},
 	)
 }

@@ -197,8 +197,22 @@ func (p AttentionOp) withoutSinks() AttentionOp {
 
 // attentionFactors are the factors of attention's arguments: batch 0 and heads 1 may be split.
 // Heads of q and of k are split over the same axes, into equal parts, so that a head of keys
-// and the heads of queries that share it stay on one rank.
+// and the heads of queries that share it stay on one rank. Where the heads of k are too few
+// for that, every rank has all of them.
 type attentionFactors struct{ heads, lse, batch, sinks, bias []int }
+
+// placeHeads places attention, or its derivative. factors returns the factors for those of k and
+// v. alone are the axes that split the heads of queries only.
+func placeHeads(c *sharding.Context, factors func(keys []int) sharding.Factors) (d sharding.Decision, alone []string, err error) {
+	n, m := c.Type(0).Shape[2], c.Type(1).Shape[2]
+	if d, err := c.Place(factors([]int{0, sharding.Whole, sharding.Whole, sharding.Whole})); err == nil && n != m {
+		if axes := d.In[0].At(2); m%c.Mesh.Parts(axes) != 0 {
+			return d, axes, nil
+		}
+	}
+	d, err = c.Place(factors(factorsOf(graph.Type{}).heads))
+	return d, nil, err
+}
 
 // factorsOf returns the factors. bias is the type of the bias, if there is one.
 func factorsOf(bias graph.Type) attentionFactors {
@@ -227,7 +241,10 @@ func (p AttentionOp) optional(c *sharding.Context, in [][]int) [][]int {
 
 func (p AttentionOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	f := factorsOf(graph.Type{})
-	return c.Place(sharding.Factors{In: p.optional(c, [][]int{f.heads, f.heads, f.heads}), Out: [][]int{f.heads, f.lse}, RowWise: len(c.In) == 3})
+	d, _, err := placeHeads(c, func(keys []int) sharding.Factors {
+		return sharding.Factors{In: p.optional(c, [][]int{f.heads, keys, keys}), Out: [][]int{f.heads, f.lse}, RowWise: len(c.In) == 3}
+	})
+	return d, err
 }
 
 func (p AttentionOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {

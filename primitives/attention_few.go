@@ -80,7 +80,7 @@ func (s *spans[T]) Piece(lo, hi int) {
 			if s.parts == nil && k > 0 {
 				continue
 			}
-			if m := n / (s.heads / s.m); of != b*s.m+m {
+			if m := s.keyHead(n * s.each); of != b*s.m+m {
 				if at != nil {
 					at.Release()
 				}

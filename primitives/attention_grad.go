@@ -53,7 +53,16 @@ func (p AttentionGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, e
 func (p AttentionGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	f := factorsOf(graph.Type{})
 	h, l := f.heads, f.lse
-	return c.Place(sharding.Factors{In: AttentionOp(p).optional(c, [][]int{h, h, h, h, l, h, l}), Out: [][]int{h, h, h}, RowWise: len(c.In) == 7})
+	d, alone, err := placeHeads(c, func(k []int) sharding.Factors {
+		return sharding.Factors{In: AttentionOp(p).optional(c, [][]int{h, k, k, h, l, h, l}), Out: [][]int{h, k, k}, RowWise: len(c.In) == 7}
+	})
+	if err != nil {
+		return d, err
+	}
+	for i := 1; i < 3; i++ { // each rank has the part of its heads of queries
+		d.Out[i].Pending = c.Mesh.Union(d.Out[i].Pending, alone)
+	}
+	return d, nil
 }
 
 func (p AttentionGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
@@ -79,8 +88,7 @@ func attentionGradKernel[T float](p AttentionGradOp, placed []lowering.Buf, eqn 
 			clear(dv)
 			return nil
 		}
-		group, parts := h.n/h.m, h.Parts()
-		each := group * parts // contributions to a head of keys
+		each := h.group * h.Parts() // contributions to a head of keys
 		w := exec.New[attentionGrad[T]](a)
 		w.dry, w.headsOf, w.q, w.k, w.v, w.out, w.lse, w.dout, w.dlse, w.dq, w.dk, w.dv = a.Dry(), h, q, k, v, out, lse, dout, dlse, dq, dk, dv
 		w.turns.start(h.b*h.m, each, exec.Make[int](a, h.b*h.m))
@@ -107,23 +115,34 @@ func (h *attentionGrad[T]) Piece(int, int) { h.turns.work(h.add) }
 
 // add computes contributions first to last-1 to head i of keys, and adds them.
 func (h *attentionGrad[T]) add(i, first, last int) {
-	group, parts := h.n/h.m, h.Parts()
+	parts := h.Parts()
 	b, g := i/h.m, i%h.m
 	x := h.sequence(b)
 	at := x.Attend(h.dry, of(h.k, b, g, h.r, h.m, h.D), of(h.v, b, g, h.r, h.m, h.V))
 	defer at.Release()
 	dk, dv := of(h.dk, b, g, h.r, h.m, h.D), of(h.dv, b, g, h.r, h.m, h.V)
 	for turn := first; turn < last; turn++ {
-		n := g*group + turn/parts
-		rows := (b*h.n + n) * h.s
-		from, to := h.Part(turn % parts)
-		at.Backward(of(h.q, b, n, h.s, h.n, h.D), of(h.out, b, n, h.s, h.n, h.V), kernel.From(h.lse, rows),
-			of(h.dout, b, n, h.s, h.n, h.V), kernel.From(h.dlse, rows), of(h.dq, b, n, h.s, h.n, h.D), h.biasOf(b, n), from, to)
+		n := g*h.group + turn/parts - h.off
+		if h.dry != nil {
+			n = 0
+		}
+		elsewhere := n < 0 || n >= h.n // another rank has this head of queries
+		if !elsewhere {
+			rows := (b*h.n + n) * h.s
+			from, to := h.Part(turn % parts)
+			at.Backward(of(h.q, b, n, h.s, h.n, h.D), of(h.out, b, n, h.s, h.n, h.V), kernel.From(h.lse, rows),
+				of(h.dout, b, n, h.s, h.n, h.V), kernel.From(h.dlse, rows), of(h.dq, b, n, h.s, h.n, h.D), h.biasOf(b, n), from, to)
+		}
 		if !h.turns.wait(i, turn) {
 			return
 		}
-		at.AddTo(dk, dv, turn == 0)
-		for j := x.R; turn == 0 && h.dry == nil && j < h.r; j++ { // keys that are not there
+		clean := x.R // keys from here on get nothing
+		if elsewhere {
+			clean = 0
+		} else {
+			at.AddTo(dk, dv, turn == 0)
+		}
+		for j := clean; turn == 0 && h.dry == nil && j < h.r; j++ {
 			clear(dk.X[j*dk.Stride:][:h.D])
 			clear(dv.X[j*dv.Stride:][:h.V])
 		}

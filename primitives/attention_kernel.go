@@ -16,9 +16,12 @@ import (
 type headsOf[T float] struct {
 	attention.Attention[T] // of a sequence with r keys, the last of which is at the last query
 	b, s, n, r, m          int
-	lengths, start         []int32 // nil if there are none
-	bias                   attention.Rows[T]
-	biasB, biasN           int // how far apart sequences and heads are in bias; 0 if all have the same
+	// Head n of the queries is head off+n of all ranks' together, and shares its head of keys
+	// with the others of a group; see keyHead.
+	off, group     int
+	lengths, start []int32 // nil if there are none
+	bias           attention.Rows[T]
+	biasB, biasN   int // how far apart sequences and heads are in bias; 0 if all have the same
 }
 
 // newHeads returns the heads for the arguments at of a kernel of eqn. It is an error
@@ -31,7 +34,11 @@ func newHeads[T float](p AttentionOp, a *exec.Args, at attentionArgs, placed []l
 		scale = 1 / math.Sqrt(float64(max(d, 1)))
 	}
 	h := headsOf[T]{attention.Attention[T]{S: s, R: r, D: d, V: v[3], Scale: T(scale), Causal: !p.Full, At: r - s, Window: p.Window, Cap: T(p.SoftCap)},
-		q[0], s, q[2], r, k[2], nil, nil, attention.Rows[T]{}, 0, 0}
+		q[0], s, q[2], r, k[2], 0, max(q[2]/max(k[2], 1), 1), nil, nil, attention.Rows[T]{}, 0, 0}
+	if all := eqn.In[0].Type.Shape[2]; k[2] == eqn.In[1].Type.Shape[2] && k[2] > 0 { // every rank has all heads of keys
+		h.off, _ = a.Part(placed[0].Spec.At(2), all)
+		h.group = max(all/k[2], 1)
+	}
 	var bias array.Array
 	if at.bias > 0 {
 		bias = inType(a, a.In[at.bias], floatOf[T]())
@@ -43,7 +50,7 @@ func newHeads[T float](p AttentionOp, a *exec.Args, at attentionArgs, placed []l
 		h.lengths = data[int32](a.In[at.lengths])
 		for i, n := range h.lengths {
 			if n < 0 || int(n) > r {
-				return h, idError(a, placed[at.lengths].Spec, eqn.In[at.lengths].Type, i, n, 0, r+1, "length")
+				return h, p.NoLength(a, placed[at.lengths].Spec, eqn.In[at.lengths].Type, i, n, r)
 			}
 		}
 	}
@@ -70,6 +77,21 @@ func floatOf[T float]() graph.DType {
 		return graph.F32
 	}
 	return graph.F64
+}
+
+// keyHead returns which of the rank's heads of keys head n of the queries uses.
+func (h *headsOf[T]) keyHead(n int) int { return (h.off + n) / h.group }
+
+// together returns how many heads of queries with the same head of keys lie one behind another,
+// everywhere.
+func (h *headsOf[T]) together() int {
+	switch {
+	case h.off%h.group == 0 && h.n%h.group == 0:
+		return h.group
+	case h.n > 0 && h.keyHead(0) == h.keyHead(h.n-1):
+		return h.n
+	}
+	return 1
 }
 
 // sequence returns the attention of sequence b.
@@ -124,9 +146,10 @@ func attentionKernel[T float](p AttentionOp, placed []lowering.Buf, eqn *graph.E
 		if at.sinks > 0 {
 			w.sinks = data[T](inType(a, a.In[at.sinks], d))
 		}
-		if h.s == 1 && h.m > 0 {
-			w.heads, w.group = h.m, h.n/h.m
-			w.unit.S, w.unit.Causal, w.unit.Window = w.group, false, 0
+		if h.s == 1 {
+			w.each = h.together()
+			w.heads = h.n / w.each
+			w.unit.S, w.unit.Causal, w.unit.Window = w.each, false, 0
 		}
 		if w.unit.S <= attention.FewQueries {
 			few(a, w)
@@ -145,7 +168,7 @@ type attending[T float] struct {
 	dry *kernel.Dry
 	headsOf[T]
 	unit              attention.Attention[T] // what is cut into pieces, for all sequences alike
-	heads, group      int                    // of a sequence: units, and heads of queries in each
+	heads, each       int                    // of a sequence: units, and heads of queries in each
 	keys, values      array.Array
 	q, k, v, out, lse []T
 	sinks             []T
@@ -163,11 +186,11 @@ func (h *attending[T]) Piece(lo, hi int) {
 			continue
 		}
 		b, n := i/h.heads, i%h.heads
-		if share := h.heads / h.m; at == nil || n%share == 0 {
+		if at == nil || n == 0 || h.keyHead(n*h.each) != h.keyHead((n-1)*h.each) {
 			if at != nil {
 				at.Release()
 			}
-			at = h.attend(b, n/share)
+			at = h.attend(b, h.keyHead(n*h.each))
 		}
 		q, out, lse, with := h.unitOf(b, n)
 		at.Forward(q, out, lse, with, from, to)
@@ -189,7 +212,7 @@ func (h *attending[T]) keysOf(b int) attention.Attention[T] {
 		}
 	}
 	if h.s == 1 {
-		x.S, x.Causal, x.Window = h.group, false, 0
+		x.S, x.Causal, x.Window = h.each, false, 0
 	}
 	return x
 }
@@ -205,13 +228,13 @@ func (h *attending[T]) attend(b, m int) *attention.Attender[T] {
 }
 
 // unitOf returns the queries of unit n of sequence b and what belongs to them. Where each
-// sequence has one query, they are those of the heads that share head n of the keys.
+// sequence has one query, they are those of heads that share a head of keys.
 func (h *attending[T]) unitOf(b, n int) (q, out attention.Rows[T], lse []T, with attention.Terms[T]) {
 	if h.s > 1 {
 		return of(h.q, b, n, h.s, h.n, h.D), of(h.out, b, n, h.s, h.n, h.V), kernel.From(h.lse, (b*h.n+n)*h.s),
 			attention.Terms[T]{Bias: h.biasOf(b, n), Sinks: kernel.From(h.sinks, n)}
 	}
-	n *= h.group
+	n *= h.each
 	row := b*h.n + n
 	return attention.Rows[T]{X: kernel.From(h.q, row*h.D), Stride: h.D}, attention.Rows[T]{X: kernel.From(h.out, row*h.V), Stride: h.V}, kernel.From(h.lse, row),
 		attention.Terms[T]{Bias: attention.Rows[T]{X: h.biasOf(b, n).X, Stride: h.biasN}, Sinks: kernel.From(h.sinks, n), SinkStep: 1}

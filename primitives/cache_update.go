@@ -84,7 +84,7 @@ func (CacheUpdateOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		start, room, rows := data[int32](a.In[2]), cache.Type.Shape[1], update.Type.Shape[1]
 		for i, at := range start {
 			if at < 0 || int(at) > room-rows {
-				return idError(a, placed, starts, i, at, 0, room-rows+1, "start")
+				return CacheUpdateOp{}.NoStart(a, placed, starts, i, at, room-rows)
 			}
 		}
 		if len(y.Bytes()) == 0 {

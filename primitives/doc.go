@@ -40,7 +40,8 @@
 // # Products
 //
 // [MatMul], [MatMulAs], [DotGeneral]. With weights of 8 bits: [ScaledMatMul], whose scales
-// have the type [ScaledBlocks].
+// have the type [ScaledBlocks]. With weights of 4 or 8 bits in MLX's layout: [AffineMatMul],
+// whose arguments have the types that [AffineWeights] returns.
 //
 // # Reductions, scans and order
 //
@@ -60,9 +61,9 @@
 // each token goes, [Dispatch] or [DispatchWeighted] brings tokens to their experts,
 // [GroupedMatMul] or [GroupedMatMulTransposed] multiplies each with its expert's
 // matrix, and [Combine] brings them home. [InBlocks] does this for one block of the batch
-// after another. [DispatchF8] and [CombineF8] let rows travel in 8
-// bits, and [GroupedScaledMatMul] has weights of 8 bits. [LoadBalanceLoss] and [RouterZLoss] keep
-// a router balanced and its logits small.
+// after another. [DispatchF8] and [CombineF8] let rows travel in 8 bits, [GroupedScaledMatMul]
+// has weights of 8 bits, and [GroupedAffineMatMul] weights in MLX's layout. [LoadBalanceLoss]
+// and [RouterZLoss] keep a router balanced and its logits small.
 //
 // # Training
 //

@@ -68,26 +68,41 @@ func (g GroupedScaledMatMulOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Va
 // Shard requires weights and scales to be split over the experts' axis like the rows, and
 // over no other.
 func (g GroupedScaledMatMulOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+	return expertsOnly(c, 3)
+}
+
+// expertsOnly places rows, argument 0, and the matrices of experts, argument 1 and the
+// arguments beside it, which are split by experts only. Argument 2 is the routing.
+func expertsOnly(c *sharding.Context, beside ...int) (sharding.Decision, error) {
 	c = constantRows(c, 0)
 	l, err := expertRows(c.In[0], c.Eqn.In[2], "the rows", c.Type(1).Shape[0])
 	if err != nil {
 		return sharding.Decision{}, err
 	}
 	free := withoutExperts(c, 1)
-	free.In[3].Dims = slices.Clone(free.In[3].Dims)
-	free.In[3].Dims[0] = nil
-	d, err := free.Place(sharding.Factors{
-		In:      [][]int{{0, sharding.Whole}, {1, sharding.Whole, sharding.Whole}, {2, sharding.Whole, sharding.Whole}, {3, sharding.Whole, sharding.Whole}},
+	factors := sharding.Factors{
+		In:      [][]int{{0, sharding.Whole}, {1, sharding.Whole, sharding.Whole}, {2, sharding.Whole, sharding.Whole}},
 		Out:     [][]int{{0, sharding.Whole}},
 		RowWise: true,
-	})
+	}
+	for _, i := range beside {
+		free.In[i].Dims = slices.Clone(free.In[i].Dims)
+		free.In[i].Dims[0] = nil
+		factors.In = append(factors.In, []int{i, sharding.Whole, sharding.Whole})
+	}
+	d, err := free.Place(factors)
 	if err != nil {
 		return d, err
 	}
 	if err := l.expertsOver(c, &d.In[1], &d.In[2], d.In[0].Ragged.Tokens); err != nil {
 		return d, err
 	}
-	return d, l.expertsOver(c, &d.In[3], nil, nil)
+	for _, i := range beside {
+		if err := l.expertsOver(c, &d.In[i], nil, nil); err != nil {
+			return d, err
+		}
+	}
+	return d, nil
 }
 
 func (g GroupedScaledMatMulOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {

@@ -34,6 +34,17 @@ func (CrossEntropyOp) NoClass(a *exec.Args, s sharding.Spec, t graph.Type, flat 
 	return idError(a, s, t, flat, id, IgnoredLabel, n, "label")
 }
 
+// NoLength returns the error for a length of a sequence that is not one of 0 to room; see
+// EmbeddingOp.NoRow.
+func (AttentionOp) NoLength(a *exec.Args, s sharding.Spec, t graph.Type, flat int, length int32, room int) error {
+	return idError(a, s, t, flat, length, 0, room+1, "length")
+}
+
+// NoStart returns the error for a start that is not one of 0 to last; see EmbeddingOp.NoRow.
+func (CacheUpdateOp) NoStart(a *exec.Args, s sharding.Spec, t graph.Type, flat int, start int32, last int) error {
+	return idError(a, s, t, flat, start, 0, last+1, "start")
+}
+
 // idError returns the error for an id below lo or not below n.
 func idError(a *exec.Args, s sharding.Spec, t graph.Type, flat int, id int32, lo, n int, what string) error {
 	if lo >= n {

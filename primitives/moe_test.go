@@ -2,8 +2,11 @@ package primitives_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 
+	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/ep"
+	"github.com/gomoe/gomoe/graph"
 )
 
 // moeProgram is an MoE layer of linear experts with 4 experts, top-2 and
@@ -125,8 +128,37 @@ func moeRows() []row {
 }`, tokens, hidden, width, (width+127)/128, (hidden+127)/128, axis)
 	}
 	scaledRows := []string{scaled(4, 3, 2, ` axis="a"`), scaled(2, 2, 130, ` axis="b"`), scaled(0, 130, 1, ` axis="a"`), scaled(1, 1, 4, ` axis="a"`)}
+	// Weights of 4 or 8 bits in MLX's layout. Few bits of a word are set, so that sums are
+	// small.
+	packed := func(tokens, hidden, width, bits, group int, axis string) string {
+		return fmt.Sprintf(`program p(idx i32[%[1]d,2], x f64[%[1]d,%[2]d], w u32[4,%[3]d,%[4]d], s f64[4,%[3]d,%[5]d], b f64[4,%[3]d,%[5]d]) {
+	r, drop, n, pad, demand = ep_prepare(idx) experts=4%[8]s
+	rows = ep_dispatch(x, r) experts=4%[8]s
+	y = grouped_affine_matmul(rows, w, r, s, b) transpose=true bits=%[6]d group_size=%[7]d
+	a = square(y)
+	z = grouped_affine_matmul(a, w, r, s, b) bits=%[6]d group_size=%[7]d
+	out = ep_combine(z, r) experts=4%[8]s
+	return out
+}`, tokens, hidden, width, hidden*bits/32, hidden/group, bits, group, axis)
+	}
+	packedRows := []string{packed(4, 64, 2, 4, 32, ` axis="a"`), packed(2, 64, 3, 8, 64, ` axis="b"`), packed(0, 128, 1, 4, 128, ` axis="a"`), packed(1, 32, 4, 8, 32, ` axis="a"`)}
+	words := func(r *rand.Rand, t graph.Type) array.Array {
+		a := array.New(t)
+		for i := range array.Data[uint32](a) {
+			array.Data[uint32](a)[i] = r.Uint32() & 0x03030303
+		}
+		return a
+	}
 	in := gens{"idx": ints(-1, 4)}
 	return []row{
+		at(row{prim: "affine_matmul", src: []string{
+			"program p(x f64[4,64], w u32[5,8], s f64[5,2], b f64[5,2]) {\n y = affine_matmul(x, w, s, b) transpose=true bits=4 group_size=32\n z = square(y)\n q = affine_matmul(z, w, s, b) bits=4 group_size=32\n return q\n}",
+			"program p(x f64[2,2,64], v f64[64], w u32[2,16], s f64[2,1], b f64[2,1]) {\n y = affine_matmul(x, w, s, b) transpose=true bits=8 group_size=64\n z = affine_matmul(v, w, s, b) transpose=true bits=8 group_size=64\n return y, z\n}",
+			"program p(x f64[0,32], w u32[1,4], s f64[1,1], b f64[1,1]) {\n y = affine_matmul(x, w, s, b) transpose=true bits=4 group_size=32\n return y\n}",
+			"program p(x f64[2,3], w u32[3,16], s f64[3,1], b f64[3,1]) {\n y = affine_matmul(x, w, s, b) bits=4 group_size=128\n return y\n}",
+			"program p(x f64[4,0], w u32[2,0], s f64[2,0], b f64[2,0]) {\n y = affine_matmul(x, w, s, b) transpose=true bits=8 group_size=32\n return y\n}",
+		}, in: gens{"w": words, "s": uniform(0.01, 0.02), "b": uniform(-0.1, 0.1)}}),
+		at(row{prim: "grouped_affine_matmul", src: packedRows, in: gens{"idx": ints(-1, 4), "s": uniform(0.01, 0.02), "b": uniform(0.01, 0.02), "w": words, "x": awayFromZero(0.5, 1)}}),
 		at(row{prim: "scaled_matmul", src: []string{
 			"program p(x f64[4,3], w f8_e4m3[5,3], s f64[1,1]) {\n y = scaled_matmul(x, w, s) transpose=true\n z = square(y)\n q = scaled_matmul(z, w, s)\n return q\n}",
 			"program p(x f64[2,2,130], w f8_e5m2[2,130], s f64[1,2]) {\n y = scaled_matmul(x, w, s) transpose=true\n return y\n}",

@@ -26,70 +26,32 @@ type added struct {
 const maxAdded = 1 << 10
 
 // finderOfAdded finds added tokens: the leftmost one, and of those the longest.
-// It is a trie of their bytes.
 type finderOfAdded struct {
-	root [256]int32 // node by first byte; 0 for none
-	next map[uint64]int32
-	ends []int32 // by node, which of tokens ends there; -1 for none
-	of   []added
+	*trie
+	of []added
 }
 
 func newFinderOfAdded(tokens []added, texts []string) (*finderOfAdded, error) {
-	f := &finderOfAdded{next: map[uint64]int32{}, ends: []int32{-1}, of: tokens}
+	f := &finderOfAdded{newTrie(), tokens}
 	for i, text := range texts {
-		if text == "" {
-			continue
-		}
 		if len(text) > maxAdded {
 			return nil, fmt.Errorf("added token %q: %d bytes, want at most %d", shorten(text), len(text), maxAdded)
 		}
-		node := int32(0)
-		for at := range len(text) {
-			to := f.step(node, text[at], at == 0)
-			if to == 0 {
-				to = int32(len(f.ends))
-				f.ends = append(f.ends, -1)
-				if at == 0 {
-					f.root[text[at]] = to
-				} else {
-					f.next[uint64(node)<<8|uint64(text[at])] = to
-				}
-			}
-			node = to
-		}
-		if f.ends[node] < 0 {
-			f.ends[node] = int32(i)
+		if text != "" {
+			f.add(text, int32(i))
 		}
 	}
 	return f, nil
 }
 
-func (f *finderOfAdded) step(node int32, b byte, first bool) int32 {
-	if first {
-		return f.root[b]
-	}
-	return f.next[uint64(node)<<8|uint64(b)]
-}
-
 // find returns the first token at or behind from, and where it ends; -1 if there is none.
 func (f *finderOfAdded) find(text string, from int) (which, start, end int) {
 	for start = from; start < len(text); start++ {
-		node := f.root[text[start]]
-		if node == 0 {
+		if f.root[text[start]] == 0 {
 			continue
 		}
-		which = -1
-		for at := start; node != 0; {
-			if at++; f.ends[node] >= 0 {
-				which, end = int(f.ends[node]), at
-			}
-			if at == len(text) {
-				break
-			}
-			node = f.next[uint64(node)<<8|uint64(text[at])]
-		}
-		if which >= 0 {
-			return which, start, end
+		if i, n := f.longest(text[start:]); i >= 0 {
+			return int(i), start, start + n
 		}
 	}
 	return -1, 0, 0

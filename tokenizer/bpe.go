@@ -24,6 +24,7 @@ type bpe struct {
 	fuse    bool         // a run of unknown characters is one token
 	byBytes bool         // a character without a token is its bytes
 	whole   bool         // a word that is a token is not taken apart
+	user    *trie        // pieces that are found before anything is merged, or nil
 	// spaced has the characters that stand before ▁ within a token. Behind others,
 	// a word may be cut before ▁, as no merge crosses the cut; words are short
 	// then even where a tokenizer has no pre-tokenizer. nil: words are not cut.
@@ -111,7 +112,22 @@ func (m *bpe) part(w *word, text string, out []int32) ([]int32, error) {
 // symbols begins a word with the characters of text.
 func (m *bpe) symbols(w *word, text string) {
 	unknown := false // characters before have no token yet
+	skip := 0        // where a piece of the user ends
 	for i, r := range text {
+		if i < skip {
+			continue
+		}
+		if m.user != nil {
+			if id, n := m.user.longest(text[i:]); id >= 0 {
+				if unknown {
+					w.add(m.unk, false)
+					unknown = false
+				}
+				w.add(id, true)
+				skip = i + n
+				continue
+			}
+		}
 		n := utf8.RuneLen(r)
 		id := int32(-1)
 		switch {

@@ -72,11 +72,17 @@ func (c *component) normalizer(depth int) (normalizer, error) {
 		return replace{f, c.Content}, nil
 	case "ByteLevel":
 		return toAlphabet{newAlphabet()}, nil
+	case "Precompiled":
+		c, err := newCharsmap(c.Charsmap)
+		if err != nil {
+			return nil, err
+		}
+		return graphemes{c}, nil
 	case "BertNormalizer":
 		lower := is(c.LowerAll, true)
 		return bertNormalizer{is(c.Clean, true), is(c.Chinese, true), is(c.Accents, lower), lower}, nil
 	}
-	return nil, fmt.Errorf("type %q, want Sequence, NFC, NFD, NFKC, NFKD, Lowercase, Strip, StripAccents, Prepend, Replace, ByteLevel or BertNormalizer", shorten(c.Type))
+	return nil, fmt.Errorf("type %q, want Sequence, NFC, NFD, NFKC, NFKD, Lowercase, Strip, StripAccents, Prepend, Replace, ByteLevel, Precompiled or BertNormalizer", shorten(c.Type))
 }
 
 // finder returns what a pattern stands for.

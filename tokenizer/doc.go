@@ -1,8 +1,9 @@
 // Package tokenizer makes token ids of text, and text of ids.
 //
 // [Open] opens what published models come with: the file tokenizer.json of Hugging
-// Face. [Tokenizer.Encode] gives the ids that the Python package tokenizers gives,
-// and [Tokenizer.Decode] its texts. [Tokenizer.Stream] decodes tokens as they are
+// Face, or the tokenizer.model of SentencePiece. [FromGGUF] takes the values of a
+// GGUF file. [Tokenizer.Encode] gives the ids that the Python packages tokenizers
+// and sentencepiece give, and [Tokenizer.Decode] their texts. [Tokenizer.Stream] decodes tokens as they are
 // generated and never splits a character. [Bytes] writes a tokenizer.json for
 // models whose ids are bytes.
 //

@@ -83,41 +83,54 @@ func packText(s string) string {
 	return string(binary.LittleEndian.AppendUint32(nil, uint32(len(s)))) + s
 }
 
-// Every trained tokenizer makes the ids and texts of the Python package
-// tokenizers, on 10,000 lines.
+// Every trained tokenizer makes the ids and texts of the Python packages
+// tokenizers and sentencepiece, on 10,000 lines.
 func TestEqualToPython(t *testing.T) {
 	lines := readLines(t)
-	files := fixtures(t, "tokenizers.zip")
-	for _, name := range names(files) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			tok, err := Parse(files[name+"/tokenizer.json"])
-			require.NoError(t, err)
-			var want map[string][]string
-			require.NoError(t, json.Unmarshal(files[name+"/results.json"], &want))
-			got := map[string][]string{}
-			for i := 0; i < len(lines); i += block {
-				parts := map[string][]string{}
-				for _, line := range lines[i : i+block] {
-					for k, v := range results(t, tok, line) {
-						parts[k] = append(parts[k], v)
-					}
+	for _, archive := range []string{"tokenizers.zip", "pieces.zip"} {
+		files := fixtures(t, archive)
+		for _, name := range names(files) {
+			t.Run(archive+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				var want map[string][]string
+				require.NoError(t, json.Unmarshal(files[name+"/results.json"], &want))
+				if data := files[name+"/tokenizer.json"]; data != nil {
+					tok, err := Parse(data)
+					require.NoError(t, err)
+					compare(t, lines, want, func(line string) map[string]string { return results(t, tok, line) })
+				} else {
+					tok, err := ParseSentencePiece(files[name+"/tokenizer.model"])
+					require.NoError(t, err)
+					compare(t, lines, want, func(line string) map[string]string { return pieceResults(t, tok, line) })
 				}
-				for k, v := range parts {
-					got[k] = append(got[k], digest(v))
-				}
+			})
+		}
+	}
+}
+
+// compare holds the results of lines to be those of Python, whose hashes are in want.
+func compare(t *testing.T, lines []string, want map[string][]string, results func(string) map[string]string) {
+	got := map[string][]string{}
+	for i := 0; i < len(lines); i += block {
+		parts := map[string][]string{}
+		for _, line := range lines[i : i+block] {
+			for k, v := range results(line) {
+				parts[k] = append(parts[k], v)
 			}
-			require.Len(t, want, len(got))
-			for k := range want {
-				require.Len(t, got[k], len(want[k]))
-				for i := range want[k] {
-					if got[k][i] != want[k][i] {
-						t.Errorf("%s of lines %d to %d differ from those of Python", k, i*block, (i+1)*block-1)
-						break
-					}
-				}
+		}
+		for k, v := range parts {
+			got[k] = append(got[k], digest(v))
+		}
+	}
+	require.Len(t, want, len(got))
+	for k := range want {
+		require.Len(t, got[k], len(want[k]))
+		for i := range want[k] {
+			if got[k][i] != want[k][i] {
+				t.Errorf("%s of lines %d to %d differ from those of Python", k, i*block, (i+1)*block-1)
+				break
 			}
-		})
+		}
 	}
 }
 
@@ -139,4 +152,13 @@ func results(t testing.TB, tok *Tokenizer, line string) map[string]string {
 		"all":   packText(tok.DecodeAll(plain)),
 		"mixed": packText(tok.DecodeAll(mixed)),
 	}
+}
+
+// pieceResults is what testdata/make_pieces.py computes for a line.
+func pieceResults(t testing.TB, tok *Tokenizer, line string) map[string]string {
+	ids, err := tok.Encode(line, Options{Bare: true, Plain: true})
+	require.NoError(t, err)
+	mixed := slices.Clone(ids)
+	slices.Reverse(mixed)
+	return map[string]string{"ids": packIDs(ids), "text": packText(tok.DecodeAll(ids)), "mixed": packText(tok.DecodeAll(mixed))}
 }

@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -110,6 +111,11 @@ func (m *mergeJSON) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &s); err != nil {
 		return err
 	}
+	return m.parse(s)
+}
+
+// parse reads the form "a b".
+func (m *mergeJSON) parse(s string) error {
 	a, b, ok := strings.Cut(s, " ")
 	if !ok || strings.Contains(b, " ") {
 		return fmt.Errorf("merge %q, want two tokens with a space between them", shorten(s))
@@ -248,10 +254,58 @@ func (m *modelJSON) build() (model, *vocabulary, error) {
 	if m.Dropout != nil && *m.Dropout != 0 {
 		return nil, nil, fmt.Errorf("dropout of %v, want none: ids would be random", *m.Dropout)
 	}
-	if kind != "BPE" {
-		return nil, nil, fmt.Errorf("type %q, want BPE", shorten(kind))
+	switch kind {
+	case "BPE":
+		return m.bpe()
+	case "Unigram":
+		return m.unigram()
 	}
-	return m.bpe()
+	return nil, nil, fmt.Errorf("type %q, want BPE or Unigram", shorten(kind))
+}
+
+func (m *modelJSON) unigram() (model, *vocabulary, error) {
+	var pieces []pieceJSON
+	if err := json.Unmarshal(m.Vocab, &pieces); err != nil {
+		return nil, nil, fmt.Errorf("vocab: %w", err)
+	}
+	ids := make(map[string]int32, len(pieces))
+	scores := make([]float64, len(pieces))
+	for i, p := range pieces {
+		if _, twice := ids[p.text]; twice {
+			return nil, nil, fmt.Errorf("vocab: piece %q is there twice", shorten(p.text))
+		}
+		ids[p.text], scores[i] = int32(i), p.score
+	}
+	vocab, err := newVocabulary(ids)
+	if err != nil {
+		return nil, nil, fmt.Errorf("vocab: %w", err)
+	}
+	unk := int32(-1)
+	if m.UnkID != nil {
+		if unk = *m.UnkID; unk < 0 || int(unk) >= len(pieces) {
+			return nil, nil, fmt.Errorf("unk_id %d, want that of one of %d pieces", unk, len(pieces))
+		}
+	}
+	u := newUnigram(vocab, scores, unk)
+	u.byBytes = m.Fallback
+	return u, vocab, nil
+}
+
+// pieceJSON is a piece and its score, in a file as ["a", -1.5].
+type pieceJSON struct {
+	text  string
+	score float64
+}
+
+func (p *pieceJSON) UnmarshalJSON(data []byte) error {
+	var parts []json.RawMessage
+	if err := json.Unmarshal(data, &parts); err != nil {
+		return err
+	}
+	if len(parts) != 2 {
+		return fmt.Errorf("a piece with %d parts, want its text and its score", len(parts))
+	}
+	return errors.Join(json.Unmarshal(parts[0], &p.text), json.Unmarshal(parts[1], &p.score))
 }
 
 func (m *modelJSON) bpe() (model, *vocabulary, error) {
@@ -259,6 +313,11 @@ func (m *modelJSON) bpe() (model, *vocabulary, error) {
 	if err := json.Unmarshal(m.Vocab, &ids); err != nil {
 		return nil, nil, fmt.Errorf("vocab: %w", err)
 	}
+	return m.pairs(ids)
+}
+
+// pairs makes the model of ids by token.
+func (m *modelJSON) pairs(ids map[string]int32) (model, *vocabulary, error) {
 	vocab, err := newVocabulary(ids)
 	if err != nil {
 		return nil, nil, fmt.Errorf("vocab: %w", err)

@@ -80,6 +80,7 @@ func (c candidate) before(o candidate) bool {
 type word struct {
 	symbols []symbol
 	queue   []candidate // a heap
+	nodes   []node      // of a unigram model
 }
 
 func (w *word) add(id int32, frozen bool) {

@@ -14,18 +14,28 @@ import (
 // tokenizer.json has 35 MB.
 const maxFile = 256 << 20
 
-// Open opens a tokenizer: a file tokenizer.json, or the folder of a model that
-// has one. A tokenizer_config.json beside it says which tokens begin and end a
+// Open opens a tokenizer: a file tokenizer.json or tokenizer.model, or the folder
+// of a model that has one of them; tokenizer.json is taken if there are both. A tokenizer_config.json beside it says which tokens begin and end a
 // text. Every error names the file and what is wrong with it.
 func Open(path string) (*Tokenizer, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		path = filepath.Join(path, "tokenizer.json")
+		dir := path
+		path = filepath.Join(dir, "tokenizer.json")
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			if _, err := os.Stat(filepath.Join(dir, "tokenizer.model")); err == nil {
+				path = filepath.Join(dir, "tokenizer.model")
+			}
+		}
 	}
 	data, err := read(path)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
-	t, err := Parse(data)
+	parse := Parse
+	if filepath.Ext(path) == ".model" {
+		parse = ParseSentencePiece
+	}
+	t, err := parse(data)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %s: %w", path, err)
 	}
@@ -65,6 +75,9 @@ func (t *Tokenizer) configure(data []byte) error {
 		EOS token `json:"eos_token"`
 		Pad token `json:"pad_token"`
 		Unk token `json:"unk_token"`
+		// Which of them stand around a text. A tokenizer.json says that itself.
+		AddBOS *bool `json:"add_bos_token"`
+		AddEOS *bool `json:"add_eos_token"`
 	}
 	if err := json.Unmarshal(data, &c); err != nil {
 		return err
@@ -82,6 +95,20 @@ func (t *Tokenizer) configure(data []byte) error {
 			return fmt.Errorf("%s %q is no token of the tokenizer", n.field, shorten(string(n.text)))
 		}
 		*n.to = id
+	}
+	if _, ok := t.normalize.(spaced); ok {
+		for _, n := range []struct {
+			add *bool
+			id  int32
+			to  *[]int32
+		}{{c.AddBOS, t.named.BOS, &t.before}, {c.AddEOS, t.named.EOS, &t.after}} {
+			if n.add == nil {
+				continue
+			}
+			if *n.to = nil; *n.add && n.id >= 0 {
+				*n.to = []int32{n.id}
+			}
+		}
 	}
 	return nil
 }

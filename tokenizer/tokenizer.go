@@ -95,11 +95,11 @@ func (t *Tokenizer) Encode(text string, o Options) ([]int32, error) {
 	return out, nil
 }
 
-// maxKept is how many symbols the memory may have that is kept for the next text.
+// maxKept is how many symbols and places the memory may have that is kept for the next text.
 const maxKept = 1 << 16
 
 func (t *Tokenizer) keep(w *word) {
-	if cap(w.symbols) <= maxKept && cap(w.queue) <= maxKept {
+	if cap(w.symbols) <= maxKept && cap(w.queue) <= maxKept && cap(w.nodes) <= maxKept {
 		t.words.Put(w)
 	}
 }

@@ -32,6 +32,7 @@ type config struct {
 	Decay   float64 // weight decay of matrices
 
 	Overlap lowering.Overlap // what is computed during collectives
+	Sums    sumType          // in which ranks add up gradients
 	Remat   string           // what the gradient computes again: one of the constants below
 	Zero    string           // what is split over the ranks that split the batch: one of the constants below
 
@@ -67,6 +68,29 @@ func (d *dtype) Set(s string) error {
 		}
 	}
 	return fmt.Errorf("want %s or %s", graph.F32, graph.BF16)
+}
+
+// sumType is the element type in which ranks add up gradients, as a flag: f32, bf16 or f16.
+type sumType struct{ graph.DType }
+
+func (d *sumType) String() string {
+	if d.DType == graph.NoDType {
+		return graph.F32.String()
+	}
+	return d.DType.String()
+}
+
+func (d *sumType) Set(s string) error {
+	for _, t := range []graph.DType{graph.BF16, graph.F16} {
+		if s == t.String() {
+			d.DType = t
+			return nil
+		}
+	}
+	if d.DType = graph.NoDType; s != graph.F32.String() {
+		return fmt.Errorf("want %s, %s or %s", graph.F32, graph.BF16, graph.F16)
+	}
+	return nil
 }
 
 // validate returns an error for sizes that no mesh can run. It names their

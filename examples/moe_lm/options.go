@@ -90,6 +90,7 @@ func parse(args []string) (config, options, error) {
 	f.Float64Var(&c.Clip, "clip", 1, "largest global `norm` of the gradient")
 	f.Float64Var(&c.Decay, "decay", 0.1, "weight decay of matrices")
 	f.StringVar(&c.Remat, "remat", rematOff, "`what` the gradient computes again to save memory: off, products (a layer without its products and exchanges) or all (of a layer)")
+	f.Var(&c.Sums, "sums", "element `type` in which ranks add up gradients and other sums: f32, or bf16 or f16, which halve what they exchange and round")
 	f.StringVar(&c.Zero, "zero", zeroOff, "`what` is split over the ranks that split the batch, to save memory: off, moments, or weights (and moments; weights are gathered where they are used)")
 	f.TextVar(&c.Overlap, "overlap", c.Overlap, "`what` to compute during collectives: off or collectives")
 

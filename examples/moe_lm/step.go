@@ -113,7 +113,7 @@ func (c config) evaluation() (*graph.Program, error) {
 // placed returns how a program of the model is placed on the mesh. For a step
 // it also says that new weights and moments take the place of the old ones.
 func (c config) placed(m sharding.Mesh, p *graph.Program, train bool) gomoe.Config {
-	cfg := gomoe.Config{World: c.world, Mesh: m, Place: map[string]sharding.Spec{"bytes": batchSpec(m), "targets": batchSpec(m)}, Donate: map[string]int{}, Overlap: c.Overlap}
+	cfg := gomoe.Config{World: c.world, Mesh: m, Place: map[string]sharding.Spec{"bytes": batchSpec(m), "targets": batchSpec(m)}, Donate: map[string]int{}, Overlap: c.Overlap, Sums: c.Sums.DType}
 	for i, q := range c.params() {
 		for j, prefix := range []string{"w_", "m_", "v_"} {
 			name := prefix + q.name

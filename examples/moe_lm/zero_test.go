@@ -122,3 +122,34 @@ func TestZeroProcesses(t *testing.T) {
 		}
 	}
 }
+
+// With -sums bf16 ranks exchange half of the bytes for gradients, with -zero too.
+func TestSumsNarrow(t *testing.T) {
+	bytes := func(args ...string) (sum int64) {
+		c, o, err := parse(append([]string{"-mesh", "dp=2,ep=2"}, args...))
+		require.NoError(t, err)
+		p, err := c.step(false)
+		require.NoError(t, err)
+		plan, err := gomoe.Compile(p, c.placed(o.mesh, p, true))
+		require.NoError(t, err)
+		for i := range plan.Instrs {
+			if in := &plan.Instrs[i]; in.Name == "all_sum" || in.Name == "reduce_scatter" {
+				for _, b := range in.In {
+					sum += plan.Bufs[b].Type.Bytes()
+				}
+			}
+		}
+		return sum
+	}
+	const scalars = 4 // the norm
+	for _, zero := range []string{zeroOff, zeroWeights} {
+		all := bytes("-zero", zero)
+		if half := bytes("-zero", zero, "-sums", "bf16"); 2*(half-scalars) != all-scalars {
+			t.Errorf("-zero %s: sums of %d bytes in bf16, want half of %d", zero, half, all)
+		}
+	}
+	_, _, err := parse([]string{"-sums", "f64"})
+	require.ErrorContains(t, err, "want f32, bf16 or f16")
+	_, _, err = parse([]string{"-zero", "all"})
+	require.ErrorContains(t, err, "-zero all: want off, moments or weights")
+}

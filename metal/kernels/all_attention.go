@@ -1,4 +1,4 @@
 package kernels
 
-// attention returns the kernels of attention.
-func attention() []Kernel { return []Kernel{attentionKernel(), attentionGradKernel()} }
+// attention returns the kernels of attention and its caches.
+func attention() []Kernel { return []Kernel{attentionKernel(), attentionGradKernel(), cacheUpdate()} }

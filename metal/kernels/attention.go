@@ -2,8 +2,10 @@ package kernels
 
 import (
 	"math"
+	"slices"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 // headMost is the longest head that is served. The tiles of a longer head do not fit
@@ -13,8 +15,8 @@ const headMost = 128
 func attentionKernel() Kernel {
 	return Kernel{
 		Name: "attention", Serves: []string{"attention"}, Primitives: []string{"attention"},
-		Doc:       "attention, a tile of queries per threadgroup over tiles of keys and values, in simdgroup matrices. A NaN or an infinity also reaches the 7 tokens beside its own",
-		Functions: attentionFunctions("attention", 32, 32, 1, 64),
+		Doc:       "attention with all its options, a tile of queries per threadgroup over tiles of keys and values, in simdgroup matrices. A NaN or an infinity also reaches the 7 tokens beside its own",
+		Functions: append(attentionFunctions("attention", 32, 32, 1, 64), checkFunctions()...),
 		Build:     attentionProgram,
 		Tolerance: Tolerance{Relative: 2e-6, OfMax: 2e-6, Why: "sums and exponentials in f32 a tile at a time, where the host has other tiles"},
 	}
@@ -24,7 +26,7 @@ func attentionGradKernel() Kernel {
 	return Kernel{
 		Name: "attention_grad", Serves: []string{"attention_grad"}, Primitives: []string{"attention_grad"},
 		Doc:       "the gradient of attention: a tile of queries per threadgroup for dq, and of keys for dk and dv, whose heads of queries are added in order",
-		Functions: append(append(attentionFunctions("attention_grad_q", 32, 16, 2, 0), attentionFunctions("attention_grad_kv", 32, 16, 2, 0)...), deltaFunctions()...),
+		Functions: slices.Concat(attentionFunctions("attention_grad_q", 32, 16, 2, 0), attentionFunctions("attention_grad_kv", 32, 16, 2, 0), deltaFunctions(), checkFunctions()),
 		Build:     attentionGradProgram,
 		Tolerance: Tolerance{Relative: 1e-5, OfMax: 1e-5, Why: "sums in f32 a tile at a time, where the host has other tiles, of which differences are taken that cancel"},
 	}
@@ -83,78 +85,144 @@ func (t headTile) memory(scores, matrix int) int {
 	return 4 * (scores*(t.rows+t.columns)*t.wide + scores*t.rows*t.columns + t.rows/8*matrix)
 }
 
-// heads are the sizes of an attention.
-type heads struct{ b, s, n, m, d int }
+// heads are the sizes of an attention. Head i of the rank's n heads of queries uses head
+// (off + i) / group of its m heads of keys.
+type heads struct{ b, s, n, m, d, r, v, off, group int }
 
 // headsOf returns the sizes of the instruction's heads, the suffix of functions for
 // their element type, and the fields of struct Attention.
-func headsOf(in *Instr) (h heads, suffix string, params Arg, err error) {
-	q, k := in.Args[0].Type, in.Args[1].Type
+func headsOf(in *Instr) (h heads, p primitives.AttentionOp, suffix string, params Arg, err error) {
+	q, k, v := in.Args[0].Type, in.Args[1].Type, in.Args[2].Type
 	if suffix, err = float(q.DType); err != nil {
-		return h, "", params, err
+		return h, p, "", params, err
 	}
-	p, err := attentionOf(in.Prim)
-	if err != nil {
-		return h, "", params, err
+	if p, err = attentionOf(in.Prim); err != nil {
+		return h, p, "", params, err
 	}
-	v := in.Args[2].Type
+	h = heads{b: q.Shape[0], s: q.Shape[1], n: q.Shape[2], m: k.Shape[2], d: q.Shape[3], r: k.Shape[1], v: v.Shape[3]}
+	all, keys := in.plan.Bufs[in.Args[0].Buf].Global.Shape[2], in.plan.Bufs[in.Args[1].Buf].Global.Shape[2]
+	h.group = max(all/max(keys, 1), 1)
+	if h.m == keys { // every rank has all heads of keys
+		h.off = in.Start(in.Args[0], 2)
+	}
 	switch {
-	case p.Lengths || p.Start || p.Sinks || p.Bias || p.Window > 0 || p.SoftCap > 0:
-		return h, "", params, refuse("has lengths, positions, sinks, a bias, a window or a soft cap")
-	case k.DType != q.DType:
-		return h, "", params, refuse("keys of %s for queries of %s", k.DType, q.DType)
-	case q.Shape[1] != k.Shape[1]:
-		return h, "", params, refuse("%d queries for %d keys", q.Shape[1], k.Shape[1])
-	case q.Shape[3] != v.Shape[3]:
-		return h, "", params, refuse("values of %d elements and keys of %d", v.Shape[3], q.Shape[3])
-	}
-	h = heads{q.Shape[0], q.Shape[1], q.Shape[2], k.Shape[2], q.Shape[3]}
-	switch {
-	case h.d > headMost:
-		return h, "", params, refuse("heads of %d elements, of which tiles do not fit into threadgroup memory; at most %d do", h.d, headMost)
-	case h.d == 0:
-		return h, "", params, refuse("heads without elements")
+	case max(h.d, h.v) > headMost:
+		return h, p, "", params, refuse("heads of %d elements, of which tiles do not fit into threadgroup memory; at most %d do", max(h.d, h.v), headMost)
+	case h.d == 0 || h.v == 0:
+		return h, p, "", params, refuse("heads without elements")
 	case in.Ragged():
-		return h, "", params, refuse("ragged rows")
-	}
-	params, err = h.params(in)
-	return h, suffix, params, err
-}
-
-// params returns the fields of struct Attention.
-func (h heads) params(in *Instr) (Arg, error) {
-	p, err := attentionOf(in.Prim)
-	if err != nil {
-		return Arg{}, err
+		return h, p, "", params, refuse("ragged rows")
 	}
 	scale := p.Scale
 	if scale == 0 {
 		scale = 1 / math.Sqrt(float64(h.d))
 	}
-	return Params(h.s, h.n, h.m, h.d, scale, !p.Full), nil
+	return h, p, suffix, Params(h.s, h.n, h.m, h.d, scale, !p.Full, h.off, h.group), nil
 }
 
-// launch returns a launch, for heads [b, n], of the function that is named after its
-// tile.
-func (h heads) launch(file, name, suffix string, columns, heads, scores, matrix int, args ...Arg) Launch {
-	tile, size := tileOf(h.d, 32, columns)
+// launch returns a launch, for heads [b, n] and tiles of rows, of the function that is named
+// after its tile.
+func (h heads) launch(file, name, suffix string, rows, columns, heads, scores, matrix int, args ...Arg) Launch {
+	tile, size := tileOf(max(h.d, h.v), 32, columns)
 	return Launch{
 		Source: Source{File: file}, Function: name + "_" + size + "_" + suffix, Constants: map[int]any{0: int32(tile.wide / 8)},
 		Args: args, Memory: []int{tile.memory(scores, matrix)},
-		Groups: [3]int{(h.s + tile.rows - 1) / tile.rows, heads, h.b}, Threads: [3]int{tile.threads(), 1, 1},
+		Groups: [3]int{(rows + tile.rows - 1) / tile.rows, heads, h.b}, Threads: [3]int{tile.threads(), 1, 1},
 	}
+}
+
+// terms are the optional arguments of an attention, as buffers of its functions.
+type terms struct {
+	lengths, start, sinks, bias Arg
+	checked                     []Launch      // of the lengths
+	params                      Arg           // struct Terms
+	constants                   map[int]int32 // codes of element types
+	fault                       func([StatusLen]int32) error
+}
+
+// termsOf returns the terms, which follow the first `first` arguments.
+func (h heads) termsOf(in *Instr, p primitives.AttentionOp, first int) (t terms, err error) {
+	if most := 1 << 28; p.Window > most || h.r > most {
+		return t, refuse("a window of %d keys, or %d keys; at most %d", p.Window, h.r, most)
+	}
+	// optional returns the argument, or 0 and one that is not read.
+	optional := func(given bool) (int, Arg) {
+		if !given {
+			return 0, In(0)
+		}
+		first++
+		return first - 1, In(first - 1)
+	}
+	lengths, arg := optional(p.Lengths)
+	t.lengths = arg
+	_, t.start = optional(p.Start)
+	sinks, arg := optional(p.Sinks)
+	t.sinks = arg
+	bias, arg := optional(p.Bias)
+	t.bias = arg
+	t.constants = map[int]int32{}
+	for constant, i := range map[int]int{1: 1, 2: bias, 3: sinks} {
+		if t.constants[constant] = 0; i > 0 {
+			if t.constants[constant], err = operandCode(in.Args[i].Type.DType); err != nil {
+				return t, err
+			}
+		}
+	}
+	biasB, biasN := 0, 0
+	if bias > 0 {
+		x := in.Args[bias].Type
+		if x.Shape[1] > 1 {
+			biasN = h.s * h.r
+		}
+		if x.Shape[0] > 1 {
+			biasB = x.Shape[1] * h.s * h.r
+		}
+	}
+	t.params = Params(h.r, h.v, p.Window, p.SoftCap, p.Lengths, p.Start, p.Sinks, p.Bias, biasB, biasN)
+	if lengths > 0 {
+		t.checked = []Launch{checked(lengths, h.b, 0, h.r+1)}
+		ids, spec, a := in.plan.Bufs[in.Args[lengths].Buf].Global, in.spec(in.Args[lengths].Buf), in.host()
+		t.fault = func(r [StatusLen]int32) error { return p.NoLength(a, spec, ids, int(r[0]), r[1], h.r) }
+	}
+	return t, nil
+}
+
+// program returns the program of the launches, behind the check of lengths.
+func (t terms) program(launches ...Launch) *Program {
+	for _, l := range launches {
+		for constant, code := range t.constants {
+			if l.Constants != nil {
+				l.Constants[constant] = code
+			}
+		}
+	}
+	p := program(append(t.checked, launches...)...)
+	p.Fault = t.fault
+	return p
 }
 
 func attentionProgram(in *Instr) (*Program, error) {
-	h, suffix, params, err := headsOf(in)
+	h, p, suffix, params, err := headsOf(in)
 	if err != nil {
 		return nil, err
 	}
-	return program(h.launch("attention.metal", "attention", suffix, 32, h.n, 1, 64, In(0), In(1), In(2), Out(0), Out(1), params)), nil
+	t, err := h.termsOf(in, p, 3)
+	if err != nil {
+		return nil, err
+	}
+	return t.program(h.launch("attention.metal", "attention", suffix, h.s, 32, h.n, 1, 64,
+		In(0), In(1), In(2), Out(0), Out(1), t.lengths, t.start, t.sinks, t.bias, params, t.params)), nil
 }
 
 func attentionGradProgram(in *Instr) (*Program, error) {
-	h, suffix, params, err := headsOf(in)
+	h, p, suffix, params, err := headsOf(in)
+	if err != nil {
+		return nil, err
+	}
+	if k, q := in.Args[1].Type.DType, in.Args[0].Type.DType; k != q {
+		return nil, refuse("keys of %s for queries of %s", k, q)
+	}
+	t, err := h.termsOf(in, p, 7)
 	if err != nil {
 		return nil, err
 	}
@@ -165,12 +233,14 @@ func attentionGradProgram(in *Instr) (*Program, error) {
 	rows := h.b * h.n * h.s
 	delta := Launch{
 		Source: Source{File: file}, Function: "attention_delta_" + suffix, Groups: [3]int{rows, 1, 1}, Threads: [3]int{32, 1, 1},
-		Args: []Arg{In(3), In(5), In(6), Scratch(0), Params(rows, h.s, h.n, h.d)},
+		Args: []Arg{In(3), In(5), In(6), Scratch(0), Params(rows, h.s, h.n, h.v)},
 	}
-	args := []Arg{In(0), In(1), In(2), In(5), In(4), Scratch(0)}
-	q := h.launch(file, "attention_grad_q", suffix, 16, h.n, 2, 0, append(args[:len(args):len(args)], Out(0), Out(0), params)...)
-	kv := h.launch(file, "attention_grad_kv", suffix, 16, h.m, 2, 0, append(args[:len(args):len(args)], Out(1), Out(2), params)...)
-	p := program(delta, q, kv)
-	p.Scratch = []int{max(rows, 1) * graph.F32.Size()}
-	return p, nil
+	args := func(first, second int) []Arg {
+		return []Arg{In(0), In(1), In(2), In(5), In(4), Scratch(0), Out(first), Out(second), t.lengths, t.start, t.bias, params, t.params}
+	}
+	q := h.launch(file, "attention_grad_q", suffix, h.s, 16, h.n, 2, 0, args(0, 0)...)
+	kv := h.launch(file, "attention_grad_kv", suffix, h.r, 16, h.m, 2, 0, args(1, 2)...)
+	work := t.program(delta, q, kv)
+	work.Scratch = []int{max(rows, 1) * graph.F32.Size()}
+	return work, nil
 }

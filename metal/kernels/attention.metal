@@ -1,24 +1,26 @@
 // Scaled dot-product attention: out_i = Σ_j exp(s_ij - lse_i) v_j, lse_i = log Σ_j exp(s_ij),
-// s_ij = scale · q_i·k_j, j ≤ i if causal. Scores live in threadgroup memory, a tile at a time;
-// sums are rescaled when a larger score comes. Source: Dao and others, "FlashAttention" (2022).
+// s_ij = cap(scale · q_i·k_j) + bias_ij, over the keys that query i attends to. Scores live in
+// threadgroup memory, a tile at a time; sums are rescaled when a larger score comes. Source: Dao
+// and others, "FlashAttention" (2022).
 #include "attention_tile.metal"
 
 // A threadgroup does ROWS rows of a head of queries, 8 per simdgroup, over COLUMNS keys at
-// a time. room holds the queries, ROWS·D; keys, then values, COLUMNS·D; scores,
-// ROWS·COLUMNS; and a matrix per simdgroup.
+// a time. Tiles are as wide as the wider of keys and values. room holds the queries,
+// ROWS·wide; keys, then values, COLUMNS·wide; scores, ROWS·COLUMNS; and a matrix per simdgroup.
 template <typename T, int ROWS, int COLUMNS>
-kernel void attention(device const T* q [[buffer(0)]], device const T* k [[buffer(1)]],
-                             device const T* v [[buffer(2)]], device T* out [[buffer(3)]],
-                             device float* lse [[buffer(4)]], constant Attention& p [[buffer(5)]],
-                             threadgroup float* room [[threadgroup(0)]], uint3 place [[threadgroup_position_in_grid]],
-                             uint id [[thread_index_in_threadgroup]]) {
+kernel void attention(device const T* q [[buffer(0)]], device const uchar* k [[buffer(1)]],
+                             device const uchar* v [[buffer(2)]], device T* out [[buffer(3)]],
+                             device float* lse [[buffer(4)]], device const int* lengths [[buffer(5)]],
+                             device const int* starts [[buffer(6)]], device const uchar* sinks [[buffer(7)]],
+                             device const uchar* bias [[buffer(8)]], constant Attention& p [[buffer(9)]],
+                             constant Terms& t [[buffer(10)]], threadgroup float* room [[threadgroup(0)]],
+                             uint3 place [[threadgroup_position_in_grid]], uint id [[thread_index_in_threadgroup]]) {
   constexpr int threads = ROWS / 8 * 32;
   int tid = int(id), lane = tid % 32, team = tid / 32;
   int wide = EIGHTS * 8;
   int first = int(place.x) * ROWS, head = int(place.y), b = int(place.z);
-  int other = head / (p.n / p.m);
-  device const T* keys = k + head_start(b, other, p.s, p.m, p.d);
-  device const T* values = v + head_start(b, other, p.s, p.m, p.d);
+  int other = (p.off + head) / p.group;
+  int keys = head_start(b, other, t.r, p.m, p.d), values = head_start(b, other, t.r, p.m, t.v);
 
   threadgroup float* queries = room;
   threadgroup float* tile = queries + ROWS * wide;
@@ -33,11 +35,18 @@ kernel void attention(device const T* q [[buffer(0)]], device const T* k [[buffe
   // Four lanes have a row of the scores: its largest so far, and the sum of exponentials.
   int row = lane / 4, query = first + team * 8 + row;
   float top = -INFINITY, total = 0.0f;
+  if (t.has_sinks != 0) {
+    top = number(sinks, SINKS_AS, uint(head));
+    total = 1.0f;
+  }
 
-  int end = p.causal != 0 ? min(p.s, first + ROWS) : p.s;
-  for (int at = 0; at < end; at += COLUMNS) {
+  Sight sight = sight_of(p, t, lengths, starts, b);
+  int length = sight.length, position = sight.position;
+  int end = p.causal != 0 ? min(length, position + min(p.s, first + ROWS)) : length;
+  int begin = t.window > 0 ? max(position + first + 1 - t.window, 0) / COLUMNS * COLUMNS : 0;
+  for (int at = begin; at < end; at += COLUMNS) {
     threadgroup_barrier(mem_flags::mem_threadgroup);
-    stage(tile, keys, at, COLUMNS, p.s, p.m * p.d, p.d, tid, threads);
+    stage_keys(tile, k, keys, at, COLUMNS, length, p.m * p.d, p.d, tid, threads);
     threadgroup_barrier(mem_flags::mem_threadgroup);
     products(scores, queries + team * 8 * wide, tile, COLUMNS);
     simdgroup_barrier(mem_flags::mem_threadgroup);
@@ -45,20 +54,21 @@ kernel void attention(device const T* q [[buffer(0)]], device const T* k [[buffe
     float larger = top;
     for (int c = lane % 4; c < COLUMNS; c += 4) {
       int key = at + c;
-      if (key < p.s && query < p.s && (p.causal == 0 || key <= query)) {
-        larger = max(larger, p.scale * scores[row * COLUMNS + c]);
+      float score = -INFINITY;
+      if (attends(p, t, sight, query, key)) {
+        score = biased(t, capped(t, p.scale * scores[row * COLUMNS + c]), bias, b, head, query, key);
+        larger = max(larger, score);
       }
+      scores[row * COLUMNS + c] = score;
     }
     larger = max(larger, simd_shuffle_xor(larger, 1));
     larger = max(larger, simd_shuffle_xor(larger, 2));
     float fade = larger == top ? 1.0f : precise::exp(top - larger);
+    float shift = larger == -INFINITY ? 0.0f : larger;
     float more = 0.0f;
     for (int c = lane % 4; c < COLUMNS; c += 4) {
-      int key = at + c;
-      float weight = 0.0f;
-      if (key < p.s && query < p.s && (p.causal == 0 || key <= query)) {
-        weight = precise::exp(p.scale * scores[row * COLUMNS + c] - larger);
-      }
+      float score = scores[row * COLUMNS + c];
+      float weight = score == -INFINITY ? 0.0f : precise::exp(score - shift);
       scores[row * COLUMNS + c] = weight;
       more += weight;
     }
@@ -70,7 +80,7 @@ kernel void attention(device const T* q [[buffer(0)]], device const T* k [[buffe
       diagonal[row * 8 + c] = c == row ? fade : 0.0f;
     }
     threadgroup_barrier(mem_flags::mem_threadgroup);
-    stage(tile, values, at, COLUMNS, p.s, p.m * p.d, p.d, tid, threads);
+    stage_keys(tile, v, values, at, COLUMNS, length, p.m * t.v, t.v, tid, threads);
     threadgroup_barrier(mem_flags::mem_threadgroup);
     simdgroup_float8x8 fades;
     simdgroup_load(fades, diagonal, 8);
@@ -83,16 +93,17 @@ kernel void attention(device const T* q [[buffer(0)]], device const T* k [[buffe
   }
 
   // The rows of queries are this simdgroup's own: results take their place.
-  threadgroup float* mine = queries + team * 8 * wide;
+  threadgroup float* results = queries + team * 8 * wide;
+  threadgroup_barrier(mem_flags::mem_threadgroup); // where there are no keys, queries are being staged
   EACH_EIGHT(e) {
-    simdgroup_store(sum[e], mine + e * 8, wide);
+    simdgroup_store(sum[e], results + e * 8, wide);
   }
   simdgroup_barrier(mem_flags::mem_threadgroup);
   for (int c = lane % 4; c < wide; c += 4) {
-    mine[row * wide + c] = mine[row * wide + c] / total;
+    results[row * wide + c] = total == 0.0f ? 0.0f : results[row * wide + c] / total;
   }
   simdgroup_barrier(mem_flags::mem_threadgroup);
-  unstage(out + head_start(b, head, p.s, p.n, p.d), mine, first + team * 8, p.s, p.n * p.d, p.d, lane);
+  unstage(out + head_start(b, head, p.s, p.n, t.v), results, first + team * 8, p.s, p.n * t.v, t.v, lane);
   if (lane % 4 == 0 && query < p.s) {
     lse[(b * p.n + head) * p.s + query] = top + precise::log(total);
   }

@@ -2,12 +2,14 @@ package kernels_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/metal/kernels"
 )
 
@@ -44,6 +46,122 @@ func TestAttention(t *testing.T) {
 			p.options.Instructions = []string{"attention", "attention_grad"}
 			p.check(t, false)
 		})
+	}
+}
+
+// TestAttentionOptions compares attention and, where keys have the queries' element type, its
+// gradient with each option, with keys of other lengths and other
+// element types than the queries, and with several options at once.
+func TestAttentionOptions(t *testing.T) {
+	for _, c := range []struct {
+		q, k, v string
+		args    string // names of optional arguments, in order
+		params  string
+		lengths []int32
+	}{
+		{"f32[2,3,4,16]", "f32[2,40,2,16]", "f32[2,40,2,24]", "", "", nil},
+		{"f32[2,50,2,8]", "f32[2,37,2,8]", "f32[2,37,2,40]", "", "", nil}, // the first queries have no keys
+		{"f32[3,1,4,32]", "bf16[3,70,2,32]", "bf16[3,70,2,32]", "lengths", "", []int32{0, 33, 70}},
+		{"f32[3,2,4,32]", "q8_0[3,40,1,32]", "q8_0[3,40,1,64]", "lengths", "", []int32{2, 40, 17}},
+		{"bf16[2,5,2,32]", "f16[2,40,1,32]", "f16[2,40,1,32]", "lengths,start", "", []int32{40, 9}},
+		{"f16[2,35,2,16]", "f16[2,40,1,16]", "f16[2,40,1,16]", "start", "window=7", nil},
+		{"f32[2,70,2,8]", "f32[2,70,2,8]", "f32[2,70,2,8]", "", "window=33", nil},
+		{"f32[2,9,4,8]", "f32[2,33,2,8]", "f32[2,33,2,8]", "sinks", "soft_cap=0.7", nil},
+		{"f32[2,9,4,8]", "f32[2,33,2,8]", "f32[2,33,2,8]", "bias", "full=true", nil},
+		{"f32[3,2,4,32]", "f32[3,40,1,32]", "f32[3,40,1,64]", "lengths", "", []int32{2, 40, 17}},
+		{"f16[2,40,2,8]", "f16[2,33,1,8]", "f16[2,33,1,8]", "start,bias", "window=5 soft_cap=2", nil},
+		{"f32[2,33,2,96]", "f32[2,65,1,96]", "f32[2,65,1,128]", "lengths,start,sinks,bias", "window=20 soft_cap=3", []int32{65, 30}},
+		{"bf16[2,4,2,16]", "bf16[2,33,1,16]", "bf16[2,33,1,16]", "sinks,bias", "", nil},
+		{"f32[2,0,2,8]", "f32[2,5,2,8]", "f32[2,5,2,8]", "", "", nil},
+		{"f32[2,3,2,8]", "f32[2,0,2,8]", "f32[2,0,2,8]", "sinks", "", nil},
+	} {
+		t.Run(strings.ReplaceAll(c.q+" "+c.k+" "+c.v+" "+c.args+" "+c.params, " ", ","), func(t *testing.T) {
+			p := &program{}
+			p.input("q", c.q)
+			p.input("k", c.k)
+			p.input("v", c.v)
+			var b, s, n, d, r, m, w int
+			kind, shape, _ := strings.Cut(c.q, "[")
+			_, err := fmt.Sscanf(shape, "%d,%d,%d,%d]", &b, &s, &n, &d)
+			require.NoError(t, err)
+			_, shape, _ = strings.Cut(c.k, "[")
+			_, err = fmt.Sscanf(shape, "%d,%d", &b, &r)
+			require.NoError(t, err)
+			_, shape, _ = strings.Cut(c.v, "[")
+			_, err = fmt.Sscanf(shape, "%d,%d,%d,%d]", &b, &r, &m, &w)
+			require.NoError(t, err)
+			params, names := c.params, "q, k, v"
+			for _, name := range strings.FieldsFunc(c.args, func(r rune) bool { return r == ',' }) {
+				params += " " + name + "=true"
+				names += ", " + name
+				switch name {
+				case "lengths":
+					p.integers(name, c.lengths...)
+				case "start":
+					p.integers(name, -3, int32(r-s)+2)
+				case "sinks":
+					p.input(name, fmt.Sprintf("%s[%d]", kind, n))
+				case "bias":
+					p.input(name, fmt.Sprintf("f32[1,%d,%d,%d]", n, s, r))
+				}
+			}
+			p.body = []string{"out, lse = attention(" + names + ") " + params}
+			p.out = []string{"out", "lse"}
+			if s > 0 {
+				p.options.Instructions = []string{"attention"}
+			}
+			if strings.HasPrefix(c.k, kind+"[") {
+				p.input("dout", fmt.Sprintf("%s[%d,%d,%d,%d]", kind, b, s, n, w))
+				p.input("dlse", fmt.Sprintf("f32[%d,%d,%d]", b, n, s))
+				names, params = strings.Replace(names, ", sinks", "", 1), strings.Replace(params, "sinks=true", "", 1)
+				p.body = append(p.body, "dq, dk, dv = attention_grad(q, k, v, out, lse, dout, dlse"+strings.TrimPrefix(names, "q, k, v")+") "+params)
+				p.out = append(p.out, "dq", "dk", "dv")
+				if s > 0 && r > 0 {
+					p.options.Instructions = append(p.options.Instructions, "attention_grad")
+				}
+			}
+			p.check(t, false)
+		})
+	}
+}
+
+// integers adds an input of these elements, i32.
+func (p *program) integers(name string, x ...int32) {
+	p.input(name, fmt.Sprintf("i32[%d]", len(x)))
+	before := p.fill
+	p.fill = func(n string, to array.Array, r *rand.Rand) {
+		if n == name {
+			copy(array.Data[int32](to), x)
+		} else if before != nil {
+			before(n, to, r)
+		}
+	}
+}
+
+// A length that no sequence can have is the host's error.
+func TestAttentionLengthRefused(t *testing.T) {
+	p := &program{}
+	p.input("q", "f32[2,1,2,8]")
+	p.input("k", "f32[2,9,1,8]")
+	p.integers("n", 9, 10)
+	p.body, p.out = []string{"out, lse = attention(q, k, k, n) lengths=true"}, []string{"out", "lse"}
+	p.options.Fails = "length 10 at [1], want 0 to 9"
+	p.check(t, false)
+}
+
+// Ranks have heads of queries, and all heads of keys.
+func TestAttentionFewHeadsOfKeys(t *testing.T) {
+	for _, n := range []int{8, 6} {
+		p := &program{mesh: "tp=4", place: map[string]string{"q": "_,_,tp", "dout": "_,_,tp", "dlse": "_,tp"}}
+		p.input("q", fmt.Sprintf("f32[1,9,%d,8]", n))
+		p.input("k", "f32[1,9,2,8]")
+		p.input("v", "f32[1,9,2,8]")
+		p.input("dout", fmt.Sprintf("f32[1,9,%d,8]", n))
+		p.input("dlse", fmt.Sprintf("f32[1,%d,9]", n))
+		p.body = append(p.body, "out, lse = attention(q, k, v)", "dq, dk, dv = attention_grad(q, k, v, out, lse, dout, dlse)")
+		p.out = []string{"out", "lse", "dq", "dk", "dv"}
+		p.options.Instructions = []string{"attention", "attention_grad"}
+		p.check(t, false)
 	}
 }
 

@@ -54,12 +54,14 @@ func listed(i, n, size int) (ls []Launch, scratch []int) {
 	return ls, []int{4 * max(size, 1), 4 * max(n, 1)}
 }
 
+// checkFunctions returns the function of checked.
+func checkFunctions() []Function {
+	return []Function{{Name: "check_indices", Threads: checkThreads, Memory: 4 * checkThreads}}
+}
+
 // indexFunctions returns the functions of indices.metal.
 func indexFunctions() []Function {
-	return []Function{
-		{Name: "check_indices", Threads: checkThreads, Memory: 4 * checkThreads},
-		{Name: "list_clear", Threads: lineThreads}, {Name: "list_begin", Threads: lineThreads}, {Name: "list_next", Threads: lineThreads},
-	}
+	return append(checkFunctions(), Function{Name: "list_clear", Threads: lineThreads}, Function{Name: "list_begin", Threads: lineThreads}, Function{Name: "list_next", Threads: lineThreads})
 }
 
 // idFault returns the host's error for an id in argument i that is not in [0, n).

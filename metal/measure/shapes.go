@@ -37,6 +37,7 @@ func rowShapes() []shape {
 			"y = cross_entropy(x, ids)\nz = cross_entropy_grad(x, ids, ct)", "y, z"},
 		{"attention", []string{"attention", "attention_grad"}, false, qkv + ", dout f32[1,{S},{N},{H}], dlse f32[1,{N},{S}]",
 			"out, lse = attention(q, k, v)\ndq, dk, dv = attention_grad(q, k, v, out, lse, dout, dlse)", "out, lse, dq, dk, dv"},
+		{"cache_update", []string{"cache_update"}, false, "c f32[1,{S},{N},{H}], x f32[1,1,{N},{H}], at i32[1]", "y = cache_update(c, x, at)", "y"},
 		{"attention bf16", []string{"attention"}, false, wide, "out, lse = attention(q, k, v)", "out, lse"},
 	}
 }

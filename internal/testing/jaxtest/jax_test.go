@@ -90,6 +90,8 @@ var alone = map[string]string{
 	"remat":                 "computes what the program that it calls computes",
 	"scaled_matmul":         "a product with weights in DeepSeek's layout, which primitives compares with that of the decoded weights",
 	"grouped_scaled_matmul": "a product with weights in DeepSeek's layout, which primitives compares with that of the decoded weights",
+	"affine_matmul":         "a product with weights in MLX's layout, which primitives compares with MLX's",
+	"grouped_affine_matmul": "a product with weights in MLX's layout, which primitives compares with that of the decoded weights",
 	"place_like":            "moves a value between ranks and computes nothing",
 	"sharding_constraint":   "moves a value between ranks and computes nothing",
 	"scan":                  "computes what its body does; gomoe's own tests compare it with the body written out",

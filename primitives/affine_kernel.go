@@ -1,0 +1,115 @@
+package primitives
+
+import (
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
+	"github.com/gomoe/gomoe/graph"
+)
+
+// affineKernel is the kernel of AffineMatMulOp, and with align of GroupedAffineMatMulOp,
+// whose last argument has the number of rows of each expert. Rows and results of f16 and
+// bf16 are f32 inside. Scales and biases stay as they are until they are used, because
+// those of experts without rows are not.
+func affineKernel(q affine, transpose bool, align *int) exec.Kernel {
+	return func(a *exec.Args) error {
+		if a.In[0].Type.DType == graph.F64 {
+			return affineProduct[float64](a, q, transpose, align)
+		}
+		return affineProduct[float32](a, q, transpose, align)
+	}
+}
+
+func affineProduct[T float](a *exec.Args, q affine, transpose bool, align *int) error {
+	d, w := array.DTypeOf[T](), a.In[1]
+	y := a.Out[0]
+	if y.Type.DType != d {
+		y = room(a, y.Type.With(d))
+	}
+	t := exec.New[affineTiles[T]](a)
+	*t = affineTiles[T]{affine: q, w: data[uint32](w), scales: a.In[2], biases: a.In[3], n: w.Type.Shape[w.Type.Rank()-2], k: q.columns(w.Type)}
+	p := exec.New[decodedProduct[T]](a)
+	*p = decodedProduct[T]{x: data[T](inType(a, a.In[0], d)), y: data[T](y), w: t, n: t.n, k: t.k, transpose: transpose}
+	if align == nil {
+		p.all(a)
+	} else {
+		p.zones(a, data[int32](a.In[4]), *align) // the engine sets rows between zones to zero
+	}
+	if y.Type.DType != a.Out[0].Type.DType {
+		return convert(a, a.Out[0], y)
+	}
+	return nil
+}
+
+// affineTiles are matrices of n times k numbers with scales and biases.
+type affineTiles[T float] struct {
+	affine
+	w              []uint32
+	scales, biases array.Array
+	n, k           int
+}
+
+func (t *affineTiles[T]) decode(tile []T, e, r0, r1, c0, c1 int) {
+	var scales, biases [decodedDeep/32 + 2]T // of the groups that a row of the tile is in
+	groups, per := t.k/t.GroupSize, 32/t.Bits
+	g0, g1 := c0/t.GroupSize, (c1+t.GroupSize-1)/t.GroupSize
+	for r := r0; r < r1; r++ {
+		row := e*t.n + r
+		numbersAt(scales[:g1-g0], t.scales, row*groups+g0)
+		numbersAt(biases[:g1-g0], t.biases, row*groups+g0)
+		w := t.w[row*t.k/per:][:t.k/per]
+		for g := g0; g < g1; g++ {
+			lo, hi := max(c0, g*t.GroupSize), min(c1, (g+1)*t.GroupSize)
+			t.group(tile[(r-r0)*(c1-c0)+lo-c0:][:hi-lo], w, lo, scales[g-g0], biases[g-g0])
+		}
+	}
+}
+
+// group sets dst to the elements of a row from element `from` on, all of which have one scale
+// and one bias.
+func (t *affineTiles[T]) group(dst []T, w []uint32, from int, scale, bias T) {
+	if t.Bits == 8 {
+		for i := range dst {
+			at := from + i
+			dst[i] = T(T(w[at/4]>>(at%4*8)&255)*scale) + bias
+		}
+		return
+	}
+	var values [16]T
+	for q := range values {
+		values[q] = T(T(q)*scale) + bias
+	}
+	for ; len(dst) > 0 && from%8 != 0; from, dst = from+1, dst[1:] {
+		dst[0] = values[w[from/8]>>(from%8*4)&15]
+	}
+	w = w[from/8:]
+	for ; len(dst) >= 8; w, dst = w[1:], dst[8:] {
+		v, d := w[0], dst[:8]
+		d[0], d[1], d[2], d[3] = values[v&15], values[v>>4&15], values[v>>8&15], values[v>>12&15]
+		d[4], d[5], d[6], d[7] = values[v>>16&15], values[v>>20&15], values[v>>24&15], values[v>>28]
+	}
+	for i := range dst {
+		dst[i] = values[w[0]>>(i*4)&15]
+	}
+}
+
+// numbersAt sets dst to the elements of x, of any float type, from element `from` on.
+func numbersAt[T float](dst []T, x array.Array, from int) {
+	switch x.Type.DType {
+	case graph.F16:
+		for i, v := range data[array.Half](x)[from:][:len(dst)] {
+			dst[i] = T(v.Float32())
+		}
+	case graph.BF16:
+		for i, v := range data[array.Brain](x)[from:][:len(dst)] {
+			dst[i] = T(v.Float32())
+		}
+	case graph.F32:
+		for i, v := range data[float32](x)[from:][:len(dst)] {
+			dst[i] = T(v)
+		}
+	default:
+		for i, v := range data[float64](x)[from:][:len(dst)] {
+			dst[i] = T(v)
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package tokenizer
+
+import (
+	"fmt"
+
+	"github.com/gomoe/gomoe/tokenizer/internal/pattern"
+	"golang.org/x/text/unicode/norm"
+)
+
+// GGUF is the vocabulary that a GGUF file has among its values: the field Model is
+// the value of tokenizer.ggml.model, and so on.
+type GGUF struct {
+	Model  string // gpt2 (byte pairs by rank) or llama (SentencePiece's by score)
+	Pre    string // which pattern cuts words; of gpt2
+	Tokens []string
+	Merges []string  // two tokens with a space between them; of gpt2
+	Scores []float32 // of llama
+	// Types has the kind of every token: 1 normal, 2 unknown, 3 control, 4 of the
+	// user, 5 unused, 6 byte. nil: all are normal.
+	Types []int32
+	// BOS, EOS, Unknown and Pad are ids, -1 where the file says none.
+	BOS, EOS, Unknown, Pad int32
+	AddBOS, AddEOS         bool
+	// AddSpace says that a space stands before a text; of llama.
+	AddSpace bool
+}
+
+// FromGGUF returns the tokenizer of a GGUF file. Errors name the value that is
+// wrong, and what it should be.
+func FromGGUF(g GGUF) (*Tokenizer, error) {
+	t, err := g.build()
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: GGUF: %w", err)
+	}
+	return t, nil
+}
+
+func (g *GGUF) build() (*Tokenizer, error) {
+	if g.Types != nil && len(g.Types) != len(g.Tokens) {
+		return nil, fmt.Errorf("tokenizer.ggml.token_type: %d values, want one for each of %d tokens", len(g.Types), len(g.Tokens))
+	}
+	for _, n := range []struct {
+		name string
+		id   int32
+	}{{"bos", g.BOS}, {"eos", g.EOS}, {"unknown", g.Unknown}, {"padding", g.Pad}} {
+		if n.id < -1 || int(n.id) >= len(g.Tokens) {
+			return nil, fmt.Errorf("tokenizer.ggml.%s_token_id: %d, want the id of one of %d tokens", n.name, n.id, len(g.Tokens))
+		}
+	}
+	var t *Tokenizer
+	var err error
+	switch g.Model {
+	case "llama":
+		t, err = g.pieces()
+	case "gpt2":
+		t, err = g.pairs()
+	default:
+		return nil, fmt.Errorf("tokenizer.ggml.model: %q, want gpt2 or llama", shorten(g.Model))
+	}
+	if err != nil {
+		return nil, err
+	}
+	t.named = Special{BOS: g.BOS, EOS: g.EOS, Pad: g.Pad, Unknown: g.Unknown}
+	t.before, t.after = nil, nil
+	if g.AddBOS {
+		if g.BOS < 0 {
+			return nil, fmt.Errorf("tokenizer.ggml.add_bos_token is true, and there is no bos_token_id")
+		}
+		t.before = []int32{g.BOS}
+	}
+	if g.AddEOS {
+		if g.EOS < 0 {
+			return nil, fmt.Errorf("tokenizer.ggml.add_eos_token is true, and there is no eos_token_id")
+		}
+		t.after = []int32{g.EOS}
+	}
+	return t, nil
+}
+
+func (g *GGUF) kind(id int) pieceKind {
+	if g.Types == nil {
+		return normalPiece
+	}
+	return pieceKind(g.Types[id])
+}
+
+// pieces makes a tokenizer of kind llama.
+func (g *GGUF) pieces() (*Tokenizer, error) {
+	if len(g.Scores) != len(g.Tokens) {
+		return nil, fmt.Errorf("tokenizer.ggml.scores: %d values, want one for each of %d tokens", len(g.Scores), len(g.Tokens))
+	}
+	p := &pieces{texts: g.Tokens, scores: g.Scores, bpe: true, byBytes: true, prefix: g.AddSpace, escape: true, unknown: " ⁇ "}
+	for id := range g.Tokens {
+		p.kinds = append(p.kinds, g.kind(id))
+	}
+	return p.build()
+}
+
+// pairs makes a tokenizer of kind gpt2.
+func (g *GGUF) pairs() (*Tokenizer, error) {
+	pre, ok := patterns(g.Pre)
+	if !ok {
+		return nil, fmt.Errorf("tokenizer.ggml.pre: %q, want %s", shorten(g.Pre), known)
+	}
+	ids := make(map[string]int32, len(g.Tokens))
+	for id, text := range g.Tokens {
+		if _, twice := ids[text]; twice {
+			return nil, fmt.Errorf("tokenizer.ggml.tokens: %q is there twice", shorten(text))
+		}
+		ids[text] = int32(id)
+	}
+	m := modelJSON{Ignore: pre.whole}
+	m.Merges = make([]mergeJSON, len(g.Merges))
+	for i, s := range g.Merges {
+		if err := m.Merges[i].parse(s); err != nil {
+			return nil, fmt.Errorf("tokenizer.ggml.merges: %d: %w", i, err)
+		}
+	}
+	model, vocab, err := m.pairs(ids)
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer.ggml.merges: %w", err)
+	}
+	a := newAlphabet()
+	t := &Tokenizer{special: map[int32]bool{}, model: model, vocab: vocab}
+	if pre.compose {
+		t.normalize = unicodeForm(norm.NFC)
+	}
+	for _, s := range pre.cuts {
+		e, err := pattern.Compile(s)
+		if err != nil {
+			return nil, err
+		}
+		t.splits = append(t.splits, cut{find: expression{e}, what: isolated})
+	}
+	t.splits = append(t.splits, alphabetised{a})
+	t.decoder = func() []step { return []step{&byteLevelStep{alphabet: a}} }
+	var tokens []added
+	for id, text := range g.Tokens {
+		if k := g.kind(id); text != "" && (k == controlPiece || k == userPiece || k == unknownPiece) {
+			tokens = append(tokens, added{id: int32(id), text: text, special: k != userPiece})
+		}
+	}
+	return t, t.add(tokens)
+}

@@ -1,0 +1,184 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// values returns what a GGUF file would hold of a tokenizer.json.
+func values(f *file, ids map[string]int32, pre string) GGUF {
+	g := GGUF{Model: "gpt2", Pre: pre, BOS: -1, EOS: -1, Unknown: -1, Pad: -1}
+	g.Tokens = make([]string, len(ids))
+	g.Types = make([]int32, len(ids))
+	for text, id := range ids {
+		g.Tokens[id], g.Types[id] = text, int32(normalPiece)
+	}
+	for _, a := range f.Added {
+		g.Types[a.ID] = int32(controlPiece)
+	}
+	for _, m := range f.Model.Merges {
+		g.Merges = append(g.Merges, m[0]+" "+m[1])
+	}
+	return g
+}
+
+// The vocabulary of a GGUF file makes the ids of the tokenizer.json that it was made of.
+func TestGGUFPairs(t *testing.T) {
+	lines := readLines(t)
+	files := fixtures(t, "tokenizers.zip")
+	for name, pre := range map[string]string{
+		"gpt2": "gpt-2", "neox": "olmo", "llama3": "llama-bpe", "qwen2": "qwen2", "qwen35": "qwen35", "o200k": "gpt-4o",
+		"tekken": "tekken", "deepseek-llm": "deepseek-llm", "deepseek3": "deepseek-v3", "starcoder": "starcoder",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var f file
+			require.NoError(t, json.Unmarshal(files[name+"/tokenizer.json"], &f))
+			var ids map[string]int32
+			require.NoError(t, json.Unmarshal(f.Model.Vocab, &ids))
+			// GGUF does not say how added tokens are found; keep those that are plain.
+			f.Added = slices.DeleteFunc(f.Added, func(a addedJSON) bool { return a.Normalized || a.LStrip || a.RStrip })
+			f.Model.Ignore = slices.Contains([]string{"llama-bpe", "tekken"}, pre)
+			want, err := f.build()
+			require.NoError(t, err)
+			got, err := FromGGUF(values(&f, ids, pre))
+			require.NoError(t, err)
+			same(t, want, got, lines)
+		})
+	}
+}
+
+// same holds two tokenizers to give the same ids and texts, but for what they put around a text.
+func same(t *testing.T, want, got *Tokenizer, lines []string) {
+	for _, line := range lines {
+		a, err := want.Encode(line, Options{Bare: true})
+		require.NoError(t, err)
+		b, err := got.Encode(line, Options{Bare: true})
+		require.NoError(t, err)
+		require.Equal(t, a, b, "%q", line)
+		require.Equal(t, want.Decode(a), got.Decode(b), "%q", line)
+	}
+}
+
+// The vocabulary of kind llama makes the ids of the tokenizer.model that it was made of.
+func TestGGUFPieces(t *testing.T) {
+	lines := readLines(t)
+	files := fixtures(t, "pieces.zip")
+	for _, name := range []string{"bpe-llama", "bpe-user"} {
+		data := files[name+"/tokenizer.model"]
+		want, err := ParseSentencePiece(data)
+		require.NoError(t, err)
+		p, err := parseModel(data)
+		require.NoError(t, err)
+		g := GGUF{Model: "llama", Tokens: p.texts, Scores: p.scores, AddSpace: true, BOS: 1, EOS: 2, Unknown: 0, Pad: -1, AddBOS: true, AddEOS: true}
+		for _, k := range p.kinds {
+			g.Types = append(g.Types, int32(k))
+		}
+		got, err := FromGGUF(g)
+		require.NoError(t, err)
+		same(t, want, got, lines)
+		ids, err := got.Encode("a", Options{})
+		require.NoError(t, err)
+		require.EqualValues(t, 1, ids[0])
+		require.EqualValues(t, 2, ids[len(ids)-1])
+		require.Equal(t, Special{BOS: 1, EOS: 2, Pad: -1, Unknown: 0}, got.Special())
+	}
+}
+
+func TestGGUFErrors(t *testing.T) {
+	good := GGUF{Model: "gpt2", Pre: "gpt-2", Tokens: []string{"a", "b", "ab"}, Merges: []string{"a b"}, BOS: -1, EOS: -1, Unknown: -1, Pad: -1}
+	_, err := FromGGUF(good)
+	require.NoError(t, err)
+	for _, c := range []struct {
+		change func(g *GGUF)
+		want   string
+	}{
+		{func(g *GGUF) { g.Model = "bert" }, `tokenizer.ggml.model: "bert", want gpt2 or llama`},
+		{func(g *GGUF) { g.Pre = "new" }, `tokenizer.ggml.pre: "new", want gpt-2, olmo`},
+		{func(g *GGUF) { g.Types = []int32{1} }, "tokenizer.ggml.token_type: 1 values, want one for each of 3 tokens"},
+		{func(g *GGUF) { g.EOS = 3 }, "tokenizer.ggml.eos_token_id: 3, want the id of one of 3 tokens"},
+		{func(g *GGUF) { g.AddBOS = true }, "add_bos_token is true, and there is no bos_token_id"},
+		{func(g *GGUF) { g.AddEOS = true }, "add_eos_token is true, and there is no eos_token_id"},
+		{func(g *GGUF) { g.Tokens[1] = "a" }, `tokenizer.ggml.tokens: "a" is there twice`},
+		{func(g *GGUF) { g.Merges[0] = "ab" }, `tokenizer.ggml.merges: 0: merge "ab", want two tokens`},
+		{func(g *GGUF) { g.Merges[0] = "a c" }, `token "c" is not in the vocabulary`},
+		{func(g *GGUF) { g.Model = "llama" }, "tokenizer.ggml.scores: 0 values, want one for each of 3 tokens"},
+		{func(g *GGUF) { g.Model, g.Scores, g.Types = "llama", make([]float32, 3), []int32{1, 1, 9} }, `piece 2, "ab", is of kind 9, want 1 to 6`},
+		{func(g *GGUF) { g.Model, g.Scores, g.Types = "llama", make([]float32, 3), []int32{1, 6, 1} }, `piece 1, "b", is said to be a byte, want <0x00> to <0xFF>`},
+	} {
+		g := good
+		g.Tokens, g.Merges = slices.Clone(g.Tokens), slices.Clone(g.Merges)
+		c.change(&g)
+		_, err := FromGGUF(g)
+		require.ErrorContains(t, err, c.want)
+	}
+}
+
+// Open takes a tokenizer.model where there is no tokenizer.json.
+func TestOpenModel(t *testing.T) {
+	dir := t.TempDir()
+	data := fixtures(t, "pieces.zip")["bpe-llama/tokenizer.model"]
+	path := filepath.Join(dir, "tokenizer.model")
+	require.NoError(t, os.WriteFile(path, data, 0o644))
+	tok, err := Open(dir)
+	require.NoError(t, err)
+	ids, err := tok.Encode("<s>user</s>", Options{})
+	require.NoError(t, err)
+	require.Equal(t, []int32{1, 1}, ids[:2])
+	require.EqualValues(t, 2, ids[len(ids)-1])
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "tokenizer_config.json"), []byte(`{"add_bos_token":false,"add_eos_token":true}`), 0o644))
+	tok, err = Open(dir)
+	require.NoError(t, err)
+	ids, err = tok.Encode("user", Options{})
+	require.NoError(t, err)
+	require.NotEqualValues(t, 1, ids[0])
+	require.EqualValues(t, 2, ids[len(ids)-1])
+	for _, c := range []struct {
+		data []byte
+		want string
+	}{
+		{nil, "no pieces, want a SentencePiece model"},
+		{data[:len(data)/2], "a SentencePiece model: "},
+		{[]byte("{}"), "a SentencePiece model: "},
+		{[]byte("\x0a\x03\x0a\x01a\x0a\x03\x0a\x01a"), `piece 1, "a", is there twice or empty`},
+		{[]byte("\x0a\x08\x0a\x01a\x15\x00\x00\xc0\x7f"), `piece 0, "a": score NaN, want a finite number`},
+		{[]byte("\x12\x02\x18\x04"), "a SentencePiece model of type 4, want Unigram (1) or BPE (2)"},
+		{[]byte("\x1a\x04\x12\x02ab"), "precompiled_charsmap: fewer than 4 bytes"},
+	} {
+		require.NoError(t, os.WriteFile(path, c.data, 0o644))
+		_, err = Open(dir)
+		require.ErrorContains(t, err, path)
+		require.ErrorContains(t, err, c.want)
+	}
+}
+
+func FuzzSentencePiece(f *testing.F) {
+	for name, file := range fixtures(f, "pieces.zip") {
+		if strings.HasSuffix(name, ".model") && len(file) < 20_000 {
+			f.Add(file, "Hello <s> wörld \xff 12345")
+		}
+	}
+	f.Add([]byte("\x0a\x03\x0a\x01a\x12\x02\x18\x02\x1a\x12\x12\x10\x08\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00abc\x00"), "aaab")
+	f.Fuzz(func(t *testing.T, file []byte, text string) {
+		tok, err := ParseSentencePiece(file)
+		if err != nil {
+			return
+		}
+		ids, err := tok.Encode(text, Options{})
+		if err != nil {
+			return
+		}
+		for _, id := range ids {
+			if _, ok := tok.Text(id); !ok {
+				t.Fatalf("id %d, which no token has", id)
+			}
+		}
+		streamed(t, tok, ids)
+	})
+}

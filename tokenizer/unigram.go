@@ -1,0 +1,128 @@
+package tokenizer
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"unicode/utf8"
+)
+
+// unigram cuts a word into the pieces whose scores have the largest sum.
+type unigram struct {
+	trie    *trie
+	scores  []float64 // by id
+	vocab   *vocabulary
+	unk     int32
+	unknown float64    // the score of a character that no piece has
+	bytes   [256]int32 // ids of <0x00> to <0xFF>; -1 for none
+	byBytes bool       // a character that no piece has is its bytes
+	// rounded says that the model is SentencePiece's, which adds scores in single
+	// precision where tokenizers does in double, so that they break ties differently.
+	rounded bool
+}
+
+// penalty is how much worse an unknown character is than the worst piece.
+const penalty = 10
+
+// node is the best way to a place in a word.
+type node struct {
+	score float64
+	from  int32 // where its last piece begins; -1: there is no way
+	id    int32
+}
+
+func (m *unigram) encode(w *word, text string, out []int32) ([]int32, error) {
+	if len(text) > maxWord {
+		return nil, errors.New("a text of more than a gigabyte between two spaces, want less")
+	}
+	best := w.nodes[:0]
+	for range len(text) + 1 {
+		best = append(best, node{from: -1})
+	}
+	w.nodes = best
+	consider := func(from, to int, id int32, score float64) {
+		score += best[from].score
+		if m.rounded {
+			score = float64(float32(score))
+		}
+		if n := &best[to]; n.from < 0 || score > n.score {
+			*n = node{score, int32(from), id}
+		}
+	}
+	for from := 0; from < len(text); {
+		_, char := utf8.DecodeRuneInString(text[from:])
+		known := false
+		at := int32(0)
+		for i := from; i < len(text); i++ {
+			if at = m.trie.step(at, text[i]); at == 0 {
+				break
+			}
+			if id := m.trie.ends[at]; id >= 0 {
+				consider(from, i+1, id, m.scores[id])
+				known = known || i+1 == from+char
+			}
+		}
+		if !known {
+			consider(from, from+char, m.unk, m.unknown)
+		}
+		from += char
+	}
+	return m.trace(text, best, out)
+}
+
+// trace appends the pieces of the best way to the end of text.
+func (m *unigram) trace(text string, best []node, out []int32) ([]int32, error) {
+	begin := len(out)
+	for end := len(text); end > 0; {
+		n := best[end]
+		start := int(n.from)
+		if n.id == m.unk { // with all unknown characters before it
+			for start > 0 && best[start].id == m.unk {
+				start = int(best[start].from)
+			}
+			id, known := m.vocab.ids[text[start:end]]
+			switch {
+			case known && !m.rounded: // the text of the token for unknown characters
+				out = append(out, id)
+				end = start
+				continue
+			case m.byBytes && m.fallback(text[start:end], &out):
+				end = start
+				continue
+			}
+			if m.unk < 0 {
+				return nil, errors.New("a character that no piece has, and the tokenizer has no token for unknown ones")
+			}
+		}
+		out = append(out, n.id)
+		end = start
+	}
+	slices.Reverse(out[begin:])
+	return out, nil
+}
+
+// fallback appends the tokens of the bytes of text from its end, if there are all of them.
+func (m *unigram) fallback(text string, out *[]int32) bool {
+	for i := range len(text) {
+		if m.bytes[text[i]] < 0 {
+			return false
+		}
+	}
+	for i := len(text) - 1; i >= 0; i-- {
+		*out = append(*out, m.bytes[text[i]])
+	}
+	return true
+}
+
+// newUnigram makes a model of pieces by id. Every score is a number.
+func newUnigram(vocab *vocabulary, scores []float64, unk int32) *unigram {
+	m := &unigram{trie: newTrie(), scores: scores, vocab: vocab, unk: unk, bytes: vocab.byteTokens(), unknown: math.Inf(1)}
+	for id, text := range vocab.texts {
+		m.unknown = min(m.unknown, scores[id])
+		if text != "" {
+			m.trie.add(text, int32(id))
+		}
+	}
+	m.unknown -= penalty
+	return m
+}
