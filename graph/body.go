@@ -34,19 +34,17 @@ type ScanParams struct {
 // can be used in the body alone. Mistakes stop the trace at the user's line.
 func Scan(p ScanParams, carry, xs []*Value, body func(carry, x []*Value) (c, y []*Value)) (c, y []*Value) {
 	t := TracerOf(slices.Concat(append([][]*Value{carry, xs}, p.Tables...)...)...)
+	if i := slices.Index(carry, nil); i >= 0 {
+		Fail("scan: carried value %d is nil", i)
+	}
 	if t == nil {
 		Fail("scan: no value to carry and none for each iteration; give at least one")
 	}
-	for t.body != nil {
-		t = t.body // the loop stands in the innermost body
-	}
+	t = t.Innermost()
 	pos := t.here(nil)
 	s := ScanOp{Length: p.Length, Carry: len(carry), Reverse: p.Reverse, Keep: p.Keep}
 	in := make([]Input, 0, len(carry)+len(xs)+len(p.Tables))
-	for i, v := range carry {
-		if v == nil {
-			Fail("scan: carried value %d is nil", i)
-		}
+	for _, v := range carry {
 		in = append(in, Input{v.Name, v.Type})
 	}
 	for i, v := range xs {
@@ -79,7 +77,7 @@ func Scan(p ScanParams, carry, xs []*Value, body func(carry, x []*Value) (c, y [
 		args = append(args, table...)
 	}
 	if s.Length < 1 {
-		Fail("scan: length %d, want 1 or more", s.Length)
+		Fail("scan: length %d, want 1 or more; set ScanParams.Length, or give arrays with a slice for each iteration", s.Length)
 	}
 	prog, consts := t.Body("body", in, func(_ *Tracer, in []*Value) []*Value {
 		c, y := body(in[:s.Carry:s.Carry], in[s.Carry:])
@@ -129,6 +127,15 @@ func (t *Tracer) within(u *Tracer) bool {
 	return false
 }
 
+// Innermost returns the trace to which code that runs now adds equations of t: the innermost
+// body that is being traced inside t, or t.
+func (t *Tracer) Innermost() *Tracer {
+	for t.body != nil {
+		t = t.body
+	}
+	return t
+}
+
 // Input is the name and the type of an input of a body. A name that is empty, or that
 // another input has, is replaced by one that can be used.
 type Input struct {
@@ -140,6 +147,9 @@ type Input struct {
 // become inputs too, in front of the others; Body returns them as consts. Constants that
 // FullOp makes are made again in the body.
 func (t *Tracer) Body(name string, in []Input, fn func(b *Tracer, in []*Value) []*Value) (body *Program, consts []*Value) {
+	if !identifier(name) {
+		Fail("program name %q: want a letter or _ and then letters, digits or _", name)
+	}
 	b := &Tracer{prog: Program{Name: name}, outer: t, inside: map[*Value]*Value{}, pos: t.pos}
 	args := make([]*Value, len(in))
 	for i, x := range in {

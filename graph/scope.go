@@ -25,8 +25,10 @@ func (t *Tracer) Scope(format string, args ...any) (end func()) {
 	}
 	outer, scope := t.scope, joinScopes(t.scope, name)
 	t.scope = scope
+	begun, pos := t.begun, t.here(nil)
+	t.begun = &pos
 	return func() {
-		t.scope = outer
+		t.scope, t.begun = outer, begun
 		// Fail knows no tracer. Its error passes here on its way to Trace.
 		switch r := recover().(type) {
 		case nil:

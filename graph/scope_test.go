@@ -127,6 +127,37 @@ func TestScopeMistakes(t *testing.T) {
 	})
 }
 
+// A scope that never ends is found, at the line that begins it: the usual mistake is a
+// defer without the second parentheses.
+func TestScopeNeverEnds(t *testing.T) {
+	for _, begin := range []func(tr *Tracer){
+		func(tr *Tracer) { defer tr.Scope("a") },
+		func(tr *Tracer) { tr.Scope("b"); tr.Scope("a")() },
+	} {
+		_, err := Trace("p", func(tr *Tracer) []*Value {
+			begin(tr)
+			return []*Value{neg(tr.Input("x", F32))}
+		})
+		require.ErrorContains(t, err, "the scope is never ended; call the function that Scope returns")
+		require.Regexp(t, `^scope_test\.go:\d+`, err.Error())
+	}
+}
+
+// A scope of the surrounding trace, which begins in the body of a loop, is the body's.
+func TestScopeInBody(t *testing.T) {
+	p, err := Trace("p", func(tr *Tracer) []*Value {
+		x := tr.Input("x", F32)
+		c, _ := Scan(ScanParams{Length: 2}, []*Value{x}, nil, func(c, _ []*Value) ([]*Value, []*Value) {
+			defer tr.Scope("mlp")()
+			return []*Value{neg(c[0])}, nil
+		})
+		return []*Value{neg(c[0])}
+	})
+	require.NoError(t, err)
+	require.Equal(t, "mlp", p.Eqns[0].Prim.(ScanOp).Body.Eqns[0].Pos.Scope)
+	require.Empty(t, p.Eqns[1].Pos.Scope)
+}
+
 // The equations of a call that is inlined lie within the scope of the call.
 func TestScopeInline(t *testing.T) {
 	f, err := Trace("f", func(tr *Tracer) []*Value {

@@ -14,6 +14,7 @@ type Tracer struct {
 	done   bool
 	pos    *Pos   // when set, the position of new equations
 	scope  string // of new equations, when pos is not set
+	begun  *Pos   // where scope begins; nil outside of scopes
 	failed string // the innermost scope that a panic has passed
 
 	// For the body of a loop, which has a trace of its own:
@@ -48,6 +49,9 @@ func Trace(name string, fn func(*Tracer) []*Value) (p *Program, err error) {
 		return nil, fmt.Errorf("graph: program name %q: want a letter or _ and then letters, digits or _", name)
 	}
 	out := fn(t)
+	if t.begun != nil {
+		return nil, &Error{Pos: *t.begun, Err: errors.New("the scope is never ended; call the function that Scope returns, as in defer t.Scope(...)()")}
+	}
 	for i, v := range out {
 		if v == nil {
 			return nil, fmt.Errorf("graph: program %s: result %d is nil", name, i)

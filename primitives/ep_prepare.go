@@ -78,14 +78,15 @@ func Prepare(l PrepareOp, topk *graph.Value) Prepared {
 	if topk.Rank() < 2 {
 		graph.Fail("prepare: experts chosen are %s, want i32[tokens, choices]", topk.Type)
 	}
-	if made := topk.Def; made != nil {
+	tokens := flatten(topk)
+	if made := tokens.Def; made != nil {
 		_, router := made.Prim.(RouteOp)
 		_, best := made.Prim.(TopKOp)
 		if n := made.In[0].Dim(-1); router && n != l.Experts || best && n > l.Experts {
 			graph.Fail("prepare: %d experts, but the choices are made of logits %s for %d; give PrepareOp.Experts as many", l.Experts, made.In[0].Type, n)
 		}
 	}
-	out := graph.Apply(l, flatten(topk))
+	out := graph.Apply(l, tokens)
 	return Prepared{l, out[0], out[1], out[2], out[3], out[4], topk}
 }
 

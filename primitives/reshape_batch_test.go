@@ -129,3 +129,12 @@ func TestLayerOfSplitSequences(t *testing.T) {
 		}
 	}
 }
+
+// The number of experts is checked where the tokens have several dimensions, too.
+func TestPrepareOfBatchChecksExperts(t *testing.T) {
+	_, err := graph.Trace("p", func(t *graph.Tracer) []*graph.Value {
+		_, chosen, _ := primitives.Route(primitives.RouteOp{TopK: 2}, t.Input("logits", graph.F32, 2, 3, 4), nil)
+		return []*graph.Value{primitives.Prepare(primitives.PrepareOp{Experts: 8}, chosen).Value}
+	})
+	require.ErrorContains(t, err, "prepare: 8 experts, but the choices are made of logits f32[6,4] for 4; give PrepareOp.Experts as many")
+}

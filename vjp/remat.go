@@ -1,6 +1,7 @@
 package vjp
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/gomoe/gomoe/graph"
@@ -32,10 +33,9 @@ func KeepAny(policies ...Keep) Keep {
 // adds to an argument several times is added up before other cotangents of the argument
 // are.
 //
-// fn is traced here into a program of this name, and may use only the values that it is
-// given: a value of the surrounding trace must be passed as an argument. Remat may be
-// used inside fn, and gradients may be taken of gradients. Mistakes stop the trace at
-// the user's line.
+// fn is traced here into a program of this name. Other values of the surrounding trace that
+// fn uses become arguments, too. Remat may be used inside fn and inside the body of a loop,
+// and gradients may be taken of gradients. Mistakes stop the trace at the user's line.
 func Remat(name string, fn Forward, args ...*graph.Value) []*graph.Value {
 	graph.Helper()
 	return RematKeep(name, nil, fn, args...)
@@ -50,16 +50,21 @@ func RematKeep(name string, keep Keep, fn Forward, args ...*graph.Value) []*grap
 	if fn == nil {
 		graph.Fail("remat %s: the function is nil", name)
 	}
-	n := 0
-	p, err := graph.Trace(name, func(t *graph.Tracer) []*graph.Value {
-		out := fn(t, declare(t, "x", types))
-		n = len(out)
-		return append(slices.Clone(out), kept(t.Eqns(), keep)...)
-	})
-	if err != nil {
-		graph.Fail("remat %s: %w", name, err)
+	t := graph.TracerOf(args...)
+	if t == nil {
+		graph.Fail("remat %s: no argument belongs to a trace; give at least one value", name)
 	}
-	return graph.Apply(graph.RematOp{Fn: p, Keep: len(p.Out) - n}, args...)[:n]
+	in := make([]graph.Input, len(types))
+	for i, typ := range types {
+		in[i] = graph.Input{Name: fmt.Sprintf("x%d", i), Type: typ}
+	}
+	n := 0
+	p, consts := t.Innermost().Body(name, in, func(b *graph.Tracer, x []*graph.Value) []*graph.Value {
+		out := fn(b, x)
+		n = len(out)
+		return append(slices.Clone(out), kept(b.Eqns(), keep)...)
+	})
+	return graph.Apply(graph.RematOp{Fn: p, Keep: len(p.Out) - n}, append(consts, args...)...)[:n]
 }
 
 // kept returns the results that the policy keeps, in order.

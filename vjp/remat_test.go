@@ -304,6 +304,42 @@ program model(x f64[2]) {
 	}
 }
 
+// A value of the surrounding trace that the function uses is an argument, in the body of a
+// loop too, and gets the gradient that it gets as one.
+func TestRematUsesOutside(t *testing.T) {
+	program := func(given, loop bool) *graph.Program {
+		return trace(t, func(tr *graph.Tracer) values {
+			x, gain, bias := tr.Input("x", graph.F32, 8), tr.Input("gain", graph.F32, 8), tr.Input("bias", graph.F32, 8)
+			layer := func(x *graph.Value) *graph.Value {
+				if given {
+					return vjp.Remat("f", func(_ *graph.Tracer, a values) values {
+						return values{pr.Add(pr.Sin(pr.Mul(a[2], a[1])), a[0])}
+					}, bias, gain, x)[0]
+				}
+				return vjp.Remat("f", func(_ *graph.Tracer, a values) values {
+					return values{pr.Add(pr.Sin(pr.Mul(a[0], gain)), bias)}
+				}, x)[0]
+			}
+			y := layer(x)
+			if loop {
+				c, _ := graph.Scan(graph.ScanParams{Length: 3, Keep: true}, values{x}, nil, func(c, _ []*graph.Value) (values, values) {
+					return values{layer(c[0])}, nil
+				})
+				y = c[0]
+			}
+			loss := pr.ReduceSum(pr.Square(y))
+			return append(values{loss}, vjp.Gradients(loss, x, gain, bias)...)
+		})
+	}
+	in := map[string]array.Array{"x": vector(t, 0.5, -1, 2, 0.25, 3, -2, 1, 0), "gain": vector(t, 1, 2, 0.5, -1, 0.75, 1, -0.5, 2), "bias": vector(t, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)}
+	for name, a := range in {
+		in[name] = a.As(graph.F32)
+	}
+	for _, loop := range []bool{false, true} {
+		equalBits(t, "outside", gomoe.Config{}, program(false, loop), program(true, loop), in)
+	}
+}
+
 func TestRematMistakes(t *testing.T) {
 	for _, c := range []struct {
 		want  string
@@ -313,8 +349,14 @@ func TestRematMistakes(t *testing.T) {
 		{"remat f: argument 1 is nil", func(x *graph.Value) { vjp.Remat("f", nil, x, nil) }},
 		{"remat f: the function is nil", func(x *graph.Value) { vjp.Remat("f", nil, x) }},
 		{"belongs to another trace; pass it as an input", func(x *graph.Value) {
-			vjp.Remat("f", func(*graph.Tracer, values) values { return values{pr.Exp(x)} }, x)
+			var y *graph.Value
+			_, _ = graph.Trace("q", func(tr *graph.Tracer) []*graph.Value {
+				y = tr.Input("y", graph.F32, 2)
+				return values{y}
+			})
+			vjp.Remat("f", func(_ *graph.Tracer, a values) values { return values{pr.Mul(a[0], y)} }, x)
 		}},
+		{`program name "a b": want a letter`, func(x *graph.Value) { vjp.Remat("a b", func(_ *graph.Tracer, x values) values { return x }, x) }},
 		{"barrier: no values, want at least one", func(*graph.Value) { pr.Barrier() }},
 	} {
 		_, err := graph.Trace("p", func(tr *graph.Tracer) []*graph.Value {

@@ -11,6 +11,7 @@ const (
 	unpackN      = 0
 	unpackGroups = 8
 	unpackBlocks = 16
+	unpackBook   = 24
 )
 
 // unpack writes the functions that make groups of weights of blocks: whole groups of 4
@@ -63,18 +64,24 @@ func (q quantSet) unpack() {
 	}
 	q.unpackQ5K()
 	q.unpackQ3K(none)
+	q.unpackIQ3(none)
 	q.unpackIQ4XS(none, look)
 }
 
 type unpackFrame struct{ n, g, w reg.Register }
 
-func (q quantSet) unpackBegin(kind string) unpackFrame {
+// unpackBegin writes the beginning of a function, what `before` writes, which gets the
+// function's argument, and the beginning of the loop.
+func (q quantSet) unpackBegin(kind string, before ...func(t reg.Register)) unpackFrame {
 	name := q.name + "Unpack" + kind
 	TEXT(name, NOSPLIT, "func(t *byte)")
 	Pragma("noescape")
 	Doc(name + " makes groups of weights of blocks.")
 	t := Load(Param("t"), GP64())
 	f := unpackFrame{field(t, unpackN), field(t, unpackGroups), field(t, unpackBlocks)}
+	for _, do := range before {
+		do(t)
+	}
 	Label("loop")
 	return f
 }
@@ -239,6 +246,58 @@ func (q quantSet) unpackQ3K(none Mem) {
 		}
 	}
 	f.end(110, 2*groupRow)
+}
+
+func (q quantSet) unpackIQ3(none Mem) {
+	const size, at = 98, 66 // of a block, and where its signs and scales begin
+	var book, signs reg.Register
+	f := q.unpackBegin("IQ3", func(t reg.Register) {
+		book, signs = field(t, unpackBook), GP64()
+		LEAQ(NewDataAddr(Symbol{Name: "quantSigns", Static: true}, 0), signs)
+	})
+	scale, half, offset := YMM(), YMM(), YMM()
+	VPSRLD(Imm(28), q.bytesAt(f.w, at), scale)
+	VCVTDQ2PS(scale, scale)
+	VMOVUPS(q.table.longs(func(int) int { return 0x3f000000 }), half)
+	VADDPS(half, scale, scale)
+	VMULPS(q.spreadHalf(f.w, 0), scale, scale)
+	VMULPS(half, scale, scale)
+	f.eight(scale, groupScale)
+	VMOVUPS(none, offset)
+	f.eight(offset, groupSums)
+	for j := range 8 {
+		bits := GP64()
+		MOVL(Mem{Base: f.w, Disp: at + 4*j}, bits.As32())
+		var v, sign [2]reg.VecVirtual
+		for l := range 2 {
+			v[l], sign[l] = XMM(), XMM()
+			for i := range 4 {
+				entry := GP64()
+				MOVBLZX(Mem{Base: f.w, Disp: 2 + 8*j + 4*l + i}, entry.As32())
+				if m := (Mem{Base: book, Index: entry, Scale: 4}); i == 0 {
+					VMOVD(m, v[l])
+				} else {
+					VPINSRD(Imm(uint64(i)), m, v[l], v[l])
+				}
+			}
+			for i := range 2 {
+				entry := GP64()
+				MOVL(bits.As32(), entry.As32())
+				ANDL(Imm(127), entry.As32())
+				SHRL(Imm(7), bits.As32())
+				if m := (Mem{Base: signs, Index: entry, Scale: 8}); i == 0 {
+					VMOVQ(m, sign[l])
+				} else {
+					VPINSRQ(Imm(1), m, sign[l], sign[l])
+				}
+			}
+			VPSIGNB(sign[l], v[l], v[l])
+		}
+		y := YMM()
+		VINSERTI128(Imm(1), v[1], v[0].AsY(), y)
+		VMOVDQU(y, f.element(j))
+	}
+	f.end(size, 2*groupRow)
 }
 
 func (q quantSet) unpackIQ4XS(none Mem, look func(v reg.VecVirtual)) {

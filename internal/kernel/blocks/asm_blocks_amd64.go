@@ -187,6 +187,11 @@ func avx2UnpackQ5K(t *byte)
 //go:noescape
 func avx2UnpackQ3K(t *byte)
 
+// avx2UnpackIQ3 makes groups of weights of blocks.
+//
+//go:noescape
+func avx2UnpackIQ3(t *byte)
+
 // avx2UnpackIQ4XS makes groups of weights of blocks.
 //
 //go:noescape

@@ -6948,6 +6948,334 @@ loop:
 	VZEROUPPER
 	RET
 
+// func avx2UnpackIQ3(t *byte)
+// Requires: AVX, AVX2, F16C
+TEXT ·avx2UnpackIQ3(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ (AX), CX
+	MOVQ 8(AX), DX
+	MOVQ 16(AX), BX
+	MOVQ 24(AX), AX
+	LEAQ quantSigns<>+0(SB), SI
+
+loop:
+	VMOVUPS      66(BX), Y0
+	VPSRLD       $0x1c, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMOVUPS      quantConstants<>+3904(SB), Y1
+	VADDPS       Y1, Y0, Y0
+	VPBROADCASTW (BX), X2
+	VCVTPH2PS    X2, Y2
+	VMULPS       Y2, Y0, Y0
+	VMULPS       Y1, Y0, Y0
+	VMOVUPS      X0, 128(DX)
+	VEXTRACTF128 $0x01, Y0, 320(DX)
+	VMOVUPS      quantConstants<>+3008(SB), Y0
+	VMOVUPS      X0, 144(DX)
+	VEXTRACTF128 $0x01, Y0, 336(DX)
+	MOVL         66(BX), DI
+	MOVBLZX      2(BX), R8
+	VMOVD        (AX)(R8*4), X3
+	MOVBLZX      3(BX), R8
+	VPINSRD      $0x01, (AX)(R8*4), X3, X3
+	MOVBLZX      4(BX), R8
+	VPINSRD      $0x02, (AX)(R8*4), X3, X3
+	MOVBLZX      5(BX), R8
+	VPINSRD      $0x03, (AX)(R8*4), X3, X3
+	MOVL         DI, R8
+	ANDL         $0x7f, R8
+	SHRL         $0x07, DI
+	VMOVQ        (SI)(R8*8), X0
+	MOVL         DI, R8
+	ANDL         $0x7f, R8
+	SHRL         $0x07, DI
+	VPINSRQ      $0x01, (SI)(R8*8), X0, X0
+	VPSIGNB      X0, X3, X3
+	MOVBLZX      6(BX), R8
+	VMOVD        (AX)(R8*4), X0
+	MOVBLZX      7(BX), R8
+	VPINSRD      $0x01, (AX)(R8*4), X0, X0
+	MOVBLZX      8(BX), R8
+	VPINSRD      $0x02, (AX)(R8*4), X0, X0
+	MOVBLZX      9(BX), R8
+	VPINSRD      $0x03, (AX)(R8*4), X0, X0
+	MOVL         DI, R8
+	ANDL         $0x7f, R8
+	SHRL         $0x07, DI
+	VMOVQ        (SI)(R8*8), X1
+	MOVL         DI, R8
+	ANDL         $0x7f, R8
+	SHRL         $0x07, DI
+	VPINSRQ      $0x01, (SI)(R8*8), X1, X1
+	VPSIGNB      X1, X0, X0
+	VINSERTI128  $0x01, X0, Y3, Y0
+	VMOVDQU      Y0, (DX)
+	MOVL         70(BX), DI
+	MOVBLZX      10(BX), R8
+	VMOVD        (AX)(R8*4), X3
+	MOVBLZX      11(BX), R8
+	VPINSRD      $0x01, (AX)(R8*4), X3, X3
+	MOVBLZX      12(BX), R8
+	VPINSRD      $0x02, (AX)(R8*4), X3, X3
+	MOVBLZX      13(BX), R8
+	VPINSRD      $0x03, (AX)(R8*4), X3, X3
+	MOVL         DI, R8
+	ANDL         $0x7f, R8
+	SHRL         $0x07, DI
+	VMOVQ        (SI)(R8*8), X0
+	MOVL         DI, R8
+	ANDL         $0x7f, R8
+	SHRL         $0x07, DI
+	VPINSRQ      $0x01, (SI)(R8*8), X0, X0
+	VPSIGNB      X0, X3, X3
+	MOVBLZX      14(BX), R8
+	VMOVD        (AX)(R8*4), X0
+	MOVBLZX      15(BX), R8
+	VPINSRD      $0x01, (AX)(R8*4), X0, X0
+	MOVBLZX      16(BX), R8
+	VPINSRD      $0x02, (AX)(R8*4), X0, X0
+	MOVBLZX      17(BX), R8
+	VPINSRD      $0x03, (AX)(R8*4), X0, X0
+	MOVL         DI, R8
+	ANDL         $0x7f, R8
+	SHRL         $0x07, DI
+	VMOVQ        (SI)(R8*8), X1
+	MOVL         DI, R8
+	ANDL         $0x7f, R8
+	SHRL         $0x07, DI
+	VPINSRQ      $0x01, (SI)(R8*8), X1, X1
+	VPSIGNB      X1, X0, X0
+	VINSERTI128  $0x01, X0, Y3, Y0
+	VMOVDQU      Y0, 32(DX)
+	MOVL         74(BX), DI
+	MOVBLZX      18(BX), R8
+	VMOVD        (AX)(R8*4), X3
+	MOVBLZX      19(BX), R8
+	VPINSRD      $0x01, (AX)(R8*4), X3, X3
+	MOVBLZX      20(BX), R8
+	VPINSRD      $0x02, (AX)(R8*4), X3, X3
+	MOVBLZX      21(BX), R8
+	VPINSRD      $0x03, (AX)(R8*4), X3, X3
+	MOVL         DI, R8
+	ANDL         $0x7f, R8
+	SHRL         $0x07, DI
+	VMOVQ        (SI)(R8*8), X0
+	MOVL         DI, R8
+	ANDL         $0x7f, R8
+	SHRL         $0x07, DI
+	VPINSRQ      $0x01, (SI)(R8*8), X0, X0
+	VPSIGNB      X0, X3, X3
+	MOVBLZX      22(BX), R8
+	VMOVD        (AX)(R8*4), X0
+	MOVBLZX      23(BX), R8
+	VPINSRD      $0x01, (AX)(R8*4), X0, X0
+	MOVBLZX      24(BX), R8
+	VPINSRD      $0x02, (AX)(R8*4), X0, X0
+	MOVBLZX      25(BX), R8
+	VPINSRD      $0x03, (AX)(R8*4), X0, X0
+	MOVL         DI, R8
+	ANDL         $0x7f, R8
+	SHRL         $0x07, DI
+	VMOVQ        (SI)(R8*8), X1
+	MOVL         DI, R8
+	ANDL         $0x7f, R8
+	SHRL         $0x07, DI
+	VPINSRQ      $0x01, (SI)(R8*8), X1, X1
+	VPSIGNB      X1, X0, X0
+	VINSERTI128  $0x01, X0, Y3, Y0
+	VMOVDQU      Y0, 64(DX)
+	MOVL         78(BX), DI
+	MOVBLZX      26(BX), R8
+	VMOVD        (AX)(R8*4), X3
+	MOVBLZX      27(BX), R8
+	VPINSRD      $0x01, (AX)(R8*4), X3, X3
+	MOVBLZX      28(BX), R8
+	VPINSRD      $0x02, (AX)(R8*4), X3, X3
+	MOVBLZX      29(BX), R8
+	VPINSRD      $0x03, (AX)(R8*4), X3, X3
+	MOVL         DI, R8
+	ANDL         $0x7f, R8
+	SHRL         $0x07, DI
+	VMOVQ        (SI)(R8*8), X0
+	MOVL         DI, R8
+	ANDL         $0x7f, R8
+	SHRL         $0x07, DI
+	VPINSRQ      $0x01, (SI)(R8*8), X0, X0
+	VPSIGNB      X0, X3, X3
+	MOVBLZX      30(BX), R8
+	VMOVD        (AX)(R8*4), X0
+	MOVBLZX      31(BX), R8
+	VPINSRD      $0x01, (AX)(R8*4), X0, X0
+	MOVBLZX      32(BX), R8
+	VPINSRD      $0x02, (AX)(R8*4), X0, X0
+	MOVBLZX      33(BX), R8
+	VPINSRD      $0x03, (AX)(R8*4), X0, X0
+	MOVL         DI, R8
+	ANDL         $0x7f, R8
+	SHRL         $0x07, DI
+	VMOVQ        (SI)(R8*8), X1
+	MOVL         DI, R8
+	ANDL         $0x7f, R8
+	SHRL         $0x07, DI
+	VPINSRQ      $0x01, (SI)(R8*8), X1, X1
+	VPSIGNB      X1, X0, X0
+	VINSERTI128  $0x01, X0, Y3, Y0
+	VMOVDQU      Y0, 96(DX)
+	MOVL         82(BX), DI
+	MOVBLZX      34(BX), R8
+	VMOVD        (AX)(R8*4), X3
+	MOVBLZX      35(BX), R8
+	VPINSRD      $0x01, (AX)(R8*4), X3, X3
+	MOVBLZX      36(BX), R8
+	VPINSRD      $0x02, (AX)(R8*4), X3, X3
+	MOVBLZX      37(BX), R8
+	VPINSRD      $0x03, (AX)(R8*4), X3, X3
+	MOVL         DI, R8
+	ANDL         $0x7f, R8
+	SHRL         $0x07, DI
+	VMOVQ        (SI)(R8*8), X0
+	MOVL         DI, R8
+	ANDL         $0x7f, R8
+	SHRL         $0x07, DI
+	VPINSRQ      $0x01, (SI)(R8*8), X0, X0
+	VPSIGNB      X0, X3, X3
+	MOVBLZX      38(BX), R8
+	VMOVD        (AX)(R8*4), X0
+	MOVBLZX      39(BX), R8
+	VPINSRD      $0x01, (AX)(R8*4), X0, X0
+	MOVBLZX      40(BX), R8
+	VPINSRD      $0x02, (AX)(R8*4), X0, X0
+	MOVBLZX      41(BX), R8
+	VPINSRD      $0x03, (AX)(R8*4), X0, X0
+	MOVL         DI, R8
+	ANDL         $0x7f, R8
+	SHRL         $0x07, DI
+	VMOVQ        (SI)(R8*8), X1
+	MOVL         DI, R8
+	ANDL         $0x7f, R8
+	SHRL         $0x07, DI
+	VPINSRQ      $0x01, (SI)(R8*8), X1, X1
+	VPSIGNB      X1, X0, X0
+	VINSERTI128  $0x01, X0, Y3, Y0
+	VMOVDQU      Y0, 192(DX)
+	MOVL         86(BX), DI
+	MOVBLZX      42(BX), R8
+	VMOVD        (AX)(R8*4), X3
+	MOVBLZX      43(BX), R8
+	VPINSRD      $0x01, (AX)(R8*4), X3, X3
+	MOVBLZX      44(BX), R8
+	VPINSRD      $0x02, (AX)(R8*4), X3, X3
+	MOVBLZX      45(BX), R8
+	VPINSRD      $0x03, (AX)(R8*4), X3, X3
+	MOVL         DI, R8
+	ANDL         $0x7f, R8
+	SHRL         $0x07, DI
+	VMOVQ        (SI)(R8*8), X0
+	MOVL         DI, R8
+	ANDL         $0x7f, R8
+	SHRL         $0x07, DI
+	VPINSRQ      $0x01, (SI)(R8*8), X0, X0
+	VPSIGNB      X0, X3, X3
+	MOVBLZX      46(BX), R8
+	VMOVD        (AX)(R8*4), X0
+	MOVBLZX      47(BX), R8
+	VPINSRD      $0x01, (AX)(R8*4), X0, X0
+	MOVBLZX      48(BX), R8
+	VPINSRD      $0x02, (AX)(R8*4), X0, X0
+	MOVBLZX      49(BX), R8
+	VPINSRD      $0x03, (AX)(R8*4), X0, X0
+	MOVL         DI, R8
+	ANDL         $0x7f, R8
+	SHRL         $0x07, DI
+	VMOVQ        (SI)(R8*8), X1
+	MOVL         DI, R8
+	ANDL         $0x7f, R8
+	SHRL         $0x07, DI
+	VPINSRQ      $0x01, (SI)(R8*8), X1, X1
+	VPSIGNB      X1, X0, X0
+	VINSERTI128  $0x01, X0, Y3, Y0
+	VMOVDQU      Y0, 224(DX)
+	MOVL         90(BX), DI
+	MOVBLZX      50(BX), R8
+	VMOVD        (AX)(R8*4), X3
+	MOVBLZX      51(BX), R8
+	VPINSRD      $0x01, (AX)(R8*4), X3, X3
+	MOVBLZX      52(BX), R8
+	VPINSRD      $0x02, (AX)(R8*4), X3, X3
+	MOVBLZX      53(BX), R8
+	VPINSRD      $0x03, (AX)(R8*4), X3, X3
+	MOVL         DI, R8
+	ANDL         $0x7f, R8
+	SHRL         $0x07, DI
+	VMOVQ        (SI)(R8*8), X0
+	MOVL         DI, R8
+	ANDL         $0x7f, R8
+	SHRL         $0x07, DI
+	VPINSRQ      $0x01, (SI)(R8*8), X0, X0
+	VPSIGNB      X0, X3, X3
+	MOVBLZX      54(BX), R8
+	VMOVD        (AX)(R8*4), X0
+	MOVBLZX      55(BX), R8
+	VPINSRD      $0x01, (AX)(R8*4), X0, X0
+	MOVBLZX      56(BX), R8
+	VPINSRD      $0x02, (AX)(R8*4), X0, X0
+	MOVBLZX      57(BX), R8
+	VPINSRD      $0x03, (AX)(R8*4), X0, X0
+	MOVL         DI, R8
+	ANDL         $0x7f, R8
+	SHRL         $0x07, DI
+	VMOVQ        (SI)(R8*8), X1
+	MOVL         DI, R8
+	ANDL         $0x7f, R8
+	SHRL         $0x07, DI
+	VPINSRQ      $0x01, (SI)(R8*8), X1, X1
+	VPSIGNB      X1, X0, X0
+	VINSERTI128  $0x01, X0, Y3, Y0
+	VMOVDQU      Y0, 256(DX)
+	MOVL         94(BX), DI
+	MOVBLZX      58(BX), R8
+	VMOVD        (AX)(R8*4), X3
+	MOVBLZX      59(BX), R8
+	VPINSRD      $0x01, (AX)(R8*4), X3, X3
+	MOVBLZX      60(BX), R8
+	VPINSRD      $0x02, (AX)(R8*4), X3, X3
+	MOVBLZX      61(BX), R8
+	VPINSRD      $0x03, (AX)(R8*4), X3, X3
+	MOVL         DI, R8
+	ANDL         $0x7f, R8
+	SHRL         $0x07, DI
+	VMOVQ        (SI)(R8*8), X0
+	MOVL         DI, R8
+	ANDL         $0x7f, R8
+	SHRL         $0x07, DI
+	VPINSRQ      $0x01, (SI)(R8*8), X0, X0
+	VPSIGNB      X0, X3, X3
+	MOVBLZX      62(BX), R8
+	VMOVD        (AX)(R8*4), X0
+	MOVBLZX      63(BX), R8
+	VPINSRD      $0x01, (AX)(R8*4), X0, X0
+	MOVBLZX      64(BX), R8
+	VPINSRD      $0x02, (AX)(R8*4), X0, X0
+	MOVBLZX      65(BX), R8
+	VPINSRD      $0x03, (AX)(R8*4), X0, X0
+	MOVL         DI, R8
+	ANDL         $0x7f, R8
+	SHRL         $0x07, DI
+	VMOVQ        (SI)(R8*8), X1
+	MOVL         DI, R8
+	ANDL         $0x7f, R8
+	SHRL         $0x07, DI
+	VPINSRQ      $0x01, (SI)(R8*8), X1, X1
+	VPSIGNB      X1, X0, X0
+	VINSERTI128  $0x01, X0, Y3, Y0
+	VMOVDQU      Y0, 288(DX)
+	ADDQ         $+98, BX
+	ADDQ         $+384, DX
+	DECQ         CX
+	JNZ          loop
+	VZEROUPPER
+	RET
+
 // func avx2UnpackIQ4XS(t *byte)
 // Requires: AVX, AVX2, F16C
 TEXT ·avx2UnpackIQ4XS(SB), NOSPLIT, $0-8
@@ -6960,15 +7288,15 @@ loop:
 	VMOVD        4(AX), X0
 	VPUNPCKLBW   X0, X0, X0
 	VPMOVZXBD    X0, Y0
-	VPSRLVD      quantConstants<>+3904(SB), Y0, Y0
-	VPAND        quantConstants<>+3968(SB), Y0, Y0
+	VPSRLVD      quantConstants<>+3968(SB), Y0, Y0
+	VPAND        quantConstants<>+4032(SB), Y0, Y0
 	VPBROADCASTW 2(AX), X1
 	VPMOVZXWD    X1, Y1
-	VPSRLVD      quantConstants<>+4032(SB), Y1, Y1
-	VPAND        quantConstants<>+4096(SB), Y1, Y1
+	VPSRLVD      quantConstants<>+4096(SB), Y1, Y1
+	VPAND        quantConstants<>+4160(SB), Y1, Y1
 	VPSLLD       $0x04, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPSUBD       quantConstants<>+4160(SB), Y0, Y0
+	VPSUBD       quantConstants<>+4224(SB), Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VPBROADCASTW (AX), X1
 	VCVTPH2PS    X1, Y1
@@ -7050,7 +7378,7 @@ TEXT ·avx2RoundSuper(SB), NOSPLIT, $0-8
 	MOVQ 16(AX), BX
 
 loop:
-	VMOVDQU quantConstants<>+4224(SB), Y0
+	VMOVDQU quantConstants<>+4288(SB), Y0
 	VPAND   (DX), Y0, Y1
 	VPAND   32(DX), Y0, Y2
 	VPAND   64(DX), Y0, Y3
@@ -7079,8 +7407,8 @@ largest:
 	VPSHUFD      $0xb1, X1, X0
 	VPMAXUD      X0, X1, X1
 	VMOVD        X1, SI
-	VDIVSS       quantConstants<>+4288(SB), X1, X0
-	VMOVSS       quantConstants<>+4352(SB), X1
+	VDIVSS       quantConstants<>+4352(SB), X1, X0
+	VMOVSS       quantConstants<>+4416(SB), X1
 	VDIVSS       X0, X1, X1
 	VMOVD        X1, DI
 	MOVL         $-1, R8
@@ -7122,7 +7450,7 @@ half:
 	VPACKSSDW    Y3, Y0, Y0
 	VPACKSSDW    Y5, Y4, Y4
 	VPACKSSWB    Y4, Y0, Y0
-	VMOVDQU      quantConstants<>+4416(SB), Y3
+	VMOVDQU      quantConstants<>+4480(SB), Y3
 	VPERMD       Y0, Y3, Y0
 	VMOVDQU      Y0, (BX)(DI*1)
 	VMOVDQU      quantConstants<>+1984(SB), Y3
@@ -7144,7 +7472,7 @@ half:
 	VPACKSSDW    Y4, Y3, Y3
 	VPACKSSDW    Y6, Y5, Y5
 	VPACKSSWB    Y5, Y3, Y3
-	VMOVDQU      quantConstants<>+4416(SB), Y4
+	VMOVDQU      quantConstants<>+4480(SB), Y4
 	VPERMD       Y3, Y4, Y3
 	VMOVDQU      Y3, (BX)(DI*1)
 	VMOVDQU      quantConstants<>+1984(SB), Y4
@@ -7166,7 +7494,7 @@ half:
 	VPACKSSDW    Y5, Y4, Y4
 	VPACKSSDW    Y7, Y6, Y6
 	VPACKSSWB    Y6, Y4, Y4
-	VMOVDQU      quantConstants<>+4416(SB), Y5
+	VMOVDQU      quantConstants<>+4480(SB), Y5
 	VPERMD       Y4, Y5, Y4
 	VMOVDQU      Y4, (BX)(DI*1)
 	VMOVDQU      quantConstants<>+1984(SB), Y5
@@ -7188,7 +7516,7 @@ half:
 	VPACKSSDW    Y6, Y5, Y5
 	VPACKSSDW    Y8, Y7, Y7
 	VPACKSSWB    Y7, Y5, Y5
-	VMOVDQU      quantConstants<>+4416(SB), Y6
+	VMOVDQU      quantConstants<>+4480(SB), Y6
 	VPERMD       Y5, Y6, Y5
 	VMOVDQU      Y5, (BX)(DI*1)
 	VMOVDQU      quantConstants<>+1984(SB), Y6
@@ -7233,7 +7561,7 @@ loop:
 	XORQ SI, SI
 
 block:
-	VMOVDQU      quantConstants<>+4224(SB), Y0
+	VMOVDQU      quantConstants<>+4288(SB), Y0
 	VPAND        (DX), Y0, Y1
 	VPAND        32(DX), Y0, Y2
 	VPAND        64(DX), Y0, Y3
@@ -7248,8 +7576,8 @@ block:
 	VPSHUFD      $0xb1, X1, X0
 	VPMAXUD      X0, X1, X1
 	VMOVD        X1, DI
-	VDIVSS       quantConstants<>+4288(SB), X1, X0
-	VMOVSS       quantConstants<>+4352(SB), X1
+	VDIVSS       quantConstants<>+4352(SB), X1, X0
+	VMOVSS       quantConstants<>+4416(SB), X1
 	VDIVSS       X0, X1, X1
 	VMOVD        X1, R8
 	MOVL         $-1, R9
@@ -7286,7 +7614,7 @@ ok:
 	VPACKSSDW    Y3, Y0, Y0
 	VPACKSSDW    Y2, Y4, Y4
 	VPACKSSWB    Y4, Y0, Y0
-	VMOVDQU      quantConstants<>+4416(SB), Y1
+	VMOVDQU      quantConstants<>+4480(SB), Y1
 	VPERMD       Y0, Y1, Y0
 	VMOVDQU      Y0, (BX)(SI*8)
 	VMOVDQU      quantConstants<>+1984(SB), Y1
@@ -7370,15 +7698,16 @@ DATA quantConstants<>+3648(SB)/64, $"\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\
 DATA quantConstants<>+3712(SB)/64, $"\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f"
 DATA quantConstants<>+3776(SB)/64, $"\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r"
 DATA quantConstants<>+3840(SB)/64, $"\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e"
-DATA quantConstants<>+3904(SB)/64, $"\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00"
-DATA quantConstants<>+3968(SB)/64, $"\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00"
-DATA quantConstants<>+4032(SB)/64, $"\x00\x00\x00\x00\x02\x00\x00\x00\x04\x00\x00\x00\x06\x00\x00\x00\b\x00\x00\x00\n\x00\x00\x00\f\x00\x00\x00\x0e\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x04\x00\x00\x00\x06\x00\x00\x00\b\x00\x00\x00\n\x00\x00\x00\f\x00\x00\x00\x0e\x00\x00\x00"
-DATA quantConstants<>+4096(SB)/64, $"\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00"
-DATA quantConstants<>+4160(SB)/64, $" \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00"
-DATA quantConstants<>+4224(SB)/64, $"\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f"
-DATA quantConstants<>+4288(SB)/64, $"\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB"
-DATA quantConstants<>+4352(SB)/64, $"\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?"
-DATA quantConstants<>+4416(SB)/64, $"\x00\x00\x00\x00\x04\x00\x00\x00\x01\x00\x00\x00\x05\x00\x00\x00\x02\x00\x00\x00\x06\x00\x00\x00\x03\x00\x00\x00\a\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x01\x00\x00\x00\x05\x00\x00\x00\x02\x00\x00\x00\x06\x00\x00\x00\x03\x00\x00\x00\a\x00\x00\x00"
+DATA quantConstants<>+3904(SB)/64, $"\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?"
+DATA quantConstants<>+3968(SB)/64, $"\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00"
+DATA quantConstants<>+4032(SB)/64, $"\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00"
+DATA quantConstants<>+4096(SB)/64, $"\x00\x00\x00\x00\x02\x00\x00\x00\x04\x00\x00\x00\x06\x00\x00\x00\b\x00\x00\x00\n\x00\x00\x00\f\x00\x00\x00\x0e\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x04\x00\x00\x00\x06\x00\x00\x00\b\x00\x00\x00\n\x00\x00\x00\f\x00\x00\x00\x0e\x00\x00\x00"
+DATA quantConstants<>+4160(SB)/64, $"\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00"
+DATA quantConstants<>+4224(SB)/64, $" \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00"
+DATA quantConstants<>+4288(SB)/64, $"\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f"
+DATA quantConstants<>+4352(SB)/64, $"\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB"
+DATA quantConstants<>+4416(SB)/64, $"\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?"
+DATA quantConstants<>+4480(SB)/64, $"\x00\x00\x00\x00\x04\x00\x00\x00\x01\x00\x00\x00\x05\x00\x00\x00\x02\x00\x00\x00\x06\x00\x00\x00\x03\x00\x00\x00\a\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x01\x00\x00\x00\x05\x00\x00\x00\x02\x00\x00\x00\x06\x00\x00\x00\x03\x00\x00\x00\a\x00\x00\x00"
 DATA quantConstants<>+8224(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00"
 DATA quantConstants<>+8288(SB)/64, $"\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00"
 DATA quantConstants<>+8352(SB)/64, $"\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00"
@@ -7440,16 +7769,17 @@ DATA quantConstants<>+11872(SB)/64, $"\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v\v
 DATA quantConstants<>+11936(SB)/64, $"\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f\f"
 DATA quantConstants<>+12000(SB)/64, $"\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r\r"
 DATA quantConstants<>+12064(SB)/64, $"\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e"
-DATA quantConstants<>+12128(SB)/64, $"\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00"
-DATA quantConstants<>+12192(SB)/64, $"\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00"
-DATA quantConstants<>+12256(SB)/64, $"\x00\x00\x00\x00\x02\x00\x00\x00\x04\x00\x00\x00\x06\x00\x00\x00\b\x00\x00\x00\n\x00\x00\x00\f\x00\x00\x00\x0e\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x04\x00\x00\x00\x06\x00\x00\x00\b\x00\x00\x00\n\x00\x00\x00\f\x00\x00\x00\x0e\x00\x00\x00"
-DATA quantConstants<>+12320(SB)/64, $"\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00"
-DATA quantConstants<>+12384(SB)/64, $" \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00"
-DATA quantConstants<>+12448(SB)/64, $"\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f"
-DATA quantConstants<>+12512(SB)/64, $"\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB"
-DATA quantConstants<>+12576(SB)/64, $"\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?"
-DATA quantConstants<>+12640(SB)/64, $"\x00\x00\x00\x00\x04\x00\x00\x00\x01\x00\x00\x00\x05\x00\x00\x00\x02\x00\x00\x00\x06\x00\x00\x00\x03\x00\x00\x00\a\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x01\x00\x00\x00\x05\x00\x00\x00\x02\x00\x00\x00\x06\x00\x00\x00\x03\x00\x00\x00\a\x00\x00\x00"
-GLOBL quantConstants<>(SB), RODATA|NOPTR, $12704
+DATA quantConstants<>+12128(SB)/64, $"\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?"
+DATA quantConstants<>+12192(SB)/64, $"\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00"
+DATA quantConstants<>+12256(SB)/64, $"\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00\x0f\x00\x00\x00"
+DATA quantConstants<>+12320(SB)/64, $"\x00\x00\x00\x00\x02\x00\x00\x00\x04\x00\x00\x00\x06\x00\x00\x00\b\x00\x00\x00\n\x00\x00\x00\f\x00\x00\x00\x0e\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x04\x00\x00\x00\x06\x00\x00\x00\b\x00\x00\x00\n\x00\x00\x00\f\x00\x00\x00\x0e\x00\x00\x00"
+DATA quantConstants<>+12384(SB)/64, $"\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00"
+DATA quantConstants<>+12448(SB)/64, $" \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00 \x00\x00\x00"
+DATA quantConstants<>+12512(SB)/64, $"\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f"
+DATA quantConstants<>+12576(SB)/64, $"\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB"
+DATA quantConstants<>+12640(SB)/64, $"\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?"
+DATA quantConstants<>+12704(SB)/64, $"\x00\x00\x00\x00\x04\x00\x00\x00\x01\x00\x00\x00\x05\x00\x00\x00\x02\x00\x00\x00\x06\x00\x00\x00\x03\x00\x00\x00\a\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x01\x00\x00\x00\x05\x00\x00\x00\x02\x00\x00\x00\x06\x00\x00\x00\x03\x00\x00\x00\a\x00\x00\x00"
+GLOBL quantConstants<>(SB), RODATA|NOPTR, $12768
 
 DATA quantSigns<>+0(SB)/64, $"\x01\x01\x01\x01\x01\x01\x01\x01\xff\x01\x01\x01\x01\x01\x01\xff\x01\xff\x01\x01\x01\x01\x01\xff\xff\xff\x01\x01\x01\x01\x01\x01\x01\x01\xff\x01\x01\x01\x01\xff\xff\x01\xff\x01\x01\x01\x01\x01\x01\xff\xff\x01\x01\x01\x01\x01\xff\xff\xff\x01\x01\x01\x01\xff"
 DATA quantSigns<>+64(SB)/64, $"\x01\x01\x01\xff\x01\x01\x01\xff\xff\x01\x01\xff\x01\x01\x01\x01\x01\xff\x01\xff\x01\x01\x01\x01\xff\xff\x01\xff\x01\x01\x01\xff\x01\x01\xff\xff\x01\x01\x01\x01\xff\x01\xff\xff\x01\x01\x01\xff\x01\xff\xff\xff\x01\x01\x01\xff\xff\xff\xff\xff\x01\x01\x01\x01"

@@ -33,6 +33,7 @@ type unpackArgs struct {
 	n      int
 	groups *quant.Group
 	blocks *byte
+	book   *[256]uint32 // of iq3_xxs
 }
 
 // These lines compile only if the offsets are those in asm/unpack.go, and if a group has the
@@ -40,6 +41,7 @@ type unpackArgs struct {
 const (
 	_ = -(unsafe.Offsetof(unpackArgs{}.groups) ^ 8)
 	_ = -(unsafe.Offsetof(unpackArgs{}.blocks) ^ 16)
+	_ = -(unsafe.Offsetof(unpackArgs{}.book) ^ 24)
 	_ = -(unsafe.Offsetof(quant.Group{}.Scale) ^ quantGroupScale)
 	_ = -(unsafe.Offsetof(quant.Group{}.Offset) ^ quantGroupSums)
 	_ = -(unsafe.Sizeof(quant.Group{}) ^ quantGroupRow)
@@ -58,7 +60,7 @@ func (s *set) unpackGroups(a *unpackArgs, groups []quant.Group, d graph.DType, b
 	}
 	count := len(blocks) / unit
 	if count > 0 {
-		*a = unpackArgs{count, &groups[0], &blocks[0]}
+		*a = unpackArgs{count, &groups[0], &blocks[0], quant.IQ3Grid()}
 		s.unpack[groupIndex(d)]((*byte)(unsafe.Pointer(a)))
 	}
 	if rest := blocks[count*unit:]; len(rest) > 0 {

@@ -30,7 +30,7 @@ func avx2Set() *set {
 }
 
 func avx2Unpack() [groupTypes]func(*byte) {
-	return [groupTypes]func(*byte){avx2UnpackQ4, avx2UnpackQ41, avx2UnpackQ5, avx2UnpackQ51, avx2UnpackQ3K, avx2UnpackQ5K, nil, avx2UnpackIQ4NL, avx2UnpackIQ4XS}
+	return [groupTypes]func(*byte){avx2UnpackQ4, avx2UnpackQ41, avx2UnpackQ5, avx2UnpackQ51, avx2UnpackQ3K, avx2UnpackQ5K, avx2UnpackIQ3, avx2UnpackIQ4NL, avx2UnpackIQ4XS}
 }
 
 // avx512Set returns avx2Set on processors with AVX-512 but without VNNI; the bits are

@@ -496,7 +496,7 @@ def composed():
         case(f"attention_{d}", "y, l = attention(q, k, v)", attention, {"q": q, "k": k, "v": v}, ret="y, l", **kw)
         case(f"attention_full_{d}", "y, l = attention(q, k, v) full=true scale=0.5", lambda q, k, v: attention(q, k, v, False, 0.5),
              {"q": q, "k": k, "v": v}, ret="y, l", **kw)
-    at = jax.vmap(lambda c, x, t: jax.lax.dynamic_update_slice(c, x, (t, 0)))
+    at = jax.vmap(lambda c, x, t: jax.lax.dynamic_update_slice(c, x, (t, jnp.int32(0))))
     case("cache_update", "y = cache_update(c, x, t)", at, {"c": arr(np.arange(30.0).reshape(3, 5, 2)), "x": arr(-np.arange(12.0).reshape(3, 2, 2) - 1), "t": arr([0, 3, 2], "i32")}, exact=True, grad=False)
     case("attention_bf16", "y, l = attention(q, k, v)", lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=True),
          {"q": rand("bf16", 1, 5, 2, 4), "k": rand("bf16", 1, 5, 2, 4, seed=1), "v": rand("bf16", 1, 5, 2, 4, seed=2)}, rel=2e-2, abs_=2e-2, grad=False)
