@@ -221,6 +221,28 @@ func TestAccumulate(t *testing.T) {
 	}
 }
 
+// A loop whose derivative is to keep everything of a layer of experts is refused with a
+// remedy, since rows in expert order cannot be kept.
+func TestKeepOfExperts(t *testing.T) {
+	m := expertModel{3, 16, 8, 12, 4, true}
+	p, err := graph.Trace("keep", func(tr *graph.Tracer) []*graph.Value {
+		x, w := tr.Input("x", graph.F32, m.tokens, m.width), m.weights(tr)
+		last, _ := graph.Scan(graph.ScanParams{Keep: true}, []*graph.Value{x}, w, func(carry, w []*graph.Value) (c, y []*graph.Value) {
+			return []*graph.Value{m.layer(w, carry[0])}, nil
+		})
+		return vjp.Gradients(ReduceSum(Square(last[0])), w...)
+	})
+	require.NoError(t, err)
+	for _, mesh := range []string{"", "ep=2"} {
+		cfg := m.config(t, p, mesh)
+		cfg.Place["x"] = sharding.Split("ep")
+		_, err = gomoe.Compile(p, cfg)
+		require.ErrorContains(t, err, "accumulate_test.go:")
+		require.ErrorContains(t, err, "keep: the derivative would keep ")
+		require.ErrorContains(t, err, "leave keep out, so that the body is computed again")
+	}
+}
+
 // requireSums requires the same bits of losses, and gradients that are close.
 func requireSums(t *testing.T, want, got []array.Array, where string) {
 	t.Helper()

@@ -44,7 +44,7 @@ func TestFiniteOnMeshes(t *testing.T) {
 		{"up", -1, 3e38, "grouped_matmul"},
 		{"target", 17, 3e38, "mul"},
 	} {
-		for _, mesh := range []string{"", "ep=2", "ep=4", "dp=2", "dp=2,ep=2"} {
+		for _, mesh := range []string{"", "ep=2", "ep=4", "dp=2", "dp=2,ep=2", "ep=3", "ep=0/1-3"} {
 			for _, program := range []*graph.Program{p, grad} {
 				for _, optimize := range []gomoe.Switch{gomoe.On, gomoe.Off} {
 					m, err := sharding.ParseMesh(mesh)

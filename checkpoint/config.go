@@ -160,3 +160,24 @@ func (c Config) wrong(key, want string) error {
 
 // GGUF reports whether the keys are those of a GGUF file.
 func (c Config) GGUF() bool { return c.prefix != "" }
+
+// IDs returns the tokens that a key names: one, a list of them, or none if there is no such key.
+func (c Config) IDs(key string) (map[int32]bool, error) {
+	ids := map[int32]bool{}
+	v, ok := c.Value(key)
+	if !ok {
+		return ids, nil
+	}
+	list, ok := v.([]any)
+	if !ok {
+		list = []any{v}
+	}
+	for _, v := range list {
+		x, ok := v.(float64)
+		if !ok || x != math.Trunc(x) || x < 0 || x > math.MaxInt32 {
+			return nil, c.wrong(key, "the id of a token, or a list of them")
+		}
+		ids[int32(x)] = true
+	}
+	return ids, nil
+}

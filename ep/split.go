@@ -1,7 +1,10 @@
 package ep
 
 import (
+	"cmp"
 	"fmt"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -73,7 +76,7 @@ func (s Split) Validate() error {
 	return nil
 }
 
-// String prints the parts as ranges of first and last, such as 0-1,2-3,4,none.
+// String prints the parts as ParseSplit reads them, such as 0-1/2-3/4/none.
 func (s Split) String() string {
 	parts := make([]string, s.Parts())
 	for i := range parts {
@@ -86,5 +89,77 @@ func (s Split) String() string {
 			parts[i] = fmt.Sprintf("%d-%d", lo, hi-1)
 		}
 	}
-	return strings.Join(parts, ",")
+	return strings.Join(parts, "/")
+}
+
+// ParseSplit reads the parts of a split, with a slash between them: a range of first and last
+// such as 0-95, one number, or none. The parts must lie one behind another and begin at 0.
+func ParseSplit(text string) (Split, error) {
+	s := Split{0}
+	for _, part := range strings.Split(text, "/") {
+		part = strings.TrimSpace(part)
+		end := s.Len()
+		if part != "none" {
+			first, last, isRange := strings.Cut(part, "-")
+			if !isRange {
+				last = first
+			}
+			lo, err := strconv.Atoi(first)
+			hi, err2 := strconv.Atoi(last)
+			switch {
+			case err != nil || err2 != nil || hi < lo:
+				return nil, fmt.Errorf("ep: split %q: %q is no range, want first-last such as 0-95, one number, or none", text, part)
+			case lo != s[len(s)-1]:
+				return nil, fmt.Errorf("ep: split %q: %q does not begin at %d, where the part before ends", text, part, s[len(s)-1])
+			case hi >= math.MaxInt32:
+				return nil, fmt.Errorf("ep: split %q: %q ends behind %d", text, part, math.MaxInt32-1)
+			}
+			end = hi + 1
+		}
+		s = append(s, end)
+	}
+	if s.Len() == 0 {
+		return nil, fmt.Errorf("ep: split %q has nothing in any part", text)
+	}
+	return s, nil
+}
+
+// SplitByShares splits n things into parts in proportion to shares, such as the ranks' memory
+// or measured speed. A part differs from its proportion by less than one; of the things that
+// rounding down leaves, the parts that are furthest below their proportion get one each, the
+// first of equals. A share is a finite number of at least 0, and one at least is above 0.
+func SplitByShares(n int, shares []float64) (Split, error) {
+	sum := 0.0
+	for i, x := range shares {
+		if !(x >= 0) || math.IsInf(x, 1) {
+			return nil, fmt.Errorf("ep: share %d is %g, want a finite number of at least 0", i, x)
+		}
+		sum += x
+	}
+	if n < 0 || !(sum > 0) || math.IsInf(sum, 1) {
+		return nil, fmt.Errorf("ep: %d things by %d shares with the sum %g, want at least 0 things and a finite sum above 0", n, len(shares), sum)
+	}
+	sizes, order, left := make([]int, len(shares)), make([]int, len(shares)), n
+	rest := make([]float64, len(shares))
+	for i, x := range shares {
+		part := float64(n) * (x / sum)
+		sizes[i], order[i] = int(part), i
+		rest[i] = part - float64(sizes[i])
+		left -= sizes[i]
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(rest[b], rest[a]) })
+	for _, i := range order[:min(max(left, 0), len(order))] {
+		sizes[i]++
+	}
+	for _, i := range slices.Backward(order) { // rounding may give one too many
+		if left < 0 && sizes[i] > 0 {
+			sizes[i]--
+			left++
+		}
+	}
+	s := make(Split, len(shares)+1)
+	for i, size := range sizes {
+		s[i+1] = s[i] + size
+	}
+	return s, nil
 }

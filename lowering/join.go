@@ -17,12 +17,15 @@ type Peephole struct {
 	readers [][]int // of each buffer: the instructions that read it, in order
 }
 
-// join applies rules until none applies, and drops the instructions that they
-// replace.
-func (p *Plan) join(rules []Join) {
-	if len(rules) == 0 {
-		return
+// join applies the rules of each round until none applies, and drops the instructions that
+// they replace.
+func (p *Plan) join(rounds [][]Join) {
+	for _, rules := range rounds {
+		p.joinRound(rules)
 	}
+}
+
+func (p *Plan) joinRound(rules []Join) {
 	v := &Peephole{Plan: p, maker: make([]int, len(p.Bufs)), readers: make([][]int, len(p.Bufs))}
 	for b := range v.maker {
 		v.maker[b] = -1
@@ -100,6 +103,9 @@ func (v *Peephole) Maker(b int) int {
 func (v *Peephole) Last(b, i int) bool {
 	return v.Bufs[v.Root(b)].Storage == Temp && !slices.ContainsFunc(v.readers[v.Root(b)], func(r int) bool { return r != i })
 }
+
+// Readers returns the instructions that read b, in order.
+func (v *Peephole) Readers(b int) []int { return v.readers[v.Root(b)] }
 
 // UnreadBefore reports whether no instruction before i reads b, so that i can make b.
 func (v *Peephole) UnreadBefore(b, i int) bool {

@@ -23,8 +23,9 @@ type Options struct {
 	Sums graph.DType
 	// Overlap is what is computed during collectives.
 	Overlap Overlap
-	// Joins are tried on the plan before it is fused and given memory.
-	Joins []Join
+	// Joins are tried on the plan before it is fused and given memory, in rounds: those of a
+	// round see what those of the rounds before have joined.
+	Joins [][]Join
 	// Keep keeps copies of inputs that are not donated, in the order in which kernels
 	// read them, as long as the caller gives the same arrays. The copies take as much
 	// memory as the weights of matrix products.

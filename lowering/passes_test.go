@@ -57,6 +57,6 @@ func TestCheckAfterPass(t *testing.T) {
 		in.Out = []int{bufY}
 		return nil, in, i == 1 && p.Instrs[1].Out[0] != bufY
 	}
-	err := p.run(&Options{Joins: []Join{func(v *Peephole, i int) ([]int, Instr, bool) { return spoils(v.Plan, i) }}, Check: true})
+	err := p.run(&Options{Joins: [][]Join{{func(v *Peephole, i int) ([]int, Instr, bool) { return spoils(v.Plan, i) }}}, Check: true})
 	require.ErrorContains(t, err, "after pass join: lowering: plan p: instruction 5, mul (m.go:6): b8 f32[16]: is written a second time, first by instruction 1")
 }

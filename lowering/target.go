@@ -66,7 +66,7 @@ func (o Options) on(t Target) Options {
 	optimised := len(o.Joins) > 0
 	o.Joins, o.Keep, o.Overlap = nil, false, OverlapOff
 	if j, ok := t.(Joiner); ok && optimised {
-		o.Joins = j.Joins()
+		o.Joins = [][]Join{j.Joins()}
 	}
 	return o
 }

@@ -82,7 +82,7 @@ func (r *reader) vocabulary(c *checkpoint.Checkpoint) int {
 
 // model returns the model of a decoder.
 func (d decoder) model(topK int) *Model {
-	return &Model{Vocab: d.vocab, Context: d.context, Layers: d.layers, TopK: topK, Forward: d.forward}
+	return &Model{Vocab: d.vocab, Context: d.context, Layers: d.layers, TopK: topK, CachePlace: d.attention.CachePlace(), Forward: d.forward}
 }
 
 // forward returns the logits f32[B,S,V] of tokens i32[B,S].
@@ -92,6 +92,9 @@ func (d decoder) forward(s *nn.Scope, tokens *graph.Value, st *nn.Step) *graph.V
 	x := nn.Embedding{Vocab: d.vocab, Width: d.hidden}.Apply(embed, tokens)
 	for l := range d.layers {
 		x = d.layer(in.In(fmt.Sprintf("layers.%d", l), fmt.Sprintf("blk.%d", l)), l, x, st)
+	}
+	if st.Last {
+		x = pr.SliceInDim(x, 1, x.Dim(1)-1, x.Dim(1))
 	}
 	x = nn.RMSNorm{Epsilon: d.epsilon}.Apply(in.In("norm", "output_norm"), x)
 	head := s.In("lm_head", "output")

@@ -18,7 +18,10 @@ type Model struct {
 	Context int    // positions that the model was trained for
 	Layers  int
 	TopK    int // experts that a token uses
-	// Forward returns the logits f32[B,S,Vocab] of tokens i32[B,S].
+	// CachePlace has the mesh axes that split the caches of keys and values, as nn.Param.Place has them.
+	CachePlace []string
+	// Forward returns the logits f32[B,S,Vocab] of tokens i32[B,S], or f32[B,1,Vocab] if st asks for the last
+	// token's alone.
 	Forward func(s *nn.Scope, tokens *graph.Value, st *nn.Step) *graph.Value
 }
 

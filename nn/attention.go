@@ -27,6 +27,14 @@ const (
 	Together = "together"
 )
 
+// CachePlace has the mesh axes that split the caches of keys and values: those of the heads.
+func (a Attention) CachePlace() []string {
+	if a.Norm == Together {
+		return nil
+	}
+	return []string{"", "", "tp"}
+}
+
 // Apply returns the attention of x[B,S,H] to itself and to what the step's caches hold, as [B,S,H].
 func (a Attention) Apply(s *Scope, x *graph.Value, st *Step) *graph.Value {
 	graph.Helper()

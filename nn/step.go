@@ -13,6 +13,8 @@ type Step struct {
 	// Room is how many positions the caches of keys and values have; 0 means that there are no caches, and
 	// then Start is nil. The caches hold what comes before Start.
 	Room int
+	// Last asks for the logits of the last token alone.
+	Last bool
 	// Cache is the element type of the caches; zero means the one to calculate in.
 	Cache graph.DType
 

@@ -11,6 +11,7 @@ import (
 	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
 )
 
@@ -25,6 +26,9 @@ var uneven = []struct {
 	{0, 3, []spread{{mesh: "ep=4", tokens: "ep"}}},
 	{5, 3, []spread{{mesh: "ep=4", tokens: "ep"}, {mesh: "ep=4"}, {mesh: "a=2,b=3", tokens: "a.b", axis: "a"}, {mesh: "a=2,b=3", tokens: "b", axis: "a"}}},
 	{7, 1, []spread{{mesh: "ep=2", tokens: "ep"}}},
+	// Ranges that the user gives: the last rank may have the most.
+	{7, 6, []spread{{mesh: "ep=0/none/1-5", tokens: "ep"}, {mesh: "ep=0/1-5"}, {mesh: "dp=2,ep=none/0-5", tokens: "dp.ep"}, {mesh: "a=0/1/2-5", tokens: "a", axis: "a"}}},
+	{6, 6, []spread{{mesh: "ep=0/1-5", tokens: "ep"}, {mesh: "ep=0-1/2/3-5,dp=2", tokens: "dp.ep"}}}, // they cut as many tokens, too
 }
 
 // Numbers of tokens and of experts that the ranks do not divide give the bits of one rank,
@@ -132,6 +136,54 @@ func TestContractUnevenParts(t *testing.T) {
 	for _, b := range plan.Bufs { // any rank may receive all pairs
 		if b.Spec.Ragged != nil {
 			require.Equal(t, 7*3, b.Type.Shape[0])
+		}
+	}
+}
+
+// Ranges for another number of experts than the layer has are an error at the user's line.
+func TestContractRangesOfOtherExperts(t *testing.T) {
+	p := newProblem(rng(1), primitives.PrepareOp{Experts: 6}, 8, 2)
+	s := spread{mesh: "ep=0-1/2-7", tokens: "ep"}
+	prog := p.program(t, s, graph.F32)
+	_, err := gomoe.Compile(prog, s.config(t, prog))
+	require.ErrorContains(t, err, "6 experts over axis ep, whose ranges 0-1/2-7 are for 8; give ranges for 6, or the number of ranks")
+	require.ErrorContains(t, err, "contract_harness_test.go:")
+}
+
+// One program may have layers whose experts lie on different axes.
+func TestContractLayersOnSeveralAxes(t *testing.T) {
+	layer := func(axis string, experts int) *problem {
+		return newProblem(rng(experts), primitives.PrepareOp{Experts: experts, Capacity: 4, Axis: axis}, 7, 2)
+	}
+	ps := []*problem{layer("a", 6), layer("b", 5), layer("a", 6)}
+	in := arrays{}
+	for i, p := range ps {
+		for name, x := range p.arrays(graph.F32) {
+			in[fmt.Sprint(name, i)] = x
+		}
+	}
+	prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
+		var out []*graph.Value
+		for i, p := range ps {
+			r := primitives.Prepare(p.layer, tr.Input(fmt.Sprint("idx", i), graph.I32, p.tokens, p.k))
+			out = append(out, experts(r, tr.Input(fmt.Sprint("x", i), graph.F32, p.tokens, p.hidden), tr.Input(fmt.Sprint("w", i), graph.F32, p.tokens, p.k),
+				tr.Input(fmt.Sprint("kernel", i), graph.F32, p.layer.Experts, p.hidden, p.width)))
+		}
+		return out
+	})
+	for _, mesh := range []string{"a=2,b=2", "b=3,a=2", "a=0/1-5,b=2", "a=2,b=none/0-4"} {
+		for _, tokens := range []string{"a.b", "b.a", "a", "b", ""} {
+			s := spread{mesh: mesh, tokens: tokens}
+			cfg := s.config(t, prog)
+			for i, axis := range []string{"a", "b", "a"} {
+				cfg.Place[fmt.Sprint("kernel", i)] = sharding.Split(axis)
+			}
+			got, err := gomoe.Run(t.Context(), prog, cfg, in.only(prog))
+			require.NoError(t, err, s.String())
+			for i, p := range ps {
+				out, _, _, _ := p.dense()
+				same(t, fmt.Sprintf("%s: layer %d", s, i), got[i], out)
+			}
 		}
 	}
 }

@@ -60,9 +60,10 @@
 // [Route] chooses each token's experts, [Prepare] makes the routing, which says where
 // each token goes, [Dispatch] or [DispatchWeighted] brings tokens to their experts,
 // [GroupedMatMul] or [GroupedMatMulTransposed] multiplies each with its expert's
-// matrix, and [Combine] brings them home. [DispatchF8] and [CombineF8] let rows travel in 8
-// bits, [GroupedScaledMatMul] has weights of 8 bits, and [GroupedAffineMatMul] weights in MLX's
-// layout. [LoadBalanceLoss] and [RouterZLoss] keep a router balanced and its logits small.
+// matrix, and [Combine] brings them home. [InBlocks] does this for one block of the batch
+// after another. [DispatchF8] and [CombineF8] let rows travel in 8 bits, [GroupedScaledMatMul]
+// has weights of 8 bits, and [GroupedAffineMatMul] weights in MLX's layout. [LoadBalanceLoss]
+// and [RouterZLoss] keep a router balanced and its logits small.
 //
 // # Training
 //

@@ -62,6 +62,14 @@ func (l epLayer) madeFor(routing *graph.Value) error {
 	return nil
 }
 
+// ranged returns an error if the mesh has ranges for another number of experts.
+func (l epLayer) ranged(m sharding.Mesh) error {
+	if r := m.Ranges(l.axis); r != nil && r.Len() != l.Experts {
+		return fmt.Errorf("%d experts over axis %s, whose ranges %s are for %d; give ranges for %d, or the number of ranks", l.Experts, l.axis, r, r.Len(), l.Experts)
+	}
+	return nil
+}
+
 // experts returns which experts each rank along their axis holds.
 func (l epLayer) experts(m sharding.Mesh) ep.Split { return m.Cuts(l.expertAxes(m), l.Experts) }
 

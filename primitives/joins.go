@@ -8,9 +8,14 @@ import (
 
 // Joins returns the rules by which plans of these primitives get fewer, larger
 // instructions. Operations that follow an expert's matrix product are applied to pieces
-// of its result while these are in the cache.
-func Joins() []lowering.Join {
-	return []lowering.Join{joinSwiGLU, joinSwiGLUBlocks, joinSwiGLUGrad, joinMatmulSum, joinWeights, joinGather}
+// of its result while these are in the cache. Then rows in expert order are read through an
+// index, so that no copies of them are made.
+func Joins() [][]lowering.Join {
+	return [][]lowering.Join{
+		{joinSwiGLU, joinSwiGLUBlocks, joinSwiGLUGrad, joinMatmulSum, joinWeights},
+		{joinIndexed, joinRowDots},
+		{joinOnlyWeights},
+	}
 }
 
 // The instructions of a primitive are not only its kernel: some place its arguments. A rule

@@ -165,7 +165,7 @@ func TestJoinsGolden(t *testing.T) {
 // checkJoins compares the plans of a program, without joins and with them, with a file.
 func checkJoins(t *testing.T, a *sharding.Assignment, path string) {
 	var b strings.Builder
-	for _, joins := range [][]lowering.Join{nil, Joins()} {
+	for _, joins := range [][][]lowering.Join{nil, Joins()} {
 		plan, err := lowering.Lower(a, lowering.Options{Joins: joins, Check: true})
 		require.NoError(t, err)
 		b.WriteString(sources.ReplaceAllString(plan.String(), "") + "\n")

@@ -5,12 +5,18 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gomoe/gomoe/ep"
 )
 
 // Axis is a named dimension of a mesh.
 type Axis struct {
 	Name string
 	Size int
+	// Ranges, if not nil, has a part for each rank along the axis: a dimension of Ranges.Len()
+	// indices, such as the experts, is cut into these parts. All other dimensions are cut into
+	// parts that are as equal as can be.
+	Ranges ep.Split
 }
 
 // Mesh arranges ranks in a grid, row-major: the last axis varies fastest. The
@@ -19,7 +25,9 @@ type Mesh struct {
 	Axes []Axis
 }
 
-// ParseMesh reads a mesh such as "dp=2,ep=4". The empty string is one rank.
+// ParseMesh reads a mesh such as "dp=2,ep=4". The empty string is one rank. Instead of its
+// size an axis may have ranges, as ep.ParseSplit reads them: ep=0-95/96-127 are two ranks, of
+// which the first has 96 of 128 experts.
 func ParseMesh(s string) (Mesh, error) {
 	var m Mesh
 	if strings.TrimSpace(s) == "" {
@@ -28,7 +36,14 @@ func ParseMesh(s string) (Mesh, error) {
 	total := 1
 	for _, part := range strings.Split(s, ",") {
 		name, size, ok := strings.Cut(strings.TrimSpace(part), "=")
+		var ranges ep.Split
 		n, err := strconv.Atoi(size)
+		if ok && strings.Contains(size, "/") {
+			if ranges, err = ep.ParseSplit(size); err != nil {
+				return Mesh{}, fmt.Errorf("sharding: mesh %q: axis %s: %w", s, name, err)
+			}
+			n = ranges.Parts()
+		}
 		switch {
 		case !ok || err != nil || n < 1:
 			return Mesh{}, fmt.Errorf("sharding: mesh %q: %q is no axis, want name=size with a size of at least 1, such as dp=2,ep=4", s, part)
@@ -40,7 +55,7 @@ func ParseMesh(s string) (Mesh, error) {
 			return Mesh{}, fmt.Errorf("sharding: mesh %q: more than %d ranks", s, maxRanks)
 		}
 		total *= n
-		m.Axes = append(m.Axes, Axis{name, n})
+		m.Axes = append(m.Axes, Axis{name, n, ranges})
 	}
 	return m, nil
 }
@@ -62,6 +77,9 @@ func (m Mesh) String() string {
 	parts := make([]string, len(m.Axes))
 	for i, a := range m.Axes {
 		parts[i] = a.Name + "=" + strconv.Itoa(a.Size)
+		if a.Ranges != nil {
+			parts[i] = a.Name + "=" + a.Ranges.String()
+		}
 	}
 	return strings.Join(parts, ",")
 }
@@ -76,14 +94,36 @@ func (m Mesh) Ranks() int {
 }
 
 // Size returns the size of the axis, or 0 if the mesh has no axis of that name.
-func (m Mesh) Size(axis string) int {
+func (m Mesh) Size(axis string) int { return m.axis(axis).Size }
+
+// axis returns the axis, whose size is 0 if the mesh has none of that name.
+func (m Mesh) axis(name string) Axis {
 	for _, a := range m.Axes {
-		if a.Name == axis {
-			return a.Size
+		if a.Name == name {
+			return a
 		}
 	}
-	return 0
+	return Axis{}
 }
+
+// validate returns an error for ranges that do not fit their axis.
+func (m Mesh) validate() error {
+	for _, a := range m.Axes {
+		if a.Ranges == nil {
+			continue
+		}
+		if err := a.Ranges.Validate(); err != nil {
+			return fmt.Errorf("sharding: axis %s: %w", a.Name, err)
+		}
+		if a.Ranges.Parts() != a.Size {
+			return fmt.Errorf("sharding: axis %s of size %d has %d ranges, want one for each rank along it", a.Name, a.Size, a.Ranges.Parts())
+		}
+	}
+	return nil
+}
+
+// Ranges returns the ranges of the axis, nil if it has none.
+func (m Mesh) Ranges(axis string) ep.Split { return m.axis(axis).Ranges }
 
 // Parts returns the product of the sizes of axes.
 func (m Mesh) Parts(axes []string) int {

@@ -23,6 +23,7 @@ func TestParseMesh(t *testing.T) {
 	}{
 		{"", "", 1}, {"  ", "", 1}, {"ep=4", "ep=4", 4}, {"dp=2,ep=4", "dp=2,ep=4", 8}, {" a1 = 1", "", 0},
 		{" dp=2 , Ep2=1", "dp=2,Ep2=1", 2}, {"a=65536", "a=65536", 65536},
+		{"dp=2,ep=0-95/96-127", "dp=2,ep=0-95/96-127", 4}, {"ep= none / 0-0 ", "ep=none/0", 2},
 	} {
 		m, err := sharding.ParseMesh(c.text)
 		if c.ranks == 0 {
@@ -42,6 +43,7 @@ func TestParseMesh(t *testing.T) {
 		"ep=0":              `sharding: mesh "ep=0": "ep=0" is no axis, want name=size with a size of at least 1, such as dp=2,ep=4`,
 		"ep=-2":             `sharding: mesh "ep=-2": "ep=-2" is no axis, want name=size with a size of at least 1, such as dp=2,ep=4`,
 		"ep=x":              `sharding: mesh "ep=x": "ep=x" is no axis, want name=size with a size of at least 1, such as dp=2,ep=4`,
+		"ep=0-3/5-7":        `sharding: mesh "ep=0-3/5-7": axis ep: ep: split "0-3/5-7": "5-7" does not begin at 4, where the part before ends`,
 		"ep=2,":             `sharding: mesh "ep=2,": "" is no axis, want name=size with a size of at least 1, such as dp=2,ep=4`,
 		"=2":                `sharding: mesh "=2": axis name "", want a letter and then letters or digits`,
 		"1a=2":              `sharding: mesh "1a=2": axis name "1a", want a letter and then letters or digits`,

@@ -1,6 +1,7 @@
 package sharding
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,15 +13,22 @@ import (
 // the parts as Mesh.Index counts ranks along the axes. The first axis cuts the units into
 // contiguous parts that are as equal as can be: where p ranks do not divide n, the first
 // n mod p parts have one unit more, and some parts are empty if n < p. The next axis cuts each
-// of these parts in the same way, and so on. So the parts along the last axes, one behind
+// of these parts in the same way, and so on. An axis that has ranges of as many units cuts them
+// into these ranges instead. So the parts along the last axes, one behind
 // another, are the part that the first axes give.
 func (m Mesh) Cut(axes []string, n, i int) (start, size int) {
 	size = n
 	behind := m.Parts(axes)
 	for _, a := range axes {
-		p := m.Size(a)
+		axis := m.axis(a)
+		p := axis.Size
 		behind /= p
 		c, each, more := i/behind%p, size/p, size%p
+		if axis.Ranges != nil && axis.Ranges.Len() == size {
+			start += axis.Ranges[c]
+			size = axis.Ranges.Size(c)
+			continue
+		}
 		start += c*each + min(c, more)
 		size = each
 		if c < more {
@@ -76,10 +84,32 @@ func (s Spec) Box(m Mesh, rank int, t graph.Type) (start []int, part graph.Type)
 	return start, part
 }
 
-// Local returns the type of the largest part that a rank holds, which is rank 0's.
+// Local returns the type of a part that has room for every rank's: where parts differ in
+// size, every dimension is that of the largest.
 func (s Spec) Local(m Mesh, t graph.Type) graph.Type {
-	_, part := s.Box(m, 0, t)
+	_, part := s.Box(m, 0, t) // the largest, unless an axis has ranges
+	for d := range part.Shape {
+		if d == 0 && s.Ragged != nil || !m.ranged(s.At(d)) {
+			continue
+		}
+		unit := Unit(t, d)
+		part.Shape[d] = m.Cuts(s.At(d), t.Shape[d]/unit).Largest() * unit
+	}
 	return part
+}
+
+// ranged reports whether one of the axes has ranges.
+func (m Mesh) ranged(axes []string) bool {
+	return slices.ContainsFunc(axes, func(a string) bool { return m.Ranges(a) != nil })
+}
+
+// Even reports whether all parts of n units that axes split have the same size.
+func (m Mesh) Even(axes []string, n int) bool {
+	if !m.ranged(axes) {
+		return n%m.Parts(axes) == 0
+	}
+	cuts := m.Cuts(axes, n)
+	return cuts.Largest()*cuts.Parts() == n
 }
 
 // Even reports whether all ranks' parts of dimension d have the same size.
@@ -87,7 +117,7 @@ func (s Spec) Even(m Mesh, t graph.Type, d int) bool {
 	if d == 0 && s.Ragged != nil {
 		return true
 	}
-	return t.Shape[d]/Unit(t, d)%m.Parts(s.At(d)) == 0
+	return m.Even(s.At(d), t.Shape[d]/Unit(t, d))
 }
 
 // Uneven prints a rank's part of a value of type t whose parts differ in size, such as
@@ -114,6 +144,6 @@ func (s Spec) Uneven(m Mesh, t graph.Type) string {
 // cutAlike reports whether axes cut dimension d of t and dimension e of u alike: each rank
 // has the same share of both.
 func (m Mesh) cutAlike(axes []string, t graph.Type, d int, u graph.Type, e int) bool {
-	a, b, n := t.Shape[d]/Unit(t, d), u.Shape[e]/Unit(u, e), m.Parts(axes)
-	return a%n == 0 && b%n == 0 || t.Shape[d] == u.Shape[e] && Unit(t, d) == Unit(u, e)
+	a, b := t.Shape[d]/Unit(t, d), u.Shape[e]/Unit(u, e)
+	return m.Even(axes, a) && m.Even(axes, b) || t.Shape[d] == u.Shape[e] && Unit(t, d) == Unit(u, e)
 }

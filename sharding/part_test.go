@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -145,5 +146,48 @@ func TestPlaceUneven(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s:\n got %s\nwant %s", c.name, got, c.want)
 		}
+	}
+}
+
+// An axis with ranges cuts as many units as they are for into these ranges, behind other axes
+// too, and all other numbers of units as equally as can be. Room is for the largest part,
+// wherever it is.
+func TestCutRanges(t *testing.T) {
+	m := mesh(t, "dp=2,ep=0/1-3/none")
+	for _, c := range []struct {
+		axes string
+		n    int
+		want string
+	}{
+		{"ep", 4, "0/1-3/none"}, {"ep", 5, "0-1/2-3/4"}, {"dp.ep", 8, "0/1-3/none/4/5-7/none"}, {"dp.ep", 4, "0/1/none/2/3/none"}, {"dp", 4, "0-1/2-3"},
+		{"ep.dp", 4, "0/none/1-2/3/none/none"},
+	} {
+		axes := sharding.Split(c.axes).At(0)
+		if got := m.Cuts(axes, c.n).String(); got != c.want {
+			t.Errorf("%s cut %d into %s, want %s", c.axes, c.n, got, c.want)
+		}
+	}
+	w := graph.T(graph.F32, 4, 2)
+	s := sharding.Split("ep")
+	require.Equal(t, "f32[3,2]", s.Local(m, w).String())
+	require.Equal(t, "f32[4@ep,2]", s.Uneven(m, w))
+	require.False(t, s.Even(m, w, 0))
+	require.True(t, sharding.Split("dp").Even(m, w, 0))
+	for rank, want := range []string{"f32[1,2]", "f32[3,2]", "f32[0,2]"} {
+		_, part := s.Box(m, rank, w)
+		require.Equal(t, want, part.String())
+	}
+	require.True(t, sharding.Split("ep").Even(mesh(t, "ep=0-1/2-3"), w, 0))
+}
+
+// Ranges that do not fit their axis are an error.
+func TestRangesOfAnAxis(t *testing.T) {
+	p := &graph.Program{Name: "p"}
+	for want, a := range map[string]sharding.Axis{
+		"sharding: axis ep of size 3 has 2 ranges, want one for each rank along it":                  {Name: "ep", Size: 3, Ranges: ep.Split{0, 1, 4}},
+		"sharding: axis ep: ep: split [0 3 1]: part 1 ends before it begins; want ascending numbers": {Name: "ep", Size: 2, Ranges: ep.Split{0, 3, 1}},
+	} {
+		_, err := sharding.Propagate(p, sharding.Mesh{Axes: []sharding.Axis{a}}, nil)
+		require.EqualError(t, err, want)
 	}
 }

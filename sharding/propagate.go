@@ -40,6 +40,9 @@ type Assignment struct {
 // pattern that matches no input is an error, and so are two patterns that place an input
 // differently, unless the input's own name is given too.
 func Propagate(p *graph.Program, m Mesh, in map[string]Spec) (*Assignment, error) {
+	if err := m.validate(); err != nil {
+		return nil, err
+	}
 	a := newAssignment(p, m)
 	specs, err := inputs(p, m, in)
 	if err != nil {

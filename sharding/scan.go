@@ -112,6 +112,11 @@ func (l *loop) place() (*Assignment, error) {
 	if pending := l.sums(); pending != nil {
 		body = pending
 	}
+	for _, v := range l.s.Body.Out[l.s.Carry:] {
+		if at := body.Spec[v]; at.Ragged != nil && l.s.Keep {
+			return nil, fmt.Errorf("keep: the derivative would keep %s of every iteration, which is in expert order and whose number of rows is known only to the run; leave keep out, so that the body is computed again, or return ep_combine of it", at.Format(v.Type))
+		}
+	}
 	moved := *l.s.Body
 	moved.Eqns, moved.Out = slices.Clone(moved.Eqns), slices.Clone(moved.Out)
 	for j, v := range moved.Out[:l.s.Carry] {

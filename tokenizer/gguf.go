@@ -21,6 +21,8 @@ type GGUF struct {
 	// BOS, EOS, Unknown and Pad are ids, -1 where the file says none.
 	BOS, EOS, Unknown, Pad int32
 	AddBOS, AddEOS         bool
+	// Template is the value of tokenizer.chat_template, "" if there is none.
+	Template string
 	// AddSpace says that a space stands before a text; of llama.
 	AddSpace bool
 }
@@ -62,6 +64,19 @@ func (g *GGUF) build() (*Tokenizer, error) {
 	}
 	t.named = Special{BOS: g.BOS, EOS: g.EOS, Pad: g.Pad, Unknown: g.Unknown}
 	t.before, t.after = nil, nil
+	for _, n := range []struct {
+		name string
+		id   int32
+	}{{"bos_token", g.BOS}, {"eos_token", g.EOS}, {"unk_token", g.Unknown}, {"pad_token", g.Pad}} {
+		if n.id >= 0 {
+			t.written = append(t.written, variable{n.name, g.Tokens[n.id]})
+		}
+	}
+	if g.Template != "" {
+		if err := t.setTemplate("default", g.Template); err != nil {
+			return nil, err
+		}
+	}
 	if g.AddBOS {
 		if g.BOS < 0 {
 			return nil, fmt.Errorf("tokenizer.ggml.add_bos_token is true, and there is no bos_token_id")

@@ -14,13 +14,16 @@ import (
 // tokenizer.json has 35 MB.
 const maxFile = 256 << 20
 
+// FileName is the usual name of a tokenizer's file, in the folder of a model.
+const FileName = "tokenizer.json"
+
 // Open opens a tokenizer: a file tokenizer.json or tokenizer.model, or the folder
 // of a model that has one of them; tokenizer.json is taken if there are both. A tokenizer_config.json beside it says which tokens begin and end a
 // text. Every error names the file and what is wrong with it.
 func Open(path string) (*Tokenizer, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		dir := path
-		path = filepath.Join(dir, "tokenizer.json")
+		path = filepath.Join(dir, FileName)
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			if _, err := os.Stat(filepath.Join(dir, "tokenizer.model")); err == nil {
 				path = filepath.Join(dir, "tokenizer.model")
@@ -39,16 +42,35 @@ func Open(path string) (*Tokenizer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %s: %w", path, err)
 	}
-	config := filepath.Join(filepath.Dir(path), "tokenizer_config.json")
-	if data, err = read(config); errors.Is(err, fs.ErrNotExist) {
-		return t, nil
-	} else if err != nil {
+	if err := t.configured(filepath.Dir(path)); err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
-	if err := t.configure(data); err != nil {
-		return nil, fmt.Errorf("tokenizer: %s: %w", config, err)
-	}
 	return t, nil
+}
+
+// configured reads what stands beside a tokenizer: tokenizer_config.json, and
+// chat_template.jinja, which holds the template in newer folders.
+func (t *Tokenizer) configured(dir string) error {
+	for _, f := range []struct {
+		name string
+		use  func(data []byte) error
+	}{
+		{"tokenizer_config.json", t.configure},
+		{"chat_template.jinja", func(data []byte) error { return t.setTemplate("default", string(data)) }},
+	} {
+		path := filepath.Join(dir, f.name)
+		data, err := read(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := f.use(data); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return nil
 }
 
 // read returns a file's bytes.
@@ -76,8 +98,9 @@ func (t *Tokenizer) configure(data []byte) error {
 		Pad token `json:"pad_token"`
 		Unk token `json:"unk_token"`
 		// Which of them stand around a text. A tokenizer.json says that itself.
-		AddBOS *bool `json:"add_bos_token"`
-		AddEOS *bool `json:"add_eos_token"`
+		Templates json.RawMessage `json:"chat_template"`
+		AddBOS    *bool           `json:"add_bos_token"`
+		AddEOS    *bool           `json:"add_eos_token"`
 	}
 	if err := json.Unmarshal(data, &c); err != nil {
 		return err
@@ -95,6 +118,10 @@ func (t *Tokenizer) configure(data []byte) error {
 			return fmt.Errorf("%s %q is no token of the tokenizer", n.field, shorten(string(n.text)))
 		}
 		*n.to = id
+		t.written = append(t.written, variable{n.field, string(n.text)})
+	}
+	if err := t.setTemplates(c.Templates); err != nil {
+		return err
 	}
 	if _, ok := t.normalize.(spaced); ok {
 		for _, n := range []struct {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/gomoe/gomoe/tokenizer/internal/jinja"
 )
 
 // Tokenizer makes token ids of text, and text of ids. It does not change after
@@ -22,6 +24,8 @@ type Tokenizer struct {
 	decoder   func() []step
 	words     sync.Pool // of *word
 	named     Special
+	written   []variable // special tokens, for templates
+	templates map[string]*jinja.Template
 }
 
 // Special is the ids of tokens that have a part of their own; -1 for those that

@@ -111,7 +111,7 @@ type placing struct {
 
 func newPlacing(fs *flag.FlagSet, donate bool) *placing {
 	p := &placing{}
-	fs.StringVar(&p.mesh, "mesh", "", "`axes` of the mesh with their sizes, such as dp=2,ep=4; none is one rank")
+	fs.StringVar(&p.mesh, "mesh", "", "`axes` of the mesh with their sizes, such as dp=2,ep=4; instead of a size, which of the experts each rank has: ep=0-95/96-127; none is one rank")
 	fs.BoolVar(&p.asWritten, "as-written", false, "place and run the program as it is written, without folding constants, merging equations, joining and fusing instructions")
 	p.place = newPairs(fs, "place", "input=spec", "split an input, as `input=spec`: one entry per dimension, mesh axes or _, such as x=dp.ep,_; * in the input's name stands for any characters; repeatable")
 	if donate {

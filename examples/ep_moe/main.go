@@ -42,7 +42,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	hiddenOut := f.Int("hidden-out", 32, "columns of the output; equal to -hidden for several layers")
 	layers := f.Int("num-layers", 1, "stacked layers")
 	experts := f.Int("num-experts", 0, "experts; 0 is one per rank")
-	meshFlag := f.String("mesh", "dp=2,ep=2", "ranks as axes; experts lie on ep, tokens on all axes")
+	meshFlag := f.String("mesh", "dp=2,ep=2", "ranks as axes; experts lie on ep, tokens on all axes; ep=0-2/3 instead of a size says which experts each rank has")
 	whole := f.Bool("whole", false, "leave tokens whole over ep: every rank of an ep group has all of the group's tokens, and none travel to experts")
 	sum := f.Bool("sum", false, "bring sums of ranks home from experts, and not a row per choice (ep.Sum)")
 	iters := f.Int("iters", 3, "iterations, which must agree bit for bit")

@@ -25,7 +25,7 @@ func TestFixtures(t *testing.T) {
 		{"l3", "14.1936", "-7.3443"},
 		{"odd", "", ""},
 	} {
-		for _, mesh := range []string{"dp=2,ep=2", "ep=4", "dp=4", "ep=2,dp=2", "dp=1,ep=1", "ep=2"} {
+		for _, mesh := range []string{"dp=2,ep=2", "ep=4", "dp=4", "ep=2,dp=2", "dp=1,ep=1", "ep=2", "ep=3", "ep=0/1-3"} {
 			t.Run(c.dir+"/"+mesh, func(t *testing.T) {
 				in, out := filepath.Join("testdata", c.dir), t.TempDir()
 				var stdout bytes.Buffer

@@ -145,7 +145,7 @@ func TestInterrupt(t *testing.T) {
 	defer cancel()
 	stdout := &stopper{at: "step  3/50", stop: cancel}
 	require.NoError(t, run(context.Background(), stop, args, stdout))
-	for _, want := range []string{"interrupted after 3 of 50 steps", "3 steps, 384 tokens", "sample:\n// Package ", "written: metrics.csv, training.png, model.safetensors, config.json, sample.txt"} {
+	for _, want := range []string{"interrupted after 3 of 50 steps", "3 steps, 384 tokens", "sample:\n// Package ", "written: metrics.csv, training.png, model.safetensors, config.json, tokenizer.json, sample.txt"} {
 		if !strings.Contains(stdout.String(), want) {
 			t.Errorf("the output lacks %q:\n%s", want, stdout)
 		}

@@ -55,11 +55,11 @@ func parse(args []string) (config, options, error) {
 	var o options
 	var mesh string
 	f := flag.NewFlagSet("moe_lm", flag.ContinueOnError)
-	f.StringVar(&mesh, "mesh", "dp=2,ep=2", "`axes` of ranks: dp splits the batch, ep the batch and the experts, tp heads and expert columns; empty is one rank")
+	f.StringVar(&mesh, "mesh", "dp=2,ep=2", "`axes` of ranks: dp splits the batch, ep the batch and the experts, tp heads and expert columns; ep=0-4/5-7 instead of a size says which experts each rank has; empty is one rank")
 	o.transport = world.TransportFlag(f)
 	o.deadline = world.DeadlineFlag(f)
 	f.StringVar(&o.data, "data", "", "`files` and folders to train on, with commas between; empty is the Go standard library's source")
-	f.StringVar(&o.out, "out", "out/moe_lm", "`folder` for metrics.csv, training.png, model.safetensors, config.json and sample.txt")
+	f.StringVar(&o.out, "out", "out/moe_lm", "`folder` for metrics.csv, training.png, the model (model.safetensors, config.json, tokenizer.json) and sample.txt")
 	f.StringVar(&o.trace, "trace", "", "write a trace of every training step to this `file`, for Perfetto")
 	f.StringVar(&o.prompt, "prompt", "// Package ", "`text` that the sample continues")
 	f.IntVar(&o.steps, "steps", 1500, "training steps")

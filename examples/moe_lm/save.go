@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -12,10 +13,11 @@ import (
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/whole"
+	"github.com/gomoe/gomoe/tokenizer"
 )
 
 // save writes the trained model to a folder in the form of Hugging Face, where its architecture is called
-// Mixtral: model.safetensors and config.json. weights are by input name ("w_embed" and so on).
+// Mixtral: model.safetensors, config.json, and a tokenizer.json whose ids are bytes. weights are by input name ("w_embed" and so on).
 func (c config) save(folder string, weights map[string]array.Array) error {
 	tensors := []tensor.Source{
 		tensor.Of("model.embed_tokens.weight", weights["w_embed"]),
@@ -50,11 +52,19 @@ func (c config) save(folder string, weights map[string]array.Array) error {
 	if err := safetensors.Write(filepath.Join(folder, safetensors.FileName), map[string]string{"format": "pt"}, tensors); err != nil {
 		return err
 	}
-	return whole.Write(filepath.Join(folder, checkpoint.ConfigName), func(w io.Writer) error {
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(c.mixtral())
-	})
+	config, err := json.MarshalIndent(c.mixtral(), "", "  ")
+	if err != nil {
+		return err
+	}
+	bytes, err := tokenizer.Bytes()
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(filepath.Join(folder, checkpoint.ConfigName), append(config, '\n')), write(filepath.Join(folder, tokenizer.FileName), bytes))
+}
+
+func write(path string, text []byte) error {
+	return whole.Write(path, func(w io.Writer) error { _, err := w.Write(text); return err })
 }
 
 // transposed returns the source of w f32[in,out] as torch has the weights of a linear layer: [out,in].

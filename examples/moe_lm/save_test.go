@@ -94,7 +94,7 @@ func TestRunSaves(t *testing.T) {
 	out := t.TempDir()
 	var stdout strings.Builder
 	require.NoError(t, run(context.Background(), context.Background(), append(args, "-out", out), &stdout))
-	require.Contains(t, stdout.String(), "written: metrics.csv, training.png, model.safetensors, config.json in "+out)
+	require.Contains(t, stdout.String(), "written: metrics.csv, training.png, model.safetensors, config.json, tokenizer.json in "+out)
 	m, err := checkpoint.Open(out)
 	require.NoError(t, err)
 	defer m.Close()

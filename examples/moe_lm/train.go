@@ -15,6 +15,7 @@ import (
 	"github.com/gomoe/gomoe/internal/report"
 	"github.com/gomoe/gomoe/internal/text"
 	"github.com/gomoe/gomoe/runtime"
+	"github.com/gomoe/gomoe/tokenizer"
 	"github.com/gomoe/gomoe/world"
 )
 
@@ -73,7 +74,7 @@ func train(ctx, stop context.Context, c config, o options, corpus *text.Corpus, 
 	if err != nil {
 		return err
 	}
-	written := []string{"metrics.csv", "training.png", safetensors.FileName, checkpoint.ConfigName}
+	written := []string{"metrics.csv", "training.png", safetensors.FileName, checkpoint.ConfigName, tokenizer.FileName}
 	if o.info.First() {
 		if err := c.save(o.out, weights); err != nil {
 			return err

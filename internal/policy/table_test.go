@@ -16,8 +16,9 @@ func imports() map[string][]string {
 	return map[string][]string{
 		"graph":                      {"internal/near"},
 		"internal/near":              {},
-		"tokenizer":                  {"tokenizer/internal/pattern"},
+		"tokenizer":                  {"tokenizer/internal/jinja", "tokenizer/internal/pattern"},
 		"tokenizer/internal/pattern": {},
+		"tokenizer/internal/jinja":   {},
 		"ep":                         {},
 		"internal/text":              {},
 		"internal/testing/faults":    {anything},
@@ -35,6 +36,7 @@ func imports() map[string][]string {
 		"internal/dynlib":            {},
 		"quant":                      {"graph"},
 		"array":                      {"graph", "internal/half", "internal/whole", "quant"},
+		"generate":                   {"", "array", "checkpoint", "graph", "lowering", "models", "nn", "primitives", "runtime"},
 		"nn":                         {"ep", "graph", "primitives", "sharding"},
 		"models":                     {"array", "checkpoint", "checkpoint/tensor", "graph", "internal/near", "nn", "primitives", "runtime"},
 		"checkpoint":                 {"checkpoint/gguf", "checkpoint/safetensors", "checkpoint/tensor", "internal/near", "sharding"},

@@ -46,11 +46,9 @@ func checked(i, n, lo, hi int) Launch {
 // a list.
 func listed(i, n, size int) (ls []Launch, scratch []int) {
 	p := Params(size, n)
-	ls = []Launch{
-		indexLaunch("list_clear", size, Scratch(0), p),
-		indexLaunch("list_begin", n, In(i), Scratch(0), p),
-		indexLaunch("list_next", n, In(i), Scratch(1), p),
-	}
+	link := indexLaunch("list_link", 1, In(i), Scratch(0), Scratch(1), p)
+	link.Groups, link.Threads, link.Memory = [3]int{1, 1, 1}, [3]int{checkThreads, 1, 1}, []int{4 * checkThreads}
+	ls = []Launch{indexLaunch("list_clear", size, Scratch(0), p), link}
 	return ls, []int{4 * max(size, 1), 4 * max(n, 1)}
 }
 
@@ -61,7 +59,7 @@ func checkFunctions() []Function {
 
 // indexFunctions returns the functions of indices.metal.
 func indexFunctions() []Function {
-	return append(checkFunctions(), Function{Name: "list_clear", Threads: lineThreads}, Function{Name: "list_begin", Threads: lineThreads}, Function{Name: "list_next", Threads: lineThreads})
+	return append(checkFunctions(), Function{Name: "list_clear", Threads: lineThreads}, Function{Name: "list_link", Threads: checkThreads, Memory: 4 * checkThreads})
 }
 
 // idFault returns the host's error for an id in argument i that is not in [0, n).

@@ -37,30 +37,38 @@ kernel void list_clear(device int* begins [[buffer(0)]],
   }
 }
 
-// list_begin finds where each list begins: at the first of p[1] indices that names it.
-kernel void list_begin(device const int* indices [[buffer(0)]],
-                       device atomic_int* begins [[buffer(1)]],
-                       constant int* p [[buffer(2)]],
-                       uint gid [[thread_position_in_grid]]) {
-  if (int(gid) < p[1]) {
-    int id = indices[gid];
-    if (id >= 0 && id < p[0]) {
-      atomic_fetch_min_explicit(&begins[id], int(gid), memory_order_relaxed);
+// list_link makes lists of p[1] indices that name p[0] places, of which each is empty before. It
+// goes from the last indices to the first, `threads` at a time: what follows an index is the next
+// equal one among these or, if there is none, where the list began so far. It is launched with
+// one threadgroup.
+kernel void list_link(device const int* indices [[buffer(0)]],
+                      device int* begins [[buffer(1)]],
+                      device int* next [[buffer(2)]],
+                      constant int* p [[buffer(3)]],
+                      threadgroup int* ids [[threadgroup(0)]],
+                      uint tid [[thread_position_in_threadgroup]],
+                      uint threads [[threads_per_threadgroup]]) {
+  int mine = int(tid), many = int(threads);
+  for (int first = (p[1] - 1) / many * many; first >= 0; first -= many) {
+    int i = first + mine;
+    int id = i < p[1] ? indices[i] : -1;
+    bool there = id >= 0 && id < p[0]; // others are reported elsewhere
+    ids[mine] = id;
+    threadgroup_barrier(mem_flags::mem_threadgroup | mem_flags::mem_device);
+    bool begins_here = there;
+    if (there) {
+      int after = mine + 1;
+      while (after < many && ids[after] != id) {
+        after++;
+      }
+      next[i] = after < many ? first + after : begins[id];
+      for (int t = 0; t < mine && begins_here; t++) {
+        begins_here = ids[t] != id;
+      }
     }
-  }
-}
-
-// list_next finds what follows each index in its list: the next that is equal, or p[1].
-kernel void list_next(device const int* indices [[buffer(0)]],
-                      device int* next [[buffer(1)]],
-                      constant int* p [[buffer(2)]],
-                      uint gid [[thread_position_in_grid]]) {
-  if (int(gid) < p[1]) {
-    int id = indices[gid];
-    int at = int(gid) + 1;
-    while (at < p[1] && indices[at] != id) {
-      at++;
+    threadgroup_barrier(mem_flags::mem_threadgroup | mem_flags::mem_device);
+    if (begins_here) {
+      begins[id] = i;
     }
-    next[gid] = at;
   }
 }

@@ -1,6 +1,7 @@
 package kernels_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -45,6 +46,28 @@ func TestLookup(t *testing.T) {
 	}
 	p.eq("one_hot(index) num_classes=3 dtype=bool")
 	p.check(t, false)
+}
+
+// TestScatterMany has more indices than a threadgroup takes at a time, which name few places and
+// many, and lines of as many elements as there are places.
+func TestScatterMany(t *testing.T) {
+	for _, count := range []int{255, 256, 257, 900} {
+		for _, places := range []int{1, 3, 400} {
+			p := &program{fill: below(places)}
+			p.input("ids", fmt.Sprintf("i32[%d]", count))
+			p.input("rows", fmt.Sprintf("f32[%d,2]", count))
+			p.input("x", fmt.Sprintf("f32[%d,2]", places))
+			p.input("each", fmt.Sprintf("i32[3,%d,2]", count))
+			p.input("ones", fmt.Sprintf("bf16[3,%d,2]", count))
+			p.input("wide", fmt.Sprintf("f32[3,%d,2]", count))
+			p.eq("embedding_grad(ids, rows) num=%d", places)
+			p.eq("scatter_add(x, ids, rows) axis=0")
+			p.eq("add_along_axis(ones, each) axis=1 size=%d", places)
+			p.eq("add_along_axis(wide, each) axis=1 size=%d", places)
+			p.options.Instructions = []string{"embedding_grad", "add_along_axis", "scatter_add"}
+			p.check(t, false)
+		}
+	}
 }
 
 // TestLookupPlaced has ids and rows on several ranks.

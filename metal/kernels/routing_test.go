@@ -130,7 +130,7 @@ func (l layer) check(t *testing.T, mesh string, in map[string]array.Array) {
 }
 
 // meshes that layers run on.
-var meshes = []string{"", "dp=2", "ep=2", "dp=2,ep=2", "ep=2,dp=2", "ep=3", "dp=3"}
+var meshes = []string{"", "dp=2", "ep=2", "dp=2,ep=2", "ep=2,dp=2", "ep=3", "dp=3", "ep=none/0/1-10"}
 
 // Whatever tokens choose, with capacities and alignments, every instruction does what the
 // host kernel does, bit by bit, on every mesh.

@@ -8,9 +8,10 @@ import (
 )
 
 // scatter serves operations that add elements to the places that indices name. Each
-// place has one thread, which adds in the order of the indices, as the host does.
+// place, or each line of places, has one thread, which adds in the order of the indices, as
+// the host does.
 func scatter() Kernel {
-	fs := indexFunctions()
+	fs := append(indexFunctions(), Function{Name: "clear_sums", Threads: lineThreads}, Function{Name: "round_sums_bf16", Threads: lineThreads}, Function{Name: "round_sums_f16", Threads: lineThreads})
 	for _, d := range []string{"f32", "bf16", "f16", "i32", "u32", "u8"} {
 		for _, name := range []string{"add_lists", "add_rows", "add_along"} {
 			if name == "add_lists" || d[0] != 'i' && d[0] != 'u' {
@@ -52,14 +53,24 @@ func scatterProgram(in *Instr) (*Program, error) {
 	if p, ok := in.Prim.(primitives.AddAlongAxisOp); ok {
 		index := in.Args[1].Type
 		_, n, inner := around(out, p.Axis)
-		along := index.Shape[p.Axis]
-		return &Program{
-			Launches: []Launch{
-				checked(1, index.Len(), 0, n),
-				launch("add_along", In(0), In(1), Out(0), Params(out.Len(), max(n, 1), max(inner, 1), along)),
-			},
-			Fault: axisFault(index, p.Axis, n),
-		}, nil
+		along, lines := index.Shape[p.Axis], out.Len()/max(n, 1)
+		// The sums are f32: the result itself, or memory from which it is rounded.
+		work, sums := &Program{Fault: axisFault(index, p.Axis, n)}, Out(0)
+		if d != graph.F32 {
+			work.Scratch, sums = []int{4 * max(out.Len(), 1)}, Scratch(0)
+		}
+		over := func(l Launch, n int) Launch {
+			l.Groups, l.Threads = line(n)
+			return l
+		}
+		clear := launch("clear_sums", sums, Params(out.Len()))
+		clear.Function = "clear_sums"
+		work.Launches = []Launch{checked(1, index.Len(), 0, n), clear,
+			over(launch("add_along", In(0), In(1), sums, Params(lines, n, max(inner, 1), along)), lines)}
+		if d != graph.F32 {
+			work.Launches = append(work.Launches, launch("round_sums", sums, Out(0), Params(out.Len())))
+		}
+		return work, nil
 	}
 	if p, ok := in.Prim.(primitives.ScatterAddOp); ok {
 		_, n, inner := around(out, p.Axis)

@@ -66,27 +66,45 @@ kernel void count_lists(device const T* x [[buffer(0)]],
   }
 }
 
-// add_along adds the elements of lines of p[3] whose index is the place of the result's
-// element, p[0] in all, along an axis of p[1] with p[2] behind each, in float.
+// clear_sums sets p[0] sums to 0.
+kernel void clear_sums(device float* sums [[buffer(0)]], constant int* p [[buffer(1)]], uint gid [[thread_position_in_grid]]) {
+  if (int(gid) < p[0]) {
+    sums[gid] = 0.0f;
+  }
+}
+
+// add_along adds the elements of p[0] lines, of p[3] elements each, to the sums that their indices
+// name along an axis of p[1] with p[2] behind each. A line has one thread, which adds in order.
 template <typename T>
 kernel void add_along(device const T* x [[buffer(0)]],
                       device const int* indices [[buffer(1)]],
-                      device T* y [[buffer(2)]],
+                      device float* sums [[buffer(2)]],
                       constant int* p [[buffer(3)]],
                       uint gid [[thread_position_in_grid]]) {
   int i = int(gid);
   if (i < p[0]) {
-    int place = i / p[2] % p[1];
-    int at = i / p[2] / p[1] * p[3] * p[2] + i % p[2];
-    float s = 0.0f;
-    for (int k = 0; k < p[3]; k++) {
-      if (indices[at + k * p[2]] == place) {
-        s += float(x[at + k * p[2]]);
+    int from = i / p[2] * p[3] * p[2] + i % p[2];
+    int to = i / p[2] * p[1] * p[2] + i % p[2];
+    for (int k = 0; k < p[3]; k++, from += p[2]) {
+      int place = indices[from];
+      if (place >= 0 && place < p[1]) {
+        sums[to + place * p[2]] += float(x[from]);
       }
     }
-    y[i] = T(s);
   }
 }
+
+// round_sums rounds p[0] sums to a narrower type.
+template <typename T>
+kernel void round_sums(device const float* sums [[buffer(0)]], device T* y [[buffer(1)]], constant int* p [[buffer(2)]],
+                       uint gid [[thread_position_in_grid]]) {
+  if (int(gid) < p[0]) {
+    y[gid] = T(sums[gid]);
+  }
+}
+
+template [[host_name("round_sums_bf16")]] kernel decltype(round_sums<bfloat>) round_sums<bfloat>;
+template [[host_name("round_sums_f16")]] kernel decltype(round_sums<half>) round_sums<half>;
 
 #define ADD(name, T)                                                                      \
   template [[host_name("add_rows_" name)]] kernel decltype(add_rows<T>) add_rows<T>;         \

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/tokenizer"
+)
+
+// bytesModel returns a folder with a model of 40 tokens, which are bytes.
+func bytesModel(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"model.safetensors", checkpoint.ConfigName} {
+		b, err := os.ReadFile(filepath.Join("../../models/testdata/mixtral", name))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), b, 0o666))
+	}
+	b, err := tokenizer.Bytes()
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, tokenizer.FileName), b, 0o666))
+	return dir
+}
+
+func generateRun(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, wrong bytes.Buffer
+	code = run(context.Background(), append([]string{"generate"}, args...), strings.NewReader(stdin), &out, &wrong)
+	return code, out.String(), wrong.String()
+}
+
+func TestGenerate(t *testing.T) {
+	dir := bytesModel(t)
+	code, text, wrong := generateRun(t, "", dir, "-prompt", "!\"#$", "-n", "30")
+	require.Equal(t, 0, code, wrong)
+	require.Len(t, text, 31, "30 bytes and the end of the line")
+	require.Empty(t, wrong)
+
+	// A file and standard input are prompts, too.
+	file := filepath.Join(t.TempDir(), "prompt")
+	require.NoError(t, os.WriteFile(file, []byte("!\"#$"), 0o666))
+	code, again, wrong := generateRun(t, "", dir, "-file", file, "-n", "30")
+	require.Equal(t, 0, code, wrong)
+	require.Equal(t, text, again)
+	code, again, wrong = generateRun(t, "!\"#$", dir, "-file", "-", "-n", "30", "-mesh", "ep=3", "-stats")
+	require.Equal(t, 0, code, wrong)
+	require.Equal(t, text, again)
+	require.Contains(t, wrong, "room for 33 positions; a rank takes ")
+	require.Contains(t, wrong, "prompt: 4 tokens in ")
+	require.Contains(t, wrong, "written: 30 tokens, ")
+
+	// The text ends before the first text at which to stop.
+	code, again, wrong = generateRun(t, "", dir, "-prompt", "!\"#$", "-n", "30", "-stop", text[10:12], "-stop", "nothing")
+	require.Equal(t, 0, code, wrong)
+	require.Equal(t, text[:strings.Index(text, text[10:12])]+"\n", again)
+
+	code, again, wrong = generateRun(t, "", dir, "-prompt", "!\"#$", "-n", "30", "-temperature", "1", "-compare", "1,2,3")
+	require.Equal(t, 0, code, wrong)
+	require.NotEqual(t, text, again)
+	require.Equal(t, "30 tokens, the same on 1, 2, 3 ranks\n", wrong)
+}
+
+// The token that ends a text is not written, and ends it.
+func TestGenerateEnds(t *testing.T) {
+	dir := bytesModel(t)
+	_, text, _ := generateRun(t, "", dir, "-prompt", "!\"#$", "-n", "30")
+	path := filepath.Join(dir, checkpoint.ConfigName)
+	config, err := os.ReadFile(path)
+	require.NoError(t, err)
+	end := text[7]
+	changed := strings.Replace(string(config), `"eos_token_id": null`, `"eos_token_id": [99, `+strconv.Itoa(int(end))+`]`, 1)
+	require.NotEqual(t, string(config), changed)
+	require.NoError(t, os.WriteFile(path, []byte(changed), 0o666))
+	code, again, wrong := generateRun(t, "", dir, "-prompt", "!\"#$", "-n", "30")
+	require.Equal(t, 0, code, wrong)
+	require.Equal(t, text[:strings.IndexByte(text, end)]+"\n", again)
+}
+
+func TestGenerateRefuses(t *testing.T) {
+	dir := bytesModel(t)
+	bare := t.TempDir()
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{nil, exitUsage, "0 paths [], want one: the folder of a model"},
+		{[]string{dir}, exitUsage, "no text to continue, want -prompt TEXT or -file FILE"},
+		{[]string{dir, "-prompt", "!", "-file", "-"}, exitUsage, "-prompt and -file, want one of them"},
+		{[]string{dir, "-prompt", "!", "-n", "97"}, exitUsage, "a prompt of 1 tokens and -n 97 need room for 97 positions, and the model was trained for 96: give -n 96 at most"},
+		{[]string{dir, "-prompt", "!", "-n", "0"}, exitWrong, "0 tokens to generate, want at least 1"},
+		{[]string{dir, "-prompt", "abc", "-n", "9"}, exitWrong, "token 0 of the prompt is 97, want one of 0 to 39"},
+		{[]string{dir, "-prompt", "!", "-temperature", "-1"}, exitUsage, "temperature -1, want a finite number of at least 0"},
+		{[]string{dir, "-prompt", "!", "-cache", "i32"}, exitUsage, "want f32, bf16, f16 or q8_0"},
+		{[]string{dir, "-prompt", "!", "-n", "9", "-compare", "1,x"}, exitUsage, `-compare "1,x": want numbers of ranks such as 1,2,4`},
+		{[]string{dir, "-prompt", "!", "-n", "9", "-compare", "1", "-mesh", "ep=2"}, exitUsage, "-compare makes its own meshes"},
+		{[]string{bare, "-prompt", "!"}, exitWrong, "no model in the folder"},
+	} {
+		code, out, wrong := generateRun(t, "", c.args...)
+		if code != c.code || strings.TrimSpace(out) != "" || !strings.Contains(wrong, c.want) {
+			t.Errorf("%q: exit %d, %q %q, want %d and %q", c.args, code, out, wrong, c.code, c.want)
+		}
+	}
+}
+
+// What could be the beginning of a text at which to stop is held back until it is known.
+func TestGeneratedStops(t *testing.T) {
+	for _, c := range []struct {
+		stops []string
+		parts []string
+		want  string
+	}{
+		{nil, []string{"ab", "c"}, "abc\n"},
+		{[]string{"END"}, []string{"xE", "N", "ENx"}, "xENENx\n"},
+		{[]string{"END"}, []string{"xE", "N", "D", "more"}, "x\n"},
+		{[]string{"END", "x"}, []string{"aEN", "x"}, "aEN\n"},
+		{[]string{"aab"}, []string{"a", "a", "a", "b"}, "a\n"},
+		{[]string{"END"}, []string{"xE"}, "xE\n"},
+	} {
+		var out bytes.Buffer
+		g := newOutput(&out, c.stops)
+		for _, p := range c.parts {
+			if !g.write(p) {
+				break
+			}
+		}
+		g.end()
+		if out.String() != c.want {
+			t.Errorf("%q with stops %q gives %q, want %q", c.parts, c.stops, out.String(), c.want)
+		}
+	}
+	g := newOutput(failing{}, nil)
+	if g.write("a") || g.err == nil {
+		t.Error("an error of the output is not seen")
+	}
+}
+
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, errors.New("full") }

@@ -1,0 +1,42 @@
+package generate_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/generate"
+	"github.com/gomoe/gomoe/models"
+)
+
+// A model continues a prompt of three tokens with five.
+func Example() {
+	files, err := checkpoint.Open("../models/testdata/olmoe")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer files.Close()
+	model, err := models.Open(files)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := write(context.Background(), model, files); err != nil {
+		fmt.Println(err)
+	}
+	// Output: 28 16 11 16 11
+}
+
+func write(ctx context.Context, model *models.Model, files *checkpoint.Checkpoint) error {
+	g, err := generate.Open(model, files, generate.Options{Room: 16})
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	_, err = g.Generate(ctx, []int32{1, 2, 3}, 5, generate.Sampling{}, func(t generate.Token) bool {
+		fmt.Print(t.ID, " ")
+		return true
+	})
+	return err
+}

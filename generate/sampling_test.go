@@ -1,0 +1,90 @@
+package generate
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// drawn counts how often each token is chosen in n places.
+func drawn(t *testing.T, s Sampling, logits []float32, n int) []int {
+	t.Helper()
+	counts := make([]int, len(logits))
+	for i := range n {
+		id, _, err := s.Choose(logits, make([]int32, i))
+		require.NoError(t, err)
+		counts[id]++
+	}
+	return counts
+}
+
+func TestChoose(t *testing.T) {
+	logits := []float32{0, float32(math.Log(4)), float32(math.Log(2)), float32(math.Log(1))} // 1 4 2 1 of 8
+	const n = 4000
+	near := func(counts []int, want ...float64) {
+		t.Helper()
+		for i, p := range want {
+			if got := float64(counts[i]) / n; math.Abs(got-p) > 0.03 || p == 0 && got != 0 {
+				t.Errorf("token %d is chosen with probability %.3f, want %.3f", i, got, p)
+			}
+		}
+	}
+	near(drawn(t, Sampling{Temperature: 1}, logits, n), 1.0/8, 4.0/8, 2.0/8, 1.0/8)
+	near(drawn(t, Sampling{Temperature: 0.5}, logits, n), 1.0/22, 16.0/22, 4.0/22, 1.0/22)
+	near(drawn(t, Sampling{Temperature: 1, TopK: 2}, logits, n), 0, 4.0/6, 2.0/6, 0)
+	near(drawn(t, Sampling{Temperature: 1, TopK: 3}, logits, n), 1.0/7, 4.0/7, 2.0/7, 0) // the lower id of two alike
+	near(drawn(t, Sampling{Temperature: 1, TopP: 0.5}, logits, n), 0, 1, 0, 0)
+	near(drawn(t, Sampling{Temperature: 1, TopP: 0.6}, logits, n), 0, 4.0/6, 2.0/6, 0)
+	near(drawn(t, Sampling{Temperature: 1, MinP: 0.4}, logits, n), 0, 4.0/6, 2.0/6, 0)
+	near(drawn(t, Sampling{Temperature: 1, Bias: map[int32]float64{1: math.Inf(-1), 9: 5}}, logits, n), 1.0/4, 0, 2.0/4, 1.0/4)
+	near(drawn(t, Sampling{}, logits, 10), 0)
+	if got := drawn(t, Sampling{Seed: 1, Temperature: 1}, logits, 50); slices.Equal(got, drawn(t, Sampling{Seed: 2, Temperature: 1}, logits, 50)) {
+		t.Error("the seed changes nothing")
+	}
+
+	id, logprob, err := Sampling{}.Choose(logits, nil)
+	require.NoError(t, err)
+	if id != 1 || math.Abs(logprob-math.Log(0.5)) > 1e-6 {
+		t.Errorf("greedy: token %d with %g", id, logprob)
+	}
+}
+
+// Tokens that are there already become less likely, whether their logits are positive or not, and only once.
+func TestPenalties(t *testing.T) {
+	for _, c := range []struct {
+		s    Sampling
+		want int32
+	}{
+		{Sampling{Repetition: 3}, 1}, {Sampling{Repetition: 1.5}, 0}, {Sampling{Presence: 1.5}, 1}, {Sampling{Presence: 0.5}, 0},
+	} {
+		id, _, err := c.s.Choose([]float32{2, 1, -1}, []int32{0, 0, 2, 77})
+		require.NoError(t, err)
+		if id != c.want {
+			t.Errorf("%+v chooses %d, want %d", c.s, id, c.want)
+		}
+	}
+	id, _, err := Sampling{Repetition: 3}.Choose([]float32{-1, -2}, []int32{0})
+	require.NoError(t, err)
+	require.Equal(t, int32(1), id)
+}
+
+func TestChooseRefuses(t *testing.T) {
+	inf := float32(math.Inf(1))
+	for want, logits := range map[string][]float32{
+		"the logit of token 1 at position 2 is NaN":                  {0, float32(math.NaN())},
+		"the largest logit at position 2 is -Inf, want a finite one": {-inf, -inf},
+		"the largest logit at position 2 is +Inf":                    {inf},
+	} {
+		if _, _, err := (Sampling{}).Choose(logits, []int32{1, 1}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v\nwant %s", err, want)
+		}
+	}
+	for _, s := range []Sampling{{Temperature: math.NaN()}, {TopK: -1}, {TopP: 1.5}, {MinP: -1}, {Repetition: math.Inf(1)}, {Presence: math.NaN()}} {
+		if s.Check() == nil {
+			t.Errorf("%+v is accepted", s)
+		}
+	}
+}

@@ -1,0 +1,219 @@
+package primitives
+
+import (
+	"slices"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+)
+
+// Rows in expert order are copies: of tokens, or of the rows that have arrived. If all
+// instructions that read them can read a row through an index instead, no copies are made.
+// The rules joinIndexed and joinRowDots change these instructions one after another, and the
+// last of them takes away the instruction that made the copies, unless that also makes the
+// weights of the rows: then joinOnlyWeights leaves it that.
+
+// rowSource is an instruction that puts rows in expert order.
+type rowSource struct {
+	*lowering.Instr
+	at     int   // the number of the instruction
+	rows   int   // the buffer of rows
+	args   []int // what the rows are read from: see leftRows
+	placed bool  // the rows have arrived from other ranks
+}
+
+// rowsThrough returns the source of a buffer of rows, if all that reads the buffer can read
+// the rows through an index.
+func rowsThrough(p *lowering.Peephole, rows int) (s rowSource, ok bool) {
+	s.at, s.rows = p.Maker(rows), rows
+	if s.at < 0 || p.Bufs[p.Root(rows)].Storage != lowering.Temp {
+		return s, false
+	}
+	s.Instr = &p.Instrs[s.at]
+	if _, ok := s.Prim.(DispatchOp); !ok || s.Out[0] != rows {
+		return s, false
+	}
+	switch s.Name {
+	case "ep_place":
+		s.args, s.placed = s.In[:2], true
+		if wire := p.Bufs[s.In[0]].Type; wire.Shape[1]%p.Bufs[rows].Type.DType.Size() != 0 {
+			return s, false // rows do not begin at an element
+		}
+	case "ep_permute":
+		n := len(s.In)
+		s.args = []int{s.In[0], s.In[n-2], s.In[n-1]}
+	default:
+		return s, false
+	}
+	readers := p.Readers(rows)
+	return s, len(readers) > 0 && !slices.ContainsFunc(readers, func(r int) bool { return !readsThrough(p, &p.Instrs[r], rows) })
+}
+
+// readsThrough reports whether an instruction that reads rows can read them through an index.
+func readsThrough(p *lowering.Peephole, in *lowering.Instr, rows int) bool {
+	times := 0
+	for _, b := range in.In {
+		if p.Root(b) == p.Root(rows) {
+			times++
+		}
+	}
+	switch in.Name {
+	case "grouped_matmul", "grouped_swiglu":
+		return in.In[0] == rows && times == 1
+	case "grouped_outer":
+		return times == 1 && (in.In[0] == rows || in.In[1] == rows)
+	case "mul":
+		if d := p.Bufs[rows].Type.DType; d != graph.F32 && d != graph.F64 || times != 1 || len(in.In) != 2 {
+			return false
+		}
+		if _, _, ok := spreadWeights(p, in, rows); ok {
+			return true
+		}
+		readers := p.Readers(in.Out[0])
+		return len(readers) == 1 && p.Last(in.Out[0], readers[0]) && sumsRows(&p.Instrs[readers[0]])
+	}
+	return false
+}
+
+// sumsRows reports whether an instruction sums each of its rows.
+func sumsRows(in *lowering.Instr) bool {
+	r, ok := in.Prim.(ReduceSumOp)
+	return ok && in.Name == "reduce_sum" && len(in.In) == 1 && slices.Equal(r.Axes, []int{1})
+}
+
+// other returns the argument of a product that is not rows.
+func other(in *lowering.Instr, rows int) int {
+	if in.In[0] == rows {
+		return in.In[1]
+	}
+	return in.In[0]
+}
+
+// spreadWeights returns the weights by which an instruction multiplies rows, one for each row, and
+// the instruction that repeats them along the rows.
+func spreadWeights(p *lowering.Peephole, in *lowering.Instr, rows int) (weights, spread int, ok bool) {
+	spread = p.Maker(other(in, rows))
+	if spread < 0 {
+		return 0, 0, false
+	}
+	s := &p.Instrs[spread]
+	b, ok := s.Prim.(BroadcastInDimOp)
+	if !ok || s.Name != b.Name() || !slices.Equal(b.Dims, []int{0}) || len(b.Shape) != 2 || s.Zones != in.Zones {
+		return 0, 0, false
+	}
+	return s.In[0], spread, true
+}
+
+// gone returns the instructions that nothing needs any more once instruction i reads the rows
+// through the index.
+func (s *rowSource) gone(p *lowering.Peephole, i int) []int {
+	if len(s.Out) == 1 && p.Last(s.rows, i) {
+		return []int{s.at}
+	}
+	return nil
+}
+
+// joinIndexed makes an instruction that reads rows in expert order read them through an index.
+func joinIndexed(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
+	in := &p.Instrs[i]
+	for at, b := range in.In {
+		s, ok := rowsThrough(p, b)
+		if !ok {
+			continue
+		}
+		n, placed := len(s.args), s.placed
+		others, args := s.gone(p, i), slices.Concat(s.args, in.In[:at], in.In[at+1:])
+		h := lowering.Host{}
+		switch in.Name {
+		case "grouped_matmul":
+			t := in.Prim.(GroupedMatMulOp).Transpose
+			h.Kernel = inNumber(gatheredProduct[array.Brain](t, in.Align, n, placed), gatheredProduct[array.Half](t, in.Align, n, placed), gatheredProduct[float32](t, in.Align, n, placed), gatheredProduct[float64](t, in.Align, n, placed))
+			h.Dry, h.Packs = counted(likelyRows(p, b, in.In[1]), h.Kernel), expertPacks(p.Bufs[in.In[1]].Type, t, n)
+		case "grouped_swiglu":
+			t := in.Prim.(GroupedMatMulOp).Transpose
+			h.Kernel = inNumber(gatheredSwiGLU[array.Brain](t, in.Align, n, placed), gatheredSwiGLU[array.Half](t, in.Align, n, placed), gatheredSwiGLU[float32](t, in.Align, n, placed), gatheredSwiGLU[float64](t, in.Align, n, placed))
+			h.Dry, h.Packs = counted(likelyRows(p, b, in.In[1]), h.Kernel), expertPacks(p.Bufs[in.In[1]].Type, t, n, n+1)
+		case "grouped_outer":
+			h.Kernel = inNumber(gatheredOuter[array.Brain](in.Align, n, at, placed), gatheredOuter[array.Half](in.Align, n, at, placed), gatheredOuter[float32](in.Align, n, at, placed), gatheredOuter[float64](in.Align, n, at, placed))
+			h.Dry = counted(likelyRows(p, b, in.Out[0]), h.Kernel)
+		case "mul":
+			weights, spread, ok := spreadWeights(p, in, b)
+			if !ok {
+				return none() // joinRowDots
+			}
+			if p.Last(other(in, b), i) {
+				others = append(others, spread)
+			}
+			args = append(slices.Clone(s.args), weights)
+			h.Kernel = inFloat(gatheredWeighted[float32](n, placed), gatheredWeighted[float64](n, placed))
+		}
+		return others, lowering.Instr{Name: in.Name + "_gathered", Prim: in.Prim, Pos: in.Pos, Out: in.Out, In: args, Zones: in.Zones, Align: in.Align, Host: h}, true
+	}
+	return none()
+}
+
+// joinRowDots joins the product of rows in expert order with other rows and the sum of each
+// row of the product. Both are read, and the product is not written.
+func joinRowDots(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
+	in := &p.Instrs[i]
+	if !sumsRows(in) || !p.Last(in.In[0], i) {
+		return none()
+	}
+	mi := p.Maker(in.In[0])
+	if mi < 0 || p.Instrs[mi].Name != "mul" || p.Instrs[mi].Zones != in.Zones {
+		return none()
+	}
+	m := &p.Instrs[mi]
+	for _, b := range m.In {
+		s, ok := rowsThrough(p, b)
+		if !ok {
+			continue
+		}
+		n, placed := len(s.args), s.placed
+		return append(s.gone(p, mi), mi), lowering.Instr{Name: "row_dots_gathered", Prim: in.Prim, Pos: in.Pos, Out: in.Out,
+			In: append(slices.Clone(s.args), other(m, b)), Zones: in.Zones, Align: in.Align,
+			Host: lowering.Host{Kernel: inFloat(gatheredDots[float32](n, placed), gatheredDots[float64](n, placed))}}, true
+	}
+	return none()
+}
+
+// joinOnlyWeights leaves of an instruction that puts rows and their weights in expert order the
+// weights, if nothing reads the rows.
+func joinOnlyWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
+	in := &p.Instrs[i]
+	if _, ok := in.Prim.(DispatchOp); !ok || in.Name != "ep_place" && in.Name != "ep_permute" || len(in.Out) != 2 {
+		return none()
+	}
+	if rows := in.Out[0]; p.Bufs[p.Root(rows)].Storage != lowering.Temp || len(p.Readers(rows)) > 0 {
+		return none()
+	}
+	join := lowering.Instr{Name: in.Name + "_weights", Prim: in.Prim, Pos: in.Pos, Out: in.Out[1:], Zones: in.Zones, Align: in.Align}
+	if in.Name == "ep_place" {
+		values := int(graph.T(p.Bufs[in.Out[0]].Type.DType, p.Bufs[in.Out[0]].Type.Shape[1]).Bytes())
+		join.In = []int{in.In[0], in.In[1], in.In[3]}
+		join.Kernel = func(a *exec.Args) error {
+			from, choice := data[int32](a.In[1]), data[int32](a.In[2])
+			for i, j := range from[:min(len(from), a.Out[0].Type.Len())] {
+				if j >= 0 {
+					w := element(a.Out[0], i)
+					copy(w, packed(a.In[0], int(j))[values+int(choice[i])*len(w):])
+				}
+			}
+			return nil
+		}
+	} else {
+		join.In = in.In[1:]
+		join.Kernel = func(a *exec.Args) error {
+			recv := data[int32](a.In[2])
+			for pair, j := range data[int32](a.In[1]) {
+				if j >= 0 {
+					copy(element(a.Out[0], int(recv[j])), element(a.In[0], pair))
+				}
+			}
+			return nil
+		}
+	}
+	return nil, join, true
+}

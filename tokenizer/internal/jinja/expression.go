@@ -1,0 +1,488 @@
+package jinja
+
+import (
+	"fmt"
+	"slices"
+)
+
+// expr computes a value.
+type expr func(r *run, s *scope) any
+
+// parser makes functions of tokens.
+type parser struct {
+	tokens []token
+	at     int
+	depth  int
+	loops  int // how many loops are around
+}
+
+func (p *parser) now() token { return p.tokens[p.at] }
+
+func (p *parser) fail(format string, a ...any) {
+	panic(failure{p.now().line, fmt.Sprintf(format, a...)})
+}
+
+// take takes the token if it is the operator or the word.
+func (p *parser) take(what string) bool {
+	if t := p.now(); (t.kind == operator || t.kind == name) && t.text == what {
+		p.at++
+		return true
+	}
+	return false
+}
+
+func (p *parser) want(what string) {
+	if !p.take(what) {
+		p.fail("%q, want %q", p.now().text, what)
+	}
+}
+
+func (p *parser) word() string {
+	t := p.now()
+	if t.kind != name {
+		p.fail("%q, want a name", t.text)
+	}
+	p.at++
+	return t.text
+}
+
+// deeper guards against templates that nest without end.
+func (p *parser) deeper() func() {
+	if p.depth++; p.depth > maxDepth {
+		p.fail("the template nests deeper than %d", maxDepth)
+	}
+	return func() { p.depth-- }
+}
+
+// expression parses a value, with a condition behind it.
+func (p *parser) expression() expr {
+	defer p.deeper()()
+	v := p.or()
+	for p.take("if") {
+		yes, cond := v, p.or()
+		no := expr(func(*run, *scope) any { return undefined{"the value of an if without else"} })
+		if p.take("else") {
+			no = p.expression()
+		}
+		v = func(r *run, s *scope) any {
+			if truth(cond(r, s)) {
+				return yes(r, s)
+			}
+			return no(r, s)
+		}
+	}
+	return v
+}
+
+func (p *parser) or() expr {
+	v := p.and()
+	for p.take("or") {
+		a, b := v, p.and()
+		v = func(r *run, s *scope) any {
+			if x := a(r, s); truth(x) {
+				return x
+			}
+			return b(r, s)
+		}
+	}
+	return v
+}
+
+func (p *parser) and() expr {
+	v := p.not()
+	for p.take("and") {
+		a, b := v, p.not()
+		v = func(r *run, s *scope) any {
+			if x := a(r, s); !truth(x) {
+				return x
+			}
+			return b(r, s)
+		}
+	}
+	return v
+}
+
+func (p *parser) not() expr {
+	if p.take("not") {
+		defer p.deeper()()
+		v := p.not()
+		return func(r *run, s *scope) any { return !truth(v(r, s)) }
+	}
+	return p.compare()
+}
+
+func (p *parser) compare() expr {
+	first := p.sum()
+	var ops []string
+	var rest []expr
+	for {
+		op := ""
+		for _, o := range []string{"==", "!=", "<=", ">=", "<", ">", "in"} {
+			if op == "" && p.take(o) {
+				op = o
+			}
+		}
+		if t := p.tokens[min(p.at+1, len(p.tokens)-1)]; op == "" && p.now().text == "not" && t.kind == name && t.text == "in" {
+			p.at += 2
+			op = "not in"
+		}
+		if op == "" {
+			break
+		}
+		ops, rest = append(ops, op), append(rest, p.sum())
+	}
+	if ops == nil {
+		return first
+	}
+	return func(r *run, s *scope) any {
+		a := first(r, s)
+		for i, op := range ops {
+			b := rest[i](r, s)
+			if !r.compare(op, a, b) {
+				return false
+			}
+			a = b
+		}
+		return true
+	}
+}
+
+// binary parses operators of one precedence, from left to right.
+func (p *parser) binary(next func() expr, ops ...string) expr {
+	v := next()
+	for {
+		op := ""
+		for _, o := range ops {
+			if op == "" && p.now().kind == operator && p.take(o) {
+				op = o
+			}
+		}
+		if op == "" {
+			return v
+		}
+		a, b := v, next()
+		line := p.now().line
+		v = func(r *run, s *scope) any {
+			x, y := a(r, s), b(r, s)
+			r.line = line
+			return r.arithmetic(op, x, y)
+		}
+	}
+}
+
+func (p *parser) sum() expr     { return p.binary(p.concat, "+", "-") }
+func (p *parser) concat() expr  { return p.binary(p.product, "~") }
+func (p *parser) product() expr { return p.binary(p.power, "//", "*", "/", "%") }
+func (p *parser) power() expr   { return p.binary(func() expr { return p.unary(true) }, "**") }
+
+func (p *parser) unary(filters bool) expr {
+	defer p.deeper()()
+	var v expr
+	switch {
+	case p.now().kind == operator && p.take("-"):
+		of := p.unary(false)
+		v = func(r *run, s *scope) any { return r.arithmetic("-", int64(0), of(r, s)) }
+	case p.now().kind == operator && p.take("+"):
+		v = p.unary(false)
+	default:
+		v = p.postfix(p.primary())
+	}
+	if filters {
+		v = p.filters(v)
+	}
+	return v
+}
+
+func constant(v any) expr { return func(*run, *scope) any { return v } }
+
+func (p *parser) primary() expr {
+	t := p.now()
+	p.at++
+	switch {
+	case t.kind == name:
+		switch t.text {
+		case "true", "True":
+			return constant(true)
+		case "false", "False":
+			return constant(false)
+		case "none", "None":
+			return constant(nil)
+		}
+		return func(r *run, s *scope) any { return r.lookup(s, t.text) }
+	case t.kind == number:
+		return constant(t.value)
+	case t.kind == text:
+		s := t.value.(string)
+		for p.now().kind == text {
+			s += p.now().value.(string)
+			p.at++
+		}
+		return constant(s)
+	case t.kind == operator && t.text == "(":
+		return p.tuple(")")
+	case t.kind == operator && t.text == "[":
+		items := p.items("]")
+		return func(r *run, s *scope) any { return &list{r.all(items, s), false} }
+	case t.kind == operator && t.text == "{":
+		return p.dict()
+	}
+	p.at--
+	p.fail("%q, want a value", t.text)
+	return nil
+}
+
+// all computes values.
+func (r *run) all(items []expr, s *scope) []any {
+	r.spend(len(items))
+	out := make([]any, len(items))
+	for i, e := range items {
+		out[i] = e(r, s)
+	}
+	return out
+}
+
+func (p *parser) items(stop string) []expr {
+	var out []expr
+	for !p.take(stop) {
+		if out != nil {
+			p.want(",")
+			if p.take(stop) {
+				break
+			}
+		}
+		out = append(out, p.expression())
+	}
+	return out
+}
+
+// tuple parses what is in parentheses: one value, or several with commas.
+func (p *parser) tuple(stop string) expr {
+	if p.take(stop) {
+		return func(*run, *scope) any { return &list{tuple: true} }
+	}
+	first := p.expression()
+	if p.take(stop) {
+		return first
+	}
+	p.want(",")
+	rest := append([]expr{first}, p.items(stop)...)
+	return func(r *run, s *scope) any { return &list{r.all(rest, s), true} }
+}
+
+func (p *parser) dict() expr {
+	var keys, values []expr
+	for !p.take("}") {
+		if keys != nil {
+			p.want(",")
+			if p.take("}") {
+				break
+			}
+		}
+		keys = append(keys, p.expression())
+		p.want(":")
+		values = append(values, p.expression())
+	}
+	return func(r *run, s *scope) any {
+		d := NewDict()
+		for i := range keys {
+			k, ok := keys[i](r, s).(string)
+			if !ok {
+				r.fail("a key of a dictionary that is no string")
+			}
+			r.spend(1)
+			d.Set(k, values[i](r, s))
+		}
+		return d
+	}
+}
+
+func (p *parser) postfix(v expr) expr {
+	for {
+		of, line := v, p.now().line
+		switch t := p.now(); {
+		case t.kind != operator:
+			return v
+		case p.take("."):
+			key := p.now().text
+			if k := p.now().kind; k != name && k != number {
+				p.fail("%q, want the name of an attribute", key)
+			}
+			p.at++
+			v = func(r *run, s *scope) any {
+				x := of(r, s)
+				r.line = line
+				return r.attribute(x, key)
+			}
+		case p.take("["):
+			v = p.subscript(of, line)
+		case p.take("("):
+			v = p.call(of, line)
+		default:
+			return v
+		}
+	}
+}
+
+func (p *parser) subscript(of expr, line int) expr {
+	var parts [3]expr
+	n := 0
+	slice := false
+	for !p.take("]") {
+		if p.take(":") {
+			slice = true
+			if n++; n > 2 {
+				p.fail("a slice with more than three parts")
+			}
+			continue
+		}
+		if parts[n] != nil {
+			p.fail("%q, want \"]\"", p.now().text)
+		}
+		parts[n] = p.expression()
+	}
+	if !slice {
+		if parts[0] == nil {
+			p.fail("an empty subscript")
+		}
+		return func(r *run, s *scope) any {
+			x, i := of(r, s), parts[0](r, s)
+			r.line = line
+			return r.item(x, i)
+		}
+	}
+	return func(r *run, s *scope) any {
+		x := of(r, s)
+		var at [3]any
+		for i, e := range parts {
+			if e != nil {
+				at[i] = e(r, s)
+			}
+		}
+		r.line = line
+		return r.slice(x, at)
+	}
+}
+
+// arguments is what stands in the parentheses of a call.
+type arguments struct {
+	values []expr
+	names  []string
+	named  []expr
+}
+
+func (p *parser) arguments() arguments {
+	var a arguments
+	for first := true; !p.take(")"); first = false {
+		if !first {
+			p.want(",")
+			if p.take(")") {
+				break
+			}
+		}
+		if t := p.tokens[min(p.at+1, len(p.tokens)-1)]; p.now().kind == name && t.kind == operator && t.text == "=" {
+			a.names = append(a.names, p.word())
+			p.at++
+			a.named = append(a.named, p.expression())
+			continue
+		}
+		a.values = append(a.values, p.expression())
+	}
+	return a
+}
+
+func (a arguments) compute(r *run, s *scope) ([]any, *Dict) {
+	named := NewDict()
+	values := r.all(a.values, s)
+	for i, n := range a.names {
+		named.Set(n, a.named[i](r, s))
+	}
+	return values, named
+}
+
+func (p *parser) call(of expr, line int) expr {
+	a := p.arguments()
+	return func(r *run, s *scope) any {
+		f := of(r, s)
+		values, named := a.compute(r, s)
+		r.line = line
+		return r.call(f, values, named)
+	}
+}
+
+func (r *run) call(f any, values []any, named *Dict) any {
+	c, ok := f.(callable)
+	if !ok {
+		r.fail("%s is called, which is no function", r.typed(f))
+	}
+	if r.depth++; r.depth > maxDepth {
+		r.fail("calls nest deeper than %d", maxDepth)
+	}
+	r.spend(1)
+	v := c(r, values, named)
+	r.depth--
+	return v
+}
+
+// filters parses filters and tests behind a value.
+func (p *parser) filters(v expr) expr {
+	for {
+		of, line := v, p.now().line
+		switch {
+		case p.now().kind == operator && p.take("|"):
+			f := p.filter()
+			v = func(r *run, s *scope) any {
+				x := of(r, s)
+				return f(r, s, x, line)
+			}
+		case p.now().kind == name && p.take("is"):
+			v = p.test(of, line)
+		default:
+			return v
+		}
+	}
+}
+
+// filter parses a filter's name and arguments.
+func (p *parser) filter() func(r *run, s *scope, v any, line int) any {
+	which := p.word()
+	f, ok := filterNamed(which)
+	if !ok {
+		p.at--
+		p.fail("there is no filter %q", which)
+	}
+	var a arguments
+	if p.take("(") {
+		a = p.arguments()
+	}
+	return func(r *run, s *scope, v any, line int) any {
+		values, named := a.compute(r, s)
+		r.line = line
+		r.spend(1)
+		return f(r, v, values, named)
+	}
+}
+
+func (p *parser) test(of expr, line int) expr {
+	not := p.take("not")
+	which := p.word()
+	f, ok := testNamed(which)
+	if !ok {
+		p.at--
+		p.fail("there is no test %q", which)
+	}
+	var a arguments
+	switch t := p.now(); {
+	case p.take("("):
+		a = p.arguments()
+	case t.kind == number, t.kind == text, t.kind == operator && (t.text == "[" || t.text == "{"),
+		t.kind == name && !slices.Contains([]string{"else", "or", "and", "is", "if", "in", "not"}, t.text):
+		a.values = []expr{p.postfix(p.primary())}
+	}
+	return func(r *run, s *scope) any {
+		v := of(r, s)
+		values, _ := a.compute(r, s)
+		r.line = line
+		r.spend(1)
+		return f(r, v, values) != not
+	}
+}

@@ -1,0 +1,199 @@
+package tokenizer
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// templated is the tokenizer of bytes with a template and two special tokens.
+func templated(t testing.TB, template string) (*Tokenizer, error) {
+	data, err := Bytes()
+	require.NoError(t, err)
+	tok, err := Parse(data)
+	require.NoError(t, err)
+	tok.written = []variable{{"bos_token", "<s>"}, {"eos_token", "</s>"}}
+	return tok, tok.setTemplate("default", template)
+}
+
+// Templates make of conversations what apply_chat_template of transformers makes.
+func TestTemplates(t *testing.T) {
+	f, err := os.Open("testdata/templates.json.gz")
+	require.NoError(t, err)
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	require.NoError(t, err)
+	var all struct {
+		Conversations []map[string]json.RawMessage
+		Cases         []struct {
+			Name, Template string
+			Results        []*string // nil: an error
+		}
+	}
+	require.NoError(t, json.NewDecoder(z).Decode(&all))
+	require.NotEmpty(t, all.Cases)
+	for _, c := range all.Cases {
+		tok, compileErr := templated(t, c.Template)
+		require.Len(t, c.Results, len(all.Conversations))
+		for i, want := range c.Results {
+			if compileErr != nil {
+				if want != nil {
+					t.Errorf("%s: %v", c.Name, compileErr)
+				}
+				require.ErrorContains(t, compileErr, "line ")
+				continue
+			}
+			in := all.Conversations[i]
+			conv := Conversation{Messages: in["messages"], Tools: in["tools"], Generate: string(in["add_generation_prompt"]) == "true"}
+			if v, ok := in["thinking"]; ok {
+				conv.More = json.RawMessage(`{"thinking":` + string(v) + `}`)
+			}
+			got, err := tok.Template(conv)
+			switch {
+			case want == nil && err == nil:
+				t.Errorf("%s: conversation %d: %q, want an error", c.Name, i, got)
+			case want == nil:
+				require.ErrorContains(t, err, "tokenizer: chat template: line ")
+			case err != nil:
+				t.Errorf("%s: conversation %d: %v", c.Name, i, err)
+			case got != *want:
+				t.Errorf("%s: conversation %d:\n%q, want\n%q", c.Name, i, got, *want)
+			}
+		}
+	}
+}
+
+// What a template computes is bounded, and errors name its line.
+func TestTemplateErrors(t *testing.T) {
+	messages, err := Messages(Message{"user", "hi"})
+	require.NoError(t, err)
+	for _, c := range []struct{ template, want string }{
+		{"a\n{{ raise_exception('roles must alternate') }}", "line 2: roles must alternate"},
+		{"{% for i in range(1000000000000) %}{% endfor %}", "takes more than"},
+		{"{% for i in range(100000) %}{% for i in range(100000) %}{% endfor %}{% endfor %}", "takes more than"},
+		{"{% macro f(x) %}{{ f(x) }}{% endmacro %}\n{{ f(1) }}", "calls nest deeper than 100"},
+		{"{{ 'a' * 1000000000000 }}", "takes more than"},
+		{"{% set ns = namespace(s='aaaaaaaa') %}{% for i in range(60) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}", "takes more than"},
+		{"{% set ns = namespace(l=[1]) %}{% for i in range(60) %}{% set ns.l = ns.l + ns.l %}{% endfor %}", "takes more than"},
+		{"{% set ns = namespace(l=[]) %}{% for i in range(200) %}{% set ns.l = [ns.l] %}{% endfor %}{{ ns.l }}", "deeper than 100"},
+		{"{% set ns = namespace(l=[]) %}{% for i in range(200) %}{% set ns.l = [ns.l] %}{% endfor %}{{ ns.l | tojson }}", "deeper than 100"},
+		{"{% set ns = namespace() %}{% set ns.n = ns %}{{ ns == ns.n }}", "deeper than 100"},
+		{"{% for i in range(200000) %}{{ 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa' }}{% endfor %}", "the text is longer than"},
+		{"{{ 'a'.replace('', 'x' * 1000000) * 100000 }}", "takes more than"},
+	} {
+		tok, err := templated(t, c.template)
+		require.NoError(t, err, c.template)
+		_, err = tok.Template(Conversation{Messages: messages})
+		require.ErrorContains(t, err, "tokenizer: chat template: line ", c.template)
+		require.ErrorContains(t, err, c.want, c.template)
+	}
+	for _, c := range []struct{ template, want string }{
+		{"\n\n{% if x %}", "line 3: the template ends, want {% elif or else or endif %}"},
+		{"{% include '/etc/passwd' %}", `line 1: an unknown or misplaced statement "include"`},
+		{"{% import 'x' as y %}", `an unknown or misplaced statement "import"`},
+		{"{{ " + strings.Repeat("(", 200) + "1" + strings.Repeat(")", 200) + " }}", "nests deeper than 100"},
+		{strings.Repeat("{% if 1 %}", 200), "nests deeper than 100"},
+		{"{{ 'a }}", "a string is not closed"},
+		{"{{ 1", "a tag is not closed, want }}"},
+		{"{# x", "a comment is not closed"},
+		{"{% raw %}x", "raw without endraw"},
+		{"{{ a ? b }}", `an unknown character "?"`},
+		{"{% break %}", "break outside of a loop"},
+		{strings.Repeat("x", 1<<20+1), "1048577 bytes, want at most 1048576"},
+	} {
+		_, err := templated(t, c.template)
+		require.ErrorContains(t, err, c.want, shorten(c.template))
+	}
+	tok, err := templated(t, "{{ messages }}")
+	require.NoError(t, err)
+	for _, c := range []struct {
+		conversation Conversation
+		want         string
+	}{
+		{Conversation{Messages: json.RawMessage("[")}, "tokenizer: template: messages: "},
+		{Conversation{Messages: json.RawMessage("[] []")}, "more than one JSON value"},
+		{Conversation{Messages: json.RawMessage(strings.Repeat("[", 200))}, "JSON nests deeper than 100"},
+		{Conversation{Messages: messages, Tools: json.RawMessage("x")}, "tokenizer: template: tools: "},
+		{Conversation{Messages: messages, More: json.RawMessage("[]")}, "tokenizer: template: more: want a JSON object"},
+	} {
+		_, err := tok.Template(c.conversation)
+		require.ErrorContains(t, err, c.want)
+	}
+	tok.templates = nil
+	_, err = tok.Template(Conversation{Messages: messages})
+	require.ErrorContains(t, err, "the model has no chat template")
+}
+
+// strftime_now tells the time that the caller says.
+func TestTemplateDate(t *testing.T) {
+	tok, err := templated(t, "{{ strftime_now('%d %b %Y, %-d. %B %y %H:%M:%S %A %j %%') }}")
+	require.NoError(t, err)
+	got, err := tok.Template(Conversation{Messages: json.RawMessage("[]"), Now: time.Date(2026, 3, 5, 7, 8, 9, 0, time.UTC)})
+	require.NoError(t, err)
+	require.Equal(t, "05 Mar 2026, 5. March 26 07:08:09 Thursday 064 %", got)
+}
+
+// Templates come from tokenizer_config.json, chat_template.jinja and GGUF.
+func TestOpenTemplates(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	data, err := Bytes()
+	require.NoError(t, err)
+	write("tokenizer.json", string(data))
+	messages, err := Messages(Message{"user", "hi"})
+	require.NoError(t, err)
+	text := func(tools string) string {
+		tok, err := Open(dir)
+		require.NoError(t, err)
+		c := Conversation{Messages: messages}
+		if tools != "" {
+			c.Tools = json.RawMessage(tools)
+		}
+		out, err := tok.Template(c)
+		require.NoError(t, err)
+		return out
+	}
+	write("tokenizer_config.json", `{"bos_token":"a","chat_template":"{{ bos_token }}:{{ messages[0].content }}"}`)
+	require.Equal(t, "a:hi", text(""))
+	write("tokenizer_config.json", `{"chat_template":[{"name":"default","template":"plain"},{"name":"tool_use","template":"{{ tools|length }} tools"}]}`)
+	require.Equal(t, "plain", text(""))
+	require.Equal(t, "2 tools", text("[{},{}]"))
+	write("chat_template.jinja", "from the file {{ messages|length }}\n")
+	require.Equal(t, "from the file 1", text(""))
+	write("chat_template.jinja", "\n{% if %}")
+	_, err = Open(dir)
+	require.ErrorContains(t, err, filepath.Join(dir, "chat_template.jinja")+": chat template default: line 2: ")
+
+	g := GGUF{Model: "gpt2", Pre: "gpt-2", Tokens: []string{"a"}, BOS: 0, EOS: -1, Unknown: -1, Pad: -1, Template: "{{ bos_token }}!{{ eos_token }}"}
+	tok, err := FromGGUF(g)
+	require.NoError(t, err)
+	got, err := tok.Template(Conversation{Messages: messages})
+	require.NoError(t, err)
+	require.Equal(t, "a!", got)
+	g.Template = "{{"
+	_, err = FromGGUF(g)
+	require.ErrorContains(t, err, "tokenizer: GGUF: chat template default: line 1: ")
+}
+
+func FuzzTemplate(f *testing.F) {
+	f.Add("{% for m in messages %}{{ m.role | upper }}{% if loop.last %}{{ m['content'][1:] ~ 2 }}{% endif %}{% endfor %}", `[{"role":"user","content":"hi"}]`)
+	f.Add("{%- macro f(a, b=1) -%}{% set x %}y{% endset %}{{ a + b }}{%- endmacro -%}{{ f(1, b=2) | tojson(indent=2) }}", `[]`)
+	f.Fuzz(func(t *testing.T, template, messages string) {
+		tok, err := templated(t, template)
+		if err != nil {
+			return
+		}
+		text, err := tok.Template(Conversation{Messages: json.RawMessage(messages)})
+		if err == nil && len(text) > 8<<20 {
+			t.Fatalf("%d bytes of text", len(text))
+		}
+	})
+}
