@@ -34,6 +34,9 @@ func (s *Session) PutParts(name string, fill func(Part) error) (*Array, error) {
 	if err != nil {
 		return nil, err
 	}
+	if fill == nil {
+		return nil, fmt.Errorf("runtime: put %s: the function that fills parts is nil", s.named(p))
+	}
 	return s.place(p, fill)
 }
 

@@ -162,6 +162,8 @@ func TestPutPartsFails(t *testing.T) {
 	require.ErrorIs(t, err, lost)
 	_, err = s.PutParts("none", func(runtime.Part) error { return nil })
 	require.ErrorContains(t, err, `runtime: p has no input "none"`)
+	_, err = s.PutParts("a", nil)
+	require.EqualError(t, err, "runtime: put input a of p: the function that fills parts is nil")
 
 	var none *runtime.Array
 	_, err = none.Parts()
