@@ -2,6 +2,7 @@ package pattern
 
 import (
 	"fmt"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -37,7 +38,8 @@ type Pattern struct {
 	src  string
 	code []inst
 	// begin says which bytes a match can begin with; 256 stands for an empty match.
-	begin [257]bool
+	begin    [257]bool
+	machines sync.Pool // of *machine
 }
 
 // Compile reads a regular expression. An error names the expression, the byte

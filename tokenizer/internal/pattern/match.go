@@ -27,6 +27,10 @@ type frame struct {
 	mask uint64
 }
 
+// maxKept is how many frames the memory may have that is kept for the next text.
+const maxKept = 1 << 12
+
+// machine is the memory of one search.
 type machine struct {
 	code  []inst
 	text  string
@@ -38,9 +42,16 @@ type machine struct {
 // long as f returns nil, and returns the first error of f, or one that wraps
 // [ErrBudget]. A match that is empty does not follow a match immediately.
 func (p *Pattern) Each(text string, f func(start, end int) error) error {
-	m := machine{code: p.code, text: text, steps: stepsPerByte*len(text) + stepsMore}
-	var few [32]frame
-	m.stack = few[:0]
+	m, _ := p.machines.Get().(*machine)
+	if m == nil {
+		m = &machine{code: p.code}
+	}
+	m.text, m.steps, m.stack = text, stepsPerByte*len(text)+stepsMore, m.stack[:0]
+	defer func() {
+		if m.text = ""; cap(m.stack) <= maxKept {
+			p.machines.Put(m)
+		}
+	}()
 	last := -1 // where the match before ended
 	for at := 0; at <= len(text); {
 		first := 256
