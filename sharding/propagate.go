@@ -22,6 +22,8 @@ type Assignment struct {
 	// leaves holds the place_like equations whose results stay pending; see loop.sums.
 	// passes holds those whose results are only placed once more.
 	leaves, passes map[*graph.Eqn]bool
+	// inside says that the program is the body of a loop.
+	inside bool
 	// wanted holds the placements of flexible values that are checked already.
 	wanted map[string]bool
 	// Decision is the rule's answer for every equation that is not flexible.
@@ -207,7 +209,7 @@ func (a *Assignment) Flexible(v *graph.Value) bool { return a.flexible[v] }
 
 // Context returns the context in which e is placed.
 func (a *Assignment) Context(e *graph.Eqn) *Context {
-	c := &Context{Mesh: a.Mesh, Eqn: e, flexible: a.flexible, leaves: a.leaves[e], passes: a.passes[e]}
+	c := &Context{Mesh: a.Mesh, Eqn: e, flexible: a.flexible, leaves: a.leaves[e], passes: a.passes[e], inside: a.inside}
 	for _, v := range e.In {
 		c.In = append(c.In, a.Spec[v])
 	}

@@ -53,6 +53,7 @@ type Context struct {
 	// A place_like equation leaves its result pending, in any case or if this makes no two
 	// sums of one (see Assignment).
 	leaves, passes bool
+	inside         bool // the equation is in the body of a loop
 }
 
 // Decision is a rule's answer: one Spec per argument and per result.

@@ -137,7 +137,7 @@ func (l *loop) place() (*Assignment, error) {
 // propagate places the equations of the body p for inputs that lie at l.in.
 func (l *loop) propagate(p *graph.Program) (*Assignment, error) {
 	a := newAssignment(p, l.Mesh)
-	a.leaves = l.leaves
+	a.leaves, a.inside = l.leaves, true
 	for i, v := range p.In {
 		s, err := l.in[i].Check(l.Mesh, v.Type)
 		if err != nil {

@@ -7,9 +7,10 @@ import (
 )
 
 // sums places the body of a loop so that what its iterations add up stays pending until the
-// loop has ended: ranks then exchange data once, and not in every iteration. The gradients
-// that iterations return stay pending, too, and ranks exchange those of all iterations at
-// once. sums returns nil if there is neither.
+// loop has ended: ranks then exchange data once, and not in every iteration. In a loop that is
+// in the body of another, which may add them up, the gradients that iterations return stay
+// pending, too. Elsewhere each iteration adds up its own: those of all iterations at once are
+// as many bytes, and would be held twice. sums returns nil if there is neither.
 //
 // A carried value is such a sum if the body adds to it and reads it for nothing else, and if
 // what is added is pending. A gradient is pending, too, although it is placed like its
@@ -20,7 +21,7 @@ func (l *loop) sums() *Assignment {
 	added, leaves := map[int][]*graph.Value{}, map[int][]*graph.Eqn{}
 	l.leaves = map[*graph.Eqn]bool{}
 	for _, v := range l.s.Body.Out[l.s.Carry:] {
-		if v.Def != nil && isPlaceLike(v.Def) && u.count[v] == 1 {
+		if l.inside && v.Def != nil && isPlaceLike(v.Def) && u.count[v] == 1 {
 			l.leaves[v.Def] = true
 		}
 	}
