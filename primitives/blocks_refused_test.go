@@ -3,6 +3,7 @@ package primitives_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/quant"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
 )
@@ -66,6 +68,37 @@ func TestBlocksHaveNoGradient(t *testing.T) {
 	require.NoError(t, err)
 	if _, err := vjp.Grad(p, "w"); err == nil || !strings.Contains(err.Error(), "input w is q8_0[4,32]; only float types have a gradient: x") {
 		t.Errorf("gradient with respect to blocks: %v", err)
+	}
+}
+
+// Rows of a table in blocks are rows of the table as numbers, on every mesh, and the table
+// needs no gradient for that of what is computed from them.
+func TestEmbeddingOfBlocks(t *testing.T) {
+	for _, d := range quant.Types() {
+		n, _ := d.Block()
+		p, err := gomoe.Parse("rows", fmt.Sprintf("program p(w %s[6,%d], ids i32[4,3], s f32[4,3,%d]) {\n x = embedding(w, ids)\n y = convert_element_type(x) dtype=f32\n z = mul(y, s)\n v = reduce_sum(z) axes=[0,1,2]\n return v, y\n}", d, 2*n, 2*n))
+		require.NoError(t, err)
+		in := blockInputs(p, 2)
+		ids := []int32{5, 0, 3, 3, 1, 2, 4, 5, 0, 2, 1, 4}
+		in["ids"], err = array.Of(ids, 4, 3)
+		require.NoError(t, err)
+		table := array.Data[float32](in["w"].As(graph.F32))
+		g, err := vjp.Grad(p, "s")
+		require.NoError(t, err)
+		for mesh, place := range map[string]map[string]sharding.Spec{"": nil, "a=2": {"ids": sharding.Split("a")}, "b=2": {"w": sharding.Split("", "b")}, "a=2,b=2": {"w": sharding.Split("", "b"), "ids": sharding.Split("", "a")}} {
+			m, err := sharding.ParseMesh(mesh)
+			require.NoError(t, err)
+			out, err := gomoe.Run(context.Background(), g, gomoe.Config{Mesh: m, Place: place}, in)
+			require.NoError(t, err, "%s on %q", d, mesh)
+			for i, id := range ids {
+				want := table[int(id)*2*n:][:2*n]
+				for k := 1; k <= 2; k++ { // the rows, and the gradient of what multiplies them
+					if got := array.Data[float32](out[k])[i*2*n:][:2*n]; !slices.Equal(got, want) {
+						t.Fatalf("%s on %q: row %d of result %d is not row %d of the table", d, mesh, i, k, id)
+					}
+				}
+			}
+		}
 	}
 }
 

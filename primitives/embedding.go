@@ -22,12 +22,15 @@ var (
 	_ primitive = EmbeddingGradOp{}
 )
 
-// Embedding returns table[ids]: table[V,D] of a float type and ids i32[..] from
-// 0 to V-1 give [..,D]. Any other id stops the run with an error that gives its
-// position.
+// Embedding returns table[ids]: table[V,D] of a float type, or in blocks, and ids i32[..]
+// from 0 to V-1 give [..,D] of the table's element type; ConvertElementType makes numbers
+// of blocks. Any other id stops the run with an error that gives its position.
 func Embedding(table, ids *graph.Value) *graph.Value {
 	return graph.Apply1(EmbeddingOp{}, table, ids)
 }
+
+// Blocks says that the table may be weights in blocks.
+func (EmbeddingOp) Blocks() {}
 
 func (EmbeddingOp) Name() string     { return "embedding" }
 func (EmbeddingGradOp) Name() string { return "embedding_grad" }
@@ -37,7 +40,7 @@ func (EmbeddingOp) Infer(in []graph.Type) ([]graph.Type, error) {
 		return nil, err
 	}
 	table, ids := in[0], in[1]
-	if err := floating(table); err != nil {
+	if err := floating(table); err != nil && !table.DType.IsBlock() {
 		return nil, fmt.Errorf("table: %w", err)
 	}
 	if table.Rank() != 2 {
@@ -77,6 +80,9 @@ func (p EmbeddingGradOp) Infer(in []graph.Type) ([]graph.Type, error) {
 }
 
 func (EmbeddingOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	if e.In[0].Type.DType.IsBlock() {
+		return []*graph.Value{nil, nil}, nil // weights in blocks have no cotangent
+	}
 	return []*graph.Value{graph.Apply1(EmbeddingGradOp{e.In[0].Dim(0)}, e.In[1], ct[0]), nil}, nil
 }
 
@@ -119,7 +125,7 @@ func (p EmbeddingGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) erro
 
 func lookUp(a *exec.Args) error {
 	table, ids, out := a.In[0].Bytes(), data[int32](a.In[1]), a.Out[0].Bytes()
-	n := a.In[0].Type.Shape[1] * a.In[0].Type.DType.Size()
+	n := int(graph.Type{DType: a.In[0].Type.DType, Shape: a.In[0].Type.Shape[1:]}.Bytes())
 	exec.Share(a, len(ids), 1+4*cheap/(1+n), rowsLookedUp{out, table, ids, n})
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -63,7 +62,7 @@ func (t *tool) generateCommand() *ffcli.Command {
 	return &ffcli.Command{
 		Name: "generate", ShortUsage: "gomoe generate MODEL -prompt TEXT [-n 100] [-mesh ep=4]", FlagSet: fs,
 		ShortHelp: "Continue a text with a model.",
-		LongHelp: "MODEL is a folder with safetensors files, config.json and tokenizer.json. Under gomoe launch, mpirun and\n" +
+		LongHelp: "MODEL is a folder with safetensors files, config.json and tokenizer.json, or a GGUF file. Under gomoe launch, mpirun and\n" +
 			"others all ranks take part, and the first one writes.",
 		Exec: func(ctx context.Context, args []string) error {
 			paths, err := operands(fs, args)
@@ -71,7 +70,7 @@ func (t *tool) generateCommand() *ffcli.Command {
 				return err
 			}
 			if len(paths) != 1 {
-				return usagef("%d paths %q, want one: the folder of a model", len(paths), paths)
+				return usagef("%d paths %q, want one: the folder of a model, or a GGUF file", len(paths), paths)
 			}
 			g.path = paths[0]
 			fs.VisitAll(func(f *flag.Flag) {
@@ -165,11 +164,7 @@ func (g *writing) open() (err error) {
 	if g.model, err = models.Open(g.c); err != nil {
 		return err
 	}
-	folder := g.path
-	if info, err := os.Stat(folder); err == nil && !info.IsDir() {
-		folder = filepath.Dir(folder)
-	}
-	if g.tok, err = tokenizer.Open(folder); err != nil {
+	if g.tok, err = generate.Tokenizer(g.c); err != nil {
 		return err
 	}
 	text := g.prompt

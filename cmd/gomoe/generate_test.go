@@ -94,7 +94,7 @@ func TestGenerateRefuses(t *testing.T) {
 		code int
 		want string
 	}{
-		{nil, exitUsage, "0 paths [], want one: the folder of a model"},
+		{nil, exitUsage, "0 paths [], want one: the folder of a model, or a GGUF file"},
 		{[]string{dir}, exitUsage, "no text to continue, want -prompt TEXT or -file FILE"},
 		{[]string{dir, "-prompt", "!", "-file", "-"}, exitUsage, "-prompt and -file, want one of them"},
 		{[]string{dir, "-prompt", "!", "-n", "97"}, exitUsage, "a prompt of 1 tokens and -n 97 need room for 97 positions, and the model was trained for 96: give -n 96 at most"},
