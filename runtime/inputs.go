@@ -69,7 +69,7 @@ func (s *Session) accepts(p lowering.Port, a *Array) error {
 
 // holds reports whether a lies on the session's ranks and on its mesh.
 func (s *Session) holds(a *Array) bool {
-	return a.mesh.String() == s.plan.Mesh.String() && slices.Equal(a.ranks, s.local)
+	return a.mesh.Equal(s.plan.Mesh) && slices.Equal(a.ranks, s.local)
 }
 
 // elsewhere returns an error that says where a lies, where it should, and what to do.

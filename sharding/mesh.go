@@ -84,6 +84,13 @@ func (m Mesh) String() string {
 	return strings.Join(parts, ",")
 }
 
+// Equal reports whether both meshes have the same axes in the same order, with the same ranges.
+func (m Mesh) Equal(o Mesh) bool {
+	return slices.EqualFunc(m.Axes, o.Axes, func(a, b Axis) bool {
+		return a.Name == b.Name && a.Size == b.Size && slices.Equal(a.Ranges, b.Ranges)
+	})
+}
+
 // Ranks returns the number of ranks.
 func (m Mesh) Ranks() int {
 	n := 1

@@ -37,6 +37,14 @@ func TestParseMesh(t *testing.T) {
 		again, err := sharding.ParseMesh(m.String())
 		require.NoError(t, err)
 		require.Equal(t, m, again)
+		require.True(t, m.Equal(again))
+	}
+	for _, other := range []string{"", "ep=2", "ep=4,dp=2", "dp=2,ep=5", "dp=2,ep=0/1/2/3"} {
+		a, err := sharding.ParseMesh("dp=2,ep=4")
+		require.NoError(t, err)
+		b, err := sharding.ParseMesh(other)
+		require.NoError(t, err)
+		require.False(t, a.Equal(b), other)
 	}
 	for text, want := range map[string]string{
 		"ep":                `sharding: mesh "ep": "ep" is no axis, want name=size with a size of at least 1, such as dp=2,ep=4`,
