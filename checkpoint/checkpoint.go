@@ -101,7 +101,7 @@ func (c *Checkpoint) openSafetensors(path string) (Config, error) {
 		c.close, c.Files = append(c.close, f.Close), append(c.Files, f.Path())
 	}
 	c.Format, c.Tensors = Safetensors, safetensors.Tensors(files)
-	return readConfig(filepath.Join(filepath.Dir(path), ConfigName))
+	return ReadConfig(filepath.Join(filepath.Dir(path), ConfigName))
 }
 
 // find returns the file to open: path itself, or what a folder has.
@@ -171,7 +171,7 @@ func (c *Checkpoint) Close() error {
 
 // limited reads a file of at most max bytes.
 func limited(path string, max int64) ([]byte, error) {
-	f, err := os.Open(path)
+	f, _, err := tensor.OpenRegular(path)
 	if err != nil {
 		return nil, err
 	}

@@ -194,6 +194,11 @@ func TestSummary(t *testing.T) {
 	held, err := c.Held(m)
 	require.NoError(t, err)
 	require.Equal(t, []Held{{0, 2, 112}, {2, 1, 96}, {0, 2, 112}, {2, 1, 96}}, held)
+	m, err = sharding.ParseMesh("ep=0/1-3")
+	require.NoError(t, err)
+	if _, err := c.Held(m); err == nil || !strings.Contains(err.Error(), "axis ep has ranges of 4 experts, want the model's 3") {
+		t.Errorf("error %v", err)
+	}
 	m, err = sharding.ParseMesh("tp=2")
 	require.NoError(t, err)
 	if _, err := c.Held(m); err == nil || !strings.Contains(err.Error(), "axis tp: want ep") {

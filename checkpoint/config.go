@@ -29,8 +29,9 @@ type Config struct {
 	prefix string // of the keys about the architecture
 }
 
-// readConfig reads a config.json. A file that is not there says nothing, which is no error.
-func readConfig(path string) (Config, error) {
+// ReadConfig reads a config.json, or another file of settings such as generation_config.json. A file that is not there says
+// nothing, which is no error.
+func ReadConfig(path string) (Config, error) {
 	text, err := limited(path, maxConfig)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Config{Path: path}, nil

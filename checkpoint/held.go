@@ -24,6 +24,11 @@ func (c *Checkpoint) Held(m sharding.Mesh) ([]Held, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, a := range m.Axes {
+		if a.Ranges != nil && a.Ranges.Len() != s.Experts {
+			return nil, fmt.Errorf("axis %s has ranges of %d experts, want the model's %d", a.Name, a.Ranges.Len(), s.Experts)
+		}
+	}
 	var axes []string
 	if m.Size("ep") > 0 {
 		axes = []string{"ep"}

@@ -11,24 +11,22 @@ import (
 
 // A model continues a prompt of three tokens with five.
 func Example() {
-	files, err := checkpoint.Open("../models/testdata/olmoe")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer files.Close()
-	model, err := models.Open(files)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	if err := write(context.Background(), model, files); err != nil {
+	if err := write(context.Background(), "../models/testdata/olmoe"); err != nil {
 		fmt.Println(err)
 	}
 	// Output: 28 16 11 16 11
 }
 
-func write(ctx context.Context, model *models.Model, files *checkpoint.Checkpoint) error {
+func write(ctx context.Context, folder string) error {
+	files, err := checkpoint.Open(folder)
+	if err != nil {
+		return err
+	}
+	defer files.Close()
+	model, err := models.Open(files)
+	if err != nil {
+		return err
+	}
 	g, err := generate.Open(model, files, generate.Options{Room: 16})
 	if err != nil {
 		return err

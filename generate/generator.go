@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/checkpoint"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/memory"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/models"
 	"github.com/gomoe/gomoe/nn"
@@ -66,6 +68,9 @@ func Open(m *models.Model, c *checkpoint.Checkpoint, o Options) (g *Generator, e
 	if err := models.Surplus(c, g.params); err != nil {
 		return g, err
 	}
+	if err := g.fits(job, memory.Available()); err != nil {
+		return g, err
+	}
 	for _, p := range g.params {
 		w, err := models.Find(c, p)
 		if err != nil {
@@ -83,6 +88,22 @@ func Open(m *models.Model, c *checkpoint.Checkpoint, o Options) (g *Generator, e
 		}
 	}
 	return g, nil
+}
+
+// fits returns an error if the weights and caches of this process's ranks take more memory than there is.
+func (g *Generator) fits(job *gomoe.Job, can memory.Limit) error {
+	var caches float64
+	for _, in := range job.Plan().In {
+		if !slices.ContainsFunc(g.params, func(p nn.Param) bool { return p.Name == in.Name }) {
+			caches += float64(in.Type.Bytes()) // of all ranks, where tp splits them
+		}
+	}
+	need := float64(job.Plan().Report(1).Mem.Inputs) * float64(len(job.Local()))
+	if max(need, caches) <= float64(can.Bytes) {
+		return nil
+	}
+	return fmt.Errorf("generate: weights and caches with room for %d positions take %s in this process, of which the caches of all ranks are %s, and %s can be had (%s); make less room, or spread the model over more processes",
+		g.o.Room, memory.Format(max(need, caches)), memory.Format(caches), memory.Format(float64(can.Bytes)), can.By)
 }
 
 // Close ends the ranks.
@@ -175,7 +196,7 @@ func (g *Generator) Generate(ctx context.Context, prompt []int32, n int, s Sampl
 		return times, errors.New("generate: an empty prompt, want at least one token")
 	case n < 1:
 		return times, fmt.Errorf("generate: %d tokens to generate, want at least 1", n)
-	case len(prompt)+n-1 > g.o.Room:
+	case n > g.o.Room || len(prompt)+n-1 > g.o.Room:
 		return times, fmt.Errorf("generate: a prompt of %d tokens and %d more need room for %d positions, and there is room for %d; generate at most %d, or open the model with more room",
 			len(prompt), n, len(prompt)+n-1, g.o.Room, max(0, g.o.Room-len(prompt)+1))
 	}

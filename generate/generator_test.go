@@ -134,3 +134,16 @@ func TestRefuses(t *testing.T) {
 	_, err := g.Generate(context.Background(), []int32{4}, 1, Sampling{}, func(Token) bool { return true })
 	require.ErrorIs(t, err, context.Canceled)
 }
+
+// Caches that are too large for the memory are refused before they are taken.
+func TestNoRoom(t *testing.T) {
+	c, err := checkpoint.Open("../models/testdata/olmoe")
+	require.NoError(t, err)
+	defer c.Close()
+	m, err := models.Open(c)
+	require.NoError(t, err)
+	_, err = Open(m, c, Options{Room: 1 << 30})
+	if err == nil || !strings.Contains(err.Error(), "weights and caches with room for 1073741824 positions take 256 GiB") || !strings.Contains(err.Error(), "make less room") {
+		t.Errorf("error %v", err)
+	}
+}

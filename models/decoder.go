@@ -45,6 +45,11 @@ func readDecoder(r *reader, c *checkpoint.Checkpoint) decoder {
 	if theta, ok, err := r.c.Float("rope_parameters.rope_theta"); ok && err == nil {
 		a.RoPE.Base = theta // where transformers 5 writes it
 	}
+	for name, x := range map[string]float64{"rms_norm_eps": d.epsilon, "rope_theta": a.RoPE.Base} {
+		if !(x > 0) {
+			r.fail(fmt.Errorf("%s: %s is %g, want a number above 0", r.c.Path, name, x))
+		}
+	}
 	r.only("hidden_act", "silu")
 	r.only("rope_scaling", "none")
 	r.only("rope_parameters.rope_type", "default")
@@ -80,9 +85,12 @@ func (r *reader) vocabulary(c *checkpoint.Checkpoint) int {
 	return t.Type.Shape[0]
 }
 
-// model returns the model of a decoder.
-func (d decoder) model(topK int) *Model {
-	return &Model{Vocab: d.vocab, Context: d.context, Layers: d.layers, TopK: topK, CachePlace: d.attention.CachePlace(), Forward: d.forward}
+// model returns the model of a decoder with experts.
+func (d decoder) model(r *reader, experts, topK int) *Model {
+	if r.err == nil && topK > experts {
+		r.fail(fmt.Errorf("%s: a token uses %d of %d experts, want at most as many", r.c.Path, topK, experts))
+	}
+	return &Model{Vocab: d.vocab, Context: d.context, Layers: d.layers, Experts: experts, TopK: topK, CachePlace: d.attention.CachePlace(), Forward: d.forward}
 }
 
 // forward returns the logits f32[B,S,V] of tokens i32[B,S].

@@ -24,5 +24,6 @@ func openMixtral(c *checkpoint.Checkpoint) (*Model, error) {
 		y, _ := moe.Apply(s.In("block_sparse_moe", ""), x)
 		return y
 	}
-	return d.model(moe.Route.TopK), r.err
+	m := d.model(r, moe.Experts, moe.Route.TopK)
+	return m, r.err
 }

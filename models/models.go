@@ -17,6 +17,7 @@ type Model struct {
 	Vocab   int    // tokens
 	Context int    // positions that the model was trained for
 	Layers  int
+	Experts int // of a layer
 	TopK    int // experts that a token uses
 	// CachePlace has the mesh axes that split the caches of keys and values, as nn.Param.Place has them.
 	CachePlace []string

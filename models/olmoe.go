@@ -27,5 +27,6 @@ func openOLMoE(c *checkpoint.Checkpoint) (*Model, error) {
 		y, _ := moe.Apply(s.In("mlp", ""), x)
 		return y
 	}
-	return d.model(moe.Route.TopK), r.err
+	m := d.model(r, moe.Experts, moe.Route.TopK)
+	return m, r.err
 }

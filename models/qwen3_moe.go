@@ -42,7 +42,8 @@ func openQwen3(c *checkpoint.Checkpoint) (*Model, error) {
 		y, _ := moe.Apply(s.In("mlp", ""), x)
 		return y
 	}
-	return d.model(moe.Route.TopK), r.err
+	m := d.model(r, moe.Experts, moe.Route.TopK)
+	return m, r.err
 }
 
 // list returns a setting that is a list of integers, nothing if it is not there.

@@ -122,8 +122,8 @@ func Stored(c *checkpoint.Checkpoint) func(nn.Param) (graph.DType, error) {
 }
 
 // Surplus returns an error if a checkpoint has tensors that are no parameter of the model: something that would be left out
-// without a word. Tables of rotary frequencies, which follow from the configuration, and a head that the model takes from
-// the table of tokens, may be there.
+// without a word. Tables of rotary frequencies, which follow from the configuration, may be there, and a head that is the
+// table of tokens where the model takes it from there.
 func Surplus(c *checkpoint.Checkpoint, params []nn.Param) error {
 	used := map[string]bool{}
 	var errs []error
@@ -136,10 +136,10 @@ func Surplus(c *checkpoint.Checkpoint, params []nn.Param) error {
 			used[t.Name] = true
 		}
 	}
-	may := regexp.MustCompile(`rotary_emb\.inv_freq$|^lm_head\.weight$`)
+	may := regexp.MustCompile(`rotary_emb\.inv_freq$`)
 	n := 0
 	for _, t := range c.Tensors {
-		if used[t.Name] || may.MatchString(t.Name) {
+		if used[t.Name] || may.MatchString(t.Name) || t.Name == "lm_head.weight" && equals(c, t, "model.embed_tokens.weight") {
 			continue
 		}
 		if n++; n <= 3 {
@@ -150,6 +150,12 @@ func Surplus(c *checkpoint.Checkpoint, params []nn.Param) error {
 		errs = append(errs, fmt.Errorf("models: and %d further tensors", n-3))
 	}
 	return errors.Join(errs...)
+}
+
+// equals reports whether a tensor has the bytes of another one.
+func equals(c *checkpoint.Checkpoint, t tensor.Tensor, other string) bool {
+	o, err := c.Tensor(other)
+	return err == nil && o.Stored == t.Stored && bytes.Equal(o.Mem, t.Mem)
 }
 
 // DType returns the element type in which the model is calculated if nothing else is asked for: that of the experts'

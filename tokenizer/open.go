@@ -75,6 +75,10 @@ func (t *Tokenizer) configured(dir string) error {
 
 // read returns a file's bytes.
 func read(path string) ([]byte, error) {
+	// Opening a pipe would wait for somebody who writes to it.
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: errors.New("this is no regular file")}
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -81,7 +80,7 @@ func plain(name string) bool {
 }
 
 func readIndex(path string) (*index, error) {
-	f, err := os.Open(path)
+	f, _, err := tensor.OpenRegular(path)
 	if err != nil {
 		return nil, err
 	}

@@ -19,18 +19,11 @@ type Mapped struct {
 // reads a byte of a mapped file that is no longer there is ended by the system. It is an
 // error if path is a folder, a device or a pipe.
 func Map(path string) (*Mapped, error) {
-	f, err := os.Open(path)
+	f, info, err := OpenRegular(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close() // a mapping keeps the file
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, &fs.PathError{Op: "map", Path: path, Err: fmt.Errorf("this is a %s, want a file", kind(info.Mode()))}
-	}
 	m := &Mapped{path: path, free: func() error { return nil }}
 	if info.Size() == 0 {
 		return m, nil // the system maps no empty file
@@ -42,6 +35,20 @@ func Map(path string) (*Mapped, error) {
 		return nil, &fs.PathError{Op: "map", Path: path, Err: err}
 	}
 	return m, nil
+}
+
+// OpenRegular opens a file for reading. It is an error if path is a folder, a device or a pipe, of which opening
+// one may block for ever.
+func OpenRegular(path string) (*os.File, fs.FileInfo, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, nil, &fs.PathError{Op: "open", Path: path, Err: fmt.Errorf("this is a %s, want a file", kind(info.Mode()))}
+	}
+	f, err := os.Open(path)
+	return f, info, err
 }
 
 // kind names what a path refers to when it is no regular file.

@@ -49,6 +49,7 @@ var errReported = errors.New("reported")
 // run runs the command line and returns the exit status. It stops when ctx
 // ends.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
+	stderr = &quoted{stderr}
 	t := &tool{stdin: stdin, stdout: &whole.Output{To: stdout}, stderr: stderr}
 	root := t.root()
 	name := "gomoe"
@@ -129,6 +130,31 @@ func (t *tool) root() *ffcli.Command {
 		return usagef("there is no command %q, want one of %s%s", args[0], strings.Join(names, " "), near.Names(args[0], slices.Values(names)))
 	}
 	return root
+}
+
+// quoted writes text with control characters other than ends of lines and tabs as Go writes them in
+// quotes: names in files and on command lines are not to steer a terminal.
+type quoted struct{ to io.Writer }
+
+func (q *quoted) Write(p []byte) (int, error) {
+	var b []byte
+	for i, c := range p {
+		if c < ' ' && c != '\n' && c != '\t' && c != '\r' || c == 0x7f {
+			if b == nil {
+				b = append(b, p[:i]...)
+			}
+			b = fmt.Appendf(b, "\\x%02x", c)
+		} else if b != nil {
+			b = append(b, c)
+		}
+	}
+	if b == nil {
+		return q.to.Write(p)
+	}
+	if _, err := q.to.Write(b); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
 // flags returns a flag set that reports mistakes instead of printing them.

@@ -6,7 +6,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
+	"math"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +21,7 @@ import (
 	"github.com/gomoe/gomoe/generate"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/memory"
+	"github.com/gomoe/gomoe/jaccl/job/environ"
 	"github.com/gomoe/gomoe/models"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/tokenizer"
@@ -76,10 +81,12 @@ func (t *tool) generateCommand() *ffcli.Command {
 			fs.VisitAll(func(f *flag.Flag) {
 				switch f.Name {
 				case "transport", "kernels", "device", "stats", "file":
+				case "stop", "cache": // functions, which show no value
 				default:
 					g.same = append(g.same, [2]string{"-" + f.Name, f.Value.String()})
 				}
 			})
+			g.same = append(g.same, [2]string{"-stop", fmt.Sprintf("%q", g.stop)}, [2]string{"-cache", g.o.Cache.String()})
 			return g.run(ctx)
 		},
 	}
@@ -107,12 +114,9 @@ type writing struct {
 }
 
 func (g *writing) run(ctx context.Context) (err error) {
-	if err := g.s.Check(); err != nil {
-		return &usageError{err}
-	}
-	mesh, err := sharding.ParseMesh(g.mesh)
+	mesh, err := g.check()
 	if err != nil {
-		return usagef("-mesh: %w", err)
+		return err
 	}
 	var w world.World
 	defer func() { err = errors.Join(err, w.Close()) }()
@@ -142,13 +146,47 @@ func (g *writing) run(ctx context.Context) (err error) {
 		return err
 	}
 	if g.compare != "" {
-		if info.Mode == world.PerProcess || g.mesh != "" {
-			return usagef("-compare makes its own meshes, in this process; leave out -mesh, and start it without a launcher")
-		}
 		return g.compareRanks(ctx)
 	}
 	_, err = g.write(ctx, g.o)
 	return err
+}
+
+// check returns an error for flags that cannot be right, whatever the model.
+func (g *writing) check() (sharding.Mesh, error) {
+	mesh, err := sharding.ParseMesh(g.mesh)
+	if err != nil {
+		return mesh, usagef("-mesh: %w", err)
+	}
+	for _, a := range mesh.Axes {
+		if !slices.Contains([]string{"dp", "ep", "tp"}, a.Name) {
+			return mesh, usagef("-mesh %s: axis %s, want ep, which splits the experts, tp, which splits heads, or dp, which copies the model", mesh, a.Name)
+		}
+	}
+	if err := g.s.Check(); err != nil {
+		return mesh, &usageError{err}
+	}
+	switch {
+	case g.n < 1:
+		return mesh, usagef("-n %d: want at least 1", g.n)
+	case g.o.Room < 0:
+		return mesh, usagef("-room %d: want at least 1, or 0 for what the prompt and -n need", g.o.Room)
+	case g.s.Temperature == 0 && (g.s.TopK > 0 || g.s.TopP > 0 || g.s.MinP > 0):
+		return mesh, usagef("-top-k, -top-p and -min-p choose at random, which wants a -temperature above 0, such as 0.7")
+	case g.compare != "" && g.mesh != "":
+		return mesh, usagef("-compare makes its own meshes, in this process; leave out -mesh")
+	}
+	job, err := environ.Detect(os.Getenv)
+	if err != nil {
+		return mesh, err
+	}
+	if g.compare != "" && job.Size > 1 {
+		return mesh, usagef("-compare has all ranks in one process; start it without a launcher")
+	}
+	if g.file == "-" && job.Size > 1 {
+		return mesh, usagef("-file -: processes of a launcher have no standard input; give the text with -prompt, or in a file")
+	}
+	return mesh, nil
 }
 
 // open opens the model and its tokenizer, and encodes the prompt.
@@ -167,41 +205,78 @@ func (g *writing) open() (err error) {
 	if g.tok, err = generate.Tokenizer(g.c); err != nil {
 		return err
 	}
+	if n := g.o.Mesh.Size("ep"); n > g.model.Experts {
+		return usagef("-mesh %s: the model has %d experts, want at most as many ranks along ep", g.o.Mesh, g.model.Experts)
+	}
 	text := g.prompt
 	switch {
 	case g.file != "" && g.prompt != "":
 		return usagef("-prompt and -file, want one of them")
 	case g.file == "-":
-		b, err := io.ReadAll(g.stdin)
-		if err != nil {
+		if text, err = readPrompt(g.stdin); err != nil {
 			return fmt.Errorf("-file: %w", err)
 		}
-		text = string(b)
 	case g.file != "":
-		b, err := os.ReadFile(g.file)
+		f, err := os.Open(g.file)
 		if err != nil {
 			return fmt.Errorf("-file: %w", err)
 		}
-		text = string(b)
+		text, err = readPrompt(f)
+		if err = errors.Join(err, f.Close()); err != nil {
+			return fmt.Errorf("-file %s: %w", plainText(g.file), err)
+		}
 	}
 	if g.ids, err = g.tok.Encode(text, tokenizer.Options{}); err != nil {
 		return err
 	}
 	if len(g.ids) == 0 {
+		if text != "" {
+			return usagef("the tokenizer makes no token of the text: want text of its vocabulary")
+		}
 		return usagef("no text to continue, want -prompt TEXT or -file FILE")
 	}
-	need := len(g.ids) + g.n - 1
-	if g.o.Room == 0 {
-		g.o.Room = max(need, 1)
+	for _, id := range g.ids {
+		if int(id) >= g.model.Vocab {
+			return fmt.Errorf("%s: the tokenizer makes token %d of the text, and the model has %d tokens: they are of different models", g.path, id, g.model.Vocab)
+		}
 	}
-	if max(g.o.Room, need) > g.model.Context {
-		return usagef("a prompt of %d tokens and -n %d need room for %d positions, and the model was trained for %d: give -n %d at most", len(g.ids), g.n, max(g.o.Room, need), g.model.Context, max(0, g.model.Context-len(g.ids)+1))
+	need := len(g.ids) - 1 + min(g.n, math.MaxInt-len(g.ids))
+	switch {
+	case g.o.Room > g.model.Context:
+		return usagef("-room %d: the model was trained for %d positions", g.o.Room, g.model.Context)
+	case g.o.Room > 0 && need > g.o.Room:
+		return usagef("-room %d: a prompt of %d tokens and -n %d need room for %d positions", g.o.Room, len(g.ids), g.n, need)
+	case g.o.Room == 0:
+		g.o.Room = need
+	}
+	if need > g.model.Context {
+		return usagef("a prompt of %d tokens and -n %d need room for %d positions, and the model was trained for %d: give -n %d at most", len(g.ids), g.n, need, g.model.Context, max(0, g.model.Context-len(g.ids)+1))
 	}
 	g.ends, err = g.c.Config.IDs("eos_token_id")
-	if eos := g.tok.Special().EOS; eos >= 0 && err == nil {
+	if err != nil {
+		return err
+	}
+	if eos := g.tok.Special().EOS; eos >= 0 {
 		g.ends[eos] = true
 	}
+	more, err := checkpoint.ReadConfig(filepath.Join(filepath.Dir(g.c.Files[0]), "generation_config.json"))
+	if err != nil {
+		return err
+	}
+	ends, err := more.IDs("eos_token_id")
+	maps.Copy(g.ends, ends)
 	return err
+}
+
+// maxPrompt is the longest text that a prompt may be, in bytes.
+const maxPrompt = 64 << 20
+
+func readPrompt(r io.Reader) (string, error) {
+	b, err := io.ReadAll(io.LimitReader(r, maxPrompt+1))
+	if err == nil && len(b) > maxPrompt {
+		err = fmt.Errorf("more than %d bytes, want a text of fewer", maxPrompt)
+	}
+	return string(b), err
 }
 
 // write writes the continuation on the ranks that o says, and returns its tokens.
@@ -231,7 +306,9 @@ func (g *writing) write(ctx context.Context, o generate.Options) (ids []int32, e
 	if err == nil {
 		out.write(stream.Flush())
 	}
-	out.end()
+	if err == nil || times.Tokens > 0 {
+		out.end()
+	}
 	if err != nil {
 		return ids, err
 	}
@@ -254,6 +331,9 @@ func (g *writing) compareRanks(ctx context.Context) error {
 		n, err := strconv.Atoi(strings.TrimSpace(text))
 		if err != nil || n < 1 {
 			return usagef("-compare %q: want numbers of ranks such as 1,2,4", g.compare)
+		}
+		if n > g.model.Experts {
+			return usagef("-compare %s: the model has %d experts, want at most as many ranks", g.compare, g.model.Experts)
 		}
 		ranks = append(ranks, n)
 	}

@@ -98,8 +98,17 @@ func TestGenerateRefuses(t *testing.T) {
 		{[]string{dir}, exitUsage, "no text to continue, want -prompt TEXT or -file FILE"},
 		{[]string{dir, "-prompt", "!", "-file", "-"}, exitUsage, "-prompt and -file, want one of them"},
 		{[]string{dir, "-prompt", "!", "-n", "97"}, exitUsage, "a prompt of 1 tokens and -n 97 need room for 97 positions, and the model was trained for 96: give -n 96 at most"},
-		{[]string{dir, "-prompt", "!", "-n", "0"}, exitWrong, "0 tokens to generate, want at least 1"},
-		{[]string{dir, "-prompt", "abc", "-n", "9"}, exitWrong, "token 0 of the prompt is 97, want one of 0 to 39"},
+		{[]string{dir, "-prompt", "!!!", "-n", "95"}, exitUsage, "a prompt of 3 tokens and -n 95 need room for 97 positions, and the model was trained for 96: give -n 94 at most"},
+		{[]string{dir, "-prompt", "!", "-n", "9223372036854775807"}, exitUsage, "and the model was trained for 96: give -n 96 at most"},
+		{[]string{dir, "-prompt", "!", "-n", "0"}, exitUsage, "-n 0: want at least 1"},
+		{[]string{dir, "-prompt", "!", "-n", "9", "-room", "97"}, exitUsage, "-room 97: the model was trained for 96 positions"},
+		{[]string{dir, "-prompt", "!", "-n", "9", "-room", "8"}, exitUsage, "-room 8: a prompt of 1 tokens and -n 9 need room for 9 positions"},
+		{[]string{dir, "-prompt", "!", "-n", "9", "-top-k", "3"}, exitUsage, "wants a -temperature above 0"},
+		{[]string{dir, "-prompt", "!", "-n", "9", "-mesh", "x=2"}, exitUsage, "-mesh x=2: axis x, want ep"},
+		{[]string{dir, "-prompt", "!", "-n", "9", "-mesh", "ep=7"}, exitUsage, "-mesh ep=7: the model has 6 experts"},
+		{[]string{dir, "-prompt", "!", "-n", "9", "-compare", "7"}, exitUsage, "-compare 7: the model has 6 experts"},
+		{[]string{dir, "-file", "/dev/zero", "-n", "9"}, exitWrong, "-file /dev/zero: more than 67108864 bytes"},
+		{[]string{dir, "-prompt", "abc", "-n", "9"}, exitWrong, "the tokenizer makes token 97 of the text, and the model has 40 tokens: they are of different models"},
 		{[]string{dir, "-prompt", "!", "-temperature", "-1"}, exitUsage, "temperature -1, want a finite number of at least 0"},
 		{[]string{dir, "-prompt", "!", "-cache", "i32"}, exitUsage, "want f32, bf16, f16 or q8_0"},
 		{[]string{dir, "-prompt", "!", "-n", "9", "-compare", "1,x"}, exitUsage, `-compare "1,x": want numbers of ranks such as 1,2,4`},
@@ -148,3 +157,21 @@ func TestGeneratedStops(t *testing.T) {
 type failing struct{}
 
 func (failing) Write([]byte) (int, error) { return 0, errors.New("full") }
+
+// Control characters in names and on command lines do not reach the terminal.
+func TestErrorsAreQuoted(t *testing.T) {
+	code, _, wrong := generateRun(t, "", "\x1b[31mmodel", "-prompt", "!")
+	if code != exitWrong || !strings.Contains(wrong, `stat \x1b[31mmodel: `) || strings.ContainsRune(wrong, 0x1b) {
+		t.Errorf("exit %d, %q", code, wrong)
+	}
+}
+
+// A file that says which tokens end a text, beside config.json, counts too.
+func TestGenerationConfigEnds(t *testing.T) {
+	dir := bytesModel(t)
+	_, text, _ := generateRun(t, "", dir, "-prompt", "!\"#$", "-n", "30")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "generation_config.json"), []byte(`{"eos_token_id": [`+strconv.Itoa(int(text[5]))+`]}`), 0o666))
+	code, again, wrong := generateRun(t, "", dir, "-prompt", "!\"#$", "-n", "30")
+	require.Equal(t, 0, code, wrong)
+	require.Equal(t, text[:strings.IndexByte(text, text[5])]+"\n", again)
+}

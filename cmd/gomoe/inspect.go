@@ -207,6 +207,10 @@ func (r *inspection) print(w io.Writer) error {
 
 // plainText returns text from a file as it is if a terminal shows it so, else in quotes.
 func plainText(s string) string {
+	const most = 200
+	if len(s) > most {
+		return strconv.Quote(s[:most]) + "…"
+	}
 	if q := strconv.Quote(s); q != `"`+s+`"` || strings.ContainsAny(s, " ") || s == "" {
 		return q
 	}

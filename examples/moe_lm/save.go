@@ -16,6 +16,11 @@ import (
 	"github.com/gomoe/gomoe/tokenizer"
 )
 
+// modelFiles returns the names of the files that save writes.
+func modelFiles() []string {
+	return []string{safetensors.FileName, checkpoint.ConfigName, tokenizer.FileName}
+}
+
 // save writes the trained model to a folder in the form of Hugging Face, where its architecture is called
 // Mixtral: model.safetensors, config.json, and a tokenizer.json whose ids are bytes. weights are by input name ("w_embed" and so on).
 func (c config) save(folder string, weights map[string]array.Array) error {

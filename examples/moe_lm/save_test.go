@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -102,5 +103,18 @@ func TestRunSaves(t *testing.T) {
 	heads, ok, err := m.Config.Int("num_attention_heads")
 	if c, _, _ := setup(t, args...); err != nil || !ok || heads != c.Heads {
 		t.Errorf("%d heads, %v", heads, err)
+	}
+}
+
+// A model that cannot be written is found out before the training.
+func TestNoPlaceForTheModel(t *testing.T) {
+	for _, name := range modelFiles() {
+		args, _ := tiny(t, "-steps", "2", "-sample", "0")
+		out := t.TempDir()
+		require.NoError(t, os.Mkdir(filepath.Join(out, name), 0o777))
+		var stdout strings.Builder
+		err := run(context.Background(), context.Background(), append(args, "-out", out), &stdout)
+		require.ErrorContains(t, err, "-out: create "+filepath.Join(out, name)+": this is a folder")
+		require.NotContains(t, stdout.String(), "loss")
 	}
 }

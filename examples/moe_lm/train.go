@@ -10,12 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gomoe/gomoe/checkpoint"
-	"github.com/gomoe/gomoe/checkpoint/safetensors"
 	"github.com/gomoe/gomoe/internal/report"
 	"github.com/gomoe/gomoe/internal/text"
+	"github.com/gomoe/gomoe/internal/whole"
 	"github.com/gomoe/gomoe/runtime"
-	"github.com/gomoe/gomoe/tokenizer"
 	"github.com/gomoe/gomoe/world"
 )
 
@@ -32,6 +30,13 @@ func train(ctx, stop context.Context, c config, o options, corpus *text.Corpus, 
 	if o.info.First() {
 		if err := os.MkdirAll(o.out, 0o755); err != nil {
 			return fmt.Errorf("-out: %w", err)
+		}
+		for _, name := range modelFiles() { // find out before the training
+			f, err := whole.Create(filepath.Join(o.out, name))
+			if err != nil {
+				return fmt.Errorf("-out: %w", err)
+			}
+			f.Discard()
 		}
 	}
 	opts := o.session()
@@ -74,7 +79,7 @@ func train(ctx, stop context.Context, c config, o options, corpus *text.Corpus, 
 	if err != nil {
 		return err
 	}
-	written := []string{"metrics.csv", "training.png", safetensors.FileName, checkpoint.ConfigName, tokenizer.FileName}
+	written := append([]string{"metrics.csv", "training.png"}, modelFiles()...)
 	if o.info.First() {
 		if err := c.save(o.out, weights); err != nil {
 			return err
