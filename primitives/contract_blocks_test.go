@@ -76,9 +76,9 @@ func TestContractBlocksBoundMemory(t *testing.T) {
 		{ep.Rows, 16384, 0, true, 2.1},
 		{ep.Sum, 16384, 0, true, 1.4},
 		{ep.Rows, 16384, 2048, false, 2.4},
-		{ep.Sum, 16384, 2048, false, 1.8},
-		{ep.Rows, 4096, 2048, true, 2.7},
-		{ep.Sum, 4096, 2048, true, 2.6},
+		{ep.Sum, 16384, 2048, false, 2}, // 1.68 on the host; a device has fewer joined products
+		{ep.Rows, 4096, 2048, true, 2.8},
+		{ep.Sum, 4096, 2048, true, 2.7},
 		{ep.Sum, 1024, 2048, true, 1.7},
 	} {
 		m := wideLayer(t, c.exchange, c.rows, c.width, c.grad).Report(1).Mem
