@@ -45,15 +45,16 @@ func (s *sums[T]) set(n, v int, from *sums[T]) {
 	}
 }
 
-// join adds the sums of the next span to those of n queries. What has no keys changes nothing.
+// join adds the sums of the next span to those of n queries. What has no keys changes nothing:
+// its total is 0. Its largest score does not tell, as that of scores that are NaN may be -Inf.
 func (s *sums[T]) join(n, v int, next *sums[T]) {
 	var keep, scale [laneQueries]T
 	for i := range n {
 		a, b := s.top[i], next.top[i]
 		switch top := max(a, b); {
-		case math.IsInf(float64(b), -1):
+		case next.total[i] == 0:
 			keep[i], scale[i] = 1, 0
-		case math.IsInf(float64(a), -1):
+		case s.total[i] == 0:
 			keep[i], scale[i] = 0, 1
 			s.top[i], s.total[i] = b, next.total[i]
 		default:
