@@ -127,27 +127,22 @@ func (c Config) Float(key string) (float64, bool, error) {
 
 // Bool returns the value of a key as true or false; ok is false if there is no such key. It is an error if the value is neither.
 func (c Config) Bool(key string) (value, ok bool, err error) {
-	v, ok := c.Value(key)
-	if !ok {
-		return false, false, nil
-	}
-	if value, ok = v.(bool); !ok {
-		return false, false, c.wrong(key, "true or false")
-	}
-	return value, true, nil
+	return as[bool](c, key, "true or false")
 }
 
 // Text returns the value of a key as text, false if there is no such key. It is an error if the value is none.
-func (c Config) Text(key string) (string, bool, error) {
+func (c Config) Text(key string) (string, bool, error) { return as[string](c, key, "text") }
+
+// as returns the value of a key as a T, false if there is no such key.
+func as[T any](c Config, key, want string) (x T, ok bool, err error) {
 	v, ok := c.Value(key)
 	if !ok {
-		return "", false, nil
+		return x, false, nil
 	}
-	s, ok := v.(string)
-	if !ok {
-		return "", false, c.wrong(key, "text")
+	if x, ok = v.(T); !ok {
+		return x, false, c.wrong(key, want)
 	}
-	return s, true, nil
+	return x, true, nil
 }
 
 func (c Config) wrong(key, want string) error {

@@ -36,30 +36,45 @@ func (r *reader) size(k keys) int {
 
 // sizeOr returns a setting, or another value if it is not there or 0.
 func (r *reader) sizeOr(k keys, other int) int {
-	n, ok, err := r.c.Int(r.key(k))
-	r.fail(err)
-	if !ok || n == 0 {
-		return other
+	if n := or(r, k, r.c.Int, other); n != 0 {
+		return n
 	}
-	return n
+	return other
 }
 
-func (r *reader) numberOr(k keys, other float64) float64 {
-	x, ok, err := r.c.Float(r.key(k))
-	r.fail(err)
-	if !ok {
+func (r *reader) numberOr(k keys, other float64) float64 { return or(r, k, r.c.Float, other) }
+
+func (r *reader) flagOr(k keys, other bool) bool { return or(r, k, r.c.Bool, other) }
+
+// or returns what get gets for a setting, or another value if the setting is not there.
+func or[T any](r *reader, k keys, get func(string) (T, bool, error), other T) T {
+	x, ok, err := get(r.key(k))
+	if r.fail(err); !ok {
 		return other
 	}
 	return x
 }
 
-func (r *reader) flagOr(k keys, other bool) bool {
-	b, ok, err := r.c.Bool(r.key(k))
-	r.fail(err)
-	if !ok {
-		return other
+// list returns a setting that is a list of integers, nothing if it is not there.
+func (r *reader) list(key string) []int {
+	if r.c.GGUF() {
+		return nil
 	}
-	return b
+	v, ok := r.c.Value(key)
+	if !ok {
+		return nil
+	}
+	items, ok := v.([]any)
+	var out []int
+	for _, item := range items {
+		x, number := item.(float64)
+		ok = ok && number && x == float64(int(x))
+		out = append(out, int(x))
+	}
+	if !ok {
+		r.fail(fmt.Errorf("%s: %s is %q, want a list of integers", r.c.Path, key, fmt.Sprint(v)))
+	}
+	return out
 }
 
 // either returns the first of the names that is there, or the first of all.

@@ -85,12 +85,12 @@ func (r *reader) vocabulary(c *checkpoint.Checkpoint) int {
 	return t.Type.Shape[0]
 }
 
-// model returns the model of a decoder with experts.
-func (d decoder) model(r *reader, experts, topK int) *Model {
+// model returns the model of a decoder with experts, or the first error of the reader.
+func (d decoder) model(r *reader, experts, topK int) (*Model, error) {
 	if r.err == nil && topK > experts {
 		r.fail(fmt.Errorf("%s: a token uses %d of %d experts, want at most as many", r.c.Path, topK, experts))
 	}
-	return &Model{Vocab: d.vocab, Context: d.context, Layers: d.layers, Experts: experts, TopK: topK, CachePlace: d.attention.CachePlace(), Forward: d.forward}
+	return &Model{Vocab: d.vocab, Context: d.context, Layers: d.layers, Experts: experts, TopK: topK, CachePlace: d.attention.CachePlace(), Forward: d.forward}, r.err
 }
 
 // forward returns the logits f32[B,S,V] of tokens i32[B,S].

@@ -24,6 +24,5 @@ func openMixtral(c *checkpoint.Checkpoint) (*Model, error) {
 		y, _ := moe.Apply(s.In("block_sparse_moe", ""), x)
 		return y
 	}
-	m := d.model(r, moe.Experts, moe.Route.TopK)
-	return m, r.err
+	return d.model(r, moe.Experts, moe.Route.TopK)
 }

@@ -27,6 +27,5 @@ func openOLMoE(c *checkpoint.Checkpoint) (*Model, error) {
 		y, _ := moe.Apply(s.In("mlp", ""), x)
 		return y
 	}
-	m := d.model(r, moe.Experts, moe.Route.TopK)
-	return m, r.err
+	return d.model(r, moe.Experts, moe.Route.TopK)
 }

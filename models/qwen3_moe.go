@@ -1,8 +1,6 @@
 package models
 
 import (
-	"fmt"
-
 	"github.com/gomoe/gomoe/checkpoint"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/nn"
@@ -42,28 +40,5 @@ func openQwen3(c *checkpoint.Checkpoint) (*Model, error) {
 		y, _ := moe.Apply(s.In("mlp", ""), x)
 		return y
 	}
-	m := d.model(r, moe.Experts, moe.Route.TopK)
-	return m, r.err
-}
-
-// list returns a setting that is a list of integers, nothing if it is not there.
-func (r *reader) list(key string) []int {
-	if r.c.GGUF() {
-		return nil
-	}
-	v, ok := r.c.Value(key)
-	if !ok {
-		return nil
-	}
-	items, ok := v.([]any)
-	var out []int
-	for _, item := range items {
-		x, number := item.(float64)
-		ok = ok && number && x == float64(int(x))
-		out = append(out, int(x))
-	}
-	if !ok {
-		r.fail(fmt.Errorf("%s: %s is %q, want a list of integers", r.c.Path, key, fmt.Sprint(v)))
-	}
-	return out
+	return d.model(r, moe.Experts, moe.Route.TopK)
 }
