@@ -117,6 +117,7 @@ static char refuse[64], dir[400] = "/tmp";
 static atomic_long refusals, completions;
 
 static void map_cuts(void);
+static void list_devices(void);
 
 static long *setting(const char *name) {
 	for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
@@ -137,12 +138,14 @@ void standin_set(const char *text) {
 		else if (!strcmp(item, "dir")) snprintf(dir, sizeof dir, "%s", value);
 		else *setting(item) = atol(value);
 	}
+	list_devices();
 	atomic_store(&refusals, 0);
 	atomic_store(&completions, 0);
 }
 
 __attribute__((constructor)) static void from_environment(void) {
 	const char *s = getenv("STANDIN");
+	list_devices();
 	if (!s) return;
 	standin_set(s);
 	map_cuts();
@@ -172,15 +175,20 @@ int standin_live(void) {
 static struct device { struct ibv_device d; int qps, mrs; struct { uintptr_t lo, hi; struct pd *pd; } regions[MAX_REGIONS]; } devices[MAX_DEVICES];
 static struct ibv_device *list[MAX_DEVICES + 1];
 
-struct ibv_device **ibv_get_device_list(int *n) {
-	if (refused("ibv_get_device_list")) return NULL;
+// list_devices names the devices when the settings come, and not when the list is asked for:
+// ranks of one process ask at once, and would read a name while another rank writes it.
+static void list_devices(void) {
 	int count = (int)*setting("devices");
 	for (int i = 0; i < count; i++) {
 		snprintf(devices[i].d.name, sizeof devices[i].d.name, *setting("mlx") ? "mlx5_%d" : "rdma_en%d", i);
 		list[i] = &devices[i].d;
 	}
 	list[count] = NULL;
-	if (n) *n = count;
+}
+
+struct ibv_device **ibv_get_device_list(int *n) {
+	if (refused("ibv_get_device_list")) return NULL;
+	if (n) *n = (int)*setting("devices");
 	return list;
 }
 void ibv_free_device_list(struct ibv_device **l) { (void)l; }
