@@ -37,6 +37,7 @@ func imports() map[string][]string {
 		"quant":                      {"graph"},
 		"array":                      {"graph", "internal/half", "internal/whole", "quant"},
 		"generate":                   {"", "array", "checkpoint", "graph", "internal/memory", "lowering", "models", "nn", "primitives", "runtime", "tokenizer"},
+		"train/snapshot":             {"array", "checkpoint/safetensors", "checkpoint/tensor", "graph", "internal/near", "internal/whole", "runtime", "world"},
 		"nn":                         {"ep", "graph", "primitives", "sharding"},
 		"models":                     {"array", "checkpoint", "checkpoint/tensor", "graph", "internal/near", "nn", "primitives", "runtime"},
 		"checkpoint":                 {"checkpoint/gguf", "checkpoint/safetensors", "checkpoint/tensor", "internal/near", "sharding"},
