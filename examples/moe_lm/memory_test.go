@@ -139,7 +139,7 @@ func TestRemat(t *testing.T) {
 
 		args, _ := tiny(t, "-remat", remat)
 		small, o, corpus := setup(t, args...)
-		tr, err := newTrainer(small, o.mesh, o.seed, gruntime.Options{}, false)
+		tr, err := newTrainer(small, o.mesh, o.seed, gruntime.Options{}, false, nil)
 		require.NoError(t, err)
 		defer tr.Close()
 		for n := 1; n <= 2; n++ {
@@ -198,6 +198,7 @@ func TestSumsAreJoined(t *testing.T) {
 			if most := s.arena * 11 / 10; plan.Arena > most {
 				t.Errorf("-zero %s, overlap %s: an arena of %d bytes, want at most %d", s.zero, overlap, plan.Arena, most)
 			}
+			t.Logf("-zero %s, overlap %s: %v for %v, arena of %d bytes", s.zero, overlap, made, asked, plan.Arena)
 		}
 	}
 }
