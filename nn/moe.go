@@ -19,9 +19,9 @@ type MoE struct {
 	Bias bool
 	// Gate, Up and Down are the names of an expert's matrices; "" means gate_proj, up_proj and down_proj.
 	Gate, Up, Down string
-	// Capacity and Exchange are those of pr.PrepareOp.
-	Capacity int
-	Exchange ep.Exchange
+	// Capacity, Receive and Exchange are those of pr.PrepareOp.
+	Capacity, Receive int
+	Exchange          ep.Exchange
 	// Shared is the width of the expert that every token uses, the part named SharedName; 0 means none. With SharedGate
 	// a sigmoid of a linear function of the token multiplies its result.
 	Shared     int
@@ -44,23 +44,27 @@ func (m MoE) Apply(s *Scope, x *graph.Value) (*graph.Value, Routed) {
 		bias = pr.ConvertElementType(s.Param("gate.e_score_correction_bias", "exp_probs_b.bias", Init{}, nil, m.Experts), graph.F32)
 	}
 	weights, chosen, scores := pr.Route(m.Route, logits, bias)
-	r := pr.Prepare(pr.PrepareOp{Experts: m.Experts, Capacity: m.Capacity, Exchange: m.Exchange, Label: s.name + "experts"}, chosen)
+	r := pr.Prepare(pr.PrepareOp{Experts: m.Experts, Capacity: m.Capacity, Receive: m.Receive, Exchange: m.Exchange, Label: s.name + "experts"}, chosen)
 	rows, rowWeights := pr.DispatchWeighted(r, x, weights)
 
 	h := x.Dim(-1)
-	stack := func(name, usual, gguf string, place []string, out, in int) *graph.Value {
+	times := func(x *graph.Value, name, usual, gguf string, place []string, out int) *graph.Value {
 		if name == "" {
 			name = usual
 		}
-		w := s.Param(fmt.Sprintf("experts.*.%s.weight", name), gguf+".weight", Init{Std: 1 / math.Sqrt(float64(in))}, place, m.Experts, out, in)
-		if w.Type.DType.IsBlock() {
-			return w // the product reads the blocks
+		name, in := fmt.Sprintf("experts.*.%s.weight", name), x.Dim(1)
+		w := s.Param(name, gguf+".weight", Init{Std: 1 / math.Sqrt(float64(in))}, place, m.Experts, out, in)
+		if w.Type.DType.IsF8() {
+			return pr.GroupedScaledMatMul(r, x, w, s.scales(name, experts(place), w))
 		}
-		return pr.ConvertElementType(w, x.Type.DType)
+		if !w.Type.DType.IsBlock() { // the product reads blocks as they are
+			w = pr.ConvertElementType(w, x.Type.DType)
+		}
+		return pr.GroupedMatMulTransposed(r, x, w)
 	}
-	gate := pr.GroupedMatMulTransposed(r, rows, stack(m.Gate, "gate_proj", "ffn_gate_exps", []string{"ep", "tp"}, m.Width, h))
-	up := pr.GroupedMatMulTransposed(r, rows, stack(m.Up, "up_proj", "ffn_up_exps", []string{"ep", "tp"}, m.Width, h))
-	y := pr.GroupedMatMulTransposed(r, pr.SwiGLU(gate, up), stack(m.Down, "down_proj", "ffn_down_exps", []string{"ep", "", "tp"}, h, m.Width))
+	gate := times(rows, m.Gate, "gate_proj", "ffn_gate_exps", []string{"ep", "tp"}, m.Width)
+	up := times(rows, m.Up, "up_proj", "ffn_up_exps", []string{"ep", "tp"}, m.Width)
+	y := times(pr.SwiGLU(gate, up), m.Down, "down_proj", "ffn_down_exps", []string{"ep", "", "tp"}, h)
 	y = pr.ConvertElementType(pr.Mul(pr.ConvertElementType(y, graph.F32), pr.BroadcastInDim(rowWeights, y.Type.Shape, 0)), x.Type.DType)
 	y = pr.Combine(r, y)
 	if m.Shared > 0 {
