@@ -37,6 +37,7 @@ func imports() map[string][]string {
 		"quant":                      {"graph"},
 		"array":                      {"graph", "internal/half", "internal/whole", "quant"},
 		"generate":                   {"", "array", "checkpoint", "collective", "graph", "internal/memory", "jaccl", "lowering", "models", "nn", "primitives", "runtime", "tokenizer", "world"},
+		"serve":                      {"generate", "tokenizer"},
 		"nn":                         {"ep", "graph", "primitives", "sharding"},
 		"models":                     {"array", "checkpoint", "checkpoint/tensor", "graph", "internal/near", "nn", "primitives", "runtime"},
 		"checkpoint":                 {"checkpoint/gguf", "checkpoint/safetensors", "checkpoint/tensor", "internal/near", "sharding"},
