@@ -151,7 +151,6 @@ func TestRefuses(t *testing.T) {
 	require.ErrorContains(t, g.Follow(context.Background()), "nobody to follow")
 }
 
-// Caches that are too large for the memory are refused before they are taken.
 // Heads that do not divide are an error that begins with the mesh, and not with a line of a library's source.
 func TestMeshOfHeads(t *testing.T) {
 	c, err := checkpoint.Open("../models/testdata/mixtral")
@@ -165,6 +164,7 @@ func TestMeshOfHeads(t *testing.T) {
 	require.ErrorContains(t, err, "do not divide alike over the 3 ranks of tp")
 }
 
+// Caches that are too large for the memory are refused before they are taken.
 func TestNoRoom(t *testing.T) {
 	c, err := checkpoint.Open("../models/testdata/olmoe")
 	require.NoError(t, err)
