@@ -151,6 +151,19 @@ func TestRefuses(t *testing.T) {
 	require.ErrorContains(t, g.Follow(context.Background()), "nobody to follow")
 }
 
+// Heads that do not divide are an error that begins with the mesh, and not with a line of a library's source.
+func TestMeshOfHeads(t *testing.T) {
+	c, err := checkpoint.Open("../models/testdata/mixtral")
+	require.NoError(t, err)
+	m, err := models.Open(c)
+	require.NoError(t, err)
+	mesh, err := sharding.ParseMesh("tp=3")
+	require.NoError(t, err)
+	_, err = Open(m, c, Options{Config: gomoe.Config{Mesh: mesh}, Room: 8})
+	require.ErrorContains(t, err, `generate: on the mesh "tp=3": `)
+	require.ErrorContains(t, err, "do not divide alike over the 3 ranks of tp")
+}
+
 // Caches that are too large for the memory are refused before they are taken.
 func TestNoRoom(t *testing.T) {
 	c, err := checkpoint.Open("../models/testdata/olmoe")
