@@ -35,6 +35,10 @@ type family struct {
 
 func families() []family {
 	return []family{
+		{"deepseek_v2", "deepseek2", openDeepSeekV2},
+		{"deepseek_v3", "", openDeepSeekV3},
+		{"glm4_moe", "glm4moe", openGLM4MoE},
+		{"gpt_oss", "gpt-oss", openGPTOSS},
 		{"llama", "llama", openLlama},
 		{"mixtral", "", openMixtral},
 		{"olmoe", "olmoe", openOLMoE},

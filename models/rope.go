@@ -16,11 +16,7 @@ const ropeFactors = "rope_freqs.weight"
 // rope reads how positions rotate the `width` elements of a head, or the part of them that the model says.
 func (r *reader) rope(width int) pr.RoPEOp {
 	base := r.numberOr(keys{"rope_theta", ".rope.freq_base"}, 10000)
-	in := "rope_parameters" // where transformers 5 writes everything about positions
-	if _, ok := r.c.Value(in); !ok {
-		in = "rope_scaling"
-	}
-	r.read[in] = true
+	in := r.ropeObject()
 	k := func(name, gguf string) keys { return keys{in + "." + name, gguf} }
 	base = r.numberOr(k("rope_theta", ""), base)
 	if !(base > 0) {
@@ -52,10 +48,13 @@ func (r *reader) rope(width int) pr.RoPEOp {
 			Factor: r.positive(factor), Original: r.positive(original),
 			Fast:         r.numberOr(k("beta_fast", ".rope.scaling.yarn_beta_fast"), 0),
 			Slow:         r.numberOr(k("beta_slow", ".rope.scaling.yarn_beta_slow"), 0),
-			Fractions:    !r.flagOr(k("truncate", ""), true),
+			Fractions:    !r.flagOr(k("truncate", ""), !r.fractions),
 			Magnitude:    r.numberOr(k("attention_factor", ""), 0),
 			MScale:       r.numberOr(k("mscale", ""), 0),
 			MScaleAllDim: r.numberOr(k("mscale_all_dim", ""), 0),
+		}
+		if m := r.numberOr(keys{"", yarnLog}, 0); m != 0 {
+			y.MScale, y.MScaleAllDim = m, m
 		}
 		op = y.RoPE(base, part)
 	default:
@@ -78,6 +77,35 @@ func (r *reader) rope(width int) pr.RoPEOp {
 		r.fail(fmt.Errorf("%s: %s gives positions that are not finite; check its numbers", r.c.Path, in))
 	}
 	return op
+}
+
+// yarnLog is a key of GGUF files of DeepSeek: a tenth of mscale_all_dim, which mscale is equal to.
+const yarnLog = ".rope.scaling.yarn_log_multiplier"
+
+// ropeObject returns the member of config.json that says how positions are scaled.
+func (r *reader) ropeObject() string {
+	in := "rope_parameters" // where transformers 5 writes everything about positions
+	if _, ok := r.c.Value(in); !ok {
+		in = "rope_scaling"
+	}
+	r.read[in] = true
+	return in
+}
+
+// scoreScale returns the factor of attention scores that DeepSeek has for scaled positions: (0.1·m·ln(factor) + 1)² with
+// m = mscale_all_dim. It is 1 if the model does not say m.
+func (r *reader) scoreScale() float64 {
+	in := r.ropeObject()
+	m := r.numberOr(keys{in + ".mscale_all_dim", ""}, 0) / 10
+	if r.c.GGUF() {
+		m = r.numberOr(keys{"", yarnLog}, 0)
+	}
+	factor := r.numberOr(keys{in + ".factor", ".rope.scaling.factor"}, 1)
+	if factor <= 1 {
+		return 1
+	}
+	x := float64(m*math.Log(factor)) + 1
+	return x * x
 }
 
 // positive returns a setting that must be there, and be a number above 0.
