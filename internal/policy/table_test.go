@@ -82,7 +82,7 @@ func imports() map[string][]string {
 		"metal/internal/emu":         {"metal/internal/msl"},
 		"metal/internal/standin":     {"metal/internal/emu"},
 		"metal/metaltest":            {anything},
-		"metal/measure":              {"graph", "array", "lowering", "", "metal/kernels", "runtime"},
+		"metal/measure":              {"graph", "array", "sharding", "lowering", "", "metal/kernels", "runtime"},
 		"primitives":                 {"graph", "array", "vjp", "sharding", "collective", "exec", "lowering", "ep", "internal/kernel", "internal/kernel/attention", "internal/kernel/blocks", "internal/kernel/gemm", "internal/kernel/norm", "internal/kernel/pack", "internal/kernel/random", "internal/kernel/vector", "quant"},
 		"internal/testing/fuzzprog":  {anything},
 		"internal/optimize":          {"graph", "array", "primitives"}, // between graph and the engines, which know no primitive
