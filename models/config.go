@@ -13,7 +13,9 @@ type reader struct {
 	files *checkpoint.Checkpoint
 	c     checkpoint.Config
 	read  map[string]bool // settings that the family has asked for
-	err   error
+	// fractions is that YaRN's range of pairs begins and ends between two pairs, which GGUF files do not say.
+	fractions bool
+	err       error
 }
 
 func newReader(c *checkpoint.Checkpoint) *reader {
