@@ -127,7 +127,7 @@ func readDeepSeekExperts(r *reader) nn.MoE {
 // sigmoids alone.
 func readSigmoidExperts(r *reader) nn.MoE {
 	m := readDeepSeekExperts(r)
-	m.Bias = true
+	m.Bias = "e_score_correction_bias"
 	m.Route.Score, m.Route.Epsilon = pr.SigmoidScore, 1e-20
 	m.Route.Renormalize = r.flagOr(keys{"norm_topk_prob", ".expert_weights_norm"}, true)
 	r.only(keys{"", ".expert_gating_func"}, fmt.Sprint(ggufSigmoid))
