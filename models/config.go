@@ -8,8 +8,9 @@ import (
 
 // reader reads what a model says about itself. After an error all further reads return zeros.
 type reader struct {
-	c   checkpoint.Config
-	err error
+	c    checkpoint.Config
+	said []Setting
+	err  error
 }
 
 // keys are the names of a setting in config.json and in GGUF files.
@@ -31,15 +32,18 @@ func (r *reader) size(k keys) int {
 		err = fmt.Errorf("%s: %s is 0, want at least 1", r.c.Path, r.key(k))
 	}
 	r.fail(err)
+	r.say(k, n, false)
 	return n
 }
 
 // sizeOr returns a setting, or another value if it is not there or 0.
 func (r *reader) sizeOr(k keys, other int) int {
-	if n := or(r, k, r.c.Int, other); n != 0 {
-		return n
+	n := or(r, k, r.c.Int, other)
+	if n == 0 {
+		n = other
 	}
-	return other
+	r.say(k, n, n == other)
+	return n
 }
 
 func (r *reader) numberOr(k keys, other float64) float64 { return or(r, k, r.c.Float, other) }
@@ -47,11 +51,12 @@ func (r *reader) numberOr(k keys, other float64) float64 { return or(r, k, r.c.F
 func (r *reader) flagOr(k keys, other bool) bool { return or(r, k, r.c.Bool, other) }
 
 // or returns what get gets for a setting, or another value if the setting is not there.
-func or[T any](r *reader, k keys, get func(string) (T, bool, error), other T) T {
+func or[T comparable](r *reader, k keys, get func(string) (T, bool, error), other T) T {
 	x, ok, err := get(r.key(k))
 	if r.fail(err); !ok {
-		return other
+		x = other
 	}
+	r.say(k, x, x == other)
 	return x
 }
 
@@ -74,6 +79,7 @@ func (r *reader) list(key string) []int {
 	if !ok {
 		r.fail(fmt.Errorf("%s: %s is %q, want a list of integers", r.c.Path, key, fmt.Sprint(v)))
 	}
+	r.say(keys{key}, out, len(out) == 0)
 	return out
 }
 
@@ -89,6 +95,9 @@ func (r *reader) either(names ...keys) keys {
 
 // only is an error if a setting is there and is not want: nothing that changes results is ignored.
 func (r *reader) only(key, want string) {
+	if want == "silu" { // the others are what a file that says nothing means
+		r.say(keys{key}, want, true)
+	}
 	if r.c.GGUF() {
 		return
 	}

@@ -50,6 +50,9 @@ func readDecoder(r *reader, c *checkpoint.Checkpoint) decoder {
 			r.fail(fmt.Errorf("%s: %s is %g, want a number above 0", r.c.Path, name, x))
 		}
 	}
+	r.say(keys{"rope_theta", ".rope.freq_base"}, a.RoPE.Base, false)
+	r.say(keys{"tie_word_embeddings"}, d.tied, true)
+	a.RoPE.Interleaved = c.Format == checkpoint.GGUF && neighbours(c.Config.Architecture)
 	r.only("hidden_act", "silu")
 	r.only("rope_scaling", "none")
 	r.only("rope_parameters.rope_type", "default")
@@ -66,6 +69,8 @@ func readDecoder(r *reader, c *checkpoint.Checkpoint) decoder {
 			r.fail(fmt.Errorf("%s: %d heads over %d heads of keys, want a multiple", r.c.Path, heads, a.KVHeads))
 		}
 	}
+	r.say(keys{"", ".attention.value_length"}, a.Width, true)
+	r.say(keys{"", ".rope.dimension_count"}, a.Width, true)
 	d.attention = a
 	return d
 }
@@ -73,7 +78,7 @@ func readDecoder(r *reader, c *checkpoint.Checkpoint) decoder {
 // vocabulary returns the number of tokens. GGUF files need not say it: it is the rows of the table of tokens.
 func (r *reader) vocabulary(c *checkpoint.Checkpoint) int {
 	if c.Format != checkpoint.GGUF {
-		return r.size(keys{"vocab_size"})
+		return r.size(keys{"vocab_size", ".vocab_size"})
 	}
 	t, err := c.Tensor("token_embd.weight")
 	if err == nil && t.Type.Rank() != 2 {
@@ -82,6 +87,7 @@ func (r *reader) vocabulary(c *checkpoint.Checkpoint) int {
 	if r.fail(err); err != nil {
 		return 0
 	}
+	r.say(keys{"vocab_size", ".vocab_size"}, t.Type.Shape[0], true)
 	return t.Type.Shape[0]
 }
 
@@ -90,7 +96,7 @@ func (d decoder) model(r *reader, experts, topK int) (*Model, error) {
 	if r.err == nil && topK > experts {
 		r.fail(fmt.Errorf("%s: a token uses %d of %d experts, want at most as many", r.c.Path, topK, experts))
 	}
-	return &Model{Vocab: d.vocab, Context: d.context, Layers: d.layers, Experts: experts, TopK: topK, CachePlace: d.attention.CachePlace(), Forward: d.forward}, r.err
+	return &Model{Vocab: d.vocab, Context: d.context, Layers: d.layers, Experts: experts, TopK: topK, CachePlace: d.attention.CachePlace(), HeadWidth: d.attention.Width, Settings: r.said, Forward: d.forward}, r.err
 }
 
 // forward returns the logits f32[B,S,V] of tokens i32[B,S].

@@ -13,7 +13,6 @@ func openMixtral(c *checkpoint.Checkpoint) (*Model, error) {
 	r := &reader{c: c.Config}
 	d := readDecoder(r, c)
 	d.attention.Window = r.sizeOr(keys{"sliding_window", ".attention.sliding_window"}, 0)
-	d.attention.RoPE.Interleaved = c.Format == checkpoint.GGUF
 	moe := nn.MoE{
 		Experts: r.size(keys{"num_local_experts", ".expert_count"}),
 		Width:   r.size(keys{"intermediate_size", ".feed_forward_length"}),

@@ -16,7 +16,7 @@ func openQwen3(c *checkpoint.Checkpoint) (*Model, error) {
 	r.only("attention_bias", "false")
 	r.only("use_sliding_window", "false")
 	moe := nn.MoE{
-		Experts: r.size(r.either(keys{"num_experts", ".expert_count"}, keys{"num_local_experts"})), // the second is what transformers 5 writes
+		Experts: r.size(r.either(keys{"num_experts", ".expert_count"}, keys{"num_local_experts", ".expert_count"})), // the second is what transformers 5 writes
 		Width:   r.size(keys{"moe_intermediate_size", ".expert_feed_forward_length"}),
 		Route: pr.RouteOp{
 			TopK: r.size(keys{"num_experts_per_tok", ".expert_used_count"}),

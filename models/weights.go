@@ -42,7 +42,7 @@ func find(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
 		if _, err := c.Tensor(strings.Replace(p.Name, "*", "0", 1)); err == nil {
 			return perExpert(c, p)
 		}
-		whole = strings.Replace(p.Name, "experts.*.", "switch_mlp.", 1)
+		whole = MLXName(p)
 		if _, err := c.Tensor(whole); err != nil {
 			return nil, fmt.Errorf("%s: there is neither tensor %q nor %q", c.Path, strings.Replace(p.Name, "*", "0", 1), whole)
 		}

@@ -36,6 +36,7 @@ func imports() map[string][]string {
 		"internal/dynlib":            {},
 		"quant":                      {"graph"},
 		"array":                      {"graph", "internal/half", "internal/whole", "quant"},
+		"convert":                    {"array", "checkpoint", "checkpoint/gguf", "checkpoint/safetensors", "checkpoint/tensor", "graph", "internal/whole", "models", "nn", "runtime", "tokenizer"},
 		"generate":                   {"", "array", "checkpoint", "graph", "internal/memory", "lowering", "models", "nn", "primitives", "runtime", "tokenizer"},
 		"nn":                         {"ep", "graph", "primitives", "sharding"},
 		"models":                     {"array", "checkpoint", "checkpoint/tensor", "graph", "internal/near", "nn", "primitives", "runtime"},
