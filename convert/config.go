@@ -147,8 +147,12 @@ func nothing(v any) bool {
 		return v == 0
 	case []int:
 		return len(v) == 0
+	case []string:
+		return len(v) == 0
+	case string:
+		return v == "default"
 	}
-	return false
+	return v == nil
 }
 
 const generationName = "generation_config.json"
@@ -215,6 +219,9 @@ func (j *conversion) describeGGUF(folder string) error {
 	}
 	values := map[string]any{"model_type": j.m.Family, "architectures": []string{className(j.m.Family)}, "torch_dtype": torchName(t)}
 	for _, s := range j.m.Settings {
+		if s.Name == "" && !s.Usual {
+			return fmt.Errorf("%s: %s is %v, and %s has nothing for it", j.c.Config.Path, s.GGUF, s.Value, checkpoint.ConfigName)
+		}
 		if s.Name == "" || nothing(s.Value) {
 			continue
 		}

@@ -97,7 +97,7 @@ func greedy(t *testing.T, path string) (ids []int32) {
 	g, err := generate.Open(m, c, generate.Options{Room: 32})
 	require.NoError(t, err)
 	defer g.Close()
-	_, err = g.Generate(context.Background(), prompt, 24, generate.Sampling{}, func(x generate.Token) bool {
+	_, err = g.Generate(context.Background(), generate.Request{Prompt: prompt, N: 24}, func(x generate.Token) bool {
 		ids = append(ids, x.ID)
 		return true
 	})
@@ -109,7 +109,7 @@ func said(m *models.Model) map[string]string {
 	all := map[string]string{}
 	for _, s := range m.Settings {
 		if s.Name != "" && !nothing(s.Value) { // some have two names in Hugging Face's files
-			all[cmp.Or(s.GGUF, s.Name)] = fmt.Sprintf("%.6v", s.Value)
+			all[cmp.Or(s.GGUF, strings.Replace(s.Name, "rope_parameters", "rope_scaling", 1))] = fmt.Sprintf("%.6v", s.Value)
 		}
 	}
 	return all
@@ -125,14 +125,17 @@ func TestRoundTrip(t *testing.T) {
 		name := filepath.Base(filepath.Dir(dir))
 		t.Run(name, func(t *testing.T) {
 			src := folderOf(t, name)
-			if name == "qwen3_moe" {
-				src = made(t, name, map[string]any{"mlp_only_layers": []int{}, "decoder_sparse_step": 1}, nil)
+			if settings := map[string]map[string]any{ // without what GGUF files cannot say
+				"llama":     {"rope_parameters": map[string]any{"rope_theta": 1000, "rope_type": "yarn", "factor": 2, "original_max_position_embeddings": 64}},
+				"qwen3_moe": {"mlp_only_layers": []int{}, "decoder_sparse_step": 1},
+			}[name]; settings != nil {
+				src = made(t, name, settings, nil)
 			}
 			_, m, _ := open(t, src)
 			want, tokens := weights(t, src), greedy(t, src)
 			out := t.TempDir()
 			path := src
-			for i, next := range []string{"a.gguf", "b.gguf", "mlx", "again", "c.gguf", "folder", "mlx2", "d.gguf"} {
+			for i, next := range []string{"a.gguf", "folder", "mlx", "b.gguf", "c.gguf"} {
 				o := Options{Layout: LayoutOf(next)}
 				if strings.HasPrefix(next, "mlx") {
 					o.Layout = MLX
@@ -310,6 +313,7 @@ func TestRefuses(t *testing.T) {
 		{nil, large, Options{Layout: GGUF, Type: graph.F16}, "parameter model.layers.1.self_attn.o_proj.weight: the number 70000, which elements of f16 cannot be"},
 		{nil, large, Options{Layout: GGUF, Type: graph.Q8_0}, "the number 70000, which elements of q8_0 cannot be"},
 		{nil, folderOf(t, "qwen3_moe"), Options{Layout: GGUF}, "config.json: mlp_only_layers is [0], and GGUF files of qwen3moe have no key for it"},
+		{nil, folderOf(t, "llama"), Options{Layout: GGUF}, "config.json: rope_parameters.low_freq_factor is 1, and GGUF files of llama have no key for it"},
 		{nil, bare, Options{Layout: GGUF}, "tokenizer.json: no such file"},
 	} {
 		if c.ctx == nil {

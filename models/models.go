@@ -17,7 +17,7 @@ type Model struct {
 	Vocab   int    // tokens
 	Context int    // positions that the model was trained for
 	Layers  int
-	Experts int // of a layer
+	Experts int // of a layer; 0 if it has one network instead
 	TopK    int // experts that a token uses
 	// Settings is what the files say about the model, under the names of both kinds of files.
 	Settings  []Setting
@@ -29,7 +29,8 @@ type Model struct {
 	Forward func(s *nn.Scope, tokens *graph.Value, st *nn.Step) *graph.Value
 }
 
-// family is a family of models: its names, and what reads a model of it.
+// family is a family of models: its names in Hugging Face's and in GGUF files, and what reads a model of it. The first
+// one of several with the same name reads the files of all of them, and says which family it is.
 type family struct {
 	name, gguf string
 	open       func(*checkpoint.Checkpoint) (*Model, error)
@@ -37,9 +38,12 @@ type family struct {
 
 func families() []family {
 	return []family{
+		{"llama", "llama", openLlama},
 		{"mixtral", "llama", openMixtral},
 		{"olmoe", "olmoe", openOLMoE},
-		{"qwen3_moe", "qwen3moe", openQwen3},
+		{"qwen2_moe", "qwen2moe", openQwen2MoE},
+		{"qwen3", "qwen3", openQwen3},
+		{"qwen3_moe", "qwen3moe", openQwen3MoE},
 	}
 }
 
@@ -66,10 +70,14 @@ func Open(c *checkpoint.Checkpoint) (*Model, error) {
 			if err != nil {
 				return nil, fmt.Errorf("models: %w", err)
 			}
-			m.Family = f.name
+			if m.Family == "" {
+				m.Family = f.name
+			}
 			return m, nil
 		}
-		known = append(known, name)
+		if !slices.Contains(known, name) {
+			known = append(known, name)
+		}
 	}
 	if a == "" {
 		return nil, fmt.Errorf("models: %s: nothing says what the model's architecture is: want %s beside it", c.Path, checkpoint.ConfigName)

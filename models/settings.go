@@ -15,8 +15,8 @@ import (
 type Setting struct {
 	Name string // in config.json; "" if it is not there
 	GGUF string // the key of a GGUF file; it begins with a dot if the architecture stands before it; "" if there is none
-	// Value is an int, float64, bool, string or []int: what the file says, or what its family means where the file says
-	// nothing.
+	// Value is an int, float64, bool, string, []int or []string: what the file says, or what its family means where the
+	// file says nothing. nil says that there is nothing to write.
 	Value any
 	// Usual says that it is what the family means where the file says nothing, or that something else in the files says it,
 	// too: files without a name for it lose nothing.
@@ -44,15 +44,15 @@ func Architecture(name, format string) string {
 	return name
 }
 
-// neighbours reports whether the pairs of rotary positions are neighbours in GGUF files of an architecture. In Hugging
+// pairedInGGUF reports whether the pairs of rotary positions are neighbours in GGUF files of an architecture. In Hugging
 // Face's files they are half a head apart, and so they are in GGUF files of all other architectures.
-func neighbours(architecture string) bool { return architecture == "llama" }
+func pairedInGGUF(architecture string) bool { return architecture == "llama" }
 
 // Rotated returns the rows of a head if a parameter has other rows of heads in GGUF files than in Hugging Face's: row i of
 // the first half of a head is row 2i in GGUF files, and row i of the second half is row 2i+1. It returns 0 if the rows
 // are the same ones.
 func (m *Model) Rotated(p nn.Param) int {
-	if !neighbours(Architecture(m.Family, checkpoint.GGUF)) {
+	if !pairedInGGUF(Architecture(m.Family, checkpoint.GGUF)) {
 		return 0
 	}
 	for _, part := range []string{".self_attn.q_proj.", ".self_attn.k_proj."} {

@@ -51,9 +51,16 @@ func find(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := fits(t, p.Type.Shape); err != nil {
+	shape := p.Type.Shape
+	if c.Format == checkpoint.GGUF { // which has no dimensions of 1 before the others
+		for len(shape) > t.Type.Rank() && shape[0] == 1 {
+			shape = shape[1:]
+		}
+	}
+	if err := fits(t, shape); err != nil {
 		return nil, err
 	}
+	t.Type.Shape = p.Type.Shape
 	return &Weight{t.Type, []tensor.Tensor{t}}, nil
 }
 
@@ -122,7 +129,7 @@ func Stored(c *checkpoint.Checkpoint) func(nn.Param) (graph.DType, error) {
 }
 
 // Surplus returns an error if a checkpoint has tensors that are no parameter of the model: something that would be left out
-// without a word. Tables of rotary frequencies, which follow from the configuration, may be there, and a head that is the
+// without a word. Tables of rotary frequencies, which follow from the configuration or were read with it, may be there, and a head that is the
 // table of tokens where the model takes it from there.
 func Surplus(c *checkpoint.Checkpoint, params []nn.Param) error {
 	used := map[string]bool{}
@@ -136,7 +143,7 @@ func Surplus(c *checkpoint.Checkpoint, params []nn.Param) error {
 			used[t.Name] = true
 		}
 	}
-	may := regexp.MustCompile(`rotary_emb\.inv_freq$`)
+	may := regexp.MustCompile(`rotary_emb\.inv_freq$|^rope_freqs\.weight$`)
 	n := 0
 	for _, t := range c.Tensors {
 		if used[t.Name] || may.MatchString(t.Name) || t.Name == "lm_head.weight" && equals(c, t, "model.embed_tokens.weight") {

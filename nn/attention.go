@@ -60,11 +60,6 @@ func (a Attention) Apply(s *Scope, x *graph.Value, st *Step) *graph.Value {
 	q := pr.RoPE(project("q", "attn_q", "q_norm", a.Heads), st.Positions(x), a.RoPE)
 	k := pr.RoPE(project("k", "attn_k", "k_norm", a.KVHeads), st.Positions(x), a.RoPE)
 	v := project("v", "attn_v", "", a.KVHeads)
-	p := pr.AttentionParams{Window: a.Window}
-	if st.Room > 0 {
-		k, v = st.keep(s, "keys", k), st.keep(s, "values", v)
-		p.Lengths = pr.Add(st.Start, pr.Full(s.t, float64(tokens), graph.I32, batch))
-	}
-	y, _ := pr.Attention(q, k, v, p)
+	y := st.attend(s, q, k, v, pr.AttentionParams{Window: a.Window})
 	return Linear{Out: hidden, Bias: a.OutBias, Split: rows}.Apply(s.In("o_proj", "attn_output"), pr.Reshape(y, batch, tokens, a.Heads*a.Width))
 }

@@ -45,7 +45,7 @@ func (l Linear) Apply(s *Scope, x *graph.Value) *graph.Value {
 	if d == graph.NoDType {
 		d = x.Type.DType
 	}
-	y := graph.Apply1(pr.DotGeneralOp{LHSContract: []int{x.Rank() - 1}, RHSContract: []int{1}, DType: d}, x, w)
+	y := pr.MatMulTransposedAs(d, x, w)
 	if l.Bias {
 		b := pr.ConvertElementType(s.Param("bias", "bias", Init{}, bias, l.Out), d)
 		y = pr.Add(y, pr.BroadcastInDim(b, y.Type.Shape, y.Rank()-1))

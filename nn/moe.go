@@ -19,9 +19,9 @@ type MoE struct {
 	Bias bool
 	// Gate, Up and Down are the names of an expert's matrices; "" means gate_proj, up_proj and down_proj.
 	Gate, Up, Down string
-	// Capacity and Exchange are those of pr.PrepareOp.
-	Capacity int
-	Exchange ep.Exchange
+	// Capacity, Receive and Exchange are those of pr.PrepareOp.
+	Capacity, Receive int
+	Exchange          ep.Exchange
 	// Shared is the width of the expert that every token uses, the part named SharedName; 0 means none. With SharedGate
 	// a sigmoid of a linear function of the token multiplies its result.
 	Shared     int
@@ -44,7 +44,7 @@ func (m MoE) Apply(s *Scope, x *graph.Value) (*graph.Value, Routed) {
 		bias = pr.ConvertElementType(s.Param("gate.e_score_correction_bias", "exp_probs_b.bias", Init{}, nil, m.Experts), graph.F32)
 	}
 	weights, chosen, scores := pr.Route(m.Route, logits, bias)
-	r := pr.Prepare(pr.PrepareOp{Experts: m.Experts, Capacity: m.Capacity, Exchange: m.Exchange, Label: s.name + "experts"}, chosen)
+	r := pr.Prepare(pr.PrepareOp{Experts: m.Experts, Capacity: m.Capacity, Receive: m.Receive, Exchange: m.Exchange, Label: s.name + "experts"}, chosen)
 	rows, rowWeights := pr.DispatchWeighted(r, x, weights)
 
 	h := x.Dim(-1)

@@ -23,6 +23,7 @@ import (
 type DispatchOp struct {
 	Experts  int
 	Capacity int
+	Receive  int
 	Align    int
 	Axis     string
 	Exchange ep.Exchange
@@ -67,7 +68,7 @@ func (p DispatchOp) layer() epLayer {
 	if axis == "" {
 		axis = defaultAxis
 	}
-	return epLayer{ep.Layer{Experts: p.Experts, Capacity: p.Capacity, Align: p.Align}, axis, p.Exchange, p.Wire}
+	return epLayer{ep.Layer{Experts: p.Experts, Capacity: p.Capacity, Align: p.Align}, p.Receive, axis, p.Exchange, p.Wire}
 }
 
 func (p DispatchOp) Infer(in []graph.Type) ([]graph.Type, error) {
@@ -308,7 +309,7 @@ func (DispatchOp) Doc() graph.Doc {
 		Args:    "tokens t[T,H], weights f[T,K] (may be left out), routing i32[T,K,2]",
 		Results: "rows t[S,H], row_weights f[S] (with weights)",
 		Formula: "rows[σ(t,k)] = tokens[t], row_weights[σ(t,k)] = weights[t,k]; σ orders the kept pairs by (expert, token, choice), experts' zones starting at multiples of align",
-		Params:  "experts, capacity, align, axis, exchange, wire: those of ep_prepare",
+		Params:  "experts, capacity, receive, align, axis, exchange, wire: those of ep_prepare",
 		Notes:   "Rows past each expert's count are zero. A rank holds the rows of its experts. Tokens that are split over the experts' axis travel in one all_to_all, once to each rank that has experts for them; of tokens that are whole over it, each rank copies the rows of its own experts. The transpose is ep_combine.",
 	}
 }

@@ -186,6 +186,7 @@ func TestSumsAreJoined(t *testing.T) {
 				sums, joined = sums+1, joined+len(in.In)
 			}
 		}
+		t.Logf("overlap %s: %d all_sums of %d arrays, arena of %d bytes", overlap, sums, joined, plan.Arena)
 		if sums > 6 || joined != 44 {
 			t.Errorf("overlap %s: %d all_sums of %d arrays, want at most 6 of 44", overlap, sums, joined)
 		}

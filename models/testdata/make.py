@@ -1,19 +1,21 @@
 """Writes a tiny random model of each family, and what transformers computes with it: logits, the tokens that it
-generates, and some gradients.
+generates, and some gradients. The names that the package gguf gives to the parameters are in gguf.json.
 
-    pip install torch transformers safetensors && python make.py
+    pip install torch transformers safetensors gguf && python make.py
 
 Sizes follow the traps of real files: nothing is square unless a name says so, gains are not ones, and no two
-experts are alike.
+experts are alike. A new family is added at the end, as all take their numbers from one generator.
 """
 import json
 import os
+import re
 import shutil
 import sys
 
+import gguf
 import torch
 import transformers
-from safetensors.torch import save_file
+from safetensors import safe_open
 from transformers import AutoModelForCausalLM
 
 torch.manual_seed(1)
@@ -24,7 +26,24 @@ families = {
     "mixtral_tied": transformers.MixtralConfig(**common, num_key_value_heads=4, intermediate_size=8, num_local_experts=3, num_experts_per_tok=1, sliding_window=5, tie_word_embeddings=True),
     "olmoe": transformers.OlmoeConfig(**common, num_key_value_heads=4, intermediate_size=16, num_experts=8, num_experts_per_tok=3, clip_qkv=0.4),
     "qwen3_moe": transformers.Qwen3MoeConfig(**common, num_key_value_heads=2, head_dim=6, intermediate_size=20, moe_intermediate_size=8, num_experts=5, num_experts_per_tok=2, norm_topk_prob=True, mlp_only_layers=[0]),
+    "llama": transformers.LlamaConfig(**common, num_key_value_heads=2, head_dim=6, intermediate_size=20, attention_bias=True, rope_parameters=dict(rope_type="llama3", rope_theta=1000.0, factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=32)),
+    "qwen3": transformers.Qwen3Config(**common, num_key_value_heads=2, head_dim=8, intermediate_size=24, tie_word_embeddings=True),
+    "qwen2_moe": transformers.Qwen2MoeConfig(**common, num_key_value_heads=2, intermediate_size=20, moe_intermediate_size=16, shared_expert_intermediate_size=12, num_experts=6, num_experts_per_tok=3),
 }
+architectures = {"mixtral": "LLAMA", "mixtral_tied": "LLAMA", "qwen2_moe": "QWEN2MOE", "qwen3_moe": "QWEN3MOE"}
+
+
+def gguf_names(name, layers):
+    """Returns the names in GGUF files of the parameters that are saved."""
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH[architectures.get(name, name.upper())], layers)
+    out = {}
+    with safe_open(f"{name}/model.safetensors", "pt") as f:
+        for key in sorted(f.keys()):
+            stacked = re.sub(r"experts\.\d+\.", "experts.", key)
+            out[re.sub(r"experts\.\d+\.", "experts.*.", key)] = names.get_name(stacked, try_suffixes=(".weight", ".bias"))
+    return out
+
+
 for name, config in families.items():
     model = AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation="eager").eval()
     with torch.no_grad():
@@ -36,6 +55,7 @@ for name, config in families.items():
     for extra in ["generation_config.json"]:
         if os.path.exists(f"{name}/{extra}"):
             os.remove(f"{name}/{extra}")
+    json.dump(gguf_names(name, config.num_hidden_layers), open(f"{name}/gguf.json", "w"), indent=1)
 
     tokens = torch.randint(0, 40, (2, 12))
     logits = model(tokens).logits
