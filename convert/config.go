@@ -67,13 +67,15 @@ func (j *conversion) sameKeys() (meta []gguf.Meta, err error) {
 func (j *conversion) newKeys(name string) ([]gguf.Meta, error) {
 	architecture := models.Architecture(j.m.Family, checkpoint.GGUF)
 	meta := []gguf.Meta{{Key: "general.architecture", Value: architecture}, {Key: "general.type", Value: "model"}, {Key: "general.name", Value: name}}
+	have := map[string]bool{}
 	for _, s := range j.m.Settings {
 		if s.GGUF == "" && !s.Usual {
 			return nil, fmt.Errorf("%s: %s is %v, and GGUF files of %s have no key for it", j.c.Config.Path, s.Name, s.Value, architecture)
 		}
-		if s.GGUF == "" || nothing(s.Value) {
+		if s.GGUF == "" || nothing(s.Value) || have[s.GGUF] {
 			continue
 		}
+		have[s.GGUF] = true // several settings may say the same
 		key := s.GGUF
 		if key[0] == '.' {
 			key = architecture + key

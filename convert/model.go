@@ -93,7 +93,7 @@ func convert(ctx context.Context, dst, src string, o Options) (err error) {
 		}
 		return gguf.Write(dst, meta, sources)
 	}
-	return whole.Folder(dst, func(folder string) error {
+	return whole.NewFolder(dst, func(folder string) error {
 		if err := j.describe(folder); err != nil {
 			return err
 		}

@@ -126,8 +126,10 @@ func TestRoundTrip(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			src := folderOf(t, name)
 			if settings := map[string]map[string]any{ // without what GGUF files cannot say
-				"llama":     {"rope_parameters": map[string]any{"rope_theta": 1000, "rope_type": "yarn", "factor": 2, "original_max_position_embeddings": 64}},
-				"qwen3_moe": {"mlp_only_layers": []int{}, "decoder_sparse_step": 1},
+				"llama":       {"rope_parameters": map[string]any{"rope_theta": 1000, "rope_type": "yarn", "factor": 2, "original_max_position_embeddings": 64}},
+				"qwen3_moe":   {"mlp_only_layers": []int{}, "decoder_sparse_step": 1},
+				"glm4_moe":    {"num_nextn_predict_layers": 0}, // which are not opened
+				"deepseek_v3": {"num_nextn_predict_layers": 0},
 			}[name]; settings != nil {
 				src = made(t, name, settings, nil)
 			}
@@ -143,12 +145,22 @@ func TestRoundTrip(t *testing.T) {
 				done, total := int64(0), int64(0)
 				o.Progress = func(d, all int64) { done, total = d, all }
 				next = filepath.Join(out, next)
-				require.NoError(t, Model(context.Background(), next, path, o), "step %d", i)
+				err := Model(context.Background(), next, path, o)
+				if why, ok := map[string]string{"deepseek_v2_groups": "rope_parameters.mscale is 1, and GGUF files of deepseek2 have no key for it", "deepseek_v3_fp8": "q_proj.weight_scale_inv has no name in GGUF files"}[name]; ok && o.Layout == GGUF {
+					require.ErrorContains(t, err, why)
+					continue
+				}
+				require.NoError(t, err, "step %d", i)
 				require.Equal(t, total, done)
 				require.NotZero(t, done)
 				path = next
 				require.Equal(t, tokens, greedy(t, path), path)
 				c, again, _ := open(t, path)
+				for key, value := range said(again) {
+					if strings.HasPrefix(key, ".") {
+						require.Equal(t, said(m)[key], value, "%s: %s", path, key)
+					}
+				}
 				if c.Format == checkpoint.Safetensors {
 					require.Equal(t, said(m), said(again), path)
 					got := weights(t, path)

@@ -55,6 +55,9 @@ func (j *conversion) sources() (all []tensor.Source, err error) {
 			}
 		}
 		t := graph.Type{DType: want, Shape: p.Type.Shape}
+		if j.o.Layout == GGUF {
+			t.Shape = shapeInGGUF(p)
+		}
 		j.total += t.Bytes()
 		switch {
 		case j.o.Layout == GGUF && p.GGUF == "":
@@ -73,6 +76,15 @@ func (j *conversion) sources() (all []tensor.Source, err error) {
 		}
 	}
 	return all, nil
+}
+
+// shapeInGGUF returns a parameter's shape in GGUF files, which have no dimensions of 1 before the others.
+func shapeInGGUF(p nn.Param) []int {
+	shape := p.Type.Shape
+	for len(shape) > 1 && shape[0] == 1 {
+		shape = shape[1:]
+	}
+	return shape
 }
 
 // toNeighbours returns which row of a head of Hugging Face's files a row of a head of GGUF files is, and toHalves the other

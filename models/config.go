@@ -140,11 +140,8 @@ func (r *reader) done() error {
 	if r.err != nil {
 		return r.err
 	}
-	for _, key := range []string{"quantization_config", "quantization", "compression_config"} {
-		if _, ok := r.c.Value(key); ok && !r.read[key] {
-			method, _, _ := r.c.Text(key + ".quant_method")
-			return fmt.Errorf("%s: %s: the weights are quantised (quant_method %q), and gomoe opens no such weights of architecture %q; want the model without it, or a GGUF file", r.c.Path, key, method, r.c.Architecture)
-		}
+	if err := r.quantized(); err != nil {
+		return err
 	}
 	for _, key := range r.c.Keys() {
 		if !r.read[key] && !slices.Contains(harmless(), key) {

@@ -36,6 +36,11 @@ func readDecoder(r *reader) decoder {
 		layers:  r.size(keys{"num_hidden_layers", ".block_count"}),
 		epsilon: r.numberOr(keys{"rms_norm_eps", ".attention.layer_norm_rms_epsilon"}, 1e-6),
 	}
+	if predicts := r.sizeOr(nextLayers(), 0); r.c.GGUF() {
+		d.layers -= predicts // which block_count counts
+	}
+	r.say(keys{"num_hidden_layers", ".block_count"}, d.layers, false)
+	r.say(nextLayers(), nil, true) // they are not opened
 	if d.tied = r.flagOr(keys{"tie_word_embeddings"}, false); r.c.GGUF() {
 		d.tied = !r.flagOrTensor("", false, "output.weight")
 	}

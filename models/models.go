@@ -38,6 +38,9 @@ type family struct {
 
 func families() []family {
 	return []family{
+		{"deepseek_v2", "deepseek2", openDeepSeekV2},
+		{"deepseek_v3", "deepseek2", openDeepSeekV3},
+		{"glm4_moe", "glm4moe", openGLM4MoE},
 		{"llama", "llama", openLlama},
 		{"mixtral", "llama", openMixtral},
 		{"olmoe", "olmoe", openOLMoE},

@@ -42,6 +42,12 @@ func tests() map[string][]string {
 		"llama":        {"dp=2", "tp=2"},
 		"qwen3":        {"tp=2"},
 		"qwen2_moe":    {"ep=3", "ep=2,tp=2"},
+
+		"deepseek_v2":        {"ep=3", "ep=2,tp=2"},
+		"deepseek_v2_groups": {"ep=2"},
+		"deepseek_v3":        {"ep=4", "dp=2,ep=2", "tp=2"},
+		"deepseek_v3_fp8":    {"ep=3"},
+		"glm4_moe":           {"ep=4", "tp=2"},
 	}
 }
 
@@ -161,6 +167,9 @@ func TestLogits(t *testing.T) {
 func TestGradients(t *testing.T) {
 	for name := range tests() {
 		c, m, want := openTest(t, name)
+		if strings.HasSuffix(name, "_fp8") {
+			continue // weights of 8 bits that lie in a file have no gradient
+		}
 		var params []nn.Param
 		p, err := graph.Trace("loss", func(tr *graph.Tracer) []*graph.Value {
 			s := nn.New(tr, nn.Options{Stored: Stored(c)})
@@ -172,7 +181,9 @@ func TestGradients(t *testing.T) {
 		require.NoError(t, err)
 		var names []string
 		for _, p := range params {
-			names = append(names, p.Name)
+			if !strings.HasSuffix(p.Name, "e_score_correction_bias") { // which has no gradient
+				names = append(names, p.Name)
+			}
 		}
 		g, err := vjp.Grad(p, names...)
 		require.NoError(t, err)
@@ -191,11 +202,11 @@ func TestGradients(t *testing.T) {
 			t.Errorf("%s: loss %g, want %g", name, got, want.Loss)
 		}
 		squares := map[string]float64{}
-		for i, p := range params {
+		for i, name := range names {
 			a, err := job.Get(context.Background(), out[1+i])
 			require.NoError(t, err)
 			for _, x := range a.Float64s() {
-				squares[torchName(p.Name)] += x * x
+				squares[torchName(name)] += x * x
 			}
 		}
 		require.NoError(t, job.Close())

@@ -16,11 +16,7 @@ const ropeFactors = "rope_freqs.weight"
 // rope reads how positions rotate the `width` elements of a head, or the part of them that the model says.
 func (r *reader) rope(width int) pr.RoPEOp {
 	base := r.numberOr(keys{"rope_theta", ".rope.freq_base"}, 10000)
-	in := "rope_parameters" // where transformers 5 writes everything about positions
-	if _, ok := r.c.Value(in); !ok {
-		in = "rope_scaling"
-	}
-	r.read[in] = true
+	in := r.ropeObject()
 	k := func(name, gguf string) keys { return keys{in + "." + name, gguf} }
 	base = r.numberOr(k("rope_theta", ""), base)
 	if !(base > 0) {
@@ -36,6 +32,7 @@ func (r *reader) rope(width int) pr.RoPEOp {
 	r.say(keys{"rope_theta", ".rope.freq_base"}, base, false)
 	r.say(k("rope_theta", ""), nil, true)
 	r.say(k("partial_rotary_factor", ""), nil, true)
+	r.say(keys{"", ".rope.dimension_count"}, part, true)
 	r.say(keys{"partial_rotary_factor"}, nil, true)
 	if part != width {
 		op.Width = part
@@ -63,6 +60,12 @@ func (r *reader) rope(width int) pr.RoPEOp {
 			MScale:       r.numberOr(k("mscale", ""), 0),
 			MScaleAllDim: r.numberOr(k("mscale_all_dim", ""), 0),
 		}
+		if m := r.numberOr(keys{"", yarnLog}, 0); m != 0 {
+			y.MScale, y.MScaleAllDim = m, m
+			r.say(k("mscale", ""), 10*m, true)
+		} else if y.MScale == y.MScaleAllDim {
+			r.say(k("mscale", ""), y.MScale, true)
+		}
 		op = y.RoPE(base, part)
 	default:
 		r.fail(fmt.Errorf("%s: the rotary positions are scaled by %q, want one of default linear llama3 yarn", r.c.Path, kind))
@@ -85,6 +88,40 @@ func (r *reader) rope(width int) pr.RoPEOp {
 		r.fail(fmt.Errorf("%s: %s gives positions that are not finite; check its numbers", r.c.Path, in))
 	}
 	return op
+}
+
+// yarnLog is a key of GGUF files of DeepSeek: a tenth of mscale_all_dim, which mscale is equal to.
+const yarnLog = ".rope.scaling.yarn_log_multiplier"
+
+// ropeObject returns the member of config.json that says how positions are scaled.
+func (r *reader) ropeObject() string {
+	in := "rope_parameters" // where transformers 5 writes everything about positions
+	if _, ok := r.c.Value(in); !ok {
+		in = "rope_scaling"
+	}
+	r.read[in] = true
+	return in
+}
+
+// scoreScale returns the factor of attention scores that DeepSeek has for scaled positions: (0.1·m·ln(factor) + 1)² with
+// m = mscale_all_dim. It is 1 if the model does not say m.
+func (r *reader) scoreScale() float64 {
+	in := r.ropeObject()
+	m := r.numberOr(keys{in + ".mscale_all_dim", ""}, 0) / 10
+	if r.c.GGUF() {
+		m = r.numberOr(keys{"", yarnLog}, 0)
+	}
+	r.say(keys{"", yarnLog}, m, true)
+	r.say(keys{in + ".mscale_all_dim"}, 10*m, true)
+	factor := r.numberOr(keys{in + ".factor", ".rope.scaling.factor"}, 1)
+	if factor == 1 {
+		r.say(keys{in + ".factor", ".rope.scaling.factor"}, nil, true)
+	}
+	if factor <= 1 {
+		return 1
+	}
+	x := float64(m*math.Log(factor)) + 1
+	return x * x
 }
 
 // positive returns a setting that must be there, and be a number above 0.

@@ -130,7 +130,7 @@ func Stored(c *checkpoint.Checkpoint) func(nn.Param) (graph.DType, error) {
 
 // Surplus returns an error if a checkpoint has tensors that are no parameter of the model: something that would be left out
 // without a word. Tables of rotary frequencies, which follow from the configuration or were read with it, may be there, and a head that is the
-// table of tokens where the model takes it from there.
+// table of tokens where the model takes it from there, and layers behind the last that predict further tokens.
 func Surplus(c *checkpoint.Checkpoint, params []nn.Param) error {
 	used := map[string]bool{}
 	var errs []error
@@ -144,9 +144,9 @@ func Surplus(c *checkpoint.Checkpoint, params []nn.Param) error {
 		}
 	}
 	may := regexp.MustCompile(`rotary_emb\.inv_freq$|^rope_freqs\.weight$`)
-	n := 0
+	n, further := 0, furtherLayers(c)
 	for _, t := range c.Tensors {
-		if used[t.Name] || may.MatchString(t.Name) || t.Name == "lm_head.weight" && equals(c, t, "model.embed_tokens.weight") {
+		if used[t.Name] || further(t.Name) || may.MatchString(t.Name) || t.Name == "lm_head.weight" && equals(c, t, "model.embed_tokens.weight") {
 			continue
 		}
 		if n++; n <= 3 {
@@ -159,6 +159,22 @@ func Surplus(c *checkpoint.Checkpoint, params []nn.Param) error {
 	return errors.Join(errs...)
 }
 
+// nextLayers is the setting of how many layers there are behind the last that predict further tokens.
+func nextLayers() keys { return keys{"num_nextn_predict_layers", ".nextn_predict_layers"} }
+
+// furtherLayers returns what reports whether a tensor is of a layer that predicts further tokens.
+func furtherLayers(c *checkpoint.Checkpoint) func(name string) bool {
+	r, names := newReader(c), checkpoint.NamesOf(c.Config.Architecture)
+	n, layers := r.sizeOr(nextLayers(), 0), r.sizeOr(keys{"num_hidden_layers", ".block_count"}, 0)
+	if c.Config.GGUF() {
+		layers -= n
+	}
+	return func(name string) bool {
+		l := names.Role(name).Layer
+		return l >= layers && l < layers+n
+	}
+}
+
 // equals reports whether a tensor has the bytes of another one.
 func equals(c *checkpoint.Checkpoint, t tensor.Tensor, other string) bool {
 	o, err := c.Tensor(other)
@@ -166,12 +182,19 @@ func equals(c *checkpoint.Checkpoint, t tensor.Tensor, other string) bool {
 }
 
 // DType returns the element type in which the model is calculated if nothing else is asked for: that of the experts'
-// weights, and f32 for weights in blocks.
+// weights, or of the layers that have none. It is that of the table of tokens for weights of 8-bit floats, and f32 for
+// weights in blocks.
 func DType(c *checkpoint.Checkpoint) graph.DType {
 	names := checkpoint.NamesOf(c.Config.Architecture)
-	for _, t := range c.Tensors {
-		if r := names.Role(t.Name); r.Part == checkpoint.Experts && !r.Scales && t.Type.DType.IsFloat() {
-			return t.Type.DType
+	for _, part := range []checkpoint.Part{checkpoint.Experts, checkpoint.Dense, checkpoint.Embedding} {
+		for _, t := range c.Tensors {
+			switch r := names.Role(t.Name); {
+			case r.Part != part || r.Scales || t.Type.DType.IsF8():
+			case t.Type.DType.IsFloat():
+				return t.Type.DType
+			default:
+				return graph.F32
+			}
 		}
 	}
 	return graph.F32

@@ -48,19 +48,23 @@ func (m MoE) Apply(s *Scope, x *graph.Value) (*graph.Value, Routed) {
 	rows, rowWeights := pr.DispatchWeighted(r, x, weights)
 
 	h := x.Dim(-1)
-	stack := func(name, usual, gguf string, place []string, out, in int) *graph.Value {
+	times := func(x *graph.Value, name, usual, gguf string, place []string, out int) *graph.Value {
 		if name == "" {
 			name = usual
 		}
-		w := s.Param(fmt.Sprintf("experts.*.%s.weight", name), gguf+".weight", Init{Std: 1 / math.Sqrt(float64(in))}, place, m.Experts, out, in)
-		if w.Type.DType.IsBlock() {
-			return w // the product reads the blocks
+		name, in := fmt.Sprintf("experts.*.%s.weight", name), x.Dim(1)
+		w := s.Param(name, gguf+".weight", Init{Std: 1 / math.Sqrt(float64(in))}, place, m.Experts, out, in)
+		if w.Type.DType.IsF8() {
+			return pr.GroupedScaledMatMul(r, x, w, s.scales(name, experts(place), w))
 		}
-		return pr.ConvertElementType(w, x.Type.DType)
+		if !w.Type.DType.IsBlock() { // the product reads blocks as they are
+			w = pr.ConvertElementType(w, x.Type.DType)
+		}
+		return pr.GroupedMatMulTransposed(r, x, w)
 	}
-	gate := pr.GroupedMatMulTransposed(r, rows, stack(m.Gate, "gate_proj", "ffn_gate_exps", []string{"ep", "tp"}, m.Width, h))
-	up := pr.GroupedMatMulTransposed(r, rows, stack(m.Up, "up_proj", "ffn_up_exps", []string{"ep", "tp"}, m.Width, h))
-	y := pr.GroupedMatMulTransposed(r, pr.SwiGLU(gate, up), stack(m.Down, "down_proj", "ffn_down_exps", []string{"ep", "", "tp"}, h, m.Width))
+	gate := times(rows, m.Gate, "gate_proj", "ffn_gate_exps", []string{"ep", "tp"}, m.Width)
+	up := times(rows, m.Up, "up_proj", "ffn_up_exps", []string{"ep", "tp"}, m.Width)
+	y := times(pr.SwiGLU(gate, up), m.Down, "down_proj", "ffn_down_exps", []string{"ep", "", "tp"}, h)
 	y = pr.ConvertElementType(pr.Mul(pr.ConvertElementType(y, graph.F32), pr.BroadcastInDim(rowWeights, y.Type.Shape, 0)), x.Type.DType)
 	y = pr.Combine(r, y)
 	if m.Shared > 0 {

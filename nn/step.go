@@ -49,7 +49,7 @@ func (st *Step) Positions(x *graph.Value) *graph.Value {
 }
 
 // attend returns the attention of q[B,S,N,D] to k[B,S,M,D] and v[B,S,M,V], and to what the caches hold of each
-// sequence, as [B,S,N,V]. It writes k and v to the caches.
+// sequence, as [B,S,N,V]. It writes k and v to the caches, to one cache if they are one value.
 func (st *Step) attend(s *Scope, q, k, v *graph.Value, p pr.AttentionParams) *graph.Value {
 	graph.Helper()
 	if st.Room == 0 {
@@ -62,7 +62,12 @@ func (st *Step) attend(s *Scope, q, k, v *graph.Value, p pr.AttentionParams) *gr
 		one := func(x *graph.Value) *graph.Value { return pr.SliceInDim(x, 0, b, b+1) }
 		start := one(st.Start)
 		p.Lengths = pr.Add(start, pr.Full(s.t, float64(tokens), graph.I32, 1))
-		all[b], _ = pr.Attention(one(q), st.keep(s, b, "keys", one(k), start), st.keep(s, b, "values", one(v), start), p)
+		keys := st.keep(s, b, "keys", one(k), start)
+		values := keys
+		if v != k {
+			values = st.keep(s, b, "values", one(v), start)
+		}
+		all[b], _ = pr.Attention(one(q), keys, values, p)
 	}
 	return pr.Concatenate(0, all...)
 }

@@ -139,7 +139,7 @@ func TestRemat(t *testing.T) {
 
 		args, _ := tiny(t, "-remat", remat)
 		small, o, corpus := setup(t, args...)
-		tr, err := newTrainer(small, o.mesh, o.seed, gruntime.Options{}, false)
+		tr, err := newTrainer(small, o.mesh, o.seed, gruntime.Options{}, false, nil)
 		require.NoError(t, err)
 		defer tr.Close()
 		for n := 1; n <= 2; n++ {

@@ -18,7 +18,7 @@ func learned(t *testing.T, args ...string) map[string]array.Array {
 	t.Helper()
 	c, o, err := parse(append([]string{"-width", "16", "-layers", "2", "-heads", "2", "-ffn", "12", "-experts", "4", "-seq", "8", "-batch", "12"}, args...))
 	require.NoError(t, err)
-	tr, err := newTrainer(c, o.mesh, 1, runtime.Options{}, false)
+	tr, err := newTrainer(c, o.mesh, 1, runtime.Options{}, false, nil)
 	require.NoError(t, err)
 	defer tr.Close()
 	rng := rand.New(rand.NewPCG(5, 6))

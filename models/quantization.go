@@ -1,0 +1,27 @@
+package models
+
+import "fmt"
+
+// quantized reads how a checkpoint says that its weights are quantised. Matrices of 8-bit floats with a scale for
+// each block of 128×128, as DeepSeek publishes them, are opened as they are. Rows that they are multiplied with keep the
+// type that the model is calculated in: activation_scheme is not followed. Everything else is an error.
+func (r *reader) quantized() error {
+	const in = "quantization_config"
+	for _, key := range []string{"quantization", "compression_config"} {
+		if _, ok := r.c.Value(key); ok && !r.c.GGUF() {
+			return fmt.Errorf("%s: %s: gomoe opens no weights that are quantised so; want the model without it, or a GGUF file", r.c.Path, key)
+		}
+	}
+	if _, ok := r.c.Value(in); !ok || r.c.GGUF() || r.read[in] {
+		return r.err
+	}
+	r.read[in] = true
+	if method := r.textOr(keys{in + ".quant_method"}, ""); method != "fp8" {
+		return fmt.Errorf("%s: %s: the weights are quantised by %q, want fp8; gomoe opens no other such weights of architecture %q, but GGUF files", r.c.Path, in, method, r.c.Architecture)
+	}
+	r.only(keys{in + ".fmt"}, "e4m3")
+	r.only(keys{in + ".weight_block_size"}, "[128 128]")
+	r.read[in+".activation_scheme"], r.read[in+".modules_to_not_convert"] = true, true
+	r.known(in)
+	return r.err
+}
