@@ -69,6 +69,9 @@ func (j *conversion) newKeys(name string) ([]gguf.Meta, error) {
 	meta := []gguf.Meta{{Key: "general.architecture", Value: architecture}, {Key: "general.type", Value: "model"}, {Key: "general.name", Value: name}}
 	have := map[string]bool{}
 	for _, s := range j.m.Settings {
+		if strings.HasPrefix(s.Name, "quantization_config.") {
+			continue // it is about the elements of the old files
+		}
 		if s.GGUF == "" && !s.Usual {
 			return nil, fmt.Errorf("%s: %s is %v, and GGUF files of %s have no key for it", j.c.Config.Path, s.Name, s.Value, architecture)
 		}

@@ -150,6 +150,10 @@ func TestRoundTrip(t *testing.T) {
 					require.ErrorContains(t, err, why)
 					continue
 				}
+				if strings.HasPrefix(name, "gpt_oss") && o.Layout != GGUF {
+					require.ErrorContains(t, err, "folders of gpt_oss have gate and up of all experts in one tensor [E,H,2I], which gomoe does not write")
+					continue
+				}
 				require.NoError(t, err, "step %d", i)
 				require.Equal(t, total, done)
 				require.NotZero(t, done)

@@ -34,6 +34,10 @@ type matrices struct {
 
 // sources returns the tensors of the new files.
 func (j *conversion) sources() (all []tensor.Source, err error) {
+	published := checkpoint.NamesOf(j.m.Family).Role("model.layers.0.mlp.experts.gate_up_proj").Layout
+	if j.o.Layout != GGUF && published == checkpoint.Transposed {
+		return nil, fmt.Errorf("%s: folders of %s have %s, which gomoe does not write; ask for a GGUF file", j.c.Path, j.m.Family, published)
+	}
 	for _, p := range j.params {
 		want, err := j.typeOf(p)
 		if err != nil {

@@ -44,7 +44,7 @@ func (j *conversion) typeOf(p nn.Param) (graph.DType, error) {
 		}
 		return want, nil
 	}
-	if len(shapeInGGUF(p)) == 1 || part == checkpoint.Router || part == checkpoint.Norms {
+	if len(shapeInGGUF(p)) == 1 || strings.HasSuffix(p.Name, "bias") || part == checkpoint.Router || part == checkpoint.Norms {
 		if stored.IsBlock() {
 			return stored, nil
 		}

@@ -71,7 +71,7 @@ func logitsOf(t *testing.T, g *Generator, ids []int32, lengths ...int) (logits [
 
 // Greedy tokens are transformers', and all tokens are the same on every mesh. What the caches hold is used again.
 func TestGenerate(t *testing.T) {
-	for name, meshes := range map[string][]string{"mixtral": {"", "ep=2", "ep=3", "ep=2,tp=2"}, "olmoe": {"", "ep=4", "ep=2,tp=2"}, "qwen3_moe": {"", "ep=5"}, "deepseek_v3": {"", "ep=4", "tp=2"}} {
+	for name, meshes := range map[string][]string{"mixtral": {"", "ep=2", "ep=3", "ep=2,tp=2"}, "olmoe": {"", "ep=4", "ep=2,tp=2"}, "qwen3_moe": {"", "ep=5"}, "deepseek_v3": {"", "ep=4", "tp=2"}, "gpt_oss": {"", "ep=3"}} {
 		prompt, rest := expected(t, name)
 		var sampled string
 		for _, mesh := range meshes {
@@ -149,6 +149,19 @@ func TestRefuses(t *testing.T) {
 	_, err := g.Generate(context.Background(), Request{Prompt: []int32{1}, N: 11}, all)
 	require.ErrorAs(t, err, &room)
 	require.ErrorContains(t, g.Follow(context.Background()), "nobody to follow")
+}
+
+// Heads that do not divide are an error that begins with the mesh, and not with a line of a library's source.
+func TestMeshOfHeads(t *testing.T) {
+	c, err := checkpoint.Open("../models/testdata/mixtral")
+	require.NoError(t, err)
+	m, err := models.Open(c)
+	require.NoError(t, err)
+	mesh, err := sharding.ParseMesh("tp=3")
+	require.NoError(t, err)
+	_, err = Open(m, c, Options{Config: gomoe.Config{Mesh: mesh}, Room: 8})
+	require.ErrorContains(t, err, `generate: on the mesh "tp=3": `)
+	require.ErrorContains(t, err, "do not divide alike over the 3 ranks of tp")
 }
 
 // Caches that are too large for the memory are refused before they are taken.

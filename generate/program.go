@@ -1,6 +1,8 @@
 package generate
 
 import (
+	"fmt"
+
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/models"
@@ -43,6 +45,9 @@ func (g *Generator) job(at shape) (*gomoe.Job, error) {
 		}
 	}
 	j, err := gomoe.Open(p, cfg)
+	if err != nil && cfg.Mesh.Ranks() > 1 {
+		err = fmt.Errorf("generate: on the mesh %q: %w", cfg.Mesh, err)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,9 @@ type reader struct {
 	c     checkpoint.Config
 	read  map[string]bool // settings that the family has asked for
 	said  []Setting       // what it got
-	err   error
+	// fractions is that YaRN's range of pairs begins and ends between two pairs, which GGUF files do not say.
+	fractions bool
+	err       error
 }
 
 func newReader(c *checkpoint.Checkpoint) *reader {

@@ -112,6 +112,8 @@ func (d decoder) afterDense(r *reader, moe nn.MoE, first int) (*Model, error) {
 const (
 	ggufSoftmax = 1
 	ggufSigmoid = 2
+
+	ggufSoftmaxOfChosen = 3
 )
 
 // readDeepSeekExperts reads experts in groups, and those that every token uses.

@@ -56,6 +56,8 @@ func ggufs() []asGGUF {
 	}
 	v2 := with(latent, m{"expert_count": 6, "expert_shared_count": 2, "rms": 1e-6, "rope.scaling.yarn_log_multiplier": 0.07, "expert_weights_scale": 1.0})
 	return []asGGUF{
+		{"gpt_oss", "gpt-oss", m{"head_count": 4, "head_count_kv": 2, "key_length": 8, "value_length": 8, "sliding_window": 5, "feed_forward_length": 16, "expert_feed_forward_length": 16, "expert_count": 3, "expert_used_count": 2,
+			"swiglu_clamp_exp": 2.0, "rms": 1e-5, "rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 32, "rope.scaling.yarn_beta_fast": 4.0, "rope.scaling.yarn_beta_slow": 1.0}, nil},
 		{"mixtral", "llama", m{"head_count": 4, "head_count_kv": 2, "feed_forward_length": 24, "expert_count": 6, "expert_used_count": 2, "rms": 1e-5, "vocab_size": 40, "rope.dimension_count": 4}, neighbours},
 		{"olmoe", "olmoe", m{"head_count": 4, "clamp_kqv": 0.4, "feed_forward_length": 16, "expert_count": 8, "expert_used_count": 3, "rms": 1e-5}, nil},
 		{"llama", "llama", m{"head_count": 4, "head_count_kv": 2, "key_length": 6, "value_length": 6, "feed_forward_length": 20, "rms": 1e-6}, func(ts map[string]array.Array) {

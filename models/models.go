@@ -41,6 +41,7 @@ func families() []family {
 		{"deepseek_v2", "deepseek2", openDeepSeekV2},
 		{"deepseek_v3", "deepseek2", openDeepSeekV3},
 		{"glm4_moe", "glm4moe", openGLM4MoE},
+		{"gpt_oss", "gpt-oss", openGPTOSS},
 		{"llama", "llama", openLlama},
 		{"mixtral", "llama", openMixtral},
 		{"olmoe", "olmoe", openOLMoE},

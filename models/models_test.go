@@ -48,6 +48,7 @@ func tests() map[string][]string {
 		"deepseek_v3":        {"ep=4", "dp=2,ep=2", "tp=2"},
 		"deepseek_v3_fp8":    {"ep=3"},
 		"glm4_moe":           {"ep=4", "tp=2"},
+		"gpt_oss":            {"ep=3", "dp=2", "ep=2,tp=2"},
 	}
 }
 
@@ -223,7 +224,8 @@ func TestGradients(t *testing.T) {
 func torchName(name string) string {
 	name = strings.Replace(name, "block_sparse_moe", "mlp", 1)
 	for from, to := range map[string]string{"experts.*.w1.weight": "experts.gate_up_proj", "experts.*.w3.weight": "experts.gate_up_proj", "experts.*.w2.weight": "experts.down_proj",
-		"experts.*.gate_proj.weight": "experts.gate_up_proj", "experts.*.up_proj.weight": "experts.gate_up_proj", "experts.*.down_proj.weight": "experts.down_proj"} {
+		"experts.*.gate_proj.weight": "experts.gate_up_proj", "experts.*.up_proj.weight": "experts.gate_up_proj", "experts.*.down_proj.weight": "experts.down_proj",
+		"experts.*.gate_proj.bias": "experts.gate_up_proj_bias", "experts.*.up_proj.bias": "experts.gate_up_proj_bias", "experts.*.down_proj.bias": "experts.down_proj_bias"} {
 		name = strings.Replace(name, from, to, 1)
 	}
 	return name

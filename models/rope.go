@@ -55,7 +55,7 @@ func (r *reader) rope(width int) pr.RoPEOp {
 			Factor: r.positive(factor), Original: r.positive(original),
 			Fast:         r.numberOr(k("beta_fast", ".rope.scaling.yarn_beta_fast"), 0),
 			Slow:         r.numberOr(k("beta_slow", ".rope.scaling.yarn_beta_slow"), 0),
-			Fractions:    !r.flagOr(k("truncate", ""), true),
+			Fractions:    !r.flagOr(k("truncate", ""), !r.fractions),
 			Magnitude:    r.numberOr(k("attention_factor", ""), 0),
 			MScale:       r.numberOr(k("mscale", ""), 0),
 			MScaleAllDim: r.numberOr(k("mscale_all_dim", ""), 0),

@@ -20,6 +20,7 @@ import (
 type Weight struct {
 	Type    graph.Type
 	tensors []tensor.Tensor
+	fill    func(runtime.Part) error // for tensors of another form than the parameter's; nil copies
 }
 
 // Find returns where a parameter lies in a checkpoint. It is an error if a tensor is missing, or has another shape
@@ -44,6 +45,9 @@ func find(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
 		}
 		whole = MLXName(p)
 		if _, err := c.Tensor(whole); err != nil {
+			if w, err := fused(c, p); w != nil || err != nil {
+				return w, err
+			}
 			return nil, fmt.Errorf("%s: there is neither tensor %q nor %q", c.Path, strings.Replace(p.Name, "*", "0", 1), whole)
 		}
 	}
@@ -61,7 +65,7 @@ func find(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
 		return nil, err
 	}
 	t.Type.Shape = p.Type.Shape
-	return &Weight{t.Type, []tensor.Tensor{t}}, nil
+	return &Weight{Type: t.Type, tensors: []tensor.Tensor{t}}, nil
 }
 
 // perExpert finds a parameter whose experts are tensors of their own.
@@ -95,7 +99,10 @@ func fits(t tensor.Tensor, shape []int) error {
 
 // Fill copies a part of the parameter from the files; it is what Session.PutParts calls.
 func (w *Weight) Fill(p runtime.Part) error {
-	if len(w.tensors) == 1 && w.tensors[0].Type.Rank() == w.Type.Rank() {
+	if w.fill != nil {
+		return w.fill(p)
+	}
+	if w.whole() {
 		return runtime.ReadAt(bytes.NewReader(w.tensors[0].Mem), 0)(p)
 	}
 	one := graph.Type{DType: w.Type.DType, Shape: w.Type.Shape[1:]}
@@ -108,9 +115,14 @@ func (w *Weight) Fill(p runtime.Part) error {
 	return nil
 }
 
+// whole reports whether a tensor is the parameter.
+func (w *Weight) whole() bool {
+	return w.fill == nil && len(w.tensors) == 1 && w.tensors[0].Type.Rank() == w.Type.Rank()
+}
+
 // Array returns the whole parameter. If it is one tensor, the array shares the bytes of the file.
 func (w *Weight) Array() (array.Array, error) {
-	if len(w.tensors) == 1 && w.tensors[0].Type.Rank() == w.Type.Rank() {
+	if w.whole() {
 		return w.tensors[0].Array()
 	}
 	a := array.New(w.Type)

@@ -19,6 +19,8 @@ type Attention struct {
 	Epsilon float64 // of Norm
 	Clip    float64 // the largest absolute value of queries, keys and values, after Norm; 0 means none
 	Window  int     // how many keys a query attends to at most; 0 means all
+	// Sinks has a parameter sinks: a score of each head for a key without a value, beside those of a query's keys.
+	Sinks bool
 }
 
 // The values of Attention.Norm.
@@ -60,6 +62,10 @@ func (a Attention) Apply(s *Scope, x *graph.Value, st *Step) *graph.Value {
 	q := pr.RoPE(project("q", "attn_q", "q_norm", a.Heads), st.Positions(x), a.RoPE)
 	k := pr.RoPE(project("k", "attn_k", "k_norm", a.KVHeads), st.Positions(x), a.RoPE)
 	v := project("v", "attn_v", "", a.KVHeads)
-	y := st.attend(s, q, k, v, pr.AttentionParams{Window: a.Window})
+	p := pr.AttentionParams{Window: a.Window}
+	if a.Sinks {
+		p.Sinks = pr.ConvertElementType(s.Param("sinks", "attn_sinks.weight", Init{}, []string{"tp"}, a.Heads), max(q.Type.DType, graph.F32))
+	}
+	y := st.attend(s, q, k, v, p)
 	return Linear{Out: hidden, Bias: a.OutBias, Split: rows}.Apply(s.In("o_proj", "attn_output"), pr.Reshape(y, batch, tokens, a.Heads*a.Width))
 }
