@@ -39,6 +39,7 @@ func imports() map[string][]string {
 		"convert":                    {"array", "checkpoint", "checkpoint/gguf", "checkpoint/safetensors", "checkpoint/tensor", "graph", "internal/whole", "models", "nn", "runtime", "tokenizer"},
 		"train/snapshot":             {"array", "checkpoint/safetensors", "checkpoint/tensor", "graph", "internal/near", "internal/whole", "runtime", "world"},
 		"generate":                   {"", "array", "checkpoint", "collective", "graph", "internal/memory", "jaccl", "lowering", "models", "nn", "primitives", "runtime", "tokenizer", "world"},
+		"serve":                      {"generate", "tokenizer"},
 		"nn":                         {"ep", "graph", "primitives", "sharding"},
 		"models":                     {"array", "checkpoint", "checkpoint/tensor", "graph", "internal/near", "nn", "primitives", "runtime"},
 		"checkpoint":                 {"checkpoint/gguf", "checkpoint/safetensors", "checkpoint/tensor", "internal/near", "sharding"},
