@@ -13,7 +13,6 @@ func openMixtral(c *checkpoint.Checkpoint) (*Model, error) {
 	d := readDecoder(r)
 	a := readAttention(r, d)
 	a.Window = r.sizeOr(keys{"sliding_window", ".attention.sliding_window"}, 0)
-	a.RoPE.Interleaved = r.c.GGUF()
 	d.attention = func(int) mixer { return a }
 	moe := nn.MoE{
 		Experts:  r.size(keys{"num_local_experts", ".expert_count"}),
