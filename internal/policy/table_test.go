@@ -36,6 +36,7 @@ func imports() map[string][]string {
 		"internal/dynlib":            {},
 		"quant":                      {"graph"},
 		"array":                      {"graph", "internal/half", "internal/whole", "quant"},
+		"convert":                    {"array", "checkpoint", "checkpoint/gguf", "checkpoint/safetensors", "checkpoint/tensor", "graph", "internal/whole", "models", "nn", "runtime", "tokenizer"},
 		"train/snapshot":             {"array", "checkpoint/safetensors", "checkpoint/tensor", "graph", "internal/near", "internal/whole", "runtime", "world"},
 		"generate":                   {"", "array", "checkpoint", "collective", "graph", "internal/memory", "jaccl", "lowering", "models", "nn", "primitives", "runtime", "tokenizer", "world"},
 		"serve":                      {"generate", "tokenizer"},
