@@ -1,4 +1,4 @@
-# Targets: all build test test-kernels test-native test-peers test-arm64 unfused lint generated race golden fuzz soak bench bench-peers examples cross clean
+# Targets: all build test test-kernels test-native test-peers test-arm64 unfused lint generated race golden fuzz kills soak bench figures bench-peers examples cross clean
 #
 # ARM64=qemu-aarch64 ...   what runs programs for arm64; Debian's qemu-user has it, and
 #                libc6-arm64-cross the C library that programs with package mpi or rdma load
@@ -12,6 +12,7 @@ GO        ?= go
 FUZZTIME  ?= 20s
 SOAKTIME  ?= 1h
 BENCHTIME ?= 1s
+FIGURES    = RematArena|AccumulateMemory|ContractARowTravelsOncePerRank|ContractBlocksBoundMemory|LoopHasThePlanOfOneLayer|SumsAreJoined
 TESTFLAGS ?=
 ARM64     ?= qemu-aarch64 -L /usr/aarch64-linux-gnu
 
@@ -20,7 +21,7 @@ export CGO_ENABLED = 0
 
 PLATFORMS = linux/arm64 darwin/arm64 darwin/amd64 windows/amd64
 
-.PHONY: all build test test-kernels test-native test-peers test-arm64 unfused lint generated race golden fuzz soak bench bench-peers examples cross clean
+.PHONY: all build test test-kernels test-native test-peers test-arm64 unfused lint generated race golden fuzz kills soak bench figures bench-peers examples cross clean
 
 all: build lint test
 
@@ -122,13 +123,22 @@ fuzz:
 		$(GO) test "$$dir" -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME); \
 	done
 
+# Training that is killed at random moments and resumed.
+kills:
+	$(GO) test -count=1 -timeout 0 -run '^TestKilled$$' $(TESTFLAGS) ./examples/moe_lm -kills 200
+
 # Training in four processes while ranks are killed, stopped and cut off, disks are full and
 # nobody reads the output. It wants root, for a network that can be cut and a disk that is full.
 soak:
 	$(GO) test -tags soak -count=1 -v -timeout 0 $(TESTFLAGS) ./internal/testing/soak -long $(SOAKTIME)
 
-bench:
+bench: figures
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
+
+# What plans take and send, in the cases that tests hold to their figures.
+figures:
+	@log=$$(mktemp); $(GO) test -v -count=1 -run '^Test($(FIGURES))$$' . ./vjp ./primitives ./bench/engine ./examples/moe_lm >"$$log"; \
+	status=$$?; grep -E '^ *(---|FAIL|[a-z_]+_test.go:)' "$$log"; rm -f "$$log"; exit $$status
 
 # Against other libraries, where installed: bench/README.md.
 bench-peers:

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/gomoe/gomoe/checkpoint/gguf"
@@ -78,6 +80,29 @@ func (c Config) Value(key string) (any, bool) {
 		}
 		key = rest
 	}
+}
+
+// Keys returns the keys that have values, sorted: the members of config.json, or the keys of a GGUF file that are about
+// the architecture, each with a dot at its beginning.
+func (c Config) Keys() []string {
+	var keys []string
+	for _, k := range slices.Sorted(maps.Keys(c.values)) {
+		if c.values[k] == nil || !strings.HasPrefix(k, c.prefix) {
+			continue
+		}
+		if c.GGUF() {
+			k = k[len(c.prefix)-1:]
+		}
+		keys = append(keys, k)
+	}
+	return keys
+}
+
+// Object returns the members of a key's value as settings of their own, false if there is no such key. It is an error if
+// the value is no object.
+func (c Config) Object(key string) (Config, bool, error) {
+	values, ok, err := as[map[string]any](c, key, "an object")
+	return Config{Path: c.Path, values: values}, ok, err
 }
 
 // Int returns the value of a key as an integer, false if there is no such key. It is an error if the value is no integer

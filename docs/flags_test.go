@@ -32,7 +32,7 @@ func newFlags() *flags {
 
 // foreign lists the programs of others that commands of a document may begin with.
 func foreign() []string {
-	return []string{"mlx.distributed_config", "mlx.launch", "mpirun", "srun", "torchrun", "salloc", "ssh", "scp", "rsync", "git", "kill", "cd", "apt-get", "sudo"}
+	return []string{"mlx.distributed_config", "mlx.launch", "mpirun", "srun", "torchrun", "salloc", "sbatch", "kubectl", "openssl", "mkdir", "ssh", "scp", "rsync", "git", "kill", "cd", "apt-get", "sudo"}
 }
 
 // check reports what a command line has that is not there: a program, a flag, a package,

@@ -20,7 +20,8 @@
 // The position of a pair in its expert's queue is the number of pairs for that expert
 // before it, in (t, k) order over all T tokens, on any number of ranks. A capacity C >
 // 0 drops the pairs at positions C and up. So routing, counts and drops do not depend
-// on the mesh.
+// on the mesh. A limit on the rows that a member accepts drops in the same order what
+// is beyond, but which experts a member has, and so what is dropped, depends on the mesh.
 //
 // A member's rows are its experts' zones, in expert order. Within a zone rows are in
 // (t, k) order, without gaps. A zone starts at a multiple of the alignment. Rows
@@ -39,6 +40,7 @@
 // row travels once to each member, ranks gather the choices of all sources instead:
 //
 //	Count, Keep           of each source, from the choices of all
+//	Group.Receive         if members accept a limited number of rows
 //	Group.RowsOut         the rows that leave
 //	Group.RowsIn, Slots   where those that arrive belong
 //

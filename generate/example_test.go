@@ -27,12 +27,12 @@ func write(ctx context.Context, folder string) error {
 	if err != nil {
 		return err
 	}
-	g, err := generate.Open(model, files, generate.Options{Room: 16})
+	g, err := generate.Open(model, files, generate.Options{Room: 16, Sequences: 4})
 	if err != nil {
 		return err
 	}
 	defer g.Close()
-	_, err = g.Generate(ctx, []int32{1, 2, 3}, 5, generate.Sampling{}, func(t generate.Token) bool {
+	_, err = g.Generate(ctx, generate.Request{Prompt: []int32{1, 2, 3}, N: 5}, func(t generate.Token) bool {
 		fmt.Print(t.ID, " ")
 		return true
 	})

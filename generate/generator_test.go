@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,35 +41,53 @@ func expected(t *testing.T, name string) (prompt, rest []int32) {
 	return e.Generated[:5], e.Generated[5:]
 }
 
-func generate(t *testing.T, g *Generator, prompt []int32, n int, s Sampling) (ids []int32, times Times) {
+func generate(t *testing.T, g *Generator, r Request) (ids []int32, result Result) {
 	t.Helper()
-	times, err := g.Generate(context.Background(), prompt, n, s, func(x Token) bool {
+	result, err := g.Generate(context.Background(), r, func(x Token) bool {
 		ids = append(ids, x.ID)
 		return true
 	})
 	require.NoError(t, err)
-	return ids, times
+	require.Equal(t, len(r.Prompt), result.Prompt)
+	return ids, result
+}
+
+// all is the emit function that wants every token.
+func all(Token) bool { return true }
+
+// logitsOf computes the token that follows ids in the first slot, from position `at` on in steps of the given lengths.
+func logitsOf(t *testing.T, g *Generator, ids []int32, lengths ...int) (logits []float32) {
+	t.Helper()
+	at := 0
+	for _, n := range lengths {
+		var err error
+		logits, err = g.run(context.Background(), order{kind: last, slots: []int32{0}, start: []int32{int32(at)}, ids: ids[at : at+n]})
+		require.NoError(t, err)
+		at += n
+	}
+	require.Equal(t, len(ids), at)
+	return logits
 }
 
 // Greedy tokens are transformers', and all tokens are the same on every mesh. What the caches hold is used again.
 func TestGenerate(t *testing.T) {
-	for name, meshes := range map[string][]string{"mixtral": {"", "ep=2", "ep=3", "ep=2,tp=2"}, "olmoe": {"", "ep=4", "ep=2,tp=2"}, "qwen3_moe": {"", "ep=5"}} {
+	for name, meshes := range map[string][]string{"mixtral": {"", "ep=2", "ep=3", "ep=2,tp=2"}, "olmoe": {"", "ep=4", "ep=2,tp=2"}, "qwen3_moe": {"", "ep=5"}, "deepseek_v3": {"", "ep=4", "tp=2"}, "gpt_oss": {"", "ep=3"}} {
 		prompt, rest := expected(t, name)
 		var sampled string
 		for _, mesh := range meshes {
 			m, err := sharding.ParseMesh(mesh)
 			require.NoError(t, err)
 			g := open(t, name, Options{Config: gomoe.Config{Mesh: m}})
-			got, _ := generate(t, g, prompt, 64, Sampling{})
+			got, _ := generate(t, g, Request{Prompt: prompt, N: 64})
 			require.Equal(t, rest, got, "%s on mesh %q", name, mesh)
 
 			long := append(append([]int32{}, prompt...), rest[:40]...)
-			got, times := generate(t, g, long, 24, Sampling{})
+			got, result := generate(t, g, Request{Prompt: long, N: 24})
 			require.Equal(t, rest[40:], got, "%s on mesh %q, from the caches", name, mesh)
-			require.Equal(t, 1, times.Prompt, "the caches have all but the last token")
+			require.Equal(t, len(long)-1, result.Reused, "the caches have all but the last token")
 
-			got, times = generate(t, g, append(append([]int32{}, prompt[:3]...), 1, 2, 3), 30, Sampling{Temperature: 1.5, Seed: 7})
-			require.Equal(t, 3, times.Prompt)
+			got, result = generate(t, g, Request{Prompt: append(append([]int32{}, prompt[:3]...), 1, 2, 3), N: 30, Sampling: Sampling{Temperature: 1.5, Seed: 7}})
+			require.Equal(t, 3, result.Reused)
 			if mesh == "" {
 				sampled = fmt.Sprint(got)
 			} else if !strings.Contains(mesh, "tp") {
@@ -83,23 +102,19 @@ func TestBlocks(t *testing.T) {
 	prompt, rest := expected(t, "olmoe")
 	all := append(append([]int32{}, prompt...), rest...)
 	g, slow := open(t, "olmoe", Options{Room: 80}), open(t, "olmoe", Options{Room: 80})
-	for i := range all {
-		_, err := slow.run(context.Background(), all[:i+1])
-		require.NoError(t, err)
+	ones := make([]int, len(all))
+	for i := range ones {
+		ones[i] = 1
 	}
-	one, err := slow.run(context.Background(), append(all, 3))
-	require.NoError(t, err)
-	many, err := g.run(context.Background(), append(all, 3))
-	require.NoError(t, err)
-	require.Equal(t, one, many)
-	require.Len(t, g.jobs, 2, "blocks of 32 and 1")
+	require.Equal(t, logitsOf(t, slow, all, ones...), logitsOf(t, g, all, 32, 32, 1, 1, 1, 1, 1))
+	require.Contains(t, g.jobs, shape{1, 32})
 }
 
 func TestCacheTypes(t *testing.T) {
 	prompt, _ := expected(t, "olmoe")
 	for _, d := range []graph.DType{graph.BF16, graph.F16} {
 		g := open(t, "olmoe", Options{Cache: d, Room: 20})
-		got, _ := generate(t, g, prompt, 8, Sampling{})
+		got, _ := generate(t, g, Request{Prompt: prompt, N: 8})
 		require.Len(t, got, 8)
 	}
 }
@@ -107,32 +122,46 @@ func TestCacheTypes(t *testing.T) {
 func TestRefuses(t *testing.T) {
 	g := open(t, "olmoe", Options{Room: 10})
 	for _, c := range []struct {
-		prompt []int32
-		n      int
-		s      Sampling
-		want   string
+		r    Request
+		want string
 	}{
-		{nil, 1, Sampling{}, "generate: an empty prompt, want at least one token"},
-		{[]int32{1}, 0, Sampling{}, "generate: 0 tokens to generate, want at least 1"},
-		{[]int32{1, 40}, 1, Sampling{}, "generate: token 1 of the prompt is 40, want one of 0 to 39"},
-		{[]int32{1, 2, 3}, 9, Sampling{}, "need room for 11 positions, and there is room for 10; generate at most 8, or open the model with more room"},
-		{[]int32{1}, 1, Sampling{Temperature: -1}, "generate: temperature -1, want a finite number of at least 0"},
+		{Request{}, "generate: an empty prompt, want at least one token"},
+		{Request{Prompt: []int32{1}, N: -1}, "generate: -1 tokens to generate, want at least 1, or 0"},
+		{Request{Prompt: []int32{1, 40}, N: 1}, "generate: token 1 of the prompt is 40, want one of 0 to 39"},
+		{Request{Prompt: []int32{1, 2, 3}, N: 9}, "need room for 11 positions, and there is room for 10; generate at most 8, or open the model with more room"},
+		{Request{Prompt: make([]int32, 11)}, "a prompt of 11 tokens, and there is room for 10 positions; shorten it"},
+		{Request{Prompt: []int32{1}, N: math.MaxInt}, "and there is room for 10"},
+		{Request{Prompt: []int32{1}, N: 1, Sampling: Sampling{Temperature: -1}}, "generate: temperature -1, want a finite number of at least 0"},
+		{Request{Prompt: []int32{1}, Top: 21}, "the 21 most likely tokens, want 0 to 20"},
+		{Request{Prompt: []int32{1}, Stops: []string{"a"}}, "no tokenizer"},
+		{Request{Prompt: []int32{1}, Slide: true}, "say how many tokens to generate"},
+		{Request{Prompt: []int32{1}, N: 1, Slide: true, Keep: 9}, "9 first tokens are to be kept, want 0 to 8"},
+		{Request{Prompt: []int32{1}, N: 1, Keep: 1}, "which is for texts that slide"},
 	} {
-		_, err := g.Generate(context.Background(), c.prompt, c.n, c.s, func(Token) bool { return true })
+		_, err := g.Generate(context.Background(), c.r, all)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v\nwant %s", err, c.want)
 		}
 	}
-	ids, _ := generate(t, g, []int32{1, 2, 3}, 8, Sampling{})
+	ids, _ := generate(t, g, Request{Prompt: []int32{1, 2, 3}, N: 8})
 	require.Len(t, ids, 8)
+	var room *RoomError
+	_, err := g.Generate(context.Background(), Request{Prompt: []int32{1}, N: 11}, all)
+	require.ErrorAs(t, err, &room)
+	require.ErrorContains(t, g.Follow(context.Background()), "nobody to follow")
+}
 
-	// A step that was given up has lost the caches.
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	_, first := g.Generate(ctx, []int32{4}, 1, Sampling{}, func(Token) bool { return true })
-	require.ErrorIs(t, first, context.Canceled)
-	_, err := g.Generate(context.Background(), []int32{4}, 1, Sampling{}, func(Token) bool { return true })
-	require.ErrorIs(t, err, context.Canceled)
+// Heads that do not divide are an error that begins with the mesh, and not with a line of a library's source.
+func TestMeshOfHeads(t *testing.T) {
+	c, err := checkpoint.Open("../models/testdata/mixtral")
+	require.NoError(t, err)
+	m, err := models.Open(c)
+	require.NoError(t, err)
+	mesh, err := sharding.ParseMesh("tp=3")
+	require.NoError(t, err)
+	_, err = Open(m, c, Options{Config: gomoe.Config{Mesh: mesh}, Room: 8})
+	require.ErrorContains(t, err, `generate: on the mesh "tp=3": `)
+	require.ErrorContains(t, err, "do not divide alike over the 3 ranks of tp")
 }
 
 // Caches that are too large for the memory are refused before they are taken.

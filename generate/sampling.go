@@ -51,29 +51,55 @@ type candidate struct {
 	x  float64 // the logit, and later the weight
 }
 
-// Choose returns the token that follows seen, of which there are so many, from the logits, and the logarithm of
-// its probability under the logits alone. It is an error if a logit is NaN or all are -Inf.
-func (s Sampling) Choose(logits []float32, seen []int32) (id int32, logprob float64, err error) {
+// Choose returns the token that follows seen, of which there are so many, from the logits: its ID, the logarithm of
+// its probability under the logits alone, and the top most likely tokens. It is an error if a logit is NaN or all are
+// -Inf.
+func (s Sampling) Choose(logits []float32, seen []int32, top int) (Token, error) {
 	cs := make([]candidate, len(logits))
-	top := math.Inf(-1)
+	most := math.Inf(-1)
 	for i, x := range logits {
 		if math.IsNaN(float64(x)) {
-			return 0, 0, fmt.Errorf("generate: the logit of token %d at position %d is NaN", i, len(seen))
+			return Token{}, fmt.Errorf("generate: the logit of token %d at position %d is NaN", i, len(seen))
 		}
 		cs[i] = candidate{int32(i), float64(x)}
-		top = max(top, float64(x))
+		most = max(most, float64(x))
 	}
-	if math.IsInf(top, 0) || len(cs) == 0 {
-		return 0, 0, fmt.Errorf("generate: the largest logit at position %d is %g, want a finite one", len(seen), top)
+	if math.IsInf(most, 0) || len(cs) == 0 {
+		return Token{}, fmt.Errorf("generate: the largest logit at position %d is %g, want a finite one", len(seen), most)
 	}
 	sum := 0.0
 	for _, c := range cs {
-		sum += math.Exp(c.x - top)
+		sum += math.Exp(c.x - most)
 	}
-	norm := top + math.Log(sum)
+	norm := most + math.Log(sum)
+	var t Token
+	for _, c := range largest(cs, top) {
+		t.Top = append(t.Top, Alternative{c.id, c.x - norm})
+	}
 	s.penalise(cs, seen)
-	id = s.pick(cs, len(seen))
-	return id, float64(logits[id]) - norm, nil
+	t.ID = s.pick(cs, len(seen))
+	t.LogProb = float64(logits[t.ID]) - norm
+	return t, nil
+}
+
+// descending puts the largest candidates first, and of equal ones the lower id.
+func descending(a, b candidate) int { return cmp.Or(cmp.Compare(b.x, a.x), cmp.Compare(a.id, b.id)) }
+
+// largest returns the n first candidates in order, without changing cs.
+func largest(cs []candidate, n int) []candidate {
+	if n = min(n, len(cs)); n == 0 {
+		return nil
+	}
+	best := slices.Clone(cs[:n])
+	slices.SortFunc(best, descending)
+	for _, c := range cs[n:] {
+		if descending(c, best[n-1]) < 0 {
+			i, _ := slices.BinarySearchFunc(best[:n-1], c, descending)
+			copy(best[i+1:], best[i:n-1])
+			best[i] = c
+		}
+	}
+	return best
 }
 
 // penalise changes the logits of tokens that are there already, and of those with a bias.
@@ -104,13 +130,13 @@ func (s Sampling) penalise(cs []candidate, seen []int32) {
 
 // pick returns the token at a position.
 func (s Sampling) pick(cs []candidate, position int) int32 {
-	order := func(a, b candidate) int { return cmp.Or(cmp.Compare(b.x, a.x), cmp.Compare(a.id, b.id)) }
 	if s.Temperature == 0 {
-		return slices.MinFunc(cs, order).id
+		return slices.MinFunc(cs, descending).id
 	}
-	slices.SortFunc(cs, order)
 	if s.TopK > 0 {
-		cs = cs[:min(s.TopK, len(cs))]
+		cs = largest(cs, s.TopK)
+	} else {
+		slices.SortFunc(cs, descending)
 	}
 	sum, first := 0.0, cs[0].x
 	for i := range cs {

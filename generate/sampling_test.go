@@ -14,9 +14,9 @@ func drawn(t *testing.T, s Sampling, logits []float32, n int) []int {
 	t.Helper()
 	counts := make([]int, len(logits))
 	for i := range n {
-		id, _, err := s.Choose(logits, make([]int32, i))
+		x, err := s.Choose(logits, make([]int32, i), 0)
 		require.NoError(t, err)
-		counts[id]++
+		counts[x.ID]++
 	}
 	return counts
 }
@@ -45,10 +45,16 @@ func TestChoose(t *testing.T) {
 		t.Error("the seed changes nothing")
 	}
 
-	id, logprob, err := Sampling{}.Choose(logits, nil)
+	x, err := Sampling{}.Choose(logits, nil, 3)
 	require.NoError(t, err)
-	if id != 1 || math.Abs(logprob-math.Log(0.5)) > 1e-6 {
-		t.Errorf("greedy: token %d with %g", id, logprob)
+	if x.ID != 1 || math.Abs(x.LogProb-math.Log(0.5)) > 1e-6 {
+		t.Errorf("greedy: token %d with %g", x.ID, x.LogProb)
+	}
+	require.Len(t, x.Top, 3)
+	for i, id := range []int32{1, 2, 0} { // the lower id of two alike
+		if p := []float64{4.0 / 8, 2.0 / 8, 1.0 / 8}[i]; x.Top[i].ID != id || math.Abs(x.Top[i].LogProb-math.Log(p)) > 1e-6 {
+			t.Errorf("alternative %d is %v, want token %d with probability %g", i, x.Top[i], id, p)
+		}
 	}
 }
 
@@ -60,15 +66,15 @@ func TestPenalties(t *testing.T) {
 	}{
 		{Sampling{Repetition: 3}, 1}, {Sampling{Repetition: 1.5}, 0}, {Sampling{Presence: 1.5}, 1}, {Sampling{Presence: 0.5}, 0},
 	} {
-		id, _, err := c.s.Choose([]float32{2, 1, -1}, []int32{0, 0, 2, 77})
+		x, err := c.s.Choose([]float32{2, 1, -1}, []int32{0, 0, 2, 77}, 0)
 		require.NoError(t, err)
-		if id != c.want {
-			t.Errorf("%+v chooses %d, want %d", c.s, id, c.want)
+		if x.ID != c.want {
+			t.Errorf("%+v chooses %d, want %d", c.s, x.ID, c.want)
 		}
 	}
-	id, _, err := Sampling{Repetition: 3}.Choose([]float32{-1, -2}, []int32{0})
+	x, err := Sampling{Repetition: 3}.Choose([]float32{-1, -2}, []int32{0}, 0)
 	require.NoError(t, err)
-	require.Equal(t, int32(1), id)
+	require.Equal(t, int32(1), x.ID)
 }
 
 func TestChooseRefuses(t *testing.T) {
@@ -78,7 +84,7 @@ func TestChooseRefuses(t *testing.T) {
 		"the largest logit at position 2 is -Inf, want a finite one": {-inf, -inf},
 		"the largest logit at position 2 is +Inf":                    {inf},
 	} {
-		if _, _, err := (Sampling{}).Choose(logits, []int32{1, 1}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := (Sampling{}).Choose(logits, []int32{1, 1}, 0); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v\nwant %s", err, want)
 		}
 	}

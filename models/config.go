@@ -2,24 +2,36 @@ package models
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gomoe/gomoe/checkpoint"
 )
 
-// reader reads what a model says about itself. After an error all further reads return zeros.
+// reader reads what a model says about itself, and knows what has been read. After an error all further reads return
+// zeros.
 type reader struct {
-	c   checkpoint.Config
-	err error
+	files *checkpoint.Checkpoint
+	c     checkpoint.Config
+	read  map[string]bool // settings that the family has asked for
+	// fractions is that YaRN's range of pairs begins and ends between two pairs, which GGUF files do not say.
+	fractions bool
+	err       error
+}
+
+func newReader(c *checkpoint.Checkpoint) *reader {
+	return &reader{files: c, c: c.Config, read: map[string]bool{}}
 }
 
 // keys are the names of a setting in config.json and in GGUF files.
 type keys [2]string
 
 func (r *reader) key(k keys) string {
+	key := k[0]
 	if r.c.GGUF() {
-		return k[1]
+		key = k[1]
 	}
-	return k[0]
+	r.read[key] = true
+	return key
 }
 
 // size returns a setting that must be there, and be at least 1.
@@ -46,6 +58,17 @@ func (r *reader) numberOr(k keys, other float64) float64 { return or(r, k, r.c.F
 
 func (r *reader) flagOr(k keys, other bool) bool { return or(r, k, r.c.Bool, other) }
 
+// flagOrTensor returns a setting of config.json, or another value if it is not there. GGUF files say it by having a tensor.
+func (r *reader) flagOrTensor(key string, other bool, tensor string) bool {
+	if r.c.GGUF() {
+		_, err := r.files.Tensor(tensor)
+		return err == nil
+	}
+	return r.flagOr(keys{key}, other)
+}
+
+func (r *reader) textOr(k keys, other string) string { return or(r, k, r.c.Text, other) }
+
 // or returns what get gets for a setting, or another value if the setting is not there.
 func or[T any](r *reader, k keys, get func(string) (T, bool, error), other T) T {
 	x, ok, err := get(r.key(k))
@@ -55,24 +78,27 @@ func or[T any](r *reader, k keys, get func(string) (T, bool, error), other T) T 
 	return x
 }
 
-// list returns a setting that is a list of integers, nothing if it is not there.
-func (r *reader) list(key string) []int {
+// list returns a setting of config.json that is a list of integers or of texts, nothing if it is not there.
+func list[T int | string](r *reader, key, want string) []T {
 	if r.c.GGUF() {
 		return nil
 	}
-	v, ok := r.c.Value(key)
+	v, ok := r.c.Value(r.key(keys{key}))
 	if !ok {
 		return nil
 	}
 	items, ok := v.([]any)
-	var out []int
+	var out []T
 	for _, item := range items {
-		x, number := item.(float64)
-		ok = ok && number && x == float64(int(x))
-		out = append(out, int(x))
+		if x, number := item.(float64); number && x == float64(int(x)) {
+			item = int(x)
+		}
+		x, is := item.(T)
+		ok = ok && is
+		out = append(out, x)
 	}
 	if !ok {
-		r.fail(fmt.Errorf("%s: %s is %q, want a list of integers", r.c.Path, key, fmt.Sprint(v)))
+		r.fail(fmt.Errorf("%s: %s is %q, want a list of %s", r.c.Path, key, fmt.Sprint(v), want))
 	}
 	return out
 }
@@ -88,18 +114,42 @@ func (r *reader) either(names ...keys) keys {
 }
 
 // only is an error if a setting is there and is not want: nothing that changes results is ignored.
-func (r *reader) only(key, want string) {
-	if r.c.GGUF() {
-		return
-	}
-	v, ok := r.c.Value(key)
-	if ok && fmt.Sprint(v) != want {
-		r.fail(fmt.Errorf("%s: %s is %q, want %s: gomoe knows no other for this architecture", r.c.Path, key, fmt.Sprint(v), want))
+func (r *reader) only(k keys, want string) {
+	v, ok := r.c.Value(r.key(k))
+	if ok && r.key(k) != "" && fmt.Sprint(v) != want {
+		r.fail(fmt.Errorf("%s: %s is %q, want %s: gomoe knows no other for this architecture", r.c.Path, r.key(k), fmt.Sprint(v), want))
 	}
 }
 
 func (r *reader) fail(err error) {
 	if r.err == nil {
 		r.err = err
+	}
+}
+
+// done returns the first error, or that there is a setting which nothing has read.
+func (r *reader) done() error {
+	if r.err != nil {
+		return r.err
+	}
+	if err := r.quantized(); err != nil {
+		return err
+	}
+	for _, key := range r.c.Keys() {
+		if !r.read[key] && !slices.Contains(harmless(), key) {
+			return fmt.Errorf("%s: setting %s is not known for architecture %q and may change results; take it out of the file if it does not", r.c.Path, key, r.c.Architecture)
+		}
+	}
+	return nil
+}
+
+// harmless returns the settings that change nothing of what a model computes from tokens. The second part is that of GGUF files.
+func harmless() []string {
+	return []string{
+		"_name_or_path", "architectures", "auto_map", "dtype", "model_type", "torch_dtype", "transformers_version", "unsloth_fixed", "unsloth_version", // of the file
+		"bos_token_id", "eos_token_id", "pad_token_id", "output_attentions", "output_hidden_states", "output_router_logits", "return_dict", "use_cache", // of its use
+		"attention_dropout", "aux_loss_alpha", "ep_size", "hidden_dropout", "initializer_range", "pretraining_tp", "router_aux_loss_coef", "router_jitter_noise", "seq_aux", // of training
+
+		".rope.scaling.finetuned", ".vocab_size",
 	}
 }

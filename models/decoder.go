@@ -3,79 +3,76 @@ package models
 import (
 	"fmt"
 
-	"github.com/gomoe/gomoe/checkpoint"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/nn"
 	pr "github.com/gomoe/gomoe/primitives"
 )
 
-// decoder is what most families have in common: layers of attention and of experts, with norms before them and
-// sums around them.
+// decoder is what all families have in common: layers of attention and of experts or of one network, with norms before
+// them and sums around them.
 type decoder struct {
 	vocab, context, hidden, layers int
 	epsilon                        float64
-	tied                           bool // the head is the table of tokens
-	attention                      nn.Attention
+	tied                           bool   // the head is the table of tokens
+	norm                           string // the GGUF name of the norm behind the attention; "" means ffn_norm
+	// attention returns the attention of layer l.
+	attention func(l int) mixer
 	// mlp applies what layer l has behind its attention.
 	mlp func(s *nn.Scope, l int, x *graph.Value) *graph.Value
 }
 
+// mixer is a kind of attention.
+type mixer interface {
+	Apply(s *nn.Scope, x *graph.Value, st *nn.Step) *graph.Value
+	CachePlace() []string
+}
+
 // readDecoder reads the settings that all families have, with the same names.
-func readDecoder(r *reader, c *checkpoint.Checkpoint) decoder {
+func readDecoder(r *reader) decoder {
 	d := decoder{
-		vocab:   r.vocabulary(c),
+		vocab:   r.vocabulary(),
 		context: r.size(keys{"max_position_embeddings", ".context_length"}),
 		hidden:  r.size(keys{"hidden_size", ".embedding_length"}),
 		layers:  r.size(keys{"num_hidden_layers", ".block_count"}),
 		epsilon: r.numberOr(keys{"rms_norm_eps", ".attention.layer_norm_rms_epsilon"}, 1e-6),
 	}
-	if c.Format == checkpoint.GGUF {
-		_, err := c.Tensor("output.weight")
-		d.tied = err != nil
-	} else {
-		d.tied = r.flagOr(keys{"tie_word_embeddings"}, false)
+	if predicts := r.sizeOr(nextLayers(), 0); r.c.GGUF() {
+		d.layers -= predicts // which block_count counts
 	}
-	heads := r.size(keys{"num_attention_heads", ".attention.head_count"})
-	a := nn.Attention{
-		Heads:   heads,
-		KVHeads: r.sizeOr(keys{"num_key_value_heads", ".attention.head_count_kv"}, heads),
-		Epsilon: d.epsilon,
-		RoPE:    pr.RoPEOp{Base: r.numberOr(keys{"rope_theta", ".rope.freq_base"}, 10000)},
+	if d.tied = r.flagOr(keys{"tie_word_embeddings"}, false); r.c.GGUF() {
+		d.tied = !r.flagOrTensor("", false, "output.weight")
 	}
-	if theta, ok, err := r.c.Float("rope_parameters.rope_theta"); ok && err == nil {
-		a.RoPE.Base = theta // where transformers 5 writes it
+	if !(d.epsilon > 0) {
+		r.fail(fmt.Errorf("%s: rms_norm_eps is %g, want a number above 0", r.c.Path, d.epsilon))
 	}
-	for name, x := range map[string]float64{"rms_norm_eps": d.epsilon, "rope_theta": a.RoPE.Base} {
-		if !(x > 0) {
-			r.fail(fmt.Errorf("%s: %s is %g, want a number above 0", r.c.Path, name, x))
-		}
-	}
-	r.only("hidden_act", "silu")
-	r.only("rope_scaling", "none")
-	r.only("rope_parameters.rope_type", "default")
-	if _, ok := r.c.Value(".rope.scaling.type"); ok && r.c.GGUF() {
-		if s, _, _ := r.c.Text(".rope.scaling.type"); s != "none" {
-			r.fail(fmt.Errorf("%s: rope.scaling.type is %q, want none", r.c.Path, s))
-		}
-	}
-	if r.err == nil {
-		if a.Width = r.sizeOr(keys{"head_dim", ".attention.key_length"}, d.hidden/heads); a.Width%2 != 0 {
-			r.fail(fmt.Errorf("%s: heads of %d columns, want an even number", r.c.Path, a.Width))
-		}
-		if heads%a.KVHeads != 0 {
-			r.fail(fmt.Errorf("%s: %d heads over %d heads of keys, want a multiple", r.c.Path, heads, a.KVHeads))
-		}
-	}
-	d.attention = a
+	r.only(keys{"hidden_act", ""}, "silu")
 	return d
 }
 
+// readAttention reads the settings of attention with heads of keys and of values.
+func readAttention(r *reader, d decoder) nn.Attention {
+	a := nn.Attention{Heads: r.size(keys{"num_attention_heads", ".attention.head_count"}), Epsilon: d.epsilon}
+	a.KVHeads = r.sizeOr(keys{"num_key_value_heads", ".attention.head_count_kv"}, a.Heads)
+	if r.err != nil {
+		return a
+	}
+	if a.Width = r.sizeOr(keys{"head_dim", ".attention.key_length"}, d.hidden/a.Heads); a.Width%2 != 0 {
+		r.fail(fmt.Errorf("%s: heads of %d columns, want an even number", r.c.Path, a.Width))
+	}
+	r.only(keys{"", ".attention.value_length"}, fmt.Sprint(a.Width))
+	if a.Heads%a.KVHeads != 0 {
+		r.fail(fmt.Errorf("%s: %d heads over %d heads of keys, want a multiple", r.c.Path, a.Heads, a.KVHeads))
+	}
+	a.RoPE = r.rope(a.Width)
+	return a
+}
+
 // vocabulary returns the number of tokens. GGUF files need not say it: it is the rows of the table of tokens.
-func (r *reader) vocabulary(c *checkpoint.Checkpoint) int {
-	if c.Format != checkpoint.GGUF {
+func (r *reader) vocabulary() int {
+	if !r.c.GGUF() {
 		return r.size(keys{"vocab_size"})
 	}
-	t, err := c.Tensor("token_embd.weight")
+	t, err := r.files.Tensor("token_embd.weight")
 	if err == nil && t.Type.Rank() != 2 {
 		err = fmt.Errorf("%s: tensor %q has shape %v, want 2 dimensions", t.File, t.Name, t.Type.Shape)
 	}
@@ -85,12 +82,38 @@ func (r *reader) vocabulary(c *checkpoint.Checkpoint) int {
 	return t.Type.Shape[0]
 }
 
-// model returns the model of a decoder with experts, or the first error of the reader.
+// dense has one network in every layer.
+func (d *decoder) dense(width int) {
+	d.mlp = func(s *nn.Scope, _ int, x *graph.Value) *graph.Value {
+		return nn.MLP{Width: width}.Apply(s.In("mlp", ""), x)
+	}
+}
+
+// experts has experts in the layers for which sparse is true, under a name, and one network in the others.
+func (d *decoder) experts(name string, m nn.MoE, width int, sparse func(l int) bool) {
+	d.mlp = func(s *nn.Scope, l int, x *graph.Value) *graph.Value {
+		s = s.In(name, "")
+		if !sparse(l) {
+			return nn.MLP{Width: width}.Apply(s, x)
+		}
+		y, _ := m.Apply(s, x)
+		return y
+	}
+}
+
+// everyLayer is for models with experts in every layer.
+func everyLayer(int) bool { return true }
+
+// model returns the model of a decoder, in which a token uses topK of a layer's experts, or the first error of the reader.
+// It is an error if the model has settings that nothing has read.
 func (d decoder) model(r *reader, experts, topK int) (*Model, error) {
 	if r.err == nil && topK > experts {
 		r.fail(fmt.Errorf("%s: a token uses %d of %d experts, want at most as many", r.c.Path, topK, experts))
 	}
-	return &Model{Vocab: d.vocab, Context: d.context, Layers: d.layers, Experts: experts, TopK: topK, CachePlace: d.attention.CachePlace(), Forward: d.forward}, r.err
+	if err := r.done(); err != nil {
+		return nil, err
+	}
+	return &Model{Vocab: d.vocab, Context: d.context, Layers: d.layers, Experts: experts, TopK: topK, CachePlace: d.attention(0).CachePlace(), Forward: d.forward}, nil
 }
 
 // forward returns the logits f32[B,S,V] of tokens i32[B,S].
@@ -114,7 +137,10 @@ func (d decoder) forward(s *nn.Scope, tokens *graph.Value, st *nn.Step) *graph.V
 
 func (d decoder) layer(s *nn.Scope, l int, x *graph.Value, st *nn.Step) *graph.Value {
 	defer s.Enter()()
-	norm := nn.RMSNorm{Epsilon: d.epsilon}
-	x = pr.Add(x, d.attention.Apply(s.In("self_attn", ""), norm.Apply(s.In("input_layernorm", "attn_norm"), x), st))
-	return pr.Add(x, d.mlp(s, l, norm.Apply(s.In("post_attention_layernorm", "ffn_norm"), x)))
+	norm, second := nn.RMSNorm{Epsilon: d.epsilon}, "ffn_norm"
+	if d.norm != "" {
+		second = d.norm
+	}
+	x = pr.Add(x, d.attention(l).Apply(s.In("self_attn", ""), norm.Apply(s.In("input_layernorm", "attn_norm"), x), st))
+	return pr.Add(x, d.mlp(s, l, norm.Apply(s.In("post_attention_layernorm", second), x)))
 }

@@ -17,7 +17,7 @@ type Model struct {
 	Vocab   int    // tokens
 	Context int    // positions that the model was trained for
 	Layers  int
-	Experts int // of a layer
+	Experts int // of a layer; 0 if it has one network instead
 	TopK    int // experts that a token uses
 	// CachePlace has the mesh axes that split the caches of keys and values, as nn.Param.Place has them.
 	CachePlace []string
@@ -26,7 +26,8 @@ type Model struct {
 	Forward func(s *nn.Scope, tokens *graph.Value, st *nn.Step) *graph.Value
 }
 
-// family is a family of models: its names, and what reads a model of it.
+// family is a family of models: its names in Hugging Face's and in GGUF files, and what reads a model of it. Families
+// without the second name are told from others of the same name by what reads these.
 type family struct {
 	name, gguf string
 	open       func(*checkpoint.Checkpoint) (*Model, error)
@@ -34,9 +35,16 @@ type family struct {
 
 func families() []family {
 	return []family{
-		{"mixtral", "llama", openMixtral},
+		{"deepseek_v2", "deepseek2", openDeepSeekV2},
+		{"deepseek_v3", "", openDeepSeekV3},
+		{"glm4_moe", "glm4moe", openGLM4MoE},
+		{"gpt_oss", "gpt-oss", openGPTOSS},
+		{"llama", "llama", openLlama},
+		{"mixtral", "", openMixtral},
 		{"olmoe", "olmoe", openOLMoE},
-		{"qwen3_moe", "qwen3moe", openQwen3},
+		{"qwen2_moe", "qwen2moe", openQwen2MoE},
+		{"qwen3", "qwen3", openQwen3},
+		{"qwen3_moe", "qwen3moe", openQwen3MoE},
 	}
 }
 
@@ -58,12 +66,17 @@ func Open(c *checkpoint.Checkpoint) (*Model, error) {
 		if c.Format == checkpoint.GGUF {
 			name = f.gguf
 		}
+		if name == "" {
+			continue
+		}
 		if name == a {
 			m, err := f.open(c)
 			if err != nil {
 				return nil, fmt.Errorf("models: %w", err)
 			}
-			m.Family = f.name
+			if m.Family == "" {
+				m.Family = f.name
+			}
 			return m, nil
 		}
 		known = append(known, name)

@@ -1,44 +1,62 @@
 package models
 
 import (
+	"fmt"
+
 	"github.com/gomoe/gomoe/checkpoint"
-	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/nn"
 	pr "github.com/gomoe/gomoe/primitives"
 )
 
-// openQwen3 reads a Qwen3-MoE: softmax over all experts, of which the best are used; queries and keys are
+// openQwen3MoE reads a Qwen3-MoE: softmax over all experts, of which the best are used; queries and keys are
 // normalised head by head; some layers may have one network instead of experts.
-func openQwen3(c *checkpoint.Checkpoint) (*Model, error) {
-	r := &reader{c: c.Config}
-	d := readDecoder(r, c)
-	d.attention.Norm = nn.PerHead
-	r.only("attention_bias", "false")
-	r.only("use_sliding_window", "false")
-	moe := nn.MoE{
+func openQwen3MoE(c *checkpoint.Checkpoint) (*Model, error) {
+	r := newReader(c)
+	d := readDecoder(r)
+	a := readAttention(r, d)
+	a.Norm = nn.PerHead
+	r.only(keys{"attention_bias"}, "false")
+	r.fullAttention()
+	d.attention = func(int) mixer { return a }
+	// Files of GGUF do not say whether weights are divided by their sum, and the models that are published do so.
+	moe := readQwenExperts(r, r.c.GGUF())
+	sparse, width := r.sparse()
+	d.experts("mlp", moe, width, sparse)
+	return d.model(r, moe.Experts, moe.Route.TopK)
+}
+
+// readQwenExperts reads the experts of Qwen's families. renormalize is what files mean that do not say it.
+func readQwenExperts(r *reader, renormalize bool) nn.MoE {
+	return nn.MoE{
 		Experts: r.size(r.either(keys{"num_experts", ".expert_count"}, keys{"num_local_experts"})), // the second is what transformers 5 writes
 		Width:   r.size(keys{"moe_intermediate_size", ".expert_feed_forward_length"}),
 		Route: pr.RouteOp{
-			TopK: r.size(keys{"num_experts_per_tok", ".expert_used_count"}),
-			// Files of GGUF do not say it, and the models that are published do so.
-			Renormalize: r.flagOr(keys{"norm_topk_prob", ".expert_weights_norm"}, c.Format == checkpoint.GGUF),
+			TopK:        r.size(keys{"num_experts_per_tok", ".expert_used_count"}),
+			Renormalize: r.flagOr(keys{"norm_topk_prob", ".expert_weights_norm"}, renormalize),
 		},
 	}
-	every := r.sizeOr(keys{"decoder_sparse_step"}, 1)
-	dense := map[int]bool{}
-	for _, l := range r.list("mlp_only_layers") {
+}
+
+// fullAttention is an error if a layer's queries attend to fewer keys than all before them.
+func (r *reader) fullAttention() {
+	r.only(keys{"use_sliding_window"}, "false")
+	for l, kind := range list[string](r, "layer_types", "the kinds of attention of the layers") {
+		if kind != "full_attention" {
+			r.fail(fmt.Errorf("%s: layer_types has %q for layer %d, want full_attention: gomoe knows no other for this architecture", r.c.Path, kind, l))
+		}
+	}
+	r.read["sliding_window"], r.read["max_window_layers"] = true, true // for use_sliding_window
+}
+
+// sparse reads which layers have experts, and how wide the network of the others is.
+func (r *reader) sparse() (sparse func(l int) bool, width int) {
+	every, dense := r.sizeOr(keys{"decoder_sparse_step"}, 1), map[int]bool{}
+	for _, l := range list[int](r, "mlp_only_layers", "numbers of layers") {
 		dense[l] = true
 	}
-	width := 0
-	if len(dense) > 0 || every > 1 {
-		width = r.size(keys{"intermediate_size", ".feed_forward_length"})
+	wide := keys{"intermediate_size", ".feed_forward_length"}
+	if r.key(wide); len(dense) > 0 || every > 1 {
+		width = r.size(wide)
 	}
-	d.mlp = func(s *nn.Scope, l int, x *graph.Value) *graph.Value {
-		if dense[l] || (l+1)%every != 0 {
-			return nn.MLP{Width: width}.Apply(s.In("mlp", ""), x)
-		}
-		y, _ := moe.Apply(s.In("mlp", ""), x)
-		return y
-	}
-	return d.model(r, moe.Experts, moe.Route.TopK)
+	return func(l int) bool { return !dense[l] && (l+1)%every == 0 }, width
 }

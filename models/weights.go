@@ -20,6 +20,7 @@ import (
 type Weight struct {
 	Type    graph.Type
 	tensors []tensor.Tensor
+	fill    func(runtime.Part) error // for tensors of another form than the parameter's; nil copies
 }
 
 // Find returns where a parameter lies in a checkpoint. It is an error if a tensor is missing, or has another shape
@@ -44,6 +45,9 @@ func find(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
 		}
 		whole = strings.Replace(p.Name, "experts.*.", "switch_mlp.", 1)
 		if _, err := c.Tensor(whole); err != nil {
+			if w, err := fused(c, p); w != nil || err != nil {
+				return w, err
+			}
 			return nil, fmt.Errorf("%s: there is neither tensor %q nor %q", c.Path, strings.Replace(p.Name, "*", "0", 1), whole)
 		}
 	}
@@ -51,10 +55,17 @@ func find(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := fits(t, p.Type.Shape); err != nil {
+	shape := p.Type.Shape
+	if c.Format == checkpoint.GGUF { // which has no dimensions of 1 before the others
+		for len(shape) > t.Type.Rank() && shape[0] == 1 {
+			shape = shape[1:]
+		}
+	}
+	if err := fits(t, shape); err != nil {
 		return nil, err
 	}
-	return &Weight{t.Type, []tensor.Tensor{t}}, nil
+	t.Type.Shape = p.Type.Shape
+	return &Weight{Type: t.Type, tensors: []tensor.Tensor{t}}, nil
 }
 
 // perExpert finds a parameter whose experts are tensors of their own.
@@ -88,7 +99,10 @@ func fits(t tensor.Tensor, shape []int) error {
 
 // Fill copies a part of the parameter from the files; it is what Session.PutParts calls.
 func (w *Weight) Fill(p runtime.Part) error {
-	if len(w.tensors) == 1 && w.tensors[0].Type.Rank() == w.Type.Rank() {
+	if w.fill != nil {
+		return w.fill(p)
+	}
+	if w.whole() {
 		return runtime.ReadAt(bytes.NewReader(w.tensors[0].Mem), 0)(p)
 	}
 	one := graph.Type{DType: w.Type.DType, Shape: w.Type.Shape[1:]}
@@ -101,9 +115,14 @@ func (w *Weight) Fill(p runtime.Part) error {
 	return nil
 }
 
+// whole reports whether a tensor is the parameter.
+func (w *Weight) whole() bool {
+	return w.fill == nil && len(w.tensors) == 1 && w.tensors[0].Type.Rank() == w.Type.Rank()
+}
+
 // Array returns the whole parameter. If it is one tensor, the array shares the bytes of the file.
 func (w *Weight) Array() (array.Array, error) {
-	if len(w.tensors) == 1 && w.tensors[0].Type.Rank() == w.Type.Rank() {
+	if w.whole() {
 		return w.tensors[0].Array()
 	}
 	a := array.New(w.Type)
@@ -122,8 +141,8 @@ func Stored(c *checkpoint.Checkpoint) func(nn.Param) (graph.DType, error) {
 }
 
 // Surplus returns an error if a checkpoint has tensors that are no parameter of the model: something that would be left out
-// without a word. Tables of rotary frequencies, which follow from the configuration, may be there, and a head that is the
-// table of tokens where the model takes it from there.
+// without a word. Tables of rotary frequencies, which follow from the configuration or were read with it, may be there, and a head that is the
+// table of tokens where the model takes it from there, and layers behind the last that predict further tokens.
 func Surplus(c *checkpoint.Checkpoint, params []nn.Param) error {
 	used := map[string]bool{}
 	var errs []error
@@ -136,10 +155,10 @@ func Surplus(c *checkpoint.Checkpoint, params []nn.Param) error {
 			used[t.Name] = true
 		}
 	}
-	may := regexp.MustCompile(`rotary_emb\.inv_freq$`)
-	n := 0
+	may := regexp.MustCompile(`rotary_emb\.inv_freq$|^rope_freqs\.weight$`)
+	n, further := 0, furtherLayers(c)
 	for _, t := range c.Tensors {
-		if used[t.Name] || may.MatchString(t.Name) || t.Name == "lm_head.weight" && equals(c, t, "model.embed_tokens.weight") {
+		if used[t.Name] || further(t.Name) || may.MatchString(t.Name) || t.Name == "lm_head.weight" && equals(c, t, "model.embed_tokens.weight") {
 			continue
 		}
 		if n++; n <= 3 {
@@ -152,6 +171,22 @@ func Surplus(c *checkpoint.Checkpoint, params []nn.Param) error {
 	return errors.Join(errs...)
 }
 
+// nextLayers is the setting of how many layers there are behind the last that predict further tokens.
+func nextLayers() keys { return keys{"num_nextn_predict_layers", ".nextn_predict_layers"} }
+
+// furtherLayers returns what reports whether a tensor is of a layer that predicts further tokens.
+func furtherLayers(c *checkpoint.Checkpoint) func(name string) bool {
+	r, names := newReader(c), checkpoint.NamesOf(c.Config.Architecture)
+	n, layers := r.sizeOr(nextLayers(), 0), r.sizeOr(keys{"num_hidden_layers", ".block_count"}, 0)
+	if c.Config.GGUF() {
+		layers -= n
+	}
+	return func(name string) bool {
+		l := names.Role(name).Layer
+		return l >= layers && l < layers+n
+	}
+}
+
 // equals reports whether a tensor has the bytes of another one.
 func equals(c *checkpoint.Checkpoint, t tensor.Tensor, other string) bool {
 	o, err := c.Tensor(other)
@@ -159,12 +194,19 @@ func equals(c *checkpoint.Checkpoint, t tensor.Tensor, other string) bool {
 }
 
 // DType returns the element type in which the model is calculated if nothing else is asked for: that of the experts'
-// weights, and f32 for weights in blocks.
+// weights, or of the layers that have none. It is that of the table of tokens for weights of 8-bit floats, and f32 for
+// weights in blocks.
 func DType(c *checkpoint.Checkpoint) graph.DType {
 	names := checkpoint.NamesOf(c.Config.Architecture)
-	for _, t := range c.Tensors {
-		if r := names.Role(t.Name); r.Part == checkpoint.Experts && !r.Scales && t.Type.DType.IsFloat() {
-			return t.Type.DType
+	for _, part := range []checkpoint.Part{checkpoint.Experts, checkpoint.Dense, checkpoint.Embedding} {
+		for _, t := range c.Tensors {
+			switch r := names.Role(t.Name); {
+			case r.Part != part || r.Scales || t.Type.DType.IsF8():
+			case t.Type.DType.IsFloat():
+				return t.Type.DType
+			default:
+				return graph.F32
+			}
 		}
 	}
 	return graph.F32

@@ -19,6 +19,8 @@ type Attention struct {
 	Epsilon float64 // of Norm
 	Clip    float64 // the largest absolute value of queries, keys and values, after Norm; 0 means none
 	Window  int     // how many keys a query attends to at most; 0 means all
+	// Sinks has a parameter sinks: a score of each head for a key without a value, beside those of a query's keys.
+	Sinks bool
 }
 
 // The values of Attention.Norm.
@@ -61,10 +63,9 @@ func (a Attention) Apply(s *Scope, x *graph.Value, st *Step) *graph.Value {
 	k := pr.RoPE(project("k", "attn_k", "k_norm", a.KVHeads), st.Positions(x), a.RoPE)
 	v := project("v", "attn_v", "", a.KVHeads)
 	p := pr.AttentionParams{Window: a.Window}
-	if st.Room > 0 {
-		k, v = st.keep(s, "keys", k), st.keep(s, "values", v)
-		p.Lengths = pr.Add(st.Start, pr.Full(s.t, float64(tokens), graph.I32, batch))
+	if a.Sinks {
+		p.Sinks = pr.ConvertElementType(s.Param("sinks", "attn_sinks.weight", Init{}, []string{"tp"}, a.Heads), max(q.Type.DType, graph.F32))
 	}
-	y, _ := pr.Attention(q, k, v, p)
+	y := st.attend(s, q, k, v, p)
 	return Linear{Out: hidden, Bias: a.OutBias, Split: rows}.Apply(s.In("o_proj", "attn_output"), pr.Reshape(y, batch, tokens, a.Heads*a.Width))
 }

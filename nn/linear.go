@@ -45,7 +45,12 @@ func (l Linear) Apply(s *Scope, x *graph.Value) *graph.Value {
 	if d == graph.NoDType {
 		d = x.Type.DType
 	}
-	y := graph.Apply1(pr.DotGeneralOp{LHSContract: []int{x.Rank() - 1}, RHSContract: []int{1}, DType: d}, x, w)
+	var y *graph.Value
+	if w.Type.DType.IsF8() {
+		y = pr.ConvertElementType(pr.ScaledMatMul(x, w, s.scales("weight", nil, w)), d)
+	} else {
+		y = pr.MatMulTransposedAs(d, x, w)
+	}
 	if l.Bias {
 		b := pr.ConvertElementType(s.Param("bias", "bias", Init{}, bias, l.Out), d)
 		y = pr.Add(y, pr.BroadcastInDim(b, y.Type.Shape, y.Rank()-1))

@@ -1,27 +1,34 @@
 package nn
 
 import (
-	"fmt"
-	"math"
-
 	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/graph"
 	pr "github.com/gomoe/gomoe/primitives"
 )
 
-// MoE is a layer of experts: a router, the part gate, sends every token to some experts, which are SwiGLU networks,
-// and their results are added up with the router's weights. The mesh axis ep splits the experts, tp their columns.
+// MoE is a layer of experts: a router sends every token to some experts, which are gated networks, and their results
+// are added up with the router's weights. The mesh axis ep splits the experts, tp their columns.
 type MoE struct {
 	Experts int
 	Width   int // of an expert
 	Route   pr.RouteOp
+	// Router is the name of the router's part; "" means gate. RouterBias adds a parameter bias to its logits.
+	Router     string
+	RouterBias bool
 	// Bias has the router choose by scores plus a parameter, e_score_correction_bias.
 	Bias bool
+	// Tokens i32[B,S], if they are given, choose their experts by a table, the router's parameter tid2eid [Vocab,K].
+	// The experts' weights are still the router's.
+	Tokens *graph.Value
+	Vocab  int
 	// Gate, Up and Down are the names of an expert's matrices; "" means gate_proj, up_proj and down_proj.
+	// ExpertBias adds to each product a vector of its expert, the parameter bias.
 	Gate, Up, Down string
-	// Capacity and Exchange are those of pr.PrepareOp.
-	Capacity int
-	Exchange ep.Exchange
+	ExpertBias     bool
+	GLU            GLU // of the experts, and of the one that every token uses
+	// Capacity, Receive and Exchange are those of pr.PrepareOp.
+	Capacity, Receive int
+	Exchange          ep.Exchange
 	// Shared is the width of the expert that every token uses, the part named SharedName; 0 means none. With SharedGate
 	// a sigmoid of a linear function of the token multiplies its result.
 	Shared     int
@@ -38,33 +45,12 @@ type Routed struct {
 // Apply returns the layer's result for x[B,S,H] as [B,S,H].
 func (m MoE) Apply(s *Scope, x *graph.Value) (*graph.Value, Routed) {
 	graph.Helper()
-	logits := Linear{Out: m.Experts, DType: graph.F32}.Apply(s.In("gate", "ffn_gate_inp"), x)
-	var bias *graph.Value
-	if m.Bias {
-		bias = pr.ConvertElementType(s.Param("gate.e_score_correction_bias", "exp_probs_b.bias", Init{}, nil, m.Experts), graph.F32)
-	}
-	weights, chosen, scores := pr.Route(m.Route, logits, bias)
-	r := pr.Prepare(pr.PrepareOp{Experts: m.Experts, Capacity: m.Capacity, Exchange: m.Exchange, Label: s.name + "experts"}, chosen)
+	weights, chosen, logits, scores := m.route(s, x)
+	r := pr.Prepare(pr.PrepareOp{Experts: m.Experts, Capacity: m.Capacity, Receive: m.Receive, Exchange: m.Exchange, Label: s.name + "experts"}, chosen)
 	rows, rowWeights := pr.DispatchWeighted(r, x, weights)
-
-	h := x.Dim(-1)
-	stack := func(name, usual, gguf string, place []string, out, in int) *graph.Value {
-		if name == "" {
-			name = usual
-		}
-		w := s.Param(fmt.Sprintf("experts.*.%s.weight", name), gguf+".weight", Init{Std: 1 / math.Sqrt(float64(in))}, place, m.Experts, out, in)
-		if w.Type.DType.IsBlock() {
-			return w // the product reads the blocks
-		}
-		return pr.ConvertElementType(w, x.Type.DType)
-	}
-	gate := pr.GroupedMatMulTransposed(r, rows, stack(m.Gate, "gate_proj", "ffn_gate_exps", []string{"ep", "tp"}, m.Width, h))
-	up := pr.GroupedMatMulTransposed(r, rows, stack(m.Up, "up_proj", "ffn_up_exps", []string{"ep", "tp"}, m.Width, h))
-	y := pr.GroupedMatMulTransposed(r, pr.SwiGLU(gate, up), stack(m.Down, "down_proj", "ffn_down_exps", []string{"ep", "", "tp"}, h, m.Width))
-	y = pr.ConvertElementType(pr.Mul(pr.ConvertElementType(y, graph.F32), pr.BroadcastInDim(rowWeights, y.Type.Shape, 0)), x.Type.DType)
-	y = pr.Combine(r, y)
+	y := pr.Combine(r, m.experts(s, r, rows, rowWeights))
 	if m.Shared > 0 {
-		shared := MLP{m.Shared, "_shexp"}.Apply(s.In(m.SharedName, ""), x)
+		shared := MLP{m.Shared, "_shexp", m.GLU}.Apply(s.In(m.SharedName, ""), x)
 		if m.SharedGate {
 			g := pr.Logistic(Linear{Out: 1}.Apply(s.In(m.SharedName+"_gate", "ffn_gate_inp_shexp"), x))
 			shared = pr.Mul(shared, pr.BroadcastInDim(pr.Reshape(g, g.Type.Shape[:g.Rank()-1]...), shared.Type.Shape, 0, 1))
@@ -72,4 +58,36 @@ func (m MoE) Apply(s *Scope, x *graph.Value) (*graph.Value, Routed) {
 		y = pr.Add(y, shared)
 	}
 	return y, Routed{logits, scores, r.Demand, r.Counts}
+}
+
+// route returns each token's experts i32[..,K] and their weights f32[..,K], with the logits and scores of all experts.
+func (m MoE) route(s *Scope, x *graph.Value) (weights, chosen, logits, scores *graph.Value) {
+	graph.Helper()
+	name := m.Router
+	if name == "" {
+		name = "gate"
+	}
+	logits = Linear{Out: m.Experts, Bias: m.RouterBias, DType: graph.F32}.Apply(s.In(name, "ffn_gate_inp"), x)
+	var bias *graph.Value
+	if m.Bias {
+		bias = pr.ConvertElementType(s.Param(name+".e_score_correction_bias", "exp_probs_b.bias", Init{}, nil, m.Experts), graph.F32)
+	}
+	weights, chosen, scores = pr.Route(m.Route, logits, bias)
+	if m.Tokens == nil {
+		return weights, chosen, logits, scores
+	}
+	if m.Route.Score == pr.TopKSoftmaxScore {
+		graph.Fail("experts that tokens choose by a table have the weights of their scores, want another score than %q", m.Route.Score)
+	}
+	table := s.param(name+".tid2eid", "ffn_gate_tid2eid.weight", Init{}, nil, graph.T(graph.I32, m.Vocab, m.Route.TopK))
+	chosen = pr.Gather(pr.ConvertElementType(table, graph.I32), m.Tokens, 0)
+	weights = pr.TakeAlongAxis(scores, chosen, scores.Rank()-1)
+	if m.Route.Renormalize {
+		total := pr.AddScalar(pr.ReduceSum(weights, weights.Rank()-1), m.Route.Epsilon)
+		weights = pr.Div(weights, pr.BroadcastInDim(total, weights.Type.Shape, 0, 1))
+	}
+	if m.Route.Scale != 0 {
+		weights = pr.MulScalar(weights, m.Route.Scale)
+	}
+	return weights, chosen, logits, scores
 }

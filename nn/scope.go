@@ -85,10 +85,16 @@ func (s *Scope) DType() graph.DType { return s.opts.DType }
 func (s *Scope) Params() []Param { return slices.Clone(s.params) }
 
 // Param declares a parameter of the scope, or returns the value of one that was declared before
-// with the same shape. Its element type is that in which it is given.
+// with the same shape. Its element type is that in which it is given. Parameters of 8-bit floats
+// are split by experts only, as the products with them want it.
 func (s *Scope) Param(name, gguf string, init Init, place []string, shape ...int) *graph.Value {
 	graph.Helper()
-	p := Param{Name: s.name + name, Init: init, Place: place, Type: graph.T(s.opts.DType, shape...)}
+	return s.param(name, gguf, init, place, graph.T(s.opts.DType, shape...))
+}
+
+func (s *Scope) param(name, gguf string, init Init, place []string, t graph.Type) *graph.Value {
+	graph.Helper()
+	p, shape := Param{Name: s.name + name, Init: init, Place: place, Type: t}, t.Shape
 	if gguf != "" {
 		p.GGUF = s.gguf + gguf
 	}
@@ -106,11 +112,24 @@ func (s *Scope) Param(name, gguf string, init Init, place []string, shape ...int
 		if err != nil {
 			graph.Fail("parameter %s: %w", p.Name, err)
 		}
-		p.Type.DType = d
+		if p.Type.DType = d; d.IsF8() {
+			p.Place = experts(place)
+		}
 	}
 	v := s.t.Input(p.Name, p.Type.DType, shape...)
 	s.params, s.values[p.Name] = append(s.params, p), v
 	return v
+}
+
+// experts returns a placement without its axes but that of experts.
+func experts(place []string) []string {
+	var only []string
+	for d, axis := range place {
+		if axis == "ep" {
+			only = append(make([]string, d), axis)
+		}
+	}
+	return only
 }
 
 // Spec returns the parameter's placement on a mesh, without the axes that the mesh lacks.

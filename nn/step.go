@@ -1,6 +1,8 @@
 package nn
 
 import (
+	"fmt"
+
 	"github.com/gomoe/gomoe/graph"
 	pr "github.com/gomoe/gomoe/primitives"
 )
@@ -11,7 +13,8 @@ type Step struct {
 	// Start i32[B] is the position of each sequence's first token in this step; nil means 0.
 	Start *graph.Value
 	// Room is how many positions the caches of keys and values have; 0 means that there are no caches, and
-	// then Start is nil. The caches hold what comes before Start.
+	// then Start is nil. The caches hold what comes before Start. Each of the B sequences has caches of its own,
+	// so that the sequences of one step may be any of those that there are.
 	Room int
 	// Last asks for the logits of the last token alone.
 	Last bool
@@ -23,7 +26,11 @@ type Step struct {
 }
 
 // Cache is a cache of the program: an input that is donated to a result.
-type Cache struct{ In, Out *graph.Value }
+type Cache struct {
+	Sequence int    // of the step's batch
+	Name     string // which of a sequence's caches it is, such as model.layers.0.self_attn.keys
+	In, Out  *graph.Value
+}
 
 // Caches returns the caches of all layers that have been applied. Their results are those of the program, and
 // gomoe.Config.Donate gives each the input's memory.
@@ -41,15 +48,40 @@ func (st *Step) Positions(x *graph.Value) *graph.Value {
 	return st.positions
 }
 
-// keep writes x[B,S,N,D] to a cache of the scope at Start, and returns all of the cache.
-func (st *Step) keep(s *Scope, name string, x *graph.Value) *graph.Value {
+// attend returns the attention of q[B,S,N,D] to k[B,S,M,D] and v[B,S,M,V], and to what the caches hold of each
+// sequence, as [B,S,N,V]. It writes k and v to the caches, to one cache if they are one value.
+func (st *Step) attend(s *Scope, q, k, v *graph.Value, p pr.AttentionParams) *graph.Value {
+	graph.Helper()
+	if st.Room == 0 {
+		y, _ := pr.Attention(q, k, v, p)
+		return y
+	}
+	batch, tokens := q.Dim(0), q.Dim(1)
+	all := make([]*graph.Value, batch)
+	for b := range batch {
+		one := func(x *graph.Value) *graph.Value { return pr.SliceInDim(x, 0, b, b+1) }
+		start := one(st.Start)
+		p.Lengths = pr.Add(start, pr.Full(s.t, float64(tokens), graph.I32, 1))
+		keys := st.keep(s, b, "keys", one(k), start)
+		values := keys
+		if v != k {
+			values = st.keep(s, b, "values", one(v), start)
+		}
+		all[b], _ = pr.Attention(one(q), keys, values, p)
+	}
+	return pr.Concatenate(0, all...)
+}
+
+// keep writes x[1,S,N,D] to a cache of the scope and of sequence b at start, and returns all of the cache.
+func (st *Step) keep(s *Scope, b int, name string, x, start *graph.Value) *graph.Value {
 	graph.Helper()
 	d := st.Cache
 	if d == graph.NoDType {
 		d = s.DType()
 	}
-	in := s.t.Input(s.name+name, d, x.Dim(0), st.Room, x.Dim(2), x.Dim(3))
-	out := pr.CacheUpdate(in, x, st.Start).Named(s.name + name + ".next")
-	st.caches = append(st.caches, Cache{in, out})
+	name = s.name + name
+	in := s.t.Input(fmt.Sprintf("%s.%d", name, b), d, 1, st.Room, x.Dim(2), x.Dim(3))
+	out := pr.CacheUpdate(in, x, start).Named(fmt.Sprintf("%s.%d.next", name, b))
+	st.caches = append(st.caches, Cache{b, name, in, out})
 	return out
 }

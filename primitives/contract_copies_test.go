@@ -83,7 +83,7 @@ func TestContractCopies(t *testing.T) {
 		tokens, experts, capacity int
 		uneven                    bool
 	}{{12, 12, 0, false}, {12, 6, 4, false}, {7, 5, 0, true}, {7, 5, 3, true}, {1, 3, 0, true}, {0, 3, 0, true}} {
-		l := primitives.PrepareOp{Experts: c.experts, Capacity: c.capacity, Align: 2}
+		l := primitives.PrepareOp{Experts: c.experts, Capacity: c.capacity, Align: 2, Inline: c.tokens%2 == 1}
 		p := newProblem(rng(c.tokens+c.capacity), l, c.tokens, 3)
 		if c.tokens > 0 {
 			p.idx[0], p.idx[1] = p.idx[2], p.idx[2]
@@ -247,6 +247,10 @@ func TestContractCopiesRefused(t *testing.T) {
 		"weights f32[4,4,4] of 4 experts, but tokens were routed to 6": func(tr *graph.Tracer, r primitives.Prepared, x *graph.Value) *graph.Value {
 			r = primitives.Copies(r, tr.Input("c", graph.I32, 6))
 			return primitives.Combine(r, primitives.GroupedMatMul(r, primitives.Dispatch(r, x), tr.Input("k", graph.F32, 4, 4, 4)))
+		},
+		"receive=3 with copies": func(tr *graph.Tracer, r primitives.Prepared, x *graph.Value) *graph.Value {
+			r.Op.Receive = 3
+			return primitives.Dispatch(primitives.Copies(r, tr.Input("c", graph.I32, 6)), x)
 		},
 		"but the routing was made by ep_copies with experts=6": func(tr *graph.Tracer, r primitives.Prepared, x *graph.Value) *graph.Value {
 			c := primitives.Copies(r, tr.Input("c", graph.I32, 6))

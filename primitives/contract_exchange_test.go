@@ -116,6 +116,7 @@ func TestContractARowTravelsOncePerRank(t *testing.T) {
 			})
 			in := arrays{"idx": ids(idx, tokens, k), "x": uniform(-1, 1)(rng(1), graph.T(graph.BF16, tokens, hidden)), "w": uniform(-1, 1)(rng(2), graph.T(graph.BF16, tokens, k))}
 			planned, actual := contributed(t, spread{mesh: "ep=2", tokens: "ep"}, p, in)
+			t.Logf("exchange %v: dispatch sends %d bytes, combine %d", c.exchange, planned[0], planned[1])
 			require.Equal(t, []int64{c.dispatch, c.combine}, planned)
 			for i := range planned {
 				require.LessOrEqual(t, actual[i], planned[i])

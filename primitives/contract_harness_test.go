@@ -227,6 +227,8 @@ type problem struct {
 	idx           []int32
 	x, w, kernel  []float64
 	g             []float64
+
+	receiver func(token, expert int) int // the rank that gets a token's row; nil if none travels
 }
 
 func newProblem(r *rand.Rand, l primitives.PrepareOp, tokens, k int) *problem {
@@ -255,7 +257,8 @@ func (p *problem) route(f func(token, choice int) int) *problem {
 }
 
 // kept returns, for each pair, whether it has a row: the capacity limits each expert's
-// queue, which is in the order of tokens and choices.
+// queue, which is in the order of tokens and choices, and then the receive capacity limits
+// the rows of each receiver, in the order of tokens.
 func (p *problem) kept() []bool {
 	queue := make([]int, p.layer.Experts)
 	kept := make([]bool, len(p.idx))
@@ -263,6 +266,24 @@ func (p *problem) kept() []bool {
 		if e >= 0 {
 			kept[i] = p.layer.Capacity == 0 || queue[e] < p.layer.Capacity
 			queue[e]++
+		}
+	}
+	if p.layer.Receive == 0 || p.receiver == nil {
+		return kept
+	}
+	rows := map[int]int{}
+	for t := range p.tokens {
+		accepted := map[int]bool{} // by receiver of the token's row
+		for i := t * p.k; i < (t+1)*p.k; i++ {
+			if !kept[i] {
+				continue
+			}
+			to := p.receiver(t, int(p.idx[i]))
+			if _, is := accepted[to]; !is {
+				accepted[to] = rows[to] < p.layer.Receive
+				rows[to]++
+			}
+			kept[i] = accepted[to]
 		}
 	}
 	return kept

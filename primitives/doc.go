@@ -39,9 +39,10 @@
 //
 // # Products
 //
-// [MatMul], [MatMulAs], [DotGeneral]. With weights of 8 bits: [ScaledMatMul], whose scales
-// have the type [ScaledBlocks]. With weights of 4 or 8 bits in MLX's layout: [AffineMatMul],
-// whose arguments have the types that [AffineWeights] returns.
+// [MatMul], [MatMulAs], [MatMulTransposed], [MatMulTransposedAs], [DotGeneral]. With weights
+// of 8 bits: [ScaledMatMul], whose scales have the type [ScaledBlocks]. With weights of 4 or
+// 8 bits in MLX's layout: [AffineMatMul], whose arguments have the types that [AffineWeights]
+// returns.
 //
 // # Reductions, scans and order
 //

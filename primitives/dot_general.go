@@ -47,6 +47,22 @@ func MatMul(x, y *graph.Value) *graph.Value {
 	return MatMulAs(0, x, y)
 }
 
+// MatMulTransposed returns x[..,K] · y[N,K]ᵀ, which is [..,N]: y is as checkpoints have the
+// weights of linear layers.
+func MatMulTransposed(x, y *graph.Value) *graph.Value {
+	graph.Helper()
+	return MatMulTransposedAs(0, x, y)
+}
+
+// MatMulTransposedAs is MatMulTransposed with a result of element type d, as MatMulAs has.
+func MatMulTransposedAs(d graph.DType, x, y *graph.Value) *graph.Value {
+	graph.Helper()
+	if x.Rank() == 0 || y.Rank() != 2 {
+		graph.Fail("matmul of %s and %s transposed, want x[..,K] and y[N,K]; use DotGeneral for batches", x.Type, y.Type)
+	}
+	return dot(d, x, y, []int{x.Rank() - 1}, []int{1}, nil, nil)
+}
+
 // MatMulAs is MatMul with a result of element type d. Sums are rounded to d once: d
 // is f32 for products of bf16 arguments that are not rounded to bf16. The types of
 // the arguments may differ.

@@ -260,6 +260,23 @@ func TestDotGeneralErrors(t *testing.T) {
 	require.ErrorContains(t, err, "dot_general_test.go:")
 }
 
+// MatMulTransposed contracts the last dimension of both, as checkpoints have their weights.
+func TestMatMulTransposed(t *testing.T) {
+	p, err := graph.Trace("p", func(tr *graph.Tracer) []*graph.Value {
+		x, w := tr.Input("x", graph.BF16, 2, 3, 4), tr.Input("w", graph.BF16, 5, 4)
+		return []*graph.Value{primitives.MatMulTransposed(x, w), primitives.MatMulTransposedAs(graph.F32, x, w)}
+	})
+	require.NoError(t, err)
+	require.Contains(t, p.String(), "bf16[2,3,5] = dot_general(x, w) lhs_contract=[2] rhs_contract=[1]\n")
+	require.Contains(t, p.String(), "f32[2,3,5] = dot_general(x, w) lhs_contract=[2] rhs_contract=[1] dtype=f32\n")
+	_, err = graph.Trace("p", func(tr *graph.Tracer) []*graph.Value {
+		x := tr.Input("x", graph.F32, 2, 3, 4)
+		return []*graph.Value{primitives.MatMulTransposed(x, x)}
+	})
+	require.ErrorContains(t, err, "matmul of f32[2,3,4] and f32[2,3,4] transposed, want x[..,K] and y[N,K]; use DotGeneral for batches")
+	require.ErrorContains(t, err, "dot_general_test.go:")
+}
+
 // collectives lists the exchanges of a plan: "all_sum tp".
 func collectives(t *testing.T, p *graph.Program, cfg gomoe.Config) []string {
 	t.Helper()

@@ -97,7 +97,7 @@ type journey struct {
 func (l epLayer) journey(e *lowering.Emitter, routing *graph.Value, axes []string, rows int) (j journey, err error) {
 	all, k, n := routing.Type.Shape[0], routing.Type.Shape[1], l.members(e.Mesh, axes)
 	tokens, experts := e.Mesh.Cuts(axes, all), l.experts(e.Mesh)
-	j.room = l.arrivals(l.groupTokens(e.Mesh, axes, all), k, experts.Largest())
+	j.room = l.arrivals(l.accepted(l.groupTokens(e.Mesh, axes, all), e.Mesh, axes), k, experts.Largest())
 	memo := func(dst *lowering.Buf, what string, make func() (lowering.Buf, error)) {
 		if err == nil {
 			*dst, err = e.Memo(l.key(routing, axes, what), make)
@@ -135,7 +135,10 @@ func (l epLayer) journey(e *lowering.Emitter, routing *graph.Value, axes []strin
 			if used := g.Zones(start, counts, data[int32](a.In[1]), member, l.Align); used > rows {
 				return DispatchOp{}.NoRoom(used, rows)
 			}
-			g.RowsIn(data[int32](a.Out[2]), data[int32](a.Out[3]), sizes[n:], chosen, start, tokens, k, member)
+			arrived := g.RowsIn(data[int32](a.Out[2]), data[int32](a.Out[3]), sizes[n:], chosen, start, tokens, k, member)
+			if arrived > j.room {
+				return DispatchOp{}.NoRoom(arrived, j.room)
+			}
 			return nil
 		}})
 	})

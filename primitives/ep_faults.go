@@ -23,6 +23,11 @@ func (p PrepareOp) Overflow(expert, need int) error {
 	return &exec.Agreed{Err: p.named(&ep.OverflowError{Expert: expert, Need: need, Capacity: p.Capacity})}
 }
 
+// TooManyRows is Overflow for a rank, the lowest of several, that the most rows are for.
+func (p PrepareOp) TooManyRows(rank, need int) error {
+	return &exec.Agreed{Err: p.named(&ep.ReceiveError{Rank: rank, Need: need, Capacity: p.Receive})}
+}
+
 // NoExpert returns the error for a routing, not made by ep_prepare, in which a pair names
 // an expert that does not exist.
 func (DispatchOp) NoExpert(pair, expert, experts int) error {

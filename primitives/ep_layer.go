@@ -18,18 +18,26 @@ const defaultAxis = "ep"
 // epLayer is what the primitives of one MoE layer have in common.
 type epLayer struct {
 	ep.Layer
-	axis string
-	home ep.Exchange
-	wire graph.DType
+	receive int
+	axis    string
+	home    ep.Exchange
+	wire    graph.DType
+	inline  bool
 }
 
 func (l epLayer) String() string {
 	s := fmt.Sprintf("experts=%d capacity=%d align=%d axis=%q", l.Experts, l.Capacity, l.Align, l.axis)
+	if l.receive > 0 {
+		s += fmt.Sprintf(" receive=%d", l.receive)
+	}
 	if l.home != ep.Rows {
 		s += fmt.Sprintf(" exchange=%q", string(l.home))
 	}
 	if l.wire != graph.NoDType {
 		s += " wire=" + l.wire.String()
+	}
+	if l.inline {
+		s += " inline=true"
 	}
 	return s
 }
@@ -39,6 +47,9 @@ func (l epLayer) String() string {
 func (l epLayer) check(tokens, choices int) error {
 	if err := l.home.Validate(); err != nil {
 		return err
+	}
+	if l.receive < 0 {
+		return fmt.Errorf("receive=%d, want 0 for no limit or the number of rows that a rank accepts", l.receive)
 	}
 	switch l.wire {
 	case graph.NoDType, graph.F32, graph.BF16, graph.F16:
@@ -121,13 +132,13 @@ func (l epLayer) groupTokens(m sharding.Mesh, axes []string, tokens int) int {
 
 // rowsSpec returns the placement of the rows that routing puts in expert order, of
 // tokens that are split over axes. Every rank has room for what the one with the most experts
-// can receive in the group with the most tokens.
+// can receive in the group with the most tokens, of which it accepts l.receive rows.
 func (l epLayer) rowsSpec(m sharding.Mesh, axes []string, routing *graph.Value, layer graph.Primitive) sharding.Spec {
 	experts, each := l.experts(m).Largest(), routing.Type.Shape[1]
 	if distinct(routing) {
 		each = min(each, experts)
 	}
-	pairs := l.groupTokens(m, axes, routing.Type.Shape[0]) * each
+	pairs := l.accepted(l.groupTokens(m, axes, routing.Type.Shape[0]), m, axes) * each
 	split := axes
 	if l.owners(m) > 1 && !slices.Contains(axes, l.axis) {
 		split = append(slices.Clone(axes), l.axis)
@@ -136,6 +147,14 @@ func (l epLayer) rowsSpec(m sharding.Mesh, axes []string, routing *graph.Value, 
 		Dims:   [][]string{split},
 		Ragged: &sharding.Ragged{Routing: routing, Tokens: axes, Rows: l.RankRows(pairs, experts), Layer: layer},
 	}
+}
+
+// accepted returns how many rows of that many tokens, split over axes, a rank accepts at most.
+func (l epLayer) accepted(tokens int, m sharding.Mesh, axes []string) int {
+	if l.receive > 0 && l.travels(m, axes) {
+		return min(tokens, l.receive)
+	}
+	return tokens
 }
 
 // distinct reports whether the tokens of a routing surely choose an expert only once each.

@@ -21,7 +21,14 @@ type PrepareOp struct {
 	// Capacity is the number of (token, choice) pairs that an expert accepts over the
 	// whole batch; 0 means no limit, so that nothing is dropped.
 	Capacity int
-	// Trap makes a demand above the capacity an error on every rank, before any
+	// Receive is the number of rows that a rank accepts from the ranks of its group, itself
+	// included, where tokens are split over Axis; 0 means no limit. A token's row is one,
+	// however many of the token's choices the rank has experts for. Rows are accepted in the
+	// order of the batch, after the drops of Capacity, and pairs without a row are dropped.
+	// What is dropped therefore depends on how the mesh splits experts and tokens, and on
+	// nothing else. Where no rows travel, nothing is dropped.
+	Receive int
+	// Trap makes a demand above Capacity or Receive an error on every rank, before any
 	// token moves, instead of dropping pairs.
 	Trap bool
 	// Align makes every expert's rows begin at a multiple of Align; 0 means no padding.
@@ -38,6 +45,12 @@ type PrepareOp struct {
 	// that are whole over Axis: F32, BF16 or F16; zero means F32. Tokens of f64 travel as
 	// f64 unless Wire is given.
 	Wire graph.DType
+	// Inline has tokens that are split over Axis travel with their choices, in one exchange:
+	// every rank sends every other a segment of one size, with room for all of its tokens. It
+	// saves the exchange of choices before, and pays where tokens are few, as in decoding.
+	// Where Capacity or Receive may drop pairs, or the program uses another result of Prepare
+	// than the routing, choices are exchanged before nevertheless.
+	Inline bool
 	// Label names the layer in errors.
 	Label string
 }
@@ -103,7 +116,7 @@ func (PrepareOp) Name() string { return "ep_prepare" }
 func (p PrepareOp) layer() epLayer { return p.dispatch().layer() }
 
 func (p PrepareOp) dispatch() DispatchOp {
-	return DispatchOp{p.Experts, p.Capacity, p.Align, p.Axis, p.Exchange, p.Wire}
+	return DispatchOp{p.Experts, p.Capacity, p.Receive, p.Align, p.Axis, p.Exchange, p.Wire, p.Inline}
 }
 
 func (p PrepareOp) Infer(in []graph.Type) ([]graph.Type, error) {
@@ -117,8 +130,8 @@ func (p PrepareOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := p.layer().check(x.Shape[0], x.Shape[1]); err != nil {
 		return nil, err
 	}
-	if p.Trap && p.Capacity == 0 {
-		return nil, errors.New("trap without a capacity; set capacity to the pairs that an expert accepts")
+	if p.Trap && p.Capacity == 0 && p.Receive == 0 {
+		return nil, errors.New("trap without a capacity; set capacity to the pairs that an expert accepts, or receive to the rows that a rank accepts")
 	}
 	t, k := x.Shape[0], x.Shape[1]
 	e := graph.T(graph.I32, p.Experts)
@@ -140,6 +153,9 @@ func (p PrepareOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 func (p PrepareOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	l := p.layer()
 	axes := in[0].Spec.At(0)
+	if p.alone(e, axes) {
+		return p.prepareAlone(e, axes, out, in[0])
+	}
 	gather := p.gatherCounts
 	if l.travels(e.Mesh, axes) {
 		gather = p.gatherChoices
@@ -152,24 +168,38 @@ func (p PrepareOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if err != nil {
 		return err
 	}
-	return e.Emit(lowering.KernelSpec{Name: "ep_prepare", Out: append(out, kept), In: []lowering.Buf{in[0], all}, Kernel: func(a *exec.Args) error {
-		table := data[int32](a.In[1])
-		demand := data[int32](a.Out[4])
-		ep.Totals(data[int32](a.Out[2]), demand, table, p.Capacity)
-		if err := l.Fits(demand); err != nil && p.Trap {
-			return &exec.Agreed{Err: p.named(err)}
-		}
-		ep.Padded(data[int32](a.Out[3]), data[int32](a.Out[2]), p.Align)
-		next := exec.Make[int32](a, p.Experts)
-		ep.Before(next, table, a.Index(axes))
-		idx, err := indices(a.In[0], p.Experts)
+	out = append(out, kept)
+	if l.limits(e.Mesh, axes) {
+		chosen, err := l.chosen(e, e.Eqn.Out[0], axes)
 		if err != nil {
 			return err
 		}
-		ep.Assign(data[int32](a.Out[0]), data[bool](a.Out[1]), next, idx, p.Capacity)
-		ep.Kept(data[int32](a.Out[5]), table, p.Experts, p.Capacity)
-		return nil
+		return p.prepareRows(e, axes, out, in[0], all, chosen)
+	}
+	return e.Emit(lowering.KernelSpec{Name: "ep_prepare", Out: out, In: []lowering.Buf{in[0], all}, Kernel: func(a *exec.Args) error {
+		return p.assign(a, axes)
 	}})
+}
+
+// assign computes the results of ep_prepare, and behind these the table of what the experts'
+// capacities keep. The arguments are the choices of this rank and the table of all choices.
+func (p PrepareOp) assign(a *exec.Args, axes []string) error {
+	table := data[int32](a.In[1])
+	demand := data[int32](a.Out[4])
+	ep.Totals(data[int32](a.Out[2]), demand, table, p.Capacity)
+	if err := p.layer().Fits(demand); err != nil && p.Trap {
+		return &exec.Agreed{Err: p.named(err)}
+	}
+	ep.Padded(data[int32](a.Out[3]), data[int32](a.Out[2]), p.Align)
+	next := exec.Make[int32](a, p.Experts)
+	ep.Before(next, table, a.Index(axes))
+	idx, err := indices(a.In[0], p.Experts)
+	if err != nil {
+		return err
+	}
+	ep.Assign(data[int32](a.Out[0]), data[bool](a.Out[1]), next, idx, p.Capacity)
+	ep.Kept(data[int32](a.Out[5]), table, p.Experts, p.Capacity)
+	return nil
 }
 
 // gatherCounts returns i32[sources,E]: how many pairs of each source choose each expert.
@@ -215,7 +245,13 @@ func (p PrepareOp) gatherChoices(e *lowering.Emitter, axes []string, idx lowerin
 	if err != nil {
 		return table, err
 	}
-	_, err = e.Memo(l.key(e.Eqn.Out[0], axes, "chosen"), func() (lowering.Buf, error) { return l.keepChoices(e, chosen) })
+	_, err = e.Memo(l.key(e.Eqn.Out[0], axes, "chosen"), func() (lowering.Buf, error) {
+		kept, err := l.keepChoices(e, chosen)
+		if err != nil || !l.limits(e.Mesh, axes) {
+			return kept, err
+		}
+		return p.receive(e, axes, kept)
+	})
 	return table, err
 }
 
@@ -259,8 +295,8 @@ func (PrepareOp) Doc() graph.Doc {
 	return graph.Doc{
 		Args:    "topk_idx i32[T,K] or i64[T,K], -1 for none",
 		Results: "routing i32[T,K,2], dropped bool[T,K], counts i32[E], padded i32[E], demand i32[E]",
-		Formula: "routing[t,k] = (e, #{(t',k') before (t,k): topk_idx[t',k'] = e}), or (-1,-1) for none and for queue ≥ capacity",
-		Params:  "experts: E; capacity: pairs that an expert accepts over the whole batch, 0 for no limit; trap: a larger demand is an error, on every rank and before tokens move; align: rows to which padded rounds up; distinct: no token chooses an expert twice, which is known of what route and top_k choose; axis: mesh axis of the experts, \"ep\" if empty; exchange: \"sum\" adds a rank's rows of a token before they travel home, otherwise a row per pair does; wire: element type in which such sums of whole tokens travel, f32 if not given; label: names the layer in errors",
-		Notes:   "Queues follow the order of the global batch, so places and drops are the same on every mesh. Where the tokens are split over ranks, one all_gather: of the choices if rows travel, which they do where the tokens are split over the axis of the experts, otherwise of E counts per rank.",
+		Formula: "routing[t,k] = (e, #{(t',k') before (t,k): topk_idx[t',k'] = e}), or (-1,-1) for none, for queue ≥ capacity and for rows behind the first `receive` of a rank",
+		Params:  "experts: E; capacity: pairs that an expert accepts over the whole batch, 0 for no limit; receive: rows that a rank accepts where tokens are split over the axis, in the order of the batch, 0 for no limit; trap: a larger demand is an error, on every rank and before tokens move; align: rows to which padded rounds up; distinct: no token chooses an expert twice, which is known of what route and top_k choose; axis: mesh axis of the experts, \"ep\" if empty; exchange: \"sum\" adds a rank's rows of a token before they travel home, otherwise a row per pair does; wire: element type in which such sums of whole tokens travel, f32 if not given; inline: choices travel with the rows, in segments with room for all tokens of a rank, unless pairs may be dropped or another result than the routing is used; label: names the layer in errors",
+		Notes:   "Queues follow the order of the global batch, so places and drops are the same on every mesh. Where the tokens are split over ranks, one all_gather, unless inline saves it: of the choices if rows travel, which they do where the tokens are split over the axis of the experts, otherwise of E counts per rank.",
 	}
 }

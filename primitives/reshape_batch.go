@@ -184,6 +184,18 @@ func (b batch) copy(a *exec.Args, dst, src []byte, apart bool) {
 	}
 }
 
+// BatchRows calls f for the rows that a rank holds contiguously of a batch of type t, whose
+// leading dimensions s splits: for n rows, from the rank's row `row` on, in the order in which
+// they come from the ranks that hold them in the batch.
+func (ReshapeOp) BatchRows(m sharding.Mesh, t graph.Type, s sharding.Spec, rank int, f func(row, n int)) {
+	b := batchOf(t, s)
+	me := m.Index(rank, b.axes)
+	first, _ := m.Cut(b.axes, b.rows, me)
+	for i := range m.Parts(b.axes) {
+		b.runs(m, i, me, func(t, n int) { f(t-first, n) })
+	}
+}
+
 func rowBytes(t graph.Type) int {
 	return int(graph.Type{DType: t.DType, Shape: t.Shape[t.Rank()-1:]}.Bytes())
 }

@@ -22,15 +22,23 @@ type Part struct {
 
 // String names the part: its rank and its box, such as rank 2, f32[4:8,0:16] of f32[8,16].
 func (p Part) String() string {
-	box := ""
+	return fmt.Sprintf("rank %d, %s%s of %s", p.Rank, p.Type.DType, p.Box(), p.Whole)
+}
+
+// Box returns the box as text, such as [4:8,0:16].
+func (p Part) Box() string {
+	box := "["
 	for d, at := range p.Start {
 		if d > 0 {
 			box += ","
 		}
 		box += fmt.Sprintf("%d:%d", at, at+p.Type.Shape[d])
 	}
-	return fmt.Sprintf("rank %d, %s[%s] of %s", p.Rank, p.Type.DType, box, p.Whole)
+	return box + "]"
 }
+
+// Mesh returns the mesh on whose ranks the parts of the array lie.
+func (d *Array) Mesh() sharding.Mesh { return d.mesh }
 
 // Parts returns what the ranks of this process hold, in the order of Session.Local, without
 // copying. Ranks that hold the same box each have their own copy of it. The parts are valid

@@ -98,10 +98,11 @@ func TestRematArena(t *testing.T) {
 		require.NoError(t, err)
 		return plan.Arena
 	}
-	if got := arena(plain, gomoe.Config{}); got < 300*mib {
-		t.Errorf("as written: %d MiB, want the case to take 300 or more", got/mib)
+	written, all := arena(plain, gomoe.Config{}), arena(vjp.Remat, gomoe.Config{})
+	t.Logf("arena of %d MiB as written, %d MiB with Remat", written/mib, all/mib)
+	if written < 300*mib {
+		t.Errorf("as written: %d MiB, want the case to take 300 or more", written/mib)
 	}
-	all := arena(vjp.Remat, gomoe.Config{})
 	if all >= 100*mib {
 		t.Errorf("all computed again: %d MiB, want less than 100", all/mib)
 	}

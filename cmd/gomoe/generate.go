@@ -110,7 +110,9 @@ type writing struct {
 	tok   *tokenizer.Tokenizer
 	ids   []int32 // of the prompt
 	ends  map[int32]bool
-	quiet bool // another process writes
+	quiet bool // nothing is written
+	// follows says that the first process of the job writes, and this one computes with it.
+	follows bool
 }
 
 func (g *writing) run(ctx context.Context) (err error) {
@@ -127,7 +129,7 @@ func (g *writing) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	g.quiet = !info.First()
+	g.follows = !info.First()
 	g.o.World, g.o.Mesh, g.o.Deadline = &w, mesh, *g.deadline
 	end, err := openDevice(ctx, g.device, &g.o.Config)
 	if err != nil {
@@ -281,33 +283,31 @@ func readPrompt(r io.Reader) (string, error) {
 
 // write writes the continuation on the ranks that o says, and returns its tokens.
 func (g *writing) write(ctx context.Context, o generate.Options) (ids []int32, err error) {
+	o.Tokenizer = g.tok
 	gen, err := generate.Open(g.model, g.c, o)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, gen.Close()) }()
+	if g.follows {
+		return nil, gen.Follow(context.WithoutCancel(ctx)) // the first process says when to end
+	}
 	if g.stats && !g.quiet {
-		m := gen.Plan().Report(1).Mem
-		fmt.Fprintf(g.stderr, "room for %d positions; a rank takes %s: weights and caches %s, a step of one token %s\n",
-			gen.Room(), memory.Format(float64(m.Total)), memory.Format(float64(m.Inputs)), memory.Format(float64(m.Total-m.Inputs)))
+		fmt.Fprintln(g.stderr, roomText(gen))
 	}
-	out := newOutput(g.stdout, g.stop)
+	out := newOutput(g.stdout)
 	if g.quiet {
-		out = newOutput(io.Discard, g.stop)
+		out = newOutput(io.Discard)
 	}
-	stream := g.tok.Stream()
-	times, err := gen.Generate(ctx, g.ids, g.n, g.s, func(x generate.Token) bool {
-		if g.ends[x.ID] {
-			return false
-		}
+	r, err := gen.Generate(ctx, generate.Request{Prompt: g.ids, N: g.n, Sampling: g.s, Ends: g.ends, Stops: g.stop}, func(x generate.Token) bool {
 		ids = append(ids, x.ID)
-		return out.write(stream.Push(x.ID))
+		return out.print(x.Text)
 	})
 	if err == nil {
-		out.write(stream.Flush())
+		out.print(r.Rest)
 	}
-	if err == nil || times.Tokens > 0 {
-		out.end()
+	if err == nil || r.Tokens > 0 {
+		out.print("\n")
 	}
 	if err != nil {
 		return ids, err
@@ -316,12 +316,22 @@ func (g *writing) write(ctx context.Context, o generate.Options) (ids []int32, e
 		return ids, out.err
 	}
 	if g.stats && !g.quiet {
-		fmt.Fprintf(g.stderr, "prompt: %d tokens in %.3f s, %.1f tokens/s\n", times.Prompt, times.PromptTime.Seconds(), float64(times.Prompt)/times.PromptTime.Seconds())
-		if times.Tokens > 1 {
-			fmt.Fprintf(g.stderr, "written: %d tokens, %.3f ms each, %.1f tokens/s\n", times.Tokens, times.Decode.Seconds()*1e3/float64(times.Tokens-1), float64(times.Tokens-1)/times.Decode.Seconds())
+		fmt.Fprintf(g.stderr, "prompt: %d tokens in %.3f s, %.1f tokens/s\n", r.Prompt, r.First.Seconds(), float64(r.Prompt)/r.First.Seconds())
+		if r.Tokens > 1 {
+			fmt.Fprintf(g.stderr, "written: %d tokens, %.3f ms each, %.1f tokens/s\n", r.Tokens, r.Others.Seconds()*1e3/float64(r.Tokens-1), float64(r.Tokens-1)/r.Others.Seconds())
 		}
 	}
 	return ids, nil
+}
+
+// roomText says how much room a generator has, and what a rank holds.
+func roomText(g *generate.Generator) string {
+	m, of := g.Memory(), ""
+	if n := g.Sequences(); n > 1 {
+		of = fmt.Sprintf(" for each of %d sequences", n)
+	}
+	return fmt.Sprintf("room for %d positions%s; a rank takes %s: weights %s, caches %s, the largest step %s", g.Room(), of,
+		memory.Format(float64(m.Weights+m.Caches+m.Step)), memory.Format(float64(m.Weights)), memory.Format(float64(m.Caches)), memory.Format(float64(m.Step)))
 }
 
 // compareRanks writes with the experts on several numbers of ranks, and compares the tokens.

@@ -11,18 +11,15 @@ import (
 	"github.com/gomoe/gomoe/internal/whole"
 )
 
-// generated writes text as it is generated, up to the first of some texts at which to stop.
+// generated writes text as it is generated.
 type generated struct {
 	to    io.Writer
-	stops []string
-	plain bool   // to is a terminal, which is not to get what it would interpret
-	held  string // text that may be the beginning of one of stops
-	ended bool
+	plain bool // to is a terminal, which is not to get what it would interpret
 	err   error
 }
 
-func newOutput(to io.Writer, stops []string) *generated {
-	g := &generated{to: to, stops: stops}
+func newOutput(to io.Writer) *generated {
+	g := &generated{to: to}
 	if o, ok := to.(*whole.Output); ok {
 		f, ok := o.To.(*os.File)
 		g.plain = ok && term.IsTerminal(int(f.Fd()))
@@ -30,50 +27,10 @@ func newOutput(to io.Writer, stops []string) *generated {
 	return g
 }
 
-// write writes further text and reports whether more is wanted.
-func (g *generated) write(s string) bool {
-	if g.ended || g.err != nil {
-		return false
-	}
-	g.held += s
-	first := -1
-	for _, stop := range g.stops {
-		if i := strings.Index(g.held, stop); i >= 0 && (first < 0 || i < first) {
-			first = i
-		}
-	}
-	if first >= 0 {
-		g.ended = true
-		g.print(g.held[:first])
-		g.held = ""
-		return false
-	}
-	keep := 0
-	for _, stop := range g.stops {
-		for n := min(len(stop)-1, len(g.held)); n > keep; n-- {
-			if strings.HasSuffix(g.held, stop[:n]) {
-				keep = n
-				break
-			}
-		}
-	}
-	g.print(g.held[:len(g.held)-keep])
-	g.held = g.held[len(g.held)-keep:]
-	return g.err == nil
-}
-
-// end writes what was held back, and the end of the line.
-func (g *generated) end() {
-	if !g.ended {
-		g.print(g.held)
-	}
-	g.held = ""
-	g.print("\n")
-}
-
-func (g *generated) print(s string) {
+// print writes further text and reports whether more is wanted: after an error it is not.
+func (g *generated) print(s string) bool {
 	if g.err != nil || s == "" {
-		return
+		return g.err == nil
 	}
 	if g.plain {
 		s = strings.Map(func(r rune) rune {
@@ -84,4 +41,5 @@ func (g *generated) print(s string) {
 		}, s)
 	}
 	_, g.err = io.WriteString(g.to, s)
+	return g.err == nil
 }

@@ -122,34 +122,10 @@ func TestGenerateRefuses(t *testing.T) {
 	}
 }
 
-// What could be the beginning of a text at which to stop is held back until it is known.
-func TestGeneratedStops(t *testing.T) {
-	for _, c := range []struct {
-		stops []string
-		parts []string
-		want  string
-	}{
-		{nil, []string{"ab", "c"}, "abc\n"},
-		{[]string{"END"}, []string{"xE", "N", "ENx"}, "xENENx\n"},
-		{[]string{"END"}, []string{"xE", "N", "D", "more"}, "x\n"},
-		{[]string{"END", "x"}, []string{"aEN", "x"}, "aEN\n"},
-		{[]string{"aab"}, []string{"a", "a", "a", "b"}, "a\n"},
-		{[]string{"END"}, []string{"xE"}, "xE\n"},
-	} {
-		var out bytes.Buffer
-		g := newOutput(&out, c.stops)
-		for _, p := range c.parts {
-			if !g.write(p) {
-				break
-			}
-		}
-		g.end()
-		if out.String() != c.want {
-			t.Errorf("%q with stops %q gives %q, want %q", c.parts, c.stops, out.String(), c.want)
-		}
-	}
-	g := newOutput(failing{}, nil)
-	if g.write("a") || g.err == nil {
+// An error of the output ends the text.
+func TestOutputFails(t *testing.T) {
+	g := newOutput(failing{})
+	if g.print("a") || g.err == nil {
 		t.Error("an error of the output is not seen")
 	}
 }

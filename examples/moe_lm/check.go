@@ -83,7 +83,7 @@ func firstStep(ctx context.Context, c config, m sharding.Mesh, o options, corpus
 	if err != nil {
 		return nil, fmt.Errorf("-seq %d: %w", c.Seq, err)
 	}
-	tr, err := newTrainer(c, m, o.seed, o.session(), true)
+	tr, err := newTrainer(c, m, o.seed, o.session(), true, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,9 @@
 // weights themselves stay f32 and are rounded for each step. The gradients of the f32 weights,
 // AdamW's moments, the router, the logits and all losses are f32 too.
 //
+// With -save-every, checkpoints are left, from which -resume goes on (resume.go): a run that was killed and resumed ends
+// with the bits of one that was not.
+//
 // The mesh does not change what is learned. The loss of the first step has the same bits on
 // every mesh without a tp axis. Later losses differ only because gradients are summed over
 // ranks in another order; in bf16, what a rank adds is also rounded to bf16. On one mesh, a

@@ -55,7 +55,7 @@ func TestTrainingBF16(t *testing.T) {
 func TestStepBF16(t *testing.T) {
 	args, _ := tiny(t, "-dtype", "bf16")
 	c, o, _ := setup(t, args...)
-	tr, err := newTrainer(c, o.mesh, o.seed, runtime.Options{}, false)
+	tr, err := newTrainer(c, o.mesh, o.seed, runtime.Options{}, false, nil)
 	require.NoError(t, err)
 	defer tr.Close()
 	for name, a := range tr.state {
@@ -90,7 +90,7 @@ func TestMeshesBF16(t *testing.T) {
 	for _, mesh := range []string{"", "dp=2,ep=2", "dp=1,ep=8"} {
 		args, _ := tiny(t, "-dtype", "bf16", "-mesh", mesh)
 		c, o, corpus := setup(t, args...)
-		tr, err := newTrainer(c, o.mesh, o.seed, runtime.Options{}, false)
+		tr, err := newTrainer(c, o.mesh, o.seed, runtime.Options{}, false, nil)
 		require.NoError(t, err)
 		defer tr.Close()
 		inputs, targets, err := corpus.Batch(1, c.Batch, c.Seq)

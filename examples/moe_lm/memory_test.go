@@ -139,7 +139,7 @@ func TestRemat(t *testing.T) {
 
 		args, _ := tiny(t, "-remat", remat)
 		small, o, corpus := setup(t, args...)
-		tr, err := newTrainer(small, o.mesh, o.seed, gruntime.Options{}, false)
+		tr, err := newTrainer(small, o.mesh, o.seed, gruntime.Options{}, false, nil)
 		require.NoError(t, err)
 		defer tr.Close()
 		for n := 1; n <= 2; n++ {
@@ -167,30 +167,63 @@ func TestRemat(t *testing.T) {
 	require.ErrorContains(t, err, "-remat some: want off, products or all")
 }
 
-// The default step adds up all gradients in few exchanges, with overlap and without, and
-// that costs less than a tenth of its temporaries.
+// The step adds up all gradients in few exchanges, with overlap and without, also where each
+// rank takes its part of them (-zero), and that costs less than a tenth of its temporaries.
 func TestSumsAreJoined(t *testing.T) {
-	for _, overlap := range []lowering.Overlap{lowering.OverlapOff, lowering.OverlapCollectives} {
-		c, o, err := parse(nil)
-		require.NoError(t, err)
-		c.Overlap = overlap
-		p, err := c.step(false)
-		require.NoError(t, err)
-		cfg := c.placed(o.mesh, p, true)
-		cfg.Check = true
-		plan, err := gomoe.Compile(p, cfg)
-		require.NoError(t, err)
-		sums, joined := 0, 0
-		for i := range plan.Instrs {
-			if in := &plan.Instrs[i]; in.Name == "all_sum" {
-				sums, joined = sums+1, joined+len(in.In)
+	for _, s := range []struct {
+		zero        string
+		made, asked map[string]int
+		arena       int64 // bytes without joined exchanges
+	}{
+		{zeroOff, map[string]int{"all_sum": 6}, map[string]int{"all_sum": 43}, 45_300_000},
+		{zeroMoments, map[string]int{"reduce_scatter": 6, "all_gather": 9 + 6}, map[string]int{"reduce_scatter": 43, "all_gather": 9 + 43}, 43_192_512},
+		{zeroWeights, map[string]int{"reduce_scatter": 6, "all_gather": 9 + 25}, map[string]int{"reduce_scatter": 43, "all_gather": 9 + 43}, 50_454_336},
+	} {
+		for _, overlap := range []lowering.Overlap{lowering.OverlapOff, lowering.OverlapCollectives} {
+			c, o, err := parse([]string{"-zero", s.zero})
+			require.NoError(t, err)
+			c.Overlap = overlap
+			p, err := c.step(false)
+			require.NoError(t, err)
+			cfg := c.placed(o.mesh, p, true)
+			cfg.Check = true
+			plan, err := gomoe.Compile(p, cfg)
+			require.NoError(t, err)
+			made, asked := exchanges(plan)
+			for _, op := range []string{"all_sum", "reduce_scatter", "all_gather"} {
+				if s.asked[op] > 0 && (made[op] > s.made[op] || asked[op] != s.asked[op]) {
+					t.Errorf("-zero %s, overlap %s: %d %ss for %d, want at most %d for %d", s.zero, overlap, made[op], op, asked[op], s.made[op], s.asked[op])
+				}
 			}
-		}
-		if sums > 6 || joined != 44 {
-			t.Errorf("overlap %s: %d all_sums of %d arrays, want at most 6 of 44", overlap, sums, joined)
-		}
-		if most := int64(45_300_000 * 11 / 10); plan.Arena > most {
-			t.Errorf("overlap %s: an arena of %d bytes, want at most %d", overlap, plan.Arena, most)
+			if most := s.arena * 11 / 10; plan.Arena > most {
+				t.Errorf("-zero %s, overlap %s: an arena of %d bytes, want at most %d", s.zero, overlap, plan.Arena, most)
+			}
+			t.Logf("-zero %s, overlap %s: %v for %v, arena of %d bytes", s.zero, overlap, made, asked, plan.Arena)
 		}
 	}
+}
+
+// exchanges counts the exchanges of a plan by name, and those that the program asks for, of
+// which some have become one. Numbers without dimensions do not count.
+func exchanges(p *lowering.Plan) (made, asked map[string]int) {
+	made, asked = map[string]int{}, map[string]int{}
+	packed := map[int]int{} // of a buffer: the arrays of which it has parts
+	for i := range p.Instrs {
+		in := &p.Instrs[i]
+		switch {
+		case in.Name == "join_parts":
+			packed[in.Out[0]] = len(in.In)
+		case in.Communicates():
+			n := 0
+			for _, b := range in.In {
+				if p.Bufs[b].Type.Bytes() > 4 {
+					n += max(1, packed[b])
+				}
+			}
+			if n > 0 {
+				made[in.Name], asked[in.Name] = made[in.Name]+1, asked[in.Name]+n
+			}
+		}
+	}
+	return made, asked
 }

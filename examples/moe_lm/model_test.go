@@ -23,7 +23,7 @@ func TestInitial(t *testing.T) {
 	for _, mesh := range []string{"", "dp=2,ep=2", "ep=8", "dp=2,tp=2"} {
 		m, err := sharding.ParseMesh(mesh)
 		require.NoError(t, err)
-		tr, err := newTrainer(c, m, o.seed, runtime.Options{}, false)
+		tr, err := newTrainer(c, m, o.seed, runtime.Options{}, false, nil)
 		require.NoError(t, err)
 		defer tr.Close()
 		state := map[string]array.Array{}
@@ -74,7 +74,7 @@ func TestStep(t *testing.T) {
 		args, _ := tiny(t)
 		c, o, corpus := setup(t, args...)
 		c.Clip = clip
-		tr, err := newTrainer(c, o.mesh, o.seed, runtime.Options{}, true)
+		tr, err := newTrainer(c, o.mesh, o.seed, runtime.Options{}, true, nil)
 		require.NoError(t, err)
 		defer tr.Close()
 		inputs, targets, err := corpus.Batch(1, c.Batch, c.Seq)
@@ -119,7 +119,7 @@ func TestStep(t *testing.T) {
 func TestWriter(t *testing.T) {
 	args, _ := tiny(t, "-capacity", "0.1", "-mesh", "")
 	c, o, _ := setup(t, args...)
-	tr, err := newTrainer(c, o.mesh, o.seed, runtime.Options{}, false)
+	tr, err := newTrainer(c, o.mesh, o.seed, runtime.Options{}, false, nil)
 	require.NoError(t, err)
 	defer tr.Close()
 	weights, err := tr.weights(context.Background())

@@ -23,11 +23,11 @@ type options struct {
 	device                       string
 	deadline                     *time.Duration
 	steps, warmup, every, sample int
-	compare                      int
+	compare, save, keep          int
 	lr, temperature              float64
 	seed                         uint64
 	limit                        int64
-	check, finite                bool
+	check, finite, resume        bool
 	same                         map[string]string // the flags that have to be the same in all processes
 	info                         world.Info        // where this process is in the job
 	on                           runtime.Device    // the device of that name, nil for the host
@@ -43,7 +43,8 @@ this process or in one each.
   moe_lm -dtype bf16         mixed precision: products of bf16, weights of f32
   moe_lm -device metal       kernels on Apple's GPU, on a Mac
 
-  gomoe launch -n 4 -- moe_lm    four processes; mpirun, torchrun and mlx.launch start them, too
+  moe_lm -save-every 100 -resume    go on where an earlier run ended, however it ended
+  gomoe launch -n 4 -- moe_lm       four processes; mpirun, torchrun and mlx.launch start them, too
 
 The first Ctrl-C or SIGTERM ends a run in order, a second one at once. The flags:
 
@@ -65,6 +66,9 @@ func parse(args []string) (config, options, error) {
 	f.IntVar(&o.steps, "steps", 1500, "training steps")
 	f.IntVar(&o.warmup, "warmup", 100, "steps over which the learning rate rises")
 	f.IntVar(&o.every, "eval", 150, "steps between losses on held-out text; 0 for none")
+	f.IntVar(&o.save, "save-every", 0, "`steps` between checkpoints in the folder checkpoints of -out, from which -resume goes on; the last step and an interrupt leave one, too; 0 for none")
+	f.IntVar(&o.keep, "keep", 2, "the newest `checkpoints` stay")
+	f.BoolVar(&o.resume, "resume", false, "go on from the newest checkpoint in -out, if there is one: the run ends with the bits of one that was not interrupted")
 	f.IntVar(&o.sample, "sample", 300, "bytes to write at the end; 0 for no sample")
 	f.Float64Var(&o.lr, "lr", 3e-3, "peak learning `rate`")
 	f.Float64Var(&o.temperature, "temperature", 0.7, "of the sample")
@@ -151,6 +155,10 @@ func (o options) validate() error {
 		return fmt.Errorf("-warmup %d: want at least 0", o.warmup)
 	case o.every < 0:
 		return fmt.Errorf("-eval %d: want at least 0", o.every)
+	case o.save < 0:
+		return fmt.Errorf("-save-every %d: want at least 0", o.save)
+	case o.keep < 1:
+		return fmt.Errorf("-keep %d: want at least 1", o.keep)
 	case o.compare < 0:
 		return fmt.Errorf("-compare %d: want at least 0", o.compare)
 	case o.sample < 0:

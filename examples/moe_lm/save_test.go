@@ -26,7 +26,7 @@ func TestSave(t *testing.T) {
 	for _, mesh := range []string{"", "dp=2,ep=2"} {
 		m, err := sharding.ParseMesh(mesh)
 		require.NoError(t, err)
-		tr, err := newTrainer(c, m, o.seed, runtime.Options{}, false)
+		tr, err := newTrainer(c, m, o.seed, runtime.Options{}, false, nil)
 		require.NoError(t, err)
 		defer tr.Close()
 		weights, err := tr.weights(context.Background())

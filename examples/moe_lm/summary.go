@@ -17,15 +17,20 @@ func describe(m sharding.Mesh) string {
 	return fmt.Sprintf("%s, %d ranks", m, m.Ranks())
 }
 
-// summarize prints the results of the training.
+// summarize prints the results of the training. last is nil if an earlier run has done all steps.
 func summarize(w io.Writer, c config, h *report.History, last *outcome, unigram float64) error {
-	fmt.Fprintf(w, "choices of each expert in step %d, before drops:\n", h.Count)
-	if err := report.Experts(w, last.demand); err != nil {
-		return err
+	if last != nil {
+		fmt.Fprintf(w, "choices of each expert in step %d, before drops:\n", h.Last.Index)
+		if err := report.Experts(w, last.demand); err != nil {
+			return err
+		}
 	}
 	if h.Drops > 0 {
 		choices := h.Tokens * c.TopK * c.Layers
 		fmt.Fprintf(w, "dropped %d of %d choices (%.1f%%), for -capacity %g\n", h.Drops, choices, 100*float64(h.Drops)/float64(choices), c.Capacity)
+	}
+	if h.Count == 0 {
+		return nil // an earlier run has taken all steps, and its metrics are gone
 	}
 	fmt.Fprintf(w, "%d steps, %d tokens in %s\n", h.Count, h.Tokens, h.Elapsed.Round(100*time.Millisecond))
 	loss, of := h.Loss()

@@ -46,13 +46,18 @@ func train(ctx, stop context.Context, c config, o options, corpus *text.Corpus, 
 		}
 		defer func() { err = also(err, opts.Trace.Close()) }()
 	}
-	tr, err := newTrainer(c, o.mesh, o.seed, opts, false)
+	saves, err := openSaves(ctx, c, o, stdout)
+	if err != nil {
+		return err
+	}
+	defer func() { err = also(err, saves.Close()) }()
+	tr, err := newTrainer(c, o.mesh, o.seed, opts, false, saves.from)
 	if err != nil {
 		return err
 	}
 	defer func() { err = also(err, tr.Close()) }()
 
-	history, last, interrupted, err := loop(ctx, stop, c, o, tr, corpus, stdout)
+	history, last, interrupted, err := loop(ctx, stop, c, o, tr, saves, corpus, stdout)
 	if err != nil {
 		// Report the error at once: whoever ends this process because another rank
 		// has failed may not wait for the figure.
@@ -67,9 +72,9 @@ func train(ctx, stop context.Context, c config, o options, corpus *text.Corpus, 
 		return err
 	}
 	if interrupted {
-		fmt.Fprintf(stdout, "interrupted after %d of %d steps\n", history.Count, o.steps)
+		fmt.Fprintf(stdout, "interrupted after %d of %d steps\n", max(saves.done, history.Last.Index), o.steps)
 	}
-	if history.Count == 0 {
+	if history.Count == 0 && saves.done == 0 {
 		return nil
 	}
 	if err := summarize(stdout, c, history, last, unigram); err != nil {
@@ -112,7 +117,7 @@ func (r *reported) Unwrap() error { return r.error }
 // also together with an error, the outcome of the last step, and whether stop has
 // ended the training. All processes do the same steps: when stop has ended in one
 // process, all processes end.
-func loop(ctx, stop context.Context, c config, o options, tr *trainer, corpus *text.Corpus, stdout io.Writer) (history *report.History, last *outcome, interrupted bool, err error) {
+func loop(ctx, stop context.Context, c config, o options, tr *trainer, saves *saves, corpus *text.Corpus, stdout io.Writer) (history *report.History, last *outcome, interrupted bool, err error) {
 	history = &report.History{}
 	var heldBytes, heldTargets []int32
 	if o.every > 0 {
@@ -120,11 +125,9 @@ func loop(ctx, stop context.Context, c config, o options, tr *trainer, corpus *t
 			return history, nil, false, fmt.Errorf("-seq %d, -eval %d: %w", c.Seq, o.every, err)
 		}
 	}
-	metrics := report.NewMetrics(io.Discard)
-	if o.info.First() {
-		if metrics, err = report.CreateMetrics(filepath.Join(o.out, "metrics.csv")); err != nil {
-			return history, nil, false, err
-		}
+	metrics, err := saves.metrics(history)
+	if err != nil {
+		return history, nil, false, err
 	}
 	progress := report.NewProgress(stdout, report.ProgressOptions{})
 	defer func() {
@@ -133,9 +136,9 @@ func loop(ctx, stop context.Context, c config, o options, tr *trainer, corpus *t
 		}
 	}()
 
-	for n := 1; n <= o.steps; n++ {
+	for n := saves.done + 1; n <= o.steps; n++ {
 		if interrupted, err = c.any(ctx, stop.Err() != nil); err != nil || interrupted {
-			return history, last, interrupted, err
+			return history, last, interrupted, also(err, saves.save(ctx, n-1, tr, metrics))
 		}
 		began := time.Now()
 		bytes, targets, err := corpus.Batch(n, c.Batch, c.Seq)
@@ -160,6 +163,11 @@ func loop(ctx, stop context.Context, c config, o options, tr *trainer, corpus *t
 		}
 		if !res.finite() {
 			return history, last, false, fmt.Errorf("step %d: loss %v, gradient norm %v: %s", n, res.loss, res.norm, diverged)
+		}
+		if o.save > 0 && (n%o.save == 0 || n == o.steps) {
+			if err := saves.save(ctx, n, tr, metrics); err != nil {
+				return history, last, false, err
+			}
 		}
 	}
 	return history, last, false, nil

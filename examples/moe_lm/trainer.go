@@ -12,6 +12,7 @@ import (
 	"github.com/gomoe/gomoe/internal/report"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/train/snapshot"
 )
 
 // trainer runs training steps on a mesh. Weights and moments stay on their
@@ -24,7 +25,9 @@ type trainer struct {
 	state map[string]*runtime.Array
 }
 
-func newTrainer(c config, m sharding.Mesh, seed uint64, opts runtime.Options, grads bool) (tr *trainer, err error) {
+// newTrainer returns a trainer whose weights and moments are those of a checkpoint, or, with nil,
+// new ones of the seed.
+func newTrainer(c config, m sharding.Mesh, seed uint64, opts runtime.Options, grads bool, from *snapshot.Snapshot) (tr *trainer, err error) {
 	tr = &trainer{c: c, state: map[string]*runtime.Array{}}
 	defer func() {
 		if err != nil {
@@ -49,7 +52,24 @@ func newTrainer(c config, m sharding.Mesh, seed uint64, opts runtime.Options, gr
 	if tr.eval, err = gomoe.Open(q, held); err != nil {
 		return tr, err
 	}
+	if from != nil {
+		return tr, tr.restore(from)
+	}
 	return tr, tr.start(m, seed)
+}
+
+// restore reads the weights and moments of a checkpoint. Every rank reads its own parts.
+func (tr *trainer) restore(from *snapshot.Snapshot) (err error) {
+	for _, p := range tr.c.params() {
+		for _, prefix := range []string{"w_", "m_", "v_"} {
+			name := prefix + p.name
+			tr.names = append(tr.names, name)
+			if tr.state[name], err = tr.step.PutParts(name, from.Fill(name)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // start makes the first weights and moments on their ranks.

@@ -19,7 +19,7 @@ func TestReplicas(t *testing.T) {
 	for _, mesh := range []string{"dp=2,ep=2", "ep=2,dp=2", "dp=4", "dp=1,ep=4", "dp=2,ep=1,tp=2", "dp=2,ep=2,tp=2"} {
 		args, _ := tiny(t, "-mesh", mesh, "-capacity", "0.9")
 		c, o, corpus := setup(t, args...)
-		tr, err := newTrainer(c, o.mesh, o.seed, runtime.Options{}, false)
+		tr, err := newTrainer(c, o.mesh, o.seed, runtime.Options{}, false, nil)
 		require.NoError(t, err)
 		defer tr.Close()
 		for n := 1; n <= 4; n++ {
@@ -55,7 +55,7 @@ func TestReplicas(t *testing.T) {
 func TestDonation(t *testing.T) {
 	args, _ := tiny(t)
 	c, o, corpus := setup(t, args...)
-	tr, err := newTrainer(c, o.mesh, o.seed, runtime.Options{}, false)
+	tr, err := newTrainer(c, o.mesh, o.seed, runtime.Options{}, false, nil)
 	require.NoError(t, err)
 	defer tr.Close()
 	n := 0
@@ -104,7 +104,7 @@ func TestDonation(t *testing.T) {
 func TestStepAllocations(t *testing.T) {
 	args, _ := tiny(t)
 	c, o, corpus := setup(t, args...)
-	tr, err := newTrainer(c, o.mesh, o.seed, runtime.Options{Threads: 1}, false)
+	tr, err := newTrainer(c, o.mesh, o.seed, runtime.Options{Threads: 1}, false, nil)
 	require.NoError(t, err)
 	defer tr.Close()
 	inputs, targets, err := corpus.Batch(1, c.Batch, c.Seq)

@@ -18,7 +18,7 @@ func learned(t *testing.T, args ...string) map[string]array.Array {
 	t.Helper()
 	c, o, err := parse(append([]string{"-width", "16", "-layers", "2", "-heads", "2", "-ffn", "12", "-experts", "4", "-seq", "8", "-batch", "12"}, args...))
 	require.NoError(t, err)
-	tr, err := newTrainer(c, o.mesh, 1, runtime.Options{}, false)
+	tr, err := newTrainer(c, o.mesh, 1, runtime.Options{}, false, nil)
 	require.NoError(t, err)
 	defer tr.Close()
 	rng := rand.New(rand.NewPCG(5, 6))
@@ -73,18 +73,13 @@ func TestZeroMemory(t *testing.T) {
 		require.NoError(t, err)
 		mem := plan.Report(1).Mem
 		inputs[zero] = mem.Inputs
-		made := map[string]int{}
-		for i := range plan.Instrs {
-			if in := &plan.Instrs[i]; in.Communicates() && in.Bytes > 4 {
-				made[in.Name] += max(1, len(in.In))
-			}
-		}
-		t.Logf("-zero %s: inputs %s, arena %s, total %s, %v", zero, lowering.Bytes(mem.Inputs), lowering.Bytes(mem.Arena), lowering.Bytes(mem.Total), made)
+		made, asked := exchanges(plan)
+		t.Logf("-zero %s: inputs %s, arena %s, total %s, %v for %v", zero, lowering.Bytes(mem.Inputs), lowering.Bytes(mem.Arena), lowering.Bytes(mem.Total), made, asked)
 		if zero == zeroOff {
 			continue
 		}
-		if n := len(c.params()); made["reduce_scatter"] != n || made["all_sum"] != 0 || made["all_gather"] < n {
-			t.Errorf("-zero %s: %v, want %d reduce_scatters, no all_sum and as many all_gathers", zero, made, n)
+		if n := len(c.params()); asked["reduce_scatter"] != n || asked["all_sum"] != 0 || asked["all_gather"] < n {
+			t.Errorf("-zero %s: %v, want %d reduce_scatters, no all_sum and as many all_gathers", zero, asked, n)
 		}
 		if need := c.needs(o.mesh); need > float64(mem.Total)*1.1+planBytes*float64(c.Layers) {
 			t.Errorf("-zero %s: the model is said to need %.0f bytes, but the plan takes %d", zero, need, mem.Total)

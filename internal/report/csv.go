@@ -47,6 +47,21 @@ func (m *Metrics) Step(s Step) error {
 	if m.err != nil {
 		return m.err
 	}
+	b, err := m.row(s)
+	if err != nil {
+		return err
+	}
+	if _, err = m.out.Write(b); err == nil && m.file != nil {
+		err = m.file.Publish()
+	}
+	if err != nil {
+		m.err = fmt.Errorf("report: metrics: %w", err)
+	}
+	return m.err
+}
+
+// row returns the text of a row, with the header before the first one.
+func (m *Metrics) row(s Step) ([]byte, error) {
 	var b []byte
 	if !m.started {
 		m.experts = len(s.Load)
@@ -58,7 +73,7 @@ func (m *Metrics) Step(s Step) error {
 		b = append(b, '\n')
 	}
 	if len(s.Load) != m.experts {
-		return fmt.Errorf("report: metrics: step %d has the load of %d experts, want %d as in the first row",
+		return nil, fmt.Errorf("report: metrics: step %d has the load of %d experts, want %d as in the first row",
 			s.Index, len(s.Load), m.experts)
 	}
 	number := func(x float64) { b = strconv.AppendFloat(append(b, ','), x, 'g', -1, 64) }
@@ -85,12 +100,15 @@ func (m *Metrics) Step(s Step) error {
 	}
 	b = append(b, '\n')
 	m.started = true
-	_, err := m.out.Write(b)
-	if err == nil && m.file != nil {
-		err = m.file.Publish()
-	}
-	if err != nil {
-		m.err = fmt.Errorf("report: metrics: %w", err)
+	return b, nil
+}
+
+// Sync returns when all rows are on the disk.
+func (m *Metrics) Sync() error {
+	if m.err == nil && m.file != nil {
+		if err := m.file.Sync(); err != nil {
+			m.err = fmt.Errorf("report: metrics: %w", err)
+		}
 	}
 	return m.err
 }

@@ -191,6 +191,14 @@ func (f *File) publish() error {
 	return syncFolder(f.root)
 }
 
+// Sync returns when all that has been written is on the disk. Before Publish it does nothing.
+func (f *File) Sync() error {
+	if f.err == nil && f.public && f.root != nil {
+		f.fail(f.f.Sync())
+	}
+	return f.err
+}
+
 // Close publishes the file and ends it. It returns the first error of any Write. After an
 // error the name refers to what it referred to before, unless the file has been published.
 func (f *File) Close() error {

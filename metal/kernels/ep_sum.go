@@ -5,7 +5,7 @@ import "github.com/gomoe/gomoe/graph"
 // epSum adds the rows of each token, in the order of its choices.
 func epSum() Kernel {
 	return Kernel{
-		Name: "ep_sum", Serves: []string{"ep_sum"}, Primitives: []string{"ep_combine"},
+		Name: "ep_sum", Serves: []string{"ep_sum", "ep_sum_ranks"}, Primitives: []string{"ep_combine"},
 		Doc:   "adds the rows of each token in the order of its choices, in f32, rounded at most once, and brings weights home",
 		Build: sumProgram,
 		Functions: []Function{
@@ -15,62 +15,121 @@ func epSum() Kernel {
 	}
 }
 
-// Where the row of a pair lies: see ep_sum.metal.
+// epPackSums adds the rows of the zones for each row that has arrived.
+func epPackSums() Kernel {
+	return Kernel{
+		Name: "ep_pack_sums", Serves: []string{"ep_pack_sums"}, Primitives: []string{"ep_combine"},
+		Doc:   "adds the rows of a rank's experts for each row that has arrived, in the order of choices, in f32, rounded at most once, for the way home",
+		Build: packSumsProgram,
+		Functions: []Function{
+			{"ep_pack_sums_f32", copyThreads, 0}, {"ep_pack_sums_f32_2", copyThreads, 0}, {"ep_pack_sums_f16", copyThreads, 0}, {"ep_pack_sums_bf16", copyThreads, 0},
+		},
+	}
+}
+
+// Where the row of a pair lies: see row_sum.metal.
 const (
 	atPlaces = iota // at its place
 	inZones         // in the zones of experts, at the row that is listed for its place
 	atPairs         // where the pair lies among the pairs
+	inCommon        // at its place, which pairs of a token share; the row has a weight for each
 )
 
-func sumProgram(in *Instr) (*Program, error) {
-	// On the wire values and weights are in one array; in expert order they are in two. Rows
-	// on the wire have the type of the result.
-	t, payload, zones := in.Results[0].Type, in.Results, in.Args[0].Type.DType != graph.U8
-	if zones {
-		payload = in.Args[:len(in.Args)-2]
+// rowSum is a sum of rows, each a payload, whose pieces are read and written in units.
+type rowSum struct {
+	payload
+	t             graph.Type // of the sums, [sums, elements]
+	choices, rows int        // rows that there is room for
+	places        int        // if rows are in zones
+	where         int
+	wire          bool // the weights of a row lie behind its values
+}
+
+// typed returns the suffix of functions, and the bytes of a unit, for rows of type d, which
+// begin at multiples of `begin` bytes: an element's, and less for rows on the wire.
+func typed(d graph.DType, begin int) (suffix string, unit int, err error) {
+	suffix, err = float(d)
+	switch {
+	case d != graph.F32:
+		return suffix, 2, err
+	case begin%4 != 0:
+		return suffix + "_2", 2, err
 	}
-	d := payload[0].Type.DType
-	function, err := float(d)
-	if err != nil {
-		return nil, err
+	return suffix, 4, err
+}
+
+// launch returns the launch of a function whose last argument is struct sum_params.
+func (s rowSum) launch(file, function string, unit int, args ...Arg) Launch {
+	weights := 1
+	if s.where == inCommon {
+		weights = s.choices
 	}
-	function = "ep_sum_" + function
-	if d != t.DType {
-		function += "_" + t.DType.String()
+	step, weightStep, weightFirst := s.values, s.weight, 0
+	if s.wire {
+		step, weightFirst = s.values+weights*s.weight, s.values
+		weightStep = step
 	}
-	p, unit := payloadOf(payload), 4
-	if d != graph.F32 {
-		unit = 2
-	} else if p.weight%4 != 0 {
-		function, unit = function+"_2", 2 // rows on the wire may begin at any multiple of 2 bytes
-	}
-	values, weights, where := In(0), In(0), atPlaces
-	place, order := 1, 1
-	wire := in.Args[0].Type
-	rows, step, weightStep, weightFirst := wire.Shape[0], p.values+p.weight, p.values+p.weight, p.values
-	places, k := 0, 0
-	if zones {
-		place, order, where = len(in.Args)-2, len(in.Args)-1, inZones
-		weights = second(In, p.weight > 0)
-		step, weightStep, weightFirst = p.values, p.weight, 0
-	}
-	if len(in.Args) > 1 {
-		k, places = in.Args[place].Type.Shape[1], in.Args[order].Type.Len()
-	} else { // rows on the wire are [tokens, choices, bytes]
-		place, order, where = 0, 0, atPairs
-		k, rows = wire.Shape[1], wire.Shape[0]*wire.Shape[1]
-	}
-	params := Params(t.Shape[0], t.Shape[1], k, rows, places, step/unit, p.weight/unit, weightStep/unit, weightFirst/unit, where)
-	columns := max(t.Shape[1], k*p.weight/unit)
+	columns := max(s.t.Shape[1], s.choices*s.weight/unit)
 	wide := 1
 	for wide < columns && wide < copyThreads {
 		wide *= 2
 	}
 	high := copyThreads / wide
-	l := Launch{
-		Source: Source{File: "ep_sum.metal"}, Function: function,
-		Args:   []Arg{values, weights, In(place), In(order), Out(0), second(Out, len(in.Results) == 2), params},
-		Groups: [3]int{(columns + wide - 1) / wide, (t.Shape[0] + high - 1) / high, 1}, Threads: [3]int{wide, high, 1},
+	params := Params(s.t.Shape[0], s.t.Shape[1], s.choices, s.rows, s.places, step/unit, s.weight/unit, weightStep/unit, weightFirst/unit, s.where)
+	return Launch{
+		Source: Source{File: file}, Function: function, Args: append(args, params),
+		Groups: [3]int{(columns + wide - 1) / wide, (s.t.Shape[0] + high - 1) / high, 1}, Threads: [3]int{wide, high, 1},
 	}
-	return &Program{Launches: []Launch{l}}, nil
+}
+
+func sumProgram(in *Instr) (*Program, error) {
+	// On the wire values and weights are in one array; in expert order they are in two. Rows
+	// on the wire have the type of the result.
+	t, rows, zones := in.Results[0].Type, in.Results, in.Args[0].Type.DType != graph.U8
+	if zones {
+		rows = in.Args[:len(in.Args)-2]
+	}
+	d, p := rows[0].Type.DType, payloadOf(rows)
+	suffix, unit, err := typed(d, p.weight)
+	if err != nil {
+		return nil, err
+	}
+	if d != t.DType {
+		suffix += "_" + t.DType.String()
+	}
+	wire := in.Args[0].Type.Shape
+	s := rowSum{payload: p, t: t, rows: wire[0], wire: !zones}
+	values, weights, place, order := In(0), In(0), In(0), In(0) // placeholders are not read
+	switch {
+	case zones:
+		n := len(in.Args) - 2
+		place, order, weights = In(n), In(n+1), second(In, p.weight > 0)
+		s.choices, s.places, s.where = in.Args[n].Type.Shape[1], in.Args[n+1].Type.Len(), inZones
+	case in.Name == "ep_sum_ranks":
+		place = In(1)
+		s.choices, s.where = in.Args[1].Type.Shape[1], inCommon
+	case len(in.Args) == 2:
+		place = In(1)
+		s.choices, s.where = in.Args[1].Type.Shape[1], atPlaces
+	default: // rows on the wire are [tokens, choices, bytes]
+		s.choices, s.where, s.rows = wire[1], atPairs, wire[0]*wire[1]
+	}
+	return &Program{Launches: []Launch{
+		s.launch("ep_sum.metal", "ep_sum_"+suffix, unit, values, weights, place, order, Out(0), second(Out, len(in.Results) == 2)),
+	}}, nil
+}
+
+func packSumsProgram(in *Instr) (*Program, error) {
+	n := len(in.Args) - 2
+	rows, slots, room := in.Args[0].Type, in.Args[n].Type, in.Results[0].Type.Shape[0]
+	p := payloadOf(in.Args[:n])
+	suffix, unit, err := typed(rows.DType, p.weight)
+	if err != nil {
+		return nil, err
+	}
+	s := rowSum{payload: p, t: graph.T(rows.DType, room, rows.Shape[1]), choices: slots.Shape[1], rows: rows.Shape[0], where: atPlaces}
+	members := in.Args[n+1].Type.Shape[1]
+	return &Program{Launches: []Launch{
+		s.launch("ep_pack_sums.metal", "ep_pack_sums_"+suffix, unit, In(0), second(In, n == 2), In(n), In(n+1), Out(0), Params(members), Params(p.values/unit)),
+	}}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -69,8 +70,8 @@ func TestCountFault(t *testing.T) {
 			ids[at] = float64(id)
 		}
 		require.NoError(t, in["ids"].SetFloat64s(ids))
-		for _, mesh := range []string{"", "dp=2"} {
-			fails(t, l.program(t), tokensOn(t, mesh, "x", "w", "ids"), in, "ep_count", c.text)
+		for mesh, name := range map[string]string{"": "ep_count", "dp=2": "ep_count", "ep=2": "ep_choices"} {
+			fails(t, l.program(t), tokensOn(t, mesh, "x", "w", "ids"), in, name, c.text)
 		}
 	}
 }
@@ -127,11 +128,12 @@ func TestRoutingFromElsewhereFaults(t *testing.T) {
 		cfg := tokensOn(t, mesh, "x", "routing")
 		compare(t, program(4), cfg, in, "ep_recv_order")
 		text := "the routing fills 16 rows, room is for 8; it was not made by ep_prepare with this capacity, or a token chooses an expert twice although ep_prepare has distinct"
-		if mesh == "" {
-			fails(t, program(2), cfg, in, "ep_recv_order", text)
-		} else { // the host finds the mistake
+		finder := "ep_recv_order"
+		if mesh != "" {
+			finder = "ep_journey"
 			text = "the routing fills 8 rows, room is for 4; it was not made by ep_prepare with this capacity, or a token chooses an expert twice although ep_prepare has distinct"
 		}
+		fails(t, program(2), cfg, in, finder, text)
 
 		// What comes after works with what these leave: no row, and none at all.
 		plan := compiled(t, program(2), cfg)
@@ -154,11 +156,31 @@ func TestRoutingFromElsewhereFaults(t *testing.T) {
 				t.Errorf("row %d goes to %d, want nowhere", j, row)
 			}
 		}
+		if mesh != "" {
+			var chosen []int32
+			for i := 0; i < len(array.Data[int32](routing)); i += 2 {
+				chosen = append(chosen, array.Data[int32](routing)[i])
+			}
+			journey, p := programOf(t, plan, "ep_journey", 0)
+			var results [][]byte
+			for _, r := range journey.Results {
+				results = append(results, make([]byte, r.Type.Bytes()))
+			}
+			record := launch(t, p, [][]byte{raw(chosen), raw(table)}, results)
+			require.EqualError(t, p.Fault(record), text)
+			for i, b := range slices.Concat(results[2], results[3]) {
+				if b != 0xff {
+					t.Errorf("byte %d of what fills the rows is %#x, want those of -1", i, b)
+				}
+			}
+		}
 
 		array.Data[int32](routing)[26] = 4
-		if mesh == "" {
-			fails(t, program(4), cfg, in, "ep_count", "routing of pair 13 names expert 4, want 0 to 3, or -1 for none")
+		finder, text = "ep_count", "routing of pair 13 names expert 4, want 0 to 3, or -1 for none"
+		if mesh != "" { // pair 5 of rank 1
+			finder, text = "ep_choices", "routing of pair 5 names expert 4, want 0 to 3, or -1 for none"
 		}
+		fails(t, program(4), cfg, in, finder, text)
 		array.Data[int32](routing)[26] = 1
 	}
 }
@@ -176,8 +198,31 @@ func TestRoutingRefusals(t *testing.T) {
 		require.NoError(t, err)
 		return p
 	}
+	layerOf := func(d graph.DType, op primitives.PrepareOp) *graph.Program {
+		return layer{op, 4, 2, 3, d, graph.F32, graph.I32}.program(t)
+	}
 	routed := func(d graph.DType, experts int) *graph.Program {
-		return layer{primitives.PrepareOp{Experts: experts}, 4, 2, 3, d, graph.F32, graph.I32}.program(t)
+		return layerOf(d, primitives.PrepareOp{Experts: experts})
+	}
+	travels := func(d graph.DType, experts int) *graph.Program {
+		return layerOf(d, primitives.PrepareOp{Experts: experts, Capacity: 3, Exchange: ep.Sum})
+	}
+	refused := func(p *graph.Program, cfg gomoe.Config, name, text string) {
+		t.Helper()
+		plan := compiled(t, p, cfg)
+		found := false
+		for i := range plan.Instrs {
+			if plan.Instrs[i].Name != name {
+				continue
+			}
+			found = true
+			_, _, err := kernels.Build(kernels.Of(plan, i, 0))
+			var refusal *kernels.Refusal
+			if !errors.As(err, &refusal) || !strings.Contains(err.Error(), text) {
+				t.Errorf("%s of %s is refused with %v, want %q", name, p, err, text)
+			}
+		}
+		require.True(t, found, "%s", plan)
 	}
 	for _, c := range []struct {
 		p          *graph.Program
@@ -195,19 +240,18 @@ func TestRoutingRefusals(t *testing.T) {
 		{routed(graph.F32, 9000), "ep_send_order", "counts of experts take 36000 bytes of threadgroup memory"},
 		{routed(graph.F32, 3000), "ep_recv_order", "runs of rows take 36016 bytes of threadgroup memory"},
 	} {
-		plan := compiled(t, c.p, gomoe.Config{})
-		found := false
-		for i := range plan.Instrs {
-			if plan.Instrs[i].Name != c.name {
-				continue
-			}
-			found = true
-			_, _, err := kernels.Build(kernels.Of(plan, i, 0))
-			var refusal *kernels.Refusal
-			if !errors.As(err, &refusal) || !strings.Contains(err.Error(), c.text) {
-				t.Errorf("%s of %s is refused with %v, want %q", c.name, c.p, err, c.text)
-			}
-		}
-		require.True(t, found, "%s", plan)
+		refused(c.p, gomoe.Config{}, c.name, c.text)
+	}
+	for _, c := range []struct {
+		p          *graph.Program
+		name, text string
+	}{
+		{travels(graph.F64, 4), "ep_pack_sums", "no kernel for elements of f64"},
+		{travels(graph.F64, 4), "ep_sum_ranks", "no kernel for elements of f64"},
+		{travels(graph.F32, 9000), "ep_table", "counts of experts take 36000 bytes of threadgroup memory"},
+		{travels(graph.F32, 9000), "ep_keep", "counts of experts take 36000 bytes of threadgroup memory"},
+		{travels(graph.F32, 18000), "ep_journey", "counts of experts take 36000 bytes of threadgroup memory"},
+	} {
+		refused(c.p, tokensOn(t, "ep=2", "x", "w", "ids"), c.name, c.text)
 	}
 }

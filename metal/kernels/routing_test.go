@@ -114,17 +114,23 @@ func (l layer) inputs(r *rand.Rand, choose func(r *rand.Rand, i, experts int) in
 }
 
 // here and away are the instructions of a layer whose experts are on one rank, and on
-// several. The host finds out which rows travel, as it has just gathered the choices.
+// several; ways home are those with which rows come back from several.
 var (
-	prepared = []string{"ep_prepare", "ep_zones", "ep_send_order", "ep_recv_order", "ep_sum"}
-	here     = append([]string{"ep_count", "ep_permute"}, prepared...)
-	away     = append([]string{"ep_pack", "ep_pack_rows", "ep_place"}, prepared...)
+	prepared = []string{"ep_prepare", "ep_zones"}
+	returned = []string{"ep_send_order", "ep_recv_order", "ep_sum"}
+	here     = slices.Concat([]string{"ep_count", "ep_permute"}, prepared, returned)
+	travel   = slices.Concat([]string{"ep_choices", "ep_table", "ep_journey", "ep_pack", "ep_place"}, prepared)
+	away     = slices.Concat([]string{"ep_pack_rows"}, travel, returned)
+	waysHome = map[ep.Exchange][]string{ep.Rows: away, ep.Sum: append([]string{"ep_slots", "ep_pack_sums", "ep_sum_ranks"}, travel...)}
 )
 
 func (l layer) check(t *testing.T, mesh string, in map[string]array.Array) {
-	names := away
-	if !strings.Contains(mesh, "ep=") {
+	names := waysHome[l.Exchange]
+	switch {
+	case !strings.Contains(mesh, "ep="):
 		names = here
+	case l.Capacity > 0:
+		names = append([]string{"ep_keep"}, names...)
 	}
 	compare(t, l.program(t), tokensOn(t, mesh, "x", "w", "ids"), in, names...)
 }
@@ -140,8 +146,9 @@ func TestRoutedLayer(t *testing.T) {
 	for i, name := range slices.Sorted(maps.Keys(choices)) {
 		for j, mesh := range meshes {
 			cut := cuts[(i+j)%len(cuts)]
-			l := layer{primitives.PrepareOp{Experts: 11, Capacity: cut[0], Align: cut[1]}, 20, 3, 5, graph.F32, graph.F32, graph.I32}
-			t.Run(fmt.Sprint(name, " mesh ", mesh, " ", cut), func(t *testing.T) { l.check(t, mesh, l.inputs(r, choices[name])) })
+			exchange := []ep.Exchange{ep.Rows, ep.Sum}[(i+j/2)%2]
+			l := layer{primitives.PrepareOp{Experts: 11, Capacity: cut[0], Align: cut[1], Exchange: exchange}, 20, 3, 5, graph.F32, graph.F32, graph.I32}
+			t.Run(fmt.Sprint(name, " mesh ", mesh, " ", cut, " ", exchange), func(t *testing.T) { l.check(t, mesh, l.inputs(r, choices[name])) })
 		}
 	}
 }
@@ -155,11 +162,11 @@ func TestRoutedPayloads(t *testing.T) {
 	n := 0
 	for _, d := range floats {
 		for _, w := range floats {
-			for _, mesh := range []string{"", "ep=2", "", "ep=2"} {
-				hidden := sizes[n%len(sizes)]
+			for i, mesh := range []string{"", "ep=2", "", "ep=2", "ep=2", "ep=2"} {
+				hidden, exchange := sizes[n%len(sizes)], []ep.Exchange{ep.Rows, ep.Sum}[i/4]
 				n++
-				l := layer{primitives.PrepareOp{Experts: 4, Align: 2}, 6, 2, hidden, d, w, graph.I64}
-				t.Run(fmt.Sprint(d, w, hidden, mesh), func(t *testing.T) { l.check(t, mesh, l.inputs(r, choices["or nowhere"])) })
+				l := layer{primitives.PrepareOp{Experts: 4, Align: 2, Exchange: exchange}, 6, 2, hidden, d, w, graph.I64}
+				t.Run(fmt.Sprint(d, w, hidden, mesh, exchange), func(t *testing.T) { l.check(t, mesh, l.inputs(r, choices["or nowhere"])) })
 			}
 		}
 	}
@@ -202,8 +209,9 @@ func TestRoutedSizes(t *testing.T) {
 	for i, s := range [][3]int{{0, 2, 4}, {1, 1, 1}, {1, 8, 512}, {31, 1, 33}, {33, 2, 31}, {512, 1, 2}, {513, 1, 7}, {170, 6, 600}, {560, 4, 64}, {300, 4, 1}} {
 		for j, mesh := range []string{"", "ep=2", "dp=2,ep=2"} {
 			id := []graph.DType{graph.I32, graph.I64}[(i+j)%2]
-			l := layer{primitives.PrepareOp{Experts: s[2], Align: 2, Capacity: 3 * s[0] * s[1] / s[2]}, s[0], s[1], 2, graph.F32, graph.F32, id}
-			t.Run(fmt.Sprint(s, mesh, id), func(t *testing.T) { l.check(t, mesh, l.inputs(r, choices["or nowhere"])) })
+			exchange := []ep.Exchange{ep.Rows, ep.Sum}[(i/2+j)%2]
+			l := layer{primitives.PrepareOp{Experts: s[2], Align: 2, Capacity: 3 * s[0] * s[1] / s[2], Exchange: exchange}, s[0], s[1], 2, graph.F32, graph.F32, id}
+			t.Run(fmt.Sprint(s, mesh, id, exchange), func(t *testing.T) { l.check(t, mesh, l.inputs(r, choices["or nowhere"])) })
 		}
 	}
 }
@@ -233,6 +241,8 @@ func TestRoutingFromElsewhere(t *testing.T) {
 				names := []string{"ep_send_order", "ep_recv_order", "ep_zones"}
 				if mesh == "" {
 					names = append(names, "ep_count")
+				} else {
+					names = append(names, "ep_choices", "ep_table", "ep_journey")
 				}
 				compare(t, p, tokensOn(t, mesh, "x", "routing"), in, names...)
 			})

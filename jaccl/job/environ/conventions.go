@@ -11,15 +11,24 @@ import (
 func (r *reader) gomoe() claim {
 	return claim{
 		name: "gomoe", sizes: gomoeSize,
-		rank: r.number(gomoeRank), size: r.number(gomoeSize),
+		rank: r.rank(gomoeRank, gomoeSize), size: r.number(gomoeSize),
 		localRank: r.number(gomoeLocalRank), localSize: r.number(gomoeLocalSize),
 	}
+}
+
+// rank reads a rank that comes with a number of ranks. Where only the latter is set, the rank
+// is the pod's number in an indexed Job of Kubernetes, which tells its pods no number of pods.
+func (r *reader) rank(name, size string) number {
+	if r.getenv(name) == "" && r.getenv(size) != "" {
+		name = r.name(name, podIndex)
+	}
+	return r.number(name)
 }
 
 func (r *reader) torch() claim {
 	return claim{
 		name: "torch", sizes: "WORLD_SIZE",
-		rank: r.number("RANK"), size: r.number("WORLD_SIZE"),
+		rank: r.rank("RANK", "WORLD_SIZE"), size: r.number("WORLD_SIZE"),
 		localRank: r.number("LOCAL_RANK"), localSize: r.number("LOCAL_WORLD_SIZE"),
 	}
 }

@@ -48,6 +48,11 @@ func TestDetect(t *testing.T) {
 		{"RANK=1 WORLD_SIZE=4 MASTER_ADDR=x MASTER_PORT=9 TORCHELASTIC_RUN_ID=a TORCHELASTIC_RESTART_COUNT=0 TORCHELASTIC_USE_AGENT_STORE=True", "torch 1/4 at x:" + derivedPort("torch-a.0 9") + " id torch-a.0"},
 		{"RANK=0 WORLD_SIZE=2", "torch 0/2"},
 		{"RANK=0 WORLD_SIZE=1", "torch 0/1 at 127.0.0.1:0 id at-127.0.0.1:0"},
+		// Pods of an indexed Job of Kubernetes.
+		{"JOB_COMPLETION_INDEX=2 GOMOE_SIZE=4 GOMOE_COORDINATOR=train-0.train:29400 GOMOE_JOB=uid", "gomoe 2/4 at train-0.train:29400 id uid"},
+		{"JOB_COMPLETION_INDEX=0 WORLD_SIZE=4 MASTER_ADDR=train-0.train MASTER_PORT=29400", "torch 0/4 at train-0.train:29400 id at-train-0.train:29400"},
+		{"JOB_COMPLETION_INDEX=2", "none"}, // a Job of anything else
+		{"JOB_COMPLETION_INDEX=3 GOMOE_RANK=1 GOMOE_SIZE=2 GOMOE_COORDINATOR=h:7", "gomoe 1/2 at h:7 id at-h:7"}, // started by gomoe launch in a pod
 		{"MLX_RANK=1 MLX_HOSTFILE=" + nodes, "mlx 1/3 at 127.0.0.1:32323 id at-127.0.0.1:32323 nodes"},
 		{"MLX_RANK=1 MLX_IBV_DEVICES=" + devices + " MLX_JACCL_COORDINATOR=10.0.0.1:32323", "mlx 1/2 at 10.0.0.1:32323 id at-10.0.0.1:32323 devices"},
 		{"JACCL_RANK=0 MLX_RANK=9 JACCL_IBV_DEVICES=" + devices + " JACCL_COORDINATOR=10.0.0.1:1", "mlx 0/2 at 10.0.0.1:1 id at-10.0.0.1:1 devices"},
@@ -117,6 +122,8 @@ func TestDetectWrong(t *testing.T) {
 		{"RANK=1", "RANK=1 without WORLD_SIZE: how many ranks are there?"},
 		{"WORLD_SIZE=2", "WORLD_SIZE=2 without RANK: which rank is this?"},
 		{"GOMOE_RANK=1", "GOMOE_RANK=1 without GOMOE_SIZE"},
+		{"JOB_COMPLETION_INDEX=4 GOMOE_SIZE=4", "JOB_COMPLETION_INDEX=4 of GOMOE_SIZE=4, want 0 to 3"},
+		{"JOB_COMPLETION_INDEX=0 GOMOE_SIZE=4 RANK=1 WORLD_SIZE=4", "JOB_COMPLETION_INDEX=0 and RANK=1 contradict each other"},
 		{"MLX_RANK=1", "MLX_RANK=1 without MLX_HOSTFILE, MLX_IBV_DEVICES or MLX_WORLD_SIZE"},
 		{"MLX_HOSTFILE=" + nodes, "without MLX_RANK: which rank is this?"},
 		{"OMPI_COMM_WORLD_RANK=1", "without OMPI_COMM_WORLD_SIZE"},
@@ -193,7 +200,7 @@ func TestVariables(t *testing.T) {
 	read := map[string]bool{gomoeSecret: true, gomoeSecretFile: true}
 	nodes, devices, _ := files(t)
 	for _, job := range []string{
-		"GOMOE_RANK=0 GOMOE_SIZE=2", "RANK=0 WORLD_SIZE=2 TORCHELASTIC_RUN_ID=1 MASTER_ADDR=a MASTER_PORT=1", "MLX_RANK=0 MLX_HOSTFILE=" + nodes, "MLX_RANK=0 MLX_IBV_DEVICES=" + devices,
+		"GOMOE_RANK=0 GOMOE_SIZE=2", "JOB_COMPLETION_INDEX=0 GOMOE_SIZE=2", "RANK=0 WORLD_SIZE=2 TORCHELASTIC_RUN_ID=1 MASTER_ADDR=a MASTER_PORT=1", "MLX_RANK=0 MLX_HOSTFILE=" + nodes, "MLX_RANK=0 MLX_IBV_DEVICES=" + devices,
 		"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2", "SLURM_PROCID=0 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=1 SLURM_JOB_ID=1 SLURM_STEP_NUM_NODES=1",
 		"SLURM_PROCID=0 SLURM_STEP_ID=0 SLURM_NTASKS=2 SLURM_STEP_NUM_NODES=2",
 	} {

@@ -11,6 +11,10 @@
 //  4. OMPI_*, PMIX_*, PMI_*, which mpirun and mpiexec set
 //  5. SLURM_*, which srun sets
 //
+// Kubernetes numbers the pods of an indexed Job (JOB_COMPLETION_INDEX) and does not say how
+// many there are. So a manifest sets GOMOE_SIZE or WORLD_SIZE, without a rank, and the pod's
+// number is the rank.
+//
 // If two conventions say different things, Detect returns an error that names both. Slurm
 // is the exception: it starts the daemons of other launchers, too, and the ranks of those
 // launchers inherit variables that are about the daemons.

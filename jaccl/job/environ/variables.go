@@ -43,6 +43,7 @@ func Variables() []Variable {
 		{Name: "LOCAL_WORLD_SIZE", Meaning: "number of ranks on the machine"},
 		{Name: "MASTER_ADDR", Meaning: "machine at which ranks meet; also with mpirun's and Slurm's ranks"},
 		{Name: "MASTER_PORT", Meaning: "port at which ranks meet"},
+		{Name: podIndex, Meaning: "rank in an indexed Job of Kubernetes whose manifest sets GOMOE_SIZE or WORLD_SIZE, and no rank"},
 		{Name: "TORCHELASTIC_RUN_ID", Meaning: "the job's id under torchrun"},
 		{Name: "TORCHELASTIC_RESTART_COUNT", Meaning: "how often torchrun has restarted the job"},
 		{Name: "TORCHELASTIC_USE_AGENT_STORE", Meaning: "if True, torchrun itself uses MASTER_PORT; ranks meet at a port that follows from it"},
@@ -86,6 +87,9 @@ const (
 	gomoeFlight      = "GOMOE_FLIGHT"
 	gomoeWhole       = "GOMOE_WHOLE_BUFFERS"
 )
+
+// podIndex is a variable of the pods of indexed Jobs, and of JobSets, which are made of them.
+const podIndex = "JOB_COMPLETION_INDEX"
 
 // The variables that name the libraries of RDMA verbs and of MPI. They are read whatever
 // starts the ranks.

@@ -18,25 +18,34 @@ const connectTime = 3 * time.Second
 // resolve returns the host of host:port, and its addresses with the port, in the
 // resolver's order.
 func resolve(ctx context.Context, hostport string) (host string, addrs []netip.AddrPort, err error) {
-	host, service, err := net.SplitHostPort(hostport)
+	host, port, err := split(hostport)
 	if err != nil {
-		return "", nil, fmt.Errorf("meet: coordinator %q: %v; want host:port, and [host]:port for an IPv6 address", hostport, err)
-	}
-	port, err := strconv.ParseUint(service, 10, 16)
-	if err != nil {
-		return "", nil, fmt.Errorf("meet: coordinator %q: port %q, want a number up to 65535", hostport, service)
-	}
-	if host == "" {
-		return "", nil, fmt.Errorf("meet: coordinator %q has no host; name the machine of rank 0", hostport)
+		return "", nil, err
 	}
 	ips, err := lookup(ctx, host)
 	if err != nil {
 		return "", nil, fmt.Errorf("meet: coordinator %q: %w", hostport, err)
 	}
 	for _, ip := range ips {
-		addrs = append(addrs, netip.AddrPortFrom(ip, uint16(port)))
+		addrs = append(addrs, netip.AddrPortFrom(ip, port))
 	}
 	return host, addrs, nil
+}
+
+// split returns the host and the port of host:port.
+func split(hostport string) (host string, port uint16, err error) {
+	host, service, err := net.SplitHostPort(hostport)
+	if err != nil {
+		return "", 0, fmt.Errorf("meet: coordinator %q: %v; want host:port, and [host]:port for an IPv6 address", hostport, err)
+	}
+	n, err := strconv.ParseUint(service, 10, 16)
+	if err != nil {
+		return "", 0, fmt.Errorf("meet: coordinator %q: port %q, want a number up to 65535", hostport, service)
+	}
+	if host == "" {
+		return "", 0, fmt.Errorf("meet: coordinator %q has no host; name the machine of rank 0", hostport)
+	}
+	return host, uint16(n), nil
 }
 
 // lookup returns the addresses of host, a name or an address, without those that zoned
@@ -93,19 +102,27 @@ func interfaces() ([]netip.Addr, error) {
 
 // listen returns rank 0's listener: Options.Listener, or a new one at the coordinator's
 // address, which must be an address of this machine. Some systems know their own name
-// only as a loopback address, while other machines know it as another address. For such
-// a name listen opens the port at all addresses.
+// only as a loopback address, while other machines know it as another address; and a pod of
+// a cluster starts before the cluster's name service knows it. For such a name listen opens
+// the port at all addresses.
 func listen(ctx context.Context, o Options) (net.Listener, error) {
 	if o.Listener != nil {
 		return o.Listener, nil
 	}
-	host, addrs, err := resolve(ctx, o.Coordinator)
+	host, port, err := split(o.Coordinator)
 	if err != nil {
 		return nil, err
 	}
-	port := addrs[0].Port()
 	if port == 0 {
 		return nil, fmt.Errorf("meet: coordinator %q has port 0, which the other ranks cannot know; choose one, or pass rank 0 an open listener", o.Coordinator)
+	}
+	_, addrs, err := resolve(ctx, o.Coordinator)
+	var unknown *net.DNSError
+	if errors.As(err, &unknown) && isOwnName(host, hostname()) {
+		return listenAt(ctx, o.Bind, port)
+	}
+	if err != nil {
+		return nil, err
 	}
 	if o.Bind != "" {
 		return listenAt(ctx, o.Bind, port)
@@ -139,6 +156,14 @@ func listen(ctx context.Context, o Options) (net.Listener, error) {
 	}
 	return nil, fmt.Errorf("meet: coordinator %q is %v, none of which is an address of this machine, %s, where rank 0 runs; want one of %v",
 		o.Coordinator, addresses(addrs), o.Host, own)
+}
+
+// isOwnName reports whether host is the name of the machine that calls itself `own`, with
+// another domain or none.
+func isOwnName(host, own string) bool {
+	host, _, _ = strings.Cut(host, ".")
+	own, _, _ = strings.Cut(own, ".")
+	return host != "" && strings.EqualFold(host, own)
 }
 
 func addresses(addrs []netip.AddrPort) []netip.Addr {

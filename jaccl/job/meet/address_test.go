@@ -120,6 +120,31 @@ func TestLookup(t *testing.T) {
 	}
 }
 
+// A pod's name, which its rank 0 has from the manifest, may be unknown to the name service
+// when the pod starts.
+func TestListenAtOwnUnknownName(t *testing.T) {
+	_, p, err := net.SplitHostPort(port(t, "127.0.0.1"))
+	require.NoError(t, err)
+	own, _, _ := strings.Cut(hostname(), ".")
+	ln, err := listen(t.Context(), Options{Coordinator: net.JoinHostPort(own+".gomoe.invalid", p)})
+	require.NoError(t, err)
+	defer ln.Close()
+	conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", p))
+	require.NoError(t, err)
+	conn.Close()
+	_, err = listen(t.Context(), Options{Coordinator: net.JoinHostPort(own+"x.gomoe.invalid", p)})
+	require.ErrorContains(t, err, "x.gomoe.invalid")
+	for _, c := range []struct {
+		host, own string
+		want      bool
+	}{
+		{"train-0.train", "train-0", true}, {"Train-0", "train-0.train.default.svc", true},
+		{"train-1.train", "train-0", false}, {"", "", false}, {".train", ".train", false}, {"train-0x.train", "train-0", false},
+	} {
+		require.Equal(t, c.want, isOwnName(c.host, c.own), "%v", c)
+	}
+}
+
 // Loopback is no address to give to another machine, or another name space.
 func TestLoopbackElsewhere(t *testing.T) {
 	a := machine{boot: "a", memory: "m", network: "n"}

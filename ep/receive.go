@@ -1,0 +1,46 @@
+package ep
+
+import "fmt"
+
+// Receive sets the elements of chosen to -1 for the pairs whose rows a member does not accept.
+// A member accepts the first capacity rows for it, in the order of the group's tokens, and a
+// row stands for all pairs of its token that chose the member's experts. Receive sets
+// need[m] to the number of rows for member m, accepted or not.
+//
+// chosen int32[T,k] has the pairs of the whole batch that the experts' capacities keep, and
+// tokens has a part for each source. Pairs of other groups stay as they are. last has room
+// for a number for each member.
+func (g Group) Receive(need, chosen []int32, tokens Split, k, capacity int, last []int32) {
+	for m := range g.Sources {
+		need[m], last[m] = 0, -1
+	}
+	for _, s := range g.Sources {
+		for t := tokens[s]; t < tokens[s+1]; t++ {
+			for i := t * k; i < (t+1)*k; i++ {
+				if chosen[i] < 0 {
+					continue
+				}
+				m := g.Experts.Owner(int(chosen[i]))
+				if last[m] != int32(t) {
+					last[m] = int32(t)
+					need[m]++
+				}
+				if int(need[m]) > capacity {
+					chosen[i] = -1
+				}
+			}
+		}
+	}
+}
+
+// ReceiveError says that more rows are for a rank than it accepts.
+type ReceiveError struct {
+	Rank     int // the rank that the most rows are for
+	Need     int // its rows
+	Capacity int
+}
+
+func (e *ReceiveError) Error() string {
+	return fmt.Sprintf("ep: rank %d: %d rows to receive, want at most its receive capacity %d; raise the receive capacity to %d, or drop the rows that do not fit",
+		e.Rank, e.Need, e.Capacity, e.Need)
+}

@@ -1,0 +1,49 @@
+package gomoe
+
+import (
+	"errors"
+	"fmt"
+	goruntime "runtime"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/memory"
+)
+
+// Fit returns the program that takes at most size bytes on a rank, inputs and results
+// included, with the largest blocks: program is called with `most` rows, then with half of
+// them, and so on, and makes a program whose blocks have at most as many rows, as
+// primitives.InBlocks takes them. Fit compiles each program for cfg and runs none. It returns
+// the number of rows, too. If not even blocks of one row fit, the error says what the
+// smallest program takes. An error of program for some number of rows, to whose blocks the
+// tokens perhaps do not divide, passes over that number.
+func Fit(size int64, most int, cfg Config, program func(rows int) (*graph.Program, error)) (*graph.Program, int, error) {
+	if size < 1 || most < 1 {
+		return nil, 0, fmt.Errorf("gomoe: fit %d rows in %d bytes: want at least 1 of each", most, size)
+	}
+	var refused error // the last error
+	least, at := int64(-1), 0
+	for rows := most; rows > 0; rows /= 2 {
+		p, err := program(rows)
+		if err != nil {
+			refused = err
+			continue
+		}
+		plan, err := Compile(p, cfg)
+		if err != nil {
+			refused = err
+			continue
+		}
+		total := plan.Report(goruntime.GOMAXPROCS(0)).Mem.Total
+		if total <= size {
+			return p, rows, nil
+		}
+		if least < 0 || total < least {
+			least, at = total, rows
+		}
+	}
+	if least < 0 {
+		return nil, 0, refused
+	}
+	return nil, 0, errors.Join(fmt.Errorf("gomoe: fit: a rank takes %s with blocks of at most %d rows, which is the least of all sizes, and %s are wanted; split the inputs over more ranks, or leave out what blocks do not make smaller, such as gradients of weights that stay as they are",
+		memory.Format(float64(least)), at, memory.Format(float64(size))), refused)
+}

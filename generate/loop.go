@@ -1,0 +1,214 @@
+package generate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// loop runs steps as long as there are sequences, and waits for some.
+func (g *Generator) loop(ctx context.Context) {
+	defer close(g.done)
+	var ticks <-chan time.Time
+	if g.peers != nil {
+		ticker := time.NewTicker(beat(g.o.Deadline))
+		defer ticker.Stop()
+		ticks = ticker.C
+	}
+	var running []*sequence
+	var err error
+	for closing := false; err == nil && !closing; {
+		running, closing = g.admit(running)
+		for _, s := range running {
+			if s.slot == nil && err == nil && !closing {
+				err = g.seat(ctx, s)
+			}
+		}
+		ready := slices.DeleteFunc(slices.Clone(running), (*sequence).full)
+		switch {
+		case err != nil:
+		case closing:
+			err = g.give(ctx, order{kind: end})
+		case len(ready) > 0:
+			err = g.step(ctx, ready)
+		default:
+			select {
+			case <-g.wake:
+			case <-ticks:
+				err = g.give(ctx, order{kind: idle})
+			}
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	why := ErrClosed
+	if err != nil {
+		g.failed = fmt.Errorf("generate: %w", err)
+		why = g.failed
+	}
+	for _, s := range slices.Concat(running, g.queue) {
+		s.end("", why)
+	}
+	g.queue, g.running, g.closing = nil, nil, true
+}
+
+// give has all processes carry out an order that has no logits.
+func (g *Generator) give(ctx context.Context, o order) error {
+	_, err := g.carryOut(ctx, o)
+	return err
+}
+
+// carryOut has all processes carry out an order.
+func (g *Generator) carryOut(ctx context.Context, o order) ([]float32, error) {
+	if g.peers != nil {
+		if err := g.peers.send(ctx, o); err != nil {
+			return nil, err
+		}
+	}
+	return g.run(ctx, o)
+}
+
+// admit takes out the sequences that have ended, and lets others begin. It returns those that run, the oldest first;
+// the last ones may have no slot yet.
+func (g *Generator) admit(running []*sequence) (now []*sequence, closing bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	running = slices.DeleteFunc(running, func(s *sequence) bool {
+		over := s.ended()
+		if over && s.slot != nil {
+			s.slot.user = nil
+		}
+		return over
+	})
+	g.queue = slices.DeleteFunc(g.queue, (*sequence).ended)
+	for len(g.queue) > 0 && len(running) < len(g.slots) && !g.closing {
+		s := g.queue[0]
+		g.queue = slices.Delete(g.queue, 0, 1)
+		running = append(running, s)
+	}
+	g.running = slices.Clone(running)
+	return running, g.closing
+}
+
+// seat gives a sequence a slot, and the caches of tokens with which it begins. A free slot is used that holds a
+// beginning of the sequence, the longest one, or else the one whose use is longest ago. If another slot holds more of
+// the sequence, that is copied.
+func (g *Generator) seat(ctx context.Context, s *sequence) error {
+	window := s.window()
+	common := func(x *slot) int { return commonPrefix(x.seen, window[:len(window)-1]) }
+	var best, most *slot
+	for _, x := range g.slots {
+		n := common(x)
+		if most == nil || n > common(most) {
+			most = x
+		}
+		if x.user != nil {
+			continue
+		}
+		whole := func(y *slot) int { // how much is kept where nothing else is lost
+			if n := common(y); n == len(y.seen) {
+				return n
+			}
+			return 0
+		}
+		if best == nil || whole(x) > whole(best) || whole(x) == whole(best) && x.used < best.used {
+			best = x
+		}
+	}
+	n := common(best)
+	if m := common(most); m >= n+blocks()[len(blocks())-2] { // less is computed as fast as it is copied
+		o := order{kind: copied, slots: []int32{int32(slices.Index(g.slots, most)), int32(slices.Index(g.slots, best))}, start: []int32{int32(m)}}
+		if err := g.give(ctx, o); err != nil {
+			return err
+		}
+		best.seen, n = slices.Clone(most.seen[:m]), m
+	}
+	best.seen, best.user, s.slot, s.admitted = best.seen[:n], s, best, time.Now()
+	g.mu.Lock()
+	g.stats.Requests++
+	g.stats.Reused += n
+	g.mu.Unlock()
+	s.mu.Lock()
+	s.result.Reused, s.result.Wait = n, s.admitted.Sub(s.came)
+	s.mu.Unlock()
+	return nil
+}
+
+// commonPrefix returns how many tokens a and b begin with alike.
+func commonPrefix(a, b []int32) int {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+// step runs a block of the prompt of the first sequence that lacks one, and then a step of a token of each sequence
+// that lacks less than a block.
+func (g *Generator) step(ctx context.Context, running []*sequence) error {
+	began := time.Now()
+	var together []*sequence
+	blocked := false
+	for _, s := range running {
+		n := g.block(len(s.window()) - s.kept())
+		if n == 1 {
+			together = append(together, s)
+		} else if !blocked {
+			blocked = true
+			if err := g.compute(ctx, n, s); err != nil {
+				return err
+			}
+		}
+	}
+	var err error
+	if len(together) > 0 {
+		err = g.compute(ctx, 1, together...)
+	}
+	g.mu.Lock()
+	g.stats.Busy += time.Since(began)
+	g.mu.Unlock()
+	return err
+}
+
+// compute runs a step of n tokens of each of some sequences, and chooses the tokens that follow where all tokens that
+// there are have been computed.
+func (g *Generator) compute(ctx context.Context, n int, sequences ...*sequence) error {
+	o := order{kind: step}
+	windows := make([][]int32, len(sequences))
+	for i, s := range sequences {
+		w, at := s.window(), s.kept()
+		o.slots = append(o.slots, int32(slices.Index(g.slots, s.slot)))
+		o.start = append(o.start, int32(at))
+		o.ids = append(o.ids, w[at:at+n]...)
+		if windows[i] = w; at+n == len(w) {
+			o.kind = last
+		}
+	}
+	logits, err := g.carryOut(ctx, o)
+	if err != nil {
+		return err
+	}
+	g.mu.Lock()
+	g.stats.Steps++
+	now := g.stats.Steps
+	g.mu.Unlock()
+	prompt, generated := 0, 0
+	for i, s := range sequences {
+		at := s.kept()
+		s.slot.seen = append(s.slot.seen, windows[i][at:at+n]...)
+		s.slot.used = now
+		if whole := at+n == len(windows[i]); !whole || s.result.Tokens == 0 {
+			prompt += n
+		}
+		if at+n == len(windows[i]) {
+			s.next(logits[i*g.model.Vocab:(i+1)*g.model.Vocab], g.o.Room)
+			generated++
+		}
+	}
+	g.mu.Lock()
+	g.stats.Generated += generated
+	g.stats.Prompt += prompt
+	g.mu.Unlock()
+	return nil
+}

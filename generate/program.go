@@ -1,0 +1,64 @@
+package generate
+
+import (
+	"fmt"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/models"
+	"github.com/gomoe/gomoe/nn"
+	pr "github.com/gomoe/gomoe/primitives"
+)
+
+// shape is that of a step: so many tokens of each of so many sequences.
+type shape struct{ sequences, tokens int }
+
+// job returns what runs steps of a shape. Its results are the logits f32[sequences,1,V] of the last tokens, and then
+// the caches in the order of g.kept.
+func (g *Generator) job(at shape) (*gomoe.Job, error) {
+	if j := g.jobs[at]; j != nil {
+		return j, nil
+	}
+	donate := map[string]int{}
+	var caches []nn.Cache
+	var params []nn.Param
+	p, err := graph.Trace("step", func(t *graph.Tracer) []*graph.Value {
+		s := nn.New(t, nn.Options{DType: models.DType(g.c), Stored: g.stored})
+		st := &nn.Step{Start: t.Input("start", graph.I32, at.sequences), Room: g.o.Room, Cache: g.o.Cache, Last: true}
+		logits := g.model.Forward(s, t.Input("tokens", graph.I32, at.sequences, at.tokens), st)
+		params, caches = s.Params(), st.Caches()
+		out := []*graph.Value{pr.ShardingConstraint(logits).Named("logits")}
+		for _, c := range caches {
+			donate[c.In.Name] = len(out)
+			out = append(out, c.Out)
+		}
+		return out
+	})
+	if err != nil {
+		return nil, err
+	}
+	cfg := g.o.Config
+	cfg.Place, cfg.Donate = nn.Places(params, cfg.Mesh), donate
+	if cfg.Mesh.Size("tp") > 0 {
+		for name := range donate { // caches of keys and values lie with the heads
+			cfg.Place[name] = nn.Param{Place: g.model.CachePlace}.Spec(cfg.Mesh)
+		}
+	}
+	j, err := gomoe.Open(p, cfg)
+	if err != nil && cfg.Mesh.Ranks() > 1 {
+		err = fmt.Errorf("generate: on the mesh %q: %w", cfg.Mesh, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	g.jobs[at], g.kept[at], g.params = j, caches, params
+	return j, nil
+}
+
+// stored returns the element type of a parameter, which is known without the files once they were looked at.
+func (g *Generator) stored(p nn.Param) (graph.DType, error) {
+	if a := g.in[p.Name]; a != nil {
+		return a.Type.DType, nil
+	}
+	return models.Stored(g.c)(p)
+}

@@ -1,0 +1,162 @@
+package generate
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gomoe/gomoe/tokenizer"
+)
+
+// sequence is a request and how far it is. What stands above mu belongs to the goroutine that runs the steps.
+type sequence struct {
+	Request
+	ids      []int32 // of the prompt, and those generated
+	dropped  int     // tokens behind the first Keep that have slid away
+	slid     bool    // since the caches were looked at
+	slot     *slot   // nil until there is a place
+	stream   *tokenizer.Stream
+	stops    *Stops
+	came     time.Time
+	admitted time.Time
+
+	mu     sync.Mutex
+	tokens []Token // that the caller has not taken yet
+	result Result
+	gone   bool // the caller wants no more
+	done   bool // no more tokens come
+	err    error
+	news   chan struct{} // has an element if the caller is to look
+	look   func()        // has the steps go on
+}
+
+func (g *Generator) newSequence(r Request) *sequence {
+	s := &sequence{Request: r, ids: slices.Clone(r.Prompt), came: time.Now(), news: make(chan struct{}, 1), look: g.look}
+	s.result.Prompt = len(r.Prompt)
+	if g.o.Tokenizer != nil {
+		s.stream, s.stops = g.o.Tokenizer.Stream(), NewStops(r.Stops)
+	}
+	s.slide(g.o.Room)
+	return s
+}
+
+// slide drops tokens until the rest fits in room.
+func (s *sequence) slide(room int) {
+	for s.Slide && len(s.ids)-s.dropped > room {
+		s.dropped += max(1, (room-s.Keep)/2)
+		s.slid = true
+	}
+}
+
+// window returns the tokens that the next one follows.
+func (s *sequence) window() []int32 {
+	if s.dropped == 0 {
+		return s.ids
+	}
+	keep := min(s.Keep, len(s.ids)-s.dropped)
+	return slices.Concat(s.ids[:keep], s.ids[keep+s.dropped:])
+}
+
+// kept returns how many tokens of the window the slot's caches hold. After a slide they hold others.
+func (s *sequence) kept() int {
+	if s.slid {
+		w := s.window()
+		s.slot.seen, s.slid = s.slot.seen[:commonPrefix(s.slot.seen, w[:len(w)-1])], false
+	}
+	return len(s.slot.seen)
+}
+
+// ahead is how many tokens may wait for the caller to take them. Then no more are computed until it does.
+const ahead = 1024
+
+// full reports whether the caller has to take tokens before more are computed.
+func (s *sequence) full() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.tokens) >= ahead
+}
+
+// ended reports whether no more tokens are to be computed.
+func (s *sequence) ended() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.gone || s.done
+}
+
+// leave says that the caller wants no more.
+func (s *sequence) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gone = true
+	s.look()
+}
+
+// end ends the sequence, with an error or a result.
+func (s *sequence) end(why Finish, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.done {
+		return
+	}
+	s.done, s.err, s.result.Finish = true, err, why
+	s.tell()
+}
+
+// tell has the caller look. The caller holds s.mu.
+func (s *sequence) tell() {
+	select {
+	case s.news <- struct{}{}:
+	default:
+	}
+}
+
+// take returns what has come since the last call.
+func (s *sequence) take() (tokens []Token, r Result, done bool, err error) {
+	defer s.look()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	tokens, s.tokens = s.tokens, nil
+	return tokens, s.result, s.done, s.err
+}
+
+// next chooses the token that follows from its logits, and ends the sequence if it is the last.
+func (s *sequence) next(logits []float32, room int) {
+	t, err := s.Choose(logits, s.ids, s.Top)
+	if err != nil {
+		s.end("", err)
+		return
+	}
+	rest := func() string {
+		if s.stream == nil {
+			return ""
+		}
+		text, _ := s.stops.Push(s.stream.Flush())
+		return text + s.stops.Rest()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.result.Tokens == 0 {
+		s.result.First = time.Since(s.admitted)
+	} else {
+		s.result.Others = time.Since(s.admitted) - s.result.First
+	}
+	s.result.Tokens++
+	defer s.tell()
+	if s.Ends[t.ID] {
+		s.done, s.result.Finish, s.result.Rest = true, Stopped, rest()
+		return
+	}
+	s.ids = append(s.ids, t.ID)
+	if s.stream != nil {
+		var stopped bool
+		if t.Text, stopped = s.stops.Push(s.stream.Push(t.ID)); stopped {
+			s.tokens, s.done, s.result.Finish = append(s.tokens, t), true, Stopped
+			return
+		}
+	}
+	s.tokens = append(s.tokens, t)
+	s.slide(room)
+	if s.N > 0 && s.result.Tokens >= s.N || len(s.ids)-s.dropped > room {
+		s.done, s.result.Finish, s.result.Rest = true, Length, rest()
+	}
+}

@@ -1,0 +1,107 @@
+package generate
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/runtime"
+)
+
+// slot is a place for a sequence: its caches.
+type slot struct {
+	caches map[string]*runtime.Array
+	seen   []int32 // the tokens whose keys and values are in the caches
+	user   *sequence
+	used   int // the step that last used the slot
+}
+
+// order is what all processes do at the same time. The first one gives the orders.
+type order struct {
+	kind kind
+	// slots are those of a step's sequences, or the one to copy from and the one to copy to.
+	slots []int32
+	// start has the position of each sequence's first token, or how many positions are copied.
+	start []int32
+	ids   []int32 // the tokens of the first sequence, and so on; all have equally many
+}
+
+type kind int32
+
+const (
+	idle kind = iota // the processes see that all are alive
+	step             // a step without logits, within a prompt
+	last             // a step with the logits of the last tokens
+	copied
+	end
+)
+
+// run carries out an order, in all processes, and returns the logits of the last tokens if the order asks for them.
+func (g *Generator) run(ctx context.Context, o order) (logits []float32, err error) {
+	switch o.kind {
+	case copied:
+		return nil, g.copyCaches(g.slots[o.slots[0]], g.slots[o.slots[1]], int(o.start[0]))
+	case step, last:
+	default:
+		return nil, nil
+	}
+	n := len(o.slots)
+	at := shape{n, len(o.ids) / n}
+	job, err := g.job(at)
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := array.Of(o.ids, n, at.tokens)
+	if err != nil {
+		return nil, err
+	}
+	start, err := array.Of(o.start, n)
+	if err != nil {
+		return nil, err
+	}
+	in := maps.Clone(g.in)
+	for name, a := range map[string]array.Array{"tokens": tokens, "start": start} {
+		if in[name], err = job.Put(name, a); err != nil {
+			return nil, err
+		}
+	}
+	for _, k := range g.kept[at] {
+		in[k.In.Name] = g.slots[o.slots[k.Sequence]].caches[k.Name]
+	}
+	out, err := job.Run(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	for i, k := range g.kept[at] {
+		g.slots[o.slots[k.Sequence]].caches[k.Name] = out[1+i]
+	}
+	if o.kind == last {
+		a, err := job.Get(ctx, out[0])
+		if err != nil {
+			return nil, err
+		}
+		logits = array.Data[float32](a)
+	}
+	job.Recycle(out[0], in["tokens"], in["start"])
+	return logits, nil
+}
+
+// copyCaches copies the first n positions of a sequence's caches to those of another one, which each rank has beside
+// them.
+func (g *Generator) copyCaches(from, to *slot, n int) error {
+	for name, a := range from.caches {
+		src, err := a.Parts()
+		if err != nil {
+			return fmt.Errorf("cache %s: %w", name, err)
+		}
+		dst, err := to.caches[name].Parts()
+		if err != nil {
+			return fmt.Errorf("cache %s: %w", name, err)
+		}
+		for i, p := range src { // [1,Room,heads,width]
+			copy(dst[i].Bytes(), p.Bytes()[:len(p.Bytes())/g.o.Room*n])
+		}
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package report
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/gomoe/gomoe/internal/whole"
+)
+
+// columns are those of a CSV file before the experts'.
+const columns = 11
+
+// ResumeMetrics continues the CSV file of an earlier run after so many steps. Rows of later steps, which the
+// earlier run has reported and which are done again, are dropped; so is what lies behind the last complete
+// row. It returns the steps whose rows stay. The file changes with the next step or Close. If there is no
+// file, the rows begin with the next step. It is an error if rows of earlier steps are missing otherwise.
+func ResumeMetrics(path string, steps int) (*Metrics, []Step, error) {
+	old, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		m, err := CreateMetrics(path)
+		return m, nil, err
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("report: metrics: %w", err)
+	}
+	kept, err := rows(old, steps)
+	if err != nil {
+		return nil, nil, fmt.Errorf("report: metrics: %s: %w", path, err)
+	}
+	f, err := whole.Create(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("report: metrics: %w", err)
+	}
+	m := &Metrics{out: f, file: f}
+	for _, s := range kept {
+		b, err := m.row(s)
+		if err == nil {
+			_, err = f.Write(b)
+		}
+		if err != nil {
+			f.Discard()
+			return nil, nil, err
+		}
+	}
+	return m, kept, nil
+}
+
+// rows reads the rows of that many steps.
+func rows(text []byte, steps int) ([]Step, error) {
+	r := csv.NewReader(bytes.NewReader(text[:bytes.LastIndexByte(text, '\n')+1]))
+	header, err := r.Read()
+	if err != nil || len(header) < columns || !slices.Equal(header[:2], []string{"step", "loss"}) {
+		return nil, errors.New("line 1 is not the header of metrics")
+	}
+	var out []Step
+	for next := 0; next <= steps; next++ {
+		fields, err := r.Read()
+		if err != nil {
+			return nil, fmt.Errorf("a row of step %d is wanted: %w", max(next, 1), err)
+		}
+		s, err := parseRow(fields)
+		if err != nil {
+			return nil, fmt.Errorf("the row after step %d: %w", next-1, err)
+		}
+		if next == 0 { // the file may be younger than the run
+			next = s.Index
+		}
+		if s.Index != next || next < 1 {
+			return nil, fmt.Errorf("a row of step %d, want one of step %d", s.Index, max(next, 1))
+		}
+		if next <= steps {
+			out = append(out, s)
+		}
+	}
+	return out, nil
+}
+
+func parseRow(fields []string) (s Step, err error) {
+	number := func(i int) float64 {
+		if fields[i] == "" && i == 3 {
+			return 0 // no held-out loss
+		}
+		x, e := strconv.ParseFloat(fields[i], 64)
+		if e != nil && err == nil {
+			err = e
+		}
+		return x
+	}
+	integer := func(i int) int {
+		n, e := strconv.Atoi(fields[i])
+		if e != nil && err == nil {
+			err = e
+		}
+		return n
+	}
+	s = Step{Index: integer(0), Loss: number(1), HeldOut: number(3), Aux: number(4), LR: number(5), Norm: number(6),
+		Tokens: integer(7), Elapsed: time.Duration(math.Round(number(8) * 1e9)), Drops: integer(10)}
+	for i := columns; i < len(fields); i++ {
+		s.Load = append(s.Load, number(i))
+	}
+	return s, err
+}

@@ -1,0 +1,180 @@
+// ep_journey: which rows travel between ranks, once to each rank that has experts for their
+// token, and which rows of the zones they fill.
+//
+// Three orders are made with what is in ep_send_order.metal: of the rank's own pairs that lead,
+// by member, which is the order in which rows leave; of all tokens, by the member that sends
+// them, which is the order in which they arrive; and of all pairs, by local expert, which is
+// their order in the zones.
+#include "ep_send_order.metal"
+#include "status.metal"
+#include "zones.metal"
+
+struct journey_params {
+  int tokens;   // of the whole batch
+  int choices;  // of a token
+  int members;  // ranks of the group
+  int member;   // which of them this rank is
+  int first;    // of the rank's experts
+  int local;    // how many these are
+  int align;
+  int leave;    // rows that leave at most
+  int rows;     // of the zones
+};
+
+// The groups' splits are starts[members + 1], where the experts of each member start, and then
+// from[members] and to[members], between which are the tokens of each.
+
+// owner returns the member that has an expert, which there must be.
+static inline int owner(constant int* split, constant journey_params& p, int expert) {
+  int m = 0;
+  while (m + 1 < p.members && expert >= split[m + 1]) {
+    m++;
+  }
+  return m;
+}
+
+// sender returns the member that has a token, -1 for a token of another group.
+static inline int sender(constant int* split, constant journey_params& p, int token) {
+  constant int* from = split + p.members + 1;
+  constant int* to = from + p.members;
+  for (int m = 0; m < p.members; m++) {
+    if (token >= from[m] && token < to[m]) {
+      return m;
+    }
+  }
+  return -1;
+}
+
+// lead_of returns the first choice of a token that has the member of choice c, which is kept.
+static inline int lead_of(device const int* chosen, constant int* split, constant journey_params& p, int c) {
+  const int m = owner(split, p, chosen[c]);
+  for (int i = 0; i < c; i++) {
+    if (chosen[i] >= 0 && owner(split, p, chosen[i]) == m) {
+      return i;
+    }
+  }
+  return c;
+}
+
+// journey_keys writes what the three orders are by, for token t: for each of its pairs, if the
+// token is the rank's own, the member to which the pair leads a row; the member from which the
+// token arrives; and the local expert of each pair that arrives; -1 for none. It also says of
+// row t of the zones that it belongs to no pair.
+kernel void journey_keys(device const int* chosen [[buffer(0)]],
+                         device int* leads [[buffer(1)]],
+                         device int* arrives [[buffer(2)]],
+                         device int* locals [[buffer(3)]],
+                         device int* from [[buffer(4)]],
+                         device int* choice [[buffer(5)]],
+                         constant int* split [[buffer(6)]],
+                         constant journey_params& p [[buffer(7)]],
+                         uint at [[thread_position_in_grid]]) {
+  const int t = int(at);
+  if (t < p.rows) {
+    from[t] = -1;
+    choice[t] = -1;
+  }
+  if (t >= p.tokens) {
+    return;
+  }
+  const int m = sender(split, p, t);
+  const int own = split[p.members + 1 + p.member];
+  device const int* pairs = chosen + t * p.choices;
+  bool travels = false;
+  for (int c = 0; c < p.choices; c++) {
+    const int e = pairs[c];
+    const int local = m >= 0 ? owned<int>(e, p.first, p.local) : -1;
+    locals[t * p.choices + c] = local;
+    travels = travels || local >= 0;
+    if (m == p.member) {
+      leads[(t - own) * p.choices + c] = e >= 0 && lead_of(pairs, split, p, c) == c ? owner(split, p, e) : -1;
+    }
+  }
+  arrives[t] = travels ? m : -1;
+}
+
+// journey_zones writes, of each local expert, how many rows of padding lie before its zone, from
+// the pairs of each, and behind them the rows of all zones; and to sizes how many rows arrive
+// from each member, behind how many leave for each. It is one simdgroup. If there is no room
+// for so many rows, status[0] becomes 0 and status[1] how many.
+kernel void journey_zones(device const int* pairs [[buffer(0)]],
+                          device const int* arriving [[buffer(1)]],
+                          device int* gaps [[buffer(2)]],
+                          device int* sizes [[buffer(3)]],
+                          device atomic_int* status [[buffer(4)]],
+                          constant journey_params& p [[buffer(5)]],
+                          uint lane [[thread_index_in_simdgroup]]) {
+  int used = 0, padding = 0;
+  for (int i = 0; i < p.local; i += 32) {
+    const int e = i + int(lane);
+    const int rows = e < p.local ? pairs[e] : 0;
+    const int zone = zone_length(rows, p.align);
+    const int before = padding + simd_prefix_exclusive_sum(zone - rows);
+    if (e < p.local) {
+      gaps[e] = before;
+    }
+    padding += simd_sum(zone - rows);
+    used += simd_sum(zone);
+  }
+  for (int m = int(lane); m < p.members; m += 32) {
+    sizes[p.members + m] = arriving[m];
+  }
+  if (lane == 0) {
+    gaps[p.local] = used;
+    if (used > p.rows) {
+      report(status, 0);
+      report(status + 1, used);
+    }
+  }
+}
+
+// journey_rows writes for pair i of the batch that arrives which row of the zones it fills; for
+// pair i of the rank the place of its row among those that leave; and -1 behind the last of
+// these. leading, ordered and arrived are the three orders.
+kernel void journey_rows(device const int* chosen [[buffer(0)]],
+                         device const int* leads [[buffer(1)]],
+                         device const int* leading [[buffer(2)]],
+                         device const int* locals [[buffer(3)]],
+                         device const int* ordered [[buffer(4)]],
+                         device const int* arrived [[buffer(5)]],
+                         device const int* gaps [[buffer(6)]],
+                         device const int* sizes [[buffer(7)]],
+                         device int* out [[buffer(8)]],
+                         device int* home [[buffer(9)]],
+                         device int* from [[buffer(10)]],
+                         device int* choice [[buffer(11)]],
+                         constant int* split [[buffer(12)]],
+                         constant journey_params& p [[buffer(13)]],
+                         uint at [[thread_position_in_grid]]) {
+  const int i = int(at);
+  if (i < p.leave) {
+    int leaving = 0;
+    for (int m = 0; m < p.members; m++) {
+      leaving += sizes[m];
+    }
+    if (i >= leaving) {
+      out[i] = -1;
+    }
+  }
+  if (i < p.tokens * p.choices && locals[i] >= 0 && gaps[p.local] <= p.rows) {
+    const int row = ordered[i] + gaps[locals[i]];
+    from[row] = arrived[i / p.choices];
+    choice[row] = i % p.choices;
+  }
+  const int own = split[p.members + 1 + p.member];
+  const int end = split[2 * p.members + 1 + p.member];
+  if (i >= (end - own) * p.choices) {
+    return;
+  }
+  const int token = i / p.choices;
+  device const int* pairs = chosen + (own + token) * p.choices;
+  const int c = i % p.choices;
+  int place = -1;
+  if (pairs[c] >= 0) {
+    place = leading[token * p.choices + lead_of(pairs, split, p, c)];
+    if (leads[i] >= 0) {
+      out[place] = token;
+    }
+  }
+  home[i] = place;
+}

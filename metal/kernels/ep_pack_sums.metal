@@ -1,0 +1,52 @@
+// ep_pack_sums: for every row that has arrived, the sum of its rows of the zones and the weights
+// of these, packed for the way home.
+#include "row_sum.metal"
+
+// put_element writes element i of a row on the wire, rounded once.
+static inline void put_element(device uint* row, int i, float x, float) { row[i] = as_type<uint>(x); }
+static inline void put_element(device ushort* row, int i, float x, float) {
+  row[2 * i] = ushort(as_type<uint>(x) & 0xffffu);
+  row[2 * i + 1] = ushort(as_type<uint>(x) >> 16);
+}
+static inline void put_element(device ushort* row, int i, float x, half) { row[i] = as_type<ushort>(half(x)); }
+static inline void put_element(device ushort* row, int i, float x, bfloat) { row[i] = as_type<ushort>(bfloat(x)); }
+
+// ep_pack_sums is ep_sum to the wire, for the rows that have arrived: sizes are how many rows
+// left for each of the members, and how many arrived from each. A row on the wire has `values`
+// units of values, and its weights behind them.
+template <typename T, typename U>
+kernel void ep_pack_sums(device const U* rows [[buffer(0)]],
+                         device const U* weights [[buffer(1)]],
+                         device const int* slots [[buffer(2)]],
+                         device const int* sizes [[buffer(3)]],
+                         device U* wire [[buffer(4)]],
+                         constant int& members [[buffer(5)]],
+                         constant int& values [[buffer(6)]],
+                         constant sum_params& p [[buffer(7)]],
+                         uint2 at [[thread_position_in_grid]]) {
+  const int j = int(at.y);
+  const int i = int(at.x);
+  int arrived = 0;
+  for (int m = 0; m < members; m++) {
+    arrived += sizes[members + m];
+  }
+  if (j >= min(arrived, p.tokens)) {
+    return;
+  }
+  const int units = p.choices * p.weight_units;
+  device U* row = wire + j * (values + units);
+  if (i < p.hidden) {
+    put_element(row, i, row_sum<T, U>(rows, slots, slots, p, j, i), T(0));
+  }
+  if (i < units) {
+    row[values + i] = weight_unit<U>(weights, slots, slots, p, j, i);
+  }
+}
+
+#define ep_pack_sums_of(T, U, name) \
+  template [[host_name(name)]] [[kernel]] decltype(ep_pack_sums<T, U>) ep_pack_sums<T, U>;
+
+ep_pack_sums_of(float, uint, "ep_pack_sums_f32")
+ep_pack_sums_of(float, ushort, "ep_pack_sums_f32_2")
+ep_pack_sums_of(half, ushort, "ep_pack_sums_f16")
+ep_pack_sums_of(bfloat, ushort, "ep_pack_sums_bf16")

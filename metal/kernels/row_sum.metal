@@ -1,0 +1,77 @@
+// Sums of rows of pairs: those of a token, or those for a row that has arrived.
+#include "common.metal"
+
+struct sum_params {
+  int tokens;
+  int hidden;         // elements of a row
+  int choices;
+  int rows;           // that there is room for
+  int places;         // elements of order, if rows are in experts' zones
+  int row_units;      // from one row to the next
+  int weight_units;   // of a weight, 0 without
+  int weight_step;    // units from one row's weight to the next
+  int weight_first;   // of the first row's weight
+  int where;          // where a pair's row lies, see below
+};
+
+// A pair's row lies at place[pair], at order[place[pair]], or at the pair. A row that pairs share
+// lies at place[pair], and has a weight for each choice.
+constant constexpr int at_places = 0;
+constant constexpr int in_zones = 1;
+constant constexpr int at_pairs = 2;
+constant constexpr int in_common = 3;
+
+// element returns element i of a row as a number. Rows are read in units that their elements
+// are whole numbers of, since on the wire a row begins where the weight before it ends.
+static inline float element(device const uint* row, int i, float) { return as_type<float>(row[i]); }
+static inline float element(device const ushort* row, int i, float) {
+  return as_type<float>(uint(row[2 * i]) | (uint(row[2 * i + 1]) << 16));
+}
+static inline float element(device const ushort* row, int i, half) { return float(as_type<half>(row[i])); }
+static inline float element(device const ushort* row, int i, bfloat) { return float(as_type<bfloat>(row[i])); }
+
+// row_of returns where the row of a pair lies, -1 if there is none.
+static inline int row_of(device const int* place, device const int* order, constant sum_params& p, int pair) {
+  int row = p.where == at_pairs ? pair : place[pair];
+  if (p.where == in_zones) {
+    row = row >= 0 && row < p.places ? order[row] : -1;
+  }
+  return row < p.rows ? row : -1;
+}
+
+// shared reports whether a pair before this one, of the same token, has the same row.
+static inline bool shared(device const int* place, constant sum_params& p, int pair) {
+  for (int i = pair - pair % p.choices; i < pair; i++) {
+    if (place[i] == place[pair]) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// row_sum returns element i of the sum of a token's rows, in the order of its choices. A row
+// that pairs share is added once.
+template <typename T, typename U>
+static inline float row_sum(device const U* values, device const int* place, device const int* order, constant sum_params& p, int token, int i) {
+  float sum = 0;
+  for (int k = 0; k < p.choices; k++) {
+    const int pair = token * p.choices + k;
+    const int row = row_of(place, order, p, pair);
+    if (row >= 0 && !(p.where == in_common && shared(place, p, pair))) {
+      sum += element(values + row * p.row_units, i, T(0));
+    }
+  }
+  return sum;
+}
+
+// weight_unit returns unit i of the weights of a token, 0 for a pair without a row.
+template <typename U>
+static inline U weight_unit(device const U* weights, device const int* place, device const int* order, constant sum_params& p, int token, int i) {
+  const int k = i / p.weight_units;
+  const int row = row_of(place, order, p, token * p.choices + k);
+  if (row < 0) {
+    return U(0);
+  }
+  const int own = p.where == in_common ? i : i % p.weight_units;
+  return weights[p.weight_first + row * p.weight_step + own];
+}

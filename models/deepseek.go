@@ -1,0 +1,137 @@
+package models
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/nn"
+	pr "github.com/gomoe/gomoe/primitives"
+)
+
+// openDeepSeekV2 reads a DeepSeek-V2: latent attention, first layers with one network, then experts that softmax over
+// all of them chooses, of the best groups if there are groups, beside experts that every token uses. GGUF files call
+// DeepSeek-V3 deepseek2, too, and say that its scores are sigmoids.
+func openDeepSeekV2(c *checkpoint.Checkpoint) (*Model, error) {
+	r := newReader(c)
+	gating := keys{"", ".expert_gating_func"}
+	if r.sizeOr(gating, ggufSoftmax) == ggufSigmoid {
+		m, err := openDeepSeekV3(c)
+		if err == nil {
+			m.Family = "deepseek_v3"
+		}
+		return m, err
+	}
+	r.only(gating, fmt.Sprint(ggufSoftmax))
+	r.only(keys{"scoring_func"}, "softmax")
+	moe := readDeepSeekExperts(r)
+	r.only(keys{"norm_topk_prob", ".expert_weights_norm"}, "false")
+	method := r.textOr(keys{"topk_method"}, "greedy")
+	switch {
+	case method == "group_limited_greedy" && moe.Route.Groups > 0, r.c.GGUF() && moe.Route.Groups > 0:
+		moe.Route.GroupScore = "max"
+	case method == "greedy", method == "group_limited_greedy":
+		moe.Route.Groups, moe.Route.TopGroups = 0, 0
+	default:
+		r.fail(fmt.Errorf("%s: topk_method is %q, want greedy or group_limited_greedy", r.c.Path, method))
+	}
+	return openDeepSeek(r, moe, 0)
+}
+
+// openDeepSeekV3 reads a DeepSeek-V3 or R1: as V2, with experts that are chosen by sigmoids plus a bias of each expert.
+func openDeepSeekV3(c *checkpoint.Checkpoint) (*Model, error) {
+	r := newReader(c)
+	return openDeepSeek(r, readSigmoidExperts(r), 3)
+}
+
+// openDeepSeek reads what V2 and V3 share. first is how many layers have one network if the model does not say it.
+func openDeepSeek(r *reader, moe nn.MoE, first int) (*Model, error) {
+	d := readDecoder(r)
+	a := nn.MLA{
+		Heads:   r.size(keys{"num_attention_heads", ".attention.head_count"}),
+		Rotary:  r.size(keys{"qk_rope_head_dim", ".rope.dimension_count"}),
+		Query:   r.sizeOr(keys{"q_lora_rank", ".attention.q_lora_rank"}, 0),
+		Latent:  r.size(keys{"kv_lora_rank", ".attention.kv_lora_rank"}),
+		Bias:    r.flagOr(keys{"attention_bias"}, false),
+		Epsilon: 1e-6, // whatever rms_norm_eps is
+		Split:   r.flagOrTensor("", false, "blk.0.attn_k_b.weight"),
+	}
+	if a.Split { // keys and values of the file are then latents
+		a.Plain = r.size(keys{"", ".attention.key_length_mla"}) - a.Rotary
+		a.Value = r.size(keys{"", ".attention.value_length_mla"})
+		r.only(keys{"", ".attention.key_length"}, fmt.Sprint(a.Latent+a.Rotary))
+		r.only(keys{"", ".attention.value_length"}, fmt.Sprint(a.Latent))
+		r.only(keys{"", ".attention.head_count_kv"}, "1")
+	} else if r.c.GGUF() {
+		a.Plain = r.size(keys{"", ".attention.key_length"}) - a.Rotary
+		a.Value = r.size(keys{"", ".attention.value_length"})
+		r.only(keys{"", ".attention.head_count_kv"}, fmt.Sprint(a.Heads))
+	} else {
+		a.Plain, a.Value = r.size(keys{"qk_nope_head_dim"}), r.size(keys{"v_head_dim"})
+		r.only(keys{"num_key_value_heads"}, fmt.Sprint(a.Heads))
+		r.only(keys{"head_dim"}, fmt.Sprint(a.Rotary))
+		r.only(keys{"qk_head_dim"}, fmt.Sprint(a.Plain+a.Rotary))
+	}
+	if r.err == nil && a.Plain < 1 {
+		r.fail(fmt.Errorf("%s: heads of %d columns, of which %d are rotated, want fewer", r.c.Path, a.Plain+a.Rotary, a.Rotary))
+	}
+	a.RoPE = r.rope(a.Rotary)
+	a.RoPE.Interleaved = r.flagOr(keys{"rope_interleave"}, true)
+	a.Scale = r.scoreScale() / math.Sqrt(float64(a.Plain+a.Rotary))
+	d.attention = func(int) mixer { return a }
+	r.only(keys{"mlp_bias"}, "false")
+	r.only(keys{"moe_layer_freq"}, "1")
+	return d.afterDense(r, moe, first)
+}
+
+// afterDense is the model whose first layers have one network, and all others experts.
+func (d decoder) afterDense(r *reader, moe nn.MoE, first int) (*Model, error) {
+	first = or(r, keys{"first_k_dense_replace", ".leading_dense_block_count"}, r.c.Int, first)
+	wide, width := keys{"intermediate_size", ".feed_forward_length"}, 0
+	if r.key(wide); first > 0 {
+		width = r.size(wide)
+	}
+	d.experts("mlp", moe, width, func(l int) bool { return l >= first })
+	return d.model(r, moe.Experts, moe.Route.TopK)
+}
+
+// Values of GGUF's key expert_gating_func.
+const (
+	ggufSoftmax = 1
+	ggufSigmoid = 2
+
+	ggufSoftmaxOfChosen = 3
+)
+
+// readDeepSeekExperts reads experts in groups, and those that every token uses.
+func readDeepSeekExperts(r *reader) nn.MoE {
+	m := nn.MoE{
+		Experts: r.size(r.either(keys{"n_routed_experts", ".expert_count"}, keys{"num_local_experts"}, keys{"num_experts"})),
+		Width:   r.size(keys{"moe_intermediate_size", ".expert_feed_forward_length"}),
+		Route: pr.RouteOp{
+			TopK:      r.size(keys{"num_experts_per_tok", ".expert_used_count"}),
+			Groups:    r.sizeOr(keys{"n_group", ".expert_group_count"}, 0),
+			TopGroups: r.sizeOr(keys{"topk_group", ".expert_group_used_count"}, 0),
+			Scale:     r.numberOr(keys{"routed_scaling_factor", ".expert_weights_scale"}, 1),
+		},
+		SharedName: "shared_experts",
+	}
+	m.Shared = m.Width * r.sizeOr(keys{"n_shared_experts", ".expert_shared_count"}, 0)
+	if m.Route.Groups <= 1 {
+		m.Route.Groups, m.Route.TopGroups = 0, 0
+	}
+	return m
+}
+
+// readSigmoidExperts reads experts that are chosen by sigmoids plus a bias of each expert. Their weights are the
+// sigmoids alone.
+func readSigmoidExperts(r *reader) nn.MoE {
+	m := readDeepSeekExperts(r)
+	m.Bias = true
+	m.Route.Score, m.Route.Epsilon = pr.SigmoidScore, 1e-20
+	m.Route.Renormalize = r.flagOr(keys{"norm_topk_prob", ".expert_weights_norm"}, true)
+	r.only(keys{"", ".expert_gating_func"}, fmt.Sprint(ggufSigmoid))
+	r.only(keys{"scoring_func"}, "sigmoid")
+	r.only(keys{"topk_method"}, "noaux_tc")
+	return m
+}

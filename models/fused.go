@@ -1,0 +1,161 @@
+package models
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/checkpoint/tensor"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/nn"
+	"github.com/gomoe/gomoe/runtime"
+)
+
+// fused finds a parameter of experts in a tensor of all experts that has another form than the parameter: gate and up lie
+// in one tensor, and matrices may be transposed or in blocks. Names of the tensors and the architecture say which
+// it is, never shapes. It returns nil if there is no such tensor.
+//
+// For a parameter [E,out,in] with gate and up of I rows each and rows of H numbers, the tensors are
+//
+//	fused       gate_up_proj [E,2I,H], rows of gate before those of up;   down_proj [E,H,I]
+//	transposed  gate_up_proj [E,H,2I], columns of gate and up in turn;    down_proj [E,I,H]
+//	blocks      gate_up_proj_blocks u8 [E,2I,H/32,16], rows of gate and up in turn, and gate_up_proj_scales u8
+//	            [E,2I,H/32];   down_proj_blocks [E,H,I/32,16] and down_proj_scales
+//
+// Transposed and blocks are gpt-oss's. Biases are [E,2I], in turn too, and [E,H].
+func fused(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
+	before, part, _ := strings.Cut(p.Name, "experts.*.")
+	part, kind, _ := strings.Cut(part, ".")
+	v := rows{count: 1, step: 1}
+	name := before + "experts." + part
+	if part == "gate_proj" || part == "up_proj" {
+		name, v.count = before+"experts.gate_up_proj", 2
+		if part == "up_proj" {
+			v.first = 1
+		}
+	}
+	bias := kind == "bias"
+	if bias {
+		name += "_bias"
+	} else if kind != "weight" {
+		return nil, nil
+	}
+	layout := checkpoint.NamesOf(c.Config.Architecture).Role(name).Layout
+	if _, err := c.Tensor(name); err != nil {
+		if name += "_blocks"; bias {
+			return nil, nil
+		}
+		if _, err := c.Tensor(name); err != nil {
+			return nil, nil
+		}
+		layout = checkpoint.Blocks
+	}
+	experts, out := p.Type.Shape[0], p.Type.Shape[1]
+	if layout == checkpoint.Fused {
+		v.first *= out
+	} else {
+		v.step = v.count
+	}
+	t, err := c.Tensor(name)
+	if err != nil {
+		return nil, err
+	}
+	shape := append([]int{experts, v.count * out}, p.Type.Shape[2:]...)
+	switch {
+	case layout == checkpoint.Blocks:
+		return v.blocks(c, t, p.Type.Shape, shape)
+	case layout == checkpoint.Transposed && !bias:
+		shape[1], shape[2] = shape[2], shape[1]
+		v.transposed = true
+	}
+	if err := fits(t, shape); err != nil {
+		return nil, err
+	}
+	return &Weight{Type: graph.Type{DType: t.Type.DType, Shape: p.Type.Shape}, tensors: []tensor.Tensor{t}, fill: v.numbers(t, p.Type.Shape)}, nil
+}
+
+// rows says which rows of a matrix are those of a parameter: first + step·i of count times as many.
+type rows struct {
+	first, step, count int
+	transposed         bool
+}
+
+// numbers returns what copies a part of a parameter of a shape, [E,out,in] or [E,out], from a tensor of numbers.
+func (v rows) numbers(t tensor.Tensor, shape []int) func(runtime.Part) error {
+	in := 1
+	if len(shape) == 3 {
+		in = shape[2]
+	}
+	all, size := v.count*shape[1], int(t.Type.DType.Size())
+	return func(p runtime.Part) error {
+		start, box, to := append(slices.Clone(p.Start), 0), append(slices.Clone(p.Type.Shape), 1), p.Bytes()
+		for e := range box[0] {
+			for o := range box[1] {
+				row := v.first + v.step*(start[1]+o)
+				if !v.transposed {
+					from := (((start[0]+e)*all+row)*in + start[2]) * size
+					to = to[copy(to, t.Mem[from:][:box[2]*size]):]
+					continue
+				}
+				for i := range box[2] {
+					from := (((start[0]+e)*in+start[2]+i)*all + row) * size
+					to = to[copy(to, t.Mem[from:][:size]):]
+				}
+			}
+		}
+		return nil
+	}
+}
+
+// blocks returns a parameter in blocks of MXFP4. A byte of the file has two neighbours of a block, and a byte of
+// graph.MXFP4 the elements i and i+16, behind the block's scale.
+func (v rows) blocks(c *checkpoint.Checkpoint, t tensor.Tensor, shape, whole []int) (*Weight, error) {
+	const block, half = 32, 16
+	scales, err := c.Tensor(strings.TrimSuffix(t.Name, "_blocks") + "_scales")
+	if err != nil {
+		return nil, err
+	}
+	if whole[2]%block != 0 {
+		return nil, fmt.Errorf("%s: tensor %q has blocks of %d numbers, and rows have %d; want a multiple", t.File, t.Name, block, whole[2])
+	}
+	blocks := whole[2] / block
+	for _, x := range []struct {
+		tensor.Tensor
+		want []int
+	}{{t, []int{whole[0], whole[1], blocks, half}}, {scales, []int{whole[0], whole[1], blocks}}} {
+		if err := fits(x.Tensor, x.want); err != nil {
+			return nil, err
+		}
+		if x.Type.DType != graph.U8 {
+			return nil, fmt.Errorf("%s: tensor %q has elements %s, want U8", x.File, x.Name, x.Stored)
+		}
+	}
+	fill := func(p runtime.Part) error {
+		to, n := p.Bytes(), p.Type.Shape[2]/block
+		for e := range p.Type.Shape[0] {
+			for o := range p.Type.Shape[1] {
+				row := (p.Start[0]+e)*whole[1] + v.first + v.step*(p.Start[1]+o)
+				for b := range n {
+					at := row*blocks + p.Start[2]/block + b
+					to[0] = scales.Mem[at]
+					mx(to[1:1+half], t.Mem[at*half:][:half])
+					to = to[1+half:]
+				}
+			}
+		}
+		return nil
+	}
+	return &Weight{Type: graph.Type{DType: graph.MXFP4, Shape: shape}, tensors: []tensor.Tensor{t, scales}, fill: fill}, nil
+}
+
+// mx has element i of 32 in the low half of byte i, and element i+16 in the high half, from bytes of two neighbours.
+func mx(to, from []byte) {
+	for i := range to {
+		low, high := from[i/2], from[8+i/2]
+		if i%2 == 1 {
+			low, high = low>>4, high>>4
+		}
+		to[i] = low&15 | high<<4
+	}
+}

@@ -1,0 +1,201 @@
+package models
+
+import (
+	"encoding/json"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/checkpoint/gguf"
+	"github.com/gomoe/gomoe/checkpoint/tensor"
+	"github.com/gomoe/gomoe/graph"
+)
+
+// Parameters have the names in GGUF files that the package gguf gives them. It knows none where llama.cpp lacks a part.
+func TestGGUFNames(t *testing.T) {
+	for name := range tests() {
+		c, m, _ := openTest(t, name)
+		text, err := os.ReadFile(filepath.Join("testdata", name, "gguf.json"))
+		require.NoError(t, err)
+		var want map[string]*string
+		require.NoError(t, json.Unmarshal(text, &want))
+		for _, p := range paramsOf(t, c, m) {
+			name, ok := want[p.Name]
+			if !ok {
+				t.Errorf("%s: there is no %s", c.Path, p.Name)
+			} else if name != nil && *name != p.GGUF {
+				t.Errorf("%s: %s is %q in GGUF files, want %q", c.Path, p.Name, p.GGUF, *name)
+			}
+		}
+	}
+}
+
+// asGGUF is how a model of testdata is written to a GGUF file.
+type asGGUF struct {
+	model, architecture string
+	keys                map[string]any               // of the architecture, behind a dot
+	change              func(map[string]array.Array) // changes the tensors; nil changes nothing
+}
+
+func ggufs() []asGGUF {
+	type m = map[string]any
+	latent := m{"head_count": 4, "rope.dimension_count": 4, "kv_lora_rank": 10, "leading_dense_block_count": 1, "feed_forward_length": 20, "expert_feed_forward_length": 8, "expert_used_count": 3,
+		"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 24, "rope.scaling.yarn_beta_fast": 4.0, "rope.scaling.yarn_beta_slow": 1.0}
+	with := func(a, b m) m {
+		out := maps.Clone(a)
+		maps.Copy(out, b)
+		return out
+	}
+	v2 := with(latent, m{"expert_count": 6, "expert_shared_count": 2, "rms": 1e-6, "rope.scaling.yarn_log_multiplier": 0.07, "expert_weights_scale": 1.0})
+	return []asGGUF{
+		{"gpt_oss", "gpt-oss", m{"head_count": 4, "head_count_kv": 2, "key_length": 8, "value_length": 8, "sliding_window": 5, "feed_forward_length": 16, "expert_feed_forward_length": 16, "expert_count": 3, "expert_used_count": 2,
+			"swiglu_clamp_exp": 2.0, "rms": 1e-5, "rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 32, "rope.scaling.yarn_beta_fast": 4.0, "rope.scaling.yarn_beta_slow": 1.0}, nil},
+		{"mixtral", "llama", m{"head_count": 4, "head_count_kv": 2, "feed_forward_length": 24, "expert_count": 6, "expert_used_count": 2, "rms": 1e-5, "vocab_size": 40, "rope.dimension_count": 4}, neighbours},
+		{"olmoe", "olmoe", m{"head_count": 4, "clamp_kqv": 0.4, "feed_forward_length": 16, "expert_count": 8, "expert_used_count": 3, "rms": 1e-5}, nil},
+		{"llama", "llama", m{"head_count": 4, "head_count_kv": 2, "key_length": 6, "value_length": 6, "feed_forward_length": 20, "rms": 1e-6}, func(ts map[string]array.Array) {
+			neighbours(ts)
+			ts["rope_freqs.weight"] = llama3Factors()
+		}},
+		{"qwen3", "qwen3", m{"head_count": 4, "head_count_kv": 2, "key_length": 8, "feed_forward_length": 24, "rms": 1e-6}, nil},
+		{"qwen2_moe", "qwen2moe", m{"head_count": 4, "head_count_kv": 2, "feed_forward_length": 20, "expert_count": 6, "expert_used_count": 3, "expert_feed_forward_length": 16,
+			"expert_shared_feed_forward_length": 12, "rms": 1e-6}, nil},
+		{"deepseek_v2", "deepseek2", with(v2, m{"head_count_kv": 4, "key_length": 10, "value_length": 8}), nil},
+		{"deepseek_v2", "deepseek2", with(v2, m{"head_count_kv": 1, "key_length": 14, "value_length": 10, "key_length_mla": 10, "value_length_mla": 8, "expert_gating_func": 1}), split},
+		{"deepseek_v3", "deepseek2", with(latent, m{"q_lora_rank": 7, "head_count_kv": 1, "key_length": 14, "value_length": 10, "key_length_mla": 10, "value_length_mla": 8, "expert_count": 8, "expert_shared_count": 1, "rms": 1e-5,
+			"rope.scaling.yarn_log_multiplier": 0.1, "expert_group_count": 4, "expert_group_used_count": 2, "expert_gating_func": 2, "expert_weights_norm": true, "expert_weights_scale": 2.5}), split},
+		{"glm4_moe", "glm4moe", m{"block_count": 3, "nextn_predict_layers": 1, "head_count": 4, "head_count_kv": 2, "key_length": 8, "rope.dimension_count": 4, "leading_dense_block_count": 1, "feed_forward_length": 20,
+			"expert_feed_forward_length": 8, "expert_used_count": 3, "expert_count": 4, "expert_shared_count": 2, "expert_gating_func": 2, "expert_weights_norm": true, "expert_weights_scale": 1.5, "rms": 1e-5}, func(ts map[string]array.Array) {
+			ts["blk.2.nextn.eh_proj.weight"] = array.New(graph.T(graph.F32, 16, 32))
+		}},
+	}
+}
+
+// neighbours has rotary pairs of queries and keys be neighbours, as GGUF files of Llama have them.
+func neighbours(ts map[string]array.Array) {
+	for name, a := range ts {
+		heads := 4
+		switch {
+		case strings.Contains(name, ".attn_k."):
+			heads = 2
+		case !strings.Contains(name, ".attn_q."):
+			continue
+		}
+		out, x := a.Clone(), array.Data[float32](a)
+		width, columns := a.Type.Shape[0]/heads, len(x)/a.Type.Shape[0]
+		for h := range heads {
+			for i := range width {
+				from := h*width + i/2 + i%2*width/2
+				copy(array.Data[float32](out)[(h*width+i)*columns:][:columns], x[from*columns:][:columns])
+			}
+		}
+		ts[name] = out
+	}
+}
+
+// split makes two tensors of what DeepSeek's keys and values are made by, 6 and 8 rows of each of 4 heads.
+func split(ts map[string]array.Array) {
+	for name, a := range maps.Clone(ts) {
+		before, ok := strings.CutSuffix(name, "attn_kv_b.weight")
+		if !ok {
+			continue
+		}
+		k, v := array.New(graph.T(graph.F32, 4, 10, 6)), array.New(graph.T(graph.F32, 4, 8, 10))
+		for i, x := range array.Data[float32](a) {
+			h, row, column := i/140, i/10%14, i%10
+			if row < 6 {
+				array.Data[float32](k)[(h*10+column)*6+row] = x
+			} else {
+				array.Data[float32](v)[(h*8+row-6)*10+column] = x
+			}
+		}
+		delete(ts, name)
+		ts[before+"attn_k_b.weight"], ts[before+"attn_v_b.weight"] = k, v
+	}
+}
+
+// llama3Factors returns what divides the frequencies of the model llama in testdata.
+func llama3Factors() array.Array {
+	a := array.New(graph.T(graph.F32, 3))
+	for i := range 3 {
+		turns, factor := 32*math.Pow(1000, -float64(i)/3)/(2*math.Pi), 1.0
+		switch kept := (turns - 1) / (4 - 1); {
+		case turns < 1:
+			factor = 4
+		case turns <= 4:
+			factor = 1 / ((1-kept)/4 + kept)
+		}
+		array.Data[float32](a)[i] = float32(factor)
+	}
+	return a
+}
+
+// writeGGUF writes a model of testdata to a GGUF file, and returns its path.
+func writeGGUF(t *testing.T, g asGGUF) string {
+	t.Helper()
+	c, m, _ := openTest(t, g.model)
+	tensors := map[string]array.Array{}
+	for _, p := range paramsOf(t, c, m) {
+		w, err := Find(c, p)
+		require.NoError(t, err)
+		require.NotEmpty(t, p.GGUF, p.Name)
+		tensors[p.GGUF], err = w.Array()
+		require.NoError(t, err)
+	}
+	if g.change != nil {
+		g.change(tensors)
+	}
+	var ts []tensor.Source
+	for name, a := range tensors {
+		for a.Type.Shape[0] == 1 {
+			a = a.Reshape(a.Type.Shape[1:]...) // as the package gguf writes it
+		}
+		ts = append(ts, tensor.Of(name, a))
+	}
+	hidden, _, err := c.Config.Int("hidden_size")
+	require.NoError(t, err)
+	meta := []gguf.Meta{{Key: "general.architecture", Value: g.architecture}}
+	keys := map[string]any{"context_length": 96, "embedding_length": hidden, "block_count": m.Layers, "rope.freq_base": 1000.0}
+	for k, v := range g.keys {
+		switch {
+		case k == "rms":
+			k = "attention.layer_norm_rms_epsilon"
+		case slices.Contains([]string{"head_count", "head_count_kv", "key_length", "value_length", "key_length_mla", "value_length_mla", "q_lora_rank", "kv_lora_rank", "clamp_kqv", "sliding_window"}, k):
+			k = "attention." + k
+		}
+		keys[k] = v
+	}
+	for k, v := range keys {
+		switch x := v.(type) {
+		case int:
+			v = uint32(x)
+		case float64:
+			v = float32(x)
+		}
+		meta = append(meta, gguf.Meta{Key: g.architecture + "." + k, Value: v})
+	}
+	path := filepath.Join(t.TempDir(), "m.gguf")
+	require.NoError(t, gguf.Write(path, meta, ts))
+	return path
+}
+
+// A GGUF file has the logits of the folder that it was made of, up to roundings of numbers that GGUF files have in f32.
+func TestGGUFLogits(t *testing.T) {
+	for _, g := range ggufs() {
+		want := expectedOf(t, g.model)
+		c, err := checkpoint.Open(writeGGUF(t, g))
+		require.NoError(t, err)
+		defer c.Close()
+		m, err := Open(c)
+		require.NoError(t, err, g.model)
+		require.Equal(t, g.model, m.Family)
+		isNear(t, g.model, m.Vocab, logitsOf(t, c, m, "", want.Tokens), want)
+	}
+}

@@ -1,0 +1,59 @@
+package models
+
+import (
+	"fmt"
+
+	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/nn"
+	pr "github.com/gomoe/gomoe/primitives"
+)
+
+// openGPTOSS reads a gpt-oss: every second layer, from the first on, attends to a window of keys; each head has a sink;
+// router, experts and attention have biases; experts are chosen by logits, whose softmax over the chosen is their weights.
+// Experts lie in files as numbers with gate and up in turn, or as blocks of MXFP4; see fused.
+func openGPTOSS(c *checkpoint.Checkpoint) (*Model, error) {
+	r := newReader(c)
+	r.fractions = r.c.GGUF()
+	d := readDecoder(r)
+	d.norm = "post_attention_norm"
+	a := readAttention(r, d)
+	a.Bias, a.Sinks = r.flagOrTensor("attention_bias", true, "blk.0.attn_q.bias"), true
+	a.OutBias = a.Bias
+	window := r.size(keys{"sliding_window", ".attention.sliding_window"})
+	kinds := list[string](r, "layer_types", "the kinds of attention of the layers")
+	slides := func(l int) bool { return l%2 == 0 }
+	if len(kinds) == d.layers {
+		slides = func(l int) bool { return kinds[l] == "sliding_attention" }
+	} else if len(kinds) != 0 {
+		r.fail(fmt.Errorf("%s: layer_types has %d of %d layers", r.c.Path, len(kinds), d.layers))
+	}
+	for l, kind := range kinds {
+		if kind != "sliding_attention" && kind != "full_attention" {
+			r.fail(fmt.Errorf("%s: layer_types has %q for layer %d, want sliding_attention or full_attention", r.c.Path, kind, l))
+		}
+	}
+	d.attention = func(l int) mixer {
+		a := a
+		if slides(l) {
+			a.Window = window
+		}
+		return a
+	}
+
+	moe := nn.MoE{
+		Experts: r.size(keys{"num_local_experts", ".expert_count"}),
+		Width:   r.size(r.either(keys{"intermediate_size", ".expert_feed_forward_length"}, keys{"", ".feed_forward_length"})),
+		Route:   pr.RouteOp{TopK: r.size(keys{"num_experts_per_tok", ".expert_used_count"}), Score: pr.TopKSoftmaxScore},
+		Router:  "router", RouterBias: true, ExpertBias: true,
+		GLU: nn.GLU{
+			Limit: r.numberOr(keys{"swiglu_limit", ".swiglu_clamp_exp"}, 7),
+			Alpha: r.numberOr(keys{"swiglu_alpha"}, 1.702),
+			Shift: 1,
+		},
+	}
+	r.only(keys{"experts_per_token"}, fmt.Sprint(moe.Route.TopK))
+	r.only(keys{"", ".expert_gating_func"}, fmt.Sprint(ggufSoftmaxOfChosen))
+	r.read["initial_context_length"], r.read[".feed_forward_length"] = true, true // which YaRN's and the experts' settings say again
+	d.experts("mlp", moe, 0, everyLayer)
+	return d.model(r, moe.Experts, moe.Route.TopK)
+}

@@ -1,0 +1,20 @@
+package models
+
+import (
+	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/nn"
+)
+
+// openQwen3 reads a Qwen3, which has one network in every layer; queries and keys are normalised head by head.
+func openQwen3(c *checkpoint.Checkpoint) (*Model, error) {
+	r := newReader(c)
+	d := readDecoder(r)
+	a := readAttention(r, d)
+	a.Norm = nn.PerHead
+	a.Bias = r.flagOrTensor("attention_bias", false, "blk.0.attn_q.bias")
+	a.OutBias = r.flagOrTensor("attention_bias", false, "blk.0.attn_output.bias")
+	r.fullAttention()
+	d.attention = func(int) mixer { return a }
+	d.dense(r.size(keys{"intermediate_size", ".feed_forward_length"}))
+	return d.model(r, 0, 0)
+}

@@ -1,0 +1,64 @@
+package nn
+
+import (
+	"math"
+
+	"github.com/gomoe/gomoe/graph"
+	pr "github.com/gomoe/gomoe/primitives"
+)
+
+// stack is a matrix of every expert, [Experts,out,in].
+type stack struct {
+	name, gguf string
+	place      []string
+	out        int
+}
+
+// experts returns what the experts make of rows [S,H] in expert order, times the weights f32[S] of the rows.
+func (m MoE) experts(s *Scope, r pr.Prepared, rows, weights *graph.Value) *graph.Value {
+	graph.Helper()
+	named := func(name, usual string) string {
+		if name == "" {
+			name = usual
+		}
+		return "experts.*." + name
+	}
+	d, one := rows.Type.DType, pr.Full(s.t, 1, rows.Type.DType, rows.Dim(0), 1)
+	first := func(w stack) *graph.Value {
+		y := m.product(s, r, rows, w)
+		if m.ExpertBias {
+			y = pr.Add(y, m.bias(s, r, one, w))
+		}
+		return y
+	}
+	gate := first(stack{named(m.Gate, "gate_proj"), "ffn_gate_exps", []string{"ep", "tp"}, m.Width})
+	up := first(stack{named(m.Up, "up_proj"), "ffn_up_exps", []string{"ep", "tp"}, m.Width})
+	down := stack{named(m.Down, "down_proj"), "ffn_down_exps", []string{"ep", "", "tp"}, rows.Dim(1)}
+	y := m.product(s, r, m.GLU.apply(gate, up), down)
+	y = pr.Mul(pr.ConvertElementType(y, graph.F32), pr.BroadcastInDim(weights, y.Type.Shape, 0))
+	if m.ExpertBias {
+		y = pr.Add(y, m.bias(s, r, pr.Reshape(weights, weights.Dim(0), 1), down))
+	}
+	return pr.ConvertElementType(y, d)
+}
+
+// product returns rows x[S,in] times the transposed matrix of their experts, [S,out].
+func (m MoE) product(s *Scope, r pr.Prepared, x *graph.Value, a stack) *graph.Value {
+	graph.Helper()
+	in := x.Dim(1)
+	w := s.Param(a.name+".weight", a.gguf+".weight", Init{Std: 1 / math.Sqrt(float64(in))}, a.place, m.Experts, a.out, in)
+	if w.Type.DType.IsF8() {
+		return pr.GroupedScaledMatMul(r, x, w, s.scales(a.name+".weight", experts(a.place), w))
+	}
+	if !w.Type.DType.IsBlock() { // the product reads blocks as they are
+		w = pr.ConvertElementType(w, x.Type.DType)
+	}
+	return pr.GroupedMatMulTransposed(r, x, w)
+}
+
+// bias returns, for a number of each row, [S,1], this number times the vector of the row's expert, [S,out].
+func (m MoE) bias(s *Scope, r pr.Prepared, times *graph.Value, a stack) *graph.Value {
+	graph.Helper()
+	b := s.Param(a.name+".bias", a.gguf+".bias", Init{}, a.place[:min(2, len(a.place))], m.Experts, a.out)
+	return pr.GroupedMatMulTransposed(r, times, pr.Reshape(pr.ConvertElementType(b, times.Type.DType), m.Experts, a.out, 1))
+}

@@ -1,0 +1,79 @@
+package nn
+
+import (
+	"math"
+
+	"github.com/gomoe/gomoe/graph"
+	pr "github.com/gomoe/gomoe/primitives"
+)
+
+// MLA is DeepSeek's multi-head latent attention. A token's keys and values are linear functions of a short vector, the
+// latent, beside a key with the token's position that all heads share; the cache holds these two. Keys and values are
+// never made: a query of the latent takes the place of keys, and results are sums of latents, of which each head's values
+// are made at the end. So all heads share one key of Latent+Rotary numbers.
+//
+// The parts are q_proj or, with Query, q_a_proj, q_a_layernorm and q_b_proj; kv_a_proj_with_mqa, kv_a_layernorm,
+// kv_b_proj and o_proj. Source: DeepSeek-AI, "DeepSeek-V2" (2024).
+type MLA struct {
+	Heads                int
+	Plain, Rotary, Value int // columns of a head's query without and with position, and of its value
+	Query, Latent        int // columns of the vectors that queries, and keys with values, are made of; Query 0 means x itself
+	RoPE                 pr.RoPEOp
+	Scale                float64 // of the scores; 0 means 1/√(Plain+Rotary)
+	Bias                 bool    // of the parts that read x, but q_proj, and of o_proj
+	Epsilon              float64 // of the norms
+	// Split has the parts k_b_proj [Heads,Latent,Plain] and v_b_proj [Heads,Value,Latent] instead of kv_b_proj.
+	Split bool
+}
+
+// CachePlace has the mesh axes that split the cache, which all heads share: none.
+func (a MLA) CachePlace() []string { return nil }
+
+// Apply returns the attention of x[B,S,H] to itself and to what the step's cache holds, as [B,S,H].
+func (a MLA) Apply(s *Scope, x *graph.Value, st *Step) *graph.Value {
+	graph.Helper()
+	batch, tokens, hidden := x.Dim(0), x.Dim(1), x.Dim(2)
+	norm, width := RMSNorm{a.Epsilon}, a.Plain+a.Rotary
+
+	var q *graph.Value
+	if a.Query == 0 {
+		q = Linear{Out: a.Heads * width, Split: Columns}.Apply(s.In("q_proj", "attn_q"), x)
+	} else {
+		q = Linear{Out: a.Query, Bias: a.Bias}.Apply(s.In("q_a_proj", "attn_q_a"), x)
+		q = norm.Apply(s.In("q_a_layernorm", "attn_q_a_norm"), q)
+		q = Linear{Out: a.Heads * width, Split: Columns}.Apply(s.In("q_b_proj", "attn_q_b"), q)
+	}
+	q = pr.Reshape(q, batch, tokens, a.Heads, width)
+	kv := Linear{Out: a.Latent + a.Rotary, Bias: a.Bias}.Apply(s.In("kv_a_proj_with_mqa", "attn_kv_a_mqa"), x)
+	latent := norm.Apply(s.In("kv_a_layernorm", "attn_kv_a_norm"), pr.SliceInDim(kv, 2, 0, a.Latent))
+	turned := func(v *graph.Value) *graph.Value { return pr.RoPE(v, st.Positions(x), a.RoPE) }
+	key := turned(pr.Reshape(pr.SliceInDim(kv, 2, a.Latent, a.Latent+a.Rotary), batch, tokens, 1, a.Rotary))
+	keys := pr.Concatenate(3, pr.Reshape(latent, batch, tokens, 1, a.Latent), key)
+
+	toKey, toValue := a.matrices(s, x.Type.DType)
+	q = pr.Concatenate(3, perHead(pr.SliceInDim(q, 3, 0, a.Plain), toKey, 1), turned(pr.SliceInDim(q, 3, a.Plain, width)))
+	p := pr.AttentionParams{Scale: a.Scale}
+	if p.Scale == 0 {
+		p.Scale = 1 / math.Sqrt(float64(width))
+	}
+	y := perHead(pr.SliceInDim(st.attend(s, q, keys, keys, p), 3, 0, a.Latent), toValue, 2)
+	return Linear{Out: hidden, Bias: a.Bias, Split: Rows}.Apply(s.In("o_proj", "attn_output"), pr.Reshape(y, batch, tokens, a.Heads*a.Value))
+}
+
+// matrices returns what makes latents of queries, [Heads,Plain,Latent], and values of latents, [Heads,Value,Latent].
+func (a MLA) matrices(s *Scope, d graph.DType) (toKey, toValue *graph.Value) {
+	init, place := Init{Std: 1 / math.Sqrt(float64(a.Latent))}, []string{"tp"}
+	if a.Split {
+		k := s.Param("k_b_proj.weight", "attn_k_b.weight", init, place, a.Heads, a.Latent, a.Plain)
+		v := s.Param("v_b_proj.weight", "attn_v_b.weight", init, place, a.Heads, a.Value, a.Latent)
+		return pr.Transpose(pr.ConvertElementType(k, d), 0, 2, 1), pr.ConvertElementType(v, d)
+	}
+	w := s.In("kv_b_proj", "attn_kv_b").numbers(init, place, d, a.Heads*(a.Plain+a.Value), a.Latent)
+	w = pr.Reshape(w, a.Heads, a.Plain+a.Value, a.Latent)
+	return pr.SliceInDim(w, 1, 0, a.Plain), pr.SliceInDim(w, 1, a.Plain, a.Plain+a.Value)
+}
+
+// perHead multiplies x[B,S,N,..] by a matrix of each head, w[N,..,..], of which dimension d is summed over.
+func perHead(x, w *graph.Value, d int) *graph.Value {
+	return pr.Transpose(pr.DotGeneral(x, w, []int{3}, []int{d}, []int{2}, []int{0}), 1, 2, 0, 3)
+}

@@ -1,0 +1,17 @@
+// Package snapshot keeps what a training run needs to go on: weights, moments and other arrays,
+// the number of the step, and facts such as the position in the data and the configuration.
+// A snapshot is complete or not there, whenever a process is killed, and it opens on any mesh.
+//
+// A run has a Folder, in which every snapshot is a folder of its own:
+//
+//	step-00000020/part-00001-of-00002.safetensors   what the first process holds
+//	step-00000020/part-00002-of-00002.safetensors
+//	step-00000020/manifest.json                     what is in it, written last
+//
+// Every part of an array is written by one process, the one with the lowest rank that holds it.
+// A process that opens a snapshot reads only what its ranks hold, and checks what it reads
+// against checksums.
+//
+// Begin with Folder.Save and Folder.Latest. Models for others to open are written by package
+// safetensors.
+package snapshot

@@ -1,0 +1,233 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gomoe/gomoe/internal/whole"
+	"github.com/gomoe/gomoe/runtime"
+	"github.com/gomoe/gomoe/world"
+)
+
+// Folder is where a run keeps its snapshots. All processes of the run have the same folder.
+type Folder struct {
+	Path string
+	// Keep is how many snapshots stay, the newest; 0 means 2. While one is written there is
+	// one more.
+	Keep int
+	// World is the job whose processes save together; nil means this process alone.
+	World *world.World
+}
+
+// State is what a snapshot holds.
+type State struct {
+	Step int // how many steps are done
+	// Facts are settings and positions by name. The snapshot keeps them as they are.
+	Facts  map[string]string
+	Arrays map[string]*runtime.Array // those that several ranks hold are written once
+}
+
+// Save writes a snapshot and removes the oldest ones. In a job of several processes all of them
+// call Save between the same two steps, with the same State; it blocks until all have written
+// their parts. After an error there is no snapshot of this step, and all earlier ones are there.
+// It is an error if the step has a snapshot already, or if an array is a pending sum.
+func (f Folder) Save(ctx context.Context, s State) error {
+	if err := f.save(ctx, s); err != nil {
+		return fmt.Errorf("snapshot: step %d: %w", s.Step, err)
+	}
+	return nil
+}
+
+func (f Folder) save(ctx context.Context, s State) error {
+	p, err := f.process()
+	if err != nil || p.idle {
+		return err
+	}
+	dir := f.folder(s.Step)
+	err = f.all(ctx, func() error {
+		if !p.first {
+			return nil
+		}
+		return f.begin(dir)
+	})
+	if err != nil {
+		return err
+	}
+	err = f.all(ctx, func() error { return p.write(dir, s) })
+	if err == nil {
+		err = f.all(ctx, func() error {
+			if !p.first {
+				return nil
+			}
+			return commit(dir, p.of, s)
+		})
+	}
+	if err != nil {
+		if p.first {
+			err = errors.Join(err, remove(dir))
+		}
+		return err
+	}
+	return f.all(ctx, func() error {
+		if !p.first {
+			return nil
+		}
+		return f.prune()
+	})
+}
+
+// process is the place of this process among those that save.
+type process struct {
+	n, of int
+	first bool
+	idle  bool // another process has the same state, and writes it
+}
+
+func (f Folder) process() (process, error) {
+	if f.World == nil {
+		return process{of: 1, first: true}, nil
+	}
+	i, err := f.World.Info()
+	if err != nil {
+		return process{}, err
+	}
+	if i.Mode != world.PerProcess {
+		return process{of: 1, first: i.First(), idle: !i.First()}, nil
+	}
+	return process{n: i.Rank, of: i.Size, first: i.First()}, nil
+}
+
+// all does something in every process, and returns an error in all if it failed in one.
+func (f Folder) all(ctx context.Context, do func() error) error {
+	err := do()
+	if f.World == nil {
+		return err
+	}
+	failed, lost := f.World.Any(ctx, err != nil)
+	switch {
+	case err != nil:
+		return err
+	case lost != nil:
+		return lost
+	case failed:
+		return errors.New("another process could not save its part; its own message says why")
+	}
+	return nil
+}
+
+// folder returns the path of a step's snapshot.
+func (f Folder) folder(step int) string { return filepath.Join(f.Path, fmt.Sprintf("step-%08d", step)) }
+
+// begin makes the folder of a snapshot, and removes what was left of others that were not completed.
+func (f Folder) begin(dir string) error {
+	if complete(dir) {
+		return fmt.Errorf("%s is there already; want a step that has no snapshot", dir)
+	}
+	_, broken, err := f.list()
+	if err != nil {
+		return err
+	}
+	for _, step := range broken {
+		if err := os.RemoveAll(f.folder(step)); err != nil {
+			return err
+		}
+	}
+	if err := whole.Folder(f.Path); err != nil {
+		return err
+	}
+	return whole.Folder(dir)
+}
+
+// list returns the steps that have a snapshot, and those that have one that was not completed.
+func (f Folder) list() (done, broken []int, err error) {
+	entries, err := os.ReadDir(f.Path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, e := range entries {
+		digits, ok := strings.CutPrefix(e.Name(), "step-")
+		step, err := strconv.Atoi(digits)
+		switch {
+		case !ok || err != nil || step < 0 || f.folder(step) != filepath.Join(f.Path, e.Name()):
+		case complete(f.folder(step)):
+			done = append(done, step)
+		default:
+			broken = append(broken, step)
+		}
+	}
+	slices.Sort(done)
+	return done, broken, nil
+}
+
+// complete reports whether a snapshot has its manifest.
+func complete(dir string) bool {
+	_, err := os.Lstat(filepath.Join(dir, manifestName))
+	return err == nil
+}
+
+// Steps returns the steps that have a snapshot, the oldest first. There are none if there is no folder.
+func (f Folder) Steps() ([]int, error) {
+	steps, _, err := f.list()
+	if err != nil {
+		return nil, fmt.Errorf("snapshot: %w", err)
+	}
+	return steps, nil
+}
+
+// Latest opens the newest snapshot, or returns nil if there is none. In a job of several processes
+// all of them call Latest. It is an error if they do not find the same snapshot.
+func (f Folder) Latest(ctx context.Context) (*Snapshot, error) {
+	var s *Snapshot
+	steps, err := f.Steps()
+	found := "none"
+	if err == nil && len(steps) > 0 {
+		if s, err = Open(f.folder(steps[len(steps)-1])); err == nil {
+			found = fmt.Sprintf("step %d, %.16s", s.Step, s.sum)
+		}
+	}
+	if err = f.all(ctx, func() error { return err }); err == nil && f.World != nil {
+		err = f.World.Same(ctx, map[string]string{"the newest snapshot in " + f.Path: found})
+	}
+	if err != nil {
+		if s != nil {
+			err = errors.Join(err, s.Close())
+		}
+		return nil, err
+	}
+	return s, nil
+}
+
+// prune removes all snapshots but the newest.
+func (f Folder) prune() error {
+	keep := f.Keep
+	if keep == 0 {
+		keep = 2
+	}
+	steps, _, err := f.list()
+	if err != nil {
+		return err
+	}
+	for _, step := range steps[:max(0, len(steps)-keep)] {
+		if err := remove(f.folder(step)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove removes a snapshot, its manifest first, so that no part of one looks complete.
+func remove(dir string) error {
+	if err := os.Remove(filepath.Join(dir, manifestName)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return os.RemoveAll(dir)
+}

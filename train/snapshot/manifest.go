@@ -1,0 +1,108 @@
+package snapshot
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/gomoe/gomoe/checkpoint/tensor"
+	"github.com/gomoe/gomoe/internal/whole"
+)
+
+// manifestName is the name of the file that completes a snapshot.
+const manifestName = "manifest.json"
+
+// maxManifest is far more than a manifest of thousands of processes has.
+const maxManifest = 64 << 20
+
+// manifest is what manifest.json has.
+type manifest struct {
+	Format string            `json:"format"`
+	Step   int               `json:"step"`
+	Facts  map[string]string `json:"facts"`
+	Files  []file            `json:"files"`
+	Sum    string            `json:"sum"` // SHA-256 of the manifest with an empty Sum
+}
+
+// file is one of the snapshot's files.
+type file struct {
+	Name  string `json:"name"`
+	Parts string `json:"parts"` // SHA-256 of what the file says about its parts
+}
+
+// commit completes a snapshot, if its files are there and hold every array.
+func commit(dir string, processes int, s State) error {
+	m := manifest{Format: format, Step: s.Step, Facts: s.Facts}
+	for n := range processes {
+		m.Files = append(m.Files, file{Name: fileName(n, processes)})
+	}
+	snap, err := open(dir, &m)
+	if err != nil {
+		return err
+	}
+	for name, a := range s.Arrays {
+		if x, ok := snap.arrays[name]; !ok || !x.t.Equal(a.Type) {
+			err = errors.Join(err, fmt.Errorf("%s: the files do not hold %s", name, a.Type))
+		}
+	}
+	if err = errors.Join(err, snap.Close()); err != nil {
+		return err
+	}
+	if m.Sum, err = m.sum(); err != nil {
+		return err
+	}
+	return whole.Write(filepath.Join(dir, manifestName), func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(m)
+	})
+}
+
+func (m manifest) sum() (string, error) {
+	m.Sum = ""
+	text, err := json.Marshal(m)
+	return hash(text), err
+}
+
+func hash(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// readManifest reads the manifest of a snapshot.
+func readManifest(dir string) (*manifest, error) {
+	f, _, err := tensor.OpenRegular(filepath.Join(dir, manifestName))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxManifest+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxManifest {
+		return nil, fmt.Errorf("%s has more than %d bytes", manifestName, maxManifest)
+	}
+	m := &manifest{}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(m); err != nil {
+		return nil, fmt.Errorf("%s: %w", manifestName, err)
+	}
+	if m.Format != format {
+		return nil, fmt.Errorf("%s: format %q, want %q", manifestName, m.Format, format)
+	}
+	want, err := m.sum()
+	if err != nil {
+		return nil, err
+	}
+	if m.Sum != want {
+		return nil, fmt.Errorf("%s is damaged: its checksum is %.16s, want %.16s", manifestName, m.Sum, want)
+	}
+	return m, nil
+}
