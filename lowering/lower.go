@@ -164,12 +164,7 @@ func liveEqns(p *graph.Program) map[*graph.Eqn]bool {
 		if !live[q] {
 			continue
 		}
-		in := q.In
-		switch q.Prim.(type) {
-		case graph.PlaceLikeOp, graph.BarrierOp:
-			in = in[:1]
-		}
-		for _, v := range in {
+		for _, v := range readBy(q) {
 			mark(v)
 		}
 	}

@@ -28,6 +28,7 @@ type DispatchOp struct {
 	Axis     string
 	Exchange ep.Exchange
 	Wire     graph.DType
+	Inline   bool
 }
 
 var (
@@ -68,7 +69,7 @@ func (p DispatchOp) layer() epLayer {
 	if axis == "" {
 		axis = defaultAxis
 	}
-	return epLayer{ep.Layer{Experts: p.Experts, Capacity: p.Capacity, Align: p.Align}, p.Receive, axis, p.Exchange, p.Wire}
+	return epLayer{ep.Layer{Experts: p.Experts, Capacity: p.Capacity, Align: p.Align}, p.Receive, axis, p.Exchange, p.Wire, p.Inline}
 }
 
 func (p DispatchOp) Infer(in []graph.Type) ([]graph.Type, error) {
@@ -171,9 +172,23 @@ func (p DispatchOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	routing := e.Eqn.In[len(e.Eqn.In)-1].Origin()
 	payload := in[:len(in)-1]
 	k := routing.Type.Shape[1]
+	var came inlined
+	if l.inline {
+		var err error
+		if came, err = l.sendInline(e, routing, axes, payload); err != nil {
+			return err
+		}
+	}
 	j, err := l.journey(e, routing, axes, rows)
 	if err != nil {
 		return err
+	}
+	if came.sent {
+		from, err := came.through(e, j)
+		if err != nil {
+			return err
+		}
+		return p.place(e, out, payload, came.got, from, j)
 	}
 	// A row has the weights of all choices of its token.
 	types := rowTypes(payload, k)
@@ -188,11 +203,19 @@ func (p DispatchOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		return err
 	}
 	l.exchangeRows(e, got, send, j.sizes, size, leave, false)
-	counts, err := l.counts(e, routing, axes, rows)
+	return p.place(e, out, payload, got, j.from, j)
+}
+
+// place emits the copies of the rows got to expert order. from says which of them fills each
+// row of the zones.
+func (p DispatchOp) place(e *lowering.Emitter, out, payload []lowering.Buf, got, from lowering.Buf, j journey) error {
+	rows := out[0].Spec.Ragged
+	counts, err := p.layer().counts(e, rows.Routing, rows.Tokens, rows.Rows)
 	if err != nil {
 		return err
 	}
-	return e.Emit(lowering.KernelSpec{Name: "ep_place", Out: out, In: append([]lowering.Buf{got, j.from, counts}, j.choiceOf(payload)...), Kernel: func(a *exec.Args) error {
+	size := bytesOf(rowTypes(payload, 1))
+	return e.Emit(lowering.KernelSpec{Name: "ep_place", Out: out, In: append([]lowering.Buf{got, from, counts}, j.choiceOf(payload)...), Kernel: func(a *exec.Args) error {
 		w := rowsPlaced{rows: a.Out, wire: a.In[0], from: data[int32](a.In[1])}
 		if len(a.Out) == 2 {
 			w.choice = data[int32](a.In[3])
@@ -309,7 +332,7 @@ func (DispatchOp) Doc() graph.Doc {
 		Args:    "tokens t[T,H], weights f[T,K] (may be left out), routing i32[T,K,2]",
 		Results: "rows t[S,H], row_weights f[S] (with weights)",
 		Formula: "rows[σ(t,k)] = tokens[t], row_weights[σ(t,k)] = weights[t,k]; σ orders the kept pairs by (expert, token, choice), experts' zones starting at multiples of align",
-		Params:  "experts, capacity, receive, align, axis, exchange, wire: those of ep_prepare",
-		Notes:   "Rows past each expert's count are zero. A rank holds the rows of its experts. Tokens that are split over the experts' axis travel in one all_to_all, once to each rank that has experts for them; of tokens that are whole over it, each rank copies the rows of its own experts. The transpose is ep_combine.",
+		Params:  "experts, capacity, receive, align, axis, exchange, wire, inline: those of ep_prepare",
+		Notes:   "Rows past each expert's count are zero. A rank holds the rows of its experts. Tokens that are split over the experts' axis travel in one all_to_all, once to each rank that has experts for them, with inline together with their choices; of tokens that are whole over it, each rank copies the rows of its own experts. The transpose is ep_combine.",
 	}
 }

@@ -22,6 +22,7 @@ type epLayer struct {
 	axis    string
 	home    ep.Exchange
 	wire    graph.DType
+	inline  bool
 }
 
 func (l epLayer) String() string {
@@ -34,6 +35,9 @@ func (l epLayer) String() string {
 	}
 	if l.wire != graph.NoDType {
 		s += " wire=" + l.wire.String()
+	}
+	if l.inline {
+		s += " inline=true"
 	}
 	return s
 }

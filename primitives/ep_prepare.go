@@ -45,6 +45,12 @@ type PrepareOp struct {
 	// that are whole over Axis: F32, BF16 or F16; zero means F32. Tokens of f64 travel as
 	// f64 unless Wire is given.
 	Wire graph.DType
+	// Inline has tokens that are split over Axis travel with their choices, in one exchange:
+	// every rank sends every other a segment of one size, with room for all of its tokens. It
+	// saves the exchange of choices before, and pays where tokens are few, as in decoding.
+	// Where Capacity or Receive may drop pairs, or the program uses another result of Prepare
+	// than the routing, choices are exchanged before nevertheless.
+	Inline bool
 	// Label names the layer in errors.
 	Label string
 }
@@ -110,7 +116,7 @@ func (PrepareOp) Name() string { return "ep_prepare" }
 func (p PrepareOp) layer() epLayer { return p.dispatch().layer() }
 
 func (p PrepareOp) dispatch() DispatchOp {
-	return DispatchOp{p.Experts, p.Capacity, p.Receive, p.Align, p.Axis, p.Exchange, p.Wire}
+	return DispatchOp{p.Experts, p.Capacity, p.Receive, p.Align, p.Axis, p.Exchange, p.Wire, p.Inline}
 }
 
 func (p PrepareOp) Infer(in []graph.Type) ([]graph.Type, error) {
@@ -147,6 +153,9 @@ func (p PrepareOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 func (p PrepareOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	l := p.layer()
 	axes := in[0].Spec.At(0)
+	if p.alone(e, axes) {
+		return p.prepareAlone(e, axes, out, in[0])
+	}
 	gather := p.gatherCounts
 	if l.travels(e.Mesh, axes) {
 		gather = p.gatherChoices
@@ -287,7 +296,7 @@ func (PrepareOp) Doc() graph.Doc {
 		Args:    "topk_idx i32[T,K] or i64[T,K], -1 for none",
 		Results: "routing i32[T,K,2], dropped bool[T,K], counts i32[E], padded i32[E], demand i32[E]",
 		Formula: "routing[t,k] = (e, #{(t',k') before (t,k): topk_idx[t',k'] = e}), or (-1,-1) for none, for queue ≥ capacity and for rows behind the first `receive` of a rank",
-		Params:  "experts: E; capacity: pairs that an expert accepts over the whole batch, 0 for no limit; receive: rows that a rank accepts where tokens are split over the axis, in the order of the batch, 0 for no limit; trap: a larger demand is an error, on every rank and before tokens move; align: rows to which padded rounds up; distinct: no token chooses an expert twice, which is known of what route and top_k choose; axis: mesh axis of the experts, \"ep\" if empty; exchange: \"sum\" adds a rank's rows of a token before they travel home, otherwise a row per pair does; wire: element type in which such sums of whole tokens travel, f32 if not given; label: names the layer in errors",
-		Notes:   "Queues follow the order of the global batch, so places and drops are the same on every mesh. Where the tokens are split over ranks, one all_gather: of the choices if rows travel, which they do where the tokens are split over the axis of the experts, otherwise of E counts per rank.",
+		Params:  "experts: E; capacity: pairs that an expert accepts over the whole batch, 0 for no limit; receive: rows that a rank accepts where tokens are split over the axis, in the order of the batch, 0 for no limit; trap: a larger demand is an error, on every rank and before tokens move; align: rows to which padded rounds up; distinct: no token chooses an expert twice, which is known of what route and top_k choose; axis: mesh axis of the experts, \"ep\" if empty; exchange: \"sum\" adds a rank's rows of a token before they travel home, otherwise a row per pair does; wire: element type in which such sums of whole tokens travel, f32 if not given; inline: choices travel with the rows, in segments with room for all tokens of a rank, unless pairs may be dropped or another result than the routing is used; label: names the layer in errors",
+		Notes:   "Queues follow the order of the global batch, so places and drops are the same on every mesh. Where the tokens are split over ranks, one all_gather, unless inline saves it: of the choices if rows travel, which they do where the tokens are split over the axis of the experts, otherwise of E counts per rank.",
 	}
 }

@@ -35,7 +35,7 @@ func prepareProgram(in *Instr) (*Program, error) {
 	}
 	source := in.Index(in.spec(ids.Buf).At(0))
 	capacity := min(prim.Capacity, math.MaxInt32) // MaxInt32 is no less than the number of pairs
-	params := Params(in.Args[1].Type.Shape[0], source, prim.Experts, capacity, prim.Align, prim.Trap)
+	params := Params(in.Args[1].Type.Shape[0], source, prim.Experts, capacity, prim.Align, prim.Trap && capacity > 0)
 	before, earlier, totals := Scratch(0), Scratch(0), Scratch(2)
 	prog := &Program{Scratch: []int{4 * prim.Experts}}
 	prog.Launches = []Launch{{

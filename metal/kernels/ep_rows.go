@@ -109,6 +109,9 @@ func rowsProgram(in *Instr) (*Program, error) {
 		params := p.params(items, 1, in.Args[0].Type.Shape[0], in.Args[n+1].Type.Len(), in.Align)
 		prog.Launches = []Launch{p.launch("ep_pack_rows", items, In(0), second(In, n == 2), In(n), In(n+1), Out(0), params)}
 	case "ep_place":
+		if arrived := in.plan.Bufs[in.Args[0].Buf].Packed; len(arrived) > len(in.Results) {
+			return nil, refuse("choices travelled with the rows")
+		}
 		p, wire := payloadOf(in.Results), in.Args[0].Type.Shape
 		rows, weights, choice, k := in.Results[0].Type.Shape[0], Out(0), In(1), 1
 		if len(in.Results) == 2 {

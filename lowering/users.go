@@ -1,0 +1,29 @@
+package lowering
+
+import (
+	"slices"
+
+	"github.com/gomoe/gomoe/graph"
+)
+
+// Users returns the equations that read v and on which results of the program depend. result
+// says that v itself is a result. An equation that reads only where v lies is not one of them.
+func (e *Emitter) Users(v *graph.Value) (users []*graph.Eqn, result bool) {
+	p := e.asg.Program
+	live := liveEqns(p)
+	for _, q := range p.Eqns {
+		if live[q] && slices.Contains(readBy(q), v) {
+			users = append(users, q)
+		}
+	}
+	return users, slices.Contains(p.Out, v)
+}
+
+// readBy returns the arguments of an equation whose contents matter.
+func readBy(q *graph.Eqn) []*graph.Value {
+	switch q.Prim.(type) {
+	case graph.PlaceLikeOp, graph.BarrierOp:
+		return q.In[:1]
+	}
+	return q.In
+}

@@ -1,0 +1,169 @@
+package primitives_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/ep"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/primitives"
+)
+
+// Where choices travel with the rows, a layer is two exchanges, and its gradient has none of
+// choices: those of the rows' exchange serve both passes.
+func TestContractInlineExchanges(t *testing.T) {
+	const tokens, h, f, e, k = 8, 6, 3, 4, 2
+	for _, c := range []struct {
+		name     string
+		s        spread
+		op       primitives.PrepareOp
+		fwd, bwd []string
+	}{
+		// 2 segments of 2 rows of 6 values, 2 weights, 2 choices and a number.
+		{"dp=2,ep=2", spread{mesh: "dp=2,ep=2", tokens: "dp.ep"}, primitives.PrepareOp{},
+			[]string{"all_to_all ep 176 B ep_dispatch", "all_to_all ep 48 B ep_combine"},
+			[]string{"all_to_all ep 176 B ep_dispatch", "all_to_all ep 48 B ep_dispatch", "all_sum dp 144 B place_like", "all_to_all ep 112 B ep_combine"}},
+		{"ep=4", spread{mesh: "ep=4", tokens: "ep"}, primitives.PrepareOp{Exchange: ep.Sum},
+			[]string{"all_to_all ep 352 B ep_dispatch", "all_to_all ep 48 B ep_combine"},
+			[]string{"all_to_all ep 352 B ep_dispatch", "all_to_all ep 48 B ep_dispatch", "all_to_all ep 128 B ep_combine"}},
+		{"capacities that never drop", spread{mesh: "ep=4", tokens: "ep"}, primitives.PrepareOp{Capacity: 16, Receive: 8},
+			[]string{"all_to_all ep 352 B ep_dispatch", "all_to_all ep 48 B ep_combine"}, nil},
+		{"a capacity", spread{mesh: "ep=4", tokens: "ep"}, primitives.PrepareOp{Capacity: 15},
+			[]string{"all_gather ep 16 B ep_prepare", "all_to_all ep 128 B ep_dispatch", "all_to_all ep 48 B ep_combine"}, nil},
+		{"a receive capacity", spread{mesh: "ep=4", tokens: "ep"}, primitives.PrepareOp{Receive: 7},
+			[]string{"all_gather ep 16 B ep_prepare", "all_to_all ep 128 B ep_dispatch", "all_to_all ep 48 B ep_combine"}, nil},
+		{"nothing travels", spread{mesh: "dp=4", tokens: "dp"}, primitives.PrepareOp{}, []string{"all_gather dp 16 B ep_prepare"}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
+				op := c.op
+				op.Experts, op.Inline = e, true
+				r := primitives.Prepare(op, tr.Input("idx", graph.I32, tokens, k))
+				return []*graph.Value{experts(r, tr.Input("x", graph.F32, tokens, h), tr.Input("w", graph.F32, tokens, k), tr.Input("kernel", graph.F32, e, h, f))}
+			})
+			plan, err := gomoe.Compile(prog, c.s.config(t, prog))
+			require.NoError(t, err)
+			multiset(t, "forward", exchanges(plan), c.fwd)
+			if c.bwd == nil {
+				return
+			}
+			back := pullback(t, prog)
+			plan, err = gomoe.Compile(back, c.s.config(t, back))
+			require.NoError(t, err)
+			multiset(t, "backward", exchanges(plan), c.bwd)
+		})
+	}
+	// Another use of what ep_prepare returns has the choices of all ranks.
+	for _, more := range []func(r primitives.Prepared) *graph.Value{
+		func(r primitives.Prepared) *graph.Value { return r.Demand },
+		func(r primitives.Prepared) *graph.Value { return r.Value },
+		func(r primitives.Prepared) *graph.Value { return primitives.Add(r.Value, r.Value) },
+	} {
+		s := spread{mesh: "ep=4", tokens: "ep"}
+		prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
+			r := primitives.Prepare(primitives.PrepareOp{Experts: e, Inline: true}, tr.Input("idx", graph.I32, tokens, k))
+			return []*graph.Value{primitives.Combine(r, primitives.Dispatch(r, tr.Input("x", graph.F32, tokens, h))), more(r)}
+		})
+		plan, err := gomoe.Compile(prog, s.config(t, prog))
+		require.NoError(t, err)
+		require.Contains(t, exchanges(plan), "all_gather ep 16 B ep_prepare")
+	}
+}
+
+// A layer whose choices travel with its rows has the bits of one whose choices are gathered
+// before, on every mesh, with any number of tokens, with both exchanges, forward and backward.
+func TestContractInlineBits(t *testing.T) {
+	for _, tokens := range []int{24, 7, 1} {
+		t.Run(fmt.Sprint(tokens), func(t *testing.T) {
+			eachSpread(t, func(t *testing.T, s spread) {
+				r := rng(tokens)
+				for _, l := range []primitives.PrepareOp{{Experts: 12}, {Experts: 5, Align: 4, Receive: 3}} {
+					var want []array.Array
+					in := arrays{}
+					for _, inline := range []bool{false, true} {
+						l.Axis, l.Exchange, l.Inline = s.axis, s.exchange, inline
+						if len(strings.Split(s.tokens, ".")) == 1 && tokens == 7 {
+							l.Exchange = ep.Sum
+						}
+						p := newProblem(r, l, tokens, 3)
+						prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
+							r := primitives.Prepare(l, tr.Input("idx", graph.I32, tokens, 3))
+							return []*graph.Value{experts(r, tr.Input("x", graph.F32, tokens, 4), tr.Input("w", graph.F32, tokens, 3), tr.Input("kernel", graph.F32, l.Experts, 4, 3))}
+						})
+						back := pullback(t, prog)
+						if !inline {
+							in = p.arrays(graph.F32)
+							for _, name := range []string{"x", "w", "kernel", "ct_0"} {
+								in[name] = uniform(-1, 1)(r, in[name].Type)
+							}
+							want = slices.Concat(s.run(t, prog, in), s.run(t, back, in))
+							continue
+						}
+						for i, got := range slices.Concat(s.run(t, prog, in), s.run(t, back, in)) {
+							sameBits(t, fmt.Sprintf("%+v: result %d", l, i), got, want[i])
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
+// Choices travel with rows of 8 bits too, in blocks of a batch, and for choices that do not
+// exist the error is that of one rank.
+func TestContractInlineRowsOfAllKinds(t *testing.T) {
+	const tokens, hidden = 24, 128
+	s := spread{mesh: "ep=3", tokens: "ep"}
+	r := rng(9)
+	in := arrays{"idx": newProblem(r, primitives.PrepareOp{Experts: 6}, tokens, 2).arrays(graph.F32)["idx"], "x": uniform(-1, 1)(r, graph.T(graph.F32, tokens, hidden))}
+	for name, layer := range map[string]func(r primitives.Prepared, x *graph.Value) *graph.Value{
+		"f8": func(r primitives.Prepared, x *graph.Value) *graph.Value {
+			return primitives.Combine(r, primitives.DispatchF8(r, x, graph.F8_E4M3))
+		},
+		"blocks": func(r primitives.Prepared, x *graph.Value) *graph.Value {
+			return primitives.InBlocks(12, r, []*graph.Value{x}, func(r primitives.Prepared, a []*graph.Value) *graph.Value {
+				return primitives.Combine(r, primitives.Dispatch(r, a[0]))
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var want array.Array
+			for _, inline := range []bool{false, true} {
+				prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
+					r := primitives.Prepare(primitives.PrepareOp{Experts: 6, Inline: inline}, tr.Input("idx", graph.I32, tokens, 2))
+					return []*graph.Value{layer(r, tr.Input("x", graph.F32, tokens, hidden))}
+				})
+				got := s.run(t, prog, in)[0]
+				if inline {
+					sameBits(t, "out", got, want)
+				}
+				want = got
+			}
+		})
+	}
+	prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
+		r := primitives.Prepare(primitives.PrepareOp{Experts: 6, Inline: true}, tr.Input("idx", graph.I32, tokens, 2))
+		return []*graph.Value{primitives.Combine(r, primitives.Dispatch(r, tr.Input("x", graph.F32, tokens, hidden)))}
+	})
+	bad := slices.Repeat([]int32{0}, 2*tokens)
+	bad[2*20+1] = 6
+	in["idx"] = ids(bad, tokens, 2)
+	_, err := s.open(t, prog).Step(context.Background(), in)
+	require.ErrorContains(t, err, "ep: token 20, choice 1: expert 6, want 0 to 5, or -1 for none")
+	op := primitives.DispatchOp{Experts: 6, Inline: true}
+	any := trace(t, func(tr *graph.Tracer) []*graph.Value {
+		r := tr.Input("idx", graph.I32, tokens, 1, 2)
+		return []*graph.Value{graph.Apply1(primitives.CombineOp(op), graph.Apply1(op, tr.Input("x", graph.F32, tokens, hidden), r), r)}
+	})
+	same(t, "a routing from elsewhere", s.run(t, any, arrays{"idx": ids(slices.Repeat([]int32{4, 0}, tokens), tokens, 1, 2), "x": in["x"]})[0], in["x"].Float64s())
+	bad[2*20] = 6
+	_, err = s.open(t, any).Step(context.Background(), arrays{"idx": ids(bad, tokens, 1, 2), "x": in["x"]})
+	require.ErrorContains(t, err, "names expert 6, want 0 to 5")
+}
