@@ -36,6 +36,7 @@ func imports() map[string][]string {
 		"internal/dynlib":            {},
 		"quant":                      {"graph"},
 		"array":                      {"graph", "internal/half", "internal/whole", "quant"},
+		"data":                       {"array", "checkpoint/safetensors", "checkpoint/tensor", "graph", "primitives", "runtime", "tokenizer"},
 		"train":                      {"", "array", "graph", "nn", "primitives", "runtime", "sharding", "train/snapshot", "vjp"},
 		"convert":                    {"array", "checkpoint", "checkpoint/gguf", "checkpoint/safetensors", "checkpoint/tensor", "graph", "internal/whole", "models", "nn", "runtime", "tokenizer"},
 		"train/snapshot":             {"array", "checkpoint/safetensors", "checkpoint/tensor", "graph", "internal/near", "internal/whole", "runtime", "world"},
