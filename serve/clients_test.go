@@ -3,11 +3,14 @@ package serve
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -228,6 +231,7 @@ func TestKey(t *testing.T) {
 		{"/metrics", "X-Key", "secret", 401},
 		{"/nothing", "X", "", 401},
 		{"/health", "X", "", 200},
+		{"/", "X", "", 200},
 	} {
 		r, err := http.NewRequest("GET", h.URL+c.path, nil)
 		require.NoError(t, err)
@@ -245,4 +249,34 @@ func TestKey(t *testing.T) {
 	require.NoError(t, err)
 	answer.Body.Close()
 	require.Equal(t, 403, answer.StatusCode)
+}
+
+// The page has all that it needs, and a browser is told to run its script and no other.
+func TestPage(t *testing.T) {
+	h, _, _ := start(t, generate.Options{Room: 20}, Config{})
+	r, err := http.Get(h.URL + "/")
+	require.NoError(t, err)
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	require.NoError(t, err)
+	text := string(b)
+	require.Equal(t, "text/html; charset=utf-8", r.Header.Get("Content-Type"))
+	for _, outside := range []string{"://", " src=", " href=", "@import", "url(", "innerHTML", "onclick"} {
+		require.NotContains(t, text, outside)
+	}
+	policy := r.Header.Get("Content-Security-Policy")
+	require.Contains(t, policy, "default-src 'none'; ")
+	for _, tag := range []string{"script", "style"} {
+		require.Equal(t, 1, strings.Count(text, "<"+tag+">"))
+		begin, end := strings.Index(text, "<"+tag+">")+len(tag)+2, strings.Index(text, "</"+tag+">")
+		sum := sha256.Sum256([]byte(text[begin:end]))
+		require.Contains(t, policy, tag+"-src 'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'")
+	}
+	// What the script asks for is there.
+	for _, m := range regexp.MustCompile(`fetch\("([^"]+)"`).FindAllStringSubmatch(text, -1) {
+		answer, err := http.Get(h.URL + "/" + m[1])
+		require.NoError(t, err)
+		answer.Body.Close()
+		require.NotEqual(t, 404, answer.StatusCode, m[1])
+	}
 }

@@ -75,6 +75,7 @@ func New(g *generate.Generator, c Config) (*Server, error) {
 		"GET /v1/models/{id...}":    s.counted("models", s.model),
 		"GET /metrics":              s.metrics.handler(),
 		"GET /health":               http.HandlerFunc(s.health),
+		"GET /{$}":                  showPage(),
 	} {
 		mux.Handle(pattern, h)
 	}
@@ -105,7 +106,7 @@ func (s *Server) guarded(mux *http.ServeMux) http.Handler {
 			refuse(w, &problem{Status: http.StatusForbidden, Message: "the request is for another host than this machine's loopback"})
 			return
 		}
-		if s.c.Key != "" && r.URL.Path != "/health" {
+		if open := r.URL.Path == "/health" || r.URL.Path == "/"; s.c.Key != "" && !open {
 			key, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 			given := sha256.Sum256([]byte(key))
 			if !ok || subtle.ConstantTimeCompare(given[:], s.key[:]) != 1 {

@@ -25,22 +25,9 @@ func (t *tool) generateCommand() *ffcli.Command {
 	fs.StringVar(&g.prompt, "prompt", "", "`text` to continue")
 	fs.StringVar(&g.file, "file", "", "`file` with the text to continue, - for standard input")
 	fs.IntVar(&g.n, "n", 100, "tokens to write at most")
-	fs.Float64Var(&g.s.Temperature, "temperature", 0, "divides the logits; 0 takes the most likely token")
-	fs.IntVar(&g.s.TopK, "top-k", 0, "choose among so many tokens, the most likely; 0 is all")
-	fs.Float64Var(&g.s.TopP, "top-p", 0, "choose among the most likely tokens that have this `probability` together; 0 is all")
-	fs.Float64Var(&g.s.MinP, "min-p", 0, "choose among tokens with this `part` of the most likely one's probability; 0 is all")
-	fs.Float64Var(&g.s.Repetition, "repetition", 0, "`factor` that makes tokens less likely that are there already, such as 1.1; 0 is none")
-	fs.Float64Var(&g.s.Presence, "presence", 0, "`amount` that is taken from the logits of tokens that are there already")
-	fs.Uint64Var(&g.s.Seed, "seed", 1, "of the choice among tokens; it gives the same text on every mesh without tp")
-	fs.Func("stop", "`text` at which to stop, which is not written; may be given several times", func(s string) error {
-		if s == "" {
-			return errors.New("want at least one character")
-		}
-		g.stop = append(g.stop, s)
-		return nil
-	})
+	g.choosing.flags(fs)
 	fs.IntVar(&g.o.Room, "room", 0, "`positions` of the caches; as many as the prompt and -n need if 0")
-	g.flags(fs)
+	g.opening.flags(fs)
 	fs.StringVar(&g.compare, "compare", "", "`numbers` of ranks with commas between: write with the experts on each of them, and compare every token")
 	fs.BoolVar(&g.stats, "stats", false, "print times and speeds to standard error")
 	return &ffcli.Command{
@@ -69,10 +56,9 @@ func (t *tool) generateCommand() *ffcli.Command {
 // writing is one use of gomoe generate.
 type writing struct {
 	opening
+	choosing
 	prompt, file, compare string
 	n                     int
-	s                     generate.Sampling
-	stop                  []string
 	stats                 bool
 	same                  [][2]string // flags that are to be the same in all processes
 	ids                   []int32     // of the prompt
@@ -106,16 +92,14 @@ func (g *writing) run(ctx context.Context) (err error) {
 
 // check returns an error for flags that cannot be right, whatever the model.
 func (g *writing) check() error {
-	if err := g.s.Check(); err != nil {
-		return &usageError{err}
+	if err := g.choosing.check(); err != nil {
+		return err
 	}
 	switch {
 	case g.n < 1:
 		return usagef("-n %d: want at least 1", g.n)
 	case g.o.Room < 0:
 		return usagef("-room %d: want at least 1, or 0 for what the prompt and -n need", g.o.Room)
-	case g.s.Temperature == 0 && (g.s.TopK > 0 || g.s.TopP > 0 || g.s.MinP > 0):
-		return usagef("-top-k, -top-p and -min-p choose at random, which wants a -temperature above 0, such as 0.7")
 	case g.compare != "" && g.mesh != "":
 		return usagef("-compare makes its own meshes, in this process; leave out -mesh")
 	}

@@ -106,6 +106,22 @@ func (m *opening) open(ctx context.Context) error {
 	return err
 }
 
+// usualRoom is how many positions a text has where nothing is said and the model was trained for more.
+const usualRoom = 4096
+
+// setRoom checks -room, and sets it if it is not given.
+func (m *opening) setRoom() error {
+	switch {
+	case m.o.Room < 0:
+		return usagef("-room %d: want at least 1, or 0 for what the model was trained for", m.o.Room)
+	case m.o.Room > m.model.Context:
+		return usagef("-room %d: the model was trained for %d positions", m.o.Room, m.model.Context)
+	case m.o.Room == 0:
+		m.o.Room = min(m.model.Context, usualRoom)
+	}
+	return nil
+}
+
 // close releases what open has opened.
 func (m *opening) close() error {
 	var errs []error

@@ -18,9 +18,6 @@ import (
 	"github.com/gomoe/gomoe/serve"
 )
 
-// usualRoom is how many positions a text has where nothing is said and the model has more.
-const usualRoom = 4096
-
 func (t *tool) serveCommand() *ffcli.Command {
 	fs := t.flags("serve")
 	s := serving{opening: opening{tool: t}}
@@ -28,7 +25,7 @@ func (t *tool) serveCommand() *ffcli.Command {
 	fs.StringVar(&s.c.Name, "name", "", "`name` of the model for clients; that of its folder or file if not given")
 	fs.StringVar(&s.keyFile, "api-key-file", "", "`file` whose first line clients have to give as their API key; none is asked for if not given")
 	fs.IntVar(&s.o.Sequences, "sequences", 4, "texts that are generated at once")
-	fs.IntVar(&s.o.Room, "room", 0, fmt.Sprintf("`positions` of each text; what the model was trained for, and %d at most, if 0", usualRoom))
+	fs.IntVar(&s.o.Room, "room", 0, fmt.Sprintf("`positions` of each text; as many as the model was trained for, and %d at most, if 0", usualRoom))
 	fs.IntVar(&s.o.Queue, "queue", 64, "texts that may wait for a place; requests beyond them are refused")
 	fs.Int64Var(&s.c.Body, "max-body", 8<<20, "longest body of a request in `bytes`")
 	fs.DurationVar(&s.c.Grace, "grace", 4*time.Second, "`time` that requests have to end when the server is to stop")
@@ -61,8 +58,6 @@ func (s *serving) run(ctx context.Context, fs *flag.FlagSet) (err error) {
 		return usagef("-sequences %d: want at least 1", s.o.Sequences)
 	case s.o.Queue < 1:
 		return usagef("-queue %d: want at least 1", s.o.Queue)
-	case s.o.Room < 0:
-		return usagef("-room %d: want at least 1, or 0 for what the model was trained for", s.o.Room)
 	case s.c.Body < 1:
 		return usagef("-max-body %d: want at least 1", s.c.Body)
 	case s.c.Grace <= 0:
@@ -72,11 +67,8 @@ func (s *serving) run(ctx context.Context, fs *flag.FlagSet) (err error) {
 	if err := s.open(ctx); err != nil {
 		return err
 	}
-	if s.o.Room > s.model.Context {
-		return usagef("-room %d: the model was trained for %d positions", s.o.Room, s.model.Context)
-	}
-	if s.o.Room == 0 {
-		s.o.Room = min(s.model.Context, usualRoom)
+	if err := s.setRoom(); err != nil {
+		return err
 	}
 	same := map[string]string{"-room": fmt.Sprint(s.o.Room)}
 	for _, name := range []string{"mesh", "sequences", "cache", "deadline"} {

@@ -36,6 +36,9 @@ func imports() map[string][]string {
 		"internal/dynlib":            {},
 		"quant":                      {"graph"},
 		"array":                      {"graph", "internal/half", "internal/whole", "quant"},
+		"data":                       {"array", "checkpoint/safetensors", "checkpoint/tensor", "graph", "primitives", "runtime", "tokenizer"},
+		"train":                      {"", "array", "graph", "nn", "primitives", "runtime", "sharding", "train/snapshot", "vjp"},
+		"evaluate":                   {"", "array", "checkpoint", "graph", "models", "nn", "primitives", "runtime"},
 		"convert":                    {"array", "checkpoint", "checkpoint/gguf", "checkpoint/safetensors", "checkpoint/tensor", "graph", "internal/whole", "models", "nn", "runtime", "tokenizer"},
 		"train/snapshot":             {"array", "checkpoint/safetensors", "checkpoint/tensor", "graph", "internal/near", "internal/whole", "runtime", "world"},
 		"generate":                   {"", "array", "checkpoint", "collective", "graph", "internal/memory", "jaccl", "lowering", "models", "nn", "primitives", "runtime", "tokenizer", "world"},
@@ -83,7 +86,7 @@ func imports() map[string][]string {
 		"metal/internal/emu":         {"metal/internal/msl"},
 		"metal/internal/standin":     {"metal/internal/emu"},
 		"metal/metaltest":            {anything},
-		"metal/measure":              {"graph", "array", "lowering", "", "metal/kernels", "runtime"},
+		"metal/measure":              {"graph", "array", "sharding", "lowering", "", "metal/kernels", "runtime"},
 		"primitives":                 {"graph", "array", "vjp", "sharding", "collective", "exec", "lowering", "ep", "internal/kernel", "internal/kernel/attention", "internal/kernel/blocks", "internal/kernel/gemm", "internal/kernel/norm", "internal/kernel/pack", "internal/kernel/random", "internal/kernel/vector", "quant"},
 		"internal/testing/fuzzprog":  {anything},
 		"internal/optimize":          {"graph", "array", "primitives"}, // between graph and the engines, which know no primitive
