@@ -22,7 +22,7 @@ func TestBalanceCopies(t *testing.T) {
 		{"as many copies as experts", []float64{1, 5, 4, 2}, EqualSplit(4, 2), Copies{0, 1, 2, 3}},
 		{"one expert has all the load", []float64{0, 9, 0}, EqualSplit(6, 3), Copies{1, 1, 0, 1, 1, 2}},
 		{"equal loads", []float64{1, 1, 1, 1}, EqualSplit(6, 3), Copies{1, 2, 1, 3, 0, 0}},
-		{"no loads", []float64{0, 0, 0, 0}, EqualSplit(6, 3), Copies{0, 3, 0, 1, 0, 2}},
+		{"no loads", []float64{0, 0, 0, 0}, EqualSplit(6, 3), Copies{0, 1, 0, 2, 0, 3}},
 		{"ranks that hold different numbers", []float64{8, 4, 2}, Split{0, 3, 3, 4}, Copies{0, 1, 2, 0}},
 		{"one rank", []float64{1, 3}, EqualSplit(3, 1), Copies{0, 1, 1}},
 	} {
