@@ -18,6 +18,7 @@ type gen struct {
 	pool    []val
 	layers  []*layer
 	customs int
+	inside  int // how many bodies of loops and functions are being made
 }
 
 // val is a float value that later equations may use.
@@ -49,9 +50,7 @@ func (g *gen) program() []*graph.Value {
 	for tries := 0; len(g.t.Eqns()) < want && tries < 300; tries++ {
 		g.step()
 	}
-	for _, l := range g.layers {
-		g.combine(l)
-	}
+	g.finishAll()
 	return g.results()
 }
 

@@ -82,9 +82,11 @@ func refused(err error) error {
 // sums reports whether ranks add the parts of a sum, so that the order of the additions
 // depends on the mesh.
 func sums(p *lowering.Plan) bool {
-	return slices.ContainsFunc(p.Instrs, func(i lowering.Instr) bool {
-		c, ok := i.Prim.(primitives.CombineOp)
-		return i.Name == "all_sum" && i.DType.IsFloat() || i.Name == "reduce_scatter" || ok && c.Exchange == ep.Sum
+	return slices.ContainsFunc(p.Plans(), func(q *lowering.Plan) bool {
+		return slices.ContainsFunc(q.Instrs, func(i lowering.Instr) bool {
+			c, ok := i.Prim.(primitives.CombineOp)
+			return i.Name == "all_sum" && i.DType.IsFloat() || i.Name == "reduce_scatter" || ok && c.Exchange == ep.Sum
+		})
 	})
 }
 

@@ -452,6 +452,7 @@ func denseOps() []op {
 		on((*gen).constraint), on((*gen).constraint), on((*gen).dot), on((*gen).dot), on((*gen).dot),
 		on((*gen).gather), on((*gen).scatter), on((*gen).takeAlong), on((*gen).embedding), on((*gen).crossEntropy), on((*gen).attention),
 		on((*gen).dynamic), on((*gen).iota), on((*gen).random),
+		on((*gen).loop), on((*gen).again),
 	}
 }
 
