@@ -200,13 +200,13 @@ func (l epLayer) group(a *exec.Args, axes []string, experts ep.Split) (ep.Group,
 // sources sets dst to the row of the layer's table that each member of the rank's group
 // has, or to the one row that all have, and returns the rank's index in the group.
 func (l epLayer) sources(dst []int, m sharding.Mesh, rank int, axes []string) (member int) {
-	member, step := m.Step(rank, l.axis)
+	member = m.Index(rank, []string{l.axis})
 	if len(dst) == 1 {
 		dst[0] = m.Index(rank, axes)
 		return member
 	}
 	for i := range dst {
-		dst[i] = m.Index(rank+(i-member)*step, axes)
+		dst[i] = m.Index(m.Along(rank, l.axis, i), axes)
 	}
 	return member
 }
