@@ -24,11 +24,10 @@ func (l epLayer) combineSums(e *lowering.Emitter, out, payload []lowering.Buf) e
 	if err != nil {
 		return err
 	}
-	types, suffix := rowTypes(payload, k), ""
-	wire := types[0].DType
-	if l.wire != graph.NoDType && l.wire != wire {
-		wire, suffix = l.wire, "_wire"
-		types[0].DType = wire
+	types, wire := l.wireTypes(payload, k)
+	suffix := ""
+	if wire != payload[0].Type.DType {
+		suffix = "_wire"
 	}
 	size, leave := bytesOf(types), j.out.Type.Len()
 	send, got := e.Packed(j.room, types...), e.Packed(leave, types...)
@@ -37,8 +36,7 @@ func (l epLayer) combineSums(e *lowering.Emitter, out, payload []lowering.Buf) e
 	}
 	l.exchangeRows(e, got, send, j.sizes, size, leave, true)
 	return e.Emit(lowering.KernelSpec{Name: "ep_sum_ranks" + suffix, Out: out, In: []lowering.Buf{got, j.home}, Kernel: func(a *exec.Args) error {
-		t := a.Out[0].Type
-		sumPairsTo(a, t.Shape[0], rowSums{a, wire, k, t.Shape[1], sumArrived, tokenHere, putWeight}, t.DType)
+		sumHome(a, k, wire, sumArrived)
 		return nil
 	}})
 }
