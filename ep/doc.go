@@ -44,11 +44,14 @@
 //	Group.RowsOut         the rows that leave
 //	Group.RowsIn, Slots   where those that arrive belong
 //
+// Where experts have copies, CopyIndex spreads routing, choices and the table after drops among
+// the copies, which are the experts of the steps that follow.
+//
 // Slices belong to the caller; the package keeps none of them. Functions other than
-// NewPlan and Measure allocate nothing. Lengths that disagree are a mistake in the
-// calling code and make Go's bounds checks panic. Values that users supply (indices,
-// sizes, groups) are checked by Count, Layer.Check and Group.Validate, which return
-// errors.
+// NewPlan, Measure and those that make a Split or Copies allocate nothing. Lengths that
+// disagree are a mistake in the calling code and make Go's bounds checks panic. Values that
+// users supply (indices, sizes, groups, copies) are checked by Count, Layer.Check,
+// Group.Validate and Copies.Index, which return errors.
 //
 // Begin with NewPlan, which does all of these steps for one rank. The package moves no
 // rows and multiplies nothing.

@@ -10,7 +10,7 @@ import (
 // place among the sequences that are generated at once, and for every token. The tokens are the same bits whatever
 // else is generated at the time. What caches hold of earlier prompts is used again as far as the prompt begins alike.
 //
-// Errors: of a request that makes no sense; a *RoomError; ErrBusy if too many requests wait; ErrClosed; ctx's, when
+// Errors: a *RequestError, which may be for a *RoomError; ErrBusy if too many requests wait; ErrClosed; ctx's, when
 // ctx ends, which ends this request alone; and that of a step, after which all requests fail with it. The Result
 // says what was done until then.
 func (g *Generator) Generate(ctx context.Context, r Request, emit func(Token) bool) (Result, error) {
@@ -18,7 +18,7 @@ func (g *Generator) Generate(ctx context.Context, r Request, emit func(Token) bo
 		return Result{}, errors.New("generate: this is not the first process of the job; call Follow")
 	}
 	if err := g.check(r); err != nil {
-		return Result{}, err
+		return Result{}, &RequestError{err}
 	}
 	s := g.newSequence(r)
 	if err := g.submit(s); err != nil {

@@ -39,7 +39,7 @@ func requests() []Request {
 // A sequence's tokens, and their probabilities, are the same bits whatever else is generated at the time, on every
 // mesh without tp.
 func TestBatch(t *testing.T) {
-	for name, meshes := range map[string][]string{"olmoe": {"", "ep=3"}, "mixtral": {"ep=2"}, "qwen3_moe": {""}} {
+	for name, meshes := range map[string][]string{"olmoe": {"", "ep=3"}, "mixtral": {"ep=2"}, "qwen3_moe": {""}, "deepseek_v3": {"ep=2"}, "gpt_oss": {""}} {
 		alone := open(t, name, Options{Room: 80})
 		var want []string
 		for _, r := range requests() {

@@ -116,7 +116,7 @@ func TestGGUFRefuses(t *testing.T) {
 			m[10].Value = []uint32{1}
 			return m
 		},
-		`tokenizer.ggml.eos_token_id is "x", want a finite number`: func(m []gguf.Meta) []gguf.Meta {
+		`key "tokenizer.ggml.eos_token_id" has a value of Go type string, want uint32`: func(m []gguf.Meta) []gguf.Meta {
 			m[12].Value = "x"
 			return m
 		},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -194,6 +195,7 @@ func (g *Generator) compute(ctx context.Context, n int, sequences ...*sequence) 
 	now := g.stats.Steps
 	g.mu.Unlock()
 	prompt, generated := 0, 0
+	var choosing sync.WaitGroup
 	for i, s := range sequences {
 		at := s.kept()
 		s.slot.seen = append(s.slot.seen, windows[i][at:at+n]...)
@@ -202,10 +204,11 @@ func (g *Generator) compute(ctx context.Context, n int, sequences ...*sequence) 
 			prompt += n
 		}
 		if at+n == len(windows[i]) {
-			s.next(logits[i*g.model.Vocab:(i+1)*g.model.Vocab], g.o.Room)
+			choosing.Go(func() { s.next(logits[i*g.model.Vocab:(i+1)*g.model.Vocab], g.o.Room) })
 			generated++
 		}
 	}
+	choosing.Wait()
 	g.mu.Lock()
 	g.stats.Generated += generated
 	g.stats.Prompt += prompt

@@ -70,6 +70,13 @@ var ErrBusy = errors.New("generate: the queue is full; try again later")
 // ErrClosed is the error of requests that Close has ended.
 var ErrClosed = errors.New("generate: the generator is closed")
 
+// RequestError is the error of a request that makes no sense for the model and its room.
+type RequestError struct{ Err error }
+
+func (e *RequestError) Error() string { return e.Err.Error() }
+
+func (e *RequestError) Unwrap() error { return e.Err }
+
 // check returns an error for a request that cannot be served.
 func (g *Generator) check(r Request) error {
 	if err := r.Sampling.Check(); err != nil {

@@ -83,7 +83,15 @@ func (s Sampling) Choose(logits []float32, seen []int32, top int) (Token, error)
 }
 
 // descending puts the largest candidates first, and of equal ones the lower id.
-func descending(a, b candidate) int { return cmp.Or(cmp.Compare(b.x, a.x), cmp.Compare(a.id, b.id)) }
+func descending(a, b candidate) int {
+	switch {
+	case a.x > b.x:
+		return -1
+	case a.x < b.x:
+		return 1
+	}
+	return cmp.Compare(a.id, b.id)
+}
 
 // largest returns the n first candidates in order, without changing cs.
 func largest(cs []candidate, n int) []candidate {
@@ -130,32 +138,23 @@ func (s Sampling) penalise(cs []candidate, seen []int32) {
 
 // pick returns the token at a position.
 func (s Sampling) pick(cs []candidate, position int) int32 {
+	first := slices.MinFunc(cs, descending)
 	if s.Temperature == 0 {
-		return slices.MinFunc(cs, descending).id
+		return first.id
 	}
 	if s.TopK > 0 {
 		cs = largest(cs, s.TopK)
-	} else {
-		slices.SortFunc(cs, descending)
 	}
-	sum, first := 0.0, cs[0].x
+	sum := 0.0
 	for i := range cs {
-		cs[i].x = math.Exp((cs[i].x - first) / s.Temperature)
+		cs[i].x = math.Exp((cs[i].x - first.x) / s.Temperature)
 		sum += cs[i].x
 	}
 	if s.MinP > 0 {
-		if n := slices.IndexFunc(cs, func(c candidate) bool { return c.x < s.MinP }); n > 0 {
-			cs = cs[:n]
-		}
+		cs = slices.DeleteFunc(cs, func(c candidate) bool { return c.x < s.MinP })
 	}
 	if s.TopP > 0 {
-		part := 0.0
-		for i, c := range cs {
-			if part += c.x; part >= s.TopP*sum {
-				cs = cs[:i+1]
-				break
-			}
-		}
+		cs = nucleus(cs, s.TopP*sum)
 	}
 	sum = 0
 	for _, c := range cs {
@@ -168,4 +167,37 @@ func (s Sampling) pick(cs []candidate, position int) int32 {
 		}
 	}
 	return cs[len(cs)-1].id
+}
+
+// nucleus returns the largest candidates whose weights are together at least part, in order, all if there are no
+// such. It changes the order of cs. A heap orders no more of a large vocabulary than is returned.
+func nucleus(cs []candidate, part float64) []candidate {
+	down := func(heap []candidate, i int) {
+		for {
+			next := 2*i + 1
+			if next+1 < len(heap) && descending(heap[next+1], heap[next]) < 0 {
+				next++
+			}
+			if next >= len(heap) || descending(heap[i], heap[next]) < 0 {
+				return
+			}
+			heap[i], heap[next] = heap[next], heap[i]
+			i = next
+		}
+	}
+	for i := len(cs)/2 - 1; i >= 0; i-- {
+		down(cs, i)
+	}
+	var out []candidate
+	for heap := cs; len(heap) > 0; {
+		c := heap[0]
+		out = append(out, c)
+		if part -= c.x; part <= 0 {
+			break
+		}
+		n := len(heap) - 1
+		heap[0], heap = heap[n], heap[:n]
+		down(heap, 0)
+	}
+	return out
 }

@@ -2,6 +2,7 @@ package generate
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -55,6 +56,28 @@ func TestChoose(t *testing.T) {
 		if p := []float64{4.0 / 8, 2.0 / 8, 1.0 / 8}[i]; x.Top[i].ID != id || math.Abs(x.Top[i].LogProb-math.Log(p)) > 1e-6 {
 			t.Errorf("alternative %d is %v, want token %d with probability %g", i, x.Top[i], id, p)
 		}
+	}
+}
+
+// The nucleus has the largest candidates in order, and no more than it needs, as sorting would give them.
+func TestNucleus(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for n := range 60 {
+		var cs []candidate
+		sum := 0.0
+		for i := range n {
+			cs = append(cs, candidate{int32(i), float64(r.IntN(8))})
+			sum += cs[i].x
+		}
+		sorted := slices.SortedFunc(slices.Values(cs), descending)
+		want, part, had := []candidate(nil), sum*0.7, 0.0
+		for _, c := range sorted {
+			if want = append(want, c); had+c.x >= part {
+				break
+			}
+			had += c.x
+		}
+		require.Equal(t, want, nucleus(cs, part))
 	}
 }
 

@@ -13,6 +13,7 @@ type reader struct {
 	files *checkpoint.Checkpoint
 	c     checkpoint.Config
 	read  map[string]bool // settings that the family has asked for
+	said  []Setting       // what it got
 	// fractions is that YaRN's range of pairs begins and ends between two pairs, which GGUF files do not say.
 	fractions bool
 	err       error
@@ -43,15 +44,18 @@ func (r *reader) size(k keys) int {
 		err = fmt.Errorf("%s: %s is 0, want at least 1", r.c.Path, r.key(k))
 	}
 	r.fail(err)
+	r.say(k, n, false)
 	return n
 }
 
 // sizeOr returns a setting, or another value if it is not there or 0.
 func (r *reader) sizeOr(k keys, other int) int {
-	if n := or(r, k, r.c.Int, other); n != 0 {
-		return n
+	n := or(r, k, r.c.Int, other)
+	if n == 0 {
+		n = other
 	}
-	return other
+	r.say(k, n, n == other)
+	return n
 }
 
 func (r *reader) numberOr(k keys, other float64) float64 { return or(r, k, r.c.Float, other) }
@@ -60,21 +64,26 @@ func (r *reader) flagOr(k keys, other bool) bool { return or(r, k, r.c.Bool, oth
 
 // flagOrTensor returns a setting of config.json, or another value if it is not there. GGUF files say it by having a tensor.
 func (r *reader) flagOrTensor(key string, other bool, tensor string) bool {
+	x := false
 	if r.c.GGUF() {
 		_, err := r.files.Tensor(tensor)
-		return err == nil
+		x = err == nil
+	} else {
+		x = r.flagOr(keys{key}, other)
 	}
-	return r.flagOr(keys{key}, other)
+	r.say(keys{key}, x, true)
+	return x
 }
 
 func (r *reader) textOr(k keys, other string) string { return or(r, k, r.c.Text, other) }
 
 // or returns what get gets for a setting, or another value if the setting is not there.
-func or[T any](r *reader, k keys, get func(string) (T, bool, error), other T) T {
+func or[T comparable](r *reader, k keys, get func(string) (T, bool, error), other T) T {
 	x, ok, err := get(r.key(k))
 	if r.fail(err); !ok {
-		return other
+		x = other
 	}
+	r.say(k, x, x == other)
 	return x
 }
 
@@ -100,6 +109,7 @@ func list[T int | string](r *reader, key, want string) []T {
 	if !ok {
 		r.fail(fmt.Errorf("%s: %s is %q, want a list of %s", r.c.Path, key, fmt.Sprint(v), want))
 	}
+	r.say(keys{key}, out, len(out) == 0)
 	return out
 }
 

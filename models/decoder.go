@@ -39,9 +39,12 @@ func readDecoder(r *reader) decoder {
 	if predicts := r.sizeOr(nextLayers(), 0); r.c.GGUF() {
 		d.layers -= predicts // which block_count counts
 	}
+	r.say(keys{"num_hidden_layers", ".block_count"}, d.layers, false)
+	r.say(nextLayers(), nil, true) // they are not opened
 	if d.tied = r.flagOr(keys{"tie_word_embeddings"}, false); r.c.GGUF() {
 		d.tied = !r.flagOrTensor("", false, "output.weight")
 	}
+	r.say(keys{"tie_word_embeddings"}, d.tied, true)
 	if !(d.epsilon > 0) {
 		r.fail(fmt.Errorf("%s: rms_norm_eps is %g, want a number above 0", r.c.Path, d.epsilon))
 	}
@@ -60,17 +63,19 @@ func readAttention(r *reader, d decoder) nn.Attention {
 		r.fail(fmt.Errorf("%s: heads of %d columns, want an even number", r.c.Path, a.Width))
 	}
 	r.only(keys{"", ".attention.value_length"}, fmt.Sprint(a.Width))
+	r.say(keys{"", ".attention.value_length"}, a.Width, true)
 	if a.Heads%a.KVHeads != 0 {
 		r.fail(fmt.Errorf("%s: %d heads over %d heads of keys, want a multiple", r.c.Path, a.Heads, a.KVHeads))
 	}
 	a.RoPE = r.rope(a.Width)
+	a.RoPE.Interleaved = r.c.GGUF() && pairedInGGUF(r.c.Architecture)
 	return a
 }
 
 // vocabulary returns the number of tokens. GGUF files need not say it: it is the rows of the table of tokens.
 func (r *reader) vocabulary() int {
 	if !r.c.GGUF() {
-		return r.size(keys{"vocab_size"})
+		return r.size(keys{"vocab_size", ".vocab_size"})
 	}
 	t, err := r.files.Tensor("token_embd.weight")
 	if err == nil && t.Type.Rank() != 2 {
@@ -79,6 +84,7 @@ func (r *reader) vocabulary() int {
 	if r.fail(err); err != nil {
 		return 0
 	}
+	r.say(keys{"vocab_size", ".vocab_size"}, t.Type.Shape[0], true)
 	return t.Type.Shape[0]
 }
 
@@ -113,7 +119,8 @@ func (d decoder) model(r *reader, experts, topK int) (*Model, error) {
 	if err := r.done(); err != nil {
 		return nil, err
 	}
-	return &Model{Vocab: d.vocab, Context: d.context, Layers: d.layers, Experts: experts, TopK: topK, CachePlace: d.attention(0).CachePlace(), Forward: d.forward}, nil
+	heads, _ := d.attention(0).(nn.Attention)
+	return &Model{Settings: r.said, HeadWidth: heads.Width, Vocab: d.vocab, Context: d.context, Layers: d.layers, Experts: experts, TopK: topK, CachePlace: d.attention(0).CachePlace(), Forward: d.forward}, nil
 }
 
 // forward returns the logits f32[B,S,V] of tokens i32[B,S].

@@ -32,9 +32,15 @@ func openDeepSeekV2(c *checkpoint.Checkpoint) (*Model, error) {
 		moe.Route.GroupScore = "max"
 	case method == "greedy", method == "group_limited_greedy":
 		moe.Route.Groups, moe.Route.TopGroups = 0, 0
+		r.say(keys{"n_group", ".expert_group_count"}, nil, true)
+		r.say(keys{"topk_group", ".expert_group_used_count"}, nil, true)
 	default:
 		r.fail(fmt.Errorf("%s: topk_method is %q, want greedy or group_limited_greedy", r.c.Path, method))
 	}
+	if method = "greedy"; moe.Route.Groups > 0 {
+		method = "group_limited_greedy"
+	}
+	r.say(keys{"topk_method"}, method, true)
 	return openDeepSeek(r, moe, 0)
 }
 
@@ -64,14 +70,21 @@ func openDeepSeek(r *reader, moe nn.MoE, first int) (*Model, error) {
 		r.only(keys{"", ".attention.head_count_kv"}, "1")
 	} else if r.c.GGUF() {
 		a.Plain = r.size(keys{"", ".attention.key_length"}) - a.Rotary
-		a.Value = r.size(keys{"", ".attention.value_length"})
+		a.Value = r.size(keys{"v_head_dim", ".attention.value_length"})
 		r.only(keys{"", ".attention.head_count_kv"}, fmt.Sprint(a.Heads))
 	} else {
-		a.Plain, a.Value = r.size(keys{"qk_nope_head_dim"}), r.size(keys{"v_head_dim"})
+		a.Plain, a.Value = r.size(keys{"qk_nope_head_dim"}), r.size(keys{"v_head_dim", ".attention.value_length"})
 		r.only(keys{"num_key_value_heads"}, fmt.Sprint(a.Heads))
 		r.only(keys{"head_dim"}, fmt.Sprint(a.Rotary))
 		r.only(keys{"qk_head_dim"}, fmt.Sprint(a.Plain+a.Rotary))
 	}
+	if r.say(keys{"qk_nope_head_dim"}, a.Plain, true); a.Split {
+		r.say(keys{"", "attn_k_b"}, "apart from attn_v_b", false)
+	} else {
+		r.say(keys{"", ".attention.key_length"}, a.Plain+a.Rotary, true)
+	}
+	r.say(keys{"v_head_dim", ".attention.value_length"}, a.Value, true)
+	r.say(keys{"num_key_value_heads", ".attention.head_count_kv"}, a.Heads, true)
 	if r.err == nil && a.Plain < 1 {
 		r.fail(fmt.Errorf("%s: heads of %d columns, of which %d are rotated, want fewer", r.c.Path, a.Plain+a.Rotary, a.Rotary))
 	}
@@ -106,7 +119,7 @@ const (
 // readDeepSeekExperts reads experts in groups, and those that every token uses.
 func readDeepSeekExperts(r *reader) nn.MoE {
 	m := nn.MoE{
-		Experts: r.size(r.either(keys{"n_routed_experts", ".expert_count"}, keys{"num_local_experts"}, keys{"num_experts"})),
+		Experts: r.size(r.either(keys{"n_routed_experts", ".expert_count"}, keys{"num_local_experts", ".expert_count"}, keys{"num_experts", ".expert_count"})),
 		Width:   r.size(keys{"moe_intermediate_size", ".expert_feed_forward_length"}),
 		Route: pr.RouteOp{
 			TopK:      r.size(keys{"num_experts_per_tok", ".expert_used_count"}),
@@ -127,10 +140,11 @@ func readDeepSeekExperts(r *reader) nn.MoE {
 // sigmoids alone.
 func readSigmoidExperts(r *reader) nn.MoE {
 	m := readDeepSeekExperts(r)
-	m.Bias = true
+	m.Bias = "e_score_correction_bias"
 	m.Route.Score, m.Route.Epsilon = pr.SigmoidScore, 1e-20
 	m.Route.Renormalize = r.flagOr(keys{"norm_topk_prob", ".expert_weights_norm"}, true)
 	r.only(keys{"", ".expert_gating_func"}, fmt.Sprint(ggufSigmoid))
+	r.say(keys{"", ".expert_gating_func"}, ggufSigmoid, true)
 	r.only(keys{"scoring_func"}, "sigmoid")
 	r.only(keys{"topk_method"}, "noaux_tc")
 	return m

@@ -17,6 +17,9 @@ func openGPTOSS(c *checkpoint.Checkpoint) (*Model, error) {
 	d := readDecoder(r)
 	d.norm = "post_attention_norm"
 	a := readAttention(r, d)
+	if truncate := r.ropeObject() + ".truncate"; !r.flagOr(keys{truncate}, true) {
+		r.say(keys{truncate}, false, true) // which GGUF files mean
+	}
 	a.Bias, a.Sinks = r.flagOrTensor("attention_bias", true, "blk.0.attn_q.bias"), true
 	a.OutBias = a.Bias
 	window := r.size(keys{"sliding_window", ".attention.sliding_window"})
@@ -32,6 +35,11 @@ func openGPTOSS(c *checkpoint.Checkpoint) (*Model, error) {
 			r.fail(fmt.Errorf("%s: layer_types has %q for layer %d, want sliding_attention or full_attention", r.c.Path, kind, l))
 		}
 	}
+	turns := true // what GGUF files mean
+	for l := range d.layers {
+		turns = turns && slides(l) == (l%2 == 0)
+	}
+	r.say(keys{"layer_types"}, kinds, turns)
 	d.attention = func(l int) mixer {
 		a := a
 		if slides(l) {

@@ -15,7 +15,6 @@ func openLlama(c *checkpoint.Checkpoint) (*Model, error) {
 	}
 	d := readDecoder(r)
 	a := readAttention(r, d)
-	a.RoPE.Interleaved = r.c.GGUF()
 	a.Bias = r.flagOrTensor("attention_bias", false, "blk.0.attn_q.bias")
 	a.OutBias = r.flagOrTensor("attention_bias", false, "blk.0.attn_output.bias")
 	r.only(keys{"mlp_bias"}, "false")

@@ -13,13 +13,12 @@ func openMixtral(c *checkpoint.Checkpoint) (*Model, error) {
 	d := readDecoder(r)
 	a := readAttention(r, d)
 	a.Window = r.sizeOr(keys{"sliding_window", ".attention.sliding_window"}, 0)
-	a.RoPE.Interleaved = r.c.GGUF()
 	d.attention = func(int) mixer { return a }
 	moe := nn.MoE{
-		Experts: r.size(keys{"num_local_experts", ".expert_count"}),
-		Width:   r.size(keys{"intermediate_size", ".feed_forward_length"}),
-		Route:   pr.RouteOp{TopK: r.size(keys{"num_experts_per_tok", ".expert_used_count"}), Renormalize: true},
-		Gate:    "w1", Up: "w3", Down: "w2",
+		Experts:  r.size(keys{"num_local_experts", ".expert_count"}),
+		Width:    r.size(keys{"intermediate_size", ".feed_forward_length"}),
+		Route:    pr.RouteOp{TopK: r.size(keys{"num_experts_per_tok", ".expert_used_count"}), Renormalize: true},
+		Matrices: nn.Matrices{Gate: "w1", Up: "w3", Down: "w2"},
 	}
 	d.experts("block_sparse_moe", moe, 0, everyLayer)
 	return d.model(r, moe.Experts, moe.Route.TopK)

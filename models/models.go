@@ -19,6 +19,9 @@ type Model struct {
 	Layers  int
 	Experts int // of a layer; 0 if it has one network instead
 	TopK    int // experts that a token uses
+	// Settings is what the files say about the model, under the names of both kinds of files.
+	Settings  []Setting
+	HeadWidth int // columns of a head of queries and keys
 	// CachePlace has the mesh axes that split the caches of keys and values, as nn.Param.Place has them.
 	CachePlace []string
 	// Forward returns the logits f32[B,S,Vocab] of tokens i32[B,S], or f32[B,1,Vocab] if st asks for the last
@@ -26,8 +29,8 @@ type Model struct {
 	Forward func(s *nn.Scope, tokens *graph.Value, st *nn.Step) *graph.Value
 }
 
-// family is a family of models: its names in Hugging Face's and in GGUF files, and what reads a model of it. Families
-// without the second name are told from others of the same name by what reads these.
+// family is a family of models: its names in Hugging Face's and in GGUF files, and what reads a model of it. The first
+// one of several with the same name reads the files of all of them, and says which family it is.
 type family struct {
 	name, gguf string
 	open       func(*checkpoint.Checkpoint) (*Model, error)
@@ -36,11 +39,11 @@ type family struct {
 func families() []family {
 	return []family{
 		{"deepseek_v2", "deepseek2", openDeepSeekV2},
-		{"deepseek_v3", "", openDeepSeekV3},
+		{"deepseek_v3", "deepseek2", openDeepSeekV3},
 		{"glm4_moe", "glm4moe", openGLM4MoE},
 		{"gpt_oss", "gpt-oss", openGPTOSS},
 		{"llama", "llama", openLlama},
-		{"mixtral", "", openMixtral},
+		{"mixtral", "llama", openMixtral},
 		{"olmoe", "olmoe", openOLMoE},
 		{"qwen2_moe", "qwen2moe", openQwen2MoE},
 		{"qwen3", "qwen3", openQwen3},
@@ -66,9 +69,6 @@ func Open(c *checkpoint.Checkpoint) (*Model, error) {
 		if c.Format == checkpoint.GGUF {
 			name = f.gguf
 		}
-		if name == "" {
-			continue
-		}
 		if name == a {
 			m, err := f.open(c)
 			if err != nil {
@@ -79,7 +79,9 @@ func Open(c *checkpoint.Checkpoint) (*Model, error) {
 			}
 			return m, nil
 		}
-		known = append(known, name)
+		if !slices.Contains(known, name) {
+			known = append(known, name)
+		}
 	}
 	if a == "" {
 		return nil, fmt.Errorf("models: %s: nothing says what the model's architecture is: want %s beside it", c.Path, checkpoint.ConfigName)

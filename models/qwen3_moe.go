@@ -28,7 +28,7 @@ func openQwen3MoE(c *checkpoint.Checkpoint) (*Model, error) {
 // readQwenExperts reads the experts of Qwen's families. renormalize is what files mean that do not say it.
 func readQwenExperts(r *reader, renormalize bool) nn.MoE {
 	return nn.MoE{
-		Experts: r.size(r.either(keys{"num_experts", ".expert_count"}, keys{"num_local_experts"})), // the second is what transformers 5 writes
+		Experts: r.size(r.either(keys{"num_experts", ".expert_count"}, keys{"num_local_experts", ".expert_count"})), // the second is what transformers 5 writes
 		Width:   r.size(keys{"moe_intermediate_size", ".expert_feed_forward_length"}),
 		Route: pr.RouteOp{
 			TopK:        r.size(keys{"num_experts_per_tok", ".expert_used_count"}),
@@ -45,6 +45,7 @@ func (r *reader) fullAttention() {
 			r.fail(fmt.Errorf("%s: layer_types has %q for layer %d, want full_attention: gomoe knows no other for this architecture", r.c.Path, kind, l))
 		}
 	}
+	r.say(keys{"layer_types"}, nil, true)
 	r.read["sliding_window"], r.read["max_window_layers"] = true, true // for use_sliding_window
 }
 

@@ -29,13 +29,20 @@ func (r *reader) rope(width int) pr.RoPEOp {
 	}
 
 	op := pr.RoPEOp{Base: base}
+	r.say(keys{"rope_theta", ".rope.freq_base"}, base, false)
+	r.say(k("rope_theta", ""), nil, true)
+	r.say(k("partial_rotary_factor", ""), nil, true)
+	r.say(keys{"", ".rope.dimension_count"}, part, true)
+	r.say(keys{"partial_rotary_factor"}, nil, true)
 	if part != width {
 		op.Width = part
+		r.say(keys{"partial_rotary_factor"}, float64(part)/float64(width), true)
 	}
-	kind := r.textOr(r.either(k("rope_type", ".rope.scaling.type"), k("type", "")), "default")
+	kind := r.textOr(r.either(k("rope_type", ".rope.scaling.type"), k("type", ".rope.scaling.type")), "default")
 	factor, original := k("factor", ".rope.scaling.factor"), k("original_max_position_embeddings", ".rope.scaling.original_context_length")
 	switch kind {
 	case "default", "none":
+		r.say(k("rope_type", ".rope.scaling.type"), "default", true)
 	case "linear":
 		op = pr.LinearRoPE{Factor: r.positive(factor)}.RoPE(base, part)
 	case "llama3":
@@ -55,6 +62,9 @@ func (r *reader) rope(width int) pr.RoPEOp {
 		}
 		if m := r.numberOr(keys{"", yarnLog}, 0); m != 0 {
 			y.MScale, y.MScaleAllDim = m, m
+			r.say(k("mscale", ""), 10*m, true)
+		} else if y.MScale == y.MScaleAllDim {
+			r.say(k("mscale", ""), y.MScale, true)
 		}
 		op = y.RoPE(base, part)
 	default:
@@ -71,6 +81,7 @@ func (r *reader) rope(width int) pr.RoPEOp {
 			long.Factors = append(long.Factors, float64(f))
 		}
 		op = long.RoPE(base, part)
+		r.say(keys{"", ropeFactors}, "a tensor", false)
 	}
 	r.known(in)
 	if r.err == nil && slices.ContainsFunc(op.Frequencies, func(f float64) bool { return math.IsNaN(f) || math.IsInf(f, 0) }) {
@@ -100,7 +111,12 @@ func (r *reader) scoreScale() float64 {
 	if r.c.GGUF() {
 		m = r.numberOr(keys{"", yarnLog}, 0)
 	}
+	r.say(keys{"", yarnLog}, m, true)
+	r.say(keys{in + ".mscale_all_dim"}, 10*m, true)
 	factor := r.numberOr(keys{in + ".factor", ".rope.scaling.factor"}, 1)
+	if factor == 1 {
+		r.say(keys{in + ".factor", ".rope.scaling.factor"}, nil, true)
+	}
 	if factor <= 1 {
 		return 1
 	}
@@ -115,6 +131,7 @@ func (r *reader) positive(k keys) float64 {
 		err = fmt.Errorf("%s: %s is %g or missing, want a number above 0", r.c.Path, r.key(k), x)
 	}
 	r.fail(err)
+	r.say(k, x, false)
 	return x
 }
 

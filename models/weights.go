@@ -43,7 +43,7 @@ func find(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
 		if _, err := c.Tensor(strings.Replace(p.Name, "*", "0", 1)); err == nil {
 			return perExpert(c, p)
 		}
-		whole = strings.Replace(p.Name, "experts.*.", "switch_mlp.", 1)
+		whole = MLXName(p)
 		if _, err := c.Tensor(whole); err != nil {
 			if w, err := fused(c, p); w != nil || err != nil {
 				return w, err

@@ -17,12 +17,7 @@ type stack struct {
 // experts returns what the experts make of rows [S,H] in expert order, times the weights f32[S] of the rows.
 func (m MoE) experts(s *Scope, r pr.Prepared, rows, weights *graph.Value) *graph.Value {
 	graph.Helper()
-	named := func(name, usual string) string {
-		if name == "" {
-			name = usual
-		}
-		return "experts.*." + name
-	}
+	name := m.Matrices.named()
 	d, one := rows.Type.DType, pr.Full(s.t, 1, rows.Type.DType, rows.Dim(0), 1)
 	first := func(w stack) *graph.Value {
 		y := m.product(s, r, rows, w)
@@ -31,9 +26,9 @@ func (m MoE) experts(s *Scope, r pr.Prepared, rows, weights *graph.Value) *graph
 		}
 		return y
 	}
-	gate := first(stack{named(m.Gate, "gate_proj"), "ffn_gate_exps", []string{"ep", "tp"}, m.Width})
-	up := first(stack{named(m.Up, "up_proj"), "ffn_up_exps", []string{"ep", "tp"}, m.Width})
-	down := stack{named(m.Down, "down_proj"), "ffn_down_exps", []string{"ep", "", "tp"}, rows.Dim(1)}
+	gate := first(stack{"experts.*." + name.Gate, "ffn_gate_exps", []string{"ep", "tp"}, m.Width})
+	up := first(stack{"experts.*." + name.Up, "ffn_up_exps", []string{"ep", "tp"}, m.Width})
+	down := stack{"experts.*." + name.Down, "ffn_down_exps", []string{"ep", "", "tp"}, rows.Dim(1)}
 	y := m.product(s, r, m.GLU.apply(gate, up), down)
 	y = pr.Mul(pr.ConvertElementType(y, graph.F32), pr.BroadcastInDim(weights, y.Type.Shape, 0))
 	if m.ExpertBias {

@@ -4,19 +4,32 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// MLP is a gated network of the given width: down(silu(gate(x)) * up(x)), or what GLU says instead. Its parts are
-// gate_proj, up_proj and down_proj, in GGUF files ffn_gate, ffn_up and ffn_down with Suffix behind them.
+// MLP is a gated network of the given width: down(silu(gate(x)) * up(x)), or what GLU says instead. Its parts have the
+// names of Matrices, in GGUF files ffn_gate, ffn_up and ffn_down with Suffix behind them.
 type MLP struct {
-	Width  int
+	Width int
+	Matrices
 	Suffix string // of the names in GGUF files, such as _shexp
 	GLU    GLU
+}
+
+// Matrices are the names of a gated network's parts; "" means gate_proj, up_proj and down_proj.
+type Matrices struct{ Gate, Up, Down string }
+
+func (m Matrices) named() Matrices {
+	for name, usual := range map[*string]string{&m.Gate: "gate_proj", &m.Up: "up_proj", &m.Down: "down_proj"} {
+		if *name == "" {
+			*name = usual
+		}
+	}
+	return m
 }
 
 // Apply returns the network's result for x[..,H] as [..,H].
 func (m MLP) Apply(s *Scope, x *graph.Value) *graph.Value {
 	graph.Helper()
-	part := func(name string) *Scope { return s.In(name+"_proj", "ffn_"+name+m.Suffix) }
-	gate := Linear{Out: m.Width, Split: Columns}.Apply(part("gate"), x)
-	up := Linear{Out: m.Width, Split: Columns}.Apply(part("up"), x)
-	return Linear{Out: x.Dim(-1), Split: Rows}.Apply(part("down"), m.GLU.apply(gate, up))
+	name := m.Matrices.named()
+	gate := Linear{Out: m.Width, Split: Columns}.Apply(s.In(name.Gate, "ffn_gate"+m.Suffix), x)
+	up := Linear{Out: m.Width, Split: Columns}.Apply(s.In(name.Up, "ffn_up"+m.Suffix), x)
+	return Linear{Out: x.Dim(-1), Split: Rows}.Apply(s.In(name.Down, "ffn_down"+m.Suffix), m.GLU.apply(gate, up))
 }

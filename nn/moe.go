@@ -1,6 +1,8 @@
 package nn
 
 import (
+	"strings"
+
 	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/graph"
 	pr "github.com/gomoe/gomoe/primitives"
@@ -15,17 +17,17 @@ type MoE struct {
 	// Router is the name of the router's part; "" means gate. RouterBias adds a parameter bias to its logits.
 	Router     string
 	RouterBias bool
-	// Bias has the router choose by scores plus a parameter, e_score_correction_bias.
-	Bias bool
+	// Bias is the name of a parameter of the router that is added to the scores by which it chooses; "" means none.
+	Bias string
 	// Tokens i32[B,S], if they are given, choose their experts by a table, the router's parameter tid2eid [Vocab,K].
 	// The experts' weights are still the router's.
 	Tokens *graph.Value
 	Vocab  int
-	// Gate, Up and Down are the names of an expert's matrices; "" means gate_proj, up_proj and down_proj.
-	// ExpertBias adds to each product a vector of its expert, the parameter bias.
-	Gate, Up, Down string
-	ExpertBias     bool
-	GLU            GLU // of the experts, and of the one that every token uses
+	// Matrices and GLU are those of the experts, and of the one that every token uses. ExpertBias adds to each product
+	// a vector of its expert, the parameter bias.
+	Matrices   Matrices
+	GLU        GLU
+	ExpertBias bool
 	// Capacity, Receive and Exchange are those of pr.PrepareOp.
 	Capacity, Receive int
 	Exchange          ep.Exchange
@@ -38,6 +40,7 @@ type MoE struct {
 
 // Routed is what a layer of experts says about a step, for losses and reports.
 type Routed struct {
+	Layer          string       // the name of the layer's scope
 	Logits, Scores *graph.Value // of the router, f32[..,E]
 	Demand, Counts *graph.Value // pairs per expert before and after drops, i32[E]
 }
@@ -50,14 +53,16 @@ func (m MoE) Apply(s *Scope, x *graph.Value) (*graph.Value, Routed) {
 	rows, rowWeights := pr.DispatchWeighted(r, x, weights)
 	y := pr.Combine(r, m.experts(s, r, rows, rowWeights))
 	if m.Shared > 0 {
-		shared := MLP{m.Shared, "_shexp", m.GLU}.Apply(s.In(m.SharedName, ""), x)
+		shared := MLP{m.Shared, m.Matrices, "_shexp", m.GLU}.Apply(s.In(m.SharedName, ""), x)
 		if m.SharedGate {
 			g := pr.Logistic(Linear{Out: 1}.Apply(s.In(m.SharedName+"_gate", "ffn_gate_inp_shexp"), x))
 			shared = pr.Mul(shared, pr.BroadcastInDim(pr.Reshape(g, g.Type.Shape[:g.Rank()-1]...), shared.Type.Shape, 0, 1))
 		}
 		y = pr.Add(y, shared)
 	}
-	return y, Routed{logits, scores, r.Demand, r.Counts}
+	routed := Routed{strings.TrimSuffix(s.name, "."), logits, scores, r.Demand, r.Counts}
+	s.routed = append(s.routed, routed)
+	return y, routed
 }
 
 // route returns each token's experts i32[..,K] and their weights f32[..,K], with the logits and scores of all experts.
@@ -69,8 +74,8 @@ func (m MoE) route(s *Scope, x *graph.Value) (weights, chosen, logits, scores *g
 	}
 	logits = Linear{Out: m.Experts, Bias: m.RouterBias, DType: graph.F32}.Apply(s.In(name, "ffn_gate_inp"), x)
 	var bias *graph.Value
-	if m.Bias {
-		bias = pr.ConvertElementType(s.Param(name+".e_score_correction_bias", "exp_probs_b.bias", Init{}, nil, m.Experts), graph.F32)
+	if m.Bias != "" {
+		bias = pr.ConvertElementType(s.Param(name+"."+m.Bias, "exp_probs_b.bias", Init{}, nil, m.Experts), graph.F32)
 	}
 	weights, chosen, scores = pr.Route(m.Route, logits, bias)
 	if m.Tokens == nil {

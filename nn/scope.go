@@ -30,6 +30,7 @@ type model struct {
 	t      *graph.Tracer
 	opts   Options
 	params []Param
+	routed []Routed
 	values map[string]*graph.Value
 }
 
@@ -83,6 +84,18 @@ func (s *Scope) DType() graph.DType { return s.opts.DType }
 
 // Params returns all parameters that have been declared, in order.
 func (s *Scope) Params() []Param { return slices.Clone(s.params) }
+
+// Routed returns what the layers of experts that have been applied say about the step, in order.
+func (s *Scope) Routed() []Routed { return slices.Clone(s.routed) }
+
+// Values returns the values of Params.
+func (s *Scope) Values() []*graph.Value {
+	values := make([]*graph.Value, len(s.params))
+	for i, p := range s.params {
+		values[i] = s.values[p.Name]
+	}
+	return values
+}
 
 // Param declares a parameter of the scope, or returns the value of one that was declared before
 // with the same shape. Its element type is that in which it is given. Parameters of 8-bit floats

@@ -37,7 +37,7 @@ func All() []graph.Primitive {
 
 			RandomSeedOp{}, RandomFoldInOp{}, RandomSplitOp{}, RandomBitsOp{}, RandomUniformOp{}, RandomNormalOp{},
 
-			PrepareOp{}, DispatchOp{}, CombineOp{}, GroupedMatMulOp{}, GroupedOuterOp{}, GroupedScaledMatMulOp{}, GroupedAffineMatMulOp{}, RouteOp{},
+			PrepareOp{}, CopiesOp{}, DispatchOp{}, CombineOp{}, GroupedMatMulOp{}, GroupedOuterOp{}, GroupedScaledMatMulOp{}, GroupedAffineMatMulOp{}, RouteOp{},
 		},
 	)
 }

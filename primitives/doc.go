@@ -61,8 +61,9 @@
 // [Route] chooses each token's experts, [Prepare] makes the routing, which says where
 // each token goes, [Dispatch] or [DispatchWeighted] brings tokens to their experts,
 // [GroupedMatMul] or [GroupedMatMulTransposed] multiplies each with its expert's
-// matrix, and [Combine] brings them home. [InBlocks] does this for one block of the batch
-// after another. [DispatchF8] and [CombineF8] let rows travel in 8 bits, [GroupedScaledMatMul]
+// matrix, and [Combine] brings them home. [Copies] spreads the tokens of an expert among
+// copies of the expert, which several ranks may have. [InBlocks] does this for one block of
+// the batch after another. [DispatchF8] and [CombineF8] let rows travel in 8 bits, [GroupedScaledMatMul]
 // has weights of 8 bits, and [GroupedAffineMatMul] weights in MLX's layout. [LoadBalanceLoss]
 // and [RouterZLoss] keep a router balanced and its logits small.
 //

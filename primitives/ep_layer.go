@@ -63,13 +63,25 @@ func (l epLayer) check(tokens, choices int) error {
 	return l.Check(tokens, choices)
 }
 
-// madeFor returns an error if ep_prepare made the routing for another layer.
-func (l epLayer) madeFor(routing *graph.Value) error {
+// dispatchOf returns the operation that dispatches rows by a routing that ep_prepare or
+// ep_copies made.
+func dispatchOf(routing *graph.Value) (d DispatchOp, ok bool) {
 	if routing.Def == nil {
-		return nil
+		return d, false
 	}
-	if p, ok := routing.Def.Prim.(PrepareOp); ok && p.layer() != l {
-		return fmt.Errorf("%v, but the routing was made by ep_prepare with %v; give both the same", l, p.layer())
+	switch p := routing.Def.Prim.(type) {
+	case PrepareOp:
+		return p.dispatch(), true
+	case CopiesOp:
+		return p.dispatch(routing.Def.In[1].Type.Len()), true
+	}
+	return d, false
+}
+
+// madeFor returns an error if ep_prepare or ep_copies made the routing for another layer.
+func (l epLayer) madeFor(routing *graph.Value) error {
+	if d, ok := dispatchOf(routing); ok && d.layer() != l {
+		return fmt.Errorf("%v, but the routing was made by %s with %v; give both the same", l, routing.Def.Prim.Name(), d.layer())
 	}
 	return nil
 }
@@ -147,10 +159,13 @@ func (l epLayer) accepted(tokens int, m sharding.Mesh, axes []string) int {
 }
 
 // distinct reports whether the tokens of a routing surely choose an expert only once each.
-// Then a rank with n experts has at most n rows for a token.
+// Then a rank with n experts has at most n rows for a token, and so has a rank with n copies.
 func distinct(routing *graph.Value) bool {
 	if routing.Def == nil {
 		return false
+	}
+	if _, ok := routing.Def.Prim.(CopiesOp); ok {
+		return distinct(routing.Def.In[0].Origin())
 	}
 	p, ok := routing.Def.Prim.(PrepareOp)
 	if !ok {

@@ -117,17 +117,14 @@ func expertRows(s sharding.Spec, routing *graph.Value, what string, experts int)
 
 // constantRows returns c with argument i, if it is constant rows, placed like the rows
 // of another argument. Without other rows it is placed like the rows of the routing, if an
-// ep_prepare of this program made the routing.
+// ep_prepare or ep_copies of this program made the routing.
 func constantRows(c *sharding.Context, i int) *sharding.Context {
 	routing := c.Eqn.In[2].Origin()
-	if c.In[i].Ragged != nil || !c.Flexible(i) || routing.Def == nil {
+	p, ok := dispatchOf(routing)
+	if c.In[i].Ragged != nil || !c.Flexible(i) || !ok {
 		return c
 	}
-	p, ok := routing.Def.Prim.(PrepareOp)
-	if !ok {
-		return c
-	}
-	rows := p.layer().rowsSpec(c.Mesh, c.In[2].At(0), routing, p.dispatch())
+	rows := p.layer().rowsSpec(c.Mesh, c.In[2].At(0), routing, p)
 	if other := c.In[1-i]; other.Ragged != nil && other.Ragged.Routing == routing {
 		rows = sharding.Spec{Dims: [][]string{other.At(0)}, Ragged: other.Ragged}
 	}

@@ -17,7 +17,7 @@ func KeepProducts(e *graph.Eqn) bool {
 // no exchange between ranks of a layer.
 func KeepExchanges(e *graph.Eqn) bool {
 	switch e.Prim.(type) {
-	case PrepareOp, DispatchOp, CombineOp:
+	case PrepareOp, CopiesOp, DispatchOp, CombineOp:
 		return true
 	}
 	return false

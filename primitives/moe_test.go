@@ -25,6 +25,25 @@ func moeProgram(tokens int, layer ep.Layer, params string) string {
 }`, tokens, params, rows)
 }
 
+// copiesProgram is an MoE layer like moeProgram whose 4 experts have 6 copies, each of which
+// takes the weights of its expert.
+func copiesProgram(tokens int, layer ep.Layer, params, axis string) string {
+	layer.Experts = 6
+	return fmt.Sprintf(`program p(idx i32[%[1]d,2], x f64[%[1]d,4], w f64[%[1]d,2], k f64[4,4,2], copies i32[6]) {
+	r, drop, n, pad, demand = ep_prepare(idx) experts=4 axis="%[4]s"%[2]s
+	s, count, padded = ep_copies(r, copies) experts=4 axis="%[4]s"%[2]s
+	rows, rw = ep_dispatch(x, w, s) experts=6 axis="%[4]s"%[2]s
+	all = sharding_constraint(k)
+	own = sharding_constraint(copies) spec="%[4]s"
+	kc = gather(all, own) axis=0
+	y = grouped_matmul(rows, kc, s)
+	rwb = broadcast_in_dim(rw) shape=[%[3]d,2] dims=[0]
+	z = mul(y, rwb)
+	out = ep_combine(z, s) experts=6 axis="%[4]s"%[2]s
+	return out, s, count, padded, drop, demand
+}`, tokens, params, layer.Rows(tokens*2), axis)
+}
+
 func moeRows() []row {
 	plain := ep.Layer{Experts: 4}
 	layer := []string{
@@ -33,6 +52,12 @@ func moeRows() []row {
 		moeProgram(8, ep.Layer{Experts: 4, Capacity: 3}, ` capacity=3 axis="b"`),
 		moeProgram(0, plain, ` axis="a"`),
 		moeProgram(1, plain, ""),
+	}
+	copied := []string{
+		copiesProgram(8, plain, "", "a"),
+		copiesProgram(4, ep.Layer{Align: 4, Capacity: 2}, " capacity=2 align=4", "b"),
+		copiesProgram(0, plain, "", "a"),
+		copiesProgram(1, plain, "", "a"),
 	}
 	// The cotangent of the rows is made of constants alone.
 	constant := `program p(idx i32[8,2], x f64[8,4]) {
@@ -169,6 +194,7 @@ func moeRows() []row {
 		at(row{prim: "grouped_scaled_matmul", src: scaledRows, in: gens{"idx": ints(-1, 4), "s": uniform(0.1, 0.2), "w": ints(1, 4), "x": awayFromZero(0.5, 1)}}),
 		at(row{prim: "router", src: routers, in: gens{"x": distinct, "b": uniform(-0.01, 0.01)}}),
 		at(row{prim: "ep_prepare", src: layer, in: in}),
+		at(row{prim: "ep_copies", src: copied, in: gens{"idx": ints(-1, 4), "copies": values(2, 0, 1, 0, 3, 0)}}),
 		at(row{prim: "ep_dispatch", src: append(layer[:len(layer):len(layer)], constant, power, choice), in: gens{"idx": ints(-1, 4), "b": uniform(1.1, 1.3)}}),
 		at(row{prim: "ep_combine", src: append(layer[:len(layer):len(layer)], partial), in: in}),
 		at(row{prim: "grouped_matmul", src: layer, in: in}),

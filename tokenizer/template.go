@@ -102,9 +102,9 @@ func (t *Tokenizer) setTemplate(name, src string) error {
 		return fmt.Errorf("chat template %s: %w", name, err)
 	}
 	if t.templates == nil {
-		t.templates = map[string]*jinja.Template{}
+		t.templates, t.sources = map[string]*jinja.Template{}, map[string]string{}
 	}
-	t.templates[name] = tmpl
+	t.templates[name], t.sources[name] = tmpl, src
 	return nil
 }
 

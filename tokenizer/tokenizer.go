@@ -26,6 +26,7 @@ type Tokenizer struct {
 	named     Special
 	written   []variable // special tokens, for templates
 	templates map[string]*jinja.Template
+	sources   map[string]string // of templates
 }
 
 // Special is the ids of tokens that have a part of their own; -1 for those that

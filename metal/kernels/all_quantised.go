@@ -1,4 +1,6 @@
 package kernels
 
-// quantised returns the kernels of products with weights in blocks.
-func quantised() []Kernel { return []Kernel{groupedBlocks(), dotBlocks()} }
+// quantised returns the kernels of products with weights in blocks, or with scales.
+func quantised() []Kernel {
+	return []Kernel{groupedBlocks(), dotBlocks(), scaledMatmul(), affineMatmul()}
+}

@@ -7,6 +7,7 @@ func groupedOuter() Kernel {
 		Name: "grouped_outer", Serves: []string{"grouped_outer"}, Primitives: []string{"grouped_outer"},
 		Doc:       "for every expert the sum of its rows' outer products in f32, zeros for one without rows",
 		Functions: tileFunctions("grouped_outer"),
+		Stack:     3, // the result, behind rows, cotangents and counts
 		Build:     groupedOuterProgram, Tolerance: tileTolerance(),
 	}
 }
@@ -37,6 +38,7 @@ func groupedSums(in *Instr, x, y, sums, experts int) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.Args = []Arg{In(first), In(second), Out(0), Zones(), Params(experts, in.Align, rows, cols, x*y, row, col)}
+	low, high := groupedOperands{expert: x * y}.matrix(in.Results[0].Type.DType)
+	l.Args = []Arg{In(first), In(second), Out(0), Zones(), Params(experts, in.Align, rows, cols, row, col, low, high)}
 	return &Program{Launches: []Launch{l}}, nil
 }

@@ -6,7 +6,8 @@
 struct grouped_outer_params {
   int experts, align;     // how many experts' rows are in one sum
   int rows, cols;         // of a sum, which are the elements of A's and of B's rows
-  uint c_sum, c_row, c_col;  // strides of the sums
+  uint c_row, c_col;      // strides in a sum
+  uint sum[2];            // bytes of a sum: see matrix_of
 };
 
 // grouped_outer has a threadgroup for every tile of every sum.
@@ -27,7 +28,8 @@ kernel void grouped_outer(device const uchar* a [[buffer(0)]], device const ucha
     t.add(memory, a, begin * uint(p.rows) + uint(row), 1, uint(p.rows), b, begin * uint(p.cols) + uint(col), 1, uint(p.cols), count);
     begin += uint(zone_length(count, p.align));
   }
-  t.end(memory, c, group.z * p.c_sum + uint(row) * p.c_row + uint(col) * p.c_col, p.c_row, p.c_col, p.rows - row, simd_index, lane);
+  device uchar* own = c + matrix_offset(p.sum, int(group.z));
+  t.end(memory, own, uint(row) * p.c_row + uint(col) * p.c_col, p.c_row, p.c_col, p.rows - row, simd_index, lane);
 }
 
 #define GROUPED_OUTER(name, ...) \

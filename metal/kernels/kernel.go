@@ -23,9 +23,9 @@ type Kernel struct {
 	Doc                string // what it does, in one line
 	// Functions lists the functions of the source that launches use, with their limits.
 	Functions []Function
-	// Stack is the index of the argument that is a stack of experts' matrices, 0 if there is
-	// none. The kernel counts elements with 32 bits: those of one matrix of the stack, and
-	// all elements of every other operand.
+	// Stack is the index of the operand that is a stack of experts' matrices, 0 if there is
+	// none. Operands are the arguments, and behind them the results. The kernel counts elements
+	// with 32 bits: those of one matrix of the stack, and all elements of every other operand.
 	Stack int
 	// Build returns what the device does for an instruction with one of these names. If the
 	// error is a Refusal, the host runs the instruction.

@@ -1,6 +1,14 @@
 package kernels
 
-import "github.com/gomoe/gomoe/primitives"
+import (
+	"math"
+
+	"github.com/gomoe/gomoe/primitives"
+)
+
+// mostMagnitude is the largest RoPEOp.Magnitude, and its inverse the smallest, that a kernel
+// serves. Sines and cosines are multiplied by it, and have to stay normal floats.
+const mostMagnitude = 1e30
 
 func rope() Kernel {
 	return Kernel{
@@ -21,6 +29,9 @@ func ropeProgram(in *Instr) (*Program, error) {
 	suffix, err := float(x.DType)
 	if err != nil {
 		return nil, err
+	}
+	if m := math.Abs(p.Magnitude); m != 0 && (m > mostMagnitude || m < 1/mostMagnitude) {
+		return nil, refuse("magnitude=%v, which leaves no normal floats as sines and cosines", p.Magnitude)
 	}
 	tokens, heads, pairs, rows := x.Shape[0]*x.Shape[1], x.Shape[2], x.Shape[3]/2, x.Shape[1]
 	angles := in.Args[1].Type

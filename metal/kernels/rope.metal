@@ -57,7 +57,7 @@ kernel void rope(device const T* x [[buffer(0)]], device const uint* angles [[bu
     y[b] = x[b];
     return;
   }
-  int c = 2 * (2 * (token % p.rows) * p.turned + i), d = c + 2 * p.turned;
+  uint c = 2u * (2u * uint(token % p.rows) * uint(p.turned) + uint(i)), d = c + 2u * uint(p.turned);
   float cosine = narrow(angles[c], angles[c + 1]);
   float sine = p.sign * narrow(angles[d], angles[d + 1]);
   float x1 = float(x[a]), x2 = float(x[b]);

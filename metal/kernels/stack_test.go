@@ -55,11 +55,56 @@ func TestLargeStack(t *testing.T) {
 			x[i] = 1
 		}
 		y := make([]float32, 2*cols)
-		runOver(t, p.Launches[0], []*emu.Buffer{bufferOf(t, raw(x)), w}, bufferOf(t, raw(counts)), raw(y))
+		out := bufferOf(t, raw(y))
+		runOver(t, p.Launches[0], []*emu.Buffer{bufferOf(t, raw(x)), w}, bufferOf(t, raw(counts)), out)
+		copy(raw(y), out.Bytes())
 		require.NoError(t, w.Close())
 		for i, got := range y {
 			if want := float32(deep * (1 + i/cols)); got != want {
 				t.Fatalf("%s: element %d is %v, want %v", c.elem, i, got, want)
+			}
+		}
+	}
+}
+
+// The gradient of such a stack is the GPU's, too. Here the sums of two experts lie as far from
+// each other as those of the first and the last, and the memory between them is not touched.
+func TestLargeStackGradient(t *testing.T) {
+	const x, y, matrix = 256, 128, 4 * 256 * 128
+	program := func(experts int) *kernels.Program {
+		return programIn(t, fmt.Sprintf(`program p(ids i32[2,1], x f32[2,%d], ct f32[2,%d]) {
+	r, drop, n, pad, demand = ep_prepare(ids) experts=%d
+	rows = ep_dispatch(x, r) experts=%[3]d
+	cts = ep_dispatch(ct, r) experts=%[3]d
+	out = grouped_outer(rows, cts, r) experts=%[3]d
+	return out
+}`, x, y, experts), "grouped_outer")
+	}
+	const experts = 70000
+	all, two := program(experts).Launches[0], program(2).Launches[0]
+	apart := func(l kernels.Launch) []byte { b := l.Args[len(l.Args)-1].Bytes; return b[len(b)-8:] }
+	require.Equal(t, uint64(matrix), binary.LittleEndian.Uint64(apart(all)))
+	require.Equal(t, experts, all.Groups[2])
+	const far = (experts - 1) * matrix
+	binary.LittleEndian.PutUint64(apart(two), far)
+
+	rows, cts := make([]float32, 2*x), make([]float32, 2*y)
+	for i := range rows {
+		rows[i] = float32(1 + i/x)
+	}
+	for i := range cts {
+		cts[i] = float32(1 + i%y)
+	}
+	out, err := emu.NewZeros(far + matrix)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, out.Close()) }()
+	runOver(t, two, []*emu.Buffer{bufferOf(t, raw(rows)), bufferOf(t, raw(cts))}, bufferOf(t, raw([]int32{1, 1})), out)
+	for e := range 2 {
+		sum := out.Bytes()[e*far:][:matrix]
+		for i := range x * y {
+			want := float32((1 + e) * (1 + i%y))
+			if got := math.Float32frombits(binary.LittleEndian.Uint32(sum[4*i:])); got != want {
+				t.Fatalf("expert %d: element %d is %v, want %v", e, i, got, want)
 			}
 		}
 	}
@@ -73,8 +118,8 @@ func bufferOf(t *testing.T, memory []byte) *emu.Buffer {
 	return b
 }
 
-// runOver runs a launch over buffers, and writes result 0 to y.
-func runOver(t *testing.T, l kernels.Launch, in []*emu.Buffer, zones *emu.Buffer, y []byte) {
+// runOver runs a launch over buffers, of which out is result 0.
+func runOver(t *testing.T, l kernels.Launch, in []*emu.Buffer, zones, out *emu.Buffer) {
 	t.Helper()
 	text, err := kernels.Text(l.Source.File)
 	require.NoError(t, err)
@@ -83,7 +128,6 @@ func runOver(t *testing.T, l kernels.Launch, in []*emu.Buffer, zones *emu.Buffer
 		t.Skip(err)
 	}
 	require.NoError(t, err)
-	out := bufferOf(t, y)
 	launch := emu.Launch{Function: l.Function, Groups: l.Groups, Threads: l.Threads, Memory: l.Memory, Constants: l.Constants}
 	for _, a := range l.Args {
 		b := emu.Binding{Bytes: a.Bytes}
@@ -98,5 +142,4 @@ func runOver(t *testing.T, l kernels.Launch, in []*emu.Buffer, zones *emu.Buffer
 		launch.Buffers = append(launch.Buffers, b)
 	}
 	require.NoError(t, lib.Run(t.Context(), launch))
-	copy(y, out.Bytes())
 }

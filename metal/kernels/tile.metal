@@ -61,6 +61,26 @@ static inline void stage(threadgroup S* to, device const uchar* x, int as, bool 
   }
 }
 
+// stage_matrix is stage for lines from `first` on, and from depth `from` on, of a matrix that is
+// decoded: at(row, column) returns its elements. Its columns lie next to each other. Across, they
+// are the lines, and along the depth otherwise.
+template <typename S, int LINES, int DEEP, typename M>
+static inline void stage_matrix(threadgroup S* to, thread const M& m, int first, int from, int lines, int deep, uint thread_index) {
+  for (int q = int(thread_index); q < LINES * DEEP / 4; q += TILE_THREADS) {
+    const int line = b_across ? q % (LINES / 4) * 4 : q / (DEEP / 4);
+    const int k = b_across ? q / (LINES / 4) : q % (DEEP / 4) * 4;
+    const int left = b_across ? (k < deep ? lines - line : 0) : (line < lines ? deep - k : 0);
+    const int row = b_across ? from + k : first + line;
+    const int column = b_across ? first + line : from + k;
+    float4 v = float4(0.0f);
+    if (left > 0) v.x = m.at(row, column);
+    if (left > 1) v.y = m.at(row, column + 1);
+    if (left > 2) v.z = m.at(row, column + 2);
+    if (left > 3) v.w = m.at(row, column + 3);
+    put_four(to + (b_across ? k * (LINES + TILE_PAD) + line : line * (DEEP + TILE_PAD) + k), v);
+  }
+}
+
 // block_size returns the elements that stage needs for a block.
 static constexpr int block_size(int lines, int deep) {
   return lines * deep + TILE_PAD * (lines > deep ? lines : deep);
@@ -107,6 +127,22 @@ struct tile {
     for (int k = 0; k < deep; k += BK) {
       stage<S, BM, BK>(a_block, a, a_as, a_across, a_fours, a_start + uint(k) * a_deep, a_line, a_deep, rows, deep - k, thread_index);
       stage<S, BN, BK>(b_block, b, b_as, b_across, b_fours, b_start + uint(k) * b_deep, b_line, b_deep, cols, deep - k, thread_index);
+      threadgroup_barrier(mem_flags::mem_threadgroup);
+      if (row < rows && col < cols) {
+        multiply(a_block, b_block, deep - k);
+      }
+      threadgroup_barrier(mem_flags::mem_threadgroup);
+    }
+  }
+
+  // add_matrix is add with lines of B from line `first` on of a matrix that is decoded.
+  template <typename M>
+  void add_matrix(threadgroup float* memory, device const uchar* a, uint a_start, uint a_line, thread const M& b, int first, int deep) {
+    threadgroup S* a_block = (threadgroup S*)memory;
+    threadgroup S* b_block = a_block + block_size(BM, BK);
+    for (int k = 0; k < deep; k += BK) {
+      stage<S, BM, BK>(a_block, a, a_as, a_across, a_fours, a_start + uint(k), a_line, 1, rows, deep - k, thread_index);
+      stage_matrix<S, BN, BK, M>(b_block, b, first, k, cols, deep - k, thread_index);
       threadgroup_barrier(mem_flags::mem_threadgroup);
       if (row < rows && col < cols) {
         multiply(a_block, b_block, deep - k);

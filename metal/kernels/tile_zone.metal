@@ -11,10 +11,16 @@ struct zone_tile {
   int rows;    // rows of the zone from there on
 };
 
-// matrix_of returns an expert's matrix. size is the bytes of a matrix, the lower word first:
-// 32 bits count the elements of one, and not the bytes, or the elements, of all.
+// matrix_offset returns where an expert's matrix begins, in bytes. size is the bytes of a matrix,
+// the lower word first: 32 bits count the elements of one, and not the bytes, or the elements, of
+// all.
+static inline ulong matrix_offset(constant uint* size, int expert) {
+  return ulong(expert) * (ulong(size[0]) | ulong(size[1]) << 32);
+}
+
+// matrix_of returns an expert's matrix.
 static inline device const uchar* matrix_of(device const uchar* w, constant uint* size, int expert) {
-  return w + ulong(expert) * (ulong(size[0]) | ulong(size[1]) << 32);
+  return w + matrix_offset(size, expert);
 }
 
 // tile_of_zones returns tile number t of those of all zones, each of which has its own,

@@ -36,6 +36,18 @@ func Work(in *Instr, rows int) (flops, bytes int64, ok bool) {
 	case "grouped_outer":
 		w := in.Results[0].Type
 		return 2 * int64(rows) * int64(w.Shape[1]) * int64(w.Shape[2]), of(in.Args[0]) + of(in.Args[1]) + w.Bytes(), true
+	case "scaled_matmul", "affine_matmul", "grouped_scaled_matmul", "grouped_affine_matmul":
+		x, z := in.Args[0], in.Results[0]
+		bytes = of(x) + of(z)
+		for _, o := range in.Args[1:] {
+			switch t := o.Type; {
+			case t.Rank() == 3 && t.Shape[0] > 0: // of a stack
+				bytes += used * (t.Bytes() / int64(t.Shape[0]))
+			case t.Rank() == 2:
+				bytes += t.Bytes()
+			}
+		}
+		return 2 * elements(z, rows) * int64(x.Type.Shape[x.Type.Rank()-1]), bytes, true
 	}
 	return 0, 0, false
 }

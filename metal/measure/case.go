@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/metal/kernels"
+	"github.com/gomoe/gomoe/sharding"
 )
 
 // Case is a program that exercises the kernels that it names.
@@ -17,6 +19,7 @@ type Case struct {
 	Kernels []string // the kernels whose instructions are measured; others in the program are not
 	Program *graph.Program
 	limits  map[string]int // upper bounds (exclusive) of integer inputs, by name
+	config  gomoe.Config   // where it runs on several ranks, of which the first is measured
 }
 
 // shape is a case whose sizes are written as letters.
@@ -27,6 +30,12 @@ type shape struct {
 	in      string
 	body    string
 	out     string
+}
+
+// spread is a shape on several ranks, or on one if the mesh is empty.
+type spread struct {
+	shape
+	mesh, split string // split is how the inputs x and idx are placed
 }
 
 // Cases returns the programs of these sizes. If names are given, it returns only the cases
@@ -62,10 +71,32 @@ func Cases(z Sizes, names ...string) ([]Case, error) {
 			if err != nil {
 				return nil, fmt.Errorf("measure: %w", err)
 			}
-			cases = append(cases, Case{Name: name, Kernels: wanted, Program: p, limits: map[string]int{"ids": z.Vocabulary, "idx": z.Experts, "at": 2}})
+			c := Case{Name: name, Kernels: wanted, Program: p, limits: map[string]int{"ids": z.Vocabulary, "idx": z.Experts, "at": 2}}
+			if c.config, err = s.config(); err != nil {
+				return nil, fmt.Errorf("measure: %s: %w", name, err)
+			}
+			cases = append(cases, c)
 		}
 	}
 	return cases, nil
+}
+
+// config returns where the case runs.
+func (s spread) config() (cfg gomoe.Config, err error) {
+	if s.mesh == "" {
+		return cfg, nil
+	}
+	if cfg.Mesh, err = sharding.ParseMesh(s.mesh); err != nil {
+		return cfg, err
+	}
+	spec, err := sharding.ParseSpec(s.split)
+	cfg.Place = map[string]sharding.Spec{"x": spec, "idx": spec}
+	for name := range cfg.Place {
+		if !strings.Contains(s.in, name+" ") {
+			delete(cfg.Place, name)
+		}
+	}
+	return cfg, err
 }
 
 // inputs returns the case's inputs: numbers in [-1, 1), weights in blocks of such numbers,
@@ -78,7 +109,7 @@ func (c Case) inputs() (map[string]array.Array, error) {
 		x := make([]float64, v.Type.Len())
 		for i := range x {
 			switch limit := c.limits[v.Name]; {
-			case v.Type.DType.IsFloat(), v.Type.DType.IsBlock():
+			case v.Type.DType.IsFloat(), v.Type.DType.IsF8(), v.Type.DType.IsBlock():
 				x[i] = 2*r.Float64() - 1
 			case limit == 0:
 				x[i] = 1

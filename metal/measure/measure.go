@@ -45,7 +45,8 @@ func Run(ctx context.Context, d runtime.Device, cases []Case, o Options, report 
 // run measures one program.
 func (c Case) run(ctx context.Context, d runtime.Device, runs int) (rows []Row, err error) {
 	w := &watcher{device: d}
-	cfg := gomoe.Config{Target: d}
+	cfg := c.config
+	cfg.Target = d
 	cfg.Observe, cfg.Poison = w, true // so that elements that nobody writes are noticed
 	job, err := gomoe.Open(c.Program, cfg)
 	if err != nil {

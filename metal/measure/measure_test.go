@@ -35,6 +35,13 @@ func emulated(t *testing.T) *metal.Device {
 	return d
 }
 
+// planFor returns the case's plan for a target.
+func (c Case) planFor(t lowering.Target) (*lowering.Plan, error) {
+	cfg := c.config
+	cfg.Target = t
+	return gomoe.Compile(c.Program, cfg)
+}
+
 // Every kernel has cases, and the plans of all of them have instructions that it serves, at
 // the sizes of a model, too.
 func TestCases(t *testing.T) {
@@ -43,7 +50,7 @@ func TestCases(t *testing.T) {
 		require.NoError(t, err)
 		found := map[string]bool{}
 		for _, c := range cases {
-			plan, err := gomoe.Compile(c.Program, gomoe.Config{Target: kernels.Metal{}})
+			plan, err := c.planFor(kernels.Metal{})
 			require.NoError(t, err)
 			if _, _, err := c.tasks(plan); err != nil {
 				t.Errorf("%s: %s: %v", name, c.Name, err)
@@ -87,7 +94,7 @@ func TestRun(t *testing.T) {
 		if r.Difference > 0 {
 			differ++
 		}
-		if products := strings.HasPrefix(r.Instruction, "dot_") || strings.HasPrefix(r.Instruction, "grouped_") || strings.HasPrefix(r.Instruction, "attention"); products != (r.FLOPs > 0) {
+		if products := regexp.MustCompile("^(dot|grouped|scaled|affine|attention)").MatchString(r.Instruction); products != (r.FLOPs > 0) {
 			t.Errorf("%s has %d operations", r.Instruction, r.FLOPs)
 		}
 	}

@@ -1,8 +1,29 @@
 package measure
 
+import "slices"
+
 // shapes returns the cases, in the order of the kernels.
-func shapes() []shape {
-	return append(append(append(elementShapes(), rowShapes()...), layerShapes()...), productShapes()...)
+func shapes() (all []spread) {
+	for _, s := range slices.Concat(elementShapes(), rowShapes(), layerShapes(), productShapes()) {
+		all = append(all, spread{shape: s})
+	}
+	return append(all, spreadShapes()...)
+}
+
+// spreadShapes returns the cases of kernels that there is nothing to do for on one rank.
+func spreadShapes() []spread {
+	const layer = " experts={E} capacity={TK}"
+	travel := []string{"ep_choices", "ep_table", "ep_keep", "ep_journey", "ep_rows"}
+	body := func(way string) string {
+		return "r, drop, n, pad, demand = ep_prepare(idx)" + layer + way + "\nrows = ep_dispatch(x, r)" + layer + way + "\ny = ep_combine(rows, r)" + layer + way
+	}
+	const in = "x f32[{T},{D}], idx i32[{T},{K}]"
+	return []spread{
+		{shape{"split sequences", []string{"batch_rows"}, false, "x f32[{T},{K},{F}]",
+			"y = reshape(x) shape=[{TK},{F}] batch=true\nz = neg(y)\nw = reshape(z, x) shape=[{T},{K},{F}] batch=true", "w"}, "a=2", "_,a"},
+		{shape{"two ranks", travel, false, in, body(""), "y"}, "ep=2", "ep"},
+		{shape{"two ranks, sums", append(slices.Clone(travel), "ep_slots", "ep_pack_sums", "ep_sum"), false, in, body(` exchange="sum"`), "y"}, "ep=2", "ep"},
+	}
 }
 
 func elementShapes() []shape {
@@ -67,5 +88,12 @@ func productShapes() []shape {
 			shape{"grouped_matmul " + block, []string{"grouped_blocks"}, true, "idx i32[{T},{K}], x f32[{T},{D}], w " + block + "[{E},{F},{D}]", route + "a = grouped_matmul(rows, w, r) transpose=true" + home, "y"},
 			shape{"dot_general " + block, []string{"dot_blocks"}, true, "x f32[{T},{D}], w " + block + "[{F},{D}]", "y = dot_general(x, w) lhs_contract=[1] rhs_contract=[1]", "y"})
 	}
-	return shapes
+	return append(shapes,
+		shape{"scaled_matmul", []string{"scaled_matmul"}, true, "x bf16[{T},{D}], w f8_e4m3[{F},{D}], s f32[{FB},{DB}]", "y = scaled_matmul(x, w, s) transpose=true", "y"},
+		shape{"grouped_scaled_matmul", []string{"scaled_matmul"}, true, "idx i32[{T},{K}], x bf16[{T},{D}], w f8_e4m3[{E},{F},{D}], s f32[{E},{FB},{DB}]",
+			route + "a = grouped_scaled_matmul(rows, w, r, s) transpose=true" + home, "y"},
+		shape{"affine_matmul", []string{"affine_matmul"}, true, "x bf16[{T},{D}], w u32[{F},{DW}], s bf16[{F},{DG}], b bf16[{F},{DG}]",
+			"y = affine_matmul(x, w, s, b) transpose=true bits=4 group_size=32", "y"},
+		shape{"grouped_affine_matmul", []string{"affine_matmul"}, true, "idx i32[{T},{K}], x bf16[{T},{D}], w u32[{E},{F},{DW}], s bf16[{E},{F},{DG}], b bf16[{E},{F},{DG}]",
+			route + "a = grouped_affine_matmul(rows, w, r, s, b) transpose=true bits=4 group_size=32" + home, "y"})
 }

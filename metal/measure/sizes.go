@@ -31,6 +31,7 @@ func (z Sizes) fill(text string, tokens int) string {
 	var pairs []string
 	for name, n := range map[string]int{
 		"T": tokens, "K": topK, "TK": tokens * topK, "D": z.Hidden, "E": z.Experts, "F": z.FFN, "V": z.Vocabulary,
+		"FB": (z.FFN + 127) / 128, "DB": (z.Hidden + 127) / 128, "DW": z.Hidden / 8, "DG": z.Hidden / 32, // of scaled weights, and of 4 bits
 		"S": z.Sequence, "N": z.Heads, "H": z.HeadDim, "P": z.Parameters,
 	} {
 		pairs = append(pairs, "{"+name+"}", fmt.Sprint(n))

@@ -39,7 +39,7 @@ type at struct {
 	index int
 }
 
-// watcher makes the device repeat what the host has done.
+// watcher makes the device repeat what the first rank has done on the host.
 type watcher struct {
 	device runtime.Device
 	// alone runs one instruction and waits for it.
@@ -54,6 +54,9 @@ var _ runtime.Observer = (*watcher)(nil)
 
 // Before copies the instruction's operands to the device's memory.
 func (w *watcher) Before(k runtime.Observed) {
+	if k.Rank != 0 {
+		return
+	}
 	t := w.tasks[at{k.Plan, k.Index}]
 	if t == nil || w.err != nil {
 		return
@@ -69,6 +72,9 @@ func (w *watcher) Before(k runtime.Observed) {
 
 // After runs the instruction on the device. The first time, it compares the results.
 func (w *watcher) After(k runtime.Observed) {
+	if k.Rank != 0 {
+		return
+	}
 	host := time.Since(w.began)
 	t := w.tasks[at{k.Plan, k.Index}]
 	if t == nil || w.err != nil {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
@@ -25,6 +24,8 @@ func TestWork(t *testing.T) {
 		"dot_general q8_0 dot_general_blocks":               {2 * 1024 * 512 * 1024, 4*(1024*512+1024*1024) + 34*512*1024/32},
 		"grouped_matmul grouped_matmul":                     {2 * 2048 * 512 * 1024, 4 * (2048*512 + 8*512*1024 + 2048*1024)},
 		"grouped_matmul q8_0, decode grouped_matmul_blocks": {2 * 2 * 512 * 1024, 4*(2*512+2*1024) + 2*34*512*1024/32},
+		"scaled_matmul scaled_matmul":                       {2 * 1024 * 512 * 1024, 2*(1024*512+1024*1024) + 512*1024 + 4*8*4},
+		"grouped_affine_matmul grouped_affine_matmul":       {2 * 2048 * 512 * 1024, 2*(2048*512+2048*1024) + 8*(512*1024/2+2*2*512*1024/32)},
 		"attention attention":                               {2 * 8 * 1024 * 1024 * 64, 4 * (4*1024*8*64 + 8*1024)},
 		"attention attention_grad":                          {5 * 8 * 1024 * 1024 * 64, 4 * (8*1024*8*64 + 2*8*1024)},
 		"embedding embedding":                               {0, 4 * (1024 + 2*1024*512)},
@@ -32,7 +33,7 @@ func TestWork(t *testing.T) {
 		"dynamic_slice dynamic_slice":                       {0, 4 * (2*512 + 2)},
 	}
 	for _, c := range cases {
-		plan, err := gomoe.Compile(c.Program, gomoe.Config{Target: kernels.Metal{}})
+		plan, err := c.planFor(kernels.Metal{})
 		require.NoError(t, err)
 		tasks, order, err := c.tasks(plan)
 		require.NoError(t, err)

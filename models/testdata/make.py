@@ -18,6 +18,7 @@ import transformers
 from safetensors import safe_open
 from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM
+from transformers.models.deepseek_v4.modeling_deepseek_v4 import DeepseekV4SparseMoeBlock
 from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
 torch.manual_seed(1)
@@ -158,3 +159,39 @@ for name, config in families.items():
         open(f"{name}/expected.json", "w"),
     )
     print(name, sorted(norms)[:12], file=sys.stderr)
+
+
+def deepseek_v4():
+    """Writes two layers of experts of DeepSeek-V4 with its names, and what transformers computes with them. The first
+    chooses experts by a table of tokens."""
+    name, result = "deepseek_v4_experts", {}
+    config = transformers.DeepseekV4Config(vocab_size=40, hidden_size=16, moe_intermediate_size=8, num_hidden_layers=2, n_routed_experts=6, num_experts_per_tok=3, mlp_layer_types=["hash_moe", "moe"], swiglu_limit=1.5)
+    tokens, x, saved = torch.randint(0, 40, (2, 6)), torch.randn(2, 6, 16), {}
+    for layer in range(2):
+        block = DeepseekV4SparseMoeBlock(config, layer)
+        with torch.no_grad():
+            for n, p in block.state_dict().items():
+                p.copy_(torch.argsort(torch.rand(40, 6), 1)[:, :3] if p.dtype == torch.long else torch.randn(p.shape) * 0.5)
+        own = x.clone().requires_grad_()
+        y = block(own, tokens)
+        (y * torch.arange(16)).sum().backward()
+        result[f"y{layer}"], result[f"dx{layer}"] = y.flatten().tolist(), own.grad.flatten().tolist()
+        for n, p in block.state_dict().items():
+            n = f"layers.{layer}.ffn." + n.replace("e_score_correction_bias", "bias")
+            n = n.replace("gate_proj", "w1").replace("shared_experts.up_proj", "shared_experts.w3").replace("shared_experts.down_proj", "shared_experts.w2")
+            if n.endswith("gate_up_proj"):
+                for e in range(6):
+                    saved[n.replace("gate_up_proj", f"{e}.w1.weight")], saved[n.replace("gate_up_proj", f"{e}.w3.weight")] = p[e, :8].clone(), p[e, 8:].clone()
+            elif n.endswith("down_proj"):
+                for e in range(6):
+                    saved[n.replace("down_proj", f"{e}.w2.weight")] = p[e].clone()
+            else:
+                saved[n] = p
+    os.makedirs(name, exist_ok=True)
+    save_file(saved, f"{name}/model.safetensors")
+    json.dump(dict(model_type="deepseek_v4", vocab_size=40, hidden_size=16, moe_intermediate_size=8, n_routed_experts=6, n_shared_experts=1, num_experts_per_tok=3, num_hash_layers=1, scoring_func="sqrtsoftplus",
+        topk_method="noaux_tc", norm_topk_prob=True, routed_scaling_factor=1.5, swiglu_limit=1.5), open(f"{name}/config.json", "w"), indent=2)
+    json.dump(dict(tokens=tokens.flatten().tolist(), x=x.flatten().tolist(), **result), open(f"{name}/expected.json", "w"))
+
+
+deepseek_v4()

@@ -57,6 +57,9 @@ func (g *gen) route() {
 		topk = g.ints(-1, l.Experts, t, k)
 	}
 	r := &layer{Prepared: primitives.Prepare(l, topk)}
+	if l.Align == 1 { // a sixth of the layers
+		r.Prepared = primitives.Copies(r.Prepared, g.copies(l.Experts, t%4))
+	}
 	g.layers = append(g.layers, r)
 	g.dispatch(r, v)
 	if weights != nil || g.chance(40) {
@@ -70,6 +73,13 @@ func (g *gen) route() {
 	if g.chance(15) { // another pass through the same routing
 		g.dispatch(r, g.like(t, g.dim()))
 	}
+}
+
+// copies returns one copy of each expert, in order, and more of the last expert.
+func (g *gen) copies(experts, more int) *graph.Value {
+	i := primitives.Iota(g.t, graph.I32, 0, experts+more)
+	last := primitives.Full(g.t, float64(experts-1), graph.I32)
+	return primitives.Clamp(primitives.Full(g.t, 0, graph.I32), i, last)
 }
 
 func (g *gen) dispatch(r *layer, v val) { g.add(primitives.Dispatch(r.Prepared, v.Value), v.size, r) }

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/gomoe/gomoe/convert"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/memory"
+)
+
+func (t *tool) convertCommand() *ffcli.Command {
+	return t.filesCommand("convert", "gomoe convert MODEL OUT [-mlx] [-type f16]", "Write a model's files in another form.",
+		"MODEL is a folder with safetensors files, config.json and tokenizer.json, or a GGUF file. OUT is a GGUF file if its name\n"+
+			"ends with .gguf, and else a folder as Hugging Face has them, or with -mlx as MLX has them. The element types stay as they\n"+
+			"are unless -type is given; norms and routers are f32 in GGUF files. The tokenizer and the chat template go along. OUT must\n"+
+			"not be there before, and is complete or absent afterwards.", false)
+}
+
+func (t *tool) quantizeCommand() *ffcli.Command {
+	return t.filesCommand("quantize", "gomoe quantize MODEL OUT -type q4_k", "Write a model with fewer bits per weight.",
+		"MODEL and OUT are those of gomoe convert. f16 and bf16 are for all files, q8_0, q6_k, q4_k and mxfp4 for GGUF files. As in\n"+
+			"llama.cpp norms and routers stay f32, the head has q6_k at least, and mxfp4 is for experts, with q8_0 for the rest; rows\n"+
+			"that are no whole blocks get a type with smaller blocks.", true)
+}
+
+func (t *tool) filesCommand(name, usage, short, long string, typed bool) *ffcli.Command {
+	fs := t.flags(name)
+	var o convert.Options
+	fs.Func("type", "element `type` of matrices: f32, f16, bf16, q8_0, q6_k, q4_k or mxfp4", func(s string) error {
+		for _, d := range convert.Types() {
+			if d.String() == s {
+				o.Type = d
+				return nil
+			}
+		}
+		return fmt.Errorf("want one of %v", convert.Types())
+	})
+	mlx := fs.Bool("mlx", false, "write a folder in MLX's layout")
+	quiet := fs.Bool("quiet", false, "do not print the progress to standard error")
+	return &ffcli.Command{
+		Name: name, ShortUsage: usage, FlagSet: fs, ShortHelp: short, LongHelp: long,
+		Exec: func(ctx context.Context, args []string) error {
+			paths, err := operands(fs, args)
+			if err != nil {
+				return err
+			}
+			if len(paths) != 2 {
+				return usagef("%d paths %q, want two: the model and what is written", len(paths), paths)
+			}
+			if typed && o.Type == graph.NoDType {
+				return usagef("no -type, want one of %v", convert.Types())
+			}
+			if o.Layout = convert.LayoutOf(paths[1]); *mlx {
+				if o.Layout == convert.GGUF {
+					return usagef("-mlx writes a folder, and %s is the name of a GGUF file", plainText(paths[1]))
+				}
+				o.Layout = convert.MLX
+			}
+			if !*quiet {
+				p := &progress{to: t.stderr, began: time.Now(), last: time.Now()}
+				o.Progress = p.print
+				defer p.end()
+			}
+			return convert.Model(ctx, paths[1], paths[0], o)
+		},
+	}
+}
+
+// progress prints how much of a file is written, at most once a second.
+type progress struct {
+	to          io.Writer
+	began, last time.Time
+	done        int64
+}
+
+func (p *progress) print(done, total int64) {
+	p.done = done
+	if now := time.Now(); now.Sub(p.last) >= time.Second && done < total {
+		p.last = now
+		fmt.Fprintf(p.to, "%d%% of %s\n", done*100/max(total, 1), memory.Format(float64(total)))
+	}
+}
+
+// end prints how much was written in all.
+func (p *progress) end() {
+	if s := time.Since(p.began).Seconds(); p.done > 0 {
+		fmt.Fprintf(p.to, "%s in %.1f s\n", memory.Format(float64(p.done)), s)
+	}
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/generate"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/memory"
+	"github.com/gomoe/gomoe/models"
+	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/tokenizer"
+	"github.com/gomoe/gomoe/world"
+)
+
+// opening is a model that a command opens, with the flags that say where it computes.
+type opening struct {
+	*tool
+	path, mesh, device string
+	transport          *string
+	deadline           *time.Duration
+	o                  generate.Options
+
+	w     world.World
+	c     *checkpoint.Checkpoint
+	model *models.Model
+	tok   *tokenizer.Tokenizer
+	ends  map[int32]bool
+	// follows says that the first process of the job speaks, and this one computes with it.
+	follows bool
+	end     func() error // releases the device
+}
+
+// flags adds the flags that say where the model computes.
+func (m *opening) flags(fs *flag.FlagSet) {
+	fs.Func("cache", "element `type` of the caches: f32, bf16, f16 or q8_0; that of the calculation if not given", func(s string) error {
+		for _, d := range []graph.DType{graph.F32, graph.BF16, graph.F16, graph.Q8_0} {
+			if d.String() == s {
+				m.o.Cache = d
+				return nil
+			}
+		}
+		return errors.New("want f32, bf16, f16 or q8_0")
+	})
+	fs.StringVar(&m.mesh, "mesh", "", "`axes` of ranks: ep splits the experts, tp heads and the experts' columns; empty is one rank")
+	m.transport, m.deadline = world.TransportFlag(fs), world.DeadlineFlag(fs)
+	deviceFlag(fs, &m.device)
+	kernelsFlag(fs)
+}
+
+// operand takes the model's path from the arguments that are not flags.
+func (m *opening) operand(fs *flag.FlagSet, args []string) error {
+	paths, err := operands(fs, args)
+	if err != nil {
+		return err
+	}
+	if len(paths) != 1 {
+		return usagef("%d paths %q, want one: the folder of a model, or a GGUF file", len(paths), paths)
+	}
+	m.path = paths[0]
+	return nil
+}
+
+// open sets up the job, and opens the model and its tokenizer. The caller calls close in any case.
+func (m *opening) open(ctx context.Context) error {
+	mesh, err := sharding.ParseMesh(m.mesh)
+	if err != nil {
+		return usagef("-mesh: %w", err)
+	}
+	for _, a := range mesh.Axes {
+		if !slices.Contains([]string{"dp", "ep", "tp"}, a.Name) {
+			return usagef("-mesh %s: axis %s, want ep, which splits the experts, tp, which splits heads, or dp, which copies the model", mesh, a.Name)
+		}
+	}
+	if err := m.w.Setup(ctx, world.Config{Mesh: &mesh, Transport: *m.transport, Deadline: *m.deadline}); err != nil {
+		return err
+	}
+	info, err := m.w.Info()
+	if err != nil {
+		return err
+	}
+	m.follows = !info.First()
+	m.o.World, m.o.Mesh, m.o.Deadline = &m.w, mesh, *m.deadline
+	if m.end, err = openDevice(ctx, m.device, &m.o.Config); err != nil {
+		return err
+	}
+	if m.c, err = checkpoint.Open(m.path); err != nil {
+		return err
+	}
+	if m.model, err = models.Open(m.c); err != nil {
+		return err
+	}
+	if n := mesh.Size("ep"); n > m.model.Experts {
+		return usagef("-mesh %s: the model has %d experts, want at most as many ranks along ep", mesh, m.model.Experts)
+	}
+	if m.tok, err = generate.Tokenizer(m.c); err != nil {
+		return err
+	}
+	m.o.Tokenizer = m.tok
+	m.ends, err = generate.Ends(m.c, m.tok)
+	return err
+}
+
+// usualRoom is how many positions a text has where nothing is said and the model was trained for more.
+const usualRoom = 4096
+
+// setRoom checks -room, and sets it if it is not given.
+func (m *opening) setRoom() error {
+	switch {
+	case m.o.Room < 0:
+		return usagef("-room %d: want at least 1, or 0 for what the model was trained for", m.o.Room)
+	case m.o.Room > m.model.Context:
+		return usagef("-room %d: the model was trained for %d positions", m.o.Room, m.model.Context)
+	case m.o.Room == 0:
+		m.o.Room = min(m.model.Context, usualRoom)
+	}
+	return nil
+}
+
+// close releases what open has opened.
+func (m *opening) close() error {
+	var errs []error
+	if m.c != nil {
+		errs = append(errs, m.c.Close())
+	}
+	if m.end != nil {
+		errs = append(errs, m.end())
+	}
+	return errors.Join(append(errs, m.w.Close())...)
+}
+
+// roomText says how much room a generator has, and what a rank holds.
+func roomText(g *generate.Generator) string {
+	m, of := g.Memory(), ""
+	if n := g.Sequences(); n > 1 {
+		of = fmt.Sprintf(" for each of %d sequences", n)
+	}
+	return fmt.Sprintf("room for %d positions%s; a rank takes %s: weights %s, caches %s, the largest step %s", g.Room(), of,
+		memory.Format(float64(m.Weights+m.Caches+m.Step)), memory.Format(float64(m.Weights)), memory.Format(float64(m.Caches)), memory.Format(float64(m.Step)))
+}

@@ -1,0 +1,310 @@
+package convert
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/checkpoint/gguf"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/whole"
+	"github.com/gomoe/gomoe/models"
+	"github.com/gomoe/gomoe/tokenizer"
+)
+
+// ends are the keys of GGUF files for tokens that end a text beside that of the vocabulary.
+func ends() []string { return []string{"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"} }
+
+const (
+	keyFileType = "general.file_type"
+	keyBlocks   = "general.quantization_version" // of the layouts of blocks
+	keyEnd      = "eos_token_id"
+)
+
+// meta returns the keys of a GGUF file.
+func (j *conversion) meta(dst string) ([]gguf.Meta, error) {
+	t, err := j.most()
+	if err != nil {
+		return nil, err
+	}
+	var meta []gguf.Meta
+	if j.c.Format == checkpoint.GGUF {
+		meta, err = j.sameKeys()
+	} else {
+		meta, err = j.newKeys(strings.TrimSuffix(filepath.Base(dst), ".gguf"))
+	}
+	if n := fileType(t); n >= 0 {
+		meta = append(meta, gguf.Meta{Key: keyFileType, Value: uint32(n)})
+	}
+	return append(meta, gguf.Meta{Key: keyBlocks, Value: uint32(2)}), err
+}
+
+// sameKeys returns the keys of a GGUF file without those about its elements and its place in a set.
+func (j *conversion) sameKeys() (meta []gguf.Meta, err error) {
+	f, err := gguf.Open(j.c.Files[0])
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range f.Meta {
+		if m.Key != keyFileType && m.Key != keyBlocks && m.Key != "general.alignment" && !strings.HasPrefix(m.Key, "split.") {
+			meta = append(meta, m)
+		}
+	}
+	return meta, f.Close()
+}
+
+// newKeys returns the keys of a GGUF file for a folder of Hugging Face.
+func (j *conversion) newKeys(name string) ([]gguf.Meta, error) {
+	architecture := models.Architecture(j.m.Family, checkpoint.GGUF)
+	meta := []gguf.Meta{{Key: "general.architecture", Value: architecture}, {Key: "general.type", Value: "model"}, {Key: "general.name", Value: name}}
+	have := map[string]bool{}
+	for _, s := range j.m.Settings {
+		if strings.HasPrefix(s.Name, "quantization_config.") {
+			continue // it is about the elements of the old files
+		}
+		if s.GGUF == "" && !s.Usual {
+			return nil, fmt.Errorf("%s: %s is %v, and GGUF files of %s have no key for it", j.c.Config.Path, s.Name, s.Value, architecture)
+		}
+		if s.GGUF == "" || nothing(s.Value) || have[s.GGUF] {
+			continue
+		}
+		have[s.GGUF] = true // several settings may say the same
+		key := s.GGUF
+		if key[0] == '.' {
+			key = architecture + key
+		}
+		v := s.Value
+		switch x := v.(type) {
+		case int:
+			v = uint32(x)
+		case float64:
+			v = float32(x)
+		case []int:
+			list := make([]int32, len(x))
+			for i := range x {
+				list[i] = int32(x[i])
+			}
+			v = list
+		}
+		meta = append(meta, gguf.Meta{Key: key, Value: v})
+	}
+	g, err := tokenizer.ToGGUF(j.folder(), j.m.Vocab)
+	if err != nil {
+		return nil, err
+	}
+	all, err := j.endTokens(g.EOS)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) > 0 {
+		g.EOS = all[0]
+	}
+	for _, k := range g.Keys() {
+		meta = append(meta, gguf.Meta{Key: k.Name, Value: k.Value})
+	}
+	for i, id := range all[min(1, len(all)):] {
+		if i == len(ends()) {
+			return nil, fmt.Errorf("%s: tokens %v end a text, want at most %d, for which a GGUF file has keys", j.c.Config.Path, all, 1+len(ends()))
+		}
+		meta = append(meta, gguf.Meta{Key: ends()[i], Value: uint32(id)})
+	}
+	return meta, nil
+}
+
+// endTokens returns the tokens that end a text, first is the first of them if it is one: those of the files of Hugging Face.
+func (j *conversion) endTokens(first int32) ([]int32, error) {
+	more, err := checkpoint.ReadConfig(filepath.Join(j.folder(), generationName))
+	if err != nil {
+		return nil, err
+	}
+	ids := map[int32]bool{}
+	for _, c := range []checkpoint.Config{j.c.Config, more} {
+		some, err := c.IDs(keyEnd)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(ids, some)
+	}
+	delete(ids, first)
+	all := slices.Sorted(maps.Keys(ids))
+	if first >= 0 {
+		all = append([]int32{first}, all...)
+	}
+	return all, nil
+}
+
+// nothing reports whether a setting has the value that stands for its absence.
+func nothing(v any) bool {
+	switch v := v.(type) {
+	case int:
+		return v == 0
+	case float64:
+		return v == 0
+	case []int:
+		return len(v) == 0
+	case []string:
+		return len(v) == 0
+	case string:
+		return v == "default"
+	}
+	return v == nil
+}
+
+const generationName = "generation_config.json"
+
+// describe writes what a folder has beside the tensors.
+func (j *conversion) describe(folder string) error {
+	if j.c.Format == checkpoint.GGUF {
+		return j.describeGGUF(folder)
+	}
+	for _, name := range []string{"tokenizer.json", "tokenizer.model", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt", "chat_template.jinja", generationName} {
+		data, err := os.ReadFile(filepath.Join(j.folder(), name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = writeFile(folder, name, data)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	data, err := os.ReadFile(j.c.Config.Path)
+	if err != nil {
+		return err
+	}
+	if j.o.Type != graph.NoDType {
+		var values map[string]any
+		d := json.NewDecoder(bytes.NewReader(data))
+		d.UseNumber()
+		if err := d.Decode(&values); err != nil {
+			return fmt.Errorf("%s: %w", j.c.Config.Path, err)
+		}
+		key := "torch_dtype"
+		if _, ok := values["dtype"]; ok {
+			key = "dtype"
+		}
+		values[key] = torchName(j.o.Type)
+		return writeJSON(folder, checkpoint.ConfigName, values)
+	}
+	return writeFile(folder, checkpoint.ConfigName, data)
+}
+
+// describeGGUF writes what a folder has beside the tensors for a GGUF file.
+func (j *conversion) describeGGUF(folder string) error {
+	if _, ok := j.c.Config.Value("tokenizer.ggml.model"); !ok {
+		return fmt.Errorf("%s: the file has no tokenizer", j.c.Config.Path)
+	}
+	g, err := tokenizer.GGUFOf(j.c.Config.Value)
+	if err != nil {
+		return err
+	}
+	files, err := g.Files()
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := writeFile(folder, name, files[name]); err != nil {
+			return err
+		}
+	}
+	t, err := j.most()
+	if err != nil {
+		return err
+	}
+	values := map[string]any{"model_type": j.m.Family, "architectures": []string{className(j.m.Family)}, "torch_dtype": torchName(t)}
+	for _, s := range j.m.Settings {
+		if s.Name == "" && !s.Usual {
+			return fmt.Errorf("%s: %s is %v, and %s has nothing for it", j.c.Config.Path, s.GGUF, s.Value, checkpoint.ConfigName)
+		}
+		if s.Name == "" || nothing(s.Value) {
+			continue
+		}
+		v := s.Value
+		if x, ok := v.(float64); ok { // as it was before it became a number of 32 bits
+			v = json.Number(strconv.FormatFloat(x, 'g', -1, 32))
+		}
+		set(values, s.Name, v)
+	}
+	if g.BOS >= 0 {
+		values["bos_token_id"] = g.BOS
+	}
+	var ids []int
+	if g.EOS >= 0 {
+		ids = append(ids, int(g.EOS))
+	}
+	for _, key := range ends() {
+		if id, ok, err := j.c.Config.Int(key); err != nil {
+			return err
+		} else if ok {
+			ids = append(ids, id)
+		}
+	}
+	values[keyEnd] = ids
+	if len(ids) == 1 {
+		values[keyEnd] = ids[0]
+	} else if len(ids) == 0 {
+		values[keyEnd] = nil
+	}
+	return writeJSON(folder, checkpoint.ConfigName, values)
+}
+
+// set sets a value by a name, whose dots lead into objects.
+func set(values map[string]any, name string, v any) {
+	first, rest, ok := strings.Cut(name, ".")
+	if !ok {
+		values[name] = v
+		return
+	}
+	in, ok := values[first].(map[string]any)
+	if !ok {
+		in = map[string]any{}
+		values[first] = in
+	}
+	set(in, rest, v)
+}
+
+// className returns the name of the class that transformers has for a family: Qwen3MoeForCausalLM for qwen3_moe.
+func className(family string) string {
+	var b strings.Builder
+	for _, part := range strings.Split(family, "_") {
+		b.WriteString(strings.ToUpper(part[:1]) + part[1:])
+	}
+	return b.String() + "ForCausalLM"
+}
+
+// torchName returns PyTorch's name of an element type.
+func torchName(d graph.DType) string {
+	switch d {
+	case graph.F16:
+		return "float16"
+	case graph.BF16:
+		return "bfloat16"
+	}
+	return "float32"
+}
+
+func writeFile(folder, name string, data []byte) error {
+	return whole.Write(filepath.Join(folder, name), func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}
+
+func writeJSON(folder, name string, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return writeFile(folder, name, append(data, '\n'))
+}

@@ -1,0 +1,117 @@
+package convert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/checkpoint/gguf"
+	"github.com/gomoe/gomoe/checkpoint/safetensors"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/whole"
+	"github.com/gomoe/gomoe/models"
+	"github.com/gomoe/gomoe/nn"
+)
+
+// Layout is a form of a model's files.
+type Layout string
+
+// The layouts that Model writes.
+const (
+	Safetensors Layout = "safetensors" // a folder as Hugging Face has them, with a tensor per expert
+	MLX         Layout = "mlx"         // a folder as MLX has them, with a tensor for all experts
+	GGUF        Layout = "gguf"        // a file as llama.cpp has them
+)
+
+// Options say what Model writes.
+type Options struct {
+	Layout Layout
+	// Type is the element type of matrices; zero keeps those that the files have. Types says which ones there are.
+	// Norms, biases and routers stay exact in GGUF files: they are f32.
+	Type graph.DType
+	// Progress is called after each piece with the bytes that are written and those that are to be written. nil means
+	// nobody is told.
+	Progress func(done, total int64)
+}
+
+// fileLimit is the size of the files of a set in bytes, which is Hugging Face's.
+const fileLimit = 5 << 30
+
+// Model writes the model at src, which checkpoint.Open opens, to dst: a file for the layout GGUF, a folder for the others.
+// Nothing may have the name dst; it is complete when Model returns without an error, and absent after one. It is an error if
+// the layout cannot have all that the model says, an element type or the tokenizer, and if a number is too large for the
+// element type.
+func Model(ctx context.Context, dst, src string, o Options) error {
+	if err := convert(ctx, dst, src, o); err != nil {
+		return fmt.Errorf("convert: %w", err)
+	}
+	return nil
+}
+
+// conversion is one use of Model.
+type conversion struct {
+	ctx    context.Context
+	o      Options
+	c      *checkpoint.Checkpoint
+	m      *models.Model
+	params []nn.Param
+	done   int64
+	total  int64
+}
+
+func convert(ctx context.Context, dst, src string, o Options) (err error) {
+	if err := o.check(); err != nil {
+		return err
+	}
+	if _, err := os.Lstat(dst); err == nil {
+		return &fs.PathError{Op: "create", Path: dst, Err: errors.New("this is there already; remove it, or give another name")}
+	}
+	j := &conversion{ctx: ctx, o: o}
+	if j.c, err = checkpoint.Open(src); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, j.c.Close()) }()
+	if j.m, err = models.Open(j.c); err != nil {
+		return err
+	}
+	if j.params, err = models.Params(j.m, j.c); err != nil {
+		return err
+	}
+	sources, err := j.sources()
+	if err != nil {
+		return err
+	}
+	if o.Layout == GGUF {
+		meta, err := j.meta(dst)
+		if err != nil {
+			return err
+		}
+		return gguf.Write(dst, meta, sources)
+	}
+	return whole.NewFolder(dst, func(folder string) error {
+		if err := j.describe(folder); err != nil {
+			return err
+		}
+		format := "pt"
+		if o.Layout == MLX {
+			format = "mlx"
+		}
+		return safetensors.WriteSet(folder, map[string]string{"format": format}, sources, fileLimit)
+	})
+}
+
+// folder returns the folder of the model's files.
+func (j *conversion) folder() string { return filepath.Dir(j.c.Files[0]) }
+
+// LayoutOf returns the layout that a name asks for: GGUF if it ends with .gguf, else Safetensors.
+func LayoutOf(path string) Layout {
+	if strings.HasSuffix(path, ".gguf") {
+		return GGUF
+	}
+	return Safetensors
+}

@@ -1,0 +1,348 @@
+package convert
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/checkpoint/safetensors"
+	"github.com/gomoe/gomoe/checkpoint/tensor"
+	"github.com/gomoe/gomoe/generate"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/models"
+	"github.com/gomoe/gomoe/nn"
+	"github.com/gomoe/gomoe/quant"
+	"github.com/gomoe/gomoe/tokenizer"
+)
+
+// folderOf returns a folder with a model of package models' testdata and a tokenizer of as many tokens, which are bytes.
+func folderOf(t *testing.T, name string) string {
+	t.Helper()
+	dir := t.TempDir()
+	from := filepath.Join("../models/testdata", name)
+	for _, name := range []string{safetensors.FileName, checkpoint.ConfigName} {
+		data, err := os.ReadFile(filepath.Join(from, name))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), data, 0o666))
+	}
+	config, err := checkpoint.ReadConfig(filepath.Join(dir, checkpoint.ConfigName))
+	require.NoError(t, err)
+	vocab, _, err := config.Int("vocab_size")
+	require.NoError(t, err)
+	data, err := tokenizer.Bytes()
+	require.NoError(t, err)
+	var f map[string]any
+	require.NoError(t, json.Unmarshal(data, &f))
+	ids := f["model"].(map[string]any)["vocab"].(map[string]any)
+	for text, id := range ids {
+		if int(id.(float64)) >= vocab {
+			delete(ids, text)
+		}
+	}
+	data, err = json.Marshal(f)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, tokenizer.FileName), data, 0o666))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "chat_template.jinja"), []byte("{{ messages[0].content }}"), 0o666))
+	return dir
+}
+
+// open opens a model with its parameters.
+func open(t *testing.T, path string) (*checkpoint.Checkpoint, *models.Model, []nn.Param) {
+	t.Helper()
+	c, err := checkpoint.Open(path)
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	m, err := models.Open(c)
+	require.NoError(t, err)
+	params, err := models.Params(m, c)
+	require.NoError(t, err)
+	return c, m, params
+}
+
+// weights returns the parameters of a model by name.
+func weights(t *testing.T, path string) map[string]array.Array {
+	t.Helper()
+	c, _, params := open(t, path)
+	all := map[string]array.Array{}
+	for _, p := range params {
+		w, err := models.Find(c, p)
+		require.NoError(t, err)
+		a, err := w.Array()
+		require.NoError(t, err)
+		all[p.Name] = a
+	}
+	return all
+}
+
+// greedy returns tokens that a model writes.
+func greedy(t *testing.T, path string) (ids []int32) {
+	t.Helper()
+	c, m, _ := open(t, path)
+	tok, err := generate.Tokenizer(c)
+	require.NoError(t, err)
+	prompt, err := tok.Encode("#%!$", tokenizer.Options{})
+	require.NoError(t, err)
+	require.Len(t, prompt, 4)
+	g, err := generate.Open(m, c, generate.Options{Room: 32})
+	require.NoError(t, err)
+	defer g.Close()
+	_, err = g.Generate(context.Background(), generate.Request{Prompt: prompt, N: 24}, func(x generate.Token) bool {
+		ids = append(ids, x.ID)
+		return true
+	})
+	require.NoError(t, err)
+	return ids
+}
+
+func said(m *models.Model) map[string]string {
+	all := map[string]string{}
+	for _, s := range m.Settings {
+		if s.Name != "" && !nothing(s.Value) { // some have two names in Hugging Face's files
+			all[cmp.Or(s.GGUF, strings.Replace(s.Name, "rope_parameters", "rope_scaling", 1))] = fmt.Sprintf("%.6v", s.Value)
+		}
+	}
+	return all
+}
+
+// Every family goes from Hugging Face's files to a GGUF file, to MLX's layout and back with the same bits, the same settings
+// and the same tokens.
+func TestRoundTrip(t *testing.T) {
+	dirs, err := filepath.Glob("../models/testdata/*/" + checkpoint.ConfigName)
+	require.NoError(t, err)
+	require.NotEmpty(t, dirs)
+	for _, dir := range dirs {
+		name := filepath.Base(filepath.Dir(dir))
+		t.Run(name, func(t *testing.T) {
+			src := folderOf(t, name)
+			if settings := map[string]map[string]any{ // without what GGUF files cannot say
+				"llama":       {"rope_parameters": map[string]any{"rope_theta": 1000, "rope_type": "yarn", "factor": 2, "original_max_position_embeddings": 64}},
+				"qwen3_moe":   {"mlp_only_layers": []int{}, "decoder_sparse_step": 1},
+				"glm4_moe":    {"num_nextn_predict_layers": 0}, // which are not opened
+				"deepseek_v3": {"num_nextn_predict_layers": 0},
+			}[name]; settings != nil {
+				src = made(t, name, settings, nil)
+			}
+			_, m, _ := open(t, src)
+			want, tokens := weights(t, src), greedy(t, src)
+			out := t.TempDir()
+			path := src
+			for i, next := range []string{"a.gguf", "folder", "mlx", "b.gguf", "c.gguf"} {
+				o := Options{Layout: LayoutOf(next)}
+				if strings.HasPrefix(next, "mlx") {
+					o.Layout = MLX
+				}
+				done, total := int64(0), int64(0)
+				o.Progress = func(d, all int64) { done, total = d, all }
+				next = filepath.Join(out, next)
+				err := Model(context.Background(), next, path, o)
+				if why, ok := map[string]string{"deepseek_v2_groups": "rope_parameters.mscale is 1, and GGUF files of deepseek2 have no key for it", "deepseek_v3_fp8": "q_proj.weight_scale_inv has no name in GGUF files"}[name]; ok && o.Layout == GGUF {
+					require.ErrorContains(t, err, why)
+					continue
+				}
+				if strings.HasPrefix(name, "gpt_oss") && o.Layout != GGUF {
+					require.ErrorContains(t, err, "folders of gpt_oss have gate and up of all experts in one tensor [E,H,2I], which gomoe does not write")
+					continue
+				}
+				require.NoError(t, err, "step %d", i)
+				require.Equal(t, total, done)
+				require.NotZero(t, done)
+				path = next
+				require.Equal(t, tokens, greedy(t, path), path)
+				c, again, _ := open(t, path)
+				for key, value := range said(again) {
+					if strings.HasPrefix(key, ".") {
+						require.Equal(t, said(m)[key], value, "%s: %s", path, key)
+					}
+				}
+				if c.Format == checkpoint.Safetensors {
+					require.Equal(t, said(m), said(again), path)
+					got := weights(t, path)
+					require.Len(t, got, len(want))
+					for name, a := range want {
+						if !array.Equal(a, got[name]) {
+							t.Errorf("%s: %s differs", path, name)
+						}
+					}
+				}
+				tok, err := generate.Tokenizer(c)
+				require.NoError(t, err)
+				text, err := tok.Template(tokenizer.Conversation{Messages: json.RawMessage(`[{"role":"user","content":"x"}]`)})
+				require.NoError(t, err)
+				require.Equal(t, "x", text)
+			}
+		})
+	}
+}
+
+// wide writes a Mixtral whose rows are whole blocks.
+func wide(t *testing.T, change func(name string, x []float32)) string {
+	t.Helper()
+	return made(t, "mixtral", map[string]any{"hidden_size": 256, "intermediate_size": 96, "head_dim": 64}, change)
+}
+
+// made writes a model like that of testdata with other settings.
+func made(t *testing.T, name string, settings map[string]any, change func(name string, x []float32)) string {
+	t.Helper()
+	dir := folderOf(t, name)
+	path := filepath.Join(dir, checkpoint.ConfigName)
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	var config map[string]any
+	require.NoError(t, json.Unmarshal(data, &config))
+	maps.Copy(config, settings)
+	data, err = json.Marshal(config)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, data, 0o666))
+	c, err := checkpoint.Open(dir)
+	require.NoError(t, err)
+	m, err := models.Open(c)
+	require.NoError(t, err)
+	var params []nn.Param
+	_, err = graph.Trace("model", func(tr *graph.Tracer) []*graph.Value {
+		s := nn.New(tr, nn.Options{})
+		out := m.Forward(s, tr.Input("tokens", graph.I32, 1, 1), &nn.Step{})
+		params = s.Params()
+		return []*graph.Value{out}
+	})
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
+	var all []tensor.Source
+	for _, p := range params {
+		n, shape := 1, p.Type.Shape
+		if strings.Contains(p.Name, "*") {
+			n, shape = shape[0], shape[1:]
+		}
+		for e := range n {
+			a := array.New(graph.T(graph.F32, shape...))
+			x := array.Data[float32](a)
+			for i := range x {
+				x[i] = float32(math.Sin(float64(i*7+e+len(all)))) * 0.2
+			}
+			name := strings.Replace(p.Name, "*", fmt.Sprint(e), 1)
+			if change != nil {
+				change(name, x)
+			}
+			all = append(all, tensor.Of(name, a))
+		}
+	}
+	require.NoError(t, safetensors.Write(filepath.Join(dir, safetensors.FileName), nil, all))
+	return dir
+}
+
+// The types are those that llama.cpp takes, the blocks are those of package quant, and errors are within a step of the type.
+func TestQuantize(t *testing.T) {
+	src := wide(t, nil)
+	want := weights(t, src)
+	const q, down, head, table, router, norm = "model.layers.0.self_attn.v_proj.weight", "model.layers.0.block_sparse_moe.experts.*.w2.weight",
+		"lm_head.weight", "model.embed_tokens.weight", "model.layers.1.block_sparse_moe.gate.weight", "model.norm.weight"
+	for d, types := range map[graph.DType]map[string]graph.DType{
+		graph.F16:   {q: graph.F16, down: graph.F16, head: graph.F16, table: graph.F16},
+		graph.BF16:  {q: graph.BF16, down: graph.BF16, head: graph.BF16, table: graph.BF16},
+		graph.Q8_0:  {q: graph.Q8_0, down: graph.Q8_0, head: graph.Q8_0, table: graph.Q8_0},
+		graph.Q6_K:  {q: graph.Q6_K, down: graph.Q8_0, head: graph.Q6_K, table: graph.Q6_K},
+		graph.Q4_K:  {q: graph.Q4_K, down: graph.Q5_0, head: graph.Q6_K, table: graph.Q4_K},
+		graph.MXFP4: {q: graph.Q8_0, down: graph.MXFP4, head: graph.Q8_0, table: graph.Q8_0},
+	} {
+		types[router], types[norm] = graph.F32, graph.F32
+		out := filepath.Join(t.TempDir(), "m.gguf")
+		require.NoError(t, Model(context.Background(), out, src, Options{Layout: GGUF, Type: d}))
+		c, _, _ := open(t, out)
+		n, _, err := c.Config.Int(keyFileType)
+		require.NoError(t, err)
+		require.Equal(t, fileType(d), n)
+		got := weights(t, out)
+		for name, typ := range types {
+			a := got[name]
+			require.Equal(t, typ, a.Type.DType, "%s %s", d, name)
+			blocks := array.New(a.Type)
+			x := array.Data[float32](want[name])
+			if typ.IsBlock() {
+				require.NoError(t, quant.Quantize(blocks.Bytes(), typ, x))
+			} else {
+				require.NoError(t, array.Convert(blocks, want[name]))
+			}
+			require.Equal(t, blocks.Bytes(), a.Bytes(), "%s %s", d, name)
+			// steps between numbers of the type, where the largest is 0.2
+			bound := map[graph.DType]float64{graph.F32: 0, graph.F16: 1e-4, graph.BF16: 1e-3, graph.Q8_0: 0.001, graph.Q6_K: 0.008, graph.Q5_0: 0.016, graph.Q4_K: 0.025, graph.MXFP4: 0.05}[typ]
+			for i, y := range array.Data[float32](a.As(graph.F32)) {
+				if e := math.Abs(float64(y - x[i])); e > bound {
+					t.Fatalf("%s %s: element %d is off by %g, want at most %g", d, name, i, e, bound)
+				}
+			}
+		}
+		require.Len(t, greedy(t, out), 24)
+	}
+	// A folder of Hugging Face says its type.
+	out := filepath.Join(t.TempDir(), "half")
+	require.NoError(t, Model(context.Background(), out, src, Options{Layout: Safetensors, Type: graph.BF16}))
+	config, err := checkpoint.ReadConfig(filepath.Join(out, checkpoint.ConfigName))
+	require.NoError(t, err)
+	name, ok := config.Value("dtype")
+	if !ok {
+		name, _ = config.Value("torch_dtype")
+	}
+	require.Equal(t, "bfloat16", name)
+	require.Equal(t, graph.BF16, weights(t, out)[norm].Type.DType)
+}
+
+// What cannot be written leaves nothing behind.
+func TestRefuses(t *testing.T) {
+	src := wide(t, nil)
+	q4 := filepath.Join(t.TempDir(), "q4.gguf")
+	require.NoError(t, Model(context.Background(), q4, src, Options{Layout: GGUF, Type: graph.Q4_K}))
+	large := wide(t, func(name string, x []float32) {
+		if name == "model.layers.1.self_attn.o_proj.weight" {
+			x[300] = 7e4
+		}
+	})
+	bare := wide(t, nil)
+	require.NoError(t, os.Remove(filepath.Join(bare, tokenizer.FileName)))
+	ended, cancel := context.WithCancel(context.Background())
+	stop := Options{Layout: GGUF, Progress: func(done, total int64) {
+		if done > total/2 {
+			cancel()
+		}
+	}}
+	for _, c := range []struct {
+		ctx  context.Context
+		src  string
+		o    Options
+		want string
+	}{
+		{ended, src, stop, "context canceled"},
+		{ended, src, Options{Layout: Safetensors}, "context canceled"},
+		{nil, q4, Options{Layout: Safetensors}, `is in blocks of q4_k, which safetensors files do not have: ask for f32, f16 or bf16`},
+		{nil, src, Options{Layout: MLX, Type: graph.Q8_0}, "element type q8_0 is for GGUF files, want f32, f16 or bf16"},
+		{nil, src, Options{Layout: GGUF, Type: graph.I32}, "element type i32, want one of [f32 f16 bf16"},
+		{nil, src, Options{}, `layout "", want safetensors, mlx or gguf`},
+		{nil, large, Options{Layout: GGUF, Type: graph.F16}, "parameter model.layers.1.self_attn.o_proj.weight: the number 70000, which elements of f16 cannot be"},
+		{nil, large, Options{Layout: GGUF, Type: graph.Q8_0}, "the number 70000, which elements of q8_0 cannot be"},
+		{nil, folderOf(t, "qwen3_moe"), Options{Layout: GGUF}, "config.json: mlp_only_layers is [0], and GGUF files of qwen3moe have no key for it"},
+		{nil, folderOf(t, "llama"), Options{Layout: GGUF}, "config.json: rope_parameters.low_freq_factor is 1, and GGUF files of llama have no key for it"},
+		{nil, bare, Options{Layout: GGUF}, "tokenizer.json: no such file"},
+	} {
+		if c.ctx == nil {
+			c.ctx = context.Background()
+		}
+		dir := t.TempDir()
+		require.ErrorContains(t, Model(c.ctx, filepath.Join(dir, "out"), c.src, c.o), c.want)
+		entries, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		require.Empty(t, entries, c.want)
+	}
+	for _, o := range []Options{{Layout: GGUF}, {Layout: Safetensors, Type: graph.F16}} {
+		require.ErrorContains(t, Model(context.Background(), q4, q4, o), "q4.gguf: this is there already; remove it, or give another name")
+	}
+	require.NoError(t, Model(context.Background(), filepath.Join(t.TempDir(), "f16"), q4, Options{Layout: Safetensors, Type: graph.F16}))
+}

@@ -1,0 +1,208 @@
+package convert
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/checkpoint/tensor"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/models"
+	"github.com/gomoe/gomoe/nn"
+	parts "github.com/gomoe/gomoe/runtime"
+)
+
+// pieceBytes is about how many bytes of f32 a piece of a tensor has.
+const pieceBytes = 8 << 20
+
+// matrices is a parameter on its way: matrices of the same shape, one per expert if it has experts.
+type matrices struct {
+	j          *conversion
+	p          nn.Param
+	w          *models.Weight
+	want       graph.DType
+	first, n   int // matrices
+	rows, unit int // of a matrix, and how many rows stay together
+	move       func(to int) (from int)
+}
+
+// sources returns the tensors of the new files.
+func (j *conversion) sources() (all []tensor.Source, err error) {
+	published := checkpoint.NamesOf(j.m.Family).Role("model.layers.0.mlp.experts.gate_up_proj").Layout
+	if j.o.Layout != GGUF && published == checkpoint.Transposed {
+		return nil, fmt.Errorf("%s: folders of %s have %s, which gomoe does not write; ask for a GGUF file", j.c.Path, j.m.Family, published)
+	}
+	for _, p := range j.params {
+		want, err := j.typeOf(p)
+		if err != nil {
+			return nil, err
+		}
+		w, err := models.Find(j.c, p)
+		if err != nil {
+			return nil, err
+		}
+		m := matrices{j: j, p: p, w: w, want: want, n: 1, rows: p.Type.Shape[0], unit: 1}
+		experts := strings.Contains(p.Name, "*")
+		if experts {
+			m.n, m.rows = p.Type.Shape[0], p.Type.Shape[1]
+		}
+		if width := j.m.Rotated(p); width > 0 && (j.c.Format == checkpoint.GGUF) != (j.o.Layout == GGUF) {
+			m.unit, m.move = width, toNeighbours(width)
+			if j.c.Format == checkpoint.GGUF {
+				m.move = toHalves(width)
+			}
+		}
+		t := graph.Type{DType: want, Shape: p.Type.Shape}
+		if j.o.Layout == GGUF {
+			t.Shape = shapeInGGUF(p)
+		}
+		j.total += t.Bytes()
+		switch {
+		case j.o.Layout == GGUF && p.GGUF == "":
+			return nil, fmt.Errorf("%s: parameter %s has no name in GGUF files", j.c.Path, p.Name)
+		case j.o.Layout == GGUF:
+			all = append(all, tensor.Source{Name: p.GGUF, Type: t, Write: m.write})
+		case j.o.Layout == MLX || !experts:
+			all = append(all, tensor.Source{Name: models.MLXName(p), Type: t, Write: m.write})
+		default:
+			t.Shape = t.Shape[1:]
+			for e := range m.n {
+				one := m
+				one.first, one.n = e, 1
+				all = append(all, tensor.Source{Name: strings.Replace(p.Name, "*", strconv.Itoa(e), 1), Type: t, Write: one.write})
+			}
+		}
+	}
+	return all, nil
+}
+
+// shapeInGGUF returns a parameter's shape in GGUF files, which have no dimensions of 1 before the others.
+func shapeInGGUF(p nn.Param) []int {
+	shape := p.Type.Shape
+	for len(shape) > 1 && shape[0] == 1 {
+		shape = shape[1:]
+	}
+	return shape
+}
+
+// toNeighbours returns which row of a head of Hugging Face's files a row of a head of GGUF files is, and toHalves the other
+// way round.
+func toNeighbours(width int) func(int) int {
+	return func(to int) int { return to%2*(width/2) + to/2 }
+}
+
+func toHalves(width int) func(int) int {
+	return func(to int) int { return to%(width/2)*2 + to/(width/2) }
+}
+
+// write writes the matrices, piece by piece.
+func (m matrices) write(w io.Writer) error {
+	row := 1
+	for _, n := range m.p.Type.Shape[m.p.Type.Rank()-m.inner():] {
+		row *= n
+	}
+	step := max(1, pieceBytes/4/max(row, 1)/m.unit) * m.unit
+	for e := m.first; e < m.first+m.n; e++ {
+		for lo := 0; lo < m.rows; lo += step {
+			if err := m.j.ctx.Err(); err != nil {
+				return err
+			}
+			a, err := m.read(e, lo, min(lo+step, m.rows))
+			if err != nil {
+				return err
+			}
+			out, err := m.convert(a)
+			if err != nil {
+				return fmt.Errorf("parameter %s: %w", m.p.Name, err)
+			}
+			if _, err := w.Write(out.Bytes()); err != nil {
+				return err
+			}
+			m.j.done += int64(len(out.Bytes()))
+			if m.j.o.Progress != nil {
+				m.j.o.Progress(m.j.done, m.j.total)
+			}
+		}
+	}
+	return nil
+}
+
+// inner returns the number of dimensions of a row.
+func (m matrices) inner() int {
+	if strings.Contains(m.p.Name, "*") {
+		return m.p.Type.Rank() - 2
+	}
+	return m.p.Type.Rank() - 1
+}
+
+// read returns rows of a matrix, in the order in which they are to lie.
+func (m matrices) read(e, lo, hi int) (array.Array, error) {
+	t := m.w.Type
+	rows := append([]int{hi - lo}, t.Shape[t.Rank()-m.inner():]...)
+	a := array.New(graph.Type{DType: t.DType, Shape: rows})
+	part := parts.Part{Whole: t, Start: make([]int, t.Rank()), Array: a}
+	part.Start[0] = lo
+	if strings.Contains(m.p.Name, "*") {
+		part.Start[0], part.Start[1] = e, lo
+		part.Array = a.Reshape(append([]int{1}, rows...)...)
+	}
+	if err := m.w.Fill(part); err != nil || m.move == nil {
+		return a, err
+	}
+	b := array.New(a.Type)
+	for i := range hi - lo {
+		from := i/m.unit*m.unit + m.move(i%m.unit)
+		copy(b.Rows(i, i+1).Bytes(), a.Rows(from, from+1).Bytes())
+	}
+	return b, nil
+}
+
+// convert returns a in the element type that is wanted. The rows are shared among goroutines; each row's bytes depend on
+// that row alone.
+func (m matrices) convert(a array.Array) (array.Array, error) {
+	if a.Type.DType == m.want {
+		return a, nil
+	}
+	out := array.New(graph.Type{DType: m.want, Shape: a.Type.Shape})
+	rows, shares := a.Type.Shape[0], runtime.GOMAXPROCS(0)
+	errs := make([]error, shares)
+	var all sync.WaitGroup
+	for i := range shares {
+		all.Go(func() {
+			lo, hi := rows*i/shares, rows*(i+1)/shares
+			x := a.Rows(lo, hi).As(graph.F32)
+			if errs[i] = fits(array.Data[float32](x), m.want); errs[i] == nil {
+				errs[i] = array.Convert(out.Rows(lo, hi), x)
+			}
+		})
+	}
+	all.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+// fits returns an error if one of the numbers is lost in an element type: if it is beyond f16, which scales of blocks are, too,
+// or if it is not finite and would make a whole block so.
+func fits(xs []float32, d graph.DType) error {
+	if d != graph.F16 && !d.IsBlock() {
+		return nil
+	}
+	const largest = 65504 // of f16
+	for _, x := range xs {
+		size := math.Abs(float64(x))
+		if d.IsBlock() && !(size <= math.MaxFloat32) || size > largest && d != graph.MXFP4 && !(d == graph.F16 && math.IsInf(size, 0)) {
+			return fmt.Errorf("the number %g, which elements of %s cannot be", x, d)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+package convert
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/models"
+	"github.com/gomoe/gomoe/nn"
+)
+
+// Types returns the element types that Options.Type may be. Those in blocks are for GGUF files only.
+func Types() []graph.DType {
+	return []graph.DType{graph.F32, graph.F16, graph.BF16, graph.Q8_0, graph.Q6_K, graph.Q4_K, graph.MXFP4}
+}
+
+func (o Options) check() error {
+	if !slices.Contains([]Layout{Safetensors, MLX, GGUF}, o.Layout) {
+		return fmt.Errorf("layout %q, want %s, %s or %s", o.Layout, Safetensors, MLX, GGUF)
+	}
+	if o.Type != graph.NoDType && !slices.Contains(Types(), o.Type) {
+		return fmt.Errorf("element type %s, want one of %v", o.Type, Types())
+	}
+	if o.Type.IsBlock() && o.Layout != GGUF {
+		return fmt.Errorf("element type %s is for GGUF files, want f32, f16 or bf16", o.Type)
+	}
+	return nil
+}
+
+// typeOf returns the element type of a parameter in the new files. For blocks it is llama.cpp's choice: the head is in
+// q6_k at least, since its errors are those of the result; with mxfp4, which is for experts, everything else is in q8_0;
+// and rows that are no whole blocks get the next type with smaller blocks.
+func (j *conversion) typeOf(p nn.Param) (graph.DType, error) {
+	stored, want := p.Type.DType, j.o.Type
+	part := checkpoint.NamesOf(j.m.Family).Role(strings.Replace(p.Name, "*", "0", 1)).Part
+	if want == graph.NoDType {
+		want = stored
+	}
+	if j.o.Layout != GGUF {
+		if want.IsBlock() {
+			return want, fmt.Errorf("%s: parameter %s is in blocks of %s, which safetensors files do not have: ask for f32, f16 or bf16", j.c.Path, p.Name, want)
+		}
+		return want, nil
+	}
+	if len(shapeInGGUF(p)) == 1 || strings.HasSuffix(p.Name, "bias") || part == checkpoint.Router || part == checkpoint.Norms {
+		if stored.IsBlock() {
+			return stored, nil
+		}
+		return graph.F32, nil
+	}
+	if !want.IsBlock() || j.o.Type == graph.NoDType {
+		return want, nil
+	}
+	head := part == checkpoint.Head || part == checkpoint.Embedding && !slices.ContainsFunc(j.params, func(o nn.Param) bool { return o.Name == "lm_head.weight" })
+	switch {
+	case want == graph.MXFP4 && part != checkpoint.Experts:
+		want = graph.Q8_0
+	case want == graph.Q4_K && head:
+		want = graph.Q6_K
+	}
+	columns := p.Type.Shape[p.Type.Rank()-1]
+	whole := func(d graph.DType) bool { n, _ := d.Block(); return columns%n == 0 }
+	if !whole(want) {
+		switch want {
+		case graph.Q4_K:
+			want = graph.Q5_0
+		case graph.Q6_K:
+			want = graph.Q8_0
+		}
+	}
+	if !whole(want) {
+		want = graph.F16
+	}
+	return want, nil
+}
+
+// fileType returns the number that llama.cpp has for an element type of most tensors, -1 if it has none.
+func fileType(d graph.DType) int {
+	for n, t := range map[int]graph.DType{0: graph.F32, 1: graph.F16, 2: graph.Q4_0, 3: graph.Q4_1, 7: graph.Q8_0, 8: graph.Q5_0, 9: graph.Q5_1, 10: graph.Q2_K, 11: graph.Q3_K, 14: graph.Q4_K, 16: graph.Q5_K, 18: graph.Q6_K, 32: graph.BF16, 38: graph.MXFP4} {
+		if t == d {
+			return n
+		}
+	}
+	return -1
+}
+
+// most returns the element type that most of the numbers have in the new files, that of experts.
+func (j *conversion) most() (graph.DType, error) {
+	if j.o.Type != graph.NoDType {
+		return j.o.Type, nil
+	}
+	if i := slices.IndexFunc(j.params, func(p nn.Param) bool { return strings.Contains(p.Name, "*") }); i >= 0 {
+		return j.typeOf(j.params[i])
+	}
+	return models.DType(j.c), nil
+}

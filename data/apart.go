@@ -1,0 +1,22 @@
+package data
+
+import (
+	"math"
+
+	"github.com/gomoe/gomoe/graph"
+	pr "github.com/gomoe/gomoe/primitives"
+)
+
+// Apart returns the bias [B,1,S,S] of element type d that hides the tokens of other documents from
+// attention: 0 where two tokens of documents i32[B,S] are of one document, and -Inf elsewhere. It
+// is AttentionParams.Bias.
+func Apart(documents *graph.Value, d graph.DType) *graph.Value {
+	graph.Helper()
+	if documents.Rank() != 2 {
+		graph.Fail("apart: documents are %s, want i32[B,S]", documents.Type)
+	}
+	b, s := documents.Dim(0), documents.Dim(1)
+	same := pr.Eq(pr.BroadcastInDim(documents, []int{b, 1, s, s}, 0, 2), pr.BroadcastInDim(documents, []int{b, 1, s, s}, 0, 3))
+	t := documents.Tracer()
+	return pr.Where(same, pr.Full(t, 0, d, b, 1, s, s), pr.Full(t, math.Inf(-1), d, b, 1, s, s))
+}

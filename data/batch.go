@@ -1,0 +1,159 @@
+package data
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/runtime"
+)
+
+// The arrays of a batch, all of them [rows,length].
+const (
+	Tokens    = "tokens"    // i32
+	Targets   = "targets"   // i32: the token that follows in the document, or 0
+	Weights   = "weights"   // f32: 1 where the target is to be predicted, 0 elsewhere
+	Positions = "positions" // i32: of the token in its document, or in what the sequence has of it
+	Documents = "documents" // i32: different for the documents of a sequence, and for its padding
+)
+
+func names() []string { return []string{Tokens, Targets, Weights, Positions, Documents} }
+
+// Batch is the batch of a step.
+type Batch struct {
+	b    *Batches
+	step int64
+}
+
+// Step returns the batch of a step, from 0 on. There are any number of steps.
+func (b *Batches) Step(n int64) Batch { return Batch{b, n} }
+
+// Type returns the type of an array of the batch.
+func (x Batch) Type(name string) (graph.Type, error) {
+	d := graph.I32
+	switch name {
+	case Weights:
+		d = graph.F32
+	case Tokens, Targets, Positions, Documents:
+	default:
+		return graph.Type{}, fmt.Errorf("data: a batch has no array %q, it has %s", name, strings.Join(names(), ", "))
+	}
+	return graph.T(d, x.b.order.Rows, x.b.order.Length), nil
+}
+
+// Array returns an array of the batch.
+func (x Batch) Array(name string) (array.Array, error) {
+	t, err := x.Type(name)
+	if err != nil {
+		return array.Array{}, err
+	}
+	a := array.New(t)
+	return a, x.fill(name, a, 0, 0)
+}
+
+// Fill returns the function with which Session.PutParts takes an array of the batch. It reads the
+// tokens of the part's rows, and no others. The function returns an error if the input is of
+// another type than the array, and if a file has a token beyond its vocabulary.
+func (x Batch) Fill(name string) func(runtime.Part) error {
+	return func(p runtime.Part) error {
+		t, err := x.Type(name)
+		if err != nil {
+			return err
+		}
+		if !p.Whole.Equal(t) {
+			return fmt.Errorf("data: %s is %s, and the input %s", name, t, p.Whole)
+		}
+		return x.fill(name, p.Array, p.Start[0], p.Start[1])
+	}
+}
+
+// fill writes the box of an array that begins at a row and a column.
+func (x Batch) fill(name string, to array.Array, row, column int) error {
+	if x.step < 0 {
+		return fmt.Errorf("data: step %d, want 0 or more", x.step)
+	}
+	columns := to.Type.Shape[1]
+	for i := range to.Type.Shape[0] {
+		first, n := x.b.sequence(x.step, row+i)
+		for j := range columns {
+			e, err := x.b.set.element(first, n, column+j)
+			if err != nil {
+				return err
+			}
+			at := i*columns + j
+			switch name {
+			case Weights:
+				array.Data[float32](to)[at] = e.weight
+			case Tokens:
+				array.Data[int32](to)[at] = e.token
+			case Targets:
+				array.Data[int32](to)[at] = e.target
+			case Positions:
+				array.Data[int32](to)[at] = e.position
+			case Documents:
+				array.Data[int32](to)[at] = e.document
+			}
+		}
+	}
+	return nil
+}
+
+// element is what a batch has of a token.
+type element struct {
+	token, target, position, document int32
+	weight                            float32
+}
+
+// element returns that of place i in a sequence of n tokens.
+func (s *Set) element(first int64, n, i int) (e element, err error) {
+	x, at := s.at(first + int64(min(i, n-1)))
+	document, begin, end := x.document(at)
+	e.document = s.number(first, x, document)
+	if i >= n { // padding
+		return element{document: e.document + 1, position: int32(i - n)}, nil
+	}
+	if e.token, err = x.token(at); err != nil {
+		return e, err
+	}
+	e.position = int32(min(i, at-begin))
+	if at+1 < end {
+		if e.target, err = x.token(at + 1); err != nil {
+			return e, err
+		}
+		if x.learn[at+1] != 0 {
+			e.weight = 1
+		}
+	}
+	return e, nil
+}
+
+// number returns how many documents begin in a sequence before a document of the shard x.
+func (s *Set) number(first int64, x *shard, document int) int32 {
+	y, at := s.at(first)
+	n, _, _ := y.document(at)
+	if x == y {
+		return int32(document - n)
+	}
+	count := len(y.ends) - n
+	for i, z := range s.shards {
+		if z == y {
+			for _, between := range s.shards[i+1:] {
+				if between == x {
+					break
+				}
+				count += len(between.ends)
+			}
+		}
+	}
+	return int32(count + document)
+}
+
+// token returns a token of the file.
+func (x *shard) token(at int) (int32, error) {
+	id := x.tokens[at]
+	if id < 0 || int(id) >= x.vocab {
+		return 0, fmt.Errorf("data: %s: token %d is %d, want one of 0 to %d", x.Path(), at, id, x.vocab-1)
+	}
+	return id, nil
+}

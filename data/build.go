@@ -1,0 +1,316 @@
+package data
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	goruntime "runtime"
+	"strings"
+	"sync"
+
+	"github.com/gomoe/gomoe/checkpoint/safetensors"
+	"github.com/gomoe/gomoe/checkpoint/tensor"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/tokenizer"
+)
+
+// Options say how texts become tokens.
+type Options struct {
+	Tokenizer *tokenizer.Tokenizer
+	// Broken is how many broken lines are passed over. More are an error that names the first ones.
+	Broken int
+	// Progress, if not nil, is told how many of the sources' bytes are done.
+	Progress func(done, all int64)
+}
+
+// Report says what Build has done.
+type Report struct {
+	Reused            bool // the file was there, of the same sources and tokenizer
+	Documents, Tokens int64
+	Broken            []BrokenLine // that were passed over
+}
+
+// BrokenLine is a line, or a whole file, that is no document.
+type BrokenLine struct {
+	Path string
+	Line int // 0 is the whole file
+	Err  error
+}
+
+func (b BrokenLine) Error() string {
+	if b.Line == 0 {
+		return fmt.Sprintf("%s: %v", b.Path, b.Err)
+	}
+	return fmt.Sprintf("%s:%d: %v", b.Path, b.Line, b.Err)
+}
+
+// Unwrap returns why the line is no document.
+func (b BrokenLine) Unwrap() error { return b.Err }
+
+// BrokenError says that more lines are broken than Options.Broken.
+type BrokenError struct {
+	Lines   []BrokenLine // all of them
+	Allowed int
+}
+
+func (e *BrokenError) Error() string {
+	const shown = 10
+	var s strings.Builder
+	fmt.Fprintf(&s, "data: %d broken lines, want at most %d", len(e.Lines), e.Allowed)
+	for _, b := range e.Lines[:min(len(e.Lines), shown)] {
+		fmt.Fprintf(&s, "\n%v", b)
+	}
+	if n := len(e.Lines) - shown; n > 0 {
+		fmt.Fprintf(&s, "\nand %d more", n)
+	}
+	return s.String()
+}
+
+// Build cuts sources into tokens and writes them to the file at path. A source is a file of text,
+// which is one document, or one named .jsonl with a JSON object in each line, which is a document:
+//
+//	{"text": "…"}                         all of it is to be predicted
+//	{"prompt": "…", "completion": "…"}    the completion is
+//	{"messages": [{"role": "user", "content": "…"}, …]}    what the assistant says is
+//
+// Behind a document that is no conversation comes the tokenizer's end-of-text token, if it has one.
+// Conversations are written by the tokenizer's chat template, on a fixed date, up to the last
+// message of the assistant.
+//
+// If the file is there and was made of the same sources, by name, size and time, with the same
+// tokenizer, Build leaves it as it is. The file is complete or as it was before, also when several
+// processes build it at once. Broken lines are an error, beyond Options.Broken; Build reads on to
+// find all of them, and then writes nothing.
+func Build(path string, sources []string, o Options) (Report, error) {
+	b := builder{path: path, o: o}
+	err := b.build(sources)
+	return b.report, err
+}
+
+type builder struct {
+	path   string
+	o      Options
+	report Report
+	broken []BrokenLine
+	ends   []int64 // of the documents
+	done   int64   // bytes of the sources
+	all    int64
+
+	tokens, learn *spill
+}
+
+// spill is a file without a name, to which a tensor is written before its length is known.
+type spill struct {
+	*os.File
+	w *bufio.Writer
+}
+
+func newSpill(folder string) (*spill, error) {
+	f, err := os.CreateTemp(folder, ".tokens-*")
+	if err != nil {
+		return nil, err
+	}
+	_ = os.Remove(f.Name()) // where a file that is open cannot be removed, Close does it
+	return &spill{f, bufio.NewWriterSize(f, 1<<20)}, nil
+}
+
+func (s *spill) Close() {
+	s.File.Close()
+	_ = os.Remove(s.Name())
+}
+
+// copyTo writes what the spill holds.
+func (s *spill) copyTo(w io.Writer) error {
+	if err := s.w.Flush(); err != nil {
+		return err
+	}
+	if _, err := s.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	_, err := io.Copy(w, s.File)
+	return err
+}
+
+func (b *builder) build(paths []string) error {
+	if b.o.Tokenizer == nil {
+		return errors.New("data: build: no tokenizer")
+	}
+	if len(paths) == 0 {
+		return errors.New("data: build: no sources")
+	}
+	var sources []source
+	stamp := sha256.New()
+	fmt.Fprintln(stamp, format, fingerprint(b.o.Tokenizer))
+	for _, p := range paths {
+		s, err := newSource(p)
+		if err != nil {
+			return err
+		}
+		info, err := os.Stat(p)
+		if err != nil {
+			return fmt.Errorf("data: %w", err)
+		}
+		fmt.Fprintln(stamp, len(p), p, info.Size(), info.ModTime().UnixNano())
+		b.all += info.Size()
+		sources = append(sources, s)
+	}
+	made := hex.EncodeToString(stamp.Sum(nil))
+	if old, err := openShard(b.path); err == nil {
+		defer old.Close()
+		if old.Metadata["made"] == made {
+			b.report = Report{Reused: true, Documents: int64(len(old.ends)), Tokens: int64(len(old.tokens))}
+			return nil
+		}
+	}
+	for _, s := range []**spill{&b.tokens, &b.learn} {
+		var err error
+		if *s, err = newSpill(filepath.Dir(b.path)); err != nil {
+			return fmt.Errorf("data: %w", err)
+		}
+		defer (*s).Close()
+	}
+	for _, s := range sources {
+		if err := b.add(s); err != nil {
+			return fmt.Errorf("data: %w", err)
+		}
+	}
+	if len(b.broken) > b.o.Broken {
+		return &BrokenError{b.broken, b.o.Broken}
+	}
+	if len(b.ends) == 0 {
+		return fmt.Errorf("data: %s: no documents", strings.Join(paths, ", "))
+	}
+	if err := b.write(made, paths); err != nil {
+		return fmt.Errorf("data: %w", err)
+	}
+	b.report = Report{Documents: int64(len(b.ends)), Tokens: b.ends[len(b.ends)-1], Broken: b.broken}
+	return nil
+}
+
+// together is how many documents are encoded at once, on all processors.
+const together = 1024
+
+// encoded is a document as tokens.
+type encoded struct {
+	ids   []int32
+	learn []bool
+	err   error
+}
+
+// add adds the documents of a source.
+func (b *builder) add(s source) error {
+	var parts []part
+	size := 0
+	flush := func() error {
+		out := make([]encoded, len(parts))
+		var wg sync.WaitGroup
+		next := make(chan int)
+		for range goruntime.GOMAXPROCS(0) {
+			wg.Go(func() {
+				for i := range next {
+					d, err := s.document(b.o.Tokenizer, parts[i])
+					if err == nil {
+						out[i].ids, out[i].learn, err = d.encode(b.o.Tokenizer)
+					}
+					out[i].err = err
+				}
+			})
+		}
+		for i := range parts {
+			next <- i
+		}
+		close(next)
+		wg.Wait()
+		for i, e := range out {
+			b.done += int64(len(parts[i].text))
+			if e.err != nil {
+				b.broken = append(b.broken, BrokenLine{s.path, parts[i].line, e.err})
+				continue
+			}
+			if err := b.put(e); err != nil {
+				return err
+			}
+		}
+		parts, size = parts[:0], 0
+		if b.o.Progress != nil {
+			b.o.Progress(b.done, b.all)
+		}
+		return nil
+	}
+	err := s.read(func(p part) error {
+		parts, size = append(parts, p), size+len(p.text)
+		if len(parts) < together && size < maxLine {
+			return nil
+		}
+		return flush()
+	})
+	if err != nil {
+		return err
+	}
+	return flush()
+}
+
+// put writes a document's tokens.
+func (b *builder) put(e encoded) error {
+	var buf [4]byte
+	for i, id := range e.ids {
+		binary.LittleEndian.PutUint32(buf[:], uint32(id))
+		if _, err := b.tokens.w.Write(buf[:]); err != nil {
+			return err
+		}
+		learn := byte(0)
+		if e.learn[i] {
+			learn = 1
+		}
+		if err := b.learn.w.WriteByte(learn); err != nil {
+			return err
+		}
+	}
+	n := int64(len(e.ids))
+	if len(b.ends) > 0 {
+		n += b.ends[len(b.ends)-1]
+	}
+	b.ends = append(b.ends, n)
+	return nil
+}
+
+// write writes the file.
+func (b *builder) write(made string, paths []string) error {
+	n := int(b.ends[len(b.ends)-1])
+	vocab := b.o.Tokenizer.Size()
+	return safetensors.Write(b.path, map[string]string{"format": format, "made": made, "vocab": fmt.Sprint(vocab), "sources": strings.Join(paths, "\n")}, []tensor.Source{
+		// The largest element type first, so that all elements are aligned.
+		{Name: "ends", Type: graph.T(graph.I64, len(b.ends)), Write: func(w io.Writer) error { return binary.Write(w, binary.LittleEndian, b.ends) }},
+		{Name: "tokens", Type: graph.T(graph.I32, n), Write: b.tokens.copyTo},
+		{Name: "learn", Type: graph.T(graph.U8, n), Write: b.learn.copyTo},
+	})
+}
+
+// fingerprint returns a text that two tokenizers share if they have the same tokens and the same
+// chat template.
+func fingerprint(t *tokenizer.Tokenizer) string {
+	h := sha256.New()
+	fmt.Fprintln(h, t.Size(), t.Special())
+	for id := range t.Size() {
+		s, ok := t.Text(int32(id))
+		fmt.Fprintf(h, "%t %q\n", ok, s)
+	}
+	for _, s := range []string{"Two words, 12 numbers: naïve 文字 🙂\n\n\tend ", "  a  b"} {
+		ids, err := t.Encode(s, tokenizer.Options{})
+		fmt.Fprintln(h, ids, err)
+	}
+	m, err := tokenizer.Messages(tokenizer.Message{Role: "user", Content: "a"}, tokenizer.Message{Role: "assistant", Content: "b"}, tokenizer.Message{Role: "user", Content: "c"})
+	if err == nil {
+		var s string
+		s, err = t.Template(tokenizer.Conversation{Messages: m, Generate: true})
+		fmt.Fprintln(h, s)
+	}
+	fmt.Fprintln(h, err != nil)
+	return hex.EncodeToString(h.Sum(nil))
+}

@@ -1,0 +1,181 @@
+package data
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/tokenizer"
+)
+
+const template = `{% for m in messages %}<{{ m.role }}>{{ m.content }}<|end|>{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}`
+
+// bytesAndEnd returns a tokenizer whose tokens are bytes, and <|end|>, which is 256.
+func bytesAndEnd(t testing.TB, template string) *tokenizer.Tokenizer {
+	t.Helper()
+	text, err := tokenizer.Bytes()
+	require.NoError(t, err)
+	var all map[string]any
+	require.NoError(t, json.Unmarshal(text, &all))
+	all["added_tokens"] = []any{map[string]any{"id": 256, "content": "<|end|>", "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": true}}
+	text, err = json.Marshal(all)
+	require.NoError(t, err)
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "tokenizer.json"), string(text))
+	write(t, filepath.Join(dir, "tokenizer_config.json"), `{"eos_token": "<|end|>"}`)
+	write(t, filepath.Join(dir, "chat_template.jinja"), template)
+	tok, err := tokenizer.Open(dir)
+	require.NoError(t, err)
+	require.EqualValues(t, 256, tok.Special().EOS)
+	return tok
+}
+
+func write(t testing.TB, path, text string) string {
+	t.Helper()
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+	return path
+}
+
+// learned returns the text of a file of tokens, with what is to be predicted in brackets.
+func learned(t *testing.T, path string) string {
+	t.Helper()
+	s, err := openShard(path)
+	require.NoError(t, err)
+	defer s.Close()
+	var b strings.Builder
+	on := false
+	for i, id := range s.tokens {
+		if learn := s.learn[i] != 0; learn != on {
+			b.WriteString(map[bool]string{true: "[", false: "]"}[learn])
+			on = learn
+		}
+		if id == 256 {
+			b.WriteString("|")
+		} else {
+			b.WriteByte(byte(id))
+		}
+		if slices.Contains(s.ends, int64(i+1)) {
+			if on {
+				b.WriteString("]")
+			}
+			on = false
+			b.WriteString("\n")
+		}
+	}
+	return b.String()
+}
+
+func TestBuild(t *testing.T) {
+	dir := t.TempDir()
+	tok := bytesAndEnd(t, template)
+	plain := write(t, filepath.Join(dir, "a.txt"), "one\n<|end|>")
+	lines := write(t, filepath.Join(dir, "b.jsonl"), `{"text": "two"}
+
+{"prompt": "2+2=", "completion": "4", "source": 7}
+{"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}, {"role": "user", "content": "more"}, {"role": "assistant", "content": "no"}, {"role": "user", "content": "?"}]}`)
+	out := filepath.Join(dir, "tokens")
+	var done, all int64
+	o := Options{Tokenizer: tok, Progress: func(d, a int64) { done, all = d, a }}
+	r, err := Build(out, []string{plain, lines}, o)
+	require.NoError(t, err)
+	require.Equal(t, "[one\n<|end|>|]\n[two|]\n2+2=[4|]\n<user>hi|<assistant>[ho|]<user>more|<assistant>[no|]\n", learned(t, out))
+	require.EqualValues(t, 4, r.Documents)
+	require.EqualValues(t, 12+4+6+48, r.Tokens)
+	require.Positive(t, all)
+	require.Equal(t, all-1, done, "all but the empty line")
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, left, 3, "temporary files")
+
+	// The file stays if nothing has changed, and only then.
+	reused := func(want bool, o Options, sources ...string) {
+		t.Helper()
+		r, err := Build(out, sources, o)
+		require.NoError(t, err)
+		require.Equal(t, want, r.Reused)
+	}
+	reused(true, o, plain, lines)
+	reused(false, o, lines)
+	reused(false, o, plain, lines)
+	reused(false, Options{Tokenizer: bytesAndEnd(t, "-"+template)}, plain, lines)
+	reused(false, o, plain, lines)
+	require.NoError(t, os.Chtimes(plain, time.Time{}, time.Now().Add(time.Hour)))
+	reused(false, o, plain, lines)
+}
+
+// All broken lines are found and named, and nothing is written.
+func TestBroken(t *testing.T) {
+	dir := t.TempDir()
+	tok := bytesAndEnd(t, `{% for m in messages %}<{{ m.role }}{{ messages|length }}>{{ m.content }}{% endfor %}`)
+	bad := []struct{ line, want string }{
+		{`{"text": "a"`, "unexpected end of JSON input"},
+		{`{"text": 3}`, "cannot unmarshal number"},
+		{`[]`, "cannot unmarshal array"},
+		{"{\"text\": \"\xff\"}", "not UTF-8"},
+		{`{"title": "a"}`, "none of text, prompt with completion, and messages"},
+		{`{"text": "a", "messages": []}`, "more than one of text"},
+		{`{"prompt": "a"}`, "a prompt and a completion come together"},
+		{`{"messages": []}`, "no message of the role assistant"},
+		{`{"messages": [3]}`, "message 1 is no object with a role"},
+		{`{"messages": [{"role": "user", "content": "a"}]}`, "no message of the role assistant"},
+		{`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}`, "message 2: the chat template changes what it wrote of earlier messages"},
+	}
+	var text strings.Builder
+	for _, b := range bad {
+		fmt.Fprintf(&text, "{\"text\": \"good\"}\n%s\n", b.line)
+	}
+	lines := write(t, filepath.Join(dir, "b.jsonl"), text.String())
+	binary := write(t, filepath.Join(dir, "c.txt"), "one\ntwo\nthr\xffee\n")
+	out := filepath.Join(dir, "tokens")
+	_, err := Build(out, []string{lines, binary}, Options{Tokenizer: tok, Broken: len(bad)})
+	var broken *BrokenError
+	require.ErrorAs(t, err, &broken)
+	require.Len(t, broken.Lines, len(bad)+1)
+	for i, b := range bad {
+		require.Equal(t, 2*i+2, broken.Lines[i].Line)
+		require.ErrorContains(t, broken.Lines[i], fmt.Sprintf("%s:%d: ", lines, 2*i+2))
+		require.ErrorContains(t, broken.Lines[i], b.want)
+	}
+	require.ErrorContains(t, broken.Lines[len(bad)], "c.txt: line 3 is not UTF-8")
+	require.ErrorContains(t, err, "data: 12 broken lines, want at most 11\n"+lines+":2: ")
+	require.ErrorContains(t, err, "\nand 2 more")
+	require.NoFileExists(t, out)
+
+	r, err := Build(out, []string{lines, binary}, Options{Tokenizer: tok, Broken: len(bad) + 1})
+	require.NoError(t, err)
+	require.EqualValues(t, len(bad), r.Documents)
+	require.Len(t, r.Broken, len(bad)+1)
+}
+
+func TestBuildRefuses(t *testing.T) {
+	dir := t.TempDir()
+	tok := bytesAndEnd(t, template)
+	good := write(t, filepath.Join(dir, "a.txt"), "one")
+	empty := write(t, filepath.Join(dir, "b.jsonl"), "\n\n")
+	for _, c := range []struct {
+		sources []string
+		o       Options
+		want    string
+	}{
+		{[]string{good}, Options{}, "no tokenizer"},
+		{nil, Options{Tokenizer: tok}, "no sources"},
+		{[]string{filepath.Join(dir, "none.txt")}, Options{Tokenizer: tok}, "none.txt: no such file"},
+		{[]string{filepath.Join(dir, "a.parquet")}, Options{Tokenizer: tok}, "files of kind .parquet are not read"},
+		{[]string{filepath.Join(dir, "a.json")}, Options{Tokenizer: tok}, "named .jsonl"},
+		{[]string{empty}, Options{Tokenizer: tok}, "b.jsonl: no documents"},
+		{[]string{dir}, Options{Tokenizer: tok}, "is no regular file"},
+	} {
+		_, err := Build(filepath.Join(dir, "tokens"), c.sources, c.o)
+		require.ErrorContains(t, err, c.want)
+	}
+	_, err := Build(filepath.Join(dir, "none", "tokens"), []string{good}, Options{Tokenizer: tok})
+	require.ErrorContains(t, err, "no such file")
+	require.NoFileExists(t, filepath.Join(dir, "tokens"))
+}

@@ -1,0 +1,89 @@
+package data
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Set is some files of tokens, which are mapped and read where they are used. Its methods may be
+// called by many goroutines, but for Close.
+type Set struct {
+	shards []*shard
+	begins []int64 // the number of the first token of each shard, and behind them that of all
+	vocab  int
+}
+
+// Open opens files that Build has written. They must be of tokenizers of one size. The caller must
+// call Close, when no batch is used any more.
+func Open(paths ...string) (_ *Set, err error) {
+	s := &Set{begins: []int64{0}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("data: %w", err), s.Close())
+		}
+	}()
+	if len(paths) == 0 {
+		return nil, errors.New("no files of tokens")
+	}
+	for _, p := range paths {
+		x, err := openShard(p)
+		if err != nil {
+			return nil, err
+		}
+		s.shards, s.begins = append(s.shards, x), append(s.begins, s.Tokens()+int64(len(x.tokens)))
+		if s.vocab == 0 {
+			s.vocab = x.vocab
+		}
+		if x.vocab != s.vocab {
+			return nil, fmt.Errorf("%s is of a vocabulary of %d tokens, and %s of %d", p, x.vocab, paths[0], s.vocab)
+		}
+	}
+	return s, nil
+}
+
+// Close ends the use of the files.
+func (s *Set) Close() error {
+	var errs []error
+	for _, x := range s.shards {
+		errs = append(errs, x.Close())
+	}
+	s.shards = nil
+	return errors.Join(errs...)
+}
+
+// Tokens returns the number of tokens.
+func (s *Set) Tokens() int64 { return s.begins[len(s.begins)-1] }
+
+// Vocab returns the size of the tokenizer's vocabulary.
+func (s *Set) Vocab() int { return s.vocab }
+
+// Documents returns the number of documents.
+func (s *Set) Documents() int64 {
+	n := int64(0)
+	for _, x := range s.shards {
+		n += int64(len(x.ends))
+	}
+	return n
+}
+
+// at returns the shard that has a token, and the token's number in it.
+func (s *Set) at(token int64) (*shard, int) {
+	i, found := slices.BinarySearch(s.begins, token)
+	if !found {
+		i--
+	}
+	return s.shards[i], int(token - s.begins[i])
+}
+
+// document returns the number of the document that has a token of the shard, and where it begins and ends.
+func (x *shard) document(token int) (n, begin, end int) {
+	n, found := slices.BinarySearch(x.ends, int64(token))
+	if found {
+		n++
+	}
+	if n > 0 {
+		begin = int(x.ends[n-1])
+	}
+	return n, begin, int(x.ends[n])
+}

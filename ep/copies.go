@@ -1,0 +1,171 @@
+package ep
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Copies says of which expert each copy is: Copies[c] is the expert of copy c. Every expert has
+// at least one copy. Copies are numbered in the order of the ranks that hold them, as a Split of
+// the copies says. Where experts have copies, the copies take the place of the experts: rows
+// go to copies, and a rank holds the weights of its copies.
+type Copies []int32
+
+// BalanceCopies returns copies that balance the given loads, such as Load.Share, of the experts.
+// held has a part for each rank, which says how many copies the rank holds.
+//
+// The rule is that of DeepSeek's EPLB. Every expert has one copy. Each further copy is one of the
+// expert that has the highest load for each of its copies, the lowest of equals. Then the copies,
+// from the highest load to the lowest, go to the rank that has the lowest load so far among the
+// ranks that have room; of equals to the one with the fewest copies, and of these to the first.
+// A rank's copies are in the order of their experts, and may be copies of one expert.
+// (github.com/deepseek-ai/EPLB, eplb.py: replicate_experts, balanced_packing.)
+func BalanceCopies(loads []float64, held Split) (Copies, error) {
+	if err := held.Validate(); err != nil {
+		return nil, err
+	}
+	experts, copies := len(loads), held.Len()
+	switch {
+	case experts == 0:
+		return nil, fmt.Errorf("ep: copies: loads of no experts, want one for each expert")
+	case copies < experts:
+		return nil, fmt.Errorf("ep: copies: %d copies of %d experts, want at least one of each", copies, experts)
+	}
+	for e, load := range loads {
+		if !(load >= 0) || math.IsInf(load, 1) {
+			return nil, fmt.Errorf("ep: copies: load %g of expert %d, want a finite number of at least 0", load, e)
+		}
+	}
+	n, all := make([]int, experts), make([]int32, copies)
+	each := func(e int) float64 { return loads[e] / float64(n[e]) }
+	for c := range all {
+		hottest := c
+		if c >= experts {
+			hottest = 0
+			for e := range loads {
+				if each(e) > each(hottest) {
+					hottest = e
+				}
+			}
+		}
+		n[hottest]++
+		all[c] = int32(hottest)
+	}
+	slices.SortStableFunc(all, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(each(int(b)), each(int(a))), cmp.Compare(a, b))
+	})
+	ranks, load := make([][]int32, held.Parts()), make([]float64, held.Parts())
+	for _, e := range all {
+		to := -1
+		for r := range ranks {
+			if len(ranks[r]) < held.Size(r) && (to < 0 || cmp.Or(cmp.Compare(load[r], load[to]), cmp.Compare(len(ranks[r]), len(ranks[to]))) < 0) {
+				to = r
+			}
+		}
+		ranks[to] = append(ranks[to], e)
+		load[to] += each(int(e))
+	}
+	for _, r := range ranks {
+		slices.Sort(r)
+	}
+	return slices.Concat(ranks...), nil
+}
+
+// Index sets order int32[copies] to the copies of expert 0, then those of expert 1, and so on,
+// those of each expert ascending, and first int32[E+1] to the place in order at which each
+// expert's copies begin. It returns an error for a copy of an expert that does not exist and
+// for an expert without a copy.
+func (c Copies) Index(first, order []int32) error {
+	experts := len(first) - 1
+	clear(first)
+	for i, e := range c {
+		if e < 0 || int(e) >= experts {
+			return fmt.Errorf("ep: copies: copy %d is of expert %d, want 0 to %d", i, e, experts-1)
+		}
+		first[e]++
+	}
+	sum := int32(0)
+	for e, n := range first[:experts] {
+		if n == 0 {
+			return fmt.Errorf("ep: copies: expert %d has none of the %d copies, want at least one of each of %d experts", e, len(c), experts)
+		}
+		sum += n
+		first[e] = sum // the end, which becomes the beginning below
+	}
+	first[experts] = sum
+	for i, e := range slices.Backward(c) {
+		first[e]--
+		order[first[e]] = int32(i)
+	}
+	return nil
+}
+
+// CopyIndex spreads pairs among the copies of their experts: pair n of an expert's queue goes to
+// copy n mod m of the m copies of the expert. First and Order are those of Copies.Index. In the
+// queue of a copy, too, pairs are in (t, k) order.
+type CopyIndex struct{ First, Order []int32 }
+
+// Place returns the copy to which pair n of an expert's queue goes, and its place in the queue
+// of the copy.
+func (x CopyIndex) Place(expert, n int32) (copy, place int32) {
+	first := x.First[expert]
+	m := x.First[expert+1] - first
+	return x.Order[first+n%m], n / m
+}
+
+// Routing sets spread int32[T,K,2] to (copy, place in its queue) for each pair of routing
+// int32[T,K,2], whose elements are (expert, place in its queue), and to (-1, -1) for pairs
+// without a row. Of the routing it reads the experts only: next int32[E] holds the places from
+// which the queues go on (see Before), and on return the places behind these tokens.
+func (x CopyIndex) Routing(spread, next, routing []int32) {
+	for i := 0; i < len(routing); i += 2 {
+		copy, place := int32(-1), int32(-1)
+		if e := routing[i]; e >= 0 {
+			copy, place = x.Place(e, next[e])
+			next[e]++
+		}
+		spread[i], spread[i+1] = copy, place
+	}
+}
+
+// Choices sets spread int32[T,K] to the copy of each pair of chosen int32[T,K], which holds the
+// experts of the pairs that are kept and -1 for others. The two may be the same slice. next is
+// that of Routing.
+func (x CopyIndex) Choices(spread, next, chosen []int32) {
+	for i, e := range chosen {
+		if e >= 0 {
+			n := next[e]
+			next[e] = n + 1
+			e, _ = x.Place(e, n)
+		}
+		spread[i] = e
+	}
+}
+
+// Table sets spread int32[N,copies] to the table of pairs for each copy, given kept int32[N,E],
+// the table of pairs for each expert after drops.
+func (x CopyIndex) Table(spread, kept []int32) {
+	experts, copies := len(x.First)-1, len(x.Order)
+	for e := range experts {
+		own := x.Order[x.First[e]:x.First[e+1]]
+		m, before := int32(len(own)), int32(0)
+		for s := range len(kept) / experts {
+			behind := before + kept[s*experts+e]
+			for i, c := range own {
+				spread[s*copies+int(c)] = turns(behind, m, int32(i)) - turns(before, m, int32(i))
+			}
+			before = behind
+		}
+	}
+}
+
+// turns returns how many of the numbers below n have the remainder i when divided by m.
+func turns(n, m, i int32) int32 {
+	count := n / m
+	if n%m > i {
+		count++
+	}
+	return count
+}

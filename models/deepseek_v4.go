@@ -1,0 +1,55 @@
+package models
+
+import (
+	"fmt"
+
+	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/nn"
+	pr "github.com/gomoe/gomoe/primitives"
+)
+
+// DeepSeekV4Experts reads the layers of experts of a DeepSeek-V4, and returns what applies the experts of layer l to
+// x[B,S,H] of tokens i32[B,S]. The first layers choose experts by a table of tokens, all others by the roots of softplus
+// plus a bias of each expert. Gates and ups are limited. The scope is that of the layers, whose names are those of the
+// published files: layers.0.ffn.gate.weight.
+//
+// The rest of this architecture is not there, so Open does not know it.
+func DeepSeekV4Experts(c *checkpoint.Checkpoint) (func(s *nn.Scope, l int, x, tokens *graph.Value) *graph.Value, error) {
+	r := newReader(c)
+	m := nn.MoE{
+		Experts: r.size(keys{"n_routed_experts", ".expert_count"}),
+		Width:   r.size(keys{"moe_intermediate_size", ".expert_feed_forward_length"}),
+		Vocab:   r.size(keys{"vocab_size", ".vocab_size"}),
+		Route: pr.RouteOp{
+			TopK:        r.size(keys{"num_experts_per_tok", ".expert_used_count"}),
+			Score:       pr.SqrtSoftplusScore,
+			Renormalize: r.flagOr(keys{"norm_topk_prob", ".expert_weights_norm"}, true),
+			Epsilon:     1e-20, // as transformers has it; others have the sum be at least 2^-14
+			Scale:       r.numberOr(keys{"routed_scaling_factor", ".expert_weights_scale"}, 1.5),
+		},
+		Matrices:   nn.Matrices{Gate: "w1", Up: "w3", Down: "w2"},
+		GLU:        nn.GLU{Limit: r.positive(keys{"swiglu_limit", ".swiglu_clamp_exp"})},
+		SharedName: "shared_experts",
+	}
+	m.Shared = m.Width * r.sizeOr(keys{"n_shared_experts", ".expert_shared_count"}, 0)
+	hashed := r.sizeOr(keys{"num_hash_layers", ".hash_layer_count"}, 0)
+	r.only(keys{"scoring_func"}, "sqrtsoftplus")
+	r.only(keys{"topk_method"}, "noaux_tc")
+	if r.err == nil && m.Route.TopK > m.Experts {
+		r.fail(fmt.Errorf("%s: a token uses %d of %d experts, want at most as many", r.c.Path, m.Route.TopK, m.Experts))
+	}
+	if r.err != nil {
+		return nil, fmt.Errorf("models: %w", r.err)
+	}
+	return func(s *nn.Scope, l int, x, tokens *graph.Value) *graph.Value {
+		m := m
+		if l < hashed {
+			m.Tokens = tokens
+		} else {
+			m.Bias = "bias"
+		}
+		y, _ := m.Apply(s.In(fmt.Sprintf("layers.%d.ffn", l), fmt.Sprintf("blk.%d", l)), x)
+		return y
+	}, nil
+}

@@ -1,0 +1,146 @@
+package serve
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/gomoe/gomoe/generate"
+)
+
+// object is what all answers begin with.
+type object struct {
+	ID      string `json:"id"`
+	Kind    string `json:"object"`
+	Created int64  `json:"created"`
+	Model   string `json:"model"`
+}
+
+// body is an answer, or an event of one.
+type body struct {
+	object
+	Choices []any  `json:"choices"`
+	Usage   *usage `json:"usage,omitempty"`
+}
+
+// usage is how many tokens there were.
+type usage struct {
+	Prompt     int `json:"prompt_tokens"`
+	Completion int `json:"completion_tokens"`
+	Total      int `json:"total_tokens"`
+	Details    struct {
+		Cached int `json:"cached_tokens"`
+	} `json:"prompt_tokens_details"`
+}
+
+// part is a part of an answer, or all of it.
+type part struct {
+	first  bool // no part was before
+	text   string
+	tokens []generate.Token
+	offset int     // of the tokens, in characters of the text
+	finish *string // why the text ended; nil if it goes on
+}
+
+// style is how answers to an endpoint are written.
+type style interface {
+	head(chunk bool) object
+	begin(i int) any           // the choice of the event that begins a stream; nil for none
+	choice(i int, a *part) any // the choice of a further event
+	whole(i int, a *part) any  // the choice of an answer that is no stream
+}
+
+func newID(kind string) string { return kind + "-" + strings.ReplaceAll(uuid.NewString(), "-", "") }
+
+func now() int64 { return time.Now().Unix() }
+
+// answer generates what is asked for, all at once, and writes it. n requests each have the same prompt.
+func (s *Server) answer(out *reply, r *http.Request, p *params, requests []generate.Request, n int, st style) error {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	defer context.AfterFunc(s.serving, func() { cancel(context.Cause(s.serving)) })()
+	var mu sync.Mutex // of out, and of all below
+	parts := make([]*part, len(requests))
+	used := usage{}
+	var wait sync.WaitGroup
+	for i, q := range requests {
+		parts[i] = &part{first: true}
+		wait.Go(func() {
+			result, err := s.g.Generate(ctx, q, func(t generate.Token) bool {
+				mu.Lock()
+				defer mu.Unlock()
+				a := parts[i]
+				a.text, a.tokens = a.text+t.Text, append(a.tokens, t)
+				if !p.Stream {
+					return true
+				}
+				if err := s.send(out, st, i, a); err != nil {
+					cancel(err)
+					return false
+				}
+				return true
+			})
+			if err != nil {
+				cancel(err) // the first error counts
+				return
+			}
+			if ctx.Err() != nil {
+				return
+			}
+			s.metrics.generated(result)
+			mu.Lock()
+			defer mu.Unlock()
+			why := string(result.Finish)
+			parts[i].text, parts[i].finish = parts[i].text+result.Rest, &why
+			if i%n == 0 {
+				used.Prompt += result.Prompt
+			}
+			used.Completion += result.Tokens
+			used.Details.Cached += result.Reused
+			if p.Stream {
+				if err := s.send(out, st, i, parts[i]); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	used.Total = used.Prompt + used.Completion
+	if p.Stream {
+		if p.StreamOptions != nil && p.StreamOptions.Usage {
+			if err := out.event(body{object: st.head(true), Choices: []any{}, Usage: &used}); err != nil {
+				return err
+			}
+		}
+		return out.line("[DONE]")
+	}
+	whole := body{object: st.head(false), Usage: &used}
+	for i, a := range parts {
+		whole.Choices = append(whole.Choices, st.whole(i, a))
+	}
+	out.object(whole)
+	return nil
+}
+
+// send sends what has come of an answer as an event. A token whose text is held back comes with the next one.
+func (s *Server) send(out *reply, st style, i int, a *part) error {
+	if a.text == "" && a.finish == nil {
+		return nil
+	}
+	if begin := st.begin(i); a.first && begin != nil {
+		if err := out.event(body{object: st.head(true), Choices: []any{begin}}); err != nil {
+			return err
+		}
+	}
+	err := out.event(body{object: st.head(true), Choices: []any{st.choice(i, a)}})
+	a.offset += len([]rune(a.text))
+	a.first, a.text, a.tokens = false, "", nil
+	return err
+}

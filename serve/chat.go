@@ -1,0 +1,237 @@
+package serve
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/gomoe/gomoe/generate"
+	"github.com/gomoe/gomoe/tokenizer"
+)
+
+// chat is a request for the next message of a conversation.
+type chat struct {
+	params
+	Messages      []map[string]json.RawMessage `json:"messages"`
+	MaxCompletion *int                         `json:"max_completion_tokens"`
+	LogProbs      bool                         `json:"logprobs"`
+	TopLogProbs   *int                         `json:"top_logprobs"`
+	Tools         json.RawMessage              `json:"tools"`
+	ToolChoice    json.RawMessage              `json:"tool_choice"`
+	Format        *struct {
+		Type string `json:"type"`
+	} `json:"response_format"`
+	// Template are further variables of the model's chat template.
+	Template json.RawMessage `json:"chat_template_kwargs"`
+}
+
+// chat answers POST /v1/chat/completions.
+func (s *Server) chat(out *reply, r *http.Request) error {
+	var q chat
+	if err := s.read(out.w, r, &q); err != nil {
+		return err
+	}
+	if q.MaxCompletion != nil {
+		if q.MaxTokens != nil && *q.MaxTokens != *q.MaxCompletion {
+			return wrong("max_tokens", "max_tokens and max_completion_tokens, want one of them")
+		}
+		q.MaxTokens = q.MaxCompletion
+	}
+	request, n, err := q.request(s)
+	if err != nil {
+		return err
+	}
+	if q.TopLogProbs != nil {
+		if request.Top = *q.TopLogProbs; !q.LogProbs {
+			return wrong("top_logprobs", "top_logprobs without logprobs")
+		}
+	}
+	if q.Format != nil && q.Format.Type != "text" {
+		return wrong("response_format", fmt.Sprintf("there is no response_format %q here, want text", q.Format.Type))
+	}
+	if request.Prompt, err = s.conversation(&q); err != nil {
+		return err
+	}
+	requests := make([]generate.Request, n)
+	for i := range requests {
+		requests[i] = request
+		requests[i].Seed += uint64(i)
+	}
+	return s.answer(out, r, &q.params, requests, n, &chatStyle{
+		object: object{ID: newID("chatcmpl"), Created: now(), Model: s.c.Name}, tok: s.c.Tokenizer, logprobs: q.LogProbs})
+}
+
+// conversation returns the tokens of a conversation, as the model's chat template writes it.
+func (s *Server) conversation(q *chat) ([]int32, error) {
+	if len(q.Messages) == 0 {
+		return nil, wrong("messages", "no messages, want at least one")
+	}
+	for i, m := range q.Messages {
+		if err := plain(m); err != nil {
+			return nil, wrong("messages", fmt.Sprintf("message %d: %v", i, err))
+		}
+	}
+	messages, err := json.Marshal(q.Messages)
+	if err != nil {
+		return nil, wrong("messages", err.Error())
+	}
+	c := tokenizer.Conversation{Messages: messages, Tools: q.Tools, More: q.Template, Generate: true}
+	switch choice := strings.Trim(string(q.ToolChoice), `"`); choice {
+	case "", "null", "auto":
+	case "none":
+		c.Tools = nil
+	default:
+		return nil, wrong("tool_choice", fmt.Sprintf("tool_choice %s: the model chooses by itself; want auto or none", q.ToolChoice))
+	}
+	if t := string(c.Tools); t == "null" || t == "[]" {
+		c.Tools = nil
+	}
+	if string(c.More) == "null" {
+		c.More = nil
+	}
+	text, err := s.c.Tokenizer.Template(c)
+	if err != nil {
+		return nil, wrong("messages", err.Error())
+	}
+	ids, err := s.c.Tokenizer.Encode(text, tokenizer.Options{Bare: true})
+	if err != nil {
+		return nil, wrong("messages", err.Error())
+	}
+	return ids, nil
+}
+
+// plain makes a message as templates know it: the content is one text, and the arguments of calls are objects.
+func plain(m map[string]json.RawMessage) error {
+	var role string
+	if json.Unmarshal(m["role"], &role) != nil || role == "" {
+		return fmt.Errorf("its role is %s, want a text", m["role"])
+	}
+	var parts []struct{ Type, Text string }
+	if content := m["content"]; len(content) > 0 && content[0] == '[' {
+		if err := json.Unmarshal(content, &parts); err != nil {
+			return fmt.Errorf("its content: %w", err)
+		}
+		var text strings.Builder
+		for _, p := range parts {
+			if p.Type != "text" {
+				return fmt.Errorf("a part of its content is of type %q, want text", p.Type)
+			}
+			text.WriteString(p.Text)
+		}
+		var err error
+		if m["content"], err = json.Marshal(text.String()); err != nil {
+			return err
+		}
+	} else if len(content) > 0 && content[0] != '"' && string(content) != "null" {
+		return fmt.Errorf("its content is %.40s, want a text or a list of parts", content)
+	}
+	if m["tool_calls"] == nil {
+		return nil
+	}
+	var calls []map[string]json.RawMessage
+	if err := json.Unmarshal(m["tool_calls"], &calls); err != nil {
+		return fmt.Errorf("its tool_calls: %w", err)
+	}
+	for _, c := range calls {
+		var f map[string]json.RawMessage
+		if json.Unmarshal(c["function"], &f) != nil {
+			continue
+		}
+		var text string
+		if json.Unmarshal(f["arguments"], &text) == nil && json.Valid([]byte(text)) {
+			f["arguments"] = json.RawMessage(text)
+		}
+		var err error
+		if c["function"], err = json.Marshal(f); err != nil {
+			return err
+		}
+	}
+	var err error
+	m["tool_calls"], err = json.Marshal(calls)
+	return err
+}
+
+// chatStyle is how messages are written.
+type chatStyle struct {
+	object
+	tok      *tokenizer.Tokenizer
+	logprobs bool
+}
+
+type message struct {
+	Role    string  `json:"role,omitempty"`
+	Content *string `json:"content,omitempty"`
+}
+
+type chatChoice struct {
+	Index    int           `json:"index"`
+	Message  *message      `json:"message,omitempty"`
+	Delta    *message      `json:"delta,omitempty"`
+	LogProbs *chatLogProbs `json:"logprobs"`
+	Finish   *string       `json:"finish_reason"`
+}
+
+type chatLogProbs struct {
+	Content []chatLogProb `json:"content"`
+}
+
+type chatLogProb struct {
+	alternative
+	Top []alternative `json:"top_logprobs"`
+}
+
+type alternative struct {
+	Token   string  `json:"token"`
+	LogProb float64 `json:"logprob"`
+	Bytes   []int   `json:"bytes"`
+}
+
+func (st *chatStyle) alternative(id int32, logprob float64) alternative {
+	a := alternative{Token: st.tok.DecodeAll([]int32{id}), LogProb: logprob, Bytes: []int{}}
+	for _, b := range []byte(a.Token) {
+		a.Bytes = append(a.Bytes, int(b))
+	}
+	return a
+}
+
+func (st *chatStyle) probabilities(tokens []generate.Token) *chatLogProbs {
+	if !st.logprobs || len(tokens) == 0 {
+		return nil
+	}
+	all := &chatLogProbs{Content: []chatLogProb{}}
+	for _, t := range tokens {
+		p := chatLogProb{st.alternative(t.ID, t.LogProb), []alternative{}}
+		for _, x := range t.Top {
+			p.Top = append(p.Top, st.alternative(x.ID, x.LogProb))
+		}
+		all.Content = append(all.Content, p)
+	}
+	return all
+}
+
+func (st *chatStyle) head(chunk bool) object {
+	o := st.object
+	if o.Kind = "chat.completion"; chunk {
+		o.Kind = "chat.completion.chunk"
+	}
+	return o
+}
+
+func (st *chatStyle) begin(i int) any {
+	empty := ""
+	return chatChoice{Index: i, Delta: &message{"assistant", &empty}}
+}
+
+func (st *chatStyle) choice(i int, a *part) any {
+	delta := &message{}
+	if a.text != "" {
+		delta.Content = &a.text
+	}
+	// The part is sent before its text changes.
+	return chatChoice{Index: i, Delta: delta, LogProbs: st.probabilities(a.tokens), Finish: a.finish}
+}
+
+func (st *chatStyle) whole(i int, a *part) any {
+	return chatChoice{Index: i, Message: &message{"assistant", &a.text}, LogProbs: st.probabilities(a.tokens), Finish: a.finish}
+}

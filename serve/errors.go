@@ -1,0 +1,79 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/gomoe/gomoe/generate"
+)
+
+// problem is an error as clients get it.
+type problem struct {
+	Status  int    `json:"-"`
+	Retry   string `json:"-"` // after how many seconds the client may try again; "" if it is not to
+	Message string `json:"message"`
+	Type    string `json:"type"`
+	Param   string `json:"param,omitempty"` // the field of the request that is wrong
+	Code    string `json:"code,omitempty"`
+}
+
+func (p *problem) Error() string { return p.Message }
+
+// wrong returns the problem of a request with a field that is wrong.
+func wrong(field, message string) *problem {
+	return &problem{Status: http.StatusBadRequest, Message: message, Param: field}
+}
+
+// problemOf returns an error as clients get it.
+func problemOf(err error) *problem {
+	var p *problem
+	var request *generate.RequestError
+	var room *generate.RoomError
+	switch {
+	case errors.As(err, &p):
+		return p
+	case errors.As(err, &room):
+		return &problem{Status: http.StatusBadRequest, Message: room.Error(), Code: "context_length_exceeded"}
+	case errors.As(err, &request):
+		return &problem{Status: http.StatusBadRequest, Message: request.Error()}
+	case errors.Is(err, generate.ErrBusy):
+		return &problem{Status: http.StatusTooManyRequests, Retry: "1", Message: err.Error(), Type: "rate_limit_error", Code: "rate_limit_exceeded"}
+	case errors.Is(err, errStopping), errors.Is(err, generate.ErrClosed):
+		return &problem{Status: http.StatusServiceUnavailable, Retry: "5", Message: err.Error(), Type: "server_error"}
+	case errors.Is(err, context.Canceled):
+		return &problem{Status: statusGone, Message: "the client is gone"}
+	}
+	return &problem{Status: http.StatusInternalServerError, Message: err.Error(), Type: "server_error"}
+}
+
+// statusGone is the status that is counted for a request whose client is gone.
+const statusGone = 499
+
+// body returns what the body of an answer, or an event of a stream, says of the problem.
+func (p *problem) body() any {
+	if p.Type == "" {
+		p.Type = "invalid_request_error"
+	}
+	return map[string]any{"error": p}
+}
+
+// refuse answers a request with a problem.
+func refuse(w http.ResponseWriter, p *problem) {
+	if p.Retry != "" {
+		w.Header().Set("Retry-After", p.Retry)
+	}
+	switch p.Status {
+	case http.StatusRequestEntityTooLarge, http.StatusRequestTimeout, http.StatusServiceUnavailable:
+		w.Header().Set("Connection", "close")
+	}
+	writeJSON(w, p.Status, p.body())
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	// An error here is that of a client who is gone.
+	_ = json.NewEncoder(w).Encode(v)
+}

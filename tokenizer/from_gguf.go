@@ -1,0 +1,166 @@
+package tokenizer
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+)
+
+// Files returns what a folder of Hugging Face has for the vocabulary of a GGUF file: the contents of tokenizer.json and
+// tokenizer_config.json, by name. The ids of some texts are compared: an error says that a tokenizer.json cannot have
+// the vocabulary.
+func (g GGUF) Files() (map[string][]byte, error) {
+	files, err := g.files()
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: GGUF: %w", err)
+	}
+	return files, nil
+}
+
+func (g *GGUF) files() (map[string][]byte, error) {
+	want, err := g.build()
+	if err != nil {
+		return nil, err
+	}
+	var parts map[string]any
+	if g.Model == "llama" {
+		parts = g.spacesJSON()
+	} else if parts, err = g.bytesJSON(); err != nil {
+		return nil, err
+	}
+	parts["version"], parts["truncation"], parts["padding"] = "1.0", nil, nil
+	parts["added_tokens"], parts["post_processor"] = g.addedJSON(), g.aroundJSON()
+	text, err := indented(parts)
+	if err != nil {
+		return nil, err
+	}
+	config := map[string]any{"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": false, "add_bos_token": g.AddBOS, "add_eos_token": g.AddEOS}
+	for _, s := range want.written {
+		config[s.name] = s.text
+	}
+	if g.Template != "" {
+		config["chat_template"] = g.Template
+	}
+	more, err := indented(config)
+	if err != nil {
+		return nil, err
+	}
+	got, err := Parse(text)
+	if err == nil {
+		err = got.configure(more)
+	}
+	if err == nil {
+		err = g.alike(want, got)
+	}
+	return map[string][]byte{FileName: text, "tokenizer_config.json": more}, err
+}
+
+func indented(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	err := e.Encode(v)
+	return b.Bytes(), err
+}
+
+// vocabJSON returns the ids of all tokens but unused ones.
+func (g *GGUF) vocabJSON() map[string]int {
+	ids := map[string]int{}
+	for id, text := range g.Tokens {
+		if g.kind(id) != unusedPiece {
+			ids[text] = id
+		}
+	}
+	return ids
+}
+
+// addedJSON returns the tokens that are found in a text before it is cut.
+func (g *GGUF) addedJSON() []addedJSON {
+	all := []addedJSON{}
+	for id, text := range g.Tokens {
+		if k := g.kind(id); text != "" && (k == controlPiece || k == userPiece || k == unknownPiece && g.Model == "gpt2") {
+			all = append(all, addedJSON{ID: int32(id), Content: text, Special: k != userPiece})
+		}
+	}
+	return all
+}
+
+// aroundJSON returns the post-processor, which puts tokens around a text; nil if there are none.
+func (g *GGUF) aroundJSON() any {
+	if !g.AddBOS && !g.AddEOS {
+		return nil
+	}
+	single, specials := []any{}, map[string]any{}
+	token := func(id int32) {
+		text := g.Tokens[id]
+		single = append(single, map[string]any{"SpecialToken": map[string]any{"id": text, "type_id": 0}})
+		specials[text] = map[string]any{"id": text, "ids": []int32{id}, "tokens": []string{text}}
+	}
+	if g.AddBOS {
+		token(g.BOS)
+	}
+	single = append(single, map[string]any{"Sequence": map[string]any{"id": "A", "type_id": 0}})
+	if g.AddEOS {
+		token(g.EOS)
+	}
+	pair := append(append([]any{}, single...), map[string]any{"Sequence": map[string]any{"id": "B", "type_id": 1}})
+	return map[string]any{"type": "TemplateProcessing", "single": single, "pair": pair, "special_tokens": specials}
+}
+
+// modelOf returns a model of byte pairs.
+func modelOf(vocab map[string]int, merges []mergeJSON, unknown any, byBytes, whole bool) map[string]any {
+	return map[string]any{
+		"type": "BPE", "dropout": nil, "unk_token": unknown, "continuing_subword_prefix": nil, "end_of_word_suffix": nil,
+		"fuse_unk": byBytes, "byte_fallback": byBytes, "ignore_merges": whole, "vocab": vocab, "merges": append([]mergeJSON{}, merges...),
+	}
+}
+
+// bytesJSON returns the parts of a tokenizer.json for a vocabulary of kind gpt2.
+func (g *GGUF) bytesJSON() (map[string]any, error) {
+	pre, _ := patterns(g.Pre) // build has found it
+	merges := make([]mergeJSON, len(g.Merges))
+	for i, s := range g.Merges {
+		if err := merges[i].parse(s); err != nil {
+			return nil, err
+		}
+	}
+	level := map[string]any{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false, "use_regex": false}
+	var splits []any
+	for _, cut := range pre.cuts {
+		splits = append(splits, map[string]any{"type": "Split", "pattern": map[string]string{"Regex": cut}, "behavior": "Isolated", "invert": false})
+	}
+	var normal any
+	if pre.compose {
+		normal = map[string]string{"type": "NFC"}
+	}
+	return map[string]any{
+		"normalizer":    normal,
+		"pre_tokenizer": map[string]any{"type": "Sequence", "pretokenizers": append(splits, level)},
+		"decoder":       level,
+		"model":         modelOf(g.vocabJSON(), merges, nil, false, pre.whole),
+	}, nil
+}
+
+// spacesJSON returns the parts of a tokenizer.json for a vocabulary of kind llama.
+func (g *GGUF) spacesJSON() map[string]any {
+	replace := func(from, to string) map[string]any {
+		return map[string]any{"type": "Replace", "pattern": map[string]string{"String": from}, "content": to}
+	}
+	normals := []any{replace(" ", "▁")}
+	decoders := []any{replace("▁", " "), map[string]string{"type": "ByteFallback"}, map[string]string{"type": "Fuse"}}
+	if g.AddSpace {
+		normals = append([]any{map[string]string{"type": "Prepend", "prepend": "▁"}}, normals...)
+		decoders = append(decoders, map[string]any{"type": "Strip", "content": " ", "start": 1, "stop": 0})
+	}
+	var unknown any
+	if g.Unknown >= 0 {
+		unknown = g.Tokens[g.Unknown]
+	}
+	return map[string]any{
+		"normalizer":    map[string]any{"type": "Sequence", "normalizers": normals},
+		"pre_tokenizer": nil,
+		"decoder":       map[string]any{"type": "Sequence", "decoders": decoders},
+		"model":         modelOf(g.vocabJSON(), g.merges(), unknown, true, false),
+	}
+}

@@ -1,0 +1,121 @@
+package tokenizer
+
+import "fmt"
+
+// Key is a key of a GGUF file about its vocabulary, with its value.
+type Key struct {
+	Name  string
+	Value any // string, bool, uint32, []string, []float32 or []int32
+}
+
+// keyTemplate is the key of the chat template, which GGUF files have beside those of the vocabulary.
+const (
+	keyPrefix   = "tokenizer.ggml."
+	keyTemplate = "tokenizer.chat_template"
+)
+
+// ids are the keys of special tokens.
+func (g *GGUF) ids() []struct {
+	name string
+	id   *int32
+} {
+	return []struct {
+		name string
+		id   *int32
+	}{{"bos_token_id", &g.BOS}, {"eos_token_id", &g.EOS}, {"unknown_token_id", &g.Unknown}, {"padding_token_id", &g.Pad}}
+}
+
+// GGUFOf returns the vocabulary that a GGUF file's keys describe. value returns the value of a key, false if there is
+// no such key. A value of another kind than the format has is an error.
+func GGUFOf(value func(key string) (any, bool)) (GGUF, error) {
+	g := GGUF{}
+	r := &keyReader{value: value}
+	get(r, "model", &g.Model)
+	get(r, "pre", &g.Pre)
+	get(r, "tokens", &g.Tokens)
+	get(r, "merges", &g.Merges)
+	get(r, "scores", &g.Scores)
+	get(r, "token_type", &g.Types)
+	for _, s := range g.ids() {
+		r.id(s.name, s.id)
+	}
+	g.AddSpace = g.Model == "llama" // what a file that does not say it means
+	g.AddBOS = g.Model == "llama"
+	get(r, "add_bos_token", &g.AddBOS)
+	get(r, "add_eos_token", &g.AddEOS)
+	get(r, "add_space_prefix", &g.AddSpace)
+	if v, ok := value(keyTemplate); ok && r.err == nil {
+		if g.Template, ok = v.(string); !ok {
+			r.wrong(keyTemplate, v, g.Template)
+		}
+	}
+	return g, r.err
+}
+
+// Keys returns the keys that describe the vocabulary in a GGUF file: GGUFOf reads them.
+func (g GGUF) Keys() []Key {
+	keys := []Key{{"model", g.Model}}
+	if g.Model == "gpt2" {
+		keys = append(keys, Key{"pre", g.Pre}, Key{"merges", append([]string{}, g.Merges...)})
+	} else {
+		keys = append(keys, Key{"pre", "default"}, Key{"scores", g.Scores}, Key{"add_space_prefix", g.AddSpace})
+	}
+	keys = append(keys, Key{"tokens", g.Tokens})
+	if g.Types != nil {
+		keys = append(keys, Key{"token_type", g.Types})
+	}
+	for _, s := range g.ids() {
+		if *s.id >= 0 {
+			keys = append(keys, Key{s.name, uint32(*s.id)})
+		}
+	}
+	keys = append(keys, Key{"add_bos_token", g.AddBOS}, Key{"add_eos_token", g.AddEOS})
+	for i := range keys {
+		keys[i].Name = keyPrefix + keys[i].Name
+	}
+	if g.Template != "" {
+		keys = append(keys, Key{keyTemplate, g.Template})
+	}
+	return keys
+}
+
+// keyReader reads keys. After an error all further reads do nothing.
+type keyReader struct {
+	value func(string) (any, bool)
+	err   error
+}
+
+func (r *keyReader) wrong(key string, v, want any) {
+	r.err = fmt.Errorf("tokenizer: GGUF: key %q has a value of Go type %T, want %T", key, v, want)
+}
+
+// get sets dst to the value of a key, and leaves it if there is no such key.
+func get[T any](r *keyReader, key string, dst *T) {
+	v, ok := r.value(keyPrefix + key)
+	if !ok || r.err != nil {
+		return
+	}
+	x, ok := v.(T)
+	if !ok {
+		r.wrong(keyPrefix+key, v, *dst)
+		return
+	}
+	*dst = x
+}
+
+// id sets dst to the value of a key that is an id, and to -1 if there is no such key.
+func (r *keyReader) id(key string, dst *int32) {
+	*dst = -1
+	v, ok := r.value(keyPrefix + key)
+	if !ok || r.err != nil {
+		return
+	}
+	switch v := v.(type) {
+	case uint32:
+		*dst = int32(min(v, 1<<31-1))
+	case int32:
+		*dst = max(v, 0)
+	default:
+		r.wrong(keyPrefix+key, v, uint32(0))
+	}
+}

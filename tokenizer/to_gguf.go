@@ -1,0 +1,344 @@
+package tokenizer
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// ToGGUF returns the vocabulary with which a GGUF file has the tokenizer of a folder: of a tokenizer.json of byte pairs,
+// or of a tokenizer.model of byte pairs. size is the number of tokens of the model; ids that the tokenizer does not use
+// become unused tokens. It is an error, which says why, if a GGUF file cannot have the tokenizer: the ids of some texts
+// are compared, too.
+func ToGGUF(folder string, size int) (GGUF, error) {
+	g, err := toGGUF(folder, size)
+	if err != nil {
+		return g, fmt.Errorf("tokenizer: %s: %w", folder, err)
+	}
+	return g, nil
+}
+
+func toGGUF(folder string, size int) (g GGUF, err error) {
+	t, err := Open(folder)
+	if err != nil {
+		return g, err
+	}
+	if t.Size() > size {
+		return g, fmt.Errorf("the tokenizer has %d tokens and the model %d: a GGUF file has as many tokens as the model", t.Size(), size)
+	}
+	data, err := read(filepath.Join(folder, FileName))
+	if errors.Is(err, fs.ErrNotExist) {
+		if data, err = read(filepath.Join(folder, "tokenizer.model")); err != nil {
+			return g, err
+		}
+		g, err = piecesToGGUF(data)
+	} else if err == nil {
+		var f file
+		if err = json.Unmarshal(data, &f); err == nil {
+			g, err = f.toGGUF(t)
+		}
+	}
+	if err != nil {
+		return g, err
+	}
+	for len(g.Tokens) < size {
+		g.Types = append(g.Types, int32(unusedPiece))
+		g.Tokens = append(g.Tokens, fmt.Sprintf("[PAD%d]", len(g.Tokens)))
+		if g.Scores != nil {
+			g.Scores = append(g.Scores, 0)
+		}
+	}
+	if err := g.around(t); err != nil {
+		return g, err
+	}
+	g.Template = t.sources["default"]
+	for name := range t.sources {
+		if name != "default" {
+			return g, fmt.Errorf("chat template %q: a GGUF file has one template, the default", shorten(name))
+		}
+	}
+	back, err := FromGGUF(g)
+	if err != nil {
+		return g, err
+	}
+	return g, g.alike(t, back)
+}
+
+// around sets the tokens that have a part of their own, and those that stand around a text.
+func (g *GGUF) around(t *Tokenizer) error {
+	g.BOS, g.EOS, g.Unknown, g.Pad = t.named.BOS, t.named.EOS, t.named.Unknown, t.named.Pad
+	for _, s := range []struct {
+		name string
+		ids  []int32
+		id   *int32
+		add  *bool
+	}{{"before", t.before, &g.BOS, &g.AddBOS}, {"after", t.after, &g.EOS, &g.AddEOS}} {
+		if len(s.ids) == 1 && *s.id < 0 {
+			*s.id = s.ids[0]
+		}
+		if *s.add = len(s.ids) > 0; len(s.ids) > 1 || *s.add && s.ids[0] != *s.id {
+			return fmt.Errorf("tokens %d stand %s a text; a GGUF file has only the token of its beginning before it, and that of its end after it", s.ids, s.name)
+		}
+	}
+	return nil
+}
+
+// piecesToGGUF returns the vocabulary of a tokenizer.model.
+func piecesToGGUF(data []byte) (g GGUF, err error) {
+	p, err := parseModel(data)
+	if err != nil {
+		return g, err
+	}
+	if !p.bpe {
+		return g, errors.New("a tokenizer.model of kind Unigram; gomoe writes byte pairs to GGUF files")
+	}
+	if p.chars != nil || p.squeeze || p.suffix || !p.escape {
+		return g, errors.New("the tokenizer.model changes characters or spaces of a text, which a GGUF file of kind llama cannot say")
+	}
+	g = GGUF{Model: "llama", Tokens: p.texts, Scores: p.scores, AddSpace: p.prefix}
+	for _, k := range p.kinds {
+		g.Types = append(g.Types, int32(k))
+	}
+	return g, nil
+}
+
+// toGGUF returns the vocabulary of a tokenizer.json, which t is made of.
+func (f *file) toGGUF(t *Tokenizer) (g GGUF, err error) {
+	m := f.Model
+	var ids map[string]int32
+	if err := json.Unmarshal(m.Vocab, &ids); err != nil {
+		return g, fmt.Errorf("a model of type %q; gomoe writes byte pairs (BPE) to GGUF files", shorten(m.Type))
+	}
+	if m.Prefix != "" || m.Suffix != "" {
+		return g, fmt.Errorf("a model with prefix %q and suffix %q of parts of words, which GGUF files do not have", shorten(m.Prefix), shorten(m.Suffix))
+	}
+	g.Tokens, g.Types = make([]string, t.Size()), make([]int32, t.Size())
+	for id := range g.Tokens {
+		g.Types[id] = int32(normalPiece)
+		if text, ok := t.Text(int32(id)); ok {
+			g.Tokens[id] = text
+		} else {
+			g.Tokens[id], g.Types[id] = fmt.Sprintf("[PAD%d]", id), int32(unusedPiece)
+		}
+	}
+	for _, a := range f.Added {
+		id, ok := t.ID(a.Content)
+		switch {
+		case !ok: // it is empty
+		case a.LStrip || a.RStrip || a.SingleWord:
+			return g, fmt.Errorf("added token %q takes spaces around it, or only whole words; a GGUF file cannot say so", shorten(a.Content))
+		case a.Special:
+			g.Types[id] = int32(controlPiece)
+		default:
+			g.Types[id] = int32(userPiece)
+		}
+	}
+	if m.Fallback {
+		return g, f.bySpaces(&g)
+	}
+	g.Model = "gpt2"
+	for _, pair := range m.Merges {
+		g.Merges = append(g.Merges, pair[0]+" "+pair[1])
+	}
+	w, err := f.words()
+	if err != nil {
+		return g, err
+	}
+	if g.Pre = w.name(len(m.Merges) == 0); g.Pre == "" {
+		return g, fmt.Errorf("pre_tokenizer: llama.cpp has no name for the patterns %q with this normalizer, which a GGUF file needs", w.cuts)
+	}
+	return g, nil
+}
+
+// name returns the name of what cuts words, "" if there is none. Whether words that are tokens are taken apart matters
+// last: alike compares all tokens. Without merges nothing but the normalizer matters.
+func (w words) name(noMerges bool) (name string) {
+	for _, n := range strings.Split(strings.ReplaceAll(known, " or ", ", "), ", ") {
+		p, _ := patterns(n)
+		if p.compose != w.compose || !noMerges && !slices.Equal(p.cuts, w.cuts) {
+			continue
+		}
+		if name == "" || p.whole == w.whole {
+			name = n
+		}
+		if noMerges || p.whole == w.whole {
+			return n
+		}
+	}
+	return name
+}
+
+// words returns how a tokenizer.json cuts text into words.
+func (f *file) words() (w words, err error) {
+	w.whole = f.Model.Ignore
+	for _, n := range flat(f.Normalize, func(c *component) []*component { return c.Normalizers }) {
+		if n.Type != "NFC" {
+			return w, fmt.Errorf("normalizer %q: a GGUF file can say NFC or nothing", shorten(n.Type))
+		}
+		w.compose = true
+	}
+	bytes := false
+	for _, s := range flat(f.Split, func(c *component) []*component { return c.Pretokenizers }) {
+		switch {
+		case s.Type == "Split" && s.Pattern != nil && s.Pattern.Regex != nil && (s.Behavior == "Isolated" && !s.Invert || s.Behavior == "Removed" && s.Invert):
+			w.cuts = append(w.cuts, *s.Pattern.Regex)
+		case s.Type == "Digits" && s.Digits:
+			w.cuts = append(w.cuts, `\p{N}`)
+		case s.Type == "ByteLevel" && !is(s.PrefixSpace, true):
+			if bytes = true; is(s.Regex, true) {
+				w.cuts = append(w.cuts, wordsOfGPT2)
+			}
+		default:
+			return w, fmt.Errorf("pre_tokenizer %q: want patterns that split, and ByteLevel without a space before the text", shorten(s.Type))
+		}
+	}
+	if !bytes {
+		return w, errors.New("pre_tokenizer: no ByteLevel; a GGUF file of kind gpt2 has tokens of bytes")
+	}
+	return w, nil
+}
+
+// flat returns a component, or what a sequence has.
+func flat(c *component, parts func(*component) []*component) (all []*component) {
+	if c == nil {
+		return nil
+	}
+	if c.Type != "Sequence" {
+		return []*component{c}
+	}
+	for _, p := range parts(c) {
+		all = append(all, flat(p, parts)...)
+	}
+	return all
+}
+
+// bySpaces makes g a vocabulary of kind llama: of byte pairs of characters, with ▁ for spaces, by score. The scores are
+// the order of the merges, of which there must be one for every pair of tokens that is a token.
+func (f *file) bySpaces(g *GGUF) error {
+	g.Model = "llama"
+	parts := append(flat(f.Normalize, func(c *component) []*component { return c.Normalizers }), flat(f.Split, func(c *component) []*component { return c.Pretokenizers })...)
+	spaces := false
+	for _, p := range parts {
+		switch {
+		case p.Type == "Prepend" && p.Prepend == "▁":
+			g.AddSpace = true
+		case p.Type == "Replace" && p.Pattern != nil && p.Pattern.String != nil && *p.Pattern.String == " " && p.Content == "▁":
+			spaces = true
+		case p.Type == "Metaspace" && p.Replacement == "▁" && !is(p.Cut, true):
+			always, first, err := p.scheme()
+			if err != nil {
+				return err
+			}
+			spaces, g.AddSpace = true, always || first
+		default:
+			return fmt.Errorf("%q: beside byte_fallback a GGUF file can only say that spaces are ▁, and that one stands before a text", shorten(p.Type))
+		}
+	}
+	if !spaces {
+		return errors.New("byte_fallback without ▁ for spaces, which a GGUF file of kind llama has")
+	}
+	order := map[string]int{}
+	last := ""
+	for _, m := range f.Model.Merges {
+		to := m[0] + m[1]
+		if _, again := order[to]; again && to != last {
+			return fmt.Errorf("merges: those that make %q do not follow each other; a GGUF file has one score for it", shorten(to))
+		}
+		if last = to; order[to] == 0 {
+			order[to] = len(order) + 1
+		}
+	}
+	g.Scores = make([]float32, len(g.Tokens))
+	for id, text := range g.Tokens {
+		if n := order[text]; n > 0 {
+			g.Scores[id] = -float32(n)
+		} else {
+			g.Scores[id] = -float32(len(order) + 1)
+		}
+		if _, ok := byteOf(text); ok && g.Types[id] == int32(normalPiece) {
+			g.Types[id], g.Scores[id] = int32(bytePiece), 0
+		}
+		if u := f.Model.Unk; u != nil && *u == text {
+			g.Types[id], g.Scores[id] = int32(unknownPiece), 0
+		}
+	}
+	have := map[mergeJSON]bool{}
+	for _, m := range f.Model.Merges {
+		have[m] = true
+	}
+	for _, m := range g.merges() {
+		if !have[m] {
+			return fmt.Errorf("merges: %q and %q are not merged, though both together are a token; with scores, as a GGUF file has them, they would be", shorten(m[0]), shorten(m[1]))
+		}
+	}
+	return nil
+}
+
+// merges returns the merges of a vocabulary of kind llama: all pairs of tokens that are a token, by its score.
+func (g *GGUF) merges() []mergeJSON {
+	ids := map[string]int{}
+	for id, text := range g.Tokens {
+		if k := g.kind(id); k == normalPiece || k == userPiece {
+			ids[text] = id
+		}
+	}
+	type merge struct{ to, left, right int }
+	var all []merge
+	for id, text := range g.Tokens {
+		if g.kind(id) != normalPiece {
+			continue
+		}
+		for at := range text {
+			left, ok1 := ids[text[:at]]
+			if right, ok2 := ids[text[at:]]; ok1 && ok2 {
+				all = append(all, merge{id, left, right})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b merge) int {
+		return cmp.Or(cmp.Compare(g.Scores[b.to], g.Scores[a.to]), cmp.Compare(a.to, b.to), cmp.Compare(a.left, b.left), cmp.Compare(a.right, b.right))
+	})
+	merges := make([]mergeJSON, len(all))
+	for i, m := range all {
+		merges[i] = mergeJSON{g.Tokens[m.left], g.Tokens[m.right]}
+	}
+	return merges
+}
+
+// alike returns an error if two tokenizers, which have the tokens of g, make other ids of some texts, or of a token.
+func (g *GGUF) alike(a, b *Tokenizer) error {
+	texts := []string{
+		"", " ", "  ", "a", " a", "Hello, world!", "func (p *Parser) next() error {\n\treturn nil\n}\n", "1234567890 3.14159", "don't I'LL we've",
+		"  two  spaces\n\n\nlines\t\ttabs \r\n", "naïve café Ångström", "cafe\u0301", "Привет, мир", "日本語のテキスト", "한국어", "مرحبا", "🙂👩‍👩‍👧 ok", "x=y*z+1;//c", "\x00\x7f\u00a0", "<|x|>[INST]",
+	}
+	for _, id := range []int32{a.named.BOS, a.named.EOS} {
+		if text, ok := a.Text(id); ok {
+			texts = append(texts, "a"+text+" b")
+		}
+	}
+	for _, text := range texts {
+		x, err1 := a.Encode(text, Options{})
+		y, err2 := b.Encode(text, Options{})
+		if err1 == nil && err2 == nil && slices.Equal(x, y) && a.Decode(x) == b.Decode(y) || err1 != nil && err2 != nil {
+			continue
+		}
+		return fmt.Errorf("the tokens of %q would be %v and not %v: the format cannot say all of what this tokenizer does", text, y, x)
+	}
+	w := &word{}
+	for id, text := range g.Tokens {
+		if g.kind(id) != normalPiece {
+			continue
+		}
+		x, err1 := a.model.encode(w, text, nil)
+		y, err2 := b.model.encode(w, text, nil)
+		if err1 == nil && err2 == nil && !slices.Equal(x, y) {
+			return fmt.Errorf("token %d, %q, would be %v and not %v where it is a word: the format cannot say all of what this tokenizer does", id, shorten(text), y, x)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,88 @@
+package train
+
+import (
+	"math"
+
+	"github.com/gomoe/gomoe/graph"
+	pr "github.com/gomoe/gomoe/primitives"
+)
+
+// AdafactorOptions are the constants of Adafactor. Those that are 0 have the values that are named.
+type AdafactorOptions struct {
+	// Power of the step is the weight of a gradient in the mean of squares: -0.8.
+	Power float64
+	// Eps1 and Eps2 are the least mean square of a gradient, and the least root mean square of a parameter: 2^-23 and
+	// 1e-3.
+	Eps1, Eps2 float64
+	Clip       float64 // the largest root mean square of an update: 1
+	Decay      float64
+	DecayOn    Select // nil selects Matrices
+}
+
+// Adafactor divides gradients by the root of a mean of their squares, of which it keeps the means of rows and of columns
+// for matrices and stacks of matrices. The step is relative to the size of the parameter: the learning rate, at most
+// 1/√step, times its root mean square. It comes last in a Chain.
+// Source: Shazeer and Stern, "Adafactor: adaptive learning rates with sublinear memory cost" (2018), as PyTorch has it.
+func Adafactor(o AdafactorOptions) Transform {
+	o.Power, o.Eps1, o.Eps2, o.Clip = or(o.Power, -0.8), or(o.Eps1, 0x1p-23), or(o.Eps2, 1e-3), or(o.Clip, 1)
+	return func(s *Step, us []*Update) {
+		n := pr.ConvertElementType(s.Number, graph.F64)
+		weight := pr.ConvertElementType(pr.Pow(n, pr.FullLike(n, o.Power)), graph.F32)
+		rate := pr.Min(s.Rate, pr.ConvertElementType(pr.Rsqrt(n), graph.F32))
+		for _, u := range us {
+			g, p := u.Take(), u.f32()
+			shape := g.Type.Shape
+			square := o.meanSquare(s, u, pr.Square(g), weight)
+			d := pr.Mul(pr.Rsqrt(pr.Max(square, pr.FullLike(square, o.Eps1*o.Eps1))), g)
+			clip := pr.Max(pr.FullLike(rate, 1), pr.MulScalar(rms(d), 1/o.Clip))
+			size := pr.Max(pr.FullLike(rate, o.Eps2), rms(p))
+			d = pr.Mul(d, pr.BroadcastTo(pr.Div(pr.Mul(size, rate), clip), shape...))
+			if o.Decay != 0 && selects(o.DecayOn, u) {
+				keep := pr.Sub(pr.FullLike(s.Rate, 1), pr.MulScalar(s.Rate, o.Decay))
+				p = pr.Mul(p, pr.BroadcastTo(keep, shape...))
+			}
+			u.Delta, u.next = d, pr.ConvertElementType(pr.Sub(p, d), u.Value.Type.DType)
+		}
+	}
+}
+
+// meanSquare returns the estimate of the mean square of the gradient's elements.
+func (o AdafactorOptions) meanSquare(s *Step, u *Update, square, weight *graph.Value) *graph.Value {
+	shape, place := square.Type.Shape, u.Param.Place
+	rank := len(shape)
+	mean := func(kind string, x *graph.Value, place []string) *graph.Value {
+		// Dimension 0 of a matrix is that of its rows: what is kept of its columns is not split with it.
+		place = s.split(place, len(x.Type.Shape), s.config.Zero != ZeroOff && (rank != 2 || kind != "columns"))
+		old := s.stateOf(u, kind, graph.F32, place, x.Type.Shape...)
+		x = pr.Add(old, pr.Mul(pr.Sub(x, old), pr.BroadcastTo(weight, x.Type.Shape...)))
+		s.Keep(u, kind, x)
+		return x
+	}
+	if rank < 2 {
+		return mean("v", square, place)
+	}
+	at := func(d int) string {
+		if d < len(place) {
+			return place[d]
+		}
+		return ""
+	}
+	var outer []string // of the dimensions before the matrix
+	var batch, noRow, noColumn []int
+	for d := range rank - 2 {
+		outer, batch = append(outer, at(d)), append(batch, d)
+	}
+	noColumn = append(append(noColumn, batch...), rank-2)
+	noRow = append(append(noRow, batch...), rank-1)
+	rows := mean("rows", pr.MulScalar(pr.ReduceSum(square, rank-1), 1/float64(shape[rank-1])), append(outer[:len(outer):len(outer)], at(rank-2)))
+	columns := mean("columns", pr.MulScalar(pr.ReduceSum(square, rank-2), 1/float64(shape[rank-2])), append(outer[:len(outer):len(outer)], at(rank-1)))
+	all := pr.MulScalar(pr.ReduceSum(rows, rank-2), 1/float64(shape[rank-2]))
+	all = pr.Max(all, pr.FullLike(all, o.Eps1))
+	rows = pr.Div(rows, pr.BroadcastInDim(all, rows.Type.Shape, batch...))
+	return pr.Mul(pr.BroadcastInDim(rows, shape, noColumn...), pr.BroadcastInDim(columns, shape, noRow...))
+}
+
+// rms returns the root mean square of all elements, f32[].
+func rms(x *graph.Value) *graph.Value {
+	return pr.MulScalar(pr.Sqrt(pr.ReduceSumUnordered(pr.Square(x))), 1/math.Sqrt(float64(max(1, x.Type.Len()))))
+}

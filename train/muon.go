@@ -1,0 +1,89 @@
+package train
+
+import (
+	"math"
+
+	"github.com/gomoe/gomoe/graph"
+	pr "github.com/gomoe/gomoe/primitives"
+)
+
+// MuonOptions are the constants of Muon. Those that are 0 have the values that are named.
+type MuonOptions struct {
+	Momentum float64 // 0.95
+	Plain    bool    // without Nesterov's momentum
+	Rounds   int     // of the iteration that makes a matrix orthogonal: 5
+	Decay    float64
+	// LikeAdam scales updates so that the root mean square of their elements is that of AdamW's, with which learning rates
+	// of AdamW can be used. Otherwise matrices with more rows than columns have larger updates.
+	LikeAdam bool
+	Moments  graph.DType // F32 if it is zero, or BF16
+}
+
+// Muon makes the momentum of matrices nearly orthogonal, so that all directions change by the same amount. Parameters with
+// three dimensions are stacks of matrices. Others are an error: apply it On(Matrices, …), without embeddings and heads,
+// and AdamW on the others. It comes last in a Chain.
+// Where a mesh axis splits the matrix itself, it is gathered.
+// Source: Jordan et al., "Muon: an optimizer for hidden layers in neural networks" (2024), as PyTorch has it.
+func Muon(o MuonOptions) Transform {
+	o.Momentum, o.Rounds, o.Moments = or(o.Momentum, 0.95), or(o.Rounds, 5), or(o.Moments, graph.F32)
+	return Chain(func(s *Step, us []*Update) {
+		for _, u := range us {
+			shape := u.Param.Type.Shape
+			rank := len(shape)
+			if rank != 2 && rank != 3 {
+				graph.Fail("muon: %s is %s, want a matrix or a stack of matrices; apply it On(Matrices, …)", u.Param.Name, u.Param.Type)
+			}
+			g := u.Take()
+			m := blend(s.State(u, "m", o.Moments), g, o.Momentum)
+			s.Keep(u, "m", m)
+			if !o.Plain {
+				m = pr.Add(pr.MulScalar(g, 1-o.Momentum), pr.MulScalar(m, o.Momentum))
+			}
+			place := make([]string, rank) // every rank needs whole matrices, and of a stack its own
+			if copy(place, u.Param.Place); rank == 3 {
+				clear(place[1:])
+			} else {
+				clear(place)
+			}
+			m = pr.ShardingConstraint(m, place...)
+			rows, columns := float64(shape[rank-2]), float64(shape[rank-1])
+			size := math.Sqrt(max(1, rows/columns))
+			if o.LikeAdam {
+				size = 0.2 * math.Sqrt(max(rows, columns))
+			}
+			u.Delta = pr.MulScalar(orthogonal(m, o.Rounds), size)
+		}
+	}, Decay(o.Decay, All), ScaleByRate)
+}
+
+// orthogonal returns a matrix, or every matrix of a stack, with singular values near 1: x is divided by its norm, and
+// every round is x = a x + (b y + c y²) x with y = x xᵀ.
+func orthogonal(x *graph.Value, rounds int) *graph.Value {
+	const a, b, c = 3.4445, -4.7750, 2.0315
+	rank := x.Rank()
+	rows, columns := rank-2, rank-1
+	var batch, last []int
+	if rank == 3 {
+		batch = []int{0}
+	}
+	turned := x.Dim(rows) > x.Dim(columns)
+	turn := func(x *graph.Value) *graph.Value {
+		return pr.Transpose(x, append(append(last, batch...), columns, rows)...)
+	}
+	if turned {
+		x = turn(x)
+	}
+	norm := pr.Sqrt(pr.ReduceSum(pr.Square(x), rows, columns))
+	norm = pr.Max(norm, pr.FullLike(norm, 1e-7))
+	x = pr.Div(x, pr.BroadcastInDim(norm, x.Type.Shape, batch...))
+	for range rounds {
+		y := pr.DotGeneral(x, x, []int{columns}, []int{columns}, batch, batch)
+		z := pr.DotGeneral(y, y, []int{columns}, []int{rows}, batch, batch)
+		z = pr.Add(pr.MulScalar(y, b), pr.MulScalar(z, c))
+		x = pr.Add(pr.MulScalar(x, a), pr.DotGeneral(z, x, []int{columns}, []int{rows}, batch, batch))
+	}
+	if turned {
+		x = turn(x)
+	}
+	return x
+}

@@ -1,0 +1,56 @@
+package train
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// Zero is what is split, in the first dimension, over the ranks that have other sequences and the same part of a
+// weight. Steps compute the same, in less memory.
+type Zero string
+
+const (
+	ZeroOff     Zero = ""
+	ZeroMoments Zero = "moments" // what the optimiser keeps
+	ZeroWeights Zero = "weights" // the weights, too; the model gathers them where it uses them
+)
+
+// moments returns the placement of what the optimiser keeps of a parameter with that placement, per dimension the mesh
+// axes with dots between.
+func (s *Step) moments(place []string, rank int) []string {
+	return s.split(place, rank, s.config.Zero != ZeroOff)
+}
+
+// weights returns the placement of the parameter.
+func (s *Step) weights(place []string, rank int) []string {
+	return s.split(place, rank, s.config.Zero == ZeroWeights)
+}
+
+func (s *Step) split(place []string, rank int, over bool) []string {
+	dims := make([]string, rank)
+	copy(dims, place)
+	if !over || rank == 0 {
+		return dims
+	}
+	for _, axis := range s.config.Batch {
+		if !slices.Contains(place, axis) {
+			dims[0] = strings.TrimPrefix(dims[0]+"."+axis, ".")
+		}
+	}
+	return dims
+}
+
+// Spec returns the placement on a mesh, without the axes that the mesh lacks.
+func (st State) Spec(m sharding.Mesh) sharding.Spec {
+	spec := sharding.Spec{Dims: make([][]string, len(st.Place))}
+	for d, axes := range st.Place {
+		for axis := range strings.SplitSeq(axes, ".") {
+			if m.Size(axis) > 0 {
+				spec.Dims[d] = append(spec.Dims[d], axis)
+			}
+		}
+	}
+	return spec
+}

@@ -1,0 +1,158 @@
+package train
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/runtime"
+	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/train/snapshot"
+)
+
+// Run is a step on the ranks of a mesh, with its state. Its methods are called one at a time.
+type Run struct {
+	Job *gomoe.Job
+
+	p     *Program
+	world gomoe.Config // of the program that makes the first state
+	state map[string]*runtime.Array
+	in    map[string]*runtime.Array
+	names []string // of results before the state
+}
+
+// Open compiles a step. cfg.Place has the placements of the model's inputs; those of the state are added, and the state is
+// donated. Init or Restore comes before the first step. The caller must call Close.
+func Open(p *Program, cfg gomoe.Config) (*Run, error) {
+	places := map[string]sharding.Spec{}
+	for name, spec := range cfg.Place {
+		places[name] = spec
+	}
+	donate := map[string]int{}
+	for i, st := range p.State {
+		if _, ok := places[st.Name]; ok {
+			return nil, fmt.Errorf("train: %s: %s is placed by its parameter's nn.Param.Place, want no placement in Config.Place", p.Name, st.Name)
+		}
+		places[st.Name], donate[st.Name] = st.Spec(cfg.Mesh), p.first+i
+	}
+	cfg.Place, cfg.Donate = places, donate
+	job, err := gomoe.Open(p.Program, cfg)
+	if err != nil {
+		return nil, err
+	}
+	r := &Run{Job: job, p: p, world: gomoe.Config{World: cfg.World, Mesh: cfg.Mesh, Deadline: cfg.Deadline}, in: map[string]*runtime.Array{}}
+	for _, out := range job.Plan().Out {
+		r.names = append(r.names, out.Name)
+	}
+	return r, nil
+}
+
+// Close releases the ranks.
+func (r *Run) Close() error { return r.Job.Close() }
+
+// Init makes the first state. It depends on the seed alone, and is the same on every mesh; each rank makes its own
+// part.
+func (r *Run) Init(seed uint64) error {
+	p, err := r.p.initial(seed, r.world.Mesh)
+	if err != nil {
+		return err
+	}
+	job, err := gomoe.Open(p, r.world)
+	if err != nil {
+		return err
+	}
+	defer job.Close()
+	out, err := job.Run(context.Background(), nil)
+	if err != nil {
+		return err
+	}
+	r.state = map[string]*runtime.Array{}
+	for i, st := range r.p.State {
+		r.state[st.Name] = out[i]
+	}
+	return nil
+}
+
+// initial traces the first state.
+func (p *Program) initial(seed uint64, m sharding.Mesh) (*graph.Program, error) {
+	return graph.Trace("initial", func(t *graph.Tracer) []*graph.Value {
+		key := pr.RandomKey(t, int64(seed))
+		var out []*graph.Value
+		for _, st := range p.State {
+			begin := st.Init
+			if st.copy {
+				begin = p.Params[st.param].Init
+			}
+			v := pr.Full(t, begin.Mean, st.Type.DType, st.Type.Shape...)
+			if begin.Std != 0 {
+				k := pr.RandomFoldIn(key, pr.Full(t, float64(st.param), graph.U32))
+				v = pr.MulScalar(pr.RandomNormal(k, graph.F32, st.Type.Shape...), begin.Std)
+				if begin.Mean != 0 {
+					v = pr.AddScalar(v, begin.Mean)
+				}
+				v = pr.ConvertElementType(v, st.Type.DType)
+			}
+			out = append(out, pr.ShardingConstraint(v, st.Place...))
+		}
+		return out
+	})
+}
+
+// Restore reads the state from a snapshot. Each process reads what its ranks hold.
+func (r *Run) Restore(s *snapshot.Snapshot) error {
+	state := map[string]*runtime.Array{}
+	for _, st := range r.p.State {
+		var err error
+		if state[st.Name], err = r.Job.PutParts(st.Name, s.Fill(st.Name)); err != nil {
+			return err
+		}
+	}
+	r.state = state
+	return nil
+}
+
+// State returns the state by name: the parameters, and what the optimiser keeps, such as m/ with a parameter's name. It is
+// valid until the next step.
+func (r *Run) State() map[string]*runtime.Array { return r.state }
+
+// Step trains on inputs of the model. It returns the results before the state by name.
+func (r *Run) Step(ctx context.Context, number int, rate float64, inputs map[string]array.Array) (map[string]*runtime.Array, error) {
+	if r.state == nil {
+		return nil, fmt.Errorf("train: %s: there is no state; call Init or Restore before the first step", r.p.Name)
+	}
+	clear(r.in)
+	put := func(name string, a array.Array) (err error) {
+		r.in[name], err = r.Job.Put(name, a)
+		return err
+	}
+	for name, a := range inputs {
+		if err := put(name, a); err != nil {
+			return nil, err
+		}
+	}
+	if err := put("rate", array.Scalar(float32(rate))); err != nil {
+		return nil, err
+	}
+	if err := put("step", array.Scalar(int32(number))); err != nil {
+		return nil, err
+	}
+	for name, a := range r.state {
+		r.in[name] = a
+	}
+	out, err := r.Job.Run(ctx, r.in)
+	if err != nil {
+		return nil, err
+	}
+	results := map[string]*runtime.Array{}
+	for i, a := range out {
+		if at := i - r.p.first; at >= 0 && at < len(r.p.State) {
+			r.state[r.p.State[at].Name] = a
+		} else {
+			results[r.names[i]] = a
+		}
+	}
+	return results, nil
+}

@@ -1,0 +1,134 @@
+package train
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/nn"
+	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/vjp"
+)
+
+// Config says how a step trains.
+type Config struct {
+	Optimizer Transform
+	Model     nn.Options
+	// Zero is what is split over the mesh axes Batch, of which each rank has other sequences.
+	Zero  Zero
+	Batch []string
+	// Average has the step keep moving averages of the parameters, in which the past has this weight. 0 keeps none.
+	Average float64
+	// Gradients has the step return the gradients, too, as results named grad/ and the parameter.
+	Gradients bool
+}
+
+// Program is a traced step.
+type Program struct {
+	*graph.Program
+	Params []nn.Param
+	State  []State // the parameters and what the optimiser keeps of them
+
+	config Config
+	first  int // the result that is the new State[0]; the others follow
+}
+
+// State is an array that stays on its ranks from step to step, an input of the step and the result that
+// takes its place.
+type State struct {
+	Name string // that of a parameter; what is kept of it has a prefix, such as m/
+	Type graph.Type
+	// Init is how it begins.
+	Init nn.Init
+	// Place has, per dimension, the mesh axes that split it, with dots between.
+	Place []string
+
+	param int  // the number of the parameter that it is, or is kept of
+	copy  bool // it begins as the parameter does
+}
+
+// Step is a step that is being traced. Transformations declare what they keep in it.
+type Step struct {
+	Tracer *graph.Tracer
+	Rate   *graph.Value // the learning rate, f32[]
+	Number *graph.Value // of the step, i32[], which begins with 1
+
+	config  Config
+	state   []State
+	next    map[string]*graph.Value // the new state by name
+	results []*graph.Value
+}
+
+// Trace traces a training step. forward traces the model in a scope, declares its inputs, and returns the loss f32[] that
+// is minimised and named results for the caller.
+//
+// The inputs of the step are those of forward, rate f32[] (the learning rate) and step i32[] (the number of the
+// step, which begins with 1). Its results are those of forward, what transformations report, such as norm f32[], and
+// the state.
+func Trace(name string, c Config, forward func(*nn.Scope) (loss *graph.Value, results []*graph.Value)) (*Program, error) {
+	if c.Optimizer == nil {
+		return nil, fmt.Errorf("train: %s: no optimiser, want one in Config.Optimizer, such as AdamW", name)
+	}
+	if !slices.Contains([]Zero{ZeroOff, ZeroMoments, ZeroWeights}, c.Zero) {
+		return nil, fmt.Errorf("train: %s: zero %q, want nothing, %q or %q", name, c.Zero, ZeroMoments, ZeroWeights)
+	}
+	if !(c.Average >= 0 && c.Average < 1) {
+		return nil, fmt.Errorf("train: %s: average %v, want at least 0 and less than 1", name, c.Average)
+	}
+	p := &Program{config: c}
+	var err error
+	p.Program, err = graph.Trace(name, func(t *graph.Tracer) []*graph.Value {
+		scope := nn.New(t, c.Model)
+		loss, results := forward(scope)
+		s := &Step{Tracer: t, Rate: t.Input("rate", graph.F32), Number: t.Input("step", graph.I32), config: c, next: map[string]*graph.Value{}, results: results}
+		p.Params = scope.Params()
+		p.first, p.State, results = s.trace(loss, p.Params, scope.Values())
+		return results
+	})
+	return p, err
+}
+
+// trace adds the gradient, the optimiser and the averages. It returns the number of results before the state, the state,
+// and all results.
+func (s *Step) trace(loss *graph.Value, params []nn.Param, values []*graph.Value) (int, []State, []*graph.Value) {
+	if len(params) == 0 {
+		graph.Fail("the model has no parameters; declare them in the scope")
+	}
+	us := make([]*Update, len(params))
+	for i, g := range vjp.Gradients(loss, values...) {
+		us[i] = &Update{Param: params[i], Value: values[i], index: i, Delta: pr.ShardingConstraint(g, s.moments(params[i].Place, g.Rank())...)}
+	}
+	grads := make([]*graph.Value, len(us))
+	for i, u := range us {
+		grads[i] = u.Delta
+	}
+	s.config.Optimizer(s, us)
+	first := len(s.results)
+	var all []State
+	out := slices.Clone(s.results)
+	for i, u := range us {
+		u.apply()
+		if s.config.Average > 0 {
+			s.average(u)
+		}
+		shape := u.Param.Type.Shape
+		all = append(all, State{Name: u.Param.Name, Type: u.Param.Type, Init: u.Param.Init, Place: s.weights(u.Param.Place, len(shape)), param: i})
+		out = append(out, u.next.Named("new/"+u.Param.Name))
+		for _, st := range s.state {
+			if st.param != i {
+				continue
+			}
+			v, ok := s.next[st.Name]
+			if !ok {
+				graph.Fail("state %s has no new value; set it with Step.Keep", st.Name)
+			}
+			all, out = append(all, st), append(out, v.Named("new/"+st.Name))
+		}
+	}
+	if s.config.Gradients {
+		for i, u := range us {
+			out = append(out, grads[i].Named("grad/"+u.Param.Name))
+		}
+	}
+	return first, all, out
+}

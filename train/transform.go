@@ -1,0 +1,137 @@
+package train
+
+import (
+	"path"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/nn"
+	pr "github.com/gomoe/gomoe/primitives"
+)
+
+// Transform is a part of an optimiser. It changes the updates of parameters: the first one is given the
+// gradients, and what the last one leaves is subtracted from the parameters. It is called while the step is traced.
+type Transform func(*Step, []*Update)
+
+// Update is what becomes of a parameter in a step.
+type Update struct {
+	Param nn.Param
+	Value *graph.Value // the parameter
+	// Delta is the gradient at first. A transformation that changes it multiplies it with what Scale was given before;
+	// Take does that.
+	Delta *graph.Value
+
+	index int          // of the parameter
+	scale *graph.Value // f32[], nil for 1
+	next  *graph.Value // the new parameter, if a transformation has computed it
+}
+
+// Scale multiplies the update with x f32[]. The product is formed where the update is used.
+func (u *Update) Scale(x *graph.Value) {
+	if u.scale != nil {
+		x = pr.Mul(u.scale, x)
+	}
+	u.scale = x
+}
+
+// Take returns the update as f32, times what Scale was given, which is 1 afterwards.
+func (u *Update) Take() *graph.Value {
+	if u.next != nil {
+		graph.Fail("%s is updated already; a transformation such as AdamW comes last", u.Param.Name)
+	}
+	d := pr.ConvertElementType(u.Delta, graph.F32)
+	if u.scale != nil {
+		d = pr.Mul(d, pr.BroadcastTo(u.scale, d.Type.Shape...))
+		u.scale = nil
+	}
+	return d
+}
+
+// apply subtracts the update from the parameter.
+func (u *Update) apply() {
+	if u.next == nil {
+		u.next = pr.ConvertElementType(pr.Sub(u.f32(), u.Take()), u.Value.Type.DType)
+	}
+}
+
+// f32 returns the parameter as f32.
+func (u *Update) f32() *graph.Value { return pr.ConvertElementType(u.Value, graph.F32) }
+
+// State returns what the step has kept of a parameter under a short name, such as m: an array of the parameter's
+// shape that begins as zeros. Keep sets what it is in the next step.
+func (s *Step) State(u *Update, kind string, d graph.DType) *graph.Value {
+	shape := u.Param.Type.Shape
+	return s.stateOf(u, kind, d, s.moments(u.Param.Place, len(shape)), shape...)
+}
+
+// stateOf is State for any shape, placed as given.
+func (s *Step) stateOf(u *Update, kind string, d graph.DType, place []string, shape ...int) *graph.Value {
+	st := State{Name: kind + "/" + u.Param.Name, Type: graph.T(d, shape...), Place: place, param: u.index}
+	s.state = append(s.state, st)
+	return s.Tracer.Input(st.Name, d, shape...)
+}
+
+// Keep sets what State returns in the next step, rounded to its element type. Every state is set once.
+func (s *Step) Keep(u *Update, kind string, v *graph.Value) {
+	name := kind + "/" + u.Param.Name
+	for _, st := range s.state {
+		if st.Name == name {
+			s.next[name] = pr.ConvertElementType(v, st.Type.DType)
+			return
+		}
+	}
+	graph.Fail("state %s is not declared; call Step.State first", name)
+}
+
+// Report adds a result to the step.
+func (s *Step) Report(name string, v *graph.Value) { s.results = append(s.results, v.Named(name)) }
+
+// Chain applies transformations one after the other.
+func Chain(ts ...Transform) Transform {
+	return func(s *Step, us []*Update) {
+		for _, t := range ts {
+			t(s, us)
+		}
+	}
+}
+
+// Select chooses parameters.
+type Select func(nn.Param) bool
+
+// Matrices selects parameters with two dimensions or more, and stacks of matrices.
+func Matrices(p nn.Param) bool { return len(p.Type.Shape) > 1 }
+
+// All selects all parameters.
+func All(nn.Param) bool { return true }
+
+// Named selects parameters whose names match one of the patterns, in which a star stands for any text without
+// slashes, as in path.Match.
+func Named(patterns ...string) Select {
+	return func(p nn.Param) bool {
+		for _, pattern := range patterns {
+			ok, err := path.Match(pattern, p.Name)
+			if err != nil {
+				graph.Fail("pattern %q: %w", pattern, err)
+			}
+			if ok {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// Not selects the parameters that another Select does not.
+func Not(s Select) Select { return func(p nn.Param) bool { return !s(p) } }
+
+// On applies transformations to the selected parameters only.
+func On(which Select, ts ...Transform) Transform {
+	return func(s *Step, us []*Update) {
+		var some []*Update
+		for _, u := range us {
+			if which(u.Param) {
+				some = append(some, u)
+			}
+		}
+		Chain(ts...)(s, some)
+	}
+}
