@@ -23,6 +23,24 @@ func (p *Plan) join(rounds [][]Join) {
 	for _, rules := range rounds {
 		p.joinRound(rules)
 	}
+	p.sweep()
+}
+
+// sweep drops elementwise kernels whose results nobody reads any more: an instruction that
+// takes the place of others may read less than they, as a dispatch whose rows nobody uses.
+func (p *Plan) sweep() {
+	read := make([]bool, len(p.Bufs))
+	for _, out := range p.Out {
+		read[p.Root(out.Buf)] = true
+	}
+	for i := len(p.Instrs) - 1; i >= 0; i-- {
+		in := &p.Instrs[i]
+		if in.Flat && !slices.ContainsFunc(in.Out, func(b int) bool { return read[p.Root(b)] }) {
+			p.Instrs = slices.Delete(p.Instrs, i, i+1)
+			continue
+		}
+		p.eachRead(i, func(r int) { read[r] = true })
+	}
 }
 
 func (p *Plan) joinRound(rules []Join) {

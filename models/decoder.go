@@ -21,6 +21,9 @@ type decoder struct {
 	mlp func(s *nn.Scope, l int, x *graph.Value) *graph.Value
 }
 
+// deepest is how many layers there may be: families go through them before a tensor is looked at.
+const deepest = 1 << 16
+
 // mixer is a kind of attention.
 type mixer interface {
 	Apply(s *nn.Scope, x *graph.Value, st *nn.Step) *graph.Value
@@ -37,10 +40,15 @@ func readDecoder(r *reader) decoder {
 		epsilon: r.numberOr(keys{"rms_norm_eps", ".attention.layer_norm_rms_epsilon"}, 1e-6),
 	}
 	if predicts := r.sizeOr(nextLayers(), 0); r.c.GGUF() {
-		d.layers -= predicts // which block_count counts
+		if d.layers -= predicts; r.err == nil && d.layers < 1 { // block_count counts both
+			r.fail(fmt.Errorf("%s: all %d blocks predict further tokens, want one at least that does not", r.c.Path, predicts))
+		}
 	}
 	r.say(keys{"num_hidden_layers", ".block_count"}, d.layers, false)
 	r.say(nextLayers(), nil, true) // they are not opened
+	if d.layers > deepest {
+		r.fail(fmt.Errorf("%s: %d layers, want at most %d", r.c.Path, d.layers, deepest))
+	}
 	if d.tied = r.flagOr(keys{"tie_word_embeddings"}, false); r.c.GGUF() {
 		d.tied = !r.flagOrTensor("", false, "output.weight")
 	}

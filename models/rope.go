@@ -10,6 +10,9 @@ import (
 	pr "github.com/gomoe/gomoe/primitives"
 )
 
+// widest is how many columns of a head there may be: as many frequencies are made before a tensor is looked at.
+const widest = 1 << 16
+
 // ropeFactors is the tensor of GGUF files whose elements divide the frequencies of positions.
 const ropeFactors = "rope_freqs.weight"
 
@@ -24,11 +27,17 @@ func (r *reader) rope(width int) pr.RoPEOp {
 	}
 	share := r.numberOr(r.either(k("partial_rotary_factor", ""), keys{"partial_rotary_factor", ""}), 1)
 	part := r.sizeOr(keys{"", ".rope.dimension_count"}, int(float64(width)*share))
+	if r.err == nil && width > widest {
+		r.fail(fmt.Errorf("%s: heads of %d columns, want at most %d", r.c.Path, width, widest))
+	}
 	if r.err == nil && (part < 2 || part > width || part%2 != 0) {
 		r.fail(fmt.Errorf("%s: %d of the %d columns of a head are rotated, want an even number up to all of them", r.c.Path, part, width))
 	}
 
 	op := pr.RoPEOp{Base: base}
+	if r.err != nil {
+		return op
+	}
 	r.say(keys{"rope_theta", ".rope.freq_base"}, base, false)
 	r.say(k("rope_theta", ""), nil, true)
 	r.say(k("partial_rotary_factor", ""), nil, true)

@@ -122,6 +122,8 @@ func TestRefuses(t *testing.T) {
 		{"gpt_oss", without("model.layers.0.mlp.experts.gate_up_proj_bias"), nil, `there is neither tensor "model.layers.0.mlp.experts.0.gate_proj.bias" nor "model.layers.0.mlp.switch_mlp.gate_proj.bias"`},
 		{"gpt_oss", without("model.layers.1.self_attn.sinks"), nil, `there is no tensor "model.layers.1.self_attn.sinks"`},
 		{"gpt_oss", nil, replace(`"sliding_attention"`, `"chunked_attention"`), `layer_types has "chunked_attention" for layer 0, want sliding_attention or full_attention`},
+		{"llama", nil, replace(`"head_dim": 6`, `"head_dim": 2147483646`), `heads of 2147483646 columns, want at most 65536`},
+		{"gpt_oss", nil, replace(`"num_hidden_layers": 2`, `"num_hidden_layers": 2147483647`), `2147483647 layers, want at most 65536`},
 		{"gpt_oss", nil, replace(`"sliding_attention",`, ``), `layer_types has 1 of 2 layers`},
 		{"gpt_oss", nil, replace(`"swiglu_alpha"`, `"experts_per_token": 3, "swiglu_alpha"`), `experts_per_token is "3", want 2`},
 		{"gpt_oss_mxfp4", without("model.layers.1.mlp.experts.down_proj_scales"), nil, `there is no tensor "model.layers.1.mlp.experts.down_proj_scales"`},

@@ -1,6 +1,8 @@
 package nn
 
 import (
+	"strings"
+
 	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/graph"
 	pr "github.com/gomoe/gomoe/primitives"
@@ -38,6 +40,7 @@ type MoE struct {
 
 // Routed is what a layer of experts says about a step, for losses and reports.
 type Routed struct {
+	Layer          string       // the name of the layer's scope
 	Logits, Scores *graph.Value // of the router, f32[..,E]
 	Demand, Counts *graph.Value // pairs per expert before and after drops, i32[E]
 }
@@ -57,7 +60,9 @@ func (m MoE) Apply(s *Scope, x *graph.Value) (*graph.Value, Routed) {
 		}
 		y = pr.Add(y, shared)
 	}
-	return y, Routed{logits, scores, r.Demand, r.Counts}
+	routed := Routed{strings.TrimSuffix(s.name, "."), logits, scores, r.Demand, r.Counts}
+	s.routed = append(s.routed, routed)
+	return y, routed
 }
 
 // route returns each token's experts i32[..,K] and their weights f32[..,K], with the logits and scores of all experts.

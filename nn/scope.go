@@ -30,6 +30,7 @@ type model struct {
 	t      *graph.Tracer
 	opts   Options
 	params []Param
+	routed []Routed
 	values map[string]*graph.Value
 }
 
@@ -83,6 +84,9 @@ func (s *Scope) DType() graph.DType { return s.opts.DType }
 
 // Params returns all parameters that have been declared, in order.
 func (s *Scope) Params() []Param { return slices.Clone(s.params) }
+
+// Routed returns what the layers of experts that have been applied say about the step, in order.
+func (s *Scope) Routed() []Routed { return slices.Clone(s.routed) }
 
 // Values returns the values of Params.
 func (s *Scope) Values() []*graph.Value {

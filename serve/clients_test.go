@@ -3,11 +3,13 @@ package serve
 import (
 	"bufio"
 	"context"
-	"errors"
+	"crypto/sha256"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -93,43 +95,66 @@ func serving(t *testing.T, s *Server) (addr string, end func(), ended chan error
 	return l.Addr().String(), cancel, ended
 }
 
-// Clients that do not take what is sent, or do not send what they began, are given up. Others do not notice.
-func TestSlow(t *testing.T) {
-	s, g := open(t, generate.Options{Room: 20, Sequences: 2}, Config{Send: 50 * time.Millisecond, Receive: 50 * time.Millisecond})
+// dial connects to a server and sends it a text.
+func dial(t *testing.T, addr, text string) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	require.NoError(t, c.(*net.TCPConn).SetReadBuffer(2048))
+	_, err = io.WriteString(c, text)
+	require.NoError(t, err)
+	return c
+}
+
+// readAll returns what the server sends until it closes the connection, which it may also reset.
+func readAll(c net.Conn) string {
+	b, _ := io.ReadAll(c)
+	return string(b)
+}
+
+const head = "POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n"
+
+// A client that takes nothing of its answer is given up. Others do not notice.
+func TestTakesNothing(t *testing.T) {
+	s, g := open(t, generate.Options{Room: 20, Sequences: 2}, Config{Send: 50 * time.Millisecond})
 	addr, _, _ := serving(t, s)
-	dial := func(text string) net.Conn {
-		c, err := net.Dial("tcp", addr)
-		require.NoError(t, err)
-		t.Cleanup(func() { c.Close() })
-		require.NoError(t, c.(*net.TCPConn).SetReadBuffer(2048))
-		_, err = io.WriteString(c, text)
-		require.NoError(t, err)
-		return c
-	}
-	head := "POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n"
-	dial(fmt.Sprintf(head, len(endless)) + endless) // reads nothing
+	dial(t, addr, fmt.Sprintf(head, len(endless))+endless)
 	for s := g.Stats(); s.Requests < 1; s = g.Stats() {
 		time.Sleep(time.Millisecond)
 	}
-	status, _, answer := post(t, "http://"+addr+"/v1/completions", `{"prompt": "!", "max_tokens": 19}`)
-	require.Equal(t, 200, status, answer)
+	_, err := g.Generate(context.Background(), generate.Request{Prompt: []int32{1}, N: 19}, func(generate.Token) bool { return true })
+	require.NoError(t, err)
 	becomes(g, 0, 0)
+}
 
-	// The rest of a body, and of a header, never comes.
-	read := func(c net.Conn) string {
-		b, err := io.ReadAll(c)
-		if err != nil && !errors.Is(err, net.ErrClosed) {
-			t.Logf("the connection ends with %v", err) // it may be reset
-		}
-		return string(b)
+// Clients that do not send what they began are given up.
+func TestSendsNothing(t *testing.T) {
+	s, _ := open(t, generate.Options{Room: 20}, Config{Receive: 50 * time.Millisecond})
+	addr, _, _ := serving(t, s)
+	// The header may be late, too, and then there is no answer.
+	for !strings.Contains(readAll(dial(t, addr, fmt.Sprintf(head, 100)+`{"prompt"`)), "408 Request Timeout") {
 	}
-	require.Contains(t, read(dial(fmt.Sprintf(head, 100)+`{"prompt"`)), "408 Request Timeout")
-	read(dial("POST /v1/comp"))
-	read(dial(""))
-	require.Contains(t, read(dial("GARBAGE\r\n\r\n")), "400 Bad Request")
-	require.Contains(t, read(dial("GET /health HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")), "403 Forbidden", "a name that only leads here")
-	require.Contains(t, read(dial("GET /health HTTP/1.1\r\nHost: localhost:8080\r\nConnection: close\r\n\r\n")), "200 OK")
-	require.Contains(t, read(dial("GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nX: "+strings.Repeat("x", 80<<10)+"\r\n\r\n")), "431 Request Header Fields Too Large")
+	readAll(dial(t, addr, "POST /v1/comp"))
+	readAll(dial(t, addr, ""))
+}
+
+func TestHeaders(t *testing.T) {
+	s, _ := open(t, generate.Options{Room: 20}, Config{Header: 1 << 10})
+	addr, _, _ := serving(t, s)
+	for text, want := range map[string]string{
+		"GARBAGE\r\n\r\n": "400 Bad Request",
+		"GET /health HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n":              "403 Forbidden", // a name that only leads here
+		"GET /health HTTP/1.1\r\nHost: localhost:8080\r\nConnection: close\r\n\r\n": "200 OK",
+		"GET /health HTTP/1.1\r\nHost: [::1]\r\nConnection: close\r\n\r\n":          "200 OK",
+	} {
+		if got := readAll(dial(t, addr, text)); !strings.Contains(got, want) {
+			t.Errorf("%.60q: %q, want %s", text, got, want)
+		}
+	}
+	// The end of a connection with data that nobody has read can overtake the answer.
+	for !strings.Contains(readAll(dial(t, addr, "GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nX: "+strings.Repeat("x", 8<<10)+"\r\n\r\n")), "431 Request Header Fields Too Large") {
+	}
 }
 
 // A client that closes its connection in the middle of a body, or of an answer, ends nothing but its request.
@@ -228,6 +253,7 @@ func TestKey(t *testing.T) {
 		{"/metrics", "X-Key", "secret", 401},
 		{"/nothing", "X", "", 401},
 		{"/health", "X", "", 200},
+		{"/", "X", "", 200},
 	} {
 		r, err := http.NewRequest("GET", h.URL+c.path, nil)
 		require.NoError(t, err)
@@ -245,4 +271,34 @@ func TestKey(t *testing.T) {
 	require.NoError(t, err)
 	answer.Body.Close()
 	require.Equal(t, 403, answer.StatusCode)
+}
+
+// The page has all that it needs, and a browser is told to run its script and no other.
+func TestPage(t *testing.T) {
+	h, _, _ := start(t, generate.Options{Room: 20}, Config{})
+	r, err := http.Get(h.URL + "/")
+	require.NoError(t, err)
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	require.NoError(t, err)
+	text := string(b)
+	require.Equal(t, "text/html; charset=utf-8", r.Header.Get("Content-Type"))
+	for _, outside := range []string{"://", " src=", " href=", "@import", "url(", "innerHTML", "onclick"} {
+		require.NotContains(t, text, outside)
+	}
+	policy := r.Header.Get("Content-Security-Policy")
+	require.Contains(t, policy, "default-src 'none'; ")
+	for _, tag := range []string{"script", "style"} {
+		require.Equal(t, 1, strings.Count(text, "<"+tag+">"))
+		begin, end := strings.Index(text, "<"+tag+">")+len(tag)+2, strings.Index(text, "</"+tag+">")
+		sum := sha256.Sum256([]byte(text[begin:end]))
+		require.Contains(t, policy, tag+"-src 'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'")
+	}
+	// What the script asks for is there.
+	for _, m := range regexp.MustCompile(`fetch\("([^"]+)"`).FindAllStringSubmatch(text, -1) {
+		answer, err := http.Get(h.URL + "/" + m[1])
+		require.NoError(t, err)
+		answer.Body.Close()
+		require.NotEqual(t, 404, answer.StatusCode, m[1])
+	}
 }

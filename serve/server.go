@@ -75,6 +75,7 @@ func New(g *generate.Generator, c Config) (*Server, error) {
 		"GET /v1/models/{id...}":    s.counted("models", s.model),
 		"GET /metrics":              s.metrics.handler(),
 		"GET /health":               http.HandlerFunc(s.health),
+		"GET /{$}":                  showPage(),
 	} {
 		mux.Handle(pattern, h)
 	}
@@ -105,7 +106,7 @@ func (s *Server) guarded(mux *http.ServeMux) http.Handler {
 			refuse(w, &problem{Status: http.StatusForbidden, Message: "the request is for another host than this machine's loopback"})
 			return
 		}
-		if s.c.Key != "" && r.URL.Path != "/health" {
+		if open := r.URL.Path == "/health" || r.URL.Path == "/"; s.c.Key != "" && !open {
 			key, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 			given := sha256.Sum256([]byte(key))
 			if !ok || subtle.ConstantTimeCompare(given[:], s.key[:]) != 1 {
@@ -170,6 +171,9 @@ func (s *Server) ends() bool {
 	return s.stopping
 }
 
+// errorsTake is how long clients may take to receive the errors of requests that did not end in time.
+const errorsTake = 5 * time.Second
+
 // Serve answers requests that come to a listener, until ctx ends or a step of the Generator fails. Then it takes no
 // more requests, waits up to Config.Grace for those that it has, and ends the others with an error that their clients
 // get. It closes the listener. It returns nil if ctx has ended, and otherwise what was wrong.
@@ -194,7 +198,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	defer cancel()
 	if h.Shutdown(grace) != nil {
 		s.stop(errStopping)
-		last, cancel := context.WithTimeout(context.Background(), time.Second) // for the errors to be sent
+		last, cancel := context.WithTimeout(context.Background(), errorsTake)
 		defer cancel()
 		if h.Shutdown(last) != nil {
 			return errors.Join(err, h.Close())

@@ -46,6 +46,7 @@ func (t *tool) launchCommand() *ffcli.Command {
 	shell := fs.String("ssh", strings.Join(launch.DefaultShell(), " "), "`command` that reaches a host; it gets the host and a command line")
 	fs.IntVar(&o.Port, "port", 0, "`port` of rank 0's host at which ranks meet; any if not given")
 	fs.DurationVar(&o.Grace, "grace", launch.DefaultGrace, "`time` that ranks have to end by themselves when one has failed")
+	fs.IntVar(&o.Restarts, "restarts", 0, "how `often` a job that fails is started again, with the same command, which goes on from its checkpoints")
 	return &ffcli.Command{
 		Name: "launch", ShortUsage: "gomoe launch -n 4 [flags] -- COMMAND [args...]", ShortHelp: "Start a command once per rank, here or on several hosts.",
 		FlagSet: fs,
@@ -56,6 +57,7 @@ outlives gomoe launch.
 
   gomoe launch -n 4 -- go run ./examples/moe_lm       # built once
   gomoe launch -hostfile hosts.json -- ./moe_lm       # one rank per host, at the same path there
+  gomoe launch -n 4 -restarts 3 -- moe_lm -save-every 100 -resume
 
 Ranks find their place in GOMOE_RANK, GOMOE_SIZE, GOMOE_COORDINATOR and so on, and in RANK,
 WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT. The transports:

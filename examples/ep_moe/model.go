@@ -38,9 +38,11 @@ func (m model) program() (*graph.Program, error) {
 			kernels := t.Input(fmt.Sprintf("kernels_%d", l), m.dtype, m.experts, m.hidden, m.out)
 			wrt = append(wrt, kernels)
 
+			end := t.Scope("layers.%d", l)
 			r := Prepare(m.layer(l), idx)
 			rows, rowWeights := DispatchWeighted(r, x, weights)
 			x = Combine(r, weigh(GroupedMatMul(r, rows, kernels), rowWeights))
+			end()
 		}
 		loss := MulScalar(ReduceSum(Square(ConvertElementType(x, graph.F32))), 0.5).Named("loss")
 		out := []*graph.Value{loss, x.Named("out")}

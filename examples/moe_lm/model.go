@@ -44,7 +44,8 @@ func (c config) logits(w map[string]*graph.Value, bytes *graph.Value) (*graph.Va
 // block returns layer l as a function of its input and its weights. It returns the layer's
 // output, and what stats has of a layer.
 func (c config) block(l int) vjp.Forward {
-	return func(_ *graph.Tracer, a []*graph.Value) []*graph.Value {
+	return func(t *graph.Tracer, a []*graph.Value) []*graph.Value {
+		defer t.Scope("layers.%d", l)()
 		x, ps := a[0], c.params()[1+10*l:] // the embedding comes before the layers
 		w := func(i int) *graph.Value { return c.used(a[i], ps[i-1].place...) }
 		n := func(i int) *graph.Value { return c.cast(w(i)) }
@@ -71,6 +72,7 @@ func (c config) cast(x *graph.Value) *graph.Value { return ConvertElementType(x,
 
 // attention is causal self-attention with rotary positions, on x t[B,S,D].
 func (c config) attention(x, wq, wk, wv, wo *graph.Value) *graph.Value {
+	defer x.Tracer().Scope("attention")()
 	b, s, d := x.Dim(0), x.Dim(1), x.Dim(2)
 	heads := func(w *graph.Value) *graph.Value { return Reshape(MatMul(x, w), b, s, c.Heads, d/c.Heads) }
 	q, k, v := RoPE(heads(wq), nil, RoPEOp{}), RoPE(heads(wk), nil, RoPEOp{}), heads(wv)
@@ -82,6 +84,7 @@ func (c config) attention(x, wq, wk, wv, wo *graph.Value) *graph.Value {
 // networks, and adds up their results weighted by the router, which computes in
 // f32. It returns what stats has of a layer, too.
 func (c config) moe(l int, x, router, gate, up, down *graph.Value) (sum *graph.Value, st []*graph.Value) {
+	defer x.Tracer().Scope("moe")()
 	logits := MatMul(ConvertElementType(x, graph.F32), router)
 	weights, experts, scores := Route(RouteOp{TopK: c.TopK, Renormalize: true}, logits, nil)
 	r := Prepare(c.layer(l, x.Dim(0)*x.Dim(1)), experts)

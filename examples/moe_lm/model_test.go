@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
@@ -184,5 +185,22 @@ func TestPrintable(t *testing.T) {
 	}
 	if got, want := printable("für 2 €\u202e!"), "für 2 €?!"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// Plans name the layer that an instruction belongs to and the part of it, in the backward
+// pass and where layers are computed again, too.
+func TestScopes(t *testing.T) {
+	for _, remat := range []string{rematOff, rematAll} {
+		c, o, err := parse([]string{"-remat", remat})
+		require.NoError(t, err)
+		p, err := c.step(false)
+		require.NoError(t, err)
+		plan, err := gomoe.Compile(p, c.placed(o.mesh, p, true))
+		require.NoError(t, err)
+		text := plan.String()
+		for _, scope := range []string{"layers.0.attention", "layers.0.moe", "layers.3.attention", "layers.3.moe"} {
+			require.Contains(t, text, scope, "-remat %s", remat)
+		}
 	}
 }

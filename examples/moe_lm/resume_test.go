@@ -195,6 +195,38 @@ func TestKilled(t *testing.T) {
 	}
 }
 
+// A job that loses a rank is started again by the launcher, goes on from its checkpoint, and ends with the bits of a run
+// without a pause. The records of the failure stay.
+func TestRestarts(t *testing.T) {
+	if goruntime.GOOS != "linux" {
+		t.Skip("finds the processes in /proc")
+	}
+	args, whole := tiny(t, "-steps", "40", "-save-every", "2", "-mesh", "ep=2", "-eval", "1")
+	_, err := execute(t, args...)
+	require.NoError(t, err)
+	out, flights := filepath.Join(t.TempDir(), "out"), t.TempDir()
+	mark := "MOE_LM_TEST_MARK=" + t.TempDir()
+	killed := false
+	stdout, stderr := &watched{}, &watched{}
+	stdout.do = func(line string) {
+		if !killed && strings.Contains(line, "step  5/40") {
+			killed = killMarked(mark, "1")
+		}
+	}
+	status, err := launch.Run(t.Context(), launch.Options{
+		Command: []string{os.Args[0]}, Ranks: 2, Restarts: 1, Stdout: stdout, Stderr: stderr,
+		Env: []string{asCommand + "=" + strings.Join(append(args, "-out", out, "-resume"), "\x1f"), "GOMAXPROCS=1", mark, "GOMOE_FLIGHT=" + flights},
+	})
+	require.NoError(t, err)
+	if status != 0 || !killed || !strings.Contains(stderr.b.String(), "FAILED: rank 1 was ended by SIGKILL") || !strings.Contains(stdout.b.String(), "[0] resumed after step ") {
+		t.Errorf("status %d, killed %v:\n%s\n%s", status, killed, &stderr.b, &stdout.b)
+	}
+	sameRun(t, "started again", out, whole)
+	if _, err := os.Stat(filepath.Join(flights, "flight-rank0.json")); err != nil {
+		t.Errorf("the record of the failure is gone: %v", err)
+	}
+}
+
 // killMarked kills the process of a rank whose environment has the mark, and reports whether there was one.
 func killMarked(mark, rank string) bool {
 	paths, _ := filepath.Glob("/proc/[0-9]*/environ") // the pattern is right

@@ -46,6 +46,9 @@ type Options struct {
 	// Grace is how long ranks have to end by themselves when the job is to end, before
 	// they are killed; 0 means DefaultGrace.
 	Grace time.Duration
+	// Restarts is how often a job that fails is started again, with the same command. A job that was ended by a
+	// signal is not. Where GOMOE_FLIGHT names a folder, restart N has its flight records in restart-N below it.
+	Restarts int
 	// Stdout and Stderr get the output of ranks, line by line, with one Write per line.
 	// Stderr also gets the launcher's messages. Nil drops the output. Ranks have no input.
 	// While a Write blocks, ranks that print wait, and nothing else does. When the job is
@@ -88,6 +91,8 @@ func (o Options) complete() (Options, error) {
 		return o, fmt.Errorf("launch: transport %q, want one of %s", o.Transport, world.TransportNames())
 	case o.Transport == "local" && o.Ranks > 1:
 		return o, fmt.Errorf("launch: transport local is for ranks of one process, and these are %d; want tcp or shm", o.Ranks)
+	case o.Restarts < 0:
+		return o, fmt.Errorf("launch: %d restarts, want at least 0", o.Restarts)
 	case o.Grace < 0:
 		return o, fmt.Errorf("launch: grace of %v, want at least 0", o.Grace)
 	}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -143,7 +144,7 @@ func machine(h hostfile.Host) string {
 
 // environment returns a rank's environment. On this machine it has the launcher's
 // variables, except those of other launchers.
-func (o Options) environment(p place, m meeting) []string {
+func (o Options) environment(p place, m meeting, restart int) []string {
 	var out []string
 	if p.local {
 		own := map[string]bool{}
@@ -162,5 +163,18 @@ func (o Options) environment(p place, m meeting) []string {
 		}
 	}
 	out = append(out, p.job.Describe(m.masterPort)...)
-	return append(out, o.Env...)
+	out = append(out, o.Env...)
+	if restart == 0 {
+		return out
+	}
+	const flight = "GOMOE_FLIGHT"
+	for _, e := range slices.Backward(out) {
+		if name, folder, _ := strings.Cut(e, "="); name == flight {
+			if folder != "" && folder != "off" { // the records of the failures before stay
+				out = append(out, fmt.Sprintf("%s=%s/restart-%d", flight, folder, restart))
+			}
+			break
+		}
+	}
+	return out
 }

@@ -17,7 +17,8 @@ import (
 
 // Run starts the ranks and returns when all have ended, with the job's exit status: 0,
 // or that of the first rank that failed, which is 128 plus the signal's number if a
-// signal ended it. The reason of a failure is written to o.Stderr. An error says why the
+// signal ended it. The reason of a failure is written to o.Stderr. A job that fails is started
+// again as often as o.Restarts says. An error says why the
 // job was not started, or not completely; nothing of it is left running then.
 //
 // The end of ctx ends the ranks as SIGTERM does.
@@ -26,25 +27,68 @@ func Run(ctx context.Context, o Options) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	j := &job{Options: o}
-	j.out, j.err = outputs(o.Stdout, o.Stderr)
-	status := 0
-	if err = j.prepare(ctx); err == nil {
-		status, err = j.run(ctx)
+	first := &job{Options: o}
+	j := first
+	status, err := j.once(ctx)
+	for n := 1; n <= o.Restarts && err == nil && j.first != nil && j.stopped == nil; n++ {
+		j = &job{Options: o, restart: n, before: status}
+		j.Command = first.Command // what go run has built
+		status, err = j.once(ctx)
+		err = errors.Join(err, j.remove())
 	}
-	if err = errors.Join(err, j.clean()); err != nil {
+	return status, openfiles.Explain(errors.Join(err, first.remove()))
+}
+
+// once runs the job once.
+func (j *job) once(ctx context.Context) (status int, err error) {
+	j.out, j.err = outputs(j.Stdout, j.Stderr)
+	if j.pause(ctx) {
+		if err = j.prepare(ctx); err == nil {
+			status, err = j.run(ctx)
+		}
+	} else {
+		status = j.before
+	}
+	if j.release(); err != nil {
 		j.hurry(drain)
 	}
 	if complete := j.flush(); !complete && status == 0 {
 		status = 1
 	}
-	return status, openfiles.Explain(err)
+	return status, err
 }
 
-// job is one call of Run.
+// The first restart comes after firstPause, and every later one after twice the time, up to longestPause: a machine that
+// starts again needs minutes.
+const (
+	firstPause   = time.Second
+	longestPause = time.Minute
+)
+
+// pause waits before a restart, and reports whether there is to be one: a signal and the end of ctx prevent it.
+func (j *job) pause(ctx context.Context) bool {
+	if j.restart == 0 {
+		return true
+	}
+	d := min(firstPause<<min(j.restart-1, 10), longestPause)
+	j.err.say("gomoe launch: the job starts again in %v, restart %d of %d", d, j.restart, j.Restarts)
+	select {
+	case <-time.After(d):
+		return true
+	case j.stopped = <-j.Signals:
+	case <-ctx.Done():
+		j.stopped = syscall.SIGTERM
+	}
+	j.err.say("gomoe launch: ended by %v before the restart", j.stopped)
+	return false
+}
+
+// job is one run of the ranks.
 type job struct {
 	Options
 	meeting
+	restart  int     // 0 for the first run
+	before   int     // the exit status of the run before a restart
 	out, err *output // may be the same
 	dir      string  // folder of the built program; "" if nothing was built
 	guard    *guard
@@ -130,16 +174,20 @@ func (j *job) build(ctx context.Context, g goRun) (err error) {
 	return err
 }
 
-// clean releases what prepare has allocated.
-func (j *job) clean() error {
-	if j.guard != nil {
-		j.guard.close()
-	}
+// release releases what ranks have inherited.
+func (j *job) release() {
 	for _, f := range j.lives {
 		f.Close()
 	}
 	if j.listener != nil {
 		j.listener.Close()
+	}
+}
+
+// remove ends the guard and removes the built program.
+func (j *job) remove() error {
+	if j.guard != nil {
+		j.guard.close()
 	}
 	if j.dir != "" {
 		return os.RemoveAll(j.dir)
@@ -204,9 +252,9 @@ func (j *job) start(p place) error {
 			files = append(files, f)
 			proc.job.Listener = 2 + len(files)
 		}
-		env = j.environment(proc.place, j.meeting)
+		env = j.environment(proc.place, j.meeting, j.restart)
 	} else {
-		text = script(p, j.environment(p, j.meeting), j.Dir, j.Command, j.Grace)
+		text = script(p, j.environment(p, j.meeting, j.restart), j.Dir, j.Command, j.Grace)
 		command = append(slices.Clone(j.Shell), p.host.SSH, loader)
 		dir = ""
 	}
@@ -313,7 +361,8 @@ func (j *job) flush() (complete bool) {
 		select {
 		case <-written:
 			return complete
-		case <-j.Signals:
+		case s := <-j.Signals:
+			j.stopped = s // there is no restart
 			j.hurry(impatient)
 		}
 	}

@@ -89,25 +89,26 @@ func newHeat(steps []Step) (panel, error) {
 	p.Y.Tick.Marker = ticks{least: 1}
 	p.X.Padding, p.Y.Padding = 0, 0
 
-	aside := func(c draw.Canvas) error {
-		bar := plot.New()
-		bar.HideX()
-		bar.X.Padding, bar.Y.Padding = 0, 0
-		bar.Y.Label.Text = "load / fair share"
-		bar.Y.Label.TextStyle.Font = sans(9.5)
-		bar.Y.Tick.Label.Font = sans(8.5)
-		bar.Y.Tick.Marker = ticks{}
-		const shades = 200
-		scale := heat{edges: []float64{0, 1}, cells: [][]float64{make([]float64, shades)}}
-		for i := range shades {
-			scale.cells[0][i] = most * (float64(i) + 0.5) / shades
-		}
-		bar.Add(&heatCells{heat: scale, top: most, cell: most / shades})
-		bar.X.Min, bar.X.Max = 0, 1
-		bar.Y.Min, bar.Y.Max = 0, most
-		c.Max.X = c.Min.X + 58
-		bar.Draw(c)
-		return nil
+	return panel{p, func(c draw.Canvas) error { shadeBar(c, most); return nil }}, nil
+}
+
+// shadeBar draws the colours from no load to the largest, in fair shares, at the left of a canvas.
+func shadeBar(c draw.Canvas, most float64) {
+	bar := plot.New()
+	bar.HideX()
+	bar.X.Padding, bar.Y.Padding = 0, 0
+	bar.Y.Label.Text = "load / fair share"
+	bar.Y.Label.TextStyle.Font = sans(9.5)
+	bar.Y.Tick.Label.Font = sans(8.5)
+	bar.Y.Tick.Marker = ticks{}
+	const shades = 200
+	scale := heat{edges: []float64{0, 1}, cells: [][]float64{make([]float64, shades)}}
+	for i := range shades {
+		scale.cells[0][i] = most * (float64(i) + 0.5) / shades
 	}
-	return panel{p, aside}, nil
+	bar.Add(&heatCells{heat: scale, top: most, cell: most / shades})
+	bar.X.Min, bar.X.Max = 0, 1
+	bar.Y.Min, bar.Y.Max = 0, most
+	c.Max.X = c.Min.X + 58
+	bar.Draw(c)
 }

@@ -1,0 +1,218 @@
+package evaluate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/models"
+	"github.com/gomoe/gomoe/nn"
+	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/runtime"
+)
+
+// Options say where and how Text computes. The zero Options are one rank and windows of the model's context.
+type Options struct {
+	// Config has the job, mesh, device and deadline. Placements are Text's.
+	gomoe.Config
+	Window int // tokens of a window; 0 means the model's context, and at most DefaultWindow
+	// Progress is called after each window with the tokens that are done and all tokens. nil means nobody is told.
+	Progress func(done, total int)
+}
+
+// DefaultWindow is the size of a window in tokens if nothing else is asked for: llama.cpp's.
+const DefaultWindow = 512
+
+// Result is how well a model predicts a text.
+type Result struct {
+	Tokens, Predicted, Windows int
+	Window                     int // tokens of a window
+	// Loss is the mean over all predicted tokens of -log(p), p being the probability that the model gives the token; in nats.
+	Loss float64
+	// Load has, for every layer with experts, the share of the choices of tokens that each expert has got.
+	Load []Load
+	Time time.Duration // for which windows ran
+}
+
+// Load is the load of the experts of a layer.
+type Load struct {
+	Layer  string    // its name, such as model.layers.3.mlp
+	Shares []float64 // by expert; together 1
+}
+
+// Perplexity returns e to the loss.
+func (r Result) Perplexity() float64 { return math.Exp(r.Loss) }
+
+// Text has a model predict the tokens ids. They are cut into windows, one behind the other; each window is a text of its own,
+// in which every token but the first is predicted from those before it. The last window may be shorter; it is left out
+// if it has one token, with nothing to predict. The losses are added up in order, so that Loss has the same bits on every
+// mesh without the axis tp. It is an error if there are fewer than two tokens, or one that the model does not have.
+func Text(ctx context.Context, m *models.Model, c *checkpoint.Checkpoint, ids []int32, o Options) (Result, error) {
+	e := &evaluation{m: m, c: c, o: o, jobs: map[int]*gomoe.Job{}, in: map[string]*runtime.Array{}}
+	r, err := e.run(ctx, ids)
+	for _, j := range e.jobs {
+		err = errors.Join(err, j.Close())
+	}
+	if err != nil {
+		err = fmt.Errorf("evaluate: %w", err)
+	}
+	return r, err
+}
+
+// evaluation is one use of Text.
+type evaluation struct {
+	m      *models.Model
+	c      *checkpoint.Checkpoint
+	o      Options
+	jobs   map[int]*gomoe.Job // by the tokens of a window
+	layers []string           // with experts
+	in     map[string]*runtime.Array
+}
+
+func (e *evaluation) run(ctx context.Context, ids []int32) (r Result, err error) {
+	if e.o.Window == 0 {
+		e.o.Window = min(e.m.Context, DefaultWindow)
+	}
+	r.Window, r.Tokens = e.o.Window, len(ids)
+	switch {
+	case e.o.Window < 2 || e.o.Window > e.m.Context:
+		return r, fmt.Errorf("windows of %d tokens, want 2 to %d, for which the model was trained", e.o.Window, e.m.Context)
+	case len(ids) < 2:
+		return r, fmt.Errorf("a text of %d tokens, want at least 2, of which one is predicted", len(ids))
+	}
+	for i, id := range ids {
+		if id < 0 || int(id) >= e.m.Vocab {
+			return r, fmt.Errorf("token %d of the text is %d, want one of 0 to %d", i, id, e.m.Vocab-1)
+		}
+	}
+	sum, counts := 0.0, [][]float64{}
+	for at := 0; at+1 < len(ids); at += e.o.Window {
+		window := ids[at:min(at+e.o.Window, len(ids))]
+		job, err := e.job(len(window))
+		if err != nil {
+			return r, err
+		}
+		began := time.Now()
+		losses, loads, err := e.window(ctx, job, window)
+		if err != nil {
+			return r, err
+		}
+		r.Time += time.Since(began)
+		for _, x := range losses[:len(window)-1] {
+			sum += float64(x)
+		}
+		for l, load := range loads {
+			if l == len(counts) {
+				counts = append(counts, make([]float64, len(load)))
+			}
+			for i, n := range load {
+				counts[l][i] += float64(n)
+			}
+		}
+		r.Windows++
+		r.Predicted += len(window) - 1
+		if e.o.Progress != nil {
+			e.o.Progress(at+len(window), len(ids))
+		}
+	}
+	r.Loss = sum / float64(r.Predicted)
+	for l, n := range counts {
+		r.Load = append(r.Load, Load{e.layers[l], shares(n)})
+	}
+	return r, nil
+}
+
+// shares divides numbers by their sum.
+func shares(n []float64) []float64 {
+	sum := 0.0
+	for _, x := range n {
+		sum += x
+	}
+	for i := range n {
+		n[i] /= max(sum, 1)
+	}
+	return n
+}
+
+// window returns the losses of a window's tokens, of which the last one says nothing, and the tokens of each expert by layer.
+func (e *evaluation) window(ctx context.Context, job *gomoe.Job, window []int32) (losses []float32, loads [][]int32, err error) {
+	next := append(append([]int32{}, window[1:]...), pr.IgnoredLabel)
+	for name, x := range map[string][]int32{"tokens": window, "next": next} {
+		a, err := array.Of(x, 1, len(x))
+		if err != nil {
+			return nil, nil, err
+		}
+		if e.in[name], err = job.Put(name, a); err != nil {
+			return nil, nil, err
+		}
+	}
+	out, err := job.Run(ctx, e.in)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, x := range out {
+		a, err := job.Get(ctx, x)
+		if err != nil {
+			return nil, nil, err
+		}
+		if i == 0 {
+			losses = append(losses, array.Data[float32](a)...)
+		} else {
+			loads = append(loads, append([]int32{}, array.Data[int32](a)...))
+		}
+	}
+	job.Recycle(append(out, e.in["tokens"], e.in["next"])...)
+	return losses, loads, nil
+}
+
+// job returns what runs windows of n tokens. The first one puts the weights.
+func (e *evaluation) job(n int) (*gomoe.Job, error) {
+	if j := e.jobs[n]; j != nil {
+		return j, nil
+	}
+	var params []nn.Param
+	p, err := graph.Trace("evaluate", func(t *graph.Tracer) []*graph.Value {
+		s := nn.New(t, nn.Options{DType: models.DType(e.c), Stored: models.Stored(e.c)})
+		logits := e.m.Forward(s, t.Input("tokens", graph.I32, 1, n), &nn.Step{})
+		loss := pr.CrossEntropy(pr.ConvertElementType(logits, graph.F32), t.Input("next", graph.I32, 1, n))
+		out := []*graph.Value{pr.ShardingConstraint(loss).Named("loss")}
+		params, e.layers = s.Params(), nil
+		for _, r := range s.Routed() {
+			e.layers = append(e.layers, r.Layer)
+			out = append(out, pr.ShardingConstraint(r.Demand).Named(r.Layer))
+		}
+		return out
+	})
+	if err != nil {
+		return nil, err
+	}
+	cfg := e.o.Config
+	cfg.Place, cfg.Keep = nn.Places(params, cfg.Mesh), gomoe.Off // copies of weights would take as much memory as the weights
+	j, err := gomoe.Open(p, cfg)
+	if err != nil {
+		return nil, err
+	}
+	e.jobs[n] = j
+	if len(e.jobs) > 1 {
+		return j, nil // the weights are there
+	}
+	if err := models.Surplus(e.c, params); err != nil {
+		return nil, err
+	}
+	for _, p := range params {
+		w, err := models.Find(e.c, p)
+		if err != nil {
+			return nil, err
+		}
+		if e.in[p.Name], err = j.PutParts(p.Name, w.Fill); err != nil {
+			return nil, err
+		}
+	}
+	return j, nil
+}
