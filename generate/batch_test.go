@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -162,6 +163,7 @@ func TestLeaves(t *testing.T) {
 		waits <- err
 	}()
 	for g.Stats().Waiting == 0 {
+		time.Sleep(time.Millisecond)
 	}
 	_, err := g.Generate(context.Background(), endless, all)
 	require.ErrorIs(t, err, ErrBusy)
@@ -223,6 +225,7 @@ func TestClose(t *testing.T) {
 		}()
 	}
 	for s := g.Stats(); s.Running+s.Waiting < 3; s = g.Stats() {
+		time.Sleep(time.Millisecond)
 	}
 	require.NoError(t, g.Close())
 	for range 3 {

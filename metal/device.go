@@ -20,6 +20,8 @@ type Device struct {
 	gpu    *mtl.Device
 	memory memory
 	none   *mtl.Buffer // stands for arguments without bytes
+	// resident has the buffers that stay where the GPU reads them. It is nil before macOS 15.
+	resident *mtl.ResidencySet
 
 	// Of the emulated GPU only: what it runs on, and the function that ends its compiler.
 	emulation *standin.Standin
@@ -62,6 +64,11 @@ func open(rt *mtl.Runtime) (*Device, error) {
 	}
 	d := &Device{gpu: gpu, using: 1}
 	if d.none, err = gpu.Buffer(noneBytes); err != nil {
+		gpu.Close()
+		return nil, fmt.Errorf("metal: %w", err)
+	}
+	if d.resident, err = gpu.ResidencySet(); err != nil {
+		d.none.Close()
 		gpu.Close()
 		return nil, fmt.Errorf("metal: %w", err)
 	}
@@ -134,8 +141,10 @@ func (d *Device) keep(b *mtl.Buffer, mem []byte) (free func()) {
 	d.using++
 	d.mu.Unlock()
 	forget := d.memory.add(b, mem)
+	d.resident.Add(b)
 	return sync.OnceFunc(func() {
 		forget()
+		d.resident.Remove(b)
 		b.Close()
 		d.release()
 	})
@@ -151,6 +160,7 @@ func (d *Device) release() {
 		return
 	}
 	d.none.Close()
+	d.resident.Close()
 	d.gpu.Close()
 	if d.emulation != nil {
 		d.emulation.Close()

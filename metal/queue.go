@@ -75,10 +75,12 @@ func (d *Device) Open(ctx context.Context, p *lowering.Plan, rank int) (_ runtim
 	if q.queue, err = d.gpu.CommandQueue(); err != nil {
 		return nil, fmt.Errorf("metal: %w", err)
 	}
+	q.queue.Keep(d.resident)
 	if n := q.program.scratch; n > 0 {
 		if q.scratch, err = d.gpu.Buffer(n); err != nil {
 			return nil, fmt.Errorf("metal: %d bytes that kernels use beside their arguments: %w", n, err)
 		}
+		d.resident.Add(q.scratch)
 	}
 	if q.records, err = newRecords(d.gpu, q.program); err != nil {
 		return nil, fmt.Errorf("metal: %w", err)
@@ -344,6 +346,7 @@ func (q *queue) Close() error {
 	}
 	q.handed = nil
 	if q.scratch != nil {
+		q.device.resident.Remove(q.scratch)
 		q.scratch.Close()
 		q.scratch = nil
 	}

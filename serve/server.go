@@ -171,6 +171,9 @@ func (s *Server) ends() bool {
 	return s.stopping
 }
 
+// errorsTake is how long clients may take to receive the errors of requests that did not end in time.
+const errorsTake = 5 * time.Second
+
 // Serve answers requests that come to a listener, until ctx ends or a step of the Generator fails. Then it takes no
 // more requests, waits up to Config.Grace for those that it has, and ends the others with an error that their clients
 // get. It closes the listener. It returns nil if ctx has ended, and otherwise what was wrong.
@@ -195,7 +198,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	defer cancel()
 	if h.Shutdown(grace) != nil {
 		s.stop(errStopping)
-		last, cancel := context.WithTimeout(context.Background(), time.Second) // for the errors to be sent
+		last, cancel := context.WithTimeout(context.Background(), errorsTake)
 		defer cancel()
 		if h.Shutdown(last) != nil {
 			return errors.Join(err, h.Close())

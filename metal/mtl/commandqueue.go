@@ -61,6 +61,14 @@ func (q *CommandQueue) Encode(label string, f func(*CommandBuffer) error) (*Comm
 	return cb, nil
 }
 
+// Keep makes the buffers of a set resident while command buffers of the queue run. It does
+// nothing if there is no set.
+func (q *CommandQueue) Keep(s *ResidencySet) {
+	if s != nil {
+		q.rt.msg(q.id.Load(), q.rt.sel.addResidencySet, s.id.Load())
+	}
+}
+
 // Close releases the queue. Command buffers that were committed still run.
 func (q *CommandQueue) Close() {
 	q.done.Close()

@@ -29,6 +29,7 @@ type Runtime struct {
 // classes are the classes that receive messages themselves.
 type classes struct {
 	string, processInfo, constants, compileOptions, heapDescriptor uintptr
+	residencyDescriptor                                            uintptr // 0 before macOS 15
 }
 
 // Load returns the Runtime of two open libraries, given by their handles: objc has
@@ -62,6 +63,9 @@ func Load(objc, metal uintptr) (*Runtime, error) {
 	rt.double = dynlib.Double(rt.send)
 	if rt.language = rt.newest(); rt.language == 0 {
 		return nil, fmt.Errorf("%w: this macOS is older than macOS %d, whose Metal Shading Language 3.1 is the first with bfloat; update macOS", ErrNoMetal, oldestSystem)
+	}
+	if rt.language >= MSL32 {
+		rt.class.residencyDescriptor = named(getClass, "MTLResidencySetDescriptor")
 	}
 	return rt, nil
 }

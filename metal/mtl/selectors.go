@@ -16,6 +16,9 @@ type selectors struct {
 	// MTLBuffer, MTLHeap and its descriptor
 	contents, setLabel, setSize, setStorageMode, setHazardTrackingMode, usedSize, maxAvailableSize uintptr
 
+	// MTLResidencySet, from macOS 15 on
+	newResidencySet, addAllocation, removeAllocation, requestResidency, addResidencySet uintptr
+
 	// MTLLibrary, its options, MTLFunctionConstantValues, MTLComputePipelineState
 	setLanguageVersion, setFastMathEnabled, functionNames, newFunction, newFunctionConstants, setConstantValue,
 	maxTotalThreads, executionWidth, staticMemory uintptr
@@ -56,6 +59,10 @@ func (s *selectors) names() map[string]*uintptr {
 		"contents": &s.contents, "setLabel:": &s.setLabel,
 		"setSize:": &s.setSize, "setStorageMode:": &s.setStorageMode, "setHazardTrackingMode:": &s.setHazardTrackingMode,
 		"usedSize": &s.usedSize, "maxAvailableSizeWithAlignment:": &s.maxAvailableSize,
+
+		"newResidencySetWithDescriptor:error:": &s.newResidencySet,
+		"addAllocation:":                       &s.addAllocation, "removeAllocation:": &s.removeAllocation,
+		"requestResidency": &s.requestResidency, "addResidencySet:": &s.addResidencySet,
 
 		"setLanguageVersion:": &s.setLanguageVersion, "setFastMathEnabled:": &s.setFastMathEnabled, "functionNames": &s.functionNames,
 		"newFunctionWithName:":                      &s.newFunction,

@@ -66,6 +66,7 @@ struct Queue : Object {
   std::vector<CommandBuffer*> made;    // not completed
   bool busy = false;                   // a thread runs a step
   String* label = nullptr;
+  Object* resident = nullptr;          // a residency set
   static const char* class_name() { return "MTLCommandQueue"; }
   void finished();
 };
@@ -74,7 +75,8 @@ static const size_t most_uncompleted = 64;
 
 void Queue::finished() {
   release(label);
-  label = nullptr;
+  release(resident);
+  label = nullptr, resident = nullptr;
   for (size_t i = 0; i < queues.size(); i++)
     if (queues[i] == this) queues.erase(queues.begin() + i--);
 }

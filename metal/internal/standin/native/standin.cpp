@@ -2,6 +2,7 @@
 // package mtl sends messages to, over kernels that are compiled for the emulated GPU.
 #include "blit.h"
 #include "launch.h"
+#include "residency.h"
 
 struct Device : Object {
   static const char* class_name() { return "MTLDevice"; }
@@ -122,6 +123,7 @@ static void device_methods() {
   method("MTLDevice", "newBufferWithBytesNoCopy:length:options:deallocator:", device_buffer_over);
   method("MTLDevice", "heapBufferSizeAndAlignWithLength:options:", device_heap_size);
   method("MTLDevice", "newHeapWithDescriptor:", device_heap);
+  method("MTLDevice", "newResidencySetWithDescriptor:error:", device_residency);
   method("MTLDevice", "newLibraryWithSource:options:error:", device_library);
   method("MTLDevice", "newComputePipelineStateWithFunction:error:", device_pipeline);
 }
@@ -138,6 +140,16 @@ static void memory_methods() {
   method("MTLHeapDescriptor", "setSize:", descriptor_size);
   method("MTLHeapDescriptor", "setStorageMode:", descriptor_storage);
   method("MTLHeapDescriptor", "setHazardTrackingMode:", descriptor_hazards);
+}
+
+static void residency_methods() {
+  every<ResidencySet>(), every<ResidencyDescriptor>();
+  add_method(class_named("MTLResidencySetDescriptor")->isa, "alloc", class_alloc<ResidencyDescriptor>);
+  method("MTLResidencySet", "addAllocation:", residency_add);
+  method("MTLResidencySet", "removeAllocation:", residency_remove);
+  method("MTLResidencySet", "commit", residency_commit);
+  method("MTLResidencySet", "requestResidency", residency_request);
+  method("MTLCommandQueue", "addResidencySet:", queue_residency);
 }
 
 static void library_methods() {
@@ -198,7 +210,7 @@ EXPORT void standin_open(const Settings* s, Word n, Compile c, void* process_loc
   number = n;
   compile = c;
   locks = (pthread_mutex_t*)process_locks;
-  foundation_methods(), device_methods(), memory_methods(), library_methods(), command_methods(), encoder_methods();
+  foundation_methods(), device_methods(), memory_methods(), residency_methods(), library_methods(), command_methods(), encoder_methods();
   device = make<Device>();
   device->isa->live = 0;  // counts from the first time that a program asks for the device
 }
