@@ -94,7 +94,12 @@ func (s Split) String() string {
 
 // ParseSplit reads the parts of a split, with a slash between them: a range of first and last
 // such as 0-95, one number, or none. The parts must lie one behind another and begin at 0.
+// Instead, the number of things and the share of each part may be given, as in 128:64/24, which
+// SplitByShares splits.
 func ParseSplit(text string) (Split, error) {
+	if things, shares, ok := strings.Cut(text, ":"); ok {
+		return parseShares(text, things, shares)
+	}
 	s := Split{0}
 	for _, part := range strings.Split(text, "/") {
 		part = strings.TrimSpace(part)
@@ -120,6 +125,27 @@ func ParseSplit(text string) (Split, error) {
 	}
 	if s.Len() == 0 {
 		return nil, fmt.Errorf("ep: split %q has nothing in any part", text)
+	}
+	return s, nil
+}
+
+// parseShares reads the number of things and the shares, which text consists of.
+func parseShares(text, things, shares string) (Split, error) {
+	n, err := strconv.Atoi(strings.TrimSpace(things))
+	if err != nil || n < 1 || n > math.MaxInt32 {
+		return nil, fmt.Errorf("ep: split %q: %q is no number of things from 1 to %d, want it before the shares, such as 128:64/24", text, things, math.MaxInt32)
+	}
+	var each []float64
+	for _, share := range strings.Split(shares, "/") {
+		x, err := strconv.ParseFloat(strings.TrimSpace(share), 64)
+		if err != nil {
+			return nil, fmt.Errorf("ep: split %q: %q is no share, want a number such as the gigabytes of a rank", text, share)
+		}
+		each = append(each, x)
+	}
+	s, err := SplitByShares(n, each)
+	if err != nil {
+		return nil, fmt.Errorf("ep: split %q: %w", text, err)
 	}
 	return s, nil
 }

@@ -90,4 +90,28 @@ func TestSplitByShares(t *testing.T) {
 	}
 }
 
+// The number of things and the shares are text, too.
+func TestParseShares(t *testing.T) {
+	for text, want := range map[string]string{
+		"128:3/1": "0-95/96-127", " 7 : 64 / 24 / 24 ": "0-3/4-5/6", "10:0/1.5/3": "none/0-2/3-9", "3:1": "0-2",
+	} {
+		s, err := ParseSplit(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, s.String())
+	}
+	for text, want := range map[string]string{
+		":1/2":         `ep: split ":1/2": "" is no number of things from 1 to 2147483647, want it before the shares, such as 128:64/24`,
+		"0:1/2":        `ep: split "0:1/2": "0" is no number of things from 1 to 2147483647, want it before the shares, such as 128:64/24`,
+		"2147483648:1": `ep: split "2147483648:1": "2147483648" is no number of things from 1 to 2147483647, want it before the shares, such as 128:64/24`,
+		"8:1/x":        `ep: split "8:1/x": "x" is no share, want a number such as the gigabytes of a rank`,
+		"8:":           `ep: split "8:": "" is no share, want a number such as the gigabytes of a rank`,
+		"8:1/-1":       `ep: split "8:1/-1": ep: share 1 is -1, want a finite number of at least 0`,
+		"8:NaN/1":      `ep: split "8:NaN/1": ep: share 0 is NaN, want a finite number of at least 0`,
+		"8:0/0":        `ep: split "8:0/0": ep: 8 things by 2 shares with the sum 0, want at least 0 things and a finite sum above 0`,
+	} {
+		_, err := ParseSplit(text)
+		require.EqualError(t, err, want)
+	}
+}
+
 func inf() float64 { x := 1e308; return x * 10 }

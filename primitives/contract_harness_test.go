@@ -47,12 +47,13 @@ func (s spread) String() string {
 }
 
 // spreads are the meshes of every test: with each kind of axis, with both in both orders,
-// with axes of size 1, with other names, with tokens that only some axes split, and with
+// with axes of size 1, with other names, with ranks in another order, with tokens that only some axes split, and with
 // ranks that divide neither tokens nor experts.
 var spreads = []spread{
 	{mesh: ""},
 	{mesh: "ep=1", tokens: "ep"},
 	{mesh: "dp=2,ep=2", tokens: "dp.ep"},
+	{mesh: "dp=2,ep=2 order=2,0,3,1", tokens: "dp.ep"},
 	{mesh: "dp=1,ep=4", tokens: "dp.ep"},
 	{mesh: "dp=4", tokens: "dp"},
 	{mesh: "dp=4,ep=1", tokens: "dp.ep"},

@@ -32,8 +32,7 @@ func (s spread) receivers(t *testing.T, tokens, experts int) func(token, expert 
 	return func(token, expert int) int {
 		for rank := range m.Ranks() {
 			if m.Index(rank, axes) == parts.Owner(token) {
-				at, step := m.Step(rank, axis)
-				return rank + (owners.Owner(expert)-at)*step
+				return m.Along(rank, axis, owners.Owner(expert))
 			}
 		}
 		return -1

@@ -21,7 +21,7 @@ var uneven = []struct {
 	tokens, experts int
 	spreads         []spread
 }{
-	{7, 6, []spread{{mesh: "ep=4", tokens: "ep"}, {mesh: "ep=4"}, {mesh: "dp=2,ep=2", tokens: "dp.ep"}, {mesh: "dp=2,ep=2", tokens: "ep.dp"}}},
+	{7, 6, []spread{{mesh: "ep=4", tokens: "ep"}, {mesh: "ep=4"}, {mesh: "ep=4 order=3,1,0,2", tokens: "ep"}, {mesh: "dp=2,ep=2", tokens: "dp.ep"}, {mesh: "dp=2,ep=2", tokens: "ep.dp"}}},
 	{1, 6, []spread{{mesh: "ep=4", tokens: "ep"}, {mesh: "dp=2,ep=4", tokens: "dp.ep"}}},
 	{0, 3, []spread{{mesh: "ep=4", tokens: "ep"}}},
 	{5, 3, []spread{{mesh: "ep=4", tokens: "ep"}, {mesh: "ep=4"}, {mesh: "a=2,b=3", tokens: "a.b", axis: "a"}, {mesh: "a=2,b=3", tokens: "b", axis: "a"}}},

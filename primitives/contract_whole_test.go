@@ -168,9 +168,9 @@ func TestContractWholeRoutingOfSplitTokens(t *testing.T) {
 // What a layer cannot do is an error at the user's line.
 func TestContractExchangeMistakes(t *testing.T) {
 	for want, l := range map[string]primitives.PrepareOp{
-		`exchange "add", want "sum"`:       {Experts: 4, Exchange: "add"},
-		"wire=i32, want f32, bf16 or f16":  {Experts: 4, Exchange: ep.Sum, Wire: graph.I32},
-		`wire=bf16 without exchange="sum"`: {Experts: 4, Wire: graph.BF16},
+		`exchange "add", want "sum"`:                        {Experts: 4, Exchange: "add"},
+		"wire=i32, want f32, bf16, f16, f8_e4m3 or f8_e5m2": {Experts: 4, Exchange: ep.Sum, Wire: graph.I32},
+		`wire=bf16 without exchange="sum"`:                  {Experts: 4, Wire: graph.BF16},
 	} {
 		var line string
 		_, err := graph.Trace("p", func(tr *graph.Tracer) []*graph.Value {

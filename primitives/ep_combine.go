@@ -59,6 +59,9 @@ func (p CombineOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := floating(x); err != nil {
 		return nil, err
 	}
+	if p.Wire.IsF8() && x.Shape[1]%wireBlock != 0 {
+		return nil, fmt.Errorf("wire=%s for rows of %d columns, want a multiple of %d", p.Wire, x.Shape[1], wireBlock)
+	}
 	out := []graph.Type{graph.T(x.DType, r.Shape[0], x.Shape[1])}
 	if len(in) == 3 {
 		w := in[1]
@@ -161,25 +164,40 @@ func (p CombineOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if err != nil {
 		return err
 	}
-	types := rowTypes(payload, 1)
-	size := bytesOf(types)
+	types, wire := l.wireTypes(payload, 1)
+	size, pack, suffix := bytesOf(types), packRows, ""
+	if wire != payload[0].Type.DType {
+		pack, suffix = packRowsAs(wire), "_wire"
+	}
 	pairs := place.Type.Len()
 	send, got := e.Packed(rows, types...), e.Packed(pairs, types...)
-	if err := e.Emit(lowering.KernelSpec{Name: "ep_pack_rows", Out: []lowering.Buf{send}, In: append(payload[:len(payload):len(payload)], recv, counts), Kernel: func(a *exec.Args) error {
-		n := len(a.In) - 2
-		buf, recv := a.Out[0].Bytes(), data[int32](a.In[n])
-		exec.Share(a, total(a.In[n+1]), movedGrain(size), rowsPacked{buf, a.In[:n], recv, size})
-		return nil
-	}}); err != nil {
+	if err := e.Emit(lowering.KernelSpec{Name: "ep_pack_rows" + suffix, Out: []lowering.Buf{send}, In: append(payload[:len(payload):len(payload)], recv, counts), Kernel: pack}); err != nil {
 		return err
 	}
 	if err := l.exchangePairs(e, routing, axes, got, send, size, pairs); err != nil {
 		return err
 	}
-	return e.Emit(lowering.KernelSpec{Name: "ep_sum", Out: out, In: []lowering.Buf{got, place}, Kernel: func(a *exec.Args) error {
-		sumHome(a, k, a.Out[0].Type.DType, rowArrived)
+	return e.Emit(lowering.KernelSpec{Name: "ep_sum" + suffix, Out: out, In: []lowering.Buf{got, place}, Kernel: func(a *exec.Args) error {
+		sumHome(a, k, wire, rowArrived)
 		return nil
 	}})
+}
+
+// packRows is the kernel that packs the rows that return to their tokens. The arguments are
+// rows, weights if they travel along, the row of each place and the numbers of rows.
+func packRows(a *exec.Args) error {
+	n, size := len(a.In)-2, a.Out[0].Type.Shape[1]
+	exec.Share(a, total(a.In[n+1]), movedGrain(size), rowsPacked{a.Out[0].Bytes(), a.In[:n], data[int32](a.In[n]), size})
+	return nil
+}
+
+// packRowsAs is packRows of values that travel as type wire.
+func packRowsAs(wire graph.DType) exec.Kernel {
+	return func(a *exec.Args) error {
+		n, columns := len(a.In)-2, a.In[0].Type.Shape[1]
+		exec.Share(a, total(a.In[n+1]), 1+cheap/(1+columns), rowsConverted{a.Out[0], a.In[:n], data[int32](a.In[n]), wire, exec.RoomsOf[float32](a, columns)})
+		return nil
+	}
 }
 
 // sumHere emits the sum of the rows that lie on this rank.
@@ -218,8 +236,11 @@ func rowArrived(a *exec.Args, pair int) (x, w []byte) {
 			return nil, nil
 		}
 	}
-	xs := a.Out[0].Type.Shape[1] * a.Out[0].Type.DType.Size()
 	row := packed(a.In[0], j)
+	xs := len(row)
+	if len(a.Out) == 2 {
+		xs -= a.Out[1].Type.DType.Size()
+	}
 	return row[:xs], row[xs:]
 }
 

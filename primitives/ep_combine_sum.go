@@ -24,15 +24,19 @@ func (l epLayer) combineSums(e *lowering.Emitter, out, payload []lowering.Buf) e
 	if err != nil {
 		return err
 	}
-	types := rowTypes(payload, k)
+	types, wire := l.wireTypes(payload, k)
+	suffix := ""
+	if wire != payload[0].Type.DType {
+		suffix = "_wire"
+	}
 	size, leave := bytesOf(types), j.out.Type.Len()
 	send, got := e.Packed(j.room, types...), e.Packed(leave, types...)
-	if err := e.Emit(lowering.KernelSpec{Name: "ep_pack_sums", Out: []lowering.Buf{send}, In: append(payload[:len(payload):len(payload)], slots, j.sizes), Kernel: packSums(k)}); err != nil {
+	if err := e.Emit(lowering.KernelSpec{Name: "ep_pack_sums" + suffix, Out: []lowering.Buf{send}, In: append(payload[:len(payload):len(payload)], slots, j.sizes), Kernel: packSums(k, wire)}); err != nil {
 		return err
 	}
 	l.exchangeRows(e, got, send, j.sizes, size, leave, true)
-	return e.Emit(lowering.KernelSpec{Name: "ep_sum_ranks", Out: out, In: []lowering.Buf{got, j.home}, Kernel: func(a *exec.Args) error {
-		sumHome(a, k, a.Out[0].Type.DType, sumArrived)
+	return e.Emit(lowering.KernelSpec{Name: "ep_sum_ranks" + suffix, Out: out, In: []lowering.Buf{got, j.home}, Kernel: func(a *exec.Args) error {
+		sumHome(a, k, wire, sumArrived)
 		return nil
 	}})
 }
@@ -50,9 +54,9 @@ func (l epLayer) slots(e *lowering.Emitter, routing *graph.Value, axes []string,
 }
 
 // packSums returns the kernel that writes, for each row that has arrived, the sum of its rows
-// of the zones over its k choices, in order, and the weights of these. The arguments are
+// of the zones over its k choices, in order, as type wire, and the weights of these. The arguments are
 // rows, weights if they travel along, slots and sizes.
-func packSums(k int) exec.Kernel {
+func packSums(k int, wire graph.DType) exec.Kernel {
 	return func(a *exec.Args) error {
 		sizes := data[int32](a.In[len(a.In)-1])
 		arrived := 0
@@ -60,7 +64,7 @@ func packSums(k int) exec.Kernel {
 			arrived += int(n)
 		}
 		t := a.In[0].Type
-		sumPairs(a, arrived, rowSums{a, t.DType, k, t.Shape[1], rowOfSlot, sumLeaving, putLeaving})
+		sumPairsTo(a, arrived, rowSums{a, t.DType, k, t.Shape[1], rowOfSlot, sumLeaving, putLeaving}, wire)
 		return nil
 	}
 }
@@ -80,7 +84,16 @@ func rowOfSlot(a *exec.Args, slot int) (x, w []byte) {
 
 // sumLeaving returns where the values of packed row j lie.
 func sumLeaving(a *exec.Args, j int) []byte {
-	return packed(a.Out[0], j)[:a.In[0].Type.Shape[1]*a.In[0].Type.DType.Size()]
+	row := packed(a.Out[0], j)
+	return row[:len(row)-weightsLeaving(a)]
+}
+
+// weightsLeaving returns the bytes of the weights behind the values of a packed row.
+func weightsLeaving(a *exec.Args) int {
+	if len(a.In) < 4 {
+		return 0
+	}
+	return a.In[2].Type.Shape[1] * a.In[1].Type.DType.Size()
 }
 
 // putLeaving writes the weight of a slot, or 0 if the slot has no row, behind the values of
@@ -89,7 +102,8 @@ func putLeaving(a *exec.Args, slot int, w []byte) {
 	if len(a.In) == 4 {
 		k := a.In[2].Type.Shape[1]
 		size := a.In[1].Type.DType.Size()
-		dst := packed(a.Out[0], slot/k)[a.In[0].Type.Shape[1]*a.In[0].Type.DType.Size():][slot%k*size:][:size]
+		row := packed(a.Out[0], slot/k)
+		dst := row[len(row)-weightsLeaving(a):][slot%k*size:][:size]
 		clear(dst)
 		copy(dst, w)
 	}
@@ -106,9 +120,10 @@ func sumArrived(a *exec.Args, pair int) (x, w []byte) {
 	}
 	k := a.In[1].Type.Shape[1]
 	row := packed(a.In[0], int(j))
-	xs := a.Out[0].Type.Shape[1] * a.Out[0].Type.DType.Size()
+	xs := len(row)
 	if len(a.Out) == 2 {
 		size := a.Out[1].Type.DType.Size()
+		xs -= k * size
 		w = row[xs+pair%k*size:][:size]
 	}
 	if slices.Contains(home[pair/k*k:pair], j) {

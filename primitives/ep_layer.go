@@ -52,12 +52,13 @@ func (l epLayer) check(tokens, choices int) error {
 		return fmt.Errorf("receive=%d, want 0 for no limit or the number of rows that a rank accepts", l.receive)
 	}
 	switch l.wire {
-	case graph.NoDType, graph.F32, graph.BF16, graph.F16:
+	case graph.NoDType, graph.F8_E4M3, graph.F8_E5M2:
+	case graph.F32, graph.BF16, graph.F16:
+		if l.home != ep.Sum {
+			return fmt.Errorf("wire=%s without exchange=%q; rows travel as they are, or in 8 bits", l.wire, string(ep.Sum))
+		}
 	default:
-		return fmt.Errorf("wire=%s, want f32, bf16 or f16, or nothing for f32", l.wire)
-	}
-	if l.wire != graph.NoDType && l.home != ep.Sum {
-		return fmt.Errorf("wire=%s without exchange=%q; rows travel as they are", l.wire, string(ep.Sum))
+		return fmt.Errorf("wire=%s, want f32, bf16, f16, f8_e4m3 or f8_e5m2, or nothing", l.wire)
 	}
 	return l.Check(tokens, choices)
 }
@@ -200,13 +201,13 @@ func (l epLayer) group(a *exec.Args, axes []string, experts ep.Split) (ep.Group,
 // sources sets dst to the row of the layer's table that each member of the rank's group
 // has, or to the one row that all have, and returns the rank's index in the group.
 func (l epLayer) sources(dst []int, m sharding.Mesh, rank int, axes []string) (member int) {
-	member, step := m.Step(rank, l.axis)
+	member = m.Index(rank, []string{l.axis})
 	if len(dst) == 1 {
 		dst[0] = m.Index(rank, axes)
 		return member
 	}
 	for i := range dst {
-		dst[i] = m.Index(rank+(i-member)*step, axes)
+		dst[i] = m.Index(m.Along(rank, l.axis, i), axes)
 	}
 	return member
 }

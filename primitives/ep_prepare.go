@@ -41,9 +41,17 @@ type PrepareOp struct {
 	Axis string
 	// Exchange is how rows come home from the experts.
 	Exchange ep.Exchange
-	// Wire is the element type in which sums of ranks travel, with Exchange Sum and tokens
-	// that are whole over Axis: F32, BF16 or F16; zero means F32. Tokens of f64 travel as
-	// f64 unless Wire is given.
+	// Wire is the element type in which sums of ranks travel, with Exchange Sum: F32, BF16 or
+	// F16. Zero means F32 for tokens that are whole over Axis, or F64 for those of f64, and
+	// the type of the rows for tokens that are split over it.
+	//
+	// With F8_E4M3 or F8_E5M2, rows that travel home to tokens which are split over Axis, or
+	// with Exchange Sum their sums, are quantised as QuantizeF8 does, in blocks of 128 columns,
+	// and added up unrounded. A result is then off by at most |y|/16 + m/450000 for each row or
+	// sum y that belongs to it, m being the largest size in y's block, or |y|/8 + m/7000000000
+	// with F8_E5M2. So are the cotangents of tokens, which come home too. Rows need a multiple
+	// of 128 columns. What does not travel is not rounded, and for whole tokens this means
+	// nothing. CombineF8 has the cotangents of results travel to the experts in 8 bits.
 	Wire graph.DType
 	// Inline has tokens that are split over Axis travel with their choices, in one exchange:
 	// every rank sends every other a segment of one size, with room for all of its tokens. It
@@ -296,7 +304,7 @@ func (PrepareOp) Doc() graph.Doc {
 		Args:    "topk_idx i32[T,K] or i64[T,K], -1 for none",
 		Results: "routing i32[T,K,2], dropped bool[T,K], counts i32[E], padded i32[E], demand i32[E]",
 		Formula: "routing[t,k] = (e, #{(t',k') before (t,k): topk_idx[t',k'] = e}), or (-1,-1) for none, for queue ≥ capacity and for rows behind the first `receive` of a rank",
-		Params:  "experts: E; capacity: pairs that an expert accepts over the whole batch, 0 for no limit; receive: rows that a rank accepts where tokens are split over the axis, in the order of the batch, 0 for no limit; trap: a larger demand is an error, on every rank and before tokens move; align: rows to which padded rounds up; distinct: no token chooses an expert twice, which is known of what route and top_k choose; axis: mesh axis of the experts, \"ep\" if empty; exchange: \"sum\" adds a rank's rows of a token before they travel home, otherwise a row per pair does; wire: element type in which such sums of whole tokens travel, f32 if not given; inline: choices travel with the rows, in segments with room for all tokens of a rank, unless pairs may be dropped or another result than the routing is used; label: names the layer in errors",
+		Params:  "experts: E; capacity: pairs that an expert accepts over the whole batch, 0 for no limit; receive: rows that a rank accepts where tokens are split over the axis, in the order of the batch, 0 for no limit; trap: a larger demand is an error, on every rank and before tokens move; align: rows to which padded rounds up; distinct: no token chooses an expert twice, which is known of what route and top_k choose; axis: mesh axis of the experts, \"ep\" if empty; exchange: \"sum\" adds a rank's rows of a token before they travel home, otherwise a row per pair does; wire: element type in which such sums travel, if not given f32 for tokens that are whole over the axis and that of the rows for others; f8_e4m3 or f8_e5m2 for rows or sums that travel home in 8 bits with a scale for each block of 128; inline: choices travel with the rows, in segments with room for all tokens of a rank, unless pairs may be dropped or another result than the routing is used; label: names the layer in errors",
 		Notes:   "Queues follow the order of the global batch, so places and drops are the same on every mesh. Where the tokens are split over ranks, one all_gather, unless inline saves it: of the choices if rows travel, which they do where the tokens are split over the axis of the experts, otherwise of E counts per rank.",
 	}
 }

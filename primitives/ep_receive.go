@@ -34,9 +34,8 @@ func (l epLayer) receivers(m sharding.Mesh, axes []string) []receivers {
 			continue
 		}
 		seen[g.Sources[0]] = true
-		_, step := m.Step(rank, l.axis)
 		for i := range g.Sources {
-			g.ranks = append(g.ranks, rank+i*step)
+			g.ranks = append(g.ranks, m.Along(rank, l.axis, i))
 		}
 		all = append(all, g)
 	}

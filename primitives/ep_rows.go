@@ -79,7 +79,7 @@ func total(a array.Array) int {
 // bytes of a pair's values, of type d, and of its weight, nil if the pair has no row.
 func sumHome(a *exec.Args, k int, d graph.DType, row pairRow) {
 	t := a.Out[0].Type
-	sumPairs(a, t.Shape[0], rowSums{a, d, k, t.Shape[1], row, tokenHere, putWeight})
+	sumPairsTo(a, t.Shape[0], rowSums{a, d, k, t.Shape[1], row, tokenHere, putWeight}, t.DType)
 }
 
 // tokenHere returns token t of the result.

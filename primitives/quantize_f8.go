@@ -25,14 +25,18 @@ func QuantizeF8(x *graph.Value, d graph.DType, block int) (codes, scales *graph.
 		graph.Fail("quantize: element type %s, want f8_e4m3 or f8_e5m2", d)
 	}
 	parts := scaledParts(ConvertElementType(x, graph.F32), block)
-	largest := array.Scalar(array.E4M3(0x7e)).Float64s()[0]
-	if d == graph.F8_E5M2 {
-		largest = array.Scalar(array.E5M2(0x7b)).Float64s()[0]
-	}
 	size := ReduceMax(Abs(parts), parts.Rank()-1)
-	scales = Div(size, FullLike(size, largest))
+	scales = Div(size, FullLike(size, float64(largestF8(d))))
 	scales = StopGradient(Where(Eq(scales, ZerosLike(scales)), FullLike(scales, 1), scales))
 	return Reshape(ConvertElementType(Div(parts, perPart(scales, block)), d), x.Type.Shape...), scales
+}
+
+// largestF8 returns the largest number of an 8-bit float type.
+func largestF8(d graph.DType) float32 {
+	if d == graph.F8_E5M2 {
+		return array.E5M2(0x7b).Float32()
+	}
+	return array.E4M3(0x7e).Float32()
 }
 
 // DequantizeF8 returns codes f8[..,K] times their scales f32[..,K/block], each of which

@@ -92,6 +92,11 @@ func TestKernelBesideCollective(t *testing.T) {
 	_, err := toy.Eval(t.Context(), s, map[string]array.Array{"x": ramp(8)})
 	require.NoError(t, err)
 	require.NoError(t, tr.Close())
+	sum := tr.Totals(0)
+	require.Positive(t, sum.Kernels)
+	require.Positive(t, sum.Beside)
+	require.Positive(t, sum.Waits)
+	require.LessOrEqual(t, sum.Kernels+sum.Collectives+sum.Waits, sum.Steps, "they do not overlap")
 	type event struct {
 		Name, Cat, Ph string
 		Ts, Dur       float64

@@ -30,12 +30,13 @@ type Trace struct {
 	n       int
 	clocked bool // Clock has been called
 	named   map[int]bool
+	totals  map[int]Totals // by rank
 	err     error
 }
 
 // NewTrace returns a trace that writes to w. Close completes the file.
 func NewTrace(w io.Writer) *Trace {
-	return &Trace{w: w, start: time.Now(), named: map[int]bool{}}
+	return &Trace{w: w, start: time.Now(), named: map[int]bool{}, totals: map[int]Totals{}}
 }
 
 // CreateTrace returns a trace that writes to a file. The file appears, or replaces an older
@@ -97,6 +98,9 @@ func (t *Trace) add(r *rank, in *lowering.Instr, began time.Time) {
 
 // addOn records an instruction of r on the track of this number.
 func (t *Trace) addOn(track int, r *rank, in *lowering.Instr, began time.Time) {
+	if t.countInstr(track, r.comm.Rank(), in, began); t.w == nil {
+		return
+	}
 	e := traceEvent{Name: in.Name, Cat: "kernel", Ph: "X", Tid: track, Args: map[string]any{"line": in.Pos.String()}}
 	if r.iteration >= 0 {
 		e.Args["iteration"] = r.iteration
@@ -133,6 +137,7 @@ func (t *Trace) addWait(rank int, began time.Time) {
 	if t == nil {
 		return
 	}
+	t.count(rank, func(x *Totals) *time.Duration { return &x.Waits }, began)
 	t.write(traceEvent{Name: "wait", Cat: "wait", Ph: "X", Tid: rank}, began, time.Now())
 }
 
@@ -166,6 +171,7 @@ func (t *Trace) endStep(plan string, step int, began time.Time, ranks []int) {
 		return
 	}
 	for _, r := range ranks {
+		t.count(r, func(x *Totals) *time.Duration { return &x.Steps }, began)
 		t.write(traceEvent{Name: fmt.Sprintf("%s step %d", plan, step), Cat: "step", Ph: "X", Tid: r}, began, time.Now())
 	}
 }
@@ -195,6 +201,9 @@ func (t *Trace) writeOn(track string, e traceEvent, began, end time.Time) {
 }
 
 func (t *Trace) put(e traceEvent) {
+	if t.w == nil {
+		return // of NewTotals
+	}
 	sep := ",\n"
 	if t.n == 0 {
 		sep = "{\"traceEvents\":[\n"
@@ -221,7 +230,7 @@ func (t *Trace) Close() error {
 	if t.n == 0 {
 		end = "{\"traceEvents\":[]}\n"
 	}
-	if t.err == nil {
+	if t.err == nil && t.w != nil {
 		_, t.err = io.WriteString(t.w, end)
 	}
 	if t.file == nil {

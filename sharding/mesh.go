@@ -23,12 +23,44 @@ type Axis struct {
 // zero Mesh is one rank.
 type Mesh struct {
 	Axes []Axis
+	// Order, if not nil, names the rank at each place of the grid: the ranks along an axis are
+	// then those that the order puts there, such as ranks with a cable between them. Nil
+	// means rank i at place i.
+	Order []int
 }
 
 // ParseMesh reads a mesh such as "dp=2,ep=4". The empty string is one rank. Instead of its
 // size an axis may have ranges, as ep.ParseSplit reads them: ep=0-95/96-127 are two ranks, of
-// which the first has 96 of 128 experts.
+// which the first has 96 of 128 experts, and ep=128:3/1 are as many by shares. Behind the axes
+// may stand the order of the ranks, as in "dp=2,ep=2 order=0,2,1,3".
 func ParseMesh(s string) (Mesh, error) {
+	axes, order, ordered := strings.Cut(s, " order=")
+	m, err := parseAxes(axes)
+	if err == nil && ordered {
+		m, err = m.Ordered(order)
+	}
+	return m, err
+}
+
+// Ordered returns the mesh with the ranks in the given order, such as "0,2,1,3": the numbers of
+// all ranks, of which the first is at the first place of the grid. "" leaves the mesh as it is.
+func (m Mesh) Ordered(order string) (Mesh, error) {
+	if strings.TrimSpace(order) == "" {
+		return m, nil
+	}
+	m.Order = nil
+	for _, text := range strings.Split(order, ",") {
+		rank, err := strconv.Atoi(strings.TrimSpace(text))
+		if err != nil {
+			return Mesh{}, fmt.Errorf("sharding: order %q: %q is no rank, want numbers with commas between, such as 0,2,1,3", order, text)
+		}
+		m.Order = append(m.Order, rank)
+	}
+	return m, m.validate()
+}
+
+// parseAxes reads the axes of a mesh.
+func parseAxes(s string) (Mesh, error) {
 	var m Mesh
 	if strings.TrimSpace(s) == "" {
 		return m, nil
@@ -38,7 +70,7 @@ func ParseMesh(s string) (Mesh, error) {
 		name, size, ok := strings.Cut(strings.TrimSpace(part), "=")
 		var ranges ep.Split
 		n, err := strconv.Atoi(size)
-		if ok && strings.Contains(size, "/") {
+		if ok && strings.ContainsAny(size, "/:") {
 			if ranges, err = ep.ParseSplit(size); err != nil {
 				return Mesh{}, fmt.Errorf("sharding: mesh %q: axis %s: %w", s, name, err)
 			}
@@ -81,12 +113,21 @@ func (m Mesh) String() string {
 			parts[i] = a.Name + "=" + a.Ranges.String()
 		}
 	}
-	return strings.Join(parts, ",")
+	text := strings.Join(parts, ",")
+	if m.Order != nil {
+		order := make([]string, len(m.Order))
+		for i, r := range m.Order {
+			order[i] = strconv.Itoa(r)
+		}
+		text += " order=" + strings.Join(order, ",")
+	}
+	return text
 }
 
-// Equal reports whether both meshes have the same axes in the same order, with the same ranges.
+// Equal reports whether both meshes have the same axes in the same order, with the same ranges,
+// and the same order of ranks.
 func (m Mesh) Equal(o Mesh) bool {
-	return slices.EqualFunc(m.Axes, o.Axes, func(a, b Axis) bool {
+	return slices.Equal(m.Order, o.Order) && slices.EqualFunc(m.Axes, o.Axes, func(a, b Axis) bool {
 		return a.Name == b.Name && a.Size == b.Size && slices.Equal(a.Ranges, b.Ranges)
 	})
 }
@@ -113,8 +154,22 @@ func (m Mesh) axis(name string) Axis {
 	return Axis{}
 }
 
-// validate returns an error for ranges that do not fit their axis.
+// validate returns an error for an order that is not one of all ranks, and for ranges that do
+// not fit their axis.
 func (m Mesh) validate() error {
+	if m.Order != nil {
+		n := m.Ranks()
+		seen := make([]bool, n)
+		for _, r := range m.Order {
+			if r < 0 || r >= n || seen[r] {
+				return fmt.Errorf("sharding: order %v of the %d ranks of a mesh, want each of 0 to %d once", m.Order, n, n-1)
+			}
+			seen[r] = true
+		}
+		if len(m.Order) != n {
+			return fmt.Errorf("sharding: order %v of the %d ranks of a mesh, want each of 0 to %d once", m.Order, n, n-1)
+		}
+	}
 	for _, a := range m.Axes {
 		if a.Ranges == nil {
 			continue
@@ -141,31 +196,45 @@ func (m Mesh) Parts(axes []string) int {
 	return n
 }
 
-// coord returns the rank's coordinate along the axis.
-func (m Mesh) coord(rank int, axis string) int {
-	for i := len(m.Axes) - 1; i >= 0; i-- {
-		a := m.Axes[i]
-		if a.Name == axis {
-			return rank % a.Size
-		}
-		rank /= a.Size
+// place returns the rank's place in the grid.
+func (m Mesh) place(rank int) int {
+	if m.Order == nil {
+		return rank
 	}
-	return 0
+	return slices.Index(m.Order, rank)
 }
 
-// Step returns the rank's coordinate along the axis, and the distance between
-// ranks of neighbouring coordinates. Both are 0 if the mesh has no such axis.
-func (m Mesh) Step(rank int, axis string) (coord, step int) {
+// coord returns the rank's coordinate along the axis, 0 if the mesh has no such axis.
+func (m Mesh) coord(rank int, axis string) int {
+	c, _ := m.step(m.place(rank), axis)
+	return c
+}
+
+// step returns the coordinate of a place along the axis, and the distance between places of
+// neighbouring coordinates. Both are 0 if the mesh has no such axis.
+func (m Mesh) step(place int, axis string) (coord, step int) {
 	step = 1
 	for i := len(m.Axes) - 1; i >= 0; i-- {
 		a := m.Axes[i]
 		if a.Name == axis {
-			return rank % a.Size, step
+			return place % a.Size, step
 		}
-		rank /= a.Size
+		place /= a.Size
 		step *= a.Size
 	}
 	return 0, 0
+}
+
+// Along returns the rank whose coordinate along the axis is coord, and whose other coordinates
+// are those of the given rank: that rank if the mesh has no such axis.
+func (m Mesh) Along(rank int, axis string, coord int) int {
+	place := m.place(rank)
+	own, step := m.step(place, axis)
+	place += (coord - own) * step
+	if m.Order == nil {
+		return place
+	}
+	return m.Order[place]
 }
 
 // Index returns the rank's index along the axes together. The first axis varies

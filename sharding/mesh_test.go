@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -24,6 +25,7 @@ func TestParseMesh(t *testing.T) {
 		{"", "", 1}, {"  ", "", 1}, {"ep=4", "ep=4", 4}, {"dp=2,ep=4", "dp=2,ep=4", 8}, {" a1 = 1", "", 0},
 		{" dp=2 , Ep2=1", "dp=2,Ep2=1", 2}, {"a=65536", "a=65536", 65536},
 		{"dp=2,ep=0-95/96-127", "dp=2,ep=0-95/96-127", 4}, {"ep= none / 0-0 ", "ep=none/0", 2},
+		{"dp=2,ep=128:3/1", "dp=2,ep=0-95/96-127", 4}, {"dp=2,ep=2 order=0,2, 1,3", "dp=2,ep=2 order=0,2,1,3", 4},
 	} {
 		m, err := sharding.ParseMesh(c.text)
 		if c.ranks == 0 {
@@ -39,7 +41,7 @@ func TestParseMesh(t *testing.T) {
 		require.Equal(t, m, again)
 		require.True(t, m.Equal(again))
 	}
-	for _, other := range []string{"", "ep=2", "ep=4,dp=2", "dp=2,ep=5", "dp=2,ep=0/1/2/3"} {
+	for _, other := range []string{"", "ep=2", "ep=4,dp=2", "dp=2,ep=5", "dp=2,ep=0/1/2/3", "dp=2,ep=4 order=1,0,2,3,4,5,6,7"} {
 		a, err := sharding.ParseMesh("dp=2,ep=4")
 		require.NoError(t, err)
 		b, err := sharding.ParseMesh(other)
@@ -52,6 +54,11 @@ func TestParseMesh(t *testing.T) {
 		"ep=-2":             `sharding: mesh "ep=-2": "ep=-2" is no axis, want name=size with a size of at least 1, such as dp=2,ep=4`,
 		"ep=x":              `sharding: mesh "ep=x": "ep=x" is no axis, want name=size with a size of at least 1, such as dp=2,ep=4`,
 		"ep=0-3/5-7":        `sharding: mesh "ep=0-3/5-7": axis ep: ep: split "0-3/5-7": "5-7" does not begin at 4, where the part before ends`,
+		"ep=2 order=0,1,2":  `sharding: order [0 1 2] of the 2 ranks of a mesh, want each of 0 to 1 once`,
+		"ep=3 order=0,1":    `sharding: order [0 1] of the 3 ranks of a mesh, want each of 0 to 2 once`,
+		"ep=2 order=0,0":    `sharding: order [0 0] of the 2 ranks of a mesh, want each of 0 to 1 once`,
+		"ep=2 order=-1,0":   `sharding: order [-1 0] of the 2 ranks of a mesh, want each of 0 to 1 once`,
+		"ep=2 order=0;1":    `sharding: order "0;1": "0;1" is no rank, want numbers with commas between, such as 0,2,1,3`,
 		"ep=2,":             `sharding: mesh "ep=2,": "" is no axis, want name=size with a size of at least 1, such as dp=2,ep=4`,
 		"=2":                `sharding: mesh "=2": axis name "", want a letter and then letters or digits`,
 		"1a=2":              `sharding: mesh "1a=2": axis name "1a", want a letter and then letters or digits`,
@@ -67,6 +74,39 @@ func TestParseMesh(t *testing.T) {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
 	}
+}
+
+// An order puts other ranks side by side: groups, parts and neighbours follow from the places.
+func TestOrder(t *testing.T) {
+	m, order := mesh(t, "dp=2,ep=3"), []int{4, 2, 0, 1, 5, 3}
+	o, err := m.Ordered("4,2,0,1,5,3")
+	require.NoError(t, err)
+	require.Equal(t, order, o.Order)
+	require.Nil(t, m.Order)
+	for place, rank := range order {
+		for _, axes := range [][]string{{"dp"}, {"ep"}, {"dp", "ep"}, {"ep", "dp"}, {"tp"}} {
+			require.Equal(t, m.Index(place, axes), o.Index(rank, axes))
+			if axes[0] == "tp" {
+				continue
+			}
+			start, n := m.Part(place, axes, 7)
+			first, size := o.Part(rank, axes, 7)
+			require.Equal(t, []int{start, n}, []int{first, size})
+			var group []int
+			for _, p := range m.Group(place, axes) {
+				group = append(group, order[p])
+			}
+			require.Equal(t, group, o.Group(rank, axes))
+		}
+		for i, r := range o.Group(rank, []string{"ep"}) {
+			require.Equal(t, r, o.Along(rank, "ep", i))
+		}
+		require.Equal(t, rank, o.Along(rank, "tp", 0))
+	}
+	require.Equal(t, []int{4, 2, 0}, o.Group(0, []string{"ep"}))
+	require.Equal(t, []int{0, 3}, o.Group(3, []string{"dp"}))
+	x := graph.T(graph.F32, 7)
+	require.Equal(t, graph.T(graph.F32, 3), sharding.Split("ep").Local(o, x), "room for the largest part")
 }
 
 // Groups are row-major: the last axis varies fastest.

@@ -87,7 +87,11 @@ func (s Spec) Box(m Mesh, rank int, t graph.Type) (start []int, part graph.Type)
 // Local returns the type of a part that has room for every rank's: where parts differ in
 // size, every dimension is that of the largest.
 func (s Spec) Local(m Mesh, t graph.Type) graph.Type {
-	_, part := s.Box(m, 0, t) // the largest, unless an axis has ranges
+	first := 0
+	if m.Order != nil {
+		first = m.Order[0]
+	}
+	_, part := s.Box(m, first, t) // the largest, unless an axis has ranges
 	for d := range part.Shape {
 		if d == 0 && s.Ragged != nil || !m.ranged(s.At(d)) {
 			continue

@@ -10,11 +10,13 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/gomoe/gomoe/generate"
 	"github.com/gomoe/gomoe/jaccl/job/environ"
+	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/tokenizer"
 )
@@ -179,6 +181,9 @@ func readPrompt(r io.Reader) (string, error) {
 // write writes the continuation on the ranks that o says, and returns its tokens.
 func (g *writing) write(ctx context.Context, o generate.Options) (ids []int32, err error) {
 	o.Tokenizer = g.tok
+	if g.stats && !g.quiet {
+		o.Trace = runtime.NewTotals()
+	}
 	gen, err := generate.Open(g.model, g.c, o)
 	if err != nil {
 		return nil, err
@@ -215,8 +220,21 @@ func (g *writing) write(ctx context.Context, o generate.Options) (ids []int32, e
 		if r.Tokens > 1 {
 			fmt.Fprintf(g.stderr, "written: %d tokens, %.3f ms each, %.1f tokens/s\n", r.Tokens, r.Others.Seconds()*1e3/float64(r.Tokens-1), float64(r.Tokens-1)/r.Others.Seconds())
 		}
+		fmt.Fprintln(g.stderr, splitText(o.Trace.Totals(0)))
 	}
 	return ids, nil
+}
+
+// splitText says what rank 0 did in its steps.
+func splitText(t runtime.Totals) string {
+	part := func(d time.Duration) string {
+		return fmt.Sprintf("%.3f s (%.0f%%)", d.Seconds(), 100*d.Seconds()/max(t.Steps.Seconds(), 1e-9))
+	}
+	text := fmt.Sprintf("rank 0: steps %.3f s, of which compute %s, exchange %s, waiting %s", t.Steps.Seconds(), part(t.Kernels), part(t.Collectives), part(t.Waits))
+	if t.Beside > 0 {
+		text += fmt.Sprintf("; and exchange beside compute %.3f s", t.Beside.Seconds())
+	}
+	return text
 }
 
 // compareRanks writes with the experts on several numbers of ranks, and compares the tokens.

@@ -57,6 +57,7 @@ func TestGenerate(t *testing.T) {
 	require.Equal(t, text, again)
 	require.Contains(t, wrong, "room for 33 positions; a rank takes ")
 	require.Contains(t, wrong, "prompt: 4 tokens in ")
+	require.Regexp(t, `\nrank 0: steps [0-9.]+ s, of which compute [0-9.]+ s \([0-9]+%\), exchange [0-9.]+ s \([0-9]+%\), waiting [0-9.]+ s \(`, wrong)
 	require.Contains(t, wrong, "written: 30 tokens, ")
 
 	// The text ends before the first text at which to stop.

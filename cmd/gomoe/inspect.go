@@ -18,6 +18,8 @@ import (
 func (t *tool) inspectCommand() *ffcli.Command {
 	fs := t.flags("inspect")
 	mesh := fs.String("mesh", "", "print what each rank of this mesh holds, too, such as ep=4 or dp=2,ep=2")
+	var order string
+	orderFlag(fs, &order)
 	list := fs.Bool("tensors", false, "print every tensor, too")
 	asJSON := fs.Bool("json", false, "print it as JSON")
 	return &ffcli.Command{
@@ -35,9 +37,9 @@ func (t *tool) inspectCommand() *ffcli.Command {
 			if len(paths) != 1 {
 				return usagef("%d paths %q, want one: a folder, or a file that ends with .safetensors or .gguf", len(paths), paths)
 			}
-			m, err := sharding.ParseMesh(*mesh)
+			m, err := meshOf(*mesh, order)
 			if err != nil {
-				return usagef("-mesh: %w", err)
+				return err
 			}
 			c, err := checkpoint.Open(paths[0])
 			if err != nil {

@@ -13,7 +13,6 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/memory"
 	"github.com/gomoe/gomoe/models"
-	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/tokenizer"
 	"github.com/gomoe/gomoe/world"
 )
@@ -22,6 +21,7 @@ import (
 type opening struct {
 	*tool
 	path, mesh, device string
+	order              string // of the ranks in the mesh
 	transport          *string
 	deadline           *time.Duration
 	o                  generate.Options
@@ -48,6 +48,7 @@ func (m *opening) flags(fs *flag.FlagSet) {
 		return errors.New("want f32, bf16, f16 or q8_0")
 	})
 	fs.StringVar(&m.mesh, "mesh", "", "`axes` of ranks: ep splits the experts, tp heads and the experts' columns; empty is one rank")
+	orderFlag(fs, &m.order)
 	m.transport, m.deadline = world.TransportFlag(fs), world.DeadlineFlag(fs)
 	deviceFlag(fs, &m.device)
 	kernelsFlag(fs)
@@ -68,9 +69,9 @@ func (m *opening) operand(fs *flag.FlagSet, args []string) error {
 
 // open sets up the job, and opens the model and its tokenizer. The caller calls close in any case.
 func (m *opening) open(ctx context.Context) error {
-	mesh, err := sharding.ParseMesh(m.mesh)
+	mesh, err := meshOf(m.mesh, m.order)
 	if err != nil {
-		return usagef("-mesh: %w", err)
+		return err
 	}
 	for _, a := range mesh.Axes {
 		if !slices.Contains([]string{"dp", "ep", "tp"}, a.Name) {

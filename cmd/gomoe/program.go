@@ -102,7 +102,7 @@ func kernelsFlag(fs *flag.FlagSet) {
 
 // placing are the flags that say where a program runs.
 type placing struct {
-	mesh          string
+	mesh, order   string
 	place, donate *pairs
 	asWritten     bool
 	overlap       lowering.Overlap
@@ -111,13 +111,31 @@ type placing struct {
 
 func newPlacing(fs *flag.FlagSet, donate bool) *placing {
 	p := &placing{}
-	fs.StringVar(&p.mesh, "mesh", "", "`axes` of the mesh with their sizes, such as dp=2,ep=4; instead of a size, which of the experts each rank has: ep=0-95/96-127; none is one rank")
+	fs.StringVar(&p.mesh, "mesh", "", "`axes` of the mesh with their sizes, such as dp=2,ep=4; instead of a size, which of the experts each rank has: ep=0-95/96-127, or each rank's share of them: ep=128:3/1; none is one rank")
+	orderFlag(fs, &p.order)
 	fs.BoolVar(&p.asWritten, "as-written", false, "place and run the program as it is written, without folding constants, merging equations, joining and fusing instructions")
 	p.place = newPairs(fs, "place", "input=spec", "split an input, as `input=spec`: one entry per dimension, mesh axes or _, such as x=dp.ep,_; * in the input's name stands for any characters; repeatable")
 	if donate {
 		p.donate = newPairs(fs, "donate", "input=result", "let a result take over the memory of an input, as `input=result`; repeatable")
 	}
 	return p
+}
+
+// orderFlag adds the flag that says which rank is at which place of the mesh.
+func orderFlag(fs *flag.FlagSet, order *string) {
+	fs.StringVar(order, "order", "", "the `ranks` in the order in which they take the places of the mesh, the last axis fastest, such as 0,2,1,3; 0,1,2,… if not given")
+}
+
+// meshOf returns the mesh of the flags -mesh and -order.
+func meshOf(mesh, order string) (sharding.Mesh, error) {
+	m, err := sharding.ParseMesh(mesh)
+	if err != nil {
+		return m, usagef("-mesh: %w", err)
+	}
+	if m, err = m.Ordered(order); err != nil {
+		return m, usagef("-order: %w", err)
+	}
+	return m, nil
 }
 
 // overlapFlag adds the flag that chooses what is computed during collectives.
@@ -153,8 +171,8 @@ func openDevice(ctx context.Context, name string, cfg *gomoe.Config) (end func()
 func (f *placing) config(path string, p *graph.Program) (gomoe.Config, error) {
 	cfg := gomoe.Config{Place: map[string]sharding.Spec{}, Donate: map[string]int{}, Optimize: gomoe.SwitchTo(!f.asWritten), Overlap: f.overlap}
 	var err error
-	if cfg.Mesh, err = sharding.ParseMesh(f.mesh); err != nil {
-		return cfg, usagef("-mesh: %w", err)
+	if cfg.Mesh, err = meshOf(f.mesh, f.order); err != nil {
+		return cfg, err
 	}
 	if f.asWritten && f.overlap != lowering.OverlapOff {
 		return cfg, usagef("-overlap %s: -as-written keeps the order of instructions; give one of them", f.overlap)

@@ -71,7 +71,7 @@ func (s *serving) run(ctx context.Context, fs *flag.FlagSet) (err error) {
 		return err
 	}
 	same := map[string]string{"-room": fmt.Sprint(s.o.Room)}
-	for _, name := range []string{"mesh", "sequences", "cache", "deadline"} {
+	for _, name := range []string{"mesh", "order", "sequences", "cache", "deadline"} {
 		if f := fs.Lookup(name); name != "cache" {
 			same["-"+name] = f.Value.String()
 		}

@@ -42,7 +42,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	hiddenOut := f.Int("hidden-out", 32, "columns of the output; equal to -hidden for several layers")
 	layers := f.Int("num-layers", 1, "stacked layers")
 	experts := f.Int("num-experts", 0, "experts; 0 is one per rank")
-	meshFlag := f.String("mesh", "dp=2,ep=2", "ranks as axes; experts lie on ep, tokens on all axes; ep=0-2/3 instead of a size says which experts each rank has")
+	meshFlag := f.String("mesh", "dp=2,ep=2", "ranks as axes; experts lie on ep, tokens on all axes; ep=0-2/3 instead of a size says which experts each rank has, and ep=4:3/1 gives each its share of 4")
+	order := f.String("order", "", "the `ranks` in the order in which they take the places of the mesh, the last axis fastest, such as 0,2,1,3; 0,1,2,… if not given")
 	whole := f.Bool("whole", false, "leave tokens whole over ep: every rank of an ep group has all of the group's tokens, and none travel to experts")
 	sum := f.Bool("sum", false, "bring sums of ranks home from experts, and not a row per choice (ep.Sum)")
 	iters := f.Int("iters", 3, "iterations, which must agree bit for bit")
@@ -64,6 +65,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	}
 	mesh, err := sharding.ParseMesh(*meshFlag)
 	if err != nil {
+		return err
+	}
+	if mesh, err = mesh.Ordered(*order); err != nil {
 		return err
 	}
 	d, err := graph.ParseDType(*dtype)

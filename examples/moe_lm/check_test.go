@@ -15,7 +15,7 @@ import (
 )
 
 func TestCheckPasses(t *testing.T) {
-	for _, flags := range []string{"", "-mesh dp=1,ep=8", "-mesh dp=4", "-mesh ep=2,dp=2 -capacity 0.5", "-mesh tp=2", "-mesh dp=2,ep=2,tp=2", "-mesh=",
+	for _, flags := range []string{"", "-mesh dp=1,ep=8", "-mesh dp=4", "-mesh ep=2,dp=2 -capacity 0.5", "-mesh ep=2 -order 1,0", "-mesh tp=2", "-mesh dp=2,ep=2,tp=2", "-mesh=",
 		"-dtype bf16", "-dtype bf16 -mesh dp=1,ep=8", "-dtype bf16 -mesh ep=2,dp=2 -capacity 0.5", "-dtype bf16 -mesh dp=2,tp=2"} {
 		args, out := tiny(t, strings.Fields("-check "+flags)...)
 		stdout, err := execute(t, args...)

@@ -95,6 +95,8 @@ func TestMistakes(t *testing.T) {
 		{"-decay Inf", "-decay +Inf: want a finite number of at least 0"},
 		{"-clip 0", "-clip 0: no weight would move"},
 		{"-mesh dp", `mesh "dp": "dp" is no axis, want name=size`},
+		{"-order 0,2,1", `order [0 2 1] of the 4 ranks of a mesh, want each of 0 to 3 once`},
+		{"-mesh ep=8:3/x", `split "8:3/x": "x" is no share`},
 		{"-mesh ep=2,ep=2", `mesh "ep=2,ep=2": axis ep is given twice`},
 		{"-mesh pp=2", "-mesh pp=2: axis pp, want dp (splits the batch), ep (the batch and the experts) or tp (heads and expert columns)"},
 		{"-mesh dp=3", "-batch 8 does not divide over the 3 ranks of dp and ep in -mesh dp=3: want a multiple of 3, such as -batch 9"},

@@ -54,9 +54,10 @@ The first Ctrl-C or SIGTERM ends a run in order, a second one at once. The flags
 func parse(args []string) (config, options, error) {
 	c := config{Vocab: 256, DType: dtype{graph.F32}}
 	var o options
-	var mesh string
+	var mesh, order string
 	f := flag.NewFlagSet("moe_lm", flag.ContinueOnError)
-	f.StringVar(&mesh, "mesh", "dp=2,ep=2", "`axes` of ranks: dp splits the batch, ep the batch and the experts, tp heads and expert columns; ep=0-4/5-7 instead of a size says which experts each rank has; empty is one rank")
+	f.StringVar(&mesh, "mesh", "dp=2,ep=2", "`axes` of ranks: dp splits the batch, ep the batch and the experts, tp heads and expert columns; ep=0-4/5-7 instead of a size says which experts each rank has, and ep=8:64/24 gives each its share of 8, such as by memory; empty is one rank")
+	f.StringVar(&order, "order", "", "the `ranks` in the order in which they take the places of the mesh, the last axis fastest, such as 0,2,1,3; 0,1,2,… if not given")
 	o.transport = world.TransportFlag(f)
 	o.deadline = world.DeadlineFlag(f)
 	f.StringVar(&o.data, "data", "", "`files` and folders to train on, with commas between; empty is the Go standard library's source")
@@ -123,6 +124,9 @@ func parse(args []string) (config, options, error) {
 	})
 	var err error
 	if o.mesh, err = sharding.ParseMesh(mesh); err != nil {
+		return c, o, err
+	}
+	if o.mesh, err = o.mesh.Ordered(order); err != nil {
 		return c, o, err
 	}
 	for _, e := range []error{o.validate(), c.validate(), c.fits(o.mesh)} {

@@ -1,0 +1,186 @@
+package primitives
+
+import (
+	"math"
+	"slices"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
+	"github.com/gomoe/gomoe/lowering"
+)
+
+// sumPairsTo computes n sums of type `to`, which need not be that of the rows. They are added
+// in f32, or in f64 if one of the types is f64, and rounded once.
+func sumPairsTo(a *exec.Args, n int, s rowSums, to graph.DType) {
+	grain := 1 + cheap/(1+s.k*s.n)
+	switch {
+	case to == s.d, to == graph.F32 && (s.d == graph.BF16 || s.d == graph.F16):
+		sumPairs(a, n, s)
+	case to == graph.F64 || s.d == graph.F64:
+		exec.Share(a, n, grain, convertedSums[float64]{s, to, exec.RoomsOf[float64](a, 2*s.n)})
+	default:
+		exec.Share(a, n, grain, convertedSums[float32]{s, to, exec.RoomsOf[float32](a, 2*s.n)})
+	}
+}
+
+// convertedSums are rowSums of type `to`, which are added as T.
+type convertedSums[T float] struct {
+	rowSums
+	to    graph.DType
+	rooms *exec.Rooms[T]
+}
+
+func (s *convertedSums[T]) Piece(lo, hi int) {
+	room := s.rooms.Take()
+	acc, wide := room[:s.n], room[s.n:]
+	for i := lo; i < hi; i++ {
+		clear(acc)
+		for pair := i * s.k; pair < (i+1)*s.k; pair++ {
+			x, w := s.row(s.Args, pair)
+			if x != nil {
+				widenRow(wide, x, s.d)
+				vector.Add(acc, acc, wide)
+			}
+			s.put(s.Args, pair, w)
+		}
+		narrowRow(s.rowSums.to(s.Args, i), acc, s.to)
+	}
+}
+
+// wireTypes returns rowTypes of rows on the way home, and the type in which their values
+// travel. Behind values of 8 bits are the scales of their blocks.
+func (l epLayer) wireTypes(payload []lowering.Buf, weights int) ([]graph.Type, graph.DType) {
+	types := rowTypes(payload, weights)
+	if l.wire != graph.NoDType {
+		types[0].DType = l.wire
+	}
+	if wire := types[0].DType; wire.IsF8() {
+		return slices.Insert(types, 1, graph.T(graph.F32, types[0].Shape[0]/wireBlock)), wire
+	}
+	return types, types[0].DType
+}
+
+// rowsConverted is the work of packing the rows that return to their tokens as type wire.
+type rowsConverted struct {
+	buf   array.Array
+	rows  []array.Array
+	recv  []int32
+	wire  graph.DType
+	rooms *exec.Rooms[float32]
+}
+
+func (w *rowsConverted) Piece(lo, hi int) {
+	room := w.rooms.Take()
+	for j := lo; j < hi; j++ {
+		i, dst := int(w.recv[j]), packed(w.buf, j)
+		widenRow(room, entry(w.rows[0], i), w.rows[0].Type.DType)
+		if len(w.rows) == 2 {
+			weight := element(w.rows[1], i)
+			copy(dst[len(dst)-len(weight):], weight)
+			dst = dst[:len(dst)-len(weight)]
+		}
+		narrowRow(dst, room, w.wire)
+	}
+}
+
+// widenRow sets dst to the elements of src, which are of float type d. Elements of 8 bits are
+// multiplied by the scales behind them.
+func widenRow[T float](dst []T, src []byte, d graph.DType) {
+	switch d {
+	case graph.F64:
+		for i, x := range view[float64](src) {
+			dst[i] = T(x)
+		}
+	case graph.F32:
+		for i, x := range view[float32](src) {
+			dst[i] = T(x)
+		}
+	case graph.BF16:
+		if wide, ok := any(dst).([]float32); ok {
+			array.WidenBrain(wide, view[array.Brain](src))
+			return
+		}
+		for i, x := range view[array.Brain](src) {
+			dst[i] = T(x.Float32())
+		}
+	case graph.F16:
+		if wide, ok := any(dst).([]float32); ok {
+			array.WidenHalf(wide, view[array.Half](src))
+			return
+		}
+		for i, x := range view[array.Half](src) {
+			dst[i] = T(x.Float32())
+		}
+	case graph.F8_E4M3, graph.F8_E5M2:
+		var block [wireBlock]float32
+		scales := view[float32](src[len(dst):])
+		for b, scale := range scales {
+			codes := src[b*wireBlock : (b+1)*wireBlock]
+			if d == graph.F8_E4M3 {
+				array.WidenE4M3(block[:], view[array.E4M3](codes))
+			} else {
+				array.WidenE5M2(block[:], view[array.E5M2](codes))
+			}
+			for i, x := range block {
+				dst[b*wireBlock+i] = T(x * scale)
+			}
+		}
+	}
+}
+
+// narrowRow writes src to dst as elements of float type d, each rounded once, or as
+// QuantizeF8 does if d has 8 bits.
+func narrowRow[T float](dst []byte, src []T, d graph.DType) {
+	switch d {
+	case graph.F64:
+		for i, x := range src {
+			view[float64](dst)[i] = float64(x)
+		}
+	case graph.F32:
+		for i, x := range src {
+			view[float32](dst)[i] = float32(x)
+		}
+	case graph.BF16:
+		if wide, ok := any(src).([]float32); ok {
+			array.NarrowBrain(view[array.Brain](dst), wide)
+			return
+		}
+		for i, x := range src {
+			view[array.Brain](dst)[i] = array.BrainOf64(float64(x))
+		}
+	case graph.F16:
+		if wide, ok := any(src).([]float32); ok {
+			array.NarrowHalf(view[array.Half](dst), wide)
+			return
+		}
+		for i, x := range src {
+			view[array.Half](dst)[i] = array.HalfOf64(float64(x))
+		}
+	case graph.F8_E4M3, graph.F8_E5M2:
+		var block [wireBlock]float32
+		scales := view[float32](dst[len(src):])
+		for b := range scales {
+			m := float32(0)
+			for i, x := range src[b*wireBlock : (b+1)*wireBlock] {
+				block[i] = float32(x)
+				m = max(m, float32(math.Abs(float64(block[i]))))
+			}
+			scale := m / largestF8(d)
+			if scale == 0 {
+				scale = 1
+			}
+			scales[b] = scale
+			for i := range block {
+				block[i] /= scale
+			}
+			codes := dst[b*wireBlock : (b+1)*wireBlock]
+			if d == graph.F8_E4M3 {
+				array.NarrowE4M3(view[array.E4M3](codes), block[:])
+			} else {
+				array.NarrowE5M2(view[array.E5M2](codes), block[:])
+			}
+		}
+	}
+}
