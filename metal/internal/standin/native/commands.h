@@ -71,6 +71,7 @@ struct Queue : Object {
   void finished();
 };
 static std::vector<Queue*> queues;
+static long residency_sets;  // that exist
 static const size_t most_uncompleted = 64;
 
 void Queue::finished() {
@@ -278,6 +279,7 @@ static void buffer_wait(CommandBuffer* c, SEL, Event* e, Word value) {
 
 static void buffer_commit(CommandBuffer* c, SEL) {
   Lock lock(mu);
+  if (residency_sets > 0 && !c->queue->resident) violation("commit: there is a residency set, and the queue does not have it");
   if (!editable(c, "commit")) return;
   temporary();
   c->status = committed;

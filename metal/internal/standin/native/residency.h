@@ -12,6 +12,7 @@ struct ResidencySet : Object {
   std::map<Object*, bool> allocations;  // whether they are committed
   static const char* class_name() { return "MTLResidencySet"; }
   void finished() {
+    residency_sets--;
     if (!allocations.empty()) violation(format("a residency set was released with %zu allocations", allocations.size()));
   }
 };
@@ -22,6 +23,7 @@ static Object* device_residency(Object*, SEL, ResidencyDescriptor* d, Object**) 
     violation(format("newResidencySetWithDescriptor:error: on macOS %u, want a descriptor and macOS 15", settings.system));
     return nullptr;
   }
+  residency_sets++;
   return make<ResidencySet>();
 }
 

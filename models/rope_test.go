@@ -1,0 +1,38 @@
+package models
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/checkpoint"
+	pr "github.com/gomoe/gomoe/primitives"
+)
+
+// Every setting of scaled positions is followed, in the member that transformers 5 writes and in the older one.
+func TestRoPESettings(t *testing.T) {
+	yarn := pr.YaRN{Factor: 40, Original: 4096, Fast: 16, Slow: 2, Fractions: true, MScale: 1, MScaleAllDim: 0.7}
+	fixed := pr.YaRN{Factor: 40, Original: 4096, Magnitude: 1.5}
+	for config, want := range map[string]pr.RoPEOp{
+		`{"rope_theta": 5000}`: {Base: 5000},
+		`{"rope_theta": 1, "rope_parameters": {"rope_theta": 5000, "rope_type": "default", "partial_rotary_factor": 0.5}}`:                                                                   {Base: 5000, Width: 32},
+		`{"rope_scaling": {"type": "linear", "factor": 4}}`:                                                                                                                                  pr.LinearRoPE{Factor: 4}.RoPE(10000, 64),
+		`{"rope_scaling": {"type": "yarn", "factor": 40, "original_max_position_embeddings": 4096, "beta_fast": 16, "beta_slow": 2, "truncate": false, "mscale": 1, "mscale_all_dim": 0.7}}`: yarn.RoPE(10000, 64),
+		`{"rope_parameters": {"rope_type": "yarn", "factor": 40, "original_max_position_embeddings": 4096, "attention_factor": 1.5}}`:                                                        fixed.RoPE(10000, 64),
+		`{"rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 8192}}`: pr.Llama3RoPE{Factor: 8, Low: 1, High: 4,
+			Original: 8192}.RoPE(10000, 64),
+	} {
+		path := filepath.Join(t.TempDir(), checkpoint.ConfigName)
+		require.NoError(t, os.WriteFile(path, []byte(config), 0o666))
+		c, err := checkpoint.ReadConfig(path)
+		require.NoError(t, err)
+		r := newReader(&checkpoint.Checkpoint{Config: c})
+		got := r.rope(64)
+		if err := r.done(); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: error %v, and %+v\nwant %+v", config, err, got, want)
+		}
+	}
+}
