@@ -88,7 +88,9 @@ func (j *conversion) newKeys(name string) ([]gguf.Meta, error) {
 		case int:
 			v = uint32(x)
 		case float64:
-			v = float32(x)
+			if v = float32(x); strings.HasSuffix(key, "_length") { // llama.cpp wants numbers of positions to be integers
+				v = uint32(x)
+			}
 		case []int:
 			list := make([]int32, len(x))
 			for i := range x {

@@ -57,7 +57,7 @@ func (g *gen) route() {
 		topk = g.ints(-1, l.Experts, t, k)
 	}
 	r := &layer{Prepared: primitives.Prepare(l, topk)}
-	if l.Align == 1 { // a sixth of the layers
+	if l.Align == 1 && l.Receive == 0 { // some of the layers
 		r.Prepared = primitives.Copies(r.Prepared, g.copies(l.Experts, t%4))
 	}
 	g.layers = append(g.layers, r)
