@@ -55,7 +55,14 @@ func (j *conversion) sameKeys() (meta []gguf.Meta, err error) {
 	if err != nil {
 		return nil, err
 	}
+	architecture := j.c.Config.Architecture
 	for _, m := range f.Meta {
+		switch m.Key {
+		case architecture + ".nextn_predict_layers":
+			continue
+		case architecture + ".block_count": // which counts these layers, too
+			m.Value = uint32(j.m.Layers)
+		}
 		if m.Key != keyFileType && m.Key != keyBlocks && m.Key != "general.alignment" && !strings.HasPrefix(m.Key, "split.") {
 			meta = append(meta, m)
 		}
@@ -185,21 +192,27 @@ func (j *conversion) describe(folder string) error {
 	if err != nil {
 		return err
 	}
+	further := len(models.Further(j.c)) > 0
+	if j.o.Type == graph.NoDType && !further {
+		return writeFile(folder, checkpoint.ConfigName, data)
+	}
+	var values map[string]any
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	if err := d.Decode(&values); err != nil {
+		return fmt.Errorf("%s: %w", j.c.Config.Path, err)
+	}
+	if further {
+		values["num_nextn_predict_layers"] = 0
+	}
 	if j.o.Type != graph.NoDType {
-		var values map[string]any
-		d := json.NewDecoder(bytes.NewReader(data))
-		d.UseNumber()
-		if err := d.Decode(&values); err != nil {
-			return fmt.Errorf("%s: %w", j.c.Config.Path, err)
-		}
 		key := "torch_dtype"
 		if _, ok := values["dtype"]; ok {
 			key = "dtype"
 		}
 		values[key] = torchName(j.o.Type)
-		return writeJSON(folder, checkpoint.ConfigName, values)
 	}
-	return writeFile(folder, checkpoint.ConfigName, data)
+	return writeJSON(folder, checkpoint.ConfigName, values)
 }
 
 // describeGGUF writes what a folder has beside the tensors for a GGUF file.

@@ -34,6 +34,9 @@ type Options struct {
 	// Type is the element type of matrices; zero keeps those that the files have. Types says which ones there are.
 	// Norms, biases and routers stay exact in GGUF files: they are f32.
 	Type graph.DType
+	// LeftOut, if not nil, is called with the names of tensors that the new files do not have: those of layers that predict
+	// further tokens, which no model of package models has. The new files do not announce these layers.
+	LeftOut func(names []string)
 	// Progress is called after each piece with the bytes that are written and those that are to be written. nil means
 	// nobody is told.
 	Progress func(done, total int64)
@@ -82,6 +85,7 @@ func convert(ctx context.Context, dst, src string, o Options) (err error) {
 	if j.params, err = models.Params(j.m, j.c); err != nil {
 		return err
 	}
+	j.leaveOut()
 	sources, err := j.sources()
 	if err != nil {
 		return err
@@ -103,6 +107,17 @@ func convert(ctx context.Context, dst, src string, o Options) (err error) {
 		}
 		return safetensors.WriteSet(folder, map[string]string{"format": format}, sources, fileLimit)
 	})
+}
+
+// leaveOut says which tensors the new files do not have.
+func (j *conversion) leaveOut() {
+	var names []string
+	for _, t := range models.Further(j.c) {
+		names = append(names, t.Name)
+	}
+	if j.o.LeftOut != nil && len(names) > 0 {
+		j.o.LeftOut(names)
+	}
 }
 
 // folder returns the folder of the model's files.

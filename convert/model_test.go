@@ -17,6 +17,7 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/checkpoint/gguf"
 	"github.com/gomoe/gomoe/checkpoint/safetensors"
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/generate"
@@ -354,4 +355,70 @@ func TestRefuses(t *testing.T) {
 		require.ErrorContains(t, Model(context.Background(), q4, q4, o), "q4.gguf: this is there already; remove it, or give another name")
 	}
 	require.NoError(t, Model(context.Background(), filepath.Join(t.TempDir(), "f16"), q4, Options{Layout: Safetensors, Type: graph.F16}))
+}
+
+// Layers that predict further tokens are left out, are named, and are not announced.
+func TestFurtherLayers(t *testing.T) {
+	src := made(t, "glm4_moe", map[string]any{"num_nextn_predict_layers": 1}, nil)
+	const name = "model.layers.2.eh_proj.weight"
+	c, err := checkpoint.Open(src)
+	require.NoError(t, err)
+	all := []tensor.Source{tensor.Of(name, array.New(graph.T(graph.F32, 16, 32)))}
+	for _, x := range c.Tensors {
+		a, err := x.Array()
+		require.NoError(t, err)
+		all = append(all, tensor.Of(x.Name, a))
+	}
+	whole := t.TempDir()
+	require.NoError(t, os.CopyFS(filepath.Join(whole, "m"), os.DirFS(src)))
+	whole = filepath.Join(whole, "m")
+	require.NoError(t, safetensors.Write(filepath.Join(whole, safetensors.FileName), nil, all))
+	require.NoError(t, c.Close())
+
+	want, out, path := greedy(t, src), t.TempDir(), whole
+	for i, next := range []string{"folder", "a.gguf", "b.gguf"} {
+		var left []string
+		next = filepath.Join(out, next)
+		require.NoError(t, Model(context.Background(), next, path, Options{Layout: LayoutOf(next), LeftOut: func(names []string) { left = names }}))
+		if i == 0 {
+			require.Equal(t, []string{name}, left)
+		} else {
+			require.Nil(t, left)
+		}
+		path = next
+		require.Equal(t, want, greedy(t, path))
+		c, _, _ := open(t, path)
+		n, _, err := c.Config.Int(map[bool]string{true: ".nextn_predict_layers", false: "num_nextn_predict_layers"}[c.Config.GGUF()])
+		require.NoError(t, err)
+		require.Zero(t, n)
+	}
+
+	// A GGUF file that has them.
+	f, err := gguf.Open(path)
+	require.NoError(t, err)
+	meta := slices.Clone(f.Meta)
+	for i, m := range meta {
+		if m.Key == "glm4moe.block_count" {
+			meta[i].Value = uint32(3)
+		}
+	}
+	meta = append(meta, gguf.Meta{Key: "glm4moe.nextn_predict_layers", Value: uint32(1)})
+	all = []tensor.Source{tensor.Of("blk.2.nextn.eh_proj.weight", array.New(graph.T(graph.F32, 16, 32)))}
+	for _, x := range f.Tensors {
+		a, err := x.Array()
+		require.NoError(t, err)
+		all = append(all, tensor.Of(x.Name, a))
+	}
+	path = filepath.Join(out, "further.gguf")
+	require.NoError(t, gguf.Write(path, meta, all))
+	require.NoError(t, f.Close())
+	next := filepath.Join(out, "c.gguf")
+	var left []string
+	require.NoError(t, Model(context.Background(), next, path, Options{Layout: GGUF, LeftOut: func(names []string) { left = names }}))
+	require.Equal(t, []string{"blk.2.nextn.eh_proj.weight"}, left)
+	c, m, _ := open(t, next)
+	require.Equal(t, 2, m.Layers)
+	_, announced := c.Config.Value(".nextn_predict_layers")
+	require.False(t, announced)
+	require.Equal(t, want, greedy(t, next))
 }

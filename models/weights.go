@@ -187,6 +187,17 @@ func furtherLayers(c *checkpoint.Checkpoint) func(name string) bool {
 	}
 }
 
+// Further returns the tensors of layers behind the last that predict further tokens. No model has them.
+func Further(c *checkpoint.Checkpoint) (list []tensor.Tensor) {
+	further := furtherLayers(c)
+	for _, t := range c.Tensors {
+		if further(t.Name) {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
 // equals reports whether a tensor has the bytes of another one.
 func equals(c *checkpoint.Checkpoint, t tensor.Tensor, other string) bool {
 	o, err := c.Tensor(other)

@@ -61,6 +61,9 @@ func (t *tool) filesCommand(name, usage, short, long string, typed bool) *ffcli.
 				}
 				o.Layout = convert.MLX
 			}
+			o.LeftOut = func(names []string) {
+				fmt.Fprintf(t.stderr, "left out: %d tensors of layers that predict further tokens, which gomoe has no model of, such as %s\n", len(names), plainText(names[0]))
+			}
 			if !*quiet {
 				p := &progress{to: t.stderr, began: time.Now(), last: time.Now()}
 				o.Progress = p.print
