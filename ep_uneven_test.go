@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -17,7 +18,7 @@ import (
 // 3 ranks, beside the axis of the experts: with weights and without, with all exchanges, for
 // tokens that are whole over the experts' axis and tokens that travel.
 func TestExpertsUnevenColumns(t *testing.T) {
-	const src = `program p(x f32[4,8], w f32[4,2], i i32[4,2]) {
+	const src = `program p(x FLOAT[4,8], w FLOAT[4,2], i i32[4,2]) {
 	r i32[4,2,2], kept bool[4,2], a i32[6], b i32[6], c i32[6] = ep_prepare(i) OPTIONS
 	DISPATCH
 	z = mul(d, d)
@@ -26,31 +27,36 @@ func TestExpertsUnevenColumns(t *testing.T) {
 	const options = `experts=6 capacity=4 axis="a"`
 	m, err := sharding.ParseMesh("a=2,b=3")
 	require.NoError(t, err)
-	for _, exchange := range []string{"", ` exchange="sum"`} {
+	for _, c := range []struct {
+		options string
+		d       graph.DType
+	}{
+		{"", graph.F32}, {"", graph.BF16},
+		{` exchange="sum"`, graph.F32}, {` exchange="sum"`, graph.BF16}, {` exchange="sum" wire=f16`, graph.F32}, {` exchange="sum" wire=f32`, graph.BF16},
+	} {
 		for _, weights := range []bool{false, true} {
-			d, c := "d = ep_dispatch(x, r) OPTIONS", "y = ep_combine(z, r) OPTIONS\n\treturn y"
+			d, home := "d = ep_dispatch(x, r) OPTIONS", "y = ep_combine(z, r) OPTIONS\n\treturn y"
 			if weights {
-				d, c = "d, v = ep_dispatch(x, w, r) OPTIONS", "y, u = ep_combine(z, v, r) OPTIONS\n\treturn y, u"
+				d, home = "d, v = ep_dispatch(x, w, r) OPTIONS", "y, u = ep_combine(z, v, r) OPTIONS\n\treturn y, u"
 			}
-			text := strings.NewReplacer("DISPATCH", d, "COMBINE", c).Replace(src)
-			p, err := gomoe.Parse("p.graph", strings.ReplaceAll(text, "OPTIONS", options+exchange))
+			text := strings.NewReplacer("DISPATCH", d, "COMBINE", home).Replace(src)
+			p, err := gomoe.Parse("p.graph", strings.NewReplacer("OPTIONS", options+c.options, "FLOAT", c.d.String()).Replace(text))
 			require.NoError(t, err)
 			in := map[string]array.Array{}
 			for _, v := range p.In {
-				a := array.New(v.Type)
-				for k := range v.Type.Len() {
-					if v.Name == "i" {
-						array.Data[int32](a)[k] = int32(k * 5 % 6)
-					} else {
-						array.Data[float32](a)[k] = float32(k*5%11 - 4)
+				xs := make([]float64, v.Type.Len())
+				for k := range xs {
+					if xs[k] = float64(k*5%11 - 4); v.Name == "i" {
+						xs[k] = float64(k * 5 % 6)
 					}
 				}
-				in[v.Name] = a
+				in[v.Name] = array.New(v.Type)
+				require.NoError(t, in[v.Name].SetFloat64s(xs))
 			}
 			want, err := gomoe.Run(context.Background(), p, gomoe.Config{}, in)
 			require.NoError(t, err)
 			for _, tokens := range []string{"", "a"} {
-				t.Run(fmt.Sprintf("exchange %q weights %v tokens %q", exchange, weights, tokens), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s%s weights %v tokens %q", c.d, c.options, weights, tokens), func(t *testing.T) {
 					cfg := gomoe.Config{Mesh: m, Check: true, Place: map[string]sharding.Spec{
 						"x": sharding.Split(tokens, "b"), "w": sharding.Split(tokens), "i": sharding.Split(tokens)}}
 					got, err := gomoe.Run(context.Background(), p, cfg, in)

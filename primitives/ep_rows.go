@@ -85,9 +85,9 @@ func sumHome(a *exec.Args, k int, d graph.DType, row pairRow) {
 // tokenHere returns token t of the result.
 func tokenHere(a *exec.Args, t int) []byte { return entry(a.Out[0], t) }
 
-// sumPairs computes n sums. bf16 and f16 are added in f32, and rounded once unless the sums
-// are f32.
-func sumPairs(a *exec.Args, n int, s rowSums) {
+// sumPairs computes n sums of type `to`, which is that of the rows, or f32. bf16 and f16 are
+// added in f32, and rounded once unless the sums are f32.
+func sumPairs(a *exec.Args, n int, s rowSums, to graph.DType) {
 	grain := 1 + cheap/(1+s.k*s.n)
 	switch s.d {
 	case graph.F64:
@@ -95,7 +95,7 @@ func sumPairs(a *exec.Args, n int, s rowSums) {
 	case graph.F32:
 		exec.Share(a, n, grain, wholeSums[float32]{s})
 	case graph.BF16, graph.F16:
-		exec.Share(a, n, grain, wideSums{s, exec.RoomsOf[float32](a, 2*s.n)})
+		exec.Share(a, n, grain, wideSums{s, to == graph.F32, exec.RoomsOf[float32](a, 2*s.n)})
 	}
 }
 
@@ -103,7 +103,8 @@ func sumPairs(a *exec.Args, n int, s rowSums) {
 // has no row.
 type pairRow func(a *exec.Args, pair int) (x, w []byte)
 
-// rowSums is the work of adding the rows of k pairs each, of n elements of type d.
+// rowSums is the work of adding the rows of k pairs each, of n elements of type d. Packed rows
+// may have room for more: that of the rank with the most columns.
 type rowSums struct {
 	*exec.Args
 	d    graph.DType
@@ -118,12 +119,12 @@ type wholeSums[T float] struct{ rowSums }
 
 func (s *wholeSums[T]) Piece(lo, hi int) {
 	for t := lo; t < hi; t++ {
-		acc := view[T](s.to(s.Args, t))
+		acc := view[T](s.to(s.Args, t))[:s.n]
 		clear(acc)
 		for pair := t * s.k; pair < (t+1)*s.k; pair++ {
 			x, w := s.row(s.Args, pair)
 			if x != nil {
-				vector.Add(acc, acc, view[T](x))
+				vector.Add(acc, acc, view[T](x)[:s.n])
 			}
 			s.put(s.Args, pair, w)
 		}
@@ -133,6 +134,7 @@ func (s *wholeSums[T]) Piece(lo, hi int) {
 // wideSums are rowSums of bf16 and of f16. The sums have the type of the rows, or are f32.
 type wideSums struct {
 	rowSums
+	wide  bool // the sums are f32
 	rooms *exec.Rooms[float32]
 }
 
@@ -141,8 +143,8 @@ func (s *wideSums) Piece(lo, hi int) {
 	acc, wide := room[:s.n], room[s.n:]
 	for t := lo; t < hi; t++ {
 		dst := s.to(s.Args, t)
-		if len(dst) == 4*len(acc) {
-			acc = view[float32](dst)
+		if s.wide {
+			acc = view[float32](dst)[:s.n]
 		}
 		clear(acc)
 		for pair := t * k; pair < (t+1)*k; pair++ {
@@ -150,20 +152,20 @@ func (s *wideSums) Piece(lo, hi int) {
 			switch {
 			case x == nil:
 			case brain:
-				array.WidenBrain(wide, view[array.Brain](x))
+				array.WidenBrain(wide, view[array.Brain](x)[:s.n])
 				vector.Add(acc, acc, wide)
 			default:
-				array.WidenHalf(wide, view[array.Half](x))
+				array.WidenHalf(wide, view[array.Half](x)[:s.n])
 				vector.Add(acc, acc, wide)
 			}
 			s.put(s.Args, pair, w)
 		}
 		switch {
-		case len(dst) == 4*len(acc): // the sum is there
+		case s.wide: // the sum is there
 		case brain:
-			array.NarrowBrain(view[array.Brain](dst), acc)
+			array.NarrowBrain(view[array.Brain](dst)[:s.n], acc)
 		default:
-			array.NarrowHalf(view[array.Half](dst), acc)
+			array.NarrowHalf(view[array.Half](dst)[:s.n], acc)
 		}
 	}
 }

@@ -17,7 +17,7 @@ func sumPairsTo(a *exec.Args, n int, s rowSums, to graph.DType) {
 	grain := 1 + cheap/(1+s.k*s.n)
 	switch {
 	case to == s.d, to == graph.F32 && (s.d == graph.BF16 || s.d == graph.F16):
-		sumPairs(a, n, s)
+		sumPairs(a, n, s, to)
 	case to == graph.F64 || s.d == graph.F64:
 		exec.Share(a, n, grain, convertedSums[float64]{s, to, exec.RoomsOf[float64](a, 2*s.n)})
 	default:
@@ -40,13 +40,21 @@ func (s *convertedSums[T]) Piece(lo, hi int) {
 		for pair := i * s.k; pair < (i+1)*s.k; pair++ {
 			x, w := s.row(s.Args, pair)
 			if x != nil {
-				widenRow(wide, x, s.d)
+				widenRow(wide, x[:onWire(s.d, s.n)], s.d)
 				vector.Add(acc, acc, wide)
 			}
 			s.put(s.Args, pair, w)
 		}
-		narrowRow(s.rowSums.to(s.Args, i), acc, s.to)
+		narrowRow(s.rowSums.to(s.Args, i)[:onWire(s.to, s.n)], acc, s.to)
 	}
+}
+
+// onWire returns the bytes of n values that travel as type d, with the scales of their blocks.
+func onWire(d graph.DType, n int) int {
+	if d.IsF8() {
+		return n + n/wireBlock*4
+	}
+	return n * d.Size()
 }
 
 // wireTypes returns rowTypes of rows on the way home, and the type in which their values
@@ -79,9 +87,8 @@ func (w *rowsConverted) Piece(lo, hi int) {
 		if len(w.rows) == 2 {
 			weight := element(w.rows[1], i)
 			copy(dst[len(dst)-len(weight):], weight)
-			dst = dst[:len(dst)-len(weight)]
 		}
-		narrowRow(dst, room, w.wire)
+		narrowRow(dst[:onWire(w.wire, len(room))], room, w.wire)
 	}
 }
 
