@@ -127,11 +127,7 @@ struct tile {
     for (int k = 0; k < deep; k += BK) {
       stage<S, BM, BK>(a_block, a, a_as, a_across, a_fours, a_start + uint(k) * a_deep, a_line, a_deep, rows, deep - k, thread_index);
       stage<S, BN, BK>(b_block, b, b_as, b_across, b_fours, b_start + uint(k) * b_deep, b_line, b_deep, cols, deep - k, thread_index);
-      threadgroup_barrier(mem_flags::mem_threadgroup);
-      if (row < rows && col < cols) {
-        multiply(a_block, b_block, deep - k);
-      }
-      threadgroup_barrier(mem_flags::mem_threadgroup);
+      add_blocks(a_block, b_block, deep - k);
     }
   }
 
@@ -143,12 +139,18 @@ struct tile {
     for (int k = 0; k < deep; k += BK) {
       stage<S, BM, BK>(a_block, a, a_as, a_across, a_fours, a_start + uint(k), a_line, 1, rows, deep - k, thread_index);
       stage_matrix<S, BN, BK, M>(b_block, b, first, k, cols, deep - k, thread_index);
-      threadgroup_barrier(mem_flags::mem_threadgroup);
-      if (row < rows && col < cols) {
-        multiply(a_block, b_block, deep - k);
-      }
-      threadgroup_barrier(mem_flags::mem_threadgroup);
+      add_blocks(a_block, b_block, deep - k);
     }
+  }
+
+  // add_blocks adds the products of two blocks that the threads have written, of which so much is left. All threads
+  // call it, and may write the blocks again behind it.
+  void add_blocks(threadgroup const S* a, threadgroup const S* b, int deep) {
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    if (row < rows && col < cols) {
+      multiply(a, b, deep);
+    }
+    threadgroup_barrier(mem_flags::mem_threadgroup);
   }
 
   // multiply adds the products of two blocks, of which so much is left.
