@@ -67,7 +67,7 @@ test-arm64: unfused
 
 # On arm64 the compiler fuses x*y + z, with one rounding, unless the product is
 # converted: float64(x*y) + z. Results that are to be those of amd64 must not be.
-UNFUSED = ./array ./internal/kernel/... ./jaccl/engine ./lowering ./primitives ./runtime
+UNFUSED = ./array ./convert ./data ./ep ./evaluate ./generate ./internal/kernel/... ./jaccl/engine ./lowering ./models ./nn ./primitives ./quant ./runtime ./tokenizer ./train
 
 unfused:
 	@GOARCH=arm64 $(GO) build $(UNFUSED)

@@ -168,7 +168,7 @@ func SplitByShares(n int, shares []float64) (Split, error) {
 	sizes, order, left := make([]int, len(shares)), make([]int, len(shares)), n
 	rest := make([]float64, len(shares))
 	for i, x := range shares {
-		part := float64(n) * (x / sum)
+		part := float64(float64(n) * (x / sum))
 		sizes[i], order[i] = int(part), i
 		rest[i] = part - float64(sizes[i])
 		left -= sizes[i]

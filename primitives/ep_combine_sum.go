@@ -59,12 +59,8 @@ func (l epLayer) slots(e *lowering.Emitter, routing *graph.Value, axes []string,
 func packSums(k int, wire graph.DType) exec.Kernel {
 	return func(a *exec.Args) error {
 		sizes := data[int32](a.In[len(a.In)-1])
-		arrived := 0
-		for _, n := range sizes[len(sizes)/2:] {
-			arrived += int(n)
-		}
 		t := a.In[0].Type
-		sumPairsTo(a, arrived, rowSums{a, t.DType, k, t.Shape[1], rowOfSlot, sumLeaving, putLeaving}, wire)
+		sumPairsTo(a, sumOf(sizes[len(sizes)/2:]), rowSums{a, t.DType, k, t.Shape[1], rowOfSlot, sumLeaving, putLeaving}, wire)
 		return nil
 	}
 }

@@ -322,6 +322,8 @@ func (l epLayer) exchangeRows(e *lowering.Emitter, out, in, sizes lowering.Buf, 
 			home, away := sizes[:len(sizes)/2], sizes[len(sizes)/2:]
 			if back {
 				home, away = away, home
+			} else if arrive, room := sumOf(away), a.Out[0].Type.Shape[0]; arrive > room {
+				return DispatchOp{}.NoRoom(arrive, room)
 			}
 			return g.AllToAll(ctx, c, parcelsOf(a, a.Out[0], away, size), parcelsOf(a, a.In[0], home, size))
 		}})

@@ -66,9 +66,11 @@ func packRow(dst []byte, payload []array.Array, row, pair int) {
 func movedGrain(size int) int { return 1 + 4*cheap/(1+size) }
 
 // total returns the sum of i32 counts.
-func total(a array.Array) int {
+func total(a array.Array) int { return sumOf(data[int32](a)) }
+
+func sumOf(counts []int32) int {
 	n := 0
-	for _, c := range data[int32](a) {
+	for _, c := range counts {
 		n += int(c)
 	}
 	return n

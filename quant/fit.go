@@ -20,13 +20,13 @@ func fit(x []float32, top int) (s, t float32) {
 		n, sx, sq, sqq, sqx := float64(len(x)), 0.0, 0.0, 0.0, 0.0
 		for _, v := range x {
 			q := float64(nearest(inverse*(v-lo), 0, top))
-			sx, sq, sqq, sqx = sx+float64(v), sq+q, sqq+q*q, sqx+q*float64(v)
+			sx, sq, sqq, sqx = sx+float64(v), sq+q, sqq+float64(q*q), sqx+float64(q*float64(v))
 		}
-		det := n*sqq - sq*sq
+		det := float64(n*sqq) - float64(sq*sq)
 		if det <= 0 {
 			return
 		}
-		scale, offset := (n*sqx-sq*sx)/det, (sq*sqx-sqq*sx)/det
+		scale, offset := (float64(n*sqx)-float64(sq*sx))/det, (float64(sq*sqx)-float64(sqq*sx))/det
 		if offset < 0 {
 			scale, offset = sqx/sqq, 0
 		}
@@ -36,15 +36,15 @@ func fit(x []float32, top int) (s, t float32) {
 		err := 0.0
 		for _, v := range x {
 			q := float64(nearest(float32((float64(v)+offset)/scale), 0, top))
-			d := scale*q - offset - float64(v)
-			err += d * d
+			d := float64(scale*q) - offset - float64(v)
+			err += float64(d * d)
 		}
 		if err < least {
 			least, s, t = err, float32(scale), float32(offset)
 		}
 	}
 	for step := -10; step <= 10; step++ {
-		try((float32(top) + 0.1*float32(step)) / (hi - lo))
+		try((float32(top) + float32(0.1*float32(step))) / (hi - lo))
 	}
 	return s, t
 }
@@ -64,11 +64,11 @@ func fitSigned(x []float32, top int) float32 {
 	}
 	best, s := -1.0, -peak/float32(top)
 	for step := -9; step <= 9; step++ {
-		inverse := -(float32(top) + 0.1*float32(step)) / peak
+		inverse := -(float32(top) + float32(0.1*float32(step))) / peak
 		sqx, sqq := 0.0, 0.0
 		for _, v := range x {
 			q := float64(nearest(inverse*v, -top, top-1))
-			sqx, sqq = sqx+q*float64(v), sqq+q*q
+			sqx, sqq = sqx+float64(q*float64(v)), sqq+float64(q*q)
 		}
 		if sqq > 0 && sqx*sqx > best*sqq { // the error is Σx² - sqx²/sqq
 			best, s = sqx*sqx/sqq, float32(sqx/sqq)

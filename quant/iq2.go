@@ -105,7 +105,7 @@ func iq2Scale(x []float32) float32 {
 			e, _ := nearestEntry(x[l:l+8], s)
 			for i, v := range x[l : l+8] {
 				q := float64(iq2Grid[e] >> (8 * i) & 255)
-				sgx, sgg, sxx = sgx+q*float64(v), sgg+q*q, sxx+float64(v)*float64(v)
+				sgx, sgg, sxx = sgx+float64(q*float64(v)), sgg+float64(q*q), sxx+float64(float64(v)*float64(v))
 			}
 		}
 		if err := sxx - sgx*sgx/sgg; sgx > 0 && err < least {
@@ -121,7 +121,7 @@ func nearestEntry(x []float32, s float32) (byte, float32) {
 	var cost [3][8]float32 // of each of the 3 sizes at each of the 8 places
 	for k, size := range [3]float32{8, 25, 43} {
 		for i, v := range x {
-			e := size*s - v
+			e := float32(size*s) - v
 			cost[k][i] = e * e
 		}
 	}

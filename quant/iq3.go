@@ -68,7 +68,7 @@ func iq3Scale(x []float32) float32 {
 			grid := iq3Grid[nearestIQ3(x[l:l+4], s)]
 			for i, v := range x[l : l+4] {
 				q := float64(grid >> (8 * i) & 255)
-				sgx, sgg, sxx = sgx+q*float64(v), sgg+q*q, sxx+float64(v)*float64(v)
+				sgx, sgg, sxx = sgx+float64(q*float64(v)), sgg+float64(q*q), sxx+float64(float64(v)*float64(v))
 			}
 		}
 		if err := sxx - sgx*sgx/sgg; sgx > 0 && err < least {

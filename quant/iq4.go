@@ -52,7 +52,7 @@ func encodeIQ4(p []byte, x []float32, d float32) {
 	value := IQ4Values()
 	inverse := ratio(1, d)
 	for i, v := range x {
-		p[i%16] |= byte(nearestValue(&value, v*inverse)) << (i / 16 * 4)
+		p[i%16] |= byte(nearestValue(&value, float32(v*inverse))) << (i / 16 * 4)
 	}
 }
 
@@ -92,8 +92,8 @@ func iq4Fit(x []float32) float32 {
 			inverse := (end + float32(step)) / peak
 			svx, svv := 0.0, 0.0
 			for _, v := range x {
-				q := float64(value[nearestValue(&value, v*inverse)])
-				svx, svv = svx+q*float64(v), svv+q*q
+				q := float64(value[nearestValue(&value, float32(v*inverse))])
+				svx, svv = svx+float64(q*float64(v)), svv+float64(q*q)
 			}
 			if svx*svx > best*svv { // the error is Σx² - svx²/svv
 				best, s = svx*svx/svv, float32(svx/svv)
@@ -107,7 +107,7 @@ func iq4Fit(x []float32) float32 {
 func nearestValue(value *[16]int8, x float32) int {
 	n := 0
 	for half := 8; half > 0; half /= 2 {
-		if i := n + half; 2*x > float32(int(value[i-1])+int(value[i])) {
+		if i := n + half; float32(2*x) > float32(int(value[i-1])+int(value[i])) {
 			n = i
 		}
 	}

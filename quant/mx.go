@@ -39,7 +39,7 @@ func encodeMX(b []byte, x []float32) {
 	pick := func(v float32) byte {
 		best, least := 0, float32(math.Inf(1))
 		for i, q := range value {
-			if e := float32(math.Abs(float64(d*float32(q) - v))); e < least {
+			if e := float32(math.Abs(float64(float32(d*float32(q)) - v))); e < least {
 				best, least = i, e
 			}
 		}

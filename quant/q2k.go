@@ -13,7 +13,7 @@ const (
 func decodeQ2K(y []float32, b []byte) {
 	d, m := Half(b[q2D:]), Half(b[q2D+2:])
 	for j := range 16 {
-		ds, mt := d*float32(b[j]&15), m*float32(b[j]>>4)
+		ds, mt := d*float32(b[j]&15), float32(m*float32(b[j]>>4))
 		for i, q := range b[q2Q+j/8*32+j%2*16:][:16] {
 			y[16*j+i] = float32(ds*float32(q>>(j%8/2*2)&3)) - mt
 		}
@@ -29,7 +29,7 @@ func encodeQ2K(b []byte, x []float32) {
 	for j := range s {
 		sj, tj := nearest(ratio(s[j], d), 0, 15), nearest(ratio(t[j], m), 0, 15)
 		b[j] = byte(sj | tj<<4)
-		ds, mt := d*float32(sj), m*float32(tj)
+		ds, mt := d*float32(sj), float32(m*float32(tj))
 		for i, v := range x[16*j:][:16] {
 			b[q2Q+j/8*32+j%2*16+i] |= byte(nearest(ratio(v+mt, ds), 0, 3)) << (j % 8 / 2 * 2)
 		}

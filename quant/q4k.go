@@ -29,7 +29,7 @@ func decodeQ4K(y []float32, b []byte) {
 	d, m := Half(b), Half(b[2:])
 	for j := range 8 {
 		s, t := Q4Scale(b[4:], j)
-		ds, mt := d*float32(s), m*float32(t)
+		ds, mt := d*float32(s), float32(m*float32(t))
 		for i, q := range b[16+j/2*32:][:32] {
 			y[32*j+i] = float32(ds*float32(q>>(j%2*4)&15)) - mt
 		}
@@ -45,7 +45,7 @@ func encodeQ4K(b []byte, x []float32) {
 	for j := range s {
 		sj, tj := byte(nearest(ratio(s[j], d), 0, 63)), byte(nearest(ratio(t[j], m), 0, 63))
 		setQ4Scale(b[4:], j, sj, tj)
-		ds, mt := d*float32(sj), m*float32(tj)
+		ds, mt := d*float32(sj), float32(m*float32(tj))
 		for i, v := range x[32*j:][:32] {
 			b[16+j/2*32+i] |= byte(nearest(ratio(v+mt, ds), 0, 15)) << (j % 2 * 4)
 		}

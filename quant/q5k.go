@@ -30,7 +30,7 @@ func encodeQ5K(b []byte, x []float32) {
 	for j := range s {
 		sj, tj := byte(nearest(ratio(s[j], d), 0, 63)), byte(nearest(ratio(t[j], m), 0, 63))
 		setQ4Scale(b[4:], j, sj, tj)
-		ds, mt := d*float32(sj), m*float32(tj)
+		ds, mt := d*float32(sj), float32(m*float32(tj))
 		for i, v := range x[32*j:][:32] {
 			q := byte(nearest(ratio(v+mt, ds), 0, 31))
 			b[q5Low+j/2*32+i] |= q & 15 << (j % 2 * 4)

@@ -273,7 +273,7 @@ func (p *pieces) unigram(vocab *vocabulary, unk int32) *unigram {
 	for i, text := range p.texts {
 		switch m.scores[i] = float64(p.scores[i]); p.kinds[i] {
 		case userPiece: // always better than what normal pieces can be
-			m.scores[i] = float64(float32(len(text))*most - 0.1)
+			m.scores[i] = float64(float32(float32(len(text))*most) - 0.1)
 			m.trie.add(text, int32(i))
 		case normalPiece:
 			m.trie.add(text, int32(i))

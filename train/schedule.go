@@ -23,13 +23,13 @@ func warmup(peak float64, steps, total int, after func(done float64) float64) Sc
 // Cosine rises to peak in warm steps, and falls as a cosine does to peak times floor in step total, where it stays.
 func Cosine(peak float64, warm, total int, floor float64) Schedule {
 	return warmup(peak, warm, total, func(done float64) float64 {
-		return floor + (1-floor)*0.5*(1+math.Cos(math.Pi*done))
+		return floor + float64((1-floor)*0.5*(1+math.Cos(math.Pi*done)))
 	})
 }
 
 // Linear rises to peak in warm steps, and falls in a line to peak times floor in step total, where it stays.
 func Linear(peak float64, warm, total int, floor float64) Schedule {
-	return warmup(peak, warm, total, func(done float64) float64 { return 1 - (1-floor)*done })
+	return warmup(peak, warm, total, func(done float64) float64 { return 1 - float64((1-floor)*done) })
 }
 
 // WSD rises to peak in warm steps, is stable, and falls in a line in the last steps, of which there are decay, to peak
