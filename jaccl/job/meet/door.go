@@ -55,6 +55,9 @@ type guest struct{ rank, turn int }
 type arrival struct {
 	conn    net.Conn
 	purpose string
+	// welcomed is closed when the door has done with the connection. The other rank goes on as
+	// soon as it hears the welcome, which may be before.
+	welcomed chan struct{}
 }
 
 // open begins to accept connections.
@@ -174,12 +177,14 @@ func (d *door) answer(ctx context.Context, conn net.Conn) {
 		d.join(ctx, conn, h, welcome)
 		return
 	}
-	if err := d.park(conn, h); err != nil {
+	a, err := d.park(conn, h)
+	if err != nil {
 		d.refused(conn, err)
 		refuse(conn, err.Error())
 		conn.Close()
 		return
 	}
+	defer close(a.welcomed)
 	if welcome() != nil { // the rank is gone; it will connect again or report the failure
 		d.unpark(conn)
 		conn.Close()
@@ -188,23 +193,24 @@ func (d *door) answer(ctx context.Context, conn net.Conn) {
 
 // park keeps a connection for the Dial that it belongs to. The other rank may be one Dial
 // ahead: this rank may not know yet that the last Dial was complete.
-func (d *door) park(conn net.Conn, h *hello) error {
+func (d *door) park(conn net.Conn, h *hello) (*arrival, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
 	case h.size != d.size || h.rank <= d.rank || h.rank >= d.size:
-		return fmt.Errorf("it is rank %d of %d, want rank %d to %d of %d", h.rank, h.size, d.rank+1, d.size-1, d.size)
+		return nil, fmt.Errorf("it is rank %d of %d, want rank %d to %d of %d", h.rank, h.size, d.rank+1, d.size-1, d.size)
 	case h.turn != d.turn && h.turn != d.turn+1 || !strings.HasPrefix(h.purpose, dialing):
-		return fmt.Errorf("rank %d connects for %q, number %d, where rank %d is at number %d", h.rank, h.purpose, h.turn, d.rank, d.turn)
+		return nil, fmt.Errorf("rank %d connects for %q, number %d, where rank %d is at number %d", h.rank, h.purpose, h.turn, d.rank, d.turn)
 	case d.closing:
-		return fmt.Errorf("rank %d has closed its place", d.rank)
+		return nil, fmt.Errorf("rank %d has closed its place", d.rank)
 	}
 	g := guest{h.rank, h.turn}
 	if old := d.parked[g]; old != nil { // the rank did not get the welcome and has connected again
 		old.conn.Close()
 	}
-	d.parked[g] = &arrival{conn, h.purpose}
-	return nil
+	a := &arrival{conn, h.purpose, make(chan struct{})}
+	d.parked[g] = a
+	return a, nil
 }
 
 func (d *door) unpark(conn net.Conn) {
@@ -220,13 +226,14 @@ func (d *door) unpark(conn net.Conn) {
 // take returns the parked connection of a rank for the Dial in progress. The caller owns it.
 func (d *door) take(rank int, purpose string) (net.Conn, error) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	g := guest{rank, d.turn}
 	a := d.parked[g]
+	delete(d.parked, g)
+	d.mu.Unlock()
 	if a == nil {
 		return nil, fmt.Errorf("meet: rank %d has not connected to rank %d", rank, d.rank)
 	}
-	delete(d.parked, g)
+	<-a.welcomed
 	if a.purpose != dialing+purpose {
 		a.conn.Close()
 		return nil, fmt.Errorf("meet: rank %d has connected for %q where rank %d is at %q", rank, a.purpose, d.rank, dialing+purpose)
