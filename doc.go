@@ -6,6 +6,6 @@
 // the plan and runs nothing. The operations of programs are in package primitives,
 // derivatives in vjp, meshes and placements in sharding, jobs of several processes in world.
 //
-// The package has no models, no training loop and no files of weights: examples/moe_lm shows
-// how they are made.
+// The package has no models, no training loop and no files of weights: these are in models,
+// train and checkpoint, and texts are written by generate.
 package gomoe

@@ -67,7 +67,7 @@ func (s *Session) Get(ctx context.Context, a *Array) (array.Array, error) {
 	out := array.New(a.Type)
 	for k, member := range a.mesh.Group(s.local[0], axes) {
 		start, part := a.Spec.Box(a.mesh, member, a.Type)
-		copyBox(out, start, array.Over(part, gathered[0][k*size:(k+1)*size]), nil, part.Shape)
+		array.CopyBox(out, start, array.Over(part, gathered[0][k*size:(k+1)*size]), nil, part.Shape)
 	}
 	return out, nil
 }

@@ -80,7 +80,7 @@ func fresh(_ int, t graph.Type) (piece, error) { return piece{array.New(t), nil}
 // copyFrom returns a fill that copies from the whole array.
 func copyFrom(a array.Array) func(Part) error {
 	return func(p Part) error {
-		copyBox(p.Array, nil, a, p.Start, p.Type.Shape)
+		array.CopyBox(p.Array, nil, a, p.Start, p.Type.Shape)
 		return nil
 	}
 }
@@ -93,7 +93,7 @@ func ReadAt(r io.ReaderAt, at int64) func(Part) error {
 		whole, size := p.Whole.Units()
 		shape, _ := p.Type.Units()
 		mem := p.Bytes()
-		return runs(shape, shape, nil, whole, inUnits(p.Start, p.Type), func(to, from, n int) error {
+		return array.Runs(shape, shape, nil, whole, array.InUnits(p.Start, p.Type), func(to, from, n int) error {
 			off := at + int64(from)*int64(size)
 			got, err := r.ReadAt(mem[to*size:(to+n)*size], off)
 			switch {

@@ -152,7 +152,7 @@ func (m *move) within(p Part) error {
 func (m *move) take(p Part, rank int) {
 	held := m.from(rank)
 	if both, ok := held.meet(box{p.Start, p.Type.Shape}); ok {
-		copyBox(p.Array, both.in(p.Start), m.part(rank), both.in(held.start), both.shape)
+		array.CopyBox(p.Array, both.in(p.Start), m.part(rank), both.in(held.start), both.shape)
 	}
 }
 
@@ -193,7 +193,7 @@ func (s *Session) exchange(ctx context.Context, p lowering.Port, m *move) (*Arra
 		m.take(part, part.Rank)
 		for from, mem := range came[slices.Index(s.local, part.Rank)] {
 			if b, ok := m.sends(from, part.Rank); ok {
-				copyBox(part.Array, b.in(part.Start), array.Over(b.of(p.Type), mem), nil, b.shape)
+				array.CopyBox(part.Array, b.in(part.Start), array.Over(b.of(p.Type), mem), nil, b.shape)
 			}
 		}
 		return nil
@@ -230,7 +230,7 @@ func (m *move) buffers(rank int) (send, receive [][]byte) {
 	for other := range n {
 		if b, ok := m.sends(rank, other); ok {
 			x := array.New(b.of(m.a.Type))
-			copyBox(x, nil, m.part(rank), b.in(m.from(rank).start), b.shape)
+			array.CopyBox(x, nil, m.part(rank), b.in(m.from(rank).start), b.shape)
 			send[other] = x.Bytes()
 		}
 		if b, ok := m.sends(other, rank); ok {

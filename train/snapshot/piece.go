@@ -52,7 +52,7 @@ func (p *piece) copyTo(to array.Array, start []int) error {
 	if err := p.check(offset(from, p.Type.Shape)*size, (offset(last, p.Type.Shape)+1)*size); err != nil {
 		return err
 	}
-	copyBox(to.Bytes(), to.Type.Shape, into, p.Mem, p.Type.Shape, from, n, size)
+	array.CopyBox(to, into, array.Over(p.Type, p.Mem), from, n)
 	return nil
 }
 
@@ -103,31 +103,4 @@ func offset(at, shape []int) int {
 		n = n*shape[d] + x
 	}
 	return n
-}
-
-// copyBox copies a box of shape n, of elements of so many bytes, from the place from of an array
-// to the place to of another. Neighbours are copied together.
-func copyBox(dst []byte, dstShape, to []int, src []byte, srcShape, from, n []int, size int) {
-	inner := len(n) // dimensions from here on lie in one run, with the one before them
-	for inner > 1 && n[inner-1] == dstShape[inner-1] && n[inner-1] == srcShape[inner-1] {
-		inner--
-	}
-	run := size
-	for d := max(inner-1, 0); d < len(n); d++ {
-		run *= n[d]
-	}
-	var rows func(d, dstAt, srcAt int)
-	rows = func(d, dstAt, srcAt int) {
-		if d >= inner-1 {
-			for ; d < len(n); d++ {
-				dstAt, srcAt = dstAt*dstShape[d]+to[d], srcAt*srcShape[d]+from[d]
-			}
-			copy(dst[dstAt*size:][:run], src[srcAt*size:][:run])
-			return
-		}
-		for i := range n[d] {
-			rows(d+1, dstAt*dstShape[d]+to[d]+i, srcAt*srcShape[d]+from[d]+i)
-		}
-	}
-	rows(0, 0, 0)
 }

@@ -1,29 +1,28 @@
-package runtime
+package array
 
 import (
 	"slices"
 
-	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 )
 
-// copyBox copies a box of the given shape from src, where it begins at from, to dst, where
+// CopyBox copies a box of the given shape from src, where it begins at from, to dst, where
 // it begins at to. A place that is nil is the beginning of the array.
-func copyBox(dst array.Array, to []int, src array.Array, from, shape []int) {
+func CopyBox(dst Array, to []int, src Array, from, shape []int) {
 	a, size := dst.Type.Units()
 	b, _ := src.Type.Units()
 	x, y := dst.Bytes(), src.Bytes()
-	_ = runs(inUnits(shape, dst.Type), a, inUnits(to, dst.Type), b, inUnits(from, src.Type), func(i, j, n int) error {
+	_ = Runs(InUnits(shape, dst.Type), a, InUnits(to, dst.Type), b, InUnits(from, src.Type), func(i, j, n int) error {
 		copy(x[i*size:(i+n)*size], y[j*size:])
 		return nil
 	})
 }
 
-// runs calls f for every run of elements of a box that lies without a gap in two arrays,
+// Runs calls f for every run of elements of a box that lies without a gap in two arrays,
 // with the index of its first element in both and its length, in the order of the elements.
 // The arrays have shapes a and b, and the box begins at aAt in one and at bAt in the other;
 // nil is the beginning. It returns the first error of f.
-func runs(shape, a, aAt, b, bAt []int, f func(i, j, n int) error) error {
+func Runs(shape, a, aAt, b, bAt []int, f func(i, j, n int) error) error {
 	if slices.Contains(shape, 0) {
 		return nil
 	}
@@ -67,8 +66,8 @@ func runs(shape, a, aAt, b, bAt []int, f func(i, j, n int) error) error {
 	}
 }
 
-// inUnits returns start, which counts elements, in units of t.Units.
-func inUnits(start []int, t graph.Type) []int {
+// InUnits returns start, which counts elements, in units of t.Units.
+func InUnits(start []int, t graph.Type) []int {
 	n, _ := t.DType.Block()
 	if n == 1 || len(start) == 0 {
 		return start
