@@ -107,12 +107,14 @@ type element struct {
 
 // element returns that of place i in a sequence of n tokens.
 func (s *Set) element(first int64, n, i int) (e element, err error) {
-	x, at := s.at(first + int64(min(i, n-1)))
-	document, begin, end := x.document(at)
-	e.document = s.number(first, x, document)
+	token := first + int64(min(i, n-1))
+	e.document = int32(s.document(token) - s.document(first))
 	if i >= n { // padding
 		return element{document: e.document + 1, position: int32(i - n)}, nil
 	}
+	shard, at := s.at(token)
+	x := s.shards[shard]
+	_, begin, end := x.document(at)
 	if e.token, err = x.token(at); err != nil {
 		return e, err
 	}
@@ -126,27 +128,6 @@ func (s *Set) element(first int64, n, i int) (e element, err error) {
 		}
 	}
 	return e, nil
-}
-
-// number returns how many documents begin in a sequence before a document of the shard x.
-func (s *Set) number(first int64, x *shard, document int) int32 {
-	y, at := s.at(first)
-	n, _, _ := y.document(at)
-	if x == y {
-		return int32(document - n)
-	}
-	count := len(y.ends) - n
-	for i, z := range s.shards {
-		if z == y {
-			for _, between := range s.shards[i+1:] {
-				if between == x {
-					break
-				}
-				count += len(between.ends)
-			}
-		}
-	}
-	return int32(count + document)
 }
 
 // token returns a token of the file.

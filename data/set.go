@@ -11,13 +11,14 @@ import (
 type Set struct {
 	shards []*shard
 	begins []int64 // the number of the first token of each shard, and behind them that of all
+	first  []int64 // the number of the first document of each shard, and behind them that of all
 	vocab  int
 }
 
 // Open opens files that Build has written. They must be of tokenizers of one size. The caller must
 // call Close, when no batch is used any more.
 func Open(paths ...string) (_ *Set, err error) {
-	s := &Set{begins: []int64{0}}
+	s := &Set{begins: []int64{0}, first: []int64{0}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("data: %w", err), s.Close())
@@ -31,7 +32,8 @@ func Open(paths ...string) (_ *Set, err error) {
 		if err != nil {
 			return nil, err
 		}
-		s.shards, s.begins = append(s.shards, x), append(s.begins, s.Tokens()+int64(len(x.tokens)))
+		s.begins, s.first = append(s.begins, s.Tokens()+int64(len(x.tokens))), append(s.first, s.Documents()+int64(len(x.ends)))
+		s.shards = append(s.shards, x)
 		if s.vocab == 0 {
 			s.vocab = x.vocab
 		}
@@ -59,21 +61,22 @@ func (s *Set) Tokens() int64 { return s.begins[len(s.begins)-1] }
 func (s *Set) Vocab() int { return s.vocab }
 
 // Documents returns the number of documents.
-func (s *Set) Documents() int64 {
-	n := int64(0)
-	for _, x := range s.shards {
-		n += int64(len(x.ends))
+func (s *Set) Documents() int64 { return s.first[len(s.first)-1] }
+
+// at returns the number of the shard that has a token, and the token's number in it.
+func (s *Set) at(token int64) (shard, at int) {
+	shard, found := slices.BinarySearch(s.begins, token)
+	if !found {
+		shard--
 	}
-	return n
+	return shard, int(token - s.begins[shard])
 }
 
-// at returns the shard that has a token, and the token's number in it.
-func (s *Set) at(token int64) (*shard, int) {
-	i, found := slices.BinarySearch(s.begins, token)
-	if !found {
-		i--
-	}
-	return s.shards[i], int(token - s.begins[i])
+// document returns the number of the document that has a token.
+func (s *Set) document(token int64) int64 {
+	i, at := s.at(token)
+	n, _, _ := s.shards[i].document(at)
+	return s.first[i] + int64(n)
 }
 
 // document returns the number of the document that has a token of the shard, and where it begins and ends.
