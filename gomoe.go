@@ -9,6 +9,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/exact"
 	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/internal/memory"
 	"github.com/gomoe/gomoe/internal/optimize"
@@ -50,6 +51,16 @@ type Config struct {
 	// 65504 become infinite. MLX's own protocols round after
 	// every addition.
 	Sums graph.DType
+	// Exact, if it is not 0, has all results have the same bits on every mesh that splits the
+	// batch and the experts over dp and ep, and is the number of blocks of the batch that makes
+	// this so: a power of two, such as 8. What sums over the batch, such as a weight's gradient,
+	// sums each block, and adds the blocks' sums in pairs, whoever has them. The ranks that split
+	// the batch divide the blocks, and these divide the batch. Place says on every mesh, also on
+	// one rank, what dp and ep would split. It takes more memory and time, a gradient that
+	// several iterations of a loop add up is exchanged in each of them, and what has no such form
+	// is an error: other axes than dp and ep, Sums, devices, and layers whose rows come home
+	// as sums or rounded.
+	Exact int
 	// Overlap is what ranks compute while they exchange data; 0 is nothing. It
 	// changes no bit of the results, and takes more memory where what is exchanged
 	// must be kept for longer. It pays where an exchange waits for a wire. Ranks in
@@ -128,6 +139,11 @@ func place(p *graph.Program, cfg Config) (*sharding.Assignment, []string, error)
 			return nil, nil, err
 		}
 	}
+	if cfg.Exact != 0 {
+		if p, err = exact.Program(p, cfg.Mesh, cfg.Place, cfg.Exact); err != nil {
+			return nil, nil, err
+		}
+	}
 	a, err := sharding.Propagate(p, cfg.Mesh, cfg.Place)
 	if err != nil {
 		return nil, nil, err
@@ -141,13 +157,16 @@ func Compile(p *graph.Program, cfg Config) (*lowering.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts := lowering.Options{Donate: cfg.Donate, Names: names, Sums: cfg.Sums, After: cfg.After, Check: cfg.Check}
+	opts := lowering.Options{Donate: cfg.Donate, Names: names, Sums: cfg.Sums, Pairs: cfg.Exact != 0, After: cfg.After, Check: cfg.Check}
 	if cfg.Optimize != Off {
 		opts.Fuse, opts.Joins, opts.Overlap, opts.Keep = true, primitives.Joins(), cfg.Overlap, cfg.Keep != Off
 	}
 	opts.Target = cfg.Target
 	if cfg.Device != nil {
 		opts.Target = cfg.Device
+	}
+	if opts.Target != nil && cfg.Exact != 0 {
+		return nil, fmt.Errorf("gomoe: %s with exact for device %s, whose sums have other bits than the host's; run it on the host", p.Name, opts.Target.Name())
 	}
 	if opts.Target != nil && opts.Overlap != lowering.OverlapOff {
 		return nil, fmt.Errorf("gomoe: %s for device %s with overlap %s: a device works during collectives by itself; leave overlap off", p.Name, opts.Target.Name(), opts.Overlap)

@@ -14,6 +14,11 @@ type Call struct {
 	DType graph.DType
 	Bytes int64     // the operation's size in the plan, equal on all members
 	Pos   graph.Pos // the user's line
+	// Pairs has sums of f32 and f64 added in pairs: those of n members are the sum of the
+	// first half of them, formed so, and that of the others; the first half is the largest
+	// power of two below n. A sum over blocks of members is then a part of the sum over all.
+	// Without it sums are added in rank order, as those of other types always are.
+	Pairs bool
 }
 
 func (c Call) String() string {

@@ -10,8 +10,8 @@ type Group interface {
 	// Rank is this member's index in the group, 0 to Size()-1.
 	Rank() int
 	Size() int
-	// AllSum adds the members' src element by element, in rank order, into
-	// every member's dst. dst may be src. Sums of bf16 and f16 are formed in
+	// AllSum adds the members' src element by element, in rank order or as
+	// Call.Pairs says, into every member's dst. dst may be src. Sums of bf16 and f16 are formed in
 	// f32 and rounded once; bool is not summed.
 	AllSum(ctx context.Context, c Call, dst, src []byte) error
 	// AllGather writes the src of every member, in member order, into every
@@ -27,10 +27,14 @@ type Group interface {
 	Barrier(ctx context.Context, c Call) error
 }
 
+// PairSums is what Limited.Lacks calls all_sum and reduce_scatter with Call.Pairs.
+const PairSums = "sum in pairs"
+
 // Limited is a group that does not have all operations, so that a plan can be refused before
 // its first step.
 type Limited interface {
 	// Lacks returns why the group does not have the operation of that name, as all_to_all,
-	// and which transports have it; nil if the group has it.
+	// and which transports have it; nil if the group has it. Sums with Call.Pairs have the name
+	// PairSums.
 	Lacks(op string) error
 }

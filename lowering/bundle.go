@@ -1,8 +1,8 @@
 package lowering
 
 import (
+	"fmt"
 	"slices"
-	"strings"
 )
 
 // mostJoined is the most bytes that one exchange takes after several have become it: of a
@@ -97,7 +97,7 @@ func (j *joiner) collect() {
 		if !j.joins(in) {
 			continue
 		}
-		key := in.Name + " " + strings.Join(in.Axes, ".") + " " + in.DType.String()
+		key := fmt.Sprint(in.Name, in.Axes, in.DType, in.Pairs)
 		size := j.whole(in)
 		b := open[key]
 		if b == nil || b.read <= i || b.bytes+size > mostJoined {

@@ -50,6 +50,7 @@ type Emitter struct {
 	memos map[any]Buf
 	seq   int
 	sums  graph.DType // see Options.Sums
+	pairs bool        // see Options.Pairs
 }
 
 type key struct {
@@ -217,13 +218,15 @@ type CollectiveSpec struct {
 	// Travels says that the exchange brings rows to their experts or home. Instructions
 	// that it does not need are computed while it is under way.
 	Travels bool
+	// Pairs has sums added in pairs; see collective.Call.
+	Pairs bool
 }
 
 // EmitCollective emits an exchange. It must not be called without axes: the caller then
 // computes the results from the arguments without an exchange.
 func (e *Emitter) EmitCollective(s CollectiveSpec) {
 	e.emit(Instr{Name: s.Op, InPlace: s.InPlace, Zones: -1, Collective: Collective{
-		Exchange: s.Exchange, Axes: s.Axes, Seq: e.seq, Bytes: s.Bytes, DType: s.DType, Travels: s.Travels}}, s.Out, s.In)
+		Exchange: s.Exchange, Axes: s.Axes, Seq: e.seq, Bytes: s.Bytes, DType: s.DType, Travels: s.Travels, Pairs: s.Pairs}}, s.Out, s.In)
 	e.seq++
 }
 

@@ -21,6 +21,10 @@ type Options struct {
 	// Sums is the element type, bf16 or f16, in which ranks add up pending sums of f32 arrays
 	// with dimensions. NoDType is f32. See gomoe.Config.
 	Sums graph.DType
+	// Pairs has pending sums added in pairs (see collective.Call), as sums over blocks are
+	// (see sharding.Blocked), so that their bits do not depend on how many ranks have the
+	// blocks. It goes without Sums.
+	Pairs bool
 	// Overlap is what is computed during collectives.
 	Overlap Overlap
 	// Joins are tried on the plan before it is fused and given memory, in rounds: those of a
@@ -51,7 +55,10 @@ func Lower(a *sharding.Assignment, opts Options) (*Plan, error) {
 	if d := opts.Sums; d != graph.NoDType && d != graph.BF16 && d != graph.F16 {
 		return nil, fmt.Errorf("lowering: sums of %s, want %s, %s or, for f32, none", d, graph.BF16, graph.F16)
 	}
-	p, err := emit(a, opts.Names, opts.Sums)
+	if opts.Pairs && opts.Sums != graph.NoDType {
+		return nil, fmt.Errorf("lowering: sums in pairs and of %s, want one of them: rounded summands depend on the number of ranks", opts.Sums)
+	}
+	p, err := emit(a, &opts)
 	if err != nil {
 		return nil, err
 	}
@@ -64,10 +71,10 @@ func Lower(a *sharding.Assignment, opts Options) (*Plan, error) {
 	return p, nil
 }
 
-// emit makes the plan of a placed program, before any pass. names are those of the results.
-func emit(a *sharding.Assignment, names []string, sums graph.DType) (*Plan, error) {
+// emit makes the plan of a placed program, before any pass.
+func emit(a *sharding.Assignment, opts *Options) (*Plan, error) {
 	p := &Plan{Name: a.Program.Name, Mesh: a.Mesh, unplaced: true}
-	e := &Emitter{Mesh: a.Mesh, asg: a, plan: p, sums: sums, bufs: map[key]Buf{}, memos: map[any]Buf{}}
+	e := &Emitter{Mesh: a.Mesh, asg: a, plan: p, sums: opts.Sums, pairs: opts.Pairs, bufs: map[key]Buf{}, memos: map[any]Buf{}}
 	for _, v := range a.Program.In {
 		b := e.Placed(v.Type, a.Spec[v])
 		p.Bufs[b.ID].Storage, p.Bufs[b.ID].Name = Input, v.Name
@@ -88,7 +95,7 @@ func emit(a *sharding.Assignment, names []string, sums graph.DType) (*Plan, erro
 		}
 	}
 	e.Eqn = nil
-	return p, e.outputs(names)
+	return p, e.outputs(opts.Names)
 }
 
 func (e *Emitter) eqn(q *graph.Eqn) error {

@@ -142,6 +142,7 @@ type Collective struct {
 	Bytes    int64    // the most payload that one rank contributes
 	DType    graph.DType
 	Travels  bool // it brings rows to their experts or home
+	Pairs    bool // sums are added in pairs; see collective.Call
 	// Wait is the instruction before which the collective is waited for; the
 	// instructions in between run beside it. len(Plan.Instrs) stands for the end of
 	// the plan; 0 says that nothing runs beside the collective.
@@ -274,6 +275,9 @@ func (p *Plan) instr(in *Instr) string {
 	}
 	if in.Communicates() {
 		fmt.Fprintf(&b, " over %s #%d %s %d bytes", strings.Join(in.Axes, "."), in.Seq, in.DType, in.Bytes)
+		if in.Pairs {
+			b.WriteString(" in pairs")
+		}
 		b.WriteString(p.until(in))
 	} else if in.Prim != nil {
 		b.WriteString(graph.ParamString(in.Prim))

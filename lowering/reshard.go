@@ -161,7 +161,7 @@ func (e *Emitter) allSum(t graph.Type, in Buf, axes []string) Buf {
 	out := e.Placed(t, summed(in.Spec, axes))
 	// The sum may be formed in the memory of the rank's part (see Group.AllSum),
 	// which is then read and written once.
-	e.EmitCollective(CollectiveSpec{Op: "all_sum", Axes: axes, DType: t.DType, Bytes: in.Type.Bytes(), Out: []Buf{out}, In: []Buf{in}, InPlace: true,
+	e.EmitCollective(CollectiveSpec{Op: "all_sum", Axes: axes, DType: t.DType, Bytes: in.Type.Bytes(), Out: []Buf{out}, In: []Buf{in}, InPlace: true, Pairs: e.pairs,
 		Exchange: func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
 			return g.AllSum(ctx, c, a.Out[0].Bytes(), a.In[0].Bytes())
 		}})
@@ -186,7 +186,7 @@ func (e *Emitter) reduceScatter(t graph.Type, in Buf, d int, axes []string) Buf 
 
 // reduceParts emits the reduce_scatter of in, in which the parts lie one behind another.
 func (e *Emitter) reduceParts(axes []string, out, in Buf) {
-	e.EmitCollective(CollectiveSpec{Op: "reduce_scatter", Axes: axes, DType: in.Type.DType, Bytes: in.Type.Bytes(), Out: []Buf{out}, In: []Buf{in},
+	e.EmitCollective(CollectiveSpec{Op: "reduce_scatter", Axes: axes, DType: in.Type.DType, Bytes: in.Type.Bytes(), Out: []Buf{out}, In: []Buf{in}, Pairs: e.pairs,
 		Exchange: func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
 			return g.ReduceScatter(ctx, c, a.Out[0].Bytes(), a.In[0].Bytes())
 		}})

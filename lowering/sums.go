@@ -32,7 +32,7 @@ func (j *joiner) own(b int) bool {
 func (j *joiner) sum(b *joined) []Instr {
 	first := j.Instrs[b.parts[0]]
 	sum := Instr{Name: first.Name, Prim: first.Prim, Pos: first.Pos, InPlace: true, Zones: -1,
-		Collective: Collective{Axes: first.Axes, DType: first.DType, Exchange: sumAdjacent}}
+		Collective: Collective{Axes: first.Axes, DType: first.DType, Exchange: sumAdjacent, Pairs: first.Pairs}}
 	var before, after []Instr
 	j.groups++
 	for _, i := range b.parts {

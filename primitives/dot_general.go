@@ -29,8 +29,14 @@ type DotGeneralOp struct {
 	// DType is the element type of the result (JAX's preferred_element_type).
 	// Zero means the element type of the arguments, which then must be the same.
 	DType graph.DType
+	// Tree, if it is not 0, is into how many blocks the first contracted dimension is cut.
+	// The products are summed over each block and over the other contracted dimensions, and
+	// these sums are added in pairs, so that they do not depend on how many ranks have the
+	// blocks. The result is f32 or f64.
+	Tree int
 }
 
+var _ sharding.Blocked = DotGeneralOp{}
 var _ primitive = DotGeneralOp{}
 
 // DotGeneral contracts dimension lhsContract[i] of x with rhsContract[i] of y,
@@ -75,7 +81,7 @@ func MatMulAs(d graph.DType, x, y *graph.Value) *graph.Value {
 }
 
 func dot(d graph.DType, x, y *graph.Value, lc, rc, lb, rb []int) *graph.Value {
-	return graph.Apply1(DotGeneralOp{slices.Clone(lc), slices.Clone(rc), slices.Clone(lb), slices.Clone(rb), d}, x, y)
+	return graph.Apply1(DotGeneralOp{slices.Clone(lc), slices.Clone(rc), slices.Clone(lb), slices.Clone(rb), d, 0}, x, y)
 }
 
 func (DotGeneralOp) Name() string { return "dot_general" }
@@ -119,6 +125,12 @@ func (p DotGeneralOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	}
 	for _, i := range rf {
 		out.Shape = append(out.Shape, in[1].Shape[i])
+	}
+	if p.Tree != 0 && (len(p.LHSContract) == 0 || in[0].DType.IsBlock() || in[1].DType.IsBlock()) {
+		return nil, fmt.Errorf("tree=%d for %s and %s, want numbers and at least one contracted dimension", p.Tree, in[0], in[1])
+	}
+	if p.Tree != 0 {
+		return []graph.Type{out}, treeOf(p.Tree, in[0].Shape[p.LHSContract[0]], out)
 	}
 	return []graph.Type{out}, nil
 }
@@ -281,7 +293,31 @@ func (p DotGeneralOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	if _, ok := p.rounds(c.Type(0), c.Type(1)); ok {
 		linear = sharding.NotLinear // the sum is rounded, and not each of its terms
 	}
-	return c.Place(sharding.Factors{In: [][]int{l, r}, Out: [][]int{out}, Sum: sum, RowWise: true, Linear: linear})
+	if p.Tree > 0 {
+		linear = sharding.NotLinear // what is pending is added up before, in its own order
+	}
+	dec, err := c.Place(sharding.Factors{In: [][]int{l, r}, Out: [][]int{out}, Sum: sum, RowWise: true, Linear: linear})
+	if err == nil && p.Tree > 0 {
+		err = treePending(c, dec, p.Tree, 0, p.LHSContract[0])
+	}
+	return dec, err
+}
+
+// InBlocks implements sharding.Blocked.
+func (p DotGeneralOp) InBlocks(e *graph.Eqn, in []sharding.Spec, blocks int) (graph.Primitive, error) {
+	d, err := onlySplit(in[0], p.LHSContract)
+	if err != nil || d < 0 {
+		return nil, err
+	}
+	if in[0].Ragged != nil && d == 0 {
+		return nil, fmt.Errorf("rows in expert order are summed over, and where they lie depends on the mesh; combine first")
+	}
+	// The blocks are of the first contracted dimension.
+	q := p
+	at := slices.Index(p.LHSContract, d)
+	first := func(list []int) []int { return slices.Insert(slices.Delete(slices.Clone(list), at, at+1), 0, list[at]) }
+	q.LHSContract, q.RHSContract, q.Tree = first(p.LHSContract), first(p.RHSContract), blocks
+	return q, divides(blocks, e.In[0].Type.Shape[d])
 }
 
 func (p DotGeneralOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
@@ -295,12 +331,16 @@ func (p DotGeneralOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		return e.Emit(lowering.KernelSpec{Name: "dot_general_blocks", Out: out, In: in, Dry: k, Kernel: k})
 	}
 	l, r := operandDims{p.LHSBatch, lf, p.LHSContract}, operandDims{p.RHSBatch, rf, p.RHSContract}
+	if p.Tree > 0 {
+		k := treeDot(l, r, blocksHere(e, p.Tree, in[0], p.LHSContract[0]))
+		return e.Emit(lowering.KernelSpec{Name: "dot_general_tree", Out: out, In: in, Dry: k, Kernel: k})
+	}
 	k := dotKernel(l, r)
 	return e.Emit(lowering.KernelSpec{Name: "dot_general", Out: out, In: in, Packs: dotPacks(in[0].Type, in[1].Type, out[0].Type, r), Dry: k, Kernel: k})
 }
 
 func (DotGeneralOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..], y t[..]", Results: "t[batch.., free of x.., free of y..]", Formula: "z[b, i, j] = Σₖ x[b, i, k] · y[b, k, j]",
-		Params: "lhs_contract, rhs_contract: pairs of dimensions summed over; lhs_batch, rhs_batch: pairs that go together; dtype: element type of the result, the arguments' if missing",
+		Params: "lhs_contract, rhs_contract: pairs of dimensions summed over; lhs_batch, rhs_batch: pairs that go together; dtype: element type of the result, the arguments' if missing; tree: blocks of the first contracted dimension whose sums are added in pairs, for an f32 or f64 result",
 		Notes:  "Sums in f64 for f64 and f32 for other floats, in blocks of 256, rounded once; integers wrap. One argument may be weights in blocks (" + blockTypes() + ") beside a float one: contracted over its last dimension, the float one is rounded to int8 blocks (but f64) and multiplied in integers; otherwise the weights are taken as numbers."}
 }

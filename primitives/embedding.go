@@ -14,12 +14,20 @@ import (
 // a table of Num rows.
 type (
 	EmbeddingOp     struct{}
-	EmbeddingGradOp struct{ Num int }
+	EmbeddingGradOp struct {
+		Num int
+		// Tree, if it is not 0, is into how many blocks the first dimension of the ids is cut.
+		// The rows of each are added to a table of zeros, and the tables in pairs, so that sums
+		// do not depend on how many ranks have the blocks. Rows are f32 or f64.
+		Tree int
+	}
 )
 
 var (
 	_ primitive = EmbeddingOp{}
 	_ primitive = EmbeddingGradOp{}
+
+	_ sharding.Blocked = EmbeddingGradOp{}
 )
 
 // Embedding returns table[ids]: table[V,D] of a float type, or in blocks, and ids i32[..]
@@ -76,6 +84,12 @@ func (p EmbeddingGradOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if !ct.Equal(want[0]) {
 		return nil, fmt.Errorf("the cotangent is %s for ids %s, want %s", ct, ids, want[0])
 	}
+	if p.Tree != 0 {
+		if ids.Rank() == 0 {
+			return nil, fmt.Errorf("tree=%d for one id, want a dimension to cut into blocks", p.Tree)
+		}
+		return []graph.Type{table}, treeOf(p.Tree, ids.Shape[0], table)
+	}
 	return []graph.Type{table}, nil
 }
 
@@ -83,7 +97,7 @@ func (EmbeddingOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) 
 	if e.In[0].Type.DType.IsBlock() {
 		return []*graph.Value{nil, nil}, nil // weights in blocks have no cotangent
 	}
-	return []*graph.Value{graph.Apply1(EmbeddingGradOp{e.In[0].Dim(0)}, e.In[1], ct[0]), nil}, nil
+	return []*graph.Value{graph.Apply1(EmbeddingGradOp{Num: e.In[0].Dim(0)}, e.In[1], ct[0]), nil}, nil
 }
 
 func (EmbeddingGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
@@ -96,9 +110,19 @@ func (EmbeddingOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Factors{In: [][]int{{sharding.Whole, rows[len(ids)]}, ids}, Out: [][]int{rows}, RowWise: len(ids) > 0})
 }
 
-func (EmbeddingGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (p EmbeddingGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	ids, rows := lookupDims(c.Type(0).Rank())
-	return c.Place(sharding.Factors{In: [][]int{ids, rows}, Out: [][]int{{sharding.Whole, rows[len(ids)]}}, Sum: ids})
+	dec, err := c.Place(sharding.Factors{In: [][]int{ids, rows}, Out: [][]int{{sharding.Whole, rows[len(ids)]}}, Sum: ids})
+	if err == nil && p.Tree > 0 {
+		err = treePending(c, dec, p.Tree, 0, 0)
+	}
+	return dec, err
+}
+
+// InBlocks implements sharding.Blocked.
+func (p EmbeddingGradOp) InBlocks(e *graph.Eqn, in []sharding.Spec, blocks int) (graph.Primitive, error) {
+	p.Tree = blocks
+	return p, firstInBlocks(e, in[0], kept(e.In[0].Type.Rank(), nil), blocks)
 }
 
 // lookupDims returns the factors of ids of this rank and of their rows.
@@ -118,6 +142,13 @@ func (EmbeddingOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 
 func (p EmbeddingGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	ids, t, add := in[0].Spec, e.Eqn.In[0].Type, inFloat(addRows[float32], addRows[float64])
+	if p.Tree > 0 {
+		n := blocksHere(e, p.Tree, in[0], 0)
+		add = inFloat(addRowsInTree[float32](n), addRowsInTree[float64](n))
+		return e.Emit(lowering.KernelSpec{Name: "embedding_grad_tree", Out: out, In: in, Kernel: func(a *exec.Args) error {
+			return checkIDs(a, ids, t, a.In[0], 0, p.Num, "id", add)
+		}})
+	}
 	return e.Emit(lowering.KernelSpec{Name: "embedding_grad", Out: out, In: in, Dry: widening(), Kernel: func(a *exec.Args) error {
 		return checkIDs(a, ids, t, a.In[0], 0, p.Num, "id", add)
 	}})
@@ -173,5 +204,5 @@ func (EmbeddingOp) Doc() graph.Doc {
 
 func (EmbeddingGradOp) Doc() graph.Doc {
 	return graph.Doc{Args: "ids i32[..], ct f[..,D]", Results: "f[num,D]", Formula: "dtable[v,:] = Σ ct[i,:] over ids[i] = v",
-		Params: "num: rows of the table", Notes: "Adds in the order of the ids, in f32 for bf16 and f16. Where ids are split the sum is pending."}
+		Params: "num: rows of the table; tree: blocks of the first dimension whose sums are added in pairs, for f32 or f64 rows", Notes: "Adds in the order of the ids, in f32 for bf16 and f16. Where ids are split the sum is pending."}
 }

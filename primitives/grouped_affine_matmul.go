@@ -61,7 +61,7 @@ func (g GroupedAffineMatMulOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Va
 	if g.Transpose {
 		a, b = b, a
 	}
-	ds, db := g.affine().cotangents(w, scales, biases, graph.Apply1(GroupedOuterOp{w.Dim(0)}, a, b, r))
+	ds, db := g.affine().cotangents(w, scales, biases, graph.Apply1(GroupedOuterOp{Experts: w.Dim(0)}, a, b, r))
 	return []*graph.Value{dx, nil, nil, ds, db}, nil
 }
 

@@ -92,7 +92,7 @@ func (g GroupedMatMulOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, e
 	if g.Transpose {
 		a, b = b, a
 	}
-	dw := graph.Apply1(GroupedOuterOp{w.Dim(0)}, a, b, r)
+	dw := graph.Apply1(GroupedOuterOp{Experts: w.Dim(0)}, a, b, r)
 	return []*graph.Value{dx, dw, nil}, nil
 }
 

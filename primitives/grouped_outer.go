@@ -17,8 +17,14 @@ import (
 // gradient of GroupedMatMulOp with respect to the weights.
 type GroupedOuterOp struct {
 	Experts int
+	// Tree, if it is not 0, is into how many blocks the tokens are cut. The products of an
+	// expert's rows are summed over the tokens of each block, and these sums are added in
+	// pairs, so that they do not depend on how many ranks have the tokens. The rows are f32 or
+	// f64.
+	Tree int
 }
 
+var _ sharding.Blocked = GroupedOuterOp{}
 var _ primitive = GroupedOuterOp{}
 
 func (GroupedOuterOp) Name() string { return "grouped_outer" }
@@ -37,7 +43,7 @@ func (g GroupedOuterOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if g.Experts < 1 {
 		return nil, fmt.Errorf("experts=%d, want at least 1", g.Experts)
 	}
-	return []graph.Type{graph.T(x.DType, g.Experts, x.Shape[1], y.Shape[1])}, nil
+	return []graph.Type{graph.T(x.DType, g.Experts, x.Shape[1], y.Shape[1])}, treeOf(g.Tree, in[2].Shape[0], x)
 }
 
 func (g GroupedOuterOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
@@ -69,13 +75,25 @@ func (g GroupedOuterOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	}
 	experts := l.expertAxes(c.Mesh)
 	d.Out[0].Pending = slices.DeleteFunc(slices.Clone(d.Out[0].Pending), func(a string) bool { return slices.Contains(experts, a) })
-	return d, l.expertsOver(c, &d.Out[0], &d.In[2], d.In[0].Ragged.Tokens)
+	if err := l.expertsOver(c, &d.Out[0], &d.In[2], d.In[0].Ragged.Tokens); err != nil || g.Tree == 0 {
+		return d, err
+	}
+	return d, treeOver(c, g.Tree, 2, 0, d.In[0].Ragged.Tokens)
+}
+
+// InBlocks implements sharding.Blocked.
+func (g GroupedOuterOp) InBlocks(e *graph.Eqn, _ []sharding.Spec, blocks int) (graph.Primitive, error) {
+	g.Tree = blocks
+	return g, divides(blocks, e.In[2].Type.Shape[0])
 }
 
 func (g GroupedOuterOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	counts, align, err := e.RowCounts(in[0].Spec)
 	if err != nil {
 		return err
+	}
+	if g.Tree > 0 {
+		return g.lowerTree(e, out, in, counts, align)
 	}
 	outer := orHalf(groupedOuterHalf[array.Brain](align), groupedOuterHalf[array.Half](align), inFloat(groupedOuter[float32](align), groupedOuter[float64](align)))
 	likely := likelyCounts(e.Eqn.In[0].Type, in[0].Type, out[0].Type.Shape[0], e.Mesh.Ranks())
@@ -124,7 +142,7 @@ func (GroupedOuterOp) Doc() graph.Doc {
 	return graph.Doc{
 		Args: "x f[S,H], y f[S,F], routing i32[T,K,2]", Results: "f[E,H,F]",
 		Formula: "w[e] = Σ_i x[i]ᵀ y[i] over the rows i of expert e; 0 for an expert without rows",
-		Params:  "experts: E",
+		Params:  "experts: E; tree: blocks of tokens whose sums are added in pairs, for f32 or f64 rows",
 		Notes:   "The weight gradient of grouped_matmul. Pending over the axes that split the tokens but not the experts.",
 	}
 }

@@ -61,7 +61,7 @@ func (g GroupedScaledMatMulOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Va
 	if g.Transpose {
 		a, b = b, a
 	}
-	dw, ds := scaledCotangents(w, scales, graph.Apply1(GroupedOuterOp{w.Dim(0)}, a, b, r))
+	dw, ds := scaledCotangents(w, scales, graph.Apply1(GroupedOuterOp{Experts: w.Dim(0)}, a, b, r))
 	return []*graph.Value{dx, dw, nil, ds}, nil
 }
 

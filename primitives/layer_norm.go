@@ -14,13 +14,21 @@ import (
 type (
 	LayerNormOp         struct{ Eps float64 }
 	LayerNormGradOp     struct{ Eps float64 }
-	LayerNormGainGradOp struct{ Eps float64 }
+	LayerNormGainGradOp struct {
+		Eps float64
+		// Tree, if it is not 0, is into how many blocks dimension 0 is cut. The rows of each
+		// are summed, and these sums are added in pairs, so that they do not depend on how many
+		// ranks have the blocks. They are f32 or f64.
+		Tree int
+	}
 )
 
 var (
 	_ primitive = LayerNormOp{}
 	_ primitive = LayerNormGradOp{}
 	_ primitive = LayerNormGainGradOp{}
+
+	_ sharding.Blocked = LayerNormGainGradOp{}
 )
 
 // LayerNorm returns (x - mean) / √(variance + eps) · gain + bias, with the mean and
@@ -50,7 +58,7 @@ func (p LayerNormGradOp) Infer(in []graph.Type) ([]graph.Type, error) {
 }
 
 func (p LayerNormGainGradOp) Infer(in []graph.Type) ([]graph.Type, error) {
-	out, err := RMSNormGainGradOp(p).Infer(in)
+	out, err := RMSNormGainGradOp{p.Eps, p.Tree}.Infer(in)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +67,7 @@ func (p LayerNormGainGradOp) Infer(in []graph.Type) ([]graph.Type, error) {
 
 func (p LayerNormOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, gain := e.In[0], e.In[1]
-	sums := graph.Apply(LayerNormGainGradOp(p), x, ct[0])
+	sums := graph.Apply(LayerNormGainGradOp{Eps: p.Eps}, x, ct[0])
 	return []*graph.Value{graph.Apply1(LayerNormGradOp(p), x, gain, ct[0]), sums[0], sums[1]}, nil
 }
 
@@ -81,7 +89,7 @@ func (p LayerNormGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, e
 
 func (p LayerNormGainGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	return differentiate(e, ct, func(in []*graph.Value) []*graph.Value {
-		y, _ := LayerNormOp(p).normal(in[0])
+		y, _ := LayerNormOp{p.Eps}.normal(in[0])
 		return []*graph.Value{sumRows(Mul(in[1], y)), sumRows(in[1])}
 	})
 }
@@ -96,8 +104,19 @@ func (LayerNormGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Rows(n-1, []int{n, -1, n}, []int{n}))
 }
 
-func (LayerNormGainGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
-	return c.Place(sumOfRows(c.Type(0).Rank(), 2, 2))
+func (p LayerNormGainGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+	dec, err := c.Place(sumOfRows(c.Type(0).Rank(), 2, 2))
+	if err == nil && p.Tree > 0 {
+		err = treePending(c, dec, p.Tree, 0, 0)
+	}
+	return dec, err
+}
+
+// InBlocks implements sharding.Blocked.
+func (p LayerNormGainGradOp) InBlocks(e *graph.Eqn, in []sharding.Spec, blocks int) (graph.Primitive, error) {
+	p.Tree = blocks
+	rank := e.In[0].Type.Rank()
+	return p, firstInBlocks(e, in[0], kept(rank, []int{rank - 1}), blocks)
 }
 
 func (p LayerNormOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
@@ -109,6 +128,11 @@ func (p LayerNormGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) erro
 }
 
 func (p LayerNormGainGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	if p.Tree > 0 {
+		n := blocksHere(e, p.Tree, in[0], 0)
+		k := inFloat(inTree(layerNormGainKernel[float32](p.Eps), 2, n), inTree(layerNormGainKernel[float64](p.Eps), 2, n))
+		return e.Emit(lowering.KernelSpec{Name: "layer_norm_gain_grad_tree", Out: out, In: in, Kernel: k})
+	}
 	return floatKernel(e, "layer_norm_gain_grad", out, in, layerNormGainKernel[float32](p.Eps), layerNormGainKernel[float64](p.Eps))
 }
 
@@ -187,5 +211,5 @@ func (LayerNormGradOp) Doc() graph.Doc {
 
 func (LayerNormGainGradOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x f[..,D], ct f[..,D]", Results: "f[D], f[D]",
-		Formula: "dgain = Σ ct · (x - mean(x)) / √(variance + eps), dbias = Σ ct over the rows", Params: "eps: number ≥ 0"}
+		Formula: "dgain = Σ ct · (x - mean(x)) / √(variance + eps), dbias = Σ ct over the rows", Params: "eps: number ≥ 0; tree: blocks of dimension 0 whose sums are added in pairs, for f32 or f64"}
 }

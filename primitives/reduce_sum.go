@@ -24,8 +24,13 @@ import (
 type ReduceSumOp struct {
 	Axes      []int
 	Unordered bool
+	// Tree, if it is not 0, is into how many blocks axis 0 is cut. Each is summed, and
+	// these sums are added in pairs, so that they do not depend on how many ranks have the
+	// blocks. The sum is f32 or f64 and stays pending, as with Unordered.
+	Tree int
 }
 
+var _ sharding.Blocked = ReduceSumOp{}
 var _ primitive = ReduceSumOp{}
 
 // ReduceSum returns the sum of x over axes, which must be ascending, or over all axes if
@@ -45,7 +50,9 @@ func ReduceSumUnordered(x *graph.Value) *graph.Value {
 }
 
 // over returns the same reduction over other axes, for one step of the lowering.
-func (r ReduceSumOp) over(axes []int) graph.Primitive { return ReduceSumOp{axes, r.Unordered} }
+func (r ReduceSumOp) over(axes []int) graph.Primitive {
+	return ReduceSumOp{Axes: axes, Unordered: r.Unordered}
+}
 
 func (ReduceSumOp) Name() string { return "reduce_sum" }
 
@@ -56,7 +63,14 @@ func (r ReduceSumOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if in[0].DType == graph.Bool {
 		return nil, fmt.Errorf("element type bool is not summed; convert with convert_element_type")
 	}
-	return inferReduce(in, r.Axes)
+	out, err := inferReduce(in, r.Axes)
+	if err == nil && r.Tree != 0 {
+		if len(r.Axes) == 0 || r.Axes[0] != 0 {
+			return nil, fmt.Errorf("tree=%d for axes %v, want the first axis, which is cut into blocks, among them", r.Tree, r.Axes)
+		}
+		err = treeOf(r.Tree, in[0].Shape[r.Axes[0]], in[0])
+	}
+	return out, err
 }
 
 func (r ReduceSumOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
@@ -64,6 +78,16 @@ func (r ReduceSumOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error
 }
 
 func (r ReduceSumOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+	if r.Tree > 0 {
+		if c.In[0].Ragged != nil {
+			return sharding.Decision{}, fmt.Errorf("rows in expert order have no blocks; combine first")
+		}
+		dec, err := c.Place(reduceFactors(c.Type(0), r.Axes))
+		if err == nil {
+			err = treePending(c, dec, r.Tree, 0, 0)
+		}
+		return dec, err
+	}
 	if !r.Unordered && c.In[0].Ragged == nil {
 		return placeReduce(c, r.Axes)
 	}
@@ -74,8 +98,29 @@ func (r ReduceSumOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(f)
 }
 
+// mostGathered is how many numbers of each index of a split dimension are gathered, at most, to
+// be added in order, instead of in a tree.
+const mostGathered = 16
+
+// InBlocks implements sharding.Blocked. What leaves few numbers is summed in order.
+func (r ReduceSumOp) InBlocks(e *graph.Eqn, in []sharding.Spec, blocks int) (graph.Primitive, error) {
+	if in[0].Ragged != nil {
+		return nil, fmt.Errorf("rows in expert order are summed over, and where they lie depends on the mesh; combine first")
+	}
+	x := e.In[0].Type
+	d, err := onlySplit(in[0], r.Axes)
+	if err == nil && d == 0 && x.Shape[d]%blocks == 0 && e.Out[0].Type.Len() > mostGathered {
+		return ReduceSumOp{Axes: r.Axes, Tree: blocks}, nil
+	}
+	return ReduceSumOp{Axes: r.Axes}, nil
+}
+
 func (r ReduceSumOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	kernel := func(axes []int) exec.Kernel { return reduceAxes(axes, sumAxis) }
+	if r.Tree > 0 {
+		k := inTree(reduceAxes(r.Axes, sumAxis), 1, blocksHere(e, r.Tree, in[0], 0))
+		return e.Emit(lowering.KernelSpec{Name: "reduce_sum_tree", Out: out, In: in, Dry: k, Kernel: k})
+	}
 	if r.Unordered || in[0].Spec.Ragged != nil {
 		return reduction(e, "reduce_sum", r.Axes, out, in, kernel)
 	}
@@ -151,6 +196,6 @@ func foldAdd[T numeric](acc, rows []T) {
 
 func (ReduceSumOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..]", Results: "t[..] without axes", Formula: "y = Σ x over axes",
-		Params: "axes: ascending; unordered: let each rank sum its part and add the parts, instead of the same bits on every mesh",
+		Params: "axes: ascending; unordered: let each rank sum its part and add the parts, instead of the same bits on every mesh; tree: blocks of axis 0 whose sums are added in pairs, which have the same bits on every mesh, too",
 		Notes:  "Sums in f64 (f32 for bf16 and f16), axis by axis, from the last to the first; the sums over an axis are rounded to the type of x (bf16 and f16: to f32) before the next axis. The sum over an axis is made as 8 sums, of every 8th index upwards, that are added in pairs 4, 2 and 1 apart."}
 }

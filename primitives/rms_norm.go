@@ -1,6 +1,8 @@
 package primitives
 
 import (
+	"fmt"
+
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/norm"
@@ -14,13 +16,21 @@ type RMSNormOp struct{ Eps float64 }
 // RMSNormGradOp is the cotangent of RMSNormOp's x, RMSNormGainGradOp that of its gain.
 type (
 	RMSNormGradOp     struct{ Eps float64 }
-	RMSNormGainGradOp struct{ Eps float64 }
+	RMSNormGainGradOp struct {
+		Eps float64
+		// Tree, if it is not 0, is into how many blocks dimension 0 is cut. The rows of each
+		// are summed, and these sums are added in pairs, so that they do not depend on how many
+		// ranks have the blocks. They are f32 or f64.
+		Tree int
+	}
 )
 
 var (
 	_ primitive = RMSNormOp{}
 	_ primitive = RMSNormGradOp{}
 	_ primitive = RMSNormGainGradOp{}
+
+	_ sharding.Blocked = RMSNormGainGradOp{}
 )
 
 // RMSNorm returns x / √(mean(x²) + eps) · gain, with the mean over the last
@@ -72,17 +82,24 @@ func (p RMSNormGainGradOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := alike(in); err != nil {
 		return nil, err
 	}
-	if err := RMSNormOp(p).rows(in[0]); err != nil {
+	if err := (RMSNormOp{p.Eps}).rows(in[0]); err != nil {
 		return nil, err
 	}
-	return []graph.Type{graph.T(in[0].DType, in[0].Shape[in[0].Rank()-1])}, nil
+	out := []graph.Type{graph.T(in[0].DType, in[0].Shape[in[0].Rank()-1])}
+	if p.Tree != 0 {
+		if in[0].Rank() < 2 {
+			return nil, fmt.Errorf("tree=%d for one row, want a dimension to cut into blocks", p.Tree)
+		}
+		return out, treeOf(p.Tree, in[0].Shape[0], out[0])
+	}
+	return out, nil
 }
 
 func (p RMSNormOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, gain := e.In[0], e.In[1]
 	return []*graph.Value{
 		graph.Apply1(RMSNormGradOp(p), x, gain, ct[0]),
-		graph.Apply1(RMSNormGainGradOp(p), x, ct[0]),
+		graph.Apply1(RMSNormGainGradOp{Eps: p.Eps}, x, ct[0]),
 	}, nil
 }
 
@@ -105,8 +122,8 @@ func (p RMSNormGainGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value,
 	return []*graph.Value{
 		// The result's derivative is Σ g·(x/rms)·ct over the rows, in which g, the
 		// cotangent, stands where rms_norm has the gain.
-		graph.Apply1(RMSNormGradOp(p), x, ct[0], e.In[1]),
-		Mul(Mul(g, x), RMSNormOp(p).inverse(x)),
+		graph.Apply1(RMSNormGradOp{p.Eps}, x, ct[0], e.In[1]),
+		Mul(Mul(g, x), RMSNormOp{p.Eps}.inverse(x)),
 	}, nil
 }
 
@@ -120,8 +137,19 @@ func (RMSNormGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Rows(n-1, []int{n, -1, n}, []int{n}))
 }
 
-func (RMSNormGainGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
-	return c.Place(sumOfRows(c.Type(0).Rank(), 2, 1))
+func (p RMSNormGainGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+	dec, err := c.Place(sumOfRows(c.Type(0).Rank(), 2, 1))
+	if err == nil && p.Tree > 0 {
+		err = treePending(c, dec, p.Tree, 0, 0)
+	}
+	return dec, err
+}
+
+// InBlocks implements sharding.Blocked.
+func (p RMSNormGainGradOp) InBlocks(e *graph.Eqn, in []sharding.Spec, blocks int) (graph.Primitive, error) {
+	p.Tree = blocks
+	rank := e.In[0].Type.Rank()
+	return p, firstInBlocks(e, in[0], kept(rank, []int{rank - 1}), blocks)
 }
 
 func (p RMSNormOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
@@ -133,6 +161,11 @@ func (p RMSNormGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error 
 }
 
 func (p RMSNormGainGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	if p.Tree > 0 {
+		n := blocksHere(e, p.Tree, in[0], 0)
+		k := inFloat(inTree(rmsNormGainKernel[float32](p.Eps), 2, n), inTree(rmsNormGainKernel[float64](p.Eps), 2, n))
+		return e.Emit(lowering.KernelSpec{Name: "rms_norm_gain_grad_tree", Out: out, In: in, Kernel: k})
+	}
 	return floatKernel(e, "rms_norm_gain_grad", out, in, rmsNormGainKernel[float32](p.Eps), rmsNormGainKernel[float64](p.Eps))
 }
 
@@ -237,5 +270,5 @@ func (RMSNormGradOp) Doc() graph.Doc {
 
 func (RMSNormGainGradOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x f[..,D], ct f[..,D]", Results: "f[D]",
-		Formula: "dgain = Σ ct · x / √(mean(x²) + eps) over the rows", Params: "eps: number ≥ 0"}
+		Formula: "dgain = Σ ct · x / √(mean(x²) + eps) over the rows", Params: "eps: number ≥ 0; tree: blocks of dimension 0 whose sums are added in pairs, for f32 or f64"}
 }

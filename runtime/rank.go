@@ -108,7 +108,11 @@ func newRankOn(p *lowering.Plan, c collective.Communicator, h *heap, memory func
 			return nil, fmt.Errorf("runtime: rank %d: group over %v: %w", c.Rank(), in.Axes, err)
 		}
 		if l, ok := g.(collective.Limited); ok {
-			if err := l.Lacks(in.Name); err != nil {
+			name := in.Name
+			if in.Pairs && g.Size() > 2 {
+				name = collective.PairSums
+			}
+			if err := l.Lacks(name); err != nil {
 				return nil, fmt.Errorf("runtime: rank %d: plan %s has %s over %v (%s): %w", c.Rank(), p.Name, in.Name, in.Axes, in.Pos, err)
 			}
 		}
@@ -257,7 +261,7 @@ func (r *rank) exec(ctx context.Context, in *lowering.Instr, g collective.Group)
 		a.Out = append(a.Out, r.bufs[b])
 	}
 	if in.Communicates() {
-		c := collective.Call{Op: in.Name, Seq: r.seq + in.Seq, DType: in.DType, Bytes: in.Bytes, Pos: in.Pos}
+		c := collective.Call{Op: in.Name, Seq: r.seq + in.Seq, DType: in.DType, Bytes: in.Bytes, Pos: in.Pos, Pairs: in.Pairs}
 		a.Crew.Leave() // most of an exchange is spent waiting for the others
 		defer a.Crew.Enter()
 		return in.Exchange(ctx, g, c, a)

@@ -42,6 +42,18 @@ type Leaver interface {
 	LeavesPending()
 }
 
+// Blocked is implemented by rules that sum over a split dimension and leave the sum pending,
+// and that can make the sum of each of a number of equal blocks of the dimension instead, and
+// add these in pairs: the sum of the first half of the blocks, formed so, plus that of the
+// other half. A rank has some of the blocks, and its sum is a part of the sum over all.
+type Blocked interface {
+	Rule
+	// InBlocks returns the primitive that does so with that many blocks, a power of two, for
+	// an equation whose arguments are placed as in. It may return one that leaves no sum
+	// pending, and has the same bits on every mesh. The error says why there is neither.
+	InBlocks(e *graph.Eqn, in []Spec, blocks int) (graph.Primitive, error)
+}
+
 // Context is what a rule decides from.
 type Context struct {
 	Mesh Mesh

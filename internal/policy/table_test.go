@@ -89,11 +89,12 @@ func imports() map[string][]string {
 		"metal/measure":              {"graph", "array", "sharding", "lowering", "", "metal/kernels", "runtime"},
 		"primitives":                 {"graph", "array", "vjp", "sharding", "collective", "exec", "lowering", "ep", "internal/kernel", "internal/kernel/attention", "internal/kernel/blocks", "internal/kernel/gemm", "internal/kernel/norm", "internal/kernel/pack", "internal/kernel/random", "internal/kernel/vector", "quant"},
 		"internal/testing/fuzzprog":  {anything},
-		"internal/optimize":          {"graph", "array", "primitives"}, // between graph and the engines, which know no primitive
+		"internal/optimize":          {"graph", "array", "primitives"},          // between graph and the engines, which know no primitive
+		"internal/exact":             {"ep", "graph", "primitives", "sharding"}, // before placement, which it asks on another mesh
 		"internal/testing/late":      {"graph", "array", "exec", "lowering", "runtime"},
 		"internal/testing/toy":       {"graph", "array", "sharding", "collective", "exec", "lowering", "jaccl", "jaccl/engine", "runtime"},
 		"world":                      {"graph", "sharding", "collective", "internal/flight", "internal/openfiles", "jaccl", "jaccl/engine", "jaccl/job/environ", "jaccl/job/hostfile", "jaccl/job/meet", "jaccl/job/watch", "jaccl/link", "jaccl/link/*", "jaccl/mlx/mesh", "jaccl/mlx/ring", "jaccl/rdma"},
-		"":                           {"graph", "array", "sharding", "collective", "lowering", "internal/device", "internal/kernel", "internal/memory", "internal/optimize", "metal/kernels", "primitives", "runtime", "world"},
+		"":                           {"graph", "array", "sharding", "collective", "lowering", "internal/device", "internal/exact", "internal/kernel", "internal/memory", "internal/optimize", "metal/kernels", "primitives", "runtime", "world"},
 		"internal/device":            {"metal", "runtime"},
 		"exec":                       {"graph", "array", "sharding", "collective", "internal/kernel"},
 		"collective":                 {"graph"},

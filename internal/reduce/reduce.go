@@ -26,6 +26,7 @@ type Accumulator struct {
 	total, wide [2 * BlockBytes / 8]uint64
 	in, out     [BlockBytes / 8]uint64
 	pair        [2][]byte // the two buffers that Pair reduces
+	halves      [][]byte  // by depth, the sum of the second half of some buffers; see pairs
 
 	// Blocks is the current block of every member's src. Into uses it; callers of Block
 	// may use it too.
@@ -55,6 +56,10 @@ const (
 	// bits of one of the two.
 	Above
 	Below
+	// Pairs adds f32 and f64 in pairs: the sum of the first buffers, as many as the largest
+	// power of two below their number, formed so, plus the sum of the others. Elements of
+	// other types are added in the order of ranks.
+	Pairs
 )
 
 // Block returns the elements of srcs, at most BlockBytes of each, reduced in the order of
@@ -63,6 +68,15 @@ const (
 func (a *Accumulator) Block(r Op, d graph.DType, srcs [][]byte, dst []byte) []byte {
 	if len(srcs) == 1 {
 		return srcs[0]
+	}
+	if r == Pairs {
+		switch d {
+		case graph.F64:
+			return foldPairs[float64](a, srcs, dst)
+		case graph.F32:
+			return foldPairs[float32](a, srcs, dst)
+		}
+		r = Sum
 	}
 	switch d {
 	case graph.F64:

@@ -152,7 +152,7 @@ func (g *linkGroup) reduceAtOnce(p *post) error {
 	if err := g.step(); err != nil {
 		return err
 	}
-	r, _ := reductionOf(p.call.Op)
+	r, _ := reductionOf(p.call)
 	g.e.acc.Into(p.dst, r, p.call.DType, g.srcs)
 	return nil
 }
@@ -162,7 +162,7 @@ func (g *linkGroup) reduceAtOnce(p *post) error {
 // of the block before it.
 func (g *linkGroup) reduceInBlocks(p *post) error {
 	n, size := len(p.src), g.Size()
-	r, _ := reductionOf(p.call.Op)
+	r, _ := reductionOf(p.call)
 	lo, hi := segment(n, g.index, size)
 	_, longest := segment(n, 0, size)
 	block := g.block()
@@ -197,7 +197,7 @@ func (g *linkGroup) reduceInBlocks(p *post) error {
 func (g *linkGroup) scatterInBlocks(p *post) error {
 	n, block := len(p.dst), g.block()
 	room := g.e.room.of((g.Size() - 1) * min(stride(n), block))
-	r, _ := reductionOf(p.call.Op)
+	r, _ := reductionOf(p.call)
 	for at := 0; at < n || at == 0; at += block {
 		part := cut(p.dst, at, block)
 		for k, i := range g.of {

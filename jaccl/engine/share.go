@@ -3,6 +3,7 @@ package engine
 import (
 	"slices"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/internal/reduce"
 )
 
@@ -69,7 +70,7 @@ func reduced(a *reduce.Accumulator, posts []post, lo, hi int, dst []byte) []byte
 	for k := range posts {
 		a.Blocks = append(a.Blocks, posts[k].src[lo:hi])
 	}
-	r, _ := reductionOf(posts[0].call.Op)
+	r, _ := reductionOf(posts[0].call)
 	return a.Block(r, posts[0].call.DType, a.Blocks, dst)
 }
 
@@ -84,9 +85,12 @@ func segment(n, i, size int) (lo, hi int) {
 
 // reductionOf returns how an operation combines elements; false for operations that only
 // move them.
-func reductionOf(op string) (r reduce.Op, ok bool) {
-	switch op {
+func reductionOf(c collective.Call) (r reduce.Op, ok bool) {
+	switch c.Op {
 	case allSum, reduceScatter:
+		if c.Pairs {
+			return reduce.Pairs, true
+		}
 		return reduce.Sum, true
 	case allMax:
 		return reduce.Max, true

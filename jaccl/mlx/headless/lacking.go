@@ -23,6 +23,8 @@ type Lacking struct {
 // Lacks implements collective.Limited.
 func (l Lacking) Lacks(op string) error {
 	switch op {
+	case collective.PairSums:
+		return fmt.Errorf("%s%s adds in an order of its own, and a plan with the same bits on every mesh has sums in pairs of more than two ranks; use the transport tcp, shm, verbs or mpi: %w", l.Prefix, l.Protocol, jaccl.ErrUnsupported)
 	case "all_to_all", "all_gather_v", "broadcast", "split": // none of MLX's protocols has these
 	default:
 		if !slices.Contains(l.More, op) {

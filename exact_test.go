@@ -1,0 +1,129 @@
+package gomoe_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/vjp"
+)
+
+// exactStep is a step of a small model whose gradients sum over the batch in every way that
+// there is: of a table, of gains and biases, of matrices and of experts.
+func exactStep(t *testing.T, tokens int) *graph.Program {
+	const vocab, width, inner, experts, k = 11, 12, 10, 8, 2
+	p, err := graph.Trace("exact", func(tr *graph.Tracer) []*graph.Value {
+		f := func(name string, shape ...int) *graph.Value { return tr.Input(name, graph.F32, shape...) }
+		ids := tr.Input("ids", graph.I32, tokens)
+		table, gain, bias := f("table", vocab, width), f("gain", width), f("bias", width)
+		in, gate, up, down := f("in", width, width), f("gate", width, experts), f("up", experts, width, inner), f("down", experts, inner, width)
+		x := Add(MatMul(RMSNorm(Embedding(table, ids), gain, 1e-6), in), BroadcastTo(bias, tokens, width))
+		weights, chosen, _ := Route(RouteOp{TopK: k}, MatMul(x, gate), nil)
+		r := Prepare(PrepareOp{Experts: experts, Capacity: tokens / 2}, chosen)
+		rows, w := DispatchWeighted(r, x, weights)
+		o := GroupedMatMul(r, SiLU(GroupedMatMul(r, rows, up)), down)
+		y := Combine(r, Mul(o, BroadcastInDim(w, []int{o.Dim(0), width}, 0)))
+		loss := ReduceSum(Square(LayerNorm(Add(x, y), gain, bias, 1e-6)))
+		out := []*graph.Value{loss}
+		ws := []*graph.Value{table, gain, bias, in, gate, up, down}
+		for i, g := range vjp.Gradients(loss, ws...) {
+			norm := ReduceSumUnordered(Square(g))
+			out = append(out, g, norm, Sub(ws[i], Mul(g, BroadcastTo(norm, g.Type.Shape...))))
+		}
+		return out
+	})
+	require.NoError(t, err)
+	return p
+}
+
+func exactPlace() map[string]sharding.Spec {
+	return map[string]sharding.Spec{"ids": sharding.Split("dp.ep"), "up": sharding.Split("ep"), "down": sharding.Split("ep")}
+}
+
+func exactInputs(p *graph.Program) map[string]array.Array {
+	r := rand.New(rand.NewPCG(1, 2))
+	in := map[string]array.Array{}
+	for _, v := range p.In {
+		a := array.New(v.Type)
+		if v.Type.DType == graph.I32 {
+			for i := range array.Data[int32](a) {
+				array.Data[int32](a)[i] = int32(r.IntN(11))
+			}
+		} else {
+			for i := range array.Data[float32](a) {
+				array.Data[float32](a)[i] = float32(r.NormFloat64())
+			}
+		}
+		in[v.Name] = a
+	}
+	return in
+}
+
+// The loss, the gradients, their norms and what is made of them have the bits of one rank on
+// every mesh, and without Exact some of them have not.
+func TestExact(t *testing.T) {
+	p := exactStep(t, 64)
+	in := exactInputs(p)
+	run := func(mesh string, blocks int) []array.Array {
+		m, err := sharding.ParseMesh(mesh)
+		require.NoError(t, err)
+		out, err := gomoe.Run(context.Background(), p, gomoe.Config{Mesh: m, Place: exactPlace(), Exact: blocks, Check: true}, in)
+		require.NoError(t, err, mesh)
+		return out
+	}
+	want, plain := run("", 8), run("", 0)
+	for i := range want {
+		for j, x := range array.Data[float32](want[i]) {
+			if y := array.Data[float32](plain[i])[j]; abs32(x-y) > 1e-3*(1+abs32(y)) {
+				t.Fatalf("result %d, element %d: exact %v, plain %v", i, j, x, y)
+			}
+		}
+	}
+	differ := false
+	for _, mesh := range []string{"dp=2", "ep=2", "dp=4", "ep=4", "dp=2,ep=2", "ep=8", "dp=2,ep=4", "dp=4,ep=2", "dp=8", "dp=1,ep=4"} {
+		got, other := run(mesh, 8), run(mesh, 0)
+		for i := range want {
+			if !array.Equal(got[i], want[i]) {
+				t.Errorf("mesh %s: result %d has other bits than on one rank", mesh, i)
+			}
+			differ = differ || !array.Equal(other[i], plain[i])
+		}
+	}
+	if !differ {
+		t.Error("without Exact all meshes have the bits of one rank, so that the test shows nothing")
+	}
+}
+
+func abs32(x float32) float32 { return max(x, -x) }
+
+// What has no form with the same bits is refused, with what to do instead.
+func TestExactRefuses(t *testing.T) {
+	p := exactStep(t, 64)
+	for _, c := range []struct {
+		mesh, want string
+		cfg        gomoe.Config
+		place      map[string]sharding.Spec
+	}{
+		{"dp=2,tp=2", "leave tp out", gomoe.Config{Exact: 8}, exactPlace()},
+		{"dp=2", "want a power of two", gomoe.Config{Exact: 6}, exactPlace()},
+		{"dp=2", "choose a batch that is a multiple of 128", gomoe.Config{Exact: 128}, exactPlace()},
+		{"dp=4", "split over 1, 2, 4", gomoe.Config{Exact: 2}, exactPlace()},
+		{"dp=3", "split over 1, 2, 4", gomoe.Config{Exact: 8}, exactPlace()},
+		{"", "place the batch on every mesh", gomoe.Config{Exact: 8}, nil},
+		{"ep=2,dp=2", "in the order of the mesh", gomoe.Config{Exact: 8}, exactPlace()},
+		{"dp=2", "rounded summands", gomoe.Config{Exact: 8, Sums: graph.BF16}, exactPlace()},
+	} {
+		m, err := sharding.ParseMesh(c.mesh)
+		require.NoError(t, err)
+		c.cfg.Mesh, c.cfg.Place = m, c.place
+		_, err = gomoe.Compile(p, c.cfg)
+		require.ErrorContains(t, err, c.want, "mesh %s", c.mesh)
+	}
+}
