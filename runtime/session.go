@@ -186,8 +186,8 @@ func (s *Session) Recycle(arrays ...*Array) {
 // session finds out by a garbage collection, at most one a step, and only where it costs
 // less than the memory would. Memory that Parts has lent is never taken.
 //
-// After the first steps Run allocates only the slice that it returns and its Arrays;
-// RunInto allocates nothing.
+// After the first steps Run allocates only the slice that it returns, its Arrays, and what
+// tells whether somebody refers to a large one. RunInto allocates nothing.
 func (s *Session) Run(ctx context.Context, in map[string]*Array) ([]*Array, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
