@@ -47,6 +47,7 @@ func imports() map[string][]string {
 		"models":                     {"array", "checkpoint", "checkpoint/tensor", "graph", "internal/near", "nn", "primitives", "runtime"},
 		"checkpoint":                 {"checkpoint/gguf", "checkpoint/safetensors", "checkpoint/tensor", "internal/near", "sharding"},
 		"checkpoint/gguf":            {"checkpoint/tensor", "graph", "internal/whole"},
+		"checkpoint/peft":            {"array", "checkpoint/safetensors", "checkpoint/tensor", "graph", "internal/whole", "nn"},
 		"checkpoint/safetensors":     {"checkpoint/tensor", "graph", "internal/whole"},
 		"checkpoint/tensor":          {"array", "graph"},
 		"internal/kernel":            {"internal/half"},
