@@ -35,8 +35,9 @@ type Config struct {
 // Program is a traced step.
 type Program struct {
 	*graph.Program
-	Params []nn.Param
-	State  []State // the parameters and what the optimiser keeps of them
+	Params []nn.Param // that the step trains
+	Frozen []nn.Param // that it does not; inputs, which Run.Put gives it
+	State  []State    // the parameters and what the optimiser keeps of them
 
 	config Config
 	first  int // the result that is the new State[0]; the others follow
@@ -93,8 +94,15 @@ func Trace(name string, c Config, forward func(*nn.Scope) (loss *graph.Value, re
 		scope := nn.New(t, c.Model)
 		loss, results := forward(scope)
 		s := &Step{Tracer: t, Rate: t.Input("rate", graph.F32), Number: t.Input("step", graph.I32), config: c, next: map[string]*graph.Value{}, results: results}
-		p.Params = scope.Params()
-		p.first, p.State, results = s.trace(loss, p.Params, scope.Values(), scope.Routed())
+		var values []*graph.Value
+		for i, v := range scope.Values() {
+			if param := scope.Params()[i]; param.Frozen {
+				p.Frozen = append(p.Frozen, param)
+			} else {
+				p.Params, values = append(p.Params, param), append(values, v)
+			}
+		}
+		p.first, p.State, results = s.trace(loss, p.Params, values, scope.Routed())
 		return results
 	})
 	return p, err
