@@ -11,9 +11,9 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Axes are the mesh axes that may split the batch and the experts. Along others the bits
+// axes returns the mesh axes that may split the batch and the experts. Along others the bits
 // depend on how many ranks there are.
-var Axes = [2]string{"dp", "ep"}
+func axes() []string { return []string{"dp", "ep"} }
 
 // Program returns p, without calls, with sums in so many blocks, a power of two, for inputs that
 // are placed as place says (see sharding.Propagate). It is the same program for every mesh
@@ -36,7 +36,7 @@ func Program(p *graph.Program, m sharding.Mesh, place map[string]sharding.Spec, 
 		split = split || len(s.Axes()) > 0
 	}
 	if !split {
-		return nil, fmt.Errorf("exact: %s: no input is split over %s; place the batch on every mesh as on the largest one, as in x=%s", p.Name, strings.Join(Axes[:], " or "), strings.Join(Axes[:], "."))
+		return nil, fmt.Errorf("exact: %s: no input is split over %s; place the batch on every mesh as on the largest one, as in x=%s", p.Name, strings.Join(axes(), " or "), strings.Join(axes(), "."))
 	}
 	a, err := sharding.Propagate(p, most, place)
 	if err != nil {
@@ -50,13 +50,13 @@ func spread(m sharding.Mesh) (sharding.Mesh, error) {
 	var most sharding.Mesh
 	for _, a := range m.Axes {
 		switch {
-		case slices.Contains(Axes[:], a.Name):
+		case slices.Contains(axes(), a.Name):
 			most.Axes = append(most.Axes, sharding.Axis{Name: a.Name, Size: 2})
 		case a.Size > 1:
-			return most, fmt.Errorf("the mesh %q splits over %s, and sums along that axis depend on its size; only %s have the same bits on every mesh: leave %s out, or exact", m, a.Name, strings.Join(Axes[:], " and "), a.Name)
+			return most, fmt.Errorf("the mesh %q splits over %s, and sums along that axis depend on its size; only %s have the same bits on every mesh: leave %s out, or exact", m, a.Name, strings.Join(axes(), " and "), a.Name)
 		}
 	}
-	for _, name := range Axes {
+	for _, name := range axes() {
 		if most.Size(name) == 0 {
 			most.Axes = append(most.Axes, sharding.Axis{Name: name, Size: 2})
 		}
@@ -204,8 +204,8 @@ func narrow(v *graph.Value) bool {
 // entries returns the placement without pending sums, as sharding_constraint takes it.
 func entries(s sharding.Spec) []string {
 	var list []string
-	for _, axes := range s.Dims {
-		list = append(list, strings.Join(axes, "."))
+	for _, d := range s.Dims {
+		list = append(list, strings.Join(d, "."))
 	}
 	return list
 }
