@@ -42,13 +42,16 @@ func (m MoE) product(s *Scope, r pr.Prepared, x *graph.Value, a stack) *graph.Va
 	graph.Helper()
 	in := x.Dim(1)
 	w := s.Param(a.name+".weight", a.gguf+".weight", Init{Std: 1 / math.Sqrt(float64(in))}, a.place, m.Experts, a.out, in)
+	var y *graph.Value
 	if w.Type.DType.IsF8() {
-		return pr.GroupedScaledMatMul(r, x, w, s.scales(a.name+".weight", experts(a.place), w))
+		y = pr.GroupedScaledMatMul(r, x, w, s.scales(a.name+".weight", experts(a.place), w))
+	} else {
+		if !w.Type.DType.IsBlock() { // the product reads blocks as they are
+			w = pr.ConvertElementType(w, x.Type.DType)
+		}
+		y = pr.GroupedMatMulTransposed(r, x, w)
 	}
-	if !w.Type.DType.IsBlock() { // the product reads blocks as they are
-		w = pr.ConvertElementType(w, x.Type.DType)
-	}
-	return pr.GroupedMatMulTransposed(r, x, w)
+	return s.adaptRows(y, x, r, a, m.Experts)
 }
 
 // bias returns, for a number of each row, [S,1], this number times the vector of the row's expert, [S,out].

@@ -51,6 +51,7 @@ func (l Linear) Apply(s *Scope, x *graph.Value) *graph.Value {
 	} else {
 		y = pr.MatMulTransposedAs(d, x, w)
 	}
+	y = s.adapt(y, x, place)
 	if l.Bias {
 		b := pr.ConvertElementType(s.Param("bias", "bias", Init{}, bias, l.Out), d)
 		y = pr.Add(y, pr.BroadcastInDim(b, y.Type.Shape, y.Rank()-1))

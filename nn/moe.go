@@ -43,6 +43,7 @@ type Routed struct {
 	Layer          string       // the name of the layer's scope
 	Logits, Scores *graph.Value // of the router, f32[..,E]
 	Demand, Counts *graph.Value // pairs per expert before and after drops, i32[E]
+	Bias           string       // the name of the parameter f32[E] that is added to the scores by which experts are chosen; "" if there is none
 }
 
 // Apply returns the layer's result for x[B,S,H] as [B,S,H].
@@ -60,18 +61,26 @@ func (m MoE) Apply(s *Scope, x *graph.Value) (*graph.Value, Routed) {
 		}
 		y = pr.Add(y, shared)
 	}
-	routed := Routed{strings.TrimSuffix(s.name, "."), logits, scores, r.Demand, r.Counts}
+	routed := Routed{Layer: strings.TrimSuffix(s.name, "."), Logits: logits, Scores: scores, Demand: r.Demand, Counts: r.Counts}
+	if m.Bias != "" {
+		routed.Bias = s.name + m.router() + "." + m.Bias
+	}
 	s.routed = append(s.routed, routed)
 	return y, routed
+}
+
+// router returns the name of the router's part.
+func (m MoE) router() string {
+	if m.Router == "" {
+		return "gate"
+	}
+	return m.Router
 }
 
 // route returns each token's experts i32[..,K] and their weights f32[..,K], with the logits and scores of all experts.
 func (m MoE) route(s *Scope, x *graph.Value) (weights, chosen, logits, scores *graph.Value) {
 	graph.Helper()
-	name := m.Router
-	if name == "" {
-		name = "gate"
-	}
+	name := m.router()
 	logits = Linear{Out: m.Experts, Bias: m.RouterBias, DType: graph.F32}.Apply(s.In(name, "ffn_gate_inp"), x)
 	var bias *graph.Value
 	if m.Bias != "" {

@@ -16,6 +16,11 @@ type Options struct {
 	// Stored returns the element type in which a parameter is given, such as one in blocks.
 	// nil means DType for all.
 	Stored func(Param) (graph.DType, error)
+	// LoRA, if it is not nil, freezes all parameters and adds adapters that learn.
+	LoRA *LoRA
+	// Key returns the key u32[2] of what the model draws, such as an input that is another one in every step. It is called
+	// where a layer draws for the first time; nil means that nothing is dropped.
+	Key func(*graph.Tracer) *graph.Value
 }
 
 // Scope is a part of a model, in which parameters are declared. Names have two forms: those of
@@ -32,6 +37,10 @@ type model struct {
 	params []Param
 	routed []Routed
 	values map[string]*graph.Value
+
+	adapters []Adapter
+	key      *graph.Value // of what is dropped
+	drops    int          // how many times
 }
 
 // Param is a parameter of a model.
@@ -45,6 +54,8 @@ type Param struct {
 	Init Init
 	// Place has, per dimension, the mesh axis that splits it, or "".
 	Place []string
+	// Frozen says that training does not change it.
+	Frozen bool
 }
 
 // Init says how a parameter begins in training: normally distributed with standard deviation
@@ -107,15 +118,13 @@ func (s *Scope) Param(name, gguf string, init Init, place []string, shape ...int
 
 func (s *Scope) param(name, gguf string, init Init, place []string, t graph.Type) *graph.Value {
 	graph.Helper()
-	p, shape := Param{Name: s.name + name, Init: init, Place: place, Type: t}, t.Shape
+	p := Param{Name: s.name + name, Init: init, Place: place, Type: t, Frozen: s.opts.LoRA != nil}
 	if gguf != "" {
 		p.GGUF = s.gguf + gguf
 	}
-	if v, ok := s.values[p.Name]; ok {
-		if !slices.Equal(v.Type.Shape, shape) {
-			graph.Fail("parameter %s has shape %v, and was declared before with %v", p.Name, shape, v.Type.Shape)
-		}
-		return v
+	shape := t.Shape
+	if _, ok := s.values[p.Name]; ok {
+		return s.declare(p)
 	}
 	if len(place) > len(shape) {
 		graph.Fail("parameter %s of shape %v is placed by %q, want at most one axis per dimension", p.Name, shape, place)
@@ -129,7 +138,19 @@ func (s *Scope) param(name, gguf string, init Init, place []string, t graph.Type
 			p.Place = experts(place)
 		}
 	}
-	v := s.t.Input(p.Name, p.Type.DType, shape...)
+	return s.declare(p)
+}
+
+// declare declares a parameter with the element type that it has.
+func (s *Scope) declare(p Param) *graph.Value {
+	graph.Helper()
+	if v, ok := s.values[p.Name]; ok {
+		if !slices.Equal(v.Type.Shape, p.Type.Shape) {
+			graph.Fail("parameter %s has shape %v, and was declared before with %v", p.Name, p.Type.Shape, v.Type.Shape)
+		}
+		return v
+	}
+	v := s.t.Input(p.Name, p.Type.DType, p.Type.Shape...)
 	s.params, s.values[p.Name] = append(s.params, p), v
 	return v
 }

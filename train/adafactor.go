@@ -41,7 +41,7 @@ func Adafactor(o AdafactorOptions) Transform {
 				keep := pr.Sub(pr.FullLike(s.Rate, 1), pr.MulScalar(s.Rate, o.Decay))
 				p = pr.Mul(p, pr.BroadcastTo(keep, shape...))
 			}
-			u.Delta, u.next = d, pr.ConvertElementType(pr.Sub(p, d), u.Value.Type.DType)
+			u.Delta, u.next = d, s.round(u, pr.Sub(p, d))
 		}
 	}
 }

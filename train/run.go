@@ -3,10 +3,12 @@ package train
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/nn"
 	pr "github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
@@ -20,6 +22,7 @@ type Run struct {
 	p     *Program
 	world gomoe.Config // of the program that makes the first state
 	state map[string]*runtime.Array
+	fixed map[string]*runtime.Array // the parameters that the step does not train
 	in    map[string]*runtime.Array
 	names []string // of results before the state
 }
@@ -38,12 +41,15 @@ func Open(p *Program, cfg gomoe.Config) (*Run, error) {
 		}
 		places[st.Name], donate[st.Name] = st.Spec(cfg.Mesh), p.first+i
 	}
+	for name, spec := range nn.Places(p.Frozen, cfg.Mesh) {
+		places[name] = spec
+	}
 	cfg.Place, cfg.Donate = places, donate
 	job, err := gomoe.Open(p.Program, cfg)
 	if err != nil {
 		return nil, err
 	}
-	r := &Run{Job: job, p: p, world: gomoe.Config{World: cfg.World, Mesh: cfg.Mesh, Deadline: cfg.Deadline}, in: map[string]*runtime.Array{}}
+	r := &Run{Job: job, p: p, world: gomoe.Config{World: cfg.World, Mesh: cfg.Mesh, Deadline: cfg.Deadline}, fixed: map[string]*runtime.Array{}, in: map[string]*runtime.Array{}}
 	for _, out := range job.Plan().Out {
 		r.names = append(r.names, out.Name)
 	}
@@ -114,6 +120,24 @@ func (r *Run) Restore(s *snapshot.Snapshot) error {
 	return nil
 }
 
+// Put sets a parameter, of which fill writes the parts that this process holds; see runtime.Session.PutParts. All of
+// Program.Frozen are put before the first step, and others, which Init has set, where a run begins with weights that are
+// there.
+func (r *Run) Put(name string, fill func(runtime.Part) error) error {
+	frozen := func(p nn.Param) bool { return p.Name == name }
+	to := r.state
+	if slices.ContainsFunc(r.p.Frozen, frozen) {
+		to = r.fixed
+	} else if to[name] == nil {
+		return fmt.Errorf("train: %s: put %s: want the name of a parameter, and Init before those that the step trains", r.p.Name, name)
+	}
+	a, err := r.Job.PutParts(name, fill)
+	if err == nil {
+		to[name] = a
+	}
+	return err
+}
+
 // State returns the state by name: the parameters, and what the optimiser keeps, such as m/ with a parameter's name. It is
 // valid until the next step.
 func (r *Run) State() map[string]*runtime.Array { return r.state }
@@ -124,6 +148,11 @@ func (r *Run) Step(ctx context.Context, number int, rate float64, inputs map[str
 		return nil, fmt.Errorf("train: %s: there is no state; call Init or Restore before the first step", r.p.Name)
 	}
 	clear(r.in)
+	for _, p := range r.p.Frozen {
+		if r.in[p.Name] = r.fixed[p.Name]; r.in[p.Name] == nil {
+			return nil, fmt.Errorf("train: %s: %s is frozen and has no value; call Put before the first step", r.p.Name, p.Name)
+		}
+	}
 	put := func(name string, a array.Array) (err error) {
 		r.in[name], err = r.Job.Put(name, a)
 		return err
@@ -155,4 +184,62 @@ func (r *Run) Step(ctx context.Context, number int, rate float64, inputs map[str
 		}
 	}
 	return results, nil
+}
+
+// first reports whether this process is the one that writes for all.
+func (r *Run) first() (bool, error) {
+	if r.world.World == nil {
+		return true, nil
+	}
+	i, err := r.world.World.Info()
+	return i.First(), err
+}
+
+// any reports whether any process passes yes.
+func (r *Run) any(ctx context.Context, yes bool) (bool, error) {
+	if r.world.World == nil {
+		return yes, nil
+	}
+	return r.world.World.Any(ctx, yes)
+}
+
+// scalar returns a number of a result; 0 if there is no such result.
+func (r *Run) scalar(ctx context.Context, d *runtime.Array) (float64, error) {
+	if d == nil {
+		return 0, nil
+	}
+	a, err := r.Job.Get(ctx, d)
+	if err != nil {
+		return 0, err
+	}
+	return a.Float64s()[0], nil
+}
+
+// table returns the rows of a result; nil if there is no such result.
+func (r *Run) table(ctx context.Context, d *runtime.Array) ([][]int64, error) {
+	if d == nil {
+		return nil, nil
+	}
+	a, err := r.Job.Get(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	rows := make([][]int64, a.Type.Shape[0])
+	for i := range rows {
+		rows[i] = array.Data[int64](a.Rows(i, i+1).As(graph.I64))
+	}
+	return rows, nil
+}
+
+// Weights copies the parameters to the host of every process, by name. In a job of several processes all of them call it.
+func (r *Run) Weights(ctx context.Context) (map[string]array.Array, error) {
+	out := map[string]array.Array{}
+	for _, p := range r.p.Params {
+		a, err := r.Job.Get(ctx, r.state[p.Name])
+		if err != nil {
+			return nil, err
+		}
+		out[p.Name] = a
+	}
+	return out, nil
 }

@@ -2,6 +2,7 @@ package train
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/gomoe/gomoe/graph"
@@ -19,6 +20,14 @@ type Config struct {
 	Batch []string
 	// Average has the step keep moving averages of the parameters, in which the past has this weight. 0 keeps none.
 	Average float64
+	// Even balances experts without a loss: in every step, the bias by which a router's experts are chosen grows by this
+	// number for each expert with less than its share of the tokens' choices, and falls by it for each with more. The
+	// optimiser leaves these parameters alone. 0 leaves them to the optimiser, for which their gradient is 0; it is an
+	// error if no layer has a bias. A usual value is 0.001.
+	Even float64
+	// Stochastic rounds parameters of BF16 up or down at random, so that the mean of many small steps is not lost. The
+	// random numbers are a function of the step, the parameter and the element, and the same on every mesh.
+	Stochastic bool
 	// Gradients has the step return the gradients, too, as results named grad/ and the parameter.
 	Gradients bool
 }
@@ -26,8 +35,9 @@ type Config struct {
 // Program is a traced step.
 type Program struct {
 	*graph.Program
-	Params []nn.Param
-	State  []State // the parameters and what the optimiser keeps of them
+	Params []nn.Param // that the step trains
+	Frozen []nn.Param // that it does not; inputs, which Run.Put gives it
+	State  []State    // the parameters and what the optimiser keeps of them
 
 	config Config
 	first  int // the result that is the new State[0]; the others follow
@@ -75,14 +85,24 @@ func Trace(name string, c Config, forward func(*nn.Scope) (loss *graph.Value, re
 	if !(c.Average >= 0 && c.Average < 1) {
 		return nil, fmt.Errorf("train: %s: average %v, want at least 0 and less than 1", name, c.Average)
 	}
+	if !(c.Even >= 0 && c.Even <= math.MaxFloat32) {
+		return nil, fmt.Errorf("train: %s: even %v, want a finite number of at least 0", name, c.Even)
+	}
 	p := &Program{config: c}
 	var err error
 	p.Program, err = graph.Trace(name, func(t *graph.Tracer) []*graph.Value {
 		scope := nn.New(t, c.Model)
 		loss, results := forward(scope)
 		s := &Step{Tracer: t, Rate: t.Input("rate", graph.F32), Number: t.Input("step", graph.I32), config: c, next: map[string]*graph.Value{}, results: results}
-		p.Params = scope.Params()
-		p.first, p.State, results = s.trace(loss, p.Params, scope.Values())
+		var values []*graph.Value
+		for i, v := range scope.Values() {
+			if param := scope.Params()[i]; param.Frozen {
+				p.Frozen = append(p.Frozen, param)
+			} else {
+				p.Params, values = append(p.Params, param), append(values, v)
+			}
+		}
+		p.first, p.State, results = s.trace(loss, p.Params, values, scope.Routed())
 		return results
 	})
 	return p, err
@@ -90,7 +110,7 @@ func Trace(name string, c Config, forward func(*nn.Scope) (loss *graph.Value, re
 
 // trace adds the gradient, the optimiser and the averages. It returns the number of results before the state, the state,
 // and all results.
-func (s *Step) trace(loss *graph.Value, params []nn.Param, values []*graph.Value) (int, []State, []*graph.Value) {
+func (s *Step) trace(loss *graph.Value, params []nn.Param, values []*graph.Value, routed []nn.Routed) (int, []State, []*graph.Value) {
 	if len(params) == 0 {
 		graph.Fail("the model has no parameters; declare them in the scope")
 	}
@@ -102,12 +122,12 @@ func (s *Step) trace(loss *graph.Value, params []nn.Param, values []*graph.Value
 	for i, u := range us {
 		grads[i] = u.Delta
 	}
-	s.config.Optimizer(s, us)
+	s.config.Optimizer(s, s.balance(us, routed))
 	first := len(s.results)
 	var all []State
 	out := slices.Clone(s.results)
 	for i, u := range us {
-		u.apply()
+		s.apply(u)
 		if s.config.Average > 0 {
 			s.average(u)
 		}

@@ -47,9 +47,9 @@ func (u *Update) Take() *graph.Value {
 }
 
 // apply subtracts the update from the parameter.
-func (u *Update) apply() {
+func (s *Step) apply(u *Update) {
 	if u.next == nil {
-		u.next = pr.ConvertElementType(pr.Sub(u.f32(), u.Take()), u.Value.Type.DType)
+		u.next = s.round(u, pr.Sub(u.f32(), u.Take()))
 	}
 }
 

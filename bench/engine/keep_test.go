@@ -332,8 +332,9 @@ func TestKeptCopiesRunInto(t *testing.T) {
 // Weights that a result takes over are not copied for the next step, nor is anything
 // with Keep or Optimize off; a copy that is kept is printed and counted.
 func TestKeptCopiesInPlans(t *testing.T) {
-	if !packing(graph.BF16) {
-		t.Skip("the kernels in use copy no weights of bf16")
+	copied := int64(256 * 256 * 2)
+	if !packing(graph.BF16) { // kernels that copy no weights of bf16 keep none
+		copied = 0
 	}
 	p, err := graph.Trace("update", func(t *graph.Tracer) []*graph.Value {
 		x, w := t.Input("x", graph.BF16, 32, 256), t.Input("w", graph.BF16, 256, 256)
@@ -346,7 +347,7 @@ func TestKeptCopiesInPlans(t *testing.T) {
 		cfg  gomoe.Config
 		want int64
 	}{
-		{"kept", gomoe.Config{}, 256 * 256 * 2},
+		{"kept", gomoe.Config{}, copied},
 		{"donated", gomoe.Config{Donate: map[string]int{"w": 0}}, 0},
 		{"nokeep", gomoe.Config{Keep: gomoe.Off}, 0},
 		{"asWritten", gomoe.Config{Optimize: gomoe.Off}, 0},

@@ -88,7 +88,9 @@ func TestConnectStuckElsewhere(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			time.Sleep(time.Duration(i) * time.Millisecond)
+			// Rank 0 gives up first, and has said why before another one does: a supervisor looks
+			// every tick, and a rank that asks the others where they are waits for a grace.
+			time.Sleep(time.Duration(i) * 300 * time.Millisecond)
 			if i == 2 {
 				return g.Recv(t.Context(), call("recv", i), 1, make([]byte, 8))
 			}

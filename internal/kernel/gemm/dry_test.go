@@ -106,7 +106,11 @@ func TestDryFusedProducts(t *testing.T) {
 }
 
 func dryFused[E Number](t *testing.T) {
-	for _, c := range [][3]int{{1, 7, 3}, {100, 300, 64}, {130, 700, 300}, {500, 1100, 40}, {900, 97, 600}} {
+	sizes := [][3]int{{1, 7, 3}, {100, 300, 64}, {130, 700, 300}, {500, 1100, 40}, {900, 97, 600}}
+	if testing.Short() { // the large ones take minutes where instructions are emulated
+		sizes = sizes[:2]
+	}
+	for _, c := range sizes {
 		m, n, k := c[0], c[1], c[2]
 		for name, do := range map[string]func(d *kernel.Dry, b Matrix[E], x []E, at []int32, y func() []E){
 			"swiglu": func(d *kernel.Dry, b Matrix[E], x []E, at []int32, y func() []E) {

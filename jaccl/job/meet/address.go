@@ -217,11 +217,19 @@ func dial(ctx context.Context, addrs []netip.AddrPort, try func(net.Conn) error)
 			err = fmt.Errorf("%v: %w", a, err)
 		}
 		failed = append(failed, err)
-		if ctx.Err() != nil {
+		if cutOff(ctx) {
 			break
 		}
 	}
 	return nil, errors.Join(failed...)
+}
+
+// cutOff reports whether ctx has ended, or its deadline has passed. A dialer looks at the
+// clock, and may give up a moment before ctx does: its "i/o timeout" is then no reason of its
+// own.
+func cutOff(ctx context.Context) bool {
+	d, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && !time.Now().Before(d)
 }
 
 // pause waits for d, or until ctx ends. It reports whether d has passed.

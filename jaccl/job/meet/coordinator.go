@@ -336,10 +336,14 @@ func (c *coordinator) gather(ctx context.Context, number uint32, key string, min
 	}
 }
 
-// linger gives ranks that have not connected yet time to hear why there is no job. Ranks
-// that are launched together connect within a moment of each other.
-func (c *coordinator) linger(ctx context.Context) {
-	for range 50 {
+// lingerTime is how long a coordinator lingers: ranks that are launched together connect
+// within a moment of each other.
+const lingerTime = time.Second
+
+// linger gives ranks that have not connected yet time to hear why there is no job: until all
+// have, but no longer than most.
+func (c *coordinator) linger(ctx context.Context, most time.Duration) {
+	for end := time.Now().Add(most); time.Now().Before(end); {
 		c.mu.Lock()
 		come := c.told
 		for _, m := range c.members {

@@ -53,14 +53,12 @@ func TestNoJob(t *testing.T) {
 // A rank that comes after the others have been told of a failure is told, too.
 func TestNoJobLate(t *testing.T) {
 	opts := options(t, 3)
-	opts[1].Size = 7
+	opts[1].Size, opts[0].linger = 7, 3*time.Minute
 	errs := make([]error, 3)
 	var wg sync.WaitGroup
-	for i := range opts {
-		wg.Go(func() {
-			time.Sleep(time.Duration(i) * 150 * time.Millisecond)
-			_, errs[i] = Join(t.Context(), opts[i])
-		})
+	wg.Go(func() { _, errs[0] = Join(t.Context(), opts[0]) })
+	for i := 1; i < 3; i++ {
+		_, errs[i] = Join(t.Context(), opts[i])
 	}
 	wg.Wait()
 	says(t, errs, "rank 1 (host1, from", "7 ranks where rank 0 (host0) says 3")
@@ -69,7 +67,7 @@ func TestNoJobLate(t *testing.T) {
 // A process tells rank 0 that it is rank 0.
 func TestRankZeroTwice(t *testing.T) {
 	o := options(t, 2)[0]
-	c, d, _ := knocker(t, o, time.Second)
+	c, d, _ := knocker(t, o, time.Minute)
 	conn := dialed(t, d.ln.Addr())
 	_, err := knock(t.Context(), conn, o.Secret, &hello{job: testJob, size: 2, purpose: joining, host: "twin"})
 	require.NoError(t, err)
@@ -79,16 +77,26 @@ func TestRankZeroTwice(t *testing.T) {
 
 // All ranks that have come get an error that names the ranks that have not.
 func TestMissing(t *testing.T) {
-	opts := options(t, 4)
-	for i := range opts {
-		opts[i].Deadline = time.Second
+	t.Parallel()
+	for name, c := range map[string]struct {
+		come []int
+		want []string
+	}{
+		"rank 2":      {[]int{0, 1, 3}, []string{"meet: rank 2 did not come to the coordinator within 5s"}},
+		"rank 0, too": {[]int{1, 2}, []string{"did not reach the coordinator, rank 0, at ", "no answer within 5s", "refused"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var opts []Options
+			for i, o := range options(t, 4) {
+				if o.Deadline = 5 * time.Second; slices.Contains(c.come, i) {
+					opts = append(opts, o)
+				}
+			}
+			_, errs := join(t, opts)
+			says(t, errs, c.want...)
+		})
 	}
-	_, errs := join(t, slices.Delete(slices.Clone(opts), 2, 3))
-	says(t, errs, "meet: rank 2 did not come to the coordinator within 1s")
-
-	// Rank 0 has not come, either.
-	_, errs = join(t, opts[1:3])
-	says(t, errs, "did not reach the coordinator, rank 0, at "+opts[0].Coordinator, "no answer within 1s", "refused")
 }
 
 // Ranks that are at different points of the program get an error that says so.
@@ -121,17 +129,21 @@ func TestMismatch(t *testing.T) {
 
 // A rank that does not come to a gather is named, with its host.
 func TestGatherDeadline(t *testing.T) {
+	t.Parallel()
 	for _, missing := range []int{0, 2} {
-		opts := options(t, 3)
-		for i := range opts {
-			opts[i].Deadline = time.Second // of Join, too
-		}
-		places := joined(t, opts)
-		come := slices.Delete(slices.Clone(places), missing, missing+1)
-		errs := each(come, func(p *Place) error { _, err := p.Gather(t.Context(), "key", nil); return err })
-		says(t, errs, fmt.Sprintf(`meet: rank %d (host%d) did not come to "gather key" within 1s`, missing, missing))
-		_, err := places[missing].Gather(t.Context(), "key", nil) // too late
-		says(t, []error{err}, "did not come")
+		t.Run(fmt.Sprint(missing), func(t *testing.T) {
+			t.Parallel()
+			opts := options(t, 3)
+			for i := range opts {
+				opts[i].Deadline = 5 * time.Second // of Join, too
+			}
+			places := joined(t, opts)
+			come := slices.Delete(slices.Clone(places), missing, missing+1)
+			errs := each(come, func(p *Place) error { _, err := p.Gather(t.Context(), "key", nil); return err })
+			says(t, errs, fmt.Sprintf(`meet: rank %d (host%d) did not come to "gather key" within 5s`, missing, missing))
+			_, err := places[missing].Gather(t.Context(), "key", nil) // too late
+			says(t, []error{err}, "did not come")
+		})
 	}
 }
 
@@ -247,7 +259,7 @@ func TestClose(t *testing.T) {
 	select {
 	case err := <-waits:
 		says(t, []error{err}, "the place was closed")
-	case <-time.After(5 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("a gather outlives its place")
 	}
 	var ports []string
@@ -274,7 +286,7 @@ func TestClose(t *testing.T) {
 			}
 		}
 	}
-	for range 500 {
+	for range 12000 {
 		if runtime.NumGoroutine() <= before {
 			return
 		}
@@ -317,7 +329,7 @@ func TestOptions(t *testing.T) {
 		if _, err := Join(t.Context(), o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
-		if d := time.Since(begin); d > 5*time.Second {
+		if d := time.Since(begin); d > time.Minute {
 			t.Errorf("%q took %v", want, d)
 		}
 	}
@@ -360,7 +372,7 @@ func FuzzMember(f *testing.F) {
 		var wg sync.WaitGroup
 		wg.Go(func() { c.serve(context.Background(), m) })
 		wg.Go(func() {
-			theirs.SetDeadline(time.Now().Add(5 * time.Second))
+			theirs.SetDeadline(time.Now().Add(time.Minute))
 			frame.Write(theirs, typ, seq, head)
 			theirs.Close()
 		})
@@ -382,7 +394,7 @@ func TestWelcomeBeforeFailure(t *testing.T) {
 			return frame.Write(ours, typeWelcome, 1, nil)
 		})
 	})
-	theirs.SetReadDeadline(time.Now().Add(10 * time.Second))
+	theirs.SetReadDeadline(time.Now().Add(2 * time.Minute))
 	h, _, err := frame.Read(theirs, maxText)
 	require.NoError(t, err)
 	assert.Equal(t, uint8(typeWelcome), h.Type)
@@ -400,7 +412,7 @@ func TestFirstFailure(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer theirs.Close()
 	go c.welcome(t.Context(), ours, &hello{rank: 7, size: 9}, func() error { return nil })
-	theirs.SetReadDeadline(time.Now().Add(10 * time.Second))
+	theirs.SetReadDeadline(time.Now().Add(2 * time.Minute))
 	_, _, err := read(theirs, typeResult, 0, maxText)
 	assert.EqualError(t, err, "meet: another rank is wrong")
 }

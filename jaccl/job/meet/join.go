@@ -83,7 +83,7 @@ func (p *Place) lead(ctx context.Context, o Options, e *entry) error {
 	p.door.open()
 	err = p.assemble(ctx, e)
 	if err != nil && ctx.Err() == nil {
-		c.linger(ctx)
+		c.linger(ctx, o.linger)
 	}
 	return err
 }
@@ -180,7 +180,7 @@ func (p *Place) find(ctx context.Context, o Options) (net.Conn, error) {
 		if errors.As(err, &r) && r.text == errSecret.Error() {
 			return nil, fmt.Errorf("meet: rank %d: the coordinator at %s knows another secret; give all ranks of the job the same one", o.Rank, o.Coordinator)
 		}
-		if ctx.Err() == nil {
+		if last == nil || !cutOff(ctx) {
 			last = err // an error of the attempt, not of its interruption
 		}
 		if now := time.Now(); !said && now.Sub(begin) >= patient {
@@ -188,9 +188,6 @@ func (p *Place) find(ctx context.Context, o Options) (net.Conn, error) {
 			o.Waiting(fmt.Sprintf("rank %d waits for rank 0 at %s, until %s: %s", o.Rank, o.Coordinator, begin.Add(o.Deadline).Format(time.TimeOnly), strings.ReplaceAll(err.Error(), "\n", "; ")))
 		}
 		if !pause(ctx, wait) {
-			if last == nil {
-				last = err
-			}
 			return nil, fmt.Errorf("meet: rank %d did not reach the coordinator, rank 0, at %s: %w (%v)", o.Rank, o.Coordinator, context.Cause(ctx), last)
 		}
 	}

@@ -31,7 +31,7 @@ func options(t *testing.T, n int) []Options {
 	at := port(t, "127.0.0.1")
 	os := make([]Options, n)
 	for i := range os {
-		os[i] = Options{Rank: i, Size: n, Coordinator: at, Job: testJob, Secret: []byte("a secret"), Host: fmt.Sprintf("host%d", i), Deadline: 10 * time.Second}
+		os[i] = Options{Rank: i, Size: n, Coordinator: at, Job: testJob, Secret: []byte("a secret"), Host: fmt.Sprintf("host%d", i), Deadline: 3 * time.Minute}
 	}
 	return os
 }

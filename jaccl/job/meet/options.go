@@ -57,6 +57,9 @@ type Options struct {
 	// where rank 0 should be, why it is not reached, and until when this rank waits. Waiting
 	// may be nil.
 	Waiting func(text string)
+	// linger is how long rank 0 waits at most for ranks that are to hear why there is no job;
+	// 0 means lingerTime.
+	linger time.Duration
 }
 
 // Fact is something that must be the same on all ranks.
@@ -76,6 +79,9 @@ func (o Options) complete() (Options, error) {
 	}
 	if o.Deadline == 0 {
 		o.Deadline = DefaultDeadline
+	}
+	if o.linger == 0 {
+		o.linger = lingerTime
 	}
 	if o.Host == "" {
 		o.Host = hostname()

@@ -199,22 +199,28 @@ func (p *Place) reach(ctx context.Context, rank int, purpose string) (net.Conn, 
 	}
 	h := p.hello
 	h.to, h.purpose, h.turn = rank, dialing+purpose, p.door.turn
-	var err error
+	var last error // of an attempt, not of its interruption, if there is one
 	for try := range 4 {
 		if try > 0 && !pause(ctx, time.Duration(try)*50*time.Millisecond) {
 			break
 		}
-		var conn net.Conn
 		h := h
-		conn, err = dial(ctx, addrs, func(c net.Conn) error {
+		conn, err := dial(ctx, addrs, func(c net.Conn) error {
 			_, err := knock(ctx, c, p.door.secret, &h)
 			return err
 		})
 		if err == nil {
 			return conn, nil
 		}
+		if last == nil || !cutOff(ctx) {
+			last = err
+		}
 	}
-	return nil, err
+	if cutOff(ctx) {
+		<-ctx.Done()
+		return nil, fmt.Errorf("%w (%w)", context.Cause(ctx), last)
+	}
+	return nil, last
 }
 
 // Shut closes this rank's listener. Afterwards Dial fails where another rank has to connect

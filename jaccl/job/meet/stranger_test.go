@@ -33,7 +33,7 @@ func (l *turnedAway) log(remote net.Addr, reason string) {
 // expect waits until somebody at remote was turned away for a reason.
 func (l *turnedAway) expect(t *testing.T, remote, reason string) {
 	t.Helper()
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		l.mu.Lock()
 		for _, s := range l.said {
 			if strings.HasPrefix(s, remote) && strings.Contains(s, reason) {
@@ -75,7 +75,7 @@ func dialed(t *testing.T, at net.Addr) net.Conn {
 // ends checks that the other side ends the connection soon.
 func ends(t *testing.T, c net.Conn) {
 	t.Helper()
-	c.SetReadDeadline(time.Now().Add(5 * time.Second))
+	c.SetReadDeadline(time.Now().Add(2 * time.Minute))
 	if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Error("a stranger is not hung up on")
 	}
@@ -85,7 +85,7 @@ func ends(t *testing.T, c net.Conn) {
 // who it was and why.
 func TestStrangers(t *testing.T) {
 	o := options(t, 3)[0]
-	_, patient, l := knocker(t, o, handshakeTime)
+	_, patient, l := knocker(t, o, time.Minute)
 	_, hasty, hastyLog := knocker(t, o, 300*time.Millisecond)
 	good := &hello{job: testJob, rank: 1, size: 3, purpose: joining}
 	another := &hello{job: uuid.MustParse("6ba7b811-9dad-11d1-80b4-00c04fd430c8"), rank: 1, size: 3, purpose: joining}
@@ -186,8 +186,8 @@ func TestCrowd(t *testing.T) {
 	}
 	begin := time.Now()
 	places := joined(t, opts)
-	if d := time.Since(begin); d > handshakeTime {
-		t.Errorf("the ranks had to wait for %v, as long as strangers may", d)
+	if d := time.Since(begin); d > time.Minute { // one stranger after the other would take 25 of them
+		t.Errorf("the ranks had to wait for %v for strangers", d)
 	}
 	exercise(t, places)
 	// The oldest connections have been closed. Which of the many are logged is not said.
@@ -203,7 +203,7 @@ func TestCrowd(t *testing.T) {
 // A proof that was overheard is of no use on another connection.
 func TestReplay(t *testing.T) {
 	o := options(t, 2)[0]
-	c, d, l := knocker(t, o, time.Second)
+	c, d, l := knocker(t, o, time.Minute)
 	conn := dialed(t, d.ln.Addr())
 	overheard := &recorder{Conn: conn}
 	_, err := knock(t.Context(), overheard, o.Secret, &hello{job: testJob, rank: 1, size: 2, purpose: joining, host: "host1"})
@@ -274,7 +274,7 @@ func TestWrongSecret(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "rank 2: the coordinator at "+opts[0].Coordinator+" knows another secret; give all ranks of the job the same one") {
 		t.Errorf("%v", err)
 	}
-	if d := time.Since(begin); d > 5*time.Second {
+	if d := time.Since(begin); d > time.Minute {
 		t.Errorf("it heard so after %v", d)
 	}
 	l.expect(t, "127.0.0.1:", "its secret is not this job's")
@@ -298,12 +298,13 @@ func TestNoSecret(t *testing.T) {
 
 // A rank of another job does not get in, and its error after its deadline says why.
 func TestWrongJob(t *testing.T) {
+	t.Parallel()
 	opts := options(t, 2)
-	opts[1].Job, opts[1].Deadline = uuid.UUID{1}, 500*time.Millisecond
-	opts[0].Deadline = 1500 * time.Millisecond
+	opts[1].Job, opts[1].Deadline = uuid.UUID{1}, 3*time.Second
+	opts[0].Deadline = 5 * time.Second
 	_, errs := join(t, opts)
-	says(t, errs[:1], "rank 1 did not come to the coordinator within 1.5s; turned away: 127.0.0.1:", "it is of another job: of 01000000-0000-0000-0000-000000000000 and not of "+testJob.String())
-	says(t, errs[1:], "rank 1 did not reach the coordinator, rank 0, at "+opts[0].Coordinator, "no answer within 500ms", "refused: it is of another job")
+	says(t, errs[:1], "rank 1 did not come to the coordinator within 5s; turned away: 127.0.0.1:", "it is of another job: of 01000000-0000-0000-0000-000000000000 and not of "+testJob.String())
+	says(t, errs[1:], "rank 1 did not reach the coordinator, rank 0, at "+opts[0].Coordinator, "no answer within 3s", "refused: it is of another job")
 	if strings.Contains(errs[1].Error(), testJob.String()) {
 		t.Errorf("a stranger is told the job's id: %v", errs[1])
 	}
@@ -324,12 +325,16 @@ func TestManyStrangers(t *testing.T) {
 		"stranger 14; and 9 others within 10s", "stranger 24; and 9 others within 10s", "stranger 29; and 4 others within 5s"}, said)
 
 	o := options(t, 3)[0]
-	_, d, l := knocker(t, o, handshakeTime)
+	_, d, l := knocker(t, o, time.Minute)
 	d.strangers.count = 0
+	var conns []net.Conn // all within strangersEvery
 	for range 20 {
 		c := dialed(t, d.ln.Addr())
 		_, err := c.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
 		require.NoError(t, err)
+		conns = append(conns, c)
+	}
+	for _, c := range conns {
 		ends(t, c)
 	}
 	d.close()
@@ -366,9 +371,10 @@ func TestShut(t *testing.T) {
 
 // A rank that waits for rank 0 says so once, with the place, the reason and the time.
 func TestWaiting(t *testing.T) {
+	t.Parallel()
 	o := options(t, 2)[1]
 	var said []string
-	o.Deadline, o.Waiting = patient+time.Second, func(text string) { said = append(said, text) }
+	o.Deadline, o.Waiting = patient+3*time.Second, func(text string) { said = append(said, text) }
 	_, err := Join(t.Context(), o)
 	require.Error(t, err)
 	if len(said) != 1 || !strings.HasPrefix(said[0], "rank 1 waits for rank 0 at "+o.Coordinator+", until ") || !strings.Contains(said[0], "connection refused") {

@@ -53,7 +53,7 @@ func TestMixConformance(t *testing.T) {
 	links, _ := mixed(t, 4)
 	comms := communicators(t, links)
 	for i, err := range together(links, func(rank int, _ link.Link) error {
-		return jaccltest.PlayRank(rdmatest.Within(t, 30*time.Second), comms[rank], 3)
+		return jaccltest.PlayRank(rdmatest.Within(t, 3*time.Minute), comms[rank], 3)
 	}) {
 		if err != nil {
 			t.Errorf("rank %d: %v", i, err)

@@ -200,7 +200,7 @@ func TestLeaseOfBroken(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v, want why the link is broken", err)
 	}
-	late := links[1].Exchange(rdmatest.Within(t, 10*time.Second), &link.Exchange{Peers: []int{0}, Send: [][][]byte{{make([]byte, 1000)}}})
+	late := links[1].Exchange(rdmatest.Within(t, 3*time.Minute), &link.Exchange{Peers: []int{0}, Send: [][][]byte{{make([]byte, 1000)}}})
 	require.NoError(t, late)
 }
 
@@ -208,7 +208,7 @@ func TestLeaseOfBroken(t *testing.T) {
 // byte. It returns what the links have staged since the last one.
 func direct(t *testing.T, links []link.Link, round int, alike bool, sizes func(from, to int) []int, in func(rank, piece int) bool) []int64 {
 	t.Helper()
-	ctx := rdmatest.Within(t, 20*time.Second)
+	ctx := rdmatest.Within(t, 3*time.Minute)
 	was := make([]int64, len(links))
 	for i, l := range links {
 		out, in := l.(*Link).Staged()
@@ -233,7 +233,6 @@ func direct(t *testing.T, links []link.Link, round int, alike bool, sizes func(f
 		}
 		x := &link.Exchange{Alike: alike}
 		var got, want [][]byte
-		used := make([]bool, len(lease))
 		for peer := range links {
 			if peer == rank {
 				continue
@@ -247,12 +246,6 @@ func direct(t *testing.T, links []link.Link, round int, alike bool, sizes func(f
 			}
 			for k, n := range sizes(peer, rank) {
 				b := piece(k, n)
-				if in(rank, k) && n > 0 {
-					from := int(address(b) - address(lease))
-					for i := range n {
-						used[from+i] = true
-					}
-				}
 				recv = append(recv, b)
 				got, want = append(got, b), append(want, rdmatest.Pattern(n, peer, rank, 100*round+k))
 			}
@@ -262,15 +255,16 @@ func direct(t *testing.T, links []link.Link, round int, alike bool, sizes func(f
 		if err := l.Exchange(ctx, x); err != nil {
 			return err
 		}
-		for i := range got {
-			if !bytes.Equal(got[i], want[i]) {
-				return fmt.Errorf("buffer %d of %d bytes has not what was sent", i, len(got[i]))
+		for i, b := range got {
+			if !bytes.Equal(b, want[i]) {
+				return fmt.Errorf("buffer %d of %d bytes has not what was sent", i, len(b))
+			}
+			if from := address(b) - address(lease); len(b) > 0 && from < uintptr(len(lease)) {
+				copy(before[from:], b)
 			}
 		}
-		for i := range lease {
-			if lease[i] != before[i] && !used[i] {
-				return fmt.Errorf("byte %d of the lease was written, which is of no buffer", i)
-			}
+		if !bytes.Equal(lease, before) {
+			return errors.New("a byte of the lease was written that is of no buffer")
 		}
 		return nil
 	})
@@ -361,7 +355,7 @@ func TestLargeLease(t *testing.T) {
 // Ranks that say Alike and cut otherwise are told so, by what the device says.
 func TestNotAlike(t *testing.T) {
 	links := linked(t, 2, "nic=1")
-	ctx := rdmatest.Within(t, 20*time.Second)
+	ctx := rdmatest.Within(t, 3*time.Minute)
 	errs := together(links, func(rank int, l link.Link) error {
 		x := &link.Exchange{Peers: []int{1 - rank}, Alike: true}
 		if rank == 0 {
@@ -378,7 +372,7 @@ func TestNotAlike(t *testing.T) {
 // begins, and buffers of a lease are sent and received in place on all wires.
 func TestAlikeOverWires(t *testing.T) {
 	links := linkedOver(t, 2, 3, "")
-	ctx := rdmatest.Within(t, 20*time.Second)
+	ctx := rdmatest.Within(t, 3*time.Minute)
 	sizes := []int{0, 100, 1 << 20, 4097, 300_001, 5}
 	require.NoError(t, errors.Join(together(links, func(rank int, l link.Link) error {
 		lot, _, err := l.(*Link).Lease(8 << 20)

@@ -92,7 +92,7 @@ func TestExchange(t *testing.T) {
 	}{{2, 1, ""}, {3, 1, ""}, {4, 1, "gid=3"}, {8, 1, ""}, {3, 1, "nic=1"}, {2, 1, "nic=1,gid=5"}, {2, 2, ""}, {3, 3, ""}, {2, 4, "nic=1"}} {
 		t.Run(fmt.Sprint(c.n, c.wires, c.play), func(t *testing.T) {
 			links := linkedOver(t, c.n, c.wires, c.play)
-			ctx, cancel := context.WithCancel(rdmatest.Within(t, 60*time.Second))
+			ctx, cancel := context.WithCancel(rdmatest.Within(t, 3*time.Minute))
 			defer cancel()
 			rounds := 16
 			if c.n > 3 {
@@ -137,7 +137,7 @@ func TestExchange(t *testing.T) {
 // Pairs of ranks exchange while others do not, and one rank is late.
 func TestExchangeOfSome(t *testing.T) {
 	links := linked(t, 3, "")
-	ctx := rdmatest.Within(t, 20*time.Second)
+	ctx := rdmatest.Within(t, 3*time.Minute)
 	swap := func(l link.Link, peer int, mine, want string) error {
 		got := make([]byte, len(want))
 		x := &link.Exchange{Peers: []int{peer}, Send: [][][]byte{{[]byte(mine)}}, Recv: [][][]byte{{got}}}
@@ -165,7 +165,7 @@ func TestExchangeOfSome(t *testing.T) {
 // The end of a context ends an exchange, and the link.
 func TestContextEnds(t *testing.T) {
 	links := linked(t, 2, "")
-	ctx, cancel := context.WithCancelCause(rdmatest.Within(t, 20*time.Second))
+	ctx, cancel := context.WithCancelCause(rdmatest.Within(t, 3*time.Minute))
 	why := errors.New("enough")
 	x := &link.Exchange{Peers: []int{1}, Head: []byte("h"), Heads: func([][]byte) error { return nil }, Send: [][][]byte{{make([]byte, 10)}}}
 	time.AfterFunc(50*time.Millisecond, func() { cancel(why) })
@@ -182,7 +182,7 @@ func TestHeadsError(t *testing.T) {
 	bad := errors.New("they disagree")
 	recv := bytes.Repeat([]byte{1}, 100)
 	errs := together(links, func(rank int, l link.Link) error {
-		return l.Exchange(rdmatest.Within(t, 10*time.Second), &link.Exchange{
+		return l.Exchange(rdmatest.Within(t, 3*time.Minute), &link.Exchange{
 			Peers: []int{1 - rank}, Head: []byte{1}, Heads: func([][]byte) error { return bad },
 			Send: [][][]byte{{make([]byte, 100)}}, Recv: [][][]byte{{recv}},
 		})
@@ -229,7 +229,7 @@ func TestPeerCloses(t *testing.T) {
 		if rank == 1 {
 			time.Sleep(100 * time.Millisecond)
 		}
-		return l.Exchange(rdmatest.Within(t, 20*time.Second), x)
+		return l.Exchange(rdmatest.Within(t, 3*time.Minute), x)
 	})
 	for i, err := range errs {
 		var pe *link.PeerError
@@ -247,7 +247,7 @@ func TestPeerCloses(t *testing.T) {
 func TestCloseInExchange(t *testing.T) {
 	links := linked(t, 2, "")
 	time.AfterFunc(50*time.Millisecond, func() { links[0].Close() })
-	err := links[0].Exchange(rdmatest.Within(t, 20*time.Second), &link.Exchange{Peers: []int{1}, Recv: [][][]byte{{make([]byte, 5)}}})
+	err := links[0].Exchange(rdmatest.Within(t, 3*time.Minute), &link.Exchange{Peers: []int{1}, Recv: [][][]byte{{make([]byte, 5)}}})
 	rdmatest.Contains(t, err, "closed")
 	rdmatest.Contains(t, links[0].Exchange(context.Background(), &link.Exchange{}), "closed")
 	require.NoError(t, links[0].Close())
@@ -268,7 +268,7 @@ func TestCloseAfterSending(t *testing.T) {
 			} else {
 				x.Recv = [][][]byte{{got}}
 			}
-			return l.Exchange(rdmatest.Within(t, 20*time.Second), x)
+			return l.Exchange(rdmatest.Within(t, 3*time.Minute), x)
 		})
 		require.NoError(t, errors.Join(errs...))
 		require.True(t, bytes.Equal(got, rdmatest.Pattern(len(got), 0, 1, 0)))
@@ -286,7 +286,7 @@ func TestCompletionErrors(t *testing.T) {
 	} {
 		t.Run(c.play, func(t *testing.T) {
 			links := linked(t, 2, c.play)
-			ctx, cancel := context.WithCancel(rdmatest.Within(t, 20*time.Second))
+			ctx, cancel := context.WithCancel(rdmatest.Within(t, 3*time.Minute))
 			errs := together(links, func(rank int, l link.Link) error {
 				defer cancel() // as an engine does for the others
 				for round := range 10 {
@@ -336,10 +336,10 @@ func TestForgedHead(t *testing.T) {
 		x := &link.Exchange{Peers: []int{1 - rank}}
 		if rank == 0 {
 			x.Send = [][][]byte{{[]byte{1, 64, 0, 0, 9}, make([]byte, rdma.Frame-5)}} // 16385 bytes
-			return l.Exchange(rdmatest.Within(t, 10*time.Second), x)
+			return l.Exchange(rdmatest.Within(t, 3*time.Minute), x)
 		}
 		x.Head, x.Heads = []byte{}, func([][]byte) error { return nil }
-		return l.Exchange(rdmatest.Within(t, 10*time.Second), x)
+		return l.Exchange(rdmatest.Within(t, 3*time.Minute), x)
 	})
 	require.NoError(t, errs[0])
 	rdmatest.Contains(t, errs[1], "rank 0 announces a head of 16385 bytes, want at most 16384")
@@ -355,7 +355,7 @@ func TestNoHead(t *testing.T) {
 		} else {
 			x.Head, x.Heads = []byte{}, func([][]byte) error { return nil }
 		}
-		return l.Exchange(rdmatest.Within(t, 10*time.Second), x)
+		return l.Exchange(rdmatest.Within(t, 3*time.Minute), x)
 	})
 	require.NoError(t, errs[0])
 	rdmatest.Contains(t, errs[1], "rank 0 has sent a message of 500 bytes where 4096 are due")
@@ -368,7 +368,7 @@ func TestWhole(t *testing.T) {
 	const n = 3
 	links, errs := connectAll(t, n, rdmatest.Wires(n, 2), rdma.Settings{Library: lib, Whole: true})
 	require.NoError(t, errors.Join(errs...))
-	ctx := rdmatest.Within(t, 60*time.Second)
+	ctx := rdmatest.Within(t, 3*time.Minute)
 	require.NoError(t, errors.Join(together(links, func(rank int, l link.Link) error {
 		for round := range 16 {
 			if err := exchangeRound(ctx, l, rank, n, round, round%3 > 0); err != nil {

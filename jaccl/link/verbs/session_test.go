@@ -147,7 +147,7 @@ func TestSessionWithoutCopies(t *testing.T) {
 			want, err := run(t.Context(), plan, local, in, 1)
 			require.NoError(t, err)
 			links := linked(t, n, c.play)
-			got, err := run(rdmatest.Within(t, 30*time.Second), plan, communicators(t, links), in, 3)
+			got, err := run(rdmatest.Within(t, 3*time.Minute), plan, communicators(t, links), in, 3)
 			require.NoError(t, err)
 			for i := range want {
 				if !bytes.Equal(got[i], want[i]) {
@@ -172,7 +172,7 @@ func TestSessionOverMix(t *testing.T) {
 	want, err := run(t.Context(), plan, local, in, 1)
 	require.NoError(t, err)
 	links, devices := mixed(t, 4)
-	got, err := run(rdmatest.Within(t, 30*time.Second), plan, communicators(t, links), in, 2)
+	got, err := run(rdmatest.Within(t, 3*time.Minute), plan, communicators(t, links), in, 2)
 	require.NoError(t, err)
 	for i := range want {
 		if !bytes.Equal(got[i], want[i]) {
@@ -244,7 +244,7 @@ func TestSessionBeyondBudget(t *testing.T) {
 	require.NoError(t, err)
 	links, errs := connectAll(t, 2, rdmatest.Mesh(2), rdma.Settings{Library: rdmatest.Standin(t, ""), Regions: rdma.RegionsPerPeer})
 	require.NoError(t, errs[0])
-	got, err := run(rdmatest.Within(t, 30*time.Second), plan, communicators(t, links), in, 2)
+	got, err := run(rdmatest.Within(t, 3*time.Minute), plan, communicators(t, links), in, 2)
 	require.NoError(t, err)
 	for i := range want {
 		if !bytes.Equal(got[i], want[i]) {

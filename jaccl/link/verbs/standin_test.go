@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { os.Exit(rdmatest.Main(m)) }
 func connectAll(t testing.TB, n int, devices hostfile.Devices, settings rdma.Settings) ([]link.Link, []error) {
 	t.Helper()
 	links, errs := make([]link.Link, n), make([]error, n)
-	ctx := rdmatest.Within(t, 20*time.Second)
+	ctx := rdmatest.Within(t, 3*time.Minute)
 	var wg sync.WaitGroup
 	for i, site := range jaccltest.Sites(n) {
 		wg.Go(func() { links[i], errs[i] = Connect(ctx, site, devices, settings) })

@@ -37,7 +37,7 @@ func TestCheck(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			const n = 3
 			lib, address := rdmatest.Standin(t, ""), rdmatest.FreeAddress(t)
-			ctx, cancel := context.WithCancel(rdmatest.Within(t, 20*time.Second))
+			ctx, cancel := context.WithCancel(rdmatest.Within(t, 3*time.Minute))
 			defer cancel()
 			errs := make([]error, n)
 			var checked, odd sync.WaitGroup

@@ -30,7 +30,7 @@ func joined(t *testing.T, n int, change func(o *Options)) []jaccl.Communicator {
 func join(t *testing.T, n int, play string, change func(o *Options)) ([]jaccl.Communicator, []error) {
 	t.Helper()
 	comms, errs := make([]jaccl.Communicator, n), make([]error, n)
-	lib, address, ctx := rdmatest.Standin(t, play), rdmatest.FreeAddress(t), rdmatest.Within(t, 20*time.Second)
+	lib, address, ctx := rdmatest.Standin(t, play), rdmatest.FreeAddress(t), rdmatest.Within(t, 3*time.Minute)
 	var wg sync.WaitGroup
 	for i := range n {
 		o := Options{Settings: rdma.Settings{Library: lib}, Rank: i, Devices: rdmatest.Mesh(n), Coordinator: address, Unchecked: true}
@@ -72,7 +72,7 @@ func call(op string, seq int) collective.Call {
 
 // What JACCL lacks is refused on every rank, and the job goes on.
 func TestUnsupported(t *testing.T) {
-	ctx := rdmatest.Within(t, 20*time.Second)
+	ctx := rdmatest.Within(t, 3*time.Minute)
 	require.NoError(t, errors.Join(of(joined(t, 3, nil), func(c jaccl.Communicator) error {
 		g := c.World()
 		parts := [][]byte{nil, nil, nil}
@@ -115,7 +115,7 @@ func TestUnsupported(t *testing.T) {
 
 // A rank that closes says nothing about those whose connections it closes.
 func TestRankZeroLeaves(t *testing.T) {
-	ctx := rdmatest.Within(t, 20*time.Second)
+	ctx := rdmatest.Within(t, 3*time.Minute)
 	require.NoError(t, errors.Join(of(joined(t, 4, nil), func(c jaccl.Communicator) error {
 		if c.Rank() == 0 {
 			return c.Close()
@@ -141,7 +141,7 @@ func TestRankZeroLeaves(t *testing.T) {
 
 // What is wrong on one rank alone is an error there, at once, and then on all.
 func TestArguments(t *testing.T) {
-	ctx := rdmatest.Within(t, 30*time.Second)
+	ctx := rdmatest.Within(t, 3*time.Minute)
 	typed := func(op string, d graph.DType) collective.Call { return collective.Call{Op: op, DType: d} }
 	shared := make([]byte, 64)
 	for name, f := range map[string]func(g jaccl.Group) error{
@@ -203,7 +203,7 @@ func TestFailures(t *testing.T) {
 				}
 			})
 			errs := of(comms, func(comm jaccl.Communicator) error {
-				ctx, cancel := context.WithCancel(rdmatest.Within(t, 20*time.Second))
+				ctx, cancel := context.WithCancel(rdmatest.Within(t, 3*time.Minute))
 				defer cancel()
 				if comm.Rank() != 1 {
 					return comm.World().Recv(ctx, call("recv", 3), 1, make([]byte, 50000))
@@ -222,7 +222,7 @@ func TestFailures(t *testing.T) {
 				}
 			}
 			for i, err := range of(comms, func(comm jaccl.Communicator) error {
-				return comm.World().Barrier(rdmatest.Within(t, 10*time.Second), call("barrier", 8))
+				return comm.World().Barrier(rdmatest.Within(t, 3*time.Minute), call("barrier", 8))
 			}) {
 				if err == nil {
 					t.Errorf("rank %d: an operation succeeded after the failure", i)
@@ -269,7 +269,7 @@ func TestSetup(t *testing.T) {
 // some say nothing, some what no rank says, one a rank that the job does not have. The job
 // comes together all the same.
 func TestStrangersDoNotMatter(t *testing.T) {
-	lib, address, ctx := rdmatest.Standin(t, ""), rdmatest.FreeAddress(t), rdmatest.Within(t, 20*time.Second)
+	lib, address, ctx := rdmatest.Standin(t, ""), rdmatest.FreeAddress(t), rdmatest.Within(t, 3*time.Minute)
 	comms, errs := make([]jaccl.Communicator, 3), make([]error, 3)
 	connect := func(r int) {
 		comms[r], errs[r] = Connect(ctx, Options{Settings: rdma.Settings{Library: lib}, Rank: r, Devices: rdmatest.Mesh(3), Coordinator: address})
@@ -323,7 +323,7 @@ func TestConnectionsGiven(t *testing.T) {
 	}
 	idle := between[1][2]
 	comms := joined(t, 3, func(o *Options) { o.Coordinator, o.Conns = "", between[o.Rank] })
-	ctx := rdmatest.Within(t, 20*time.Second)
+	ctx := rdmatest.Within(t, 3*time.Minute)
 	require.NoError(t, errors.Join(of(comms, func(c jaccl.Communicator) error { return c.World().Barrier(ctx, call("barrier", 0)) })...))
 	if n, err := idle.Write([]byte{0}); err == nil {
 		t.Errorf("%d bytes were written to a connection that JACCL has no use for, want it closed", n)

@@ -49,7 +49,7 @@ func TestMessages(t *testing.T) {
 		{2, 0, "barrier", false, []int{1, 0, 0, 0}},
 	} {
 		t.Run(fmt.Sprint(c.n, c.op, c.bytes, c.framesOnly, len(c.want)), func(t *testing.T) {
-			ctx := rdmatest.Within(t, 20*time.Second)
+			ctx := rdmatest.Within(t, 3*time.Minute)
 			comms := joined(t, c.n, func(o *Options) {
 				o.FramesOnly, o.Devices = c.framesOnly, rdmatest.Wires(c.n, len(c.want))
 			})

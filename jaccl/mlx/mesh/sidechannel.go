@@ -74,6 +74,7 @@ func (s *sideChannel) absent() []int {
 // dial connects this rank with rank 0.
 func (s *sideChannel) dial(ctx context.Context, coordinator string) error {
 	var d net.Dialer
+	var last error // of an attempt that ctx did not cut off, if there is one
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		c, err := d.DialContext(ctx, "tcp4", coordinator)
 		if err == nil {
@@ -81,9 +82,13 @@ func (s *sideChannel) dial(ctx context.Context, coordinator string) error {
 			_, err = c.Write(binary.LittleEndian.AppendUint32(nil, uint32(s.rank)))
 			return err
 		}
+		// A dialer looks at the clock, and may call ctx's deadline an "i/o timeout" before ctx ends.
+		if end, ok := ctx.Deadline(); last == nil || ctx.Err() == nil && (!ok || time.Now().Before(end)) {
+			last = err
+		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("rank 0 does not answer: %w", errors.Join(err, context.Cause(ctx)))
+			return fmt.Errorf("rank 0 does not answer: %w", errors.Join(last, context.Cause(ctx)))
 		case <-time.After(wait):
 		}
 	}

@@ -141,18 +141,24 @@ func (m *comm) join(ctx context.Context, nodes hostfile.Nodes) error {
 	return fmt.Errorf("%w; and %w", toErr, fromErr)
 }
 
-// dial connects to an address. It tries again and again until it succeeds or ctx ends.
+// dial connects to an address. It tries again and again until it succeeds or ctx ends. The
+// error has the cause of ctx and the error of the last attempt that was not cut off by it: a
+// dialer looks at the clock, and may call ctx's deadline an "i/o timeout" before ctx ends.
 func dial(ctx context.Context, address string) (net.Conn, error) {
 	var d net.Dialer
+	var last error
 	for wait := firstWait; ; wait = min(2*wait, maxWait) {
 		c, err := d.DialContext(ctx, "tcp", address) // with TCP_NODELAY, which is Go's default
 		if err == nil {
 			return c, nil
 		}
+		if end, ok := ctx.Deadline(); last == nil || ctx.Err() == nil && (!ok || time.Now().Before(end)) {
+			last = err
+		}
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w, %w", context.Cause(ctx), err)
+			return nil, fmt.Errorf("%w, %w", context.Cause(ctx), last)
 		}
 	}
 }

@@ -1,0 +1,152 @@
+package peft
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/checkpoint/safetensors"
+	"github.com/gomoe/gomoe/checkpoint/tensor"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/nn"
+)
+
+func counted(shape ...int) array.Array {
+	a := array.New(graph.T(graph.F32, shape...))
+	for i, d := 0, array.Data[float32](a); i < len(d); i++ {
+		d[i] = float32(i + shape[0])
+	}
+	return a
+}
+
+// model returns adapters of rank 2 and their parameters.
+func model() ([]nn.Adapter, map[string]array.Array) {
+	q, up := "model.layers.0.self_attn.q_proj", "model.layers.0.mlp.experts.*.up_proj"
+	return []nn.Adapter{{Name: q, In: 4, Out: 3}, {Name: up, Experts: 3, In: 4, Out: 5}}, map[string]array.Array{
+		q + "." + nn.LoRAA: counted(2, 4), q + "." + nn.LoRAB: counted(3, 2),
+		up + "." + nn.LoRAA: counted(3, 2, 4), up + "." + nn.LoRAB: counted(3, 5, 2),
+	}
+}
+
+// What is written is read again.
+func TestWrite(t *testing.T) {
+	adapters, arrays := model()
+	dir := filepath.Join(t.TempDir(), "a", "b")
+	for _, targets := range [][]string{{"q_proj", "up_proj"}, {"q_proj", "experts.*.up_proj"}} {
+		want := Adapter{LoRA: nn.LoRA{Rank: 2, Alpha: 6, Dropout: 0.25, Targets: targets}, Base: "olmoe"}
+		require.NoError(t, Write(dir, want, adapters, arrays))
+		a, err := Open(dir)
+		require.NoError(t, err)
+		require.Equal(t, want.Base, a.Base)
+		require.Equal(t, nn.LoRA{Rank: 2, Alpha: 6, Dropout: 0.25, Targets: []string{adapters[1].Name, adapters[0].Name}}, a.LoRA)
+		got, err := a.Arrays(adapters)
+		require.NoError(t, err)
+		require.Len(t, got, len(arrays))
+		for name, x := range arrays {
+			require.True(t, array.Equal(x, got[name]), name)
+		}
+		_, err = a.Arrays(adapters[:1])
+		require.ErrorContains(t, err, "6 of 8 tensors belong to no matrix of the model")
+		_, err = a.Arrays(append(adapters, nn.Adapter{Name: "other", In: 1, Out: 1}))
+		require.ErrorContains(t, err, "there is no tensor for other.lora_A.weight")
+		wrong := append([]nn.Adapter{}, adapters...)
+		wrong[0].In = 5
+		_, err = a.Arrays(wrong)
+		require.ErrorContains(t, err, "has shape [2 4], want [2 5]")
+		require.NoError(t, a.Close())
+		text, err := os.ReadFile(filepath.Join(dir, ConfigName))
+		require.NoError(t, err)
+		var c struct {
+			Modules []string `json:"target_modules"`
+		}
+		require.NoError(t, json.Unmarshal(text, &c))
+		if targets[1] != "up_proj" {
+			targets = []string{"model.layers.0.mlp.experts.0.up_proj", "model.layers.0.mlp.experts.1.up_proj", "model.layers.0.mlp.experts.2.up_proj", adapters[0].Name}
+		}
+		require.Equal(t, targets, c.Modules)
+	}
+	arrays["model.layers.0.self_attn.q_proj."+nn.LoRAA] = counted(2, 5)
+	require.ErrorContains(t, Write(dir, Adapter{LoRA: nn.LoRA{Rank: 2, Targets: []string{"q_proj"}}}, adapters, arrays), "q_proj.lora_A.weight is f32[2,5], want f32[2,4]")
+}
+
+// mlx-lm's adapters have matrices the other way round, and those of all experts in one tensor.
+func TestMLX(t *testing.T) {
+	adapters, arrays := model()
+	adapters = append(adapters, nn.Adapter{Name: "model.layers.1.block_sparse_moe.experts.*.w3", Experts: 2, In: 2, Out: 1})
+	w3 := adapters[2].Name + "."
+	arrays[w3+nn.LoRAA], arrays[w3+nn.LoRAB] = counted(2, 2, 2), counted(2, 1, 2)
+	turned := func(x array.Array) array.Array {
+		n, m := x.Type.Shape[0], x.Type.Shape[1]
+		y := array.New(graph.T(graph.F32, m, n))
+		for i := range n {
+			for j := range m {
+				array.Data[float32](y)[j*n+i] = array.Data[float32](x)[i*m+j]
+			}
+		}
+		return y
+	}
+	q, up := adapters[0].Name+".", adapters[1].Name+"."
+	dir := t.TempDir()
+	require.NoError(t, safetensors.Write(filepath.Join(dir, MLXName), nil, []tensor.Source{
+		tensor.Of("model.layers.0.self_attn.q_proj.lora_a", turned(arrays[q+nn.LoRAA])),
+		tensor.Of("model.layers.0.self_attn.q_proj.lora_b", turned(arrays[q+nn.LoRAB])),
+		tensor.Of("model.layers.0.mlp.switch_mlp.up_proj.lora_a", arrays[up+nn.LoRAA]),
+		tensor.Of("model.layers.0.mlp.switch_mlp.up_proj.lora_b", arrays[up+nn.LoRAB]),
+		tensor.Of("model.layers.1.block_sparse_moe.switch_mlp.up_proj.lora_a", arrays[w3+nn.LoRAA].Reshape(4, 2)), // as it was in old versions
+		tensor.Of("model.layers.1.block_sparse_moe.switch_mlp.up_proj.lora_b", arrays[w3+nn.LoRAB]),
+	}))
+	config := `{"fine_tune_type": "lora", "num_layers": 16, "model": "x", "lora_parameters": {"rank": 2, "scale": 20.0, "dropout": 0.0}}`
+	require.NoError(t, os.WriteFile(filepath.Join(dir, ConfigName), []byte(config), 0o644))
+	a, err := Open(dir)
+	require.NoError(t, err)
+	defer a.Close()
+	require.Equal(t, 20.0, a.LoRA.Scale())
+	require.Equal(t, []string{adapters[1].Name, adapters[0].Name, adapters[2].Name}, a.LoRA.Targets)
+	got, err := a.Arrays(adapters)
+	require.NoError(t, err)
+	for name, x := range arrays {
+		require.True(t, array.Equal(x, got[name]), name)
+	}
+}
+
+// What changes results and is not read is an error.
+func TestRefuses(t *testing.T) {
+	adapters, arrays := model()
+	dir := t.TempDir()
+	good := Adapter{LoRA: nn.LoRA{Rank: 2, Targets: []string{"q_proj", "up_proj"}}}
+	require.NoError(t, Write(dir, good, adapters, arrays))
+	for config, want := range map[string]string{
+		`{`:                                      "unexpected end of JSON input",
+		`{"peft_type": "IA3"}`:                   `peft_type is "IA3", want LORA`,
+		`{"peft_type": "LORA"}`:                  "multiplied by 0",
+		`{"peft_type": "LORA", "lora_alpha": 4}`: "rank 0, want at least 1",
+		`{"peft_type": "LORA", "lora_alpha": 4, "r": 2, "use_dora": true}`:                     "use_dora",
+		`{"peft_type": "LORA", "lora_alpha": 4, "r": 2, "bias": "all"}`:                        `bias is "all"`,
+		`{"peft_type": "LORA", "lora_alpha": 4, "r": 2, "fan_in_fan_out": true}`:               "fan_in_fan_out",
+		`{"peft_type": "LORA", "lora_alpha": 4, "r": 2, "rank_pattern": {"q_proj": 4}}`:        "rank_pattern",
+		`{"peft_type": "LORA", "lora_alpha": 4, "r": 2, "modules_to_save": ["lm_head"]}`:       `modules_to_save is ["lm_head"]`,
+		`{"peft_type": "LORA", "lora_alpha": 4, "r": 2, "target_parameters": ["mlp.experts"]}`: "target_parameters",
+		`{"peft_type": "LORA", "lora_alpha": 4, "r": 2, "trainable_token_indices": [1]}`:       "trainable_token_indices",
+		`{"fine_tune_type": "dora", "lora_parameters": {"rank": 2, "scale": 1}}`:               `fine_tune_type "dora"`,
+		`{"fine_tune_type": "lora"}`: "want lora with lora_parameters",
+		`{"fine_tune_type": "lora", "lora_parameters": {"rank": 2, "scale": 1}}`: MLXName,
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, ConfigName), []byte(config), 0o644))
+		_, err := Open(dir)
+		require.ErrorContains(t, err, want, config)
+		require.ErrorContains(t, err, "peft: ")
+	}
+	scaled := `{"peft_type": "LORA", "lora_alpha": 4, "r": 4, "use_rslora": true}`
+	require.NoError(t, os.WriteFile(filepath.Join(dir, ConfigName), []byte(scaled), 0o644))
+	a, err := Open(dir)
+	require.NoError(t, err)
+	require.Equal(t, 2.0, a.LoRA.Scale())
+	require.NoError(t, a.Close())
+	require.NoError(t, safetensors.Write(filepath.Join(dir, FileName), nil, []tensor.Source{tensor.Of("base_model.model.x.bias", counted(2))}))
+	_, err = Open(dir)
+	require.ErrorContains(t, err, `tensor "base_model.model.x.bias" of F32, want an adapter's`)
+}

@@ -1,0 +1,21 @@
+package nn
+
+import (
+	"github.com/gomoe/gomoe/graph"
+	pr "github.com/gomoe/gomoe/primitives"
+)
+
+// Dropout returns x with each element set to 0 with probability rate, and divided by 1-rate otherwise. Which elements
+// they are follows from Options.Key and from how many calls there were before in the model: the same on every mesh.
+// Without Options.Key, as where a model is not trained, it returns x.
+func (s *Scope) Dropout(x *graph.Value, rate float64) *graph.Value {
+	graph.Helper()
+	if s.opts.Key == nil || rate == 0 {
+		return x
+	}
+	if s.key == nil {
+		s.key = s.opts.Key(s.t)
+	}
+	s.drops++
+	return pr.Dropout(x, pr.RandomFoldIn(s.key, pr.Full(s.t, float64(s.drops), graph.U32)), rate)
+}

@@ -1,0 +1,51 @@
+package train
+
+import (
+	"slices"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/nn"
+	pr "github.com/gomoe/gomoe/primitives"
+)
+
+// balance sets the new biases of routers, if Config.Even says so, and returns the updates of all other parameters, which
+// are the optimiser's.
+//
+//	bias[e] = bias[e] + Even · sign(Σ demand / E - demand[e])
+//
+// demand i32[E] is how many choices of all tokens each expert has got, which is the same on every mesh.
+// Source: Wang et al., "Auxiliary-loss-free load balancing strategy for mixture-of-experts" (2024), algorithm 1.
+func (s *Step) balance(us []*Update, routed []nn.Routed) []*Update {
+	if s.config.Even == 0 {
+		return us
+	}
+	demand := map[string]*graph.Value{} // by the name of the bias
+	for _, r := range routed {
+		if r.Bias == "" {
+			continue
+		}
+		d := pr.ConvertElementType(r.Demand, graph.I64) // E times the number of choices is beyond i32
+		if demand[r.Bias] != nil {                      // a layer that is applied several times
+			d = pr.Add(demand[r.Bias], d)
+		}
+		demand[r.Bias] = d
+	}
+	if len(demand) == 0 {
+		graph.Fail("balancing without a loss: no layer of experts has a bias by which it chooses; set nn.MoE.Bias, or Config.Even to 0")
+	}
+	var rest []*Update
+	for _, u := range us {
+		d := demand[u.Param.Name]
+		if d == nil {
+			rest = append(rest, u)
+			continue
+		}
+		if u.Value.Type.DType != graph.F32 {
+			graph.Fail("balancing without a loss: %s is %s, in which small steps are lost, want f32; say so in Config.Model.Stored", u.Param.Name, u.Value.Type)
+		}
+		total := pr.BroadcastTo(pr.ReduceSum(d, 0), d.Type.Shape...)
+		missing := pr.Sub(total, pr.MulScalar(d, float64(d.Dim(0))))
+		u.next = pr.Add(u.Value, pr.MulScalar(pr.ConvertElementType(pr.Sign(missing), graph.F32), s.config.Even))
+	}
+	return slices.Clip(rest)
+}
