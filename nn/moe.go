@@ -28,7 +28,7 @@ type MoE struct {
 	Matrices   Matrices
 	GLU        GLU
 	ExpertBias bool
-	// Capacity, Receive and Exchange are those of pr.PrepareOp.
+	// Capacity, Receive and Exchange are those of pr.PrepareOp; without Exchange it is that of the Options.
 	Capacity, Receive int
 	Exchange          ep.Exchange
 	// Shared is the width of the expert that every token uses, the part named SharedName; 0 means none. With SharedGate
@@ -51,7 +51,11 @@ type Routed struct {
 func (m MoE) Apply(s *Scope, x *graph.Value) (*graph.Value, Routed) {
 	graph.Helper()
 	weights, chosen, logits, scores := m.route(s, x)
-	r := pr.Prepare(pr.PrepareOp{Experts: m.Experts, Capacity: m.Capacity, Receive: m.Receive, Exchange: m.Exchange, Label: s.name + "experts"}, chosen)
+	exchange := m.Exchange
+	if exchange == ep.Rows {
+		exchange = s.opts.Exchange
+	}
+	r := pr.Prepare(pr.PrepareOp{Experts: m.Experts, Capacity: m.Capacity, Receive: m.Receive, Exchange: exchange, Wire: s.opts.Wire, Label: s.name + "experts"}, chosen)
 	rows, rowWeights := pr.DispatchWeighted(r, x, weights)
 	y := pr.Combine(r, m.experts(s, r, rows, rowWeights))
 	if m.Shared > 0 {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -16,6 +17,10 @@ type Options struct {
 	// Stored returns the element type in which a parameter is given, such as one in blocks.
 	// nil means DType for all.
 	Stored func(Param) (graph.DType, error)
+	// Exchange and Wire are how rows come home from the experts, in layers that do not say it themselves: see
+	// pr.PrepareOp. The zero values give the bits of one rank.
+	Exchange ep.Exchange
+	Wire     graph.DType
 	// LoRA, if it is not nil, freezes all parameters and adds adapters that learn.
 	LoRA *LoRA
 	// Key returns the key u32[2] of what the model draws, such as an input that is another one in every step. It is called
