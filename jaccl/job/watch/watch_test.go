@@ -186,7 +186,7 @@ func TestLeave(t *testing.T) {
 	require.NoError(t, ws[1].Close())
 	require.NoError(t, ws[2].Close()) // Close calls Leave
 	until(t, "rank 2 left", func() bool { return ws[0].Left(2) })
-	up(t, ws[0], 5*time.Second) // longer than they may be silent
+	up(t, ws[0], 5*time.Second)                // longer than they may be silent
 	ws[0].Announce(link.Notice{Text: "alone"}) // nobody is there to hear
 	if n := down(t, ws[0]); n.Text != "alone" {
 		t.Errorf("%+v", n)
