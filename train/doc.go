@@ -11,5 +11,6 @@
 // A step is one program, whose state is donated by name. It knows no mesh; Open places it, and Config.Zero splits
 // state over the ranks that split the batch.
 //
-// Package snapshot saves the state of a run.
+// A Loop does the steps of a run: batches, held-out loss, metrics and pictures, checkpoints, and going on from them.
+// Package report has what it writes, package snapshot the state that it saves.
 package train

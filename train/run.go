@@ -185,3 +185,61 @@ func (r *Run) Step(ctx context.Context, number int, rate float64, inputs map[str
 	}
 	return results, nil
 }
+
+// first reports whether this process is the one that writes for all.
+func (r *Run) first() (bool, error) {
+	if r.world.World == nil {
+		return true, nil
+	}
+	i, err := r.world.World.Info()
+	return i.First(), err
+}
+
+// any reports whether any process passes yes.
+func (r *Run) any(ctx context.Context, yes bool) (bool, error) {
+	if r.world.World == nil {
+		return yes, nil
+	}
+	return r.world.World.Any(ctx, yes)
+}
+
+// scalar returns a number of a result; 0 if there is no such result.
+func (r *Run) scalar(ctx context.Context, d *runtime.Array) (float64, error) {
+	if d == nil {
+		return 0, nil
+	}
+	a, err := r.Job.Get(ctx, d)
+	if err != nil {
+		return 0, err
+	}
+	return a.Float64s()[0], nil
+}
+
+// table returns the rows of a result; nil if there is no such result.
+func (r *Run) table(ctx context.Context, d *runtime.Array) ([][]int64, error) {
+	if d == nil {
+		return nil, nil
+	}
+	a, err := r.Job.Get(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	rows := make([][]int64, a.Type.Shape[0])
+	for i := range rows {
+		rows[i] = array.Data[int64](a.Rows(i, i+1).As(graph.I64))
+	}
+	return rows, nil
+}
+
+// Weights copies the parameters to the host of every process, by name. In a job of several processes all of them call it.
+func (r *Run) Weights(ctx context.Context) (map[string]array.Array, error) {
+	out := map[string]array.Array{}
+	for _, p := range r.p.Params {
+		a, err := r.Job.Get(ctx, r.state[p.Name])
+		if err != nil {
+			return nil, err
+		}
+		out[p.Name] = a
+	}
+	return out, nil
+}

@@ -14,7 +14,7 @@ import (
 	"github.com/gomoe/gomoe/checkpoint"
 	"github.com/gomoe/gomoe/evaluate"
 	"github.com/gomoe/gomoe/generate"
-	"github.com/gomoe/gomoe/internal/report"
+	"github.com/gomoe/gomoe/train/report"
 	"github.com/gomoe/gomoe/models"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/tokenizer"

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gomoe/gomoe/internal/report"
+	"github.com/gomoe/gomoe/train/report"
 	"github.com/gomoe/gomoe/train/snapshot"
 )
 

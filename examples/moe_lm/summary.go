@@ -5,7 +5,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/gomoe/gomoe/internal/report"
+	"github.com/gomoe/gomoe/train/report"
 	"github.com/gomoe/gomoe/sharding"
 )
 

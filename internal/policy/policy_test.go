@@ -307,7 +307,7 @@ func TestRules(t *testing.T) {
 		{"jaccl/link/newcomer/a.go", "import _ \"github.com/gomoe/gomoe/jaccl/link\"", ""},
 		{"jaccl/link/tcp/a.go", "import _ \"github.com/gomoe/gomoe/world\"", `jaccl/link/tcp/a.go:2: package "jaccl/link/tcp" imports "world", which the table`},
 		{"gomoe.go", "import _ \"github.com/gomoe/gomoe/cmd/gomoe\"", `gomoe.go:2: package "" imports "cmd/gomoe", which`},
-		{"cmd/gomoe/a.go", "import _ \"github.com/gomoe/gomoe/internal/report\"", ""},
+		{"cmd/gomoe/a.go", "import _ \"github.com/gomoe/gomoe/internal/whole\"", ""},
 		{"cmd/gomoe/a.go", "import _ \"github.com/gomoe/gomoe/internal/testing/toy\"", `cmd/gomoe/a.go:2: package "cmd/gomoe" imports "internal/testing/toy", which is for tests`},
 		{"newcomer/a.go", "import _ \"github.com/gomoe/gomoe/graph\"", `newcomer/a.go:2: package "newcomer" is not in the table`},
 		{"newcomer/a.go", "import _ \"github.com/gomoe/gomoe-other/graph\"", ""},

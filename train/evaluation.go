@@ -1,0 +1,112 @@
+package train
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/nn"
+	"github.com/gomoe/gomoe/runtime"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// Evaluation is a program with the parameters of a run, which it does not change: such as the loss on other text. Its
+// methods are called one at a time, and not during a step.
+type Evaluation struct {
+	Job *gomoe.Job
+
+	run   *Run
+	in    map[string]*runtime.Array
+	param []string // the parameters that it has
+	names []string // of its results
+}
+
+// Evaluation compiles a program of the same parameters for the ranks of the run. forward traces it in a scope, as that of
+// Trace does, and returns named results. cfg says what gomoe.Config says of its inputs and of how it runs; mesh, world and
+// the placements of parameters are the run's. It is an error if forward declares a parameter that the step has not, or
+// with another type. The caller must call Close.
+func (r *Run) Evaluation(name string, cfg gomoe.Config, forward func(*nn.Scope) []*graph.Value) (*Evaluation, error) {
+	var params []nn.Param
+	p, err := graph.Trace(name, func(t *graph.Tracer) []*graph.Value {
+		scope := nn.New(t, r.p.config.Model)
+		out := forward(scope)
+		params = scope.Params()
+		return out
+	})
+	if err != nil {
+		return nil, err
+	}
+	state := map[string]State{}
+	for _, st := range r.p.State {
+		state[st.Name] = st
+	}
+	e := &Evaluation{run: r, in: map[string]*runtime.Array{}}
+	cfg.Place = maps.Clone(cfg.Place)
+	if cfg.Place == nil {
+		cfg.Place = map[string]sharding.Spec{}
+	}
+	for _, q := range params {
+		st, ok := state[q.Name]
+		if !ok || !st.Type.Equal(q.Type) {
+			return nil, fmt.Errorf("train: %s: parameter %s %s: %s has no such parameter", name, q.Name, q.Type, r.p.Name)
+		}
+		cfg.Place[q.Name] = st.Spec(r.world.Mesh)
+		e.param = append(e.param, q.Name)
+	}
+	cfg.World, cfg.Mesh, cfg.Deadline = r.world.World, r.world.Mesh, r.world.Deadline
+	if e.Job, err = gomoe.Open(p, cfg); err != nil {
+		return nil, err
+	}
+	for _, out := range e.Job.Plan().Out {
+		e.names = append(e.names, out.Name)
+	}
+	return e, nil
+}
+
+// Run returns the results by name for inputs, and the parameters that the run has now.
+func (e *Evaluation) Run(ctx context.Context, inputs map[string]array.Array) (map[string]*runtime.Array, error) {
+	if e.run.state == nil {
+		return nil, fmt.Errorf("train: %s: there is no state; call Init or Restore before", e.run.p.Name)
+	}
+	clear(e.in)
+	for name, a := range inputs {
+		var err error
+		if e.in[name], err = e.Job.Put(name, a); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range e.param {
+		e.in[name] = e.run.state[name]
+	}
+	out, err := e.Job.Run(ctx, e.in)
+	if err != nil {
+		return nil, err
+	}
+	results := map[string]*runtime.Array{}
+	for i, a := range out {
+		results[e.names[i]] = a
+	}
+	return results, nil
+}
+
+// Scalar is Run, and returns one of the results, a number.
+func (e *Evaluation) Scalar(ctx context.Context, name string, inputs map[string]array.Array) (float64, error) {
+	out, err := e.Run(ctx, inputs)
+	if err != nil {
+		return 0, err
+	}
+	if out[name] == nil {
+		return 0, fmt.Errorf("train: no result of the evaluation is named %s", name)
+	}
+	a, err := e.Job.Get(ctx, out[name])
+	if err != nil {
+		return 0, err
+	}
+	return a.Float64s()[0], nil
+}
+
+// Close releases the ranks.
+func (e *Evaluation) Close() error { return e.Job.Close() }

@@ -1,0 +1,312 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"time"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/runtime"
+	"github.com/gomoe/gomoe/train/report"
+)
+
+// Loop trains step by step: it gives each step its batch and its rate, measures the loss on other text, shows progress,
+// writes metrics, and saves, so that a later run goes on. In a job of several processes all of them run the same Loop;
+// the first one writes. The loss is the result of the step that is named loss.
+type Loop struct {
+	Steps  int // of the whole run, with those that earlier runs have done
+	Rate   Schedule
+	Tokens int // of a step, over all ranks
+	// Batch returns the inputs of a step. It depends on the step's number alone, so that a run that goes on has the
+	// batches of one that was not interrupted.
+	Batch func(step int) (map[string]array.Array, error)
+	// HeldOut returns the loss on what is not trained on. It is called after every Every steps and after the last one,
+	// unless it is nil or Every is 0.
+	HeldOut func(context.Context) (float64, error)
+	Every   int
+	// After, unless it is nil, is called in every process after each step, before a save. Its error ends the run.
+	After func(context.Context, *Done) error
+	// Failed, unless it is nil, is called with the error that ends the run before the picture is drawn, which takes a
+	// while: who ends a job because one of its ranks has failed may not wait for that.
+	Failed func(error)
+
+	Saves   Saves
+	Figures Figures
+}
+
+// Done is a step that has been done.
+type Done struct {
+	report.Step
+	// Results are those of the step before the state, by name. They are valid until the next step.
+	Results map[string]*runtime.Array
+	// Demand and Counts are the pairs of tokens and choices per layer and expert, before and after drops: the results
+	// demand and counts i32[layers,experts]. They are nil if the step lacks those.
+	Demand, Counts [][]int64
+}
+
+// Ended is what a Loop has done.
+type Ended struct {
+	Last  *Done // the last step; nil if this run has done none
+	Steps int   // that are done, with those of earlier runs
+	// Stopped says that stop has ended the run before the last step, in this process or another one.
+	Stopped bool
+	History report.History // of this run, and of earlier ones if Figures.Folder has their metrics
+}
+
+// Run trains until all steps are done, or, in order, until stop ends: the step that has begun is completed and saved.
+// When ctx ends, it returns at once. r has a state: Begin makes one. Run returns what it has done, also together with an
+// error. A loss or a norm that is not finite is an error of type *Diverged, after the step has been reported.
+func (l *Loop) Run(ctx, stop context.Context, r *Run) (*Ended, error) {
+	e := &Ended{Steps: l.Saves.done}
+	if err := l.check(r); err != nil {
+		return e, err
+	}
+	first, err := r.first()
+	if err != nil {
+		return e, err
+	}
+	out, err := l.Figures.open(first, l.Saves.done, l.Steps, &e.History)
+	if err != nil {
+		return e, err
+	}
+	err = l.run(ctx, stop, r, out, e)
+	if closed := out.close(); err == nil { // else it may be the same error
+		err = closed
+	}
+	if err != nil && l.Failed != nil {
+		l.Failed(err)
+	}
+	return e, also(err, out.draw(&e.History))
+}
+
+func (l *Loop) check(r *Run) error {
+	switch {
+	case l.Batch == nil || l.Rate == nil:
+		return errors.New("train: loop: no batches or no rate, want Loop.Batch and Loop.Rate")
+	case l.Steps < 1 || l.Every < 0 || l.Saves.Every < 0:
+		return fmt.Errorf("train: loop: %d steps, held-out loss every %d, saves every %d: want at least 1, 0 and 0", l.Steps, l.Every, l.Saves.Every)
+	case r.state == nil:
+		return fmt.Errorf("train: %s: there is no state; call Loop.Begin before Loop.Run", r.p.Name)
+	}
+	return nil
+}
+
+func (l *Loop) run(ctx, stop context.Context, r *Run, out *outputs, e *Ended) error {
+	for n := e.Steps + 1; n <= l.Steps; n++ {
+		var err error
+		if e.Stopped, err = r.any(ctx, stop.Err() != nil); err != nil {
+			return err
+		}
+		if e.Stopped {
+			return l.Saves.save(ctx, n-1, r, out)
+		}
+		d, err := l.step(ctx, n, r)
+		if err != nil {
+			return err
+		}
+		bad := diverged(d)
+		if l.HeldOut != nil && l.Every > 0 && (n%l.Every == 0 || n == l.Steps) && bad == nil {
+			if d.HeldOut, err = l.HeldOut(ctx); err != nil {
+				return explain(n, err)
+			}
+		}
+		e.Steps, e.Last = n, d
+		e.History.Add(d.Step)
+		if err := out.step(d.Step); err != nil {
+			return err
+		}
+		if bad != nil {
+			return bad
+		}
+		if l.After != nil {
+			if err := l.After(ctx, d); err != nil {
+				return fmt.Errorf("step %d: %w", n, err)
+			}
+		}
+		if l.Saves.Every > 0 && (n%l.Saves.Every == 0 || n == l.Steps) {
+			if err := l.Saves.save(ctx, n, r, out); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// step does a step.
+func (l *Loop) step(ctx context.Context, n int, r *Run) (*Done, error) {
+	began := time.Now()
+	in, err := l.Batch(n)
+	if err != nil {
+		return nil, fmt.Errorf("step %d: batch: %w", n, err)
+	}
+	rate := l.Rate(n)
+	results, err := r.Step(ctx, n, rate, in)
+	if err != nil {
+		return nil, explain(n, err)
+	}
+	d := &Done{Step: report.Step{Index: n, Total: l.Steps, LR: rate, Tokens: l.Tokens}, Results: results}
+	if results["loss"] == nil {
+		return nil, fmt.Errorf("train: %s: no result is named loss, want one that the loop reports", r.p.Name)
+	}
+	for name, to := range map[string]*float64{"loss": &d.Loss, "balance": &d.Aux, "norm": &d.Norm} {
+		if *to, err = r.scalar(ctx, results[name]); err != nil {
+			return nil, explain(n, err)
+		}
+	}
+	if d.Demand, err = r.table(ctx, results["demand"]); err == nil {
+		d.Counts, err = r.table(ctx, results["counts"])
+	}
+	if err != nil {
+		return nil, explain(n, err)
+	}
+	d.Elapsed = time.Since(began)
+	d.load()
+	return d, nil
+}
+
+// load computes the share of every expert, and the drops.
+func (d *Done) load() {
+	if len(d.Demand) == 0 {
+		return
+	}
+	d.Load = make([]float64, len(d.Demand[0]))
+	for l, row := range d.Demand {
+		sum := int64(0)
+		for _, n := range row {
+			sum += n
+		}
+		for e, n := range row {
+			d.Load[e] += float64(n) / float64(max(sum, 1)) / float64(len(d.Demand))
+			if d.Counts != nil {
+				d.Drops += int(n - d.Counts[l][e])
+			}
+		}
+	}
+}
+
+// Figures says where a Loop writes what it reports. The zero Figures writes nothing.
+type Figures struct {
+	Progress func(report.Step) error // called after each step in the first process, such as the Step of a report.Progress
+	// Folder is where metrics.csv and training.png are written, "" for neither. It exists.
+	Folder string
+	Title  string
+	// Entropy is drawn as a line: that of the text's bytes, in nats. 0 draws none.
+	Entropy float64
+}
+
+// outputs are what a Loop writes to while it runs.
+type outputs struct {
+	Figures
+	metrics *report.Metrics // nil if there is none
+	first   bool
+}
+
+// open opens metrics.csv, and adds the steps of earlier runs to the history.
+func (f Figures) open(first bool, done, total int, h *report.History) (*outputs, error) {
+	o := &outputs{Figures: f, first: first}
+	if !first || f.Folder == "" {
+		return o, nil
+	}
+	path := filepath.Join(f.Folder, "metrics.csv")
+	var err error
+	if done == 0 {
+		o.metrics, err = report.CreateMetrics(path)
+		return o, err
+	}
+	var rows []report.Step
+	if o.metrics, rows, err = report.ResumeMetrics(path, done); err != nil {
+		return nil, err
+	}
+	for _, row := range rows {
+		row.Total = total
+		h.Add(row)
+	}
+	return o, nil
+}
+
+func (o *outputs) step(s report.Step) error {
+	var errs []error
+	if o.first && o.Progress != nil {
+		errs = append(errs, o.Progress(s))
+	}
+	if o.metrics != nil {
+		errs = append(errs, o.metrics.Step(s))
+	}
+	return errors.Join(errs...)
+}
+
+// sync returns when the rows are on the disk.
+func (o *outputs) sync() error {
+	if o.metrics == nil {
+		return nil
+	}
+	return o.metrics.Sync()
+}
+
+func (o *outputs) close() error {
+	if o.metrics == nil {
+		return nil
+	}
+	return o.metrics.Close()
+}
+
+// draw writes the picture of all steps.
+func (o *outputs) draw(h *report.History) error {
+	if !o.first || o.Folder == "" || h.Count == 0 {
+		return nil
+	}
+	return report.Figure{Title: o.Title, Steps: h.Points(), Unigram: o.Entropy}.SavePNG(filepath.Join(o.Folder, "training.png"))
+}
+
+// also returns err joined with more errors, or err itself if there are no more.
+func also(err error, more ...error) error {
+	if m := errors.Join(more...); m != nil {
+		return errors.Join(err, m)
+	}
+	return err
+}
+
+// Diverged is the error of a step whose loss or gradient is not finite.
+type Diverged struct {
+	Step       int
+	Loss, Norm float64 // Norm is 0 if the step does not clip gradients
+	// Cause is what a kernel or a router has said; nil if the step was completed.
+	Cause error
+}
+
+func (d *Diverged) Error() string {
+	var number *runtime.NotFinite
+	switch {
+	case errors.As(d.Cause, &number):
+		return fmt.Sprintf("step %d: training has diverged; lower -lr: %v", d.Step, d.Cause)
+	case d.Cause != nil:
+		return fmt.Sprintf("step %d: %s: %v", d.Step, advice, d.Cause)
+	}
+	return fmt.Sprintf("step %d: loss %v, gradient norm %v: %s", d.Step, d.Loss, d.Norm, advice)
+}
+
+func (d *Diverged) Unwrap() error { return d.Cause }
+
+const advice = "training has diverged; lower -lr, or add -finite to see which kernel made the first NaN or infinity"
+
+// diverged returns an error if a step's numbers are not finite.
+func diverged(d *Done) error {
+	if math.Abs(d.Loss) <= math.MaxFloat64 && math.Abs(d.Norm) <= math.MaxFloat64 {
+		return nil
+	}
+	return &Diverged{Step: d.Index, Loss: d.Loss, Norm: d.Norm}
+}
+
+// explain says at which step training failed. If numbers that are not finite are the reason, it also says what to do.
+// Weights may become infinite or NaN after a loss that is not finite; a router is then the first to notice.
+func explain(n int, err error) error {
+	var failed *runtime.Error
+	var number *runtime.NotFinite
+	if errors.As(err, &number) || errors.As(err, &failed) && failed.Name == "router" {
+		return &Diverged{Step: n, Cause: err}
+	}
+	return fmt.Errorf("step %d: %w", n, err)
+}

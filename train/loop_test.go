@@ -1,0 +1,266 @@
+package train_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/nn"
+	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/train"
+	"github.com/gomoe/gomoe/train/report"
+	"github.com/gomoe/gomoe/train/snapshot"
+)
+
+// reverse is a layer of experts that learns to reverse the columns of its tokens x[1,T,H].
+func reverse(s *nn.Scope) *graph.Value {
+	x := s.Tracer().Input("x", graph.F32, 1, 32, 8)
+	y, _ := nn.MoE{Experts: 4, Width: 16, Route: pr.RouteOp{TopK: 2, Renormalize: true}}.Apply(s.In("mlp", ""), x)
+	return pr.MulScalar(pr.ReduceSum(pr.Square(pr.Sub(y, pr.Reverse(x, 2)))), 1.0/32).Named("loss")
+}
+
+// learner is a run of reverse on a mesh, with the loss on a batch that it does not train on.
+type learner struct {
+	run  *train.Run
+	held *train.Evaluation
+	loop train.Loop
+}
+
+func newLearner(t *testing.T, axes, folder string) *learner {
+	t.Helper()
+	mesh, err := sharding.ParseMesh(axes)
+	require.NoError(t, err)
+	p, err := train.Trace("step", train.Config{Optimizer: train.Chain(train.ClipByGlobalNorm(1), train.AdamW(train.AdamWOptions{}))},
+		func(s *nn.Scope) (*graph.Value, []*graph.Value) {
+			loss := reverse(s)
+			r := s.Routed()[0]
+			return loss, []*graph.Value{loss, pr.Reshape(r.Demand, 1, 4).Named("demand"), pr.Reshape(r.Counts, 1, 4).Named("counts")}
+		})
+	require.NoError(t, err)
+	cfg := gomoe.Config{Mesh: mesh, Place: map[string]sharding.Spec{"x": sharding.Split("", "ep").On(mesh)}}
+	l := &learner{}
+	l.run, err = train.Open(p, cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { l.run.Close() })
+	l.held, err = l.run.Evaluation("held", cfg, func(s *nn.Scope) []*graph.Value { return []*graph.Value{reverse(s)} })
+	require.NoError(t, err)
+	t.Cleanup(func() { l.held.Close() })
+	l.loop = train.Loop{
+		Steps: 12, Rate: train.Cosine(0.02, 3, 12, 0.1), Tokens: 32, Every: 5,
+		Batch: func(step int) (map[string]array.Array, error) { return tokens(step), nil },
+		HeldOut: func(ctx context.Context) (float64, error) {
+			return l.held.Scalar(ctx, "loss", tokens(1000))
+		},
+		Saves: train.Saves{Folder: snapshot.Folder{Path: filepath.Join(folder, "checkpoints")}, Every: 4,
+			Facts: map[string]string{"-experts": "4", "-batch": "1", "-out": "here"}, Model: []string{"-experts"}, Free: []string{"-out"}},
+		Figures: train.Figures{Folder: folder, Title: "reverse"},
+	}
+	return l
+}
+
+// tokens is a batch, a function of the step.
+func tokens(step int) map[string]array.Array {
+	x := array.New(graph.T(graph.F32, 1, 32, 8))
+	for i, d := 0, array.Data[float32](x); i < len(d); i++ {
+		d[i] = float32((i*i+31*i*step+7*step)%97)/48.5 - 1
+	}
+	return map[string]array.Array{"x": x}
+}
+
+// state returns the bytes of all parameters and moments.
+func (l *learner) state(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for name, a := range l.run.State() {
+		x, err := a.Get()
+		require.NoError(t, err)
+		all[name] = string(x.Bytes())
+	}
+	return all
+}
+
+// rows returns the columns step, loss and held_out of metrics.csv.
+func rows(t *testing.T, folder string) (out []string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(folder, "metrics.csv"))
+	require.NoError(t, err)
+	for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n")[1:] {
+		f := strings.Split(line, ",")
+		out = append(out, f[0]+" "+f[1]+" "+f[3])
+	}
+	return out
+}
+
+// A run that is stopped and goes on ends with the bits of one that was not, and its metrics have every step once, with
+// the losses on other text where they belong. It leaves a checkpoint when it is stopped.
+func TestLoop(t *testing.T) {
+	ctx := context.Background()
+	for _, mesh := range []string{"", "ep=2"} {
+		folder := t.TempDir()
+		whole := newLearner(t, mesh, folder)
+		var progress []report.Step
+		whole.loop.Figures.Progress = func(s report.Step) error { progress = append(progress, s); return nil }
+		b, err := whole.loop.Begin(ctx, whole.run, 1)
+		require.NoError(t, err)
+		require.Equal(t, train.Begun{}, b)
+		e, err := whole.loop.Run(ctx, ctx, whole.run)
+		require.NoError(t, err)
+		require.Equal(t, 12, e.Steps)
+		require.False(t, e.Stopped)
+		require.Equal(t, 12, e.Last.Index)
+		require.Equal(t, 12, e.History.Count)
+		want := rows(t, folder)
+		require.Len(t, want, 12)
+		for i, s := range progress {
+			pairs := int64(0)
+			for _, n := range e.Last.Demand[0] {
+				pairs += n
+			}
+			sum := 0.0
+			for _, x := range s.Load {
+				sum += x
+			}
+			if s.Index != i+1 || s.Total != 12 || s.Tokens != 32 || (s.HeldOut != 0) != (s.Index == 5 || s.Index == 10 || s.Index == 12) || s.Norm <= 0 || s.Drops != 0 || pairs != 64 || math.Abs(sum-1) > 1e-9 {
+				t.Errorf("mesh %q: step %d reports %+v", mesh, i+1, s)
+			}
+		}
+		if len(progress) != 12 || progress[11].Loss >= progress[0].Loss {
+			t.Errorf("mesh %q: %d steps are reported, with losses from %v to %v", mesh, len(progress), progress[0].Loss, progress[len(progress)-1].Loss)
+		}
+		require.FileExists(t, filepath.Join(folder, "training.png"))
+
+		cut := t.TempDir()
+		first := newLearner(t, mesh, cut)
+		stop, end := context.WithCancel(ctx)
+		first.loop.After = func(_ context.Context, d *train.Done) error {
+			if d.Index == 6 {
+				end()
+			}
+			return nil
+		}
+		_, err = first.loop.Begin(ctx, first.run, 1)
+		require.NoError(t, err)
+		e, err = first.loop.Run(ctx, stop, first.run)
+		require.NoError(t, err)
+		require.Equal(t, 6, e.Steps)
+		require.True(t, e.Stopped)
+
+		second := newLearner(t, mesh, cut)
+		if _, err := second.loop.Begin(ctx, second.run, 1); err == nil || !strings.Contains(err.Error(), "checkpoint of step 6; give -resume") {
+			t.Errorf("without Resume: %v", err)
+		}
+		second.loop.Saves.Resume = true
+		second.loop.Saves.Facts["-experts"] = "8"
+		if _, err := second.loop.Begin(ctx, second.run, 1); err == nil || !strings.Contains(err.Error(), "-experts 8: the checkpoint ") {
+			t.Errorf("another model: %v", err)
+		}
+		second.loop.Saves.Facts = map[string]string{"-experts": "4", "-batch": "2", "-out": "there"}
+		b, err = second.loop.Begin(ctx, second.run, 1)
+		require.NoError(t, err)
+		require.Equal(t, []string{"-batch 2 instead of 1"}, b.Changed)
+		require.Equal(t, 6, b.Steps)
+		e, err = second.loop.Run(ctx, ctx, second.run)
+		require.NoError(t, err)
+		require.Equal(t, 12, e.History.Count)
+		require.Equal(t, want, rows(t, cut), "mesh %q", mesh)
+		require.Equal(t, whole.state(t), second.state(t), "mesh %q", mesh)
+
+		weights, err := second.run.Weights(ctx)
+		require.NoError(t, err)
+		for name, w := range weights {
+			require.Equal(t, second.state(t)[name], string(w.Bytes()))
+		}
+		again := newLearner(t, mesh, cut)
+		again.loop.Saves.Resume = true
+		_, err = again.loop.Begin(ctx, again.run, 1)
+		require.NoError(t, err)
+		e, err = again.loop.Run(ctx, ctx, again.run)
+		require.NoError(t, err)
+		require.Nil(t, e.Last, "all steps were done")
+		require.Equal(t, 12, e.Steps)
+	}
+}
+
+// A run ends with the step whose loss is not finite, which is reported, and with an error of a hook, of a batch or of the
+// loop's own settings. The error is told before the picture is drawn.
+func TestLoopErrors(t *testing.T) {
+	ctx := context.Background()
+	for _, c := range []struct {
+		change func(*train.Loop)
+		want   string
+		steps  int
+	}{
+		{func(l *train.Loop) { l.Rate = train.Constant(1e37) }, "training has diverged", 1},
+		{func(l *train.Loop) {
+			l.After = func(_ context.Context, d *train.Done) error {
+				if d.Index == 2 {
+					return errors.New("the hook's own")
+				}
+				return nil
+			}
+		}, "step 2: the hook's own", 2},
+		{func(l *train.Loop) {
+			l.Batch = func(int) (map[string]array.Array, error) { return nil, errors.New("no more") }
+		}, "step 1: batch: no more", 0},
+		{func(l *train.Loop) { l.Batch = nil }, "want Loop.Batch and Loop.Rate", 0},
+		{func(l *train.Loop) { l.Steps = 0 }, "0 steps, held-out loss every 5", 0},
+	} {
+		l := newLearner(t, "", t.TempDir())
+		_, err := l.loop.Begin(ctx, l.run, 1)
+		require.NoError(t, err)
+		c.change(&l.loop)
+		var told error
+		l.loop.Failed = func(err error) {
+			told = err
+			require.NoFileExists(t, filepath.Join(l.loop.Figures.Folder, "training.png"))
+		}
+		e, err := l.loop.Run(ctx, ctx, l.run)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("got %v, want %q", err, c.want)
+		}
+		if e.History.Count != c.steps && !(c.steps == 1 && e.History.Count <= 2) {
+			t.Errorf("%s: %d steps in the history, want %d", c.want, e.History.Count, c.steps)
+		}
+		if c.steps > 0 {
+			require.Equal(t, err, told)
+			require.FileExists(t, filepath.Join(l.loop.Figures.Folder, "training.png"))
+		}
+		var bad *train.Diverged
+		if got := errors.As(err, &bad); got != strings.Contains(c.want, "diverged") {
+			t.Errorf("%v is of type %T", err, err)
+		}
+	}
+}
+
+// An evaluation has the parameters of the run, and no others.
+func TestEvaluation(t *testing.T) {
+	l := newLearner(t, "ep=2", t.TempDir())
+	if _, err := l.held.Scalar(context.Background(), "loss", tokens(1)); err == nil || !strings.Contains(err.Error(), "there is no state") {
+		t.Errorf("without a state: %v", err)
+	}
+	for _, width := range []int{8, 9} {
+		_, err := l.run.Evaluation("other", gomoe.Config{}, func(s *nn.Scope) []*graph.Value {
+			x := s.Tracer().Input("x", graph.F32, 4, width)
+			return []*graph.Value{nn.Linear{Out: 3}.Apply(s.In("mlp.gate", ""), x)}
+		})
+		want := fmt.Sprintf("train: other: parameter mlp.gate.weight f32[3,%d]: step has no such parameter", width)
+		if err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	require.NoError(t, l.run.Init(1))
+	if _, err := l.held.Scalar(context.Background(), "los", tokens(1)); err == nil || !strings.Contains(err.Error(), "no result of the evaluation is named los") {
+		t.Errorf("another name: %v", err)
+	}
+}

@@ -1,0 +1,108 @@
+package train
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/gomoe/gomoe/train/snapshot"
+)
+
+// Saves says where and when a Loop saves, and what a later run must have in common with it. The zero Saves saves nothing.
+type Saves struct {
+	// Folder is where checkpoints are. Begin sets its World.
+	Folder snapshot.Folder
+	// Every is after how many steps the loop saves. The last step and a stop leave a checkpoint, too. 0 saves nothing.
+	Every int
+	// Resume goes on from the newest checkpoint in Folder, if there is one.
+	Resume bool
+	// Facts are the settings of the run by name, which checkpoints keep. Those named in Model must be those of the
+	// checkpoint that a run goes on from; those in Free may differ, because results do not depend on them; if others
+	// differ, Begin says so.
+	Facts       map[string]string
+	Model, Free []string
+
+	done int // steps that the newest checkpoint has
+}
+
+// Begun is how a run begins.
+type Begun struct {
+	Steps   int      // that the checkpoint has done; 0 without one
+	Path    string   // of the checkpoint, "" without one
+	Changed []string // settings that results depend on and that are not the checkpoint's, such as "-batch 8 instead of 16"
+}
+
+// Earlier returns an error if a run that does not resume would leave its checkpoints among those of an earlier one: a later
+// run would go on from whichever is newest. Begin checks that, too; a program that compiles for long asks before.
+func (s *Saves) Earlier() error {
+	if s.Resume || s.Folder.Path == "" {
+		return nil
+	}
+	steps, err := s.Folder.Steps()
+	if err == nil && len(steps) > 0 {
+		err = fmt.Errorf("an earlier run has left a checkpoint of step %d; give -resume to go on from it, or another folder, or remove %s", steps[len(steps)-1], s.Folder.Path)
+	}
+	return err
+}
+
+// Begin gives the run its first state: that of the newest checkpoint if Saves.Resume asks for it and there is one, else one of
+// the seed. In a job of several processes all of them call it.
+func (l *Loop) Begin(ctx context.Context, r *Run, seed uint64) (b Begun, err error) {
+	s := &l.Saves
+	s.done, s.Folder.World = 0, r.world.World
+	if err := s.Earlier(); err != nil {
+		return b, err
+	}
+	if !s.Resume || s.Folder.Path == "" {
+		return b, r.Init(seed)
+	}
+	from, err := s.Folder.Latest(ctx)
+	if err != nil {
+		return b, err
+	}
+	if from == nil {
+		return b, r.Init(seed)
+	}
+	defer func() { err = also(err, from.Close()) }()
+	b = Begun{Steps: from.Step, Path: from.Path}
+	if b.Changed, err = s.changed(from); err != nil {
+		return b, err
+	}
+	if err = r.Restore(from); err == nil {
+		s.done = from.Step
+	}
+	return b, err
+}
+
+// changed returns which settings that change results are not those of the checkpoint. It is an error if the model is
+// another.
+func (s *Saves) changed(from *snapshot.Snapshot) (list []string, err error) {
+	for _, name := range slices.Sorted(maps.Keys(s.Facts)) {
+		now := s.Facts[name]
+		then, ok := from.Facts[name]
+		switch {
+		case now == then || !ok || slices.Contains(s.Free, name):
+		case slices.Contains(s.Model, name):
+			return nil, fmt.Errorf("%s %s: the checkpoint %s is of a model with %s; give that, or another folder", name, now, from.Path, then)
+		default:
+			list = append(list, fmt.Sprintf("%s %s instead of %s", name, now, then))
+		}
+	}
+	return list, nil
+}
+
+// save leaves a checkpoint after a step, if checkpoints are asked for and the step has none.
+func (s *Saves) save(ctx context.Context, step int, r *Run, out *outputs) error {
+	if s.Every == 0 || step == s.done {
+		return nil
+	}
+	if err := out.sync(); err != nil { // a resumed run continues the rows
+		return err
+	}
+	if err := s.Folder.Save(ctx, snapshot.State{Step: step, Facts: s.Facts, Arrays: r.state}); err != nil {
+		return err
+	}
+	s.done = step
+	return nil
+}
