@@ -9,7 +9,6 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/checkpoint"
-	"github.com/gomoe/gomoe/checkpoint/peft"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/models"
 	"github.com/gomoe/gomoe/nn"
@@ -50,8 +49,8 @@ func adaptersOf(m *models.Model, c *checkpoint.Checkpoint, l *nn.LoRA) (list []n
 }
 
 // reordered returns the parameters of adapters with the rows of heads in the order of Hugging Face's files instead of that of
-// GGUF files, or the other way round. In most models both have the same order.
-func reordered(m *models.Model, c *checkpoint.Checkpoint, adapters []nn.Adapter, arrays map[string]array.Array, toFile bool) map[string]array.Array {
+// GGUF files, or with back the other way round. In most models both have the same order.
+func reordered(m *models.Model, c *checkpoint.Checkpoint, arrays map[string]array.Array, back bool) map[string]array.Array {
 	if !c.Config.GGUF() {
 		return arrays
 	}
@@ -65,7 +64,7 @@ func reordered(m *models.Model, c *checkpoint.Checkpoint, adapters []nn.Adapter,
 		for i := range a.Type.Shape[0] {
 			at := i % width
 			from := i - at + at%(width/2)*2 + at/(width/2)
-			if toFile {
+			if back {
 				copy(b.Rows(from, from+1).Bytes(), a.Rows(i, i+1).Bytes())
 			} else {
 				copy(b.Rows(i, i+1).Bytes(), a.Rows(from, from+1).Bytes())
@@ -115,6 +114,3 @@ func merged(l nn.LoRA, arrays map[string]array.Array) func(p nn.Param, expert, r
 		return out, nil
 	}
 }
-
-// openAdapter reads the adapter to begin with.
-func openAdapter(folder string) (*peft.Adapter, error) { return peft.Open(folder) }

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/nn"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/tokenizer"
@@ -32,7 +33,8 @@ type Options struct {
 	All  bool   // trains all weights, in f32, instead of adapters
 	// Merge is where the model is written with the adapters added to its weights: a folder, or a GGUF file; "" means not.
 	// MergeType is the element type of its matrices as convert.Options.Type has it.
-	Merge string
+	Merge     string
+	MergeType graph.DType
 
 	Steps  int
 	Rows   int // sequences of a batch, over all ranks

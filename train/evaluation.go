@@ -30,8 +30,10 @@ type Evaluation struct {
 // with another type. The caller must call Close.
 func (r *Run) Evaluation(name string, cfg gomoe.Config, forward func(*nn.Scope) []*graph.Value) (*Evaluation, error) {
 	var params []nn.Param
+	model := r.p.config.Model
+	model.Key = nil // nothing is dropped
 	p, err := graph.Trace(name, func(t *graph.Tracer) []*graph.Value {
-		scope := nn.New(t, r.p.config.Model)
+		scope := nn.New(t, model)
 		out := forward(scope)
 		params = scope.Params()
 		return out
@@ -40,6 +42,9 @@ func (r *Run) Evaluation(name string, cfg gomoe.Config, forward func(*nn.Scope) 
 		return nil, err
 	}
 	state := map[string]State{}
+	for _, q := range r.p.Frozen {
+		state[q.Name] = State{Name: q.Name, Type: q.Type, Place: q.Place}
+	}
 	for _, st := range r.p.State {
 		state[st.Name] = st
 	}
@@ -79,7 +84,12 @@ func (e *Evaluation) Run(ctx context.Context, inputs map[string]array.Array) (ma
 		}
 	}
 	for _, name := range e.param {
-		e.in[name] = e.run.state[name]
+		if e.in[name] = e.run.state[name]; e.in[name] == nil {
+			e.in[name] = e.run.fixed[name]
+		}
+		if e.in[name] == nil {
+			return nil, fmt.Errorf("train: %s: %s has no value; call Put before", e.run.p.Name, name)
+		}
 	}
 	out, err := e.Job.Run(ctx, e.in)
 	if err != nil {

@@ -38,6 +38,7 @@ func imports() map[string][]string {
 		"array":                      {"graph", "internal/half", "internal/whole", "quant"},
 		"data":                       {"array", "checkpoint/safetensors", "checkpoint/tensor", "graph", "primitives", "runtime", "tokenizer"},
 		"train":                      {"", "array", "graph", "nn", "primitives", "runtime", "sharding", "train/report", "train/snapshot", "vjp"},
+		"finetune":                   {"", "array", "checkpoint", "checkpoint/peft", "convert", "data", "graph", "internal/memory", "models", "nn", "primitives", "runtime", "sharding", "tokenizer", "train"},
 		"evaluate":                   {"", "array", "checkpoint", "graph", "models", "nn", "primitives", "runtime"},
 		"convert":                    {"array", "checkpoint", "checkpoint/gguf", "checkpoint/safetensors", "checkpoint/tensor", "graph", "internal/whole", "models", "nn", "runtime", "tokenizer"},
 		"train/snapshot":             {"array", "checkpoint/safetensors", "checkpoint/tensor", "graph", "internal/near", "internal/whole", "runtime", "world"},
