@@ -22,7 +22,7 @@ import (
 var update = flag.Bool("update", false, "write the output of commands into documents, where no … is in it")
 
 // limit is how long one command may take. None is meant to come near it.
-const limit = 2 * time.Minute
+const limit = 10 * time.Minute
 
 // reader is somebody who follows a document.
 type reader struct {

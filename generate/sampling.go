@@ -16,9 +16,10 @@ type Sampling struct {
 	TopP        float64 // only the most likely tokens that together have this probability; 0 means all
 	MinP        float64 // only tokens with at least this part of the most likely one's probability
 	// Repetition divides the positive logits of tokens that are there already, and multiplies the negative ones;
-	// 0 means 1, which changes nothing. Presence is taken from the logits of these tokens.
-	Repetition, Presence float64
-	Bias                 map[int32]float64 // is added to tokens' logits
+	// 0 means 1, which changes nothing. Presence is taken from the logits of these tokens, and Frequency once for each
+	// time that they are there.
+	Repetition, Presence, Frequency float64
+	Bias                            map[int32]float64 // is added to tokens' logits
 	// Seed makes the choice, together with the number of the token. It does not depend on meshes and batches.
 	Seed uint64
 }
@@ -37,6 +38,7 @@ func (s Sampling) Check() error {
 		{"min-p", s.MinP, s.MinP >= 0 && s.MinP <= 1, "a number from 0 to 1"},
 		{"repetition", s.Repetition, s.Repetition >= 0 && s.Repetition <= math.MaxFloat32, "a finite number above 0, or 0 for none"},
 		{"presence", s.Presence, math.Abs(s.Presence) <= math.MaxFloat32, "a finite number"},
+		{"frequency", s.Frequency, math.Abs(s.Frequency) <= math.MaxFloat32, "a finite number"},
 	} {
 		if !c.ok {
 			return fmt.Errorf("generate: %s %g, want %s", c.name, c.x, c.wanting)
@@ -112,13 +114,17 @@ func largest(cs []candidate, n int) []candidate {
 
 // penalise changes the logits of tokens that are there already, and of those with a bias.
 func (s Sampling) penalise(cs []candidate, seen []int32) {
-	if s.Repetition != 0 && s.Repetition != 1 || s.Presence != 0 {
-		done := make([]bool, len(cs))
+	if s.Repetition != 0 && s.Repetition != 1 || s.Presence != 0 || s.Frequency != 0 {
+		times := make([]int32, len(cs))
 		for _, id := range seen {
-			if int(id) >= len(cs) || id < 0 || done[id] {
+			if id >= 0 && int(id) < len(cs) {
+				times[id]++
+			}
+		}
+		for id, n := range times {
+			if n == 0 {
 				continue
 			}
-			done[id] = true
 			if x := &cs[id].x; s.Repetition != 0 {
 				if *x > 0 {
 					*x /= s.Repetition
@@ -126,7 +132,7 @@ func (s Sampling) penalise(cs []candidate, seen []int32) {
 					*x *= s.Repetition
 				}
 			}
-			cs[id].x -= s.Presence
+			cs[id].x -= s.Presence + float64(s.Frequency*float64(n))
 		}
 	}
 	for id, b := range s.Bias {

@@ -81,13 +81,15 @@ func TestNucleus(t *testing.T) {
 	}
 }
 
-// Tokens that are there already become less likely, whether their logits are positive or not, and only once.
+// Tokens that are there already become less likely, whether their logits are positive or not, and only once but for
+// Frequency.
 func TestPenalties(t *testing.T) {
 	for _, c := range []struct {
 		s    Sampling
 		want int32
 	}{
 		{Sampling{Repetition: 3}, 1}, {Sampling{Repetition: 1.5}, 0}, {Sampling{Presence: 1.5}, 1}, {Sampling{Presence: 0.5}, 0},
+		{Sampling{Frequency: 0.6}, 1}, {Sampling{Frequency: 0.4}, 0}, {Sampling{Presence: 0.3, Frequency: 0.4}, 1}, // token 0 is there twice
 	} {
 		x, err := c.s.Choose([]float32{2, 1, -1}, []int32{0, 0, 2, 77}, 0)
 		require.NoError(t, err)
@@ -111,7 +113,7 @@ func TestChooseRefuses(t *testing.T) {
 			t.Errorf("error %v\nwant %s", err, want)
 		}
 	}
-	for _, s := range []Sampling{{Temperature: math.NaN()}, {TopK: -1}, {TopP: 1.5}, {MinP: -1}, {Repetition: math.Inf(1)}, {Presence: math.NaN()}} {
+	for _, s := range []Sampling{{Temperature: math.NaN()}, {TopK: -1}, {TopP: 1.5}, {MinP: -1}, {Repetition: math.Inf(1)}, {Presence: math.NaN()}, {Frequency: math.Inf(-1)}} {
 		if s.Check() == nil {
 			t.Errorf("%+v is accepted", s)
 		}

@@ -25,6 +25,7 @@ type Array struct {
 	of    string // the plan of the session that made the array; "" if none did
 	// lent is set once Parts has given the caller memory that the caller may write to.
 	lent  atomic.Bool
+	tie   *tie   // nil if no session claims the memory
 	spent string // what became of the memory, and the remedy; "" while usable
 }
 

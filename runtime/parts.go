@@ -55,6 +55,7 @@ func (d *Array) Parts() ([]Part, error) {
 		return nil, fmt.Errorf("runtime: parts of %s: the memory was %s", d.Type, d.spent)
 	}
 	d.lent.Store(true)
+	d.disclaim()
 	parts := make([]Part, len(d.ranks))
 	for i, r := range d.ranks {
 		start, _ := d.Spec.Box(d.mesh, r, d.Type)

@@ -31,15 +31,18 @@ type rank struct {
 	summed   []summed // per input of the plan
 	from     []*block // per buffer of an input or a result: the block that owns its memory
 	views    []view   // of inputs and results; they change with every step
-	kept     []kept   // per buffer
-	worker   *worker[call]
-	lane     *lane    // nil if no collective runs beside kernels
-	remote   *remote  // nil without a device
-	copies   []copied // per buffer: copies of inputs that the device does not see
-	temps    *block   // the arena, if the device's heap owns it
-	hold     *holding
-	loops    map[*lowering.Instr]*loop
-	bodies   []*rank // of the loops
+	// By size in bytes: how many parts of results the next step lacks, and how many such
+	// parts that the session claims are used; see Session.reclaim.
+	lacking, used map[int64]int
+	kept          []kept // per buffer
+	worker        *worker[call]
+	lane          *lane    // nil if no collective runs beside kernels
+	remote        *remote  // nil without a device
+	copies        []copied // per buffer: copies of inputs that the device does not see
+	temps         *block   // the arena, if the device's heap owns it
+	hold          *holding
+	loops         map[*lowering.Instr]*loop
+	bodies        []*rank // of the loops
 	// Of a rank that runs the body of a loop: the number of the iteration's first
 	// collective, and the iteration, which is -1 for other ranks.
 	seq, iteration int
@@ -121,12 +124,15 @@ func newRankOn(p *lowering.Plan, c collective.Communicator, h *heap, memory func
 	return r, nil
 }
 
+// made reports whether a buffer is a result in memory that the session makes for it.
+func (r *rank) made(root int) bool { return r.plan.Bufs[root].Storage == lowering.Output }
+
 // bindOutputs allocates memory for the results and makes aliases views of their roots.
 func (r *rank) bindOutputs() error {
 	for _, p := range r.plan.Out {
 		root := r.plan.Root(p.Buf)
-		if b := &r.plan.Bufs[root]; b.Storage == lowering.Output {
-			a, err := r.spare.array(b.Type)
+		if r.made(root) {
+			a, err := r.spare.array(r.plan.Bufs[root].Type)
 			if err != nil {
 				return err
 			}

@@ -67,9 +67,10 @@ type Session struct {
 	inputs map[string]int // the plan's inputs, by name
 	// bound and again describe the step that is being bound: bound counts the inputs that
 	// use an array, and again holds the arrays that are reused for results.
-	bound map[*Array]int
-	again map[*Array]bool
-	made  contents // of the last result
+	bound  map[*Array]int
+	again  map[*Array]bool
+	made   contents // of the last result
+	claims claims   // to memory of results that is taken back
 	// donated says what became of donated arrays.
 	donated string
 }
@@ -138,6 +139,7 @@ func (s *Session) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
+	s.claims.list = nil
 	for _, r := range s.ranks {
 		r.close()
 	}
@@ -160,6 +162,7 @@ func (s *Session) Recycle(arrays ...*Array) {
 			continue
 		}
 		a.spent = "recycled; recycle what is not used any more"
+		a.disclaim()
 		for i, r := range s.ranks {
 			r.spare.keep(a.parts[i])
 		}
@@ -178,8 +181,13 @@ func (s *Session) Recycle(arrays ...*Array) {
 // If other processes hold ranks too, the first step begins with a comparison of the plans
 // and kernels, and it and later steps with one of inputs; see Options.Compare.
 //
-// After the first steps Run allocates only the slice that it returns and its Arrays;
-// RunInto allocates nothing.
+// The results are the caller's. When nobody refers to a large one any more, its memory
+// serves a later step, so that a loop that drops its results takes no fresh memory. The
+// session finds out by a garbage collection, at most one a step, and only where it costs
+// less than the memory would. Memory that Parts has lent is never taken.
+//
+// After the first steps Run allocates only the slice that it returns, its Arrays, and what
+// tells whether somebody refers to a large one. RunInto allocates nothing.
 func (s *Session) Run(ctx context.Context, in map[string]*Array) ([]*Array, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -246,14 +254,19 @@ func (s *Session) run(ctx context.Context, in map[string]*Array) error {
 		return err
 	}
 	for _, d := range s.plan.Donated {
-		in[s.plan.In[d.In].Name].spent = s.donated
+		a := in[s.plan.In[d.In].Name]
+		a.spent = s.donated
+		a.disclaim()
 	}
 	s.threads()
 	var began time.Time
 	if s.opts.Trace != nil {
 		began = time.Now()
 	}
-	if err := s.each(ctx, (*rank).run); err != nil {
+	err := s.each(ctx, (*rank).run)
+	goruntime.KeepAlive(in) // other sessions leave the memory of inputs alone
+	if err != nil {
+		s.abandon(in)
 		return err
 	}
 	if s.opts.Trace != nil {
@@ -263,11 +276,24 @@ func (s *Session) run(ctx context.Context, in map[string]*Array) error {
 	return nil
 }
 
+// abandon leaves inputs to a device that may use them for ever.
+func (s *Session) abandon(in map[string]*Array) {
+	for _, r := range s.ranks {
+		if r.hold.lost {
+			for _, a := range in {
+				a.disclaim()
+			}
+			return
+		}
+	}
+}
+
 // results makes Arrays of the results of the finished step. It reuses the Arrays in out.
 func (s *Session) results(out []*Array) {
 	for i, p := range s.plan.Out {
 		a := out[i]
-		if a == nil {
+		fresh := a == nil
+		if fresh {
 			a = new(Array)
 			out[i] = a
 		}
@@ -280,6 +306,9 @@ func (s *Session) results(out []*Array) {
 		}
 		s.made = s.made.next()
 		*a = Array{Type: p.Type, Spec: p.Spec, mesh: s.plan.Mesh, ranks: s.local, parts: parts, as: s.made, of: s.plan.Name}
+		if fresh {
+			s.claim(a)
+		}
 	}
 	for _, r := range s.ranks {
 		r.recycle()
@@ -344,6 +373,7 @@ func (s *Session) bind(in map[string]*Array, out []*Array) error {
 			s.Recycle(a)
 		}
 	}
+	s.reclaim()
 	for i, r := range s.ranks {
 		for _, p := range s.plan.In {
 			if err := r.bindInput(p.Buf, in[p.Name].parts[i], in[p.Name].contents()); err != nil {

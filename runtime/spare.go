@@ -29,6 +29,13 @@ func (s *spare) keep(p piece) {
 	s.free[p.Type.Bytes()] = append(s.free[p.Type.Bytes()], p)
 }
 
+// count returns how many pieces of the size there are.
+func (s *spare) count(size int64) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.free[size])
+}
+
 // array returns an array with undefined elements. An error comes from the
 // device's allocator.
 func (s *spare) array(t graph.Type) (piece, error) {

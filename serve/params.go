@@ -76,7 +76,7 @@ func (p *params) request(s *Server) (r generate.Request, n int, err error) {
 		return r, 0, &problem{Status: 404, Param: "model", Code: "model_not_found", Message: fmt.Sprintf("there is no model %q; there is %q", p.Model, s.c.Name)}
 	}
 	r = generate.Request{Ends: s.c.Ends, Stops: p.Stop, Slide: p.Slide, Keep: p.Keep, Sampling: generate.Sampling{
-		Temperature: 1, TopK: p.TopK, MinP: p.MinP, Presence: p.Presence, Repetition: p.Repetition, Seed: rand.Uint64()}}
+		Temperature: 1, TopK: p.TopK, MinP: p.MinP, Presence: p.Presence, Frequency: p.Frequency, Repetition: p.Repetition, Seed: rand.Uint64()}}
 	if p.Temperature != nil {
 		r.Temperature = *p.Temperature
 	}
@@ -101,8 +101,6 @@ func (p *params) request(s *Server) (r generate.Request, n int, err error) {
 	switch {
 	case n < 1 || n > maxChoices:
 		return r, 0, wrong("n", fmt.Sprintf("%d answers, want 1 to %d", n, maxChoices))
-	case p.Frequency != 0:
-		return r, 0, wrong("frequency_penalty", "there is no frequency_penalty here; use presence_penalty or repetition_penalty")
 	case len(p.Stop) > maxStops:
 		return r, 0, wrong("stop", fmt.Sprintf("%d texts at which to stop, want %d at most", len(p.Stop), maxStops))
 	case p.StreamOptions != nil && !p.Stream:

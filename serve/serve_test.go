@@ -257,7 +257,7 @@ func TestRefuses(t *testing.T) {
 		{"POST", "/v1/completions", `{"prompt": "!", "stop": 3}`, 400, "want a text or a list of texts"},
 		{"POST", "/v1/completions", `{"prompt": "!", "suffix": "x"}`, 400, `"param":"suffix"`},
 		{"POST", "/v1/completions", `{"prompt": "!", "best_of": 3}`, 400, `"param":"best_of"`},
-		{"POST", "/v1/completions", `{"prompt": "!", "frequency_penalty": 1}`, 400, `"param":"frequency_penalty"`},
+		{"POST", "/v1/completions", `{"prompt": "!", "frequency_penalty": 1e39}`, 400, "frequency 1e+39, want a finite number"},
 		{"POST", "/v1/completions", `{"prompt": "!", "logit_bias": {"x": 1}}`, 400, `token \"x\", want its number`},
 		{"POST", "/v1/completions", `{"prompt": "!", "stream_options": {}}`, 400, "stream_options without stream"},
 		{"POST", "/v1/completions", `{"prompt": "` + strings.Repeat("!", 1000) + `"}`, 413, "longer than 1000 bytes"},

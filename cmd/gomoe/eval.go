@@ -14,10 +14,10 @@ import (
 	"github.com/gomoe/gomoe/checkpoint"
 	"github.com/gomoe/gomoe/evaluate"
 	"github.com/gomoe/gomoe/generate"
-	"github.com/gomoe/gomoe/train/report"
 	"github.com/gomoe/gomoe/models"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/tokenizer"
+	"github.com/gomoe/gomoe/train/report"
 	"github.com/gomoe/gomoe/world"
 )
 

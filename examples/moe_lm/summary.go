@@ -5,8 +5,8 @@ import (
 	"io"
 	"time"
 
-	"github.com/gomoe/gomoe/train/report"
 	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/train/report"
 )
 
 // describe returns, for example, "dp=2,ep=2, 4 ranks".

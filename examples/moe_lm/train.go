@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gomoe/gomoe/train/report"
 	"github.com/gomoe/gomoe/internal/text"
 	"github.com/gomoe/gomoe/internal/whole"
 	"github.com/gomoe/gomoe/runtime"
+	"github.com/gomoe/gomoe/train/report"
 	"github.com/gomoe/gomoe/world"
 )
 

@@ -9,9 +9,9 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/train/report"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/train/report"
 	"github.com/gomoe/gomoe/train/snapshot"
 )
 

@@ -94,7 +94,7 @@ func Start(t *testing.T, program string, n int, o Options) *Fleet {
 		for _, p := range f.Procs {
 			select {
 			case <-p.ended:
-			case <-time.After(10 * time.Second):
+			case <-time.After(2 * time.Minute):
 				t.Errorf("rank %d does not end when it is killed", p.Rank)
 			}
 			if t.Failed() {
