@@ -48,6 +48,13 @@ func ReadConfig(path string) (Config, error) {
 	return c, nil
 }
 
+// NewConfig returns the Config that a config.json with these members gives, as json.Unmarshal reads them. path is for errors.
+func NewConfig(path string, members map[string]any) Config {
+	c := Config{Path: path, values: members}
+	c.Architecture, _ = members["model_type"].(string)
+	return c
+}
+
 // keys returns what the keys of a GGUF file say.
 func keys(f *gguf.File) Config {
 	c := Config{Path: f.Path(), values: map[string]any{}}

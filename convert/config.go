@@ -247,7 +247,11 @@ func (j *conversion) describeGGUF(folder string) error {
 		}
 		v := s.Value
 		if x, ok := v.(float64); ok { // as it was before it became a number of 32 bits
-			v = json.Number(strconv.FormatFloat(x, 'g', -1, 32))
+			text := strconv.FormatFloat(x, 'g', -1, 32)
+			if !strings.ContainsAny(text, ".e") { // transformers takes no integer for a float
+				text += ".0"
+			}
+			v = json.Number(text)
 		}
 		set(values, s.Name, v)
 	}

@@ -73,7 +73,7 @@ func launch(t *testing.T, o Options, sh string) result {
 	o.Env = append(o.Env, "GOMOE_LAUNCH_MARK="+mark)
 	var stdout, stderr bytes.Buffer
 	o.Stdout, o.Stderr = &stdout, &stderr
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	status, err := Run(ctx, o)
 	require.NoError(t, ctx.Err(), "it did not end by itself; standard error:\n%s", &stderr)
@@ -184,7 +184,7 @@ func TestKilled(t *testing.T) {
 	}
 	want(t, "standard error", r.stderr, "gomoe launch: FAILED: rank 1 was ended by SIGKILL after ")
 	dir := t.TempDir()
-	r = launch(t, Options{Ranks: 2, Dir: dir}, `if [ $RANK = 1 ]; then while [ ! -e seen ]; do sleep 0.01; done; sleep 0.05; kill -9 $$; fi; touch seen; exit 1`)
+	r = launch(t, Options{Ranks: 2, Dir: dir, Settle: time.Minute}, `if [ $RANK = 1 ]; then while [ ! -e seen ]; do sleep 0.01; done; sleep 0.05; kill -9 $$; fi; touch seen; exit 1`)
 	if r.status != 137 {
 		t.Errorf("status %d, want 137:\n%s", r.status, r.stderr)
 	}

@@ -46,6 +46,9 @@ type Options struct {
 	// Grace is how long ranks have to end by themselves when the job is to end, before
 	// they are killed; 0 means DefaultGrace.
 	Grace time.Duration
+	// Settle is how long the other ranks have, after the first failure, to print what it did to
+	// them and to end by themselves, before they are told to end; 0 means DefaultSettle.
+	Settle time.Duration
 	// Restarts is how often a job that fails is started again, with the same command. A job that was ended by a
 	// signal is not. Where GOMOE_FLIGHT names a folder, restart N has its flight records in restart-N below it.
 	Restarts int
@@ -58,6 +61,10 @@ type Options struct {
 	// are killed. Nil means no signals.
 	Signals <-chan os.Signal
 }
+
+// DefaultSettle is how long ranks have to say what a failure did to them. On a busy machine
+// a rank needs some hundred milliseconds for that.
+const DefaultSettle = time.Second
 
 // DefaultGrace is how long ranks have to end by themselves.
 const DefaultGrace = 5 * time.Second
@@ -95,6 +102,8 @@ func (o Options) complete() (Options, error) {
 		return o, fmt.Errorf("launch: %d restarts, want at least 0", o.Restarts)
 	case o.Grace < 0:
 		return o, fmt.Errorf("launch: grace of %v, want at least 0", o.Grace)
+	case o.Settle < 0:
+		return o, fmt.Errorf("launch: %v to settle, want at least 0", o.Settle)
 	}
 	if o.Deadline == 0 {
 		var err error
@@ -115,6 +124,9 @@ func (o Options) complete() (Options, error) {
 	}
 	if o.Grace == 0 {
 		o.Grace = DefaultGrace
+	}
+	if o.Settle == 0 {
+		o.Settle = DefaultSettle
 	}
 	if o.Stdout == nil {
 		o.Stdout = io.Discard

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -94,7 +95,7 @@ func TestHostsFail(t *testing.T) {
 
 	// The rank that was killed is blamed, also if others end first.
 	dir := t.TempDir()
-	r = launch(t, Options{Hosts: twoHosts, Shell: shell, Dir: dir}, `if [ $RANK = 0 ]; then while [ ! -e seen ]; do sleep 0.01; done; sleep 0.1; kill -9 $$; fi; touch seen; exit 1`)
+	r = launch(t, Options{Hosts: twoHosts, Shell: shell, Dir: dir, Settle: time.Minute}, `if [ $RANK = 0 ]; then while [ ! -e seen ]; do sleep 0.01; done; sleep 0.1; kill -9 $$; fi; touch seen; exit 1`)
 	if r.status != 137 {
 		t.Errorf("status %d, want 137", r.status)
 	}

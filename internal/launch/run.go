@@ -103,11 +103,6 @@ type job struct {
 	stopped os.Signal
 }
 
-// settle is how long the other ranks get, after the first failure, to print what it did to
-// them and to end by themselves, before they are told to end. On a busy machine a rank
-// needs some hundred milliseconds for that.
-const settle = time.Second
-
 // prepare does everything that can fail before a rank is started.
 func (j *job) prepare(ctx context.Context) error {
 	local := slices.ContainsFunc(j.places(meeting{}), func(p place) bool { return p.local })
@@ -294,7 +289,7 @@ func (j *job) watch(ctx context.Context) {
 					j.err.say("gomoe launch: %s; the others are ended", e)
 				}
 				if ending == nil {
-					ending = time.After(settle)
+					ending = time.After(j.Settle)
 				}
 				j.hurry(drain)
 			}
@@ -405,7 +400,7 @@ func (j *job) report() int {
 	// among the ranks that ended before any was told to end, a killed one counts as first.
 	f := *j.first
 	for _, e := range j.ended {
-		if e.signalled() > 0 && f.signalled() == 0 && e.began.Add(e.took).Before(f.began.Add(f.took+settle)) {
+		if e.signalled() > 0 && f.signalled() == 0 && e.began.Add(e.took).Before(f.began.Add(f.took+j.Settle)) {
 			f = e
 		}
 	}

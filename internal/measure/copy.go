@@ -15,6 +15,8 @@ func Copy(ranks int, o Options, report func(Row)) error {
 	src, dst := make([][]byte, ranks), make([][]byte, ranks)
 	for i := range src {
 		src[i], dst[i] = make([]byte, o.Max), make([]byte, o.Max)
+		fill(src[i])
+		fill(dst[i])
 	}
 	for size := o.Min; size <= o.Max; size *= int64(o.Factor) {
 		row := Row{Transport: "copy", Op: "all_to_all", Ranks: ranks, Bytes: size}

@@ -152,3 +152,20 @@ func TestOutput(t *testing.T) {
 		}
 	}
 }
+
+// What is exchanged has been written to: untouched memory is one page of zeros, which is read
+// faster than any data.
+func TestMemoryIsWritten(t *testing.T) {
+	var all [][]byte
+	alloc := func(n int) ([]byte, error) {
+		all = append(all, make([]byte, n))
+		return all[len(all)-1], nil
+	}
+	run(t, 1, measure.Options{Min: 4, Max: 10000, Factor: 5, Batches: 1, Batch: time.Microsecond, Ops: []string{"barrier"}, Alloc: alloc})
+	require.Len(t, all, 2)
+	for _, b := range all {
+		if slices.Contains(b, 0) {
+			t.Error("a byte of a buffer is zero still")
+		}
+	}
+}

@@ -38,6 +38,7 @@ func imports() map[string][]string {
 		"array":                      {"graph", "internal/half", "internal/whole", "quant"},
 		"data":                       {"array", "checkpoint/safetensors", "checkpoint/tensor", "graph", "primitives", "runtime", "tokenizer"},
 		"train":                      {"", "array", "graph", "nn", "primitives", "runtime", "sharding", "train/report", "train/snapshot", "vjp"},
+		"pretrain":                   {"", "array", "checkpoint", "checkpoint/safetensors", "checkpoint/tensor", "data", "graph", "internal/near", "internal/text", "internal/whole", "models", "nn", "primitives", "sharding", "tokenizer", "train", "train/report", "train/snapshot", "world"},
 		"finetune":                   {"", "array", "checkpoint", "checkpoint/peft", "convert", "data", "graph", "internal/memory", "models", "nn", "primitives", "runtime", "sharding", "tokenizer", "train"},
 		"evaluate":                   {"", "array", "checkpoint", "graph", "models", "nn", "primitives", "runtime"},
 		"convert":                    {"array", "checkpoint", "checkpoint/gguf", "checkpoint/safetensors", "checkpoint/tensor", "graph", "internal/whole", "models", "nn", "runtime", "tokenizer"},

@@ -11,6 +11,8 @@ type set struct {
 	lanes  int // the elements of a vector
 	rows   int // the rows of the largest tile: 4 or 8
 	panels int // the most panels of B, each as wide as the widest tile, in a block
+	// near makes a block of B a quarter as large, so that the second-level cache holds it.
+	near bool
 	// direct is up to how many rows of A, and at most one block, blocked reads B where
 	// it lies. Measured: with AVX-512, whose panel is 3 cache lines wide, that is faster
 	// for all of a block, and twice as fast for 8 rows. With AVX2, whose panel is 1½

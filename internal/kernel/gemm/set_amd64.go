@@ -22,9 +22,13 @@ func kernelsOf(k kernel.Kind) kernels {
 	return kernels{name: k.String()}
 }
 
+// nearBytes is the size of a second-level cache that holds a block of A and a near block of
+// B beside each other.
+const nearBytes = 2 << 20
+
 func avx512F32() *set {
 	return &set{
-		lanes: 16, rows: 8, direct: 128, panels: 22,
+		lanes: 16, rows: 8, direct: 128, panels: 22, near: kernel.SecondLevel() >= nearBytes,
 		tiles: [3][tileVecs]func(*byte){
 			{avx512F32Tile1x1, avx512F32Tile1x2, avx512F32Tile1x3},
 			{avx512F32Tile4x1, avx512F32Tile4x2, avx512F32Tile4x3},

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// early is a context whose deadline passes before it ends: at the 20th question for the
-// deadline it has passed, at the 60th the context ends.
+// early is a context whose deadline passes before it ends: at the 8th question for the
+// deadline it has passed, at the 14th the context ends.
 type early struct {
 	context.Context
 	asked *atomic.Int64
@@ -20,9 +20,9 @@ type early struct {
 
 func (c early) Deadline() (time.Time, bool) {
 	switch n := c.asked.Add(1); {
-	case n < 20:
+	case n < 8:
 		return time.Now().Add(time.Minute), true
-	case n == 60:
+	case n == 14:
 		c.end(errors.New("it is over"))
 	}
 	return time.Unix(1, 0), true

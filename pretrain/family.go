@@ -1,0 +1,152 @@
+package pretrain
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/internal/near"
+	"github.com/gomoe/gomoe/models"
+	"github.com/gomoe/gomoe/tokenizer"
+)
+
+// usual returns the members of config.json that models of a family have where nothing is said: the sizes of moe_lm, and
+// what transformers would take otherwise for a model of the published sizes. ok is false for families that gomoe does not
+// write.
+func usual(family string) (map[string]any, bool) {
+	of := map[string]any{
+		"hidden_size": 128.0, "num_hidden_layers": 4.0, "num_attention_heads": 4.0, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
+		"hidden_act": "silu", "tie_word_embeddings": false, "attention_bias": false, "intermediate_size": 256.0,
+	}
+	qwen := map[string]any{"num_experts": 8.0, "num_experts_per_tok": 2.0, "moe_intermediate_size": 256.0, "norm_topk_prob": true, "decoder_sparse_step": 1.0, "mlp_only_layers": []any{}}
+	deep := map[string]any{
+		"n_routed_experts": 8.0, "num_experts_per_tok": 2.0, "moe_intermediate_size": 256.0, "n_shared_experts": 1.0, "first_k_dense_replace": 1.0,
+		"n_group": 1.0, "topk_group": 1.0, "routed_scaling_factor": 1.0, "norm_topk_prob": true,
+	}
+	latent := map[string]any{"q_lora_rank": nil, "kv_lora_rank": 32.0, "qk_nope_head_dim": 16.0, "qk_rope_head_dim": 16.0, "v_head_dim": 32.0}
+	switch family {
+	case "mixtral":
+		delete(of, "attention_bias")
+		maps.Copy(of, map[string]any{"num_local_experts": 8.0, "num_experts_per_tok": 2.0, "sliding_window": nil})
+	case "olmoe":
+		maps.Copy(of, map[string]any{"num_experts": 8.0, "num_experts_per_tok": 2.0, "norm_topk_prob": true, "clip_qkv": nil})
+	case "qwen2_moe":
+		delete(of, "attention_bias")
+		maps.Copy(of, qwen)
+		maps.Copy(of, map[string]any{"shared_expert_intermediate_size": 256.0, "qkv_bias": true, "use_sliding_window": false})
+	case "qwen3_moe":
+		maps.Copy(of, qwen)
+		of["use_sliding_window"] = false
+	case "llama":
+		of["mlp_bias"] = false
+	case "qwen3":
+		of["use_sliding_window"] = false
+	case "deepseek_v2":
+		maps.Copy(of, deep)
+		maps.Copy(of, latent)
+		maps.Copy(of, map[string]any{"topk_method": "greedy", "norm_topk_prob": false, "n_group": nil, "topk_group": nil})
+	case "deepseek_v3":
+		maps.Copy(of, deep)
+		maps.Copy(of, latent)
+	case "glm4_moe":
+		maps.Copy(of, deep)
+		maps.Copy(of, map[string]any{"use_qk_norm": false, "partial_rotary_factor": 0.5})
+	default:
+		return nil, false
+	}
+	return of, true
+}
+
+// written returns the families that gomoe writes.
+func written() []string {
+	return slices.DeleteFunc(models.Names(), func(name string) bool { _, ok := usual(name); return !ok })
+}
+
+// open completes the members of the model, and returns the model. Unknown members, and values that the family does not
+// have, are errors.
+func (s *Settings) open(tok *tokenizer.Tokenizer) (*models.Model, error) {
+	at := s.Path + ": model"
+	given, config := s.Model, map[string]any{}
+	family := "mixtral"
+	if v, ok := given["model_type"]; ok {
+		if family, ok = v.(string); !ok {
+			return nil, fmt.Errorf("pretrain: %s: model_type is %v, want one of %s", at, v, strings.Join(written(), " "))
+		}
+	}
+	of, ok := usual(family)
+	if !ok {
+		return nil, fmt.Errorf("pretrain: %s: model_type is %q, want one of %s%s", at, family, strings.Join(written(), " "), near.Names(family, slices.Values(written())))
+	}
+	maps.Copy(config, of)
+	config["model_type"], config["vocab_size"], config["max_position_embeddings"] = family, float64(tok.Size()), float64(s.Length)
+	if _, ok := given["rope_parameters"]; ok {
+		delete(config, "rope_theta") // which the object has
+	}
+	maps.Copy(config, given)
+	if _, ok := given["num_key_value_heads"]; !ok {
+		config["num_key_value_heads"] = config["num_attention_heads"]
+	}
+	for name, least := range map[string]int{"vocab_size": tok.Size(), "max_position_embeddings": s.Length} {
+		if n, ok := config[name].(float64); ok && n < float64(least) {
+			return nil, fmt.Errorf("pretrain: %s: %s is %v, want at least %d", at, name, n, least)
+		}
+	}
+	m, err := models.Open(&checkpoint.Checkpoint{Path: at, Format: checkpoint.Safetensors, Config: checkpoint.NewConfig(at, config)})
+	if err != nil {
+		return nil, fmt.Errorf("pretrain: %w", err)
+	}
+	if n := s.Mesh.Size("ep"); n > 1 && n > m.Experts {
+		return nil, fmt.Errorf("pretrain: %s: mesh is %q and a layer has %d experts, want at most as many ranks along ep", s.Path, s.Mesh, m.Experts)
+	}
+	s.Model = complete(config, m, tok)
+	return m, nil
+}
+
+// decimal returns a number with a point or an exponent: transformers takes no integer for a float.
+func decimal(x float64) json.Number {
+	text := strconv.FormatFloat(x, 'g', -1, 64)
+	if !strings.ContainsAny(text, ".e") {
+		text += ".0"
+	}
+	return json.Number(text)
+}
+
+// complete returns the members of config.json with what the family means where they are silent, because transformers may
+// mean something else.
+func complete(config map[string]any, m *models.Model, tok *tokenizer.Tokenizer) map[string]any {
+	config = maps.Clone(config)
+	for _, said := range m.Settings {
+		given, ok := config[said.Name]
+		if said.Name == "" || strings.Contains(said.Name, ".") {
+			continue
+		}
+		switch v := said.Value.(type) {
+		case float64:
+			if v != 0 && (!ok || given != nil) {
+				config[said.Name] = decimal(v)
+			}
+		case int:
+			if v != 0 && !ok {
+				config[said.Name] = v
+			}
+		case bool, string:
+			if !ok {
+				config[said.Name] = v
+			}
+		}
+	}
+	special := tok.Special()
+	for name, id := range map[string]int32{"bos_token_id": special.BOS, "eos_token_id": special.EOS, "pad_token_id": special.Pad} {
+		if _, ok := config[name]; ok {
+			continue
+		}
+		if config[name] = nil; id >= 0 {
+			config[name] = int(id)
+		}
+	}
+	return config
+}

@@ -1,0 +1,224 @@
+package pretrain
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/models"
+	"github.com/gomoe/gomoe/runtime"
+	"github.com/gomoe/gomoe/tokenizer"
+	"github.com/gomoe/gomoe/train/snapshot"
+)
+
+// small are sizes of a family with which a step takes milliseconds.
+const small = `"hidden_size": 16, "num_hidden_layers": 2, "intermediate_size": 16`
+
+// corpus writes a text, and returns its name.
+func corpus(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o666))
+	return path
+}
+
+var prose = strings.Repeat("Every token goes to two experts. The router says to which, and how much they weigh.\n", 20)
+
+// follow runs settings and returns what it says.
+func follow(t *testing.T, settings, out string, resume bool) (string, error) {
+	t.Helper()
+	s, err := Parse("s.json", []byte(settings))
+	require.NoError(t, err)
+	var said strings.Builder
+	err = Run(context.Background(), context.Background(), s, Options{Out: out, Resume: resume, Stdout: &said})
+	return said.String(), err
+}
+
+// losses returns those of a run's steps, as metrics.csv has them.
+func losses(t *testing.T, out string) (all []string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(out, "metrics.csv"))
+	require.NoError(t, err)
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	at := -1
+	for i, name := range strings.Split(lines[0], ",") {
+		if name == "loss" {
+			at = i
+		}
+	}
+	require.GreaterOrEqual(t, at, 0, lines[0])
+	for _, line := range lines[1:] {
+		all = append(all, strings.Split(line, ",")[at])
+	}
+	return all
+}
+
+// same holds the folder's model to the newest checkpoint of the run: all tensors, and no others.
+func same(t *testing.T, out string) *models.Model {
+	t.Helper()
+	c, err := checkpoint.Open(out)
+	require.NoError(t, err)
+	defer c.Close()
+	m, err := models.Open(c)
+	require.NoError(t, err)
+	params, err := models.Params(m, c)
+	require.NoError(t, err)
+	saved, err := snapshot.Folder{Path: filepath.Join(out, "checkpoints")}.Latest(t.Context())
+	require.NoError(t, err)
+	defer saved.Close()
+	for _, p := range params {
+		w, err := models.Find(c, p)
+		require.NoError(t, err)
+		got := array.New(w.Type)
+		require.NoError(t, w.Fill(runtime.Part{Whole: w.Type, Start: make([]int, w.Type.Rank()), Array: got}))
+		want, err := saved.Array(p.Name)
+		require.NoError(t, err)
+		require.True(t, array.Equal(got, want), p.Name)
+	}
+	return m
+}
+
+// Every family that gomoe writes trains, with the same first loss on every mesh, and opens.
+func TestFamilies(t *testing.T) {
+	text := corpus(t, "a.txt", prose)
+	for _, family := range written() {
+		sparse := family != "llama" && family != "qwen3"
+		more, mesh := "", "dp=2"
+		if sparse {
+			more, mesh = `, "even": 0`, "ep=2"
+		}
+		if family == "deepseek_v3" || family == "glm4_moe" {
+			more, mesh = `, "even": 0.001, "dtype": "bf16"`, "dp=2,ep=2"
+		}
+		var first string
+		for _, mesh := range []string{"", mesh} {
+			out := filepath.Join(t.TempDir(), "out")
+			model := fmt.Sprintf(`{"model_type": %q, %s`, family, small)
+			if strings.HasPrefix(family, "qwen2_moe") {
+				model += `, "shared_expert_intermediate_size": 8`
+			}
+			if _, is := mustUsual(t, family)["moe_intermediate_size"]; is {
+				model += `, "moe_intermediate_size": 8`
+			}
+			said, err := follow(t, fmt.Sprintf(`{"model": %s}, "data": {"files": [%q]}, "mesh": %q, "steps": 2, "batch": 4, "length": 16, "save_every": 2%s}`, model, text, mesh, more), out, false)
+			require.NoError(t, err, family)
+			require.Contains(t, said, "loss ", family)
+			require.Contains(t, said, "on held-out text", family)
+			got := losses(t, out)
+			require.Len(t, got, 2, family)
+			if first == "" {
+				first = got[0]
+			}
+			require.Equal(t, first, got[0], "%s on %q", family, mesh)
+			m := same(t, out)
+			require.Equal(t, []any{family, sparse, 16, 256}, []any{m.Family, m.Experts > 0, m.Context, m.Vocab})
+		}
+	}
+}
+
+func mustUsual(t *testing.T, family string) map[string]any {
+	t.Helper()
+	of, ok := usual(family)
+	require.True(t, ok)
+	return of
+}
+
+// config.json says what transformers would default to the published sizes, and has floats as floats.
+func TestConfig(t *testing.T) {
+	for family, want := range map[string][]string{
+		"deepseek_v3": {`"q_lora_rank": null`, `"n_group": 1,`, `"routed_scaling_factor": 1.0,`, `"num_key_value_heads": 4,`, `"norm_topk_prob": true`, `"architectures": [
+    "DeepseekV3ForCausalLM"`},
+		"deepseek_v2": {`"topk_method": "greedy"`, `"norm_topk_prob": false`},
+		"qwen3_moe":   {`"head_dim": 32,`, `"rope_theta": 10000.0,`, `"decoder_sparse_step": 1,`, `"mlp_only_layers": [],`, `"Qwen3MoeForCausalLM"`},
+		"mixtral":     {`"sliding_window": null`, `"pad_token_id": null`, `"eos_token_id": null`, `"tie_word_embeddings": false`, `"torch_dtype": "float32"`},
+		"glm4_moe":    {`"partial_rotary_factor": 0.5`, `"use_qk_norm": false`, `"attention_bias": false`},
+	} {
+		s, err := Parse("s.json", fmt.Appendf(nil, `{"model": {"model_type": %q}}`, family))
+		require.NoError(t, err)
+		tok, _, err := s.tokenizer()
+		require.NoError(t, err)
+		_, err = s.open(tok)
+		require.NoError(t, err)
+		text, err := json.MarshalIndent(s.config(), "", "  ")
+		require.NoError(t, err)
+		for _, w := range want {
+			require.Contains(t, string(text), w, family)
+		}
+	}
+}
+
+// A run goes on, on another mesh too, with the losses of one that does not pause. Another model is refused.
+func TestTrain(t *testing.T) {
+	text := corpus(t, "a.txt", prose)
+	settings := func(steps int, mesh, model string) string {
+		return fmt.Sprintf(`{"model": {%s%s}, "data": {"files": [%q]}, "mesh": %q, "steps": %d, "batch": 4, "length": 16, "save_every": 2, "eval_every": 0,
+			"optimizer": {"name": "muon"}, "rate": {"name": "wsd", "warmup": 1, "decay": 1}}`, small, model, text, mesh, steps)
+	}
+	dir := t.TempDir()
+	whole, cut, moved := filepath.Join(dir, "whole"), filepath.Join(dir, "cut"), filepath.Join(dir, "moved")
+	_, err := follow(t, settings(4, "", ""), whole, false)
+	require.NoError(t, err)
+	require.NoError(t, os.CopyFS(cut, os.DirFS(whole)))
+	require.NoError(t, os.RemoveAll(filepath.Join(cut, "checkpoints", "step-00000004")))
+	require.NoError(t, os.CopyFS(moved, os.DirFS(cut)))
+
+	_, err = follow(t, settings(4, "", ""), cut, false)
+	require.ErrorContains(t, err, "an earlier run has left a checkpoint of step 2")
+	said, err := follow(t, settings(4, "", ""), cut, true)
+	require.NoError(t, err)
+	require.Contains(t, said, "resumed after step 2, from "+filepath.Join(cut, "checkpoints", "step-00000002")+"\n")
+	require.Equal(t, losses(t, whole), losses(t, cut))
+	a, err := os.ReadFile(filepath.Join(whole, "model.safetensors"))
+	require.NoError(t, err)
+	b, err := os.ReadFile(filepath.Join(cut, "model.safetensors"))
+	require.NoError(t, err)
+	require.Equal(t, a, b)
+
+	said, err = follow(t, settings(4, "dp=2,ep=2", ""), moved, true)
+	require.NoError(t, err)
+	require.Contains(t, said, `, with mesh "dp=2,ep=2" instead of ""`)
+	require.Equal(t, losses(t, whole)[2], losses(t, moved)[2])
+	same(t, moved)
+
+	_, err = follow(t, settings(4, "", `, "num_local_experts": 4`), moved, true)
+	require.ErrorContains(t, err, "give that, or another folder")
+}
+
+// A stop ends a run in order: what has been done is written.
+func TestStop(t *testing.T) {
+	s, err := Parse("s.json", fmt.Appendf(nil, `{"model": {%s}, "data": {"files": [%q]}, "steps": 3, "batch": 2, "length": 16}`, small, corpus(t, "a.txt", prose)))
+	require.NoError(t, err)
+	stop, end := context.WithCancel(t.Context())
+	end()
+	var said strings.Builder
+	out := filepath.Join(t.TempDir(), "out")
+	require.NoError(t, Run(t.Context(), stop, s, Options{Out: out, Stdout: &said}))
+	require.Contains(t, said.String(), "interrupted after 0 of 3 steps")
+}
+
+// Texts with a tokenizer are cut into tokens, of which only some are to be predicted; others are held out.
+func TestTokens(t *testing.T) {
+	file, err := tokenizer.Bytes()
+	require.NoError(t, err)
+	tok := corpus(t, "tokenizer.json", string(file))
+	lines := strings.Repeat(`{"prompt": "Which expert?", "completion": " The second one, and the fourth."}`+"\n", 30)
+	out := filepath.Join(t.TempDir(), "out")
+	settings := fmt.Sprintf(`{"model": {"model_type": "olmoe", %s}, "data": {"files": [%q], "held_out": [%q], "tokenizer": %q}, "steps": 3, "batch": 2, "length": 16, "save_every": 3, "eval_every": 1}`,
+		small, corpus(t, "a.jsonl", lines), corpus(t, "b.txt", prose), tok)
+	said, err := follow(t, settings, out, false)
+	require.NoError(t, err)
+	require.Contains(t, said, "tokens of 30 documents")
+	require.Contains(t, said, "on held-out text")
+	same(t, out)
+	got, err := os.ReadFile(filepath.Join(out, "tokenizer.json"))
+	require.NoError(t, err)
+	require.Equal(t, string(file), string(got))
+}

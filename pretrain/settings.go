@@ -1,0 +1,167 @@
+package pretrain
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// Settings say what Run trains and how. Read gives those that a file does not have the values of moe_lm.
+type Settings struct {
+	Path  string         // of the file, for errors
+	Model map[string]any // members of config.json; see models
+	Data  Data
+	Mesh  sharding.Mesh
+	DType graph.DType // of the calculation and of the weights: F32 or BF16
+
+	Steps, Batch, Length int // Batch is in sequences over all ranks, Length in tokens
+	Seed                 uint64
+	Optimizer            Optimizer
+	Rate                 Rate
+	Balance, ZLoss       float64 // coefficients of the losses of routers
+	Even                 float64 // as train.Config has it; the model must have biases by which it chooses experts
+	Zero                 string  // off, moments or weights
+	EvalEvery            int     // steps between losses on held-out text; 0 for none
+	SaveEvery, Keep      int     // steps between checkpoints, 0 for none, and how many stay
+}
+
+// Data is the text.
+type Data struct {
+	// Files are files and folders of text, or, with a tokenizer, files that data.Build reads. None are the source of
+	// the Go standard library.
+	Files []string
+	// Tokenizer is a tokenizer's file, or a folder with one. "" has the bytes of the text as tokens.
+	Tokenizer string
+	HeldOut   []string // files to measure the loss on, with a tokenizer; without one it is the last 5% of the bytes
+	Limit     int      // MiB of text to read at most without a tokenizer
+}
+
+// Optimizer is what follows gradients.
+type Optimizer struct {
+	Name    string  // adamw, lion, muon, adafactor or sgd
+	Decay   float64 // of matrices
+	Clip    float64 // largest global norm of the gradient
+	Moments graph.DType
+	// Stochastic rounds weights of bf16 at random.
+	Stochastic bool
+}
+
+// Rate is the learning rate.
+type Rate struct {
+	Name        string // cosine, linear, wsd or constant
+	Peak, Floor float64
+	Warmup      int // steps in which it rises
+	Decay       int // steps in which wsd falls
+}
+
+// Read reads a file of settings, an object of JSON. Errors name the file, the member, what it has and what is wanted.
+func Read(path string) (*Settings, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("pretrain: %w", err)
+	}
+	return Parse(path, text)
+}
+
+// Parse is Read for the text of a file.
+func Parse(path string, text []byte) (*Settings, error) {
+	s := &Settings{
+		Path: path, Model: map[string]any{}, Data: Data{Limit: 16}, Steps: 1500, Batch: 16, Length: 128, Seed: 1,
+		Optimizer: Optimizer{Name: "adamw", Decay: 0.1, Clip: 1, Stochastic: true},
+		Rate:      Rate{Name: "cosine", Peak: 3e-3, Floor: 0.1, Warmup: 100, Decay: 300},
+		Balance:   0.01, ZLoss: 0.001, Zero: "off", EvalEvery: 150, Keep: 2,
+	}
+	mesh, dtype, moments := "", "f32", "f32"
+	const most = math.MaxFloat32
+	of := members{
+		"model": object{&s.Model},
+		"data": members{
+			"files": &s.Data.Files, "tokenizer": &s.Data.Tokenizer, "held_out": &s.Data.HeldOut, "limit_mib": integer{&s.Data.Limit, 1},
+		},
+		"mesh": &mesh, "dtype": choice{&dtype, []string{"f32", "bf16"}},
+		"steps": integer{&s.Steps, 1}, "batch": integer{&s.Batch, 1}, "length": integer{&s.Length, 1}, "seed": seed{&s.Seed},
+		"optimizer": members{
+			"name":       choice{&s.Optimizer.Name, []string{"adamw", "lion", "muon", "adafactor", "sgd"}},
+			"decay":      number{to: &s.Optimizer.Decay, most: most},
+			"clip":       number{to: &s.Optimizer.Clip, most: most, above: true},
+			"moments":    choice{&moments, []string{"f32", "bf16"}},
+			"stochastic": &s.Optimizer.Stochastic,
+		},
+		"rate": members{
+			"name": choice{&s.Rate.Name, []string{"cosine", "linear", "wsd", "constant"}},
+			"peak": number{to: &s.Rate.Peak, most: most, above: true}, "floor": number{to: &s.Rate.Floor, most: 1},
+			"warmup": integer{&s.Rate.Warmup, 0}, "decay": integer{&s.Rate.Decay, 0},
+		},
+		"balance": number{to: &s.Balance, most: most}, "z_loss": number{to: &s.ZLoss, most: most}, "even": number{to: &s.Even, most: most},
+		"zero":       choice{&s.Zero, []string{"off", "moments", "weights"}},
+		"eval_every": integer{&s.EvalEvery, 0}, "save_every": integer{&s.SaveEvery, 0}, "keep": integer{&s.Keep, 1},
+	}
+	f := file{path}
+	if err := f.object("", text, of); err != nil {
+		return nil, err
+	}
+	dtypes := map[string]graph.DType{"f32": graph.F32, "bf16": graph.BF16}
+	s.DType, s.Optimizer.Moments = dtypes[dtype], dtypes[moments]
+	if s.Data.Tokenizer == "" && len(s.Data.HeldOut) > 0 {
+		return nil, fmt.Errorf("pretrain: %s: data.held_out is for texts with data.tokenizer; without one the last 5%% of the bytes are held out", path)
+	}
+	if s.Data.Tokenizer != "" && len(s.Data.Files) == 0 {
+		return nil, fmt.Errorf("pretrain: %s: data.tokenizer is %q and data.files is empty, want the files of text", path, s.Data.Tokenizer)
+	}
+	if err := s.Place(mesh); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Place sets the mesh. It is an error if it has other axes than dp, ep and tp, or if the batch does not divide over it.
+func (s *Settings) Place(mesh string) error {
+	m, err := sharding.ParseMesh(mesh)
+	if err != nil {
+		return fmt.Errorf("pretrain: %s: mesh: %w", s.Path, err)
+	}
+	ranks := 1
+	for _, a := range m.Axes {
+		switch {
+		case a.Name == "dp" || a.Name == "ep":
+			ranks *= a.Size
+		case a.Name != "tp":
+			return fmt.Errorf("pretrain: %s: mesh is %q, want of axes dp (splits the batch), ep (the batch and the experts) and tp (heads and columns)", s.Path, mesh)
+		}
+	}
+	if s.Batch%ranks != 0 {
+		return fmt.Errorf("pretrain: %s: batch is %d, want a multiple of %d, the ranks along dp and ep of mesh %q", s.Path, s.Batch, ranks, mesh)
+	}
+	s.Mesh = m
+	return nil
+}
+
+// axes returns those of the mesh that split the batch.
+func (s *Settings) axes() []string {
+	var axes []string
+	for _, a := range s.Mesh.Axes {
+		if a.Name != "tp" {
+			axes = append(axes, a.Name)
+		}
+	}
+	return axes
+}
+
+// facts are the settings by name, as checkpoints keep them.
+func (s *Settings) facts() map[string]string {
+	model, _ := json.Marshal(s.Model) // numbers, texts, lists and objects of them
+	return map[string]string{
+		"model": string(model), "mesh": strconv.Quote(s.Mesh.String()), "dtype": s.DType.String(), "steps": fmt.Sprint(s.Steps), "batch": fmt.Sprint(s.Batch), "length": fmt.Sprint(s.Length),
+		"seed": fmt.Sprint(s.Seed), "optimizer": fmt.Sprintf("%+v", s.Optimizer), "rate": fmt.Sprintf("%+v", s.Rate), "balance": fmt.Sprint(s.Balance), "z_loss": fmt.Sprint(s.ZLoss),
+		"even": fmt.Sprint(s.Even), "zero": s.Zero, "eval_every": fmt.Sprint(s.EvalEvery), "save_every": fmt.Sprint(s.SaveEvery), "keep": fmt.Sprint(s.Keep),
+	}
+}
+
+// free are the facts on which results do not depend.
+func free() []string { return slices.Clone([]string{"eval_every", "save_every", "keep", "zero"}) }

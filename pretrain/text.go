@@ -1,0 +1,144 @@
+package pretrain
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/data"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/text"
+	"github.com/gomoe/gomoe/tokenizer"
+)
+
+// source gives the batches of a run.
+type source struct {
+	tok   *tokenizer.Tokenizer
+	file  []byte // tokenizer.json of bytes; nil for another tokenizer
+	step  func(step int) (map[string]array.Array, error)
+	held  map[string]array.Array // nil if nothing is held out
+	about string                 // for people
+	hash  string                 // differs for other texts
+	unit  string                 // what a token is
+	// entropy is that of single tokens, in nats; 0 if it is not known.
+	entropy float64
+	close   func() error
+}
+
+// tokenizer opens the tokenizer.
+func (s *Settings) tokenizer() (*tokenizer.Tokenizer, []byte, error) {
+	if s.Data.Tokenizer != "" {
+		t, err := tokenizer.Open(s.Data.Tokenizer)
+		if err != nil {
+			err = fmt.Errorf("pretrain: %s: data.tokenizer: %w", s.Path, err)
+		}
+		return t, nil, err
+	}
+	file, err := tokenizer.Bytes()
+	if err != nil {
+		return nil, nil, err
+	}
+	t, err := tokenizer.Parse(file)
+	return t, file, err
+}
+
+// source opens the text. folder is where files of tokens are kept.
+func (s *Settings) source(ctx context.Context, folder string, tok *tokenizer.Tokenizer, file []byte) (*source, error) {
+	if file != nil {
+		return s.bytes(ctx, tok, file)
+	}
+	return s.tokens(folder, tok)
+}
+
+// bytes reads texts whose tokens are bytes.
+func (s *Settings) bytes(ctx context.Context, tok *tokenizer.Tokenizer, file []byte) (*source, error) {
+	for _, name := range s.Data.Files {
+		if strings.Contains(name, ",") {
+			return nil, fmt.Errorf("pretrain: %s: data.files has %q, want names without commas", s.Path, name)
+		}
+	}
+	c, err := text.Load(ctx, text.Options{Data: strings.Join(s.Data.Files, ","), Limit: int64(s.Data.Limit) << 20, Seed: s.Seed})
+	if err != nil {
+		return nil, fmt.Errorf("pretrain: %s: data.files: %w", s.Path, err)
+	}
+	ones := array.New(graph.T(graph.F32, s.Batch, s.Length))
+	for i, x := 0, array.Data[float32](ones); i < len(x); i++ {
+		x[i] = 1
+	}
+	batch := func(tokens, targets []int32, err error) (map[string]array.Array, error) {
+		if err != nil {
+			return nil, fmt.Errorf("pretrain: %s: length is %d: %w", s.Path, s.Length, err)
+		}
+		of := map[string]array.Array{data.Weights: ones}
+		for name, x := range map[string][]int32{data.Tokens: tokens, data.Targets: targets} {
+			if of[name], err = array.Of(x, s.Batch, s.Length); err != nil {
+				return nil, err
+			}
+		}
+		return of, nil
+	}
+	r := &source{tok: tok, file: file, about: c.String(), hash: c.Hash(), unit: "byte", close: func() error { return nil }}
+	r.entropy, _ = c.UnigramEntropy()
+	r.step = func(step int) (map[string]array.Array, error) { return batch(c.Batch(step, s.Batch, s.Length)) }
+	if s.EvalEvery > 0 {
+		r.held, err = batch(c.HeldBatch(s.Batch, s.Length))
+	}
+	return r, err
+}
+
+// tokens cuts files into tokens.
+func (s *Settings) tokens(folder string, tok *tokenizer.Tokenizer) (r *source, err error) {
+	r = &source{tok: tok, unit: "token"}
+	var sets []*data.Set
+	r.close = func() error {
+		for _, set := range sets {
+			err = also(err, set.Close())
+		}
+		return err
+	}
+	open := func(name string, files []string, o data.Order) (*data.Set, *data.Batches, error) {
+		path := filepath.Join(folder, name)
+		if _, err := data.Build(path, files, data.Options{Tokenizer: tok}); err != nil {
+			return nil, nil, fmt.Errorf("pretrain: %s: %w", s.Path, err)
+		}
+		set, err := data.Open(path)
+		if err != nil {
+			return nil, nil, fmt.Errorf("pretrain: %w", err)
+		}
+		sets = append(sets, set)
+		b, err := set.Batches(o)
+		if err != nil {
+			err = fmt.Errorf("pretrain: %s: length is %d: %w", s.Path, s.Length, err)
+		}
+		return set, b, err
+	}
+	of := func(b *data.Batches, step int64) (map[string]array.Array, error) {
+		arrays := map[string]array.Array{}
+		for _, name := range inputs() {
+			var err error
+			if arrays[name], err = b.Step(step).Array(name); err != nil {
+				return nil, err
+			}
+		}
+		return arrays, nil
+	}
+	set, b, err := open("train.tokens", s.Data.Files, data.Order{Rows: s.Batch, Length: s.Length, Seed: s.Seed})
+	if err != nil {
+		return nil, also(err, r.close())
+	}
+	r.about = fmt.Sprintf("%d tokens of %d documents in %s", set.Tokens(), set.Documents(), strings.Join(s.Data.Files, ", "))
+	r.hash = fmt.Sprint(r.about, set.Vocab())
+	r.step = func(step int) (map[string]array.Array, error) { return of(b, int64(step-1)) }
+	if s.EvalEvery > 0 && len(s.Data.HeldOut) > 0 {
+		_, held, err := open("held_out.tokens", s.Data.HeldOut, data.Order{Rows: s.Batch, Length: s.Length, InTurn: true})
+		if err == nil {
+			r.held, err = of(held, 0)
+		}
+		if err != nil {
+			return nil, also(err, r.close())
+		}
+	}
+	return r, nil
+}
