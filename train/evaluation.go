@@ -41,12 +41,12 @@ func (r *Run) Evaluation(name string, cfg gomoe.Config, forward func(*nn.Scope) 
 	if err != nil {
 		return nil, err
 	}
-	state := map[string]State{}
-	for _, q := range r.p.Frozen {
-		state[q.Name] = State{Name: q.Name, Type: q.Type, Place: q.Place}
-	}
+	types, specs := map[string]graph.Type{}, map[string]sharding.Spec{}
 	for _, st := range r.p.State {
-		state[st.Name] = st
+		types[st.Name], specs[st.Name] = st.Type, st.Spec(r.world.Mesh)
+	}
+	for _, q := range r.p.Frozen {
+		types[q.Name], specs[q.Name] = q.Type, q.Spec(r.world.Mesh)
 	}
 	e := &Evaluation{run: r, in: map[string]*runtime.Array{}}
 	cfg.Place = maps.Clone(cfg.Place)
@@ -54,19 +54,18 @@ func (r *Run) Evaluation(name string, cfg gomoe.Config, forward func(*nn.Scope) 
 		cfg.Place = map[string]sharding.Spec{}
 	}
 	for _, q := range params {
-		st, ok := state[q.Name]
-		if !ok || !st.Type.Equal(q.Type) {
+		if has, ok := types[q.Name]; !ok || !has.Equal(q.Type) {
 			return nil, fmt.Errorf("train: %s: parameter %s %s: %s has no such parameter", name, q.Name, q.Type, r.p.Name)
 		}
-		cfg.Place[q.Name] = st.Spec(r.world.Mesh)
+		cfg.Place[q.Name] = specs[q.Name]
 		e.param = append(e.param, q.Name)
 	}
 	cfg.World, cfg.Mesh, cfg.Deadline = r.world.World, r.world.Mesh, r.world.Deadline
 	if e.Job, err = gomoe.Open(p, cfg); err != nil {
 		return nil, err
 	}
-	for _, out := range e.Job.Plan().Out {
-		e.names = append(e.names, out.Name)
+	for i, out := range e.Job.Plan().Out {
+		e.names = append(e.names, or(p.Out[i].Name, out.Name))
 	}
 	return e, nil
 }
@@ -88,7 +87,7 @@ func (e *Evaluation) Run(ctx context.Context, inputs map[string]array.Array) (ma
 			e.in[name] = e.run.fixed[name]
 		}
 		if e.in[name] == nil {
-			return nil, fmt.Errorf("train: %s: %s has no value; call Put before", e.run.p.Name, name)
+			return nil, fmt.Errorf("train: %s: %s is frozen and has no value; call Run.Put before", e.run.p.Name, name)
 		}
 	}
 	out, err := e.Job.Run(ctx, e.in)

@@ -147,24 +147,34 @@ func (l *Loop) step(ctx context.Context, n int, r *Run) (*Done, error) {
 	if err != nil {
 		return nil, explain(n, err)
 	}
-	d := &Done{Step: report.Step{Index: n, Total: l.Steps, LR: rate, Tokens: l.Tokens}, Results: results}
+	d, err := r.Read(ctx, results)
+	if err != nil {
+		return nil, explain(n, err)
+	}
+	d.Index, d.Total, d.LR, d.Tokens, d.Elapsed = n, l.Steps, rate, l.Tokens, time.Since(began)
+	return d, nil
+}
+
+// Read returns what a Loop reports of a step's results, by their names: loss, which must be there, norm, balance, demand and
+// counts. In a job of several processes all of them call it.
+func (r *Run) Read(ctx context.Context, results map[string]*runtime.Array) (d *Done, err error) {
 	if results["loss"] == nil {
 		return nil, fmt.Errorf("train: %s: no result is named loss, want one that the loop reports", r.p.Name)
 	}
-	for name, to := range map[string]*float64{"loss": &d.Loss, "balance": &d.Aux, "norm": &d.Norm} {
-		if *to, err = r.scalar(ctx, results[name]); err != nil {
-			return nil, explain(n, err)
+	d = &Done{Results: results}
+	for _, x := range []struct {
+		name string
+		to   *float64
+	}{{"loss", &d.Loss}, {"balance", &d.Aux}, {"norm", &d.Norm}} { // every process in the same order
+		if *x.to, err = r.scalar(ctx, results[x.name]); err != nil {
+			return nil, err
 		}
 	}
 	if d.Demand, err = r.table(ctx, results["demand"]); err == nil {
 		d.Counts, err = r.table(ctx, results["counts"])
 	}
-	if err != nil {
-		return nil, explain(n, err)
-	}
-	d.Elapsed = time.Since(began)
 	d.load()
-	return d, nil
+	return d, err
 }
 
 // load computes the share of every expert, and the drops.

@@ -27,6 +27,7 @@ import (
 func reverse(s *nn.Scope) *graph.Value {
 	x := s.Tracer().Input("x", graph.F32, 1, 32, 8)
 	y, _ := nn.MoE{Experts: 4, Width: 16, Route: pr.RouteOp{TopK: 2, Renormalize: true}}.Apply(s.In("mlp", ""), x)
+	y = pr.Mul(y, pr.BroadcastInDim(s.Param("norm", "", nn.Init{Mean: 1}, nil, 8), y.Type.Shape, 2)) // named as a result is
 	return pr.MulScalar(pr.ReduceSum(pr.Square(pr.Sub(y, pr.Reverse(x, 2)))), 1.0/32).Named("loss")
 }
 

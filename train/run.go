@@ -30,6 +30,24 @@ type Run struct {
 // Open compiles a step. cfg.Place has the placements of the model's inputs; those of the state are added, and the state is
 // donated. Init or Restore comes before the first step. The caller must call Close.
 func Open(p *Program, cfg gomoe.Config) (*Run, error) {
+	cfg, err := p.Placed(cfg)
+	if err != nil {
+		return nil, err
+	}
+	job, err := gomoe.Open(p.Program, cfg)
+	if err != nil {
+		return nil, err
+	}
+	r := &Run{Job: job, p: p, world: gomoe.Config{World: cfg.World, Mesh: cfg.Mesh, Deadline: cfg.Deadline}, fixed: map[string]*runtime.Array{}, in: map[string]*runtime.Array{}}
+	for i, out := range job.Plan().Out {
+		r.names = append(r.names, or(p.Out[i].Name, out.Name)) // the plan's names are others than those of inputs
+	}
+	return r, nil
+}
+
+// Placed returns cfg with what Open adds to it: the placements of the parameters and of what the optimiser keeps, and that
+// the state is donated. gomoe.Compile with it makes the plan of the step, which has its memory.
+func (p *Program) Placed(cfg gomoe.Config) (gomoe.Config, error) {
 	places := map[string]sharding.Spec{}
 	for name, spec := range cfg.Place {
 		places[name] = spec
@@ -37,7 +55,7 @@ func Open(p *Program, cfg gomoe.Config) (*Run, error) {
 	donate := map[string]int{}
 	for i, st := range p.State {
 		if _, ok := places[st.Name]; ok {
-			return nil, fmt.Errorf("train: %s: %s is placed by its parameter's nn.Param.Place, want no placement in Config.Place", p.Name, st.Name)
+			return cfg, fmt.Errorf("train: %s: %s is placed by its parameter's nn.Param.Place, want no placement in Config.Place", p.Name, st.Name)
 		}
 		places[st.Name], donate[st.Name] = st.Spec(cfg.Mesh), p.first+i
 	}
@@ -45,15 +63,7 @@ func Open(p *Program, cfg gomoe.Config) (*Run, error) {
 		places[name] = spec
 	}
 	cfg.Place, cfg.Donate = places, donate
-	job, err := gomoe.Open(p.Program, cfg)
-	if err != nil {
-		return nil, err
-	}
-	r := &Run{Job: job, p: p, world: gomoe.Config{World: cfg.World, Mesh: cfg.Mesh, Deadline: cfg.Deadline}, fixed: map[string]*runtime.Array{}, in: map[string]*runtime.Array{}}
-	for _, out := range job.Plan().Out {
-		r.names = append(r.names, out.Name)
-	}
-	return r, nil
+	return cfg, nil
 }
 
 // Close releases the ranks.

@@ -16,8 +16,7 @@ func BenchmarkStep(b *testing.B) {
 		b.Run(dtype, func(b *testing.B) {
 			c, o, err := parse([]string{"-dtype", dtype})
 			require.NoError(b, err)
-			tr, err := newTrainer(c, o.mesh, o.seed, runtime.Options{}, false, nil)
-			require.NoError(b, err)
+			tr := started(b, c, o.mesh, o.seed, runtime.Options{}, false)
 			defer tr.Close()
 			bytes, targets := make([]int32, c.Batch*c.Seq), make([]int32, c.Batch*c.Seq)
 			for i := range bytes {

@@ -12,6 +12,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/text"
 	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/train"
 )
 
 // tolerances are how far a loss, the norm of the gradient and the elements of the
@@ -70,10 +71,10 @@ func check(ctx context.Context, w io.Writer, c config, o options, corpus *text.C
 	return compare(w, c, o, one, many)
 }
 
-// A first is the result of the first step: its outcome, and the gradients and updated
+// A first is the result of the first step: what it reports, and the gradients and updated
 // weights by the names of the weights, on the host.
 type first struct {
-	*outcome
+	*train.Done
 	gradients, weights map[string][]float64
 }
 
@@ -83,25 +84,36 @@ func firstStep(ctx context.Context, c config, m sharding.Mesh, o options, corpus
 	if err != nil {
 		return nil, fmt.Errorf("-seq %d: %w", c.Seq, err)
 	}
-	tr, err := newTrainer(c, m, o.seed, o.session(), true, nil)
+	in, err := c.batch(bytes, targets)
+	if err != nil {
+		return nil, err
+	}
+	tr, err := newTrainer(c, m, o.session(), true)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, tr.Close()) }()
-	f = &first{gradients: map[string][]float64{}, weights: map[string][]float64{}}
-	if f.outcome, err = tr.train(ctx, 1, o.lr, bytes, targets); err != nil {
-		return nil, explain(1, err)
+	if err := tr.Init(o.seed); err != nil {
+		return nil, err
 	}
-	weights, err := tr.weights(ctx)
+	f = &first{gradients: map[string][]float64{}, weights: map[string][]float64{}}
+	out, err := tr.Step(ctx, 1, o.lr, in)
+	if err != nil {
+		return nil, fmt.Errorf("step 1: %w", err)
+	}
+	if f.Done, err = tr.Read(ctx, out); err != nil {
+		return nil, err
+	}
+	weights, err := tr.Weights(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, p := range c.params() {
 		var g array.Array
-		if g, err = tr.step.Get(ctx, f.grads[p.name]); err != nil {
+		if g, err = tr.Job.Get(ctx, out["grad/"+p.name]); err != nil {
 			return nil, err
 		}
-		f.gradients[p.name], f.weights[p.name] = g.Float64s(), weights["w_"+p.name].Float64s()
+		f.gradients[p.name], f.weights[p.name] = g.Float64s(), weights[p.name].Float64s()
 	}
 	return f, nil
 }
@@ -129,8 +141,8 @@ func compare(w io.Writer, c config, o options, one, many *first) error {
 		one, many float64
 		allowed   float64
 	}{
-		{"loss", one.loss, many.loss, allowed.loss},
-		{"gradient norm", one.norm, many.norm, allowed.norm},
+		{"loss", one.Loss, many.Loss, allowed.loss},
+		{"gradient norm", one.Norm, many.Norm, allowed.norm},
 	} {
 		d := math.Abs(row.one-row.many) / max(math.Abs(row.one), math.SmallestNonzeroFloat64)
 		fmt.Fprintf(w, "%-*s  %12.7f  %12.7f  %10.2e  %8.1e  %s\n", width, row.name, row.one, row.many, d, row.allowed, verdict(row.name, d <= row.allowed))
@@ -149,7 +161,7 @@ func compare(w io.Writer, c config, o options, one, many *first) error {
 		fmt.Fprintln(w, "\n--check FAILED")
 		return fmt.Errorf("%w: %s", errCheck, strings.Join(wrong, ", "))
 	}
-	fmt.Fprintf(w, "\n--check PASSED (loss %.6f)\n", one.loss)
+	fmt.Fprintf(w, "\n--check PASSED (loss %.6f)\n", one.Loss)
 	return nil
 }
 
@@ -165,7 +177,7 @@ func compare(w io.Writer, c config, o options, one, many *first) error {
 func differences(c config, o options, name string, one, many *first) (gradient, updated, rest float64) {
 	lr := float64(float32(o.lr))
 	move := func(f *first, g float64) float64 {
-		g *= float64(min(1, float32(c.Clip)/float32(f.norm)))
+		g *= float64(min(1, float32(c.Clip)/float32(f.Norm)))
 		return g / (math.Abs(g) + eps)
 	}
 	var largestG, largestW float64

@@ -60,9 +60,9 @@ func TestCheckFails(t *testing.T) {
 		wrong  []string
 	}{
 		{"nothing", func(*first) {}, nil},
-		{"loss by a bit", func(f *first) { f.loss = math.Nextafter(f.loss, 0) }, []string{"loss"}},
-		{"loss is NaN", func(f *first) { f.loss = math.NaN() }, []string{"loss"}},
-		{"norm", func(f *first) { f.norm *= 1 + 1e-5 }, []string{"gradient norm"}},
+		{"loss by a bit", func(f *first) { f.Loss = math.Nextafter(f.Loss, 0) }, []string{"loss"}},
+		{"loss is NaN", func(f *first) { f.Loss = math.NaN() }, []string{"loss"}},
+		{"norm", func(f *first) { f.Norm *= 1 + 1e-5 }, []string{"gradient norm"}},
 		{"one element of a gradient", func(f *first) {
 			g := f.gradients["l1_gate"]
 			g[7] += 3e-6 * largest(g)
@@ -84,7 +84,7 @@ func TestCheckFails(t *testing.T) {
 			}
 			f.weights["l0_wq"][i] += o.lr
 		}, []string{"l0_wq"}},
-		{"two at once", func(f *first) { f.loss++; f.weights["head"][0]++ }, []string{"loss", "head"}},
+		{"two at once", func(f *first) { f.Loss++; f.weights["head"][0]++ }, []string{"loss", "head"}},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
 			many, err := firstStep(context.Background(), c, o.mesh, o, corpus)
@@ -125,8 +125,8 @@ func TestCheckTP(t *testing.T) {
 	}{{5e-6, true}, {5e-5, false}} {
 		many, err := firstStep(context.Background(), c, sharding.Mesh{}, o, corpus)
 		require.NoError(t, err)
-		many.loss *= 1 + fault.by
-		many.norm *= 1 + fault.by
+		many.Loss *= 1 + fault.by
+		many.Norm *= 1 + fault.by
 		var w bytes.Buffer
 		if err := compare(&w, c, o, one, many); errors.Is(err, errCheck) == fault.want {
 			t.Errorf("loss and norm wrong by %g: got %v\n%s", fault.by, err, &w)
@@ -142,8 +142,8 @@ func TestCheckBF16(t *testing.T) {
 		inject func(f *first)
 		wrong  string
 	}{
-		{"loss by a bit", func(f *first) { f.loss = math.Nextafter(f.loss, 0) }, "loss"},
-		{"norm", func(f *first) { f.norm *= 1.01 }, "gradient norm"},
+		{"loss by a bit", func(f *first) { f.Loss = math.Nextafter(f.Loss, 0) }, "loss"},
+		{"norm", func(f *first) { f.Norm *= 1.01 }, "gradient norm"},
 		{"gradient", func(f *first) {
 			g := f.gradients["l1_gate"]
 			i := 0

@@ -11,14 +11,14 @@
 //	go run ./cmd/gomoe launch -n 4 -- go run ./examples/moe_lm    # four processes, the same numbers
 //
 // The model is in model.go, from top to bottom, and the step that trains it in step.go; neither
-// knows the mesh. params.go says where each weight lies on the mesh, trainer.go runs steps,
+// knows the mesh. params.go says where each weight lies on the mesh, trainer.go opens it,
 // train.go runs a training, and check.go does the comparison.
 //
 // With -dtype bf16, activations and the weights that they are multiplied with are bf16. The
 // weights themselves stay f32 and are rounded for each step. The gradients of the f32 weights,
 // AdamW's moments, the router, the logits and all losses are f32 too.
 //
-// With -save-every, checkpoints are left, from which -resume goes on (resume.go): a run that was killed and resumed ends
+// With -save-every, checkpoints are left, from which -resume goes on: a run that was killed and resumed ends
 // with the bits of one that was not.
 //
 // The mesh does not change what is learned. The loss of the first step has the same bits on

@@ -55,13 +55,12 @@ func TestTrainingBF16(t *testing.T) {
 func TestStepBF16(t *testing.T) {
 	args, _ := tiny(t, "-dtype", "bf16")
 	c, o, _ := setup(t, args...)
-	tr, err := newTrainer(c, o.mesh, o.seed, runtime.Options{}, false, nil)
-	require.NoError(t, err)
+	tr := started(t, c, o.mesh, o.seed, runtime.Options{}, false)
 	defer tr.Close()
-	for name, a := range tr.state {
+	for name, a := range tr.State() {
 		require.Equal(t, graph.F32, a.Type.DType, name)
 	}
-	p, err := c.step(true)
+	p, err := c.step(o.mesh, true)
 	require.NoError(t, err)
 	for _, v := range p.Out {
 		if d := v.Type.DType; d != graph.F32 && d != graph.I32 {
@@ -90,18 +89,17 @@ func TestMeshesBF16(t *testing.T) {
 	for _, mesh := range []string{"", "dp=2,ep=2", "dp=1,ep=8"} {
 		args, _ := tiny(t, "-dtype", "bf16", "-mesh", mesh)
 		c, o, corpus := setup(t, args...)
-		tr, err := newTrainer(c, o.mesh, o.seed, runtime.Options{}, false, nil)
-		require.NoError(t, err)
+		tr := started(t, c, o.mesh, o.seed, runtime.Options{}, false)
 		defer tr.Close()
 		inputs, targets, err := corpus.Batch(1, c.Batch, c.Seq)
 		require.NoError(t, err)
 		res, err := tr.train(context.Background(), 1, o.lr, inputs, targets)
 		require.NoError(t, err)
 		if want == 0 {
-			want = res.loss
+			want = res.Loss
 		}
-		if res.loss != want {
-			t.Errorf("mesh %s: the first loss is %v, on one rank %v", mesh, res.loss, want)
+		if res.Loss != want {
+			t.Errorf("mesh %s: the first loss is %v, on one rank %v", mesh, res.Loss, want)
 		}
 	}
 }

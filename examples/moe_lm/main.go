@@ -95,5 +95,5 @@ func run(ctx, stop context.Context, args []string, stdout io.Writer) (err error)
 	if o.check {
 		return check(stop, stdout, c, o, corpus)
 	}
-	return train(ctx, stop, c, o, corpus, stdout)
+	return learn(ctx, stop, c, o, corpus, stdout)
 }

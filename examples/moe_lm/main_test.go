@@ -170,7 +170,7 @@ func TestInterruptBeforeFirstStep(t *testing.T) {
 	stop, cancel := context.WithCancel(context.Background())
 	cancel()
 	var stdout bytes.Buffer
-	require.NoError(t, train(context.Background(), stop, c, o, corpus, &stdout))
+	require.NoError(t, learn(context.Background(), stop, c, o, corpus, &stdout))
 	if !strings.Contains(stdout.String(), "interrupted after 0 of 3 steps") {
 		t.Errorf("got %s", &stdout)
 	}

@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
+	"maps"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,9 +27,8 @@ import (
 func TestStepMemory(t *testing.T) {
 	c, o, err := parse(nil)
 	require.NoError(t, err)
-	p, err := c.step(false)
-	require.NoError(t, err)
-	plan, err := gomoe.Compile(p, c.placed(o.mesh, p, true))
+	p, cfg := planned(t, c, o.mesh)
+	plan, err := gomoe.Compile(p.Program, cfg)
 	require.NoError(t, err)
 	ranks := o.mesh.Ranks()
 	comms, err := engine.Local(ranks, jaccl.Options{})
@@ -88,9 +89,8 @@ func TestRoom(t *testing.T) {
 	for _, flags := range []string{"", "-layers 1", "-mesh tp=4", "-dtype bf16", "-batch 64 -ffn 32", "-layers 12 -width 16"} {
 		c, o, err := parse(strings.Fields(flags))
 		require.NoError(t, err)
-		p, err := c.step(false)
-		require.NoError(t, err)
-		plan, err := gomoe.Compile(p, c.placed(o.mesh, p, true))
+		p, cfg := planned(t, c, o.mesh)
+		plan, err := gomoe.Compile(p.Program, cfg)
 		require.NoError(t, err)
 		if need, takes := c.needs(o.mesh)-planBytes*float64(c.Layers), plan.Report(1).Mem.Total; need > float64(takes) || need < float64(takes)/16 {
 			t.Errorf("%s: at least %.0f bytes are said to be needed, of which the plan takes %d", flags, need, takes)
@@ -109,13 +109,11 @@ func allocated() uint64 {
 func TestPlanPasses(t *testing.T) {
 	c, o, err := parse(nil)
 	require.NoError(t, err)
-	p, err := c.step(false)
-	require.NoError(t, err)
-	cfg := c.placed(o.mesh, p, true)
-	with, err := gomoe.Compile(p, cfg)
+	p, cfg := planned(t, c, o.mesh)
+	with, err := gomoe.Compile(p.Program, cfg)
 	require.NoError(t, err)
 	cfg.Optimize = gomoe.Off
-	without, err := gomoe.Compile(p, cfg)
+	without, err := gomoe.Compile(p.Program, cfg)
 	require.NoError(t, err)
 	t.Logf("%d instructions become %d, %d bytes of arena %d", len(without.Instrs), len(with.Instrs), without.Arena, with.Arena)
 	if len(with.Instrs) >= len(without.Instrs)*9/10 || with.Arena >= without.Arena {
@@ -131,16 +129,14 @@ func TestRemat(t *testing.T) {
 	for _, remat := range []string{rematOff, rematProducts, rematAll} {
 		c, o, err := parse([]string{"-remat", remat})
 		require.NoError(t, err)
-		p, err := c.step(false)
-		require.NoError(t, err)
-		plan, err := gomoe.Compile(p, c.placed(o.mesh, p, true))
+		p, cfg := planned(t, c, o.mesh)
+		plan, err := gomoe.Compile(p.Program, cfg)
 		require.NoError(t, err)
 		arena[remat] = plan.Arena
 
 		args, _ := tiny(t, "-remat", remat)
 		small, o, corpus := setup(t, args...)
-		tr, err := newTrainer(small, o.mesh, o.seed, gruntime.Options{}, false, nil)
-		require.NoError(t, err)
+		tr := started(t, small, o.mesh, o.seed, gruntime.Options{}, false)
 		defer tr.Close()
 		for n := 1; n <= 2; n++ {
 			inputs, targets, err := corpus.Batch(n, small.Batch, small.Seq)
@@ -149,8 +145,8 @@ func TestRemat(t *testing.T) {
 			require.NoError(t, err)
 		}
 		var got []byte
-		for _, name := range tr.names {
-			got = append(got, toy.Part(t, tr.state[name], 0).Bytes()...)
+		for _, name := range slices.Sorted(maps.Keys(tr.State())) {
+			got = append(got, toy.Part(t, tr.State()[name], 0).Bytes()...)
 		}
 		if want == nil {
 			want = got
@@ -183,11 +179,9 @@ func TestSumsAreJoined(t *testing.T) {
 			c, o, err := parse([]string{"-zero", s.zero})
 			require.NoError(t, err)
 			c.Overlap = overlap
-			p, err := c.step(false)
-			require.NoError(t, err)
-			cfg := c.placed(o.mesh, p, true)
+			p, cfg := planned(t, c, o.mesh)
 			cfg.Check = true
-			plan, err := gomoe.Compile(p, cfg)
+			plan, err := gomoe.Compile(p.Program, cfg)
 			require.NoError(t, err)
 			made, asked := exchanges(plan)
 			for _, op := range []string{"all_sum", "reduce_scatter", "all_gather"} {

@@ -24,11 +24,10 @@ func TestInitial(t *testing.T) {
 	for _, mesh := range []string{"", "dp=2,ep=2", "ep=8", "dp=2,tp=2"} {
 		m, err := sharding.ParseMesh(mesh)
 		require.NoError(t, err)
-		tr, err := newTrainer(c, m, o.seed, runtime.Options{}, false, nil)
-		require.NoError(t, err)
+		tr := started(t, c, m, o.seed, runtime.Options{}, false)
 		defer tr.Close()
 		state := map[string]array.Array{}
-		for name, a := range tr.state {
+		for name, a := range tr.State() {
 			state[name], err = a.Get()
 			require.NoError(t, err)
 		}
@@ -39,7 +38,7 @@ func TestInitial(t *testing.T) {
 	}
 	seen := map[float64]string{}
 	for _, p := range c.params() {
-		w := first["w_"+p.name].Float64s()
+		w := first[p.name].Float64s()
 		var sum, squares float64
 		for _, x := range w {
 			sum, squares = sum+x, squares+x*x
@@ -57,7 +56,7 @@ func TestInitial(t *testing.T) {
 		if math.Abs(mean-want) > near*p.std || math.Abs(std-p.std) > near*p.std {
 			t.Errorf("%s has mean %v and standard deviation %v, want %v and %v", p.name, mean, std, want, p.std)
 		}
-		for _, moment := range []string{"m_", "v_"} {
+		for _, moment := range []string{"m/", "v/"} {
 			for _, x := range first[moment+p.name].Float64s() {
 				if x != 0 {
 					t.Fatalf("%s%s has %v, want 0", moment, p.name, x)
@@ -75,38 +74,37 @@ func TestStep(t *testing.T) {
 		args, _ := tiny(t)
 		c, o, corpus := setup(t, args...)
 		c.Clip = clip
-		tr, err := newTrainer(c, o.mesh, o.seed, runtime.Options{}, true, nil)
-		require.NoError(t, err)
+		tr := started(t, c, o.mesh, o.seed, runtime.Options{}, true)
 		defer tr.Close()
 		inputs, targets, err := corpus.Batch(1, c.Batch, c.Seq)
 		require.NoError(t, err)
 		res, err := tr.train(context.Background(), 1, o.lr, inputs, targets)
 		require.NoError(t, err)
-		for l, row := range res.demand {
+		for l, row := range res.Demand {
 			pairs := int64(0)
 			for _, n := range row {
 				pairs += n
 			}
-			if want := int64(c.Batch * c.Seq * c.TopK); pairs != want || len(row) != c.Experts || l > 0 && slices.Equal(row, res.demand[0]) {
-				t.Errorf("layer %d: choices %v, want %d, not those of layer 0 %v", l, row, want, res.demand[0])
+			if want := int64(c.Batch * c.Seq * c.TopK); pairs != want || len(row) != c.Experts || l > 0 && slices.Equal(row, res.Demand[0]) {
+				t.Errorf("layer %d: choices %v, want %d, not those of layer 0 %v", l, row, want, res.Demand[0])
 			}
 		}
 		var squares, moments float64
 		for _, p := range c.params() {
-			g, err := res.grads[p.name].Get()
+			g, err := res.Results["grad/"+p.name].Get()
 			require.NoError(t, err)
 			for _, x := range g.Float64s() {
 				squares += x * x
 			}
-			m, err := tr.state["m_"+p.name].Get()
+			m, err := tr.State()["m/"+p.name].Get()
 			require.NoError(t, err)
 			for _, x := range m.Float64s() {
 				moments += x * x
 			}
 		}
 		norm := math.Sqrt(squares)
-		if math.Abs(res.norm-norm) > 1e-5*norm || norm < 1 {
-			t.Errorf("the step says %v, the gradients have norm %v", res.norm, norm)
+		if math.Abs(res.Norm-norm) > 1e-5*norm || norm < 1 {
+			t.Errorf("the step says %v, the gradients have norm %v", res.Norm, norm)
 		}
 		left := math.Sqrt(moments) / (1 - beta1)
 		if want := min(norm, clip); math.Abs(left-want) > 1e-5*want {
@@ -120,10 +118,9 @@ func TestStep(t *testing.T) {
 func TestWriter(t *testing.T) {
 	args, _ := tiny(t, "-capacity", "0.1", "-mesh", "")
 	c, o, _ := setup(t, args...)
-	tr, err := newTrainer(c, o.mesh, o.seed, runtime.Options{}, false, nil)
-	require.NoError(t, err)
+	tr := started(t, c, o.mesh, o.seed, runtime.Options{}, false)
 	defer tr.Close()
-	weights, err := tr.weights(context.Background())
+	weights, err := tr.Weights(context.Background())
 	require.NoError(t, err)
 	free := c
 	free.Capacity = 0
@@ -194,9 +191,8 @@ func TestScopes(t *testing.T) {
 	for _, remat := range []string{rematOff, rematAll} {
 		c, o, err := parse([]string{"-remat", remat})
 		require.NoError(t, err)
-		p, err := c.step(false)
-		require.NoError(t, err)
-		plan, err := gomoe.Compile(p, c.placed(o.mesh, p, true))
+		p, cfg := planned(t, c, o.mesh)
+		plan, err := gomoe.Compile(p.Program, cfg)
 		require.NoError(t, err)
 		text := plan.String()
 		for _, scope := range []string{"layers.0.attention", "layers.0.moe", "layers.3.attention", "layers.3.moe"} {

@@ -3,10 +3,9 @@ package main
 import (
 	"fmt"
 	"math"
-	"slices"
-	"strings"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/nn"
 	. "github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -57,46 +56,17 @@ func (c config) count() (all, active int) {
 	return all, active
 }
 
-// initial traces the weights and moments that training starts from, in the
-// order of the step's results. Each rank makes its own part of the weights;
-// they depend on the seed alone and are the same on every mesh.
-func (c config) initial(seed uint64, m sharding.Mesh) (*graph.Program, error) {
-	return graph.Trace("initial", func(t *graph.Tracer) []*graph.Value {
-		key := RandomKey(t, int64(seed))
-		var out []*graph.Value
-		for i, p := range c.params() {
-			w := Full(t, 1, graph.F32, p.shape...)
-			if p.std != 0 {
-				k := RandomFoldIn(key, Full(t, float64(i), graph.U32))
-				w = MulScalar(RandomNormal(k, graph.F32, p.shape...), p.std)
-			}
-			zero := Full(t, 0, graph.F32, p.shape...)
-			for j, v := range []*graph.Value{w, zero, zero} {
-				prefix := []string{"w_", "m_", "v_"}[j]
-				dims := make([]string, len(p.shape))
-				for d, axes := range c.spec(p, prefix, m).Dims {
-					dims[d] = strings.Join(axes, ".")
-				}
-				out = append(out, ShardingConstraint(v, dims...).Named(prefix+p.name))
-			}
+// inputs declares the weights in a scope, in the order of params, and returns them by name.
+func (c config) inputs(s *nn.Scope) map[string]*graph.Value {
+	w := map[string]*graph.Value{}
+	for _, p := range c.params() {
+		begin := nn.Init{Std: p.std}
+		if p.std == 0 {
+			begin.Mean = 1
 		}
-		return out
-	})
-}
-
-// spec returns where the array of that prefix, w_, m_ or v_, of a weight lies, without the
-// axes that the mesh lacks. What -zero splits is also split, in the first dimension, over
-// the axes of the batch that do not split the weight.
-func (c config) spec(p param, prefix string, m sharding.Mesh) sharding.Spec {
-	s := sharding.Split(append(slices.Clone(p.place), make([]string, len(p.shape)-len(p.place))...)...).On(m)
-	if c.Zero == zeroWeights || c.Zero == zeroMoments && prefix != "w_" {
-		for _, a := range batchSpec(m).Dims[0] {
-			if !slices.Contains(s.Axes(), a) {
-				s.Dims[0] = append(s.Dims[0], a)
-			}
-		}
+		w[p.name] = s.Param(p.name, "", begin, p.place, p.shape...)
 	}
-	return s
+	return w
 }
 
 // used returns a weight that -zero may have split, as the layers use it. It is gathered before

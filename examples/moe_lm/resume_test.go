@@ -66,7 +66,7 @@ func TestResume(t *testing.T) {
 	require.NoError(t, run(context.Background(), stop, args, stdout))
 	require.Equal(t, []int{3}, savedSteps(t, paused))
 	_, err = execute(t, args...)
-	require.ErrorContains(t, err, "an earlier run has left a checkpoint of step 3; give -resume to go on from it, or another -out, or remove "+paused)
+	require.ErrorContains(t, err, "an earlier run has left a checkpoint of step 3; give -resume to go on from it, or another folder, or remove "+paused)
 
 	ctx, abort := context.WithCancel(context.Background())
 	defer abort()
@@ -105,7 +105,7 @@ func TestResumeElsewhere(t *testing.T) {
 	}
 	for flags, want := range map[string]string{
 		"-experts 4": "-experts 4: the checkpoint ",
-		"-heads 1":   "is of a model with 2; give that, or another -out",
+		"-heads 1":   "is of a model with 2; give that, or another folder",
 		"-top-k 1":   "-top-k 1: the checkpoint ",
 	} {
 		_, err := execute(t, append(append(args, "-resume"), strings.Fields(flags)...)...)

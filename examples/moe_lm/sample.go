@@ -16,6 +16,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/whole"
+	"github.com/gomoe/gomoe/nn"
 	"github.com/gomoe/gomoe/runtime"
 )
 
@@ -58,14 +59,12 @@ type writer struct {
 	in  map[string]*runtime.Array
 }
 
-// newWriter returns a writer. It copies the weights, which are given by input name
-// ("w_embed" and so on).
+// newWriter returns a writer. It copies the weights, which are given by name.
 func newWriter(c config, weights map[string]array.Array, device runtime.Device) (*writer, error) {
 	c.Capacity = 0 // a batch of one sequence must not drop
 	p, err := graph.Trace("next", func(t *graph.Tracer) []*graph.Value {
 		bytes := t.Input("bytes", graph.I32, 1, c.Seq)
-		w, _ := c.inputs(t, "w_")
-		logits, _ := c.logits(w, bytes)
+		logits, _ := c.logits(c.inputs(nn.New(t, nn.Options{})), bytes)
 		return []*graph.Value{logits.Named("logits")}
 	})
 	if err != nil {

@@ -22,15 +22,15 @@ func modelFiles() []string {
 }
 
 // save writes the trained model to a folder in the form of Hugging Face, where its architecture is called
-// Mixtral: model.safetensors, config.json, and a tokenizer.json whose ids are bytes. weights are by input name ("w_embed" and so on).
+// Mixtral: model.safetensors, config.json, and a tokenizer.json whose ids are bytes. weights are by name.
 func (c config) save(folder string, weights map[string]array.Array) error {
 	tensors := []tensor.Source{
-		tensor.Of("model.embed_tokens.weight", weights["w_embed"]),
-		tensor.Of("model.norm.weight", weights["w_norm"]),
-		transposed("lm_head.weight", weights["w_head"]),
+		tensor.Of("model.embed_tokens.weight", weights["embed"]),
+		tensor.Of("model.norm.weight", weights["norm"]),
+		transposed("lm_head.weight", weights["head"]),
 	}
 	for l := range c.Layers {
-		w := func(name string) array.Array { return weights[fmt.Sprintf("w_l%d_%s", l, name)] }
+		w := func(name string) array.Array { return weights[fmt.Sprintf("l%d_%s", l, name)] }
 		at := fmt.Sprintf("model.layers.%d.", l)
 		tensors = append(tensors,
 			tensor.Of(at+"input_layernorm.weight", w("norm1")),

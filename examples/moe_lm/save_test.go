@@ -26,10 +26,9 @@ func TestSave(t *testing.T) {
 	for _, mesh := range []string{"", "dp=2,ep=2"} {
 		m, err := sharding.ParseMesh(mesh)
 		require.NoError(t, err)
-		tr, err := newTrainer(c, m, o.seed, runtime.Options{}, false, nil)
-		require.NoError(t, err)
+		tr := started(t, c, m, o.seed, runtime.Options{}, false)
 		defer tr.Close()
-		weights, err := tr.weights(context.Background())
+		weights, err := tr.Weights(context.Background())
 		require.NoError(t, err)
 		dir := t.TempDir()
 		require.NoError(t, c.save(dir, weights))
@@ -70,20 +69,20 @@ func TestSave(t *testing.T) {
 		}
 		d, f := c.Width, c.FFN
 		for hf, own := range map[string]string{"q": "wq", "k": "wk", "v": "wv", "o": "wo"} {
-			equal("model.layers.1.self_attn."+hf+"_proj.weight", array.Data[float32](weights["w_l1_"+own]), d, d)
+			equal("model.layers.1.self_attn."+hf+"_proj.weight", array.Data[float32](weights["l1_"+own]), d, d)
 		}
-		equal("model.layers.1.block_sparse_moe.gate.weight", array.Data[float32](weights["w_l1_router"]), d, c.Experts)
-		equal("lm_head.weight", array.Data[float32](weights["w_head"]), d, c.Vocab)
+		equal("model.layers.1.block_sparse_moe.gate.weight", array.Data[float32](weights["l1_router"]), d, c.Experts)
+		equal("lm_head.weight", array.Data[float32](weights["head"]), d, c.Vocab)
 		for e := range c.Experts {
 			at := fmt.Sprintf("model.layers.1.block_sparse_moe.experts.%d.", e)
-			equal(at+"w1.weight", array.Data[float32](weights["w_l1_gate"])[e*d*f:], d, f)
-			equal(at+"w3.weight", array.Data[float32](weights["w_l1_up"])[e*d*f:], d, f)
-			equal(at+"w2.weight", array.Data[float32](weights["w_l1_down"])[e*d*f:], f, d)
+			equal(at+"w1.weight", array.Data[float32](weights["l1_gate"])[e*d*f:], d, f)
+			equal(at+"w3.weight", array.Data[float32](weights["l1_up"])[e*d*f:], d, f)
+			equal(at+"w2.weight", array.Data[float32](weights["l1_down"])[e*d*f:], f, d)
 		}
 		for hf, own := range map[string]string{"model.embed_tokens.weight": "embed", "model.norm.weight": "norm", "model.layers.1.input_layernorm.weight": "l1_norm1", "model.layers.1.post_attention_layernorm.weight": "l1_norm2"} {
 			x, err := saved.Tensor(hf)
 			require.NoError(t, err)
-			require.Equal(t, weights["w_"+own].Bytes(), x.Mem, hf)
+			require.Equal(t, weights[own].Bytes(), x.Mem, hf)
 		}
 	}
 	require.Equal(t, files[0], files[1])

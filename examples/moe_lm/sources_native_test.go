@@ -27,7 +27,7 @@ func TestDeviceSources(t *testing.T) {
 			require.NoError(t, err)
 			cfg := c.placed(mesh, p, true)
 			cfg.Target = kernels.Metal{}
-			plan, err := gomoe.Compile(p, cfg)
+			plan, err := gomoe.Compile(p.Program, cfg)
 			require.NoError(t, err)
 			launched := metaltest.Builds(t, plan)
 			made := 0

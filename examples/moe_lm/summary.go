@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/train"
 	"github.com/gomoe/gomoe/train/report"
 )
 
@@ -17,11 +18,12 @@ func describe(m sharding.Mesh) string {
 	return fmt.Sprintf("%s, %d ranks", m, m.Ranks())
 }
 
-// summarize prints the results of the training. last is nil if an earlier run has done all steps.
-func summarize(w io.Writer, c config, h *report.History, last *outcome, unigram float64) error {
-	if last != nil {
+// summarize prints the results of the training.
+func summarize(w io.Writer, c config, done *train.Ended, unigram float64) error {
+	h := &done.History
+	if last := done.Last; last != nil { // else an earlier run has done all steps
 		fmt.Fprintf(w, "choices of each expert in step %d, before drops:\n", h.Last.Index)
-		if err := report.Experts(w, last.demand); err != nil {
+		if err := report.Experts(w, last.Demand); err != nil {
 			return err
 		}
 	}

@@ -8,18 +8,20 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
+	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/internal/text"
 	"github.com/gomoe/gomoe/internal/whole"
 	"github.com/gomoe/gomoe/runtime"
+	"github.com/gomoe/gomoe/train"
 	"github.com/gomoe/gomoe/train/report"
+	"github.com/gomoe/gomoe/train/snapshot"
 	"github.com/gomoe/gomoe/world"
 )
 
-// train runs the training that the command line asks for. However it ends, the
+// learn runs the training that the command line asks for. However it ends, the
 // metrics and the plot contain all completed steps.
-func train(ctx, stop context.Context, c config, o options, corpus *text.Corpus, stdout io.Writer) (err error) {
+func learn(ctx, stop context.Context, c config, o options, corpus *text.Corpus, stdout io.Writer) (err error) {
 	unigram, bits := corpus.UnigramEntropy()
 	all, active := c.count()
 	fmt.Fprintf(stdout, "text: %s\n", corpus)
@@ -46,41 +48,67 @@ func train(ctx, stop context.Context, c config, o options, corpus *text.Corpus, 
 		}
 		defer func() { err = also(err, opts.Trace.Close()) }()
 	}
-	saves, err := openSaves(ctx, c, o, stdout)
-	if err != nil {
+	loop := &train.Loop{
+		Steps: o.steps, Rate: train.Cosine(o.lr, o.warmup, o.steps, 0.1), Tokens: c.Batch * c.Seq, Every: o.every,
+		Saves:   o.saves(),
+		Figures: train.Figures{Folder: o.out, Title: "moe_lm, mesh " + describe(o.mesh), Entropy: unigram},
+		// Report the error at once: whoever ends this process because another rank
+		// has failed may not wait for the figure.
+		Failed: func(err error) { fmt.Fprintln(os.Stderr, "moe_lm:", err) },
+	}
+	if err := loop.Saves.Earlier(); err != nil {
 		return err
 	}
-	defer func() { err = also(err, saves.Close()) }()
-	tr, err := newTrainer(c, o.mesh, o.seed, opts, false, saves.from)
+	tr, err := newTrainer(c, o.mesh, opts, false)
 	if err != nil {
 		return err
 	}
 	defer func() { err = also(err, tr.Close()) }()
-
-	history, last, interrupted, err := loop(ctx, stop, c, o, tr, saves, corpus, stdout)
-	if err != nil {
-		// Report the error at once: whoever ends this process because another rank
-		// has failed may not wait for the figure.
-		fmt.Fprintln(os.Stderr, "moe_lm:", err)
-		err = &reported{err}
+	loop.Batch = func(step int) (map[string]array.Array, error) {
+		bytes, targets, err := corpus.Batch(step, c.Batch, c.Seq)
+		if err != nil {
+			return nil, fmt.Errorf("-seq %d: %w", c.Seq, err)
+		}
+		return c.batch(bytes, targets)
 	}
-	if history.Count > 0 && o.info.First() {
-		figure := report.Figure{Title: "moe_lm, mesh " + describe(o.mesh), Steps: history.Points(), Unigram: unigram}
-		err = also(err, figure.SavePNG(filepath.Join(o.out, "training.png")))
+	if o.every > 0 {
+		bytes, targets, err := corpus.HeldBatch(c.Batch, c.Seq)
+		if err != nil {
+			return fmt.Errorf("-seq %d, -eval %d: %w", c.Seq, o.every, err)
+		}
+		loop.HeldOut = func(ctx context.Context) (float64, error) { return tr.heldOut(ctx, bytes, targets) }
 	}
+	begun, err := loop.Begin(ctx, tr.Run, o.seed)
 	if err != nil {
 		return err
 	}
-	if interrupted {
-		fmt.Fprintf(stdout, "interrupted after %d of %d steps\n", max(saves.done, history.Last.Index), o.steps)
+	switch {
+	case begun.Path != "":
+		fmt.Fprintf(stdout, "resumed after step %d, from %s", begun.Steps, begun.Path)
+		if begun.Changed != nil {
+			fmt.Fprintf(stdout, ", with %s", strings.Join(begun.Changed, ", "))
+		}
+		fmt.Fprintln(stdout)
+	case o.resume:
+		fmt.Fprintf(stdout, "no checkpoint in %s, so the run begins with step 1\n", loop.Saves.Folder.Path)
 	}
-	if history.Count == 0 && saves.done == 0 {
+	progress := report.NewProgress(stdout, report.ProgressOptions{})
+	loop.Figures.Progress = progress.Step
+	done, err := loop.Run(ctx, stop, tr.Run)
+	err = also(err, progress.Close())
+	if err != nil {
+		return &reported{err}
+	}
+	if done.Stopped {
+		fmt.Fprintf(stdout, "interrupted after %d of %d steps\n", done.Steps, o.steps)
+	}
+	if done.Steps == 0 {
 		return nil
 	}
-	if err := summarize(stdout, c, history, last, unigram); err != nil {
+	if err := summarize(stdout, c, done, unigram); err != nil {
 		return err
 	}
-	weights, err := tr.weights(ctx)
+	weights, err := tr.Weights(ctx)
 	if err != nil {
 		return err
 	}
@@ -113,72 +141,13 @@ type reported struct{ error }
 
 func (r *reported) Unwrap() error { return r.error }
 
-// loop trains step by step and reports each step. It returns what the completed steps have reported,
-// also together with an error, the outcome of the last step, and whether stop has
-// ended the training. All processes do the same steps: when stop has ended in one
-// process, all processes end.
-func loop(ctx, stop context.Context, c config, o options, tr *trainer, saves *saves, corpus *text.Corpus, stdout io.Writer) (history *report.History, last *outcome, interrupted bool, err error) {
-	history = &report.History{}
-	var heldBytes, heldTargets []int32
-	if o.every > 0 {
-		if heldBytes, heldTargets, err = corpus.HeldBatch(c.Batch, c.Seq); err != nil {
-			return history, nil, false, fmt.Errorf("-seq %d, -eval %d: %w", c.Seq, o.every, err)
-		}
+// saves says where checkpoints are, and which settings a run that goes on must have.
+func (o options) saves() train.Saves {
+	return train.Saves{
+		Folder: snapshot.Folder{Path: filepath.Join(o.out, "checkpoints"), Keep: o.keep}, Every: o.save, Resume: o.resume,
+		Facts: o.same, Model: strings.Fields("-width -layers -heads -ffn -experts -top-k"),
+		Free: strings.Fields("-check -compare -deadline -eval -finite -keep -overlap -prompt -remat -resume -sample -save-every -temperature"),
 	}
-	metrics, err := saves.metrics(history)
-	if err != nil {
-		return history, nil, false, err
-	}
-	progress := report.NewProgress(stdout, report.ProgressOptions{})
-	defer func() {
-		if closed := errors.Join(progress.Close(), metrics.Close()); err == nil { // else it may be the same error
-			err = closed
-		}
-	}()
-
-	for n := saves.done + 1; n <= o.steps; n++ {
-		if interrupted, err = c.any(ctx, stop.Err() != nil); err != nil || interrupted {
-			return history, last, interrupted, also(err, saves.save(ctx, n-1, tr, metrics))
-		}
-		began := time.Now()
-		bytes, targets, err := corpus.Batch(n, c.Batch, c.Seq)
-		if err != nil {
-			return history, last, false, fmt.Errorf("-seq %d: %w", c.Seq, err)
-		}
-		lr := rate(n, o.steps, o.warmup, o.lr)
-		res, err := tr.train(ctx, n, lr, bytes, targets)
-		if err != nil {
-			return history, last, false, explain(n, err)
-		}
-		s := res.report(n, o.steps, c.Batch*c.Seq, lr, time.Since(began))
-		if o.every > 0 && (n%o.every == 0 || n == o.steps) && res.finite() {
-			if s.HeldOut, err = tr.heldOut(ctx, heldBytes, heldTargets); err != nil {
-				return history, last, false, explain(n, err)
-			}
-		}
-		history.Add(s)
-		last = res
-		if err := errors.Join(progress.Step(s), metrics.Step(s)); err != nil {
-			return history, last, false, err
-		}
-		if !res.finite() {
-			return history, last, false, fmt.Errorf("step %d: loss %v, gradient norm %v: %s", n, res.loss, res.norm, diverged)
-		}
-		if o.save > 0 && (n%o.save == 0 || n == o.steps) {
-			if err := saves.save(ctx, n, tr, metrics); err != nil {
-				return history, last, false, err
-			}
-		}
-	}
-	return history, last, false, nil
-}
-
-// any reports whether any process passes yes.
-func (c config) any(ctx context.Context, yes bool) (bool, error) {
-	if c.world == nil {
-		return yes, nil
-	}
-	return c.world.Any(ctx, yes)
 }
 
 // where says where the mesh's ranks are.
@@ -197,21 +166,4 @@ func tracePath(o options) string {
 	}
 	ext := filepath.Ext(o.trace)
 	return fmt.Sprintf("%s.%d%s", strings.TrimSuffix(o.trace, ext), o.info.Rank, ext)
-}
-
-const diverged = "training has diverged; lower -lr, or add -finite to see which kernel made the first NaN or infinity"
-
-// explain says at which step training failed. If numbers that are not finite are the
-// reason, it also says what to do. Weights may become infinite or NaN after a loss
-// that is not finite; a router is then the first to notice.
-func explain(n int, err error) error {
-	var failed *runtime.Error
-	var number *runtime.NotFinite
-	switch {
-	case errors.As(err, &number):
-		return fmt.Errorf("step %d: training has diverged; lower -lr: %w", n, err)
-	case errors.As(err, &failed) && failed.Name == "router":
-		return fmt.Errorf("step %d: %s: %w", n, diverged, err)
-	}
-	return fmt.Errorf("step %d: %w", n, err)
 }

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/train"
 )
 
 // readMetrics returns the rows of metrics.csv by column.
@@ -298,7 +300,7 @@ func TestRate(t *testing.T) {
 		{1, 100, 10, 0.1}, {5, 100, 10, 0.5}, {10, 100, 10, 1}, {55, 100, 10, 0.55}, {100, 100, 10, 0.1},
 		{1, 1, 0, 0.1}, {1, 10, 0, 0.9779754323328191}, {3, 3, 30, 0.1},
 	} {
-		if got := rate(c.number, c.total, c.warmup, 1); math.Abs(got-c.want) > 1e-12 {
+		if got := train.Cosine(1, c.warmup, c.total, 0.1)(c.number); math.Abs(got-c.want) > 1e-12 {
 			t.Errorf("step %d of %d, %d to warm up: %v of the peak, want %v", c.number, c.total, c.warmup, got, c.want)
 		}
 	}

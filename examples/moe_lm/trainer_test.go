@@ -19,8 +19,7 @@ func TestReplicas(t *testing.T) {
 	for _, mesh := range []string{"dp=2,ep=2", "ep=2,dp=2", "dp=4", "dp=1,ep=4", "dp=2,ep=1,tp=2", "dp=2,ep=2,tp=2"} {
 		args, _ := tiny(t, "-mesh", mesh, "-capacity", "0.9")
 		c, o, corpus := setup(t, args...)
-		tr, err := newTrainer(c, o.mesh, o.seed, runtime.Options{}, false, nil)
-		require.NoError(t, err)
+		tr := started(t, c, o.mesh, o.seed, runtime.Options{}, false)
 		defer tr.Close()
 		for n := 1; n <= 4; n++ {
 			inputs, targets, err := corpus.Batch(n, c.Batch, c.Seq)
@@ -28,7 +27,7 @@ func TestReplicas(t *testing.T) {
 			_, err = tr.train(context.Background(), n, 1e-2, inputs, targets)
 			require.NoError(t, err)
 			compared := 0
-			for name, a := range tr.state {
+			for name, a := range tr.State() {
 				holder := map[int]int{} // of each part, a rank
 				for rank := range o.mesh.Ranks() {
 					part := o.mesh.Index(rank, a.Spec.Axes())
@@ -43,7 +42,7 @@ func TestReplicas(t *testing.T) {
 					}
 				}
 			}
-			if compared < len(tr.state) {
+			if compared < len(tr.State()) {
 				t.Errorf("mesh %s: only %d parts compared", mesh, compared)
 			}
 		}
@@ -55,8 +54,7 @@ func TestReplicas(t *testing.T) {
 func TestDonation(t *testing.T) {
 	args, _ := tiny(t)
 	c, o, corpus := setup(t, args...)
-	tr, err := newTrainer(c, o.mesh, o.seed, runtime.Options{}, false, nil)
-	require.NoError(t, err)
+	tr := started(t, c, o.mesh, o.seed, runtime.Options{}, false)
 	defer tr.Close()
 	n := 0
 	// perStep runs steps and returns the mean of the bytes that one allocates.
@@ -74,7 +72,7 @@ func TestDonation(t *testing.T) {
 		return (after.TotalAlloc - before.TotalAlloc) / uint64(steps)
 	}
 	perStep(3)
-	first := maps.Clone(tr.state)
+	first := maps.Clone(tr.State())
 	lay := map[string][]*byte{} // where the parts of the first did
 	for name, a := range first {
 		for rank := range o.mesh.Ranks() {
@@ -89,7 +87,7 @@ func TestDonation(t *testing.T) {
 	}
 	for name, old := range first {
 		for rank := range o.mesh.Ranks() {
-			if lay[name][rank] != &toy.Part(t, tr.state[name], rank).Bytes()[0] {
+			if lay[name][rank] != &toy.Part(t, tr.State()[name], rank).Bytes()[0] {
 				t.Errorf("%s does not lie where it did 50 steps ago on rank %d", name, rank)
 			}
 		}
@@ -104,12 +102,11 @@ func TestDonation(t *testing.T) {
 func TestStepAllocations(t *testing.T) {
 	args, _ := tiny(t)
 	c, o, corpus := setup(t, args...)
-	tr, err := newTrainer(c, o.mesh, o.seed, runtime.Options{Threads: 1}, false, nil)
-	require.NoError(t, err)
+	tr := started(t, c, o.mesh, o.seed, runtime.Options{Threads: 1}, false)
 	defer tr.Close()
 	inputs, targets, err := corpus.Batch(1, c.Batch, c.Seq)
 	require.NoError(t, err)
-	n, kernels := 0, len(tr.step.Plan().Instrs)*o.mesh.Ranks()
+	n, kernels := 0, len(tr.Job.Plan().Instrs)*o.mesh.Ranks()
 	perStep := testing.AllocsPerRun(5, func() {
 		n++
 		_, err := tr.train(context.Background(), n, 1e-3, inputs, targets)

@@ -18,8 +18,7 @@ func learned(t *testing.T, args ...string) map[string]array.Array {
 	t.Helper()
 	c, o, err := parse(append([]string{"-width", "16", "-layers", "2", "-heads", "2", "-ffn", "12", "-experts", "4", "-seq", "8", "-batch", "12"}, args...))
 	require.NoError(t, err)
-	tr, err := newTrainer(c, o.mesh, 1, runtime.Options{}, false, nil)
-	require.NoError(t, err)
+	tr := started(t, c, o.mesh, 1, runtime.Options{}, false)
 	defer tr.Close()
 	rng := rand.New(rand.NewPCG(5, 6))
 	text := func() []int32 {
@@ -35,7 +34,7 @@ func learned(t *testing.T, args ...string) map[string]array.Array {
 	}
 	_, err = tr.heldOut(context.Background(), text(), text())
 	require.NoError(t, err)
-	w, err := tr.weights(context.Background())
+	w, err := tr.Weights(context.Background())
 	require.NoError(t, err)
 	return w
 }
@@ -67,9 +66,8 @@ func TestZeroMemory(t *testing.T) {
 	for _, zero := range []string{zeroOff, zeroMoments, zeroWeights} {
 		c, o, err := parse([]string{"-mesh", "dp=2,ep=2", "-remat", "all", "-zero", zero})
 		require.NoError(t, err)
-		p, err := c.step(false)
-		require.NoError(t, err)
-		plan, err := gomoe.Compile(p, c.placed(o.mesh, p, true))
+		p, cfg := planned(t, c, o.mesh)
+		plan, err := gomoe.Compile(p.Program, cfg)
 		require.NoError(t, err)
 		mem := plan.Report(1).Mem
 		inputs[zero] = mem.Inputs
@@ -123,9 +121,8 @@ func TestSumsNarrow(t *testing.T) {
 	bytes := func(args ...string) (sum int64) {
 		c, o, err := parse(append([]string{"-mesh", "dp=2,ep=2"}, args...))
 		require.NoError(t, err)
-		p, err := c.step(false)
-		require.NoError(t, err)
-		plan, err := gomoe.Compile(p, c.placed(o.mesh, p, true))
+		p, cfg := planned(t, c, o.mesh)
+		plan, err := gomoe.Compile(p.Program, cfg)
 		require.NoError(t, err)
 		for i := range plan.Instrs {
 			if in := &plan.Instrs[i]; in.Name == "all_sum" || in.Name == "reduce_scatter" {
