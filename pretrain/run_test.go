@@ -222,3 +222,43 @@ func TestTokens(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, string(file), string(got))
 }
+
+// A run that replays the choices of another one has its bits; with other weights it sends tokens to the same experts, on
+// every mesh.
+func TestReplay(t *testing.T) {
+	text, dir := corpus(t, "a.txt", prose), t.TempDir()
+	run := func(name, mesh string, seed int, record, replay string) string {
+		s, err := Parse("s.json", fmt.Appendf(nil, `{"model": {"model_type": "olmoe", %s}, "data": {"files": [%q]}, "mesh": %q, "seed": %d, "steps": 3, "batch": 4, "length": 16, "eval_every": 2}`, small, text, mesh, seed))
+		require.NoError(t, err)
+		out := filepath.Join(dir, name)
+		require.NoError(t, Run(t.Context(), t.Context(), s, Options{Out: out, Record: record, Replay: replay}))
+		return out
+	}
+	read := func(names ...string) string {
+		text, err := os.ReadFile(filepath.Join(names...))
+		require.NoError(t, err)
+		return string(text)
+	}
+	routes, again, plain := filepath.Join(dir, "routes"), filepath.Join(dir, "again"), filepath.Join(dir, "plain")
+	one := run("one", "", 1, routes, "")
+	two := run("two", "", 1, "", routes)
+	require.Equal(t, read(one, "model.safetensors"), read(two, "model.safetensors"))
+	require.Equal(t, losses(t, one), losses(t, two))
+
+	run("own", "", 2, plain, "")
+	run("forced", "dp=2,ep=2", 2, again, routes)
+	for step := 1; step <= 3; step++ {
+		name := fmt.Sprintf("step-%08d.safetensors", step)
+		require.NotEqual(t, read(routes, name), read(plain, name), "a run of another seed chooses as this one")
+		require.Equal(t, read(routes, name), read(again, name))
+	}
+
+	s, err := Parse("s.json", fmt.Appendf(nil, `{"model": {"model_type": "olmoe", %s}, "data": {"files": [%q]}, "steps": 4, "batch": 4, "length": 16}`, small, text))
+	require.NoError(t, err)
+	err = Run(t.Context(), t.Context(), s, Options{Out: filepath.Join(dir, "long"), Replay: routes})
+	require.ErrorContains(t, err, "step-00000004.safetensors")
+	s, err = Parse("s.json", fmt.Appendf(nil, `{"model": {"model_type": "llama", %s}, "data": {"files": [%q]}}`, small, text))
+	require.NoError(t, err)
+	err = Run(t.Context(), t.Context(), s, Options{Out: filepath.Join(dir, "dense"), Replay: routes})
+	require.ErrorContains(t, err, "s.json: the model has no experts, whose choices could be recorded or replayed")
+}
