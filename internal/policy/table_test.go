@@ -40,6 +40,7 @@ func imports() map[string][]string {
 		"train":                      {"", "array", "checkpoint/safetensors", "checkpoint/tensor", "graph", "internal/whole", "nn", "primitives", "runtime", "sharding", "train/report", "train/snapshot", "vjp"},
 		"pretrain":                   {"", "array", "checkpoint", "checkpoint/safetensors", "checkpoint/tensor", "data", "graph", "internal/near", "internal/text", "internal/whole", "models", "nn", "primitives", "sharding", "tokenizer", "train", "train/report", "train/snapshot", "world"},
 		"evaluate":                   {"", "array", "checkpoint", "ep", "graph", "models", "nn", "primitives", "runtime"},
+		"finetune":                   {"", "array", "checkpoint", "checkpoint/peft", "convert", "data", "graph", "internal/memory", "models", "nn", "primitives", "runtime", "sharding", "tokenizer", "train"},
 		"convert":                    {"array", "checkpoint", "checkpoint/gguf", "checkpoint/safetensors", "checkpoint/tensor", "graph", "internal/whole", "models", "nn", "runtime", "tokenizer"},
 		"train/snapshot":             {"array", "checkpoint/safetensors", "checkpoint/tensor", "graph", "internal/near", "internal/whole", "runtime", "world"},
 		"generate":                   {"", "array", "checkpoint", "collective", "ep", "graph", "internal/memory", "jaccl", "lowering", "models", "nn", "primitives", "runtime", "tokenizer", "world"},
