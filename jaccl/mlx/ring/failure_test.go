@@ -48,7 +48,6 @@ func problem(t *testing.T, err error, rank int, blame []int, kind error, words .
 // A rank that never comes: the others give up after the deadline, and say for what
 // they wait.
 func TestDeadline(t *testing.T) {
-	t.Parallel()
 	comms := open(t, 3, 1, jaccl.Options{Deadline: 3 * time.Second})
 	errs := make([]error, 2)
 	var wg sync.WaitGroup
@@ -85,8 +84,7 @@ func TestDeadline(t *testing.T) {
 
 // A deadline is without progress: what takes longer goes on as long as bytes come.
 func TestSlowIsNotLate(t *testing.T) {
-	t.Parallel()
-	const deadline, count = 4 * time.Second, 300
+	const deadline, count = 2 * time.Second, 300
 	nodes := addresses(t, 2, 1)
 	l, err := net.Listen("tcp", nodes[0][0])
 	require.NoError(t, err)
