@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/checkpoint"
 	"github.com/gomoe/gomoe/checkpoint/gguf"
 	"github.com/gomoe/gomoe/checkpoint/safetensors"
@@ -34,6 +35,10 @@ type Options struct {
 	// Type is the element type of matrices; zero keeps those that the files have. Types says which ones there are.
 	// Norms, biases and routers stay exact in GGUF files: they are f32.
 	Type graph.DType
+	// Change, if not nil, returns what is written instead of rows of a parameter: of matrix `expert` of a stack, or of
+	// matrix 0, from row `row` on, as they lie in the model's files. It may return the rows themselves, or others of the same
+	// shape and of any element type. It is called by one goroutine.
+	Change func(p nn.Param, expert, row int, rows array.Array) (array.Array, error)
 	// LeftOut, if not nil, is called with the names of tensors that the new files do not have: those of layers that predict
 	// further tokens, which no model of package models has. The new files do not announce these layers.
 	LeftOut func(names []string)

@@ -152,8 +152,17 @@ func (m matrices) read(e, lo, hi int) (array.Array, error) {
 		part.Start[0], part.Start[1] = e, lo
 		part.Array = a.Reshape(append([]int{1}, rows...)...)
 	}
-	if err := m.w.Fill(part); err != nil || m.move == nil {
+	if err := m.w.Fill(part); err != nil {
 		return a, err
+	}
+	if m.j.o.Change != nil {
+		var err error
+		if a, err = m.j.o.Change(m.p, e, lo, a); err != nil {
+			return a, err
+		}
+	}
+	if m.move == nil {
+		return a, nil
 	}
 	b := array.New(a.Type)
 	for i := range hi - lo {

@@ -27,6 +27,7 @@ func unexemplified() map[string]string {
 		"jaccl/job/watch":    "the Example of tcp watches",
 		"metal/mtl":          "takes a Mac",
 		"checkpoint/tensor":  "the Examples of safetensors and gguf use it",
+		"finetune":           "takes a model with its tokenizer, and texts; gomoe finetune calls it",
 		"metal/measure":      "takes a Mac; gomoe bench kernels shows it",
 	}
 }

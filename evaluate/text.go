@@ -10,6 +10,7 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/models"
 	"github.com/gomoe/gomoe/nn"
@@ -22,6 +23,9 @@ type Options struct {
 	// Config has the job, mesh, device and deadline. Placements are Text's.
 	gomoe.Config
 	Window int // tokens of a window; 0 means the model's context, and at most DefaultWindow
+	// Exchange and Wire are how rows come home from the experts; see nn.Options.
+	Exchange ep.Exchange
+	Wire     graph.DType
 	// Progress is called after each window with the tokens that are done and all tokens. nil means nobody is told.
 	Progress func(done, total int)
 }
@@ -52,7 +56,7 @@ func (r Result) Perplexity() float64 { return math.Exp(r.Loss) }
 // Text has a model predict the tokens ids. They are cut into windows, one behind the other; each window is a text of its own,
 // in which every token but the first is predicted from those before it. The last window may be shorter; it is left out
 // if it has one token, with nothing to predict. The losses are added up in order, so that Loss has the same bits on every
-// mesh without the axis tp. It is an error if there are fewer than two tokens, or one that the model does not have.
+// mesh without the axis tp, unless Exchange says otherwise. It is an error if there are fewer than two tokens, or one that the model does not have.
 func Text(ctx context.Context, m *models.Model, c *checkpoint.Checkpoint, ids []int32, o Options) (Result, error) {
 	e := &evaluation{m: m, c: c, o: o, jobs: map[int]*gomoe.Job{}, in: map[string]*runtime.Array{}}
 	r, err := e.run(ctx, ids)
@@ -178,7 +182,7 @@ func (e *evaluation) job(n int) (*gomoe.Job, error) {
 	}
 	var params []nn.Param
 	p, err := graph.Trace("evaluate", func(t *graph.Tracer) []*graph.Value {
-		s := nn.New(t, nn.Options{DType: models.DType(e.c), Stored: models.Stored(e.c)})
+		s := nn.New(t, nn.Options{DType: models.DType(e.c), Stored: models.Stored(e.c), Exchange: e.o.Exchange, Wire: e.o.Wire})
 		logits := e.m.Forward(s, t.Input("tokens", graph.I32, 1, n), &nn.Step{})
 		loss := pr.CrossEntropy(pr.ConvertElementType(logits, graph.F32), t.Input("next", graph.I32, 1, n))
 		out := []*graph.Value{pr.ShardingConstraint(loss).Named("loss")}

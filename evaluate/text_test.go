@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/ep"
+	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/models"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -112,6 +114,25 @@ func TestLastToken(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 2, r.Windows)
 	require.Equal(t, 6, r.Predicted)
+}
+
+// With sums of rows that come home, the loss is close to that of one rank, and in bf16 less close.
+func TestExchange(t *testing.T) {
+	m, c, tokens, _ := open(t, "olmoe")
+	want, err := Text(context.Background(), m, c, tokens[0], Options{})
+	require.NoError(t, err)
+	mesh, err := sharding.ParseMesh("ep=2")
+	require.NoError(t, err)
+	for wire, most := range map[graph.DType]float64{graph.NoDType: 1e-6, graph.BF16: 1e-2} {
+		o := Options{Exchange: ep.Sum, Wire: wire}
+		o.Mesh = mesh
+		r, err := Text(context.Background(), m, c, tokens[0], o)
+		require.NoError(t, err)
+		require.InDelta(t, want.Loss, r.Loss, most, "sums in %v", wire)
+		if wire == graph.BF16 && r.Loss == want.Loss {
+			t.Error("sums in bf16 change nothing")
+		}
+	}
 }
 
 func TestRefuses(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/memory"
 	"github.com/gomoe/gomoe/lowering"
@@ -28,6 +29,9 @@ type Options struct {
 	Cache     graph.DType // element type of the caches; zero means the one that the model is calculated in
 	Sequences int         // how many are generated at once; 0 means 1
 	Queue     int         // how many requests may wait for a place; 0 means any number
+	// Exchange and Wire are how rows come home from the experts; see nn.Options.
+	Exchange ep.Exchange
+	Wire     graph.DType
 	// Tokenizer makes the text of tokens. nil leaves Token.Text empty.
 	Tokenizer *tokenizer.Tokenizer
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/models"
 	"github.com/gomoe/gomoe/sharding"
@@ -108,6 +109,35 @@ func TestBlocks(t *testing.T) {
 	}
 	require.Equal(t, logitsOf(t, slow, all, ones...), logitsOf(t, g, all, 32, 32, 1, 1, 1, 1, 1))
 	require.Contains(t, g.jobs, shape{1, 32})
+}
+
+// Sums of rows that come home give logits close to those of one rank, and less close in 16 bits. A type without sums is an
+// error.
+func TestExchange(t *testing.T) {
+	prompt, rest := expected(t, "olmoe")
+	ids := append(append([]int32{}, prompt...), rest[:4]...)
+	want := logitsOf(t, open(t, "olmoe", Options{Room: 20}), ids, 8, 1)
+	mesh, err := sharding.ParseMesh("ep=2")
+	require.NoError(t, err)
+	cfg := gomoe.Config{Mesh: mesh}
+	for _, c := range []struct {
+		wire  graph.DType
+		least float64 // of the largest difference, as a part of the largest logit
+		most  float64
+	}{{graph.NoDType, 0, 1e-5}, {graph.F32, 0, 1e-5}, {graph.F16, 1e-6, 2e-3}, {graph.BF16, 1e-5, 2e-2}} {
+		got := logitsOf(t, open(t, "olmoe", Options{Config: cfg, Room: 20, Exchange: ep.Sum, Wire: c.wire}), ids, 8, 1)
+		largest, off := 0.0, 0.0
+		for i, x := range got {
+			largest, off = max(largest, math.Abs(float64(want[i]))), max(off, math.Abs(float64(x)-float64(want[i])))
+		}
+		t.Logf("sums in %v: logits of up to %.3g are off by %.3g", c.wire, largest, off)
+		if off < c.least*largest || off > c.most*largest {
+			t.Errorf("sums in %v: logits of up to %g are off by %g", c.wire, largest, off)
+		}
+	}
+	g := open(t, "olmoe", Options{Room: 20})
+	_, err = Open(g.model, g.c, Options{Config: cfg, Room: 20, Wire: graph.BF16})
+	require.ErrorContains(t, err, "wire=bf16 without exchange")
 }
 
 func TestCacheTypes(t *testing.T) {

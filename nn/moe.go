@@ -28,7 +28,7 @@ type MoE struct {
 	Matrices   Matrices
 	GLU        GLU
 	ExpertBias bool
-	// Capacity, Receive and Exchange are those of pr.PrepareOp.
+	// Capacity, Receive and Exchange are those of pr.PrepareOp; without Exchange it is that of the Options.
 	Capacity, Receive int
 	Exchange          ep.Exchange
 	// Shared is the width of the expert that every token uses, the part named SharedName; 0 means none. With SharedGate
@@ -41,6 +41,7 @@ type MoE struct {
 // Routed is what a layer of experts says about a step, for losses and reports.
 type Routed struct {
 	Layer          string       // the name of the layer's scope
+	Chosen         *graph.Value // each token's experts, i32[..,K]
 	Logits, Scores *graph.Value // of the router, f32[..,E]
 	Demand, Counts *graph.Value // pairs per expert before and after drops, i32[E]
 	Bias           string       // the name of the parameter f32[E] that is added to the scores by which experts are chosen; "" if there is none
@@ -50,7 +51,11 @@ type Routed struct {
 func (m MoE) Apply(s *Scope, x *graph.Value) (*graph.Value, Routed) {
 	graph.Helper()
 	weights, chosen, logits, scores := m.route(s, x)
-	r := pr.Prepare(pr.PrepareOp{Experts: m.Experts, Capacity: m.Capacity, Receive: m.Receive, Exchange: m.Exchange, Label: s.name + "experts"}, chosen)
+	exchange := m.Exchange
+	if exchange == ep.Rows {
+		exchange = s.opts.Exchange
+	}
+	r := pr.Prepare(pr.PrepareOp{Experts: m.Experts, Capacity: m.Capacity, Receive: m.Receive, Exchange: exchange, Wire: s.opts.Wire, Label: s.name + "experts"}, chosen)
 	rows, rowWeights := pr.DispatchWeighted(r, x, weights)
 	y := pr.Combine(r, m.experts(s, r, rows, rowWeights))
 	if m.Shared > 0 {
@@ -61,7 +66,7 @@ func (m MoE) Apply(s *Scope, x *graph.Value) (*graph.Value, Routed) {
 		}
 		y = pr.Add(y, shared)
 	}
-	routed := Routed{Layer: strings.TrimSuffix(s.name, "."), Logits: logits, Scores: scores, Demand: r.Demand, Counts: r.Counts}
+	routed := Routed{Layer: strings.TrimSuffix(s.name, "."), Chosen: chosen, Logits: logits, Scores: scores, Demand: r.Demand, Counts: r.Counts}
 	if m.Bias != "" {
 		routed.Bias = s.name + m.router() + "." + m.Bias
 	}
@@ -87,14 +92,19 @@ func (m MoE) route(s *Scope, x *graph.Value) (weights, chosen, logits, scores *g
 		bias = pr.ConvertElementType(s.Param(name+"."+m.Bias, "exp_probs_b.bias", Init{}, nil, m.Experts), graph.F32)
 	}
 	weights, chosen, scores = pr.Route(m.Route, logits, bias)
-	if m.Tokens == nil {
+	if m.Tokens == nil && s.choose == nil {
 		return weights, chosen, logits, scores
 	}
 	if m.Route.Score == pr.TopKSoftmaxScore {
-		graph.Fail("experts that tokens choose by a table have the weights of their scores, want another score than %q", m.Route.Score)
+		graph.Fail("experts that tokens choose by a table, or by Scope.Choose, have the weights of their scores, want another score than %q", m.Route.Score)
 	}
-	table := s.param(name+".tid2eid", "ffn_gate_tid2eid.weight", Init{}, nil, graph.T(graph.I32, m.Vocab, m.Route.TopK))
-	chosen = pr.Gather(pr.ConvertElementType(table, graph.I32), m.Tokens, 0)
+	if m.Tokens != nil {
+		table := s.param(name+".tid2eid", "ffn_gate_tid2eid.weight", Init{}, nil, graph.T(graph.I32, m.Vocab, m.Route.TopK))
+		chosen = pr.Gather(pr.ConvertElementType(table, graph.I32), m.Tokens, 0)
+	}
+	if s.choose != nil {
+		chosen = s.choose(strings.TrimSuffix(s.name, "."), chosen)
+	}
 	weights = pr.TakeAlongAxis(scores, chosen, scores.Rank()-1)
 	if m.Route.Renormalize {
 		total := pr.AddScalar(pr.ReduceSum(weights, weights.Rank()-1), m.Route.Epsilon)

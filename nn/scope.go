@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -16,6 +17,10 @@ type Options struct {
 	// Stored returns the element type in which a parameter is given, such as one in blocks.
 	// nil means DType for all.
 	Stored func(Param) (graph.DType, error)
+	// Exchange and Wire are how rows come home from the experts, in layers that do not say it themselves: see
+	// pr.PrepareOp. The zero values give the bits of one rank.
+	Exchange ep.Exchange
+	Wire     graph.DType
 	// LoRA, if it is not nil, freezes all parameters and adds adapters that learn.
 	LoRA *LoRA
 	// Key returns the key u32[2] of what the model draws, such as an input that is another one in every step. It is called
@@ -41,6 +46,8 @@ type model struct {
 	adapters []Adapter
 	key      *graph.Value // of what is dropped
 	drops    int          // how many times
+
+	choose func(layer string, chosen *graph.Value) *graph.Value
 }
 
 // Param is a parameter of a model.
@@ -98,6 +105,14 @@ func (s *Scope) Params() []Param { return slices.Clone(s.params) }
 
 // Routed returns what the layers of experts that have been applied say about the step, in order.
 func (s *Scope) Routed() []Routed { return slices.Clone(s.routed) }
+
+// Choose has every layer of experts that is applied from now on, anywhere in the model, send tokens to the experts that
+// choose returns. It is given the name of the layer's scope and what the router has chosen, i32[..,K], and returns that or
+// another value of the type, with different experts for each token. Their weights are computed of the router's scores by
+// simple primitives in either case, so that both have the same bits.
+func (s *Scope) Choose(choose func(layer string, chosen *graph.Value) *graph.Value) {
+	s.choose = choose
+}
 
 // Values returns the values of Params.
 func (s *Scope) Values() []*graph.Value {

@@ -20,6 +20,9 @@ type Step struct {
 	Last bool
 	// Cache is the element type of the caches; zero means the one to calculate in.
 	Cache graph.DType
+	// At i32[B,S] are the positions of the tokens, nil for 0, 1 and so on; and Bias [B or 1,N or 1,S,S] is added to the scores of
+	// attention, such as data.Apart, nil for nothing. They are for steps without caches.
+	At, Bias *graph.Value
 
 	caches    []Cache
 	positions *graph.Value
@@ -39,7 +42,7 @@ func (st *Step) Caches() []Cache { return st.caches }
 // Positions returns the positions of x[B,S,..]'s tokens, nil if they are 0, 1 and so on.
 func (st *Step) Positions(x *graph.Value) *graph.Value {
 	if st.Start == nil {
-		return nil
+		return st.At
 	}
 	if st.positions == nil {
 		b, s := x.Dim(0), x.Dim(1)
@@ -53,6 +56,7 @@ func (st *Step) Positions(x *graph.Value) *graph.Value {
 func (st *Step) attend(s *Scope, q, k, v *graph.Value, p pr.AttentionParams) *graph.Value {
 	graph.Helper()
 	if st.Room == 0 {
+		p.Bias = st.Bias
 		y, _ := pr.Attention(q, k, v, p)
 		return y
 	}

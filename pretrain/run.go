@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/data"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/whole"
 	"github.com/gomoe/gomoe/nn"
@@ -25,7 +28,10 @@ type Options struct {
 	Resume   bool   // go on from the newest checkpoint in Out, if there is one
 	World    *world.World
 	Deadline time.Duration
-	Stdout   io.Writer // of the first process; nil is nowhere
+	// Record is a folder into which the experts of every step's tokens are written, Replay one of which they are read:
+	// tokens then go to these experts, whatever the router would choose. "" is none.
+	Record, Replay string
+	Stdout         io.Writer // of the first process; nil is nowhere
 }
 
 // Run trains as the settings say, and writes the model. The step that has begun when stop ends is the last one; the run
@@ -52,7 +58,10 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	p, err := s.trace(m)
+	if (o.Record != "" || o.Replay != "") && m.Experts == 0 {
+		return fmt.Errorf("pretrain: %s: the model has no experts, whose choices could be recorded or replayed", s.Path)
+	}
+	p, err := s.trace(m, o)
 	if err != nil {
 		return fmt.Errorf("pretrain: %s: %w", s.Path, err)
 	}
@@ -72,6 +81,9 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 	}
 	defer func() { err = also(err, src.close()) }()
 	loop.Batch, loop.Saves.Facts["text"] = src.step, src.hash
+	if o.Replay != "" {
+		loop.Saves.Facts["-replay"] = o.Replay
+	}
 	if o.World != nil {
 		if err := o.World.Same(ctx, loop.Saves.Facts); err != nil {
 			return err
@@ -83,21 +95,44 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 	fmt.Fprintf(o.Stdout, "mesh: %s, %d tokens per step\n", describe(s), loop.Tokens)
 
 	cfg := gomoe.Config{World: o.World, Mesh: s.Mesh, Deadline: o.Deadline, Place: s.places()}
+	for _, in := range p.In {
+		if strings.HasPrefix(in.Name, train.ChoicesPrefix) {
+			cfg.Place[in.Name] = cfg.Place[data.Tokens]
+		}
+	}
 	run, err := train.Open(p, cfg)
 	if err != nil {
 		return fmt.Errorf("pretrain: %s: %w", s.Path, err)
 	}
 	defer func() { err = also(err, run.Close()) }()
 	if src.held != nil {
-		held, err := run.Evaluation("evaluate", gomoe.Config{Place: s.places()}, func(scope *nn.Scope) []*graph.Value {
-			loss, _ := s.forward(scope, m)
+		held, wrong := run.Evaluation("evaluate", gomoe.Config{Place: s.places()}, func(scope *nn.Scope) []*graph.Value {
+			loss, _ := s.forward(scope, m, nil)
 			return []*graph.Value{loss.Named("loss")}
 		})
-		if err != nil {
-			return fmt.Errorf("pretrain: %s: %w", s.Path, err)
+		if wrong != nil {
+			return fmt.Errorf("pretrain: %s: %w", s.Path, wrong)
 		}
 		defer func() { err = also(err, held.Close()) }()
 		loop.HeldOut = func(ctx context.Context) (float64, error) { return held.Scalar(ctx, "loss", src.held) }
+	}
+	if o.Replay != "" {
+		loop.Batch = func(step int) (map[string]array.Array, error) {
+			all, err := src.step(step)
+			if err != nil {
+				return nil, err
+			}
+			choices, err := train.Routes{Path: o.Replay}.Load(step)
+			if err == nil {
+				maps.Copy(choices, all)
+			}
+			return choices, err
+		}
+	}
+	if o.Record != "" {
+		loop.After = func(ctx context.Context, d *train.Done) error {
+			return train.Routes{Path: o.Record}.Save(ctx, d.Index, run, d.Results)
+		}
 	}
 	begun, err := loop.Begin(ctx, run, s.Seed)
 	if err != nil {

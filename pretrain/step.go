@@ -24,24 +24,35 @@ func (s *Settings) places() map[string]sharding.Spec {
 	return places
 }
 
-// forward returns the model's mean loss in nats per token, and what its layers of experts say.
-func (s *Settings) forward(scope *nn.Scope, m *models.Model) (loss *graph.Value, routed []nn.Routed) {
+// forward returns the model's mean loss in nats per token, and what its layers of experts say. prepare, unless it is nil,
+// is given the scope before the model.
+func (s *Settings) forward(scope *nn.Scope, m *models.Model, prepare func(*nn.Scope)) (loss *graph.Value, routed []nn.Routed) {
 	t := scope.Tracer()
 	tokens, targets := t.Input(data.Tokens, graph.I32, s.Batch, s.Length), t.Input(data.Targets, graph.I32, s.Batch, s.Length)
 	weights := t.Input(data.Weights, graph.F32, s.Batch, s.Length)
+	if prepare != nil {
+		prepare(scope)
+	}
 	logits := m.Forward(scope, tokens, &nn.Step{})
 	sum, of := pr.ReduceSum(pr.Mul(pr.CrossEntropy(logits, targets), weights)), pr.ReduceSum(weights)
 	return pr.Div(sum, pr.Max(of, pr.FullLike(of, 1))), scope.Routed()
 }
 
 // trace traces the step. Its results are loss, and, for models with experts, balance f32[] and demand and counts
-// i32[layers,experts].
-func (s *Settings) trace(m *models.Model) (*train.Program, error) {
+// i32[layers,experts]. As o says, it also returns choices, or takes them.
+func (s *Settings) trace(m *models.Model, o Options) (*train.Program, error) {
 	return train.Trace("train_step", train.Config{
 		Optimizer: s.optimizer(), Model: s.options(), Zero: train.Zero(strings.TrimPrefix(s.Zero, "off")), Batch: s.axes(),
 		Even: s.Even, Stochastic: s.Optimizer.Stochastic,
 	}, func(scope *nn.Scope) (*graph.Value, []*graph.Value) {
-		loss, routed := s.forward(scope, m)
+		var prepare func(*nn.Scope)
+		switch {
+		case o.Replay != "":
+			prepare = train.Replayed
+		case o.Record != "":
+			prepare = train.Recorded
+		}
+		loss, routed := s.forward(scope, m, prepare)
 		total, results := loss, []*graph.Value{loss.Named("loss")}
 		if len(routed) > 0 {
 			var balance, z, demand, counts []*graph.Value
@@ -52,6 +63,9 @@ func (s *Settings) trace(m *models.Model) (*train.Program, error) {
 			even := mean(balance)
 			total = pr.Add(loss, pr.Add(pr.MulScalar(even, s.Balance), pr.MulScalar(mean(z), s.ZLoss)))
 			results = append(results, even.Named("balance"), pr.Concatenate(0, demand...).Named("demand"), pr.Concatenate(0, counts...).Named("counts"))
+			if o.Record != "" {
+				results = append(results, train.Choices(scope)...)
+			}
 		}
 		return total, results
 	})

@@ -30,8 +30,10 @@ type Evaluation struct {
 // with another type. The caller must call Close.
 func (r *Run) Evaluation(name string, cfg gomoe.Config, forward func(*nn.Scope) []*graph.Value) (*Evaluation, error) {
 	var params []nn.Param
+	model := r.p.config.Model
+	model.Key = nil // nothing is dropped
 	p, err := graph.Trace(name, func(t *graph.Tracer) []*graph.Value {
-		scope := nn.New(t, r.p.config.Model)
+		scope := nn.New(t, model)
 		out := forward(scope)
 		params = scope.Params()
 		return out

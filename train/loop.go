@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"path/filepath"
 	"time"
 
 	"github.com/gomoe/gomoe/array"
@@ -60,6 +59,9 @@ type Ended struct {
 // When ctx ends, it returns at once. r has a state: Begin makes one. Run returns what it has done, also together with an
 // error. A loss or a norm that is not finite is an error of type *Diverged, after the step has been reported.
 func (l *Loop) Run(ctx, stop context.Context, r *Run) (*Ended, error) {
+	if l.Figures.Listen != nil {
+		defer l.Figures.Listen.Close()
+	}
 	e := &Ended{Steps: l.Saves.done}
 	if err := l.check(r); err != nil {
 		return e, err
@@ -72,6 +74,7 @@ func (l *Loop) Run(ctx, stop context.Context, r *Run) (*Ended, error) {
 	if err != nil {
 		return e, err
 	}
+	out.serve()
 	err = l.run(ctx, stop, r, out, e)
 	if closed := out.close(); err == nil { // else it may be the same error
 		err = closed
@@ -195,80 +198,6 @@ func (d *Done) load() {
 			}
 		}
 	}
-}
-
-// Figures says where a Loop writes what it reports. The zero Figures writes nothing.
-type Figures struct {
-	Progress func(report.Step) error // called after each step in the first process, such as the Step of a report.Progress
-	// Folder is where metrics.csv and training.png are written, "" for neither. It exists.
-	Folder string
-	Title  string
-	// Entropy is drawn as a line: that of the text's bytes, in nats. 0 draws none.
-	Entropy float64
-}
-
-// outputs are what a Loop writes to while it runs.
-type outputs struct {
-	Figures
-	metrics *report.Metrics // nil if there is none
-	first   bool
-}
-
-// open opens metrics.csv, and adds the steps of earlier runs to the history.
-func (f Figures) open(first bool, done, total int, h *report.History) (*outputs, error) {
-	o := &outputs{Figures: f, first: first}
-	if !first || f.Folder == "" {
-		return o, nil
-	}
-	path := filepath.Join(f.Folder, "metrics.csv")
-	var err error
-	if done == 0 {
-		o.metrics, err = report.CreateMetrics(path)
-		return o, err
-	}
-	var rows []report.Step
-	if o.metrics, rows, err = report.ResumeMetrics(path, done); err != nil {
-		return nil, err
-	}
-	for _, row := range rows {
-		row.Total = total
-		h.Add(row)
-	}
-	return o, nil
-}
-
-func (o *outputs) step(s report.Step) error {
-	var errs []error
-	if o.first && o.Progress != nil {
-		errs = append(errs, o.Progress(s))
-	}
-	if o.metrics != nil {
-		errs = append(errs, o.metrics.Step(s))
-	}
-	return errors.Join(errs...)
-}
-
-// sync returns when the rows are on the disk.
-func (o *outputs) sync() error {
-	if o.metrics == nil {
-		return nil
-	}
-	return o.metrics.Sync()
-}
-
-func (o *outputs) close() error {
-	if o.metrics == nil {
-		return nil
-	}
-	return o.metrics.Close()
-}
-
-// draw writes the picture of all steps.
-func (o *outputs) draw(h *report.History) error {
-	if !o.first || o.Folder == "" || h.Count == 0 {
-		return nil
-	}
-	return report.Figure{Title: o.Title, Steps: h.Points(), Unigram: o.Entropy}.SavePNG(filepath.Join(o.Folder, "training.png"))
 }
 
 // also returns err joined with more errors, or err itself if there are no more.

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -263,5 +266,45 @@ func TestEvaluation(t *testing.T) {
 	require.NoError(t, l.run.Init(1))
 	if _, err := l.held.Scalar(context.Background(), "los", tokens(1)); err == nil || !strings.Contains(err.Error(), "no result of the evaluation is named los") {
 		t.Errorf("another name: %v", err)
+	}
+}
+
+// While the loop runs, Prometheus finds the last step where it listens, and nobody listens afterwards.
+func TestLoopListen(t *testing.T) {
+	ctx := context.Background()
+	l := newLearner(t, "ep=2", t.TempDir())
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	l.loop.Figures = train.Figures{Listen: listener}
+	l.loop.Saves = train.Saves{}
+	address, seen := "http://"+listener.Addr().String()+"/metrics", ""
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	l.loop.After = func(_ context.Context, d *train.Done) error {
+		if d.Index != 5 {
+			return nil
+		}
+		answer, err := client.Get(address)
+		if err != nil {
+			return err
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		seen = string(text)
+		return err
+	}
+	_, err = l.loop.Begin(ctx, l.run, 1)
+	require.NoError(t, err)
+	_, err = l.loop.Run(ctx, ctx, l.run)
+	require.NoError(t, err)
+	for _, want := range []string{"gomoe_train_step 5\n", "gomoe_train_steps 12\n", "gomoe_train_tokens_total 160\n", "gomoe_train_held_out_loss ", "gomoe_train_expert_load{expert=\"3\"} "} {
+		if !strings.Contains(seen, want) {
+			t.Errorf("%q is not served:\n%s", want, seen)
+		}
+	}
+	again, err := net.Listen("tcp", listener.Addr().String())
+	if err != nil {
+		t.Errorf("the address is still in use: %v", err)
+	} else {
+		again.Close()
 	}
 }

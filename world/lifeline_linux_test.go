@@ -42,7 +42,7 @@ func TestLauncherBlocks(t *testing.T) {
 	select {
 	case err := <-done:
 		require.NoError(t, err)
-	case <-time.After(10 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("Close does not return")
 	}
 }

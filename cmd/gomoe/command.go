@@ -115,7 +115,7 @@ func (t *tool) root() *ffcli.Command {
 		FlagSet:    t.flags("gomoe"),
 		Subcommands: []*ffcli.Command{
 			t.runCommand(), t.gradCommand(), t.placeCommand(), t.planCommand(), t.checkCommand(),
-			t.fmtCommand(), t.docCommand(), t.kernelsCommand(), t.inspectCommand(), t.convertCommand(), t.quantizeCommand(), t.trainCommand(), t.generateCommand(), t.evalCommand(), t.chatCommand(), t.serveCommand(), t.launchCommand(), t.doctorCommand(), t.benchCommand(), t.traceCommand(), t.versionCommand(),
+			t.fmtCommand(), t.docCommand(), t.kernelsCommand(), t.inspectCommand(), t.convertCommand(), t.quantizeCommand(), t.trainCommand(), t.finetuneCommand(), t.generateCommand(), t.evalCommand(), t.chatCommand(), t.serveCommand(), t.launchCommand(), t.doctorCommand(), t.benchCommand(), t.traceCommand(), t.versionCommand(),
 		},
 	}
 	root.Subcommands = append(root.Subcommands, t.helpCommand(root))

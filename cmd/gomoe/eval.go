@@ -29,6 +29,7 @@ func (t *tool) evalCommand() *ffcli.Command {
 	fs.StringVar(&e.mesh, "mesh", "", "`axes` of ranks: ep splits the experts, tp heads and the experts' columns; empty is one rank")
 	fs.StringVar(&e.picture, "picture", "", "PNG `file` for the load of the experts of each layer")
 	fs.BoolVar(&e.json, "json", false, "print it as JSON")
+	e.home.flags(fs)
 	e.transport, e.deadline = world.TransportFlag(fs), world.DeadlineFlag(fs)
 	deviceFlag(fs, &e.device)
 	kernelsFlag(fs)
@@ -37,7 +38,8 @@ func (t *tool) evalCommand() *ffcli.Command {
 		ShortHelp: "Measure how well a model predicts a text.",
 		LongHelp: "MODEL is that of gomoe generate. The text's tokens are cut into windows, one behind the other. Each window is a text of its\n" +
 			"own, in which every token but the first is predicted from those before it; the last one may be shorter. The loss is the\n" +
-			"mean of -log(p) over all predicted tokens, and the perplexity e to it. It is the same number on every mesh without tp.",
+			"mean of -log(p) over all predicted tokens, and the perplexity e to it. It is the same number on every mesh without tp,\n" +
+			"but for -exchange sum, with which it is close.",
 		Exec: func(ctx context.Context, args []string) error {
 			paths, err := operands(fs, args)
 			if err != nil {
@@ -57,6 +59,7 @@ type evaluating struct {
 	*tool
 	path, text, mesh, picture, device string
 	o                                 evaluate.Options
+	home                              homeward
 	json                              bool
 	transport                         *string
 	deadline                          *time.Duration
@@ -72,6 +75,9 @@ func (e *evaluating) run(ctx context.Context) (err error) {
 	mesh, err := sharding.ParseMesh(e.mesh)
 	if err != nil {
 		return usagef("-mesh: %w", err)
+	}
+	if e.o.Exchange, e.o.Wire, err = e.home.parse(); err != nil {
+		return err
 	}
 	var w world.World
 	defer func() { err = errors.Join(err, w.Close()) }()
@@ -101,7 +107,7 @@ func (e *evaluating) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := w.Same(ctx, map[string]string{"the text": fmt.Sprint(len(ids), hash(ids)), "-window": fmt.Sprint(e.o.Window), "-mesh": e.mesh}); err != nil {
+	if err := w.Same(ctx, map[string]string{"the text": fmt.Sprint(len(ids), hash(ids)), "-window": fmt.Sprint(e.o.Window), "-mesh": e.mesh, "-exchange": e.home.exchange, "-wire": e.home.wire}); err != nil {
 		return err
 	}
 	r, err := evaluate.Text(ctx, m, c, ids, e.o)

@@ -25,6 +25,7 @@ type opening struct {
 	transport          *string
 	deadline           *time.Duration
 	o                  generate.Options
+	home               homeward
 
 	w     world.World
 	c     *checkpoint.Checkpoint
@@ -47,6 +48,7 @@ func (m *opening) flags(fs *flag.FlagSet) {
 		}
 		return errors.New("want f32, bf16, f16 or q8_0")
 	})
+	m.home.flags(fs)
 	fs.StringVar(&m.mesh, "mesh", "", "`axes` of ranks: ep splits the experts, tp heads and the experts' columns; empty is one rank")
 	orderFlag(fs, &m.order)
 	m.transport, m.deadline = world.TransportFlag(fs), world.DeadlineFlag(fs)
@@ -71,6 +73,9 @@ func (m *opening) operand(fs *flag.FlagSet, args []string) error {
 func (m *opening) open(ctx context.Context) error {
 	mesh, err := meshOf(m.mesh, m.order)
 	if err != nil {
+		return err
+	}
+	if m.o.Exchange, m.o.Wire, err = m.home.parse(); err != nil {
 		return err
 	}
 	for _, a := range mesh.Axes {

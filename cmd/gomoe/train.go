@@ -19,6 +19,8 @@ func (t *tool) trainCommand() *ffcli.Command {
 	fs.StringVar(&r.mesh, "mesh", "", "`axes` of ranks instead of those of the settings: dp splits the batch, ep the batch and the experts, tp heads and columns")
 	fs.IntVar(&r.steps, "steps", 0, "training `steps` instead of those of the settings")
 	fs.BoolVar(&r.resume, "resume", false, "go on from the newest checkpoint in -out, if there is one; the settings' save_every leaves them")
+	fs.StringVar(&r.record, "record", "", "`folder` into which the experts of every step's tokens are written, for -replay")
+	fs.StringVar(&r.replay, "replay", "", "`folder` of -record: tokens go to the experts that are written there, whatever the router would choose")
 	r.transport, r.deadline = world.TransportFlag(fs), world.DeadlineFlag(fs)
 	kernelsFlag(fs)
 	return &ffcli.Command{
@@ -45,6 +47,7 @@ func (t *tool) trainCommand() *ffcli.Command {
 type training struct {
 	*tool
 	out, mesh      string
+	record, replay string
 	steps          int
 	resume, meshed bool
 	transport      *string
@@ -76,5 +79,5 @@ func (r *training) run(stop context.Context, path string) (err error) {
 	if err := w.Setup(stop, world.Config{Mesh: &s.Mesh, Transport: *r.transport, Deadline: *r.deadline}); err != nil {
 		return err
 	}
-	return pretrain.Run(ctx, stop, s, pretrain.Options{Out: r.out, Resume: r.resume, World: &w, Deadline: *r.deadline, Stdout: r.stdout})
+	return pretrain.Run(ctx, stop, s, pretrain.Options{Out: r.out, Resume: r.resume, World: &w, Deadline: *r.deadline, Record: r.record, Replay: r.replay, Stdout: r.stdout})
 }

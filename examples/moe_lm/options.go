@@ -19,6 +19,7 @@ import (
 type options struct {
 	mesh                         sharding.Mesh
 	data, out, trace, prompt     string
+	metrics                      string // the address for Prometheus
 	transport                    *string
 	device                       string
 	deadline                     *time.Duration
@@ -63,6 +64,7 @@ func parse(args []string) (config, options, error) {
 	f.StringVar(&o.data, "data", "", "`files` and folders to train on, with commas between; empty is the Go standard library's source")
 	f.StringVar(&o.out, "out", "out/moe_lm", "`folder` for metrics.csv, training.png, the model (model.safetensors, config.json, tokenizer.json) and sample.txt")
 	f.StringVar(&o.trace, "trace", "", "write a trace of every training step to this `file`, for Perfetto")
+	f.StringVar(&o.metrics, "metrics", "", "`address`, such as :9100, where the first process serves step, loss, rate, load of the experts and drops to Prometheus")
 	f.StringVar(&o.prompt, "prompt", "// Package ", "`text` that the sample continues")
 	f.IntVar(&o.steps, "steps", 1500, "training steps")
 	f.IntVar(&o.warmup, "warmup", 100, "steps over which the learning rate rises")
@@ -116,7 +118,7 @@ func parse(args []string) (config, options, error) {
 	o.same = map[string]string{}
 	f.VisitAll(func(g *flag.Flag) {
 		switch g.Name {
-		case "out", "trace", "transport", "kernels", "device": // may differ, or are compared elsewhere
+		case "out", "trace", "metrics", "transport", "kernels", "device": // may differ, or are compared elsewhere
 		case "data", "limit": // what was read is compared
 		default:
 			o.same["-"+g.Name] = g.Value.String()

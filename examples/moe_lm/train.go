@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -55,6 +56,13 @@ func learn(ctx, stop context.Context, c config, o options, corpus *text.Corpus, 
 		// Report the error at once: whoever ends this process because another rank
 		// has failed may not wait for the figure.
 		Failed: func(err error) { fmt.Fprintln(os.Stderr, "moe_lm:", err) },
+	}
+	if o.metrics != "" && o.info.First() {
+		if loop.Figures.Listen, err = net.Listen("tcp", o.metrics); err != nil {
+			return fmt.Errorf("-metrics: %w", err)
+		}
+		defer loop.Figures.Listen.Close()
+		fmt.Fprintf(stdout, "metrics: http://%s/metrics\n", loop.Figures.Listen.Addr())
 	}
 	if err := loop.Saves.Earlier(); err != nil {
 		return err

@@ -305,7 +305,7 @@ func launcher(t *testing.T, sh string) (cmd *exec.Cmd, mark string, output func(
 	cmd.WaitDelay = 10 * time.Second
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	require.Eventually(t, func() bool { return strings.Count(b.String(), "\n") >= 3 }, 20*time.Second, 5*time.Millisecond, "no lines")
+	require.Eventually(t, func() bool { return strings.Count(b.String(), "\n") >= 3 }, 90*time.Second, 5*time.Millisecond, "no lines")
 	return cmd, mark, b.String
 }
 
@@ -322,7 +322,7 @@ func (b *buffer) String() string              { b.mu.Lock(); defer b.mu.Unlock()
 func nothing(t *testing.T, mark string) {
 	t.Helper()
 	var left []string
-	for range 500 {
+	for range 9000 {
 		if left = marked(t, mark); len(left) == 0 {
 			return
 		}
@@ -370,7 +370,7 @@ func TestInterrupt(t *testing.T) {
 func TestInterruptTwice(t *testing.T) {
 	cmd, mark, output := launcher(t, `trap 'echo no' INT; echo up; while :; do sleep 0.05; done`)
 	require.NoError(t, cmd.Process.Signal(os.Interrupt))
-	require.Eventually(t, func() bool { return strings.Count(output(), "] no\n") == 3 }, 10*time.Second, 5*time.Millisecond, "the first Ctrl-C did not reach all")
+	require.Eventually(t, func() bool { return strings.Count(output(), "] no\n") == 3 }, 90*time.Second, 5*time.Millisecond, "the first Ctrl-C did not reach all")
 	require.NoError(t, cmd.Process.Signal(os.Interrupt))
 	cmd.Wait()
 	if got := cmd.ProcessState.ExitCode(); got != 137 {

@@ -35,14 +35,14 @@ func unread(t *testing.T, sh string) (cmd *exec.Cmd, mark string, stdout *os.Fil
 	require.NoError(t, cmd.Start())
 	require.NoError(t, w.Close())
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	require.Eventually(t, func() bool { return strings.Contains(b.String(), "up\n") }, 20*time.Second, 5*time.Millisecond, "no lines")
+	require.Eventually(t, func() bool { return strings.Contains(b.String(), "up\n") }, 90*time.Second, 5*time.Millisecond, "no lines")
 	return cmd, mark, r, b.String
 }
 
 // ends waits until the launcher has ended, and returns its exit status.
 func ends(t *testing.T, cmd *exec.Cmd, stderr func() string) int {
 	t.Helper()
-	late := time.AfterFunc(30*time.Second, func() { cmd.Process.Kill() })
+	late := time.AfterFunc(90*time.Second, func() { cmd.Process.Kill() })
 	cmd.Wait()
 	if !late.Stop() {
 		t.Fatalf("the launcher did not end; standard error:\n%s", stderr())
@@ -151,7 +151,7 @@ func killedFolder(t *testing.T, kills int) {
 	cmd.Dir, cmd.Stderr, cmd.Env = dir, &b, append(os.Environ(), asProgram+"=launcher", "TMPDIR="+temp)
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	require.Eventually(t, func() bool { return strings.Contains(b.String(), "] up\n") }, 60*time.Second, 5*time.Millisecond, "no line")
+	require.Eventually(t, func() bool { return strings.Contains(b.String(), "] up\n") }, 90*time.Second, 5*time.Millisecond, "no line")
 	built := func() int {
 		left, err := filepath.Glob(filepath.Join(temp, "gomoe-launch-*"))
 		require.NoError(t, err)
@@ -163,16 +163,16 @@ func killedFolder(t *testing.T, kills int) {
 	last := 0
 	for range kills {
 		killed := last
-		require.Eventually(t, func() bool { last = guardOf(t, cmd.Process.Pid); return last != 0 && last != killed }, 10*time.Second, 5*time.Millisecond, "no guard")
+		require.Eventually(t, func() bool { last = guardOf(t, cmd.Process.Pid); return last != 0 && last != killed }, 90*time.Second, 5*time.Millisecond, "no guard")
 		require.NoError(t, syscall.Kill(last, syscall.SIGKILL))
 	}
 	if kills > 0 {
 		killed := last
-		require.Eventually(t, func() bool { last = guardOf(t, cmd.Process.Pid); return last != 0 && last != killed }, 10*time.Second, 5*time.Millisecond, "no other guard")
+		require.Eventually(t, func() bool { last = guardOf(t, cmd.Process.Pid); return last != 0 && last != killed }, 90*time.Second, 5*time.Millisecond, "no other guard")
 	}
 	require.NoError(t, cmd.Process.Kill())
 	cmd.Wait()
-	require.Eventually(t, func() bool { return built() == 0 }, 10*time.Second, 5*time.Millisecond, "the folder stays")
+	require.Eventually(t, func() bool { return built() == 0 }, 90*time.Second, 5*time.Millisecond, "the folder stays")
 }
 
 // guardOf returns the process of a launcher's guard, 0 if there is none.

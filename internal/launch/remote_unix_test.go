@@ -28,7 +28,7 @@ func TestConnectionLost(t *testing.T) {
 	require.NoError(t, cmd.Start())
 	_, err = in.Write([]byte(text))
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { _, err := os.Stat(up); return err == nil }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { _, err := os.Stat(up); return err == nil }, 90*time.Second, 5*time.Millisecond)
 	require.NotEmpty(t, marked(t, "lost-"+dir))
 	require.NoError(t, in.Close())
 	cmd.Wait()

@@ -36,7 +36,7 @@ type shape struct{ w, x int }
 // quant writes the products of weights in blocks with rows of int8: four rows of weights
 // with one row, four with two if there are enough registers, and one row of weights with
 // four rows. The four products with one row, or of one row of weights, are the lanes of a
-// vector.
+// vector. Panels are for more rows.
 func quant() {
 	var table bytes64
 	rows, pairs, columns := shape{4, 1}, shape{4, 2}, shape{1, 4}
@@ -63,6 +63,9 @@ func quant() {
 			}
 		}
 	}
+	wide := quantSet{set{name: "avx512", wide: true}, &table}
+	wide.panels()
+	wide.packs()
 	quantSet{set{name: "avx2"}, &table}.unpack()
 	quantSet{set{name: "avx2"}, &table}.quantize()
 	table.write()

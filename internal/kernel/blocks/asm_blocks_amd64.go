@@ -152,6 +152,136 @@ func avx2Q8Columns(t *byte)
 //go:noescape
 func avx2MXColumns(t *byte)
 
+// avx512PanelQ4K3 adds the products of a panel of weights with 3 of the rows x.
+//
+//go:noescape
+func avx512PanelQ4K3(t *byte)
+
+// avx512PanelQ6K3 adds the products of a panel of weights with 3 of the rows x.
+//
+//go:noescape
+func avx512PanelQ6K3(t *byte)
+
+// avx512PanelQ2K3 adds the products of a panel of weights with 3 of the rows x.
+//
+//go:noescape
+func avx512PanelQ2K3(t *byte)
+
+// avx512PanelBlock3 adds the products of a panel of weights with 3 of the rows x.
+//
+//go:noescape
+func avx512PanelBlock3(t *byte)
+
+// avx512PanelOffset3 adds the products of a panel of weights with 3 of the rows x.
+//
+//go:noescape
+func avx512PanelOffset3(t *byte)
+
+// avx512PanelQ4K4 adds the products of a panel of weights with 4 of the rows x.
+//
+//go:noescape
+func avx512PanelQ4K4(t *byte)
+
+// avx512PanelQ6K4 adds the products of a panel of weights with 4 of the rows x.
+//
+//go:noescape
+func avx512PanelQ6K4(t *byte)
+
+// avx512PanelQ2K4 adds the products of a panel of weights with 4 of the rows x.
+//
+//go:noescape
+func avx512PanelQ2K4(t *byte)
+
+// avx512PanelBlock4 adds the products of a panel of weights with 4 of the rows x.
+//
+//go:noescape
+func avx512PanelBlock4(t *byte)
+
+// avx512PanelOffset4 adds the products of a panel of weights with 4 of the rows x.
+//
+//go:noescape
+func avx512PanelOffset4(t *byte)
+
+// avx512PanelQ4K5 adds the products of a panel of weights with 5 of the rows x.
+//
+//go:noescape
+func avx512PanelQ4K5(t *byte)
+
+// avx512PanelQ6K5 adds the products of a panel of weights with 5 of the rows x.
+//
+//go:noescape
+func avx512PanelQ6K5(t *byte)
+
+// avx512PanelQ2K5 adds the products of a panel of weights with 5 of the rows x.
+//
+//go:noescape
+func avx512PanelQ2K5(t *byte)
+
+// avx512PanelBlock5 adds the products of a panel of weights with 5 of the rows x.
+//
+//go:noescape
+func avx512PanelBlock5(t *byte)
+
+// avx512PanelOffset5 adds the products of a panel of weights with 5 of the rows x.
+//
+//go:noescape
+func avx512PanelOffset5(t *byte)
+
+// avx512PanelQ4K6 adds the products of a panel of weights with 6 of the rows x.
+//
+//go:noescape
+func avx512PanelQ4K6(t *byte)
+
+// avx512PanelQ6K6 adds the products of a panel of weights with 6 of the rows x.
+//
+//go:noescape
+func avx512PanelQ6K6(t *byte)
+
+// avx512PanelQ2K6 adds the products of a panel of weights with 6 of the rows x.
+//
+//go:noescape
+func avx512PanelQ2K6(t *byte)
+
+// avx512PanelBlock6 adds the products of a panel of weights with 6 of the rows x.
+//
+//go:noescape
+func avx512PanelBlock6(t *byte)
+
+// avx512PanelOffset6 adds the products of a panel of weights with 6 of the rows x.
+//
+//go:noescape
+func avx512PanelOffset6(t *byte)
+
+// avx512PackQ4K writes 16 rows of weights to one half of a panel.
+//
+//go:noescape
+func avx512PackQ4K(t *byte)
+
+// avx512PackQ2K writes 16 rows of weights to one half of a panel.
+//
+//go:noescape
+func avx512PackQ2K(t *byte)
+
+// avx512PackQ6K writes 16 rows of weights to one half of a panel.
+//
+//go:noescape
+func avx512PackQ6K(t *byte)
+
+// avx512PackQ8 writes 16 rows of weights to one half of a panel.
+//
+//go:noescape
+func avx512PackQ8(t *byte)
+
+// avx512PackMX writes 16 rows of weights to one half of a panel.
+//
+//go:noescape
+func avx512PackMX(t *byte)
+
+// avx512PackGroup writes 16 rows of weights to one half of a panel.
+//
+//go:noescape
+func avx512PackGroup(t *byte)
+
 // avx2UnpackQ4 makes groups of weights of blocks.
 //
 //go:noescape

@@ -40,7 +40,8 @@ import (
 // A block of x with a NaN or an infinity has the scale NaN, which makes y NaN.
 //
 // Multiply does not start goroutines. A caller that shares work splits the rows of weights
-// before the rows of x, since a call reads all of its weights once for every 64 rows of x.
+// before the rows of x, since a call reads all of its weights once for every 64 rows of x,
+// or unpacks them once.
 //
 // next is the memory that the caller will read after w, or nil if it does not know that.
 // Its first cache lines are fetched while the last rows of w are multiplied. Multiply does
@@ -83,6 +84,10 @@ type set struct {
 	super, group func(*byte)
 	// groups is rows, and groupPairs pairs, for weights that are unpacked to groups.
 	groups, groupPairs func(*byte)
+	// blockPanels and groupPanels multiply many rows of x. The functions of groupPanels are
+	// for weights that are unpacked to groups.
+	blockPanels [quantTypes]*panelSet
+	groupPanels *panelSet
 	// unpack makes groups of blocks. groupIndex is the index of a type.
 	unpack [groupTypes]func(*byte)
 }
@@ -137,6 +142,11 @@ func (s *set) multiply(d graph.DType, m, n, k int, x, w, next []byte, y []float3
 	// Assembly does not check bounds.
 	x, w = x[:m*xb], w[:n*wb]
 	_ = y[(m-1)*yrs+(n-1)*ycs]
+	if f := s.panels(d, m, n, k); f != nil {
+		p := panelProduct{panelSet: f, set: s, d: d, m: m, n: n, k: k, x: x, w: w, next: next, y: y, yrs: yrs, ycs: ycs, xb: xb, wb: wb}
+		p.multiply()
+		return
+	}
 	if quant.HasGroups(d) {
 		g := groupProduct{set: s, m: m, n: n, k: k, x: x, y: y, xb: xb, yrs: yrs, ycs: ycs}
 		g.multiply(func(a *unpackArgs, groups []quant.Group, j, from, to int) {

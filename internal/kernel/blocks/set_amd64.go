@@ -39,14 +39,24 @@ func avx512Set() *set {
 	if !cpu.X86.HasAVX512VNNI || !cpu.X86.HasAVX512BW || !cpu.X86.HasAVX512DQ || !cpu.X86.HasAVX512VL {
 		return avx2Set()
 	}
+	blockPanels := [panelTile - 2]func(*byte){avx512PanelBlock3, avx512PanelBlock4, avx512PanelBlock5, avx512PanelBlock6}
 	return &set{
-		rows:       [quantTypes]func(*byte){avx512Q8Rows, avx512Q4KRows, avx512Q6KRows, avx512Q2KRows, avx2IQ2Rows, avx512MXRows},
-		pairs:      [quantTypes]func(*byte){avx512Q8Pairs, avx512Q4KPairs, avx512Q6KPairs, avx512Q2KPairs, nil, avx512MXPairs},
-		columns:    [quantTypes]func(*byte){avx512Q8Columns, avx512Q4KColumns, avx512Q6KColumns, avx512Q2KColumns, avx2IQ2Columns, avx512MXColumns},
-		groups:     avx512GroupRows,
-		groupPairs: avx512GroupPairs,
-		unpack:     avx2Unpack(),
-		super:      avx2RoundSuper,
-		group:      avx2RoundGroup,
+		rows:    [quantTypes]func(*byte){avx512Q8Rows, avx512Q4KRows, avx512Q6KRows, avx512Q2KRows, avx2IQ2Rows, avx512MXRows},
+		pairs:   [quantTypes]func(*byte){avx512Q8Pairs, avx512Q4KPairs, avx512Q6KPairs, avx512Q2KPairs, nil, avx512MXPairs},
+		columns: [quantTypes]func(*byte){avx512Q8Columns, avx512Q4KColumns, avx512Q6KColumns, avx512Q2KColumns, avx2IQ2Columns, avx512MXColumns},
+		blockPanels: [quantTypes]*panelSet{
+			{(32 + 4) * panelLine, avx512PackQ8, &blockPanels},
+			{(64 + 14) * panelLine, avx512PackQ4K, &[panelTile - 2]func(*byte){avx512PanelQ4K3, avx512PanelQ4K4, avx512PanelQ4K5, avx512PanelQ4K6}},
+			{(64 + 25) * panelLine, avx512PackQ6K, &[panelTile - 2]func(*byte){avx512PanelQ6K3, avx512PanelQ6K4, avx512PanelQ6K5, avx512PanelQ6K6}},
+			{(64 + 10) * panelLine, avx512PackQ2K, &[panelTile - 2]func(*byte){avx512PanelQ2K3, avx512PanelQ2K4, avx512PanelQ2K5, avx512PanelQ2K6}},
+			nil,
+			{(32 + 4) * panelLine, avx512PackMX, &blockPanels},
+		},
+		groupPanels: &panelSet{(32 + 8) * panelLine, avx512PackGroup, &[panelTile - 2]func(*byte){avx512PanelOffset3, avx512PanelOffset4, avx512PanelOffset5, avx512PanelOffset6}},
+		groups:      avx512GroupRows,
+		groupPairs:  avx512GroupPairs,
+		unpack:      avx2Unpack(),
+		super:       avx2RoundSuper,
+		group:       avx2RoundGroup,
 	}
 }

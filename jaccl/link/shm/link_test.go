@@ -19,7 +19,7 @@ import (
 )
 
 // patience is how long something may take that does not hang.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 func deadline(tb testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

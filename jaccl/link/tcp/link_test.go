@@ -267,7 +267,7 @@ func soon(t *testing.T, result chan error) error {
 	select {
 	case err := <-result:
 		return err
-	case <-time.After(10 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("it did not return")
 		return nil
 	}

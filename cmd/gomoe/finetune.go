@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/convert"
+	"github.com/gomoe/gomoe/finetune"
+	"github.com/gomoe/gomoe/generate"
+	"github.com/gomoe/gomoe/models"
+	"github.com/gomoe/gomoe/train/report"
+	"github.com/gomoe/gomoe/world"
+)
+
+func (t *tool) finetuneCommand() *ffcli.Command {
+	fs := t.flags("finetune")
+	f := tuning{tool: t}
+	f.flags(fs)
+	return &ffcli.Command{
+		Name: "finetune", ShortUsage: "gomoe finetune MODEL -data chats.jsonl -out DIR [-held-out other.jsonl] [-merge MERGED] [flags]", FlagSet: fs,
+		ShortHelp: "Train adapters of a model, or all of it, on texts.",
+		LongHelp: "MODEL is that of gomoe generate; quantised weights stay as they are. Data are files of text, which are one document each, or\n" +
+			"named .jsonl with an object in each line: a text, a prompt with its completion, or the messages of a chat, of which what\n" +
+			"the assistant says is learned. DIR gets adapter_config.json and adapter_model.safetensors, which PEFT loads, with metrics.csv,\n" +
+			"training.png and, with -save-every, checkpoints; with -all a folder named model with the model. -merge writes the model\n" +
+			"with the adapter added to its weights. Ctrl-C completes the step and saves; a second one ends at once.",
+		Exec: func(ctx context.Context, args []string) error {
+			paths, err := operands(fs, args)
+			if err != nil {
+				return err
+			}
+			if len(paths) != 1 {
+				return usagef("%d paths %q, want one: the folder of a model, or a GGUF file", len(paths), paths)
+			}
+			f.path = paths[0]
+			return f.run(ctx)
+		},
+	}
+}
+
+// tuning is one use of gomoe finetune.
+type tuning struct {
+	*tool
+	path, mesh, order, device string
+	o                         finetune.Options
+	transport                 *string
+	deadline                  *time.Duration
+}
+
+func (f *tuning) flags(fs *flag.FlagSet) {
+	list := func(to *[]string) func(string) error {
+		return func(s string) error {
+			for part := range strings.SplitSeq(s, ",") {
+				if part == "" {
+					return errors.New("want names with commas between")
+				}
+				*to = append(*to, part)
+			}
+			return nil
+		}
+	}
+	o := &f.o
+	fs.Func("data", "`files` of texts or chats, with commas between; repeatable", list(&o.Data))
+	fs.Func("held-out", "`files` on which the loss is measured before and after, with commas between; repeatable", list(&o.HeldOut))
+	fs.IntVar(&o.Broken, "broken", 0, "how many `lines` of the files may be broken; they are passed over")
+	fs.StringVar(&o.Out, "out", "", "`folder` for what is made")
+	fs.IntVar(&o.LoRA.Rank, "rank", 16, "`rank` of the adapters")
+	fs.Float64Var(&o.LoRA.Alpha, "alpha", 32, "adapters are multiplied by `alpha`/rank")
+	fs.Float64Var(&o.LoRA.Dropout, "dropout", 0, "`probability` with which adapters of linear layers do not see an element")
+	fs.Func("targets", "`matrices` with adapters, as ends of their names with commas between, such as q_proj,experts.*.up_proj; those of attention, networks and experts if not given", list(&o.LoRA.Targets))
+	fs.StringVar(&o.From, "from", "", "`folder` of an adapter to begin with, PEFT's or mlx-lm's, which then says what -rank, -alpha, -dropout and -targets say")
+	fs.BoolVar(&o.All, "all", false, "train all weights, in f32, instead of adapters")
+	fs.StringVar(&o.Merge, "merge", "", "`path` for the model with the adapter: a folder, or a GGUF file if it ends with .gguf")
+	fs.Func("merge-type", "element `type` of its matrices, as that of gomoe convert; that of MODEL if not given", func(s string) error {
+		for _, d := range convert.Types() {
+			if d.String() == s {
+				o.MergeType = d
+				return nil
+			}
+		}
+		return fmt.Errorf("want one of %v", convert.Types())
+	})
+	fs.IntVar(&o.Steps, "steps", 100, "training `steps`")
+	fs.IntVar(&o.Rows, "batch", 8, "`sequences` of a step, over all ranks")
+	fs.IntVar(&o.Length, "length", 512, "`tokens` of a sequence")
+	fs.Float64Var(&o.Rate, "lr", 2e-4, "largest learning `rate`; it falls to a tenth as a cosine does")
+	fs.IntVar(&o.Warm, "warmup", 10, "`steps` in which the rate rises")
+	fs.Float64Var(&o.Decay, "decay", 0, "weight `decay` of matrices")
+	fs.Float64Var(&o.Clip, "clip", 1, "largest `norm` of the gradient; 0 is any")
+	fs.Uint64Var(&o.Seed, "seed", 1, "`seed` of new adapters and of the order of the texts")
+	fs.IntVar(&o.Every, "eval", 0, "measure the held-out loss after every so many `steps`, too; 0 is before and after")
+	fs.IntVar(&o.Saves.Every, "save-every", 0, "leave a checkpoint after every so many `steps`, and when Ctrl-C or SIGTERM ends the run; 0 leaves none")
+	fs.IntVar(&o.Saves.Folder.Keep, "keep", 3, "how `many` checkpoints stay")
+	fs.BoolVar(&o.Saves.Resume, "resume", false, "go on from the newest checkpoint, if there is one")
+	fs.StringVar(&f.mesh, "mesh", "", "`axes` of ranks: dp and ep split the sequences, ep the experts, tp heads and columns; empty is one rank")
+	orderFlag(fs, &f.order)
+	f.transport, f.deadline = world.TransportFlag(fs), world.DeadlineFlag(fs)
+	deviceFlag(fs, &f.device)
+	kernelsFlag(fs)
+}
+
+func (f *tuning) run(ctx context.Context) (err error) {
+	switch o := f.o; {
+	case len(o.Data) == 0:
+		return usagef("no -data, want files of texts or chats")
+	case o.Out == "":
+		return usagef("no -out, want a folder for what is made")
+	case o.Steps < 1 || o.Rows < 1 || o.Length < 2:
+		return usagef("-steps %d, -batch %d, -length %d: want at least 1, 1 and 2", o.Steps, o.Rows, o.Length)
+	}
+	mesh, err := meshOf(f.mesh, f.order)
+	if err != nil {
+		return err
+	}
+	stop := ctx // the first signal; a second one ends the process
+	ctx = context.WithoutCancel(ctx)
+	var w world.World
+	defer func() { err = errors.Join(err, w.Close()) }()
+	if err := w.Setup(ctx, world.Config{Mesh: &mesh, Transport: *f.transport, Deadline: *f.deadline}); err != nil {
+		return err
+	}
+	f.o.World, f.o.Mesh, f.o.Deadline = &w, mesh, *f.deadline
+	end, err := openDevice(ctx, f.device, &f.o.Config)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	c, err := checkpoint.Open(f.path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	m, err := models.Open(c)
+	if err != nil {
+		return err
+	}
+	if f.o.Tokenizer, err = generate.Tokenizer(c); err != nil {
+		return err
+	}
+	f.o.Say = func(s string) error {
+		_, err := fmt.Fprintln(&quoted{f.stdout}, s)
+		return err
+	}
+	bar := report.NewProgress(f.stdout, report.ProgressOptions{})
+	defer func() { err = errors.Join(err, bar.Close()) }()
+	f.o.Figures.Progress = bar.Step
+	r, err := finetune.Run(ctx, stop, m, c, f.o)
+	if err != nil {
+		return err
+	}
+	if r.Ended.Stopped {
+		return fmt.Errorf("stopped after step %d of %d; -resume goes on from the checkpoint, if -save-every was given", r.Ended.Steps, f.o.Steps)
+	}
+	return nil
+}

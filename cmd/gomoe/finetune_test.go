@@ -1,0 +1,82 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/checkpoint/peft"
+	"github.com/gomoe/gomoe/checkpoint/safetensors"
+	"github.com/gomoe/gomoe/tokenizer"
+)
+
+// The command trains an adapter, says what it takes, writes the merged model, and refuses what is wrong.
+func TestFinetune(t *testing.T) {
+	dir := t.TempDir()
+	model, text := filepath.Join(dir, "model"), filepath.Join(dir, "a.jsonl")
+	require.NoError(t, os.Mkdir(model, 0o755))
+	for _, name := range []string{safetensors.FileName, checkpoint.ConfigName} {
+		b, err := os.ReadFile(filepath.Join("../../models/testdata/olmoe", name))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(model, name), b, 0o644))
+	}
+	b, err := tokenizer.Bytes()
+	require.NoError(t, err)
+	var f map[string]any
+	require.NoError(t, json.Unmarshal(b, &f))
+	ids := f["model"].(map[string]any)["vocab"].(map[string]any)
+	for text, id := range ids {
+		if int(id.(float64)) >= 40 {
+			delete(ids, text)
+		}
+	}
+	b, err = json.Marshal(f)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(model, tokenizer.FileName), b, 0o644))
+	require.NoError(t, os.WriteFile(text, []byte(`{"text": "! # ! # ! # !"}`+"\n"+`{"text": "# ! # !"}`), 0o644))
+	tune := func(args ...string) (int, string, string) {
+		var out, wrong bytes.Buffer
+		code := run(context.Background(), append([]string{"finetune"}, args...), nil, &out, &wrong)
+		return code, out.String(), wrong.String()
+	}
+	out, merged := filepath.Join(dir, "tuned"), filepath.Join(dir, "merged")
+	small := []string{model, "-data", text, "-held-out", text, "-steps", "6", "-batch", "2", "-length", "8", "-lr", "0.02", "-warmup", "1", "-rank", "2", "-targets", "q_proj,v_proj"}
+	code, said, wrong := tune(append(small, "-out", out, "-merge", merged, "-mesh", "ep=2")...)
+	require.Zero(t, code, wrong)
+	for _, want := range []string{"2 documents, 20 tokens", "in 4 adapters beside 16016 of the model", "a rank takes ", "at the beginning", "after 6 steps", "the adapter is in " + out, "the model with the adapter is in " + merged} {
+		require.Contains(t, said, want)
+	}
+	a, err := peft.Open(out)
+	require.NoError(t, err)
+	require.Equal(t, 2, a.LoRA.Rank)
+	require.NoError(t, a.Close())
+	c, err := checkpoint.Open(merged)
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
+	for _, x := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{model}, 2, "no -data, want files of texts or chats"},
+		{[]string{model, "-data", text}, 2, "no -out, want a folder"},
+		{[]string{model, "-data", text + ",", "-out", out}, 2, "want names with commas between"},
+		{[]string{"-data", text, "-out", out}, 2, "want one: the folder of a model"},
+		{append(small, "-out", out, "-steps", "0"), 2, "-steps 0"},
+		{append(small, "-out", out, "-merge-type", "q9"), 2, "want one of [f32"},
+		{append(small, "-out", out, "-targets", "x_proj"), 1, `target "x_proj" is no matrix`},
+		{append(small, "-out", out, "-mesh", "dp=3"), 1, "want a multiple"},
+	} {
+		code, _, wrong := tune(x.args...)
+		if code != x.code || !strings.Contains(wrong, x.want) {
+			t.Errorf("%q: status %d, %s\nwant %d, %s", x.args, code, wrong, x.code, x.want)
+		}
+	}
+}

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"flag"
+
+	"github.com/gomoe/gomoe/ep"
+	"github.com/gomoe/gomoe/graph"
+)
+
+// homeward is the flags that say how rows come home from the experts of a model.
+type homeward struct{ exchange, wire string }
+
+// flags adds the flags.
+func (h *homeward) flags(fs *flag.FlagSet) {
+	fs.StringVar(&h.exchange, "exchange", "", "how rows come home from experts: rows, which gives the bits of one rank, or sum, which sends less; rows if not given")
+	fs.StringVar(&h.wire, "wire", "", "element `type` in which sums come home, with -exchange sum: f32, bf16 or f16; f32 if not given")
+}
+
+// parse returns what the flags say.
+func (h *homeward) parse() (ep.Exchange, graph.DType, error) {
+	x := ep.Exchange(h.exchange)
+	if h.exchange == ep.Rows.String() {
+		x = ep.Rows
+	}
+	if x.Validate() != nil {
+		return x, graph.NoDType, usagef("-exchange %q, want rows or sum", h.exchange)
+	}
+	for _, d := range []graph.DType{graph.F32, graph.BF16, graph.F16} {
+		if d.String() != h.wire {
+			continue
+		}
+		if x != ep.Sum {
+			return x, d, usagef("-wire %s is the type of sums, want -exchange sum, too", h.wire)
+		}
+		return x, d, nil
+	}
+	if h.wire != "" {
+		return x, graph.NoDType, usagef("-wire %q, want f32, bf16 or f16", h.wire)
+	}
+	return x, graph.NoDType, nil
+}

@@ -1,0 +1,273 @@
+package finetune
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/checkpoint/peft"
+	"github.com/gomoe/gomoe/checkpoint/safetensors"
+	"github.com/gomoe/gomoe/data"
+	"github.com/gomoe/gomoe/generate"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/models"
+	"github.com/gomoe/gomoe/nn"
+	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/tokenizer"
+	"github.com/gomoe/gomoe/train/report"
+)
+
+// folderOf returns a folder with a model of package models' testdata and a tokenizer of as many tokens, which are bytes.
+func folderOf(t *testing.T, name string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, file := range []string{safetensors.FileName, checkpoint.ConfigName} {
+		text, err := os.ReadFile(filepath.Join("../models/testdata", name, file))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, file), text, 0o666))
+	}
+	text, err := tokenizer.Bytes()
+	require.NoError(t, err)
+	var f map[string]any
+	require.NoError(t, json.Unmarshal(text, &f))
+	ids := f["model"].(map[string]any)["vocab"].(map[string]any)
+	for text, id := range ids {
+		if int(id.(float64)) >= 40 {
+			delete(ids, text)
+		}
+	}
+	text, err = json.Marshal(f)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, tokenizer.FileName), text, 0o666))
+	return dir
+}
+
+func open(t *testing.T, dir string) (*checkpoint.Checkpoint, *models.Model, *tokenizer.Tokenizer) {
+	t.Helper()
+	c, err := checkpoint.Open(dir)
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	m, err := models.Open(c)
+	require.NoError(t, err)
+	tok, err := generate.Tokenizer(c)
+	require.NoError(t, err)
+	return c, m, tok
+}
+
+// options returns those of a short run. The texts have the characters that the tokenizer has.
+func options(t *testing.T) Options {
+	t.Helper()
+	dir := t.TempDir()
+	texts := func(name string, lines ...string) []string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o666))
+		return []string{path}
+	}
+	return Options{
+		Data:    texts("a.jsonl", `{"text": "! # ! # ! # ! #"}`, `{"prompt": "# ", "completion": "! # ! # !"}`, `{"text": "$%$%$%$%$%"}`, `{"text": "! # ! # !"}`),
+		HeldOut: texts("b.jsonl", `{"text": "# ! # ! # !"}`, `{"text": "%$%$%$%"}`, `{"text": " # ! #"}`),
+		Out:     filepath.Join(dir, "out"),
+		LoRA:    nn.LoRA{Rank: 4, Alpha: 8}, Steps: 8, Rows: 2, Length: 12, Rate: 0.02, Warm: 2, Clip: 1, Seed: 3,
+	}
+}
+
+func run(t *testing.T, model string, o Options) Result {
+	t.Helper()
+	c, m, tok := open(t, model)
+	o.Tokenizer = tok
+	r, err := Run(context.Background(), context.Background(), m, c, o)
+	require.NoError(t, err)
+	return r
+}
+
+// Losses and adapters of several steps are those of transformers and PEFT.
+func TestPEFT(t *testing.T) {
+	text, err := os.ReadFile("testdata/steps.json")
+	require.NoError(t, err)
+	var want struct {
+		Tokens [][]int32
+		Losses []float64
+		Names  []string
+		Last   map[string][]float32
+	}
+	require.NoError(t, json.Unmarshal(text, &want))
+	c, err := checkpoint.Open("../models/testdata/olmoe")
+	require.NoError(t, err)
+	defer c.Close()
+	m, err := models.Open(c)
+	require.NoError(t, err)
+	tn := &tuning{o: Options{LoRA: nn.LoRA{Rank: 3, Alpha: 6, Targets: []string{"q_proj", "k_proj", "v_proj", "o_proj"}}, Rows: 4, Length: 12, Rate: 1}, c: c, m: m, first: true}
+	require.NoError(t, tn.adapt())
+	require.NoError(t, tn.trace(&Result{}))
+	defer func() { require.NoError(t, tn.close()) }()
+	require.NoError(t, tn.run.Init(1))
+	tn.begin = map[string]array.Array{}
+	for _, p := range tn.program.Params {
+		seed := 0
+		for i, c := range p.Name {
+			seed += (i + 1) * int(c)
+		}
+		a := array.New(p.Type)
+		for i, d := 0, array.Data[float32](a); i < len(d); i++ {
+			d[i] = float32(float64((seed%1000+37*i)%101-50) / 200)
+		}
+		tn.begin[p.Name] = a
+		require.Contains(t, want.Names, p.Name)
+	}
+	require.Len(t, want.Names, len(tn.program.Params))
+	require.NoError(t, tn.weights(true))
+	in := map[string]array.Array{}
+	for _, name := range inputs() {
+		d := graph.I32
+		if name == data.Weights {
+			d = graph.F32
+		}
+		in[name] = array.New(graph.T(d, 4, 12))
+	}
+	for i, row := range want.Tokens {
+		for j, id := range row {
+			at := i*12 + j
+			array.Data[int32](in[data.Tokens])[at], array.Data[int32](in[data.Positions])[at] = id, int32(j)
+			if j < 11 {
+				array.Data[int32](in[data.Targets])[at], array.Data[float32](in[data.Weights])[at] = row[j+1], 1
+			}
+		}
+	}
+	for i, loss := range want.Losses {
+		out, err := tn.run.Step(context.Background(), i+1, 0.01, in)
+		require.NoError(t, err)
+		a, err := out["loss"].Get()
+		require.NoError(t, err)
+		require.InDelta(t, loss, a.Float64s()[0], 2e-5, "step %d", i)
+	}
+	for name, x := range want.Last {
+		a, err := tn.run.State()[name].Get()
+		require.NoError(t, err)
+		require.InDeltaSlice(t, x, array.Data[float32](a), 1e-4, name)
+	}
+}
+
+// A run makes an adapter with which the held-out loss is smaller. The merged model, and a run that begins with the adapter,
+// have the loss that it ended with; ranks and a run that goes on make the same adapter.
+func TestRun(t *testing.T) {
+	model, o := folderOf(t, "olmoe"), options(t)
+	o.Merge, o.LoRA.Dropout = filepath.Join(t.TempDir(), "merged"), 0.1
+	var lines []string
+	o.Say = func(s string) error { lines = append(lines, s); return nil }
+	r := run(t, model, o)
+	require.Less(t, r.After, r.Before-0.1)
+	require.Equal(t, 8, r.Ended.Steps)
+	said := strings.Join(lines, "\n")
+	for _, want := range []string{"4 documents", "trains 7168 numbers in 14 adapters beside 16016 of the model", "a rank takes ", fmt.Sprintf("held-out loss %.4f after 8 steps", r.After), "the adapter is in " + o.Out} {
+		require.Contains(t, said, want)
+	}
+	a, err := peft.Open(o.Out)
+	require.NoError(t, err)
+	require.Equal(t, 2.0, a.LoRA.Scale())
+	require.NoError(t, a.Close())
+	bytes := func(out string) string {
+		text, err := os.ReadFile(filepath.Join(out, peft.FileName))
+		require.NoError(t, err)
+		return string(text)
+	}
+
+	more := options(t)
+	more.Steps, more.Rate = 1, 1e-9
+	require.InDelta(t, r.After, run(t, o.Merge, more).Before, 1e-4)
+	more = options(t)
+	more.From, more.Steps = o.Out, 1
+	require.InDelta(t, r.After, run(t, model, more).Before, 1e-6)
+
+	ranks := options(t)
+	ranks.LoRA = o.LoRA
+	ranks.Data, ranks.HeldOut = o.Data, o.HeldOut
+	ranks.Mesh, err = sharding.ParseMesh("ep=2")
+	require.NoError(t, err)
+	require.InDelta(t, r.After, run(t, model, ranks).After, 1e-3)
+
+	parts := options(t)
+	parts.LoRA, parts.Data, parts.HeldOut = o.LoRA, o.Data, o.HeldOut
+	parts.Saves.Every, parts.Steps = 3, 8
+	c, m, tok := open(t, model)
+	parts.Tokenizer = tok
+	stop, end := context.WithCancel(context.Background())
+	parts.Every = 3
+	parts.Figures.Progress = func(s report.Step) error {
+		if s.Index == 5 {
+			end()
+		}
+		return nil
+	}
+	half, err := Run(context.Background(), stop, m, c, parts)
+	require.NoError(t, err)
+	require.True(t, half.Ended.Stopped)
+	require.Equal(t, 5, half.Ended.Steps)
+	parts.Saves.Resume = true
+	whole, err := Run(context.Background(), context.Background(), m, c, parts)
+	require.NoError(t, err)
+	require.Equal(t, 8, whole.Ended.Steps)
+	require.Equal(t, bytes(o.Out), bytes(parts.Out))
+}
+
+// Weights in blocks stay as they are, beside adapters of experts too.
+func TestBlocks(t *testing.T) {
+	o := options(t)
+	o.LoRA.Targets = []string{"q_proj", "experts.*.*_proj"}
+	r := run(t, folderOf(t, "gpt_oss_mxfp4"), o)
+	require.Less(t, r.After, r.Before)
+}
+
+// All weights are trained, and what is written is a model.
+func TestAll(t *testing.T) {
+	o := options(t)
+	o.All, o.Rate = true, 0.01
+	r := run(t, folderOf(t, "qwen3_moe"), o)
+	require.Less(t, r.After, r.Before-0.1)
+	more := options(t)
+	more.Steps, more.Data, more.HeldOut = 1, o.Data, o.HeldOut
+	require.InDelta(t, r.After, run(t, filepath.Join(o.Out, "model"), more).Before, 1e-5)
+}
+
+// Wrong options and models are errors.
+func TestRefuses(t *testing.T) {
+	c, m, tok := open(t, folderOf(t, "olmoe"))
+	oss, ossModel, ossTok := open(t, folderOf(t, "gpt_oss_mxfp4"))
+	mesh, err := sharding.ParseMesh("dp=3")
+	require.NoError(t, err)
+	for want, change := range map[string]func(o *Options){
+		"no tokenizer":                          func(o *Options) { o.Tokenizer = nil },
+		"no data":                               func(o *Options) { o.Data = nil },
+		"no folder":                             func(o *Options) { o.Out = "" },
+		"0 steps of":                            func(o *Options) { o.Steps = 0 },
+		"rate 0":                                func(o *Options) { o.Rate = 0 },
+		"-1 steps of warm-up":                   func(o *Options) { o.Warm = -1 },
+		"no adapter to begin with":              func(o *Options) { o.All, o.Merge = true, "x" },
+		"for 3 ranks along dp and ep":           func(o *Options) { o.Mesh = mesh },
+		"sequences of 97 tokens":                func(o *Options) { o.Length = 97 },
+		`target "x_proj" is no matrix`:          func(o *Options) { o.LoRA.Targets = []string{"x_proj"} },
+		"model.embed_tokens is a table":         func(o *Options) { o.LoRA.Targets = []string{"embed_tokens"} },
+		"lora: rank 0":                          func(o *Options) { o.LoRA.Rank = 0 },
+		"is there already; remove it, or merge": func(o *Options) { o.Merge = o.Data[0] },
+		"no-such-file":                          func(o *Options) { o.HeldOut = []string{"no-such-file"} },
+		"peft: open":                            func(o *Options) { o.From = "no-such-folder" },
+	} {
+		o := options(t)
+		o.Tokenizer = tok
+		change(&o)
+		_, err := Run(context.Background(), context.Background(), m, c, o)
+		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, "finetune: ")
+	}
+	o := options(t)
+	o.Tokenizer, o.All = ossTok, true
+	_, err = Run(context.Background(), context.Background(), ossModel, oss, o)
+	require.ErrorContains(t, err, "of which all weights cannot be trained; train adapters")
+}

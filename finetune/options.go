@@ -1,0 +1,85 @@
+package finetune
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/nn"
+	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/tokenizer"
+	"github.com/gomoe/gomoe/train"
+)
+
+// Options say how Run trains.
+type Options struct {
+	// Config has the job, mesh, device and deadline. The mesh axes dp and ep split the sequences of a batch, ep the experts
+	// and tp heads. Placements are Run's.
+	gomoe.Config
+	Tokenizer *tokenizer.Tokenizer
+	// Data are files of texts or chats, as data.Build reads them, and HeldOut those on which the loss is measured before and
+	// after; without any it is not.
+	Data, HeldOut []string
+	Broken        int // lines of them that may be broken
+	// Out is the folder for what is made: the adapter in PEFT's format, or with All the model, and the run's tokens, metrics
+	// and checkpoints.
+	Out string
+
+	// LoRA are the adapters. Without Targets they are all that Usual names and the model has.
+	LoRA nn.LoRA
+	From string // the folder of an adapter, PEFT's or mlx-lm's, to begin with; LoRA is then its
+	All  bool   // trains all weights, in f32, instead of adapters
+	// Merge is where the model is written with the adapters added to its weights: a folder, or a GGUF file; "" means not.
+	// MergeType is the element type of its matrices as convert.Options.Type has it.
+	Merge     string
+	MergeType graph.DType
+
+	Steps  int
+	Rows   int // sequences of a batch, over all ranks
+	Length int // tokens of a sequence
+	Rate   float64
+	Warm   int // steps in which the rate rises; it then falls to a tenth as a cosine does
+	Decay  float64
+	Clip   float64 // the largest norm of the gradient; 0 means any
+	Seed   uint64
+	Every  int // after how many steps the held-out loss is measured; 0 means before and after
+	// Saves has when the run saves, and whether it goes on from what is there. Folder and facts are Run's.
+	Saves train.Saves
+	// Figures has how progress is shown. Folder is Run's.
+	Figures train.Figures
+	// Say is given lines about the run in the first process, before the first step. nil means nobody.
+	Say func(string) error
+}
+
+// Usual are the targets of adapters where nothing is said: the matrices of attention, networks and experts.
+func Usual() []string {
+	return []string{"q_proj", "k_proj", "v_proj", "o_proj", "q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "gate_proj", "up_proj", "down_proj", "w1", "w2", "w3"}
+}
+
+func (o Options) check() error {
+	switch {
+	case o.Tokenizer == nil:
+		return errors.New("no tokenizer")
+	case len(o.Data) == 0:
+		return errors.New("no data, want files of texts or chats")
+	case o.Out == "":
+		return errors.New("no folder for what is made")
+	case o.Steps < 1 || o.Rows < 1 || o.Length < 2:
+		return fmt.Errorf("%d steps of %d sequences of %d tokens, want at least 1 step, 1 sequence and 2 tokens", o.Steps, o.Rows, o.Length)
+	case !(o.Rate > 0) || math.IsInf(o.Rate, 0) || !(o.Decay >= 0) || !(o.Clip >= 0):
+		return fmt.Errorf("rate %g, decay %g and clip %g, want a rate above 0 and the others at least 0", o.Rate, o.Decay, o.Clip)
+	case o.Warm < 0 || o.Every < 0 || o.Saves.Every < 0:
+		return fmt.Errorf("%d steps of warm-up, held-out loss every %d, saves every %d: want at least 0", o.Warm, o.Every, o.Saves.Every)
+	case o.All && (o.From != "" || o.Merge != ""):
+		return errors.New("all weights are trained: there is no adapter to begin with or to merge")
+	}
+	if n := splits(o.Mesh); o.Rows%n != 0 {
+		return fmt.Errorf("batches of %d sequences for %d ranks along dp and ep, want a multiple", o.Rows, n)
+	}
+	return nil
+}
+
+// splits returns over how many ranks the sequences of a batch are split.
+func splits(m sharding.Mesh) int { return max(1, m.Size("dp")) * max(1, m.Size("ep")) }

@@ -1,0 +1,61 @@
+package finetune
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/checkpoint/peft"
+	"github.com/gomoe/gomoe/convert"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/nn"
+)
+
+// write writes the adapter, or all weights, and the model with the adapter.
+func (t *tuning) write(ctx context.Context) error {
+	arrays, err := t.run.Weights(ctx)
+	if err != nil || !t.first {
+		return err
+	}
+	if t.o.All {
+		path := filepath.Join(t.o.Out, "model")
+		if err := convert.Model(ctx, path, t.c.Path, convert.Options{Layout: convert.Safetensors, Change: replaced(arrays)}); err != nil {
+			return err
+		}
+		return t.say("the model is in %s", path)
+	}
+	a := peft.Adapter{LoRA: t.o.LoRA, Base: t.c.Path}
+	if err := peft.Write(t.o.Out, a, t.adapters, reordered(t.m, t.c, arrays, false)); err != nil {
+		return err
+	}
+	if err := t.say("the adapter is in %s", t.o.Out); err != nil || t.o.Merge == "" {
+		return err
+	}
+	o := convert.Options{Layout: convert.LayoutOf(t.o.Merge), Type: t.o.MergeType, Change: merged(t.o.LoRA, arrays)}
+	if err := convert.Model(ctx, t.o.Merge, t.c.Path, o); err != nil {
+		return err
+	}
+	return t.say("the model with the adapter is in %s", t.o.Merge)
+}
+
+// replaced returns what convert.Options.Change wants: rows of other weights.
+func replaced(arrays map[string]array.Array) func(p nn.Param, expert, row int, rows array.Array) (array.Array, error) {
+	return func(p nn.Param, expert, row int, rows array.Array) (array.Array, error) {
+		a, ok := arrays[p.Name]
+		if !ok || a.Type.DType != graph.F32 {
+			return rows, fmt.Errorf("%s was not trained", p.Name)
+		}
+		size := a.Type.Bytes()
+		for _, n := range a.Type.Shape[:a.Type.Rank()-rows.Type.Rank()+1] {
+			size /= int64(n)
+		}
+		first := int64(row)
+		if a.Type.Rank() > rows.Type.Rank() {
+			first += int64(expert) * int64(a.Type.Shape[1])
+		}
+		out := array.New(rows.Type.With(graph.F32))
+		copy(out.Bytes(), a.Bytes()[first*size:])
+		return out, nil
+	}
+}

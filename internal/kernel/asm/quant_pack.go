@@ -1,0 +1,314 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// Offsets of the fields of type packArgs in package blocks, which checks them.
+const (
+	packN     = 0
+	packPanel = 8
+	packBase  = 16
+	packTmp   = 24
+	packRows  = 32
+	packOffs  = 160
+)
+
+// packing is a function that writes 16 rows of weights to one half of a panel.
+type packing struct {
+	quantSet
+	t, n, out, base, at reg.Register // at is where the unit is in a row
+	all                 reg.Register // a mask of 16 bits
+	offs                reg.VecVirtual
+}
+
+func (q quantSet) packs() {
+	q.packUnit("Q4K", 144, 8192+14*panelLine, packing.q4k)
+	q.packUnit("Q2K", 84, 8192+10*panelLine, packing.q2k)
+	q.packUnit("Q6K", 210, 8192+25*panelLine, packing.q6k)
+	q.packUnit("Q8", groupLen*34, panelGroup+4*panelLine, packing.q8)
+	q.packUnit("MX", groupLen*17, panelGroup+4*panelLine, packing.mx)
+	q.packUnit("Group", groupRow, panelGroup+8*panelLine, packing.group)
+}
+
+// packUnit writes a function with a loop over units: of `size` bytes in a row, and of
+// `lines` bytes in a panel.
+func (q quantSet) packUnit(kind string, size, lines int, unit func(p packing)) {
+	name := "avx512Pack" + kind
+	TEXT(name, NOSPLIT, "func(t *byte)")
+	Pragma("noescape")
+	Doc(name + " writes 16 rows of weights to one half of a panel.")
+	p := packing{quantSet: q, t: Load(Param("t"), GP64()), at: GP64(), all: K(), offs: ZMM()}
+	p.n, p.out, p.base = field(p.t, packN), field(p.t, packPanel), field(p.t, packBase)
+	q.table.align()
+	VMOVDQU64(Mem{Base: p.t, Disp: packOffs}, p.offs)
+	XORQ(p.at, p.at)
+	Label("unit")
+	unit(p)
+	ADDQ(I32(size), p.at)
+	ADDQ(I32(size), p.base)
+	ADDQ(I32(lines), p.out)
+	DECQ(p.n)
+	JNZ(LabelRef("unit"))
+	VZEROUPPER()
+	RET()
+	q.table.base = nil
+}
+
+// gather returns 32 bits, disp bytes behind the beginning of the unit, of every row.
+func (p packing) gather(disp int) reg.VecVirtual {
+	v := ZMM()
+	KXNORW(p.all, p.all, p.all)
+	VPGATHERDD(Mem{Base: p.base, Index: p.offs, Scale: 1, Disp: disp}, p.all, v)
+	return v
+}
+
+// turned reads 64 bytes of each row with load, and calls do with the bytes 4i to 4i+3 of
+// every row, for each i.
+func (p packing) turned(load func(row Mem, v reg.VecVirtual), do func(i int, v reg.VecVirtual)) {
+	r := make([]reg.VecVirtual, 16)
+	for i := range r {
+		r[i] = ZMM()
+		load(Mem{Base: field(p.t, packRows+8*i), Index: p.at, Scale: 1}, r[i])
+	}
+	for i := 0; i < 16; i += 2 {
+		hi := ZMM()
+		VPUNPCKHDQ(r[i+1], r[i], hi)
+		VPUNPCKLDQ(r[i+1], r[i], r[i])
+		r[i+1] = hi
+	}
+	for i := 0; i < 16; i += 4 {
+		a, b, c, d := r[i], r[i+1], r[i+2], r[i+3]
+		r[i], r[i+1], r[i+2], r[i+3] = ZMM(), ZMM(), ZMM(), ZMM()
+		VPUNPCKLQDQ(c, a, r[i])
+		VPUNPCKHQDQ(c, a, r[i+1])
+		VPUNPCKLQDQ(d, b, r[i+2])
+		VPUNPCKHQDQ(d, b, r[i+3]) // quarter q of r[i+j] is column 4q+j of rows i to i+3
+	}
+	for c := range 4 {
+		for odd, half := range []uint64{0x88, 0xdd} {
+			low, high := ZMM(), ZMM()
+			VSHUFI32X4(Imm(half), r[4+c], r[c], low)
+			VSHUFI32X4(Imm(half), r[12+c], r[8+c], high)
+			for q, quarters := range []uint64{0x88, 0xdd} {
+				v := ZMM()
+				VSHUFI32X4(Imm(quarters), high, low, v)
+				do(4*(odd+2*q)+c, v)
+			}
+		}
+	}
+}
+
+// bytes64At is a load of turned.
+func bytes64At(disp int) func(row Mem, v reg.VecVirtual) {
+	return func(row Mem, v reg.VecVirtual) {
+		row.Disp = disp
+		VMOVDQU64(row, v)
+	}
+}
+
+// store writes half of a line of the panel.
+func (p packing) store(v reg.VecVirtual, line int) {
+	VMOVDQU64(v, Mem{Base: p.out, Disp: panelLine * line})
+}
+
+// right returns v shifted by n bits to the right, or v.
+func right(v reg.VecVirtual, n int) reg.VecVirtual {
+	if n == 0 {
+		return v
+	}
+	out := ZMM()
+	VPSRLD(Imm(uint64(n)), v, out)
+	return out
+}
+
+// bits returns the bits of mask of v shifted by n bits to the right.
+func (p packing) bits(v reg.VecVirtual, n int, mask Mem) reg.VecVirtual {
+	out := ZMM()
+	VPANDD(mask, right(v, n), out)
+	return out
+}
+
+// long returns a vector of 16 numbers x.
+func (p packing) long(x int) Mem { return p.table.longs(func(int) int { return x }) }
+
+// f16 writes the f16 in the upper or the lower half of v as f32.
+func (p packing) f16(v reg.VecVirtual, shift, line int) {
+	y, z := YMM(), ZMM()
+	VPMOVDW(right(v, shift), y)
+	VCVTPH2PS(y, z)
+	p.store(z, line)
+}
+
+// places returns where a rounded row has a unit's parts of 32, see quantOrder of package
+// blocks.
+func places(order [8]int) (place [8]int) {
+	for at, part := range order {
+		place[part] = at
+	}
+	return place
+}
+
+// joined returns low | high<<16.
+func joined(low, high reg.VecVirtual) reg.VecVirtual {
+	VPSLLD(Imm(16), high, high)
+	VPORD(high, low, low)
+	return low
+}
+
+func (p packing) q4k() {
+	place := places([8]int{0, 2, 1, 3, 4, 6, 5, 7})
+	a, b, c := p.gather(4), p.gather(8), p.gather(12)
+	// six returns number j of 6 bits: see quant.Q4Scale.
+	six := func(v reg.VecVirtual, j, shift int) reg.VecVirtual {
+		if j < 4 {
+			return p.bits(v, 8*j, p.long(63))
+		}
+		x := p.bits(c, 8*(j-4)+shift, p.long(15))
+		VPTERNLOGD(Imm(0xf8), p.long(0x30), right(v, 8*(j-4)+2), x) // x | v>>… & 0x30
+		return x
+	}
+	for j := range 8 {
+		s := six(a, j, 0)
+		VCVTDQ2PS(s, s)
+		p.store(s, 64+place[j])
+	}
+	for j := 0; j < 8; j += 2 {
+		p.store(joined(six(b, j, 4), six(b, j+1, 4)), 72+j/2)
+	}
+	d := p.gather(0)
+	p.f16(d, 0, 76)
+	p.f16(d, 16, 77)
+	for half := range 2 {
+		p.turned(bytes64At(16+64*half), func(i int, v reg.VecVirtual) {
+			part := 4*half + i/8*2 // of 32 weights; the next one is in the upper bits
+			p.store(p.bits(v, 0, p.table.same(15)), 8*place[part]+i%8)
+			p.store(p.bits(v, 4, p.table.same(15)), 8*place[part+1]+i%8)
+		})
+	}
+}
+
+func (p packing) q2k() {
+	place := places([8]int{0, 4, 1, 5, 2, 6, 3, 7})
+	tmp := field(p.t, packTmp)
+	for g := range 4 { // 4 scales and 4 offsets
+		v := p.gather(4 * g)
+		for j := range 4 {
+			s, twice := p.bits(v, 8*j, p.long(15)), ZMM()
+			VPSLLD(Imm(16), s, twice)
+			VPORD(twice, s, s)
+			VMOVDQU64(s, Mem{Base: tmp, Disp: 64 * (4*g + j)})
+		}
+		for j := 0; j < 4; j += 2 {
+			p.store(joined(p.bits(v, 8*j+4, p.long(15)), p.bits(v, 8*j+12, p.long(15))), 64+2*g+j/2)
+		}
+	}
+	d := p.gather(80)
+	p.f16(d, 0, 72)
+	p.f16(d, 16, 73)
+	p.turned(bytes64At(16), func(i int, v reg.VecVirtual) {
+		for k := range 4 { // 32 weights from 128·(i/8) + 32k on, times their scale: at most 45
+			w := p.bits(v, 2*k, p.table.same(3))
+			VPMULLW(Mem{Base: tmp, Disp: 64 * (i/8*8 + 2*k + i%8/4)}, w, w)
+			p.store(w, 8*place[i/8*4+k]+i%8)
+		}
+	})
+}
+
+func (p packing) q6k() {
+	tmp := field(p.t, packTmp)
+	for g := range 4 {
+		v := p.gather(192 + 4*g)
+		var words [4]reg.VecVirtual
+		for j := range words {
+			s := ZMM()
+			VPSLLD(Imm(uint64(24-8*j)), v, s)
+			VPSRAD(Imm(24), s, s)
+			p.store(s, 64+4*g+j)
+			words[j] = s
+		}
+		for j := 0; j < 4; j += 2 {
+			VPANDD(p.long(0xffff), words[j], words[j])
+			p.store(joined(words[j], words[j+1]), 80+2*g+j/2)
+		}
+	}
+	p.f16(p.gather(206), 16, 88)
+	p.turned(bytes64At(128), func(i int, v reg.VecVirtual) { VMOVDQU64(v, Mem{Base: tmp, Disp: 64 * i}) })
+	for half := range 2 {
+		p.turned(bytes64At(64*half), func(i int, v reg.VecVirtual) {
+			high := ZMM()
+			VMOVDQU64(Mem{Base: tmp, Disp: 64 * (8*half + i%8)}, high)
+			for k := range 2 { // the lower and the upper bits
+				w, from := p.bits(v, 4*k, p.table.same(15)), high
+				switch shift := i/8*2 + 4*k - 4; { // how far the two bits are above where they go
+				case shift < 0:
+					from = ZMM()
+					VPSLLD(Imm(uint64(-shift)), high, from)
+				default:
+					from = right(high, shift)
+				}
+				VPTERNLOGD(Imm(0xf8), p.table.same(0x30), from, w)
+				p.store(w, 32*half+16*k+i)
+			}
+		})
+	}
+}
+
+func (p packing) q8() {
+	for b := range groupLen {
+		p.f16(p.gather(34*b), 0, 32+b)
+	}
+	for two := range 2 { // two blocks
+		p.turned(func(row Mem, v reg.VecVirtual) {
+			row.Disp = 68*two + 2
+			VBROADCASTI64X4(row, v)
+			row.Disp += 34
+			VINSERTI64X4(Imm(1), row, v, v)
+		}, func(i int, v reg.VecVirtual) {
+			VPXORD(p.table.same(0x80), v, v)
+			p.store(v, 16*two+i)
+		})
+	}
+}
+
+func (p packing) mx() {
+	scales := GP64()
+	LEAQ(NewDataAddr(Symbol{Name: "quantScales", Static: true}, 0), scales)
+	for b := range groupLen {
+		e, d := p.bits(p.gather(17*b), 0, p.long(255)), ZMM()
+		KXNORW(p.all, p.all, p.all)
+		VPGATHERDD(Mem{Base: scales, Index: e, Scale: 4}, p.all, d)
+		p.store(d, 32+b)
+	}
+	values := ZMM()
+	VMOVDQU64(p.table.vector(func(i int) uint8 { return value(i, 12) }), values)
+	p.turned(func(row Mem, v reg.VecVirtual) {
+		row.Disp = 1
+		VBROADCASTI32X4(row, v)
+		for b := 1; b < groupLen; b++ {
+			row.Disp += 17
+			VINSERTI32X4(Imm(uint64(b)), row, v, v)
+		}
+	}, func(i int, v reg.VecVirtual) {
+		for k := range 2 { // the lower and the upper bits
+			w := p.bits(v, 4*k, p.table.same(15))
+			VPSHUFB(w, values, w)
+			p.store(w, i/4*8+4*k+i%4)
+		}
+	})
+}
+
+func (p packing) group() {
+	for b := range groupLen {
+		p.store(p.gather(groupScale+4*b), 32+b)
+		p.store(p.gather(groupSums+4*b), 36+b)
+	}
+	for half := range 2 {
+		p.turned(bytes64At(64*half), func(i int, v reg.VecVirtual) {
+			VPXORD(p.table.same(0x80), v, v)
+			p.store(v, 16*half+i)
+		})
+	}
+}

@@ -1,0 +1,246 @@
+package blocks
+
+import (
+	"sync"
+	"unsafe"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/quant"
+)
+
+// panelSet are the functions of products with panels: 32 rows of weights whose blocks are
+// unpacked and interleaved, so that a lane of a vector belongs to one row of weights and a
+// sum never has to be added across lanes. A panel is made once for all rows of x.
+type panelSet struct {
+	size int // bytes of a unit of a panel: 256 elements, or a group
+	// pack writes 16 rows of weights to one half of a panel, and products[r] multiplies a
+	// panel with r+3 rows of x.
+	pack     func(*byte)
+	products *[panelTile - 2]func(*byte)
+}
+
+const (
+	panelRows = 32
+	panelTile = 6
+	panelLine = 4 * panelRows // the bytes of four weights of each row
+	// panelPiece is how many elements of its rows a panel has at most. It then takes 160 to
+	// 180 KiB of the second-level cache.
+	panelPiece = 4096
+	panelBytes = panelPiece / quantSuper * (quantSuper/4 + 25) * panelLine
+	// panelGroups is how many groups are unpacked at a time, for types that have groups.
+	panelGroups = 8
+	// panelLeast is how many rows of x are worth a panel. Making one takes as long as
+	// multiplying it with 5 to 10 rows.
+	panelLeast = 5
+)
+
+// packArgs is the argument of functions in assembly that write n units of 16 rows of
+// weights to a half of a panel. The generator knows the offsets of the fields.
+type packArgs struct {
+	n       int
+	panel   *byte
+	base    *byte // where offsets begin
+	tmp     *[1024]byte
+	rows    [16]*byte
+	offsets [16]int32 // rows[i] - base
+}
+
+// panelArgs is the argument of functions in assembly that multiply n units of a panel with
+// rows of x, and add that to y. They fetch `lines` cache lines in each unit.
+type panelArgs struct {
+	n     int
+	panel *byte
+	x     [panelTile]*byte
+	y     *[panelRows]float32
+	fetch uintptr // the functions move it, to behind the memory that it points into
+	lines int
+	half  *[panelTile * panelLine]byte
+}
+
+// These lines compile only if the offsets are those in asm/quant_panel.go and
+// asm/quant_pack.go.
+const (
+	_ = -(unsafe.Offsetof(packArgs{}.panel) ^ 8)
+	_ = -(unsafe.Offsetof(packArgs{}.base) ^ 16)
+	_ = -(unsafe.Offsetof(packArgs{}.tmp) ^ 24)
+	_ = -(unsafe.Offsetof(packArgs{}.rows) ^ 32)
+	_ = -(unsafe.Offsetof(packArgs{}.offsets) ^ 160)
+	_ = -(unsafe.Offsetof(panelArgs{}.panel) ^ 8)
+	_ = -(unsafe.Offsetof(panelArgs{}.x) ^ 16)
+	_ = -(unsafe.Offsetof(panelArgs{}.y) ^ 64)
+	_ = -(unsafe.Offsetof(panelArgs{}.fetch) ^ 72)
+	_ = -(unsafe.Offsetof(panelArgs{}.lines) ^ 80)
+	_ = -(unsafe.Offsetof(panelArgs{}.half) ^ 88)
+)
+
+// panelWork is the memory that a product of panels needs.
+type panelWork struct {
+	panel  [panelBytes]byte // first, so that it begins at a page
+	sums   [quantMost][panelRows]float32
+	half   [panelTile * panelLine]byte
+	tmp    [1024]byte
+	groups [panelRows * panelGroups]quant.Group
+	pack   packArgs
+	args   panelArgs
+	unpack unpackArgs
+}
+
+// panelWorks keeps the memory of products that ended for later ones.
+var panelWorks = sync.Pool{New: func() any { return new(panelWork) }}
+
+// panelProduct is a product's operands. k is a multiple of the elements of a unit, or d has
+// groups.
+type panelProduct struct {
+	*panelSet
+	set        *set
+	d          graph.DType
+	m, n, k    int
+	x, w, next []byte
+	y          []float32
+	yrs, ycs   int
+	xb, wb     int // bytes of a row
+}
+
+// panels returns the functions for m rows of x and n rows of k weights of type d, nil if
+// another way is better.
+func (s *set) panels(d graph.DType, m, n, k int) *panelSet {
+	if s == nil || m < panelLeast || n < panelRows/2 || k == 0 {
+		return nil
+	}
+	if quant.HasGroups(d) {
+		return s.groupPanels
+	}
+	if isSuper(d) || k%quantGroup == 0 {
+		return s.blockPanels[quantIndex(d)]
+	}
+	return nil
+}
+
+func (p *panelProduct) multiply() {
+	work := panelWorks.Get().(*panelWork)
+	defer panelWorks.Put(work)
+	parts := 1 // into which the rows of x are cut; each is multiplied with all panels
+	if p.k > panelPiece {
+		parts = (p.m + quantMost - 1) / quantMost
+	}
+	for part := range parts {
+		i0, i1 := p.m*part/parts, p.m*(part+1)/parts
+		for j := 0; j < p.n; j += panelRows {
+			clear(work.sums[:min(i1-i0, quantMost)])
+			for from := 0; from < p.k; from += panelPiece {
+				to := min(from+panelPiece, p.k)
+				units := p.packPanel(work, j, from, to)
+				p.products32(work, i0, i1, j, from, units, to == p.k)
+			}
+		}
+	}
+}
+
+// unit returns the elements of a unit, and its bytes in a row of x.
+func (p *panelProduct) unit() (elements, bytes int) {
+	if isSuper(p.d) {
+		return quantSuper, quantSuperRow
+	}
+	return quantGroup, quantGroupRow
+}
+
+// packPanel makes a panel of the elements [from, to) of the rows of weights from j on. It
+// returns how many units it has. Where there are fewer than 32 rows, the last is there again.
+func (p *panelProduct) packPanel(work *panelWork, j, from, to int) int {
+	elements, _ := p.unit()
+	units := (to - from + elements - 1) / elements
+	block, size := p.d.Block()
+	row := func(l int) []byte {
+		return p.w[min(j+l, p.n-1)*p.wb:][:p.wb][from/block*size : to/block*size]
+	}
+	if !quant.HasGroups(p.d) {
+		p.packRows(work, 0, units, func(l int) *byte { return &row(l)[0] })
+		return units
+	}
+	for at := 0; at < units; at += panelGroups {
+		n := min(panelGroups, units-at)
+		lo, hi := at*quantGroup, min((at+n)*quantGroup, to-from)
+		for l := range min(panelRows, p.n-j) {
+			p.set.unpackGroups(&work.unpack, work.groups[l*panelGroups:][:n], p.d, row(l)[lo/block*size:hi/block*size])
+		}
+		p.packRows(work, at, n, func(l int) *byte {
+			return (*byte)(unsafe.Pointer(&work.groups[min(l, p.n-j-1)*panelGroups]))
+		})
+	}
+	return units
+}
+
+// packRows writes n units of 32 rows to the panel, from unit `at` on.
+func (p *panelProduct) packRows(work *panelWork, at, n int, row func(l int) *byte) {
+	a := &work.pack
+	a.n, a.base, a.tmp = n, row(0), &work.tmp
+	for half := range 2 {
+		a.panel = &work.panel[at*p.size+64*half]
+		for l := range a.rows {
+			r := row(16*half + l)
+			a.rows[l] = r
+			a.offsets[l] = int32(uintptr(unsafe.Pointer(r)) - uintptr(unsafe.Pointer(a.base)))
+		}
+		p.pack((*byte)(unsafe.Pointer(a)))
+	}
+	*a = packArgs{} // the pool keeps no weights
+}
+
+// products32 multiplies the panel with the rows i0 to i1-1 of x, from element `from` on, and
+// writes y if this was the last piece. It takes as many rows at a time as need the fewest
+// calls.
+func (p *panelProduct) products32(work *panelWork, i0, i1, j, from, units int, last bool) {
+	elements, bytes := p.unit()
+	a := &work.args
+	tiles := (i1 - i0 + panelTile - 1) / panelTile
+	a.half = &work.half
+	a.fetch, a.lines = p.fetch(j, tiles*units)
+	whole := p.k <= panelPiece
+	for t := range tiles {
+		lo, hi := i0+(i1-i0)*t/tiles, i0+(i1-i0)*(t+1)/tiles
+		sums := work.sums[0:]
+		if whole {
+			clear(sums[:hi-lo])
+		} else {
+			sums = work.sums[lo-i0:]
+		}
+		a.n, a.panel, a.y = units, &work.panel[0], &sums[0]
+		for r := range hi - lo {
+			a.x[r] = &p.x[(lo+r)*p.xb+from/elements*bytes]
+		}
+		p.products[hi-lo-3]((*byte)(unsafe.Pointer(a)))
+		if last {
+			p.write(sums, lo, hi, j)
+		}
+	}
+	*a = panelArgs{}
+}
+
+// write writes the sums of the rows lo to hi-1 to y.
+func (p *panelProduct) write(sums [][panelRows]float32, lo, hi, j int) {
+	n := min(panelRows, p.n-j)
+	for i := lo; i < hi; i++ {
+		sum, y := sums[i-lo][:n], p.y[i*p.yrs+j*p.ycs:]
+		if p.ycs == 1 {
+			copy(y, sum)
+			continue
+		}
+		for l, v := range sum {
+			y[l*p.ycs] = v
+		}
+	}
+}
+
+// fetch returns from where on, and how many cache lines at a time, the weights of the next
+// panel are fetched while units are multiplied that many times.
+func (p *panelProduct) fetch(j, times int) (from uintptr, lines int) {
+	rest := p.next
+	if at := (j + panelRows) * p.wb; at < len(p.w) {
+		rest = p.w[at:]
+	}
+	bytes := min(len(rest), panelRows*p.wb)
+	if bytes == 0 {
+		return 0, 0
+	}
+	return uintptr(unsafe.Pointer(&rest[0])), (bytes + 64*times - 1) / (64 * times)
+}

@@ -1,0 +1,113 @@
+package train
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"github.com/gomoe/gomoe/train/report"
+)
+
+// Figures says where a Loop writes what it reports. The zero Figures writes nothing.
+type Figures struct {
+	Progress func(report.Step) error // called after each step in the first process, such as the Step of a report.Progress
+	// Folder is where metrics.csv and training.png are written, "" for neither. It exists.
+	Folder string
+	Title  string
+	// Listen, unless it is nil, is where the first process serves the steps to Prometheus while the loop runs, on any path; see
+	// report.Exporter. The loop closes it, in every process.
+	Listen net.Listener
+	// Entropy is drawn as a line: that of the text's bytes, in nats. 0 draws none.
+	Entropy float64
+}
+
+// outputs are what a Loop writes to while it runs.
+type outputs struct {
+	Figures
+	metrics *report.Metrics // nil if there is none
+	first   bool
+
+	exporter *report.Exporter // nil if there is none
+	server   *http.Server
+	served   chan struct{} // closed when nobody is served any more
+}
+
+// serve begins to serve the steps.
+func (o *outputs) serve() {
+	if o.Listen == nil || !o.first {
+		return
+	}
+	o.exporter, o.served = report.NewExporter(), make(chan struct{})
+	o.server = &http.Server{Handler: o.exporter, ReadHeaderTimeout: time.Minute}
+	go func() {
+		defer close(o.served)
+		o.server.Serve(o.Listen) // ends with Close
+	}()
+}
+
+// open opens metrics.csv, and adds the steps of earlier runs to the history.
+func (f Figures) open(first bool, done, total int, h *report.History) (*outputs, error) {
+	o := &outputs{Figures: f, first: first}
+	if !first || f.Folder == "" {
+		return o, nil
+	}
+	path := filepath.Join(f.Folder, "metrics.csv")
+	var err error
+	if done == 0 {
+		o.metrics, err = report.CreateMetrics(path)
+		return o, err
+	}
+	var rows []report.Step
+	if o.metrics, rows, err = report.ResumeMetrics(path, done); err != nil {
+		return nil, err
+	}
+	for _, row := range rows {
+		row.Total = total
+		h.Add(row)
+	}
+	return o, nil
+}
+
+func (o *outputs) step(s report.Step) error {
+	var errs []error
+	if o.exporter != nil {
+		o.exporter.Step(s)
+	}
+	if o.first && o.Progress != nil {
+		errs = append(errs, o.Progress(s))
+	}
+	if o.metrics != nil {
+		errs = append(errs, o.metrics.Step(s))
+	}
+	return errors.Join(errs...)
+}
+
+// sync returns when the rows are on the disk.
+func (o *outputs) sync() error {
+	if o.metrics == nil {
+		return nil
+	}
+	return o.metrics.Sync()
+}
+
+func (o *outputs) close() error {
+	var err error
+	if o.server != nil {
+		err = o.server.Close()
+		<-o.served
+	}
+	if o.metrics != nil {
+		err = errors.Join(o.metrics.Close(), err)
+	}
+	return err
+}
+
+// draw writes the picture of all steps.
+func (o *outputs) draw(h *report.History) error {
+	if !o.first || o.Folder == "" || h.Count == 0 {
+		return nil
+	}
+	return report.Figure{Title: o.Title, Steps: h.Points(), Unigram: o.Entropy}.SavePNG(filepath.Join(o.Folder, "training.png"))
+}
