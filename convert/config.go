@@ -242,6 +242,10 @@ func (j *conversion) describeGGUF(folder string) error {
 		if s.Name == "" && !s.Usual {
 			return fmt.Errorf("%s: %s is %v, and %s has nothing for it", j.c.Config.Path, s.GGUF, s.Value, checkpoint.ConfigName)
 		}
+		if s.Name == "q_lora_rank" && nothing(s.Value) { // without which transformers takes 1536 columns
+			values[s.Name] = nil
+			continue
+		}
 		if s.Name == "" || nothing(s.Value) {
 			continue
 		}

@@ -422,3 +422,16 @@ func TestFurtherLayers(t *testing.T) {
 	require.False(t, announced)
 	require.Equal(t, want, greedy(t, next))
 }
+
+// A config.json that is made of a GGUF file says what transformers would otherwise take from the published sizes, and has
+// floats as floats, without which transformers does not open it.
+func TestSilentDefaults(t *testing.T) {
+	dir := t.TempDir()
+	file, folder := filepath.Join(dir, "m.gguf"), filepath.Join(dir, "folder")
+	require.NoError(t, Model(context.Background(), file, folderOf(t, "deepseek_v2"), Options{Layout: GGUF}))
+	require.NoError(t, Model(context.Background(), folder, file, Options{Layout: Safetensors}))
+	text, err := os.ReadFile(filepath.Join(folder, checkpoint.ConfigName))
+	require.NoError(t, err)
+	require.Contains(t, string(text), `"q_lora_rank": null,`)
+	require.Contains(t, string(text), `"routed_scaling_factor": 1.0,`)
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -61,6 +62,16 @@ func losses(t *testing.T, out string) (all []string) {
 	return all
 }
 
+// alike compares losses of two meshes, which add up the tokens' losses in different orders.
+func alike(t *testing.T, want, got string) {
+	t.Helper()
+	x, err := strconv.ParseFloat(want, 64)
+	require.NoError(t, err)
+	y, err := strconv.ParseFloat(got, 64)
+	require.NoError(t, err)
+	require.InDelta(t, x, y, 1e-5*x)
+}
+
 // same holds the folder's model to the newest checkpoint of the run: all tensors, and no others.
 func same(t *testing.T, out string) *models.Model {
 	t.Helper()
@@ -86,7 +97,7 @@ func same(t *testing.T, out string) *models.Model {
 	return m
 }
 
-// Every family that gomoe writes trains, with the same first loss on every mesh, and opens.
+// Every family that gomoe writes trains, with nearly the same first loss on every mesh, and opens.
 func TestFamilies(t *testing.T) {
 	text := corpus(t, "a.txt", prose)
 	for _, family := range written() {
@@ -117,7 +128,7 @@ func TestFamilies(t *testing.T) {
 			if first == "" {
 				first = got[0]
 			}
-			require.Equal(t, first, got[0], "%s on %q", family, mesh)
+			alike(t, first, got[0])
 			m := same(t, out)
 			require.Equal(t, []any{family, sparse, 16, 256}, []any{m.Family, m.Experts > 0, m.Context, m.Vocab})
 		}
@@ -185,7 +196,7 @@ func TestTrain(t *testing.T) {
 	said, err = follow(t, settings(4, "dp=2,ep=2", ""), moved, true)
 	require.NoError(t, err)
 	require.Contains(t, said, `, with mesh "dp=2,ep=2" instead of ""`)
-	require.Equal(t, losses(t, whole)[2], losses(t, moved)[2])
+	alike(t, losses(t, whole)[2], losses(t, moved)[2])
 	same(t, moved)
 
 	_, err = follow(t, settings(4, "", `, "num_local_experts": 4`), moved, true)

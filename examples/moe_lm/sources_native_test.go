@@ -21,11 +21,9 @@ func TestDeviceSources(t *testing.T) {
 		t.Run(d, func(t *testing.T) {
 			args, _ := tiny(t, "-layers", "1", "-dtype", d)
 			c, _, _ := setup(t, args...)
-			p, err := c.step(false)
-			require.NoError(t, err)
 			mesh, err := sharding.ParseMesh("ep=2")
 			require.NoError(t, err)
-			cfg := c.placed(mesh, p, true)
+			p, cfg := planned(t, c, mesh)
 			cfg.Target = kernels.Metal{}
 			plan, err := gomoe.Compile(p.Program, cfg)
 			require.NoError(t, err)
