@@ -236,6 +236,25 @@ func TestAll(t *testing.T) {
 	require.InDelta(t, r.After, run(t, filepath.Join(o.Out, "model"), more).Before, 1e-5)
 }
 
+// Documents that share a sequence have the losses that they have alone.
+func TestDocumentsApart(t *testing.T) {
+	alone, n := 0.0, 0.0
+	texts := []string{"# ! # !", "%$%$%"}
+	model := folderOf(t, "olmoe")
+	loss := func(lines ...string) float64 {
+		o := options(t)
+		require.NoError(t, os.WriteFile(o.HeldOut[0], []byte(strings.Join(lines, "\n")), 0o666))
+		o.Steps, o.Rows = 1, 1
+		return run(t, model, o).Before
+	}
+	for _, text := range texts {
+		tokens := float64(len(text) - 1)
+		alone, n = alone+tokens*loss(fmt.Sprintf(`{"text": %q}`, text)), n+tokens
+	}
+	together := loss(fmt.Sprintf(`{"text": %q}`, texts[0]), fmt.Sprintf(`{"text": %q}`, texts[1]))
+	require.InDelta(t, alone/n, together, 1e-6)
+}
+
 // Wrong options and models are errors.
 func TestRefuses(t *testing.T) {
 	c, m, tok := open(t, folderOf(t, "olmoe"))
