@@ -317,6 +317,9 @@ func (p DotGeneralOp) InBlocks(e *graph.Eqn, in []sharding.Spec, blocks int) (gr
 	at := slices.Index(p.LHSContract, d)
 	first := func(list []int) []int { return slices.Insert(slices.Delete(slices.Clone(list), at, at+1), 0, list[at]) }
 	q.LHSContract, q.RHSContract, q.Tree = first(p.LHSContract), first(p.RHSContract), blocks
+	if q.DType == graph.BF16 || q.DType == graph.F16 {
+		q.DType = graph.F32 // rounded when it is whole
+	}
 	return q, divides(blocks, e.In[0].Type.Shape[d])
 }
 

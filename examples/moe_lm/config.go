@@ -33,6 +33,7 @@ type config struct {
 
 	Overlap lowering.Overlap // what is computed during collectives
 	Sums    sumType          // in which ranks add up gradients
+	Exact   bool             // the same bits on every mesh of dp and ep
 	Remat   string           // what the gradient computes again: one of the constants below
 	Zero    string           // what is split over the ranks that split the batch: one of the constants below
 

@@ -99,6 +99,7 @@ func parse(args []string) (config, options, error) {
 	f.StringVar(&c.Remat, "remat", rematOff, "`what` the gradient computes again to save memory: off, products (a layer without its products and exchanges) or all (of a layer)")
 	f.Var(&c.Sums, "sums", "element `type` in which ranks add up gradients and other sums: f32, or bf16 or f16, which halve what they exchange and round")
 	f.StringVar(&c.Zero, "zero", zeroOff, "`what` is split over the ranks that split the batch, to save memory: off, moments, or weights (and moments; weights are gathered where they are used)")
+	f.BoolVar(&c.Exact, "exact", false, "give the loss, the weights and so the whole run the same bits on every mesh of dp and ep, also when it goes on on another; it takes more time")
 	f.TextVar(&c.Overlap, "overlap", c.Overlap, "`what` to compute during collectives: off or collectives")
 
 	f.SetOutput(io.Discard) // a mistake prints one line, not all flags

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+
 	"fmt"
 	"math"
 
@@ -78,12 +80,17 @@ func (c config) used(w *graph.Value, place ...string) *graph.Value {
 	return w
 }
 
-// batchSpec splits sequences over every axis except tp.
+// batchSpec splits sequences over every axis except tp, also those that the mesh lacks.
 func batchSpec(m sharding.Mesh) sharding.Spec {
 	var axes []string
 	for _, a := range m.Axes {
 		if a.Name != "tp" {
 			axes = append(axes, a.Name)
+		}
+	}
+	for _, name := range []string{"dp", "ep"} {
+		if !slices.Contains(axes, name) {
+			axes = append(axes, name)
 		}
 	}
 	return sharding.Spec{Dims: [][]string{axes}}

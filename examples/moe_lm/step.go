@@ -57,5 +57,12 @@ func stack(vs []*graph.Value) *graph.Value {
 
 // placed returns how a program of the model is placed on the mesh, but for its weights.
 func (c config) placed(m sharding.Mesh) gomoe.Config {
-	return gomoe.Config{World: c.world, Mesh: m, Place: map[string]sharding.Spec{"bytes": batchSpec(m), "targets": batchSpec(m)}, Overlap: c.Overlap, Sums: c.Sums.DType}
+	cfg := gomoe.Config{World: c.world, Mesh: m, Place: map[string]sharding.Spec{"bytes": batchSpec(m), "targets": batchSpec(m)}, Overlap: c.Overlap, Sums: c.Sums.DType}
+	if c.Exact {
+		cfg.Exact = exactBlocks
+	}
+	return cfg
 }
+
+// exactBlocks is the number of blocks of the batch, and of ranks at most, with the flag -exact.
+const exactBlocks = 8

@@ -16,6 +16,7 @@ func (g *linkGroup) view(i int, mine *post) error {
 	c := &h.claim
 	srcs := p.srcs[:0]
 	*p = post{call: c.call, root: mine.root}
+	p.call.Pairs = mine.call.Pairs // heads do not have it: ranks run one plan
 	v := viewer{shared: g.e.shared, rank: g.ranks[i], at: h.at}
 	if mine.srcs == nil {
 		p.src = v.see(c.bytes)
