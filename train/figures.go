@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/gomoe/gomoe/internal/whole"
 	"github.com/gomoe/gomoe/train/report"
 )
 
@@ -53,7 +54,7 @@ func (f Figures) open(first bool, done, total int, h *report.History) (*outputs,
 	if !first || f.Folder == "" {
 		return o, nil
 	}
-	path := filepath.Join(f.Folder, "metrics.csv")
+	path := filepath.Join(f.Folder, report.MetricsName)
 	var err error
 	if done == 0 {
 		o.metrics, err = report.CreateMetrics(path)
@@ -84,12 +85,12 @@ func (o *outputs) step(s report.Step) error {
 	return errors.Join(errs...)
 }
 
-// sync returns when the rows are on the disk.
-func (o *outputs) sync() error {
+// sync returns a function that returns when the rows so far are on the disk. It may be called beside steps.
+func (o *outputs) sync() func() error {
 	if o.metrics == nil {
 		return nil
 	}
-	return o.metrics.Sync()
+	return func() error { return whole.Sync(filepath.Join(o.Folder, report.MetricsName)) }
 }
 
 func (o *outputs) close() error {

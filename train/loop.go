@@ -76,6 +76,11 @@ func (l *Loop) Run(ctx, stop context.Context, r *Run) (*Ended, error) {
 	}
 	out.serve()
 	err = l.run(ctx, stop, r, out, e)
+	if ended := l.Saves.end(ctx, err); err == nil {
+		err = ended
+	} else {
+		err = also(err, ended)
+	}
 	if closed := out.close(); err == nil { // else it may be the same error
 		err = closed
 	}
@@ -99,7 +104,10 @@ func (l *Loop) check(r *Run) error {
 
 func (l *Loop) run(ctx, stop context.Context, r *Run, out *outputs, e *Ended) error {
 	for n := e.Steps + 1; n <= l.Steps; n++ {
-		var err error
+		err := l.Saves.poll(ctx)
+		if err != nil {
+			return err
+		}
 		if e.Stopped, err = r.any(ctx, stop.Err() != nil); err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -217,6 +218,17 @@ func TestLoopErrors(t *testing.T) {
 		{func(l *train.Loop) {
 			l.Batch = func(int) (map[string]array.Array, error) { return nil, errors.New("no more") }
 		}, "step 1: batch: no more", 0},
+		{func(l *train.Loop) { // the first checkpoint is written beside the steps that follow, and cannot be
+			l.Rate = train.Constant(1e-3)
+			path := l.Saves.Folder.Path
+			l.After = func(_ context.Context, d *train.Done) error {
+				if d.Index == 4 {
+					return os.WriteFile(path, nil, 0o644)
+				}
+				time.Sleep(10 * time.Millisecond)
+				return nil
+			}
+		}, "snapshot: step 4: ", -1},
 		{func(l *train.Loop) { l.Batch = nil }, "want Loop.Batch and Loop.Rate", 0},
 		{func(l *train.Loop) { l.Steps = 0 }, "0 steps, held-out loss every 5", 0},
 	} {
@@ -233,8 +245,11 @@ func TestLoopErrors(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want %q", err, c.want)
 		}
-		if e.History.Count != c.steps && !(c.steps == 1 && e.History.Count <= 2) {
+		if c.steps >= 0 && e.History.Count != c.steps && !(c.steps == 1 && e.History.Count <= 2) {
 			t.Errorf("%s: %d steps in the history, want %d", c.want, e.History.Count, c.steps)
+		}
+		if c.steps < 0 && (e.Steps < 4) {
+			t.Errorf("%d steps are done, want the run to end behind the save of step 4", e.Steps)
 		}
 		if c.steps > 0 {
 			require.Equal(t, err, told)

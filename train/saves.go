@@ -2,6 +2,7 @@ package train
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,6 +15,8 @@ type Saves struct {
 	// Folder is where checkpoints are. Begin sets its World.
 	Folder snapshot.Folder
 	// Every is after how many steps the loop saves. The last step and a stop leave a checkpoint, too. 0 saves nothing.
+	// Checkpoints are written beside the steps that follow, from a copy of the state; a process that writes keeps memory
+	// for its part of the copy.
 	Every int
 	// Resume goes on from the newest checkpoint in Folder, if there is one.
 	Resume bool
@@ -23,7 +26,8 @@ type Saves struct {
 	Facts       map[string]string
 	Model, Free []string
 
-	done int // steps that the newest checkpoint has
+	done   int // steps that the newest checkpoint has, or the one that is being written
+	writer *snapshot.Writer
 }
 
 // Begun is how a run begins.
@@ -50,7 +54,7 @@ func (s *Saves) Earlier() error {
 // the seed. In a job of several processes all of them call it.
 func (l *Loop) Begin(ctx context.Context, r *Run, seed uint64) (b Begun, err error) {
 	s := &l.Saves
-	s.done, s.Folder.World = 0, r.world.World
+	s.done, s.Folder.World, s.writer = 0, r.world.World, nil
 	if err := s.Earlier(); err != nil {
 		return b, err
 	}
@@ -92,17 +96,41 @@ func (s *Saves) changed(from *snapshot.Snapshot) (list []string, err error) {
 	return list, nil
 }
 
-// save leaves a checkpoint after a step, if checkpoints are asked for and the step has none.
+// save begins to write a checkpoint after a step, if checkpoints are asked for and the step has none. It is written beside
+// the steps that follow.
 func (s *Saves) save(ctx context.Context, step int, r *Run, out *outputs) error {
 	if s.Every == 0 || step == s.done {
 		return nil
 	}
-	if err := out.sync(); err != nil { // a resumed run continues the rows
-		return err
+	if s.writer == nil {
+		s.writer = &snapshot.Writer{Folder: s.Folder}
 	}
-	if err := s.Folder.Save(ctx, snapshot.State{Step: step, Facts: s.Facts, Arrays: r.state}); err != nil {
+	// A resumed run continues the rows of metrics.csv.
+	if err := s.writer.Begin(ctx, snapshot.State{Step: step, Facts: s.Facts, Arrays: r.state, Sync: out.sync()}); err != nil {
 		return err
 	}
 	s.done = step
 	return nil
+}
+
+// poll returns the error of a checkpoint that could not be written.
+func (s *Saves) poll(ctx context.Context) error {
+	if s.writer == nil {
+		return nil
+	}
+	_, err := s.writer.Poll(ctx)
+	return err
+}
+
+// end returns when nothing is written any more. err is that of the run. A checkpoint that is being written is completed,
+// unless other processes may not be there any more.
+func (s *Saves) end(ctx context.Context, err error) error {
+	if s.writer == nil {
+		return nil
+	}
+	var diverged *Diverged
+	if err == nil || s.Folder.World == nil || errors.As(err, &diverged) && diverged.Cause == nil { // which all processes find
+		return s.writer.Wait(ctx)
+	}
+	return s.writer.Abandon(err)
 }

@@ -191,12 +191,13 @@ func (f *File) publish() error {
 	return syncFolder(f.root)
 }
 
-// Sync returns when all that has been written is on the disk. Before Publish it does nothing.
-func (f *File) Sync() error {
-	if f.err == nil && f.public && f.root != nil {
-		f.fail(f.f.Sync())
+// Sync returns when what was written to a file, by whomever, is on the disk.
+func Sync(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
 	}
-	return f.err
+	return errors.Join(f.Sync(), f.Close())
 }
 
 // Close publishes the file and ends it. It returns the first error of any Write. After an

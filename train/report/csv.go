@@ -27,6 +27,9 @@ type Metrics struct {
 	err     error
 }
 
+// MetricsName is the name of a run's metrics among its files.
+const MetricsName = "metrics.csv"
+
 // CreateMetrics creates a CSV file, which appears with the first step. The caller
 // must close it.
 func CreateMetrics(path string) (*Metrics, error) {
@@ -101,16 +104,6 @@ func (m *Metrics) row(s Step) ([]byte, error) {
 	b = append(b, '\n')
 	m.started = true
 	return b, nil
-}
-
-// Sync returns when all rows are on the disk.
-func (m *Metrics) Sync() error {
-	if m.err == nil && m.file != nil {
-		if err := m.file.Sync(); err != nil {
-			m.err = fmt.Errorf("report: metrics: %w", err)
-		}
-	}
-	return m.err
 }
 
 // Close closes the file. It returns an error of closing, or of an earlier

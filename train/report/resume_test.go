@@ -26,7 +26,6 @@ func TestResumeMetrics(t *testing.T) {
 	write := func(m *Metrics, list []Step) {
 		for _, s := range list {
 			require.NoError(t, m.Step(s))
-			require.NoError(t, m.Sync())
 		}
 		require.NoError(t, m.Close())
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	goruntime "runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,55 +32,25 @@ type State struct {
 	// Facts are settings and positions by name. The snapshot keeps them as they are.
 	Facts  map[string]string
 	Arrays map[string]*runtime.Array // those that several ranks hold are written once
+	// Sync, unless it is nil, is called in every process before the snapshot is complete. It returns
+	// when other files of the run, which a snapshot goes with, are on the disk. A Writer calls it
+	// beside the steps.
+	Sync func() error
 }
 
 // Save writes a snapshot and removes the oldest ones. In a job of several processes all of them
 // call Save between the same two steps, with the same State; it blocks until all have written
 // their parts. After an error there is no snapshot of this step, and all earlier ones are there.
-// It is an error if the step has a snapshot already, or if an array is a pending sum.
+// It is an error if the step has a snapshot already, or if an array is a pending sum. A Writer
+// saves beside the steps.
 func (f Folder) Save(ctx context.Context, s State) error {
-	if err := f.save(ctx, s); err != nil {
-		return fmt.Errorf("snapshot: step %d: %w", s.Step, err)
-	}
-	return nil
-}
-
-func (f Folder) save(ctx context.Context, s State) error {
-	p, err := f.process()
-	if err != nil || p.idle {
-		return err
-	}
-	dir := f.folder(s.Step)
-	err = f.all(ctx, func() error {
-		if !p.first {
-			return nil
-		}
-		return f.begin(dir)
-	})
-	if err != nil {
-		return err
-	}
-	err = f.all(ctx, func() error { return p.write(dir, s) })
+	w := Writer{Folder: f}
+	err := w.begin(ctx, s, false)
 	if err == nil {
-		err = f.all(ctx, func() error {
-			if !p.first {
-				return nil
-			}
-			return commit(dir, p.of, s)
-		})
+		err = w.Wait(ctx)
 	}
-	if err != nil {
-		if p.first {
-			err = errors.Join(err, remove(dir))
-		}
-		return err
-	}
-	return f.all(ctx, func() error {
-		if !p.first {
-			return nil
-		}
-		return f.prune()
-	})
+	goruntime.KeepAlive(s.Arrays) // they own the memory of what is written
+	return err
 }
 
 // process is the place of this process among those that save.

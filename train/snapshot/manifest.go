@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/gomoe/gomoe/checkpoint/tensor"
+	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/whole"
 )
 
@@ -35,8 +36,8 @@ type file struct {
 	Parts string `json:"parts"` // SHA-256 of what the file says about its parts
 }
 
-// commit completes a snapshot, if its files are there and hold every array.
-func commit(dir string, processes int, s State) error {
+// commit completes a snapshot, if its files are there and hold arrays of these types by name.
+func commit(dir string, processes int, s State, types map[string]graph.Type) error {
 	m := manifest{Format: format, Step: s.Step, Facts: s.Facts}
 	for n := range processes {
 		m.Files = append(m.Files, file{Name: fileName(n, processes)})
@@ -45,9 +46,9 @@ func commit(dir string, processes int, s State) error {
 	if err != nil {
 		return err
 	}
-	for name, a := range s.Arrays {
-		if x, ok := snap.arrays[name]; !ok || !x.t.Equal(a.Type) {
-			err = errors.Join(err, fmt.Errorf("%s: the files do not hold %s", name, a.Type))
+	for name, t := range types {
+		if x, ok := snap.arrays[name]; !ok || !x.t.Equal(t) {
+			err = errors.Join(err, fmt.Errorf("%s: the files do not hold %s", name, t))
 		}
 	}
 	if err = errors.Join(err, snap.Close()); err != nil {

@@ -2,7 +2,6 @@ package snapshot
 
 import (
 	"fmt"
-	"hash/crc32"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -65,7 +64,7 @@ func (p *piece) check(lo, hi int) error {
 			continue
 		}
 		mem := p.Mem[b*block : min((b+1)*block, len(p.Mem))]
-		if got := crc32.Checksum(mem, crc32.MakeTable(crc32.Castagnoli)); got != p.sums[b] {
+		if got := sum(mem); got != p.sums[b] {
 			return fmt.Errorf("%s is damaged: tensor %q: the checksum of %d bytes from byte %d of the file on is %08x, want %08x",
 				filepath.Base(p.File), p.Name, len(mem), p.Offset+int64(b*block), got, p.sums[b])
 		}

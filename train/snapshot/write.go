@@ -4,14 +4,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"maps"
 	"path/filepath"
-	goruntime "runtime"
 	"slices"
 	"strconv"
 
 	"github.com/gomoe/gomoe/checkpoint/safetensors"
 	"github.com/gomoe/gomoe/checkpoint/tensor"
+	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/whole"
 	"github.com/gomoe/gomoe/runtime"
 )
@@ -38,43 +39,70 @@ const (
 
 func fileName(n, of int) string { return fmt.Sprintf("part-%05d-of-%05d.safetensors", n+1, of) }
 
-// write writes what this process holds.
-func (p process) write(dir string, s State) error {
-	if err := whole.Folder(dir); err != nil {
-		return err
-	}
-	parts, tensors := []part{}, []tensor.Source{}
+// box is a part of an array that this process writes.
+type box struct {
+	part
+	of  graph.Type // of the part
+	mem []byte
+}
+
+// boxes returns what this process is to write. Their memory is that of the arrays.
+func (p process) boxes(s State) ([]box, error) {
+	var all []box
 	for _, name := range slices.Sorted(maps.Keys(s.Arrays)) {
 		a := s.Arrays[name]
 		held, err := a.Parts()
 		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		if len(a.Spec.Pending) > 0 {
-			return fmt.Errorf("%s is a pending sum, %s; save it when a program has added it up", name, a.Spec.Format(a.Type))
+			return nil, fmt.Errorf("%s is a pending sum, %s; save it when a program has added it up", name, a.Spec.Format(a.Type))
 		}
 		if a.Type.DType.IsBlock() {
-			return fmt.Errorf("%s: %s: want an element type that is not in blocks", name, a.Type)
+			return nil, fmt.Errorf("%s: %s: want an element type that is not in blocks", name, a.Type)
 		}
 		for _, h := range held {
 			if !owner(a, h.Rank) || h.Type.Len() == 0 && (a.Type.Len() > 0 || h.Rank > 0) {
 				continue // an array without elements is one part, for its type
 			}
-			q := part{name, name, append([]int{}, a.Type.Shape...), append([]int{}, h.Start...), sums(h.Bytes())}
+			b := box{part{name, name, append([]int{}, a.Type.Shape...), append([]int{}, h.Start...), []uint32{}}, h.Type, h.Bytes()}
 			if !h.Type.Equal(a.Type) {
-				q.Tensor = name + h.Box()
+				b.Tensor = name + h.Box()
 			}
-			parts, tensors = append(parts, q), append(tensors, tensor.Of(q.Tensor, h.Array))
+			all = append(all, b)
 		}
+	}
+	return all, nil
+}
+
+// write writes the file of this process.
+func (p process) write(at *pace, dir string, s State, boxes []box) error {
+	if err := whole.Folder(dir); err != nil {
+		return err
+	}
+	parts, tensors := make([]part, len(boxes)), []tensor.Source{}
+	for i, b := range boxes {
+		for piece := range slices.Chunk(b.mem, block) {
+			if err := at.do(func() error { b.Sums = append(b.Sums, sum(piece)); return nil }); err != nil {
+				return err
+			}
+		}
+		parts[i] = b.part
+		tensors = append(tensors, tensor.Source{Name: b.Tensor, Type: b.of, Write: func(w io.Writer) error {
+			for piece := range slices.Chunk(b.mem, block/4) {
+				if err := at.do(func() error { _, err := w.Write(piece); return err }); err != nil {
+					return err
+				}
+			}
+			return nil
+		}})
 	}
 	text, err := json.Marshal(parts)
 	if err != nil {
 		return err
 	}
 	meta := map[string]string{formatField: format, stepField: strconv.Itoa(s.Step), partsField: string(text)}
-	err = safetensors.Write(filepath.Join(dir, fileName(p.n, p.of)), meta, tensors)
-	goruntime.KeepAlive(s.Arrays) // they own the memory of the parts
-	return err
+	return safetensors.Write(filepath.Join(dir, fileName(p.n, p.of)), meta, tensors)
 }
 
 // owner reports whether a rank is the lowest of those that hold the same part of an array.
@@ -88,11 +116,5 @@ func owner(a *runtime.Array, rank int) bool {
 	return true
 }
 
-// sums returns the checksum of every block.
-func sums(mem []byte) []uint32 {
-	all := []uint32{}
-	for chunk := range slices.Chunk(mem, block) {
-		all = append(all, crc32.Checksum(chunk, crc32.MakeTable(crc32.Castagnoli)))
-	}
-	return all
-}
+// sum returns the checksum of a block.
+func sum(mem []byte) uint32 { return crc32.Checksum(mem, crc32.MakeTable(crc32.Castagnoli)) }

@@ -1,0 +1,47 @@
+package snapshot
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// rest is how long a pace rests after work, as a multiple of what the work took. Work then takes 1/33 of a core, so that
+// steps that keep all cores busy are not slower by more than that, even where each waits for its slowest core.
+const rest = 32
+
+// pace spreads work over time, until somebody waits for it.
+type pace struct {
+	ctx     context.Context
+	rush    chan struct{}
+	hurries sync.Once
+}
+
+func newPace(ctx context.Context) *pace { return &pace{ctx: ctx, rush: make(chan struct{})} }
+
+// hurry ends all rests.
+func (p *pace) hurry() { p.hurries.Do(func() { close(p.rush) }) }
+
+// do does a small part of the work, and rests. After the end of the context it does nothing, and returns its cause.
+func (p *pace) do(work func() error) error {
+	if p.ctx.Err() != nil {
+		return context.Cause(p.ctx)
+	}
+	began := time.Now()
+	if err := work(); err != nil {
+		return err
+	}
+	select {
+	case <-p.rush:
+		return nil
+	default:
+	}
+	t := time.NewTimer(rest * time.Since(began))
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-p.rush:
+	case <-p.ctx.Done():
+	}
+	return nil
+}

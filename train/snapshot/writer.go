@@ -1,0 +1,229 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	goruntime "runtime"
+	"sync"
+
+	"github.com/gomoe/gomoe/graph"
+)
+
+// Writer writes the snapshots of a folder beside what its processes do, one at a time. Its methods are called one at a
+// time, by all processes of the folder's World at the same points, which are between two steps. The zero Writer with a
+// Folder is ready. Whoever has called Begin calls Wait or Abandon, which end what it has begun.
+type Writer struct {
+	Folder Folder
+
+	step    int
+	first   bool
+	alone   bool    // no other process saves
+	left    []phase // the first one is being done; none if nothing is written
+	done    chan struct{}
+	err     error // of the phase that done says is over
+	pace    *pace
+	cancel  context.CancelCauseFunc
+	staging []byte // the copies; it stays, so that the next snapshot takes no fresh memory
+}
+
+// phase is a part of the work after which processes wait for each other.
+type phase func(context.Context) error
+
+// Begin waits until the snapshot before is there, copies what this process is to write of s, and returns; the copies are
+// written beside what the caller does next. The arrays are the caller's again, and may be donated. The process keeps memory
+// for the copies, once. Errors of writing are those of Poll and Wait.
+func (w *Writer) Begin(ctx context.Context, s State) error {
+	if err := w.Wait(ctx); err != nil {
+		return err
+	}
+	return w.begin(ctx, s, true)
+}
+
+func (w *Writer) begin(ctx context.Context, s State, copied bool) error {
+	p, err := w.Folder.process()
+	if err != nil {
+		return fmt.Errorf("snapshot: step %d: %w", s.Step, err)
+	}
+	if p.idle {
+		return nil
+	}
+	boxes, wrong := p.boxes(s)
+	if wrong == nil && copied {
+		w.staging = stage(boxes, w.staging)
+	}
+	types := map[string]graph.Type{}
+	for name, a := range s.Arrays {
+		types[name] = a.Type
+	}
+	s.Arrays = nil // their memory is the caller's
+	w.step, w.first, w.alone = s.Step, p.first, p.of == 1
+	dir := w.Folder.folder(s.Step)
+	only := func(do func() error) phase {
+		return func(context.Context) error {
+			if !p.first {
+				return nil
+			}
+			return do()
+		}
+	}
+	w.left = []phase{
+		only(func() error { return w.Folder.begin(dir) }),
+		func(context.Context) error {
+			if wrong != nil || s.Sync == nil {
+				return wrong
+			}
+			return s.Sync()
+		},
+		func(context.Context) error { return p.write(w.pace, dir, s, boxes) },
+		only(func() error { return commit(dir, p.of, s, types) }),
+		only(w.Folder.prune),
+	}
+	if w.alone {
+		all := w.left
+		w.left = []phase{func(ctx context.Context) error {
+			for _, do := range all {
+				if err := errors.Join(context.Cause(ctx), do(ctx)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}}
+	}
+	within, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	w.cancel, w.pace = cancel, newPace(within)
+	w.start(within)
+	return nil
+}
+
+// start does the next phase beside the caller.
+func (w *Writer) start(ctx context.Context) {
+	w.done = make(chan struct{})
+	go func(do phase, done chan struct{}) {
+		defer close(done)
+		w.err = do(ctx)
+	}(w.left[0], w.done)
+}
+
+// Poll reports whether nothing is being written any more, without waiting for the disk. It returns the error of a snapshot
+// that could not be written; there is none of its step then, and all earlier ones are there.
+func (w *Writer) Poll(ctx context.Context) (done bool, err error) {
+	for len(w.left) > 0 {
+		busy := false
+		select {
+		case <-w.done:
+		default:
+			busy = true
+		}
+		if w.Folder.World != nil {
+			var err error
+			if busy, err = w.Folder.World.Any(ctx, busy); err != nil {
+				return false, errors.Join(w.failed(err), w.Abandon(err))
+			}
+		}
+		if busy {
+			return false, nil
+		}
+		if err := w.next(ctx); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// Wait returns when the snapshot that is being written is there, and writes as fast as the disk takes it. Errors are
+// those of Poll; when ctx ends, the snapshot is abandoned.
+func (w *Writer) Wait(ctx context.Context) error {
+	for len(w.left) > 0 {
+		w.pace.hurry()
+		select {
+		case <-w.done:
+		case <-ctx.Done():
+			return errors.Join(w.failed(context.Cause(ctx)), w.Abandon(context.Cause(ctx)))
+		}
+		if err := w.next(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Abandon ends what is being written, without the other processes, which may be gone. The snapshot is there if all that
+// was missing was to be done by this process alone, else there is none of this step. It returns when nothing is written any
+// more. cause is the reason.
+func (w *Writer) Abandon(cause error) error {
+	if len(w.left) == 0 {
+		return nil
+	}
+	if w.alone || len(w.left) > 2 { // else the manifest is being written
+		w.cancel(cause)
+	}
+	w.pace.hurry()
+	<-w.done
+	return w.finish()
+}
+
+func (w *Writer) failed(err error) error { return fmt.Errorf("snapshot: step %d: %w", w.step, err) }
+
+// next ends a phase that all processes have done, and begins the one after it.
+func (w *Writer) next(ctx context.Context) error {
+	if err := w.Folder.all(ctx, func() error { return w.err }); err != nil {
+		return errors.Join(w.failed(err), w.finish())
+	}
+	if w.left = w.left[1:]; len(w.left) == 0 {
+		return w.finish()
+	}
+	w.start(w.pace.ctx)
+	return nil
+}
+
+// finish ends the work, and removes what is left of a snapshot that is not complete.
+func (w *Writer) finish() error {
+	w.left = nil
+	w.cancel(nil)
+	if dir := w.Folder.folder(w.step); w.first && !complete(dir) {
+		if err := os.RemoveAll(dir); err != nil {
+			return w.failed(err)
+		}
+	}
+	return nil
+}
+
+// stage copies boxes to memory of its own, and returns that memory: staging, if it is large enough.
+func stage(boxes []box, staging []byte) []byte {
+	const chunk = 4 << 20
+	const align = 64
+	n := 0
+	for _, b := range boxes {
+		n += (len(b.mem) + align - 1) / align * align
+	}
+	if cap(staging) < n {
+		staging = make([]byte, n)
+	}
+	type job struct{ to, from []byte }
+	var jobs []job
+	at := 0
+	for i := range boxes {
+		from := boxes[i].mem
+		to := staging[at : at+len(from) : at+len(from)]
+		at += (len(from) + align - 1) / align * align
+		boxes[i].mem = to
+		for len(from) > 0 {
+			k := min(chunk, len(from))
+			jobs = append(jobs, job{to[:k], from[:k]})
+			to, from = to[k:], from[k:]
+		}
+	}
+	var all sync.WaitGroup
+	workers := min(goruntime.GOMAXPROCS(0), len(jobs))
+	for worker := range workers {
+		all.Go(func() {
+			for i := worker; i < len(jobs); i += workers {
+				copy(jobs[i].to, jobs[i].from)
+			}
+		})
+	}
+	all.Wait()
+	return staging
+}
