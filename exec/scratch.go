@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/pages"
 )
 
 // Plain is an element of scratch memory: it holds no pointers.
@@ -26,7 +27,11 @@ type Scratch struct {
 
 // NewScratch returns a Scratch of the given number of bytes. Kernels that need no more
 // than that cause no further allocation.
-func NewScratch(bytes int64) *Scratch { return &Scratch{mem: make([]uint64, (bytes+7)/8)} }
+func NewScratch(bytes int64) *Scratch {
+	mem := make([]uint64, (bytes+7)/8)
+	pages.Large(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(mem))), len(mem)*8))
+	return &Scratch{mem: mem}
+}
 
 // Reset takes back all memory that was handed out.
 func (s *Scratch) Reset() {

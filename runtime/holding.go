@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 )
@@ -64,7 +63,7 @@ func (r *rank) arena(n int, h *heap) ([]byte, error) {
 		}
 	}
 	if h == nil || n == 0 {
-		return array.New(graph.T(graph.U8, n)).Bytes(), nil
+		return lasting(graph.T(graph.U8, n)).Bytes(), nil
 	}
 	b, err := h.block(n)
 	if err != nil {

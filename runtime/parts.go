@@ -76,7 +76,7 @@ func Put(a array.Array, m sharding.Mesh, spec sharding.Spec, ranks []int) (*Arra
 }
 
 // fresh returns memory of Go's heap.
-func fresh(_ int, t graph.Type) (piece, error) { return piece{array.New(t), nil}, nil }
+func fresh(_ int, t graph.Type) (piece, error) { return piece{lasting(t), nil}, nil }
 
 // copyFrom returns a fill that copies from the whole array.
 func copyFrom(a array.Array) func(Part) error {

@@ -82,7 +82,7 @@ func newRankOn(p *lowering.Plan, c collective.Communicator, h *heap, memory func
 			r.cut[i] = slices.Clone(b.Type.Shape)
 		}
 		if b.Storage == lowering.Kept {
-			r.kept[i].mem = array.New(b.Type)
+			r.kept[i].mem = lasting(b.Type)
 		}
 		if b.Storage == lowering.Temp && b.Def >= 0 {
 			r.bufs[i] = array.Over(b.Type, arena[b.Offset:])

@@ -50,7 +50,7 @@ func (s *spare) array(t graph.Type) (piece, error) {
 	}
 	s.mu.Unlock()
 	if s.heap == nil || t.Bytes() == 0 {
-		return piece{array.New(t), nil}, nil
+		return piece{lasting(t), nil}, nil
 	}
 	b, err := s.heap.block(int(t.Bytes()))
 	if err != nil {

@@ -32,6 +32,8 @@ func imports() map[string][]string {
 		"internal/wait":              {},
 		"internal/memory":            {},
 		"internal/openfiles":         {},
+		"internal/pages":             {},
+		"internal/testing/advised":   {},
 		"internal/reduce":            {"graph", "array", "internal/kernel/vector"},
 		"internal/dynlib":            {},
 		"quant":                      {"graph"},
@@ -81,7 +83,7 @@ func imports() map[string][]string {
 		"internal/measure":           {"graph", "collective", "jaccl"},
 		"internal/flight":            {"collective", "internal/whole", "jaccl"},
 		"internal/launch":            {"internal/openfiles", "jaccl/job/environ", "jaccl/job/hostfile", "world"},
-		"runtime":                    {"graph", "array", "sharding", "collective", "exec", "internal/kernel", "internal/kernel/gemm", "internal/whole", "lowering"},
+		"runtime":                    {"graph", "array", "sharding", "collective", "exec", "internal/kernel", "internal/kernel/gemm", "internal/pages", "internal/whole", "lowering"},
 		"metal":                      {"array", "lowering", "metal/internal/emu", "metal/internal/standin", "metal/kernels", "metal/mtl", "runtime"},
 		"metal/kernels":              {"graph", "array", "sharding", "exec", "lowering", "primitives"}, // the primitive of an instruction says how it is launched
 		"metal/mtl":                  {"internal/dynlib"},
@@ -99,7 +101,7 @@ func imports() map[string][]string {
 		"world":                      {"graph", "sharding", "collective", "internal/flight", "internal/openfiles", "jaccl", "jaccl/engine", "jaccl/job/environ", "jaccl/job/hostfile", "jaccl/job/meet", "jaccl/job/watch", "jaccl/link", "jaccl/link/*", "jaccl/mlx/mesh", "jaccl/mlx/ring", "jaccl/rdma"},
 		"":                           {"graph", "array", "sharding", "collective", "lowering", "internal/device", "internal/exact", "internal/kernel", "internal/memory", "internal/optimize", "metal/kernels", "primitives", "runtime", "world"},
 		"internal/device":            {"metal", "runtime"},
-		"exec":                       {"graph", "array", "sharding", "collective", "internal/kernel"},
+		"exec":                       {"graph", "array", "sharding", "collective", "internal/kernel", "internal/pages"},
 		"collective":                 {"graph"},
 		"cmd/...":                    {anything},
 		"examples/...":               {anything},
@@ -110,7 +112,7 @@ func imports() map[string][]string {
 
 // testSupport lists packages that only tests may import.
 func testSupport() []string {
-	return []string{"internal/testing/toy", "internal/testing/fleet", "internal/testing/faults", "internal/testing/fuzzprog", "internal/policy", "jaccl/jaccltest", "jaccl/rdma/rdmatest", "metal/internal/machine", "metal/metaltest", "internal/testing/late", "internal/testing/numbers"}
+	return []string{"internal/testing/advised", "internal/testing/toy", "internal/testing/fleet", "internal/testing/faults", "internal/testing/fuzzprog", "internal/policy", "jaccl/jaccltest", "jaccl/rdma/rdmatest", "metal/internal/machine", "metal/metaltest", "internal/testing/late", "internal/testing/numbers"}
 }
 
 // readOnly lists package variables that are tables, by package and name, with

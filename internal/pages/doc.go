@@ -1,0 +1,2 @@
+// Package pages asks the system for large pages of memory.
+package pages

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package pages
+
+// Large does nothing, as the system chooses its pages itself.
+func Large([]byte) {}
