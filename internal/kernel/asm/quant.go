@@ -66,8 +66,11 @@ func quant() {
 	wide := quantSet{set{name: "avx512", wide: true}, &table}
 	wide.panels()
 	wide.packs()
-	quantSet{set{name: "avx2"}, &table}.unpack()
-	quantSet{set{name: "avx2"}, &table}.quantize()
+	narrow := quantSet{set{name: "avx2"}, &table}
+	narrow.narrowPanels()
+	narrow.narrowPacks()
+	narrow.unpack()
+	narrow.quantize()
 	table.write()
 	var signs, scales []byte
 	for i := range 128 {

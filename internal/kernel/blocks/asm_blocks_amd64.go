@@ -282,6 +282,106 @@ func avx512PackMX(t *byte)
 //go:noescape
 func avx512PackGroup(t *byte)
 
+// avx2PanelQ4K2 adds the products of a panel of weights with 2 of the rows x.
+//
+//go:noescape
+func avx2PanelQ4K2(t *byte)
+
+// avx2PanelQ6K2 adds the products of a panel of weights with 2 of the rows x.
+//
+//go:noescape
+func avx2PanelQ6K2(t *byte)
+
+// avx2PanelQ2K2 adds the products of a panel of weights with 2 of the rows x.
+//
+//go:noescape
+func avx2PanelQ2K2(t *byte)
+
+// avx2PanelMX2 adds the products of a panel of weights with 2 of the rows x.
+//
+//go:noescape
+func avx2PanelMX2(t *byte)
+
+// avx2PanelQ82 adds the products of a panel of weights with 2 of the rows x.
+//
+//go:noescape
+func avx2PanelQ82(t *byte)
+
+// avx2PanelSmall2 adds the products of a panel of weights with 2 of the rows x.
+//
+//go:noescape
+func avx2PanelSmall2(t *byte)
+
+// avx2PanelLarge2 adds the products of a panel of weights with 2 of the rows x.
+//
+//go:noescape
+func avx2PanelLarge2(t *byte)
+
+// avx2PanelQ4K3 adds the products of a panel of weights with 3 of the rows x.
+//
+//go:noescape
+func avx2PanelQ4K3(t *byte)
+
+// avx2PanelQ6K3 adds the products of a panel of weights with 3 of the rows x.
+//
+//go:noescape
+func avx2PanelQ6K3(t *byte)
+
+// avx2PanelQ2K3 adds the products of a panel of weights with 3 of the rows x.
+//
+//go:noescape
+func avx2PanelQ2K3(t *byte)
+
+// avx2PanelMX3 adds the products of a panel of weights with 3 of the rows x.
+//
+//go:noescape
+func avx2PanelMX3(t *byte)
+
+// avx2PanelQ83 adds the products of a panel of weights with 3 of the rows x.
+//
+//go:noescape
+func avx2PanelQ83(t *byte)
+
+// avx2PanelSmall3 adds the products of a panel of weights with 3 of the rows x.
+//
+//go:noescape
+func avx2PanelSmall3(t *byte)
+
+// avx2PanelLarge3 adds the products of a panel of weights with 3 of the rows x.
+//
+//go:noescape
+func avx2PanelLarge3(t *byte)
+
+// avx2PackQ4K writes 8 rows of weights to a quarter of a panel.
+//
+//go:noescape
+func avx2PackQ4K(t *byte)
+
+// avx2PackQ2K writes 8 rows of weights to a quarter of a panel.
+//
+//go:noescape
+func avx2PackQ2K(t *byte)
+
+// avx2PackQ6K writes 8 rows of weights to a quarter of a panel.
+//
+//go:noescape
+func avx2PackQ6K(t *byte)
+
+// avx2PackQ8 writes 8 rows of weights to a quarter of a panel.
+//
+//go:noescape
+func avx2PackQ8(t *byte)
+
+// avx2PackMX writes 8 rows of weights to a quarter of a panel.
+//
+//go:noescape
+func avx2PackMX(t *byte)
+
+// avx2PackGroup writes 8 rows of weights to a quarter of a panel.
+//
+//go:noescape
+func avx2PackGroup(t *byte)
+
 // avx2UnpackQ4 makes groups of weights of blocks.
 //
 //go:noescape

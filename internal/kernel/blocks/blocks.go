@@ -87,7 +87,7 @@ type set struct {
 	// blockPanels and groupPanels multiply many rows of x. The functions of groupPanels are
 	// for weights that are unpacked to groups.
 	blockPanels [quantTypes]*panelSet
-	groupPanels *panelSet
+	groupPanels [groupTypes]*panelSet
 	// unpack makes groups of blocks. groupIndex is the index of a type.
 	unpack [groupTypes]func(*byte)
 }

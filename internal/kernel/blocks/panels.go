@@ -13,10 +13,13 @@ import (
 // sum never has to be added across lanes. A panel is made once for all rows of x.
 type panelSet struct {
 	size int // bytes of a unit of a panel: 256 elements, or a group
-	// pack writes 16 rows of weights to one half of a panel, and products[r] multiplies a
-	// panel with r+3 rows of x.
-	pack     func(*byte)
-	products *[panelTile - 2]func(*byte)
+	// pack writes `rows` rows of weights, 16 or 8, to their part of a panel.
+	rows int
+	pack func(*byte)
+	// products[r] multiplies a panel with r+1 rows of x. At most `tile` rows are multiplied at a time, and at least half
+	// as many.
+	tile     int
+	products *[panelTile]func(*byte)
 }
 
 const (
@@ -34,8 +37,8 @@ const (
 	panelLeast = 5
 )
 
-// packArgs is the argument of functions in assembly that write n units of 16 rows of
-// weights to a half of a panel. The generator knows the offsets of the fields.
+// packArgs is the argument of functions in assembly that write n units of 16 or 8 rows of
+// weights to their part of a panel. The generator knows the offsets of the fields.
 type packArgs struct {
 	n       int
 	panel   *byte
@@ -108,7 +111,7 @@ func (s *set) panels(d graph.DType, m, n, k int) *panelSet {
 		return nil
 	}
 	if quant.HasGroups(d) {
-		return s.groupPanels
+		return s.groupPanels[groupIndex(d)]
 	}
 	if isSuper(d) || k%quantGroup == 0 {
 		return s.blockPanels[quantIndex(d)]
@@ -174,10 +177,10 @@ func (p *panelProduct) packPanel(work *panelWork, j, from, to int) int {
 func (p *panelProduct) packRows(work *panelWork, at, n int, row func(l int) *byte) {
 	a := &work.pack
 	a.n, a.base, a.tmp = n, row(0), &work.tmp
-	for half := range 2 {
-		a.panel = &work.panel[at*p.size+64*half]
-		for l := range a.rows {
-			r := row(16*half + l)
+	for from := 0; from < panelRows; from += p.rows {
+		a.panel = &work.panel[at*p.size+4*from]
+		for l := range a.rows[:p.rows] {
+			r := row(from + l)
 			a.rows[l] = r
 			a.offsets[l] = int32(uintptr(unsafe.Pointer(r)) - uintptr(unsafe.Pointer(a.base)))
 		}
@@ -192,7 +195,7 @@ func (p *panelProduct) packRows(work *panelWork, at, n int, row func(l int) *byt
 func (p *panelProduct) products32(work *panelWork, i0, i1, j, from, units int, last bool) {
 	elements, bytes := p.unit()
 	a := &work.args
-	tiles := (i1 - i0 + panelTile - 1) / panelTile
+	tiles := (i1 - i0 + p.tile - 1) / p.tile
 	a.half = &work.half
 	a.fetch, a.lines = p.fetch(j, tiles*units)
 	whole := p.k <= panelPiece
@@ -208,7 +211,7 @@ func (p *panelProduct) products32(work *panelWork, i0, i1, j, from, units int, l
 		for r := range hi - lo {
 			a.x[r] = &p.x[(lo+r)*p.xb+from/elements*bytes]
 		}
-		p.products[hi-lo-3]((*byte)(unsafe.Pointer(a)))
+		p.products[hi-lo-1]((*byte)(unsafe.Pointer(a)))
 		if last {
 			p.write(sums, lo, hi, j)
 		}

@@ -26,7 +26,28 @@ func avx2Set() *set {
 		unpack:  avx2Unpack(),
 		super:   avx2RoundSuper,
 		group:   avx2RoundGroup,
+
+		blockPanels: [quantTypes]*panelSet{
+			avx2Panel((32+4)*panelLine, avx2PackQ8, avx2PanelQ82, avx2PanelQ83),
+			avx2Panel((64+14)*panelLine, avx2PackQ4K, avx2PanelQ4K2, avx2PanelQ4K3),
+			avx2Panel((64+25)*panelLine, avx2PackQ6K, avx2PanelQ6K2, avx2PanelQ6K3),
+			avx2Panel((64+10)*panelLine, avx2PackQ2K, avx2PanelQ2K2, avx2PanelQ2K3),
+			nil,
+			avx2Panel((32+4)*panelLine, avx2PackMX, avx2PanelMX2, avx2PanelMX3),
+		},
+		groupPanels: avx2GroupPanels(),
 	}
+}
+
+func avx2Panel(size int, pack, two, three func(*byte)) *panelSet {
+	return &panelSet{size: size, rows: 8, pack: pack, tile: 3, products: &[panelTile]func(*byte){1: two, 2: three}}
+}
+
+// avx2GroupPanels returns the functions of all types. The integers of those with `small` are at most 31.
+func avx2GroupPanels() [groupTypes]*panelSet {
+	const size = (32 + 8) * panelLine
+	small, large := avx2Panel(size, avx2PackGroup, avx2PanelSmall2, avx2PanelSmall3), avx2Panel(size, avx2PackGroup, avx2PanelLarge2, avx2PanelLarge3)
+	return [groupTypes]*panelSet{small, small, small, small, large, small, large, large, large}
 }
 
 func avx2Unpack() [groupTypes]func(*byte) {
@@ -39,20 +60,28 @@ func avx512Set() *set {
 	if !cpu.X86.HasAVX512VNNI || !cpu.X86.HasAVX512BW || !cpu.X86.HasAVX512DQ || !cpu.X86.HasAVX512VL {
 		return avx2Set()
 	}
-	blockPanels := [panelTile - 2]func(*byte){avx512PanelBlock3, avx512PanelBlock4, avx512PanelBlock5, avx512PanelBlock6}
+	panel := func(size int, pack func(*byte), products ...func(*byte)) *panelSet {
+		p := &panelSet{size: size, rows: 16, pack: pack, tile: panelTile, products: &[panelTile]func(*byte){}}
+		copy(p.products[panelTile-len(products):], products)
+		return p
+	}
+	var groupPanels [groupTypes]*panelSet
+	for i := range groupPanels {
+		groupPanels[i] = panel((32+8)*panelLine, avx512PackGroup, avx512PanelOffset3, avx512PanelOffset4, avx512PanelOffset5, avx512PanelOffset6)
+	}
 	return &set{
 		rows:    [quantTypes]func(*byte){avx512Q8Rows, avx512Q4KRows, avx512Q6KRows, avx512Q2KRows, avx2IQ2Rows, avx512MXRows},
 		pairs:   [quantTypes]func(*byte){avx512Q8Pairs, avx512Q4KPairs, avx512Q6KPairs, avx512Q2KPairs, nil, avx512MXPairs},
 		columns: [quantTypes]func(*byte){avx512Q8Columns, avx512Q4KColumns, avx512Q6KColumns, avx512Q2KColumns, avx2IQ2Columns, avx512MXColumns},
 		blockPanels: [quantTypes]*panelSet{
-			{(32 + 4) * panelLine, avx512PackQ8, &blockPanels},
-			{(64 + 14) * panelLine, avx512PackQ4K, &[panelTile - 2]func(*byte){avx512PanelQ4K3, avx512PanelQ4K4, avx512PanelQ4K5, avx512PanelQ4K6}},
-			{(64 + 25) * panelLine, avx512PackQ6K, &[panelTile - 2]func(*byte){avx512PanelQ6K3, avx512PanelQ6K4, avx512PanelQ6K5, avx512PanelQ6K6}},
-			{(64 + 10) * panelLine, avx512PackQ2K, &[panelTile - 2]func(*byte){avx512PanelQ2K3, avx512PanelQ2K4, avx512PanelQ2K5, avx512PanelQ2K6}},
+			panel((32+4)*panelLine, avx512PackQ8, avx512PanelBlock3, avx512PanelBlock4, avx512PanelBlock5, avx512PanelBlock6),
+			panel((64+14)*panelLine, avx512PackQ4K, avx512PanelQ4K3, avx512PanelQ4K4, avx512PanelQ4K5, avx512PanelQ4K6),
+			panel((64+25)*panelLine, avx512PackQ6K, avx512PanelQ6K3, avx512PanelQ6K4, avx512PanelQ6K5, avx512PanelQ6K6),
+			panel((64+10)*panelLine, avx512PackQ2K, avx512PanelQ2K3, avx512PanelQ2K4, avx512PanelQ2K5, avx512PanelQ2K6),
 			nil,
-			{(32 + 4) * panelLine, avx512PackMX, &blockPanels},
+			panel((32+4)*panelLine, avx512PackMX, avx512PanelBlock3, avx512PanelBlock4, avx512PanelBlock5, avx512PanelBlock6),
 		},
-		groupPanels: &panelSet{(32 + 8) * panelLine, avx512PackGroup, &[panelTile - 2]func(*byte){avx512PanelOffset3, avx512PanelOffset4, avx512PanelOffset5, avx512PanelOffset6}},
+		groupPanels: groupPanels,
 		groups:      avx512GroupRows,
 		groupPairs:  avx512GroupPairs,
 		unpack:      avx2Unpack(),

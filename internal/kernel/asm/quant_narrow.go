@@ -1,0 +1,280 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// narrowRows is the most rows of x that a function of AVX2 multiplies with a panel, 16 of its rows of weights at a time:
+// these have 6 sums of 16 bits and 6 of 32, and the weights of 4 lanes take the other registers.
+const narrowRows = 3
+
+// narrowPanels writes the products of panels for AVX2, which adds products of bytes in pairs, in 16 bits. Panels are those
+// of AVX-512, but for these lines and weights:
+//
+//	q4_k, q6_k    scales are two equal numbers of 16 bits
+//	q8_0, groups  weights are signed
+//
+// Sums of 16 bits are added as long as they cannot overflow: `depth` products of four weights, of which two are added, and
+// none is larger than 127.
+func (q quantSet) narrowPanels() {
+	for rows := narrowRows - 1; rows <= narrowRows; rows++ {
+		q.narrowPanel("Q4K", rows, false, 8).super() // weights to 15
+		q.narrowPanel("Q6K", rows, false, 2).super() // to 63
+		q.narrowPanel("Q2K", rows, false, 2).super() // to 3 times a scale of 15
+		q.narrowPanel("MX", rows, false, 4).group()  // to 24
+		q.narrowPanel("Q8", rows, true, 1).group()   // to 128
+		q.narrowPanel("Small", rows, true, 4).group()
+		q.narrowPanel("Large", rows, true, 1).group()
+	}
+}
+
+type narrow struct {
+	quantSet
+	kind    string
+	signed  bool
+	depth   int
+	t, n, w reg.Register
+	line    reg.Register // in the weights
+	scale   reg.Register // in the lines behind them
+	at      reg.Register // in the rows x
+	x       []reg.Register
+	sum     [][2]reg.VecPhysical // of integers, for each row of x
+}
+
+func (q quantSet) narrowPanel(kind string, rows int, signed bool, depth int) narrow {
+	name := fmt.Sprintf("avx2Panel%s%d", kind, rows)
+	TEXT(name, NOSPLIT, "func(t *byte)")
+	Pragma("noescape")
+	Doc(fmt.Sprintf("%s adds the products of a panel of weights with %d of the rows x.", name, rows))
+	p := narrow{quantSet: q, kind: kind, signed: signed, depth: depth, t: Load(Param("t"), GP64()), line: GP64(), scale: GP64(), at: GP64()}
+	p.n, p.w = field(p.t, panelN), field(p.t, panelW)
+	for r := range rows {
+		p.x = append(p.x, field(p.t, panelX+8*r))
+	}
+	all := []reg.VecPhysical{reg.Y0, reg.Y1, reg.Y2, reg.Y3, reg.Y4, reg.Y5}
+	for r := range rows {
+		p.sum = append(p.sum, [2]reg.VecPhysical(all[2*r:]))
+	}
+	panel{t: p.t}.fetch()
+	return p
+}
+
+func (p narrow) each(do func(r, v int)) {
+	for r := range p.x {
+		for v := range 2 {
+			do(r, v)
+		}
+	}
+}
+
+// part adds the products of 32 weights of each row, `half` of those of a line, times scale(i, v) of line i.
+func (p narrow) part(half int, scale func(i, v int) Mem, first bool) {
+	sums := make([][2]reg.VecVirtual, len(p.x)) // of 16 bits
+	add := func(i, r, v int, t reg.VecVirtual) {
+		if i%p.depth == 0 {
+			sums[r][v] = t
+		} else {
+			VPADDW(t, sums[r][v], sums[r][v])
+		}
+	}
+	for i := range 8 {
+		x := func(r int) reg.VecVirtual {
+			b := YMM()
+			VPBROADCASTD(Mem{Base: p.x[r], Index: p.at, Scale: 1, Disp: 4 * i}, b)
+			return b
+		}
+		var w [2]reg.VecVirtual
+		for v := range w {
+			w[v] = YMM()
+			VMOVDQU(Mem{Base: p.line, Disp: panelLine*i + 64*half + 32*v}, w[v])
+			if !p.signed {
+				continue
+			}
+			size := YMM()
+			VPABSB(w[v], size)
+			for r := range p.x {
+				b := x(r)
+				VPSIGNB(w[v], b, b)
+				VPMADDUBSW(b, size, b)
+				add(i, r, v, b)
+				if p.depth == 1 {
+					p.widen(i, r, v, b, scale(i, v), first)
+				}
+			}
+		}
+		if !p.signed {
+			for r := range p.x {
+				b, t := x(r), YMM()
+				VPMADDUBSW(b, w[0], t)
+				add(i, r, 0, t)
+				VPMADDUBSW(b, w[1], b)
+				add(i, r, 1, b)
+			}
+		}
+		if i%p.depth == p.depth-1 && p.depth > 1 {
+			p.each(func(r, v int) { p.widen(i, r, v, sums[r][v], scale(i, v), first) })
+		}
+	}
+}
+
+// widen adds sums of 16 bits times a scale to those of 32.
+func (p narrow) widen(i, r, v int, t reg.VecVirtual, scale Mem, first bool) {
+	if first && i < p.depth {
+		VPMADDWD(scale, t, p.sum[r][v])
+		return
+	}
+	VPMADDWD(scale, t, t)
+	VPADDD(t, p.sum[r][v], p.sum[r][v])
+}
+
+func (p narrow) ones(int, int) Mem { return p.table.words(func(int) int { return 1 }) }
+
+// super writes the loop over units of 256 weights.
+func (p narrow) super() {
+	pairs, disp := map[string]int{"Q4K": 4, "Q6K": 8, "Q2K": 8}[p.kind], panelSuper+map[string]int{"Q4K": 8, "Q6K": 16}[p.kind]*panelLine
+	scales := disp + pairs*panelLine // of d, and then of m
+	for half := range 2 {
+		part := fmt.Sprintf("part%d", half)
+		MOVQ(p.w, p.line)
+		LEAQ(Mem{Base: p.w, Disp: panelSuper}, p.scale)
+		XORQ(p.at, p.at)
+		p.each(func(r, v int) { VPXOR(p.sum[r][v], p.sum[r][v], p.sum[r][v]) })
+		Label(part)
+		at := func(i, v int) Mem { return Mem{Base: p.scale, Disp: panelLine*i + 64*half + 32*v} }
+		switch p.kind {
+		case "Q4K":
+			p.part(half, func(_, v int) Mem { return at(0, v) }, false)
+			ADDQ(I32(panelLine), p.scale)
+		case "Q6K":
+			p.part(half, func(i, v int) Mem { return at(i/4, v) }, false)
+			ADDQ(I32(2*panelLine), p.scale)
+		default:
+			p.part(half, p.ones, false)
+		}
+		ADDQ(I32(8*panelLine), p.line)
+		ADDQ(Imm(32), p.at)
+		CMPQ(p.at, U32(256))
+		JNE(LabelRef(part))
+
+		y := field(p.t, panelY)
+		for r := range p.x {
+			var off [2]reg.VecVirtual // what the offsets add
+			for i := range pairs {
+				b, t := YMM(), YMM()
+				VPBROADCASTD(Mem{Base: p.x[r], Disp: superSums + 4*i}, b)
+				for v := range off {
+					from := Mem{Base: p.w, Disp: disp + panelLine*i + 64*half + 32*v}
+					if i == 0 {
+						off[v] = YMM()
+						VPMADDWD(from, b, off[v])
+						continue
+					}
+					VPMADDWD(from, b, t)
+					VPADDD(t, off[v], off[v])
+				}
+			}
+			dx := YMM()
+			VBROADCASTSS(Mem{Base: p.x[r], Disp: superScale}, dx)
+			for v, o := range off {
+				s, d := p.sum[r][v], YMM()
+				if p.kind == "Q6K" {
+					VPSLLD(Imm(5), o, o)
+					VPSUBD(o, s, s)
+				}
+				VCVTDQ2PS(s, s)
+				VMULPS(Mem{Base: p.w, Disp: scales + 64*half + 32*v}, dx, d)
+				VMULPS(s, d, d)
+				if p.kind != "Q6K" {
+					m := YMM()
+					VCVTDQ2PS(o, o)
+					VMULPS(Mem{Base: p.w, Disp: scales + panelLine + 64*half + 32*v}, dx, m)
+					VMULPS(o, m, m)
+					VSUBPS(m, d, d)
+				}
+				p.addTo(y, r, half, v, d)
+			}
+		}
+	}
+	lines := scales/panelLine + 2
+	if p.kind == "Q6K" {
+		lines--
+	}
+	p.end(lines*panelLine, superRow)
+}
+
+// group writes the loop over groups of 4 blocks of 32 weights.
+func (p narrow) group() {
+	offset := p.kind == "Small" || p.kind == "Large"
+	block := GP64() // where a block's numbers are in the rows
+	for half := range 2 {
+		part := fmt.Sprintf("part%d", half)
+		MOVQ(p.w, p.line)
+		LEAQ(Mem{Base: p.w, Disp: panelGroup}, p.scale)
+		XORQ(p.at, p.at)
+		XORQ(block, block)
+		Label(part)
+		p.part(half, p.ones, true)
+		y := field(p.t, panelY)
+		for r := range p.x {
+			sums, dx := YMM(), YMM()
+			if offset || !p.signed {
+				VPBROADCASTD(Mem{Base: p.x[r], Index: block, Scale: 1, Disp: groupSums}, sums)
+			}
+			VBROADCASTSS(Mem{Base: p.x[r], Index: block, Scale: 1, Disp: groupScale}, dx)
+			if offset {
+				VPSRAD(Imm(7), sums, sums)
+				VCVTDQ2PS(sums, sums)
+			}
+			for v := range 2 {
+				s, d := p.sum[r][v], YMM()
+				if !p.signed {
+					VPSUBD(sums, s, s)
+				}
+				VCVTDQ2PS(s, s)
+				VMULPS(Mem{Base: p.scale, Disp: 64*half + 32*v}, dx, d)
+				VMULPS(s, d, d)
+				if offset {
+					m := YMM()
+					VMULPS(Mem{Base: p.scale, Disp: groupLen*panelLine + 64*half + 32*v}, dx, m)
+					VMULPS(sums, m, m)
+					VADDPS(m, d, d)
+				}
+				p.addTo(y, r, half, v, d)
+			}
+		}
+		ADDQ(I32(panelLine), p.scale)
+		ADDQ(I32(8*panelLine), p.line)
+		ADDQ(Imm(4), block)
+		ADDQ(Imm(32), p.at)
+		CMPQ(p.at, I32(128))
+		JNE(LabelRef(part))
+	}
+	lines := panelGroup/panelLine + groupLen
+	if offset {
+		lines += groupLen
+	}
+	p.end(lines*panelLine, groupRow)
+}
+
+// addTo adds d to the products of row r.
+func (p narrow) addTo(y reg.Register, r, half, v int, d reg.VecVirtual) {
+	to := Mem{Base: y, Disp: panelLine*r + 64*half + 32*v}
+	VADDPS(to, d, d)
+	VMOVUPS(d, to)
+}
+
+// end ends the loop over units, which have so many bytes in the panel and in the rows.
+func (p narrow) end(bytes, row int) {
+	ADDQ(I32(bytes), p.w)
+	for _, x := range p.x {
+		ADDQ(I32(row), x)
+	}
+	DECQ(p.n)
+	JNZ(LabelRef("unit"))
+	VZEROUPPER()
+	RET()
+}
