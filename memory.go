@@ -2,13 +2,27 @@ package gomoe
 
 import (
 	"fmt"
+	"math"
 	goruntime "runtime"
 
 	"github.com/gomoe/gomoe/internal/memory"
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// fits returns an error if a session of the plan and its results take more memory than
+// TooLarge is the error of a program that needs more memory than this process can take.
+type TooLarge struct {
+	Program   string
+	Need, Can int64  // bytes
+	By        string // what limits them
+	Ranks, Of int    // of its mesh in this process
+}
+
+func (e *TooLarge) Error() string {
+	return fmt.Sprintf("gomoe: program %s needs %s of memory for %d of the %d ranks of its mesh in this process, beside its inputs, and %s can be had (%s); make it smaller, or spread it over more processes or a larger mesh; gomoe plan -brief says what the memory is for",
+		e.Program, memory.Format(float64(e.Need)), e.Ranks, e.Of, memory.Format(float64(e.Can)), e.By)
+}
+
+// fits returns a *TooLarge if a session of the plan and its results take more memory than
 // this process, which runs this many ranks of the mesh, can take. The inputs are left out:
 // other sessions may hold them already.
 func fits(plan *lowering.Plan, ranks int, can memory.Limit) error {
@@ -22,6 +36,5 @@ func fits(plan *lowering.Plan, ranks int, can memory.Limit) error {
 	if need <= float64(can.Bytes) {
 		return nil
 	}
-	return fmt.Errorf("gomoe: program %s needs %s of memory for %d of the %d ranks of its mesh in this process, beside its inputs, and %s can be had (%s); make it smaller, or spread it over more processes or a larger mesh; gomoe plan -brief says what the memory is for",
-		plan.Name, memory.Format(need), ranks, plan.Mesh.Ranks(), memory.Format(float64(can.Bytes)), can.By)
+	return &TooLarge{Program: plan.Name, Need: int64(min(need, math.MaxInt64/2)), Can: can.Bytes, By: can.By, Ranks: ranks, Of: plan.Mesh.Ranks()}
 }

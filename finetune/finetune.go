@@ -340,7 +340,7 @@ func (t *tuning) facts() map[string]string {
 
 // loop returns what does the steps.
 func (t *tuning) loop() *train.Loop {
-	l := &train.Loop{Steps: t.o.Steps, Rate: train.Cosine(t.o.Rate, t.o.Warm, t.o.Steps, 0.1), Tokens: t.o.Rows * t.o.Length, Every: t.o.Every, Saves: t.o.Saves, Figures: t.o.Figures}
+	l := &train.Loop{Steps: t.o.Steps, Rate: train.Cosine(t.o.Rate, t.o.Warm, t.o.Steps, 0.1), Tokens: t.o.Rows * t.o.Length, Every: t.o.Every, Saves: t.o.Saves, Figures: t.o.Figures, Remedies: train.Remedies{Lower: "-lr"}}
 	l.Saves.Folder.Path = filepath.Join(t.o.Out, "checkpoints")
 	l.Saves.Facts, l.Saves.Model, l.Saves.Free = t.facts(), []string{"model", "all", "rank", "targets"}, nil
 	l.Figures.Folder = t.o.Out

@@ -137,7 +137,9 @@ func (d decoder) forward(s *nn.Scope, tokens *graph.Value, st *nn.Step) *graph.V
 	embed := in.In("embed_tokens", "token_embd")
 	x := nn.Embedding{Vocab: d.vocab, Width: d.hidden}.Apply(embed, tokens)
 	for l := range d.layers {
-		x = d.layer(in.In(fmt.Sprintf("layers.%d", l), fmt.Sprintf("blk.%d", l)), l, x, st)
+		x = s.Remat(fmt.Sprintf("layer%d", l), x, func(x *graph.Value) *graph.Value {
+			return d.layer(in.In(fmt.Sprintf("layers.%d", l), fmt.Sprintf("blk.%d", l)), l, x, st)
+		})
 	}
 	if st.Last {
 		x = pr.SliceInDim(x, 1, x.Dim(1)-1, x.Dim(1))

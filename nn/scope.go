@@ -7,6 +7,7 @@ import (
 
 	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/graph"
+	pr "github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -23,6 +24,14 @@ type Options struct {
 	Wire     graph.DType
 	// LoRA, if it is not nil, freezes all parameters and adds adapters that learn.
 	LoRA *LoRA
+	// Masters has the model convert parameters that are given as F32 to DType where it uses them, so that training keeps
+	// what 16 bits would round away. Biases by which experts are chosen stay F32.
+	Masters bool
+	// Gather has the model bring every parameter to the placement that it declares where it uses it, because training
+	// splits it further.
+	Gather bool
+	// Remat is what the gradient computes again of the layers of models.
+	Remat Remat
 	// Key returns the key u32[2] of what the model draws, such as an input that is another one in every step. It is called
 	// where a layer draws for the first time; nil means that nothing is dropped.
 	Key func(*graph.Tracer) *graph.Value
@@ -163,10 +172,24 @@ func (s *Scope) declare(p Param) *graph.Value {
 		if !slices.Equal(v.Type.Shape, p.Type.Shape) {
 			graph.Fail("parameter %s has shape %v, and was declared before with %v", p.Name, p.Type.Shape, v.Type.Shape)
 		}
-		return v
+		return s.used(p, v)
 	}
 	v := s.t.Input(p.Name, p.Type.DType, p.Type.Shape...)
 	s.params, s.values[p.Name] = append(s.params, p), v
+	return s.used(p, v)
+}
+
+// used returns a parameter as a layer uses it, in the trace of that layer. It is gathered before it is rounded, so that
+// gradients are added up in its own type.
+func (s *Scope) used(p Param, v *graph.Value) *graph.Value {
+	if s.opts.Gather {
+		place := make([]string, v.Rank())
+		copy(place, p.Place)
+		v = pr.ShardingConstraint(s.t.Innermost().Inside(v), place...)
+	}
+	if s.opts.Masters && v.Type.DType == graph.F32 && s.opts.DType != graph.F32 && !strings.HasSuffix(p.Name, "_bias") {
+		v = pr.ConvertElementType(s.t.Innermost().Inside(v), s.opts.DType)
+	}
 	return v
 }
 

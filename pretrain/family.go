@@ -55,6 +55,12 @@ func usual(family string) (map[string]any, bool) {
 	case "glm4_moe":
 		maps.Copy(of, deep)
 		maps.Copy(of, map[string]any{"use_qk_norm": false, "partial_rotary_factor": 0.5})
+	case "gpt_oss":
+		delete(of, "rope_theta")
+		maps.Copy(of, map[string]any{
+			"num_local_experts": 8.0, "num_experts_per_tok": 2.0, "head_dim": 32.0, "attention_bias": true, "sliding_window": 128.0, "swiglu_limit": 7.0,
+			"rope_parameters": map[string]any{"rope_type": "default", "rope_theta": 10000.0}, "layer_types": nil,
+		})
 	default:
 		return nil, false
 	}
@@ -85,6 +91,10 @@ func (s *Settings) open(tok *tokenizer.Tokenizer) (*models.Model, error) {
 	config["model_type"], config["vocab_size"], config["max_position_embeddings"] = family, float64(tok.Size()), float64(s.Length)
 	if _, ok := given["rope_parameters"]; ok {
 		delete(config, "rope_theta") // which the object has
+	} else if theta, ok := given["rope_theta"]; ok && config["rope_parameters"] != nil {
+		config["rope_parameters"] = map[string]any{"rope_type": "default", "rope_theta": theta}
+		given = maps.Clone(given)
+		delete(given, "rope_theta")
 	}
 	maps.Copy(config, given)
 	if _, ok := given["num_key_value_heads"]; !ok {

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
-	"github.com/gomoe/gomoe/data"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/whole"
 	"github.com/gomoe/gomoe/nn"
@@ -31,7 +31,10 @@ type Options struct {
 	// Record is a folder into which the experts of every step's tokens are written, Replay one of which they are read:
 	// tokens then go to these experts, whatever the router would choose. "" is none.
 	Record, Replay string
-	Stdout         io.Writer // of the first process; nil is nowhere
+	// Metrics is an address, such as :9100, where the first process serves the steps to Prometheus; "" is none.
+	Metrics string
+	Finite  bool      // stop at the first kernel that makes a NaN or an infinity, and name it
+	Stdout  io.Writer // of the first process; nil is nowhere
 }
 
 // Run trains as the settings say, and writes the model. The step that has begun when stop ends is the last one; the run
@@ -66,7 +69,8 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 		return fmt.Errorf("pretrain: %s: %w", s.Path, err)
 	}
 	loop := &train.Loop{
-		Steps: s.Steps, Rate: s.schedule(), Tokens: s.Batch * s.Length, Every: s.EvalEvery,
+		Remedies: train.Remedies{Lower: "rate.peak of " + s.Path, Find: "add -finite"},
+		Steps:    s.Steps, Rate: s.schedule(), Tokens: s.Batch * s.Length, Every: s.EvalEvery,
 		Saves: train.Saves{
 			Folder: snapshot.Folder{Path: filepath.Join(o.Out, "checkpoints"), Keep: s.Keep, World: o.World},
 			Every:  s.SaveEvery, Resume: o.Resume, Facts: s.facts(), Model: []string{"model", "dtype"}, Free: free(),
@@ -94,35 +98,44 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 	fmt.Fprintf(o.Stdout, "model: %s, %d layers, %d experts of which %d per token, %d weights of which %d per token, %s\n", s.Model["model_type"], m.Layers, m.Experts, m.TopK, all, active, s.DType)
 	fmt.Fprintf(o.Stdout, "mesh: %s, %d tokens per step\n", describe(s), loop.Tokens)
 
-	cfg := gomoe.Config{World: o.World, Mesh: s.Mesh, Deadline: o.Deadline, Place: s.places()}
-	for _, in := range p.In {
-		if strings.HasPrefix(in.Name, train.ChoicesPrefix) {
-			cfg.Place[in.Name] = cfg.Place[data.Tokens]
-		}
+	if o.Metrics == "" {
+		o.Metrics = s.Metrics
 	}
+	if o.Metrics != "" && first {
+		if loop.Figures.Listen, err = net.Listen("tcp", o.Metrics); err != nil {
+			return fmt.Errorf("pretrain: metrics: %w", err)
+		}
+		defer loop.Figures.Listen.Close()
+		fmt.Fprintf(o.Stdout, "metrics: http://%s/metrics\n", loop.Figures.Listen.Addr())
+	}
+	cfg := s.placed(p)
+	cfg.World, cfg.Deadline, cfg.Options.Finite = o.World, o.Deadline, o.Finite
 	run, err := train.Open(p, cfg)
 	if err != nil {
-		return fmt.Errorf("pretrain: %s: %w", s.Path, err)
+		return fmt.Errorf("pretrain: %s: %w", s.Path, train.Lightest(err, p, cfg, s.lighter(m, o)))
 	}
 	defer func() { err = also(err, run.Close()) }()
+	var evaluations []*train.Evaluation
 	if src.held != nil {
-		held, wrong := run.Evaluation("evaluate", gomoe.Config{Place: s.places()}, func(scope *nn.Scope) []*graph.Value {
-			loss, _ := s.forward(scope, m, nil)
-			return []*graph.Value{loss.Named("loss")}
+		held, wrong := run.Evaluation("evaluate", gomoe.Config{Place: s.places(), Exact: cfg.Exact, Sums: cfg.Sums}, func(scope *nn.Scope) []*graph.Value {
+			loss, of, _ := s.forward(scope, m, nil)
+			return []*graph.Value{loss.Named("loss"), of.Named(train.WeightResult)}
 		})
 		if wrong != nil {
 			return fmt.Errorf("pretrain: %s: %w", s.Path, wrong)
 		}
 		defer func() { err = also(err, held.Close()) }()
 		loop.HeldOut = func(ctx context.Context) (float64, error) { return held.Scalar(ctx, "loss", src.held) }
+		evaluations = append(evaluations, held)
 	}
+	fmt.Fprintf(o.Stdout, "memory: %s\n", run.Memory(s.SaveEvery > 0, evaluations...))
 	if o.Replay != "" {
 		loop.Batch = func(step int) (map[string]array.Array, error) {
 			all, err := src.step(step)
 			if err != nil {
 				return nil, err
 			}
-			choices, err := train.Routes{Path: o.Replay}.Load(step)
+			choices, err := train.Routes{Path: o.Replay, Experts: m.Experts}.Load(step)
 			if err == nil {
 				maps.Copy(choices, all)
 			}
@@ -146,7 +159,8 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 		fmt.Fprintf(o.Stdout, "resumed after step %d, from %s%s\n", begun.Steps, begun.Path, with)
 	}
 	progress := report.NewProgress(o.Stdout, report.ProgressOptions{})
-	loop.Figures = train.Figures{Progress: progress.Step, Folder: o.Out, Title: "gomoe train, mesh " + describe(s), Entropy: src.entropy}
+	loop.Figures.Progress, loop.Figures.Folder, loop.Figures.Entropy = progress.Step, o.Out, src.entropy
+	loop.Figures.Title = "gomoe train, mesh " + describe(s)
 	done, err := loop.Run(ctx, stop, run)
 	if err = also(err, progress.Close()); err != nil {
 		return err

@@ -14,9 +14,12 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/checkpoint/safetensors"
+	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/models"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/tokenizer"
+	"github.com/gomoe/gomoe/train"
 	"github.com/gomoe/gomoe/train/snapshot"
 )
 
@@ -264,10 +267,31 @@ func TestReplay(t *testing.T) {
 		require.Equal(t, read(routes, name), read(again, name))
 	}
 
-	s, err := Parse("s.json", fmt.Appendf(nil, `{"model": {"model_type": "olmoe", %s}, "data": {"files": [%q]}, "steps": 4, "batch": 4, "length": 16}`, small, text))
+	// In microbatches, too, choices are those of the batch's tokens in order.
+	again = filepath.Join(dir, "parts")
+	s, err := Parse("s.json", fmt.Appendf(nil, `{"model": {"model_type": "olmoe", %s}, "data": {"files": [%q]}, "mesh": "ep=2", "microbatches": 2, "steps": 3, "batch": 4, "length": 16}`, small, text))
+	require.NoError(t, err)
+	require.NoError(t, Run(t.Context(), t.Context(), s, Options{Out: filepath.Join(dir, "cut"), Record: again, Replay: routes}))
+	require.Equal(t, read(routes, "step-00000003.safetensors"), read(again, "step-00000003.safetensors"))
+
+	s, err = Parse("s.json", fmt.Appendf(nil, `{"model": {"model_type": "olmoe", %s}, "data": {"files": [%q]}, "steps": 4, "batch": 4, "length": 16}`, small, text))
 	require.NoError(t, err)
 	err = Run(t.Context(), t.Context(), s, Options{Out: filepath.Join(dir, "long"), Replay: routes})
 	require.ErrorContains(t, err, "step-00000004.safetensors")
+
+	// An expert that a layer does not have is an error with the file and the step.
+	all, err := train.Routes{Path: routes}.Load(1)
+	require.NoError(t, err)
+	var wrong []tensor.Source
+	for name, a := range all {
+		array.Data[int32](a)[5] = 8
+		wrong = append(wrong, tensor.Of(strings.TrimPrefix(name, train.ChoicesPrefix), a))
+	}
+	path := filepath.Join(again, "step-00000001.safetensors")
+	require.NoError(t, safetensors.Write(path, nil, wrong))
+	err = Run(t.Context(), t.Context(), s, Options{Out: filepath.Join(dir, "range"), Replay: again})
+	require.ErrorContains(t, err, "step 1: batch: train: routes: "+path+": step 1: tensor \"")
+	require.ErrorContains(t, err, "has expert 8 at element 5, want 0 to 7")
 	s, err = Parse("s.json", fmt.Appendf(nil, `{"model": {"model_type": "llama", %s}, "data": {"files": [%q]}}`, small, text))
 	require.NoError(t, err)
 	err = Run(t.Context(), t.Context(), s, Options{Out: filepath.Join(dir, "dense"), Replay: routes})

@@ -29,6 +29,12 @@ func (s *Settings) save(folder string, params []nn.Param, weights map[string]arr
 			all = append(all, tensor.Of(p.Name, w))
 			continue
 		}
+		if s.Model["model_type"] == "gpt_oss" {
+			if one, ok := fuse(p.Name, w, func(name string) array.Array { return weights[name] }); ok {
+				all = append(all, one)
+			}
+			continue
+		}
 		for e := range p.Type.Shape[0] {
 			one := w.Rows(e, e+1).Reshape(p.Type.Shape[1:]...)
 			all = append(all, tensor.Of(strings.Replace(p.Name, "*", strconv.Itoa(e), 1), one))
@@ -74,7 +80,7 @@ func (s *Settings) save(folder string, params []nn.Param, weights map[string]arr
 // config returns the members of config.json.
 func (s *Settings) config() map[string]any {
 	config := map[string]any{"torch_dtype": "float32"}
-	if s.DType == graph.BF16 {
+	if s.DType == graph.BF16 && !s.Masters {
 		config["torch_dtype"] = "bfloat16"
 	}
 	for name, v := range s.Model {

@@ -25,10 +25,20 @@ type Settings struct {
 	Optimizer            Optimizer
 	Rate                 Rate
 	Balance, ZLoss       float64 // coefficients of the losses of routers
-	Even                 float64 // as train.Config has it; the model must have biases by which it chooses experts
-	Zero                 string  // off, moments or weights
-	EvalEvery            int     // steps between losses on held-out text; 0 for none
-	SaveEvery, Keep      int     // steps between checkpoints, 0 for none, and how many stay
+	// Remat is what the gradient computes again to save memory: off, products or all. Microbatches is into how many parts
+	// a batch is cut, one after the other. Sums is the type in which ranks add up gradients: F32, or BF16 or F16, which
+	// halve what they exchange. Exact has the same bits on every mesh of dp and ep.
+	Remat        string
+	Microbatches int
+	Sums         graph.DType
+	Exact        bool
+	// Masters keeps weights in F32 and rounds them where DType is BF16.
+	Masters         bool
+	Even            float64 // as train.Config has it; the model must have biases by which it chooses experts
+	Zero            string  // off, moments or weights
+	EvalEvery       int     // steps between losses on held-out text; 0 for none
+	Metrics         string  // the address for Prometheus that Options.Metrics does not say
+	SaveEvery, Keep int     // steps between checkpoints, 0 for none, and how many stay
 }
 
 // Data is the text.
@@ -75,9 +85,9 @@ func Parse(path string, text []byte) (*Settings, error) {
 		Path: path, Model: map[string]any{}, Data: Data{Limit: 16}, Steps: 1500, Batch: 16, Length: 128, Seed: 1,
 		Optimizer: Optimizer{Name: "adamw", Decay: 0.1, Clip: 1, Stochastic: true},
 		Rate:      Rate{Name: "cosine", Peak: 3e-3, Floor: 0.1, Warmup: 100, Decay: 300},
-		Balance:   0.01, ZLoss: 0.001, Zero: "off", EvalEvery: 150, Keep: 2,
+		Balance:   0.01, ZLoss: 0.001, Zero: "off", EvalEvery: 150, Keep: 2, Remat: "off", Microbatches: 1,
 	}
-	mesh, dtype, moments := "", "f32", "f32"
+	mesh, dtype, moments, sums := "", "f32", "f32", "f32"
 	const most = math.MaxFloat32
 	of := members{
 		"model": object{&s.Model},
@@ -99,15 +109,17 @@ func Parse(path string, text []byte) (*Settings, error) {
 			"warmup": integer{&s.Rate.Warmup, 0}, "decay": integer{&s.Rate.Decay, 0},
 		},
 		"balance": number{to: &s.Balance, most: most}, "z_loss": number{to: &s.ZLoss, most: most}, "even": number{to: &s.Even, most: most},
-		"zero":       choice{&s.Zero, []string{"off", "moments", "weights"}},
+		"zero":  choice{&s.Zero, []string{"off", "moments", "weights"}},
+		"remat": choice{&s.Remat, []string{"off", "products", "all"}}, "microbatches": integer{&s.Microbatches, 1},
+		"sums": choice{&sums, []string{"f32", "bf16", "f16"}}, "exact": &s.Exact, "metrics": &s.Metrics, "masters": &s.Masters,
 		"eval_every": integer{&s.EvalEvery, 0}, "save_every": integer{&s.SaveEvery, 0}, "keep": integer{&s.Keep, 1},
 	}
 	f := file{path}
 	if err := f.object("", text, of); err != nil {
 		return nil, err
 	}
-	dtypes := map[string]graph.DType{"f32": graph.F32, "bf16": graph.BF16}
-	s.DType, s.Optimizer.Moments = dtypes[dtype], dtypes[moments]
+	dtypes := map[string]graph.DType{"f32": graph.F32, "bf16": graph.BF16, "f16": graph.F16}
+	s.DType, s.Optimizer.Moments, s.Sums = dtypes[dtype], dtypes[moments], dtypes[sums]
 	if s.Data.Tokenizer == "" && len(s.Data.HeldOut) > 0 {
 		return nil, fmt.Errorf("pretrain: %s: data.held_out is for texts with data.tokenizer; without one the last 5%% of the bytes are held out", path)
 	}
@@ -135,19 +147,28 @@ func (s *Settings) Place(mesh string) error {
 			return fmt.Errorf("pretrain: %s: mesh is %q, want of axes dp (splits the batch), ep (the batch and the experts) and tp (heads and columns)", s.Path, mesh)
 		}
 	}
-	if s.Batch%ranks != 0 {
-		return fmt.Errorf("pretrain: %s: batch is %d, want a multiple of %d, the ranks along dp and ep of mesh %q", s.Path, s.Batch, ranks, mesh)
+	if s.Batch%(ranks*s.Microbatches) != 0 {
+		parts := ""
+		if s.Microbatches > 1 {
+			parts = fmt.Sprintf(" times the %d microbatches", s.Microbatches)
+		}
+		return fmt.Errorf("pretrain: %s: batch is %d, want a multiple of %d, the ranks along dp and ep of mesh %q%s", s.Path, s.Batch, ranks*s.Microbatches, mesh, parts)
 	}
 	s.Mesh = m
 	return nil
 }
 
-// axes returns those of the mesh that split the batch.
+// axes returns those that split the batch, also dp and ep where the mesh lacks them.
 func (s *Settings) axes() []string {
 	var axes []string
 	for _, a := range s.Mesh.Axes {
 		if a.Name != "tp" {
 			axes = append(axes, a.Name)
+		}
+	}
+	for _, name := range []string{"dp", "ep"} {
+		if !slices.Contains(axes, name) {
+			axes = append(axes, name)
 		}
 	}
 	return axes
@@ -159,9 +180,11 @@ func (s *Settings) facts() map[string]string {
 	return map[string]string{
 		"model": string(model), "mesh": strconv.Quote(s.Mesh.String()), "dtype": s.DType.String(), "steps": fmt.Sprint(s.Steps), "batch": fmt.Sprint(s.Batch), "length": fmt.Sprint(s.Length),
 		"seed": fmt.Sprint(s.Seed), "optimizer": fmt.Sprintf("%+v", s.Optimizer), "rate": fmt.Sprintf("%+v", s.Rate), "balance": fmt.Sprint(s.Balance), "z_loss": fmt.Sprint(s.ZLoss),
-		"even": fmt.Sprint(s.Even), "zero": s.Zero, "eval_every": fmt.Sprint(s.EvalEvery), "save_every": fmt.Sprint(s.SaveEvery), "keep": fmt.Sprint(s.Keep),
+		"even": fmt.Sprint(s.Even), "zero": s.Zero, "remat": s.Remat, "microbatches": fmt.Sprint(s.Microbatches), "sums": s.Sums.String(), "exact": fmt.Sprint(s.Exact), "masters": fmt.Sprint(s.Masters), "eval_every": fmt.Sprint(s.EvalEvery), "save_every": fmt.Sprint(s.SaveEvery), "keep": fmt.Sprint(s.Keep),
 	}
 }
 
 // free are the facts on which results do not depend.
-func free() []string { return slices.Clone([]string{"eval_every", "save_every", "keep", "zero"}) }
+func free() []string {
+	return slices.Clone([]string{"eval_every", "save_every", "keep", "zero", "remat"})
+}

@@ -58,6 +58,11 @@ func TestReadErrors(t *testing.T) {
 		`{"data": {"tokenizer": "a"}}`:     "data.files is empty, want the files of text",
 		`{"optimizer": {"clip": 0}}`:       "optimizer.clip is 0, want a number above 0",
 		`{"optimizer": {"stochastic": 1}}`: "optimizer.stochastic is 1, want true or false",
+		`{"microbatches": 0}`:              "microbatches is 0, want an integer from 1",
+		`{"microbatches": 3}`:              `batch is 16, want a multiple of 3, the ranks along dp and ep of mesh "" times the 3 microbatches`,
+		`{"remat": "some"}`:                `remat is "some", want one of ["off" "products" "all"]`,
+		`{"sums": "f8"}`:                   `sums is "f8", want one of ["f32" "bf16" "f16"]`,
+		`{"exact": 1}`:                     "exact is 1, want true or false",
 		`{"model": []}`:                    "model is [], want an object",
 		`{"model": {"a": 1, "a": 2}}`:      `model: byte`,
 	} {
@@ -65,8 +70,7 @@ func TestReadErrors(t *testing.T) {
 		require.ErrorContains(t, err, want, text)
 	}
 	for text, want := range map[string]string{
-		`{"model": {"model_type": "gpt2"}}`:                              `pretrain: s.json: model: model_type is "gpt2", want one of deepseek_v2 deepseek_v3 glm4_moe llama mixtral olmoe qwen2_moe qwen3 qwen3_moe`,
-		`{"model": {"model_type": "gpt_oss"}}`:                           `model_type is "gpt_oss", want one of`,
+		`{"model": {"model_type": "gpt2"}}`:                              `pretrain: s.json: model: model_type is "gpt2", want one of deepseek_v2 deepseek_v3 glm4_moe gpt_oss llama mixtral olmoe qwen2_moe qwen3 qwen3_moe`,
 		`{"model": {"model_type": 3}}`:                                   "model_type is 3, want one of",
 		`{"model": {"hidden": 3}}`:                                       "s.json: model: setting hidden is not known for architecture",
 		`{"model": {"hidden_size": "x"}}`:                                "s.json: model: hidden_size",

@@ -24,18 +24,20 @@ func (s *Settings) places() map[string]sharding.Spec {
 	return places
 }
 
-// forward returns the model's mean loss in nats per token, and what its layers of experts say. prepare, unless it is nil,
+// forward returns the mean loss of a microbatch in nats per token, how many tokens it is of, and what the model's layers
+// of experts say. prepare, unless it is nil,
 // is given the scope before the model.
-func (s *Settings) forward(scope *nn.Scope, m *models.Model, prepare func(*nn.Scope)) (loss *graph.Value, routed []nn.Routed) {
+func (s *Settings) forward(scope *nn.Scope, m *models.Model, prepare func(*nn.Scope)) (loss, of *graph.Value, routed []nn.Routed) {
 	t := scope.Tracer()
-	tokens, targets := t.Input(data.Tokens, graph.I32, s.Batch, s.Length), t.Input(data.Targets, graph.I32, s.Batch, s.Length)
-	weights := t.Input(data.Weights, graph.F32, s.Batch, s.Length)
+	rows := s.Batch / s.Microbatches
+	tokens, targets := t.Input(data.Tokens, graph.I32, rows, s.Length), t.Input(data.Targets, graph.I32, rows, s.Length)
+	weights := t.Input(data.Weights, graph.F32, rows, s.Length)
 	if prepare != nil {
 		prepare(scope)
 	}
 	logits := m.Forward(scope, tokens, &nn.Step{})
 	sum, of := pr.ReduceSum(pr.Mul(pr.CrossEntropy(logits, targets), weights)), pr.ReduceSum(weights)
-	return pr.Div(sum, pr.Max(of, pr.FullLike(of, 1))), scope.Routed()
+	return pr.Div(sum, pr.Max(of, pr.FullLike(of, 1))), of, scope.Routed()
 }
 
 // trace traces the step. Its results are loss, and, for models with experts, balance f32[] and demand and counts
@@ -43,7 +45,7 @@ func (s *Settings) forward(scope *nn.Scope, m *models.Model, prepare func(*nn.Sc
 func (s *Settings) trace(m *models.Model, o Options) (*train.Program, error) {
 	return train.Trace("train_step", train.Config{
 		Optimizer: s.optimizer(), Model: s.options(), Zero: train.Zero(strings.TrimPrefix(s.Zero, "off")), Batch: s.axes(),
-		Even: s.Even, Stochastic: s.Optimizer.Stochastic,
+		Even: s.Even, Stochastic: s.Optimizer.Stochastic, Microbatches: s.Microbatches,
 	}, func(scope *nn.Scope) (*graph.Value, []*graph.Value) {
 		var prepare func(*nn.Scope)
 		switch {
@@ -52,8 +54,11 @@ func (s *Settings) trace(m *models.Model, o Options) (*train.Program, error) {
 		case o.Record != "":
 			prepare = train.Recorded
 		}
-		loss, routed := s.forward(scope, m, prepare)
+		loss, of, routed := s.forward(scope, m, prepare)
 		total, results := loss, []*graph.Value{loss.Named("loss")}
+		if s.Microbatches > 1 {
+			results = append(results, of.Named(train.WeightResult))
+		}
 		if len(routed) > 0 {
 			var balance, z, demand, counts []*graph.Value
 			for _, r := range routed {
@@ -81,8 +86,9 @@ func mean(xs []*graph.Value) *graph.Value {
 
 // options say in which type the model is calculated and has its weights. Biases by which experts are chosen are f32.
 func (s *Settings) options() nn.Options {
-	return nn.Options{DType: s.DType, Stored: func(p nn.Param) (graph.DType, error) {
-		if strings.HasSuffix(p.Name, "e_score_correction_bias") {
+	remat := nn.Remat(strings.TrimPrefix(s.Remat, "off"))
+	return nn.Options{DType: s.DType, Remat: remat, Masters: s.Masters, Stored: func(p nn.Param) (graph.DType, error) {
+		if s.Masters || strings.HasSuffix(p.Name, "e_score_correction_bias") {
 			return graph.F32, nil
 		}
 		return s.DType, nil

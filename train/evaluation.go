@@ -19,6 +19,7 @@ type Evaluation struct {
 	Job *gomoe.Job
 
 	run   *Run
+	p     *Program
 	in    map[string]*runtime.Array
 	param []string // the parameters that it has
 	names []string // of its results
@@ -27,16 +28,23 @@ type Evaluation struct {
 // Evaluation compiles a program of the same parameters for the ranks of the run. forward traces it in a scope, as that of
 // Trace does, and returns named results. cfg says what gomoe.Config says of its inputs and of how it runs; mesh, world and
 // the placements of parameters are the run's. It is an error if forward declares a parameter that the step has not, or
-// with another type. The caller must call Close.
+// with another type. Where the step has microbatches, the evaluation has as many: forward declares the inputs of one, and
+// results are those that Trace speaks of. The caller must call Close.
 func (r *Run) Evaluation(name string, cfg gomoe.Config, forward func(*nn.Scope) []*graph.Value) (*Evaluation, error) {
 	var params []nn.Param
 	model := r.p.config.Model
 	model.Key = nil // nothing is dropped
+	var batch []string
 	p, err := graph.Trace(name, func(t *graph.Tracer) []*graph.Value {
-		scope := nn.New(t, model)
-		out := forward(scope)
-		params = scope.Params()
-		return out
+		f := func(s *nn.Scope) (*graph.Value, []*graph.Value) { return nil, forward(s) }
+		var all pass
+		if n := r.p.config.Microbatches; n > 1 {
+			all = micro(t, model, n, f, false)
+		} else {
+			all = atOnce(t, model, f)
+		}
+		params, batch = all.params, all.batch
+		return all.results
 	})
 	if err != nil {
 		return nil, err
@@ -48,10 +56,15 @@ func (r *Run) Evaluation(name string, cfg gomoe.Config, forward func(*nn.Scope) 
 	for _, q := range r.p.Frozen {
 		types[q.Name], specs[q.Name] = q.Type, q.Spec(r.world.Mesh)
 	}
-	e := &Evaluation{run: r, in: map[string]*runtime.Array{}}
+	e := &Evaluation{run: r, p: &Program{Program: p, batch: batch}, in: map[string]*runtime.Array{}}
 	cfg.Place = maps.Clone(cfg.Place)
 	if cfg.Place == nil {
 		cfg.Place = map[string]sharding.Spec{}
+	}
+	for _, name := range batch {
+		if spec, ok := cfg.Place[name]; ok {
+			cfg.Place[name] = over(spec)
+		}
 	}
 	for _, q := range params {
 		if has, ok := types[q.Name]; !ok || !has.Equal(q.Type) {
@@ -77,7 +90,10 @@ func (e *Evaluation) Run(ctx context.Context, inputs map[string]array.Array) (ma
 	}
 	clear(e.in)
 	for name, a := range inputs {
-		var err error
+		a, err := e.p.input(name, a)
+		if err != nil {
+			return nil, err
+		}
 		if e.in[name], err = e.Job.Put(name, a); err != nil {
 			return nil, err
 		}

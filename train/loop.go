@@ -28,12 +28,21 @@ type Loop struct {
 	Every   int
 	// After, unless it is nil, is called in every process after each step, before a save. Its error ends the run.
 	After func(context.Context, *Done) error
+	// Remedies are what Diverged says: how this program has its rate lowered, and how it has the kernel named that made the
+	// first number that is not finite. The zero Remedies speak of this package.
+	Remedies Remedies
 	// Failed, unless it is nil, is called with the error that ends the run before the picture is drawn, which takes a
 	// while: who ends a job because one of its ranks has failed may not wait for that.
 	Failed func(error)
 
 	Saves   Saves
 	Figures Figures
+}
+
+// Remedies are words for people whose training has diverged.
+type Remedies struct {
+	Lower string // such as "-lr"; "" means "the learning rate"
+	Find  string // such as "add -finite"; "" means "set runtime.Options.Finite"
 }
 
 // Done is a step that has been done.
@@ -118,10 +127,10 @@ func (l *Loop) run(ctx, stop context.Context, r *Run, out *outputs, e *Ended) er
 		if err != nil {
 			return err
 		}
-		bad := diverged(d)
+		bad := l.diverged(d)
 		if l.HeldOut != nil && l.Every > 0 && (n%l.Every == 0 || n == l.Steps) && bad == nil {
 			if d.HeldOut, err = l.HeldOut(ctx); err != nil {
-				return explain(n, err)
+				return l.explain(n, err)
 			}
 		}
 		e.Steps, e.Last = n, d
@@ -156,11 +165,11 @@ func (l *Loop) step(ctx context.Context, n int, r *Run) (*Done, error) {
 	rate := l.Rate(n)
 	results, err := r.Step(ctx, n, rate, in)
 	if err != nil {
-		return nil, explain(n, err)
+		return nil, l.explain(n, err)
 	}
 	d, err := r.Read(ctx, results)
 	if err != nil {
-		return nil, explain(n, err)
+		return nil, l.explain(n, err)
 	}
 	d.Index, d.Total, d.LR, d.Tokens, d.Elapsed = n, l.Steps, rate, l.Tokens, time.Since(began)
 	return d, nil
@@ -222,14 +231,17 @@ type Diverged struct {
 	Loss, Norm float64 // Norm is 0 if the step does not clip gradients
 	// Cause is what a kernel or a router has said; nil if the step was completed.
 	Cause error
+	Remedies
 }
 
 func (d *Diverged) Error() string {
+	advice := "training has diverged; lower " + or(d.Lower, "the learning rate")
 	var number *runtime.NotFinite
-	switch {
-	case errors.As(d.Cause, &number):
-		return fmt.Sprintf("step %d: training has diverged; lower -lr: %v", d.Step, d.Cause)
-	case d.Cause != nil:
+	if errors.As(d.Cause, &number) {
+		return fmt.Sprintf("step %d: %s: %v", d.Step, advice, d.Cause)
+	}
+	advice += ", or " + or(d.Find, "set runtime.Options.Finite") + " to see which kernel made the first NaN or infinity"
+	if d.Cause != nil {
 		return fmt.Sprintf("step %d: %s: %v", d.Step, advice, d.Cause)
 	}
 	return fmt.Sprintf("step %d: loss %v, gradient norm %v: %s", d.Step, d.Loss, d.Norm, advice)
@@ -237,23 +249,21 @@ func (d *Diverged) Error() string {
 
 func (d *Diverged) Unwrap() error { return d.Cause }
 
-const advice = "training has diverged; lower -lr, or add -finite to see which kernel made the first NaN or infinity"
-
 // diverged returns an error if a step's numbers are not finite.
-func diverged(d *Done) error {
+func (l *Loop) diverged(d *Done) error {
 	if math.Abs(d.Loss) <= math.MaxFloat64 && math.Abs(d.Norm) <= math.MaxFloat64 {
 		return nil
 	}
-	return &Diverged{Step: d.Index, Loss: d.Loss, Norm: d.Norm}
+	return &Diverged{Step: d.Index, Loss: d.Loss, Norm: d.Norm, Remedies: l.Remedies}
 }
 
 // explain says at which step training failed. If numbers that are not finite are the reason, it also says what to do.
 // Weights may become infinite or NaN after a loss that is not finite; a router is then the first to notice.
-func explain(n int, err error) error {
+func (l *Loop) explain(n int, err error) error {
 	var failed *runtime.Error
 	var number *runtime.NotFinite
 	if errors.As(err, &number) || errors.As(err, &failed) && failed.Name == "router" {
-		return &Diverged{Step: n, Cause: err}
+		return &Diverged{Step: n, Cause: err, Remedies: l.Remedies}
 	}
 	return fmt.Errorf("step %d: %w", n, err)
 }

@@ -14,7 +14,7 @@ type Zero string
 const (
 	ZeroOff     Zero = ""
 	ZeroMoments Zero = "moments" // what the optimiser keeps
-	ZeroWeights Zero = "weights" // the weights, too; the model gathers them where it uses them
+	ZeroWeights Zero = "weights" // the weights, too; they are gathered where the model uses them
 )
 
 // moments returns the placement of what the optimiser keeps of a parameter with that placement, per dimension the mesh

@@ -26,7 +26,19 @@ const chosenPrefix = "chosen/"
 // Routes is a folder with the choices of a run: step-00000001.safetensors and so on, each with a tensor i32[..,K] for every
 // layer of experts. A later run that replays them sends the same tokens to the same experts, on any mesh and whatever its
 // routers would choose. With the same settings it has the bits of the run that has recorded.
-type Routes struct{ Path string }
+type Routes struct {
+	Path string
+	// Experts is how many a layer has; Load then returns an error for others. 0 accepts all from 0 on.
+	Experts int
+}
+
+// last is the last expert.
+func (r Routes) last() string {
+	if r.Experts == 0 {
+		return "the last one"
+	}
+	return fmt.Sprint(r.Experts - 1)
+}
 
 // Recorded is called with the scope before the model of a step that records. Weights of experts are then computed as in a
 // step that replays, so that the two have the same bits.
@@ -75,7 +87,7 @@ func (r Routes) Save(ctx context.Context, step int, run *Run, results map[string
 		if err != nil {
 			return err
 		}
-		all = append(all, tensor.Of(strings.TrimPrefix(name, chosenPrefix), a))
+		all = append(all, tensor.Of(strings.TrimPrefix(name, chosenPrefix), run.p.rows(a)))
 	}
 	switch {
 	case len(all) == 0:
@@ -90,7 +102,7 @@ func (r Routes) Save(ctx context.Context, step int, run *Run, results map[string
 }
 
 // Load returns the choices of a step as inputs by name. The arrays are the caller's. It is an error if the folder does not
-// have the step.
+// have the step, or if an expert is out of range.
 func (r Routes) Load(step int) (_ map[string]array.Array, err error) {
 	f, err := safetensors.Open(r.file(step))
 	if err != nil {
@@ -108,6 +120,11 @@ func (r Routes) Load(step int) (_ map[string]array.Array, err error) {
 		}
 		own := array.New(a.Type)
 		copy(own.Bytes(), a.Bytes())
+		for i, e := range array.Data[int32](own) {
+			if e < 0 || int(e) >= r.Experts && r.Experts > 0 {
+				return nil, fmt.Errorf("train: routes: %s: step %d: tensor %q has expert %d at element %d, want 0 to %s", f.Path(), step, t.Name, e, i, r.last())
+			}
+		}
 		all[ChoicesPrefix+t.Name] = own
 	}
 	return all, nil

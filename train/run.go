@@ -50,6 +50,9 @@ func Open(p *Program, cfg gomoe.Config) (*Run, error) {
 func (p *Program) Placed(cfg gomoe.Config) (gomoe.Config, error) {
 	places := map[string]sharding.Spec{}
 	for name, spec := range cfg.Place {
+		if slices.Contains(p.batch, name) {
+			spec = over(spec)
+		}
 		places[name] = spec
 	}
 	donate := map[string]int{}
@@ -168,7 +171,11 @@ func (r *Run) Step(ctx context.Context, number int, rate float64, inputs map[str
 		return err
 	}
 	for name, a := range inputs {
-		if err := put(name, a); err != nil {
+		a, err := r.p.input(name, a)
+		if err == nil {
+			err = put(name, a)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

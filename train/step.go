@@ -28,6 +28,11 @@ type Config struct {
 	// Stochastic rounds parameters of BF16 up or down at random, so that the mean of many small steps is not lost. The
 	// random numbers are a function of the step, the parameter and the element, and the same on every mesh.
 	Stochastic bool
+	// Microbatches is into how many parts a batch is cut, so that a step takes the memory of one: the model is traced for one
+	// of them, a loop runs it on one after the other and adds up the gradients, in f32, and ranks exchange the sums once, at
+	// its end. 0 and 1 cut nothing. The loss is the mean of theirs; with a result named weight f32[] a microbatch counts as
+	// much as that says. Losses that balance experts are those of a microbatch's tokens.
+	Microbatches int
 	// Gradients has the step return the gradients, too, as results named grad/ and the parameter.
 	Gradients bool
 }
@@ -40,7 +45,8 @@ type Program struct {
 	State  []State    // the parameters and what the optimiser keeps of them
 
 	config Config
-	first  int // the result that is the new State[0]; the others follow
+	first  int      // the result that is the new State[0]; the others follow
+	batch  []string // the inputs that have the microbatches along a first dimension
 }
 
 // State is an array that stays on its ranks from step to step, an input of the step and the result that
@@ -70,7 +76,9 @@ type Step struct {
 }
 
 // Trace traces a training step. forward traces the model in a scope, declares its inputs, and returns the loss f32[] that
-// is minimised and named results for the caller.
+// is minimised and named results for the caller. With Config.Microbatches it declares the inputs of one microbatch, and
+// Run.Step is given those of the whole batch: as many times the rows, which are cut in order. Its results are then numbers
+// f32[], of which the step returns the mean, and i32 or i64, which are added up.
 //
 // The inputs of the step are those of forward, rate f32[] (the learning rate) and step i32[] (the number of the
 // step, which begins with 1). Its results are those of forward, what transformations report, such as norm f32[], and
@@ -88,34 +96,47 @@ func Trace(name string, c Config, forward func(*nn.Scope) (loss *graph.Value, re
 	if !(c.Even >= 0 && c.Even <= math.MaxFloat32) {
 		return nil, fmt.Errorf("train: %s: even %v, want a finite number of at least 0", name, c.Even)
 	}
+	c.Model.Gather = c.Model.Gather || c.Zero == ZeroWeights
+	if c.Microbatches < 0 {
+		return nil, fmt.Errorf("train: %s: %d microbatches, want at least 0", name, c.Microbatches)
+	}
 	p := &Program{config: c}
 	var err error
 	p.Program, err = graph.Trace(name, func(t *graph.Tracer) []*graph.Value {
-		scope := nn.New(t, c.Model)
-		loss, results := forward(scope)
-		s := &Step{Tracer: t, Rate: t.Input("rate", graph.F32), Number: t.Input("step", graph.I32), config: c, next: map[string]*graph.Value{}, results: results}
+		var m pass
+		if c.Microbatches > 1 {
+			m = micro(t, c.Model, c.Microbatches, forward, true)
+		} else {
+			m = atOnce(t, c.Model, forward)
+		}
+		s := &Step{Tracer: t, Rate: t.Input("rate", graph.F32), Number: t.Input("step", graph.I32), config: c, next: map[string]*graph.Value{}, results: m.results}
 		var values []*graph.Value
-		for i, v := range scope.Values() {
-			if param := scope.Params()[i]; param.Frozen {
+		for i, v := range m.values {
+			if param := m.params[i]; param.Frozen {
 				p.Frozen = append(p.Frozen, param)
 			} else {
 				p.Params, values = append(p.Params, param), append(values, v)
 			}
 		}
-		p.first, p.State, results = s.trace(loss, p.Params, values, scope.Routed())
+		if len(values) == 0 {
+			graph.Fail("the model has no parameters; declare them in the scope")
+		}
+		if c.Microbatches <= 1 {
+			m.grads = vjp.Gradients(m.loss, values...)
+		}
+		p.batch = m.batch
+		var results []*graph.Value
+		p.first, p.State, results = s.trace(m.grads, p.Params, values, m.routed)
 		return results
 	})
 	return p, err
 }
 
-// trace adds the gradient, the optimiser and the averages. It returns the number of results before the state, the state,
+// trace adds the optimiser and the averages to the gradients. It returns the number of results before the state, the state,
 // and all results.
-func (s *Step) trace(loss *graph.Value, params []nn.Param, values []*graph.Value, routed []nn.Routed) (int, []State, []*graph.Value) {
-	if len(params) == 0 {
-		graph.Fail("the model has no parameters; declare them in the scope")
-	}
+func (s *Step) trace(gradients []*graph.Value, params []nn.Param, values []*graph.Value, routed []nn.Routed) (int, []State, []*graph.Value) {
 	us := make([]*Update, len(params))
-	for i, g := range vjp.Gradients(loss, values...) {
+	for i, g := range gradients {
 		us[i] = &Update{Param: params[i], Value: values[i], index: i, Delta: pr.ShardingConstraint(g, s.moments(params[i].Place, g.Rank())...)}
 	}
 	grads := make([]*graph.Value, len(us))

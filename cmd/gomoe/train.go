@@ -21,6 +21,8 @@ func (t *tool) trainCommand() *ffcli.Command {
 	fs.BoolVar(&r.resume, "resume", false, "go on from the newest checkpoint in -out, if there is one; the settings' save_every leaves them")
 	fs.StringVar(&r.record, "record", "", "`folder` into which the experts of every step's tokens are written, for -replay")
 	fs.StringVar(&r.replay, "replay", "", "`folder` of -record: tokens go to the experts that are written there, whatever the router would choose")
+	fs.StringVar(&r.metrics, "metrics", "", "`address`, such as :9100, where the first process serves step, loss, rate, load of the experts and drops to Prometheus")
+	fs.BoolVar(&r.finite, "finite", false, "stop at the first kernel that makes a NaN or an infinity, and name it")
 	r.transport, r.deadline = world.TransportFlag(fs), world.DeadlineFlag(fs)
 	kernelsFlag(fs)
 	return &ffcli.Command{
@@ -48,6 +50,8 @@ type training struct {
 	*tool
 	out, mesh      string
 	record, replay string
+	metrics        string
+	finite         bool
 	steps          int
 	resume, meshed bool
 	transport      *string
@@ -79,5 +83,5 @@ func (r *training) run(stop context.Context, path string) (err error) {
 	if err := w.Setup(stop, world.Config{Mesh: &s.Mesh, Transport: *r.transport, Deadline: *r.deadline}); err != nil {
 		return err
 	}
-	return pretrain.Run(ctx, stop, s, pretrain.Options{Out: r.out, Resume: r.resume, World: &w, Deadline: *r.deadline, Record: r.record, Replay: r.replay, Stdout: r.stdout})
+	return pretrain.Run(ctx, stop, s, pretrain.Options{Out: r.out, Resume: r.resume, World: &w, Deadline: *r.deadline, Record: r.record, Replay: r.replay, Metrics: r.metrics, Finite: r.finite, Stdout: r.stdout})
 }

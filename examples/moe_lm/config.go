@@ -23,6 +23,7 @@ type config struct {
 	TopK     int     // K
 	Seq      int     // S, bytes per sequence
 	Batch    int     // B, sequences per step over all ranks
+	Micro    int     // into how many parts a step cuts them
 	Capacity float64 // capacity factor; 0 drops nothing
 	DType    dtype   // of activations and of the weights that they are multiplied with
 
@@ -102,7 +103,7 @@ func (c config) validate() error {
 		n    int
 	}{
 		{"width", c.Width}, {"layers", c.Layers}, {"heads", c.Heads}, {"ffn", c.FFN},
-		{"experts", c.Experts}, {"top-k", c.TopK}, {"seq", c.Seq}, {"batch", c.Batch},
+		{"experts", c.Experts}, {"top-k", c.TopK}, {"seq", c.Seq}, {"batch", c.Batch}, {"microbatches", c.Micro},
 	} {
 		if size.n < 1 {
 			return fmt.Errorf("-%s %d: want at least 1", size.flag, size.n)
@@ -150,13 +151,17 @@ func (c config) fits(m sharding.Mesh) error {
 		n, over int
 		axes    string
 	}{
-		{"batch", c.Batch, batch, "dp and ep"},
+		{"batch", c.Batch, batch * c.Micro, "dp and ep"},
 		{"heads", c.Heads, tp, "tp"},
 		{"ffn", c.FFN, tp, "tp"},
 	} {
 		if split.n%split.over != 0 {
-			return fmt.Errorf("-%s %d does not divide over the %d ranks of %s in -mesh %s: want a multiple of %d, such as -%s %d",
-				split.flag, split.n, split.over, split.axes, m, split.over, split.flag, multiple(split.n, split.over))
+			where := fmt.Sprintf("over the %d ranks of %s in -mesh %s", split.over, split.axes, m)
+			if split.flag == "batch" && c.Micro > 1 {
+				where = fmt.Sprintf("over the %d ranks of %s in -mesh %s in -microbatches %d", batch, split.axes, m, c.Micro)
+			}
+			return fmt.Errorf("-%s %d does not divide %s: want a multiple of %d, such as -%s %d",
+				split.flag, split.n, where, split.over, split.flag, multiple(split.n, split.over))
 		}
 	}
 	return nil

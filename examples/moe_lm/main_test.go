@@ -101,6 +101,8 @@ func TestMistakes(t *testing.T) {
 		{"-mesh pp=2", "-mesh pp=2: axis pp, want dp (splits the batch), ep (the batch and the experts) or tp (heads and expert columns)"},
 		{"-mesh dp=3", "-batch 8 does not divide over the 3 ranks of dp and ep in -mesh dp=3: want a multiple of 3, such as -batch 9"},
 		{"-mesh dp=2,ep=8", "-batch 8 does not divide over the 16 ranks of dp and ep in -mesh dp=2,ep=8: want a multiple of 16, such as -batch 16"},
+		{"-microbatches 0", "-microbatches 0: want at least 1"},
+		{"-microbatches 3", "-batch 8 does not divide over the 4 ranks of dp and ep in -mesh dp=2,ep=2 in -microbatches 3: want a multiple of 12, such as -batch 12"},
 		{"-mesh tp=4", "-heads 2 does not divide over the 4 ranks of tp in -mesh tp=4: want a multiple of 4, such as -heads 4"},
 		{"-mesh tp=2 -ffn 15", "-ffn 15 does not divide over the 2 ranks of tp"},
 		{"-data /no/such/file", "/no/such/file: no such file"},

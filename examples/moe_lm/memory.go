@@ -3,8 +3,11 @@ package main
 import (
 	"fmt"
 
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/memory"
 	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/train"
 )
 
 // planBytes is about what the program and the plan of a step take for each layer, however
@@ -19,7 +22,7 @@ const planBytes = 290e3
 func (c config) needs(m sharding.Mesh) float64 {
 	ep, tp := float64(max(1, m.Size("ep"))), float64(max(1, m.Size("tp")))
 	d, f, e := float64(c.Width), float64(c.FFN), float64(c.Experts)
-	layers, tokens := float64(c.Layers), float64(c.Batch)*float64(c.Seq)*tp/float64(m.Ranks())
+	layers, tokens := float64(c.Layers), float64(c.Batch/c.Micro)*float64(c.Seq)*tp/float64(m.Ranks())
 	vocab := 2 * float64(c.Vocab) * d
 	dense, experts := 4*d*d/tp+d*e, 3*e*d*f/(ep*tp)
 	layer := dense + experts
@@ -34,6 +37,33 @@ func (c config) needs(m sharding.Mesh) float64 {
 	}
 	dp := float64(max(1, m.Size("dp")))
 	return 4*(held(vocab+layers*dense, dp*ep)+held(layers*experts, dp)+layer+tokens*(6*layers*d+float64(c.Vocab))) + planBytes*layers
+}
+
+// lighter returns the flags that may have a step take less memory.
+func (c config) lighter(m sharding.Mesh) []train.Lighter {
+	var all []train.Lighter
+	add := func(flag string, change func(*config)) {
+		other := c
+		change(&other)
+		if other.fits(m) == nil {
+			all = append(all, train.Lighter{Setting: flag, Program: func() (*train.Program, gomoe.Config, error) {
+				p, err := other.step(m, false)
+				return p, other.placed(m), err
+			}})
+		}
+	}
+	for _, remat := range []string{rematProducts, rematAll} {
+		add("-remat "+remat, func(c *config) { c.Remat = remat })
+	}
+	for _, n := range []int{2, 8} {
+		add(fmt.Sprintf("-microbatches %d", n*c.Micro), func(c *config) { c.Micro *= n })
+	}
+	for _, zero := range []string{zeroMoments, zeroWeights} {
+		add("-zero "+zero, func(c *config) { c.Zero = zero })
+	}
+	add("-sums bf16", func(c *config) { c.Sums.DType = graph.BF16 })
+	add("-dtype bf16", func(c *config) { c.DType.DType = graph.BF16 })
+	return all
 }
 
 // room returns an error if the model needs more memory than this process, which has that

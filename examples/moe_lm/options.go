@@ -91,6 +91,7 @@ func parse(args []string) (config, options, error) {
 	f.IntVar(&c.TopK, "top-k", 2, "experts per token")
 	f.IntVar(&c.Seq, "seq", 128, "`bytes` per sequence")
 	f.IntVar(&c.Batch, "batch", 16, "`sequences` per step, over all ranks")
+	f.IntVar(&c.Micro, "microbatches", 1, "`parts` into which a step cuts the batch, one after the other, so that it takes the memory of one; losses that balance experts are then those of a part")
 	f.Float64Var(&c.Capacity, "capacity", 0, "capacity of an expert as a `factor` of an even share; 0 drops nothing")
 	f.Float64Var(&c.Balance, "balance", 0.01, "`coefficient` of the load-balancing loss")
 	f.Float64Var(&c.ZLoss, "z-loss", 0.001, "`coefficient` of the router's z-loss")
@@ -132,12 +133,13 @@ func parse(args []string) (config, options, error) {
 	if o.mesh, err = o.mesh.Ordered(order); err != nil {
 		return c, o, err
 	}
-	for _, e := range []error{o.validate(), c.validate(), c.fits(o.mesh)} {
-		if e != nil {
-			return c, o, e
-		}
+	if err = o.validate(); err == nil {
+		err = c.validate()
 	}
-	return c, o, nil
+	if err == nil {
+		err = c.fits(o.mesh)
+	}
+	return c, o, err
 }
 
 // session returns the options of sessions that train.

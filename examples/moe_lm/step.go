@@ -22,7 +22,7 @@ func (c config) step(m sharding.Mesh, grads bool) (*train.Program, error) {
 	cfg := train.Config{
 		Optimizer: train.Chain(train.ClipByGlobalNorm(c.Clip), train.AdamW(train.AdamWOptions{B1: beta1, B2: beta2, Eps: eps, Decay: c.Decay})),
 		Batch:     batchSpec(m).Dims[0],
-		Gradients: grads,
+		Gradients: grads, Microbatches: c.Micro,
 	}
 	if c.Zero != zeroOff {
 		cfg.Zero = train.Zero(c.Zero)
@@ -41,9 +41,10 @@ func (c config) evaluation(s *nn.Scope) []*graph.Value {
 	return []*graph.Value{ce.Named("loss")}
 }
 
-// texts declares the bytes and targets i32[B,S] of a batch.
+// texts declares the bytes and targets i32[B,S] of a batch, or of a part of it.
 func (c config) texts(t *graph.Tracer) (bytes, targets *graph.Value) {
-	return t.Input("bytes", graph.I32, c.Batch, c.Seq), t.Input("targets", graph.I32, c.Batch, c.Seq)
+	b := c.Batch / c.Micro
+	return t.Input("bytes", graph.I32, b, c.Seq), t.Input("targets", graph.I32, b, c.Seq)
 }
 
 // stack returns i32[n] values as one i32[len, n].

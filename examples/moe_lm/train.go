@@ -51,8 +51,9 @@ func learn(ctx, stop context.Context, c config, o options, corpus *text.Corpus, 
 	}
 	loop := &train.Loop{
 		Steps: o.steps, Rate: train.Cosine(o.lr, o.warmup, o.steps, 0.1), Tokens: c.Batch * c.Seq, Every: o.every,
-		Saves:   o.saves(),
-		Figures: train.Figures{Folder: o.out, Title: "moe_lm, mesh " + describe(o.mesh), Entropy: unigram},
+		Saves:    o.saves(),
+		Figures:  train.Figures{Folder: o.out, Title: "moe_lm, mesh " + describe(o.mesh), Entropy: unigram},
+		Remedies: train.Remedies{Lower: "-lr", Find: "add -finite"},
 		// Report the error at once: whoever ends this process because another rank
 		// has failed may not wait for the figure.
 		Failed: func(err error) { fmt.Fprintln(os.Stderr, "moe_lm:", err) },
@@ -72,6 +73,11 @@ func learn(ctx, stop context.Context, c config, o options, corpus *text.Corpus, 
 		return err
 	}
 	defer func() { err = also(err, tr.Close()) }()
+	var held []*train.Evaluation
+	if o.every > 0 {
+		held = append(held, tr.eval)
+	}
+	fmt.Fprintf(stdout, "memory: %s\n", tr.Memory(o.save > 0, held...))
 	loop.Batch = func(step int) (map[string]array.Array, error) {
 		bytes, targets, err := corpus.Batch(step, c.Batch, c.Seq)
 		if err != nil {

@@ -28,7 +28,7 @@ func newTrainer(c config, m sharding.Mesh, opts runtime.Options, grads bool) (*t
 	cfg.Options, held.Device = opts, opts.Device
 	tr := &trainer{c: c}
 	if tr.Run, err = train.Open(p, cfg); err != nil {
-		return nil, err
+		return nil, train.Lightest(err, p, c.placed(m), c.lighter(m))
 	}
 	if tr.eval, err = tr.Evaluation("evaluate", held, c.evaluation); err != nil {
 		return nil, errors.Join(err, tr.Run.Close())

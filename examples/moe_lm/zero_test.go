@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -53,6 +54,22 @@ func TestZero(t *testing.T) {
 						t.Errorf("%v -zero %s: %s has other bits", args, zero, name)
 						break
 					}
+				}
+			}
+		}
+	}
+}
+
+// Training in parts of the batch makes nearly the weights that training with the whole batch makes.
+func TestMicrobatches(t *testing.T) {
+	for _, args := range [][]string{{"-mesh="}, {"-mesh", "dp=2,ep=2", "-remat", "all", "-zero", "weights"}} {
+		args = append(args, "-balance", "0", "-clip", "1e9")
+		want := learned(t, args...)
+		for name, a := range learned(t, append(args, "-microbatches", "3")...) {
+			got, want := a.Float64s(), want[name].Float64s()
+			for i := range got {
+				if math.Abs(got[i]-want[i]) > 1e-4 { // of three steps of 1e-3, where gradients are near 0
+					t.Fatalf("%v: element %d of %s is %v, want %v", args, i, name, got[i], want[i])
 				}
 			}
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/whole"
-	"github.com/gomoe/gomoe/runtime"
+	"github.com/gomoe/gomoe/sharding"
 )
 
 // part is a box of an array, which is a tensor of a file.
@@ -62,7 +62,7 @@ func (p process) boxes(s State) ([]box, error) {
 			return nil, fmt.Errorf("%s: %s: want an element type that is not in blocks", name, a.Type)
 		}
 		for _, h := range held {
-			if !owner(a, h.Rank) || h.Type.Len() == 0 && (a.Type.Len() > 0 || h.Rank > 0) {
+			if !Writes(a.Spec, a.Mesh(), h.Rank) || h.Type.Len() == 0 && (a.Type.Len() > 0 || h.Rank > 0) {
 				continue // an array without elements is one part, for its type
 			}
 			b := box{part{name, name, append([]int{}, a.Type.Shape...), append([]int{}, h.Start...), []uint32{}}, h.Type, h.Bytes()}
@@ -105,9 +105,10 @@ func (p process) write(at *pace, dir string, s State, boxes []box) error {
 	return safetensors.Write(filepath.Join(dir, fileName(p.n, p.of)), meta, tensors)
 }
 
-// owner reports whether a rank is the lowest of those that hold the same part of an array.
-func owner(a *runtime.Array, rank int) bool {
-	m, axes := a.Mesh(), a.Spec.Axes()
+// Writes reports whether a rank writes its part of an array that is placed so: whether it is the lowest of those that hold
+// the part.
+func Writes(spec sharding.Spec, m sharding.Mesh, rank int) bool {
+	axes := spec.Axes()
 	for r := range rank {
 		if m.Index(r, axes) == m.Index(rank, axes) {
 			return false

@@ -1,0 +1,60 @@
+package nn
+
+import (
+	"github.com/gomoe/gomoe/graph"
+	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/vjp"
+)
+
+// Remat is what the gradient computes again of every layer of a model, to save memory. Results are the same.
+type Remat string
+
+const (
+	RematOff      Remat = ""
+	RematProducts Remat = "products" // all of a layer but matrix products and exchanges between ranks
+	RematAll      Remat = "all"      // all of a layer
+)
+
+// Remat applies a layer to x. As Options.Remat says, the gradient keeps what the layer computes, or computes it again. The
+// layer may declare parameters of the scope, and have layers of experts.
+func (s *Scope) Remat(name string, x *graph.Value, layer func(*graph.Value) *graph.Value) *graph.Value {
+	graph.Helper()
+	var keep vjp.Keep
+	switch s.opts.Remat {
+	case RematOff:
+		return layer(x)
+	case RematProducts:
+		keep = vjp.KeepAny(pr.KeepProducts, pr.KeepExchanges)
+	case RematAll:
+	default:
+		graph.Fail("remat %q, want nothing, %q or %q", s.opts.Remat, RematProducts, RematAll)
+	}
+	if s.opts.Key != nil && s.key == nil {
+		s.key = s.opts.Key(s.t) // outside of the layer, because other layers use it, too
+	}
+	before := len(s.routed)
+	// What the layer says of its experts leaves it as further results.
+	fields := func(r *Routed) []**graph.Value {
+		return []**graph.Value{&r.Chosen, &r.Logits, &r.Scores, &r.Demand, &r.Counts}
+	}
+	out := vjp.RematKeep(name, keep, func(_ *graph.Tracer, a []*graph.Value) []*graph.Value {
+		all := []*graph.Value{layer(a[0])}
+		for i := range s.routed[before:] {
+			for _, v := range fields(&s.routed[before+i]) {
+				if *v != nil {
+					all = append(all, *v)
+				}
+			}
+		}
+		return all
+	}, x)
+	rest := out[1:]
+	for i := range s.routed[before:] {
+		for _, v := range fields(&s.routed[before+i]) {
+			if *v != nil {
+				*v, rest = rest[0], rest[1:]
+			}
+		}
+	}
+	return out[0]
+}

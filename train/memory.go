@@ -1,0 +1,114 @@
+package train
+
+import (
+	"errors"
+	"fmt"
+	goruntime "runtime"
+	"strings"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/internal/memory"
+	"github.com/gomoe/gomoe/train/snapshot"
+)
+
+// Memory is what a run takes in this process, in bytes.
+type Memory struct {
+	Ranks int // of this process
+	// State are the parameters, what the optimiser keeps, and a batch; Step is what a step takes beside them.
+	State, Step int64
+	Held        int64 // what evaluations take beside the parameters
+	Saves       int64 // the copy from which checkpoints are written
+}
+
+// Total returns the sum.
+func (m Memory) Total() int64 { return m.State + m.Step + m.Held + m.Saves }
+
+// String says it in words: the sum, then State, Step, Held and Saves.
+func (m Memory) String() string {
+	text := func(n int64) string { return memory.Format(float64(n)) }
+	ranks := "1 rank"
+	if m.Ranks != 1 {
+		ranks = fmt.Sprintf("%d ranks", m.Ranks)
+	}
+	s := fmt.Sprintf("%s for %s: state %s, step %s", text(m.Total()), ranks, text(m.State), text(m.Step))
+	if m.Held > 0 {
+		s += ", held-out " + text(m.Held)
+	}
+	if m.Saves > 0 {
+		s += ", saves " + text(m.Saves)
+	}
+	return s
+}
+
+// Memory returns what the run takes, with evaluations and, if it saves, the copies that it writes.
+func (r *Run) Memory(saves bool, held ...*Evaluation) Memory {
+	threads := goruntime.GOMAXPROCS(0)
+	local := r.Job.Local()
+	m := Memory{Ranks: len(local)}
+	step := r.Job.Plan().Report(threads).Mem
+	m.State = int64(m.Ranks) * step.Inputs
+	m.Step = step.OfRanks(m.Ranks) - m.State
+	for _, e := range held {
+		x := e.Job.Plan().Report(threads).Mem
+		m.Held += x.OfRanks(m.Ranks) - int64(m.Ranks)*x.Inputs - x.Workspace // which they share
+	}
+	if saves {
+		mesh := r.Job.Plan().Mesh
+		for _, st := range r.p.State {
+			spec := st.Spec(mesh)
+			for _, rank := range local {
+				if snapshot.Writes(spec, mesh, rank) {
+					_, part := spec.Box(mesh, rank, st.Type)
+					m.Saves += part.Bytes()
+				}
+			}
+		}
+	}
+	return m
+}
+
+// Lighter is a setting with which a step takes less memory.
+type Lighter struct {
+	Setting string // in the words of those who set it, such as -remat all
+	// Program returns the step with the setting, and how it is placed.
+	Program func() (*Program, gomoe.Config, error)
+}
+
+// Lightest adds to the error of a step that is too large what it would take with other settings, of those that can be
+// planned and take less. Other errors stay as they are. now is the step as it is, and cfg how it is placed.
+func Lightest(err error, now *Program, cfg gomoe.Config, settings []Lighter) error {
+	var tooLarge *gomoe.TooLarge
+	if !errors.As(err, &tooLarge) {
+		return err
+	}
+	takes := func(p *Program, cfg gomoe.Config) (int64, error) {
+		cfg, err := p.Placed(cfg)
+		if err != nil {
+			return 0, err
+		}
+		plan, err := gomoe.Compile(p.Program, cfg)
+		if err != nil {
+			return 0, err
+		}
+		m := plan.Report(goruntime.GOMAXPROCS(0)).Mem
+		return m.OfRanks(tooLarge.Ranks), nil
+	}
+	all, wrong := takes(now, cfg)
+	if wrong != nil {
+		return err
+	}
+	var list []string
+	for _, s := range settings {
+		p, cfg, wrong := s.Program()
+		if wrong != nil {
+			continue // it cannot be chosen
+		}
+		if n, wrong := takes(p, cfg); wrong == nil && n < all {
+			list = append(list, fmt.Sprintf("%s (%s)", s.Setting, memory.Format(float64(n))))
+		}
+	}
+	if len(list) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w; with its inputs the step takes %s, and less with %s", err, memory.Format(float64(all)), strings.Join(list, ", "))
+}
