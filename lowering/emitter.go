@@ -309,6 +309,13 @@ func (e *Emitter) flexible(v *graph.Value, s sharding.Spec) (Buf, error) {
 	if err != nil {
 		return Buf{}, err
 	}
+	if made := dec.Out[0]; !made.Equal(s) {
+		b, err := e.Have(v, made)
+		if err != nil {
+			return Buf{}, err
+		}
+		return e.Reshard(v.Type, b, s)
+	}
 	in := make([]Buf, len(v.Def.In))
 	for i, u := range v.Def.In {
 		if in[i], err = e.Have(u, dec.In[i]); err != nil {

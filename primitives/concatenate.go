@@ -16,7 +16,7 @@ type ConcatenateOp struct {
 	Dimension int
 }
 
-var _ primitive = ConcatenateOp{}
+var _ rearranging = ConcatenateOp{}
 
 // Concatenate returns the arguments one behind the other along the dimension.
 // Their shapes may differ only in that dimension.
@@ -72,12 +72,17 @@ func (j ConcatenateOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, err
 }
 
 func (j ConcatenateOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+	return c.Place(j.Factors(c, false))
+}
+
+// Factors lets the dimensions be split that the arguments share.
+func (j ConcatenateOp) Factors(c *sharding.Context, _ bool) sharding.Factors {
 	dims := rowDims(c.Type(0).Rank(), j.Dimension)
 	f := sharding.Factors{Out: [][]int{dims}, RowWise: true, Linear: sharding.LinearTogether}
 	for range c.In {
 		f.In = append(f.In, dims)
 	}
-	return c.Place(f)
+	return f
 }
 
 func (j ConcatenateOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {

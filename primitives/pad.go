@@ -21,7 +21,7 @@ type PadOp struct {
 	Interior []int
 }
 
-var _ primitive = PadOp{}
+var _ rearranging = PadOp{}
 
 // Pad returns x with low[d] copies of the scalar value before it in dimension
 // d, high[d] behind and interior[d] between neighbours; without interior there
@@ -131,14 +131,18 @@ func (p PadOp) mask(x, g *graph.Value) *graph.Value {
 // pads reports whether dimension d is changed.
 func (p PadOp) pads(d int) bool { return p.Low[d] != 0 || p.High[d] != 0 || p.interior(d) != 0 }
 
-// Shard keeps dimensions split that are not padded.
 func (p PadOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+	return c.Place(p.Factors(c, false))
+}
+
+// Factors lets dimensions be split that are not padded.
+func (p PadOp) Factors(c *sharding.Context, _ bool) sharding.Factors {
 	dims := splitWhere(c.Type(0).Rank(), func(d int) bool { return !p.pads(d) })
 	f := sharding.Factors{In: [][]int{dims, nil}, Out: [][]int{dims}, RowWise: true, Linear: sharding.LinearTogether}
 	if isZero(c.Eqn.In[1]) {
 		f.Linear = sharding.LinearFirst
 	}
-	return c.Place(f)
+	return f
 }
 
 func (p PadOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {

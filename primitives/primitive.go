@@ -21,6 +21,13 @@ type flexible interface {
 	sharding.Flexible
 }
 
+// rearranging is implemented by primitives that only move elements, whose result can be made in
+// any placement if all arguments are constants.
+type rearranging interface {
+	primitive
+	sharding.Rearranging
+}
+
 // pointwise is implemented by primitives whose result is a constant if all arguments
 // are constants.
 type pointwise interface {

@@ -19,7 +19,7 @@ type ReshapeOp struct {
 	Batch bool
 }
 
-var _ primitive = ReshapeOp{}
+var _ rearranging = ReshapeOp{}
 
 // Reshape returns x with another shape, its elements in the same row-major
 // order.
@@ -73,7 +73,15 @@ func (r ReshapeOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 
 // place is Shard without Batch.
 func (r ReshapeOp) place(c *sharding.Context) (sharding.Decision, error) {
-	x, ragged := c.Type(0).Shape, c.In[0].Ragged != nil
+	f := r.Factors(c, c.In[0].Ragged != nil)
+	f.In = f.In[:1]
+	return c.Place(f)
+}
+
+// Factors relates dimensions that cut the elements into the same contiguous parts. A batch
+// whose rows would have to move is made whole.
+func (r ReshapeOp) Factors(c *sharding.Context, ragged bool) sharding.Factors {
+	x := c.Type(0).Shape
 	in, out := wholes(len(x)), wholes(len(r.Shape))
 	outerX, outerY := outsides(x), outsides(r.Shape)
 	for i, n := range x {
@@ -85,7 +93,11 @@ func (r ReshapeOp) place(c *sharding.Context) (sharding.Decision, error) {
 			}
 		}
 	}
-	return c.Place(sharding.Factors{In: [][]int{in}, Out: [][]int{out}, RowWise: true, Linear: sharding.LinearTogether})
+	f := sharding.Factors{In: [][]int{in}, Out: [][]int{out}, RowWise: true, Linear: sharding.LinearTogether}
+	for i := range c.In[1:] {
+		f.In = append(f.In, wholes(c.Type(i+1).Rank()))
+	}
+	return f
 }
 
 // outside describes the dimensions before a dimension: n is the product of their sizes

@@ -14,7 +14,7 @@ type ReverseOp struct {
 	Dimensions []int
 }
 
-var _ primitive = ReverseOp{}
+var _ rearranging = ReverseOp{}
 
 // Reverse returns x with the elements along the dimensions, which are given in
 // ascending order, in reverse order.
@@ -36,8 +36,13 @@ func (r ReverseOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) 
 }
 
 func (r ReverseOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+	return c.Place(r.Factors(c, false))
+}
+
+// Factors lets the dimensions be split whose order stays.
+func (r ReverseOp) Factors(c *sharding.Context, _ bool) sharding.Factors {
 	dims := splitWhere(c.Type(0).Rank(), func(d int) bool { return !slices.Contains(r.Dimensions, d) })
-	return c.Place(sharding.Factors{In: [][]int{dims}, Out: [][]int{dims}, RowWise: true, Linear: sharding.LinearTogether})
+	return sharding.Factors{In: [][]int{dims}, Out: [][]int{dims}, RowWise: true, Linear: sharding.LinearTogether}
 }
 
 func (r ReverseOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {

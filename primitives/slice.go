@@ -19,7 +19,7 @@ type SliceOp struct {
 	Strides      []int
 }
 
-var _ primitive = SliceOp{}
+var _ rearranging = SliceOp{}
 
 // Slice returns the box x[start_0:limit_0:stride_0, ...]; without strides every
 // index is taken. There is one start, limit and stride per dimension.
@@ -88,13 +88,17 @@ func (s SliceOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	return []*graph.Value{Pad(ct[0], zeroOf(ct[0]), low, high, interior...)}, nil
 }
 
-// Shard lets a dimension be split if the box has all of its indices.
 func (s SliceOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+	return c.Place(s.Factors(c, false))
+}
+
+// Factors lets a dimension be split if the box has all of its indices.
+func (s SliceOp) Factors(c *sharding.Context, _ bool) sharding.Factors {
 	shape := c.Type(0).Shape
 	dims := splitWhere(len(shape), func(d int) bool {
 		return s.StartIndices[d] == 0 && s.LimitIndices[d] == shape[d] && s.stride(d) == 1
 	})
-	return c.Place(sharding.Factors{In: [][]int{dims}, Out: [][]int{dims}, RowWise: true, Linear: sharding.LinearTogether})
+	return sharding.Factors{In: [][]int{dims}, Out: [][]int{dims}, RowWise: true, Linear: sharding.LinearTogether}
 }
 
 func (s SliceOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {

@@ -16,7 +16,7 @@ type TransposeOp struct {
 	Permutation []int
 }
 
-var _ primitive = TransposeOp{}
+var _ rearranging = TransposeOp{}
 
 // Transpose returns x with its dimensions reordered: dimension i of the result is
 // dimension perm[i] of x.
@@ -53,9 +53,14 @@ func (p TransposeOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error
 }
 
 func (p TransposeOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+	return c.Place(p.Factors(c, false))
+}
+
+// Factors lets every dimension be split.
+func (p TransposeOp) Factors(c *sharding.Context, _ bool) sharding.Factors {
 	f := sharding.Elementwise(c.Type(0), 1, 0, sharding.LinearTogether)
 	f.Out = [][]int{p.Permutation}
-	return c.Place(f)
+	return f
 }
 
 func (p TransposeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {

@@ -108,6 +108,35 @@ func (c *Context) Place(f Factors) (Decision, error) {
 	return dec, nil
 }
 
+// rearranged decides the placements of the arguments from that of the only result.
+// Dimensions of the result that must be whole are whole in the decision.
+func (c *Context) rearranged(f Factors, out Spec) (Decision, error) {
+	fs := map[int]*factor{}
+	for d, n := range f.Out[0] {
+		ragged := (*Ragged)(nil)
+		if d == 0 {
+			ragged = out.Ragged
+		}
+		if n == Whole && ragged != nil {
+			return Decision{}, fmt.Errorf("the result is needed in expert order, and its rows depend on each other; dispatch it with ep_dispatch, or combine first")
+		}
+		if n != Whole && (len(out.At(d)) > 0 || ragged != nil) {
+			fs[n] = &factor{out.At(d), ragged, fmt.Sprintf("dimension %d of the result", d)}
+		}
+	}
+	if err := c.raggedUse(f, fs); err != nil {
+		return Decision{}, err
+	}
+	if c.cutAlike(f, fs) != nil {
+		maps.DeleteFunc(fs, func(_ int, x *factor) bool { return x.ragged == nil })
+	}
+	dec := Decision{Out: []Spec{build(f.Out[0], fs)}}
+	for _, dims := range f.In {
+		dec.In = append(dec.In, build(dims, fs))
+	}
+	return dec, nil
+}
+
 func build(dims []int, fs map[int]*factor) Spec {
 	s := Spec{Dims: make([][]string, len(dims))}
 	for d, n := range dims {

@@ -121,7 +121,7 @@ func (a *Assignment) place(e *graph.Eqn) error {
 		}
 		a.Spec[e.Out[i]] = dec.Out[i]
 	}
-	if IsFlexible(e.Prim) || a.pointwise(e) || a.behind(e) {
+	if IsFlexible(e.Prim) || a.follows(e) || a.behind(e) {
 		a.flexible[e.Out[0]] = true
 		return nil // the equations that use it place its arguments
 	}
@@ -154,6 +154,9 @@ func (a *Assignment) want(c *Context, v *graph.Value, to Spec) error {
 		if err != nil {
 			return a.fail(c, err)
 		}
+		if whole := dec.Out[0]; !whole.Equal(to) {
+			return a.want(c, v, whole) // ranks take their parts
+		}
 		for i, u := range read(v.Def) {
 			if err := a.want(dc, u, dec.In[i]); err != nil {
 				return err
@@ -177,15 +180,16 @@ func (a *Assignment) fail(c *Context, err error) error {
 	return &graph.Error{Pos: c.Eqn.Pos, Prim: c.Eqn.Prim.Name(), Args: c.Args(), Err: err}
 }
 
-// pointwise reports whether e combines, element by element, values that can be
+// follows reports whether e combines, element by element, or rearranges values that can be
 // made in any placement. Its result can then be made in any placement too.
-func (a *Assignment) pointwise(e *graph.Eqn) bool {
+func (a *Assignment) follows(e *graph.Eqn) bool {
 	for _, v := range e.In {
 		if !a.flexible[v] {
 			return false
 		}
 	}
-	return isPointwise(e.Prim)
+	_, rearranges := e.Prim.(Rearranging)
+	return rearranges || isPointwise(e.Prim)
 }
 
 // read returns the arguments of e that must have the placements of the decision: all,
@@ -244,6 +248,13 @@ func decide(c *Context) (Decision, error) {
 	case graph.AddAnyOp:
 		return c.Place(Elementwise(c.Type(0), len(c.In), 1, LinearTogether))
 	case graph.PlaceLikeOp:
+		if c.Flexible(0) {
+			out := c.In[1].Resolved()
+			return Decision{In: []Spec{out, c.In[1]}, Out: []Spec{out}}, nil
+		}
+		if c.In[0].Ragged != nil && c.In[1].Ragged == nil && c.Flexible(1) {
+			return Decision{In: c.In, Out: []Spec{c.rowsLike(c.In[0], c.In[1])}}, nil
+		}
 		if !c.In[0].Ragged.same(c.In[1].Ragged) || c.In[0].Ragged != nil && !slices.Equal(c.In[0].At(0), c.In[1].At(0)) {
 			return Decision{}, Free(c.In[0], c.In[1], c.Type(0))
 		}
@@ -267,6 +278,16 @@ func decide(c *Context) (Decision, error) {
 	}
 }
 
+// rowsLike returns the placement of rows in expert order with the other dimensions of a
+// constant, whose rows have any order.
+func (c *Context) rowsLike(rows, constant Spec) Spec {
+	out := Spec{Dims: slices.Clone(rows.Dims), Ragged: rows.Ragged}
+	for d := 1; d < len(out.Dims); d++ {
+		out.Dims[d] = slices.DeleteFunc(slices.Clone(constant.At(d)), func(a string) bool { return slices.Contains(rows.At(0), a) })
+	}
+	return out
+}
+
 // isPointwise reports whether p is a Pointwise rule, or the sum of cotangents.
 func isPointwise(p graph.Primitive) bool {
 	switch p.(type) {
@@ -286,7 +307,9 @@ func IsFlexible(p graph.Primitive) bool {
 	return false
 }
 
-// ShardAs asks the context's flexible primitive for its result in placement out.
+// ShardAs asks the context's flexible primitive for its result in placement out. The
+// decision may have a result in which some dimensions are whole that out splits; ranks then
+// take their parts.
 func ShardAs(c *Context, out Spec) (Decision, error) {
 	switch p := c.Eqn.Prim.(type) {
 	case graph.FullOp:
@@ -295,6 +318,8 @@ func ShardAs(c *Context, out Spec) (Decision, error) {
 		return Decision{In: []Spec{out}, Out: []Spec{out}}, nil
 	case Flexible:
 		return p.ShardAs(c, out)
+	case Rearranging:
+		return c.rearranged(p.Factors(c, out.Ragged != nil), out)
 	}
 	if isPointwise(c.Eqn.Prim) {
 		dec := Decision{Out: []Spec{out}}

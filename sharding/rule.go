@@ -34,6 +34,16 @@ type Pointwise interface {
 	Pointwise()
 }
 
+// Rearranging is implemented by rules with one result that only moves the elements of the
+// arguments, such as a slice. If all arguments can be made in any placement, so can the
+// result: dimensions without a factor are made whole, and ranks take their parts of them.
+type Rearranging interface {
+	Rule
+	// Factors returns the factors by which the rule places its equation, where dimension 0 is
+	// rows in expert order or not.
+	Factors(c *Context, rows bool) Factors
+}
+
 // Leaver is implemented by rules that place their argument. Where their result is a result
 // of the program, it stays pending if the rule leaves it so. Pending sums of other results
 // are completed.

@@ -144,6 +144,11 @@ func back(p, pull *graph.Program, c tried, whole bool) (tried, error) {
 func TestPullbacks(t *testing.T) {
 	n := tally{why: refusals{}}
 	eachSeed(t, n.pullbacks)
+	for text := range n.why {
+		if strings.Contains(text, "expert order") {
+			t.Errorf("rows that the program has are refused in its derivative: %s", text) // -show finds the program
+		}
+	}
 	t.Logf("%d accepted", n.accepted)
 	n.why.log(t, "refused though the program is accepted")
 }
