@@ -8,6 +8,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 )
 
@@ -20,8 +21,10 @@ func (t *tool) planCommand() *ffcli.Command {
 	asJSON := fs.Bool("json", false, "print the report only, as JSON")
 	after := fs.String("after", "", "print the plan as it is after this `pass`, without report; -passes lists them")
 	passes := fs.Bool("passes", false, "print the passes that make plans, in their order, and take no FILE")
+	choices := fs.Bool("choices", false, "print what a rank takes with other ways to run the program's expert layers, instead of the plan: exchanges, blocks, room for rows, values computed again, types on the wire")
+	wrt := fs.String("wrt", "", "with -choices, the `inputs` such as x,w with respect to which a gradient is taken, of the program's first result; none is no gradient")
 	return &ffcli.Command{
-		Name: "plan", ShortUsage: "gomoe plan FILE [-mesh ep=4 -place x=ep ...] [-brief | -json | -after PASS] | -passes",
+		Name: "plan", ShortUsage: "gomoe plan FILE [-mesh ep=4 -place x=ep ...] [-brief | -json | -after PASS | -choices [-wrt x,w]] | -passes",
 		ShortHelp: "Print what every rank runs, with its memory and communication.", FlagSet: fs,
 		LongHelp: "A collective has the mark ⇄. b3@128 is a buffer 128 bytes into the arena, @in and @out\nare the memory of inputs and results. With -overlap, wait @7 says that a collective is waited for\nbefore instruction 7, and rows=b9 that b9 counts the rows in use of each expert. b3@kept is a copy of\nweights that is made when a step is given the same ones again. The report below gives bytes per rank;\nworkspace is what kernels take on all threads of this machine, which ranks of one process share.\nConstants are folded and equal equations merged before, instructions joined, and elementwise ones\nfused: the lines below a fused one, which begin with a dot, run a chunk at a time, and a buffer\nwithout @ is never stored. None of this changes a bit of the results; -as-written plans without.\nWith -device, which need not be there, ◆ marks what runs on it, and all else says why it does not.",
 		Exec: func(ctx context.Context, args []string) error {
@@ -39,6 +42,12 @@ func (t *tool) planCommand() *ffcli.Command {
 			if *after != "" && (*asJSON || *brief) || *asJSON && *brief {
 				return usagef("give one of -brief, -json and -after")
 			}
+			if *choices && (*after != "" || *brief) {
+				return usagef("give one of -brief, -after and -choices")
+			}
+			if *wrt != "" && !*choices {
+				return usagef("-wrt is for -choices; gomoe grad makes the program of a gradient")
+			}
 			p, err := t.program(ctx, path)
 			if err != nil {
 				return err
@@ -46,6 +55,9 @@ func (t *tool) planCommand() *ffcli.Command {
 			cfg, err := place.config(path, p)
 			if err != nil {
 				return err
+			}
+			if *choices {
+				return t.choices(path, p, cfg, list(*wrt), *asJSON)
 			}
 			cfg.After = *after
 			plan, err := gomoe.Compile(p, cfg)
@@ -67,4 +79,24 @@ func (t *tool) planCommand() *ffcli.Command {
 			return nil
 		},
 	}
+}
+
+// choices prints what a rank takes with different ways to run the expert layers of p.
+func (t *tool) choices(path string, p *graph.Program, cfg gomoe.Config, wrt []string, asJSON bool) error {
+	if err := wanted(p, wrt); err != nil {
+		return in(path, err)
+	}
+	if len(wrt) > 0 {
+		if err := loss(p); err != nil {
+			return in(path, err)
+		}
+	}
+	all, err := gomoe.Choices(p, cfg, wrt...)
+	if err != nil {
+		return in(path, err)
+	}
+	if asJSON {
+		return printJSON(t.stdout, all)
+	}
+	return gomoe.WriteChoices(t.stdout, all)
 }
