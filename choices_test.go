@@ -143,7 +143,7 @@ func TestChoicesOfWideLayer(t *testing.T) {
 	for _, wrt := range [][]string{nil, {"x", "gate", "up", "down"}} {
 		all, err := gomoe.Choices(build(ep.Rows, 0), cfg, wrt...)
 		require.NoError(t, err)
-		require.Greater(t, all[0].Total, int64(20)<<30, "as it is written")
+		require.Greater(t, all[0].Total, int64(16)<<30, "as it is written")
 		found := false
 		for _, c := range all {
 			require.Empty(t, c.Err)

@@ -55,7 +55,7 @@ func (c *checker) values() error {
 			roots = append(roots, r)
 			over := c.zones(in) == r
 			for a, b := range in.In {
-				over = over || c.Root(b) == r && !(in.over(k, a) && c.Bufs[b].like(&c.Bufs[o]))
+				over = over || c.Root(b) == r && !in.mayCover(k, &c.Bufs[o], a, &c.Bufs[b])
 			}
 			if over {
 				return c.at(i, o, "is written over an argument, which the instruction does not do")

@@ -165,6 +165,9 @@ type KernelSpec struct {
 	// type: the kernel reads element i of every argument before it writes element i of
 	// any result.
 	InPlace bool
+	// Within says that result 0 may lie at the beginning of the memory of argument 0, whatever
+	// their types, if that is as large or larger. The kernel finds out whether it does.
+	Within bool
 	// Elementwise says that element i of every result depends only on element i of the
 	// arguments and on arguments without dimensions; it does not depend on i, nor on the
 	// shape. Arguments with dimensions have as many elements as the results. Such kernels
@@ -189,7 +192,7 @@ type KernelSpec struct {
 // sees only the zones of the experts, and the rows that pad a zone of a ragged result to
 // its alignment are zeroed. Nothing reads the rows behind the last zone.
 func (e *Emitter) Emit(s KernelSpec) error {
-	i := Instr{Name: s.Name, Does: s.Does, InPlace: s.InPlace || s.Elementwise, Zones: -1, Host: Host{
+	i := Instr{Name: s.Name, Does: s.Does, InPlace: s.InPlace || s.Elementwise, Within: s.Within, Zones: -1, Host: Host{
 		Kernel: s.Kernel, Flat: s.Elementwise || s.Repeat > 0, Repeat: s.Repeat, Packs: s.Packs, Dry: s.Dry}}
 	for _, b := range append(slices.Clone(s.In), s.Out...) {
 		if b.Spec.Ragged == nil || i.Zones >= 0 {

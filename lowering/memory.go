@@ -96,7 +96,7 @@ func (p *Plan) overwrites(i, out, in int) bool {
 	}
 	for a, b := range n.In {
 		if p.Root(b) == in && !(n.over(o, a) && p.Bufs[b].like(&p.Bufs[out])) {
-			return false
+			return false // also where the result may lie within a larger argument
 		}
 	}
 	return n.InPlace || n.Loop != nil
@@ -110,6 +110,15 @@ func (in *Instr) over(o, a int) bool {
 		return o < l.Op.Carry && a == l.Op.Consts+o && l.InPlace(o)
 	}
 	return in.InPlace
+}
+
+// mayCover reports whether result o, with buffer out, may have the memory of argument a, with
+// buffer arg.
+func (in *Instr) mayCover(o int, out *Buffer, a int, arg *Buffer) bool {
+	if in.Within && o == 0 && a == 0 {
+		return out.Uneven == "" && arg.Uneven == "" && out.Type.Bytes() <= arg.Type.Bytes()
+	}
+	return in.over(o, a) && arg.like(out)
 }
 
 // assignMemory gives every temporary a place in the arena. It places the largest
@@ -171,11 +180,12 @@ func (p *Plan) blocks() []block {
 
 // reuse is assignMemory that first lets in-place instructions write their results
 // over arguments that are not read afterwards (see takeOver). If the arena is larger
-// with that than without, reuse does without.
-func (p *Plan) reuse() {
+// with that than without, reuse does without. Results lie within larger arguments only if
+// `within` is set.
+func (p *Plan) reuse(within bool) {
 	q := *p
 	q.Bufs = slices.Clone(p.Bufs)
-	q.takeOver()
+	q.takeOver(within)
 	q.assignMemory()
 	p.assignMemory()
 	if q.Arena <= p.Arena {
@@ -186,16 +196,19 @@ func (p *Plan) reuse() {
 // takeOver gives each temporary that an in-place instruction writes the memory of an
 // argument that is not read afterwards. Where the instruction writes a result of the
 // plan, the argument gets the memory of the result.
-func (p *Plan) takeOver() {
+func (p *Plan) takeOver(within bool) {
 	p.fillResults()
 	p.lifetimes()
 	for i := range p.Instrs {
+		if p.Instrs[i].Within && !within {
+			continue
+		}
 		free := p.readLast(i)
 		for k, o := range p.Instrs[i].Out {
 			if p.Bufs[o].Storage != Temp || p.Bufs[o].Def != i || p.Bufs[o].Group != 0 {
 				continue
 			}
-			if r, ok := free.take(k, &p.Bufs[o]); ok {
+			if r, ok := free.take(&p.Instrs[i], k, &p.Bufs[o]); ok {
 				p.Bufs[r].Last = p.Bufs[o].Last
 				p.Bufs[o].Storage, p.Bufs[o].Of = Alias, r
 			}
@@ -208,13 +221,16 @@ func (p *Plan) takeOver() {
 func (p *Plan) fillResults() {
 	p.lifetimes()
 	for i := len(p.Instrs) - 1; i >= 0; i-- { // backwards, so that a series of such instructions shares one memory
+		if p.Instrs[i].Within {
+			continue // the argument may be larger than the result
+		}
 		free := p.readLast(i)
 		for k, o := range p.Instrs[i].Out {
 			root := p.Root(o)
 			if p.Bufs[root].Storage != Output || p.Bufs[root].Def != i {
 				continue
 			}
-			if r, ok := free.take(k, &p.Bufs[root]); ok && p.Bufs[r].Group == 0 {
+			if r, ok := free.take(&p.Instrs[i], k, &p.Bufs[root]); ok && p.Bufs[r].Group == 0 {
 				p.Bufs[r].Storage, p.Bufs[r].Last = Output, p.Bufs[root].Last
 				p.Bufs[root].Storage, p.Bufs[root].Of = Alias, r
 			}
@@ -243,13 +259,13 @@ type freed []freedMemory
 type freedMemory struct {
 	root int
 	as   *Buffer
-	over func(o int) bool // whether result o may be written there; see Instr.over
+	arg  int
 }
 
 // readLast returns the memory that instruction i frees; none if i is not in place.
 func (p *Plan) readLast(i int) freed {
 	in := &p.Instrs[i]
-	if !in.InPlace && in.Loop == nil {
+	if !in.InPlace && !in.Within && in.Loop == nil {
 		return nil
 	}
 	var list freed
@@ -261,17 +277,16 @@ func (p *Plan) readLast(i int) freed {
 			other[r] = other[r] || in.Loop != nil || !p.Bufs[b].like(list[k].as)
 		} else if a := &p.Bufs[r]; a.Storage == Temp && a.Last == i && a.Def < i {
 			at[r] = len(list)
-			list = append(list, freedMemory{r, &p.Bufs[b], func(o int) bool { return in.over(o, n) }})
+			list = append(list, freedMemory{r, &p.Bufs[b], n})
 		}
 	}
 	return slices.DeleteFunc(list, func(f freedMemory) bool { return other[f.root] })
 }
 
-// take returns the owner of the first memory in f that holds an argument like b, over which
-// the instruction may write its result o, and removes it from f. ok is false if there is
-// none.
-func (f *freed) take(o int, b *Buffer) (root int, ok bool) {
-	k := slices.IndexFunc(*f, func(m freedMemory) bool { return m.over(o) && m.as.like(b) })
+// take returns the owner of the first memory in f over which the instruction may write its
+// result o, with buffer b, and removes it from f. ok is false if there is none.
+func (f *freed) take(in *Instr, o int, b *Buffer) (root int, ok bool) {
+	k := slices.IndexFunc(*f, func(m freedMemory) bool { return in.mayCover(o, b, m.arg, m.as) })
 	if k < 0 {
 		return 0, false
 	}

@@ -139,7 +139,7 @@ func TestResultsInPlace(t *testing.T) {
 			p.Bufs = append(p.Bufs, Buffer{Type: graph.T(graph.F32, 64), Storage: Output})
 			p.Instrs = append(p.Instrs, Instr{In: []int{3, 4}, Out: []int{5}, Zones: -1})
 		}
-		p.reuse()
+		p.reuse(true)
 		root, arena := p.Root(4), int64(0)
 		if again {
 			arena = 256

@@ -68,7 +68,7 @@ func Passes() []Pass {
 			func(p *Plan, o *Options) error {
 				p.rooms()
 				if o.Fuse {
-					p.reuse()
+					p.reuse(o.Target == nil) // a device works on all rows at once
 				} else {
 					p.assignMemory()
 				}

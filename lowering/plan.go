@@ -94,6 +94,7 @@ type Instr struct {
 	Out, In []int           // buffers
 	Pos     graph.Pos
 	InPlace bool // a result may have the memory of any argument of its type
+	Within  bool // result 0 may have memory of argument 0; see KernelSpec
 
 	// Zones is the buffer with the number of rows in use of each local expert, for ragged
 	// arguments and results; -1 if there are none. Each expert's rows begin at a multiple

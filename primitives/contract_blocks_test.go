@@ -67,26 +67,32 @@ func TestContractBlocksBoundMemory(t *testing.T) {
 		exchange    ep.Exchange
 		rows, width int
 		grad        bool
-		most        float64 // GiB, everything included
+		most, twice float64 // GiB, everything included; twice with rows packed in memory of their own
 	}{
-		{ep.Rows, 0, 0, false, 28.2}, // as many rows as can arrive, four choices for each, and these again to be sent
-		{ep.Sum, 0, 0, false, 17.7},
-		{ep.Rows, 16384, 0, false, 2},
-		{ep.Sum, 16384, 0, false, 1.4},
-		{ep.Rows, 16384, 0, true, 2.1},
-		{ep.Sum, 16384, 0, true, 1.4},
-		{ep.Rows, 16384, 2048, false, 2.4},
-		{ep.Sum, 16384, 2048, false, 2}, // 1.68 on the host; a device has fewer joined products
-		{ep.Rows, 4096, 2048, true, 2.8},
-		{ep.Sum, 4096, 2048, true, 2.7},
-		{ep.Sum, 1024, 2048, true, 1.7},
+		{ep.Rows, 0, 0, false, 17.7, 28.2}, // as many rows as can arrive, and four choices for each
+		{ep.Sum, 0, 0, false, 17.7, 17.7},
+		{ep.Rows, 16384, 0, false, 1.4, 2},
+		{ep.Sum, 16384, 0, false, 1.4, 1.4},
+		{ep.Rows, 16384, 0, true, 1.4, 2.1},
+		{ep.Sum, 16384, 0, true, 1.4, 1.4},
+		{ep.Rows, 16384, 2048, false, 1.7, 2.4},
+		{ep.Sum, 16384, 2048, false, 1.7, 2}, // a device has fewer joined products
+		{ep.Rows, 0, 2048, false, 18.8, 28.8},
+		{ep.Sum, 0, 2048, false, 18.8, 18.8},
+		{ep.Rows, 0, 2048, true, 58.8, 58.8}, // 86 with a sum of bf16 that is widened as a whole
+		{ep.Rows, 4096, 2048, true, 2.2, 2.8},
+		{ep.Sum, 4096, 2048, true, 2.1, 2.7},
+		{ep.Sum, 1024, 2048, true, 1.5, 1.7},
 	} {
 		m := wideLayer(t, c.exchange, c.rows, c.width, c.grad).Report(1).Mem
-		got := float64(m.Total) / gib
+		got, most := float64(m.Total)/gib, c.most
+		if watched(t).Device != nil { // which packs all rows at once, in memory of their own
+			most = c.twice * 1.2
+		}
 		name := fmt.Sprintf("exchange %v, blocks of %d rows, experts of %d columns, gradient %t", c.exchange, c.rows, c.width, c.grad)
 		t.Logf("%s: %.2f GiB", name, got)
-		if got > c.most || got < c.most*0.8 {
-			t.Errorf("%s: the plan takes %.2f GiB, want at most %.2f and at least 80%% of that", name, got, c.most)
+		if got > most || got < c.most*0.8 {
+			t.Errorf("%s: the plan takes %.2f GiB, want at most %.2f and at least 80%% of that", name, got, most)
 		}
 	}
 }

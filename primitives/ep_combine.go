@@ -171,7 +171,7 @@ func (p CombineOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	}
 	pairs := place.Type.Len()
 	send, got := e.Packed(rows, types...), e.Packed(pairs, types...)
-	if err := e.Emit(lowering.KernelSpec{Name: "ep_pack_rows" + suffix, Out: []lowering.Buf{send}, In: append(payload[:len(payload):len(payload)], recv, counts), Kernel: pack}); err != nil {
+	if err := e.Emit(lowering.KernelSpec{Name: "ep_pack_rows" + suffix, Out: []lowering.Buf{send}, In: append(payload[:len(payload):len(payload)], recv, counts), Kernel: pack, Within: fitsZones(payload, wire)}); err != nil {
 		return err
 	}
 	if err := l.exchangePairs(e, routing, axes, got, send, size, pairs); err != nil {
@@ -187,6 +187,10 @@ func (p CombineOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 // rows, weights if they travel along, the row of each place and the numbers of rows.
 func packRows(a *exec.Args) error {
 	n, size := len(a.In)-2, a.Out[0].Type.Shape[1]
+	if overZones(a) {
+		permuteRows(a, a.In[0].Bytes(), data[int32](a.In[n])[:total(a.In[n+1])], size)
+		return nil
+	}
 	exec.Share(a, total(a.In[n+1]), movedGrain(size), rowsPacked{a.Out[0].Bytes(), a.In[:n], data[int32](a.In[n]), size})
 	return nil
 }

@@ -31,7 +31,7 @@ func (l epLayer) combineSums(e *lowering.Emitter, out, payload []lowering.Buf) e
 	}
 	size, leave := bytesOf(types), j.out.Type.Len()
 	send, got := e.Packed(j.room, types...), e.Packed(leave, types...)
-	if err := e.Emit(lowering.KernelSpec{Name: "ep_pack_sums" + suffix, Out: []lowering.Buf{send}, In: append(payload[:len(payload):len(payload)], slots, j.sizes), Kernel: packSums(k, wire)}); err != nil {
+	if err := e.Emit(lowering.KernelSpec{Name: "ep_pack_sums" + suffix, Out: []lowering.Buf{send}, In: append(payload[:len(payload):len(payload)], slots, j.sizes), Kernel: packSums(k, wire), Within: fitsZones(payload, wire)}); err != nil {
 		return err
 	}
 	l.exchangeRows(e, got, send, j.sizes, size, leave, true)
@@ -59,8 +59,12 @@ func (l epLayer) slots(e *lowering.Emitter, routing *graph.Value, axes []string,
 func packSums(k int, wire graph.DType) exec.Kernel {
 	return func(a *exec.Args) error {
 		sizes := data[int32](a.In[len(a.In)-1])
-		t := a.In[0].Type
-		sumPairsTo(a, sumOf(sizes[len(sizes)/2:]), rowSums{a, t.DType, k, t.Shape[1], rowOfSlot, sumLeaving, putLeaving}, wire)
+		t, arrived := a.In[0].Type, sumOf(sizes[len(sizes)/2:])
+		sums := rowSums{Args: a, d: t.DType, k: k, n: t.Shape[1], row: rowOfSlot, to: sumLeaving, put: putLeaving}
+		if overZones(a) {
+			return sumsInZones(a, arrived, sums)
+		}
+		sumPairsTo(a, arrived, sums, wire)
 		return nil
 	}
 }

@@ -81,7 +81,7 @@ func sumOf(counts []int32) int {
 // bytes of a pair's values, of type d, and of its weight, nil if the pair has no row.
 func sumHome(a *exec.Args, k int, d graph.DType, row pairRow) {
 	t := a.Out[0].Type
-	sumPairsTo(a, t.Shape[0], rowSums{a, d, k, t.Shape[1], row, tokenHere, putWeight}, t.DType)
+	sumPairsTo(a, t.Shape[0], rowSums{Args: a, d: d, k: k, n: t.Shape[1], row: row, to: tokenHere, put: putWeight}, t.DType)
 }
 
 // tokenHere returns token t of the result.
@@ -93,9 +93,9 @@ func sumPairs(a *exec.Args, n int, s rowSums, to graph.DType) {
 	grain := 1 + cheap/(1+s.k*s.n)
 	switch s.d {
 	case graph.F64:
-		exec.Share(a, n, grain, wholeSums[float64]{s})
+		exec.Share(a, n, grain, wholeSums[float64]{s, roomsOver[float64](a, s)})
 	case graph.F32:
-		exec.Share(a, n, grain, wholeSums[float32]{s})
+		exec.Share(a, n, grain, wholeSums[float32]{s, roomsOver[float32](a, s)})
 	case graph.BF16, graph.F16:
 		exec.Share(a, n, grain, wideSums{s, to == graph.F32, exec.RoomsOf[float32](a, 2*s.n)})
 	}
@@ -114,14 +114,34 @@ type rowSums struct {
 	row  pairRow
 	to   func(a *exec.Args, i int) []byte       // returns where sum i is written
 	put  func(a *exec.Args, pair int, w []byte) // writes the weight of a pair
+	over bool                                   // a sum is written over one of its rows
 }
 
 // wholeSums are rowSums whose result has the type in which rows are added.
-type wholeSums[T float] struct{ rowSums }
+type wholeSums[T float] struct {
+	rowSums
+	rooms *exec.Rooms[T] // nil unless sums are written over rows
+}
+
+// roomsOver returns memory in which sums are made that are written over rows.
+func roomsOver[T float](a *exec.Args, s rowSums) *exec.Rooms[T] {
+	if !s.over {
+		return nil
+	}
+	return exec.RoomsOf[T](a, s.n)
+}
 
 func (s *wholeSums[T]) Piece(lo, hi int) {
+	var room []T
+	if s.over {
+		room = s.rooms.Take()
+	}
 	for t := lo; t < hi; t++ {
-		acc := view[T](s.to(s.Args, t))[:s.n]
+		dst := view[T](s.to(s.Args, t))[:s.n]
+		acc := dst
+		if s.over {
+			acc = room
+		}
 		clear(acc)
 		for pair := t * s.k; pair < (t+1)*s.k; pair++ {
 			x, w := s.row(s.Args, pair)
@@ -129,6 +149,9 @@ func (s *wholeSums[T]) Piece(lo, hi int) {
 				vector.Add(acc, acc, view[T](x)[:s.n])
 			}
 			s.put(s.Args, pair, w)
+		}
+		if s.over {
+			copy(dst, acc)
 		}
 	}
 }

@@ -157,21 +157,31 @@ func reduction(e *lowering.Emitter, name string, axes []int, out, in []lowering.
 // reduceAxes returns a kernel that reduces axes one at a time, from the last to the
 // first. step writes x reduced over one axis to y. Arrays of bf16 and f16 are
 // widened to f32 before the first step and rounded once after the last. The result
-// has as many elements as are left, in any shape.
-func reduceAxes(axes []int, step func(a *exec.Args, y, x array.Array, axis int)) exec.Kernel {
+// has as many elements as are left, in any shape. lines, unless it is nil, is step along the
+// last axis of an x of bf16 or f16, which it widens a line at a time.
+func reduceAxes(axes []int, step func(a *exec.Args, y, x array.Array, axis int), lines func(a *exec.Args, y, x array.Array)) exec.Kernel {
 	return func(a *exec.Args) error {
 		x := a.In[0]
-		if d := x.Type.DType; d == graph.BF16 || d == graph.F16 {
+		d, last := x.Type.DType, len(axes)-1
+		narrow := d == graph.BF16 || d == graph.F16
+		byLine := narrow && lines != nil && last >= 0 && axes[last] == x.Type.Rank()-1
+		if narrow && !byLine {
 			x = inType(a, x, graph.F32)
 		}
 		out := a.Out[0]
-		for i := len(axes) - 1; i >= 0; i-- {
+		for i := last; i >= 0; i-- {
 			t := dropAxis(a, x.Type, axes[i])
+			if byLine {
+				t.DType = graph.F32
+			}
 			y := out.Reshape(t.Shape...)
 			if i > 0 || t.DType != out.Type.DType {
 				y = room(a, t)
 			}
-			if a.Dry() == nil {
+			switch {
+			case byLine && i == last:
+				lines(a, y, x)
+			case a.Dry() == nil:
 				step(a, y, x, axes[i])
 			}
 			x = y

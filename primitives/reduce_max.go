@@ -61,7 +61,7 @@ func (r ReduceExtremeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) erro
 	if r.op == "min" {
 		step = minAxis
 	}
-	return lowerAnyOrder(e, r.Name(), r.Axes, out, in, func(axes []int) exec.Kernel { return reduceAxes(axes, step) })
+	return lowerAnyOrder(e, r.Name(), r.Axes, out, in, func(axes []int) exec.Kernel { return reduceAxes(axes, step, nil) })
 }
 
 func maxAxis(a *exec.Args, y, x array.Array, axis int) {

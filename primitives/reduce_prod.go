@@ -93,7 +93,7 @@ func (r ReduceProdOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (r ReduceProdOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return lowerInOrder(e, "reduce_prod", r.Axes, out, in, func(axes []int) exec.Kernel { return reduceAxes(axes, prodAxis) })
+	return lowerInOrder(e, "reduce_prod", r.Axes, out, in, func(axes []int) exec.Kernel { return reduceAxes(axes, prodAxis, nil) })
 }
 
 // prodAxis writes x multiplied over one axis to y.

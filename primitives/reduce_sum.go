@@ -116,9 +116,9 @@ func (r ReduceSumOp) InBlocks(e *graph.Eqn, in []sharding.Spec, blocks int) (gra
 }
 
 func (r ReduceSumOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	kernel := func(axes []int) exec.Kernel { return reduceAxes(axes, sumAxis) }
+	kernel := func(axes []int) exec.Kernel { return reduceAxes(axes, sumAxis, sumNarrow) }
 	if r.Tree > 0 {
-		k := inTree(reduceAxes(r.Axes, sumAxis), 1, blocksHere(e, r.Tree, in[0], 0))
+		k := inTree(reduceAxes(r.Axes, sumAxis, sumNarrow), 1, blocksHere(e, r.Tree, in[0], 0))
 		return e.Emit(lowering.KernelSpec{Name: "reduce_sum_tree", Out: out, In: in, Dry: k, Kernel: k})
 	}
 	if r.Unordered || in[0].Spec.Ragged != nil {
@@ -169,6 +169,26 @@ type lineSums[T float] struct {
 func (w *lineSums[T]) Piece(lo, hi int) {
 	for o := lo; o < hi; o++ {
 		w.y[o] = T(vector.Sum(w.x[o*w.n:][:w.n]))
+	}
+}
+
+// sumNarrow writes x of bf16 or f16 summed over its last axis to y of f32.
+func sumNarrow(a *exec.Args, y, x array.Array) {
+	outer, n, _ := around(x.Type, x.Type.Rank()-1)
+	exec.Share(a, outer, 1+4*dear/(1+n), narrowSums{x, y, n, exec.RoomsOf[float32](a, n)})
+}
+
+type narrowSums struct {
+	x, y  array.Array
+	n     int
+	rooms *exec.Rooms[float32]
+}
+
+func (w *narrowSums) Piece(lo, hi int) {
+	wide, y, size := w.rooms.Take(), data[float32](w.y), 2*w.n
+	for o := lo; o < hi; o++ {
+		widenRow(wide, w.x.Bytes()[o*size:][:size], w.x.Type.DType)
+		y[o] = float32(vector.Sum(wide))
 	}
 }
 

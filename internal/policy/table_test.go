@@ -99,7 +99,7 @@ func imports() map[string][]string {
 		"internal/testing/late":      {"graph", "array", "exec", "lowering", "runtime"},
 		"internal/testing/toy":       {"graph", "array", "sharding", "collective", "exec", "lowering", "jaccl", "jaccl/engine", "runtime"},
 		"world":                      {"graph", "sharding", "collective", "internal/flight", "internal/openfiles", "jaccl", "jaccl/engine", "jaccl/job/environ", "jaccl/job/hostfile", "jaccl/job/meet", "jaccl/job/watch", "jaccl/link", "jaccl/link/*", "jaccl/mlx/mesh", "jaccl/mlx/ring", "jaccl/rdma"},
-		"":                           {"graph", "array", "sharding", "collective", "lowering", "internal/device", "internal/exact", "internal/kernel", "internal/memory", "internal/optimize", "metal/kernels", "primitives", "runtime", "world"},
+		"":                           {"graph", "array", "ep", "vjp", "sharding", "collective", "lowering", "internal/device", "internal/exact", "internal/kernel", "internal/memory", "internal/optimize", "metal/kernels", "primitives", "runtime", "world"},
 		"internal/device":            {"metal", "runtime"},
 		"exec":                       {"graph", "array", "sharding", "collective", "internal/kernel", "internal/pages"},
 		"collective":                 {"graph"},
