@@ -163,6 +163,7 @@ func (l *Loop) step(ctx context.Context, n int, r *Run) (*Done, error) {
 		return nil, fmt.Errorf("step %d: batch: %w", n, err)
 	}
 	rate := l.Rate(n)
+	compute, exchange, waiting := r.spent()
 	results, err := r.Step(ctx, n, rate, in)
 	if err != nil {
 		return nil, l.explain(n, err)
@@ -172,6 +173,8 @@ func (l *Loop) step(ctx context.Context, n int, r *Run) (*Done, error) {
 		return nil, l.explain(n, err)
 	}
 	d.Index, d.Total, d.LR, d.Tokens, d.Elapsed = n, l.Steps, rate, l.Tokens, time.Since(began)
+	d.Compute, d.Exchange, d.Waiting = r.spent()
+	d.Compute, d.Exchange, d.Waiting = d.Compute-compute, d.Exchange-exchange, d.Waiting-waiting
 	return d, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
@@ -25,6 +26,7 @@ type Run struct {
 	fixed map[string]*runtime.Array // the parameters that the step does not train
 	in    map[string]*runtime.Array
 	names []string // of results before the state
+	trace *runtime.Trace
 }
 
 // Open compiles a step. cfg.Place has the placements of the model's inputs; those of the state are added, and the state is
@@ -34,11 +36,14 @@ func Open(p *Program, cfg gomoe.Config) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
+	if cfg.Trace == nil {
+		cfg.Trace = runtime.NewTotals()
+	}
 	job, err := gomoe.Open(p.Program, cfg)
 	if err != nil {
 		return nil, err
 	}
-	r := &Run{Job: job, p: p, world: gomoe.Config{World: cfg.World, Mesh: cfg.Mesh, Deadline: cfg.Deadline}, fixed: map[string]*runtime.Array{}, in: map[string]*runtime.Array{}}
+	r := &Run{Job: job, trace: cfg.Trace, p: p, world: gomoe.Config{World: cfg.World, Mesh: cfg.Mesh, Deadline: cfg.Deadline}, fixed: map[string]*runtime.Array{}, in: map[string]*runtime.Array{}}
 	for i, out := range job.Plan().Out {
 		r.names = append(r.names, or(p.Out[i].Name, out.Name)) // the plan's names are others than those of inputs
 	}
@@ -201,6 +206,17 @@ func (r *Run) Step(ctx context.Context, number int, rate float64, inputs map[str
 		}
 	}
 	return results, nil
+}
+
+// spent returns what the time of all steps went to so far, as a mean over the ranks of this process.
+func (r *Run) spent() (compute, exchange, waiting time.Duration) {
+	ranks := r.Job.Local()
+	for _, rank := range ranks {
+		t := r.trace.Totals(rank)
+		compute, exchange, waiting = compute+t.Kernels, exchange+t.Collectives, waiting+t.Waits
+	}
+	n := time.Duration(len(ranks))
+	return compute / n, exchange / n, waiting / n
 }
 
 // first reports whether this process is the one that writes for all.

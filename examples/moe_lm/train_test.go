@@ -106,7 +106,7 @@ func TestTraining(t *testing.T) {
 			t.Errorf("step %d: the experts' shares add up to %v", i+1, share)
 		case held != ((i+1)%40 == 0):
 			t.Errorf("step %d: held-out loss %v, want one every 40 steps", i+1, s["held_out"])
-		case !(s["grad_norm"] > 0), !(s["aux"] >= 0.9), !(s["lr"] > 0 && s["lr"] <= 2e-2), !(s["seconds"] > 0), !(s["tokens_per_second"] > 0):
+		case !(s["grad_norm"] > 0), !(s["aux"] >= 0.9), !(s["lr"] > 0 && s["lr"] <= 2e-2), !(s["seconds"] > 0), !(s["tokens_per_second"] > 0), !(s["compute_seconds"] > 0), !(s["exchange_seconds"] > 0), s["compute_seconds"]+s["exchange_seconds"]+s["waiting_seconds"] > s["seconds"]:
 			t.Errorf("step %d: %v", i+1, s)
 		}
 	}
@@ -189,7 +189,9 @@ func TestRepeat(t *testing.T) {
 		sample, err := os.ReadFile(filepath.Join(out, "sample.txt"))
 		require.NoError(t, err)
 		for _, s := range got {
-			delete(s, "seconds")
+			for _, part := range []string{"", "compute_", "exchange_", "waiting_"} {
+				delete(s, part+"seconds")
+			}
 			delete(s, "tokens_per_second")
 		}
 		if want == nil {

@@ -15,7 +15,8 @@ import (
 //
 // The columns: step, loss, smoothed (the loss's moving mean over about 20
 // steps), held_out (empty when not measured), aux, lr, grad_norm, tokens,
-// seconds, tokens_per_second, drops, and expert_0 … expert_<E-1>, the share of
+// seconds, tokens_per_second, drops, compute_seconds, exchange_seconds and
+// waiting_seconds (see Step), and expert_0 … expert_<E-1>, the share of
 // every expert. Numbers have as many digits as they need to be read back the
 // same; a number that is not finite is NaN, +Inf or -Inf.
 type Metrics struct {
@@ -68,7 +69,7 @@ func (m *Metrics) row(s Step) ([]byte, error) {
 	var b []byte
 	if !m.started {
 		m.experts = len(s.Load)
-		b = append(b, "step,loss,smoothed,held_out,aux,lr,grad_norm,tokens,seconds,tokens_per_second,drops"...)
+		b = append(b, "step,loss,smoothed,held_out,aux,lr,grad_norm,tokens,seconds,tokens_per_second,drops,compute_seconds,exchange_seconds,waiting_seconds"...)
 		for e := range s.Load {
 			b = append(b, ",expert_"...)
 			b = strconv.AppendInt(b, int64(e), 10)
@@ -98,6 +99,9 @@ func (m *Metrics) row(s Step) ([]byte, error) {
 	now.add(s)
 	number(now.perSecond())
 	integer(s.Drops)
+	number(s.Compute.Seconds())
+	number(s.Exchange.Seconds())
+	number(s.Waiting.Seconds())
 	for _, x := range s.Load {
 		number(x)
 	}

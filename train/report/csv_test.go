@@ -19,16 +19,16 @@ func TestMetrics(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte(strings.Repeat("an older and longer file\n", 100)), 0o644))
 	m, err := CreateMetrics(path)
 	require.NoError(t, err)
-	want := "step,loss,smoothed,held_out,aux,lr,grad_norm,tokens,seconds,tokens_per_second,drops,expert_0,expert_1\n"
+	want := "step,loss,smoothed,held_out,aux,lr,grad_norm,tokens,seconds,tokens_per_second,drops,compute_seconds,exchange_seconds,waiting_seconds,expert_0,expert_1\n"
 	for _, row := range []struct {
 		step Step
 		text string
 	}{
-		{Step{Index: 1, Loss: 5.5, Aux: 1.25, LR: 3e-4, Norm: 2, Tokens: 100, Elapsed: 500 * time.Millisecond,
+		{Step{Index: 1, Loss: 5.5, Aux: 1.25, LR: 3e-4, Norm: 2, Tokens: 100, Elapsed: 500 * time.Millisecond, Compute: 250 * time.Millisecond, Exchange: 125 * time.Millisecond,
 			Load: []float64{0.75, 0.25}, Drops: 7},
-			"1,5.5,5.5,,1.25,0.0003,2,100,0.5,200,7,0.75,0.25\n"},
+			"1,5.5,5.5,,1.25,0.0003,2,100,0.5,200,7,0.25,0.125,0,0.75,0.25\n"},
 		{Step{Index: 2, Loss: math.NaN(), HeldOut: 4.5, Aux: math.Inf(1), LR: 3e-4, Tokens: 100, Load: []float64{1, 0}},
-			"2,NaN,5.5,4.5,+Inf,0.0003,0,100,0,NaN,0,1,0\n"},
+			"2,NaN,5.5,4.5,+Inf,0.0003,0,100,0,NaN,0,0,0,0,1,0\n"},
 	} {
 		require.NoError(t, m.Step(row.step))
 		want += row.text

@@ -20,6 +20,6 @@ func Example() {
 	}
 	// Output:
 	// step 1/2  loss 5.5000 (5.5000)  1k tok/s  eta 1s  experts 25 75%  drops 0
-	// step,loss,smoothed,held_out,aux,lr,grad_norm,tokens,seconds,tokens_per_second,drops,expert_0,expert_1
-	// 1,5.5,5.5,,0,0.001,2,1000,1,1000,0,0.25,0.75
+	// step,loss,smoothed,held_out,aux,lr,grad_norm,tokens,seconds,tokens_per_second,drops,compute_seconds,exchange_seconds,waiting_seconds,expert_0,expert_1
+	// 1,5.5,5.5,,0,0.001,2,1000,1,1000,0,0,0,0,0.25,0.75
 }

@@ -12,12 +12,12 @@ import (
 // concurrent use: requests come at any time.
 //
 // The metrics: gomoe_train_step, _steps (of the whole run), _loss, _held_out_loss (once it is measured), _balance_loss,
-// _learning_rate, _gradient_norm, _step_seconds, _tokens_per_second (of the last step), _expert_load{expert} (its share of the
+// _learning_rate, _gradient_norm, _step_seconds, _part_seconds{part} (compute, exchange and waiting), _tokens_per_second (of the last step), _expert_load{expert} (its share of the
 // tokens' choices), and the totals _tokens_total and _dropped_total. A number that is not finite is NaN, +Inf or -Inf.
 type Exporter struct {
 	handler                                                    http.Handler
 	step, steps, loss, held, balance, rate, norm, seconds, tps prometheus.Gauge
-	load                                                       *prometheus.GaugeVec
+	load, parts                                                *prometheus.GaugeVec
 	tokens, dropped                                            prometheus.Counter
 	registry                                                   *prometheus.Registry
 	measured                                                   bool // the held-out loss is there
@@ -44,7 +44,8 @@ func NewExporter() *Exporter {
 	e.rate, e.norm = gauge("learning_rate", "Of the last step."), gauge("gradient_norm", "2-norm of the gradient before clipping.")
 	e.seconds, e.tps = gauge("step_seconds", "How long the last step took."), gauge("tokens_per_second", "Of the last step, over all ranks.")
 	e.load = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "gomoe_train_expert_load", Help: "Share of the tokens' choices, mean over layers."}, []string{"expert"})
-	e.registry.MustRegister(e.load)
+	e.parts = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "gomoe_train_part_seconds", Help: "What the last step's time went to, mean over the ranks of this process."}, []string{"part"})
+	e.registry.MustRegister(e.load, e.parts)
 	e.tokens, e.dropped = counter("tokens_total", "Tokens trained on by this process's run."), counter("dropped_total", "Choices beyond the experts' capacity.")
 	e.handler = promhttp.HandlerFor(e.registry, promhttp.HandlerOpts{})
 	return e
@@ -59,6 +60,9 @@ func (e *Exporter) Step(s Step) {
 	e.rate.Set(s.LR)
 	e.norm.Set(s.Norm)
 	e.seconds.Set(s.Elapsed.Seconds())
+	e.parts.WithLabelValues("compute").Set(s.Compute.Seconds())
+	e.parts.WithLabelValues("exchange").Set(s.Exchange.Seconds())
+	e.parts.WithLabelValues("waiting").Set(s.Waiting.Seconds())
 	if s.Elapsed > 0 {
 		e.tps.Set(float64(s.Tokens) / s.Elapsed.Seconds())
 	}

@@ -16,19 +16,21 @@ import (
 )
 
 // Figure is a picture of a run: the losses above, the load of the experts
-// below, over the same steps. It can be drawn with any number of steps, also
-// none or one.
+// below, over the same steps, and below these what else the steps have measured: the
+// learning rate, the norm of the gradient, dropped tokens, and what the time went to. It
+// can be drawn with any number of steps, also none or one.
 type Figure struct {
 	Title   string
 	Steps   []Step  // in order of Index; all with the same number of experts
 	Unigram float64 // entropy of the text's byte frequencies, nats per byte; 0 leaves its line out
 }
 
-// The figure is 1200 by 900 pixels. Lengths are in points, 1/72 inch.
+// The figure is 1200 by 900 pixels with two panels, and higher with more. Lengths are in points, 1/72 inch.
 const (
 	dpi    = 120
 	width  = 10 * vg.Inch
-	height = 7.5 * vg.Inch
+	two    = 7.5 * vg.Inch  // the height with two panels
+	more   = 2 * vg.Inch    // of every further panel
 	side   = 1.55 * vg.Inch // for legends, right of the panels
 	margin = vg.Length(10)
 	gap    = vg.Length(16) // between the panels
@@ -44,6 +46,11 @@ func (f Figure) WritePNG(w io.Writer) error {
 				s.Index, len(s.Load), want, f.Steps[0].Index)
 		}
 	}
+	below, err := further(f.Steps)
+	if err != nil {
+		return fmt.Errorf("report: figure: %w", err)
+	}
+	height := two + vg.Length(len(below))*more
 	img := vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(dpi))
 	canvas := draw.New(img)
 	title := plot.New().Title.TextStyle
@@ -59,11 +66,16 @@ func (f Figure) WritePNG(w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("report: figure: %w", err)
 	}
+	all := append([]panel{losses, load}, below...)
+	rows := make([][]*plot.Plot, len(all))
+	for i, p := range all {
+		rows[i] = []*plot.Plot{p.plot}
+	}
 	// One column has the panels, with aligned axes. A second column has the legends, which
 	// are as high as the panels.
 	panels := draw.Crop(canvas, margin, -side-margin, margin, -header-margin)
-	cells := plot.Align([][]*plot.Plot{{losses.plot}, {load.plot}}, draw.Tiles{Rows: 2, Cols: 1, PadY: gap}, panels)
-	for i, p := range []panel{losses, load} {
+	cells := plot.Align(rows, draw.Tiles{Rows: len(rows), Cols: 1, PadY: gap}, panels)
+	for i, p := range all {
 		cell := cells[i][0]
 		p.plot.Draw(cell)
 		data := p.plot.DataCanvas(cell)

@@ -248,3 +248,36 @@ func TestBucketsCoverAllSteps(t *testing.T) {
 		}
 	}
 }
+
+// What steps have measured beside losses and loads has panels of its own, which are drawn, and are not there otherwise.
+func TestFigurePanels(t *testing.T) {
+	all := steps(200, 4)
+	for i := range all {
+		all[i].LR, all[i].Norm, all[i].Drops = 1e-3, 2, i%3
+		all[i].Compute, all[i].Exchange, all[i].Waiting = 700*time.Millisecond, 200*time.Millisecond, 50*time.Millisecond
+	}
+	panels, err := further(all)
+	require.NoError(t, err)
+	require.Len(t, panels, 4)
+	panels, err = further(steps(200, 4))
+	require.NoError(t, err)
+	require.Empty(t, panels)
+	var picture bytes.Buffer
+	require.NoError(t, Figure{Title: "all", Steps: all}.WritePNG(&picture))
+	img, err := png.Decode(&picture)
+	require.NoError(t, err)
+	if b := img.Bounds(); b.Dx() != 1200 || b.Dy() != 900+4*240 {
+		t.Errorf("%d by %d pixels, want 1200 by 1860", b.Dx(), b.Dy())
+	}
+	counts := map[color.NRGBA]int{}
+	for y := 900; y < img.Bounds().Dy(); y++ {
+		for x := range 990 {
+			counts[color.NRGBAModel.Convert(img.At(x, y)).(color.NRGBA)]++
+		}
+	}
+	for _, c := range []color.NRGBA{smoothColor, heldColor, badColor, unigramColor} {
+		if counts[c] < 300 {
+			t.Errorf("%d pixels of %v below the load, want a curve", counts[c], c)
+		}
+	}
+}

@@ -77,6 +77,7 @@ func joined(a, b Step, m, n int) Step {
 		p.HeldOut = a.HeldOut
 	}
 	p.Tokens, p.Drops, p.Elapsed = a.Tokens+b.Tokens, a.Drops+b.Drops, a.Elapsed+b.Elapsed
+	p.Compute, p.Exchange, p.Waiting = a.Compute+b.Compute, a.Exchange+b.Exchange, a.Waiting+b.Waiting
 	if len(a.Load) == len(b.Load) { // else the figure says which step differs
 		p.Load = make([]float64, len(b.Load))
 		for e := range p.Load {

@@ -49,12 +49,12 @@ func (l Layers) WritePNG(w io.Writer) error {
 	p.Y.Tick.Marker = ticks{least: 1}
 	p.X.Padding, p.Y.Padding = 0, 0
 
-	img := vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(dpi))
+	img := vgimg.NewWith(vgimg.UseWH(width, two), vgimg.UseDPI(dpi))
 	canvas := draw.New(img)
 	title := plot.New().Title.TextStyle
 	title.Font = sans(13)
 	title.XAlign, title.YAlign = draw.XLeft, draw.YTop
-	canvas.FillText(title, vg.Point{X: margin, Y: height - margin}, l.Title)
+	canvas.FillText(title, vg.Point{X: margin, Y: two - margin}, l.Title)
 	cell := draw.Crop(canvas, margin, -side-margin, margin, -header-margin)
 	p.Draw(cell)
 	strip := p.DataCanvas(cell)

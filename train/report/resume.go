@@ -15,7 +15,7 @@ import (
 )
 
 // columns are those of a CSV file before the experts'.
-const columns = 11
+const columns = 14
 
 // ResumeMetrics continues the CSV file of an earlier run after so many steps. Rows of later steps, which the
 // earlier run has reported and which are done again, are dropped; so is what lies behind the last complete
@@ -56,7 +56,7 @@ func ResumeMetrics(path string, steps int) (*Metrics, []Step, error) {
 func rows(text []byte, steps int) ([]Step, error) {
 	r := csv.NewReader(bytes.NewReader(text[:bytes.LastIndexByte(text, '\n')+1]))
 	header, err := r.Read()
-	if err != nil || len(header) < columns || !slices.Equal(header[:2], []string{"step", "loss"}) {
+	if err != nil || len(header) < columns || !slices.Equal(header[:2], []string{"step", "loss"}) || header[columns-1] != "waiting_seconds" {
 		return nil, errors.New("line 1 is not the header of metrics")
 	}
 	var out []Step
@@ -100,8 +100,9 @@ func parseRow(fields []string) (s Step, err error) {
 		}
 		return n
 	}
+	duration := func(i int) time.Duration { return time.Duration(math.Round(number(i) * 1e9)) }
 	s = Step{Index: integer(0), Loss: number(1), HeldOut: number(3), Aux: number(4), LR: number(5), Norm: number(6),
-		Tokens: integer(7), Elapsed: time.Duration(math.Round(number(8) * 1e9)), Drops: integer(10)}
+		Tokens: integer(7), Elapsed: duration(8), Drops: integer(10), Compute: duration(11), Exchange: duration(12), Waiting: duration(13)}
 	for i := columns; i < len(fields); i++ {
 		s.Load = append(s.Load, number(i))
 	}

@@ -13,7 +13,7 @@ import (
 func stepsOf(from, to int) []Step {
 	var out []Step
 	for i := from; i <= to; i++ {
-		out = append(out, Step{Index: i, Loss: 5 / float64(i), LR: 3e-4, Norm: 2, Tokens: 100, Elapsed: time.Duration(i) * 123456789, Load: []float64{0.75, 0.25}, Drops: i % 2})
+		out = append(out, Step{Index: i, Loss: 5 / float64(i), LR: 3e-4, Norm: 2, Tokens: 100, Elapsed: time.Duration(i) * 123456789, Load: []float64{0.75, 0.25}, Drops: i % 2, Compute: 7 * time.Millisecond, Exchange: 3, Waiting: time.Duration(i)})
 		if i%2 == 0 {
 			out[len(out)-1].HeldOut = 5.5
 		}

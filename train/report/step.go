@@ -16,8 +16,12 @@ type Step struct {
 	Norm    float64       // 2-norm of the gradient before clipping
 	Tokens  int           // tokens of the step, over all ranks
 	Elapsed time.Duration // duration of the step
-	Load    []float64     // per expert, its share of the routed tokens, mean over layers; sums to 1
-	Drops   int           // routed tokens beyond capacity, over all layers
+	// Compute, Exchange and Waiting are parts of Elapsed, as a mean over the ranks of this process: kernels; exchanges
+	// between ranks, with the time for which a rank waits for the others of an exchange; and waiting for exchanges beside
+	// kernels, and for a device. All are 0 where nobody has measured them.
+	Compute, Exchange, Waiting time.Duration
+	Load                       []float64 // per expert, its share of the routed tokens, mean over layers; sums to 1
+	Drops                      int       // routed tokens beyond capacity, over all layers
 }
 
 // smoothing is the weight of the past in smoothed losses: a mean over about the

@@ -1,0 +1,83 @@
+package report
+
+import (
+	"image/color"
+	"time"
+
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// curve is a number of every step.
+type curve struct {
+	name  string
+	color color.NRGBA
+	value func(Step) float64
+}
+
+// newCurves returns a panel with curves over the steps, from 0 on. ok is false if all numbers are 0, as where they were
+// not measured.
+func newCurves(title, y string, steps []Step, all ...curve) (_ panel, ok bool, err error) {
+	top := 0.0
+	for _, s := range steps {
+		for _, c := range all {
+			if x := c.value(s); finite(x) {
+				top = max(top, x)
+			}
+		}
+	}
+	if top == 0 {
+		return panel{}, false, nil
+	}
+	p := newPlot(title, y, steps)
+	legend := newLegend()
+	addGrid(p)
+	runs := buckets(len(steps), 600)
+	p.Y.Min, p.Y.Max = 0, 1.05*top
+	for _, c := range all {
+		points := make([]plotter.XY, len(runs))
+		for i, b := range runs {
+			points[i] = plotter.XY{X: b.step(steps), Y: b.mean(func(i int) float64 { return c.value(steps[i]) })}
+		}
+		if err := addCurve(p, &legend, c.name, points, stroke(c.color, 1.5), len(points) <= 30); err != nil {
+			return panel{}, false, err
+		}
+	}
+	return panel{p, func(c draw.Canvas) error { legend.Draw(c); return nil }}, true, nil
+}
+
+// further returns the panels below the losses and the load, of what the steps have measured: the learning rate, the norm of
+// the gradient, drops, and what the time went to.
+func further(steps []Step) ([]panel, error) {
+	share := func(of func(Step) time.Duration) func(Step) float64 {
+		return func(s Step) float64 {
+			if s.Elapsed <= 0 {
+				return 0
+			}
+			return 100 * of(s).Seconds() / s.Elapsed.Seconds()
+		}
+	}
+	var panels []panel
+	for _, x := range []struct {
+		title, y string
+		curves   []curve
+	}{
+		{"Learning rate", "rate", []curve{{"learning rate", smoothColor, func(s Step) float64 { return s.LR }}}},
+		{"Gradient", "2-norm before clipping", []curve{{"norm", heldColor, func(s Step) float64 { return s.Norm }}}},
+		{"Dropped tokens", "choices beyond capacity", []curve{{"drops per step", badColor, func(s Step) float64 { return float64(s.Drops) }}}},
+		{"Time of a step, mean over the ranks of this process", "share (%)", []curve{
+			{"compute", smoothColor, share(func(s Step) time.Duration { return s.Compute })},
+			{"exchange", heldColor, share(func(s Step) time.Duration { return s.Exchange })},
+			{"waiting", unigramColor, share(func(s Step) time.Duration { return s.Waiting })},
+		}},
+	} {
+		p, ok, err := newCurves(x.title, x.y, steps, x.curves...)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			panels = append(panels, p)
+		}
+	}
+	return panels, nil
+}
