@@ -3,7 +3,6 @@ package checkpoint
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 )
@@ -89,18 +88,10 @@ func (c *Checkpoint) parameters(t tensor.Tensor, r Role) int64 {
 		n *= int64(d)
 	}
 	if r.Scales {
-		if weights, ok := c.byName[strings.TrimSuffix(t.Name, ".scales")+".weight"]; ok && strings.HasSuffix(t.Name, ".scales") && c.Tensors[weights].Stored == "U32" {
-			group, _, err := c.Config.Int("quantization.group_size")
-			if err == nil {
-				return n * int64(group) // MLX: a scale for each group of packed numbers
-			}
-		}
 		return 0
 	}
-	if t.Stored == "U32" {
-		if _, ok := c.byName[strings.TrimSuffix(t.Name, ".weight")+".scales"]; ok && strings.HasSuffix(t.Name, ".weight") {
-			return 0 // counted with its scales
-		}
+	if q, err := c.Quantization(t.Name); err == nil && q.Bits > 0 && t.Stored == "U32" {
+		return n * 32 / int64(q.Bits) // MLX's words
 	}
 	if r.Layout == Blocks && t.Stored == "U8" {
 		return 2 * n // two numbers of 4 bits

@@ -19,6 +19,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/whole"
 	"github.com/gomoe/gomoe/models"
+	"github.com/gomoe/gomoe/nn"
 	"github.com/gomoe/gomoe/tokenizer"
 )
 
@@ -193,7 +194,7 @@ func (j *conversion) describe(folder string) error {
 		return err
 	}
 	further := len(models.Further(j.c)) > 0
-	if j.o.Type == graph.NoDType && !further {
+	if j.o.Type == graph.NoDType && j.o.Affine == (nn.Affine{}) && !further && !j.numbers {
 		return writeFile(folder, checkpoint.ConfigName, data)
 	}
 	var values map[string]any
@@ -205,14 +206,29 @@ func (j *conversion) describe(folder string) error {
 	if further {
 		values["num_nextn_predict_layers"] = 0
 	}
-	if j.o.Type != graph.NoDType {
+	if j.o.Type != graph.NoDType || j.numbers {
 		key := "torch_dtype"
 		if _, ok := values["dtype"]; ok {
 			key = "dtype"
 		}
-		values[key] = torchName(j.o.Type)
+		t, err := j.most()
+		if err != nil {
+			return err
+		}
+		values[key] = torchName(t)
+		delete(values, "quantization")
+		delete(values, "quantization_config")
 	}
+	j.sayAffine(values)
 	return writeJSON(folder, checkpoint.ConfigName, values)
+}
+
+// sayAffine has config.json say that matrices are quantised as MLX does it, if they are.
+func (j *conversion) sayAffine(values map[string]any) {
+	if q := j.o.Affine; q != (nn.Affine{}) {
+		values["quantization"] = map[string]any{"bits": q.Bits, "group_size": q.GroupSize, "mode": checkpoint.AffineMode}
+		values["quantization_config"] = values["quantization"] // as mlx-lm has it
+	}
 }
 
 // describeGGUF writes what a folder has beside the tensors for a GGUF file.
@@ -259,6 +275,7 @@ func (j *conversion) describeGGUF(folder string) error {
 		}
 		set(values, s.Name, v)
 	}
+	j.sayAffine(values)
 	if g.BOS >= 0 {
 		values["bos_token_id"] = g.BOS
 	}

@@ -35,6 +35,9 @@ type Options struct {
 	// Type is the element type of matrices; zero keeps those that the files have. Types says which ones there are.
 	// Norms, biases and routers stay exact in GGUF files: they are f32.
 	Type graph.DType
+	// Affine, if it is not zero, quantises matrices but routers as MLX does, those whose rows are whole groups. It is for the
+	// layout MLX. Type is then the type of scales, biases and all else; zero keeps that of the files, and is f16 for those in blocks.
+	Affine nn.Affine
 	// Change, if not nil, returns what is written instead of rows of a parameter: of matrix `expert` of a stack, or of
 	// matrix 0, from row `row` on, as they lie in the model's files. It may return the rows themselves, or others of the same
 	// shape and of any element type. It is called by one goroutine.
@@ -67,9 +70,11 @@ type conversion struct {
 	o      Options
 	c      *checkpoint.Checkpoint
 	m      *models.Model
-	params []nn.Param
+	params []param
 	done   int64
 	total  int64
+
+	numbers bool // weights are no more quantised as config.json says
 }
 
 func convert(ctx context.Context, dst, src string, o Options) (err error) {
@@ -87,7 +92,7 @@ func convert(ctx context.Context, dst, src string, o Options) (err error) {
 	if j.m, err = models.Open(j.c); err != nil {
 		return err
 	}
-	if j.params, err = models.Params(j.m, j.c); err != nil {
+	if err := j.find(); err != nil {
 		return err
 	}
 	j.leaveOut()

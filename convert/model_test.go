@@ -127,8 +127,8 @@ func TestRoundTrip(t *testing.T) {
 		name := filepath.Base(filepath.Dir(dir))
 		config, err := checkpoint.ReadConfig(dir)
 		require.NoError(t, err)
-		if !slices.Contains(models.Names(), config.Architecture) {
-			continue // a part of a model
+		if !slices.Contains(models.Names(), config.Architecture) || name == "deepseek_v3_fp8" {
+			continue // a part of a model; and one of TestScaled
 		}
 		t.Run(name, func(t *testing.T) {
 			src := folderOf(t, name)
@@ -153,12 +153,16 @@ func TestRoundTrip(t *testing.T) {
 				o.Progress = func(d, all int64) { done, total = d, all }
 				next = filepath.Join(out, next)
 				err := Model(context.Background(), next, path, o)
-				if why, ok := map[string]string{"deepseek_v2_groups": "rope_parameters.mscale is 1, and GGUF files of deepseek2 have no key for it", "deepseek_v3_fp8": "q_proj.weight_scale_inv has no name in GGUF files"}[name]; ok && o.Layout == GGUF {
+				if why, ok := map[string]string{"deepseek_v2_groups": "rope_parameters.mscale is 1, and GGUF files of deepseek2 have no key for it"}[name]; ok && o.Layout == GGUF {
 					require.ErrorContains(t, err, why)
 					continue
 				}
-				if strings.HasPrefix(name, "gpt_oss") && o.Layout != GGUF {
+				if strings.HasPrefix(name, "gpt_oss") && o.Layout == Safetensors {
 					require.ErrorContains(t, err, "folders of gpt_oss have gate and up of all experts in one tensor [E,H,2I], which gomoe does not write")
+					continue
+				}
+				if name == "gpt_oss_mxfp4" && o.Layout == MLX {
+					require.ErrorContains(t, err, "is in blocks of mxfp4, which safetensors files do not have")
 					continue
 				}
 				require.NoError(t, err, "step %d", i)

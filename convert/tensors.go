@@ -21,6 +21,37 @@ import (
 // pieceBytes is about how many bytes of f32 a piece of a tensor has.
 const pieceBytes = 8 << 20
 
+// param is a parameter, and where it lies.
+type param struct {
+	nn.Param
+	w *models.Weight
+}
+
+// find finds the parameters. Those that the old files have in a form that the new ones are not to have, words or 8-bit floats
+// with scales, are taken for the numbers that they stand for.
+func (j *conversion) find() error {
+	params, err := models.Params(j.m, j.c)
+	if err != nil {
+		return err
+	}
+	same := j.o.Type == graph.NoDType && j.o.Affine == (nn.Affine{})
+	for _, p := range params {
+		w, err := models.Find(j.c, p)
+		if err != nil {
+			return err
+		}
+		words := p.Affine != (nn.Affine{}) || p.Scales && !strings.HasSuffix(p.Name, "_scale_inv")
+		if keep := same && (j.o.Layout == MLX || j.o.Layout == Safetensors && !words); !keep && p.Scales {
+			j.numbers = true
+			continue
+		} else if n := w.Numbers(); !keep && n != w {
+			p.Type, p.Affine, w = n.Type.With(n.Scales), nn.Affine{}, n
+		}
+		j.params = append(j.params, param{p, w})
+	}
+	return nil
+}
+
 // matrices is a parameter on its way: matrices of the same shape, one per expert if it has experts.
 type matrices struct {
 	j          *conversion
@@ -30,29 +61,26 @@ type matrices struct {
 	first, n   int // matrices
 	rows, unit int // of a matrix, and how many rows stay together
 	move       func(to int) (from int)
+	piece      piece
 }
 
 // sources returns the tensors of the new files.
 func (j *conversion) sources() (all []tensor.Source, err error) {
 	published := checkpoint.NamesOf(j.m.Family).Role("model.layers.0.mlp.experts.gate_up_proj").Layout
-	if j.o.Layout != GGUF && published == checkpoint.Transposed {
-		return nil, fmt.Errorf("%s: folders of %s have %s, which gomoe does not write; ask for a GGUF file", j.c.Path, j.m.Family, published)
+	if j.o.Layout == Safetensors && published == checkpoint.Transposed {
+		return nil, fmt.Errorf("%s: folders of %s have %s, which gomoe does not write; ask for a GGUF file or MLX's layout", j.c.Path, j.m.Family, published)
 	}
 	for _, p := range j.params {
-		want, err := j.typeOf(p)
+		want, err := j.typeOf(p.Param)
 		if err != nil {
 			return nil, err
 		}
-		w, err := models.Find(j.c, p)
-		if err != nil {
-			return nil, err
-		}
-		m := matrices{j: j, p: p, w: w, want: want, n: 1, rows: p.Type.Shape[0], unit: 1}
+		m := matrices{j: j, p: p.Param, w: p.w, want: want, n: 1, rows: p.Type.Shape[0], unit: 1}
 		experts := strings.Contains(p.Name, "*")
 		if experts {
 			m.n, m.rows = p.Type.Shape[0], p.Type.Shape[1]
 		}
-		if width := j.m.Rotated(p); width > 0 && (j.c.Format == checkpoint.GGUF) != (j.o.Layout == GGUF) {
+		if width := j.m.Rotated(p.Param); width > 0 && (j.c.Format == checkpoint.GGUF) != (j.o.Layout == GGUF) {
 			m.unit, m.move = width, toNeighbours(width)
 			if j.c.Format == checkpoint.GGUF {
 				m.move = toHalves(width)
@@ -60,16 +88,31 @@ func (j *conversion) sources() (all []tensor.Source, err error) {
 		}
 		t := graph.Type{DType: want, Shape: p.Type.Shape}
 		if j.o.Layout == GGUF {
-			t.Shape = shapeInGGUF(p)
+			t.Shape = shapeInGGUF(p.Param)
 		}
-		j.total += t.Bytes()
+		name := models.MLXName(p.Param)
+		if experts && published == checkpoint.Transposed {
+			name = strings.Replace(p.Name, "*.", "", 1) // which is mlx-lm's
+		}
 		switch {
 		case j.o.Layout == GGUF && p.GGUF == "":
 			return nil, fmt.Errorf("%s: parameter %s has no name in GGUF files", j.c.Path, p.Name)
 		case j.o.Layout == GGUF:
 			all = append(all, tensor.Source{Name: p.GGUF, Type: t, Write: m.write})
+		case j.o.Layout == Safetensors && name != p.Name && !experts:
+			return nil, fmt.Errorf("%s: keys and values of latents have a matrix each, %s, and folders of Hugging Face one for both; ask for a GGUF file or MLX's layout", j.c.Path, name)
+		case j.affine(p.Param):
+			parts, err := m.affine(name)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, parts...)
+			for _, x := range parts {
+				j.total += x.Type.Bytes()
+			}
+			continue
 		case j.o.Layout == MLX || !experts:
-			all = append(all, tensor.Source{Name: models.MLXName(p), Type: t, Write: m.write})
+			all = append(all, tensor.Source{Name: name, Type: t, Write: m.write})
 		default:
 			t.Shape = t.Shape[1:]
 			for e := range m.n {
@@ -78,6 +121,7 @@ func (j *conversion) sources() (all []tensor.Source, err error) {
 				all = append(all, tensor.Source{Name: strings.Replace(p.Name, "*", strconv.Itoa(e), 1), Type: t, Write: one.write})
 			}
 		}
+		j.total += graph.Type{DType: want, Shape: p.Type.Shape}.Bytes()
 	}
 	return all, nil
 }
@@ -175,10 +219,10 @@ func (m matrices) read(e, lo, hi int) (array.Array, error) {
 // convert returns a in the element type that is wanted. The rows are shared among goroutines; each row's bytes depend on
 // that row alone.
 func (m matrices) convert(a array.Array) (array.Array, error) {
-	if a.Type.DType == m.want {
+	if a.Type.DType == m.want && m.piece == complete {
 		return a, nil
 	}
-	out := array.New(graph.Type{DType: m.want, Shape: a.Type.Shape})
+	out := array.New(m.pieceOf(graph.Type{DType: m.want, Shape: a.Type.Shape}))
 	rows, shares := a.Type.Shape[0], runtime.GOMAXPROCS(0)
 	errs := make([]error, shares)
 	var all sync.WaitGroup
@@ -186,8 +230,12 @@ func (m matrices) convert(a array.Array) (array.Array, error) {
 		all.Go(func() {
 			lo, hi := rows*i/shares, rows*(i+1)/shares
 			x := a.Rows(lo, hi).As(graph.F32)
-			if errs[i] = fits(array.Data[float32](x), m.want); errs[i] == nil {
+			if errs[i] = fits(array.Data[float32](x), m.want, m.piece != complete); errs[i] != nil {
+				return
+			} else if m.piece == complete {
 				errs[i] = array.Convert(out.Rows(lo, hi), x)
+			} else {
+				errs[i] = m.quantise(out.Rows(lo, hi), x)
 			}
 		})
 	}
@@ -202,14 +250,14 @@ func (m matrices) convert(a array.Array) (array.Array, error) {
 
 // fits returns an error if one of the numbers is lost in an element type: if it is beyond f16, which scales of blocks are, too,
 // or if it is not finite and would make a whole block so.
-func fits(xs []float32, d graph.DType) error {
-	if d != graph.F16 && !d.IsBlock() {
+func fits(xs []float32, d graph.DType, groups bool) error {
+	if groups = groups || d.IsBlock(); d != graph.F16 && !groups {
 		return nil
 	}
 	const largest = 65504 // of f16
 	for _, x := range xs {
 		size := math.Abs(float64(x))
-		if d.IsBlock() && !(size <= math.MaxFloat32) || size > largest && d != graph.MXFP4 && !(d == graph.F16 && math.IsInf(size, 0)) {
+		if groups && !(size <= math.MaxFloat32) || size > largest && (d == graph.F16 || d.IsBlock()) && d != graph.MXFP4 && !(d == graph.F16 && math.IsInf(size, 0)) {
 			return fmt.Errorf("the number %g, which elements of %s cannot be", x, d)
 		}
 	}

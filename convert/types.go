@@ -23,6 +23,14 @@ func (o Options) check() error {
 	if o.Type != graph.NoDType && !slices.Contains(Types(), o.Type) {
 		return fmt.Errorf("element type %s, want one of %v", o.Type, Types())
 	}
+	if q := o.Affine; q != (nn.Affine{}) {
+		if o.Layout != MLX {
+			return fmt.Errorf("quantisation in groups is for layout %s, and %s is asked for", MLX, o.Layout)
+		}
+		if q.Bits != 4 && q.Bits != 8 || !slices.Contains([]int{32, 64, 128}, q.GroupSize) {
+			return fmt.Errorf("quantisation to %d bits in groups of %d, want 4 or 8 bits and groups of 32, 64 or 128", q.Bits, q.GroupSize)
+		}
+	}
 	if o.Type.IsBlock() && o.Layout != GGUF {
 		return fmt.Errorf("element type %s is for GGUF files, want f32, f16 or bf16", o.Type)
 	}
@@ -39,7 +47,9 @@ func (j *conversion) typeOf(p nn.Param) (graph.DType, error) {
 		want = stored
 	}
 	if j.o.Layout != GGUF {
-		if want.IsBlock() {
+		if want.IsBlock() && j.affine(p) {
+			return graph.F16, nil
+		} else if want.IsBlock() {
 			return want, fmt.Errorf("%s: parameter %s is in blocks of %s, which safetensors files do not have: ask for f32, f16 or bf16", j.c.Path, p.Name, want)
 		}
 		return want, nil
@@ -53,7 +63,7 @@ func (j *conversion) typeOf(p nn.Param) (graph.DType, error) {
 	if !want.IsBlock() || j.o.Type == graph.NoDType {
 		return want, nil
 	}
-	head := part == checkpoint.Head || part == checkpoint.Embedding && !slices.ContainsFunc(j.params, func(o nn.Param) bool { return o.Name == "lm_head.weight" })
+	head := part == checkpoint.Head || part == checkpoint.Embedding && !slices.ContainsFunc(j.params, func(o param) bool { return o.Name == "lm_head.weight" })
 	switch {
 	case want == graph.MXFP4 && part != checkpoint.Experts:
 		want = graph.Q8_0
@@ -91,8 +101,8 @@ func (j *conversion) most() (graph.DType, error) {
 	if j.o.Type != graph.NoDType {
 		return j.o.Type, nil
 	}
-	if i := slices.IndexFunc(j.params, func(p nn.Param) bool { return strings.Contains(p.Name, "*") }); i >= 0 {
-		return j.typeOf(j.params[i])
+	if i := slices.IndexFunc(j.params, func(p param) bool { return strings.Contains(p.Name, "*") }); i >= 0 {
+		return j.typeOf(j.params[i].Param)
 	}
 	return models.DType(j.c), nil
 }

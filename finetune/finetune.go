@@ -224,12 +224,12 @@ func (t *tuning) texts() (err error) {
 func (t *tuning) options() nn.Options {
 	o := nn.Options{DType: models.DType(t.c), Stored: models.Stored(t.c)}
 	if t.o.All {
-		o.Stored = func(p nn.Param) (graph.DType, error) {
+		o.Stored = func(p nn.Param) (nn.Form, error) {
 			w, err := models.Find(t.c, p)
 			if err == nil && (!w.Type.DType.IsFloat() || w.Type.DType.IsBlock() || w.Type.DType.IsF8()) {
 				err = fmt.Errorf("%s: %s is %s, of which all weights cannot be trained; train adapters, or convert the model", t.c.Path, p.Name, w.Type)
 			}
-			return graph.F32, err
+			return nn.Form{DType: graph.F32}, err
 		}
 		return o
 	}

@@ -47,6 +47,7 @@ type Generator struct {
 	jobs   map[shape]*gomoe.Job
 	kept   map[shape][]nn.Cache // the caches of a shape's program
 	in     map[string]*runtime.Array
+	forms  map[string]nn.Form // of the parameters
 	slots  []*slot
 	peers  *peers // nil if this is the only process
 
@@ -97,7 +98,7 @@ func Open(m *models.Model, c *checkpoint.Checkpoint, o Options) (g *Generator, e
 		return nil, fmt.Errorf("generate: a queue of %d requests, want at least 1, or 0 for any number", o.Queue)
 	}
 	o.Keep = gomoe.Off // copies of weights would take as much memory as the weights
-	g = &Generator{model: m, c: c, o: o, jobs: map[shape]*gomoe.Job{}, kept: map[shape][]nn.Cache{}, in: map[string]*runtime.Array{},
+	g = &Generator{model: m, c: c, o: o, jobs: map[shape]*gomoe.Job{}, kept: map[shape][]nn.Cache{}, in: map[string]*runtime.Array{}, forms: map[string]nn.Form{},
 		wake: make(chan struct{}, 1), done: make(chan struct{})}
 	defer func() {
 		if err != nil {
@@ -136,6 +137,7 @@ func (g *Generator) place() error {
 		if err != nil {
 			return err
 		}
+		g.forms[p.Name] = w.Form()
 		if g.in[p.Name], err = job.PutParts(p.Name, w.Fill); err != nil {
 			return err
 		}

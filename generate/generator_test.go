@@ -70,9 +70,9 @@ func logitsOf(t *testing.T, g *Generator, ids []int32, lengths ...int) (logits [
 	return logits
 }
 
-// Greedy tokens are transformers', and all tokens are the same on every mesh. What the caches hold is used again.
+// Greedy tokens are transformers', or mlx-lm's of what it has quantised, and all tokens are the same on every mesh. What the caches hold is used again.
 func TestGenerate(t *testing.T) {
-	for name, meshes := range map[string][]string{"mixtral": {"", "ep=2", "ep=3", "ep=2,tp=2"}, "olmoe": {"", "ep=4", "ep=2,tp=2"}, "qwen3_moe": {"", "ep=5"}, "deepseek_v3": {"", "ep=4", "tp=2"}, "gpt_oss": {"", "ep=3"}} {
+	for name, meshes := range map[string][]string{"mixtral": {"", "ep=2", "ep=3", "ep=2,tp=2"}, "olmoe": {"", "ep=4", "ep=2,tp=2"}, "qwen3_moe": {"", "ep=5"}, "deepseek_v3": {"", "ep=4", "tp=2"}, "gpt_oss": {"", "ep=3"}, "mlx/qwen3_moe": {"", "ep=5"}, "mlx/deepseek_v3": {""}, "mlx/mixtral": {"", "ep=3"}} {
 		prompt, rest := expected(t, name)
 		var sampled string
 		for _, mesh := range meshes {

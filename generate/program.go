@@ -55,10 +55,10 @@ func (g *Generator) job(at shape) (*gomoe.Job, error) {
 	return j, nil
 }
 
-// stored returns the element type of a parameter, which is known without the files once they were looked at.
-func (g *Generator) stored(p nn.Param) (graph.DType, error) {
-	if a := g.in[p.Name]; a != nil {
-		return a.Type.DType, nil
+// stored returns the form of a parameter, which is known without the files once they were looked at.
+func (g *Generator) stored(p nn.Param) (nn.Form, error) {
+	if f, ok := g.forms[p.Name]; ok {
+		return f, nil
 	}
 	return models.Stored(g.c)(p)
 }

@@ -50,6 +50,16 @@ func openDeepSeekV3(c *checkpoint.Checkpoint) (*Model, error) {
 	return openDeepSeek(r, readSigmoidExperts(r), 3)
 }
 
+// apart reports whether the files have a matrix for keys and one for values of latents, as GGUF files may and mlx-lm's do.
+func (r *reader) apart() bool {
+	name := "model.layers.0.self_attn.embed_q.weight"
+	if r.c.GGUF() {
+		name = "blk.0.attn_k_b.weight"
+	}
+	_, err := r.files.Tensor(name)
+	return err == nil
+}
+
 // openDeepSeek reads what V2 and V3 share. first is how many layers have one network if the model does not say it.
 func openDeepSeek(r *reader, moe nn.MoE, first int) (*Model, error) {
 	d := readDecoder(r)
@@ -60,9 +70,9 @@ func openDeepSeek(r *reader, moe nn.MoE, first int) (*Model, error) {
 		Latent:  r.size(keys{"kv_lora_rank", ".attention.kv_lora_rank"}),
 		Bias:    r.flagOr(keys{"attention_bias"}, false),
 		Epsilon: 1e-6, // whatever rms_norm_eps is
-		Split:   r.flagOrTensor("", false, "blk.0.attn_k_b.weight"),
+		Split:   r.apart(),
 	}
-	if a.Split { // keys and values of the file are then latents
+	if a.Split && r.c.GGUF() { // keys and values of the file are then latents
 		a.Plain = r.size(keys{"", ".attention.key_length_mla"}) - a.Rotary
 		a.Value = r.size(keys{"", ".attention.value_length_mla"})
 		r.only(keys{"", ".attention.key_length"}, fmt.Sprint(a.Latent+a.Rotary))
@@ -73,18 +83,29 @@ func openDeepSeek(r *reader, moe nn.MoE, first int) (*Model, error) {
 		a.Value = r.size(keys{"v_head_dim", ".attention.value_length"})
 		r.only(keys{"", ".attention.head_count_kv"}, fmt.Sprint(a.Heads))
 	} else {
-		a.Plain, a.Value = r.size(keys{"qk_nope_head_dim"}), r.size(keys{"v_head_dim", ".attention.value_length"})
+		values := keys{"v_head_dim", ".attention.value_length"}
+		if a.Split {
+			values[1] += "_mla"
+		}
+		a.Plain, a.Value = r.size(keys{"qk_nope_head_dim"}), r.size(values)
 		r.only(keys{"num_key_value_heads"}, fmt.Sprint(a.Heads))
 		r.only(keys{"head_dim"}, fmt.Sprint(a.Rotary))
 		r.only(keys{"qk_head_dim"}, fmt.Sprint(a.Plain+a.Rotary))
 	}
-	if r.say(keys{"qk_nope_head_dim"}, a.Plain, true); a.Split {
+	r.say(keys{"qk_nope_head_dim"}, a.Plain, true)
+	if length, values := (keys{"", ".attention.key_length"}), ".attention.value_length"; a.Split {
 		r.say(keys{"", "attn_k_b"}, "apart from attn_v_b", false)
+		r.say(length, a.Latent+a.Rotary, true)
+		r.say(keys{"", values}, a.Latent, true)
+		r.say(keys{"", ".attention.key_length_mla"}, a.Plain+a.Rotary, true)
+		r.say(keys{"v_head_dim", ".attention.value_length_mla"}, a.Value, true)
+		r.say(keys{"num_key_value_heads"}, a.Heads, true)
+		r.say(keys{"", ".attention.head_count_kv"}, 1, true)
 	} else {
-		r.say(keys{"", ".attention.key_length"}, a.Plain+a.Rotary, true)
+		r.say(length, a.Plain+a.Rotary, true)
+		r.say(keys{"v_head_dim", values}, a.Value, true)
+		r.say(keys{"num_key_value_heads", ".attention.head_count_kv"}, a.Heads, true)
 	}
-	r.say(keys{"v_head_dim", ".attention.value_length"}, a.Value, true)
-	r.say(keys{"num_key_value_heads", ".attention.head_count_kv"}, a.Heads, true)
 	if r.err == nil && a.Plain < 1 {
 		r.fail(fmt.Errorf("%s: heads of %d columns, of which %d are rotated, want fewer", r.c.Path, a.Plain+a.Rotary, a.Rotary))
 	}

@@ -132,21 +132,28 @@ func (v rows) blocks(c *checkpoint.Checkpoint, t tensor.Tensor, shape, whole []i
 		}
 	}
 	fill := func(p runtime.Part) error {
-		to, n := p.Bytes(), p.Type.Shape[2]/block
+		to := p.Bytes()
 		for e := range p.Type.Shape[0] {
 			for o := range p.Type.Shape[1] {
 				row := (p.Start[0]+e)*whole[1] + v.first + v.step*(p.Start[1]+o)
-				for b := range n {
-					at := row*blocks + p.Start[2]/block + b
-					to[0] = scales.Mem[at]
-					mx(to[1:1+half], t.Mem[at*half:][:half])
-					to = to[1+half:]
-				}
+				at := row*blocks + p.Start[2]/block
+				to = mxRow(to, scales.Mem[at:], t.Mem[at*half:], p.Type.Shape[2]/block)
 			}
 		}
 		return nil
 	}
 	return &Weight{Type: graph.Type{DType: graph.MXFP4, Shape: shape}, tensors: []tensor.Tensor{t, scales}, fill: fill}, nil
+}
+
+// mxRow sets the first n blocks of `to` from their scales and from bytes of two neighbours, and returns what is behind them.
+func mxRow(to, scales, from []byte, n int) []byte {
+	const half = 16
+	for b := range n {
+		to[0] = scales[b]
+		mx(to[1:1+half], from[b*half:][:half])
+		to = to[1+half:]
+	}
+	return to
 }
 
 // mx has element i of 32 in the low half of byte i, and element i+16 in the high half, from bytes of two neighbours.

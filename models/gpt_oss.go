@@ -17,7 +17,7 @@ func openGPTOSS(c *checkpoint.Checkpoint) (*Model, error) {
 	d := readDecoder(r)
 	d.norm = "post_attention_norm"
 	a := readAttention(r, d)
-	if truncate := r.ropeObject() + ".truncate"; !r.flagOr(keys{truncate}, true) {
+	if truncate := r.ropeObject() + ".truncate"; !r.flagOr(keys{truncate}, !r.fractions) {
 		r.say(keys{truncate}, false, true) // which GGUF files mean
 	}
 	a.Bias, a.Sinks = r.flagOrTensor("attention_bias", true, "blk.0.attn_q.bias"), true
@@ -35,11 +35,17 @@ func openGPTOSS(c *checkpoint.Checkpoint) (*Model, error) {
 			r.fail(fmt.Errorf("%s: layer_types has %q for layer %d, want sliding_attention or full_attention", r.c.Path, kind, l))
 		}
 	}
-	turns := true // what GGUF files mean
-	for l := range d.layers {
+	if r.err != nil {
+		return nil, r.err
+	}
+	all, turns := make([]string, d.layers), true // what GGUF files mean
+	for l := range all {
+		if all[l] = "full_attention"; slides(l) {
+			all[l] = "sliding_attention"
+		}
 		turns = turns && slides(l) == (l%2 == 0)
 	}
-	r.say(keys{"layer_types"}, kinds, turns)
+	r.say(keys{"layer_types"}, all, turns)
 	d.attention = func(l int) mixer {
 		a := a
 		if slides(l) {

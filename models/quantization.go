@@ -1,19 +1,28 @@
 package models
 
-import "fmt"
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
 
 // quantized reads how a checkpoint says that its weights are quantised. Matrices of 8-bit floats with a scale for
-// each block of 128×128, as DeepSeek publishes them, are opened as they are, and so are experts in blocks of MXFP4. Rows that
-// matrices of 8 bits are multiplied with keep the type that the model is calculated in: activation_scheme is not followed.
-// Everything else is an error.
+// each block of 128×128, as DeepSeek publishes them, are opened as they are, and so are experts in blocks of MXFP4, and what MLX
+// has quantised, of which tensors are held to it where they are found. Rows that matrices of 8 bits are multiplied with keep the
+// type that the model is calculated in: activation_scheme is not followed. Everything else is an error.
 func (r *reader) quantized() error {
-	const in = "quantization_config"
-	for _, key := range []string{"quantization", "compression_config"} {
-		if _, ok := r.c.Value(key); ok && !r.c.GGUF() {
-			return fmt.Errorf("%s: %s: gomoe opens no weights that are quantised so; want the model without it, or a GGUF file", r.c.Path, key)
-		}
+	const in, other = "quantization_config", "compression_config"
+	if r.c.GGUF() {
+		return r.err
 	}
-	if _, ok := r.c.Value(in); !ok || r.c.GGUF() || r.read[in] {
+	if _, ok := r.c.Value(other); ok {
+		return fmt.Errorf("%s: %s: gomoe opens no weights that are quantised so; want the model without it, or a GGUF file", r.c.Path, other)
+	}
+	if mlx, err := r.quantizedByMLX(in); mlx || err != nil {
+		return err
+	}
+	if _, ok := r.c.Value(in); !ok || r.read[in] {
 		return r.err
 	}
 	r.read[in] = true
@@ -27,4 +36,30 @@ func (r *reader) quantized() error {
 	r.read[in+".activation_scheme"], r.read[in+".modules_to_not_convert"] = true, true
 	r.known(in)
 	return r.err
+}
+
+// quantizedByMLX reports whether config.json says that MLX has quantised the weights, which it says a second time under
+// another name.
+func (r *reader) quantizedByMLX(again string) (bool, error) {
+	const key = "quantization"
+	said, ok, err := r.c.Object(key)
+	if !ok || err != nil {
+		return false, err
+	}
+	r.read[key] = true
+	for _, name := range said.Keys() {
+		if slices.Contains([]string{"bits", "group_size", "mode"}, name) {
+			continue
+		}
+		if _, err := r.files.Tensor(name + ".weight"); err != nil && !strings.HasPrefix(name, "model.layers.") {
+			return true, fmt.Errorf("%s: %s has %q, want bits, group_size, mode or the name of a layer", r.c.Path, key, name)
+		}
+	}
+	if v, ok := r.c.Value(again); ok {
+		first, _ := r.c.Value(key)
+		if r.read[again] = true; !reflect.DeepEqual(v, first) {
+			return true, fmt.Errorf("%s: %s says something else than %s, want the same, or one of them", r.c.Path, again, key)
+		}
+	}
+	return true, r.err
 }

@@ -65,16 +65,31 @@ func (m *Model) Rotated(p nn.Param) int {
 
 // MLXName returns the name of a parameter in MLX's files, where all experts are in one tensor.
 func MLXName(p nn.Param) string {
+	for name, other := range map[string]string{".k_b_proj.": ".embed_q.", ".v_b_proj.": ".unembed_out."} {
+		if scope, kind, ok := strings.Cut(p.Name, name); ok {
+			return scope + other + kind
+		}
+	}
 	scope, _, ok := strings.Cut(p.Name, "experts.*.")
 	if !ok {
 		return p.Name
 	}
-	for gguf, name := range map[string]string{"ffn_gate_exps": "gate_proj", "ffn_up_exps": "up_proj", "ffn_down_exps": "down_proj"} {
-		if strings.HasSuffix(p.GGUF, gguf+".weight") {
-			return scope + "switch_mlp." + name + ".weight"
+	gguf, kind, _ := cutLast(p.GGUF)
+	for end, name := range map[string]string{"ffn_gate_exps": "gate_proj", "ffn_up_exps": "up_proj", "ffn_down_exps": "down_proj"} {
+		if strings.HasSuffix(gguf, end) {
+			return scope + "switch_mlp." + name + "." + kind
 		}
 	}
 	return strings.Replace(p.Name, "experts.*.", "switch_mlp.", 1)
+}
+
+// cutLast cuts a name at its last dot.
+func cutLast(name string) (before, after string, ok bool) {
+	i := strings.LastIndexByte(name, '.')
+	if i < 0 {
+		return name, "", false
+	}
+	return name[:i], name[i+1:], true
 }
 
 // Params returns the parameters of a model, with the element types that they have in a checkpoint. Surplus tensors of

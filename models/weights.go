@@ -19,6 +19,9 @@ import (
 // Weight is a parameter of a model as it lies in files: in one tensor, or in one for each expert.
 type Weight struct {
 	Type    graph.Type
+	Affine  nn.Affine   // zero for all but the words of a matrix in MLX's affine quantisation
+	Scales  graph.DType // of Affine and of Numbers: the element type that the scales have; BF16 for those of 8-bit floats
+	numbers *Weight     // that the words stand for
 	tensors []tensor.Tensor
 	fill    func(runtime.Part) error // for tensors of another form than the parameter's; nil copies
 }
@@ -30,11 +33,14 @@ func Find(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
 	if err != nil {
 		return nil, fmt.Errorf("models: %w", err)
 	}
+	if w.Type.DType.IsF8() {
+		w.numbers = f8Numbers(c, w)
+	}
 	return w, nil
 }
 
 func find(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
-	whole := p.Name
+	whole := MLXName(p)
 	if c.Format == checkpoint.GGUF {
 		if whole = p.GGUF; whole == "" {
 			return nil, fmt.Errorf("%s: parameter %s has no name in GGUF files", c.Path, p.Name)
@@ -43,17 +49,24 @@ func find(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
 		if _, err := c.Tensor(strings.Replace(p.Name, "*", "0", 1)); err == nil {
 			return perExpert(c, p)
 		}
-		whole = MLXName(p)
-		if _, err := c.Tensor(whole); err != nil {
+		all := []string{whole, strings.Replace(p.Name, "*.", "", 1)} // the second is mlx-lm's for gpt-oss
+		i := slices.IndexFunc(all, func(name string) bool { _, err := c.Tensor(name); return err == nil })
+		if i < 0 {
 			if w, err := fused(c, p); w != nil || err != nil {
 				return w, err
 			}
 			return nil, fmt.Errorf("%s: there is neither tensor %q nor %q", c.Path, strings.Replace(p.Name, "*", "0", 1), whole)
 		}
+		whole = all[i]
 	}
 	t, err := c.Tensor(whole)
 	if err != nil {
 		return nil, err
+	}
+	if q, err := c.Quantization(whole); err != nil {
+		return nil, err
+	} else if q != (checkpoint.Quantization{}) {
+		return packed(c, p, t, q)
 	}
 	shape := p.Type.Shape
 	if c.Format == checkpoint.GGUF { // which has no dimensions of 1 before the others
@@ -90,6 +103,9 @@ func perExpert(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
 
 // fits returns an error if a tensor has another shape than is wanted, or elements that gomoe does not calculate with.
 func fits(t tensor.Tensor, shape []int) error {
+	if t.Type.DType == graph.U32 {
+		return fmt.Errorf("%s: tensor %q has elements U32, as MLX quantises matrices, and no tensor of scales is beside it", t.File, t.Name)
+	}
 	if !slices.Equal(t.Type.Shape, shape) {
 		return fmt.Errorf("%s: tensor %q has shape %v, want %v", t.File, t.Name, t.Type.Shape, shape)
 	}
@@ -130,15 +146,18 @@ func (w *Weight) Array() (array.Array, error) {
 }
 
 // Stored returns the function that nn.Options.Stored wants for a checkpoint.
-func Stored(c *checkpoint.Checkpoint) func(nn.Param) (graph.DType, error) {
-	return func(p nn.Param) (graph.DType, error) {
+func Stored(c *checkpoint.Checkpoint) func(nn.Param) (nn.Form, error) {
+	return func(p nn.Param) (nn.Form, error) {
 		w, err := Find(c, p)
 		if err != nil {
-			return graph.NoDType, err
+			return nn.Form{}, err
 		}
-		return w.Type.DType, nil
+		return w.Form(), nil
 	}
 }
+
+// Form returns how the parameter is given.
+func (w *Weight) Form() nn.Form { return nn.Form{DType: w.Type.DType, Affine: w.Affine} }
 
 // Surplus returns an error if a checkpoint has tensors that are no parameter of the model: something that would be left out
 // without a word. Tables of rotary frequencies, which follow from the configuration or were read with it, may be there, and a head that is the

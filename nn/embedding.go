@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/gomoe/gomoe/graph"
-	pr "github.com/gomoe/gomoe/primitives"
 )
 
 // Embedding is a table with a row for every token, the parameter weight [Vocab,Width].
@@ -16,6 +15,6 @@ func (e Embedding) Apply(s *Scope, tokens *graph.Value) *graph.Value {
 	if s.adapted("") {
 		graph.Fail("lora: %s is a table of tokens, which has no adapter; want other targets than %q", strings.TrimSuffix(s.name, "."), s.opts.LoRA.Targets)
 	}
-	table := s.Param("weight", "weight", Init{Std: 0.02}, nil, e.Vocab, e.Width)
-	return pr.ConvertElementType(pr.Embedding(table, tokens), s.DType())
+	table := s.matrix("weight", "weight", Init{Std: 0.02}, nil, e.Vocab, e.Width)
+	return table.rows(tokens, s.DType())
 }

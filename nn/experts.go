@@ -41,16 +41,8 @@ func (m MoE) experts(s *Scope, r pr.Prepared, rows, weights *graph.Value) *graph
 func (m MoE) product(s *Scope, r pr.Prepared, x *graph.Value, a stack) *graph.Value {
 	graph.Helper()
 	in := x.Dim(1)
-	w := s.Param(a.name+".weight", a.gguf+".weight", Init{Std: 1 / math.Sqrt(float64(in))}, a.place, m.Experts, a.out, in)
-	var y *graph.Value
-	if w.Type.DType.IsF8() {
-		y = pr.GroupedScaledMatMul(r, x, w, s.scales(a.name+".weight", experts(a.place), w))
-	} else {
-		if !w.Type.DType.IsBlock() { // the product reads blocks as they are
-			w = pr.ConvertElementType(w, x.Type.DType)
-		}
-		y = pr.GroupedMatMulTransposed(r, x, w)
-	}
+	w := s.matrix(a.name+".weight", a.gguf+".weight", Init{Std: 1 / math.Sqrt(float64(in))}, a.place, m.Experts, a.out, in)
+	y := w.perRow(r, x)
 	return s.adaptRows(y, x, r, a, m.Experts)
 }
 

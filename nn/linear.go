@@ -40,17 +40,12 @@ func (l Linear) Apply(s *Scope, x *graph.Value) *graph.Value {
 	default:
 		graph.Fail("linear: split %q, want %q, %q or nothing", l.Split, Columns, Rows)
 	}
-	w := s.Param("weight", "weight", Init{Std: 1 / math.Sqrt(float64(in))}, place, l.Out, in)
+	w := s.matrix("weight", "weight", Init{Std: 1 / math.Sqrt(float64(in))}, place, l.Out, in)
 	d := l.DType
 	if d == graph.NoDType {
 		d = x.Type.DType
 	}
-	var y *graph.Value
-	if w.Type.DType.IsF8() {
-		y = pr.ConvertElementType(pr.ScaledMatMul(x, w, s.scales("weight", nil, w)), d)
-	} else {
-		y = pr.MatMulTransposedAs(d, x, w)
-	}
+	y := w.product(x, d)
 	y = s.adapt(y, x, place)
 	if l.Bias {
 		b := pr.ConvertElementType(s.Param("bias", "bias", Init{}, bias, l.Out), d)

@@ -115,12 +115,12 @@ func (s *Scope) adapter(prefix string, place []string, shape ...int) (a, b *grap
 		placeA, placeB = append([]string{at(0)}, placeA...), append([]string{at(0)}, placeB...)
 		shapeA, shapeB = append([]int{shape[0]}, shapeA...), append([]int{shape[0]}, shapeB...)
 	}
-	if _, old := s.values[s.name+prefix+LoRAA]; !old {
+	if _, old := s.index[s.name+prefix+LoRAA]; !old {
 		s.adapters = append(s.adapters, x)
 	}
 	// PEFT's: uniform between ±1/√in, whose standard deviation this is.
-	a = s.declare(Param{Name: s.name + prefix + LoRAA, Type: graph.T(graph.F32, shapeA...), Place: placeA, Init: Init{Std: 1 / math.Sqrt(3*float64(in))}})
-	b = s.declare(Param{Name: s.name + prefix + LoRAB, Type: graph.T(graph.F32, shapeB...), Place: placeB})
+	a = s.declare(Param{Name: s.name + prefix + LoRAA, Type: graph.T(graph.F32, shapeA...), Place: placeA, Init: Init{Std: 1 / math.Sqrt(3*float64(in))}}, shapeA)
+	b = s.declare(Param{Name: s.name + prefix + LoRAB, Type: graph.T(graph.F32, shapeB...), Place: placeB}, shapeB)
 	return a, b
 }
 

@@ -64,11 +64,11 @@ func (a MLA) Apply(s *Scope, x *graph.Value, st *Step) *graph.Value {
 func (a MLA) matrices(s *Scope, d graph.DType) (toKey, toValue *graph.Value) {
 	init, place := Init{Std: 1 / math.Sqrt(float64(a.Latent))}, []string{"tp"}
 	if a.Split {
-		k := s.Param("k_b_proj.weight", "attn_k_b.weight", init, place, a.Heads, a.Latent, a.Plain)
-		v := s.Param("v_b_proj.weight", "attn_v_b.weight", init, place, a.Heads, a.Value, a.Latent)
-		return pr.Transpose(pr.ConvertElementType(k, d), 0, 2, 1), pr.ConvertElementType(v, d)
+		k := s.matrix("k_b_proj.weight", "attn_k_b.weight", init, place, a.Heads, a.Latent, a.Plain)
+		v := s.matrix("v_b_proj.weight", "attn_v_b.weight", init, place, a.Heads, a.Value, a.Latent)
+		return pr.Transpose(k.numbers(d), 0, 2, 1), v.numbers(d)
 	}
-	w := s.In("kv_b_proj", "attn_kv_b").numbers(init, place, d, a.Heads*(a.Plain+a.Value), a.Latent)
+	w := s.In("kv_b_proj", "attn_kv_b").matrix("weight", "weight", init, place, a.Heads*(a.Plain+a.Value), a.Latent).numbers(d)
 	w = pr.Reshape(w, a.Heads, a.Plain+a.Value, a.Latent)
 	return pr.SliceInDim(w, 1, 0, a.Plain), pr.SliceInDim(w, 1, a.Plain, a.Plain+a.Value)
 }

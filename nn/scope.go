@@ -15,9 +15,9 @@ import (
 type Options struct {
 	// DType is the element type to calculate in; zero means F32.
 	DType graph.DType
-	// Stored returns the element type in which a parameter is given, such as one in blocks.
-	// nil means DType for all.
-	Stored func(Param) (graph.DType, error)
+	// Stored returns the form in which a parameter is given, such as one in blocks.
+	// nil means numbers of DType for all.
+	Stored func(Param) (Form, error)
 	// Exchange and Wire are how rows come home from the experts, in layers that do not say it themselves: see
 	// pr.PrepareOp. The zero values give the bits of one rank.
 	Exchange ep.Exchange
@@ -49,8 +49,10 @@ type model struct {
 	t      *graph.Tracer
 	opts   Options
 	params []Param
+	values []*graph.Value
+	index  map[string]int   // of the parameter with a name
+	shapes map[string][]int // as layers declare them
 	routed []Routed
-	values map[string]*graph.Value
 
 	adapters []Adapter
 	key      *graph.Value // of what is dropped
@@ -72,6 +74,10 @@ type Param struct {
 	Place []string
 	// Frozen says that training does not change it.
 	Frozen bool
+	// Affine, if it is not zero, says that the parameter is a matrix in MLX's affine quantisation: Type is that of its words.
+	Affine Affine
+	// Scales says that the parameter has scales or biases of another one's numbers, and no numbers of its own.
+	Scales bool
 }
 
 // Init says how a parameter begins in training: normally distributed with standard deviation
@@ -83,7 +89,7 @@ func New(t *graph.Tracer, o Options) *Scope {
 	if o.DType == graph.NoDType {
 		o.DType = graph.F32
 	}
-	return &Scope{model: &model{t: t, opts: o, values: map[string]*graph.Value{}}}
+	return &Scope{model: &model{t: t, opts: o, index: map[string]int{}, shapes: map[string][]int{}}}
 }
 
 // In returns the scope of a part with a name, and with another in GGUF files. An empty name
@@ -124,20 +130,18 @@ func (s *Scope) Choose(choose func(layer string, chosen *graph.Value) *graph.Val
 }
 
 // Values returns the values of Params.
-func (s *Scope) Values() []*graph.Value {
-	values := make([]*graph.Value, len(s.params))
-	for i, p := range s.params {
-		values[i] = s.values[p.Name]
-	}
-	return values
-}
+func (s *Scope) Values() []*graph.Value { return slices.Clone(s.values) }
 
 // Param declares a parameter of the scope, or returns the value of one that was declared before
 // with the same shape. Its element type is that in which it is given. Parameters of 8-bit floats
 // are split by experts only, as the products with them want it.
 func (s *Scope) Param(name, gguf string, init Init, place []string, shape ...int) *graph.Value {
 	graph.Helper()
-	return s.param(name, gguf, init, place, graph.T(s.opts.DType, shape...))
+	v := s.param(name, gguf, init, place, graph.T(s.opts.DType, shape...))
+	if s.affine(name) != (Affine{}) {
+		graph.Fail("parameter %s is quantised as MLX does it, want numbers: this layer does not read others", s.name+name)
+	}
+	return v
 }
 
 func (s *Scope) param(name, gguf string, init Init, place []string, t graph.Type) *graph.Value {
@@ -146,36 +150,37 @@ func (s *Scope) param(name, gguf string, init Init, place []string, t graph.Type
 	if gguf != "" {
 		p.GGUF = s.gguf + gguf
 	}
-	shape := t.Shape
-	if _, ok := s.values[p.Name]; ok {
-		return s.declare(p)
+	if len(place) > t.Rank() {
+		graph.Fail("parameter %s of shape %v is placed by %q, want at most one axis per dimension", p.Name, t.Shape, place)
 	}
-	if len(place) > len(shape) {
-		graph.Fail("parameter %s of shape %v is placed by %q, want at most one axis per dimension", p.Name, shape, place)
-	}
-	if s.opts.Stored != nil {
-		d, err := s.opts.Stored(p)
+	if _, old := s.index[p.Name]; !old && s.opts.Stored != nil {
+		form, err := s.opts.Stored(p)
+		if err == nil && form.Affine != (Affine{}) {
+			p.Affine = form.Affine
+			p.Type, _, err = pr.AffineWeights(t, p.Affine.Bits, p.Affine.GroupSize)
+		}
 		if err != nil {
 			graph.Fail("parameter %s: %w", p.Name, err)
 		}
-		if p.Type.DType = d; d.IsF8() {
+		if p.Type.DType = form.DType; p.Type.DType.IsF8() || p.Affine != (Affine{}) {
 			p.Place = experts(place)
 		}
 	}
-	return s.declare(p)
+	return s.declare(p, t.Shape)
 }
 
-// declare declares a parameter with the element type that it has.
-func (s *Scope) declare(p Param) *graph.Value {
+// declare declares a parameter with the element type that it has. shape is the one that the layer has asked for.
+func (s *Scope) declare(p Param, shape []int) *graph.Value {
 	graph.Helper()
-	if v, ok := s.values[p.Name]; ok {
-		if !slices.Equal(v.Type.Shape, p.Type.Shape) {
-			graph.Fail("parameter %s has shape %v, and was declared before with %v", p.Name, p.Type.Shape, v.Type.Shape)
+	if i, ok := s.index[p.Name]; ok {
+		if old := s.shapes[p.Name]; !slices.Equal(old, shape) {
+			graph.Fail("parameter %s has shape %v, and was declared before with %v", p.Name, shape, old)
 		}
-		return s.used(p, v)
+		return s.used(s.params[i], s.values[i])
 	}
 	v := s.t.Input(p.Name, p.Type.DType, p.Type.Shape...)
-	s.params, s.values[p.Name] = append(s.params, p), v
+	s.index[p.Name], s.shapes[p.Name] = len(s.params), shape
+	s.params, s.values = append(s.params, p), append(s.values, v)
 	return s.used(p, v)
 }
 
@@ -227,10 +232,15 @@ func Places(params []Param, m sharding.Mesh) map[string]sharding.Spec {
 }
 
 // Count returns the numbers that parameters have, and those that a token uses of them where a layer
-// uses topK of its experts.
+// uses topK of its experts. Scales and biases of quantised numbers are not counted.
 func Count(params []Param, topK int) (all, active int) {
 	for _, p := range params {
 		n := p.Type.Len()
+		if p.Scales {
+			continue
+		} else if p.Affine.Bits > 0 {
+			n *= 32 / p.Affine.Bits
+		}
 		all += n
 		if strings.Contains(p.Name, "*") {
 			n = n / p.Type.Shape[0] * min(topK, p.Type.Shape[0])

@@ -57,7 +57,7 @@ func TestMistakes(t *testing.T) {
 		}
 	}
 	missing := errors.New("no such tensor")
-	_, err := trace(Options{Stored: func(Param) (graph.DType, error) { return 0, missing }}, func(s *Scope) { s.Param("w", "", Init{}, nil, 2) })
+	_, err := trace(Options{Stored: func(Param) (Form, error) { return Form{}, missing }}, func(s *Scope) { s.Param("w", "", Init{}, nil, 2) })
 	if !errors.Is(err, missing) || !strings.Contains(err.Error(), "parameter w: no such tensor") {
 		t.Errorf("error %v", err)
 	}

@@ -87,11 +87,11 @@ func mean(xs []*graph.Value) *graph.Value {
 // options say in which type the model is calculated and has its weights. Biases by which experts are chosen are f32.
 func (s *Settings) options() nn.Options {
 	remat := nn.Remat(strings.TrimPrefix(s.Remat, "off"))
-	return nn.Options{DType: s.DType, Remat: remat, Masters: s.Masters, Stored: func(p nn.Param) (graph.DType, error) {
+	return nn.Options{DType: s.DType, Remat: remat, Masters: s.Masters, Stored: func(p nn.Param) (nn.Form, error) {
 		if s.Masters || strings.HasSuffix(p.Name, "e_score_correction_bias") {
-			return graph.F32, nil
+			return nn.Form{DType: graph.F32}, nil
 		}
-		return s.DType, nil
+		return nn.Form{DType: s.DType}, nil
 	}}
 }
 

@@ -11,21 +11,24 @@ import (
 	"github.com/gomoe/gomoe/convert"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/memory"
+	"github.com/gomoe/gomoe/nn"
 )
 
 func (t *tool) convertCommand() *ffcli.Command {
 	return t.filesCommand("convert", "gomoe convert MODEL OUT [-mlx] [-type f16]", "Write a model's files in another form.",
 		"MODEL is a folder with safetensors files, config.json and tokenizer.json, or a GGUF file. OUT is a GGUF file if its name\n"+
 			"ends with .gguf, and else a folder as Hugging Face has them, or with -mlx as MLX has them. The element types stay as they\n"+
-			"are unless -type is given; norms and routers are f32 in GGUF files. The tokenizer and the chat template go along. OUT must\n"+
+			"are unless -type is given, but that 4-bit and 8-bit weights with scales become numbers where OUT's form has none such; norms\n"+
+			"and routers are f32 in GGUF files. The tokenizer and the chat template go along. OUT must\n"+
 			"not be there before, and is complete or absent afterwards.", false)
 }
 
 func (t *tool) quantizeCommand() *ffcli.Command {
-	return t.filesCommand("quantize", "gomoe quantize MODEL OUT -type q4_k", "Write a model with fewer bits per weight.",
+	return t.filesCommand("quantize", "gomoe quantize MODEL OUT -type q4_k | -mlx -bits 4", "Write a model with fewer bits per weight.",
 		"MODEL and OUT are those of gomoe convert. f16 and bf16 are for all files, q8_0, q6_k, q4_k and mxfp4 for GGUF files. As in\n"+
 			"llama.cpp norms and routers stay f32, the head has q6_k at least, and mxfp4 is for experts, with q8_0 for the rest; rows\n"+
-			"that are no whole blocks get a type with smaller blocks.", true)
+			"that are no whole blocks get a type with smaller blocks. -mlx -bits 4 quantises as mlx-lm does: all matrices but routers\n"+
+			"and those whose rows are no whole groups.", true)
 }
 
 func (t *tool) filesCommand(name, usage, short, long string, typed bool) *ffcli.Command {
@@ -41,6 +44,8 @@ func (t *tool) filesCommand(name, usage, short, long string, typed bool) *ffcli.
 		return fmt.Errorf("want one of %v", convert.Types())
 	})
 	mlx := fs.Bool("mlx", false, "write a folder in MLX's layout")
+	bits := fs.Int("bits", 0, "with -mlx: `n`umber of bits, 4 or 8, of the integers that matrices become; -type is then that of their scales and biases")
+	group := fs.Int("group-size", 64, "with -bits: how many numbers, 32, 64 or 128, have one scale and one bias")
 	quiet := fs.Bool("quiet", false, "do not print the progress to standard error")
 	return &ffcli.Command{
 		Name: name, ShortUsage: usage, FlagSet: fs, ShortHelp: short, LongHelp: long,
@@ -52,8 +57,13 @@ func (t *tool) filesCommand(name, usage, short, long string, typed bool) *ffcli.
 			if len(paths) != 2 {
 				return usagef("%d paths %q, want two: the model and what is written", len(paths), paths)
 			}
-			if typed && o.Type == graph.NoDType {
-				return usagef("no -type, want one of %v", convert.Types())
+			if typed && o.Type == graph.NoDType && *bits == 0 {
+				return usagef("no -type, want one of %v, or -mlx -bits 4", convert.Types())
+			}
+			if *bits != 0 {
+				if o.Affine = (nn.Affine{Bits: *bits, GroupSize: *group}); !*mlx {
+					return usagef("-bits is for -mlx")
+				}
 			}
 			if o.Layout = convert.LayoutOf(paths[1]); *mlx {
 				if o.Layout == convert.GGUF {

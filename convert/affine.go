@@ -1,0 +1,73 @@
+package convert
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/checkpoint/tensor"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/nn"
+	"github.com/gomoe/gomoe/quant"
+)
+
+// piece is what a tensor has of a matrix: the whole, or one of the three that MLX makes of it.
+type piece int
+
+const (
+	complete piece = iota
+	words
+	scales
+	biases
+)
+
+// affine reports whether a parameter is to be quantised as MLX does it: a matrix that is not a router's, with rows of whole groups.
+func (j *conversion) affine(p nn.Param) bool {
+	part := checkpoint.NamesOf(j.m.Family).Role(strings.Replace(p.Name, "*", "0", 1)).Part
+	return j.o.Affine != (nn.Affine{}) && p.Type.Rank() > 1 && strings.HasSuffix(p.Name, ".weight") && part != checkpoint.Router &&
+		p.Type.Shape[p.Type.Rank()-1]%j.o.Affine.GroupSize == 0
+}
+
+// affine returns the three tensors of a matrix that is quantised, of which the first has the given name.
+func (m matrices) affine(name string) ([]tensor.Source, error) {
+	var all []tensor.Source
+	for i, end := range []string{"weight", "scales", "biases"} {
+		one := m
+		one.piece = words + piece(i)
+		t := one.pieceOf(graph.Type{DType: m.want, Shape: m.p.Type.Shape})
+		all = append(all, tensor.Source{Name: strings.TrimSuffix(name, "weight") + end, Type: t, Write: one.write})
+	}
+	return all, nil
+}
+
+// pieceOf returns the type of the piece of numbers of type t.
+func (m matrices) pieceOf(t graph.Type) graph.Type {
+	q, last := m.j.o.Affine, t.Rank()-1
+	if m.piece == complete {
+		return t
+	}
+	n := t.Shape[last] / q.GroupSize
+	if t.Shape = slices.Clone(t.Shape); m.piece == words {
+		t.DType, n = graph.U32, t.Shape[last]*q.Bits/32
+	}
+	t.Shape[last] = n
+	return t
+}
+
+// quantise sets out to the piece of numbers x.
+func (m matrices) quantise(out, x array.Array) error {
+	q, n := m.j.o.Affine, x.Type.Len()
+	all := map[piece]array.Array{
+		words:  array.New(graph.T(graph.U32, n*q.Bits/32)),
+		scales: array.New(graph.T(graph.F32, n/q.GroupSize)),
+		biases: array.New(graph.T(graph.F32, n/q.GroupSize)),
+	}
+	quant.QuantizeAffine(array.Data[uint32](all[words]), array.Data[float32](all[scales]), array.Data[float32](all[biases]), array.Data[float32](x), q.Bits, q.GroupSize)
+	from := all[m.piece].Reshape(out.Type.Shape...)
+	if m.piece == words {
+		copy(out.Bytes(), from.Bytes())
+		return nil
+	}
+	return array.Convert(out, from)
+}

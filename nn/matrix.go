@@ -1,0 +1,129 @@
+package nn
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/gomoe/gomoe/graph"
+	pr "github.com/gomoe/gomoe/primitives"
+)
+
+// Form is how a parameter is given.
+type Form struct {
+	DType graph.DType
+	// Affine is not zero for a matrix in MLX's affine quantisation. DType is then U32, that of its words.
+	Affine Affine
+}
+
+// Affine is MLX's quantisation of a matrix: each GroupSize numbers of a row are integers of Bits bits, the first in the lowest
+// bits of words of 32, and have a scale and a bias. A number is its integer times the scale, plus the bias. Scales and biases
+// of the parameter weight are the parameters scales and biases beside it.
+type Affine struct{ Bits, GroupSize int }
+
+// matrix is a matrix, or a stack of one for each expert, as it is given: numbers or blocks, 8-bit floats with scales, or
+// MLX's words with scales and biases.
+type matrix struct {
+	w, scales, biases *graph.Value
+	affine            Affine
+}
+
+// Matrices whose elements are 8-bit floats have a scale for each block of 128×128, in the parameter whose name
+// is the matrix's with this behind it.
+const scaleSuffix = "_scale_inv"
+
+// matrix declares a parameter that is a matrix [..,out,in]. The names end with weight.
+func (s *Scope) matrix(name, gguf string, init Init, place []string, shape ...int) matrix {
+	graph.Helper()
+	m := matrix{w: s.param(name, gguf, init, place, graph.T(s.opts.DType, shape...)), affine: s.affine(name)}
+	beside := func(name, gguf string, init Init, t graph.Type) *graph.Value {
+		v := s.param(name, gguf, init, experts(place), t)
+		s.params[s.index[s.name+name]].Scales = true
+		return v
+	}
+	if q := m.affine; q != (Affine{}) {
+		_, t, err := pr.AffineWeights(graph.T(s.opts.DType, shape...), q.Bits, q.GroupSize)
+		if err != nil {
+			graph.Fail("parameter %s: %w", s.name+name, err)
+		}
+		base, other := strings.TrimSuffix(name, "weight"), strings.TrimSuffix(gguf, "weight")
+		m.scales, m.biases = beside(base+"scales", other+"scales", Init{Mean: 1}, t), beside(base+"biases", other+"biases", Init{}, t)
+	} else if m.w.Type.DType.IsF8() {
+		m.scales = beside(name+scaleSuffix, "", Init{Mean: 1}, pr.ScaledBlocks(m.w.Type))
+	}
+	return m
+}
+
+// affine returns how a parameter that was declared is quantised as MLX does it; zero if it is not.
+func (s *Scope) affine(name string) Affine { return s.params[s.index[s.name+name]].Affine }
+
+// product returns x[..,in] times the transposed matrix, [..,out], of element type d.
+func (m matrix) product(x *graph.Value, d graph.DType) *graph.Value {
+	graph.Helper()
+	switch {
+	case m.biases != nil:
+		return pr.ConvertElementType(pr.AffineMatMul(x, m.w, m.scales, m.biases, m.affine.Bits, m.affine.GroupSize), d)
+	case m.scales != nil:
+		return pr.ConvertElementType(pr.ScaledMatMul(x, m.w, m.scales), d)
+	}
+	return pr.MatMulTransposedAs(d, x, m.w)
+}
+
+// perRow returns rows x[S,in] times the transposed matrix of their experts, [S,out].
+func (m matrix) perRow(r pr.Prepared, x *graph.Value) *graph.Value {
+	graph.Helper()
+	switch {
+	case m.biases != nil:
+		return pr.GroupedAffineMatMul(r, x, m.w, m.scales, m.biases, m.affine.Bits, m.affine.GroupSize)
+	case m.scales != nil:
+		return pr.GroupedScaledMatMul(r, x, m.w, m.scales)
+	case m.w.Type.DType.IsBlock(): // the product reads blocks as they are
+		return pr.GroupedMatMulTransposed(r, x, m.w)
+	}
+	return pr.GroupedMatMulTransposed(r, x, pr.ConvertElementType(m.w, x.Type.DType))
+}
+
+// rows returns the rows that ids i32[..] name, [..,in], of element type d.
+func (m matrix) rows(ids *graph.Value, d graph.DType) *graph.Value {
+	graph.Helper()
+	if m.biases == nil {
+		return pr.ConvertElementType(pr.Embedding(m.w, ids), d)
+	}
+	return matrix{pr.Gather(m.w, ids, 0), pr.Gather(m.scales, ids, 0), pr.Gather(m.biases, ids, 0), m.affine}.numbers(d)
+}
+
+// numbers returns the matrix' numbers in element type d.
+func (m matrix) numbers(d graph.DType) *graph.Value {
+	graph.Helper()
+	switch {
+	case m.biases != nil:
+		return pr.ConvertElementType(m.affine.numbers(m.w, m.scales, m.biases), d)
+	case m.scales == nil:
+		return pr.ConvertElementType(m.w, d)
+	}
+	const block = 128
+	rows, columns := m.scales.Dim(0), m.scales.Dim(1)
+	each := pr.BroadcastInDim(m.scales, []int{rows, block, columns, block}, 0, 2)
+	each = pr.Slice(pr.Reshape(each, rows*block, columns*block), []int{0, 0}, m.w.Type.Shape)
+	return pr.ConvertElementType(pr.Mul(pr.ConvertElementType(m.w, graph.F32), each), d)
+}
+
+// numbers returns the numbers f32[..,n] of words u32[..,n·Bits/32] with scales and biases f[..,n/GroupSize]. Each is rounded
+// after the product and after the sum.
+func (q Affine) numbers(words, scales, biases *graph.Value) *graph.Value {
+	shape, last := words.Type.Shape, words.Rank()
+	parts := make([]*graph.Value, 32/q.Bits) // the integers in the lowest bits, in the next, and so on
+	for i := range parts {
+		low := pr.And(pr.Div(words, pr.FullLike(words, float64(uint32(1)<<(i*q.Bits)))), pr.FullLike(words, float64(uint32(1)<<q.Bits-1)))
+		parts[i] = pr.Reshape(pr.ConvertElementType(low, graph.F32), slices.Concat(shape, []int{1})...)
+	}
+	x := pr.Reshape(pr.Concatenate(last, parts...), slices.Concat(scales.Type.Shape, []int{q.GroupSize})...)
+	dims := make([]int, last)
+	for d := range dims {
+		dims[d] = d
+	}
+	each := func(v *graph.Value) *graph.Value {
+		return pr.BroadcastInDim(pr.ConvertElementType(v, graph.F32), x.Type.Shape, dims...)
+	}
+	x = pr.Add(pr.Mul(x, each(scales)), each(biases))
+	return pr.Reshape(x, slices.Concat(shape[:last-1], []int{shape[last-1] * len(parts)})...)
+}
