@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/gomoe/gomoe/metal/counts"
 	"github.com/gomoe/gomoe/metal/internal/emu"
 	"github.com/gomoe/gomoe/metal/internal/standin"
 	"github.com/gomoe/gomoe/metal/mtl"
@@ -19,6 +20,9 @@ type Emulation struct {
 	// as GPUs do. Otherwise one thread computes all of it, ten times as fast, to the same
 	// bits.
 	Distributed bool
+	// Count makes kernels count what they do, for Device.Counts. It implies that Distributed
+	// is not set, and costs ten times the time.
+	Count bool
 	// Eager makes the GPU run its work as soon as it is committed.
 	Eager bool
 }
@@ -33,13 +37,22 @@ const (
 	Random  = standin.Random
 )
 
+// Counts returns what the emulated GPU has done since it was opened. Of a GPU that is not
+// emulated nothing is known.
+func (d *Device) Counts() (counts.Device, bool) {
+	if d.emulation == nil {
+		return counts.Device{}, false
+	}
+	return d.emulation.Counts(), true
+}
+
 // Emulated returns a GPU that is emulated on the processor, for tests. It uses the same
 // driver and kernels, over a stand-in for Metal that a C++ compiler builds, once per
 // machine. If there is no compiler, the error wraps ErrNoCompiler and says what to
 // install. The end of ctx ends the build. The caller must close the device after all
 // sessions that use it.
 func Emulated(ctx context.Context, o Emulation) (*Device, error) {
-	return emulated(ctx, standin.Options{Order: o.Order, Seed: o.Seed, Leader: !o.Distributed, Eager: o.Eager})
+	return emulated(ctx, standin.Options{Order: o.Order, Seed: o.Seed, Leader: !o.Distributed, Eager: o.Eager, Count: o.Count})
 }
 
 // emulated returns a GPU over a stand-in with the options o.

@@ -11,6 +11,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/internal/device"
 	"github.com/gomoe/gomoe/metal/kernels"
 	"github.com/gomoe/gomoe/metal/measure"
 )
@@ -30,6 +31,7 @@ func (t *tool) benchKernelsCommand() *ffcli.Command {
 	fs.StringVar(&b.device, "device", "metal", "`what` runs the kernels beside the host: metal (Apple's GPU), or metal-emulated (the same kernels on this processor, whose times say nothing)")
 	fs.StringVar(&b.only, "only", "", "`kernels` to measure, with commas between; all if not given: gomoe kernels lists them")
 	fs.BoolVar(&b.small, "small", false, "tiny shapes, which an emulated GPU does in seconds")
+	fs.BoolVar(&b.o.Count, "count", false, "count what kernels do, on the emulated GPU, instead of timing them; prints the least time that Apple's GPUs take for it")
 	fs.IntVar(&b.o.Runs, "runs", 5, "`times` taken of each instruction, after one that is not")
 	b.out.flags(fs)
 	kernelsFlag(fs)
@@ -39,7 +41,10 @@ func (t *tool) benchKernelsCommand() *ffcli.Command {
 		LongHelp: "Runs programs at the shapes of a small language model in training (1024 tokens of 512 numbers,\n8 experts of 1024, a vocabulary of 32000, 8 heads of 64), and of a single token as in generation.\n" +
 			"Each instruction that a kernel serves is done by the host and then, on the same arguments, by the\ndevice. A line has the medians: the host's time, the device's as the host sees it (wall), and as the\n" +
 			"GPU counts it (gpu), of which the ratio and what follows are: GFLOP/s of products and attention, and\nGB/s of what is read and written at the least. diff is the largest difference from the host's result,\n" +
-			"of tol how much of the kernel's tolerance it takes, about 1 where f16 or bf16 is rounded to the number\nbeside the host's; what takes more than 1 is WRONG, and makes the exit status 1.",
+			"of tol how much of the kernel's tolerance it takes, about 1 where f16 or bf16 is rounded to the number\nbeside the host's; what takes more than 1 is WRONG, and makes the exit status 1.\n\n" +
+			"With -count a line says what the kernels of an instruction do on the emulated GPU, at the shapes of\n128 tokens and of one: dispatches and barriers between them; bytes of device memory that threads load,\n" +
+			"the same with each byte once, and bytes written; bytes of threadgroup memory read and written;\nmultiply-adds of simdgroup matrices of 16 and 32 bits; arithmetic operations of threads; and the least\n" +
+			"time in microseconds on each of four GPUs, with m, a or t for what bounds it: memory, arithmetic or\nthreadgroup memory.",
 		Exec: func(ctx context.Context, args []string) error {
 			if rest, err := operands(fs, args); err != nil || len(rest) > 0 {
 				if err == nil {
@@ -56,6 +61,12 @@ func (b *kernelTimes) run(ctx context.Context) (err error) {
 	if b.o.Runs < 1 {
 		return usagef("-runs %d: want at least 1", b.o.Runs)
 	}
+	if b.o.Count {
+		if b.out.plot != "" {
+			return usagef("-plot: there are no times to plot with -count")
+		}
+		b.device, b.out.header = device.Emulated, measure.CountHeader()
+	}
 	switch target, err := gomoe.TargetOf(b.device); {
 	case err != nil:
 		return usagef("-device: %w", err)
@@ -63,6 +74,9 @@ func (b *kernelTimes) run(ctx context.Context) (err error) {
 		return usagef("-device %s: the host is measured anyway; want metal or metal-emulated", b.device)
 	}
 	sizes := measure.Model()
+	if b.o.Count {
+		sizes = measure.Counted()
+	}
 	if b.small {
 		sizes = measure.Small()
 	}
@@ -83,7 +97,11 @@ func (b *kernelTimes) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer b.out.close()
-	d, err := gomoe.OpenDevice(ctx, b.device)
+	open := gomoe.OpenDevice
+	if b.o.Count {
+		open = func(ctx context.Context, _ string) (gomoe.Device, error) { return device.Open(ctx, device.Counting) }
+	}
+	d, err := open(ctx, b.device)
 	if err != nil {
 		return fmt.Errorf("-device: %w", err)
 	}

@@ -12,3 +12,6 @@ type Device interface {
 
 // Emulated is the name of the device that runs Metal's kernels on the processor.
 const Emulated = "metal-emulated"
+
+// Counting is the name of Emulated with kernels that count what they do.
+const Counting = "metal-counting"

@@ -12,8 +12,8 @@ import (
 func Open(ctx context.Context, name string) (Device, error) {
 	var d *metal.Device
 	var err error
-	if name == Emulated {
-		d, err = metal.Emulated(ctx, metal.Emulation{})
+	if name == Emulated || name == Counting {
+		d, err = metal.Emulated(ctx, metal.Emulation{Count: name == Counting})
 	} else {
 		d, err = metal.Open()
 	}

@@ -2,6 +2,7 @@ package measure
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/metal/counts"
 	"github.com/gomoe/gomoe/metal/kernels"
 	"github.com/gomoe/gomoe/runtime"
 )
@@ -17,21 +19,39 @@ import (
 // Options say how often to measure.
 type Options struct {
 	Runs int // how often each instruction is timed, after one untimed run; 0 means 5
+	// Count reports what kernels do instead of how long they take: each instruction runs once, and
+	// rows have Counts and no times. The device must be one that counts.
+	Count bool
 }
 
 func (o Options) runs() int {
+	if o.Count {
+		return 0
+	}
 	if o.Runs < 1 {
 		return 5
 	}
 	return o.Runs
 }
 
+// counter is a device that counts what its kernels do.
+type counter interface {
+	Counts() (done counts.Device, ok bool)
+}
+
 // Run measures the cases on the device. It reports one row for each instruction that the
 // case's kernels serve; of instructions with the same kernel and types only one per case.
 // Errors name the case. Run blocks until the last case is done or ctx ends.
 func Run(ctx context.Context, d runtime.Device, cases []Case, o Options, report func(Row)) error {
+	if o.Count {
+		if c, ok := d.(counter); !ok {
+			return fmt.Errorf("measure: the device %T does not count", d)
+		} else if _, ok := c.Counts(); !ok {
+			return errors.New("measure: only an emulated GPU counts")
+		}
+	}
 	for _, c := range cases {
-		rows, err := c.run(ctx, d, o.runs())
+		rows, err := c.run(ctx, d, o)
 		if err != nil {
 			return fmt.Errorf("measure: %s: %w", c.Name, err)
 		}
@@ -43,7 +63,7 @@ func Run(ctx context.Context, d runtime.Device, cases []Case, o Options, report 
 }
 
 // run measures one program.
-func (c Case) run(ctx context.Context, d runtime.Device, runs int) (rows []Row, err error) {
+func (c Case) run(ctx context.Context, d runtime.Device, o Options) (rows []Row, err error) {
 	w := &watcher{device: d}
 	cfg := c.config
 	cfg.Target = d
@@ -74,6 +94,9 @@ func (c Case) run(ctx context.Context, d runtime.Device, runs int) (rows []Row, 
 	w.alone = func(at at, bufs []array.Array) (wall, gpu time.Duration, err error) {
 		return alone(ctx, queues[at.plan], at.index, bufs)
 	}
+	if o.Count {
+		w.counter, _ = d.(counter)
+	}
 	if w.tasks, w.order, err = c.tasks(plan); err != nil {
 		return nil, err
 	}
@@ -87,7 +110,7 @@ func (c Case) run(ctx context.Context, d runtime.Device, runs int) (rows []Row, 
 			return nil, err
 		}
 	}
-	for range runs + 1 {
+	for range o.runs() + 1 {
 		out, err := job.Run(ctx, placed)
 		if err == nil {
 			err = w.err

@@ -6,6 +6,8 @@ import (
 	"io"
 	"math"
 	"time"
+
+	"github.com/gomoe/gomoe/metal/counts"
 )
 
 // Row is the measurement of one instruction.
@@ -29,6 +31,8 @@ type Row struct {
 	// are -1 if they are not finite.
 	Difference float64 `json:"difference"`
 	Share      float64 `json:"share_of_tolerance"`
+	// Counts is what the device has done, if it was asked to count.
+	Counts *counts.Device `json:"counts,omitempty"`
 }
 
 // Wrong reports whether a result differs from the host's by more than the kernel's
@@ -55,8 +59,11 @@ func Header() string {
 }
 
 // String returns the row as a line of a table, with a mark at the end if the result is
-// wrong.
+// wrong. A row with counts is a line below CountHeader.
 func (r Row) String() string {
+	if r.Counts != nil {
+		return r.countLine()
+	}
 	flops := "-"
 	if r.FLOPs > 0 {
 		flops = fmt.Sprintf("%.1f", r.rate(r.FLOPs))

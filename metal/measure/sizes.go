@@ -26,6 +26,12 @@ func Small() Sizes {
 	return Sizes{Tokens: 8, Hidden: 256, Experts: 4, FFN: 32, Vocabulary: 40, Sequence: 10, Heads: 2, HeadDim: 8, Parameters: 96}
 }
 
+// Counted returns sizes at which an emulated GPU counts in minutes, and which are whole tiles of the
+// kernels, so that counts are to those of a large model as the sizes are.
+func Counted() Sizes {
+	return Sizes{Tokens: 128, Hidden: 512, Experts: 4, FFN: 256, Vocabulary: 1024, Sequence: 128, Heads: 2, HeadDim: 128, Parameters: 1 << 14}
+}
+
 // fill replaces the letters in braces in text by sizes.
 func (z Sizes) fill(text string, tokens int) string {
 	var pairs []string

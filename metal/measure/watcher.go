@@ -7,6 +7,7 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/metal/counts"
 	"github.com/gomoe/gomoe/metal/kernels"
 	"github.com/gomoe/gomoe/runtime"
 )
@@ -29,6 +30,9 @@ func (t *task) result() Row {
 }
 
 func median(d []time.Duration) time.Duration {
+	if len(d) == 0 {
+		return 0
+	}
 	d = slices.Sorted(slices.Values(d))
 	return d[len(d)/2]
 }
@@ -42,6 +46,8 @@ type at struct {
 // watcher makes the device repeat what the first rank has done on the host.
 type watcher struct {
 	device runtime.Device
+	// counter counts what the device does; nil if only time is wanted.
+	counter counter
 	// alone runs one instruction and waits for it.
 	alone func(at at, bufs []array.Array) (wall, gpu time.Duration, err error)
 	tasks map[at]*task
@@ -80,6 +86,10 @@ func (w *watcher) After(k runtime.Observed) {
 	if t == nil || w.err != nil {
 		return
 	}
+	var before counts.Device
+	if w.counter != nil {
+		before, _ = w.counter.Counts()
+	}
 	wall, gpu, err := w.alone(at{k.Plan, k.Index}, t.memory.bufs)
 	if err != nil {
 		w.err = fmt.Errorf("instruction %d, %s: %w", k.Index, t.row.Instruction, err)
@@ -88,6 +98,11 @@ func (w *watcher) After(k runtime.Observed) {
 	t.times++
 	if t.times == 1 {
 		t.compare(k)
+		if w.counter != nil {
+			after, _ := w.counter.Counts()
+			after = after.Sub(before)
+			t.row.Counts = &after
+		}
 		return
 	}
 	t.host, t.wall, t.gpu = append(t.host, host), append(t.wall, wall), append(t.gpu, gpu)

@@ -28,6 +28,8 @@ type BuildOptions struct {
 	// has written, unless a barrier with the flag of that kind of memory lies between.
 	// Kernels run many times slower.
 	Fences bool
+	// Count makes runs add to Launch.Counts. Lane 0 computes matrix products, as with Leader.
+	Count bool
 	// Contraction says which products and sums are fused into one operation with one
 	// rounding: none for "", those within one expression for "on", and all for "fast".
 	Contraction string
@@ -60,6 +62,9 @@ func (c *Compiler) Build(ctx context.Context, source string, o BuildOptions) (st
 		flags = append(flags, "-DMSL_FENCES", "-O1", "-fno-vectorize", "-fno-slp-vectorize",
 			"-Xclang", "-fsanitize-coverage-type=1", "-Xclang", "-fsanitize-coverage-trace-loads", "-Xclang", "-fsanitize-coverage-trace-stores")
 	}
+	if o.Count {
+		flags = append(flags, countFlags()...)
+	}
 	if o.Contraction != "" {
 		flags = append(flags, "-ffp-contract="+o.Contraction)
 	}
@@ -89,6 +94,9 @@ func (c *Compiler) Build(ctx context.Context, source string, o BuildOptions) (st
 			}
 		}
 		text := "#include \"msl.h\"\n" + unit.Source + "\n# 1 \"tables\"\n" + unit.Tables
+		if o.Count {
+			return c.compileCounted(ctx, dir, text, flags, out, runtime)
+		}
 		return c.compile(ctx, dir, text, slices.Concat(languageFlags(), linkFlags(), flags, []string{"-o", out}), runtime, "-lm")
 	})
 }
@@ -159,7 +167,12 @@ func (c *Compiler) read(ctx context.Context, dir, source, version string) (*msl.
 
 // compile runs the compiler on C++ text. The libraries follow the text on the command line.
 func (c *Compiler) compile(ctx context.Context, dir, text string, flags []string, libraries ...string) error {
-	args := slices.Concat([]string{"-I", filepath.Join(dir, "shim")}, flags, []string{"-x", "c++", "-", "-x", "none"}, libraries)
+	return c.translate(ctx, dir, "c++", text, flags, libraries...)
+}
+
+// translate runs the compiler on text in a language.
+func (c *Compiler) translate(ctx context.Context, dir, language, text string, flags []string, libraries ...string) error {
+	args := slices.Concat([]string{"-I", filepath.Join(dir, "shim")}, flags, []string{"-x", language, "-", "-x", "none"}, libraries)
 	cmd := exec.CommandContext(ctx, c.Path, args...)
 	cmd.Dir = dir
 	cmd.Stdin = strings.NewReader(text)

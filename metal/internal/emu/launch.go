@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+
+	"github.com/gomoe/gomoe/metal/counts"
 )
 
 // Order is the order in which threadgroups, the simdgroups in them and their
@@ -47,6 +49,9 @@ type Launch struct {
 	// arithmetic. GPUs may do that with f32.
 	Flush   bool
 	Workers int // threads of this process to use; 0 means GOMAXPROCS
+	// Counts gets what the kernel does added, if it is not nil. The library must be built to
+	// count; one thread then runs the kernel.
+	Counts *counts.Counts
 }
 
 // Limits of the emulated GPU, which are Apple's.

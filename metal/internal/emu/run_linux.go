@@ -24,6 +24,7 @@ type dispatch struct {
 	memory, order, poison uint32
 	seed                  uint64
 	flush, limit          uint32
+	counts                unsafe.Pointer
 }
 
 // fault has the layout of msl_fault in abi.h.
@@ -68,6 +69,9 @@ func (l *Library) run(ctx context.Context, launch *Launch) error {
 	if n <= 0 {
 		n = runtime.GOMAXPROCS(0)
 	}
+	if launch.Counts != nil {
+		n = 1
+	}
 	n = int(min(uint64(n), total))
 	workers, err := l.take(n)
 	if err != nil {
@@ -87,6 +91,17 @@ func (l *Library) run(ctx context.Context, launch *Launch) error {
 	}
 	var pin runtime.Pinner
 	defer pin.Unpin()
+	if launch.Counts != nil {
+		c := newCounters(b)
+		pin.Pin(c)
+		for i := range c.buffers {
+			if s := c.buffers[i].seen; s != nil {
+				pin.Pin(s)
+			}
+		}
+		d.counts = unsafe.Pointer(c)
+		defer func() { c.add(launch.Counts, k, total) }()
+	}
 	pin.Pin(d)
 	pin.Pin(&b.addresses)
 	pin.Pin(&offsets)

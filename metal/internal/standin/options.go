@@ -22,6 +22,8 @@ type Options struct {
 	// Leader makes lane 0 compute the matrix products of a simdgroup, which is ten times as
 	// fast.
 	Leader bool
+	// Count makes kernels count what they do. It implies Leader.
+	Count bool
 	// Lint makes the compiler check the address spaces of sources too.
 	Lint bool
 	// Eager makes command buffers run when they are committed, up to the first event that

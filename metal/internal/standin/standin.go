@@ -17,6 +17,7 @@ import (
 
 	"github.com/ebitengine/purego"
 
+	"github.com/gomoe/gomoe/metal/counts"
 	"github.com/gomoe/gomoe/metal/internal/emu"
 )
 
@@ -26,10 +27,11 @@ type Standin struct {
 	handle uintptr
 	number uintptr // its number in the process
 
-	violation, method, live, outside, fail, end uintptr
+	violation, method, live, outside, fail, counts, end uintptr
 
 	mu     sync.Mutex
-	report *Report // the last Report; nil until Close
+	report *Report       // the last Report; nil until Close
+	done   counts.Device // the last Counts
 }
 
 // settings has the layout of Settings in native/object.h.
@@ -38,6 +40,7 @@ type settings struct {
 	system, width                      uint32
 	family                             int32
 	seed, memory                       uint64
+	count                              uint32
 }
 
 // Open builds the stand-in with compiler c, or takes it from c's cache, and opens it. While it
@@ -58,7 +61,7 @@ func Open(ctx context.Context, c *emu.Compiler, o Options) (*Standin, error) {
 	var begin uintptr
 	for name, to := range map[string]*uintptr{
 		"standin_open": &begin, "standin_close": &s.end, "standin_fail": &s.fail,
-		"standin_violation": &s.violation, "standin_method": &s.method, "standin_live": &s.live, "standin_outside_pools": &s.outside,
+		"standin_violation": &s.violation, "standin_method": &s.method, "standin_live": &s.live, "standin_outside_pools": &s.outside, "standin_counts": &s.counts,
 	} {
 		if *to, err = purego.Dlsym(s.handle, name); err != nil {
 			return nil, fmt.Errorf("standin: %w", err)
@@ -76,6 +79,9 @@ func Open(ctx context.Context, c *emu.Compiler, o Options) (*Standin, error) {
 	if o.Eager {
 		set.eager = 1
 	}
+	if o.Count {
+		set.count = 1
+	}
 	if o.Absent {
 		set.absent = 1
 	}
@@ -83,7 +89,7 @@ func Open(ctx context.Context, c *emu.Compiler, o Options) (*Standin, error) {
 		set.memory = math.MaxInt64
 	}
 	s.number = p.add(func(source string, old, fast bool) (string, error) {
-		return c.Build(ctx, source, emu.BuildOptions{Leader: o.Leader, Lint: o.Lint, Old: old, Fast: fast})
+		return c.Build(ctx, source, emu.BuildOptions{Leader: o.Leader && !o.Count, Lint: o.Lint, Old: old, Fast: fast, Count: o.Count})
 	})
 	purego.SyscallN(begin, uintptr(unsafe.Pointer(set)), s.number, p.compile, p.locks)
 	return s, nil
@@ -177,14 +183,40 @@ func (s *Standin) Report() *Report {
 	return r
 }
 
-// Close frees the stand-in and returns its last Report. Nothing of the stand-in may be used
-// afterwards, except Report. Close may be called twice.
-func (s *Standin) Close() *Report {
-	r := s.Report()
+// Counts returns what has happened so far, or up to Close if the stand-in is closed.
+func (s *Standin) Counts() counts.Device {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.report == nil {
-		s.report = r
+		s.done = s.countsNow()
+	}
+	return s.done
+}
+
+func (s *Standin) countsNow() counts.Device {
+	n := new([24]uint64)
+	purego.SyscallN(s.counts, uintptr(unsafe.Pointer(n)))
+	at := 0
+	next := func() int64 { at++; return int64(n[at-1]) }
+	c := counts.Device{Dispatches: next(), Barriers: next(), Commits: next(), Waits: next(), DebugGroups: next()}
+	for _, t := range []*counts.Traffic{&c.Kernels.Device, &c.Kernels.Constant} {
+		*t = counts.Traffic{Loaded: next(), Read: next(), Once: next(), Written: next()}
+	}
+	k := &c.Kernels
+	k.Threadgroup.Loaded, k.Threadgroup.Written = next(), next()
+	k.Tables, k.Products16, k.Products32, k.Operations, k.SIMDOperations, k.Barriers, k.Threadgroups = next(), next(), next(), next(), next(), next(), next()
+	k.Dispatches = c.Dispatches
+	return c
+}
+
+// Close frees the stand-in and returns its last Report. Nothing of the stand-in may be used
+// afterwards, except Report. Close may be called twice.
+func (s *Standin) Close() *Report {
+	r, done := s.Report(), s.Counts()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.report == nil {
+		s.report, s.done = r, done
 		purego.SyscallN(s.end)
 		if p, err := shared(); err == nil {
 			p.remove(s.number)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime"
 
+	"github.com/gomoe/gomoe/metal/counts"
 	"github.com/gomoe/gomoe/metal/internal/emu"
 )
 
@@ -26,6 +27,9 @@ func (s *Standin) FailCommandBuffer(after int, domain string, code int, text str
 
 // Report is empty.
 func (s *Standin) Report() *Report { return &Report{} }
+
+// Counts is empty.
+func (s *Standin) Counts() counts.Device { return counts.Device{} }
 
 // Close does nothing.
 func (s *Standin) Close() *Report { return &Report{} }

@@ -34,6 +34,26 @@ typedef struct {
 
 enum { MSL_FORWARD = 0, MSL_REVERSE = 1, MSL_RANDOM = 2 };
 
+// msl_counted is what is counted of a buffer. read counts each byte once per threadgroup, and once
+// counts each byte once. seen has a zero for each byte of the buffer, or is null: then neither
+// counts.
+typedef struct {
+  uint64_t begin, size;  // address and length; size is 0 for no buffer
+  uint32_t* seen;
+  uint64_t loads, read, once, written;  // bytes
+} msl_counted;
+
+// msl_counts is what a dispatch did: bytes, and products of matrices by the size of their
+// operands' elements. operations are arithmetic instructions of threads, those on vectors once
+// per element; simd_operations are those for which a simdgroup meets, barriers among them.
+typedef struct {
+  msl_counted buffers[31];
+  uint64_t memory_read, memory_written;  // of threadgroup memory
+  uint64_t tables;                       // bytes read of the program's own constants
+  uint64_t products16, products32, operations, simd_operations, barriers;
+  uint32_t turn, unused;  // the number of the threadgroup that runs, from 1 on
+} msl_counts;
+
 // msl_dispatch is one dispatch. Buffer i is at bufs[i], for at most 31 buffers.
 // All [[threadgroup(i)]] arguments lie in one memory of smem bytes, in which
 // argument i begins at byte lens[i], a multiple of 16. tgs counts threadgroups,
@@ -53,6 +73,7 @@ typedef struct {
   uint64_t seed;    // of MSL_RANDOM
   uint32_t flush;   // nonzero: numbers that are not normal are zeros
   uint32_t limit;   // the most bytes of threadgroup memory that the kernel may have; 0: as many as the GPU has
+  msl_counts* counts;  // what to add counts to, of libraries that are built to count; null otherwise. One worker at a time uses it
 } msl_dispatch;
 
 // MSL_UNFENCED is the signal of a fault that no signal reported: a read that no barrier

@@ -19,6 +19,16 @@
 #define MSL_RED_ZONE 128
 #define MSL_SITES 64
 
+// Functions that stand for one instruction of a GPU. A library that counts has them apart, because
+// what the emulation does in them is not the kernel's.
+#ifdef MSL_COUNT
+#define MSL_APART static __attribute__((noinline))
+#define MSL_APART_MEMBER __attribute__((noinline))
+#else
+#define MSL_APART static inline __attribute__((always_inline))
+#define MSL_APART_MEMBER inline
+#endif
+
 // What kernels use of the runtime, which is a shared object of its own: a
 // process has one runtime, however many libraries of kernels it loads. The runtime has the
 // handler of faults, and uses the small amount of static TLS that a process can spare.
@@ -98,6 +108,7 @@ struct Group {
   pthread_t thread;
   Stats stats;
   msl_fault fault;
+  msl_counts* counts;     // of the dispatch, null if nothing is counted
   struct Shadow* shadow;  // of libraries that check fences, null before the first access
   char err[512];
 };
@@ -162,7 +173,7 @@ MSL_SLOW void* storage_slow(Group* g, const void* id, const char* name, size_t s
 // body; id tells the declaration from all others. The first thread to call it allocates the
 // memory. The address is a multiple of align and of no larger power of two, so that a wider
 // vector that is stored there faults.
-static inline void* storage(const void* id, const char* name, size_t size, size_t align) {
+MSL_APART void* storage(const void* id, const char* name, size_t size, size_t align) {
   Group* g = current->group;
   for (uint32_t i = 0; i < g->nsites; i++)
     if (g->sites[i].id == id) return g->sites[i].at;

@@ -32,7 +32,7 @@ MSL_INLINE T msl_from(unsigned p, int lane, T otherwise) {
 
 #define MSL_REDUCE(name, expr)                                                              \
   template <class T>                                                                        \
-  MSL_INLINE T name(T v, MSL_AT) {                                                          \
+  MSL_APART T name(T v, MSL_AT) {                                                          \
     unsigned p = msl::meet(v, MSL_HERE(#name), [](msl::Simd* s, unsigned p, uint32_t mask) { \
       T acc;                                                                                \
       bool first = true;                                                                    \
@@ -57,7 +57,7 @@ MSL_REDUCE(simd_xor, acc ^ x)
 
 #define MSL_SHUFFLE(name, params, lane, otherwise)                                             \
   template <class T>                                                                           \
-  MSL_INLINE T name params {                                                                   \
+  MSL_APART T name params {                                                                    \
     unsigned p = msl::meet(v, MSL_HERE(#name), msl_nothing);                                   \
     return msl_from(p, lane, otherwise);                                                       \
   }
@@ -77,7 +77,7 @@ MSL_SHUFFLE(quad_shuffle_xor, (T v, ushort m, MSL_AT), msl_lane() ^ (m & 3), v)
 
 #define MSL_SCAN(name, limit, start, expr)                                         \
   template <class T>                                                               \
-  MSL_INLINE T name(T v, MSL_AT) {                                                 \
+  MSL_APART T name(T v, MSL_AT) {                                                 \
     unsigned p = msl::meet(v, MSL_HERE(#name), msl_nothing);                       \
     const msl::Simd* s = msl::current->simd;                                       \
     T acc = (T)start;                                                              \
@@ -105,7 +105,7 @@ struct simd_vote {
   bool any() const { return v != 0; }
 };
 #define MSL_VOTE(name, R, result)                                                               \
-  MSL_INLINE R name(MSL_VOTE_PARAM MSL_AT) {                                                    \
+  MSL_APART R name(MSL_VOTE_PARAM MSL_AT) {                                                    \
     unsigned p = msl::meet((uint)b, MSL_HERE(#name), [](msl::Simd* s, unsigned p, uint32_t mask) { \
       uint r[2] = {0, mask};                                                                    \
       for (int i = 0; i < MSL_SIMD; i++)                                                        \

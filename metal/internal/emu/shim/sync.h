@@ -15,11 +15,11 @@ MSL_INLINE constexpr mem_flags operator|(mem_flags a, mem_flags b) { return (mem
 enum memory_order { memory_order_relaxed, memory_order_acquire, memory_order_release, memory_order_acq_rel, memory_order_seq_cst };
 enum thread_scope { thread_scope_thread, thread_scope_simdgroup, thread_scope_threadgroup, thread_scope_device };
 
-MSL_INLINE void threadgroup_barrier(mem_flags f, MSL_AT) {
+MSL_APART void threadgroup_barrier(mem_flags f, MSL_AT) {
   msl::fence((uint)f, true);
   msl::barrier(MSL_HERE("threadgroup_barrier"));
 }
-MSL_INLINE void simdgroup_barrier(mem_flags f, MSL_AT) {
+MSL_APART void simdgroup_barrier(mem_flags f, MSL_AT) {
   msl::fence((uint)f, false);
   msl::meet(0, MSL_HERE("simdgroup_barrier"), [](msl::Simd*, unsigned, uint32_t) {});
 }
@@ -35,11 +35,28 @@ typedef atomic<ulong> atomic_ulong;
 
 // In libraries whose accesses are checked for fences, atomics are functions of their own, which
 // are not checked: an atomic sees what other atomics have written without a fence.
-#ifdef MSL_FENCES
+#if defined(MSL_FENCES)
 #define MSL_ATOMIC static __attribute__((noinline, no_sanitize("coverage")))
+#elif defined(MSL_COUNT)
+#define MSL_ATOMIC static __attribute__((noinline))
 #else
 #define MSL_ATOMIC MSL_INLINE
 #endif
+
+// What libraries that count call.
+#ifdef MSL_COUNT
+extern "C" MSL_API void msl_count_load(void*, uint64_t);
+extern "C" MSL_API void msl_count_store(void*, uint64_t);
+extern "C" MSL_API void msl_count_products(uint64_t, uint64_t);
+#define MSL_COUNT_LOAD(p, n) msl_count_load((void*)(p), n)
+#define MSL_COUNT_STORE(p, n) msl_count_store((void*)(p), n)
+#define MSL_COUNT_PRODUCTS(n, size) msl_count_products(n, size)
+#else
+#define MSL_COUNT_LOAD(p, n) (void)0
+#define MSL_COUNT_STORE(p, n) (void)0
+#define MSL_COUNT_PRODUCTS(n, size) (void)0
+#endif
+#define MSL_COUNT_ATOMIC(p) (MSL_COUNT_LOAD(p, sizeof *(p)), MSL_COUNT_STORE(p, sizeof *(p)))
 
 // MSL_ATOMICS defines the operations on atomics in one address space. All
 // are sequentially consistent, which is more than Metal's relaxed order: the
@@ -48,6 +65,7 @@ typedef atomic<ulong> atomic_ulong;
   template <class T>                                                                                                                        \
   MSL_ATOMIC T atomic_fetch_##name##_explicit(volatile S atomic<T>* q, msl_same<T> x, memory_order) {                                       \
     volatile T* p = (volatile T*)&q->v;                                                                                                     \
+    MSL_COUNT_ATOMIC(p);                                                                                                                    \
     T o, n;                                                                                                                                 \
     __atomic_load(p, &o, __ATOMIC_SEQ_CST);                                                                                                 \
     do {                                                                                                                                    \
@@ -59,21 +77,25 @@ typedef atomic<ulong> atomic_ulong;
   template <class T>                                                                                                                        \
   MSL_ATOMIC T atomic_load_explicit(const volatile S atomic<T>* p, memory_order) {                                                          \
     T r;                                                                                                                                    \
+    MSL_COUNT_LOAD(p, sizeof(T));                                                                                                           \
     __atomic_load((const volatile T*)&p->v, &r, __ATOMIC_SEQ_CST);                                                                          \
     return r;                                                                                                                               \
   }                                                                                                                                         \
   template <class T>                                                                                                                        \
   MSL_ATOMIC void atomic_store_explicit(volatile S atomic<T>* p, msl_same<T> x, memory_order) {                                             \
+    MSL_COUNT_STORE(p, sizeof(T));                                                                                                          \
     __atomic_store((volatile T*)&p->v, &x, __ATOMIC_SEQ_CST);                                                                               \
   }                                                                                                                                         \
   template <class T>                                                                                                                        \
   MSL_ATOMIC T atomic_exchange_explicit(volatile S atomic<T>* p, msl_same<T> x, memory_order) {                                             \
     T r;                                                                                                                                    \
+    MSL_COUNT_ATOMIC(p);                                                                                                                    \
     __atomic_exchange((volatile T*)&p->v, &x, &r, __ATOMIC_SEQ_CST);                                                                        \
     return r;                                                                                                                               \
   }                                                                                                                                         \
   template <class T>                                                                                                                        \
   MSL_ATOMIC bool atomic_compare_exchange_weak_explicit(volatile S atomic<T>* p, T* expected, msl_same<T> x, memory_order, memory_order) {  \
+    MSL_COUNT_ATOMIC(p);                                                                                                                    \
     return __atomic_compare_exchange((volatile T*)&p->v, expected, &x, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);                          \
   }                                                                                                                                         \
   MSL_RMW(S, add, o + x)                                                                                                                    \

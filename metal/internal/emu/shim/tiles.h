@@ -35,10 +35,10 @@ struct simdgroup_matrix {
   bool spread;
 
   simdgroup_matrix() : spread(false) {}
-  explicit simdgroup_matrix(T d) : spread(false) {
+  MSL_APART_MEMBER explicit simdgroup_matrix(T d) : spread(false) {
     for (int i = 0; i < 64; i++) m[i / 8][i % 8] = i / 8 == i % 8 ? d : T(0);
   }
-  storage_type& thread_elements(MSL_AT) {
+  MSL_APART_MEMBER storage_type& thread_elements(MSL_AT) {
     if (spread) return e;
     spread = true;
     simdgroup_matrix* self = this;
@@ -71,34 +71,39 @@ struct simdgroup_matrix {
   }
 };
 template <class T, int R, int C = R>
-MSL_INLINE simdgroup_matrix<T, R, C> make_filled_simdgroup_matrix(T v) {
+MSL_APART simdgroup_matrix<T, R, C> make_filled_simdgroup_matrix(T v) {
   simdgroup_matrix<T, R, C> m;
   if (!msl_lane())
     for (int i = 0; i < 64; i++) m.m[i / 8][i % 8] = v;
   return m;
 }
 template <class T, class P>
-MSL_INLINE void simdgroup_load(simdgroup_matrix<T, 8, 8>& m, const P* p, ulong ld = 8, ulong2 o = ulong2{0, 0}, bool transpose = false) {
+MSL_APART void simdgroup_load(simdgroup_matrix<T, 8, 8>& m, const P* p, ulong ld = 8, ulong2 o = ulong2{0, 0}, bool transpose = false) {
   m.spread = false;
   if (msl_lane()) return;
+  for (int r = 0; r < 8; r++)
+    for (int c = 0; c < 8; c++) MSL_COUNT_LOAD(&p[transpose ? (o.y + c) * ld + o.x + r : (o.y + r) * ld + o.x + c], sizeof(P));
   for (int r = 0; r < 8; r++)
     for (int c = 0; c < 8; c++) m.m[r][c] = (T)p[transpose ? (o.y + c) * ld + o.x + r : (o.y + r) * ld + o.x + c];
 }
 template <class T, class P>
-MSL_INLINE void simdgroup_store(const simdgroup_matrix<T, 8, 8>& m, P* p, ulong ld = 8, ulong2 o = ulong2{0, 0}, bool transpose = false, MSL_AT) {
+MSL_APART void simdgroup_store(const simdgroup_matrix<T, 8, 8>& m, P* p, ulong ld = 8, ulong2 o = ulong2{0, 0}, bool transpose = false, MSL_AT) {
   m.gather(line, file);
   if (msl_lane()) return;
+  for (int r = 0; r < 8; r++)
+    for (int c = 0; c < 8; c++) MSL_COUNT_STORE(&p[transpose ? (o.y + c) * ld + o.x + r : (o.y + r) * ld + o.x + c], sizeof(P));
   for (int r = 0; r < 8; r++)
     for (int c = 0; c < 8; c++) p[transpose ? (o.y + c) * ld + o.x + r : (o.y + r) * ld + o.x + c] = m.m[r][c];
 }
 template <class D, class A, class B, class X>
-MSL_INLINE void simdgroup_multiply_accumulate(simdgroup_matrix<D, 8, 8>& d, const simdgroup_matrix<A, 8, 8>& a, const simdgroup_matrix<B, 8, 8>& b, const simdgroup_matrix<X, 8, 8>& c,
+MSL_APART void simdgroup_multiply_accumulate(simdgroup_matrix<D, 8, 8>& d, const simdgroup_matrix<A, 8, 8>& a, const simdgroup_matrix<B, 8, 8>& b, const simdgroup_matrix<X, 8, 8>& c,
                                               MSL_AT) {
   a.gather(line, file);
   b.gather(line, file);
   c.gather(line, file);
   d.spread = false;
   if (msl_lane()) return;
+  MSL_COUNT_PRODUCTS(512, sizeof(A) > sizeof(B) ? sizeof(A) : sizeof(B));
   float fa[8][8], fb[8][8], fc[8][8], fd[8][8];
   for (int i = 0; i < 8; i++)
     for (int k = 0; k < 8; k++) fa[i][k] = (float)a.m[i][k], fb[i][k] = (float)b.m[i][k], fc[i][k] = (float)c.m[i][k];
@@ -122,23 +127,23 @@ struct simdgroup_matrix {
   storage_type& thread_elements() { return e; }
 };
 template <class T, int R, int C = R>
-MSL_INLINE simdgroup_matrix<T, R, C> make_filled_simdgroup_matrix(T v) {
+MSL_APART simdgroup_matrix<T, R, C> make_filled_simdgroup_matrix(T v) {
   simdgroup_matrix<T, R, C> m;
   m.e = v;
   return m;
 }
 template <class T, class P>
-MSL_INLINE void simdgroup_load(simdgroup_matrix<T, 8, 8>& m, const P* p, ulong ld = 8, ulong2 o = ulong2{0, 0}, bool transpose = false) {
+MSL_APART void simdgroup_load(simdgroup_matrix<T, 8, 8>& m, const P* p, ulong ld = 8, ulong2 o = ulong2{0, 0}, bool transpose = false) {
   int r = msl_tile_row(msl_lane()), c = msl_tile_column(msl_lane());
   for (int k = 0; k < 2; k++) m.e[k] = (T)p[transpose ? (o.y + c + k) * ld + o.x + r : (o.y + r) * ld + o.x + c + k];
 }
 template <class T, class P>
-MSL_INLINE void simdgroup_store(const simdgroup_matrix<T, 8, 8>& m, P* p, ulong ld = 8, ulong2 o = ulong2{0, 0}, bool transpose = false) {
+MSL_APART void simdgroup_store(const simdgroup_matrix<T, 8, 8>& m, P* p, ulong ld = 8, ulong2 o = ulong2{0, 0}, bool transpose = false) {
   int r = msl_tile_row(msl_lane()), c = msl_tile_column(msl_lane());
   for (int k = 0; k < 2; k++) p[transpose ? (o.y + c + k) * ld + o.x + r : (o.y + r) * ld + o.x + c + k] = m.e[k];
 }
 template <class D, class A, class B, class X>
-MSL_INLINE void simdgroup_multiply_accumulate(simdgroup_matrix<D, 8, 8>& d, const simdgroup_matrix<A, 8, 8>& a, const simdgroup_matrix<B, 8, 8>& b, const simdgroup_matrix<X, 8, 8>& c,
+MSL_APART void simdgroup_multiply_accumulate(simdgroup_matrix<D, 8, 8>& d, const simdgroup_matrix<A, 8, 8>& a, const simdgroup_matrix<B, 8, 8>& b, const simdgroup_matrix<X, 8, 8>& c,
                                               MSL_AT) {
   struct Piece {
     float a[2], b[2], c[2];

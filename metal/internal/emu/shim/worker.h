@@ -1,5 +1,6 @@
 // Workers, and how they run the threadgroups of a dispatch.
 #pragma once
+#include "count.h"
 #include "fault.h"
 #include "shadow.h"
 #include <stdlib.h>
@@ -205,6 +206,8 @@ MSL_EXPORT int msl_run(void* w, msl_dispatch* d, uint64_t lo, uint64_t hi) {
   g->fn = d->fn;
   g->bufs = d->bufs;
   g->lens = d->lens;
+  g->counts = d->counts;
+  const Stats began = g->stats;
   g->failed = 0;
   g->err[0] = 0;
   g->fault = msl_fault{0, 0, 0};
@@ -222,6 +225,7 @@ MSL_EXPORT int msl_run(void* w, msl_dispatch* d, uint64_t lo, uint64_t hi) {
     }
     uint64_t at = lo + shown(d, i, hi - lo);
     place(g, d, at);
+    if (d->counts) d->counts->turn = (uint32_t)at + 1;
     make_lanes(g, d);
     shadow_begin(g);
     Lane* first = link_lanes(g, d, at);
@@ -234,6 +238,10 @@ MSL_EXPORT int msl_run(void* w, msl_dispatch* d, uint64_t lo, uint64_t hi) {
     if (late) g->failed = 1;
   }
   set_rounding(before);
+  if (d->counts) {
+    d->counts->barriers += g->stats.barriers - began.barriers;
+    d->counts->simd_operations += g->stats.simd_ops - began.simd_ops;
+  }
   pthread_mutex_lock(&g->lock);
   g->running = 0;
   g->stop = 0;

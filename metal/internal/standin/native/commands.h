@@ -282,6 +282,7 @@ static void buffer_commit(CommandBuffer* c, SEL) {
   if (residency_sets > 0 && !c->queue->resident) violation("commit: there is a residency set, and the queue does not have it");
   if (!editable(c, "commit")) return;
   temporary();
+  done.commits++;
   c->status = committed;
   retain(c);
   c->queue->pending.push_back(c);
@@ -296,6 +297,7 @@ static void buffer_complete(CommandBuffer* c, SEL) {
     return;
   }
   retain(c);
+  done.waits++;
   Queue* q = c->queue;
   // A GPU that makes no progress is stopped: after a stall the first command buffer in
   // the way, which waits for an event, fails as with Metal.

@@ -111,12 +111,14 @@ static void encoder_end(Encoder* e, SEL) {
 
 static void encoder_barrier(Encoder* e, SEL, Word) {
   Lock lock(mu);
-  if (usable(e, "memoryBarrierWithScope:")) flush(e);
+  if (!usable(e, "memoryBarrierWithScope:")) return;
+  done.barriers++;
+  flush(e);
 }
 
 static void encoder_push(Encoder* e, SEL, String* name) {
   Lock lock(mu);
-  if (usable(e, "pushDebugGroup:")) e->groups++;
+  if (usable(e, "pushDebugGroup:")) e->groups++, done.debug_groups++;
   if (!name) violation("pushDebugGroup: nil");
 }
 

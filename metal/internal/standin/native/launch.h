@@ -1,5 +1,7 @@
 // Dispatches as they run on the emulated GPU.
 #pragma once
+#include <memory>
+#include <stdlib.h>
 #include "encode.h"
 
 static std::vector<Region> spare;  // regions of a page each, for the bytes of setBytes
@@ -65,6 +67,44 @@ std::string Launch::blame(const msl_fault& f) {
   return "";
 }
 
+// Counter counts what a launch does, if kernels are built to count.
+class Counter {
+  Launch* launch;
+  std::unique_ptr<msl_counts> c;
+
+ public:
+  Counter(Launch* l, void** bufs) : launch(l) {
+    if (!settings.count) return;
+    c.reset(new msl_counts());
+    for (const Argument& a : l->pipeline->arguments) {
+      if (a.memory || !bufs[a.index]) continue;
+      const Encoder::Bound& b = l->bound[a.index];
+      msl_counted& t = c->buffers[a.index];
+      t.begin = (uint64_t)bufs[a.index];
+      t.size = b.buffer ? b.buffer->size - b.offset : b.bytes.size();
+      t.seen = (uint32_t*)calloc(t.size + 1, sizeof(uint32_t));
+    }
+  }
+  ~Counter() {
+    for (int i = 0; c && i < 31; i++) free(c->buffers[i].seen);
+  }
+  msl_counts* counts() { return c.get(); }
+  void add(uint64_t groups) {
+    Lock lock(mu);
+    done.threadgroups += groups;
+    if (!c) return;
+    for (const Argument& a : launch->pipeline->arguments) {
+      if (a.memory) continue;
+      auto& to = a.text.compare(0, 8, "constant") == 0 ? done.constants : done.device;
+      const msl_counted& t = c->buffers[a.index];
+      to.loaded += t.loads, to.read += t.read, to.once += t.once, to.written += t.written;
+    }
+    done.memory_read += c->memory_read, done.memory_written += c->memory_written, done.tables += c->tables;
+    done.products16 += c->products16, done.products32 += c->products32, done.operations += c->operations;
+    done.simd_operations += c->simd_operations, done.thread_barriers += c->barriers;
+  }
+};
+
 std::string Launch::run() {
   void* bufs[31] = {};
   uint64_t lens[31] = {};
@@ -81,6 +121,8 @@ std::string Launch::run() {
   d.fn = pipeline->function->kernel->fn;
   d.bufs = bufs, d.lens = lens;
   d.order = settings.order, d.seed = settings.seed, d.poison = 1;
+  Counter counter(this, bufs);
+  d.counts = counter.counts();
   Kernels* k = pipeline->function->library->kernels;
   Lock lock(mu);
   void* worker = text.empty() ? k->worker() : nullptr;
@@ -105,6 +147,7 @@ std::string Launch::run() {
     }
     if (shared) pthread_mutex_unlock(k->lock);
   }
+  counter.add(total);
   for (const Argument& a : pipeline->arguments) {
     const Buffer* b = a.memory ? nullptr : bound[a.index].buffer;
     if (text.empty() && b && b->region.map && b->region.overrun())
@@ -123,6 +166,7 @@ static void encoder_dispatch(Encoder* e, SEL, Size groups, Size threads) {
   if (!usable(e, "dispatchThreadgroups:threadsPerThreadgroup:")) return;
   std::string what = missing(e, groups, threads);
   if (!what.empty()) return violation(std::string("dispatch of ") + (e->pipeline ? e->pipeline->name() : "nothing") + ": " + what);
+  done.dispatches++;
   Launch l = {e->pipeline, e->bound, e->memory, groups, threads, {}};
   add(e, [l]() mutable { return l.run(); });
 }

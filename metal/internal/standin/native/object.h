@@ -70,8 +70,19 @@ struct Settings {
   int32_t family;      // the greatest MTLGPUFamilyApple<n>, -1 if there is none
   uint64_t seed;
   uint64_t memory;     // bytes of buffers and heaps that the device has
+  uint32_t count;      // sources are built to count
 };
 static Settings settings;
+
+// Counted is what the stand-in has done. The fields from loaded to threadgroups are of kernels that
+// are built to count: see msl_counts in abi.h.
+static struct {
+  uint64_t dispatches, barriers, commits, waits, debug_groups;
+  struct {
+    uint64_t loaded, read, once, written;
+  } device, constants;
+  uint64_t memory_read, memory_written, tables, products16, products32, operations, simd_operations, thread_barriers, threadgroups;
+} done;
 
 static std::string format(const char* f, ...) __attribute__((format(printf, 1, 2)));
 static std::string format(const char* f, ...) {

@@ -1,0 +1,63 @@
+package counts
+
+import "time"
+
+// GPU is what a GPU can do per second, at the most.
+type GPU struct {
+	Name        string
+	Memory      float64 // bytes
+	Threadgroup float64 // bytes loaded from threadgroup memory, by all cores together
+	F32, F16    float64 // floating-point operations, of which a multiply-add is two
+	Source      string
+}
+
+// perCore is what a core can do per cycle: 128 multiply-adds in f32 or f16, which simdgroup
+// matrices share, and 64 bytes of threadgroup memory. Measured for the families Apple7 and Apple8
+// (github.com/philipturner/metal-benchmarks); later families are taken to be alike.
+const (
+	coreFlops = 256
+	coreBytes = 64
+)
+
+// gpu returns a GPU of so many cores.
+func gpu(name string, cores, megahertz, gigabytes float64, source string) GPU {
+	cycles := cores * megahertz * 1e6
+	return GPU{Name: name, Memory: gigabytes * 1e9, Threadgroup: cycles * coreBytes, F32: cycles * coreFlops, F16: cycles * coreFlops, Source: source}
+}
+
+// GPUs returns the GPUs of some Macs, with all cores that the chip is sold with.
+func GPUs() []GPU {
+	return []GPU{
+		gpu("M1 Max", 32, 1296, 400, "Apple's figure of bandwidth; 32 cores at 1296 MHz: metal-benchmarks"),
+		gpu("M3 Max", 40, 1398, 400, "Apple's figure of bandwidth; 40 cores at 1398 MHz: hmc-tech.com"),
+		gpu("M4 Max", 40, 1678, 546, "Apple's figure of bandwidth; 40 cores at 1678 MHz: hmc-tech.com"),
+		gpu("M5", 10, 1470, 153, "Apple's figure of bandwidth; 10 cores, at the clock of the M4's, 1470 MHz (hmc-tech.com), as none is published; without its neural accelerators, which only tensor operations use"),
+	}
+}
+
+// Bound says what a kernel's time is made of.
+type Bound string
+
+// Bounds.
+const (
+	Memory      Bound = "memory"
+	Arithmetic  Bound = "arithmetic"
+	Threadgroup Bound = "threadgroup memory"
+)
+
+// Time returns the least time that the GPU takes for work, and what bounds it: bytes of memory, each
+// read once per dispatch; arithmetic, of matrices and of threads, an instruction of which takes as
+// long as a multiply-add; or bytes loaded from threadgroup memory. Launching is not in it.
+func (g GPU) Time(c Counts) (time.Duration, Bound) {
+	memory := float64(c.Device.Once+c.Constant.Once+c.Device.Written) / g.Memory
+	arithmetic := 2*float64(c.Products16)/g.F16 + 2*float64(c.Products32)/g.F32 + 2*float64(c.Operations)/g.F32
+	threadgroup := float64(c.Threadgroup.Loaded) / g.Threadgroup
+	most, by := memory, Memory
+	if arithmetic > most {
+		most, by = arithmetic, Arithmetic
+	}
+	if threadgroup > most {
+		most, by = threadgroup, Threadgroup
+	}
+	return time.Duration(most * 1e9), by
+}
