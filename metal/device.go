@@ -2,6 +2,7 @@ package metal
 
 import (
 	"fmt"
+	"os"
 	goruntime "runtime"
 	"sync"
 
@@ -22,6 +23,8 @@ type Device struct {
 	none   *mtl.Buffer // stands for arguments without bytes
 	// resident has the buffers that stay where the GPU reads them. It is nil before macOS 15.
 	resident *mtl.ResidencySet
+	// capture says that Metal's debugger may record what is encoded, so that it gets names.
+	capture bool
 
 	// Of the emulated GPU only: what it runs on, and the function that ends its compiler.
 	emulation *standin.Standin
@@ -62,7 +65,7 @@ func open(rt *mtl.Runtime) (*Device, error) {
 		gpu.Close()
 		return nil, err
 	}
-	d := &Device{gpu: gpu, using: 1}
+	d := &Device{gpu: gpu, using: 1, capture: os.Getenv(captureEnv) == "1"}
 	if d.none, err = gpu.Buffer(noneBytes); err != nil {
 		gpu.Close()
 		return nil, fmt.Errorf("metal: %w", err)
@@ -74,6 +77,9 @@ func open(rt *mtl.Runtime) (*Device, error) {
 	}
 	return d, nil
 }
+
+// captureEnv is the environment variable with which macOS lets a program be recorded.
+const captureEnv = "MTL_CAPTURE_ENABLED"
 
 // oldestFamily is the first family of GPUs with everything that the kernels use: sums and
 // matrices of simdgroups, and bfloat. It begins with the M1.

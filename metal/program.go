@@ -23,10 +23,13 @@ type program struct {
 type instr struct {
 	label    string
 	launches []launch
-	scratch  []int // where the memory begins that the instruction's launches share
-	status   int   // the number of the status record, or -1 if there is none
+	scratch  []piece // the memory that the instruction's launches share
+	status   int     // the number of the status record, or -1 if there is none
 	fault    func([kernels.StatusLen]int32) error
 }
+
+// piece is part of the scratch memory, in bytes.
+type piece struct{ at, size int }
 
 // launch is one dispatch.
 type launch struct {
@@ -64,7 +67,7 @@ func (d *Device) compile(ctx context.Context, p *lowering.Plan, rank int) (*prog
 		}
 		at := 0
 		for _, n := range b.Scratch {
-			x.scratch = append(x.scratch, at)
+			x.scratch = append(x.scratch, piece{at, max(n, 1)})
 			at += (max(n, 1) + scratchAlign - 1) / scratchAlign * scratchAlign
 		}
 		prog.scratch = max(prog.scratch, at)

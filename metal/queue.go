@@ -36,6 +36,9 @@ type queue struct {
 	encoding func() error
 	i        int
 	bufs     []array.Array
+	// hazards are of the open part, and reads and writes those of the launch that is encoded.
+	hazards       hazards
+	reads, writes []span
 	// in, out and zones are the operands of instruction i.
 	in, out []operand
 	zones   operand
@@ -56,7 +59,7 @@ type part struct {
 // the end of an instruction. The GPU then begins while the host still encodes, and the
 // watchdog of macOS, which ends command buffers that run for seconds, sees shorter ones.
 // MLX hands over as many operations at a time (device.cpp).
-const mostDispatches = 40
+const mostDispatches = 30
 
 // Open implements runtime.Device.
 func (d *Device) Open(ctx context.Context, p *lowering.Plan, rank int) (_ runtime.Queue, err error) {
@@ -117,9 +120,13 @@ func (q *queue) encode() error {
 		s.first = q.i
 	}
 	s.last, s.instrs = q.i, append(s.instrs, q.i)
-	s.encoder.PushDebugGroup(x.label)
+	if q.device.capture {
+		s.encoder.PushDebugGroup(x.label)
+		defer s.encoder.PopDebugGroup()
+	}
 	for k := range x.launches {
 		l := &x.launches[k]
+		q.order(s.encoder, x, l)
 		s.encoder.SetPipeline(l.pipeline)
 		for at, arg := range l.args {
 			q.bind(s.encoder, x, at, arg)
@@ -129,7 +136,6 @@ func (q *queue) encode() error {
 		}
 		s.encoder.Dispatch(l.groups, l.threads)
 	}
-	s.encoder.PopDebugGroup()
 	s.dispatches += len(x.launches)
 	if err := s.commands.Mistake(); err != nil {
 		return fmt.Errorf("metal: instruction %s: %w", x.label, err)
@@ -138,6 +144,27 @@ func (q *queue) encode() error {
 		return q.hand()
 	}
 	return nil
+}
+
+// order puts a barrier before a launch that has to see what earlier ones have written, or that
+// writes what they use. All that a launch may write counts as read, too. Arguments are only read:
+// results, scratch memory and status records are written.
+func (q *queue) order(e *mtl.Compute, x *instr, l *launch) {
+	q.reads, q.writes = q.reads[:0], q.writes[:0]
+	for _, arg := range l.args {
+		switch o, size := q.place(x, arg); {
+		case size == 0:
+		case arg.Kind == kernels.OfIn || arg.Kind == kernels.OfZones:
+			q.reads = append(q.reads, span{o.buffer, o.offset, o.offset + size})
+		default:
+			q.writes = append(q.writes, span{o.buffer, o.offset, o.offset + size})
+		}
+	}
+	if q.hazards.meets(q.reads, q.writes) {
+		e.Barrier()
+		q.hazards.clear()
+	}
+	q.hazards.add(q.reads, q.writes)
 }
 
 // hand hands the open part over to the GPU. It is called in a pool.
@@ -160,6 +187,7 @@ func (q *queue) hand() error {
 type operand struct {
 	buffer *mtl.Buffer
 	offset int
+	size   int
 }
 
 // resolve finds the operands of the instruction. The error names one that the GPU does not
@@ -192,13 +220,13 @@ func (q *queue) resolve() error {
 func (q *queue) operand(b int) (operand, error) {
 	mem := q.bufs[b].Bytes()
 	if len(mem) == 0 {
-		return operand{q.device.none, 0}, nil
+		return operand{q.device.none, 0, 0}, nil
 	}
 	buffer, offset := q.device.memory.find(mem)
 	if buffer == nil {
 		return operand{}, fmt.Errorf("metal: the GPU does not see the %d bytes of buffer %d", len(mem), b)
 	}
-	return operand{buffer, offset}, nil
+	return operand{buffer, offset, len(mem)}, nil
 }
 
 func (q *queue) begin() error {
@@ -206,13 +234,23 @@ func (q *queue) begin() error {
 	if err != nil {
 		return fmt.Errorf("metal: %w", err)
 	}
-	q.open = &part{commands: c, encoder: c.Compute(false)}
+	q.open = &part{commands: c, encoder: c.Compute(true)}
+	q.hazards.clear() // an encoder sees what earlier ones have written
 	return nil
 }
 
 // bind passes an argument of an instruction to the next dispatch.
 func (q *queue) bind(e *mtl.Compute, x *instr, at int, arg kernels.Arg) {
-	o := operand{}
+	if arg.Kind == kernels.OfBytes {
+		e.SetBytes(at, arg.Bytes)
+		return
+	}
+	o, _ := q.place(x, arg)
+	e.SetBuffer(at, o.buffer, o.offset)
+}
+
+// place returns where an argument of an instruction lies, and its size, 0 for bytes.
+func (q *queue) place(x *instr, arg kernels.Arg) (o operand, size int) {
 	switch arg.Kind {
 	case kernels.OfIn:
 		o = q.in[arg.Index]
@@ -221,14 +259,11 @@ func (q *queue) bind(e *mtl.Compute, x *instr, at int, arg kernels.Arg) {
 	case kernels.OfZones:
 		o = q.zones
 	case kernels.OfScratch:
-		o = operand{q.scratch, x.scratch[arg.Index]}
+		o = operand{q.scratch, x.scratch[arg.Index].at, x.scratch[arg.Index].size}
 	case kernels.OfStatus:
-		o = operand{q.records.buffer, q.records.offset(x.status)}
-	case kernels.OfBytes:
-		e.SetBytes(at, arg.Bytes)
-		return
+		o = operand{q.records.buffer, q.records.offset(x.status), recordBytes}
 	}
-	e.SetBuffer(at, o.buffer, o.offset)
+	return o, o.size
 }
 
 // Commit implements runtime.Queue.
