@@ -1,10 +1,10 @@
 package kernels
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
-	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/primitives"
 )
 
@@ -15,8 +15,8 @@ const headMost = 128
 func attentionKernel() Kernel {
 	return Kernel{
 		Name: "attention", Serves: []string{"attention"}, Primitives: []string{"attention"},
-		Doc:       "attention with all its options, a tile of queries per threadgroup over tiles of keys and values, in simdgroup matrices. A NaN or an infinity also reaches the 7 tokens beside its own",
-		Functions: append(attentionFunctions("attention", 32, 32, 1, 64), checkFunctions()...),
+		Doc:       "attention with all its options, a tile of queries per threadgroup over tiles of keys and values, in simdgroup matrices; for up to 4 queries, parts of the keys per threadgroup. A NaN or an infinity also reaches the 7 tokens beside its own",
+		Functions: slices.Concat(attentionForward(), decodeFunctions(), checkFunctions()),
 		Build:     attentionProgram,
 		Tolerance: Tolerance{Relative: 2e-6, OfMax: 2e-6, Why: "sums and exponentials in f32 a tile at a time, where the host has other tiles"},
 	}
@@ -210,37 +210,21 @@ func attentionProgram(in *Instr) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.program(h.launch("attention.metal", "attention", suffix, h.s, 32, h.n, 1, 64,
-		In(0), In(1), In(2), Out(0), Out(1), t.lengths, t.start, t.sinks, t.bias, params, t.params)), nil
-}
-
-func attentionGradProgram(in *Instr) (*Program, error) {
-	h, p, suffix, params, err := headsOf(in)
+	code, err := operandCode(in.Args[0].Type.DType)
 	if err != nil {
 		return nil, err
 	}
-	if k, q := in.Args[1].Type.DType, in.Args[0].Type.DType; k != q {
-		return nil, refuse("keys of %s for queries of %s", k, q)
+	t.constants[4] = code
+	if h.s <= decodeQueries {
+		return h.decode(t, params)
 	}
-	t, err := h.termsOf(in, p, 7)
-	if err != nil {
-		return nil, err
+	// Numbers of 16 bits stay such if queries and keys have one type.
+	if in.Args[1].Type.DType != in.Args[0].Type.DType || in.Args[2].Type.DType != in.Args[0].Type.DType {
+		suffix = "f32"
 	}
-	if h.n == 0 && in.Results[1].Type.Len() > 0 {
-		return nil, refuse("keys without queries")
-	}
-	const file = "attention_grad.metal"
-	rows := h.b * h.n * h.s
-	delta := Launch{
-		Source: Source{File: file}, Function: "attention_delta_" + suffix, Groups: [3]int{rows, 1, 1}, Threads: [3]int{32, 1, 1},
-		Args: []Arg{In(3), In(5), In(6), Scratch(0), Params(rows, h.s, h.n, h.v)},
-	}
-	args := func(first, second int) []Arg {
-		return []Arg{In(0), In(1), In(2), In(5), In(4), Scratch(0), Out(first), Out(second), t.lengths, t.start, t.bias, params, t.params}
-	}
-	q := h.launch(file, "attention_grad_q", suffix, h.s, 16, h.n, 2, 0, args(0, 0)...)
-	kv := h.launch(file, "attention_grad_kv", suffix, h.r, 16, h.m, 2, 0, args(1, 2)...)
-	work := t.program(delta, q, kv)
-	work.Scratch = []int{max(rows, 1) * graph.F32.Size()}
-	return work, nil
+	return t.program(Launch{
+		Source: Source{File: "attention.metal"}, Function: fmt.Sprintf("attention_%d_%s", h.wide(), suffix), Constants: map[int]any{},
+		Args:   []Arg{In(0), In(1), In(2), Out(0), Out(1), t.lengths, t.start, t.sinks, t.bias, params, t.params},
+		Groups: [3]int{pieces(h.s, attentionRows), h.n, h.b}, Threads: [3]int{attentionThreads, 1, 1},
+	}), nil
 }

@@ -1,119 +1,170 @@
 // Scaled dot-product attention: out_i = Σ_j exp(s_ij - lse_i) v_j, lse_i = log Σ_j exp(s_ij),
-// s_ij = cap(scale · q_i·k_j) + bias_ij, over the keys that query i attends to. Scores live in
-// threadgroup memory, a tile at a time; sums are rescaled when a larger score comes. Source: Dao
-// and others, "FlashAttention" (2022).
-#include "attention_tile.metal"
+// s_ij = cap(scale · q_i·k_j) + bias_ij, over the keys that query i attends to, a tile of keys at a
+// time; sums are rescaled when a larger score comes. Source: Dao and others, "FlashAttention" (2022).
+//
+// A simdgroup has 8 rows of queries. Queries, scores and sums are in its registers, so that only
+// keys and values are read from threadgroup memory, where numbers of 16 bits stay such.
+#include "attention_terms.metal"
+#include "matrix_places.metal"
+#include <metal_simdgroup_matrix>
 
-// A threadgroup does ROWS rows of a head of queries, 8 per simdgroup, over COLUMNS keys at
-// a time. Tiles are as wide as the wider of keys and values. room holds the queries,
-// ROWS·wide; keys, then values, COLUMNS·wide; scores, ROWS·COLUMNS; and a matrix per simdgroup.
-template <typename T, int ROWS, int COLUMNS>
-kernel void attention(device const T* q [[buffer(0)]], device const uchar* k [[buffer(1)]],
-                             device const uchar* v [[buffer(2)]], device T* out [[buffer(3)]],
-                             device float* lse [[buffer(4)]], device const int* lengths [[buffer(5)]],
-                             device const int* starts [[buffer(6)]], device const uchar* sinks [[buffer(7)]],
-                             device const uchar* bias [[buffer(8)]], constant Attention& p [[buffer(9)]],
-                             constant Terms& t [[buffer(10)]], threadgroup float* room [[threadgroup(0)]],
-                             uint3 place [[threadgroup_position_in_grid]], uint id [[thread_index_in_threadgroup]]) {
-  constexpr int threads = ROWS / 8 * 32;
-  int tid = int(id), lane = tid % 32, team = tid / 32;
-  int wide = EIGHTS * 8;
-  int first = int(place.x) * ROWS, head = int(place.y), b = int(place.z);
-  int other = (p.off + head) / p.group;
-  int keys = head_start(b, other, t.r, p.m, p.d), values = head_start(b, other, t.r, p.m, t.v);
+#define ATTENTION_SIMDS 4
+#define ATTENTION_ROWS (ATTENTION_SIMDS * 8)
+#define ATTENTION_PAD 8 // elements after each row of a tile, so that columns fall into different banks
 
-  threadgroup float* queries = room;
-  threadgroup float* tile = queries + ROWS * wide;
-  threadgroup float* scores = tile + COLUMNS * wide + team * 8 * COLUMNS;
-  threadgroup float* diagonal = tile + COLUMNS * wide + ROWS * COLUMNS + team * 64;
-  stage(queries, q + head_start(b, head, p.s, p.n, p.d), first, ROWS, p.s, p.n * p.d, p.d, tid, threads);
+// bring copies rows from `first` on of a head of keys or values, `apart` elements apart, to a tile
+// HEAD wide. A head begins at element `at` of x, and has `rows` rows of d elements.
+template <typename S, int HEAD, int KEYS>
+static inline void bring(threadgroup S* tile, device const uchar* x, int at, int first, int rows, int apart, int d, int tid) {
+  for (int i = tid; i < KEYS * HEAD / 4; i += ATTENTION_SIMDS * 32) {
+    const int row = first + i / (HEAD / 4), column = i % (HEAD / 4) * 4;
+    const int left = row < rows ? d - column : 0;
+    const uint from = uint(at + row * apart + column);
+    float4 four = float4(0.0f);
+    if (left >= 4 && d % 4 == 0 && KEYS_AS <= AS_BF16) {
+      four = numbers(x, KEYS_AS, from);
+    } else {
+      if (left > 0) four.x = number(x, KEYS_AS, from);
+      if (left > 1) four.y = number(x, KEYS_AS, from + 1);
+      if (left > 2) four.z = number(x, KEYS_AS, from + 2);
+      if (left > 3) four.w = number(x, KEYS_AS, from + 3);
+    }
+    threadgroup S* to = tile + i / (HEAD / 4) * (HEAD + ATTENTION_PAD) + column;
+    to[0] = S(four.x);
+    to[1] = S(four.y);
+    to[2] = S(four.z);
+    to[3] = S(four.w);
+  }
+}
 
-  simdgroup_float8x8 sum[MOST_EIGHTS];
-  EACH_EIGHT(e) {
+// attention has a threadgroup for every ATTENTION_ROWS rows of a head of queries.
+template <typename S, int HEAD, int KEYS>
+kernel void attention(device const uchar* q [[buffer(0)]], device const uchar* k [[buffer(1)]],
+                      device const uchar* v [[buffer(2)]], device uchar* out [[buffer(3)]],
+                      device float* lse [[buffer(4)]], device const int* lengths [[buffer(5)]],
+                      device const int* starts [[buffer(6)]], device const uchar* sinks [[buffer(7)]],
+                      device const uchar* bias [[buffer(8)]], constant Attention& p [[buffer(9)]],
+                      constant Terms& t [[buffer(10)]], uint3 place [[threadgroup_position_in_grid]],
+                      uint id [[thread_index_in_threadgroup]]) {
+  threadgroup float4 room[(2 * KEYS * (HEAD + ATTENTION_PAD) * sizeof(S) + 15) / 16];
+  threadgroup S* key_tile = (threadgroup S*)room;
+  threadgroup S* value_tile = key_tile + KEYS * (HEAD + ATTENTION_PAD);
+  const uint lane = id % 32;
+  const int team = int(id) / 32, head = int(place.y), b = int(place.z);
+  const int other = (p.off + head) / p.group;
+  const int keys = head_start(b, other, t.r, p.m, p.d), values = head_start(b, other, t.r, p.m, t.v);
+  const int first = int(place.x) * ATTENTION_ROWS, query = first + team * 8 + matrix_row(lane), column = matrix_column(lane);
+
+  simdgroup_matrix<S, 8, 8> queries[HEAD / 8];
+  simdgroup_float8x8 sum[HEAD / 8];
+  const int row_start = head_start(b, head, p.s, p.n, p.d) + query * p.n * p.d;
+  UNROLL
+  for (int e = 0; e < HEAD / 8; e++) {
+    const int d = e * 8 + column;
+    queries[e].thread_elements() = vec<S, 2>(query < p.s && d < p.d ? S(number(q, QUERIES_AS, uint(row_start + d))) : S(0.0f),
+                                             query < p.s && d + 1 < p.d ? S(number(q, QUERIES_AS, uint(row_start + d + 1))) : S(0.0f));
     sum[e] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
   }
-  // Four lanes have a row of the scores: its largest so far, and the sum of exponentials.
-  int row = lane / 4, query = first + team * 8 + row;
+  // Four threads have a row of the scores: its largest so far, and the sum of exponentials.
   float top = -INFINITY, total = 0.0f;
   if (t.has_sinks != 0) {
     top = number(sinks, SINKS_AS, uint(head));
     total = 1.0f;
   }
 
-  Sight sight = sight_of(p, t, lengths, starts, b);
-  int length = sight.length, position = sight.position;
-  int end = p.causal != 0 ? min(length, position + min(p.s, first + ROWS)) : length;
-  int begin = t.window > 0 ? max(position + first + 1 - t.window, 0) / COLUMNS * COLUMNS : 0;
-  for (int at = begin; at < end; at += COLUMNS) {
+  const Sight sight = sight_of(p, t, lengths, starts, b);
+  const int end = p.causal != 0 ? min(sight.length, sight.position + min(p.s, first + ATTENTION_ROWS)) : sight.length;
+  const int begin = t.window > 0 ? max(sight.position + first + 1 - t.window, 0) / KEYS * KEYS : 0;
+  for (int at = begin; at < end; at += KEYS) {
     threadgroup_barrier(mem_flags::mem_threadgroup);
-    stage_keys(tile, k, keys, at, COLUMNS, length, p.m * p.d, p.d, tid, threads);
+    bring<S, HEAD, KEYS>(key_tile, k, keys, at, sight.length, p.m * p.d, p.d, int(id));
+    bring<S, HEAD, KEYS>(value_tile, v, values, at, sight.length, p.m * t.v, t.v, int(id));
     threadgroup_barrier(mem_flags::mem_threadgroup);
-    products(scores, queries + team * 8 * wide, tile, COLUMNS);
-    simdgroup_barrier(mem_flags::mem_threadgroup);
 
-    float larger = top;
-    for (int c = lane % 4; c < COLUMNS; c += 4) {
-      int key = at + c;
-      float score = -INFINITY;
-      if (attends(p, t, sight, query, key)) {
-        score = biased(t, capped(t, p.scale * scores[row * COLUMNS + c]), bias, b, head, query, key);
-        larger = max(larger, score);
+    simdgroup_float8x8 scores[KEYS / 8];
+    UNROLL
+    for (int c = 0; c < KEYS / 8; c++) {
+      scores[c] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
+      UNROLL
+      for (int e = 0; e < HEAD / 8; e++) {
+        simdgroup_matrix<S, 8, 8> right;
+        simdgroup_load(right, key_tile + c * 8 * (HEAD + ATTENTION_PAD) + e * 8, HEAD + ATTENTION_PAD, ulong2(0, 0), true);
+        simdgroup_multiply_accumulate(scores[c], queries[e], right, scores[c]);
       }
-      scores[row * COLUMNS + c] = score;
     }
-    larger = max(larger, simd_shuffle_xor(larger, 1));
-    larger = max(larger, simd_shuffle_xor(larger, 2));
-    float fade = larger == top ? 1.0f : precise::exp(top - larger);
-    float shift = larger == -INFINITY ? 0.0f : larger;
+    float larger = top;
+    UNROLL
+    for (int c = 0; c < KEYS / 8; c++) {
+      const float2 pair = scores[c].thread_elements();
+      const int key = at + c * 8 + column;
+      float2 score = float2(-INFINITY, -INFINITY);
+      if (attends(p, t, sight, query, key)) {
+        score.x = biased(t, capped(t, p.scale * pair.x), bias, b, head, query, key);
+      }
+      if (attends(p, t, sight, query, key + 1)) {
+        score.y = biased(t, capped(t, p.scale * pair.y), bias, b, head, query, key + 1);
+      }
+      larger = max(larger, max(score.x, score.y));
+      scores[c].thread_elements() = score;
+    }
+    larger = max(larger, simd_shuffle_xor(larger, ushort(1)));
+    larger = max(larger, simd_shuffle_xor(larger, ushort(8)));
+    const float fade = larger == top ? 1.0f : precise::exp(top - larger);
+    const float shift = larger == -INFINITY ? 0.0f : larger;
     float more = 0.0f;
-    for (int c = lane % 4; c < COLUMNS; c += 4) {
-      float score = scores[row * COLUMNS + c];
-      float weight = score == -INFINITY ? 0.0f : precise::exp(score - shift);
-      scores[row * COLUMNS + c] = weight;
-      more += weight;
+    UNROLL
+    for (int c = 0; c < KEYS / 8; c++) {
+      const float2 score = scores[c].thread_elements();
+      const float2 weight = float2(score.x == -INFINITY ? 0.0f : precise::exp(score.x - shift), score.y == -INFINITY ? 0.0f : precise::exp(score.y - shift));
+      more += weight.x;
+      more += weight.y;
+      scores[c].thread_elements() = weight;
     }
-    more += simd_shuffle_xor(more, 1);
-    more += simd_shuffle_xor(more, 2);
+    more += simd_shuffle_xor(more, ushort(1));
+    more += simd_shuffle_xor(more, ushort(8));
     total = total * fade + more;
     top = larger;
-    for (int c = lane % 4; c < 8; c += 4) {
-      diagonal[row * 8 + c] = c == row ? fade : 0.0f;
+    UNROLL
+    for (int e = 0; e < HEAD / 8; e++) {
+      const float2 faded = sum[e].thread_elements() * fade;
+      sum[e].thread_elements() = faded;
+      UNROLL
+      for (int c = 0; c < KEYS / 8; c++) {
+        simdgroup_matrix<S, 8, 8> right;
+        simdgroup_load(right, value_tile + c * 8 * (HEAD + ATTENTION_PAD) + e * 8, HEAD + ATTENTION_PAD);
+        simdgroup_multiply_accumulate(sum[e], scores[c], right, sum[e]);
+      }
     }
-    threadgroup_barrier(mem_flags::mem_threadgroup);
-    stage_keys(tile, v, values, at, COLUMNS, length, p.m * t.v, t.v, tid, threads);
-    threadgroup_barrier(mem_flags::mem_threadgroup);
-    simdgroup_float8x8 fades;
-    simdgroup_load(fades, diagonal, 8);
-    EACH_EIGHT(e) {
-      simdgroup_float8x8 faded;
-      simdgroup_multiply(faded, fades, sum[e]);
-      sum[e] = faded;
-    }
-    accumulate(sum, scores, tile, COLUMNS);
   }
 
-  // The rows of queries are this simdgroup's own: results take their place.
-  threadgroup float* results = queries + team * 8 * wide;
-  threadgroup_barrier(mem_flags::mem_threadgroup); // where there are no keys, queries are being staged
-  EACH_EIGHT(e) {
-    simdgroup_store(sum[e], results + e * 8, wide);
+  const uint to = uint(head_start(b, head, p.s, p.n, t.v) + query * p.n * t.v);
+  UNROLL
+  for (int e = 0; e < HEAD / 8; e++) {
+    const float2 pair = sum[e].thread_elements();
+    const int d = e * 8 + column;
+    if (query < p.s && d < t.v) {
+      set_number(out, QUERIES_AS, to + uint(d), total == 0.0f ? 0.0f : pair.x / total);
+    }
+    if (query < p.s && d + 1 < t.v) {
+      set_number(out, QUERIES_AS, to + uint(d) + 1, total == 0.0f ? 0.0f : pair.y / total);
+    }
   }
-  simdgroup_barrier(mem_flags::mem_threadgroup);
-  for (int c = lane % 4; c < wide; c += 4) {
-    results[row * wide + c] = total == 0.0f ? 0.0f : results[row * wide + c] / total;
-  }
-  simdgroup_barrier(mem_flags::mem_threadgroup);
-  unstage(out + head_start(b, head, p.s, p.n, t.v), results, first + team * 8, p.s, p.n * t.v, t.v, lane);
-  if (lane % 4 == 0 && query < p.s) {
+  if (column == 0 && query < p.s) {
     lse[(b * p.n + head) * p.s + query] = top + precise::log(total);
   }
 }
 
-#define INSTANTIATE(suffix, T)                                                        \
-  template [[host_name("attention_32_" #suffix)]] [[kernel]]                   \
-  decltype(attention<T, 32, 32>) attention<T, 32, 32>;                  \
-  template [[host_name("attention_16_" #suffix)]] [[kernel]]                   \
-  decltype(attention<T, 16, 32>) attention<T, 16, 32>;
-INSTANTIATE(f32, float)
-INSTANTIATE(f16, half)
-INSTANTIATE(bf16, bfloat)
+#define ATTENTION(name, ...) template [[host_name(name)]] kernel decltype(attention<__VA_ARGS__>) attention<__VA_ARGS__>;
+
+ATTENTION("attention_32_f32", float, 32, 16)
+ATTENTION("attention_64_f32", float, 64, 16)
+ATTENTION("attention_96_f32", float, 96, 16)
+ATTENTION("attention_128_f32", float, 128, 16)
+ATTENTION("attention_32_f16", half, 32, 32)
+ATTENTION("attention_64_f16", half, 64, 32)
+ATTENTION("attention_96_f16", half, 96, 32)
+ATTENTION("attention_128_f16", half, 128, 32)
+ATTENTION("attention_32_bf16", bfloat, 32, 32)
+ATTENTION("attention_64_bf16", bfloat, 64, 32)
+ATTENTION("attention_96_bf16", bfloat, 96, 32)
+ATTENTION("attention_128_bf16", bfloat, 128, 32)

@@ -151,14 +151,34 @@ static inline float iq4_xs_element(device const uchar* b, int i) {
   return scale * float(iq4_values[half_byte(b + 8 + 16 * j, i % 32)]);
 }
 
-// 0, ±1, ±2, ±3, ±4, ±6, ±8 and ±12 times 2^(e-128).
+constant char mxfp4_values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+// A value times 2^(e-128).
 static inline float mxfp4_element(device const uchar* b, int i) {
-  int q = half_byte(b + 1, i);
-  int size = q & 7;
-  int value = size < 5 ? size : size == 5 ? 6 : size == 6 ? 8 : 12;
   uint e = b[0];
   float scale = as_type<float>(e < 2 ? 0x00200000u << e : (e - 1) << 23);
-  return scale * float((q & 8) != 0 ? -value : value);
+  return scale * float(mxfp4_values[half_byte(b + 1, i)]);
+}
+
+// block_bytes returns the bytes of n elements, which are whole blocks.
+static inline ulong block_bytes(int as, uint n) {
+  switch (as) {
+    case AS_Q8_0: return ulong(n / 32) * 34;
+    case AS_Q4_K: return ulong(n / 256) * 144;
+    case AS_Q6_K: return ulong(n / 256) * 210;
+    case AS_Q2_K: return ulong(n / 256) * 84;
+    case AS_IQ2_XXS: return ulong(n / 256) * 66;
+    case AS_MXFP4: return ulong(n / 32) * 17;
+    case AS_Q4_0: return ulong(n / 32) * 18;
+    case AS_Q4_1: return ulong(n / 32) * 20;
+    case AS_Q5_0: return ulong(n / 32) * 22;
+    case AS_Q5_1: return ulong(n / 32) * 24;
+    case AS_Q3_K: return ulong(n / 256) * 110;
+    case AS_Q5_K: return ulong(n / 256) * 176;
+    case AS_IQ3_XXS: return ulong(n / 256) * 98;
+    case AS_IQ4_NL: return ulong(n / 32) * 18;
+    default: return ulong(n / 256) * 136;
+  }
 }
 
 // block_number returns element i of an array, whose rows are whole blocks.

@@ -132,7 +132,7 @@ func TestBlocksBits(t *testing.T) {
 		l.tokens = 7
 		in, wide = l.in(t, d, route)
 		got, f := onDevice(t, l.text(d), "grouped_matmul_blocks", l.arrays(t, d, in))
-		require.Equal(t, "grouped_blocks_matvec", f)
+		require.Equal(t, "grouped_matvec_along", f)
 		want, _ := onDevice(t, l.text(graph.F32), "grouped_matmul", l.arrays(t, graph.F32, wide))
 		x, y := array.Over(graph.T(graph.F32, len(got)/4), got), array.Over(graph.T(graph.F32, len(want)/4), want)
 		for i, v := range array.Data[float32](x) {

@@ -14,7 +14,7 @@ func dotGeneral() Kernel {
 		Name: "dot_general", Serves: []string{"dot_general"}, Primitives: []string{"dot_general"},
 		Doc: "products of arrays with batches, summed over any dimensions in f32; of 32-bit integers too",
 		Functions: slices.Concat(tileFunctions("dot_general"), tileFunctions("grouped_matmul"), tileFunctions("grouped_outer"),
-			[]Function{{Name: "dot_integers", Threads: dotIntegersThreads}}),
+			matvecFunctions("dot_matvec", "_1", "_4"), matvecFunctions("grouped_matvec", ""), []Function{{Name: "dot_integers", Threads: dotIntegersThreads}}),
 		Build: dotProgram, Tolerance: tileTolerance(),
 	}
 }
@@ -108,6 +108,9 @@ func dotProgram(in *Instr) (*Program, error) {
 		left.others = append(left.others, o.strides[first])
 		right.others = append(right.others, o.strides[second])
 	}
+	if len(batch) == 0 && len(moreSum) == 0 && rows.size > 0 && dotRows(in, p) <= matvecDense && fitsMatvec(left, right) {
+		return dotMatvec(left, right, first, second, rows, cols, sum.size, z.Type.DType)
+	}
 	t := tilingOf(rows.size)
 	l, err := tileLaunch("dot_general", t, left, right, z.Type.DType,
 		[3]int{pieces(cols.size, t.cols), pieces(rows.size, t.rows), product(batch)})
@@ -119,5 +122,26 @@ func dotProgram(in *Instr) (*Program, error) {
 	l.Args = []Arg{In(first), In(second), Out(0), Params(slices.Concat(
 		[]any{rows.size, cols.size, sum.size, left.line, left.deep, right.line, right.deep, rows.strides[2], cols.strides[2]},
 		bs, bstrides[first], bstrides[second], bstrides[2], os, ostrides[first], ostrides[second])...)}
+	return &Program{Launches: []Launch{l}}, nil
+}
+
+// dotRows returns how many rows the smaller side of a product has, of all ranks together.
+func dotRows(in *Instr, p primitives.DotGeneralOp) int {
+	x, y, z := in.plan.Bufs[in.Args[0].Buf].Global, in.plan.Bufs[in.Args[1].Buf].Global, in.plan.Bufs[in.Results[0].Buf].Global
+	a := dotAxesOf(p, x.Shape, y.Shape, z.Shape)
+	return min(product(a.x), product(a.y))
+}
+
+// dotMatvec multiplies the few rows of argument first with argument second.
+func dotMatvec(left, right side, first, second int, rows, cols axis, deep int, result graph.DType) (*Program, error) {
+	suffix, groups := "_1", 1
+	if rows.size > 1 {
+		suffix, groups = "_4", pieces(rows.size, matvecDense)
+	}
+	l, err := matvecLaunch("dot_matvec", suffix, left, right, result, cols.size, groups)
+	if err != nil {
+		return nil, err
+	}
+	l.Args = []Arg{In(first), In(second), Out(0), Params(rows.size, cols.size, deep, left.line, right.line, right.deep, rows.strides[2], cols.strides[2])}
 	return &Program{Launches: []Launch{l}}, nil
 }

@@ -19,7 +19,7 @@ kernel void dot_general(device const uchar* a [[buffer(0)]], device const uchar*
                         constant dot_params& p [[buffer(3)]], uint3 group [[threadgroup_position_in_grid]],
                         uint index [[thread_index_in_threadgroup]], uint simd_index [[simdgroup_index_in_threadgroup]],
                         uint lane [[thread_index_in_simdgroup]]) {
-  threadgroup float4 fours[tile_fours(sizeof(S), BM, BN, BK, SM)]; // vectors are stored to it, so it begins where one may
+  threadgroup float4 fours[tile_fours(sizeof(S), BM, BN, BK)]; // vectors are stored to it, so it begins where one may
   threadgroup float* memory = (threadgroup float*)fours;
   const int row = int(group.y) * BM, col = int(group.x) * BN;
   uint a_start = uint(row) * p.a_line, b_start = uint(col) * p.b_line, c_start = uint(row) * p.c_row + uint(col) * p.c_col;
@@ -45,7 +45,7 @@ kernel void dot_general(device const uchar* a [[buffer(0)]], device const uchar*
     }
     t.add(memory, a, a_from, p.a_line, p.a_deep, b, b_from, p.b_line, p.b_deep, p.deep);
   }
-  t.end(memory, c, c_start, p.c_row, p.c_col, p.rows - row, simd_index, lane);
+  t.end(c, c_start, p.c_row, p.c_col, p.rows - row, lane);
 }
 
 // Names say how the tile is: for many rows or few, and with blocks of which type.
@@ -56,3 +56,5 @@ DOT_GENERAL("dot_general_many_f32", float, TILE_MANY)
 DOT_GENERAL("dot_general_few_f32", float, TILE_FEW)
 DOT_GENERAL("dot_general_many_f16", half, TILE_MANY)
 DOT_GENERAL("dot_general_few_f16", half, TILE_FEW)
+DOT_GENERAL("dot_general_many_bf16", bfloat, TILE_MANY)
+DOT_GENERAL("dot_general_few_bf16", bfloat, TILE_FEW)

@@ -2,20 +2,12 @@ package kernels
 
 import "github.com/gomoe/gomoe/graph"
 
-// matvecRows is the largest number of rows, of all ranks together, for which products with
-// weights in blocks use one simdgroup for every few elements instead of tiles. The number of
-// rows of the program decides, which is the same on every mesh, because the bits differ from
-// those of tiles.
-const matvecRows = 16
-
-// matvecCols is MATVEC_COLS for all simdgroups of a threadgroup together.
-const matvecCols = 4 * tileThreads / 32
-
 func groupedBlocks() Kernel {
 	functions := []Function{
 		{"grouped_blocks_many", tileThreads, tileForMany().memory(4)}, {"grouped_blocks_few", tileThreads, tileForFew().memory(4)},
-		{Name: "grouped_blocks_matvec", Threads: tileThreads}, {Name: "weigh_rows", Threads: lineThreads},
+		{Name: "weigh_rows", Threads: lineThreads},
 	}
+	functions = append(functions, matvecFunctions("grouped_matvec", "")...)
 	return Kernel{
 		Name: "grouped_blocks", Serves: []string{"grouped_matmul_blocks", "grouped_matmul_blocks_weighted"}, Primitives: []string{"grouped_matmul"},
 		Doc:       "every row times the matrix of its expert, in blocks of any type, in tiles, or for few rows in vectors; rows with weight 0 cost nothing",
@@ -68,11 +60,8 @@ func groupedBlocksProgram(in *Instr) (*Program, error) {
 		return nil, err
 	}
 	source := Source{File: "grouped_blocks.metal"}
-	if o.step == 1 && in.plan.Bufs[x.Buf].Global.Shape[0] <= matvecRows {
-		return &Program{Launches: []Launch{{
-			Source: source, Function: "grouped_blocks_matvec", Constants: constants, Args: args,
-			Groups: [3]int{pieces(o.cols, matvecCols), rows, 1}, Threads: [3]int{tileThreads, 1, 1},
-		}}}, nil
+	if matvecOf(in, o) {
+		return groupedMatvec(in, o, weights, weighted)
 	}
 	t := tilingOf(rowsPerExpert(in))
 	left, right := side{x.Type.DType, o.deep, 1, nil}, side{w.Type.DType, o.line, o.step, []int{o.expert}}

@@ -18,7 +18,7 @@ kernel void grouped_blocks(device const uchar* x [[buffer(0)]], device const uch
                            constant grouped_blocks_params& p [[buffer(5)]], uint3 group [[threadgroup_position_in_grid]],
                            uint index [[thread_index_in_threadgroup]], uint simdgroup [[simdgroup_index_in_threadgroup]],
                            uint lane [[thread_index_in_simdgroup]]) {
-  threadgroup float4 fours[tile_fours(sizeof(float), BM, BN, BK, SM)]; // vectors are stored to it, so it begins where one may
+  threadgroup float4 fours[tile_fours(sizeof(float), BM, BN, BK)]; // vectors are stored to it, so it begins where one may
   threadgroup float* memory = (threadgroup float*)fours;
   const zone_tile z = tile_of_zones(counts, p.experts, p.align, BM, int(group.y), lane);
   if (z.expert < 0) {
@@ -40,7 +40,7 @@ kernel void grouped_blocks(device const uchar* x [[buffer(0)]], device const uch
   if (used > 0) {
     t.add(memory, x, uint(z.row) * uint(p.deep), uint(p.deep), 1, matrix_of(w, p.matrix, z.expert), uint(col) * p.w_line, p.w_line, p.w_deep, p.deep);
   }
-  t.end(memory, y, uint(z.row) * uint(p.cols) + uint(col), uint(p.cols), 1, z.rows, simdgroup, lane);
+  t.end(y, uint(z.row) * uint(p.cols) + uint(col), uint(p.cols), 1, z.rows, lane);
 }
 
 #define GROUPED_BLOCKS(name, ...) \
@@ -61,44 +61,5 @@ kernel void weigh_rows(device float* y [[buffer(0)]], device const float* weight
     const float weight = weights[row];
     const uint i = uint(row) * uint(p.cols) + at.x;
     y[i] = weight != 0.0f ? y[i] * weight : 0.0f;
-  }
-}
-
-#define MATVEC_COLS 4 // columns of a simdgroup
-
-// grouped_blocks_matvec is for few rows: a simdgroup makes MATVEC_COLS elements of one row.
-// A lane has 4 elements of the sum in every 128, and the lanes' sums are added.
-kernel void grouped_blocks_matvec(device const uchar* x [[buffer(0)]], device const uchar* w [[buffer(1)]],
-                                  device uchar* y [[buffer(2)]], device const int* counts [[buffer(3)]],
-                                  device const float* weights [[buffer(4)]], constant grouped_blocks_params& p [[buffer(5)]],
-                                  uint2 group [[threadgroup_position_in_grid]],
-                                  uint simdgroup [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
-  const zone_tile z = tile_of_zones(counts, p.experts, p.align, 1, int(group.y), lane);
-  if (z.expert < 0) {
-    return;
-  }
-  device const uchar* own = matrix_of(w, p.matrix, z.expert);
-  const float weight = p.weighted == 0 || z.used <= 0 ? 1.0f : weights[z.row];
-  for (int c = 0; c < MATVEC_COLS; c++) {
-    const int col = int(group.x * (TILE_THREADS / 32) + simdgroup) * MATVEC_COLS + c;
-    if (col >= p.cols) {
-      return; // no barriers follow
-    }
-    float sum = 0.0f;
-    if (z.used > 0 && weight != 0.0f) {
-      const uint row = uint(z.row) * uint(p.deep);
-      const uint line = uint(col) * p.w_line;
-      for (int k = int(lane) * 4; k < p.deep; k += 128) {
-        const float4 left = numbers(x, a_as, row + uint(k)), right = numbers(own, b_as, line + uint(k));
-        sum += left.x * right.x;
-        sum += left.y * right.y;
-        sum += left.z * right.z;
-        sum += left.w * right.w;
-      }
-      sum = simd_sum(sum) * weight;
-    }
-    if (lane == 0) {
-      set_number(y, c_as, uint(z.row) * uint(p.cols) + uint(col), sum);
-    }
   }
 }

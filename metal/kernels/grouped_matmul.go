@@ -8,7 +8,7 @@ func groupedMatmul() Kernel {
 	return Kernel{
 		Name: "grouped_matmul", Serves: []string{"grouped_matmul"}, Primitives: []string{"grouped_matmul"},
 		Doc:       "every row times the matrix of its expert, or the transposed one, summed in f32",
-		Functions: tileFunctions("grouped_matmul"),
+		Functions: append(tileFunctions("grouped_matmul"), matvecFunctions("grouped_matvec", "")...),
 		Stack:     1,
 		Build:     groupedMatmulProgram, Tolerance: tileTolerance(),
 	}
@@ -47,6 +47,9 @@ func groupedRows(in *Instr, o groupedOperands) (*Program, error) {
 		return nil, refuse("rows that are no experts'")
 	}
 	rows := x.Type.Shape[0]
+	if rows > 0 && o.cols > 0 && matvecOf(in, o) {
+		return groupedMatvec(in, o, Params(0), false)
+	}
 	t := tilingOf(rowsPerExpert(in))
 	// Every expert may have a tile that is not full, but there are never more tiles than
 	// rows.

@@ -15,7 +15,7 @@ kernel void grouped_matmul(device const uchar* x [[buffer(0)]], device const uch
                            device const int* counts [[buffer(3)]], constant grouped_matmul_params& p [[buffer(4)]],
                            uint3 group [[threadgroup_position_in_grid]], uint index [[thread_index_in_threadgroup]],
                            uint simd_index [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
-  threadgroup float4 fours[tile_fours(sizeof(S), BM, BN, BK, SM)]; // vectors are stored to it, so it begins where one may
+  threadgroup float4 fours[tile_fours(sizeof(S), BM, BN, BK)]; // vectors are stored to it, so it begins where one may
   threadgroup float* memory = (threadgroup float*)fours;
   const zone_tile z = tile_of_zones(counts, p.experts, p.align, BM, int(group.y), lane);
   if (z.expert < 0) {
@@ -27,7 +27,7 @@ kernel void grouped_matmul(device const uchar* x [[buffer(0)]], device const uch
   if (z.used > 0) {
     t.add(memory, x, uint(z.row) * uint(p.deep), uint(p.deep), 1, matrix_of(w, p.matrix, z.expert), uint(col) * p.w_line, p.w_line, p.w_deep, p.deep);
   }
-  t.end(memory, y, uint(z.row) * uint(p.cols) + uint(col), uint(p.cols), 1, z.rows, simd_index, lane);
+  t.end(y, uint(z.row) * uint(p.cols) + uint(col), uint(p.cols), 1, z.rows, lane);
 }
 
 #define GROUPED_MATMUL(name, ...) \
@@ -37,3 +37,5 @@ GROUPED_MATMUL("grouped_matmul_many_f32", float, TILE_MANY)
 GROUPED_MATMUL("grouped_matmul_few_f32", float, TILE_FEW)
 GROUPED_MATMUL("grouped_matmul_many_f16", half, TILE_MANY)
 GROUPED_MATMUL("grouped_matmul_few_f16", half, TILE_FEW)
+GROUPED_MATMUL("grouped_matmul_many_bf16", bfloat, TILE_MANY)
+GROUPED_MATMUL("grouped_matmul_few_bf16", bfloat, TILE_FEW)

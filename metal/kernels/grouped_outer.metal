@@ -16,7 +16,7 @@ kernel void grouped_outer(device const uchar* a [[buffer(0)]], device const ucha
                           device const int* counts [[buffer(3)]], constant grouped_outer_params& p [[buffer(4)]],
                           uint3 group [[threadgroup_position_in_grid]], uint index [[thread_index_in_threadgroup]],
                           uint simd_index [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
-  threadgroup float4 fours[tile_fours(sizeof(S), BM, BN, BK, SM)]; // vectors are stored to it, so it begins where one may
+  threadgroup float4 fours[tile_fours(sizeof(S), BM, BN, BK)]; // vectors are stored to it, so it begins where one may
   threadgroup float* memory = (threadgroup float*)fours;
   const int row = int(group.y) * BM, col = int(group.x) * BN;
   const int first = int(group.z) * p.experts;
@@ -29,7 +29,7 @@ kernel void grouped_outer(device const uchar* a [[buffer(0)]], device const ucha
     begin += uint(zone_length(count, p.align));
   }
   device uchar* own = c + matrix_offset(p.sum, int(group.z));
-  t.end(memory, own, uint(row) * p.c_row + uint(col) * p.c_col, p.c_row, p.c_col, p.rows - row, simd_index, lane);
+  t.end(own, uint(row) * p.c_row + uint(col) * p.c_col, p.c_row, p.c_col, p.rows - row, lane);
 }
 
 #define GROUPED_OUTER(name, ...) \
@@ -39,3 +39,5 @@ GROUPED_OUTER("grouped_outer_many_f32", float, TILE_MANY)
 GROUPED_OUTER("grouped_outer_few_f32", float, TILE_FEW)
 GROUPED_OUTER("grouped_outer_many_f16", half, TILE_MANY)
 GROUPED_OUTER("grouped_outer_few_f16", half, TILE_FEW)
+GROUPED_OUTER("grouped_outer_many_bf16", bfloat, TILE_MANY)
+GROUPED_OUTER("grouped_outer_few_bf16", bfloat, TILE_FEW)

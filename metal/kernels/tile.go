@@ -31,8 +31,8 @@ func tilingOf(rows int) tiling {
 	return tileForMany()
 }
 
-// memory returns the threadgroup memory in bytes, for elements of the given size. It is
-// what tile_fours says; the four simdgroups' strips need less.
+// memory returns the threadgroup memory in bytes, for elements of the given size: what
+// tile_fours says.
 func (t tiling) memory(size int) int {
 	const pad = 4
 	block := func(lines int) int { return lines*t.deep + pad*max(lines, t.deep) }
@@ -44,7 +44,7 @@ func tileFunctions(kernel string) []Function {
 	var fs []Function
 	for _, t := range []tiling{tileForMany(), tileForFew()} {
 		fs = append(fs, Function{kernel + "_" + t.name + "_f32", tileThreads, t.memory(4)},
-			Function{kernel + "_" + t.name + "_f16", tileThreads, t.memory(2)})
+			Function{kernel + "_" + t.name + "_f16", tileThreads, t.memory(2)}, Function{kernel + "_" + t.name + "_bf16", tileThreads, t.memory(2)})
 	}
 	return fs
 }
@@ -100,8 +100,8 @@ func tileLaunch(kernel string, t tiling, a, b side, c graph.DType, groups [3]int
 		codes[i] = code
 	}
 	blocks := "f32"
-	if a.elem == graph.F16 && b.elem == graph.F16 {
-		blocks = "f16"
+	if a.elem == b.elem && (a.elem == graph.F16 || a.elem == graph.BF16) {
+		blocks = a.elem.String()
 	}
 	return Launch{
 		Source:   Source{File: kernel + ".metal"},

@@ -10,22 +10,14 @@
 // size. So its bits do not depend on the tile, on where in it the element is, or on which
 // others are beside it.
 //
-// f16 operands stay narrow in threadgroup memory. bf16 ones are widened when they are
-// brought there, once for each element: a GPU without arithmetic in bf16 would do it each
-// time that a matrix is multiplied. Bits are the same.
-#include "numbers.metal"
+// Where both operands are f16, or both bf16, they stay narrow in threadgroup memory, of which half
+// as many bytes are then read for a product: 0.125 in tiles for many rows. Bits are the same.
+//
+// A simdgroup's matrices leave from registers: a thread has two elements that are next to each
+// other in a row, and writes these.
+#include "matrix_places.metal"
+#include "operands.metal"
 #include <metal_simdgroup_matrix>
-
-constant int a_as [[function_constant(0)]];       // element types
-constant int b_as [[function_constant(1)]];
-constant int c_as [[function_constant(2)]];
-constant bool a_across [[function_constant(3)]];  // its lines lie side by side: the stride of lines is 1
-constant bool b_across [[function_constant(4)]];
-constant bool a_fours [[function_constant(5)]];   // it can be read 4 elements at a time
-constant bool b_fours [[function_constant(6)]];
-
-// Loops over matrices have to be unrolled, or these are in memory and not in registers.
-#define UNROLL _Pragma("clang loop unroll(full)")
 
 #define TILE_THREADS 128
 #define TILE_PAD 4 // elements after each row of a block, so that columns fall into different banks
@@ -36,6 +28,7 @@ constant bool b_fours [[function_constant(6)]];
 
 static inline void put_four(threadgroup float* to, float4 v) { *(threadgroup float4*)to = v; }
 static inline void put_four(threadgroup half* to, float4 v) { *(threadgroup half4*)to = half4(v); }
+static inline void put_four(threadgroup bfloat* to, float4 v) { *(threadgroup bfloat4*)to = bfloat4(v); }
 
 // stage brings a block of so many LINES, DEEP deep, to threadgroup memory: across, its rows
 // are along the lines, and along the depth otherwise. Of the operand, lines and deep are left.
@@ -86,12 +79,9 @@ static constexpr int block_size(int lines, int deep) {
   return lines * deep + TILE_PAD * (lines > deep ? lines : deep);
 }
 
-// tile_fours returns the threadgroup memory of a tile, in fours of floats: that of two
-// blocks, and afterwards, of strips of 8 rows, one for each simdgroup.
-static constexpr int tile_fours(int size, int bm, int bn, int bk, int sm) {
-  return ((block_size(bm, bk) + block_size(bn, bk)) * size + 15) / 16 > 2 * bn * sm
-      ? ((block_size(bm, bk) + block_size(bn, bk)) * size + 15) / 16
-      : 2 * bn * sm;
+// tile_fours returns the threadgroup memory of a tile's two blocks, in fours of floats.
+static constexpr int tile_fours(int size, int bm, int bn, int bk) {
+  return ((block_size(bm, bk) + block_size(bn, bk)) * size + 15) / 16;
 }
 
 // tile is BM by BN elements of C, summed from blocks of S that are BK deep. The four
@@ -185,25 +175,21 @@ struct tile {
 
   // end writes the sums to C, which has so many rows from the tile's first on: those that A
   // does not have are zeros, whatever B holds.
-  void end(threadgroup float* memory, device uchar* c, uint start, uint row_stride, uint col_stride, int c_rows, uint simd_index, uint lane) {
-    constexpr int wide = BN * SM / 4;
-    threadgroup float* strip = memory + int(simd_index) * 8 * wide;
+  void end(device uchar* c, uint start, uint row_stride, uint col_stride, int c_rows, uint lane) {
+    const int r0 = row + matrix_row(lane), n0 = col + matrix_column(lane);
     UNROLL
     for (int i = 0; i < BM / SM / 8; i++) {
-      const int top = row + 8 * i;
-      if (top < c_rows && col < cols) {
-        UNROLL
-        for (int j = 0; j < BN * SM / 32; j++) {
-          simdgroup_store(sums[i][j], strip + 8 * j, wide);
+      UNROLL
+      for (int j = 0; j < BN * SM / 32; j++) {
+        const float2 pair = sums[i][j].thread_elements();
+        const int r = r0 + 8 * i, n = n0 + 8 * j;
+        const uint at = start + uint(r) * row_stride + uint(n) * col_stride;
+        if (r < c_rows && n < cols) {
+          set_number(c, c_as, at, r < rows ? pair.x : 0.0f);
         }
-        simdgroup_barrier(mem_flags::mem_threadgroup);
-        for (int e = int(lane); e < 8 * wide; e += 32) {
-          const int r = top + e / wide, n = col + e % wide;
-          if (r < c_rows && n < cols) {
-            set_number(c, c_as, start + uint(r) * row_stride + uint(n) * col_stride, r < rows ? strip[e] : 0.0f);
-          }
+        if (r < c_rows && n + 1 < cols) {
+          set_number(c, c_as, at + col_stride, r < rows ? pair.y : 0.0f);
         }
-        simdgroup_barrier(mem_flags::mem_threadgroup);
       }
     }
   }

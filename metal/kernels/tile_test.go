@@ -43,10 +43,10 @@ func TestTileOf(t *testing.T) {
 		{"f32[32,40]", "f32[40,64]", "lhs_contract=[1] rhs_contract=[0]", "dot_general_few_f32", false, false, true, true, true},
 		{"f32[33,40]", "f32[40,66]", "lhs_contract=[1] rhs_contract=[0]", "dot_general_many_f32", false, false, true, true, false},
 		{"f16[33,42]", "f16[66,42]", "lhs_contract=[1] rhs_contract=[1]", "dot_general_many_f16", false, false, false, false, false},
-		{"bf16[40,33]", "bf16[40,66]", "lhs_contract=[0] rhs_contract=[0]", "dot_general_many_f32", false, true, true, false, false},
+		{"bf16[40,33]", "bf16[40,66]", "lhs_contract=[0] rhs_contract=[0]", "dot_general_many_bf16", false, true, true, false, false},
 		{"f32[100,40]", "f32[40,8]", "lhs_contract=[1] rhs_contract=[0]", "dot_general_few_f32", true, true, false, true, true},
-		{"f32[1,41]", "f32[41,64]", "lhs_contract=[1] rhs_contract=[0]", "dot_general_few_f32", false, false, true, true, true},
-		{"f32[2,33]", "f32[8,33]", "lhs_contract=[1] rhs_contract=[1]", "dot_general_few_f32", false, false, false, false, false},
+		{"f32[1,41]", "f32[41,64]", "lhs_contract=[1] rhs_contract=[0]", "dot_matvec_across_1", false, false, true, true, true},
+		{"f32[2,33]", "f32[8,33]", "lhs_contract=[1] rhs_contract=[1]", "dot_matvec_along_4", false, false, false, false, false},
 		// Matrices that begin at any even element, and rows of them that are 12 apart.
 		{"f32[40,2,6]", "f32[2,6,8]", "lhs_contract=[2] rhs_contract=[1] lhs_batch=[1] rhs_batch=[0]", "dot_general_few_f32", true, true, false, true, false},
 	} {

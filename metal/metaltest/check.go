@@ -50,7 +50,8 @@ type backend struct {
 // real returns the backend with the programs that devices run.
 func real() backend { return backend{target: kernels.Metal{}, build: kernels.Build} }
 
-func check(t testing.TB, p *graph.Program, cfg gomoe.Config, in map[string]array.Array, o Options, from backend) {
+// check returns what was counted, if from has the mode for it.
+func check(t testing.TB, p *graph.Program, cfg gomoe.Config, in map[string]array.Array, o Options, from backend) []Work {
 	t.Helper()
 	if err := shared().err; err != nil {
 		t.Skip(err)
@@ -66,7 +67,7 @@ func check(t testing.TB, p *graph.Program, cfg gomoe.Config, in map[string]array
 	require.NoError(t, err)
 	if obs.libs, err = build(t.Context(), obs.work, from); err != nil {
 		t.Errorf("building: %v", err)
-		return
+		return nil
 	}
 	_, err = job.Step(t.Context(), in)
 	switch {
@@ -84,9 +85,10 @@ func check(t testing.TB, p *graph.Program, cfg gomoe.Config, in map[string]array
 		}
 	}
 	if t.Failed() {
-		return
+		return nil
 	}
 	obs.compared(t)
+	return obs.counts
 }
 
 // compared reports instructions that should have been compared and were not.

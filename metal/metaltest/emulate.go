@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/gomoe/gomoe/metal/counts"
 	"github.com/gomoe/gomoe/metal/internal/emu"
 	"github.com/gomoe/gomoe/metal/kernels"
 )
@@ -36,12 +37,16 @@ func run(ctx context.Context, t task, m *memory, libs map[key]*emu.Library, w wa
 	if err := m.prepare(p); err != nil {
 		return err
 	}
+	m.counts = make([]counts.Counts, len(p.Launches))
 	for i, l := range p.Launches {
 		if l.Groups[0]*l.Groups[1]*l.Groups[2] == 0 {
 			continue
 		}
 		lib := libs[key{l.Source.File, w.mode}]
 		launch := emu.Launch{Function: l.Function, Groups: l.Groups, Threads: l.Threads, Memory: l.Memory, Constants: l.Constants, Order: w.order, Seed: seed, Flush: w.mode == contracted}
+		if w.mode == counted {
+			launch.Counts = &m.counts[i]
+		}
 		if i := t.function(l); i >= 0 {
 			launch.Limit = max(t.kernel.Functions[i].Memory, 1)
 		}

@@ -17,13 +17,17 @@ const (
 	distributed mode = iota // the lanes of a simdgroup share its matrices, as on a GPU
 	leader                  // lane 0 holds the matrices
 	fenced                  // distributed, and reads that no barrier orders after a write are errors
+	counted                 // leader, and what kernels do is counted
 	contracted              // leader, with products and sums of an expression fused, and subnormal numbers flushed to zero
 )
 
-func (m mode) String() string { return [...]string{"distributed", "leader", "fenced", "contracted"}[m] }
+func (m mode) String() string {
+	return [...]string{"distributed", "leader", "fenced", "counted", "contracted"}[m]
+}
 
 func (m mode) options() emu.BuildOptions {
 	o := emu.BuildOptions{Leader: m == leader || m == contracted, Lint: m == distributed, Fences: m == fenced}
+	o.Count = m == counted
 	if m == contracted {
 		o.Contraction = "on"
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/metal/counts"
 	"github.com/gomoe/gomoe/metal/internal/emu"
 	"github.com/gomoe/gomoe/metal/kernels"
 	"github.com/gomoe/gomoe/runtime"
@@ -25,6 +26,7 @@ type memory struct {
 	buffers       []*emu.Buffer // one per piece
 	scratch       []*emu.Buffer
 	status        *emu.Buffer
+	counts        []counts.Counts // of each launch, in mode counted
 }
 
 // piece is a piece of memory.

@@ -27,6 +27,8 @@ type observer struct {
 	done map[string]int           // instructions compared, by name
 	open map[int]*memory          // by rank: the memory of the instruction that the host runs
 	last map[int]runtime.Observed // by rank: that instruction
+
+	counts []Work // in mode counted
 }
 
 var _ runtime.Observer = (*observer)(nil)
@@ -92,6 +94,11 @@ func (o *observer) compare(k runtime.Observed, w task, m *memory) error {
 		}
 		if err := m.unchanged(k); err != nil {
 			return fmt.Errorf("%s: %w", x, err)
+		}
+		if x.mode == counted {
+			o.mu.Lock()
+			o.counts = append(o.counts, Work{k.Plan.Instrs[k.Index].Name, w.program, m.counts})
+			o.mu.Unlock()
 		}
 		for i, p := range m.out {
 			got := m.buffers[p].Bytes()

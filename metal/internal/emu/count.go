@@ -43,7 +43,7 @@ func (c *Compiler) compileCounted(ctx context.Context, dir, text string, flags [
 func counted(text string) (string, error) {
 	var out strings.Builder
 	out.Grow(2 * len(text))
-	c := counter{out: &out}
+	c := counter{patterns: newPatterns(), out: &out}
 	for line := range strings.Lines(text) {
 		if err := c.line(line); err != nil {
 			return "", err
@@ -60,6 +60,7 @@ func counted(text string) (string, error) {
 
 // counter goes through a program line by line.
 type counter struct {
+	patterns
 	out        *strings.Builder
 	in         bool     // in a function that is counted
 	head       []string // the label and the phis of the block
@@ -67,15 +68,30 @@ type counter struct {
 	operations int      // of the block
 }
 
-var (
-	definition = regexp.MustCompile(`^define .*@"?([\w.$]+)"?\(`)
-	label      = regexp.MustCompile(`^[\w.$"-]+:`)
-	pointer2   = regexp.MustCompile(`ptr (?:noundef |nonnull |captures\(none\) )*([%@][\w.$"-]+|getelementptr.*\)|inttoptr.*\)|null|undef|poison)(?:, align| syncscope|\s+(?:monotonic|acquire|release|seq_cst)|$)`)
-	moved      = regexp.MustCompile(`call void @llvm\.(memcpy|memmove|memset)\.[\w.]+\((.*)\)`)
-	arithmetic = regexp.MustCompile(`^\s+%\S+ = (?:tail |fast |nnan |ninf |nsz |arcp |contract |afn |reassoc |nuw |nsw |exact |disjoint |nneg |samesign )*(fadd|fsub|fmul|fdiv|frem|fneg|add|sub|mul|udiv|sdiv|urem|srem|shl|lshr|ashr|and|or|xor|icmp|fcmp|select|fptoui|fptosi|uitofp|sitofp|fpext|fptrunc)((?: fast| nnan| ninf| nsz| arcp| contract| afn| reassoc| nuw| nsw| exact| disjoint| nneg| samesign)*) (.*)$`)
-	function   = regexp.MustCompile(`^\s+%\S+ = (?:tail |musttail |notail )?call (?:[\w()]+ )*?(<\d+ x \w+>|float|half|bfloat|i8|i16|i32|i64|i1) @(?:llvm\.[\w.]+|\w+f)\(`)
-	elements   = regexp.MustCompile(`<(\d+) x `)
-)
+// patterns are what lines of the text look like.
+type patterns struct {
+	definition *regexp.Regexp
+	label      *regexp.Regexp
+	pointer    *regexp.Regexp
+	moved      *regexp.Regexp
+	arithmetic *regexp.Regexp
+	function   *regexp.Regexp
+	elements   *regexp.Regexp
+	vector     *regexp.Regexp
+}
+
+func newPatterns() patterns {
+	return patterns{
+		definition: regexp.MustCompile(`^define .*@"?([\w.$]+)"?\(`),
+		label:      regexp.MustCompile(`^[\w.$"-]+:`),
+		pointer:    regexp.MustCompile(`ptr (?:noundef |nonnull |captures\(none\) )*([%@][\w.$"-]+|getelementptr.*\)|inttoptr.*\)|null|undef|poison)(?:, align| syncscope|\s+(?:monotonic|acquire|release|seq_cst)|$)`),
+		moved:      regexp.MustCompile(`call void @llvm\.(memcpy|memmove|memset)\.[\w.]+\((.*)\)`),
+		arithmetic: regexp.MustCompile(`^\s+%\S+ = (?:tail |fast |nnan |ninf |nsz |arcp |contract |afn |reassoc |nuw |nsw |exact |disjoint |nneg |samesign )*(fadd|fsub|fmul|fdiv|frem|fneg|add|sub|mul|udiv|sdiv|urem|srem|shl|lshr|ashr|and|or|xor|icmp|fcmp|select|fptoui|fptosi|uitofp|sitofp|fpext|fptrunc)((?: fast| nnan| ninf| nsz| arcp| contract| afn| reassoc| nuw| nsw| exact| disjoint| nneg| samesign)*) (.*)$`),
+		function:   regexp.MustCompile(`^\s+%\S+ = (?:tail |musttail |notail )?call (?:[\w()]+ )*?(<\d+ x \w+>|float|half|bfloat|i8|i16|i32|i64|i1) @(?:llvm\.[\w.]+|\w+f)\(`),
+		elements:   regexp.MustCompile(`<(\d+) x `),
+		vector:     regexp.MustCompile(`^<(\d+) x (\w+)>`),
+	}
+}
 
 // apart reports whether a function is the emulation's.
 func apart(name string) bool {
@@ -90,7 +106,7 @@ func apart(name string) bool {
 func (c *counter) line(l string) error {
 	switch {
 	case strings.HasPrefix(l, "define "):
-		name := definition.FindStringSubmatch(l)
+		name := c.definition.FindStringSubmatch(l)
 		if name == nil {
 			return fmt.Errorf("emu: counting: no name in %q", l)
 		}
@@ -105,7 +121,7 @@ func (c *counter) line(l string) error {
 		c.in = false
 		c.out.WriteString(l)
 		return nil
-	case label.MatchString(l):
+	case c.label.MatchString(l):
 		c.flush()
 		c.head = append(c.head, l)
 		return nil
@@ -113,8 +129,8 @@ func (c *counter) line(l string) error {
 		c.head = append(c.head, l)
 		return nil
 	}
-	c.operations += operationsOf(strings.TrimRight(l, "\n"))
-	calls, err := accesses(l)
+	c.operations += c.operationsOf(strings.TrimRight(l, "\n"))
+	calls, err := c.accesses(l)
 	if err != nil {
 		return err
 	}
@@ -138,14 +154,14 @@ func (c *counter) flush() {
 
 // operationsOf returns how many operations an instruction is: one per element of a vector, and
 // one for a function of the C library.
-func operationsOf(l string) int {
+func (c *counter) operationsOf(l string) int {
 	of := ""
-	if m := arithmetic.FindStringSubmatch(l); m != nil {
+	if m := c.arithmetic.FindStringSubmatch(l); m != nil {
 		of = m[3]
 		if m[1] == "icmp" || m[1] == "fcmp" || m[1] == "select" {
 			of = strings.SplitN(of, "%", 2)[0]
 		}
-	} else if m := function.FindStringSubmatch(l); m != nil {
+	} else if m := c.function.FindStringSubmatch(l); m != nil {
 		if strings.Contains(l, "@llvm.assume") || strings.Contains(l, "@llvm.lifetime") {
 			return 0
 		}
@@ -153,7 +169,7 @@ func operationsOf(l string) int {
 	} else {
 		return 0
 	}
-	if m := elements.FindStringSubmatch(of); m != nil && strings.Index(of, "<") < strings.IndexAny(of+"%", "%") {
+	if m := c.elements.FindStringSubmatch(of); m != nil && strings.Index(of, "<") < strings.IndexAny(of+"%", "%") {
 		n, err := strconv.Atoi(m[1])
 		if err == nil {
 			return n
@@ -163,11 +179,11 @@ func operationsOf(l string) int {
 }
 
 // accesses returns the calls that count an instruction's loads and stores.
-func accesses(l string) ([]string, error) {
+func (c *counter) accesses(l string) ([]string, error) {
 	t := strings.TrimSpace(l)
 	load := strings.HasPrefix(t, "%") && strings.Contains(t, " = load ")
 	if load || strings.HasPrefix(t, "store ") {
-		p := pointer2.FindStringSubmatch(strings.SplitN(t, ", !", 2)[0])
+		p := c.pointer.FindStringSubmatch(strings.SplitN(t, ", !", 2)[0])
 		typ := t
 		if load {
 			_, typ, _ = strings.Cut(t, " = load ")
@@ -175,7 +191,7 @@ func accesses(l string) ([]string, error) {
 			typ = strings.TrimPrefix(t, "store ")
 		}
 		typ = strings.TrimPrefix(strings.TrimPrefix(typ, "atomic "), "volatile ")
-		n, ok := sizeOf(typ)
+		n, ok := c.sizeOf(typ)
 		if p == nil || !ok {
 			return nil, fmt.Errorf("emu: counting: what memory does %q touch?", t)
 		}
@@ -185,7 +201,7 @@ func accesses(l string) ([]string, error) {
 		}
 		return []string{fmt.Sprintf("  call void @msl_count_%s(ptr %s, i64 %d)\n", name, p[1], n)}, nil
 	}
-	m := moved.FindStringSubmatch(t)
+	m := c.moved.FindStringSubmatch(t)
 	if m == nil {
 		return nil, nil
 	}
@@ -220,10 +236,10 @@ func splitArguments(s string) (out []string) {
 }
 
 // sizeOf returns the bytes of the type that text begins with.
-func sizeOf(text string) (int, bool) {
-	if m := regexp.MustCompile(`^<(\d+) x (\w+)>`).FindStringSubmatch(text); m != nil {
+func (c *counter) sizeOf(text string) (int, bool) {
+	if m := c.vector.FindStringSubmatch(text); m != nil {
 		n, err := strconv.Atoi(m[1])
-		each, ok := sizeOf(m[2])
+		each, ok := c.sizeOf(m[2])
 		if m[2] == "i1" {
 			return (n + 7) / 8, err == nil
 		}

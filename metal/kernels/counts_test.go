@@ -1,0 +1,124 @@
+package kernels_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/metal/counts"
+	"github.com/gomoe/gomoe/metal/metaltest"
+	"github.com/gomoe/gomoe/quant"
+)
+
+// counted runs a program on random inputs, with indices below 4, and returns what its instruction
+// of that name does on rank 0.
+func counted(t *testing.T, text, name string) metaltest.Work {
+	t.Helper()
+	p, err := gomoe.Parse("counted", text)
+	require.NoError(t, err)
+	r := rand.New(rand.NewPCG(1, 9))
+	in := map[string]array.Array{}
+	for _, v := range p.In {
+		x := make([]float64, v.Type.Len())
+		for i := range x {
+			if x[i] = 2*r.Float64() - 1; v.Type.DType == graph.I32 {
+				x[i] = float64(i % 4)
+			}
+		}
+		a := array.New(v.Type)
+		require.NoError(t, a.SetFloat64s(x))
+		in[v.Name] = a
+	}
+	all := metaltest.Count(t, p, gomoe.Config{}, in, name)
+	require.NotEmpty(t, all)
+	return all[0]
+}
+
+// within asserts that what reading weights once takes at 85% of a GPU's bandwidth hides what its
+// threadgroup memory has to do.
+func within(t *testing.T, what string, c counts.Counts, weights int64) {
+	t.Helper()
+	for _, g := range counts.GPUs() {
+		require.LessOrEqual(t, float64(c.Threadgroup.Loaded)/g.Threadgroup, float64(weights)/(0.85*g.Memory), "%s on %s", what, g.Name)
+	}
+}
+
+// A product with one row reads each byte of the matrix once, dense and of experts, whatever the
+// matrix is made of. No two threads load a byte of plain numbers; of blocks several load scales.
+func TestDecodeReadsOnce(t *testing.T) {
+	const deep, cols = 1024, 64
+	for _, d := range append([]graph.DType{graph.F32, graph.F16, graph.BF16}, quant.Types()...) {
+		x, most := d, 1.05
+		if d.IsBlock() {
+			x, most = graph.F32, 3.5
+		}
+		for _, c := range []struct{ name, text string }{
+			{"dot_general", fmt.Sprintf("program p(x %s[1,%d], w %s[%d,%d]) {\ny = dot_general(x, w) lhs_contract=[1] rhs_contract=[1]\nreturn y\n}", x, deep, d, cols, deep)},
+			{"dot_general", fmt.Sprintf("program p(x %s[1,%d], w %s[%d,%d]) {\ny = dot_general(x, w) lhs_contract=[1] rhs_contract=[0]\nreturn y\n}", x, deep, d, deep, cols)},
+			{"grouped_matmul", fmt.Sprintf("program p(i i32[1,2], x %s[1,%d], w %s[4,%d,%d]) {\nr, drop, n, pad, demand = ep_prepare(i) experts=4\nrows = ep_dispatch(x, r) experts=4\ny = grouped_matmul(rows, w, r) transpose=true\nz = ep_combine(y, r) experts=4\nreturn z\n}", x, deep, d, cols, deep)},
+			{"grouped_matmul", fmt.Sprintf("program p(i i32[1,2], x %s[1,%d], w %s[4,%d,%d]) {\nr, drop, n, pad, demand = ep_prepare(i) experts=4\nrows = ep_dispatch(x, r) experts=4\ny = grouped_matmul(rows, w, r)\nz = ep_combine(y, r) experts=4\nreturn z\n}", x, deep, d, deep, cols)},
+		} {
+			name, matrices := c.name, int64(1)
+			if d.IsBlock() {
+				if name += "_blocks"; !strings.Contains(c.text, "transpose=true") && !strings.Contains(c.text, "rhs_contract=[1]") {
+					continue // blocks lie along the sum
+				}
+			}
+			if c.name == "grouped_matmul" {
+				matrices = 2
+			}
+			w := counted(t, c.text, name)
+			bytes := matrices * graph.T(d, cols, deep).Bytes()
+			got := w.Argument(1)
+			what := fmt.Sprintf("%s of %s (%s)", name, d, w.Program.Launches[0].Function)
+			t.Logf("%s, %d bytes: loaded %.2f, read %.2f; %.1f operations a weight", what, bytes, float64(got.Loaded)/float64(bytes), float64(got.Read)/float64(bytes), float64(w.Sum().Operations)/float64(matrices*cols*deep))
+			require.LessOrEqual(t, float64(got.Read), 1.05*float64(bytes), what)
+			require.LessOrEqual(t, float64(got.Loaded), most*float64(bytes), what)
+			require.GreaterOrEqual(t, got.Once, bytes, what)
+			within(t, what, w.Sum(), bytes)
+		}
+	}
+}
+
+// A product with many rows of 16 bits reads an eighth of a byte of threadgroup memory for each
+// multiply-add.
+func TestProductThreadgroupMemory(t *testing.T) {
+	for _, d := range []graph.DType{graph.F16, graph.BF16} {
+		for _, c := range []struct{ name, text string }{
+			{"dot_general", fmt.Sprintf("program p(x %s[128,96], w %s[96,128]) {\ny = dot_general(x, w) lhs_contract=[1] rhs_contract=[0]\nreturn y\n}", d, d)},
+			{"dot_general", fmt.Sprintf("program p(x %s[128,96], w %s[128,96]) {\ny = dot_general(x, w) lhs_contract=[1] rhs_contract=[1]\nreturn y\n}", d, d)},
+			{"grouped_matmul", fmt.Sprintf("program p(i i32[128,2], x %s[128,96], w %s[4,96,64]) {\nr, drop, n, pad, demand = ep_prepare(i) experts=4\nrows = ep_dispatch(x, r) experts=4\ny = grouped_matmul(rows, w, r)\nz = ep_combine(y, r) experts=4\nreturn z\n}", d, d)},
+		} {
+			all := counted(t, c.text, c.name).Sum()
+			require.Positive(t, all.Products16)
+			require.Zero(t, all.Products32)
+			require.LessOrEqual(t, float64(all.Threadgroup.Loaded), 0.125*float64(all.Products16), "%s of %s", c.name, d)
+		}
+	}
+}
+
+// Attention with heads of 128 numbers of 16 bits reads at most a quarter of a byte.
+func TestAttentionThreadgroupMemory(t *testing.T) {
+	for _, d := range []graph.DType{graph.F16, graph.BF16} {
+		qkv := fmt.Sprintf("q %s[1,64,1,128], k %s[1,64,1,128], v %s[1,64,1,128]", d, d, d)
+		all := counted(t, "program p("+qkv+") {\nout, lse = attention(q, k, v)\nreturn out, lse\n}", "attention").Sum()
+		require.Positive(t, all.Products())
+		require.LessOrEqual(t, float64(all.Threadgroup.Loaded), 0.25*float64(all.Products()), "%s", d)
+	}
+}
+
+// Attention of one query reads each key and value once for the heads that share them.
+func TestDecodeAttentionReadsOnce(t *testing.T) {
+	w := counted(t, "program p(q bf16[1,1,8,64], k bf16[1,600,1,64], v bf16[1,600,1,64]) {\nout, lse = attention(q, k, v)\nreturn out, lse\n}", "attention")
+	require.Equal(t, 3, w.Program.Launches[0].Groups[0])
+	for i := 1; i < 3; i++ {
+		require.Equal(t, int64(600*64*2), w.Argument(i).Loaded)
+	}
+	within(t, "attention", w.Sum(), 2*600*64*2)
+}

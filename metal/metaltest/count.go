@@ -1,0 +1,53 @@
+package metaltest
+
+import (
+	"testing"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/metal/counts"
+	"github.com/gomoe/gomoe/metal/kernels"
+)
+
+// Work is what an instruction does on the emulated GPU.
+type Work struct {
+	Name    string
+	Program *kernels.Program
+	Counts  []counts.Counts // of each of the program's launches
+}
+
+// Sum returns the counts of all launches.
+func (w Work) Sum() (all counts.Counts) {
+	for _, c := range w.Counts {
+		all.Add(c)
+	}
+	return all
+}
+
+// Argument returns the traffic of an argument of the instruction.
+func (w Work) Argument(i int) (all counts.Traffic) {
+	for l, c := range w.Counts {
+		for j, a := range w.Program.Launches[l].Args {
+			if a.Kind == kernels.OfIn && a.Index == i {
+				all.Add(c.Buffers[j])
+			}
+		}
+	}
+	return all
+}
+
+// Count runs p once as Check does, in one way in which kernels count, and returns what the
+// device does for each instruction of that name: in the plan's order, and of all ranks.
+func Count(t testing.TB, p *graph.Program, cfg gomoe.Config, in map[string]array.Array, name string) []Work {
+	t.Helper()
+	from := real()
+	from.modes = []mode{counted}
+	var named []Work
+	for _, w := range check(t, p, cfg, in, Options{Instructions: []string{name}}, from) {
+		if w.Name == name {
+			named = append(named, w)
+		}
+	}
+	return named
+}
