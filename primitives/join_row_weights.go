@@ -9,8 +9,20 @@ import (
 )
 
 // DeviceJoins returns the rules by which plans for devices get fewer instructions: those
-// that save a device from reading weights.
-func DeviceJoins() []lowering.Join { return []lowering.Join{joinRowWeights} }
+// that save a device from reading weights, or from writing the products with gate and up.
+func DeviceJoins() []lowering.Join { return []lowering.Join{joinRowWeights, joinDeviceSwiGLU} }
+
+// joinDeviceSwiGLU is joinSwiGLU and joinSwiGLUBlocks where nothing else reads the products, and
+// gate and up have one type.
+func joinDeviceSwiGLU(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
+	for _, rule := range []lowering.Join{joinSwiGLU, joinSwiGLUBlocks} {
+		others, joined, ok := rule(p, i)
+		if ok && len(joined.Out) == 1 && p.Bufs[joined.In[1]].Type.Equal(p.Bufs[joined.In[2]].Type) {
+			return others, joined, true
+		}
+	}
+	return none()
+}
 
 // joinRowWeights joins the product of experts' rows with weights in blocks and the
 // multiplication by the rows' own weights, of f32, so that rows with weight 0 need not be

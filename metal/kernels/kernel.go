@@ -27,6 +27,8 @@ type Kernel struct {
 	// none. Operands are the arguments, and behind them the results. The kernel counts elements
 	// with 32 bits: those of one matrix of the stack, and all elements of every other operand.
 	Stack int
+	// Stacks is how many operands from Stack on are such stacks; 0 counts as 1.
+	Stacks int
 	// Build returns what the device does for an instruction with one of these names. If the
 	// error is a Refusal, the host runs the instruction.
 	Build func(in *Instr) (*Program, error)
@@ -89,7 +91,7 @@ func Build(in *Instr) (p *Program, by *Kernel, err error) {
 	}
 	for i, o := range append(append([]Operand{}, in.Args...), in.Results...) {
 		n := o.Type.Len()
-		if by.Stack > 0 && i == by.Stack && len(o.Type.Shape) == 3 && n > 0 {
+		if by.Stack > 0 && i >= by.Stack && i < by.Stack+max(by.Stacks, 1) && len(o.Type.Shape) == 3 && n > 0 {
 			n /= o.Type.Shape[0]
 		}
 		if n > math.MaxInt32 {

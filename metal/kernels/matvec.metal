@@ -133,12 +133,10 @@ static inline void matvec_units(thread const matvec_operands& o, int first, uint
   }
 }
 
-// matvec_along makes the columns from `first` on of ROWS rows, and writes row r and column c to
-// c_start + r·c_row + c·c_col, times a weight.
+// matvec_sums makes the columns from `first` on of ROWS rows: row r and column c is
+// sums[r · MATVEC_MOST + c] in all threads.
 template <int ROWS>
-static inline void matvec_along(thread const matvec_operands& o, int first, device uchar* c, uint c_start, uint c_row, uint c_col,
-                                float weight, uint lane) {
-  float sums[ROWS * MATVEC_MOST];
+static inline void matvec_sums(thread const matvec_operands& o, int first, uint lane, thread float* sums) {
   UNROLL
   for (int i = 0; i < ROWS * MATVEC_MOST; i++) {
     sums[i] = 0.0f;
@@ -153,28 +151,43 @@ static inline void matvec_along(thread const matvec_operands& o, int first, devi
     UNROLL
     for (int i = 0; i < MATVEC_MOST; i++) {
       if (r < o.rows && i < matvec_columns() && first + i < o.cols) {
-        const float sum = simd_sum(sums[r * MATVEC_MOST + i]) * weight;
-        if (lane == 0) {
-          set_number(c, c_as, c_start + uint(r) * c_row + uint(first + i) * c_col, sum);
-        }
+        sums[r * MATVEC_MOST + i] = simd_sum(sums[r * MATVEC_MOST + i]);
       }
     }
   }
 }
 
-// matvec_across makes MATVEC_WIDE columns from `first` on of ROWS rows. room has
-// MATVEC_WAYS · MATVEC_WIDE numbers. All threads of the threadgroup call it.
+// matvec_along writes the columns from `first` on of ROWS rows, row r and column c to
+// c_start + r·c_row + c·c_col, times a weight.
 template <int ROWS>
-static inline void matvec_across(thread const matvec_operands& o, int first, device uchar* c, uint c_start, uint c_row, uint c_col,
-                                 float weight, threadgroup float* room, uint index) {
-  const int column = first + int(index) % (MATVEC_WIDE / 4) * 4, way = int(index) / (MATVEC_WIDE / 4);
-  const int left = o.cols - column;
-  float4 sums[ROWS];
+static inline void matvec_along(thread const matvec_operands& o, int first, device uchar* c, uint c_start, uint c_row, uint c_col,
+                                float weight, uint lane) {
+  float sums[ROWS * MATVEC_MOST];
+  matvec_sums<ROWS>(o, first, lane, sums);
+  UNROLL
+  for (int r = 0; r < ROWS; r++) {
+    UNROLL
+    for (int i = 0; i < MATVEC_MOST; i++) {
+      if (lane == 0 && r < o.rows && i < matvec_columns() && first + i < o.cols) {
+        set_number(c, c_as, c_start + uint(r) * c_row + uint(first + i) * c_col, sums[r * MATVEC_MOST + i] * weight);
+      }
+    }
+  }
+}
+
+// A thread's first column of four, and which elements of the sum it has, across.
+static inline int across_column(int first, uint index) { return first + int(index) % (MATVEC_WIDE / 4) * 4; }
+static inline int across_way(uint index) { return int(index) / (MATVEC_WIDE / 4); }
+
+// across_parts makes a thread's sums of four columns of ROWS rows.
+template <int ROWS>
+static inline void across_parts(thread const matvec_operands& o, int first, uint index, thread float4* sums) {
+  const int column = across_column(first, index), left = o.cols - column;
   UNROLL
   for (int r = 0; r < ROWS; r++) {
     sums[r] = float4(0.0f);
   }
-  for (int k = way; k < o.deep && left > 0; k += MATVEC_WAYS) {
+  for (int k = across_way(index); k < o.deep && left > 0; k += MATVEC_WAYS) {
     const uint at = uint(k) * o.step + uint(column);
     float4 w = float4(0.0f);
     if (b_fours && left >= 4) {
@@ -193,26 +206,41 @@ static inline void matvec_across(thread const matvec_operands& o, int first, dev
       }
     }
   }
+}
+
+// across_total adds the threads' sums of a row, and returns that of column first + index to the first
+// MATVEC_WIDE threads. room has MATVEC_WAYS / 2 · MATVEC_WIDE numbers. All threads call it.
+static inline float across_total(float4 sum, int first, threadgroup float* room, uint index) {
+  sum += simd_shuffle_xor(sum, ushort(16)); // the two halves of a simdgroup have the same columns
+  if (index % 32 < 16) {
+    *(threadgroup float4*)(room + across_way(index) / 2 * MATVEC_WIDE + (across_column(first, index) - first)) = sum;
+  }
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  float all = 0.0f;
+  if (int(index) < MATVEC_WIDE) {
+    UNROLL
+    for (int i = 0; i < MATVEC_WAYS / 2; i++) {
+      all += room[i * MATVEC_WIDE + int(index)];
+    }
+  }
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  return all;
+}
+
+// matvec_across writes MATVEC_WIDE columns from `first` on of ROWS rows, as matvec_along does.
+template <int ROWS>
+static inline void matvec_across(thread const matvec_operands& o, int first, device uchar* c, uint c_start, uint c_row, uint c_col,
+                                 float weight, threadgroup float* room, uint index) {
+  float4 sums[ROWS];
+  across_parts<ROWS>(o, first, index, sums);
+  const int own = first + int(index);
   UNROLL
   for (int r = 0; r < ROWS; r++) {
     if (r < o.rows) {
-      // The two halves of a simdgroup have the same columns.
-      float4 sum = sums[r];
-      sum += simd_shuffle_xor(sum, ushort(16));
-      if (index % 32 < 16) {
-        *(threadgroup float4*)(room + way / 2 * MATVEC_WIDE + (column - first)) = sum;
-      }
-      threadgroup_barrier(mem_flags::mem_threadgroup);
-      const int own = first + int(index);
+      const float all = across_total(sums[r], first, room, index);
       if (int(index) < MATVEC_WIDE && own < o.cols) {
-        float all = 0.0f;
-        UNROLL
-        for (int i = 0; i < MATVEC_WAYS / 2; i++) {
-          all += room[i * MATVEC_WIDE + int(index)];
-        }
         set_number(c, c_as, c_start + uint(r) * c_row + uint(own) * c_col, all * weight);
       }
-      threadgroup_barrier(mem_flags::mem_threadgroup);
     }
   }
 }

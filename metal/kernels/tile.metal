@@ -30,6 +30,20 @@ static inline void put_four(threadgroup float* to, float4 v) { *(threadgroup flo
 static inline void put_four(threadgroup half* to, float4 v) { *(threadgroup half4*)to = half4(v); }
 static inline void put_four(threadgroup bfloat* to, float4 v) { *(threadgroup bfloat4*)to = bfloat4(v); }
 
+// staged returns 4 elements, `next` apart, of which so many are left.
+static inline float4 staged(device const uchar* x, int as, bool fours, uint at, uint next, int left) {
+  float4 v = float4(0.0f);
+  if (fours && left >= 4) {
+    v = numbers(x, as, at);
+  } else {
+    if (left > 0) v.x = number(x, as, at);
+    if (left > 1) v.y = number(x, as, at + next);
+    if (left > 2) v.z = number(x, as, at + 2 * next);
+    if (left > 3) v.w = number(x, as, at + 3 * next);
+  }
+  return v;
+}
+
 // stage brings a block of so many LINES, DEEP deep, to threadgroup memory: across, its rows
 // are along the lines, and along the depth otherwise. Of the operand, lines and deep are left.
 template <typename S, int LINES, int DEEP>
@@ -40,16 +54,7 @@ static inline void stage(threadgroup S* to, device const uchar* x, int as, bool 
     const int k = across ? q / (LINES / 4) : q % (DEEP / 4) * 4;
     const int left = across ? (k < deep ? lines - line : 0) : (line < lines ? deep - k : 0);
     const uint at = start + uint(line) * line_stride + uint(k) * deep_stride;
-    const uint next = across ? line_stride : deep_stride;
-    float4 v = float4(0.0f);
-    if (fours && left >= 4) {
-      v = numbers(x, as, at);
-    } else {
-      if (left > 0) v.x = number(x, as, at);
-      if (left > 1) v.y = number(x, as, at + next);
-      if (left > 2) v.z = number(x, as, at + 2 * next);
-      if (left > 3) v.w = number(x, as, at + 3 * next);
-    }
+    const float4 v = staged(x, as, fours, at, across ? line_stride : deep_stride, left);
     put_four(to + (across ? k * (LINES + TILE_PAD) + line : line * (DEEP + TILE_PAD) + k), v);
   }
 }

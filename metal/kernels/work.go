@@ -33,6 +33,10 @@ func Work(in *Instr, rows int) (flops, bytes int64, ok bool) {
 		w := in.Args[1].Type
 		each := int64(w.Shape[1]) * int64(w.Shape[2])
 		return 2 * int64(rows) * each, of(in.Args[0]) + of(in.Results[0]) + used*graph.Type{DType: w.DType, Shape: w.Shape[1:]}.Bytes(), true
+	case "grouped_swiglu":
+		w := in.Args[1].Type
+		each := int64(w.Shape[1]) * int64(w.Shape[2])
+		return 4 * int64(rows) * each, of(in.Args[0]) + of(in.Results[0]) + 2*used*graph.Type{DType: w.DType, Shape: w.Shape[1:]}.Bytes(), true
 	case "grouped_outer":
 		w := in.Results[0].Type
 		return 2 * int64(rows) * int64(w.Shape[1]) * int64(w.Shape[2]), of(in.Args[0]) + of(in.Args[1]) + w.Bytes(), true

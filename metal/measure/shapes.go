@@ -80,6 +80,8 @@ func productShapes() []shape {
 		{"dot_general bf16", []string{"dot_general"}, true, "x bf16[{T},{D}], w bf16[{D},{F}]", "y = dot_general(x, w) lhs_contract=[1] rhs_contract=[0]", "y"},
 		{"grouped_matmul", []string{"grouped_matmul"}, true, "idx i32[{T},{K}], x f32[{T},{D}], w f32[{E},{D},{F}]", route + "a = grouped_matmul(rows, w, r)" + home, "y"},
 		{"grouped_matmul bf16", []string{"grouped_matmul"}, true, "idx i32[{T},{K}], x bf16[{T},{D}], w bf16[{E},{D},{F}]", route + "a = grouped_matmul(rows, w, r)" + home, "y"},
+		{"grouped_swiglu bf16", []string{"grouped_swiglu"}, true, "idx i32[{T},{K}], x bf16[{T},{D}], w bf16[{E},{D},{F}], u bf16[{E},{D},{F}]",
+			route + "g = grouped_matmul(rows, w, r)\nv = grouped_matmul(rows, u, r)\na = swiglu(g, v)" + home, "y"},
 		{"grouped_outer", []string{"grouped_outer"}, false, "idx i32[{T},{K}], x f32[{T},{D}], c f32[{T},{F}]",
 			route + "cts = ep_dispatch(c, r) experts={E}\na = grouped_outer(rows, cts, r) experts={E}", "a"},
 	}

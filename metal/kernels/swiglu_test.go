@@ -1,0 +1,74 @@
+package kernels_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// gatedLayer is rows times gate and up, and swiglu, as one instruction.
+func gatedLayer(x, w graph.DType, tokens, deep, cols, align int, transpose bool) string {
+	shape := fmt.Sprintf("4,%d,%d", deep, cols)
+	if transpose {
+		shape = fmt.Sprintf("4,%d,%d", cols, deep)
+	}
+	return fmt.Sprintf(`program p(idx i32[%d,2], x %s[%d,%d], k %s[%s], v %s[%s]) {
+	r, drop, n, pad, demand = ep_prepare(idx) experts=4 align=%d
+	rows = ep_dispatch(x, r) experts=4 align=%d
+	g = grouped_matmul(rows, k, r) transpose=%t
+	u = grouped_matmul(rows, v, r) transpose=%t
+	h = swiglu(g, u)
+	a = ep_combine(h, r) experts=4 align=%d
+	return a
+}`, tokens, x, tokens, deep, w, shape, w, shape, align, align, transpose, transpose, align)
+}
+
+// The layer's first half is as the host's, for few rows and many, with gaps between zones and experts
+// without rows, in both layouts, of every type, on one rank and on two.
+func TestGroupedSwiGLU(t *testing.T) {
+	for i, c := range []struct {
+		x, w                      graph.DType
+		tokens, deep, cols, align int
+		transpose                 bool
+	}{
+		{graph.F32, graph.F32, 6, 37, 70, 1, false},
+		{graph.F32, graph.F32, 6, 37, 9, 1, true},
+		{graph.F32, graph.F32, 40, 36, 40, 4, false},
+		{graph.BF16, graph.BF16, 100, 24, 33, 1, true},
+		{graph.BF16, graph.BF16, 4, 64, 65, 1, false},
+		{graph.F16, graph.F16, 140, 20, 33, 8, false},
+		{graph.F32, graph.Q4_K, 4, 256, 7, 1, true},
+		{graph.F32, graph.Q8_0, 70, 64, 33, 1, true},
+	} {
+		e := experts{tokens: c.tokens, experts: 4}
+		name := "grouped_swiglu"
+		if c.w.IsBlock() {
+			name += "_blocks"
+		}
+		in := source()
+		in.set["idx"] = e.route(func(i int) int { return i % 2 * (1 + i%3) }) // expert 0 has a choice of every token
+		cfg := e.config(t, []string{"", "ep=2"}[i%2])
+		if i%2 == 1 {
+			cfg.Place["v"] = sharding.Split("ep")
+		}
+		check(t, gatedLayer(c.x, c.w, c.tokens, c.deep, c.cols, c.align, c.transpose), cfg, in, name)
+	}
+}
+
+// Each byte of gate and up is read once for a row, the products are not written, and many rows of 16
+// bits read an eighth of a byte of threadgroup memory for each multiply-add.
+func TestGroupedSwiGLUCounts(t *testing.T) {
+	w := counted(t, gatedLayer(graph.BF16, graph.BF16, 1, 256, 64, 1, false), "grouped_swiglu")
+	for i := 1; i < 3; i++ {
+		require.Equal(t, int64(2*256*64*2), w.Argument(i).Loaded)
+	}
+	require.Equal(t, int64(2*64*2), w.Sum().Device.Written)
+	within(t, "swiglu", w.Sum(), 4*256*64*2)
+	all := counted(t, gatedLayer(graph.BF16, graph.BF16, 128, 96, 64, 1, true), "grouped_swiglu").Sum()
+	require.Positive(t, all.Products16)
+	require.LessOrEqual(t, float64(all.Threadgroup.Loaded), 0.125*float64(all.Products16))
+}
