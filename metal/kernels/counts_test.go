@@ -56,7 +56,7 @@ func TestDecodeReadsOnce(t *testing.T) {
 	for _, d := range append([]graph.DType{graph.F32, graph.F16, graph.BF16}, quant.Types()...) {
 		x, most := d, 1.05
 		if d.IsBlock() {
-			x, most = graph.F32, 3.5
+			x, most = graph.F32, 2.3
 		}
 		for _, c := range []struct{ name, text string }{
 			{"dot_general", fmt.Sprintf("program p(x %s[1,%d], w %s[%d,%d]) {\ny = dot_general(x, w) lhs_contract=[1] rhs_contract=[1]\nreturn y\n}", x, deep, d, cols, deep)},
