@@ -8,8 +8,8 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/data"
+	"github.com/gomoe/gomoe/data/text"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/text"
 	"github.com/gomoe/gomoe/tokenizer"
 )
 

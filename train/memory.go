@@ -18,12 +18,14 @@ type Memory struct {
 	State, Step int64
 	Held        int64 // what evaluations take beside the parameters
 	Saves       int64 // the copy from which checkpoints are written
+	Process     int64 // what the process took before the step was opened
+	Model       int64 // the parameters as Weights returns them when the run ends
 }
 
 // Total returns the sum.
-func (m Memory) Total() int64 { return m.State + m.Step + m.Held + m.Saves }
+func (m Memory) Total() int64 { return m.State + m.Step + m.Held + m.Saves + m.Process + m.Model }
 
-// String says it in words: the sum, then State, Step, Held and Saves.
+// String says it in words: the sum, then its parts; Process and Model are one.
 func (m Memory) String() string {
 	text := func(n int64) string { return memory.Format(float64(n)) }
 	ranks := "1 rank"
@@ -37,14 +39,17 @@ func (m Memory) String() string {
 	if m.Saves > 0 {
 		s += ", saves " + text(m.Saves)
 	}
-	return s
+	return s + ", rest " + text(m.Process+m.Model)
 }
 
 // Memory returns what the run takes, with evaluations and, if it saves, the copies that it writes.
 func (r *Run) Memory(saves bool, held ...*Evaluation) Memory {
 	threads := goruntime.GOMAXPROCS(0)
 	local := r.Job.Local()
-	m := Memory{Ranks: len(local)}
+	m := Memory{Ranks: len(local), Process: r.before}
+	for _, q := range r.p.Params {
+		m.Model += q.Type.Bytes()
+	}
 	step := r.Job.Plan().Report(threads).Mem
 	m.State = int64(m.Ranks) * step.Inputs
 	m.Step = step.OfRanks(m.Ranks) - m.State

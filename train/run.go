@@ -9,6 +9,7 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/memory"
 	"github.com/gomoe/gomoe/nn"
 	pr "github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
@@ -27,6 +28,8 @@ type Run struct {
 	in    map[string]*runtime.Array
 	names []string // of results before the state
 	trace *runtime.Trace
+
+	before int64 // bytes that the process took when the step was opened
 }
 
 // Open compiles a step. cfg.Place has the placements of the model's inputs; those of the state are added, and the state is
@@ -39,11 +42,12 @@ func Open(p *Program, cfg gomoe.Config) (*Run, error) {
 	if cfg.Trace == nil {
 		cfg.Trace = runtime.NewTotals()
 	}
+	before := memory.Resident()
 	job, err := gomoe.Open(p.Program, cfg)
 	if err != nil {
 		return nil, err
 	}
-	r := &Run{Job: job, trace: cfg.Trace, p: p, world: gomoe.Config{World: cfg.World, Mesh: cfg.Mesh, Deadline: cfg.Deadline}, fixed: map[string]*runtime.Array{}, in: map[string]*runtime.Array{}}
+	r := &Run{Job: job, trace: cfg.Trace, before: before, p: p, world: gomoe.Config{World: cfg.World, Mesh: cfg.Mesh, Deadline: cfg.Deadline}, fixed: map[string]*runtime.Array{}, in: map[string]*runtime.Array{}}
 	for i, out := range job.Plan().Out {
 		r.names = append(r.names, or(p.Out[i].Name, out.Name)) // the plan's names are others than those of inputs
 	}

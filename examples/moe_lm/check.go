@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/data/text"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/text"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/train"
 )

@@ -10,8 +10,8 @@ import (
 	"syscall"
 
 	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/data/text"
 	"github.com/gomoe/gomoe/internal/memory"
-	"github.com/gomoe/gomoe/internal/text"
 	"github.com/gomoe/gomoe/internal/whole"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/world"

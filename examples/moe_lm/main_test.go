@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gomoe/gomoe/internal/text"
+	"github.com/gomoe/gomoe/data/text"
 )
 
 // sentence repeats in the corpus of the tests: a model that looks back a few

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/gomoe/gomoe/array"
-	"github.com/gomoe/gomoe/internal/text"
+	"github.com/gomoe/gomoe/data/text"
 	"github.com/gomoe/gomoe/internal/whole"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/train"

@@ -47,3 +47,15 @@ func TestLimits(t *testing.T) {
 		t.Errorf("%+v, want some", a)
 	}
 }
+
+// What the process takes grows by what it writes to.
+func TestResident(t *testing.T) {
+	before := Resident()
+	mem := make([]byte, 64<<20)
+	for i := range mem {
+		mem[i] = byte(i)
+	}
+	if after := Resident(); before <= 0 || after-before < 48<<20 || mem[5] != 5 {
+		t.Errorf("%d bytes before 64 MiB were written, and %d after", before, after)
+	}
+}

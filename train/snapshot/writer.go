@@ -71,14 +71,20 @@ func (w *Writer) begin(ctx context.Context, s State, copied bool) error {
 	w.left = []phase{
 		only(func() error { return w.Folder.begin(dir) }),
 		func(context.Context) error {
-			if wrong != nil || s.Sync == nil {
+			if wrong == nil && s.Sync != nil {
+				wrong = s.Sync()
+			}
+			if wrong != nil {
 				return wrong
 			}
-			return s.Sync()
+			return p.write(w.pace, dir, s, boxes)
 		},
-		func(context.Context) error { return p.write(w.pace, dir, s, boxes) },
-		only(func() error { return commit(dir, p.of, s, types) }),
-		only(w.Folder.prune),
+		only(func() error {
+			if err := commit(dir, p.of, s, types); err != nil {
+				return err
+			}
+			return w.Folder.prune()
+		}),
 	}
 	if w.alone {
 		all := w.left
@@ -156,7 +162,7 @@ func (w *Writer) Abandon(cause error) error {
 	if len(w.left) == 0 {
 		return nil
 	}
-	if w.alone || len(w.left) > 2 { // else the manifest is being written
+	if w.alone || len(w.left) > 1 { // else the manifest is being written
 		w.cancel(cause)
 	}
 	w.pace.hurry()
