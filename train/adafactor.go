@@ -84,5 +84,5 @@ func (o AdafactorOptions) meanSquare(s *Step, u *Update, square, weight *graph.V
 
 // rms returns the root mean square of all elements, f32[].
 func rms(x *graph.Value) *graph.Value {
-	return pr.MulScalar(pr.Sqrt(pr.ReduceSumUnordered(pr.Square(x))), 1/math.Sqrt(float64(max(1, x.Type.Len()))))
+	return pr.MulScalar(pr.Sqrt(pr.ReduceSum(squaresByIndex(x))), 1/math.Sqrt(float64(max(1, x.Type.Len()))))
 }

@@ -24,21 +24,23 @@ func ClipByGlobalNorm(limit float64) Transform {
 	}
 }
 
-// globalNorm returns the square root of the sum of squares. Updates of experts lie on other ranks than those of
-// matrices. So those with as many dimensions are added to each other first, and ranks exchange one number for all.
+// globalNorm returns the square root of the sum of squares. Parameters with as many dimensions are added to each other
+// first.
 func globalNorm(us []*Update) *graph.Value {
-	sums := map[int]*graph.Value{} // by number of dimensions
-	for _, u := range us {
-		d := u.Delta
+	rows := make([]*graph.Value, len(us)) // first of all, so that ranks exchange those of many parameters at once
+	for i, u := range us {
 		if u.scale != nil {
-			d = u.Take()
-			u.Delta = d
+			u.Delta = u.Take()
 		}
-		x := pr.ReduceSumUnordered(pr.Square(pr.ConvertElementType(d, graph.F32)))
-		if old := sums[d.Rank()]; old != nil {
+		rows[i] = squaresByIndex(pr.ConvertElementType(u.Delta, graph.F32))
+	}
+	sums := map[int]*graph.Value{} // by number of dimensions
+	for i, u := range us {
+		x := pr.ReduceSum(rows[i])
+		if old := sums[u.Delta.Rank()]; old != nil {
 			x = pr.Add(old, x)
 		}
-		sums[d.Rank()] = x
+		sums[u.Delta.Rank()] = x
 	}
 	var all *graph.Value
 	for _, rank := range slices.Sorted(maps.Keys(sums)) {
@@ -52,4 +54,18 @@ func globalNorm(us []*Update) *graph.Value {
 		graph.Fail("clip by global norm: no parameters")
 	}
 	return pr.Sqrt(all)
+}
+
+// squaresByIndex returns the sum of the squares of the elements at each index of the first dimension, whole on every
+// rank. Zero splits that dimension, so what the sums are added up to has the same bits with it and without.
+func squaresByIndex(x *graph.Value) *graph.Value {
+	x = pr.Square(x)
+	var rest []int
+	for d := 1; d < x.Rank(); d++ {
+		rest = append(rest, d)
+	}
+	if rest != nil {
+		x = graph.Apply1(pr.ReduceSumOp{Axes: rest, Unordered: true}, x)
+	}
+	return pr.ShardingConstraint(x)
 }

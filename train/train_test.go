@@ -149,6 +149,29 @@ func TestTrajectories(t *testing.T) {
 	}
 }
 
+// What is split over the ranks of the batch changes no bit, with clipping too.
+func TestZeroBits(t *testing.T) {
+	r := trajectories(t)
+	for name, c := range optimizers() {
+		c.Batch = []string{"dp", "ep"}
+		for _, mesh := range []string{"dp=2", "dp=2,ep=2", "dp=3", "dp=2,tp=2", "ep=2", "dp=5"} {
+			m, err := sharding.ParseMesh(mesh)
+			require.NoError(t, err)
+			c.Zero = ZeroOff
+			want := r.follow(t, c, gomoe.Config{Mesh: m})
+			for _, c.Zero = range []Zero{ZeroMoments, ZeroWeights} {
+				for i, got := range r.follow(t, c, gomoe.Config{Mesh: m}) {
+					for state, a := range got {
+						if !array.Equal(a, want[i][state]) {
+							t.Errorf("%s on %s: with zero %q, %s after step %d has other bits: %v, want %v", name, mesh, c.Zero, state, i+1, a, want[i][state])
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
 // apart returns the largest difference, relative to the largest element.
 func apart(got, want []float32) float64 {
 	most, d := 0.0, 0.0
