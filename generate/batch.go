@@ -112,6 +112,6 @@ func (g *Generator) Close() error {
 	for _, j := range g.jobs {
 		errs = append(errs, j.Close())
 	}
-	g.jobs = nil
+	g.jobs, g.args = nil, nil
 	return errors.Join(errs...)
 }

@@ -45,6 +45,7 @@ type Generator struct {
 	o      Options
 	params []nn.Param
 	jobs   map[shape]*gomoe.Job
+	args   map[shape]*arguments
 	kept   map[shape][]nn.Cache // the caches of a shape's program
 	in     map[string]*runtime.Array
 	forms  map[string]nn.Form // of the parameters
@@ -98,7 +99,8 @@ func Open(m *models.Model, c *checkpoint.Checkpoint, o Options) (g *Generator, e
 		return nil, fmt.Errorf("generate: a queue of %d requests, want at least 1, or 0 for any number", o.Queue)
 	}
 	o.Keep = gomoe.Off // copies of weights would take as much memory as the weights
-	g = &Generator{model: m, c: c, o: o, jobs: map[shape]*gomoe.Job{}, kept: map[shape][]nn.Cache{}, in: map[string]*runtime.Array{}, forms: map[string]nn.Form{},
+	g = &Generator{model: m, c: c, o: o, jobs: map[shape]*gomoe.Job{}, args: map[shape]*arguments{}, kept: map[shape][]nn.Cache{},
+		in: map[string]*runtime.Array{}, forms: map[string]nn.Form{},
 		wake: make(chan struct{}, 1), done: make(chan struct{})}
 	defer func() {
 		if err != nil {

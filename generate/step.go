@@ -60,31 +60,39 @@ func (g *Generator) run(ctx context.Context, o order) (logits []float32, err err
 	if err != nil {
 		return nil, err
 	}
-	in := maps.Clone(g.in)
-	for name, a := range map[string]array.Array{"tokens": tokens, "start": start} {
-		if in[name], err = job.Put(name, a); err != nil {
-			return nil, err
-		}
+	args := g.args[at]
+	if args == nil {
+		args = &arguments{maps.Clone(g.in), make([]*runtime.Array, len(job.Plan().Out))}
+		g.args[at] = args
 	}
-	for _, k := range g.kept[at] {
-		in[k.In.Name] = g.slots[o.slots[k.Sequence]].caches[k.Name]
-	}
-	out, err := job.Run(ctx, in)
-	if err != nil {
+	if args.in["tokens"], err = job.Put("tokens", tokens); err != nil {
 		return nil, err
 	}
-	for i, k := range g.kept[at] {
-		g.slots[o.slots[k.Sequence]].caches[k.Name] = out[1+i]
+	if args.in["start"], err = job.Put("start", start); err != nil {
+		return nil, err
+	}
+	for i, k := range g.kept[at] { // the step writes to them
+		cache := g.slots[o.slots[k.Sequence]].caches[k.Name]
+		args.in[k.In.Name], args.out[1+i] = cache, cache
+	}
+	if err := job.RunInto(ctx, args.in, args.out); err != nil {
+		return nil, err
 	}
 	if o.kind == last {
-		a, err := job.Get(ctx, out[0])
+		a, err := job.Get(ctx, args.out[0])
 		if err != nil {
 			return nil, err
 		}
 		logits = array.Data[float32](a)
 	}
-	job.Recycle(out[0], in["tokens"], in["start"])
+	job.Recycle(args.in["tokens"], args.in["start"])
 	return logits, nil
+}
+
+// arguments are the inputs and results of the steps of a shape, which are bound once.
+type arguments struct {
+	in  map[string]*runtime.Array
+	out []*runtime.Array // the logits and the caches
 }
 
 // copyCaches copies the first n positions of a sequence's caches to those of another one, which each rank has beside

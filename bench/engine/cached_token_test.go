@@ -60,10 +60,10 @@ func cachedToken(batch, room int, d graph.DType) (*graph.Program, map[string]int
 }
 
 // openCachedToken returns a job of cachedToken for one sequence, and its inputs at a position.
-func openCachedToken(t testing.TB, room, at int, d graph.DType) (*gomoe.Job, map[string]*runtime.Array) {
+func openCachedToken(t testing.TB, threads, room, at int, d graph.DType) (*gomoe.Job, map[string]*runtime.Array) {
 	program, donated, err := cachedToken(1, room, d)
 	require.NoError(t, err)
-	job, err := gomoe.Open(program, gomoe.Config{Donate: donated, Options: runtime.Options{Threads: 2}})
+	job, err := gomoe.Open(program, gomoe.Config{Donate: donated, Options: runtime.Options{Threads: threads}})
 	require.NoError(t, err)
 	t.Cleanup(func() { job.Close() })
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -86,18 +86,20 @@ func openCachedToken(t testing.TB, room, at int, d graph.DType) (*gomoe.Job, map
 
 // BenchmarkCachedToken is a token of one sequence of a model of moe_lm's size, at position 100 of
 // caches with room for 128 tokens and, to see that only what is filled is read, for 4096, and
-// where these are full.
+// where these are full; on one thread and on two.
 func BenchmarkCachedToken(b *testing.B) {
-	for _, d := range []graph.DType{graph.F32, graph.BF16, graph.Q8_0} {
+	for _, d := range []graph.DType{graph.F32, graph.BF16, graph.F16, graph.Q8_0} {
 		for _, c := range [][2]int{{128, 100}, {4096, 100}, {4096, 4000}} {
-			b.Run(fmt.Sprintf("%s/room=%d/at=%d", d, c[0], c[1]), func(b *testing.B) {
-				job, in := openCachedToken(b, c[0], c[1], d)
-				s := stepper{job, in, make([]*runtime.Array, len(job.Plan().Out))}
-				b.ReportAllocs()
-				for b.Loop() {
-					s.step(b)
-				}
-			})
+			for threads := 1; threads <= 2; threads++ {
+				b.Run(fmt.Sprintf("%s/room=%d/at=%d/threads=%d", d, c[0], c[1], threads), func(b *testing.B) {
+					job, in := openCachedToken(b, threads, c[0], c[1], d)
+					s := stepper{job, in, make([]*runtime.Array, len(job.Plan().Out))}
+					b.ReportAllocs()
+					for b.Loop() {
+						s.step(b)
+					}
+				})
+			}
 		}
 	}
 }
@@ -109,7 +111,7 @@ func TestCachedTokenAllocates(t *testing.T) {
 	for _, d := range []graph.DType{graph.F32, graph.BF16, graph.F16, graph.Q8_0} {
 		for _, at := range []int{100, 2000} {
 			t.Run(fmt.Sprintf("%s/at=%d", d, at), func(t *testing.T) {
-				job, in := openCachedToken(t, at+28, at, d)
+				job, in := openCachedToken(t, 2, at+28, at, d)
 				s := stepper{job, in, make([]*runtime.Array, len(job.Plan().Out))}
 				step := func() { s.step(t) }
 				waitingRoom()

@@ -91,7 +91,7 @@ func sums(p *lowering.Plan) bool {
 }
 
 // differ returns an error if got differs from want: in bits if tol is 0, and otherwise by
-// more than tol relative to the larger of 1 and the largest element.
+// more than tol relative to the larger of 1 and the largest element, in f32 by more than 1e-6.
 func differ(got, want []array.Array, tol float64) error {
 	if len(got) != len(want) {
 		return fmt.Errorf("%d results, want %d", len(got), len(want))
@@ -100,7 +100,10 @@ func differ(got, want []array.Array, tol float64) error {
 		if array.Equal(got[i], want[i]) {
 			continue
 		}
-		scale := 1.0
+		scale, tol := 1.0, tol
+		if tol > 0 && want[i].Type.DType == graph.F32 { // the gradient of 8-bit floats
+			tol = max(tol, 1e-6)
+		}
 		for _, x := range want[i].Float64s() {
 			if !math.IsNaN(x) && !math.IsInf(x, 0) {
 				scale = max(scale, math.Abs(x))

@@ -451,7 +451,7 @@ func denseOps() []op {
 		on((*gen).concatenate), on((*gen).slice), on((*gen).pad),
 		on((*gen).constraint), on((*gen).constraint), on((*gen).dot), on((*gen).dot), on((*gen).dot),
 		on((*gen).gather), on((*gen).scatter), on((*gen).takeAlong), on((*gen).embedding), on((*gen).crossEntropy), on((*gen).attention),
-		on((*gen).dynamic), on((*gen).iota), on((*gen).random),
+		on((*gen).dynamic), on((*gen).iota), on((*gen).random), on((*gen).inBlocks), on((*gen).scaled),
 		on((*gen).loop), on((*gen).again),
 	}
 }
@@ -467,6 +467,7 @@ func rowOps() []op {
 		on((*gen).broadcast), on((*gen).reshape), on((*gen).reshape), on((*gen).transpose), on((*gen).concatenate), on((*gen).slice), on((*gen).pad),
 		on((*gen).dot), on((*gen).gather), on((*gen).rowConstraint),
 		on((*gen).grouped), on((*gen).grouped), on((*gen).grouped), on((*gen).grouped), on((*gen).outer), on((*gen).weigh), on((*gen).weigh),
+		on((*gen).inBlocks), on((*gen).scaled),
 		on((*gen).finish), on((*gen).finish),
 	}
 }

@@ -39,7 +39,7 @@ func New(seed uint64) (Program, error) {
 	return g.p, nil
 }
 
-// Inputs returns random arrays for every input of q: floats in [-1, 1), and integers in
+// Inputs returns random arrays for every input of q: floats and blocks in [-1, 1), and integers in
 // their ranges. q has p's inputs and may have further float inputs.
 func (p Program) Inputs(q *graph.Program, seed uint64) map[string]array.Array {
 	in := map[string]array.Array{}
