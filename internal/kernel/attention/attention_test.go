@@ -472,3 +472,28 @@ func BenchmarkAttention(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkAttentionToken is a query of each of 4 heads of 32 elements, whose keys and values
+// lie side by side, as those of a cache do.
+func BenchmarkAttentionToken(b *testing.B) {
+	const heads, d = 4, 32
+	for _, keys := range []int{100, 4000} {
+		q, k, v := make([]float32, heads*d), make([]float32, keys*heads*d), make([]float32, keys*heads*d)
+		for i := range k {
+			k[i], v[i] = float32(i*7919%101)/101, float32(i*104729%103)/103
+		}
+		copy(q, v)
+		out, lse := make([]float32, heads*d), make([]float32, heads)
+		a := Attention[float32]{S: 1, R: keys, D: d, V: d, Scale: 0.2, Causal: true, At: keys - 1}
+		b.Run(fmt.Sprintf("keys=%d", keys), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				for h := range heads {
+					at := a.Attend(nil, HeadOf(k, 0, h, keys, heads, d), HeadOf(v, 0, h, keys, heads, d))
+					at.Forward(HeadOf(q, 0, h, 1, heads, d), HeadOf(out, 0, h, 1, heads, d), lse[h:h+1], Terms[float32]{}, 0, 1)
+					at.Release()
+				}
+			}
+		})
+	}
+}

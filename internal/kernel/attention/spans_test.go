@@ -8,9 +8,14 @@ import (
 )
 
 // Sequences of several spans: queries that come alone, and queries whose spans are computed one
-// by one and joined, get the bits of queries that come together.
+// by one and joined, get the bits of queries that come together. Rows fill
+// vectors, or do not.
 func TestAttentionSpans(t *testing.T) {
-	const d, v = 20, 17
+	attentionSpans(t, 20, 17)
+	attentionSpans(t, 32, 16)
+}
+
+func attentionSpans(t *testing.T, d, v int) {
 	for _, vec := range attentionVectors() {
 		for _, c := range []struct {
 			s, window  int
@@ -22,10 +27,13 @@ func TestAttentionSpans(t *testing.T) {
 				if i%span > 2 && i%span < span-2 && i%191 != 0 && i < c.s-3 {
 					continue
 				}
-				what := fmt.Sprintf("%v %+v: query %d", vec, c, i)
+				what := fmt.Sprintf("%v %d %d %+v: query %d", vec, d, v, c, i)
 				one := whole
 				one.S, one.R, one.At = 1, i+1, i
-				one.q, one.k, one.v = one.q[i*d:][:d], one.k[:(i+1)*d], one.v[:(i+1)*v]
+				one.q = one.q[i*d:][:d]
+				if i%2 == 0 { // there are no keys behind the last
+					one.k, one.v = one.k[:(i+1)*d], one.v[:(i+1)*v]
+				}
 				if c.bias {
 					one.bias = one.bias[i*c.s:]
 				}
