@@ -114,7 +114,7 @@ func TestPeerSides(t *testing.T) {
 				t.Errorf("20 ms of a step of 1 ms are %v, want several of at least 1e6 ns", a.NS)
 			}
 			a = ask(opening{"open", "known", arrays, map[string]any{"n": 7}, 1e-9, 60})
-			require.Equal(t, "no formulation runs and agrees", a.Failure)
+			require.Contains(t, a.Failure, "no formulation runs and agrees")
 			require.NotEmpty(t, ask(opening{"open", "known", filepath.Join(dir, "nowhere"), map[string]any{"n": 7}, 1e-3, 60}).Failure)
 			if name == "Python" { // whose formulations may have to be compiled
 				a = ask(opening{"open", "known", arrays, map[string]any{"n": 7}, 1e-3, 1e-3})

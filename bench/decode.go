@@ -213,6 +213,7 @@ func dot(x, y []float64) float64 {
 // blockFormat is a format of weights in blocks.
 type blockFormat struct {
 	name            string
+	dtype           graph.DType
 	bytes, elements int // of a block
 	// fill makes a block with about that standard deviation from random bytes.
 	fill func(block []byte, std float64)
@@ -250,7 +251,7 @@ func putHalf(b []byte, x float64) { binary.LittleEndian.PutUint16(b, uint16(arra
 
 // q80 is ggml's Q8_0: an f16 scale and 32 signed bytes.
 func q80() blockFormat {
-	return blockFormat{"q8_0", 34, 32,
+	return blockFormat{"q8_0", graph.Q8_0, 34, 32,
 		func(b []byte, std float64) {
 			putHalf(b, std/74)
 			for i, q := range b[2:] {
@@ -271,7 +272,7 @@ func q80() blockFormat {
 // each in 12 bytes; and 256 numbers of 4 bits, of which each 32 bytes hold two
 // groups of 32. A number is d·scale·q - dmin·minimum.
 func q4K() blockFormat {
-	return blockFormat{"q4_k", 144, 256,
+	return blockFormat{"q4_k", graph.Q4_K, 144, 256,
 		func(b []byte, std float64) { putHalf(b, std/256); putHalf(b[2:], 7.5*std/256) },
 		func(to []float64, b []byte) {
 			d, low, s, q := half(b), half(b[2:]), b[4:16], b[16:]

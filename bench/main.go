@@ -40,6 +40,9 @@ type settings struct {
 	list    bool
 	verbose bool
 	patient time.Duration
+	models  string // folder of the files of whole models
+	layers  [2]int // of OLMoE and of Qwen3
+	first   string // a model's file: open it, generate a token, say how much memory that took
 }
 
 func parse(args []string) (settings, error) {
@@ -55,6 +58,10 @@ func parse(args []string) (settings, error) {
 	f.BoolVar(&s.list, "list", false, "list the workloads and end")
 	f.BoolVar(&s.verbose, "v", false, "show what peers complain of")
 	f.DurationVar(&s.patient, "patience", 15*time.Minute, "how long a peer may take to prepare a workload")
+	f.StringVar(&s.models, "models", "out/bench-models", "`folder` where the files of whole models are written and stay, some GB")
+	f.IntVar(&s.layers[0], "olmoe-layers", 4, "`layers` of OLMoE-1B-7B, of the 16 that it has")
+	f.IntVar(&s.layers[1], "qwen-layers", 8, "`layers` of Qwen3-30B-A3B, of the 48 that it has")
+	f.StringVar(&s.first, "first", "", "open the model in this `file`, generate a token, print the bytes of memory that took as JSON, and end")
 	if err := f.Parse(args); err != nil {
 		return s, err
 	}
@@ -63,6 +70,8 @@ func parse(args []string) (settings, error) {
 		return s, fmt.Errorf("bench: argument %q: all settings are flags; see -help", f.Arg(0))
 	case s.rounds < 1:
 		return s, fmt.Errorf("bench: -rounds %d: want at least 1", s.rounds)
+	case s.layers[0] < 1 || s.layers[1] < 1:
+		return s, fmt.Errorf("bench: -olmoe-layers %d -qwen-layers %d: want at least 1", s.layers[0], s.layers[1])
 	case !(s.seconds > 0 && s.seconds <= 60):
 		return s, fmt.Errorf("bench: -seconds %g: want more than 0 and at most 60", s.seconds)
 	}
@@ -84,9 +93,9 @@ func parse(args []string) (settings, error) {
 }
 
 // allWorkloads returns what is measured, cheap and informative workloads first.
-func allWorkloads() []workload {
+func allWorkloads(s settings) []workload {
 	var all []workload
-	for _, ws := range [][]workload{matmulWorkloads(), scalarWorkloads(), attentionWorkloads(), lmWorkloads(), moeWorkloads(), decodeWorkloads()} {
+	for _, ws := range [][]workload{matmulWorkloads(), scalarWorkloads(), attentionWorkloads(), lmWorkloads(), moeWorkloads(), decodeWorkloads(), llmWorkloads(s.models, s.layers[0], s.layers[1])} {
 		all = append(all, ws...)
 	}
 	return all
@@ -100,8 +109,11 @@ func run(args []string, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	if s.first != "" {
+		return first(s.first, out)
+	}
 	var chosen []workload
-	for _, w := range allWorkloads() {
+	for _, w := range allWorkloads(s) {
 		w.peers = slices.DeleteFunc(w.peers, func(name string) bool { return !s.peers.MatchString(name) })
 		if s.only.MatchString(w.name) && len(w.peers) > 0 {
 			chosen = append(chosen, w)

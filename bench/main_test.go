@@ -40,8 +40,10 @@ func TestParse(t *testing.T) {
 // compiles; only the decoding ones may need more than this build has.
 func TestWorkloads(t *testing.T) {
 	names := map[string]bool{}
+	s, err := parse(nil)
+	require.NoError(t, err)
 	crew := newCrew("", time.Second, false)
-	for _, w := range allWorkloads() {
+	for _, w := range allWorkloads(s) {
 		if names[w.name] {
 			t.Errorf("two workloads are called %s", w.name)
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -14,6 +15,9 @@ import (
 // peakTarget is the target against the processor's peak. No product reaches the
 // peak; the target is 0.85 of it.
 const peakTarget = 1 / 0.85
+
+// memoryTarget is the target against reading the weights once: 0.9 of that speed.
+const memoryTarget = 1 / 0.9
 
 // bench is one run of the command.
 type bench struct {
@@ -36,9 +40,12 @@ func (b *bench) run(w workload, threads int) ([]row, error) {
 	b.log("%s, %d threads", w.name, threads)
 	rows := make([]row, len(w.peers))
 	for i, name := range w.peers {
-		rows[i] = row{Workload: w.name, Title: w.title, Threads: threads, Peer: name, Target: w.target, Flop: w.flop}
-		if name == peakName {
+		rows[i] = row{Workload: w.name, Title: w.title, Threads: threads, Peer: name, Target: w.target, Flop: w.flop, Tokens: w.tokens}
+		switch name {
+		case peakName:
 			rows[i].Target = peakTarget
+		case memoryName:
+			rows[i].Target = memoryTarget
 		}
 	}
 	s, err := w.open(threads)
@@ -58,7 +65,7 @@ func (b *bench) run(w workload, threads int) ([]row, error) {
 
 	var contenders []*contender
 	for i := range rows {
-		c, err := b.enter(w, threads, dir, &rows[i])
+		c, err := b.enter(w, threads, dir, s, &rows[i])
 		if err != nil {
 			rows[i].Note = err.Error()
 			b.log("  %s: %v", rows[i].Peer, err)
@@ -74,6 +81,9 @@ func (b *bench) run(w workload, threads int) ([]row, error) {
 	}
 	for i := range rows {
 		rows[i].Gomoe = summarize(own)
+		if s.resident != nil {
+			rows[i].GomoeResident = s.resident()
+		}
 	}
 	for _, c := range contenders {
 		switch {
@@ -119,6 +129,7 @@ func (b *bench) interleave(s *subject, contenders []*contender, threads int) ([]
 			case a.Failure != "" || len(a.NS) == 0:
 				c.row.Note = "no time: " + a.Failure
 			default:
+				c.row.OtherResident = a.Resident
 				c.rounds = append(c.rounds, a.NS)
 			}
 		}
@@ -126,14 +137,35 @@ func (b *bench) interleave(s *subject, contenders []*contender, threads int) ([]
 	return own, nil
 }
 
-// enter opens the workload at a peer. Errors become notes in its row.
-func (b *bench) enter(w workload, threads int, dir string, r *row) (*contender, error) {
+// enter opens the workload at a peer, which is started again with its next fallback where it crashes.
+func (b *bench) enter(w workload, threads int, dir string, s *subject, r *row) (*contender, error) {
+	for {
+		c, err := b.tryToEnter(w, threads, dir, s, r)
+		crash := new(crashed)
+		if !errors.As(err, &crash) {
+			return c, err
+		}
+		next := b.crew.fallBack(r.Peer, threads)
+		if next == "" {
+			return nil, err
+		}
+		r.Crash = fmt.Sprintf("%s; started again with %s", crash, next)
+		b.log("  %s: %s", r.Peer, r.Crash)
+	}
+}
+
+// tryToEnter opens the workload at a peer. Errors become notes in its row.
+func (b *bench) tryToEnter(w workload, threads int, dir string, s *subject, r *row) (*contender, error) {
 	m, err := b.crew.member(r.Peer, threads)
 	if err != nil {
 		return nil, err
 	}
 	r.Version = m.Version
-	a, err := m.ask(opening{"open", w.peer, dir, w.params, w.tolerance, m.patient.Seconds()})
+	params := maps.Clone(w.params)
+	if s.file != "" {
+		params["file"] = s.file
+	}
+	a, err := m.ask(opening{"open", w.peer, dir, params, w.tolerance, m.patient.Seconds()})
 	if err != nil {
 		b.crew.lose(r.Peer, threads)
 		return nil, err

@@ -22,6 +22,9 @@ const (
 	peakName       = "peak" // the processor's own peak, measured
 	ggmlName       = "ggml"
 	ikName         = "ik_llama"
+	llamaName      = "llama.cpp"
+	ikLlamaName    = "ik_llama.cpp"
+	memoryName     = "memory" // how fast it is read, measured
 )
 
 // peer is a library to compare with.
@@ -31,6 +34,13 @@ type peer struct {
 	// command returns the command that runs the peer with that many threads. dir holds the
 	// programs.
 	command func(dir string, threads int) (*exec.Cmd, error)
+	// fallbacks are variables of the environment, one of which is set where the peer crashes without: first the first.
+	fallbacks []string
+}
+
+// oneDNNFallbacks keep oneDNN from instructions that it finds and that a virtual machine does not have.
+func oneDNNFallbacks() []string {
+	return []string{"ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16", "ONEDNN_MAX_CPU_ISA=AVX2"}
 }
 
 func allPeers() []peer {
@@ -47,19 +57,37 @@ func allPeers() []peer {
 			}
 			cmd.Env = append(cmd.Env, "LD_PRELOAD="+lib)
 			return cmd, nil
-		}},
+		}, oneDNNFallbacks()},
 		{torchPlainName, "pip install torch", func(dir string, threads int) (*exec.Cmd, error) {
 			return python(dir, "torch_peer.py", "torch", threads)
-		}},
-		{jaxName, "pip install jax", func(dir string, threads int) (*exec.Cmd, error) { return python(dir, "jax_peer.py", "jax", threads) }},
+		}, oneDNNFallbacks()},
+		{jaxName, "pip install jax", func(dir string, threads int) (*exec.Cmd, error) { return python(dir, "jax_peer.py", "jax", threads) }, oneDNNFallbacks()},
+		llama(llamaName, "llama_cpp", "llama-cpp-python[server]"),
+		llama(ikLlamaName, "ik_llama_cpp", "ik-llama-cpp-python"),
 		compiled(openblasName, "apt install libopenblas-dev, or set OPENBLAS_DIR", "openblas_peer.c", library{env: "OPENBLAS_DIR", pkg: "openblas", link: []string{"-lopenblas"}}),
-		compiled(onednnName, "apt install libdnnl-dev, or set DNNL_DIR", "onednn_peer.c", library{env: "DNNL_DIR", link: []string{"-ldnnl"}}),
+		compiled(onednnName, "apt install libdnnl-dev, or set DNNL_DIR", "onednn_peer.c", library{env: "DNNL_DIR", link: []string{"-ldnnl"}}, oneDNNFallbacks()...),
 		compiled(peakName, "apt install gcc", "peak_peer.c", library{}),
+		compiled(memoryName, "apt install gcc", "memory_peer.c", library{}),
 		compiled(ggmlName, "build github.com/ggml-org/ggml and set GGML_DIR; see bench/README.md", "ggml_peer.c", library{
 			env: "GGML_DIR", required: true, include: []string{"ggml/include"}, link: []string{"-lggml", "-lggml-cpu", "-lggml-base", "-lstdc++"}}),
 		compiled(ikName, "build github.com/ikawrakow/ik_llama.cpp and set IK_LLAMA_DIR; see bench/README.md", "ggml_peer.c", library{
 			env: "IK_LLAMA_DIR", required: true, include: []string{"ggml/include"}, define: []string{"-DIK_LLAMA"}, link: []string{"-lggml", "-lstdc++"}}),
 	}
+}
+
+// llama returns a peer that a Python module has, and a package.
+func llama(name, module, pack string) peer {
+	return peer{name, "pip install '" + pack + "' numpy", func(dir string, threads int) (*exec.Cmd, error) {
+		cmd, err := python(dir, "llama_peer.py", module, threads)
+		if err != nil {
+			if missing := new(notInstalled); errors.As(err, &missing) {
+				err = &notInstalled{"pip install '" + pack + "' numpy"}
+			}
+			return nil, err
+		}
+		cmd.Env = append(cmd.Env, "BENCH_PEERS_LLAMA="+module)
+		return cmd, nil
+	}, nil}
 }
 
 // notInstalled is the error of a peer that is not installed.
@@ -86,7 +114,7 @@ func python(dir, script, module string, threads int) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-func compiled(name, install, source string, lib library) peer {
+func compiled(name, install, source string, lib library, fallbacks ...string) peer {
 	return peer{name, install, func(dir string, threads int) (*exec.Cmd, error) {
 		exe, err := compile(dir, name, source, lib)
 		if err != nil {
@@ -99,7 +127,7 @@ func compiled(name, install, source string, lib library) peer {
 		cmd := exec.Command(exe)
 		cmd.Env = environment(threads)
 		return cmd, nil
-	}}
+	}, fallbacks}
 }
 
 // environment returns the environment of peers. It fixes the number of threads of all their
@@ -125,6 +153,7 @@ type crew struct {
 	peers   map[string]peer
 	running map[place]*child
 	failed  map[place]error
+	fallen  map[place]int // how many fallbacks have been taken
 }
 
 // place is a peer with a number of threads.
@@ -134,7 +163,7 @@ type place struct {
 }
 
 func newCrew(dir string, patient time.Duration, verbose bool) *crew {
-	c := &crew{dir: dir, patient: patient, verbose: verbose, peers: map[string]peer{}, running: map[place]*child{}, failed: map[place]error{}}
+	c := &crew{dir: dir, patient: patient, verbose: verbose, peers: map[string]peer{}, running: map[place]*child{}, failed: map[place]error{}, fallen: map[place]int{}}
 	for _, p := range allPeers() {
 		c.peers[p.name] = p
 	}
@@ -159,13 +188,18 @@ func (c *crew) member(name string, threads int) (*child, error) {
 		if err != nil {
 			return nil, err
 		}
+		if n := c.fallen[at]; n > 0 {
+			cmd.Env = append(cmd.Env, p.fallbacks[n-1])
+		}
 		if c.verbose {
 			cmd.Env = append(cmd.Env, "BENCH_PEERS_VERBOSE=1")
 		}
 		return start(cmd, c.patient, c.verbose)
 	}()
 	if err != nil {
-		c.failed[at] = err
+		if crash := new(crashed); !errors.As(err, &crash) { // another setting may help
+			c.failed[at] = err
+		}
 		return nil, err
 	}
 	c.running[at] = m
@@ -179,6 +213,17 @@ func (c *crew) lose(name string, threads int) {
 		m.kill() // how it ends no longer matters
 		delete(c.running, at)
 	}
+}
+
+// fallBack takes the next fallback of a peer that has crashed, and returns it; "" if there is none.
+func (c *crew) fallBack(name string, threads int) string {
+	at := place{name, threads}
+	all := c.peers[name].fallbacks
+	if c.fallen[at] == len(all) {
+		return ""
+	}
+	c.fallen[at]++
+	return all[c.fallen[at]-1]
 }
 
 // dismiss ends all peers.

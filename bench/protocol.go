@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"syscall"
 	"time"
 )
 
@@ -47,6 +48,7 @@ type answer struct {
 	Unsupported  bool          `json:"unsupported"`
 	Failure      string        `json:"failure"`
 	NS           []int64       `json:"ns"`
+	Resident     int64         `json:"resident"` // bytes of its own that the peer holds in memory; 0 if it does not say
 }
 
 // child is a peer's process.
@@ -62,6 +64,11 @@ type line struct {
 	text []byte
 	err  error
 }
+
+// crashed is the error of a peer that a signal has ended.
+type crashed struct{ signal os.Signal }
+
+func (e *crashed) Error() string { return "the peer crashed: " + e.signal.String() }
 
 // start runs a peer and reads its greeting. Its stderr is shown if verbose.
 func start(cmd *exec.Cmd, patient time.Duration, verbose bool) (*child, error) {
@@ -106,7 +113,7 @@ func (c *child) receive(to any) error {
 	select {
 	case l := <-c.lines:
 		if l.err != nil {
-			return fmt.Errorf("bench: the peer ended: %w", l.err)
+			return c.ended(l.err)
 		}
 		return json.Unmarshal(l.text, to)
 	case <-time.After(c.patient):
@@ -122,9 +129,28 @@ func (c *child) ask(request any) (answer, error) {
 		return a, err
 	}
 	if _, err := c.in.Write(append(text, '\n')); err != nil {
-		return a, fmt.Errorf("bench: the peer ended: %w", err)
+		return a, c.ended(err)
 	}
 	return a, c.receive(&a)
+}
+
+// ended returns the error of a child that has closed its stdin or stdout. It waits until the child has ended.
+func (c *child) ended(why error) error {
+	over := make(chan struct{})
+	go func() {
+		<-c.drained()
+		c.cmd.Wait() // its error is the state that is looked at
+		close(over)
+	}()
+	select {
+	case <-over:
+	case <-time.After(10 * time.Second): // it goes on without them
+		return fmt.Errorf("bench: the peer ended: %w", why)
+	}
+	if s, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && s.Signaled() {
+		return &crashed{s.Signal()}
+	}
+	return fmt.Errorf("bench: the peer ended: %s", c.cmd.ProcessState)
 }
 
 // stop asks the child to end, and kills it if it does not.

@@ -8,20 +8,26 @@ import (
 
 // row is one workload with a number of threads against one peer.
 type row struct {
-	Workload     string        `json:"workload"`
-	Title        string        `json:"title"`
-	Threads      int           `json:"threads"`
-	Peer         string        `json:"peer"`
-	Version      string        `json:"version,omitempty"`
-	Formulation  string        `json:"formulation,omitempty"` // the peer's fastest
-	Gomoe        times         `json:"gomoe"`
-	Other        times         `json:"other"`           // the peer's
-	Ratio        float64       `json:"ratio,omitempty"` // gomoe's time divided by the peer's, median of rounds; 0 means not measured
-	Target       float64       `json:"target"`
-	Error        float64       `json:"error"` // the peer's largest difference from gomoe's results, relative to the largest element
-	Flop         float64       `json:"flop,omitempty"`
-	Note         string        `json:"note,omitempty"` // why there is no ratio
-	Formulations []formulation `json:"formulations,omitempty"`
+	Workload    string  `json:"workload"`
+	Title       string  `json:"title"`
+	Threads     int     `json:"threads"`
+	Peer        string  `json:"peer"`
+	Version     string  `json:"version,omitempty"`
+	Formulation string  `json:"formulation,omitempty"` // the peer's fastest
+	Gomoe       times   `json:"gomoe"`
+	Other       times   `json:"other"`           // the peer's
+	Ratio       float64 `json:"ratio,omitempty"` // gomoe's time divided by the peer's, median of rounds; 0 means not measured
+	Target      float64 `json:"target"`
+	Error       float64 `json:"error"` // the peer's largest difference from gomoe's results, relative to the largest element
+	Flop        float64 `json:"flop,omitempty"`
+	Tokens      int     `json:"tokens,omitempty"` // of a step
+	Note        string  `json:"note,omitempty"`   // why there is no ratio
+	// Crash is how the peer crashed before it was started once more with another setting, and which one.
+	Crash string `json:"crash,omitempty"`
+	// GomoeResident and OtherResident are the bytes of their own that both sides held in memory; 0 means not measured.
+	GomoeResident int64         `json:"gomoe_resident,omitempty"`
+	OtherResident int64         `json:"other_resident,omitempty"`
+	Formulations  []formulation `json:"formulations,omitempty"`
 }
 
 // times are the times of one side in nanoseconds. Zeros mean not measured.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/gomoe/gomoe/internal/memory"
 )
 
 // report is everything that a run found.
@@ -32,21 +34,24 @@ func (r report) writeMarkdown(w io.Writer) error {
 	b.WriteString("|---|--:|--:|---|--:|--:|--:|---|--:|\n")
 	last := ""
 	for _, x := range r.Rows {
-		title := x.Title
+		title, peer := x.Title, strings.TrimSpace(x.Peer+" "+x.Version)
+		if x.Crash != "" {
+			peer += " (" + x.Crash + ")"
+		}
 		if key := fmt.Sprint(x.Workload, x.Threads); key == last {
 			title = ""
 		} else {
 			last = key
 		}
-		peer := strings.TrimSpace(x.Peer + " " + x.Version)
 		if x.Note != "" {
 			fmt.Fprintf(&b, "| %s | %d | %s | %s | %s | | %s | %s | |\n",
-				title, x.Threads, x.Gomoe.text(x.Flop), peer, x.Other.text(x.Flop), number(x.Target), cell(x.Note))
+				title, x.Threads, x.Gomoe.text(x.Flop, x.Tokens), cell(peer), x.Other.text(x.Flop, x.Tokens), number(x.Target), cell(x.Note))
 			continue
 		}
 		fmt.Fprintf(&b, "| %s | %d | %s | %s | %s | **%.2f** (%.2f) | %s | %s | %.0e |\n",
-			title, x.Threads, x.Gomoe.text(x.Flop), peer, x.Other.text(x.Flop), x.Ratio, x.Gomoe.Best/x.Other.Best, number(x.Target), cell(x.Formulation), x.Error)
+			title, x.Threads, x.Gomoe.text(x.Flop, x.Tokens), cell(peer), x.Other.text(x.Flop, x.Tokens), x.Ratio, x.Gomoe.Best/x.Other.Best, number(x.Target), cell(x.Formulation), x.Error)
 	}
+	r.writeMemory(&b)
 	b.WriteString("\n## Formulations\n\nThe fastest run of each while choosing. Those that do not agree with gomoe's results do not count.\n\n")
 	b.WriteString("| workload | threads | peer | formulation | fastest | error |\n|---|--:|---|---|--:|--:|\n")
 	for _, x := range r.Rows {
@@ -62,14 +67,32 @@ func (r report) writeMarkdown(w io.Writer) error {
 	return err
 }
 
-// text formats the median, the fastest run, and the median's rate in GFLOP/s.
-func (t times) text(flop float64) string {
+// writeMemory writes what both sides held in memory, where that was measured.
+func (r report) writeMemory(b *strings.Builder) {
+	began := false
+	for _, x := range r.Rows {
+		if x.GomoeResident == 0 || x.OtherResident == 0 {
+			continue
+		}
+		if !began {
+			b.WriteString("\n## Memory\n\nWhat a process holds of its own after the first token, beside the mapped file; gomoe's without its planned caches.\n\n| workload | gomoe | peer | peer's |\n|---|--:|---|--:|\n")
+			began = true
+		}
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", x.Title, memory.Format(float64(x.GomoeResident)), x.Peer, memory.Format(float64(x.OtherResident)))
+	}
+}
+
+// text formats the median, the fastest run, and the median's rate in GFLOP/s and in tokens per second.
+func (t times) text(flop float64, tokens int) string {
 	if t.Median == 0 {
 		return ""
 	}
 	s := fmt.Sprintf("%s (%s)", duration(t.Median), duration(t.Best))
 	if flop > 0 {
 		s += fmt.Sprintf(" %.0f GF/s", flop/t.Median)
+	}
+	if tokens > 0 {
+		s += fmt.Sprintf(" %s tokens/s", digits(float64(tokens)*1e9/t.Median))
 	}
 	return s
 }

@@ -25,6 +25,8 @@ type workload struct {
 	// flop is the number of floating-point operations of one step; 0 means that
 	// it is of no interest.
 	flop float64
+	// tokens is how many tokens of a language model a step computes; 0 means none.
+	tokens int
 	// tolerance is the largest difference of a peer's result from gomoe's,
 	// relative to the largest element of gomoe's, with which the peer's time
 	// counts.
@@ -43,7 +45,9 @@ type subject struct {
 	in, want map[string]array.Array
 	step     func() error
 	close    func() error
-	absent   error // why there is no step: this gomoe cannot run it
+	absent   error        // why there is no step: this gomoe cannot run it
+	file     string       // that both sides read, "" for none
+	resident func() int64 // bytes of its own that gomoe's process held in the last step; nil if nothing says
 }
 
 // dump writes the subject's arrays for peers, into a new folder.

@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 )
 
 // Sampling says how the next token is chosen. The zero Sampling is greedy: it takes the most likely token, the
@@ -50,36 +52,29 @@ func (s Sampling) Check() error {
 // candidate is a token that may come next.
 type candidate struct {
 	id int32
-	x  float64 // the logit, and later the weight
+	x  float64 // the logit, or the weight
 }
 
 // Choose returns the token that follows seen, of which there are so many, from the logits: its ID, the logarithm of
 // its probability under the logits alone, and the top most likely tokens. It is an error if a logit is NaN or all are
 // -Inf.
 func (s Sampling) Choose(logits []float32, seen []int32, top int) (Token, error) {
-	cs := make([]candidate, len(logits))
-	most := math.Inf(-1)
+	most := float32(math.Inf(-1))
 	for i, x := range logits {
-		if math.IsNaN(float64(x)) {
+		if x != x {
 			return Token{}, fmt.Errorf("generate: the logit of token %d at position %d is NaN", i, len(seen))
 		}
-		cs[i] = candidate{int32(i), float64(x)}
-		most = max(most, float64(x))
+		most = max(most, x)
 	}
-	if math.IsInf(most, 0) || len(cs) == 0 {
+	if math.IsInf(float64(most), 0) || len(logits) == 0 {
 		return Token{}, fmt.Errorf("generate: the largest logit at position %d is %g, want a finite one", len(seen), most)
 	}
-	sum := 0.0
-	for _, c := range cs {
-		sum += math.Exp(c.x - most)
-	}
-	norm := most + math.Log(sum)
+	norm := float64(most) + math.Log(vector.ExpTotal(logits, most))
 	var t Token
-	for _, c := range largest(cs, top) {
+	for _, c := range largest(logits, top) {
 		t.Top = append(t.Top, Alternative{c.id, c.x - norm})
 	}
-	s.penalise(cs, seen)
-	t.ID = s.pick(cs, len(seen))
+	t.ID = s.pick(s.penalised(logits, seen), len(seen))
 	t.LogProb = float64(logits[t.ID]) - norm
 	return t, nil
 }
@@ -95,15 +90,18 @@ func descending(a, b candidate) int {
 	return cmp.Compare(a.id, b.id)
 }
 
-// largest returns the n first candidates in order, without changing cs.
-func largest(cs []candidate, n int) []candidate {
-	if n = min(n, len(cs)); n == 0 {
+// largest returns the n largest logits in order.
+func largest(logits []float32, n int) []candidate {
+	if n = min(n, len(logits)); n == 0 {
 		return nil
 	}
-	best := slices.Clone(cs[:n])
+	best := make([]candidate, n)
+	for i := range best {
+		best[i] = candidate{int32(i), float64(logits[i])}
+	}
 	slices.SortFunc(best, descending)
-	for _, c := range cs[n:] {
-		if descending(c, best[n-1]) < 0 {
+	for id, x := range logits[n:] {
+		if c := (candidate{int32(n + id), float64(x)}); c.x > best[n-1].x { // of equal ones the lower id is first
 			i, _ := slices.BinarySearchFunc(best[:n-1], c, descending)
 			copy(best[i+1:], best[i:n-1])
 			best[i] = c
@@ -112,12 +110,18 @@ func largest(cs []candidate, n int) []candidate {
 	return best
 }
 
-// penalise changes the logits of tokens that are there already, and of those with a bias.
-func (s Sampling) penalise(cs []candidate, seen []int32) {
-	if s.Repetition != 0 && s.Repetition != 1 || s.Presence != 0 || s.Frequency != 0 {
-		times := make([]int32, len(cs))
+// penalised returns the logits with those of tokens changed that are there already, and of those with a bias. If that
+// changes nothing, they are logits itself.
+func (s Sampling) penalised(logits []float32, seen []int32) []float32 {
+	penalties := s.Repetition != 0 && s.Repetition != 1 || s.Presence != 0 || s.Frequency != 0
+	if !penalties && len(s.Bias) == 0 {
+		return logits
+	}
+	logits = slices.Clone(logits)
+	if penalties {
+		times := make([]int32, len(logits))
 		for _, id := range seen {
-			if id >= 0 && int(id) < len(cs) {
+			if id >= 0 && int(id) < len(logits) {
 				times[id]++
 			}
 		}
@@ -125,54 +129,84 @@ func (s Sampling) penalise(cs []candidate, seen []int32) {
 			if n == 0 {
 				continue
 			}
-			if x := &cs[id].x; s.Repetition != 0 {
-				if *x > 0 {
-					*x /= s.Repetition
+			x := float64(logits[id])
+			if s.Repetition != 0 {
+				if x > 0 {
+					x /= s.Repetition
 				} else {
-					*x *= s.Repetition
+					x *= s.Repetition
 				}
 			}
-			cs[id].x -= s.Presence + float64(s.Frequency*float64(n))
+			logits[id] = float32(x - (s.Presence + float64(s.Frequency*float64(n))))
 		}
 	}
 	for id, b := range s.Bias {
-		if id >= 0 && int(id) < len(cs) {
-			cs[id].x += b
+		if id >= 0 && int(id) < len(logits) {
+			logits[id] = float32(float64(logits[id]) + b)
 		}
 	}
+	return logits
 }
 
 // pick returns the token at a position.
-func (s Sampling) pick(cs []candidate, position int) int32 {
-	first := slices.MinFunc(cs, descending)
-	if s.Temperature == 0 {
-		return first.id
-	}
-	if s.TopK > 0 {
-		cs = largest(cs, s.TopK)
-	}
-	sum := 0.0
-	for i := range cs {
-		cs[i].x = math.Exp((cs[i].x - first.x) / s.Temperature)
-		sum += cs[i].x
-	}
-	if s.MinP > 0 {
-		cs = slices.DeleteFunc(cs, func(c candidate) bool { return c.x < s.MinP })
-	}
-	if s.TopP > 0 {
-		cs = nucleus(cs, s.TopP*sum)
-	}
-	sum = 0
-	for _, c := range cs {
-		sum += c.x
-	}
-	u := rand.New(rand.NewPCG(s.Seed, uint64(position))).Float64() * sum
-	for _, c := range cs {
-		if u -= c.x; u < 0 {
-			return c.id
+func (s Sampling) pick(logits []float32, position int) int32 {
+	first := 0 // the most likely
+	for id, x := range logits {
+		if x > logits[first] {
+			first = id
 		}
 	}
-	return cs[len(cs)-1].id
+	if s.Temperature == 0 {
+		return int32(first)
+	}
+	var ids []int32 // of the logits that are left; nil means all, in order
+	top := logits[first]
+	if s.TopK > 0 {
+		best := largest(logits, s.TopK)
+		ids, logits = make([]int32, len(best)), make([]float32, len(best))
+		for i, c := range best {
+			ids[i], logits[i] = c.id, float32(c.x)
+		}
+	}
+	weights := make([]float32, len(logits))
+	for i, x := range logits {
+		weights[i] = float32((float64(x) - float64(top)) / s.Temperature)
+	}
+	sum := vector.ExpSum(weights, weights, 0)
+	if s.MinP > 0 || s.TopP > 0 {
+		cs := make([]candidate, 0, len(weights))
+		for i, w := range weights {
+			id := int32(i)
+			if ids != nil {
+				id = ids[i]
+			}
+			if float64(w) >= s.MinP {
+				cs = append(cs, candidate{id, float64(w)})
+			}
+		}
+		if s.TopP > 0 {
+			cs = nucleus(cs, s.TopP*sum)
+		}
+		sum, ids, weights = 0, make([]int32, len(cs)), weights[:len(cs)]
+		for i, c := range cs {
+			ids[i], weights[i] = c.id, float32(c.x)
+			sum += c.x
+		}
+	}
+	u, at := rand.New(rand.NewPCG(s.Seed, uint64(position))).Float64()*sum, 0
+	for i, w := range weights {
+		if w == 0 {
+			continue
+		}
+		at = i // the last one if sums are rounded so that u stays above 0
+		if u -= float64(w); u < 0 {
+			break
+		}
+	}
+	if ids != nil {
+		return ids[at]
+	}
+	return int32(at)
 }
 
 // nucleus returns the largest candidates whose weights are together at least part, in order, all if there are no

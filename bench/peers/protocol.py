@@ -90,8 +90,8 @@ def choose(formulations, want, tolerance, patience, to_numpy, log):
     return best, table
 
 
-def serve(name, version, threads, workloads, to_numpy):
-    """Answers requests on stdin until it ends."""
+def serve(name, version, threads, workloads, to_numpy, resident=lambda: 0):
+    """Answers requests on stdin until it ends. resident returns the bytes of its own that the process holds in memory."""
     replies = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what libraries print goes to stderr
 
@@ -116,12 +116,12 @@ def serve(name, version, threads, workloads, to_numpy):
                 data = Data(request["dir"])
                 best, table = choose(w(data, request["params"], threads), data.want(), request["tolerance"], request["patience"], to_numpy, log)
                 if best is None:
-                    reply(formulations=table, failure="no formulation runs and agrees")
+                    reply(formulations=table, failure="no formulation runs and agrees: " + table[0]["failure"])
                 else:
                     step = best[1]
                     reply(formulations=table, best=best[2])
             elif request["op"] == "time":
-                reply(ns=spin(step, request["seconds"], 1))
+                reply(ns=spin(step, request["seconds"], 1), resident=resident())
             else:
                 reply(failure="unknown op %s" % request["op"])
         except Exception as e:

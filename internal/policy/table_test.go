@@ -45,7 +45,7 @@ func imports() map[string][]string {
 		"finetune":                   {"", "array", "checkpoint", "checkpoint/peft", "convert", "data", "graph", "internal/memory", "models", "nn", "primitives", "runtime", "sharding", "tokenizer", "train"},
 		"convert":                    {"array", "checkpoint", "checkpoint/gguf", "checkpoint/safetensors", "checkpoint/tensor", "graph", "internal/whole", "models", "nn", "quant", "runtime", "tokenizer"},
 		"train/snapshot":             {"array", "checkpoint/safetensors", "checkpoint/tensor", "graph", "internal/near", "internal/whole", "runtime", "sharding", "world"},
-		"generate":                   {"", "array", "checkpoint", "collective", "ep", "graph", "internal/memory", "jaccl", "lowering", "models", "nn", "primitives", "runtime", "tokenizer", "world"},
+		"generate":                   {"", "array", "checkpoint", "collective", "ep", "graph", "internal/kernel/vector", "internal/memory", "jaccl", "lowering", "models", "nn", "primitives", "runtime", "tokenizer", "world"},
 		"serve":                      {"generate", "tokenizer"},
 		"nn":                         {"ep", "graph", "primitives", "sharding", "vjp"},
 		"models":                     {"array", "checkpoint", "checkpoint/tensor", "graph", "internal/near", "nn", "primitives", "quant", "runtime"},
