@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -57,7 +58,15 @@ type child struct {
 	in      io.WriteCloser
 	lines   chan line
 	patient time.Duration // how long the child may take to answer
+	once    sync.Once
+	exit    error // how it has ended
 	greeting
+}
+
+// wait waits until the child has ended. Its stdout must be closed.
+func (c *child) wait() error {
+	c.once.Do(func() { c.exit = c.cmd.Wait() })
+	return c.exit
 }
 
 type line struct {
@@ -139,7 +148,7 @@ func (c *child) ended(why error) error {
 	over := make(chan struct{})
 	go func() {
 		<-c.drained()
-		c.cmd.Wait() // its error is the state that is looked at
+		c.wait() // its error is the state that is looked at
 		close(over)
 	}()
 	select {
@@ -158,7 +167,7 @@ func (c *child) stop() error {
 	c.in.Close()
 	select {
 	case <-c.drained():
-		return c.cmd.Wait()
+		return c.wait()
 	case <-time.After(10 * time.Second):
 		return c.kill()
 	}
@@ -168,7 +177,7 @@ func (c *child) kill() error {
 	c.in.Close()
 	err := c.cmd.Process.Kill()
 	<-c.drained()
-	c.cmd.Wait() // reports the signal that was just sent
+	c.wait() // reports the signal that was just sent
 	if errors.Is(err, os.ErrProcessDone) {
 		return nil
 	}
