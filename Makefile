@@ -12,7 +12,7 @@ GO        ?= go
 FUZZTIME  ?= 20s
 SOAKTIME  ?= 1h
 BENCHTIME ?= 1s
-FIGURES    = RematArena|AccumulateMemory|ContractARowTravelsOncePerRank|ContractBlocksBoundMemory|LoopHasThePlanOfOneLayer|SumsAreJoined
+FIGURES    = RematArena|ContractOneTokenIsOneSum|AccumulateMemory|ContractARowTravelsOncePerRank|ContractBlocksBoundMemory|LoopHasThePlanOfOneLayer|SumsAreJoined
 TESTFLAGS ?=
 ARM64     ?= qemu-aarch64 -L /usr/aarch64-linux-gnu
 
