@@ -87,7 +87,8 @@ func TestExact(t *testing.T) {
 		}
 	}
 	differ := false
-	for _, mesh := range []string{"dp=2", "ep=2", "dp=4", "ep=4", "dp=2,ep=2", "ep=8", "dp=2,ep=4", "dp=4,ep=2", "dp=8", "dp=1,ep=4"} {
+	for _, mesh := range []string{"dp=2", "ep=2", "dp=4", "ep=4", "dp=2,ep=2", "ep=8", "dp=2,ep=4", "dp=4,ep=2", "dp=8", "dp=1,ep=4",
+		"dp=3", "ep=3", "dp=5", "ep=5", "dp=6", "ep=6", "dp=3,ep=2", "dp=2,ep=3", "dp=7", "ep=7", "ep=2,dp=2", "ep=3,dp=2", "ep=0-4/5/6-7", "dp=2,ep=8:3/1/1"} {
 		got, other := run(mesh, 8), run(mesh, 0)
 		for i := range want {
 			if !array.Equal(got[i], want[i]) {
@@ -114,10 +115,8 @@ func TestExactRefuses(t *testing.T) {
 		{"dp=2,tp=2", "leave tp out", gomoe.Config{Exact: 8}, exactPlace()},
 		{"dp=2", "want a power of two", gomoe.Config{Exact: 6}, exactPlace()},
 		{"dp=2", "choose a batch that is a multiple of 128", gomoe.Config{Exact: 128}, exactPlace()},
-		{"dp=4", "split over 1, 2, 4", gomoe.Config{Exact: 2}, exactPlace()},
-		{"dp=3", "split over 1, 2, 4", gomoe.Config{Exact: 8}, exactPlace()},
+		{"dp=3", "split over at most 2 ranks", gomoe.Config{Exact: 2}, exactPlace()},
 		{"", "place the batch on every mesh", gomoe.Config{Exact: 8}, nil},
-		{"ep=2,dp=2", "in the order of the mesh", gomoe.Config{Exact: 8}, exactPlace()},
 		{"dp=2", "rounded summands", gomoe.Config{Exact: 8, Sums: graph.BF16}, exactPlace()},
 	} {
 		m, err := sharding.ParseMesh(c.mesh)

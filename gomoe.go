@@ -54,9 +54,10 @@ type Config struct {
 	// Exact, if it is not 0, has all results have the same bits on every mesh that splits the
 	// batch and the experts over dp and ep, and is the number of blocks of the batch that makes
 	// this so: a power of two, such as 8. What sums over the batch, such as a weight's gradient,
-	// sums each block, and adds the blocks' sums in pairs, whoever has them. The ranks that split
-	// the batch divide the blocks, and these divide the batch. Place says on every mesh, also on
-	// one rank, what dp and ep would split. It takes more memory and time, a gradient that
+	// sums each block, and adds the blocks' sums in pairs, whoever has them. Blocks divide the
+	// batch, and a rank has whole ones: 8 blocks over 3 ranks are 3, 3 and 2, as Mesh.Blocks
+	// says, so ranks are at most as many as blocks, and faster where they divide them. Place says
+	// on every mesh, also on one rank, what dp and ep would split. It takes more memory and time, a gradient that
 	// several iterations of a loop add up is exchanged in each of them, and what has no such form
 	// is an error: other axes than dp and ep, Sums, devices, and layers whose rows come home
 	// as sums or rounded.
@@ -143,6 +144,7 @@ func place(p *graph.Program, cfg Config) (*sharding.Assignment, []string, error)
 		if p, err = exact.Program(p, cfg.Mesh, cfg.Place, cfg.Exact); err != nil {
 			return nil, nil, err
 		}
+		cfg.Mesh.Blocks = cfg.Exact
 	}
 	a, err := sharding.Propagate(p, cfg.Mesh, cfg.Place)
 	if err != nil {

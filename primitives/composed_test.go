@@ -76,6 +76,7 @@ func composedRows() []row {
 			"program p(ids i32[4,2], ct f64[4,2,6]) {\n y = embedding_grad(ids, ct) num=5\n return y\n}",
 			"program p(ids i32[0], ct f64[0,2]) {\n y = embedding_grad(ids, ct) num=3\n return y\n}",
 			"program p(ids i32[], ct f64[1]) {\n y = embedding_grad(ids, ct) num=3\n return y\n}",
+			"program p(ids i32[4,2], ct f64[4,2,3]) {\n y = embedding_grad(ids, ct) num=5 tree=4\n return y\n}",
 		}}),
 		at(row{prim: "silu", src: unarySrc("silu")}),
 		at(row{prim: "silu_grad", src: binarySrc("silu_grad")}),
@@ -110,6 +111,7 @@ func composedRows() []row {
 			"program p(x f64[0,6], ct f64[0,6]) {\n y, z = layer_norm_gain_grad(x, ct) eps=0.1\n return y, z\n}",
 			"program p(x f64[2,0], ct f64[2,0]) {\n y, z = layer_norm_gain_grad(x, ct) eps=0.1\n return y, z\n}",
 			"program p(x f64[4,1], ct f64[4,1]) {\n y, z = layer_norm_gain_grad(x, ct) eps=0.1\n return y, z\n}",
+			"program p(x f64[4,2,3], ct f64[4,2,3]) {\n y, z = layer_norm_gain_grad(x, ct) eps=0.1 tree=2\n return y, z\n}",
 		}}),
 		at(row{prim: "cross_entropy", in: gens{"labels": ints(-1, 3)}, src: []string{
 			"program p(logits f64[4,2,3], labels i32[4,2]) {\n loss = cross_entropy(logits, labels)\n return loss\n}",

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -298,7 +299,7 @@ func (p DotGeneralOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	}
 	dec, err := c.Place(sharding.Factors{In: [][]int{l, r}, Out: [][]int{out}, Sum: sum, RowWise: true, Linear: linear})
 	if err == nil && p.Tree > 0 {
-		err = treePending(c, dec, p.Tree, 0, p.LHSContract[0])
+		err = placeTree(c, &dec, p.Tree, 0, p.LHSContract[0])
 	}
 	return dec, err
 }
@@ -335,8 +336,9 @@ func (p DotGeneralOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	}
 	l, r := operandDims{p.LHSBatch, lf, p.LHSContract}, operandDims{p.RHSBatch, rf, p.RHSContract}
 	if p.Tree > 0 {
-		k := treeDot(l, r, blocksHere(e, p.Tree, in[0], p.LHSContract[0]))
-		return e.Emit(lowering.KernelSpec{Name: "dot_general_tree", Out: out, In: in, Dry: k, Kernel: k})
+		return emitTree(e, lowering.KernelSpec{Name: "dot_general_tree", Out: out, In: in}, p.Tree, 0, p.LHSContract[0], func(run blockRun) exec.Kernel {
+			return treeDot(l, r, run)
+		})
 	}
 	k := dotKernel(l, r)
 	return e.Emit(lowering.KernelSpec{Name: "dot_general", Out: out, In: in, Packs: dotPacks(in[0].Type, in[1].Type, out[0].Type, r), Dry: k, Kernel: k})

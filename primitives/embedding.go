@@ -114,7 +114,7 @@ func (p EmbeddingGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	ids, rows := lookupDims(c.Type(0).Rank())
 	dec, err := c.Place(sharding.Factors{In: [][]int{ids, rows}, Out: [][]int{{sharding.Whole, rows[len(ids)]}}, Sum: ids})
 	if err == nil && p.Tree > 0 {
-		err = treePending(c, dec, p.Tree, 0, 0)
+		err = placeTree(c, &dec, p.Tree, 0, 0)
 	}
 	return dec, err
 }
@@ -143,11 +143,12 @@ func (EmbeddingOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 func (p EmbeddingGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	ids, t, add := in[0].Spec, e.Eqn.In[0].Type, inFloat(addRows[float32], addRows[float64])
 	if p.Tree > 0 {
-		n := blocksHere(e, p.Tree, in[0], 0)
-		add = inFloat(addRowsInTree[float32](n), addRowsInTree[float64](n))
-		return e.Emit(lowering.KernelSpec{Name: "embedding_grad_tree", Out: out, In: in, Kernel: func(a *exec.Args) error {
-			return checkIDs(a, ids, t, a.In[0], 0, p.Num, "id", add)
-		}})
+		return emitTree(e, lowering.KernelSpec{Name: "embedding_grad_tree", Out: out, In: in}, p.Tree, 0, 0, func(run blockRun) exec.Kernel {
+			add := inFloat(addRowsInTree[float32](run), addRowsInTree[float64](run))
+			return func(a *exec.Args) error {
+				return checkIDs(a, ids, t, a.In[0], 0, p.Num, "id", add)
+			}
+		})
 	}
 	return e.Emit(lowering.KernelSpec{Name: "embedding_grad", Out: out, In: in, Dry: widening(), Kernel: func(a *exec.Args) error {
 		return checkIDs(a, ids, t, a.In[0], 0, p.Num, "id", add)

@@ -2,17 +2,20 @@ package primitives
 
 import (
 	"github.com/gomoe/gomoe/exec"
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 )
 
-// addRowsInTree returns addRows for rows in that many blocks. For each row of the table the
+// addRowsInTree returns addRows for the rows of a run of blocks. For each row of the table the
 // rows of each block are added in the order of the ids, and these sums in pairs; a block that
 // has no row of it adds nothing.
-func addRowsInTree[T float](blocks int) exec.Kernel {
+func addRowsInTree[T float](run blockRun) exec.Kernel {
 	return func(a *exec.Args) error {
 		ids, ct, table := data[int32](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
 		num, n := a.Out[0].Type.Shape[0], a.Out[0].Type.Shape[1]
 		clear(table)
+		each := len(ids) / run.of
+		ids, ct = ids[run.first*each:][:run.n*each], kernel.From(ct, run.first*each*n)
 		start, order := exec.Make[int32](a, num+1), exec.Make[int32](a, len(ids))
 		for _, id := range ids {
 			start[id+1]++
@@ -26,8 +29,8 @@ func addRowsInTree[T float](blocks int) exec.Kernel {
 			order[next[id]] = int32(i)
 			next[id]++
 		}
-		exec.Share(a, num, 1+cheap/(1+n*(1+len(ids)/max(num, 1))), treeRowsAdded[T]{table, ct, start, order, n, blocks, len(ids) / blocks,
-			exec.RoomsOf[T](a, n*treeDepth(blocks))})
+		exec.Share(a, num, 1+cheap/(1+n*(1+len(ids)/max(num, 1))), treeRowsAdded[T]{table, ct, start, order, n, run.n, each,
+			exec.RoomsOf[T](a, n*treeDepth(run.n))})
 		return nil
 	}
 }

@@ -2,7 +2,6 @@ package primitives
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
@@ -10,17 +9,11 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// tokenParts returns into how many parts the tokens, which are split over axes, are cut so that
-// the experts of one part's rows are the ranks of one group.
-func (l epLayer) tokenParts(m sharding.Mesh, axes []string) int {
-	return m.Parts(slices.DeleteFunc(slices.Clone(axes), func(a string) bool { return a == l.axis }))
-}
-
 // blockRows returns i32[experts of the rank, blocks+1]: for every expert how many of the rows
-// that the rank has of it belong to the tokens before each of a number of equal blocks, and at
-// the end all. The rank has rows of the tokens of its group, which are neighbours in the batch.
-func (l epLayer) blockRows(e *lowering.Emitter, routing *graph.Value, axes []string, blocks int) (lowering.Buf, error) {
-	return e.Memo(l.key(routing, axes, fmt.Sprint("block rows ", blocks)), func() (lowering.Buf, error) {
+// that the rank has of it belong to the tokens before each of the blocks that its group has of
+// the batch, at most `blocks` of tree equal ones, and behind these all.
+func (l epLayer) blockRows(e *lowering.Emitter, routing *graph.Value, axes []string, tree, blocks int) (lowering.Buf, error) {
+	return e.Memo(l.key(routing, axes, fmt.Sprint("block rows ", tree)), func() (lowering.Buf, error) {
 		travels, stride := l.travels(e.Mesh, axes), 2
 		from, err := l.routing(e, routing, axes)
 		if travels {
@@ -36,19 +29,23 @@ func (l epLayer) blockRows(e *lowering.Emitter, routing *graph.Value, axes []str
 			g, member := l.group(a, axes, experts)
 			lo, hi := experts.Part(member)
 			chosen := data[int32](a.In[0])
-			if travels { // of the whole batch
-				begin, _ := tokens.Part(g.Sources[0])
-				_, end := tokens.Part(g.Sources[len(g.Sources)-1])
-				chosen = chosen[begin*k : end*k]
-			}
 			starts := data[int32](a.Out[0])
 			clear(starts)
-			pairs := len(chosen) / stride
-			for b := range blocks {
-				for i := b * pairs / blocks; i < (b+1)*pairs/blocks; i++ {
-					if x := int(chosen[i*stride]); x >= lo && x < hi {
-						starts[(x-lo)*(blocks+1)+b+1]++
+			pairs, b := tokens.Len()*k/tree, 0 // of a block
+			for _, s := range g.Sources {
+				first, end := tokens.Part(s)
+				list := chosen
+				if travels { // of the whole batch
+					list = chosen[first*k:]
+				}
+				for range (end - first) * k / max(pairs, 1) {
+					for i := range pairs {
+						if x := int(list[i*stride]); x >= lo && x < hi {
+							starts[(x-lo)*(blocks+1)+b+1]++
+						}
 					}
+					list = list[pairs*stride:]
+					b++
 				}
 			}
 			for i := range starts {

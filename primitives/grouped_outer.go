@@ -78,7 +78,11 @@ func (g GroupedOuterOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	if err := l.expertsOver(c, &d.Out[0], &d.In[2], d.In[0].Ragged.Tokens); err != nil || g.Tree == 0 {
 		return d, err
 	}
-	return d, treeOver(c, g.Tree, 2, 0, d.In[0].Ragged.Tokens)
+	s, err := g.treeSum(c.Mesh, l, c.Type(2).Shape[0], d.In[0].Ragged.Tokens)
+	if err == nil {
+		s.place(c.Mesh, &d)
+	}
+	return d, err
 }
 
 // InBlocks implements sharding.Blocked.

@@ -107,7 +107,7 @@ func (LayerNormGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 func (p LayerNormGainGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	dec, err := c.Place(sumOfRows(c.Type(0).Rank(), 2, 2))
 	if err == nil && p.Tree > 0 {
-		err = treePending(c, dec, p.Tree, 0, 0)
+		err = placeTree(c, &dec, p.Tree, 0, 0)
 	}
 	return dec, err
 }
@@ -129,9 +129,9 @@ func (p LayerNormGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) erro
 
 func (p LayerNormGainGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if p.Tree > 0 {
-		n := blocksHere(e, p.Tree, in[0], 0)
-		k := inFloat(inTree(layerNormGainKernel[float32](p.Eps), 2, n), inTree(layerNormGainKernel[float64](p.Eps), 2, n))
-		return e.Emit(lowering.KernelSpec{Name: "layer_norm_gain_grad_tree", Out: out, In: in, Kernel: k})
+		return emitTree(e, lowering.KernelSpec{Name: "layer_norm_gain_grad_tree", Out: out, In: in}, p.Tree, 0, 0, func(run blockRun) exec.Kernel {
+			return inFloat(inTree(layerNormGainKernel[float32](p.Eps), 2, run), inTree(layerNormGainKernel[float64](p.Eps), 2, run))
+		})
 	}
 	return floatKernel(e, "layer_norm_gain_grad", out, in, layerNormGainKernel[float32](p.Eps), layerNormGainKernel[float64](p.Eps))
 }

@@ -125,6 +125,13 @@ func moeRows() []row {
 	w = grouped_outer(t, xs, r) experts=4
 	return w
 }`,
+		`program p(idx i32[4,1], x f64[4,2], y f64[4,3]) {
+	r, drop, n, pad, demand = ep_prepare(idx) experts=4 axis="a"
+	xs = ep_dispatch(x, r) experts=4 axis="a"
+	ys = ep_dispatch(y, r) experts=4 axis="a"
+	w = grouped_outer(xs, ys, r) experts=4 tree=4
+	return w
+}`,
 	}
 	// Logits are far apart, so that differences do not change a choice.
 	router := func(params string) string {

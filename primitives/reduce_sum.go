@@ -84,7 +84,7 @@ func (r ReduceSumOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 		}
 		dec, err := c.Place(reduceFactors(c.Type(0), r.Axes))
 		if err == nil {
-			err = treePending(c, dec, r.Tree, 0, 0)
+			err = placeTree(c, &dec, r.Tree, 0, 0)
 		}
 		return dec, err
 	}
@@ -118,8 +118,9 @@ func (r ReduceSumOp) InBlocks(e *graph.Eqn, in []sharding.Spec, blocks int) (gra
 func (r ReduceSumOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	kernel := func(axes []int) exec.Kernel { return reduceAxes(axes, sumAxis, sumNarrow) }
 	if r.Tree > 0 {
-		k := inTree(reduceAxes(r.Axes, sumAxis, sumNarrow), 1, blocksHere(e, r.Tree, in[0], 0))
-		return e.Emit(lowering.KernelSpec{Name: "reduce_sum_tree", Out: out, In: in, Dry: k, Kernel: k})
+		return emitTree(e, lowering.KernelSpec{Name: "reduce_sum_tree", Out: out, In: in}, r.Tree, 0, 0, func(run blockRun) exec.Kernel {
+			return inTree(reduceAxes(r.Axes, sumAxis, sumNarrow), 1, run)
+		})
 	}
 	if r.Unordered || in[0].Spec.Ragged != nil {
 		return reduction(e, "reduce_sum", r.Axes, out, in, kernel)

@@ -9,6 +9,7 @@ func reduceRows() []row {
 			"program p(x f64[0,2]) {\n y = reduce_sum(x) axes=[0]\n return y\n}",
 			"program p(x f64[1,4,1]) {\n y = reduce_sum(x) axes=[0,1]\n return y\n}",
 			"program p(x f64[3]) {\n y = reduce_sum(x)\n return y\n}",
+			"program p(x f64[4,2,3]) {\n y = reduce_sum(x) axes=[0,1] tree=4\n return y\n}",
 		}}),
 		at(row{prim: "dot_general", reassociates: true, src: []string{
 			"program p(x f64[4,6], w f64[6,2]) {\n y = dot_general(x, w) lhs_contract=[1] rhs_contract=[0]\n return y\n}",
@@ -21,6 +22,8 @@ func reduceRows() []row {
 			"program p(x f64[2], y f64[4]) {\n z = dot_general(x, y)\n return z\n}",
 			"program p(x f64[4,0], y f64[0,2]) {\n z = dot_general(x, y) lhs_contract=[1] rhs_contract=[0]\n return z\n}",
 			"program p(x f64[0,4], y f64[4,2]) {\n z = dot_general(x, y) lhs_contract=[1] rhs_contract=[0]\n return z\n}",
+			"program p(x f64[4,3], y f64[4,2]) {\n z = dot_general(x, y) lhs_contract=[0] rhs_contract=[0] tree=4\n return z\n}",
+			"program p(x f64[2,4,2], y f64[2,2,4]) {\n z = dot_general(x, y) lhs_contract=[1] rhs_contract=[2] lhs_batch=[0] rhs_batch=[0] tree=2\n return z\n}",
 			"program p(x f64[1,4], y f64[4,1]) {\n z = dot_general(x, y) lhs_contract=[1] rhs_contract=[0]\n return z\n}",
 		}}),
 		at(row{prim: "reduce_prod", in: gens{"x": awayFromZero(0.6, 1.5)}, src: []string{

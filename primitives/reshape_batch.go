@@ -82,7 +82,7 @@ func (b batch) stays(m sharding.Mesh) bool {
 	before := 1
 	for d, axes := range b.dims {
 		n, parts := b.shape[d], m.Parts(axes)
-		if parts > 1 && (before != 1 || n != b.rows && !(m.Even(axes, n) && m.Even(axes, b.rows))) {
+		if parts > 1 && (before != 1 || !m.CutAlike(axes, n, b.rows)) {
 			return false
 		}
 		before *= n

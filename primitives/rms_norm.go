@@ -140,7 +140,7 @@ func (RMSNormGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 func (p RMSNormGainGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	dec, err := c.Place(sumOfRows(c.Type(0).Rank(), 2, 1))
 	if err == nil && p.Tree > 0 {
-		err = treePending(c, dec, p.Tree, 0, 0)
+		err = placeTree(c, &dec, p.Tree, 0, 0)
 	}
 	return dec, err
 }
@@ -162,9 +162,9 @@ func (p RMSNormGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error 
 
 func (p RMSNormGainGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if p.Tree > 0 {
-		n := blocksHere(e, p.Tree, in[0], 0)
-		k := inFloat(inTree(rmsNormGainKernel[float32](p.Eps), 2, n), inTree(rmsNormGainKernel[float64](p.Eps), 2, n))
-		return e.Emit(lowering.KernelSpec{Name: "rms_norm_gain_grad_tree", Out: out, In: in, Kernel: k})
+		return emitTree(e, lowering.KernelSpec{Name: "rms_norm_gain_grad_tree", Out: out, In: in}, p.Tree, 0, 0, func(run blockRun) exec.Kernel {
+			return inFloat(inTree(rmsNormGainKernel[float32](p.Eps), 2, run), inTree(rmsNormGainKernel[float64](p.Eps), 2, run))
+		})
 	}
 	return floatKernel(e, "rms_norm_gain_grad", out, in, rmsNormGainKernel[float32](p.Eps), rmsNormGainKernel[float64](p.Eps))
 }

@@ -309,6 +309,10 @@ func TestElementTypes(t *testing.T) {
 				c.tol = c.std
 			}
 			q, err := gomoe.Parse(r.prim, floats.ReplaceAllString(r.src[i], c.name))
+			if c.name != "f32" && strings.Contains(r.src[i], " tree=") {
+				require.ErrorContains(t, err, "want f32 or f64, whose sums are not rounded on the way", r.line)
+				continue
+			}
 			require.NoError(t, err, r.line)
 			in := r.inputs(p, uint64(i))
 			low := map[string]array.Array{}

@@ -2,23 +2,19 @@ package primitives
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
-	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
 // Sums in a tree. A primitive with the parameter tree=n, a power of two, cuts the dimension
 // that it sums over into n equal blocks, forms the sum of each block, and adds these in pairs:
 // block 0 to block 1, 2 to 3, and so on, and then the sums of two blocks likewise, until one
-// sum is left. A rank that has n/r of the blocks, as each of r ranks has, forms a part of that
-// tree, and ranks that add their sums in pairs (collective.Call.Pairs) form the rest. So the
-// bits do not depend on r.
+// sum is left. A rank forms those parts of that tree of which it has all blocks, and ranks form
+// the rest together (see treeSum). So the bits do not depend on who has which blocks.
 
 // treeOf returns an error unless a dimension of size n can be summed in a tree of that many
 // blocks, into a result of type t.
@@ -43,43 +39,6 @@ func treeDepth(blocks int) int {
 		n++
 	}
 	return n
-}
-
-// treeOver returns an error if ranks that split dimension d of argument i of the context's
-// equation over axes do not each have whole parts of the tree.
-func treeOver(c *sharding.Context, tree, i, d int, axes []string) error {
-	if tree == 0 || len(axes) == 0 {
-		return nil
-	}
-	if !slices.Equal(axes, c.Mesh.Union(axes, nil)) {
-		return fmt.Errorf("dimension %d of argument %d is split over %s, and sums in pairs are in the order of the mesh %q; split over %s",
-			d, i, strings.Join(axes, "."), c.Mesh, strings.Join(c.Mesh.Union(axes, nil), "."))
-	}
-	parts := c.Mesh.Parts(axes)
-	if tree%parts != 0 || !c.Mesh.Even(axes, c.Type(i).Shape[d]) {
-		return fmt.Errorf("%d ranks of %s have no whole parts of the tree of %d blocks that dimension %d of argument %d, of size %d, is summed in; split over 1, 2, 4, … ranks, at most %d",
-			parts, strings.Join(axes, "."), tree, d, i, c.Type(i).Shape[d], tree)
-	}
-	return nil
-}
-
-// treePending returns an error if more than dimension d of argument i is summed over and split.
-func treePending(c *sharding.Context, dec sharding.Decision, tree, i, d int) error {
-	if tree == 0 {
-		return nil
-	}
-	axes := dec.In[i].At(d)
-	for _, a := range dec.Out[0].Pending {
-		if !slices.Contains(axes, a) {
-			return fmt.Errorf("the sum is pending over %s, too, which does not split dimension %d of argument %d, the one of the tree; bring that to one rank with sharding_constraint", a, d, i)
-		}
-	}
-	return treeOver(c, tree, i, d, axes)
-}
-
-// blocksHere returns how many of the blocks of a tree a rank has of dimension d of a buffer.
-func blocksHere(e *lowering.Emitter, tree int, b lowering.Buf, d int) int {
-	return tree / e.Mesh.Parts(b.Spec.At(d))
 }
 
 // onlySplit returns the one of the dimensions that is split, or an error.
@@ -118,18 +77,18 @@ func divides(blocks, n int) error {
 	return nil
 }
 
-// inTree returns the kernel that runs k, which sums over dimension 0 of its first `cut`
-// arguments, on each of a number of equal blocks of these, and adds the results in pairs.
-// Results are f32 or f64.
-func inTree(k exec.Kernel, cut, blocks int) exec.Kernel {
-	if blocks < 2 {
+// inTree returns a kernel that runs k, which sums over dimension 0 of its first `cut`
+// arguments, on each of some blocks of these, and adds the results in pairs. Results are f32 or
+// f64.
+func inTree(k exec.Kernel, cut int, run blockRun) exec.Kernel {
+	if run.n == 1 && run.of == 1 {
 		return k
 	}
 	return func(a *exec.Args) error {
 		sub := exec.NewDirty[exec.Args](a)
 		in, out := sub.In[:0], sub.Out[:0]
 		*sub = *a
-		depth := treeDepth(blocks)
+		depth := treeDepth(run.n)
 		sums := exec.NewDirty[treeSums](a)
 		sums.at = sums.at[:0]
 		for range depth - 1 {
@@ -144,11 +103,11 @@ func inTree(k exec.Kernel, cut, blocks int) exec.Kernel {
 			}
 			return sums.at[(d-1)*len(a.Out) : d*len(a.Out)]
 		}
-		for b, d := 0, 0; b < blocks; b++ {
+		for b, d := 0, 0; b < run.n; b++ {
 			in = in[:0]
 			for i, x := range a.In {
 				if i < cut {
-					x = block(a, x, b, blocks)
+					x = block(a, x, run.first+b, run.of)
 				}
 				in = append(in, x)
 			}

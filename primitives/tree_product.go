@@ -2,6 +2,7 @@ package primitives
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
@@ -9,6 +10,7 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/gemm"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
 )
 
 // Products in a tree are formed tile by tile, so that the sums of a tile's blocks stay in the
@@ -125,28 +127,28 @@ func sumTile[T float](dry *kernel.Dry, m, n int, starts []int32, x, y factor[T],
 	}
 }
 
-// treeDot returns the kernel of DotGeneralOp that sums so many blocks.
-func treeDot(l, r operandDims, blocks int) exec.Kernel {
+// treeDot returns the kernel of DotGeneralOp that sums a run of blocks.
+func treeDot(l, r operandDims, run blockRun) exec.Kernel {
 	return func(a *exec.Args) error {
 		if a.Out[0].Type.DType == graph.F64 {
-			dotInTree[float64](a, l, r, blocks)
+			dotInTree[float64](a, l, r, run)
 		} else {
-			dotInTree[float32](a, l, r, blocks)
+			dotInTree[float32](a, l, r, run)
 		}
 		return nil
 	}
 }
 
-func dotInTree[T float](a *exec.Args, l, r operandDims, blocks int) {
+func dotInTree[T float](a *exec.Args, l, r operandDims, run blockRun) {
 	d := a.Out[0].Type.DType
 	x, y := operandOf(a, inType(a, a.In[0], d), l), operandOf(a, inType(a, a.In[1], d), r)
 	t := tilingOf(x.rows, y.rows, len(x.start), a.Threads)
-	starts := exec.Make[int32](a, blocks+1)
+	starts := exec.Make[int32](a, run.n+1)
 	for b := range starts {
-		starts[b] = int32(b * x.cols / blocks)
+		starts[b] = int32((run.first + b) * x.cols / run.of)
 	}
 	exec.Share(a, len(x.start)*t.tiles(), 1+dotGrain/(1+t.rows*t.cols*x.cols), treeDots[T]{exec.Taking{}, a.Dry(), t, x, y,
-		data[T](x.array), data[T](y.array), data[T](a.Out[0]), starts, exec.RoomsOf[T](a, t.room(blocks))})
+		data[T](x.array), data[T](y.array), data[T](a.Out[0]), starts, exec.RoomsOf[T](a, t.room(run.n))})
 }
 
 type treeDots[T float] struct {
@@ -174,23 +176,61 @@ func (w *treeDots[T]) Piece(lo, hi int) {
 	}
 }
 
+// treeSum returns the sum over tokens that axes split. A rank has the blocks of its group's
+// tokens.
+func (g GroupedOuterOp) treeSum(m sharding.Mesh, l epLayer, tokens int, axes []string) (treeSum, error) {
+	s := treeSum{blocks: g.Tree, axes: axes}
+	if members := l.members(m, axes); members > 1 {
+		s.axes = slices.DeleteFunc(slices.Clone(axes), func(a string) bool { return a == l.axis })
+	}
+	each, err := blocksOver(m, g.Tree, tokens, axes)
+	s.has = func(m sharding.Mesh, rank int) []int {
+		if len(s.axes) == len(axes) {
+			return each(m, rank)
+		}
+		var all []int
+		for _, r := range m.Group(rank, []string{l.axis}) {
+			all = append(all, each(m, r)...)
+		}
+		slices.Sort(all)
+		return all
+	}
+	return s, err
+}
+
 // lowerTree emits the kernel that sums blocks of tokens.
 func (g GroupedOuterOp) lowerTree(e *lowering.Emitter, out, in []lowering.Buf, counts lowering.Buf, align int) error {
 	rows := in[0].Spec
-	l := rows.Ragged.Layer.(DispatchOp).layer()
-	blocks := g.Tree / l.tokenParts(e.Mesh, rows.Ragged.Tokens)
-	starts, err := l.blockRows(e, rows.Ragged.Routing, rows.Ragged.Tokens, blocks)
+	l, routing := rows.Ragged.Layer.(DispatchOp).layer(), rows.Ragged.Routing
+	s, err := g.treeSum(e.Mesh, l, routing.Type.Shape[0], rows.Ragged.Tokens)
 	if err != nil {
 		return err
 	}
-	k := inFloat(outerInTree[float32](align, blocks), outerInTree[float64](align, blocks))
+	most := 0
+	for rank := range e.Mesh.Ranks() {
+		most = max(most, len(s.has(e.Mesh, rank)))
+	}
+	starts, err := l.blockRows(e, routing, rows.Ragged.Tokens, g.Tree, most)
+	if err != nil {
+		return err
+	}
 	likely := likelyCounts(e.Eqn.In[0].Type, in[0].Type, out[0].Type.Shape[0], e.Mesh.Ranks())
-	return e.Emit(lowering.KernelSpec{Name: "grouped_outer_tree", Out: out, In: []lowering.Buf{in[0], in[1], starts, counts}, Dry: counted(likely, k), Kernel: k})
+	spec := lowering.KernelSpec{Name: "grouped_outer_tree", Out: out, In: []lowering.Buf{in[0], in[1], starts, counts}}
+	return s.emit(e, spec, func(run blockRun) exec.Kernel {
+		k := inFloat(outerInTree[float32](align, most, run), outerInTree[float64](align, most, run))
+		dry := counted(likely, k)
+		return func(a *exec.Args) error {
+			if a.Dry() != nil {
+				return dry(a)
+			}
+			return k(a)
+		}
+	})
 }
 
-// outerInTree is groupedOuter in blocks of tokens. Argument 2 i32[experts,blocks+1] says which
-// of an expert's rows belong to each block.
-func outerInTree[T float](align, blocks int) exec.Kernel {
+// outerInTree is groupedOuter of a run of blocks of tokens. Argument 2 i32[experts,blocks+1]
+// says which of an expert's rows belong to each block.
+func outerInTree[T float](align, blocks int, run blockRun) exec.Kernel {
 	return func(a *exec.Args) error {
 		h, f := a.In[0].Type.Shape[1], a.In[1].Type.Shape[1]
 		counts := data[int32](a.In[3])
@@ -201,13 +241,13 @@ func outerInTree[T float](align, blocks int) exec.Kernel {
 		if a.Dry() != nil { // one block has all
 			starts = exec.Make[int32](a, len(counts)*(blocks+1))
 			for e, n := range counts {
-				starts[e*(blocks+1)+blocks] = n
+				starts[e*(blocks+1)+run.first+run.n] = n
 			}
 		}
 		first := exec.Make[int](a, len(counts))
 		at, most := 0, 0
 		for e, n := range counts {
-			if have := starts[(e+1)*(blocks+1)-1]; have != n {
+			if have := starts[(e+1)*(blocks+1)-1]; have != n && a.Dry() == nil {
 				return fmt.Errorf("internal error: expert %d has %d rows, and %d in blocks", e, n, have)
 			}
 			first[e], most = at, max(most, int(n))
@@ -215,7 +255,7 @@ func outerInTree[T float](align, blocks int) exec.Kernel {
 		}
 		t := tilingOf(h, f, len(counts), a.Threads)
 		exec.Share(a, len(counts)*t.tiles(), 1, treeOuters[T]{exec.Taking{}, a.Dry(), t, data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0]),
-			starts, first, blocks, exec.RoomsOf[T](a, t.room(blocks))})
+			starts, first, blocks, run, exec.RoomsOf[T](a, t.room(run.n))})
 		return nil
 	}
 }
@@ -227,7 +267,8 @@ type treeOuters[T float] struct {
 	x, y, w []T
 	starts  []int32 // of each expert
 	first   []int   // row of each expert
-	blocks  int
+	blocks  int     // that starts has of each expert
+	run     blockRun
 	rooms   *exec.Rooms[T]
 }
 
@@ -239,7 +280,7 @@ func (p *treeOuters[T]) Piece(lo, hi int) {
 	for i := lo; i < hi; i++ {
 		e := i / p.tiles()
 		row, col, m, n := p.tile(i % p.tiles())
-		sumTile(p.dry, m, n, p.starts[e*(p.blocks+1):(e+1)*(p.blocks+1)],
+		sumTile(p.dry, m, n, p.starts[e*(p.blocks+1)+p.run.first:][:p.run.n+1],
 			factor[T]{kernel.From(p.x, p.first[e]*p.m+row), 1, p.m},
 			factor[T]{kernel.From(p.y, p.first[e]*p.n+col), 1, p.n},
 			kernel.From(p.w, (e*p.m+row)*p.n+col), p.n, room)

@@ -27,15 +27,26 @@ type Mesh struct {
 	// then those that the order puts there, such as ranks with a cable between them. Nil
 	// means rank i at place i.
 	Order []int
+	// Blocks, if it is not 0, has every dimension of as many indices, or a multiple, cut between
+	// that many equal blocks of it only, so that each rank has whole ones. It means nothing for
+	// a mesh of more ranks than that.
+	Blocks int
 }
 
 // ParseMesh reads a mesh such as "dp=2,ep=4". The empty string is one rank. Instead of its
 // size an axis may have ranges, as ep.ParseSplit reads them: ep=0-95/96-127 are two ranks, of
 // which the first has 96 of 128 experts, and ep=128:3/1 are as many by shares. Behind the axes
-// may stand the order of the ranks, as in "dp=2,ep=2 order=0,2,1,3".
+// may stand the order of the ranks, as in "dp=2,ep=2 order=0,2,1,3", and behind these the number
+// of blocks that are not cut apart, as in "dp=3 blocks=8".
 func ParseMesh(s string) (Mesh, error) {
-	axes, order, ordered := strings.Cut(s, " order=")
+	text, blocks, blocked := strings.Cut(s, " blocks=")
+	axes, order, ordered := strings.Cut(text, " order=")
 	m, err := parseAxes(axes)
+	if err == nil && blocked {
+		if m.Blocks, err = strconv.Atoi(blocks); err != nil || m.Blocks < 1 {
+			return Mesh{}, fmt.Errorf("sharding: mesh %q: %q is no number of blocks, want at least 1", s, blocks)
+		}
+	}
 	if err == nil && ordered {
 		m, err = m.Ordered(order)
 	}
@@ -121,13 +132,16 @@ func (m Mesh) String() string {
 		}
 		text += " order=" + strings.Join(order, ",")
 	}
+	if m.Blocks > 0 {
+		text += " blocks=" + strconv.Itoa(m.Blocks)
+	}
 	return text
 }
 
 // Equal reports whether both meshes have the same axes in the same order, with the same ranges,
-// and the same order of ranks.
+// and the same order of ranks and number of blocks.
 func (m Mesh) Equal(o Mesh) bool {
-	return slices.Equal(m.Order, o.Order) && slices.EqualFunc(m.Axes, o.Axes, func(a, b Axis) bool {
+	return m.Blocks == o.Blocks && slices.Equal(m.Order, o.Order) && slices.EqualFunc(m.Axes, o.Axes, func(a, b Axis) bool {
 		return a.Name == b.Name && a.Size == b.Size && slices.Equal(a.Ranges, b.Ranges)
 	})
 }

@@ -14,17 +14,22 @@ import (
 // contiguous parts that are as equal as can be: where p ranks do not divide n, the first
 // n mod p parts have one unit more, and some parts are empty if n < p. The next axis cuts each
 // of these parts in the same way, and so on. An axis that has ranges of as many units cuts them
-// into these ranges instead. So the parts along the last axes, one behind
+// into these ranges instead. Otherwise, if the mesh has Blocks that divide the units, it is
+// blocks that are cut so, and not units. So the parts along the last axes, one behind
 // another, are the part that the first axes give.
 func (m Mesh) Cut(axes []string, n, i int) (start, size int) {
-	size = n
+	unit := 1
+	if m.blocked(axes, n) {
+		unit = n / m.Blocks
+	}
+	size = n / unit
 	behind := m.Parts(axes)
 	for _, a := range axes {
 		axis := m.axis(a)
 		p := axis.Size
 		behind /= p
 		c, each, more := i/behind%p, size/p, size%p
-		if axis.Ranges != nil && axis.Ranges.Len() == size {
+		if unit == 1 && axis.Ranges != nil && axis.Ranges.Len() == size {
 			start += axis.Ranges[c]
 			size = axis.Ranges.Size(c)
 			continue
@@ -35,7 +40,7 @@ func (m Mesh) Cut(axes []string, n, i int) (start, size int) {
 			size++
 		}
 	}
-	return start, size
+	return start * unit, size * unit
 }
 
 // Cuts returns all parts of n units that axes split; see Cut.
@@ -102,6 +107,12 @@ func (s Spec) Local(m Mesh, t graph.Type) graph.Type {
 	return part
 }
 
+// blocked reports whether axes cut n units between blocks only.
+func (m Mesh) blocked(axes []string, n int) bool {
+	return m.Blocks > 0 && n > 0 && n%m.Blocks == 0 && m.Ranks() <= m.Blocks &&
+		!slices.ContainsFunc(axes, func(a string) bool { r := m.Ranges(a); return r != nil && r.Len() == n })
+}
+
 // ranged reports whether one of the axes has ranges.
 func (m Mesh) ranged(axes []string) bool {
 	return slices.ContainsFunc(axes, func(a string) bool { return m.Ranges(a) != nil })
@@ -110,6 +121,9 @@ func (m Mesh) ranged(axes []string) bool {
 // Even reports whether all parts of n units that axes split have the same size.
 func (m Mesh) Even(axes []string, n int) bool {
 	if !m.ranged(axes) {
+		if m.blocked(axes, n) {
+			n = m.Blocks
+		}
 		return n%m.Parts(axes) == 0
 	}
 	cuts := m.Cuts(axes, n)
@@ -145,9 +159,17 @@ func (s Spec) Uneven(m Mesh, t graph.Type) string {
 	return t.DType.String() + "[" + strings.Join(dims, ",") + "]"
 }
 
-// cutAlike reports whether axes cut dimension d of t and dimension e of u alike: each rank
-// has the same share of both.
+// CutAlike reports whether axes cut n units and k units alike: each rank has the same share of
+// both.
+func (m Mesh) CutAlike(axes []string, n, k int) bool {
+	return n == k || m.Even(axes, n) && m.Even(axes, k) || m.blocked(axes, n) && m.blocked(axes, k)
+}
+
+// cutAlike is CutAlike for dimension d of t and dimension e of u.
 func (m Mesh) cutAlike(axes []string, t graph.Type, d int, u graph.Type, e int) bool {
 	a, b := t.Shape[d]/Unit(t, d), u.Shape[e]/Unit(u, e)
-	return m.Even(axes, a) && m.Even(axes, b) || t.Shape[d] == u.Shape[e] && Unit(t, d) == Unit(u, e)
+	if a == b && Unit(t, d) != Unit(u, e) {
+		return m.Even(axes, a)
+	}
+	return m.CutAlike(axes, a, b)
 }

@@ -191,3 +191,42 @@ func TestRangesOfAnAxis(t *testing.T) {
 		require.EqualError(t, err, want)
 	}
 }
+
+// A mesh with blocks cuts whole ones, and what they do not divide as any mesh.
+func TestCutBlocks(t *testing.T) {
+	for _, c := range []struct {
+		mesh string
+		axes []string
+		n    int
+		want string // the sizes of the parts
+	}{
+		{"a=3 blocks=8", []string{"a"}, 64, "[24 24 16]"},
+		{"a=3 blocks=8", []string{"a"}, 8, "[3 3 2]"},
+		{"a=3 blocks=8", []string{"a"}, 12, "[4 4 4]"},
+		{"a=3 blocks=2", []string{"a"}, 12, "[4 4 4]"},
+		{"a=3,b=2 blocks=8", []string{"a", "b"}, 16, "[4 2 4 2 2 2]"},
+		{"a=3,b=2 blocks=8", []string{"b", "a"}, 16, "[4 2 2 4 2 2]"},
+		{"a=16:9/5/2 blocks=8", []string{"a"}, 16, "[9 5 2]"},
+		{"a=16:9/5/2 blocks=8", []string{"a"}, 64, "[24 24 16]"},
+	} {
+		m := mesh(t, c.mesh)
+		require.Equal(t, c.mesh == m.String(), m.Ranges("a") == nil)
+		again := mesh(t, m.String())
+		require.True(t, again.Equal(m), m.String())
+		cuts := m.Cuts(c.axes, c.n)
+		var sizes []int
+		for i := range cuts.Parts() {
+			sizes = append(sizes, cuts.Size(i))
+		}
+		require.Equal(t, c.want, fmt.Sprint(sizes), "%s of %d", c.mesh, c.n)
+		require.Equal(t, cuts.Largest()*cuts.Parts() == c.n, m.Even(c.axes, c.n), "%s of %d", c.mesh, c.n)
+	}
+	m := mesh(t, "a=3 blocks=8")
+	require.True(t, m.CutAlike([]string{"a"}, 8, 64))
+	require.False(t, m.CutAlike([]string{"a"}, 8, 20))
+	require.False(t, mesh(t, "a=3").CutAlike([]string{"a"}, 8, 64))
+	for _, bad := range []string{"a=3 blocks=0", "a=3 blocks=x"} {
+		_, err := sharding.ParseMesh(bad)
+		require.ErrorContains(t, err, "number of blocks")
+	}
+}

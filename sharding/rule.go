@@ -55,7 +55,8 @@ type Leaver interface {
 // Blocked is implemented by rules that sum over a split dimension and leave the sum pending,
 // and that can make the sum of each of a number of equal blocks of the dimension instead, and
 // add these in pairs: the sum of the first half of the blocks, formed so, plus that of the
-// other half. A rank has some of the blocks, and its sum is a part of the sum over all.
+// other half. A rank has some of the blocks. Where each has one part of that tree, all of one
+// size, its sum is left pending; otherwise the ranks complete the sum at once.
 type Blocked interface {
 	Rule
 	// InBlocks returns the primitive that does so with that many blocks, a power of two, for

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/sharding"
 )
 
 // With -exact a run has the same bits on every mesh, in processes over every transport, in f32
@@ -19,7 +21,7 @@ func TestExact(t *testing.T) {
 		_, err := execute(t, args...)
 		require.NoError(t, err)
 		want, _ := trained(t, out)
-		for _, mesh := range []string{"dp=2", "ep=2", "dp=2,ep=2", "dp=1,ep=4", "dp=8", "ep=8"} {
+		for _, mesh := range []string{"dp=2", "ep=2", "dp=2,ep=2", "dp=1,ep=4", "dp=8", "ep=8", "dp=3", "dp=2,ep=3", "ep=7"} {
 			args, out := tiny(t, append(base, "-exact", "-mesh", mesh)...)
 			_, err := execute(t, args...)
 			require.NoError(t, err, mesh)
@@ -27,9 +29,11 @@ func TestExact(t *testing.T) {
 				t.Errorf("%s on the mesh %s: the model has other bits than on one rank", dtype, mesh)
 			}
 		}
-		for _, transport := range []string{"tcp", "shm"} {
-			args, out := tiny(t, append(base, "-exact", "-mesh", "dp=2,ep=2", "-transport", transport)...)
-			status, _, stderr := launched(t, 4, args, nil)
+		for transport, mesh := range map[string]string{"tcp": "dp=2,ep=2", "shm": "dp=1,ep=3"} {
+			args, out := tiny(t, append(base, "-exact", "-mesh", mesh, "-transport", transport)...)
+			m, err := sharding.ParseMesh(mesh)
+			require.NoError(t, err)
+			status, _, stderr := launched(t, m.Ranks(), args, nil)
 			require.Zero(t, status, stderr)
 			if got, _ := trained(t, out); !bytes.Equal(got, want) {
 				t.Errorf("%s over %s: the model has other bits than on one rank", dtype, transport)

@@ -17,8 +17,8 @@ func axes() []string { return []string{"dp", "ep"} }
 
 // Program returns p, without calls, with sums in so many blocks, a power of two, for inputs that
 // are placed as place says (see sharding.Propagate). It is the same program for every mesh
-// that splits the batch over as many ranks as divide the blocks. Errors name the line of what
-// has no such form.
+// that splits the batch over at most as many ranks as there are blocks, of which each has whole
+// ones (see sharding.Mesh). Errors name the line of what has no such form.
 func Program(p *graph.Program, m sharding.Mesh, place map[string]sharding.Spec, blocks int) (*graph.Program, error) {
 	if blocks < 1 || blocks&(blocks-1) != 0 {
 		return nil, fmt.Errorf("exact: %s with %d blocks, want a power of two, at least the number of ranks that split the batch, such as 8", p.Name, blocks)

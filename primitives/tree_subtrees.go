@@ -1,0 +1,260 @@
+package primitives
+
+import (
+	"context"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/collective"
+	"github.com/gomoe/gomoe/exec"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// subtreeSums are the sums of ranks that do not have one part of the tree each.
+type subtreeSums struct {
+	treeSum
+	parts     [][]subtree // of each rank
+	groups    [][]int     // of each rank, as Mesh.Group has them
+	elements  []int       // of a sum, of each rank
+	most, all int         // parts of a rank and of a group, at most
+}
+
+func (s treeSum) subtrees(m sharding.Mesh, parts [][]subtree) subtreeSums {
+	x := subtreeSums{treeSum: s, parts: parts, most: 1}
+	for rank := range parts {
+		group := m.Group(rank, s.axes)
+		sum := 0
+		for _, r := range group {
+			sum += len(parts[r])
+		}
+		x.groups = append(x.groups, group)
+		x.most, x.all = max(x.most, len(parts[rank])), max(x.all, sum)
+	}
+	return x
+}
+
+func stackOf(n int, t graph.Type) graph.Type {
+	return graph.Type{DType: t.DType, Shape: append([]int{n}, t.Shape...)}
+}
+
+// stacked returns the placement of several values one behind another.
+func stacked(s sharding.Spec) sharding.Spec {
+	dims := [][]string{nil}
+	for d := range s.Dims {
+		dims = append(dims, s.Dims[d])
+	}
+	return sharding.Spec{Dims: dims}
+}
+
+// kernel returns the kernel that sets the results, which are stacks, to the sums of the rank's
+// subtrees.
+func (x subtreeSums) kernel(kernel func(run blockRun) exec.Kernel) exec.Kernel {
+	kernels := make([][]exec.Kernel, len(x.parts))
+	for rank, parts := range x.parts {
+		for _, p := range parts {
+			kernels[rank] = append(kernels[rank], kernel(p.blockRun))
+		}
+	}
+	return func(a *exec.Args) error {
+		sub := exec.NewDirty[exec.Args](a)
+		out := sub.Out[:0]
+		*sub = *a
+		for i, k := range kernels[a.Rank] {
+			out = out[:0]
+			for _, y := range a.Out {
+				out = append(out, inStack(a, y, i))
+			}
+			sub.Out = out
+			if err := k(sub); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// inStack returns value i of a stack.
+func inStack(a *exec.Args, x array.Array, i int) array.Array {
+	t := graph.Type{DType: x.Type.DType, Shape: x.Type.Shape[1:]}
+	if a.Dry() != nil {
+		return array.Outline(t)
+	}
+	n := int(t.Bytes())
+	return array.Over(t, x.Bytes()[i*n:(i+1)*n])
+}
+
+// smallSum is up to how many bytes the sums of a group have for each rank to add all of them.
+const smallSum = 64 << 10
+
+// segments are how the elements of a sum are divided among the ranks of a group, n, to be added.
+type segments int
+
+func (n segments) of(elements, i int) (lo, hi int) {
+	i %= int(n)
+	return i * elements / int(n), (i + 1) * elements / int(n)
+}
+
+// exchange emits what adds the sums of the ranks of each group into out, of the global type
+// whole. A rank adds one segment of each sum, or all where that is little.
+func (x subtreeSums) exchange(e *lowering.Emitter, whole graph.Type, out, sums lowering.Buf) {
+	t := out.Type
+	x.elements = nil
+	n := e.Mesh.Parts(x.axes)
+	for rank := range x.parts {
+		_, part := out.Spec.Box(e.Mesh, rank, whole)
+		x.elements = append(x.elements, part.Len())
+	}
+	cut, send := segments(n), sums
+	if int64(x.all)*t.Bytes() <= smallSum {
+		cut = 1
+	} else {
+		send = e.Placed(stackOf(x.most, whole), sums.Spec)
+		x.emit(e, "segments_apart", send, sums, func(a *exec.Args) error {
+			x.apart(a, cut)
+			return nil
+		})
+	}
+	each := (t.Len() + int(cut) - 1) / int(cut)
+	got := e.Temp(graph.T(t.DType, x.all, each))
+	x.emitExchange(e, got, send, func(a *exec.Args, dst, src *parcels) {
+		x.parcels(a, cut, dst, src)
+	})
+	mine := out
+	if cut > 1 {
+		mine = e.Temp(graph.T(t.DType, each))
+	}
+	add := inFloat(addSubtrees[float32](x, cut), addSubtrees[float64](x, cut))
+	x.emit(e, "subtrees_added", mine, got, add)
+	if cut == 1 {
+		return
+	}
+	x.emitExchange(e, out, mine, func(a *exec.Args, dst, src *parcels) {
+		size, all := t.DType.Size(), x.elements[a.Rank]
+		lo, hi := cut.of(all, a.Index(x.axes))
+		for i := range n {
+			from, to := cut.of(all, i)
+			src.parts = append(src.parts, a.In[0].Bytes()[:(hi-lo)*size])
+			dst.parts = append(dst.parts, a.Out[0].Bytes()[from*size:to*size])
+		}
+	})
+}
+
+// emit emits a kernel.
+func (x subtreeSums) emit(e *lowering.Emitter, name string, out, in lowering.Buf, k exec.Kernel) {
+	// Errors are those of rows in expert order, which sums are not.
+	_ = e.Emit(lowering.KernelSpec{Name: name, Out: []lowering.Buf{out}, In: []lowering.Buf{in}, Kernel: k, Dry: k})
+}
+
+// emitExchange emits an all_to_all of what fill appends to dst and src.
+func (x subtreeSums) emitExchange(e *lowering.Emitter, out, in lowering.Buf, fill func(a *exec.Args, dst, src *parcels)) {
+	e.EmitCollective(lowering.CollectiveSpec{Op: "all_to_all", Axes: x.axes, DType: in.Type.DType, Bytes: in.Type.Bytes(), Out: []lowering.Buf{out}, In: []lowering.Buf{in},
+		Exchange: func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
+			dst, src := exec.NewDirty[parcels](a), exec.NewDirty[parcels](a)
+			dst.parts, src.parts = dst.parts[:0], src.parts[:0]
+			fill(a, dst, src)
+			return g.AllToAll(ctx, c, dst.parts, src.parts)
+		}})
+}
+
+// apart sets result 0 to the segments of the rank's sums, those for one rank behind those for
+// another.
+func (x subtreeSums) apart(a *exec.Args, cut segments) {
+	if a.Dry() != nil {
+		return
+	}
+	size := a.In[0].Type.DType.Size()
+	mem, to := a.In[0].Bytes(), a.Out[0].Bytes()
+	n := x.elements[a.Rank]
+	for i := range int(cut) {
+		lo, hi := cut.of(n, i)
+		for k := range x.parts[a.Rank] {
+			to = to[copy(to, mem[(k*n+lo)*size:(k*n+hi)*size]):]
+		}
+	}
+}
+
+// parcels appends the segments that the rank sends to each rank of its group, and receives.
+func (x subtreeSums) parcels(a *exec.Args, cut segments, dst, src *parcels) {
+	size := a.In[0].Type.DType.Size()
+	from, to := a.In[0].Bytes(), a.Out[0].Bytes()
+	n := x.elements[a.Rank]
+	first, end := cut.of(n, a.Index(x.axes))
+	for i, r := range x.groups[a.Rank] {
+		lo, hi := cut.of(n, i)
+		sent, received := len(x.parts[a.Rank])*(hi-lo)*size, len(x.parts[r])*(end-first)*size
+		src.parts, dst.parts = append(src.parts, from[:sent]), append(dst.parts, to[:received])
+		if to = to[received:]; cut > 1 {
+			from = from[sent:]
+		}
+	}
+}
+
+// addSubtrees returns the kernel that adds the sums of a group's subtrees, which argument 0 has
+// in the order of the ranks.
+func addSubtrees[T float](x subtreeSums, cut segments) exec.Kernel {
+	tables := make([][]summand, len(x.parts))
+	for rank, group := range x.groups {
+		tables[rank] = make([]summand, x.blocks)
+		i := 0
+		for _, r := range group {
+			for _, p := range x.parts[r] {
+				tables[rank][p.at] = summand{i, p.n}
+				i++
+			}
+		}
+	}
+	return func(a *exec.Args) error {
+		lo, hi := cut.of(x.elements[a.Rank], a.Index(x.axes))
+		sums, sum := data[T](a.In[0]), data[T](a.Out[0])
+		if a.Dry() == nil {
+			clear(sum[hi-lo:])
+		}
+		exec.Share(a, hi-lo, subtreeGrain, subtreesAdded[T]{exec.Taking{}, a.Dry() != nil, tables[a.Rank], sums, sum, hi - lo,
+			exec.RoomsOf[T](a, subtreeGrain*treeDepth(x.blocks))})
+		return nil
+	}
+}
+
+// summand says of the subtree that begins at a block where its sum lies, and how many blocks it
+// has.
+type summand struct{ i, blocks int }
+
+// subtreeGrain is how many elements are summed at a time.
+const subtreeGrain = 2048
+
+type subtreesAdded[T float] struct {
+	exec.Taking
+	dry       bool
+	from      []summand
+	sums, sum []T
+	n         int // elements of a sum
+	rooms     *exec.Rooms[T]
+}
+
+func (w *subtreesAdded[T]) Piece(lo, hi int) {
+	if w.dry {
+		return
+	}
+	room := w.rooms.Take()
+	for ; lo < hi; lo += subtreeGrain {
+		end := min(lo+subtreeGrain, hi)
+		dst := w.sum[lo:end]
+		if sum := w.of(0, len(w.from), lo, dst, room); &sum[0] != &dst[0] {
+			copy(dst, sum)
+		}
+	}
+}
+
+// of returns elements of the sum of blocks at to at+n, as many as dst has, from element lo on.
+// They are in dst unless they are those of a subtree.
+func (w *subtreesAdded[T]) of(at, n, lo int, dst, room []T) []T {
+	if f := w.from[at]; f.blocks == n {
+		return w.sums[f.i*w.n+lo:][:len(dst)]
+	}
+	x := w.of(at, n/2, lo, dst, room)
+	y := w.of(at+n/2, n/2, lo, room[:len(dst)], room[subtreeGrain:])
+	vector.Add(dst, x, y)
+	return dst
+}
