@@ -147,6 +147,9 @@ func (s *Settings) Place(mesh string) error {
 			return fmt.Errorf("pretrain: %s: mesh is %q, want of axes dp (splits the batch), ep (the batch and the experts) and tp (heads and columns)", s.Path, mesh)
 		}
 	}
+	if s.Exact {
+		ranks = 1 // the blocks decide, on every mesh alike
+	}
 	if s.Batch%(ranks*s.Microbatches) != 0 {
 		parts := ""
 		if s.Microbatches > 1 {

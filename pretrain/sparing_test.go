@@ -45,8 +45,10 @@ func TestSparing(t *testing.T) {
 	}
 	exact := `, "exact": true, "batch": 16, "microbatches": 2, "dtype": "bf16", "masters": true`
 	one, _ := run("olmoe", exact)
-	many, _ := run("olmoe", exact+`, "mesh": "dp=2,ep=2"`)
-	require.Equal(t, one, many, "exact, in microbatches")
+	for _, mesh := range []string{"dp=2,ep=2", "ep=3"} {
+		many, _ := run("olmoe", exact+`, "mesh": "`+mesh+`"`)
+		require.Equal(t, one, many, "exact, in microbatches, on %s", mesh)
+	}
 }
 
 // A step that is too large is an error that says with which settings it takes less.

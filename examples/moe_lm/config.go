@@ -145,6 +145,9 @@ func (c config) fits(m sharding.Mesh) error {
 			return fmt.Errorf("-mesh %s: axis %s, want dp (splits the batch), ep (the batch and the experts) or tp (heads and expert columns)", m, a.Name)
 		}
 	}
+	if c.Exact {
+		batch = 1 // Compile says what the blocks want, on every mesh the same
+	}
 	tp := max(1, m.Size("tp"))
 	for _, split := range []struct {
 		flag    string
