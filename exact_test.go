@@ -74,7 +74,9 @@ func TestExact(t *testing.T) {
 	run := func(mesh string, blocks int) []array.Array {
 		m, err := sharding.ParseMesh(mesh)
 		require.NoError(t, err)
-		out, err := gomoe.Run(context.Background(), p, gomoe.Config{Mesh: m, Place: exactPlace(), Exact: blocks, Check: true}, in)
+		cfg := gomoe.Config{Mesh: m, Place: exactPlace(), Exact: blocks, Check: true}
+		cfg.Poison = true
+		out, err := gomoe.Run(context.Background(), p, cfg, in)
 		require.NoError(t, err, mesh)
 		return out
 	}

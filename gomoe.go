@@ -89,6 +89,10 @@ type Config struct {
 	runtime.Options
 }
 
+// ExactBlocks is the Config.Exact of commands: their batches are multiples of it, and they have
+// at most as many ranks.
+const ExactBlocks = 8
+
 // Switch is a choice in a Config. The zero Switch is the default that the Config says.
 type Switch uint8
 
@@ -144,7 +148,7 @@ func place(p *graph.Program, cfg Config) (*sharding.Assignment, []string, error)
 		if p, err = exact.Program(p, cfg.Mesh, cfg.Place, cfg.Exact); err != nil {
 			return nil, nil, err
 		}
-		cfg.Mesh.Blocks = cfg.Exact
+		cfg.Mesh = cfg.Mesh.InBlocks(cfg.Exact)
 	}
 	a, err := sharding.Propagate(p, cfg.Mesh, cfg.Place)
 	if err != nil {

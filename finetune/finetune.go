@@ -263,7 +263,7 @@ func (t *tuning) trace(r *Result) (err error) {
 	r.Trained, _ = nn.Count(t.program.Params, 0)
 	r.Count, _ = nn.Count(base, 0)
 	cfg := t.o.Config
-	cfg.Place, cfg.Keep = places(cfg.Mesh), gomoe.Off // copies of weights would take as much memory as the weights
+	cfg.Place, cfg.Keep = places(), gomoe.Off // copies of weights would take as much memory as the weights
 	if t.run, err = train.Open(t.program, cfg); err != nil {
 		return tooLarge(err)
 	}
@@ -329,7 +329,7 @@ func (t *tuning) facts() map[string]string {
 	f := map[string]string{
 		"model": t.m.Family, "mesh": t.o.Mesh.String(), "steps": fmt.Sprint(t.o.Steps), "batch": fmt.Sprint(t.o.Rows), "length": fmt.Sprint(t.o.Length),
 		"rate": fmt.Sprint(t.o.Rate), "warm": fmt.Sprint(t.o.Warm), "decay": fmt.Sprint(t.o.Decay), "clip": fmt.Sprint(t.o.Clip), "seed": fmt.Sprint(t.o.Seed),
-		"data": strings.Join(t.o.Data, " "), "all": fmt.Sprint(t.o.All),
+		"data": strings.Join(t.o.Data, " "), "all": fmt.Sprint(t.o.All), "exact": fmt.Sprint(t.o.Exact),
 	}
 	if !t.o.All {
 		l := t.o.LoRA

@@ -39,11 +39,11 @@ func mean(sum, count *graph.Value) *graph.Value {
 	return pr.Div(sum, pr.Max(count, pr.FullLike(count, 1)))
 }
 
-// places returns the placements of the inputs.
-func places(m sharding.Mesh) map[string]sharding.Spec {
+// places returns the placements of the inputs, on any mesh.
+func places() map[string]sharding.Spec {
 	all := map[string]sharding.Spec{}
 	for _, name := range inputs() {
-		all[name] = sharding.Split("dp.ep").On(m)
+		all[name] = sharding.Split("dp.ep")
 	}
 	return all
 }

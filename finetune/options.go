@@ -75,7 +75,7 @@ func (o Options) check() error {
 	case o.All && (o.From != "" || o.Merge != ""):
 		return errors.New("all weights are trained: there is no adapter to begin with or to merge")
 	}
-	if n := splits(o.Mesh); o.Rows%n != 0 {
+	if n := splits(o.Mesh); o.Exact == 0 && o.Rows%n != 0 {
 		return fmt.Errorf("batches of %d sequences for %d ranks along dp and ep, want a multiple", o.Rows, n)
 	}
 	return nil

@@ -11,10 +11,6 @@ import (
 	"github.com/gomoe/gomoe/train"
 )
 
-// exactBlocks is how many blocks of the batch are added up alike on every mesh with Settings.Exact, and of how many ranks at
-// most.
-const exactBlocks = 8
-
 // placed says how a step lies on the mesh, but for its weights.
 func (s *Settings) placed(p *train.Program) gomoe.Config {
 	cfg := gomoe.Config{Mesh: s.Mesh, Place: s.places()}
@@ -22,7 +18,7 @@ func (s *Settings) placed(p *train.Program) gomoe.Config {
 		cfg.Sums = s.Sums
 	}
 	if s.Exact {
-		cfg.Exact = exactBlocks
+		cfg.Exact = gomoe.ExactBlocks
 	}
 	for _, in := range p.In {
 		if strings.HasPrefix(in.Name, train.ChoicesPrefix) {

@@ -59,8 +59,9 @@ func (x subtreeSums) kernel(kernel func(run blockRun) exec.Kernel) exec.Kernel {
 	}
 	return func(a *exec.Args) error {
 		sub := exec.NewDirty[exec.Args](a)
-		out := sub.Out[:0]
+		in, out := append(sub.In[:0], a.In...), sub.Out[:0]
 		*sub = *a
+		sub.In = in // of its own: the next kernel to take sub writes there
 		for i, k := range kernels[a.Rank] {
 			out = out[:0]
 			for _, y := range a.Out {

@@ -82,7 +82,9 @@ func TestTree(t *testing.T) {
 		for _, mesh := range []string{"", "dp=2", "dp=3", "ep=3", "dp=4", "dp=5", "dp=6", "dp=3,ep=2", "dp=2,ep=3", "ep=3,dp=2", "dp=7", "dp=8", "dp=2,ep=4", "dp=2,ep=3 order=5,1,0,2,4,3"} {
 			m, err := sharding.ParseMesh(mesh)
 			require.NoError(t, err)
-			got, err := gomoe.Run(context.Background(), p, gomoe.Config{Mesh: m, Place: place, Exact: blocks, Check: true}, in)
+			cfg := gomoe.Config{Mesh: m, Place: place, Exact: blocks, Check: true}
+			cfg.Poison = true
+			got, err := gomoe.Run(context.Background(), p, cfg, in)
 			require.NoError(t, err, "%s on %q", c.src, mesh)
 			for i := range want {
 				require.Equal(t, want[i], array.Data[float32](got[i]), "%s on %q", c.src, mesh)

@@ -67,9 +67,9 @@ func (s *Session) accepts(p lowering.Port, a *Array) error {
 	return nil
 }
 
-// holds reports whether a lies on the session's ranks and on its mesh.
+// holds reports whether a lies on the session's ranks and as on its mesh.
 func (s *Session) holds(a *Array) bool {
-	return a.mesh.Equal(s.plan.Mesh) && slices.Equal(a.ranks, s.local)
+	return slices.Equal(a.ranks, s.local) && s.plan.Mesh.PlacesAlike(a.mesh, a.Spec, a.Type)
 }
 
 // elsewhere returns an error that says where a lies, where it should, and what to do.

@@ -39,8 +39,8 @@ type Mesh struct {
 // may stand the order of the ranks, as in "dp=2,ep=2 order=0,2,1,3", and behind these the number
 // of blocks that are not cut apart, as in "dp=3 blocks=8".
 func ParseMesh(s string) (Mesh, error) {
-	text, blocks, blocked := strings.Cut(s, " blocks=")
-	axes, order, ordered := strings.Cut(text, " order=")
+	text, blocks, blocked := strings.Cut(" "+s, " blocks=")
+	axes, order, ordered := strings.Cut(strings.TrimPrefix(text, " "), " order=")
 	m, err := parseAxes(axes)
 	if err == nil && blocked {
 		if m.Blocks, err = strconv.Atoi(blocks); err != nil || m.Blocks < 1 {
@@ -135,7 +135,13 @@ func (m Mesh) String() string {
 	if m.Blocks > 0 {
 		text += " blocks=" + strconv.Itoa(m.Blocks)
 	}
-	return text
+	return strings.TrimPrefix(text, " ")
+}
+
+// InBlocks returns the mesh with so many Blocks, or none if that is 0.
+func (m Mesh) InBlocks(blocks int) Mesh {
+	m.Blocks = blocks
+	return m
 }
 
 // Equal reports whether both meshes have the same axes in the same order, with the same ranges,

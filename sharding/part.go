@@ -165,6 +165,23 @@ func (m Mesh) CutAlike(axes []string, n, k int) bool {
 	return n == k || m.Even(axes, n) && m.Even(axes, k) || m.blocked(axes, n) && m.blocked(axes, k)
 }
 
+// PlacesAlike reports whether a value of type t that s places has the same parts on m and on
+// another mesh: an equal one, or one with other Blocks that cut it alike.
+func (m Mesh) PlacesAlike(o Mesh, s Spec, t graph.Type) bool {
+	if m.Equal(o) {
+		return true
+	}
+	if !m.InBlocks(o.Blocks).Equal(o) {
+		return false
+	}
+	for d, n := range t.Shape {
+		if unit := Unit(t, d); !slices.Equal(m.Cuts(s.At(d), n/unit), o.Cuts(s.At(d), n/unit)) {
+			return false
+		}
+	}
+	return true
+}
+
 // cutAlike is CutAlike for dimension d of t and dimension e of u.
 func (m Mesh) cutAlike(axes []string, t graph.Type, d int, u graph.Type, e int) bool {
 	a, b := t.Shape[d]/Unit(t, d), u.Shape[e]/Unit(u, e)

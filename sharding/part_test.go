@@ -225,6 +225,15 @@ func TestCutBlocks(t *testing.T) {
 	require.True(t, m.CutAlike([]string{"a"}, 8, 64))
 	require.False(t, m.CutAlike([]string{"a"}, 8, 20))
 	require.False(t, mesh(t, "a=3").CutAlike([]string{"a"}, 8, 64))
+	for _, c := range []struct {
+		a, b  string
+		n     int
+		alike bool
+	}{{"a=2", "a=2 blocks=8", 8, true}, {"a=2", "a=2 blocks=8", 64, true}, {"a=3", "a=3 blocks=8", 64, false}, {"a=3", "a=3 blocks=8", 20, true}, {"a=3", "a=4 blocks=8", 20, false}} {
+		one, other := mesh(t, c.a), mesh(t, c.b)
+		require.Equal(t, c.alike, one.PlacesAlike(other, sharding.Split("a"), graph.T(graph.F32, c.n)), "%v", c)
+		require.Equal(t, c.alike, other.PlacesAlike(one, sharding.Split("a"), graph.T(graph.F32, c.n)), "%v", c)
+	}
 	for _, bad := range []string{"a=3 blocks=0", "a=3 blocks=x"} {
 		_, err := sharding.ParseMesh(bad)
 		require.ErrorContains(t, err, "number of blocks")

@@ -35,6 +35,9 @@ type Run struct {
 // Open compiles a step. cfg.Place has the placements of the model's inputs; those of the state are added, and the state is
 // donated. Init or Restore comes before the first step. The caller must call Close.
 func Open(p *Program, cfg gomoe.Config) (*Run, error) {
+	if cfg.Exact != 0 {
+		cfg.Mesh = cfg.Mesh.InBlocks(cfg.Exact) // also of what makes the first state
+	}
 	cfg, err := p.Placed(cfg)
 	if err != nil {
 		return nil, err

@@ -170,7 +170,7 @@ func processes(n int) string {
 // fits returns an error if the mesh does not have as many ranks as the World.
 func (s *state) fits(m sharding.Mesh) error {
 	switch {
-	case s.mesh != nil && !m.Equal(*s.mesh):
+	case s.mesh != nil && !m.InBlocks(s.mesh.Blocks).Equal(*s.mesh):
 		return fmt.Errorf("gomoe: mesh %q of a job in a World that was set up for the mesh %q; set up the World without a mesh for jobs on several, or call Reset, and Setup with the other mesh", m, s.mesh)
 	case s.info.Mode == PerProcess && m.Ranks() != s.info.Size:
 		return fmt.Errorf("gomoe: %s, and the World has %d processes (%s)", ranksOf(m), s.info.Size, strings.Join(s.info.Source, " "))

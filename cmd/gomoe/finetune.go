@@ -5,11 +5,13 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
+	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/checkpoint"
 	"github.com/gomoe/gomoe/convert"
 	"github.com/gomoe/gomoe/finetune"
@@ -101,6 +103,13 @@ func (f *tuning) flags(fs *flag.FlagSet) {
 	fs.BoolVar(&o.Saves.Resume, "resume", false, "go on from the newest checkpoint, if there is one")
 	fs.StringVar(&f.mesh, "mesh", "", "`axes` of ranks: dp and ep split the sequences, ep the experts, tp heads and columns; empty is one rank")
 	orderFlag(fs, &f.order)
+	fs.BoolFunc("exact", "give the loss, the adapter and so the whole run the same bits on every mesh of dp and ep, also when it goes on on another; it takes more time, and a batch that is a multiple of 8", func(s string) error {
+		on, err := strconv.ParseBool(s)
+		if o.Exact = 0; on {
+			o.Exact = gomoe.ExactBlocks
+		}
+		return err
+	})
 	f.transport, f.deadline = world.TransportFlag(fs), world.DeadlineFlag(fs)
 	deviceFlag(fs, &f.device)
 	kernelsFlag(fs)

@@ -60,10 +60,7 @@ func stack(vs []*graph.Value) *graph.Value {
 func (c config) placed(m sharding.Mesh) gomoe.Config {
 	cfg := gomoe.Config{World: c.world, Mesh: m, Place: map[string]sharding.Spec{"bytes": batchSpec(m), "targets": batchSpec(m)}, Overlap: c.Overlap, Sums: c.Sums.DType}
 	if c.Exact {
-		cfg.Exact = exactBlocks
+		cfg.Exact = gomoe.ExactBlocks
 	}
 	return cfg
 }
-
-// exactBlocks is the number of blocks of the batch, and of ranks at most, with the flag -exact.
-const exactBlocks = 8
