@@ -40,17 +40,21 @@ func seeds() []seed {
 		{"tile: blocks are overwritten before all are multiplied", "product",
 			"multiply(a, b, deep);\n    }\n    " + barrier, "multiply(a, b, deep);\n    }\n", leader, "dot_general(f32[20,40], f32[40,68]): leader, forward order: result 0: element"},
 		{"attention: scores before all keys are there", "attention",
-			barrier + "    products(", "products(", leader, "result 0: element 0 of f32[1,71,2,12] is NaN"},
-		{"attention: values overwrite keys that others read", "attention",
-			"    " + barrier + "    stage_keys(tile, v,", "    stage_keys(tile, v,", leader, "leader, forward order: result 0: element"},
+			"    " + barrier + "\n    simdgroup_float8x8 scores[", "\n    simdgroup_float8x8 scores[", leader, "result 0: element 0 of f32[1,71,2,12] is NaN"},
+		{"attention: keys are overwritten while others read them", "attention",
+			"    " + barrier + "    bring<S, HEAD, KEYS>(key_tile", "    bring<S, HEAD, KEYS>(key_tile", leader, "leader, forward order: result 0: element"},
+		{"attention of one query: sums are read before all are there", "one query",
+			"      " + barrier + "      float largest", "      float largest", leader, "is NaN"},
+		{"matvec: sums are read before all are there", "vector",
+			"  " + barrier + "  float all", "  float all", leader, "is NaN"},
+		{"matvec: sums that no barrier orders", "vector",
+			"  " + barrier + "  float all", "  threadgroup_barrier(mem_flags::mem_none);\n  float all", fenced, "has written to threadgroup memory, and no barrier"},
 		{"router: scores in device memory, and a barrier of threadgroup memory", "router",
 			"simdgroup_barrier(mem_flags::mem_device);", "simdgroup_barrier(mem_flags::mem_threadgroup);", fenced, "has written to device memory, and no barrier with mem_flags::mem_device"},
 		{"router: no barrier before the scores of others are read", "router",
 			"simdgroup_barrier(mem_flags::mem_device);", "", fenced, "has written to device memory, and no barrier with mem_flags::mem_device"},
 		{"rows: a barrier of device memory", "softmax",
 			"room[t.group] = x;\n  }\n  " + barrier + "  float sum", "room[t.group] = x;\n  }\n  threadgroup_barrier(mem_flags::mem_device);\n  float sum", fenced, "has written to threadgroup memory, and no barrier"},
-		{"attention: scores that other lanes have not written yet", "attention",
-			"    simdgroup_barrier(mem_flags::mem_threadgroup);\n\n    float larger", "    float larger", distributed, "distributed, forward order: result 0: element"},
 		{"rows: not all threads come to a barrier", "softmax",
 			"x = simd_sum(x);\n  if (t.groups == 1)", "x = simd_sum(x);\n  if (t.group == 0)", leader, "a thread returned before a threadgroup_barrier that others reach"},
 		{"tile: more threadgroup memory than is said", "product",
@@ -78,7 +82,7 @@ func seeds() []seed {
 		{"move: the other array's strides", "transpose",
 			"from += index * p[9 + 3 * d];", "from += index * p[8 + 3 * d];", leader, "transpose(f32[3,5,7]): leader, forward order: result 0: element"},
 		{"tile: the last column is left out", "product",
-			"if (r < c_rows && n < cols)", "if (r < c_rows && n < cols - 1)", leader, "element 67 of f32[20,68] is NaN"},
+			"n + 1 < cols)", "n + 1 < cols - 1)", leader, "element 67 of f32[20,68] is NaN"},
 
 		// Choices and their order.
 		{"ep_sum: choices are added from the last on", "routed",
@@ -100,7 +104,7 @@ func seeds() []seed {
 
 		// What Metal's compiler would reject.
 		{"attention: a pointer into the wrong memory", "attention",
-			"device T* head, threadgroup const float* tile", "device T* head, device const float* tile", distributed, "no matching function for call to 'unstage'"},
+			"threadgroup S* tile, device const uchar* x", "device S* tile, device const uchar* x", distributed, "no matching function for call to 'bring'"},
 	}
 }
 
@@ -122,6 +126,8 @@ func scenarios() map[string]scenario {
 		"gain":      {text: "program p(x f32[40,33], ct f32[40,33]) {\n\ty = rms_norm_gain_grad(x, ct) eps=0.00001\n\treturn y\n}"},
 		"product":   {text: "program p(x f32[20,40], w f32[40,68]) {\n\ty = dot_general(x, w) lhs_contract=[1] rhs_contract=[0]\n\treturn y\n}"},
 		"attention": {text: "program p(q f32[1,71,2,12], k f32[1,71,1,12], v f32[1,71,1,12]) {\n\ty, lse = attention(q, k, v)\n\treturn y, lse\n}"},
+		"one query": {text: "program p(q f32[1,1,2,12], k f32[1,71,1,12], v f32[1,71,1,12]) {\n\ty, lse = attention(q, k, v)\n\treturn y, lse\n}"},
+		"vector":    {text: "program p(x f32[1,40], w f32[40,68]) {\n\ty = dot_general(x, w) lhs_contract=[1] rhs_contract=[0]\n\treturn y\n}"},
 		"router":    {text: "program p(x f32[5,40]) {\n\tw, e, s = router(x) top_k=3\n\treturn w, e, s\n}"},
 		"transpose": {text: "program p(x f32[3,5,7]) {\n\ty = transpose(x) permutation=[2,0,1]\n\treturn y\n}"},
 		"top_k":     {text: "program p(x f32[3,70]) {\n\ty, i = top_k(x) k=3\n\treturn y, i\n}", zeros: "x"},
