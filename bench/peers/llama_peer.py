@@ -69,7 +69,7 @@ class Model:
     def close(self):
         ll.llama_batch_free(self.batch)
         ll.llama_free(self.ctx)
-        ll.llama_model_free(self.model)
+        (ll.llama_free_model if IK else ll.llama_model_free)(self.model)
 
 
 def checked(m, data):
