@@ -65,6 +65,17 @@ func (g Group) RowsOut(order, rows, home, chosen []int32, k int, scratch []int32
 	return int(sum)
 }
 
+// Comes reports whether a row of a token comes to member, chosen being the token's choices.
+func (g Group) Comes(chosen []int32, member int) bool {
+	lo, hi := g.Experts.Part(member)
+	for _, e := range chosen {
+		if int(e) >= lo && int(e) < hi {
+			return true
+		}
+	}
+	return false
+}
+
 // RowsIn sets from[i] to j and choice[i] to c if row i of member's zones is filled by the j-th
 // row that the member receives and belongs to choice c of that row's token. Rows arrive from
 // members 0, 1, …, those of each member as RowsOut orders them. For rows that belong to no

@@ -83,7 +83,7 @@ func TestContractCopies(t *testing.T) {
 		tokens, experts, capacity int
 		uneven                    bool
 	}{{12, 12, 0, false}, {12, 6, 4, false}, {7, 5, 0, true}, {7, 5, 3, true}, {1, 3, 0, true}, {0, 3, 0, true}} {
-		l := primitives.PrepareOp{Experts: c.experts, Capacity: c.capacity, Align: 2, Inline: c.tokens%2 == 1}
+		l := primitives.PrepareOp{Experts: c.experts, Capacity: c.capacity, Align: 2}
 		p := newProblem(rng(c.tokens+c.capacity), l, c.tokens, 3)
 		if c.tokens > 0 {
 			p.idx[0], p.idx[1] = p.idx[2], p.idx[2]
@@ -289,11 +289,12 @@ func TestContractCopiesRoom(t *testing.T) {
 }
 
 // Where a rank holds the weights of its copies, a layer exchanges what it exchanges without
-// copies. Weights that lie with their experts are gathered, and their gradient is scattered.
+// copies and with all choices. Weights that lie with their experts are gathered, and their gradient
+// is scattered.
 func TestContractCopiesExchange(t *testing.T) {
 	layer := func(copies bool) *graph.Program {
 		return trace(t, func(tr *graph.Tracer) []*graph.Value {
-			r := primitives.Prepare(primitives.PrepareOp{Experts: 6}, tr.Input("idx", graph.I32, 8, 2))
+			r := primitives.Prepare(primitives.PrepareOp{Experts: 6, Capacity: 15}, tr.Input("idx", graph.I32, 8, 2))
 			x, w, kernel := tr.Input("x", graph.F32, 8, 4), tr.Input("w", graph.F32, 8, 2), tr.Input("kernel", graph.F32, 6, 4, 3)
 			if copies {
 				r = primitives.Copies(r, tr.Input("rcopies", graph.I32, 6))

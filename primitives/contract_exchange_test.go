@@ -83,8 +83,9 @@ func contributed(t *testing.T, s spread, p *graph.Program, in arrays) (planned, 
 }
 
 // A token's row travels once to each rank that has experts for it: 32 tokens per rank of 128
-// bf16 numbers, on 2 ranks, are 16384 bytes, though each token chooses 8 experts. On the way
-// home a row travels for each choice, or one for each rank.
+// bf16 numbers, on 2 ranks, are 16384 bytes, though each token chooses 8 experts. If the rows
+// travel with their choices, those for the rank's own experts stay, and it is less. On the way home
+// a row travels for each choice, or one for each rank.
 func TestContractARowTravelsOncePerRank(t *testing.T) {
 	const tokens, hidden, e, k = 64, 128, 64, 8
 	idx := make([]int32, tokens*k)
@@ -97,16 +98,19 @@ func TestContractARowTravelsOncePerRank(t *testing.T) {
 	for _, c := range []struct {
 		exchange          ep.Exchange
 		weights           bool
+		capacity          int
 		dispatch, combine int64
 	}{
-		{ep.Rows, false, 16384, 65536},
-		{ep.Sum, false, 16384, 16384},
-		{ep.Rows, true, 16384 + 64*k*2, 65536},
-		{ep.Sum, true, 16384 + 64*k*2, 16384},
+		{ep.Rows, false, 0, 32 * (256 + 36), 65536},
+		{ep.Sum, false, 0, 32 * (256 + 36), 16384},
+		{ep.Rows, true, 0, 32 * (256 + k*2 + 36), 65536},
+		{ep.Sum, true, 0, 32 * (256 + k*2 + 36), 16384},
+		{ep.Rows, false, 60, 16384, 65536},
+		{ep.Sum, true, 60, 16384 + 64*k*2, 16384},
 	} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			p := trace(t, func(tr *graph.Tracer) []*graph.Value {
-				r := primitives.Prepare(primitives.PrepareOp{Experts: e, Exchange: c.exchange}, tr.Input("idx", graph.I32, tokens, k))
+				r := primitives.Prepare(primitives.PrepareOp{Experts: e, Exchange: c.exchange, Capacity: c.capacity}, tr.Input("idx", graph.I32, tokens, k))
 				x := tr.Input("x", graph.BF16, tokens, hidden)
 				if !c.weights {
 					return []*graph.Value{primitives.Combine(r, primitives.Dispatch(r, x))}

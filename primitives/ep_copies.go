@@ -25,8 +25,7 @@ var _ primitive = CopiesOp{}
 // In what it returns the copies are the experts: Op.Experts is P, Counts and Padded are i32[P],
 // and GroupedMatMul wants the weights of P experts. Those are Gather(w, copies, 0) of weights
 // w[E,..]. What is dropped, Demand, and the results of the layer are the same as without
-// copies; gradients of w are sums over the copies. Op.Receive must be 0, and Op.Inline has no
-// effect.
+// copies; gradients of w are sums over the copies. Op.Receive must be 0.
 func Copies(r Prepared, copies *graph.Value) Prepared {
 	graph.Helper()
 	out := graph.Apply(CopiesOp(r.Op.dispatch()), r.Value, copies)
@@ -148,7 +147,7 @@ func (CopiesOp) Doc() graph.Doc {
 		Args:    "routing i32[T,K,2], copies i32[P], the expert of each copy",
 		Results: "routing i32[T,K,2], counts i32[P], padded i32[P]",
 		Formula: "routing'[t,k] = (c, ⌊q/m⌋) for routing[t,k] = (e, q): c is the (q mod m)-th of the m copies of e in the order of their numbers; (-1,-1) stays",
-		Params:  "experts, capacity, receive, align, axis, exchange, wire, inline: those of the ep_prepare that made the routing, of which receive must be 0; ep_dispatch, ep_combine and the products have experts=P",
-		Notes:   "The capacity has dropped pairs before, by the queues of experts, so that copies change neither drops nor results. An expert without a copy is an error of the run, on every rank. Exchanges nothing, but needs the choices of all ranks before rows travel, so that inline has no effect. Weights of the copies are gather(weights, copies); the gradient adds up the copies of each expert.",
+		Params:  "experts, capacity, receive, align, axis, exchange, wire: those of the ep_prepare that made the routing, of which receive must be 0; ep_dispatch, ep_combine and the products have experts=P",
+		Notes:   "The capacity has dropped pairs before, by the queues of experts, so that copies change neither drops nor results. An expert without a copy is an error of the run, on every rank. Exchanges nothing, but needs the choices of all ranks before rows travel. Weights of the copies are gather(weights, copies); the gradient adds up the copies of each expert.",
 	}
 }

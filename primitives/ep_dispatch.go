@@ -28,7 +28,6 @@ type DispatchOp struct {
 	Axis     string
 	Exchange ep.Exchange
 	Wire     graph.DType
-	Inline   bool
 }
 
 var (
@@ -69,7 +68,7 @@ func (p DispatchOp) layer() epLayer {
 	if axis == "" {
 		axis = defaultAxis
 	}
-	return epLayer{ep.Layer{Experts: p.Experts, Capacity: p.Capacity, Align: p.Align}, p.Receive, axis, p.Exchange, p.Wire, p.Inline}
+	return epLayer{ep.Layer{Experts: p.Experts, Capacity: p.Capacity, Align: p.Align}, p.Receive, axis, p.Exchange, p.Wire}
 }
 
 func (p DispatchOp) Infer(in []graph.Type) ([]graph.Type, error) {
@@ -172,12 +171,9 @@ func (p DispatchOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	routing := e.Eqn.In[len(e.Eqn.In)-1].Origin()
 	payload := in[:len(in)-1]
 	k := routing.Type.Shape[1]
-	var came inlined
-	if l.inline {
-		var err error
-		if came, err = l.sendInline(e, routing, axes, payload); err != nil {
-			return err
-		}
+	came, err := l.sendInline(e, routing, axes, payload)
+	if err != nil {
+		return err
 	}
 	j, err := l.journey(e, routing, axes, rows)
 	if err != nil {
@@ -191,7 +187,7 @@ func (p DispatchOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		return p.place(e, out, payload, came.got, from, j)
 	}
 	// A row has the weights of all choices of its token.
-	types := rowTypes(payload, k)
+	types := rowTypes(bufTypes(payload), k)
 	size := bytesOf(types)
 	leave := j.out.Type.Len()
 	send, got := e.Packed(leave, types...), e.Packed(j.room, types...)
@@ -214,7 +210,7 @@ func (p DispatchOp) place(e *lowering.Emitter, out, payload []lowering.Buf, got,
 	if err != nil {
 		return err
 	}
-	size := bytesOf(rowTypes(payload, 1))
+	size := bytesOf(rowTypes(bufTypes(payload), 1))
 	return e.Emit(lowering.KernelSpec{Name: "ep_place", Out: out, In: append([]lowering.Buf{got, from, counts}, j.choiceOf(payload)...), Kernel: func(a *exec.Args) error {
 		w := rowsPlaced{rows: a.Out, wire: a.In[0], from: data[int32](a.In[1])}
 		if len(a.Out) == 2 {
@@ -240,7 +236,7 @@ func (p DispatchOp) permute(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if err != nil {
 		return err
 	}
-	size := bytesOf(rowTypes(payload, 1))
+	size := bytesOf(rowTypes(bufTypes(payload), 1))
 	return e.Emit(lowering.KernelSpec{Name: "ep_permute", Out: out, In: append(payload[:len(payload):len(payload)], place, recv), Kernel: func(a *exec.Args) error {
 		n := len(a.In) - 2
 		place, recv := data[int32](a.In[n]), data[int32](a.In[n+1])
@@ -284,9 +280,7 @@ func (w *tokensPacked) Piece(lo, hi int) {
 			return
 		}
 		dst := w.buf[j*w.size : (j+1)*w.size]
-		for _, a := range w.payload {
-			dst = dst[copy(dst, entry(a, t)):]
-		}
+		putPayload(dst, w.payload, t)
 	}
 }
 
@@ -334,7 +328,7 @@ func (DispatchOp) Doc() graph.Doc {
 		Args:    "tokens t[T,H], weights f[T,K] (may be left out), routing i32[T,K,2]",
 		Results: "rows t[S,H], row_weights f[S] (with weights)",
 		Formula: "rows[σ(t,k)] = tokens[t], row_weights[σ(t,k)] = weights[t,k]; σ orders the kept pairs by (expert, token, choice), experts' zones starting at multiples of align",
-		Params:  "experts, capacity, receive, align, axis, exchange, wire, inline: those of ep_prepare",
-		Notes:   "Rows past each expert's count are zero. A rank holds the rows of its experts. Tokens that are split over the experts' axis travel in one all_to_all, once to each rank that has experts for them, with inline together with their choices; of tokens that are whole over it, each rank copies the rows of its own experts. The transpose is ep_combine.",
+		Params:  "experts, capacity, receive, align, axis, exchange, wire: those of ep_prepare",
+		Notes:   "Rows past each expert's count are zero. A rank holds the rows of its experts. Tokens that are split over the experts' axis travel in one all_to_all, once to each rank that has experts for them, and with their choices where ep_prepare does not gather these; of tokens that are whole over it, each rank copies the rows of its own experts. The transpose is ep_combine.",
 	}
 }

@@ -11,49 +11,115 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
 )
 
-// With PrepareOp.Inline, choices are not gathered before rows travel. Every rank sends every
-// member of its group a segment with room for all of its tokens, so that sizes are known. Behind
-// each row stand the number of the token and its choices; number -1 ends a segment. The rank
-// that receives them learns what it has to know of other ranks' choices: those of the tokens
+// Where choices travel with the rows, they are not gathered before. Every rank sends every
+// other member of its group a segment with room for all of its tokens, so that sizes are known.
+// Behind each row stand the number of the token and its choices; number -1 ends a segment. The
+// rank that receives them learns what it has to know of other ranks' choices: those of the tokens
 // whose rows it has.
 
-// alone reports whether ep_prepare needs nothing from other ranks: nothing can be dropped, and
-// only the layer's own operations use the routing.
+// gatherBytes is how many bytes one exchange more costs as much as: what a rank sends while it
+// waits for the others. Between processes on one machine an all_gather of some numbers takes about
+// as long as 16 KiB more in an all_to_all, and over a network longer.
+const gatherBytes = 16 << 10
+
+// inline reports whether rows travel with their choices: in segments that together have at most
+// as many bytes as the rows that may leave a rank otherwise, or only gatherBytes more. A rank then
+// sends all of its tokens to each of the other members, where otherwise a token goes to as many
+// members as it has choices at most. payload is the types of the rows that travel first.
+func (l epLayer) inline(m sharding.Mesh, axes []string, payload []graph.Type, tokens, k int) bool {
+	n, segment := l.members(m, axes), m.Cuts(axes, tokens).Largest()
+	if n == 1 {
+		return false
+	}
+	row := bytesOf(rowTypes(payload, k))
+	with := row + bytesOf([]graph.Type{noteType(payload, k)})
+	return (n-1)*segment*with <= min(n, k)*segment*row+gatherBytes
+}
+
+// noteType returns the type of what stands behind a row: the number of the token and its choices.
+// Rows of elements of 8 bytes begin at multiples of 8.
+func noteType(payload []graph.Type, k int) graph.Type {
+	n := 1 + k
+	if payload[0].DType.Size() == 8 {
+		n += n % 2
+	}
+	return graph.T(graph.I32, n)
+}
+
+// alone reports whether ep_prepare, whose tokens are split over axes, needs nothing from other
+// ranks: nothing can be dropped, only the layer's own operations use the routing, and the first
+// rows, if they travel, do so with their choices.
 func (p PrepareOp) alone(e *lowering.Emitter, axes []string) bool {
-	l, t := p.layer(), e.Eqn.In[0].Type.Shape
-	if !p.Inline || !l.travels(e.Mesh, axes) {
+	l, t, out := p.layer(), e.Eqn.In[0].Type.Shape, e.Eqn.Out
+	if e.Mesh.Parts(axes) == 1 || l.limits(e.Mesh, axes) && p.Receive < l.groupTokens(e.Mesh, axes, t[0]) {
 		return false
 	}
-	if p.Capacity > 0 && p.Capacity < t[0]*t[1] || p.Receive > 0 && p.Receive < l.groupTokens(e.Mesh, axes, t[0]) {
+	demand := t[0] * t[1] // the most pairs that choose one expert
+	if distinct(out[0]) {
+		demand = t[0]
+	}
+	if p.Capacity > 0 && p.Capacity < demand {
 		return false
 	}
-	for i, v := range e.Eqn.Out {
+	sent := !l.travels(e.Mesh, axes) // whether no rows need the choices of other ranks
+	for i, v := range out {
 		users, result := e.Users(v)
 		if result || i > 0 && len(users) > 0 {
 			return false
 		}
 		for _, q := range users {
 			switch q.Prim.(type) {
-			case DispatchOp, CombineOp, GroupedMatMulOp, GroupedOuterOp, GroupedScaledMatMulOp, GroupedAffineMatMulOp:
+			case DispatchOp:
+				if !sent && !l.inline(e.Mesh, axes, argTypes(q.In[:len(q.In)-1]), t[0], t[1]) {
+					return false
+				}
+				sent = true
+			case CombineOp, GroupedMatMulOp, GroupedOuterOp, GroupedScaledMatMulOp, GroupedAffineMatMulOp:
 				// They read the experts of pairs and not the places in queues.
 			default:
 				return false
 			}
 		}
 	}
-	return true
+	return sent
+}
+
+func argTypes(args []*graph.Value) []graph.Type {
+	t := make([]graph.Type, len(args))
+	for i, v := range args {
+		t[i] = v.Type
+	}
+	return t
 }
 
 // prepareAlone computes the routing of this rank's tokens. The place of a pair in its queue is
-// that among the pairs of this rank. Nobody reads the other results.
+// that among the pairs of this rank. Nobody reads the other results, and of the table, if rows
+// do not travel, only this rank's row.
 func (p PrepareOp) prepareAlone(e *lowering.Emitter, axes []string, out []lowering.Buf, idx lowering.Buf) error {
 	tokens := e.Eqn.In[0].Type.Shape[0]
-	return e.Emit(lowering.KernelSpec{Name: "ep_prepare_alone", Out: out[:2], In: []lowering.Buf{idx}, Kernel: func(a *exec.Args) error {
+	out = out[:2:2]
+	if l := p.layer(); !l.travels(e.Mesh, axes) {
+		table, err := e.Memo(l.key(e.Eqn.Out[0], axes, "table"), func() (lowering.Buf, error) {
+			return e.Temp(graph.T(graph.I32, e.Mesh.Parts(axes), l.Experts)), nil
+		})
+		if err != nil {
+			return err
+		}
+		out = append(out, table)
+	}
+	return e.Emit(lowering.KernelSpec{Name: "ep_prepare_alone", Out: out, In: []lowering.Buf{idx}, Kernel: func(a *exec.Args) error {
 		idx, err := indices(a.In[0], p.Experts)
+		counts := exec.Make[int32](a, p.Experts)
 		if err == nil {
-			err = ep.Count(exec.Make[int32](a, p.Experts), idx, a.In[0].Type.Shape[1])
+			err = ep.Count(counts, idx, a.In[0].Type.Shape[1])
+		}
+		if len(a.Out) == 3 {
+			table := data[int32](a.Out[2])
+			clear(table)
+			copy(table[a.Index(axes)*p.Experts:], counts)
 		}
 		if err != nil {
 			first, _ := a.Part(axes, tokens)
@@ -66,14 +132,17 @@ func (p PrepareOp) prepareAlone(e *lowering.Emitter, axes []string, out []loweri
 
 // inlined is rows that have arrived with their choices.
 type inlined struct {
-	sent bool // false if all choices were known before
+	sent bool // false if all choices were known before, or are gathered
 	got  lowering.Buf
 	at   lowering.Buf // i32[rows that arrive]: where each of them lies in got
 }
 
-// sendInline emits the exchange of rows and choices, unless the choices are known already, and
-// keeps the choices for the layer.
+// sendInline emits the exchange of rows and choices, unless the choices are known already or the
+// rows had better travel without them, and keeps the choices for the layer.
 func (l epLayer) sendInline(e *lowering.Emitter, routing *graph.Value, axes []string, payload []lowering.Buf) (came inlined, err error) {
+	if !l.inline(e.Mesh, axes, bufTypes(payload), routing.Type.Shape[0], routing.Type.Shape[1]) {
+		return came, nil
+	}
 	_, err = e.Memo(l.key(routing, axes, "chosen"), func() (lowering.Buf, error) {
 		came.sent = true
 		return l.inlineChoices(e, routing, axes, payload, &came)
@@ -82,7 +151,8 @@ func (l epLayer) sendInline(e *lowering.Emitter, routing *graph.Value, axes []st
 }
 
 // inlineChoices exchanges rows and choices, and returns chosen i32[T,K]: the choices of this
-// rank's tokens and of those whose rows have arrived, and -1 for all others.
+// rank's tokens and of those whose rows have arrived, and -1 for all others. Rows for experts of
+// the rank itself do not travel.
 func (l epLayer) inlineChoices(e *lowering.Emitter, routing *graph.Value, axes []string, payload []lowering.Buf, came *inlined) (lowering.Buf, error) {
 	r, err := l.routing(e, routing, axes)
 	if err != nil {
@@ -91,32 +161,51 @@ func (l epLayer) inlineChoices(e *lowering.Emitter, routing *graph.Value, axes [
 	all, k, n := routing.Type.Shape[0], routing.Type.Shape[1], l.members(e.Mesh, axes)
 	tokens, experts := e.Mesh.Cuts(axes, all), l.experts(e.Mesh)
 	segment := tokens.Largest() // rows
-	types := append(rowTypes(payload, k), graph.T(graph.I32, 1+k))
+	types := append(rowTypes(bufTypes(payload), k), noteType(bufTypes(payload), k))
 	size := bytesOf(types)
-	tail := size - int(types[len(types)-1].Bytes())
-	send := e.Packed(n*segment, types...)
+	tail := size - bytesOf(types[len(types)-1:])
+	send := e.Packed((n-1)*segment, types...)
 	came.got = e.Packed(n*segment, types...)
-	if err := e.Emit(lowering.KernelSpec{Name: "ep_pack_inline", Out: []lowering.Buf{send}, In: append(payload[:len(payload):len(payload)], r), Kernel: func(a *exec.Args) error {
-		g, _ := l.group(a, axes, experts)
+	rows := append(payload[:len(payload):len(payload)], r)
+	if err := e.Emit(lowering.KernelSpec{Name: "ep_pack_inline", Out: []lowering.Buf{send}, In: rows, Kernel: func(a *exec.Args) error {
+		g, member := l.group(a, axes, experts)
 		own, err := l.ownChoices(a, a.In[len(a.In)-1])
 		if err != nil {
 			return err
 		}
 		order, rows := exec.Make[int32](a, len(own)), exec.Make[int32](a, n)
 		g.RowsOut(order, rows, nil, own, k, exec.Make[int32](a, 2*n))
-		exec.Share(a, n*segment, movedGrain(size), segmentsPacked{a.Out[0], a.In[:len(a.In)-1], order, rows, own, segment, tail, k})
+		exec.Share(a, (n-1)*segment, movedGrain(size), segmentsPacked{a.Out[0], a.In[:len(a.In)-1], order, rows, own, member, segment, tail, k})
 		return nil
 	}}); err != nil {
 		return lowering.Buf{}, err
 	}
-	e.EmitCollective(lowering.CollectiveSpec{Op: "all_to_all", Axes: []string{l.axis}, DType: graph.U8, Bytes: int64(n*segment) * int64(size),
-		Out: []lowering.Buf{came.got}, In: []lowering.Buf{send}, Travels: true,
-		Exchange: func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
-			rows := exec.Make[int32](a, n)
-			for i := range rows {
-				rows[i] = int32(segment)
+	e.EmitCollective(lowering.CollectiveSpec{Op: "all_to_all", Axes: []string{l.axis}, DType: graph.U8, Bytes: int64((n-1)*segment) * int64(size),
+		Out: []lowering.Buf{came.got}, In: append([]lowering.Buf{send}, rows...), Travels: true,
+		Exchange: func(ctx context.Context, cg collective.Group, c collective.Call, a *exec.Args) error {
+			g, member := l.group(a, axes, experts)
+			there, here := exec.Make[int32](a, n), exec.Make[int32](a, n)
+			for m := range n {
+				there[m], here[m] = int32(segment), int32(segment)
 			}
-			return g.AllToAll(ctx, c, parcelsOf(a, a.Out[0], rows, size), parcelsOf(a, a.In[0], rows, size))
+			there[member] = 0
+			got := parcelsOf(a, a.Out[0], here, size)
+			got[member] = nil
+			if err := cg.AllToAll(ctx, c, got, parcelsOf(a, a.In[0], there, size)); err != nil {
+				return err
+			}
+			own, err := l.ownChoices(a, a.In[len(a.In)-1])
+			if err != nil {
+				return err
+			}
+			row := member * segment
+			for t := range len(own) / k {
+				if g.Comes(own[t*k:(t+1)*k], member) {
+					putPayload(packed(a.Out[0], row), a.In[1:len(a.In)-1], t)
+					row++
+				}
+			}
+			return nil
 		}})
 	chosen := e.Temp(graph.T(graph.I32, all, k))
 	came.at = e.Temp(graph.T(graph.I32, n*segment))
@@ -130,12 +219,25 @@ func (l epLayer) inlineChoices(e *lowering.Emitter, routing *graph.Value, axes [
 		if err != nil {
 			return err
 		}
-		first, _ := tokens.Part(g.Sources[member])
-		copy(chosen[first*k:], own)
 		arrived := 0
+		arrive := func(row int) {
+			at[arrived] = int32(row)
+			arrived++
+		}
 		for m, s := range g.Sources {
 			first, end := tokens.Part(s)
-			for row := m * segment; row < (m+1)*segment; row++ {
+			row := m * segment
+			if m == member {
+				copy(chosen[first*k:], own)
+				for t := range len(own) / k {
+					if g.Comes(own[t*k:(t+1)*k], member) {
+						arrive(row)
+						row++
+					}
+				}
+				continue
+			}
+			for ; row < (m+1)*segment; row++ {
 				note := packed(a.In[0], row)[tail:]
 				t := first + int(int32(binary.LittleEndian.Uint32(note)))
 				if t < first {
@@ -147,8 +249,7 @@ func (l epLayer) inlineChoices(e *lowering.Emitter, routing *graph.Value, axes [
 				for c := range k {
 					chosen[t*k+c] = int32(binary.LittleEndian.Uint32(note[4*(1+c):]))
 				}
-				at[arrived] = int32(row)
-				arrived++
+				arrive(row)
 			}
 		}
 		clear(at[arrived:])
@@ -184,19 +285,31 @@ func (came *inlined) through(e *lowering.Emitter, j journey) (lowering.Buf, erro
 	}})
 }
 
+// putPayload writes the payload of token t to dst, and returns what is behind it.
+func putPayload(dst []byte, payload []array.Array, t int) []byte {
+	for _, a := range payload {
+		dst = dst[copy(dst, entry(a, t)):]
+	}
+	return dst
+}
+
 // segmentsPacked is the work of packing rows, and behind each its token and the token's
-// choices, into segments. What is behind the last row of a segment is zero but for its number.
+// choices, into the segments of the other members. What is behind the last row of a segment is
+// zero but for its number.
 type segmentsPacked struct {
-	buf              array.Array
-	payload          []array.Array
-	order, rows, own []int32
-	segment, tail, k int
+	buf                      array.Array
+	payload                  []array.Array
+	order, rows, own         []int32
+	member, segment, tail, k int
 }
 
 func (w *segmentsPacked) Piece(lo, hi int) {
 	for i := lo; i < hi; i++ {
 		dst, m := packed(w.buf, i), i/w.segment
 		place := i - m*w.segment
+		if m >= w.member {
+			m++
+		}
 		if place >= int(w.rows[m]) {
 			clear(dst)
 			binary.LittleEndian.PutUint32(dst[w.tail:], ^uint32(0))
@@ -206,12 +319,11 @@ func (w *segmentsPacked) Piece(lo, hi int) {
 			place += int(n)
 		}
 		t := int(w.order[place])
-		for _, a := range w.payload {
-			dst = dst[copy(dst, entry(a, t)):]
-		}
+		dst = putPayload(dst, w.payload, t)
 		binary.LittleEndian.PutUint32(dst, uint32(t))
 		for c, x := range w.own[t*w.k : (t+1)*w.k] {
 			binary.LittleEndian.PutUint32(dst[4*(1+c):], uint32(x))
 		}
+		clear(dst[4*(1+w.k):])
 	}
 }

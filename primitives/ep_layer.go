@@ -22,7 +22,6 @@ type epLayer struct {
 	axis    string
 	home    ep.Exchange
 	wire    graph.DType
-	inline  bool
 }
 
 func (l epLayer) String() string {
@@ -35,9 +34,6 @@ func (l epLayer) String() string {
 	}
 	if l.wire != graph.NoDType {
 		s += " wire=" + l.wire.String()
-	}
-	if l.inline {
-		s += " inline=true"
 	}
 	return s
 }

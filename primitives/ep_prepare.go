@@ -53,12 +53,6 @@ type PrepareOp struct {
 	// of 128 columns. What does not travel is not rounded, and for whole tokens this means
 	// nothing. CombineF8 has the cotangents of results travel to the experts in 8 bits.
 	Wire graph.DType
-	// Inline has tokens that are split over Axis travel with their choices, in one exchange:
-	// every rank sends every other a segment of one size, with room for all of its tokens. It
-	// saves the exchange of choices before, and pays where tokens are few, as in decoding.
-	// Where Capacity or Receive may drop pairs, or the program uses another result of Prepare
-	// than the routing, choices are exchanged before nevertheless.
-	Inline bool
 	// Label names the layer in errors.
 	Label string
 }
@@ -124,7 +118,7 @@ func (PrepareOp) Name() string { return "ep_prepare" }
 func (p PrepareOp) layer() epLayer { return p.dispatch().layer() }
 
 func (p PrepareOp) dispatch() DispatchOp {
-	return DispatchOp{p.Experts, p.Capacity, p.Receive, p.Align, p.Axis, p.Exchange, p.Wire, p.Inline}
+	return DispatchOp{p.Experts, p.Capacity, p.Receive, p.Align, p.Axis, p.Exchange, p.Wire}
 }
 
 func (p PrepareOp) Infer(in []graph.Type) ([]graph.Type, error) {
@@ -304,7 +298,7 @@ func (PrepareOp) Doc() graph.Doc {
 		Args:    "topk_idx i32[T,K] or i64[T,K], -1 for none",
 		Results: "routing i32[T,K,2], dropped bool[T,K], counts i32[E], padded i32[E], demand i32[E]",
 		Formula: "routing[t,k] = (e, #{(t',k') before (t,k): topk_idx[t',k'] = e}), or (-1,-1) for none, for queue ≥ capacity and for rows behind the first `receive` of a rank",
-		Params:  "experts: E; capacity: pairs that an expert accepts over the whole batch, 0 for no limit; receive: rows that a rank accepts where tokens are split over the axis, in the order of the batch, 0 for no limit; trap: a larger demand is an error, on every rank and before tokens move; align: rows to which padded rounds up; distinct: no token chooses an expert twice, which is known of what route and top_k choose; axis: mesh axis of the experts, \"ep\" if empty; exchange: \"sum\" adds a rank's rows of a token before they travel home, otherwise a row per pair does; wire: element type in which such sums travel, if not given f32 for tokens that are whole over the axis and that of the rows for others; f8_e4m3 or f8_e5m2 for rows or sums that travel home in 8 bits with a scale for each block of 128; inline: choices travel with the rows, in segments with room for all tokens of a rank, unless pairs may be dropped or another result than the routing is used; label: names the layer in errors",
-		Notes:   "Queues follow the order of the global batch, so places and drops are the same on every mesh. Where the tokens are split over ranks, one all_gather, unless inline saves it: of the choices if rows travel, which they do where the tokens are split over the axis of the experts, otherwise of E counts per rank.",
+		Params:  "experts: E; capacity: pairs that an expert accepts over the whole batch, 0 for no limit; receive: rows that a rank accepts where tokens are split over the axis, in the order of the batch, 0 for no limit; trap: a larger demand is an error, on every rank and before tokens move; align: rows to which padded rounds up; distinct: no token chooses an expert twice, which is known of what route and top_k choose; axis: mesh axis of the experts, \"ep\" if empty; exchange: \"sum\" adds a rank's rows of a token before they travel home, otherwise a row per pair does; wire: element type in which such sums travel, if not given f32 for tokens that are whole over the axis and that of the rows for others; f8_e4m3 or f8_e5m2 for rows or sums that travel home in 8 bits with a scale for each block of 128; label: names the layer in errors",
+		Notes:   "Queues follow the order of the global batch, so places and drops are the same on every mesh. Where the tokens are split over ranks, one all_gather: of the choices if rows travel, which they do where the tokens are split over the axis of the experts, otherwise of E counts per rank. There is none, and choices travel with the rows, if no pair can be dropped, nothing but the layer's own operations uses a result, and n-1 rows with k+1 numbers of 4 bytes behind each take no more than min(n,k) rows without, n being the ranks of the axis and k the choices of a token, or only 16384 bytes more for all tokens of a rank.",
 	}
 }

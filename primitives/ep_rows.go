@@ -18,13 +18,20 @@ import (
 
 // rowTypes returns the types of what one row of the payload consists of, with that many
 // weights if there are weights.
-func rowTypes(payload []lowering.Buf, weights int) []graph.Type {
-	t := payload[0].Type
-	types := []graph.Type{graph.T(t.DType, t.Shape[1])}
+func rowTypes(payload []graph.Type, weights int) []graph.Type {
+	types := []graph.Type{graph.T(payload[0].DType, payload[0].Shape[1])}
 	if len(payload) == 2 {
-		types = append(types, graph.T(payload[1].Type.DType, weights))
+		types = append(types, graph.T(payload[1].DType, weights))
 	}
 	return types
+}
+
+func bufTypes(payload []lowering.Buf) []graph.Type {
+	t := make([]graph.Type, len(payload))
+	for i, b := range payload {
+		t[i] = b.Type
+	}
+	return t
 }
 
 // bytesOf returns the bytes of one value of each type.

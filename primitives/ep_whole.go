@@ -24,7 +24,7 @@ func (p CombineOp) lowerWhole(e *lowering.Emitter, out, payload []lowering.Buf, 
 	if l.home == ep.Sum {
 		return l.sumRanks(e, out, payload, place, recv)
 	}
-	k, types, axes := place.Type.Shape[1], rowTypes(payload, 1), place.Spec.At(0)
+	k, types, axes := place.Type.Shape[1], rowTypes(bufTypes(payload), 1), place.Spec.At(0)
 	size, tokens := bytesOf(types), e.Eqn.Out[0].Type.Shape[0]
 	mine, all := e.PackedPairs(axes, tokens, k, types...), e.PackedPairs(axes, tokens, k, types...)
 	if err := e.Emit(lowering.KernelSpec{Name: "ep_spread", Out: []lowering.Buf{mine}, In: append(payload[:len(payload):len(payload)], place, recv), Kernel: func(a *exec.Args) error {

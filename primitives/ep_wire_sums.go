@@ -60,7 +60,7 @@ func onWire(d graph.DType, n int) int {
 // wireTypes returns rowTypes of rows on the way home, and the type in which their values
 // travel. Behind values of 8 bits are the scales of their blocks.
 func (l epLayer) wireTypes(payload []lowering.Buf, weights int) ([]graph.Type, graph.DType) {
-	types := rowTypes(payload, weights)
+	types := rowTypes(bufTypes(payload), weights)
 	if l.wire != graph.NoDType {
 		types[0].DType = l.wire
 	}

@@ -32,7 +32,6 @@ func (g *gen) route() {
 	if l.Capacity%2 == 1 {
 		l.Receive = 8 // no layer has more tokens, so nothing is dropped that one rank keeps
 	}
-	l.Inline = l.Align == 1
 	if g.chance(15) {
 		l.Axis = "a"
 	}
