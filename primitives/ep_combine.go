@@ -295,6 +295,6 @@ func (CombineOp) Doc() graph.Doc {
 		Results: "tokens f[T,H], weights f[T,K] (with row_weights)",
 		Formula: "tokens[t] = Σ_k rows[σ(t,k)] in the order of k, weights[t,k] = row_weights[σ(t,k)]; a pair that went nowhere contributes 0",
 		Params:  "experts, capacity, receive, align, axis, exchange, wire: those of ep_prepare",
-		Notes:   "Does not weight the rows. Each token's sum is formed where the token is, so it has the same bits on every mesh. One all_to_all over the experts' axis, of a row per pair or, with exchange=\"sum\", of the sum of each rank's rows for a token; or, for tokens that are whole over it, one all_sum of a row per pair; with exchange=\"sum\" one all_sum of a row per token, and one of the weights if there are any: the result is then close to that of one rank. The transpose is ep_dispatch.",
+		Notes:   "Does not weight the rows. Each token's sum is formed where the token is, so it has the same bits on every mesh. One all_to_all over the experts' axis, of a row per pair or, with exchange=\"sum\", of the sum of each rank's rows for a token, which through machines are two, of the sum of each machine's rows between these; or, for tokens that are whole over it, one all_sum of a row per pair; with exchange=\"sum\" one all_sum of a row per token, and one of the weights if there are any: the result is then close to that of one rank. The transpose is ep_dispatch.",
 	}
 }

@@ -16,6 +16,9 @@ import (
 func (l epLayer) combineSums(e *lowering.Emitter, out, payload []lowering.Buf) error {
 	routing, axes := e.Eqn.In[len(e.Eqn.In)-1].Origin(), payload[0].Spec.Ragged.Tokens
 	k := routing.Type.Shape[1]
+	if l.machines(e.Mesh, axes) > 1 {
+		return l.combineThrough(e, routing, axes, out, payload)
+	}
 	j, err := l.journey(e, routing, axes, payload[0].Spec.Ragged.Rows)
 	if err != nil {
 		return err
@@ -34,7 +37,7 @@ func (l epLayer) combineSums(e *lowering.Emitter, out, payload []lowering.Buf) e
 	if err := e.Emit(lowering.KernelSpec{Name: "ep_pack_sums" + suffix, Out: []lowering.Buf{send}, In: append(payload[:len(payload):len(payload)], slots, j.sizes), Kernel: packSums(k, wire), Within: fitsZones(payload, wire)}); err != nil {
 		return err
 	}
-	l.exchangeRows(e, got, send, j.sizes, size, leave, true)
+	l.exchangeRows(e, l.axis, got, send, j.sizes, size, leave, true)
 	return e.Emit(lowering.KernelSpec{Name: "ep_sum_ranks" + suffix, Out: out, In: []lowering.Buf{got, j.home}, Kernel: func(a *exec.Args) error {
 		sumHome(a, k, wire, sumArrived)
 		return nil

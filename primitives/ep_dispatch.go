@@ -171,6 +171,9 @@ func (p DispatchOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	routing := e.Eqn.In[len(e.Eqn.In)-1].Origin()
 	payload := in[:len(in)-1]
 	k := routing.Type.Shape[1]
+	if l.machines(e.Mesh, axes) > 1 {
+		return p.dispatchThrough(e, routing, axes, out, payload)
+	}
 	came, err := l.sendInline(e, routing, axes, payload)
 	if err != nil {
 		return err
@@ -191,15 +194,22 @@ func (p DispatchOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	size := bytesOf(types)
 	leave := j.out.Type.Len()
 	send, got := e.Packed(leave, types...), e.Packed(j.room, types...)
-	if err := e.Emit(lowering.KernelSpec{Name: "ep_pack", Out: []lowering.Buf{send}, In: append(payload[:len(payload):len(payload)], j.out), Kernel: func(a *exec.Args) error {
+	if err := packTokens(e, send, payload, j.out); err != nil {
+		return err
+	}
+	l.exchangeRows(e, l.axis, got, send, j.sizes, size, leave, false)
+	return p.place(e, out, payload, got, j.from, j)
+}
+
+// packTokens emits the packing of the rows of tokens i32[rows], of which those behind the last are
+// -1.
+func packTokens(e *lowering.Emitter, send lowering.Buf, payload []lowering.Buf, tokens lowering.Buf) error {
+	leave, size := send.Type.Shape[0], send.Type.Shape[1]
+	return e.Emit(lowering.KernelSpec{Name: "ep_pack", Out: []lowering.Buf{send}, In: append(payload[:len(payload):len(payload)], tokens), Kernel: func(a *exec.Args) error {
 		n := len(a.In) - 1
 		exec.Share(a, leave, movedGrain(size), tokensPacked{a.Out[0].Bytes(), a.In[:n], data[int32](a.In[n]), size})
 		return nil
-	}}); err != nil {
-		return err
-	}
-	l.exchangeRows(e, got, send, j.sizes, size, leave, false)
-	return p.place(e, out, payload, got, j.from, j)
+	}})
 }
 
 // place emits the copies of the rows got to expert order. from says which of them fills each
@@ -306,10 +316,11 @@ func (w *rowsPlaced) Piece(lo, hi int) {
 	}
 }
 
-// exchangeRows emits the all_to_all of rows of size bytes, of which a rank contributes at
-// most `leave`. sizes is that of a journey, and back says that the rows are on the way home.
-func (l epLayer) exchangeRows(e *lowering.Emitter, out, in, sizes lowering.Buf, size, leave int, back bool) {
-	e.EmitCollective(lowering.CollectiveSpec{Op: "all_to_all", Axes: []string{l.axis}, DType: graph.U8, Bytes: int64(leave) * int64(size),
+// exchangeRows emits the all_to_all over an axis, or a level of it, of rows of size bytes, of which
+// a rank contributes at most `leave`, or on the way home takes back. sizes i32[2,members] is how many
+// rows leave for each member and arrive from it, and back says that the rows are on the way home.
+func (l epLayer) exchangeRows(e *lowering.Emitter, axis string, out, in, sizes lowering.Buf, size, leave int, back bool) {
+	e.EmitCollective(lowering.CollectiveSpec{Op: "all_to_all", Axes: []string{axis}, DType: graph.U8, Bytes: int64(leave) * int64(size),
 		Out: []lowering.Buf{out}, In: []lowering.Buf{in, sizes}, Travels: true,
 		Exchange: func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
 			sizes := data[int32](a.In[1])
@@ -329,6 +340,6 @@ func (DispatchOp) Doc() graph.Doc {
 		Results: "rows t[S,H], row_weights f[S] (with weights)",
 		Formula: "rows[σ(t,k)] = tokens[t], row_weights[σ(t,k)] = weights[t,k]; σ orders the kept pairs by (expert, token, choice), experts' zones starting at multiples of align",
 		Params:  "experts, capacity, receive, align, axis, exchange, wire: those of ep_prepare",
-		Notes:   "Rows past each expert's count are zero. A rank holds the rows of its experts. Tokens that are split over the experts' axis travel in one all_to_all, once to each rank that has experts for them, and with their choices where ep_prepare does not gather these; of tokens that are whole over it, each rank copies the rows of its own experts. The transpose is ep_combine.",
+		Notes:   "Rows past each expert's count are zero. A rank holds the rows of its experts. Tokens that are split over the experts' axis travel in one all_to_all, once to each rank that has experts for them, and with their choices where ep_prepare does not gather these; if the mesh has machines along the axis, in one between machines, once to each, and one within; of tokens that are whole over it, each rank copies the rows of its own experts. The transpose is ep_combine.",
 	}
 }

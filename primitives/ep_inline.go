@@ -31,7 +31,7 @@ const gatherBytes = 16 << 10
 // members as it has choices at most. payload is the types of the rows that travel first.
 func (l epLayer) inline(m sharding.Mesh, axes []string, payload []graph.Type, tokens, k int) bool {
 	n, segment := l.members(m, axes), m.Cuts(axes, tokens).Largest()
-	if n == 1 {
+	if n == 1 || l.machines(m, axes) > 1 { // a row would travel to each rank of a machine
 		return false
 	}
 	row := bytesOf(rowTypes(payload, k))

@@ -16,7 +16,7 @@ import (
 func sumPairsTo(a *exec.Args, n int, s rowSums, to graph.DType) {
 	grain := 1 + cheap/(1+s.k*s.n)
 	switch {
-	case to == s.d, to == graph.F32 && (s.d == graph.BF16 || s.d == graph.F16):
+	case to == s.d && !to.IsF8(), to == graph.F32 && (s.d == graph.BF16 || s.d == graph.F16):
 		sumPairs(a, n, s, to)
 	case to == graph.F64 || s.d == graph.F64:
 		exec.Share(a, n, grain, convertedSums[float64]{s, to, exec.RoomsOf[float64](a, 2*s.n)})

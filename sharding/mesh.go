@@ -17,6 +17,10 @@ type Axis struct {
 	// indices, such as the experts, is cut into these parts. All other dimensions are cut into
 	// parts that are as equal as can be.
 	Ranges ep.Split
+	// Machines is the number of machines on which the ranks along the axis lie: as many on each,
+	// and those of a machine are neighbours. 0 and 1 mean one machine, or that it does not matter.
+	// Rows that travel to experts along the axis go once to each machine, and on from there.
+	Machines int
 }
 
 // Mesh arranges ranks in a grid, row-major: the last axis varies fastest. The
@@ -35,7 +39,8 @@ type Mesh struct {
 
 // ParseMesh reads a mesh such as "dp=2,ep=4". The empty string is one rank. Instead of its
 // size an axis may have ranges, as ep.ParseSplit reads them: ep=0-95/96-127 are two ranks, of
-// which the first has 96 of 128 experts, and ep=128:3/1 are as many by shares. Behind the axes
+// which the first has 96 of 128 experts, and ep=128:3/1 are as many by shares. Before either may
+// stand a number of machines: ep=2x4 are 8 ranks on 2 machines (see Axis.Machines). Behind the axes
 // may stand the order of the ranks, as in "dp=2,ep=2 order=0,2,1,3", and behind these the number
 // of blocks that are not cut apart, as in "dp=3 blocks=8".
 func ParseMesh(s string) (Mesh, error) {
@@ -79,13 +84,25 @@ func parseAxes(s string) (Mesh, error) {
 	total := 1
 	for _, part := range strings.Split(s, ",") {
 		name, size, ok := strings.Cut(strings.TrimSpace(part), "=")
+		machines, err := 1, error(nil)
+		if count, each, several := strings.Cut(size, "x"); several {
+			machines, err = strconv.Atoi(count)
+			size = each
+		}
 		var ranges ep.Split
-		n, err := strconv.Atoi(size)
-		if ok && strings.ContainsAny(size, "/:") {
+		n := 0
+		switch {
+		case err != nil || machines < 1 || machines > maxRanks:
+			ok = false
+		case ok && strings.ContainsAny(size, "/:"):
 			if ranges, err = ep.ParseSplit(size); err != nil {
 				return Mesh{}, fmt.Errorf("sharding: mesh %q: axis %s: %w", s, name, err)
 			}
 			n = ranges.Parts()
+		default:
+			if n, err = strconv.Atoi(size); n <= maxRanks {
+				n *= machines
+			}
 		}
 		switch {
 		case !ok || err != nil || n < 1:
@@ -98,9 +115,13 @@ func parseAxes(s string) (Mesh, error) {
 			return Mesh{}, fmt.Errorf("sharding: mesh %q: more than %d ranks", s, maxRanks)
 		}
 		total *= n
-		m.Axes = append(m.Axes, Axis{name, n, ranges})
+		axis := Axis{Name: name, Size: n, Ranges: ranges}
+		if machines > 1 {
+			axis.Machines = machines
+		}
+		m.Axes = append(m.Axes, axis)
 	}
-	return m, nil
+	return m, m.validate()
 }
 
 // maxRanks bounds the mesh, so that a mistyped size is an error.
@@ -119,10 +140,15 @@ func axisName(s string) bool {
 func (m Mesh) String() string {
 	parts := make([]string, len(m.Axes))
 	for i, a := range m.Axes {
-		parts[i] = a.Name + "=" + strconv.Itoa(a.Size)
+		machines := max(a.Machines, 1)
+		size := strconv.Itoa(a.Size / machines)
 		if a.Ranges != nil {
-			parts[i] = a.Name + "=" + a.Ranges.String()
+			size = a.Ranges.String()
 		}
+		if machines > 1 {
+			size = strconv.Itoa(machines) + "x" + size
+		}
+		parts[i] = a.Name + "=" + size
 	}
 	text := strings.Join(parts, ",")
 	if m.Order != nil {
@@ -144,11 +170,11 @@ func (m Mesh) InBlocks(blocks int) Mesh {
 	return m
 }
 
-// Equal reports whether both meshes have the same axes in the same order, with the same ranges,
-// and the same order of ranks and number of blocks.
+// Equal reports whether both meshes have the same axes in the same order, with the same ranges
+// and machines, and the same order of ranks and number of blocks.
 func (m Mesh) Equal(o Mesh) bool {
 	return m.Blocks == o.Blocks && slices.Equal(m.Order, o.Order) && slices.EqualFunc(m.Axes, o.Axes, func(a, b Axis) bool {
-		return a.Name == b.Name && a.Size == b.Size && slices.Equal(a.Ranges, b.Ranges)
+		return a.Name == b.Name && a.Size == b.Size && max(a.Machines, 1) == max(b.Machines, 1) && slices.Equal(a.Ranges, b.Ranges)
 	})
 }
 
@@ -164,11 +190,34 @@ func (m Mesh) Ranks() int {
 // Size returns the size of the axis, or 0 if the mesh has no axis of that name.
 func (m Mesh) Size(axis string) int { return m.axis(axis).Size }
 
-// axis returns the axis, whose size is 0 if the mesh has none of that name.
+// has reports whether the mesh has an axis of that name; a level is none.
+func (m Mesh) has(axis string) bool {
+	return slices.ContainsFunc(m.Axes, func(a Axis) bool { return a.Name == axis })
+}
+
+// Machines returns the number of machines on which the ranks along the axis lie, 1 if the mesh
+// does not say so.
+func (m Mesh) Machines(axis string) int { return max(m.axis(axis).Machines, 1) }
+
+// Levels returns the names of the two levels of an axis whose ranks lie on several machines: along
+// the first, a rank's group has the ranks at the same place of each machine, and along the second
+// those of its machine. Together they are the axis. Collectives may run over them, and nothing is
+// placed on them.
+func Levels(axis string) (between, within string) { return axis + ":machines", axis + ":machine" }
+
+// axis returns the axis, or level of an axis, whose size is 0 if the mesh has none of that name.
 func (m Mesh) axis(name string) Axis {
 	for _, a := range m.Axes {
 		if a.Name == name {
 			return a
+		}
+		if a.Machines > 1 {
+			switch between, within := Levels(a.Name); name {
+			case between:
+				return Axis{Name: name, Size: a.Machines}
+			case within:
+				return Axis{Name: name, Size: a.Size / a.Machines}
+			}
 		}
 	}
 	return Axis{}
@@ -191,6 +240,9 @@ func (m Mesh) validate() error {
 		}
 	}
 	for _, a := range m.Axes {
+		if a.Machines < 0 || a.Machines > 1 && a.Size%a.Machines != 0 {
+			return fmt.Errorf("sharding: axis %s of size %d on %d machines, want as many ranks on each", a.Name, a.Size, a.Machines)
+		}
 		if a.Ranges == nil {
 			continue
 		}
@@ -230,14 +282,23 @@ func (m Mesh) coord(rank int, axis string) int {
 	return c
 }
 
-// step returns the coordinate of a place along the axis, and the distance between places of
-// neighbouring coordinates. Both are 0 if the mesh has no such axis.
+// step returns the coordinate of a place along the axis or level, and the distance between places
+// of neighbouring coordinates. Both are 0 if the mesh has no such axis.
 func (m Mesh) step(place int, axis string) (coord, step int) {
 	step = 1
 	for i := len(m.Axes) - 1; i >= 0; i-- {
 		a := m.Axes[i]
 		if a.Name == axis {
 			return place % a.Size, step
+		}
+		if a.Machines > 1 {
+			each := a.Size / a.Machines
+			switch between, within := Levels(a.Name); axis {
+			case between:
+				return place % a.Size / each, step * each
+			case within:
+				return place % a.Size % each, step
+			}
 		}
 		place /= a.Size
 		step *= a.Size
@@ -268,19 +329,17 @@ func (m Mesh) Index(rank int, axes []string) int {
 }
 
 // Group returns the ranks whose coordinates differ from the rank's along the
-// given axes only, in the order of their Index along the axes.
+// given axes or levels only, in the order of their Index along the axes.
 func (m Mesh) Group(rank int, axes []string) []int {
-	out := make([]int, m.Parts(axes))
-	for r := range m.Ranks() {
-		same := true
-		for _, a := range m.Axes {
-			if !slices.Contains(axes, a.Name) && m.coord(r, a.Name) != m.coord(rank, a.Name) {
-				same = false
+	out := []int{rank}
+	for _, a := range axes {
+		var more []int
+		for _, r := range out {
+			for c := range m.Size(a) {
+				more = append(more, m.Along(r, a, c))
 			}
 		}
-		if same {
-			out[m.Index(r, axes)] = r
-		}
+		out = more
 	}
 	return out
 }

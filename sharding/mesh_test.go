@@ -26,6 +26,7 @@ func TestParseMesh(t *testing.T) {
 		{" dp=2 , Ep2=1", "dp=2,Ep2=1", 2}, {"a=65536", "a=65536", 65536},
 		{"dp=2,ep=0-95/96-127", "dp=2,ep=0-95/96-127", 4}, {"ep= none / 0-0 ", "ep=none/0", 2},
 		{"dp=2,ep=128:3/1", "dp=2,ep=0-95/96-127", 4}, {"dp=2,ep=2 order=0,2, 1,3", "dp=2,ep=2 order=0,2,1,3", 4},
+		{"dp=2,ep=2x4", "dp=2,ep=2x4", 16}, {"ep=1x4", "ep=4", 4}, {"ep=4x1", "ep=4x1", 4}, {"ep=2x0-2/3/none/4", "ep=2x0-2/3/none/4", 4}, {"ep=2x128:3/1", "ep=2x0-95/96-127", 2},
 	} {
 		m, err := sharding.ParseMesh(c.text)
 		if c.ranks == 0 {
@@ -41,7 +42,7 @@ func TestParseMesh(t *testing.T) {
 		require.Equal(t, m, again)
 		require.True(t, m.Equal(again))
 	}
-	for _, other := range []string{"", "ep=2", "ep=4,dp=2", "dp=2,ep=5", "dp=2,ep=0/1/2/3", "dp=2,ep=4 order=1,0,2,3,4,5,6,7"} {
+	for _, other := range []string{"", "ep=2", "ep=4,dp=2", "dp=2,ep=5", "dp=2,ep=0/1/2/3", "dp=2,ep=2x2", "dp=2,ep=4 order=1,0,2,3,4,5,6,7"} {
 		a, err := sharding.ParseMesh("dp=2,ep=4")
 		require.NoError(t, err)
 		b, err := sharding.ParseMesh(other)
@@ -53,6 +54,13 @@ func TestParseMesh(t *testing.T) {
 		"ep=0":              `sharding: mesh "ep=0": "ep=0" is no axis, want name=size with a size of at least 1, such as dp=2,ep=4`,
 		"ep=-2":             `sharding: mesh "ep=-2": "ep=-2" is no axis, want name=size with a size of at least 1, such as dp=2,ep=4`,
 		"ep=x":              `sharding: mesh "ep=x": "ep=x" is no axis, want name=size with a size of at least 1, such as dp=2,ep=4`,
+		"ep=0x2":            `sharding: mesh "ep=0x2": "ep=0x2" is no axis, want name=size with a size of at least 1, such as dp=2,ep=4`,
+		"ep=2x":             `sharding: mesh "ep=2x": "ep=2x" is no axis, want name=size with a size of at least 1, such as dp=2,ep=4`,
+		"ep=x2":             `sharding: mesh "ep=x2": "ep=x2" is no axis, want name=size with a size of at least 1, such as dp=2,ep=4`,
+		"ep=2x2x2":          `sharding: mesh "ep=2x2x2": "ep=2x2x2" is no axis, want name=size with a size of at least 1, such as dp=2,ep=4`,
+		"ep=65536x2":        `sharding: mesh "ep=65536x2": more than 65536 ranks`,
+		"ep=2x99999999999":  `sharding: mesh "ep=2x99999999999": more than 65536 ranks`,
+		"ep=2x0/1/2":        `sharding: axis ep of size 3 on 2 machines, want as many ranks on each`,
 		"ep=0-3/5-7":        `sharding: mesh "ep=0-3/5-7": axis ep: ep: split "0-3/5-7": "5-7" does not begin at 4, where the part before ends`,
 		"ep=2 order=0,1,2":  `sharding: order [0 1 2] of the 2 ranks of a mesh, want each of 0 to 1 once`,
 		"ep=3 order=0,1":    `sharding: order [0 1] of the 3 ranks of a mesh, want each of 0 to 2 once`,
@@ -151,4 +159,37 @@ func TestMeshSizes(t *testing.T) {
 	require.Equal(t, 0, m.Size("tp"))
 	require.Equal(t, 0, m.Parts([]string{"tp"}))
 	require.Equal(t, []string{"dp", "ep"}, m.Union([]string{"ep"}, []string{"dp", "ep"}))
+}
+
+// An axis whose ranks lie on several machines has two levels: the ranks of a machine are neighbours
+// along it, and those at the same place of each machine are a group. No value is placed on a level.
+func TestMachines(t *testing.T) {
+	m, err := sharding.ParseMesh("ep=2x3,tp=2")
+	require.NoError(t, err)
+	between, within := sharding.Levels("ep")
+	require.Equal(t, []int{2, 1, 1}, []int{m.Machines("ep"), m.Machines("tp"), m.Machines("dp")})
+	require.Equal(t, []int{6, 2, 3}, []int{m.Size("ep"), m.Size(between), m.Size(within)})
+	for rank := range m.Ranks() {
+		ep, tp := rank/2, rank%2
+		machine, place := ep/3, ep%3
+		require.Equal(t, []int{machine, place}, []int{m.Index(rank, []string{between}), m.Index(rank, []string{within})})
+		require.Equal(t, ep, m.Index(rank, []string{between, within}))
+		var pair, near []int
+		for i := range 2 {
+			pair = append(pair, 2*(3*i+place)+tp)
+		}
+		for i := range 3 {
+			near = append(near, 2*(3*machine+i)+tp)
+		}
+		require.Equal(t, pair, m.Group(rank, []string{between}))
+		require.Equal(t, near, m.Group(rank, []string{within}))
+	}
+	ordered, err := m.Ordered("11,10,9,8,7,6,5,4,3,2,1,0")
+	require.NoError(t, err)
+	require.Equal(t, []int{11, 5}, ordered.Group(11, []string{between}))
+	require.Equal(t, []int{11, 9, 7}, ordered.Group(9, []string{within}))
+	_, err = sharding.Split(within).Check(m, graph.T(graph.F32, 6))
+	require.ErrorContains(t, err, "has no axis ep:machine")
+	_, err = sharding.Split("{+ep:machines}").Check(m, graph.T(graph.F32, 6))
+	require.ErrorContains(t, err, "has no axis ep:machines")
 }

@@ -209,7 +209,7 @@ func (s Spec) Check(m Mesh, t graph.Type) (Spec, error) {
 	for i := range out.Dims {
 		for _, a := range s.At(i) {
 			n := m.Size(a)
-			if n == 0 {
+			if !m.has(a) {
 				return s, fmt.Errorf("the mesh %q has no axis %s; split over an axis that it has, or add %s=size to it", m, a, a)
 			}
 			if seen[a] {
@@ -222,7 +222,7 @@ func (s Spec) Check(m Mesh, t graph.Type) (Spec, error) {
 		}
 	}
 	for _, a := range s.Pending {
-		if m.Size(a) == 0 {
+		if !m.has(a) {
 			return s, fmt.Errorf("the mesh %q has no axis %s", m, a)
 		}
 		if seen[a] {

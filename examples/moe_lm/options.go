@@ -57,7 +57,7 @@ func parse(args []string) (config, options, error) {
 	var o options
 	var mesh, order string
 	f := flag.NewFlagSet("moe_lm", flag.ContinueOnError)
-	f.StringVar(&mesh, "mesh", "dp=2,ep=2", "`axes` of ranks: dp splits the batch, ep the batch and the experts, tp heads and expert columns; ep=0-4/5-7 instead of a size says which experts each rank has, and ep=8:64/24 gives each its share of 8, such as by memory; empty is one rank")
+	f.StringVar(&mesh, "mesh", "dp=2,ep=2", "`axes` of ranks: dp splits the batch, ep the batch and the experts, tp heads and expert columns; ep=0-4/5-7 instead of a size says which experts each rank has, and ep=8:64/24 gives each its share of 8, such as by memory; ep=2x4 are 8 ranks on 2 machines; empty is one rank")
 	f.StringVar(&order, "order", "", "the `ranks` in the order in which they take the places of the mesh, the last axis fastest, such as 0,2,1,3; 0,1,2,… if not given")
 	o.transport = world.TransportFlag(f)
 	o.deadline = world.DeadlineFlag(f)

@@ -23,6 +23,7 @@ func imports() map[string][]string {
 		"data/text":                  {},
 		"internal/testing/faults":    {anything},
 		"internal/testing/fleet":     {},
+		"internal/testing/machines":  {anything},
 		"train/report":               {"internal/whole"},
 		"internal/whole":             {},
 		"internal/policy":            {},
@@ -113,7 +114,7 @@ func imports() map[string][]string {
 
 // testSupport lists packages that only tests may import.
 func testSupport() []string {
-	return []string{"internal/testing/advised", "internal/testing/toy", "internal/testing/fleet", "internal/testing/faults", "internal/testing/fuzzprog", "internal/policy", "jaccl/jaccltest", "jaccl/rdma/rdmatest", "metal/internal/machine", "metal/metaltest", "internal/testing/late", "internal/testing/numbers"}
+	return []string{"internal/testing/advised", "internal/testing/toy", "internal/testing/fleet", "internal/testing/faults", "internal/testing/machines", "internal/testing/fuzzprog", "internal/policy", "jaccl/jaccltest", "jaccl/rdma/rdmatest", "metal/internal/machine", "metal/metaltest", "internal/testing/late", "internal/testing/numbers"}
 }
 
 // readOnly lists package variables that are tables, by package and name, with

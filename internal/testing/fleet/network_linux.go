@@ -47,10 +47,21 @@ func NewNetwork(t *testing.T, n int) *Network {
 	return w
 }
 
-func (w *Network) bridge() string       { return w.id + "br" }
-func (w *Network) name(i int) string    { return fmt.Sprintf("%sh%d", w.id, i) }
-func (w *Network) port(i int) string    { return fmt.Sprintf("%sp%d", w.id, i) }
-func (w *Network) In(i int) []string    { return []string{"ip", "netns", "exec", w.name(i)} }
+func (w *Network) bridge() string    { return w.id + "br" }
+func (w *Network) name(i int) string { return fmt.Sprintf("%sh%d", w.id, i) }
+func (w *Network) port(i int) string { return fmt.Sprintf("%sp%d", w.id, i) }
+func (w *Network) In(i int) []string { return []string{"ip", "netns", "exec", w.name(i)} }
+
+// Machine is In with a shared memory of the host's own, so that ranks of different hosts take each
+// other for ranks of different machines.
+func (w *Network) Machine(i int) []string {
+	dir := w.memory(i)
+	require.NoError(w.t, os.MkdirAll(dir, 0o777))
+	return append(w.In(i), "sh", "-c", `mount --bind "$0" /dev/shm && exec "$@"`, dir)
+}
+
+func (w *Network) memory(i int) string { return "/dev/shm/" + w.name(i) }
+
 func (w *Network) Address(i int) string { return fmt.Sprintf("10.83.0.%d", i+1) }
 
 // Cut takes a host off the bridge, so that every packet from it or to it is lost silently.
@@ -77,6 +88,7 @@ func (w *Network) clear() {
 		}
 		exec.Command("ip", "link", "del", w.port(i)).Run()
 		exec.Command("ip", "netns", "del", w.name(i)).Run()
+		os.RemoveAll(w.memory(i))
 	}
 	exec.Command("ip", "link", "del", w.bridge()).Run()
 }

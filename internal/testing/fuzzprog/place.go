@@ -11,7 +11,7 @@ import (
 // Meshes returns the meshes that programs are placed on. Constraints in programs name their
 // axes.
 func Meshes() []string {
-	return []string{"a=2", "ep=2", "dp=2,ep=2", "a=2,b=2", "a=3", "a=2,b=3", "a=5", "ep=3"}
+	return []string{"a=2", "ep=2", "dp=2,ep=2", "a=2,b=2", "a=3", "a=2,b=3", "a=5", "ep=3", "ep=2x2"}
 }
 
 // Place returns a random placement of p's inputs on m, of one of three kinds: each axis

@@ -1,0 +1,3 @@
+// Package machines has tests only: a job runs on several machines, which are network name spaces
+// with a shared memory of their own, and the bytes that go from machine to machine are counted.
+package machines
