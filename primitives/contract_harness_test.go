@@ -59,7 +59,6 @@ var spreads = []spread{
 	{mesh: "dp=4,ep=1", tokens: "dp.ep"},
 	{mesh: "ep=3", tokens: "ep"},
 	{mesh: "ep=2x2", tokens: "ep"},
-	{mesh: "ep=2x2 order=3,1,0,2", tokens: "ep", exchange: ep.Sum},
 	{mesh: "fsdp=2,ep=2", tokens: "fsdp.ep"},
 	{mesh: "dp=1,fsdp=2,ep=2", tokens: "dp.fsdp.ep"},
 	{mesh: "ep=2,dp=2", tokens: "dp.ep"},

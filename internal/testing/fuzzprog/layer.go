@@ -146,7 +146,7 @@ func (g *gen) finish(v val) {
 		g.add(primitives.Combine(l.Prepared, v.Value), v.size*k+1, nil)
 		return
 	}
-	out := graph.Apply(primitives.CombineOp{Experts: l.Op.Experts, Capacity: l.Op.Capacity, Receive: l.Op.Receive, Align: l.Op.Align, Axis: l.Op.Axis, Exchange: l.Op.Exchange, Wire: l.Op.Wire, Inline: l.Op.Inline}, v.Value, w.Value, l.Value)
+	out := graph.Apply(primitives.CombineOp{Experts: l.Op.Experts, Capacity: l.Op.Capacity, Receive: l.Op.Receive, Align: l.Op.Align, Axis: l.Op.Axis, Exchange: l.Op.Exchange, Wire: l.Op.Wire}, v.Value, w.Value, l.Value)
 	g.add(out[0], v.size*k+1, nil)
 	g.add(out[1], w.size, nil)
 }
