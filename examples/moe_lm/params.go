@@ -58,7 +58,8 @@ func (c config) count() (all, active int) {
 	return all, active
 }
 
-// inputs declares the weights in a scope, in the order of params, and returns them by name.
+// inputs declares the weights in a scope, in the order of params, and returns them by name, as they
+// are given: what -zero has split is gathered inside of layers, which drop it with -remat.
 func (c config) inputs(s *nn.Scope) map[string]*graph.Value {
 	w := map[string]*graph.Value{}
 	for _, p := range c.params() {
@@ -66,7 +67,10 @@ func (c config) inputs(s *nn.Scope) map[string]*graph.Value {
 		if p.std == 0 {
 			begin.Mean = 1
 		}
-		w[p.name] = s.Param(p.name, "", begin, p.place, p.shape...)
+		s.Param(p.name, "", begin, p.place, p.shape...)
+	}
+	for i, v := range s.Values() {
+		w[s.Params()[i].Name] = v
 	}
 	return w
 }

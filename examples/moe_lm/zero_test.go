@@ -78,7 +78,7 @@ func TestMicrobatches(t *testing.T) {
 // Plans say what -zero saves: of the moments and the weights a rank holds its share, and
 // gradients are added up by reduce_scatter.
 func TestZeroMemory(t *testing.T) {
-	inputs := map[string]int64{}
+	inputs, totals := map[string]int64{}, map[string]int64{}
 	for _, zero := range []string{zeroOff, zeroMoments, zeroWeights} {
 		c, o, err := parse([]string{"-mesh", "dp=2,ep=2", "-remat", "all", "-zero", zero})
 		require.NoError(t, err)
@@ -86,7 +86,7 @@ func TestZeroMemory(t *testing.T) {
 		plan, err := gomoe.Compile(p.Program, cfg)
 		require.NoError(t, err)
 		mem := plan.Report(1).Mem
-		inputs[zero] = mem.Inputs
+		inputs[zero], totals[zero] = mem.Inputs, mem.Total
 		made, asked := exchanges(plan)
 		t.Logf("-zero %s: inputs %s, arena %s, total %s, %v for %v", zero, lowering.Bytes(mem.Inputs), lowering.Bytes(mem.Arena), lowering.Bytes(mem.Total), made, asked)
 		if zero == zeroOff {
@@ -98,6 +98,9 @@ func TestZeroMemory(t *testing.T) {
 		if need := c.needs(o.mesh); need > float64(mem.Total)*1.1+planBytes*float64(c.Layers) {
 			t.Errorf("-zero %s: the model is said to need %.0f bytes, but the plan takes %d", zero, need, mem.Total)
 		}
+	}
+	if w, m := totals[zeroWeights], totals[zeroMoments]; 10*w > 9*m {
+		t.Errorf("split weights take %d bytes in all, and split moments alone %d; want a tenth less, as layers drop gathered weights", w, m)
 	}
 	// Two ranks have a copy of the same experts, and all four of the other weights.
 	c, _, err := parse(nil)
