@@ -142,7 +142,7 @@ func phases(trace []byte) (map[string][]float64, error) {
 		case e.Cat == "step":
 			times["combine"] = append(times["combine"], e.Ts+e.Dur-placed)
 			prepared = false
-		case e.Name == "ep_prepare":
+		case e.Name == "ep_prepare", e.Name == "ep_prepare_alone":
 			began, prepared = e.Ts+e.Dur, true
 		case e.Name == "ep_place" && prepared:
 			placed = e.Ts + e.Dur
