@@ -26,6 +26,8 @@ type Options struct {
 	// Exchange and Wire are how rows come home from the experts; see nn.Options.
 	Exchange ep.Exchange
 	Wire     graph.DType
+	// Adapters are what the model is used with beside its weights; nil for nothing.
+	Adapters *models.Adapters
 	// Progress is called after each window with the tokens that are done and all tokens. nil means nobody is told.
 	Progress func(done, total int)
 }
@@ -182,7 +184,7 @@ func (e *evaluation) job(n int) (*gomoe.Job, error) {
 	}
 	var params []nn.Param
 	p, err := graph.Trace("evaluate", func(t *graph.Tracer) []*graph.Value {
-		s := nn.New(t, nn.Options{DType: models.DType(e.c), Stored: models.Stored(e.c), Exchange: e.o.Exchange, Wire: e.o.Wire})
+		s := nn.New(t, nn.Options{DType: models.DType(e.c), Stored: models.Stored(e.c), Exchange: e.o.Exchange, Wire: e.o.Wire, LoRA: e.o.Adapters.Options()})
 		logits := e.m.Forward(s, t.Input("tokens", graph.I32, 1, n), &nn.Step{})
 		loss := pr.CrossEntropy(pr.ConvertElementType(logits, graph.F32), t.Input("next", graph.I32, 1, n))
 		out := []*graph.Value{pr.ShardingConstraint(loss).Named("loss")}
@@ -206,11 +208,11 @@ func (e *evaluation) job(n int) (*gomoe.Job, error) {
 	if len(e.jobs) > 1 {
 		return j, nil // the weights are there
 	}
-	if err := models.Surplus(e.c, params); err != nil {
+	if err := models.Surplus(e.c, e.o.Adapters.Base(params)); err != nil {
 		return nil, err
 	}
 	for _, p := range params {
-		w, err := models.Find(e.c, p)
+		w, err := e.o.Adapters.Find(e.c, p)
 		if err != nil {
 			return nil, err
 		}

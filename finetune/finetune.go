@@ -171,7 +171,7 @@ func (t *tuning) adapt() (err error) {
 		return err
 	}
 	t.begin, err = from.Arrays(t.adapters)
-	t.begin = reordered(t.m, t.c, t.begin, true)
+	t.begin = models.Reordered(t.m, t.c, t.begin, true)
 	return err
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/gomoe/gomoe/checkpoint/peft"
 	"github.com/gomoe/gomoe/checkpoint/safetensors"
 	"github.com/gomoe/gomoe/data"
+	"github.com/gomoe/gomoe/evaluate"
 	"github.com/gomoe/gomoe/generate"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/models"
@@ -155,6 +157,37 @@ func TestPEFT(t *testing.T) {
 	}
 }
 
+// usedLike holds the texts and the loss of a model that is used with an adapter to those of another one, and that it matters.
+func usedLike(t *testing.T, model, adapter, merged string) {
+	t.Helper()
+	text := func(path, adapter string) (ids []int32, loss float64) {
+		c, m, _ := open(t, path)
+		var with *models.Adapters
+		if adapter != "" {
+			var err error
+			with, err = models.OpenAdapters(adapter, m, c)
+			require.NoError(t, err)
+		}
+		g, err := generate.Open(m, c, generate.Options{Room: 40, Sequences: 2, Adapters: with})
+		require.NoError(t, err)
+		_, err = g.Generate(context.Background(), generate.Request{Prompt: []int32{1, 2, 3, 4, 5}, N: 30}, func(x generate.Token) bool {
+			ids = append(ids, x.ID)
+			return true
+		})
+		require.NoError(t, err)
+		require.NoError(t, g.Close())
+		r, err := evaluate.Text(context.Background(), m, c, []int32{1, 5, 7, 9, 2, 4, 8, 3, 1, 0, 6}, evaluate.Options{Adapters: with})
+		require.NoError(t, err)
+		return ids, r.Loss
+	}
+	got, loss := text(model, adapter)
+	want, exact := text(merged, "")
+	require.Equal(t, want, got)
+	require.InDelta(t, exact, loss, 1e-4)
+	_, plain := text(model, "")
+	require.Greater(t, math.Abs(plain-loss), 1e-3)
+}
+
 // A run makes an adapter with which the held-out loss is smaller. The merged model, and a run that begins with the adapter,
 // have the loss that it ended with; ranks and a run that goes on make the same adapter.
 func TestRun(t *testing.T) {
@@ -182,6 +215,7 @@ func TestRun(t *testing.T) {
 	more := options(t)
 	more.Steps, more.Rate = 1, 1e-9
 	require.InDelta(t, r.After, run(t, o.Merge, more).Before, 1e-4)
+	usedLike(t, model, o.Out, o.Merge)
 	more = options(t)
 	more.From, more.Steps = o.Out, 1
 	require.InDelta(t, r.After, run(t, model, more).Before, 1e-6)

@@ -61,6 +61,7 @@ func TestGGUF(t *testing.T) {
 	more := options(t)
 	more.From, more.Steps = o.Out, 1
 	require.InDelta(t, whole.After, run(t, file, more).Before, 1e-4)
+	usedLike(t, file, other.Out, other.Merge)
 	more = options(t)
 	more.Steps = 1
 	require.InDelta(t, whole.After, run(t, other.Merge, more).Before, 1e-4)

@@ -9,6 +9,7 @@ import (
 	"github.com/gomoe/gomoe/checkpoint/peft"
 	"github.com/gomoe/gomoe/convert"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/models"
 	"github.com/gomoe/gomoe/nn"
 )
 
@@ -26,7 +27,7 @@ func (t *tuning) write(ctx context.Context) error {
 		return t.say("the model is in %s", path)
 	}
 	a := peft.Adapter{LoRA: t.o.LoRA, Base: t.c.Path}
-	if err := peft.Write(t.o.Out, a, t.adapters, reordered(t.m, t.c, arrays, false)); err != nil {
+	if err := peft.Write(t.o.Out, a, t.adapters, models.Reordered(t.m, t.c, arrays, false)); err != nil {
 		return err
 	}
 	if err := t.say("the adapter is in %s", t.o.Out); err != nil || t.o.Merge == "" {

@@ -32,6 +32,8 @@ type Options struct {
 	// Exchange and Wire are how rows come home from the experts; see nn.Options.
 	Exchange ep.Exchange
 	Wire     graph.DType
+	// Adapters are what the model is used with beside its weights; nil for nothing.
+	Adapters *models.Adapters
 	// Tokenizer makes the text of tokens. nil leaves Token.Text empty.
 	Tokenizer *tokenizer.Tokenizer
 }
@@ -128,14 +130,14 @@ func (g *Generator) place() error {
 	if err != nil {
 		return err
 	}
-	if err := models.Surplus(g.c, g.params); err != nil {
+	if err := models.Surplus(g.c, g.o.Adapters.Base(g.params)); err != nil {
 		return err
 	}
 	if err := g.fits(memory.Available()); err != nil {
 		return err
 	}
 	for _, p := range g.params {
-		w, err := models.Find(g.c, p)
+		w, err := g.o.Adapters.Find(g.c, p)
 		if err != nil {
 			return err
 		}

@@ -105,9 +105,16 @@ func (EmbeddingGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, err
 }
 
 // Shard lets ids and columns be split; the rows of the table are whole.
+// Shard splits ids, columns, and the rows of a table of numbers: each rank then has the rows of its own ids, and the sum of
+// all is pending.
 func (EmbeddingOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	ids, rows := lookupDims(c.Type(1).Rank())
-	return c.Place(sharding.Factors{In: [][]int{{sharding.Whole, rows[len(ids)]}, ids}, Out: [][]int{rows}, RowWise: len(ids) > 0})
+	f := sharding.Factors{In: [][]int{{sharding.Whole, rows[len(ids)]}, ids}, Out: [][]int{rows}, RowWise: len(ids) > 0}
+	if d := c.Type(0).DType; !d.IsBlock() && !d.IsF8() {
+		f.In[0][0] = len(rows)
+		f.Sum = []int{len(rows)}
+	}
+	return c.Place(f)
 }
 
 func (p EmbeddingGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
@@ -135,6 +142,9 @@ func lookupDims(rank int) (ids, rows []int) {
 
 func (EmbeddingOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	ids, t := in[1].Spec, e.Eqn.In[1].Type
+	if axes := in[0].Spec.At(0); len(axes) > 0 {
+		return e.Emit(lowering.KernelSpec{Name: "embedding_part", Out: out, In: in, Kernel: lookUpPart(axes, e.Eqn.In[0].Type.Shape[0], ids, t)})
+	}
 	return e.Emit(lowering.KernelSpec{Name: "embedding", Out: out, In: in, Kernel: func(a *exec.Args) error {
 		return checkIDs(a, ids, t, a.In[1], 0, a.In[0].Type.Shape[0], "id", lookUp)
 	}})
@@ -160,6 +170,31 @@ func lookUp(a *exec.Args) error {
 	n := int(graph.Type{DType: a.In[0].Type.DType, Shape: a.In[0].Type.Shape[1:]}.Bytes())
 	exec.Share(a, len(ids), 1+4*cheap/(1+n), rowsLookedUp{out, table, ids, n})
 	return nil
+}
+
+// lookUpPart returns the kernel for a table of whose `all` rows the rank has those that axes give it. Rows of others are -0,
+// which changes no bit of what is added to it.
+func lookUpPart(axes []string, all int, s sharding.Spec, t graph.Type) exec.Kernel {
+	return func(a *exec.Args) error {
+		return checkIDs(a, s, t, a.In[1], 0, all, "id", func(a *exec.Args) error {
+			first, size := a.Part(axes, all)
+			table, ids, out := a.In[0].Bytes(), data[int32](a.In[1]), a.Out[0].Bytes()
+			d := int(a.Out[0].Type.DType.Size())
+			n := d * a.In[0].Type.Shape[1]
+			for i, id := range ids {
+				row := out[i*n:][:n]
+				if at := int(id) - first; at >= 0 && at < size {
+					copy(row, table[at*n:][:n])
+					continue
+				}
+				clear(row)
+				for sign := d - 1; sign < n; sign += d {
+					row[sign] = 0x80
+				}
+			}
+			return nil
+		})
+	}
 }
 
 type rowsLookedUp struct {
@@ -200,7 +235,7 @@ func (w *columnsAdded[T]) Piece(lo, hi int) {
 
 func (EmbeddingOp) Doc() graph.Doc {
 	return graph.Doc{Args: "table f[V,D], ids i32[..]", Results: "f[..,D]", Formula: "y[..,:] = table[ids[..],:]",
-		Notes: "An id below 0 or from V on stops the run."}
+		Notes: "An id below 0 or from V on stops the run. Where the rows of a table are split, a rank has -0 for ids of others, and the sum is pending: it has the bits of the whole table's rows."}
 }
 
 func (EmbeddingGradOp) Doc() graph.Doc {

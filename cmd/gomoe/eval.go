@@ -29,6 +29,7 @@ func (t *tool) evalCommand() *ffcli.Command {
 	fs.StringVar(&e.mesh, "mesh", "", "`axes` of ranks: ep splits the experts, tp heads and the experts' columns; empty is one rank")
 	fs.StringVar(&e.picture, "picture", "", "PNG `file` for the load of the experts of each layer")
 	fs.BoolVar(&e.json, "json", false, "print it as JSON")
+	adapterFlag(fs, &e.adapter)
 	e.home.flags(fs)
 	e.transport, e.deadline = world.TransportFlag(fs), world.DeadlineFlag(fs)
 	deviceFlag(fs, &e.device)
@@ -58,6 +59,7 @@ func (t *tool) evalCommand() *ffcli.Command {
 type evaluating struct {
 	*tool
 	path, text, mesh, picture, device string
+	adapter                           string
 	o                                 evaluate.Options
 	home                              homeward
 	json                              bool
@@ -102,6 +104,11 @@ func (e *evaluating) run(ctx context.Context) (err error) {
 	m, err := models.Open(c)
 	if err != nil {
 		return err
+	}
+	if e.adapter != "" {
+		if e.o.Adapters, err = models.OpenAdapters(e.adapter, m, c); err != nil {
+			return err
+		}
 	}
 	ids, err := e.encode(c)
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 type opening struct {
 	*tool
 	path, mesh, device string
+	adapter            string
 	order              string // of the ranks in the mesh
 	transport          *string
 	deadline           *time.Duration
@@ -48,12 +49,18 @@ func (m *opening) flags(fs *flag.FlagSet) {
 		}
 		return errors.New("want f32, bf16, f16 or q8_0")
 	})
+	adapterFlag(fs, &m.adapter)
 	m.home.flags(fs)
 	fs.StringVar(&m.mesh, "mesh", "", "`axes` of ranks: ep splits the experts, tp heads and the experts' columns; empty is one rank")
 	orderFlag(fs, &m.order)
 	m.transport, m.deadline = world.TransportFlag(fs), world.DeadlineFlag(fs)
 	deviceFlag(fs, &m.device)
 	kernelsFlag(fs)
+}
+
+// adapterFlag adds the flag for adapters that a model is used with.
+func adapterFlag(fs *flag.FlagSet, to *string) {
+	fs.StringVar(to, "adapter", "", "`folder` with a LoRA adapter that the model is used with, as gomoe finetune, PEFT and mlx-lm write them")
 }
 
 // operand takes the model's path from the arguments that are not flags.
@@ -103,6 +110,11 @@ func (m *opening) open(ctx context.Context) error {
 	}
 	if n := mesh.Size("ep"); n > m.model.Experts {
 		return usagef("-mesh %s: the model has %d experts, want at most as many ranks along ep", mesh, m.model.Experts)
+	}
+	if m.adapter != "" {
+		if m.o.Adapters, err = models.OpenAdapters(m.adapter, m.model, m.c); err != nil {
+			return err
+		}
 	}
 	if m.tok, err = generate.Tokenizer(m.c); err != nil {
 		return err

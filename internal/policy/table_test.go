@@ -49,7 +49,7 @@ func imports() map[string][]string {
 		"generate":                   {"", "array", "checkpoint", "collective", "ep", "graph", "internal/kernel/vector", "internal/memory", "jaccl", "lowering", "models", "nn", "primitives", "runtime", "tokenizer", "world"},
 		"serve":                      {"generate", "tokenizer"},
 		"nn":                         {"ep", "graph", "primitives", "sharding", "vjp"},
-		"models":                     {"array", "checkpoint", "checkpoint/tensor", "graph", "internal/near", "nn", "primitives", "quant", "runtime"},
+		"models":                     {"array", "checkpoint", "checkpoint/peft", "checkpoint/tensor", "graph", "internal/near", "nn", "primitives", "quant", "runtime"},
 		"checkpoint":                 {"checkpoint/gguf", "checkpoint/safetensors", "checkpoint/tensor", "internal/near", "sharding"},
 		"checkpoint/gguf":            {"checkpoint/tensor", "graph", "internal/whole"},
 		"checkpoint/peft":            {"array", "checkpoint/safetensors", "checkpoint/tensor", "graph", "internal/whole", "nn"},
