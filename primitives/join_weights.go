@@ -39,7 +39,7 @@ func joinWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 		if d := from.DType; d != graph.F32 && d != graph.F64 || from.Shape[0] != p.Bufs[rows].Type.Shape[0] {
 			continue
 		}
-		join := lowering.Instr{Name: in.Name + "_weighted", Prim: in.Prim, Pos: in.Pos, Out: in.Out, Zones: in.Zones, Align: in.Align,
+		join := lowering.Instr{Name: in.Name + "_weighted", Prim: in.Prim, Pos: in.Pos, Out: in.Out, Zones: in.Zones, Align: in.Align, Within: in.Within,
 			In: []int{product.In[1-at], spread.In[0], in.In[1], in.In[2]}}
 		switch in.Name {
 		case "ep_sum":
@@ -95,8 +95,15 @@ func (w *weightedTokens[T]) Piece(lo, hi int) {
 func packWeighted[T float](a *exec.Args) error {
 	y, w, recv := data[T](a.In[0]), data[T](a.In[1]), data[int32](a.In[2])
 	n := a.In[0].Type.Shape[1]
-	out := view[T](a.Out[0].Bytes())
-	exec.Share(a, total(a.In[3]), movedGrain(n*a.In[0].Type.DType.Size()), weightedRows[T]{y, w, out, recv, n})
+	rows, size, over := total(a.In[3]), n*a.In[0].Type.DType.Size(), overZones(a)
+	out := y
+	if !over {
+		out = view[T](a.Out[0].Bytes())
+	}
+	exec.Share(a, rows, movedGrain(size), weightedRows[T]{y, w, out, recv, n, over})
+	if over {
+		permuteRows(a, a.In[0].Bytes(), recv[:rows], size)
+	}
 	return nil
 }
 
@@ -104,13 +111,17 @@ type weightedRows[T float] struct {
 	y, w, out []T
 	recv      []int32
 	n         int
+	over      bool // each row is written over itself
 }
 
 func (w *weightedRows[T]) Piece(lo, hi int) {
 	n := w.n
 	for j := lo; j < hi; j++ {
-		i := int(w.recv[j])
-		scale(w.out[j*n:(j+1)*n], w.y[i*n:(i+1)*n], w.w[i])
+		i, to := int(w.recv[j]), j
+		if w.over {
+			to = i
+		}
+		scale(w.out[to*n:(to+1)*n], w.y[i*n:(i+1)*n], w.w[i])
 	}
 }
 
