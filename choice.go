@@ -90,7 +90,12 @@ func (c Choice) program(p *graph.Program) (*graph.Program, error) {
 		for _, v := range p.In {
 			env[v] = t.Input(v.Name, v.Type.DType, v.Type.Shape...)
 		}
-		r.prepared = map[*graph.Value]primitives.Prepared{}
+		r.prepared, r.copies = map[*graph.Value]primitives.Prepared{}, map[*graph.Value]int{}
+		for _, e := range p.Eqns {
+			if _, ok := e.Prim.(primitives.CopiesOp); ok {
+				r.copies[e.In[0].Origin()] = e.In[1].Type.Len()
+			}
+		}
 		for _, e := range p.Eqns {
 			if r.inside[e] {
 				continue // it comes with the layer's combine
@@ -134,6 +139,7 @@ type chooser struct {
 	parts    map[*graph.Eqn]*expertPart // by the combine
 	inside   map[*graph.Eqn]bool        // the equations of the parts but for their combines
 	prepared map[*graph.Value]primitives.Prepared
+	copies   map[*graph.Value]int // of a routing: the copies among which its pairs are spread
 }
 
 // equation returns what stands for the results of e.
@@ -145,6 +151,7 @@ func (r *chooser) equation(t *graph.Tracer, e *graph.Eqn, env values) ([]*graph.
 	switch op := e.Prim.(type) {
 	case primitives.PrepareOp:
 		op.Exchange, op.Receive, op.Wire = r.Exchange, r.Receive, r.Wire
+		op.Copies = r.copies[e.Out[0]]
 		if op.Receive == 0 && op.Capacity == 0 {
 			op.Trap = false
 		}
@@ -155,9 +162,10 @@ func (r *chooser) equation(t *graph.Tracer, e *graph.Eqn, env values) ([]*graph.
 		if from, ok := r.prepared[e.In[0].Origin()]; ok {
 			x := primitives.Copies(from, in[1])
 			r.prepared[e.Out[0]] = x
-			return []*graph.Value{x.Value, x.Counts, x.Padded}, nil
+			return []*graph.Value{x.Value, x.Counts, x.Padded, x.Dropped}[:len(e.Out)], nil
 		}
-		return t.Apply(primitives.CopiesOp(r.of(primitives.DispatchOp(op))), in...), nil
+		op.Exchange, op.Receive, op.Wire = r.Exchange, r.Receive, r.Wire
+		return t.Apply(op, in...), nil
 	case primitives.DispatchOp:
 		return t.Apply(r.of(op), in...), nil
 	case primitives.CombineOp:

@@ -123,6 +123,9 @@ func (r *chooser) part(t *graph.Tracer, p *expertPart, env values) ([]*graph.Val
 	if !ok {
 		return nil, fmt.Errorf("%s: the routing is not made by ep_prepare in the same program", r)
 	}
+	if r.Receive > 0 && copies != nil {
+		return nil, fmt.Errorf("%s: receive with copies is applied to all blocks together", r)
+	}
 	y := primitives.InBlocks(r.Blocks, prepared, args, func(b primitives.Prepared, args []*graph.Value) *graph.Value {
 		if copies != nil {
 			b = primitives.Copies(b, copies)

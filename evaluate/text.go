@@ -28,6 +28,8 @@ type Options struct {
 	Wire     graph.DType
 	// Adapters are what the model is used with beside its weights; nil for nothing.
 	Adapters *models.Adapters
+	// Copies are copies of the experts, such as nn.BalanceCopies returns; nil means none.
+	Copies func(layer string, experts int) (ep.Copies, error)
 	// Progress is called after each window with the tokens that are done and all tokens. nil means nobody is told.
 	Progress func(done, total int)
 }
@@ -184,7 +186,7 @@ func (e *evaluation) job(n int) (*gomoe.Job, error) {
 	}
 	var params []nn.Param
 	p, err := graph.Trace("evaluate", func(t *graph.Tracer) []*graph.Value {
-		s := nn.New(t, nn.Options{DType: models.DType(e.c), Stored: models.Stored(e.c), Exchange: e.o.Exchange, Wire: e.o.Wire, LoRA: e.o.Adapters.Options()})
+		s := nn.New(t, nn.Options{DType: models.DType(e.c), Stored: models.Stored(e.c), Exchange: e.o.Exchange, Wire: e.o.Wire, Copies: e.o.Copies, LoRA: e.o.Adapters.Options()})
 		logits := e.m.Forward(s, t.Input("tokens", graph.I32, 1, n), &nn.Step{})
 		loss := pr.CrossEntropy(pr.ConvertElementType(logits, graph.F32), t.Input("next", graph.I32, 1, n))
 		out := []*graph.Value{pr.ShardingConstraint(loss).Named("loss")}

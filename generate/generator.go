@@ -34,6 +34,9 @@ type Options struct {
 	Wire     graph.DType
 	// Adapters are what the model is used with beside its weights; nil for nothing.
 	Adapters *models.Adapters
+	// Copies are copies of the experts, such as nn.BalanceCopies returns; nil means none. The tokens are those without
+	// copies, to the bit.
+	Copies func(layer string, experts int) (ep.Copies, error)
 	// Tokenizer makes the text of tokens. nil leaves Token.Text empty.
 	Tokenizer *tokenizer.Tokenizer
 }

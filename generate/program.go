@@ -23,7 +23,7 @@ func (g *Generator) job(at shape) (*gomoe.Job, error) {
 	var caches []nn.Cache
 	var params []nn.Param
 	p, err := graph.Trace("step", func(t *graph.Tracer) []*graph.Value {
-		s := nn.New(t, nn.Options{DType: models.DType(g.c), Stored: g.stored, Exchange: g.o.Exchange, Wire: g.o.Wire, LoRA: g.o.Adapters.Options()})
+		s := nn.New(t, nn.Options{DType: models.DType(g.c), Stored: g.stored, Exchange: g.o.Exchange, Wire: g.o.Wire, Copies: g.o.Copies, LoRA: g.o.Adapters.Options()})
 		st := &nn.Step{Start: t.Input("start", graph.I32, at.sequences), Room: g.o.Room, Cache: g.o.Cache, Last: true}
 		logits := g.model.Forward(s, t.Input("tokens", graph.I32, at.sequences, at.tokens), st)
 		params, caches = s.Params(), st.Caches()

@@ -33,13 +33,16 @@ func Find(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
 	if err != nil {
 		return nil, fmt.Errorf("models: %w", err)
 	}
-	if w.Type.DType.IsF8() {
+	if w.Type.DType.IsF8() && p.Copies == nil {
 		w.numbers = f8Numbers(c, w)
 	}
 	return w, nil
 }
 
 func find(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
+	if p.Copies != nil {
+		return copied(c, p)
+	}
 	whole := MLXName(p)
 	if c.Format == checkpoint.GGUF {
 		if whole = p.GGUF; whole == "" {
@@ -79,6 +82,37 @@ func find(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
 	}
 	t.Type.Shape = p.Type.Shape
 	return &Weight{Type: t.Type, tensors: []tensor.Tensor{t}}, nil
+}
+
+// copied finds a parameter that has copies of experts, or the table that says of which expert each copy is.
+func copied(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
+	if strings.HasSuffix(p.Name, nn.CopiesName) {
+		return &Weight{Type: p.Type, fill: func(part runtime.Part) error {
+			copy(array.Data[int32](part.Array), p.Copies[part.Start[0]:])
+			return nil
+		}}, nil
+	}
+	copies, one := p.Copies, p
+	one.Copies, one.Type.Shape = nil, slices.Clone(p.Type.Shape)
+	one.Type.Shape[0] = 1 + int(slices.Max(copies))
+	w, err := find(c, one)
+	if err != nil {
+		return nil, err
+	}
+	held := *w
+	held.Type.Shape, held.numbers = slices.Clone(w.Type.Shape), nil
+	held.Type.Shape[0] = len(copies)
+	held.fill = func(part runtime.Part) error {
+		for i := range part.Type.Shape[0] {
+			expert := runtime.Part{Rank: part.Rank, Whole: w.Type, Start: slices.Clone(part.Start), Array: part.Rows(i, i+1)}
+			expert.Start[0] = int(copies[part.Start[0]+i])
+			if err := w.Fill(expert); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return &held, nil
 }
 
 // perExpert finds a parameter whose experts are tensors of their own.

@@ -7,7 +7,7 @@ import (
 	pr "github.com/gomoe/gomoe/primitives"
 )
 
-// stack is a matrix of every expert, [Experts,out,in].
+// stack is a matrix of every expert, or of every copy of one, [Experts,out,in].
 type stack struct {
 	name, gguf string
 	place      []string
@@ -41,14 +41,14 @@ func (m MoE) experts(s *Scope, r pr.Prepared, rows, weights *graph.Value) *graph
 func (m MoE) product(s *Scope, r pr.Prepared, x *graph.Value, a stack) *graph.Value {
 	graph.Helper()
 	in := x.Dim(1)
-	w := s.matrix(a.name+".weight", a.gguf+".weight", Init{Std: 1 / math.Sqrt(float64(in))}, a.place, m.Experts, a.out, in)
+	w := s.matrix(a.name+".weight", a.gguf+".weight", Init{Std: 1 / math.Sqrt(float64(in))}, a.place, r.Op.Experts, a.out, in)
 	y := w.perRow(r, x)
-	return s.adaptRows(y, x, r, a, m.Experts)
+	return s.adaptRows(y, x, r, a, r.Op.Experts)
 }
 
 // bias returns, for a number of each row, [S,1], this number times the vector of the row's expert, [S,out].
 func (m MoE) bias(s *Scope, r pr.Prepared, times *graph.Value, a stack) *graph.Value {
 	graph.Helper()
-	b := s.Param(a.name+".bias", a.gguf+".bias", Init{}, a.place[:min(2, len(a.place))], m.Experts, a.out)
-	return pr.GroupedMatMulTransposed(r, times, pr.Reshape(pr.ConvertElementType(b, times.Type.DType), m.Experts, a.out, 1))
+	b := s.Param(a.name+".bias", a.gguf+".bias", Init{}, a.place[:min(2, len(a.place))], r.Op.Experts, a.out)
+	return pr.GroupedMatMulTransposed(r, times, pr.Reshape(pr.ConvertElementType(b, times.Type.DType), r.Op.Experts, a.out, 1))
 }

@@ -31,6 +31,10 @@ type MoE struct {
 	// Capacity, Receive and Exchange are those of pr.PrepareOp; without Exchange it is that of the Options.
 	Capacity, Receive int
 	Exchange          ep.Exchange
+	// Copies, if it is not nil, is the expert of each copy that ranks hold, such as ep.BalanceCopies returns; without, it is
+	// what Options.Copies returns. Parameters have a matrix for each copy then, which is for weights that stay as they are:
+	// training would change each copy by itself. Results have the bits that they have without copies.
+	Copies ep.Copies
 	// Shared is the width of the expert that every token uses, the part named SharedName; 0 means none. With SharedGate
 	// a sigmoid of a linear function of the token multiplies its result.
 	Shared     int
@@ -55,9 +59,21 @@ func (m MoE) Apply(s *Scope, x *graph.Value) (*graph.Value, Routed) {
 	if exchange == ep.Rows {
 		exchange = s.opts.Exchange
 	}
-	r := pr.Prepare(pr.PrepareOp{Experts: m.Experts, Capacity: m.Capacity, Receive: m.Receive, Exchange: exchange, Wire: s.opts.Wire, Label: s.name + "experts"}, chosen)
+	held := m.holding(s)
+	op := pr.PrepareOp{Experts: m.Experts, Capacity: m.Capacity, Receive: m.Receive, Exchange: exchange, Wire: s.opts.Wire, Label: s.name + "experts"}
+	if m.Receive > 0 {
+		op.Copies = len(held.copies)
+	}
+	r := pr.Prepare(op, chosen)
+	demand, counts := r.Demand, r.Counts
+	if n := len(held.copies); n > 0 {
+		table := held.param(CopiesName, "", Init{}, nil, graph.T(graph.I32, n))
+		if r = pr.Copies(r, table); m.Receive > 0 { // which drops more than the capacity
+			counts = pr.ScatterAdd(pr.Full(s.t, 0, graph.I32, m.Experts), table, r.Counts, 0)
+		}
+	}
 	rows, rowWeights := pr.DispatchWeighted(r, x, weights)
-	y := pr.Combine(r, m.experts(s, r, rows, rowWeights))
+	y := pr.Combine(r, m.experts(held, r, rows, rowWeights))
 	if m.Shared > 0 {
 		shared := MLP{m.Shared, m.Matrices, "_shexp", m.GLU}.Apply(s.In(m.SharedName, ""), x)
 		if m.SharedGate {
@@ -66,12 +82,34 @@ func (m MoE) Apply(s *Scope, x *graph.Value) (*graph.Value, Routed) {
 		}
 		y = pr.Add(y, shared)
 	}
-	routed := Routed{Layer: strings.TrimSuffix(s.name, "."), Chosen: chosen, Logits: logits, Scores: scores, Demand: r.Demand, Counts: r.Counts}
+	routed := Routed{Layer: strings.TrimSuffix(s.name, "."), Chosen: chosen, Logits: logits, Scores: scores, Demand: demand, Counts: counts}
 	if m.Bias != "" {
 		routed.Bias = s.name + m.router() + "." + m.Bias
 	}
 	s.routed = append(s.routed, routed)
 	return y, routed
+}
+
+// holding returns the scope in which the parameters of the experts are declared, or of their copies.
+func (m MoE) holding(s *Scope) *Scope {
+	graph.Helper()
+	copies := m.Copies
+	if copies == nil && s.opts.Copies != nil {
+		var err error
+		if copies, err = s.opts.Copies(strings.TrimSuffix(s.name, "."), m.Experts); err != nil {
+			graph.Fail("copies of the experts of %s: %w", s.name, err)
+		}
+	}
+	if copies == nil {
+		return s
+	}
+	if s.opts.LoRA != nil {
+		graph.Fail("copies of the experts of %s with adapters that learn: each copy would learn by itself; leave the copies out", s.name)
+	}
+	if err := copies.Index(make([]int32, m.Experts+1), make([]int32, len(copies))); err != nil {
+		graph.Fail("copies of the experts of %s: %w", s.name, err)
+	}
+	return &Scope{s.model, s.name, s.gguf, copies}
 }
 
 // router returns the name of the router's part.

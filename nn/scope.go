@@ -22,6 +22,9 @@ type Options struct {
 	// pr.PrepareOp. The zero values give the bits of one rank.
 	Exchange ep.Exchange
 	Wire     graph.DType
+	// Copies returns the copies of a layer's experts, nil for none, in layers that do not say it themselves: see MoE.Copies.
+	// nil means none in all layers.
+	Copies func(layer string, experts int) (ep.Copies, error)
 	// LoRA, if it is not nil, freezes all parameters and adds adapters that learn.
 	LoRA *LoRA
 	// Masters has the model convert parameters that are given as F32 to DType where it uses them, so that training keeps
@@ -41,7 +44,8 @@ type Options struct {
 // Hugging Face's files, which are also those of the program's inputs, and those of GGUF files.
 type Scope struct {
 	*model
-	name, gguf string // of the scope, each with a dot at the end unless it is empty
+	name, gguf string    // of the scope, each with a dot at the end unless it is empty
+	copies     ep.Copies // of the experts whose parameters are declared
 }
 
 // model is what all scopes of a trace have in common.
@@ -78,7 +82,13 @@ type Param struct {
 	Affine Affine
 	// Scales says that the parameter has scales or biases of another one's numbers, and no numbers of its own.
 	Scales bool
+	// Copies, if it is not nil, is of which expert each index of dimension 0 is. Files have one of each expert. The parameter
+	// with the name CopiesName is this table, and is in no file.
+	Copies ep.Copies
 }
+
+// CopiesName is the name of the table of a layer's copies, i32[copies], behind that of the layer.
+const CopiesName = "experts.copies"
 
 // Init says how a parameter begins in training: normally distributed with standard deviation
 // Std around Mean.
@@ -95,7 +105,7 @@ func New(t *graph.Tracer, o Options) *Scope {
 // In returns the scope of a part with a name, and with another in GGUF files. An empty name
 // adds nothing.
 func (s *Scope) In(name, gguf string) *Scope {
-	return &Scope{s.model, join(s.name, name), join(s.gguf, gguf)}
+	return &Scope{s.model, join(s.name, name), join(s.gguf, gguf), nil}
 }
 
 func join(scope, name string) string {
@@ -146,7 +156,7 @@ func (s *Scope) Param(name, gguf string, init Init, place []string, shape ...int
 
 func (s *Scope) param(name, gguf string, init Init, place []string, t graph.Type) *graph.Value {
 	graph.Helper()
-	p := Param{Name: s.name + name, Init: init, Place: place, Type: t, Frozen: s.opts.LoRA != nil}
+	p := Param{Name: s.name + name, Init: init, Place: place, Type: t, Frozen: s.opts.LoRA != nil, Copies: s.copies}
 	if gguf != "" {
 		p.GGUF = s.gguf + gguf
 	}

@@ -133,18 +133,84 @@ func (p *problem) copies(copies ep.Copies) (routing, counts, demand []int32) {
 			routing = append(routing, -1, -1)
 			continue
 		}
-		var own []int
-		for c, e := range copies {
-			if e == p.idx[i] {
-				own = append(own, c)
-			}
-		}
-		c := own[queue[p.idx[i]]%len(own)]
+		c := copiesOf(copies).copy(p.idx[i], queue[p.idx[i]])
 		queue[p.idx[i]]++
 		routing = append(routing, int32(c), counts[c])
 		counts[c]++
 	}
 	return routing, counts, demand
+}
+
+// copiesOf is the expert of each copy.
+type copiesOf ep.Copies
+
+// copy returns the copy of an expert to which pair n of the expert's queue goes.
+func (c copiesOf) copy(expert int32, n int) int {
+	var own []int
+	for i, e := range c {
+		if e == expert {
+			own = append(own, i)
+		}
+	}
+	return own[n%len(own)]
+}
+
+// A rank accepts the first rows for its copies, in the order of the batch, after the drops of
+// the capacity. What is left has the bits of loops over its pairs.
+func TestContractCopiesReceive(t *testing.T) {
+	for i, l := range []primitives.PrepareOp{{Experts: 6, Receive: 5, Align: 2}, {Experts: 6, Receive: 7, Capacity: 5}, {Experts: 5, Receive: 1 << 40}} {
+		for _, s := range append(spreadsOf(false), spreadsOf(true)...) {
+			for name, copies := range tables(rng(i), l.Experts, max(s.parse(t).Size(s.axisName()), 1)) {
+				t.Run(fmt.Sprintf("%+v %s %s", l, s, name), func(t *testing.T) {
+					l := l
+					l.Copies = len(copies)
+					p := newProblem(rng(30+i), l, 24, 3)
+					p.receiver, p.of = s.receivers(t, p.tokens, len(copies)), copiesOf(copies)
+					out, dx, dw, dk := p.dense()
+					prog := p.copied(t, s, graph.F32, len(copies), func(r primitives.Prepared) []*graph.Value {
+						return []*graph.Value{r.Dropped, r.Counts, r.Value}
+					})
+					in := p.arrays(graph.F32)
+					in["rcopies"] = ids(copies, len(copies))
+					got := s.run(t, prog, in)
+					same(t, "out", got[0], out)
+					left := 0
+					for i, kept := range p.kept() {
+						require.Equal(t, p.idx[i] >= 0 && !kept, array.Data[bool](got[1])[i], "pair %d", i)
+						require.Equal(t, kept, array.Data[int32](got[3])[2*i] >= 0, "pair %d", i)
+						if kept {
+							left++
+						}
+					}
+					for _, n := range array.Data[int32](got[2]) {
+						left -= int(n)
+					}
+					require.Zero(t, left, "counts of copies")
+					grads := s.run(t, pullback(t, p.copied(t, s, graph.F32, len(copies), nil)), in)
+					same(t, "gradient of tokens", grads[0], dx)
+					same(t, "gradient of weights", grads[1], dw)
+					same(t, "gradient of experts", grads[2], dk)
+				})
+			}
+		}
+	}
+}
+
+// Copies spread rows so that a step fits that would trap without them; what does not fit traps on
+// every rank, and names the rank.
+func TestContractCopiesReceiveTrap(t *testing.T) {
+	const tokens = 12
+	s := spread{mesh: "ep=3", tokens: "ep"}
+	l := primitives.PrepareOp{Experts: 3, Receive: 4, Copies: 6, Trap: true, Label: "block 3"}
+	p := newProblem(rng(3), l, tokens, 1).route(func(int, int) int { return 1 })
+	prog, in := p.copied(t, s, graph.F32, 6, nil), p.arrays(graph.F32)
+	j := s.open(t, prog)
+	in["rcopies"] = ids(ep.Copies{0, 2, 1, 1, 0, 2}, 6)
+	_, err := j.Step(t.Context(), in.only(prog))
+	require.ErrorContains(t, err, "layer block 3: ep: rank 1: 12 rows to receive, want at most its receive capacity 4")
+	in["rcopies"] = ids(ep.Copies{0, 1, 1, 2, 1, 0}, 6)
+	out, _, _, _ := newProblem(rng(3), primitives.PrepareOp{Experts: 3}, tokens, 1).route(func(int, int) int { return 1 }).dense()
+	same(t, "spread", step(t, j, prog, in.only(prog))[0], out)
 }
 
 // With any numbers the forward pass and the gradients of tokens and weights have the bits of
@@ -248,9 +314,17 @@ func TestContractCopiesRefused(t *testing.T) {
 			r = primitives.Copies(r, tr.Input("c", graph.I32, 6))
 			return primitives.Combine(r, primitives.GroupedMatMul(r, primitives.Dispatch(r, x), tr.Input("k", graph.F32, 4, 4, 4)))
 		},
-		"receive=3 with copies": func(tr *graph.Tracer, r primitives.Prepared, x *graph.Value) *graph.Value {
+		"receive=3 has been applied to the rows that ranks receive without copies; give PrepareOp.Copies their number, 6": func(tr *graph.Tracer, r primitives.Prepared, x *graph.Value) *graph.Value {
 			r.Op.Receive = 3
 			return primitives.Dispatch(primitives.Copies(r, tr.Input("c", graph.I32, 6)), x)
+		},
+		"copies: i32[6], but the routing is for 5 copies; give PrepareOp.Copies as many": func(tr *graph.Tracer, r primitives.Prepared, x *graph.Value) *graph.Value {
+			r.Op.Copies = 5
+			return primitives.Dispatch(primitives.Copies(r, tr.Input("c", graph.I32, 6)), x)
+		},
+		"in_blocks: receive=3 is applied to all blocks together by Copies; call it before": func(tr *graph.Tracer, r primitives.Prepared, x *graph.Value) *graph.Value {
+			r.Op.Receive, r.Op.Copies = 3, 6
+			return primitives.InBlocks(4, r, []*graph.Value{x}, func(r primitives.Prepared, args []*graph.Value) *graph.Value { return args[0] })
 		},
 		"but the routing was made by ep_copies with experts=6": func(tr *graph.Tracer, r primitives.Prepared, x *graph.Value) *graph.Value {
 			c := primitives.Copies(r, tr.Input("c", graph.I32, 6))

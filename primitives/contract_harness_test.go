@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -231,6 +232,7 @@ type problem struct {
 	g             []float64
 
 	receiver func(token, expert int) int // the rank that gets a token's row; nil if none travels
+	of       copiesOf                    // copies of experts, to which rows go then; nil if there are none
 }
 
 func newProblem(r *rand.Rand, l primitives.PrepareOp, tokens, k int) *problem {
@@ -263,9 +265,12 @@ func (p *problem) route(f func(token, choice int) int) *problem {
 // the rows of each receiver, in the order of tokens.
 func (p *problem) kept() []bool {
 	queue := make([]int, p.layer.Experts)
-	kept := make([]bool, len(p.idx))
+	kept, to := make([]bool, len(p.idx)), slices.Clone(p.idx)
 	for i, e := range p.idx {
 		if e >= 0 {
+			if p.of != nil {
+				to[i] = int32(p.of.copy(e, queue[e]))
+			}
 			kept[i] = p.layer.Capacity == 0 || queue[e] < p.layer.Capacity
 			queue[e]++
 		}
@@ -280,7 +285,7 @@ func (p *problem) kept() []bool {
 			if !kept[i] {
 				continue
 			}
-			to := p.receiver(t, int(p.idx[i]))
+			to := p.receiver(t, int(to[i]))
 			if _, is := accepted[to]; !is {
 				accepted[to] = rows[to] < p.layer.Receive
 				rows[to]++

@@ -26,6 +26,9 @@ func InBlocks(rows int, r Prepared, args []*graph.Value, fn func(r Prepared, arg
 	if rows < 1 {
 		graph.Fail("in_blocks: blocks of %d rows, want at least 1", rows)
 	}
+	if r.Op.Receive > 0 && r.Op.Copies > 0 {
+		graph.Fail("in_blocks: receive=%d is applied to all blocks together by Copies; call it before", r.Op.Receive)
+	}
 	flat := make([]*graph.Value, len(args))
 	for i, x := range args {
 		flat[i] = r.batch(x)

@@ -12,9 +12,19 @@ import (
 
 // CopiesOp spreads the pairs of a routing among copies of their experts. Which expert each
 // copy is of is a value, so that one program serves whatever the loads turn out to be. The
-// fields are those of DispatchOp: of the routing that is spread, so Experts does not count
-// copies.
-type CopiesOp DispatchOp
+// fields are those of PrepareOp: of the routing that is spread, so Experts does not count
+// copies. Receive, Trap and Label are those of rows that ranks receive for their copies.
+type CopiesOp struct {
+	Experts  int
+	Capacity int
+	Receive  int
+	Align    int
+	Axis     string
+	Exchange ep.Exchange
+	Wire     graph.DType
+	Trap     bool
+	Label    string
+}
 
 var _ primitive = CopiesOp{}
 
@@ -25,32 +35,58 @@ var _ primitive = CopiesOp{}
 // In what it returns the copies are the experts: Op.Experts is P, Counts and Padded are i32[P],
 // and GroupedMatMul wants the weights of P experts. Those are Gather(w, copies, 0) of weights
 // w[E,..]. What is dropped, Demand, and the results of the layer are the same as without
-// copies; gradients of w are sums over the copies. Op.Receive must be 0.
+// copies; gradients of w are sums over the copies.
+//
+// Op.Receive limits the rows that a rank gets for its copies, if Op.Copies is their number. What
+// is dropped then depends on the copies and the mesh, and Dropped has these pairs, too.
 func Copies(r Prepared, copies *graph.Value) Prepared {
 	graph.Helper()
-	out := graph.Apply(CopiesOp(r.Op.dispatch()), r.Value, copies)
-	r.Op.Experts = copies.Dim(0)
+	n := copies.Dim(0)
+	if r.Op.Copies != 0 && r.Op.Copies != n {
+		graph.Fail("copies: %s, but the routing is for %d copies; give PrepareOp.Copies as many", copies.Type, r.Op.Copies)
+	}
+	if r.Op.Receive > 0 && r.Op.Copies == 0 {
+		graph.Fail("copies: receive=%d has been applied to the rows that ranks receive without copies; give PrepareOp.Copies their number, %d", r.Op.Receive, n)
+	}
+	d := r.Op.dispatch()
+	op := CopiesOp{d.Experts, d.Capacity, r.Op.Receive, d.Align, d.Axis, d.Exchange, d.Wire, false, ""}
+	if op.Receive > 0 {
+		op.Trap, op.Label = r.Op.Trap, r.Op.Label
+	}
+	out := graph.Apply(op, r.Value, copies)
+	r.Op.Experts, r.Op.Copies = n, 0
 	r.Value, r.Counts, r.Padded = out[0], out[1], out[2]
+	if op.Receive > 0 {
+		r.Dropped = Or(r.Dropped, out[3])
+	}
 	return r
 }
 
 func (CopiesOp) Name() string { return "ep_copies" }
 
 // layer is the layer whose routing is spread, without copies.
-func (p CopiesOp) layer() epLayer { return DispatchOp(p).layer() }
+func (p CopiesOp) layer() epLayer {
+	d := p.dispatch(p.Experts)
+	d.Receive = 0
+	return d.layer()
+}
 
 // dispatch returns the operation that dispatches rows to that many copies.
 func (p CopiesOp) dispatch(copies int) DispatchOp {
-	p.Experts = copies
-	return DispatchOp(p)
+	return DispatchOp{copies, p.Capacity, p.Receive, p.Align, p.Axis, p.Exchange, p.Wire}
+}
+
+// receivers returns what limits the rows that ranks receive for that many copies.
+func (p CopiesOp) receivers(copies int) PrepareOp {
+	return PrepareOp{Experts: copies, Receive: p.Receive, Trap: p.Trap, Align: p.Align, Axis: p.Axis, Label: p.Label}
 }
 
 func (p CopiesOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 2); err != nil {
 		return nil, err
 	}
-	if p.Receive > 0 {
-		return nil, fmt.Errorf("receive=%d with copies: ep_prepare would limit the rows of ranks by the experts that they have without copies; leave it out", p.Receive)
+	if p.Trap && p.Receive == 0 {
+		return nil, fmt.Errorf("trap without receive, want the rows that a rank accepts; ep_prepare traps what exceeds a capacity")
 	}
 	routing, copies := in[0], in[1]
 	if err := checkRouting(p.layer(), routing); err != nil {
@@ -65,7 +101,11 @@ func (p CopiesOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := p.dispatch(copies.Shape[0]).layer().check(routing.Shape[0], routing.Shape[1]); err != nil {
 		return nil, err
 	}
-	return []graph.Type{routing, copies, copies}, nil
+	out := []graph.Type{routing, copies, copies}
+	if p.Receive > 0 {
+		out = append(out, graph.T(graph.Bool, routing.Shape[:2]...))
+	}
+	return out, nil
 }
 
 func (CopiesOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
@@ -74,10 +114,14 @@ func (p CopiesOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	if err := p.layer().madeFor(c.Eqn.In[0].Origin()); err != nil {
 		return sharding.Decision{}, err
 	}
-	return c.Place(sharding.Factors{
+	f := sharding.Factors{
 		In:  [][]int{{0, sharding.Whole, sharding.Whole}, {sharding.Whole}},
 		Out: [][]int{{0, sharding.Whole, sharding.Whole}, {sharding.Whole}, {sharding.Whole}},
-	})
+	}
+	if p.Receive > 0 {
+		f.Out = append(f.Out, []int{0, sharding.Whole})
+	}
+	return c.Place(f)
 }
 
 // Lower spreads this rank's pairs and the table of pairs, which is kept for the layer's
@@ -97,32 +141,55 @@ func (p CopiesOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if err != nil {
 		return err
 	}
-	if err := e.Emit(lowering.KernelSpec{Name: "ep_copies", Out: append(out, spread), In: []lowering.Buf{in[0], in[1], table}, Kernel: func(a *exec.Args) error {
+	all := lowering.Buf{}
+	if experts.travels(e.Mesh, axes) {
+		if all, err = p.spreadChoices(e, routing, axes, in[1]); err != nil {
+			return err
+		}
+		if copies.limits(e.Mesh, axes) {
+			if all, err = p.receivers(copies.Experts).receive(e, axes, all); err != nil {
+				return err
+			}
+		}
+		if _, err := e.Memo(copies.key(e.Eqn.Out[0], axes, "chosen"), func() (lowering.Buf, error) { return all, nil }); err != nil {
+			return err
+		}
+	}
+	tokens, limits, args := e.Mesh.Cuts(axes, routing.Type.Shape[0]), copies.limits(e.Mesh, axes), []lowering.Buf{in[0], in[1], table}
+	if limits {
+		args = append(args, all)
+	}
+	return e.Emit(lowering.KernelSpec{Name: "ep_copies", Out: append(out, spread), In: args, Kernel: func(a *exec.Args) error {
 		x, err := p.index(a, 1)
 		if err != nil {
 			return err
 		}
-		kept, spread := data[int32](a.In[2]), data[int32](a.Out[3])
+		kept, spread := data[int32](a.In[2]), data[int32](a.Out[len(a.Out)-1])
 		next := exec.Make[int32](a, p.Experts)
 		ep.Before(next, kept, a.Index(axes))
 		x.Routing(data[int32](a.Out[0]), next, data[int32](a.In[0]))
+		if p.Receive > 0 {
+			clear(data[bool](a.Out[3]))
+		}
+		if limits {
+			return p.receivers(len(x.Order)).accept(a.Out[0], a.Out[3], a.Out[1], a.Out[2], a.Out[4], a.In[3], tokens, a.Index(axes))
+		}
 		x.Table(spread, kept)
 		counts, padded := data[int32](a.Out[1]), data[int32](a.Out[2])
 		ep.Totals(counts, padded, spread, 0)
 		ep.Padded(padded, counts, p.Align)
 		return nil
-	}}); err != nil || !experts.travels(e.Mesh, axes) {
-		return err
-	}
-	chosen, err := experts.chosen(e, routing, axes)
+	}})
+}
+
+// spreadChoices returns i32[T,K]: the copy for each pair of the whole batch, -1 for others.
+func (p CopiesOp) spreadChoices(e *lowering.Emitter, routing *graph.Value, axes []string, copies lowering.Buf) (lowering.Buf, error) {
+	chosen, err := p.layer().chosen(e, routing, axes)
 	if err != nil {
-		return err
+		return chosen, err
 	}
-	all, err := memo("chosen", chosen.Type)
-	if err != nil {
-		return err
-	}
-	return e.Emit(lowering.KernelSpec{Name: "ep_copy_choices", Out: []lowering.Buf{all}, In: []lowering.Buf{chosen, in[1]}, Kernel: func(a *exec.Args) error {
+	all := e.Temp(chosen.Type)
+	return all, e.Emit(lowering.KernelSpec{Name: "ep_copy_choices", Out: []lowering.Buf{all}, In: []lowering.Buf{chosen, copies}, Kernel: func(a *exec.Args) error {
 		x, err := p.index(a, 1)
 		if err == nil {
 			x.Choices(data[int32](a.Out[0]), exec.Make[int32](a, p.Experts), data[int32](a.In[0]))
@@ -145,9 +212,9 @@ func (p CopiesOp) index(a *exec.Args, i int) (ep.CopyIndex, error) {
 func (CopiesOp) Doc() graph.Doc {
 	return graph.Doc{
 		Args:    "routing i32[T,K,2], copies i32[P], the expert of each copy",
-		Results: "routing i32[T,K,2], counts i32[P], padded i32[P]",
+		Results: "routing i32[T,K,2], counts i32[P], padded i32[P], dropped bool[T,K] (with receive)",
 		Formula: "routing'[t,k] = (c, ⌊q/m⌋) for routing[t,k] = (e, q): c is the (q mod m)-th of the m copies of e in the order of their numbers; (-1,-1) stays",
-		Params:  "experts, capacity, receive, align, axis, exchange, wire: those of the ep_prepare that made the routing, of which receive must be 0; ep_dispatch, ep_combine and the products have experts=P",
-		Notes:   "The capacity has dropped pairs before, by the queues of experts, so that copies change neither drops nor results. An expert without a copy is an error of the run, on every rank. Exchanges nothing, but needs the choices of all ranks before rows travel. Weights of the copies are gather(weights, copies); the gradient adds up the copies of each expert.",
+		Params:  "experts, capacity, align, axis, exchange, wire: those of the ep_prepare that made the routing; receive: rows that a rank accepts for its copies, in the order of the batch, where the ep_prepare has copies=P, 0 for no limit; trap: more rows are an error on every rank; label: names the layer in errors",
+		Notes:   "Behind it ep_dispatch, ep_combine and the products have experts=P. The capacity has dropped pairs before, by the queues of experts, so that copies change neither drops nor results, unless ranks accept a limited number of rows. An expert without a copy is an error of the run, on every rank. Exchanges nothing, but needs the choices of all ranks before rows travel. Weights of the copies are gather(weights, copies); the gradient adds up the copies of each expert.",
 	}
 }

@@ -28,6 +28,10 @@ type PrepareOp struct {
 	// What is dropped therefore depends on how the mesh splits experts and tokens, and on
 	// nothing else. Where no rows travel, nothing is dropped.
 	Receive int
+	// Copies, if it is not 0, is among how many copies of the experts the function Copies
+	// spreads the pairs. Receive then counts the rows for the copies that a rank has, and is
+	// applied by Copies, in the same order. Without Receive it need not be set.
+	Copies int
 	// Trap makes a demand above Capacity or Receive an error on every rank, before any
 	// token moves, instead of dropping pairs.
 	Trap bool
@@ -118,7 +122,11 @@ func (PrepareOp) Name() string { return "ep_prepare" }
 func (p PrepareOp) layer() epLayer { return p.dispatch().layer() }
 
 func (p PrepareOp) dispatch() DispatchOp {
-	return DispatchOp{p.Experts, p.Capacity, p.Receive, p.Align, p.Axis, p.Exchange, p.Wire}
+	receive := p.Receive
+	if p.Copies > 0 {
+		receive = 0 // until pairs are spread among copies
+	}
+	return DispatchOp{p.Experts, p.Capacity, receive, p.Align, p.Axis, p.Exchange, p.Wire}
 }
 
 func (p PrepareOp) Infer(in []graph.Type) ([]graph.Type, error) {
@@ -131,6 +139,9 @@ func (p PrepareOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	}
 	if err := p.layer().check(x.Shape[0], x.Shape[1]); err != nil {
 		return nil, err
+	}
+	if p.Copies != 0 && p.Copies < p.Experts {
+		return nil, fmt.Errorf("copies=%d of %d experts, want at least one of each, or 0", p.Copies, p.Experts)
 	}
 	if p.Trap && p.Capacity == 0 && p.Receive == 0 {
 		return nil, errors.New("trap without a capacity; set capacity to the pairs that an expert accepts, or receive to the rows that a rank accepts")
@@ -298,7 +309,7 @@ func (PrepareOp) Doc() graph.Doc {
 		Args:    "topk_idx i32[T,K] or i64[T,K], -1 for none",
 		Results: "routing i32[T,K,2], dropped bool[T,K], counts i32[E], padded i32[E], demand i32[E]",
 		Formula: "routing[t,k] = (e, #{(t',k') before (t,k): topk_idx[t',k'] = e}), or (-1,-1) for none, for queue ≥ capacity and for rows behind the first `receive` of a rank",
-		Params:  "experts: E; capacity: pairs that an expert accepts over the whole batch, 0 for no limit; receive: rows that a rank accepts where tokens are split over the axis, in the order of the batch, 0 for no limit; trap: a larger demand is an error, on every rank and before tokens move; align: rows to which padded rounds up; distinct: no token chooses an expert twice, which is known of what route and top_k choose; axis: mesh axis of the experts, \"ep\" if empty; exchange: \"sum\" adds a rank's rows of a token before they travel home, otherwise a row per pair does; wire: element type in which such sums travel, if not given f32 for tokens that are whole over the axis and that of the rows for others; f8_e4m3 or f8_e5m2 for rows or sums that travel home in 8 bits with a scale for each block of 128; label: names the layer in errors",
+		Params:  "experts: E; capacity: pairs that an expert accepts over the whole batch, 0 for no limit; receive: rows that a rank accepts where tokens are split over the axis, in the order of the batch, 0 for no limit; copies: the copies among which ep_copies spreads pairs and then applies receive, 0 if receive is applied here; trap: a larger demand is an error, on every rank and before tokens move; align: rows to which padded rounds up; distinct: no token chooses an expert twice, which is known of what route and top_k choose; axis: mesh axis of the experts, \"ep\" if empty; exchange: \"sum\" adds a rank's rows of a token before they travel home, otherwise a row per pair does; wire: element type in which such sums travel, if not given f32 for tokens that are whole over the axis and that of the rows for others; f8_e4m3 or f8_e5m2 for rows or sums that travel home in 8 bits with a scale for each block of 128; label: names the layer in errors",
 		Notes:   "Queues follow the order of the global batch, so places and drops are the same on every mesh. Where the tokens are split over ranks, one all_gather: of the choices if rows travel, which they do where the tokens are split over the axis of the experts, otherwise of E counts per rank. There is none, and choices travel with the rows, if the mesh has no machines along the axis, no pair can be dropped, nothing but the layer's own operations uses a result, and n-1 rows with k+1 numbers of 4 bytes behind each take no more than min(n,k) rows without, n being the ranks of the axis and k the choices of a token, or only 16384 bytes more for all tokens of a rank.",
 	}
 }

@@ -1,6 +1,7 @@
 package primitives
 
 import (
+	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/lowering"
@@ -77,24 +78,32 @@ func (p PrepareOp) prepareRows(e *lowering.Emitter, axes []string, out []lowerin
 		if err := p.assign(a, axes); err != nil {
 			return err
 		}
-		routing, dropped, table := data[int32](a.Out[0]), data[bool](a.Out[1]), data[int32](a.Out[5])
-		chosen, k := data[int32](a.In[2]), a.In[2].Type.Shape[1]
-		lo, hi := tokens.Part(a.Index(axes))
-		for i, x := range chosen[lo*k : hi*k] {
-			if x < 0 && routing[2*i] >= 0 {
-				routing[2*i], routing[2*i+1], dropped[i] = -1, -1, true
-			}
-		}
-		clear(table)
-		for s := range tokens.Parts() {
-			lo, hi := tokens.Part(s)
-			if err := ep.Count(table[s*p.Experts:(s+1)*p.Experts], chosen[lo*k:hi*k], k); err != nil {
-				return err
-			}
-		}
-		counts := data[int32](a.Out[2])
-		ep.Totals(counts, exec.Make[int32](a, p.Experts), table, 0)
-		ep.Padded(data[int32](a.Out[3]), counts, p.Align)
-		return nil
+		return p.accept(a.Out[0], a.Out[1], a.Out[2], a.Out[3], a.Out[5], a.In[2], tokens, a.Index(axes))
 	}})
+}
+
+// accept takes out of a rank's routing the pairs that chosen i32[T,K] has no more, marks them as
+// dropped, and counts those that are left: in counts, padded, and for each source in table.
+// The rank has part `own` of the tokens.
+func (p PrepareOp) accept(routing, dropped, counts, padded, table, chosen array.Array, tokens ep.Split, own int) error {
+	pairs, k := data[int32](chosen), chosen.Type.Shape[1]
+	lo, hi := tokens.Part(own)
+	r, drop := data[int32](routing), data[bool](dropped)
+	for i, x := range pairs[lo*k : hi*k] {
+		if x < 0 && r[2*i] >= 0 {
+			r[2*i], r[2*i+1], drop[i] = -1, -1, true
+		}
+	}
+	kept := data[int32](table)
+	clear(kept)
+	for s := range tokens.Parts() {
+		lo, hi := tokens.Part(s)
+		if err := ep.Count(kept[s*p.Experts:(s+1)*p.Experts], pairs[lo*k:hi*k], k); err != nil {
+			return err
+		}
+	}
+	n, all := data[int32](counts), data[int32](padded)
+	ep.Totals(n, all, kept, 0)
+	ep.Padded(all, n, p.Align)
+	return nil
 }

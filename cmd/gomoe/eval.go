@@ -31,6 +31,7 @@ func (t *tool) evalCommand() *ffcli.Command {
 	fs.BoolVar(&e.json, "json", false, "print it as JSON")
 	adapterFlag(fs, &e.adapter)
 	e.home.flags(fs)
+	e.copies.flags(fs)
 	e.transport, e.deadline = world.TransportFlag(fs), world.DeadlineFlag(fs)
 	deviceFlag(fs, &e.device)
 	kernelsFlag(fs)
@@ -62,6 +63,7 @@ type evaluating struct {
 	adapter                           string
 	o                                 evaluate.Options
 	home                              homeward
+	copies                            copying
 	json                              bool
 	transport                         *string
 	deadline                          *time.Duration
@@ -79,6 +81,9 @@ func (e *evaluating) run(ctx context.Context) (err error) {
 		return usagef("-mesh: %w", err)
 	}
 	if e.o.Exchange, e.o.Wire, err = e.home.parse(); err != nil {
+		return err
+	}
+	if e.o.Copies, err = e.copies.parse(mesh); err != nil {
 		return err
 	}
 	var w world.World
@@ -110,11 +115,14 @@ func (e *evaluating) run(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if err := e.copies.check(m); err != nil {
+		return err
+	}
 	ids, err := e.encode(c)
 	if err != nil {
 		return err
 	}
-	if err := w.Same(ctx, map[string]string{"the text": fmt.Sprint(len(ids), hash(ids)), "-window": fmt.Sprint(e.o.Window), "-mesh": e.mesh, "-exchange": e.home.exchange, "-wire": e.home.wire}); err != nil {
+	if err := w.Same(ctx, map[string]string{"the text": fmt.Sprint(len(ids), hash(ids)), "-window": fmt.Sprint(e.o.Window), "-mesh": e.mesh, "-exchange": e.home.exchange, "-wire": e.home.wire, "-copies": e.copies.fact()}); err != nil {
 		return err
 	}
 	r, err := evaluate.Text(ctx, m, c, ids, e.o)

@@ -43,7 +43,7 @@ func (t *tool) generateCommand() *ffcli.Command {
 			}
 			fs.VisitAll(func(f *flag.Flag) {
 				switch f.Name {
-				case "transport", "kernels", "device", "stats", "file":
+				case "transport", "kernels", "device", "stats", "file", "copies":
 				case "stop", "cache": // functions, which show no value
 				default:
 					g.same = append(g.same, [2]string{"-" + f.Name, f.Value.String()})
@@ -257,6 +257,9 @@ func (g *writing) compareRanks(ctx context.Context) error {
 		o.World = nil
 		var err error
 		if o.Mesh, err = sharding.ParseMesh(fmt.Sprintf("ep=%d", n)); err != nil {
+			return err
+		}
+		if o.Copies, err = g.copies.parse(o.Mesh); err != nil {
 			return err
 		}
 		g.quiet = i > 0

@@ -27,6 +27,7 @@ type opening struct {
 	deadline           *time.Duration
 	o                  generate.Options
 	home               homeward
+	copies             copying
 
 	w     world.World
 	c     *checkpoint.Checkpoint
@@ -51,6 +52,7 @@ func (m *opening) flags(fs *flag.FlagSet) {
 	})
 	adapterFlag(fs, &m.adapter)
 	m.home.flags(fs)
+	m.copies.flags(fs)
 	fs.StringVar(&m.mesh, "mesh", "", "`axes` of ranks: ep splits the experts, tp heads and the experts' columns; empty is one rank")
 	orderFlag(fs, &m.order)
 	m.transport, m.deadline = world.TransportFlag(fs), world.DeadlineFlag(fs)
@@ -85,6 +87,9 @@ func (m *opening) open(ctx context.Context) error {
 	if m.o.Exchange, m.o.Wire, err = m.home.parse(); err != nil {
 		return err
 	}
+	if m.o.Copies, err = m.copies.parse(mesh); err != nil {
+		return err
+	}
 	for _, a := range mesh.Axes {
 		if !slices.Contains([]string{"dp", "ep", "tp"}, a.Name) {
 			return usagef("-mesh %s: axis %s, want ep, which splits the experts, tp, which splits heads, or dp, which copies the model", mesh, a.Name)
@@ -95,6 +100,9 @@ func (m *opening) open(ctx context.Context) error {
 	}
 	info, err := m.w.Info()
 	if err != nil {
+		return err
+	}
+	if err := m.w.Same(ctx, map[string]string{"-copies": m.copies.fact()}); err != nil {
 		return err
 	}
 	m.follows = !info.First()
@@ -115,6 +123,9 @@ func (m *opening) open(ctx context.Context) error {
 		if m.o.Adapters, err = models.OpenAdapters(m.adapter, m.model, m.c); err != nil {
 			return err
 		}
+	}
+	if err := m.copies.check(m.model); err != nil {
+		return err
 	}
 	if m.tok, err = generate.Tokenizer(m.c); err != nil {
 		return err

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/gomoe/gomoe/ep"
+	"github.com/gomoe/gomoe/models"
+	"github.com/gomoe/gomoe/nn"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// copying is the flag that says which copies of experts ranks hold.
+type copying struct {
+	flag  string
+	loads []byte // the file's contents
+}
+
+// flags adds the flag.
+func (c *copying) flags(fs *flag.FlagSet) {
+	fs.StringVar(&c.flag, "copies", "", "copies of hot experts: how many `more` experts each rank holds, such as 2, behind a comma or alone a file of loads, which gomoe eval -json writes; 2,loads.json. Tokens stay the same")
+}
+
+// parse returns the copies of each layer's experts on a mesh, nil if there are none.
+func (c *copying) parse(m sharding.Mesh) (func(layer string, experts int) (ep.Copies, error), error) {
+	if c.flag == "" {
+		return nil, nil
+	}
+	number, path, both := strings.Cut(c.flag, ",")
+	further, err := strconv.Atoi(number)
+	switch {
+	case err != nil && !both: // a file alone
+		further, path = 1, c.flag
+		if m.Ranges("ep") != nil {
+			further = 0 // they say how many experts each rank has
+		}
+	case err != nil || further < 0 || both && path == "":
+		return nil, usagef("-copies %q: want how many more experts each rank holds, such as 2, a file of loads, or both with a comma between them", c.flag)
+	}
+	var loads map[string][]float64
+	if path != "" {
+		if c.loads, err = os.ReadFile(path); err != nil {
+			return nil, fmt.Errorf("-copies: %w", err)
+		}
+		var measured evaluated
+		if err := json.Unmarshal(c.loads, &measured); err != nil {
+			return nil, fmt.Errorf("-copies %s: want what gomoe eval -json prints: %w", plainText(path), err)
+		}
+		if len(measured.Load) == 0 {
+			return nil, fmt.Errorf("-copies %s: no loads of experts; want what gomoe eval -json prints for a model with experts", plainText(path))
+		}
+		loads = map[string][]float64{}
+		for _, l := range measured.Load {
+			loads[l.Layer] = l.Shares
+		}
+	}
+	return nn.BalanceCopies(m, further, loads), nil
+}
+
+// check returns an error if there are no experts of which there could be copies.
+func (c *copying) check(m *models.Model) error {
+	if c.flag != "" && m.Experts == 0 {
+		return usagef("-copies %s: the model has no experts; leave it out", c.flag)
+	}
+	return nil
+}
+
+// fact returns what is to be the same in all processes.
+func (c *copying) fact() string {
+	h := fnv.New64a()
+	_, _ = h.Write(c.loads)
+	number, _, _ := strings.Cut(c.flag, ",")
+	if _, err := strconv.Atoi(number); err != nil {
+		number = "" // the path may differ between machines
+	}
+	return fmt.Sprintf("%s loads %x", number, h.Sum64())
+}
