@@ -17,10 +17,10 @@ import (
 	"github.com/gomoe/gomoe/tokenizer"
 )
 
-// The command trains an adapter, says what it takes, writes the merged model, and refuses what is wrong.
-func TestFinetune(t *testing.T) {
-	dir := t.TempDir()
-	model, text := filepath.Join(dir, "model"), filepath.Join(dir, "a.jsonl")
+// fewTokens returns the folder of a small model with a tokenizer of as many tokens as it has.
+func fewTokens(t *testing.T) string {
+	t.Helper()
+	model := filepath.Join(t.TempDir(), "model")
 	require.NoError(t, os.Mkdir(model, 0o755))
 	for _, name := range []string{safetensors.FileName, checkpoint.ConfigName} {
 		b, err := os.ReadFile(filepath.Join("../../models/testdata/olmoe", name))
@@ -40,6 +40,13 @@ func TestFinetune(t *testing.T) {
 	b, err = json.Marshal(f)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(model, tokenizer.FileName), b, 0o644))
+	return model
+}
+
+// The command trains an adapter, says what it takes, writes the merged model, and refuses what is wrong.
+func TestFinetune(t *testing.T) {
+	dir := t.TempDir()
+	model, text := fewTokens(t), filepath.Join(dir, "a.jsonl")
 	require.NoError(t, os.WriteFile(text, []byte(`{"text": "! # ! # ! # !"}`+"\n"+`{"text": "# ! # !"}`), 0o644))
 	tune := func(args ...string) (int, string, string) {
 		var out, wrong bytes.Buffer
