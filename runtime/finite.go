@@ -61,8 +61,10 @@ func (r *rank) sound(ctx context.Context, in *lowering.Instr, g collective.Group
 			return err
 		}
 	}
-	r.clearPacked(in)
-	if err := run(ctx, in, g); err != nil || !sound {
+	back := r.clearPacked(in)
+	err := run(ctx, in, g)
+	defer back()
+	if err != nil || !sound {
 		return err
 	}
 	for _, b := range in.Out {
@@ -87,8 +89,15 @@ func allSound(ctx context.Context, g collective.Group, in *lowering.Instr, sound
 	return !slices.Contains(all, 1), nil
 }
 
-// clearPacked zeroes packed results, so that what nobody writes is not taken for numbers.
-func (r *rank) clearPacked(in *lowering.Instr) {
+// clearPacked zeroes packed results, so that what nobody writes is not taken for numbers. One
+// in the memory of an argument is made in memory of its own; the function that is returned
+// puts it where it belongs.
+func (r *rank) clearPacked(in *lowering.Instr) (back func()) {
+	type moved struct {
+		buf int
+		to  array.Array
+	}
+	var apart []moved
 	for _, b := range in.Out {
 		if r.plan.Bufs[b].Packed == nil {
 			continue
@@ -96,6 +105,15 @@ func (r *rank) clearPacked(in *lowering.Instr) {
 		shared := func(arg int) bool { return r.plan.Root(arg) == r.plan.Root(b) }
 		if !slices.ContainsFunc(in.In, shared) {
 			clear(r.bufs[b].Bytes())
+		} else if in.Within {
+			apart = append(apart, moved{b, r.bufs[b]})
+			r.bufs[b] = array.New(r.plan.Bufs[b].Type)
+		}
+	}
+	return func() {
+		for _, m := range apart {
+			copy(m.to.Bytes(), r.bufs[m.buf].Bytes())
+			r.bufs[m.buf] = m.to
 		}
 	}
 }

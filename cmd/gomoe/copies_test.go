@@ -28,7 +28,7 @@ func TestCopying(t *testing.T) {
 		{"", "ep=2", nil, ""},
 		{"1", "ep=2", ep.Copies{0, 1, 2, 0, 1, 3}, ""},
 		{loads, "ep=2", ep.Copies{1, 1, 3, 0, 1, 2}, ""},
-		{"0," + loads, "ep=2", ep.Copies{0, 1, 2, 3}, ""},
+		{"0," + loads, "ep=2", ep.Copies{1, 3, 0, 2}, ""},
 		{loads, "ep=0-3/4-4", ep.Copies{0, 1, 2, 3, 1}, ""},
 		{"2", "ep=0-3/4-4", nil, `2 further experts on each rank, but the mesh "ep=0-3/4" says how many each has`},
 		{"x", "ep=2", nil, "-copies: open x: no such file"},
