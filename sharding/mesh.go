@@ -85,7 +85,7 @@ func parseAxes(s string) (Mesh, error) {
 	for _, part := range strings.Split(s, ",") {
 		name, size, ok := strings.Cut(strings.TrimSpace(part), "=")
 		machines, err := 1, error(nil)
-		if count, each, several := strings.Cut(size, "x"); several {
+		if count, each, several := strings.Cut(size, "x"); several && !strings.ContainsAny(count, "/:") {
 			machines, err = strconv.Atoi(count)
 			size = each
 		}
