@@ -51,10 +51,11 @@ func noteType(payload []graph.Type, k int) graph.Type {
 
 // alone reports whether ep_prepare, whose tokens are split over axes, needs nothing from other
 // ranks: nothing can be dropped, only the layer's own operations use the routing, and the first
-// rows, if they travel, do so with their choices.
+// rows, if they travel, do so with their choices. In plans for devices choices are gathered, since
+// no device has kernels for rows with choices behind them, and the rows stay on the device.
 func (p PrepareOp) alone(e *lowering.Emitter, axes []string) bool {
 	l, t, out := p.layer(), e.Eqn.In[0].Type.Shape, e.Eqn.Out
-	if e.Mesh.Parts(axes) == 1 || l.limits(e.Mesh, axes) && p.Receive < l.groupTokens(e.Mesh, axes, t[0]) {
+	if e.Mesh.Parts(axes) == 1 || e.Device || l.limits(e.Mesh, axes) && p.Receive < l.groupTokens(e.Mesh, axes, t[0]) {
 		return false
 	}
 	demand := t[0] * t[1] // the most pairs that choose one expert
@@ -140,7 +141,7 @@ type inlined struct {
 // sendInline emits the exchange of rows and choices, unless the choices are known already or the
 // rows had better travel without them, and keeps the choices for the layer.
 func (l epLayer) sendInline(e *lowering.Emitter, routing *graph.Value, axes []string, payload []lowering.Buf) (came inlined, err error) {
-	if !l.inline(e.Mesh, axes, bufTypes(payload), routing.Type.Shape[0], routing.Type.Shape[1]) {
+	if e.Device || !l.inline(e.Mesh, axes, bufTypes(payload), routing.Type.Shape[0], routing.Type.Shape[1]) {
 		return came, nil
 	}
 	_, err = e.Memo(l.key(routing, axes, "chosen"), func() (lowering.Buf, error) {
