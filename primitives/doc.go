@@ -69,7 +69,7 @@
 //
 // # Training
 //
-// [CrossEntropy], [AdamW], [Dropout], [StopGradient]. For rematerialisation with vjp.Remat:
+// [CrossEntropy], [CrossEntropyInBlocks], [AdamW], [Dropout], [StopGradient]. For rematerialisation with vjp.Remat:
 // [Barrier], and the policies [KeepProducts] and [KeepExchanges].
 //
 // # Random numbers
