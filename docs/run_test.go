@@ -228,7 +228,7 @@ func (r *reader) run(command string) (string, error) {
 	cmd.Dir = r.dir
 	cmd.WaitDelay = time.Second
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "GOMOE_") }),
-		"PATH="+r.bin+string(filepath.ListSeparator)+os.Getenv("PATH"), "GOPROXY=off", "GOSUMDB=off", "GOFLAGS=", "CGO_ENABLED=0", "PWD="+r.dir)
+		"PATH="+r.bin+string(filepath.ListSeparator)+os.Getenv("PATH"), "GOFLAGS=", "CGO_ENABLED=0", "PWD="+r.dir)
 	out, err := cmd.CombinedOutput()
 	if dir, e := os.ReadFile(here); e == nil {
 		r.dir = strings.TrimSpace(string(dir))
