@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/gomoe/gomoe/checkpoint/gguf"
 	"github.com/gomoe/gomoe/checkpoint/safetensors"
@@ -32,6 +33,10 @@ type Checkpoint struct {
 
 	byName map[string]int
 	close  []func() error
+
+	mu     sync.Mutex
+	holds  int  // of Hold that are not released
+	closed bool // Close was called, and waits for them
 }
 
 // Open opens the model at path: a folder, a .safetensors file, the index of several of them, or a .gguf file. In a
@@ -159,8 +164,34 @@ func (c *Checkpoint) Tensor(name string) (tensor.Tensor, error) {
 	return tensor.Tensor{}, fmt.Errorf("checkpoint: %s: there is no tensor %q%s", c.Path, name, near.Names(name, slices.Values(slices.Sorted(maps.Keys(c.byName)))))
 }
 
-// Close ends the use of the files and of all arrays that share their bytes.
+// Hold keeps the bytes of the files in memory until release is called, although Close is called before. It is for arrays
+// that share them. Release may be called twice.
+func (c *Checkpoint) Hold() (release func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.holds++
+	return sync.OnceFunc(func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.holds--; c.holds == 0 && c.closed {
+			c.unmap() // nobody is there to take an error
+		}
+	})
+}
+
+// Close ends the use of the files and of all arrays that share their bytes. The files stay in memory as long as somebody holds
+// them.
 func (c *Checkpoint) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	if c.holds > 0 {
+		return nil
+	}
+	return c.unmap()
+}
+
+func (c *Checkpoint) unmap() error {
 	var errs []error
 	for _, f := range c.close {
 		errs = append(errs, f())

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/gomoe/gomoe"
@@ -65,6 +67,7 @@ func Text(ctx context.Context, m *models.Model, c *checkpoint.Checkpoint, ids []
 	e := &evaluation{m: m, c: c, o: o, jobs: map[int]*gomoe.Job{}, in: map[string]*runtime.Array{}}
 	r, err := e.run(ctx, ids)
 	for _, j := range e.jobs {
+		j.Recycle(slices.Collect(maps.Values(e.in))...) // which gives back what the files lend
 		err = errors.Join(err, j.Close())
 	}
 	if err != nil {
@@ -218,7 +221,7 @@ func (e *evaluation) job(n int) (*gomoe.Job, error) {
 		if err != nil {
 			return nil, err
 		}
-		if e.in[p.Name], err = j.PutParts(p.Name, w.Fill); err != nil {
+		if e.in[p.Name], err = j.Lend(p.Name, w.Loan(e.c)); err != nil {
 			return nil, err
 		}
 	}

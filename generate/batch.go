@@ -3,6 +3,7 @@ package generate
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 )
 
@@ -109,6 +110,9 @@ func (g *Generator) Close() error {
 	g.mu.Unlock()
 	<-g.done
 	var errs []error
+	if j := g.jobs[shape{1, 1}]; j != nil {
+		j.Recycle(slices.Collect(maps.Values(g.in))...) // which gives back what the files lend
+	}
 	for _, j := range g.jobs {
 		errs = append(errs, j.Close())
 	}

@@ -54,6 +54,7 @@ type Generator struct {
 	kept   map[shape][]nn.Cache // the caches of a shape's program
 	in     map[string]*runtime.Array
 	forms  map[string]nn.Form // of the parameters
+	mapped int64              // bytes of weights of a rank that lie in files
 	slots  []*slot
 	peers  *peers // nil if this is the only process
 
@@ -145,9 +146,10 @@ func (g *Generator) place() error {
 			return err
 		}
 		g.forms[p.Name] = w.Form()
-		if g.in[p.Name], err = job.PutParts(p.Name, w.Fill); err != nil {
+		if g.in[p.Name], err = job.Lend(p.Name, w.Loan(g.c)); err != nil {
 			return err
 		}
+		g.mapped += g.in[p.Name].Lent() / int64(len(job.Local()))
 	}
 	for _, at := range []shape{{1, g.block(g.o.Room)}, {g.o.Sequences, 1}} { // the largest, so that Memory knows them
 		if _, err := g.job(at); err != nil {
@@ -169,12 +171,13 @@ func (g *Generator) place() error {
 // Memory is what a rank holds, in bytes, as planned.
 type Memory struct {
 	Weights, Caches int64 // the caches of all sequences
+	Mapped          int64 // of the weights, what lies in the model's files and takes no memory beside them
 	Step            int64 // what the largest step takes beside them
 }
 
 // Memory returns what a rank holds.
 func (g *Generator) Memory() Memory {
-	var m Memory
+	m := Memory{Mapped: g.mapped}
 	for at, j := range g.jobs {
 		mem := j.Plan().Report(1).Mem
 		m.Step = max(m.Step, mem.Total-mem.Inputs)

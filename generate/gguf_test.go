@@ -23,7 +23,13 @@ import (
 // have the element type d, or with numbers what blocks of type d stand for.
 func writeGGUF(t *testing.T, d graph.DType, numbers bool, change func([]gguf.Meta) []gguf.Meta) string {
 	t.Helper()
-	const hidden, width, experts, vocab = 64, 32, 4, 64
+	return writeGGUFOf(t, 64, 32, 4, d, numbers, change)
+}
+
+// writeGGUFOf is writeGGUF with other sizes.
+func writeGGUFOf(t *testing.T, hidden, width, experts int, d graph.DType, numbers bool, change func([]gguf.Meta) []gguf.Meta) string {
+	t.Helper()
+	const vocab = 64
 	rng := rand.New(rand.NewPCG(1, 1))
 	var ts []tensor.Source
 	add := func(name string, shape ...int) {

@@ -165,6 +165,29 @@ func (w *Weight) Fill(p runtime.Part) error {
 	return nil
 }
 
+// Loan returns the parameter's memory in the files c, for Session.Lend: that of a part which lies there in one piece is lent,
+// and other parts are copied. The files stay in memory as long as it is used.
+func (w *Weight) Loan(c *checkpoint.Checkpoint) runtime.Loan {
+	return runtime.Loan{Mem: w.mem, Fill: w.Fill, Back: c.Hold()}
+}
+
+// mem returns the bytes of a part in the files, nil if they lie there in another form, or not in one piece.
+func (w *Weight) mem(p runtime.Part) []byte {
+	if !w.whole() {
+		return nil
+	}
+	for d := 1; d < len(p.Start); d++ {
+		if p.Type.Shape[d] != p.Whole.Shape[d] {
+			return nil
+		}
+	}
+	if len(p.Start) == 0 {
+		return w.tensors[0].Mem
+	}
+	row := len(w.tensors[0].Mem) / p.Whole.Shape[0]
+	return w.tensors[0].Mem[p.Start[0]*row:][:p.Type.Shape[0]*row]
+}
+
 // whole reports whether a tensor is the parameter.
 func (w *Weight) whole() bool {
 	return w.fill == nil && len(w.tensors) == 1 && w.tensors[0].Type.Rank() == w.Type.Rank()

@@ -23,10 +23,13 @@ type Array struct {
 	parts []piece // one per entry of ranks
 	as    contents
 	of    string // the plan of the session that made the array; "" if none did
-	// lent is set once Parts has given the caller memory that the caller may write to.
-	lent  atomic.Bool
-	tie   *tie   // nil if no session claims the memory
-	spent string // what became of the memory, and the remedy; "" while usable
+	// shown is set once Parts has given the caller memory that the caller may write to.
+	shown atomic.Bool
+	// loan is not nil if parts lie in memory that was lent, of borrowed bytes.
+	loan     *loan
+	borrowed int64
+	tie      *tie   // nil if no session claims the memory
+	spent    string // what became of the memory, and the remedy; "" while usable
 }
 
 // contents identifies the elements of an array: equal contents are equal elements. Every
@@ -54,7 +57,7 @@ func (c contents) next() contents {
 // contents returns what identifies the elements. It is zero if the caller may have
 // changed them.
 func (d *Array) contents() contents {
-	if d.lent.Load() {
+	if d.shown.Load() {
 		return contents{}
 	}
 	return d.as

@@ -21,7 +21,7 @@ func (s *Session) Put(name string, a array.Array) (*Array, error) {
 	if !a.Type.Equal(p.Type) {
 		return nil, fmt.Errorf("runtime: %s is %s, want %s", s.named(p), a.Type, p.Type)
 	}
-	return s.place(p, copyFrom(a))
+	return s.place(p, nil, copyFrom(a))
 }
 
 // PutParts returns an array for the input of that name whose parts fill writes. It calls
@@ -37,12 +37,13 @@ func (s *Session) PutParts(name string, fill func(Part) error) (*Array, error) {
 	if fill == nil {
 		return nil, fmt.Errorf("runtime: put %s: the function that fills parts is nil", s.named(p))
 	}
-	return s.place(p, fill)
+	return s.place(p, nil, fill)
 }
 
-// place returns the array of an input in memory of the session.
-func (s *Session) place(p lowering.Port, fill func(Part) error) (*Array, error) {
-	a, err := put(p.Type, s.plan.Mesh, p.Spec, s.local, func(i int, t graph.Type) (piece, error) { return s.ranks[i].spare.array(t) }, fill)
+// place returns the array of an input, in memory of the session but for parts whose memory mem
+// returns; see put.
+func (s *Session) place(p lowering.Port, mem func(Part) []byte, fill func(Part) error) (*Array, error) {
+	a, err := put(p.Type, s.plan.Mesh, p.Spec, s.local, func(i int, t graph.Type) (piece, error) { return s.ranks[i].spare.array(t) }, mem, fill)
 	if err != nil {
 		return nil, fmt.Errorf("runtime: put %s: %w", s.named(p), err)
 	}

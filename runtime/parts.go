@@ -45,8 +45,9 @@ func (d *Array) Mesh() sharding.Mesh { return d.mesh }
 // until the Array is donated or recycled; an error says that it was already. In a session
 // with a device they are also valid only as long as the caller refers to the Array: the
 // Array owns that memory, and Go's collector does not know about it (see
-// runtime.KeepAlive). The caller may write to the parts between steps; kernels then keep no
-// prepared copies of this Array from one step to the next.
+// runtime.KeepAlive). The caller may write to the parts between steps, but not to memory that
+// was lent to the Array; kernels then keep no prepared copies of this Array from one step to
+// the next.
 func (d *Array) Parts() ([]Part, error) {
 	if d == nil {
 		return nil, errors.New("runtime: parts: no array, want one that a step of a session has returned")
@@ -54,7 +55,9 @@ func (d *Array) Parts() ([]Part, error) {
 	if d.spent != "" {
 		return nil, fmt.Errorf("runtime: parts of %s: the memory was %s", d.Type, d.spent)
 	}
-	d.lent.Store(true)
+	if d.loan == nil {
+		d.shown.Store(true)
+	}
 	d.disclaim()
 	parts := make([]Part, len(d.ranks))
 	for i, r := range d.ranks {
@@ -68,7 +71,7 @@ func (d *Array) Parts() ([]Part, error) {
 // that live in this process. It reads only their parts of a. Of an array that is to be a
 // pending sum, the first rank along the pending axes gets its part, and the others get zeros.
 func Put(a array.Array, m sharding.Mesh, spec sharding.Spec, ranks []int) (*Array, error) {
-	d, err := put(a.Type, m, spec, ranks, fresh, copyFrom(a))
+	d, err := put(a.Type, m, spec, ranks, fresh, nil, copyFrom(a))
 	if err != nil {
 		return nil, fmt.Errorf("runtime: put %w", err)
 	}
@@ -108,8 +111,9 @@ func ReadAt(r io.ReaderAt, at int64) func(Part) error {
 	}
 }
 
-// put makes an array. alloc returns memory for the part of the i-th rank, and fill writes it.
-func put(t graph.Type, m sharding.Mesh, spec sharding.Spec, ranks []int, alloc func(i int, t graph.Type) (piece, error), fill func(Part) error) (*Array, error) {
+// put makes an array. mem returns memory that has a part already, as Loan.Mem does; nil means that
+// there is none. Otherwise alloc returns memory for the part of the i-th rank, and fill writes it.
+func put(t graph.Type, m sharding.Mesh, spec sharding.Spec, ranks []int, alloc func(i int, t graph.Type) (piece, error), mem func(Part) []byte, fill func(Part) error) (*Array, error) {
 	if spec.Ragged != nil {
 		return nil, fmt.Errorf("%s: arrays are whole, split or pending, not ragged", spec.Format(t))
 	}
@@ -121,6 +125,18 @@ func put(t graph.Type, m sharding.Mesh, spec sharding.Spec, ranks []int, alloc f
 	filled := map[int]array.Array{} // by the number of the part
 	for i, r := range ranks {
 		start, box := spec.Box(m, r, t)
+		pending := m.Index(r, spec.Pending) > 0
+		if mem != nil && box.Len() > 0 && !pending {
+			p, err := borrow(Part{r, t, start, array.Outline(box)}, mem)
+			if err != nil {
+				return nil, err
+			}
+			if len(p.Bytes()) > 0 {
+				d.parts = append(d.parts, piece{p.Array, nil})
+				d.borrowed += p.Type.Bytes()
+				continue
+			}
+		}
 		x, err := alloc(i, box)
 		if err != nil {
 			return nil, err
@@ -129,7 +145,7 @@ func put(t graph.Type, m sharding.Mesh, spec sharding.Spec, ranks []int, alloc f
 		if box.Len() == 0 {
 			continue
 		}
-		if m.Index(r, spec.Pending) > 0 {
+		if pending {
 			clear(x.Bytes())
 			continue
 		}

@@ -163,6 +163,10 @@ func (s *Session) Recycle(arrays ...*Array) {
 		}
 		a.spent = "recycled; recycle what is not used any more"
 		a.disclaim()
+		if a.loan != nil {
+			a.loan.end()
+			continue
+		}
 		for i, r := range s.ranks {
 			r.spare.keep(a.parts[i])
 		}
@@ -359,6 +363,9 @@ func (s *Session) bind(in map[string]*Array, out []*Array) error {
 	}
 	for _, d := range s.plan.Donated {
 		name := s.plan.In[d.In].Name
+		if in[name].loan != nil {
+			return fmt.Errorf("runtime: %s is donated, and its memory is lent, which no step may write to; make the array with Put or PutParts", s.named(s.plan.In[d.In]))
+		}
 		if s.bound[in[name]] == 1 {
 			continue
 		}

@@ -165,10 +165,13 @@ func (m *opening) close() error {
 
 // roomText says how much room a generator has, and what a rank holds.
 func roomText(g *generate.Generator) string {
-	m, of := g.Memory(), ""
+	m, of, mapped := g.Memory(), "", ""
 	if n := g.Sequences(); n > 1 {
 		of = fmt.Sprintf(" for each of %d sequences", n)
 	}
-	return fmt.Sprintf("room for %d positions%s; a rank takes %s: weights %s, caches %s, the largest step %s", g.Room(), of,
-		memory.Format(float64(m.Weights+m.Caches+m.Step)), memory.Format(float64(m.Weights)), memory.Format(float64(m.Caches)), memory.Format(float64(m.Step)))
+	if m.Mapped > 0 {
+		mapped = fmt.Sprintf(" (%s of them in the model's files)", memory.Format(float64(m.Mapped)))
+	}
+	return fmt.Sprintf("room for %d positions%s; a rank takes %s: weights %s%s, caches %s, the largest step %s", g.Room(), of,
+		memory.Format(float64(m.Weights+m.Caches+m.Step)), memory.Format(float64(m.Weights)), mapped, memory.Format(float64(m.Caches)), memory.Format(float64(m.Step)))
 }

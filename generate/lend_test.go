@@ -1,0 +1,92 @@
+package generate
+
+import (
+	"context"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/models"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// openFile opens a GGUF file on a mesh, and closes the checkpoint.
+func openFile(t *testing.T, path, mesh string) *Generator {
+	t.Helper()
+	c, err := checkpoint.Open(path)
+	require.NoError(t, err)
+	m, err := models.Open(c)
+	require.NoError(t, err)
+	on, err := sharding.ParseMesh(mesh)
+	require.NoError(t, err)
+	g, err := Open(m, c, Options{Config: gomoe.Config{Mesh: on}})
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
+	return g
+}
+
+// Experts of a rank lie in one piece of a GGUF file, and are used there; columns that tp splits are copied. The file stays in
+// memory until the generator is closed, and no longer.
+func TestWeightsAreLent(t *testing.T) {
+	path := writeGGUFOf(t, 64, 64, 4, graph.Q8_0, false, nil)
+	var want []int32
+	for mesh, copied := range map[string]bool{"": false, "ep=2": false, "tp=2": true} {
+		g := openFile(t, path, mesh)
+		m := g.Memory()
+		const others = 8 // bytes of the token and its position
+		if (m.Mapped < m.Weights-others) != copied || m.Mapped == 0 {
+			t.Errorf("mesh %q: %d bytes of weights, of which %d lie in the file", mesh, m.Weights, m.Mapped)
+		}
+		ids, _ := generate(t, g, Request{Prompt: []int32{2, 4, 32, 3}, N: 20})
+		if mesh != "tp=2" {
+			if want == nil {
+				want = ids
+			}
+			require.Equal(t, want, ids, mesh)
+		}
+		require.True(t, isMapped(t, path), mesh)
+		require.NoError(t, g.Close())
+		require.False(t, isMapped(t, path) && runtime.GOOS == "linux", mesh)
+	}
+}
+
+// isMapped reports whether a file lies in this process's memory; true where the system does not say.
+func isMapped(t *testing.T, path string) bool {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		return true
+	}
+	maps, err := os.ReadFile("/proc/self/maps")
+	require.NoError(t, err)
+	return strings.Contains(string(maps), path)
+}
+
+// Beside its file, its caches and what its steps are planned to take, an open model takes at most a tenth of its weights.
+func TestHeapOfModel(t *testing.T) {
+	path := writeGGUFOf(t, 256, 512, 64, graph.Q8_0, false, nil)
+	before := inUse()
+	g := openFile(t, path, "")
+	_, err := g.Generate(context.Background(), Request{Prompt: []int32{2, 4, 32, 3}, N: 20}, all)
+	require.NoError(t, err)
+	m, took := g.Memory(), inUse()-before
+	t.Logf("%d bytes beside weights of %d; caches %d, steps %d", took, m.Weights, m.Caches, m.Step)
+	if m.Weights < 25<<20 || took > m.Caches+m.Step+m.Weights/10 {
+		t.Errorf("%d bytes of the heap are in use, of which caches %d and steps %d, and weights are %d", took, m.Caches, m.Step, m.Weights)
+	}
+	require.NoError(t, g.Close())
+}
+
+// inUse returns how many bytes of the heap are in use.
+func inUse() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}

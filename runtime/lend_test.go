@@ -1,0 +1,226 @@
+package runtime_test
+
+import (
+	"bytes"
+	"context"
+	goruntime "runtime"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/testing/late"
+	"github.com/gomoe/gomoe/internal/testing/toy"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/runtime"
+)
+
+// file is memory of the caller's with an array f64[8,4] in it.
+type file struct {
+	mem    []byte
+	at     int
+	back   atomic.Int32
+	filled atomic.Int32
+}
+
+// newFile returns a file whose array begins so many bytes behind a multiple of 8.
+func newFile(t *testing.T, at int) *file {
+	x := ramp(32)
+	f := &file{mem: array.New(graph.T(graph.F64, 33)).Bytes(), at: at}
+	copy(f.mem[at:], x.Bytes())
+	return f
+}
+
+// loan lends rows, which lie in one piece, and no columns.
+func (f *file) loan() runtime.Loan {
+	return runtime.Loan{
+		Mem: func(p runtime.Part) []byte {
+			if p.Type.Shape[1] < p.Whole.Shape[1] {
+				return nil
+			}
+			return f.mem[f.at+p.Start[0]*32:][:p.Type.Bytes()]
+		},
+		Fill: func(p runtime.Part) error {
+			f.filled.Add(1)
+			return runtime.ReadAt(bytes.NewReader(f.mem), int64(f.at))(p)
+		},
+		Back: func() { f.back.Add(1) },
+	}
+}
+
+// has reports whether memory is part of the file's.
+func (f *file) has(mem []byte) bool {
+	at := uintptr(unsafe.Pointer(unsafe.SliceData(mem)))
+	from := uintptr(unsafe.Pointer(unsafe.SliceData(f.mem)))
+	return at >= from && at < from+uintptr(len(f.mem))
+}
+
+// doubles is 2·x of x f64[8,4], by a kernel that would write in place if it may.
+func doubles(t *testing.T, place string, donate map[string]int) *lowering.Plan {
+	t.Helper()
+	return plan(t, trace(t, func(tr *graph.Tracer) []*graph.Value {
+		return []*graph.Value{toy.Scale(2, tr.Input("x", graph.F64, 8, 4))}
+	}), toy.Setup{Mesh: "a=2", Place: map[string]string{"x": place}, Donate: donate})
+}
+
+// Rows that lie in one piece are lent, shared by ranks that hold the same ones; columns, and memory at addresses where
+// kernels cannot read numbers, are copied. Steps compute the same, and write to none of it.
+func TestLend(t *testing.T) {
+	for _, c := range []struct {
+		place string
+		at    int
+		lent  int64 // bytes
+		fills int32
+	}{{"", 0, 512, 0}, {"a", 0, 256, 0}, {"_,a", 0, 0, 2}, {"", 4, 0, 1}, {"a", 4, 0, 2}} {
+		f := newFile(t, c.at)
+		before := slices.Clone(f.mem)
+		s := open(t, doubles(t, c.place, nil), runtime.Options{})
+		a, err := s.Lend("x", f.loan())
+		require.NoError(t, err)
+		if a.Lent() != c.lent || f.filled.Load() != c.fills {
+			t.Errorf("%+v: %d bytes are lent and %d parts filled", c, a.Lent(), f.filled.Load())
+		}
+		if got, want := f.back.Load(), int32(0); c.lent == 0 {
+			require.EqualValues(t, 1, got, "memory of which nothing is lent comes back")
+		} else {
+			require.Equal(t, want, got)
+		}
+		for i := range 2 {
+			if p := toy.Part(t, a, i); f.has(p.Bytes()) != (c.lent > 0) {
+				t.Errorf("%+v: part %d lies in the file: %v", c, i, f.has(p.Bytes()))
+			}
+		}
+		for range 3 { // results take what memory there is
+			out, err := s.Run(t.Context(), map[string]*runtime.Array{"x": a})
+			require.NoError(t, err)
+			y, err := out[0].Get()
+			require.NoError(t, err)
+			x, err := a.Get()
+			require.NoError(t, err)
+			want := x.Float64s()
+			for i := range want {
+				want[i] *= 2
+			}
+			require.Equal(t, want, y.Float64s())
+			for i := range 2 {
+				if f.has(toy.Part(t, out[0], i).Bytes()) {
+					t.Errorf("%+v: a result lies in the file", c)
+				}
+			}
+			s.Recycle(out...)
+		}
+		require.Equal(t, before, f.mem)
+	}
+}
+
+// No way of giving memory away takes what is lent: recycled arrays give it back, donated ones are an error, and results do not
+// replace it.
+func TestLentIsNotTaken(t *testing.T) {
+	f := newFile(t, 0)
+	s := open(t, doubles(t, "a", map[string]int{"x": 0}), runtime.Options{})
+	a, err := s.Lend("x", f.loan())
+	require.NoError(t, err)
+	_, err = s.Run(t.Context(), map[string]*runtime.Array{"x": a})
+	require.EqualError(t, err, "runtime: input x of p is donated, and its memory is lent, which no step may write to; make the array with Put or PutParts")
+	_, err = a.Get() // is not spent
+	require.NoError(t, err)
+
+	before := slices.Clone(f.mem)
+	keep := open(t, doubles(t, "a", nil), runtime.Options{})
+	out := []*runtime.Array{a} // RunInto recycles what was there
+	require.NoError(t, keep.RunInto(t.Context(), map[string]*runtime.Array{"x": a}, out))
+	require.EqualValues(t, 1, f.back.Load())
+	require.Zero(t, a.Lent())
+	for range 3 {
+		next, err := keep.Run(t.Context(), map[string]*runtime.Array{"x": out[0]})
+		require.NoError(t, err)
+		keep.Recycle(out...)
+		out = next
+		if f.has(toy.Part(t, out[0], 0).Bytes()) {
+			t.Error("a result lies in the file")
+		}
+	}
+	require.Equal(t, before, f.mem)
+
+	b, err := keep.Lend("x", f.loan())
+	require.NoError(t, err)
+	keep.Recycle(b, b)
+	require.EqualValues(t, 2, f.back.Load())
+	_, err = b.Get()
+	require.ErrorContains(t, err, "its memory was recycled")
+}
+
+// Memory comes back when nobody refers to the array, and not before.
+func TestLentComesBack(t *testing.T) {
+	f := newFile(t, 0)
+	s := open(t, doubles(t, "a", nil), runtime.Options{})
+	a, err := s.Lend("x", f.loan())
+	require.NoError(t, err)
+	goruntime.GC()
+	goruntime.GC()
+	time.Sleep(10 * time.Millisecond)
+	require.Zero(t, f.back.Load())
+	_, err = s.Run(t.Context(), map[string]*runtime.Array{"x": a})
+	require.NoError(t, err)
+	a = nil
+	require.Eventually(t, func() bool { goruntime.GC(); return f.back.Load() == 1 }, 10*time.Second, time.Millisecond)
+}
+
+func TestLendFails(t *testing.T) {
+	f := newFile(t, 0)
+	s := open(t, doubles(t, "a", nil), runtime.Options{})
+	short := f.loan()
+	short.Mem = func(runtime.Part) []byte { return f.mem[:100] }
+	_, err := s.Lend("x", short)
+	require.EqualError(t, err, "runtime: put input x of p: rank 0, f64[0:4,0:4] of f64[8,4]: 100 bytes are lent, want 128")
+	require.EqualValues(t, 1, f.back.Load())
+	_, err = s.Lend("none", f.loan())
+	require.ErrorContains(t, err, `runtime: p has no input "none"`)
+	require.EqualValues(t, 2, f.back.Load())
+	_, err = s.Lend("x", runtime.Loan{Back: f.loan().Back})
+	require.EqualError(t, err, "runtime: lend input x of p: Mem or Fill is nil, want both: parts that are not lent are filled")
+	require.EqualValues(t, 3, f.back.Load())
+	_, err = s.Lend("x", runtime.Loan{Mem: short.Mem, Fill: short.Fill})
+	require.Error(t, err) // without Back
+}
+
+// An array that moves to another session is copied.
+func TestReshardLent(t *testing.T) {
+	f := newFile(t, 0)
+	s := open(t, doubles(t, "a", nil), runtime.Options{})
+	a, err := s.Lend("x", f.loan())
+	require.NoError(t, err)
+	to := open(t, doubles(t, "", map[string]int{"x": 0}), runtime.Options{})
+	b, err := to.Reshard(context.Background(), "x", a)
+	require.NoError(t, err)
+	require.Zero(t, b.Lent())
+	_, err = to.Run(t.Context(), map[string]*runtime.Array{"x": b})
+	require.NoError(t, err)
+	x, err := a.Get()
+	require.NoError(t, err)
+	require.Equal(t, ramp(32).Float64s(), x.Float64s())
+}
+
+// A device sees its own memory, so what is lent is copied to it once, and not for every step.
+func TestLendToDevice(t *testing.T) {
+	f := newFile(t, 0)
+	d := new(late.Device)
+	s := on(t, d, trace(t, func(tr *graph.Tracer) []*graph.Value {
+		return []*graph.Value{toy.Scale(2, tr.Input("x", graph.F64, 8, 4))}
+	}), toy.Setup{}, runtime.Options{})
+	a, err := s.Lend("x", f.loan())
+	require.NoError(t, err)
+	require.Zero(t, a.Lent())
+	require.EqualValues(t, 1, f.filled.Load())
+	require.EqualValues(t, 1, f.back.Load())
+	out, err := s.Run(t.Context(), map[string]*runtime.Array{"x": a})
+	require.NoError(t, err)
+	y, err := out[0].Get()
+	require.NoError(t, err)
+	require.Equal(t, 2*ramp(32).Float64s()[31], y.Float64s()[31])
+}
