@@ -86,7 +86,7 @@ func (m MoE) Apply(s *Scope, x *graph.Value) (*graph.Value, Routed) {
 	if m.Bias != "" {
 		routed.Bias = s.name + m.router() + "." + m.Bias
 	}
-	s.routed = append(s.routed, routed)
+	s.Report(routed)
 	return y, routed
 }
 

@@ -131,6 +131,9 @@ func (s *Scope) Params() []Param { return slices.Clone(s.params) }
 // Routed returns what the layers of experts that have been applied say about the step, in order.
 func (s *Scope) Routed() []Routed { return slices.Clone(s.routed) }
 
+// Report adds what a layer of experts says, to Routed. MoE calls it, and so does a layer of a model's own.
+func (s *Scope) Report(r Routed) { s.routed = append(s.routed, r) }
+
 // Choose has every layer of experts that is applied from now on, anywhere in the model, send tokens to the experts that
 // choose returns. It is given the name of the layer's scope and what the router has chosen, i32[..,K], and returns that or
 // another value of the type, with different experts for each token. Their weights are computed of the router's scores by

@@ -1,23 +1,18 @@
 package pretrain
 
 import (
-	"encoding/json"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/gomoe/gomoe/array"
-	"github.com/gomoe/gomoe/checkpoint"
-	"github.com/gomoe/gomoe/checkpoint/safetensors"
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/whole"
 	"github.com/gomoe/gomoe/nn"
 	"github.com/gomoe/gomoe/tokenizer"
+	"github.com/gomoe/gomoe/train/lm"
 )
 
 // save writes the model to a folder in the form of Hugging Face, and returns the names of the files.
@@ -25,56 +20,31 @@ func (s *Settings) save(folder string, params []nn.Param, weights map[string]arr
 	var all []tensor.Source
 	for _, p := range params {
 		w := weights[p.Name]
-		if !strings.Contains(p.Name, "*") {
-			all = append(all, tensor.Of(p.Name, w))
-			continue
-		}
-		if s.Model["model_type"] == "gpt_oss" {
+		if s.Model["model_type"] == "gpt_oss" && strings.Contains(p.Name, "*") {
 			if one, ok := fuse(p.Name, w, func(name string) array.Array { return weights[name] }); ok {
 				all = append(all, one)
 			}
 			continue
 		}
-		for e := range p.Type.Shape[0] {
-			one := w.Rows(e, e+1).Reshape(p.Type.Shape[1:]...)
-			all = append(all, tensor.Of(strings.Replace(p.Name, "*", strconv.Itoa(e), 1), one))
-		}
+		all = append(all, lm.Tensors(p.Name, w)...)
 	}
-	if err := safetensors.Write(filepath.Join(folder, safetensors.FileName), map[string]string{"format": "pt"}, all); err != nil {
-		return nil, err
-	}
-	config := s.config()
-	files := map[string][]byte{tokenizer.FileName: src.file}
-	var err error
-	if files[checkpoint.ConfigName], err = json.MarshalIndent(config, "", "  "); err != nil {
-		return nil, err
-	}
-	names := []string{safetensors.FileName, checkpoint.ConfigName}
 	if src.file != nil {
-		names = append(names, tokenizer.FileName)
-	} else {
-		delete(files, tokenizer.FileName)
-		from := s.Data.Tokenizer
-		if info, err := os.Stat(from); err != nil || !info.IsDir() {
-			from = filepath.Dir(from)
-		}
-		for _, name := range []string{tokenizer.FileName, "tokenizer.model", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"} {
-			text, err := os.ReadFile(filepath.Join(from, name))
-			if errors.Is(err, fs.ErrNotExist) {
-				continue
-			} else if err != nil {
-				return nil, err
-			}
-			files[name], names = text, append(names, name)
-		}
+		return lm.WriteModel(folder, all, s.config(), map[string][]byte{tokenizer.FileName: src.file})
 	}
-	for _, name := range names[1:] {
-		err := whole.Write(filepath.Join(folder, name), func(w io.Writer) error { _, err := w.Write(files[name]); return err })
-		if err != nil {
+	files := map[string][]byte{}
+	from := s.Data.Tokenizer
+	if info, err := os.Stat(from); err != nil || !info.IsDir() {
+		from = filepath.Dir(from)
+	}
+	for _, name := range []string{tokenizer.FileName, "tokenizer.model", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"} {
+		text, err := os.ReadFile(filepath.Join(from, name))
+		if err == nil {
+			files[name] = text
+		} else if !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
 	}
-	return names, nil
+	return lm.WriteModel(folder, all, s.config(), files)
 }
 
 // config returns the members of config.json.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/train/lm"
 )
 
 // Settings say what Run trains and how. Read gives those that a file does not have the values of moe_lm.
@@ -138,17 +139,9 @@ func (s *Settings) Place(mesh string) error {
 	if err != nil {
 		return fmt.Errorf("pretrain: %s: mesh: %w", s.Path, err)
 	}
-	ranks := 1
-	for _, a := range m.Axes {
-		switch {
-		case a.Name == "dp" || a.Name == "ep":
-			ranks *= a.Size
-		case a.Name != "tp":
-			return fmt.Errorf("pretrain: %s: mesh is %q, want of axes dp (splits the batch), ep (the batch and the experts) and tp (heads and columns)", s.Path, mesh)
-		}
-	}
-	if s.Exact {
-		ranks = 1 // the blocks decide, on every mesh alike
+	ranks, err := lm.Splits(m, s.Exact)
+	if err != nil {
+		return fmt.Errorf("pretrain: %s: mesh is %q: %w", s.Path, mesh, err)
 	}
 	if s.Batch%(ranks*s.Microbatches) != 0 {
 		parts := ""
@@ -159,22 +152,6 @@ func (s *Settings) Place(mesh string) error {
 	}
 	s.Mesh = m
 	return nil
-}
-
-// axes returns those that split the batch, also dp and ep where the mesh lacks them.
-func (s *Settings) axes() []string {
-	var axes []string
-	for _, a := range s.Mesh.Axes {
-		if a.Name != "tp" {
-			axes = append(axes, a.Name)
-		}
-	}
-	for _, name := range []string{"dp", "ep"} {
-		if !slices.Contains(axes, name) {
-			axes = append(axes, name)
-		}
-	}
-	return axes
 }
 
 // facts are the settings by name, as checkpoints keep them.

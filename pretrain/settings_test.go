@@ -51,7 +51,7 @@ func TestReadErrors(t *testing.T) {
 		`{"zero": null}`:                   "zero is null, want one of",
 		`{"mesh": 4}`:                      "mesh is 4, want a text",
 		`{"mesh": "dp"}`:                   "s.json: mesh: ",
-		`{"mesh": "pp=2"}`:                 `mesh is "pp=2", want of axes dp`,
+		`{"mesh": "pp=2"}`:                 `mesh is "pp=2": axis pp, want dp`,
 		`{"mesh": "dp=3"}`:                 `batch is 16, want a multiple of 3, the ranks along dp and ep of mesh "dp=3"`,
 		`{"data": {"files": "a"}}`:         `data.files is "a", want a list of texts`,
 		`{"data": {"held_out": ["a"]}}`:    "data.held_out is for texts with data.tokenizer",

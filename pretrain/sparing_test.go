@@ -59,11 +59,12 @@ func TestLighter(t *testing.T) {
 	require.NoError(t, err)
 	m, err := s.open(tok)
 	require.NoError(t, err)
-	p, err := s.trace(m, Options{})
+	p, err := s.step(m, Options{}).Trace(s.Mesh)
 	require.NoError(t, err)
+	cfg := s.placed(p)
 	other := errors.New("something else")
-	require.Equal(t, other, train.Lightest(other, p, s.placed(p), s.lighter(m, Options{})))
-	err = train.Lightest(fmt.Errorf("gomoe: %w", &gomoe.TooLarge{Program: "train_step", Ranks: 1, Of: 1}), p, s.placed(p), s.lighter(m, Options{}))
+	require.Equal(t, other, train.Lightest(other, p, cfg, s.lighter(m, Options{}, cfg)))
+	err = train.Lightest(fmt.Errorf("gomoe: %w", &gomoe.TooLarge{Program: "train_step", Ranks: 1, Of: 1}), p, cfg, s.lighter(m, Options{}, cfg))
 	t.Log(err)
 	require.ErrorContains(t, err, "; with its inputs the step takes ")
 	for _, want := range []string{`"remat": "products" (`, `"remat": "all" (`, `"microbatches": 2 (`, `"microbatches": 8 (`, `"dtype": "bf16" (`} {
@@ -93,5 +94,5 @@ func TestMetricsServed(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, said, "metrics: http://127.0.0.1:")
 	_, err = follow(t, fmt.Sprintf(settings, small, text, "nowhere"), filepath.Join(t.TempDir(), "out"), false)
-	require.ErrorContains(t, err, "pretrain: metrics: listen tcp: address nowhere: missing port")
+	require.ErrorContains(t, err, "metrics: listen tcp: address nowhere: missing port")
 }

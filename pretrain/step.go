@@ -1,87 +1,67 @@
 package pretrain
 
 import (
+	"fmt"
 	"strings"
 
-	"github.com/gomoe/gomoe/data"
+	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/models"
 	"github.com/gomoe/gomoe/nn"
-	pr "github.com/gomoe/gomoe/primitives"
-	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/train"
+	"github.com/gomoe/gomoe/train/lm"
 )
 
-// inputs are the arrays of a batch that the programs have.
-func inputs() []string { return []string{data.Tokens, data.Targets, data.Weights} }
-
-// places returns where batches lie: sequences are split over all axes but tp.
-func (s *Settings) places() map[string]sharding.Spec {
-	places := map[string]sharding.Spec{}
-	for _, name := range inputs() {
-		places[name] = sharding.Spec{Dims: [][]string{s.axes()}}
+// step returns the step of the model, which, as o says, also returns choices, or takes them.
+func (s *Settings) step(m *models.Model, o Options) lm.Step {
+	step := lm.Step{
+		Forward: func(scope *nn.Scope, tokens *graph.Value) *graph.Value { return m.Forward(scope, tokens, &nn.Step{}) },
+		TopK:    m.TopK, Rows: s.Batch, Length: s.Length, Balance: s.Balance, ZLoss: s.ZLoss,
+		Train: train.Config{
+			Optimizer: s.optimizer(), Model: s.options(), Zero: train.Zero(strings.TrimPrefix(s.Zero, "off")),
+			Even: s.Even, Stochastic: s.Optimizer.Stochastic, Microbatches: s.Microbatches,
+		},
 	}
-	return places
+	switch {
+	case o.Replay != "":
+		step.Before = train.Replayed
+	case o.Record != "":
+		step.Before = train.Recorded
+	}
+	if o.Record != "" {
+		step.After = train.Choices
+	}
+	return step
 }
 
-// forward returns the mean loss of a microbatch in nats per token, how many tokens it is of, and what the model's layers
-// of experts say. prepare, unless it is nil,
-// is given the scope before the model.
-func (s *Settings) forward(scope *nn.Scope, m *models.Model, prepare func(*nn.Scope)) (loss, of *graph.Value, routed []nn.Routed) {
-	t := scope.Tracer()
-	rows := s.Batch / s.Microbatches
-	tokens, targets := t.Input(data.Tokens, graph.I32, rows, s.Length), t.Input(data.Targets, graph.I32, rows, s.Length)
-	weights := t.Input(data.Weights, graph.F32, rows, s.Length)
-	if prepare != nil {
-		prepare(scope)
+// placed says how a step lies on the mesh, but for its weights.
+func (s *Settings) placed(p *train.Program) gomoe.Config {
+	inputs := lm.Inputs()
+	for _, in := range p.In {
+		if strings.HasPrefix(in.Name, train.ChoicesPrefix) {
+			inputs = append(inputs, in.Name)
+		}
 	}
-	logits := m.Forward(scope, tokens, &nn.Step{})
-	sum, of := pr.ReduceSum(pr.Mul(pr.CrossEntropy(logits, targets), weights)), pr.ReduceSum(weights)
-	return pr.Div(sum, pr.Max(of, pr.FullLike(of, 1))), of, scope.Routed()
+	cfg := gomoe.Config{Mesh: s.Mesh, Place: lm.Places(s.Mesh, inputs...)}
+	if s.Sums != graph.F32 {
+		cfg.Sums = s.Sums
+	}
+	if s.Exact {
+		cfg.Exact = gomoe.ExactBlocks
+	}
+	return cfg
 }
 
-// trace traces the step. Its results are loss, and, for models with experts, balance f32[] and demand and counts
-// i32[layers,experts]. As o says, it also returns choices, or takes them.
-func (s *Settings) trace(m *models.Model, o Options) (*train.Program, error) {
-	return train.Trace("train_step", train.Config{
-		Optimizer: s.optimizer(), Model: s.options(), Zero: train.Zero(strings.TrimPrefix(s.Zero, "off")), Batch: s.axes(),
-		Even: s.Even, Stochastic: s.Optimizer.Stochastic, Microbatches: s.Microbatches,
-	}, func(scope *nn.Scope) (*graph.Value, []*graph.Value) {
-		var prepare func(*nn.Scope)
-		switch {
-		case o.Replay != "":
-			prepare = train.Replayed
-		case o.Record != "":
-			prepare = train.Recorded
+// lighter returns the settings that may have a step take less memory.
+func (s *Settings) lighter(m *models.Model, o Options, cfg gomoe.Config) []train.Lighter {
+	narrow := *s
+	narrow.DType = graph.BF16
+	return s.step(m, o).Lighter(cfg, narrow.step(m, o), func(setting, value string) string {
+		if setting == "microbatches" {
+			return fmt.Sprintf("%q: %s", setting, value)
 		}
-		loss, of, routed := s.forward(scope, m, prepare)
-		total, results := loss, []*graph.Value{loss.Named("loss")}
-		if s.Microbatches > 1 {
-			results = append(results, of.Named(train.WeightResult))
-		}
-		if len(routed) > 0 {
-			var balance, z, demand, counts []*graph.Value
-			for _, r := range routed {
-				balance, z = append(balance, pr.LoadBalanceLoss(r.Scores, r.Demand, m.TopK)), append(z, pr.RouterZLoss(r.Logits))
-				demand, counts = append(demand, pr.Reshape(r.Demand, 1, m.Experts)), append(counts, pr.Reshape(r.Counts, 1, m.Experts))
-			}
-			even := mean(balance)
-			total = pr.Add(loss, pr.Add(pr.MulScalar(even, s.Balance), pr.MulScalar(mean(z), s.ZLoss)))
-			results = append(results, even.Named("balance"), pr.Concatenate(0, demand...).Named("demand"), pr.Concatenate(0, counts...).Named("counts"))
-			if o.Record != "" {
-				results = append(results, train.Choices(scope)...)
-			}
-		}
-		return total, results
+		return fmt.Sprintf("%q: %q", setting, value)
 	})
-}
-
-func mean(xs []*graph.Value) *graph.Value {
-	sum := xs[0]
-	for _, x := range xs[1:] {
-		sum = pr.Add(sum, x)
-	}
-	return pr.MulScalar(sum, 1/float64(len(xs)))
 }
 
 // options say in which type the model is calculated and has its weights. Biases by which experts are chosen are f32.

@@ -9,8 +9,8 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/data"
 	"github.com/gomoe/gomoe/data/text"
-	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/tokenizer"
+	"github.com/gomoe/gomoe/train/lm"
 )
 
 // source gives the batches of a run.
@@ -63,29 +63,11 @@ func (s *Settings) bytes(ctx context.Context, tok *tokenizer.Tokenizer, file []b
 	if err != nil {
 		return nil, fmt.Errorf("pretrain: %s: data.files: %w", s.Path, err)
 	}
-	ones := array.New(graph.T(graph.F32, s.Batch, s.Length))
-	for i, x := 0, array.Data[float32](ones); i < len(x); i++ {
-		x[i] = 1
+	b, err := lm.NewBytes(c, s.Batch, s.Length, s.EvalEvery > 0)
+	if err != nil {
+		return nil, fmt.Errorf("pretrain: %s: length is %d: %w", s.Path, s.Length, err)
 	}
-	batch := func(tokens, targets []int32, err error) (map[string]array.Array, error) {
-		if err != nil {
-			return nil, fmt.Errorf("pretrain: %s: length is %d: %w", s.Path, s.Length, err)
-		}
-		of := map[string]array.Array{data.Weights: ones}
-		for name, x := range map[string][]int32{data.Tokens: tokens, data.Targets: targets} {
-			if of[name], err = array.Of(x, s.Batch, s.Length); err != nil {
-				return nil, err
-			}
-		}
-		return of, nil
-	}
-	r := &source{tok: tok, file: file, about: c.String(), hash: c.Hash(), unit: "byte", close: func() error { return nil }}
-	r.entropy, _ = c.UnigramEntropy()
-	r.step = func(step int) (map[string]array.Array, error) { return batch(c.Batch(step, s.Batch, s.Length)) }
-	if s.EvalEvery > 0 {
-		r.held, err = batch(c.HeldBatch(s.Batch, s.Length))
-	}
-	return r, err
+	return &source{tok: tok, file: file, step: b.Step, held: b.Held, about: c.String(), hash: c.Hash(), unit: "byte", entropy: b.Entropy, close: func() error { return nil }}, nil
 }
 
 // tokens cuts files into tokens.
@@ -116,7 +98,7 @@ func (s *Settings) tokens(folder string, tok *tokenizer.Tokenizer) (r *source, e
 	}
 	of := func(b *data.Batches, step int64) (map[string]array.Array, error) {
 		arrays := map[string]array.Array{}
-		for _, name := range inputs() {
+		for _, name := range lm.Inputs() {
 			var err error
 			if arrays[name], err = b.Step(step).Array(name); err != nil {
 				return nil, err

@@ -16,9 +16,9 @@ func BenchmarkStep(b *testing.B) {
 		b.Run(dtype, func(b *testing.B) {
 			c, o, err := parse([]string{"-dtype", dtype})
 			require.NoError(b, err)
-			tr := started(b, c, o.mesh, o.seed, runtime.Options{}, false)
+			tr := started(b, c, o, o.Mesh, o.Seed, runtime.Options{}, false)
 			defer tr.Close()
-			bytes, targets := make([]int32, c.Batch*c.Seq), make([]int32, c.Batch*c.Seq)
+			bytes, targets := make([]int32, o.Rows*o.Length), make([]int32, o.Rows*o.Length)
 			for i := range bytes {
 				bytes[i], targets[i] = int32(i*i%97), int32((i+1)*(i+1)%97)
 			}
@@ -29,7 +29,7 @@ func BenchmarkStep(b *testing.B) {
 				_, err := tr.train(context.Background(), n, 1e-3, bytes, targets)
 				require.NoError(b, err)
 			}
-			b.ReportMetric(float64(b.N*c.Batch*c.Seq)/b.Elapsed().Seconds(), "tokens/s")
+			b.ReportMetric(float64(b.N*o.Rows*o.Length)/b.Elapsed().Seconds(), "tokens/s")
 		})
 	}
 }

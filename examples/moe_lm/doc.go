@@ -10,9 +10,9 @@
 //
 //	go run ./cmd/gomoe launch -n 4 -- go run ./examples/moe_lm    # four processes, the same numbers
 //
-// The model is in model.go, from top to bottom, and the step that trains it in step.go; neither
-// knows the mesh. params.go says where each weight lies on the mesh, trainer.go opens it,
-// train.go runs a training, and check.go does the comparison.
+// The model is in model.go, from top to bottom, and does not know the mesh. sizes.go has its flags, and files.go what its
+// weights are called in files. Everything else is package lm's, which trains any such model: copy the folder into a module of
+// your own, and change the model.
 //
 // With -dtype bf16, activations and the weights that they are multiplied with are bf16. The
 // weights themselves stay f32 and are rounded for each step. The gradients of the f32 weights,

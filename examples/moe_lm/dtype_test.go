@@ -55,12 +55,14 @@ func TestTrainingBF16(t *testing.T) {
 func TestStepBF16(t *testing.T) {
 	args, _ := tiny(t, "-dtype", "bf16")
 	c, o, _ := setup(t, args...)
-	tr := started(t, c, o.mesh, o.seed, runtime.Options{}, false)
+	tr := started(t, c, o, o.Mesh, o.Seed, runtime.Options{}, false)
 	defer tr.Close()
 	for name, a := range tr.State() {
 		require.Equal(t, graph.F32, a.Type.DType, name)
 	}
-	p, err := c.step(o.mesh, true)
+	step := o.Step(c)
+	step.Train.Gradients = true
+	p, err := step.Trace(o.Mesh)
 	require.NoError(t, err)
 	for _, v := range p.Out {
 		if d := v.Type.DType; d != graph.F32 && d != graph.I32 {
@@ -89,11 +91,11 @@ func TestMeshesBF16(t *testing.T) {
 	for _, mesh := range []string{"", "dp=2,ep=2", "dp=1,ep=8"} {
 		args, _ := tiny(t, "-dtype", "bf16", "-mesh", mesh)
 		c, o, corpus := setup(t, args...)
-		tr := started(t, c, o.mesh, o.seed, runtime.Options{}, false)
+		tr := started(t, c, o, o.Mesh, o.Seed, runtime.Options{}, false)
 		defer tr.Close()
-		inputs, targets, err := corpus.Batch(1, c.Batch, c.Seq)
+		inputs, targets, err := corpus.Batch(1, o.Rows, o.Length)
 		require.NoError(t, err)
-		res, err := tr.train(context.Background(), 1, o.lr, inputs, targets)
+		res, err := tr.train(context.Background(), 1, o.Rate, inputs, targets)
 		require.NoError(t, err)
 		if want == 0 {
 			want = res.Loss

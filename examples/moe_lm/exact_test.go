@@ -52,7 +52,7 @@ func TestExactElsewhere(t *testing.T) {
 	stop, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	stdout := &stopper{at: "step 3/6", stop: cancel}
-	require.NoError(t, run(context.Background(), stop, append(args, "-mesh", "dp=2"), stdout))
+	require.NoError(t, program().Run(context.Background(), stop, append(args, "-mesh", "dp=2"), stdout))
 	_, err = execute(t, append(args, "-resume", "-mesh", "dp=2,ep=2")...)
 	require.NoError(t, err)
 	if got, _ := trained(t, paused); !bytes.Equal(got, want) {

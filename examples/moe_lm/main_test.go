@@ -10,8 +10,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/gomoe/gomoe/data/text"
 )
 
 // sentence repeats in the corpus of the tests: a model that looks back a few
@@ -35,18 +33,8 @@ func tiny(t *testing.T, more ...string) (args []string, out string) {
 func execute(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var stdout bytes.Buffer
-	err := run(context.Background(), context.Background(), args, &stdout)
+	err := program().Run(context.Background(), context.Background(), args, &stdout)
 	return stdout.String(), err
-}
-
-// setup parses a command line and loads its text.
-func setup(t *testing.T, args ...string) (config, options, *text.Corpus) {
-	t.Helper()
-	c, o, err := parse(args)
-	require.NoError(t, err)
-	corpus, err := text.Load(context.Background(), text.Options{Data: o.data, Seed: o.seed})
-	require.NoError(t, err)
-	return c, o, corpus
 }
 
 func TestHelp(t *testing.T) {
@@ -108,7 +96,7 @@ func TestMistakes(t *testing.T) {
 		{"-data /no/such/file", "/no/such/file: no such file"},
 		{"-data " + binary, "contain a NUL byte"},
 		{"-limit 10", "-seq 16: text: batch of 8 sequences of 16 bytes: the text has 10 bytes to train on, want at least 17"},
-		{"-limit 100 -eval 1", "-seq 16, -eval 1: text: batch of 8 sequences of 16 bytes: the text has 5 bytes to hold out, want at least 17"},
+		{"-limit 100 -eval 1", "-seq 16: the loss on held-out text: text: batch of 8 sequences of 16 bytes: the text has 5 bytes to hold out, want at least 17"},
 		{"-check -limit 10", "the text has 10 bytes to train on, want at least 17"},
 		{"-out /dev/null/x", "-out: mkdir /dev/null"},
 		{"-trace /dev/null/x", "-trace: runtime: trace: stat /dev/null/x"},
@@ -148,7 +136,7 @@ func TestInterrupt(t *testing.T) {
 	stop, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	stdout := &stopper{at: "step  3/50", stop: cancel}
-	require.NoError(t, run(context.Background(), stop, args, stdout))
+	require.NoError(t, program().Run(context.Background(), stop, args, stdout))
 	for _, want := range []string{"interrupted after 3 of 50 steps", "3 steps, 384 tokens", "sample:\n// Package ", "written: metrics.csv, training.png, model.safetensors, config.json, tokenizer.json, sample.txt"} {
 		if !strings.Contains(stdout.String(), want) {
 			t.Errorf("the output lacks %q:\n%s", want, stdout)
@@ -165,22 +153,6 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// An interrupt before the first step leaves no sample of an untrained model.
-func TestInterruptBeforeFirstStep(t *testing.T) {
-	args, out := tiny(t, "-sample", "4")
-	c, o, corpus := setup(t, args...)
-	stop, cancel := context.WithCancel(context.Background())
-	cancel()
-	var stdout bytes.Buffer
-	require.NoError(t, learn(context.Background(), stop, c, o, corpus, &stdout))
-	if !strings.Contains(stdout.String(), "interrupted after 0 of 3 steps") {
-		t.Errorf("got %s", &stdout)
-	}
-	if _, err := os.Stat(filepath.Join(out, "sample.txt")); !os.IsNotExist(err) {
-		t.Errorf("sample.txt: got %v, want no such file", err)
-	}
-}
-
 // The second interrupt ends the run at once, with the reason, the plot of the
 // steps done, and no goroutine left.
 func TestInterruptTwice(t *testing.T) {
@@ -188,7 +160,7 @@ func TestInterruptTwice(t *testing.T) {
 	before := goroutines()
 	ctx, abort := context.WithCancelCause(context.Background())
 	stdout := &stopper{at: "step  3/50", stop: func() { abort(errors.New("interrupted again")) }}
-	err := run(ctx, context.Background(), args, stdout)
+	err := program().Run(ctx, context.Background(), args, stdout)
 	if err == nil || !strings.Contains(err.Error(), "step 4: ") || !strings.Contains(err.Error(), "interrupted again") {
 		t.Errorf("got %v, want that step 4 was interrupted", err)
 	}

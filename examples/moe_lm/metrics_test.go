@@ -37,12 +37,12 @@ func (a *asked) Write(b []byte) (int, error) {
 func TestMetrics(t *testing.T) {
 	args, _ := tiny(t, "-steps", "2", "-metrics", "127.0.0.1:0")
 	out := &asked{}
-	require.NoError(t, run(context.Background(), context.Background(), args, out))
+	require.NoError(t, program().Run(context.Background(), context.Background(), args, out))
 	require.NoError(t, out.err)
 	for _, want := range []string{"gomoe_train_step 2\n", "gomoe_train_expert_load{expert=\"7\"} "} {
 		require.Contains(t, out.got, want)
 	}
 	args, _ = tiny(t, "-metrics", "nowhere")
 	_, err := execute(t, args...)
-	require.ErrorContains(t, err, "-metrics: listen tcp: address nowhere: missing port")
+	require.ErrorContains(t, err, "metrics: listen tcp: address nowhere: missing port")
 }

@@ -63,7 +63,7 @@ func TestResume(t *testing.T) {
 	stop, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	stdout := &stopper{at: "step 3/9", stop: cancel}
-	require.NoError(t, run(context.Background(), stop, args, stdout))
+	require.NoError(t, program().Run(context.Background(), stop, args, stdout))
 	require.Equal(t, []int{3}, savedSteps(t, paused))
 	_, err = execute(t, args...)
 	require.ErrorContains(t, err, "an earlier run has left a checkpoint of step 3; give -resume to go on from it, or another folder, or remove "+paused)
@@ -71,7 +71,7 @@ func TestResume(t *testing.T) {
 	ctx, abort := context.WithCancel(context.Background())
 	defer abort()
 	stdout = &stopper{at: "step 6/9", stop: abort} // at once, two steps behind a checkpoint
-	require.Error(t, run(ctx, context.Background(), append(args, "-resume"), stdout))
+	require.Error(t, program().Run(ctx, context.Background(), append(args, "-resume"), stdout))
 	if !strings.Contains(stdout.String(), "resumed after step 3, from "+filepath.Join(paused, "checkpoints", "step-00000003")+"\n") {
 		t.Errorf("the output does not say where the run begins:\n%s", stdout)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/gomoe/gomoe/checkpoint"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/train/lm"
 )
 
 // The saved model has every weight once, under the names that a Mixtral has and transposed as torch has the
@@ -26,12 +27,14 @@ func TestSave(t *testing.T) {
 	for _, mesh := range []string{"", "dp=2,ep=2"} {
 		m, err := sharding.ParseMesh(mesh)
 		require.NoError(t, err)
-		tr := started(t, c, m, o.seed, runtime.Options{}, false)
+		tr := started(t, c, o, m, o.Seed, runtime.Options{}, false)
 		defer tr.Close()
 		weights, err := tr.Weights(context.Background())
 		require.NoError(t, err)
 		dir := t.TempDir()
-		require.NoError(t, c.save(dir, weights))
+		o.Out = dir
+		_, err = lm.Command{Model: c}.Save(o, tr.p.Params, weights)
+		require.NoError(t, err)
 		saved, err := checkpoint.Open(dir)
 		require.NoError(t, err)
 		defer saved.Close()
@@ -45,7 +48,8 @@ func TestSave(t *testing.T) {
 		}
 		s, err := saved.Summary()
 		require.NoError(t, err)
-		n, active := c.count()
+		n, expert := int(c.Size().Weights), 3*c.Width*c.FFN
+		active := n - c.Layers*(c.Experts-c.TopK)*expert
 		if saved.Config.Architecture != "mixtral" || s.Layers != c.Layers || s.Experts != c.Experts || s.TopK != c.TopK || s.Parameters != int64(n) || s.Active != int64(active) {
 			t.Errorf("%s: %+v, want %d parameters of which %d are active", saved.Config.Architecture, s, n, active)
 		}
@@ -72,7 +76,7 @@ func TestSave(t *testing.T) {
 			equal("model.layers.1.self_attn."+hf+"_proj.weight", array.Data[float32](weights["l1_"+own]), d, d)
 		}
 		equal("model.layers.1.block_sparse_moe.gate.weight", array.Data[float32](weights["l1_router"]), d, c.Experts)
-		equal("lm_head.weight", array.Data[float32](weights["head"]), d, c.Vocab)
+		equal("lm_head.weight", array.Data[float32](weights["head"]), d, lm.Vocab)
 		for e := range c.Experts {
 			at := fmt.Sprintf("model.layers.1.block_sparse_moe.experts.%d.", e)
 			equal(at+"w1.weight", array.Data[float32](weights["l1_gate"])[e*d*f:], d, f)
@@ -93,7 +97,7 @@ func TestRunSaves(t *testing.T) {
 	args, _ := tiny(t, "-steps", "2", "-sample", "0")
 	out := t.TempDir()
 	var stdout strings.Builder
-	require.NoError(t, run(context.Background(), context.Background(), append(args, "-out", out), &stdout))
+	require.NoError(t, program().Run(context.Background(), context.Background(), append(args, "-out", out), &stdout))
 	require.Contains(t, stdout.String(), "written: metrics.csv, training.png, model.safetensors, config.json, tokenizer.json in "+out)
 	m, err := checkpoint.Open(out)
 	require.NoError(t, err)
@@ -107,12 +111,12 @@ func TestRunSaves(t *testing.T) {
 
 // A model that cannot be written is found out before the training.
 func TestNoPlaceForTheModel(t *testing.T) {
-	for _, name := range modelFiles() {
+	for _, name := range []string{"model.safetensors", "config.json", "tokenizer.json"} {
 		args, _ := tiny(t, "-steps", "2", "-sample", "0")
 		out := t.TempDir()
 		require.NoError(t, os.Mkdir(filepath.Join(out, name), 0o777))
 		var stdout strings.Builder
-		err := run(context.Background(), context.Background(), append(args, "-out", out), &stdout)
+		err := program().Run(context.Background(), context.Background(), append(args, "-out", out), &stdout)
 		require.ErrorContains(t, err, "-out: create "+filepath.Join(out, name)+": this is a folder")
 		require.NotContains(t, stdout.String(), "loss")
 	}

@@ -20,10 +20,10 @@ func TestDeviceSources(t *testing.T) {
 	for _, d := range []string{"f32", "bf16"} {
 		t.Run(d, func(t *testing.T) {
 			args, _ := tiny(t, "-layers", "1", "-dtype", d)
-			c, _, _ := setup(t, args...)
+			c, o, _ := setup(t, args...)
 			mesh, err := sharding.ParseMesh("ep=2")
 			require.NoError(t, err)
-			p, cfg := planned(t, c, mesh)
+			p, cfg := planned(t, c, o, mesh)
 			cfg.Target = kernels.Metal{}
 			plan, err := gomoe.Compile(p.Program, cfg)
 			require.NoError(t, err)

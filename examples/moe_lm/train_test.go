@@ -153,7 +153,7 @@ func TestMeshes(t *testing.T) {
 				l, d := append(column(steps, "loss"), steps[2]["held_out"], steps[5]["held_out"]), column(steps, "drops")
 				if losses == nil {
 					losses, drops = l, d
-					if dropped := d[0] > 0; dropped != (c.capacity != "0") || dropped != strings.Contains(stdout, "for -capacity 0.5") {
+					if dropped := d[0] > 0; dropped != (c.capacity != "0") || dropped != strings.Contains(stdout, "dropped ") {
 						t.Errorf("drops %v, and the output says:\n%s", d, stdout)
 					}
 					continue

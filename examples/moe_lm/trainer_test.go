@@ -19,18 +19,18 @@ func TestReplicas(t *testing.T) {
 	for _, mesh := range []string{"dp=2,ep=2", "ep=2,dp=2", "dp=4", "dp=1,ep=4", "dp=2,ep=1,tp=2", "dp=2,ep=2,tp=2"} {
 		args, _ := tiny(t, "-mesh", mesh, "-capacity", "0.9")
 		c, o, corpus := setup(t, args...)
-		tr := started(t, c, o.mesh, o.seed, runtime.Options{}, false)
+		tr := started(t, c, o, o.Mesh, o.Seed, runtime.Options{}, false)
 		defer tr.Close()
 		for n := 1; n <= 4; n++ {
-			inputs, targets, err := corpus.Batch(n, c.Batch, c.Seq)
+			inputs, targets, err := corpus.Batch(n, o.Rows, o.Length)
 			require.NoError(t, err)
 			_, err = tr.train(context.Background(), n, 1e-2, inputs, targets)
 			require.NoError(t, err)
 			compared := 0
 			for name, a := range tr.State() {
 				holder := map[int]int{} // of each part, a rank
-				for rank := range o.mesh.Ranks() {
-					part := o.mesh.Index(rank, a.Spec.Axes())
+				for rank := range o.Mesh.Ranks() {
+					part := o.Mesh.Index(rank, a.Spec.Axes())
 					other, ok := holder[part]
 					if !ok {
 						holder[part] = rank
@@ -54,7 +54,7 @@ func TestReplicas(t *testing.T) {
 func TestDonation(t *testing.T) {
 	args, _ := tiny(t)
 	c, o, corpus := setup(t, args...)
-	tr := started(t, c, o.mesh, o.seed, runtime.Options{}, false)
+	tr := started(t, c, o, o.Mesh, o.Seed, runtime.Options{}, false)
 	defer tr.Close()
 	n := 0
 	// perStep runs steps and returns the mean of the bytes that one allocates.
@@ -63,7 +63,7 @@ func TestDonation(t *testing.T) {
 		goruntime.ReadMemStats(&before)
 		for range steps {
 			n++
-			inputs, targets, err := corpus.Batch(n, c.Batch, c.Seq)
+			inputs, targets, err := corpus.Batch(n, o.Rows, o.Length)
 			require.NoError(t, err)
 			_, err = tr.train(context.Background(), n, 1e-3, inputs, targets)
 			require.NoError(t, err)
@@ -75,7 +75,7 @@ func TestDonation(t *testing.T) {
 	first := maps.Clone(tr.State())
 	lay := map[string][]*byte{} // where the parts of the first did
 	for name, a := range first {
-		for rank := range o.mesh.Ranks() {
+		for rank := range o.Mesh.Ranks() {
 			lay[name] = append(lay[name], &toy.Part(t, a, rank).Bytes()[0])
 		}
 	}
@@ -86,7 +86,7 @@ func TestDonation(t *testing.T) {
 		t.Errorf("a step allocates %d bytes, 40 steps earlier it was %d", late, early)
 	}
 	for name, old := range first {
-		for rank := range o.mesh.Ranks() {
+		for rank := range o.Mesh.Ranks() {
 			if lay[name][rank] != &toy.Part(t, tr.State()[name], rank).Bytes()[0] {
 				t.Errorf("%s does not lie where it did 50 steps ago on rank %d", name, rank)
 			}
@@ -102,11 +102,11 @@ func TestDonation(t *testing.T) {
 func TestStepAllocations(t *testing.T) {
 	args, _ := tiny(t)
 	c, o, corpus := setup(t, args...)
-	tr := started(t, c, o.mesh, o.seed, runtime.Options{Threads: 1}, false)
+	tr := started(t, c, o, o.Mesh, o.Seed, runtime.Options{Threads: 1}, false)
 	defer tr.Close()
-	inputs, targets, err := corpus.Batch(1, c.Batch, c.Seq)
+	inputs, targets, err := corpus.Batch(1, o.Rows, o.Length)
 	require.NoError(t, err)
-	n, kernels := 0, len(tr.Job.Plan().Instrs)*o.mesh.Ranks()
+	n, kernels := 0, len(tr.Job.Plan().Instrs)*o.Mesh.Ranks()
 	perStep := testing.AllocsPerRun(5, func() {
 		n++
 		_, err := tr.train(context.Background(), n, 1e-3, inputs, targets)

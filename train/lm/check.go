@@ -1,4 +1,4 @@
-package main
+package lm
 
 import (
 	"context"
@@ -8,9 +8,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/gomoe/gomoe/array"
-	"github.com/gomoe/gomoe/data/text"
-	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/nn"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/train"
 )
@@ -32,13 +30,14 @@ type tolerances struct{ loss, norm, gradient float64 }
 // more than 2e-3 and 3e-2.
 //
 // With -exact nothing differs.
-func (c config) allowed(tp bool) tolerances {
+func (o *Options) allowed() tolerances {
+	tp, bf16 := o.Mesh.Size("tp") > 1, o.DType.Is == "bf16"
 	switch {
-	case c.Exact:
+	case o.Exact:
 		return tolerances{}
-	case c.DType.DType == graph.BF16 && tp:
+	case bf16 && tp:
 		return tolerances{loss: 1e-2, norm: 1e-1, gradient: math.Inf(1)}
-	case c.DType.DType == graph.BF16:
+	case bf16:
 		return tolerances{norm: 2e-3, gradient: 2e-2}
 	case tp:
 		return tolerances{loss: 1e-5, norm: 1e-5, gradient: 1e-5}
@@ -60,72 +59,76 @@ var errCheck = errors.New("one rank and the mesh disagree")
 // the same text, and compares the loss, every gradient and the updated weights.
 // Without tp the loss must be equal to the bit, in f32 and in bf16. It prints the largest
 // differences, and returns errCheck if one is too large.
-func check(ctx context.Context, w io.Writer, c config, o options, corpus *text.Corpus) error {
-	alone := c
+func (c Command) check(ctx context.Context, w io.Writer, o *Options, corpus *Bytes) error {
+	alone := *o
 	alone.world = nil
-	one, err := firstStep(ctx, alone, sharding.Mesh{}, o, corpus)
+	one, err := c.firstStep(ctx, &alone, sharding.Mesh{}, corpus)
 	if err != nil {
 		return err
 	}
-	many, err := firstStep(ctx, c, o.mesh, o, corpus)
+	many, err := c.firstStep(ctx, o, o.Mesh, corpus)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "one rank against mesh %s: one step from the same weights\n\n", describe(o.mesh))
-	return compare(w, c, o, one, many)
+	fmt.Fprintf(w, "one rank against mesh %s: one step from the same weights\n\n", Describe(o.Mesh))
+	return compare(w, o, one, many)
 }
 
-// A first is the result of the first step: what it reports, and the gradients and updated
-// weights by the names of the weights, on the host.
+// A first is the result of the first step: what it reports, and the gradients and updated weights by the names of the
+// weights, on the host.
 type first struct {
 	*train.Done
+	params             []nn.Param
 	gradients, weights map[string][]float64
 }
 
 // firstStep runs the first step on a mesh with the full learning rate.
-func firstStep(ctx context.Context, c config, m sharding.Mesh, o options, corpus *text.Corpus) (f *first, err error) {
-	bytes, targets, err := corpus.Batch(1, c.Batch, c.Seq)
-	if err != nil {
-		return nil, fmt.Errorf("-seq %d: %w", c.Seq, err)
-	}
-	in, err := c.batch(bytes, targets)
+func (c Command) firstStep(ctx context.Context, o *Options, m sharding.Mesh, corpus *Bytes) (f *first, err error) {
+	step := c.step(o)
+	step.Train.Gradients = true
+	p, err := step.Trace(m)
 	if err != nil {
 		return nil, err
 	}
-	tr, err := newTrainer(c, m, o.session(), true)
+	in, err := corpus.Step(1)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, tr.Close()) }()
-	if err := tr.Init(o.seed); err != nil {
+	cfg := o.Config(m)
+	run, err := train.Open(p, cfg)
+	if err != nil {
+		return nil, train.Lightest(err, p, cfg, c.lighter(step, o))
+	}
+	defer func() { err = errors.Join(err, run.Close()) }()
+	if err := run.Init(o.Seed); err != nil {
 		return nil, err
 	}
-	f = &first{gradients: map[string][]float64{}, weights: map[string][]float64{}}
-	out, err := tr.Step(ctx, 1, o.lr, in)
+	f = &first{params: p.Params, gradients: map[string][]float64{}, weights: map[string][]float64{}}
+	out, err := run.Step(ctx, 1, o.Rate, in)
 	if err != nil {
 		return nil, fmt.Errorf("step 1: %w", err)
 	}
-	if f.Done, err = tr.Read(ctx, out); err != nil {
+	if f.Done, err = run.Read(ctx, out); err != nil {
 		return nil, err
 	}
-	weights, err := tr.Weights(ctx)
+	weights, err := run.Weights(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range c.params() {
-		var g array.Array
-		if g, err = tr.Job.Get(ctx, out["grad/"+p.name]); err != nil {
+	for _, p := range p.Params {
+		g, err := run.Job.Get(ctx, out["grad/"+p.Name])
+		if err != nil {
 			return nil, err
 		}
-		f.gradients[p.name], f.weights[p.name] = g.Float64s(), weights[p.name].Float64s()
+		f.gradients[p.Name], f.weights[p.Name] = g.Float64s(), weights[p.Name].Float64s()
 	}
 	return f, nil
 }
 
 // compare prints the differences between the first step on one rank and on many, and
 // returns errCheck, with what differs, if one is too large.
-func compare(w io.Writer, c config, o options, one, many *first) error {
-	allowed := c.allowed(o.mesh.Size("tp") > 1)
+func compare(w io.Writer, o *Options, one, many *first) error {
+	allowed := o.allowed()
 	var wrong []string
 	verdict := func(what string, ok bool) string {
 		if ok {
@@ -135,8 +138,8 @@ func compare(w io.Writer, c config, o options, one, many *first) error {
 		return "WRONG"
 	}
 	width := len("gradient norm")
-	for _, p := range c.params() {
-		width = max(width, len(p.name))
+	for _, p := range one.params {
+		width = max(width, len(p.Name))
 	}
 
 	fmt.Fprintf(w, "%-*s  %12s  %12s  %10s  %8s\n", width, "", "one rank", "mesh", "difference", "allowed")
@@ -156,10 +159,10 @@ func compare(w io.Writer, c config, o options, one, many *first) error {
 		"updated weights less what AdamW makes of the difference between the gradients\n\n")
 	fmt.Fprintf(w, "%-*s  %8s  %8s  %8s\n", width, "", "gradient", "updated", "residue")
 	fmt.Fprintf(w, "%-*s  %8.1e  %8s  %8.1e\n", width, "allowed", allowed.gradient, "", residue)
-	for _, p := range c.params() {
-		dg, dw, rest := differences(c, o, p.name, one, many)
-		what := verdict(p.name, dg <= allowed.gradient && rest <= residue && !(c.Exact && dw > 0))
-		fmt.Fprintf(w, "%-*s  %8.2e  %8.2e  %8.2e  %s\n", width, p.name, dg, dw, rest, what)
+	for _, p := range one.params {
+		dg, dw, rest := differences(o, p.Name, one, many)
+		what := verdict(p.Name, dg <= allowed.gradient && rest <= residue && !(o.Exact && dw > 0))
+		fmt.Fprintf(w, "%-*s  %8.2e  %8.2e  %8.2e  %s\n", width, p.Name, dg, dw, rest, what)
 	}
 	if len(wrong) > 0 {
 		fmt.Fprintln(w, "\n--check FAILED")
@@ -178,10 +181,10 @@ func compare(w io.Writer, c config, o options, one, many *first) error {
 // move(g) = g/(|g|+eps), and lr·decay·p, which is the same on both. An element whose
 // gradient is little more than rounding may thus move by lr in either direction, and a
 // bound for the updated weights alone would have to allow for that.
-func differences(c config, o options, name string, one, many *first) (gradient, updated, rest float64) {
-	lr := float64(float32(o.lr))
+func differences(o *Options, name string, one, many *first) (gradient, updated, rest float64) {
+	lr := float64(float32(o.Rate))
 	move := func(f *first, g float64) float64 {
-		g *= float64(min(1, float32(c.Clip)/float32(f.Norm)))
+		g *= float64(min(1, float32(o.Clip)/float32(f.Norm)))
 		return g / (math.Abs(g) + eps)
 	}
 	var largestG, largestW float64

@@ -1,4 +1,4 @@
-package main
+package lm
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/data"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/whole"
 	"github.com/gomoe/gomoe/nn"
@@ -22,8 +23,8 @@ import (
 
 // sample lets the trained model continue the prompt, prints the text and writes it
 // to sample.txt. It runs on one rank.
-func sample(ctx, stop context.Context, c config, o options, weights map[string]array.Array, stdout io.Writer) (err error) {
-	w, err := newWriter(c, weights, o.on)
+func (c Command) sample(ctx, stop context.Context, o *Options, weights map[string]array.Array, stdout io.Writer) (err error) {
+	w, err := c.newWriter(o, weights)
 	if err != nil {
 		return err
 	}
@@ -31,13 +32,13 @@ func sample(ctx, stop context.Context, c config, o options, weights map[string]a
 	if stop.Err() != nil {
 		stop = ctx // an interrupt has ended the training; the next one ends the program
 	}
-	fmt.Fprintf(stdout, "sample:\n%s", printable(o.prompt))
-	text, err := w.write(ctx, stop, o.prompt, o.sample, o.temperature, o.seed)
+	fmt.Fprintf(stdout, "sample:\n%s", printable(o.Prompt))
+	text, err := w.write(ctx, stop, o.Prompt, o.Sample, o.Temperature, o.Seed)
 	fmt.Fprintln(stdout, printable(text))
 	if err != nil {
 		return fmt.Errorf("sample: %w", err)
 	}
-	return whole.Write(filepath.Join(o.out, "sample.txt"), func(w io.Writer) error { _, err := io.WriteString(w, o.prompt+text); return err })
+	return whole.Write(filepath.Join(o.Out, "sample.txt"), func(w io.Writer) error { _, err := io.WriteString(w, o.Prompt+text); return err })
 }
 
 // printable replaces bytes that a terminal would not show or would interpret: a
@@ -51,26 +52,24 @@ func printable(s string) string {
 	}, s)
 }
 
-// writer generates text with a trained model on one rank, which has one copy of the
-// weights.
+// writer generates text with a trained model on one rank, which has one copy of the weights.
 type writer struct {
-	c   config
-	job *gomoe.Job
-	in  map[string]*runtime.Array
+	length int // of the window
+	job    *gomoe.Job
+	in     map[string]*runtime.Array
 }
 
 // newWriter returns a writer. It copies the weights, which are given by name.
-func newWriter(c config, weights map[string]array.Array, device runtime.Device) (*writer, error) {
-	c.Capacity = 0 // a batch of one sequence must not drop
+func (c Command) newWriter(o *Options, weights map[string]array.Array) (*writer, error) {
 	p, err := graph.Trace("next", func(t *graph.Tracer) []*graph.Value {
-		bytes := t.Input("bytes", graph.I32, 1, c.Seq)
-		logits, _ := c.logits(c.inputs(nn.New(t, nn.Options{})), bytes)
-		return []*graph.Value{logits.Named("logits")}
+		bytes := t.Input(data.Tokens, graph.I32, 1, o.Length)
+		s := nn.New(t, c.step(o).Train.Model)
+		return []*graph.Value{c.Model.Forward(s, bytes, false).Named("logits")} // a batch of one sequence must not drop
 	})
 	if err != nil {
 		return nil, err
 	}
-	job, err := gomoe.Open(p, gomoe.Config{Options: runtime.Options{Device: device}})
+	job, err := gomoe.Open(p, gomoe.Config{Options: runtime.Options{Device: o.device}})
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +79,7 @@ func newWriter(c config, weights map[string]array.Array, device runtime.Device) 
 			return nil, errors.Join(err, job.Close())
 		}
 	}
-	return &writer{c, job, in}, nil
+	return &writer{o.Length, job, in}, nil
 }
 
 // write returns n bytes that the model generates after prompt, which must not be
@@ -89,7 +88,7 @@ func newWriter(c config, weights map[string]array.Array, device runtime.Device) 
 func (w *writer) write(ctx, stop context.Context, prompt string, n int, temperature float64, seed uint64) (string, error) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	out := []byte(prompt)
-	window := make([]int32, w.c.Seq)
+	window := make([]int32, w.length)
 	for range n {
 		if ctx.Err() != nil {
 			return string(out[len(prompt):]), context.Cause(ctx)
@@ -99,7 +98,7 @@ func (w *writer) write(ctx, stop context.Context, prompt string, n int, temperat
 		}
 		// Bytes after the ones seen so far have no influence: attention is causal,
 		// and nothing is dropped.
-		seen := out[max(0, len(out)-w.c.Seq):]
+		seen := out[max(0, len(out)-w.length):]
 		for i, b := range seen {
 			window[i] = int32(b)
 		}
@@ -114,23 +113,23 @@ func (w *writer) write(ctx, stop context.Context, prompt string, n int, temperat
 
 // logits returns the logits f32[V] of the byte that follows window[at].
 func (w *writer) logits(ctx context.Context, window []int32, at int) ([]float32, error) {
-	bytes, err := array.Of(window, 1, w.c.Seq)
+	bytes, err := array.Of(window, 1, w.length)
 	if err != nil {
 		return nil, err
 	}
-	if w.in["bytes"], err = w.job.Put("bytes", bytes); err != nil {
+	if w.in[data.Tokens], err = w.job.Put(data.Tokens, bytes); err != nil {
 		return nil, err
 	}
 	out, err := w.job.Run(ctx, w.in)
 	if err != nil {
 		return nil, err
 	}
-	defer w.job.Recycle(out[0], w.in["bytes"])
+	defer w.job.Recycle(out[0], w.in[data.Tokens])
 	parts, err := out[0].Parts()
 	if err != nil {
 		return nil, err
 	}
-	return slices.Clone(array.Data[float32](parts[0].Array)[at*w.c.Vocab:][:w.c.Vocab]), nil
+	return slices.Clone(array.Data[float32](parts[0].Array)[at*Vocab:][:Vocab]), nil
 }
 
 // draw returns the byte at u (in [0, 1)) of the distribution

@@ -1,0 +1,301 @@
+package lm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/checkpoint/safetensors"
+	"github.com/gomoe/gomoe/checkpoint/tensor"
+	"github.com/gomoe/gomoe/data/text"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/memory"
+	"github.com/gomoe/gomoe/internal/whole"
+	"github.com/gomoe/gomoe/nn"
+	"github.com/gomoe/gomoe/runtime"
+	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/tokenizer"
+	"github.com/gomoe/gomoe/train"
+	"github.com/gomoe/gomoe/world"
+)
+
+// Vocab is the number of tokens of a Command's model: bytes.
+const Vocab = 256
+
+// Command is a program that trains a model of its own on the bytes of a text. Each of its flags is one of the model's or of
+// Options.
+type Command struct {
+	Name  string
+	Usage string // what -help prints before the flags
+	Model Model
+	// Masters has parameters rounded to the type of -dtype where the model uses them, which layers of package nn want. They
+	// are f32 otherwise, and the model rounds them itself.
+	Masters bool
+}
+
+// Model is what a Command trains.
+type Model interface {
+	// Flags declares the flags of the model, and returns the names of those that say its size: a run goes on from a
+	// checkpoint of the same sizes only.
+	Flags(f *flag.FlagSet) (sizes []string)
+	// Validate returns an error, by the names of flags, if the model cannot be, or not on the mesh.
+	Validate(m sharding.Mesh) error
+	// Size is about how large the model is, before it is traced.
+	Size() Size
+	// Forward returns logits f32[B,S,Vocab] of bytes i32[B,S]. Scope.DType is what to compute in.
+	// Unless drop is true, which it is in training, no expert leaves out a token.
+	Forward(s *nn.Scope, bytes *graph.Value, drop bool) *graph.Value
+	// Config returns the members of the model's config.json, and Name what a parameter is called in model.safetensors,
+	// with a star for the number of an expert; transposed says that files have [out,in] for [in,out].
+	Config(o *Options) map[string]any
+	Name(param string) (name string, transposed bool)
+}
+
+// help is what -help asks for, as an error.
+type help struct{ text string }
+
+func (h *help) Error() string { return h.text }
+
+// Parse reads a command line into the options and the model.
+func (c Command) Parse(args []string) (*Options, error) {
+	o := &Options{}
+	f := flag.NewFlagSet(c.Name, flag.ContinueOnError)
+	for _, name := range c.Model.Flags(f) {
+		o.sizes = append(o.sizes, "-"+name)
+	}
+	mesh, order := o.flags(f)
+	f.SetOutput(io.Discard) // a mistake prints one line, not all flags
+	f.Usage = func() {}
+	switch err := f.Parse(args); {
+	case err == flag.ErrHelp:
+		var text bytes.Buffer
+		text.WriteString(c.Usage)
+		f.SetOutput(&text)
+		f.PrintDefaults()
+		return o, &help{text.String()}
+	case err != nil:
+		return o, fmt.Errorf("%w; see -help", err)
+	case f.NArg() > 0:
+		return o, fmt.Errorf("argument %q: all settings are flags, and switches are given as -check or -check=false; see -help", f.Arg(0))
+	}
+	o.same(f)
+	var err error
+	if o.Mesh, err = sharding.ParseMesh(*mesh); err == nil {
+		o.Mesh, err = o.Mesh.Ordered(*order)
+	}
+	if err == nil {
+		err = o.validate()
+	}
+	if err == nil {
+		err = c.Model.Validate(o.Mesh)
+	}
+	o.flagged = f
+	return o, err
+}
+
+// Run does what a command line asks for. It ends early but in order when stop ends, and at once when ctx ends. A Command is
+// run once.
+func (c Command) Run(ctx, stop context.Context, args []string, stdout io.Writer) (err error) {
+	o, err := c.Parse(args)
+	var h *help
+	if errors.As(err, &h) {
+		_, err := io.WriteString(stdout, h.text)
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	var w world.World
+	defer w.Close()
+	if err := w.Setup(ctx, world.Config{Mesh: &o.Mesh, Transport: *o.transport, Deadline: *o.deadline}); err != nil {
+		return err
+	}
+	if o.info, err = w.Info(); err != nil {
+		return err
+	}
+	if err := c.room(o, o.Mesh, len(o.info.Local), memory.Available()); err != nil {
+		return err
+	}
+	if o.Check {
+		if err := c.room(o, sharding.Mesh{}, 1, memory.Available()); err != nil {
+			return err
+		}
+	}
+	if o.world = &w; !o.info.First() {
+		stdout = io.Discard // only the first rank prints
+	}
+	device, err := gomoe.OpenDevice(ctx, o.Device)
+	if err != nil {
+		return fmt.Errorf("-device: %w", err)
+	}
+	if device != nil {
+		o.device = device
+		defer func() { err = also(err, device.Close()) }()
+	}
+	read, err := text.Load(stop, text.Options{Data: o.Data, Limit: o.Limit, Seed: o.Seed})
+	if err != nil {
+		return err
+	}
+	corpus, err := NewBytes(read, o.Rows, o.Length, o.Eval > 0 && !o.Check)
+	if err != nil {
+		return fmt.Errorf("-seq %d: %w", o.Length, err)
+	}
+	o.Facts["text"] = corpus.Hash()
+	if err := w.Same(ctx, o.Facts); err != nil {
+		return err
+	}
+	if o.Check {
+		return c.check(stop, stdout, o, corpus)
+	}
+	return c.train(ctx, stop, o, corpus, stdout)
+}
+
+// train runs the training that the command line asks for. However it ends, the metrics and the plot contain all completed
+// steps.
+func (c Command) train(ctx, stop context.Context, o *Options, corpus *Bytes, stdout io.Writer) (err error) {
+	step, cfg := c.step(o), o.Config(o.Mesh)
+	p, err := step.Trace(o.Mesh)
+	if err != nil {
+		return err
+	}
+	c.describe(stdout, o, corpus, p.Params)
+	t := Training{
+		Program: p, Config: cfg, Lighter: c.lighter(step, o), Seed: o.Seed, Metrics: o.Metrics, Unit: "byte", Stdout: stdout,
+		Loop: train.Loop{
+			Steps: o.Steps, Rate: train.Cosine(o.Rate, o.Warmup, o.Steps, 0.1), Tokens: o.Rows * o.Length, Every: o.Eval, Batch: corpus.Step,
+			Saves:    o.saves(),
+			Figures:  train.Figures{Folder: o.Out, Title: c.Name + ", mesh " + Describe(o.Mesh), Entropy: corpus.Entropy},
+			Remedies: train.Remedies{Lower: "-lr", Find: "add -finite"},
+		},
+		Done: func(ctx context.Context, d *Done) error { return c.finish(ctx, stop, o, d, p.Params, stdout) },
+	}
+	// Report the error at once: whoever ends this process because another rank has failed may not wait for the figure.
+	failed := false
+	t.Loop.Failed = func(err error) {
+		failed = true
+		fmt.Fprintf(os.Stderr, "%s: %v\n", c.Name, err)
+	}
+	if o.Eval > 0 {
+		t.Evaluation = step.Evaluation
+		t.HeldOut = func(ctx context.Context, e *train.Evaluation) (float64, error) {
+			return e.Scalar(ctx, "loss", corpus.Held)
+		}
+	}
+	if o.info.First() {
+		if err := whole.Folder(o.Out); err != nil {
+			return fmt.Errorf("-out: %w", err)
+		}
+		for _, name := range modelFiles() { // find out before the training
+			f, err := whole.Create(filepath.Join(o.Out, name))
+			if err != nil {
+				return fmt.Errorf("-out: %w", err)
+			}
+			f.Discard()
+		}
+	}
+	if o.Trace != "" {
+		if t.Config.Trace, err = runtime.CreateTrace(o.tracePath()); err != nil {
+			return fmt.Errorf("-trace: %w", err)
+		}
+		defer func() { err = also(err, t.Config.Trace.Close()) }()
+	}
+	if _, err = t.Run(ctx, stop); err != nil && failed {
+		return &reported{err}
+	}
+	return err
+}
+
+// step returns the step.
+func (c Command) step(o *Options) Step {
+	s := o.Step(c.Model)
+	s.Train.Model.Masters = c.Masters
+	return s
+}
+
+// describe prints what is trained.
+func (c Command) describe(w io.Writer, o *Options, corpus *Bytes, params []nn.Param) {
+	where := "in this process"
+	if o.info.Mode == world.PerProcess {
+		where = fmt.Sprintf("in %d processes over %s", o.info.Size, o.info.Transport)
+	}
+	_, bits := corpus.UnigramEntropy()
+	size, named := c.Model.Size(), slices.Clone(params)
+	for i, p := range params {
+		named[i].Name, _ = c.Model.Name(p.Name) // which says what is of an expert
+	}
+	all, active := nn.Count(named, size.TopK)
+	fmt.Fprintf(w, "text: %s\n", corpus)
+	fmt.Fprintf(w, "byte-unigram entropy: %.4f nats (%.3f bits) per byte\n", corpus.Entropy, bits)
+	fmt.Fprintf(w, "model: %d layers, %d experts of which %d per token, %d weights of which %d per token\n", size.Layers, size.Experts, size.TopK, all, active)
+	fmt.Fprintf(w, "mesh: %s %s, %d tokens per step, computing in %s\n", Describe(o.Mesh), where, o.Rows*o.Length, o.DType.Is)
+}
+
+// lighter returns the flags with which the step may take less memory.
+func (c Command) lighter(step Step, o *Options) []train.Lighter {
+	narrow := *o
+	narrow.DType.Is = "bf16"
+	return step.Lighter(o.Config(o.Mesh), c.step(&narrow), func(setting, value string) string { return "-" + setting + " " + value })
+}
+
+// finish writes the model and a sample.
+func (c Command) finish(ctx, stop context.Context, o *Options, d *Done, params []nn.Param, stdout io.Writer) error {
+	weights, err := d.Weights(ctx)
+	if err != nil || !o.info.First() {
+		return err
+	}
+	written, err := c.Save(o, params, weights)
+	if err != nil {
+		return err
+	}
+	written = append([]string{"metrics.csv", "training.png"}, written...)
+	if o.Sample > 0 {
+		if err := c.sample(ctx, stop, o, weights, stdout); err != nil {
+			return err
+		}
+		written = append(written, "sample.txt")
+	}
+	fmt.Fprintf(stdout, "written: %s in %s\n", strings.Join(written, ", "), o.Out)
+	return nil
+}
+
+// Save writes the model to Options.Out, and returns the names of its files. weights are by the names of params.
+func (c Command) Save(o *Options, params []nn.Param, weights map[string]array.Array) ([]string, error) {
+	var tensors []tensor.Source
+	for _, p := range params {
+		name, transposed := c.Model.Name(p.Name)
+		w := weights[p.Name]
+		if transposed {
+			w = Transposed(w)
+		}
+		tensors = append(tensors, Tensors(name, w)...)
+	}
+	tok, err := tokenizer.Bytes()
+	if err != nil {
+		return nil, err
+	}
+	return WriteModel(o.Out, tensors, c.Model.Config(o), map[string][]byte{tokenizer.FileName: tok})
+}
+
+// modelFiles returns the names of the model's files.
+func modelFiles() []string {
+	return []string{safetensors.FileName, checkpoint.ConfigName, tokenizer.FileName}
+}
+
+// tracePath returns the file of this process's trace. Each process has its own, with its rank before the extension.
+func (o *Options) tracePath() string {
+	if o.info.Mode != world.PerProcess {
+		return o.Trace
+	}
+	ext := filepath.Ext(o.Trace)
+	return fmt.Sprintf("%s.%d%s", strings.TrimSuffix(o.Trace, ext), o.info.Rank, ext)
+}

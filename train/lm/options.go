@@ -1,0 +1,207 @@
+package lm
+
+import (
+	"flag"
+	"fmt"
+	"math"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/nn"
+	"github.com/gomoe/gomoe/runtime"
+	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/train"
+	"github.com/gomoe/gomoe/train/snapshot"
+	"github.com/gomoe/gomoe/world"
+)
+
+// Options are the flags of a Command, but for those of its model. Each is described where flags declares it.
+type Options struct {
+	Mesh                                           sharding.Mesh
+	Data, Out, Trace, Prompt, Metrics, Device      string
+	Steps, Warmup, Eval, SaveEvery, Keep, Sample   int
+	Compare                                        int
+	Rows, Length, Microbatches                     int
+	Rate, Temperature, Clip, Decay, Balance, ZLoss float64
+	Seed                                           uint64
+	Limit                                          int64
+	Check, Finite, Resume, Exact                   bool
+	DType, Sums, Remat, Zero                       Choice
+	Overlap                                        lowering.Overlap
+	// Facts are the flags, with the model's, that all processes have to have in common, and that checkpoints keep.
+	Facts map[string]string
+
+	transport *string
+	deadline  *time.Duration
+	sizes     []string // the model's flags that a run has to go on with, each with its dash
+	flagged   *flag.FlagSet
+	info      world.Info
+	world     *world.World
+	device    runtime.Device // the one of that name; nil for the host
+}
+
+// AdamW's constants.
+const (
+	beta1 = 0.9
+	beta2 = 0.95
+	eps   = 1e-8
+)
+
+// flags declares the flags. Those of the model are declared already.
+func (o *Options) flags(f *flag.FlagSet) (mesh, order *string) {
+	mesh = f.String("mesh", "dp=2,ep=2", "`axes` of ranks: dp splits the batch, ep the batch and the experts, tp heads and expert columns; ep=0-4/5-7 instead of a size says which experts each rank has, and ep=8:64/24 gives each its share of 8, such as by memory; ep=2x4 are 8 ranks on 2 machines; empty is one rank")
+	order = f.String("order", "", "the `ranks` in the order in which they take the places of the mesh, the last axis fastest, such as 0,2,1,3; 0,1,2,… if not given")
+	o.transport, o.deadline = world.TransportFlag(f), world.DeadlineFlag(f)
+	f.StringVar(&o.Data, "data", "", "`files` and folders to train on, with commas between; empty is the Go standard library's source")
+	f.Int64Var(&o.Limit, "limit", 0, "`bytes` of text to read at most; 0 is 16 MiB, negative no limit")
+	f.StringVar(&o.Out, "out", "out/"+f.Name(), "`folder` for metrics.csv, training.png, the model (model.safetensors, config.json, tokenizer.json) and sample.txt")
+	f.StringVar(&o.Trace, "trace", "", "write a trace of every training step to this `file`, for Perfetto")
+	f.StringVar(&o.Metrics, "metrics", "", "`address`, such as :9100, where the first process serves step, loss, rate, load of the experts and drops to Prometheus")
+	f.StringVar(&o.Prompt, "prompt", "// Package ", "`text` that the sample continues")
+	f.IntVar(&o.Sample, "sample", 300, "bytes to write at the end; 0 for no sample")
+	f.Float64Var(&o.Temperature, "temperature", 0.7, "of the sample")
+	f.IntVar(&o.Steps, "steps", 1500, "training steps")
+	f.IntVar(&o.Warmup, "warmup", 100, "steps over which the learning rate rises")
+	f.Float64Var(&o.Rate, "lr", 3e-3, "peak learning `rate`")
+	f.Float64Var(&o.Clip, "clip", 1, "largest global `norm` of the gradient")
+	f.Float64Var(&o.Decay, "decay", 0.1, "weight decay of matrices")
+	f.Float64Var(&o.Balance, "balance", 0.01, "`coefficient` of the load-balancing loss")
+	f.Float64Var(&o.ZLoss, "z-loss", 0.001, "`coefficient` of the router's z-loss")
+	f.Uint64Var(&o.Seed, "seed", 1, "of the weights, the batches and the sample")
+	f.IntVar(&o.Length, "seq", 128, "`bytes` per sequence")
+	f.IntVar(&o.Rows, "batch", 16, "`sequences` per step, over all ranks")
+	f.IntVar(&o.Microbatches, "microbatches", 1, "`parts` into which a step cuts the batch, one after the other, so that it takes the memory of one; losses that balance experts are then those of a part")
+	f.IntVar(&o.Eval, "eval", 150, "steps between losses on held-out text; 0 for none")
+	f.IntVar(&o.SaveEvery, "save-every", 0, "`steps` between checkpoints in the folder checkpoints of -out, from which -resume goes on; the last step and an interrupt leave one, too; 0 for none")
+	f.IntVar(&o.Keep, "keep", 2, "the newest `checkpoints` stay")
+	f.BoolVar(&o.Resume, "resume", false, "go on from the newest checkpoint in -out, if there is one: the run ends with the bits of one that was not interrupted")
+	f.BoolVar(&o.Check, "check", false, "run one step on one rank and on the mesh, compare, and exit")
+	f.Func("kernels", "`name` of the kernels to use: portable (the reference), avx2, avx512, amx or neon; the best that the processor runs if not given", gomoe.UseKernels)
+	f.StringVar(&o.Device, "device", "", "`what` runs kernels: host, metal (Apple's GPU), or metal-emulated (the same kernels on this processor, slowly: for tests); the host if not given")
+	f.BoolVar(&o.Finite, "finite", false, "stop at the first kernel that makes a NaN or an infinity, and name it")
+	f.IntVar(&o.Compare, "compare", runtime.DefaultCompare, "`steps` between comparisons of the weights and inputs that processes have in common; 0 compares them before the first step only")
+	choice := func(c *Choice, name, usage string, of ...string) {
+		*c = Choice{of[0], of}
+		f.Var(c, name, usage)
+	}
+	choice(&o.DType, "dtype", "element `type` to compute in, f32 or bf16; the latter keeps weights, moments, router and losses in f32", "f32", "bf16")
+	choice(&o.Remat, "remat", "`what` the gradient computes again to save memory: off, products (a layer without its products and exchanges) or all (of a layer)", "off", "products", "all")
+	choice(&o.Sums, "sums", "element `type` in which ranks add up gradients and other sums: f32, or bf16 or f16, which halve what they exchange and round", "f32", "bf16", "f16")
+	choice(&o.Zero, "zero", "`what` is split over the ranks that split the batch, to save memory: off, moments, or weights (and moments; weights are gathered where they are used)", "off", "moments", "weights")
+	f.BoolVar(&o.Exact, "exact", false, "give the loss, the weights and so the whole run the same bits on every mesh of dp and ep, also when it goes on on another; it takes more time")
+	f.TextVar(&o.Overlap, "overlap", o.Overlap, "`what` to compute during collectives: off or collectives")
+	return mesh, order
+}
+
+// same sets the facts.
+func (o *Options) same(f *flag.FlagSet) {
+	o.Facts = map[string]string{}
+	f.VisitAll(func(g *flag.Flag) {
+		switch g.Name {
+		case "out", "trace", "metrics", "transport", "kernels", "device": // may differ, or are compared elsewhere
+		case "data", "limit": // what was read is compared
+		default:
+			o.Facts["-"+g.Name] = g.Value.String()
+		}
+	})
+}
+
+// validate returns an error for flags that no run can have, by their names.
+func (o *Options) validate() error {
+	for _, n := range []struct {
+		flag      string
+		is, least int
+	}{
+		{"steps", o.Steps, 1}, {"warmup", o.Warmup, 0}, {"eval", o.Eval, 0}, {"save-every", o.SaveEvery, 0}, {"keep", o.Keep, 1}, {"compare", o.Compare, 0},
+		{"sample", o.Sample, 0}, {"seq", o.Length, 1}, {"batch", o.Rows, 1}, {"microbatches", o.Microbatches, 1},
+	} {
+		if n.is < n.least {
+			return fmt.Errorf("-%s %d: want at least %d", n.flag, n.is, n.least)
+		}
+	}
+	for _, x := range []struct {
+		flag  string
+		is    float64
+		above bool
+	}{
+		{"lr", o.Rate, true}, {"temperature", o.Temperature, true}, {"balance", o.Balance, false}, {"z-loss", o.ZLoss, false}, {"clip", o.Clip, false}, {"decay", o.Decay, false},
+	} {
+		want := "of at least 0"
+		if x.above {
+			want = "above 0"
+		}
+		if !(x.is >= 0 && x.is <= math.MaxFloat32) || x.above && x.is == 0 {
+			return fmt.Errorf("-%s %g: want a finite number %s", x.flag, x.is, want)
+		}
+	}
+	switch {
+	case o.Sample > 0 && o.Prompt == "":
+		return fmt.Errorf("-prompt is empty: want at least one byte to continue, or -sample 0")
+	case o.Out == "":
+		return fmt.Errorf("-out is empty: want a folder, such as -out .")
+	case o.Clip == 0:
+		return fmt.Errorf("-clip 0: no weight would move; want a norm above 0, such as 1e9 to clip nothing")
+	}
+	ranks, err := Splits(o.Mesh, o.Exact)
+	if err != nil {
+		return fmt.Errorf("-mesh %s: %w", o.Mesh, err)
+	}
+	where := fmt.Sprintf("the %d ranks of dp and ep in -mesh %s", ranks, o.Mesh)
+	if o.Microbatches > 1 {
+		where += fmt.Sprintf(" in -microbatches %d", o.Microbatches)
+	}
+	return Over("batch", o.Rows, ranks*o.Microbatches, where)
+}
+
+// Over returns an error if the value of a flag does not divide over so many parts, which are described.
+func Over(flag string, n, parts int, where string) error {
+	if n%parts == 0 {
+		return nil
+	}
+	return fmt.Errorf("-%s %d does not divide over %s: want a multiple of %d, such as -%s %d", flag, n, where, parts, flag, (n+parts-1)/parts*parts)
+}
+
+// Step returns the step of a model with these options.
+func (o *Options) Step(m Model) Step {
+	model := nn.Options{DType: o.DType.dtype(), Remat: nn.Remat(o.Remat.orOff()), Stored: func(nn.Param) (nn.Form, error) { return nn.Form{DType: graph.F32}, nil }}
+	return Step{
+		Forward: func(s *nn.Scope, tokens *graph.Value) *graph.Value { return m.Forward(s, tokens, true) },
+		TopK:    m.Size().TopK, Rows: o.Rows, Length: o.Length, Balance: o.Balance, ZLoss: o.ZLoss,
+		Train: train.Config{
+			Optimizer: train.Chain(train.ClipByGlobalNorm(o.Clip), train.AdamW(train.AdamWOptions{B1: beta1, B2: beta2, Eps: eps, Decay: o.Decay})),
+			Model:     model, Zero: train.Zero(o.Zero.orOff()), Microbatches: o.Microbatches,
+		},
+	}
+}
+
+// Config returns how the step lies on a mesh and runs.
+func (o *Options) Config(m sharding.Mesh) gomoe.Config {
+	every := o.Compare
+	if every == 0 {
+		every = -1 // before the first step only
+	}
+	cfg := gomoe.Config{
+		World: o.world, Mesh: m, Place: Places(m, Inputs()...), Overlap: o.Overlap,
+		Options: runtime.Options{Finite: o.Finite, Device: o.device, Compare: every},
+	}
+	if d := o.Sums.dtype(); d != graph.F32 {
+		cfg.Sums = d
+	}
+	if o.Exact {
+		cfg.Exact = gomoe.ExactBlocks
+	}
+	return cfg
+}
+
+// saves says where checkpoints are, and which settings a run that goes on must have.
+func (o *Options) saves() train.Saves {
+	return train.Saves{
+		Folder: snapshot.Folder{Path: filepath.Join(o.Out, "checkpoints"), Keep: o.Keep}, Every: o.SaveEvery, Resume: o.Resume,
+		Facts: o.Facts, Model: o.sizes,
+		Free: strings.Fields("-check -compare -deadline -eval -finite -keep -overlap -prompt -remat -resume -sample -save-every -temperature"),
+	}
+}

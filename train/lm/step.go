@@ -1,0 +1,173 @@
+package lm
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/data"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/nn"
+	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/train"
+)
+
+// Step is a training step of a language model. B are its sequences, S their tokens.
+type Step struct {
+	// Forward returns the logits [B,S,V] of tokens i32[B,S]. It may declare inputs of its own. Layers of experts that are not
+	// nn.MoE say with nn.Scope.Report what they have done.
+	Forward func(s *nn.Scope, tokens *graph.Value) *graph.Value
+	TopK    int // experts per token, in models that have some
+	// Rows are the sequences of a batch, over all ranks and microbatches; Length are the tokens of each.
+	Rows, Length   int
+	Balance, ZLoss float64 // coefficients of the losses of routers, which are means over the layers
+	// Train has the optimiser, the model's options, what is split, and microbatches.
+	Train train.Config
+	// Before, unless it is nil, is called with the scope before the model in a training step, and After returns more results
+	// of it: see train.Recorded and train.Choices.
+	Before func(*nn.Scope)
+	After  func(*nn.Scope) []*graph.Value
+}
+
+// Inputs are the arrays of a batch that every step has, [B,S] each: tokens and targets i32, and by how much each target
+// counts, f32.
+func Inputs() []string { return []string{data.Tokens, data.Targets, data.Weights} }
+
+// Axes returns the mesh axes that split a batch: all but tp, also dp and ep where the mesh lacks them.
+func Axes(m sharding.Mesh) []string {
+	var axes []string
+	for _, a := range m.Axes {
+		if a.Name != "tp" {
+			axes = append(axes, a.Name)
+		}
+	}
+	for _, name := range []string{"dp", "ep"} {
+		if !slices.Contains(axes, name) {
+			axes = append(axes, name)
+		}
+	}
+	return axes
+}
+
+// Splits returns over how many ranks a batch is split evenly: with exact over any number, as the blocks of the batch are.
+// It is an error if the mesh has other axes than dp, ep and tp.
+func Splits(m sharding.Mesh, exact bool) (ranks int, err error) {
+	ranks = 1
+	for _, a := range m.Axes {
+		switch {
+		case a.Name != "dp" && a.Name != "ep" && a.Name != "tp":
+			return 0, fmt.Errorf("axis %s, want dp (splits the batch), ep (the batch and the experts) or tp (heads and expert columns)", a.Name)
+		case a.Name != "tp" && !exact:
+			ranks *= a.Size
+		}
+	}
+	return ranks, nil
+}
+
+// Places returns where the arrays of a batch lie on a mesh.
+func Places(m sharding.Mesh, inputs ...string) map[string]sharding.Spec {
+	places := map[string]sharding.Spec{}
+	for _, name := range inputs {
+		places[name] = sharding.Spec{Dims: [][]string{Axes(m)}}
+	}
+	return places
+}
+
+// Loss returns the mean of -log(p) of the targets, in nats per token, weighted, and the sum of the weights, both f32[].
+// logits are [B,S,V], the others [B,S]. The mean is 0 if nothing counts.
+func Loss(logits, targets, weights *graph.Value) (mean, of *graph.Value) {
+	each := pr.CrossEntropy(pr.ConvertElementType(logits, graph.F32), targets)
+	sum, of := pr.ReduceSum(pr.Mul(each, weights)), pr.ReduceSum(weights)
+	return pr.Div(sum, pr.Max(of, pr.FullLike(of, 1))), of
+}
+
+// loss traces the model over a microbatch.
+func (c Step) loss(s *nn.Scope, before func(*nn.Scope)) (mean, of *graph.Value) {
+	t, rows := s.Tracer(), c.Rows/max(1, c.Train.Microbatches)
+	tokens, targets := t.Input(data.Tokens, graph.I32, rows, c.Length), t.Input(data.Targets, graph.I32, rows, c.Length)
+	weights := t.Input(data.Weights, graph.F32, rows, c.Length)
+	if before != nil {
+		before(s)
+	}
+	return Loss(c.Forward(s, tokens), targets, weights)
+}
+
+// Trace traces the step for a mesh. Its results are loss and, for models with experts, balance, both f32[], and demand and
+// counts i32[layers,experts].
+func (c Step) Trace(m sharding.Mesh) (*train.Program, error) {
+	cfg := c.Train
+	cfg.Batch = Axes(m)
+	return train.Trace("train_step", cfg, func(s *nn.Scope) (*graph.Value, []*graph.Value) {
+		loss, of := c.loss(s, c.Before)
+		total, results := loss, []*graph.Value{loss.Named("loss")}
+		if cfg.Microbatches > 1 {
+			results = append(results, of.Named(train.WeightResult))
+		}
+		if routed := s.Routed(); len(routed) > 0 {
+			var balance, z, demand, counts []*graph.Value
+			for _, r := range routed {
+				balance, z = append(balance, pr.LoadBalanceLoss(r.Scores, r.Demand, c.TopK)), append(z, pr.RouterZLoss(r.Logits))
+				demand, counts = append(demand, pr.Reshape(r.Demand, 1, r.Demand.Dim(0))), append(counts, pr.Reshape(r.Counts, 1, r.Counts.Dim(0)))
+			}
+			even := mean(balance)
+			total = pr.Add(loss, pr.Add(pr.MulScalar(even, c.Balance), pr.MulScalar(mean(z), c.ZLoss)))
+			results = append(results, even.Named("balance"), pr.Concatenate(0, demand...).Named("demand"), pr.Concatenate(0, counts...).Named("counts"))
+		}
+		if c.After != nil {
+			results = append(results, c.After(s)...)
+		}
+		return total, results
+	})
+}
+
+// Evaluation traces the loss alone, for text that is held out: see train.Run.Evaluation.
+func (c Step) Evaluation(s *nn.Scope) []*graph.Value {
+	loss, of := c.loss(s, nil)
+	return []*graph.Value{loss.Named("loss"), of.Named(train.WeightResult)}
+}
+
+func mean(xs []*graph.Value) *graph.Value {
+	sum := xs[0]
+	for _, x := range xs[1:] {
+		sum = pr.Add(sum, x)
+	}
+	return pr.MulScalar(sum, 1/float64(len(xs)))
+}
+
+// Lighter returns the settings that may have the step, placed by cfg, take less memory. narrow is the step in bf16. name
+// has a setting in the words of those who set it, and "" for one that they cannot set: remat, microbatches, zero, sums and
+// dtype.
+func (c Step) Lighter(cfg gomoe.Config, narrow Step, name func(setting, value string) string) []train.Lighter {
+	var all []train.Lighter
+	add := func(setting, value string, c Step, cfg gomoe.Config) {
+		if words := name(setting, value); words != "" {
+			all = append(all, train.Lighter{Setting: words, Program: func() (*train.Program, gomoe.Config, error) {
+				p, err := c.Trace(cfg.Mesh)
+				return p, cfg, err
+			}})
+		}
+	}
+	for _, remat := range []nn.Remat{nn.RematProducts, nn.RematAll} {
+		other := c
+		other.Train.Model.Remat = remat
+		add("remat", string(remat), other, cfg)
+	}
+	for _, n := range []int{2, 8} {
+		other := c
+		other.Train.Microbatches = n * max(1, c.Train.Microbatches)
+		if ranks, err := Splits(cfg.Mesh, cfg.Exact != 0); err == nil && c.Rows%(ranks*other.Train.Microbatches) == 0 {
+			add("microbatches", fmt.Sprint(other.Train.Microbatches), other, cfg)
+		}
+	}
+	for _, zero := range []train.Zero{train.ZeroMoments, train.ZeroWeights} {
+		other := c
+		other.Train.Zero = zero
+		add("zero", string(zero), other, cfg)
+	}
+	sums := cfg
+	sums.Sums = graph.BF16
+	add("sums", "bf16", c, sums)
+	add("dtype", "bf16", narrow, cfg)
+	return all
+}

@@ -1,0 +1,203 @@
+package lm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/whole"
+	"github.com/gomoe/gomoe/nn"
+	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/train"
+	"github.com/gomoe/gomoe/train/report"
+)
+
+// Training is a run: a step, what it is given, and where its results go.
+type Training struct {
+	Program *train.Program
+	// Config places the batch and says on which ranks the step runs. Evaluation runs as it does.
+	Config  gomoe.Config
+	Lighter []train.Lighter // what is named where memory does not suffice
+	// Loop does the steps. Its HeldOut is Run's, and so is its Figures.Progress unless the program has one.
+	Loop train.Loop
+	Seed uint64 // of the first state
+	// Evaluation, unless it is nil, traces the loss on held-out text, which HeldOut measures with it.
+	Evaluation func(*nn.Scope) []*graph.Value
+	HeldOut    func(context.Context, *train.Evaluation) (float64, error)
+	// Metrics is an address, such as :9100, where the first process serves the steps to Prometheus; "" is none.
+	Metrics string
+	Unit    string    // what a token is, such as byte
+	Stdout  io.Writer // of the first process; nil is nowhere
+	// Begun is called when the run has its first state, before the first step. Done is called after the last step, also where
+	// stop has ended the run, if there was one. All processes call them. nil does nothing.
+	Begun func(context.Context, *Begun) error
+	Done  func(context.Context, *Done) error
+}
+
+// Begun is a run that has its first state.
+type Begun struct {
+	*train.Run
+	train.Begun
+	// Loss is that on held-out text now; nil without any.
+	Loss func(context.Context) (float64, error)
+}
+
+// Done is a run that has done its steps.
+type Done struct {
+	*train.Run
+	*train.Ended
+	Loss func(context.Context) (float64, error)
+}
+
+// writes reports whether this process writes for all.
+func writes(cfg gomoe.Config) (bool, error) {
+	if cfg.World == nil {
+		return true, nil
+	}
+	info, err := cfg.World.Info()
+	return info.First(), err
+}
+
+// Run trains until all steps are done or, in order, until stop ends; at once when ctx ends. In a job of several processes
+// all of them call it.
+func (t *Training) Run(ctx, stop context.Context) (ended *train.Ended, err error) {
+	loop := &t.Loop
+	first, err := writes(t.Config)
+	if err != nil {
+		return nil, err
+	}
+	if t.Stdout == nil || !first {
+		t.Stdout = io.Discard
+	}
+	say := func(format string, args ...any) { fmt.Fprintf(t.Stdout, format+"\n", args...) }
+	if err := loop.Saves.Earlier(); err != nil {
+		return nil, err
+	}
+	if loop.Figures.Folder != "" {
+		if err := whole.Folder(loop.Figures.Folder); err != nil {
+			return nil, err
+		}
+	}
+	if t.Metrics != "" && first {
+		if loop.Figures.Listen, err = net.Listen("tcp", t.Metrics); err != nil {
+			return nil, fmt.Errorf("metrics: %w", err)
+		}
+		defer loop.Figures.Listen.Close()
+		say("metrics: http://%s/metrics", loop.Figures.Listen.Addr())
+	}
+	run, err := train.Open(t.Program, t.Config)
+	if err != nil {
+		return nil, train.Lightest(err, t.Program, t.Config, t.Lighter)
+	}
+	defer func() { err = also(err, run.Close()) }()
+	var evaluations []*train.Evaluation
+	if t.Evaluation != nil {
+		cfg := t.Config
+		cfg.Trace, cfg.Finite, cfg.Compare = nil, false, 0 // which are for steps, as choices of experts are
+		cfg.Place = maps.Clone(cfg.Place)
+		maps.DeleteFunc(cfg.Place, func(name string, _ sharding.Spec) bool { return strings.HasPrefix(name, train.ChoicesPrefix) })
+		held, wrong := run.Evaluation("evaluate", cfg, t.Evaluation)
+		if wrong != nil {
+			return nil, wrong
+		}
+		defer func() { err = also(err, held.Close()) }()
+		loop.HeldOut = func(ctx context.Context) (float64, error) { return t.HeldOut(ctx, held) }
+		evaluations = append(evaluations, held)
+	}
+	say("memory: %s", run.Memory(loop.Saves.Every > 0, evaluations...))
+	begun, err := loop.Begin(ctx, run, t.Seed)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case begun.Path != "":
+		with := ""
+		if len(begun.Changed) > 0 {
+			with = ", with " + strings.Join(begun.Changed, ", ")
+		}
+		say("resumed after step %d, from %s%s", begun.Steps, begun.Path, with)
+	case loop.Saves.Resume:
+		say("no checkpoint in %s, so the run begins with step 1", loop.Saves.Folder.Path)
+	}
+	if t.Begun != nil {
+		if err := t.Begun(ctx, &Begun{run, begun, loop.HeldOut}); err != nil {
+			return nil, err
+		}
+	}
+	end := func() error { return nil }
+	if loop.Figures.Progress == nil {
+		progress := report.NewProgress(t.Stdout, report.ProgressOptions{})
+		loop.Figures.Progress, end = progress.Step, progress.Close
+	}
+	ended, err = loop.Run(ctx, stop, run)
+	if err = also(err, end()); err != nil {
+		return ended, err
+	}
+	if ended.Stopped {
+		say("interrupted after %d of %d steps", ended.Steps, loop.Steps)
+	}
+	if err := t.summarize(ended); err != nil || ended.Steps == 0 || t.Done == nil {
+		return ended, err
+	}
+	return ended, t.Done(ctx, &Done{run, ended, loop.HeldOut})
+}
+
+// summarize prints what has come of the training.
+func (t *Training) summarize(e *train.Ended) error {
+	say, h := func(format string, args ...any) { fmt.Fprintf(t.Stdout, format+"\n", args...) }, &e.History
+	if e.Last != nil && len(e.Last.Demand) > 0 { // else an earlier run has done all steps, or there are no experts
+		say("choices of each expert in step %d, before drops:", h.Last.Index)
+		if err := report.Experts(t.Stdout, e.Last.Demand); err != nil {
+			return err
+		}
+		choices := int64(0)
+		for _, layer := range e.Last.Demand {
+			for _, n := range layer {
+				choices += n * int64(h.Count)
+			}
+		}
+		if h.Drops > 0 {
+			say("dropped %d of %d choices (%.1f%%)", h.Drops, choices, 100*float64(h.Drops)/float64(choices))
+		}
+	}
+	if h.Count == 0 {
+		return nil // an earlier run has taken all steps, and its metrics are gone
+	}
+	loss, of := h.Loss()
+	verdict := ""
+	if entropy := t.Loop.Figures.Entropy; entropy != 0 {
+		verdict = fmt.Sprintf(", below the unigram entropy of %.4f", entropy)
+		if loss >= entropy {
+			verdict = ", not yet" + verdict[1:]
+		}
+	}
+	say("%d steps, %d tokens in %s", h.Count, h.Tokens, h.Elapsed.Round(100*time.Millisecond))
+	say("loss %.4f nats per %s over the last %d steps%s", loss, t.Unit, of, verdict)
+	if h.Last.HeldOut != 0 {
+		say("loss %.4f on held-out text", h.Last.HeldOut)
+	}
+	return nil
+}
+
+// Describe returns, for example, "dp=2,ep=2, 4 ranks".
+func Describe(m sharding.Mesh) string {
+	if m.Ranks() == 1 {
+		return "1 rank"
+	}
+	return fmt.Sprintf("%s, %d ranks", m, m.Ranks())
+}
+
+// also returns err joined with more errors, or err itself if there are no more.
+func also(err error, more ...error) error {
+	if m := errors.Join(more...); m != nil {
+		return errors.Join(err, m)
+	}
+	return err
+}
