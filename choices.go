@@ -140,7 +140,7 @@ func layerOf(a *sharding.Assignment) (most placedLayer, ok bool) {
 		l := placedLayer{own: Choice{Exchange: op.Exchange, Receive: op.Receive, Wire: op.Wire}, tokens: routing.Shape[0], parts: cuts.Parts(),
 			experts: op.Experts, each: routing.Shape[1], columns: e.In[0].Dim(1), rows: e.In[0].Type.DType}
 		for rank := range m.Ranks() {
-			g, _ := op.Group(m, rank, dec.Out[0])
+			g, _ := op.Group(m, rank, axes)
 			n := 0
 			for _, s := range g.Sources {
 				n += cuts.Size(s)

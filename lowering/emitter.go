@@ -40,9 +40,6 @@ type Buf struct {
 // Emitter collects the instructions of a plan.
 type Emitter struct {
 	Mesh sharding.Mesh
-	// Device says that the plan is made for a device (see Options.Target), so that a rule that
-	// has two ways takes the one for which devices have kernels.
-	Device bool
 	// Eqn is the equation that is being lowered.
 	Eqn *graph.Eqn
 

@@ -74,7 +74,7 @@ func Lower(a *sharding.Assignment, opts Options) (*Plan, error) {
 // emit makes the plan of a placed program, before any pass.
 func emit(a *sharding.Assignment, opts *Options) (*Plan, error) {
 	p := &Plan{Name: a.Program.Name, Mesh: a.Mesh, unplaced: true}
-	e := &Emitter{Mesh: a.Mesh, Device: opts.Target != nil, asg: a, plan: p, sums: opts.Sums, pairs: opts.Pairs, bufs: map[key]Buf{}, memos: map[any]Buf{}}
+	e := &Emitter{Mesh: a.Mesh, asg: a, plan: p, sums: opts.Sums, pairs: opts.Pairs, bufs: map[key]Buf{}, memos: map[any]Buf{}}
 	for _, v := range a.Program.In {
 		b := e.Placed(v.Type, a.Spec[v])
 		p.Bufs[b.ID].Storage, p.Bufs[b.ID].Name = Input, v.Name

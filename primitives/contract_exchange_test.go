@@ -53,7 +53,7 @@ func (g countedGroup) AllToAll(ctx context.Context, c collective.Call, dst, src 
 // says that a rank contributes, and what ranks have contributed on average.
 func contributed(t *testing.T, s spread, p *graph.Program, in arrays) (planned, actual []int64) {
 	t.Helper()
-	cfg := s.hostConfig(t, p)
+	cfg := s.config(t, p)
 	plan, err := gomoe.Compile(p, cfg)
 	require.NoError(t, err)
 	local, err := engine.Local(plan.Mesh.Ranks(), jaccl.Options{})

@@ -14,7 +14,6 @@ import (
 	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/primitives"
-	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -121,14 +120,6 @@ func eachSpread(t *testing.T, f func(t *testing.T, s spread)) {
 	for _, s := range meshes() {
 		t.Run(s.String(), func(t *testing.T) { f(t, s) })
 	}
-}
-
-// hostConfig is config for the host's plans, whatever device the suite runs on: those in which
-// choices travel with rows.
-func (s spread) hostConfig(t *testing.T, p *graph.Program) gomoe.Config {
-	cfg := s.config(t, p)
-	cfg.Options = runtime.Options{Poison: true}
-	return cfg
 }
 
 // config places p's inputs. Inputs whose names begin with k are experts' weights, those

@@ -97,7 +97,7 @@ type journey struct {
 func (l epLayer) journey(e *lowering.Emitter, routing *graph.Value, axes []string, rows int) (j journey, err error) {
 	all, k, n := routing.Type.Shape[0], routing.Type.Shape[1], l.members(e.Mesh, axes)
 	tokens, experts := e.Mesh.Cuts(axes, all), l.experts(e.Mesh)
-	j.room = l.arrivals(l.accepted(l.groupTokens(e.Mesh, axes, all), e.Mesh, axes), k, experts.Largest())
+	j.room = l.arrivals(e.Mesh, axes, all, k)
 	memo := func(dst *lowering.Buf, what string, make func() (lowering.Buf, error)) {
 		if err == nil {
 			*dst, err = e.Memo(l.key(routing, axes, what), make)
@@ -153,10 +153,15 @@ func (j *journey) choiceOf(payload []lowering.Buf) []lowering.Buf {
 	return nil
 }
 
-// arrivals returns how many rows a rank that has that many experts receives at most from
-// ranks that have that many tokens, of k choices, together.
-func (l epLayer) arrivals(tokens, k, experts int) int {
+// Arrivals returns how many rows a rank receives at most, of tokens of k choices that are split
+// over axes.
+func (p DispatchOp) Arrivals(m sharding.Mesh, axes []string, tokens, k int) int {
+	return p.layer().arrivals(m, axes, tokens, k)
+}
+
+func (l epLayer) arrivals(m sharding.Mesh, axes []string, tokens, k int) int {
+	tokens = l.accepted(l.groupTokens(m, axes, tokens), m, axes)
 	unaligned := l.Layer
 	unaligned.Align = 0
-	return min(tokens, unaligned.RankRows(tokens*k, experts))
+	return min(tokens, unaligned.RankRows(tokens*k, l.experts(m).Largest()))
 }

@@ -38,3 +38,9 @@ func (DispatchOp) NoExpert(pair, expert, experts int) error {
 func (DispatchOp) NoRoom(used, rows int) error {
 	return fmt.Errorf("the routing fills %d rows, room is for %d; it was not made by ep_prepare with this capacity, or a token chooses an expert twice although ep_prepare has distinct", used, rows)
 }
+
+// NoToken returns the error for a row that has arrived with the number of a token which its member
+// does not have.
+func (DispatchOp) NoToken(row, member, token, tokens int) error {
+	return fmt.Errorf("row %d of member %d is token %d, want one of its %d", row, member, token, tokens)
+}

@@ -3,7 +3,6 @@ package primitives
 import (
 	"context"
 	"encoding/binary"
-	"fmt"
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/collective"
@@ -51,11 +50,10 @@ func noteType(payload []graph.Type, k int) graph.Type {
 
 // alone reports whether ep_prepare, whose tokens are split over axes, needs nothing from other
 // ranks: nothing can be dropped, only the layer's own operations use the routing, and the first
-// rows, if they travel, do so with their choices. In plans for devices choices are gathered, since
-// no device has kernels for rows with choices behind them, and the rows stay on the device.
+// rows, if they travel, do so with their choices.
 func (p PrepareOp) alone(e *lowering.Emitter, axes []string) bool {
 	l, t, out := p.layer(), e.Eqn.In[0].Type.Shape, e.Eqn.Out
-	if e.Mesh.Parts(axes) == 1 || e.Device || l.limits(e.Mesh, axes) && p.Receive < l.groupTokens(e.Mesh, axes, t[0]) {
+	if e.Mesh.Parts(axes) == 1 || l.limits(e.Mesh, axes) && p.Receive < l.groupTokens(e.Mesh, axes, t[0]) {
 		return false
 	}
 	demand := t[0] * t[1] // the most pairs that choose one expert
@@ -141,7 +139,7 @@ type inlined struct {
 // sendInline emits the exchange of rows and choices, unless the choices are known already or the
 // rows had better travel without them, and keeps the choices for the layer.
 func (l epLayer) sendInline(e *lowering.Emitter, routing *graph.Value, axes []string, payload []lowering.Buf) (came inlined, err error) {
-	if e.Device || !l.inline(e.Mesh, axes, bufTypes(payload), routing.Type.Shape[0], routing.Type.Shape[1]) {
+	if !l.inline(e.Mesh, axes, bufTypes(payload), routing.Type.Shape[0], routing.Type.Shape[1]) {
 		return came, nil
 	}
 	_, err = e.Memo(l.key(routing, axes, "chosen"), func() (lowering.Buf, error) {
@@ -245,7 +243,7 @@ func (l epLayer) inlineChoices(e *lowering.Emitter, routing *graph.Value, axes [
 					break
 				}
 				if t >= end {
-					return fmt.Errorf("row %d of member %d is token %d, want one of its %d", row-m*segment, m, t-first, end-first)
+					return DispatchOp{}.NoToken(row-m*segment, m, t-first, end-first)
 				}
 				for c := range k {
 					chosen[t*k+c] = int32(binary.LittleEndian.Uint32(note[4*(1+c):]))

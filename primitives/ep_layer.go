@@ -209,9 +209,9 @@ func (l epLayer) sources(dst []int, m sharding.Mesh, rank int, axes []string) (m
 }
 
 // Group returns the group of ranks that have the experts together with the given rank, and
-// the rank's index in it, for rows with the given placement.
-func (p DispatchOp) Group(m sharding.Mesh, rank int, rows sharding.Spec) (ep.Group, int) {
-	l, axes := p.layer(), rows.Ragged.Tokens
+// the rank's index in it, for tokens that are split over axes.
+func (p DispatchOp) Group(m sharding.Mesh, rank int, axes []string) (ep.Group, int) {
+	l := p.layer()
 	g := ep.Group{Experts: l.experts(m), Sources: make([]int, l.members(m, axes))}
 	return g, l.sources(g.Sources, m, rank, axes)
 }

@@ -45,7 +45,7 @@ func (l epLayer) passage(e *lowering.Emitter, routing *graph.Value, axes []strin
 	p.axisBetween, p.axisWithin = sharding.Levels(l.axis)
 	shape := ep.Machines{Group: ep.Group{Experts: experts, Sources: make([]int, n)}, N: p.machines}
 	p.roomLeaving, p.roomComing, p.roomPassing = shape.Room(tokens.Largest(), k)
-	p.room = l.arrivals(l.accepted(l.groupTokens(e.Mesh, axes, all), e.Mesh, axes), k, experts.Largest())
+	p.room = l.arrivals(e.Mesh, axes, all, k)
 	list := func(dst *lowering.Buf, what string, dims ...int) {
 		if err == nil {
 			*dst, err = e.Memo(l.key(routing, axes, "machines "+what), func() (lowering.Buf, error) { return e.Temp(graph.T(graph.I32, dims...)), nil })

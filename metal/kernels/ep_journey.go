@@ -19,28 +19,25 @@ func epJourney() Kernel {
 
 func journeyProgram(in *Instr) (*Program, error) {
 	const file = "ep_journey.metal"
-	rows, ok := in.journeyRows(in.Instr)
-	if !ok {
-		return nil, refuse("no instruction works on the rows that it is about")
-	}
+	axes := in.spec(in.Results[1].Buf).At(0)
 	layer, err := layerOf(in)
 	if err != nil {
 		return nil, err
 	}
-	group, member := layer.Group(in.Mesh, in.Rank(), rows)
+	group, member := layer.Group(in.Mesh, in.Rank(), axes)
 	n := len(group.Sources)
 	if 4*(3*n+1) > maxBytes {
 		return nil, refuse("%d ranks exchange rows, want at most %d", n, (maxBytes/4-1)/3)
 	}
 	batch, k := in.Args[0].Type.Shape[0], in.Args[0].Type.Shape[1]
-	cuts, split := in.Mesh.Cuts(rows.Ragged.Tokens, batch), make([]any, 3*n+1)
+	cuts, split := in.Mesh.Cuts(axes, batch), make([]any, 3*n+1)
 	for m, s := range group.Sources {
 		split[m], split[m+1] = group.Experts[m], group.Experts[m+1]
 		split[n+1+m], split[2*n+1+m] = cuts[s], cuts[s+1]
 	}
 	first, local, own := group.Experts[member], group.Experts.Size(member), cuts.Size(group.Sources[member])
 	leave, room := in.Results[0].Type.Len(), in.Results[2].Type.Len()
-	params := Params(batch, k, n, member, first, local, layer.Align, leave, room)
+	params := Params(batch, k, n, member, first, local, layer.Align, leave, room, layer.Arrivals(in.Mesh, axes, batch, k))
 	splits := Params(split...)
 
 	prog := &Program{}
@@ -84,7 +81,7 @@ func journeyProgram(in *Instr) (*Program, error) {
 		if record[0] == StatusClear {
 			return nil
 		}
-		return primitives.DispatchOp{}.NoRoom(int(record[1]), room)
+		return primitives.DispatchOp{}.NoRoom(int(record[1]), int(record[2]))
 	}
 	return prog, nil
 }

@@ -5,6 +5,7 @@
 // by member, which is the order in which rows leave; of all tokens, by the member that sends
 // them, which is the order in which they arrive; and of all pairs, by local expert, which is
 // their order in the zones.
+#include "ep_owners.metal"
 #include "ep_send_order.metal"
 #include "status.metal"
 #include "zones.metal"
@@ -19,19 +20,11 @@ struct journey_params {
   int align;
   int leave;    // rows that leave at most
   int rows;     // of the zones
+  int room;     // for rows that arrive
 };
 
 // The groups' splits are starts[members + 1], where the experts of each member start, and then
 // from[members] and to[members], between which are the tokens of each.
-
-// owner returns the member that has an expert, which there must be.
-static inline int owner(constant int* split, constant journey_params& p, int expert) {
-  int m = 0;
-  while (m + 1 < p.members && expert >= split[m + 1]) {
-    m++;
-  }
-  return m;
-}
 
 // sender returns the member that has a token, -1 for a token of another group.
 static inline int sender(constant int* split, constant journey_params& p, int token) {
@@ -43,17 +36,6 @@ static inline int sender(constant int* split, constant journey_params& p, int to
     }
   }
   return -1;
-}
-
-// lead_of returns the first choice of a token that has the member of choice c, which is kept.
-static inline int lead_of(device const int* chosen, constant int* split, constant journey_params& p, int c) {
-  const int m = owner(split, p, chosen[c]);
-  for (int i = 0; i < c; i++) {
-    if (chosen[i] >= 0 && owner(split, p, chosen[i]) == m) {
-      return i;
-    }
-  }
-  return c;
 }
 
 // journey_keys writes what the three orders are by, for token t: for each of its pairs, if the
@@ -87,7 +69,7 @@ kernel void journey_keys(device const int* chosen [[buffer(0)]],
     locals[t * p.choices + c] = local;
     travels = travels || local >= 0;
     if (m == p.member) {
-      leads[(t - own) * p.choices + c] = e >= 0 && lead_of(pairs, split, p, c) == c ? owner(split, p, e) : -1;
+      leads[(t - own) * p.choices + c] = e >= 0 && lead_of(pairs, 1, split, p.members, c) == c ? owner(split, p.members, e) : -1;
     }
   }
   arrives[t] = travels ? m : -1;
@@ -96,7 +78,8 @@ kernel void journey_keys(device const int* chosen [[buffer(0)]],
 // journey_zones writes, of each local expert, how many rows of padding lie before its zone, from
 // the pairs of each, and behind them the rows of all zones; and to sizes how many rows arrive
 // from each member, behind how many leave for each. It is one simdgroup. If there is no room
-// for so many rows, status[0] becomes 0 and status[1] how many.
+// for so many rows in the zones, or for those that arrive, status[0] becomes 0, status[1] how many
+// they are and status[2] how many there is room for.
 kernel void journey_zones(device const int* pairs [[buffer(0)]],
                           device const int* arriving [[buffer(1)]],
                           device int* gaps [[buffer(2)]],
@@ -116,14 +99,18 @@ kernel void journey_zones(device const int* pairs [[buffer(0)]],
     padding += simd_sum(zone - rows);
     used += simd_sum(zone);
   }
+  int arrive = 0;
   for (int m = int(lane); m < p.members; m += 32) {
     sizes[p.members + m] = arriving[m];
+    arrive += arriving[m];
   }
+  arrive = simd_sum(arrive);
   if (lane == 0) {
     gaps[p.local] = used;
-    if (used > p.rows) {
+    if (used > p.rows || arrive > p.room) {
       report(status, 0);
-      report(status + 1, used);
+      report(status + 1, used > p.rows ? used : arrive);
+      report(status + 2, used > p.rows ? p.rows : p.room);
     }
   }
 }
@@ -171,7 +158,7 @@ kernel void journey_rows(device const int* chosen [[buffer(0)]],
   const int c = i % p.choices;
   int place = -1;
   if (pairs[c] >= 0) {
-    place = leading[token * p.choices + lead_of(pairs, split, p, c)];
+    place = leading[token * p.choices + lead_of(pairs, 1, split, p.members, c)];
     if (leads[i] >= 0) {
       out[place] = token;
     }

@@ -24,18 +24,19 @@ const copyThreads = 256
 // payload is the contents of a row that travels: see row_copy.metal.
 type payload struct {
 	values, weight int // bytes
+	packed         int // bytes of a row on the wire, which may have weights of several choices, and choices
 	unit           int // bytes
 }
 
 // payloadOf returns the payload of arrays of rows [n, elements], with weights if there are
-// any.
-func payloadOf(arrays []Operand) payload {
+// any. packed is the bytes of a row on the wire, 0 if there is none.
+func payloadOf(arrays []Operand, packed int) payload {
 	t := arrays[0].Type
-	p := payload{values: t.Shape[1] * t.DType.Size()}
+	p := payload{values: t.Shape[1] * t.DType.Size(), packed: packed}
 	if len(arrays) == 2 {
 		p.weight = arrays[1].Type.DType.Size()
 	}
-	for p.unit = 16; p.values%p.unit != 0 || p.weight%p.unit != 0; p.unit /= 2 {
+	for p.unit = 16; p.values%p.unit != 0 || p.weight%p.unit != 0 || packed%p.unit != 0; p.unit /= 2 {
 	}
 	if p.unit == 8 {
 		p.unit = 4 // copying units of 4 bytes is as fast
@@ -51,19 +52,24 @@ func (p payload) columns() int { return (p.values+15)/16 + (p.weight+15)/16 }
 
 // params returns the parameters struct rows_params.
 func (p payload) params(items, choices, rows, experts, align int) Arg {
-	return Params(items, p.values/p.unit, p.weight/p.unit, choices, rows, experts, align)
+	return Params(items, p.values/p.unit, p.weight/p.unit, p.packed/p.unit, choices, rows, experts, align)
 }
 
 // launch returns a launch that copies the given number of rows.
 func (p payload) launch(function string, rows int, args ...Arg) Launch {
+	return p.launchIn("ep_rows.metal", function, p.columns(), rows, args...)
+}
+
+// launchIn returns a launch of a function in a file, with that many threads for each row.
+func (p payload) launchIn(file, function string, columns, rows int, args ...Arg) Launch {
 	wide := 1
-	for wide < p.columns() && wide < copyThreads {
+	for wide < columns && wide < copyThreads {
 		wide *= 2
 	}
 	high := copyThreads / wide
 	l := Launch{
-		Source: Source{File: "ep_rows.metal"}, Function: function + p.suffix(), Args: args,
-		Groups: [3]int{(p.columns() + wide - 1) / wide, (rows + high - 1) / high, 1}, Threads: [3]int{wide, high, 1},
+		Source: Source{File: file}, Function: function + p.suffix(), Args: args,
+		Groups: [3]int{(columns + wide - 1) / wide, (rows + high - 1) / high, 1}, Threads: [3]int{wide, high, 1},
 	}
 	if rows == 0 {
 		l.Groups = [3]int{}
@@ -98,38 +104,36 @@ func rowsProgram(in *Instr) (*Program, error) {
 	case "ep_pack":
 		n := len(in.Args) - 1
 		leave, tokens := in.Args[n].Type.Len(), in.Args[0].Type.Shape[0]
-		p := payloadOf(in.Args[:n])
+		p := payloadOf(in.Args[:n], in.Results[0].Type.Shape[1])
 		if n == 2 {
 			p.weight *= in.Args[1].Type.Shape[1] // a row has the weights of all its choices
 		}
 		prog.Launches = []Launch{p.launch("ep_pack", leave, In(0), second(In, n == 2), In(n), Out(0), p.params(leave, 1, tokens, 0, 0))}
 	case "ep_pack_rows":
 		n := len(in.Args) - 2
-		p, items := payloadOf(in.Args[:n]), min(in.Args[n].Type.Len(), in.Results[0].Type.Shape[0])
+		p, items := payloadOf(in.Args[:n], in.Results[0].Type.Shape[1]), min(in.Args[n].Type.Len(), in.Results[0].Type.Shape[0])
 		params := p.params(items, 1, in.Args[0].Type.Shape[0], in.Args[n+1].Type.Len(), in.Align)
 		prog.Launches = []Launch{p.launch("ep_pack_rows", items, In(0), second(In, n == 2), In(n), In(n+1), Out(0), params)}
 	case "ep_place":
-		if arrived := in.plan.Bufs[in.Args[0].Buf].Packed; len(arrived) > len(in.Results) {
-			return nil, refuse("choices travelled with the rows")
-		}
-		p, wire := payloadOf(in.Results), in.Args[0].Type.Shape
+		wire := in.Args[0].Type.Shape
+		p := payloadOf(in.Results, wire[1])
 		rows, weights, choice, k := in.Results[0].Type.Shape[0], Out(0), In(1), 1
 		if len(in.Results) == 2 {
-			weights, choice, k = Out(1), In(3), (wire[1]-p.values)/p.weight
+			weights, choice, k = Out(1), In(3), in.plan.Bufs[in.Args[0].Buf].Packed[1].Len()
 		}
 		items := min(rows, in.Args[1].Type.Len())
 		prog.Launches = []Launch{p.launch("ep_place", items, In(0), In(1), choice, Out(0), weights, p.params(items, k, wire[0], 0, 0))}
 		prog.Launches = append(prog.Launches, p.gaps(in, Out(0), weights, rows)...)
 	case "ep_permute":
 		n := len(in.Args) - 2
-		p, pairs := payloadOf(in.Args[:n]), in.Args[n].Type.Len()
+		p, pairs := payloadOf(in.Args[:n], 0), in.Args[n].Type.Len()
 		rows, weights := in.Results[0].Type.Shape[0], second(Out, n == 2)
 		params := p.params(pairs, in.Args[n].Type.Shape[1], min(rows, in.Args[n+1].Type.Len()), in.Experts(), in.Align)
 		prog.Launches = []Launch{p.launch("ep_permute", pairs, In(0), second(In, n == 2), In(n), In(n+1), Out(0), weights, params)}
 		prog.Launches = append(prog.Launches, p.gaps(in, Out(0), weights, rows)...)
 	case "ep_spread":
 		n := len(in.Args) - 2
-		p, pairs := payloadOf(in.Args[:n]), in.Args[n].Type.Len()
+		p, pairs := payloadOf(in.Args[:n], in.Results[0].Type.Shape[2]), in.Args[n].Type.Len()
 		params := p.params(pairs, 1, min(in.Args[0].Type.Shape[0], in.Args[n+1].Type.Len()), 0, 0)
 		prog.Launches = []Launch{p.launch("ep_spread", pairs, In(0), second(In, n == 2), In(n), In(n+1), Out(0), params)}
 	}

@@ -22,7 +22,7 @@ kernel void ep_pack(device const U* values [[buffer(0)]],
   if (token < 0 || token >= p.rows) {
     return;
   }
-  device U* to = wire + j * (p.values + p.weight);
+  device U* to = wire + j * p.packed;
   copy_row<U>(to, to + p.values, values + token * p.values, weights + token * p.weight, column, p);
 }
 
@@ -46,7 +46,7 @@ kernel void ep_pack_rows(device const U* values [[buffer(0)]],
   if (row < 0 || row >= p.rows) {
     return;
   }
-  device U* to = wire + j * (p.values + p.weight);
+  device U* to = wire + j * p.packed;
   copy_row<U>(to, to + p.values, values + row * p.values, weights + row * p.weight, column, p);
 }
 
@@ -73,7 +73,7 @@ kernel void ep_place(device const U* wire [[buffer(0)]],
   if (k < 0 || k >= p.choices) {
     return;
   }
-  device const U* arrived = wire + j * (p.values + p.choices * p.weight);
+  device const U* arrived = wire + j * p.packed;
   copy_row<U>(values + row * p.values, weights + row * p.weight, arrived, arrived + p.values + k * p.weight, column, p);
 }
 
@@ -120,7 +120,7 @@ kernel void ep_spread(device const U* values [[buffer(0)]],
   }
   const int j = place[pair];
   const int row = j >= 0 && j < p.rows ? order[j] : -1;
-  device U* to = wire + pair * (p.values + p.weight);
+  device U* to = wire + pair * p.packed;
   if (row >= 0 && row < p.rows) {
     copy_row<U>(to, to + p.values, values + row * p.values, weights + row * p.weight, column, p);
   } else {

@@ -89,7 +89,7 @@ func sumProgram(in *Instr) (*Program, error) {
 	if zones {
 		rows = in.Args[:len(in.Args)-2]
 	}
-	d, p := rows[0].Type.DType, payloadOf(rows)
+	d, p := rows[0].Type.DType, payloadOf(rows, 0)
 	suffix, unit, err := typed(d, p.weight)
 	if err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func sumProgram(in *Instr) (*Program, error) {
 func packSumsProgram(in *Instr) (*Program, error) {
 	n := len(in.Args) - 2
 	rows, slots, room := in.Args[0].Type, in.Args[n].Type, in.Results[0].Type.Shape[0]
-	p := payloadOf(in.Args[:n])
+	p := payloadOf(in.Args[:n], 0)
 	suffix, unit, err := typed(rows.DType, p.weight)
 	if err != nil {
 		return nil, err

@@ -1,10 +1,6 @@
 package kernels
 
-import (
-	"github.com/gomoe/gomoe/lowering"
-	"github.com/gomoe/gomoe/primitives"
-	"github.com/gomoe/gomoe/sharding"
-)
+import "github.com/gomoe/gomoe/primitives"
 
 // epTable counts the pairs of every source from the choices of all.
 func epTable() Kernel {
@@ -46,7 +42,7 @@ func tableProgram(in *Instr) (*Program, error) {
 }
 
 // tokenAxes returns the axes that split the tokens whose pairs ep_table counts: those of the
-// ep_prepare that reads the table, or of the rows that a journey with this table brings.
+// ep_prepare that reads the table, or of the journey that reads it.
 func (in *Instr) tokenAxes() (axes []string, ok bool) {
 	p, table := in.plan, in.Root(in.Results[0].Buf)
 	for i := range p.Instrs {
@@ -57,17 +53,9 @@ func (in *Instr) tokenAxes() (axes []string, ok bool) {
 		if _, ok := at.Prim.(primitives.PrepareOp); ok && at.Name == "ep_prepare" {
 			return p.Bufs[at.In[0]].Spec.At(0), true
 		}
-		if rows, ok := in.journeyRows(at); ok {
-			return rows.Ragged.Tokens, true
+		if at.Name == "ep_journey" {
+			return p.Bufs[at.Out[1]].Spec.At(0), true
 		}
 	}
 	return nil, false
-}
-
-// journeyRows returns the placement of the rows of the zones that an ep_journey is about.
-func (in *Instr) journeyRows(at *lowering.Instr) (rows sharding.Spec, ok bool) {
-	if at.Name != "ep_journey" {
-		return rows, false
-	}
-	return in.rowsWith(at.Out[2])
 }

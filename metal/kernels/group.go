@@ -21,7 +21,7 @@ func groupOf(in *Instr) (*group, error) {
 	if !ok {
 		return nil, refuse("the rows were put in order by %T, want ep_dispatch", rows.Ragged.Layer)
 	}
-	ranks, member := layer.Group(in.Mesh, in.Rank(), rows)
+	ranks, member := layer.Group(in.Mesh, in.Rank(), rows.Ragged.Tokens)
 	if 4*len(ranks.Sources) > maxBytes {
 		return nil, refuse("%d ranks exchange rows, want at most %d", len(ranks.Sources), maxBytes/4)
 	}

@@ -178,7 +178,7 @@ func TestRoutingFromElsewhereFaults(t *testing.T) {
 		array.Data[int32](routing)[26] = 4
 		finder, text = "ep_count", "routing of pair 13 names expert 4, want 0 to 3, or -1 for none"
 		if mesh != "" { // pair 5 of rank 1
-			finder, text = "ep_choices", "routing of pair 5 names expert 4, want 0 to 3, or -1 for none"
+			finder, text = "ep_pack_inline", "routing of pair 5 names expert 4, want 0 to 3, or -1 for none"
 		}
 		fails(t, program(4), cfg, in, finder, text)
 		array.Data[int32](routing)[26] = 1

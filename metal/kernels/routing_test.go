@@ -242,7 +242,7 @@ func TestRoutingFromElsewhere(t *testing.T) {
 				if mesh == "" {
 					names = append(names, "ep_count")
 				} else {
-					names = append(names, "ep_choices", "ep_table", "ep_journey")
+					names = append(names, "ep_pack_inline", "ep_arrived", "ep_table", "ep_journey")
 				}
 				compare(t, p, tokensOn(t, mesh, "x", "routing"), in, names...)
 			})

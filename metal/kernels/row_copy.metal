@@ -10,6 +10,7 @@ struct rows_params {
   int items;    // pairs, or rows that there is room for
   int values;   // units of a row's values
   int weight;   // units of its weight, 0 without
+  int packed;   // units from one row on the wire to the next
   int choices;  // of a token
   int rows;     // that there is room for in the arrays or on the wire
   int experts;  // whose rows are counted

@@ -12,17 +12,19 @@ func shapes() (all []spread) {
 
 // spreadShapes returns the cases of kernels that there is nothing to do for on one rank.
 func spreadShapes() []spread {
-	const layer = " experts={E} capacity={TK}"
+	const layer = " experts={E} capacity={T}"
 	travel := []string{"ep_choices", "ep_table", "ep_keep", "ep_journey", "ep_rows"}
 	body := func(way string) string {
 		return "r, drop, n, pad, demand = ep_prepare(idx)" + layer + way + "\nrows = ep_dispatch(x, r)" + layer + way + "\ny = ep_combine(rows, r)" + layer + way
 	}
+	const inline = "r, drop, n, pad, demand = ep_prepare(idx) experts={E}\nrows = ep_dispatch(x, r) experts={E}\ny = ep_combine(rows, r) experts={E}"
 	const in = "x f32[{T},{D}], idx i32[{T},{K}]"
 	return []spread{
 		{shape{"split sequences", []string{"batch_rows"}, false, "x f32[{T},{K},{F}]",
 			"y = reshape(x) shape=[{TK},{F}] batch=true\nz = neg(y)\nw = reshape(z, x) shape=[{T},{K},{F}] batch=true", "w"}, "a=2", "_,a"},
 		{shape{"two ranks", travel, false, in, body(""), "y"}, "ep=2", "ep"},
 		{shape{"two ranks, sums", append(slices.Clone(travel), "ep_slots", "ep_pack_sums", "ep_sum"), false, in, body(` exchange="sum"`), "y"}, "ep=2", "ep"},
+		{shape{"two ranks, choices with rows", []string{"ep_alone", "ep_inline"}, false, in, inline, "y"}, "ep=2", "ep"},
 	}
 }
 
