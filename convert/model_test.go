@@ -133,7 +133,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			src := folderOf(t, name)
 			if settings := map[string]map[string]any{ // without what GGUF files cannot say
-				"llama":       {"rope_parameters": map[string]any{"rope_theta": 1000, "rope_type": "yarn", "factor": 2, "original_max_position_embeddings": 64}},
+				"llama":       {"rope_parameters": map[string]any{"rope_theta": 1000, "rope_type": "yarn", "factor": 2, "original_max_position_embeddings": 64}}, // llama3 is TestLlama3
 				"qwen3_moe":   {"mlp_only_layers": []int{}, "decoder_sparse_step": 1},
 				"glm4_moe":    {"num_nextn_predict_layers": 0}, // which are not opened
 				"deepseek_v3": {"num_nextn_predict_layers": 0},
@@ -197,6 +197,37 @@ func TestRoundTrip(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Llama-3's positions become the tensor of factors that llama.cpp reads, which stays in every GGUF file that is made of it, and
+// nothing that would scale them once more. A folder has no setting for factors.
+func TestLlama3(t *testing.T) {
+	out := t.TempDir()
+	src := made(t, "llama", map[string]any{"rope_parameters": map[string]any{"rope_theta": 1000, "rope_type": "llama3", "factor": 4, "low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 128}}, nil)
+	tokens := greedy(t, src)
+	path := src
+	for _, next := range []string{"a.gguf", "b.gguf"} {
+		next = filepath.Join(out, next)
+		require.NoError(t, Model(context.Background(), next, path, Options{Layout: GGUF}))
+		path = next
+		c, m, _ := open(t, path)
+		for _, key := range []string{".rope.scaling.type", ".rope.scaling.factor", ".rope.scaling.original_context_length"} {
+			if v, ok := c.Config.Value(key); ok {
+				t.Errorf("%s: %s is %v", path, key, v)
+			}
+		}
+		x, err := c.Tensor(models.RopeFactors)
+		require.NoError(t, err)
+		require.Equal(t, graph.F32, x.Type.DType)
+		kept := (128*0.1/(2*math.Pi) - 1) / 3 // of the second pair, which turns more than once in 128 positions and less than 4 times
+		require.InDeltaSlice(t, []float32{1, float32(1 / ((1-kept)/4 + kept)), 4}, m.RopeFactors, 1e-6)
+		require.Equal(t, tokens, greedy(t, path))
+	}
+	for _, o := range []Options{{Layout: Safetensors}, {Layout: MLX}} {
+		require.ErrorContains(t, Model(context.Background(), filepath.Join(out, "folder"), path, o), "rope_freqs.weight is a tensor, and config.json has nothing for it")
+	}
+	require.NoError(t, Model(context.Background(), filepath.Join(out, "mlx"), src, Options{Layout: MLX}))
+	require.Equal(t, tokens, greedy(t, filepath.Join(out, "mlx")))
 }
 
 // wide writes a Mixtral whose rows are whole blocks.
@@ -343,7 +374,6 @@ func TestRefuses(t *testing.T) {
 		{nil, large, Options{Layout: GGUF, Type: graph.F16}, "parameter model.layers.1.self_attn.o_proj.weight: the number 70000, which elements of f16 cannot be"},
 		{nil, large, Options{Layout: GGUF, Type: graph.Q8_0}, "the number 70000, which elements of q8_0 cannot be"},
 		{nil, folderOf(t, "qwen3_moe"), Options{Layout: GGUF}, "config.json: mlp_only_layers is [0], and GGUF files of qwen3moe have no key for it"},
-		{nil, folderOf(t, "llama"), Options{Layout: GGUF}, "config.json: rope_parameters.low_freq_factor is 1, and GGUF files of llama have no key for it"},
 		{nil, bare, Options{Layout: GGUF}, "tokenizer.json: no such file"},
 	} {
 		if c.ctx == nil {

@@ -123,6 +123,13 @@ func (j *conversion) sources() (all []tensor.Source, err error) {
 		}
 		j.total += graph.Type{DType: want, Shape: p.Type.Shape}.Bytes()
 	}
+	if f := j.m.RopeFactors; f != nil && j.o.Layout == GGUF {
+		a, err := array.Of(f, len(f))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, tensor.Of(models.RopeFactors, a))
+	}
 	return all, nil
 }
 

@@ -16,6 +16,7 @@ type reader struct {
 	said  []Setting       // what it got
 	// fractions is that YaRN's range of pairs begins and ends between two pairs, which GGUF files do not say.
 	fractions bool
+	factors   []float32 // of the frequencies of positions; nil if files of GGUF say nothing but numbers about them
 	err       error
 }
 

@@ -20,8 +20,10 @@ type Model struct {
 	Experts int // of a layer; 0 if it has one network instead
 	TopK    int // experts that a token uses
 	// Settings is what the files say about the model, under the names of both kinds of files.
-	Settings  []Setting
-	HeadWidth int // columns of a head of queries and keys
+	Settings []Setting
+	// RopeFactors divide the frequencies of positions, as GGUF files have them in their tensor RopeFactors; nil if there are none.
+	RopeFactors []float32
+	HeadWidth   int // columns of a head of queries and keys
 	// CachePlace has the mesh axes that split the caches of keys and values, as nn.Param.Place has them.
 	CachePlace []string
 	// Forward returns the logits f32[B,S,Vocab] of tokens i32[B,S], or f32[B,1,Vocab] if st asks for the last

@@ -13,8 +13,8 @@ import (
 // widest is how many columns of a head there may be: as many frequencies are made before a tensor is looked at.
 const widest = 1 << 16
 
-// ropeFactors is the tensor of GGUF files whose elements divide the frequencies of positions.
-const ropeFactors = "rope_freqs.weight"
+// RopeFactors is the tensor f32[pairs] of GGUF files whose elements divide the frequencies of positions.
+const RopeFactors = "rope_freqs.weight"
 
 // rope reads how positions rotate the `width` elements of a head, or the part of them that the model says.
 func (r *reader) rope(width int) pr.RoPEOp {
@@ -47,7 +47,8 @@ func (r *reader) rope(width int) pr.RoPEOp {
 		op.Width = part
 		r.say(keys{"partial_rotary_factor"}, float64(part)/float64(width), true)
 	}
-	kind := r.textOr(r.either(k("rope_type", ".rope.scaling.type"), k("type", ".rope.scaling.type")), "default")
+	named := r.either(k("rope_type", ".rope.scaling.type"), k("type", ".rope.scaling.type"))
+	kind := r.textOr(named, "default")
 	factor, original := k("factor", ".rope.scaling.factor"), k("original_max_position_embeddings", ".rope.scaling.original_context_length")
 	switch kind {
 	case "default", "none":
@@ -55,10 +56,14 @@ func (r *reader) rope(width int) pr.RoPEOp {
 	case "linear":
 		op = pr.LinearRoPE{Factor: r.positive(factor)}.RoPE(base, part)
 	case "llama3":
-		op = pr.Llama3RoPE{
-			Factor: r.positive(factor), Original: r.positive(original),
-			Low: r.positive(k("low_freq_factor", "")), High: r.positive(k("high_freq_factor", "")),
-		}.RoPE(base, part)
+		const here = "" // GGUF files have none of it, but the factors that it makes
+		numbers := []keys{k("factor", here), k("original_max_position_embeddings", here), k("low_freq_factor", here), k("high_freq_factor", here)}
+		op = pr.Llama3RoPE{Factor: r.positive(numbers[0]), Original: r.positive(numbers[1]), Low: r.positive(numbers[2]), High: r.positive(numbers[3])}.RoPE(base, part)
+		for _, n := range numbers {
+			r.say(n, nil, true)
+		}
+		r.say(named, "default", true)
+		r.factors = factorsOf(op, pr.LinearRoPE{Factor: 1}.RoPE(base, part))
 	case "yarn":
 		y := pr.YaRN{
 			Factor: r.positive(factor), Original: r.positive(original),
@@ -79,24 +84,34 @@ func (r *reader) rope(width int) pr.RoPEOp {
 	default:
 		r.fail(fmt.Errorf("%s: the rotary positions are scaled by %q, want one of default linear llama3 yarn", r.c.Path, kind))
 	}
-	if t, err := r.files.Tensor(ropeFactors); r.c.GGUF() && err == nil {
+	if t, err := r.files.Tensor(RopeFactors); r.c.GGUF() && err == nil {
 		a, err := t.Array()
 		if err != nil || t.Type.DType != graph.F32 || t.Type.Len() != part/2 || kind != "default" && kind != "none" {
 			r.fail(fmt.Errorf("%s: tensor %q is %s%v beside a scaling of %q, want F32[%d] and no scaling", t.File, t.Name, t.Stored, t.Type.Shape, kind, part/2))
 			return op
 		}
 		long := pr.LongRoPE{Magnitude: 1}
-		for _, f := range array.Data[float32](a) {
+		r.factors = slices.Clone(array.Data[float32](a))
+		for _, f := range r.factors {
 			long.Factors = append(long.Factors, float64(f))
 		}
 		op = long.RoPE(base, part)
-		r.say(keys{"", ropeFactors}, "a tensor", false)
+		r.say(keys{"", RopeFactors}, "a tensor", false)
 	}
 	r.known(in)
 	if r.err == nil && slices.ContainsFunc(op.Frequencies, func(f float64) bool { return math.IsNaN(f) || math.IsInf(f, 0) }) {
 		r.fail(fmt.Errorf("%s: %s gives positions that are not finite; check its numbers", r.c.Path, in))
 	}
 	return op
+}
+
+// factorsOf returns what divides the frequencies of plain positions where they are scaled.
+func factorsOf(scaled, plain pr.RoPEOp) []float32 {
+	f := make([]float32, len(plain.Frequencies))
+	for i := range f {
+		f[i] = float32(plain.Frequencies[i] / scaled.Frequencies[i])
+	}
+	return f
 }
 
 // yarnLog is a key of GGUF files of DeepSeek: a tenth of mscale_all_dim, which mscale is equal to.

@@ -231,7 +231,7 @@ func Surplus(c *checkpoint.Checkpoint, params []nn.Param) error {
 			used[t.Name] = true
 		}
 	}
-	may := regexp.MustCompile(`rotary_emb\.inv_freq$|^rope_freqs\.weight$`)
+	may := regexp.MustCompile(`rotary_emb\.inv_freq$|^` + regexp.QuoteMeta(RopeFactors) + `$`)
 	n, further := 0, furtherLayers(c)
 	for _, t := range c.Tensors {
 		if used[t.Name] || further(t.Name) || may.MatchString(t.Name) || t.Name == "lm_head.weight" && equals(c, t, "model.embed_tokens.weight") {
