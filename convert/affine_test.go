@@ -12,6 +12,8 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/checkpoint/safetensors"
+	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/models"
 	"github.com/gomoe/gomoe/nn"
@@ -90,6 +92,46 @@ func TestAffine(t *testing.T) {
 	})
 	require.ErrorContains(t, Model(context.Background(), filepath.Join(t.TempDir(), "out"), large, Options{Layout: MLX, Type: graph.F16, Affine: nn.Affine{Bits: 4, GroupSize: 64}}),
 		"o_proj.weight: the number 70000, which elements of f16 cannot be")
+}
+
+// A set of files that mlx-lm has quantised, with words, scales and biases of a matrix in different files, is the model in one.
+func TestShardedMLX(t *testing.T) {
+	for _, name := range []string{"qwen3_moe", "deepseek_v3", "mixtral"} {
+		src := folderOf(t, "mlx/"+name)
+		want, tokens := numbers(t, src), greedy(t, src)
+		c, _, _ := open(t, src)
+		var sources []tensor.Source
+		total := int64(0)
+		for _, x := range c.Tensors {
+			a, err := x.Array()
+			require.NoError(t, err)
+			sources, total = append(sources, tensor.Of(x.Name, a)), total+a.Type.Bytes()
+		}
+		set := folderOf(t, "mlx/"+name)
+		require.NoError(t, os.Remove(filepath.Join(set, safetensors.FileName)))
+		require.NoError(t, safetensors.WriteSet(set, map[string]string{"format": "mlx"}, sources, total/9))
+		in, apart := map[string]string{}, 0
+		cs, _, _ := open(t, set)
+		require.GreaterOrEqual(t, len(cs.Files), 9)
+		for _, x := range cs.Tensors {
+			in[x.Name] = x.File
+		}
+		for name, file := range in {
+			if base, ok := strings.CutSuffix(name, ".scales"); ok && in[base+".weight"] != file {
+				apart++
+			}
+		}
+		require.NotZero(t, apart)
+		got := numbers(t, set)
+		require.Len(t, got, len(want))
+		for p, x := range want {
+			require.True(t, array.Equal(x, got[p]), "%s: %s", name, p)
+		}
+		require.Equal(t, tokens, greedy(t, set))
+		out := filepath.Join(t.TempDir(), "out")
+		require.NoError(t, Model(context.Background(), out, set, Options{Layout: MLX}))
+		require.Equal(t, tokens, greedy(t, out))
+	}
 }
 
 // Models that mlx-lm has quantised stay as they are in MLX's layout, and everywhere else become the numbers that they stand for:

@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 )
 
@@ -23,6 +24,9 @@ func (g *GGUF) files() (map[string][]byte, error) {
 		return nil, err
 	}
 	var parts map[string]any
+	if g.Model == "t5" {
+		return nil, errors.New("a vocabulary of kind t5, for which gomoe writes no tokenizer.json; take the folder that the file was made of")
+	}
 	if g.Model == "llama" {
 		parts = g.spacesJSON()
 	} else if parts, err = g.bytesJSON(); err != nil {

@@ -10,11 +10,11 @@ import (
 // GGUF is the vocabulary that a GGUF file has among its values: the field Model is
 // the value of tokenizer.ggml.model, and so on.
 type GGUF struct {
-	Model  string // gpt2 (byte pairs by rank) or llama (SentencePiece's by score)
+	Model  string // gpt2 (byte pairs by rank), llama (SentencePiece's by score) or t5 (SentencePiece's Unigram)
 	Pre    string // which pattern cuts words; of gpt2
 	Tokens []string
 	Merges []string  // two tokens with a space between them; of gpt2
-	Scores []float32 // of llama
+	Scores []float32 // of llama and t5
 	// Types has the kind of every token: 1 normal, 2 unknown, 3 control, 4 of the
 	// user, 5 unused, 6 byte. nil: all are normal.
 	Types []int32
@@ -23,8 +23,12 @@ type GGUF struct {
 	AddBOS, AddEOS         bool
 	// Template is the value of tokenizer.chat_template, "" if there is none.
 	Template string
-	// AddSpace says that a space stands before a text; of llama.
+	// AddSpace says that a space stands before a text; of llama and t5.
 	AddSpace bool
+	// Squeeze says that runs of spaces are one, and those around a text none; of t5.
+	Squeeze bool
+	// Charsmap is the table of characters that become others, as SentencePiece compiles it; of t5, nil for none.
+	Charsmap []byte
 }
 
 // FromGGUF returns the tokenizer of a GGUF file. Errors name the value that is
@@ -52,12 +56,12 @@ func (g *GGUF) build() (*Tokenizer, error) {
 	var t *Tokenizer
 	var err error
 	switch g.Model {
-	case "llama":
+	case "llama", "t5":
 		t, err = g.pieces()
 	case "gpt2":
 		t, err = g.pairs()
 	default:
-		return nil, fmt.Errorf("tokenizer.ggml.model: %q, want gpt2 or llama", shorten(g.Model))
+		return nil, fmt.Errorf("tokenizer.ggml.model: %q, want gpt2, llama or t5", shorten(g.Model))
 	}
 	if err != nil {
 		return nil, err
@@ -99,12 +103,19 @@ func (g *GGUF) kind(id int) pieceKind {
 	return pieceKind(g.Types[id])
 }
 
-// pieces makes a tokenizer of kind llama.
+// pieces makes a tokenizer of kind llama or t5.
 func (g *GGUF) pieces() (*Tokenizer, error) {
 	if len(g.Scores) != len(g.Tokens) {
 		return nil, fmt.Errorf("tokenizer.ggml.scores: %d values, want one for each of %d tokens", len(g.Scores), len(g.Tokens))
 	}
-	p := &pieces{texts: g.Tokens, scores: g.Scores, bpe: true, byBytes: true, prefix: g.AddSpace, escape: true, unknown: " ⁇ "}
+	pairs := g.Model == "llama"
+	p := &pieces{texts: g.Tokens, scores: g.Scores, bpe: pairs, byBytes: pairs, prefix: g.AddSpace, squeeze: g.Squeeze && !pairs, escape: true, unknown: " ⁇ "}
+	if len(g.Charsmap) > 0 && !pairs {
+		var err error
+		if p.chars, err = newCharsmap(g.Charsmap); err != nil {
+			return nil, fmt.Errorf("tokenizer.ggml.%w", err)
+		}
+	}
 	for id := range g.Tokens {
 		p.kinds = append(p.kinds, g.kind(id))
 	}

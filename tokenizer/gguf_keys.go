@@ -5,7 +5,7 @@ import "fmt"
 // Key is a key of a GGUF file about its vocabulary, with its value.
 type Key struct {
 	Name  string
-	Value any // string, bool, uint32, []string, []float32 or []int32
+	Value any // string, bool, uint32, []string, []float32, []int32 or []byte
 }
 
 // keyTemplate is the key of the chat template, which GGUF files have beside those of the vocabulary.
@@ -40,10 +40,12 @@ func GGUFOf(value func(key string) (any, bool)) (GGUF, error) {
 		r.id(s.name, s.id)
 	}
 	g.AddSpace = g.Model == "llama" // what a file that does not say it means
-	g.AddBOS = g.Model == "llama"
+	g.AddBOS, g.AddEOS = g.Model == "llama", g.Model == "t5"
 	get(r, "add_bos_token", &g.AddBOS)
 	get(r, "add_eos_token", &g.AddEOS)
 	get(r, "add_space_prefix", &g.AddSpace)
+	get(r, "remove_extra_whitespaces", &g.Squeeze)
+	get(r, "precompiled_charsmap", &g.Charsmap)
 	if v, ok := value(keyTemplate); ok && r.err == nil {
 		if g.Template, ok = v.(string); !ok {
 			r.wrong(keyTemplate, v, g.Template)
@@ -59,6 +61,11 @@ func (g GGUF) Keys() []Key {
 		keys = append(keys, Key{"pre", g.Pre}, Key{"merges", append([]string{}, g.Merges...)})
 	} else {
 		keys = append(keys, Key{"pre", "default"}, Key{"scores", g.Scores}, Key{"add_space_prefix", g.AddSpace})
+	}
+	if g.Model == "t5" {
+		if keys = append(keys, Key{"remove_extra_whitespaces", g.Squeeze}); g.Charsmap != nil {
+			keys = append(keys, Key{"precompiled_charsmap", g.Charsmap})
+		}
 	}
 	keys = append(keys, Key{"tokens", g.Tokens})
 	if g.Types != nil {

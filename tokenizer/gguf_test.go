@@ -99,7 +99,7 @@ func TestGGUFErrors(t *testing.T) {
 		change func(g *GGUF)
 		want   string
 	}{
-		{func(g *GGUF) { g.Model = "bert" }, `tokenizer.ggml.model: "bert", want gpt2 or llama`},
+		{func(g *GGUF) { g.Model = "bert" }, `tokenizer.ggml.model: "bert", want gpt2, llama or t5`},
 		{func(g *GGUF) { g.Pre = "new" }, `tokenizer.ggml.pre: "new", want gpt-2, olmo`},
 		{func(g *GGUF) { g.Types = []int32{1} }, "tokenizer.ggml.token_type: 1 values, want one for each of 3 tokens"},
 		{func(g *GGUF) { g.EOS = 3 }, "tokenizer.ggml.eos_token_id: 3, want the id of one of 3 tokens"},

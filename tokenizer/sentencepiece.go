@@ -32,6 +32,7 @@ type pieces struct {
 	bpe      bool // byte pairs by score, and not Unigram
 	byBytes  bool
 	chars    *charsmap // nil: characters stay as they are
+	table    []byte    // that chars is made of
 	prefix   bool      // a space stands before every text
 	squeeze  bool      // runs of spaces are one, and those around a text none
 	escape   bool      // spaces are ▁
@@ -139,6 +140,7 @@ func parseModel(data []byte) (*pieces, error) {
 				switch field {
 				case 2:
 					if len(data) > 0 {
+						p.table = data
 						p.chars, err = newCharsmap(data)
 					}
 				case 3:

@@ -12,7 +12,7 @@ import (
 )
 
 // ToGGUF returns the vocabulary with which a GGUF file has the tokenizer of a folder: of a tokenizer.json of byte pairs,
-// or of a tokenizer.model of byte pairs. size is the number of tokens of the model; ids that the tokenizer does not use
+// or of a tokenizer.model. size is the number of tokens of the model; ids that the tokenizer does not use
 // become unused tokens. It is an error, which says why, if a GGUF file cannot have the tokenizer: the ids of some texts
 // are compared, too.
 func ToGGUF(folder string, size int) (GGUF, error) {
@@ -94,15 +94,19 @@ func piecesToGGUF(data []byte) (g GGUF, err error) {
 	if err != nil {
 		return g, err
 	}
-	if !p.bpe {
-		return g, errors.New("a tokenizer.model of kind Unigram; gomoe writes byte pairs to GGUF files")
-	}
-	if p.chars != nil || p.squeeze || p.suffix || !p.escape {
-		return g, errors.New("the tokenizer.model changes characters or spaces of a text, which a GGUF file of kind llama cannot say")
-	}
 	g = GGUF{Model: "llama", Tokens: p.texts, Scores: p.scores, AddSpace: p.prefix}
 	for _, k := range p.kinds {
 		g.Types = append(g.Types, int32(k))
+	}
+	if !p.bpe {
+		if p.byBytes || p.suffix || !p.escape {
+			return g, errors.New("the tokenizer.model of kind Unigram has bytes for unknown characters, or spaces behind words, which a GGUF file of kind t5 cannot say")
+		}
+		g.Model, g.Squeeze, g.Charsmap = "t5", p.squeeze, p.table
+		return g, nil
+	}
+	if p.chars != nil || p.squeeze || p.suffix || !p.escape {
+		return g, errors.New("the tokenizer.model changes characters or spaces of a text, which a GGUF file of kind llama cannot say")
 	}
 	return g, nil
 }
@@ -112,7 +116,7 @@ func (f *file) toGGUF(t *Tokenizer) (g GGUF, err error) {
 	m := f.Model
 	var ids map[string]int32
 	if err := json.Unmarshal(m.Vocab, &ids); err != nil {
-		return g, fmt.Errorf("a model of type %q; gomoe writes byte pairs (BPE) to GGUF files", shorten(m.Type))
+		return g, fmt.Errorf("a model of type %q; gomoe writes byte pairs (BPE) to GGUF files, and a tokenizer.model of kind Unigram", shorten(m.Type))
 	}
 	if m.Prefix != "" || m.Suffix != "" {
 		return g, fmt.Errorf("a model with prefix %q and suffix %q of parts of words, which GGUF files do not have", shorten(m.Prefix), shorten(m.Suffix))

@@ -116,21 +116,48 @@ func TestPiecesToGGUF(t *testing.T) {
 	roundTrip(t, g, want, readLines(t)[:300])
 }
 
+// A tokenizer.model of kind Unigram becomes a vocabulary of kind t5, with its table of characters; no tokenizer.json is made of it.
+func TestUnigramToGGUF(t *testing.T) {
+	for _, name := range []string{"unigram", "unigram-user"} {
+		dir := folderOf(t, fixtures(t, "pieces.zip"), name)
+		want, err := Open(dir)
+		require.NoError(t, err)
+		g, err := ToGGUF(dir, want.Size()+3)
+		require.NoError(t, err)
+		require.Equal(t, "t5", g.Model)
+		keys := map[string]any{}
+		for _, k := range g.Keys() {
+			keys[k.Name] = k.Value
+		}
+		read, err := GGUFOf(func(key string) (any, bool) { v, ok := keys[key]; return v, ok })
+		require.NoError(t, err)
+		got, err := FromGGUF(read)
+		require.NoError(t, err)
+		same(t, want, got, readLines(t))
+		_, err = read.Files()
+		require.ErrorContains(t, err, "a vocabulary of kind t5, for which gomoe writes no tokenizer.json")
+	}
+	g := GGUF{Model: "t5", Tokens: []string{"a"}, Scores: []float32{0}, BOS: -1, EOS: -1, Unknown: -1, Pad: -1, Charsmap: []byte{1}}
+	_, err := FromGGUF(g)
+	require.EqualError(t, err, "tokenizer: GGUF: tokenizer.ggml.precompiled_charsmap: fewer than 4 bytes")
+}
+
 // What a GGUF file cannot have is refused, with the reason.
 func TestToGGUFRefuses(t *testing.T) {
 	files := fixtures(t, "tokenizers.zip")
 	maps.Copy(files, fixtures(t, "pieces.zip"))
 	for name, want := range map[string]string{
-		"accents":     `normalizer "NFKD": a GGUF file can say NFC or nothing`,
-		"clip":        `a model with prefix "" and suffix "</w>" of parts of words`,
-		"cl100k":      `added token "word" takes spaces around it, or only whole words`,
-		"gemma":       `"Split": beside byte_fallback a GGUF file can only say that spaces are ▁`,
-		"llama2":      `merges: "▁" and "▁▁▁" are not merged, though both together are a token`,
-		"t5":          `a model of type "Unigram"; gomoe writes byte pairs (BPE)`,
-		"unigram":     `a tokenizer.model of kind Unigram`,
-		"bpe":         `the tokenizer.model changes characters or spaces of a text`,
-		"gpt2-prefix": `pre_tokenizer "ByteLevel": want patterns that split, and ByteLevel without a space before the text`,
-		"digits3":     `pre_tokenizer: llama.cpp has no name for the patterns`,
+		"accents":        `normalizer "NFKD": a GGUF file can say NFC or nothing`,
+		"clip":           `a model with prefix "" and suffix "</w>" of parts of words`,
+		"cl100k":         `added token "word" takes spaces around it, or only whole words`,
+		"gemma":          `"Split": beside byte_fallback a GGUF file can only say that spaces are ▁`,
+		"llama2":         `merges: "▁" and "▁▁▁" are not merged, though both together are a token`,
+		"t5":             `a model of type "Unigram"; gomoe writes byte pairs (BPE)`,
+		"unigram-bytes":  `the tokenizer.model of kind Unigram has bytes for unknown characters, or spaces behind words`,
+		"unigram-suffix": `the tokenizer.model of kind Unigram has bytes for unknown characters, or spaces behind words`,
+		"bpe":            `the tokenizer.model changes characters or spaces of a text`,
+		"gpt2-prefix":    `pre_tokenizer "ByteLevel": want patterns that split, and ByteLevel without a space before the text`,
+		"digits3":        `pre_tokenizer: llama.cpp has no name for the patterns`,
 	} {
 		dir := folderOf(t, files, name)
 		if data, ok := files[name+"/tokenizer.json"]; ok && name != "cl100k" {
