@@ -295,7 +295,9 @@ func TestPage(t *testing.T) {
 		require.Contains(t, policy, tag+"-src 'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'")
 	}
 	// What the script asks for is there.
-	for _, m := range regexp.MustCompile(`fetch\("([^"]+)"`).FindAllStringSubmatch(text, -1) {
+	asks := regexp.MustCompile(`"(v1/[^"]+)"`).FindAllStringSubmatch(text, -1)
+	require.Len(t, asks, 3)
+	for _, m := range asks {
 		answer, err := http.Get(h.URL + "/" + m[1])
 		require.NoError(t, err)
 		answer.Body.Close()

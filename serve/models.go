@@ -12,10 +12,11 @@ type description struct {
 	Created int64  `json:"created"`
 	Owner   string `json:"owned_by"`
 	Room    int    `json:"max_model_len"` // positions of a text
+	Chat    bool   `json:"chat"`          // the model has a chat template
 }
 
 func (s *Server) description() description {
-	return description{s.c.Name, "model", s.began.Unix(), "gomoe", s.g.Room()}
+	return description{s.c.Name, "model", s.began.Unix(), "gomoe", s.g.Room(), s.c.Tokenizer.HasTemplate()}
 }
 
 // models answers GET /v1/models.

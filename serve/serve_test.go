@@ -44,7 +44,9 @@ func openTemplate(t *testing.T, template string, o generate.Options, c Config) (
 	b, err := tokenizer.Bytes()
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, tokenizer.FileName), b, 0o666))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "chat_template.jinja"), []byte(template), 0o666))
+	if template != "" {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "chat_template.jinja"), []byte(template), 0o666))
+	}
 	files, err := checkpoint.Open(dir)
 	require.NoError(t, err)
 	defer files.Close()
@@ -206,6 +208,28 @@ func TestChat(t *testing.T) {
 	require.Equal(t, "length", finish[0])
 	require.Contains(t, stream, `"object":"chat.completion.chunk"`)
 	require.Contains(t, strings.SplitN(stream, "\n", 2)[0], `"delta":{"role":"assistant","content":""}`)
+}
+
+// The page asks for conversations or for texts, as the list of models says whether there is a template.
+func TestTemplate(t *testing.T) {
+	for template, want := range map[string]string{`{{ messages }}`: `"chat":true}`, "": `"chat":false}`} {
+		s, _ := openTemplate(t, template, generate.Options{Room: 20}, Config{})
+		h := httptest.NewServer(s)
+		defer h.Close()
+		r, err := http.Get(h.URL + "/v1/models")
+		require.NoError(t, err)
+		b, err := io.ReadAll(r.Body)
+		require.NoError(t, err)
+		require.NoError(t, r.Body.Close())
+		require.Contains(t, string(b), want)
+		status, _, answer := post(t, h.URL+"/v1/chat/completions", `{"messages": [{"role": "user", "content": "!"}], "max_tokens": 2}`)
+		if template == "" {
+			require.Equal(t, 400, status, answer)
+			require.Contains(t, answer, "the model has no chat template; write the prompt as text")
+		}
+		status, _, answer = post(t, h.URL+"/v1/completions", `{"prompt": "!#", "max_tokens": 200, "slide": true, "stream": true}`)
+		require.Equal(t, 200, status, answer)
+	}
 }
 
 // The template gets messages, tools, calls and further variables.

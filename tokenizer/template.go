@@ -92,6 +92,9 @@ func (t *Tokenizer) Template(c Conversation) (string, error) {
 	return text, nil
 }
 
+// HasTemplate reports whether the model has a chat template, without which Template is an error.
+func (t *Tokenizer) HasTemplate() bool { return t.templates["default"] != nil }
+
 // variable is a special token as templates name it, such as bos_token.
 type variable struct{ name, text string }
 
