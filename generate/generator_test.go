@@ -98,6 +98,23 @@ func TestGenerate(t *testing.T) {
 	}
 }
 
+// A rank along tp has its part of the head, but for a head that is the table of tokens.
+func TestHeadOnRanks(t *testing.T) {
+	mesh, err := sharding.ParseMesh("tp=2")
+	require.NoError(t, err)
+	for name, want := range map[string]string{"mixtral": "f32[40@tp,16]", "mixtral_tied": "f32[40,16]"} {
+		g := open(t, name, Options{Config: gomoe.Config{Mesh: mesh}, Room: 20})
+		head := g.in["lm_head.weight"]
+		if name == "mixtral_tied" {
+			head = g.in["model.embed_tokens.weight"]
+		}
+		require.Equal(t, want, head.Spec.Format(head.Type))
+		ids, _ := generate(t, g, Request{Prompt: []int32{1, 2, 3}, N: 10})
+		one, _ := generate(t, open(t, name, Options{Room: 20}), Request{Prompt: []int32{1, 2, 3}, N: 10})
+		require.Equal(t, one, ids, name)
+	}
+}
+
 // A prompt of any length gives the bits of one that is computed token by token: blocks change nothing.
 func TestBlocks(t *testing.T) {
 	prompt, rest := expected(t, "olmoe")

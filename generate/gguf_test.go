@@ -126,7 +126,7 @@ func TestGGUFRefuses(t *testing.T) {
 			m[12].Value = "x"
 			return m
 		},
-		`tokenizer.ggml.model: "bert", want gpt2 or llama`: func(m []gguf.Meta) []gguf.Meta {
+		`tokenizer.ggml.model: "bert", want gpt2, llama or t5`: func(m []gguf.Meta) []gguf.Meta {
 			m[8].Value = "bert"
 			return m
 		},

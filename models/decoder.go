@@ -149,7 +149,11 @@ func (d decoder) forward(s *nn.Scope, tokens *graph.Value, st *nn.Step) *graph.V
 	if d.tied {
 		head = embed
 	}
-	return nn.Linear{Out: d.vocab, DType: graph.F32}.Apply(head, x)
+	l := nn.Linear{Out: d.vocab, DType: graph.F32}
+	if st.Last && !d.tied { // few logits, which are brought together; a loss wants those of a token on one rank
+		l.Split = nn.Columns
+	}
+	return l.Apply(head, x)
 }
 
 func (d decoder) layer(s *nn.Scope, l int, x *graph.Value, st *nn.Step) *graph.Value {

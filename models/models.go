@@ -27,7 +27,7 @@ type Model struct {
 	// CachePlace has the mesh axes that split the caches of keys and values, as nn.Param.Place has them.
 	CachePlace []string
 	// Forward returns the logits f32[B,S,Vocab] of tokens i32[B,S], or f32[B,1,Vocab] if st asks for the last
-	// token's alone.
+	// token's alone, which the axis tp then splits by the vocabulary, if the head is a matrix of its own.
 	Forward func(s *nn.Scope, tokens *graph.Value, st *nn.Step) *graph.Value
 }
 
