@@ -15,11 +15,16 @@ type TooLarge struct {
 	Need, Can int64  // bytes
 	By        string // what limits them
 	Ranks, Of int    // of its mesh in this process
+	Inputs    bool   // Need is with the inputs
 }
 
 func (e *TooLarge) Error() string {
-	return fmt.Sprintf("gomoe: program %s needs %s of memory for %d of the %d ranks of its mesh in this process, beside its inputs, and %s can be had (%s); make it smaller, or spread it over more processes or a larger mesh; gomoe plan -brief says what the memory is for",
-		e.Program, memory.Format(float64(e.Need)), e.Ranks, e.Of, memory.Format(float64(e.Can)), e.By)
+	beside := "beside"
+	if e.Inputs {
+		beside = "with"
+	}
+	return fmt.Sprintf("gomoe: program %s needs %s of memory for %d of the %d ranks of its mesh in this process, %s its inputs, and %s can be had (%s); make it smaller, or spread it over more processes or a larger mesh; gomoe plan -brief says what the memory is for",
+		e.Program, memory.Format(float64(e.Need)), e.Ranks, e.Of, beside, memory.Format(float64(e.Can)), e.By)
 }
 
 // fits returns a *TooLarge if a session of the plan and its results take more memory than

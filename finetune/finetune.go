@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"github.com/gomoe/gomoe/nn"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/train"
+	"github.com/gomoe/gomoe/train/lm"
 )
 
 // Result is what Run has done.
@@ -39,9 +41,6 @@ type tuning struct {
 	sets     []*data.Set
 	batches  *data.Batches
 	held     *data.Batches // nil without held-out text
-	program  *train.Program
-	run      *train.Run
-	eval     *train.Evaluation
 }
 
 // Run trains the model of a checkpoint. When stop ends, the step that has begun is completed and saved; when ctx ends, Run
@@ -57,24 +56,13 @@ func Run(ctx, stop context.Context, m *models.Model, c *checkpoint.Checkpoint, o
 
 func (t *tuning) close() error {
 	var errs []error
-	if t.eval != nil {
-		errs = append(errs, t.eval.Close())
-	}
-	if t.run != nil {
-		errs = append(errs, t.run.Close())
-	}
 	for _, s := range t.sets {
 		errs = append(errs, s.Close())
 	}
 	return errors.Join(errs...)
 }
 
-func (t *tuning) say(format string, args ...any) error {
-	if !t.first || t.o.Say == nil {
-		return nil
-	}
-	return t.o.Say(fmt.Sprintf(format, args...))
-}
+func (t *tuning) say(format string, args ...any) { fmt.Fprintf(t.o.Stdout, format+"\n", args...) }
 
 func (t *tuning) train(ctx, stop context.Context) (r Result, err error) {
 	if err := t.o.check(); err != nil {
@@ -86,6 +74,9 @@ func (t *tuning) train(ctx, stop context.Context) (r Result, err error) {
 			return r, err
 		}
 		t.first = info.First()
+	}
+	if t.o.Stdout == nil || !t.first {
+		t.o.Stdout = io.Discard
 	}
 	if t.o.Merge != "" {
 		if _, err := os.Lstat(t.o.Merge); err == nil {
@@ -107,50 +98,66 @@ func (t *tuning) train(ctx, stop context.Context) (r Result, err error) {
 			return r, err
 		}
 	}
-	if err := t.trace(&r); err != nil {
-		return r, err
-	}
-	begun, err := loop.Begin(ctx, t.run, t.o.Seed)
+	step := t.step()
+	p, err := step.Trace(t.o.Mesh)
 	if err != nil {
 		return r, err
 	}
-	if err := t.weights(begun.Steps == 0); err != nil {
+	base := p.Params
+	if !t.o.All {
+		base = p.Frozen
+	}
+	if err := models.Surplus(t.c, base); err != nil {
 		return r, err
 	}
-	if begun.Steps > 0 {
-		if err := t.say("resumed after step %d, from %s%s", begun.Steps, begun.Path, with(begun.Changed)); err != nil {
-			return r, err
-		}
+	r.Trained, _ = nn.Count(p.Params, 0)
+	r.Count, _ = nn.Count(base, 0)
+	if t.o.All {
+		t.say("trains all %d numbers of the model", r.Trained)
+	} else {
+		t.say("trains %d numbers in %d adapters beside %d of the model, which stay as they are", r.Trained, len(t.adapters), r.Count)
 	}
-	if loop.HeldOut != nil {
-		if r.Before, err = loop.HeldOut(ctx); err != nil {
-			return r, err
-		}
-		if err := t.say("held-out loss %.4f at the beginning", r.Before); err != nil {
-			return r, err
-		}
+	cfg := t.o.Config
+	cfg.Place, cfg.Keep = lm.Places(cfg.Mesh, inputs()...), gomoe.Off // copies of weights would take as much memory as the weights
+	run := lm.Training{
+		Program: p, Config: cfg, Advice: advice, Loop: *loop, Seed: t.o.Seed, Metrics: t.o.Metrics, Unit: "token", Stdout: t.o.Stdout,
+		Lighter: step.Lighter(cfg, step, func(setting, value string) string {
+			if setting == "microbatches" {
+				return "-microbatches " + value
+			}
+			return "" // no flag says it
+		}),
+		Begun: func(ctx context.Context, b *lm.Begun) (err error) {
+			if err := t.weights(b.Run, p, b.Steps == 0); err != nil || b.Loss == nil {
+				return err
+			}
+			if r.Before, err = b.Loss(ctx); err == nil {
+				t.say("held-out loss %.4f at the beginning", r.Before)
+			}
+			return err
+		},
+		Done: func(ctx context.Context, d *lm.Done) (err error) {
+			if d.Stopped {
+				return nil
+			}
+			if d.Loss != nil {
+				if r.After, err = d.Loss(ctx); err != nil {
+					return err
+				}
+				t.say("held-out loss %.4f after %d steps, %.4f at the beginning", r.After, d.Steps, r.Before)
+			}
+			return t.write(ctx, d.Run)
+		},
 	}
-	r.Ended, err = loop.Run(ctx, stop, t.run)
-	if err != nil || r.Ended.Stopped {
-		return r, err
+	if t.held != nil {
+		run.Evaluation, run.HeldOut = step.Evaluation, t.heldOut
 	}
-	if loop.HeldOut != nil {
-		if r.After, err = loop.HeldOut(ctx); err != nil {
-			return r, err
-		}
-		if err := t.say("held-out loss %.4f after %d steps, %.4f at the beginning", r.After, r.Ended.Steps, r.Before); err != nil {
-			return r, err
-		}
-	}
-	return r, t.write(ctx)
+	r.Ended, err = run.Run(ctx, stop)
+	return r, err
 }
 
-func with(changed []string) string {
-	if len(changed) == 0 {
-		return ""
-	}
-	return ", with " + strings.Join(changed, ", ")
-}
+// advice is what to change where memory does not suffice.
+const advice = "fewer sequences (-batch) or shorter ones (-length), more ranks along ep or tp (-mesh), a smaller -rank, or a quantised model"
 
 // adapt finds the adapters, and reads those to begin with.
 func (t *tuning) adapt() (err error) {
@@ -187,11 +194,10 @@ func (t *tuning) texts() (err error) {
 			return path, err
 		}
 		for _, b := range r.Broken {
-			if err := t.say("passed over: %v", b); err != nil {
-				return path, err
-			}
+			t.say("passed over: %v", b)
 		}
-		return path, t.say("%s: %d documents, %d tokens", strings.Join(sources, ", "), r.Documents, r.Tokens)
+		t.say("%s: %d documents, %d tokens", strings.Join(sources, ", "), r.Documents, r.Tokens)
+		return path, nil
 	}
 	open := func(name string, sources []string, o data.Order) (*data.Batches, error) {
 		path, err := build(name, sources)
@@ -240,53 +246,28 @@ func (t *tuning) options() nn.Options {
 	return o
 }
 
-// trace makes the step and the program of the held-out loss, and says what they take.
-func (t *tuning) trace(r *Result) (err error) {
+// step returns the step.
+func (t *tuning) step() lm.Step {
 	ts := []train.Transform{train.AdamW(train.AdamWOptions{B2: 0.999, Decay: t.o.Decay})}
 	if t.o.Clip > 0 {
 		ts = append([]train.Transform{train.ClipByGlobalNorm(t.o.Clip)}, ts...)
 	}
-	t.program, err = train.Trace("step", train.Config{Optimizer: train.Chain(ts...), Model: t.options()}, func(s *nn.Scope) (*graph.Value, []*graph.Value) {
-		loss := mean(losses(s, t.m, t.o.Rows, t.o.Length))
-		return loss, []*graph.Value{loss.Named("loss")}
-	})
-	if err != nil {
-		return err
+	return lm.Step{
+		Forward: t.forward, TopK: t.m.TopK, Rows: t.o.Rows, Length: t.o.Length,
+		Train: train.Config{Optimizer: train.Chain(ts...), Model: t.options(), Microbatches: t.o.Microbatches},
 	}
-	base := t.program.Params
-	if !t.o.All {
-		base = t.program.Frozen
-	}
-	if err := models.Surplus(t.c, base); err != nil {
-		return err
-	}
-	r.Trained, _ = nn.Count(t.program.Params, 0)
-	r.Count, _ = nn.Count(base, 0)
-	cfg := t.o.Config
-	cfg.Place, cfg.Keep = places(), gomoe.Off // copies of weights would take as much memory as the weights
-	if t.run, err = train.Open(t.program, cfg); err != nil {
-		return tooLarge(err)
-	}
-	if err := t.fits(*r); err != nil || t.held == nil {
-		return err
-	}
-	t.eval, err = t.run.Evaluation("heldout", cfg, func(s *nn.Scope) []*graph.Value {
-		sum, count := losses(s, t.m, t.o.Rows, t.o.Length)
-		return []*graph.Value{sum.Named("sum"), count.Named("count")}
-	})
-	return err
 }
 
 // weights puts the model's weights, and in the first run the adapters to begin with.
-func (t *tuning) weights(begins bool) error {
-	put := t.program.Frozen
+func (t *tuning) weights(run *train.Run, program *train.Program, begins bool) error {
+	put := program.Frozen
 	if t.o.All && begins {
-		put = t.program.Params
+		put = program.Params
 	}
 	for _, p := range put {
 		w, err := models.Find(t.c, p)
 		if err == nil {
-			err = t.run.Put(p.Name, filler(w))
+			err = run.Put(p.Name, filler(w))
 		}
 		if err != nil {
 			return err
@@ -295,8 +276,8 @@ func (t *tuning) weights(begins bool) error {
 	if !begins || t.begin == nil {
 		return nil
 	}
-	for name, a := range t.begin {
-		if err := t.run.Put(name, copier(a)); err != nil {
+	for name, fill := range train.Whole(t.begin) {
+		if err := run.Put(name, fill); err != nil {
 			return err
 		}
 	}
@@ -317,19 +298,12 @@ func filler(w *models.Weight) func(runtime.Part) error {
 	}
 }
 
-// copier returns what copies parts of an array.
-func copier(a array.Array) func(runtime.Part) error {
-	return func(p runtime.Part) error {
-		return runtime.ReadAt(strings.NewReader(string(a.Bytes())), 0)(p)
-	}
-}
-
 // facts are the settings that checkpoints keep.
 func (t *tuning) facts() map[string]string {
 	f := map[string]string{
 		"model": t.m.Family, "mesh": t.o.Mesh.String(), "steps": fmt.Sprint(t.o.Steps), "batch": fmt.Sprint(t.o.Rows), "length": fmt.Sprint(t.o.Length),
 		"rate": fmt.Sprint(t.o.Rate), "warm": fmt.Sprint(t.o.Warm), "decay": fmt.Sprint(t.o.Decay), "clip": fmt.Sprint(t.o.Clip), "seed": fmt.Sprint(t.o.Seed),
-		"data": strings.Join(t.o.Data, " "), "all": fmt.Sprint(t.o.All), "exact": fmt.Sprint(t.o.Exact),
+		"data": strings.Join(t.o.Data, " "), "all": fmt.Sprint(t.o.All), "exact": fmt.Sprint(t.o.Exact), "microbatches": fmt.Sprint(max(1, t.o.Microbatches)),
 	}
 	if !t.o.All {
 		l := t.o.LoRA
@@ -340,7 +314,7 @@ func (t *tuning) facts() map[string]string {
 
 // loop returns what does the steps.
 func (t *tuning) loop() *train.Loop {
-	l := &train.Loop{Steps: t.o.Steps, Rate: train.Cosine(t.o.Rate, t.o.Warm, t.o.Steps, 0.1), Tokens: t.o.Rows * t.o.Length, Every: t.o.Every, Saves: t.o.Saves, Figures: t.o.Figures, Remedies: train.Remedies{Lower: "-lr"}}
+	l := &train.Loop{Steps: t.o.Steps, Rate: train.Cosine(t.o.Rate, t.o.Warm, t.o.Steps, 0.1), Tokens: t.o.Rows * t.o.Length, Every: t.o.Every, Saves: t.o.Saves, Figures: t.o.Figures, Remedies: train.Remedies{Lower: "-lr", Find: "add -finite"}}
 	l.Saves.Folder.Path = filepath.Join(t.o.Out, "checkpoints")
 	l.Saves.Facts, l.Saves.Model, l.Saves.Free = t.facts(), []string{"model", "all", "rank", "targets"}, nil
 	l.Figures.Folder = t.o.Out
@@ -348,38 +322,29 @@ func (t *tuning) loop() *train.Loop {
 		l.Figures.Title = "Fine-tuning " + filepath.Base(t.c.Path)
 	}
 	drops := !t.o.All && t.o.LoRA.Dropout > 0
-	l.Batch = func(step int) (map[string]array.Array, error) {
-		in, err := batch(t.batches.Step(int64(step-1)), t.o.Rows)
-		if err == nil && drops {
-			in[keyInput], err = array.Of([]uint32{uint32(t.o.Seed), uint32(step)}, 2)
+	l.Batch = func(step int) (train.Parts, error) {
+		in := batch(t.batches.Step(int64(step-1)), t.o.Rows)
+		if drops {
+			key, err := array.Of([]uint32{uint32(t.o.Seed), uint32(step)}, 2)
+			if err != nil {
+				return nil, err
+			}
+			in[keyInput] = train.Whole(map[string]array.Array{keyInput: key})[keyInput]
 		}
-		return in, err
-	}
-	if t.held != nil {
-		l.HeldOut = t.heldOut
+		return in, nil
 	}
 	return l
 }
 
 // heldOut returns the loss on the held-out text.
-func (t *tuning) heldOut(ctx context.Context) (float64, error) {
+func (t *tuning) heldOut(ctx context.Context, e *train.Evaluation) (float64, error) {
 	sum, count, n := 0.0, 0.0, int(t.held.Sequences())
 	for done := 0; done < n; done += t.o.Rows {
-		in, err := batch(t.held.Step(int64(done/t.o.Rows)), n-done)
+		x, err := e.Scalars(ctx, batch(t.held.Step(int64(done/t.o.Rows)), n-done), "loss", train.WeightResult)
 		if err != nil {
 			return 0, err
 		}
-		out, err := t.eval.Run(ctx, in)
-		if err != nil {
-			return 0, err
-		}
-		for name, to := range map[string]*float64{"sum": &sum, "count": &count} {
-			a, err := t.eval.Job.Get(ctx, out[name])
-			if err != nil {
-				return 0, err
-			}
-			*to += a.Float64s()[0]
-		}
+		sum, count = sum+x[0]*x[1], count+x[1]
 	}
 	if count == 0 {
 		return 0, errors.New("the held-out text has no token that is to be predicted")

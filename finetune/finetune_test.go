@@ -12,10 +12,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/checkpoint"
 	"github.com/gomoe/gomoe/checkpoint/peft"
 	"github.com/gomoe/gomoe/checkpoint/safetensors"
+	"github.com/gomoe/gomoe/convert"
 	"github.com/gomoe/gomoe/data"
 	"github.com/gomoe/gomoe/evaluate"
 	"github.com/gomoe/gomoe/generate"
@@ -24,6 +26,7 @@ import (
 	"github.com/gomoe/gomoe/nn"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/tokenizer"
+	"github.com/gomoe/gomoe/train"
 	"github.com/gomoe/gomoe/train/report"
 )
 
@@ -108,11 +111,14 @@ func TestPEFT(t *testing.T) {
 	require.NoError(t, err)
 	tn := &tuning{o: Options{LoRA: nn.LoRA{Rank: 3, Alpha: 6, Targets: []string{"q_proj", "k_proj", "v_proj", "o_proj"}}, Rows: 4, Length: 12, Rate: 1}, c: c, m: m, first: true}
 	require.NoError(t, tn.adapt())
-	require.NoError(t, tn.trace(&Result{}))
-	defer func() { require.NoError(t, tn.close()) }()
-	require.NoError(t, tn.run.Init(1))
+	program, err := tn.step().Trace(tn.o.Mesh)
+	require.NoError(t, err)
+	run, err := train.Open(program, gomoe.Config{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, run.Close()) }()
+	require.NoError(t, run.Init(1))
 	tn.begin = map[string]array.Array{}
-	for _, p := range tn.program.Params {
+	for _, p := range program.Params {
 		seed := 0
 		for i, c := range p.Name {
 			seed += (i + 1) * int(c)
@@ -124,8 +130,8 @@ func TestPEFT(t *testing.T) {
 		tn.begin[p.Name] = a
 		require.Contains(t, want.Names, p.Name)
 	}
-	require.Len(t, want.Names, len(tn.program.Params))
-	require.NoError(t, tn.weights(true))
+	require.Len(t, want.Names, len(program.Params))
+	require.NoError(t, tn.weights(run, program, true))
 	in := map[string]array.Array{}
 	for _, name := range inputs() {
 		d := graph.I32
@@ -144,14 +150,14 @@ func TestPEFT(t *testing.T) {
 		}
 	}
 	for i, loss := range want.Losses {
-		out, err := tn.run.Step(context.Background(), i+1, 0.01, in)
+		out, err := run.Step(context.Background(), i+1, 0.01, in)
 		require.NoError(t, err)
 		a, err := out["loss"].Get()
 		require.NoError(t, err)
 		require.InDelta(t, loss, a.Float64s()[0], 2e-5, "step %d", i)
 	}
 	for name, x := range want.Last {
-		a, err := tn.run.State()[name].Get()
+		a, err := run.State()[name].Get()
 		require.NoError(t, err)
 		require.InDeltaSlice(t, x, array.Data[float32](a), 1e-4, name)
 	}
@@ -193,13 +199,13 @@ func usedLike(t *testing.T, model, adapter, merged string) {
 func TestRun(t *testing.T) {
 	model, o := folderOf(t, "olmoe"), options(t)
 	o.Merge, o.LoRA.Dropout = filepath.Join(t.TempDir(), "merged"), 0.1
-	var lines []string
-	o.Say = func(s string) error { lines = append(lines, s); return nil }
+	var lines strings.Builder
+	o.Stdout = &lines
 	r := run(t, model, o)
 	require.Less(t, r.After, r.Before-0.1)
 	require.Equal(t, 8, r.Ended.Steps)
-	said := strings.Join(lines, "\n")
-	for _, want := range []string{"4 documents", "trains 7168 numbers in 14 adapters beside 16016 of the model", "a rank takes ", fmt.Sprintf("held-out loss %.4f after 8 steps", r.After), "the adapter is in " + o.Out} {
+	said := lines.String()
+	for _, want := range []string{"4 documents", "trains 7168 numbers in 14 adapters beside 16016 of the model", "memory: ", " for 1 rank: state ", fmt.Sprintf("held-out loss %.4f after 8 steps", r.After), "the adapter is in " + o.Out} {
 		require.Contains(t, said, want)
 	}
 	a, err := peft.Open(o.Out)
@@ -251,12 +257,59 @@ func TestRun(t *testing.T) {
 	require.Equal(t, bytes(o.Out), bytes(parts.Out))
 }
 
-// Weights in blocks stay as they are, beside adapters of experts too.
+// Weights in blocks stay as they are, beside adapters of experts too, and are merged with these: in f32 the model has the loss
+// of the run's end, and nearly where its numbers are blocks again,
+// or the base's were q8_0, with which products round what they multiply.
 func TestBlocks(t *testing.T) {
-	o := options(t)
-	o.LoRA.Targets = []string{"q_proj", "experts.*.*_proj"}
-	r := run(t, folderOf(t, "gpt_oss_mxfp4"), o)
-	require.Less(t, r.After, r.Before)
+	folder := folderOf(t, "gpt_oss_mxfp4")
+	file := filepath.Join(t.TempDir(), "model.gguf")
+	require.NoError(t, convert.Model(context.Background(), file, folder, convert.Options{Layout: convert.GGUF, Type: graph.Q8_0}))
+	for model, near := range map[string]float64{folder: 1e-3, file: 0.03} {
+		for _, merge := range []graph.DType{graph.F32, graph.Q8_0} {
+			if merge == graph.Q8_0 {
+				near = 0.03
+			}
+			o := options(t)
+			o.LoRA.Targets = []string{"q_proj", "experts.*.*_proj"}
+			o.Merge, o.MergeType = filepath.Join(t.TempDir(), "merged.gguf"), merge
+			r := run(t, model, o)
+			require.Less(t, r.After, r.Before-0.1)
+			more := options(t)
+			more.Steps, more.Data, more.HeldOut = 1, o.Data, o.HeldOut
+			require.InDelta(t, r.After, run(t, o.Merge, more).Before, near, "%s merged as %s", model, merge)
+		}
+	}
+}
+
+// In microbatches, whose tokens that count are not as many, a run learns what it learns in whole batches, on ranks too.
+func TestMicrobatches(t *testing.T) {
+	model, o := folderOf(t, "olmoe"), options(t)
+	o.Rows, o.Steps, o.Rate = 4, 4, 1e-3
+	want := run(t, model, o)
+	for _, mesh := range []string{"", "ep=2"} {
+		parts := options(t)
+		parts.Rows, parts.Steps, parts.Rate, parts.Data, parts.HeldOut = o.Rows, o.Steps, o.Rate, o.Data, o.HeldOut
+		parts.Microbatches = 2
+		var err error
+		parts.Mesh, err = sharding.ParseMesh(mesh)
+		require.NoError(t, err)
+		got := run(t, model, parts)
+		require.InDelta(t, want.Before, got.Before, 1e-5, mesh)
+		require.InDelta(t, want.After, got.After, 1e-4, mesh)
+		require.InDelta(t, want.Ended.Last.Loss, got.Ended.Last.Loss, 1e-4, mesh)
+	}
+}
+
+// A run whose loss is not finite says what to do, and with Finite which kernel made the first number that is not.
+func TestDiverges(t *testing.T) {
+	model := folderOf(t, "olmoe")
+	for finite, want := range map[bool]string{false: "training has diverged; lower -lr, or add -finite", true: "from finite arguments"} {
+		c, m, tok := open(t, model)
+		o := options(t)
+		o.Tokenizer, o.Rate, o.Warm, o.Steps, o.Finite = tok, 1e36, 0, 8, finite
+		_, err := Run(context.Background(), context.Background(), m, c, o)
+		require.ErrorContains(t, err, want)
+	}
 }
 
 // All weights are trained, and what is written is a model.
@@ -296,10 +349,11 @@ func TestRefuses(t *testing.T) {
 	mesh, err := sharding.ParseMesh("dp=3")
 	require.NoError(t, err)
 	for want, change := range map[string]func(o *Options){
-		"no tokenizer":                          func(o *Options) { o.Tokenizer = nil },
-		"no data":                               func(o *Options) { o.Data = nil },
-		"no folder":                             func(o *Options) { o.Out = "" },
-		"0 steps of":                            func(o *Options) { o.Steps = 0 },
+		"no tokenizer": func(o *Options) { o.Tokenizer = nil },
+		"no data":      func(o *Options) { o.Data = nil },
+		"no folder":    func(o *Options) { o.Out = "" },
+		"0 steps of":   func(o *Options) { o.Steps = 0 },
+		"and 3 microbatches, want a multiple of 3": func(o *Options) { o.Microbatches = 3 },
 		"rate 0":                                func(o *Options) { o.Rate = 0 },
 		"-1 steps of warm-up":                   func(o *Options) { o.Warm = -1 },
 		"no adapter to begin with":              func(o *Options) { o.All, o.Merge = true, "x" },

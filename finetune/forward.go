@@ -4,62 +4,38 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/data"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/models"
 	"github.com/gomoe/gomoe/nn"
-	pr "github.com/gomoe/gomoe/primitives"
-	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/runtime"
+	"github.com/gomoe/gomoe/train"
+	"github.com/gomoe/gomoe/train/lm"
 )
 
-// The inputs that every program here has, all [rows,length]; keyInput is u32[2].
+// keyInput is u32[2], an input of a step that drops.
 const keyInput = "key"
 
-func inputs() []string {
-	return []string{data.Tokens, data.Targets, data.Weights, data.Positions, data.Documents}
+// inputs are the arrays of a batch that every program here has, all [rows,length].
+func inputs() []string { return append(lm.Inputs(), data.Positions, data.Documents) }
+
+// forward traces the model over sequences of documents, which do not attend to each other.
+func (t *tuning) forward(s *nn.Scope, tokens *graph.Value) *graph.Value {
+	input := func(name string) *graph.Value { return s.Tracer().Input(name, graph.I32, tokens.Type.Shape...) }
+	positions := input(data.Positions)
+	return t.m.Forward(s, tokens, &nn.Step{At: positions, Bias: data.Apart(input(data.Documents), graph.F32)})
 }
 
-// losses traces a model over a batch, and returns the sum of -log(p) of the tokens that are to be predicted, and how many
-// they are, both f32[]. Documents do not attend to each other.
-func losses(s *nn.Scope, m *models.Model, rows, length int) (sum, count *graph.Value) {
-	in := map[string]*graph.Value{}
+// batch returns a batch, of which a process reads the rows of its ranks. Rows from last on count for nothing.
+func batch(b data.Batch, last int) train.Parts {
+	in := train.Parts{}
 	for _, name := range inputs() {
-		d := graph.I32
-		if name == data.Weights {
-			d = graph.F32
-		}
-		in[name] = s.Tracer().Input(name, d, rows, length)
+		in[name] = b.Fill(name)
 	}
-	st := &nn.Step{At: in[data.Positions], Bias: data.Apart(in[data.Documents], graph.F32)}
-	logits := m.Forward(s, in[data.Tokens], st)
-	each := pr.CrossEntropy(pr.ConvertElementType(logits, graph.F32), in[data.Targets])
-	return pr.ReduceSum(pr.Mul(each, in[data.Weights])), pr.ReduceSum(in[data.Weights])
-}
-
-// mean returns the loss of a step: the mean over the tokens that are to be predicted, 0 if there are none.
-func mean(sum, count *graph.Value) *graph.Value {
-	return pr.Div(sum, pr.Max(count, pr.FullLike(count, 1)))
-}
-
-// places returns the placements of the inputs, on any mesh.
-func places() map[string]sharding.Spec {
-	all := map[string]sharding.Spec{}
-	for _, name := range inputs() {
-		all[name] = sharding.Split("dp.ep")
-	}
-	return all
-}
-
-// batch returns the arrays of a batch. Rows from last on count for nothing.
-func batch(b data.Batch, last int) (map[string]array.Array, error) {
-	in := map[string]array.Array{}
-	for _, name := range inputs() {
-		a, err := b.Array(name)
-		if err != nil {
-			return nil, err
+	weights := in[data.Weights]
+	in[data.Weights] = func(p runtime.Part) error {
+		err := weights(p)
+		if count := max(last-p.Start[0], 0); count < p.Type.Shape[0] {
+			clear(array.Data[float32](p.Array)[count*p.Type.Shape[1]:])
 		}
-		if name == data.Weights && last < a.Type.Shape[0] {
-			clear(array.Data[float32](a)[max(last, 0)*a.Type.Shape[1]:])
-		}
-		in[name] = a
+		return err
 	}
-	return in, nil
+	return in
 }

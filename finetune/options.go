@@ -3,14 +3,15 @@ package finetune
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math"
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/nn"
-	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/tokenizer"
 	"github.com/gomoe/gomoe/train"
+	"github.com/gomoe/gomoe/train/lm"
 )
 
 // Options say how Run trains.
@@ -36,21 +37,25 @@ type Options struct {
 	Merge     string
 	MergeType graph.DType
 
-	Steps  int
-	Rows   int // sequences of a batch, over all ranks
-	Length int // tokens of a sequence
-	Rate   float64
-	Warm   int // steps in which the rate rises; it then falls to a tenth as a cosine does
-	Decay  float64
-	Clip   float64 // the largest norm of the gradient; 0 means any
-	Seed   uint64
-	Every  int // after how many steps the held-out loss is measured; 0 means before and after
+	Steps int
+	Rows  int // sequences of a batch, over all ranks
+	// Microbatches is into how many parts a batch is cut, one after the other, so that a step takes the memory of one; 0 is 1.
+	Microbatches int
+	Length       int // tokens of a sequence
+	Rate         float64
+	Warm         int // steps in which the rate rises; it then falls to a tenth as a cosine does
+	Decay        float64
+	Clip         float64 // the largest norm of the gradient; 0 means any
+	Seed         uint64
+	Every        int // after how many steps the held-out loss is measured; 0 means before and after
 	// Saves has when the run saves, and whether it goes on from what is there. Folder and facts are Run's.
 	Saves train.Saves
 	// Figures has how progress is shown. Folder is Run's.
 	Figures train.Figures
-	// Say is given lines about the run in the first process, before the first step. nil means nobody.
-	Say func(string) error
+	// Metrics is an address, such as :9100, where the first process serves the steps to Prometheus; "" is none.
+	Metrics string
+	// Stdout is where the first process says what happens; nil is nowhere.
+	Stdout io.Writer
 }
 
 // Usual are the targets of adapters where nothing is said: the matrices of attention, networks and experts.
@@ -75,11 +80,15 @@ func (o Options) check() error {
 	case o.All && (o.From != "" || o.Merge != ""):
 		return errors.New("all weights are trained: there is no adapter to begin with or to merge")
 	}
-	if n := splits(o.Mesh); o.Exact == 0 && o.Rows%n != 0 {
-		return fmt.Errorf("batches of %d sequences for %d ranks along dp and ep, want a multiple", o.Rows, n)
+	ranks, err := lm.Splits(o.Mesh, o.Exact != 0)
+	if err != nil {
+		return fmt.Errorf("mesh %s: %w", o.Mesh, err)
+	}
+	if o.Microbatches < 0 {
+		return fmt.Errorf("%d microbatches, want at least 1", o.Microbatches)
+	}
+	if n := ranks * max(1, o.Microbatches); o.Rows%n != 0 {
+		return fmt.Errorf("batches of %d sequences for %d ranks along dp and ep and %d microbatches, want a multiple of %d", o.Rows, ranks, max(1, o.Microbatches), n)
 	}
 	return nil
 }
-
-// splits returns over how many ranks the sequences of a batch are split.
-func splits(m sharding.Mesh) int { return max(1, m.Size("dp")) * max(1, m.Size("ep")) }

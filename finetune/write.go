@@ -11,11 +11,12 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/models"
 	"github.com/gomoe/gomoe/nn"
+	"github.com/gomoe/gomoe/train"
 )
 
 // write writes the adapter, or all weights, and the model with the adapter.
-func (t *tuning) write(ctx context.Context) error {
-	arrays, err := t.run.Weights(ctx)
+func (t *tuning) write(ctx context.Context, run *train.Run) error {
+	arrays, err := run.Weights(ctx)
 	if err != nil || !t.first {
 		return err
 	}
@@ -24,20 +25,23 @@ func (t *tuning) write(ctx context.Context) error {
 		if err := convert.Model(ctx, path, t.c.Path, convert.Options{Layout: convert.Safetensors, Change: replaced(arrays)}); err != nil {
 			return err
 		}
-		return t.say("the model is in %s", path)
+		t.say("the model is in %s", path)
+		return nil
 	}
 	a := peft.Adapter{LoRA: t.o.LoRA, Base: t.c.Path}
 	if err := peft.Write(t.o.Out, a, t.adapters, models.Reordered(t.m, t.c, arrays, false)); err != nil {
 		return err
 	}
-	if err := t.say("the adapter is in %s", t.o.Out); err != nil || t.o.Merge == "" {
-		return err
+	t.say("the adapter is in %s", t.o.Out)
+	if t.o.Merge == "" {
+		return nil
 	}
 	o := convert.Options{Layout: convert.LayoutOf(t.o.Merge), Type: t.o.MergeType, Change: merged(t.o.LoRA, arrays)}
 	if err := convert.Model(ctx, t.o.Merge, t.c.Path, o); err != nil {
 		return err
 	}
-	return t.say("the model with the adapter is in %s", t.o.Merge)
+	t.say("the model with the adapter is in %s", t.o.Merge)
+	return nil
 }
 
 // replaced returns what convert.Options.Change wants: rows of other weights.

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/internal/whole"
 	"github.com/gomoe/gomoe/nn"
 	"github.com/gomoe/gomoe/train"
@@ -109,20 +108,22 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 	if src.held != nil {
 		t.Evaluation = step.Evaluation
 		t.HeldOut = func(ctx context.Context, e *train.Evaluation) (float64, error) {
-			return e.Scalar(ctx, "loss", src.held)
+			x, err := e.Scalars(ctx, src.held, "loss")
+			if err != nil {
+				return 0, err
+			}
+			return x[0], nil
 		}
 	}
 	if o.Replay != "" {
-		loop.Batch = func(step int) (map[string]array.Array, error) {
+		loop.Batch = func(step int) (train.Parts, error) {
 			all, err := src.step(step)
 			if err != nil {
 				return nil, err
 			}
 			choices, err := train.Routes{Path: o.Replay, Experts: m.Experts}.Load(step)
-			if err == nil {
-				maps.Copy(choices, all)
-			}
-			return choices, err
+			maps.Copy(all, train.Whole(choices))
+			return all, err
 		}
 	}
 	t.Begun = func(_ context.Context, b *lm.Begun) error {

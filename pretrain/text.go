@@ -6,10 +6,10 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/data"
 	"github.com/gomoe/gomoe/data/text"
 	"github.com/gomoe/gomoe/tokenizer"
+	"github.com/gomoe/gomoe/train"
 	"github.com/gomoe/gomoe/train/lm"
 )
 
@@ -17,11 +17,11 @@ import (
 type source struct {
 	tok   *tokenizer.Tokenizer
 	file  []byte // tokenizer.json of bytes; nil for another tokenizer
-	step  func(step int) (map[string]array.Array, error)
-	held  map[string]array.Array // nil if nothing is held out
-	about string                 // for people
-	hash  string                 // differs for other texts
-	unit  string                 // what a token is
+	step  func(step int) (train.Parts, error)
+	held  train.Parts // nil if nothing is held out
+	about string      // for people
+	hash  string      // differs for other texts
+	unit  string      // what a token is
 	// entropy is that of single tokens, in nats; 0 if it is not known.
 	entropy float64
 	close   func() error
@@ -67,7 +67,11 @@ func (s *Settings) bytes(ctx context.Context, tok *tokenizer.Tokenizer, file []b
 	if err != nil {
 		return nil, fmt.Errorf("pretrain: %s: length is %d: %w", s.Path, s.Length, err)
 	}
-	return &source{tok: tok, file: file, step: b.Step, held: b.Held, about: c.String(), hash: c.Hash(), unit: "byte", entropy: b.Entropy, close: func() error { return nil }}, nil
+	r := &source{tok: tok, file: file, step: b.Parts, about: c.String(), hash: c.Hash(), unit: "byte", entropy: b.Entropy, close: func() error { return nil }}
+	if b.Held != nil {
+		r.held = train.Whole(b.Held)
+	}
+	return r, nil
 }
 
 // tokens cuts files into tokens.
@@ -96,15 +100,12 @@ func (s *Settings) tokens(folder string, tok *tokenizer.Tokenizer) (r *source, e
 		}
 		return set, b, err
 	}
-	of := func(b *data.Batches, step int64) (map[string]array.Array, error) {
-		arrays := map[string]array.Array{}
+	of := func(b *data.Batches, step int64) train.Parts {
+		parts := train.Parts{}
 		for _, name := range lm.Inputs() {
-			var err error
-			if arrays[name], err = b.Step(step).Array(name); err != nil {
-				return nil, err
-			}
+			parts[name] = b.Step(step).Fill(name) // of which a process reads the rows of its ranks
 		}
-		return arrays, nil
+		return parts
 	}
 	set, b, err := open("train.tokens", s.Data.Files, data.Order{Rows: s.Batch, Length: s.Length, Seed: s.Seed})
 	if err != nil {
@@ -112,15 +113,13 @@ func (s *Settings) tokens(folder string, tok *tokenizer.Tokenizer) (r *source, e
 	}
 	r.about = fmt.Sprintf("%d tokens of %d documents in %s", set.Tokens(), set.Documents(), strings.Join(s.Data.Files, ", "))
 	r.hash = fmt.Sprint(r.about, set.Vocab())
-	r.step = func(step int) (map[string]array.Array, error) { return of(b, int64(step-1)) }
+	r.step = func(step int) (train.Parts, error) { return of(b, int64(step-1)), nil }
 	if s.EvalEvery > 0 && len(s.Data.HeldOut) > 0 {
 		_, held, err := open("held_out.tokens", s.Data.HeldOut, data.Order{Rows: s.Batch, Length: s.Length, InTurn: true})
-		if err == nil {
-			r.held, err = of(held, 0)
-		}
 		if err != nil {
 			return nil, also(err, r.close())
 		}
+		r.held = of(held, 0)
 	}
 	return r, nil
 }

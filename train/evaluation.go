@@ -85,18 +85,17 @@ func (r *Run) Evaluation(name string, cfg gomoe.Config, forward func(*nn.Scope) 
 
 // Run returns the results by name for inputs, and the parameters that the run has now.
 func (e *Evaluation) Run(ctx context.Context, inputs map[string]array.Array) (map[string]*runtime.Array, error) {
+	return e.RunParts(ctx, Whole(inputs))
+}
+
+// RunParts is Run for inputs of which this process writes the parts of its ranks only.
+func (e *Evaluation) RunParts(ctx context.Context, inputs Parts) (map[string]*runtime.Array, error) {
 	if e.run.state == nil {
 		return nil, fmt.Errorf("train: %s: there is no state; call Init or Restore before", e.run.p.Name)
 	}
 	clear(e.in)
-	for name, a := range inputs {
-		a, err := e.p.input(name, a)
-		if err != nil {
-			return nil, err
-		}
-		if e.in[name], err = e.Job.Put(name, a); err != nil {
-			return nil, err
-		}
+	if err := inputs.put(e.Job, e.p, e.in); err != nil {
+		return nil, err
 	}
 	for _, name := range e.param {
 		if e.in[name] = e.run.state[name]; e.in[name] == nil {
@@ -119,18 +118,31 @@ func (e *Evaluation) Run(ctx context.Context, inputs map[string]array.Array) (ma
 
 // Scalar is Run, and returns one of the results, a number.
 func (e *Evaluation) Scalar(ctx context.Context, name string, inputs map[string]array.Array) (float64, error) {
-	out, err := e.Run(ctx, inputs)
+	x, err := e.Scalars(ctx, Whole(inputs), name)
 	if err != nil {
 		return 0, err
 	}
-	if out[name] == nil {
-		return 0, fmt.Errorf("train: no result of the evaluation is named %s", name)
-	}
-	a, err := e.Job.Get(ctx, out[name])
+	return x[0], nil
+}
+
+// Scalars is RunParts, and returns some of the results, which are numbers.
+func (e *Evaluation) Scalars(ctx context.Context, inputs Parts, names ...string) ([]float64, error) {
+	out, err := e.RunParts(ctx, inputs)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return a.Float64s()[0], nil
+	x := make([]float64, len(names))
+	for i, name := range names {
+		if out[name] == nil {
+			return nil, fmt.Errorf("train: no result of the evaluation is named %s", name)
+		}
+		a, err := e.Job.Get(ctx, out[name])
+		if err != nil {
+			return nil, err
+		}
+		x[i] = a.Float64s()[0]
+	}
+	return x, nil
 }
 
 // Close releases the ranks.

@@ -7,7 +7,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/train/report"
 )
@@ -19,9 +18,9 @@ type Loop struct {
 	Steps  int // of the whole run, with those that earlier runs have done
 	Rate   Schedule
 	Tokens int // of a step, over all ranks
-	// Batch returns the inputs of a step. It depends on the step's number alone, so that a run that goes on has the
-	// batches of one that was not interrupted.
-	Batch func(step int) (map[string]array.Array, error)
+	// Batch returns the inputs of a step, such as Whole of arrays. It depends on the step's number alone, so that a run that
+	// goes on has the batches of one that was not interrupted.
+	Batch func(step int) (Parts, error)
 	// HeldOut returns the loss on what is not trained on. It is called after every Every steps and after the last one,
 	// unless it is nil or Every is 0.
 	HeldOut func(context.Context) (float64, error)
@@ -164,7 +163,7 @@ func (l *Loop) step(ctx context.Context, n int, r *Run) (*Done, error) {
 	}
 	rate := l.Rate(n)
 	compute, exchange, waiting := r.spent()
-	results, err := r.Step(ctx, n, rate, in)
+	results, err := r.StepParts(ctx, n, rate, in)
 	if err != nil {
 		return nil, l.explain(n, err)
 	}

@@ -63,7 +63,7 @@ func newLearner(t *testing.T, axes, folder string) *learner {
 	t.Cleanup(func() { l.held.Close() })
 	l.loop = train.Loop{
 		Steps: 12, Rate: train.Cosine(0.02, 3, 12, 0.1), Tokens: 32, Every: 5,
-		Batch: func(step int) (map[string]array.Array, error) { return tokens(step), nil },
+		Batch: func(step int) (train.Parts, error) { return train.Whole(tokens(step)), nil },
 		HeldOut: func(ctx context.Context) (float64, error) {
 			return l.held.Scalar(ctx, "loss", tokens(1000))
 		},
@@ -216,7 +216,7 @@ func TestLoopErrors(t *testing.T) {
 			}
 		}, "step 2: the hook's own", 2},
 		{func(l *train.Loop) {
-			l.Batch = func(int) (map[string]array.Array, error) { return nil, errors.New("no more") }
+			l.Batch = func(int) (train.Parts, error) { return nil, errors.New("no more") }
 		}, "step 1: batch: no more", 0},
 		{func(l *train.Loop) { // the first checkpoint is written beside the steps that follow, and cannot be
 			l.Rate = train.Constant(1e-3)

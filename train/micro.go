@@ -1,7 +1,6 @@
 package train
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -180,19 +179,4 @@ func micro(t *graph.Tracer, o nn.Options, n int, f modelFunc, gradients bool) pa
 func over(spec sharding.Spec) sharding.Spec {
 	spec.Dims = slices.Concat([][]string{nil}, spec.Dims)
 	return spec
-}
-
-// input returns what a step is given for an input of the model: of a batch [n·B,..] microbatches [n,B,..], in order.
-func (p *Program) input(name string, a array.Array) (array.Array, error) {
-	if !slices.Contains(p.batch, name) {
-		return a, nil
-	}
-	i := slices.IndexFunc(p.In, func(v *graph.Value) bool { return v.Name == name })
-	want := p.In[i].Type
-	n, b := want.Shape[0], want.Shape[1:]
-	rows := graph.Type{DType: want.DType, Shape: append([]int{n * b[0]}, b[1:]...)}
-	if !a.Type.Equal(rows) {
-		return a, fmt.Errorf("train: %s: input %s is %s, want %s, the rows of %d microbatches", p.Name, name, a.Type, rows, n)
-	}
-	return a.Reshape(want.Shape...), nil
 }

@@ -3,6 +3,7 @@ package train
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -169,6 +170,11 @@ func (r *Run) State() map[string]*runtime.Array { return r.state }
 
 // Step trains on inputs of the model. It returns the results before the state by name.
 func (r *Run) Step(ctx context.Context, number int, rate float64, inputs map[string]array.Array) (map[string]*runtime.Array, error) {
+	return r.StepParts(ctx, number, rate, Whole(inputs))
+}
+
+// StepParts is Step on inputs of which this process writes the parts of its ranks only.
+func (r *Run) StepParts(ctx context.Context, number int, rate float64, inputs Parts) (map[string]*runtime.Array, error) {
 	if r.state == nil {
 		return nil, fmt.Errorf("train: %s: there is no state; call Init or Restore before the first step", r.p.Name)
 	}
@@ -178,23 +184,9 @@ func (r *Run) Step(ctx context.Context, number int, rate float64, inputs map[str
 			return nil, fmt.Errorf("train: %s: %s is frozen and has no value; call Put before the first step", r.p.Name, p.Name)
 		}
 	}
-	put := func(name string, a array.Array) (err error) {
-		r.in[name], err = r.Job.Put(name, a)
-		return err
-	}
-	for name, a := range inputs {
-		a, err := r.p.input(name, a)
-		if err == nil {
-			err = put(name, a)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	if err := put("rate", array.Scalar(float32(rate))); err != nil {
-		return nil, err
-	}
-	if err := put("step", array.Scalar(int32(number))); err != nil {
+	inputs = maps.Clone(inputs)
+	maps.Copy(inputs, Whole(map[string]array.Array{"rate": array.Scalar(float32(rate)), "step": array.Scalar(int32(number))}))
+	if err := inputs.put(r.Job, r.p, r.in); err != nil {
 		return nil, err
 	}
 	for name, a := range r.state {

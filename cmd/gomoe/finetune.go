@@ -91,6 +91,7 @@ func (f *tuning) flags(fs *flag.FlagSet) {
 	})
 	fs.IntVar(&o.Steps, "steps", 100, "training `steps`")
 	fs.IntVar(&o.Rows, "batch", 8, "`sequences` of a step, over all ranks")
+	fs.IntVar(&o.Microbatches, "microbatches", 1, "`parts` into which a step cuts the batch, one after the other, so that it takes the memory of one")
 	fs.IntVar(&o.Length, "length", 512, "`tokens` of a sequence")
 	fs.Float64Var(&o.Rate, "lr", 2e-4, "largest learning `rate`; it falls to a tenth as a cosine does")
 	fs.IntVar(&o.Warm, "warmup", 10, "`steps` in which the rate rises")
@@ -110,6 +111,8 @@ func (f *tuning) flags(fs *flag.FlagSet) {
 		}
 		return err
 	})
+	fs.StringVar(&o.Metrics, "metrics", "", "`address`, such as :9100, where the first process serves step, loss, rate, load of the experts and drops to Prometheus")
+	fs.BoolVar(&o.Finite, "finite", false, "stop at the first kernel that makes a NaN or an infinity, and name it")
 	f.transport, f.deadline = world.TransportFlag(fs), world.DeadlineFlag(fs)
 	deviceFlag(fs, &f.device)
 	kernelsFlag(fs)
@@ -153,10 +156,7 @@ func (f *tuning) run(ctx context.Context) (err error) {
 	if f.o.Tokenizer, err = generate.Tokenizer(c); err != nil {
 		return err
 	}
-	f.o.Say = func(s string) error {
-		_, err := fmt.Fprintln(&quoted{f.stdout}, s)
-		return err
-	}
+	f.o.Stdout = &quoted{f.stdout}
 	bar := report.NewProgress(f.stdout, report.ProgressOptions{})
 	defer func() { err = errors.Join(err, bar.Close()) }()
 	f.o.Figures.Progress = bar.Step

@@ -57,7 +57,7 @@ func TestFinetune(t *testing.T) {
 	small := []string{model, "-data", text, "-held-out", text, "-steps", "6", "-batch", "2", "-length", "8", "-lr", "0.02", "-warmup", "1", "-rank", "2", "-targets", "q_proj,v_proj"}
 	code, said, wrong := tune(append(small, "-out", out, "-merge", merged, "-mesh", "ep=2")...)
 	require.Zero(t, code, wrong)
-	for _, want := range []string{"2 documents, 20 tokens", "in 4 adapters beside 16016 of the model", "a rank takes ", "at the beginning", "after 6 steps", "the adapter is in " + out, "the model with the adapter is in " + merged} {
+	for _, want := range []string{"2 documents, 20 tokens", "in 4 adapters beside 16016 of the model", " for 2 ranks: state ", "at the beginning", "after 6 steps", "the adapter is in " + out, "the model with the adapter is in " + merged} {
 		require.Contains(t, said, want)
 	}
 	a, err := peft.Open(out)

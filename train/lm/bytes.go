@@ -7,6 +7,7 @@ import (
 	"github.com/gomoe/gomoe/data"
 	"github.com/gomoe/gomoe/data/text"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/train"
 )
 
 // Bytes is a text whose tokens are its bytes.
@@ -41,6 +42,12 @@ func NewBytes(c *text.Corpus, rows, length int, held bool) (*Bytes, error) {
 // Step returns the batch of a step, a function of the seed and the step.
 func (b *Bytes) Step(step int) (map[string]array.Array, error) {
 	return b.batch(b.Batch(step, b.rows, b.length))
+}
+
+// Parts is Step as train.Loop has it.
+func (b *Bytes) Parts(step int) (train.Parts, error) {
+	arrays, err := b.Step(step)
+	return train.Whole(arrays), err
 }
 
 func (b *Bytes) batch(tokens, targets []int32, err error) (map[string]array.Array, error) {

@@ -172,7 +172,7 @@ func (c Command) train(ctx, stop context.Context, o *Options, corpus *Bytes, std
 	t := Training{
 		Program: p, Config: cfg, Lighter: c.lighter(step, o), Seed: o.Seed, Metrics: o.Metrics, Unit: "byte", Stdout: stdout,
 		Loop: train.Loop{
-			Steps: o.Steps, Rate: train.Cosine(o.Rate, o.Warmup, o.Steps, 0.1), Tokens: o.Rows * o.Length, Every: o.Eval, Batch: corpus.Step,
+			Steps: o.Steps, Rate: train.Cosine(o.Rate, o.Warmup, o.Steps, 0.1), Tokens: o.Rows * o.Length, Every: o.Eval, Batch: corpus.Parts,
 			Saves:    o.saves(),
 			Figures:  train.Figures{Folder: o.Out, Title: c.Name + ", mesh " + Describe(o.Mesh), Entropy: corpus.Entropy},
 			Remedies: train.Remedies{Lower: "-lr", Find: "add -finite"},

@@ -111,7 +111,9 @@ func (c Step) Trace(m sharding.Mesh) (*train.Program, error) {
 				demand, counts = append(demand, pr.Reshape(r.Demand, 1, r.Demand.Dim(0))), append(counts, pr.Reshape(r.Counts, 1, r.Counts.Dim(0)))
 			}
 			even := mean(balance)
-			total = pr.Add(loss, pr.Add(pr.MulScalar(even, c.Balance), pr.MulScalar(mean(z), c.ZLoss)))
+			if c.Balance != 0 || c.ZLoss != 0 {
+				total = pr.Add(loss, pr.Add(pr.MulScalar(even, c.Balance), pr.MulScalar(mean(z), c.ZLoss)))
+			}
 			results = append(results, even.Named("balance"), pr.Concatenate(0, demand...).Named("demand"), pr.Concatenate(0, counts...).Named("counts"))
 		}
 		if c.After != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/memory"
 	"github.com/gomoe/gomoe/internal/whole"
 	"github.com/gomoe/gomoe/nn"
 	"github.com/gomoe/gomoe/sharding"
@@ -25,6 +26,7 @@ type Training struct {
 	// Config places the batch and says on which ranks the step runs. Evaluation runs as it does.
 	Config  gomoe.Config
 	Lighter []train.Lighter // what is named where memory does not suffice
+	Advice  string          // what else changes it; "" is nothing
 	// Loop does the steps. Its HeldOut is Run's, and so is its Figures.Progress unless the program has one.
 	Loop train.Loop
 	Seed uint64 // of the first state
@@ -94,7 +96,7 @@ func (t *Training) Run(ctx, stop context.Context) (ended *train.Ended, err error
 	}
 	run, err := train.Open(t.Program, t.Config)
 	if err != nil {
-		return nil, train.Lightest(err, t.Program, t.Config, t.Lighter)
+		return nil, t.advise(train.Lightest(err, t.Program, t.Config, t.Lighter))
 	}
 	defer func() { err = also(err, run.Close()) }()
 	var evaluations []*train.Evaluation
@@ -111,7 +113,13 @@ func (t *Training) Run(ctx, stop context.Context) (ended *train.Ended, err error
 		loop.HeldOut = func(ctx context.Context) (float64, error) { return t.HeldOut(ctx, held) }
 		evaluations = append(evaluations, held)
 	}
-	say("memory: %s", run.Memory(loop.Saves.Every > 0, evaluations...))
+	mem, can := run.Memory(loop.Saves.Every > 0, evaluations...), memory.Available()
+	say("memory: %s", mem)
+	if need := mem.State + mem.Step; need > can.Bytes {
+		return nil, t.advise(train.Lightest(&gomoe.TooLarge{
+			Program: t.Program.Name, Need: need, Can: can.Bytes, By: can.By, Ranks: mem.Ranks, Of: max(1, t.Config.Mesh.Ranks()), Inputs: true,
+		}, t.Program, t.Config, t.Lighter))
+	}
 	begun, err := loop.Begin(ctx, run, t.Seed)
 	if err != nil {
 		return nil, err
@@ -147,6 +155,15 @@ func (t *Training) Run(ctx, stop context.Context) (ended *train.Ended, err error
 		return ended, err
 	}
 	return ended, t.Done(ctx, &Done{run, ended, loop.HeldOut})
+}
+
+// advise adds to the error of a step that is too large what changes it.
+func (t *Training) advise(err error) error {
+	var tooLarge *gomoe.TooLarge
+	if t.Advice == "" || !errors.As(err, &tooLarge) {
+		return err
+	}
+	return fmt.Errorf("%w; what changes it: %s", err, t.Advice)
 }
 
 // summarize prints what has come of the training.
