@@ -78,8 +78,11 @@ func (c *chatting) run(ctx context.Context) (err error) {
 		return err
 	}
 	c.begin()
+	if !c.tok.HasTemplate() {
+		return fmt.Errorf("%s: the model has no chat template, which says how messages become a text: gomoe generate continues texts without one, and a file chat_template.jinja beside the tokenizer is one", c.path)
+	}
 	if _, err := c.tokens(append(c.messages, tokenizer.Message{Role: "user", Content: "?"})); err != nil {
-		return err // such as that there is no template
+		return err
 	}
 	gen, err := generate.Open(c.model, c.opening.c, c.o)
 	if err != nil {

@@ -111,7 +111,7 @@ func (t *tool) root() *ffcli.Command {
 	root := &ffcli.Command{
 		Name:       "gomoe",
 		ShortUsage: "gomoe COMMAND [flags] [FILE]",
-		LongHelp:   "Works on programs in their text form. FILE is - for standard input; flags may\nstand before or behind it. \"gomoe doc\" prints the language and its primitives.",
+		LongHelp:   "Trains, writes with, serves and converts models, and works on programs in their\ntext form. FILE is a program, - for standard input; flags may stand before or\nbehind it. \"gomoe doc\" prints the language and its primitives.",
 		FlagSet:    t.flags("gomoe"),
 		Subcommands: []*ffcli.Command{
 			t.runCommand(), t.gradCommand(), t.placeCommand(), t.planCommand(), t.checkCommand(),

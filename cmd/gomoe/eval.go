@@ -208,8 +208,12 @@ func (e *evaluating) print(r evaluate.Result) error {
 
 // table prints a result for people.
 func (e *evaluating) table(w io.Writer, r evaluate.Result, speed float64) error {
-	_, err := fmt.Fprintf(w, "tokens      %d in %d windows of %d, %d of them predicted\nloss        %.6f nats a token\nperplexity  %.6g\nspeed       %.1f tokens/s\n",
-		r.Tokens, r.Windows, r.Window, r.Predicted, r.Loss, r.Perplexity(), speed)
+	windows := "1 window"
+	if r.Windows != 1 {
+		windows = fmt.Sprintf("%d windows", r.Windows)
+	}
+	_, err := fmt.Fprintf(w, "tokens      %d in %s of %d, %d of them predicted\nloss        %.6f nats a token\nperplexity  %.6g\nspeed       %.1f tokens/s\n",
+		r.Tokens, windows, r.Window, r.Predicted, r.Loss, r.Perplexity(), speed)
 	for _, l := range r.Load {
 		if err != nil {
 			break

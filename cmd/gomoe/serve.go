@@ -53,7 +53,9 @@ type serving struct {
 }
 
 func (s *serving) run(ctx context.Context, fs *flag.FlagSet) (err error) {
-	switch {
+	switch _, _, err := net.SplitHostPort(s.listen); {
+	case err != nil:
+		return usagef("-listen %s: want an address and a port, such as 127.0.0.1:8080, or :8080 for all addresses of this machine", s.listen)
 	case s.o.Sequences < 1:
 		return usagef("-sequences %d: want at least 1", s.o.Sequences)
 	case s.o.Queue < 1:
