@@ -173,7 +173,7 @@ func (w *Weight) Loan(c *checkpoint.Checkpoint) runtime.Loan {
 
 // mem returns the bytes of a part in the files, nil if they lie there in another form, or not in one piece.
 func (w *Weight) mem(p runtime.Part) []byte {
-	if !w.whole() {
+	if w.fill != nil {
 		return nil
 	}
 	for d := 1; d < len(p.Start); d++ {
@@ -181,7 +181,10 @@ func (w *Weight) mem(p runtime.Part) []byte {
 			return nil
 		}
 	}
-	if len(p.Start) == 0 {
+	switch {
+	case !w.whole():
+		return tensor.Together(w.tensors[p.Start[0]:][:p.Type.Shape[0]])
+	case len(p.Start) == 0:
 		return w.tensors[0].Mem
 	}
 	row := len(w.tensors[0].Mem) / p.Whole.Shape[0]

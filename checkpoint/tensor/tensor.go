@@ -2,6 +2,7 @@ package tensor
 
 import (
 	"fmt"
+	"unsafe"
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
@@ -28,4 +29,20 @@ func (t Tensor) Array() (array.Array, error) {
 		return array.Array{}, fmt.Errorf("%s: tensor %q: %w", t.File, t.Name, err)
 	}
 	return array.Over(t.Type, t.Mem), nil
+}
+
+// Together returns the bytes of tensors that lie in a file one behind the other, in this order, and nil of others. Like Mem it
+// must not be used after the file is closed.
+func Together(ts []Tensor) []byte {
+	if len(ts) == 0 {
+		return nil
+	}
+	first, n := unsafe.SliceData(ts[0].Mem), 0
+	for _, t := range ts {
+		if t.File != ts[0].File || t.Offset != ts[0].Offset+int64(n) || unsafe.SliceData(t.Mem) != (*byte)(unsafe.Add(unsafe.Pointer(first), n)) {
+			return nil
+		}
+		n += len(t.Mem)
+	}
+	return unsafe.Slice(first, n)
 }

@@ -1,0 +1,88 @@
+package models
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/checkpoint/tensor"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/runtime"
+)
+
+// byMatrix has the experts of a matrix follow each other, as gomoe writes them.
+func byMatrix(ts []tensor.Source) []tensor.Source {
+	key := func(s tensor.Source) (string, int) {
+		before, after, ok := strings.Cut(s.Name, "experts.")
+		number, matrix, _ := strings.Cut(after, ".")
+		e, err := strconv.Atoi(number)
+		if !ok || err != nil {
+			return s.Name, 0
+		}
+		return before + matrix, e
+	}
+	slices.SortFunc(ts, func(a, b tensor.Source) int {
+		x, i := key(a)
+		y, j := key(b)
+		return cmp.Or(cmp.Compare(x, y), cmp.Compare(i, j))
+	})
+	return ts
+}
+
+// What is lent of a part are the bytes that would be copied. All rows of a matrix, and experts that follow each other, are
+// lent; columns, experts between each other, and matrices in another form are not.
+func TestLoan(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		path    string
+		experts bool // several are lent
+	}{
+		{"as transformers writes it", "testdata/mixtral", false},
+		{"by matrix", changed(t, "mixtral", byMatrix, nil), true},
+		{"MLX's words", "testdata/mlx/mixtral", true},
+		{"gate and up in one tensor", "testdata/gpt_oss", false},
+	} {
+		c, err := checkpoint.Open(test.path)
+		require.NoError(t, err)
+		defer c.Close()
+		m, err := Open(c)
+		require.NoError(t, err)
+		lent := map[bool]int{}
+		for _, p := range paramsOf(t, c, m) {
+			w, err := Find(c, p)
+			require.NoError(t, err)
+			l := w.Loan(c)
+			defer l.Back()
+			shape := w.Type.Shape
+			for d, n := range shape {
+				half := max(1, n/2)
+				for _, from := range []int{0, n - half} {
+					box, start := slices.Clone(shape), make([]int, len(shape))
+					if box[d], start[d] = half, from; w.Type.DType.IsBlock() && d == len(shape)-1 {
+						continue
+					}
+					part := runtime.Part{Whole: w.Type, Start: start, Array: array.New(graph.Type{DType: w.Type.DType, Shape: box})}
+					mem := l.Mem(part)
+					if mem == nil {
+						continue
+					}
+					if d > 0 && half < n {
+						t.Errorf("%s: %s: %s is lent, which is not in one piece", test.name, p.Name, part)
+					}
+					lent[strings.Contains(p.Name, "*")]++
+					require.NoError(t, l.Fill(part))
+					require.Equal(t, part.Bytes(), mem, "%s: %s: %s", test.name, p.Name, part)
+				}
+			}
+		}
+		if lent[false] < 10 || (lent[true] > 5) != test.experts {
+			t.Errorf("%s: %d parts of experts are lent, and %d others", test.name, lent[true], lent[false])
+		}
+	}
+}
