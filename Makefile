@@ -1,4 +1,4 @@
-# Targets: all build test test-kernels test-native test-peers test-arm64 unfused lint generated race golden fuzz kills soak bench figures bench-peers examples cross clean
+# Targets: all build test test-kernels test-amx test-native test-peers test-arm64 unfused lint generated race golden fuzz kills soak bench figures bench-peers examples cross clean
 #
 # ARM64=qemu-aarch64 ...   what runs programs for arm64; Debian's qemu-user has it, and
 #                libc6-arm64-cross the C library that programs with package mpi or rdma load
@@ -21,7 +21,7 @@ export CGO_ENABLED = 0
 
 PLATFORMS = linux/arm64 darwin/arm64 darwin/amd64 windows/amd64
 
-.PHONY: all build test test-kernels test-native test-peers test-arm64 unfused lint generated race golden fuzz kills soak bench figures bench-peers examples cross clean
+.PHONY: all build test test-kernels test-amx test-native test-peers test-arm64 unfused lint generated race golden fuzz kills soak bench figures bench-peers examples cross clean
 
 all: build lint test
 
@@ -38,6 +38,13 @@ test-kernels:
 		echo "GOMOE_KERNELS=$$k $(GO) test"; \
 		GOMOE_KERNELS=$$k $(GO) test $(TESTFLAGS) ./internal/kernel/... ./primitives ./examples/...; \
 	done
+	@if $(GO) run ./cmd/gomoe version -kernels | grep -qx avx512; then $(MAKE) --no-print-directory test-amx; fi
+
+# Products of bf16 on AMX's tiles, on a processor with AVX-512 only: internal/testing/amx
+# computes the instructions that it lacks.
+test-amx:
+	$(GO) build -o bin/amx ./internal/testing/amx
+	$(GO) test -tags amx_emulated -exec "$(CURDIR)/bin/amx" -run Half $(TESTFLAGS) ./internal/kernel/gemm
 
 # With ranks of MLX and JACCL themselves, and launchers beside Open MPI's: a python that
 # has mlx in GOMOE_TEST_MLX, the program of jaccl/mlx/mesh/testdata/rank.cpp in
@@ -87,6 +94,7 @@ lint:
 	@files=$$(gofmt -l .); if [ -n "$$files" ]; then echo "not formatted, run gofmt -w:"; echo "$$files"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) vet -tags peers ./jaccl/mlx/ring ./jaccl/mlx/mesh ./examples/ep_moe
+	$(GO) vet -tags amx_emulated ./internal/kernel
 	$(GO) vet -tags soak ./internal/testing/soak
 	$(GO) vet -tags native . ./world ./internal/testing/faults ./cmd/gomoe ./examples/...
 	@set -e; for p in $(PLATFORMS); do \

@@ -20,9 +20,3 @@ func vectorKinds() []Kind {
 	}
 	return append(have, AVX2)
 }
-
-// hasAMX reports whether this processor multiplies tiles of bf16 and the
-// operating system lets this process use them.
-func hasAMX() bool {
-	return cpu.X86.HasAMXTile && cpu.X86.HasAMXBF16 && cpu.X86.HasAVX512BW && permitTiles()
-}

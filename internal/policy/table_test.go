@@ -35,6 +35,7 @@ func imports() map[string][]string {
 		"internal/openfiles":         {},
 		"internal/pages":             {},
 		"internal/testing/advised":   {},
+		"internal/testing/amx":       {},
 		"internal/reduce":            {"graph", "array", "internal/kernel/vector"},
 		"internal/dynlib":            {},
 		"quant":                      {"graph"},
@@ -115,7 +116,7 @@ func imports() map[string][]string {
 
 // testSupport lists packages that only tests may import.
 func testSupport() []string {
-	return []string{"internal/testing/advised", "internal/testing/toy", "internal/testing/fleet", "internal/testing/faults", "internal/testing/machines", "internal/testing/fuzzprog", "internal/policy", "jaccl/jaccltest", "jaccl/rdma/rdmatest", "metal/internal/machine", "metal/metaltest", "internal/testing/late", "internal/testing/numbers"}
+	return []string{"internal/testing/advised", "internal/testing/amx", "internal/testing/toy", "internal/testing/fleet", "internal/testing/faults", "internal/testing/machines", "internal/testing/fuzzprog", "internal/policy", "jaccl/jaccltest", "jaccl/rdma/rdmatest", "metal/internal/machine", "metal/metaltest", "internal/testing/late", "internal/testing/numbers"}
 }
 
 // readOnly lists package variables that are tables, by package and name, with

@@ -1,0 +1,9 @@
+//go:build amx_emulated
+
+package kernel
+
+import "golang.org/x/sys/cpu"
+
+// hasAMX takes the processor to multiply tiles of bf16, because internal/testing/amx runs
+// this process and computes what the processor refuses.
+func hasAMX() bool { return cpu.X86.HasAVX512BW }
