@@ -223,6 +223,8 @@ func TestLlama3(t *testing.T) {
 		require.InDeltaSlice(t, []float32{1, float32(1 / ((1-kept)/4 + kept)), 4}, m.RopeFactors, 1e-6)
 		require.Equal(t, tokens, greedy(t, path))
 	}
+	other := made(t, "olmoe", map[string]any{"rope_parameters": map[string]any{"rope_theta": 1000, "rope_type": "llama3", "factor": 4, "low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 128}}, nil)
+	require.ErrorContains(t, Model(context.Background(), filepath.Join(out, "other.gguf"), other, Options{Layout: GGUF}), "positions are scaled as Llama 3's are, for which llama.cpp reads no tensor rope_freqs.weight in GGUF files of olmoe")
 	for _, o := range []Options{{Layout: Safetensors}, {Layout: MLX}} {
 		require.ErrorContains(t, Model(context.Background(), filepath.Join(out, "folder"), path, o), "rope_freqs.weight is a tensor, and config.json has nothing for it")
 	}

@@ -124,6 +124,9 @@ func (j *conversion) sources() (all []tensor.Source, err error) {
 		j.total += graph.Type{DType: want, Shape: p.Type.Shape}.Bytes()
 	}
 	if f := j.m.RopeFactors; f != nil && j.o.Layout == GGUF {
+		if a := models.Architecture(j.m.Family, checkpoint.GGUF); a != "llama" && j.c.Format != checkpoint.GGUF {
+			return nil, fmt.Errorf("%s: positions are scaled as Llama 3's are, for which llama.cpp reads no tensor %s in GGUF files of %s", j.c.Config.Path, models.RopeFactors, a)
+		}
 		a, err := array.Of(f, len(f))
 		if err != nil {
 			return nil, err
