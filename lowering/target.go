@@ -16,10 +16,10 @@ type Target interface {
 	Serves(p *Plan, i int) (why string)
 }
 
-// Joiner is a target with joins of its own, which are tried on plans that are optimised.
+// Joiner is a target with joins of its own, in rounds, which are tried on plans that are optimised.
 type Joiner interface {
 	Target
-	Joins() []Join
+	Joins() [][]Join
 }
 
 // Binder is a target whose kernels take a limited number of buffers. A fused instruction
@@ -66,7 +66,7 @@ func (o Options) on(t Target) Options {
 	optimised := len(o.Joins) > 0
 	o.Joins, o.Keep, o.Overlap = nil, false, OverlapOff
 	if j, ok := t.(Joiner); ok && optimised {
-		o.Joins = [][]Join{j.Joins()}
+		o.Joins = j.Joins()
 	}
 	return o
 }

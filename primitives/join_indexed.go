@@ -25,8 +25,8 @@ type rowSource struct {
 }
 
 // rowsThrough returns the source of a buffer of rows, if all that reads the buffer can read
-// the rows through an index.
-func rowsThrough(p *lowering.Peephole, rows int) (s rowSource, ok bool) {
+// the rows through an index, as `reads` says.
+func rowsThrough(p *lowering.Peephole, rows int, reads readers) (s rowSource, ok bool) {
 	s.at, s.rows = p.Maker(rows), rows
 	if s.at < 0 || p.Bufs[p.Root(rows)].Storage != lowering.Temp {
 		return s, false
@@ -47,25 +47,40 @@ func rowsThrough(p *lowering.Peephole, rows int) (s rowSource, ok bool) {
 	default:
 		return s, false
 	}
-	readers := p.Readers(rows)
-	return s, len(readers) > 0 && !slices.ContainsFunc(readers, func(r int) bool { return !readsThrough(p, &p.Instrs[r], rows) })
+	all := p.Readers(rows)
+	return s, len(all) > 0 && !slices.ContainsFunc(all, func(r int) bool { return !reads(p, &p.Instrs[r], rows) })
 }
 
-// readsThrough reports whether an instruction that reads rows can read them through an index.
-func readsThrough(p *lowering.Peephole, in *lowering.Instr, rows int) bool {
+// readers reports whether an instruction that reads rows can read them through an index.
+type readers func(p *lowering.Peephole, in *lowering.Instr, rows int) bool
+
+// productsThrough are the readers of devices: products of experts' rows.
+func productsThrough(p *lowering.Peephole, in *lowering.Instr, rows int) bool {
+	switch in.Name {
+	case "grouped_matmul", "grouped_swiglu":
+		return in.In[0] == rows && once(p, in, rows)
+	case "grouped_outer":
+		return (in.In[0] == rows || in.In[1] == rows) && once(p, in, rows)
+	}
+	return false
+}
+
+// once reports whether rows are one argument of an instruction, and no other lies in their memory.
+func once(p *lowering.Peephole, in *lowering.Instr, rows int) bool {
 	times := 0
 	for _, b := range in.In {
 		if p.Root(b) == p.Root(rows) {
 			times++
 		}
 	}
+	return times == 1
+}
+
+// readsThrough are the readers of the host.
+func readsThrough(p *lowering.Peephole, in *lowering.Instr, rows int) bool {
 	switch in.Name {
-	case "grouped_matmul", "grouped_swiglu":
-		return in.In[0] == rows && times == 1
-	case "grouped_outer":
-		return times == 1 && (in.In[0] == rows || in.In[1] == rows)
 	case "mul":
-		if d := p.Bufs[rows].Type.DType; d != graph.F32 && d != graph.F64 || times != 1 || len(in.In) != 2 {
+		if d := p.Bufs[rows].Type.DType; d != graph.F32 && d != graph.F64 || len(in.In) != 2 || !once(p, in, rows) {
 			return false
 		}
 		if _, _, ok := spreadWeights(p, in, rows); ok {
@@ -74,7 +89,7 @@ func readsThrough(p *lowering.Peephole, in *lowering.Instr, rows int) bool {
 		readers := p.Readers(in.Out[0])
 		return len(readers) == 1 && p.Last(in.Out[0], readers[0]) && sumsRows(&p.Instrs[readers[0]])
 	}
-	return false
+	return productsThrough(p, in, rows)
 }
 
 // sumsRows reports whether an instruction sums each of its rows.
@@ -117,15 +132,24 @@ func (s *rowSource) gone(p *lowering.Peephole, i int) []int {
 
 // joinIndexed makes an instruction that reads rows in expert order read them through an index.
 func joinIndexed(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
+	return indexed(p, i, readsThrough)
+}
+
+// joinDeviceIndexed is joinIndexed for devices.
+func joinDeviceIndexed(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
+	return indexed(p, i, productsThrough)
+}
+
+func indexed(p *lowering.Peephole, i int, reads readers) ([]int, lowering.Instr, bool) {
 	in := &p.Instrs[i]
 	for at, b := range in.In {
-		s, ok := rowsThrough(p, b)
+		s, ok := rowsThrough(p, b, reads)
 		if !ok {
 			continue
 		}
 		n, placed := len(s.args), s.placed
 		others, args := s.gone(p, i), slices.Concat(s.args, in.In[:at], in.In[at+1:])
-		h := lowering.Host{}
+		h, name := lowering.Host{}, in.Name
 		switch in.Name {
 		case "grouped_matmul":
 			t := in.Prim.(GroupedMatMulOp).Transpose
@@ -138,6 +162,9 @@ func joinIndexed(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 		case "grouped_outer":
 			h.Kernel = inNumber(gatheredOuter[array.Brain](in.Align, n, at, placed), gatheredOuter[array.Half](in.Align, n, at, placed), gatheredOuter[float32](in.Align, n, at, placed), gatheredOuter[float64](in.Align, n, at, placed))
 			h.Dry = counted(likelyRows(p, b, in.Out[0]), h.Kernel)
+			if at == 1 {
+				name += "_right"
+			}
 		case "mul":
 			weights, spread, ok := spreadWeights(p, in, b)
 			if !ok {
@@ -149,7 +176,7 @@ func joinIndexed(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 			args = append(slices.Clone(s.args), weights)
 			h.Kernel = inFloat(gatheredWeighted[float32](n, placed), gatheredWeighted[float64](n, placed))
 		}
-		return others, lowering.Instr{Name: in.Name + "_gathered", Prim: in.Prim, Pos: in.Pos, Out: in.Out, In: args, Zones: in.Zones, Align: in.Align, Host: h}, true
+		return others, lowering.Instr{Name: name + "_gathered", Prim: in.Prim, Pos: in.Pos, Out: in.Out, In: args, Zones: in.Zones, Align: in.Align, Host: h}, true
 	}
 	return none()
 }
@@ -167,7 +194,7 @@ func joinRowDots(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	}
 	m := &p.Instrs[mi]
 	for _, b := range m.In {
-		s, ok := rowsThrough(p, b)
+		s, ok := rowsThrough(p, b, readsThrough)
 		if !ok {
 			continue
 		}

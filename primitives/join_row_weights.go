@@ -9,8 +9,11 @@ import (
 )
 
 // DeviceJoins returns the rules by which plans for devices get fewer instructions: those
-// that save a device from reading weights, or from writing the products with gate and up.
-func DeviceJoins() []lowering.Join { return []lowering.Join{joinRowWeights, joinDeviceSwiGLU} }
+// that save a device from reading weights, from writing the products with gate and up, or from
+// copying rows to expert order for products.
+func DeviceJoins() [][]lowering.Join {
+	return [][]lowering.Join{{joinRowWeights, joinDeviceSwiGLU}, {joinDeviceIndexed}, {joinOnlyWeights}}
+}
 
 // joinDeviceSwiGLU is joinSwiGLU and joinSwiGLUBlocks where nothing else reads the products, and
 // gate and up have one type.

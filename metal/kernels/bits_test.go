@@ -35,6 +35,10 @@ func (d *device) After(o runtime.Observed) {
 	p, _, err := kernels.Build(in)
 	require.NoError(d.t, err)
 	result := d.buffer(make([]byte, len(o.Out[0].Bytes())))
+	var scratch []*emu.Buffer
+	for _, n := range p.Scratch {
+		scratch = append(scratch, d.buffer(make([]byte, n)))
+	}
 	for _, l := range p.Launches {
 		var args []emu.Binding
 		for _, a := range l.Args {
@@ -45,6 +49,8 @@ func (d *device) After(o runtime.Observed) {
 				args = append(args, emu.Binding{Buffer: result})
 			case kernels.OfZones:
 				args = append(args, emu.Binding{Buffer: d.buffer(o.Zones.Bytes())})
+			case kernels.OfScratch:
+				args = append(args, emu.Binding{Buffer: scratch[a.Index]})
 			case kernels.OfBytes:
 				args = append(args, emu.Binding{Bytes: a.Bytes})
 			default:

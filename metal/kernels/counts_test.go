@@ -61,8 +61,8 @@ func TestDecodeReadsOnce(t *testing.T) {
 		for _, c := range []struct{ name, text string }{
 			{"dot_general", fmt.Sprintf("program p(x %s[1,%d], w %s[%d,%d]) {\ny = dot_general(x, w) lhs_contract=[1] rhs_contract=[1]\nreturn y\n}", x, deep, d, cols, deep)},
 			{"dot_general", fmt.Sprintf("program p(x %s[1,%d], w %s[%d,%d]) {\ny = dot_general(x, w) lhs_contract=[1] rhs_contract=[0]\nreturn y\n}", x, deep, d, deep, cols)},
-			{"grouped_matmul", fmt.Sprintf("program p(i i32[1,2], x %s[1,%d], w %s[4,%d,%d]) {\nr, drop, n, pad, demand = ep_prepare(i) experts=4\nrows = ep_dispatch(x, r) experts=4\ny = grouped_matmul(rows, w, r) transpose=true\nz = ep_combine(y, r) experts=4\nreturn z\n}", x, deep, d, cols, deep)},
-			{"grouped_matmul", fmt.Sprintf("program p(i i32[1,2], x %s[1,%d], w %s[4,%d,%d]) {\nr, drop, n, pad, demand = ep_prepare(i) experts=4\nrows = ep_dispatch(x, r) experts=4\ny = grouped_matmul(rows, w, r)\nz = ep_combine(y, r) experts=4\nreturn z\n}", x, deep, d, deep, cols)},
+			{"grouped_matmul", fmt.Sprintf("program p(i i32[1,2], x %s[1,%d], w %s[4,%d,%d]) {\nr, drop, n, pad, demand = ep_prepare(i) experts=4\nrows = ep_dispatch(x, r) experts=4\nv = neg(rows)\ny = grouped_matmul(v, w, r) transpose=true\nz = ep_combine(y, r) experts=4\nreturn z\n}", x, deep, d, cols, deep)},
+			{"grouped_matmul", fmt.Sprintf("program p(i i32[1,2], x %s[1,%d], w %s[4,%d,%d]) {\nr, drop, n, pad, demand = ep_prepare(i) experts=4\nrows = ep_dispatch(x, r) experts=4\nv = neg(rows)\ny = grouped_matmul(v, w, r)\nz = ep_combine(y, r) experts=4\nreturn z\n}", x, deep, d, deep, cols)},
 		} {
 			name, matrices := c.name, int64(1)
 			if d.IsBlock() {
@@ -93,7 +93,7 @@ func TestProductThreadgroupMemory(t *testing.T) {
 		for _, c := range []struct{ name, text string }{
 			{"dot_general", fmt.Sprintf("program p(x %s[128,96], w %s[96,128]) {\ny = dot_general(x, w) lhs_contract=[1] rhs_contract=[0]\nreturn y\n}", d, d)},
 			{"dot_general", fmt.Sprintf("program p(x %s[128,96], w %s[128,96]) {\ny = dot_general(x, w) lhs_contract=[1] rhs_contract=[1]\nreturn y\n}", d, d)},
-			{"grouped_matmul", fmt.Sprintf("program p(i i32[128,2], x %s[128,96], w %s[4,96,64]) {\nr, drop, n, pad, demand = ep_prepare(i) experts=4\nrows = ep_dispatch(x, r) experts=4\ny = grouped_matmul(rows, w, r)\nz = ep_combine(y, r) experts=4\nreturn z\n}", d, d)},
+			{"grouped_matmul", fmt.Sprintf("program p(i i32[128,2], x %s[128,96], w %s[4,96,64]) {\nr, drop, n, pad, demand = ep_prepare(i) experts=4\nrows = ep_dispatch(x, r) experts=4\nv = neg(rows)\ny = grouped_matmul(v, w, r)\nz = ep_combine(y, r) experts=4\nreturn z\n}", d, d)},
 		} {
 			all := counted(t, c.text, c.name).Sum()
 			require.Positive(t, all.Products16)

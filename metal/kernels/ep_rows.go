@@ -1,11 +1,15 @@
 package kernels
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/gomoe/gomoe/graph"
+)
 
 // epRows copies rows to the wire, from the wire, and from tokens to experts' zones.
 func epRows() Kernel {
 	k := Kernel{
-		Name: "ep_rows", Serves: []string{"ep_pack", "ep_pack_rows", "ep_place", "ep_permute", "ep_spread"},
+		Name: "ep_rows", Serves: []string{"ep_pack", "ep_pack_rows", "ep_place", "ep_permute", "ep_spread", "ep_place_weights", "ep_permute_weights"},
 		Primitives: []string{"ep_dispatch", "ep_combine"},
 		Doc:        "copies rows, and the weights that travel along, to the wire, from it, or to the order of experts",
 		Build:      rowsProgram,
@@ -40,6 +44,15 @@ func payloadOf(arrays []Operand, packed int) payload {
 	}
 	if p.unit == 8 {
 		p.unit = 4 // copying units of 4 bytes is as fast
+	}
+	return p
+}
+
+// weightsOf returns the payload of weights alone, which lie behind that many bytes of values on the
+// wire.
+func weightsOf(d graph.DType, values, packed int) payload {
+	p := payload{values: values, weight: d.Size(), packed: packed}
+	for p.unit = min(p.weight, 4); values%p.unit != 0 || packed%p.unit != 0; p.unit /= 2 {
 	}
 	return p
 }
@@ -131,6 +144,19 @@ func rowsProgram(in *Instr) (*Program, error) {
 		params := p.params(pairs, in.Args[n].Type.Shape[1], min(rows, in.Args[n+1].Type.Len()), in.Experts(), in.Align)
 		prog.Launches = []Launch{p.launch("ep_permute", pairs, In(0), second(In, n == 2), In(n), In(n+1), Out(0), weights, params)}
 		prog.Launches = append(prog.Launches, p.gaps(in, Out(0), weights, rows)...)
+	case "ep_place_weights":
+		entry := in.plan.Bufs[in.Args[0].Buf].Packed
+		p := weightsOf(entry[1].DType, int(entry[0].Bytes()), in.Args[0].Type.Shape[1])
+		rows := in.Results[0].Type.Len()
+		items := min(rows, in.Args[1].Type.Len())
+		prog.Launches = []Launch{p.launchIn("ep_rows.metal", "ep_place_weights", 1, items, In(0), In(1), In(2), Out(0), p.params(items, entry[1].Len(), in.Args[0].Type.Shape[0], 0, 0))}
+		p.values = 0
+		prog.Launches = append(prog.Launches, p.gaps(in, Out(0), Out(0), rows)...)
+	case "ep_permute_weights":
+		p, pairs, rows := weightsOf(in.Args[0].Type.DType, 0, 0), in.Args[1].Type.Len(), in.Results[0].Type.Len()
+		params := p.params(pairs, in.Args[1].Type.Shape[1], min(rows, in.Args[2].Type.Len()), in.Experts(), in.Align)
+		prog.Launches = []Launch{p.launchIn("ep_rows.metal", "ep_permute_weights", 1, pairs, In(0), In(1), In(2), Out(0), params)}
+		prog.Launches = append(prog.Launches, p.gaps(in, Out(0), Out(0), rows)...)
 	case "ep_spread":
 		n := len(in.Args) - 2
 		p, pairs := payloadOf(in.Args[:n], in.Results[0].Type.Shape[2]), in.Args[n].Type.Len()

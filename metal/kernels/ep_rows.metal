@@ -128,6 +128,45 @@ kernel void ep_spread(device const U* values [[buffer(0)]],
   }
 }
 
+// ep_place_weights copies to row i of the zones the weight of its choice[i], from the row that has
+// arrived at place from[i] on the wire. A thread copies a weight.
+template <typename U>
+kernel void ep_place_weights(device const U* wire [[buffer(0)]],
+                             device const int* from [[buffer(1)]],
+                             device const int* choice [[buffer(2)]],
+                             device U* weights [[buffer(3)]],
+                             constant rows_params& p [[buffer(4)]],
+                             uint2 at [[thread_position_in_grid]]) {
+  const int row = int(at.y);
+  if (row >= p.items || at.x > 0) {
+    return;
+  }
+  const int j = from[row];
+  const int k = choice[row];
+  if (j >= 0 && j < p.rows && k >= 0 && k < p.choices) {
+    copy_piece<U>(weights + row * p.weight, wire + j * p.packed + p.values + k * p.weight, 0, p.weight);
+  }
+}
+
+// ep_permute_weights copies the weights of pairs to the experts' zones, on a rank that has all experts.
+template <typename U>
+kernel void ep_permute_weights(device const U* weights [[buffer(0)]],
+                               device const int* place [[buffer(1)]],
+                               device const int* order [[buffer(2)]],
+                               device U* to [[buffer(3)]],
+                               constant rows_params& p [[buffer(4)]],
+                               uint2 at [[thread_position_in_grid]]) {
+  const int pair = int(at.y);
+  if (pair >= p.items || at.x > 0) {
+    return;
+  }
+  const int j = place[pair];
+  const int row = j >= 0 && j < p.rows ? order[j] : -1;
+  if (row >= 0 && row < p.rows) {
+    copy_piece<U>(to + row * p.weight, weights + pair * p.weight, 0, p.weight);
+  }
+}
+
 // ep_gaps zeroes the rows with which zones are filled up. Threads are [columns, 1, experts],
 // and those of a threadgroup have one expert.
 template <typename U>
@@ -162,6 +201,8 @@ kernel void ep_gaps(device const int* counts [[buffer(0)]],
   template [[host_name("ep_place_" suffix)]] [[kernel]] decltype(ep_place<U>) ep_place<U>; \
   template [[host_name("ep_permute_" suffix)]] [[kernel]] decltype(ep_permute<U>) ep_permute<U>; \
   template [[host_name("ep_spread_" suffix)]] [[kernel]] decltype(ep_spread<U>) ep_spread<U>; \
+  template [[host_name("ep_place_weights_" suffix)]] [[kernel]] decltype(ep_place_weights<U>) ep_place_weights<U>; \
+  template [[host_name("ep_permute_weights_" suffix)]] [[kernel]] decltype(ep_permute_weights<U>) ep_permute_weights<U>; \
   template [[host_name("ep_gaps_" suffix)]] [[kernel]] decltype(ep_gaps<U>) ep_gaps<U>;
 
 ep_rows(uchar, "1")

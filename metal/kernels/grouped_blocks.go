@@ -60,8 +60,12 @@ func groupedBlocksProgram(in *Instr) (*Program, error) {
 		return nil, err
 	}
 	source := Source{File: "grouped_blocks.metal"}
-	if matvecOf(in, o) {
-		return groupedMatvec(in, o, weights, weighted)
+	through, err := throughOf(in, o.deep)
+	if err != nil {
+		return nil, err
+	}
+	if matvecOf(in, through, o) {
+		return groupedMatvec(in, through, o, weights, weighted)
 	}
 	t := tilingOf(rowsPerExpert(in))
 	left, right := side{x.Type.DType, o.deep, 1, nil}, side{w.Type.DType, o.line, o.step, []int{o.expert}}

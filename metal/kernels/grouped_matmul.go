@@ -6,9 +6,9 @@ import "github.com/gomoe/gomoe/graph"
 // experts itself, and, with the matrices transposed, the cotangent of the rows.
 func groupedMatmul() Kernel {
 	return Kernel{
-		Name: "grouped_matmul", Serves: []string{"grouped_matmul"}, Primitives: []string{"grouped_matmul"},
-		Doc:       "every row times the matrix of its expert, or the transposed one, summed in f32",
-		Functions: append(tileFunctions("grouped_matmul"), matvecFunctions("grouped_matvec", "")...),
+		Name: "grouped_matmul", Serves: []string{"grouped_matmul", "grouped_matmul_gathered"}, Primitives: []string{"grouped_matmul"},
+		Doc:       "every row, where it is or through an index, times the matrix of its expert, or the transposed one, summed in f32",
+		Functions: throughFunctions(append(tileFunctions("grouped_matmul"), matvecFunctions("grouped_matvec", "")...)),
 		Stack:     1,
 		Build:     groupedMatmulProgram, Tolerance: tileTolerance(),
 	}
@@ -19,7 +19,7 @@ func groupedMatmulProgram(in *Instr) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := in.Args[1].Type.Shape
+	w := in.Args[1+shifted(in)].Type.Shape
 	o := groupedOperands{cols: w[2], deep: w[1], line: 1, step: w[2], expert: w[1] * w[2]}
 	if transpose {
 		o.cols, o.deep, o.line, o.step = w[1], w[2], w[2], 1
@@ -40,15 +40,19 @@ func (o groupedOperands) matrix(d graph.DType) (low, high uint32) {
 	return uint32(bytes), uint32(bytes >> 32)
 }
 
-// groupedRows multiplies argument 0, which holds experts' rows, with argument 1.
+// groupedRows multiplies experts' rows, the first argument, with the argument behind them.
 func groupedRows(in *Instr, o groupedOperands) (*Program, error) {
-	x, w, y := in.Args[0], in.Args[1], in.Results[0]
-	if !in.Ragged() || !x.Ragged || !y.Ragged {
+	y := in.Results[0]
+	if !in.Ragged() || !y.Ragged {
 		return nil, refuse("rows that are no experts'")
 	}
-	rows := x.Type.Shape[0]
-	if rows > 0 && o.cols > 0 && matvecOf(in, o) {
-		return groupedMatvec(in, o, Params(0), false)
+	x, err := throughOf(in, o.deep)
+	if err != nil {
+		return nil, err
+	}
+	rows, w := y.Type.Shape[0], in.Args[x.rest]
+	if rows > 0 && o.cols > 0 && matvecOf(in, x, o) {
+		return groupedMatvec(in, x, o, Params(0), false)
 	}
 	t := tilingOf(rowsPerExpert(in))
 	// Every expert may have a tile that is not full, but there are never more tiles than
@@ -58,19 +62,20 @@ func groupedRows(in *Instr, o groupedOperands) (*Program, error) {
 		return &Program{}, nil
 	}
 	l, err := tileLaunch("grouped_matmul", t,
-		side{x.Type.DType, o.deep, 1, nil}, side{w.Type.DType, o.line, o.step, []int{o.expert}}, y.Type.DType,
+		side{x.elem, x.apart, 1, nil}, side{w.Type.DType, o.line, o.step, []int{o.expert}}, y.Type.DType,
 		[3]int{pieces(o.cols, t.cols), tiles, 1})
 	if err != nil {
 		return nil, err
 	}
 	low, high := o.matrix(w.Type.DType)
-	l.Args = []Arg{In(0), In(1), Out(0), Zones(), Params(in.Experts(), in.Align, o.cols, o.deep, o.line, o.step, low, high)}
-	return &Program{Launches: []Launch{l}}, nil
+	l.Constants[7], l.Constants[8] = x.indexed, false
+	l.Args = []Arg{x.x, In(x.rest), Out(0), Zones(), x.at, Params(in.Experts(), in.Align, o.cols, o.deep, x.apart, o.line, o.step, low, high)}
+	return x.program(l), nil
 }
 
 // rowsPerExpert returns how many rows each of the rank's experts has if the load is even.
 // There may be room for more, because a single rank may receive all rows.
 func rowsPerExpert(in *Instr) int {
-	b := in.plan.Bufs[in.Args[0].Buf]
+	b := in.plan.Bufs[in.Results[0].Buf]
 	return b.Global.Shape[0] / in.Mesh.Parts(b.Spec.At(0)) / max(in.Experts(), 1)
 }

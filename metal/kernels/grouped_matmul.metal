@@ -1,9 +1,10 @@
 // Every row times the matrix of its expert.
-#include "tile.metal"
+#include "through_rows.metal"
 #include "tile_zone.metal"
 
 struct grouped_matmul_params {
   int experts, align, cols, deep;
+  uint apart;                     // from one row to the next, in elements
   uint w_line, w_deep;            // strides in a matrix, in elements
   uint matrix[2];                 // bytes of a matrix: see matrix_of
 };
@@ -12,11 +13,12 @@ struct grouped_matmul_params {
 // spread over them; those that are left over have nothing to do.
 template <typename S, int BM, int BN, int BK, int SM>
 kernel void grouped_matmul(device const uchar* x [[buffer(0)]], device const uchar* w [[buffer(1)]], device uchar* y [[buffer(2)]],
-                           device const int* counts [[buffer(3)]], constant grouped_matmul_params& p [[buffer(4)]],
+                           device const int* counts [[buffer(3)]], device const int* at [[buffer(4)]], constant grouped_matmul_params& p [[buffer(5)]],
                            uint3 group [[threadgroup_position_in_grid]], uint index [[thread_index_in_threadgroup]],
                            uint simd_index [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
   threadgroup float4 fours[tile_fours(sizeof(S), BM, BN, BK)]; // vectors are stored to it, so it begins where one may
-  threadgroup float* memory = (threadgroup float*)fours;
+  threadgroup S* a_block = (threadgroup S*)fours;
+  threadgroup S* b_block = a_block + block_size(BM, BK);
   const zone_tile z = tile_of_zones(counts, p.experts, p.align, BM, int(group.y), lane);
   if (z.expert < 0) {
     return;
@@ -25,7 +27,13 @@ kernel void grouped_matmul(device const uchar* x [[buffer(0)]], device const uch
   tile<S, BM, BN, BK, SM> t;
   t.begin(z.used, p.cols - col, index, simd_index);
   if (z.used > 0) {
-    t.add(memory, x, uint(z.row) * uint(p.deep), uint(p.deep), 1, matrix_of(w, p.matrix, z.expert), uint(col) * p.w_line, p.w_line, p.w_deep, p.deep);
+    const expert_rows rows = {x, at, p.apart};
+    device const uchar* own = matrix_of(w, p.matrix, z.expert);
+    for (int k = 0; k < p.deep; k += BK) {
+      stage_rows<S, BM, BK>(a_block, rows, a_as, a_across, a_fours, a_through, uint(z.row), uint(k), z.used, p.deep - k, index);
+      stage<S, BN, BK>(b_block, own, b_as, b_across, b_fours, uint(col) * p.w_line + uint(k) * p.w_deep, p.w_line, p.w_deep, p.cols - col, p.deep - k, index);
+      t.add_blocks(a_block, b_block, p.deep - k);
+    }
   }
   t.end(y, uint(z.row) * uint(p.cols) + uint(col), uint(p.cols), 1, z.rows, lane);
 }

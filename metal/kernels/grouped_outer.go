@@ -4,9 +4,9 @@ package kernels
 // matrices.
 func groupedOuter() Kernel {
 	return Kernel{
-		Name: "grouped_outer", Serves: []string{"grouped_outer"}, Primitives: []string{"grouped_outer"},
-		Doc:       "for every expert the sum of its rows' outer products in f32, zeros for one without rows",
-		Functions: tileFunctions("grouped_outer"),
+		Name: "grouped_outer", Serves: []string{"grouped_outer", "grouped_outer_gathered", "grouped_outer_right_gathered"}, Primitives: []string{"grouped_outer"},
+		Doc:       "for every expert the sum of its rows' outer products, of rows where they are or through an index, in f32, zeros for one without rows",
+		Functions: throughFunctions(tileFunctions("grouped_outer")),
 		Stack:     3, // the result, behind rows, cotangents and counts
 		Build:     groupedOuterProgram, Tolerance: tileTolerance(),
 	}
@@ -17,28 +17,47 @@ func groupedOuterProgram(in *Instr) (*Program, error) {
 	return groupedSums(in, w[1], w[2], in.Experts(), 1)
 }
 
-// groupedSums sums the outer products of arguments 0 and 1, which hold rows of x and of y
-// elements. There are that many sums, each over the rows of that many experts.
+// groupedSums sums the outer products of two arguments, which hold rows of x and of y elements. There are that many sums, each over the rows of that many experts.
 func groupedSums(in *Instr, x, y, sums, experts int) (*Program, error) {
-	if !in.Ragged() || !in.Args[0].Ragged || !in.Args[1].Ragged {
+	if !in.Ragged() {
 		return nil, refuse("rows that are no experts'")
 	}
-	first, second, rows, cols, row, col := 0, 1, x, y, y, 1
+	// The rows that an index may lead to are the left ones, or the right ones.
+	right := in.Name == "grouped_outer_right_gathered"
+	deep := x
+	if right {
+		deep = y
+	}
+	indexed, err := throughOf(in, deep)
+	if err != nil {
+		return nil, err
+	}
+	plain := in.Args[indexed.rest]
+	if !plain.Ragged {
+		return nil, refuse("rows that are no experts'")
+	}
+	a, b := indexed, through{x: In(indexed.rest), at: In(0), elem: plain.Type.DType, apart: y} // a placeholder, which is not read
+	if right {
+		b.apart = x
+		a, b = b, a
+	}
+	rows, cols, row, col := x, y, y, 1
 	if y < x && y <= fewRows {
 		// The transposed sums, so that the smaller dimension becomes the rows.
-		first, second, rows, cols, row, col = 1, 0, y, x, 1, y
+		a, b, rows, cols, row, col = b, a, y, x, 1, y
 	}
 	if rows == 0 || cols == 0 {
 		return &Program{}, nil
 	}
 	t := tilingOf(rows)
 	l, err := tileLaunch("grouped_outer", t,
-		side{in.Args[first].Type.DType, 1, rows, nil}, side{in.Args[second].Type.DType, 1, cols, nil}, in.Results[0].Type.DType,
+		side{a.elem, 1, a.apart, nil}, side{b.elem, 1, b.apart, nil}, in.Results[0].Type.DType,
 		[3]int{pieces(cols, t.cols), pieces(rows, t.rows), sums})
 	if err != nil {
 		return nil, err
 	}
 	low, high := groupedOperands{expert: x * y}.matrix(in.Results[0].Type.DType)
-	l.Args = []Arg{In(first), In(second), Out(0), Zones(), Params(experts, in.Align, rows, cols, row, col, low, high)}
-	return &Program{Launches: []Launch{l}}, nil
+	l.Constants[7], l.Constants[8] = a.indexed, b.indexed
+	l.Args = []Arg{a.x, b.x, Out(0), Zones(), a.at, b.at, Params(experts, in.Align, rows, cols, a.apart, b.apart, row, col, low, high)}
+	return indexed.program(l), nil
 }

@@ -1,11 +1,12 @@
 // For every expert, or for some together, the sum of its rows' outer products, in the rows'
 // order.
-#include "tile.metal"
+#include "through_rows.metal"
 #include "tile_zone.metal"
 
 struct grouped_outer_params {
   int experts, align;     // how many experts' rows are in one sum
   int rows, cols;         // of a sum, which are the elements of A's and of B's rows
+  uint a_apart, b_apart;  // from one row to the next
   uint c_row, c_col;      // strides in a sum
   uint sum[2];            // bytes of a sum: see matrix_of
 };
@@ -13,11 +14,14 @@ struct grouped_outer_params {
 // grouped_outer has a threadgroup for every tile of every sum.
 template <typename S, int BM, int BN, int BK, int SM>
 kernel void grouped_outer(device const uchar* a [[buffer(0)]], device const uchar* b [[buffer(1)]], device uchar* c [[buffer(2)]],
-                          device const int* counts [[buffer(3)]], constant grouped_outer_params& p [[buffer(4)]],
+                          device const int* counts [[buffer(3)]], device const int* a_at [[buffer(4)]], device const int* b_at [[buffer(5)]],
+                          constant grouped_outer_params& p [[buffer(6)]],
                           uint3 group [[threadgroup_position_in_grid]], uint index [[thread_index_in_threadgroup]],
                           uint simd_index [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
   threadgroup float4 fours[tile_fours(sizeof(S), BM, BN, BK)]; // vectors are stored to it, so it begins where one may
-  threadgroup float* memory = (threadgroup float*)fours;
+  threadgroup S* a_block = (threadgroup S*)fours;
+  threadgroup S* b_block = a_block + block_size(BM, BK);
+  const expert_rows left = {a, a_at, p.a_apart}, right = {b, b_at, p.b_apart};
   const int row = int(group.y) * BM, col = int(group.x) * BN;
   const int first = int(group.z) * p.experts;
   uint begin = uint(zone_begin(counts, first, p.align, lane));
@@ -25,7 +29,11 @@ kernel void grouped_outer(device const uchar* a [[buffer(0)]], device const ucha
   t.begin(p.rows - row, p.cols - col, index, simd_index);
   for (int e = first; e < first + p.experts; e++) {
     const int count = counts[e];
-    t.add(memory, a, begin * uint(p.rows) + uint(row), 1, uint(p.rows), b, begin * uint(p.cols) + uint(col), 1, uint(p.cols), count);
+    for (int k = 0; k < count; k += BK) {
+      stage_rows<S, BM, BK>(a_block, left, a_as, a_across, a_fours, a_through, begin + uint(k), uint(row), t.rows, count - k, index);
+      stage_rows<S, BN, BK>(b_block, right, b_as, b_across, b_fours, b_through, begin + uint(k), uint(col), t.cols, count - k, index);
+      t.add_blocks(a_block, b_block, count - k);
+    }
     begin += uint(zone_length(count, p.align));
   }
   device uchar* own = c + matrix_offset(p.sum, int(group.z));

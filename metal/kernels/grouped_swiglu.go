@@ -5,9 +5,9 @@ import "github.com/gomoe/gomoe/primitives"
 // groupedSwiGLU serves the products of experts' rows with gate and up, and swiglu of the two.
 func groupedSwiGLU() Kernel {
 	return Kernel{
-		Name: "grouped_swiglu", Serves: []string{"grouped_swiglu", "grouped_swiglu_blocks"}, Primitives: []string{"grouped_matmul", "swiglu"},
-		Doc:       "silu(gate)·up of every row and two matrices of its expert, of any type that products have, in tiles, or for few rows in vectors; the products are not written",
-		Functions: append(tileFunctions("grouped_swiglu"), matvecFunctions("grouped_swiglu", "")...),
+		Name: "grouped_swiglu", Serves: []string{"grouped_swiglu", "grouped_swiglu_gathered", "grouped_swiglu_blocks"}, Primitives: []string{"grouped_matmul", "swiglu"},
+		Doc:       "silu(gate)·up of every row, where it is or through an index, and two matrices of its expert, of any type that products have, in tiles, or for few rows in vectors; the products are not written",
+		Functions: throughFunctions(append(tileFunctions("grouped_swiglu"), matvecFunctions("grouped_swiglu", "")...)),
 		Stack:     1, Stacks: 2,
 		Build: groupedSwiGLUProgram, Tolerance: Tolerance{Relative: 4e-6, OfMax: 2e-5, Why: "f32 sums of products, 8 at a time, where the host has blocks of 256, and another exponential"},
 	}
@@ -15,12 +15,13 @@ func groupedSwiGLU() Kernel {
 
 func groupedSwiGLUProgram(in *Instr) (*Program, error) {
 	op, ok := in.Prim.(primitives.GroupedMatMulOp)
-	if !ok || len(in.Args) != 4 || len(in.Results) != 1 {
+	if !ok || len(in.Args) != 4+shifted(in) || len(in.Results) != 1 {
 		return nil, refuse("is no swiglu of two products of experts' rows")
 	}
-	x, w, up, y := in.Args[0], in.Args[1].Type, in.Args[2].Type, in.Results[0]
+	rest := 1 + shifted(in)
+	w, up, y := in.Args[rest].Type, in.Args[rest+1].Type, in.Results[0]
 	switch {
-	case !in.Ragged() || !x.Ragged || !y.Ragged:
+	case !in.Ragged() || !y.Ragged:
 		return nil, refuse("rows that are no experts'")
 	case !w.Equal(up):
 		return nil, refuse("a gate of %s and an up of %s, want one type", w, up)
@@ -29,14 +30,17 @@ func groupedSwiGLUProgram(in *Instr) (*Program, error) {
 	if op.Transpose {
 		o.cols, o.deep, o.line, o.step = w.Shape[1], w.Shape[2], w.Shape[2], 1
 	}
-	rows := x.Type.Shape[0]
+	x, err := throughOf(in, o.deep)
+	if err != nil {
+		return nil, err
+	}
+	rows := y.Type.Shape[0]
 	if rows == 0 || o.cols == 0 {
 		return &Program{}, nil
 	}
-	left, right := side{x.Type.DType, o.deep, 1, nil}, side{w.DType, o.line, o.step, []int{o.expert}}
+	left, right := side{x.elem, x.apart, 1, nil}, side{w.DType, o.line, o.step, []int{o.expert}}
 	var l Launch
-	var err error
-	if matvecOf(in, o) {
+	if matvecOf(in, x, o) {
 		l, err = matvecLaunch("grouped_swiglu", "", left, right, y.Type.DType, o.cols, rows)
 	} else {
 		t := tilingOf(rowsPerExpert(in))
@@ -47,8 +51,9 @@ func groupedSwiGLUProgram(in *Instr) (*Program, error) {
 		return nil, err
 	}
 	low, high := o.matrix(w.DType)
-	l.Args = []Arg{In(0), In(1), In(2), Out(0), Zones(), Params(in.Experts(), in.Align, o.cols, o.deep, o.line, o.step, low, high)}
-	p := &Program{Launches: []Launch{l}}
+	l.Constants[7], l.Constants[8] = x.indexed, false
+	l.Args = []Arg{x.x, In(rest), In(rest + 1), Out(0), Zones(), x.at, Params(in.Experts(), in.Align, o.cols, o.deep, x.apart, o.line, o.step, low, high)}
+	p := x.program(l)
 	if w.DType.IsBlock() {
 		p.Tolerance = &Tolerance{OfMax: 5e-2, Why: blocksTolerance().Why}
 	}

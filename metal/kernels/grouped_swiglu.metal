@@ -2,11 +2,12 @@
 // are rounded to the type of the result first and not written.
 #include "functions.metal"
 #include "matvec.metal"
-#include "tile.metal"
+#include "through_rows.metal"
 #include "tile_zone.metal"
 
 struct grouped_swiglu_params {
   int experts, align, cols, deep;
+  uint apart;           // from one row to the next, in elements
   uint w_line, w_deep;  // strides in a matrix, in elements
   uint matrix[2];       // bytes of a matrix: see matrix_of
 };
@@ -43,7 +44,7 @@ static inline void stage_pair(threadgroup S* to, device const uchar* gate, devic
 // grouped_swiglu has a threadgroup for every tile that zones may have, of BN / 2 columns.
 template <typename S, int BM, int BN, int BK, int SM>
 kernel void grouped_swiglu(device const uchar* x [[buffer(0)]], device const uchar* gate [[buffer(1)]], device const uchar* up [[buffer(2)]],
-                           device uchar* y [[buffer(3)]], device const int* counts [[buffer(4)]], constant grouped_swiglu_params& p [[buffer(5)]],
+                           device uchar* y [[buffer(3)]], device const int* counts [[buffer(4)]], device const int* at [[buffer(5)]], constant grouped_swiglu_params& p [[buffer(6)]],
                            uint3 group [[threadgroup_position_in_grid]], uint index [[thread_index_in_threadgroup]],
                            uint simd_index [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
   threadgroup float4 fours[tile_fours(sizeof(S), BM, BN, BK)];
@@ -57,10 +58,11 @@ kernel void grouped_swiglu(device const uchar* x [[buffer(0)]], device const uch
   tile<S, BM, BN, BK, SM> t;
   t.begin(z.used, BN, index, simd_index);
   if (z.used > 0) {
+    const expert_rows rows = {x, at, p.apart};
     device const uchar* own_gate = matrix_of(gate, p.matrix, z.expert);
     device const uchar* own_up = matrix_of(up, p.matrix, z.expert);
     for (int k = 0; k < p.deep; k += BK) {
-      stage<S, BM, BK>(a_block, x, a_as, a_across, a_fours, uint(z.row) * uint(p.deep) + uint(k), uint(p.deep), 1, z.used, p.deep - k, index);
+      stage_rows<S, BM, BK>(a_block, rows, a_as, a_across, a_fours, a_through, uint(z.row), uint(k), z.used, p.deep - k, index);
       stage_pair<S, BN, BK>(b_block, own_gate, own_up, uint(first) * p.w_line + uint(k) * p.w_deep, p.w_line, p.w_deep, cols, p.deep - k, index);
       t.add_blocks(a_block, b_block, p.deep - k);
     }
@@ -94,12 +96,13 @@ GROUPED_SWIGLU("grouped_swiglu_many_bf16", bfloat, TILE_MANY)
 GROUPED_SWIGLU("grouped_swiglu_few_bf16", bfloat, TILE_FEW)
 
 // swiglu_operands returns row number t of all zones. Of a row that is not in use deep is 0.
-static inline matvec_operands swiglu_operands(device const uchar* x, zone_tile z, constant grouped_swiglu_params& p) {
+static inline matvec_operands swiglu_operands(device const uchar* x, device const int* at, zone_tile z, constant grouped_swiglu_params& p) {
   matvec_operands o;
   o.x = x;
   o.w = x;
-  o.start = uint(z.row) * uint(p.deep);
-  o.apart = uint(p.deep);
+  const expert_rows rows = {x, at, p.apart};
+  o.start = z.used > 0 ? row_start(rows, a_through, uint(z.row)) : 0;
+  o.apart = p.apart;
   o.line = p.w_line;
   o.step = p.w_deep;
   o.rows = 1;
@@ -109,14 +112,14 @@ static inline matvec_operands swiglu_operands(device const uchar* x, zone_tile z
 }
 
 kernel void grouped_swiglu_along(device const uchar* x [[buffer(0)]], device const uchar* gate [[buffer(1)]], device const uchar* up [[buffer(2)]],
-                                 device uchar* y [[buffer(3)]], device const int* counts [[buffer(4)]], constant grouped_swiglu_params& p [[buffer(5)]],
+                                 device uchar* y [[buffer(3)]], device const int* counts [[buffer(4)]], device const int* at [[buffer(5)]], constant grouped_swiglu_params& p [[buffer(6)]],
                                  uint2 group [[threadgroup_position_in_grid]], uint simdgroup [[simdgroup_index_in_threadgroup]],
                                  uint lane [[thread_index_in_simdgroup]]) {
   const zone_tile z = tile_of_zones(counts, p.experts, p.align, 1, int(group.y), lane);
   if (z.expert < 0) {
     return;
   }
-  matvec_operands o = swiglu_operands(x, z, p);
+  matvec_operands o = swiglu_operands(x, at, z, p);
   const int first = int(group.x * MATVEC_SIMDS + simdgroup) * matvec_columns();
   float g[MATVEC_MOST], u[MATVEC_MOST];
   o.w = matrix_of(gate, p.matrix, z.expert);
@@ -132,7 +135,7 @@ kernel void grouped_swiglu_along(device const uchar* x [[buffer(0)]], device con
 }
 
 kernel void grouped_swiglu_across(device const uchar* x [[buffer(0)]], device const uchar* gate [[buffer(1)]], device const uchar* up [[buffer(2)]],
-                                  device uchar* y [[buffer(3)]], device const int* counts [[buffer(4)]], constant grouped_swiglu_params& p [[buffer(5)]],
+                                  device uchar* y [[buffer(3)]], device const int* counts [[buffer(4)]], device const int* at [[buffer(5)]], constant grouped_swiglu_params& p [[buffer(6)]],
                                   uint2 group [[threadgroup_position_in_grid]], uint index [[thread_index_in_threadgroup]],
                                   uint lane [[thread_index_in_simdgroup]]) {
   threadgroup float4 room[MATVEC_WAYS / 2 * MATVEC_WIDE / 4];
@@ -140,7 +143,7 @@ kernel void grouped_swiglu_across(device const uchar* x [[buffer(0)]], device co
   if (z.expert < 0) {
     return;
   }
-  matvec_operands o = swiglu_operands(x, z, p);
+  matvec_operands o = swiglu_operands(x, at, z, p);
   const int first = int(group.x) * MATVEC_WIDE, own = first + int(index);
   float4 sums[1];
   o.w = matrix_of(gate, p.matrix, z.expert);

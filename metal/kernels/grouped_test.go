@@ -126,7 +126,9 @@ func TestGroupedRefuses(t *testing.T) {
 		require.NoError(t, err, c.product)
 		plan, err := gomoe.Compile(p, gomoe.Config{Target: kernels.Metal{}})
 		require.NoError(t, err, c.product)
-		i := slices.IndexFunc(plan.Instrs, func(in lowering.Instr) bool { return strings.HasPrefix(c.product, in.Name+"(") })
+		i := slices.IndexFunc(plan.Instrs, func(in lowering.Instr) bool {
+			return strings.HasPrefix(c.product, strings.TrimSuffix(in.Name, "_gathered")+"(")
+		})
 		require.GreaterOrEqual(t, i, 0, "%s\n%s", c.product, plan)
 		if in := plan.Instrs[i]; in.On || in.Why != c.why {
 			t.Errorf("%s: on %v, %q, want %q", c.product, in.On, in.Why, c.why)

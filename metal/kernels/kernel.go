@@ -24,7 +24,7 @@ type Kernel struct {
 	// Functions lists the functions of the source that launches use, with their limits.
 	Functions []Function
 	// Stack is the index of the operand that is a stack of experts' matrices, 0 if there is
-	// none. Operands are the arguments, and behind them the results. The kernel counts elements
+	// none; of instructions that read rows through an index, the index without this. Operands are the arguments, and behind them the results. The kernel counts elements
 	// with 32 bits: those of one matrix of the stack, and all elements of every other operand.
 	Stack int
 	// Stacks is how many operands from Stack on are such stacks; 0 counts as 1.
@@ -91,7 +91,8 @@ func Build(in *Instr) (p *Program, by *Kernel, err error) {
 	}
 	for i, o := range append(append([]Operand{}, in.Args...), in.Results...) {
 		n := o.Type.Len()
-		if by.Stack > 0 && i >= by.Stack && i < by.Stack+max(by.Stacks, 1) && len(o.Type.Shape) == 3 && n > 0 {
+		stack := by.Stack + shifted(in)
+		if by.Stack > 0 && i >= stack && i < stack+max(by.Stacks, 1) && len(o.Type.Shape) == 3 && n > 0 {
 			n /= o.Type.Shape[0]
 		}
 		if n > math.MaxInt32 {

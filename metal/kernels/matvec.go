@@ -58,21 +58,22 @@ func matvecLaunch(kernel, suffix string, a, b side, c graph.DType, cols, groups 
 	return l, nil
 }
 
-// groupedMatvec multiplies the rows of experts, argument 0, with their matrices, argument 1, and,
-// if there are weights, the results with those.
-func groupedMatvec(in *Instr, o groupedOperands, weights Arg, weighted bool) (*Program, error) {
-	x, w, y := in.Args[0], in.Args[1], in.Results[0]
-	l, err := matvecLaunch("grouped_matvec", "", side{x.Type.DType, o.deep, 1, nil}, side{w.Type.DType, o.line, o.step, nil}, y.Type.DType, o.cols, x.Type.Shape[0])
+// groupedMatvec multiplies the rows of experts with their matrices, the argument behind them,
+// and, if there are weights, the results with those.
+func groupedMatvec(in *Instr, x through, o groupedOperands, weights Arg, weighted bool) (*Program, error) {
+	w, y := in.Args[x.rest], in.Results[0]
+	l, err := matvecLaunch("grouped_matvec", "", side{x.elem, x.apart, 1, nil}, side{w.Type.DType, o.line, o.step, nil}, y.Type.DType, o.cols, y.Type.Shape[0])
 	if err != nil {
 		return nil, err
 	}
 	low, high := o.matrix(w.Type.DType)
-	l.Args = []Arg{In(0), In(1), Out(0), Zones(), weights, Params(in.Experts(), in.Align, o.cols, o.deep, o.line, o.step, low, high, weighted)}
-	return &Program{Launches: []Launch{l}}, nil
+	l.Constants[7], l.Constants[8] = x.indexed, false
+	l.Args = []Arg{x.x, In(x.rest), Out(0), Zones(), weights, x.at, Params(in.Experts(), in.Align, o.cols, o.deep, x.apart, o.line, o.step, low, high, weighted)}
+	return x.program(l), nil
 }
 
 // matvecOf reports whether experts' rows are few, and their matrices fit.
-func matvecOf(in *Instr, o groupedOperands) bool {
-	x, w := in.Args[0], in.Args[1]
-	return in.plan.Bufs[x.Buf].Global.Shape[0] <= matvecRows && fitsMatvec(side{x.Type.DType, o.deep, 1, nil}, side{w.Type.DType, o.line, o.step, nil})
+func matvecOf(in *Instr, x through, o groupedOperands) bool {
+	w, y := in.Args[x.rest], in.Results[0]
+	return in.plan.Bufs[y.Buf].Global.Shape[0] <= matvecRows && fitsMatvec(side{x.elem, x.apart, 1, nil}, side{w.Type.DType, o.line, o.step, nil})
 }

@@ -40,7 +40,8 @@ func TestLargeStack(t *testing.T) {
 		p := programIn(t, fmt.Sprintf(`program p(ids i32[2,1], x f32[2,%d], w %s[%d,%d,%d]) {
 	r, drop, n, pad, demand = ep_prepare(ids) experts=%d
 	rows = ep_dispatch(x, r) experts=%d
-	y = grouped_matmul(rows, w, r) transpose=true
+	v = neg(rows)
+	y = grouped_matmul(v, w, r) transpose=true
 	out = ep_combine(y, r) experts=%d
 	return out
 }`, deep, c.elem, experts, cols, deep, experts, experts, experts), c.name)
@@ -76,7 +77,9 @@ func TestLargeStackGradient(t *testing.T) {
 	r, drop, n, pad, demand = ep_prepare(ids) experts=%d
 	rows = ep_dispatch(x, r) experts=%[3]d
 	cts = ep_dispatch(ct, r) experts=%[3]d
-	out = grouped_outer(rows, cts, r) experts=%[3]d
+	v = neg(rows)
+	u = neg(cts)
+	out = grouped_outer(v, u, r) experts=%[3]d
 	return out
 }`, x, y, experts), "grouped_outer")
 	}

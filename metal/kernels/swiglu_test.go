@@ -11,7 +11,7 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// gatedLayer is rows times gate and up, and swiglu, as one instruction.
+// gatedLayer is rows times gate and up, and swiglu, as one instruction, of rows that are in order.
 func gatedLayer(x, w graph.DType, tokens, deep, cols, align int, transpose bool) string {
 	shape := fmt.Sprintf("4,%d,%d", deep, cols)
 	if transpose {
@@ -20,8 +20,9 @@ func gatedLayer(x, w graph.DType, tokens, deep, cols, align int, transpose bool)
 	return fmt.Sprintf(`program p(idx i32[%d,2], x %s[%d,%d], k %s[%s], v %s[%s]) {
 	r, drop, n, pad, demand = ep_prepare(idx) experts=4 align=%d
 	rows = ep_dispatch(x, r) experts=4 align=%d
-	g = grouped_matmul(rows, k, r) transpose=%t
-	u = grouped_matmul(rows, v, r) transpose=%t
+	x2 = neg(rows)
+	g = grouped_matmul(x2, k, r) transpose=%t
+	u = grouped_matmul(x2, v, r) transpose=%t
 	h = swiglu(g, u)
 	a = ep_combine(h, r) experts=4 align=%d
 	return a

@@ -36,9 +36,8 @@ func (Metal) Serves(p *lowering.Plan, i int) string {
 	return ""
 }
 
-// Joins returns the joins of products with weights in blocks and the
-// multiplication of their rows by weights.
-func (Metal) Joins() []lowering.Join { return primitives.DeviceJoins() }
+// Joins returns the joins of experts' products with what surrounds them.
+func (Metal) Joins() [][]lowering.Join { return primitives.DeviceJoins() }
 
 // Fusible reports whether a function can be written for instruction i. The answer is the
 // same for all ranks.

@@ -13,6 +13,20 @@ import (
 func Work(in *Instr, rows int) (flops, bytes int64, ok bool) {
 	of := func(o Operand) int64 { return elements(o, rows) * int64(o.Type.DType.Size()) }
 	used := int64(min(rows, in.Experts()))
+	// through are the bytes of experts' rows, of so many elements, that are read where they are or
+	// through an index, by which a row may be read several times.
+	through := func(deep int) int64 {
+		x, err := throughOf(in, deep)
+		if err != nil {
+			return 0
+		}
+		n := rows
+		if x.indexed {
+			n = min(rows, in.Args[0].Type.Shape[0])
+		}
+		return int64(n) * int64(deep) * int64(x.elem.Size())
+	}
+	behind := 1 + shifted(in)
 	switch in.Name {
 	case "dot_general":
 		p, is := in.Prim.(primitives.DotGeneralOp)
@@ -29,17 +43,21 @@ func Work(in *Instr, rows int) (flops, bytes int64, ok bool) {
 			flops *= int64(n)
 		}
 		return flops, of(x) + of(in.Args[1]) + of(z), true
-	case "grouped_matmul":
-		w := in.Args[1].Type
+	case "grouped_matmul", "grouped_matmul_gathered":
+		w, cols := in.Args[behind].Type, in.Results[0].Type.Shape[1]
 		each := int64(w.Shape[1]) * int64(w.Shape[2])
-		return 2 * int64(rows) * each, of(in.Args[0]) + of(in.Results[0]) + used*graph.Type{DType: w.DType, Shape: w.Shape[1:]}.Bytes(), true
-	case "grouped_swiglu":
-		w := in.Args[1].Type
+		return 2 * int64(rows) * each, through(int(each)/max(cols, 1)) + of(in.Results[0]) + used*graph.Type{DType: w.DType, Shape: w.Shape[1:]}.Bytes(), true
+	case "grouped_swiglu", "grouped_swiglu_gathered":
+		w, cols := in.Args[behind].Type, in.Results[0].Type.Shape[1]
 		each := int64(w.Shape[1]) * int64(w.Shape[2])
-		return 4 * int64(rows) * each, of(in.Args[0]) + of(in.Results[0]) + 2*used*graph.Type{DType: w.DType, Shape: w.Shape[1:]}.Bytes(), true
-	case "grouped_outer":
+		return 4 * int64(rows) * each, through(int(each)/max(cols, 1)) + of(in.Results[0]) + 2*used*graph.Type{DType: w.DType, Shape: w.Shape[1:]}.Bytes(), true
+	case "grouped_outer", "grouped_outer_gathered", "grouped_outer_right_gathered":
 		w := in.Results[0].Type
-		return 2 * int64(rows) * int64(w.Shape[1]) * int64(w.Shape[2]), of(in.Args[0]) + of(in.Args[1]) + w.Bytes(), true
+		deep := w.Shape[1]
+		if in.Name == "grouped_outer_right_gathered" {
+			deep = w.Shape[2]
+		}
+		return 2 * int64(rows) * int64(w.Shape[1]) * int64(w.Shape[2]), through(deep) + of(in.Args[behind]) + w.Bytes(), true
 	case "scaled_matmul", "affine_matmul", "grouped_scaled_matmul", "grouped_affine_matmul":
 		x, z := in.Args[0], in.Results[0]
 		bytes = of(x) + of(z)

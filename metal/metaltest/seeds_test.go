@@ -147,7 +147,8 @@ func scenarios() map[string]scenario {
 		"routed": {mesh: "a=2", ints: func(i int) int { return i * 5 % 7 % 4 }, text: `program p(x f32[16,8], ids i32[16,3], w f32[4,8,8]) {
 	r, drop, c, pad, demand = ep_prepare(ids) experts=4 align=4 capacity=9 axis="a"
 	rows = ep_dispatch(x, r) experts=4 align=4 capacity=9 axis="a"
-	up = grouped_matmul(rows, w, r)
+	minus = neg(rows)
+	up = grouped_matmul(minus, w, r)
 	y = softmax(up) axis=1
 	z = ep_combine(y, r) experts=4 align=4 capacity=9 axis="a"
 	return z

@@ -1,0 +1,84 @@
+package kernels_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/metal/metaltest"
+	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/vjp"
+)
+
+// throughLayer is a layer of experts and its gradients, in which products alone read rows in expert
+// order: of tokens, and of cotangents.
+func throughLayer(t *testing.T, d graph.DType, tokens, hidden, width, align int, transpose bool) *graph.Program {
+	t.Helper()
+	up, down := fmt.Sprintf("4,%d,%d", hidden, width), fmt.Sprintf("4,%d,%d", width, hidden)
+	if transpose {
+		up, down = down, up
+	}
+	params := fmt.Sprintf("experts=4 align=%d", align)
+	p, err := gomoe.Parse("t", fmt.Sprintf(`program p(idx i32[%[2]d,2], x %[1]s[%[2]d,%[3]d], w %[1]s[%[2]d,2], gate %[1]s[%[4]s], up %[1]s[%[4]s], down %[1]s[%[5]s]) {
+	r, drop, n, pad, demand = ep_prepare(idx) %[6]s
+	rows, s = ep_dispatch(x, w, r) %[6]s
+	g = grouped_matmul(rows, gate, r) transpose=%[7]t
+	u = grouped_matmul(rows, up, r) transpose=%[7]t
+	h = swiglu(g, u)
+	y = grouped_matmul(h, down, r) transpose=%[7]t
+	sb = broadcast_in_dim(s) shape=[%[8]d,%[3]d] dims=[0]
+	z = mul(y, sb)
+	out = ep_combine(z, r) %[6]s
+	q = mul(out, out)
+	loss = reduce_sum(q) axes=[0,1]
+	return loss
+}`, d, tokens, hidden, up, down, params, transpose, (2*tokens+4*(align-1))/align*align))
+	require.NoError(t, err)
+	return p
+}
+
+// Products read rows where they are, or where they have arrived, with the results of rows in order,
+// for few rows and many, with and without gaps between zones, in both layouts, of every type, on one
+// rank and on two; and so do their gradients.
+func TestGatheredProducts(t *testing.T) {
+	for i, c := range []struct {
+		d                            graph.DType
+		tokens, hidden, width, align int
+		transpose                    bool
+	}{
+		{graph.F32, 6, 37, 20, 1, false},
+		{graph.BF16, 6, 36, 20, 1, true},
+		{graph.F32, 40, 36, 24, 4, true},
+		{graph.F16, 100, 24, 33, 1, false},
+		{graph.F16, 4, 33, 16, 8, true},
+		{graph.BF16, 140, 20, 12, 8, false},
+	} {
+		for _, mesh := range []string{"", "ep=2"} {
+			e := experts{tokens: c.tokens, experts: 4}
+			in := source()
+			in.set["idx"] = e.route(func(i int) int { return i%2*(1+i%3) - i%7/6 }) // expert 0 has a choice of nearly every token
+			p := throughLayer(t, c.d, c.tokens, c.hidden, c.width, c.align, c.transpose)
+			cfg := e.config(t, mesh)
+			if mesh != "" {
+				delete(cfg.Place, "k")
+				cfg.Place["w"] = sharding.Split("ep")
+				for _, name := range []string{"gate", "up", "down"} {
+					cfg.Place[name] = sharding.Split("ep")
+				}
+			}
+			names := []string{"grouped_swiglu_gathered", map[string]string{"": "ep_permute_weights", "ep=2": "ep_place_weights"}[mesh]}
+			t.Run(fmt.Sprint(i, mesh), func(t *testing.T) { metaltest.Check(t, p, cfg, in.of(t, p), metaltest.Options{Instructions: names}) })
+			if i%2 == 0 {
+				continue
+			}
+			back, err := vjp.Grad(p, "x", "gate", "down")
+			require.NoError(t, err)
+			t.Run(fmt.Sprint(i, mesh, " grad"), func(t *testing.T) {
+				metaltest.Check(t, back, cfg, in.of(t, p), metaltest.Options{Instructions: []string{"grouped_matmul_gathered", map[bool]string{false: "grouped_outer_gathered", true: "grouped_outer_right_gathered"}[c.transpose]}})
+			})
+		}
+	}
+}
