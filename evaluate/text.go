@@ -64,7 +64,7 @@ func (r Result) Perplexity() float64 { return math.Exp(r.Loss) }
 // if it has one token, with nothing to predict. The losses are added up in order, so that Loss has the same bits on every
 // mesh without the axis tp, unless Exchange says otherwise. It is an error if there are fewer than two tokens, or one that the model does not have.
 func Text(ctx context.Context, m *models.Model, c *checkpoint.Checkpoint, ids []int32, o Options) (Result, error) {
-	e := &evaluation{m: m, c: c, o: o, jobs: map[int]*gomoe.Job{}, in: map[string]*runtime.Array{}}
+	e := &evaluation{m: m, c: c, o: o, jobs: map[int]*gomoe.Job{}}
 	r, err := e.run(ctx, ids)
 	for _, j := range e.jobs {
 		j.Recycle(slices.Collect(maps.Values(e.in))...) // which gives back what the files lend
@@ -216,14 +216,12 @@ func (e *evaluation) job(n int) (*gomoe.Job, error) {
 	if err := models.Surplus(e.c, e.o.Adapters.Base(params)); err != nil {
 		return nil, err
 	}
+	weights := map[string]*models.Weight{}
 	for _, p := range params {
-		w, err := e.o.Adapters.Find(e.c, p)
-		if err != nil {
-			return nil, err
-		}
-		if e.in[p.Name], err = j.Lend(p.Name, w.Loan(e.c)); err != nil {
+		if weights[p.Name], err = e.o.Adapters.Find(e.c, p); err != nil {
 			return nil, err
 		}
 	}
-	return j, nil
+	e.in, err = models.Lend(j.Session, e.c, weights)
+	return j, err
 }

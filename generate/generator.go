@@ -106,8 +106,8 @@ func Open(m *models.Model, c *checkpoint.Checkpoint, o Options) (g *Generator, e
 	}
 	o.Keep = gomoe.Off // copies of weights would take as much memory as the weights
 	g = &Generator{model: m, c: c, o: o, jobs: map[shape]*gomoe.Job{}, args: map[shape]*arguments{}, kept: map[shape][]nn.Cache{},
-		in: map[string]*runtime.Array{}, forms: map[string]nn.Form{},
-		wake: make(chan struct{}, 1), done: make(chan struct{})}
+		forms: map[string]nn.Form{},
+		wake:  make(chan struct{}, 1), done: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			close(g.done)
@@ -140,16 +140,19 @@ func (g *Generator) place() error {
 	if err := g.fits(memory.Available()); err != nil {
 		return err
 	}
+	weights := map[string]*models.Weight{}
 	for _, p := range g.params {
 		w, err := g.o.Adapters.Find(g.c, p)
 		if err != nil {
 			return err
 		}
-		g.forms[p.Name] = w.Form()
-		if g.in[p.Name], err = job.Lend(p.Name, w.Loan(g.c)); err != nil {
-			return err
-		}
-		g.mapped += g.in[p.Name].Lent() / int64(len(job.Local()))
+		weights[p.Name], g.forms[p.Name] = w, w.Form()
+	}
+	if g.in, err = models.Lend(job.Session, g.c, weights); err != nil {
+		return err
+	}
+	for _, a := range g.in {
+		g.mapped += a.Lent() / int64(len(job.Local()))
 	}
 	for _, at := range []shape{{1, g.block(g.o.Room)}, {g.o.Sequences, 1}} { // the largest, so that Memory knows them
 		if _, err := g.job(at); err != nil {

@@ -9,10 +9,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/checkpoint"
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/graph"
+	pr "github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
 )
 
@@ -85,4 +87,36 @@ func TestLoan(t *testing.T) {
 			t.Errorf("%s: %d parts of experts are lent, and %d others", test.name, lent[true], lent[false])
 		}
 	}
+}
+
+// An error is that of the first name, whatever else fails at the time, and what is there is returned with it.
+func TestLendFails(t *testing.T) {
+	c, m, _ := openTest(t, "mixtral")
+	weights := map[string]*Weight{}
+	for _, p := range paramsOf(t, c, m) {
+		w, err := Find(c, p)
+		require.NoError(t, err)
+		weights[p.Name] = w
+	}
+	const one = "model.norm.weight"
+	p, err := graph.Trace("p", func(tr *graph.Tracer) []*graph.Value {
+		return []*graph.Value{pr.Neg(tr.Input(one, graph.F32, 16))}
+	})
+	require.NoError(t, err)
+	job, err := gomoe.Open(p, gomoe.Config{})
+	require.NoError(t, err)
+	defer job.Close()
+	for range 10 {
+		in, err := Lend(job.Session, c, weights)
+		require.ErrorContains(t, err, `p has no input "lm_head.weight"`)
+		require.Len(t, in, 1)
+		require.EqualValues(t, 64, in[one].Lent())
+		job.Recycle(in[one])
+	}
+	in, err := Lend(job.Session, c, map[string]*Weight{one: weights[one]})
+	require.NoError(t, err)
+	require.Len(t, in, 1)
+	in, err = Lend(job.Session, c, nil)
+	require.NoError(t, err)
+	require.Empty(t, in)
 }
