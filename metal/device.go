@@ -124,13 +124,14 @@ func (d *Device) Alloc(n int) ([]byte, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return b.Bytes(), d.keep(b, b.Bytes()), nil
+	return b.Bytes(), d.keep(b, b.Bytes(), 0), nil
 }
 
-// Adopt implements runtime.Device. The memory must begin at a page and be mapped up to the
-// end of its last page.
+// Adopt implements runtime.Device. The memory must begin at a multiple of 16 bytes, and is seen
+// where it lies: the buffer is over the pages that it lies in, which the system has mapped. Several
+// may lie in one page, and one may be adopted several times.
 func (d *Device) Adopt(mem []byte) (func(), error) {
-	whole, err := pages(mem, d.gpu.Facts().Page)
+	whole, offset, err := pages(mem, d.gpu.Facts().Page)
 	if err != nil {
 		return nil, err
 	}
@@ -138,15 +139,15 @@ func (d *Device) Adopt(mem []byte) (func(), error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.keep(b, mem), nil
+	return d.keep(b, mem, offset), nil
 }
 
-// keep makes mem findable in buffer b, and keeps the GPU open, until free is called.
-func (d *Device) keep(b *mtl.Buffer, mem []byte) (free func()) {
+// keep makes mem, at an offset of buffer b, findable, and keeps the GPU open, until free is called.
+func (d *Device) keep(b *mtl.Buffer, mem []byte, offset int) (free func()) {
 	d.mu.Lock()
 	d.using++
 	d.mu.Unlock()
-	forget := d.memory.add(b, mem)
+	forget := d.memory.add(b, mem, offset)
 	d.resident.Add(b)
 	return sync.OnceFunc(func() {
 		forget()

@@ -13,37 +13,40 @@ import (
 // memory is the host memory that the GPU sees.
 type memory struct {
 	mu      sync.RWMutex
-	regions []region // by address; they do not overlap
+	regions []region // by address; what is lent several times is in several of them
 }
 
-// region is host memory that a buffer covers.
+// region is host memory that a buffer covers, from an offset on.
 type region struct {
 	from, to uintptr
 	buffer   *mtl.Buffer
+	offset   int
 }
 
 func address(mem []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(mem))) }
 
-// add makes mem findable in buffer b until forget is called. forget may be called only
-// once.
-func (m *memory) add(b *mtl.Buffer, mem []byte) (forget func()) {
-	r := region{address(mem), address(mem) + uintptr(len(mem)), b}
+// add makes mem, which lies at an offset of buffer b, findable until forget is called. forget may
+// be called only once.
+func (m *memory) add(b *mtl.Buffer, mem []byte, offset int) (forget func()) {
+	r := region{address(mem), address(mem) + uintptr(len(mem)), b, offset}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	i, _ := m.search(r.from)
-	m.regions = slices.Insert(m.regions, i, r)
+	m.regions = slices.Insert(m.regions, m.behind(r.from), r)
 	return func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		i, _ := m.search(r.from)
+		i := m.behind(r.from) - 1
+		for m.regions[i] != r {
+			i--
+		}
 		m.regions = slices.Delete(m.regions, i, i+1)
 	}
 }
 
-// search returns the index of the region that begins at address at, or where to insert
-// it.
-func (m *memory) search(at uintptr) (int, bool) {
-	return slices.BinarySearchFunc(m.regions, at, func(r region, at uintptr) int { return cmp.Compare(r.from, at) })
+// behind returns the index of the first region that begins behind address at.
+func (m *memory) behind(at uintptr) int {
+	i, _ := slices.BinarySearchFunc(m.regions, at+1, func(r region, at uintptr) int { return cmp.Compare(r.from, at) })
+	return i
 }
 
 // find returns the buffer that holds mem, and the offset of mem in it. The buffer is
@@ -52,21 +55,25 @@ func (m *memory) find(mem []byte) (*mtl.Buffer, int) {
 	at := address(mem)
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	i, ok := m.search(at)
-	if !ok {
-		i--
+	for i := m.behind(at) - 1; i >= 0; i-- {
+		if r := &m.regions[i]; at+uintptr(len(mem)) <= r.to {
+			return r.buffer, r.offset + int(at-r.from)
+		}
 	}
-	if i < 0 || at+uintptr(len(mem)) > m.regions[i].to {
-		return nil, 0
-	}
-	return m.regions[i].buffer, int(at - m.regions[i].from)
+	return nil, 0
 }
 
-// pages returns mem extended to the end of its last page, all of which is mapped if any
-// of it is.
-func pages(mem []byte, page int) ([]byte, error) {
-	if len(mem) == 0 || address(mem)%uintptr(page) != 0 {
-		return nil, fmt.Errorf("metal: memory of %d bytes at %#x, want some at a multiple of the page, %d bytes", len(mem), address(mem), page)
+// readAt is what the address of memory that the GPU reads is a multiple of: kernels read vectors of
+// so many bytes.
+const readAt = 16
+
+// pages returns the pages in which mem lies, all of which are mapped if any of them is, and where in
+// them mem begins.
+func pages(mem []byte, page int) (whole []byte, offset int, err error) {
+	if len(mem) == 0 || address(mem)%readAt != 0 {
+		return nil, 0, fmt.Errorf("metal: memory of %d bytes at %#x, want some at a multiple of %d bytes", len(mem), address(mem), readAt)
 	}
-	return unsafe.Slice(unsafe.SliceData(mem), (len(mem)+page-1)/page*page), nil
+	offset = int(address(mem) % uintptr(page))
+	first := (*byte)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(mem)), -offset))
+	return unsafe.Slice(first, (offset+len(mem)+page-1)/page*page), offset, nil
 }

@@ -3,6 +3,7 @@ package runtime
 import (
 	goruntime "runtime"
 	"sync"
+	"sync/atomic"
 
 	"github.com/gomoe/gomoe/array"
 )
@@ -21,6 +22,7 @@ type block struct {
 	heap    *heap
 	give    func()
 	dropped goruntime.Cleanup
+	kept    atomic.Bool // the device may use the memory for ever
 }
 
 // free gives the memory back. It may be called twice.
@@ -34,6 +36,7 @@ func (b *block) free() {
 // leak keeps the memory allocated for the rest of the process.
 func (b *block) leak() {
 	if b != nil {
+		b.kept.Store(true)
 		b.dropped.Stop()
 	}
 }

@@ -18,7 +18,8 @@ type Device interface {
 	// device still has instructions that use the memory.
 	Alloc(n int) (mem []byte, free func(), err error)
 	// Adopt lets the device see memory that somebody else allocated, such as a network card's
-	// buffers, until free is called. The error says why the device cannot see it; the host
+	// buffers or a mapped file, where it lies, until free is called. What nobody writes to may be
+	// adopted several times, and the device then only reads it. The error says why the device cannot see it; the host
 	// copies then.
 	Adopt(mem []byte) (free func(), err error)
 	// Open returns the Queue that runs one rank's instructions of the plan. It compiles their

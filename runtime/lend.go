@@ -29,8 +29,8 @@ const lentAt = 8
 // Lend is PutParts for parts whose memory the caller has already: an array of a mapped file takes
 // no memory of the process's own, and opening it reads nothing. Ranks that hold the same part share
 // it. A part is written to memory of the session, as PutParts does it, if l.Mem returns nil or
-// memory that does not begin at a multiple of 8 bytes, and in a session with a device, which sees
-// memory of its own alone. Array.Lent says how much is lent.
+// memory that does not begin at a multiple of 8 bytes, or if the session has a device which cannot
+// see the memory. Array.Lent says how much is lent.
 //
 // A step that the Array is donated to fails before anything is computed, since it would write to
 // the memory, and no session takes the memory for other arrays.
@@ -52,14 +52,26 @@ func (s *Session) Lend(name string, l Loan) (_ *Array, err error) {
 	if l.Mem == nil || l.Fill == nil {
 		return nil, fmt.Errorf("runtime: lend %s: Mem or Fill is nil, want both: parts that are not lent are filled", s.named(p))
 	}
-	mem := l.Mem
+	var seen lentBlocks
 	if s.heap != nil {
-		mem = nil
+		seen = lentBlocks{}
+		l.Mem = seen.shown(s.heap, l.Mem)
+		give := back
+		back = func() {
+			if seen.free() {
+				give()
+			}
+		}
 	}
-	if a, err = s.place(p, mem, l.Fill); err != nil {
+	if a, err = s.place(p, l.Mem, l.Fill); err != nil {
 		return nil, err
 	}
 	if a.borrowed > 0 {
+		for i := range a.parts {
+			if b := seen[unsafe.SliceData(a.parts[i].Bytes())]; b != nil && a.parts[i].from == nil {
+				a.parts[i].from = b
+			}
+		}
 		a.loan = &loan{back: back}
 		a.loan.dropped = goruntime.AddCleanup(a.loan, func(back func()) { back() }, back)
 	}
@@ -69,6 +81,39 @@ func (s *Session) Lend(name string, l Loan) (_ *Array, err error) {
 // Lent returns how many bytes of the parts of this process's ranks lie in memory that was lent.
 // Memory that ranks share counts for each of them.
 func (d *Array) Lent() int64 { return d.borrowed }
+
+// lentBlocks are the lent parts that a device sees, by their address.
+type lentBlocks map[*byte]*block
+
+// shown returns a Loan.Mem that is mem for what the device sees.
+func (l lentBlocks) shown(h *heap, mem func(Part) []byte) func(Part) []byte {
+	return func(p Part) []byte {
+		b := mem(p)
+		if len(b) == 0 || l[unsafe.SliceData(b)] != nil {
+			return b
+		}
+		free, err := h.device.Adopt(b)
+		if err != nil {
+			return nil // the part is filled
+		}
+		l[unsafe.SliceData(b)] = &block{mem: b, heap: h, give: free}
+		return b
+	}
+}
+
+// free takes the memory away from the device, and reports whether it may be given back: a device
+// that has failed may use it for ever.
+func (l lentBlocks) free() bool {
+	ok := true
+	for _, b := range l {
+		if b.kept.Load() {
+			ok = false
+			continue
+		}
+		b.free()
+	}
+	return ok
+}
 
 // loan is what the Arrays over lent memory refer to, copies of them included.
 type loan struct {

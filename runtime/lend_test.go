@@ -3,10 +3,12 @@ package runtime_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	goruntime "runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unsafe"
 
@@ -206,21 +208,60 @@ func TestReshardLent(t *testing.T) {
 	require.Equal(t, ramp(32).Float64s(), x.Float64s())
 }
 
-// A device sees its own memory, so what is lent is copied to it once, and not for every step.
+// A device that sees what is lent reads it there, and gives it back before its owner does; ranks share
+// it. For one that does not see it, it is copied once, and not for every step.
 func TestLendToDevice(t *testing.T) {
-	f := newFile(t, 0)
-	d := new(late.Device)
-	s := on(t, d, trace(t, func(tr *graph.Tracer) []*graph.Value {
-		return []*graph.Value{toy.Scale(2, tr.Input("x", graph.F64, 8, 4))}
-	}), toy.Setup{}, runtime.Options{})
-	a, err := s.Lend("x", f.loan())
-	require.NoError(t, err)
-	require.Zero(t, a.Lent())
-	require.EqualValues(t, 1, f.filled.Load())
-	require.EqualValues(t, 1, f.back.Load())
-	out, err := s.Run(t.Context(), map[string]*runtime.Array{"x": a})
-	require.NoError(t, err)
-	y, err := out[0].Get()
-	require.NoError(t, err)
-	require.Equal(t, 2*ramp(32).Float64s()[31], y.Float64s()[31])
+	for _, refuse := range []error{nil, errors.New("no memory of others")} {
+		f := newFile(t, 0)
+		d := &late.Device{Refuse: refuse}
+		s := on(t, d, trace(t, func(tr *graph.Tracer) []*graph.Value {
+			return []*graph.Value{toy.Scale(2, tr.Input("x", graph.F64, 8, 4))}
+		}), toy.Setup{Mesh: "a=2"}, runtime.Options{})
+		before := d.Count()
+		loan := f.loan()
+		loan.Back = func() {
+			f.back.Add(1)
+			require.Equal(t, d.Count().Adopt, d.Count().Free, "the device has the memory of somebody else")
+		}
+		a, err := s.Lend("x", loan)
+		require.NoError(t, err)
+		for range 2 {
+			out, err := s.Run(t.Context(), map[string]*runtime.Array{"x": a})
+			require.NoError(t, err)
+			y, err := out[0].Get()
+			require.NoError(t, err)
+			require.Equal(t, 2*ramp(32).Float64s()[31], y.Float64s()[31])
+		}
+		if refuse != nil {
+			require.Zero(t, a.Lent())
+			require.EqualValues(t, 1, f.filled.Load())
+			require.EqualValues(t, 1, f.back.Load())
+			continue
+		}
+		require.EqualValues(t, 2*256, a.Lent()) // of each rank
+		require.Zero(t, f.filled.Load())
+		require.Equal(t, before.Adopt+1, d.Count().Adopt)
+		require.Zero(t, f.back.Load())
+		s.Recycle(a)
+		require.EqualValues(t, 1, f.back.Load())
+	}
+}
+
+// What a device that has failed may still read is never given back.
+func TestLentToStuckDevice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, d := newFile(t, 0), &late.Device{Stuck: make(chan struct{})}
+		s := on(t, d, trace(t, func(tr *graph.Tracer) []*graph.Value {
+			return []*graph.Value{toy.Scale(2, tr.Input("x", graph.F64, 8, 4))}
+		}), toy.Setup{}, runtime.Options{})
+		a, err := s.Lend("x", f.loan())
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = s.Run(ctx, map[string]*runtime.Array{"x": a})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		s.Recycle(a)
+		require.Zero(t, f.back.Load())
+		close(d.Stuck)
+	})
 }
