@@ -59,7 +59,7 @@ test-peers:
 # with products and sums that are one operation, and with small numbers flushed to zero.
 test-native:
 	$(GO) test -tags native $(TESTFLAGS) . ./world ./internal/testing/faults ./cmd/gomoe ./examples/ep_moe
-	$(GO) test -tags native $(TESTFLAGS) -run '^TestOnDevice$$' ./examples/moe_lm
+	$(GO) test -tags native $(TESTFLAGS) -run '^(TestOnDevice|TestExactOverLibraries)$$' ./examples/moe_lm
 	$(GO) test -tags native $(TESTFLAGS) -timeout 30m -run Contract ./primitives -device metal-emulated
 	$(GO) test $(TESTFLAGS) -run Contract ./primitives -device late
 	GOMOE_TEST_ARITHMETIC=1 $(GO) test $(TESTFLAGS) -timeout 30m ./metal/kernels

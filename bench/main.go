@@ -42,6 +42,7 @@ type settings struct {
 	patient time.Duration
 	models  string // folder of the files of whole models
 	layers  [2]int // of OLMoE and of Qwen3
+	train   bool   // measure training instead
 	first   string // a model's file: open it, generate a token, say how much memory that took
 }
 
@@ -61,6 +62,7 @@ func parse(args []string) (settings, error) {
 	f.StringVar(&s.models, "models", "out/bench-models", "`folder` where the files of whole models are written and stay, some GB")
 	f.IntVar(&s.layers[0], "olmoe-layers", 4, "`layers` of OLMoE-1B-7B, of the 16 that it has")
 	f.IntVar(&s.layers[1], "qwen-layers", 8, "`layers` of Qwen3-30B-A3B, of the 48 that it has")
+	f.BoolVar(&s.train, "training", false, "measure training instead: moe_lm, gomoe train and gomoe finetune, each against another way or transformers, in -rounds rounds, and print a table")
 	f.StringVar(&s.first, "first", "", "open the model in this `file`, generate a token, print the bytes of memory that took as JSON, and end")
 	if err := f.Parse(args); err != nil {
 		return s, err
@@ -142,6 +144,11 @@ func run(args []string, out io.Writer) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	if err := unpack(dir); err != nil {
 		return err
+	}
+	if s.train {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		return measureTraining(ctx, dir, s.rounds, out)
 	}
 	crew := newCrew(dir, s.patient, s.verbose)
 	defer func() { err = errors.Join(err, crew.dismiss()) }()

@@ -26,7 +26,7 @@ func (s *Settings) save(folder string, params []nn.Param, weights map[string]arr
 			}
 			continue
 		}
-		all = append(all, lm.Tensors(p.Name, w)...)
+		all = append(all, lm.Tensors(p.Name, w, false)...)
 	}
 	if src.file != nil {
 		return lm.WriteModel(folder, all, s.config(), map[string][]byte{tokenizer.FileName: src.file})

@@ -29,7 +29,7 @@ func TestExact(t *testing.T) {
 				t.Errorf("%s on the mesh %s: the model has other bits than on one rank", dtype, mesh)
 			}
 		}
-		for transport, mesh := range map[string]string{"tcp": "dp=2,ep=2", "shm": "dp=1,ep=3"} {
+		for transport, mesh := range map[string]string{"tcp": "dp=2,ep=2", "shm": "dp=1,ep=3", "ring": "dp=2"} {
 			args, out := tiny(t, append(base, "-exact", "-mesh", mesh, "-transport", transport)...)
 			m, err := sharding.ParseMesh(mesh)
 			require.NoError(t, err)

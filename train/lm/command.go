@@ -273,11 +273,7 @@ func (c Command) Save(o *Options, params []nn.Param, weights map[string]array.Ar
 	var tensors []tensor.Source
 	for _, p := range params {
 		name, transposed := c.Model.Name(p.Name)
-		w := weights[p.Name]
-		if transposed {
-			w = Transposed(w)
-		}
-		tensors = append(tensors, Tensors(name, w)...)
+		tensors = append(tensors, Tensors(name, weights[p.Name], transposed)...)
 	}
 	tok, err := tokenizer.Bytes()
 	if err != nil {

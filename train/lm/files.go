@@ -18,34 +18,33 @@ import (
 )
 
 // Tensors returns the tensors of a parameter as files have it under a name. With a star in the name, which stands for the
-// number of an expert, there is one for each index of dimension 0.
-func Tensors(name string, w array.Array) []tensor.Source {
+// number of an expert, there is one for each index of dimension 0. With transposed they are [out,in], as torch has the weights
+// of linear layers, of w [..,in,out] f32; each is made when it is written.
+func Tensors(name string, w array.Array, transposed bool) []tensor.Source {
+	of := func(name string, w array.Array) tensor.Source {
+		if !transposed {
+			return tensor.Of(name, w)
+		}
+		rows, cols := w.Type.Shape[0], w.Type.Shape[1]
+		return tensor.Source{Name: name, Type: graph.T(graph.F32, cols, rows), Write: func(to io.Writer) error {
+			x, y := array.Data[float32](w), array.New(graph.T(graph.F32, cols, rows))
+			for i, to := 0, array.Data[float32](y); i < rows; i++ {
+				for j := range cols {
+					to[j*rows+i] = x[i*cols+j]
+				}
+			}
+			_, err := to.Write(y.Bytes())
+			return err
+		}}
+	}
 	if !strings.Contains(name, "*") {
-		return []tensor.Source{tensor.Of(name, w)}
+		return []tensor.Source{of(name, w)}
 	}
 	var all []tensor.Source
 	for e := range w.Type.Shape[0] {
-		all = append(all, tensor.Of(strings.Replace(name, "*", strconv.Itoa(e), 1), w.Rows(e, e+1).Reshape(w.Type.Shape[1:]...)))
+		all = append(all, of(strings.Replace(name, "*", strconv.Itoa(e), 1), w.Rows(e, e+1).Reshape(w.Type.Shape[1:]...)))
 	}
 	return all
-}
-
-// Transposed returns w [..,in,out] of f32 as torch has the weights of linear layers: [..,out,in].
-func Transposed(w array.Array) array.Array {
-	shape := slices.Clone(w.Type.Shape)
-	n := len(shape)
-	rows, cols := shape[n-2], shape[n-1]
-	shape[n-2], shape[n-1] = cols, rows
-	t := array.New(graph.T(graph.F32, shape...))
-	x, y := array.Data[float32](w), array.Data[float32](t)
-	for at := 0; at < len(x); at += rows * cols {
-		for i := range rows {
-			for j := range cols {
-				y[at+j*rows+i] = x[at+i*cols+j]
-			}
-		}
-	}
-	return t
 }
 
 // WriteModel writes a model to a folder in the form of Hugging Face, and returns the names of the files: model.safetensors,

@@ -114,6 +114,9 @@ func (t *Training) Run(ctx, stop context.Context) (ended *train.Ended, err error
 		evaluations = append(evaluations, held)
 	}
 	mem, can := run.Memory(loop.Saves.Every > 0, evaluations...), memory.Available()
+	if loop.Figures.Folder != "" {
+		mem.Process += report.PictureBytes // when the run ends
+	}
 	say("memory: %s", mem)
 	if need := mem.State + mem.Step; need > can.Bytes {
 		return nil, t.advise(train.Lightest(&gomoe.TooLarge{

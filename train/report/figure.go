@@ -15,6 +15,9 @@ import (
 	"github.com/gomoe/gomoe/internal/whole"
 )
 
+// PictureBytes is about what drawing a Figure of a thousand steps takes: its pixels, and what they become in the file.
+const PictureBytes = 27 << 20
+
 // Figure is a picture of a run: the losses above, the load of the experts
 // below, over the same steps, and below these what else the steps have measured: the
 // learning rate, the norm of the gradient, dropped tokens, and what the time went to. It

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -279,5 +280,16 @@ func TestFigurePanels(t *testing.T) {
 		if counts[c] < 300 {
 			t.Errorf("%d pixels of %v below the load, want a curve", counts[c], c)
 		}
+	}
+}
+
+// Drawing takes what PictureBytes says, within a fifth.
+func TestPictureBytes(t *testing.T) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	require.NoError(t, Figure{Title: "x", Steps: steps(1000, 8)}.SavePNG(filepath.Join(t.TempDir(), "x.png")))
+	runtime.ReadMemStats(&after)
+	if got := after.TotalAlloc - before.TotalAlloc; got < PictureBytes*4/5 || got > PictureBytes*6/5 {
+		t.Errorf("%d bytes, want about %d", got, PictureBytes)
 	}
 }

@@ -1,0 +1,21 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"runtime"
+	"syscall"
+)
+
+// peakOf returns the most memory that a process had, in bytes.
+func peakOf(p *os.ProcessState) int64 {
+	use, ok := p.SysUsage().(*syscall.Rusage)
+	switch {
+	case !ok:
+		return 0
+	case runtime.GOOS == "darwin":
+		return int64(use.Maxrss)
+	}
+	return int64(use.Maxrss) << 10
+}
