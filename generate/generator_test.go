@@ -207,7 +207,7 @@ func TestMeshOfHeads(t *testing.T) {
 	mesh, err := sharding.ParseMesh("tp=3")
 	require.NoError(t, err)
 	_, err = Open(m, c, Options{Config: gomoe.Config{Mesh: mesh}, Room: 8})
-	require.ErrorContains(t, err, `generate: on the mesh "tp=3": `)
+	require.ErrorContains(t, err, `generate: on the mesh "tp=3", whose axis tp must split heads evenly, and columns of experts between blocks where weights are in blocks: `)
 	require.ErrorContains(t, err, "do not divide alike over the 3 ranks of tp")
 }
 

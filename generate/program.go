@@ -46,7 +46,11 @@ func (g *Generator) job(at shape) (*gomoe.Job, error) {
 	}
 	j, err := gomoe.Open(p, cfg)
 	if err != nil && cfg.Mesh.Ranks() > 1 {
-		err = fmt.Errorf("generate: on the mesh %q: %w", cfg.Mesh, err)
+		why := ""
+		if cfg.Mesh.Size("tp") > 1 {
+			why = ", whose axis tp must split heads evenly, and columns of experts between blocks where weights are in blocks"
+		}
+		err = fmt.Errorf("generate: on the mesh %q%s: %w", cfg.Mesh, why, err)
 	}
 	if err != nil {
 		return nil, err
