@@ -12,10 +12,10 @@ import (
 func lookup() Kernel {
 	return Kernel{
 		Name:       "lookup",
-		Serves:     []string{"embedding", "gather", "take_along_axis", "one_hot"},
+		Serves:     []string{"embedding", "embedding_part", "gather", "take_along_axis", "one_hot"},
 		Primitives: []string{"embedding", "gather", "take_along_axis", "one_hot"},
 		Doc:        "elements that indices name",
-		Functions:  append(append(sized([]int{1, 2, 4, 8}, "look_up", "take_along"), sized([]int{1, 2, 4}, "indicate")...), indexFunctions()...),
+		Functions:  append(append(sized([]int{1, 2, 4, 8}, "look_up", "look_up_part", "take_along"), sized([]int{1, 2, 4}, "indicate")...), indexFunctions()...),
 		Build:      lookupProgram,
 	}
 }
@@ -39,7 +39,7 @@ func lookupProgram(in *Instr) (*Program, error) {
 	if x.DType.IsBlock() {
 		return nil, refuse("looks blocks of %s up", x.DType)
 	}
-	function, axis := "look_up", 0
+	function, axis, first, all := "look_up", 0, 0, x.Shape[0]
 	var fault func([StatusLen]int32) error
 	switch p := in.Prim.(type) {
 	case primitives.GatherOp:
@@ -47,20 +47,27 @@ func lookupProgram(in *Instr) (*Program, error) {
 	case primitives.TakeAlongAxisOp:
 		function, axis, fault = "take_along", p.Axis, axisFault(index, p.Axis, x.Shape[p.Axis])
 	default:
-		if in.Name != "embedding" {
+		switch in.Name {
+		case "embedding":
+		case "embedding_part":
+			function, first, all = "look_up_part", in.Start(in.Args[0], 0), in.plan.Bufs[in.Args[0].Buf].Global.Shape[0]
+		default:
 			return nil, refuse("%s made by %T", in.Name, in.Prim)
 		}
-		fault = in.idFault(1, x.Shape[0])
+		fault = in.idFault(1, all)
 	}
 	_, n, inner := around(x, axis)
+	if function != "look_up_part" {
+		all = n
+	}
 	along := index.Len()
 	if function == "take_along" {
 		along = index.Shape[axis]
 	}
 	return &Program{
 		Launches: []Launch{
-			checked(1, index.Len(), 0, n),
-			launch(function, In(0), In(1), Out(0), Params(max(inner, 1), n, max(along, 1), out.Len())),
+			checked(1, index.Len(), 0, all),
+			launch(function, In(0), In(1), Out(0), Params(max(inner, 1), n, max(along, 1), out.Len(), first)),
 		},
 		Fault: fault,
 	}, nil

@@ -20,6 +20,22 @@ kernel void look_up(device const T* table [[buffer(0)]],
   }
 }
 
+// look_up_part is look_up in a table of which the rank has p[1] rows, from row p[4] on. Rows that others
+// have are -0.
+template <typename T>
+kernel void look_up_part(device const T* table [[buffer(0)]],
+                         device const int* indices [[buffer(1)]],
+                         device T* y [[buffer(2)]],
+                         constant int* p [[buffer(3)]],
+                         uint gid [[thread_position_in_grid]]) {
+  int i = int(gid);
+  if (i < p[3]) {
+    int index = indices[i / p[0]] - p[4];
+    bool here = index >= 0 && index < p[1];
+    y[i] = here ? table[index * p[0] + i % p[0]] : T(1) << (8 * sizeof(T) - 1);
+  }
+}
+
 // take_along is look_up where every element has its own index.
 template <typename T>
 kernel void take_along(device const T* x [[buffer(0)]],
@@ -52,6 +68,7 @@ kernel void indicate(device const int* indices [[buffer(0)]],
 
 #define LOOKUPS(size, type)                                                          \
   template [[host_name("look_up_" #size)]] kernel decltype(look_up<type>) look_up<type>; \
+  template [[host_name("look_up_part_" #size)]] kernel decltype(look_up_part<type>) look_up_part<type>; \
   template [[host_name("take_along_" #size)]] kernel decltype(take_along<type>) take_along<type>;
 
 LOOKUPS(1, uchar)

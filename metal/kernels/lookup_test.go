@@ -86,6 +86,33 @@ func TestLookupPlaced(t *testing.T) {
 	p.check(t, false)
 }
 
+// A table whose rows are split, evenly and not, also of fewer rows than ranks; ids that there are not
+// are errors on every rank.
+func TestLookupParts(t *testing.T) {
+	for i, table := range []string{"f32[8,5]", "bf16[7,8]", "f16[3,6]", "f64[1,2]"} {
+		p := &program{fill: below([]int{8, 7, 3, 1}[i]), mesh: []string{"ep=2", "dp=2,ep=2", "ep=4"}[i%3], place: map[string]string{"table": "ep"}}
+		if i == 1 {
+			p.place["ids"] = "dp"
+		}
+		p.input("table", table)
+		p.input("ids", "i32[4,3]")
+		p.eq("embedding(table, ids)")
+		p.options.Instructions = []string{"embedding_part"}
+		p.check(t, false)
+	}
+	p := &program{mesh: "ep=2", place: map[string]string{"table": "ep"}, fill: func(_ string, x array.Array, r *rand.Rand) {
+		below(5)("", x, r)
+		if x.Type.DType.String() == "i32" {
+			array.Data[int32](x)[7] = 7
+		}
+	}}
+	p.input("table", "f32[7,3]")
+	p.input("ids", "i32[4,3]")
+	p.eq("embedding(table, ids)")
+	p.options.Instructions, p.options.Fails = []string{"embedding_part"}, "id 7 at [2 1], want 0 to 6"
+	p.check(t, false)
+}
+
 // TestLookupFaults has indices out of range, which the host reports, too.
 func TestLookupFaults(t *testing.T) {
 	for _, c := range []struct{ eq, fails string }{
