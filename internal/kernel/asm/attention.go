@@ -422,6 +422,7 @@ func (s set) attention() {
 	s.scoresMask()
 	s.divideSums()
 	s.rowLoops()
+	s.few()
 }
 
 // laneNumbers defines the table of lanes.

@@ -62,6 +62,86 @@ func avx512ScaleRows(t *byte)
 //go:noescape
 func avx512AddRows(t *byte)
 
+// avx512FewScores1 multiplies 1 queries with groups of 16 keys.
+//
+//go:noescape
+func avx512FewScores1(t *byte)
+
+// avx512FewScores2 multiplies 2 queries with groups of 16 keys.
+//
+//go:noescape
+func avx512FewScores2(t *byte)
+
+// avx512FewScores4 multiplies 4 queries with groups of 16 keys.
+//
+//go:noescape
+func avx512FewScores4(t *byte)
+
+// avx512FewScores8 multiplies 8 queries with groups of 16 keys.
+//
+//go:noescape
+func avx512FewScores8(t *byte)
+
+// avx512FewPowers takes a block of keys into the softmax of few queries.
+//
+//go:noescape
+func avx512FewPowers(t *byte)
+
+// avx512FewValues1x1 weighs values for 1 queries, 1 vectors of each.
+//
+//go:noescape
+func avx512FewValues1x1(t *byte)
+
+// avx512FewValues1x2 weighs values for 1 queries, 2 vectors of each.
+//
+//go:noescape
+func avx512FewValues1x2(t *byte)
+
+// avx512FewValues1x4 weighs values for 1 queries, 4 vectors of each.
+//
+//go:noescape
+func avx512FewValues1x4(t *byte)
+
+// avx512FewValues1x8 weighs values for 1 queries, 8 vectors of each.
+//
+//go:noescape
+func avx512FewValues1x8(t *byte)
+
+// avx512FewValues2x1 weighs values for 2 queries, 1 vectors of each.
+//
+//go:noescape
+func avx512FewValues2x1(t *byte)
+
+// avx512FewValues2x2 weighs values for 2 queries, 2 vectors of each.
+//
+//go:noescape
+func avx512FewValues2x2(t *byte)
+
+// avx512FewValues2x4 weighs values for 2 queries, 4 vectors of each.
+//
+//go:noescape
+func avx512FewValues2x4(t *byte)
+
+// avx512FewValues2x8 weighs values for 2 queries, 8 vectors of each.
+//
+//go:noescape
+func avx512FewValues2x8(t *byte)
+
+// avx512FewValues4x1 weighs values for 4 queries, 1 vectors of each.
+//
+//go:noescape
+func avx512FewValues4x1(t *byte)
+
+// avx512FewValues4x2 weighs values for 4 queries, 2 vectors of each.
+//
+//go:noescape
+func avx512FewValues4x2(t *byte)
+
+// avx512FewValues4x4 weighs values for 4 queries, 4 vectors of each.
+//
+//go:noescape
+func avx512FewValues4x4(t *byte)
+
 // avx2ByRow1 multiplies tiles of 4 rows and 1 vectors.
 //
 //go:noescape
@@ -121,3 +201,63 @@ func avx2ScaleRows(t *byte)
 //
 //go:noescape
 func avx2AddRows(t *byte)
+
+// avx2FewScores1 multiplies 1 queries with groups of 16 keys.
+//
+//go:noescape
+func avx2FewScores1(t *byte)
+
+// avx2FewScores2 multiplies 2 queries with groups of 16 keys.
+//
+//go:noescape
+func avx2FewScores2(t *byte)
+
+// avx2FewScores4 multiplies 4 queries with groups of 16 keys.
+//
+//go:noescape
+func avx2FewScores4(t *byte)
+
+// avx2FewScores8 multiplies 8 queries with groups of 16 keys.
+//
+//go:noescape
+func avx2FewScores8(t *byte)
+
+// avx2FewPowers takes a block of keys into the softmax of few queries.
+//
+//go:noescape
+func avx2FewPowers(t *byte)
+
+// avx2FewValues1x1 weighs values for 1 queries, 1 vectors of each.
+//
+//go:noescape
+func avx2FewValues1x1(t *byte)
+
+// avx2FewValues1x2 weighs values for 1 queries, 2 vectors of each.
+//
+//go:noescape
+func avx2FewValues1x2(t *byte)
+
+// avx2FewValues1x4 weighs values for 1 queries, 4 vectors of each.
+//
+//go:noescape
+func avx2FewValues1x4(t *byte)
+
+// avx2FewValues1x8 weighs values for 1 queries, 8 vectors of each.
+//
+//go:noescape
+func avx2FewValues1x8(t *byte)
+
+// avx2FewValues2x1 weighs values for 2 queries, 1 vectors of each.
+//
+//go:noescape
+func avx2FewValues2x1(t *byte)
+
+// avx2FewValues2x2 weighs values for 2 queries, 2 vectors of each.
+//
+//go:noescape
+func avx2FewValues2x2(t *byte)
+
+// avx2FewValues2x4 weighs values for 2 queries, 4 vectors of each.
+//
+//go:noescape
+func avx2FewValues2x4(t *byte)

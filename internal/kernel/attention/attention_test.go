@@ -477,7 +477,7 @@ func BenchmarkAttention(b *testing.B) {
 // lie side by side, as those of a cache do.
 func BenchmarkAttentionToken(b *testing.B) {
 	const heads, d = 4, 32
-	for _, keys := range []int{100, 4000} {
+	for _, keys := range []int{100, 4000, 32000} {
 		q, k, v := make([]float32, heads*d), make([]float32, keys*heads*d), make([]float32, keys*heads*d)
 		for i := range k {
 			k[i], v[i] = float32(i*7919%101)/101, float32(i*104729%103)/103

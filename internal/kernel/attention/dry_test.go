@@ -11,7 +11,7 @@ import (
 // A dry run of attention, forward alone and both ways, counts what it takes.
 func TestDryAttention(t *testing.T) {
 	for _, vec := range []kernel.Kind{kernel.VectorsOf[float32](), kernel.Portable} {
-		for _, c := range []struct{ s, d int }{{5, 3}, {64, 64}, {100, 40}, {130, 24}, {700, 32}, {1000, 17}} {
+		for _, c := range []struct{ s, d int }{{1, 16}, {5, 3}, {7, 32}, {64, 64}, {100, 40}, {130, 24}, {700, 32}, {1000, 17}} {
 			for _, causal := range []bool{false, true} {
 				for _, back := range []bool{false, true} {
 					a := Attention[float32]{S: c.s, R: c.s, D: c.d, V: c.d, Scale: 1, Causal: causal}

@@ -25,6 +25,7 @@ type laneSet struct {
 	width, rows                                    int // lanes of a vector; rows of a product's tile
 	byRow, byCol                                   [groupVecs]func(*byte)
 	softmax, grad, mask, divide, scaleRows, addRow func(*byte)
+	few                                            fewSet
 }
 
 // laneProduct is the argument of products. Strides are in bytes.
@@ -88,6 +89,7 @@ type lanes struct {
 	product laneProduct
 	rows    laneRows
 	scores  [laneQueries / kernel.Lanes]laneScores
+	few     fewWork
 
 	ready  int       // how many keys and values are in k and v
 	k, v   []float32 // [keys, wide] and [keys, broad], or of one block of keys
@@ -121,11 +123,12 @@ func (w *lanes) begin(vec kernel.Kind) {
 type laneBlock struct {
 	Attention[float32]
 	first, n, width, wide, broad int
+	few                          int // 0, or the rows of scores if lanes are keys: see few.go
 }
 
 func (w *lanes) blockAt(a Attention[float32], i0, to int) laneBlock {
 	n := min(laneQueries, to-i0)
-	return laneBlock{a, i0, n, kernel.RoundUp(n, kernel.Lanes), kernel.RoundUp(a.D, kernel.Lanes), kernel.RoundUp(a.V, kernel.Lanes)}
+	return laneBlock{a, i0, n, kernel.RoundUp(n, kernel.Lanes), kernel.RoundUp(a.D, kernel.Lanes), kernel.RoundUp(a.V, kernel.Lanes), fewRows(a, n)}
 }
 
 // keys returns the number of keys up to the last that the block attends to.
@@ -150,7 +153,9 @@ func (w *lanes) forward(a Attention[float32], k, v Rows[float32], kept *[2]Store
 		b := w.blockAt(a, i0, to)
 		w.take(b)
 		if w.dry != nil {
-			w.pack(a, k, v, kept, 0, b.keys(), once)
+			if b.few == 0 {
+				w.pack(a, k, v, kept, 0, b.keys(), once)
+			}
 			return // no block is wider
 		}
 		w.queries(b, q)
@@ -160,7 +165,7 @@ func (w *lanes) forward(a Attention[float32], k, v Rows[float32], kept *[2]Store
 			w.finish(b, x, out, lse)
 			continue
 		}
-		all := sums[float32]{w.top[:], w.total[:], w.whole[:b.broad*b.width], 1, b.width}
+		all := b.sums(w.top[:], w.total[:], w.whole)
 		all.begin(b.n, b.broad, with, i0)
 		for k0 := first; k0 < end; k0++ {
 			x := w.spanOf(b, k, v, kept, with.Bias, k0, once)
@@ -178,8 +183,21 @@ func (w *lanes) span(a Attention[float32], k, v Rows[float32], kept *[2]Stored, 
 	return w.spanOf(b, k, v, kept, with.Bias, k0, true)
 }
 
+// sums returns the sums of the block with the elements of values: for each query in a row if
+// the block has few queries, and otherwise in a column.
+func (b *laneBlock) sums(top, total, values []float32) sums[float32] {
+	if b.few > 0 {
+		return sums[float32]{top, total, values[:b.n*b.V], b.V, 1}
+	}
+	return sums[float32]{top, total, values[:b.broad*b.width], 1, b.width}
+}
+
 // take makes room for a block of queries.
 func (w *lanes) take(b laneBlock) {
+	if b.few > 0 {
+		w.takeFew(b)
+		return
+	}
 	kernel.Take(w.dry, &w.qt, b.D*b.width)
 	kernel.Take(w.dry, &w.sums, b.broad*b.width)
 	kernel.Take(w.dry, &w.whole, b.broad*b.width)
@@ -188,6 +206,10 @@ func (w *lanes) take(b laneBlock) {
 
 // queries sets w.qt to the scaled queries of a block.
 func (w *lanes) queries(b laneBlock, q Rows[float32]) {
+	if b.few > 0 {
+		w.fewQueries(b, q)
+		return
+	}
 	qt := w.qt[:b.D*b.width]
 	w.columns(qt, b.width, q.from(b.first), b.n, b.D, q.Stride)
 	w.scaleRows(qt, 0, qt, 0, 1, len(qt), b.Scale)
@@ -202,6 +224,9 @@ func (b *laneBlock) spans() (first, end int) {
 
 // spanOf returns what span k0 of the keys comes to for the block. The result lies in w.
 func (w *lanes) spanOf(b laneBlock, k, v Rows[float32], kept *[2]Stored, bias Rows[float32], k0 int, once bool) sums[float32] {
+	if b.few > 0 {
+		return w.fewSpan(b, k, v, kept, bias, k0)
+	}
 	values := w.sums[:b.broad*b.width]
 	clear(values)
 	for c := range b.width / kernel.Lanes {
@@ -220,7 +245,7 @@ func (w *lanes) spanOf(b laneBlock, k, v Rows[float32], kept *[2]Stored, bias Ro
 		s := &w.scores[i/kernel.Lanes]
 		w.spanTop[i], w.spanTotal[i] = s.top[i%kernel.Lanes], s.total[i%kernel.Lanes]
 	}
-	return sums[float32]{w.spanTop[:], w.spanTotal[:], values, 1, b.width}
+	return b.sums(w.spanTop[:], w.spanTotal[:], w.sums)
 }
 
 // softmax adds what the block of keys from j0 on contributes to the block's sums. keys and
@@ -359,6 +384,10 @@ func oddRow(x []float32) bool {
 
 // finish writes the block's results to out and lse. It changes x.
 func (w *lanes) finish(b laneBlock, x sums[float32], out Rows[float32], lse []float32) {
+	if b.few > 0 {
+		x.finish(b.n, b.V, out, lse, b.first)
+		return
+	}
 	for l := 0; l < b.width; l += kernel.Lanes {
 		s := w.lane(b, l, 0)
 		s.sums, s.total = at(x.values, l), [kernel.Lanes]float32{}

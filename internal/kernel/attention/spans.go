@@ -64,6 +64,9 @@ func (s *sums[T]) join(n, v int, next *sums[T]) {
 	}
 	if s.row != 1 || next.row != 1 {
 		for i := range n {
+			if scale[i] == 0 && keep[i] == 1 {
+				continue
+			}
 			for d := range v {
 				s.add(i*s.row+d*s.element, next.values[i*next.row+d*next.element], keep[i], scale[i])
 			}

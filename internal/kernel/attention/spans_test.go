@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/internal/testing/numbers"
 )
 
@@ -78,6 +81,62 @@ func attentionSpans(t *testing.T, d, v int) {
 			last.Join(parts, parts[(end-first)*size:], rowsOf(o, v), l, last.terms(), 0, 2)
 			numbers.SameBits(t, fmt.Sprintf("%v %+v: the last two queries", vec, c), o, out[(c.s-2)*v:])
 			numbers.SameBits(t, fmt.Sprintf("%v %+v: the last two queries, lse", vec, c), l, lse[c.s-2:])
+		}
+	}
+}
+
+// Few queries that attend to the same keys, whose lanes are keys, have the bits of the same
+// queries among many, whose lanes are queries: with keys that end anywhere in a group, from
+// any key on, with every option, of any element type, in rows with gaps between.
+func TestAttentionOfFew(t *testing.T) {
+	for _, size := range [][2]int{{16, 16}, {32, 48}, {64, 16}, {128, 128}, {16, 240}} {
+		d, v := size[0], size[1]
+		for keys := 1; keys < 2*span+40; keys += 1 + keys*(3+d%5)/16 {
+			for _, from := range []int{0, 17, 96, keys - 1} {
+				if from >= keys {
+					continue
+				}
+				c := narrowed(kitOf(Attention[float64]{S: fewMost + 3, R: keys, D: d, V: v, Scale: 0.3, From: from, Cap: float64(keys%2) * 3}, keys%3 == 0, keys%4 == 0, 21))
+				kind := []graph.DType{graph.F32, graph.BF16, graph.F16, graph.Q8_0}[keys%4]
+				if d%32 != 0 || v%32 != 0 {
+					kind = graph.F32
+				}
+				k, x := array.New(graph.T(kind, keys, 2*d)), array.New(graph.T(kind, keys, 3*v))
+				kernels := func(vec kernel.Kind, n int) (out, lse []float32) {
+					few := c
+					few.S = n
+					h := few.attend(nil, vec, Rows[float32]{}, Rows[float32]{})
+					if kind == graph.F32 {
+						h.k, h.v = Rows[float32]{array.Data[float32](k)[d:], 2 * d}, Rows[float32]{array.Data[float32](x)[v:], 3 * v}
+					} else {
+						h.kept = [2]Stored{{k, d, 2 * d}, {x, v, 3 * v}}
+					}
+					defer h.Release()
+					out, lse = make([]float32, n*v), make([]float32, n)
+					h.Forward(rowsOf(few.q, d), rowsOf(out, v), lse, few.terms(), 0, n)
+					return out, lse
+				}
+				fill := func(a array.Array, row, at, n int, from []float32) {
+					all := make([]float64, keys*row)
+					for i, y := range from {
+						all[i/n*row+at+i%n] = float64(y)
+					}
+					if err := a.SetFloat64s(all); err != nil {
+						t.Fatal(err)
+					}
+				}
+				fill(k, 2*d, d, d, c.k)
+				fill(x, 3*v, v, v, c.v)
+				for _, vec := range attentionVectors() {
+					want, wantLSE := kernels(vec, fewMost+3)
+					for n := 1; n <= fewMost; n++ {
+						out, lse := kernels(vec, n)
+						what := fmt.Sprintf("%v D=%d V=%d: %d queries, %d keys of %v from %d on", vec, d, v, n, keys, kind, from)
+						numbers.SameBits(t, what, out, want[:n*v])
+						numbers.SameBits(t, what+", lse", lse, wantLSE[:n])
+					}
+				}
+			}
 		}
 	}
 }

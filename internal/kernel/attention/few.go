@@ -1,0 +1,182 @@
+package attention
+
+import (
+	"math"
+	"math/bits"
+	"unsafe"
+
+	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
+)
+
+// This file has attention of few queries that attend to the same keys, as those of a token
+// that is decoded do. A query in each lane would leave most lanes empty. So scores are computed with
+// a key in each lane, from keys that are read where they lie, and the sums of values with an
+// element in each lane. Every score, power and sum is computed in the order of attention in
+// lanes, and has its bits.
+
+// fewMost is the most queries that are few. With more, lanes of queries are as fast.
+const fewMost = 8
+
+// fewSet holds the functions of one instruction set: those of scores by the logarithm of the
+// number of queries, those of values by that and by that of the number of vectors.
+type fewSet struct {
+	scores [4]func(*byte)
+	powers func(*byte)
+	values [3][4]func(*byte)
+	// The logarithms of how many queries and how many vectors of sums values has functions for.
+	rows, sums int
+}
+
+// fewWork is the argument of these. Strides are in bytes.
+type fewWork struct {
+	groups  int // of 16 keys
+	k       unsafe.Pointer
+	kstride uintptr
+	deep    int            // the elements of a key, in fours
+	q       unsafe.Pointer // [elements, rows of scores]
+	p       unsafe.Pointer
+	pstride uintptr
+	rows    int
+	keys    int
+	v       unsafe.Pointer
+	vstride uintptr
+	c       unsafe.Pointer
+	cstride uintptr
+	first   int // the first query of those whose values are weighed
+	// Of each query: the largest score so far, what sums so far are scaled by, and the sum of the powers of a block.
+	top, keep, total [fewMost]float32
+}
+
+// These lines compile only if the offsets are those in asm/attention_few.go.
+const (
+	_ = -(unsafe.Offsetof(fewWork{}.rows) ^ 56)
+	_ = -(unsafe.Offsetof(fewWork{}.first) ^ 104)
+	_ = -(unsafe.Offsetof(fewWork{}.total) ^ 176)
+)
+
+// fewRows returns how many rows of scores n queries take, or 0 if lanes are queries: if they are
+// more than few, if they may attend to different keys, or if rows do not fill vectors.
+func fewRows(a Attention[float32], n int) int {
+	if n > fewMost || n > 1 && (a.Causal || a.Window > 0) || a.D%kernel.Lanes != 0 || a.V%kernel.Lanes != 0 {
+		return 0
+	}
+	return 1 << bits.Len(uint(n-1))
+}
+
+// takeFew is take for few queries.
+func (w *lanes) takeFew(b laneBlock) {
+	kernel.Take(w.dry, &w.qt, b.D*b.few)
+	kernel.Take(w.dry, &w.sums, b.n*b.V)
+	kernel.Take(w.dry, &w.whole, b.n*b.V)
+	kernel.Take(w.dry, &w.p, b.few*laneKeys)
+	kernel.Take(w.dry, &w.k, laneKeys*b.D)
+	kernel.Take(w.dry, &w.v, laneKeys*b.V)
+}
+
+// fewQueries is queries for few queries.
+func (w *lanes) fewQueries(b laneBlock, q Rows[float32]) {
+	qt := w.qt[:b.D*b.few]
+	for i := range b.n {
+		for d, x := range q.row(b.first+i, b.D) {
+			qt[d*b.few+i] = b.Scale * x
+		}
+	}
+}
+
+// fewSpan is spanOf for few queries.
+func (w *lanes) fewSpan(b laneBlock, k, v Rows[float32], kept *[2]Stored, bias Rows[float32], k0 int) sums[float32] {
+	x := b.sums(w.spanTop[:], w.spanTotal[:], w.sums)
+	clear(x.values)
+	s := &w.few
+	for i := range b.n {
+		s.top[i], x.total[i] = float32(math.Inf(-1)), 0
+	}
+	end := min((k0+1)*span, b.keys())
+	for j, to := max(b.since(b.first), k0*span, 0), 0; j < end; j = to {
+		to = min((j/laneKeys+1)*laneKeys, end)
+		w.fewBlock(b, k, v, kept, bias, j, to-j, x)
+	}
+	copy(x.top[:b.n], s.top[:])
+	w.few = fewWork{} // keeps no caller's memory alive
+	return x
+}
+
+// fewBlock adds the n keys from j on, all of one block, to x, except their largest scores.
+func (w *lanes) fewBlock(b laneBlock, k, v Rows[float32], kept *[2]Stored, bias Rows[float32], j, n int, x sums[float32]) {
+	s, p, whole := &w.few, w.p[:b.few*laneKeys], n&^(kernel.Lanes-1)
+	s.q, s.pstride, s.deep, s.rows, s.keys = at(w.qt, 0), 4*laneKeys, b.D/4, b.n, n
+	if kept[0].some() {
+		kept[0].rows(w.k, b.D, j, n, b.D)
+		kept[1].rows(w.v, b.V, j, n, b.V)
+		w.fewScores(b, Rows[float32]{w.k[:laneKeys*b.D], b.D}, p, kernel.RoundUp(n, kernel.Lanes))
+		v = Rows[float32]{w.v, b.V}
+	} else {
+		v.X = v.from(j)
+		w.fewScores(b, Rows[float32]{k.from(j), k.Stride}, p, whole)
+		if whole < n { // the last group is of whole rows of its own
+			for i := whole; i < n; i++ {
+				copy(w.k[(i-whole)*b.D:][:b.D], k.row(j+i, b.D))
+			}
+			w.fewScores(b, Rows[float32]{w.k[:kernel.Lanes*b.D], b.D}, p[whole:], kernel.Lanes)
+		}
+	}
+	w.fewAdjust(b, p, bias, j, n)
+	s.groups, s.p = (n+kernel.Lanes-1)/kernel.Lanes, at(p, 0)
+	for i := range b.n {
+		for l := n; l < s.groups*kernel.Lanes; l++ {
+			p[i*laneKeys+l] = float32(math.Inf(-1))
+		}
+	}
+	w.set.few.powers((*byte)(unsafe.Pointer(s)))
+	w.fewValues(b, p, v.X, v.Stride, n, x.values)
+	for i := range b.n {
+		x.total[i] = float32(x.total[i]*s.keep[i]) + s.total[i]
+	}
+}
+
+// fewScores sets the rows of p to the products of all queries with n keys, whole groups of 16.
+func (w *lanes) fewScores(b laneBlock, k Rows[float32], p []float32, n int) {
+	if n == 0 {
+		return
+	}
+	_, _ = k.X[(n-1)*k.Stride+b.D-1], p[(b.few-1)*laneKeys+n-1] // assembly does not check bounds
+	s := &w.few
+	s.groups, s.k, s.kstride, s.p = n/kernel.Lanes, at(k.X, 0), uintptr(4*k.Stride), at(p, 0)
+	w.set.few.scores[bits.Len(uint(b.few))-1]((*byte)(unsafe.Pointer(s)))
+}
+
+// fewAdjust is adjust for few queries.
+func (w *lanes) fewAdjust(b laneBlock, p []float32, bias Rows[float32], j, n int) {
+	for i := range b.n {
+		row := p[i*laneKeys:][:n]
+		if b.Cap != 0 {
+			vector.Scale(w.vec, row, 1/b.Cap)
+			vector.Tanh(row, row)
+			vector.Scale(w.vec, row, b.Cap)
+		}
+		if len(bias.X) > 0 {
+			for r, x := range bias.from(b.first + i)[j:][:n] {
+				row[r] += x
+			}
+		}
+	}
+}
+
+// fewValues scales the rows of c by keep, and adds the values of n keys, weighed by p. It sets total.
+func (w *lanes) fewValues(b laneBlock, p, v []float32, stride, n int, c []float32) {
+	_, _, _ = v[(n-1)*stride+b.V-1], p[(b.n-1)*laneKeys+n-1], c[b.n*b.V-1]
+	s, f := &w.few, &w.set.few
+	s.vstride, s.cstride = uintptr(4*stride), uintptr(4*b.V)
+	for i := 0; i < b.n; {
+		rows := min(bits.Len(uint(b.n-i))-1, f.rows)
+		s.first = i
+		for d := 0; d < b.V; {
+			vecs := min(bits.Len(uint((b.V-d)/w.set.width))-1, f.sums-rows, 3)
+			s.p, s.v, s.c = at(p, i*laneKeys), at(v, d), at(c, i*b.V+d)
+			f.values[rows][vecs]((*byte)(unsafe.Pointer(s)))
+			d += w.set.width << vecs
+		}
+		i += 1 << rows
+	}
+}
