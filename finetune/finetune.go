@@ -215,7 +215,7 @@ func (t *tuning) texts() (err error) {
 		return set.Batches(o)
 	}
 	if t.o.Length > t.m.Context {
-		return fmt.Errorf("sequences of %d tokens, and the model was trained for %d", t.o.Length, t.m.Context)
+		return fmt.Errorf("sequences of %d tokens, and the model was trained for %d: want at most as many (-length)", t.o.Length, t.m.Context)
 	}
 	order := data.Order{Rows: t.o.Rows, Length: t.o.Length, Seed: t.o.Seed, Whole: true}
 	if t.batches, err = open("train.tokens", t.o.Data, order); err != nil || len(t.o.HeldOut) == 0 {

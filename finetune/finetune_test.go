@@ -309,6 +309,7 @@ func TestDiverges(t *testing.T) {
 		o.Tokenizer, o.Rate, o.Warm, o.Steps, o.Finite = tok, 1e36, 0, 8, finite
 		_, err := Run(context.Background(), context.Background(), m, c, o)
 		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, "step 2: ", "the first step is sound, and so is the mask of documents")
 	}
 }
 
@@ -354,11 +355,11 @@ func TestRefuses(t *testing.T) {
 		"no folder":    func(o *Options) { o.Out = "" },
 		"0 steps of":   func(o *Options) { o.Steps = 0 },
 		"and 3 microbatches, want a multiple of 3": func(o *Options) { o.Microbatches = 3 },
-		"rate 0":                                func(o *Options) { o.Rate = 0 },
-		"-1 steps of warm-up":                   func(o *Options) { o.Warm = -1 },
-		"no adapter to begin with":              func(o *Options) { o.All, o.Merge = true, "x" },
-		"for 3 ranks along dp and ep":           func(o *Options) { o.Mesh = mesh },
-		"sequences of 97 tokens":                func(o *Options) { o.Length = 97 },
+		"rate 0":                      func(o *Options) { o.Rate = 0 },
+		"-1 steps of warm-up":         func(o *Options) { o.Warm = -1 },
+		"no adapter to begin with":    func(o *Options) { o.All, o.Merge = true, "x" },
+		"for 3 ranks along dp and ep": func(o *Options) { o.Mesh = mesh },
+		"sequences of 97 tokens, and the model was trained for 96: want at most as many (-length)": func(o *Options) { o.Length = 97 },
 		`target "x_proj" is no matrix`:          func(o *Options) { o.LoRA.Targets = []string{"x_proj"} },
 		"model.embed_tokens is a table":         func(o *Options) { o.LoRA.Targets = []string{"embed_tokens"} },
 		"lora: rank 0":                          func(o *Options) { o.LoRA.Rank = 0 },

@@ -49,7 +49,8 @@ func (r *rank) finiteWhole(run execute) execute {
 // brings is made of the arguments of all its ranks, so these tell each other before the
 // exchange whether their arguments are finite.
 func (r *rank) sound(ctx context.Context, in *lowering.Instr, g collective.Group, run execute) error {
-	sound := true // checked before the arguments are overwritten
+	// Without arguments it is a constant that the program asks for, such as the -Inf of a mask.
+	sound := len(in.In) > 0 // checked before the arguments are overwritten
 	for _, b := range in.In {
 		if k, _ := r.firstNonFinite(in, b); k >= 0 {
 			sound = false

@@ -14,6 +14,9 @@ import (
 // Figures says where a Loop writes what it reports. The zero Figures writes nothing.
 type Figures struct {
 	Progress func(report.Step) error // called after each step in the first process, such as the Step of a report.Progress
+	// Earlier is called in the first process with each step of earlier runs before the first of this one, such as the Earlier of
+	// a report.Progress; nil is not.
+	Earlier func(report.Step)
 	// Folder is where metrics.csv and training.png are written, "" for neither. It exists.
 	Folder string
 	Title  string
@@ -67,6 +70,9 @@ func (f Figures) open(first bool, done, total int, h *report.History) (*outputs,
 	for _, row := range rows {
 		row.Total = total
 		h.Add(row)
+		if f.Earlier != nil {
+			f.Earlier(row)
+		}
 	}
 	return o, nil
 }

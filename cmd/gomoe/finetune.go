@@ -159,7 +159,7 @@ func (f *tuning) run(ctx context.Context) (err error) {
 	f.o.Stdout = &quoted{f.stdout}
 	bar := report.NewProgress(f.stdout, report.ProgressOptions{})
 	defer func() { err = errors.Join(err, bar.Close()) }()
-	f.o.Figures.Progress = bar.Step
+	f.o.Figures.Progress, f.o.Figures.Earlier = bar.Step, bar.Earlier
 	r, err := finetune.Run(ctx, stop, m, c, f.o)
 	if err != nil {
 		return err

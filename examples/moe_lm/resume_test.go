@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"flag"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -85,6 +86,9 @@ func TestResume(t *testing.T) {
 			t.Errorf("the summary is not of all steps:\n%s", got)
 		}
 		sameRun(t, "resumed twice", paused, whole)
+		if smoothed := fmt.Sprintf("step 9/9  loss %.4f (%.4f)", readMetrics(t, paused)[8]["loss"], readMetrics(t, paused)[8]["smoothed"]); strings.Contains(got, "step 9/9") && !strings.Contains(got, smoothed) {
+			t.Errorf("the moving mean is not that of all steps, %s:\n%s", smoothed, got)
+		}
 		require.NoError(t, os.Remove(filepath.Join(paused, "model.safetensors")))
 	}
 }

@@ -145,7 +145,7 @@ func (t *Training) Run(ctx, stop context.Context) (ended *train.Ended, err error
 	end := func() error { return nil }
 	if loop.Figures.Progress == nil {
 		progress := report.NewProgress(t.Stdout, report.ProgressOptions{})
-		loop.Figures.Progress, end = progress.Step, progress.Close
+		loop.Figures.Progress, loop.Figures.Earlier, end = progress.Step, progress.Earlier, progress.Close
 	}
 	ended, err = loop.Run(ctx, stop, run)
 	if err = also(err, end()); err != nil {

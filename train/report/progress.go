@@ -74,6 +74,9 @@ func NewProgress(out io.Writer, opts ProgressOptions) *Progress {
 	return p
 }
 
+// Earlier adds a step that an earlier run has done to the moving mean of the loss. It writes nothing.
+func (p *Progress) Earlier(s Step) { p.smooth.add(s.Loss) }
+
 // Step reports a step. If the writer has failed, every call returns its first
 // error.
 func (p *Progress) Step(s Step) error {
