@@ -266,7 +266,11 @@ func (t *tuning) weights(run *train.Run, program *train.Program, begins bool) er
 	}
 	for _, p := range put {
 		w, err := models.Find(t.c, p)
-		if err == nil {
+		switch {
+		case err != nil:
+		case p.Frozen && p.Type.DType == w.Type.DType: // it is used where it lies in the files
+			err = run.Lend(p.Name, w.Loan(t.c))
+		default:
 			err = run.Put(p.Name, filler(w))
 		}
 		if err != nil {

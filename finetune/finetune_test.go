@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	goruntime "runtime"
 	"strings"
 	"testing"
 
@@ -132,6 +133,12 @@ func TestPEFT(t *testing.T) {
 	}
 	require.Len(t, want.Names, len(program.Params))
 	require.NoError(t, tn.weights(run, program, true))
+	require.NoError(t, c.Close())
+	if goruntime.GOOS == "linux" { // the model's weights are used where they lie
+		maps, err := os.ReadFile("/proc/self/maps")
+		require.NoError(t, err)
+		require.Contains(t, string(maps), "/testdata/olmoe/model.safetensors")
+	}
 	in := map[string]array.Array{}
 	for _, name := range inputs() {
 		d := graph.I32

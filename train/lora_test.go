@@ -214,14 +214,40 @@ func TestPut(t *testing.T) {
 	require.NoError(t, err)
 	run, err := Open(p, gomoe.Config{})
 	require.NoError(t, err)
-	defer run.Close()
 	fill := func(runtime.Part) error { return nil }
 	require.ErrorContains(t, run.Put("first."+nn.LoRAA, fill), "want the name of a parameter, and Init before")
 	require.NoError(t, run.Init(1))
 	require.NoError(t, run.Put("first."+nn.LoRAA, fill))
 	require.ErrorContains(t, run.Put("rate", fill), "train: step: put rate: want the name of a parameter")
-	_, err = run.Step(context.Background(), 1, 0.1, map[string]array.Array{"x": numbers("x", graph.T(graph.F32, 2, 8, 6))})
+	x := map[string]array.Array{"x": numbers("x", graph.T(graph.F32, 2, 8, 6))}
+	_, err = run.Step(context.Background(), 1, 0.1, x)
 	require.ErrorContains(t, err, "first.weight is frozen and has no value; call Put before the first step")
+
+	// What is frozen may lie in memory of the caller's, and a step does not write to it.
+	back := 0
+	lend := func(name string, shape graph.Type) (runtime.Loan, array.Array) {
+		a := numbers(name, shape)
+		return runtime.Loan{Mem: func(runtime.Part) []byte { return a.Bytes() }, Fill: fill, Back: func() { back++ }}, a
+	}
+	l, _ := lend("x", graph.T(graph.F32, 2))
+	require.ErrorContains(t, run.Lend("first."+nn.LoRAA, l), "want the name of a frozen parameter; a step writes to others, and Put sets them")
+	require.Equal(t, 1, back)
+	lent := map[string]array.Array{}
+	for _, p := range p.Frozen {
+		l, a := lend(p.Name, p.Type)
+		require.NoError(t, run.Lend(p.Name, l))
+		lent[p.Name] = a
+	}
+	for step := range 3 {
+		_, err = run.Step(context.Background(), step+1, 0.1, x)
+		require.NoError(t, err)
+	}
+	for name, a := range lent {
+		require.True(t, array.Equal(numbers(name, a.Type), a), name)
+	}
+	require.Equal(t, 1, back)
+	require.NoError(t, run.Close())
+	require.Equal(t, 1+len(lent), back)
 	for _, c := range []struct {
 		lora nn.LoRA
 		want string

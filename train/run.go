@@ -83,7 +83,10 @@ func (p *Program) Placed(cfg gomoe.Config) (gomoe.Config, error) {
 }
 
 // Close releases the ranks.
-func (r *Run) Close() error { return r.Job.Close() }
+func (r *Run) Close() error {
+	r.Job.Recycle(slices.Collect(maps.Values(r.fixed))...) // which gives back what was lent
+	return r.Job.Close()
+}
 
 // Init makes the first state. It depends on the seed alone, and is the same on every mesh; each rank makes its own
 // part.
@@ -160,6 +163,21 @@ func (r *Run) Put(name string, fill func(runtime.Part) error) error {
 	a, err := r.Job.PutParts(name, fill)
 	if err == nil {
 		to[name] = a
+	}
+	return err
+}
+
+// Lend sets a parameter of Program.Frozen, whose parts lie in memory of the caller's where l says so; see runtime.Session.Lend.
+func (r *Run) Lend(name string, l runtime.Loan) error {
+	if !slices.ContainsFunc(r.p.Frozen, func(p nn.Param) bool { return p.Name == name }) {
+		if l.Back != nil {
+			l.Back()
+		}
+		return fmt.Errorf("train: %s: lend %s: want the name of a frozen parameter; a step writes to others, and Put sets them", r.p.Name, name)
+	}
+	a, err := r.Job.Lend(name, l)
+	if err == nil {
+		r.fixed[name] = a
 	}
 	return err
 }
