@@ -41,6 +41,9 @@ func half() {
 			amxTile(rows, cols)
 		}
 	}
+	amxStream(1)
+	amxStream(2)
+	amxStream(4)
 	vendor()
 	pairOrders()
 }

@@ -162,5 +162,20 @@ func amxTile2x1(t *byte)
 //go:noescape
 func amxTile2x2(t *byte)
 
+// amxStream1 adds the products of 1 rows of bf16 to sums, as tiles do.
+//
+//go:noescape
+func amxStream1(t *byte)
+
+// amxStream2 adds the products of 2 rows of bf16 to sums, as tiles do.
+//
+//go:noescape
+func amxStream2(t *byte)
+
+// amxStream4 adds the products of 4 rows of bf16 to sums, as tiles do.
+//
+//go:noescape
+func amxStream4(t *byte)
+
 // vendor returns the twelve letters that name the processor's maker.
 func vendor() (b uint32, d uint32, c uint32)

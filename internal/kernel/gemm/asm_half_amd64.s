@@ -2850,6 +2850,351 @@ loop:
 	VZEROUPPER
 	RET
 
+// func amxStream1(t *byte)
+// Requires: AVX, AVX512F, MMX+, SSE
+TEXT ·amxStream1(SB), NOSPLIT, $8-8
+	MOVQ         t+0(FP), AX
+	STMXCSR      (SP)
+	MOVL         $0x00009fc0, CX
+	MOVL         CX, 4(SP)
+	LDMXCSR      4(SP)
+	MOVL         $0xffff0000, CX
+	VPBROADCASTD CX, Z18
+	MOVQ         (AX), CX
+	MOVQ         8(AX), DX
+	MOVQ         16(AX), BX
+	MOVQ         24(AX), SI
+
+group:
+	MOVQ 32(AX), DI
+	MOVQ 56(AX), R8
+
+round:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	MOVQ   BX, R10
+	MOVQ   DX, R9
+	MOVQ   $0x00000010, R11
+
+pair:
+	PREFETCHT0       256(R10)
+	VPSLLD           $0x10, (R10), Z16
+	VPANDD           (R10), Z18, Z17
+	VFMADD231PS.BCST (R9), Z16, Z0
+	VFMADD231PS.BCST (R9), Z17, Z1
+	PREFETCHT0       320(R10)
+	VPSLLD           $0x10, 64(R10), Z16
+	VPANDD           64(R10), Z18, Z17
+	VFMADD231PS.BCST (R9), Z16, Z2
+	VFMADD231PS.BCST (R9), Z17, Z3
+	PREFETCHT0       384(R10)
+	VPSLLD           $0x10, 128(R10), Z16
+	VPANDD           128(R10), Z18, Z17
+	VFMADD231PS.BCST (R9), Z16, Z4
+	VFMADD231PS.BCST (R9), Z17, Z5
+	PREFETCHT0       448(R10)
+	VPSLLD           $0x10, 192(R10), Z16
+	VPANDD           192(R10), Z18, Z17
+	VFMADD231PS.BCST (R9), Z16, Z6
+	VFMADD231PS.BCST (R9), Z17, Z7
+	ADDQ             SI, R10
+	PREFETCHT0       256(R10)
+	VPSLLD           $0x10, (R10), Z16
+	VPANDD           (R10), Z18, Z17
+	VFMADD231PS.BCST 4(R9), Z16, Z8
+	VFMADD231PS.BCST 4(R9), Z17, Z9
+	PREFETCHT0       320(R10)
+	VPSLLD           $0x10, 64(R10), Z16
+	VPANDD           64(R10), Z18, Z17
+	VFMADD231PS.BCST 4(R9), Z16, Z10
+	VFMADD231PS.BCST 4(R9), Z17, Z11
+	PREFETCHT0       384(R10)
+	VPSLLD           $0x10, 128(R10), Z16
+	VPANDD           128(R10), Z18, Z17
+	VFMADD231PS.BCST 4(R9), Z16, Z12
+	VFMADD231PS.BCST 4(R9), Z17, Z13
+	PREFETCHT0       448(R10)
+	VPSLLD           $0x10, 192(R10), Z16
+	VPANDD           192(R10), Z18, Z17
+	VFMADD231PS.BCST 4(R9), Z16, Z14
+	VFMADD231PS.BCST 4(R9), Z17, Z15
+	ADDQ             SI, R10
+	ADDQ             $+8, R9
+	DECQ             R11
+	JNZ              pair
+	VADDPS           Z8, Z0, Z0
+	VADDPS           (DI), Z0, Z0
+	VMOVUPS          Z0, (DI)
+	VADDPS           Z9, Z1, Z1
+	VADDPS           64(DI), Z1, Z1
+	VMOVUPS          Z1, 64(DI)
+	VADDPS           Z10, Z2, Z2
+	VADDPS           128(DI), Z2, Z2
+	VMOVUPS          Z2, 128(DI)
+	VADDPS           Z11, Z3, Z3
+	VADDPS           192(DI), Z3, Z3
+	VMOVUPS          Z3, 192(DI)
+	VADDPS           Z12, Z4, Z4
+	VADDPS           256(DI), Z4, Z4
+	VMOVUPS          Z4, 256(DI)
+	VADDPS           Z13, Z5, Z5
+	VADDPS           320(DI), Z5, Z5
+	VMOVUPS          Z5, 320(DI)
+	VADDPS           Z14, Z6, Z6
+	VADDPS           384(DI), Z6, Z6
+	VMOVUPS          Z6, 384(DI)
+	VADDPS           Z15, Z7, Z7
+	VADDPS           448(DI), Z7, Z7
+	VMOVUPS          Z7, 448(DI)
+	ADDQ             $+512, DI
+	ADDQ             $+256, BX
+	SUBQ             $+256, R8
+	JNZ              round
+	MOVQ             R10, BX
+	MOVQ             R9, DX
+	MOVQ             56(AX), DI
+	SUBQ             $+256, DI
+	SUBQ             DI, BX
+	DECQ             CX
+	JNZ              group
+	LDMXCSR          (SP)
+	VZEROUPPER
+	RET
+
+// func amxStream2(t *byte)
+// Requires: AVX, AVX512F, MMX+, SSE
+TEXT ·amxStream2(SB), NOSPLIT, $8-8
+	MOVQ         t+0(FP), AX
+	STMXCSR      (SP)
+	MOVL         $0x00009fc0, CX
+	MOVL         CX, 4(SP)
+	LDMXCSR      4(SP)
+	MOVL         $0xffff0000, CX
+	VPBROADCASTD CX, Z18
+	MOVQ         (AX), CX
+	MOVQ         8(AX), DX
+	MOVQ         16(AX), BX
+	MOVQ         24(AX), SI
+
+group:
+	MOVQ 32(AX), DI
+	MOVQ 56(AX), R8
+
+round:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	MOVQ   BX, R10
+	MOVQ   DX, R9
+	MOVQ   $0x00000010, R11
+
+pair:
+	PREFETCHT0       256(R10)
+	VPSLLD           $0x10, (R10), Z16
+	VPANDD           (R10), Z18, Z17
+	VFMADD231PS.BCST (R9), Z16, Z0
+	VFMADD231PS.BCST (R9), Z17, Z1
+	VFMADD231PS.BCST 8(R9), Z16, Z2
+	VFMADD231PS.BCST 8(R9), Z17, Z3
+	PREFETCHT0       320(R10)
+	VPSLLD           $0x10, 64(R10), Z16
+	VPANDD           64(R10), Z18, Z17
+	VFMADD231PS.BCST (R9), Z16, Z4
+	VFMADD231PS.BCST (R9), Z17, Z5
+	VFMADD231PS.BCST 8(R9), Z16, Z6
+	VFMADD231PS.BCST 8(R9), Z17, Z7
+	ADDQ             SI, R10
+	PREFETCHT0       256(R10)
+	VPSLLD           $0x10, (R10), Z16
+	VPANDD           (R10), Z18, Z17
+	VFMADD231PS.BCST 4(R9), Z16, Z8
+	VFMADD231PS.BCST 4(R9), Z17, Z9
+	VFMADD231PS.BCST 12(R9), Z16, Z10
+	VFMADD231PS.BCST 12(R9), Z17, Z11
+	PREFETCHT0       320(R10)
+	VPSLLD           $0x10, 64(R10), Z16
+	VPANDD           64(R10), Z18, Z17
+	VFMADD231PS.BCST 4(R9), Z16, Z12
+	VFMADD231PS.BCST 4(R9), Z17, Z13
+	VFMADD231PS.BCST 12(R9), Z16, Z14
+	VFMADD231PS.BCST 12(R9), Z17, Z15
+	ADDQ             SI, R10
+	ADDQ             $+16, R9
+	DECQ             R11
+	JNZ              pair
+	VADDPS           Z8, Z0, Z0
+	VADDPS           (DI), Z0, Z0
+	VMOVUPS          Z0, (DI)
+	VADDPS           Z9, Z1, Z1
+	VADDPS           64(DI), Z1, Z1
+	VMOVUPS          Z1, 64(DI)
+	VADDPS           Z10, Z2, Z2
+	VADDPS           128(DI), Z2, Z2
+	VMOVUPS          Z2, 128(DI)
+	VADDPS           Z11, Z3, Z3
+	VADDPS           192(DI), Z3, Z3
+	VMOVUPS          Z3, 192(DI)
+	VADDPS           Z12, Z4, Z4
+	VADDPS           256(DI), Z4, Z4
+	VMOVUPS          Z4, 256(DI)
+	VADDPS           Z13, Z5, Z5
+	VADDPS           320(DI), Z5, Z5
+	VMOVUPS          Z5, 320(DI)
+	VADDPS           Z14, Z6, Z6
+	VADDPS           384(DI), Z6, Z6
+	VMOVUPS          Z6, 384(DI)
+	VADDPS           Z15, Z7, Z7
+	VADDPS           448(DI), Z7, Z7
+	VMOVUPS          Z7, 448(DI)
+	ADDQ             $+512, DI
+	ADDQ             $+128, BX
+	SUBQ             $+128, R8
+	JNZ              round
+	MOVQ             R10, BX
+	MOVQ             R9, DX
+	MOVQ             56(AX), DI
+	SUBQ             $+128, DI
+	SUBQ             DI, BX
+	DECQ             CX
+	JNZ              group
+	LDMXCSR          (SP)
+	VZEROUPPER
+	RET
+
+// func amxStream4(t *byte)
+// Requires: AVX, AVX512F, MMX+, SSE
+TEXT ·amxStream4(SB), NOSPLIT, $8-8
+	MOVQ         t+0(FP), AX
+	STMXCSR      (SP)
+	MOVL         $0x00009fc0, CX
+	MOVL         CX, 4(SP)
+	LDMXCSR      4(SP)
+	MOVL         $0xffff0000, CX
+	VPBROADCASTD CX, Z18
+	MOVQ         (AX), CX
+	MOVQ         8(AX), DX
+	MOVQ         16(AX), BX
+	MOVQ         24(AX), SI
+
+group:
+	MOVQ 32(AX), DI
+	MOVQ 56(AX), R8
+
+round:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	MOVQ   BX, R10
+	MOVQ   DX, R9
+	MOVQ   $0x00000010, R11
+
+pair:
+	PREFETCHT0       256(R10)
+	VPSLLD           $0x10, (R10), Z16
+	VPANDD           (R10), Z18, Z17
+	VFMADD231PS.BCST (R9), Z16, Z0
+	VFMADD231PS.BCST (R9), Z17, Z1
+	VFMADD231PS.BCST 8(R9), Z16, Z2
+	VFMADD231PS.BCST 8(R9), Z17, Z3
+	VFMADD231PS.BCST 16(R9), Z16, Z4
+	VFMADD231PS.BCST 16(R9), Z17, Z5
+	VFMADD231PS.BCST 24(R9), Z16, Z6
+	VFMADD231PS.BCST 24(R9), Z17, Z7
+	ADDQ             SI, R10
+	PREFETCHT0       256(R10)
+	VPSLLD           $0x10, (R10), Z16
+	VPANDD           (R10), Z18, Z17
+	VFMADD231PS.BCST 4(R9), Z16, Z8
+	VFMADD231PS.BCST 4(R9), Z17, Z9
+	VFMADD231PS.BCST 12(R9), Z16, Z10
+	VFMADD231PS.BCST 12(R9), Z17, Z11
+	VFMADD231PS.BCST 20(R9), Z16, Z12
+	VFMADD231PS.BCST 20(R9), Z17, Z13
+	VFMADD231PS.BCST 28(R9), Z16, Z14
+	VFMADD231PS.BCST 28(R9), Z17, Z15
+	ADDQ             SI, R10
+	ADDQ             $+32, R9
+	DECQ             R11
+	JNZ              pair
+	VADDPS           Z8, Z0, Z0
+	VADDPS           (DI), Z0, Z0
+	VMOVUPS          Z0, (DI)
+	VADDPS           Z9, Z1, Z1
+	VADDPS           64(DI), Z1, Z1
+	VMOVUPS          Z1, 64(DI)
+	VADDPS           Z10, Z2, Z2
+	VADDPS           128(DI), Z2, Z2
+	VMOVUPS          Z2, 128(DI)
+	VADDPS           Z11, Z3, Z3
+	VADDPS           192(DI), Z3, Z3
+	VMOVUPS          Z3, 192(DI)
+	VADDPS           Z12, Z4, Z4
+	VADDPS           256(DI), Z4, Z4
+	VMOVUPS          Z4, 256(DI)
+	VADDPS           Z13, Z5, Z5
+	VADDPS           320(DI), Z5, Z5
+	VMOVUPS          Z5, 320(DI)
+	VADDPS           Z14, Z6, Z6
+	VADDPS           384(DI), Z6, Z6
+	VMOVUPS          Z6, 384(DI)
+	VADDPS           Z15, Z7, Z7
+	VADDPS           448(DI), Z7, Z7
+	VMOVUPS          Z7, 448(DI)
+	ADDQ             $+512, DI
+	ADDQ             $+64, BX
+	SUBQ             $+64, R8
+	JNZ              round
+	MOVQ             R10, BX
+	MOVQ             R9, DX
+	MOVQ             56(AX), DI
+	SUBQ             $+64, DI
+	SUBQ             DI, BX
+	DECQ             CX
+	JNZ              group
+	LDMXCSR          (SP)
+	VZEROUPPER
+	RET
+
 // func vendor() (b uint32, d uint32, c uint32)
 // Requires: AVX, CPUID
 TEXT ·vendor(SB), NOSPLIT, $0-12

@@ -24,17 +24,18 @@ func BenchmarkGemmHalf(b *testing.B) {
 				b.Run("peak", func(b *testing.B) {
 					w := halfWorkspaceOf(nil)
 					defer w.release()
-					x := narrowed[array.Brain](numbers.Normals[float32](r, s.deep*(s.most+s.wide)))
+					deep := min(s.deep, 512) // of 64 rows and columns it fits
+					x := narrowed[array.Brain](numbers.Normals[float32](r, deep*(s.most+s.wide)))
 					tile, rows := s.tile(s.most, s.wide/pairLanes)
-					w.work = halfWork{blocks: 1, config: &w.config, deep: s.deep / 2, a: unsafe.Pointer(&x[s.deep*s.wide]), b: unsafe.Pointer(&x[0]),
+					w.work = halfWork{blocks: 1, config: &w.config, deep: deep / 2, a: unsafe.Pointer(&x[deep*s.wide]), b: unsafe.Pointer(&x[0]),
 						bstride: uintptr(4 * s.wide), c: unsafe.Pointer(&w.edge), cstride: uintptr(4 * s.wide)}
 					if s.squares {
-						w.work.deep = s.deep / (2 * squarePairs)
+						w.work.deep = deep / (2 * squarePairs)
 					}
 					for b.Loop() {
 						tile(w.work.of())
 					}
-					report(b, rows, s.wide, s.deep)
+					report(b, rows, s.wide, deep)
 				})
 			}
 			for _, c := range []struct {

@@ -13,7 +13,8 @@ type halfSet struct {
 	name string // of the instruction
 	step int    // copies are filled with zeros so that k is a multiple of step
 	deep int    // how many products are summed before the sum is added to C, a multiple of step
-	rows int    // the rows of a block of A, a multiple of most
+	rows int    // the rows of a block of A, a multiple of most; 0 if blocks take squaresBytes
+	copy int    // how deep a copy of B is, a multiple of deep
 	most int    // the rows of the largest tile
 	wide int    // the columns of the largest tile, a multiple of pairLanes
 	// tile returns the smallest tile that has at least `rows` rows, or the largest
@@ -23,9 +24,11 @@ type halfSet struct {
 	// squares says that A is copied in squares of 16 rows by 32 columns and not
 	// in pairs of columns, and that a tile does work.blocks blocks of rows.
 	squares bool
-	// streams, for 1, 2 and 4 rows, add A·B to sums at work.c; see asm/half.go. Without
+	// streams, for 1, 2 and 4 rows, add A·B to sums at work.c; see asm/half.go, and
+	// asm/amx_stream.go where A is copied in squares. They are for at most `few` rows. Without
 	// them few rows are multiplied like many.
 	streams [3]func(*byte)
+	few     int
 	// These copy A and B. They are nil if this processor has no vectors.
 	pairRows   []pack.Transposition // from rows that are contiguous along lanes; Deep is 1
 	transposes []pack.Transposition
@@ -37,7 +40,7 @@ const pairLanes = 16
 // Results depend on these sizes of blocks, and on no others.
 const (
 	dotStep, dotDeep = 2, 512
-	amxStep, amxDeep = 32, 512
+	amxStep, amxDeep = 32, 2048 // any multiple of 32 has the same bits
 )
 
 // amxTileOf is halfSet.tile for tiles of 1 or 2 squares by 1 or 2 vectors.

@@ -26,7 +26,7 @@ func dotSet() *halfSet {
 		{dotTile8x1, dotTile8x2, dotTile8x3},
 	}
 	return &halfSet{
-		name: "vdpbf16ps", step: dotStep, deep: dotDeep, rows: 128, most: 8, wide: tileVecs * pairLanes,
+		name: "vdpbf16ps", step: dotStep, deep: dotDeep, rows: 128, copy: 4 * dotDeep, most: 8, wide: tileVecs * pairLanes,
 		tile: func(rows, vecs int) (func(*byte), int) {
 			switch {
 			case rows == 1:
@@ -37,6 +37,7 @@ func dotSet() *halfSet {
 			return tiles[2][vecs-1], 8
 		},
 		streams:    [3]func(*byte){dotStream1, dotStream2, dotStream4},
+		few:        4 * streamRows,
 		pairRows:   pairCopies(),
 		transposes: pack.Of(kernel.AVX2, 4).Transposes,
 	}
@@ -44,12 +45,14 @@ func dotSet() *halfSet {
 
 func amxSet() *halfSet {
 	return &halfSet{
-		name: "tdpbf16ps", step: amxStep, deep: amxDeep, rows: 128, most: 2 * squareRows, wide: 2 * pairLanes,
+		name: "tdpbf16ps", step: amxStep, deep: amxDeep, copy: amxDeep, most: 2 * squareRows, wide: 2 * pairLanes,
 		tile: func(rows, vecs int) (func(*byte), int) {
 			tiles := [2][2]func(*byte){{amxTile1x1, amxTile1x2}, {amxTile2x1, amxTile2x2}}
 			return amxTileOf(tiles, rows, vecs)
 		},
 		squares:    true,
+		streams:    [3]func(*byte){amxStream1, amxStream2, amxStream4},
+		few:        streamRows,
 		pairRows:   pairCopies(),
 		transposes: pack.Of(kernel.AVX2, 4).Transposes,
 	}

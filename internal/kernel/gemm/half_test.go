@@ -16,8 +16,8 @@ import (
 // with copying loops in assembly.
 func halfKernels() []kernels {
 	have := available()
-	dot := &halfSet{name: "vdpbf16ps", step: dotStep, deep: dotDeep, rows: 128, most: 8, wide: tileVecs * pairLanes}
-	amx := &halfSet{name: "tdpbf16ps", step: amxStep, deep: amxDeep, rows: 128, most: 2 * squareRows, wide: 2 * pairLanes, squares: true}
+	dot := &halfSet{name: "vdpbf16ps", step: dotStep, deep: dotDeep, rows: 128, copy: 4 * dotDeep, most: 8, wide: tileVecs * pairLanes}
+	amx := &halfSet{name: "tdpbf16ps", step: amxStep, deep: amxDeep, copy: amxDeep, most: 2 * squareRows, wide: 2 * pairLanes, squares: true}
 	for _, s := range []*halfSet{dot, amx} {
 		for _, s := range []*halfSet{s, withCopies(*s)} {
 			have = append(have, kernels{name: "model", f32: have[0].f32, bf16: modelTiles(s)})
