@@ -58,6 +58,11 @@ func (l *Loop) Begin(ctx context.Context, r *Run, seed uint64) (b Begun, err err
 	if err := s.Earlier(); err != nil {
 		return b, err
 	}
+	if s.Every > 0 {
+		if err := s.Folder.Shared(ctx); err != nil {
+			return b, err
+		}
+	}
 	if !s.Resume || s.Folder.Path == "" {
 		return b, r.Init(seed)
 	}

@@ -201,6 +201,23 @@ func TestKilled(t *testing.T) {
 	}
 }
 
+// Processes that do not see the same folder are told so before they train, and where it is another one.
+func TestSavesApart(t *testing.T) {
+	args, out := tiny(t, "-steps", "4", "-save-every", "2", "-mesh", "ep=2")
+	other := filepath.Join(t.TempDir(), "other")
+	status, stdout, stderr := launched(t, 2, args, nil, asCommand+"_ALSO_1=-out\x1f"+other)
+	host, err := os.Hostname()
+	require.NoError(t, err)
+	if want := "moe_lm: snapshot: " + filepath.Join(other, "checkpoints") + " on " + host + " is not the folder that the first process sees: "; status != 1 || !strings.Contains(stderr, want) || strings.Contains(stdout, "loss") {
+		t.Errorf("status %d, want 1 and %q before the first step:\n%s\n%s", status, want, stderr, stdout)
+	}
+	for _, folder := range []string{out, other} {
+		left, err := os.ReadDir(filepath.Join(folder, "checkpoints"))
+		require.NoError(t, err)
+		require.Empty(t, left, folder)
+	}
+}
+
 // A job that loses a rank is started again by the launcher, goes on from its checkpoint, and ends with the bits of a run
 // without a pause. The records of the failure stay.
 func TestRestarts(t *testing.T) {

@@ -87,7 +87,7 @@ func (f Folder) all(ctx context.Context, do func() error) error {
 	case lost != nil:
 		return lost
 	case failed:
-		return errors.New("another process could not save its part; its own message says why")
+		return errors.New("another process has failed; its own message says why")
 	}
 	return nil
 }
