@@ -13,6 +13,7 @@ import (
 const (
 	workBlocks = 64
 	workConfig = 72
+	workEdge   = 80
 )
 
 // vex returns the first three bytes of an instruction of map 0F38. They have the upper
@@ -66,11 +67,16 @@ func tileDot(sum, x, y int) {
 
 // amxTile writes a function for C = A·B, or C += A·B, where C is blocks of rows by cols
 // tiles, one below the other. One assembly function configures, uses and releases the
-// tiles, so that the goroutine cannot lose them.
-func amxTile(rows, cols int) {
-	name := fmt.Sprintf("amxTile%dx%d", rows, cols)
+// tiles, so that the goroutine cannot lose them. If round is set, C is of bf16 and is not
+// added to; the sums of a block go through memory of their own, as no instruction reads
+// vectors from tiles.
+func amxTile(rows, cols int, round bool) {
+	name, what := fmt.Sprintf("amxTile%dx%d", rows, cols), "multiplies"
+	if round {
+		name, what = name+"Round", "multiplies and rounds"
+	}
 	onWork(name)
-	Doc(fmt.Sprintf("%s multiplies blocks of %d by %d tiles of bf16.", name, rows, cols))
+	Doc(fmt.Sprintf("%s %s blocks of %d by %d tiles of bf16.", name, what, rows, cols))
 	t := Load(Param("t"), reg.RAX)
 	load := func(offset int, r reg.GPPhysical) { MOVQ(Mem{Base: t, Disp: offset}, r) }
 	var (
@@ -101,16 +107,18 @@ func amxTile(rows, cols int) {
 		ADDQ(c0, c1)
 	}
 	c := []reg.Register{c0, c1}
-	load(workAdd, step)
-	TESTQ(step, step)
-	JZ(LabelRef("zero"))
-	for i := range rows {
-		for j := range cols {
-			tileLoad(sum+2*i+j, c[i], cstride, int8(64*j))
+	if !round {
+		load(workAdd, step)
+		TESTQ(step, step)
+		JZ(LabelRef("zero"))
+		for i := range rows {
+			for j := range cols {
+				tileLoad(sum+2*i+j, c[i], cstride, int8(64*j))
+			}
 		}
+		JMP(LabelRef("steps"))
+		Label("zero")
 	}
-	JMP(LabelRef("steps"))
-	Label("zero")
 	for i := range rows {
 		for j := range cols {
 			tileZero(sum + 2*i + j)
@@ -136,6 +144,32 @@ func amxTile(rows, cols int) {
 	ADDQ(step, b)
 	DECQ(deep)
 	JNZ(LabelRef("loop"))
+	if round {
+		edge, pitch := config, step // which are not needed any more in this block
+		load(workEdge, edge)
+		MOVQ(U32(64*cols), pitch)
+		for i := range rows {
+			for j := range cols {
+				tileStore(sum+2*i+j, edge, pitch, int8(64*j))
+			}
+			ADDQ(I32(16*64*cols), edge)
+		}
+		SUBQ(I32(rows*16*64*cols), edge)
+		for r := range 16 * rows {
+			VMOVUPS(Mem{Base: edge, Disp: 64 * cols * r}, reg.Z0)
+			VMOVUPS(Mem{Base: edge, Disp: 64*cols*r + 64}, reg.Z1)
+			code("VCVTNE2PS2BF16 Z0, Z1, Z2", 0x62, 0xf2, 0x77, 0x48, 0x72, 0xd0)
+			VMOVUPS(reg.Z2, Mem{Base: c0})
+			ADDQ(cstride, c0)
+		}
+		MOVQ(a1, a0)
+		DECQ(left)
+		JNZ(LabelRef("blocks"))
+		code("TILERELEASE", 0xc4, 0xe2, 0x78, 0x49, 0xc0)
+		VZEROUPPER()
+		RET()
+		return
+	}
 	for i := range rows {
 		for j := range cols {
 			tileStore(sum+2*i+j, c[i], cstride, int8(64*j))

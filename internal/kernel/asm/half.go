@@ -38,9 +38,10 @@ func half() {
 	}
 	for rows := 1; rows <= 2; rows++ {
 		for cols := 1; cols <= 2; cols++ {
-			amxTile(rows, cols)
+			amxTile(rows, cols, false)
 		}
 	}
+	amxTile(2, 2, true)
 	amxStream(1)
 	amxStream(2)
 	amxStream(4)

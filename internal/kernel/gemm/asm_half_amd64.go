@@ -162,6 +162,11 @@ func amxTile2x1(t *byte)
 //go:noescape
 func amxTile2x2(t *byte)
 
+// amxTile2x2Round multiplies and rounds blocks of 2 by 2 tiles of bf16.
+//
+//go:noescape
+func amxTile2x2Round(t *byte)
+
 // amxStream1 adds the products of 1 rows of bf16 to sums, as tiles do.
 //
 //go:noescape

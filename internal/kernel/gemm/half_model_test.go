@@ -68,7 +68,7 @@ func modelTiles(s *halfSet) *halfSet {
 			}
 		}, rows
 	}
-	m.streams = [3]func(*byte){}
+	m.streams, m.round = [3]func(*byte){}, nil
 	return &m
 }
 

@@ -55,9 +55,9 @@ func (p *pairProduct) plan(m, n, k int) (rows, cols, deep int) {
 }
 
 // rounds is true where all of k is one block and tiles are used, except for tiles that do
-// many rows in one call.
+// many rows in one call and cannot round.
 func (p *pairProduct) rounds(k int, to taker) bool {
-	if p.stream || k > p.s.deep || p.s.squares {
+	if _, brain := to.(*rounded[array.Brain]); p.stream || k > p.s.deep || p.s.squares && (p.s.round == nil || !brain) {
 		return false
 	}
 	p.to = to
@@ -207,8 +207,16 @@ func (p *pairProduct) column(m, n, pairs int, pa []uint32, c []float32, ldc int)
 func (p *pairProduct) taken(i0, m, j, n, pairs int, pa []uint32) {
 	s, w := p.s, p.w
 	t, padded := &w.work, kernel.RoundUp(n, pairLanes)
-	t.c, t.cstride = unsafe.Pointer(&w.edge), uintptr(4*padded)
-	for i := 0; i < m; i += s.most {
+	t.config = &w.config
+	done := 0
+	if to, ok := p.to.(*rounded[array.Brain]); ok && s.round != nil && n == s.wide && m >= s.most {
+		t.blocks, t.edge = m/s.most, unsafe.Pointer(&w.edge)
+		t.a, t.c, t.cstride = unsafe.Pointer(&pa[0]), unsafe.Pointer(&to.c[i0*to.ldc+p.j0+j]), uintptr(2*to.ldc)
+		s.round(t.of())
+		done = t.blocks * s.most
+	}
+	t.c, t.cstride, t.blocks = unsafe.Pointer(&w.edge), uintptr(4*padded), 1
+	for i := done; i < m; i += s.most {
 		h := min(s.most, m-i)
 		tile, _ := s.tile(h, padded/pairLanes)
 		t.a = unsafe.Pointer(&pa[i*pairs])

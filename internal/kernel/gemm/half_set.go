@@ -21,6 +21,9 @@ type halfSet struct {
 	// tile, for `vecs` vectors of columns. It also returns the tile's number of rows. A
 	// tile sets C = 0 + A·B, or adds A·B to C if work.add is set.
 	tile func(rows, vecs int) (func(*byte), int)
+	// round is the largest tile, which rounds its sums to C of bf16. It is nil where there is
+	// none. It does work.blocks blocks of rows, and puts their sums at work.edge on the way.
+	round func(*byte)
 	// squares says that A is copied in squares of 16 rows by 32 columns and not
 	// in pairs of columns, and that a tile does work.blocks blocks of rows.
 	squares bool
@@ -65,6 +68,7 @@ type halfWork struct {
 	cols    uintptr
 	blocks  int
 	config  *tileConfig
+	edge    unsafe.Pointer
 }
 
 // These lines compile only if the offsets are those in asm/set.go and asm/amx.go.
@@ -78,6 +82,7 @@ const (
 	_ = -(unsafe.Offsetof(halfWork{}.cols) ^ 56)
 	_ = -(unsafe.Offsetof(halfWork{}.blocks) ^ 64)
 	_ = -(unsafe.Offsetof(halfWork{}.config) ^ 72)
+	_ = -(unsafe.Offsetof(halfWork{}.edge) ^ 80)
 )
 
 func (t *halfWork) of() *byte { return (*byte)(unsafe.Pointer(t)) }

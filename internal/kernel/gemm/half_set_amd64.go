@@ -50,6 +50,7 @@ func amxSet() *halfSet {
 			tiles := [2][2]func(*byte){{amxTile1x1, amxTile1x2}, {amxTile2x1, amxTile2x2}}
 			return amxTileOf(tiles, rows, vecs)
 		},
+		round:      amxTile2x2Round,
 		squares:    true,
 		streams:    [3]func(*byte){amxStream1, amxStream2, amxStream4},
 		few:        streamRows,
