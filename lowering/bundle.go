@@ -18,6 +18,7 @@ const mostJoined = 2 << 20
 // others make, or comes behind it. Every element of a sum is added in the order of ranks,
 // so the bits are the same.
 func (p *Plan) bundle() {
+	p.sink()
 	j := joiner{Plan: p, flow: p.flow()}
 	j.collect()
 	at := map[int]*joined{} // by the last part

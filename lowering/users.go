@@ -19,6 +19,12 @@ func (e *Emitter) Users(v *graph.Value) (users []*graph.Eqn, result bool) {
 	return users, slices.Contains(p.Out, v)
 }
 
+// Used reports whether v is a result of the program, or one depends on it.
+func (e *Emitter) Used(v *graph.Value) bool {
+	users, result := e.Users(v)
+	return result || len(users) > 0
+}
+
 // readBy returns the arguments of an equation whose contents matter.
 func readBy(q *graph.Eqn) []*graph.Value {
 	switch q.Prim.(type) {

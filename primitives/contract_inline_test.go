@@ -62,9 +62,8 @@ func TestContractInlineExchanges(t *testing.T) {
 			multiset(t, "backward", exchanges(plan), c.bwd)
 		})
 	}
-	// Another use of what ep_prepare returns has the choices of all ranks.
+	// Another use of the routing has the choices of all ranks.
 	for _, more := range []func(r primitives.Prepared) *graph.Value{
-		func(r primitives.Prepared) *graph.Value { return r.Demand },
 		func(r primitives.Prepared) *graph.Value { return r.Value },
 		func(r primitives.Prepared) *graph.Value { return primitives.Add(r.Value, r.Value) },
 	} {
@@ -192,12 +191,12 @@ func TestContractInlineRowsOfAllKinds(t *testing.T) {
 			var want array.Array
 			for _, inline := range []bool{false, true} {
 				prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
-					r := primitives.Prepare(primitives.PrepareOp{Experts: 6}, tr.Input("idx", graph.I32, tokens, 2))
-					out := []*graph.Value{layer(r, tr.Input("x", graph.F32, tokens, hidden))}
+					l := primitives.PrepareOp{Experts: 6}
 					if !inline {
-						out = append(out, r.Demand) // which needs all choices
+						l.Capacity = 2*tokens - 1 // which could drop one pair
 					}
-					return out
+					r := primitives.Prepare(l, tr.Input("idx", graph.I32, tokens, 2))
+					return []*graph.Value{layer(r, tr.Input("x", graph.F32, tokens, hidden))}
 				})
 				got := s.run(t, prog, in)[0]
 				if inline {

@@ -3,6 +3,7 @@ package primitives
 import (
 	"context"
 	"encoding/binary"
+	"slices"
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/collective"
@@ -49,8 +50,8 @@ func noteType(payload []graph.Type, k int) graph.Type {
 }
 
 // alone reports whether ep_prepare, whose tokens are split over axes, needs nothing from other
-// ranks: nothing can be dropped, only the layer's own operations use the routing, and the first
-// rows, if they travel, do so with their choices.
+// ranks but the sums of their counts: nothing can be dropped, only the layer's own operations use
+// the routing, and the first rows, if they travel, do so with their choices.
 func (p PrepareOp) alone(e *lowering.Emitter, axes []string) bool {
 	l, t, out := p.layer(), e.Eqn.In[0].Type.Shape, e.Eqn.Out
 	if e.Mesh.Parts(axes) == 1 || l.limits(e.Mesh, axes) && p.Receive < l.groupTokens(e.Mesh, axes, t[0]) {
@@ -63,24 +64,22 @@ func (p PrepareOp) alone(e *lowering.Emitter, axes []string) bool {
 	if p.Capacity > 0 && p.Capacity < demand {
 		return false
 	}
+	users, result := e.Users(out[0])
+	if result {
+		return false
+	}
 	sent := !l.travels(e.Mesh, axes) // whether no rows need the choices of other ranks
-	for i, v := range out {
-		users, result := e.Users(v)
-		if result || i > 0 && len(users) > 0 {
-			return false
-		}
-		for _, q := range users {
-			switch q.Prim.(type) {
-			case DispatchOp:
-				if !sent && !l.inline(e.Mesh, axes, argTypes(q.In[:len(q.In)-1]), t[0], t[1]) {
-					return false
-				}
-				sent = true
-			case CombineOp, GroupedMatMulOp, GroupedOuterOp, GroupedScaledMatMulOp, GroupedAffineMatMulOp:
-				// They read the experts of pairs and not the places in queues.
-			default:
+	for _, q := range users {
+		switch q.Prim.(type) {
+		case DispatchOp:
+			if !sent && !l.inline(e.Mesh, axes, argTypes(q.In[:len(q.In)-1]), t[0], t[1]) {
 				return false
 			}
+			sent = true
+		case CombineOp, GroupedMatMulOp, GroupedOuterOp, GroupedScaledMatMulOp, GroupedAffineMatMulOp:
+			// They read the experts of pairs and not the places in queues.
+		default:
+			return false
 		}
 	}
 	return sent
@@ -95,10 +94,11 @@ func argTypes(args []*graph.Value) []graph.Type {
 }
 
 // prepareAlone computes the routing of this rank's tokens. The place of a pair in its queue is
-// that among the pairs of this rank. Nobody reads the other results, and of the table, if rows
-// do not travel, only this rank's row.
+// that among the pairs of this rank. Of the table, if rows do not travel, only this rank's row is
+// read. The numbers of the experts' pairs, where something reads them, are one sum over the ranks,
+// for which rows need not wait, and which is joined with those of other layers.
 func (p PrepareOp) prepareAlone(e *lowering.Emitter, axes []string, out []lowering.Buf, idx lowering.Buf) error {
-	tokens := e.Eqn.In[0].Type.Shape[0]
+	tokens, totals := e.Eqn.In[0].Type.Shape[0], out[2:]
 	out = out[:2:2]
 	if l := p.layer(); !l.travels(e.Mesh, axes) {
 		table, err := e.Memo(l.key(e.Eqn.Out[0], axes, "table"), func() (lowering.Buf, error) {
@@ -109,7 +109,7 @@ func (p PrepareOp) prepareAlone(e *lowering.Emitter, axes []string, out []loweri
 		}
 		out = append(out, table)
 	}
-	return e.Emit(lowering.KernelSpec{Name: "ep_prepare_alone", Out: out, In: []lowering.Buf{idx}, Kernel: func(a *exec.Args) error {
+	if err := e.Emit(lowering.KernelSpec{Name: "ep_prepare_alone", Out: out, In: []lowering.Buf{idx}, Kernel: func(a *exec.Args) error {
 		idx, err := indices(a.In[0], p.Experts)
 		counts := exec.Make[int32](a, p.Experts)
 		if err == nil {
@@ -125,6 +125,25 @@ func (p PrepareOp) prepareAlone(e *lowering.Emitter, axes []string, out []loweri
 			return inBatch(err, first)
 		}
 		ep.Assign(data[int32](a.Out[0]), data[bool](a.Out[1]), exec.Make[int32](a, p.Experts), idx, 0)
+		return nil
+	}}); err != nil || !slices.ContainsFunc(e.Eqn.Out[2:], e.Used) {
+		return err
+	}
+	counts := e.Placed(totals[0].Type, sharding.Spec{Pending: axes})
+	if err := p.count(e, axes, counts, idx); err != nil {
+		return err
+	}
+	sum, err := e.Reshard(totals[0].Type, counts, sharding.Spec{})
+	if err != nil {
+		return err
+	}
+	e.Alias(totals[0], sum) // nothing is dropped
+	e.Alias(totals[2], sum)
+	if !e.Used(e.Eqn.Out[3]) {
+		return nil
+	}
+	return e.Emit(lowering.KernelSpec{Name: "ep_padded", Out: totals[1:2], In: []lowering.Buf{sum}, Kernel: func(a *exec.Args) error {
+		ep.Padded(data[int32](a.Out[0]), data[int32](a.In[0]), p.Align)
 		return nil
 	}})
 }

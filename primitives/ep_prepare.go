@@ -215,10 +215,10 @@ func (p PrepareOp) assign(a *exec.Args, axes []string) error {
 	return nil
 }
 
-// gatherCounts returns i32[sources,E]: how many pairs of each source choose each expert.
-func (p PrepareOp) gatherCounts(e *lowering.Emitter, axes []string, idx lowering.Buf) (lowering.Buf, error) {
-	mine, tokens := e.Temp(graph.T(graph.I32, p.Experts)), e.Eqn.In[0].Type.Shape[0]
-	if err := e.Emit(lowering.KernelSpec{Name: "ep_count", Out: []lowering.Buf{mine}, In: []lowering.Buf{idx}, Kernel: func(a *exec.Args) error {
+// count emits the count of the pairs of this rank that choose each expert.
+func (p PrepareOp) count(e *lowering.Emitter, axes []string, counts, idx lowering.Buf) error {
+	tokens := e.Eqn.In[0].Type.Shape[0]
+	return e.Emit(lowering.KernelSpec{Name: "ep_count", Out: []lowering.Buf{counts}, In: []lowering.Buf{idx}, Kernel: func(a *exec.Args) error {
 		clear(data[int32](a.Out[0]))
 		idx, err := indices(a.In[0], p.Experts)
 		if err == nil {
@@ -226,7 +226,13 @@ func (p PrepareOp) gatherCounts(e *lowering.Emitter, axes []string, idx lowering
 		}
 		first, _ := a.Part(axes, tokens)
 		return inBatch(err, first)
-	}}); err != nil {
+	}})
+}
+
+// gatherCounts returns i32[sources,E]: how many pairs of each source choose each expert.
+func (p PrepareOp) gatherCounts(e *lowering.Emitter, axes []string, idx lowering.Buf) (lowering.Buf, error) {
+	mine := e.Temp(graph.T(graph.I32, p.Experts))
+	if err := p.count(e, axes, mine, idx); err != nil {
 		return lowering.Buf{}, err
 	}
 	all := e.Temp(graph.T(graph.I32, e.Mesh.Parts(axes), p.Experts))
@@ -310,6 +316,6 @@ func (PrepareOp) Doc() graph.Doc {
 		Results: "routing i32[T,K,2], dropped bool[T,K], counts i32[E], padded i32[E], demand i32[E]",
 		Formula: "routing[t,k] = (e, #{(t',k') before (t,k): topk_idx[t',k'] = e}), or (-1,-1) for none, for queue ≥ capacity and for rows behind the first `receive` of a rank",
 		Params:  "experts: E; capacity: pairs that an expert accepts over the whole batch, 0 for no limit; receive: rows that a rank accepts where tokens are split over the axis, in the order of the batch, 0 for no limit; copies: the copies among which ep_copies spreads pairs and then applies receive, 0 if receive is applied here; trap: a larger demand is an error, on every rank and before tokens move; align: rows to which padded rounds up; distinct: no token chooses an expert twice, which is known of what route and top_k choose; axis: mesh axis of the experts, \"ep\" if empty; exchange: \"sum\" adds a rank's rows of a token before they travel home, otherwise a row per pair does; wire: element type in which such sums travel, if not given f32 for tokens that are whole over the axis and that of the rows for others; f8_e4m3 or f8_e5m2 for rows or sums that travel home in 8 bits with a scale for each block of 128; label: names the layer in errors",
-		Notes:   "Queues follow the order of the global batch, so places and drops are the same on every mesh. Where the tokens are split over ranks, one all_gather: of the choices if rows travel, which they do where the tokens are split over the axis of the experts, otherwise of E counts per rank. There is none, and choices travel with the rows, if the mesh has no machines along the axis, no pair can be dropped, nothing but the layer's own operations uses a result, and n-1 rows with k+1 numbers of 4 bytes behind each take no more than min(n,k) rows without, n being the ranks of the axis and k the choices of a token, or only 16384 bytes more for all tokens of a rank.",
+		Notes:   "Queues follow the order of the global batch, so places and drops are the same on every mesh. Where the tokens are split over ranks, one all_gather: of the choices if rows travel, which they do where the tokens are split over the axis of the experts, otherwise of E counts per rank. There is none, and choices travel with the rows, if the mesh has no machines along the axis, no pair can be dropped, nothing but the layer's own operations uses the routing, and n-1 rows with k+1 numbers of 4 bytes behind each take no more than min(n,k) rows without, n being the ranks of the axis and k the choices of a token, or only 16384 bytes more for all tokens of a rank; counts, padded and demand, where they are used, are then one all_sum of E counts, for which rows do not wait.",
 	}
 }

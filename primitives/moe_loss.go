@@ -4,7 +4,7 @@ import "github.com/gomoe/gomoe/graph"
 
 // LoadBalanceLoss returns the scalar
 //
-//	E / (K·T²) · Σ_e (Σ_t scores[t,e]) · demand[e]
+//	E / (K·T²) · Σ_t Σ_e scores[t,e] · demand[e]
 //
 // for scores f[T,E] and demand i32[E], the number of pairs that chose each expert
 // before drops. It is 1 when scores or choices are even, and up to E/K when all go
@@ -18,7 +18,7 @@ func LoadBalanceLoss(scores, demand *graph.Value, choices int) *graph.Value {
 		return Full(s.Tracer(), 0, s.Type.DType)
 	}
 	load := ConvertElementType(demand, s.Type.DType)
-	return MulScalar(ReduceSum(Mul(ReduceSum(s, 0), load)), experts/(float64(choices)*tokens*tokens))
+	return MulScalar(ReduceSum(Mul(s, BroadcastInDim(load, s.Type.Shape, 1))), experts/(float64(choices)*tokens*tokens))
 }
 
 // RouterZLoss returns the mean over tokens of logsumexp(logits)², a scalar, for
