@@ -26297,7 +26297,7 @@ unit:
 	RET
 
 // func avx2UnpackQ4(t *byte)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·avx2UnpackQ4(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ (AX), CX
@@ -26338,6 +26338,8 @@ loop:
 	VMOVUPS     X0, 128(DX)
 	VMOVUPS     quantConstants<>+3328(SB), X0
 	VMOVUPS     X0, 144(DX)
+	PREFETCHT0  10240(AX)
+	PREFETCHT0  10304(AX)
 	ADDQ        $+72, AX
 	ADDQ        $+192, DX
 	DECQ        CX
@@ -26346,7 +26348,7 @@ loop:
 	RET
 
 // func avx2UnpackQ41(t *byte)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·avx2UnpackQ41(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ (AX), CX
@@ -26388,6 +26390,8 @@ loop:
 	VPINSRW     $0x03, 62(AX), X0, X0
 	VCVTPH2PS   X0, X0
 	VMOVUPS     X0, 144(DX)
+	PREFETCHT0  10240(AX)
+	PREFETCHT0  10304(AX)
 	ADDQ        $+80, AX
 	ADDQ        $+192, DX
 	DECQ        CX
@@ -26396,7 +26400,7 @@ loop:
 	RET
 
 // func avx2UnpackQ5(t *byte)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·avx2UnpackQ5(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ (AX), CX
@@ -26465,6 +26469,8 @@ loop:
 	VMOVUPS      X0, 128(DX)
 	VMOVUPS      quantConstants<>+3328(SB), X0
 	VMOVUPS      X0, 144(DX)
+	PREFETCHT0   10240(AX)
+	PREFETCHT0   10304(AX)
 	ADDQ         $+88, AX
 	ADDQ         $+192, DX
 	DECQ         CX
@@ -26473,7 +26479,7 @@ loop:
 	RET
 
 // func avx2UnpackQ51(t *byte)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·avx2UnpackQ51(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ (AX), CX
@@ -26543,6 +26549,8 @@ loop:
 	VPINSRW      $0x03, 74(AX), X0, X0
 	VCVTPH2PS    X0, X0
 	VMOVUPS      X0, 144(DX)
+	PREFETCHT0   10240(AX)
+	PREFETCHT0   10304(AX)
 	ADDQ         $+96, AX
 	ADDQ         $+192, DX
 	DECQ         CX
@@ -26551,7 +26559,7 @@ loop:
 	RET
 
 // func avx2UnpackIQ4NL(t *byte)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·avx2UnpackIQ4NL(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ (AX), CX
@@ -26596,6 +26604,8 @@ loop:
 	VMOVUPS     X0, 128(DX)
 	VMOVUPS     quantConstants<>+3328(SB), X0
 	VMOVUPS     X0, 144(DX)
+	PREFETCHT0  10240(AX)
+	PREFETCHT0  10304(AX)
 	ADDQ        $+72, AX
 	ADDQ        $+192, DX
 	DECQ        CX
@@ -26604,7 +26614,7 @@ loop:
 	RET
 
 // func avx2UnpackQ5K(t *byte)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·avx2UnpackQ5K(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ (AX), CX
@@ -26698,6 +26708,9 @@ loop:
 	VPAND        quantConstants<>+3648(SB), Y0, Y0
 	VPOR         Y0, Y2, Y2
 	VMOVDQU      Y2, 288(DX)
+	PREFETCHT0   10240(AX)
+	PREFETCHT0   10304(AX)
+	PREFETCHT0   10368(AX)
 	ADDQ         $+176, AX
 	ADDQ         $+384, DX
 	DECQ         CX
@@ -26706,7 +26719,7 @@ loop:
 	RET
 
 // func avx2UnpackQ3K(t *byte)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·avx2UnpackQ3K(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ (AX), CX
@@ -26877,6 +26890,8 @@ loop:
 	VPACKSSWB    Y0, Y3, Y2
 	VPERMQ       $0xd8, Y2, Y2
 	VMOVDQU      Y2, 288(DX)
+	PREFETCHT0   10240(AX)
+	PREFETCHT0   10304(AX)
 	ADDQ         $+110, AX
 	ADDQ         $+384, DX
 	DECQ         CX
@@ -26885,7 +26900,7 @@ loop:
 	RET
 
 // func avx2UnpackIQ3(t *byte)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·avx2UnpackIQ3(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ (AX), CX
@@ -27205,6 +27220,8 @@ loop:
 	VPSIGNB      X1, X0, X0
 	VINSERTI128  $0x01, X0, Y3, Y0
 	VMOVDQU      Y0, 288(DX)
+	PREFETCHT0   10240(BX)
+	PREFETCHT0   10304(BX)
 	ADDQ         $+98, BX
 	ADDQ         $+384, DX
 	DECQ         CX
@@ -27213,7 +27230,7 @@ loop:
 	RET
 
 // func avx2UnpackIQ4XS(t *byte)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·avx2UnpackIQ4XS(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ (AX), CX
@@ -27298,6 +27315,9 @@ loop:
 	VMOVDQU      quantConstants<>+3392(SB), Y1
 	VPSHUFB      Y0, Y1, Y0
 	VMOVDQU      Y0, 288(DX)
+	PREFETCHT0   10240(AX)
+	PREFETCHT0   10304(AX)
+	PREFETCHT0   10368(AX)
 	ADDQ         $+136, AX
 	ADDQ         $+384, DX
 	DECQ         CX
