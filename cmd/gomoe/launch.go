@@ -47,6 +47,7 @@ func (t *tool) launchCommand() *ffcli.Command {
 	fs.IntVar(&o.Port, "port", 0, "`port` of rank 0's host at which ranks meet; any if not given")
 	fs.DurationVar(&o.Grace, "grace", launch.DefaultGrace, "`time` that ranks have to end by themselves when one has failed")
 	fs.IntVar(&o.Restarts, "restarts", 0, "how `often` a job that fails is started again, with the same command, which goes on from its checkpoints")
+	fs.BoolVar(&o.NUMA, "numa", false, "give each rank the processors of its share of this machine's nodes of memory; Linux only")
 	return &ffcli.Command{
 		Name: "launch", ShortUsage: "gomoe launch -n 4 [flags] -- COMMAND [args...]", ShortHelp: "Start a command once per rank, here or on several hosts.",
 		FlagSet: fs,

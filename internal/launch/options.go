@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -52,6 +53,11 @@ type Options struct {
 	// Restarts is how often a job that fails is started again, with the same command. A job that was ended by a
 	// signal is not. Where GOMOE_FLIGHT names a folder, restart N has its flight records in restart-N below it.
 	Restarts int
+	// NUMA binds ranks to nodes of memory: a rank may run only on the processors of its share of
+	// this machine's nodes, so that its memory is near. It is for ranks on this machine, under Linux.
+	NUMA bool
+	// nodes is a folder like nodeFolder; nil means that.
+	nodes fs.FS
 	// Stdout and Stderr get the output of ranks, line by line, with one Write per line.
 	// Stderr also gets the launcher's messages. Nil drops the output. Ranks have no input.
 	// While a Write blocks, ranks that print wait, and nothing else does. When the job is
@@ -121,6 +127,9 @@ func (o Options) complete() (Options, error) {
 	}
 	if len(o.Shell) == 0 {
 		o.Shell = DefaultShell()
+	}
+	if o.nodes == nil {
+		o.nodes = os.DirFS(nodeFolder)
 	}
 	if o.Grace == 0 {
 		o.Grace = DefaultGrace

@@ -17,6 +17,7 @@ type process struct {
 	cmd      *exec.Cmd
 	out, err *lines
 	began    time.Time
+	on       []int          // the processors on which it may run; nil means any
 	copies   sync.WaitGroup // the copies of out and err
 	copied   chan struct{}  // closed when the copies have ended
 	reads    []*os.File     // what copies read from
@@ -75,7 +76,11 @@ func (p *process) start(command, env []string, dir string, files []*os.File, tex
 		cmd.Stdin, p.control = r, w
 		closeAfter = append(closeAfter, r)
 	}
-	if err := cmd.Start(); err != nil {
+	begin := cmd.Start
+	if p.on != nil {
+		begin = func() error { return startOn(cmd, p.on) }
+	}
+	if err := begin(); err != nil {
 		if p.control != nil {
 			p.control.Close()
 		}

@@ -96,6 +96,7 @@ type job struct {
 	// launcher ends. A single pipe for all ranks would share its file flags, and
 	// starting a program makes such files blocking.
 	lives   []*os.File
+	on      [][]int // the processors of each rank, if it may not run on all
 	ranks   []*process
 	ends    chan ended
 	ended   []ended
@@ -107,6 +108,12 @@ type job struct {
 func (j *job) prepare(ctx context.Context) error {
 	local := slices.ContainsFunc(j.places(meeting{}), func(p place) bool { return p.local })
 	remote := slices.ContainsFunc(j.places(meeting{}), func(p place) bool { return !p.local })
+	if j.NUMA {
+		var err error
+		if j.on, err = j.bind(j.places(meeting{})); err != nil {
+			return err
+		}
+	}
 	g, ok, err := parseGoRun(j.Command)
 	switch {
 	case err != nil:
@@ -224,6 +231,9 @@ func (j *job) run(ctx context.Context) (int, error) {
 func (j *job) start(p place) error {
 	prefix := fmt.Sprintf("[%d]", p.job.Rank)
 	proc := &process{place: p, copied: make(chan struct{}), out: &lines{pass: j.out.add, prefix: prefix}, err: &lines{pass: j.err.add, prefix: prefix}}
+	if j.on != nil {
+		proc.on = j.on[p.job.Rank]
+	}
 	proc.group.guard = j.guard
 	command, env, dir, text := j.Command, []string(nil), j.Dir, ""
 	var files []*os.File

@@ -1,0 +1,46 @@
+package launch
+
+import (
+	"fmt"
+	"os/exec"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// allowedProcessors returns the processors on which this process may run.
+func allowedProcessors() ([]int, error) {
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		return nil, fmt.Errorf("the processors of this process: %w", err)
+	}
+	var out []int
+	for n := range len(set) * 64 {
+		if set.IsSet(n) {
+			out = append(out, n)
+		}
+	}
+	return out, nil
+}
+
+// startOn starts a command that may run on these processors only. A new process has the
+// processors of the thread that started it.
+func startOn(cmd *exec.Cmd, processors []int) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var was, set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &was); err != nil {
+		return err
+	}
+	for _, n := range processors {
+		set.Set(n)
+	}
+	if err := unix.SchedSetaffinity(0, &set); err != nil {
+		return fmt.Errorf("processors %v: %w", processors, err)
+	}
+	err := cmd.Start()
+	if e := unix.SchedSetaffinity(0, &was); e != nil && err == nil {
+		err = fmt.Errorf("the launcher's own processors: %w", e)
+	}
+	return err
+}
