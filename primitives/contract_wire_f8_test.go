@@ -14,9 +14,9 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// Rows, or sums of ranks, that travel home in 8 bits are off by what PrepareOp.Wire says, in
-// the result and in the gradient of tokens; the gradient of weights keeps its bits. Where
-// nothing travels, nothing is rounded.
+// Rows, or sums of ranks, that travel home in 8 bits are off by what PrepareOp.Wire says. The
+// cotangents of tokens are not: gradients keep their bits, or with sums of ranks come close.
+// Where nothing travels, nothing is rounded.
 func TestContractHomeIn8Bits(t *testing.T) {
 	const tokens, k, experts, hidden = 12, 3, 12, 256
 	const block = 128
@@ -102,7 +102,16 @@ func TestContractHomeIn8Bits(t *testing.T) {
 				require.Equal(t, d, got.Type.DType)
 				require.True(t, inBounds(what, got, in["x"].Float64s(), s, wire), what)
 				back := s.run(t, pullback(t, prog), in)
-				require.True(t, inBounds(what+", gradient", back[0], in["ct_0"].Float64s(), s, wire), what)
+				if s.exchange == ep.Rows { // cotangents are not rounded on their way home
+					sameBits(t, what+", gradient of tokens", back[0], plain[0])
+				} else { // sums of ranks are rounded to the rows' type, which in 8 bits would be to 1/16
+					most := 0.0
+					for _, x := range plain[0].Float64s() {
+						most = max(most, math.Abs(x))
+					}
+					diff, at := array.MaxDiff(back[0], plain[0])
+					require.LessOrEqual(t, diff, most/100, "%s, gradient of tokens, element %d", what, at)
+				}
 				if d != graph.BF16 {
 					sameBits(t, what+", gradient of weights", back[1], plain[1])
 				}

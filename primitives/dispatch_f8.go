@@ -20,7 +20,7 @@ func DispatchF8(r Prepared, tokens *graph.Value, d graph.DType) *graph.Value {
 	return vjp.Custom("dispatch_f8", func(_ *graph.Tracer, x []*graph.Value) []*graph.Value {
 		return []*graph.Value{p.inF8(x[0], x[1], d)}
 	}, func(_ *graph.Tracer, x, _, ct []*graph.Value) []*graph.Value {
-		return []*graph.Value{graph.Apply1(CombineOp(p), ct[0], x[1]), nil}
+		return []*graph.Value{graph.Apply1(p.transpose(), ct[0], x[1]), nil}
 	}, r.batch(tokens), r.Value)[0]
 }
 

@@ -163,7 +163,7 @@ func (p CombineOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if err != nil {
 		return err
 	}
-	types, wire := l.wireTypes(payload, 1)
+	types, wire := wireTypes(e, payload, 1)
 	size, pack, suffix := bytesOf(types), packRows, ""
 	if wire != payload[0].Type.DType {
 		pack, suffix = packRowsAs(wire), "_wire"

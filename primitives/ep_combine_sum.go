@@ -27,7 +27,7 @@ func (l epLayer) combineSums(e *lowering.Emitter, out, payload []lowering.Buf) e
 	if err != nil {
 		return err
 	}
-	types, wire := l.wireTypes(payload, k)
+	types, wire := wireTypes(e, payload, k)
 	suffix := ""
 	if wire != payload[0].Type.DType {
 		suffix = "_wire"

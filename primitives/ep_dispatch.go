@@ -68,7 +68,11 @@ func (p DispatchOp) layer() epLayer {
 	if axis == "" {
 		axis = defaultAxis
 	}
-	return epLayer{ep.Layer{Experts: p.Experts, Capacity: p.Capacity, Align: p.Align}, p.Receive, axis, p.Exchange, p.Wire}
+	wire := p.Wire
+	if wire.IsF8() { // which concerns only rows of a combine, see CombineOp.Lower
+		wire = graph.NoDType
+	}
+	return epLayer{ep.Layer{Experts: p.Experts, Capacity: p.Capacity, Align: p.Align}, p.Receive, axis, p.Exchange, wire}
 }
 
 func (p DispatchOp) Infer(in []graph.Type) ([]graph.Type, error) {
@@ -117,8 +121,18 @@ func (p DispatchOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error)
 		}
 		args = append(args, vjp.Instantiate(ct[i], v))
 	}
-	out := graph.Apply(CombineOp(p), append(args, routing)...)
+	out := graph.Apply(p.transpose(), append(args, routing)...)
 	return append(out, nil), nil
+}
+
+// transpose returns the combine of cotangents. They come home unrounded, whatever the rows of the
+// layer do: in training with 8 bits DeepSeek-V3, too, keeps what combines move in bf16
+// (DeepSeek-V3 Technical Report, 2024, section 3.3.3).
+func (p DispatchOp) transpose() CombineOp {
+	if p.Wire.IsF8() {
+		p.Wire = graph.NoDType
+	}
+	return CombineOp(p)
 }
 
 func (p DispatchOp) Shard(c *sharding.Context) (sharding.Decision, error) {

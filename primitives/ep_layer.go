@@ -48,7 +48,7 @@ func (l epLayer) check(tokens, choices int) error {
 		return fmt.Errorf("receive=%d, want 0 for no limit or the number of rows that a rank accepts", l.receive)
 	}
 	switch l.wire {
-	case graph.NoDType, graph.F8_E4M3, graph.F8_E5M2:
+	case graph.NoDType:
 	case graph.F32, graph.BF16, graph.F16:
 		if l.home != ep.Sum {
 			return fmt.Errorf("wire=%s without exchange=%q; rows travel as they are, or in 8 bits", l.wire, string(ep.Sum))

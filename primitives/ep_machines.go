@@ -157,7 +157,7 @@ func (l epLayer) combineThrough(e *lowering.Emitter, routing *graph.Value, axes 
 	if err != nil {
 		return err
 	}
-	types, wire := l.wireTypes(payload, k)
+	types, wire := wireTypes(e, payload, k)
 	suffix, weight := "", 0
 	if wire != payload[0].Type.DType {
 		suffix = "_wire"

@@ -53,9 +53,9 @@ type PrepareOp struct {
 	// with Exchange Sum their sums, are quantised as QuantizeF8 does, in blocks of 128 columns,
 	// and added up unrounded. A result is then off by at most |y|/16 + m/450000 for each row or
 	// sum y that belongs to it, m being the largest size in y's block, or |y|/8 + m/7000000000
-	// with F8_E5M2. So are the cotangents of tokens, which come home too. Rows need a multiple
-	// of 128 columns. What does not travel is not rounded, and for whole tokens this means
-	// nothing. CombineF8 has the cotangents of results travel to the experts in 8 bits.
+	// with F8_E5M2. Rows need a multiple of 128 columns. What does not travel is not rounded, and
+	// for whole tokens this means nothing. The cotangents of tokens, which come home too, travel
+	// in their own type. CombineF8 has the cotangents of results travel to the experts in 8 bits.
 	Wire graph.DType
 	// Label names the layer in errors.
 	Label string

@@ -50,7 +50,7 @@ func (l epLayer) sumRanks(e *lowering.Emitter, out, payload []lowering.Buf, plac
 		wide = graph.F64
 	}
 	wire := l.wire
-	if wire == graph.NoDType || wire.IsF8() {
+	if wire == graph.NoDType {
 		wire = wide
 	}
 	mine := make([]lowering.Buf, len(out))

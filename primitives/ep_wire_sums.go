@@ -57,12 +57,12 @@ func onWire(d graph.DType, n int) int {
 	return n * d.Size()
 }
 
-// wireTypes returns rowTypes of rows on the way home, and the type in which their values
+// wireTypes returns rowTypes of the rows of a combine on the way home, and the type in which their values
 // travel. Behind values of 8 bits are the scales of their blocks.
-func (l epLayer) wireTypes(payload []lowering.Buf, weights int) ([]graph.Type, graph.DType) {
+func wireTypes(e *lowering.Emitter, payload []lowering.Buf, weights int) ([]graph.Type, graph.DType) {
 	types := rowTypes(bufTypes(payload), weights)
-	if l.wire != graph.NoDType {
-		types[0].DType = l.wire
+	if wire := e.Eqn.Prim.(CombineOp).Wire; wire != graph.NoDType {
+		types[0].DType = wire
 	}
 	if wire := types[0].DType; wire.IsF8() {
 		return slices.Insert(types, 1, graph.T(graph.F32, types[0].Shape[0]/wireBlock)), wire
