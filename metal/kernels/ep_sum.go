@@ -18,13 +18,26 @@ func epSum() Kernel {
 // epPackSums adds the rows of the zones for each row that has arrived.
 func epPackSums() Kernel {
 	return Kernel{
-		Name: "ep_pack_sums", Serves: []string{"ep_pack_sums"}, Primitives: []string{"ep_combine"},
+		Name: "ep_pack_sums", Serves: []string{"ep_pack_sums", "ep_sum_machine"}, Primitives: []string{"ep_combine"},
 		Doc:   "adds the rows of a rank's experts for each row that has arrived, in the order of choices, in f32, rounded at most once, for the way home",
 		Build: packSumsProgram,
 		Functions: []Function{
 			{"ep_pack_sums_f32", copyThreads, 0}, {"ep_pack_sums_f32_2", copyThreads, 0}, {"ep_pack_sums_f16", copyThreads, 0}, {"ep_pack_sums_bf16", copyThreads, 0},
 		},
 	}
+}
+
+// epMachineSum adds the rows of each token that have come home through machines.
+func epMachineSum() Kernel {
+	k := Kernel{
+		Name: "ep_machine_sum", Serves: []string{"ep_sum_machines"}, Primitives: []string{"ep_combine"},
+		Doc:   "adds the sums of machines for each token, in the order of its choices, in f32, rounded at most once, and brings weights home",
+		Build: sumMachinesProgram,
+	}
+	for _, d := range []string{"f32", "f32_2", "f16", "bf16"} {
+		k.Functions = append(k.Functions, Function{"ep_sum_machines_" + d, copyThreads, 0})
+	}
+	return k
 }
 
 // Where the row of a pair lies: see row_sum.metal.
@@ -119,7 +132,42 @@ func sumProgram(in *Instr) (*Program, error) {
 	}}, nil
 }
 
+// sumMachinesProgram adds rows of two arrays on the wire.
+func sumMachinesProgram(in *Instr) (*Program, error) {
+	t, place, rows := in.Results[0].Type, in.Args[2].Type, in.Args[0].Type.Shape[0]
+	p := payloadOf(in.Results, 0)
+	suffix, unit, err := typed(t.DType, p.weight)
+	if err != nil {
+		return nil, err
+	}
+	s := rowSum{payload: p, t: t, choices: place.Shape[1], rows: rows, where: inCommon, wire: true}
+	return &Program{Launches: []Launch{
+		s.launch("ep_machine_sum.metal", "ep_sum_machines_"+suffix, unit, In(0), In(1), In(2), Out(0), second(Out, len(in.Results) == 2)),
+	}}, nil
+}
+
+// sumMachineProgram adds the rows that a machine's members have passed back, for each row that has come
+// from other machines.
+func sumMachineProgram(in *Instr) (*Program, error) {
+	entry, relay := in.plan.Bufs[in.Results[0].Buf].Packed, in.Args[1].Type
+	p := payload{values: int(entry[0].Bytes())}
+	if len(entry) == 2 {
+		p.weight = entry[1].DType.Size()
+	}
+	suffix, unit, err := typed(entry[0].DType, p.weight)
+	if err != nil {
+		return nil, err
+	}
+	s := rowSum{payload: p, t: graph.T(entry[0].DType, relay.Shape[0], entry[0].Len()), choices: relay.Shape[1], rows: in.Args[0].Type.Shape[0], where: inCommon, wire: true}
+	return &Program{Launches: []Launch{
+		s.launch("ep_pack_sums.metal", "ep_pack_sums_"+suffix, unit, In(0), In(0), In(1), In(2), Out(0), Params(in.Args[2].Type.Shape[1]), Params(p.values/unit)),
+	}}, nil
+}
+
 func packSumsProgram(in *Instr) (*Program, error) {
+	if in.Name == "ep_sum_machine" {
+		return sumMachineProgram(in)
+	}
 	n := len(in.Args) - 2
 	rows, slots, room := in.Args[0].Type, in.Args[n].Type, in.Results[0].Type.Shape[0]
 	p := payloadOf(in.Args[:n], 0)

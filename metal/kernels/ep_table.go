@@ -42,7 +42,7 @@ func tableProgram(in *Instr) (*Program, error) {
 }
 
 // tokenAxes returns the axes that split the tokens whose pairs ep_table counts: those of the
-// ep_prepare that reads the table, or of the journey that reads it.
+// ep_prepare that reads the table, or of the journey or passage that reads it.
 func (in *Instr) tokenAxes() (axes []string, ok bool) {
 	p, table := in.plan, in.Root(in.Results[0].Buf)
 	for i := range p.Instrs {
@@ -53,8 +53,11 @@ func (in *Instr) tokenAxes() (axes []string, ok bool) {
 		if _, ok := at.Prim.(primitives.PrepareOp); ok && at.Name == "ep_prepare" {
 			return p.Bufs[at.In[0]].Spec.At(0), true
 		}
-		if at.Name == "ep_journey" {
+		switch at.Name {
+		case "ep_journey":
 			return p.Bufs[at.Out[1]].Spec.At(0), true
+		case "ep_passage":
+			return p.Bufs[at.Out[2]].Spec.At(0), true
 		}
 	}
 	return nil, false

@@ -25,6 +25,7 @@ func spreadShapes() []spread {
 		{shape{"two ranks", travel, false, in, body(""), "y"}, "ep=2", "ep"},
 		{shape{"two ranks, sums", append(slices.Clone(travel), "ep_slots", "ep_pack_sums", "ep_sum"), false, in, body(` exchange="sum"`), "y"}, "ep=2", "ep"},
 		{shape{"two ranks, choices with rows", []string{"ep_alone", "ep_inline"}, false, in, inline, "y"}, "ep=2", "ep"},
+		{shape{"two machines of two ranks, sums", []string{"ep_passage", "ep_pack_sums", "ep_machine_sum"}, false, in, body(` exchange="sum"`), "y"}, "ep=2x2", "ep"},
 	}
 }
 
