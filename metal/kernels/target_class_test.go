@@ -26,7 +26,7 @@ func TestRanksOfOneKernel(t *testing.T) {
 	require.NoError(t, err)
 	plan, err := lowering.Lower(a, lowering.Options{Fuse: true, Target: Metal{}})
 	require.NoError(t, err)
-	served, builds, apart := 0, 0, 0
+	served, apart := 0, 0
 	for i := range plan.Instrs {
 		if !plan.Instrs[i].On {
 			continue
@@ -50,12 +50,11 @@ func TestRanksOfOneKernel(t *testing.T) {
 				built = append(built, in)
 			}
 		}
-		builds += len(built)
 		if len(built) > 1 {
 			apart++
 		}
 	}
 	require.Positive(t, served)
 	require.Positive(t, apart, "instructions that depend on the rank")
-	require.Less(t, builds, 2*served)
+	require.Less(t, 2*apart, served, "instructions that depend on the rank, against all")
 }
