@@ -137,6 +137,10 @@ func (s *state) communicator(ctx context.Context, site link.Site, link link.Link
 	if err := s.flight.agree(ctx, site); err != nil {
 		return nil, errors.Join(err, link.Close())
 	}
+	var err error
+	if s.machines, err = meetMachines(ctx, site); err != nil {
+		return nil, errors.Join(err, link.Close())
+	}
 	w, err := watch.Start(ctx, site, watch.Options{Silence: max(s.deadline, 4*watch.DefaultHeartbeat), Dump: s.flight.asked})
 	if err != nil {
 		return nil, errors.Join(err, link.Close())

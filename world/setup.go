@@ -25,6 +25,7 @@ type state struct {
 	info     Info
 	comms    []jaccl.Communicator // of the local ranks
 	mesh     *sharding.Mesh       // the mesh of all jobs; nil if they may have any
+	machines machines             // empty if no site says where the ranks run
 	flight   *recording           // of a job of several processes
 	also     []func() error       // what else to release, the last one first
 
@@ -175,7 +176,7 @@ func (s *state) fits(m sharding.Mesh) error {
 	case s.info.Mode == PerProcess && m.Ranks() != s.info.Size:
 		return fmt.Errorf("gomoe: %s, and the World has %d processes (%s)", ranksOf(m), s.info.Size, strings.Join(s.info.Source, " "))
 	}
-	return nil
+	return s.machines.fit(m)
 }
 
 // close releases everything, in reverse order.

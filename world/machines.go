@@ -1,0 +1,56 @@
+package world
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/gomoe/gomoe/jaccl/link"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// machines are where the ranks of a job of several processes run.
+type machines struct {
+	of    []int    // by rank, the first rank on the same machine
+	hosts []string // by rank, the machine's name for people
+}
+
+// meetMachines lets all ranks tell each other with whom they share a machine.
+func meetMachines(ctx context.Context, site link.Site) (machines, error) {
+	all, err := site.Gather(ctx, "gomoe: the first rank on this machine", []byte(strconv.Itoa(neighbours(site)[0])))
+	if err != nil {
+		return machines{}, err
+	}
+	m := machines{make([]int, len(all)), make([]string, len(all))}
+	for r, b := range all {
+		if m.of[r], err = strconv.Atoi(string(b)); err != nil {
+			return machines{}, fmt.Errorf("gomoe: rank %d names its machine %q, want a rank", r, b)
+		}
+		m.hosts[r] = site.Host(r)
+	}
+	return m, nil
+}
+
+// fit returns an error if the mesh takes ranks to be on one machine that run on several. On one
+// machine any mesh may be tried.
+func (h machines) fit(m sharding.Mesh) error {
+	if !slices.ContainsFunc(h.of, func(first int) bool { return first != h.of[0] }) {
+		return nil
+	}
+	for _, a := range m.Axes {
+		if a.Machines < 2 {
+			continue
+		}
+		_, within := sharding.Levels(a.Name)
+		for r := range h.of {
+			for _, other := range m.Group(r, []string{within}) {
+				if h.of[other] != h.of[r] {
+					return fmt.Errorf("gomoe: the mesh %q puts the ranks %d and %d on one of the %d machines of %s, and they run on two, %s and %s; "+
+						"start the ranks machine by machine, as gomoe launch -hostfile does, give their order with -order, or write %s=%d", m, r, other, a.Machines, a.Name, h.hosts[r], h.hosts[other], a.Name, a.Size)
+				}
+			}
+		}
+	}
+	return nil
+}
