@@ -20,6 +20,7 @@
 // Peers answer one JSON object per line: on start {"peer","version"}; to
 // {"op":"open","workload","dir","params","tolerance","patience"} with {"formulations":
 // [{"name","error","ns"} or {"name","failure"}],"best"}, {"unsupported":true} or
-// {"failure"}; to {"op":"time","seconds"} with {"ns":[…]}, the time of each run.
+// {"failure"}; to {"op":"time","seconds"} with {"ns":[…]}, the time of each run; to
+// {"op":"close"} with {}, when they have given back the workload's memory.
 // They end when stdin does.
 package main

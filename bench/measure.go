@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -79,6 +80,11 @@ func (b *bench) run(w workload, threads int) ([]row, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bench: %s: %w", w.name, err)
 	}
+	for _, c := range contenders { // the next workload wants the memory
+		if _, err := c.ask(closing{"close"}); err != nil {
+			b.crew.lose(c.row.Peer, threads)
+		}
+	}
 	for i := range rows {
 		rows[i].Gomoe = summarize(own)
 		if s.resident != nil {
@@ -137,12 +143,13 @@ func (b *bench) interleave(s *subject, contenders []*contender, threads int) ([]
 	return own, nil
 }
 
-// enter opens the workload at a peer, which is started again with its next fallback where it crashes.
+// enter opens the workload at a peer, which is started again with its next fallback where it crashes. A peer that
+// was killed, as the system does when memory ends, is not.
 func (b *bench) enter(w workload, threads int, dir string, s *subject, r *row) (*contender, error) {
 	for {
 		c, err := b.tryToEnter(w, threads, dir, s, r)
 		crash := new(crashed)
-		if !errors.As(err, &crash) {
+		if !errors.As(err, &crash) || crash.signal == syscall.SIGKILL {
 			return c, err
 		}
 		next := b.crew.fallBack(r.Peer, threads)

@@ -34,6 +34,11 @@ type timing struct {
 	Seconds float64 `json:"seconds"`
 }
 
+// closing ends a workload, whose memory the peer gives back.
+type closing struct {
+	Op string `json:"op"`
+}
+
 // formulation is one way to compute a workload, and its outcome.
 type formulation struct {
 	Name    string  `json:"name"`
@@ -77,7 +82,12 @@ type line struct {
 // crashed is the error of a peer that a signal has ended.
 type crashed struct{ signal os.Signal }
 
-func (e *crashed) Error() string { return "the peer crashed: " + e.signal.String() }
+func (e *crashed) Error() string {
+	if e.signal == syscall.SIGKILL {
+		return "the peer was killed, as the system does when memory ends"
+	}
+	return "the peer crashed: " + e.signal.String()
+}
 
 // start runs a peer and reads its greeting. Its stderr is shown if verbose.
 func start(cmd *exec.Cmd, patient time.Duration, verbose bool) (*child, error) {

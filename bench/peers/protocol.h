@@ -187,6 +187,9 @@ static int serve(const char *name, const char *version) {
                 fprintf(out, "],\"best\":\"%s\"}\n", best->name);
             else
                 fprintf(out, "],\"failure\":\"no formulation runs and agrees\"}\n");
+        } else if (!strcmp(op, "close")) {
+            best = 0;
+            fprintf(out, "{}\n");
         } else {
             fprintf(out, "{\"failure\":\"nothing is open\"}\n");
         }

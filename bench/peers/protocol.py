@@ -6,6 +6,8 @@ without arguments that computes everything once and waits for it. The step's
 result is a dict of what `Data.want` holds, anything that numpy can read.
 """
 
+import ctypes
+import gc
 import json
 import os
 import sys
@@ -57,14 +59,25 @@ def spin(step, seconds, least=3):
     return ns
 
 
+def release():
+    """Gives memory that is no longer used back to the system: malloc is told to keep it, for the sake of steps."""
+    gc.collect()
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+    except (AttributeError, OSError):  # not glibc
+        pass
+
+
 def choose(formulations, want, tolerance, patience, to_numpy, log):
     """Prepares, checks and times every formulation; keeps the fastest right one.
 
     After a third of gomoe's patience it begins no more, if one is right.
 
     Returns its step, or None, and what was found of each."""
-    best, table, begin = None, [], time.monotonic()
+    best, step, table, begin = None, None, [], time.monotonic()
     for name, prepare in formulations:
+        step = None  # one that was slower
+        release()
         row = {"name": name}
         table.append(row)
         if best and time.monotonic() - begin > patience / 3:
@@ -120,6 +133,10 @@ def serve(name, version, threads, workloads, to_numpy, resident=lambda: 0):
                 else:
                     step = best[1]
                     reply(formulations=table, best=best[2])
+            elif request["op"] == "close":
+                step = best = data = None
+                release()
+                reply()
             elif request["op"] == "time":
                 reply(ns=spin(step, request["seconds"], 1), resident=resident())
             else:
