@@ -9,7 +9,8 @@ import (
 
 // Pack says that a kernel works faster with a copy of one of its arguments in another
 // order, such as the order of a matrix product's panels. A plan keeps the copy of an
-// input for all steps in which the caller gives the same array; see Options.Keep.
+// input for all steps in which the caller gives the same array; see Options.Keep. Where ranks'
+// parts of the argument differ in size, every rank has room for the copy of the largest.
 type Pack struct {
 	Arg int // of Instr.In
 	// Layout identifies the order of the copy: a comparable value of a type of the
@@ -47,10 +48,10 @@ func (p *Plan) keep(donated map[string]int) {
 		for _, k := range in.Packs {
 			arg := in.In[k.Arg]
 			root := p.Root(arg)
-			if !inputs[root] || k.Type.Bytes() < keepLeast || p.Bufs[arg].Uneven != "" {
+			if !inputs[root] || k.Type.Bytes() < keepLeast {
 				continue
 			}
-			c := copyOf{root, p.Bufs[arg].Type.String(), k.Layout}
+			c := copyOf{root, p.Bufs[arg].Type.String() + p.Bufs[arg].Uneven, k.Layout}
 			b, ok := made[c]
 			if !ok {
 				b = len(p.Bufs)

@@ -64,6 +64,19 @@ func dotPacks(x, y, z graph.Type, r operandDims) []lowering.Pack {
 	if len(r.batch) > 0 || !same {
 		return nil
 	}
+	l, ok := matrixLayout(y, r)
+	if !ok {
+		return nil // y is copied in another order before it is multiplied
+	}
+	return l.pack(1, y.DType, 1, func(t graph.Type) (panelLayout, int) {
+		l, _ := matrixLayout(t, r)
+		return l, 1
+	})
+}
+
+// matrixLayout returns the layout of a matrix of type y with dimensions r. ok is false if
+// these have no common stride.
+func matrixLayout(y graph.Type, r operandDims) (l panelLayout, ok bool) {
 	strides := make([]int, y.Rank())
 	for i, s := y.Rank()-1, 1; i >= 0; i-- {
 		strides[i] = s
@@ -71,10 +84,7 @@ func dotPacks(x, y, z graph.Type, r operandDims) []lowering.Pack {
 	}
 	n, col, ok := merge(y.Shape, strides, r.free)
 	k, row, too := merge(y.Shape, strides, r.contract)
-	if !ok || !too {
-		return nil // y is copied in another order before it is multiplied
-	}
-	return panelLayout{k, n, row, col}.pack(1, y.DType, 1)
+	return panelLayout{k, n, row, col}, ok && too
 }
 
 // inType returns x in the element type d: x itself, or a converted copy.

@@ -14,30 +14,32 @@ import (
 type panelLayout struct{ k, n, row, col int }
 
 // pack returns the copy of argument arg with which products with `count` matrices of type d
-// are faster, nil if they gain nothing by a copy.
-func (l panelLayout) pack(arg int, d graph.DType, count int) []lowering.Pack {
+// are faster, nil if they gain nothing by a copy. of returns the layout and the number of the
+// matrices of a rank's part, which may be smaller than those of l and count.
+func (l panelLayout) pack(arg int, d graph.DType, count int, of func(t graph.Type) (panelLayout, int)) []lowering.Pack {
 	if count == 0 {
 		return nil
 	}
 	switch d {
 	case graph.BF16:
-		return packOf[array.Brain](l, arg, count)
+		return packOf[array.Brain](l, arg, count, of)
 	case graph.F32:
-		return packOf[float32](l, arg, count)
+		return packOf[float32](l, arg, count, of)
 	case graph.F64:
-		return packOf[float64](l, arg, count)
+		return packOf[float64](l, arg, count, of)
 	}
 	return nil
 }
 
-func packOf[E gemm.Number](l panelLayout, arg, count int) []lowering.Pack {
+func packOf[E gemm.Number](l panelLayout, arg, count int, of func(t graph.Type) (panelLayout, int)) []lowering.Pack {
 	size := gemm.PanelBytes[E](l.k, l.n, l.col != 1)
 	if size == 0 {
 		return nil
 	}
-	units := (l.n + gemm.PanelUnit - 1) / gemm.PanelUnit
 	return []lowering.Pack{{Arg: arg, Layout: l, Type: graph.T(graph.U8, count, size), Kernel: func(a *exec.Args) error {
 		x, mem := data[E](a.In[0]), a.Out[0].Bytes()
+		l, count := of(a.In[0].Type)
+		size, units := panelBytes[E](l), (l.n+gemm.PanelUnit-1)/gemm.PanelUnit
 		a.Parallel(count*units, 1+packGrain/(1+gemm.PanelUnit*l.k), func(lo, hi int) {
 			for u := lo; u < hi; u++ {
 				e, j := u/units, u%units*gemm.PanelUnit
@@ -48,6 +50,10 @@ func packOf[E gemm.Number](l panelLayout, arg, count int) []lowering.Pack {
 		return nil
 	}}}
 }
+
+// panelBytes returns the size of the panels of a matrix that has panels. A part of a
+// transposed matrix with one row or one column has strides of a matrix that is not.
+func panelBytes[E gemm.Number](l panelLayout) int { return gemm.PanelBytes[E](l.k, l.n, true) }
 
 // packGrain is how many numbers are worth a goroutine that copies them: some 20
 // microseconds.
@@ -67,8 +73,9 @@ func expertLayout(w graph.Type, transpose bool) panelLayout {
 // of all experts and has type w.
 func expertPacks(w graph.Type, transpose bool, args ...int) []lowering.Pack {
 	var packs []lowering.Pack
+	of := func(t graph.Type) (panelLayout, int) { return expertLayout(t, transpose), t.Shape[0] }
 	for _, arg := range args {
-		packs = append(packs, expertLayout(w, transpose).pack(arg, w.DType, w.Shape[0])...)
+		packs = append(packs, expertLayout(w, transpose).pack(arg, w.DType, w.Shape[0], of)...)
 	}
 	return packs
 }
@@ -81,7 +88,7 @@ func expertMatrix[E gemm.Number](a *exec.Args, arg, e int, transpose bool) gemm.
 	x := kernel.From(data[E](w), e*l.k*l.n)
 	m := gemm.Matrix[E]{X: x[:min(l.k*l.n, len(x))], Row: l.row, Col: l.col}
 	if mem := a.Packed(arg); mem != nil {
-		size := len(mem) / w.Type.Shape[0]
+		size := panelBytes[E](l)
 		m.Panels = gemm.PanelsIn(mem[e*size:(e+1)*size], l.k, l.n)
 	}
 	return m
