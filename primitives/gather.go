@@ -27,9 +27,15 @@ func Gather(x, indices *graph.Value, axis int) *graph.Value {
 
 func (GatherOp) Name() string { return "gather" }
 
+// Blocks says that weights in blocks are gathered as they are.
+func (GatherOp) Blocks() {}
+
 func (g GatherOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 2); err != nil {
 		return nil, err
+	}
+	if in[0].DType.IsBlock() && g.Axis == in[0].Rank()-1 {
+		return nil, fmt.Errorf("axis=%d of %s, along which its blocks lie; want another axis, or convert with convert_element_type dtype=f32", g.Axis, in[0])
 	}
 	return takenType(in[0], in[1], g.Axis)
 }
@@ -46,6 +52,9 @@ func takenType(x, indices graph.Type, axis int) ([]graph.Type, error) {
 }
 
 func (g GatherOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	if e.In[0].Type.DType.IsBlock() {
+		return []*graph.Value{nil, nil}, nil // weights in blocks have no cotangent
+	}
 	return []*graph.Value{ScatterAdd(zeros(e.In[0]), e.In[1], ct[0], g.Axis), nil}, nil
 }
 
@@ -71,7 +80,7 @@ func (g GatherOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		if err := inRange(indices, n); err != nil {
 			return err
 		}
-		run := inner * x.Type.DType.Size()
+		run := int(graph.T(x.Type.DType, inner).Bytes())
 		src, dst := x.Bytes(), y.Bytes()
 		a.Parallel(outer*len(indices), 1+(1<<16)/(1+run), func(lo, hi int) {
 			for k := lo; k < hi; k++ {
@@ -102,5 +111,5 @@ func (GatherOp) OutOfRange(index int32, at, n int) error {
 func (GatherOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[A..,N,B..], indices i32[I..]", Results: "t[A..,I..,B..]", Formula: "y[a.., i.., b..] = x[a.., indices[i..], b..]",
 		Params: "axis: the dimension N",
-		Notes:  "An index below 0 or not below N is an error of the run that names both: it is neither clamped nor counted from the end, and gives no NaN."}
+		Notes:  "An index below 0 or not below N is an error of the run that names both: it is neither clamped nor counted from the end, and gives no NaN. Weights in blocks are gathered as they are, along any axis but the last, and have no cotangent."}
 }
