@@ -2,6 +2,7 @@ package primitives_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,6 +11,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/vjp"
 )
 
 // balanced is two layers, one behind the other, and the mean of their balance losses, which
@@ -99,5 +101,59 @@ func TestContractBalanceLossBits(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Layers with their balance losses inside Remat sum the loads of their experts once, as without
+// Remat, and their gradients have the same bits.
+func TestContractBalanceLossInsideRemat(t *testing.T) {
+	const tokens, h, k = 16, 6, 2
+	build := func(op primitives.PrepareOp, remat bool) *graph.Program {
+		return trace(t, func(tr *graph.Tracer) []*graph.Value {
+			x, router := tr.Input("x", graph.F32, tokens, h), tr.Input("router", graph.F32, h, op.Experts)
+			kernel := tr.Input("kernel", graph.F32, op.Experts, h, h)
+			layer := func(_ *graph.Tracer, a []*graph.Value) []*graph.Value {
+				w, ids, scores := primitives.Route(primitives.RouteOp{TopK: k, Renormalize: true}, primitives.MatMul(a[0], a[1]), nil)
+				r := primitives.Prepare(op, ids)
+				return []*graph.Value{experts(r, a[0], w, a[2]), primitives.LoadBalanceLoss(scores, r.Demand, k)}
+			}
+			y, loss := x, []*graph.Value(nil)
+			for l := range 2 {
+				var out []*graph.Value
+				if args := []*graph.Value{y, router, kernel}; remat {
+					out = vjp.Remat(fmt.Sprint("layer", l), layer, args...)
+				} else {
+					out = layer(tr, args)
+				}
+				y, loss = out[0], append(loss, out[1])
+			}
+			all := primitives.Add(primitives.ReduceSum(primitives.Square(y)), primitives.Add(loss[0], loss[1]))
+			return append([]*graph.Value{all}, vjp.Gradients(all, x, router, kernel)...)
+		})
+	}
+	for _, op := range []primitives.PrepareOp{{Experts: 4}, {Experts: 4, Capacity: 6}} {
+		for _, s := range []spread{{}, {mesh: "ep=2", tokens: "ep"}, {mesh: "dp=2,ep=2", tokens: "dp.ep"}, {mesh: "dp=2", tokens: "dp"}} {
+			plain, again := build(op, false), build(op, true)
+			in := arrays{}
+			for _, v := range plain.In {
+				in[v.Name] = uniform(-1, 1)(rng(3), v.Type)
+			}
+			bytes := map[*graph.Program]int64{}
+			for _, p := range []*graph.Program{plain, again} {
+				plan, err := gomoe.Compile(p, s.config(t, p))
+				require.NoError(t, err)
+				for _, c := range plan.Report(1).Comm.Collectives {
+					if c.Op == "all_sum" && strings.HasPrefix(c.Prim, "ep_prepare") {
+						bytes[p] += c.Bytes
+					}
+				}
+			}
+			require.Equal(t, bytes[plain], bytes[again], "%s %+v: loads that are summed", s, op)
+			require.Equal(t, s.mesh != "" && op.Capacity == 0, bytes[again] > 0, "%s %+v", s, op)
+			want := s.run(t, plain, in)
+			for i, got := range s.run(t, again, in) {
+				sameBits(t, fmt.Sprintf("%s %+v: result %d", s, op, i), got, want[i])
+			}
+		}
 	}
 }

@@ -151,6 +151,9 @@ func (p PrepareOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{graph.T(graph.I32, t, k, 2), graph.T(graph.Bool, t, k), e, e, e}, nil
 }
 
+// Retain implements vjp.Retained: the loads of experts, a number for each, are a sum over the ranks.
+func (PrepareOp) Retain() []int { return []int{2, 3, 4} }
+
 func (PrepareOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
 
 func (p PrepareOp) Shard(c *sharding.Context) (sharding.Decision, error) {

@@ -26,12 +26,21 @@ func KeepAny(policies ...Keep) Keep {
 	}
 }
 
-// Remat applies fn to args and returns fn's results. The gradient keeps args alone: it
-// computes the other values of fn that it needs a second time, after the cotangents of
-// the results are there. No pass merges the second computation with the first. Results
-// and gradients have the same bits as without Remat, except that a cotangent which fn
-// adds to an argument several times is added up before other cotangents of the argument
-// are.
+// Retained is implemented by primitives some of whose results take little memory, and an exchange
+// between ranks to compute. The gradient keeps those of these results that fn uses, whatever the
+// policy.
+type Retained interface {
+	graph.Primitive
+	// Retain returns the numbers of the results.
+	Retain() []int
+}
+
+// Remat applies fn to args and returns fn's results. The gradient keeps args alone, and what is
+// Retained, such as the loads of experts. It computes the other values of fn that it needs a
+// second time, after the cotangents of the results are there. No pass merges the second
+// computation with the first. Results and gradients have the same bits as without Remat, except
+// that a cotangent which fn adds to an argument several times is added up before other cotangents
+// of the argument are.
 //
 // fn is traced here into a program of this name. Other values of the surrounding trace that
 // fn uses become arguments, too. Remat may be used inside fn and inside the body of a loop,
@@ -67,14 +76,14 @@ func RematKeep(name string, keep Keep, fn Forward, args ...*graph.Value) []*grap
 	return graph.Apply(graph.RematOp{Fn: p, Keep: len(p.Out) - n}, append(consts, args...)...)[:n]
 }
 
-// kept returns the results that the policy keeps, in order.
+// kept returns the results that the policy keeps and those that are Retained, in order.
 func kept(eqns []*graph.Eqn, keep Keep) []*graph.Value {
-	if keep == nil {
-		return nil
-	}
-	with := map[*graph.Eqn]bool{}
+	with, used := map[*graph.Eqn]bool{}, map[*graph.Value]bool{}
 	for i := len(eqns) - 1; i >= 0; i-- {
-		if e := eqns[i]; with[e] || keep(e) {
+		for _, v := range eqns[i].In {
+			used[v] = true
+		}
+		if e := eqns[i]; with[e] || keep != nil && keep(e) {
 			with[e] = true
 			for _, v := range e.In {
 				if v.Def != nil && !v.Type.DType.IsFloat() {
@@ -87,6 +96,14 @@ func kept(eqns []*graph.Eqn, keep Keep) []*graph.Value {
 	for _, e := range eqns {
 		if with[e] {
 			out = append(out, e.Out...)
+			continue
+		}
+		if r, ok := e.Prim.(Retained); ok {
+			for _, i := range r.Retain() {
+				if used[e.Out[i]] {
+					out = append(out, e.Out[i])
+				}
+			}
 		}
 	}
 	return out
