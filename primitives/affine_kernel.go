@@ -20,24 +20,28 @@ func affineKernel(q affine, transpose bool, align *int) exec.Kernel {
 }
 
 func affineProduct[T float](a *exec.Args, q affine, transpose bool, align *int) error {
-	d, w := array.DTypeOf[T](), a.In[1]
-	y := a.Out[0]
-	if y.Type.DType != d {
-		y = room(a, y.Type.With(d))
+	return resultIn(a, array.DTypeOf[T](), func(a *exec.Args) error {
+		t, n, k := affineTilesAt[T](q)(a, 1)
+		p := exec.New[decodedProduct[T]](a)
+		*p = decodedProduct[T]{x: data[T](inType(a, a.In[0], array.DTypeOf[T]())), y: data[T](a.Out[0]), w: t, n: n, k: k, transpose: transpose}
+		if align == nil {
+			p.all(a)
+		} else {
+			p.zones(a, data[int32](a.In[4]), *align) // the engine sets rows between zones to zero
+		}
+		return nil
+	})
+}
+
+// affineTilesAt finds the weights, argument `at`, whose scales and biases are the next arguments, and
+// the rows and columns of a matrix.
+func affineTilesAt[T float](q affine) func(a *exec.Args, at int) (_ decoder[T], n, k int) {
+	return func(a *exec.Args, at int) (_ decoder[T], n, k int) {
+		w := a.In[at]
+		t := exec.New[affineTiles[T]](a)
+		*t = affineTiles[T]{affine: q, w: data[uint32](w), scales: a.In[at+1], biases: a.In[at+2], n: w.Type.Shape[w.Type.Rank()-2], k: q.columns(w.Type)}
+		return t, t.n, t.k
 	}
-	t := exec.New[affineTiles[T]](a)
-	*t = affineTiles[T]{affine: q, w: data[uint32](w), scales: a.In[2], biases: a.In[3], n: w.Type.Shape[w.Type.Rank()-2], k: q.columns(w.Type)}
-	p := exec.New[decodedProduct[T]](a)
-	*p = decodedProduct[T]{x: data[T](inType(a, a.In[0], d)), y: data[T](y), w: t, n: t.n, k: t.k, transpose: transpose}
-	if align == nil {
-		p.all(a)
-	} else {
-		p.zones(a, data[int32](a.In[4]), *align) // the engine sets rows between zones to zero
-	}
-	if y.Type.DType != a.Out[0].Type.DType {
-		return convert(a, a.Out[0], y)
-	}
-	return nil
 }
 
 // affineTiles are matrices of n times k numbers with scales and biases.

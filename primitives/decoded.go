@@ -1,7 +1,9 @@
 package primitives
 
 import (
+	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/exec"
+	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/internal/kernel/gemm"
 )
@@ -10,6 +12,10 @@ import (
 // which is the block of gemm.Multiply, so that sums have the bits of a product with decoded
 // weights; and at most decodedWide along the other one.
 const decodedDeep, decodedWide = 256, 128
+
+// Of rows that are read through an index, decodedRows are gathered at a time: 64 KiB of f32, beside
+// as much of the tile.
+const decodedRows = 64
 
 // decoder sets tile to rows [r0, r1) and columns [c0, c1) of matrix e, row by row.
 type decoder[T float] interface {
@@ -20,6 +26,7 @@ type decoder[T float] interface {
 // at a time.
 type decodedProduct[T float] struct {
 	x, y      []T
+	behind    *indexedRows // the rows, if they are read through an index; otherwise nil
 	w         decoder[T]
 	n, k      int  // rows and columns of a matrix
 	transpose bool // rows have k elements and results n
@@ -36,10 +43,15 @@ func (p *decodedProduct[T]) deep() int {
 func (p *decodedProduct[T]) wide() int { return p.n + p.k - p.deep() }
 
 // multiply sets elements [from, to) of `count` results, from result start on, to the
-// product with matrix e. tile has room for decodedDeep times decodedWide numbers.
-func (p *decodedProduct[T]) multiply(tile []T, e, start, count, from, to int) {
+// product with matrix e. room is what roomFor says.
+func (p *decodedProduct[T]) multiply(room []T, e, start, count, from, to int) {
 	deep, wide := p.deep(), p.wide()
-	x, y := kernel.From(p.x, start*deep), p.y[start*wide:]
+	tile, gathered := room[:decodedDeep*decodedWide], room[decodedDeep*decodedWide:]
+	var x []T
+	if p.behind == nil {
+		x = kernel.From(p.x, start*deep)
+	}
+	y := p.y[start*wide:]
 	for j := from; j < to; {
 		end := min((j/decodedWide+1)*decodedWide, to)
 		if deep == 0 {
@@ -49,16 +61,35 @@ func (p *decodedProduct[T]) multiply(tile []T, e, start, count, from, to int) {
 		}
 		for at := 0; at < deep; at += decodedDeep {
 			some := min(decodedDeep, deep-at)
+			brs, bcs := end-j, 1
 			if p.transpose {
+				brs, bcs = 1, some
 				p.w.decode(tile, e, j, end, at, at+some)
-				gemm.Multiply(count, end-j, some, x[at:], deep, 1, tile, 1, some, y[j:], wide, at > 0)
 			} else {
 				p.w.decode(tile, e, at, at+some, j, end)
-				gemm.Multiply(count, end-j, some, x[at:], deep, 1, tile, end-j, 1, y[j:], wide, at > 0)
+			}
+			if p.behind == nil {
+				gemm.Multiply(count, end-j, some, x[at:], deep, 1, tile, brs, bcs, y[j:], wide, at > 0)
+				continue
+			}
+			for i := 0; i < count; i += decodedRows {
+				rows := min(decodedRows, count-i)
+				for r := range rows {
+					widenRow(gathered[r*some:][:some], p.behind.part(start+i+r, at, some), p.behind.d)
+				}
+				gemm.Multiply(rows, end-j, some, gathered, some, 1, tile, brs, bcs, y[i*wide+j:], wide, at > 0)
 			}
 		}
 		j = end
 	}
+}
+
+// roomFor returns how many numbers multiply has room for: a tile, and rows that are gathered.
+func (p *decodedProduct[T]) roomFor() int {
+	if p.behind == nil {
+		return decodedDeep * decodedWide
+	}
+	return decodedDeep * (decodedWide + decodedRows)
 }
 
 // all makes the product of all rows with one matrix.
@@ -76,7 +107,7 @@ func (p *decodedProduct[T]) zones(a *exec.Args, counts []int32, align int) {
 		return
 	}
 	z := weightZones{counts, align, p.wide()}
-	exec.Share(a, z.work(), 1+decodedGrain/(1+p.deep()), decodedPieces[T]{p, z, exec.RoomsOf[T](a, decodedDeep*decodedWide)})
+	exec.Share(a, z.work(), 1+decodedGrain/(1+p.deep()), decodedPieces[T]{p, z, exec.RoomsOf[T](a, p.roomFor())})
 }
 
 // decodedGrain is how many decoded weights, counted as weightZones counts them, are worth a
@@ -90,6 +121,20 @@ type decodedPieces[T float] struct {
 }
 
 func (s *decodedPieces[T]) Piece(lo, hi int) {
-	tile := s.rooms.Take()
-	s.z.each(lo, hi, func(e, start, count, from, to int) { s.p.multiply(tile, e, start, count, from, to) })
+	room := s.rooms.Take()
+	s.z.each(lo, hi, func(e, start, count, from, to int) { s.p.multiply(room, e, start, count, from, to) })
+}
+
+// gatheredDecoded is the product of rows of type d that are read through an index, the arguments
+// before argument n, with the matrices that `of` finds from argument n on.
+func gatheredDecoded[T float](of func(a *exec.Args, at int) (w decoder[T], n, k int), transpose bool, align, n int, placed bool, d graph.DType) exec.Kernel {
+	product := func(a *exec.Args) error {
+		rows, p := exec.New[indexedRows](a), exec.New[decodedProduct[T]](a)
+		*rows = indexedRowsOf(a, a.In, placed, d)
+		w, out, in := of(a, n)
+		*p = decodedProduct[T]{y: data[T](a.Out[0]), behind: rows, w: w, n: out, k: in, transpose: transpose}
+		p.zones(a, data[int32](a.In[len(a.In)-1]), align) // the engine sets rows between zones to zero
+		return nil
+	}
+	return func(a *exec.Args) error { return resultIn(a, array.DTypeOf[T](), product) }
 }

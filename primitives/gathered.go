@@ -3,6 +3,7 @@ package primitives
 import (
 	"unsafe"
 
+	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/internal/kernel/gemm"
@@ -17,12 +18,18 @@ import (
 // for each row in expert order, the row that has arrived. Otherwise they are tokens, the place
 // of each pair and the row of each place. At is -1 for rows that belong to no pair.
 func leftRows[E gemm.Number](a *exec.Args, placed bool) gemm.Left[E] {
+	x := a.In[0]
+	return gemm.Left[E]{X: view[E](x.Bytes()), Row: rowSize(x) / int(unsafe.Sizeof(E(0))), At: rowIndex(a, a.In, placed)}
+}
+
+// rowIndex returns for each row in expert order the row of args[0]; see leftRows.
+func rowIndex(a *exec.Args, args []array.Array, placed bool) []int32 {
 	if placed {
-		return gemm.Left[E]{X: view[E](a.In[0].Bytes()), Row: a.In[0].Type.Shape[1] / int(unsafe.Sizeof(E(0))), At: data[int32](a.In[1])}
+		return data[int32](args[1])
 	}
-	place, recv := data[int32](a.In[1]), data[int32](a.In[2])
-	k := a.In[1].Type.Shape[1]
-	at := exec.MakeDirty[int32](a, a.In[2].Type.Len())
+	place, recv := data[int32](args[1]), data[int32](args[2])
+	k := args[1].Type.Shape[1]
+	at := exec.MakeDirty[int32](a, args[2].Type.Len())
 	for i := range at {
 		at[i] = -1
 	}
@@ -31,8 +38,11 @@ func leftRows[E gemm.Number](a *exec.Args, placed bool) gemm.Left[E] {
 			at[recv[j]] = int32(pair / k)
 		}
 	}
-	return gemm.Left[E]{X: data[E](a.In[0]), Row: a.In[0].Type.Shape[1], At: at}
+	return at
 }
+
+// rowSize returns the bytes of a row of an array of two dimensions.
+func rowSize(x array.Array) int { return x.Type.Shape[1] * x.Type.DType.Size() }
 
 // gatheredRows is fused with rows x, of k elements, that are read through an index.
 type gatheredRows[E gemm.Number] struct {

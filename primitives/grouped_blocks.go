@@ -23,7 +23,7 @@ func groupedBlocks(transpose bool, align int) exec.Kernel {
 	if !transpose {
 		return wide
 	}
-	rounded := inFloat(groupedRounded(align), nil)
+	rounded := inFloat(groupedRounded(align, 1, roundedInOrder), nil)
 	return func(a *exec.Args) error {
 		if floatType(a) == graph.F64 {
 			return wide(a)
@@ -32,20 +32,47 @@ func groupedBlocks(transpose bool, align int) exec.Kernel {
 	}
 }
 
-// groupedRounded multiplies rows that are rounded to int8 with rows of weights. The
-// work is cut between rows of weights, so that each is read once, which matters when
-// there are few tokens.
-func groupedRounded(align int) exec.Kernel {
+// rounder returns the first n rows of the arguments, of h elements each, rounded to int8 for
+// products with weights of type d.
+type rounder func(a *exec.Args, d graph.DType, h, n int) []byte
+
+// roundedInOrder is the rounder of rows of f32, argument 0.
+func roundedInOrder(a *exec.Args, d graph.DType, h, n int) []byte {
+	return roundedRows(a, d, data[float32](a.In[0]), h, n)
+}
+
+// roundedThrough returns the rounder of rows of type t that are read through an index.
+func roundedThrough(placed bool, t graph.DType) rounder {
+	return func(a *exec.Args, d graph.DType, h, n int) []byte {
+		x, size := indexedRowsOf(a, a.In, placed, t), blocks.RowBytes(d, h)
+		rows, rooms := lined(a, n*size), exec.RoomsOf[float32](a, h)
+		a.Parallel(n, 1+dotGrain/(1+h), func(lo, hi int) {
+			room := rooms.Take()
+			for i := lo; i < hi; i++ {
+				if x.at[i] >= 0 {
+					widenRow(room, x.part(i, 0, h), t)
+					blocks.Round(d, h, rows[i*size:(i+1)*size], room)
+				}
+			}
+		})
+		return rows
+	}
+}
+
+// groupedRounded multiplies rows that are rounded to int8 with rows of weights, argument
+// `at`. The work is cut between rows of weights, so that each is read once, which matters when
+// there are few tokens. The result is f32.
+func groupedRounded(align, at int, rounded rounder) exec.Kernel {
 	return func(a *exec.Args) error {
-		x, w, y := data[float32](a.In[0]), a.In[1].Bytes(), data[float32](a.Out[0])
-		d, h, f := a.In[1].Type.DType, a.In[0].Type.Shape[1], a.Out[0].Type.Shape[1]
+		w, y := a.In[at].Bytes(), data[float32](a.Out[0])
+		d, h, f := a.In[at].Type.DType, a.In[at].Type.Shape[2], a.Out[0].Type.Shape[1]
 		if f == 0 {
 			return nil
 		}
 		matrix := graph.T(d, f, h).Bytes()
 		// Rows between zones are not read here; the engine sets them to zero.
-		z := weightZones{data[int32](a.In[2]), align, f}
-		rows := roundedRows(a, d, x, h, z.end())
+		z := weightZones{data[int32](a.In[at+1]), align, f}
+		rows := rounded(a, d, h, z.end())
 		chunked(a, z.work(), 1+quantGrain/(1+h), func(lo, hi int) {
 			q := blockProducts{d: d, deep: h, f: f, rows: rows}
 			z.each(lo, hi, func(e, start, count, from, to int) {
@@ -57,20 +84,42 @@ func groupedRounded(align int) exec.Kernel {
 	}
 }
 
-// groupedSwiGLUBlocks is groupedSwiGLU with weights in blocks: it computes both
-// products of some rows of weights, with the bits of groupedRounded, and then swiglu
-// of these.
-func groupedSwiGLUBlocks(align int) exec.Kernel {
+// gatheredBlocks is groupedRounded for rows of type d that are read through an index. The result
+// has their type.
+func gatheredBlocks(align, n int, placed bool, d graph.DType) exec.Kernel {
+	product := groupedRounded(align, n, roundedThrough(placed, d))
+	return func(a *exec.Args) error { return resultIn(a, graph.F32, product) }
+}
+
+// resultIn runs a kernel whose result has type d, and rounds the result to its own type.
+func resultIn(a *exec.Args, d graph.DType, k exec.Kernel) error {
+	y := a.Out[0]
+	if y.Type.DType == d {
+		return k(a)
+	}
+	a.Out[0] = room(a, y.Type.With(d))
+	err := k(a)
+	wide := a.Out[0]
+	if a.Out[0] = y; err != nil || a.Dry() != nil {
+		return err
+	}
+	return convert(a, y, wide)
+}
+
+// groupedSwiGLUBlocks is groupedSwiGLU with weights in blocks, argument `at` and the next one: it
+// computes both products of some rows of weights, with the bits of groupedRounded, and then
+// swiglu of these.
+func groupedSwiGLUBlocks(align, at int, rounded rounder) exec.Kernel {
 	return func(a *exec.Args) error {
-		x, gate, up, y := data[float32](a.In[0]), a.In[1].Bytes(), a.In[2].Bytes(), data[float32](a.Out[0])
-		d, h, f := a.In[1].Type.DType, a.In[0].Type.Shape[1], a.Out[0].Type.Shape[1]
+		gate, up, y := a.In[at].Bytes(), a.In[at+1].Bytes(), data[float32](a.Out[0])
+		d, h, f := a.In[at].Type.DType, a.In[at].Type.Shape[2], a.Out[0].Type.Shape[1]
 		if f == 0 {
 			return nil
 		}
 		matrix := graph.T(d, f, h).Bytes()
-		z := weightZones{data[int32](a.In[3]), align, f}
+		z := weightZones{data[int32](a.In[at+2]), align, f}
 		end := z.end()
-		rows := roundedRows(a, d, x, h, end)
+		rows := rounded(a, d, h, end)
 		var g, u []float32
 		if len(a.Out) == 3 {
 			g, u = data[float32](a.Out[1]), data[float32](a.Out[2])

@@ -11,9 +11,9 @@ import (
 
 // Rows in expert order are copies: of tokens, or of the rows that have arrived. If all
 // instructions that read them can read a row through an index instead, no copies are made.
-// The rules joinIndexed and joinRowDots change these instructions one after another, and the
-// last of them takes away the instruction that made the copies, unless that also makes the
-// weights of the rows: then joinOnlyWeights leaves it that.
+// The rules joinIndexed, joinRowDots and joinDequantized change these instructions one after
+// another, and the last of them takes away the instruction that made the copies, unless that also
+// makes the weights of the rows: then joinOnlyWeights leaves it that.
 
 // rowSource is an instruction that puts rows in expert order.
 type rowSource struct {
@@ -79,8 +79,13 @@ func once(p *lowering.Peephole, in *lowering.Instr, rows int) bool {
 // readsThrough are the readers of the host.
 func readsThrough(p *lowering.Peephole, in *lowering.Instr, rows int) bool {
 	switch in.Name {
+	case "grouped_matmul_blocks":
+		// Other products convert weights, and multiply in the type of the rows.
+		return in.Prim.(GroupedMatMulOp).Transpose && p.Bufs[rows].Type.DType != graph.F64 && in.In[0] == rows && once(p, in, rows)
+	case "grouped_swiglu_blocks", "grouped_scaled_matmul", "grouped_affine_matmul":
+		return in.In[0] == rows && once(p, in, rows)
 	case "mul":
-		if d := p.Bufs[rows].Type.DType; d != graph.F32 && d != graph.F64 || len(in.In) != 2 || !once(p, in, rows) {
+		if len(in.In) != 2 || !once(p, in, rows) {
 			return false
 		}
 		if _, _, ok := spreadWeights(p, in, rows); ok {
@@ -149,7 +154,7 @@ func indexed(p *lowering.Peephole, i int, reads readers) ([]int, lowering.Instr,
 		}
 		n, placed := len(s.args), s.placed
 		others, args := s.gone(p, i), slices.Concat(s.args, in.In[:at], in.In[at+1:])
-		h, name := lowering.Host{}, in.Name
+		h, name, d := lowering.Host{}, in.Name, p.Bufs[b].Type.DType
 		switch in.Name {
 		case "grouped_matmul":
 			t := in.Prim.(GroupedMatMulOp).Transpose
@@ -165,6 +170,22 @@ func indexed(p *lowering.Peephole, i int, reads readers) ([]int, lowering.Instr,
 			if at == 1 {
 				name += "_right"
 			}
+		case "grouped_matmul_blocks":
+			h.Kernel = gatheredBlocks(in.Align, n, placed, d)
+		case "grouped_swiglu_blocks":
+			h.Kernel = groupedSwiGLUBlocks(in.Align, n, roundedThrough(placed, d))
+		case "grouped_scaled_matmul":
+			t := in.Prim.(GroupedScaledMatMulOp).Transpose
+			h.Kernel = gatheredDecoded(scaledTilesAt[float32], t, in.Align, n, placed, d)
+			if d == graph.F64 {
+				h.Kernel = gatheredDecoded(scaledTilesAt[float64], t, in.Align, n, placed, d)
+			}
+		case "grouped_affine_matmul":
+			g := in.Prim.(GroupedAffineMatMulOp)
+			h.Kernel = gatheredDecoded(affineTilesAt[float32](g.affine()), g.Transpose, in.Align, n, placed, d)
+			if d == graph.F64 {
+				h.Kernel = gatheredDecoded(affineTilesAt[float64](g.affine()), g.Transpose, in.Align, n, placed, d)
+			}
 		case "mul":
 			weights, spread, ok := spreadWeights(p, in, b)
 			if !ok {
@@ -175,6 +196,12 @@ func indexed(p *lowering.Peephole, i int, reads readers) ([]int, lowering.Instr,
 			}
 			args = append(slices.Clone(s.args), weights)
 			h.Kernel = inFloat(gatheredWeighted[float32](n, placed), gatheredWeighted[float64](n, placed))
+			if isNarrow(d) {
+				h.Kernel = narrowWeighted(n, placed, d)
+			}
+		}
+		if h.Dry == nil && in.Name != "mul" { // weights that are not numbers
+			h.Dry = counted(oneExpert(p.Bufs[b].Type, p.Bufs[in.In[1]].Type), h.Kernel)
 		}
 		return others, lowering.Instr{Name: name + "_gathered", Prim: in.Prim, Pos: in.Pos, Out: in.Out, In: args, Zones: in.Zones, Align: in.Align, Host: h}, true
 	}
@@ -199,9 +226,12 @@ func joinRowDots(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 			continue
 		}
 		n, placed := len(s.args), s.placed
+		k := inFloat(gatheredDots[float32](n, placed), gatheredDots[float64](n, placed))
+		if d := p.Bufs[b].Type.DType; isNarrow(d) {
+			k = narrowDots(n, placed, d)
+		}
 		return append(s.gone(p, mi), mi), lowering.Instr{Name: "row_dots_gathered", Prim: in.Prim, Pos: in.Pos, Out: in.Out,
-			In: append(slices.Clone(s.args), other(m, b)), Zones: in.Zones, Align: in.Align,
-			Host: lowering.Host{Kernel: inFloat(gatheredDots[float32](n, placed), gatheredDots[float64](n, placed))}}, true
+			In: append(slices.Clone(s.args), other(m, b)), Zones: in.Zones, Align: in.Align, Host: lowering.Host{Kernel: k}}, true
 	}
 	return none()
 }

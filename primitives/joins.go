@@ -13,7 +13,7 @@ import (
 func Joins() [][]lowering.Join {
 	return [][]lowering.Join{
 		{joinSwiGLU, joinSwiGLUBlocks, joinSwiGLUGrad, joinMatmulSum, joinWeights},
-		{joinIndexed, joinRowDots},
+		{joinIndexed, joinRowDots, joinDequantized},
 		{joinOnlyWeights},
 	}
 }
@@ -90,7 +90,7 @@ func joinSwiGLUBlocks(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool)
 	if !ok || p.Bufs[j.gate.weights].Type.DType != p.Bufs[j.up.weights].Type.DType {
 		return none()
 	}
-	k := groupedSwiGLUBlocks(j.gate.Align)
+	k := groupedSwiGLUBlocks(j.gate.Align, 1, roundedInOrder)
 	rows := oneExpert(p.Bufs[j.gate.rows].Type, p.Bufs[j.gate.weights].Type)
 	return j.others(), j.joined("grouped_swiglu_blocks", lowering.Host{Dry: counted(rows, k), Kernel: k}), true
 }

@@ -15,12 +15,13 @@ type scaledTiles[T float] struct {
 	n, k   int
 }
 
-// scaledProduct returns the product of a's arguments: rows, weights and scales.
-func scaledProduct[T float](a *exec.Args, transpose bool) *decodedProduct[T] {
-	w, rank := a.In[1], a.In[1].Type.Rank()
+// scaledTilesAt returns the weights, argument `at`, whose scales are the next argument, and the
+// rows and columns of a matrix.
+func scaledTilesAt[T float](a *exec.Args, at int) (_ decoder[T], n, k int) {
+	w, rank := a.In[at], a.In[at].Type.Rank()
 	t := exec.New[scaledTiles[T]](a)
 	t.w, t.n, t.k = w.Bytes(), w.Type.Shape[rank-2], w.Type.Shape[rank-1]
-	t.scales = data[T](inType(a, a.In[2], array.DTypeOf[T]()))
+	t.scales = data[T](inType(a, a.In[at+1], array.DTypeOf[T]()))
 	for i := range t.values {
 		v := array.E4M3(i).Float32()
 		if w.Type.DType == graph.F8_E5M2 {
@@ -28,8 +29,14 @@ func scaledProduct[T float](a *exec.Args, transpose bool) *decodedProduct[T] {
 		}
 		t.values[i] = T(v)
 	}
+	return t, t.n, t.k
+}
+
+// scaledProduct returns the product of a's arguments: rows, weights and scales.
+func scaledProduct[T float](a *exec.Args, transpose bool) *decodedProduct[T] {
+	t, n, k := scaledTilesAt[T](a, 1)
 	p := exec.New[decodedProduct[T]](a)
-	*p = decodedProduct[T]{x: data[T](a.In[0]), y: data[T](a.Out[0]), w: t, n: t.n, k: t.k, transpose: transpose}
+	*p = decodedProduct[T]{x: data[T](a.In[0]), y: data[T](a.Out[0]), w: t, n: n, k: k, transpose: transpose}
 	return p
 }
 
