@@ -87,7 +87,7 @@ func llama(name, module, pack string) peer {
 		}
 		cmd.Env = append(cmd.Env, "BENCH_PEERS_LLAMA="+module)
 		return cmd, nil
-	}, nil}
+	}, []string{"BENCH_PEERS_REPACK=0"}}
 }
 
 // notInstalled is the error of a peer that is not installed.

@@ -20,6 +20,11 @@ PACKAGE = os.environ["BENCH_PEERS_LLAMA"]
 IK = PACKAGE == "ik_llama_cpp"
 ll = importlib.import_module(PACKAGE + "._ctypes_api" if IK else PACKAGE)
 
+# Forms of the weights. Repacking them may choose kernels of AMX, which crash in some virtual machines.
+FORMS = [("weights repacked", True), ("weights as in the file", False)]
+if os.environ.get("BENCH_PEERS_REPACK") == "0":
+    del FORMS[0]
+
 
 class Model:
     """A model with a context."""
@@ -109,7 +114,7 @@ def once(m, data, step):
 def variants(data, params, sequences, make):
     """Formulations with weights as they lie in the file and repacked. A formulation that is measured must have its model
     open: it is opened again where another one was in between."""
-    for name, repack in (("weights repacked", True), ("weights as in the file", False)):
+    for name, repack in FORMS:
 
         def prepare(repack=repack):
             state = [opened(params["file"], params["room"], sequences, repack)]
@@ -160,7 +165,7 @@ def prompt(data, params, threads):
 
 
 def opening(data, params, threads):
-    for name, repack in (("weights repacked", True), ("weights as in the file", False)):
+    for name, repack in FORMS:
 
         def prepare(repack=repack):
             first = [True]
@@ -194,7 +199,7 @@ def served(data, params, threads):
     """The package's server, which answers one request after another."""
 
     def prepare():
-        m = opened(params["file"], params["room"], 1, True)
+        m = opened(params["file"], params["room"], 1, FORMS[0][1])
         want = checked(m, data)
         current.pop().close()
         with socket.socket() as s:
