@@ -19,8 +19,11 @@ const (
 	claimFrom = 64 << 10
 	// collectFrom is the size in bytes from which on a step collects garbage to find what
 	// nobody refers to. A collection of a heap without many pointers takes some 0.3 ms, and
-	// fresh memory some 0.25 ms per MiB.
+	// fresh memory some 0.25 to 0.7 ms per MiB.
 	collectFrom = 2 << 20
+	// gatherTo is how many bytes of results are left to gather before a collection where a
+	// step's results are smaller: it then finds the memory of several steps at once.
+	gatherTo = 16 << 20
 	// scannedFor says for how many bytes of results one byte of pointers may be looked at:
 	// a collection goes through all memory with pointers in it, at about a quarter of the
 	// speed at which fresh memory is made.
@@ -91,16 +94,25 @@ func (k *claim) memory() []piece {
 	return k.parts
 }
 
-// reclaim takes back as much memory as the results of the next step want beyond what the
+// reclaim takes back as much memory as the results of the next steps want beyond what the
 // ranks have to spare, and leaves to Go's collector what else nobody refers to. It collects
 // garbage if that is likely to pay.
 func (s *Session) reclaim() {
 	c := &s.claims
-	if len(c.list) == 0 || s.lacking() == 0 {
+	if len(c.list) == 0 {
 		return
 	}
-	hope := s.sweep()
-	if hope < collectFrom {
+	step := s.wants()
+	if !s.lacks(1) {
+		return
+	}
+	steps := int(max(gatherTo/step, 1))
+	s.lacks(steps)
+	hope, enough := s.sweep(), int64(collectFrom)
+	if steps > 1 {
+		enough = max(enough, step*int64(steps)/2)
+	}
+	if hope < enough {
 		return
 	}
 	if c.skip > 0 {
@@ -119,26 +131,34 @@ func (s *Session) reclaim() {
 	c.skip = c.next
 }
 
-// lacking finds out what the results want beyond what the ranks have to spare, and returns
-// how many parts of results that are.
-func (s *Session) lacking() (parts int) {
+// wants counts the large parts of results that a step makes, and returns their bytes.
+func (s *Session) wants() (bytes int64) {
 	for _, r := range s.ranks {
-		if r.lacking == nil {
-			r.lacking, r.used = map[int64]int{}, map[int64]int{}
-		}
-		clear(r.lacking)
-		for _, p := range r.plan.Out {
-			if root := r.plan.Root(p.Buf); r.made(root) && r.plan.Bufs[root].Type.Bytes() >= claimFrom {
-				r.lacking[r.plan.Bufs[root].Type.Bytes()]++
+		if r.wanted == nil {
+			r.wanted, r.lacking, r.used = map[int64]int{}, map[int64]int{}, map[int64]int{}
+			for _, p := range r.plan.Out {
+				if root := r.plan.Root(p.Buf); r.made(root) && r.plan.Bufs[root].Type.Bytes() >= claimFrom {
+					r.wanted[r.plan.Bufs[root].Type.Bytes()]++
+				}
 			}
 		}
-		for size, n := range r.lacking {
-			n = max(n-r.spare.count(size), 0)
-			r.lacking[size] = n
-			parts += n
+		for size, n := range r.wanted {
+			bytes += size * int64(n)
 		}
 	}
-	return parts
+	return bytes
+}
+
+// lacks finds out what the results of that many steps want beyond what the ranks have to
+// spare, and reports whether that is anything.
+func (s *Session) lacks(steps int) (any bool) {
+	for _, r := range s.ranks {
+		for size, n := range r.wanted {
+			r.lacking[size] = max(n*steps-r.spare.count(size), 0)
+			any = any || r.lacking[size] > 0
+		}
+	}
+	return any
 }
 
 // sweep gives the memory that nobody refers to any more to ranks that lack it. It returns

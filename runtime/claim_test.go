@@ -22,12 +22,18 @@ const largeLen = 2 << 20
 // elements are n.
 func large(t *testing.T, mesh string, n float64) (*runtime.Session, map[string]*runtime.Array) {
 	t.Helper()
+	return sized(t, mesh, largeLen, n)
+}
+
+// sized returns what large does, of that length.
+func sized(t *testing.T, mesh string, length int, n float64) (*runtime.Session, map[string]*runtime.Array) {
+	t.Helper()
 	p := trace(t, func(tr *graph.Tracer) []*graph.Value {
-		x := tr.Input("x", graph.F64, largeLen)
+		x := tr.Input("x", graph.F64, length)
 		return []*graph.Value{perElement("twice", x, func(x float64) float64 { return 2 * x }), perElement("square", x, func(x float64) float64 { return x * x })}
 	})
 	s := open(t, plan(t, p, toy.Setup{Mesh: mesh, Place: places(mesh, "x")}), runtime.Options{})
-	return s, map[string]*runtime.Array{"x": constant(t, s, n)}
+	return s, map[string]*runtime.Array{"x": constantOf(t, s, length, n)}
 }
 
 // perElement returns f of the elements of x.
@@ -44,7 +50,12 @@ func perElement(name string, x *graph.Value, f func(float64) float64) *graph.Val
 // constant returns an input x of s.
 func constant(t *testing.T, s *runtime.Session, n float64) *runtime.Array {
 	t.Helper()
-	a := array.New(graph.T(graph.F64, largeLen))
+	return constantOf(t, s, largeLen, n)
+}
+
+func constantOf(t *testing.T, s *runtime.Session, length int, n float64) *runtime.Array {
+	t.Helper()
+	a := array.New(graph.T(graph.F64, length))
 	for i := range array.Data[float64](a) {
 		array.Data[float64](a)[i] = n
 	}
@@ -99,6 +110,24 @@ func TestDroppedResults(t *testing.T) {
 	}
 	all(t, "a result that is held", held[0], 6)
 	all(t, "a result that is held", held[1], 9)
+}
+
+// Results that are too small for a collection in every step gather, and a collection takes back those of several steps.
+func TestDroppedSmallResults(t *testing.T) {
+	s, in := sized(t, "a=2", 64<<10, 3) // 1 MiB of results
+	gort.GC()
+	steps := func() {
+		for range 64 {
+			_, err := s.Run(t.Context(), in)
+			require.NoError(t, err)
+		}
+	}
+	if got := made(steps); got > 40<<20 {
+		t.Errorf("64 steps whose results are dropped take %d bytes at first, want the 16 MiB that gather and what Go's own collections leave", got)
+	}
+	if got := made(steps); got > 8<<20 {
+		t.Errorf("64 more steps take %d bytes, want next to none", got)
+	}
 }
 
 // A part keeps its memory when its Array is dropped. So does a result that is an input of a later step, or was donated or recycled and lives on in

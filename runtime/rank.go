@@ -31,18 +31,18 @@ type rank struct {
 	summed   []summed // per input of the plan
 	from     []*block // per buffer of an input or a result: the block that owns its memory
 	views    []view   // of inputs and results; they change with every step
-	// By size in bytes: how many parts of results the next step lacks, and how many such
-	// parts that the session claims are used; see Session.reclaim.
-	lacking, used map[int64]int
-	kept          []kept // per buffer
-	worker        *worker[call]
-	lane          *lane    // nil if no collective runs beside kernels
-	remote        *remote  // nil without a device
-	copies        []copied // per buffer: copies of inputs that the device does not see
-	temps         *block   // the arena, if the device's heap owns it
-	hold          *holding
-	loops         map[*lowering.Instr]*loop
-	bodies        []*rank // of the loops
+	// By size in bytes: how many large parts of results a step makes, how many the next steps
+	// lack, and how many that the session claims are used; see Session.reclaim.
+	wanted, lacking, used map[int64]int
+	kept                  []kept // per buffer
+	worker                *worker[call]
+	lane                  *lane    // nil if no collective runs beside kernels
+	remote                *remote  // nil without a device
+	copies                []copied // per buffer: copies of inputs that the device does not see
+	temps                 *block   // the arena, if the device's heap owns it
+	hold                  *holding
+	loops                 map[*lowering.Instr]*loop
+	bodies                []*rank // of the loops
 	// Of a rank that runs the body of a loop: the number of the iteration's first
 	// collective, and the iteration, which is -1 for other ranks.
 	seq, iteration int
