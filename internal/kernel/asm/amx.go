@@ -14,6 +14,10 @@ const (
 	workBlocks = 64
 	workConfig = 72
 	workEdge   = 80
+
+	workRowStride  = 88
+	workSquareStep = 96
+	workSixteen    = 104
 )
 
 // vex returns the first three bytes of an instruction of map 0F38. They have the upper
@@ -66,10 +70,10 @@ func tileDot(sum, x, y int) {
 }
 
 // amxTile writes a function for C = A·B, or C += A·B, where C is blocks of rows by cols
-// tiles, one below the other. One assembly function configures, uses and releases the
-// tiles, so that the goroutine cannot lose them. If round is set, C is of bf16 and is not
-// added to; the sums of a block go through memory of their own, as no instruction reads
-// vectors from tiles.
+// tiles, one below the other. A is read where it lies, or from squares. One assembly function
+// configures, uses and releases the tiles, so that the goroutine cannot lose them. If round is
+// set, C is of bf16 and is not added to; the sums of a block go through memory of their own,
+// as no instruction reads vectors from tiles.
 func amxTile(rows, cols int, round bool) {
 	name, what := fmt.Sprintf("amxTile%dx%d", rows, cols), "multiplies"
 	if round {
@@ -80,77 +84,89 @@ func amxTile(rows, cols int, round bool) {
 	t := Load(Param("t"), reg.RAX)
 	load := func(offset int, r reg.GPPhysical) { MOVQ(Mem{Base: t, Disp: offset}, r) }
 	var (
-		left, deep          = reg.RCX, reg.RDX // the blocks left, and the steps left
-		a0, a1, astride     = reg.RSI, reg.R11, reg.R13
-		b, bstride          = reg.RDI, reg.R12
-		c0, c1, cstride     = reg.R8, reg.R10, reg.R9
-		config, step        = reg.RBX, reg.R15
-		sum, x, y       int = 0, 4, 6
+		left, steps               = reg.RCX, reg.RDX // the blocks left, and the steps left
+		a0, a1, astride, next     = reg.RSI, reg.R11, reg.R13, reg.R12
+		b, bstride                = reg.RDI, reg.R9
+		c, tmp                    = reg.R8, reg.RBX
+		start, sixteen            = reg.R10, reg.R15 // of A in this block, and from there to 16 rows below
+		sum, x, y             int = 0, 4, 6
 	)
-	load(workConfig, config)
+	load(workConfig, tmp)
+	code("LDTILECFG (BX)", append(vex(nil, tmp, 0, 0), 0x49, byte(number(tmp)&7))...)
 	load(workBlocks, left)
-	load(workA, a0)
-	load(workC, c0)
-	load(workCStride, cstride)
-	load(workBStride, bstride)
-	MOVQ(U32(64), astride)
-	code("LDTILECFG (BX)", append(vex(nil, config, 0, 0), 0x49, byte(number(config)&7))...)
-	Label("blocks")
-	load(workDeep, deep)
-	load(workB, b)
-	if rows > 1 {
-		MOVQ(deep, a1)
-		SHLQ(Imm(10), a1)
-		ADDQ(a0, a1)
-		MOVQ(cstride, c1)
-		SHLQ(Imm(4), c1)
-		ADDQ(c0, c1)
-	}
-	c := []reg.Register{c0, c1}
-	if !round {
-		load(workAdd, step)
-		TESTQ(step, step)
-		JZ(LabelRef("zero"))
+	load(workA, start)
+	load(workSixteen, sixteen)
+	load(workC, c)
+	load(workRowStride, astride)
+	load(workSquareStep, next)
+	MOVQ(U32(64*cols), bstride)
+	// each calls do for every sum, with the address of its part of C and the distance of rows.
+	each := func(do func(tile int, base, stride reg.Register, disp int8)) {
+		cstride, row := steps, tmp // which are not needed between blocks
+		load(workCStride, cstride)
+		MOVQ(c, row)
 		for i := range rows {
 			for j := range cols {
-				tileLoad(sum+2*i+j, c[i], cstride, int8(64*j))
+				do(sum+2*i+j, row, cstride, int8(64*j))
+			}
+			if i < rows-1 {
+				rows16 := a1 // which is not needed either
+				MOVQ(cstride, rows16)
+				SHLQ(Imm(4), rows16)
+				ADDQ(rows16, row)
 			}
 		}
+	}
+	zero := func() {
+		for i := range rows {
+			for j := range cols {
+				tileZero(sum + 2*i + j)
+			}
+		}
+	}
+	Label("blocks")
+	if !round {
+		CMPQ(Mem{Base: t, Disp: workAdd}, Imm(0))
+		JEQ(LabelRef("zero"))
+		each(tileLoad)
 		JMP(LabelRef("steps"))
 		Label("zero")
 	}
-	for i := range rows {
-		for j := range cols {
-			tileZero(sum + 2*i + j)
-		}
-	}
+	zero()
 	Label("steps")
-	MOVQ(bstride, step)
-	SHLQ(Imm(4), step)
+	load(workDeep, steps)
+	load(workB, b)
+	MOVQ(start, a0)
+	if rows > 1 {
+		LEAQ(Mem{Base: start, Index: sixteen, Scale: 1}, a1)
+	}
 	Label("loop")
 	tileLoad(x, a0, astride, 0)
-	for j := range cols {
-		tileLoad(y+j, b, bstride, int8(64*j))
-		tileDot(sum+j, x, y+j)
+	tileLoad(y, b, bstride, 0)
+	tileDot(sum, x, y)
+	if cols > 1 {
+		tileLoad(y+1, b, bstride, 64)
+		tileDot(sum+1, x, y+1)
 	}
 	if rows > 1 {
 		tileLoad(x+1, a1, astride, 0)
 		for j := range cols {
 			tileDot(sum+2+j, x+1, y+j)
 		}
-		ADDQ(I32(1024), a1)
+		ADDQ(next, a1)
 	}
-	ADDQ(I32(1024), a0)
-	ADDQ(step, b)
-	DECQ(deep)
+	ADDQ(next, a0)
+	ADDQ(I32(16*64*cols), b)
+	DECQ(steps)
 	JNZ(LabelRef("loop"))
+
 	if round {
-		edge, pitch := config, step // which are not needed any more in this block
+		edge, cstride := tmp, steps
 		load(workEdge, edge)
-		MOVQ(U32(64*cols), pitch)
+		load(workCStride, cstride)
 		for i := range rows {
 			for j := range cols {
-				tileStore(sum+2*i+j, edge, pitch, int8(64*j))
+				tileStore(sum+2*i+j, edge, bstride, int8(64*j))
 			}
 			ADDQ(I32(16*64*cols), edge)
 		}
@@ -159,29 +175,16 @@ func amxTile(rows, cols int, round bool) {
 			VMOVUPS(Mem{Base: edge, Disp: 64 * cols * r}, reg.Z0)
 			VMOVUPS(Mem{Base: edge, Disp: 64*cols*r + 64}, reg.Z1)
 			code("VCVTNE2PS2BF16 Z0, Z1, Z2", 0x62, 0xf2, 0x77, 0x48, 0x72, 0xd0)
-			VMOVUPS(reg.Z2, Mem{Base: c0})
-			ADDQ(cstride, c0)
+			VMOVUPS(reg.Z2, Mem{Base: c})
+			ADDQ(cstride, c)
 		}
-		MOVQ(a1, a0)
-		DECQ(left)
-		JNZ(LabelRef("blocks"))
-		code("TILERELEASE", 0xc4, 0xe2, 0x78, 0x49, 0xc0)
-		VZEROUPPER()
-		RET()
-		return
+	} else {
+		each(tileStore)
+		cstride := steps
+		SHLQ(Imm(uint64(3+rows)), cstride)
+		ADDQ(cstride, c)
 	}
-	for i := range rows {
-		for j := range cols {
-			tileStore(sum+2*i+j, c[i], cstride, int8(64*j))
-		}
-	}
-	if rows > 1 { // the next block begins where the second tiles end
-		MOVQ(a1, a0)
-		MOVQ(cstride, step)
-		SHLQ(Imm(4), step)
-		ADDQ(c1, step)
-		MOVQ(step, c0)
-	}
+	LEAQ(Mem{Base: start, Index: sixteen, Scale: uint8(rows)}, start)
 	DECQ(left)
 	JNZ(LabelRef("blocks"))
 	code("TILERELEASE", 0xc4, 0xe2, 0x78, 0x49, 0xc0)

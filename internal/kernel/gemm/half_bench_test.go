@@ -27,12 +27,15 @@ func BenchmarkGemmHalf(b *testing.B) {
 					deep := min(s.deep, 512) // of 64 rows and columns it fits
 					x := narrowed[array.Brain](numbers.Normals[float32](r, deep*(s.most+s.wide)))
 					tile, rows := s.tile(s.most, s.wide/pairLanes)
-					w.work = halfWork{blocks: 1, config: &w.config, deep: deep / 2, a: unsafe.Pointer(&x[deep*s.wide]), b: unsafe.Pointer(&x[0]),
-						bstride: uintptr(4 * s.wide), c: unsafe.Pointer(&w.edge), cstride: uintptr(4 * s.wide)}
+					b0, edge := unsafe.Pointer(&x[0]), unsafe.Pointer(&w.edge()[0])
+					w.work = halfWork{blocks: 1, config: &w.config, deep: deep / 2, b: b0, bstride: uintptr(4 * s.wide), c: edge, cstride: uintptr(4 * s.wide)}
+					l := pairLeft{copies: make([]uint32, deep/2*s.most), pairs: deep / 2}
+					copy(brains(l.copies), x[deep*s.wide:])
 					if s.squares {
 						w.work.deep = deep / (2 * squarePairs)
 					}
 					for b.Loop() {
+						l.of(&w.work, 0, s.most)
 						tile(w.work.of())
 					}
 					report(b, rows, s.wide, deep)

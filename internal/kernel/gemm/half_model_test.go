@@ -99,8 +99,8 @@ func (w *halfWork) squaresModel(rows, vecs int) {
 				}
 				for q := range w.deep {
 					*c = tileModel(*c, squarePairs, func(p int) (x, y uint32) {
-						square := (row/squareRows*w.deep + q) * squareRows * squarePairs
-						return *word(w.a, 4*(square+row%squareRows*squarePairs+p)), *word(w.b, (squarePairs*q+p)*int(w.bstride)+4*j)
+						square := row/squareRows*int(w.sixteen) + q*int(w.squareStep)
+						return *word(w.a, square+row%squareRows*int(w.rowStride)+4*p), *word(w.b, (squarePairs*q+p)*int(w.bstride)+4*j)
 					})
 				}
 			}

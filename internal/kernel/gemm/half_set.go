@@ -24,8 +24,8 @@ type halfSet struct {
 	// round is the largest tile, which rounds its sums to C of bf16. It is nil where there is
 	// none. It does work.blocks blocks of rows, and puts their sums at work.edge on the way.
 	round func(*byte)
-	// squares says that A is copied in squares of 16 rows by 32 columns and not
-	// in pairs of columns, and that a tile does work.blocks blocks of rows.
+	// squares says that tiles read A as squares of 16 rows by 32 columns, where it lies or
+	// from copies, and not as pairs of columns, and that a tile does work.blocks blocks of rows.
 	squares bool
 	// streams, for 1, 2 and 4 rows, add A·B to sums at work.c; see asm/half.go, and
 	// asm/amx_stream.go where A is copied in squares. They are for at most `few` rows. Without
@@ -69,6 +69,9 @@ type halfWork struct {
 	blocks  int
 	config  *tileConfig
 	edge    unsafe.Pointer
+	// In bytes: from a row of A to the next, from a square to the next in k, and to the one
+	// below.
+	rowStride, squareStep, sixteen uintptr
 }
 
 // These lines compile only if the offsets are those in asm/set.go and asm/amx.go.
@@ -83,6 +86,9 @@ const (
 	_ = -(unsafe.Offsetof(halfWork{}.blocks) ^ 64)
 	_ = -(unsafe.Offsetof(halfWork{}.config) ^ 72)
 	_ = -(unsafe.Offsetof(halfWork{}.edge) ^ 80)
+	_ = -(unsafe.Offsetof(halfWork{}.rowStride) ^ 88)
+	_ = -(unsafe.Offsetof(halfWork{}.squareStep) ^ 96)
+	_ = -(unsafe.Offsetof(halfWork{}.sixteen) ^ 104)
 )
 
 func (t *halfWork) of() *byte { return (*byte)(unsafe.Pointer(t)) }

@@ -182,19 +182,46 @@ func halfOfExtremes[E Half, R Result](t *testing.T) {
 	r := rand.New(rand.NewPCG(23, 24))
 	for i := range 60 {
 		p := newHalfProduct[E, R](r, 1+r.IntN(20), 1+r.IntN(60), 1+r.IntN(40))
-		for _, x := range [][]E{p.a, p.b} {
-			for j := range x {
-				switch r.IntN(3 + 6*(i%2)) {
-				case 0: // any sign, exponent and fraction: few are not finite
-					x[j] = E(r.Uint32())
-				case 1: // products of two of these have bits on both sides of the smallest normal number
-					x[j] = E(r.IntN(2)<<15 | (55+r.IntN(20))<<7 | r.IntN(128))
-				case 2:
-					x[j] = E(r.IntN(2)<<15 | r.IntN(200))
-				}
+		extremes(r, i, p.a, p.b)
+		p.check(t)
+	}
+}
+
+// extremes puts such numbers in some places of xs, in fewer where i is odd.
+func extremes[E Half](r *rand.Rand, i int, xs ...[]E) {
+	for _, x := range xs {
+		for j := range x {
+			switch r.IntN(3 + 6*(i%2)) {
+			case 0: // any sign, exponent and fraction: few are not finite
+				x[j] = E(r.Uint32())
+			case 1: // products of two of these have bits on both sides of the smallest normal number
+				x[j] = E(r.IntN(2)<<15 | (55+r.IntN(20))<<7 | r.IntN(128))
+			case 2:
+				x[j] = E(r.IntN(2)<<15 | r.IntN(200))
 			}
 		}
-		p.check(t)
+	}
+}
+
+// Streams, which multiply few rows, have the bits of tiles, of extremes too.
+func TestGemmHalfStreams(t *testing.T) {
+	r := rand.New(rand.NewPCG(35, 36))
+	for i := range 80 {
+		p := newHalfProduct[array.Brain, float32](r, 1+i%streamRows, 128+r.IntN(300), 1+r.IntN(300))
+		p.brs, p.bcs = p.n, 1
+		p.b = narrowed[array.Brain](numbers.Normals[float32](r, p.k*p.n))
+		if i >= 20 {
+			extremes(r, i, p.a, p.b)
+		}
+		for _, k := range available() {
+			if k.bf16 == nil || k.bf16.streams[0] == nil {
+				continue
+			}
+			tiles, s := k, *k.bf16
+			s.streams = [3]func(*byte){}
+			tiles.bf16 = &s
+			numbers.SameBits(t, k.name+" "+k.half()+" "+p.String(), p.by(k), p.by(tiles))
+		}
 	}
 }
 

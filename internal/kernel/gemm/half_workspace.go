@@ -13,7 +13,8 @@ type halfWorkspace struct {
 	dry    *kernel.Dry // nil in a real run
 	work   halfWork
 	config tileConfig
-	edge   [32 * 32]float32 // a tile at the edge of C, of which only a part is in C
+	// A tile of C of which only a part is in C, or which is rounded.
+	edges []float32
 	// Copies of A and B, and sums. They grow when needed.
 	a, b, c, sums []float32
 	pa, pb        []uint32
@@ -46,6 +47,10 @@ func roundedOf[R Result](w *halfWorkspace, c []R, ldc int) taker {
 	}
 	return nil
 }
+
+// edge returns memory for a tile of C. It begins where a cache line does: a block of a tile, 512
+// deep, takes a tenth longer if rows of its sums lie across lines.
+func (w *halfWorkspace) edge() []float32 { return kernel.Take(w.dry, &w.edges, 32*32) }
 
 // halfWorkspaces keeps workspaces between products.
 var halfWorkspaces sync.Pool
