@@ -17,7 +17,7 @@ const (
 	NEON
 	AVX2
 	AVX512
-	AMX // AVX512, but products of bf16 use AMX's tiles
+	AMX // AVX512, but products of bf16, and of many rows with weights in blocks, use AMX's tiles
 )
 
 // String returns the kind's name in GOMOE_KERNELS.

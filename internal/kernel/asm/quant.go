@@ -66,6 +66,8 @@ func quant() {
 	wide := quantSet{set{name: "avx512", wide: true}, &table}
 	wide.panels()
 	wide.packs()
+	wide.tiles()
+	wide.tilePacks()
 	narrow := quantSet{set{name: "avx2"}, &table}
 	narrow.narrowPanels()
 	narrow.narrowPacks()

@@ -28,9 +28,9 @@ func (q quantSet) packs() {
 	q.packUnit("Q4K", 144, 8192+14*panelLine, packing.q4k)
 	q.packUnit("Q2K", 84, 8192+10*panelLine, packing.q2k)
 	q.packUnit("Q6K", 210, 8192+25*panelLine, packing.q6k)
-	q.packUnit("Q8", groupLen*34, panelGroup+4*panelLine, packing.q8)
-	q.packUnit("MX", groupLen*17, panelGroup+4*panelLine, packing.mx)
-	q.packUnit("Group", groupRow, panelGroup+8*panelLine, packing.group)
+	q.packUnit("Q8", groupLen*34, panelGroup+4*panelLine, func(p packing) { p.q8(false) })
+	q.packUnit("MX", groupLen*17, panelGroup+4*panelLine, func(p packing) { p.mx(12) })
+	q.packUnit("Group", groupRow, panelGroup+8*panelLine, func(p packing) { p.group(false) })
 }
 
 // packUnit writes a function with a loop over units: of `size` bytes in a row, and of
@@ -160,23 +160,14 @@ func joined(low, high reg.VecVirtual) reg.VecVirtual {
 
 func (p packing) q4k() {
 	place := places([8]int{0, 2, 1, 3, 4, 6, 5, 7})
-	a, b, c := p.gather(4), p.gather(8), p.gather(12)
-	// six returns number j of 6 bits: see quant.Q4Scale.
-	six := func(v reg.VecVirtual, j, shift int) reg.VecVirtual {
-		if j < 4 {
-			return p.bits(v, 8*j, p.long(63))
-		}
-		x := p.bits(c, 8*(j-4)+shift, p.long(15))
-		VPTERNLOGD(Imm(0xf8), p.long(0x30), right(v, 8*(j-4)+2), x) // x | v>>… & 0x30
-		return x
-	}
+	scales, offsets := p.q4kNumbers()
 	for j := range 8 {
-		s := six(a, j, 0)
+		s := scales(j)
 		VCVTDQ2PS(s, s)
 		p.store(s, 64+place[j])
 	}
 	for j := 0; j < 8; j += 2 {
-		p.store(joined(six(b, j, 4), six(b, j+1, 4)), 72+j/2)
+		p.store(joined(offsets(j), offsets(j+1)), 72+j/2)
 	}
 	d := p.gather(0)
 	p.f16(d, 0, 76)
@@ -188,6 +179,23 @@ func (p packing) q4k() {
 			p.store(p.bits(v, 4, p.table.same(15)), 8*place[part+1]+i%8)
 		})
 	}
+}
+
+// q4kNumbers returns what computes the scales and the offsets, 8 of each, of every row.
+func (p packing) q4kNumbers() (scales, offsets func(j int) reg.VecVirtual) {
+	a, b, c := p.gather(4), p.gather(8), p.gather(12)
+	// six returns number j of 6 bits: see quant.Q4Scale.
+	six := func(v reg.VecVirtual, j, shift int) reg.VecVirtual {
+		if j < 4 {
+			return p.bits(v, 8*j, p.long(63))
+		}
+		x := p.bits(c, 8*(j-4)+shift, p.long(15))
+		VPTERNLOGD(Imm(0xf8), p.long(0x30), right(v, 8*(j-4)+2), x) // x | v>>… & 0x30
+		return x
+	}
+	scales = func(j int) reg.VecVirtual { return six(a, j, 0) }
+	offsets = func(j int) reg.VecVirtual { return six(b, j, 4) }
+	return scales, offsets
 }
 
 func (p packing) q2k() {
@@ -241,22 +249,28 @@ func (p packing) q6k() {
 			high := ZMM()
 			VMOVDQU64(Mem{Base: tmp, Disp: 64 * (8*half + i%8)}, high)
 			for k := range 2 { // the lower and the upper bits
-				w, from := p.bits(v, 4*k, p.table.same(15)), high
-				switch shift := i/8*2 + 4*k - 4; { // how far the two bits are above where they go
-				case shift < 0:
-					from = ZMM()
-					VPSLLD(Imm(uint64(-shift)), high, from)
-				default:
-					from = right(high, shift)
-				}
-				VPTERNLOGD(Imm(0xf8), p.table.same(0x30), from, w)
-				p.store(w, 32*half+16*k+i)
+				p.store(p.q6kWeights(v, high, i, k), 32*half+16*k+i)
 			}
 		})
 	}
 }
 
-func (p packing) q8() {
+// q6kWeights returns line 16k+i of a half: its lower bits are in v, and its upper ones in high.
+func (p packing) q6kWeights(v, high reg.VecVirtual, i, k int) reg.VecVirtual {
+	w, from := p.bits(v, 4*k, p.table.same(15)), high
+	switch shift := i/8*2 + 4*k - 4; { // how far the two bits are above where they go
+	case shift < 0:
+		from = ZMM()
+		VPSLLD(Imm(uint64(-shift)), high, from)
+	default:
+		from = right(high, shift)
+	}
+	VPTERNLOGD(Imm(0xf8), p.table.same(0x30), from, w)
+	return w
+}
+
+// q8 writes weights with 128 added, or as they are if signed is set; and group, too.
+func (p packing) q8(signed bool) {
 	for b := range groupLen {
 		p.f16(p.gather(34*b), 0, 32+b)
 	}
@@ -267,13 +281,16 @@ func (p packing) q8() {
 			row.Disp += 34
 			VINSERTI64X4(Imm(1), row, v, v)
 		}, func(i int, v reg.VecVirtual) {
-			VPXORD(p.table.same(0x80), v, v)
+			if !signed {
+				VPXORD(p.table.same(0x80), v, v)
+			}
 			p.store(v, 16*two+i)
 		})
 	}
 }
 
-func (p packing) mx() {
+// mx writes weights with `more` added.
+func (p packing) mx(more int) {
 	scales := GP64()
 	LEAQ(NewDataAddr(Symbol{Name: "quantScales", Static: true}, 0), scales)
 	for b := range groupLen {
@@ -283,7 +300,7 @@ func (p packing) mx() {
 		p.store(d, 32+b)
 	}
 	values := ZMM()
-	VMOVDQU64(p.table.vector(func(i int) uint8 { return value(i, 12) }), values)
+	VMOVDQU64(p.table.vector(func(i int) uint8 { return value(i, more) }), values)
 	p.turned(func(row Mem, v reg.VecVirtual) {
 		row.Disp = 1
 		VBROADCASTI32X4(row, v)
@@ -300,14 +317,16 @@ func (p packing) mx() {
 	})
 }
 
-func (p packing) group() {
+func (p packing) group(signed bool) {
 	for b := range groupLen {
 		p.store(p.gather(groupScale+4*b), 32+b)
 		p.store(p.gather(groupSums+4*b), 36+b)
 	}
 	for half := range 2 {
 		p.turned(bytes64At(64*half), func(i int, v reg.VecVirtual) {
-			VPXORD(p.table.same(0x80), v, v)
+			if !signed {
+				VPXORD(p.table.same(0x80), v, v)
+			}
 			p.store(v, 16*half+i)
 		})
 	}

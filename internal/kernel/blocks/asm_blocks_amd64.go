@@ -282,6 +282,51 @@ func avx512PackMX(t *byte)
 //go:noescape
 func avx512PackGroup(t *byte)
 
+// amxPanelQ4K adds the products of a panel of weights with tiles of rows of x.
+//
+//go:noescape
+func amxPanelQ4K(t *byte)
+
+// amxPanelQ6K adds the products of a panel of weights with tiles of rows of x.
+//
+//go:noescape
+func amxPanelQ6K(t *byte)
+
+// amxPanelQ2K adds the products of a panel of weights with tiles of rows of x.
+//
+//go:noescape
+func amxPanelQ2K(t *byte)
+
+// amxPanelBlock adds the products of a panel of weights with tiles of rows of x.
+//
+//go:noescape
+func amxPanelBlock(t *byte)
+
+// avx512PackTileQ4K writes 16 rows of weights to one half of a panel.
+//
+//go:noescape
+func avx512PackTileQ4K(t *byte)
+
+// avx512PackTileQ6K writes 16 rows of weights to one half of a panel.
+//
+//go:noescape
+func avx512PackTileQ6K(t *byte)
+
+// avx512PackTileQ8 writes 16 rows of weights to one half of a panel.
+//
+//go:noescape
+func avx512PackTileQ8(t *byte)
+
+// avx512PackTileMX writes 16 rows of weights to one half of a panel.
+//
+//go:noescape
+func avx512PackTileMX(t *byte)
+
+// avx512PackTileGroup writes 16 rows of weights to one half of a panel.
+//
+//go:noescape
+func avx512PackTileGroup(t *byte)
+
 // avx2PanelQ4K2 adds the products of a panel of weights with 2 of the rows x.
 //
 //go:noescape

@@ -88,6 +88,10 @@ type set struct {
 	// for weights that are unpacked to groups.
 	blockPanels [quantTypes]*panelSet
 	groupPanels [groupTypes]*panelSet
+	// blockTiles and groupTiles are blockPanels and groupPanels for so many rows of x that tiles
+	// are worth it.
+	blockTiles [quantTypes]*panelSet
+	groupTiles [groupTypes]*panelSet
 	// unpack makes groups of blocks. groupIndex is the index of a type.
 	unpack [groupTypes]func(*byte)
 }

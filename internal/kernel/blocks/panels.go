@@ -20,6 +20,8 @@ type panelSet struct {
 	// as many.
 	tile     int
 	products *[panelTile]func(*byte)
+	// tiles, if it is set, multiplies a panel with many rows of x in AMX's tiles, and products is nil.
+	tiles func(*byte)
 }
 
 const (
@@ -27,9 +29,9 @@ const (
 	panelTile = 6
 	panelLine = 4 * panelRows // the bytes of four weights of each row
 	// panelPiece is how many elements of its rows a panel has at most. It then takes 160 to
-	// 180 KiB of the second-level cache.
+	// 180 KiB of the second-level cache, and up to 268 KiB if it is for tiles.
 	panelPiece = 4096
-	panelBytes = panelPiece / quantSuper * (quantSuper/4 + 25) * panelLine
+	panelBytes = panelPiece / quantSuper * tileBytes
 	// panelGroups is how many groups are unpacked at a time, for types that have groups.
 	panelGroups = 8
 	// panelLeast is how many rows of x are worth a panel. Making one takes as long as
@@ -43,7 +45,7 @@ type packArgs struct {
 	n       int
 	panel   *byte
 	base    *byte // where offsets begin
-	tmp     *[1024]byte
+	tmp     *[4096]byte
 	rows    [16]*byte
 	offsets [16]int32 // rows[i] - base
 }
@@ -81,11 +83,16 @@ type panelWork struct {
 	panel  [panelBytes]byte // first, so that it begins at a page
 	sums   [quantMost][panelRows]float32
 	half   [panelTile * panelLine]byte
-	tmp    [1024]byte
+	tmp    [4096]byte
 	groups [panelRows * panelGroups]quant.Group
 	pack   packArgs
 	args   panelArgs
 	unpack unpackArgs
+
+	tiles    tileArgs
+	config   tileConfig
+	tileSums [tileRows][panelRows]float32
+	tileInts [4][32][panelRows]int32
 }
 
 // panelWorks keeps the memory of products that ended for later ones.
@@ -111,9 +118,15 @@ func (s *set) panels(d graph.DType, m, n, k int) *panelSet {
 		return nil
 	}
 	if quant.HasGroups(d) {
+		if f := s.groupTiles[groupIndex(d)]; f != nil && m >= tileLeast {
+			return f
+		}
 		return s.groupPanels[groupIndex(d)]
 	}
 	if isSuper(d) || k%quantGroup == 0 {
+		if f := s.blockTiles[quantIndex(d)]; f != nil && m >= tileLeast {
+			return f
+		}
 		return s.blockPanels[quantIndex(d)]
 	}
 	return nil
@@ -122,9 +135,12 @@ func (s *set) panels(d graph.DType, m, n, k int) *panelSet {
 func (p *panelProduct) multiply() {
 	work := panelWorks.Get().(*panelWork)
 	defer panelWorks.Put(work)
-	parts := 1 // into which the rows of x are cut; each is multiplied with all panels
+	parts, most := 1, quantMost // into which the rows of x are cut; each is multiplied with all panels
+	if p.tiles != nil {
+		most = tileRows
+	}
 	if p.k > panelPiece {
-		parts = (p.m + quantMost - 1) / quantMost
+		parts = (p.m + most - 1) / most
 	}
 	for part := range parts {
 		i0, i1 := p.m*part/parts, p.m*(part+1)/parts
@@ -133,6 +149,10 @@ func (p *panelProduct) multiply() {
 			for from := 0; from < p.k; from += panelPiece {
 				to := min(from+panelPiece, p.k)
 				units := p.packPanel(work, j, from, to)
+				if p.tiles != nil {
+					p.tiles32(work, i0, i1, j, from, units, to == p.k)
+					continue
+				}
 				p.products32(work, i0, i1, j, from, units, to == p.k)
 			}
 		}

@@ -3,12 +3,15 @@ package blocks
 import (
 	"golang.org/x/sys/cpu"
 
+	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
 // setOf returns the functions of k, nil for the portable kernels.
 func setOf(k kernel.Kind) *set {
-	switch k.Vectors() {
+	switch k {
+	case kernel.AMX:
+		return amxSet()
 	case kernel.AVX512:
 		return avx512Set()
 	case kernel.AVX2:
@@ -88,4 +91,29 @@ func avx512Set() *set {
 		super:       avx2RoundSuper,
 		group:       avx2RoundGroup,
 	}
+}
+
+// amxSet is avx512Set with products of many rows in tiles, but for types with offsets in groups:
+// these took as long in tiles.
+func amxSet() *set {
+	s := avx512Set()
+	if s.pairs[0] == nil { // without VNNI
+		return s
+	}
+	panel := func(size int, pack, tiles func(*byte)) *panelSet {
+		return &panelSet{size: size, rows: 16, pack: pack, tiles: tiles}
+	}
+	s.blockTiles = [quantTypes]*panelSet{
+		panel((32+4)*panelLine, avx512PackTileQ8, amxPanelBlock),
+		panel((128+6)*panelLine, avx512PackTileQ4K, amxPanelQ4K),
+		panel((128+1)*panelLine, avx512PackTileQ6K, amxPanelQ6K),
+		panel((64+10)*panelLine, avx512PackQ2K, amxPanelQ2K),
+		nil,
+		panel((32+4)*panelLine, avx512PackTileMX, amxPanelBlock),
+	}
+	groups := panel((32+8)*panelLine, avx512PackTileGroup, amxPanelBlock)
+	for _, d := range []graph.DType{graph.Q4_0, graph.Q5_0, graph.Q3_K, graph.IQ3_XXS, graph.IQ4_NL, graph.IQ4_XS} {
+		s.groupTiles[groupIndex(d)] = groups
+	}
+	return s
 }

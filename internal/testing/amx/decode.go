@@ -12,11 +12,13 @@ const (
 	load
 	store
 	dotBrain
+	dotSigned
+	dotMixed
 )
 
 // String returns the instruction's name.
 func (o op) String() string {
-	return [...]string{"LDTILECFG", "TILERELEASE", "TILEZERO", "TILELOADD", "TILESTORED", "TDPBF16PS"}[o]
+	return [...]string{"LDTILECFG", "TILERELEASE", "TILEZERO", "TILELOADD", "TILESTORED", "TDPBF16PS", "TDPBSSD", "TDPBSUD"}[o]
 }
 
 // instruction is one of AMX's. dst is the tile of ModRM.reg, x that of ModRM.rm and y that of
@@ -63,6 +65,10 @@ func decode(code []byte) (instruction, error) {
 		i.op = store
 	case opcode == 0x5c && prefix == pF3 && !memory && i.y < 8:
 		i.op = dotBrain
+	case opcode == 0x5e && prefix == pF2 && !memory && i.y < 8:
+		i.op = dotSigned
+	case opcode == 0x5e && prefix == pF3 && !memory && i.y < 8:
+		i.op = dotMixed
 	default:
 		return instruction{}, fmt.Errorf("% x is an instruction that is not known here", code[:min(len(code), 8)])
 	}

@@ -12,13 +12,24 @@ import (
 
 // Every instruction of AMX in the kernels' assembly is decoded as what its comment says.
 func TestDecode(t *testing.T) {
-	const source = "../../kernel/gemm/asm_half_amd64.s"
+	seen := map[op]bool{}
+	for _, source := range []string{"../../kernel/gemm/asm_half_amd64.s", "../../kernel/blocks/asm_blocks_amd64.s"} {
+		decodeAll(t, source, seen)
+	}
+	for o := loadConfig; o <= dotMixed; o++ {
+		if !seen[o] {
+			t.Errorf("no %s in the kernels' assembly", o)
+		}
+	}
+}
+
+// decodeAll decodes what is in a file, and notes what it has seen.
+func decodeAll(t *testing.T, source string, seen map[op]bool) {
 	text, err := os.ReadFile(source)
 	if err != nil {
 		t.Fatal(err)
 	}
 	names := []string{"AX", "CX", "DX", "BX", "SP", "BP", "SI", "DI", "R8", "R9", "R10", "R11", "R12", "R13", "R14", "R15"}
-	seen := map[op]bool{}
 	parts := regexp.MustCompile(`(LONG|WORD|BYTE) \$0x([0-9a-f]+)`)
 	for n, line := range strings.Split(string(text), "\n") {
 		_, want, ok := strings.Cut(line, " // ")
@@ -52,7 +63,7 @@ func TestDecode(t *testing.T) {
 			got += fmt.Sprintf(" %s, TMM%d", at(), i.dst)
 		case store:
 			got += fmt.Sprintf(" TMM%d, %s", i.dst, at())
-		case dotBrain:
+		case dotBrain, dotSigned, dotMixed:
 			got += fmt.Sprintf(" TMM%d, TMM%d, TMM%d", i.y, i.x, i.dst)
 		}
 		if got != want {
@@ -65,17 +76,12 @@ func TestDecode(t *testing.T) {
 			}
 		}
 	}
-	for o := loadConfig; o <= dotBrain; o++ {
-		if !seen[o] {
-			t.Errorf("no %s in %s", o, source)
-		}
-	}
 }
 
 func TestDecodeRefuses(t *testing.T) {
 	for _, code := range [][]byte{
 		{}, {0x0f, 0x0b}, // UD2
-		{0xc4, 0xe2, 0x7b, 0x5e, 0xc1},                      // TDPBSSD
+		{0xc4, 0xe2, 0x79, 0x5e, 0xc1},                      // TDPBUSD
 		{0xc4, 0xe2, 0xfb, 0x49, 0xc0},                      // W is 1
 		{0xc4, 0xe2, 0x7f, 0x49, 0xc0},                      // 256 bits
 		{0xc4, 0xe1, 0x7b, 0x49, 0xc0},                      // another map

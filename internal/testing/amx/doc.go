@@ -10,7 +10,7 @@
 // processor to have AMX.
 //
 // It knows the instructions that the kernels use: LDTILECFG, TILERELEASE, TILEZERO,
-// TILELOADD, TILESTORED and TDPBF16PS. Another one ends the program with SIGILL.
+// TILELOADD, TILESTORED, TDPBF16PS, TDPBSSD and TDPBSUD. Another one ends the program with SIGILL.
 // It needs Linux on amd64, and permission to trace its own children.
 //
 // Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2.

@@ -45,10 +45,49 @@ func (t *tiles) do(i instruction, address, stride uint64, m memory) error {
 				return err
 			}
 		}
-	case dotBrain:
-		return t.dot(i.dst, i.x, i.y)
+	case dotBrain, dotSigned, dotMixed:
+		if err := t.fit(i); err != nil {
+			return err
+		}
+		if i.op == dotBrain {
+			t.dot(i.dst, i.x, i.y)
+		} else {
+			t.ints(i.dst, i.x, i.y, i.op == dotMixed)
+		}
 	}
 	return nil
+}
+
+// fit returns an error if the sizes of the tiles of i are not those of a product of four bytes
+// by four.
+func (t *tiles) fit(i instruction) error {
+	dst, x, y := i.dst, i.x, i.y
+	if t.rows[y] != t.bytes[x]/4 || t.bytes[y] != t.bytes[dst] || t.rows[x] != t.rows[dst] {
+		return fmt.Errorf("%s: tiles %d, %d and %d do not fit: %d×%d bytes, %d×%d and %d×%d", i.op, dst, x, y,
+			t.rows[dst], t.bytes[dst], t.rows[x], t.bytes[x], t.rows[y], t.bytes[y])
+	}
+	if dst == x || dst == y || x == y {
+		return fmt.Errorf("%s: tiles %d, %d and %d are not three", i.op, dst, x, y)
+	}
+	return nil
+}
+
+// ints is TDPBSSD: dst += x·y, of int8, in int32. For TDPBSUD the numbers of y are unsigned.
+func (t *tiles) ints(dst, x, y int, unsigned bool) {
+	for r := range t.rows[dst] {
+		for c := range t.bytes[dst] / 4 {
+			at := t.data[dst][r][4*c:]
+			sum := int32(binary.LittleEndian.Uint32(at))
+			for p := range t.bytes[x] {
+				v := int32(int8(t.data[y][p/4][4*c+p%4]))
+				if unsigned {
+					v &= 0xff
+				}
+				sum += int32(int8(t.data[x][r][p])) * v
+			}
+			binary.LittleEndian.PutUint32(at, uint32(sum))
+		}
+	}
 }
 
 // configure reads the 64 bytes of a configuration.
@@ -77,15 +116,8 @@ func (t *tiles) configure(address uint64, m memory) error {
 // dot is TDPBF16PS: dst += x·y. Sums of even and of odd numbers are two chains, from 0 on, of
 // multiply-adds with one rounding; the chains are added, and then that sum to dst. Numbers
 // below the normal ones count as 0, and become 0.
-func (t *tiles) dot(dst, x, y int) error {
+func (t *tiles) dot(dst, x, y int) {
 	pairs, cols := t.bytes[x]/4, t.bytes[dst]/4
-	if t.rows[y] != pairs || t.bytes[y] != t.bytes[dst] || t.rows[x] != t.rows[dst] {
-		return fmt.Errorf("TDPBF16PS: tiles %d, %d and %d do not fit: %d×%d bytes, %d×%d and %d×%d", dst, x, y,
-			t.rows[dst], t.bytes[dst], t.rows[x], t.bytes[x], t.rows[y], t.bytes[y])
-	}
-	if dst == x || dst == y || x == y {
-		return fmt.Errorf("TDPBF16PS: tiles %d, %d and %d are not three", dst, x, y)
-	}
 	number := func(tile, row, at int) float32 { // a bf16
 		return daz(math.Float32frombits(uint32(binary.LittleEndian.Uint16(t.data[tile][row][at:])) << 16))
 	}
@@ -101,7 +133,6 @@ func (t *tiles) dot(dst, x, y int) error {
 			binary.LittleEndian.PutUint32(at, math.Float32bits(quiet(daz(was+daz(even+odd)))))
 		}
 	}
-	return nil
 }
 
 // daz returns x, or a zero of its sign if x is below the normal numbers.

@@ -87,6 +87,53 @@ func TestDot(t *testing.T) {
 	}
 }
 
+// A product of bytes: c[r,j] += Σ a[r,4p+i]·b[p,4j+i], where the bytes of b may be unsigned.
+func TestDotOfBytes(t *testing.T) {
+	for _, o := range []op{dotSigned, dotMixed} {
+		x, m := configured(t)
+		const left, right, sums, stride = 100, 300, 500, 40
+		for i := range m[left:] {
+			m[left+i] = byte(37 * i) // of all sizes and both signs
+		}
+		want := func(r, j int) (s int32) {
+			s = int32(binary.LittleEndian.Uint32(m[sums+r*stride+4*j:]))
+			for k := range 8 {
+				b := m[right+k/4*stride+4*j+k%4]
+				v := int32(int8(b))
+				if o == dotMixed {
+					v = int32(b)
+				}
+				s += int32(int8(m[left+r*stride+k])) * v
+			}
+			return s
+		}
+		var wants [2][3]int32
+		for r := range wants {
+			for j := range wants[r] {
+				wants[r][j] = want(r, j)
+			}
+		}
+		for _, s := range []struct {
+			i  instruction
+			at uint64
+		}{
+			{instruction{op: load, dst: 0}, sums}, {instruction{op: load, dst: 1}, left}, {instruction{op: load, dst: 2}, right},
+			{instruction{op: o, dst: 0, x: 1, y: 2}, 0}, {instruction{op: store, dst: 0}, sums},
+		} {
+			if err := x.do(s.i, s.at, stride, m); err != nil {
+				t.Fatalf("%s: %v", s.i.op, err)
+			}
+		}
+		for r := range wants {
+			for j, w := range wants[r] {
+				if got := int32(binary.LittleEndian.Uint32(m[sums+r*stride+4*j:])); got != w {
+					t.Errorf("%s: sum %d,%d is %d, want %d", o, r, j, got, w)
+				}
+			}
+		}
+	}
+}
+
 func TestTilesRefuse(t *testing.T) {
 	x, m := configured(t)
 	for _, s := range []struct {
