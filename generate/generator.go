@@ -79,7 +79,12 @@ type Stats struct {
 }
 
 // blocks are the numbers of tokens that a step of one sequence may have, the largest first. A prompt is cut into them.
-func blocks() []int { return []int{128, 32, 8, 1} }
+// A block of 512 gives each expert enough rows that its weights are unpacked once for many: blocks of 128 take 1.25 times
+// as long on a core with AVX-512, and 1.4 times on one with AMX.
+func blocks() []int { return []int{512, 128, 32, 8, 1} }
+
+// besides is the most tokens of a step for which other sequences wait.
+const besides = 128
 
 // block returns the number of tokens of the next step of a sequence that lacks so many.
 func (g *Generator) block(lacks int) int {

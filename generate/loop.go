@@ -152,7 +152,11 @@ func (g *Generator) step(ctx context.Context, running []*sequence) error {
 	var together []*sequence
 	blocked := false
 	for _, s := range running {
-		n := g.block(len(s.window()) - s.kept())
+		lacks := len(s.window()) - s.kept()
+		if len(running) > 1 {
+			lacks = min(lacks, besides)
+		}
+		n := g.block(lacks)
 		if n == 1 {
 			together = append(together, s)
 		} else if !blocked {
