@@ -12,6 +12,7 @@ import (
 	"github.com/gomoe/gomoe/tokenizer"
 	"github.com/gomoe/gomoe/train"
 	"github.com/gomoe/gomoe/train/lm"
+	"github.com/gomoe/gomoe/world"
 )
 
 // Options say how Run trains.
@@ -88,7 +89,11 @@ func (o Options) check() error {
 		return fmt.Errorf("%d microbatches, want at least 1", o.Microbatches)
 	}
 	if n := ranks * max(1, o.Microbatches); o.Rows%n != 0 {
-		return fmt.Errorf("batches of %d sequences for %d ranks along dp and ep and %d microbatches, want a multiple of %d", o.Rows, ranks, max(1, o.Microbatches), n)
+		err := fmt.Errorf("batches of %d sequences for %d ranks along dp and ep and %d microbatches, want a multiple of %d", o.Rows, ranks, max(1, o.Microbatches), n)
+		if o.World != nil {
+			err = &world.Misfit{Err: err}
+		}
+		return err
 	}
 	return nil
 }

@@ -7,10 +7,12 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/train/lm"
+	"github.com/gomoe/gomoe/world"
 )
 
 // Settings say what Run trains and how. Read gives those that a file does not have the values of moe_lm.
@@ -133,9 +135,15 @@ func Parse(path string, text []byte) (*Settings, error) {
 	return s, nil
 }
 
-// Place sets the mesh. It is an error if it has other axes than dp, ep and tp, or if the batch does not divide over it.
-func (s *Settings) Place(mesh string) error {
-	m, err := sharding.ParseMesh(mesh)
+// Place sets the mesh, as world.ParseMesh reads it. It is an error if it has other axes than dp, ep and tp, or if the batch
+// does not divide over it.
+func (s *Settings) Place(mesh string) (err error) {
+	defer func() {
+		if err != nil && strings.Contains(mesh, "=*") {
+			err = &world.Misfit{Err: err}
+		}
+	}()
+	m, err := world.ParseMesh(mesh, nil)
 	if err != nil {
 		return fmt.Errorf("pretrain: %s: mesh: %w", s.Path, err)
 	}

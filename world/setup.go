@@ -124,8 +124,10 @@ func (s *state) mode(job environ.Job) error {
 	}
 	if s.info.Mode == PerProcess && s.mesh != nil && s.mesh.Ranks() != job.Size {
 		s.info.Mode = InProcess
-		return s.instead(fmt.Sprintf("all %d ranks in this process", s.mesh.Ranks()), "%s, and %s; start %s, or take a mesh of %d ranks",
-			ranksOf(*s.mesh), said, processes(s.mesh.Ranks()), job.Size)
+		if err := s.instead(fmt.Sprintf("all %d ranks in this process", s.mesh.Ranks()), "%s, and %s; start %s, or take a mesh of %d ranks",
+			ranksOf(*s.mesh), said, processes(s.mesh.Ranks()), job.Size); err != nil {
+			return &Misfit{err}
+		}
 	}
 	return nil
 }

@@ -18,9 +18,11 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/near"
 	"github.com/gomoe/gomoe/internal/whole"
+	"github.com/gomoe/gomoe/world"
 )
 
-// Exit statuses. gomoe launch also returns those of its ranks.
+// Exit statuses. gomoe launch also returns those of its ranks, and a rank that does not run in a job of so many
+// world.StatusMisfit.
 const (
 	exitOK    = 0
 	exitWrong = 1
@@ -104,7 +106,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		fmt.Fprintf(stderr, "%s: ", name)
 	}
 	fmt.Fprintln(stderr, err)
-	return exitWrong
+	return world.Status(err)
 }
 
 func (t *tool) root() *ffcli.Command {

@@ -102,7 +102,7 @@ func (f *tuning) flags(fs *flag.FlagSet) {
 	fs.IntVar(&o.Saves.Every, "save-every", 0, "leave a checkpoint after every so many `steps`, and when Ctrl-C or SIGTERM ends the run; 0 leaves none")
 	fs.IntVar(&o.Saves.Folder.Keep, "keep", 3, "how `many` checkpoints stay")
 	fs.BoolVar(&o.Saves.Resume, "resume", false, "go on from the newest checkpoint, if there is one")
-	fs.StringVar(&f.mesh, "mesh", "", "`axes` of ranks: dp and ep split the sequences, ep the experts, tp heads and columns; empty is one rank")
+	fs.StringVar(&f.mesh, "mesh", "", "`axes` of ranks: dp and ep split the sequences, ep the experts, tp heads and columns; dp=*,ep=2 is as long along dp as the job has ranks; empty is one rank")
 	orderFlag(fs, &f.order)
 	fs.BoolFunc("exact", "give the loss, the adapter and so the whole run the same bits on every mesh of dp and ep, also when it goes on on another; it takes more time, and a batch that is a multiple of 8", func(s string) error {
 		on, err := strconv.ParseBool(s)

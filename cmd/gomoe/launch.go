@@ -47,6 +47,7 @@ func (t *tool) launchCommand() *ffcli.Command {
 	fs.IntVar(&o.Port, "port", 0, "`port` of rank 0's host at which ranks meet; any if not given")
 	fs.DurationVar(&o.Grace, "grace", launch.DefaultGrace, "`time` that ranks have to end by themselves when one has failed")
 	fs.IntVar(&o.Restarts, "restarts", 0, "how `often` a job that fails is started again, with the same command, which goes on from its checkpoints")
+	fs.IntVar(&o.MinHosts, "min-hosts", 0, "`number` of hosts that suffice: the job starts, and starts again, on those of -hostfile that answer, and on fewer where its mesh wants that; 0 wants all")
 	fs.BoolVar(&o.NUMA, "numa", false, "give each rank the processors of its share of this machine's nodes of memory; Linux only")
 	return &ffcli.Command{
 		Name: "launch", ShortUsage: "gomoe launch -n 4 [flags] -- COMMAND [args...]", ShortHelp: "Start a command once per rank, here or on several hosts.",
@@ -59,6 +60,7 @@ outlives gomoe launch.
   gomoe launch -n 4 -- go run ./examples/moe_lm       # built once
   gomoe launch -hostfile hosts.json -- ./moe_lm       # one rank per host, at the same path there
   gomoe launch -n 4 -restarts 3 -- moe_lm -save-every 100 -resume
+  gomoe launch -hostfile hosts.json -min-hosts 2 -restarts 3 -- ./moe_lm -mesh dp=*,ep=2 -save-every 100 -resume
 
 Ranks find their place in GOMOE_RANK, GOMOE_SIZE, GOMOE_COORDINATOR and so on, and in RANK,
 WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT. The transports:
@@ -81,6 +83,8 @@ WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT. The trans
 				o.Hosts, o.Env = h.Hosts, append(h.Envs, o.Env...)
 			} else if o.Ranks == 0 {
 				return usagef("no ranks, want -n with their number, such as -n 4, or -hostfile")
+			} else if o.MinHosts != 0 {
+				return usagef("-min-hosts %d: want -hostfile with the hosts", o.MinHosts)
 			}
 			// Signals are passed on to the ranks, which may want to end in order. ctx
 			// would end at the first signal.

@@ -17,6 +17,7 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/world"
 )
 
 // largest is the most bytes of text that a command reads.
@@ -128,8 +129,12 @@ func orderFlag(fs *flag.FlagSet, order *string) {
 
 // meshOf returns the mesh of the flags -mesh and -order.
 func meshOf(mesh, order string) (sharding.Mesh, error) {
-	m, err := sharding.ParseMesh(mesh)
-	if err != nil {
+	m, err := world.ParseMesh(mesh, nil)
+	var misfit *world.Misfit
+	switch {
+	case errors.As(err, &misfit):
+		return m, err
+	case err != nil:
 		return m, usagef("-mesh: %w", err)
 	}
 	if m, err = m.Ordered(order); err != nil {

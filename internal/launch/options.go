@@ -53,6 +53,9 @@ type Options struct {
 	// Restarts is how often a job that fails is started again, with the same command. A job that was ended by a
 	// signal is not. Where GOMOE_FLIGHT names a folder, restart N has its flight records in restart-N below it.
 	Restarts int
+	// MinHosts, unless it is 0, is how many hosts a job needs: it is started on those of Hosts that answer, with as many
+	// ranks on each as if all did, and on one fewer where a rank exits with world.StatusMisfit. 0 wants all.
+	MinHosts int
 	// NUMA binds ranks to nodes of memory: a rank may run only on the processors of its share of
 	// this machine's nodes, so that its memory is near. It is for ranks on this machine, under Linux.
 	NUMA bool
@@ -98,6 +101,8 @@ func (o Options) complete() (Options, error) {
 		return o, fmt.Errorf("launch: %d ranks, want 1 to %d", o.Ranks, maxRanks)
 	case hosts > 0 && o.Ranks%hosts != 0:
 		return o, fmt.Errorf("launch: %d ranks on %d hosts, want as many on each: a multiple of %d", o.Ranks, hosts, hosts)
+	case o.MinHosts < 0 || o.MinHosts > hosts:
+		return o, fmt.Errorf("launch: at least %d hosts of %d, want 1 to the number of hosts, or 0 for all", o.MinHosts, hosts)
 	case o.Port < 0 || o.Port > 65535:
 		return o, fmt.Errorf("launch: port %d, want 1 to 65535, or 0 for any", o.Port)
 	case o.Transport != "" && world.TransportOf(o.Transport).Name == "":

@@ -27,11 +27,23 @@ func Run(ctx context.Context, o Options) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	first := &job{Options: o}
+	first := &job{Options: o, misfits: map[int]bool{}}
 	j := first
 	status, err := j.once(ctx)
-	for n := 1; n <= o.Restarts && err == nil && j.first != nil && j.stopped == nil; n++ {
-		j = &job{Options: o, restart: n, before: status}
+	for err == nil && j.stopped == nil && (j.first != nil || j.short) {
+		next := &job{Options: o, misfits: first.misfits, restart: j.restart, before: status}
+		switch {
+		case j.misfit():
+			j.misfits[len(j.Hosts)], next.again = true, true
+			if next.most(len(j.Hosts)) == 0 { // it would end in the same way
+				return status, openfiles.Explain(first.remove())
+			}
+		case j.restart == o.Restarts:
+			return status, openfiles.Explain(first.remove())
+		default:
+			next.restart++
+		}
+		j = next
 		j.Command = first.Command // what go run has built
 		status, err = j.once(ctx)
 		err = errors.Join(err, j.remove())
@@ -42,7 +54,7 @@ func Run(ctx context.Context, o Options) (int, error) {
 // once runs the job once.
 func (j *job) once(ctx context.Context) (status int, err error) {
 	j.out, j.err = outputs(j.Stdout, j.Stderr)
-	if j.pause(ctx) {
+	if j.pause(ctx) && j.reach(ctx) {
 		if err = j.prepare(ctx); err == nil {
 			status, err = j.run(ctx)
 		}
@@ -67,7 +79,7 @@ const (
 
 // pause waits before a restart, and reports whether there is to be one: a signal and the end of ctx prevent it.
 func (j *job) pause(ctx context.Context) bool {
-	if j.restart == 0 {
+	if j.restart == 0 || j.again {
 		return true
 	}
 	d := min(firstPause<<min(j.restart-1, 10), longestPause)
@@ -87,10 +99,13 @@ func (j *job) pause(ctx context.Context) bool {
 type job struct {
 	Options
 	meeting
-	restart  int     // 0 for the first run
-	before   int     // the exit status of the run before a restart
-	out, err *output // may be the same
-	dir      string  // folder of the built program; "" if nothing was built
+	restart  int          // 0 for the first run
+	before   int          // the exit status of the run before a restart
+	again    bool         // the run before did not take place: its ranks do not run on so many hosts
+	short    bool         // too few hosts answer
+	misfits  map[int]bool // numbers of hosts on which the ranks do not run
+	out, err *output      // may be the same
+	dir      string       // folder of the built program; "" if nothing was built
 	guard    *guard
 	// lives are the writing ends of pipes, one per local rank. They are closed when the
 	// launcher ends. A single pipe for all ranks would share its file flags, and

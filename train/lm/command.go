@@ -88,16 +88,25 @@ func (c Command) Parse(args []string) (*Options, error) {
 	case f.NArg() > 0:
 		return o, fmt.Errorf("argument %q: all settings are flags, and switches are given as -check or -check=false; see -help", f.Arg(0))
 	}
-	o.same(f)
 	var err error
-	if o.Mesh, err = sharding.ParseMesh(*mesh); err == nil {
+	free := strings.Contains(*mesh, "=*")
+	if o.Mesh, err = world.ParseMesh(*mesh, nil); err == nil && free {
+		*mesh = o.Mesh.String() // which checkpoints keep
+	}
+	o.same(f)
+	if err == nil {
 		o.Mesh, err = o.Mesh.Ordered(*order)
 	}
 	if err == nil {
 		err = o.validate()
 	}
 	if err == nil {
-		err = c.Model.Validate(o.Mesh)
+		err = c.Model.Validate(sharding.Mesh{})
+	}
+	if err == nil {
+		if err = errors.Join(o.divides(), c.Model.Validate(o.Mesh)); err != nil && free {
+			err = &world.Misfit{Err: err}
+		}
 	}
 	o.flagged = f
 	return o, err

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/gomoe/gomoe/internal/whole"
+	"github.com/gomoe/gomoe/world"
 )
 
 // reported is an error that was already written to standard error.
@@ -40,7 +41,7 @@ func Main(c Command) {
 		if _, done := err.(*reported); !done {
 			fmt.Fprintf(os.Stderr, "%s: %v\n", c.Name, err)
 		}
-		os.Exit(1)
+		os.Exit(world.Status(err))
 	}
 	os.Exit(0)
 }

@@ -53,7 +53,7 @@ const (
 
 // flags declares the flags. Those of the model are declared already.
 func (o *Options) flags(f *flag.FlagSet) (mesh, order *string) {
-	mesh = f.String("mesh", "dp=2,ep=2", "`axes` of ranks: dp splits the batch, ep the batch and the experts, tp heads and expert columns; ep=0-4/5-7 instead of a size says which experts each rank has, and ep=8:64/24 gives each its share of 8, such as by memory; ep=2x4 are 8 ranks on 2 machines; empty is one rank")
+	mesh = f.String("mesh", "dp=2,ep=2", "`axes` of ranks: dp splits the batch, ep the batch and the experts, tp heads and expert columns; ep=0-4/5-7 instead of a size says which experts each rank has, and ep=8:64/24 gives each its share of 8, such as by memory; ep=2x4 are 8 ranks on 2 machines; dp=*,ep=2 is as long along dp as the job has ranks; empty is one rank")
 	order = f.String("order", "", "the `ranks` in the order in which they take the places of the mesh, the last axis fastest, such as 0,2,1,3; 0,1,2,… if not given")
 	o.transport, o.deadline = world.TransportFlag(f), world.DeadlineFlag(f)
 	f.StringVar(&o.Data, "data", "", "`files` and folders to train on, with commas between; empty is the Go standard library's source")
@@ -146,6 +146,11 @@ func (o *Options) validate() error {
 	case o.Clip == 0:
 		return fmt.Errorf("-clip 0: no weight would move; want a norm above 0, such as 1e9 to clip nothing")
 	}
+	return nil
+}
+
+// divides returns an error for a mesh over which the batch does not divide.
+func (o *Options) divides() error {
 	ranks, err := Splits(o.Mesh, o.Exact)
 	if err != nil {
 		return fmt.Errorf("-mesh %s: %w", o.Mesh, err)

@@ -1,0 +1,119 @@
+package launch
+
+import (
+	"context"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/gomoe/gomoe/jaccl/job/hostfile"
+	"github.com/gomoe/gomoe/world"
+)
+
+// answer is how long a host has to answer before a job starts without it.
+const answer = 15 * time.Second
+
+// reach leaves the hosts on which the job is to run, and reports whether there are enough: those that answer, or as many of
+// them as the ranks run on. A job that needs all hosts finds out when it starts.
+func (j *job) reach(ctx context.Context) bool {
+	if j.MinHosts == 0 {
+		return true
+	}
+	answers, silent := j.ask(ctx)
+	if j.stopped != nil {
+		return false
+	}
+	if len(silent) > 0 {
+		j.err.say("gomoe launch: no answer from %s", strings.Join(silent, ", "))
+	}
+	n := j.most(len(answers))
+	if n == 0 {
+		j.short = true
+		j.err.say("gomoe launch: %d of %d hosts are there, want at least %d", len(answers), len(j.Hosts), j.MinHosts)
+		if j.before == 0 {
+			j.before = 1
+		}
+		return false
+	}
+	if n < len(j.Hosts) {
+		j.err.say("gomoe launch: the job runs on %d of %d hosts", n, len(j.Hosts))
+	}
+	j.take(answers[:n])
+	return true
+}
+
+// most returns on how many of so many hosts the job may run: 0 if they are too few.
+func (j *job) most(hosts int) int {
+	least := j.MinHosts
+	if least == 0 {
+		least = len(j.Hosts)
+	}
+	for ; hosts >= least; hosts-- {
+		if !j.misfits[hosts] {
+			return hosts
+		}
+	}
+	return 0
+}
+
+// misfit reports whether the ranks have said that they do not run on so many hosts.
+func (j *job) misfit() bool { return j.first != nil && j.first.status() == world.StatusMisfit }
+
+// ask returns the indices of the hosts that answer, and the names of the others.
+func (j *job) ask(ctx context.Context) (answers []int, silent []string) {
+	ctx, cancel := context.WithTimeout(ctx, answer)
+	defer cancel()
+	there := make([]bool, len(j.Hosts))
+	var all sync.WaitGroup
+	for i, h := range j.Hosts {
+		if there[i] = here(h); there[i] {
+			continue
+		}
+		all.Go(func() {
+			command := append(slices.Clone(j.Shell), h.SSH, "exit 0")
+			cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+			cmd.WaitDelay = time.Second
+			there[i] = cmd.Run() == nil
+		})
+	}
+	done := make(chan struct{})
+	go func() { defer close(done); all.Wait() }()
+	select {
+	case <-done:
+		if context.Cause(ctx) == context.Canceled {
+			j.stopped = syscall.SIGTERM
+		}
+	case j.stopped = <-j.Signals:
+		cancel()
+		<-done
+	}
+	for i, h := range j.Hosts {
+		if there[i] {
+			answers = append(answers, i)
+		} else {
+			silent = append(silent, h.SSH)
+		}
+	}
+	return answers, silent
+}
+
+// take leaves the hosts at these indices, with the devices between them.
+func (j *job) take(hosts []int) {
+	per := j.Ranks / len(j.Hosts)
+	var left []hostfile.Host
+	for _, i := range hosts {
+		h := j.Hosts[i]
+		if len(h.RDMA) == len(j.Hosts) {
+			var to [][]string
+			for _, k := range hosts {
+				to = append(to, h.RDMA[k])
+			}
+			h.RDMA = to
+		}
+		left = append(left, h)
+	}
+	j.Hosts, j.Ranks = left, per*len(left)
+}

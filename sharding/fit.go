@@ -1,0 +1,31 @@
+package sharding
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// FitMesh reads a mesh as ParseMesh does, in which the size of one axis may be *, as in "dp=*,ep=2": the mesh then has that
+// many ranks. It is an error if they do not divide over the other axes. Ranks of 0 make the axis 1 long.
+func FitMesh(s string, ranks int) (Mesh, error) {
+	before, after, free := strings.Cut(s, "=*")
+	if !free {
+		return ParseMesh(s)
+	}
+	sized := func(n int) string { return before + "=" + strconv.Itoa(n) + after }
+	if ranks == 0 {
+		return ParseMesh(sized(1))
+	}
+	axes, _, _ := strings.Cut(sized(1), " order=")
+	axes, _, _ = strings.Cut(axes, " blocks=")
+	m, err := parseAxes(axes)
+	if err != nil {
+		return m, err
+	}
+	others := m.Ranks()
+	if ranks < 0 || ranks%others != 0 {
+		return Mesh{}, fmt.Errorf("sharding: mesh %q of %d ranks: the other axes have %d, want a multiple of that", s, ranks, others)
+	}
+	return ParseMesh(sized(ranks / others))
+}

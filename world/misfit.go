@@ -1,0 +1,50 @@
+package world
+
+import (
+	"errors"
+	"os"
+	"strings"
+
+	"github.com/gomoe/gomoe/jaccl/job/environ"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// StatusMisfit is the exit status of a rank that does not run in a job of so many ranks, and may run in one of fewer: gomoe
+// launch -min-hosts then starts it so. It is what sysexits.h calls EX_CONFIG.
+const StatusMisfit = 78
+
+// Misfit is the error of a job whose number of ranks does not fit its mesh, or what lies on it.
+type Misfit struct{ Err error }
+
+func (m *Misfit) Error() string { return m.Err.Error() }
+func (m *Misfit) Unwrap() error { return m.Err }
+
+// Status returns the exit status of a program that ends with err: 0 without one, StatusMisfit for a *Misfit, else 1.
+func Status(err error) int {
+	var misfit *Misfit
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &misfit):
+		return StatusMisfit
+	}
+	return 1
+}
+
+// ParseMesh reads a mesh as sharding.FitMesh does, for the job that the environment describes: in "dp=*,ep=2" the axis dp is
+// as long as its ranks make it, and 1 if all ranks are in this process. It is a *Misfit if the ranks do not divide over the
+// other axes. getenv reads the environment; nil is os.Getenv.
+func ParseMesh(text string, getenv func(string) string) (sharding.Mesh, error) {
+	if getenv == nil {
+		getenv = os.Getenv
+	}
+	job, err := environ.Detect(getenv)
+	if err != nil {
+		return sharding.Mesh{}, err
+	}
+	m, err := sharding.FitMesh(text, job.Size)
+	if err != nil && strings.Contains(text, "=*") {
+		err = &Misfit{err}
+	}
+	return m, err
+}
