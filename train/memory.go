@@ -42,8 +42,8 @@ func (m Memory) String() string {
 	return s + ", rest " + text(m.Process+m.Model)
 }
 
-// Memory returns what the run takes, with evaluations and, if it saves, the copies that it writes.
-func (r *Run) Memory(saves bool, held ...*Evaluation) Memory {
+// Memory returns what the run takes, with evaluations and the copies that it writes when it saves.
+func (r *Run) Memory(saves *Saves, held ...*Evaluation) Memory {
 	threads := goruntime.GOMAXPROCS(0)
 	local := r.Job.Local()
 	m := Memory{Ranks: len(local), Process: r.before}
@@ -57,12 +57,12 @@ func (r *Run) Memory(saves bool, held ...*Evaluation) Memory {
 		x := e.Job.Plan().Report(threads).Mem
 		m.Held += x.OfRanks(m.Ranks) - int64(m.Ranks)*x.Inputs - x.Workspace // which they share
 	}
-	if saves {
+	if saves.Every > 0 {
 		mesh := r.Job.Plan().Mesh
 		for _, st := range r.p.State {
 			spec := st.Spec(mesh)
 			for _, rank := range local {
-				if snapshot.Writes(spec, mesh, rank) {
+				if snapshot.Writes(spec, mesh, rank, saves.sites()) {
 					_, part := spec.Box(mesh, rank, st.Type)
 					m.Saves += part.Bytes()
 				}

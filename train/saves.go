@@ -50,18 +50,42 @@ func (s *Saves) Earlier() error {
 	return err
 }
 
+// Meet finds out which processes see the same folder. Begin does it where a program has not: one that
+// wants Run.Memory or Apart before. In a job of several processes all of them call it.
+func (s *Saves) Meet(ctx context.Context, r *Run) error {
+	s.Folder.World = r.world.World
+	if s.Every == 0 || s.writer != nil && s.writer.Folder == s.Folder {
+		return nil
+	}
+	w := &snapshot.Writer{Folder: s.Folder}
+	if _, err := w.Sites(ctx); err != nil {
+		return err
+	}
+	s.writer = w
+	return nil
+}
+
+// Apart reports whether the processes that Meet has found do not see one folder: each keeps what its ranks hold then.
+func (s *Saves) Apart() bool { return s.sites() != nil }
+
+func (s *Saves) sites() []int {
+	if s.writer == nil {
+		return nil
+	}
+	sites, _ := s.writer.Sites(context.Background()) // which are known
+	return sites
+}
+
 // Begin gives the run its first state: that of the newest checkpoint if Saves.Resume asks for it and there is one, else one of
 // the seed. In a job of several processes all of them call it.
 func (l *Loop) Begin(ctx context.Context, r *Run, seed uint64) (b Begun, err error) {
 	s := &l.Saves
-	s.done, s.Folder.World, s.writer = 0, r.world.World, nil
+	s.done, s.Folder.World = 0, r.world.World
 	if err := s.Earlier(); err != nil {
 		return b, err
 	}
-	if s.Every > 0 {
-		if err := s.Folder.Shared(ctx); err != nil {
-			return b, err
-		}
+	if err := s.Meet(ctx, r); err != nil {
+		return b, err
 	}
 	if !s.Resume || s.Folder.Path == "" {
 		return b, r.Init(seed)
@@ -106,9 +130,6 @@ func (s *Saves) changed(from *snapshot.Snapshot) (list []string, err error) {
 func (s *Saves) save(ctx context.Context, step int, r *Run, out *outputs) error {
 	if s.Every == 0 || step == s.done {
 		return nil
-	}
-	if s.writer == nil {
-		s.writer = &snapshot.Writer{Folder: s.Folder}
 	}
 	// A resumed run continues the rows of metrics.csv.
 	if err := s.writer.Begin(ctx, snapshot.State{Step: step, Facts: s.Facts, Arrays: r.state, Sync: out.sync()}); err != nil {

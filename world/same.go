@@ -33,28 +33,22 @@ func (w *World) Same(ctx context.Context, facts map[string]string) error {
 			text = append(text, part...)
 		}
 	}
-	g := s.comms[0].World()
 	sum := sha256.Sum256(text)
-	sums, err := gather(ctx, g, binary.LittleEndian.AppendUint64(sum[:], uint64(len(text))))
+	sums, err := gather(ctx, s.comms[0].World(), sum[:])
 	if err != nil {
 		return err
 	}
-	longest, same := 0, true
-	for _, b := range sums {
-		longest = max(longest, int(binary.LittleEndian.Uint64(b[len(sum):])))
-		same = same && bytes.Equal(b, sums[0])
-	}
-	if same {
+	if !slices.ContainsFunc(sums, func(b []byte) bool { return !bytes.Equal(b, sums[0]) }) {
 		return nil
 	}
-	texts, err := gather(ctx, g, append(text, make([]byte, longest-len(text))...))
+	texts, err := w.Gather(ctx, text)
 	if err != nil {
 		return err
 	}
 	all := make([]map[string]string, len(texts))
 	names := map[string]bool{}
 	for r, b := range texts {
-		all[r] = parseFacts(b[:binary.LittleEndian.Uint64(sums[r][len(sum):])])
+		all[r] = parseFacts(b)
 		for name := range all[r] {
 			names[name] = true
 		}
@@ -65,6 +59,33 @@ func (w *World) Same(ctx context.Context, facts map[string]string) error {
 		}
 	}
 	return fmt.Errorf("gomoe: the ranks' facts differ, and no fact does: %q", texts)
+}
+
+// Gather returns mine of every process, by rank. All processes call Gather at the same point. It blocks until all have, up to
+// the deadline. In a World that is in process it returns mine.
+func (w *World) Gather(ctx context.Context, mine []byte) ([][]byte, error) {
+	s, err := w.ready()
+	if err != nil || s.info.Mode == InProcess {
+		return [][]byte{mine}, err
+	}
+	g := s.comms[0].World()
+	sizes, err := gather(ctx, g, binary.LittleEndian.AppendUint64(nil, uint64(len(mine))))
+	if err != nil {
+		return nil, err
+	}
+	size := func(r int) int { return int(binary.LittleEndian.Uint64(sizes[r])) }
+	longest := 0
+	for r := range sizes {
+		longest = max(longest, size(r))
+	}
+	if longest == 0 {
+		return make([][]byte, len(sizes)), nil
+	}
+	all, err := gather(ctx, g, append(slices.Clone(mine), make([]byte, longest-len(mine))...))
+	for r := range all {
+		all[r] = all[r][:size(r)]
+	}
+	return all, err
 }
 
 // gather returns mine of every process, by rank. All have the same length.

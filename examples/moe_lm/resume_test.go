@@ -18,10 +18,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/internal/launch"
+	"github.com/gomoe/gomoe/jaccl/job/hostfile"
 	"github.com/gomoe/gomoe/train/snapshot"
 )
 
-var kills = flag.Int("kills", 4, "how often TestKilled kills runs of one process, and of two")
+var kills = flag.Int("kills", 4, "how often TestKilled kills runs of one process, of two, and of two that share no folder")
 
 // trained returns what a run has learned: its model, and the columns of its metrics that do not depend on time.
 func trained(t *testing.T, out string) (model []byte, metrics string) {
@@ -159,13 +160,13 @@ func TestKilled(t *testing.T) {
 		}
 		return err == nil
 	}
-	two := func(args []string, after time.Duration) bool {
+	two := func(args []string, after time.Duration, also ...string) bool {
 		mark := "MOE_LM_TEST_MARK=" + t.TempDir()
 		out, errs := &watched{}, &watched{}
 		rank, killed := strconv.Itoa(rand.IntN(2)), make(chan bool, 1)
 		kill := time.AfterFunc(after, func() { killed <- killMarked(mark, rank) })
 		status, err := launch.Run(t.Context(), launch.Options{
-			Command: []string{os.Args[0]}, Ranks: 2, Env: []string{asCommand + "=" + strings.Join(args, "\x1f"), "GOMAXPROCS=1", mark},
+			Command: []string{os.Args[0]}, Ranks: 2, Env: append(also, asCommand+"="+strings.Join(args, "\x1f"), "GOMAXPROCS=1", mark),
 			Stdout: out, Stderr: errs,
 		})
 		require.NoError(t, err)
@@ -176,7 +177,13 @@ func TestKilled(t *testing.T) {
 		}
 		return status == 0
 	}
-	for name, run := range map[string]func([]string, time.Duration) bool{"one process": one, "two processes": two} {
+	apart := func(args []string, after time.Duration) bool {
+		out := args[len(args)-1]
+		return two(args, after, asCommand+"_ALSO_1=-out\x1f"+out+"-other")
+	}
+	for name, run := range map[string]func([]string, time.Duration) bool{
+		"one process": one, "two processes": func(args []string, after time.Duration) bool { return two(args, after) }, "two processes in two folders": apart,
+	} {
 		most := took * 3 / 2
 		for n := 0; n < *kills; {
 			out := filepath.Join(t.TempDir(), "out")
@@ -201,21 +208,88 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// Processes that do not see the same folder are told so before they train, and where it is another one.
+// Processes that do not see the same folder keep what their ranks hold, each in its own, and go on from there with the bits of
+// a run without a pause. On another mesh they are told which parts lie on which host.
 func TestSavesApart(t *testing.T) {
-	args, out := tiny(t, "-steps", "4", "-save-every", "2", "-mesh", "ep=2")
-	other := filepath.Join(t.TempDir(), "other")
-	status, stdout, stderr := launched(t, 2, args, nil, asCommand+"_ALSO_1=-out\x1f"+other)
+	args, whole := tiny(t, "-steps", "12", "-save-every", "2", "-mesh", "ep=2", "-eval", "1")
+	_, err := execute(t, args...)
+	require.NoError(t, err)
 	host, err := os.Hostname()
 	require.NoError(t, err)
-	if want := "moe_lm: snapshot: " + filepath.Join(other, "checkpoints") + " on " + host + " is not the folder that the first process sees: "; status != 1 || !strings.Contains(stderr, want) || strings.Contains(stdout, "loss") {
-		t.Errorf("status %d, want 1 and %q before the first step:\n%s\n%s", status, want, stderr, stdout)
+	out, other := filepath.Join(t.TempDir(), "out"), filepath.Join(t.TempDir(), "other")
+	also := asCommand + "_ALSO_1=-out\x1f" + other
+	args = append(args, "-out", out, "-resume")
+	mark := "MOE_LM_TEST_MARK=" + t.TempDir()
+	killed := false
+	_, stdout, _ := launched(t, 2, args, func(line string) {
+		if !killed && strings.Contains(line, "step  5/12") {
+			killed = killMarked(mark, "1")
+		}
+	}, also, mark)
+	if want := "checkpoints: hosts do not share " + filepath.Join(out, "checkpoints") + ", so each keeps what its ranks hold\n"; !killed || !strings.Contains(stdout, want) {
+		t.Errorf("killed %v, want %q:\n%s", killed, want, stdout)
 	}
-	for _, folder := range []string{out, other} {
-		left, err := os.ReadDir(filepath.Join(folder, "checkpoints"))
-		require.NoError(t, err)
-		require.Empty(t, left, folder)
+	require.Equal(t, savedSteps(t, out), savedSteps(t, other))
+	status, stdout, stderr := launched(t, 2, args, nil, also)
+	if status != 0 || !strings.Contains(stdout, "resumed after step ") {
+		t.Errorf("status %d:\n%s\n%s", status, stderr, stdout)
 	}
+	sameRun(t, "in two folders", out, whole)
+
+	status, stdout, stderr = launched(t, 2, append(args, "-mesh", "tp=2"), nil, also)
+	if want := "parts lie elsewhere: part-00002-of-00002.safetensors on " + host + "; start the ranks on the hosts that have their parts"; status != 1 || !strings.Contains(stderr, want) {
+		t.Errorf("status %d, want 1 and %q:\n%s\n%s", status, want, stderr, stdout)
+	}
+}
+
+// Without a host that is killed, a job goes on on the others, with another mesh, and with -exact it ends with the bits of a run
+// without a pause.
+func TestFewerHosts(t *testing.T) {
+	if goruntime.GOOS != "linux" {
+		t.Skip("finds the processes in /proc")
+	}
+	args, whole := tiny(t, "-steps", "30", "-save-every", "2", "-batch", "8", "-mesh", "ep=4", "-eval", "5", "-exact")
+	_, err := execute(t, args...)
+	require.NoError(t, err)
+	out, down := filepath.Join(t.TempDir(), "out"), t.TempDir()
+	mark := "MOE_LM_TEST_MARK=" + t.TempDir()
+	// As ssh does, unless the host is down.
+	reach := filepath.Join(t.TempDir(), "ssh")
+	require.NoError(t, os.WriteFile(reach, []byte("#!/bin/sh\n[ -e "+down+"/$1 ] && exit 255\nexec /bin/sh -c \"$2\"\n"), 0o755))
+	var hosts []hostfile.Host
+	for _, name := range []string{"a", "b", "c", "d"} {
+		hosts = append(hosts, hostfile.Host{SSH: name, IPs: []string{"127.0.0.1"}})
+	}
+	var killed, again time.Time
+	stdout, stderr := &watched{}, &watched{}
+	stdout.do = func(line string) {
+		switch {
+		case killed.IsZero() && strings.Contains(line, "step  5/30"):
+			if os.WriteFile(filepath.Join(down, "c"), nil, 0o644) == nil && killMarked(mark, "2") {
+				killed = time.Now()
+			}
+		case !killed.IsZero() && again.IsZero() && strings.Contains(stdout.b.String(), "resumed after step ") && strings.Contains(line, "/30  loss "):
+			again = time.Now()
+		}
+	}
+	status, err := launch.Run(t.Context(), launch.Options{
+		Command: []string{os.Args[0]}, Hosts: hosts, Shell: []string{reach}, MinHosts: 2, Restarts: 1, Stdout: stdout, Stderr: stderr,
+		Env: []string{asCommand + "=" + strings.Join(append(args, "-out", out, "-resume", "-mesh", "dp=*,ep=2"), "\x1f"), "GOMAXPROCS=1", mark},
+	})
+	require.NoError(t, err)
+	for _, want := range []string{"FAILED: rank 2 on c exited with status 137", "no answer from c\n", "the job runs on 3 of 4 hosts\n", `mesh "dp=*,ep=2" of 3 ranks: the other axes have 2`, "the job runs on 2 of 4 hosts\n"} {
+		if !strings.Contains(stderr.b.String(), want) {
+			t.Errorf("standard error lacks %q", want)
+		}
+	}
+	if want := "with -mesh dp=1,ep=2 instead of dp=2,ep=2\n"; status != 0 || !strings.Contains(stdout.b.String(), want) {
+		t.Errorf("status %d, want 0 and %q", status, want)
+	}
+	if t.Failed() {
+		t.Logf("%s\n%s", &stderr.b, &stdout.b)
+	}
+	sameRun(t, "on fewer hosts", out, whole)
+	t.Logf("from kill -9 to the end of the first step on two of four hosts: %v", again.Sub(killed).Round(10*time.Millisecond))
 }
 
 // A job that loses a rank is started again by the launcher, goes on from its checkpoint, and ends with the bits of a run

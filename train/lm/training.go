@@ -113,7 +113,10 @@ func (t *Training) Run(ctx, stop context.Context) (ended *train.Ended, err error
 		loop.HeldOut = func(ctx context.Context) (float64, error) { return t.HeldOut(ctx, held) }
 		evaluations = append(evaluations, held)
 	}
-	mem, can := run.Memory(loop.Saves.Every > 0, evaluations...), memory.Available()
+	if err := loop.Saves.Meet(ctx, run); err != nil {
+		return nil, err
+	}
+	mem, can := run.Memory(&loop.Saves, evaluations...), memory.Available()
 	if loop.Figures.Folder != "" {
 		mem.Process += report.PictureBytes // when the run ends
 	}
@@ -122,6 +125,9 @@ func (t *Training) Run(ctx, stop context.Context) (ended *train.Ended, err error
 		return nil, t.advise(train.Lightest(&gomoe.TooLarge{
 			Program: t.Program.Name, Need: need, Can: can.Bytes, By: can.By, Ranks: mem.Ranks, Of: max(1, t.Config.Mesh.Ranks()), Inputs: true,
 		}, t.Program, t.Config, t.Lighter))
+	}
+	if loop.Saves.Apart() {
+		say("checkpoints: hosts do not share %s, so each keeps what its ranks hold", loop.Saves.Folder.Path)
 	}
 	begun, err := loop.Begin(ctx, run, t.Seed)
 	if err != nil {

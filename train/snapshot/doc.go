@@ -9,6 +9,8 @@
 //	step-00000020/manifest.json                     what is in it, written last
 //
 // Every part of an array is written by one process, the one with the lowest rank that holds it.
+// Where processes do not see the same folder, each folder has the parts that its processes hold, and
+// the same manifest; all have ready.json before one has manifest.json.
 // A process that opens a snapshot reads only what its ranks hold, and checks what it reads
 // against checksums.
 //

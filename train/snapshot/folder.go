@@ -16,7 +16,8 @@ import (
 	"github.com/gomoe/gomoe/world"
 )
 
-// Folder is where a run keeps its snapshots. All processes of the run have the same folder.
+// Folder is where a run keeps its snapshots. Processes that see the same folder share it. Where they do not, as on machines
+// without a file system in common, each keeps there what its ranks hold, and a snapshot counts when all have written.
 type Folder struct {
 	Path string
 	// Keep is how many snapshots stay, the newest; 0 means 2. While one is written there is
@@ -24,6 +25,8 @@ type Folder struct {
 	Keep int
 	// World is the job whose processes save together; nil means this process alone.
 	World *world.World
+	// Host is what manifests and errors call this machine; "" means its own name.
+	Host string
 }
 
 // State is what a snapshot holds.
@@ -56,8 +59,10 @@ func (f Folder) Save(ctx context.Context, s State) error {
 // process is the place of this process among those that save.
 type process struct {
 	n, of int
-	first bool
-	idle  bool // another process has the same state, and writes it
+	first bool  // of those that see the same folder: it does what is done once there
+	idle  bool  // another process has the same state, and writes it
+	sites []int // by rank, the first one that sees the same folder; nil if all do
+	host  string
 }
 
 func (f Folder) process() (process, error) {
@@ -72,6 +77,18 @@ func (f Folder) process() (process, error) {
 		return process{of: 1, first: i.First(), idle: !i.First()}, nil
 	}
 	return process{n: i.Rank, of: i.Size, first: i.First()}, nil
+}
+
+// host returns the name of this machine.
+func (f Folder) host() string {
+	if f.Host != "" {
+		return f.Host
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return "a host without a name"
+	}
+	return name
 }
 
 // all does something in every process, and returns an error in all if it failed in one.
@@ -103,6 +120,15 @@ func (f Folder) begin(dir string) error {
 	_, broken, err := f.list()
 	if err != nil {
 		return err
+	}
+	marks, err := filepath.Glob(filepath.Join(f.Path, siteMark+"*"))
+	if err != nil {
+		return err
+	}
+	for _, mark := range marks {
+		if err := os.Remove(mark); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
 	}
 	for _, step := range broken {
 		if err := os.RemoveAll(f.folder(step)); err != nil {
@@ -139,6 +165,12 @@ func (f Folder) list() (done, broken []int, err error) {
 	return done, broken, nil
 }
 
+// ready reports whether all that a snapshot needs here is there, and perhaps not elsewhere.
+func ready(dir string) bool {
+	_, err := os.Lstat(filepath.Join(dir, readyName))
+	return err == nil
+}
+
 // complete reports whether a snapshot has its manifest.
 func complete(dir string) bool {
 	_, err := os.Lstat(filepath.Join(dir, manifestName))
@@ -152,29 +184,6 @@ func (f Folder) Steps() ([]int, error) {
 		return nil, fmt.Errorf("snapshot: %w", err)
 	}
 	return steps, nil
-}
-
-// Latest opens the newest snapshot, or returns nil if there is none. In a job of several processes
-// all of them call Latest. It is an error if they do not find the same snapshot.
-func (f Folder) Latest(ctx context.Context) (*Snapshot, error) {
-	var s *Snapshot
-	steps, err := f.Steps()
-	found := "none"
-	if err == nil && len(steps) > 0 {
-		if s, err = Open(f.folder(steps[len(steps)-1])); err == nil {
-			found = fmt.Sprintf("step %d, %.16s", s.Step, s.sum)
-		}
-	}
-	if err = f.all(ctx, func() error { return err }); err == nil && f.World != nil {
-		err = f.World.Same(ctx, map[string]string{"the newest snapshot in " + f.Path: found})
-	}
-	if err != nil {
-		if s != nil {
-			err = errors.Join(err, s.Close())
-		}
-		return nil, err
-	}
-	return s, nil
 }
 
 // prune removes all snapshots but the newest.

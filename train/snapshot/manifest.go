@@ -15,8 +15,12 @@ import (
 	"github.com/gomoe/gomoe/internal/whole"
 )
 
-// manifestName is the name of the file that completes a snapshot.
-const manifestName = "manifest.json"
+// manifestName is the name of the file that completes a snapshot. Where processes do not see the same folder, the manifest
+// is written under readyName first: when all folders have that, the snapshot is there, and completed in one after the other.
+const (
+	manifestName = "manifest.json"
+	readyName    = "ready.json"
+)
 
 // maxManifest is far more than a manifest of thousands of processes has.
 const maxManifest = 64 << 20
@@ -33,15 +37,13 @@ type manifest struct {
 // file is one of the snapshot's files.
 type file struct {
 	Name  string `json:"name"`
-	Parts string `json:"parts"` // SHA-256 of what the file says about its parts
+	Parts string `json:"parts"`          // SHA-256 of what the file says about its parts
+	Host  string `json:"host,omitempty"` // where it lies, if processes do not see the same folder
 }
 
-// commit completes a snapshot, if its files are there and hold arrays of these types by name.
-func commit(dir string, processes int, s State, types map[string]graph.Type) error {
-	m := manifest{Format: format, Step: s.Step, Facts: s.Facts}
-	for n := range processes {
-		m.Files = append(m.Files, file{Name: fileName(n, processes)})
-	}
+// commit writes the manifest of a snapshot under a name, if its files are there and hold arrays of these types by name.
+func commit(dir, name string, files []file, s State, types map[string]graph.Type) error {
+	m := manifest{Format: format, Step: s.Step, Facts: s.Facts, Files: files}
 	snap, err := open(dir, &m)
 	if err != nil {
 		return err
@@ -57,7 +59,11 @@ func commit(dir string, processes int, s State, types map[string]graph.Type) err
 	if m.Sum, err = m.sum(); err != nil {
 		return err
 	}
-	return whole.Write(filepath.Join(dir, manifestName), func(w io.Writer) error {
+	return m.write(dir, name)
+}
+
+func (m manifest) write(dir, name string) error {
+	return whole.Write(filepath.Join(dir, name), func(w io.Writer) error {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
 		return e.Encode(m)
@@ -75,9 +81,9 @@ func hash(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// readManifest reads the manifest of a snapshot.
-func readManifest(dir string) (*manifest, error) {
-	f, _, err := tensor.OpenRegular(filepath.Join(dir, manifestName))
+// readManifest reads the manifest of a snapshot that has this name.
+func readManifest(dir, name string) (*manifest, error) {
+	f, _, err := tensor.OpenRegular(filepath.Join(dir, name))
 	if err != nil {
 		return nil, err
 	}
@@ -87,23 +93,32 @@ func readManifest(dir string) (*manifest, error) {
 		return nil, err
 	}
 	if len(text) > maxManifest {
-		return nil, fmt.Errorf("%s has more than %d bytes", manifestName, maxManifest)
+		return nil, fmt.Errorf("%s has more than %d bytes", name, maxManifest)
 	}
 	m := &manifest{}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(m); err != nil {
-		return nil, fmt.Errorf("%s: %w", manifestName, err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if m.Format != format {
-		return nil, fmt.Errorf("%s: format %q, want %q", manifestName, m.Format, format)
+		return nil, fmt.Errorf("%s: format %q, want %q", name, m.Format, format)
 	}
 	want, err := m.sum()
 	if err != nil {
 		return nil, err
 	}
 	if m.Sum != want {
-		return nil, fmt.Errorf("%s is damaged: its checksum is %.16s, want %.16s", manifestName, m.Sum, want)
+		return nil, fmt.Errorf("%s is damaged: its checksum is %.16s, want %.16s", name, m.Sum, want)
 	}
 	return m, nil
+}
+
+// conclude completes a snapshot whose manifest has the name readyName.
+func conclude(dir string) error {
+	m, err := readManifest(dir, readyName)
+	if err != nil {
+		return err
+	}
+	return m.write(dir, manifestName)
 }

@@ -26,6 +26,7 @@ type Snapshot struct {
 
 	sum    string
 	files  []*safetensors.File
+	away   []file // those that lie on other hosts
 	arrays map[string]*stored
 }
 
@@ -35,17 +36,22 @@ type stored struct {
 	parts []*piece
 }
 
-// Open opens the snapshot in a folder. It checks that every array is there, and reads no element.
+// Open opens the snapshot in a folder. It checks that every array is there, and reads no element. Where processes have
+// written parts to several folders, the files of some may be there only; what lies in others is an error when it is read.
 // The caller must call Close.
 func Open(dir string) (*Snapshot, error) {
-	m, err := readManifest(dir)
+	m, err := readManifest(dir, manifestName)
 	if err == nil {
 		var s *Snapshot
 		if s, err = open(dir, m); err == nil {
 			return s, nil
 		}
 	}
-	return nil, fmt.Errorf("snapshot: %s: %w; to go on from an earlier snapshot, remove this folder", dir, err)
+	return nil, damaged(dir, err)
+}
+
+func damaged(dir string, err error) error {
+	return fmt.Errorf("snapshot: %s: %w; to go on from an earlier snapshot, remove this folder", dir, err)
 }
 
 // open opens the files that a manifest lists. Where the manifest lacks a file's checksum, open
@@ -58,6 +64,9 @@ func open(dir string, m *manifest) (*Snapshot, error) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.arrays)) {
+		if len(s.away) > 0 {
+			break // read finds out what is missing
+		}
 		if err := s.arrays[name].covered(); err != nil {
 			return nil, errors.Join(fmt.Errorf("%s: %w", name, err), s.Close())
 		}
@@ -71,6 +80,10 @@ func (s *Snapshot) add(dir string, step int, f *file) error {
 		return fmt.Errorf("file %q: want a name without folders", f.Name)
 	}
 	in, err := safetensors.Open(filepath.Join(dir, f.Name))
+	if errors.Is(err, os.ErrNotExist) && f.Host != "" {
+		s.away = append(s.away, *f)
+		return nil
+	}
 	if errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("%w; all processes must see the same folder, such as one that machines share", err)
 	}
@@ -119,7 +132,10 @@ func (s *Snapshot) add(dir string, step int, f *file) error {
 		if err != nil {
 			return fmt.Errorf("%s: tensor %q: %w", f.Name, p.Tensor, err)
 		}
-		a.parts = append(a.parts, q)
+		twice := func(p *piece) bool { return slices.Equal(p.start, q.start) && slices.Equal(p.Type.Shape, q.Type.Shape) }
+		if !slices.ContainsFunc(a.parts, twice) { // each host has what its ranks hold
+			a.parts = append(a.parts, q)
+		}
 	}
 	return nil
 }
@@ -181,6 +197,9 @@ func (s *Snapshot) Array(name string) (array.Array, error) {
 }
 
 func (s *Snapshot) missing(name string) error {
+	if len(s.away) > 0 {
+		return fmt.Errorf("snapshot: %s: %s is not there, and parts lie elsewhere: %s; %s", s.Path, name, places(s.away), remedy)
+	}
 	return fmt.Errorf("snapshot: %s: there is no array %q%s", s.Path, name, near.Names(name, slices.Values(slices.Sorted(maps.Keys(s.arrays)))))
 }
 
@@ -193,10 +212,18 @@ func (s *Snapshot) read(name string, t graph.Type, to array.Array, start []int) 
 	if !a.t.Equal(t) {
 		return fmt.Errorf("snapshot: %s: %s is %s, want %s", s.Path, name, a.t, t)
 	}
+	got := 0
 	for _, p := range a.parts {
-		if err := p.copyTo(to, start); err != nil {
+		n, err := p.copyTo(to, start)
+		if err != nil {
 			return fmt.Errorf("snapshot: %s: %w", s.Path, err)
 		}
+		got += n
+	}
+	if want := to.Type.Len(); got != want {
+		return fmt.Errorf("snapshot: %s: %d of the %d elements of %s that this process needs are there, and parts lie elsewhere: %s; %s", s.Path, got, want, name, places(s.away), remedy)
 	}
 	return nil
 }
+
+const remedy = "start the ranks on the hosts that have their parts, in the same order and on the same mesh, or copy the files here"

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/checkpoint/tensor"
+	"github.com/gomoe/gomoe/graph"
 )
 
 // piece is a part of an array in an open file.
@@ -36,11 +37,11 @@ func newPiece(p part, t tensor.Tensor) (*piece, error) {
 	return &piece{Tensor: t, start: p.Start, sums: p.Sums, sound: make([]bool, len(p.Sums))}, nil
 }
 
-// copyTo copies what the piece has of the box that begins at start.
-func (p *piece) copyTo(to array.Array, start []int) error {
+// copyTo copies what the piece has of the box that begins at start, and returns how many elements that are.
+func (p *piece) copyTo(to array.Array, start []int) (elements int, err error) {
 	at, n, both := overlap(p.start, p.Type.Shape, start, to.Type.Shape)
 	if !both {
-		return nil
+		return 0, nil
 	}
 	size := p.Type.DType.Size()
 	from, into := minus(at, p.start), minus(at, start)
@@ -49,10 +50,10 @@ func (p *piece) copyTo(to array.Array, start []int) error {
 		last[d] += n[d] - 1
 	}
 	if err := p.check(offset(from, p.Type.Shape)*size, (offset(last, p.Type.Shape)+1)*size); err != nil {
-		return err
+		return 0, err
 	}
 	array.CopyBox(to, into, array.Over(p.Type, p.Mem), from, n)
-	return nil
+	return graph.T(p.Type.DType, n...).Len(), nil
 }
 
 // check compares the checksums of the blocks with the bytes from lo to hi.

@@ -243,7 +243,7 @@ func TestSaveFails(t *testing.T) {
 func TestDamaged(t *testing.T) {
 	job := openJob(t, "dp=2", map[string]string{"layers.0.w": "dp"})
 	rewrite := func(dir string, change func(m *manifest)) error {
-		m, err := readManifest(dir)
+		m, err := readManifest(dir, manifestName)
 		if err != nil {
 			return err
 		}

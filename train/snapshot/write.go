@@ -62,7 +62,7 @@ func (p process) boxes(s State) ([]box, error) {
 			return nil, fmt.Errorf("%s: %s: want an element type that is not in blocks", name, a.Type)
 		}
 		for _, h := range held {
-			if !Writes(a.Spec, a.Mesh(), h.Rank) || h.Type.Len() == 0 && (a.Type.Len() > 0 || h.Rank > 0) {
+			if !Writes(a.Spec, a.Mesh(), h.Rank, p.sites) || h.Type.Len() == 0 && (a.Type.Len() > 0 || h.Rank > 0 && p.sites == nil) {
 				continue // an array without elements is one part, for its type
 			}
 			b := box{part{name, name, append([]int{}, a.Type.Shape...), append([]int{}, h.Start...), []uint32{}}, h.Type, h.Bytes()}
@@ -76,15 +76,19 @@ func (p process) boxes(s State) ([]box, error) {
 }
 
 // write writes the file of this process.
-func (p process) write(at *pace, dir string, s State, boxes []box) error {
+func (p process) write(at *pace, dir string, s State, boxes []box) (file, error) {
+	f := file{Name: fileName(p.n, p.of)}
+	if p.sites != nil {
+		f.Host = p.host
+	}
 	if err := whole.Folder(dir); err != nil {
-		return err
+		return f, err
 	}
 	parts, tensors := make([]part, len(boxes)), []tensor.Source{}
 	for i, b := range boxes {
 		for piece := range slices.Chunk(b.mem, block) {
 			if err := at.do(func() error { b.Sums = append(b.Sums, sum(piece)); return nil }); err != nil {
-				return err
+				return f, err
 			}
 		}
 		parts[i] = b.part
@@ -99,18 +103,19 @@ func (p process) write(at *pace, dir string, s State, boxes []box) error {
 	}
 	text, err := json.Marshal(parts)
 	if err != nil {
-		return err
+		return f, err
 	}
+	f.Parts = hash(text)
 	meta := map[string]string{formatField: format, stepField: strconv.Itoa(s.Step), partsField: string(text)}
-	return safetensors.Write(filepath.Join(dir, fileName(p.n, p.of)), meta, tensors)
+	return f, safetensors.Write(filepath.Join(dir, f.Name), meta, tensors)
 }
 
 // Writes reports whether a rank writes its part of an array that is placed so: whether it is the lowest of those that hold
-// the part.
-func Writes(spec sharding.Spec, m sharding.Mesh, rank int) bool {
+// the part and see the same folder. sites are those of Writer.Sites.
+func Writes(spec sharding.Spec, m sharding.Mesh, rank int, sites []int) bool {
 	axes := spec.Axes()
 	for r := range rank {
-		if m.Index(r, axes) == m.Index(rank, axes) {
+		if (sites == nil || sites[r] == sites[rank]) && m.Index(r, axes) == m.Index(rank, axes) {
 			return false
 		}
 	}

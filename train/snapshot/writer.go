@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -17,6 +18,10 @@ import (
 type Writer struct {
 	Folder Folder
 
+	met     bool
+	sites   []int
+	mine    file   // what this process has written
+	files   []file // what all have written
 	step    int
 	first   bool
 	alone   bool    // no other process saves
@@ -29,7 +34,23 @@ type Writer struct {
 }
 
 // phase is a part of the work after which processes wait for each other.
-type phase func(context.Context) error
+type phase struct {
+	do     func(context.Context) error
+	writes bool // the files, of which all processes then tell each other
+}
+
+// Sites returns, by rank, the first one that sees the same folder: nil if all of them do, as with one process. It makes the
+// folder of several. Begin finds out where Sites was not called. All processes call it.
+func (w *Writer) Sites(ctx context.Context) ([]int, error) {
+	if !w.met {
+		var err error
+		if w.sites, err = w.Folder.sites(ctx); err != nil {
+			return nil, fmt.Errorf("snapshot: %s: %w", w.Folder.Path, err)
+		}
+		w.met = true
+	}
+	return w.sites, nil
+}
 
 // Begin waits until the snapshot before is there, copies what this process is to write of s, and returns; the copies are
 // written beside what the caller does next. The arrays are the caller's again, and may be donated. The process keeps memory
@@ -44,10 +65,16 @@ func (w *Writer) Begin(ctx context.Context, s State) error {
 func (w *Writer) begin(ctx context.Context, s State, copied bool) error {
 	p, err := w.Folder.process()
 	if err != nil {
-		return fmt.Errorf("snapshot: step %d: %w", s.Step, err)
+		return w.failedAt(s.Step, err)
 	}
 	if p.idle {
 		return nil
+	}
+	if p.sites, err = w.Sites(ctx); err != nil {
+		return w.failedAt(s.Step, err)
+	}
+	if p.sites != nil {
+		p.first, p.host = p.sites[p.n] == p.n, w.Folder.host()
 	}
 	boxes, wrong := p.boxes(s)
 	if wrong == nil && copied {
@@ -61,41 +88,50 @@ func (w *Writer) begin(ctx context.Context, s State, copied bool) error {
 	w.step, w.first, w.alone = s.Step, p.first, p.of == 1
 	dir := w.Folder.folder(s.Step)
 	only := func(do func() error) phase {
-		return func(context.Context) error {
+		return phase{do: func(context.Context) error {
 			if !p.first {
 				return nil
 			}
 			return do()
-		}
+		}}
 	}
 	w.left = []phase{
 		only(func() error { return w.Folder.begin(dir) }),
-		func(context.Context) error {
+		{writes: true, do: func(context.Context) error {
 			if wrong == nil && s.Sync != nil {
 				wrong = s.Sync()
 			}
 			if wrong != nil {
 				return wrong
 			}
-			return p.write(w.pace, dir, s, boxes)
-		},
-		only(func() error {
-			if err := commit(dir, p.of, s, types); err != nil {
+			w.mine, wrong = p.write(w.pace, dir, s, boxes)
+			return wrong
+		}},
+	}
+	if p.sites == nil {
+		w.left = append(w.left, only(func() error {
+			if err := commit(dir, manifestName, w.files, s, types); err != nil {
 				return err
 			}
 			return w.Folder.prune()
-		}),
+		}))
+	} else {
+		w.left = append(w.left,
+			only(func() error { return commit(dir, readyName, w.files, s, types) }),
+			only(func() error { return conclude(dir) }),
+			only(w.Folder.prune))
 	}
 	if w.alone {
 		all := w.left
-		w.left = []phase{func(ctx context.Context) error {
-			for _, do := range all {
-				if err := errors.Join(context.Cause(ctx), do(ctx)); err != nil {
+		w.left = []phase{{do: func(ctx context.Context) error {
+			for _, x := range all {
+				if err := errors.Join(context.Cause(ctx), x.do(ctx)); err != nil {
 					return err
 				}
+				w.files = []file{w.mine}
 			}
 			return nil
-		}}
+		}}}
 	}
 	within, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	w.cancel, w.pace = cancel, newPace(within)
@@ -108,7 +144,7 @@ func (w *Writer) start(ctx context.Context) {
 	w.done = make(chan struct{})
 	go func(do phase, done chan struct{}) {
 		defer close(done)
-		w.err = do(ctx)
+		w.err = do.do(ctx)
 	}(w.left[0], w.done)
 }
 
@@ -162,7 +198,7 @@ func (w *Writer) Abandon(cause error) error {
 	if len(w.left) == 0 {
 		return nil
 	}
-	if w.alone || len(w.left) > 1 { // else the manifest is being written
+	if w.alone || w.left[0].writes { // else a manifest is being written
 		w.cancel(cause)
 	}
 	w.pace.hurry()
@@ -170,12 +206,21 @@ func (w *Writer) Abandon(cause error) error {
 	return w.finish()
 }
 
-func (w *Writer) failed(err error) error { return fmt.Errorf("snapshot: step %d: %w", w.step, err) }
+func (w *Writer) failed(err error) error { return w.failedAt(w.step, err) }
+
+func (w *Writer) failedAt(step int, err error) error {
+	return fmt.Errorf("snapshot: step %d: %w", step, err)
+}
 
 // next ends a phase that all processes have done, and begins the one after it.
 func (w *Writer) next(ctx context.Context) error {
 	if err := w.Folder.all(ctx, func() error { return w.err }); err != nil {
 		return errors.Join(w.failed(err), w.finish())
+	}
+	if w.left[0].writes && !w.alone {
+		if err := w.tell(ctx); err != nil {
+			return errors.Join(w.failed(err), w.finish())
+		}
 	}
 	if w.left = w.left[1:]; len(w.left) == 0 {
 		return w.finish()
@@ -188,9 +233,28 @@ func (w *Writer) next(ctx context.Context) error {
 func (w *Writer) finish() error {
 	w.left = nil
 	w.cancel(nil)
-	if dir := w.Folder.folder(w.step); w.first && !complete(dir) {
+	if dir := w.Folder.folder(w.step); w.first && !complete(dir) && !ready(dir) {
 		if err := os.RemoveAll(dir); err != nil {
 			return w.failed(err)
+		}
+	}
+	return nil
+}
+
+// tell lets all processes know what each has written.
+func (w *Writer) tell(ctx context.Context) error {
+	mine, err := json.Marshal(w.mine)
+	if err != nil {
+		return err
+	}
+	all, err := w.Folder.World.Gather(ctx, mine)
+	if err != nil {
+		return err
+	}
+	w.files = make([]file, len(all))
+	for r, text := range all {
+		if err := json.Unmarshal(text, &w.files[r]); err != nil {
+			return fmt.Errorf("what rank %d has written: %w", r, err)
 		}
 	}
 	return nil
