@@ -17,6 +17,7 @@ import (
 
 	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/internal/launch"
+	"github.com/gomoe/gomoe/world"
 )
 
 // launched runs the command line in n processes and returns the exit status and
@@ -209,8 +210,8 @@ func TestProcessesMesh(t *testing.T) {
 			t.Errorf("standard error lacks %q:\n%s", want, stderr)
 		}
 	}
-	if status != 1 {
-		t.Errorf("status %d, want 1", status)
+	if status != world.StatusMisfit {
+		t.Errorf("status %d, want %d", status, world.StatusMisfit)
 	}
 }
 
