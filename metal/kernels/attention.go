@@ -25,64 +25,11 @@ func attentionKernel() Kernel {
 func attentionGradKernel() Kernel {
 	return Kernel{
 		Name: "attention_grad", Serves: []string{"attention_grad"}, Primitives: []string{"attention_grad"},
-		Doc:       "the gradient of attention: a tile of queries per threadgroup for dq, and of keys for dk and dv, whose heads of queries are added in order",
-		Functions: slices.Concat(attentionFunctions("attention_grad_q", 32, 16, 2, 0), attentionFunctions("attention_grad_kv", 32, 16, 2, 0), deltaFunctions(), checkFunctions()),
+		Doc:       "the gradient of attention: a tile of queries per threadgroup for dq, and of keys for dk and dv, whose heads of queries are added in order, in simdgroup matrices",
+		Functions: slices.Concat(attentionGradFunctions(), checkFunctions()),
 		Build:     attentionGradProgram,
 		Tolerance: Tolerance{Relative: 1e-5, OfMax: 1e-5, Why: "sums in f32 a tile at a time, where the host has other tiles, of which differences are taken that cancel"},
 	}
-}
-
-func deltaFunctions() []Function {
-	return []Function{{Name: "attention_delta_f32", Threads: 32}, {Name: "attention_delta_f16", Threads: 32}, {Name: "attention_delta_bf16", Threads: 32}}
-}
-
-// attentionFunctions returns the functions with tiles for heads of up to half of
-// headMost, and those for longer heads.
-func attentionFunctions(name string, rows, columns, scores, matrix int) []Function {
-	var out []Function
-	for _, t := range []string{"f32", "f16", "bf16"} {
-		short := headTile{rows: rows, columns: columns, wide: headMost / 2}
-		long := short.long()
-		long.wide = headMost
-		out = append(out,
-			Function{Name: name + "_32_" + t, Threads: short.threads(), Memory: short.memory(scores, matrix)},
-			Function{Name: name + "_16_" + t, Threads: long.threads(), Memory: long.memory(scores, matrix)})
-	}
-	return out
-}
-
-// headTile is the work of a threadgroup at a time: rows of one head against rows of the
-// other.
-type headTile struct{ rows, columns, wide int }
-
-// long returns the tile for long heads. It has half the rows. For gradients, which hold
-// two tiles of each head, it also has half the columns.
-func (t headTile) long() headTile {
-	t.rows /= 2
-	if t.columns == 16 {
-		t.columns /= 2
-	}
-	return t
-}
-
-// tileOf returns the tile for heads of d elements, and its part in the names of
-// functions.
-func tileOf(d, rows, columns int) (headTile, string) {
-	t := headTile{rows: rows, columns: columns, wide: (d + 7) / 8 * 8}
-	if t.wide > headMost/2 {
-		return t.long(), "16"
-	}
-	return t, "32"
-}
-
-func (t headTile) threads() int { return t.rows / 8 * 32 }
-
-// memory returns the threadgroup memory in bytes: scores arrays with a number for each
-// pair of rows, as many tiles of the threadgroup's own rows, and matrix elements per
-// simdgroup. The forward pass holds one tile of the other head at a time, gradients hold
-// two.
-func (t headTile) memory(scores, matrix int) int {
-	return 4 * (scores*(t.rows+t.columns)*t.wide + scores*t.rows*t.columns + t.rows/8*matrix)
 }
 
 // heads are the sizes of an attention. Head i of the rank's n heads of queries uses head
@@ -118,17 +65,6 @@ func headsOf(in *Instr) (h heads, p primitives.AttentionOp, suffix string, param
 		scale = 1 / math.Sqrt(float64(h.d))
 	}
 	return h, p, suffix, Params(h.s, h.n, h.m, h.d, scale, !p.Full, h.off, h.group), nil
-}
-
-// launch returns a launch, for heads [b, n] and tiles of rows, of the function that is named
-// after its tile.
-func (h heads) launch(file, name, suffix string, rows, columns, heads, scores, matrix int, args ...Arg) Launch {
-	tile, size := tileOf(max(h.d, h.v), 32, columns)
-	return Launch{
-		Source: Source{File: file}, Function: name + "_" + size + "_" + suffix, Constants: map[int]any{0: int32(tile.wide / 8)},
-		Args: args, Memory: []int{tile.memory(scores, matrix)},
-		Groups: [3]int{(rows + tile.rows - 1) / tile.rows, heads, h.b}, Threads: [3]int{tile.threads(), 1, 1},
-	}
 }
 
 // terms are the optional arguments of an attention, as buffers of its functions.

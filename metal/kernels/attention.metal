@@ -2,40 +2,9 @@
 // s_ij = cap(scale · q_i·k_j) + bias_ij, over the keys that query i attends to, a tile of keys at a
 // time; sums are rescaled when a larger score comes. Source: Dao and others, "FlashAttention" (2022).
 //
-// A simdgroup has 8 rows of queries. Queries, scores and sums are in its registers, so that only
-// keys and values are read from threadgroup memory, where numbers of 16 bits stay such.
-#include "attention_terms.metal"
-#include "matrix_places.metal"
-#include <metal_simdgroup_matrix>
-
-#define ATTENTION_SIMDS 4
-#define ATTENTION_ROWS (ATTENTION_SIMDS * 8)
-#define ATTENTION_PAD 8 // elements after each row of a tile, so that columns fall into different banks
-
-// bring copies rows from `first` on of a head of keys or values, `apart` elements apart, to a tile
-// HEAD wide. A head begins at element `at` of x, and has `rows` rows of d elements.
-template <typename S, int HEAD, int KEYS>
-static inline void bring(threadgroup S* tile, device const uchar* x, int at, int first, int rows, int apart, int d, int tid) {
-  for (int i = tid; i < KEYS * HEAD / 4; i += ATTENTION_SIMDS * 32) {
-    const int row = first + i / (HEAD / 4), column = i % (HEAD / 4) * 4;
-    const int left = row < rows ? d - column : 0;
-    const uint from = uint(at + row * apart + column);
-    float4 four = float4(0.0f);
-    if (left >= 4 && d % 4 == 0 && KEYS_AS <= AS_BF16) {
-      four = numbers(x, KEYS_AS, from);
-    } else {
-      if (left > 0) four.x = number(x, KEYS_AS, from);
-      if (left > 1) four.y = number(x, KEYS_AS, from + 1);
-      if (left > 2) four.z = number(x, KEYS_AS, from + 2);
-      if (left > 3) four.w = number(x, KEYS_AS, from + 3);
-    }
-    threadgroup S* to = tile + i / (HEAD / 4) * (HEAD + ATTENTION_PAD) + column;
-    to[0] = S(four.x);
-    to[1] = S(four.y);
-    to[2] = S(four.z);
-    to[3] = S(four.w);
-  }
-}
+// Queries, scores and sums are in registers, so that only keys and values are read from threadgroup
+// memory.
+#include "attention_tile.metal"
 
 // attention has a threadgroup for every ATTENTION_ROWS rows of a head of queries.
 template <typename S, int HEAD, int KEYS>
@@ -46,7 +15,7 @@ kernel void attention(device const uchar* q [[buffer(0)]], device const uchar* k
                       device const uchar* bias [[buffer(8)]], constant Attention& p [[buffer(9)]],
                       constant Terms& t [[buffer(10)]], uint3 place [[threadgroup_position_in_grid]],
                       uint id [[thread_index_in_threadgroup]]) {
-  threadgroup float4 room[(2 * KEYS * (HEAD + ATTENTION_PAD) * sizeof(S) + 15) / 16];
+  threadgroup float4 room[tile_room(sizeof(S), HEAD, KEYS)];
   threadgroup S* key_tile = (threadgroup S*)room;
   threadgroup S* value_tile = key_tile + KEYS * (HEAD + ATTENTION_PAD);
   const uint lane = id % 32;
@@ -57,12 +26,9 @@ kernel void attention(device const uchar* q [[buffer(0)]], device const uchar* k
 
   simdgroup_matrix<S, 8, 8> queries[HEAD / 8];
   simdgroup_float8x8 sum[HEAD / 8];
-  const int row_start = head_start(b, head, p.s, p.n, p.d) + query * p.n * p.d;
+  hold<S, HEAD>(queries, q, head_start(b, head, p.s, p.n, p.d) + query * p.n * p.d, query < p.s, p.d, column);
   UNROLL
   for (int e = 0; e < HEAD / 8; e++) {
-    const int d = e * 8 + column;
-    queries[e].thread_elements() = vec<S, 2>(query < p.s && d < p.d ? S(number(q, QUERIES_AS, uint(row_start + d))) : S(0.0f),
-                                             query < p.s && d + 1 < p.d ? S(number(q, QUERIES_AS, uint(row_start + d + 1))) : S(0.0f));
     sum[e] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
   }
   // Four threads have a row of the scores: its largest so far, and the sum of exponentials.
@@ -85,12 +51,7 @@ kernel void attention(device const uchar* q [[buffer(0)]], device const uchar* k
     UNROLL
     for (int c = 0; c < KEYS / 8; c++) {
       scores[c] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
-      UNROLL
-      for (int e = 0; e < HEAD / 8; e++) {
-        simdgroup_matrix<S, 8, 8> right;
-        simdgroup_load(right, key_tile + c * 8 * (HEAD + ATTENTION_PAD) + e * 8, HEAD + ATTENTION_PAD, ulong2(0, 0), true);
-        simdgroup_multiply_accumulate(scores[c], queries[e], right, scores[c]);
-      }
+      scored<S, HEAD>(scores[c], queries, key_tile, c);
     }
     float larger = top;
     UNROLL
@@ -137,18 +98,12 @@ kernel void attention(device const uchar* q [[buffer(0)]], device const uchar* k
     }
   }
 
-  const uint to = uint(head_start(b, head, p.s, p.n, t.v) + query * p.n * t.v);
   UNROLL
   for (int e = 0; e < HEAD / 8; e++) {
     const float2 pair = sum[e].thread_elements();
-    const int d = e * 8 + column;
-    if (query < p.s && d < t.v) {
-      set_number(out, QUERIES_AS, to + uint(d), total == 0.0f ? 0.0f : pair.x / total);
-    }
-    if (query < p.s && d + 1 < t.v) {
-      set_number(out, QUERIES_AS, to + uint(d) + 1, total == 0.0f ? 0.0f : pair.y / total);
-    }
+    sum[e].thread_elements() = total == 0.0f ? float2(0.0f) : pair / total;
   }
+  give<HEAD>(out, head_start(b, head, p.s, p.n, t.v) + query * p.n * t.v, query < p.s, t.v, column, sum);
   if (column == 0 && query < p.s) {
     lse[(b * p.n + head) * p.s + query] = top + precise::log(total);
   }

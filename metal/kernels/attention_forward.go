@@ -36,12 +36,18 @@ func (h heads) wide() int {
 
 func attentionForward() (fs []Function) {
 	for _, n := range headSizes() {
-		for suffix, t := range map[string]struct{ keys, size int }{"f32": {16, 4}, "f16": {32, 2}, "bf16": {32, 2}} {
-			fs = append(fs, Function{Name: fmt.Sprintf("attention_%d_%s", n, suffix), Threads: attentionThreads, Memory: 2 * t.keys * (n + 8) * t.size})
+		for _, suffix := range headTypes() {
+			fs = append(fs, Function{Name: fmt.Sprintf("attention_%d_%s", n, suffix), Threads: attentionThreads, Memory: attentionMemory(n)})
 		}
 	}
 	return fs
 }
+
+// headTypes returns the element types that attention is compiled for, as suffixes of functions.
+func headTypes() []string { return []string{"f32", "f16", "bf16"} }
+
+// attentionMemory returns the threadgroup memory of two tiles of rows, 16 of f32 or 32 of 16 bits.
+func attentionMemory(head int) int { return 2 * 64 * (head + 8) }
 
 func decodeFunctions() []Function {
 	fs := []Function{{Name: "attention_join", Threads: 32}}

@@ -1,6 +1,22 @@
 package kernels
 
-import "github.com/gomoe/gomoe/graph"
+import (
+	"fmt"
+
+	"github.com/gomoe/gomoe/graph"
+)
+
+func attentionGradFunctions() (fs []Function) {
+	for _, suffix := range headTypes() {
+		fs = append(fs, Function{Name: "attention_delta_" + suffix, Threads: 32})
+		for _, n := range headSizes() {
+			for _, of := range []string{"q", "kv"} {
+				fs = append(fs, Function{Name: fmt.Sprintf("attention_grad_%s_%d_%s", of, n, suffix), Threads: attentionThreads, Memory: attentionMemory(n)})
+			}
+		}
+	}
+	return fs
+}
 
 func attentionGradProgram(in *Instr) (*Program, error) {
 	h, p, suffix, params, err := headsOf(in)
@@ -17,18 +33,21 @@ func attentionGradProgram(in *Instr) (*Program, error) {
 	if h.n == 0 && in.Results[1].Type.Len() > 0 {
 		return nil, refuse("keys without queries")
 	}
+	t.constants[4] = t.constants[1] // queries have the type of keys
 	const file = "attention_grad.metal"
 	rows := h.b * h.n * h.s
 	delta := Launch{
 		Source: Source{File: file}, Function: "attention_delta_" + suffix, Groups: [3]int{rows, 1, 1}, Threads: [3]int{32, 1, 1},
 		Args: []Arg{In(3), In(5), In(6), Scratch(0), Params(rows, h.s, h.n, h.v)},
 	}
-	args := func(first, second int) []Arg {
-		return []Arg{In(0), In(1), In(2), In(5), In(4), Scratch(0), Out(first), Out(second), t.lengths, t.start, t.bias, params, t.params}
+	grad := func(of string, rows, heads, first, second int) Launch {
+		return Launch{
+			Source: Source{File: file}, Function: fmt.Sprintf("attention_grad_%s_%d_%s", of, h.wide(), suffix), Constants: map[int]any{},
+			Args:   []Arg{In(0), In(1), In(2), In(5), In(4), Scratch(0), Out(first), Out(second), t.lengths, t.start, t.bias, params, t.params},
+			Groups: [3]int{pieces(rows, attentionRows), heads, h.b}, Threads: [3]int{attentionThreads, 1, 1},
+		}
 	}
-	q := h.launch(file, "attention_grad_q", suffix, h.s, 16, h.n, 2, 0, args(0, 0)...)
-	kv := h.launch(file, "attention_grad_kv", suffix, h.r, 16, h.m, 2, 0, args(1, 2)...)
-	work := t.program(delta, q, kv)
+	work := t.program(delta, grad("q", h.s, h.n, 0, 0), grad("kv", h.r, h.m, 1, 2))
 	work.Scratch = []int{max(rows, 1) * graph.F32.Size()}
 	return work, nil
 }

@@ -27,41 +27,38 @@ kernel void attention_delta(device const T* out [[buffer(0)]], device const T* d
   }
 }
 
-// A threadgroup does ROWS rows of a head, 8 per simdgroup, over COLUMNS rows of another at a
-// time: with KEYS its rows are those of keys and values, and the others those of all
-// heads of queries that use them, in order; without, the other way round. room holds the
-// rows of both heads, (ROWS + COLUMNS)·wide each, and p and ds, ROWS·COLUMNS each.
-template <typename T, int ROWS, int COLUMNS, bool KEYS>
-kernel void attention_grad(device const T* q [[buffer(0)]], device const T* k [[buffer(1)]],
-                           device const T* v [[buffer(2)]], device const T* dout [[buffer(3)]],
+// A threadgroup has ATTENTION_ROWS rows of a head, 8 in the registers of each simdgroup, and goes over
+// COLUMNS rows of another at a time: with KEYS its rows are those of keys and values, and the others
+// those of all heads of queries that use them, in order; without, the other way round.
+template <typename S, int HEAD, int COLUMNS, bool KEYS>
+kernel void attention_grad(device const uchar* q [[buffer(0)]], device const uchar* k [[buffer(1)]],
+                           device const uchar* v [[buffer(2)]], device const uchar* dout [[buffer(3)]],
                            device const float* lse [[buffer(4)]], device const float* delta [[buffer(5)]],
-                           device T* first_grad [[buffer(6)]], device T* second_grad [[buffer(7)]],
+                           device uchar* first_grad [[buffer(6)]], device uchar* second_grad [[buffer(7)]],
                            device const int* lengths [[buffer(8)]], device const int* starts [[buffer(9)]],
                            device const uchar* bias [[buffer(10)]], constant Attention& p [[buffer(11)]],
-                           constant Terms& t [[buffer(12)]], threadgroup float* room [[threadgroup(0)]],
-                           uint3 place [[threadgroup_position_in_grid]], uint id [[thread_index_in_threadgroup]]) {
-  constexpr int threads = ROWS / 8 * 32;
-  int tid = int(id), lane = tid % 32, team = tid / 32;
-  int wide = EIGHTS * 8;
-  int first = int(place.x) * ROWS, head = int(place.y), b = int(place.z);
-  Sight sight = sight_of(p, t, lengths, starts, b);
-  int position = sight.position;
-  int own_heads = KEYS ? p.m : p.n, other_heads = KEYS ? p.n : p.m;
-  int own_rows = KEYS ? t.r : p.s, other_rows = KEYS ? p.s : t.r;
-  int own_read = KEYS ? sight.length : p.s, other_read = KEYS ? p.s : sight.length; // what may be read of them
-  int own_first = head_start(b, head, own_rows, own_heads, p.d), own_second = head_start(b, head, own_rows, own_heads, t.v);
+                           constant Terms& t [[buffer(12)]], uint3 place [[threadgroup_position_in_grid]],
+                           uint id [[thread_index_in_threadgroup]]) {
+  threadgroup float4 room[tile_room(sizeof(S), HEAD, COLUMNS)];
+  threadgroup S* a_tile = (threadgroup S*)room;
+  threadgroup S* b_tile = a_tile + COLUMNS * (HEAD + ATTENTION_PAD);
+  const uint lane = id % 32;
+  const int first = int(place.x) * ATTENTION_ROWS, head = int(place.y), b = int(place.z);
+  const int own = first + int(id) / 32 * 8 + matrix_row(lane), column = matrix_column(lane);
+  const Sight sight = sight_of(p, t, lengths, starts, b);
+  const int position = sight.position;
+  const int own_heads = KEYS ? p.m : p.n, other_heads = KEYS ? p.n : p.m;
+  const int own_rows = KEYS ? t.r : p.s, other_rows = KEYS ? p.s : t.r;
+  const int own_read = KEYS ? sight.length : p.s, other_read = KEYS ? p.s : sight.length; // what may be read of them
+  const int own_first = head_start(b, head, own_rows, own_heads, p.d) + own * own_heads * p.d;
+  const int own_second = head_start(b, head, own_rows, own_heads, t.v) + own * own_heads * t.v;
 
-  threadgroup float* own_a = room;
-  threadgroup float* own_b = own_a + ROWS * wide;
-  threadgroup float* other_a = own_b + ROWS * wide;
-  threadgroup float* other_b = other_a + COLUMNS * wide;
-  threadgroup float* weights = other_b + COLUMNS * wide + team * 8 * COLUMNS;
-  threadgroup float* slopes = other_b + COLUMNS * wide + ROWS * COLUMNS + team * 8 * COLUMNS;
-  stage(own_a, (KEYS ? k : q) + own_first, first, ROWS, own_read, own_heads * p.d, p.d, tid, threads);
-  stage(own_b, (KEYS ? v : dout) + own_second, first, ROWS, own_read, own_heads * t.v, t.v, tid, threads);
-
-  simdgroup_float8x8 sum_a[MOST_EIGHTS], sum_b[MOST_EIGHTS];
-  EACH_EIGHT(e) {
+  simdgroup_matrix<S, 8, 8> own_a[HEAD / 8], own_b[HEAD / 8];
+  hold<S, HEAD>(own_a, KEYS ? k : q, own_first, own < own_read, p.d, column);
+  hold<S, HEAD>(own_b, KEYS ? v : dout, own_second, own < own_read, t.v, column);
+  simdgroup_float8x8 sum_a[HEAD / 8], sum_b[HEAD / 8];
+  UNROLL
+  for (int e = 0; e < HEAD / 8; e++) {
     sum_a[e] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
     sum_b[e] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
   }
@@ -72,84 +69,83 @@ kernel void attention_grad(device const T* q [[buffer(0)]], device const T* k [[
       begin = max(first - position, 0) / COLUMNS * COLUMNS;
     }
     if (t.window > 0) {
-      end = min(end, first + ROWS - position + t.window);
+      end = min(end, first + ATTENTION_ROWS - position + t.window);
     }
   } else {
     if (p.causal != 0) {
-      end = min(end, position + min(p.s, first + ROWS));
+      end = min(end, position + min(p.s, first + ATTENTION_ROWS));
     }
     if (t.window > 0) {
       begin = max(position + first + 1 - t.window, 0) / COLUMNS * COLUMNS;
     }
   }
-  int heads = KEYS ? p.group : 1;
+  const int heads = KEYS ? p.group : 1;
   for (int h = 0; h < heads; h++) {
-    int other = KEYS ? head * p.group + h - p.off : (p.off + head) / p.group;
+    const int other = KEYS ? head * p.group + h - p.off : (p.off + head) / p.group;
     if (KEYS && (other < 0 || other >= p.n)) {
       continue; // another rank has this head of queries
     }
-    int start_a = head_start(b, other, other_rows, other_heads, p.d), start_b = head_start(b, other, other_rows, other_heads, t.v);
-    int queries = KEYS ? other : head;     // the head of queries
-    int row0 = (b * p.n + queries) * p.s; // of lse and delta
+    const int start_a = head_start(b, other, other_rows, other_heads, p.d), start_b = head_start(b, other, other_rows, other_heads, t.v);
+    const int queries = KEYS ? other : head;     // the head of queries
+    const int row0 = (b * p.n + queries) * p.s; // of lse and delta
     for (int at = begin; at < end; at += COLUMNS) {
       threadgroup_barrier(mem_flags::mem_threadgroup);
-      stage(other_a, (KEYS ? q : k) + start_a, at, COLUMNS, other_read, other_heads * p.d, p.d, tid, threads);
-      stage(other_b, (KEYS ? dout : v) + start_b, at, COLUMNS, other_read, other_heads * t.v, t.v, tid, threads);
+      bring<S, HEAD, COLUMNS>(a_tile, KEYS ? q : k, start_a, at, other_read, other_heads * p.d, p.d, int(id));
+      bring<S, HEAD, COLUMNS>(b_tile, KEYS ? dout : v, start_b, at, other_read, other_heads * t.v, t.v, int(id));
       threadgroup_barrier(mem_flags::mem_threadgroup);
-      products(weights, own_a + team * 8 * wide, other_a, COLUMNS);
-      products(slopes, own_b + team * 8 * wide, other_b, COLUMNS);
-      simdgroup_barrier(mem_flags::mem_threadgroup);
-      for (int i = lane; i < 8 * COLUMNS; i += 32) {
-        int mine = first + team * 8 + i / COLUMNS, theirs = at + i % COLUMNS;
-        int query = KEYS ? theirs : mine, key = KEYS ? mine : theirs;
-        float weight = 0.0f, slope = 0.0f;
-        if (attends(p, t, sight, query, key) && lse[row0 + query] != -INFINITY) {
-          float score = capped(t, p.scale * weights[i]);
-          weight = precise::exp(biased(t, score, bias, b, queries, query, key) - lse[row0 + query]);
-          slope = p.scale * weight * (slopes[i] - delta[row0 + query]);
-          if (t.cap != 0.0f) {
-            slope *= 1.0f - (score / t.cap) * (score / t.cap);
+      for (int c = 0; c < COLUMNS / 8; c++) {
+        simdgroup_float8x8 weights = make_filled_simdgroup_matrix<float, 8, 8>(0.0f), slopes = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
+        scored<S, HEAD>(weights, own_a, a_tile, c);
+        scored<S, HEAD>(slopes, own_b, b_tile, c);
+        float2 weight = weights.thread_elements(), slope = slopes.thread_elements();
+        UNROLL
+        for (int i = 0; i < 2; i++) {
+          const int theirs = at + c * 8 + column + i;
+          const int query = KEYS ? theirs : own, key = KEYS ? own : theirs;
+          if (attends(p, t, sight, query, key) && lse[row0 + query] != -INFINITY) {
+            const float score = capped(t, p.scale * weight[i]);
+            weight[i] = precise::exp(biased(t, score, bias, b, queries, query, key) - lse[row0 + query]);
+            slope[i] = p.scale * weight[i] * (slope[i] - delta[row0 + query]);
+            if (t.cap != 0.0f) {
+              slope[i] *= 1.0f - (score / t.cap) * (score / t.cap);
+            }
+          } else {
+            weight[i] = slope[i] = 0.0f;
           }
         }
-        weights[i] = weight;
-        slopes[i] = slope;
-      }
-      simdgroup_barrier(mem_flags::mem_threadgroup);
-      accumulate(sum_a, slopes, other_a, COLUMNS);
-      if (KEYS) {
-        accumulate(sum_b, weights, other_b, COLUMNS);
+        weights.thread_elements() = weight;
+        slopes.thread_elements() = slope;
+        UNROLL
+        for (int e = 0; e < HEAD / 8; e++) {
+          simdgroup_matrix<S, 8, 8> right;
+          simdgroup_load(right, a_tile + c * 8 * (HEAD + ATTENTION_PAD) + e * 8, HEAD + ATTENTION_PAD);
+          simdgroup_multiply_accumulate(sum_a[e], slopes, right, sum_a[e]);
+          if (KEYS) {
+            simdgroup_load(right, b_tile + c * 8 * (HEAD + ATTENTION_PAD) + e * 8, HEAD + ATTENTION_PAD);
+            simdgroup_multiply_accumulate(sum_b[e], weights, right, sum_b[e]);
+          }
+        }
       }
     }
   }
-
-  // The own rows are this simdgroup's: results take their place.
-  threadgroup float* mine = own_a + team * 8 * wide;
-  threadgroup_barrier(mem_flags::mem_threadgroup); // where nothing was added, rows are being staged
-  EACH_EIGHT(e) {
-    simdgroup_store(sum_a[e], mine + e * 8, wide);
-  }
-  simdgroup_barrier(mem_flags::mem_threadgroup);
-  unstage(first_grad + own_first, mine, first + team * 8, own_rows, own_heads * p.d, p.d, lane);
+  give<HEAD>(first_grad, own_first, own < own_rows, p.d, column, sum_a);
   if (KEYS) {
-    mine = own_b + team * 8 * wide;
-    EACH_EIGHT(e) {
-      simdgroup_store(sum_b[e], mine + e * 8, wide);
-    }
-    simdgroup_barrier(mem_flags::mem_threadgroup);
-    unstage(second_grad + own_second, mine, first + team * 8, own_rows, own_heads * t.v, t.v, lane);
+    give<HEAD>(second_grad, own_second, own < own_rows, t.v, column, sum_b);
   }
 }
 
-#define INSTANTIATE(suffix, T)                                                                                       \
-  template [[host_name("attention_delta_" #suffix)]] [[kernel]] decltype(attention_delta<T>) attention_delta<T>;     \
-  template [[host_name("attention_grad_q_32_" #suffix)]] [[kernel]]                                                  \
-  decltype(attention_grad<T, 32, 16, false>) attention_grad<T, 32, 16, false>;                                       \
-  template [[host_name("attention_grad_q_16_" #suffix)]] [[kernel]]                                                  \
-  decltype(attention_grad<T, 16, 8, false>) attention_grad<T, 16, 8, false>;                                         \
-  template [[host_name("attention_grad_kv_32_" #suffix)]] [[kernel]]                                                 \
-  decltype(attention_grad<T, 32, 16, true>) attention_grad<T, 32, 16, true>;                                         \
-  template [[host_name("attention_grad_kv_16_" #suffix)]] [[kernel]]                                                 \
-  decltype(attention_grad<T, 16, 8, true>) attention_grad<T, 16, 8, true>;
-INSTANTIATE(f32, float)
-INSTANTIATE(f16, half)
-INSTANTIATE(bf16, bfloat)
+#define GRAD(suffix, S, HEAD, COLUMNS)                                                             \
+  template [[host_name("attention_grad_q_" #HEAD "_" #suffix)]] kernel                             \
+  decltype(attention_grad<S, HEAD, COLUMNS, false>) attention_grad<S, HEAD, COLUMNS, false>;       \
+  template [[host_name("attention_grad_kv_" #HEAD "_" #suffix)]] kernel                            \
+  decltype(attention_grad<S, HEAD, COLUMNS, true>) attention_grad<S, HEAD, COLUMNS, true>;
+#define GRADS(suffix, S, COLUMNS)                                                                  \
+  template [[host_name("attention_delta_" #suffix)]] kernel decltype(attention_delta<S>) attention_delta<S>; \
+  GRAD(suffix, S, 32, COLUMNS)                                                                     \
+  GRAD(suffix, S, 64, COLUMNS)                                                                     \
+  GRAD(suffix, S, 96, COLUMNS)                                                                     \
+  GRAD(suffix, S, 128, COLUMNS)
+
+GRADS(f32, float, 16)
+GRADS(f16, half, 32)
+GRADS(bf16, bfloat, 32)

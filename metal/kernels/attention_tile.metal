@@ -1,76 +1,78 @@
-// Tiles of heads in threadgroup memory, for attention. A head's rows lie in a value [B,S,N,D]:
-// row t of head h in sequence b begins at ((b·S + t)·N + h)·D. Tiles are f32 and as wide as the
-// wider of keys and values, rounded up to 8, with zeros where there is no element.
+// Rows of heads for attention and its gradient. A simdgroup has 8 rows of one head in its registers,
+// as matrices of 8 by 8, of which a thread has two elements of one row. Rows of another head are in
+// threadgroup memory, for all simdgroups, where numbers of 16 bits stay such. A head's rows lie in a
+// value [B,S,N,D]: row t of head h in sequence b begins at ((b·S + t)·N + h)·D.
 #include "attention_terms.metal"
+#include "matrix_places.metal"
+#include <metal_simdgroup_matrix>
 
-constant int EIGHTS [[function_constant(0)]]; // matrices across a tile
+#define ATTENTION_SIMDS 4
+#define ATTENTION_ROWS (ATTENTION_SIMDS * 8)
+#define ATTENTION_PAD 8 // elements after each row of a tile, so that columns fall into different banks
 
-// A simdgroup's sums across a head are an array of matrices. Registers have no index, so all
-// loops over it are unrolled and count to a constant, and matrices beyond the head are left out.
-#define MOST_EIGHTS 16
-#define EACH_EIGHT(e) UNROLL for (int e = 0; e < MOST_EIGHTS; e++) if (e < EIGHTS)
+// tile_room returns the threadgroup memory of two tiles, in fours of floats.
+static constexpr int tile_room(int size, int head, int rows) { return (2 * rows * (head + ATTENTION_PAD) * size + 15) / 16; }
 
-// stage copies rows from `first` on of a head to a tile. All threads of the threadgroup
-// take part; barriers are the caller's.
-template <typename T>
-static inline void stage(threadgroup float* tile, device const T* head, int first, int rows, int s, int apart, int d,
-                         int tid, int threads) {
-  int wide = EIGHTS * 8;
-  for (int i = tid; i < rows * wide; i += threads) {
-    int row = first + i / wide, column = i % wide;
-    tile[i] = row < s && column < d ? float(head[row * apart + column]) : 0.0f;
+// bring copies rows from `first` on of a head, `apart` elements apart, to a tile HEAD wide. A head
+// begins at element `at` of x, whose type is that of keys, and has `rows` rows of d elements.
+template <typename S, int HEAD, int ROWS>
+static inline void bring(threadgroup S* tile, device const uchar* x, int at, int first, int rows, int apart, int d, int tid) {
+  for (int i = tid; i < ROWS * HEAD / 4; i += ATTENTION_SIMDS * 32) {
+    const int row = first + i / (HEAD / 4), column = i % (HEAD / 4) * 4;
+    const int left = row < rows ? d - column : 0;
+    const uint from = uint(at + row * apart + column);
+    float4 four = float4(0.0f);
+    if (left >= 4 && d % 4 == 0 && KEYS_AS <= AS_BF16) {
+      four = numbers(x, KEYS_AS, from);
+    } else {
+      if (left > 0) four.x = number(x, KEYS_AS, from);
+      if (left > 1) four.y = number(x, KEYS_AS, from + 1);
+      if (left > 2) four.z = number(x, KEYS_AS, from + 2);
+      if (left > 3) four.w = number(x, KEYS_AS, from + 3);
+    }
+    threadgroup S* to = tile + i / (HEAD / 4) * (HEAD + ATTENTION_PAD) + column;
+    to[0] = S(four.x);
+    to[1] = S(four.y);
+    to[2] = S(four.z);
+    to[3] = S(four.w);
   }
 }
 
-// stage_keys copies rows from `first` on of a head of keys or values to a tile. A head begins at
-// element `at` of x, and has `rows` rows, `apart` elements apart.
-static inline void stage_keys(threadgroup float* tile, device const uchar* x, int at, int first, int columns, int rows,
-                              int apart, int d, int tid, int threads) {
-  int wide = EIGHTS * 8;
-  for (int i = tid; i < columns * wide; i += threads) {
-    int row = first + i / wide, column = i % wide;
-    tile[i] = row < rows && column < d ? number(x, KEYS_AS, uint(at + row * apart + column)) : 0.0f;
+// hold reads a thread's elements of its row, which has d elements from `at` on and is zeros if it is
+// not there. Elements have the type of queries.
+template <typename S, int HEAD>
+static inline void hold(thread simdgroup_matrix<S, 8, 8>* own, device const uchar* x, int at, bool there, int d, int column) {
+  UNROLL
+  for (int e = 0; e < HEAD / 8; e++) {
+    const int i = e * 8 + column;
+    own[e].thread_elements() = vec<S, 2>(there && i < d ? S(number(x, QUERIES_AS, uint(at + i))) : S(0.0f),
+                                         there && i + 1 < d ? S(number(x, QUERIES_AS, uint(at + i + 1))) : S(0.0f));
   }
 }
 
-// unstage copies 8 rows of a tile to a head, from row `first` on. A simdgroup does it.
-template <typename T>
-static inline void unstage(device T* head, threadgroup const float* tile, int first, int s, int apart, int d, int lane) {
-  int wide = EIGHTS * 8;
-  for (int i = lane; i < 8 * wide; i += 32) {
-    int row = first + i / wide, column = i % wide;
-    if (row < s && column < d) {
-      head[row * apart + column] = T(tile[i]);
+// give writes a thread's elements of its row, if it is there.
+template <int HEAD>
+static inline void give(device uchar* x, int at, bool there, int d, int column, thread simdgroup_float8x8* sums) {
+  UNROLL
+  for (int e = 0; e < HEAD / 8; e++) {
+    const float2 pair = sums[e].thread_elements();
+    const int i = e * 8 + column;
+    if (there && i < d) {
+      set_number(x, QUERIES_AS, uint(at + i), pair.x);
+    }
+    if (there && i + 1 < d) {
+      set_number(x, QUERIES_AS, uint(at + i + 1), pair.y);
     }
   }
 }
 
-// products writes a[8, D] · bᵀ[columns, D] to out[8, columns]. A simdgroup does it.
-static inline void products(threadgroup float* out, threadgroup const float* a, threadgroup const float* b, int columns) {
-  int wide = EIGHTS * 8;
-  for (int c = 0; c < columns; c += 8) {
-    simdgroup_float8x8 sum = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
-    for (int e = 0; e < EIGHTS; e++) {
-      simdgroup_float8x8 left, right;
-      simdgroup_load(left, a + e * 8, wide);
-      simdgroup_load(right, b + c * wide + e * 8, wide, ulong2(0, 0), true);
-      simdgroup_multiply_accumulate(sum, left, right, sum);
-    }
-    simdgroup_store(sum, out + c, columns);
-  }
-}
-
-// accumulate adds weights[8, columns] · rows[columns, D] to the matrices of sum[8, D].
-static inline void accumulate(thread simdgroup_float8x8* sum, threadgroup const float* weights,
-                              threadgroup const float* rows, int columns) {
-  int wide = EIGHTS * 8;
-  for (int c = 0; c < columns; c += 8) {
-    simdgroup_float8x8 left;
-    simdgroup_load(left, weights + c, columns);
-    EACH_EIGHT(e) {
-      simdgroup_float8x8 right;
-      simdgroup_load(right, rows + c * wide + e * 8, wide);
-      simdgroup_multiply_accumulate(sum[e], left, right, sum[e]);
-    }
+// scored adds the products of a simdgroup's rows with rows 8·c to 8·c+7 of a tile.
+template <typename S, int HEAD>
+static inline void scored(thread simdgroup_float8x8& scores, thread simdgroup_matrix<S, 8, 8>* own, threadgroup const S* tile, int c) {
+  UNROLL
+  for (int e = 0; e < HEAD / 8; e++) {
+    simdgroup_matrix<S, 8, 8> right;
+    simdgroup_load(right, tile + c * 8 * (HEAD + ATTENTION_PAD) + e * 8, HEAD + ATTENTION_PAD, ulong2(0, 0), true);
+    simdgroup_multiply_accumulate(scores, own[e], right, scores);
   }
 }
