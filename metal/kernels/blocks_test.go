@@ -6,6 +6,7 @@ import (
 	"math"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -138,6 +139,36 @@ func TestBlocksBits(t *testing.T) {
 		for i, v := range array.Data[float32](x) {
 			if w := array.Data[float32](y)[i]; math.Abs(float64(v-w)) > 1e-3 { // of sums around 20
 				t.Fatalf("%s: element %d of few rows is %v, want %v", d, i, v, w)
+			}
+		}
+	}
+}
+
+// Rows of 16 bits stay such beside weights in blocks, whose elements stay f32: results are those of the
+// same numbers in f32, rounded, in tiles for many rows and for few.
+func TestBlocksNarrowBits(t *testing.T) {
+	for i, d := range []graph.DType{graph.F16, graph.BF16} {
+		for j, l := range []blockLayer{{tokens: 200, experts: 2, hidden: 512, width: 150}, {tokens: 40, experts: 2, hidden: 256, width: 70}} {
+			w := []graph.DType{graph.Q8_0, graph.Q4_K, graph.MXFP4}[(i+j)%3]
+			text := func(x graph.DType) string { return strings.Replace(l.text(w), "x f32", "x "+x.String(), 1) }
+			in, _ := l.in(t, w, func(i int) int { return i % 2 })
+			narrow := array.New(graph.T(d, l.tokens, l.hidden))
+			require.NoError(t, narrow.SetFloat64s(in.set["x"].Float64s()))
+			require.NoError(t, in.set["x"].SetFloat64s(narrow.Float64s()))
+			given := l.arrays(t, w, in)
+			for name, file := range map[string]string{"grouped_matmul_blocks": "grouped_blocks", "dot_general_blocks": "dot_general"} {
+				want, f := onDevice(t, text(graph.F32), name, given)
+				require.Equal(t, file+[]string{"_many_f32", "_few_f32"}[j], strings.Replace(f, "dot_general_many", "dot_general_"+[]string{"many", "few"}[j], 1))
+				wide := array.Over(graph.T(graph.F32, len(want)/4), want)
+				rounded := array.New(graph.T(d, len(want)/4))
+				require.NoError(t, rounded.SetFloat64s(wide.Float64s()))
+				given["x"] = narrow
+				got, f := onDevice(t, text(d), name, given)
+				given["x"] = in.set["x"]
+				require.Contains(t, f, "_"+d.String()+"_f32")
+				if !bytes.Equal(got, rounded.Bytes()) {
+					t.Errorf("%s of %s and %s, %s: other bits than of the same numbers in f32, rounded", name, d, w, f)
+				}
 			}
 		}
 	}

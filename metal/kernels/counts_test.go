@@ -87,29 +87,46 @@ func TestDecodeReadsOnce(t *testing.T) {
 }
 
 // A product with many rows of 16 bits reads an eighth of a byte of threadgroup memory for each
-// multiply-add.
+// multiply-add, with matrices of the same numbers and with what is decoded to f32.
 func TestProductThreadgroupMemory(t *testing.T) {
+	const route = "r, drop, n, pad, demand = ep_prepare(i) experts=4\nrows = ep_dispatch(x, r) experts=4\nv = neg(rows)\n"
 	for _, d := range []graph.DType{graph.F16, graph.BF16} {
-		for _, c := range []struct{ name, text string }{
-			{"dot_general", fmt.Sprintf("program p(x %s[128,96], w %s[96,128]) {\ny = dot_general(x, w) lhs_contract=[1] rhs_contract=[0]\nreturn y\n}", d, d)},
-			{"dot_general", fmt.Sprintf("program p(x %s[128,96], w %s[128,96]) {\ny = dot_general(x, w) lhs_contract=[1] rhs_contract=[1]\nreturn y\n}", d, d)},
-			{"grouped_matmul", fmt.Sprintf("program p(i i32[128,2], x %s[128,96], w %s[4,96,64]) {\nr, drop, n, pad, demand = ep_prepare(i) experts=4\nrows = ep_dispatch(x, r) experts=4\nv = neg(rows)\ny = grouped_matmul(v, w, r)\nz = ep_combine(y, r) experts=4\nreturn z\n}", d, d)},
+		for _, c := range []struct{ name, in, body string }{
+			{"dot_general", "x %[1]s[128,96], w %[1]s[96,128]", "y = dot_general(x, w) lhs_contract=[1] rhs_contract=[0]"},
+			{"dot_general", "x %[1]s[128,96], w %[1]s[128,96]", "y = dot_general(x, w) lhs_contract=[1] rhs_contract=[1]"},
+			{"dot_general", "x %[1]s[128,96], w f32[96,128]", "y = dot_general(x, w) lhs_contract=[1] rhs_contract=[0] dtype=f32"},
+			{"dot_general", "x f32[128,96], w %[1]s[96,128]", "y = dot_general(x, w) lhs_contract=[1] rhs_contract=[0] dtype=f32"},
+			{"grouped_matmul", "i i32[128,2], x %[1]s[128,96], w %[1]s[4,96,64]", route + "z = grouped_matmul(v, w, r)\ny = ep_combine(z, r) experts=4"},
+			{"dot_general_blocks", "x %[1]s[128,256], w q4_k[128,256]", "y = dot_general(x, w) lhs_contract=[1] rhs_contract=[1]"},
+			{"grouped_matmul_blocks", "i i32[128,2], x %[1]s[128,96], w q8_0[4,128,96]", route + "z = grouped_matmul(v, w, r) transpose=true\ny = ep_combine(z, r) experts=4"},
+			{"grouped_swiglu_blocks", "i i32[128,2], x %[1]s[128,96], w mxfp4[4,128,96], u mxfp4[4,128,96]",
+				route + "a = grouped_matmul(v, w, r) transpose=true\nb = grouped_matmul(v, u, r) transpose=true\nz = swiglu(a, b)\ny = ep_combine(z, r) experts=4"},
+			{"scaled_matmul", "x %[1]s[128,128], w f8_e4m3[128,128], s f32[1,1]", "y = scaled_matmul(x, w, s) transpose=true"},
+			{"affine_matmul", "x %[1]s[128,128], w u32[128,16], s %[1]s[128,4], b %[1]s[128,4]", "y = affine_matmul(x, w, s, b) transpose=true bits=4 group_size=32"},
 		} {
-			all := counted(t, c.text, c.name).Sum()
-			require.Positive(t, all.Products16)
-			require.Zero(t, all.Products32)
-			require.LessOrEqual(t, float64(all.Threadgroup.Loaded), 0.125*float64(all.Products16), "%s of %s", c.name, d)
+			w := counted(t, fmt.Sprintf("program p("+c.in+") {\n", d)+c.body+"\nreturn y\n}", c.name)
+			all, function := w.Sum(), w.Program.Launches[len(w.Program.Launches)-1].Function
+			require.Positive(t, all.Products())
+			require.Equal(t, strings.HasSuffix(function, "_f32"), all.Products16 == 0, function)
+			require.LessOrEqual(t, float64(all.Threadgroup.Loaded), 0.125*float64(all.Products()), "%s of %s, %s", c.name, d, function)
 		}
 	}
 }
 
-// Attention with heads of 128 numbers of 16 bits reads at most a quarter of a byte.
+// Attention with heads of 128 numbers of 16 bits reads at most a quarter of a byte for each
+// multiply-add, and so does its gradient.
 func TestAttentionThreadgroupMemory(t *testing.T) {
 	for _, d := range []graph.DType{graph.F16, graph.BF16} {
-		qkv := fmt.Sprintf("q %s[1,64,1,128], k %s[1,64,1,128], v %s[1,64,1,128]", d, d, d)
-		all := counted(t, "program p("+qkv+") {\nout, lse = attention(q, k, v)\nreturn out, lse\n}", "attention").Sum()
-		require.Positive(t, all.Products())
-		require.LessOrEqual(t, float64(all.Threadgroup.Loaded), 0.25*float64(all.Products()), "%s", d)
+		head := fmt.Sprintf("%s[1,64,1,128]", d)
+		for name, text := range map[string]string{
+			"attention":      fmt.Sprintf("program p(q %[1]s, k %[1]s, v %[1]s) {\nout, lse = attention(q, k, v)\nreturn out, lse\n}", head),
+			"attention_grad": fmt.Sprintf("program p(q %[1]s, k %[1]s, v %[1]s, out %[1]s, lse f32[1,1,64], dout %[1]s, dlse f32[1,1,64]) {\ndq, dk, dv = attention_grad(q, k, v, out, lse, dout, dlse)\nreturn dq, dk, dv\n}", head),
+		} {
+			all := counted(t, text, name).Sum()
+			require.Positive(t, all.Products())
+			t.Logf("%s of %s: %.3f bytes", name, d, float64(all.Threadgroup.Loaded)/float64(all.Products()))
+			require.LessOrEqual(t, float64(all.Threadgroup.Loaded), 0.25*float64(all.Products()), "%s of %s", name, d)
+		}
 	}
 }
 

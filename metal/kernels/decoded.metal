@@ -65,13 +65,13 @@ struct affine_matrix {
 
 // decoded has a threadgroup for every tile that zones may have, or for every tile of rows that
 // are all in use. A matrix is taken transposed, unless b_across is set.
-template <typename M, int BM, int BN, int BK, int SM>
+template <typename M, typename S, int BM, int BN, int BK, int SM>
 kernel void decoded(device const uchar* x [[buffer(0)]], device const uchar* w [[buffer(1)]], device uchar* y [[buffer(2)]],
                     device const int* counts [[buffer(3)]], device const uchar* scales [[buffer(4)]],
                     device const uchar* biases [[buffer(5)]], constant decoded_params& p [[buffer(6)]],
                     uint3 group [[threadgroup_position_in_grid]], uint index [[thread_index_in_threadgroup]],
                     uint simdgroup [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
-  threadgroup float4 fours[tile_fours(sizeof(float), BM, BN, BK)]; // vectors are stored to it, so it begins where one may
+  threadgroup float4 fours[tile_fours(sizeof(S), sizeof(float), BM, BN, BK)]; // vectors are stored to it, so it begins where one may
   threadgroup float* memory = (threadgroup float*)fours;
   zone_tile z;
   if (p.experts > 0) {
@@ -85,7 +85,7 @@ kernel void decoded(device const uchar* x [[buffer(0)]], device const uchar* w [
     return;
   }
   const int col = int(group.x) * BN;
-  tile<float, BM, BN, BK, SM> t;
+  tile<S, float, BM, BN, BK, SM> t;
   t.begin(z.used, p.cols - col, index, simdgroup);
   if (z.used > 0) {
     M m;
@@ -97,8 +97,13 @@ kernel void decoded(device const uchar* x [[buffer(0)]], device const uchar* w [
 
 #define DECODED(name, ...) \
   template [[host_name(name)]] kernel decltype(decoded<__VA_ARGS__>) decoded<__VA_ARGS__>;
+#define DECODED_FUNCTIONS(name, M)                             \
+  DECODED(name "_many_f32", M, float, TILE_MANY)               \
+  DECODED(name "_many_f16_f32", M, half, TILE_WIDE)            \
+  DECODED(name "_many_bf16_f32", M, bfloat, TILE_WIDE)         \
+  DECODED(name "_few_f32", M, float, TILE_FEW)                 \
+  DECODED(name "_few_f16_f32", M, half, TILE_FEW)              \
+  DECODED(name "_few_bf16_f32", M, bfloat, TILE_FEW)
 
-DECODED("scaled_matmul_many", scaled_matrix, TILE_MANY)
-DECODED("scaled_matmul_few", scaled_matrix, TILE_FEW)
-DECODED("affine_matmul_many", affine_matrix, TILE_MANY)
-DECODED("affine_matmul_few", affine_matrix, TILE_FEW)
+DECODED_FUNCTIONS("scaled_matmul", scaled_matrix)
+DECODED_FUNCTIONS("affine_matmul", affine_matrix)

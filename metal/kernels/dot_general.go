@@ -13,11 +13,13 @@ func dotGeneral() Kernel {
 	return Kernel{
 		Name: "dot_general", Serves: []string{"dot_general"}, Primitives: []string{"dot_general"},
 		Doc: "products of arrays with batches, summed over any dimensions in f32; of 32-bit integers too",
-		Functions: slices.Concat(tileFunctions("dot_general"), tileFunctions("grouped_matmul"), tileFunctions("grouped_outer"),
+		Functions: slices.Concat(dotTiles("dot_general"), dotTiles("grouped_matmul"), dotTiles("grouped_outer"),
 			matvecFunctions("dot_matvec", "_1", "_4"), matvecFunctions("grouped_matvec", ""), []Function{{Name: "dot_integers", Threads: dotIntegersThreads}}),
 		Build: dotProgram, Tolerance: tileTolerance(),
 	}
 }
+
+func dotTiles(kernel string) []Function { return tileFunctions(kernel, graph.NoDType, graph.F32) }
 
 // dotAxes are the dimensions of a product z of x and y: batch dimensions, those of x alone,
 // those of y alone, and those that are summed over. Each has its strides in x, y and z.
@@ -97,8 +99,9 @@ func dotProgram(in *Instr) (*Program, error) {
 		return nil, refuse("it sums over %d dimensions that no one stride describes, want at most %d", len(moreSum)+1, dotDeep+1)
 	}
 	left, right, first, second := side{elem: x.Type.DType}, side{elem: y.Type.DType}, 0, 1
-	if cols.size < rows.size && cols.size <= fewRows {
-		// zᵀ = yᵀ·xᵀ, so that the smaller dimension becomes the rows.
+	few := cols.size < rows.size && cols.size <= fewRows
+	if few || min(rows.size, cols.size) > fewRows && !narrow(left.elem) && narrow(right.elem) {
+		// zᵀ = yᵀ·xᵀ, so that the smaller dimension becomes the rows, or what stays narrow does.
 		left, right, first, second = right, left, 1, 0
 		rows, cols = cols, rows
 	}
@@ -111,7 +114,7 @@ func dotProgram(in *Instr) (*Program, error) {
 	if len(batch) == 0 && len(moreSum) == 0 && rows.size > 0 && dotRows(in, p) <= matvecDense && fitsMatvec(left, right) {
 		return dotMatvec(left, right, first, second, rows, cols, sum.size, z.Type.DType)
 	}
-	t := tilingOf(rows.size)
+	t := tilingOf(rows.size, left.elem, right.elem)
 	l, err := tileLaunch("dot_general", t, left, right, z.Type.DType,
 		[3]int{pieces(cols.size, t.cols), pieces(rows.size, t.rows), product(batch)})
 	if err != nil {

@@ -14,12 +14,12 @@ struct dot_params {
 };
 
 // dot_general has a threadgroup for every tile and batch index.
-template <typename S, int BM, int BN, int BK, int SM>
+template <typename S, typename T, int BM, int BN, int BK, int SM>
 kernel void dot_general(device const uchar* a [[buffer(0)]], device const uchar* b [[buffer(1)]], device uchar* c [[buffer(2)]],
                         constant dot_params& p [[buffer(3)]], uint3 group [[threadgroup_position_in_grid]],
                         uint index [[thread_index_in_threadgroup]], uint simd_index [[simdgroup_index_in_threadgroup]],
                         uint lane [[thread_index_in_simdgroup]]) {
-  threadgroup float4 fours[tile_fours(sizeof(S), BM, BN, BK)]; // vectors are stored to it, so it begins where one may
+  threadgroup float4 fours[tile_fours(sizeof(S), sizeof(T), BM, BN, BK)]; // vectors are stored to it, so it begins where one may
   threadgroup float* memory = (threadgroup float*)fours;
   const int row = int(group.y) * BM, col = int(group.x) * BN;
   uint a_start = uint(row) * p.a_line, b_start = uint(col) * p.b_line, c_start = uint(row) * p.c_row + uint(col) * p.c_col;
@@ -31,7 +31,7 @@ kernel void dot_general(device const uchar* a [[buffer(0)]], device const uchar*
     b_start += i * p.b_batch[d];
     c_start += i * p.c_batch[d];
   }
-  tile<S, BM, BN, BK, SM> t;
+  tile<S, T, BM, BN, BK, SM> t;
   t.begin(p.rows - row, p.cols - col, index, simd_index);
   const int times = p.outer[0] * p.outer[1] * p.outer[2];
   for (int o = 0; o < times; o++) {
@@ -48,13 +48,4 @@ kernel void dot_general(device const uchar* a [[buffer(0)]], device const uchar*
   t.end(c, c_start, p.c_row, p.c_col, p.rows - row, lane);
 }
 
-// Names say how the tile is: for many rows or few, and with blocks of which type.
-#define DOT_GENERAL(name, ...) \
-  template [[host_name(name)]] kernel decltype(dot_general<__VA_ARGS__>) dot_general<__VA_ARGS__>;
-
-DOT_GENERAL("dot_general_many_f32", float, TILE_MANY)
-DOT_GENERAL("dot_general_few_f32", float, TILE_FEW)
-DOT_GENERAL("dot_general_many_f16", half, TILE_MANY)
-DOT_GENERAL("dot_general_few_f16", half, TILE_FEW)
-DOT_GENERAL("dot_general_many_bf16", bfloat, TILE_MANY)
-DOT_GENERAL("dot_general_few_bf16", bfloat, TILE_FEW)
+TILE_FUNCTIONS(dot_general)

@@ -3,10 +3,7 @@ package kernels
 import "github.com/gomoe/gomoe/graph"
 
 func groupedBlocks() Kernel {
-	functions := []Function{
-		{"grouped_blocks_many", tileThreads, tileForMany().memory(4)}, {"grouped_blocks_few", tileThreads, tileForFew().memory(4)},
-		{Name: "weigh_rows", Threads: lineThreads},
-	}
+	functions := append(tileFunctions("grouped_blocks", graph.F32), Function{Name: "weigh_rows", Threads: lineThreads})
 	functions = append(functions, matvecFunctions("grouped_matvec", "")...)
 	return Kernel{
 		Name: "grouped_blocks", Serves: []string{"grouped_matmul_blocks", "grouped_matmul_blocks_weighted"}, Primitives: []string{"grouped_matmul"},
@@ -67,7 +64,7 @@ func groupedBlocksProgram(in *Instr) (*Program, error) {
 	if matvecOf(in, through, o) {
 		return groupedMatvec(in, through, o, weights, weighted)
 	}
-	t := tilingOf(rowsPerExpert(in))
+	t := tilingOf(rowsPerExpert(in), x.Type.DType, w.Type.DType)
 	left, right := side{x.Type.DType, o.deep, 1, nil}, side{w.Type.DType, o.line, o.step, []int{o.expert}}
 	constants[3], constants[4], constants[5], constants[6] = left.across(), right.across(), left.fours(), right.fours()
 	p := &Program{Launches: []Launch{{

@@ -12,13 +12,13 @@ struct grouped_blocks_params {
 
 // grouped_blocks has a threadgroup for every tile that zones may have. Products are not
 // weighted yet, but where a tile has nothing but rows with weight 0 none are made.
-template <int BM, int BN, int BK, int SM>
+template <typename S, typename T, int BM, int BN, int BK, int SM>
 kernel void grouped_blocks(device const uchar* x [[buffer(0)]], device const uchar* w [[buffer(1)]], device uchar* y [[buffer(2)]],
                            device const int* counts [[buffer(3)]], device const float* weights [[buffer(4)]],
                            constant grouped_blocks_params& p [[buffer(5)]], uint3 group [[threadgroup_position_in_grid]],
                            uint index [[thread_index_in_threadgroup]], uint simdgroup [[simdgroup_index_in_threadgroup]],
                            uint lane [[thread_index_in_simdgroup]]) {
-  threadgroup float4 fours[tile_fours(sizeof(float), BM, BN, BK)]; // vectors are stored to it, so it begins where one may
+  threadgroup float4 fours[tile_fours(sizeof(S), sizeof(T), BM, BN, BK)]; // vectors are stored to it, so it begins where one may
   threadgroup float* memory = (threadgroup float*)fours;
   const zone_tile z = tile_of_zones(counts, p.experts, p.align, BM, int(group.y), lane);
   if (z.expert < 0) {
@@ -35,7 +35,7 @@ kernel void grouped_blocks(device const uchar* x [[buffer(0)]], device const uch
     }
   }
   const int col = int(group.x) * BN;
-  tile<float, BM, BN, BK, SM> t;
+  tile<S, T, BM, BN, BK, SM> t;
   t.begin(used, p.cols - col, index, simdgroup);
   if (used > 0) {
     t.add(memory, x, uint(z.row) * uint(p.deep), uint(p.deep), 1, matrix_of(w, p.matrix, z.expert), uint(col) * p.w_line, p.w_line, p.w_deep, p.deep);
@@ -43,11 +43,7 @@ kernel void grouped_blocks(device const uchar* x [[buffer(0)]], device const uch
   t.end(y, uint(z.row) * uint(p.cols) + uint(col), uint(p.cols), 1, z.rows, lane);
 }
 
-#define GROUPED_BLOCKS(name, ...) \
-  template [[host_name(name)]] kernel decltype(grouped_blocks<__VA_ARGS__>) grouped_blocks<__VA_ARGS__>;
-
-GROUPED_BLOCKS("grouped_blocks_many", TILE_MANY)
-GROUPED_BLOCKS("grouped_blocks_few", TILE_FEW)
+TILE_FUNCTIONS_F32(grouped_blocks)
 
 // weigh_rows multiplies rows with their weights; those with weight 0 become zeros.
 kernel void weigh_rows(device float* y [[buffer(0)]], device const float* weights [[buffer(1)]],

@@ -8,7 +8,7 @@ func groupedMatmul() Kernel {
 	return Kernel{
 		Name: "grouped_matmul", Serves: []string{"grouped_matmul", "grouped_matmul_gathered"}, Primitives: []string{"grouped_matmul"},
 		Doc:       "every row, where it is or through an index, times the matrix of its expert, or the transposed one, summed in f32",
-		Functions: throughFunctions(append(tileFunctions("grouped_matmul"), matvecFunctions("grouped_matvec", "")...)),
+		Functions: throughFunctions(append(tileFunctions("grouped_matmul", graph.NoDType, graph.F32), matvecFunctions("grouped_matvec", "")...)),
 		Stack:     1,
 		Build:     groupedMatmulProgram, Tolerance: tileTolerance(),
 	}
@@ -54,7 +54,7 @@ func groupedRows(in *Instr, o groupedOperands) (*Program, error) {
 	if rows > 0 && o.cols > 0 && matvecOf(in, x, o) {
 		return groupedMatvec(in, x, o, Params(0), false)
 	}
-	t := tilingOf(rowsPerExpert(in))
+	t := tilingOf(rowsPerExpert(in), x.elem, w.Type.DType)
 	// Every expert may have a tile that is not full, but there are never more tiles than
 	// rows.
 	tiles := min(rows, (rows+in.Experts()*(t.rows-1))/t.rows)

@@ -11,39 +11,31 @@ struct grouped_matmul_params {
 
 // grouped_matmul has a threadgroup for every tile that zones may have, however rows are
 // spread over them; those that are left over have nothing to do.
-template <typename S, int BM, int BN, int BK, int SM>
+template <typename S, typename T, int BM, int BN, int BK, int SM>
 kernel void grouped_matmul(device const uchar* x [[buffer(0)]], device const uchar* w [[buffer(1)]], device uchar* y [[buffer(2)]],
                            device const int* counts [[buffer(3)]], device const int* at [[buffer(4)]], constant grouped_matmul_params& p [[buffer(5)]],
                            uint3 group [[threadgroup_position_in_grid]], uint index [[thread_index_in_threadgroup]],
                            uint simd_index [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
-  threadgroup float4 fours[tile_fours(sizeof(S), BM, BN, BK)]; // vectors are stored to it, so it begins where one may
+  threadgroup float4 fours[tile_fours(sizeof(S), sizeof(T), BM, BN, BK)]; // vectors are stored to it, so it begins where one may
   threadgroup S* a_block = (threadgroup S*)fours;
-  threadgroup S* b_block = a_block + block_size(BM, BK);
+  threadgroup T* b_block = (threadgroup T*)(a_block + block_size(BM, BK));
   const zone_tile z = tile_of_zones(counts, p.experts, p.align, BM, int(group.y), lane);
   if (z.expert < 0) {
     return;
   }
   const int col = int(group.x) * BN;
-  tile<S, BM, BN, BK, SM> t;
+  tile<S, T, BM, BN, BK, SM> t;
   t.begin(z.used, p.cols - col, index, simd_index);
   if (z.used > 0) {
     const expert_rows rows = {x, at, p.apart};
     device const uchar* own = matrix_of(w, p.matrix, z.expert);
     for (int k = 0; k < p.deep; k += BK) {
       stage_rows<S, BM, BK>(a_block, rows, a_as, a_across, a_fours, a_through, uint(z.row), uint(k), z.used, p.deep - k, index);
-      stage<S, BN, BK>(b_block, own, b_as, b_across, b_fours, uint(col) * p.w_line + uint(k) * p.w_deep, p.w_line, p.w_deep, p.cols - col, p.deep - k, index);
+      stage<T, BN, BK>(b_block, own, b_as, b_across, b_fours, uint(col) * p.w_line + uint(k) * p.w_deep, p.w_line, p.w_deep, p.cols - col, p.deep - k, index);
       t.add_blocks(a_block, b_block, p.deep - k);
     }
   }
   t.end(y, uint(z.row) * uint(p.cols) + uint(col), uint(p.cols), 1, z.rows, lane);
 }
 
-#define GROUPED_MATMUL(name, ...) \
-  template [[host_name(name)]] kernel decltype(grouped_matmul<__VA_ARGS__>) grouped_matmul<__VA_ARGS__>;
-
-GROUPED_MATMUL("grouped_matmul_many_f32", float, TILE_MANY)
-GROUPED_MATMUL("grouped_matmul_few_f32", float, TILE_FEW)
-GROUPED_MATMUL("grouped_matmul_many_f16", half, TILE_MANY)
-GROUPED_MATMUL("grouped_matmul_few_f16", half, TILE_FEW)
-GROUPED_MATMUL("grouped_matmul_many_bf16", bfloat, TILE_MANY)
-GROUPED_MATMUL("grouped_matmul_few_bf16", bfloat, TILE_FEW)
+TILE_FUNCTIONS(grouped_matmul)

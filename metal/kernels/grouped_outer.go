@@ -1,12 +1,14 @@
 package kernels
 
+import "github.com/gomoe/gomoe/graph"
+
 // groupedOuter serves sums of outer products of experts' rows: the gradient of the
 // matrices.
 func groupedOuter() Kernel {
 	return Kernel{
 		Name: "grouped_outer", Serves: []string{"grouped_outer", "grouped_outer_gathered", "grouped_outer_right_gathered"}, Primitives: []string{"grouped_outer"},
 		Doc:       "for every expert the sum of its rows' outer products, of rows where they are or through an index, in f32, zeros for one without rows",
-		Functions: throughFunctions(tileFunctions("grouped_outer")),
+		Functions: throughFunctions(tileFunctions("grouped_outer", graph.NoDType, graph.F32)),
 		Stack:     3, // the result, behind rows, cotangents and counts
 		Build:     groupedOuterProgram, Tolerance: tileTolerance(),
 	}
@@ -49,7 +51,7 @@ func groupedSums(in *Instr, x, y, sums, experts int) (*Program, error) {
 	if rows == 0 || cols == 0 {
 		return &Program{}, nil
 	}
-	t := tilingOf(rows)
+	t := tilingOf(rows, a.elem, b.elem)
 	l, err := tileLaunch("grouped_outer", t,
 		side{a.elem, 1, a.apart, nil}, side{b.elem, 1, b.apart, nil}, in.Results[0].Type.DType,
 		[3]int{pieces(cols, t.cols), pieces(rows, t.rows), sums})

@@ -12,26 +12,26 @@ struct grouped_outer_params {
 };
 
 // grouped_outer has a threadgroup for every tile of every sum.
-template <typename S, int BM, int BN, int BK, int SM>
+template <typename S, typename T, int BM, int BN, int BK, int SM>
 kernel void grouped_outer(device const uchar* a [[buffer(0)]], device const uchar* b [[buffer(1)]], device uchar* c [[buffer(2)]],
                           device const int* counts [[buffer(3)]], device const int* a_at [[buffer(4)]], device const int* b_at [[buffer(5)]],
                           constant grouped_outer_params& p [[buffer(6)]],
                           uint3 group [[threadgroup_position_in_grid]], uint index [[thread_index_in_threadgroup]],
                           uint simd_index [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
-  threadgroup float4 fours[tile_fours(sizeof(S), BM, BN, BK)]; // vectors are stored to it, so it begins where one may
+  threadgroup float4 fours[tile_fours(sizeof(S), sizeof(T), BM, BN, BK)]; // vectors are stored to it, so it begins where one may
   threadgroup S* a_block = (threadgroup S*)fours;
-  threadgroup S* b_block = a_block + block_size(BM, BK);
+  threadgroup T* b_block = (threadgroup T*)(a_block + block_size(BM, BK));
   const expert_rows left = {a, a_at, p.a_apart}, right = {b, b_at, p.b_apart};
   const int row = int(group.y) * BM, col = int(group.x) * BN;
   const int first = int(group.z) * p.experts;
   uint begin = uint(zone_begin(counts, first, p.align, lane));
-  tile<S, BM, BN, BK, SM> t;
+  tile<S, T, BM, BN, BK, SM> t;
   t.begin(p.rows - row, p.cols - col, index, simd_index);
   for (int e = first; e < first + p.experts; e++) {
     const int count = counts[e];
     for (int k = 0; k < count; k += BK) {
       stage_rows<S, BM, BK>(a_block, left, a_as, a_across, a_fours, a_through, begin + uint(k), uint(row), t.rows, count - k, index);
-      stage_rows<S, BN, BK>(b_block, right, b_as, b_across, b_fours, b_through, begin + uint(k), uint(col), t.cols, count - k, index);
+      stage_rows<T, BN, BK>(b_block, right, b_as, b_across, b_fours, b_through, begin + uint(k), uint(col), t.cols, count - k, index);
       t.add_blocks(a_block, b_block, count - k);
     }
     begin += uint(zone_length(count, p.align));
@@ -40,12 +40,4 @@ kernel void grouped_outer(device const uchar* a [[buffer(0)]], device const ucha
   t.end(own, uint(row) * p.c_row + uint(col) * p.c_col, p.c_row, p.c_col, p.rows - row, lane);
 }
 
-#define GROUPED_OUTER(name, ...) \
-  template [[host_name(name)]] kernel decltype(grouped_outer<__VA_ARGS__>) grouped_outer<__VA_ARGS__>;
-
-GROUPED_OUTER("grouped_outer_many_f32", float, TILE_MANY)
-GROUPED_OUTER("grouped_outer_few_f32", float, TILE_FEW)
-GROUPED_OUTER("grouped_outer_many_f16", half, TILE_MANY)
-GROUPED_OUTER("grouped_outer_few_f16", half, TILE_FEW)
-GROUPED_OUTER("grouped_outer_many_bf16", bfloat, TILE_MANY)
-GROUPED_OUTER("grouped_outer_few_bf16", bfloat, TILE_FEW)
+TILE_FUNCTIONS(grouped_outer)

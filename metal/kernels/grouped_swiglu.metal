@@ -42,20 +42,20 @@ static inline void stage_pair(threadgroup S* to, device const uchar* gate, devic
 }
 
 // grouped_swiglu has a threadgroup for every tile that zones may have, of BN / 2 columns.
-template <typename S, int BM, int BN, int BK, int SM>
+template <typename S, typename T, int BM, int BN, int BK, int SM>
 kernel void grouped_swiglu(device const uchar* x [[buffer(0)]], device const uchar* gate [[buffer(1)]], device const uchar* up [[buffer(2)]],
                            device uchar* y [[buffer(3)]], device const int* counts [[buffer(4)]], device const int* at [[buffer(5)]], constant grouped_swiglu_params& p [[buffer(6)]],
                            uint3 group [[threadgroup_position_in_grid]], uint index [[thread_index_in_threadgroup]],
                            uint simd_index [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
-  threadgroup float4 fours[tile_fours(sizeof(S), BM, BN, BK)];
+  threadgroup float4 fours[tile_fours(sizeof(S), sizeof(T), BM, BN, BK)];
   threadgroup S* a_block = (threadgroup S*)fours;
-  threadgroup S* b_block = a_block + block_size(BM, BK);
+  threadgroup T* b_block = (threadgroup T*)(a_block + block_size(BM, BK));
   const zone_tile z = tile_of_zones(counts, p.experts, p.align, BM, int(group.y), lane);
   if (z.expert < 0) {
     return;
   }
   const int first = int(group.x) * (BN / 2), cols = p.cols - first;
-  tile<S, BM, BN, BK, SM> t;
+  tile<S, T, BM, BN, BK, SM> t;
   t.begin(z.used, BN, index, simd_index);
   if (z.used > 0) {
     const expert_rows rows = {x, at, p.apart};
@@ -63,7 +63,7 @@ kernel void grouped_swiglu(device const uchar* x [[buffer(0)]], device const uch
     device const uchar* own_up = matrix_of(up, p.matrix, z.expert);
     for (int k = 0; k < p.deep; k += BK) {
       stage_rows<S, BM, BK>(a_block, rows, a_as, a_across, a_fours, a_through, uint(z.row), uint(k), z.used, p.deep - k, index);
-      stage_pair<S, BN, BK>(b_block, own_gate, own_up, uint(first) * p.w_line + uint(k) * p.w_deep, p.w_line, p.w_deep, cols, p.deep - k, index);
+      stage_pair<T, BN, BK>(b_block, own_gate, own_up, uint(first) * p.w_line + uint(k) * p.w_deep, p.w_line, p.w_deep, cols, p.deep - k, index);
       t.add_blocks(a_block, b_block, p.deep - k);
     }
   }
@@ -85,15 +85,7 @@ kernel void grouped_swiglu(device const uchar* x [[buffer(0)]], device const uch
   }
 }
 
-#define GROUPED_SWIGLU(name, ...) \
-  template [[host_name(name)]] kernel decltype(grouped_swiglu<__VA_ARGS__>) grouped_swiglu<__VA_ARGS__>;
-
-GROUPED_SWIGLU("grouped_swiglu_many_f32", float, TILE_MANY)
-GROUPED_SWIGLU("grouped_swiglu_few_f32", float, TILE_FEW)
-GROUPED_SWIGLU("grouped_swiglu_many_f16", half, TILE_MANY)
-GROUPED_SWIGLU("grouped_swiglu_few_f16", half, TILE_FEW)
-GROUPED_SWIGLU("grouped_swiglu_many_bf16", bfloat, TILE_MANY)
-GROUPED_SWIGLU("grouped_swiglu_few_bf16", bfloat, TILE_FEW)
+TILE_FUNCTIONS(grouped_swiglu)
 
 // swiglu_operands returns row number t of all zones. Of a row that is not in use deep is 0.
 static inline matvec_operands swiglu_operands(device const uchar* x, device const int* at, zone_tile z, constant grouped_swiglu_params& p) {

@@ -45,6 +45,7 @@ func TestGroupedSwiGLU(t *testing.T) {
 		{graph.F16, graph.F16, 140, 20, 33, 8, false},
 		{graph.F32, graph.Q4_K, 4, 256, 7, 1, true},
 		{graph.F32, graph.Q8_0, 70, 64, 33, 1, true},
+		{graph.BF16, graph.Q8_0, 140, 64, 70, 1, true},
 	} {
 		e := experts{tokens: c.tokens, experts: 4}
 		name := "grouped_swiglu"
@@ -53,10 +54,13 @@ func TestGroupedSwiGLU(t *testing.T) {
 		}
 		in := source()
 		if c.w.IsBlock() { // whose numbers reach millions: a gate far below 0 has a silu below the least normal number
-			in.set["x"] = in.random(t, graph.T(c.x, c.tokens, c.deep))
-			for i := range array.Data[float32](in.set["x"]) {
-				array.Data[float32](in.set["x"])[i] /= 1 << 20
+			x := in.random(t, graph.T(c.x, c.tokens, c.deep))
+			small := x.Float64s()
+			for i := range small {
+				small[i] /= 1 << 20
 			}
+			require.NoError(t, x.SetFloat64s(small))
+			in.set["x"] = x
 		}
 		in.set["idx"] = e.route(func(i int) int { return i % 2 * (1 + i%3) }) // expert 0 has a choice of every token
 		cfg := e.config(t, []string{"", "ep=2"}[i%2])

@@ -1,6 +1,10 @@
 package kernels
 
-import "github.com/gomoe/gomoe/graph"
+import (
+	"slices"
+
+	"github.com/gomoe/gomoe/graph"
+)
 
 // The engine of matrix products is in tile.metal: C[i,j] = Σ A[i,k]·B[k,j]. Each
 // threadgroup computes a tile of C. The tile for many rows does the most products per byte
@@ -11,12 +15,10 @@ import "github.com/gomoe/gomoe/graph"
 // tiling is a kind of tile: its rows and columns, and the depth of the blocks that are
 // summed at a time.
 type tiling struct {
-	name             string
+	name             string // what functions' names end in
 	rows, cols, deep int
+	a, b             int // bytes of an element of A's and of B's blocks
 }
-
-func tileForMany() tiling { return tiling{"many", 64, 64, 16} }
-func tileForFew() tiling  { return tiling{"few", 16, 64, 32} }
 
 // A product with up to fewRows rows uses the tile for few rows: two such tiles have half
 // the elements of one tile for many.
@@ -24,27 +26,52 @@ const fewRows = 32
 
 const tileThreads = 128
 
-func tilingOf(rows int) tiling {
-	if rows <= fewRows {
-		return tileForFew()
+// narrow reports whether elements have 16 bits, and stay such in blocks.
+func narrow(d graph.DType) bool { return d == graph.F16 || d == graph.BF16 }
+
+// tilingOf returns the tile for so many rows of A, with operands of these types.
+func tilingOf(rows int, a, b graph.DType) tiling {
+	t := tiling{name: "few_", rows: 16, cols: 64, deep: 32, a: 4, b: 4}
+	if rows > fewRows {
+		t.name, t.rows, t.deep = "many_", 64, 16
 	}
-	return tileForMany()
+	switch {
+	case !narrow(a):
+		t.name += "f32"
+	case a == b:
+		t.name, t.a, t.b = t.name+a.String(), 2, 2
+	default:
+		if t.name, t.a = t.name+a.String()+"_f32", 2; rows > fewRows {
+			t.cols = 128
+		}
+	}
+	return t
 }
 
-// memory returns the threadgroup memory in bytes, for elements of the given size: what
-// tile_fours says.
-func (t tiling) memory(size int) int {
+// memory returns the threadgroup memory in bytes: what tile_fours says.
+func (t tiling) memory() int {
 	const pad = 4
 	block := func(lines int) int { return lines*t.deep + pad*max(lines, t.deep) }
-	return (block(t.rows) + block(t.cols)) * size
+	return block(t.rows)*t.a + block(t.cols)*t.b
 }
 
-// tileFunctions returns the functions of a source whose kernel uses the engine.
-func tileFunctions(kernel string) []Function {
+// tileFunctions returns the functions of a source whose kernel uses the engine, for matrices of these
+// types beside rows of each float type, or of the rows' own type for NoDType.
+func tileFunctions(kernel string, matrices ...graph.DType) []Function {
 	var fs []Function
-	for _, t := range []tiling{tileForMany(), tileForFew()} {
-		fs = append(fs, Function{kernel + "_" + t.name + "_f32", tileThreads, t.memory(4)},
-			Function{kernel + "_" + t.name + "_f16", tileThreads, t.memory(2)}, Function{kernel + "_" + t.name + "_bf16", tileThreads, t.memory(2)})
+	for _, rows := range []int{1, fewRows + 1} {
+		for _, a := range []graph.DType{graph.F32, graph.F16, graph.BF16} {
+			for _, b := range matrices {
+				if b == graph.NoDType {
+					b = a
+				}
+				t := tilingOf(rows, a, b)
+				f := Function{kernel + "_" + t.name, tileThreads, t.memory()}
+				if !slices.Contains(fs, f) {
+					fs = append(fs, f)
+				}
+			}
+		}
 	}
 	return fs
 }
@@ -99,13 +126,9 @@ func tileLaunch(kernel string, t tiling, a, b side, c graph.DType, groups [3]int
 		}
 		codes[i] = code
 	}
-	blocks := "f32"
-	if a.elem == b.elem && (a.elem == graph.F16 || a.elem == graph.BF16) {
-		blocks = a.elem.String()
-	}
 	return Launch{
 		Source:   Source{File: kernel + ".metal"},
-		Function: kernel + "_" + t.name + "_" + blocks,
+		Function: kernel + "_" + t.name,
 		Constants: map[int]any{0: codes[0], 1: codes[1], 2: codes[2],
 			3: a.across(), 4: b.across(), 5: a.fours(), 6: b.fours()},
 		Groups: groups, Threads: [3]int{tileThreads, 1, 1},

@@ -10,8 +10,9 @@
 // size. So its bits do not depend on the tile, on where in it the element is, or on which
 // others are beside it.
 //
-// Where both operands are f16, or both bf16, they stay narrow in threadgroup memory, of which half
-// as many bytes are then read for a product: 0.125 in tiles for many rows. Bits are the same.
+// Operands of 16 bits stay such in threadgroup memory. Tiles for many rows then read 0.125 bytes of it
+// for a product: of two such operands, and, in a tile of twice as many columns, where only A's are such
+// and B's elements are f32, as those that are decoded from blocks. Bits are the same.
 //
 // A simdgroup's matrices leave from registers: a thread has two elements that are next to each
 // other in a row, and writes these.
@@ -22,9 +23,28 @@
 #define TILE_THREADS 128
 #define TILE_PAD 4 // elements after each row of a block, so that columns fall into different banks
 
-// The tiles there are, for many rows and for few: BM, BN, BK and SM of tile.
+// The tiles there are, for many rows, of which with B in f32, and for few: BM, BN, BK and SM of tile.
 #define TILE_MANY 64, 64, 16, 2
+#define TILE_WIDE 64, 128, 16, 1
 #define TILE_FEW 16, 64, 32, 1
+
+// TILE_FUNCTIONS makes the functions of a kernel, a template of the parameters of tile. Names say how
+// many rows the tile is for, and of which type blocks are: A's, and B's if it is another.
+// TILE_FUNCTIONS_F32 makes those with B in f32.
+#define TILE_FUNCTION(f, name, ...) template [[host_name(#f "_" name)]] [[kernel]] decltype(f<__VA_ARGS__>) f<__VA_ARGS__>;
+#define TILE_FUNCTIONS_F32(f)                                     \
+  TILE_FUNCTION(f, "many_f32", float, float, TILE_MANY)           \
+  TILE_FUNCTION(f, "many_f16_f32", half, float, TILE_WIDE)        \
+  TILE_FUNCTION(f, "many_bf16_f32", bfloat, float, TILE_WIDE)     \
+  TILE_FUNCTION(f, "few_f32", float, float, TILE_FEW)             \
+  TILE_FUNCTION(f, "few_f16_f32", half, float, TILE_FEW)          \
+  TILE_FUNCTION(f, "few_bf16_f32", bfloat, float, TILE_FEW)
+#define TILE_FUNCTIONS(f)                                         \
+  TILE_FUNCTIONS_F32(f)                                           \
+  TILE_FUNCTION(f, "many_f16", half, half, TILE_MANY)             \
+  TILE_FUNCTION(f, "many_bf16", bfloat, bfloat, TILE_MANY)        \
+  TILE_FUNCTION(f, "few_f16", half, half, TILE_FEW)               \
+  TILE_FUNCTION(f, "few_bf16", bfloat, bfloat, TILE_FEW)
 
 static inline void put_four(threadgroup float* to, float4 v) { *(threadgroup float4*)to = v; }
 static inline void put_four(threadgroup half* to, float4 v) { *(threadgroup half4*)to = half4(v); }
@@ -84,14 +104,15 @@ static constexpr int block_size(int lines, int deep) {
   return lines * deep + TILE_PAD * (lines > deep ? lines : deep);
 }
 
-// tile_fours returns the threadgroup memory of a tile's two blocks, in fours of floats.
-static constexpr int tile_fours(int size, int bm, int bn, int bk) {
-  return ((block_size(bm, bk) + block_size(bn, bk)) * size + 15) / 16;
+// tile_fours returns the threadgroup memory of a tile's two blocks, in fours of floats. A's are whole
+// fours.
+static constexpr int tile_fours(int a_size, int b_size, int bm, int bn, int bk) {
+  return (block_size(bm, bk) * a_size + block_size(bn, bk) * b_size + 15) / 16;
 }
 
-// tile is BM by BN elements of C, summed from blocks of S that are BK deep. The four
-// simdgroups are SM by 4/SM.
-template <typename S, int BM, int BN, int BK, int SM>
+// tile is BM by BN elements of C, summed from blocks of A, in S, and of B, in T, that are BK deep. The
+// four simdgroups are SM by 4/SM.
+template <typename S, typename T, int BM, int BN, int BK, int SM>
 struct tile {
   simdgroup_float8x8 sums[BM / SM / 8][BN * SM / 32];
   int row, col;    // of the simdgroup's part in the tile
@@ -118,10 +139,10 @@ struct tile {
   void add(threadgroup float* memory, device const uchar* a, uint a_start, uint a_line, uint a_deep,
            device const uchar* b, uint b_start, uint b_line, uint b_deep, int deep) {
     threadgroup S* a_block = (threadgroup S*)memory;
-    threadgroup S* b_block = a_block + block_size(BM, BK);
+    threadgroup T* b_block = (threadgroup T*)(a_block + block_size(BM, BK));
     for (int k = 0; k < deep; k += BK) {
       stage<S, BM, BK>(a_block, a, a_as, a_across, a_fours, a_start + uint(k) * a_deep, a_line, a_deep, rows, deep - k, thread_index);
-      stage<S, BN, BK>(b_block, b, b_as, b_across, b_fours, b_start + uint(k) * b_deep, b_line, b_deep, cols, deep - k, thread_index);
+      stage<T, BN, BK>(b_block, b, b_as, b_across, b_fours, b_start + uint(k) * b_deep, b_line, b_deep, cols, deep - k, thread_index);
       add_blocks(a_block, b_block, deep - k);
     }
   }
@@ -130,17 +151,17 @@ struct tile {
   template <typename M>
   void add_matrix(threadgroup float* memory, device const uchar* a, uint a_start, uint a_line, thread const M& b, int first, int deep) {
     threadgroup S* a_block = (threadgroup S*)memory;
-    threadgroup S* b_block = a_block + block_size(BM, BK);
+    threadgroup T* b_block = (threadgroup T*)(a_block + block_size(BM, BK));
     for (int k = 0; k < deep; k += BK) {
       stage<S, BM, BK>(a_block, a, a_as, a_across, a_fours, a_start + uint(k), a_line, 1, rows, deep - k, thread_index);
-      stage_matrix<S, BN, BK, M>(b_block, b, first, k, cols, deep - k, thread_index);
+      stage_matrix<T, BN, BK, M>(b_block, b, first, k, cols, deep - k, thread_index);
       add_blocks(a_block, b_block, deep - k);
     }
   }
 
   // add_blocks adds the products of two blocks that the threads have written, of which so much is left. All threads
   // call it, and may write the blocks again behind it.
-  void add_blocks(threadgroup const S* a, threadgroup const S* b, int deep) {
+  void add_blocks(threadgroup const S* a, threadgroup const T* b, int deep) {
     threadgroup_barrier(mem_flags::mem_threadgroup);
     if (row < rows && col < cols) {
       multiply(a, b, deep);
@@ -149,9 +170,10 @@ struct tile {
   }
 
   // multiply adds the products of two blocks, of which so much is left.
-  void multiply(threadgroup const S* a, threadgroup const S* b, int deep) {
+  void multiply(threadgroup const S* a, threadgroup const T* b, int deep) {
     for (int k = 0; k < BK && k < deep; k += 8) {
-      simdgroup_matrix<S, 8, 8> left[BM / SM / 8], right[BN * SM / 32];
+      simdgroup_matrix<S, 8, 8> left[BM / SM / 8];
+      simdgroup_matrix<T, 8, 8> right[BN * SM / 32];
       UNROLL
       for (int i = 0; i < BM / SM / 8; i++) {
         if (a_across) {
