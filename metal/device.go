@@ -75,6 +75,7 @@ func open(rt *mtl.Runtime) (*Device, error) {
 		gpu.Close()
 		return nil, fmt.Errorf("metal: %w", err)
 	}
+	d.resident.Add(d.none)
 	return d, nil
 }
 
@@ -166,6 +167,7 @@ func (d *Device) release() {
 	if !last {
 		return
 	}
+	d.resident.Remove(d.none)
 	d.none.Close()
 	d.resident.Close()
 	d.gpu.Close()

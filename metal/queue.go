@@ -88,6 +88,7 @@ func (d *Device) Open(ctx context.Context, p *lowering.Plan, rank int) (_ runtim
 	if q.records, err = newRecords(d.gpu, q.program); err != nil {
 		return nil, fmt.Errorf("metal: %w", err)
 	}
+	d.resident.Add(q.records.buffer)
 	q.encoding = q.encode
 	return q, nil
 }
@@ -386,6 +387,7 @@ func (q *queue) Close() error {
 		q.scratch = nil
 	}
 	if q.records != nil {
+		q.device.resident.Remove(q.records.buffer)
 		q.records.close()
 		q.records = nil
 	}

@@ -71,6 +71,7 @@ type Device struct {
 	Commits     int64 // of command buffers
 	Waits       int64 // of the host, for command buffers to complete
 	DebugGroups int64
+	NotResident int64 // buffers of dispatches that no residency set has
 	// Kernels is what the kernels did. Of a device that does not count it has only how many
 	// dispatches and threadgroups there were. It does not say which buffer it was.
 	Kernels Counts
@@ -84,5 +85,6 @@ func (d Device) Sub(o Device) Device {
 	d.Commits -= o.Commits
 	d.Waits -= o.Waits
 	d.DebugGroups -= o.DebugGroups
+	d.NotResident -= o.NotResident
 	return d
 }

@@ -47,11 +47,11 @@ func (d *Device) ResidencySet() (*ResidencySet, error) {
 	return s, nil
 }
 
-// Add puts an open buffer into the set, unless the set would have more bytes than the GPU's
+// Add puts an open buffer into the set, if it is one (not nil), unless the set would have more bytes than the GPU's
 // recommended working set: such a buffer is brought to the GPU when it is used. The buffer must
 // be removed before it is closed.
 func (s *ResidencySet) Add(b *Buffer) {
-	if s == nil {
+	if s == nil || b == nil {
 		return
 	}
 	s.mu.Lock()
@@ -68,7 +68,7 @@ func (s *ResidencySet) Add(b *Buffer) {
 
 // Remove takes a buffer out of the set. Command buffers that use it keep it until they have run.
 func (s *ResidencySet) Remove(b *Buffer) {
-	if s == nil {
+	if s == nil || b == nil {
 		return
 	}
 	s.mu.Lock()

@@ -205,7 +205,7 @@ func (s *Standin) countsNow() counts.Device {
 	k := &c.Kernels
 	k.Threadgroup.Loaded, k.Threadgroup.Written = next(), next()
 	k.Tables, k.Products16, k.Products32, k.Operations, k.SIMDOperations, k.Barriers, k.Threadgroups = next(), next(), next(), next(), next(), next(), next()
-	k.Dispatches = c.Dispatches
+	k.Dispatches, c.NotResident = c.Dispatches, next()
 	return c
 }
 

@@ -3,6 +3,7 @@
 #include <memory>
 #include <stdlib.h>
 #include "encode.h"
+#include "residency.h"
 
 static std::vector<Region> spare;  // regions of a page each, for the bytes of setBytes
 
@@ -167,6 +168,8 @@ static void encoder_dispatch(Encoder* e, SEL, Size groups, Size threads) {
   std::string what = missing(e, groups, threads);
   if (!what.empty()) return violation(std::string("dispatch of ") + (e->pipeline ? e->pipeline->name() : "nothing") + ": " + what);
   done.dispatches++;
+  for (const Argument& a : e->pipeline->arguments)
+    if (!a.memory && e->bound[a.index].buffer && !is_resident(e->commands->queue, e->bound[a.index].buffer)) done.not_resident++;
   Launch l = {e->pipeline, e->bound, e->memory, groups, threads, {}};
   add(e, [l]() mutable { return l.run(); });
 }

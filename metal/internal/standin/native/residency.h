@@ -59,3 +59,11 @@ static void queue_residency(Queue* q, SEL, ResidencySet* s) {
   release(q->resident);
   q->resident = s;
 }
+
+// is_resident reports whether the set of a queue has a buffer.
+static bool is_resident(Queue* q, Object* buffer) {
+  ResidencySet* s = (ResidencySet*)q->resident;
+  if (!s) return false;
+  auto a = s->allocations.find(buffer);
+  return a != s->allocations.end() && a->second;
+}
