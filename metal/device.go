@@ -25,6 +25,8 @@ type Device struct {
 	resident *mtl.ResidencySet
 	// capture says that Metal's debugger may record what is encoded, so that it gets names.
 	capture bool
+	// noTensors is why there are no tensor operations, "" if products use them.
+	noTensors string
 
 	// Of the emulated GPU only: what it runs on, and the function that ends its compiler.
 	emulation *standin.Standin
@@ -76,6 +78,7 @@ func open(rt *mtl.Runtime) (*Device, error) {
 		return nil, fmt.Errorf("metal: %w", err)
 	}
 	d.resident.Add(d.none)
+	d.noTensors = d.tensors()
 	return d, nil
 }
 

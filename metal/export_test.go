@@ -3,6 +3,7 @@ package metal
 import (
 	"context"
 
+	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/metal/internal/standin"
 )
 
@@ -11,6 +12,23 @@ func EmulatedWith(ctx context.Context, o standin.Options) (*Device, error) { ret
 
 // Live returns how many objects of Metal there are on an emulated GPU, by class.
 func (d *Device) Live() map[string]int { return d.emulation.Report().Live() }
+
+// Functions returns the functions that rank 0's GPU launches for a plan.
+func (d *Device) Functions(p *lowering.Plan) (names []string, err error) {
+	for i := range p.Instrs {
+		if !p.Instrs[i].On {
+			continue
+		}
+		b, err := d.build(p, i, 0)
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range b.Launches {
+			names = append(names, l.Function)
+		}
+	}
+	return names, nil
+}
 
 // FailCommandBuffer has one command buffer of an emulated GPU fail, after others.
 func (d *Device) FailCommandBuffer(after int, text string) {

@@ -53,7 +53,7 @@ func (d *Device) compile(ctx context.Context, p *lowering.Plan, rank int) (*prog
 		if !p.Instrs[i].On {
 			continue
 		}
-		b, _, err := kernels.Build(kernels.Of(p, i, rank))
+		b, err := d.build(p, i, rank)
 		if err != nil {
 			return nil, fmt.Errorf("metal: instruction %d, %s (%s), which the plan leaves to the device: %w", i, p.Instrs[i].Name, p.Instrs[i].Pos, err)
 		}
@@ -104,6 +104,14 @@ func (d *Device) compile(ctx context.Context, p *lowering.Plan, rank int) (*prog
 	return prog, nil
 }
 
+// build returns what the GPU does for instruction i of a plan on a rank.
+func (d *Device) build(p *lowering.Plan, i, rank int) (*kernels.Program, error) {
+	in := kernels.Of(p, i, rank)
+	in.Tensors = d.noTensors == ""
+	b, _, err := kernels.Build(in)
+	return b, err
+}
+
 // reports reports whether a launch of p has a status record.
 func reports(p *kernels.Program) bool {
 	return slices.ContainsFunc(p.Launches, func(l kernels.Launch) bool {
@@ -147,7 +155,7 @@ func (d *Device) libraries(ctx context.Context, s *sources) (map[string]*mtl.Lib
 				errs[i] = context.Cause(ctx)
 				return
 			}
-			out[i], errs[i] = d.library(file, s.made)
+			out[i], errs[i] = d.library(file, s.made, d.noTensors == "")
 		})
 	}
 	wg.Wait()
@@ -161,16 +169,27 @@ func (d *Device) libraries(ctx context.Context, s *sources) (map[string]*mtl.Lib
 	return libraries, nil
 }
 
-func (d *Device) library(file string, made []string) (*mtl.Library, error) {
-	text, err := kernels.Text(file)
-	if file == "" {
+// library compiles a file, or made texts, with the functions that use tensor operations if tensors is
+// set.
+func (d *Device) library(file string, made []string, tensors bool) (*mtl.Library, error) {
+	var text string
+	var o mtl.Options
+	var err error
+	switch {
+	case file == "":
 		file = "functions made for the plan"
 		text, err = kernels.MadeText(made)
+	case tensors:
+		if text, tensors, err = kernels.TensorText(file); tensors {
+			o.Language = mtl.MSL40
+		}
+	default:
+		text, err = kernels.Text(file)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("metal: %w", err)
 	}
-	l, err := d.gpu.Library(text, mtl.Options{})
+	l, err := d.gpu.Library(text, o)
 	if err != nil {
 		return nil, fmt.Errorf("metal: %s: %w", file, err)
 	}

@@ -26,6 +26,13 @@ func (t *tool) printDevices(ctx context.Context) error {
 		if named, ok := d.(interface{ GPU() string }); ok {
 			gpu = named.GPU()
 		}
+		if t, ok := d.(interface{ Tensors() string }); ok {
+			if why := t.Tensors(); why != "" {
+				gpu += "; no tensor operations: " + why
+			} else {
+				gpu += "; with tensor operations"
+			}
+		}
 		if err := d.Close(); err != nil {
 			return err
 		}

@@ -99,8 +99,8 @@ func TestProductThreadgroupMemory(t *testing.T) {
 			{"grouped_matmul", "i i32[128,2], x %[1]s[128,96], w %[1]s[4,96,64]", route + "z = grouped_matmul(v, w, r)\ny = ep_combine(z, r) experts=4"},
 			{"dot_general_blocks", "x %[1]s[128,256], w q4_k[128,256]", "y = dot_general(x, w) lhs_contract=[1] rhs_contract=[1]"},
 			{"grouped_matmul_blocks", "i i32[128,2], x %[1]s[128,96], w q8_0[4,128,96]", route + "z = grouped_matmul(v, w, r) transpose=true\ny = ep_combine(z, r) experts=4"},
-			{"grouped_swiglu_blocks", "i i32[128,2], x %[1]s[128,96], w mxfp4[4,128,96], u mxfp4[4,128,96]",
-				route + "a = grouped_matmul(v, w, r) transpose=true\nb = grouped_matmul(v, u, r) transpose=true\nz = swiglu(a, b)\ny = ep_combine(z, r) experts=4"},
+			{"grouped_swiglu", "i i32[128,2], x %[1]s[128,96], w %[1]s[4,96,64], u %[1]s[4,96,64]",
+				route + "a = grouped_matmul(v, w, r)\nb = grouped_matmul(v, u, r)\nz = swiglu(a, b)\ny = ep_combine(z, r) experts=4"},
 			{"scaled_matmul", "x %[1]s[128,128], w f8_e4m3[128,128], s f32[1,1]", "y = scaled_matmul(x, w, s) transpose=true"},
 			{"affine_matmul", "x %[1]s[128,128], w u32[128,16], s %[1]s[128,4], b %[1]s[128,4]", "y = affine_matmul(x, w, s, b) transpose=true bits=4 group_size=32"},
 		} {

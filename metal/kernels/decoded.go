@@ -108,10 +108,10 @@ func (d decoded) program(in *Instr) (*Program, error) {
 	}
 	left := side{x.Type.DType, deep, 1, nil}
 	constants[3], constants[4], constants[5], constants[6] = left.across(), !d.transpose, left.fours(), false
-	t, counts := tilingOf(rows, x.Type.DType, w.DType), In(0) // no counts are read
+	t, counts := in.tiling(rows, x.Type.DType, w.DType), In(0) // no counts are read
 	tiles := pieces(rows, t.rows)
 	if x.Ragged {
-		t, counts = tilingOf(rowsPerExpert(in), x.Type.DType, w.DType), Zones()
+		t, counts = in.tiling(rowsPerExpert(in), x.Type.DType, w.DType), Zones()
 		tiles = min(rows, (rows+in.Experts()*(t.rows-1))/t.rows)
 	}
 	// All rows have the same matrix if there is no stack of them.

@@ -71,7 +71,7 @@ kernel void decoded(device const uchar* x [[buffer(0)]], device const uchar* w [
                     device const uchar* biases [[buffer(5)]], constant decoded_params& p [[buffer(6)]],
                     uint3 group [[threadgroup_position_in_grid]], uint index [[thread_index_in_threadgroup]],
                     uint simdgroup [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
-  threadgroup float4 fours[tile_fours(sizeof(S), sizeof(float), BM, BN, BK)]; // vectors are stored to it, so it begins where one may
+  threadgroup float4 fours[tile_fours(sizeof(S), sizeof(float), BM, BN, BK, SM)]; // vectors are stored to it, so it begins where one may
   threadgroup float* memory = (threadgroup float*)fours;
   zone_tile z;
   if (p.experts > 0) {

@@ -114,7 +114,7 @@ func dotProgram(in *Instr) (*Program, error) {
 	if len(batch) == 0 && len(moreSum) == 0 && rows.size > 0 && dotRows(in, p) <= matvecDense && fitsMatvec(left, right) {
 		return dotMatvec(left, right, first, second, rows, cols, sum.size, z.Type.DType)
 	}
-	t := tilingOf(rows.size, left.elem, right.elem)
+	t := in.tiling(rows.size, left.elem, right.elem)
 	l, err := tileLaunch("dot_general", t, left, right, z.Type.DType,
 		[3]int{pieces(cols.size, t.cols), pieces(rows.size, t.rows), product(batch)})
 	if err != nil {

@@ -19,7 +19,7 @@ kernel void dot_general(device const uchar* a [[buffer(0)]], device const uchar*
                         constant dot_params& p [[buffer(3)]], uint3 group [[threadgroup_position_in_grid]],
                         uint index [[thread_index_in_threadgroup]], uint simd_index [[simdgroup_index_in_threadgroup]],
                         uint lane [[thread_index_in_simdgroup]]) {
-  threadgroup float4 fours[tile_fours(sizeof(S), sizeof(T), BM, BN, BK)]; // vectors are stored to it, so it begins where one may
+  threadgroup float4 fours[tile_fours(sizeof(S), sizeof(T), BM, BN, BK, SM)]; // vectors are stored to it, so it begins where one may
   threadgroup float* memory = (threadgroup float*)fours;
   const int row = int(group.y) * BM, col = int(group.x) * BN;
   uint a_start = uint(row) * p.a_line, b_start = uint(col) * p.b_line, c_start = uint(row) * p.c_row + uint(col) * p.c_col;
@@ -48,4 +48,6 @@ kernel void dot_general(device const uchar* a [[buffer(0)]], device const uchar*
   t.end(c, c_start, p.c_row, p.c_col, p.rows - row, lane);
 }
 
-TILE_FUNCTIONS(dot_general)
+TILE_FUNCTIONS_F32(dot_general)
+TILE_FUNCTIONS_16(dot_general)
+TILE_FUNCTIONS_MIXED(dot_general)

@@ -64,7 +64,7 @@ func groupedBlocksProgram(in *Instr) (*Program, error) {
 	if matvecOf(in, through, o) {
 		return groupedMatvec(in, through, o, weights, weighted)
 	}
-	t := tilingOf(rowsPerExpert(in), x.Type.DType, w.Type.DType)
+	t := in.tiling(rowsPerExpert(in), x.Type.DType, w.Type.DType)
 	left, right := side{x.Type.DType, o.deep, 1, nil}, side{w.Type.DType, o.line, o.step, []int{o.expert}}
 	constants[3], constants[4], constants[5], constants[6] = left.across(), right.across(), left.fours(), right.fours()
 	p := &Program{Launches: []Launch{{

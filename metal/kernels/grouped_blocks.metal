@@ -18,7 +18,7 @@ kernel void grouped_blocks(device const uchar* x [[buffer(0)]], device const uch
                            constant grouped_blocks_params& p [[buffer(5)]], uint3 group [[threadgroup_position_in_grid]],
                            uint index [[thread_index_in_threadgroup]], uint simdgroup [[simdgroup_index_in_threadgroup]],
                            uint lane [[thread_index_in_simdgroup]]) {
-  threadgroup float4 fours[tile_fours(sizeof(S), sizeof(T), BM, BN, BK)]; // vectors are stored to it, so it begins where one may
+  threadgroup float4 fours[tile_fours(sizeof(S), sizeof(T), BM, BN, BK, SM)]; // vectors are stored to it, so it begins where one may
   threadgroup float* memory = (threadgroup float*)fours;
   const zone_tile z = tile_of_zones(counts, p.experts, p.align, BM, int(group.y), lane);
   if (z.expert < 0) {
@@ -44,6 +44,7 @@ kernel void grouped_blocks(device const uchar* x [[buffer(0)]], device const uch
 }
 
 TILE_FUNCTIONS_F32(grouped_blocks)
+TILE_FUNCTIONS_MIXED(grouped_blocks)
 
 // weigh_rows multiplies rows with their weights; those with weight 0 become zeros.
 kernel void weigh_rows(device float* y [[buffer(0)]], device const float* weights [[buffer(1)]],

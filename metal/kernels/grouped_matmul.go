@@ -54,7 +54,7 @@ func groupedRows(in *Instr, o groupedOperands) (*Program, error) {
 	if rows > 0 && o.cols > 0 && matvecOf(in, x, o) {
 		return groupedMatvec(in, x, o, Params(0), false)
 	}
-	t := tilingOf(rowsPerExpert(in), x.elem, w.Type.DType)
+	t := in.tiling(rowsPerExpert(in), x.elem, w.Type.DType)
 	// Every expert may have a tile that is not full, but there are never more tiles than
 	// rows.
 	tiles := min(rows, (rows+in.Experts()*(t.rows-1))/t.rows)

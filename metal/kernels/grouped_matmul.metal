@@ -16,7 +16,7 @@ kernel void grouped_matmul(device const uchar* x [[buffer(0)]], device const uch
                            device const int* counts [[buffer(3)]], device const int* at [[buffer(4)]], constant grouped_matmul_params& p [[buffer(5)]],
                            uint3 group [[threadgroup_position_in_grid]], uint index [[thread_index_in_threadgroup]],
                            uint simd_index [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
-  threadgroup float4 fours[tile_fours(sizeof(S), sizeof(T), BM, BN, BK)]; // vectors are stored to it, so it begins where one may
+  threadgroup float4 fours[tile_fours(sizeof(S), sizeof(T), BM, BN, BK, SM)]; // vectors are stored to it, so it begins where one may
   threadgroup S* a_block = (threadgroup S*)fours;
   threadgroup T* b_block = (threadgroup T*)(a_block + block_size(BM, BK));
   const zone_tile z = tile_of_zones(counts, p.experts, p.align, BM, int(group.y), lane);
@@ -38,4 +38,6 @@ kernel void grouped_matmul(device const uchar* x [[buffer(0)]], device const uch
   t.end(y, uint(z.row) * uint(p.cols) + uint(col), uint(p.cols), 1, z.rows, lane);
 }
 
-TILE_FUNCTIONS(grouped_matmul)
+TILE_FUNCTIONS_F32(grouped_matmul)
+TILE_FUNCTIONS_16(grouped_matmul)
+TILE_FUNCTIONS_MIXED(grouped_matmul)

@@ -51,7 +51,7 @@ func groupedSums(in *Instr, x, y, sums, experts int) (*Program, error) {
 	if rows == 0 || cols == 0 {
 		return &Program{}, nil
 	}
-	t := tilingOf(rows, a.elem, b.elem)
+	t := in.tiling(rows, a.elem, b.elem)
 	l, err := tileLaunch("grouped_outer", t,
 		side{a.elem, 1, a.apart, nil}, side{b.elem, 1, b.apart, nil}, in.Results[0].Type.DType,
 		[3]int{pieces(cols, t.cols), pieces(rows, t.rows), sums})

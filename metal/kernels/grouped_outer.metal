@@ -18,7 +18,7 @@ kernel void grouped_outer(device const uchar* a [[buffer(0)]], device const ucha
                           constant grouped_outer_params& p [[buffer(6)]],
                           uint3 group [[threadgroup_position_in_grid]], uint index [[thread_index_in_threadgroup]],
                           uint simd_index [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
-  threadgroup float4 fours[tile_fours(sizeof(S), sizeof(T), BM, BN, BK)]; // vectors are stored to it, so it begins where one may
+  threadgroup float4 fours[tile_fours(sizeof(S), sizeof(T), BM, BN, BK, SM)]; // vectors are stored to it, so it begins where one may
   threadgroup S* a_block = (threadgroup S*)fours;
   threadgroup T* b_block = (threadgroup T*)(a_block + block_size(BM, BK));
   const expert_rows left = {a, a_at, p.a_apart}, right = {b, b_at, p.b_apart};
@@ -40,4 +40,6 @@ kernel void grouped_outer(device const uchar* a [[buffer(0)]], device const ucha
   t.end(own, uint(row) * p.c_row + uint(col) * p.c_col, p.c_row, p.c_col, p.rows - row, lane);
 }
 
-TILE_FUNCTIONS(grouped_outer)
+TILE_FUNCTIONS_F32(grouped_outer)
+TILE_FUNCTIONS_16(grouped_outer)
+TILE_FUNCTIONS_MIXED(grouped_outer)

@@ -10,7 +10,7 @@ func groupedSwiGLU() Kernel {
 	return Kernel{
 		Name: "grouped_swiglu", Serves: []string{"grouped_swiglu", "grouped_swiglu_gathered", "grouped_swiglu_blocks"}, Primitives: []string{"grouped_matmul", "swiglu"},
 		Doc:       "silu(gate)·up of every row, where it is or through an index, and two matrices of its expert, of any type that products have, in tiles, or for few rows in vectors; the products are not written",
-		Functions: throughFunctions(append(tileFunctions("grouped_swiglu", graph.NoDType, graph.F32), matvecFunctions("grouped_swiglu", "")...)),
+		Functions: throughFunctions(append(tileFunctions("grouped_swiglu", graph.NoDType), matvecFunctions("grouped_swiglu", "")...)),
 		Stack:     1, Stacks: 2,
 		Build: groupedSwiGLUProgram, Tolerance: Tolerance{Relative: 4e-6, OfMax: 2e-5, Why: "f32 sums of products, 8 at a time, where the host has blocks of 256, and another exponential"},
 	}
@@ -46,7 +46,7 @@ func groupedSwiGLUProgram(in *Instr) (*Program, error) {
 	if matvecOf(in, x, o) {
 		l, err = matvecLaunch("grouped_swiglu", "", left, right, y.Type.DType, o.cols, rows)
 	} else {
-		t := tilingOf(rowsPerExpert(in), x.elem, w.DType)
+		t := in.tiling(rowsPerExpert(in), x.elem, w.DType)
 		tiles := min(rows, (rows+in.Experts()*(t.rows-1))/t.rows)
 		l, err = tileLaunch("grouped_swiglu", t, left, right, y.Type.DType, [3]int{pieces(o.cols, t.cols/2), tiles, 1})
 	}

@@ -41,13 +41,47 @@ static inline void stage_pair(threadgroup S* to, device const uchar* gate, devic
   }
 }
 
+// put_gated writes swiglu of a tile's columns of gate and up: so many rows, of which some are used.
+template <typename S, typename T, int BM, int BN, int BK, int SM>
+static inline void put_gated(thread tile<S, T, BM, BN, BK, SM>& t, device uchar* y, uint start, uint apart, int cols, int used, int rows, uint lane) {
+  const int r0 = t.row + matrix_row(lane), n0 = t.col / 2 + matrix_column(lane);
+  UNROLL
+  for (int i = 0; i < BM / SM / 8; i++) {
+    UNROLL
+    for (int j = 0; j < BN * SM / 64; j++) {
+      const float2 g = t.sums[i][2 * j].thread_elements(), u = t.sums[i][2 * j + 1].thread_elements();
+      const int r = r0 + 8 * i, n = n0 + 8 * j;
+      const uint at = start + uint(r) * apart + uint(n);
+      if (r < rows && n < cols) {
+        set_number(y, c_as, at, r < used ? swiglu(g.x, u.x) : 0.0f);
+      }
+      if (r < rows && n + 1 < cols) {
+        set_number(y, c_as, at + 1, r < used ? swiglu(g.y, u.y) : 0.0f);
+      }
+    }
+  }
+}
+
+#ifdef TENSOR_OPS
+template <typename S, int BM, int BN, int BK>
+static inline void put_gated(thread tile<S, S, BM, BN, BK, 0>& t, device uchar* y, uint start, uint apart, int cols, int used, int rows, uint) {
+  t.spread();
+  for (int i = int(t.thread_index); i < BM * BN / 2; i += TILE_THREADS) {
+    const int r = i / (BN / 2), n = i % (BN / 2), from = n / 8 * 16 + n % 8;
+    if (r < rows && n < cols) {
+      set_number(y, c_as, start + uint(r) * apart + uint(n), r < used ? swiglu(t.sum(r, from), t.sum(r, from + 8)) : 0.0f);
+    }
+  }
+}
+#endif
+
 // grouped_swiglu has a threadgroup for every tile that zones may have, of BN / 2 columns.
 template <typename S, typename T, int BM, int BN, int BK, int SM>
 kernel void grouped_swiglu(device const uchar* x [[buffer(0)]], device const uchar* gate [[buffer(1)]], device const uchar* up [[buffer(2)]],
                            device uchar* y [[buffer(3)]], device const int* counts [[buffer(4)]], device const int* at [[buffer(5)]], constant grouped_swiglu_params& p [[buffer(6)]],
                            uint3 group [[threadgroup_position_in_grid]], uint index [[thread_index_in_threadgroup]],
                            uint simd_index [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
-  threadgroup float4 fours[tile_fours(sizeof(S), sizeof(T), BM, BN, BK)];
+  threadgroup float4 fours[tile_fours(sizeof(S), sizeof(T), BM, BN, BK, SM)];
   threadgroup S* a_block = (threadgroup S*)fours;
   threadgroup T* b_block = (threadgroup T*)(a_block + block_size(BM, BK));
   const zone_tile z = tile_of_zones(counts, p.experts, p.align, BM, int(group.y), lane);
@@ -67,25 +101,11 @@ kernel void grouped_swiglu(device const uchar* x [[buffer(0)]], device const uch
       t.add_blocks(a_block, b_block, p.deep - k);
     }
   }
-  const int r0 = t.row + matrix_row(lane), n0 = t.col / 2 + matrix_column(lane);
-  UNROLL
-  for (int i = 0; i < BM / SM / 8; i++) {
-    UNROLL
-    for (int j = 0; j < BN * SM / 64; j++) {
-      const float2 g = t.sums[i][2 * j].thread_elements(), u = t.sums[i][2 * j + 1].thread_elements();
-      const int r = r0 + 8 * i, n = n0 + 8 * j;
-      const uint at = uint(z.row + r) * uint(p.cols) + uint(first + n);
-      if (r < z.rows && n < cols) {
-        set_number(y, c_as, at, r < z.used ? swiglu(g.x, u.x) : 0.0f);
-      }
-      if (r < z.rows && n + 1 < cols) {
-        set_number(y, c_as, at + 1, r < z.used ? swiglu(g.y, u.y) : 0.0f);
-      }
-    }
-  }
+  put_gated(t, y, uint(z.row) * uint(p.cols) + uint(first), uint(p.cols), cols, z.used, z.rows, lane);
 }
 
-TILE_FUNCTIONS(grouped_swiglu)
+TILE_FUNCTIONS_F32(grouped_swiglu)
+TILE_FUNCTIONS_16(grouped_swiglu)
 
 // swiglu_operands returns row number t of all zones. Of a row that is not in use deep is 0.
 static inline matvec_operands swiglu_operands(device const uchar* x, device const int* at, zone_tile z, constant grouped_swiglu_params& p) {

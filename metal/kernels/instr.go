@@ -15,6 +15,9 @@ type Instr struct {
 	// argument or a result is ragged. Otherwise its Type is the zero Type.
 	Zones Operand
 	Mesh  sharding.Mesh
+	// Tensors says that the GPU multiplies matrices of 16 bits with tensor operations: launches then
+	// are of functions in TensorText.
+	Tensors bool
 
 	rank int
 	// along lists the axes along which a kernel asked for the rank's index. alone says that

@@ -33,6 +33,7 @@ func builds(t *testing.T, name, text string) []emu.Kernel {
 	t.Helper()
 	var found []emu.Kernel
 	for _, o := range []emu.BuildOptions{{Lint: true}, {Leader: true}} { // as package metaltest, which has them already
+		o.Tensors = strings.HasPrefix(text, "#define TENSOR_OPS\n")
 		l, err := metaltest.Library(t.Context(), text, o)
 		if errors.Is(err, emu.ErrNoCompiler) {
 			t.Skip(err)
@@ -47,7 +48,7 @@ func builds(t *testing.T, name, text string) []emu.Kernel {
 func TestSources(t *testing.T) {
 	there, listed := map[string]string{}, map[string]string{}
 	for _, file := range sources(t) {
-		text, err := kernels.Text(file)
+		text, _, err := kernels.TensorText(file)
 		require.NoError(t, err)
 		for _, k := range builds(t, file, text) {
 			there[k.Name] = file

@@ -19,6 +19,15 @@ func Text(file string) (string, error) {
 	return b.String(), err
 }
 
+// TensorText returns Text, and, of files that have such functions, with those that use tensor operations:
+// tensors says so, and that the text takes Metal Shading Language 4.0.
+func TensorText(file string) (text string, tensors bool, err error) {
+	if text, err = Text(file); err != nil || !strings.Contains(text, "\n#ifdef TENSOR_OPS\n") {
+		return text, false, err
+	}
+	return "#define TENSOR_OPS\n" + text, true, nil
+}
+
 // MadeText returns the source of one library with the generated texts, each once.
 func MadeText(made []string) (string, error) {
 	var b strings.Builder

@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -45,7 +44,6 @@ func TestGroupedSwiGLU(t *testing.T) {
 		{graph.F16, graph.F16, 140, 20, 33, 8, false},
 		{graph.F32, graph.Q4_K, 4, 256, 7, 1, true},
 		{graph.F32, graph.Q8_0, 70, 64, 33, 1, true},
-		{graph.BF16, graph.Q8_0, 140, 64, 70, 1, true},
 	} {
 		e := experts{tokens: c.tokens, experts: 4}
 		name := "grouped_swiglu"

@@ -17,7 +17,8 @@ import (
 type tiling struct {
 	name             string // what functions' names end in
 	rows, cols, deep int
-	a, b             int // bytes of an element of A's and of B's blocks
+	a, b             int  // bytes of an element of A's and of B's blocks
+	sums             bool // the sums take the blocks' place
 }
 
 // A product with up to fewRows rows uses the tile for few rows: two such tiles have half
@@ -29,7 +30,20 @@ const tileThreads = 128
 // narrow reports whether elements have 16 bits, and stay such in blocks.
 func narrow(d graph.DType) bool { return d == graph.F16 || d == graph.BF16 }
 
-// tilingOf returns the tile for so many rows of A, with operands of these types.
+// tiling returns the tile for so many rows of A, with operands of these types.
+func (in *Instr) tiling(rows int, a, b graph.DType) tiling {
+	if in.Tensors && narrow(a) && a == b {
+		return tileOfTensors(a)
+	}
+	return tilingOf(rows, a, b)
+}
+
+// tileOfTensors returns the tile of tensor operations, which is for many rows and for few.
+func tileOfTensors(d graph.DType) tiling {
+	return tiling{name: "tensor_" + d.String(), rows: 64, cols: 64, deep: 32, a: 2, b: 2, sums: true}
+}
+
+// tilingOf is tiling without tensor operations.
 func tilingOf(rows int, a, b graph.DType) tiling {
 	t := tiling{name: "few_", rows: 16, cols: 64, deep: 32, a: 4, b: 4}
 	if rows > fewRows {
@@ -52,7 +66,11 @@ func tilingOf(rows int, a, b graph.DType) tiling {
 func (t tiling) memory() int {
 	const pad = 4
 	block := func(lines int) int { return lines*t.deep + pad*max(lines, t.deep) }
-	return block(t.rows)*t.a + block(t.cols)*t.b
+	n := block(t.rows)*t.a + block(t.cols)*t.b
+	if t.sums {
+		n = max(n, 4*t.rows*t.cols)
+	}
+	return n
 }
 
 // tileFunctions returns the functions of a source whose kernel uses the engine, for matrices of these
@@ -71,6 +89,11 @@ func tileFunctions(kernel string, matrices ...graph.DType) []Function {
 					fs = append(fs, f)
 				}
 			}
+		}
+	}
+	for _, d := range []graph.DType{graph.F16, graph.BF16} {
+		if t := tileOfTensors(d); slices.Contains(matrices, graph.NoDType) {
+			fs = append(fs, Function{kernel + "_" + t.name, tileThreads, t.memory()})
 		}
 	}
 	return fs

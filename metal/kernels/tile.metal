@@ -23,28 +23,38 @@
 #define TILE_THREADS 128
 #define TILE_PAD 4 // elements after each row of a block, so that columns fall into different banks
 
-// The tiles there are, for many rows, of which with B in f32, and for few: BM, BN, BK and SM of tile.
+// The tiles there are, for many rows, of which with B in f32, and for few, and that of tensor
+// operations: BM, BN, BK and SM of tile.
 #define TILE_MANY 64, 64, 16, 2
 #define TILE_WIDE 64, 128, 16, 1
 #define TILE_FEW 16, 64, 32, 1
+#define TILE_TENSOR 64, 64, 32, 0
 
-// TILE_FUNCTIONS makes the functions of a kernel, a template of the parameters of tile. Names say how
-// many rows the tile is for, and of which type blocks are: A's, and B's if it is another.
-// TILE_FUNCTIONS_F32 makes those with B in f32.
+// TILE_FUNCTIONS_F32, _16 and _MIXED make functions of a kernel, a template of the parameters of tile:
+// with blocks in f32, in 16 bits, and of A in 16 bits and of B in f32. Names say how many rows the tile
+// is for, and of which type blocks are: A's, and B's if it is another.
 #define TILE_FUNCTION(f, name, ...) template [[host_name(#f "_" name)]] [[kernel]] decltype(f<__VA_ARGS__>) f<__VA_ARGS__>;
 #define TILE_FUNCTIONS_F32(f)                                     \
   TILE_FUNCTION(f, "many_f32", float, float, TILE_MANY)           \
-  TILE_FUNCTION(f, "many_f16_f32", half, float, TILE_WIDE)        \
-  TILE_FUNCTION(f, "many_bf16_f32", bfloat, float, TILE_WIDE)     \
-  TILE_FUNCTION(f, "few_f32", float, float, TILE_FEW)             \
-  TILE_FUNCTION(f, "few_f16_f32", half, float, TILE_FEW)          \
-  TILE_FUNCTION(f, "few_bf16_f32", bfloat, float, TILE_FEW)
-#define TILE_FUNCTIONS(f)                                         \
-  TILE_FUNCTIONS_F32(f)                                           \
+  TILE_FUNCTION(f, "few_f32", float, float, TILE_FEW)
+#define TILE_FUNCTIONS_16(f)                                      \
   TILE_FUNCTION(f, "many_f16", half, half, TILE_MANY)             \
   TILE_FUNCTION(f, "many_bf16", bfloat, bfloat, TILE_MANY)        \
   TILE_FUNCTION(f, "few_f16", half, half, TILE_FEW)               \
-  TILE_FUNCTION(f, "few_bf16", bfloat, bfloat, TILE_FEW)
+  TILE_FUNCTION(f, "few_bf16", bfloat, bfloat, TILE_FEW)          \
+  TENSOR_FUNCTIONS(f)
+#define TILE_FUNCTIONS_MIXED(f)                                   \
+  TILE_FUNCTION(f, "many_f16_f32", half, float, TILE_WIDE)        \
+  TILE_FUNCTION(f, "many_bf16_f32", bfloat, float, TILE_WIDE)     \
+  TILE_FUNCTION(f, "few_f16_f32", half, float, TILE_FEW)          \
+  TILE_FUNCTION(f, "few_bf16_f32", bfloat, float, TILE_FEW)
+#ifdef TENSOR_OPS
+#define TENSOR_FUNCTIONS(f)                                       \
+  TILE_FUNCTION(f, "tensor_f16", half, half, TILE_TENSOR)         \
+  TILE_FUNCTION(f, "tensor_bf16", bfloat, bfloat, TILE_TENSOR)
+#else
+#define TENSOR_FUNCTIONS(f)
+#endif
 
 static inline void put_four(threadgroup float* to, float4 v) { *(threadgroup float4*)to = v; }
 static inline void put_four(threadgroup half* to, float4 v) { *(threadgroup half4*)to = half4(v); }
@@ -105,9 +115,10 @@ static constexpr int block_size(int lines, int deep) {
 }
 
 // tile_fours returns the threadgroup memory of a tile's two blocks, in fours of floats. A's are whole
-// fours.
-static constexpr int tile_fours(int a_size, int b_size, int bm, int bn, int bk) {
-  return (block_size(bm, bk) * a_size + block_size(bn, bk) * b_size + 15) / 16;
+// fours. Where SM is 0 the tile's sums, in f32, take the blocks' place.
+static constexpr int tile_fours(int a_size, int b_size, int bm, int bn, int bk, int sm) {
+  return sm == 0 && bm * bn > (block_size(bm, bk) * a_size + block_size(bn, bk) * b_size + 3) / 4 ? bm * bn / 4
+         : (block_size(bm, bk) * a_size + block_size(bn, bk) * b_size + 15) / 16;
 }
 
 // tile is BM by BN elements of C, summed from blocks of A, in S, and of B, in T, that are BK deep. The
@@ -221,3 +232,7 @@ struct tile {
     }
   }
 };
+
+#ifdef TENSOR_OPS
+#include "tile_tensor.metal"
+#endif

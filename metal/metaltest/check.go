@@ -45,10 +45,24 @@ type backend struct {
 	// modes are the modes to run it in, all modes if there are none.
 	edit  func(source string) string
 	modes []mode
+	// tensors has products use tensor operations.
+	tensors bool
 }
 
 // real returns the backend with the programs that devices run.
 func real() backend { return backend{target: kernels.Metal{}, build: kernels.Build} }
+
+// CheckTensors is Check on a GPU with tensor operations.
+func CheckTensors(t testing.TB, p *graph.Program, cfg gomoe.Config, in map[string]array.Array, o Options) {
+	t.Helper()
+	from := real()
+	from.tensors = true
+	from.build = func(in *kernels.Instr) (*kernels.Program, *kernels.Kernel, error) {
+		in.Tensors = true
+		return kernels.Build(in)
+	}
+	check(t, p, cfg, in, o, from)
+}
 
 // check returns what was counted, if from has the mode for it.
 func check(t testing.TB, p *graph.Program, cfg gomoe.Config, in map[string]array.Array, o Options, from backend) []Work {

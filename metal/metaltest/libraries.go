@@ -66,9 +66,12 @@ func build(ctx context.Context, work map[at]task, from backend) (map[key]*emu.Li
 			}
 		}
 	}
-	texts := map[string]string{}
+	texts, tensors := map[string]string{}, map[string]bool{}
 	for _, f := range used {
 		text, err := kernels.Text(f)
+		if from.tensors {
+			text, tensors[f], err = kernels.TensorText(f)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -88,7 +91,9 @@ func build(ctx context.Context, work map[at]task, from backend) (map[key]*emu.Li
 			text = from.edit(text)
 		}
 		for _, m := range modesOf(from.modes) {
-			lib, err := Library(ctx, text, m.options())
+			o := m.options()
+			o.Tensors = tensors[file]
+			lib, err := Library(ctx, text, o)
 			if err != nil {
 				return nil, fmt.Errorf("%s, %s: %w", nameOf(file), m, err)
 			}

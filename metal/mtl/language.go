@@ -10,30 +10,40 @@ type Language uintptr
 const (
 	MSL31 Language = 3<<16 + 1 // from macOS 14
 	MSL32 Language = 3<<16 + 2 // from macOS 15
+	MSL40 Language = 4 << 16   // from macOS 26; only for tensor operations
 )
+
+// tensorSystem is the first macOS that has MSL40.
+const tensorSystem = 26
 
 // oldestSystem is the first macOS that has MSL31.
 const oldestSystem = 14
 
 func (l Language) String() string { return fmt.Sprintf("MSL %d.%d", l>>16, l&0xFFFF) }
 
-// newest returns the newest version that the system has, 0 if it has none of them. A
+// HasTensors reports whether the system has MSL40.
+func (d *Device) HasTensors() bool { return d.rt.atLeast(tensorSystem) }
+
+// atLeast reports whether the system is macOS of that major version, or newer.
+func (rt *Runtime) atLeast(major uintptr) (yes bool) {
+	_ = rt.Pool(func() error {
+		info := rt.msg(rt.class.processInfo, rt.sel.processInfo)
+		yes = truth(rt.msg3(info, rt.sel.systemAtLeast, [3]uintptr{major, 0, 0}))
+		return nil
+	})
+	return yes
+}
+
+// newest returns the newer of MSL32 and MSL31 that the system has, 0 if it has neither. A
 // library must be compiled with a version: the default comes from the SDK that the
 // program was linked against. Go's linker writes macOS 12 there, which means MSL 2.4,
 // without bfloat.
-func (rt *Runtime) newest() (l Language) {
-	_ = rt.Pool(func() error {
-		info := rt.msg(rt.class.processInfo, rt.sel.processInfo)
-		atLeast := func(major uintptr) bool {
-			return truth(rt.msg3(info, rt.sel.systemAtLeast, [3]uintptr{major, 0, 0}))
-		}
-		switch {
-		case atLeast(oldestSystem + 1):
-			l = MSL32
-		case atLeast(oldestSystem):
-			l = MSL31
-		}
-		return nil
-	})
-	return l
+func (rt *Runtime) newest() Language {
+	switch {
+	case rt.atLeast(oldestSystem + 1):
+		return MSL32
+	case rt.atLeast(oldestSystem):
+		return MSL31
+	}
+	return 0
 }

@@ -41,6 +41,16 @@ func TestLanguageRefused(t *testing.T) {
 	require.NoError(t, err)
 	_, err = b.device.Library(kernels, Options{Language: MSL32})
 	require.ErrorContains(t, err, "invalid language version 0x30002 on macOS 14")
+	for system, has := range map[int]bool{15: false, 26: true} {
+		b := stand(t, standin.Options{System: system})
+		require.Equal(t, has, b.device.HasTensors())
+		_, err = b.device.Library(kernels, Options{Language: MSL40})
+		if has {
+			require.NoError(t, err)
+		} else {
+			require.ErrorContains(t, err, "invalid language version 0x40000 on macOS 15")
+		}
+	}
 }
 
 // Without fast math, arithmetic is done as it is written. Metal's default is fast math.

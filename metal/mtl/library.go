@@ -10,7 +10,7 @@ type Options struct {
 	// FastMath lets the compiler reorder arithmetic and ignore NaNs and infinities, as
 	// Metal's compiler does by default.
 	FastMath bool
-	// Language is the version of the language; 0 is the newest that the system has.
+	// Language is the version of the language; 0 is the newer of MSL31 and MSL32 that the system has.
 	Language Language
 }
 

@@ -35,6 +35,8 @@ type BuildOptions struct {
 	Contraction string
 	// Old selects Metal Shading Language 3.1 instead of 3.2.
 	Old bool
+	// Tensors selects Metal Shading Language 4.0, which is based on a newer C++ and has tensors.
+	Tensors bool
 	// Fast lets the compiler reorder arithmetic and ignore NaNs and infinities, as fast
 	// math of Metal's compiler does.
 	Fast bool
@@ -75,6 +77,10 @@ func (c *Compiler) Build(ctx context.Context, source string, o BuildOptions) (st
 	if o.Old {
 		version = "310"
 	}
+	if o.Tensors {
+		version = "400"
+		flags = append(flags, tensorFlags()...)
+	}
 	if o.Lint {
 		lint = "lint, with instances"
 	}
@@ -89,7 +95,7 @@ func (c *Compiler) Build(ctx context.Context, source string, o BuildOptions) (st
 		}
 		if o.Lint {
 			text := "#include \"msl.h\"\n" + unit.Source + "\n# 1 \"instances\"\n" + unit.Instances
-			if err := c.compile(ctx, dir, text, slices.Concat(languageFlags(), []string{"-DMSL_LINT", "-fsyntax-only"})); err != nil {
+			if err := c.compile(ctx, dir, text, slices.Concat(languageFlags(), flags, []string{"-DMSL_LINT", "-fsyntax-only"})); err != nil {
 				return err
 			}
 		}
@@ -133,6 +139,10 @@ func languageFlags() []string {
 	}
 	return append(flags, "-fsanitize=integer-divide-by-zero", "-fsanitize-trap=integer-divide-by-zero") // arm64 itself returns 0 and does not trap
 }
+
+// tensorFlags returns the flags for Metal 4: descriptors of tensor operations are parameters of
+// templates, which takes C++20.
+func tensorFlags() []string { return []string{"-DMSL_TENSORS", "-std=c++20"} }
 
 // fastFlags returns the parts of -ffast-math that concern the compiler. -ffast-math itself
 // may also link code that makes the whole process flush denormal numbers to zero.

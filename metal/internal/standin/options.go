@@ -39,6 +39,8 @@ type Options struct {
 	// Width is how many threads of a simdgroup pipelines say that they have; 0 is 32. The
 	// emulated GPU has 32 in any case.
 	Width int
+	// Edit changes sources before they are compiled, if it is not nil.
+	Edit func(source string) string
 	// Memory is how many bytes the buffers and heaps of the device may have together; 0 is
 	// no limit.
 	Memory int64

@@ -25,21 +25,24 @@ type process struct {
 
 	mu        sync.Mutex
 	last      uintptr
-	compilers map[uintptr]func(source string, old, fast bool) (path string, err error) // by number
+	compilers map[uintptr]compiler // by number
 }
+
+// compiler compiles a source in a version of the language, with Metal's number for it.
+type compiler func(source string, language uintptr, fast bool) (path string, err error)
 
 var shared = sync.OnceValues(func() (*process, error) {
 	b, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		return nil, err
 	}
-	p := &process{locks: uintptr(unsafe.Pointer(&b[0])), compilers: map[uintptr]func(string, bool, bool) (string, error){}}
+	p := &process{locks: uintptr(unsafe.Pointer(&b[0])), compilers: map[uintptr]compiler{}}
 	p.compile = purego.NewCallback(p.called)
 	return p, nil
 })
 
 // add returns the number of a new stand-in, whose compiler is compile.
-func (p *process) add(compile func(source string, old, fast bool) (path string, err error)) uintptr {
+func (p *process) add(compile compiler) uintptr {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.last++
@@ -62,7 +65,7 @@ func (p *process) called(number uintptr, source *byte, n, language, fast uintptr
 	p.mu.Unlock()
 	answer, failed := "the stand-in is closed", uintptr(1)
 	if compile != nil {
-		path, err := compile(string(unsafe.Slice(source, n)), language < 3<<16+2, fast != 0)
+		path, err := compile(string(unsafe.Slice(source, n)), language, fast != 0)
 		said := new(emu.BuildError)
 		switch {
 		case err == nil:

@@ -88,8 +88,11 @@ func Open(ctx context.Context, c *emu.Compiler, o Options) (*Standin, error) {
 	if o.Memory == 0 {
 		set.memory = math.MaxInt64
 	}
-	s.number = p.add(func(source string, old, fast bool) (string, error) {
-		return c.Build(ctx, source, emu.BuildOptions{Leader: o.Leader && !o.Count, Lint: o.Lint, Old: old, Fast: fast, Count: o.Count})
+	s.number = p.add(func(source string, language uintptr, fast bool) (string, error) {
+		if o.Edit != nil {
+			source = o.Edit(source)
+		}
+		return c.Build(ctx, source, emu.BuildOptions{Leader: o.Leader && !o.Count, Lint: o.Lint, Old: language < 3<<16+2, Tensors: language >= 4<<16, Fast: fast, Count: o.Count})
 	})
 	purego.SyscallN(begin, uintptr(unsafe.Pointer(set)), s.number, p.compile, p.locks)
 	return s, nil

@@ -3,6 +3,9 @@
 #pragma once
 #pragma clang system_header
 #include "bind.h"
+#ifdef MSL_TENSORS
+#include "tensor.h"
+#endif
 
 #define kernel
 #define thread

@@ -87,7 +87,7 @@ static void options_language(CompileOptions* o, SEL, Word language) { o->languag
 
 // language_since returns the first macOS that has a version of the language. It returns 0 for a
 // version that is unknown or has no bfloat.
-static Word language_since(Word language) { return language == 0x30001 ? 14 : language == 0x30002 ? 15 : 0; }
+static Word language_since(Word language) { return language == 0x30001 ? 14 : language == 0x30002 ? 15 : language == 0x40000 ? 26 : 0; }
 
 static const char* library_domain = "MTLLibraryErrorDomain";
 enum { library_unsupported = 1, library_compile_failure = 3, library_function_not_found = 5 };

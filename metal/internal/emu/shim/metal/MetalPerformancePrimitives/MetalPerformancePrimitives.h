@@ -1,0 +1,1 @@
+// Everything is included before any source: see msl.h.

@@ -1,0 +1,93 @@
+// Metal 4's tensors over memory, and the product of two of them that a threadgroup's simdgroups compute
+// together, as far as kernels use them. Which thread has which elements of a product that threads hold
+// is not said on a GPU; here they take turns, in rows.
+#pragma once
+#pragma clang system_header
+#include "simd.h"
+
+namespace metal {
+template <class T, size_t N>
+struct array {
+  T e[N];
+  constexpr T operator[](size_t i) const { return e[i]; }
+};
+struct tensor_inline {};
+template <int N> struct execution_simdgroups { static constexpr int simdgroups = N; };
+
+// The sizes of a tensor's dimensions, of which the first varies fastest.
+template <class I, size_t R>
+struct dextents;
+template <class I>
+struct dextents<I, 2> {
+  I width, height;
+  constexpr dextents(I w, I h) : width(w), height(h) {}
+};
+
+template <class T, class E, class Kind>
+struct tensor;
+template <class T, class I>
+struct tensor<T, dextents<I, 2>, tensor_inline> {
+  T* data;
+  dextents<I, 2> size;
+  I across, down;  // elements from one to the next
+  tensor(T* p, dextents<I, 2> e) : data(p), size(e), across(1), down(e.width) {}
+  tensor(T* p, dextents<I, 2> e, array<I, 2> strides) : data(p), size(e), across(strides[0]), down(strides[1]) {}
+  bool has(int x, int y) const { return x < size.width && y < size.height; }
+  T* at(int x, int y) const { return data + x * across + y * down; }
+};
+}  // namespace metal
+
+namespace mpp {
+namespace tensor_ops {
+struct matmul2d_descriptor {
+  enum class mode { multiply, multiply_accumulate };
+  int m, n, k;
+  bool transpose_left, transpose_right, relaxed_precision;
+  mode how;
+  constexpr matmul2d_descriptor(int m, int n, int k, bool left = false, bool right = false, bool relaxed = false, mode how = mode::multiply)
+      : m(m), n(n), k(k), transpose_left(left), transpose_right(right), relaxed_precision(relaxed), how(how) {}
+};
+
+// cooperative_product is a thread's elements of an M by N product.
+template <class T, int M, int N, int SIMDGROUPS>
+struct cooperative_product {
+  static constexpr int threads = 32 * SIMDGROUPS, most = (M * N + threads - 1) / threads;
+  T e[most];
+  cooperative_product() { __builtin_memset(e, 0xFF, sizeof e); }
+  static int index(int i) { return i * threads + (int)msl::current->index; }
+  bool is_valid_element(int i) const { return index(i) < M * N; }
+  T& operator[](int i) { return e[i]; }
+  template <class C>
+  void store(const C& c) const {
+    for (int i = 0; i < most; i++) {
+      const int x = index(i) % N, y = index(i) / N;
+      if (is_valid_element(i) && c.has(x, y)) *c.at(x, y) = e[i];
+    }
+  }
+};
+
+template <matmul2d_descriptor D, class Scope>
+struct matmul2d {
+  template <class L, class R, class T>
+  cooperative_product<T, D.m, D.n, Scope::simdgroups> get_destination_cooperative_tensor() const { return {}; }
+
+  // All threads of the scope's simdgroups come here. What they have written before is seen if a
+  // barrier lies between.
+  template <class L, class R, class C>
+  void run(const L& a, const R& b, C& c, MSL_AT) const {
+    msl::meet(0, MSL_HERE("matmul2d::run"), metal::msl_nothing);
+    for (int i = 0; i < C::most; i++) {
+      if (!c.is_valid_element(i)) continue;
+      const int row = C::index(i) / D.n, column = C::index(i) % D.n;
+      float s = D.how == matmul2d_descriptor::mode::multiply ? 0.0f : c.e[i];
+      for (int k = 0; k < D.k; k++) {
+        const int ax = D.transpose_left ? row : k, ay = D.transpose_left ? k : row;
+        const int bx = D.transpose_right ? k : column, by = D.transpose_right ? column : k;
+        if (a.has(ax, ay) && b.has(bx, by)) s = __builtin_fmaf((float)*a.at(ax, ay), (float)*b.at(bx, by), s);
+      }
+      c.e[i] = s;
+    }
+  }
+};
+}  // namespace tensor_ops
+}  // namespace mpp

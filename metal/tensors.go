@@ -1,0 +1,105 @@
+package metal
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gomoe/gomoe/metal/kernels"
+	"github.com/gomoe/gomoe/metal/mtl"
+)
+
+// tensorFamily is the first family of GPUs with neural accelerators, the M5's. Older GPUs compute tensor
+// operations as they do products of simdgroup matrices.
+const tensorFamily = 10
+
+// Tensors returns why products of 16-bit matrices do not use the tensor operations of Metal 4, "" if
+// they do. A GPU uses them if it is of family Apple10 or newer, the system has Metal Shading Language
+// 4.0, its compiler takes the kernels, and products whose results are known come out right.
+func (d *Device) Tensors() string { return d.noTensors }
+
+// tensors returns why there are no tensor operations, "" if there are.
+func (d *Device) tensors() string {
+	if f := d.gpu.Facts().Family; f < tensorFamily {
+		return fmt.Sprintf("GPUs have neural accelerators from family Apple%d on, and this one is of family Apple%d", tensorFamily, f)
+	}
+	if !d.gpu.HasTensors() {
+		return fmt.Sprintf("the system is older than macOS 26, the first with %s", mtl.MSL40)
+	}
+	if err := d.probe(); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// probeTime is how long a probe may take. On a GPU each takes microseconds.
+const probeTime = time.Minute
+
+// probe returns how tensor operations are not what kernels take them to be, nil if they are.
+func (d *Device) probe() error {
+	const file = "dot_general.metal"
+	library, err := d.library(file, nil, true)
+	if err != nil {
+		return err
+	}
+	probes, err := kernels.TensorProbes()
+	if err != nil {
+		return err
+	}
+	q, err := d.gpu.CommandQueue()
+	if err != nil {
+		return err
+	}
+	defer q.Close()
+	q.Keep(d.resident)
+	for _, p := range probes {
+		if err := d.try(q, library, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// try runs a probe and checks its result.
+func (d *Device) try(q *mtl.CommandQueue, library *mtl.Library, p kernels.Probe) error {
+	pipeline, err := d.gpu.Pipeline(library, p.Launch.Function, constants(p.Launch.Constants)...)
+	if err != nil {
+		return err
+	}
+	var buffers []*mtl.Buffer
+	defer func() {
+		for _, b := range buffers {
+			b.Close()
+		}
+	}()
+	for _, n := range []int{len(p.A), len(p.B), p.C} {
+		b, err := d.gpu.Buffer(n)
+		if err != nil {
+			return err
+		}
+		buffers = append(buffers, b)
+	}
+	copy(buffers[0].Bytes(), p.A)
+	copy(buffers[1].Bytes(), p.B)
+	commands, err := q.Encode("tensor operations", func(c *mtl.CommandBuffer) error {
+		e := c.Compute(false)
+		e.SetPipeline(pipeline)
+		for i, b := range buffers {
+			e.SetBuffer(i, b, 0)
+		}
+		e.SetBytes(len(buffers), p.Launch.Args[len(buffers)].Bytes)
+		e.Dispatch(p.Launch.Groups, p.Launch.Threads)
+		e.End()
+		return c.Mistake()
+	})
+	if err != nil {
+		return err
+	}
+	defer commands.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
+	defer cancel()
+	if err := commands.Wait(ctx); err != nil {
+		return err
+	}
+	return p.Check(buffers[2].Bytes()[:p.C])
+}
