@@ -69,74 +69,80 @@ type tiled struct {
 	kind string
 }
 
-var (
-	tilesT               = reg.RAX
-	tilesA0, tilesA1     = reg.RSI, reg.R11
-	tilesStride, tilesB  = reg.R13, reg.RDI
-	tilesPitch, tilesOut = reg.R12, reg.R8  // 128, and where sums are stored
-	tilesLow             = reg.R10          // where those of the second row of tiles are
-	tilesY, tilesPair    = reg.R9, reg.RCX  // the sums of this pair, and where its rows of x are in the argument
-	tilesW, tilesFree    = reg.RBX, reg.RDX // the panel's unit
-	tilesAt, tilesLeft   = reg.R15, reg.RBP
-)
+// tileRegisters are the general registers of a product of tiles.
+type tileRegisters struct {
+	t, a0, a1, stride, b reg.GPPhysical
+	pitch, out           reg.GPPhysical // 128, and where sums are stored
+	low                  reg.GPPhysical // where those of the second row of tiles are
+	y, pair              reg.GPPhysical // the sums of this pair, and where its rows of x are in the argument
+	w, free              reg.GPPhysical // the panel's unit
+	at, left             reg.GPPhysical
+}
+
+func tileRegs() tileRegisters {
+	return tileRegisters{
+		t: reg.RAX, a0: reg.RSI, a1: reg.R11, stride: reg.R13, b: reg.RDI, pitch: reg.R12, out: reg.R8, low: reg.R10,
+		y: reg.R9, pair: reg.RCX, w: reg.RBX, free: reg.RDX, at: reg.R15, left: reg.RBP,
+	}
+}
 
 func beginTiles(kind string) tiled {
 	name := "amxPanel" + kind
 	onWork(name)
 	Doc(name + " adds the products of a panel of weights with tiles of rows of x.")
-	Load(Param("t"), tilesT)
+	Load(Param("t"), tileRegs().t)
 	p := tiled{kind}
-	p.load(tileConfig, tilesW)
-	code("LDTILECFG (BX)", append(vex(nil, tilesW, 0, 0), 0x49, byte(number(tilesW)&7))...)
-	p.load(tilePanel, tilesW)
-	p.load(tileStride, tilesStride)
-	MOVQ(U32(128), tilesPitch)
-	XORQ(tilesAt, tilesAt)
+	p.load(tileConfig, tileRegs().w)
+	code("LDTILECFG (BX)", append(vex(nil, tileRegs().w, 0, 0), 0x49, byte(number(tileRegs().w)&7))...)
+	p.load(tilePanel, tileRegs().w)
+	p.load(tileStride, tileRegs().stride)
+	MOVQ(U32(128), tileRegs().pitch)
+	XORQ(tileRegs().at, tileRegs().at)
 	Label("unit")
-	p.load(tileY, tilesY)
-	LEAQ(Mem{Base: tilesT, Disp: tileX}, tilesPair)
+	p.load(tileY, tileRegs().y)
+	LEAQ(Mem{Base: tileRegs().t, Disp: tileX}, tileRegs().pair)
 	Label("pair")
 	p.fetch()
-	MOVQ(Mem{Base: tilesPair}, tilesA0)
-	MOVQ(Mem{Base: tilesPair, Disp: 8}, tilesA1)
-	ADDQ(tilesAt, tilesA0)
-	ADDQ(tilesAt, tilesA1)
-	MOVQ(tilesW, tilesB)
-	p.load(tileSums, tilesOut)
-	p.load(tileRows, tilesLow)
-	SHLQ(Imm(7), tilesLow)
-	ADDQ(tilesOut, tilesLow)
+	MOVQ(Mem{Base: tileRegs().pair}, tileRegs().a0)
+	MOVQ(Mem{Base: tileRegs().pair, Disp: 8}, tileRegs().a1)
+	ADDQ(tileRegs().at, tileRegs().a0)
+	ADDQ(tileRegs().at, tileRegs().a1)
+	MOVQ(tileRegs().w, tileRegs().b)
+	p.load(tileSums, tileRegs().out)
+	p.load(tileRows, tileRegs().low)
+	SHLQ(Imm(7), tileRegs().low)
+	ADDQ(tileRegs().out, tileRegs().low)
 	return p
 }
 
-func (p tiled) load(offset int, r reg.GPPhysical) { MOVQ(Mem{Base: tilesT, Disp: offset}, r) }
+func (p tiled) load(offset int, r reg.GPPhysical) { MOVQ(Mem{Base: tileRegs().t, Disp: offset}, r) }
 
 // fetch fetches some cache lines of what is read for the next panel.
 func (p tiled) fetch() {
-	p.load(tileFetch, tilesFree)
-	p.load(tileLines, tilesLeft)
-	TESTQ(tilesLeft, tilesLeft)
+	p.load(tileFetch, tileRegs().free)
+	p.load(tileLines, tileRegs().left)
+	TESTQ(tileRegs().left, tileRegs().left)
 	JZ(LabelRef("fetched"))
 	Label("fetch")
-	PREFETCHT1(Mem{Base: tilesFree})
-	ADDQ(Imm(64), tilesFree)
-	DECQ(tilesLeft)
+	PREFETCHT1(Mem{Base: tileRegs().free})
+	ADDQ(Imm(64), tileRegs().free)
+	DECQ(tileRegs().left)
 	JNZ(LabelRef("fetch"))
-	MOVQ(tilesFree, Mem{Base: tilesT, Disp: tileFetch})
+	MOVQ(tileRegs().free, Mem{Base: tileRegs().t, Disp: tileFetch})
 	Label("fetched")
 }
 
 // step multiplies what A0, A1 and B point to, disp bytes further on for A, and moves B.
 func (p tiled) step(disp, lines int, unsigned bool) {
-	tileLoad(4, tilesA0, tilesStride, int8(disp))
-	tileLoad(6, tilesB, tilesPitch, 0)
+	tileLoad(4, tileRegs().a0, tileRegs().stride, int8(disp))
+	tileLoad(6, tileRegs().b, tileRegs().pitch, 0)
 	tileInts(0, 4, 6, unsigned)
-	tileLoad(7, tilesB, tilesPitch, 64)
+	tileLoad(7, tileRegs().b, tileRegs().pitch, 64)
 	tileInts(1, 4, 7, unsigned)
-	tileLoad(5, tilesA1, tilesStride, int8(disp))
+	tileLoad(5, tileRegs().a1, tileRegs().stride, int8(disp))
 	tileInts(2, 5, 6, unsigned)
 	tileInts(3, 5, 7, unsigned)
-	ADDQ(I32(lines*panelLine), tilesB)
+	ADDQ(I32(lines*panelLine), tileRegs().b)
 }
 
 func (p tiled) zero() {
@@ -148,26 +154,26 @@ func (p tiled) zero() {
 // store stores the sums, and moves the place for them to the next plane.
 func (p tiled) store() {
 	for v := range 2 {
-		tileStore(v, tilesOut, tilesPitch, int8(64*v))
-		tileStore(2+v, tilesLow, tilesPitch, int8(64*v))
+		tileStore(v, tileRegs().out, tileRegs().pitch, int8(64*v))
+		tileStore(2+v, tileRegs().low, tileRegs().pitch, int8(64*v))
 	}
-	ADDQ(I32(tilePlane), tilesOut)
-	ADDQ(I32(tilePlane), tilesLow)
+	ADDQ(I32(tilePlane), tileRegs().out)
+	ADDQ(I32(tilePlane), tileRegs().low)
 }
 
 // rows calls do with what scales the sums of a row, of which rx points to the row of x, and
 // the register of the sums to those of its first plane.
 func (p tiled) rows(do func(rx reg.GPPhysical)) {
-	p.load(tileSums, tilesOut)
-	for i, rx := range []reg.GPPhysical{tilesA0, tilesA1} {
+	p.load(tileSums, tileRegs().out)
+	for i, rx := range []reg.GPPhysical{tileRegs().a0, tileRegs().a1} {
 		loop := fmt.Sprintf("row%d", i)
-		p.load(tileRows, tilesLeft)
+		p.load(tileRows, tileRegs().left)
 		Label(loop)
 		do(rx)
-		ADDQ(tilesStride, rx)
-		ADDQ(tilesPitch, tilesOut)
-		ADDQ(tilesPitch, tilesY)
-		DECQ(tilesLeft)
+		ADDQ(tileRegs().stride, rx)
+		ADDQ(tileRegs().pitch, tileRegs().out)
+		ADDQ(tileRegs().pitch, tileRegs().y)
+		DECQ(tileRegs().left)
 		JNZ(LabelRef(loop))
 	}
 }
@@ -183,31 +189,31 @@ func (p tiled) super() {
 		for step := range 4 {
 			p.step(step%2*64, 16, p.kind == "Q6K" && plane == 0)
 			if step%2 == 1 {
-				ADDQ(I32(128), tilesA0)
-				ADDQ(I32(128), tilesA1)
+				ADDQ(I32(128), tileRegs().a0)
+				ADDQ(I32(128), tileRegs().a1)
 			}
 		}
 		if plane < planes-1 {
-			SUBQ(I32(256), tilesA0)
-			SUBQ(I32(256), tilesA1)
+			SUBQ(I32(256), tileRegs().a0)
+			SUBQ(I32(256), tileRegs().a1)
 		}
 		p.store()
 	}
 	// A0 and A1 are now where the sums of x are, and B behind the weights.
 	for i := range 2 * pairs {
-		VMOVUPS(Mem{Base: tilesB, Disp: 64 * i}, zmm(i))
+		VMOVUPS(Mem{Base: tileRegs().b, Disp: 64 * i}, zmm(i))
 	}
 	const d, m = 16, 18
 	for v := range 2 {
-		VMOVUPS(Mem{Base: tilesB, Disp: panelLine*pairs + 64*v}, zmm(d+v))
+		VMOVUPS(Mem{Base: tileRegs().b, Disp: panelLine*pairs + 64*v}, zmm(d+v))
 		if pairs > 0 {
-			VMOVUPS(Mem{Base: tilesB, Disp: panelLine*(pairs+1) + 64*v}, zmm(m+v))
+			VMOVUPS(Mem{Base: tileRegs().b, Disp: panelLine*(pairs+1) + 64*v}, zmm(m+v))
 		}
 	}
 	p.rows(func(rx reg.GPPhysical) {
 		dx := Mem{Base: rx, Disp: superScale - superSums}
 		for v := range 2 {
-			low, high, to := Mem{Base: tilesOut, Disp: 64 * v}, Mem{Base: tilesOut, Disp: tilePlane + 64*v}, Mem{Base: tilesY, Disp: 64 * v}
+			low, high, to := Mem{Base: tileRegs().out, Disp: 64 * v}, Mem{Base: tileRegs().out, Disp: tilePlane + 64*v}, Mem{Base: tileRegs().y, Disp: 64 * v}
 			s, o, product := zmm(20+v), zmm(22+v), zmm(24+v)
 			switch p.kind {
 			case "Q4K":
@@ -248,25 +254,25 @@ func (p tiled) group() {
 		p.store()
 	}
 	for i := range 2 * groupLen { // the scales
-		VMOVUPS(Mem{Base: tilesB, Disp: 64 * i}, zmm(i))
+		VMOVUPS(Mem{Base: tileRegs().b, Disp: 64 * i}, zmm(i))
 	}
 	p.rows(func(rx reg.GPPhysical) {
 		y := [2]reg.VecPhysical{zmm(16), zmm(17)}
 		for v := range y {
-			VMOVUPS(Mem{Base: tilesY, Disp: 64 * v}, y[v])
+			VMOVUPS(Mem{Base: tileRegs().y, Disp: 64 * v}, y[v])
 		}
 		for b := range groupLen {
 			dx := Mem{Base: rx, Disp: groupScale + 4*b}
 			for v := range y {
 				s, product := zmm(20+v), zmm(22+v)
-				VCVTDQ2PS(Mem{Base: tilesOut, Disp: tilePlane*b + 64*v}, s)
+				VCVTDQ2PS(Mem{Base: tileRegs().out, Disp: tilePlane*b + 64*v}, s)
 				VMULPS_BCST(dx, zmm(2*b+v), product)
 				VMULPS(s, product, product)
 				VADDPS(product, y[v], y[v])
 			}
 		}
 		for v := range y {
-			VMOVUPS(y[v], Mem{Base: tilesY, Disp: 64 * v})
+			VMOVUPS(y[v], Mem{Base: tileRegs().y, Disp: 64 * v})
 		}
 	})
 	p.end(groupRow)
@@ -274,16 +280,16 @@ func (p tiled) group() {
 
 // end ends the loops over pairs of tiles and over units, which have `row` bytes in the rows of x.
 func (p tiled) end(row int) {
-	ADDQ(Imm(16), tilesPair)
-	p.load(tilePairs, tilesFree)
-	SHLQ(Imm(4), tilesFree)
-	LEAQ(Mem{Base: tilesT, Index: tilesFree, Scale: 1, Disp: tileX}, tilesFree)
-	CMPQ(tilesPair, tilesFree)
+	ADDQ(Imm(16), tileRegs().pair)
+	p.load(tilePairs, tileRegs().free)
+	SHLQ(Imm(4), tileRegs().free)
+	LEAQ(Mem{Base: tileRegs().t, Index: tileRegs().free, Scale: 1, Disp: tileX}, tileRegs().free)
+	CMPQ(tileRegs().pair, tileRegs().free)
 	JNE(LabelRef("pair"))
-	ADDQ(I32(row), tilesAt)
-	p.load(tileUnit, tilesFree)
-	ADDQ(tilesFree, tilesW)
-	DECQ(Mem{Base: tilesT, Disp: tileN})
+	ADDQ(I32(row), tileRegs().at)
+	p.load(tileUnit, tileRegs().free)
+	ADDQ(tileRegs().free, tileRegs().w)
+	DECQ(Mem{Base: tileRegs().t, Disp: tileN})
 	JNZ(LabelRef("unit"))
 	code("TILERELEASE", 0xc4, 0xe2, 0x78, 0x49, 0xc0)
 	VZEROUPPER()
