@@ -78,7 +78,7 @@ struct tile<S, S, BM, BN, BK, 0> {
     threadgroup S* a_block = (threadgroup S*)blocks;
     threadgroup S* b_block = a_block + block_size(BM, BK);
     for (int k = 0; k < deep; k += BK) {
-      stage<S, BM, BK>(a_block, a, a_as, a_across, a_fours, a_start + uint(k) * a_deep, a_line, a_deep, rows, deep - k, thread_index);
+      stage<S, BM, BK>(a_block, a, a_as, a_across, a_fours, a_start + a_deep * uint(k), a_line, a_deep, rows, deep - k, thread_index);
       stage<S, BN, BK>(b_block, b, b_as, b_across, b_fours, b_start + uint(k) * b_deep, b_line, b_deep, cols, deep - k, thread_index);
       add_blocks(a_block, b_block, deep - k);
     }
