@@ -10,23 +10,28 @@ import (
 // inputs[s,l]. A window may start anywhere in Train and may span files.
 // Sequence s of a step depends only on the seed, step and s: not on the other
 // sequences, the steps asked for before, or the machine. So every rank can cut
-// its own rows out of the same batch. The caller owns the slices. It is an
+// its own rows out of the same batch, with Sequence. The caller owns the slices. It is an
 // error if sequences or length is below 1, or if there are fewer than length+1
 // bytes to train on.
 func (c *Corpus) Batch(step, sequences, length int) (inputs, targets []int32, err error) {
-	starts, err := windows("train on", len(c.Train), sequences, length)
-	if err != nil {
+	if _, err := windows("train on", len(c.Train), sequences, length); err != nil {
 		return nil, nil, err
 	}
+	inputs, targets = make([]int32, sequences*length), make([]int32, sequences*length)
+	for s := range sequences {
+		window(inputs[s*length:][:length], targets[s*length:][:length], c.Sequence(step, s, length))
+	}
+	return inputs, targets, nil
+}
+
+// Sequence returns the bytes of sequence s of a step: the inputs and, one byte later, the
+// targets, together length+1 bytes of Train, which has as many.
+func (c *Corpus) Sequence(step, s, length int) []byte {
 	// Each word is mixed in separately, so that (step 1, sequence 0) and (step
 	// 0, sequence 1) are unrelated.
 	key := mix(mix(c.seed) + uint64(step))
-	inputs, targets = make([]int32, sequences*length), make([]int32, sequences*length)
-	for s := range sequences {
-		at, _ := bits.Mul64(mix(key+uint64(s)), uint64(starts)) // uniform below starts
-		window(inputs[s*length:][:length], targets[s*length:][:length], c.Train[at:])
-	}
-	return inputs, targets, nil
+	at, _ := bits.Mul64(mix(key+uint64(s)), uint64(len(c.Train)-length)) // uniform below the places where one can begin
+	return c.Train[at:][:length+1]
 }
 
 // HeldBatch returns windows of the held-out text as Batch does of the training

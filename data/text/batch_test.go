@@ -151,3 +151,17 @@ func TestUnigramEntropy(t *testing.T) {
 		}
 	}
 }
+
+// A rank that wants one sequence of a step gets what it is in the batch.
+func TestSequence(t *testing.T) {
+	c := counting()
+	inputs, targets, err := c.Batch(9, 6, 7)
+	require.NoError(t, err)
+	for s := range 6 {
+		for i, b := range c.Sequence(9, s, 7) {
+			if i < 7 && int32(b) != inputs[s*7+i] || i > 0 && int32(b) != targets[s*7+i-1] {
+				t.Errorf("byte %d of sequence %d is %d: not that of the batch", i, s, b)
+			}
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"github.com/gomoe/gomoe/data"
 	"github.com/gomoe/gomoe/data/text"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/train"
 )
 
@@ -44,10 +45,26 @@ func (b *Bytes) Step(step int) (map[string]array.Array, error) {
 	return b.batch(b.Batch(step, b.rows, b.length))
 }
 
-// Parts is Step as train.Loop has it.
+// Parts is Step as train.Loop has it: a process cuts the sequences of its ranks out of the text, and no others.
 func (b *Bytes) Parts(step int) (train.Parts, error) {
-	arrays, err := b.Step(step)
-	return train.Whole(arrays), err
+	cut := func(name string, later int) func(runtime.Part) error {
+		return func(p runtime.Part) error {
+			if want := graph.T(graph.I32, b.rows, b.length); !p.Whole.Equal(want) {
+				return fmt.Errorf("%s is %s, want %s", name, want, p.Whole)
+			}
+			columns, to := p.Type.Shape[1], array.Data[int32](p.Array)
+			for i := range p.Type.Shape[0] {
+				from := b.Sequence(step, p.Start[0]+i, b.length)[p.Start[1]+later:]
+				for j := range columns {
+					to[i*columns+j] = int32(from[j])
+				}
+			}
+			return nil
+		}
+	}
+	parts := train.Whole(map[string]array.Array{data.Weights: b.ones})
+	parts[data.Tokens], parts[data.Targets] = cut(data.Tokens, 0), cut(data.Targets, 1)
+	return parts, nil
 }
 
 func (b *Bytes) batch(tokens, targets []int32, err error) (map[string]array.Array, error) {
