@@ -40,11 +40,7 @@ func AdamW(o AdamWOptions) Transform {
 			if selects(o.DecayOn, u) {
 				decay = o.Decay
 			}
-			if o.Moments == graph.F32 && u.Value.Type.DType == graph.F32 {
-				fused(s, u, pr.AdamWOp{B1: o.B1, B2: o.B2, Eps: o.Eps, WeightDecay: decay})
-				continue
-			}
-			Chain(ScaleByAdam(o.B1, o.B2, o.Eps, o.Moments), Decay(decay, All), ScaleByRate)(s, []*Update{u})
+			fused(s, u, o.Moments, pr.AdamWOp{B1: o.B1, B2: o.B2, Eps: o.Eps, WeightDecay: decay})
 		}
 	}
 }
@@ -57,8 +53,8 @@ func selects(which Select, u *Update) bool {
 	return which(u.Param)
 }
 
-// fused updates in one pass.
-func fused(s *Step, u *Update, op pr.AdamWOp) {
+// fused updates in one pass, with the moments in an element type.
+func fused(s *Step, u *Update, moments graph.DType, op pr.AdamWOp) {
 	if u.next != nil {
 		u.Take() // fails
 	}
@@ -66,9 +62,10 @@ func fused(s *Step, u *Update, op pr.AdamWOp) {
 	if scale == nil {
 		scale = pr.FullLike(s.Rate, 1)
 	}
-	m, v := s.State(u, "m", graph.F32), s.State(u, "v", graph.F32)
-	next, nm, nv := pr.AdamW(u.Value, m, v, u.Delta, s.Rate, s.Number, scale, op)
-	u.next = next
+	wide := func(x *graph.Value) *graph.Value { return pr.ConvertElementType(x, graph.F32) }
+	m, v := s.State(u, "m", moments), s.State(u, "v", moments)
+	next, nm, nv := pr.AdamW(u.f32(), wide(m), wide(v), wide(u.Delta), s.Rate, s.Number, scale, op)
+	u.next = s.round(u, next)
 	s.Keep(u, "m", nm)
 	s.Keep(u, "v", nv)
 }
