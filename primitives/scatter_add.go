@@ -95,9 +95,7 @@ func (s ScatterAddOp) add(a *exec.Args) error {
 	case graph.F32:
 		scatterAdd[float32, float64](a, byTarget, y, updates, axis)
 	case graph.BF16, graph.F16:
-		sum := y.As(graph.F32)
-		scatterAdd[float32, float64](a, byTarget, sum, updates.As(graph.F32), axis)
-		return array.Convert(y, sum)
+		scatterNarrow(a, byTarget, y, updates, axis)
 	case graph.I64:
 		scatterAdd[int64, int64](a, byTarget, y, updates, axis)
 	case graph.I32:
@@ -130,31 +128,72 @@ func sortByTarget(indices []int32, n int) targets {
 	return t
 }
 
+// scatterBlock is how many elements of a row are added at a time: their sums stay in a cache, and
+// take little memory where a row is a whole matrix.
+const scatterBlock = 4096
+
+// eachRow calls f, in parallel, for the blocks of the rows along the axis to which something is
+// added: with where the block begins in y and its size, and the places of its updates, which lie
+// at elements at+i·row of the updates.
+func (by targets) eachRow(a *exec.Args, y array.Array, axis int, begin func() func(to, n, at, row int, from []int)) {
+	outer, n, inner := around(y.Type, axis)
+	count, blocks := len(by.order), (inner+scatterBlock-1)/scatterBlock
+	a.Parallel(outer*n*blocks, 1+dear/(1+min(inner, scatterBlock)*(1+count/max(n, 1))), func(lo, hi int) {
+		f := begin()
+		for u := lo; u < hi; u++ {
+			k, c := u/blocks, u%blocks*scatterBlock
+			o, t := k/n, k%n
+			if from := by.order[by.start[t]:by.start[t+1]]; len(from) > 0 {
+				f(k*inner+c, min(scatterBlock, inner-c), o*count*inner+c, inner, from)
+			}
+		}
+	})
+}
+
 // scatterAdd adds in the type S and rounds to T once per element of y.
 func scatterAdd[T, S float64 | float32 | int64 | int32 | uint32 | uint8](a *exec.Args, by targets, y, updates array.Array, axis int) {
 	dst, src := data[T](y), data[T](updates)
-	outer, n, inner := around(y.Type, axis)
-	count := len(by.order)
-	a.Parallel(outer*n, 1+dear/(1+inner*(1+count/max(n, 1))), func(lo, hi int) {
-		sum := make([]S, inner)
-		for k := lo; k < hi; k++ {
-			o, t := k/n, k%n
-			from := by.order[by.start[t]:by.start[t+1]]
-			if len(from) == 0 {
-				continue
-			}
-			row := dst[k*inner : (k+1)*inner]
-			for j, v := range row {
+	by.eachRow(a, y, axis, func() func(to, n, at, row int, from []int) {
+		room := make([]S, scatterBlock)
+		return func(to, n, at, row int, from []int) {
+			sum, y := room[:n], dst[to:to+n]
+			for j, v := range y {
 				sum[j] = S(v)
 			}
 			for _, i := range from {
-				for j, v := range src[(o*count+i)*inner : (o*count+i+1)*inner] {
+				for j, v := range src[at+i*row:][:n] {
 					sum[j] += S(v)
 				}
 			}
 			for j, v := range sum {
-				row[j] = T(v)
+				y[j] = T(v)
 			}
+		}
+	})
+}
+
+// scatterNarrow is scatterAdd for bf16 and f16, in f64. Sums are rounded to f32 and then to the type
+// of y.
+func scatterNarrow(a *exec.Args, by targets, y, updates array.Array, axis int) {
+	d := y.Type.DType
+	by.eachRow(a, y, axis, func() func(to, n, at, row int, from []int) {
+		wide, sums := make([]float32, scatterBlock), make([]float64, scatterBlock)
+		return func(to, n, at, row int, from []int) {
+			part, sum, dst := wide[:n], sums[:n], y.Bytes()[2*to:][:2*n]
+			widenRow(part, dst, d)
+			for j, v := range part {
+				sum[j] = float64(v)
+			}
+			for _, i := range from {
+				widenRow(part, updates.Bytes()[2*(at+i*row):][:2*n], d)
+				for j, v := range part {
+					sum[j] += float64(v)
+				}
+			}
+			for j, v := range sum {
+				part[j] = float32(v)
+			}
+			narrowRow(dst, part, d)
 		}
 	})
 }

@@ -2,8 +2,10 @@ package primitives_test
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
+	gort "runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +16,7 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -121,6 +124,52 @@ func TestScatterAddTypes(t *testing.T) {
 		if w := of(graph.T(c.d, 1), []float64{c.want}); !array.Equal(got[0], w) {
 			t.Errorf("%s: %g and %d times %g: got %v, want %v", c.d, c.x, c.n, c.u, got[0], w)
 		}
+	}
+}
+
+// Rows of many elements, as the matrices of experts' copies are, are added as loops add them, and
+// without copies of the arrays in another type.
+func TestScatterAddWideRows(t *testing.T) {
+	const n, count, wide = 4, 7, 1<<18 + 3
+	index := []int32{2, 0, 2, 3, 2, 0, 2}
+	for _, d := range []graph.DType{graph.F32, graph.BF16, graph.F16, graph.F64, graph.I32} {
+		q, err := gomoe.Parse("scatter", strings.ReplaceAll(fmt.Sprintf("program p(x f32[%d,%d], i i32[%d], u f32[%d,%d]) {\n y = scatter_add(x, i, u)\n return y\n}", n, wide, count, count, wide), "f32", d.String()))
+		require.NoError(t, err)
+		gen := uniform(-1, 1)
+		if d == graph.I32 {
+			gen = ints(-9, 9)
+		}
+		x, u := gen(rng(1), graph.T(d, n, wide)), gen(rng(2), graph.T(d, count, wide))
+		want, from := x.Float64s(), u.Float64s()
+		for k, i := range index {
+			for j := range wide {
+				want[int(i)*wide+j] += from[k*wide+j]
+			}
+		}
+		if d == graph.BF16 || d == graph.F16 {
+			for j, v := range want {
+				want[j] = float64(float32(v))
+			}
+		}
+		job, err := gomoe.Open(q, gomoe.Config{Options: runtime.Options{Threads: 2}})
+		require.NoError(t, err)
+		in := map[string]*runtime.Array{}
+		for name, a := range map[string]array.Array{"x": x, "i": ids(index, count), "u": u} {
+			in[name], err = job.Put(name, a)
+			require.NoError(t, err)
+		}
+		var before, after gort.MemStats
+		gort.ReadMemStats(&before)
+		out, err := job.Run(t.Context(), in)
+		require.NoError(t, err)
+		gort.ReadMemStats(&after)
+		got, err := out[0].Get()
+		require.NoError(t, err)
+		sameBits(t, d.String(), got, of(x.Type, want))
+		if took := int64(after.TotalAlloc - before.TotalAlloc); took > x.Type.Bytes()+1<<20 {
+			t.Errorf("%s: a step takes %d bytes, want those of the result, %d, and little more", d, took, x.Type.Bytes())
+		}
+		require.NoError(t, job.Close())
 	}
 }
 
