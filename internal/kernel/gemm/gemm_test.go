@@ -352,3 +352,24 @@ func TestPortableBlock(t *testing.T) {
 		}
 	}
 }
+
+// Rows of A that are far apart have the bits of rows that are not, whether the second-level
+// cache is large or small.
+func TestGemmFarRows(t *testing.T) {
+	r := rand.New(rand.NewPCG(37, 38))
+	p := newProduct[float32](r, 139, 100, 300)
+	p.ars, p.acs = farRows/4+5, 1
+	p.a = numbers.Normals[float32](r, (p.m-1)*p.ars+p.k)
+	want := p.want(true)
+	for _, k := range available() {
+		for _, near := range []bool{false, true} {
+			if k.f32 == nil {
+				continue
+			}
+			s := *k.f32
+			s.near = near
+			k.f32 = &s
+			numbers.SameBits(t, fmt.Sprintf("%s near=%v %s", k.name, near, p), p.by(k), want)
+		}
+	}
+}
