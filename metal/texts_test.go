@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,7 +17,8 @@ import (
 	"github.com/gomoe/gomoe/metal/mtl"
 )
 
-// Metal accepts every kernel in both versions of the language. On a Mac this asks Apple's
+// Metal accepts every kernel in both versions of the language, and in 4.0, where the system has it, those
+// that use tensor operations. On a Mac this asks Apple's
 // compiler, of any GPU, also of one that cannot run them. Elsewhere it asks the stand-in, in
 // the older version only for texts that depend on it.
 func TestTexts(t *testing.T) {
@@ -26,7 +28,7 @@ func TestTexts(t *testing.T) {
 		if err != nil {
 			t.Skip(err)
 		}
-		s, err := standin.Open(t.Context(), c, standin.Options{Leader: true})
+		s, err := standin.Open(t.Context(), c, standin.Options{Leader: true, System: 26})
 		require.NoError(t, err)
 		defer func() { require.Empty(t, s.Close().Violations()) }()
 		rt, err = mtl.Load(s.Handle(), s.Handle())
@@ -40,7 +42,7 @@ func TestTexts(t *testing.T) {
 	t.Logf("%+v", d.Facts())
 	texts, err := filepath.Glob("kernels/*.metal")
 	require.NoError(t, err)
-	compiled := 0
+	compiled, tensors := 0, 0
 	for _, path := range texts {
 		own, err := os.ReadFile(path)
 		require.NoError(t, err)
@@ -61,8 +63,24 @@ func TestTexts(t *testing.T) {
 			require.NotEmpty(t, library.Functions(), "%s as %s", path, l)
 			compiled++
 		}
+		text, has, err := kernels.TensorText(filepath.Base(path))
+		require.NoError(t, err)
+		if !has || !d.HasTensors() {
+			continue
+		}
+		library, err := d.Library(text, mtl.Options{Language: mtl.MSL40})
+		if err != nil {
+			t.Errorf("%s as %s: %v", path, mtl.MSL40, err)
+			continue
+		}
+		if slices.ContainsFunc(library.Functions(), func(f string) bool { return strings.HasSuffix(f, "_tensor_bf16") }) {
+			tensors++
+		}
 	}
 	require.Greater(t, compiled, 30)
+	if d.HasTensors() {
+		require.Equal(t, 4, tensors)
+	}
 }
 
 // The workflow for a Mac is YAML, and runs the test that compiles every kernel.

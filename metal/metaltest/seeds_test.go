@@ -43,6 +43,10 @@ func seeds() []seed {
 			"    " + barrier + "\n    simdgroup_float8x8 scores[", "\n    simdgroup_float8x8 scores[", leader, "result 0: element 0 of f32[1,71,2,12] is NaN"},
 		{"attention: keys are overwritten while others read them", "attention",
 			"    " + barrier + "    bring<S, HEAD, KEYS>(key_tile", "    bring<S, HEAD, KEYS>(key_tile", leader, "leader, forward order: result 0: element"},
+		{"attention's gradient: products before all rows are there", "attention gradient",
+			"      " + barrier + "      for (int c = 0; c < COLUMNS", "      for (int c = 0; c < COLUMNS", leader, "result 0: element 0 of f32[1,71,2,12] is NaN"},
+		{"attention's gradient: rows are overwritten while others read them", "attention gradient",
+			"      " + barrier + "      bring<S, HEAD, COLUMNS>(a_tile", "      bring<S, HEAD, COLUMNS>(a_tile", leader, "leader, forward order: result"},
 		{"attention of one query: sums are read before all are there", "one query",
 			"      " + barrier + "      float largest", "      float largest", leader, "is NaN"},
 		{"matvec: sums are read before all are there", "vector",
@@ -126,6 +130,10 @@ func scenarios() map[string]scenario {
 		"gain":      {text: "program p(x f32[40,33], ct f32[40,33]) {\n\ty = rms_norm_gain_grad(x, ct) eps=0.00001\n\treturn y\n}"},
 		"product":   {text: "program p(x f32[20,40], w f32[40,68]) {\n\ty = dot_general(x, w) lhs_contract=[1] rhs_contract=[0]\n\treturn y\n}"},
 		"attention": {text: "program p(q f32[1,71,2,12], k f32[1,71,1,12], v f32[1,71,1,12]) {\n\ty, lse = attention(q, k, v)\n\treturn y, lse\n}"},
+		"attention gradient": {text: `program p(q f32[1,71,2,12], k f32[1,71,1,12], v f32[1,71,1,12], out f32[1,71,2,12], lse f32[1,2,71], dout f32[1,71,2,12], dlse f32[1,2,71]) {
+	dq, dk, dv = attention_grad(q, k, v, out, lse, dout, dlse)
+	return dq, dk, dv
+}`},
 		"one query": {text: "program p(q f32[1,1,2,12], k f32[1,71,1,12], v f32[1,71,1,12]) {\n\ty, lse = attention(q, k, v)\n\treturn y, lse\n}"},
 		"vector":    {text: "program p(x f32[1,40], w f32[40,68]) {\n\ty = dot_general(x, w) lhs_contract=[1] rhs_contract=[0]\n\treturn y\n}"},
 		"router":    {text: "program p(x f32[5,40]) {\n\tw, e, s = router(x) top_k=3\n\treturn w, e, s\n}"},
