@@ -8,12 +8,14 @@ import (
 	"github.com/gomoe/gomoe/quant"
 )
 
-// Array is a dense row-major array. The zero Array has no element type and no
+// Array is a dense row-major array, or one of InSlabs. The zero Array has no element type and no
 // memory. Copies of an Array share its memory; concurrent writes need the caller's
 // synchronisation.
 type Array struct {
 	Type graph.Type
 	mem  []byte // Type.Bytes() bytes; 8-byte aligned, but in arrays of Over
+	// slabs has the memory of each index of dimension 0, nil unless the array is one of InSlabs.
+	slabs [][]byte
 }
 
 // Elem is a Go type that stores an element type one to one. F16 and BF16 are
@@ -38,7 +40,7 @@ func New(t graph.Type) Array {
 	}
 	n := t.Bytes()
 	words := make([]uint64, (n+7)/8)
-	return Array{t, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), len(words)*8)[:n:n]}
+	return Array{Type: t, mem: unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), len(words)*8)[:n:n]}
 }
 
 // Over returns an array of type t in the first t.Bytes() bytes of mem. The array shares
@@ -50,7 +52,7 @@ func Over(t graph.Type, mem []byte) Array {
 	if n > int64(len(mem)) {
 		panic(fmt.Sprintf("array: Over(%s): %d bytes of memory, want %d", t, len(mem), n))
 	}
-	return Array{t, mem[:n:n]}
+	return Array{Type: t, mem: mem[:n:n]}
 }
 
 // Outline returns an array of type t without memory: Data and Bytes of it have no elements.
@@ -131,14 +133,24 @@ func Data[E Elem](a Array) []E {
 	if d := DTypeOf[E](); d != a.Type.DType {
 		panic(fmt.Sprintf("array: elements of %s read as %s", a.Type, d))
 	}
-	return unsafe.Slice((*E)(unsafe.Pointer(unsafe.SliceData(a.mem))), len(a.mem)/int(unsafe.Sizeof(*new(E))))
+	mem := a.Bytes()
+	return unsafe.Slice((*E)(unsafe.Pointer(unsafe.SliceData(mem))), len(mem)/int(unsafe.Sizeof(*new(E))))
 }
 
-// Bytes returns the memory of a, in the machine's byte order, without copying.
-func (a Array) Bytes() []byte { return a.mem }
+// Bytes returns the memory of a, in the machine's byte order, without copying. It panics if a
+// is an array of InSlabs.
+func (a Array) Bytes() []byte {
+	if a.slabs != nil {
+		panic(fmt.Sprintf("array: the bytes of %s, which lies in slabs; Dense copies it", a.Type))
+	}
+	return a.mem
+}
 
 // Clone returns a copy of a with memory of its own.
 func (a Array) Clone() Array {
+	if a.slabs != nil {
+		return a.Dense()
+	}
 	b := New(a.Type)
 	copy(b.mem, a.mem)
 	return b
@@ -147,7 +159,8 @@ func (a Array) Clone() Array {
 // Reshape returns an array of another shape with the same number of elements. It
 // shares a's memory.
 func (a Array) Reshape(shape ...int) Array {
-	return Array{graph.Type{DType: a.Type.DType, Shape: shape}, a.mem[:len(a.mem):len(a.mem)]}
+	mem := a.Bytes()
+	return Array{Type: graph.Type{DType: a.Type.DType, Shape: shape}, mem: mem[:len(mem):len(mem)]}
 }
 
 // Rows returns rows lo to hi of dimension 0 (hi excluded), sharing a's memory. In
@@ -158,5 +171,5 @@ func (a Array) Rows(lo, hi int) Array {
 		return graph.Type{DType: a.Type.DType, Shape: append([]int{row}, a.Type.Shape[1:]...)}.Bytes()
 	}
 	t := graph.Type{DType: a.Type.DType, Shape: append([]int{hi - lo}, a.Type.Shape[1:]...)}
-	return Array{t, a.mem[to(lo):to(hi):to(hi)]}
+	return Array{Type: t, mem: a.Bytes()[to(lo):to(hi):to(hi)]}
 }

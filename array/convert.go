@@ -39,7 +39,7 @@ func Convert(dst, src Array) error {
 		}
 	}
 	if dst.Type.DType == src.Type.DType {
-		copy(dst.mem, src.mem)
+		copy(dst.mem, src.Bytes())
 		return nil
 	}
 	if src.Type.DType.IsBlock() || dst.Type.DType.IsBlock() {
@@ -97,7 +97,7 @@ func convertBlocks(dst, src Array) error {
 		if wide = dst; dst.Type.DType != graph.F32 {
 			wide = New(src.Type.With(graph.F32))
 		}
-		if err := quant.Dequantize(Data[float32](wide), src.Type.DType, src.mem); err != nil {
+		if err := quant.Dequantize(Data[float32](wide), src.Type.DType, src.Bytes()); err != nil {
 			return err
 		}
 		if dst.Type.DType == graph.F32 {
@@ -283,7 +283,7 @@ func (a Array) SetFloat64s(x []float64) error {
 
 // Equal reports whether a and b have the same type and the same bits. A NaN equals
 // itself if its bits do; 0 and -0 differ.
-func Equal(a, b Array) bool { return a.Type.Equal(b.Type) && bytes.Equal(a.mem, b.mem) }
+func Equal(a, b Array) bool { return a.Type.Equal(b.Type) && bytes.Equal(a.Bytes(), b.Bytes()) }
 
 // MaxDiff returns the largest |a-b| over the elements of two arrays of the same
 // shape, and the flat index where it first occurs. Equal elements, including

@@ -130,7 +130,7 @@ func writeNPY(w io.Writer, a Array) error {
 	if _, err := w.Write(append(head, dict...)); err != nil {
 		return err
 	}
-	_, err := w.Write(littleEndian(slices.Clip(a.mem), a.Type.DType.Size(), true))
+	_, err := w.Write(littleEndian(slices.Clip(a.Bytes()), a.Type.DType.Size(), true))
 	return err
 }
 
@@ -284,7 +284,7 @@ func transposed(a Array) Array {
 	index := make([]int, a.Type.Rank())
 	from := 0
 	for to := range n {
-		copy(b.mem[to*size:][:size], a.mem[from*size:])
+		copy(b.mem[to*size:][:size], a.Bytes()[from*size:])
 		for i := len(index) - 1; i >= 0; i-- {
 			index[i]++
 			from += strides[i]

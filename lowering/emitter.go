@@ -182,6 +182,8 @@ type KernelSpec struct {
 	Kernel exec.Kernel
 	// Packs are the copies of arguments with which the kernel works faster.
 	Packs []Pack
+	// Slabs are the arguments that Kernel, and the kernels of Packs, read by array.Array.Slab only.
+	Slabs []int
 	// Dry is what a dry run runs to count the memory that Kernel takes beside its arguments
 	// and results (see exec.Dry): Kernel, or Kernel with contents for what it reads. nil
 	// says that the kernel takes no memory worth counting.
@@ -193,7 +195,7 @@ type KernelSpec struct {
 // its alignment are zeroed. Nothing reads the rows behind the last zone.
 func (e *Emitter) Emit(s KernelSpec) error {
 	i := Instr{Name: s.Name, Does: s.Does, InPlace: s.InPlace || s.Elementwise, Within: s.Within, Zones: -1, Host: Host{
-		Kernel: s.Kernel, Flat: s.Elementwise || s.Repeat > 0, Repeat: s.Repeat, Packs: s.Packs, Dry: s.Dry}}
+		Kernel: s.Kernel, Flat: s.Elementwise || s.Repeat > 0, Repeat: s.Repeat, Packs: s.Packs, Slabs: s.Slabs, Dry: s.Dry}}
 	for _, b := range append(slices.Clone(s.In), s.Out...) {
 		if b.Spec.Ragged == nil || i.Zones >= 0 {
 			continue

@@ -57,7 +57,11 @@ func (p *Plan) keep(donated map[string]int) {
 				b = len(p.Bufs)
 				p.Bufs = append(p.Bufs, Buffer{Type: k.Type, Global: k.Type, Storage: Kept, Pos: in.Pos, Def: -1, Last: -1})
 				made[c] = b
-				list = append(list, Instr{Name: "keep", Out: []int{b}, In: []int{arg}, Pos: in.Pos, Zones: -1, Host: Host{Kernel: k.Kernel, Keeps: true}})
+				var slabs []int
+				if slices.Contains(in.Slabs, k.Arg) {
+					slabs = []int{0}
+				}
+				list = append(list, Instr{Name: "keep", Out: []int{b}, In: []int{arg}, Pos: in.Pos, Zones: -1, Host: Host{Kernel: k.Kernel, Keeps: true, Slabs: slabs}})
 			}
 			in.In = append(in.In, b)
 			in.Kept = append(slices.Clone(in.Kept), k.Arg)

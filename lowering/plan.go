@@ -126,6 +126,9 @@ type Host struct {
 	// that it gets are its last arguments; Kept lists the arguments that they are copies of.
 	Packs []Pack
 	Kept  []int
+	// Slabs are the arguments that the kernel reads by array.Array.Slab only. Their arrays may be
+	// of array.InSlabs.
+	Slabs []int
 	// Keeps says that the instruction makes such a copy. The instruction is left out in
 	// steps in which the copy is there already, or is not worth making.
 	Keeps bool

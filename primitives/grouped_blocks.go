@@ -64,19 +64,18 @@ func roundedThrough(placed bool, t graph.DType) rounder {
 // there are few tokens. The result is f32.
 func groupedRounded(align, at int, rounded rounder) exec.Kernel {
 	return func(a *exec.Args) error {
-		w, y := a.In[at].Bytes(), data[float32](a.Out[0])
+		w, y := a.In[at], data[float32](a.Out[0])
 		d, h, f := a.In[at].Type.DType, a.In[at].Type.Shape[2], a.Out[0].Type.Shape[1]
 		if f == 0 {
 			return nil
 		}
-		matrix := graph.T(d, f, h).Bytes()
 		// Rows between zones are not read here; the engine sets them to zero.
 		z := weightZones{data[int32](a.In[at+1]), align, f}
 		rows := rounded(a, d, h, z.end())
 		chunked(a, z.work(), 1+quantGrain/(1+h), func(lo, hi int) {
 			q := blockProducts{d: d, deep: h, f: f, rows: rows}
 			z.each(lo, hi, func(e, start, count, from, to int) {
-				q.add(w[int64(e)*matrix:int64(e+1)*matrix], y, start, count, from, to)
+				q.add(w.Slab(e), y, start, count, from, to)
 			})
 			q.last(nil)
 		})
@@ -111,12 +110,11 @@ func resultIn(a *exec.Args, d graph.DType, k exec.Kernel) error {
 // swiglu of these.
 func groupedSwiGLUBlocks(align, at int, rounded rounder) exec.Kernel {
 	return func(a *exec.Args) error {
-		gate, up, y := a.In[at].Bytes(), a.In[at+1].Bytes(), data[float32](a.Out[0])
+		gate, up, y := a.In[at], a.In[at+1], data[float32](a.Out[0])
 		d, h, f := a.In[at].Type.DType, a.In[at].Type.Shape[2], a.Out[0].Type.Shape[1]
 		if f == 0 {
 			return nil
 		}
-		matrix := graph.T(d, f, h).Bytes()
 		z := weightZones{data[int32](a.In[at+2]), align, f}
 		end := z.end()
 		rows := rounded(a, d, h, end)
@@ -129,8 +127,8 @@ func groupedSwiGLUBlocks(align, at int, rounded rounder) exec.Kernel {
 		chunked(a, z.work(), 1+quantGrain/(2*(1+h)), func(lo, hi int) {
 			q := blockProducts{d: d, deep: h, f: f, rows: rows}
 			z.each(lo, hi, func(e, start, count, from, to int) {
-				q.add(gate[int64(e)*matrix:int64(e+1)*matrix], g, start, count, from, to)
-				q.add(up[int64(e)*matrix:int64(e+1)*matrix], u, start, count, from, to)
+				q.add(gate.Slab(e), g, start, count, from, to)
+				q.add(up.Slab(e), u, start, count, from, to)
 				q.then = func() {
 					for i := start * f; i < (start+count)*f; i += f {
 						vector.SwiGLU(y[i+from:i+to], g[i+from:i+to], u[i+from:i+to])
@@ -269,13 +267,12 @@ func (z weightZones) cut(work, cost int) int {
 func groupedWide[T float](transpose bool, align int) exec.Kernel {
 	const some = 256
 	return func(a *exec.Args) error {
-		x, w, y := data[T](a.In[0]), a.In[1].Bytes(), data[T](a.Out[0])
+		x, w, y := data[T](a.In[0]), a.In[1], data[T](a.Out[0])
 		d, h, f := a.In[1].Type.DType, a.In[0].Type.Shape[1], a.Out[0].Type.Shape[1]
 		n, k := a.In[1].Type.Shape[1], a.In[1].Type.Shape[2]
 		if f == 0 {
 			return nil
 		}
-		matrix := graph.T(d, n, k).Bytes()
 		z := zones{data[int32](a.In[2]), align, 0}
 		total := total(a.In[2])
 		errs := make([]error, max(total, 1))
@@ -289,7 +286,7 @@ func groupedWide[T float](transpose bool, align int) exec.Kernel {
 				for j := 0; j < n; j += some {
 					rows := min(some, n-j)
 					part := graph.T(d, rows, k)
-					b := array.Over(part, w[int64(e)*matrix+graph.T(d, j, k).Bytes():])
+					b := array.Over(part, w.Slab(e)[graph.T(d, j, k).Bytes():])
 					var err error
 					if wide, err = elements(wide, b); err != nil {
 						errs[lo] = err

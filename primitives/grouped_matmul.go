@@ -209,14 +209,14 @@ func (g GroupedMatMulOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) erro
 	args := []lowering.Buf{in[0], in[1], counts}
 	if in[1].Type.DType.IsBlock() {
 		product := groupedBlocks(g.Transpose, align)
-		return e.Emit(lowering.KernelSpec{Name: "grouped_matmul_blocks", Out: out, In: args,
+		return e.Emit(lowering.KernelSpec{Name: "grouped_matmul_blocks", Out: out, In: args, Slabs: []int{1},
 			Dry: counted(oneExpert(in[0].Type, in[1].Type), product), Kernel: product})
 	}
 	product := inNumber(groupedMatmul[array.Brain](g.Transpose, align), groupedMatmul[array.Half](g.Transpose, align),
 		groupedMatmul[float32](g.Transpose, align), groupedMatmul[float64](g.Transpose, align))
 	likely := likelyCounts(e.Eqn.In[0].Type, in[0].Type, in[1].Type.Shape[0], e.Mesh.Ranks())
 	return e.Emit(lowering.KernelSpec{Name: "grouped_matmul", Out: out, In: args,
-		Packs: expertPacks(in[1].Type, g.Transpose, 1), Dry: counted(likely, product), Kernel: product})
+		Packs: expertPacks(in[1].Type, g.Transpose, 1), Slabs: []int{1}, Dry: counted(likely, product), Kernel: product})
 }
 
 func groupedMatmul[E gemm.Number](transpose bool, align int) exec.Kernel {

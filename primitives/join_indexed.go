@@ -200,6 +200,9 @@ func indexed(p *lowering.Peephole, i int, reads readers) ([]int, lowering.Instr,
 				h.Kernel = narrowWeighted(n, placed, d)
 			}
 		}
+		for _, arg := range in.Slabs { // behind the rows, which are the first argument
+			h.Slabs = append(h.Slabs, n+arg-1)
+		}
 		if h.Dry == nil && in.Name != "mul" { // weights that are not numbers
 			h.Dry = counted(oneExpert(p.Bufs[b].Type, p.Bufs[in.In[1]].Type), h.Kernel)
 		}

@@ -80,7 +80,7 @@ func joinSwiGLU(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	}
 	w, t, align := p.Bufs[j.gate.weights].Type, j.gate.op.Transpose, j.gate.Align
 	k := inNumber(groupedSwiGLU[array.Brain](t, align), groupedSwiGLU[array.Half](t, align), groupedSwiGLU[float32](t, align), groupedSwiGLU[float64](t, align))
-	return j.others(), j.joined("grouped_swiglu", lowering.Host{Dry: counted(likelyRows(p, j.gate.rows, j.gate.weights), k), Packs: expertPacks(w, t, 1, 2), Kernel: k}), true
+	return j.others(), j.joined("grouped_swiglu", lowering.Host{Dry: counted(likelyRows(p, j.gate.rows, j.gate.weights), k), Packs: expertPacks(w, t, 1, 2), Slabs: []int{1, 2}, Kernel: k}), true
 }
 
 // joinSwiGLUBlocks is joinSwiGLU for weights in blocks, both of the same type. The rows are
@@ -92,7 +92,7 @@ func joinSwiGLUBlocks(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool)
 	}
 	k := groupedSwiGLUBlocks(j.gate.Align, 1, roundedInOrder)
 	rows := oneExpert(p.Bufs[j.gate.rows].Type, p.Bufs[j.gate.weights].Type)
-	return j.others(), j.joined("grouped_swiglu_blocks", lowering.Host{Dry: counted(rows, k), Kernel: k}), true
+	return j.others(), j.joined("grouped_swiglu_blocks", lowering.Host{Dry: counted(rows, k), Slabs: []int{1, 2}, Kernel: k}), true
 }
 
 // gated is a swiglu and its arguments, the products of rows with gate and up.
@@ -145,7 +145,7 @@ func joinSwiGLUGrad(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	w, t := p.Bufs[m.weights].Type, m.op.Transpose
 	k := inNumber(groupedSwiGLUGrad[array.Brain](t, m.Align), groupedSwiGLUGrad[array.Half](t, m.Align), groupedSwiGLUGrad[float32](t, m.Align), groupedSwiGLUGrad[float64](t, m.Align))
 	return []int{m.at}, m.joined("grouped_swiglu_grad", in.Pos, in.Out, []int{m.rows, m.weights, g, u, m.counts},
-		lowering.Host{Dry: counted(likelyRows(p, m.rows, m.weights), k), Packs: expertPacks(w, t, 1), Kernel: k}), true
+		lowering.Host{Dry: counted(likelyRows(p, m.rows, m.weights), k), Packs: expertPacks(w, t, 1), Slabs: []int{1}, Kernel: k}), true
 }
 
 // joinMatmulSum joins two products whose results are added, such as the cotangents that
@@ -166,5 +166,5 @@ func joinMatmulSum(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	w, t := p.Bufs[x.weights].Type, x.op.Transpose
 	k := inNumber(groupedSum[array.Brain](t, x.Align), groupedSum[array.Half](t, x.Align), groupedSum[float32](t, x.Align), groupedSum[float64](t, x.Align))
 	return []int{x.at, y.at}, x.joined("grouped_matmul_sum", in.Pos, in.Out, []int{x.rows, x.weights, y.rows, y.weights, x.counts},
-		lowering.Host{Dry: counted(likelyRows(p, x.rows, x.weights), k), Packs: expertPacks(w, t, 1, 3), Kernel: k}), true
+		lowering.Host{Dry: counted(likelyRows(p, x.rows, x.weights), k), Packs: expertPacks(w, t, 1, 3), Slabs: []int{1, 3}, Kernel: k}), true
 }

@@ -4,7 +4,6 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/internal/kernel/gemm"
 	"github.com/gomoe/gomoe/lowering"
 )
@@ -37,13 +36,13 @@ func packOf[E gemm.Number](l panelLayout, arg, count int, of func(t graph.Type) 
 		return nil
 	}
 	return []lowering.Pack{{Arg: arg, Layout: l, Type: graph.T(graph.U8, count, size), Kernel: func(a *exec.Args) error {
-		x, mem := data[E](a.In[0]), a.Out[0].Bytes()
+		mem := a.Out[0].Bytes()
 		l, count := of(a.In[0].Type)
 		size, units := panelBytes[E](l), (l.n+gemm.PanelUnit-1)/gemm.PanelUnit
 		a.Parallel(count*units, 1+packGrain/(1+gemm.PanelUnit*l.k), func(lo, hi int) {
 			for u := lo; u < hi; u++ {
 				e, j := u/units, u%units*gemm.PanelUnit
-				m := gemm.Matrix[E]{X: x[e*l.k*l.n : (e+1)*l.k*l.n], Row: l.row, Col: l.col}
+				m := gemm.Matrix[E]{X: view[E](matrixBytes(a.In[0], e)), Row: l.row, Col: l.col}
 				gemm.Pack(gemm.PanelsIn(mem[e*size:(e+1)*size], l.k, l.n), m, j, min(j+gemm.PanelUnit, l.n))
 			}
 		})
@@ -80,13 +79,20 @@ func expertPacks(w graph.Type, transpose bool, args ...int) []lowering.Pack {
 	return packs
 }
 
+// matrixBytes returns the memory of matrix e of a stack of them, or of a, which is one.
+func matrixBytes(a array.Array, e int) []byte {
+	if a.Type.Rank() == 2 {
+		return a.Bytes()
+	}
+	return a.Slab(e)
+}
+
 // expertMatrix returns the matrix of expert e in argument arg, with its panels if there
 // are any.
 func expertMatrix[E gemm.Number](a *exec.Args, arg, e int, transpose bool) gemm.Matrix[E] {
 	w := a.In[arg]
 	l := expertLayout(w.Type, transpose)
-	x := kernel.From(data[E](w), e*l.k*l.n)
-	m := gemm.Matrix[E]{X: x[:min(l.k*l.n, len(x))], Row: l.row, Col: l.col}
+	m := gemm.Matrix[E]{X: view[E](w.Slab(e)), Row: l.row, Col: l.col}
 	if mem := a.Packed(arg); mem != nil {
 		size := panelBytes[E](l)
 		m.Panels = gemm.PanelsIn(mem[e*size:(e+1)*size], l.k, l.n)

@@ -9,7 +9,7 @@ import (
 // scaledTiles are matrices of n times k 8-bit floats in blocks that have scales. A decoded
 // weight is multiplied by its scale and rounded once.
 type scaledTiles[T float] struct {
-	w      []byte
+	w      array.Array
 	scales []T
 	values [256]T
 	n, k   int
@@ -20,7 +20,7 @@ type scaledTiles[T float] struct {
 func scaledTilesAt[T float](a *exec.Args, at int) (_ decoder[T], n, k int) {
 	w, rank := a.In[at], a.In[at].Type.Rank()
 	t := exec.New[scaledTiles[T]](a)
-	t.w, t.n, t.k = w.Bytes(), w.Type.Shape[rank-2], w.Type.Shape[rank-1]
+	t.w, t.n, t.k = w, w.Type.Shape[rank-2], w.Type.Shape[rank-1]
 	t.scales = data[T](inType(a, a.In[at+1], array.DTypeOf[T]()))
 	for i := range t.values {
 		v := array.E4M3(i).Float32()
@@ -44,7 +44,7 @@ func scaledProduct[T float](a *exec.Args, transpose bool) *decodedProduct[T] {
 func (p *scaledTiles[T]) decode(tile []T, e, r0, r1, c0, c1 int) {
 	width, blocks := c1-c0, (p.k+scaledBlock-1)/scaledBlock
 	scales := p.scales[e*((p.n+scaledBlock-1)/scaledBlock)*blocks:]
-	w := p.w[e*p.n*p.k:]
+	w := matrixBytes(p.w, e)
 	var scaled [256]T // the values of the codes in one block
 	for rb := r0 / scaledBlock; rb*scaledBlock < r1; rb++ {
 		for cb := c0 / scaledBlock; cb*scaledBlock < c1; cb++ {

@@ -86,7 +86,7 @@ func (d *Array) Get() (array.Array, error) {
 		}
 		have[n] = true
 		start, _ := d.Spec.Box(d.mesh, r, d.Type)
-		array.CopyBox(out, start, d.parts[i].Array, nil, d.parts[i].Type.Shape)
+		array.CopyBox(out, start, d.parts[i].Dense(), nil, d.parts[i].Type.Shape)
 	}
 	goruntime.KeepAlive(d)
 	if want := d.mesh.Parts(axes); len(have) < want {

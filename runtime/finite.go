@@ -164,7 +164,7 @@ func (r *rank) finiteParts(ctx context.Context, in *lowering.Instr) error {
 func (r *rank) firstNonFinite(in *lowering.Instr, b int) (int, float64) {
 	packed := r.plan.Bufs[b].Packed
 	if packed == nil {
-		return firstNonFinite(r.seen(in, b))
+		return firstNonFinite(r.seen(in, b).Dense())
 	}
 	mem := r.bufs[b].Bytes()
 	for at := 0; at < len(mem); {

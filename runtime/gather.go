@@ -45,7 +45,7 @@ func (s *Session) Get(ctx context.Context, a *Array) (array.Array, error) {
 	size := int(a.Spec.Local(a.mesh, a.Type).Bytes()) // smaller parts travel with bytes behind them
 	err := s.each(ctx, func(r *rank, ctx context.Context) error {
 		i := slices.Index(s.local, r.comm.Rank())
-		part := a.parts[i].Bytes()
+		part := a.parts[i].Dense().Bytes()
 		if len(part) < size {
 			part = append(part[:len(part):len(part)], make([]byte, size-len(part))...)
 		}

@@ -21,7 +21,7 @@ func (s *Session) Put(name string, a array.Array) (*Array, error) {
 	if !a.Type.Equal(p.Type) {
 		return nil, fmt.Errorf("runtime: %s is %s, want %s", s.named(p), a.Type, p.Type)
 	}
-	return s.place(p, nil, copyFrom(a))
+	return s.place(p, &Loan{Fill: copyFrom(a)})
 }
 
 // PutParts returns an array for the input of that name whose parts fill writes. It calls
@@ -37,13 +37,12 @@ func (s *Session) PutParts(name string, fill func(Part) error) (*Array, error) {
 	if fill == nil {
 		return nil, fmt.Errorf("runtime: put %s: the function that fills parts is nil", s.named(p))
 	}
-	return s.place(p, nil, fill)
+	return s.place(p, &Loan{Fill: fill})
 }
 
-// place returns the array of an input, in memory of the session but for parts whose memory mem
-// returns; see put.
-func (s *Session) place(p lowering.Port, mem func(Part) []byte, fill func(Part) error) (*Array, error) {
-	a, err := put(p.Type, s.plan.Mesh, p.Spec, s.local, func(i int, t graph.Type) (piece, error) { return s.ranks[i].spare.array(t) }, mem, fill)
+// place returns the array of an input, in memory of the session but for parts that are lent; see put.
+func (s *Session) place(p lowering.Port, l *Loan) (*Array, error) {
+	a, err := put(p.Type, s.plan.Mesh, p.Spec, s.local, func(i int, t graph.Type) (piece, error) { return s.ranks[i].spare.array(t) }, l)
 	if err != nil {
 		return nil, fmt.Errorf("runtime: put %s: %w", s.named(p), err)
 	}
@@ -64,6 +63,8 @@ func (s *Session) accepts(p lowering.Port, a *Array) error {
 		return fmt.Errorf("runtime: %s: %w", s.named(p), s.elsewhere(a))
 	case !a.Spec.Equal(p.Spec):
 		return fmt.Errorf("runtime: %s is %s, want %s; Session.Reshard moves it", s.named(p), a.Spec.Format(a.Type), p.Spec.Format(p.Type))
+	case a.loan != nil && !s.slabs[s.inputs[p.Name]] && slices.ContainsFunc(a.parts, func(x piece) bool { return x.HasSlabs() }):
+		return fmt.Errorf("runtime: %s: the array was lent in slabs, and this plan reads it in one piece; lend it by a session of this plan", s.named(p))
 	}
 	return nil
 }

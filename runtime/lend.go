@@ -3,6 +3,7 @@ package runtime
 import (
 	"fmt"
 	goruntime "runtime"
+	"slices"
 	"sync"
 	"unsafe"
 
@@ -15,6 +16,11 @@ type Loan struct {
 	// Mem returns the memory of a part, whose elements lie in it as in Array.Bytes, or nil if
 	// the part lies nowhere in one piece. The Part that it is given has no memory.
 	Mem func(Part) []byte
+	// Slabs, if not nil, returns the memory of each index of dimension 0 of a part for which Mem
+	// returned nil, such as the matrices of experts that lie between others, or nil if they lie
+	// nowhere in one piece each. It is asked only where the plan's kernels read the input so; see
+	// array.InSlabs.
+	Slabs func(Part) [][]byte
 	// Fill writes a part that is not lent, as PutParts wants it.
 	Fill func(Part) error
 	// Back, if not nil, is called once, when the memory is not read any more: when the Array was
@@ -28,9 +34,12 @@ const lentAt = 8
 
 // Lend is PutParts for parts whose memory the caller has already: an array of a mapped file takes
 // no memory of the process's own, and opening it reads nothing. Ranks that hold the same part share
-// it. A part is written to memory of the session, as PutParts does it, if l.Mem returns nil or
-// memory that does not begin at a multiple of 8 bytes, or if the session has a device which cannot
-// see the memory. Array.Lent says how much is lent.
+// it. A part is written to memory of the session, as PutParts does it, if l.Mem and l.Slabs return
+// nil or memory that does not begin at a multiple of 8 bytes, or if the session has a device which
+// cannot see the memory. Array.Lent says how much is lent.
+//
+// A session whose plan reads an input otherwise than by the indices of dimension 0 takes no array
+// that was lent in slabs; the programs of one model have such inputs alike.
 //
 // A step that the Array is donated to fails before anything is computed, since it would write to
 // the memory, and no session takes the memory for other arrays.
@@ -63,11 +72,17 @@ func (s *Session) Lend(name string, l Loan) (_ *Array, err error) {
 			}
 		}
 	}
-	if a, err = s.place(p, l.Mem, l.Fill); err != nil {
+	if !s.slabs[s.inputs[name]] {
+		l.Slabs = nil
+	}
+	if a, err = s.place(p, &l); err != nil {
 		return nil, err
 	}
 	if a.borrowed > 0 {
 		for i := range a.parts {
+			if a.parts[i].HasSlabs() {
+				continue
+			}
 			if b := seen[unsafe.SliceData(a.parts[i].Bytes())]; b != nil && a.parts[i].from == nil {
 				a.parts[i].from = b
 			}
@@ -76,6 +91,38 @@ func (s *Session) Lend(name string, l Loan) (_ *Array, err error) {
 		a.loan.dropped = goruntime.AddCleanup(a.loan, func(back func()) { back() }, back)
 	}
 	return a, nil
+}
+
+// Takes returns how many bytes the Array of Lend has in this process: in memory that is lent, where
+// ranks that hold the same part share it, and in memory of the session's own. It calls neither
+// l.Fill nor l.Back. A device that refuses to see lent memory makes Lend take more of its own.
+func (s *Session) Takes(name string, l Loan) (lent, own int64, err error) {
+	p, err := s.input(name)
+	if err != nil {
+		return 0, 0, err
+	}
+	if !s.slabs[s.inputs[name]] {
+		l.Slabs = nil
+	}
+	shared := map[int]bool{}
+	for _, r := range s.local {
+		start, box := p.Spec.Box(s.plan.Mesh, r, p.Type)
+		ok := false
+		if l.Mem != nil && box.Len() > 0 {
+			if _, ok, err = l.borrow(Part{r, p.Type, start, array.Outline(box)}); err != nil {
+				return 0, 0, fmt.Errorf("runtime: %s: %w", s.named(p), err)
+			}
+		}
+		n := s.plan.Mesh.Index(r, p.Spec.Axes())
+		switch {
+		case !ok:
+			own += box.Bytes()
+		case !shared[n]:
+			shared[n] = true
+			lent += box.Bytes()
+		}
+	}
+	return lent, own, nil
 }
 
 // Lent returns how many bytes of the parts of this process's ranks lie in memory that was lent.
@@ -127,17 +174,35 @@ func (l *loan) end() {
 	l.back()
 }
 
-// borrow returns the part in lent memory. It returns the part as it is if it is not lent, or lies at
-// an address that kernels cannot read elements from. An error says that there is less memory than
-// the part has bytes, or more.
-func borrow(p Part, mem func(Part) []byte) (Part, error) {
-	b := mem(p)
-	if b == nil || uintptr(unsafe.Pointer(unsafe.SliceData(b)))%lentAt != 0 {
-		return p, nil
+// borrow returns the part in lent memory. ok is false if it is not lent, or lies at an address that
+// kernels cannot read elements from. An error says that there is less memory than the part has
+// bytes, or more.
+func (l *Loan) borrow(p Part) (_ Part, ok bool, err error) {
+	if b := l.Mem(p); b != nil && readable(b) {
+		if want := p.Type.Bytes(); int64(len(b)) != want {
+			return p, false, fmt.Errorf("%s: %d bytes are lent, want %d", p, len(b), want)
+		}
+		p.Array = array.Over(p.Type, b)
+		return p, true, sound(p)
 	}
-	if want := p.Type.Bytes(); int64(len(b)) != want {
-		return p, fmt.Errorf("%s: %d bytes are lent, want %d", p, len(b), want)
+	if l.Slabs == nil {
+		return p, false, nil
 	}
-	p.Array = array.Over(p.Type, b)
-	return p, sound(p)
+	slabs := l.Slabs(p)
+	if slabs == nil || slices.ContainsFunc(slabs, func(b []byte) bool { return !readable(b) }) {
+		return p, false, nil
+	}
+	if len(slabs) != p.Type.Shape[0] {
+		return p, false, fmt.Errorf("%s: %d slabs are lent, want %d", p, len(slabs), p.Type.Shape[0])
+	}
+	for i, b := range slabs {
+		if want := p.Type.Bytes() / int64(len(slabs)); int64(len(b)) != want {
+			return p, false, fmt.Errorf("%s: slab %d of %d bytes is lent, want %d", p, i, len(b), want)
+		}
+	}
+	p.Array = array.InSlabs(p.Type, slabs)
+	return p, true, nil
 }
+
+// readable reports whether kernels can read elements of memory.
+func readable(b []byte) bool { return uintptr(unsafe.Pointer(unsafe.SliceData(b)))%lentAt == 0 }

@@ -15,11 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/testing/late"
 	"github.com/gomoe/gomoe/internal/testing/toy"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/runtime"
+	"github.com/gomoe/gomoe/sharding"
 )
 
 // file is memory of the caller's with an array f64[8,4] in it.
@@ -264,4 +266,111 @@ func TestLentToStuckDevice(t *testing.T) {
 		require.Zero(t, f.back.Load())
 		close(d.Stuck)
 	})
+}
+
+// rowwise returns x by a kernel that reads the indices of dimension 0 one after another.
+type rowwise struct{}
+
+func (rowwise) Name() string                                           { return "rowwise" }
+func (rowwise) Infer(in []graph.Type) ([]graph.Type, error)            { return in, nil }
+func (rowwise) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
+func (rowwise) Shard(c *sharding.Context) (sharding.Decision, error) {
+	return c.Place(sharding.Elementwise(c.Type(0), 1, 1, 0))
+}
+
+func (rowwise) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Emit(lowering.KernelSpec{Name: "rowwise", Out: out, In: in, Slabs: []int{0}, Kernel: func(a *exec.Args) error {
+		for i := range a.Out[0].Type.Shape[0] {
+			copy(a.Out[0].Slab(i), a.In[0].Slab(i))
+		}
+		return nil
+	}})
+}
+
+// rowwisePlan returns a plan that reads x row by row, and with `also` otherwise too.
+func rowwisePlan(t *testing.T, place string, also func(x *graph.Value) *graph.Value) *lowering.Plan {
+	t.Helper()
+	return plan(t, trace(t, func(tr *graph.Tracer) []*graph.Value {
+		x := tr.Input("x", graph.F64, 8, 4)
+		out := []*graph.Value{graph.Apply1(rowwise{}, x)}
+		if also != nil {
+			out = append(out, also(x))
+		}
+		return out
+	}), toy.Setup{Mesh: "a=2", Place: map[string]string{"x": place}})
+}
+
+// Rows that lie apart are lent where all kernels read them one by one, and copied where one does not; such a plan takes no array
+// that another has lent so. What moves or is returned is in one piece.
+func TestLendSlabs(t *testing.T) {
+	f := newFile(t, 0)
+	l := f.loan()
+	l.Mem = func(runtime.Part) []byte { return nil }
+	l.Slabs = func(p runtime.Part) (rows [][]byte) {
+		for i := range p.Type.Shape[0] {
+			rows = append(rows, f.mem[(7-p.Start[0]-i)*32:][:32]) // backwards
+		}
+		return rows
+	}
+	s := open(t, rowwisePlan(t, "a", nil), runtime.Options{Compare: 1})
+	lent, own, err := s.Takes("x", l)
+	require.NoError(t, err)
+	require.Equal(t, []int64{256, 0}, []int64{lent, own})
+	a, err := s.Lend("x", l)
+	require.NoError(t, err)
+	require.EqualValues(t, 256, a.Lent())
+	require.Zero(t, f.filled.Load())
+	var want []float64
+	for _, row := range slices.Backward(slices.Collect(slices.Chunk(ramp(32).Float64s(), 4))) {
+		want = append(want, row...)
+	}
+	out, err := s.Run(t.Context(), map[string]*runtime.Array{"x": a})
+	require.NoError(t, err)
+	for _, x := range []*runtime.Array{a, out[0]} {
+		got, err := x.Get()
+		require.NoError(t, err)
+		require.Equal(t, want, got.Float64s())
+	}
+	require.Equal(t, want[:16], toy.Part(t, a, 0).Float64s())
+
+	for name, also := range map[string]func(*graph.Value) *graph.Value{
+		"another kernel": func(x *graph.Value) *graph.Value { return toy.Scale(2, x) }, "a result": func(x *graph.Value) *graph.Value { return x },
+	} {
+		to := open(t, rowwisePlan(t, "a", also), runtime.Options{})
+		_, err = to.Run(t.Context(), map[string]*runtime.Array{"x": a})
+		require.EqualError(t, err, "runtime: input x of p: the array was lent in slabs, and this plan reads it in one piece; lend it by a session of this plan", name)
+		lent, own, err := to.Takes("x", l)
+		require.NoError(t, err)
+		require.Equal(t, []int64{0, 256}, []int64{lent, own}, name)
+		before := f.filled.Load()
+		b, err := to.Lend("x", l)
+		require.NoError(t, err)
+		require.Zero(t, b.Lent(), name)
+		require.Equal(t, before+2, f.filled.Load(), name)
+		moved, err := to.Reshard(t.Context(), "x", a)
+		require.NoError(t, err)
+		got, err := moved.Get()
+		require.NoError(t, err)
+		require.Equal(t, want, got.Float64s(), name)
+	}
+
+	require.Equal(t, []bool{true}, rowwisePlan(t, "", nil).Slabs())
+	require.Equal(t, []bool{false}, rowwisePlan(t, "", toy.Flatten).Slabs(), "the view has the memory")
+
+	few, short := l, l
+	few.Slabs = func(p runtime.Part) [][]byte { return l.Slabs(p)[:3] }
+	_, err = s.Lend("x", few)
+	require.EqualError(t, err, "runtime: put input x of p: rank 0, f64[0:4,0:4] of f64[8,4]: 3 slabs are lent, want 4")
+	short.Slabs = func(p runtime.Part) [][]byte { x := l.Slabs(p); x[1] = x[1][:24]; return x }
+	_, err = s.Lend("x", short)
+	require.EqualError(t, err, "runtime: put input x of p: rank 0, f64[0:4,0:4] of f64[8,4]: slab 1 of 24 bytes is lent, want 32")
+	_, _, err = s.Takes("x", short)
+	require.ErrorContains(t, err, "slab 1 of 24 bytes is lent")
+	_, _, err = s.Takes("none", l)
+	require.ErrorContains(t, err, `has no input "none"`)
+	off := l
+	off.Slabs = func(p runtime.Part) [][]byte { x := l.Slabs(p); x[0] = f.mem[4:36]; return x }
+	b, err := s.Lend("x", off)
+	require.NoError(t, err)
+	require.Zero(t, b.Lent(), "kernels cannot read from there")
 }

@@ -58,7 +58,11 @@ func (l *loop) run(ctx context.Context, r *rank, seq int) error {
 		}
 	}
 	for k, c := range l.consts {
-		b.view(b.plan.In[k].Buf, r.bufs[c].Bytes())
+		if to := b.plan.In[k].Buf; r.bufs[c].HasSlabs() {
+			b.bufs[to] = r.bufs[c]
+		} else {
+			b.view(to, r.bufs[c].Bytes())
+		}
 	}
 	each := b.plan.Collectives()
 	for n := range s.Length {

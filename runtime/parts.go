@@ -41,7 +41,7 @@ func (p Part) Box() string {
 func (d *Array) Mesh() sharding.Mesh { return d.mesh }
 
 // Parts returns what the ranks of this process hold, in the order of Session.Local, without
-// copying. Ranks that hold the same box each have their own copy of it. The parts are valid
+// copying, but for parts that were lent in slabs. Ranks that hold the same box each have their own copy of it. The parts are valid
 // until the Array is donated or recycled; an error says that it was already. In a session
 // with a device they are also valid only as long as the caller refers to the Array: the
 // Array owns that memory, and Go's collector does not know about it (see
@@ -62,7 +62,7 @@ func (d *Array) Parts() ([]Part, error) {
 	parts := make([]Part, len(d.ranks))
 	for i, r := range d.ranks {
 		start, _ := d.Spec.Box(d.mesh, r, d.Type)
-		parts[i] = Part{r, d.Type, start, d.parts[i].Array}
+		parts[i] = Part{r, d.Type, start, d.parts[i].Dense()}
 	}
 	return parts, nil
 }
@@ -71,7 +71,7 @@ func (d *Array) Parts() ([]Part, error) {
 // that live in this process. It reads only their parts of a. Of an array that is to be a
 // pending sum, the first rank along the pending axes gets its part, and the others get zeros.
 func Put(a array.Array, m sharding.Mesh, spec sharding.Spec, ranks []int) (*Array, error) {
-	d, err := put(a.Type, m, spec, ranks, fresh, nil, copyFrom(a))
+	d, err := put(a.Type, m, spec, ranks, fresh, &Loan{Fill: copyFrom(a)})
 	if err != nil {
 		return nil, fmt.Errorf("runtime: put %w", err)
 	}
@@ -111,9 +111,9 @@ func ReadAt(r io.ReaderAt, at int64) func(Part) error {
 	}
 }
 
-// put makes an array. mem returns memory that has a part already, as Loan.Mem does; nil means that
-// there is none. Otherwise alloc returns memory for the part of the i-th rank, and fill writes it.
-func put(t graph.Type, m sharding.Mesh, spec sharding.Spec, ranks []int, alloc func(i int, t graph.Type) (piece, error), mem func(Part) []byte, fill func(Part) error) (*Array, error) {
+// put makes an array. Parts are lent by l if it has a Mem. For others alloc returns memory for the
+// part of the i-th rank, and l.Fill writes it.
+func put(t graph.Type, m sharding.Mesh, spec sharding.Spec, ranks []int, alloc func(i int, t graph.Type) (piece, error), l *Loan) (*Array, error) {
 	if spec.Ragged != nil {
 		return nil, fmt.Errorf("%s: arrays are whole, split or pending, not ragged", spec.Format(t))
 	}
@@ -126,12 +126,12 @@ func put(t graph.Type, m sharding.Mesh, spec sharding.Spec, ranks []int, alloc f
 	for i, r := range ranks {
 		start, box := spec.Box(m, r, t)
 		pending := m.Index(r, spec.Pending) > 0
-		if mem != nil && box.Len() > 0 && !pending {
-			p, err := borrow(Part{r, t, start, array.Outline(box)}, mem)
+		if l.Mem != nil && box.Len() > 0 && !pending {
+			p, ok, err := l.borrow(Part{r, t, start, array.Outline(box)})
 			if err != nil {
 				return nil, err
 			}
-			if len(p.Bytes()) > 0 {
+			if ok {
 				d.parts = append(d.parts, piece{p.Array, nil})
 				d.borrowed += p.Type.Bytes()
 				continue
@@ -156,7 +156,7 @@ func put(t graph.Type, m sharding.Mesh, spec sharding.Spec, ranks []int, alloc f
 		}
 		filled[n] = x.Array
 		p := Part{r, t, start, x.Array}
-		if err := fill(p); err != nil {
+		if err := l.Fill(p); err != nil {
 			return nil, fmt.Errorf("%s: %w", p, err)
 		}
 		if err := sound(p); err != nil {

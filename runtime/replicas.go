@@ -59,7 +59,7 @@ func (r *rank) sameInputs(ctx context.Context, step int) error {
 			common = append(common, i)
 			last := &r.summed[i]
 			if now := r.contents[p.Buf]; now == (contents{}) || now != last.of {
-				*last = summed{now, checksum(r.bufs[p.Buf].Bytes())}
+				*last = summed{now, checksum(r.bufs[p.Buf])}
 			}
 			mine = append(mine, last.sum[:]...)
 		}
@@ -115,15 +115,23 @@ func (r *rank) gather(ctx context.Context, what string, b []byte) ([]byte, error
 	return got, g.AllGather(ctx, c, got, b)
 }
 
-// checksum returns b itself if b fits, so that an error can show the number, else a CRC.
+// checksum returns the bytes of a if they fit, so that an error can show the number, else a CRC.
 // It is the same in every process, and on the processors that gomoe has kernels for it is
 // computed by instructions made for it.
-func checksum(b []byte) (sum [sumBytes]byte) {
-	if len(b) <= len(sum) {
-		copy(sum[:], b)
+func checksum(a array.Array) (sum [sumBytes]byte) {
+	if a.Type.Bytes() <= int64(len(sum)) {
+		copy(sum[:], a.Dense().Bytes())
 		return sum
 	}
-	binary.LittleEndian.PutUint32(sum[:], crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)))
+	table, crc := crc32.MakeTable(crc32.Castagnoli), uint32(0)
+	if !a.HasSlabs() {
+		crc = crc32.Checksum(a.Bytes(), table)
+	} else {
+		for i := range a.Type.Shape[0] {
+			crc = crc32.Update(crc, table, a.Slab(i))
+		}
+	}
+	binary.LittleEndian.PutUint32(sum[:], crc)
 	return sum
 }
 

@@ -48,13 +48,13 @@ func (s *Session) Reshard(ctx context.Context, name string, a *Array) (*Array, e
 	m := &move{a: a, mesh: s.plan.Mesh, to: p.Spec, holders: holders(a)}
 	defer goruntime.KeepAlive(a)
 	if len(a.ranks) == a.mesh.Ranks() && len(s.local) == m.mesh.Ranks() {
-		return s.place(p, nil, m.within)
+		return s.place(p, &Loan{Fill: m.within})
 	}
 	if !slices.Equal(a.ranks, s.local) || a.mesh.Ranks() != m.mesh.Ranks() {
 		return nil, fmt.Errorf("runtime: reshard: %s: %w", s.named(p), s.apart(a))
 	}
 	if m.stays() {
-		return s.place(p, nil, m.own)
+		return s.place(p, &Loan{Fill: m.own})
 	}
 	return s.exchange(ctx, p, m)
 }
@@ -156,7 +156,7 @@ func (m *move) take(p Part, rank int) {
 	}
 }
 
-func (m *move) part(rank int) array.Array { return m.a.parts[slices.Index(m.a.ranks, rank)].Array }
+func (m *move) part(rank int) array.Array { return m.a.parts[slices.Index(m.a.ranks, rank)].Dense() }
 
 // sends returns the elements that one rank sends to another. It returns false if there are
 // none: the receiver holds them, or another holder sends them. Each receiver takes a part
@@ -189,7 +189,7 @@ func (s *Session) exchange(ctx context.Context, p lowering.Port, m *move) (*Arra
 	if err != nil {
 		return nil, fmt.Errorf("runtime: reshard %s to %s: %w", m.a.Spec.Format(m.a.Type), p.Spec.Format(p.Type), err)
 	}
-	return s.place(p, nil, func(part Part) error {
+	return s.place(p, &Loan{Fill: func(part Part) error {
 		m.take(part, part.Rank)
 		for from, mem := range came[slices.Index(s.local, part.Rank)] {
 			if b, ok := m.sends(from, part.Rank); ok {
@@ -197,7 +197,7 @@ func (s *Session) exchange(ctx context.Context, p lowering.Port, m *move) (*Arra
 			}
 		}
 		return nil
-	})
+	}})
 }
 
 // everyone returns the groups of all ranks of the job, one for each rank of this process.

@@ -65,6 +65,7 @@ type Session struct {
 	step   int
 	steps  steps
 	inputs map[string]int // the plan's inputs, by name
+	slabs  []bool         // per input of the plan; see lowering.Plan.Slabs
 	// bound and again describe the step that is being bound: bound counts the inputs that
 	// use an array, and again holds the arrays that are reused for results.
 	bound  map[*Array]int
@@ -86,7 +87,7 @@ func Open[C collective.Communicator](plan *lowering.Plan, comms []C, opts Option
 		return nil, fmt.Errorf("runtime: plan %s: no communicators, want one per rank of this process", plan.Name)
 	}
 	s := &Session{plan: plan, opts: opts, agreed: len(comms) == plan.Mesh.Ranks(), crew: exec.NewCrew(max(opts.Threads, 0) * len(comms)),
-		inputs: map[string]int{}, bound: map[*Array]int{}, again: map[*Array]bool{},
+		inputs: map[string]int{}, slabs: plan.Slabs(), bound: map[*Array]int{}, again: map[*Array]bool{},
 		donated: fmt.Sprintf("donated to %s; use that step's result", plan.Name)}
 	for i, p := range plan.In {
 		s.inputs[p.Name] = i
