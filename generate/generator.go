@@ -142,9 +142,6 @@ func (g *Generator) place() error {
 	if err := models.Surplus(g.c, g.o.Adapters.Base(g.params)); err != nil {
 		return err
 	}
-	if err := g.fits(memory.Available()); err != nil {
-		return err
-	}
 	weights := map[string]*models.Weight{}
 	for _, p := range g.params {
 		w, err := g.o.Adapters.Find(g.c, p)
@@ -152,6 +149,9 @@ func (g *Generator) place() error {
 			return err
 		}
 		weights[p.Name], g.forms[p.Name] = w, w.Form()
+	}
+	if err := g.fits(weights, memory.Available()); err != nil {
+		return err
 	}
 	if g.in, err = models.Lend(job.Session, g.c, weights); err != nil {
 		return err
@@ -208,12 +208,22 @@ func (g *Generator) cacheBytes(size func(lowering.Port) int64) (sum int64) {
 	return sum
 }
 
-// fits returns an error if the weights and caches of this process's ranks take more memory than there is.
-func (g *Generator) fits(can memory.Limit) error {
-	m, local := g.Memory(), len(g.jobs[shape{1, 1}].Local())
+// fits returns an error if the weights and caches of this process's ranks take more memory than there is. What lies in the
+// files counts once, however many of the ranks read it.
+func (g *Generator) fits(weights map[string]*models.Weight, can memory.Limit) error {
+	m, job := g.Memory(), g.jobs[shape{1, 1}]
 	// Caches that tp splits are counted whole: one process may have all ranks.
 	caches := float64(g.cacheBytes(func(p lowering.Port) int64 { return p.Type.Bytes() })) * float64(g.o.Sequences)
-	need := max(float64(m.Weights+m.Caches)*float64(local), caches)
+	need := float64(m.Caches) * float64(len(job.Local()))
+	for name, w := range weights {
+		l := w.Loan(g.c)
+		lent, own, err := job.Takes(name, l)
+		if l.Back(); err != nil {
+			return err
+		}
+		need += float64(lent + own)
+	}
+	need = max(need, caches)
 	if need <= float64(can.Bytes) {
 		return nil
 	}

@@ -12,11 +12,12 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/checkpoint"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/memory"
 	"github.com/gomoe/gomoe/models"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// openFile opens a GGUF file on a mesh, and closes the checkpoint.
+// openFile opens a model on a mesh, and closes the checkpoint.
 func openFile(t *testing.T, path, mesh string) *Generator {
 	t.Helper()
 	c, err := checkpoint.Open(path)
@@ -53,6 +54,59 @@ func TestWeightsAreLent(t *testing.T) {
 		require.True(t, isMapped(t, path), mesh)
 		require.NoError(t, g.Close())
 		require.False(t, isMapped(t, path) && runtime.GOOS == "linux", mesh)
+	}
+}
+
+// In a folder as transformers writes it the experts of a matrix lie between others. They are used there too, and so are the rows
+// of each that tp gives a rank; columns are copied. Tokens are those of transformers.
+func TestExpertsOfFolderAreLent(t *testing.T) {
+	for _, name := range []string{"mixtral", "olmoe", "qwen3_moe"} {
+		prompt, rest := expected(t, name)
+		for _, mesh := range []string{"", "ep=2", "tp=2", "ep=2,tp=2"} {
+			if name == "qwen3_moe" && strings.Contains(mesh, "ep") {
+				continue // it has five experts
+			}
+			g := openFile(t, "../models/testdata/"+name, mesh)
+			job, stacks := g.jobs[shape{1, 1}], 0
+			for _, in := range job.Plan().In {
+				if !strings.Contains(in.Name, "*") {
+					continue
+				}
+				stacks++
+				want := in.Spec.Local(job.Plan().Mesh, in.Type).Bytes() * int64(len(job.Local()))
+				if in.Spec.At(2) != nil {
+					want = 0
+				}
+				if got := g.in[in.Name].Lent(); got != want {
+					t.Errorf("%s on mesh %q: %d bytes of %s are lent, want %d", name, mesh, got, in.Name, want)
+				}
+			}
+			require.NotZero(t, stacks)
+			ids, _ := generate(t, g, Request{Prompt: prompt, N: len(rest)})
+			require.Equal(t, rest, ids, "%s, %q", name, mesh)
+			require.NoError(t, g.Close())
+		}
+	}
+}
+
+// Weights that lie in the file are counted once for all ranks of the process, and parts that are copied for each rank.
+func TestRoomForLentWeights(t *testing.T) {
+	path := writeGGUFOf(t, 64, 64, 4, graph.Q8_0, false, nil)
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	for _, mesh := range []string{"", "ep=2", "dp=4", "tp=2"} {
+		g := openFile(t, path, mesh)
+		weights := map[string]*models.Weight{}
+		for _, p := range g.params {
+			if weights[p.Name], err = g.o.Adapters.Find(g.c, p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m, ranks := g.Memory(), int64(len(g.jobs[shape{1, 1}].Local()))
+		caches := m.Caches * ranks
+		require.NoError(t, g.fits(weights, memory.Limit{Bytes: info.Size() + caches}), mesh)
+		require.ErrorContains(t, g.fits(weights, memory.Limit{Bytes: info.Size()*3/4 + caches, By: "a test"}), "can be had (a test)", mesh)
+		require.NoError(t, g.Close())
 	}
 }
 

@@ -72,7 +72,12 @@ func fused(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
 	if err := fits(t, shape); err != nil {
 		return nil, err
 	}
-	return &Weight{Type: graph.Type{DType: t.Type.DType, Shape: p.Type.Shape}, tensors: []tensor.Tensor{t}, fill: v.numbers(t, p.Type.Shape)}, nil
+	w := &Weight{Type: graph.Type{DType: t.Type.DType, Shape: p.Type.Shape}, tensors: []tensor.Tensor{t}, fill: v.numbers(t, p.Type.Shape)}
+	if v.step == 1 && !v.transposed {
+		row := len(t.Mem) / (experts * v.count * out)
+		w.slab = func(e int) []byte { return t.Mem[(e*v.count*out+v.first)*row:][:out*row] }
+	}
+	return w, nil
 }
 
 // rows says which rows of a matrix are those of a parameter: first + step·i of count times as many.

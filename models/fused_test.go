@@ -81,7 +81,19 @@ func TestMXFP4(t *testing.T) {
 
 // Experts of all families may lie in one tensor with the rows of gate before those of up, and a tensor for each gives the same.
 func TestFused(t *testing.T) {
-	c, m, want := openTest(t, "olmoe")
+	_, m, want := openTest(t, "olmoe")
+	one, err := checkpoint.Open(fusedModel(t))
+	require.NoError(t, err)
+	defer one.Close()
+	for _, mesh := range []string{"", "ep=4", "ep=2,tp=2"} {
+		isNear(t, "one tensor for gate and up", m.Vocab, logitsOf(t, one, m, mesh, want.Tokens), want)
+	}
+}
+
+// fusedModel writes the model olmoe of testdata with the rows of gate and up in one tensor.
+func fusedModel(t *testing.T) string {
+	t.Helper()
+	c, m, _ := openTest(t, "olmoe")
 	var ts []tensor.Source
 	parts := map[string]array.Array{}
 	for _, p := range paramsOf(t, c, m) {
@@ -105,11 +117,5 @@ func TestFused(t *testing.T) {
 			ts = append(ts, tensor.Of(before+"experts.gate_up_proj", array.Over(graph.T(graph.F32, shape[0], 2*shape[1], shape[2]), both)))
 		}
 	}
-	path := changed(t, "olmoe", func([]tensor.Source) []tensor.Source { return ts }, nil)
-	one, err := checkpoint.Open(path)
-	require.NoError(t, err)
-	defer one.Close()
-	for _, mesh := range []string{"", "ep=4", "ep=2,tp=2"} {
-		isNear(t, "one tensor for gate and up", m.Vocab, logitsOf(t, one, m, mesh, want.Tokens), want)
-	}
+	return changed(t, "olmoe", func([]tensor.Source) []tensor.Source { return ts }, nil)
 }

@@ -72,14 +72,14 @@ func expectedOf(t *testing.T, name string) (want expected) {
 	return want
 }
 
-// put puts a checkpoint's weights.
+// put lends a checkpoint's weights, or copies what lies in another form in its files.
 func put(t *testing.T, job *gomoe.Job, c *checkpoint.Checkpoint, params []nn.Param) map[string]*runtime.Array {
 	t.Helper()
 	in := map[string]*runtime.Array{}
 	for _, p := range params {
 		w, err := Find(c, p)
 		require.NoError(t, err)
-		in[p.Name], err = job.PutParts(p.Name, w.Fill)
+		in[p.Name], err = job.Lend(p.Name, w.Loan(c))
 		require.NoError(t, err)
 	}
 	return in

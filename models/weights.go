@@ -24,6 +24,7 @@ type Weight struct {
 	numbers *Weight     // that the words stand for
 	tensors []tensor.Tensor
 	fill    func(runtime.Part) error // for tensors of another form than the parameter's; nil copies
+	slab    func(i int) []byte       // the bytes of index i of dimension 0, nil if they lie nowhere in one piece
 }
 
 // Find returns where a parameter lies in a checkpoint. It is an error if a tensor is missing, or has another shape
@@ -81,7 +82,16 @@ func find(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
 		return nil, err
 	}
 	t.Type.Shape = p.Type.Shape
-	return &Weight{Type: t.Type, tensors: []tensor.Tensor{t}}, nil
+	return &Weight{Type: t.Type, tensors: []tensor.Tensor{t}, slab: slabsOf(t)}, nil
+}
+
+// slabsOf returns what returns the bytes of index i of dimension 0 of a tensor.
+func slabsOf(t tensor.Tensor) func(i int) []byte {
+	if t.Type.Rank() == 0 || t.Type.Shape[0] == 0 {
+		return nil
+	}
+	n := len(t.Mem) / t.Type.Shape[0]
+	return func(i int) []byte { return t.Mem[i*n : (i+1)*n] }
 }
 
 // copied finds a parameter that has copies of experts, or the table that says of which expert each copy is.
@@ -102,6 +112,9 @@ func copied(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
 	held := *w
 	held.Type.Shape, held.numbers = slices.Clone(w.Type.Shape), nil
 	held.Type.Shape[0] = len(copies)
+	if w.slab != nil {
+		held.slab = func(i int) []byte { return w.slab(int(copies[i])) }
+	}
 	held.fill = func(part runtime.Part) error {
 		for i := range part.Type.Shape[0] {
 			expert := runtime.Part{Rank: part.Rank, Whole: w.Type, Start: slices.Clone(part.Start), Array: part.Rows(i, i+1)}
@@ -132,6 +145,7 @@ func perExpert(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
 		w.tensors = append(w.tensors, t)
 	}
 	w.Type = graph.Type{DType: w.tensors[0].Type.DType, Shape: p.Type.Shape}
+	w.slab = func(e int) []byte { return w.tensors[e].Mem }
 	return w, nil
 }
 
@@ -166,9 +180,28 @@ func (w *Weight) Fill(p runtime.Part) error {
 }
 
 // Loan returns the parameter's memory in the files c, for Session.Lend: that of a part which lies there in one piece is lent,
-// and other parts are copied. The files stay in memory as long as it is used.
+// or in one piece for each expert, and other parts are copied. The files stay in memory as long as it is used.
 func (w *Weight) Loan(c *checkpoint.Checkpoint) runtime.Loan {
-	return runtime.Loan{Mem: w.mem, Fill: w.Fill, Back: c.Hold()}
+	return runtime.Loan{Mem: w.mem, Slabs: w.slabs, Fill: w.Fill, Back: c.Hold()}
+}
+
+// slabs returns the bytes of each expert of a part in the files, nil if they lie there in another form, or not in one piece.
+func (w *Weight) slabs(p runtime.Part) [][]byte {
+	if w.slab == nil || len(p.Start) < 2 {
+		return nil
+	}
+	for d := 2; d < len(p.Start); d++ {
+		if p.Type.Shape[d] != p.Whole.Shape[d] {
+			return nil
+		}
+	}
+	list := make([][]byte, p.Type.Shape[0])
+	for i := range list {
+		all := w.slab(p.Start[0] + i)
+		row := len(all) / p.Whole.Shape[1]
+		list[i] = all[p.Start[1]*row:][:p.Type.Shape[1]*row]
+	}
+	return list
 }
 
 // mem returns the bytes of a part in the files, nil if they lie there in another form, or not in one piece.

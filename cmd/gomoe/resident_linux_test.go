@@ -23,11 +23,12 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// wideModel returns a GGUF file of 26 MB, nearly all of them 16 experts of one layer, of which a token has 8.
-func wideModel(t *testing.T) string {
+// wideModel returns a folder and a GGUF file of 26 MB, nearly all of them 16 experts of one layer, of which a token has 8. In the
+// folder they are tensors of their own, in the order in which transformers writes them.
+func wideModel(t *testing.T) (dir, file string) {
 	t.Helper()
 	const hidden, width, experts, vocab = 256, 1024, 16, 40
-	dir := smallModel(t)
+	dir = smallModel(t)
 	path := filepath.Join(dir, checkpoint.ConfigName)
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -66,10 +67,10 @@ func wideModel(t *testing.T) string {
 		add(name+"w3", width, hidden)
 	}
 	require.NoError(t, safetensors.Write(filepath.Join(dir, safetensors.FileName), nil, ts))
-	file := filepath.Join(dir, "m.gguf")
+	file = filepath.Join(t.TempDir(), "m.gguf")
 	code := run(t.Context(), []string{"convert", dir, file, "-quiet"}, nil, io.Discard, io.Discard)
 	require.Equal(t, 0, code)
-	return file
+	return dir, file
 }
 
 // mappedBytes returns how many bytes of a file a process has used, in pages.
@@ -95,10 +96,31 @@ func mappedBytes(t *testing.T, pid int, path string) (sum int64) {
 	return sum
 }
 
+// anonymousBytes returns how many bytes a process has that lie in no file.
+func anonymousBytes(t *testing.T, pid int) int64 {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	require.NoError(t, err)
+	_, after, ok := strings.Cut(string(text), "RssAnon:")
+	require.True(t, ok)
+	var kib int64
+	_, err = fmt.Sscan(after, &kib)
+	require.NoError(t, err)
+	return kib << 10
+}
+
 // Each rank of a job has its own bytes of the file in memory, and those that all ranks have, and no more than a tenth beside
 // them.
 func TestResidentRanks(t *testing.T) {
-	path := wideModel(t)
+	dir, file := wideModel(t)
+	for path, file := range map[string]string{file: file, dir: filepath.Join(dir, safetensors.FileName)} {
+		residentRanks(t, path, file)
+	}
+}
+
+// residentRanks opens a model, all of which is in one file.
+func residentRanks(t *testing.T, path, file string) {
+	t.Helper()
 	c, err := checkpoint.Open(path)
 	require.NoError(t, err)
 	defer c.Close()
@@ -128,10 +150,15 @@ func TestResidentRanks(t *testing.T) {
 		status, answer := completeText(t, addr, `{"prompt": "`+strings.Repeat(`!#$%&()*`, 8)+`", "max_tokens": 10, "temperature": 0}`)
 		require.Equal(t, 200, status, answer)
 		for rank, h := range held {
-			got := mappedBytes(t, pids[rank], path)
+			got := mappedBytes(t, pids[rank], file)
 			t.Logf("rank %d of %d: %d bytes in memory, its share is %d", rank, n, got, h.Bytes)
 			if got > h.Bytes+h.Bytes/10 || got < h.Bytes/2 {
-				t.Errorf("rank %d of %d has %d bytes of the file in memory, want its %d and at most a tenth more", rank, n, got, h.Bytes)
+				t.Errorf("rank %d of %d has %d bytes of %s in memory, want its %d and at most a tenth more", rank, n, got, file, h.Bytes)
+			}
+			if own := anonymousBytes(t, pids[rank]); own > 60<<20 {
+				t.Errorf("rank %d of %d has %d bytes of its own in memory, want no copy of weights among them", rank, n, own)
+			} else {
+				t.Logf("rank %d of %d: %d bytes of its own", rank, n, own)
 			}
 		}
 		require.NoError(t, cmd.Process.Signal(os.Interrupt))
