@@ -70,7 +70,7 @@ func (p AffineMatMulOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, er
 	if p.Transpose {
 		a, b = b, a
 	}
-	ds, db := p.affine().cotangents(w, scales, biases, dot(graph.NoDType, a, b, lead, lead, nil, nil))
+	ds, db := p.affine().cotangents(w, scales, biases, dot(graph.NoDType, "", a, b, lead, lead, nil, nil))
 	return []*graph.Value{dx, nil, ds, db}, nil
 }
 

@@ -39,7 +39,7 @@
 //
 // # Products
 //
-// [MatMul], [MatMulAs], [MatMulTransposed], [MatMulTransposedAs], [DotGeneral]. With weights
+// [MatMul], [MatMulAs], [MatMulTransposed], [MatMulTransposedAs], [MatMulAt], [DotGeneral]. With weights
 // of 8 bits: [ScaledMatMul], whose scales have the type [ScaledBlocks]. With weights of 4 or
 // 8 bits in MLX's layout: [AffineMatMul], whose arguments have the types that [AffineWeights]
 // returns.
@@ -60,7 +60,7 @@
 //
 // [Route] chooses each token's experts, [Prepare] makes the routing, which says where
 // each token goes, [Dispatch] or [DispatchWeighted] brings tokens to their experts,
-// [GroupedMatMul] or [GroupedMatMulTransposed] multiplies each with its expert's
+// [GroupedMatMul], [GroupedMatMulTransposed] or [GroupedMatMulAt] multiplies each with its expert's
 // matrix, and [Combine] brings them home. [Copies] spreads the tokens of an expert among
 // copies of the expert, which several ranks may have. [InBlocks] does this for one block of
 // the batch after another. [DispatchF8] and [CombineF8] let rows travel in 8 bits, [GroupedScaledMatMul]

@@ -35,6 +35,9 @@ type DotGeneralOp struct {
 	// these sums are added in pairs, so that they do not depend on how many ranks have the
 	// blocks. The result is f32 or f64.
 	Tree int
+	// Precision is "" for the highest, HighPrecision or DefaultPrecision. Cotangents are computed
+	// with the same. Sums in a tree are of the highest.
+	Precision string
 }
 
 var _ sharding.Blocked = DotGeneralOp{}
@@ -45,7 +48,7 @@ var _ primitive = DotGeneralOp{}
 // arguments' element type and the dimensions batch, free of x, free of y.
 func DotGeneral(x, y *graph.Value, lhsContract, rhsContract, lhsBatch, rhsBatch []int) *graph.Value {
 	graph.Helper()
-	return dot(0, x, y, lhsContract, rhsContract, lhsBatch, rhsBatch)
+	return dot(0, "", x, y, lhsContract, rhsContract, lhsBatch, rhsBatch)
 }
 
 // MatMul returns x[..,K] · y[K,N], which is [..,N], in their element type.
@@ -67,7 +70,7 @@ func MatMulTransposedAs(d graph.DType, x, y *graph.Value) *graph.Value {
 	if x.Rank() == 0 || y.Rank() != 2 {
 		graph.Fail("matmul of %s and %s transposed, want x[..,K] and y[N,K]; use DotGeneral for batches", x.Type, y.Type)
 	}
-	return dot(d, x, y, []int{x.Rank() - 1}, []int{1}, nil, nil)
+	return dot(d, "", x, y, []int{x.Rank() - 1}, []int{1}, nil, nil)
 }
 
 // MatMulAs is MatMul with a result of element type d. Sums are rounded to d once: d
@@ -78,11 +81,11 @@ func MatMulAs(d graph.DType, x, y *graph.Value) *graph.Value {
 	if x.Rank() == 0 || y.Rank() != 2 {
 		graph.Fail("matmul of %s and %s, want x[..,K] and y[K,N]; use DotGeneral for batches", x.Type, y.Type)
 	}
-	return dot(d, x, y, []int{x.Rank() - 1}, []int{0}, nil, nil)
+	return dot(d, "", x, y, []int{x.Rank() - 1}, []int{0}, nil, nil)
 }
 
-func dot(d graph.DType, x, y *graph.Value, lc, rc, lb, rb []int) *graph.Value {
-	return graph.Apply1(DotGeneralOp{slices.Clone(lc), slices.Clone(rc), slices.Clone(lb), slices.Clone(rb), d, 0}, x, y)
+func dot(d graph.DType, precision string, x, y *graph.Value, lc, rc, lb, rb []int) *graph.Value {
+	return graph.Apply1(DotGeneralOp{slices.Clone(lc), slices.Clone(rc), slices.Clone(lb), slices.Clone(rb), d, 0, precision}, x, y)
 }
 
 func (DotGeneralOp) Name() string { return "dot_general" }
@@ -92,6 +95,9 @@ func (DotGeneralOp) Blocks() {}
 
 func (p DotGeneralOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 2); err != nil {
+		return nil, err
+	}
+	if err := precisionOf(p.Precision); err != nil {
 		return nil, err
 	}
 	d, err := p.result(in[0].DType, in[1].DType)
@@ -129,6 +135,9 @@ func (p DotGeneralOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	}
 	if p.Tree != 0 && (len(p.LHSContract) == 0 || in[0].DType.IsBlock() || in[1].DType.IsBlock()) {
 		return nil, fmt.Errorf("tree=%d for %s and %s, want numbers and at least one contracted dimension", p.Tree, in[0], in[1])
+	}
+	if p.Tree != 0 && p.Precision != "" {
+		return nil, treePrecision(p.Tree, p.Precision)
 	}
 	if p.Tree != 0 {
 		return []graph.Type{out}, treeOf(p.Tree, in[0].Shape[p.LHSContract[0]], out)
@@ -214,10 +223,10 @@ func (p DotGeneralOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, erro
 	lf, rf := p.free(x.Rank(), y.Rank())
 	var dx, dy *graph.Value // nil for weights in blocks, which have no cotangent
 	if !x.Type.DType.IsBlock() {
-		dx = adjoint(x, g, y, p.LHSContract, p.LHSBatch, lf, p.RHSContract, p.RHSBatch, rf, nb+len(lf), false)
+		dx = adjoint(p.Precision, x, g, y, p.LHSContract, p.LHSBatch, lf, p.RHSContract, p.RHSBatch, rf, nb+len(lf), false)
 	}
 	if !y.Type.DType.IsBlock() {
-		dy = adjoint(y, g, x, p.RHSContract, p.RHSBatch, rf, p.LHSContract, p.LHSBatch, lf, nb, true)
+		dy = adjoint(p.Precision, y, g, x, p.RHSContract, p.RHSBatch, rf, p.LHSContract, p.LHSBatch, lf, nb, true)
 	}
 	return []*graph.Value{dx, dy}, nil
 }
@@ -228,7 +237,7 @@ func (p DotGeneralOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, erro
 // dimensions `of` lie in g from dimension at on. adjoint chooses the order of the
 // operands that needs no transposition, if there is one; swapped says which order
 // it tries first.
-func adjoint(v, g, o *graph.Value, vc, vb, vf, oc, ob, of []int, at int, swapped bool) *graph.Value {
+func adjoint(precision string, v, g, o *graph.Value, vc, vb, vf, oc, ob, of []int, at int, swapped bool) *graph.Value {
 	gc, gb := make([]int, len(of)), make([]int, len(ob))
 	for i := range gc {
 		gc[i] = at + i
@@ -244,9 +253,9 @@ func adjoint(v, g, o *graph.Value, vc, vb, vf, oc, ob, of []int, at int, swapped
 	}
 	first, second := slices.Concat(vb, vf, vco), slices.Concat(vb, vco, vf)
 	if !slices.IsSorted(first) && slices.IsSorted(second) || swapped && !slices.IsSorted(first) {
-		return arrange(dot(as(v, g, o), o, g, of, gc, ob, gb), second)
+		return arrange(dot(as(v, g, o), precision, o, g, of, gc, ob, gb), second)
 	}
-	return arrange(dot(as(v, g, o), g, o, gc, of, gb, ob), first)
+	return arrange(dot(as(v, g, o), precision, g, o, gc, of, gb, ob), first)
 }
 
 // as returns the dtype parameter with which a product of g and o has v's type.
@@ -318,6 +327,7 @@ func (p DotGeneralOp) InBlocks(e *graph.Eqn, in []sharding.Spec, blocks int) (gr
 	at := slices.Index(p.LHSContract, d)
 	first := func(list []int) []int { return slices.Insert(slices.Delete(slices.Clone(list), at, at+1), 0, list[at]) }
 	q.LHSContract, q.RHSContract, q.Tree = first(p.LHSContract), first(p.RHSContract), blocks
+	q.Precision = ""
 	if q.DType == graph.BF16 || q.DType == graph.F16 {
 		q.DType = graph.F32 // rounded when it is whole
 	}
@@ -340,12 +350,16 @@ func (p DotGeneralOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 			return treeDot(l, r, run)
 		})
 	}
+	if inParts(p.Precision, in[0].Type.DType, in[1].Type.DType, out[0].Type.DType) {
+		k := dotParts(l, r, p.Precision)
+		return e.Emit(lowering.KernelSpec{Name: "dot_general_parts", Out: out, In: in, Dry: k, Kernel: k})
+	}
 	k := dotKernel(l, r)
 	return e.Emit(lowering.KernelSpec{Name: "dot_general", Out: out, In: in, Packs: dotPacks(in[0].Type, in[1].Type, out[0].Type, r), Dry: k, Kernel: k})
 }
 
 func (DotGeneralOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..], y t[..]", Results: "t[batch.., free of x.., free of y..]", Formula: "z[b, i, j] = Σₖ x[b, i, k] · y[b, k, j]",
-		Params: "lhs_contract, rhs_contract: pairs of dimensions summed over; lhs_batch, rhs_batch: pairs that go together; dtype: element type of the result, the arguments' if missing; tree: blocks of the first contracted dimension whose sums are added in pairs, for an f32 or f64 result",
+		Params: "lhs_contract, rhs_contract: pairs of dimensions summed over; lhs_batch, rhs_batch: pairs that go together; dtype: element type of the result, the arguments' if missing; tree: blocks of the first contracted dimension whose sums are added in pairs, for an f32 or f64 result; " + precisionDoc,
 		Notes:  "Sums in f64 for f64 and f32 for other floats, in blocks of 256, rounded once; integers wrap. One argument may be weights in blocks (" + blockTypes() + ") beside a float one: contracted over its last dimension, the float one is rounded to int8 blocks (but f64) and multiplied in integers; otherwise the weights are taken as numbers."}
 }

@@ -22,6 +22,8 @@ import (
 type GroupedMatMulOp struct {
 	// Transpose multiplies by the transposed matrices.
 	Transpose bool
+	// Precision is that of DotGeneralOp.
+	Precision string
 }
 
 var _ primitive = GroupedMatMulOp{}
@@ -49,6 +51,9 @@ func (GroupedMatMulOp) Blocks() {}
 
 func (g GroupedMatMulOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 3); err != nil {
+		return nil, err
+	}
+	if err := precisionOf(g.Precision); err != nil {
 		return nil, err
 	}
 	x, w, r := in[0], in[1], in[2]
@@ -84,7 +89,7 @@ func groupedTypes(x, r graph.Type) error {
 
 func (g GroupedMatMulOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, w, r := e.In[0], e.In[1], e.In[2]
-	dx := graph.Apply1(GroupedMatMulOp{!g.Transpose}, ct[0], w, r)
+	dx := graph.Apply1(GroupedMatMulOp{!g.Transpose, g.Precision}, ct[0], w, r)
 	if w.Type.DType.IsBlock() {
 		return []*graph.Value{dx, nil, nil}, nil // weights in blocks have no cotangent
 	}
@@ -92,7 +97,7 @@ func (g GroupedMatMulOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, e
 	if g.Transpose {
 		a, b = b, a
 	}
-	dw := graph.Apply1(GroupedOuterOp{Experts: w.Dim(0)}, a, b, r)
+	dw := graph.Apply1(GroupedOuterOp{Experts: w.Dim(0), Precision: g.Precision}, a, b, r)
 	return []*graph.Value{dx, dw, nil}, nil
 }
 
@@ -212,9 +217,13 @@ func (g GroupedMatMulOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) erro
 		return e.Emit(lowering.KernelSpec{Name: "grouped_matmul_blocks", Out: out, In: args, Slabs: []int{1},
 			Dry: counted(oneExpert(in[0].Type, in[1].Type), product), Kernel: product})
 	}
+	likely := likelyCounts(e.Eqn.In[0].Type, in[0].Type, in[1].Type.Shape[0], e.Mesh.Ranks())
+	if d := in[0].Type.DType; inParts(g.Precision, d, d, d) {
+		product := groupedParts(g.Transpose, align, g.Precision)
+		return e.Emit(lowering.KernelSpec{Name: "grouped_matmul_parts", Out: out, In: args, Dry: counted(likely, product), Kernel: product})
+	}
 	product := inNumber(groupedMatmul[array.Brain](g.Transpose, align), groupedMatmul[array.Half](g.Transpose, align),
 		groupedMatmul[float32](g.Transpose, align), groupedMatmul[float64](g.Transpose, align))
-	likely := likelyCounts(e.Eqn.In[0].Type, in[0].Type, in[1].Type.Shape[0], e.Mesh.Ranks())
 	return e.Emit(lowering.KernelSpec{Name: "grouped_matmul", Out: out, In: args,
 		Packs: expertPacks(in[1].Type, g.Transpose, 1), Slabs: []int{1}, Dry: counted(likely, product), Kernel: product})
 }
@@ -245,7 +254,7 @@ func (GroupedMatMulOp) Doc() graph.Doc {
 	return graph.Doc{
 		Args: "rows f[S,H], w t[E,H,F], routing i32[T,K,2]", Results: "f[S,F]",
 		Formula: "y[i] = rows[i] · w[e(i)], e(i) the expert whose row i is; 0 past the counts",
-		Params:  "transpose: multiply by w[e]ᵀ, w being t[E,F,H]",
+		Params:  "transpose: multiply by w[e]ᵀ, w being t[E,F,H]; " + precisionDoc,
 		Notes:   "Experts are split over their axis; no rank multiplies for experts of another. Rows are only those that routing dispatched. w has the rows' type, or is in blocks (" + blockTypes() + "): with transpose, rows of f32, bf16 and f16 are then rounded to int8 blocks and multiplied in integers.",
 	}
 }

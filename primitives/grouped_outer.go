@@ -22,6 +22,8 @@ type GroupedOuterOp struct {
 	// pairs, so that they do not depend on how many ranks have the tokens. The rows are f32 or
 	// f64.
 	Tree int
+	// Precision is that of DotGeneralOp.
+	Precision string
 }
 
 var _ sharding.Blocked = GroupedOuterOp{}
@@ -32,6 +34,12 @@ func (GroupedOuterOp) Name() string { return "grouped_outer" }
 func (g GroupedOuterOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 3); err != nil {
 		return nil, err
+	}
+	if err := precisionOf(g.Precision); err != nil {
+		return nil, err
+	}
+	if g.Tree != 0 && g.Precision != "" {
+		return nil, treePrecision(g.Tree, g.Precision)
 	}
 	x, y := in[0], in[1]
 	if err := groupedTypes(x, in[2]); err != nil {
@@ -49,8 +57,8 @@ func (g GroupedOuterOp) Infer(in []graph.Type) ([]graph.Type, error) {
 func (g GroupedOuterOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, y, r := e.In[0], e.In[1], e.In[2]
 	return []*graph.Value{
-		graph.Apply1(GroupedMatMulOp{Transpose: true}, y, ct[0], r),
-		graph.Apply1(GroupedMatMulOp{}, x, ct[0], r),
+		graph.Apply1(GroupedMatMulOp{Transpose: true, Precision: g.Precision}, y, ct[0], r),
+		graph.Apply1(GroupedMatMulOp{Precision: g.Precision}, x, ct[0], r),
 		nil,
 	}, nil
 }
@@ -87,7 +95,7 @@ func (g GroupedOuterOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 
 // InBlocks implements sharding.Blocked.
 func (g GroupedOuterOp) InBlocks(e *graph.Eqn, _ []sharding.Spec, blocks int) (graph.Primitive, error) {
-	g.Tree = blocks
+	g.Tree, g.Precision = blocks, ""
 	return g, divides(blocks, e.In[2].Type.Shape[0])
 }
 
@@ -99,8 +107,12 @@ func (g GroupedOuterOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error
 	if g.Tree > 0 {
 		return g.lowerTree(e, out, in, counts, align)
 	}
-	outer := orHalf(groupedOuterHalf[array.Brain](align), groupedOuterHalf[array.Half](align), inFloat(groupedOuter[float32](align), groupedOuter[float64](align)))
 	likely := likelyCounts(e.Eqn.In[0].Type, in[0].Type, out[0].Type.Shape[0], e.Mesh.Ranks())
+	if d := in[0].Type.DType; inParts(g.Precision, d, d, d) {
+		outer := outerParts(align, g.Precision)
+		return e.Emit(lowering.KernelSpec{Name: "grouped_outer_parts", Out: out, In: []lowering.Buf{in[0], in[1], counts}, Dry: counted(likely, outer), Kernel: outer})
+	}
+	outer := orHalf(groupedOuterHalf[array.Brain](align), groupedOuterHalf[array.Half](align), inFloat(groupedOuter[float32](align), groupedOuter[float64](align)))
 	return e.Emit(lowering.KernelSpec{Name: "grouped_outer", Out: out, In: []lowering.Buf{in[0], in[1], counts}, Dry: counted(likely, outer), Kernel: outer})
 }
 
@@ -146,7 +158,7 @@ func (GroupedOuterOp) Doc() graph.Doc {
 	return graph.Doc{
 		Args: "x f[S,H], y f[S,F], routing i32[T,K,2]", Results: "f[E,H,F]",
 		Formula: "w[e] = Σ_i x[i]ᵀ y[i] over the rows i of expert e; 0 for an expert without rows",
-		Params:  "experts: E; tree: blocks of tokens whose sums are added in pairs, for f32 or f64 rows",
+		Params:  "experts: E; tree: blocks of tokens whose sums are added in pairs, for f32 or f64 rows; " + precisionDoc,
 		Notes:   "The weight gradient of grouped_matmul. Pending over the axes that split the tokens but not the experts.",
 	}
 }

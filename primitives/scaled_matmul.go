@@ -68,7 +68,7 @@ func (p ScaledMatMulOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, er
 	if p.Transpose {
 		a, b = b, a
 	}
-	dw, ds := scaledCotangents(w, scales, dot(graph.NoDType, a, b, lead, lead, nil, nil))
+	dw, ds := scaledCotangents(w, scales, dot(graph.NoDType, "", a, b, lead, lead, nil, nil))
 	return []*graph.Value{dx, dw, ds}, nil
 }
 

@@ -6,7 +6,7 @@ import "github.com/gomoe/gomoe/graph"
 // matrices.
 func groupedOuter() Kernel {
 	return Kernel{
-		Name: "grouped_outer", Serves: []string{"grouped_outer", "grouped_outer_gathered", "grouped_outer_right_gathered"}, Primitives: []string{"grouped_outer"},
+		Name: "grouped_outer", Serves: []string{"grouped_outer", "grouped_outer_parts", "grouped_outer_gathered", "grouped_outer_right_gathered"}, Primitives: []string{"grouped_outer"},
 		Doc:       "for every expert the sum of its rows' outer products, of rows where they are or through an index, in f32, zeros for one without rows",
 		Functions: throughFunctions(tileFunctions("grouped_outer", graph.NoDType, graph.F32)),
 		Stack:     3, // the result, behind rows, cotangents and counts

@@ -28,7 +28,7 @@ func Work(in *Instr, rows int) (flops, bytes int64, ok bool) {
 	}
 	behind := 1 + shifted(in)
 	switch in.Name {
-	case "dot_general":
+	case "dot_general", "dot_general_parts":
 		p, is := in.Prim.(primitives.DotGeneralOp)
 		if !is {
 			return 0, 0, false
@@ -43,7 +43,7 @@ func Work(in *Instr, rows int) (flops, bytes int64, ok bool) {
 			flops *= int64(n)
 		}
 		return flops, of(x) + of(in.Args[1]) + of(z), true
-	case "grouped_matmul", "grouped_matmul_gathered":
+	case "grouped_matmul", "grouped_matmul_parts", "grouped_matmul_gathered":
 		w, cols := in.Args[behind].Type, in.Results[0].Type.Shape[1]
 		each := int64(w.Shape[1]) * int64(w.Shape[2])
 		return 2 * int64(rows) * each, through(int(each)/max(cols, 1)) + of(in.Results[0]) + used*graph.Type{DType: w.DType, Shape: w.Shape[1:]}.Bytes(), true
@@ -51,7 +51,7 @@ func Work(in *Instr, rows int) (flops, bytes int64, ok bool) {
 		w, cols := in.Args[behind].Type, in.Results[0].Type.Shape[1]
 		each := int64(w.Shape[1]) * int64(w.Shape[2])
 		return 4 * int64(rows) * each, through(int(each)/max(cols, 1)) + of(in.Results[0]) + 2*used*graph.Type{DType: w.DType, Shape: w.Shape[1:]}.Bytes(), true
-	case "grouped_outer", "grouped_outer_gathered", "grouped_outer_right_gathered":
+	case "grouped_outer", "grouped_outer_parts", "grouped_outer_gathered", "grouped_outer_right_gathered":
 		w := in.Results[0].Type
 		deep := w.Shape[1]
 		if in.Name == "grouped_outer_right_gathered" {

@@ -95,7 +95,7 @@ func (g *gen) grouped(v val) {
 	}
 	if g.chance(40) {
 		w := g.like(e, f, h)
-		g.add(graph.Apply1(primitives.GroupedMatMulOp{Transpose: true}, v.Value, w.Value, v.layer.Value), size*w.size, v.layer)
+		g.add(graph.Apply1(primitives.GroupedMatMulOp{Transpose: true, Precision: g.precision(v)}, v.Value, w.Value, v.layer.Value), size*w.size, v.layer)
 		return
 	}
 	w := g.like(e, h, f)

@@ -387,6 +387,15 @@ func (g *gen) constraint(v val) {
 	g.add(primitives.ShardingConstraint(v.Value, dims...), v.size, nil)
 }
 
+// precision returns one for a product with v. Parts of f32 numbers are not continuous in them, so that results of two
+// meshes would differ by more than rounding: products of f32 have the highest.
+func (g *gen) precision(v val) string {
+	if v.Type.DType == graph.F32 {
+		return ""
+	}
+	return pick(g, []string{"", "", primitives.HighPrecision, primitives.DefaultPrecision})
+}
+
 // dot contracts v with a value made for it.
 func (g *gen) dot(v val) {
 	var lc, lb, lf []int
@@ -437,7 +446,8 @@ func (g *gen) dot(v val) {
 	if w.layer != nil {
 		return
 	}
-	g.add(primitives.DotGeneral(v.Value, w.Value, lc, rc, lb, rb), v.size*w.size*n+1, v.layer)
+	p := primitives.DotGeneralOp{LHSContract: lc, RHSContract: rc, LHSBatch: lb, RHSBatch: rb, Precision: g.precision(v)}
+	g.add(graph.Apply1(p, v.Value, w.Value), v.size*w.size*n+1, v.layer)
 }
 
 func denseOps() []op {
