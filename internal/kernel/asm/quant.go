@@ -64,6 +64,8 @@ func quant() {
 		}
 	}
 	wide := quantSet{set{name: "avx512", wide: true}, &table}
+	wide.directs(rows)
+	wide.directs(pairs)
 	wide.panels()
 	wide.packs()
 	wide.tiles()

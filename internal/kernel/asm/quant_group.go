@@ -155,18 +155,37 @@ func (g groups) wide() {
 	} else {
 		scales = g.weightScales()
 	}
+	g.addTerms(sums, 0, scales, offsets, 0)
+}
+
+// addTerms adds to the products the terms of 4 blocks. sums[i] has, for products i, the sums of
+// each lane for two blocks and for the next two; in each of the vectors 128 bits have the four
+// lanes. The group of the rounded row begins at disp. offsets is nil for none. shift is how far
+// the sums of the row are shifted to the right before they are subtracted; negative means that
+// they are not.
+func (g groups) addTerms(all [][2]reg.VecVirtual, disp int, scales, offsets reg.VecVirtual, shift int) {
 	for i, acc := range g.f.acc {
-		// The 128 bits of each block have the four lanes.
 		s, t, d := ZMM(), ZMM(), ZMM()
-		VSHUFI32X4(Imm(0x88), sums[i][1], sums[i][0], s)
-		VSHUFI32X4(Imm(0xdd), sums[i][1], sums[i][0], t)
+		VSHUFI32X4(Imm(0x88), all[i][1], all[i][0], s)
+		VSHUFI32X4(Imm(0xdd), all[i][1], all[i][0], t)
 		VPADDD(t, s, s)
-		sums, dx := g.rowNumbers(i, groupSums), g.rowNumbers(i, groupScale)
-		VPSUBD(sums, s, s)
+		dx := g.rowNumbers(i, disp+groupScale)
+		var sums reg.VecVirtual
+		if shift >= 0 || offsets != nil {
+			sums = g.rowNumbers(i, disp+groupSums)
+		}
+		switch {
+		case shift == 0:
+			VPSUBD(sums, s, s)
+		case shift > 0:
+			part := ZMM()
+			VPSRAD(Imm(uint64(shift)), sums, part)
+			VPSUBD(part, s, s)
+		}
 		VMULPS(dx, scales, d)
 		VCVTDQ2PS(s, s)
 		VMULPS(s, d, d)
-		if g.unpacked {
+		if offsets != nil {
 			m := ZMM()
 			VPSRAD(Imm(7), sums, sums)
 			VCVTDQ2PS(sums, sums)

@@ -84,6 +84,9 @@ type set struct {
 	super, group func(*byte)
 	// groups is rows, and groupPairs pairs, for weights that are unpacked to groups.
 	groups, groupPairs func(*byte)
+	// directRows is rows, and directPairs pairs, for types that have groups, which they do not
+	// write to memory.
+	directRows, directPairs [groupTypes]func(*byte)
 	// blockPanels and groupPanels multiply many rows of x. The functions of groupPanels are
 	// for weights that are unpacked to groups.
 	blockPanels [quantTypes]*panelSet
@@ -133,6 +136,20 @@ func (s *set) inFours(t, m int) bool {
 	return m < 8 && m != 4
 }
 
+// direct reports whether m rows of k numbers are multiplied with weights that have groups as
+// these lie in memory. For more rows it pays to unpack them once.
+func (s *set) direct(d graph.DType, m, k int) bool {
+	block, _ := d.Block()
+	if s == nil || !quant.HasGroups(d) || s.directRows[groupIndex(d)] == nil || k == 0 || k%max(quantGroup, block) != 0 {
+		return false
+	}
+	return m == 1 || m <= directMost && s.directPairs[groupIndex(d)] != nil
+}
+
+// directMost is how many rows of x are multiplied with weights that are not unpacked to memory,
+// if two can be at a time.
+const directMost = 4
+
 // quantMost is how many rows of x are multiplied with all rows of weights before the
 // next rows of x are. Rows of 2048 elements then take 160 KiB of the second-level cache.
 const quantMost = 64
@@ -149,6 +166,12 @@ func (s *set) multiply(d graph.DType, m, n, k int, x, w, next []byte, y []float3
 	if f := s.panels(d, m, n, k); f != nil {
 		p := panelProduct{panelSet: f, set: s, d: d, m: m, n: n, k: k, x: x, w: w, next: next, y: y, yrs: yrs, ycs: ycs, xb: xb, wb: wb}
 		p.multiply()
+		return
+	}
+	if s.direct(d, m, k) {
+		p := quantProduct{d: d, n: n, y: y, yrs: yrs, ycs: ycs, x: x, w: w, next: next, xb: xb, wb: wb}
+		p.args.n = k / max(quantGroup, block)
+		p.fours(0, m, s.directRows[groupIndex(d)], s.directPairs[groupIndex(d)])
 		return
 	}
 	if quant.HasGroups(d) {

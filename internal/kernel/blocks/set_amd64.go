@@ -87,6 +87,8 @@ func avx512Set() *set {
 		groupPanels: groupPanels,
 		groups:      avx512GroupRows,
 		groupPairs:  avx512GroupPairs,
+		directRows:  [groupTypes]func(*byte){avx512Q4Rows, avx512Q41Rows, avx512Q5Rows, avx512Q51Rows, nil, avx512Q5KRows, nil, avx512IQ4NLRows, avx512IQ4XSRows},
+		directPairs: [groupTypes]func(*byte){avx512Q4Pairs, avx512Q41Pairs, avx512Q5Pairs, avx512Q51Pairs, nil, nil, nil, avx512IQ4NLPairs, nil},
 		unpack:      avx2Unpack(),
 		super:       avx2RoundSuper,
 		group:       avx2RoundGroup,
