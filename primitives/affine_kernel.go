@@ -1,9 +1,12 @@
 package primitives
 
 import (
+	"unsafe"
+
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel/blocks"
 )
 
 // affineKernel is the kernel of AffineMatMulOp, and with align of GroupedAffineMatMulOp,
@@ -53,6 +56,10 @@ type affineTiles[T float] struct {
 }
 
 func (t *affineTiles[T]) decode(tile []T, e, r0, r1, c0, c1 int) {
+	if dst, ok := any(tile).([]float32); ok && c0%t.GroupSize == 0 && c1%t.GroupSize == 0 {
+		t.wholeGroups(dst, e*t.n+r0, r1-r0, c0, c1)
+		return
+	}
 	var scales, biases [decodedDeep/32 + 2]T // of the groups that a row of the tile is in
 	groups, per := t.k/t.GroupSize, 32/t.Bits
 	g0, g1 := c0/t.GroupSize, (c1+t.GroupSize-1)/t.GroupSize
@@ -66,6 +73,21 @@ func (t *affineTiles[T]) decode(tile []T, e, r0, r1, c0, c1 int) {
 			t.group(tile[(r-r0)*(c1-c0)+lo-c0:][:hi-lo], w, lo, scales[g-g0], biases[g-g0])
 		}
 	}
+}
+
+// wholeGroups sets tile to columns [c0, c1), which are whole groups, of n rows of all matrices.
+func (t *affineTiles[T]) wholeGroups(tile []float32, row, n, c0, c1 int) {
+	const most = decodedDeep * decodedWide / 32
+	beside := tile[decodedDeep*decodedWide:]
+	scales, biases := beside[:most], beside[most:]
+	some := (c1 - c0) / t.GroupSize
+	for r := range n {
+		at := (row+r)*t.k/t.GroupSize + c0/t.GroupSize
+		numbersAt(scales[r*some:][:some], t.scales, at)
+		numbersAt(biases[r*some:][:some], t.biases, at)
+	}
+	words := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(t.w))), 4*len(t.w))
+	blocks.DecodeAffine(tile, words[(row*t.k+c0)*t.Bits/8:], t.k*t.Bits/8, n, scales[:n*some], biases[:n*some], t.Bits, t.GroupSize)
 }
 
 // group sets dst to the elements of a row from element `from` on, all of which have one scale

@@ -17,6 +17,10 @@ const decodedDeep, decodedWide = 256, 128
 // as much of the tile.
 const decodedRows = 64
 
+// decodedRoom is how many numbers of memory a thread has for a tile: behind the tile there is room
+// for two numbers for every 32 of it.
+const decodedRoom = decodedDeep * decodedWide * 17 / 16
+
 // decoder sets tile to rows [r0, r1) and columns [c0, c1) of matrix e, row by row.
 type decoder[T float] interface {
 	decode(tile []T, e, r0, r1, c0, c1 int)
@@ -46,7 +50,7 @@ func (p *decodedProduct[T]) wide() int { return p.n + p.k - p.deep() }
 // product with matrix e. room is what roomFor says.
 func (p *decodedProduct[T]) multiply(room []T, e, start, count, from, to int) {
 	deep, wide := p.deep(), p.wide()
-	tile, gathered := room[:decodedDeep*decodedWide], room[decodedDeep*decodedWide:]
+	tile, gathered := room[:decodedRoom], room[decodedRoom:]
 	var x []T
 	if p.behind == nil {
 		x = kernel.From(p.x, start*deep)
@@ -87,9 +91,9 @@ func (p *decodedProduct[T]) multiply(room []T, e, start, count, from, to int) {
 // roomFor returns how many numbers multiply has room for: a tile, and rows that are gathered.
 func (p *decodedProduct[T]) roomFor() int {
 	if p.behind == nil {
-		return decodedDeep * decodedWide
+		return decodedRoom
 	}
-	return decodedDeep * (decodedWide + decodedRows)
+	return decodedRoom + decodedDeep*decodedRows
 }
 
 // all makes the product of all rows with one matrix.

@@ -42,7 +42,7 @@ func packOf[E gemm.Number](l panelLayout, arg, count int, of func(t graph.Type) 
 		a.Parallel(count*units, 1+packGrain/(1+gemm.PanelUnit*l.k), func(lo, hi int) {
 			for u := lo; u < hi; u++ {
 				e, j := u/units, u%units*gemm.PanelUnit
-				m := gemm.Matrix[E]{X: view[E](matrixBytes(a.In[0], e)), Row: l.row, Col: l.col}
+				m := gemm.Matrix[E]{X: view[E](stackedBytes(a.In[0], e, count)), Row: l.row, Col: l.col}
 				gemm.Pack(gemm.PanelsIn(mem[e*size:(e+1)*size], l.k, l.n), m, j, min(j+gemm.PanelUnit, l.n))
 			}
 		})
@@ -77,6 +77,16 @@ func expertPacks(w graph.Type, transpose bool, args ...int) []lowering.Pack {
 		packs = append(packs, expertLayout(w, transpose).pack(arg, w.DType, w.Shape[0], of)...)
 	}
 	return packs
+}
+
+// stackedBytes returns the memory of matrix e of those that lie one behind another in a, or are
+// its slabs.
+func stackedBytes(a array.Array, e, count int) []byte {
+	if a.HasSlabs() {
+		return a.Slab(e)
+	}
+	n := len(a.Bytes()) / count
+	return a.Bytes()[e*n : (e+1)*n]
 }
 
 // matrixBytes returns the memory of matrix e of a stack of them, or of a, which is one.

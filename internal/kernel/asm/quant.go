@@ -66,6 +66,8 @@ func quant() {
 	wide := quantSet{set{name: "avx512", wide: true}, &table}
 	wide.directs(rows)
 	wide.directs(pairs)
+	wide.affine(4)
+	wide.affine(8)
 	wide.panels()
 	wide.packs()
 	wide.tiles()
@@ -74,6 +76,8 @@ func quant() {
 	narrow.narrowPanels()
 	narrow.narrowPacks()
 	narrow.unpack()
+	narrow.affine(4)
+	narrow.affine(8)
 	narrow.quantize()
 	table.write()
 	var signs, scales []byte

@@ -212,6 +212,16 @@ func avx512Q51Pairs(t *byte)
 //go:noescape
 func avx512IQ4NLPairs(t *byte)
 
+// avx512Affine4 decodes groups of integers with a scale and a bias.
+//
+//go:noescape
+func avx512Affine4(t *byte)
+
+// avx512Affine8 decodes groups of integers with a scale and a bias.
+//
+//go:noescape
+func avx512Affine8(t *byte)
+
 // avx512PanelQ4K3 adds the products of a panel of weights with 3 of the rows x.
 //
 //go:noescape
@@ -531,6 +541,16 @@ func avx2UnpackIQ3(t *byte)
 //
 //go:noescape
 func avx2UnpackIQ4XS(t *byte)
+
+// avx2Affine4 decodes groups of integers with a scale and a bias.
+//
+//go:noescape
+func avx2Affine4(t *byte)
+
+// avx2Affine8 decodes groups of integers with a scale and a bias.
+//
+//go:noescape
+func avx2Affine8(t *byte)
 
 // avx2RoundSuper rounds blocks of 256.
 //

@@ -79,6 +79,9 @@ type set struct {
 	// rows multiplies four rows of weights with one row of x, pairs multiplies four with
 	// two, and columns one with four.
 	rows, pairs, columns [quantTypes]func(*byte)
+	// affine decodes numbers of 4 and of 8 bits, affineLanes at a time.
+	affine      [2]func(*byte)
+	affineLanes int
 	// super rounds whole blocks of 256 elements, and group whole units of 4 blocks of 32.
 	// Code in Go rounds the rest.
 	super, group func(*byte)

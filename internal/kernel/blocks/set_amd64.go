@@ -26,9 +26,10 @@ func avx2Set() *set {
 		rows:    [quantTypes]func(*byte){avx2Q8Rows, avx2Q4KRows, avx2Q6KRows, avx2Q2KRows, avx2IQ2Rows, avx2MXRows},
 		columns: [quantTypes]func(*byte){avx2Q8Columns, avx2Q4KColumns, avx2Q6KColumns, avx2Q2KColumns, avx2IQ2Columns, avx2MXColumns},
 		groups:  avx2GroupRows,
-		unpack:  avx2Unpack(),
-		super:   avx2RoundSuper,
-		group:   avx2RoundGroup,
+		affine:  [2]func(*byte){avx2Affine4, avx2Affine8}, affineLanes: 8,
+		unpack: avx2Unpack(),
+		super:  avx2RoundSuper,
+		group:  avx2RoundGroup,
 
 		blockPanels: [quantTypes]*panelSet{
 			avx2Panel((32+4)*panelLine, avx2PackQ8, avx2PanelQ82, avx2PanelQ83),
@@ -86,6 +87,7 @@ func avx512Set() *set {
 		},
 		groupPanels: groupPanels,
 		groups:      avx512GroupRows,
+		affine:      [2]func(*byte){avx512Affine4, avx512Affine8}, affineLanes: 16,
 		groupPairs:  avx512GroupPairs,
 		directRows:  [groupTypes]func(*byte){avx512Q4Rows, avx512Q41Rows, avx512Q5Rows, avx512Q51Rows, nil, avx512Q5KRows, nil, avx512IQ4NLRows, avx512IQ4XSRows},
 		directPairs: [groupTypes]func(*byte){avx512Q4Pairs, avx512Q41Pairs, avx512Q5Pairs, avx512Q51Pairs, nil, nil, nil, avx512IQ4NLPairs, nil},
