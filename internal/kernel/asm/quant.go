@@ -64,10 +64,6 @@ func quant() {
 		}
 	}
 	wide := quantSet{set{name: "avx512", wide: true}, &table}
-	wide.directs(rows)
-	wide.directs(pairs)
-	wide.affine(4)
-	wide.affine(8)
 	wide.panels()
 	wide.packs()
 	wide.tiles()
@@ -76,8 +72,6 @@ func quant() {
 	narrow.narrowPanels()
 	narrow.narrowPacks()
 	narrow.unpack()
-	narrow.affine(4)
-	narrow.affine(8)
 	narrow.quantize()
 	table.write()
 	var signs, scales []byte

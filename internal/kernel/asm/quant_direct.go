@@ -10,6 +10,19 @@ import (
 // the groups to memory: with so few rows that takes longer than the products. The bits are
 // those of the groups.
 
+// direct writes products without groups in memory, and what decodes affine weights.
+func direct() {
+	var table bytes64
+	wide, narrow := quantSet{set{name: "avx512", wide: true}, &table}, quantSet{set{name: "avx2"}, &table}
+	wide.directs(shape{4, 1})
+	wide.directs(shape{4, 2})
+	for _, q := range []quantSet{wide, narrow} {
+		q.affine(4)
+		q.affine(8)
+	}
+	table.write()
+}
+
 // unsigned are weights as the functions multiply them: numbers of 8 bits without a sign. The
 // sum of a rounded row, times 128 as the row has it, is shifted to the right by `shift` and
 // subtracted, which takes the offset away that made them so; negative means that there is none.

@@ -152,76 +152,6 @@ func avx2Q8Columns(t *byte)
 //go:noescape
 func avx2MXColumns(t *byte)
 
-// avx512Q4Rows adds the products of rows of weights with rows of x, four with one.
-//
-//go:noescape
-func avx512Q4Rows(t *byte)
-
-// avx512Q41Rows adds the products of rows of weights with rows of x, four with one.
-//
-//go:noescape
-func avx512Q41Rows(t *byte)
-
-// avx512Q5Rows adds the products of rows of weights with rows of x, four with one.
-//
-//go:noescape
-func avx512Q5Rows(t *byte)
-
-// avx512Q51Rows adds the products of rows of weights with rows of x, four with one.
-//
-//go:noescape
-func avx512Q51Rows(t *byte)
-
-// avx512IQ4NLRows adds the products of rows of weights with rows of x, four with one.
-//
-//go:noescape
-func avx512IQ4NLRows(t *byte)
-
-// avx512Q5KRows adds the products of rows of weights with rows of x, four with one.
-//
-//go:noescape
-func avx512Q5KRows(t *byte)
-
-// avx512IQ4XSRows adds the products of rows of weights with rows of x, four with one.
-//
-//go:noescape
-func avx512IQ4XSRows(t *byte)
-
-// avx512Q4Pairs adds the products of rows of weights with rows of x, four with two.
-//
-//go:noescape
-func avx512Q4Pairs(t *byte)
-
-// avx512Q41Pairs adds the products of rows of weights with rows of x, four with two.
-//
-//go:noescape
-func avx512Q41Pairs(t *byte)
-
-// avx512Q5Pairs adds the products of rows of weights with rows of x, four with two.
-//
-//go:noescape
-func avx512Q5Pairs(t *byte)
-
-// avx512Q51Pairs adds the products of rows of weights with rows of x, four with two.
-//
-//go:noescape
-func avx512Q51Pairs(t *byte)
-
-// avx512IQ4NLPairs adds the products of rows of weights with rows of x, four with two.
-//
-//go:noescape
-func avx512IQ4NLPairs(t *byte)
-
-// avx512Affine4 decodes groups of integers with a scale and a bias.
-//
-//go:noescape
-func avx512Affine4(t *byte)
-
-// avx512Affine8 decodes groups of integers with a scale and a bias.
-//
-//go:noescape
-func avx512Affine8(t *byte)
-
 // avx512PanelQ4K3 adds the products of a panel of weights with 3 of the rows x.
 //
 //go:noescape
@@ -541,16 +471,6 @@ func avx2UnpackIQ3(t *byte)
 //
 //go:noescape
 func avx2UnpackIQ4XS(t *byte)
-
-// avx2Affine4 decodes groups of integers with a scale and a bias.
-//
-//go:noescape
-func avx2Affine4(t *byte)
-
-// avx2Affine8 decodes groups of integers with a scale and a bias.
-//
-//go:noescape
-func avx2Affine8(t *byte)
 
 // avx2RoundSuper rounds blocks of 256.
 //
