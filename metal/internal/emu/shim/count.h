@@ -27,7 +27,7 @@ static inline void count_access(uint64_t at, uint64_t n, bool store) {
   msl_counts* c = l ? l->group->counts : nullptr;
   if (!c) return;
   Group* g = l->group;
-  if (at - (uint64_t)g->memory < MSL_MAX_MEMORY * 2) {
+  if (in_memory(g, at)) {
     (store ? c->memory_written : c->memory_read) += n;
     return;
   }

@@ -102,6 +102,12 @@ void* storage_slow(Group* g, const void* id, const char* name, size_t size, size
   return at;
 }
 
+// memory_size is what a threadgroup's memory takes, with red zones.
+static const size_t memory_size = MSL_MAX_MEMORY + MSL_SITES * 16 + (MSL_SITES + 2) * MSL_RED_ZONE;
+
+// in_memory reports whether an address is in the threadgroup's memory.
+static inline bool in_memory(const Group* g, uint64_t at) { return at - (uint64_t)g->memory < memory_size; }
+
 // check_memory finds stores past the end of threadgroup arrays.
 static const char* check_memory(Group* g) {
   for (uint32_t i = 0; i < g->nsites; i++) {

@@ -71,7 +71,7 @@ static void shadow_store(uint64_t at, uint32_t n) {
     g->shadow->generation = 1;
   }
   Shadow* s = g->shadow;
-  int kind = at - (uint64_t)g->memory < MSL_MAX_MEMORY * 2;
+  int kind = in_memory(g, at);
   for (uint32_t i = 0; i < n; i++, at++) {
     if (2 * s->used >= s->room) shadow_grow(g);
     Cell* c = shadow_find(s->cells, s->room, s->generation, at >> 2);
@@ -91,7 +91,7 @@ static void shadow_load(uint64_t at, uint32_t n) {
   if (!l || !l->group->shadow || !l->group->shadow->used || !shared(l->group, at)) return;
   Group* g = l->group;
   Shadow* s = g->shadow;
-  int kind = at - (uint64_t)g->memory < MSL_MAX_MEMORY * 2;
+  int kind = in_memory(g, at);
   for (uint32_t i = 0; i < n; i++, at++) {
     Cell* c = shadow_find(s->cells, s->room, s->generation, at >> 2);
     if (c->generation != s->generation || !c->writer[at & 3]) continue;

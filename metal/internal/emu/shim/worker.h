@@ -10,7 +10,6 @@
 
 namespace msl {
 
-static const size_t memory_size = MSL_MAX_MEMORY + MSL_SITES * 16 + (MSL_SITES + 2) * MSL_RED_ZONE;
 // Random is xorshift64*, seeded per threadgroup.
 struct Random {
   uint64_t state;
