@@ -28,4 +28,4 @@
 // status is that of the first rank that failed.
 package main
 
-//go:generate go test . -run Reference -update
+//go:generate go test . -run Reference|Builders -update
