@@ -40,12 +40,13 @@ test-kernels:
 	done
 	@if $(GO) run ./cmd/gomoe version -kernels | grep -qx avx512; then $(MAKE) --no-print-directory test-amx; fi
 
-# Products of bf16, and with weights in blocks, on AMX's tiles, on a processor with AVX-512 only: internal/testing/amx
-# computes the instructions that it lacks.
+# Products of bf16, and with weights in blocks, on AMX's tiles. On a processor with AVX-512
+# only, internal/testing/amx computes the instructions that it lacks.
+test-amx: AMX = $(if $(shell $(GO) run ./cmd/gomoe version -kernels | grep -x amx),,-tags amx_emulated -exec "$(CURDIR)/bin/amx")
 test-amx:
 	$(GO) build -o bin/amx ./internal/testing/amx
-	$(GO) test -tags amx_emulated -exec "$(CURDIR)/bin/amx" -run Half $(TESTFLAGS) ./internal/kernel/gemm
-	$(GO) test -tags amx_emulated -exec "$(CURDIR)/bin/amx" -run 'ManyRows|StayInside' $(TESTFLAGS) ./internal/kernel/blocks
+	$(GO) test $(AMX) -run Half $(TESTFLAGS) ./internal/kernel/gemm
+	$(GO) test $(AMX) -run 'ManyRows|StayInside' $(TESTFLAGS) ./internal/kernel/blocks
 
 # With ranks of MLX and JACCL themselves, and launchers beside Open MPI's: a python that
 # has mlx in GOMOE_TEST_MLX, the program of jaccl/mlx/mesh/testdata/rank.cpp in
