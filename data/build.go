@@ -229,6 +229,9 @@ func (b *builder) add(s source) error {
 		wg.Wait()
 		for i, e := range out {
 			b.done += int64(len(parts[i].text))
+			if errors.Is(e.err, errNoTemplate) {
+				return BrokenLine{s.path, parts[i].line, e.err}
+			}
 			if e.err != nil {
 				b.broken = append(b.broken, BrokenLine{s.path, parts[i].line, e.err})
 				continue

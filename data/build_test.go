@@ -30,7 +30,9 @@ func bytesAndEnd(t testing.TB, template string) *tokenizer.Tokenizer {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "tokenizer.json"), string(text))
 	write(t, filepath.Join(dir, "tokenizer_config.json"), `{"eos_token": "<|end|>"}`)
-	write(t, filepath.Join(dir, "chat_template.jinja"), template)
+	if template != "" {
+		write(t, filepath.Join(dir, "chat_template.jinja"), template)
+	}
 	tok, err := tokenizer.Open(dir)
 	require.NoError(t, err)
 	require.EqualValues(t, 256, tok.Special().EOS)
@@ -108,6 +110,14 @@ func TestBuild(t *testing.T) {
 	reused(false, o, plain, lines)
 	require.NoError(t, os.Chtimes(plain, time.Time{}, time.Now().Add(time.Hour)))
 	reused(false, o, plain, lines)
+}
+
+// Conversations for a model without a chat template are one error, and not one for each line.
+func TestNoTemplate(t *testing.T) {
+	dir := t.TempDir()
+	chats := write(t, filepath.Join(dir, "c.jsonl"), strings.Repeat(`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}`+"\n", 3))
+	_, err := Build(filepath.Join(dir, "tokens"), []string{chats}, Options{Tokenizer: bytesAndEnd(t, ""), Broken: 5})
+	require.EqualError(t, err, "data: "+chats+":1: the model has no chat template, which says how conversations become texts: write them as prompts with completions, or as texts")
 }
 
 // All broken lines are found and named, and nothing is written.

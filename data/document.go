@@ -52,10 +52,16 @@ func answer(prompt, completion string) document {
 	return document{[]piece{{prompt, false, tokenizer.Options{Plain: true}}, {completion, true, tokenizer.Options{Plain: true, Bare: true}}}, true}
 }
 
+// errNoTemplate is why no conversation of a file can be a document.
+var errNoTemplate = errors.New("the model has no chat template, which says how conversations become texts: write them as prompts with completions, or as texts")
+
 // conversation returns the document of a conversation, as the tokenizer's chat template writes
 // it. What the assistant says is to be predicted, with what ends its turn.
 func conversation(t *tokenizer.Tokenizer, c tokenizer.Conversation, messages []message) (document, error) {
 	var d document
+	if !t.HasTemplate() && c.Tools == nil {
+		return d, errNoTemplate
+	}
 	so := ""
 	add := func(until string, learn bool) error {
 		if len(until) < len(so) || until[:len(so)] != so {
