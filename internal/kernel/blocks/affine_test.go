@@ -26,7 +26,7 @@ func TestDecodeAffineAgrees(t *testing.T) {
 				portable.decodeAffine(want, words, 0, 1, scales, biases, bits, group)
 				for i := range want {
 					q := int(words[i*bits/8]) >> (i * bits % 8) & (1<<bits - 1) // a byte is the lowest first
-					product := float32(float32(q) * scales[i/group]) // rounded: arm64 would fuse it with the sum
+					product := float32(float32(q) * scales[i/group])            // rounded: arm64 would fuse it with the sum
 					if sum := product + biases[i/group]; want[i] != sum {
 						t.Fatalf("%d bits: number %d is %v, want %v", bits, i, want[i], sum)
 					}
