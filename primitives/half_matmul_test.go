@@ -61,22 +61,32 @@ func halfMatmulIsGemmHalf[E gemm.Half](t *testing.T) {
 	}
 	want = []array.Array{want[0], want[2], want[4], want[1], want[3], want[5]}
 	for _, threads := range []int{1, 3} {
-		job, err := gomoe.Open(p, gomoe.Config{Options: runtime.Options{Threads: threads}})
-		require.NoError(t, err)
-		defer job.Close()
-		in := map[string]*runtime.Array{}
-		for name, a := range map[string]array.Array{"x": x, "y": y, "xt": xt, "yt": yt} {
-			in[name], err = job.Put(name, a)
-			require.NoError(t, err)
-		}
-		out, err := job.Run(context.Background(), in)
-		require.NoError(t, err)
+		got := runThreads(t, p, threads, map[string]array.Array{"x": x, "y": y, "xt": xt, "yt": yt})
 		for i := range want {
-			got, err := out[i].Get()
-			require.NoError(t, err)
-			if !array.Equal(got, want[i]) {
+			if !array.Equal(got[i], want[i]) {
 				t.Errorf("%d threads, result %d differs from kernel.GemmHalf", threads, i)
 			}
 		}
 	}
+}
+
+// runThreads returns the results of a program on one rank with that many threads.
+func runThreads(t *testing.T, p *graph.Program, threads int, in map[string]array.Array) []array.Array {
+	t.Helper()
+	job, err := gomoe.Open(p, gomoe.Config{Options: runtime.Options{Threads: threads}})
+	require.NoError(t, err)
+	defer job.Close()
+	placed := map[string]*runtime.Array{}
+	for name, a := range in {
+		placed[name], err = job.Put(name, a)
+		require.NoError(t, err)
+	}
+	out, err := job.Run(context.Background(), placed)
+	require.NoError(t, err)
+	got := make([]array.Array, len(out))
+	for i := range out {
+		got[i], err = out[i].Get()
+		require.NoError(t, err)
+	}
+	return got
 }

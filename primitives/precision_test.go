@@ -14,7 +14,6 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/gemm"
 	"github.com/gomoe/gomoe/primitives"
-	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
 )
@@ -66,21 +65,7 @@ func TestPrecisionIsParts(t *testing.T) {
 		}
 		a, b, c := product(x, y, k, 1, n, 1), product(x, yt, k, 1, 1, k), product(xt, y, 1, m, n, 1)
 		for _, threads := range []int{1, 3} {
-			job, err := gomoe.Open(p, gomoe.Config{Options: runtime.Options{Threads: threads}})
-			require.NoError(t, err)
-			defer job.Close()
-			in := map[string]*runtime.Array{}
-			for name, a := range map[string]array.Array{"x": x, "y": y, "xt": xt, "yt": yt} {
-				in[name], err = job.Put(name, a)
-				require.NoError(t, err)
-			}
-			out, err := job.Run(context.Background(), in)
-			require.NoError(t, err)
-			got := make([]array.Array, len(out))
-			for i := range out {
-				got[i], err = out[i].Get()
-				require.NoError(t, err)
-			}
+			got := runThreads(t, p, threads, map[string]array.Array{"x": x, "y": y, "xt": xt, "yt": yt})
 			for i, want := range []array.Array{a, b, c, a.As(graph.BF16), a, got[6]} {
 				if !array.Equal(got[i], want) {
 					t.Errorf("%s, %d threads: result %d differs from gemm.MultiplyParts", precision, threads, i)

@@ -151,14 +151,14 @@ func (s *Session) wants() (bytes int64) {
 
 // lacks finds out what the results of that many steps want beyond what the ranks have to
 // spare, and reports whether that is anything.
-func (s *Session) lacks(steps int) (any bool) {
+func (s *Session) lacks(steps int) (some bool) {
 	for _, r := range s.ranks {
 		for size, n := range r.wanted {
 			r.lacking[size] = max(n*steps-r.spare.count(size), 0)
-			any = any || r.lacking[size] > 0
+			some = some || r.lacking[size] > 0
 		}
 	}
-	return any
+	return some
 }
 
 // sweep gives the memory that nobody refers to any more to ranks that lack it. It returns
