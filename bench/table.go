@@ -122,7 +122,7 @@ func digits(x float64) string {
 	}
 }
 
-func number(x float64) string { return fmt.Sprintf("%g", x) }
+func number(x float64) string { return fmt.Sprintf("%.3g", x) }
 
 // cell escapes text for a cell of a table.
 func cell(s string) string {

@@ -247,9 +247,14 @@ def served(data, params, threads):
     return [("llama_cpp.server", prepare)]
 
 
+# No end of the text, and no byte that begins a longer character: the server goes on past max_tokens until
+# a character is whole. The bytes' tokens are 3 to 258.
+BIAS = {"2": -100} | {str(3 + lead): -100 for lead in range(0xC0, 0x100)}
+
+
 def ask(port, params, word):
     c = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
-    c.request("POST", "/v1/completions", json.dumps({"prompt": "w%d" % word, "max_tokens": params["tokens"], "temperature": 1, "logit_bias": {"2": -100}}),
+    c.request("POST", "/v1/completions", json.dumps({"prompt": "w%d" % word, "max_tokens": params["tokens"], "temperature": 1, "logit_bias": BIAS}),
               {"Content-Type": "application/json"})
     r = c.getresponse()
     text = r.read()
