@@ -35,7 +35,7 @@ func All() []graph.Primitive {
 			AdamWOp{},
 			RMSNormOp{}, RMSNormGradOp{}, RMSNormGainGradOp{},
 
-			RandomSeedOp{}, RandomFoldInOp{}, RandomSplitOp{}, RandomBitsOp{}, RandomUniformOp{}, RandomNormalOp{},
+			RandomSeedOp{}, RandomFoldInOp{}, RandomSplitOp{}, RandomBitsOp{}, RandomUniformOp{}, RandomNormalOp{}, StochasticRoundOp{},
 
 			PrepareOp{}, CopiesOp{}, DispatchOp{}, CombineOp{}, GroupedMatMulOp{}, GroupedOuterOp{}, GroupedScaledMatMulOp{}, GroupedAffineMatMulOp{}, RouteOp{},
 		},

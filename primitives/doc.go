@@ -75,7 +75,8 @@
 // # Random numbers
 //
 // With the bits of jax.random: [RandomKey], [RandomSeed], [RandomFoldIn],
-// [RandomSplit], [RandomBits], [RandomUniform], [RandomNormal], [RandomBernoulli].
+// [RandomSplit], [RandomBits], [RandomUniform], [RandomNormal], [RandomBernoulli]. Rounding by them:
+// [StochasticRound].
 //
 // # Placement
 //

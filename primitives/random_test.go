@@ -53,6 +53,12 @@ func randomRows() []row {
 			"program p(k u32[2], x f64[0,2]) {\n r = random_normal(k) dtype=f64 shape=[0,2]\n y = mul(x, r)\n return y\n}",
 			"program p(k u32[2], x f64[1,4]) {\n r = random_normal(k) dtype=f64 shape=[1,4]\n y = mul(x, r)\n return y\n}",
 		}, tol32: -1, tol16: -1}),
+		at(row{prim: "stochastic_round", in: gens{"n": ints(-1<<20, 1<<20)}, src: []string{
+			"program p(k u32[2], n i32[2,4,6]) {\n x = convert_element_type(n) dtype=f32\n y = stochastic_round(x, k)\n return y\n}",
+			"program p(k u32[2], n i32[4,6]) {\n x = convert_element_type(n) dtype=f32\n y = stochastic_round(x, k)\n z = neg(y)\n return y, z\n}",
+			"program p(k u32[2], n i32[0,2]) {\n x = convert_element_type(n) dtype=f32\n y = stochastic_round(x, k)\n return y\n}",
+			"program p(k u32[2], n i32[1,4]) {\n x = convert_element_type(n) dtype=f32\n y = stochastic_round(x, k)\n return y\n}",
+		}}),
 	}
 }
 

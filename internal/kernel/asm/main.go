@@ -95,6 +95,7 @@ func random() {
 		s.threefry()
 		s.uniform()
 		s.erfinv()
+		s.roundBrain()
 	})
 	countFrom()
 }

@@ -175,6 +175,39 @@ func (s lanes) uniform() {
 		}})
 }
 
+// roundBrain writes the function that rounds to bf16 by random bits, as RoundBrain in package random does.
+func (s lanes) roundBrain() {
+	name := s.name + "RoundBrain"
+	TEXT(name, NOSPLIT, "func(n int, y *uint16, x *float32, bits *uint32)")
+	Pragma("noescape")
+	Doc(name + " is the upper halves of x plus 16 random bits each, or a quiet NaN, for n elements, a positive multiple of 16.")
+	n, y, x, bits := Load(Param("n"), GP64()), Load(Param("y"), GP64()), Load(Param("x"), GP64()), Load(Param("bits"), GP64())
+	Label("loop")
+	var z []reg.VecVirtual
+	for at := 0; at < 64; at += s.bytes() {
+		v, r, low := s.load(Mem{Base: x, Disp: at}), s.words(Mem{Base: bits, Disp: at / 2}), s.vector()
+		VPSRLD(Imm(16), v, low)
+		nan := s.or(s.table.bits(0x40), low)
+		VPADDD(v, r, r)
+		VPSRLD(Imm(16), r, r)
+		z = append(z, s.blendNaN(v, r, nan))
+	}
+	if s.wide {
+		VPMOVDW(z[0], Mem{Base: y})
+	} else {
+		VPACKUSDW(z[1], z[0], z[0])
+		VPERMQ(Imm(0xd8), z[0], z[0])
+		VMOVUPS(z[0], Mem{Base: y})
+	}
+	ADDQ(Imm(64), x)
+	ADDQ(Imm(32), bits)
+	ADDQ(Imm(32), y)
+	SUBQ(Imm(16), n)
+	JNZ(LabelRef("loop"))
+	VZEROUPPER()
+	RET()
+}
+
 // erfinv writes the function √2 times erfinv32, except that products and sums are fused.
 // Weights are drawn once, for which AVX2 is fast enough.
 func (s lanes) erfinv() {

@@ -12,6 +12,11 @@ func avx512Threefry(n int, y *float32, k0 uint32, k1 uint32, hi uint32, lo uint3
 //go:noescape
 func avx512Uniform(n int, y *float32, x *float32, lo float32, span float32)
 
+// avx512RoundBrain is the upper halves of x plus 16 random bits each, or a quiet NaN, for n elements, a positive multiple of 16.
+//
+//go:noescape
+func avx512RoundBrain(n int, y *uint16, x *float32, bits *uint32)
+
 // avx2Threefry is the random bits of n counters from (hi, lo) upwards, which do not pass 2^32, under the key.
 //
 //go:noescape
@@ -26,3 +31,8 @@ func avx2Uniform(n int, y *float32, x *float32, lo float32, span float32)
 //
 //go:noescape
 func avx2Normal(n int, y *float32, x *float32)
+
+// avx2RoundBrain is the upper halves of x plus 16 random bits each, or a quiet NaN, for n elements, a positive multiple of 16.
+//
+//go:noescape
+func avx2RoundBrain(n int, y *uint16, x *float32, bits *uint32)

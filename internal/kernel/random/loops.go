@@ -17,6 +17,8 @@ type loops struct {
 	// numbers of uniform ones, see Normal.
 	uniform func(n int, y, x *float32, lo, span float32)
 	normal  func(n int, y, x *float32)
+	// round rounds n elements, a multiple of 16, to bf16 by as many halves of words, see RoundBrain.
+	round func(n int, y *uint16, x *float32, bits *uint32)
 }
 
 // selected returns the loops of the selected kind.

@@ -92,6 +92,7 @@ var alone = map[string]string{
 	"grouped_scaled_matmul": "a product with weights in DeepSeek's layout, which primitives compares with that of the decoded weights",
 	"affine_matmul":         "a product with weights in MLX's layout, which primitives compares with MLX's",
 	"grouped_affine_matmul": "a product with weights in MLX's layout, which primitives compares with that of the decoded weights",
+	"stochastic_round":      "JAX has no conversion that rounds at random; package random checks every choice of its bits",
 	"ep_copies":             "spreads pairs among copies of experts; primitives compares layers with copies with layers without",
 	"place_like":            "moves a value between ranks and computes nothing",
 	"sharding_constraint":   "moves a value between ranks and computes nothing",
