@@ -120,7 +120,7 @@ func (l *Loop) run(ctx, stop context.Context, r *Run, out *outputs, e *Ended) er
 			return err
 		}
 		if e.Stopped {
-			return l.Saves.save(ctx, n-1, r, out)
+			return l.Saves.save(ctx, n-1, e.Last.heldOut(), r, out)
 		}
 		d, err := l.step(ctx, n, r)
 		if err != nil {
@@ -146,7 +146,7 @@ func (l *Loop) run(ctx, stop context.Context, r *Run, out *outputs, e *Ended) er
 			}
 		}
 		if l.Saves.Every > 0 && (n%l.Saves.Every == 0 || n == l.Steps) {
-			if err := l.Saves.save(ctx, n, r, out); err != nil {
+			if err := l.Saves.save(ctx, n, d.heldOut(), r, out); err != nil {
 				return err
 			}
 		}
@@ -175,6 +175,14 @@ func (l *Loop) step(ctx context.Context, n int, r *Run) (*Done, error) {
 	d.Compute, d.Exchange, d.Waiting = r.spent()
 	d.Compute, d.Exchange, d.Waiting = d.Compute-compute, d.Exchange-exchange, d.Waiting-waiting
 	return d, nil
+}
+
+// heldOut returns the loss on held-out text, 0 if it was not measured, or is not finite.
+func (d *Done) heldOut() float64 {
+	if d == nil || math.IsNaN(d.HeldOut) || math.IsInf(d.HeldOut, 0) {
+		return 0
+	}
+	return d.HeldOut
 }
 
 // Read returns what a Loop reports of a step's results, by their names: loss, which must be there, norm, balance, demand and

@@ -197,6 +197,28 @@ func TestLoop(t *testing.T) {
 	}
 }
 
+// The checkpoint with the smallest loss on held-out text stays, of the steps that have both, wherever the run goes on.
+func TestLoopKeepsBest(t *testing.T) {
+	folder := t.TempDir()
+	for _, end := range []int{8, 12} {
+		l := newLearner(t, "", folder)
+		l.loop.Steps, l.loop.Every, l.loop.Saves.Every, l.loop.Saves.Folder.Keep, l.loop.Saves.Resume = end, 2, 2, 1, true
+		at, losses := 0, map[int][]float64{8: {3, 2, math.NaN(), 4}, 12: {2.5, 6}}[end]
+		l.loop.HeldOut = func(context.Context) (float64, error) { at++; return losses[at-1], nil }
+		_, err := l.loop.Begin(t.Context(), l.run, 1)
+		require.NoError(t, err)
+		_, err = l.loop.Run(t.Context(), t.Context(), l.run)
+		require.NoError(t, err)
+		steps, err := l.loop.Saves.Folder.Steps()
+		require.NoError(t, err)
+		require.Equal(t, []int{4, end}, steps)
+		best, loss, err := l.loop.Saves.Folder.Best()
+		require.NoError(t, err)
+		require.Equal(t, 4, best)
+		require.Equal(t, 2.0, loss)
+	}
+}
+
 // A run ends with the step whose loss is not finite, which is reported, and with an error of a hook, of a batch or of the
 // loop's own settings. The error is told before the picture is drawn.
 func TestLoopErrors(t *testing.T) {

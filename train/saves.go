@@ -16,7 +16,8 @@ type Saves struct {
 	Folder snapshot.Folder
 	// Every is after how many steps the loop saves. The last step and a stop leave a checkpoint, too. 0 saves nothing.
 	// Checkpoints are written beside the steps that follow, from a copy of the state; a process that writes keeps memory
-	// for its part of the copy.
+	// for its part of the copy. Beside the newest checkpoints the best one stays, of those steps after which the loop has both
+	// saved and measured the loss on held-out text: see snapshot.Folder.Best.
 	Every int
 	// Resume goes on from the newest checkpoint in Folder, if there is one.
 	Resume bool
@@ -127,12 +128,14 @@ func (s *Saves) changed(from *snapshot.Snapshot) (list []string, err error) {
 
 // save begins to write a checkpoint after a step, if checkpoints are asked for and the step has none. It is written beside
 // the steps that follow.
-func (s *Saves) save(ctx context.Context, step int, r *Run, out *outputs) error {
+//
+// loss is that on held-out text after the step, 0 if it was not measured.
+func (s *Saves) save(ctx context.Context, step int, loss float64, r *Run, out *outputs) error {
 	if s.Every == 0 || step == s.done {
 		return nil
 	}
 	// A resumed run continues the rows of metrics.csv.
-	if err := s.writer.Begin(ctx, snapshot.State{Step: step, Facts: s.Facts, Arrays: r.state, Sync: out.sync()}); err != nil {
+	if err := s.writer.Begin(ctx, snapshot.State{Step: step, Loss: loss, Facts: s.Facts, Arrays: r.state, Sync: out.sync()}); err != nil {
 		return err
 	}
 	s.done = step

@@ -77,7 +77,7 @@ func (o *Options) flags(f *flag.FlagSet) (mesh, order *string) {
 	f.IntVar(&o.Microbatches, "microbatches", 1, "`parts` into which a step cuts the batch, one after the other, so that it takes the memory of one; losses that balance experts are then those of a part")
 	f.IntVar(&o.Eval, "eval", 150, "steps between losses on held-out text; 0 for none")
 	f.IntVar(&o.SaveEvery, "save-every", 0, "`steps` between checkpoints in the folder checkpoints of -out, from which -resume goes on; the last step and an interrupt leave one, too; 0 for none")
-	f.IntVar(&o.Keep, "keep", 2, "the newest `checkpoints` stay")
+	f.IntVar(&o.Keep, "keep", 2, "the newest `checkpoints` stay, and the one with the smallest held-out loss of those that -save-every and -eval have in common")
 	f.BoolVar(&o.Resume, "resume", false, "go on from the newest checkpoint in -out, if there is one: the run ends with the bits of one that was not interrupted")
 	f.BoolVar(&o.Check, "check", false, "run one step on one rank and on the mesh, compare, and exit")
 	f.Func("kernels", "`name` of the kernels to use: portable (the reference), avx2, avx512, amx or neon; the best that the processor runs if not given", gomoe.UseKernels)

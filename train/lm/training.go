@@ -209,7 +209,14 @@ func (t *Training) summarize(e *train.Ended) error {
 	if h.Last.HeldOut != 0 {
 		say("loss %.4f on held-out text", h.Last.HeldOut)
 	}
-	return nil
+	if t.Loop.Saves.Every == 0 {
+		return nil
+	}
+	step, least, err := t.Loop.Saves.Folder.Best()
+	if err == nil && step >= 0 && step < h.Last.Index {
+		say("the best checkpoint is that of step %d, with a loss of %.4f on held-out text", step, least)
+	}
+	return err
 }
 
 // Describe returns, for example, "dp=2,ep=2, 4 ranks".

@@ -20,8 +20,8 @@ import (
 // without a file system in common, each keeps there what its ranks hold, and a snapshot counts when all have written.
 type Folder struct {
 	Path string
-	// Keep is how many snapshots stay, the newest; 0 means 2. While one is written there is
-	// one more.
+	// Keep is how many snapshots stay, the newest; 0 means 2. The best one stays, too, see Best. While one is written there
+	// is one more.
 	Keep int
 	// World is the job whose processes save together; nil means this process alone.
 	World *world.World
@@ -32,6 +32,9 @@ type Folder struct {
 // State is what a snapshot holds.
 type State struct {
 	Step int // how many steps are done
+	// Loss is that on text that the run does not learn, a finite number, by which the best snapshot is found. 0 says that it
+	// was not measured at this step.
+	Loss float64
 	// Facts are settings and positions by name. The snapshot keeps them as they are.
 	Facts  map[string]string
 	Arrays map[string]*runtime.Array // those that several ranks hold are written once
@@ -186,7 +189,29 @@ func (f Folder) Steps() ([]int, error) {
 	return steps, nil
 }
 
-// prune removes all snapshots but the newest.
+// Best returns the step whose snapshot has the smallest loss, the earliest of several, and that loss. step is -1 if there is
+// no snapshot of a step at which the loss was measured.
+func (f Folder) Best() (step int, loss float64, err error) {
+	steps, err := f.Steps()
+	if err != nil {
+		return -1, 0, err
+	}
+	step, loss = f.best(steps)
+	return step, loss, nil
+}
+
+func (f Folder) best(steps []int) (step int, loss float64) {
+	step = -1
+	for _, s := range steps {
+		m, err := readManifest(f.folder(s), manifestName)
+		if err == nil && m.Loss != 0 && (step < 0 || m.Loss < loss) { // who opens one that is damaged is told so
+			step, loss = s, m.Loss
+		}
+	}
+	return step, loss
+}
+
+// prune removes all snapshots but the newest and the best.
 func (f Folder) prune() error {
 	keep := f.Keep
 	if keep == 0 {
@@ -196,7 +221,14 @@ func (f Folder) prune() error {
 	if err != nil {
 		return err
 	}
-	for _, step := range steps[:max(0, len(steps)-keep)] {
+	if len(steps) <= keep {
+		return nil
+	}
+	best, _ := f.best(steps)
+	for _, step := range steps[:len(steps)-keep] {
+		if step == best {
+			continue
+		}
 		if err := remove(f.folder(step)); err != nil {
 			return err
 		}

@@ -30,6 +30,7 @@ type manifest struct {
 	Format string            `json:"format"`
 	Step   int               `json:"step"`
 	Facts  map[string]string `json:"facts"`
+	Loss   float64           `json:"loss,omitempty"`
 	Files  []file            `json:"files"`
 	Sum    string            `json:"sum"` // SHA-256 of the manifest with an empty Sum
 }
@@ -43,7 +44,7 @@ type file struct {
 
 // commit writes the manifest of a snapshot under a name, if its files are there and hold arrays of these types by name.
 func commit(dir, name string, files []file, s State, types map[string]graph.Type) error {
-	m := manifest{Format: format, Step: s.Step, Facts: s.Facts, Files: files}
+	m := manifest{Format: format, Step: s.Step, Facts: s.Facts, Loss: s.Loss, Files: files}
 	snap, err := open(dir, &m)
 	if err != nil {
 		return err

@@ -210,6 +210,34 @@ func TestKeep(t *testing.T) {
 	}
 }
 
+// The snapshot with the smallest loss stays beside the newest, until there is a better one. Steps without a loss are none.
+func TestKeepsBest(t *testing.T) {
+	folder := Folder{Path: t.TempDir(), Keep: 2}
+	arrays := put(t, openJob(t, "", nil))
+	for _, x := range []struct {
+		loss float64
+		want []int
+		best int
+	}{
+		{0, []int{1}, -1}, {3, []int{1, 2}, 2}, {2, []int{2, 3}, 3}, {2.5, []int{3, 4}, 3}, {0, []int{3, 4, 5}, 3}, {2, []int{3, 5, 6}, 3},
+		{2.1, []int{3, 6, 7}, 3}, {1, []int{7, 8}, 8}, {4, []int{8, 9}, 8}, {4, []int{8, 9, 10}, 8},
+	} {
+		step := x.want[len(x.want)-1]
+		require.NoError(t, folder.Save(t.Context(), State{Step: step, Loss: x.loss, Arrays: arrays}))
+		steps, err := folder.Steps()
+		require.NoError(t, err)
+		require.Equal(t, x.want, steps)
+		best, loss, err := folder.Best()
+		require.NoError(t, err)
+		require.Equal(t, x.best, best)
+		require.Equal(t, map[int]float64{-1: 0, 2: 3, 3: 2, 8: 1}[best], loss)
+	}
+	s, err := folder.Latest(t.Context()) // a run goes on from the newest
+	require.NoError(t, err)
+	require.Equal(t, 10, s.Step)
+	require.NoError(t, s.Close())
+}
+
 // A snapshot that cannot be saved is an error, is not there afterwards, and leaves the earlier ones.
 func TestSaveFails(t *testing.T) {
 	folder := Folder{Path: t.TempDir()}
