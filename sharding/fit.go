@@ -13,6 +13,9 @@ func FitMesh(s string, ranks int) (Mesh, error) {
 	if !free {
 		return ParseMesh(s)
 	}
+	if after != "" && after[0] != ',' && after[0] != ' ' || strings.Contains(after, "=*") || strings.Contains(before, " order") || strings.Contains(before, " blocks") {
+		return Mesh{}, fmt.Errorf("sharding: mesh %q: want * as the size of one axis and nothing else, such as dp=*,ep=2", s)
+	}
 	sized := func(n int) string { return before + "=" + strconv.Itoa(n) + after }
 	if ranks == 0 {
 		return ParseMesh(sized(1))

@@ -30,7 +30,11 @@ func TestFitMesh(t *testing.T) {
 	}{
 		{"dp=*,ep=2", 3, `sharding: mesh "dp=*,ep=2" of 3 ranks: the other axes have 2, want a multiple of that`},
 		{"dp=*,ep=4", 2, `sharding: mesh "dp=*,ep=4" of 2 ranks: the other axes have 4, want a multiple of that`},
-		{"dp=*,ep=*", 4, `sharding: mesh "dp=1,ep=*": "ep=*" is no axis, want name=size with a size of at least 1, such as dp=2,ep=4`},
+		{"dp=*,ep=*", 4, `sharding: mesh "dp=*,ep=*": want * as the size of one axis and nothing else, such as dp=*,ep=2`},
+		{"dp=*4", 0, `sharding: mesh "dp=*4": want * as the size of one axis and nothing else, such as dp=*,ep=2`},
+		{"dp=*/3-4", 2, `sharding: mesh "dp=*/3-4": want * as the size of one axis and nothing else, such as dp=*,ep=2`},
+		{"dp=2 order=*", 2, `sharding: mesh "dp=2 order=*": want * as the size of one axis and nothing else, such as dp=*,ep=2`},
+		{"dp=2 blocks=*", 2, `sharding: mesh "dp=2 blocks=*": want * as the size of one axis and nothing else, such as dp=*,ep=2`},
 		{"dp=*,ep=2 order=1,0", 4, `sharding: order [1 0] of the 4 ranks of a mesh, want each of 0 to 3 once`},
 	} {
 		_, err := sharding.FitMesh(c.text, c.ranks)
