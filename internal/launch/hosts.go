@@ -1,7 +1,10 @@
 package launch
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"os/exec"
 	"slices"
 	"strings"
@@ -62,11 +65,11 @@ func (j *job) most(hosts int) int {
 // misfit reports whether the ranks have said that they do not run on so many hosts.
 func (j *job) misfit() bool { return j.first != nil && j.first.status() == world.StatusMisfit }
 
-// ask returns the indices of the hosts that answer, and the names of the others.
+// ask returns the indices of the hosts that answer, and the names of the others with the reason.
 func (j *job) ask(ctx context.Context) (answers []int, silent []string) {
 	ctx, cancel := context.WithTimeout(ctx, answer)
 	defer cancel()
-	there := make([]bool, len(j.Hosts))
+	there, why := make([]bool, len(j.Hosts)), make([]string, len(j.Hosts))
 	var all sync.WaitGroup
 	for i, h := range j.Hosts {
 		if there[i] = here(h); there[i] {
@@ -76,14 +79,17 @@ func (j *job) ask(ctx context.Context) (answers []int, silent []string) {
 			command := append(slices.Clone(j.Shell), h.SSH, "exit 0")
 			cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 			cmd.WaitDelay = time.Second
-			there[i] = cmd.Run() == nil
+			var said bytes.Buffer
+			cmd.Stderr = &said
+			err := cmd.Run()
+			there[i], why[i] = err == nil, reason(ctx, err, said.String())
 		})
 	}
 	done := make(chan struct{})
 	go func() { defer close(done); all.Wait() }()
 	select {
 	case <-done:
-		if context.Cause(ctx) == context.Canceled {
+		if errors.Is(ctx.Err(), context.Canceled) {
 			j.stopped = syscall.SIGTERM
 		}
 	case j.stopped = <-j.Signals:
@@ -94,10 +100,24 @@ func (j *job) ask(ctx context.Context) (answers []int, silent []string) {
 		if there[i] {
 			answers = append(answers, i)
 		} else {
-			silent = append(silent, h.SSH)
+			silent = append(silent, fmt.Sprintf("%s (%s)", h.SSH, why[i]))
 		}
 	}
 	return answers, silent
+}
+
+// reason returns why the command that reaches a host has failed: the last line that it said, if there is one.
+func reason(ctx context.Context, err error, said string) string {
+	said = strings.TrimSpace(said)
+	switch {
+	case err == nil:
+		return ""
+	case said != "":
+		return said[strings.LastIndex(said, "\n")+1:]
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return fmt.Sprintf("nothing within %v", answer)
+	}
+	return err.Error()
 }
 
 // take leaves the hosts at these indices, with the devices between them.

@@ -58,8 +58,15 @@ func (j *job) once(ctx context.Context) (status int, err error) {
 		if err = j.prepare(ctx); err == nil {
 			status, err = j.run(ctx)
 		}
-	} else {
-		status = j.before
+	} else if status = j.before; j.stopped != nil {
+		before := "start"
+		if j.restart > 0 {
+			before = "restart"
+		}
+		j.err.say("gomoe launch: ended by %v before the %s", j.stopped, before)
+		if n, ok := j.stopped.(syscall.Signal); ok && status == 0 {
+			status = 128 + int(n) // nothing has run
+		}
 	}
 	if j.release(); err != nil {
 		j.hurry(drain)
@@ -91,7 +98,6 @@ func (j *job) pause(ctx context.Context) bool {
 	case <-ctx.Done():
 		j.stopped = syscall.SIGTERM
 	}
-	j.err.say("gomoe launch: ended by %v before the restart", j.stopped)
 	return false
 }
 
