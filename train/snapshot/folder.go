@@ -120,18 +120,21 @@ func (f Folder) begin(dir string) error {
 	if complete(dir) {
 		return fmt.Errorf("%s is there already; want a step that has no snapshot", dir)
 	}
+	entries, err := os.ReadDir(f.Path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), siteMark) {
+			continue
+		}
+		if err := os.Remove(filepath.Join(f.Path, e.Name())); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
 	_, broken, err := f.list()
 	if err != nil {
 		return err
-	}
-	marks, err := filepath.Glob(filepath.Join(f.Path, siteMark+"*"))
-	if err != nil {
-		return err
-	}
-	for _, mark := range marks {
-		if err := os.Remove(mark); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
 	}
 	for _, step := range broken {
 		if err := os.RemoveAll(f.folder(step)); err != nil {

@@ -16,6 +16,8 @@ type found struct {
 	Newest int               // the step of its newest snapshot; -1 for none
 	Sum    string            // of that one's manifest
 	Ready  map[string]string // steps of snapshots that were not completed here, with the sums of their manifests
+
+	files []file // of the newest snapshot
 }
 
 // Latest opens the newest snapshot, or returns nil if there is none. In a job of several processes
@@ -44,11 +46,7 @@ func (f Folder) Latest(ctx context.Context) (*Snapshot, error) {
 	err = f.all(ctx, func() (err error) {
 		dir := f.folder(newest)
 		if !complete(dir) { // the job ended when others had completed it
-			m, err := readManifest(dir, readyName)
-			if err == nil {
-				err = m.write(dir, manifestName)
-			}
-			if err != nil {
+			if err := conclude(dir); err != nil {
 				return fmt.Errorf("snapshot: %s: %w", dir, err)
 			}
 		}
@@ -75,7 +73,7 @@ func (f Folder) find() (*found, error) {
 		if err != nil {
 			return nil, damaged(dir, err)
 		}
-		mine.Sum = m.Sum
+		mine.Sum, mine.files = m.Sum, m.Files
 	}
 	for _, step := range broken {
 		if m, err := readManifest(f.folder(step), readyName); err == nil {
@@ -125,12 +123,8 @@ func (f Folder) agree(ctx context.Context, mine *found) (int, error) {
 	}
 	// Who has the newest says where its parts lie.
 	var where []byte
-	if all[first].Newest == mine.Newest && mine.Sum == sum {
-		m, err := readManifest(f.folder(newest), manifestName)
-		if err != nil {
-			return 0, err
-		}
-		where = []byte(places(m.Files))
+	if mine.Newest == newest && mine.Sum == sum {
+		where = []byte(places(mine.files))
 	}
 	texts, err = f.World.Gather(ctx, where)
 	if err != nil {

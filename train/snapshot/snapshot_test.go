@@ -238,6 +238,20 @@ func TestKeepsBest(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
+// A folder may have any name, and what a run that was killed has left in it goes.
+func TestOddFolder(t *testing.T) {
+	folder := Folder{Path: filepath.Join(t.TempDir(), "[run *")}
+	mark := filepath.Join(folder.Path, siteMark+"left")
+	require.NoError(t, os.MkdirAll(folder.Path, 0o755))
+	require.NoError(t, os.WriteFile(mark, nil, 0o644))
+	require.NoError(t, folder.Save(t.Context(), State{Step: 1, Arrays: put(t, openJob(t, "", nil))}))
+	require.NoFileExists(t, mark)
+	s, err := folder.Latest(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, s.Step)
+	require.NoError(t, s.Close())
+}
+
 // A snapshot that cannot be saved is an error, is not there afterwards, and leaves the earlier ones.
 func TestSaveFails(t *testing.T) {
 	folder := Folder{Path: t.TempDir()}
