@@ -74,6 +74,9 @@ func (l *Loop) Run(ctx, stop context.Context, r *Run) (*Ended, error) {
 	if err := l.check(r); err != nil {
 		return e, err
 	}
+	if err := l.Saves.Meet(ctx, r); err != nil {
+		return e, err
+	}
 	first, err := r.first()
 	if err != nil {
 		return e, err

@@ -219,6 +219,18 @@ func TestLoopKeepsBest(t *testing.T) {
 	}
 }
 
+// A run that has its state from elsewhere saves, too.
+func TestLoopSavesWithoutBegin(t *testing.T) {
+	ctx := context.Background()
+	l := newLearner(t, "ep=2", t.TempDir())
+	require.NoError(t, l.run.Init(1))
+	_, err := l.loop.Run(ctx, ctx, l.run)
+	require.NoError(t, err)
+	steps, err := l.loop.Saves.Folder.Steps()
+	require.NoError(t, err)
+	require.Equal(t, []int{8, 12}, steps)
+}
+
 // A run ends with the step whose loss is not finite, which is reported, and with an error of a hook, of a batch or of the
 // loop's own settings. The error is told before the picture is drawn.
 func TestLoopErrors(t *testing.T) {

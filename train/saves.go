@@ -51,7 +51,7 @@ func (s *Saves) Earlier() error {
 	return err
 }
 
-// Meet finds out which processes see the same folder. Begin does it where a program has not: one that
+// Meet finds out which processes see the same folder. Loop.Run does it where a program has not: one that
 // wants Run.Memory or Apart before. In a job of several processes all of them call it.
 func (s *Saves) Meet(ctx context.Context, r *Run) error {
 	s.Folder.World = r.world.World
@@ -83,9 +83,6 @@ func (l *Loop) Begin(ctx context.Context, r *Run, seed uint64) (b Begun, err err
 	s := &l.Saves
 	s.done, s.Folder.World = 0, r.world.World
 	if err := s.Earlier(); err != nil {
-		return b, err
-	}
-	if err := s.Meet(ctx, r); err != nil {
 		return b, err
 	}
 	if !s.Resume || s.Folder.Path == "" {
