@@ -1,6 +1,7 @@
 package models
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 	"strconv"
@@ -101,6 +102,18 @@ func TestLoan(t *testing.T) {
 		if lent[false] < 10 || (lent[true] > 5) != test.experts || (slabs > 0) != test.slabs {
 			t.Errorf("%s: %d parts of experts are lent, %d expert by expert, and %d others", test.name, lent[true], slabs, lent[false])
 		}
+	}
+}
+
+// Of a matrix whose rows lie apart a part has its columns of each, of weights in blocks whole blocks.
+func TestSlabsOfRows(t *testing.T) {
+	for _, d := range []graph.DType{graph.F32, graph.Q4_0} {
+		whole, box := graph.T(d, 2, 128), graph.T(d, 2, 64)
+		rows := [][]byte{bytes.Repeat([]byte{1}, int(whole.Bytes())/2), bytes.Repeat([]byte{2}, int(whole.Bytes())/2)}
+		rows[1][len(rows[1])/2] = 3 // where the second half begins
+		w := &Weight{Type: whole, slab: func(i int) []byte { return rows[i] }}
+		got := w.slabs(runtime.Part{Whole: whole, Start: []int{0, 64}, Array: array.Outline(box)})
+		require.Equal(t, [][]byte{rows[0][len(rows[0])/2:], rows[1][len(rows[1])/2:]}, got, d)
 	}
 }
 

@@ -198,8 +198,8 @@ func (w *Weight) slabs(p runtime.Part) [][]byte {
 	list := make([][]byte, p.Type.Shape[0])
 	for i := range list {
 		all := w.slab(p.Start[0] + i)
-		row := len(all) / p.Whole.Shape[1]
-		list[i] = all[p.Start[1]*row:][:p.Type.Shape[1]*row]
+		to := func(row int) int { return row * len(all) / p.Whole.Shape[1] } // of two dimensions, a row is an element
+		list[i] = all[to(p.Start[1]):to(p.Start[1]+p.Type.Shape[1])]
 	}
 	return list
 }
