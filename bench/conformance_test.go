@@ -59,7 +59,7 @@ func TestPeerSides(t *testing.T) {
 	require.NoError(t, unpack(dir))
 	c := func(t *testing.T) *exec.Cmd {
 		if _, err := exec.LookPath("cc"); err != nil {
-			t.Skip("needs a C compiler")
+			t.Skip("no C compiler, cc (Debian: apt-get install gcc)")
 		}
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "test.c"), []byte(cPeer), 0o644))
 		exe, err := compile(dir, "test", "test.c", library{})
@@ -71,7 +71,7 @@ func TestPeerSides(t *testing.T) {
 		cmd, err := python(dir, "test.py", "json", 3)
 		var missing *notInstalled
 		if errors.As(err, &missing) {
-			t.Skip("needs Python with numpy")
+			t.Skipf("no Python with numpy: %v", err)
 		}
 		require.NoError(t, err)
 		return cmd

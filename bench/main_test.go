@@ -70,7 +70,7 @@ func TestWorkloads(t *testing.T) {
 // A peer that is not installed does not end the run: its rows say what to do.
 func TestNotInstalled(t *testing.T) {
 	if testing.Short() {
-		t.Skip("runs a workload")
+		t.Skip("runs a workload, and -short wants none")
 	}
 	t.Setenv("BENCH_PYTHON", filepath.Join(t.TempDir(), "no-python"))
 	dir := t.TempDir()
@@ -87,7 +87,7 @@ func TestNotInstalled(t *testing.T) {
 // A library that is missing is told apart from a program that does not compile.
 func TestMissingLibrary(t *testing.T) {
 	if _, err := exec.LookPath("cc"); err != nil {
-		t.Skip("needs a C compiler")
+		t.Skip("no C compiler, cc (Debian: apt-get install gcc)")
 	}
 	dir := t.TempDir()
 	write := func(name, src string) { require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(src), 0o644)) }

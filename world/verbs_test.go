@@ -36,7 +36,7 @@ const (
 func verbs(t *testing.T) (env string, live func() int) {
 	t.Helper()
 	if _, err := exec.LookPath("cc"); err != nil {
-		t.Skip("no C compiler, cc, to build the stand-in for librdma with")
+		t.Skip("no C compiler, cc, to build the stand-in for librdma with (Debian: apt-get install gcc)")
 	}
 	library := filepath.Join(t.TempDir(), "standin.so")
 	require.NoError(t, rdmatest.Build(library))

@@ -296,7 +296,7 @@ func TestRunAllocates(t *testing.T) {
 // The same with the kernels that are plain Go.
 func TestStepAllocatesPortable(t *testing.T) {
 	if os.Getenv("GOMOE_KERNELS") != "" {
-		t.Skip("GOMOE_KERNELS is set, and this test sets it")
+		t.Skip("GOMOE_KERNELS is set, and this test sets it: run it without")
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^TestStepAllocates$/.*/.*/aswritten=false/threads=2")
 	cmd.Env = append(os.Environ(), "GOMOE_KERNELS=portable")

@@ -23,7 +23,7 @@ func needsEmulated(t *testing.T) {
 	t.Helper()
 	d, err := gomoe.OpenDevice(t.Context(), "metal-emulated")
 	if errors.Is(err, metal.ErrNoCompiler) {
-		t.Skip(err)
+		t.Skipf("no emulated GPU: %v", err)
 	}
 	require.NoError(t, err)
 	require.NoError(t, d.Close())

@@ -102,7 +102,7 @@ func launched(t *testing.T, command string, env ...string) {
 	words := strings.Fields(command)
 	path, err := exec.LookPath(words[0])
 	if err != nil {
-		t.Skipf("%s is not installed", words[0])
+		t.Skipf("no %s (Debian: apt-get install openmpi-bin)", words[0])
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

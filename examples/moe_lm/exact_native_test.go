@@ -34,7 +34,7 @@ func TestExactOverLibraries(t *testing.T) {
 	for transport, mesh := range map[string]string{"verbs": "ep=2", "jaccl": "dp=2"} {
 		t.Run(transport, func(t *testing.T) {
 			if _, err := exec.LookPath("cc"); err != nil {
-				t.Skip("no C compiler, cc, to build the stand-in for librdma with")
+				t.Skip("no C compiler, cc, to build the stand-in for librdma with (Debian: apt-get install gcc)")
 			}
 			require.NoError(t, rdmatest.Build(library))
 			args, out := tiny(t, append(base, "-mesh", mesh, "-transport", transport)...)

@@ -38,7 +38,7 @@ var buildStandin = sync.OnceValues(func() (string, error) {
 func newWires(t *testing.T) *wires {
 	t.Helper()
 	if _, err := exec.LookPath("cc"); err != nil {
-		t.Skip("no C compiler, cc, to build the stand-in for libibverbs with")
+		t.Skip("no C compiler, cc, to build the stand-in for libibverbs with (Debian: apt-get install gcc)")
 	}
 	lib, err := buildStandin()
 	require.NoError(t, err)
@@ -77,7 +77,7 @@ func (w *wires) Cut(t *testing.T, rank int) {
 func mpirun(t *testing.T, net *fleet.Network) []string {
 	t.Helper()
 	if _, err := exec.LookPath("mpirun"); err != nil {
-		t.Skip("mpirun is missing: apt install openmpi-bin")
+		t.Skip("no mpirun (Debian: apt-get install openmpi-bin)")
 	}
 	if net == nil {
 		return []string{"mpirun", "--oversubscribe", "-n", fmt.Sprint(ranks)}

@@ -94,7 +94,7 @@ func TestABI(t *testing.T) {
 func TestNoMPI(t *testing.T) {
 	lib, err := dynlib.Open("libm.so.6")
 	if err != nil {
-		t.Skipf("no libm.so.6: %v", err)
+		t.Skipf("no libm.so.6, which glibc has: run under a Linux of glibc: %v", err)
 	}
 	if err := new(library).bind("libm.so.6", lib); err == nil || !strings.Contains(err.Error(), "it is no MPI 3: no ") || !strings.Contains(err.Error(), "MPI_Testsome") {
 		t.Errorf("%v, want what libm lacks", err)
@@ -106,7 +106,7 @@ func TestSignals(t *testing.T) {
 	before := handlers()
 	set, err := dynlib.C("signal")
 	if err != nil {
-		t.Skipf("nothing is bound here: %v", err)
+		t.Skipf("no function signal of a C library, which glibc has: run under a Linux of glibc: %v", err)
 	}
 	const ignore = 1                    // SIG_IGN
 	for _, sig := range []int{10, 12} { // nobody sends them here

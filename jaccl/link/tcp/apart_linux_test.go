@@ -19,7 +19,7 @@ func TestLeave(t *testing.T) {
 	require.NoError(t, unix.SchedGetaffinity(0, &all))
 	defer unix.SchedSetaffinity(0, &all)
 	if all.Count() < 2 {
-		t.Skip("one core, want two to go from one to the other")
+		t.Skip("one core, want two to go from one to the other: run it on a machine, or in a container, with more")
 	}
 	var one unix.CPUSet
 	one.Set(current())

@@ -22,7 +22,7 @@ const defaults = "nic=0,mlx=0,devices=64,qps=10,mrs=100,silent=0,gid=1,active=1,
 func Standin(t testing.TB, play string) string {
 	t.Helper()
 	if _, err := exec.LookPath("cc"); err != nil {
-		t.Skip("no C compiler, cc, to build the stand-in for librdma with")
+		t.Skip("no C compiler, cc, to build the stand-in for librdma with (Debian: apt-get install gcc)")
 	}
 	s, err := shared()
 	require.NoError(t, err)

@@ -14,7 +14,7 @@ import (
 )
 
 // ErrNoCompiler is wrapped by the error of [Find] when there is no usable clang.
-var ErrNoCompiler = errors.New("emu: no clang 17 or newer; install clang-19, or name one in GOMOE_CLANG")
+var ErrNoCompiler = errors.New("emu: no clang 17 or newer; install one (Debian: apt-get install clang-19), or name it in GOMOE_CLANG")
 
 // Compiler is a clang. It is safe for concurrent use.
 type Compiler struct {
