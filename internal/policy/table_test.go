@@ -36,6 +36,7 @@ func imports() map[string][]string {
 		"internal/pages":             {},
 		"internal/testing/advised":   {},
 		"internal/testing/amx":       {},
+		"internal/testing/cutoff":    {},
 		"internal/reduce":            {"graph", "array", "internal/kernel/vector"},
 		"internal/dynlib":            {},
 		"quant":                      {"graph"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"runtime"
 	"slices"
 	"sync"
@@ -55,25 +56,30 @@ type suite struct {
 // Close allows.
 func (s suite) start(t *testing.T, n int) []jaccl.Communicator {
 	t.Helper()
-	comms := s.open(t, n)
-	require.Len(t, comms, n)
+	return closedTwice(t, s.open(t, n), n)
+}
+
+// closedTwice closes every one of n ranks at the end of the test, and once more.
+func closedTwice[C io.Closer](t *testing.T, ranks []C, n int) []C {
+	t.Helper()
+	require.Len(t, ranks, n)
 	t.Cleanup(func() {
 		for range 2 {
-			for i, c := range comms {
+			for i, c := range ranks {
 				if err := c.Close(); err != nil {
-					t.Errorf("close of rank %d: %v", i, err)
+					t.Errorf("close of %T of rank %d: %v", c, i, err)
 				}
 			}
 		}
 	})
-	return comms
+	return ranks
 }
 
 // each runs f for all ranks at the same time and returns the errors by rank.
-func each(comms []jaccl.Communicator, f func(c jaccl.Communicator) error) []error {
-	errs := make([]error, len(comms))
+func each[C any](ranks []C, f func(C) error) []error {
+	errs := make([]error, len(ranks))
 	var wg sync.WaitGroup
-	for i, c := range comms {
+	for i, c := range ranks {
 		wg.Go(func() { errs[i] = f(c) })
 	}
 	wg.Wait()

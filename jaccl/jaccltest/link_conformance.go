@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
@@ -45,36 +43,14 @@ const patience = 20 * time.Second
 
 func (s linkSuite) start(t *testing.T, n int) []link.Link {
 	t.Helper()
-	links := s.open(t, n)
-	require.Len(t, links, n)
-	t.Cleanup(func() {
-		for range 2 {
-			for i, l := range links {
-				if err := l.Close(); err != nil {
-					t.Errorf("close of the link of rank %d: %v", i, err)
-				}
-			}
-		}
-	})
-	return links
-}
-
-// eachLink runs f for all ranks at the same time and returns the errors by rank.
-func eachLink(links []link.Link, f func(l link.Link) error) []error {
-	errs := make([]error, len(links))
-	var wg sync.WaitGroup
-	for i, l := range links {
-		wg.Go(func() { errs[i] = f(l) })
-	}
-	wg.Wait()
-	return errs
+	return closedTwice(t, s.open(t, n), n)
 }
 
 func (s linkSuite) all(t *testing.T, n int, f func(ctx context.Context, l link.Link) error) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(background())
 	defer cancel(nil)
-	for rank, err := range eachLink(s.start(t, n), func(l link.Link) error {
+	for rank, err := range each(s.start(t, n), func(l link.Link) error {
 		err := f(ctx, l)
 		if err != nil {
 			cancel(err)
@@ -147,7 +123,7 @@ func (s linkSuite) refuse(t *testing.T) {
 	ctx, cancel := context.WithTimeout(background(), patience)
 	defer cancel()
 	var late sync.Once
-	errs := eachLink(s.start(t, 3), func(l link.Link) error {
+	errs := each(s.start(t, 3), func(l link.Link) error {
 		x := link.Exchange{Peers: others(l), Head: []byte("head"), Heads: func([][]byte) error { return refusal }}
 		var got [][]byte
 		for range x.Peers {

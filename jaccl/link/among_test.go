@@ -29,7 +29,7 @@ func thirds(rank, n int) []int {
 // parted returns links of n ranks. Each third of the ranks has a link of its own, among
 // the ranks of the third.
 func parted(t testing.TB, n int) []link.Link {
-	between, near := jaccltest.Links(n), make([]link.Link, n)
+	near := make([]link.Link, n)
 	for first := range min(3, n) {
 		ranks := thirds(first, n)
 		for i, l := range jaccltest.Links(len(ranks)) {
@@ -38,27 +38,7 @@ func parted(t testing.TB, n int) []link.Link {
 			require.NoError(t, err)
 		}
 	}
-	links := make([]link.Link, n)
-	for rank := range links {
-		of := make([]link.Link, n)
-		for peer := range of {
-			switch {
-			case peer == rank:
-			case peer%3 == rank%3:
-				of[peer] = near[rank]
-			default:
-				of[peer] = between[rank]
-			}
-		}
-		var err error
-		links[rank], err = link.Mix(of...)
-		require.NoError(t, err)
-		t.Cleanup(func() { // the mix does not own links that no pair uses
-			near[rank].Close()
-			between[rank].Close()
-		})
-	}
-	return links
+	return mixedOf(t, near)
 }
 
 func TestAmongLink(t *testing.T) {

@@ -2,38 +2,12 @@ package meet
 
 import (
 	"context"
-	"errors"
-	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
+
+	"github.com/gomoe/gomoe/internal/testing/cutoff"
 )
 
-// early is a context whose deadline passes before it ends: at the 8th question for the
-// deadline it has passed, at the 14th the context ends.
-type early struct {
-	context.Context
-	asked *atomic.Int64
-	end   context.CancelCauseFunc
-}
-
-func (c early) Deadline() (time.Time, bool) {
-	switch n := c.asked.Add(1); {
-	case n < 8:
-		return time.Now().Add(time.Minute), true
-	case n == 14:
-		c.end(errors.New("it is over"))
-	}
-	return time.Unix(1, 0), true
-}
-
-// A dialer that sees the deadline before the context ends does not hide why there was no
-// connection.
 func TestCutOff(t *testing.T) {
-	ctx, cancel := context.WithCancelCause(t.Context())
 	o := options(t, 2)[1]
-	_, err := Join(early{ctx, new(atomic.Int64), cancel}, o)
-	if err == nil || !strings.Contains(err.Error(), "refused") || !strings.Contains(err.Error(), "it is over") || strings.Contains(err.Error(), "timeout") {
-		t.Errorf("%v, want that the connection was refused, until it is over", err)
-	}
+	cutoff.Check(t, func(ctx context.Context) error { _, err := Join(ctx, o); return err })
 }
