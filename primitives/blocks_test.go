@@ -200,17 +200,8 @@ func TestBlocksPlacements(t *testing.T) {
 			p, err := gomoe.Parse("blocks", src)
 			require.NoError(t, err, src)
 			in := blockInputs(p, uint64(i))
-			programs := []*graph.Program{p}
-			if len(floatInputs(p)) > 0 {
-				pull, err := vjp.Pullback(p)
-				require.NoError(t, err)
-				for k, v := range pull.In[len(p.In):] {
-					in[v.Name] = uniform(-1, 1)(rand.New(rand.NewPCG(uint64(k), 3)), v.Type)
-				}
-				programs = append(programs, pull)
-			}
 			accepted := 0
-			for _, q := range programs {
+			for _, q := range withPullback(t, p, in) {
 				accepted += placedAlike(t, q, in)
 			}
 			if one := p.In[0].Type.Shape[0] == 1; accepted == 0 && hasEven(p) && !one {

@@ -119,18 +119,9 @@ func (g GroupedOuterOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error
 // groupedOuter returns the kernel. It writes zeros for experts without rows.
 func groupedOuter[T float](align int) exec.Kernel {
 	return func(a *exec.Args) error {
-		x, y, w := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
-		h, f := a.In[0].Type.Shape[1], a.In[1].Type.Shape[1]
-		if h == 0 || f == 0 {
-			return nil
+		if p, n, grain := expertProductsOf[T](a, align); n > 0 {
+			exec.Share(a, n, grain, expertOuters[T]{p})
 		}
-		z := zones{data[int32](a.In[2]), align, h}
-		for e, n := range z.counts {
-			if n == 0 && a.Dry() == nil {
-				clear(w[e*h*f : (e+1)*h*f])
-			}
-		}
-		exec.Share(a, total(a.In[2])*h, 1+dotGrain/f, expertOuters[T]{expertProducts[T]{exec.Taking{}, a.Dry(), z, x, y, w, h, f}})
 		return nil
 	}
 }
@@ -142,6 +133,22 @@ type expertProducts[E any] struct {
 	zones
 	x, y, w []E
 	h, f    int
+}
+
+// expertProductsOf returns the products of a's arguments x, y and the rows of each expert, and into how many
+// pieces they may be cut, of which grain are worth a goroutine. It writes zeros for experts without rows.
+func expertProductsOf[E gemm.Number](a *exec.Args, align int) (p expertProducts[E], pieces, grain int) {
+	h, f := a.In[0].Type.Shape[1], a.In[1].Type.Shape[1]
+	if h == 0 || f == 0 {
+		return p, 0, 1
+	}
+	p = expertProducts[E]{exec.Taking{}, a.Dry(), zones{data[int32](a.In[2]), align, h}, data[E](a.In[0]), data[E](a.In[1]), data[E](a.Out[0]), h, f}
+	for e, n := range p.counts {
+		if n == 0 && a.Dry() == nil {
+			clear(p.w[e*h*f : (e+1)*h*f])
+		}
+	}
+	return p, total(a.In[2]) * h, 1 + dotGrain/f
 }
 
 type expertOuters[T float] struct{ expertProducts[T] }

@@ -61,18 +61,9 @@ func orHalf(bf16, f16, others exec.Kernel) exec.Kernel {
 // groupedOuterHalf is groupedOuter for 16-bit types.
 func groupedOuterHalf[E gemm.Half](align int) exec.Kernel {
 	return func(a *exec.Args) error {
-		x, y, w := data[E](a.In[0]), data[E](a.In[1]), data[E](a.Out[0])
-		h, f := a.In[0].Type.Shape[1], a.In[1].Type.Shape[1]
-		if h == 0 || f == 0 {
-			return nil
+		if p, n, grain := expertProductsOf[E](a, align); n > 0 {
+			exec.Share(a, n, grain, expertOutersHalf[E]{p})
 		}
-		z := zones{data[int32](a.In[2]), align, h}
-		for e, n := range z.counts {
-			if n == 0 && a.Dry() == nil {
-				clear(w[e*h*f : (e+1)*h*f])
-			}
-		}
-		exec.Share(a, total(a.In[2])*h, 1+dotGrain/f, expertOutersHalf[E]{expertProducts[E]{exec.Taking{}, a.Dry(), z, x, y, w, h, f}})
 		return nil
 	}
 }

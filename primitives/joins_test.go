@@ -2,10 +2,8 @@ package primitives_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -170,13 +168,5 @@ func checkJoins(t *testing.T, a *sharding.Assignment, path string) {
 		require.NoError(t, err)
 		b.WriteString(sources.ReplaceAllString(plan.String(), "") + "\n")
 	}
-	if f := flag.Lookup("update"); f != nil && f.Value.String() == "true" {
-		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		require.NoError(t, os.WriteFile(path, []byte(b.String()), 0o644))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err)
-	if b.String() != string(want) {
-		t.Errorf("got\n%s\nwant as in %s\n%s", b.String(), path, want)
-	}
+	goldenText(t, path, b.String())
 }

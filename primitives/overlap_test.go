@@ -2,10 +2,8 @@ package primitives_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -112,14 +110,5 @@ func TestOverlapGolden(t *testing.T) {
 		require.NoError(t, err)
 		b.WriteString(sources.ReplaceAllString(plan.String(), "") + "\n")
 	}
-	path := filepath.Join("testdata", "overlap", "backward_collectives.golden")
-	if f := flag.Lookup("update"); f != nil && f.Value.String() == "true" {
-		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		require.NoError(t, os.WriteFile(path, []byte(b.String()), 0o644))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err)
-	if b.String() != string(want) {
-		t.Errorf("got\n%s\nwant as in %s\n%s", b.String(), path, want)
-	}
+	goldenText(t, filepath.Join("testdata", "overlap", "backward_collectives.golden"), b.String())
 }

@@ -181,18 +181,9 @@ func (w *groupedPartProducts) Piece(lo, hi int) {
 // outerParts is groupedOuter for f32 in parts.
 func outerParts(align int, precision string) exec.Kernel {
 	return func(a *exec.Args) error {
-		h, f := a.In[0].Type.Shape[1], a.In[1].Type.Shape[1]
-		if h == 0 || f == 0 {
-			return nil
+		if p, n, grain := expertProductsOf[float32](a, align); n > 0 {
+			exec.Share(a, n, grain, expertPartOuters{p, partsOf(a, precision, a.In[0]), partsOf(a, precision, a.In[1])})
 		}
-		w, z := data[float32](a.Out[0]), zones{data[int32](a.In[2]), align, h}
-		for e, n := range z.counts {
-			if n == 0 && a.Dry() == nil {
-				clear(w[e*h*f : (e+1)*h*f])
-			}
-		}
-		x, y := partsOf(a, precision, a.In[0]), partsOf(a, precision, a.In[1])
-		exec.Share(a, total(a.In[2])*h, 1+dotGrain/f, expertPartOuters{expertProducts[float32]{exec.Taking{}, a.Dry(), z, nil, nil, w, h, f}, x, y})
 		return nil
 	}
 }

@@ -339,24 +339,29 @@ func TestElementTypes(t *testing.T) {
 	})
 }
 
+// withPullback returns p and, if it has inputs of floats, its pullback, whose other inputs it adds to in.
+func withPullback(t *testing.T, p *graph.Program, in map[string]array.Array) []*graph.Program {
+	t.Helper()
+	if len(floatInputs(p)) == 0 {
+		return []*graph.Program{p}
+	}
+	pull, err := vjp.Pullback(p)
+	require.NoError(t, err)
+	for k, v := range pull.In[len(p.In):] {
+		in[v.Name] = uniform(-1, 1)(rand.New(rand.NewPCG(uint64(k), 3)), v.Type)
+	}
+	return []*graph.Program{p, pull}
+}
+
 // TestPlacements runs every program, and its derivative, on every placement of
 // its inputs on 1-D and 2-D meshes that the rules accept, and compares with one
 // rank: bit for bit, unless the row or the derivative sums over a split axis.
 func TestPlacements(t *testing.T) {
 	ctx := context.Background()
 	eachProgram(t, func(t *testing.T, r row, i int, p *graph.Program) {
-		programs := []*graph.Program{p}
 		in := r.inputs(p, uint64(i))
-		if len(floatInputs(p)) > 0 {
-			pull, err := vjp.Pullback(p)
-			require.NoError(t, err)
-			for k, v := range pull.In[len(p.In):] {
-				in[v.Name] = uniform(-1, 1)(rand.New(rand.NewPCG(uint64(k), 3)), v.Type)
-			}
-			programs = append(programs, pull)
-		}
 		accepted := 0
-		for n, q := range programs {
+		for n, q := range withPullback(t, p, in) {
 			args := map[string]array.Array{}
 			for _, v := range q.In {
 				args[v.Name] = in[v.Name]

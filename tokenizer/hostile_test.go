@@ -100,6 +100,20 @@ func TestSlowPattern(t *testing.T) {
 	require.ErrorContains(t, err, "the pattern takes too many steps on this text")
 }
 
+// encoded checks that the ids of a text are those of tokens, and that a stream has the text of all of them.
+func encoded(t *testing.T, tok *Tokenizer, text string) {
+	ids, err := tok.Encode(text, Options{})
+	if err != nil {
+		return
+	}
+	for _, id := range ids {
+		if _, ok := tok.Text(id); !ok {
+			t.Fatalf("id %d, which no token has", id)
+		}
+	}
+	streamed(t, tok, ids)
+}
+
 func FuzzParse(f *testing.F) {
 	for _, file := range fixtures(f, "tokenizers.zip") {
 		if len(file) < 60_000 {
@@ -114,16 +128,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		ids, err := tok.Encode(text, Options{})
-		if err != nil {
-			return
-		}
-		for _, id := range ids {
-			if _, ok := tok.Text(id); !ok {
-				t.Fatalf("id %d, which no token has", id)
-			}
-		}
-		streamed(t, tok, ids)
+		encoded(t, tok, text)
 	})
 }
 

@@ -210,20 +210,26 @@ func (n *tally) pullbacks(t *testing.T, seed uint64) {
 
 // refusedBack reports whether q is accepted and its pullback refused with text.
 func refusedBack(q *graph.Program, c tried, whole bool, text string) bool {
+	pull, b, ok := pulled(q, c, whole)
+	if !ok {
+		return false
+	}
+	_, err := gomoe.Compile(pull, b.config())
+	return err != nil && strings.Contains(err.Error(), text)
+}
+
+// pulled returns q's pullback and how it is placed, if q is accepted.
+func pulled(q *graph.Program, c tried, whole bool) (pull *graph.Program, b tried, ok bool) {
 	c = c.of(q)
 	if _, err := gomoe.Compile(q, c.config()); err != nil {
-		return false
+		return nil, b, false
 	}
 	pull, err := vjp.Pullback(q)
 	if err != nil {
-		return false
+		return nil, b, false
 	}
-	b, err := back(q, pull, c, whole)
-	if err != nil {
-		return false
-	}
-	_, err = gomoe.Compile(pull, b.config())
-	return err != nil && strings.Contains(err.Error(), text)
+	b, err = back(q, pull, c, whole)
+	return pull, b, err == nil
 }
 
 // of returns c for a program with fewer inputs.
@@ -239,19 +245,11 @@ func (c tried) of(q *graph.Program) tried {
 
 // wrongBack reports whether q's pullback fails or differs from one rank's.
 func wrongBack(p Program, q *graph.Program, c tried, whole bool) bool {
-	c = c.of(q)
-	if _, err := gomoe.Compile(q, c.config()); err != nil {
+	pull, b, ok := pulled(q, c, whole)
+	if !ok {
 		return false
 	}
-	pull, err := vjp.Pullback(q)
-	if err != nil {
-		return false
-	}
-	b, err := back(q, pull, c, whole)
-	if err != nil {
-		return false
-	}
-	if _, err = gomoe.Compile(pull, b.config()); err != nil {
+	if _, err := gomoe.Compile(pull, b.config()); err != nil {
 		return false
 	}
 	in := p.Inputs(pull, 1)
