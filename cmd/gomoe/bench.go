@@ -20,19 +20,12 @@ import (
 
 func (t *tool) benchCommand() *ffcli.Command {
 	fs := t.flags("bench")
-	c := &ffcli.Command{
+	return group(&ffcli.Command{
 		Name: "bench", ShortUsage: "gomoe bench collectives | kernels [flags]", FlagSet: fs,
 		ShortHelp:   "Measure this machine.",
 		LongHelp:    "collectives times what ranks exchange: every operation, by size, over every transport.\nkernels times what an Apple GPU computes, beside the host, and compares the results.",
 		Subcommands: []*ffcli.Command{t.collectivesCommand(), t.benchKernelsCommand()},
-	}
-	c.Exec = func(_ context.Context, args []string) error {
-		if len(args) == 0 {
-			return usagef("no subcommand, want collectives or kernels")
-		}
-		return usagef("there is no subcommand %q, want collectives or kernels", args[0])
-	}
-	return c
+	})
 }
 
 // collectives is one use of gomoe bench collectives.

@@ -216,6 +216,18 @@ func operands(fs *flag.FlagSet, args []string) ([]string, error) {
 	return out, nil
 }
 
+// onePath is operands for commands that take one path, of what want says.
+func onePath(fs *flag.FlagSet, args []string, want string) (string, error) {
+	paths, err := operands(fs, args)
+	if err == nil && len(paths) != 1 {
+		err = usagef("%d paths %q, want one: %s", len(paths), paths, want)
+	}
+	if err != nil {
+		return "", err
+	}
+	return paths[0], nil
+}
+
 // operand is operands for commands that take one file.
 func operand(fs *flag.FlagSet, args []string) (string, error) {
 	files, err := operands(fs, args)

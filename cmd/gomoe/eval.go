@@ -43,14 +43,11 @@ func (t *tool) evalCommand() *ffcli.Command {
 			"mean of -log(p) over all predicted tokens, and the perplexity e to it. It is the same number on every mesh without tp,\n" +
 			"but for -exchange sum, with which it is close.",
 		Exec: func(ctx context.Context, args []string) error {
-			paths, err := operands(fs, args)
+			path, err := onePath(fs, args, "the folder of a model, or a GGUF file")
 			if err != nil {
 				return err
 			}
-			if len(paths) != 1 {
-				return usagef("%d paths %q, want one: the folder of a model, or a GGUF file", len(paths), paths)
-			}
-			e.path = paths[0]
+			e.path = path
 			return e.run(ctx)
 		},
 	}

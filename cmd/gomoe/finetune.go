@@ -34,14 +34,11 @@ func (t *tool) finetuneCommand() *ffcli.Command {
 			"training.png and, with -save-every, checkpoints; with -all a folder named model with the model. -merge writes the model\n" +
 			"with the adapter added to its weights. Ctrl-C completes the step and saves; a second one ends at once.",
 		Exec: func(ctx context.Context, args []string) error {
-			paths, err := operands(fs, args)
+			path, err := onePath(fs, args, "the folder of a model, or a GGUF file")
 			if err != nil {
 				return err
 			}
-			if len(paths) != 1 {
-				return usagef("%d paths %q, want one: the folder of a model, or a GGUF file", len(paths), paths)
-			}
-			f.path = paths[0]
+			f.path = path
 			return f.run(ctx)
 		},
 	}

@@ -30,18 +30,15 @@ func (t *tool) inspectCommand() *ffcli.Command {
 			"headers: no weight is loaded. The files are checked: lengths, overlaps, gaps, names that are there twice,\n" +
 			"and tensors that an index misses.",
 		Exec: func(_ context.Context, args []string) error {
-			paths, err := operands(fs, args)
+			path, err := onePath(fs, args, "a folder, or a file that ends with .safetensors or .gguf")
 			if err != nil {
 				return err
-			}
-			if len(paths) != 1 {
-				return usagef("%d paths %q, want one: a folder, or a file that ends with .safetensors or .gguf", len(paths), paths)
 			}
 			m, err := meshOf(*mesh, order)
 			if err != nil {
 				return err
 			}
-			c, err := checkpoint.Open(paths[0])
+			c, err := checkpoint.Open(path)
 			if err != nil {
 				return err
 			}

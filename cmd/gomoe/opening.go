@@ -67,15 +67,9 @@ func adapterFlag(fs *flag.FlagSet, to *string) {
 
 // operand takes the model's path from the arguments that are not flags.
 func (m *opening) operand(fs *flag.FlagSet, args []string) error {
-	paths, err := operands(fs, args)
-	if err != nil {
-		return err
-	}
-	if len(paths) != 1 {
-		return usagef("%d paths %q, want one: the folder of a model, or a GGUF file", len(paths), paths)
-	}
-	m.path = paths[0]
-	return nil
+	var err error
+	m.path, err = onePath(fs, args, "the folder of a model, or a GGUF file")
+	return err
 }
 
 // open sets up the job, and opens the model and its tokenizer. The caller calls close in any case.

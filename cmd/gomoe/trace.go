@@ -15,17 +15,22 @@ import (
 
 func (t *tool) traceCommand() *ffcli.Command {
 	fs := t.flags("trace")
-	c := &ffcli.Command{
+	return group(&ffcli.Command{
 		Name: "trace", ShortUsage: "gomoe trace merge | flight FILE...", FlagSet: fs,
 		ShortHelp:   "Work on what the ranks of a job recorded.",
 		LongHelp:    "merge makes one trace for Perfetto of those that the processes of a job wrote with -trace,\nflight prints side by side where the ranks of a failed job were.",
 		Subcommands: []*ffcli.Command{t.mergeCommand(), t.flightCommand()},
-	}
+	})
+}
+
+// group has a command that is one of two subcommands say which there are.
+func group(c *ffcli.Command) *ffcli.Command {
 	c.Exec = func(_ context.Context, args []string) error {
+		want := c.Subcommands[0].Name + " or " + c.Subcommands[1].Name
 		if len(args) == 0 {
-			return usagef("no subcommand, want merge or flight")
+			return usagef("no subcommand, want %s", want)
 		}
-		return usagef("there is no subcommand %q, want merge or flight", args[0])
+		return usagef("there is no subcommand %q, want %s", args[0], want)
 	}
 	return c
 }

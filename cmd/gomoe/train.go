@@ -32,15 +32,12 @@ func (t *tool) trainCommand() *ffcli.Command {
 			"standard library. docs/new-model.md has all settings. Under gomoe launch, mpirun and others all ranks take part. The first\n" +
 			"Ctrl-C or SIGTERM ends the run after the current step, a second one at once.",
 		Exec: func(ctx context.Context, args []string) error {
-			paths, err := operands(fs, args)
+			path, err := onePath(fs, args, "a file of settings")
 			if err != nil {
 				return err
 			}
-			if len(paths) != 1 {
-				return usagef("%d paths %q, want one: a file of settings", len(paths), paths)
-			}
 			fs.Visit(func(f *flag.Flag) { r.meshed = r.meshed || f.Name == "mesh" })
-			return r.run(ctx, paths[0])
+			return r.run(ctx, path)
 		},
 	}
 }
