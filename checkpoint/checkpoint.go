@@ -33,6 +33,7 @@ type Checkpoint struct {
 
 	byName map[string]int
 	close  []func() error
+	drop   []func(part []byte)
 
 	mu     sync.Mutex
 	holds  int  // of Hold that are not released
@@ -83,7 +84,7 @@ func (c *Checkpoint) openGGUF(path string) (Config, error) {
 		return Config{}, err
 	}
 	for _, f := range files {
-		c.close, c.Files = append(c.close, f.Close), append(c.Files, f.Path())
+		c.close, c.drop, c.Files = append(c.close, f.Close), append(c.drop, f.Drop), append(c.Files, f.Path())
 	}
 	c.Format, c.Tensors = GGUF, gguf.Tensors(files)
 	return keys(files[0]), nil
@@ -103,7 +104,7 @@ func (c *Checkpoint) openSafetensors(path string) (Config, error) {
 		return Config{}, err
 	}
 	for _, f := range files {
-		c.close, c.Files = append(c.close, f.Close), append(c.Files, f.Path())
+		c.close, c.drop, c.Files = append(c.close, f.Close), append(c.drop, f.Drop), append(c.Files, f.Path())
 	}
 	c.Format, c.Tensors = Safetensors, safetensors.Tensors(files)
 	return ReadConfig(filepath.Join(filepath.Dir(path), ConfigName))
@@ -179,6 +180,16 @@ func (c *Checkpoint) Hold() (release func()) {
 	})
 }
 
+// Drop says that the bytes of a tensor will not be used soon: they take no memory of the process until they are. It is for weights
+// that were copied.
+func (c *Checkpoint) Drop(t tensor.Tensor) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, drop := range c.drop {
+		drop(t.Mem)
+	}
+}
+
 // Close ends the use of the files and of all arrays that share their bytes. The files stay in memory as long as somebody holds
 // them.
 func (c *Checkpoint) Close() error {
@@ -196,7 +207,7 @@ func (c *Checkpoint) unmap() error {
 	for _, f := range c.close {
 		errs = append(errs, f())
 	}
-	c.close = nil
+	c.close, c.drop = nil, nil
 	return errors.Join(errs...)
 }
 

@@ -272,6 +272,7 @@ func (t *tuning) weights(run *train.Run, program *train.Program, begins bool) er
 			err = run.Lend(p.Name, w.Loan(t.c))
 		default:
 			err = run.Put(p.Name, filler(w))
+			w.Drop(t.c)
 		}
 		if err != nil {
 			return err

@@ -43,5 +43,8 @@ func Open(path string) (*File, error) {
 // Path returns the path that the file was opened with.
 func (f *File) Path() string { return f.mapped.Path() }
 
+// Drop is tensor.Mapped.Drop for bytes of tensors.
+func (f *File) Drop(part []byte) { f.mapped.Drop(part) }
+
 // Close ends the use of the file and of its tensors.
 func (f *File) Close() error { return f.mapped.Close() }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"unsafe"
 )
 
 // Mapped is a file that lies in memory. Only what is used of it is read from the disk, and
@@ -69,6 +70,27 @@ func (m *Mapped) Path() string { return m.path }
 
 // Bytes returns the whole file. What is written to it does not reach the file.
 func (m *Mapped) Bytes() []byte { return m.mem }
+
+// Drop says that bytes of the file will not be used soon, so that they take no memory of the process until they are. Bytes outside
+// of the file, and bytes next to those that share a page with them, stay. What was written to the bytes is lost. Where the system
+// has no such call it does nothing.
+func (m *Mapped) Drop(part []byte) {
+	if len(part) == 0 || len(m.mem) == 0 {
+		return
+	}
+	from := int64(uintptr(unsafe.Pointer(unsafe.SliceData(part)))) - int64(uintptr(unsafe.Pointer(unsafe.SliceData(m.mem))))
+	to, page := from+int64(len(part)), int64(os.Getpagesize())
+	if from < 0 || to > int64(len(m.mem)) {
+		return
+	}
+	from = (from + page - 1) / page * page
+	if to < int64(len(m.mem)) { // the last page ends with the file
+		to = to / page * page
+	}
+	if from < to {
+		drop(m.mem[from:to])
+	}
+}
 
 // Close ends the mapping. No bytes of the file may be used afterwards.
 func (m *Mapped) Close() error {

@@ -17,3 +17,6 @@ func mapFile(f *os.File, n int) ([]byte, func() error, error) {
 	}
 	return mem, func() error { return unix.Munmap(mem) }, nil
 }
+
+// drop has the system take back whole pages of a mapping. An error means that they stay.
+func drop(mem []byte) { _ = unix.Madvise(mem, unix.MADV_DONTNEED) }
