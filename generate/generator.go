@@ -92,9 +92,8 @@ func (g *Generator) block(lacks int) int {
 	return blocks()[i]
 }
 
-// Open opens a model and puts its weights on the ranks: each rank reads its own part of the files. The caller must
-// call Close. The checkpoint may be closed after Open has returned.
-func Open(m *models.Model, c *checkpoint.Checkpoint, o Options) (g *Generator, err error) {
+// usual returns o with what is meant where it is 0, or an error if it has no meaning.
+func (o Options) usual(m *models.Model) (Options, error) {
 	if o.Room == 0 {
 		o.Room = m.Context
 	}
@@ -103,13 +102,22 @@ func Open(m *models.Model, c *checkpoint.Checkpoint, o Options) (g *Generator, e
 	}
 	switch {
 	case o.Room < 1:
-		return nil, fmt.Errorf("generate: room for %d positions, want at least 1", o.Room)
+		return o, fmt.Errorf("generate: room for %d positions, want at least 1", o.Room)
 	case o.Sequences < 0:
-		return nil, fmt.Errorf("generate: %d sequences, want at least 1", o.Sequences)
+		return o, fmt.Errorf("generate: %d sequences, want at least 1", o.Sequences)
 	case o.Queue < 0:
-		return nil, fmt.Errorf("generate: a queue of %d requests, want at least 1, or 0 for any number", o.Queue)
+		return o, fmt.Errorf("generate: a queue of %d requests, want at least 1, or 0 for any number", o.Queue)
 	}
 	o.Keep = gomoe.Off // copies of weights would take as much memory as the weights
+	return o, nil
+}
+
+// Open opens a model and puts its weights on the ranks: each rank reads its own part of the files. The caller must
+// call Close. The checkpoint may be closed after Open has returned.
+func Open(m *models.Model, c *checkpoint.Checkpoint, o Options) (g *Generator, err error) {
+	if o, err = o.usual(m); err != nil {
+		return nil, err
+	}
 	g = &Generator{model: m, c: c, o: o, jobs: map[shape]*gomoe.Job{}, args: map[shape]*arguments{}, kept: map[shape][]nn.Cache{},
 		forms: map[string]nn.Form{},
 		wake:  make(chan struct{}, 1), done: make(chan struct{})}
@@ -159,7 +167,7 @@ func (g *Generator) place() error {
 	for _, a := range g.in {
 		g.mapped += a.Lent() / int64(len(job.Local()))
 	}
-	for _, at := range []shape{{1, g.block(g.o.Room)}, {g.o.Sequences, 1}} { // the largest, so that Memory knows them
+	for _, at := range g.shapes() { // the largest, so that Memory knows them
 		if _, err := g.job(at); err != nil {
 			return err
 		}

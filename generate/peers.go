@@ -77,7 +77,15 @@ func (p *peers) receive(ctx context.Context) (o order, err error) {
 	return o, nil
 }
 
+// pass gives the first process's order to all others. MLX's protocols have no broadcast: there the order is a sum with zeros.
 func (p *peers) pass(ctx context.Context) error {
+	if l, ok := p.group.(collective.Limited); ok && l.Lacks("broadcast") != nil {
+		if !p.first {
+			clear(p.buf)
+		}
+		c := collective.Call{Op: "all_sum", DType: graph.I32, Bytes: int64(len(p.buf)), Pos: graph.Pos{File: "generate.Follow"}}
+		return p.group.AllSum(ctx, c, p.buf, p.buf)
+	}
 	c := collective.Call{Op: "broadcast", DType: graph.U8, Bytes: int64(len(p.buf)), Pos: graph.Pos{File: "generate.Follow"}}
 	return p.group.Broadcast(ctx, c, 0, p.buf)
 }

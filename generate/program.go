@@ -19,6 +19,20 @@ func (g *Generator) job(at shape) (*gomoe.Job, error) {
 	if j := g.jobs[at]; j != nil {
 		return j, nil
 	}
+	p, cfg, err := g.program(at)
+	if err != nil {
+		return nil, err
+	}
+	j, err := gomoe.Open(p, cfg)
+	if err != nil {
+		return nil, g.onMesh(err)
+	}
+	g.jobs[at] = j
+	return j, nil
+}
+
+// program returns the program of steps of a shape, and where it computes. It notes the parameters, and the shape's caches.
+func (g *Generator) program(at shape) (*graph.Program, gomoe.Config, error) {
 	donate := map[string]int{}
 	var caches []nn.Cache
 	var params []nn.Param
@@ -35,7 +49,7 @@ func (g *Generator) job(at shape) (*gomoe.Job, error) {
 		return out
 	})
 	if err != nil {
-		return nil, err
+		return nil, gomoe.Config{}, err
 	}
 	cfg := g.o.Config
 	cfg.Place, cfg.Donate = nn.Places(params, cfg.Mesh), donate
@@ -44,19 +58,20 @@ func (g *Generator) job(at shape) (*gomoe.Job, error) {
 			cfg.Place[name] = nn.Param{Place: g.model.CachePlace}.Spec(cfg.Mesh)
 		}
 	}
-	j, err := gomoe.Open(p, cfg)
-	if err != nil && cfg.Mesh.Ranks() > 1 {
-		why := ""
-		if cfg.Mesh.Size("tp") > 1 {
-			why = ", whose axis tp must split heads evenly, and columns of experts between blocks where weights are in blocks"
-		}
-		err = fmt.Errorf("generate: on the mesh %q%s: %w", cfg.Mesh, why, err)
+	g.kept[at], g.params = caches, params
+	return p, cfg, nil
+}
+
+// onMesh says on which mesh a program cannot be.
+func (g *Generator) onMesh(err error) error {
+	if g.o.Mesh.Ranks() == 1 {
+		return err
 	}
-	if err != nil {
-		return nil, err
+	why := ""
+	if g.o.Mesh.Size("tp") > 1 {
+		why = ", whose axis tp must split heads evenly, and columns of experts between blocks where weights are in blocks"
 	}
-	g.jobs[at], g.kept[at], g.params = j, caches, params
-	return j, nil
+	return fmt.Errorf("generate: on the mesh %q%s: %w", g.o.Mesh, why, err)
 }
 
 // stored returns the form of a parameter, which is known without the files once they were looked at.

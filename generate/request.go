@@ -14,6 +14,8 @@ type Request struct {
 	Sampling
 	// Top is how many of the most likely tokens each Token lists.
 	Top int
+	// Logits gives each Token the logits that it was chosen from.
+	Logits bool
 	// Ends are tokens that end the text. They are not part of it.
 	Ends map[int32]bool
 	// Stops are texts that end the text where they begin. They want Options.Tokenizer.
@@ -30,6 +32,7 @@ type Token struct {
 	ID      int32
 	LogProb float64 // the logarithm of its probability, as the model has it
 	Top     []Alternative
+	Logits  []float32 // of all tokens, as the model has them; nil without Request.Logits
 	// Text is what is certain of the text after this token and was not after the one before. What may be the
 	// beginning of one of Request.Stops, or of a character, is held back. "" without Options.Tokenizer.
 	Text string

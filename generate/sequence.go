@@ -126,6 +126,9 @@ func (s *sequence) next(logits []float32, room int) {
 		s.end("", err)
 		return
 	}
+	if s.Logits {
+		t.Logits = slices.Clone(logits)
+	}
 	rest := func() string {
 		if s.stream == nil {
 			return ""

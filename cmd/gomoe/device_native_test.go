@@ -28,3 +28,10 @@ func needsEmulated(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, d.Close())
 }
+
+// Four processes write the same tokens on 1, 2 and 4 ranks whose experts are on the emulated GPU.
+func TestCompareDevice(t *testing.T) {
+	needsEmulated(t)
+	_, said := compareProcesses(t, bytesModel(t), "-device", "metal-emulated")
+	require.Contains(t, said, sameOnRanks)
+}

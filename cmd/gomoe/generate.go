@@ -8,8 +8,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -17,7 +15,6 @@ import (
 	"github.com/gomoe/gomoe/generate"
 	"github.com/gomoe/gomoe/jaccl/job/environ"
 	"github.com/gomoe/gomoe/runtime"
-	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/tokenizer"
 )
 
@@ -29,8 +26,10 @@ func (t *tool) generateCommand() *ffcli.Command {
 	fs.IntVar(&g.n, "n", 100, "tokens to write at most")
 	g.choosing.flags(fs)
 	fs.IntVar(&g.o.Room, "room", 0, "`positions` of the caches; as many as the prompt and -n need if 0")
+	fs.BoolVar(&g.slide, "slide", false, "where the room is full, drop the older half of the text and go on, instead of refusing to begin")
+	fs.IntVar(&g.keep, "keep", 0, "first `tokens` of the prompt that -slide never drops")
 	g.opening.flags(fs)
-	fs.StringVar(&g.compare, "compare", "", "`numbers` of ranks with commas between: write with the experts on each of them, and compare every token")
+	fs.StringVar(&g.compare, "compare", "", "`numbers` of ranks with commas between: write with the experts on each of them, greedily and at random, and compare every token; under a launcher they must divide the number of processes")
 	fs.BoolVar(&g.stats, "stats", false, "print times and speeds to standard error")
 	return &ffcli.Command{
 		Name: "generate", ShortUsage: "gomoe generate MODEL -prompt TEXT [-n 100] [-mesh ep=4]", FlagSet: fs,
@@ -60,8 +59,8 @@ type writing struct {
 	opening
 	choosing
 	prompt, file, compare string
-	n                     int
-	stats                 bool
+	n, keep               int
+	slide, stats          bool
 	same                  [][2]string // flags that are to be the same in all processes
 	ids                   []int32     // of the prompt
 	quiet                 bool        // nothing is written
@@ -88,7 +87,7 @@ func (g *writing) run(ctx context.Context) (err error) {
 	if g.compare != "" {
 		return g.compareRanks(ctx)
 	}
-	_, err = g.write(ctx, g.o)
+	_, err = g.write(ctx, g.o, g.s)
 	return err
 }
 
@@ -100,18 +99,18 @@ func (g *writing) check() error {
 	switch {
 	case g.n < 1:
 		return usagef("-n %d: want at least 1", g.n)
+	case g.keep < 0 || g.keep > 0 && !g.slide:
+		return usagef("-keep %d: want at least 0, and -slide beside it", g.keep)
 	case g.o.Room < 0:
 		return usagef("-room %d: want at least 1, or 0 for what the prompt and -n need", g.o.Room)
 	case g.compare != "" && g.mesh != "":
-		return usagef("-compare makes its own meshes, in this process; leave out -mesh")
+		return usagef("-compare makes its own meshes; leave out -mesh")
 	}
 	job, err := environ.Detect(os.Getenv)
 	if err != nil {
 		return err
 	}
-	if g.compare != "" && job.Size > 1 {
-		return usagef("-compare has all ranks in one process; start it without a launcher")
-	}
+	g.several = g.compare != ""
 	if g.file == "-" && job.Size > 1 {
 		return usagef("-file -: processes of a launcher have no standard input; give the text with -prompt, or in a file")
 	}
@@ -156,13 +155,18 @@ func (g *writing) encode() (err error) {
 	switch {
 	case g.o.Room > g.model.Context:
 		return usagef("-room %d: the model was trained for %d positions", g.o.Room, g.model.Context)
-	case g.o.Room > 0 && need > g.o.Room:
-		return usagef("-room %d: a prompt of %d tokens and -n %d need room for %d positions", g.o.Room, len(g.ids), g.n, need)
+	case g.slide && g.o.Room == 0:
+		g.o.Room = min(need, g.model.Context)
+	case g.o.Room > 0 && need > g.o.Room && !g.slide:
+		return usagef("-room %d: a prompt of %d tokens and -n %d need room for %d positions; or give -slide", g.o.Room, len(g.ids), g.n, need)
 	case g.o.Room == 0:
 		g.o.Room = need
 	}
-	if need > g.model.Context {
-		return usagef("a prompt of %d tokens and -n %d need room for %d positions, and the model was trained for %d: give -n %d at most", len(g.ids), g.n, need, g.model.Context, max(0, g.model.Context-len(g.ids)+1))
+	if g.slide && g.keep > g.o.Room-2 {
+		return usagef("-keep %d: want at most %d, as there is room for %d positions", g.keep, max(0, g.o.Room-2), g.o.Room)
+	}
+	if need > g.model.Context && !g.slide {
+		return usagef("a prompt of %d tokens and -n %d need room for %d positions, and the model was trained for %d: give -n %d at most, or -slide", len(g.ids), g.n, need, g.model.Context, max(0, g.model.Context-len(g.ids)+1))
 	}
 	return nil
 }
@@ -178,8 +182,15 @@ func readPrompt(r io.Reader) (string, error) {
 	return string(b), err
 }
 
-// write writes the continuation on the ranks that o says, and returns its tokens.
-func (g *writing) write(ctx context.Context, o generate.Options) (ids []int32, err error) {
+// written is a text that was written.
+type written struct {
+	ids    []int32
+	logits [][]float32 // that the tokens were chosen from, if they are to be compared
+}
+
+// write writes continuations on the ranks that o says, one for each way of choosing. Only the first one is shown. A process that follows
+// has no texts.
+func (g *writing) write(ctx context.Context, o generate.Options, ways ...generate.Sampling) (texts []written, err error) {
 	o.Tokenizer = g.tok
 	if g.stats && !g.quiet {
 		o.Trace = runtime.NewTotals()
@@ -195,12 +206,25 @@ func (g *writing) write(ctx context.Context, o generate.Options) (ids []int32, e
 	if g.stats && !g.quiet {
 		fmt.Fprintln(g.stderr, roomText(gen))
 	}
+	for i, s := range ways {
+		text, err := g.continuation(ctx, gen, o.Trace, s, i > 0)
+		if err != nil {
+			return texts, err
+		}
+		texts = append(texts, text)
+	}
+	return texts, nil
+}
+
+// continuation writes one continuation.
+func (g *writing) continuation(ctx context.Context, gen *generate.Generator, trace *runtime.Trace, s generate.Sampling, quiet bool) (text written, err error) {
+	quiet = quiet || g.quiet
 	out := newOutput(g.stdout)
-	if g.quiet {
+	if quiet {
 		out = newOutput(io.Discard)
 	}
-	r, err := gen.Generate(ctx, generate.Request{Prompt: g.ids, N: g.n, Sampling: g.s, Ends: g.ends, Stops: g.stop}, func(x generate.Token) bool {
-		ids = append(ids, x.ID)
+	r, err := gen.Generate(ctx, generate.Request{Prompt: g.ids, N: g.n, Sampling: s, Ends: g.ends, Stops: g.stop, Slide: g.slide, Keep: g.keep, Logits: g.homeSums()}, func(x generate.Token) bool {
+		text.ids, text.logits = append(text.ids, x.ID), append(text.logits, x.Logits)
 		return out.print(x.Text)
 	})
 	if err == nil {
@@ -210,19 +234,19 @@ func (g *writing) write(ctx context.Context, o generate.Options) (ids []int32, e
 		out.print("\n")
 	}
 	if err != nil {
-		return ids, err
+		return text, err
 	}
 	if out.err != nil {
-		return ids, out.err
+		return text, out.err
 	}
-	if g.stats && !g.quiet {
+	if g.stats && !quiet {
 		fmt.Fprintf(g.stderr, "prompt: %d tokens in %.3f s, %.1f tokens/s\n", r.Prompt, r.First.Seconds(), float64(r.Prompt)/r.First.Seconds())
 		if r.Tokens > 1 {
 			fmt.Fprintf(g.stderr, "written: %d tokens, %.3f ms each, %.1f tokens/s\n", r.Tokens, r.Others.Seconds()*1e3/float64(r.Tokens-1), float64(r.Tokens-1)/r.Others.Seconds())
 		}
-		fmt.Fprintln(g.stderr, splitText(o.Trace.Totals(0)))
+		fmt.Fprintln(g.stderr, splitText(trace.Totals(0)))
 	}
-	return ids, nil
+	return text, nil
 }
 
 // splitText says what rank 0 did in its steps.
@@ -235,48 +259,4 @@ func splitText(t runtime.Totals) string {
 		text += fmt.Sprintf("; and exchange beside compute %.3f s", t.Beside.Seconds())
 	}
 	return text
-}
-
-// compareRanks writes with the experts on several numbers of ranks, and compares the tokens.
-func (g *writing) compareRanks(ctx context.Context) error {
-	var ranks []int
-	for _, text := range strings.Split(g.compare, ",") {
-		n, err := strconv.Atoi(strings.TrimSpace(text))
-		if err != nil || n < 1 {
-			return usagef("-compare %q: want numbers of ranks such as 1,2,4", g.compare)
-		}
-		if n > g.model.Experts {
-			return usagef("-compare %s: the model has %d experts, want at most as many ranks", g.compare, g.model.Experts)
-		}
-		ranks = append(ranks, n)
-	}
-	var first []int32
-	var done []string
-	for i, n := range ranks {
-		o := g.o
-		o.World = nil
-		var err error
-		if o.Mesh, err = sharding.ParseMesh(fmt.Sprintf("ep=%d", n)); err != nil {
-			return err
-		}
-		if o.Copies, err = g.copies.parse(o.Mesh); err != nil {
-			return err
-		}
-		g.quiet = i > 0
-		ids, err := g.write(ctx, o)
-		if err != nil {
-			return fmt.Errorf("on %d ranks: %w", n, err)
-		}
-		if i == 0 {
-			first = ids
-		}
-		for at := range max(len(first), len(ids)) {
-			if at >= len(first) || at >= len(ids) || first[at] != ids[at] {
-				return fmt.Errorf("token %d on %d ranks is not that of the first: %v and %v", at, n, ids[min(at, len(ids)):], first[min(at, len(first)):])
-			}
-		}
-		done = append(done, strconv.Itoa(n))
-	}
-	fmt.Fprintf(g.stderr, "%d tokens, the same on %s ranks\n", len(first), strings.Join(done, ", "))
-	return nil
 }

@@ -68,7 +68,19 @@ func TestGenerate(t *testing.T) {
 	code, again, wrong = generateRun(t, "", dir, "-prompt", "!\"#$", "-n", "30", "-temperature", "1", "-compare", "1,2,3")
 	require.Equal(t, 0, code, wrong)
 	require.NotEqual(t, text, again)
-	require.Equal(t, "30 tokens, the same on 1, 2, 3 ranks\n", wrong)
+	require.Equal(t, "30 tokens at temperature 1 and 30 at temperature 0, the same on 1, 2, 3 ranks\n", wrong)
+}
+
+// A text whose room is full goes on if that is asked for, and as far as the room goes it is the same.
+func TestGenerateSlides(t *testing.T) {
+	dir := bytesModel(t)
+	_, want, _ := generateRun(t, "", dir, "-prompt", "!\"#$", "-n", "17")
+	for _, more := range [][]string{{"-room", "20"}, {"-room", "20", "-keep", "4"}, nil} {
+		code, text, wrong := generateRun(t, "", append([]string{dir, "-prompt", "!\"#$", "-n", "200", "-slide"}, more...)...)
+		require.Equal(t, 0, code, wrong)
+		require.Len(t, text, 201)
+		require.Equal(t, strings.TrimSuffix(want, "\n"), text[:17])
+	}
 }
 
 // The token that ends a text is not written, and ends it.
@@ -98,7 +110,9 @@ func TestGenerateRefuses(t *testing.T) {
 		{nil, exitUsage, "0 paths [], want one: the folder of a model, or a GGUF file"},
 		{[]string{dir}, exitUsage, "no text to continue, want -prompt TEXT or -file FILE"},
 		{[]string{dir, "-prompt", "!", "-file", "-"}, exitUsage, "-prompt and -file, want one of them"},
-		{[]string{dir, "-prompt", "!", "-n", "97"}, exitUsage, "a prompt of 1 tokens and -n 97 need room for 97 positions, and the model was trained for 96: give -n 96 at most"},
+		{[]string{dir, "-prompt", "!", "-n", "97"}, exitUsage, "a prompt of 1 tokens and -n 97 need room for 97 positions, and the model was trained for 96: give -n 96 at most, or -slide"},
+		{[]string{dir, "-prompt", "!", "-keep", "3"}, exitUsage, "-keep 3: want at least 0, and -slide beside it"},
+		{[]string{dir, "-prompt", "!", "-keep", "19", "-slide", "-room", "20", "-n", "50"}, exitUsage, "-keep 19: want at most 18, as there is room for 20 positions"},
 		{[]string{dir, "-prompt", "!!!", "-n", "95"}, exitUsage, "a prompt of 3 tokens and -n 95 need room for 97 positions, and the model was trained for 96: give -n 94 at most"},
 		{[]string{dir, "-prompt", "!", "-n", "9223372036854775807"}, exitUsage, "and the model was trained for 96: give -n 96 at most"},
 		{[]string{dir, "-prompt", "!", "-n", "0"}, exitUsage, "-n 0: want at least 1"},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -10,14 +11,18 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
+	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/generate"
 	"github.com/gomoe/gomoe/internal/memory"
+	"github.com/gomoe/gomoe/models"
 	"github.com/gomoe/gomoe/sharding"
 )
 
 func (t *tool) inspectCommand() *ffcli.Command {
 	fs := t.flags("inspect")
-	mesh := fs.String("mesh", "", "print what each rank of this mesh holds, too, such as ep=4 or dp=2,ep=2")
+	mesh := fs.String("mesh", "", "print what each rank of this mesh holds and needs, too, such as ep=4 or dp=2,ep=2")
+	room := fs.Int("room", 0, fmt.Sprintf("with -mesh, `positions` of the caches; as many as the model was trained for, and %d at most, if 0", usualRoom))
 	var order string
 	orderFlag(fs, &order)
 	list := fs.Bool("tensors", false, "print every tensor, too")
@@ -26,8 +31,8 @@ func (t *tool) inspectCommand() *ffcli.Command {
 		Name: "inspect", ShortUsage: "gomoe inspect PATH [-mesh AXES] [-tensors] [-json]", FlagSet: fs,
 		ShortHelp: "Say what a model's files hold.",
 		LongHelp: "PATH is a folder with safetensors or GGUF files, or one file. Architecture, parameters, bytes by part\n" +
-			"and element type, the layout of the experts and, with -mesh, what each rank holds are read from the\n" +
-			"headers: no weight is loaded. The files are checked: lengths, overlaps, gaps, names that are there twice,\n" +
+			"and element type, the layout of the experts and, with -mesh, what each rank holds and needs are read\n" +
+			"from the headers: no weight is loaded. The files are checked: lengths, overlaps, gaps, names that are there twice,\n" +
 			"and tensors that an index misses.",
 		Exec: func(_ context.Context, args []string) error {
 			path, err := onePath(fs, args, "a folder, or a file that ends with .safetensors or .gguf")
@@ -43,9 +48,17 @@ func (t *tool) inspectCommand() *ffcli.Command {
 				return err
 			}
 			defer c.Close()
-			r, err := inspect(c, m, *list)
+			if *room < 0 || *room > 0 && len(m.Axes) == 0 {
+				return usagef("-room %d: want at least 1, or 0 for the usual, and -mesh beside it", *room)
+			}
+			r, err := inspect(c, *list)
 			if err != nil {
 				return err
+			}
+			if len(m.Axes) > 0 {
+				if err := r.place(c, m, *room); err != nil {
+					return err
+				}
 			}
 			if *asJSON {
 				return printJSON(t.stdout, r)
@@ -70,6 +83,8 @@ type inspection struct {
 	Bytes        int64              `json:"bytes"`
 	Parts        []inspectionPart   `json:"parts"`
 	Ranks        []inspectionRank   `json:"ranks,omitempty"`
+	Room         int                `json:"room,omitempty"`      // positions of the ranks' caches
+	Unplanned    string             `json:"unplanned,omitempty"` // why ranks' caches and steps are not known
 	Tensors      []inspectionTensor `json:"tensors,omitempty"`
 }
 
@@ -85,7 +100,9 @@ type inspectionRank struct {
 	Rank    int   `json:"rank"`
 	First   int   `json:"first_expert"`
 	Experts int   `json:"experts"`
-	Bytes   int64 `json:"bytes"`
+	Bytes   int64 `json:"bytes"` // of the files
+	Caches  int64 `json:"caches,omitempty"`
+	Step    int64 `json:"step,omitempty"` // what the largest step takes beside them
 }
 
 type inspectionTensor struct {
@@ -97,7 +114,7 @@ type inspectionTensor struct {
 	File  string `json:"file"`
 }
 
-func inspect(c *checkpoint.Checkpoint, m sharding.Mesh, list bool) (*inspection, error) {
+func inspect(c *checkpoint.Checkpoint, list bool) (*inspection, error) {
 	s, err := c.Summary()
 	if err != nil {
 		return nil, err
@@ -112,15 +129,6 @@ func inspect(c *checkpoint.Checkpoint, m sharding.Mesh, list bool) (*inspection,
 	for _, p := range s.Parts {
 		r.Parts = append(r.Parts, inspectionPart{string(p.Part), p.Tensors, p.Parameters, p.Bytes, p.Types})
 	}
-	if len(m.Axes) > 0 {
-		held, err := c.Held(m)
-		if err != nil {
-			return nil, usagef("-mesh %s: %w", m, err)
-		}
-		for i, h := range held {
-			r.Ranks = append(r.Ranks, inspectionRank{i, h.First, h.Experts, h.Bytes})
-		}
-	}
 	if list {
 		names := checkpoint.NamesOf(c.Config.Architecture)
 		for _, x := range c.Tensors {
@@ -129,6 +137,53 @@ func inspect(c *checkpoint.Checkpoint, m sharding.Mesh, list bool) (*inspection,
 		}
 	}
 	return r, nil
+}
+
+// place says what each rank of a mesh holds, and what it needs to generate a text with room for so many positions.
+func (r *inspection) place(c *checkpoint.Checkpoint, m sharding.Mesh, room int) error {
+	held, wrong := c.Held(m)
+	planned, room, err := planned(c, m, room)
+	var usage *usageError
+	switch {
+	case errors.As(err, &usage):
+		return err
+	case err != nil && wrong != nil:
+		return usagef("-mesh %s: %w; what needs the model's function is not known, either: %w", m, wrong, err)
+	case err != nil:
+		r.Unplanned = err.Error()
+	case wrong != nil: // the mesh splits more than experts
+		for i, p := range planned {
+			h := checkpoint.Held{Bytes: p.Weights}
+			if h.Experts = r.Experts; m.Size("ep") > 0 {
+				h.First, h.Experts = m.Part(i, []string{"ep"}, r.Experts)
+			}
+			held = append(held, h)
+		}
+	}
+	for i, h := range held {
+		k := inspectionRank{Rank: i, First: h.First, Experts: h.Experts, Bytes: h.Bytes}
+		if err == nil {
+			r.Room, k.Caches, k.Step = room, planned[i].Caches, planned[i].Step
+		}
+		r.Ranks = append(r.Ranks, k)
+	}
+	return nil
+}
+
+// planned returns what ranks of a mesh hold of a model that generates a text, and the positions of the text.
+func planned(c *checkpoint.Checkpoint, m sharding.Mesh, room int) ([]generate.Memory, int, error) {
+	model, err := models.Open(c)
+	if err != nil {
+		return nil, 0, err
+	}
+	if room > model.Context {
+		return nil, 0, usagef("-room %d: the model was trained for %d positions", room, model.Context)
+	}
+	if room == 0 {
+		room = min(model.Context, usualRoom)
+	}
+	ranks, err := generate.Plan(model, c, generate.Options{Config: gomoe.Config{Mesh: m}, Room: room})
+	return ranks, room, err
 }
 
 // print prints an inspection for people. Text from files is quoted where it may hold anything.
@@ -179,7 +234,11 @@ func (r *inspection) print(w io.Writer) error {
 	if len(r.Ranks) > 0 {
 		fmt.Fprintln(w)
 		t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-		fmt.Fprintf(t, "rank\texperts\tbytes\t\n")
+		fmt.Fprintf(t, "rank\texperts\tbytes\t")
+		if r.Room > 0 {
+			fmt.Fprintf(t, "caches\tlargest step\tneeds\t")
+		}
+		fmt.Fprintln(t)
 		for _, k := range r.Ranks {
 			experts := "none"
 			if k.Experts == 1 {
@@ -187,10 +246,19 @@ func (r *inspection) print(w io.Writer) error {
 			} else if k.Experts > 1 {
 				experts = fmt.Sprintf("%d-%d", k.First, k.First+k.Experts-1)
 			}
-			fmt.Fprintf(t, "%d\t%s\t%s\t\n", k.Rank, experts, memory.Format(float64(k.Bytes)))
+			fmt.Fprintf(t, "%d\t%s\t%s\t", k.Rank, experts, memory.Format(float64(k.Bytes)))
+			if r.Room > 0 {
+				fmt.Fprintf(t, "%s\t%s\t%s\t", memory.Format(float64(k.Caches)), memory.Format(float64(k.Step)), memory.Format(float64(k.Bytes+k.Caches+k.Step)))
+			}
+			fmt.Fprintln(t)
 		}
 		if err := t.Flush(); err != nil {
 			return err
+		}
+		if r.Room > 0 {
+			fmt.Fprintf(w, "caches and steps are those of a text with room for %d positions\n", r.Room)
+		} else {
+			fmt.Fprintf(w, "what caches and steps would take is not known: %s\n", r.Unplanned)
 		}
 	}
 	if len(r.Tensors) > 0 {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -48,7 +49,8 @@ func inspectRun(t *testing.T, args ...string) (code int, stdout, stderr string) 
 }
 
 func TestInspect(t *testing.T) {
-	code, out, wrong := inspectRun(t, tinyModel(t), "-mesh", "ep=4", "-tensors")
+	dir := tinyModel(t)
+	code, out, wrong := inspectRun(t, dir, "-mesh", "ep=4", "-tensors")
 	require.Equal(t, 0, code, wrong)
 	var lines []string
 	for _, line := range strings.Split(out, "\n") {
@@ -72,6 +74,7 @@ parameters    1.5k, of which a token uses 1.41k
      1        1  5.113 KiB
      2        2  5.113 KiB
      3     none  4.738 KiB
+what caches and steps would take is not known: models: `+filepath.Join(dir, checkpoint.ConfigName)+`: vocab_size is missing
 
 model.embed_tokens.weight                      F32[300 4]  embedding
 model.layers.0.mlp.experts.0.gate_proj.weight  F32[8 4]    experts
@@ -94,7 +97,7 @@ func TestInspectJSON(t *testing.T) {
 	require.Equal(t, 0, code, wrong)
 	var got inspection
 	require.NoError(t, json.Unmarshal([]byte(out), &got))
-	if got.Path != dir || got.Parameters != 1501 || got.Active != 1405 || len(got.Ranks) != 4 || got.Ranks[3] != (inspectionRank{3, 2, 1, 5236}) {
+	if got.Path != dir || got.Parameters != 1501 || got.Active != 1405 || len(got.Ranks) != 4 || got.Ranks[3] != (inspectionRank{Rank: 3, First: 2, Experts: 1, Bytes: 5236}) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -108,12 +111,35 @@ func TestInspectRefuses(t *testing.T) {
 	}{
 		{nil, exitUsage, "0 paths [], want one: a folder, or a file that ends with .safetensors or .gguf"},
 		{[]string{dir, "-mesh", "ep"}, exitUsage, "-mesh: "},
-		{[]string{dir, "-mesh", "tp=2"}, exitUsage, "-mesh tp=2: axis tp: want ep, which splits the experts, or dp, which copies the model"},
+		{[]string{dir, "-mesh", "tp=2"}, exitUsage, "-mesh tp=2: axis tp: want ep, which splits the experts, or dp, which copies the model; what needs the model's function is not known, either: models: "},
+		{[]string{dir, "-room", "5"}, exitUsage, "-room 5: want at least 1, or 0 for the usual, and -mesh beside it"},
+		{[]string{bytesModel(t), "-room", "97", "-mesh", "ep=2"}, exitUsage, "-room 97: the model was trained for 96 positions"},
+		{[]string{bytesModel(t), "-mesh", "tp=3"}, exitUsage, "whose axis tp must split heads evenly"},
 		{[]string{t.TempDir()}, exitWrong, "no model in the folder"},
 	} {
 		code, out, wrong := inspectRun(t, c.args...)
 		if code != c.code || out != "" || !strings.Contains(wrong, c.want) {
 			t.Errorf("%q: exit %d, %q %q, want %d and %q", c.args, code, out, wrong, c.code, c.want)
 		}
+	}
+}
+
+// Beside what ranks hold it says what they need to generate, which is what generate then says.
+func TestInspectNeeds(t *testing.T) {
+	dir := bytesModel(t)
+	_, _, said := generateRun(t, "", dir, "-prompt", "!", "-n", "40", "-stats", "-mesh", "ep=2")
+	code, out, wrong := inspectRun(t, dir, "-mesh", "ep=2", "-room", "40")
+	require.Equal(t, 0, code, wrong)
+	row := regexp.MustCompile(`\n +1 +3-5 +(\S+ \S+) +(\S+ \S+) +(\S+ \S+) +(\S+ \S+) *\ncaches and steps are those of a text with room for 40 positions\n$`).FindStringSubmatch(out)
+	require.NotNil(t, row, out)
+	require.Contains(t, said, "caches "+row[2]+", the largest step "+row[3])
+	code, out, wrong = inspectRun(t, dir, "-mesh", "ep=2,tp=2", "-json")
+	require.Equal(t, 0, code, wrong)
+	var got inspection
+	require.NoError(t, json.Unmarshal([]byte(out), &got))
+	require.Len(t, got.Ranks, 4)
+	require.Equal(t, 96, got.Room)
+	if k := got.Ranks[2]; k.First != 3 || k.Experts != 3 || k.Bytes == 0 || k.Bytes >= got.Bytes*3/5 || k.Caches == 0 || k.Step == 0 {
+		t.Errorf("%+v of %d bytes", k, got.Bytes)
 	}
 }

@@ -36,6 +36,8 @@ type opening struct {
 	ends  map[int32]bool
 	// follows says that the first process of the job speaks, and this one computes with it.
 	follows bool
+	// several says that there are jobs on several meshes.
+	several bool
 	end     func() error // releases the device
 }
 
@@ -89,7 +91,11 @@ func (m *opening) open(ctx context.Context) error {
 			return usagef("-mesh %s: axis %s, want ep, which splits the experts, tp, which splits heads, or dp, which copies the model", mesh, a.Name)
 		}
 	}
-	if err := m.w.Setup(ctx, world.Config{Mesh: &mesh, Transport: *m.transport, Deadline: *m.deadline}); err != nil {
+	setup := world.Config{Mesh: &mesh, Transport: *m.transport, Deadline: *m.deadline}
+	if m.several {
+		setup.Mesh = nil
+	}
+	if err := m.w.Setup(ctx, setup); err != nil {
 		return err
 	}
 	info, err := m.w.Info()

@@ -161,3 +161,51 @@ func TestServeRanks(t *testing.T) {
 		}
 	}
 }
+
+// A server whose rank dies is there again after a restart, at the same address.
+func TestServeRestarts(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("needs /bin/sh")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	addr := l.Addr().String()
+	require.NoError(t, l.Close())
+	dir := bytesModel(t)
+	cmd := exec.Command(os.Args[0], "launch", "-n", "2", "-restarts", "1", "-grace", "100s", "--", "/bin/sh", "-c", `if [ $RANK = 1 ]; then echo pid $$ >&2; fi; exec "$0" "$@"`,
+		os.Args[0], "serve", dir, "-mesh", "ep=2", "-listen", addr, "-name", "m")
+	cmd.Env = append(os.Environ(), asTool+"=1")
+	stderr, err := cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // where the test ends before the job
+	lines, texts, said := bufio.NewScanner(stderr), []string{}, ""
+	for range 2 {
+		pid, at := 0, ""
+		for (pid == 0 || at == "") && lines.Scan() {
+			said += lines.Text() + "\n"
+			if _, number, ok := strings.Cut(lines.Text(), "[1] pid "); ok {
+				pid, err = strconv.Atoi(number)
+				require.NoError(t, err)
+			} else if _, a, ok := strings.Cut(lines.Text(), " at http://"); ok {
+				at = a
+			}
+		}
+		require.Equal(t, addr, at, said)
+		status, answer := completeText(t, addr, `{"prompt": "!", "max_tokens": 5, "temperature": 0}`)
+		require.Equal(t, 200, status, answer)
+		_, text, _ := strings.Cut(answer, `"text":`)
+		texts = append(texts, text)
+		if len(texts) == 1 {
+			rank, err := os.FindProcess(pid)
+			require.NoError(t, err)
+			require.NoError(t, rank.Kill())
+		}
+	}
+	require.Equal(t, texts[0], texts[1])
+	require.Contains(t, said, "FAILED: rank 1 was ended by SIGKILL")
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	_, err = io.Copy(io.Discard, stderr)
+	require.NoError(t, err)
+	_ = cmd.Wait() // a job that was told to end says so in its status
+}

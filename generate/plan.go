@@ -1,0 +1,56 @@
+package generate
+
+import (
+	"slices"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/models"
+	"github.com/gomoe/gomoe/nn"
+)
+
+// Plan returns what each rank of the mesh would hold, in bytes, if Open was called with the same arguments. It opens nothing: no weight
+// is read, and no memory is taken. What lies in files is not told from copies.
+func Plan(m *models.Model, c *checkpoint.Checkpoint, o Options) ([]Memory, error) {
+	o, err := o.usual(m)
+	if err != nil {
+		return nil, err
+	}
+	g := &Generator{model: m, c: c, o: o, kept: map[shape][]nn.Cache{}, forms: map[string]nn.Form{}}
+	ranks := make([]Memory, o.Mesh.Ranks())
+	for i, at := range g.shapes() {
+		p, cfg, err := g.program(at)
+		if err != nil {
+			return nil, err
+		}
+		plan, err := gomoe.Compile(p, cfg)
+		if err != nil {
+			return nil, g.onMesh(err)
+		}
+		mem := plan.Report(1).Mem
+		for r := range ranks {
+			if ranks[r].Step = max(ranks[r].Step, mem.Total-mem.Inputs); i == 0 {
+				g.count(&ranks[r], plan, r)
+			}
+		}
+	}
+	return ranks, nil
+}
+
+// shapes are those of a step of one token, and of the largest ones.
+func (g *Generator) shapes() []shape {
+	return []shape{{1, 1}, {1, g.block(g.o.Room)}, {g.o.Sequences, 1}}
+}
+
+// count adds up the weights and caches of a rank.
+func (g *Generator) count(m *Memory, plan *lowering.Plan, rank int) {
+	for _, in := range plan.In {
+		_, part := in.Spec.Box(plan.Mesh, rank, in.Type)
+		if slices.ContainsFunc(g.kept[shape{1, 1}], func(k nn.Cache) bool { return k.In.Name == in.Name }) {
+			m.Caches += part.Bytes() * int64(g.o.Sequences)
+		} else {
+			m.Weights += part.Bytes()
+		}
+	}
+}

@@ -1,0 +1,50 @@
+package generate
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/models"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// What is planned without opening anything is what an open model holds. A rank without experts needs less.
+func TestPlan(t *testing.T) {
+	c, err := checkpoint.Open("../models/testdata/mixtral")
+	require.NoError(t, err)
+	defer c.Close()
+	m, err := models.Open(c)
+	require.NoError(t, err)
+	for _, mesh := range []string{"", "ep=3", "ep=2,tp=2", "dp=2"} {
+		on, err := sharding.ParseMesh(mesh)
+		require.NoError(t, err)
+		o := Options{Config: gomoe.Config{Mesh: on}, Room: 40, Sequences: 3}
+		ranks, err := Plan(m, c, o)
+		require.NoError(t, err)
+		require.Len(t, ranks, on.Ranks())
+		g, err := Open(m, c, o)
+		require.NoError(t, err)
+		want := g.Memory()
+		want.Mapped = 0
+		for rank, got := range ranks {
+			require.Equal(t, want, got, "%s, rank %d", mesh, rank)
+		}
+		require.NoError(t, g.Close())
+	}
+	on, err := sharding.ParseMesh("ep=0-4/5")
+	require.NoError(t, err)
+	ranks, err := Plan(m, c, Options{Config: gomoe.Config{Mesh: on}, Room: 40})
+	require.NoError(t, err)
+	if ranks[0].Weights <= ranks[1].Weights || ranks[0].Caches != ranks[1].Caches {
+		t.Errorf("%+v, want more weights on the rank with five experts", ranks)
+	}
+	_, err = Plan(m, c, Options{Room: -1})
+	require.ErrorContains(t, err, "room for -1 positions")
+	on, err = sharding.ParseMesh("tp=3")
+	require.NoError(t, err)
+	_, err = Plan(m, c, Options{Config: gomoe.Config{Mesh: on}})
+	require.ErrorContains(t, err, `on the mesh "tp=3", whose axis tp must split heads evenly`)
+}
