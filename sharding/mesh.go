@@ -105,6 +105,8 @@ func parseAxes(s string) (Mesh, error) {
 			}
 		}
 		switch {
+		case size == "*" && machines == 1:
+			return Mesh{}, fmt.Errorf("sharding: mesh %q: %s is left to the number of ranks; world.ParseMesh reads such a mesh, or FitMesh with a number", s, name)
 		case !ok || err != nil || n < 1:
 			return Mesh{}, fmt.Errorf("sharding: mesh %q: %q is no axis, want name=size with a size of at least 1, such as dp=2,ep=4", s, part)
 		case !axisName(name):

@@ -53,6 +53,8 @@ func TestParseMesh(t *testing.T) {
 		"ep":                `sharding: mesh "ep": "ep" is no axis, want name=size with a size of at least 1, such as dp=2,ep=4`,
 		"ep=0":              `sharding: mesh "ep=0": "ep=0" is no axis, want name=size with a size of at least 1, such as dp=2,ep=4`,
 		"ep=-2":             `sharding: mesh "ep=-2": "ep=-2" is no axis, want name=size with a size of at least 1, such as dp=2,ep=4`,
+		"dp=*,ep=2":         `sharding: mesh "dp=*,ep=2": dp is left to the number of ranks; world.ParseMesh reads such a mesh, or FitMesh with a number`,
+		"ep=2x*":            `sharding: mesh "ep=2x*": "ep=2x*" is no axis, want name=size with a size of at least 1, such as dp=2,ep=4`,
 		"ep=x":              `sharding: mesh "ep=x": "ep=x" is no axis, want name=size with a size of at least 1, such as dp=2,ep=4`,
 		"ep=0x2":            `sharding: mesh "ep=0x2": "ep=0x2" is no axis, want name=size with a size of at least 1, such as dp=2,ep=4`,
 		"ep=2x":             `sharding: mesh "ep=2x": "ep=2x" is no axis, want name=size with a size of at least 1, such as dp=2,ep=4`,

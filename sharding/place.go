@@ -42,6 +42,9 @@ func inputs(p *graph.Program, m Mesh, given map[string]Spec) (map[*graph.Value]S
 			return nil, fmt.Errorf("sharding: input %s: inputs are whole, split or pending, not ragged", v.Name)
 		}
 		s, err := spec.On(m).Check(m, v.Type)
+		if wrong := spec.entries(v.Type); wrong != nil { // on any mesh, also on one without the axis
+			err = wrong
+		}
 		if err != nil {
 			return nil, fmt.Errorf("sharding: input %s: %w", v.Name, err)
 		}

@@ -40,6 +40,7 @@ func TestPlaceByPattern(t *testing.T) {
 		{place: map[string]string{"*.up*.no": "ep"}, wrong: "sharding: no input of program p matches *.up*.no; its inputs are x, "},
 		{place: map[string]string{"layers.0.gat": "ep"}, wrong: "sharding: program p has no input layers.0.gat to place; did you mean layers.0.gate or layers.1.gate?; its inputs are x, "},
 		{place: map[string]string{"x*": "ep,dp,dp"}, wrong: "sharding: input x: the placement ep,dp,dp has 3 entries for f32[8,4], want at most 2"},
+		{place: map[string]string{"x": "ep,_,tp"}, wrong: "sharding: input x: the placement ep,_,tp has 3 entries for f32[8,4], want at most 2"}, // no axis tp
 	} {
 		a, err := propagate(t, weights(t), "dp=2,ep=2", tt.place)
 		if tt.wrong != "" {

@@ -194,15 +194,21 @@ func (s Spec) Resolved() Spec {
 	return s
 }
 
+// entries returns an error if s splits a dimension that t does not have.
+func (s Spec) entries(t graph.Type) error {
+	for d := t.Rank(); d < len(s.Dims); d++ {
+		if len(s.Dims[d]) > 0 {
+			return fmt.Errorf("the placement %s has %d entries for %s, want at most %d", s, len(s.Dims), t, t.Rank())
+		}
+	}
+	return nil
+}
+
 // Check returns s normalised: one entry per dimension, and no axes of size 1.
 // An error says why s cannot place a value of type t on m.
 func (s Spec) Check(m Mesh, t graph.Type) (Spec, error) {
-	if len(s.Dims) > t.Rank() {
-		for _, d := range s.Dims[t.Rank():] {
-			if len(d) > 0 {
-				return s, fmt.Errorf("the placement %s has %d entries for %s, want at most %d", s, len(s.Dims), t, t.Rank())
-			}
-		}
+	if err := s.entries(t); err != nil {
+		return s, err
 	}
 	out := Spec{Dims: make([][]string, t.Rank()), Ragged: s.Ragged}
 	seen := map[string]bool{}
