@@ -178,6 +178,11 @@ func wrongFlag(fs *flag.FlagSet, err error) error {
 			text = m[1] + ": want " + wantedOf(f)
 		}
 	}
+	if name, ok := strings.CutPrefix(text, "flag provided but not defined: "); ok {
+		var names []string
+		fs.VisitAll(func(f *flag.Flag) { names = append(names, "-"+f.Name) })
+		text = "there is no flag " + name + near.Names(name, slices.Values(names))
+	}
 	return &usageError{errors.New(text)}
 }
 

@@ -76,3 +76,15 @@ func TestSameTokens(t *testing.T) {
 		require.ErrorContains(t, sameTokens(2, []int32{1, 2}, ids), "on 2 ranks is not that of the first")
 	}
 }
+
+// Processes that are given no mesh are told one.
+func TestProcessesWithoutMesh(t *testing.T) {
+	dir := bytesModel(t)
+	for _, args := range [][]string{{"generate", dir, "-prompt", "!"}, {"eval", dir, "-text", os.DevNull}} {
+		cmd := exec.Command(os.Args[0], append([]string{"launch", "-n", "3", "--", os.Args[0]}, args...)...)
+		cmd.Env = append(os.Environ(), asTool+"=1")
+		said, err := cmd.CombinedOutput()
+		require.Error(t, err)
+		require.Contains(t, string(said), "or take a mesh of 3 ranks: -mesh ep=3 splits the experts\n")
+	}
+}

@@ -86,7 +86,7 @@ func (e *evaluating) run(ctx context.Context) (err error) {
 	var w world.World
 	defer func() { err = errors.Join(err, w.Close()) }()
 	if err := w.Setup(ctx, world.Config{Mesh: &mesh, Transport: *e.transport, Deadline: *e.deadline}); err != nil {
-		return err
+		return splits(err, e.mesh)
 	}
 	info, err := w.Info()
 	if err != nil {

@@ -23,7 +23,7 @@ func (t *tool) generateCommand() *ffcli.Command {
 	g := writing{opening: opening{tool: t}}
 	fs.StringVar(&g.prompt, "prompt", "", "`text` to continue")
 	fs.StringVar(&g.file, "file", "", "`file` with the text to continue, - for standard input")
-	fs.IntVar(&g.n, "n", 100, "tokens to write at most")
+	fs.IntVar(&g.n, "n", 100, "tokens to write at most; fewer if there is no room for the usual number")
 	g.choosing.flags(fs)
 	fs.IntVar(&g.o.Room, "room", 0, "`positions` of the caches; as many as the prompt and -n need if 0")
 	fs.BoolVar(&g.slide, "slide", false, "where the room is full, drop the older half of the text and go on, instead of refusing to begin")
@@ -40,6 +40,7 @@ func (t *tool) generateCommand() *ffcli.Command {
 			if err := g.operand(fs, args); err != nil {
 				return err
 			}
+			fs.Visit(func(f *flag.Flag) { g.asked = g.asked || f.Name == "n" })
 			fs.VisitAll(func(f *flag.Flag) {
 				switch f.Name {
 				case "transport", "kernels", "device", "stats", "file", "copies":
@@ -60,6 +61,7 @@ type writing struct {
 	choosing
 	prompt, file, compare string
 	n, keep               int
+	asked                 bool // for n tokens; else so many are a usual number
 	slide, stats          bool
 	same                  [][2]string // flags that are to be the same in all processes
 	ids                   []int32     // of the prompt
@@ -151,6 +153,13 @@ func (g *writing) encode() (err error) {
 			return fmt.Errorf("%s: the tokenizer makes token %d of the text, and the model has %d tokens: they are of different models", g.path, id, g.model.Vocab)
 		}
 	}
+	most := g.model.Context
+	if g.o.Room > 0 {
+		most = min(most, g.o.Room)
+	}
+	if rest := most - len(g.ids) + 1; !g.asked && !g.slide && rest > 0 {
+		g.n = min(g.n, rest)
+	}
 	need := len(g.ids) - 1 + min(g.n, math.MaxInt-len(g.ids))
 	switch {
 	case g.o.Room > g.model.Context:
@@ -164,6 +173,9 @@ func (g *writing) encode() (err error) {
 	}
 	if g.slide && g.keep > g.o.Room-2 {
 		return usagef("-keep %d: want at most %d, as there is room for %d positions", g.keep, max(0, g.o.Room-2), g.o.Room)
+	}
+	if len(g.ids) > g.model.Context && !g.slide {
+		return usagef("a prompt of %d tokens, and the model was trained for %d positions: shorten it, or give -slide", len(g.ids), g.model.Context)
 	}
 	if need > g.model.Context && !g.slide {
 		return usagef("a prompt of %d tokens and -n %d need room for %d positions, and the model was trained for %d: give -n %d at most, or -slide", len(g.ids), g.n, need, g.model.Context, max(0, g.model.Context-len(g.ids)+1))

@@ -83,6 +83,19 @@ func TestGenerateSlides(t *testing.T) {
 	}
 }
 
+// Where nothing is said about the length, a text is as long as there is room.
+func TestGenerateUsualLength(t *testing.T) {
+	dir := bytesModel(t)
+	for _, c := range []struct {
+		prompt, written int
+		more            []string
+	}{{50, 47, nil}, {96, 1, nil}, {4, 7, []string{"-room", "10"}}} {
+		code, text, wrong := generateRun(t, "", append([]string{dir, "-prompt", strings.Repeat("!", c.prompt)}, c.more...)...)
+		require.Equal(t, 0, code, wrong)
+		require.Len(t, text, c.written+1)
+	}
+}
+
 // The token that ends a text is not written, and ends it.
 func TestGenerateEnds(t *testing.T) {
 	dir := bytesModel(t)
@@ -111,6 +124,8 @@ func TestGenerateRefuses(t *testing.T) {
 		{[]string{dir}, exitUsage, "no text to continue, want -prompt TEXT or -file FILE"},
 		{[]string{dir, "-prompt", "!", "-file", "-"}, exitUsage, "-prompt and -file, want one of them"},
 		{[]string{dir, "-prompt", "!", "-n", "97"}, exitUsage, "a prompt of 1 tokens and -n 97 need room for 97 positions, and the model was trained for 96: give -n 96 at most, or -slide"},
+		{[]string{dir, "-prompt", strings.Repeat("!", 97)}, exitUsage, "a prompt of 97 tokens, and the model was trained for 96 positions: shorten it, or give -slide"},
+		{[]string{dir, "-prompt", "!", "-promt", "!"}, exitUsage, "there is no flag -promt; did you mean -prompt?"},
 		{[]string{dir, "-prompt", "!", "-keep", "3"}, exitUsage, "-keep 3: want at least 0, and -slide beside it"},
 		{[]string{dir, "-prompt", "!", "-keep", "19", "-slide", "-room", "20", "-n", "50"}, exitUsage, "-keep 19: want at most 18, as there is room for 20 positions"},
 		{[]string{dir, "-prompt", "!!!", "-n", "95"}, exitUsage, "a prompt of 3 tokens and -n 95 need room for 97 positions, and the model was trained for 96: give -n 94 at most"},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/gomoe/gomoe/generate"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/memory"
+	"github.com/gomoe/gomoe/jaccl/job/environ"
 	"github.com/gomoe/gomoe/models"
 	"github.com/gomoe/gomoe/tokenizer"
 	"github.com/gomoe/gomoe/world"
@@ -96,7 +98,7 @@ func (m *opening) open(ctx context.Context) error {
 		setup.Mesh = nil
 	}
 	if err := m.w.Setup(ctx, setup); err != nil {
-		return err
+		return splits(err, m.mesh)
 	}
 	info, err := m.w.Info()
 	if err != nil {
@@ -132,6 +134,15 @@ func (m *opening) open(ctx context.Context) error {
 	}
 	m.o.Tokenizer = m.tok
 	m.ends, err = generate.Ends(m.c, m.tok)
+	return err
+}
+
+// splits says which mesh would fit a job whose processes have none.
+func splits(err error, mesh string) error {
+	var misfit *world.Misfit
+	if job, wrong := environ.Detect(os.Getenv); wrong == nil && errors.As(err, &misfit) && mesh == "" {
+		return fmt.Errorf("%w: -mesh ep=%d splits the experts", err, job.Size)
+	}
 	return err
 }
 
