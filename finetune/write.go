@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	goruntime "runtime"
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/checkpoint/peft"
@@ -16,13 +17,14 @@ import (
 
 // write writes the adapter, or all weights, and the model with the adapter.
 func (t *tuning) write(ctx context.Context, run *train.Run) error {
+	goruntime.GC() // what steps have left makes room for the weights
 	arrays, err := run.Weights(ctx)
 	if err != nil || !t.first {
 		return err
 	}
 	if t.o.All {
 		path := filepath.Join(t.o.Out, "model")
-		if err := convert.Model(ctx, path, t.c.Path, convert.Options{Layout: convert.Safetensors, Change: replaced(arrays)}); err != nil {
+		if err := convert.Model(ctx, path, t.c.Path, convert.Options{Layout: convert.Safetensors, Change: collected(replaced(arrays))}); err != nil {
 			return err
 		}
 		t.say("the model is in %s", path)
@@ -36,7 +38,7 @@ func (t *tuning) write(ctx context.Context, run *train.Run) error {
 	if t.o.Merge == "" {
 		return nil
 	}
-	o := convert.Options{Layout: convert.LayoutOf(t.o.Merge), Type: t.o.MergeType, Change: merged(t.o.LoRA, arrays)}
+	o := convert.Options{Layout: convert.LayoutOf(t.o.Merge), Type: t.o.MergeType, Change: collected(merged(t.o.LoRA, arrays))}
 	if err := convert.Model(ctx, t.o.Merge, t.c.Path, o); err != nil {
 		return err
 	}
@@ -59,8 +61,27 @@ func replaced(arrays map[string]array.Array) func(p nn.Param, expert, row int, r
 		if a.Type.Rank() > rows.Type.Rank() {
 			first += int64(expert) * int64(a.Type.Shape[1])
 		}
-		out := array.New(rows.Type.With(graph.F32))
-		copy(out.Bytes(), a.Bytes()[first*size:])
-		return out, nil
+		out := rows.Type.With(graph.F32)
+		return array.Over(out, a.Bytes()[first*size:][:out.Bytes()]), nil
+	}
+}
+
+// change is convert.Options.Change.
+type change func(p nn.Param, expert, row int, rows array.Array) (array.Array, error)
+
+// collectFrom is how many bytes of rows are changed between garbage collections.
+const collectFrom = 16 << 20
+
+// collected collects garbage while a model is written. Beside the state of a run, which is as large as several models, Go's
+// collector would let the rows of all matrices be garbage before it begins; the memory that the run has printed has no
+// room for them.
+func collected(f change) change {
+	made := int64(0)
+	return func(p nn.Param, expert, row int, rows array.Array) (array.Array, error) {
+		if made += rows.Type.With(graph.F32).Bytes(); made > collectFrom {
+			goruntime.GC()
+			made = 0
+		}
+		return f(p, expert, row, rows)
 	}
 }
