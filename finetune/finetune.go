@@ -65,6 +65,9 @@ func (t *tuning) close() error {
 func (t *tuning) say(format string, args ...any) { fmt.Fprintf(t.o.Stdout, format+"\n", args...) }
 
 func (t *tuning) train(ctx, stop context.Context) (r Result, err error) {
+	if t.o.Length == 0 {
+		t.o.Length = min(usualLength, t.m.Context)
+	}
 	if err := t.o.check(); err != nil {
 		return r, err
 	}
@@ -160,6 +163,9 @@ func (t *tuning) train(ctx, stop context.Context) (r Result, err error) {
 	r.Ended, err = run.Run(ctx, stop)
 	return r, err
 }
+
+// usualLength is how many tokens sequences have where nothing is said, and the model was trained for as many.
+const usualLength = 512
 
 // advice is what to change where memory does not suffice.
 const advice = "fewer sequences (-batch) or shorter ones (-length), more ranks along ep or tp (-mesh), a smaller -rank, or a quantised model"

@@ -42,7 +42,7 @@ type Options struct {
 	Rows  int // sequences of a batch, over all ranks
 	// Microbatches is into how many parts a batch is cut, one after the other, so that a step takes the memory of one; 0 is 1.
 	Microbatches int
-	Length       int // tokens of a sequence
+	Length       int // tokens of a sequence; 0 is 512, or as many as the model was trained for if that is less
 	Rate         float64
 	Warm         int // steps in which the rate rises; it then falls to a tenth as a cosine does
 	Decay        float64

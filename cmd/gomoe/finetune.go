@@ -69,7 +69,7 @@ func (f *tuning) flags(fs *flag.FlagSet) {
 	fs.Func("data", "`files` of texts or chats, with commas between; repeatable", list(&o.Data))
 	fs.Func("held-out", "`files` on which the loss is measured before and after, with commas between; repeatable", list(&o.HeldOut))
 	fs.IntVar(&o.Broken, "broken", 0, "how many `lines` of the files may be broken; they are passed over")
-	fs.StringVar(&o.Out, "out", "", "`folder` for what is made")
+	fs.StringVar(&o.Out, "out", "out/finetune", "`folder` for what is made")
 	fs.IntVar(&o.LoRA.Rank, "rank", 16, "`rank` of the adapters")
 	fs.Float64Var(&o.LoRA.Alpha, "alpha", 32, "adapters are multiplied by `alpha`/rank")
 	fs.Float64Var(&o.LoRA.Dropout, "dropout", 0, "`probability` with which adapters of linear layers do not see an element")
@@ -89,7 +89,7 @@ func (f *tuning) flags(fs *flag.FlagSet) {
 	fs.IntVar(&o.Steps, "steps", 100, "training `steps`")
 	fs.IntVar(&o.Rows, "batch", 8, "`sequences` of a step, over all ranks")
 	fs.IntVar(&o.Microbatches, "microbatches", 1, "`parts` into which a step cuts the batch, one after the other, so that it takes the memory of one")
-	fs.IntVar(&o.Length, "length", 512, "`tokens` of a sequence")
+	fs.IntVar(&o.Length, "length", 0, "`tokens` of a sequence; 512 if not given, or as many as the model was trained for if that is less")
 	fs.Float64Var(&o.Rate, "lr", 2e-4, "largest learning `rate`; it falls to a tenth as a cosine does")
 	fs.IntVar(&o.Warm, "warmup", 10, "`steps` in which the rate rises")
 	fs.Float64Var(&o.Decay, "decay", 0, "weight `decay` of matrices")
@@ -121,7 +121,7 @@ func (f *tuning) run(ctx context.Context) (err error) {
 		return usagef("no -data, want files of texts or chats")
 	case o.Out == "":
 		return usagef("no -out, want a folder for what is made")
-	case o.Steps < 1 || o.Rows < 1 || o.Length < 2:
+	case o.Steps < 1 || o.Rows < 1 || o.Length < 2 && o.Length != 0:
 		return usagef("-steps %d, -batch %d, -length %d: want at least 1, 1 and 2", o.Steps, o.Rows, o.Length)
 	}
 	mesh, err := meshOf(f.mesh, f.order)

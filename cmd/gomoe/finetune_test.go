@@ -68,13 +68,20 @@ func TestFinetune(t *testing.T) {
 	c, err := checkpoint.Open(merged)
 	require.NoError(t, err)
 	require.NoError(t, c.Close())
+	// A model and texts are enough.
+	t.Chdir(dir)
+	code, said, wrong = tune(model, "-data", text, "-steps", "1", "-save-every", "1")
+	require.Zero(t, code, wrong)
+	require.Contains(t, said, "1 steps, 768 tokens in ", "8 sequences of the 96 tokens that the model was trained for")
+	require.Contains(t, said, "the adapter is in "+filepath.Join("out", "finetune")+"\n")
 	for _, x := range []struct {
 		args []string
 		code int
 		want string
 	}{
 		{[]string{model}, 2, "no -data, want files of texts or chats"},
-		{[]string{model, "-data", text}, 2, "no -out, want a folder"},
+		{[]string{model, "-data", text, "-out", ""}, 2, "no -out, want a folder"},
+		{[]string{model, "-data", text, "-length", "97", "-out", out + "-97"}, 1, "sequences of 97 tokens, and the model was trained for 96"},
 		{[]string{model, "-data", text + ",", "-out", out}, 2, "want names with commas between"},
 		{[]string{"-data", text, "-out", out}, 2, "want one: the folder of a model"},
 		{append(small, "-out", out, "-steps", "0"), 2, "-steps 0"},
