@@ -123,6 +123,9 @@ func find(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if parts, err := filepath.Glob(filepath.Join(path, "part-*-of-*.safetensors")); err == nil && len(parts) > 0 && has(path, "manifest.json") {
+		return "", fmt.Errorf("%s: this is a checkpoint from which a training run goes on, and not a model; %s", path, export)
+	}
 	var tensors, ggufs []string
 	for _, e := range entries {
 		switch name := e.Name(); {
@@ -144,7 +147,18 @@ func find(path string) (string, error) {
 			return "", fmt.Errorf("%s: the folder has %d models %q, want one, or the path of one of them", path, len(names), names)
 		}
 	}
+	if has(path, "checkpoints") {
+		return "", fmt.Errorf("%s: no model in the folder, but the checkpoints of a training run, which writes its model when it ends; %s", path, export)
+	}
 	return "", fmt.Errorf("%s: no model in the folder, want %s, %s, or a file that ends with .safetensors or .gguf", path, safetensors.FileName, safetensors.IndexName)
+}
+
+// export says how a model is made of what package train/snapshot writes.
+const export = "the command of the run with -resume, and with as many -steps as the checkpoint has, writes the model"
+
+func has(path, name string) bool {
+	_, err := os.Lstat(filepath.Join(path, name))
+	return err == nil
 }
 
 // named returns path if its name, or else the file's beginning, says what the file is.

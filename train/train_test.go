@@ -172,6 +172,35 @@ func TestZeroBits(t *testing.T) {
 	}
 }
 
+// Weights decay by the patterns of their names: those selected, and no others.
+func TestDecayByPattern(t *testing.T) {
+	r := trajectories(t)
+	const decay = 0.25
+	for name, c := range map[string]struct {
+		optimizer Transform
+		decays    func(param string) bool
+	}{
+		"w and wide": {Chain(Decay(decay, Named("w*")), ScaleByRate), func(param string) bool { return param[0] == 'w' }},
+		"all but e":  {Chain(Decay(decay, Not(Named("e"))), ScaleByRate), func(param string) bool { return param != "e" }},
+		"matrices":   {Chain(Decay(decay, nil), ScaleByRate), func(param string) bool { return len(r.Shapes[param]) > 1 }},
+		"none":       {Chain(Decay(decay, Named("x*")), ScaleByRate), func(string) bool { return false }},
+		"patterns":   {Chain(Decay(decay, Named("[^w]*", "wide")), ScaleByRate), func(param string) bool { return param != "w" }},
+	} {
+		got := r.follow(t, Config{Optimizer: c.optimizer}, gomoe.Config{})[0]
+		for param, start := range r.Start {
+			for i, p := range array.Data[float32](got[param]) {
+				g := float64(r.Gradients[0][param][i])
+				if c.decays(param) {
+					g += decay * float64(start[i])
+				}
+				if want := float64(start[i]) - r.Rates[0]*g; math.Abs(float64(p)-want) > 1e-6 {
+					t.Fatalf("%s: %s[%d] is %v, want %v", name, param, i, p, want)
+				}
+			}
+		}
+	}
+}
+
 // apart returns the largest difference, relative to the largest element.
 func apart(got, want []float32) float64 {
 	most, d := 0.0, 0.0

@@ -85,7 +85,7 @@ func onMesh(b *testing.B, mesh string) gomoe.Config {
 }
 
 // BenchmarkMoELayer runs the layer forward, and forward and backward, on one
-// rank, on four, and on four without data-parallel sums.
+// rank, on four, and on four without data-parallel sums, and both ways on four with Config.Exact.
 func BenchmarkMoELayer(b *testing.B) {
 	forward, err := moeLayer()
 	require.NoError(b, err)
@@ -96,16 +96,21 @@ func BenchmarkMoELayer(b *testing.B) {
 		name, mesh string
 		p          *graph.Program
 		flop       float64
+		exact      int
 	}{
-		{"forward/1rank", "", forward, flop},
-		{"forward/4ranks", "dp=2,ep=2", forward, flop},
-		{"forward/ep4", "ep=4", forward, flop},
-		{"backward/1rank", "", both, 3 * flop},
-		{"backward/4ranks", "dp=2,ep=2", both, 3 * flop},
-		{"backward/ep4", "ep=4", both, 3 * flop},
+		{"forward/1rank", "", forward, flop, 0},
+		{"forward/4ranks", "dp=2,ep=2", forward, flop, 0},
+		{"forward/ep4", "ep=4", forward, flop, 0},
+		{"backward/1rank", "", both, 3 * flop, 0},
+		{"backward/4ranks", "dp=2,ep=2", both, 3 * flop, 0},
+		{"backward/ep4", "ep=4", both, 3 * flop, 0},
+		{"backward/4ranks/exact", "dp=2,ep=2", both, 3 * flop, gomoe.ExactBlocks},
+		{"backward/ep4/exact", "ep=4", both, 3 * flop, gomoe.ExactBlocks},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			job, err := gomoe.Open(c.p, onMesh(b, c.mesh))
+			cfg := onMesh(b, c.mesh)
+			cfg.Exact = c.exact
+			job, err := gomoe.Open(c.p, cfg)
 			require.NoError(b, err)
 			defer job.Close()
 			rng := rand.New(rand.NewPCG(1, 2))
