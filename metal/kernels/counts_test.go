@@ -86,6 +86,66 @@ func TestDecodeReadsOnce(t *testing.T) {
 	}
 }
 
+// A product with one row and 8-bit floats with scales, or MLX's matrices of 4 and 8 bits, reads each byte of
+// codes, scales and biases once, dense and of experts, in both directions; threads load each code once, and
+// along the sum a scale and a bias once for 32 elements, and those of 8-bit floats once for four columns.
+func TestDecodeReadsCodesOnce(t *testing.T) {
+	const out, in, route = 256, 1024, "r, drop, n, pad, demand = ep_prepare(i) experts=4\nrows = ep_dispatch(x, r) experts=4\n"
+	const home = "\ny = ep_combine(z, r) experts=4"
+	for _, c := range []struct {
+		name, types, args string
+		most              float64 // bytes of codes, scales and biases loaded for each there is, along the sum
+	}{
+		{"scaled_matmul", "w f8_e4m3[%s256,1024], s f32[%s2,8]", "", 1.04},
+		{"affine_matmul", "w u32[%s256,128], s bf16[%s256,32], b bf16[%s256,32]", " bits=4 group_size=32", 1},
+		{"affine_matmul", "w u32[%s256,128], s bf16[%s256,16], b bf16[%s256,16]", " bits=4 group_size=64", 1.12},
+		{"affine_matmul", "w u32[%s256,256], s bf16[%s256,8], b bf16[%s256,8]", " bits=8 group_size=128", 1.1},
+	} {
+		biases := ", s"
+		if c.name == "affine_matmul" {
+			biases = ", s, b"
+		}
+		for _, transpose := range []bool{true, false} {
+			deep := in
+			if !transpose {
+				deep = out
+			}
+			for _, grouped := range []bool{false, true} {
+				name, stack, matrices := c.name, "", int64(1)
+				text := fmt.Sprintf("program p(x bf16[1,%d], %s) {\ny = %s(x, w%s) transpose=%v%s\nreturn y\n}", deep, strings.ReplaceAll(c.types, "%s", stack), c.name, biases, transpose, c.args)
+				if grouped {
+					name, stack, matrices = "grouped_"+c.name, "4,", 2
+					text = fmt.Sprintf("program p(i i32[1,2], x bf16[1,%d], %s) {\n"+route+"z = %s(rows, w, r%s) transpose=%v%s"+home+"\nreturn y\n}", deep, strings.ReplaceAll(c.types, "%s", stack), name, biases, transpose, c.args)
+				}
+				w := counted(t, text, name)
+				require.Contains(t, w.Program.Launches[0].Function, "_matvec_")
+				p, err := gomoe.Parse("types", text)
+				require.NoError(t, err)
+				var bytes int64
+				var all counts.Traffic
+				matrix := p.In[len(p.In)-1-strings.Count(biases, ","):] // and scales, and biases
+				for i, v := range matrix {
+					all.Add(w.Argument(1 + i))
+					bytes += v.Type.Bytes()
+				}
+				codes := matrix[0].Type.Bytes()
+				if grouped { // with two of four experts
+					bytes, codes = bytes/2, codes/2
+				}
+				what := fmt.Sprintf("%s%s (%s)", name, c.args, w.Program.Launches[0].Function)
+				t.Logf("%s, %d bytes: loaded %.3f, read %.3f; %.1f operations a weight", what, bytes, float64(all.Loaded)/float64(bytes), float64(all.Read)/float64(bytes), float64(w.Sum().Operations)/float64(matrices*out*in))
+				require.LessOrEqual(t, float64(all.Read), 1.05*float64(bytes), what)
+				require.Equal(t, bytes, all.Once, what)
+				require.Equal(t, codes, w.Argument(1).Loaded, what)
+				if transpose {
+					require.LessOrEqual(t, float64(all.Loaded), c.most*float64(bytes), what)
+				}
+				within(t, what, w.Sum(), bytes)
+			}
+		}
+	}
+}
+
 // A product with many rows of 16 bits reads an eighth of a byte of threadgroup memory for each
 // multiply-add, with matrices of the same numbers and with what is decoded to f32.
 func TestProductThreadgroupMemory(t *testing.T) {

@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"math"
+	"strings"
 
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/primitives"
@@ -11,7 +12,7 @@ import (
 func scaledMatmul() Kernel {
 	return Kernel{
 		Name: "scaled_matmul", Serves: []string{"scaled_matmul", "grouped_scaled_matmul"}, Primitives: []string{"scaled_matmul", "grouped_scaled_matmul"},
-		Doc:       "rows times matrices of 8-bit floats, in which each block of 128×128 has a scale, summed in f32",
+		Doc:       "rows times matrices of 8-bit floats, in which each block of 128×128 has a scale, summed in f32, in tiles, or for few rows in vectors",
 		Functions: decodedFunctions("scaled_matmul"), Stack: 1,
 		Build: scaledProgram, Tolerance: tileTolerance(),
 	}
@@ -21,15 +22,18 @@ func scaledMatmul() Kernel {
 func affineMatmul() Kernel {
 	return Kernel{
 		Name: "affine_matmul", Serves: []string{"affine_matmul", "grouped_affine_matmul"}, Primitives: []string{"affine_matmul", "grouped_affine_matmul"},
-		Doc:       "rows times matrices of integers of 4 or 8 bits with scales and biases, summed in f32",
+		Doc:       "rows times matrices of integers of 4 or 8 bits with scales and biases, summed in f32, in tiles, or for few rows in vectors",
 		Functions: decodedFunctions("affine_matmul"), Stack: 1,
 		Build: affineProgram, Tolerance: tileTolerance(),
 	}
 }
 
 func decodedFunctions(name string) []Function {
-	return tileFunctions(name, graph.F32)
+	return append(tileFunctions(name, graph.F32), matvecFunctions(matvecName(name), "_1", "_4")...)
 }
+
+// matvecName returns what the names of a kernel's functions for few rows begin with.
+func matvecName(name string) string { return strings.TrimSuffix(name, "matmul") + "matvec" }
 
 // decoded is a product of rows, argument 0, with matrices of height times width elements, which
 // are decoded from argument 1 and from scales, argument 2.
@@ -108,12 +112,6 @@ func (d decoded) program(in *Instr) (*Program, error) {
 	}
 	left := side{x.Type.DType, deep, 1, nil}
 	constants[3], constants[4], constants[5], constants[6] = left.across(), !d.transpose, left.fours(), false
-	t, counts := in.tiling(rows, x.Type.DType, w.DType), In(0) // no counts are read
-	tiles := pieces(rows, t.rows)
-	if x.Ragged {
-		t, counts = in.tiling(rowsPerExpert(in), x.Type.DType, w.DType), Zones()
-		tiles = min(rows, (rows+in.Experts()*(t.rows-1))/t.rows)
-	}
 	// All rows have the same matrix if there is no stack of them.
 	var matrix, scale groupedOperands
 	if w.Rank() == 3 {
@@ -121,10 +119,48 @@ func (d decoded) program(in *Instr) (*Program, error) {
 	}
 	low, high := matrix.matrix(w.DType)
 	scalesLow, scalesHigh := scale.matrix(scales.DType)
+	params := Params(in.Experts(), in.Align, rows, cols, deep, d.width, d.group, low, high, scalesLow, scalesHigh)
+	if d.few(in) {
+		return d.matvec(in, rows, cols, constants, params), nil
+	}
+	t, counts := in.tiling(rows, x.Type.DType, w.DType), In(0) // no counts are read
+	tiles := pieces(rows, t.rows)
+	if x.Ragged {
+		t, counts = in.tiling(rowsPerExpert(in), x.Type.DType, w.DType), Zones()
+		tiles = min(rows, (rows+in.Experts()*(t.rows-1))/t.rows)
+	}
 	return &Program{Launches: []Launch{{
 		Source: Source{File: "decoded.metal"}, Function: d.function + "_" + t.name, Constants: constants,
-		Args: []Arg{In(0), In(1), Out(0), counts, In(2), d.biases,
-			Params(in.Experts(), in.Align, rows, cols, deep, d.width, d.group, low, high, scalesLow, scalesHigh)},
+		Args:   []Arg{In(0), In(1), Out(0), counts, In(2), d.biases, params},
 		Groups: [3]int{pieces(cols, t.cols), tiles, 1}, Threads: [3]int{tileThreads, 1, 1},
 	}}}, nil
+}
+
+// few reports whether a matvec multiplies the rows: as many as those of products with plain matrices,
+// of all ranks together.
+func (d decoded) few(in *Instr) bool {
+	if in.Args[0].Ragged {
+		return in.plan.Bufs[in.Results[0].Buf].Global.Shape[0] <= matvecRows
+	}
+	rows := in.plan.Bufs[in.Args[0].Buf].Global.Shape
+	return graph.T(graph.U8, rows[:len(rows)-1]...).Len() <= matvecDense
+}
+
+// matvec multiplies rows that are few.
+func (d decoded) matvec(in *Instr, rows, cols int, constants map[int]any, params Arg) *Program {
+	constants[6] = d.width%16 == 0 // vectors of 16 bytes
+	counts, suffix, groups := In(0), "_1", rows
+	switch {
+	case in.Args[0].Ragged:
+		counts = Zones()
+	case rows > 1:
+		suffix, groups = "_4", pieces(rows, matvecDense)
+	}
+	l := Launch{Source: Source{File: "decoded_matvec.metal"}, Constants: constants, Args: []Arg{In(0), In(1), Out(0), counts, In(2), d.biases, params}}
+	name, each, threads := matvecName(d.function)+"_along", matvecMost*matvecSimds, matvecSimds*32
+	if !d.transpose {
+		name, each, threads = matvecName(d.function)+"_across", matvecWide, matvecThreads
+	}
+	l.Function, l.Groups, l.Threads = name+suffix, [3]int{pieces(cols, each), groups, 1}, [3]int{threads, 1, 1}
+	return &Program{Launches: []Launch{l}}
 }

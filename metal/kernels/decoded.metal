@@ -1,67 +1,7 @@
 // Rows times matrices whose elements are decoded when they are brought to threadgroup memory:
 // 8-bit floats in blocks of 128×128 that have a scale, and MLX's affine quantisation.
-#include "f8.metal"
+#include "decoded_matrix.metal"
 #include "tile.metal"
-#include "tile_zone.metal"
-
-constant int scales_as [[function_constant(7)]];  // element type of scales and biases
-constant int layout [[function_constant(8)]];     // 0 is f8_e4m3 and 1 f8_e5m2, otherwise the bits of a number
-
-struct decoded_params {
-  int experts, align;  // without experts all rows are in use
-  int rows, cols, deep;
-  int width;           // columns of a matrix
-  int group;           // elements of a line that have one scale
-  uint matrix[2];      // bytes of a matrix: see matrix_of
-  uint scales[2];      // bytes of the scales of a matrix
-};
-
-// scaled_matrix is 8-bit floats. An element is its value times the scale of its block, rounded
-// once.
-struct scaled_matrix {
-  device const uchar* w;
-  device const uchar* scales;
-  int width;
-
-  void begin(device const uchar* all, device const uchar* all_scales, device const uchar*, constant decoded_params& p, int expert) {
-    w = matrix_of(all, p.matrix, expert);
-    scales = matrix_of(all_scales, p.scales, expert);
-    width = p.width;
-  }
-
-  float at(int row, int column) const {
-    const uchar code = w[uint(row) * uint(width) + uint(column)];
-    const float v = layout == 0 ? f8_e4m3_value(code) : f8_e5m2_value(code);
-    const uint blocks = uint(width + 127) / 128u;
-    return v * number(scales, scales_as, uint(row / 128) * blocks + uint(column / 128));
-  }
-};
-
-// affine_matrix is integers of `layout` bits in words of 32, the first in the lowest bits. An
-// element is its integer times the scale of its group, rounded, plus the bias of this, rounded.
-struct affine_matrix {
-  device const uint* w;
-  device const uchar* scales;
-  device const uchar* biases;
-  int width, group;
-
-  void begin(device const uchar* all, device const uchar* all_scales, device const uchar* all_biases, constant decoded_params& p, int expert) {
-    w = (device const uint*)matrix_of(all, p.matrix, expert);
-    scales = matrix_of(all_scales, p.scales, expert);
-    biases = matrix_of(all_biases, p.scales, expert);
-    width = p.width;
-    group = p.group;
-  }
-
-  float at(int row, int column) const {
-    const uint per = 32u / uint(layout);
-    const uint word = w[uint(row) * (uint(width) / per) + uint(column) / per];
-    const uint q = word >> (uint(column) % per * uint(layout)) & ((1u << layout) - 1u);
-    const uint own = uint(row) * uint(width / group) + uint(column / group);
-    const float scaled = float(q) * number(scales, scales_as, own);
-    return scaled + number(biases, scales_as, own);
-  }
-};
 
 // decoded has a threadgroup for every tile that zones may have, or for every tile of rows that
 // are all in use. A matrix is taken transposed, unless b_across is set.

@@ -133,6 +133,20 @@ static inline void matvec_units(thread const matvec_operands& o, int first, uint
   }
 }
 
+// matvec_total adds the sums of a simdgroup's threads, which all of them then have.
+template <int ROWS>
+static inline void matvec_total(thread const matvec_operands& o, int first, thread float* sums) {
+  UNROLL
+  for (int r = 0; r < ROWS; r++) {
+    UNROLL
+    for (int i = 0; i < MATVEC_MOST; i++) {
+      if (r < o.rows && i < matvec_columns() && first + i < o.cols) {
+        sums[r * MATVEC_MOST + i] = simd_sum(sums[r * MATVEC_MOST + i]);
+      }
+    }
+  }
+}
+
 // matvec_sums makes the columns from `first` on of ROWS rows: row r and column c is
 // sums[r · MATVEC_MOST + c] in all threads.
 template <int ROWS>
@@ -146,24 +160,14 @@ static inline void matvec_sums(thread const matvec_operands& o, int first, uint 
   } else {
     matvec_plain<ROWS>(o, first, lane, sums);
   }
-  UNROLL
-  for (int r = 0; r < ROWS; r++) {
-    UNROLL
-    for (int i = 0; i < MATVEC_MOST; i++) {
-      if (r < o.rows && i < matvec_columns() && first + i < o.cols) {
-        sums[r * MATVEC_MOST + i] = simd_sum(sums[r * MATVEC_MOST + i]);
-      }
-    }
-  }
+  matvec_total<ROWS>(o, first, sums);
 }
 
-// matvec_along writes the columns from `first` on of ROWS rows, row r and column c to
+// matvec_put writes the columns from `first` on of ROWS rows, row r and column c to
 // c_start + r·c_row + c·c_col, times a weight.
 template <int ROWS>
-static inline void matvec_along(thread const matvec_operands& o, int first, device uchar* c, uint c_start, uint c_row, uint c_col,
-                                float weight, uint lane) {
-  float sums[ROWS * MATVEC_MOST];
-  matvec_sums<ROWS>(o, first, lane, sums);
+static inline void matvec_put(thread const matvec_operands& o, int first, device uchar* c, uint c_start, uint c_row, uint c_col,
+                              float weight, uint lane, thread const float* sums) {
   UNROLL
   for (int r = 0; r < ROWS; r++) {
     UNROLL
@@ -173,6 +177,15 @@ static inline void matvec_along(thread const matvec_operands& o, int first, devi
       }
     }
   }
+}
+
+// matvec_along makes columns and writes them, as matvec_put does.
+template <int ROWS>
+static inline void matvec_along(thread const matvec_operands& o, int first, device uchar* c, uint c_start, uint c_row, uint c_col,
+                                float weight, uint lane) {
+  float sums[ROWS * MATVEC_MOST];
+  matvec_sums<ROWS>(o, first, lane, sums);
+  matvec_put<ROWS>(o, first, c, c_start, c_row, c_col, weight, lane, sums);
 }
 
 // A thread's first column of four, and which elements of the sum it has, across.
@@ -227,12 +240,11 @@ static inline float across_total(float4 sum, int first, threadgroup float* room,
   return all;
 }
 
-// matvec_across writes MATVEC_WIDE columns from `first` on of ROWS rows, as matvec_along does.
+// across_put writes MATVEC_WIDE columns from `first` on of ROWS rows, as matvec_put does, of which the
+// threads have made sums.
 template <int ROWS>
-static inline void matvec_across(thread const matvec_operands& o, int first, device uchar* c, uint c_start, uint c_row, uint c_col,
-                                 float weight, threadgroup float* room, uint index) {
-  float4 sums[ROWS];
-  across_parts<ROWS>(o, first, index, sums);
+static inline void across_put(thread const matvec_operands& o, int first, device uchar* c, uint c_start, uint c_row, uint c_col,
+                              float weight, threadgroup float* room, uint index, thread const float4* sums) {
   const int own = first + int(index);
   UNROLL
   for (int r = 0; r < ROWS; r++) {
@@ -243,4 +255,13 @@ static inline void matvec_across(thread const matvec_operands& o, int first, dev
       }
     }
   }
+}
+
+// matvec_across makes columns and writes them, as across_put does.
+template <int ROWS>
+static inline void matvec_across(thread const matvec_operands& o, int first, device uchar* c, uint c_start, uint c_row, uint c_col,
+                                 float weight, threadgroup float* room, uint index) {
+  float4 sums[ROWS];
+  across_parts<ROWS>(o, first, index, sums);
+  across_put<ROWS>(o, first, c, c_start, c_row, c_col, weight, room, index, sums);
 }

@@ -53,6 +53,14 @@ func seeds() []seed {
 			"  " + barrier + "  float all", "  float all", leader, "is NaN"},
 		{"matvec: sums that no barrier orders", "vector",
 			"  " + barrier + "  float all", "  threadgroup_barrier(mem_flags::mem_none);\n  float all", fenced, "has written to threadgroup memory, and no barrier"},
+		{"codes across: the first block's scale is every block's", "codes across",
+			"k < MATVEC_WAYS || k / M::tall != (k - MATVEC_WAYS) / M::tall", "k < MATVEC_WAYS", leader, "scaled_matmul(f32[1,140], f8_e4m3[140,20], f32[2,1]): leader, forward order: result 0: element"},
+		{"codes along: a column has its neighbour's scale", "codes of experts",
+			"if (c % M::tall == 0) {", "if (c == 0) {", leader, "grouped_affine_matmul"},
+		{"codes along: elements past a line's end", "codes along",
+			"out[e] = e < left ? decoded(from[e]) : 0.0f;", "out[e] = decoded(from[e]);", leader, "scaled_matmul"},
+		{"codes of experts: rows that are not in use are computed", "codes of experts",
+			"o.deep = z.used > 0 ? p.deep : 0;", "o.deep = p.deep;", leader, "grouped_affine_matmul"},
 		{"router: scores in device memory, and a barrier of threadgroup memory", "router",
 			"simdgroup_barrier(mem_flags::mem_device);", "simdgroup_barrier(mem_flags::mem_threadgroup);", fenced, "has written to device memory, and no barrier with mem_flags::mem_device"},
 		{"router: no barrier before the scores of others are read", "router",
@@ -134,8 +142,17 @@ func scenarios() map[string]scenario {
 	dq, dk, dv = attention_grad(q, k, v, out, lse, dout, dlse)
 	return dq, dk, dv
 }`},
-		"one query": {text: "program p(q f32[1,1,2,12], k f32[1,71,1,12], v f32[1,71,1,12]) {\n\ty, lse = attention(q, k, v)\n\treturn y, lse\n}"},
-		"vector":    {text: "program p(x f32[1,40], w f32[40,68]) {\n\ty = dot_general(x, w) lhs_contract=[1] rhs_contract=[0]\n\treturn y\n}"},
+		"one query":    {text: "program p(q f32[1,1,2,12], k f32[1,71,1,12], v f32[1,71,1,12]) {\n\ty, lse = attention(q, k, v)\n\treturn y, lse\n}"},
+		"vector":       {text: "program p(x f32[1,40], w f32[40,68]) {\n\ty = dot_general(x, w) lhs_contract=[1] rhs_contract=[0]\n\treturn y\n}"},
+		"codes across": {text: "program p(x f32[1,140], w f8_e4m3[140,20], s f32[2,1]) {\n\ty = scaled_matmul(x, w, s)\n\treturn y\n}"},
+		"codes along":  {text: "program p(x f32[1,140], w f8_e4m3[20,140], s f32[1,2]) {\n\ty = scaled_matmul(x, w, s) transpose=true\n\treturn y\n}"},
+		"codes of experts": {ints: func(i int) int { return i * 2 % 3 }, text: `program p(ids i32[2,1], x f32[2,32], w u32[3,5,4], s f32[3,5,1], b f32[3,5,1]) {
+	r, drop, n, pad, demand = ep_prepare(ids) experts=3 align=4
+	rows = ep_dispatch(x, r) experts=3 align=4
+	z = grouped_affine_matmul(rows, w, r, s, b) transpose=true bits=4 group_size=32
+	out = ep_combine(z, r) experts=3 align=4
+	return out
+}`},
 		"router":    {text: "program p(x f32[5,40]) {\n\tw, e, s = router(x) top_k=3\n\treturn w, e, s\n}"},
 		"transpose": {text: "program p(x f32[3,5,7]) {\n\ty = transpose(x) permutation=[2,0,1]\n\treturn y\n}"},
 		"top_k":     {text: "program p(x f32[3,70]) {\n\ty, i = top_k(x) k=3\n\treturn y, i\n}", zeros: "x"},
