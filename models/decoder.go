@@ -128,7 +128,11 @@ func (d decoder) model(r *reader, experts, topK int) (*Model, error) {
 		return nil, err
 	}
 	heads, _ := d.attention(0).(nn.Attention)
-	return &Model{Settings: r.said, RopeFactors: r.factors, HeadWidth: heads.Width, Vocab: d.vocab, Context: d.context, Layers: d.layers, Experts: experts, TopK: topK, CachePlace: d.attention(0).CachePlace(), Forward: d.forward}, nil
+	split := heads.KVHeads
+	if heads.CachePlace() == nil {
+		split = 0
+	}
+	return &Model{Heads: split, Settings: r.said, RopeFactors: r.factors, HeadWidth: heads.Width, Vocab: d.vocab, Context: d.context, Layers: d.layers, Experts: experts, TopK: topK, CachePlace: d.attention(0).CachePlace(), Forward: d.forward}, nil
 }
 
 // forward returns the logits f32[B,S,V] of tokens i32[B,S].

@@ -136,6 +136,7 @@ func TestGenerateRefuses(t *testing.T) {
 		{[]string{dir, "-prompt", "!", "-n", "9", "-top-k", "3"}, exitUsage, "wants a -temperature above 0"},
 		{[]string{dir, "-prompt", "!", "-n", "9", "-mesh", "x=2"}, exitUsage, "-mesh x=2: axis x, want ep"},
 		{[]string{dir, "-prompt", "!", "-n", "9", "-mesh", "ep=7"}, exitUsage, "-mesh ep=7: the model has 6 experts"},
+		{[]string{dir, "-prompt", "!", "-n", "9", "-mesh", "tp=3"}, exitUsage, "-mesh tp=3: the model has 2 heads of keys and values, of which 3 ranks along tp have no equal part"},
 		{[]string{dir, "-prompt", "!", "-n", "9", "-compare", "7"}, exitUsage, "-compare 7: the model has 6 experts"},
 		{[]string{dir, "-file", "/dev/zero", "-n", "9"}, exitWrong, "-file /dev/zero: more than 67108864 bytes"},
 		{[]string{dir, "-prompt", "abc", "-n", "9"}, exitWrong, "the tokenizer makes token 97 of the text, and the model has 40 tokens: they are of different models"},
