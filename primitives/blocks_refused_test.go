@@ -44,23 +44,32 @@ func TestBlocksRefused(t *testing.T) {
 
 // Only primitives that implement graph.Blocks take weights in blocks.
 func TestBlocksRefusedByOthers(t *testing.T) {
-	for _, p := range primitives.All() {
-		if _, ok := p.(graph.Blocks); ok {
+	require.Positive(t, refusedButBy[graph.Blocks](t, graph.Q8_0, "weights in blocks"))
+}
+
+// refusedButBy checks that primitives that do not implement I refuse arguments of type d, with an error that has a
+// text, and returns how many implement it.
+func refusedButBy[I any](t *testing.T, d graph.DType, want string) (others int) {
+	t.Helper()
+	for _, p := range append(primitives.All(), graph.AddAnyOp{}) {
+		if _, ok := p.(I); ok {
+			others++
 			continue
 		}
 		for n := 1; n <= 4; n++ {
 			_, err := graph.Trace("p", func(tr *graph.Tracer) []*graph.Value {
 				in := make([]*graph.Value, n)
 				for i := range in {
-					in[i] = tr.Input(fmt.Sprintf("x%d", i), graph.Q8_0, 4, 32)
+					in[i] = tr.Input(fmt.Sprintf("x%d", i), d, 4, 32)
 				}
 				return graph.Apply(p, in...)
 			})
-			if err == nil || !strings.Contains(err.Error(), "weights in blocks") {
-				t.Errorf("%s of %d arguments in blocks: %v", p.Name(), n, err)
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s of %d arguments of %s: %v", p.Name(), n, d, err)
 			}
 		}
 	}
+	return others
 }
 
 func TestBlocksHaveNoGradient(t *testing.T) {

@@ -20,26 +20,7 @@ import (
 
 // Only primitives that implement graph.Moves take 8-bit floats.
 func TestF8RefusedByOthers(t *testing.T) {
-	moves := 0
-	for _, p := range append(primitives.All(), graph.AddAnyOp{}) {
-		if _, ok := p.(graph.Moves); ok {
-			moves++
-			continue
-		}
-		for n := 1; n <= 4; n++ {
-			_, err := graph.Trace("p", func(tr *graph.Tracer) []*graph.Value {
-				in := make([]*graph.Value, n)
-				for i := range in {
-					in[i] = tr.Input(fmt.Sprintf("x%d", i), graph.F8_E4M3, 4, 32)
-				}
-				return graph.Apply(p, in...)
-			})
-			const want = "argument 0 is f8_e4m3[4,32], which is for storage and transport, not for calculation; convert it with convert_element_type dtype=f32"
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s of %d arguments: %v", p.Name(), n, err)
-			}
-		}
-	}
+	moves := refusedButBy[graph.Moves](t, graph.F8_E4M3, "argument 0 is f8_e4m3[4,32], which is for storage and transport, not for calculation; convert it with convert_element_type dtype=f32")
 	if moves < 10 {
 		t.Errorf("%d primitives take 8-bit floats, want those that move elements", moves)
 	}

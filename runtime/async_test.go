@@ -97,23 +97,16 @@ func TestKernelBesideCollective(t *testing.T) {
 	require.Positive(t, sum.Beside)
 	require.Positive(t, sum.Waits)
 	require.LessOrEqual(t, sum.Kernels+sum.Collectives+sum.Waits, sum.Steps, "they do not overlap")
-	type event struct {
-		Name, Cat, Ph string
-		Ts, Dur       float64
-		Tid           int
-		Args          map[string]any
-	}
-	var doc struct{ TraceEvents []event }
-	require.NoError(t, json.Unmarshal(buf.Bytes(), &doc), buf.String())
+	events := traced(t, buf.Bytes())
 	track := map[string]int{}
-	for _, e := range doc.TraceEvents {
+	for _, e := range events {
 		if e.Name == "thread_name" {
 			track[e.Args["name"].(string)] = e.Tid
 		}
 	}
 	require.Len(t, track, 8)
 	find := func(tid int, name string) event {
-		for _, e := range doc.TraceEvents {
+		for _, e := range events {
 			if e.Tid == tid && e.Name == name {
 				return e
 			}
@@ -331,4 +324,20 @@ func TestManySteps(t *testing.T) {
 			require.True(t, array.Equal(got[i], want[i]), "step %d", step)
 		}
 	}
+}
+
+// event is an event of a trace.
+type event struct {
+	Name, Cat, Ph string
+	Ts, Dur       float64
+	Tid           int
+	Args          map[string]any
+}
+
+// traced returns the events of a trace.
+func traced(t *testing.T, trace []byte) []event {
+	t.Helper()
+	var doc struct{ TraceEvents []event }
+	require.NoError(t, json.Unmarshal(trace, &doc), string(trace))
+	return doc.TraceEvents
 }

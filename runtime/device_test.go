@@ -2,7 +2,6 @@ package runtime_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	gort "runtime"
@@ -283,22 +282,15 @@ func TestTraceOfDevice(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.NoError(t, tr.Close())
-	var doc struct {
-		TraceEvents []struct {
-			Name, Cat, Ph string
-			Tid           int
-			Args          map[string]any
-		}
-	}
-	require.NoError(t, json.Unmarshal(buf.Bytes(), &doc), buf.String())
+	events := traced(t, buf.Bytes())
 	track := map[int]string{}
 	var got []string
-	for _, e := range doc.TraceEvents {
+	for _, e := range events {
 		if e.Name == "thread_name" {
 			track[e.Tid] = e.Args["name"].(string)
 		}
 	}
-	for _, e := range doc.TraceEvents {
+	for _, e := range events {
 		if e.Ph == "X" && strings.HasPrefix(track[e.Tid], "rank 1") {
 			line := track[e.Tid] + ": " + e.Name
 			if e.Cat == "segment" {

@@ -3,7 +3,6 @@ package runtime_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -248,18 +247,11 @@ func TestTrace(t *testing.T) {
 	}
 	require.NoError(t, tr.Close())
 
-	type event struct {
-		Name, Cat, Ph string
-		Ts, Dur       float64
-		Tid           int
-		Args          map[string]any
-	}
-	var doc struct{ TraceEvents []event }
-	require.NoError(t, json.Unmarshal(buf.Bytes(), &doc), buf.String())
+	events := traced(t, buf.Bytes())
 	tracks := map[int]any{}
 	got := map[int][]event{}
 	var steps []string
-	for _, e := range doc.TraceEvents {
+	for _, e := range events {
 		switch {
 		case e.Name == "thread_sort_index":
 			require.Equal(t, float64(2*e.Tid), e.Args["sort_index"])

@@ -33,8 +33,11 @@ func Status(err error) int {
 
 // ParseMesh reads a mesh as sharding.FitMesh does, for the job that the environment describes: in "dp=*,ep=2" the axis dp is
 // as long as its ranks make it, and 1 if all ranks are in this process. It is a *Misfit if the ranks do not divide over the
-// other axes. getenv reads the environment; nil is os.Getenv.
+// other axes. Other meshes do not depend on the environment. getenv reads it; nil is os.Getenv.
 func ParseMesh(text string, getenv func(string) string) (sharding.Mesh, error) {
+	if !strings.Contains(text, "=*") {
+		return sharding.ParseMesh(text)
+	}
 	if getenv == nil {
 		getenv = os.Getenv
 	}
@@ -43,7 +46,7 @@ func ParseMesh(text string, getenv func(string) string) (sharding.Mesh, error) {
 		return sharding.Mesh{}, err
 	}
 	m, err := sharding.FitMesh(text, job.Size)
-	if err != nil && strings.Contains(text, "=*") {
+	if err != nil {
 		err = &Misfit{err}
 	}
 	return m, err
