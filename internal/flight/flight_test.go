@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/gomoe/gomoe/internal/flight"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/engine"
+	"github.com/gomoe/gomoe/jaccl/jaccltest"
 )
 
 func call(op string, seq int) collective.Call {
@@ -35,16 +35,6 @@ func recorded(t *testing.T, n int, deadline time.Duration) ([]*flight.Recorder, 
 		t.Cleanup(func() { c.Close() })
 	}
 	return recorders, comms
-}
-
-func each(comms []jaccl.Communicator, f func(c jaccl.Communicator) error) []error {
-	errs := make([]error, len(comms))
-	var wg sync.WaitGroup
-	for i, c := range comms {
-		wg.Go(func() { errs[i] = f(c) })
-	}
-	wg.Wait()
-	return errs
 }
 
 // everything calls all operations of all groups once.
@@ -92,7 +82,7 @@ func everything(ctx context.Context, c jaccl.Communicator) error {
 
 func TestOperations(t *testing.T) {
 	recorders, comms := recorded(t, 3, time.Minute)
-	for _, err := range each(comms, func(c jaccl.Communicator) error { return everything(t.Context(), c) }) {
+	for _, err := range jaccltest.Each(comms, func(c jaccl.Communicator) error { return everything(t.Context(), c) }) {
 		require.NoError(t, err)
 	}
 	d := recorders[1].Take("asked")
@@ -129,7 +119,7 @@ func TestOperations(t *testing.T) {
 func TestLast(t *testing.T) {
 	recorders, comms := recorded(t, 2, 200*time.Millisecond)
 	const times = flight.Kept + 44
-	errs := each(comms, func(c jaccl.Communicator) error {
+	errs := jaccltest.Each(comms, func(c jaccl.Communicator) error {
 		g := c.World()
 		for i := range times {
 			if err := g.Barrier(t.Context(), call("barrier", i)); err != nil {

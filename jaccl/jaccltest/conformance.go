@@ -75,8 +75,8 @@ func closedTwice[C io.Closer](t *testing.T, ranks []C, n int) []C {
 	return ranks
 }
 
-// each runs f for all ranks at the same time and returns the errors by rank.
-func each[C any](ranks []C, f func(C) error) []error {
+// Each runs f for all ranks at the same time and returns the errors by rank.
+func Each[C any](ranks []C, f func(C) error) []error {
 	errs := make([]error, len(ranks))
 	var wg sync.WaitGroup
 	for i, c := range ranks {
@@ -86,11 +86,11 @@ func each[C any](ranks []C, f func(C) error) []error {
 	return errs
 }
 
-// all is each for an f that has to succeed. If f fails on a rank, the rank makes the others
+// all is Each for an f that has to succeed. If f fails on a rank, the rank makes the others
 // fail, so that they do not wait for it.
 func all(t *testing.T, comms []jaccl.Communicator, f func(c jaccl.Communicator) error) {
 	t.Helper()
-	errs := each(comms, func(c jaccl.Communicator) error {
+	errs := Each(comms, func(c jaccl.Communicator) error {
 		err := f(c)
 		if err != nil {
 			c.Fail(err)

@@ -36,7 +36,7 @@ func expect(t *testing.T, errs []error, words ...string) {
 // all words.
 func poisoned(t *testing.T, comms []jaccl.Communicator, words ...string) {
 	t.Helper()
-	expect(t, each(comms, func(c jaccl.Communicator) error {
+	expect(t, Each(comms, func(c jaccl.Communicator) error {
 		g, err := c.Group([]int{c.Rank()})
 		for end := time.Now().Add(patience); err == nil && time.Now().Before(end); time.Sleep(time.Millisecond) {
 			// A rank that took no part hears of the failure only when a message has come.
@@ -135,7 +135,7 @@ func (s suite) mismatch(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			comms := s.start(t, 3)
 			dsts := make([][]byte, 3)
-			errs := each(comms, func(c jaccl.Communicator) error {
+			errs := Each(comms, func(c jaccl.Communicator) error {
 				g, err := c.Among(world(3))
 				if err != nil {
 					return err
@@ -210,7 +210,7 @@ func (s suite) pairMismatch(t *testing.T) {
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			comms := s.start(t, 3)
-			errs := each(comms[:2], func(c jaccl.Communicator) error {
+			errs := Each(comms[:2], func(c jaccl.Communicator) error {
 				if c.Rank() == 0 {
 					return tc.zero(c.World())
 				}
@@ -352,7 +352,7 @@ func (s suite) badArguments(t *testing.T) {
 // rank that has failed.
 func (s suite) fail(t *testing.T) {
 	comms := s.start(t, 4)
-	errs := each(comms, func(c jaccl.Communicator) error {
+	errs := Each(comms, func(c jaccl.Communicator) error {
 		if c.Rank() == 2 {
 			c.Fail(errSeeded)
 			c.Fail(errors.New("a second failure, which is of no interest"))
@@ -383,7 +383,7 @@ func (s suite) cancel(t *testing.T) {
 			comms := s.start(t, 3)
 			ctx, cancel := context.WithCancelCause(background())
 			defer cancel(nil)
-			errs := each(comms, func(c jaccl.Communicator) error {
+			errs := Each(comms, func(c jaccl.Communicator) error {
 				g, err := c.Among(world(3))
 				if err != nil {
 					return err
@@ -434,7 +434,7 @@ func (s suite) close(t *testing.T) {
 			if before {
 				require.NoError(t, comms[1].Close())
 			}
-			errs := each(comms, func(c jaccl.Communicator) error {
+			errs := Each(comms, func(c jaccl.Communicator) error {
 				if c.Rank() == 1 && !before {
 					if err := c.Close(); err != nil {
 						return err

@@ -155,7 +155,7 @@ func (s suite) closeGroup(t *testing.T) {
 // error.
 func (s suite) closedGroup(t *testing.T) {
 	comms := s.start(t, 3)
-	expect(t, each(comms, func(c jaccl.Communicator) error {
+	expect(t, Each(comms, func(c jaccl.Communicator) error {
 		g := c.World()
 		if c.Rank() == 1 {
 			if err := g.Close(); err != nil {
@@ -175,7 +175,7 @@ func (s suite) desertedGroup(t *testing.T) {
 				comms := s.start(t, 3)
 				closed, done := make(chan struct{}), make(chan struct{})
 				began := time.Now()
-				errs := each(comms[1:], func(c jaccl.Communicator) error {
+				errs := Each(comms[1:], func(c jaccl.Communicator) error {
 					g, err := c.Among([]int{2, 0, 1})
 					if err != nil {
 						return err

@@ -50,7 +50,7 @@ func (s linkSuite) all(t *testing.T, n int, f func(ctx context.Context, l link.L
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(background())
 	defer cancel(nil)
-	for rank, err := range each(s.start(t, n), func(l link.Link) error {
+	for rank, err := range Each(s.start(t, n), func(l link.Link) error {
 		err := f(ctx, l)
 		if err != nil {
 			cancel(err)
@@ -123,7 +123,7 @@ func (s linkSuite) refuse(t *testing.T) {
 	ctx, cancel := context.WithTimeout(background(), patience)
 	defer cancel()
 	var late sync.Once
-	errs := each(s.start(t, 3), func(l link.Link) error {
+	errs := Each(s.start(t, 3), func(l link.Link) error {
 		x := link.Exchange{Peers: others(l), Head: []byte("head"), Heads: func([][]byte) error { return refusal }}
 		var got [][]byte
 		for range x.Peers {

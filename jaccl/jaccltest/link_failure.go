@@ -102,7 +102,7 @@ func (s linkSuite) lastWords(t *testing.T) {
 	for round := range 10 {
 		links := s.start(t, 3)
 		const n = 300000
-		for rank, err := range each(links, func(l link.Link) error {
+		for rank, err := range Each(links, func(l link.Link) error {
 			x := link.Exchange{Peers: others(l), Head: []byte("last"), Heads: func([][]byte) error { return nil }}
 			for range x.Peers {
 				x.Send = append(x.Send, [][]byte{pattern(l.Rank(), n*(round%2))})

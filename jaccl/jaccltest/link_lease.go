@@ -21,7 +21,7 @@ func (s linkSuite) lease(t *testing.T) {
 	leases, releases := make([][]byte, len(links)), make([]func() error, len(links))
 	ctx, cancel := context.WithTimeout(background(), patience)
 	defer cancel()
-	for rank, err := range each(links, func(l link.Link) (err error) {
+	for rank, err := range Each(links, func(l link.Link) (err error) {
 		leases[l.Rank()], releases[l.Rank()], err = borrow(ctx, l)
 		return err
 	}) {

@@ -15,7 +15,7 @@ func (s linkSuite) shared(t *testing.T) {
 	if _, ok := links[0].(link.Shared); !ok {
 		return
 	}
-	for rank, err := range each(links, func(l link.Link) error { return sharedMemory(l.(link.Shared)) }) {
+	for rank, err := range Each(links, func(l link.Link) error { return sharedMemory(l.(link.Shared)) }) {
 		if err != nil {
 			t.Errorf("rank %d: %v", rank, err)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/jaccltest"
 	"github.com/gomoe/gomoe/jaccl/rdma"
 	"github.com/gomoe/gomoe/jaccl/rdma/rdmatest"
 )
@@ -55,17 +56,6 @@ func join(t *testing.T, n int, play string, change func(o *Options)) ([]jaccl.Co
 	return comms, errs
 }
 
-// of runs f for every rank at once.
-func of(comms []jaccl.Communicator, f func(c jaccl.Communicator) error) []error {
-	errs := make([]error, len(comms))
-	var wg sync.WaitGroup
-	for i, c := range comms {
-		wg.Go(func() { errs[i] = f(c) })
-	}
-	wg.Wait()
-	return errs
-}
-
 func call(op string, seq int) collective.Call {
 	return collective.Call{Op: op, Seq: seq, DType: graph.U8, Pos: graph.Pos{File: "m.go", Line: 4}}
 }
@@ -73,7 +63,7 @@ func call(op string, seq int) collective.Call {
 // What JACCL lacks is refused on every rank, and the job goes on.
 func TestUnsupported(t *testing.T) {
 	ctx := rdmatest.Within(t, 3*time.Minute)
-	require.NoError(t, errors.Join(of(joined(t, 3, nil), func(c jaccl.Communicator) error {
+	require.NoError(t, errors.Join(jaccltest.Each(joined(t, 3, nil), func(c jaccl.Communicator) error {
 		g := c.World()
 		parts := [][]byte{nil, nil, nil}
 		_, split := g.Split(ctx, call("split", 0), 0, 0)
@@ -116,7 +106,7 @@ func TestUnsupported(t *testing.T) {
 // A rank that closes says nothing about those whose connections it closes.
 func TestRankZeroLeaves(t *testing.T) {
 	ctx := rdmatest.Within(t, 3*time.Minute)
-	require.NoError(t, errors.Join(of(joined(t, 4, nil), func(c jaccl.Communicator) error {
+	require.NoError(t, errors.Join(jaccltest.Each(joined(t, 4, nil), func(c jaccl.Communicator) error {
 		if c.Rank() == 0 {
 			return c.Close()
 		}
@@ -162,7 +152,7 @@ func TestArguments(t *testing.T) {
 		"split with the method of barrier": func(g jaccl.Group) error { return g.Barrier(ctx, call("split", 0)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			errs := of(joined(t, 2, nil), func(c jaccl.Communicator) error {
+			errs := jaccltest.Each(joined(t, 2, nil), func(c jaccl.Communicator) error {
 				if c.Rank() == 0 {
 					return f(c.World())
 				}
@@ -202,7 +192,7 @@ func TestFailures(t *testing.T) {
 					o.Deadline = 500 * time.Millisecond
 				}
 			})
-			errs := of(comms, func(comm jaccl.Communicator) error {
+			errs := jaccltest.Each(comms, func(comm jaccl.Communicator) error {
 				ctx, cancel := context.WithCancel(rdmatest.Within(t, 3*time.Minute))
 				defer cancel()
 				if comm.Rank() != 1 {
@@ -221,7 +211,7 @@ func TestFailures(t *testing.T) {
 					t.Errorf("rank %d: %v is of another kind", i, err)
 				}
 			}
-			for i, err := range of(comms, func(comm jaccl.Communicator) error {
+			for i, err := range jaccltest.Each(comms, func(comm jaccl.Communicator) error {
 				return comm.World().Barrier(rdmatest.Within(t, 3*time.Minute), call("barrier", 8))
 			}) {
 				if err == nil {
@@ -324,7 +314,7 @@ func TestConnectionsGiven(t *testing.T) {
 	idle := between[1][2]
 	comms := joined(t, 3, func(o *Options) { o.Coordinator, o.Conns = "", between[o.Rank] })
 	ctx := rdmatest.Within(t, 3*time.Minute)
-	require.NoError(t, errors.Join(of(comms, func(c jaccl.Communicator) error { return c.World().Barrier(ctx, call("barrier", 0)) })...))
+	require.NoError(t, errors.Join(jaccltest.Each(comms, func(c jaccl.Communicator) error { return c.World().Barrier(ctx, call("barrier", 0)) })...))
 	if n, err := idle.Write([]byte{0}); err == nil {
 		t.Errorf("%d bytes were written to a connection that JACCL has no use for, want it closed", n)
 	}

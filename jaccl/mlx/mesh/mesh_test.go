@@ -11,6 +11,7 @@ import (
 	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/jaccltest"
 	"github.com/gomoe/gomoe/jaccl/rdma/rdmatest"
 )
 
@@ -53,7 +54,7 @@ func TestMessages(t *testing.T) {
 			comms := joined(t, c.n, func(o *Options) {
 				o.FramesOnly, o.Devices = c.framesOnly, rdmatest.Wires(c.n, len(c.want))
 			})
-			require.NoError(t, errors.Join(of(comms, func(comm jaccl.Communicator) error {
+			require.NoError(t, errors.Join(jaccltest.Each(comms, func(comm jaccl.Communicator) error {
 				g, call := comm.World(), collective.Call{Op: c.op, DType: graph.F32}
 				one, all := make([]byte, c.bytes), make([]byte, c.n*c.bytes)
 				switch c.op {
