@@ -10,18 +10,14 @@ import (
 const (
 	packN     = 0
 	packPanel = 8
-	packBase  = 16
-	packTmp   = 24
-	packRows  = 32
-	packOffs  = 160
+	packTmp   = 16
+	packRows  = 24
 )
 
 // packing is a function that writes 16 rows of weights to one half of a panel.
 type packing struct {
 	quantSet
-	t, n, out, base, at reg.Register // at is where the unit is in a row
-	all                 reg.Register // a mask of 16 bits
-	offs                reg.VecVirtual
+	t, n, out, at reg.Register // at is where the unit is in a row
 }
 
 func (q quantSet) packs() {
@@ -40,15 +36,13 @@ func (q quantSet) packUnit(kind string, size, lines int, unit func(p packing)) {
 	TEXT(name, NOSPLIT, "func(t *byte)")
 	Pragma("noescape")
 	Doc(name + " writes 16 rows of weights to one half of a panel.")
-	p := packing{quantSet: q, t: Load(Param("t"), GP64()), at: GP64(), all: K(), offs: ZMM()}
-	p.n, p.out, p.base = field(p.t, packN), field(p.t, packPanel), field(p.t, packBase)
+	p := packing{quantSet: q, t: Load(Param("t"), GP64()), at: GP64()}
+	p.n, p.out = field(p.t, packN), field(p.t, packPanel)
 	q.table.align()
-	VMOVDQU64(Mem{Base: p.t, Disp: packOffs}, p.offs)
 	XORQ(p.at, p.at)
 	Label("unit")
 	unit(p)
 	ADDQ(I32(size), p.at)
-	ADDQ(I32(size), p.base)
 	ADDQ(I32(lines), p.out)
 	DECQ(p.n)
 	JNZ(LabelRef("unit"))
@@ -57,12 +51,61 @@ func (q quantSet) packUnit(kind string, size, lines int, unit func(p packing)) {
 	q.table.base = nil
 }
 
-// gather returns 32 bits, disp bytes behind the beginning of the unit, of every row.
-func (p packing) gather(disp int) reg.VecVirtual {
-	v := ZMM()
-	KXNORW(p.all, p.all, p.all)
-	VPGATHERDD(Mem{Base: p.base, Index: p.offs, Scale: 1, Disp: disp}, p.all, v)
-	return v
+// row returns where row i has the byte disp of the unit.
+func (p packing) row(i, disp int) Mem {
+	return Mem{Base: field(p.t, packRows+8*i), Index: p.at, Scale: 1, Disp: disp}
+}
+
+// four returns the four words of 32 bits from disp on of every row. Loads and shuffles take a
+// fraction of the time of instructions that gather.
+func (p packing) four(disp int) (out [4]reg.VecVirtual) {
+	var r [4]reg.VecVirtual
+	for i := range r { // rows i, 4+i, 8+i and 12+i
+		r[i] = ZMM()
+		VMOVDQU32(p.row(i, disp), r[i].AsX())
+		for q := 1; q < 4; q++ {
+			VINSERTI32X4(Imm(uint64(q)), p.row(4*q+i, disp), r[i], r[i])
+		}
+	}
+	for i := 0; i < 4; i += 2 {
+		high := ZMM()
+		VPUNPCKHDQ(r[i+1], r[i], high)
+		VPUNPCKLDQ(r[i+1], r[i], r[i])
+		r[i+1] = high
+	}
+	for j := range 2 {
+		out[2*j], out[2*j+1] = ZMM(), ZMM()
+		VPUNPCKLQDQ(r[2+j], r[j], out[2*j])
+		VPUNPCKHQDQ(r[2+j], r[j], out[2*j+1])
+	}
+	return out
+}
+
+// words returns the words of 32 bits at each of some places of every row.
+func (p packing) words(disps ...int) []reg.VecVirtual {
+	out, parts := make([]reg.VecVirtual, len(disps)), make([]reg.VecVirtual, len(disps))
+	for q := range 4 {
+		for i := range 4 {
+			row := p.row(4*q+i, 0)
+			for k, disp := range disps {
+				row.Disp = disp
+				if i == 0 {
+					parts[k] = XMM()
+					VMOVD(row, parts[k])
+					continue
+				}
+				VPINSRD(Imm(uint64(i)), row, parts[k], parts[k])
+			}
+		}
+		for k, part := range parts {
+			if q == 0 {
+				out[k] = part.AsZ().(reg.VecVirtual)
+				continue
+			}
+			VINSERTI32X4(Imm(uint64(q)), part, out[k], out[k])
+		}
+	}
+	return out
 }
 
 // turned reads 64 bytes of each row with load, and calls do with the bytes 4i to 4i+3 of
@@ -71,7 +114,7 @@ func (p packing) turned(load func(row Mem, v reg.VecVirtual), do func(i int, v r
 	r := make([]reg.VecVirtual, 16)
 	for i := range r {
 		r[i] = ZMM()
-		load(Mem{Base: field(p.t, packRows+8*i), Index: p.at, Scale: 1}, r[i])
+		load(p.row(i, 0), r[i])
 	}
 	for i := 0; i < 16; i += 2 {
 		hi := ZMM()
@@ -160,7 +203,9 @@ func joined(low, high reg.VecVirtual) reg.VecVirtual {
 
 func (p packing) q4k() {
 	place := places([8]int{0, 2, 1, 3, 4, 6, 5, 7})
-	scales, offsets := p.q4kNumbers()
+	d, scales, offsets := p.q4kNumbers()
+	p.f16(d, 0, 76)
+	p.f16(d, 16, 77)
 	for j := range 8 {
 		s := scales(j)
 		VCVTDQ2PS(s, s)
@@ -169,9 +214,6 @@ func (p packing) q4k() {
 	for j := 0; j < 8; j += 2 {
 		p.store(joined(offsets(j), offsets(j+1)), 72+j/2)
 	}
-	d := p.gather(0)
-	p.f16(d, 0, 76)
-	p.f16(d, 16, 77)
 	for half := range 2 {
 		p.turned(bytes64At(16+64*half), func(i int, v reg.VecVirtual) {
 			part := 4*half + i/8*2 // of 32 weights; the next one is in the upper bits
@@ -181,9 +223,10 @@ func (p packing) q4k() {
 	}
 }
 
-// q4kNumbers returns what computes the scales and the offsets, 8 of each, of every row.
-func (p packing) q4kNumbers() (scales, offsets func(j int) reg.VecVirtual) {
-	a, b, c := p.gather(4), p.gather(8), p.gather(12)
+// q4kNumbers returns d and m, and what computes the scales and the offsets, 8 of each, of every row.
+func (p packing) q4kNumbers() (d reg.VecVirtual, scales, offsets func(j int) reg.VecVirtual) {
+	head := p.four(0)
+	a, b, c := head[1], head[2], head[3]
 	// six returns number j of 6 bits: see quant.Q4Scale.
 	six := func(v reg.VecVirtual, j, shift int) reg.VecVirtual {
 		if j < 4 {
@@ -195,14 +238,13 @@ func (p packing) q4kNumbers() (scales, offsets func(j int) reg.VecVirtual) {
 	}
 	scales = func(j int) reg.VecVirtual { return six(a, j, 0) }
 	offsets = func(j int) reg.VecVirtual { return six(b, j, 4) }
-	return scales, offsets
+	return head[0], scales, offsets
 }
 
 func (p packing) q2k() {
 	place := places([8]int{0, 4, 1, 5, 2, 6, 3, 7})
 	tmp := field(p.t, packTmp)
-	for g := range 4 { // 4 scales and 4 offsets
-		v := p.gather(4 * g)
+	for g, v := range p.four(0) { // 4 scales and 4 offsets
 		for j := range 4 {
 			s, twice := p.bits(v, 8*j, p.long(15)), ZMM()
 			VPSLLD(Imm(16), s, twice)
@@ -213,7 +255,7 @@ func (p packing) q2k() {
 			p.store(joined(p.bits(v, 8*j+4, p.long(15)), p.bits(v, 8*j+12, p.long(15))), 64+2*g+j/2)
 		}
 	}
-	d := p.gather(80)
+	d := p.words(80)[0]
 	p.f16(d, 0, 72)
 	p.f16(d, 16, 73)
 	p.turned(bytes64At(16), func(i int, v reg.VecVirtual) {
@@ -227,8 +269,7 @@ func (p packing) q2k() {
 
 func (p packing) q6k() {
 	tmp := field(p.t, packTmp)
-	for g := range 4 {
-		v := p.gather(192 + 4*g)
+	for g, v := range p.four(192) {
 		var words [4]reg.VecVirtual
 		for j := range words {
 			s := ZMM()
@@ -242,7 +283,7 @@ func (p packing) q6k() {
 			p.store(joined(words[j], words[j+1]), 80+2*g+j/2)
 		}
 	}
-	p.f16(p.gather(206), 16, 88)
+	p.f16(p.words(206)[0], 16, 88)
 	p.turned(bytes64At(128), func(i int, v reg.VecVirtual) { VMOVDQU64(v, Mem{Base: tmp, Disp: 64 * i}) })
 	for half := range 2 {
 		p.turned(bytes64At(64*half), func(i int, v reg.VecVirtual) {
@@ -271,8 +312,8 @@ func (p packing) q6kWeights(v, high reg.VecVirtual, i, k int) reg.VecVirtual {
 
 // q8 writes weights with 128 added, or as they are if signed is set; and group, too.
 func (p packing) q8(signed bool) {
-	for b := range groupLen {
-		p.f16(p.gather(34*b), 0, 32+b)
+	for b, v := range p.words(0, 34, 68, 102) {
+		p.f16(v, 0, 32+b)
 	}
 	for two := range 2 { // two blocks
 		p.turned(func(row Mem, v reg.VecVirtual) {
@@ -293,10 +334,11 @@ func (p packing) q8(signed bool) {
 func (p packing) mx(more int) {
 	scales := GP64()
 	LEAQ(NewDataAddr(Symbol{Name: "quantScales", Static: true}, 0), scales)
-	for b := range groupLen {
-		e, d := p.bits(p.gather(17*b), 0, p.long(255)), ZMM()
-		KXNORW(p.all, p.all, p.all)
-		VPGATHERDD(Mem{Base: scales, Index: e, Scale: 4}, p.all, d)
+	all := K()
+	for b, v := range p.words(0, 17, 34, 51) {
+		e, d := p.bits(v, 0, p.long(255)), ZMM()
+		KXNORW(all, all, all)
+		VPGATHERDD(Mem{Base: scales, Index: e, Scale: 4}, all, d)
 		p.store(d, 32+b)
 	}
 	values := ZMM()
@@ -318,9 +360,11 @@ func (p packing) mx(more int) {
 }
 
 func (p packing) group(signed bool) {
-	for b := range groupLen {
-		p.store(p.gather(groupScale+4*b), 32+b)
-		p.store(p.gather(groupSums+4*b), 36+b)
+	for b, v := range p.four(groupScale) {
+		p.store(v, 32+b)
+	}
+	for b, v := range p.four(groupSums) {
+		p.store(v, 36+b)
 	}
 	for half := range 2 {
 		p.turned(bytes64At(64*half), func(i int, v reg.VecVirtual) {

@@ -19,7 +19,9 @@ func (q quantSet) tilePacks() {
 func (p packing) q4kTile() {
 	place := places([8]int{0, 2, 1, 3, 4, 6, 5, 7})
 	tmp := field(p.t, packTmp)
-	scales, offsets := p.q4kNumbers()
+	d, scales, offsets := p.q4kNumbers()
+	p.f16(d, 0, 132)
+	p.f16(d, 16, 133)
 	for j := range 8 {
 		s := scales(j)
 		for part, v := range [2]reg.VecVirtual{p.bits(s, 0, p.long(7)), right(s, 3)} {
@@ -29,9 +31,6 @@ func (p packing) q4kTile() {
 	for j := 0; j < 8; j += 2 {
 		p.store(joined(offsets(j), offsets(j+1)), 128+j/2)
 	}
-	d := p.gather(0)
-	p.f16(d, 0, 132)
-	p.f16(d, 16, 133)
 	for half := range 2 {
 		p.turned(bytes64At(16+64*half), func(i int, v reg.VecVirtual) {
 			for k := range 2 {
@@ -57,8 +56,7 @@ func (p packing) q6kTile() {
 	const even, odd, less, high = 0, 1024, 2048, 3072 // scales as bytes of words, 32 of each, and upper bits
 	tmp, centre := field(p.t, packTmp), ZMM()
 	VMOVDQU64(p.table.same(32), centre)
-	for g := range 4 {
-		v := p.gather(192 + 4*g)
+	for g, v := range p.four(192) {
 		for j := range 4 {
 			s := p.bits(v, 8*j, p.long(255))
 			s = joined(s, copied(s))
@@ -71,7 +69,7 @@ func (p packing) q6kTile() {
 			VMOVDQU64(s, at.Offset(odd))
 		}
 	}
-	p.f16(p.gather(206), 16, 128)
+	p.f16(p.words(206)[0], 16, 128)
 	p.turned(bytes64At(128), func(i int, v reg.VecVirtual) { VMOVDQU64(v, Mem{Base: tmp, Disp: high + 64*i}) })
 	lowBytes, highBytes := p.table.words(func(int) int { return 0xff }), p.table.words(func(int) int { return 0xff00 })
 	for half := range 2 {

@@ -42,12 +42,10 @@ const (
 // packArgs is the argument of functions in assembly that write n units of 16 or 8 rows of
 // weights to their part of a panel. The generator knows the offsets of the fields.
 type packArgs struct {
-	n       int
-	panel   *byte
-	base    *byte // where offsets begin
-	tmp     *[4096]byte
-	rows    [16]*byte
-	offsets [16]int32 // rows[i] - base
+	n     int
+	panel *byte
+	tmp   *[4096]byte
+	rows  [16]*byte
 }
 
 // panelArgs is the argument of functions in assembly that multiply n units of a panel with
@@ -66,10 +64,8 @@ type panelArgs struct {
 // asm/quant_pack.go.
 const (
 	_ = -(unsafe.Offsetof(packArgs{}.panel) ^ 8)
-	_ = -(unsafe.Offsetof(packArgs{}.base) ^ 16)
-	_ = -(unsafe.Offsetof(packArgs{}.tmp) ^ 24)
-	_ = -(unsafe.Offsetof(packArgs{}.rows) ^ 32)
-	_ = -(unsafe.Offsetof(packArgs{}.offsets) ^ 160)
+	_ = -(unsafe.Offsetof(packArgs{}.tmp) ^ 16)
+	_ = -(unsafe.Offsetof(packArgs{}.rows) ^ 24)
 	_ = -(unsafe.Offsetof(panelArgs{}.panel) ^ 8)
 	_ = -(unsafe.Offsetof(panelArgs{}.x) ^ 16)
 	_ = -(unsafe.Offsetof(panelArgs{}.y) ^ 64)
@@ -196,13 +192,11 @@ func (p *panelProduct) packPanel(work *panelWork, j, from, to int) int {
 // packRows writes n units of 32 rows to the panel, from unit `at` on.
 func (p *panelProduct) packRows(work *panelWork, at, n int, row func(l int) *byte) {
 	a := &work.pack
-	a.n, a.base, a.tmp = n, row(0), &work.tmp
+	a.n, a.tmp = n, &work.tmp
 	for from := 0; from < panelRows; from += p.rows {
 		a.panel = &work.panel[at*p.size+4*from]
 		for l := range a.rows[:p.rows] {
-			r := row(from + l)
-			a.rows[l] = r
-			a.offsets[l] = int32(uintptr(unsafe.Pointer(r)) - uintptr(unsafe.Pointer(a.base)))
+			a.rows[l] = row(from + l)
 		}
 		p.pack((*byte)(unsafe.Pointer(a)))
 	}
