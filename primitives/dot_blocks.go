@@ -36,7 +36,7 @@ func dotBlocks(weights, batch int, dims operandDims) exec.Kernel {
 			row := len(w.Bytes()) / (batches * n)
 			multiply := func(b, i0, i1, j0, j1 int) {
 				if i0 < i1 && j0 < j1 {
-					blocks.Multiply(d, i1-i0, j1-j0, k, rows[(b*m+i0)*size:], w.Bytes()[(b*n+j0)*row:], nil, y[b*m*n+i0*yrs+j0*ycs:], yrs, ycs)
+					blocks.Multiply(d, i1-i0, j1-j0, k, rows[(b*m+i0)*size:], w.Bytes()[(b*n+j0)*row:], w.Bytes()[(b*n+j1)*row:], y[b*m*n+i0*yrs+j0*ycs:], yrs, ycs)
 				}
 			}
 			// The work is cut between groups of four rows of weights, so that each row

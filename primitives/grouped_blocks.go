@@ -77,7 +77,7 @@ func groupedRounded(align, at int, rounded rounder) exec.Kernel {
 			z.each(lo, hi, func(e, start, count, from, to int) {
 				q.add(w.Slab(e), y, start, count, from, to)
 			})
-			q.last(nil)
+			q.last(q.rest)
 		})
 		return nil
 	}
@@ -135,7 +135,7 @@ func groupedSwiGLUBlocks(align, at int, rounded rounder) exec.Kernel {
 					}
 				}
 			})
-			q.last(nil)
+			q.last(q.rest)
 		})
 		return nil
 	}
@@ -153,6 +153,7 @@ type blockProducts struct {
 	w, x       []byte // of the product to be made; nil if there is none
 	y          []float32
 	count, cut int
+	rest       []byte // of the matrix, behind w: the thread's next piece may begin there
 }
 
 // add adds the product of `count` rows, from row start on, with the rows of matrix in
@@ -161,7 +162,7 @@ func (q *blockProducts) add(matrix []byte, y []float32, start, count, from, to i
 	size, row := blocks.RowBytes(q.d, q.deep), len(matrix)/q.f
 	w := matrix[from*row : to*row]
 	q.last(w)
-	q.w, q.x, q.y, q.count, q.cut = w, q.rows[start*size:], y[start*q.f+from:], count, to-from
+	q.w, q.x, q.y, q.count, q.cut, q.rest = w, q.rows[start*size:], y[start*q.f+from:], count, to-from, matrix[to*row:]
 }
 
 // last makes the product that was added last. next are the weights of the next product,
@@ -178,8 +179,8 @@ func (q *blockProducts) last(next []byte) {
 }
 
 // quantGrain is how many weights, counted as weightZones counts them, are worth a
-// goroutine: some 2 MB, which memory delivers in 100 microseconds.
-const quantGrain = 1 << 23
+// goroutine: some 0.5 MB, which memory delivers in 25 microseconds.
+const quantGrain = 1 << 21
 
 // roundedRows rounds the first n rows of x, of h elements each, into memory that
 // begins at a cache line.
