@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 )
@@ -59,17 +60,17 @@ type candidate struct {
 // its probability under the logits alone, and the top most likely tokens. It is an error if a logit is NaN or all are
 // -Inf.
 func (s Sampling) Choose(logits []float32, seen []int32, top int) (Token, error) {
-	most := float32(math.Inf(-1))
-	for i, x := range logits {
-		if x != x {
-			return Token{}, fmt.Errorf("generate: the logit of token %d at position %d is NaN", i, len(seen))
+	most := vector.Max(logits)
+	total := vector.ExpTotal(logits, most)
+	if math.IsNaN(total) || math.IsInf(float64(most), 0) { // if one is NaN, so is the sum
+		for i, x := range logits {
+			if x != x {
+				return Token{}, fmt.Errorf("generate: the logit of token %d at position %d is NaN", i, len(seen))
+			}
 		}
-		most = max(most, x)
-	}
-	if math.IsInf(float64(most), 0) || len(logits) == 0 {
 		return Token{}, fmt.Errorf("generate: the largest logit at position %d is %g, want a finite one", len(seen), most)
 	}
-	norm := float64(most) + math.Log(vector.ExpTotal(logits, most))
+	norm := float64(most) + math.Log(total)
 	var t Token
 	for _, c := range largest(logits, top) {
 		t.Top = append(t.Top, Alternative{c.id, c.x - norm})
@@ -150,17 +151,12 @@ func (s Sampling) penalised(logits []float32, seen []int32) []float32 {
 
 // pick returns the token at a position.
 func (s Sampling) pick(logits []float32, position int) int32 {
-	first := 0 // the most likely
-	for id, x := range logits {
-		if x > logits[first] {
-			first = id
-		}
-	}
+	first := max(slices.Index(logits, vector.Max(logits)), 0) // the most likely
 	if s.Temperature == 0 {
 		return int32(first)
 	}
-	var ids []int32 // of the logits that are left; nil means all, in order
 	top := logits[first]
+	var ids []int32 // of the logits that are left; nil means all, in order
 	if s.TopK > 0 {
 		best := largest(logits, s.TopK)
 		ids, logits = make([]int32, len(best)), make([]float32, len(best))
@@ -168,11 +164,9 @@ func (s Sampling) pick(logits []float32, position int) int32 {
 			ids[i], logits[i] = c.id, float32(c.x)
 		}
 	}
-	weights := make([]float32, len(logits))
-	for i, x := range logits {
-		weights[i] = float32((float64(x) - float64(top)) / s.Temperature)
-	}
-	sum := vector.ExpSum(weights, weights, 0)
+	room := rooms.Get().(*[]float32)
+	defer rooms.Put(room)
+	weights, sum := s.weigh(room, logits, top)
 	if s.MinP > 0 || s.TopP > 0 {
 		cs := make([]candidate, 0, len(weights))
 		for i, w := range weights {
@@ -193,20 +187,57 @@ func (s Sampling) pick(logits []float32, position int) int32 {
 			sum += c.x
 		}
 	}
-	u, at := rand.New(rand.NewPCG(s.Seed, uint64(position))).Float64()*sum, 0
-	for i, w := range weights {
-		if w == 0 {
-			continue
-		}
-		at = i // the last one if sums are rounded so that u stays above 0
-		if u -= float64(w); u < 0 {
-			break
-		}
-	}
+	u := rand.New(rand.NewPCG(s.Seed, uint64(position))).Float64() * sum
+	at := find(weights, u)
 	if ids != nil {
 		return ids[at]
 	}
 	return int32(at)
+}
+
+// rooms keeps the memory of weights.
+var rooms = sync.Pool{New: func() any { return new([]float32) }}
+
+// weigh returns exp((x-top)/temperature) of each logit x, of which top is the largest, and the sum. It uses room's memory.
+func (s Sampling) weigh(room *[]float32, logits []float32, top float32) (weights []float32, sum float64) {
+	*room = slices.Grow((*room)[:0], len(logits))
+	weights = (*room)[:len(logits)]
+	const far = 1000 // what is divided first may be rounded by 2⁻²⁴ of this, which is in the exponent
+	switch t := s.Temperature; {
+	case t == 1:
+		return weights, vector.ExpSum(weights, logits, top)
+	case t > 1e-6 && math.Abs(float64(top)/t) < far:
+		vector.Scaled(weights, logits, 1, t)
+		return weights, vector.ExpSum(weights, weights, float32(float64(top)/t))
+	}
+	for i, x := range logits {
+		weights[i] = float32((float64(x) - float64(top)) / s.Temperature)
+	}
+	return weights, vector.ExpSum(weights, weights, 0)
+}
+
+// find returns the first weight above 0 that makes the sum of the weights up to it exceed u, the last one above 0 if
+// sums are rounded so that none does.
+func find(weights []float32, u float64) int {
+	const some = 1024 // that are added together
+	from := 0
+	for ; from+some < len(weights); from += some {
+		rest := u - vector.Sum(weights[from:from+some])
+		if rest < 0 {
+			break
+		}
+		u = rest
+	}
+	for i, w := range weights[from:] {
+		if u -= float64(w); u < 0 {
+			return from + i
+		}
+	}
+	last := len(weights) - 1
+	for last > 0 && weights[last] == 0 {
+		last--
+	}
+	return last
 }
 
 // nucleus returns the largest candidates whose weights are together at least part, in order, all if there are no

@@ -59,6 +59,57 @@ func TestChoose(t *testing.T) {
 	}
 }
 
+// A token is found as adding weights one by one finds it, in whatever block it is, and none without a weight.
+func TestFind(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, n := range []int{1, 3, 1023, 1024, 1025, 2048, 5000} {
+		weights := make([]float32, n) // sums of which are exact
+		sum := 0
+		for i := range weights {
+			if w := r.IntN(4); w > 1 {
+				weights[i], sum = float32(w), sum+w
+			}
+		}
+		if sum == 0 {
+			weights[n/2], sum = 1, 1
+		}
+		at, before := 0, 0
+		for u := range sum {
+			for ; before+int(weights[at]) <= u; at++ {
+				before += int(weights[at])
+			}
+			if got := find(weights, float64(u)); got != at {
+				t.Fatalf("%d weights: %d is at %d, want %d", n, u, got, at)
+			}
+		}
+		last := n - 1
+		for weights[last] == 0 {
+			last--
+		}
+		if got := find(weights, float64(sum)); got != last {
+			t.Errorf("%d weights: their sum is at %d, want %d", n, got, last)
+		}
+	}
+}
+
+// Weights are those of the formula at all temperatures, also where the logits divided by it are too large for f32.
+func TestWeigh(t *testing.T) {
+	logits := []float32{-3, 7.5, 0, float32(math.Inf(-1)), 7.25}
+	for _, temperature := range []float64{1e-300, 1e-40, 1e-7, 1e-3, 0.1, 0.7, 1, 1.5, 30, 1e30} {
+		weights, sum := Sampling{Temperature: temperature}.weigh(new([]float32), logits, 7.5)
+		total := 0.0
+		for i, x := range logits {
+			want := math.Exp((float64(x) - 7.5) / temperature)
+			if total += want; math.Abs(float64(weights[i])-want) > 1e-4*want+1e-38 {
+				t.Errorf("temperature %g: weight %d is %g, want %g", temperature, i, weights[i], want)
+			}
+		}
+		if math.Abs(sum-total) > 1e-4*total {
+			t.Errorf("temperature %g: the sum is %g, want %g", temperature, sum, total)
+		}
+	}
+}
+
 // The nucleus has the largest candidates in order, and no more than it needs, as sorting would give them.
 func TestNucleus(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
