@@ -152,6 +152,7 @@ func readOnly() map[string]string {
 		"internal/kernel/attention.attenders32": "a sync.Pool: memory for attention, on whose contents no result depends",
 		"internal/kernel/attention.attenders64": "a sync.Pool: memory for attention, on whose contents no result depends",
 		"internal/kernel/blocks.selected":       "the functions of the kernels that are selected, looked up once",
+		"generate.rooms":                        "a sync.Pool: memory for the weights of tokens, on whose contents no result depends",
 		"internal/kernel/blocks.panelWorks":     "a sync.Pool: memory for products, on whose contents no result depends",
 		"internal/kernel/gemm.selected":         "the functions of the kernels that are selected, looked up once",
 		"internal/kernel/norm.selected":         "the functions of the kernels that are selected, looked up once",
