@@ -3,15 +3,15 @@ package kernels
 import "github.com/gomoe/gomoe/primitives"
 
 // epAlone gives a rank's pairs their places among the rank's own pairs, where nothing
-// can be dropped and choices travel with the rows.
+// can be dropped and choices travel with the rows, and rounds the counts of all up to whole zones.
 func epAlone() Kernel {
 	return Kernel{
-		Name: "ep_alone", Serves: []string{"ep_prepare_alone"}, Primitives: []string{"ep_prepare"},
-		Doc:   "gives a rank's pairs places among its own, where nothing can be dropped; experts that there are not are errors",
+		Name: "ep_alone", Serves: []string{"ep_prepare_alone", "ep_padded"}, Primitives: []string{"ep_prepare"},
+		Doc:   "gives a rank's pairs places among its own, where nothing can be dropped, and says how long zones are; experts that there are not are errors",
 		Build: aloneProgram,
 		Functions: pairFunctions(explaining(
 			Function{"ep_prepare_alone_i32", 32, threadgroupMemory}, Function{"ep_prepare_alone_i64", 32, threadgroupMemory},
-			Function{"alone_table", copyThreads, 0})...),
+			Function{"alone_table", copyThreads, 0}, Function{"ep_padded", copyThreads, 0})...),
 	}
 }
 
@@ -20,6 +20,9 @@ func aloneProgram(in *Instr) (*Program, error) {
 	prim, ok := in.Prim.(primitives.PrepareOp)
 	if !ok {
 		return nil, refuse("comes from %T, want ep_prepare", in.Prim)
+	}
+	if in.Name == "ep_padded" {
+		return &Program{Launches: []Launch{each(file, "ep_padded", prim.Experts, In(0), Out(0), Params(prim.Experts), Params(prim.Align))}}, nil
 	}
 	p, fault, err := choicesOf(in, prim.Experts)
 	if err != nil {

@@ -2,6 +2,7 @@
 #include "pair_faults.metal"
 #include "scan.metal"
 #include "stable_place.metal"
+#include "zones.metal"
 
 struct alone_params {
   int cells;   // of the table [sources, experts], 0 without
@@ -12,6 +13,17 @@ struct alone_params {
 template <typename P>
 static inline int table_cell(P totals, constant alone_params& p, int experts, int i) {
   return i / experts == p.source ? totals[i % experts] : 0;
+}
+
+// ep_padded writes the lengths of zones: counts, rounded up to a multiple of align.
+kernel void ep_padded(device const int* counts [[buffer(0)]],
+                      device int* padded [[buffer(1)]],
+                      constant int& experts [[buffer(2)]],
+                      constant int& align [[buffer(3)]],
+                      uint e [[thread_position_in_grid]]) {
+  if (int(e) < experts) {
+    padded[e] = zone_length(counts[e], align);
+  }
 }
 
 // ep_prepare_alone gives the pairs of segment tg their places, with one simdgroup. earlier are,

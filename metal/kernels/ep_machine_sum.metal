@@ -8,12 +8,12 @@ static inline device const U* row_at(device const U* passed, device const U* hom
   return j < p.rows ? passed + j * p.row_units : home + (j - p.rows) * p.row_units;
 }
 
-// ep_sum_machines is ep_sum of rows that pairs share, in two arrays.
-template <typename T, typename U>
+// ep_sum_machines is ep_sum of rows that pairs share, in two arrays, rounded once to O.
+template <typename T, typename U, typename O>
 kernel void ep_sum_machines(device const U* passed [[buffer(0)]],
                             device const U* home [[buffer(1)]],
                             device const int* place [[buffer(2)]],
-                            device T* sums [[buffer(3)]],
+                            device O* sums [[buffer(3)]],
                             device U* to_weights [[buffer(4)]],
                             constant sum_params& p [[buffer(5)]],
                             uint2 at [[thread_position_in_grid]]) {
@@ -30,7 +30,7 @@ kernel void ep_sum_machines(device const U* passed [[buffer(0)]],
         sum += element(row_at(passed, home, p, place[pair]), i, T(0));
       }
     }
-    sums[token * p.hidden + i] = T(sum);
+    sums[token * p.hidden + i] = O(sum);
   }
   const int units = p.choices * p.weight_units;
   if (i < units) {
@@ -39,10 +39,16 @@ kernel void ep_sum_machines(device const U* passed [[buffer(0)]],
   }
 }
 
-#define ep_sum_machines_of(T, U, name) \
-  template [[host_name(name)]] [[kernel]] decltype(ep_sum_machines<T, U>) ep_sum_machines<T, U>;
+#define ep_sum_machines_of(T, U, O, name) \
+  template [[host_name(name)]] [[kernel]] decltype(ep_sum_machines<T, U, O>) ep_sum_machines<T, U, O>;
 
-ep_sum_machines_of(float, uint, "ep_sum_machines_f32")
-ep_sum_machines_of(float, ushort, "ep_sum_machines_f32_2")
-ep_sum_machines_of(half, ushort, "ep_sum_machines_f16")
-ep_sum_machines_of(bfloat, ushort, "ep_sum_machines_bf16")
+ep_sum_machines_of(float, uint, float, "ep_sum_machines_f32")
+ep_sum_machines_of(float, ushort, float, "ep_sum_machines_f32_2")
+ep_sum_machines_of(half, ushort, half, "ep_sum_machines_f16")
+ep_sum_machines_of(bfloat, ushort, bfloat, "ep_sum_machines_bf16")
+ep_sum_machines_of(float, ushort, half, "ep_sum_machines_f32_f16")
+ep_sum_machines_of(float, ushort, bfloat, "ep_sum_machines_f32_bf16")
+ep_sum_machines_of(half, ushort, float, "ep_sum_machines_f16_f32")
+ep_sum_machines_of(half, ushort, bfloat, "ep_sum_machines_f16_bf16")
+ep_sum_machines_of(bfloat, ushort, float, "ep_sum_machines_bf16_f32")
+ep_sum_machines_of(bfloat, ushort, half, "ep_sum_machines_bf16_f16")

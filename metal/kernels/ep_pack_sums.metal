@@ -1,5 +1,5 @@
 // ep_pack_sums: for every row that has arrived, the sum of its rows of the zones and the weights
-// of these, packed for the way home.
+// of these, packed for the way home, in the rows' type or another.
 #include "row_sum.metal"
 
 // put_element writes element i of a row on the wire, rounded once.
@@ -13,8 +13,8 @@ static inline void put_element(device ushort* row, int i, float x, bfloat) { row
 
 // ep_pack_sums is ep_sum to the wire, for the rows that have arrived: sizes are how many rows
 // left for each of the members, and how many arrived from each. A row on the wire has `values`
-// units of values, and its weights behind them.
-template <typename T, typename U>
+// units of values, of type O, and its weights behind them.
+template <typename T, typename U, typename O>
 kernel void ep_pack_sums(device const U* rows [[buffer(0)]],
                          device const U* weights [[buffer(1)]],
                          device const int* slots [[buffer(2)]],
@@ -36,17 +36,23 @@ kernel void ep_pack_sums(device const U* rows [[buffer(0)]],
   const int units = p.choices * p.weight_units;
   device U* row = wire + j * (values + units);
   if (i < p.hidden) {
-    put_element(row, i, row_sum<T, U>(rows, slots, slots, p, j, i), T(0));
+    put_element(row, i, row_sum<T, U>(rows, slots, slots, p, j, i), O(0));
   }
   if (i < units) {
     row[values + i] = weight_unit<U>(weights, slots, slots, p, j, i);
   }
 }
 
-#define ep_pack_sums_of(T, U, name) \
-  template [[host_name(name)]] [[kernel]] decltype(ep_pack_sums<T, U>) ep_pack_sums<T, U>;
+#define ep_pack_sums_of(T, U, O, name) \
+  template [[host_name("ep_pack_sums_" name)]] [[kernel]] decltype(ep_pack_sums<T, U, O>) ep_pack_sums<T, U, O>;
 
-ep_pack_sums_of(float, uint, "ep_pack_sums_f32")
-ep_pack_sums_of(float, ushort, "ep_pack_sums_f32_2")
-ep_pack_sums_of(half, ushort, "ep_pack_sums_f16")
-ep_pack_sums_of(bfloat, ushort, "ep_pack_sums_bf16")
+ep_pack_sums_of(float, uint, float, "f32")
+ep_pack_sums_of(float, ushort, float, "f32_2")
+ep_pack_sums_of(half, ushort, half, "f16")
+ep_pack_sums_of(bfloat, ushort, bfloat, "bf16")
+ep_pack_sums_of(float, ushort, half, "f32_f16")
+ep_pack_sums_of(float, ushort, bfloat, "f32_bf16")
+ep_pack_sums_of(half, ushort, float, "f16_f32")
+ep_pack_sums_of(half, ushort, bfloat, "f16_bf16")
+ep_pack_sums_of(bfloat, ushort, float, "bf16_f32")
+ep_pack_sums_of(bfloat, ushort, half, "bf16_f16")

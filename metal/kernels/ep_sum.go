@@ -1,40 +1,56 @@
 package kernels
 
-import "github.com/gomoe/gomoe/graph"
+import (
+	"strings"
+
+	"github.com/gomoe/gomoe/graph"
+)
 
 // epSum adds the rows of each token, in the order of its choices.
 func epSum() Kernel {
-	return Kernel{
-		Name: "ep_sum", Serves: []string{"ep_sum", "ep_sum_ranks"}, Primitives: []string{"ep_combine"},
+	k := Kernel{
+		Name: "ep_sum", Serves: []string{"ep_sum", "ep_sum_ranks", "ep_sum_ranks_wire"}, Primitives: []string{"ep_combine"},
 		Doc:   "adds the rows of each token in the order of its choices, in f32, rounded at most once, and brings weights home",
 		Build: sumProgram,
 		Functions: []Function{
 			{"ep_sum_f32", copyThreads, 0}, {"ep_sum_f32_2", copyThreads, 0}, {"ep_sum_f16", copyThreads, 0}, {"ep_sum_bf16", copyThreads, 0},
-			{"ep_sum_f16_f32", copyThreads, 0}, {"ep_sum_bf16_f32", copyThreads, 0},
 		},
 	}
+	for _, d := range mixed() {
+		k.Functions = append(k.Functions, Function{"ep_sum_" + d, copyThreads, 0})
+	}
+	return k
+}
+
+// mixed returns the suffixes of functions that read one float type and write another.
+func mixed() []string {
+	return []string{"f32_f16", "f32_bf16", "f16_f32", "f16_bf16", "bf16_f32", "bf16_f16"}
 }
 
 // epPackSums adds the rows of the zones for each row that has arrived.
 func epPackSums() Kernel {
-	return Kernel{
-		Name: "ep_pack_sums", Serves: []string{"ep_pack_sums", "ep_sum_machine"}, Primitives: []string{"ep_combine"},
+	k := Kernel{
+		Name: "ep_pack_sums", Serves: []string{"ep_pack_sums", "ep_sum_machine", "ep_pack_sums_wire", "ep_sum_machine_wire"}, Primitives: []string{"ep_combine"},
 		Doc:   "adds the rows of a rank's experts for each row that has arrived, in the order of choices, in f32, rounded at most once, for the way home",
 		Build: packSumsProgram,
 		Functions: []Function{
 			{"ep_pack_sums_f32", copyThreads, 0}, {"ep_pack_sums_f32_2", copyThreads, 0}, {"ep_pack_sums_f16", copyThreads, 0}, {"ep_pack_sums_bf16", copyThreads, 0},
 		},
 	}
+	for _, d := range mixed() {
+		k.Functions = append(k.Functions, Function{"ep_pack_sums_" + d, copyThreads, 0})
+	}
+	return k
 }
 
 // epMachineSum adds the rows of each token that have come home through machines.
 func epMachineSum() Kernel {
 	k := Kernel{
-		Name: "ep_machine_sum", Serves: []string{"ep_sum_machines"}, Primitives: []string{"ep_combine"},
+		Name: "ep_machine_sum", Serves: []string{"ep_sum_machines", "ep_sum_machines_wire"}, Primitives: []string{"ep_combine"},
 		Doc:   "adds the sums of machines for each token, in the order of its choices, in f32, rounded at most once, and brings weights home",
 		Build: sumMachinesProgram,
 	}
-	for _, d := range []string{"f32", "f32_2", "f16", "bf16"} {
+	for _, d := range append(mixed(), "f32", "f32_2", "f16", "bf16") {
 		k.Functions = append(k.Functions, Function{"ep_sum_machines_" + d, copyThreads, 0})
 	}
 	return k
@@ -71,6 +87,19 @@ func typed(d graph.DType, begin int) (suffix string, unit int, err error) {
 	return suffix, 4, err
 }
 
+// converted is typed for what reads rows of type d and writes them as type `to`: pieces of mixed types are
+// units of 2 bytes.
+func converted(d, to graph.DType, begin int) (suffix string, unit int, err error) {
+	if suffix, unit, err = typed(d, begin); err != nil || d == to {
+		return suffix, unit, err
+	}
+	as, err := float(to)
+	return d.String() + "_" + as, 2, err
+}
+
+// wireOf returns the type in which the values of packed rows travel.
+func wireOf(in *Instr, o Operand) graph.DType { return in.plan.Bufs[o.Buf].Packed[0].DType }
+
 // launch returns the launch of a function whose last argument is struct sum_params.
 func (s rowSum) launch(file, function string, unit int, args ...Arg) Launch {
 	weights := 1
@@ -96,19 +125,19 @@ func (s rowSum) launch(file, function string, unit int, args ...Arg) Launch {
 }
 
 func sumProgram(in *Instr) (*Program, error) {
-	// On the wire values and weights are in one array; in expert order they are in two. Rows
-	// on the wire have the type of the result.
+	// On the wire values and weights are in one array; in expert order they are in two.
 	t, rows, zones := in.Results[0].Type, in.Results, in.Args[0].Type.DType != graph.U8
 	if zones {
 		rows = in.Args[:len(in.Args)-2]
 	}
 	d, p := rows[0].Type.DType, payloadOf(rows, 0)
-	suffix, unit, err := typed(d, p.weight)
+	if !zones {
+		d = wireOf(in, in.Args[0])
+		p.values = t.Shape[1] * d.Size()
+	}
+	suffix, unit, err := converted(d, t.DType, p.weight)
 	if err != nil {
 		return nil, err
-	}
-	if d != t.DType {
-		suffix += "_" + t.DType.String()
 	}
 	wire := in.Args[0].Type.Shape
 	s := rowSum{payload: p, t: t, rows: wire[0], wire: !zones}
@@ -118,7 +147,7 @@ func sumProgram(in *Instr) (*Program, error) {
 		n := len(in.Args) - 2
 		place, order, weights = In(n), In(n+1), second(In, p.weight > 0)
 		s.choices, s.places, s.where = in.Args[n].Type.Shape[1], in.Args[n+1].Type.Len(), inZones
-	case in.Name == "ep_sum_ranks":
+	case strings.HasPrefix(in.Name, "ep_sum_ranks"):
 		place = In(1)
 		s.choices, s.where = in.Args[1].Type.Shape[1], inCommon
 	case len(in.Args) == 2:
@@ -135,8 +164,9 @@ func sumProgram(in *Instr) (*Program, error) {
 // sumMachinesProgram adds rows of two arrays on the wire.
 func sumMachinesProgram(in *Instr) (*Program, error) {
 	t, place, rows := in.Results[0].Type, in.Args[2].Type, in.Args[0].Type.Shape[0]
-	p := payloadOf(in.Results, 0)
-	suffix, unit, err := typed(t.DType, p.weight)
+	p, d := payloadOf(in.Results, 0), wireOf(in, in.Args[0])
+	p.values = t.Shape[1] * d.Size()
+	suffix, unit, err := converted(d, t.DType, p.weight)
 	if err != nil {
 		return nil, err
 	}
@@ -165,19 +195,19 @@ func sumMachineProgram(in *Instr) (*Program, error) {
 }
 
 func packSumsProgram(in *Instr) (*Program, error) {
-	if in.Name == "ep_sum_machine" {
+	if strings.HasPrefix(in.Name, "ep_sum_machine") {
 		return sumMachineProgram(in)
 	}
 	n := len(in.Args) - 2
 	rows, slots, room := in.Args[0].Type, in.Args[n].Type, in.Results[0].Type.Shape[0]
-	p := payloadOf(in.Args[:n], 0)
-	suffix, unit, err := typed(rows.DType, p.weight)
+	p, wire := payloadOf(in.Args[:n], 0), wireOf(in, in.Results[0])
+	suffix, unit, err := converted(rows.DType, wire, p.weight)
 	if err != nil {
 		return nil, err
 	}
 	s := rowSum{payload: p, t: graph.T(rows.DType, room, rows.Shape[1]), choices: slots.Shape[1], rows: rows.Shape[0], where: atPlaces}
 	members := in.Args[n+1].Type.Shape[1]
 	return &Program{Launches: []Launch{
-		s.launch("ep_pack_sums.metal", "ep_pack_sums_"+suffix, unit, In(0), second(In, n == 2), In(n), In(n+1), Out(0), Params(members), Params(p.values/unit)),
+		s.launch("ep_pack_sums.metal", "ep_pack_sums_"+suffix, unit, In(0), second(In, n == 2), In(n), In(n+1), Out(0), Params(members), Params(rows.Shape[1]*wire.Size()/unit)),
 	}}, nil
 }

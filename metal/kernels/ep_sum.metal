@@ -1,4 +1,4 @@
-// ep_sum and ep_sum_ranks: every token's sum over the rows of its choices, in their order, and
+// ep_sum, ep_sum_ranks and those of rows of another type on the wire: every token's sum over the rows of its choices, in their order, and
 // every pair's weight.
 #include "row_sum.metal"
 
@@ -36,3 +36,7 @@ ep_sum_of(half, ushort, half, "ep_sum_f16")
 ep_sum_of(bfloat, ushort, bfloat, "ep_sum_bf16")
 ep_sum_of(half, ushort, float, "ep_sum_f16_f32")
 ep_sum_of(bfloat, ushort, float, "ep_sum_bf16_f32")
+ep_sum_of(float, ushort, half, "ep_sum_f32_f16")
+ep_sum_of(float, ushort, bfloat, "ep_sum_f32_bf16")
+ep_sum_of(half, ushort, bfloat, "ep_sum_f16_bf16")
+ep_sum_of(bfloat, ushort, half, "ep_sum_bf16_f16")
