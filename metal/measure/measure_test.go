@@ -71,7 +71,7 @@ func TestCases(t *testing.T) {
 	for _, c := range some {
 		names = append(names, c.Name+" "+strings.Join(c.Kernels, " "))
 	}
-	if got, want := strings.Join(names, "; "), "rope rope; rope, decode rope; attention attention_grad"; got != want {
+	if got, want := strings.Join(names, "; "), "rope rope; rope, decode rope; attention attention_grad; attention bf16 attention_grad"; got != want {
 		t.Errorf("cases of two kernels are %q, want %q", got, want)
 	}
 	if _, err := Cases(Small(), "rope", "dance"); err == nil || !strings.Contains(err.Error(), `no kernel "dance"`) {

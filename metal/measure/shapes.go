@@ -62,7 +62,8 @@ func rowShapes() []shape {
 		{"attention", []string{"attention", "attention_grad"}, false, qkv + ", dout f32[1,{S},{N},{H}], dlse f32[1,{N},{S}]",
 			"out, lse = attention(q, k, v)\ndq, dk, dv = attention_grad(q, k, v, out, lse, dout, dlse)", "out, lse, dq, dk, dv"},
 		{"cache_update", []string{"cache_update"}, false, "c f32[1,{S},{N},{H}], x f32[1,1,{N},{H}], at i32[1]", "y = cache_update(c, x, at)", "y"},
-		{"attention bf16", []string{"attention"}, false, wide, "out, lse = attention(q, k, v)", "out, lse"},
+		{"attention bf16", []string{"attention", "attention_grad"}, false, wide + ", dout bf16[1,{S},{N},{H}], dlse f32[1,{N},{S}]",
+			"out, lse = attention(q, k, v)\ndq, dk, dv = attention_grad(q, k, v, out, lse, dout, dlse)", "out, lse, dq, dk, dv"},
 	}
 }
 
