@@ -80,6 +80,8 @@ func TestReadErrors(t *testing.T) {
 		`{"model": {"max_position_embeddings": 100}}`:                    "max_position_embeddings is 100, want at least 128",
 		`{"mesh": "ep=16"}`:                                              `s.json: mesh is "ep=16" and a layer has 8 experts`,
 		`{"mesh": "ep=2", "model": {"model_type": "llama"}}`:             `a layer has 0 experts`,
+		`{"data": {"files": ["no such"]}}`:                               "s.json: text: data.files: stat no such: ",
+		`{"data": {"files": ["settings_test.go"]}, "length": 65536}`:     "shorten the sequences or name more text with data.files",
 		`{"data": {"tokenizer": "no such", "files": ["a"]}}`:             "s.json: data.tokenizer: ",
 		`{"model": {"model_type": "deepseek_v3", "scoring_func": "so"}}`: `scoring_func is "so", want sigmoid`,
 	} {

@@ -59,9 +59,9 @@ func (s *Settings) bytes(ctx context.Context, tok *tokenizer.Tokenizer, file []b
 			return nil, fmt.Errorf("pretrain: %s: data.files has %q, want names without commas", s.Path, name)
 		}
 	}
-	c, err := text.Load(ctx, text.Options{Data: strings.Join(s.Data.Files, ","), Limit: int64(s.Data.Limit) << 20, Seed: s.Seed})
+	c, err := text.Load(ctx, text.Options{Data: strings.Join(s.Data.Files, ","), Setting: "data.files", Limit: int64(s.Data.Limit) << 20, Seed: s.Seed})
 	if err != nil {
-		return nil, fmt.Errorf("pretrain: %s: data.files: %w", s.Path, err)
+		return nil, fmt.Errorf("pretrain: %s: %w", s.Path, err)
 	}
 	b, err := lm.NewBytes(c, s.Batch, s.Length, s.EvalEvery > 0)
 	if err != nil {

@@ -1,6 +1,7 @@
 package text
 
 import (
+	"cmp"
 	"fmt"
 	"math/bits"
 )
@@ -14,7 +15,7 @@ import (
 // error if sequences or length is below 1, or if there are fewer than length+1
 // bytes to train on.
 func (c *Corpus) Batch(step, sequences, length int) (inputs, targets []int32, err error) {
-	if _, err := windows("train on", len(c.Train), sequences, length); err != nil {
+	if _, err := c.windows("train on", len(c.Train), sequences, length); err != nil {
 		return nil, nil, err
 	}
 	inputs, targets = make([]int32, sequences*length), make([]int32, sequences*length)
@@ -40,7 +41,7 @@ func (c *Corpus) Sequence(step, s, length int) []byte {
 // be compared between steps and runs. They overlap if the text is shorter than
 // sequences·length+1 bytes. Errors are as for Batch, about the held-out bytes.
 func (c *Corpus) HeldBatch(sequences, length int) (inputs, targets []int32, err error) {
-	starts, err := windows("hold out", len(c.Held), sequences, length)
+	starts, err := c.windows("hold out", len(c.Held), sequences, length)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -53,13 +54,13 @@ func (c *Corpus) HeldBatch(sequences, length int) (inputs, targets []int32, err 
 }
 
 // windows returns how many places a window of length inputs can start at.
-func windows(use string, have, sequences, length int) (int, error) {
+func (c *Corpus) windows(use string, have, sequences, length int) (int, error) {
 	if sequences < 1 || length < 1 {
 		return 0, fmt.Errorf("text: batch of %d sequences of %d bytes: want at least 1 of each", sequences, length)
 	}
 	if have <= length {
 		return 0, fmt.Errorf("text: batch of %d sequences of %d bytes: the text has %d bytes to %s, want at least %d; "+
-			"shorten the sequences or name more text with -data", sequences, length, have, use, length+1)
+			"shorten the sequences or name more text with %s", sequences, length, have, use, length+1, cmp.Or(c.setting, "-data"))
 	}
 	return have - length, nil
 }

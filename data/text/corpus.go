@@ -2,6 +2,7 @@ package text
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -21,6 +22,8 @@ type Options struct {
 	// Data names files and directories, separated by commas. Empty means the
 	// source of the Go standard library.
 	Data string
+	// Setting is what errors call Data in words of those who set it; "" is -data.
+	Setting string
 	// Limit is the largest number of bytes read; 0 means 16 MiB, negative
 	// means no limit.
 	Limit int64
@@ -44,7 +47,8 @@ type Corpus struct {
 	Binary int    // files skipped because they contain a NUL byte
 	Cut    bool   // whether the last file was cut off at Limit
 
-	seed uint64
+	seed    uint64
+	setting string // what named the text
 }
 
 // Load reads a corpus. If there is more text than the limit, it takes whole
@@ -56,7 +60,8 @@ type Corpus struct {
 // blocks on the file system, and on the go command if Options.Data is empty;
 // the end of ctx ends it.
 func Load(ctx context.Context, opts Options) (*Corpus, error) {
-	source, files, err := find(ctx, opts.Data)
+	setting := cmp.Or(opts.Setting, "-data")
+	source, files, err := find(ctx, setting, opts.Data)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +72,7 @@ func Load(ctx context.Context, opts Options) (*Corpus, error) {
 	case limit < 0:
 		limit = math.MaxInt64
 	}
-	c := &Corpus{Source: source, Found: len(files), seed: opts.Seed}
+	c := &Corpus{Source: source, Found: len(files), seed: opts.Seed, setting: setting}
 	var all []byte
 	for _, f := range spread(files) {
 		room := limit - int64(len(all))
@@ -94,7 +99,7 @@ func Load(ctx context.Context, opts Options) (*Corpus, error) {
 	}
 	if len(all) == 0 {
 		return nil, fmt.Errorf("text: load %s: no text in %d files, of which %d are binary (contain a NUL byte); "+
-			"name text files or directories with -data", source, len(files), c.Binary)
+			"name text files or directories with %s", source, len(files), c.Binary, setting)
 	}
 	cut := len(all) - len(all)/20
 	c.Train, c.Held = all[:cut:cut], all[cut:]

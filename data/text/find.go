@@ -16,10 +16,10 @@ import (
 // elsewhere gives the same corpus.
 type file struct{ path, key string }
 
-// find lists the files that data names, or the Go standard library's.
-func find(ctx context.Context, data string) (source string, files []file, err error) {
+// find lists the files that data names, or the Go standard library's. Errors call data what setting says.
+func find(ctx context.Context, setting, data string) (source string, files []file, err error) {
 	if data == "" {
-		src, err := goSource(ctx)
+		src, err := goSource(ctx, setting)
 		if err != nil {
 			return "", nil, err
 		}
@@ -27,7 +27,7 @@ func find(ctx context.Context, data string) (source string, files []file, err er
 		files, err = walk(ctx, src, goFile)
 		if err == nil && len(files) == 0 {
 			err = fmt.Errorf("text: load %s: no .go files; this Go installation came without sources: "+
-				"name files or directories with -data", source)
+				"name files or directories with %s", source, setting)
 		}
 		return source, files, err
 	}
@@ -39,17 +39,17 @@ func find(ctx context.Context, data string) (source string, files []file, err er
 			continue
 		}
 		names = append(names, name)
-		found, err := named(ctx, name)
+		found, err := named(ctx, setting, name)
 		if err != nil {
 			return "", nil, err
 		}
 		for _, f := range found {
 			real, err := filepath.EvalSymlinks(f.path)
 			if err != nil {
-				return "", nil, fmt.Errorf("text: -data %s: %w", name, err)
+				return "", nil, fmt.Errorf("text: %s %s: %w", setting, name, err)
 			}
 			if real, err = filepath.Abs(real); err != nil {
-				return "", nil, fmt.Errorf("text: -data %s: %w", name, err)
+				return "", nil, fmt.Errorf("text: %s %s: %w", setting, name, err)
 			}
 			if !seen[real] { // data may name a directory and also a file in it
 				seen[real] = true
@@ -58,23 +58,23 @@ func find(ctx context.Context, data string) (source string, files []file, err er
 		}
 	}
 	if len(names) == 0 {
-		return "", nil, fmt.Errorf("text: -data %q: names no file, want files or directories separated by commas", data)
+		return "", nil, fmt.Errorf("text: %s %q: names no file, want files or directories", setting, data)
 	}
 	return strings.Join(names, ", "), files, nil
 }
 
-// named lists one entry of -data.
-func named(ctx context.Context, name string) ([]file, error) {
+// named lists one entry of the setting.
+func named(ctx context.Context, setting, name string) ([]file, error) {
 	info, err := os.Stat(name)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("text: -data: %w; want files or directories separated by commas", err)
+		return nil, fmt.Errorf("text: %s: %w; want files or directories", setting, err)
 	case info.Mode().IsRegular():
 		return []file{{name, filepath.Base(name)}}, nil
 	case info.IsDir():
 		return walk(ctx, name, anyFile)
 	}
-	return nil, fmt.Errorf("text: -data %s: is neither a file nor a directory (%s)", name, info.Mode().Type())
+	return nil, fmt.Errorf("text: %s %s: is neither a file nor a directory (%s)", setting, name, info.Mode().Type())
 }
 
 // anyFile leaves out hidden entries, such as those of version control and editors' lock

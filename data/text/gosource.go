@@ -13,16 +13,16 @@ import (
 // goSource returns the src directory of the Go installation: that of the go
 // command on PATH, or of $GOROOT if there is no such command. runtime.GOROOT is
 // of no use here: it is deprecated, and empty in a binary built with -trimpath.
-func goSource(ctx context.Context) (string, error) {
+func goSource(ctx context.Context, setting string) (string, error) {
 	root, err := goRoot(ctx)
 	if err != nil {
 		return "", fmt.Errorf("text: find the Go standard library's source: %w; "+
-			"put go on PATH, set GOROOT, or name files or directories with -data", err)
+			"put go on PATH, set GOROOT, or name files or directories with %s", err, setting)
 	}
 	src := filepath.Join(root, "src")
 	if info, err := os.Stat(src); err != nil || !info.IsDir() {
 		return "", fmt.Errorf("text: find the Go standard library's source: %s is not a directory; "+
-			"install Go's sources, or name files or directories with -data", src)
+			"install Go's sources, or name files or directories with %s", src, setting)
 	}
 	return src, nil
 }
