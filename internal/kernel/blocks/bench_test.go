@@ -26,7 +26,7 @@ func BenchmarkQuantDot(b *testing.B) {
 			large = append(large, large...)
 		}
 		for _, v := range available() {
-			for _, m := range []int{1, 2, 4, 5, 6, 8, 16, 32, 64, 256} {
+			for _, m := range []int{1, 2, 3, 4, 5, 6, 8, 16, 32, 64, 256} {
 				rows := quantRows(d, k, numbers.Normals[float32](r, m*k))
 				for _, c := range []struct {
 					name string

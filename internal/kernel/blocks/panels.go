@@ -20,6 +20,9 @@ type panelSet struct {
 	// as many.
 	tile     int
 	products *[panelTile]func(*byte)
+	// least is how many rows of x are worth a panel, whose making takes as long as multiplying it
+	// with 3 to 10 rows.
+	least int
 	// tiles, if it is set, multiplies a panel with many rows of x in AMX's tiles, and products is nil.
 	tiles func(*byte)
 }
@@ -34,9 +37,6 @@ const (
 	panelBytes = panelPiece / quantSuper * tileBytes
 	// panelGroups is how many groups are unpacked at a time, for types that have groups.
 	panelGroups = 8
-	// panelLeast is how many rows of x are worth a panel. Making one takes as long as
-	// multiplying it with 5 to 10 rows.
-	panelLeast = 5
 )
 
 // packArgs is the argument of functions in assembly that write n units of 16 or 8 rows of
@@ -110,20 +110,26 @@ type panelProduct struct {
 // panels returns the functions for m rows of x and n rows of k weights of type d, nil if
 // another way is better.
 func (s *set) panels(d graph.DType, m, n, k int) *panelSet {
-	if s == nil || m < panelLeast || n < panelRows/2 || k == 0 {
+	if s == nil || n < panelRows/2 || k == 0 || s.direct(d, m, k) {
 		return nil
+	}
+	worth := func(f *panelSet) *panelSet {
+		if f == nil || m < f.least {
+			return nil
+		}
+		return f
 	}
 	if quant.HasGroups(d) {
 		if f := s.groupTiles[groupIndex(d)]; f != nil && m >= tileLeast {
 			return f
 		}
-		return s.groupPanels[groupIndex(d)]
+		return worth(s.groupPanels[groupIndex(d)])
 	}
 	if isSuper(d) || k%quantGroup == 0 {
 		if f := s.blockTiles[quantIndex(d)]; f != nil && m >= tileLeast {
 			return f
 		}
-		return s.blockPanels[quantIndex(d)]
+		return worth(s.blockPanels[quantIndex(d)])
 	}
 	return nil
 }

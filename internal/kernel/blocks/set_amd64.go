@@ -44,7 +44,7 @@ func avx2Set() *set {
 }
 
 func avx2Panel(size int, pack, two, three func(*byte)) *panelSet {
-	return &panelSet{size: size, rows: 8, pack: pack, tile: 3, products: &[panelTile]func(*byte){1: two, 2: three}}
+	return &panelSet{size: size, rows: 8, pack: pack, least: 5, tile: 3, products: &[panelTile]func(*byte){1: two, 2: three}}
 }
 
 // avx2GroupPanels returns the functions of all types. The integers of those with `small` are at most 31.
@@ -65,7 +65,7 @@ func avx512Set() *set {
 		return avx2Set()
 	}
 	panel := func(size int, pack func(*byte), products ...func(*byte)) *panelSet {
-		p := &panelSet{size: size, rows: 16, pack: pack, tile: panelTile, products: &[panelTile]func(*byte){}}
+		p := &panelSet{size: size, rows: 16, pack: pack, least: 4, tile: panelTile, products: &[panelTile]func(*byte){}}
 		copy(p.products[panelTile-len(products):], products)
 		return p
 	}
