@@ -89,7 +89,7 @@ func (c *chatting) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, gen.Close()) }()
-	if c.stats {
+	if c.stats || isTerminal(c.stderr) {
 		fmt.Fprintln(c.stderr, roomText(gen))
 	}
 	c.asks = isTerminal(c.stdin) && isTerminal(c.stdout.To)

@@ -30,7 +30,7 @@ func (t *tool) generateCommand() *ffcli.Command {
 	fs.IntVar(&g.keep, "keep", 0, "first `tokens` of the prompt that -slide never drops")
 	g.opening.flags(fs)
 	fs.StringVar(&g.compare, "compare", "", "`numbers` of ranks with commas between: write with the experts on each of them, greedily and at random, and compare every token; under a launcher they must divide the number of processes")
-	fs.BoolVar(&g.stats, "stats", false, "print times and speeds to standard error")
+	fs.BoolVar(&g.stats, "stats", false, "print times and speeds to standard error, and how much room there is, as on a terminal always")
 	return &ffcli.Command{
 		Name: "generate", ShortUsage: "gomoe generate MODEL -prompt TEXT [-n 100] [-mesh ep=4]", FlagSet: fs,
 		ShortHelp: "Continue a text with a model.",
@@ -215,7 +215,7 @@ func (g *writing) write(ctx context.Context, o generate.Options, ways ...generat
 	if g.follows {
 		return nil, gen.Follow(context.WithoutCancel(ctx)) // the first process says when to end
 	}
-	if g.stats && !g.quiet {
+	if !g.quiet && (g.stats || isTerminal(g.stderr)) {
 		fmt.Fprintln(g.stderr, roomText(gen))
 	}
 	for i, s := range ways {
