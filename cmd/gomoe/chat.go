@@ -97,6 +97,9 @@ func (c *chatting) run(ctx context.Context) (err error) {
 }
 
 func isTerminal(x any) bool {
+	if q, ok := x.(*quoted); ok {
+		x = q.to
+	}
 	f, ok := x.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
