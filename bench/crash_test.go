@@ -31,7 +31,7 @@ done
 // signal. One that was killed is not started again: its fallbacks are about instructions.
 func TestCrash(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("needs a shell and signals")
+		t.Skip("Windows has no sh to play the peer, nor signals that end it")
 	}
 	dir := t.TempDir()
 	script := filepath.Join(dir, "ill.sh")

@@ -14,7 +14,7 @@ import (
 func script(t *testing.T, text string, patient time.Duration) (*child, error) {
 	sh, err := exec.LookPath("sh")
 	if err != nil {
-		t.Skip("needs sh to play the peer")
+		t.Skip("no sh to play the peer (Debian: apt-get install dash)")
 	}
 	return start(exec.Command(sh, "-c", text), patient, false)
 }
@@ -62,7 +62,7 @@ func TestProtocolFailures(t *testing.T) {
 func crewOf(t *testing.T, text string) *crew {
 	sh, err := exec.LookPath("sh")
 	if err != nil {
-		t.Skip("needs sh to play the peer")
+		t.Skip("no sh to play the peer (Debian: apt-get install dash)")
 	}
 	c := newCrew(t.TempDir(), time.Minute, false)
 	started := false

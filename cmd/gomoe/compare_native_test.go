@@ -32,7 +32,7 @@ func TestCompareOverLibraries(t *testing.T) {
 	for _, transport := range []string{"verbs", "jaccl"} {
 		t.Run(transport, func(t *testing.T) {
 			if _, err := exec.LookPath("cc"); err != nil {
-				t.Skip("no C compiler, cc, to build the stand-in for librdma with")
+				t.Skip("no C compiler, cc, to build the stand-in for librdma with (Debian: apt-get install gcc)")
 			}
 			require.NoError(t, rdmatest.Build(library))
 			cmd := exec.Command(os.Args[0], append(append([]string{"launch", "-n", "2", "-transport", transport, "-env", `GOMOE_DEVICES=[[null,"rdma_en0"],["rdma_en1",null]]`, "--"}, args...), "-compare", "1,2")...)

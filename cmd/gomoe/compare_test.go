@@ -32,7 +32,7 @@ const sameOnRanks = "[0] 30 tokens at temperature 0 and 30 at temperature 1, the
 // machine, and they are those of one process.
 func TestCompareProcesses(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("needs shared memory")
+		t.Skip("Windows has no transport shm, one of those compared")
 	}
 	dir := bytesModel(t)
 	_, one, _ := generateRun(t, "", dir, "-prompt", "!\"#$", "-n", "30")
