@@ -143,7 +143,7 @@ func (g *writing) near(ranks int, rows, sums []written) error {
 	}
 	most := max(nearBy(g.o.Wire), nearBy(models.DType(g.c)))
 	text := fmt.Sprintf("on %d ranks logits of up to %.3g are off by %.2g, which is %.2g of the largest, and %g of it is what sums may change; %d of %d tokens are the same", ranks, largest, off, off/max(largest, 1e-30), most, same, all)
-	if off > most*largest {
+	if !(off <= most*largest) { // a NaN is neither
 		return errors.New(text)
 	}
 	fmt.Fprintln(g.stderr, text)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"math"
 	"os"
 	"os/exec"
 	"runtime"
@@ -64,6 +65,8 @@ func TestCompareSums(t *testing.T) {
 	require.NoError(t, g.near(2, rows, []written{{[]int32{1, 2}, [][]float32{{4.05, 1}, {3, 2}}}}))
 	require.Contains(t, stderr.String(), "are off by 0.05, which is 0.013 of the largest, and 0.02 of it is what sums may change; 2 of 2 tokens are the same")
 	require.ErrorContains(t, g.near(2, rows, []written{{[]int32{1, 2}, [][]float32{{4.1, 1}, {3, 2}}}}), "are off by 0.1, which is 0.025 of the largest")
+	nan := float32(math.NaN())
+	require.ErrorContains(t, g.near(2, rows, []written{{[]int32{1, 2}, [][]float32{{nan, 1}, {3, 2}}}}), "are off by NaN")
 	// What follows another token is no matter of rounding.
 	require.NoError(t, g.near(2, rows, []written{{[]int32{0, 2}, [][]float32{{4, 1}, {9, 9}}}}))
 	require.Contains(t, stderr.String(), "0 of 2 tokens are the same")
