@@ -123,7 +123,11 @@ func find(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if parts, err := filepath.Glob(filepath.Join(path, "part-*-of-*.safetensors")); err == nil && len(parts) > 0 && has(path, "manifest.json") {
+	isPart := func(e os.DirEntry) bool {
+		ok, _ := filepath.Match("part-*-of-*.safetensors", e.Name())
+		return ok
+	}
+	if slices.ContainsFunc(entries, isPart) && has(path, "manifest.json") {
 		return "", fmt.Errorf("%s: this is a checkpoint from which a training run goes on, and not a model; %s", path, export)
 	}
 	var tensors, ggufs []string

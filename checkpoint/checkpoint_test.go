@@ -76,7 +76,8 @@ func TestOpenRefuses(t *testing.T) {
 	for _, name := range []string{"a.gguf", "b-00001-of-00002.gguf", "b-00002-of-00002.gguf"} {
 		require.NoError(t, gguf.Write(filepath.Join(ggufs, name), nil, nil))
 	}
-	state, interrupted := t.TempDir(), t.TempDir()
+	state, interrupted := filepath.Join(t.TempDir(), "[a"), t.TempDir()
+	require.NoError(t, os.Mkdir(state, 0o755))
 	require.NoError(t, safetensors.Write(filepath.Join(state, "part-00001-of-00001.safetensors"), nil, nil))
 	require.NoError(t, os.WriteFile(filepath.Join(state, "manifest.json"), nil, 0o644))
 	require.NoError(t, os.Mkdir(filepath.Join(interrupted, "checkpoints"), 0o755))
