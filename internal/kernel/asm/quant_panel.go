@@ -88,6 +88,7 @@ func (p panel) fetch() {
 	fetch, lines := field(p.t, panelFetch), field(p.t, panelLines)
 	TESTQ(lines, lines)
 	JZ(LabelRef("fetched"))
+	fetchPage(fetch)
 	Label("fetch")
 	PREFETCHT1(Mem{Base: fetch})
 	ADDQ(Imm(64), fetch)

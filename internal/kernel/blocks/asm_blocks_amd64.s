@@ -49,6 +49,9 @@ loop:
 	PREFETCHT0      -7744(DX)
 	PREFETCHT1      512(DX)
 	PREFETCHT0      -7680(DX)
+	LEAQ            10240(DX), R11
+	ANDQ            $-4096, R11
+	PREFETCHT0      (R11)
 	ADDQ            $+576, DX
 	VMOVDQU         (BX), X11
 	VINSERTI32X4    $0x01, (SI), Z11, Z11
@@ -238,6 +241,9 @@ loop:
 	PREFETCHT0      -7424(DX)
 	PREFETCHT1      832(DX)
 	PREFETCHT0      -7360(DX)
+	LEAQ            10240(DX), R11
+	ANDQ            $-4096, R11
+	PREFETCHT0      (R11)
 	ADDQ            $+840, DX
 	VMOVDQU         192(BX), X1
 	VPMOVSXBW       X1, Y1
@@ -461,6 +467,9 @@ loop:
 	PREFETCHT0    -7936(DX)
 	PREFETCHT1    320(DX)
 	PREFETCHT0    -7872(DX)
+	LEAQ          10240(DX), R11
+	ANDQ          $-4096, R11
+	PREFETCHT0    (R11)
 	ADDQ          $+336, DX
 	VMOVDQU       (BX), X1
 	VPAND         576(R10), X1, X2
@@ -675,6 +684,9 @@ loop:
 	PREFETCHT0    -7744(DX)
 	PREFETCHT1    512(DX)
 	PREFETCHT0    -7680(DX)
+	LEAQ          10240(DX), R11
+	ANDQ          $-4096, R11
+	PREFETCHT0    (R11)
 	ADDQ          $+544, DX
 	VMOVDQU       2(BX), Y1
 	VINSERTI64X4  $0x01, 36(BX), Z1, Z2
@@ -814,6 +826,9 @@ loop:
 	PREFETCHT0     -8000(DX)
 	PREFETCHT1     256(DX)
 	PREFETCHT0     -7936(DX)
+	LEAQ           10240(DX), R11
+	ANDQ           $-4096, R11
+	PREFETCHT0     (R11)
 	ADDQ           $+272, DX
 	VBROADCASTI128 1(BX), Y1
 	VBROADCASTI128 18(BX), Y2
@@ -1154,6 +1169,9 @@ loop:
 	PREFETCHT0      -7744(DX)
 	PREFETCHT1      512(DX)
 	PREFETCHT0      -7680(DX)
+	LEAQ            10240(DX), R12
+	ANDQ            $-4096, R12
+	PREFETCHT0      (R12)
 	ADDQ            $+576, DX
 	VMOVDQU         (BX), X12
 	VINSERTI32X4    $0x01, (SI), Z12, Z12
@@ -1409,6 +1427,9 @@ loop:
 	PREFETCHT0      -7424(DX)
 	PREFETCHT1      832(DX)
 	PREFETCHT0      -7360(DX)
+	LEAQ            10240(DX), R12
+	ANDQ            $-4096, R12
+	PREFETCHT0      (R12)
 	ADDQ            $+840, DX
 	VMOVDQU         192(BX), X2
 	VPMOVSXBW       X2, Y2
@@ -1698,6 +1719,9 @@ loop:
 	PREFETCHT0    -7936(DX)
 	PREFETCHT1    320(DX)
 	PREFETCHT0    -7872(DX)
+	LEAQ          10240(DX), R12
+	ANDQ          $-4096, R12
+	PREFETCHT0    (R12)
 	ADDQ          $+336, DX
 	VMOVDQU       (BX), X2
 	VPAND         576(R11), X2, X3
@@ -1985,6 +2009,9 @@ loop:
 	PREFETCHT0    -7744(DX)
 	PREFETCHT1    512(DX)
 	PREFETCHT0    -7680(DX)
+	LEAQ          10240(DX), R12
+	ANDQ          $-4096, R12
+	PREFETCHT0    (R12)
 	ADDQ          $+544, DX
 	VMOVDQU       2(BX), Y2
 	VINSERTI64X4  $0x01, 36(BX), Z2, Z3
@@ -2182,6 +2209,9 @@ loop:
 	PREFETCHT0     -8000(DX)
 	PREFETCHT1     256(DX)
 	PREFETCHT0     -7936(DX)
+	LEAQ           10240(DX), R12
+	ANDQ           $-4096, R12
+	PREFETCHT0     (R12)
 	ADDQ           $+272, DX
 	VBROADCASTI128 1(BX), Y2
 	VBROADCASTI128 18(BX), Y3
@@ -2617,6 +2647,9 @@ loop:
 	PREFETCHT0    -8128(DX)
 	PREFETCHT1    128(DX)
 	PREFETCHT0    -8064(DX)
+	LEAQ          10240(DX), R11
+	ANDQ          $-4096, R11
+	PREFETCHT0    (R11)
 	ADDQ          $+144, DX
 	MOVL          4(BX), R11
 	MOVL          8(BX), R12
@@ -2772,6 +2805,9 @@ loop:
 	PREFETCHT0      -8064(DX)
 	PREFETCHT1      192(DX)
 	PREFETCHT0      -8000(DX)
+	LEAQ            10240(DX), R11
+	ANDQ            $-4096, R11
+	PREFETCHT0      (R11)
 	ADDQ            $+210, DX
 	VMOVDQU         192(BX), X1
 	VPMOVSXBW       X1, Y1
@@ -2906,6 +2942,9 @@ loop:
 	PREFETCHT0    -8192(DX)
 	PREFETCHT1    64(DX)
 	PREFETCHT0    -8128(DX)
+	LEAQ          10240(DX), R11
+	ANDQ          $-4096, R11
+	PREFETCHT0    (R11)
 	ADDQ          $+84, DX
 	VMOVDQU       (BX), X1
 	VPAND         576(R10), X1, X2
@@ -3042,6 +3081,9 @@ loop:
 	PREFETCHT0    -8128(DX)
 	PREFETCHT1    128(DX)
 	PREFETCHT0    -8064(DX)
+	LEAQ          10240(DX), R11
+	ANDQ          $-4096, R11
+	PREFETCHT0    (R11)
 	ADDQ          $+136, DX
 	VMOVDQU       2(BX), Y1
 	VINSERTI64X4  $0x01, 36(BX), Z1, Z2
@@ -3151,6 +3193,9 @@ loop:
 	PREFETCHT0     -8192(DX)
 	PREFETCHT1     64(DX)
 	PREFETCHT0     -8128(DX)
+	LEAQ           10240(DX), R11
+	ANDQ           $-4096, R11
+	PREFETCHT0     (R11)
 	ADDQ           $+68, DX
 	VBROADCASTI128 1(BX), Y1
 	VBROADCASTI128 18(BX), Y2
@@ -3283,6 +3328,9 @@ loop:
 	PREFETCHT0   -7744(DX)
 	PREFETCHT1   512(DX)
 	PREFETCHT0   -7680(DX)
+	LEAQ         10240(DX), R10
+	ANDQ         $-4096, R10
+	PREFETCHT0   (R10)
 	ADDQ         $+576, DX
 	MOVL         4(BX), R10
 	MOVL         8(BX), R11
@@ -3694,6 +3742,9 @@ loop:
 	PREFETCHT0   -7424(DX)
 	PREFETCHT1   832(DX)
 	PREFETCHT0   -7360(DX)
+	LEAQ         10240(DX), R10
+	ANDQ         $-4096, R10
+	PREFETCHT0   (R10)
 	ADDQ         $+840, DX
 	VMOVDQU      192(BX), X1
 	VMOVUPS      (BX), Y2
@@ -4090,6 +4141,9 @@ loop:
 	PREFETCHT0   -7936(DX)
 	PREFETCHT1   320(DX)
 	PREFETCHT0   -7872(DX)
+	LEAQ         10240(DX), R10
+	ANDQ         $-4096, R10
+	PREFETCHT0   (R10)
 	ADDQ         $+336, DX
 	VMOVDQU      (BX), X1
 	VPAND        quantConstants<>+576(SB), X1, X2
@@ -4406,6 +4460,9 @@ loop:
 	PREFETCHT0 -8000(DI)
 	PREFETCHT1 256(DI)
 	PREFETCHT0 -7936(DI)
+	LEAQ       10240(DI), AX
+	ANDQ       $-4096, AX
+	PREFETCHT0 (AX)
 	ADDQ       $+264, DI
 	XORQ       DX, DX
 
@@ -4526,6 +4583,9 @@ loop:
 	PREFETCHT0   -7744(DX)
 	PREFETCHT1   512(DX)
 	PREFETCHT0   -7680(DX)
+	LEAQ         10240(DX), R10
+	ANDQ         $-4096, R10
+	PREFETCHT0   (R10)
 	ADDQ         $+544, DX
 	VMOVDQU      2(BX), Y1
 	VPABSB       Y1, Y2
@@ -4746,6 +4806,9 @@ loop:
 	PREFETCHT0   -8000(DX)
 	PREFETCHT1   256(DX)
 	PREFETCHT0   -7936(DX)
+	LEAQ         10240(DX), R10
+	ANDQ         $-4096, R10
+	PREFETCHT0   (R10)
 	ADDQ         $+272, DX
 	VMOVDQU      1(BX), X3
 	VPSRLW       $0x04, X3, X1
@@ -5307,6 +5370,9 @@ loop:
 	PREFETCHT0   -8128(DX)
 	PREFETCHT1   128(DX)
 	PREFETCHT0   -8064(DX)
+	LEAQ         10240(DX), R10
+	ANDQ         $-4096, R10
+	PREFETCHT0   (R10)
 	ADDQ         $+144, DX
 	MOVL         4(BX), R10
 	MOVL         8(BX), R11
@@ -5530,6 +5596,9 @@ loop:
 	PREFETCHT0   -8064(DX)
 	PREFETCHT1   192(DX)
 	PREFETCHT0   -8000(DX)
+	LEAQ         10240(DX), R10
+	ANDQ         $-4096, R10
+	PREFETCHT0   (R10)
 	ADDQ         $+210, DX
 	VMOVDQU      192(BX), X1
 	VMOVUPS      (BX), Y2
@@ -5750,6 +5819,9 @@ loop:
 	PREFETCHT0   -8192(DX)
 	PREFETCHT1   64(DX)
 	PREFETCHT0   -8128(DX)
+	LEAQ         10240(DX), R10
+	ANDQ         $-4096, R10
+	PREFETCHT0   (R10)
 	ADDQ         $+84, DX
 	VMOVDQU      (BX), X1
 	VPAND        quantConstants<>+576(SB), X1, X2
@@ -5952,6 +6024,9 @@ loop:
 	PREFETCHT0 -8192(DX)
 	PREFETCHT1 64(DX)
 	PREFETCHT0 -8128(DX)
+	LEAQ       10240(DX), R10
+	ANDQ       $-4096, R10
+	PREFETCHT0 (R10)
 	ADDQ       $+66, DX
 	VPXOR      Y1, Y1, Y1
 	VPXOR      Y2, Y2, Y2
@@ -6071,6 +6146,9 @@ loop:
 	PREFETCHT0   -8128(DX)
 	PREFETCHT1   128(DX)
 	PREFETCHT0   -8064(DX)
+	LEAQ         10240(DX), R10
+	ANDQ         $-4096, R10
+	PREFETCHT0   (R10)
 	ADDQ         $+136, DX
 	VMOVDQU      2(BX), Y1
 	VPABSB       Y1, Y2
@@ -6273,6 +6351,9 @@ loop:
 	PREFETCHT0   -8192(DX)
 	PREFETCHT1   64(DX)
 	PREFETCHT0   -8128(DX)
+	LEAQ         10240(DX), R10
+	ANDQ         $-4096, R10
+	PREFETCHT0   (R10)
 	ADDQ         $+68, DX
 	VMOVDQU      1(BX), X3
 	VPSRLW       $0x04, X3, X1
@@ -6480,10 +6561,13 @@ TEXT ·avx512PanelQ4K3(SB), NOSPLIT, $0-8
 	MOVQ 32(AX), DI
 
 unit:
-	MOVQ  72(AX), R8
-	MOVQ  80(AX), R9
-	TESTQ R9, R9
-	JZ    fetched
+	MOVQ       72(AX), R8
+	MOVQ       80(AX), R9
+	TESTQ      R9, R9
+	JZ         fetched
+	LEAQ       10240(R8), R10
+	ANDQ       $-4096, R10
+	PREFETCHT0 (R10)
 
 fetch:
 	PREFETCHT1 (R8)
@@ -6753,10 +6837,13 @@ TEXT ·avx512PanelQ6K3(SB), NOSPLIT, $0-8
 	MOVQ 32(AX), DI
 
 unit:
-	MOVQ  72(AX), R8
-	MOVQ  80(AX), R9
-	TESTQ R9, R9
-	JZ    fetched
+	MOVQ       72(AX), R8
+	MOVQ       80(AX), R9
+	TESTQ      R9, R9
+	JZ         fetched
+	LEAQ       10240(R8), R10
+	ANDQ       $-4096, R10
+	PREFETCHT0 (R10)
 
 fetch:
 	PREFETCHT1 (R8)
@@ -7051,10 +7138,13 @@ TEXT ·avx512PanelQ2K3(SB), NOSPLIT, $0-8
 	MOVQ 32(AX), DI
 
 unit:
-	MOVQ  72(AX), R8
-	MOVQ  80(AX), R9
-	TESTQ R9, R9
-	JZ    fetched
+	MOVQ       72(AX), R8
+	MOVQ       80(AX), R9
+	TESTQ      R9, R9
+	JZ         fetched
+	LEAQ       10240(R8), R10
+	ANDQ       $-4096, R10
+	PREFETCHT0 (R10)
 
 fetch:
 	PREFETCHT1 (R8)
@@ -7330,10 +7420,13 @@ TEXT ·avx512PanelBlock3(SB), NOSPLIT, $0-8
 	VMOVUPS 320(R8), Z17
 
 unit:
-	MOVQ  72(AX), R8
-	MOVQ  80(AX), R9
-	TESTQ R9, R9
-	JZ    fetched
+	MOVQ       72(AX), R8
+	MOVQ       80(AX), R9
+	TESTQ      R9, R9
+	JZ         fetched
+	LEAQ       10240(R8), R10
+	ANDQ       $-4096, R10
+	PREFETCHT0 (R10)
 
 fetch:
 	PREFETCHT1 (R8)
@@ -7518,10 +7611,13 @@ TEXT ·avx512PanelOffset3(SB), NOSPLIT, $0-8
 	VMOVUPS 320(R8), Z17
 
 unit:
-	MOVQ  72(AX), R8
-	MOVQ  80(AX), R9
-	TESTQ R9, R9
-	JZ    fetched
+	MOVQ       72(AX), R8
+	MOVQ       80(AX), R9
+	TESTQ      R9, R9
+	JZ         fetched
+	LEAQ       10240(R8), R10
+	ANDQ       $-4096, R10
+	PREFETCHT0 (R10)
 
 fetch:
 	PREFETCHT1 (R8)
@@ -7724,10 +7820,13 @@ TEXT ·avx512PanelQ4K4(SB), NOSPLIT, $0-8
 	MOVQ 40(AX), R8
 
 unit:
-	MOVQ  72(AX), R9
-	MOVQ  80(AX), R10
-	TESTQ R10, R10
-	JZ    fetched
+	MOVQ       72(AX), R9
+	MOVQ       80(AX), R10
+	TESTQ      R10, R10
+	JZ         fetched
+	LEAQ       10240(R9), R11
+	ANDQ       $-4096, R11
+	PREFETCHT0 (R11)
 
 fetch:
 	PREFETCHT1 (R9)
@@ -8068,10 +8167,13 @@ TEXT ·avx512PanelQ6K4(SB), NOSPLIT, $0-8
 	MOVQ 40(AX), R8
 
 unit:
-	MOVQ  72(AX), R9
-	MOVQ  80(AX), R10
-	TESTQ R10, R10
-	JZ    fetched
+	MOVQ       72(AX), R9
+	MOVQ       80(AX), R10
+	TESTQ      R10, R10
+	JZ         fetched
+	LEAQ       10240(R9), R11
+	ANDQ       $-4096, R11
+	PREFETCHT0 (R11)
 
 fetch:
 	PREFETCHT1 (R9)
@@ -8447,10 +8549,13 @@ TEXT ·avx512PanelQ2K4(SB), NOSPLIT, $0-8
 	MOVQ 40(AX), R8
 
 unit:
-	MOVQ  72(AX), R9
-	MOVQ  80(AX), R10
-	TESTQ R10, R10
-	JZ    fetched
+	MOVQ       72(AX), R9
+	MOVQ       80(AX), R10
+	TESTQ      R10, R10
+	JZ         fetched
+	LEAQ       10240(R9), R11
+	ANDQ       $-4096, R11
+	PREFETCHT0 (R11)
 
 fetch:
 	PREFETCHT1 (R9)
@@ -8801,10 +8906,13 @@ TEXT ·avx512PanelBlock4(SB), NOSPLIT, $0-8
 	VMOVUPS 448(R9), Z19
 
 unit:
-	MOVQ  72(AX), R9
-	MOVQ  80(AX), R10
-	TESTQ R10, R10
-	JZ    fetched
+	MOVQ       72(AX), R9
+	MOVQ       80(AX), R10
+	TESTQ      R10, R10
+	JZ         fetched
+	LEAQ       10240(R9), R11
+	ANDQ       $-4096, R11
+	PREFETCHT0 (R11)
 
 fetch:
 	PREFETCHT1 (R9)
@@ -9033,10 +9141,13 @@ TEXT ·avx512PanelOffset4(SB), NOSPLIT, $0-8
 	VMOVUPS 448(R9), Z19
 
 unit:
-	MOVQ  72(AX), R9
-	MOVQ  80(AX), R10
-	TESTQ R10, R10
-	JZ    fetched
+	MOVQ       72(AX), R9
+	MOVQ       80(AX), R10
+	TESTQ      R10, R10
+	JZ         fetched
+	LEAQ       10240(R9), R11
+	ANDQ       $-4096, R11
+	PREFETCHT0 (R11)
 
 fetch:
 	PREFETCHT1 (R9)
@@ -9289,10 +9400,13 @@ TEXT ·avx512PanelQ4K5(SB), NOSPLIT, $0-8
 	MOVQ 48(AX), R9
 
 unit:
-	MOVQ  72(AX), R10
-	MOVQ  80(AX), R11
-	TESTQ R11, R11
-	JZ    fetched
+	MOVQ       72(AX), R10
+	MOVQ       80(AX), R11
+	TESTQ      R11, R11
+	JZ         fetched
+	LEAQ       10240(R10), R12
+	ANDQ       $-4096, R12
+	PREFETCHT0 (R12)
 
 fetch:
 	PREFETCHT1 (R10)
@@ -9704,10 +9818,13 @@ TEXT ·avx512PanelQ6K5(SB), NOSPLIT, $0-8
 	MOVQ 48(AX), R9
 
 unit:
-	MOVQ  72(AX), R10
-	MOVQ  80(AX), R11
-	TESTQ R11, R11
-	JZ    fetched
+	MOVQ       72(AX), R10
+	MOVQ       80(AX), R11
+	TESTQ      R11, R11
+	JZ         fetched
+	LEAQ       10240(R10), R12
+	ANDQ       $-4096, R12
+	PREFETCHT0 (R12)
 
 fetch:
 	PREFETCHT1 (R10)
@@ -10164,10 +10281,13 @@ TEXT ·avx512PanelQ2K5(SB), NOSPLIT, $0-8
 	MOVQ 48(AX), R9
 
 unit:
-	MOVQ  72(AX), R10
-	MOVQ  80(AX), R11
-	TESTQ R11, R11
-	JZ    fetched
+	MOVQ       72(AX), R10
+	MOVQ       80(AX), R11
+	TESTQ      R11, R11
+	JZ         fetched
+	LEAQ       10240(R10), R12
+	ANDQ       $-4096, R12
+	PREFETCHT0 (R12)
 
 fetch:
 	PREFETCHT1 (R10)
@@ -10593,10 +10713,13 @@ TEXT ·avx512PanelBlock5(SB), NOSPLIT, $0-8
 	VMOVUPS 576(R10), Z21
 
 unit:
-	MOVQ  72(AX), R10
-	MOVQ  80(AX), R11
-	TESTQ R11, R11
-	JZ    fetched
+	MOVQ       72(AX), R10
+	MOVQ       80(AX), R11
+	TESTQ      R11, R11
+	JZ         fetched
+	LEAQ       10240(R10), R12
+	ANDQ       $-4096, R12
+	PREFETCHT0 (R12)
 
 fetch:
 	PREFETCHT1 (R10)
@@ -10869,10 +10992,13 @@ TEXT ·avx512PanelOffset5(SB), NOSPLIT, $0-8
 	VMOVUPS 576(R10), Z21
 
 unit:
-	MOVQ  72(AX), R10
-	MOVQ  80(AX), R11
-	TESTQ R11, R11
-	JZ    fetched
+	MOVQ       72(AX), R10
+	MOVQ       80(AX), R11
+	TESTQ      R11, R11
+	JZ         fetched
+	LEAQ       10240(R10), R12
+	ANDQ       $-4096, R12
+	PREFETCHT0 (R12)
 
 fetch:
 	PREFETCHT1 (R10)
@@ -11175,10 +11301,13 @@ TEXT ·avx512PanelQ4K6(SB), NOSPLIT, $0-8
 	MOVQ 56(AX), R10
 
 unit:
-	MOVQ  72(AX), R11
-	MOVQ  80(AX), R12
-	TESTQ R12, R12
-	JZ    fetched
+	MOVQ       72(AX), R11
+	MOVQ       80(AX), R12
+	TESTQ      R12, R12
+	JZ         fetched
+	LEAQ       10240(R11), R13
+	ANDQ       $-4096, R13
+	PREFETCHT0 (R13)
 
 fetch:
 	PREFETCHT1 (R11)
@@ -11661,10 +11790,13 @@ TEXT ·avx512PanelQ6K6(SB), NOSPLIT, $0-8
 	MOVQ 56(AX), R10
 
 unit:
-	MOVQ  72(AX), R11
-	MOVQ  80(AX), R12
-	TESTQ R12, R12
-	JZ    fetched
+	MOVQ       72(AX), R11
+	MOVQ       80(AX), R12
+	TESTQ      R12, R12
+	JZ         fetched
+	LEAQ       10240(R11), R13
+	ANDQ       $-4096, R13
+	PREFETCHT0 (R13)
 
 fetch:
 	PREFETCHT1 (R11)
@@ -12202,10 +12334,13 @@ TEXT ·avx512PanelQ2K6(SB), NOSPLIT, $0-8
 	MOVQ 56(AX), R10
 
 unit:
-	MOVQ  72(AX), R11
-	MOVQ  80(AX), R12
-	TESTQ R12, R12
-	JZ    fetched
+	MOVQ       72(AX), R11
+	MOVQ       80(AX), R12
+	TESTQ      R12, R12
+	JZ         fetched
+	LEAQ       10240(R11), R13
+	ANDQ       $-4096, R13
+	PREFETCHT0 (R13)
 
 fetch:
 	PREFETCHT1 (R11)
@@ -12706,10 +12841,13 @@ TEXT ·avx512PanelBlock6(SB), NOSPLIT, $0-8
 	VMOVUPS 704(R11), Z23
 
 unit:
-	MOVQ  72(AX), R11
-	MOVQ  80(AX), R12
-	TESTQ R12, R12
-	JZ    fetched
+	MOVQ       72(AX), R11
+	MOVQ       80(AX), R12
+	TESTQ      R12, R12
+	JZ         fetched
+	LEAQ       10240(R11), R13
+	ANDQ       $-4096, R13
+	PREFETCHT0 (R13)
 
 fetch:
 	PREFETCHT1 (R11)
@@ -13026,10 +13164,13 @@ TEXT ·avx512PanelOffset6(SB), NOSPLIT, $0-8
 	VMOVUPS 704(R11), Z23
 
 unit:
-	MOVQ  72(AX), R11
-	MOVQ  80(AX), R12
-	TESTQ R12, R12
-	JZ    fetched
+	MOVQ       72(AX), R11
+	MOVQ       80(AX), R12
+	TESTQ      R12, R12
+	JZ         fetched
+	LEAQ       10240(R11), R13
+	ANDQ       $-4096, R13
+	PREFETCHT0 (R13)
 
 fetch:
 	PREFETCHT1 (R11)
@@ -20577,10 +20718,13 @@ TEXT ·avx2PanelQ4K2(SB), NOSPLIT, $0-8
 	MOVQ 24(AX), R9
 
 unit:
-	MOVQ  72(AX), CX
-	MOVQ  80(AX), DX
-	TESTQ DX, DX
-	JZ    fetched
+	MOVQ       72(AX), CX
+	MOVQ       80(AX), DX
+	TESTQ      DX, DX
+	JZ         fetched
+	LEAQ       10240(CX), BX
+	ANDQ       $-4096, BX
+	PREFETCHT0 (BX)
 
 fetch:
 	PREFETCHT1 (CX)
@@ -20986,10 +21130,13 @@ TEXT ·avx2PanelQ6K2(SB), NOSPLIT, $0-8
 	MOVQ 24(AX), R9
 
 unit:
-	MOVQ  72(AX), CX
-	MOVQ  80(AX), DX
-	TESTQ DX, DX
-	JZ    fetched
+	MOVQ       72(AX), CX
+	MOVQ       80(AX), DX
+	TESTQ      DX, DX
+	JZ         fetched
+	LEAQ       10240(CX), BX
+	ANDQ       $-4096, BX
+	PREFETCHT0 (BX)
 
 fetch:
 	PREFETCHT1 (CX)
@@ -21483,10 +21630,13 @@ TEXT ·avx2PanelQ2K2(SB), NOSPLIT, $0-8
 	MOVQ 24(AX), R8
 
 unit:
-	MOVQ  72(AX), CX
-	MOVQ  80(AX), DX
-	TESTQ DX, DX
-	JZ    fetched
+	MOVQ       72(AX), CX
+	MOVQ       80(AX), DX
+	TESTQ      DX, DX
+	JZ         fetched
+	LEAQ       10240(CX), R9
+	ANDQ       $-4096, R9
+	PREFETCHT0 (R9)
 
 fetch:
 	PREFETCHT1 (CX)
@@ -21994,10 +22144,13 @@ TEXT ·avx2PanelMX2(SB), NOSPLIT, $0-8
 	MOVQ 24(AX), R9
 
 unit:
-	MOVQ  72(AX), CX
-	MOVQ  80(AX), DX
-	TESTQ DX, DX
-	JZ    fetched
+	MOVQ       72(AX), CX
+	MOVQ       80(AX), DX
+	TESTQ      DX, DX
+	JZ         fetched
+	LEAQ       10240(CX), BX
+	ANDQ       $-4096, BX
+	PREFETCHT0 (BX)
 
 fetch:
 	PREFETCHT1 (CX)
@@ -22307,10 +22460,13 @@ TEXT ·avx2PanelQ82(SB), NOSPLIT, $0-8
 	MOVQ 24(AX), R9
 
 unit:
-	MOVQ  72(AX), CX
-	MOVQ  80(AX), DX
-	TESTQ DX, DX
-	JZ    fetched
+	MOVQ       72(AX), CX
+	MOVQ       80(AX), DX
+	TESTQ      DX, DX
+	JZ         fetched
+	LEAQ       10240(CX), BX
+	ANDQ       $-4096, BX
+	PREFETCHT0 (BX)
 
 fetch:
 	PREFETCHT1 (CX)
@@ -22784,10 +22940,13 @@ TEXT ·avx2PanelSmall2(SB), NOSPLIT, $0-8
 	MOVQ 24(AX), R9
 
 unit:
-	MOVQ  72(AX), CX
-	MOVQ  80(AX), DX
-	TESTQ DX, DX
-	JZ    fetched
+	MOVQ       72(AX), CX
+	MOVQ       80(AX), DX
+	TESTQ      DX, DX
+	JZ         fetched
+	LEAQ       10240(CX), BX
+	ANDQ       $-4096, BX
+	PREFETCHT0 (BX)
 
 fetch:
 	PREFETCHT1 (CX)
@@ -23249,10 +23408,13 @@ TEXT ·avx2PanelLarge2(SB), NOSPLIT, $0-8
 	MOVQ 24(AX), R9
 
 unit:
-	MOVQ  72(AX), CX
-	MOVQ  80(AX), DX
-	TESTQ DX, DX
-	JZ    fetched
+	MOVQ       72(AX), CX
+	MOVQ       80(AX), DX
+	TESTQ      DX, DX
+	JZ         fetched
+	LEAQ       10240(CX), BX
+	ANDQ       $-4096, BX
+	PREFETCHT0 (BX)
 
 fetch:
 	PREFETCHT1 (CX)
@@ -23763,10 +23925,13 @@ TEXT ·avx2PanelQ4K3(SB), NOSPLIT, $0-8
 	MOVQ 32(AX), R10
 
 unit:
-	MOVQ  72(AX), CX
-	MOVQ  80(AX), DX
-	TESTQ DX, DX
-	JZ    fetched
+	MOVQ       72(AX), CX
+	MOVQ       80(AX), DX
+	TESTQ      DX, DX
+	JZ         fetched
+	LEAQ       10240(CX), BX
+	ANDQ       $-4096, BX
+	PREFETCHT0 (BX)
 
 fetch:
 	PREFETCHT1 (CX)
@@ -24336,10 +24501,13 @@ TEXT ·avx2PanelQ6K3(SB), NOSPLIT, $0-8
 	MOVQ 32(AX), R10
 
 unit:
-	MOVQ  72(AX), CX
-	MOVQ  80(AX), DX
-	TESTQ DX, DX
-	JZ    fetched
+	MOVQ       72(AX), CX
+	MOVQ       80(AX), DX
+	TESTQ      DX, DX
+	JZ         fetched
+	LEAQ       10240(CX), BX
+	ANDQ       $-4096, BX
+	PREFETCHT0 (BX)
 
 fetch:
 	PREFETCHT1 (CX)
@@ -25041,10 +25209,13 @@ TEXT ·avx2PanelQ2K3(SB), NOSPLIT, $0-8
 	MOVQ 32(AX), R9
 
 unit:
-	MOVQ  72(AX), CX
-	MOVQ  80(AX), DX
-	TESTQ DX, DX
-	JZ    fetched
+	MOVQ       72(AX), CX
+	MOVQ       80(AX), DX
+	TESTQ      DX, DX
+	JZ         fetched
+	LEAQ       10240(CX), R10
+	ANDQ       $-4096, R10
+	PREFETCHT0 (R10)
 
 fetch:
 	PREFETCHT1 (CX)
@@ -25768,10 +25939,13 @@ TEXT ·avx2PanelMX3(SB), NOSPLIT, $0-8
 	MOVQ 32(AX), R10
 
 unit:
-	MOVQ  72(AX), CX
-	MOVQ  80(AX), DX
-	TESTQ DX, DX
-	JZ    fetched
+	MOVQ       72(AX), CX
+	MOVQ       80(AX), DX
+	TESTQ      DX, DX
+	JZ         fetched
+	LEAQ       10240(CX), BX
+	ANDQ       $-4096, BX
+	PREFETCHT0 (BX)
 
 fetch:
 	PREFETCHT1 (CX)
@@ -26195,10 +26369,13 @@ TEXT ·avx2PanelQ83(SB), NOSPLIT, $0-8
 	MOVQ 32(AX), R10
 
 unit:
-	MOVQ  72(AX), CX
-	MOVQ  80(AX), DX
-	TESTQ DX, DX
-	JZ    fetched
+	MOVQ       72(AX), CX
+	MOVQ       80(AX), DX
+	TESTQ      DX, DX
+	JZ         fetched
+	LEAQ       10240(CX), BX
+	ANDQ       $-4096, BX
+	PREFETCHT0 (BX)
 
 fetch:
 	PREFETCHT1 (CX)
@@ -26852,10 +27029,13 @@ TEXT ·avx2PanelSmall3(SB), NOSPLIT, $0-8
 	MOVQ 32(AX), R10
 
 unit:
-	MOVQ  72(AX), CX
-	MOVQ  80(AX), DX
-	TESTQ DX, DX
-	JZ    fetched
+	MOVQ       72(AX), CX
+	MOVQ       80(AX), DX
+	TESTQ      DX, DX
+	JZ         fetched
+	LEAQ       10240(CX), BX
+	ANDQ       $-4096, BX
+	PREFETCHT0 (BX)
 
 fetch:
 	PREFETCHT1 (CX)
@@ -27491,10 +27671,13 @@ TEXT ·avx2PanelLarge3(SB), NOSPLIT, $0-8
 	MOVQ 32(AX), R10
 
 unit:
-	MOVQ  72(AX), CX
-	MOVQ  80(AX), DX
-	TESTQ DX, DX
-	JZ    fetched
+	MOVQ       72(AX), CX
+	MOVQ       80(AX), DX
+	TESTQ      DX, DX
+	JZ         fetched
+	LEAQ       10240(CX), BX
+	ANDQ       $-4096, BX
+	PREFETCHT0 (BX)
 
 fetch:
 	PREFETCHT1 (CX)
