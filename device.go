@@ -21,8 +21,8 @@ type Device interface {
 // runs the same kernels under the same driver on the processor, which is for tests: it is
 // slow, needs clang to compile the kernels, and on Linux a program that is built with
 // -tags native. host, and no name, are none: nil. The error says why there is no such
-// device here, and what to do. It blocks while the emulated GPU is compiled, until ctx
-// ends.
+// device here, and what to do. It blocks while the emulated GPU is compiled and while
+// a GPU's tensor operations are tried, until ctx ends.
 //
 // The host runs the instructions that the device has no kernel for: the plan says which,
 // and why. Results are not the bits of the host's.

@@ -1,6 +1,7 @@
 package metal
 
 import (
+	"context"
 	"fmt"
 	"os"
 	goruntime "runtime"
@@ -48,17 +49,18 @@ var (
 	ErrNoCompiler = emu.ErrNoCompiler
 )
 
-// Open returns the system's GPU, or an error that says why there is none. The caller must
+// Open returns the system's GPU, or an error that says why there is none. It blocks while it tries the
+// GPU's tensor operations, if it has any; if ctx ends first, the error wraps ctx's cause. The caller must
 // close the device after all sessions that use it.
-func Open() (*Device, error) {
+func Open(ctx context.Context) (*Device, error) {
 	rt, err := mtl.System()
 	if err != nil {
 		return nil, fmt.Errorf("metal: no GPU on %s/%s; -device metal-emulated runs the same kernels on the processor: %w", goruntime.GOOS, goruntime.GOARCH, err)
 	}
-	return open(rt)
+	return open(ctx, rt)
 }
 
-func open(rt *mtl.Runtime) (*Device, error) {
+func open(ctx context.Context, rt *mtl.Runtime) (*Device, error) {
 	gpu, err := rt.Device()
 	if err != nil {
 		return nil, fmt.Errorf("metal: %w", err)
@@ -78,7 +80,11 @@ func open(rt *mtl.Runtime) (*Device, error) {
 		return nil, fmt.Errorf("metal: %w", err)
 	}
 	d.resident.Add(d.none)
-	d.noTensors = d.tensors()
+	d.noTensors = d.tensors(ctx)
+	if ctx.Err() != nil {
+		d.release()
+		return nil, fmt.Errorf("metal: opening %s: %w", d.GPU(), context.Cause(ctx))
+	}
 	return d, nil
 }
 

@@ -256,7 +256,7 @@ func TestNoMetal(t *testing.T) {
 	if goruntime.GOOS == "darwin" {
 		t.Skip("a Mac has Metal")
 	}
-	_, err := metal.Open()
+	_, err := metal.Open(t.Context())
 	require.ErrorIs(t, err, metal.ErrNoMetal)
 	require.True(t, strings.HasPrefix(err.Error(), fmt.Sprintf("metal: no GPU on %s/%s; -device metal-emulated runs the same kernels on the processor: ", goruntime.GOOS, goruntime.GOARCH)), err.Error())
 }

@@ -49,7 +49,7 @@ func (d *Device) Counts() (counts.Device, bool) {
 // Emulated returns a GPU that is emulated on the processor, for tests. It uses the same
 // driver and kernels, over a stand-in for Metal that a C++ compiler builds, once per
 // machine. If there is no compiler, the error wraps ErrNoCompiler and says what to
-// install. The end of ctx ends the build. The caller must close the device after all
+// install. The end of ctx ends the build, and an error then wraps ctx's cause. The caller must close the device after all
 // sessions that use it.
 func Emulated(ctx context.Context, o Emulation) (*Device, error) {
 	return emulated(ctx, standin.Options{Order: o.Order, Seed: o.Seed, Leader: !o.Distributed, Eager: o.Eager, Count: o.Count})
@@ -80,7 +80,7 @@ func emulated(ctx context.Context, o standin.Options) (*Device, error) {
 	if err != nil {
 		return fail(fmt.Errorf("metal: emulated: %w", err))
 	}
-	d, err := open(rt)
+	d, err := open(ctx, rt)
 	if err != nil {
 		return fail(err)
 	}

@@ -1,6 +1,7 @@
 package metal_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -9,7 +10,7 @@ import (
 
 // Without an Apple GPU, Open says why there is none; nothing falls back by itself.
 func ExampleOpen() {
-	d, err := metal.Open()
+	d, err := metal.Open(context.Background())
 	switch {
 	case errors.Is(err, metal.ErrNoMetal):
 		fmt.Println("a GPU, or a reason for none")

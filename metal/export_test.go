@@ -13,6 +13,9 @@ func EmulatedWith(ctx context.Context, o standin.Options) (*Device, error) { ret
 // Live returns how many objects of Metal there are on an emulated GPU, by class.
 func (d *Device) Live() map[string]int { return d.emulation.Report().Live() }
 
+// Probe tries the tensor operations.
+func (d *Device) Probe(ctx context.Context) error { return d.probe(ctx) }
+
 // Functions returns the functions that rank 0's GPU launches for a plan.
 func (d *Device) Functions(p *lowering.Plan) (names []string, err error) {
 	for i := range p.Instrs {

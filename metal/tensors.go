@@ -2,6 +2,7 @@ package metal
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -18,15 +19,15 @@ const tensorFamily = 10
 // 4.0, its compiler takes the kernels, and products whose results are known come out right.
 func (d *Device) Tensors() string { return d.noTensors }
 
-// tensors returns why there are no tensor operations, "" if there are.
-func (d *Device) tensors() string {
+// tensors returns why there are no tensor operations, "" if there are, or if ctx has ended.
+func (d *Device) tensors(ctx context.Context) string {
 	if f := d.gpu.Facts().Family; f < tensorFamily {
 		return fmt.Sprintf("GPUs have neural accelerators from family Apple%d on, and this one is of family Apple%d", tensorFamily, f)
 	}
 	if !d.gpu.HasTensors() {
 		return fmt.Sprintf("the system is older than macOS 26, the first with %s", mtl.MSL40)
 	}
-	if err := d.probe(); err != nil {
+	if err := d.probe(ctx); err != nil {
 		return err.Error()
 	}
 	return ""
@@ -35,8 +36,11 @@ func (d *Device) tensors() string {
 // probeTime is how long a probe may take. On a GPU each takes microseconds.
 const probeTime = time.Minute
 
-// probe returns how tensor operations are not what kernels take them to be, nil if they are.
-func (d *Device) probe() error {
+var errProbeTime = errors.New("a product by tensor operations takes longer than " + probeTime.String())
+
+// probe returns how tensor operations are not what kernels take them to be, nil if they are. If ctx ends
+// first, the error wraps its cause.
+func (d *Device) probe(ctx context.Context) error {
 	const file = "dot_general.metal"
 	library, err := d.library(file, nil, true)
 	if err != nil {
@@ -50,32 +54,41 @@ func (d *Device) probe() error {
 	if err != nil {
 		return err
 	}
-	defer q.Close()
 	q.Keep(d.resident)
 	for _, p := range probes {
-		if err := d.try(q, library, p); err != nil {
+		done, err := d.try(ctx, q, library, p)
+		if !done {
+			return err // the queue stays, too
+		}
+		if err != nil {
+			q.Close()
 			return err
 		}
 	}
+	q.Close()
 	return nil
 }
 
-// try runs a probe and checks its result.
-func (d *Device) try(q *mtl.CommandQueue, library *mtl.Library, p kernels.Probe) error {
+// try runs a probe and checks its result. done is false if the GPU may still run it: then its memory, which
+// the GPU may write, is never given back.
+func (d *Device) try(ctx context.Context, q *mtl.CommandQueue, library *mtl.Library, p kernels.Probe) (done bool, err error) {
 	pipeline, err := d.gpu.Pipeline(library, p.Launch.Function, constants(p.Launch.Constants)...)
 	if err != nil {
-		return err
+		return true, err
 	}
 	var buffers []*mtl.Buffer
+	done = true
 	defer func() {
 		for _, b := range buffers {
-			b.Close()
+			if done {
+				b.Close()
+			}
 		}
 	}()
 	for _, n := range []int{len(p.A), len(p.B), p.C} {
 		b, err := d.gpu.Buffer(n)
 		if err != nil {
-			return err
+			return true, err
 		}
 		buffers = append(buffers, b)
 	}
@@ -93,13 +106,16 @@ func (d *Device) try(q *mtl.CommandQueue, library *mtl.Library, p kernels.Probe)
 		return c.Mistake()
 	})
 	if err != nil {
-		return err
+		return true, err
 	}
-	defer commands.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
+	ctx, cancel := context.WithTimeoutCause(ctx, probeTime, errProbeTime)
 	defer cancel()
 	if err := commands.Wait(ctx); err != nil {
-		return err
+		if done = commands.Status() >= mtl.Completed; done {
+			commands.Close()
+		}
+		return done, err
 	}
-	return p.Check(buffers[2].Bytes()[:p.C])
+	commands.Close()
+	return true, p.Check(buffers[2].Bytes()[:p.C])
 }

@@ -1,6 +1,8 @@
 package metal_test
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +12,7 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/metal"
 	"github.com/gomoe/gomoe/metal/internal/standin"
 	. "github.com/gomoe/gomoe/primitives"
 )
@@ -44,7 +47,7 @@ func TestTensors(t *testing.T) {
 		{"macOS 15", standin.Options{Family: 10, System: 15}, "older than macOS 26, the first with MSL 4.0"},
 		{"refused", standin.Options{Family: 10, System: 26, Edit: edit("#include <metal_tensor>", "#error no tensors here")}, "no tensors here"},
 		{"the other operand's layout", standin.Options{Family: 10, System: 26, Edit: edit("A_ACROSS, !B_ACROSS, false,", "A_ACROSS, B_ACROSS, false,")}, "of a product is"},
-		{"another order of sums at some places", standin.Options{Family: 10, System: 26, Edit: edit("sums[i] = part[i];", "sums[i] = i == 1 ? (part[i] + 64.0f) - 64.0f : part[i];")}, "bits depend on the place in a tile"},
+		{"another order of sums at some places", standin.Options{Family: 10, System: 26, Edit: edit("+ at[0]] = sums[i];", "+ at[0]] = at[0] == 1 ? (sums[i] + 64.0f) - 64.0f : sums[i];")}, "bits depend on the place in a tile"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.o.Leader = true
@@ -62,8 +65,42 @@ func TestTensors(t *testing.T) {
 			require.NoError(t, err)
 			functions, err := d.Functions(plan)
 			require.NoError(t, err)
-			require.Equal(t, c.why == "", slices.Contains(functions, "dot_general_tensor_bf16"), "%s", functions)
+			require.Equal(t, c.why == "", slices.Contains(functions, "dot_general_tensor_bf16_nn"), "%s", functions)
 			near(t, c.name, got[0], want[0])
 		})
 	}
+}
+
+// A caller who does not wait for the trial of tensor operations gets the reason, and no device. What the
+// GPU may still write to is never given back.
+func TestTensorsEnd(t *testing.T) {
+	gone := errors.New("nobody waits")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	slow := standin.Options{Family: 10, System: 26, Leader: true}
+	leave := func() {}
+	slow.Edit = func(source string) string {
+		if !strings.HasPrefix(source, "#define TENSOR_OPS\n") {
+			return source
+		}
+		leave()
+		const begin = "  void spread() {\n    if (!any) {"
+		require.Equal(t, 1, strings.Count(source, begin))
+		// A product takes longer than the driver looks away.
+		return strings.Replace(source, begin, "  void spread() {\n    volatile int n = 0;\n    for (int i = 0; i < 100000; i++) n = n + 1;\n    if (!any) {", 1)
+	}
+	d := with(t, slow)
+	require.Empty(t, d.Tensors())
+	before := d.Live()
+	ended, end := context.WithCancelCause(t.Context())
+	end(gone)
+	require.ErrorIs(t, d.Probe(ended), gone)
+	after := d.Live()
+	for class, more := range map[string]int{"MTLBuffer": 3, "MTLCommandBuffer": 1, "MTLCommandQueue": 1} {
+		require.Equal(t, before[class]+more, after[class], class)
+	}
+
+	leave = func() { cancel(gone) }
+	_, err := metal.EmulatedWith(ctx, slow)
+	require.ErrorIs(t, err, gone)
+	require.ErrorContains(t, err, "metal: opening emulated GPU: ")
 }

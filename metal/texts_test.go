@@ -73,7 +73,7 @@ func TestTexts(t *testing.T) {
 			t.Errorf("%s as %s: %v", path, mtl.MSL40, err)
 			continue
 		}
-		if slices.ContainsFunc(library.Functions(), func(f string) bool { return strings.HasSuffix(f, "_tensor_bf16") }) {
+		if slices.ContainsFunc(library.Functions(), func(f string) bool { return strings.HasSuffix(f, "_tensor_bf16_nn") }) {
 			tensors++
 		}
 	}

@@ -15,7 +15,7 @@ func Open(ctx context.Context, name string) (Device, error) {
 	if name == Emulated || name == Counting {
 		d, err = metal.Emulated(ctx, metal.Emulation{Count: name == Counting})
 	} else {
-		d, err = metal.Open()
+		d, err = metal.Open(ctx)
 	}
 	if err != nil {
 		return nil, err // not d: a nil *metal.Device would be a Device that is not nil

@@ -42,7 +42,7 @@ static inline void stage_pair(threadgroup S* to, device const uchar* gate, devic
 }
 
 // put_gated writes swiglu of a tile's columns of gate and up: so many rows, of which some are used.
-template <typename S, typename T, int BM, int BN, int BK, int SM>
+template <typename S, typename T, int BM, int BN, int BK, int SM, typename = enable_if_t<(SM > 0)>>
 static inline void put_gated(thread tile<S, T, BM, BN, BK, SM>& t, device uchar* y, uint start, uint apart, int cols, int used, int rows, uint lane) {
   const int r0 = t.row + matrix_row(lane), n0 = t.col / 2 + matrix_column(lane);
   UNROLL
@@ -63,8 +63,8 @@ static inline void put_gated(thread tile<S, T, BM, BN, BK, SM>& t, device uchar*
 }
 
 #ifdef TENSOR_OPS
-template <typename S, int BM, int BN, int BK>
-static inline void put_gated(thread tile<S, S, BM, BN, BK, 0>& t, device uchar* y, uint start, uint apart, int cols, int used, int rows, uint) {
+template <typename S, int BM, int BN, int BK, bool A_ACROSS, bool B_ACROSS>
+static inline void put_gated(thread tensor_tile<S, BM, BN, BK, A_ACROSS, B_ACROSS>& t, device uchar* y, uint start, uint apart, int cols, int used, int rows, uint) {
   t.spread();
   for (int i = int(t.thread_index); i < BM * BN / 2; i += TILE_THREADS) {
     const int r = i / (BN / 2), n = i % (BN / 2), from = n / 8 * 16 + n % 8;

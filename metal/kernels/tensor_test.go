@@ -64,9 +64,9 @@ func TestTensorLayer(t *testing.T) {
 // One tile is for all products of 16 bits but those of a matrix with few rows.
 func TestTensorTile(t *testing.T) {
 	for _, c := range []struct{ x, y, function string }{
-		{"bf16[100,40]", "bf16[40,64]", "dot_general_tensor_bf16"},
-		{"bf16[20,40]", "bf16[40,64]", "dot_general_tensor_bf16"},
-		{"f16[5,40]", "f16[40,64]", "dot_general_tensor_f16"},
+		{"bf16[100,40]", "bf16[40,64]", "dot_general_tensor_bf16_nn"},
+		{"bf16[20,40]", "bf16[40,64]", "dot_general_tensor_bf16_nn"},
+		{"f16[5,40]", "f16[40,64]", "dot_general_tensor_f16_nn"},
 		{"f16[4,40]", "f16[40,64]", "dot_matvec_across_4"},
 		{"f32[100,40]", "f32[40,64]", "dot_general_many_f32"},
 	} {

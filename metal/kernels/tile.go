@@ -18,7 +18,7 @@ type tiling struct {
 	name             string // what functions' names end in
 	rows, cols, deep int
 	a, b             int  // bytes of an element of A's and of B's blocks
-	sums             bool // the sums take the blocks' place
+	tensors          bool // of tensor operations: the sums take the blocks' place
 }
 
 // A product with up to fewRows rows uses the tile for few rows: two such tiles have half
@@ -40,7 +40,7 @@ func (in *Instr) tiling(rows int, a, b graph.DType) tiling {
 
 // tileOfTensors returns the tile of tensor operations, which is for many rows and for few.
 func tileOfTensors(d graph.DType) tiling {
-	return tiling{name: "tensor_" + d.String(), rows: 64, cols: 64, deep: 32, a: 2, b: 2, sums: true}
+	return tiling{name: "tensor_" + d.String(), rows: 64, cols: 64, deep: 32, a: 2, b: 2, tensors: true}
 }
 
 // tilingOf is tiling without tensor operations.
@@ -67,7 +67,7 @@ func (t tiling) memory() int {
 	const pad = 4
 	block := func(lines int) int { return lines*t.deep + pad*max(lines, t.deep) }
 	n := block(t.rows)*t.a + block(t.cols)*t.b
-	if t.sums {
+	if t.tensors {
 		n = max(n, 4*t.rows*t.cols)
 	}
 	return n
@@ -93,10 +93,23 @@ func tileFunctions(kernel string, matrices ...graph.DType) []Function {
 	}
 	for _, d := range []graph.DType{graph.F16, graph.BF16} {
 		if t := tileOfTensors(d); slices.Contains(matrices, graph.NoDType) {
-			fs = append(fs, Function{kernel + "_" + t.name, tileThreads, t.memory()})
+			for layout := range 4 {
+				fs = append(fs, Function{t.function(kernel, layout&2 != 0, layout&1 == 0), tileThreads, t.memory()})
+			}
 		}
 	}
 	return fs
+}
+
+// function returns the name of a kernel's function. Those of tensor operations are for one layout of A
+// and B each: in the words of BLAS, n where rows lie next to each other, and t where columns do.
+func (t tiling) function(kernel string, aAcross, bAcross bool) string {
+	name := kernel + "_" + t.name
+	if !t.tensors {
+		return name
+	}
+	letter := map[bool]string{false: "n", true: "t"}
+	return name + "_" + letter[aAcross] + letter[!bAcross]
 }
 
 // tileTolerance is the tolerance of sums of products in another order. For normally
@@ -151,7 +164,7 @@ func tileLaunch(kernel string, t tiling, a, b side, c graph.DType, groups [3]int
 	}
 	return Launch{
 		Source:   Source{File: kernel + ".metal"},
-		Function: kernel + "_" + t.name,
+		Function: t.function(kernel, a.across(), b.across()),
 		Constants: map[int]any{0: codes[0], 1: codes[1], 2: codes[2],
 			3: a.across(), 4: b.across(), 5: a.fours(), 6: b.fours()},
 		Groups: groups, Threads: [3]int{tileThreads, 1, 1},

@@ -24,11 +24,15 @@
 #define TILE_PAD 4 // elements after each row of a block, so that columns fall into different banks
 
 // The tiles there are, for many rows, of which with B in f32, and for few, and that of tensor
-// operations: BM, BN, BK and SM of tile.
+// operations: BM, BN, BK and SM of tile. Of the latter there is one for each layout of A and B: n where
+// its rows lie next to each other, A's along the sum and B's across it, and t where its columns do.
 #define TILE_MANY 64, 64, 16, 2
 #define TILE_WIDE 64, 128, 16, 1
 #define TILE_FEW 16, 64, 32, 1
-#define TILE_TENSOR 64, 64, 32, 0
+#define TILE_NN 64, 64, 32, 0
+#define TILE_NT 64, 64, 32, -1
+#define TILE_TN 64, 64, 32, -2
+#define TILE_TT 64, 64, 32, -3
 
 // TILE_FUNCTIONS_F32, _16 and _MIXED make functions of a kernel, a template of the parameters of tile:
 // with blocks in f32, in 16 bits, and of A in 16 bits and of B in f32. Names say how many rows the tile
@@ -50,8 +54,13 @@
   TILE_FUNCTION(f, "few_bf16_f32", bfloat, float, TILE_FEW)
 #ifdef TENSOR_OPS
 #define TENSOR_FUNCTIONS(f)                                       \
-  TILE_FUNCTION(f, "tensor_f16", half, half, TILE_TENSOR)         \
-  TILE_FUNCTION(f, "tensor_bf16", bfloat, bfloat, TILE_TENSOR)
+  TENSOR_LAYOUTS(f, "tensor_f16", half)                           \
+  TENSOR_LAYOUTS(f, "tensor_bf16", bfloat)
+#define TENSOR_LAYOUTS(f, name, S)                                \
+  TILE_FUNCTION(f, name "_nn", S, S, TILE_NN)                     \
+  TILE_FUNCTION(f, name "_nt", S, S, TILE_NT)                     \
+  TILE_FUNCTION(f, name "_tn", S, S, TILE_TN)                     \
+  TILE_FUNCTION(f, name "_tt", S, S, TILE_TT)
 #else
 #define TENSOR_FUNCTIONS(f)
 #endif
@@ -115,9 +124,9 @@ static constexpr int block_size(int lines, int deep) {
 }
 
 // tile_fours returns the threadgroup memory of a tile's two blocks, in fours of floats. A's are whole
-// fours. Where SM is 0 the tile's sums, in f32, take the blocks' place.
+// fours. Where SM is at most 0 the tile's sums, in f32, take the blocks' place.
 static constexpr int tile_fours(int a_size, int b_size, int bm, int bn, int bk, int sm) {
-  return sm == 0 && bm * bn > (block_size(bm, bk) * a_size + block_size(bn, bk) * b_size + 3) / 4 ? bm * bn / 4
+  return sm <= 0 && bm * bn > (block_size(bm, bk) * a_size + block_size(bn, bk) * b_size + 3) / 4 ? bm * bn / 4
          : (block_size(bm, bk) * a_size + block_size(bn, bk) * b_size + 15) / 16;
 }
 

@@ -1,4 +1,4 @@
-// The tile of tensor operations, which SM = 0 stands for: blocks are multiplied by the product of two
+// The tile of tensor operations, which SM <= 0 stands for: blocks are multiplied by the product of two
 // tensors in Metal 4, for which GPUs have neural accelerators from family Apple10 on, the M5's. In which
 // order it adds up is not said. So there is one such tile, for many rows and for few, and the choice
 // of tiles changes no bit here either.
@@ -9,54 +9,18 @@
 template <typename S>
 using block_tensor = tensor<threadgroup S, dextents<int, 2>, tensor_inline>;
 
-// TENSOR_OP declares the operation op.
-#define TENSOR_OP(op)                                                                                       \
-  constexpr auto op##_is = mpp::tensor_ops::matmul2d_descriptor(BM, BN, BK, A_ACROSS, !B_ACROSS, false,     \
-                                                                mpp::tensor_ops::matmul2d_descriptor::mode::multiply_accumulate); \
-  mpp::tensor_ops::matmul2d<op##_is, execution_simdgroups<TILE_THREADS / 32>> op
-
-// tensor_product adds the product of two blocks of stage to elements of a tile that threads hold.
-// ACROSS says of A and of B whether rows are along the lines.
+// tensor_tile is a tile whose sums are a cooperative tensor: which of a product's elements a thread has,
+// in which order, and which of those that there is room for it has at all, is the implementation's, so
+// it is asked. A_ACROSS and B_ACROSS say whether the lines of A and of B are along the rows of blocks,
+// as a_across and b_across do: they are part of the type of the sums.
 template <typename S, int BM, int BN, int BK, bool A_ACROSS, bool B_ACROSS>
-struct tensor_product {
-  // block returns a block of so many lines as a tensor.
-  static block_tensor<S> block(threadgroup S* at, int lines, bool across) {
-    return block_tensor<S>(at, across ? dextents<int, 2>(lines, BK) : dextents<int, 2>(BK, lines),
-                           array<int, 2>{1, (across ? lines : BK) + TILE_PAD});
-  }
+struct tensor_tile {
+  using operation = mpp::tensor_ops::matmul2d<
+      mpp::tensor_ops::matmul2d_descriptor(BM, BN, BK, A_ACROSS, !B_ACROSS, false, mpp::tensor_ops::matmul2d_descriptor::mode::multiply_accumulate),
+      execution_simdgroups<TILE_THREADS / 32>>;
+  using product = decltype(operation().template get_destination_cooperative_tensor<block_tensor<S>, block_tensor<S>, float>());
 
-  void add(thread float* sums, threadgroup S* a, threadgroup S* b) {
-    TENSOR_OP(op);
-    auto left = block(a, BM, A_ACROSS);
-    auto right = block(b, BN, B_ACROSS);
-    auto part = op.template get_destination_cooperative_tensor<decltype(left), decltype(right), float>();
-    UNROLL
-    for (int i = 0; i < BM * BN / TILE_THREADS; i++) {
-      part[i] = sums[i];
-    }
-    op.run(left, right, part);
-    UNROLL
-    for (int i = 0; i < BM * BN / TILE_THREADS; i++) {
-      sums[i] = part[i];
-    }
-  }
-
-  // spread writes the elements to memory, in rows.
-  void spread(thread const float* sums, threadgroup float* to) {
-    TENSOR_OP(op);
-    auto part = op.template get_destination_cooperative_tensor<block_tensor<S>, block_tensor<S>, float>();
-    UNROLL
-    for (int i = 0; i < BM * BN / TILE_THREADS; i++) {
-      part[i] = sums[i];
-    }
-    block_tensor<float> all(to, dextents<int, 2>(BN, BM));
-    part.store(all);
-  }
-};
-
-template <typename S, int BM, int BN, int BK>
-struct tile<S, S, BM, BN, BK, 0> {
-  float sums[BM * BN / TILE_THREADS];
+  product sums = operation().template get_destination_cooperative_tensor<block_tensor<S>, block_tensor<S>, float>();
   threadgroup float* memory;  // of the blocks, and then of the sums
   bool any;                   // blocks have been added
   int rows, cols;             // as in the other tiles
@@ -68,8 +32,10 @@ struct tile<S, S, BM, BN, BK, 0> {
     thread_index = index;
     any = false;
     UNROLL
-    for (int i = 0; i < BM * BN / TILE_THREADS; i++) {
-      sums[i] = 0.0f;
+    for (ushort i = 0; i < sums.get_capacity(); i++) {
+      if (sums.is_valid_element(i)) {
+        sums[i] = 0.0f;
+      }
     }
   }
 
@@ -78,10 +44,16 @@ struct tile<S, S, BM, BN, BK, 0> {
     threadgroup S* a_block = (threadgroup S*)blocks;
     threadgroup S* b_block = a_block + block_size(BM, BK);
     for (int k = 0; k < deep; k += BK) {
-      stage<S, BM, BK>(a_block, a, a_as, a_across, a_fours, a_start + a_deep * uint(k), a_line, a_deep, rows, deep - k, thread_index);
-      stage<S, BN, BK>(b_block, b, b_as, b_across, b_fours, b_start + uint(k) * b_deep, b_line, b_deep, cols, deep - k, thread_index);
+      stage<S, BM, BK>(a_block, a, a_as, A_ACROSS, a_fours, a_start + a_deep * uint(k), a_line, a_deep, rows, deep - k, thread_index);
+      stage<S, BN, BK>(b_block, b, b_as, B_ACROSS, b_fours, b_start + uint(k) * b_deep, b_line, b_deep, cols, deep - k, thread_index);
       add_blocks(a_block, b_block, deep - k);
     }
+  }
+
+  // block returns a block of so many lines as a tensor.
+  static block_tensor<S> block(threadgroup S* at, int lines, bool across) {
+    return block_tensor<S>(at, across ? dextents<int, 2>(lines, BK) : dextents<int, 2>(BK, lines),
+                           array<int, 2>{1, (across ? lines : BK) + TILE_PAD});
   }
 
   // add_blocks: what is past the depth is zeros, and all simdgroups take part.
@@ -89,35 +61,23 @@ struct tile<S, S, BM, BN, BK, 0> {
     memory = (threadgroup float*)a;
     any = true;
     threadgroup_barrier(mem_flags::mem_threadgroup);
-    if (a_across) {
-      if (b_across) {
-        tensor_product<S, BM, BN, BK, true, true>().add(sums, a, b);
-      } else {
-        tensor_product<S, BM, BN, BK, true, false>().add(sums, a, b);
-      }
-    } else if (b_across) {
-      tensor_product<S, BM, BN, BK, false, true>().add(sums, a, b);
-    } else {
-      tensor_product<S, BM, BN, BK, false, false>().add(sums, a, b);
-    }
+    block_tensor<S> left = block(a, BM, A_ACROSS), right = block(b, BN, B_ACROSS);
+    operation op;
+    op.run(left, right, sums);
     threadgroup_barrier(mem_flags::mem_threadgroup);
   }
 
-  // spread writes the sums to the place of the blocks, if any were added. All threads call it.
+  // spread writes the sums to the place of the blocks, in rows, if any were added. All threads call it.
   void spread() {
     if (!any) {
       return;
     }
-    if (a_across) {
-      if (b_across) {
-        tensor_product<S, BM, BN, BK, true, true>().spread(sums, memory);
-      } else {
-        tensor_product<S, BM, BN, BK, true, false>().spread(sums, memory);
+    UNROLL
+    for (ushort i = 0; i < sums.get_capacity(); i++) {
+      if (sums.is_valid_element(i)) {
+        const auto at = sums.get_multidimensional_index(i);  // the column, and the row
+        memory[at[1] * BN + at[0]] = sums[i];
       }
-    } else if (b_across) {
-      tensor_product<S, BM, BN, BK, false, true>().spread(sums, memory);
-    } else {
-      tensor_product<S, BM, BN, BK, false, false>().spread(sums, memory);
     }
     threadgroup_barrier(mem_flags::mem_threadgroup);
   }
@@ -135,3 +95,13 @@ struct tile<S, S, BM, BN, BK, 0> {
     }
   }
 };
+
+// The layouts, in the words of BLAS, of TILE_NN and others.
+template <typename S, int BM, int BN, int BK>
+struct tile<S, S, BM, BN, BK, 0> : tensor_tile<S, BM, BN, BK, false, true> {};
+template <typename S, int BM, int BN, int BK>
+struct tile<S, S, BM, BN, BK, -1> : tensor_tile<S, BM, BN, BK, false, false> {};
+template <typename S, int BM, int BN, int BK>
+struct tile<S, S, BM, BN, BK, -2> : tensor_tile<S, BM, BN, BK, true, true> {};
+template <typename S, int BM, int BN, int BK>
+struct tile<S, S, BM, BN, BK, -3> : tensor_tile<S, BM, BN, BK, true, false> {};

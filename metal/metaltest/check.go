@@ -55,13 +55,18 @@ func real() backend { return backend{target: kernels.Metal{}, build: kernels.Bui
 // CheckTensors is Check on a GPU with tensor operations.
 func CheckTensors(t testing.TB, p *graph.Program, cfg gomoe.Config, in map[string]array.Array, o Options) {
 	t.Helper()
+	check(t, p, cfg, in, o, withTensors())
+}
+
+// withTensors returns the backend with the programs that a GPU with tensor operations runs.
+func withTensors() backend {
 	from := real()
 	from.tensors = true
 	from.build = func(in *kernels.Instr) (*kernels.Program, *kernels.Kernel, error) {
 		in.Tensors = true
 		return kernels.Build(in)
 	}
-	check(t, p, cfg, in, o, from)
+	return from
 }
 
 // check returns what was counted, if from has the mode for it.

@@ -71,6 +71,14 @@ func seeds() []seed {
 			"x = simd_sum(x);\n  if (t.groups == 1)", "x = simd_sum(x);\n  if (t.group == 0)", leader, "a thread returned before a threadgroup_barrier that others reach"},
 		{"tile: more threadgroup memory than is said", "product",
 			"return lines * deep + TILE_PAD", "return 16 + lines * deep + TILE_PAD", leader, "bytes of threadgroup memory: fours needs"},
+		{"tensor operations: what a thread has no element for is used", "tensors",
+			"if (sums.is_valid_element(i)) {\n        const", "{\n        const", leader, "of a cooperative tensor is none of thread"},
+		{"tensor operations: a thread has room for its elements and no more", "tensors",
+			"i < sums.get_capacity(); i++) {\n      if (sums.is_valid_element(i)) {\n        const", "i < BM * BN / TILE_THREADS; i++) {\n      if (sums.is_valid_element(i)) {\n        const", leader, "is NaN, want"},
+		{"tensor operations: threads' elements take turns", "tensors",
+			"memory[at[1] * BN + at[0]]", "memory[(uint(i) * TILE_THREADS + thread_index) % (BM * BN)]", leader, "is NaN, want"},
+		{"tensor operations: the result is read before all is there", "tensors",
+			"= sums[i];\n      }\n    }\n    " + barrier, "= sums[i];\n      }\n    }\n", leader, "is NaN, want"},
 
 		// Rows that are not written, or should not be.
 		{"ep_rows: gaps are not zeroed", "routed",
@@ -122,12 +130,13 @@ func seeds() []seed {
 
 // scenario is a program that shows faults.
 type scenario struct {
-	text  string
-	mesh  string
-	ints  func(i int) int
-	some  map[string]func(i int) float64 // inputs that are not random
-	zeros string                         // the input that is 0
-	fails string                         // part of the step's error
+	text    string
+	mesh    string
+	ints    func(i int) int
+	some    map[string]func(i int) float64 // inputs that are not random
+	zeros   string                         // the input that is 0
+	fails   string                         // part of the step's error
+	tensors bool                           // products use tensor operations
 }
 
 // scenarios are the programs, by name.
@@ -137,6 +146,7 @@ func scenarios() map[string]scenario {
 		"softmax":   {text: "program p(x f32[2,1300]) {\n\ty = softmax(x) axis=1\n\treturn y\n}"},
 		"gain":      {text: "program p(x f32[40,33], ct f32[40,33]) {\n\ty = rms_norm_gain_grad(x, ct) eps=0.00001\n\treturn y\n}"},
 		"product":   {text: "program p(x f32[20,40], w f32[40,68]) {\n\ty = dot_general(x, w) lhs_contract=[1] rhs_contract=[0]\n\treturn y\n}"},
+		"tensors":   {tensors: true, text: "program p(x bf16[20,40], w bf16[40,68]) {\n\ty = dot_general(x, w) lhs_contract=[1] rhs_contract=[0]\n\tz = convert_element_type(y) dtype=f32\n\treturn z\n}"},
 		"attention": {text: "program p(q f32[1,71,2,12], k f32[1,71,1,12], v f32[1,71,1,12]) {\n\ty, lse = attention(q, k, v)\n\treturn y, lse\n}"},
 		"attention gradient": {text: `program p(q f32[1,71,2,12], k f32[1,71,1,12], v f32[1,71,1,12], out f32[1,71,2,12], lse f32[1,2,71], dout f32[1,71,2,12], dlse f32[1,2,71]) {
 	dq, dk, dv = attention_grad(q, k, v, out, lse, dout, dlse)
@@ -219,6 +229,9 @@ func (s scenario) reports(t *testing.T, edit func(string) string, modes ...mode)
 	}
 	rec := &recorder{TB: t}
 	from := real()
+	if s.tensors {
+		from = withTensors()
+	}
 	from.edit, from.modes = edit, modes
 	check(rec, p, cfg, in, Options{Seed: 7, Fails: s.fails}, from)
 	return strings.Join(rec.errors, "\n")

@@ -1,6 +1,7 @@
 // Metal 4's tensors over memory, and the product of two of them that a threadgroup's simdgroups compute
-// together, as far as kernels use them. Which thread has which elements of a product that threads hold
-// is not said on a GPU; here they take turns, in rows.
+// together, as far as kernels use them. Which thread has which elements of a product that threads hold,
+// in which order, and how many it has room for, is not said on a GPU. Here each thread has an order of
+// its own, with gaps, and an element that is none is an error.
 #pragma once
 #pragma clang system_header
 #include "simd.h"
@@ -48,21 +49,36 @@ struct matmul2d_descriptor {
       : m(m), n(n), k(k), transpose_left(left), transpose_right(right), relaxed_precision(relaxed), how(how) {}
 };
 
-// cooperative_product is a thread's elements of an M by N product.
+// cooperative_product is a thread's elements of an M by N product. Every fifth element that there is room
+// for is none, beginning with another one in each thread.
 template <class T, int M, int N, int SIMDGROUPS>
 struct cooperative_product {
-  static constexpr int threads = 32 * SIMDGROUPS, most = (M * N + threads - 1) / threads;
-  T e[most];
+  static constexpr int threads = 32 * SIMDGROUPS, most = (M * N + threads - 1) / threads, room = most + most / 4 + 2;
+  T e[room];
   cooperative_product() { __builtin_memset(e, 0xFF, sizeof e); }
-  static int index(int i) { return i * threads + (int)msl::current->index; }
-  bool is_valid_element(int i) const { return index(i) < M * N; }
-  T& operator[](int i) { return e[i]; }
-  template <class C>
-  void store(const C& c) const {
-    for (int i = 0; i < most; i++) {
-      const int x = index(i) % N, y = index(i) / N;
-      if (is_valid_element(i) && c.has(x, y)) *c.at(x, y) = e[i];
-    }
+  ushort get_capacity() const { return room; }
+  bool is_valid_element(ushort i) const { return i < room && place(i) >= 0; }
+  T& operator[](ushort i) {
+    check(i);
+    return e[i];
+  }
+  metal::array<int, 2> get_multidimensional_index(ushort i) const {
+    check(i);
+    return {place(i) % N, place(i) / N};
+  }
+  // place returns which of the product's elements, in rows, element i is, -1 for none.
+  static int place(int i) {
+    const int thread = (int)msl::current->index, gap = thread % 5;
+    const int own = i - (i + 4 - gap) / 5;  // without the gaps before it
+    if (i % 5 == gap || own >= most) return -1;
+    const int at = (most - 1 - own + thread) % most * threads + (thread * 37 + 11) % threads;
+    return at < M * N ? at : -1;
+  }
+
+ private:
+  void check(int i) const {
+    if (i >= room || place(i) < 0)
+      msl::fail(msl::current->group, "element %d of a cooperative tensor is none of thread %u's: ask is_valid_element", i, msl::current->index);
   }
 };
 
@@ -74,11 +90,12 @@ struct matmul2d {
   // All threads of the scope's simdgroups come here. What they have written before is seen if a
   // barrier lies between.
   template <class L, class R, class C>
-  void run(const L& a, const R& b, C& c, MSL_AT) const {
+  void run(L& a, R& b, C& c, MSL_AT) const {
     msl::meet(0, MSL_HERE("matmul2d::run"), metal::msl_nothing);
-    for (int i = 0; i < C::most; i++) {
-      if (!c.is_valid_element(i)) continue;
-      const int row = C::index(i) / D.n, column = C::index(i) % D.n;
+    for (int i = 0; i < C::room; i++) {
+      const int at = C::place(i);
+      if (at < 0) continue;
+      const int row = at / D.n, column = at % D.n;
       float s = D.how == matmul2d_descriptor::mode::multiply ? 0.0f : c.e[i];
       for (int k = 0; k < D.k; k++) {
         const int ax = D.transpose_left ? row : k, ay = D.transpose_left ? k : row;
