@@ -194,7 +194,7 @@ func readElements(r io.Reader, t graph.Type, fortran bool) (Array, error) {
 	}
 	a := Over(t, littleEndian(mem, t.DType.Size(), false))
 	if fortran && t.Rank() > 1 {
-		a = transposed(a)
+		a = a.Reshape(reversed(t.Shape)...).Transposed() // the first index changes fastest in the file
 	}
 	return a, nil
 }
@@ -268,32 +268,4 @@ func littleEndian(mem []byte, size int, keep bool) []byte {
 		slices.Reverse(mem[i : i+size])
 	}
 	return mem
-}
-
-// transposed returns the row-major array of a's type whose elements a holds in column-major
-// order, in which the first index changes fastest.
-func transposed(a Array) Array {
-	b := New(a.Type)
-	size := a.Type.DType.Size()
-	strides := make([]int, a.Type.Rank()) // in a, in elements
-	n := 1
-	for i, d := range a.Type.Shape {
-		strides[i] = n
-		n *= d
-	}
-	index := make([]int, a.Type.Rank())
-	from := 0
-	for to := range n {
-		copy(b.mem[to*size:][:size], a.Bytes()[from*size:])
-		for i := len(index) - 1; i >= 0; i-- {
-			index[i]++
-			from += strides[i]
-			if index[i] < a.Type.Shape[i] {
-				break
-			}
-			from -= index[i] * strides[i]
-			index[i] = 0
-		}
-	}
-	return b
 }

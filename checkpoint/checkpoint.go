@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/gomoe/gomoe/checkpoint/gguf"
+	"github.com/gomoe/gomoe/checkpoint/parts"
 	"github.com/gomoe/gomoe/checkpoint/safetensors"
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/internal/near"
@@ -42,7 +43,7 @@ type Checkpoint struct {
 
 // Open opens the model at path: a folder, a .safetensors file, the index of several of them, or a .gguf file. In a
 // folder it takes model.safetensors, else model.safetensors.index.json, else the only .safetensors file, else the
-// only .gguf file or set. Errors name the file and what is wanted. The caller must call Close when no array of the
+// only .gguf file or set; a checkpoint of a training run that says how it is a model is one. Errors name the file and what is wanted. The caller must call Close when no array of the
 // model is used any more.
 func Open(path string) (*Checkpoint, error) {
 	c := &Checkpoint{Path: path}
@@ -59,7 +60,9 @@ func (c *Checkpoint) open() error {
 		return err
 	}
 	var config Config
-	if strings.HasSuffix(file, ".gguf") {
+	if filepath.Base(file) == parts.ManifestName {
+		config, err = c.openParts(filepath.Dir(file))
+	} else if strings.HasSuffix(file, ".gguf") {
 		config, err = c.openGGUF(file)
 	} else {
 		config, err = c.openSafetensors(file)
@@ -127,8 +130,8 @@ func find(path string) (string, error) {
 		ok, _ := filepath.Match("part-*-of-*.safetensors", e.Name())
 		return ok
 	}
-	if slices.ContainsFunc(entries, isPart) && has(path, "manifest.json") {
-		return "", fmt.Errorf("%s: this is a checkpoint from which a training run goes on, and not a model; %s", path, export)
+	if slices.ContainsFunc(entries, isPart) && has(path, parts.ManifestName) {
+		return filepath.Join(path, parts.ManifestName), nil
 	}
 	var tensors, ggufs []string
 	for _, e := range entries {
@@ -151,14 +154,11 @@ func find(path string) (string, error) {
 			return "", fmt.Errorf("%s: the folder has %d models %q, want one, or the path of one of them", path, len(names), names)
 		}
 	}
-	if has(path, "checkpoints") {
-		return "", fmt.Errorf("%s: no model in the folder, but the checkpoints of a training run, which writes its model when it ends; %s", path, export)
+	if newest := run(path); newest != "" {
+		return "", fmt.Errorf("%s: no model in the folder, but checkpoints of a training run, which writes its model when it ends; each is a model, too: the newest is %s", path, newest)
 	}
 	return "", fmt.Errorf("%s: no model in the folder, want %s, %s, or a file that ends with .safetensors or .gguf", path, safetensors.FileName, safetensors.IndexName)
 }
-
-// export says how a model is made of what package train/snapshot writes.
-const export = "the command of the run with -resume, and with as many -steps as the checkpoint has, writes the model"
 
 func has(path, name string) bool {
 	_, err := os.Lstat(filepath.Join(path, name))

@@ -76,14 +76,12 @@ func TestOpenRefuses(t *testing.T) {
 	for _, name := range []string{"a.gguf", "b-00001-of-00002.gguf", "b-00002-of-00002.gguf"} {
 		require.NoError(t, gguf.Write(filepath.Join(ggufs, name), nil, nil))
 	}
-	state, interrupted := filepath.Join(t.TempDir(), "[a"), t.TempDir()
+	state := filepath.Join(t.TempDir(), "[a")
 	require.NoError(t, os.Mkdir(state, 0o755))
 	require.NoError(t, safetensors.Write(filepath.Join(state, "part-00001-of-00001.safetensors"), nil, nil))
 	require.NoError(t, os.WriteFile(filepath.Join(state, "manifest.json"), nil, 0o644))
-	require.NoError(t, os.Mkdir(filepath.Join(interrupted, "checkpoints"), 0o755))
 	for _, c := range [][2]string{
-		{state, "this is a checkpoint from which a training run goes on, and not a model; the command of the run with -resume, and with as many -steps as"},
-		{interrupted, "no model in the folder, but the checkpoints of a training run, which writes its model when it ends; the command of the run with -resume"},
+		{state, state + ": manifest.json: EOF"},
 		{empty, "no model in the folder, want model.safetensors, model.safetensors.index.json, or a file that ends with .safetensors or .gguf"},
 		{two, `the folder has 2 models ["a.safetensors" "b.safetensors"], want one, or the path of one of them`},
 		{ggufs, `the folder has 2 models ["a.gguf" "b-00001-of-00002.gguf"]`},

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -17,7 +16,6 @@ import (
 	"github.com/gomoe/gomoe/checkpoint"
 	"github.com/gomoe/gomoe/checkpoint/gguf"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/whole"
 	"github.com/gomoe/gomoe/models"
 	"github.com/gomoe/gomoe/nn"
 	"github.com/gomoe/gomoe/tokenizer"
@@ -172,36 +170,57 @@ func nothing(v any) bool {
 
 const generationName = "generation_config.json"
 
-// describe writes what a folder has beside the tensors.
-func (j *conversion) describe(folder string) error {
-	if j.c.Format == checkpoint.GGUF {
-		return j.describeGGUF(folder)
+// Describe returns what a folder of Hugging Face has beside the tensors of the model c, by name: config.json, for matrices of an
+// element type, and the tokenizer's files. It is an error if Model could not write such a folder.
+func Describe(c *checkpoint.Checkpoint, t graph.DType) (map[string][]byte, error) {
+	j := &conversion{o: Options{Layout: Safetensors, Type: t}, c: c}
+	var err error
+	if j.m, err = models.Open(c); err == nil {
+		err = j.find()
 	}
+	if err == nil {
+		_, err = j.sources()
+	}
+	var files map[string][]byte
+	if err == nil {
+		files, err = j.describe()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("convert: %w", err)
+	}
+	return files, nil
+}
+
+// describe returns what a folder has beside the tensors, by name.
+func (j *conversion) describe() (map[string][]byte, error) {
+	if j.c.Format == checkpoint.GGUF {
+		return j.describeGGUF()
+	}
+	files := map[string][]byte{}
 	for _, name := range []string{"tokenizer.json", "tokenizer.model", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt", "chat_template.jinja", generationName} {
 		data, err := os.ReadFile(filepath.Join(j.folder(), name))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err == nil {
-			err = writeFile(folder, name, data)
-		}
 		if err != nil {
-			return err
+			return nil, err
 		}
+		files[name] = data
 	}
 	data, err := os.ReadFile(j.c.Config.Path)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	further := len(models.Further(j.c)) > 0
 	if j.o.Type == graph.NoDType && j.o.Affine == (nn.Affine{}) && !further && !j.numbers {
-		return writeFile(folder, checkpoint.ConfigName, data)
+		files[checkpoint.ConfigName] = data
+		return files, nil
 	}
 	var values map[string]any
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
 	if err := d.Decode(&values); err != nil {
-		return fmt.Errorf("%s: %w", j.c.Config.Path, err)
+		return nil, fmt.Errorf("%s: %w", j.c.Config.Path, err)
 	}
 	if further {
 		values["num_nextn_predict_layers"] = 0
@@ -213,14 +232,14 @@ func (j *conversion) describe(folder string) error {
 		}
 		t, err := j.most()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		values[key] = torchName(t)
 		delete(values, "quantization")
 		delete(values, "quantization_config")
 	}
 	j.sayAffine(values)
-	return writeJSON(folder, checkpoint.ConfigName, values)
+	return files, setJSON(files, checkpoint.ConfigName, values)
 }
 
 // sayAffine has config.json say that matrices are quantised as MLX does it, if they are.
@@ -231,32 +250,27 @@ func (j *conversion) sayAffine(values map[string]any) {
 	}
 }
 
-// describeGGUF writes what a folder has beside the tensors for a GGUF file.
-func (j *conversion) describeGGUF(folder string) error {
+// describeGGUF returns what a folder has beside the tensors for a GGUF file, by name.
+func (j *conversion) describeGGUF() (map[string][]byte, error) {
 	if _, ok := j.c.Config.Value("tokenizer.ggml.model"); !ok {
-		return fmt.Errorf("%s: the file has no tokenizer", j.c.Config.Path)
+		return nil, fmt.Errorf("%s: the file has no tokenizer", j.c.Config.Path)
 	}
 	g, err := tokenizer.GGUFOf(j.c.Config.Value)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	files, err := g.Files()
 	if err != nil {
-		return err
-	}
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if err := writeFile(folder, name, files[name]); err != nil {
-			return err
-		}
+		return nil, err
 	}
 	t, err := j.most()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	values := map[string]any{"model_type": j.m.Family, "architectures": []string{className(j.m.Family)}, "torch_dtype": torchName(t)}
 	for _, s := range j.m.Settings {
 		if s.Name == "" && !s.Usual {
-			return fmt.Errorf("%s: %s is %v, and %s has nothing for it", j.c.Config.Path, s.GGUF, s.Value, checkpoint.ConfigName)
+			return nil, fmt.Errorf("%s: %s is %v, and %s has nothing for it", j.c.Config.Path, s.GGUF, s.Value, checkpoint.ConfigName)
 		}
 		if s.Name == "q_lora_rank" && nothing(s.Value) { // without which transformers takes 1536 columns
 			values[s.Name] = nil
@@ -285,7 +299,7 @@ func (j *conversion) describeGGUF(folder string) error {
 	}
 	for _, key := range ends() {
 		if id, ok, err := j.c.Config.Int(key); err != nil {
-			return err
+			return nil, err
 		} else if ok {
 			ids = append(ids, id)
 		}
@@ -296,7 +310,7 @@ func (j *conversion) describeGGUF(folder string) error {
 	} else if len(ids) == 0 {
 		values[keyEnd] = nil
 	}
-	return writeJSON(folder, checkpoint.ConfigName, values)
+	return files, setJSON(files, checkpoint.ConfigName, values)
 }
 
 // set sets a value by a name, whose dots lead into objects.
@@ -334,17 +348,8 @@ func torchName(d graph.DType) string {
 	return "float32"
 }
 
-func writeFile(folder, name string, data []byte) error {
-	return whole.Write(filepath.Join(folder, name), func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
-	})
-}
-
-func writeJSON(folder, name string, v any) error {
+func setJSON(files map[string][]byte, name string, v any) error {
 	data, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return err
-	}
-	return writeFile(folder, name, append(data, '\n'))
+	files[name] = append(data, '\n')
+	return err
 }

@@ -108,7 +108,11 @@ func convert(ctx context.Context, dst, src string, o Options) (err error) {
 		return gguf.Write(dst, meta, sources)
 	}
 	return whole.NewFolder(dst, func(folder string) error {
-		if err := j.describe(folder); err != nil {
+		files, err := j.describe()
+		if err == nil {
+			err = whole.WriteAll(folder, files)
+		}
+		if err != nil {
 			return err
 		}
 		format := "pt"

@@ -67,9 +67,6 @@ type matrices struct {
 // sources returns the tensors of the new files.
 func (j *conversion) sources() (all []tensor.Source, err error) {
 	published := checkpoint.NamesOf(j.m.Family).Role("model.layers.0.mlp.experts.gate_up_proj").Layout
-	if j.o.Layout == Safetensors && published == checkpoint.Transposed {
-		return nil, fmt.Errorf("%s: folders of %s have %s, which gomoe does not write; ask for a GGUF file or MLX's layout", j.c.Path, j.m.Family, published)
-	}
 	for _, p := range j.params {
 		want, err := j.typeOf(p.Param)
 		if err != nil {
@@ -111,6 +108,14 @@ func (j *conversion) sources() (all []tensor.Source, err error) {
 				j.total += x.Type.Bytes()
 			}
 			continue
+		case j.o.Layout == Safetensors && experts && published == checkpoint.Transposed:
+			one, ok, err := m.transposed(t.Shape)
+			if err != nil {
+				return nil, err
+			}
+			if ok {
+				all = append(all, one)
+			}
 		case j.o.Layout == MLX || !experts:
 			all = append(all, tensor.Source{Name: name, Type: t, Write: m.write})
 		default:
@@ -178,13 +183,18 @@ func (m matrices) write(w io.Writer) error {
 			if _, err := w.Write(out.Bytes()); err != nil {
 				return err
 			}
-			m.j.done += int64(len(out.Bytes()))
-			if m.j.o.Progress != nil {
-				m.j.o.Progress(m.j.done, m.j.total)
-			}
+			m.j.wrote(len(out.Bytes()))
 		}
 	}
 	return nil
+}
+
+// wrote counts bytes that are written.
+func (j *conversion) wrote(n int) {
+	j.done += int64(n)
+	if j.o.Progress != nil {
+		j.o.Progress(j.done, j.total)
+	}
 }
 
 // inner returns the number of dimensions of a row.

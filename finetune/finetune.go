@@ -113,6 +113,9 @@ func (t *tuning) train(ctx, stop context.Context) (r Result, err error) {
 	if err := models.Surplus(t.c, base); err != nil {
 		return r, err
 	}
+	if loop.Saves.As, err = t.saved(p.Params); err != nil {
+		return r, err
+	}
 	r.Trained, _ = nn.Count(p.Params, 0)
 	r.Count, _ = nn.Count(base, 0)
 	if t.o.All {

@@ -30,8 +30,7 @@ func (t *tuning) write(ctx context.Context, run *train.Run) error {
 		t.say("the model is in %s", path)
 		return nil
 	}
-	a := peft.Adapter{LoRA: t.o.LoRA, Base: t.c.Path}
-	if err := peft.Write(t.o.Out, a, t.adapters, models.Reordered(t.m, t.c, arrays, false)); err != nil {
+	if err := peft.Write(t.o.Out, t.adapter(), t.adapters, models.Reordered(t.m, t.c, arrays, false)); err != nil {
 		return err
 	}
 	t.say("the adapter is in %s", t.o.Out)

@@ -75,7 +75,7 @@ func fused(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
 	w := &Weight{Type: graph.Type{DType: t.Type.DType, Shape: p.Type.Shape}, tensors: []tensor.Tensor{t}, fill: v.numbers(t, p.Type.Shape)}
 	if v.step == 1 && !v.transposed {
 		row := len(t.Mem) / (experts * v.count * out)
-		w.slab = func(e int) []byte { return t.Mem[(e*v.count*out+v.first)*row:][:out*row] }
+		w.slab = func(e int) []byte { return sound(t, (e*v.count*out+v.first)*row, (e*v.count*out+v.first+out)*row) }
 	}
 	return w, nil
 }
@@ -100,12 +100,18 @@ func (v rows) numbers(t tensor.Tensor, shape []int) func(runtime.Part) error {
 				row := v.first + v.step*(start[1]+o)
 				if !v.transposed {
 					from := (((start[0]+e)*all+row)*in + start[2]) * size
-					to = to[copy(to, t.Mem[from:][:box[2]*size]):]
+					if _, err := t.ReadAt(to[:box[2]*size], int64(from)); err != nil {
+						return err
+					}
+					to = to[box[2]*size:]
 					continue
 				}
 				for i := range box[2] {
 					from := (((start[0]+e)*in+start[2]+i)*all + row) * size
-					to = to[copy(to, t.Mem[from:][:size]):]
+					if _, err := t.ReadAt(to[:size], int64(from)); err != nil {
+						return err
+					}
+					to = to[size:]
 				}
 			}
 		}

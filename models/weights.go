@@ -24,7 +24,7 @@ type Weight struct {
 	numbers *Weight     // that the words stand for
 	tensors []tensor.Tensor
 	fill    func(runtime.Part) error // for tensors of another form than the parameter's; nil copies
-	slab    func(i int) []byte       // the bytes of index i of dimension 0, nil if they lie nowhere in one piece
+	slab    func(i int) []byte       // the bytes of index i of dimension 0, nil if they lie nowhere in one piece or are damaged
 }
 
 // Find returns where a parameter lies in a checkpoint. It is an error if a tensor is missing, or has another shape
@@ -91,7 +91,15 @@ func slabsOf(t tensor.Tensor) func(i int) []byte {
 		return nil
 	}
 	n := len(t.Mem) / t.Type.Shape[0]
-	return func(i int) []byte { return t.Mem[i*n : (i+1)*n] }
+	return func(i int) []byte { return sound(t, i*n, (i+1)*n) }
+}
+
+// sound returns bytes of a tensor, nil if they are damaged: Fill, which then copies them, says so.
+func sound(t tensor.Tensor, lo, hi int) []byte {
+	if t.Sound(lo, hi) != nil {
+		return nil
+	}
+	return t.Mem[lo:hi]
 }
 
 // copied finds a parameter that has copies of experts, or the table that says of which expert each copy is.
@@ -145,7 +153,7 @@ func perExpert(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
 		w.tensors = append(w.tensors, t)
 	}
 	w.Type = graph.Type{DType: w.tensors[0].Type.DType, Shape: p.Type.Shape}
-	w.slab = func(e int) []byte { return w.tensors[e].Mem }
+	w.slab = func(e int) []byte { return sound(w.tensors[e], 0, len(w.tensors[e].Mem)) }
 	return w, nil
 }
 
@@ -167,12 +175,12 @@ func (w *Weight) Fill(p runtime.Part) error {
 		return w.fill(p)
 	}
 	if w.whole() {
-		return runtime.ReadAt(bytes.NewReader(w.tensors[0].Mem), 0)(p)
+		return runtime.ReadAt(w.tensors[0], 0)(p)
 	}
 	one := graph.Type{DType: w.Type.DType, Shape: w.Type.Shape[1:]}
 	for i := range p.Type.Shape[0] {
 		part := runtime.Part{Rank: p.Rank, Whole: one, Start: p.Start[1:], Array: p.Rows(i, i+1).Reshape(p.Type.Shape[1:]...)}
-		if err := runtime.ReadAt(bytes.NewReader(w.tensors[p.Start[0]+i].Mem), 0)(part); err != nil {
+		if err := runtime.ReadAt(w.tensors[p.Start[0]+i], 0)(part); err != nil {
 			return err
 		}
 	}
@@ -198,6 +206,9 @@ func (w *Weight) slabs(p runtime.Part) [][]byte {
 	list := make([][]byte, p.Type.Shape[0])
 	for i := range list {
 		all := w.slab(p.Start[0] + i)
+		if all == nil {
+			return nil
+		}
 		to := func(row int) int { return row * len(all) / p.Whole.Shape[1] } // of two dimensions, a row is an element
 		list[i] = all[to(p.Start[1]):to(p.Start[1]+p.Type.Shape[1])]
 	}
@@ -216,12 +227,18 @@ func (w *Weight) mem(p runtime.Part) []byte {
 	}
 	switch {
 	case !w.whole():
-		return tensor.Together(w.tensors[p.Start[0]:][:p.Type.Shape[0]])
+		list := w.tensors[p.Start[0]:][:p.Type.Shape[0]]
+		for _, t := range list {
+			if t.Sound(0, len(t.Mem)) != nil {
+				return nil
+			}
+		}
+		return tensor.Together(list)
 	case len(p.Start) == 0:
-		return w.tensors[0].Mem
+		return sound(w.tensors[0], 0, len(w.tensors[0].Mem))
 	}
 	row := len(w.tensors[0].Mem) / p.Whole.Shape[0]
-	return w.tensors[0].Mem[p.Start[0]*row:][:p.Type.Shape[0]*row]
+	return sound(w.tensors[0], p.Start[0]*row, (p.Start[0]+p.Type.Shape[0])*row)
 }
 
 // whole reports whether a tensor is the parameter.

@@ -92,6 +92,9 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 	}
 	defer func() { err = also(err, src.close()) }()
 	loop.Batch, loop.Saves.Facts["text"] = src.step, src.hash
+	if loop.Saves.As, err = s.saved(p.Params, src); err != nil {
+		return fmt.Errorf("pretrain: %w", err)
+	}
 	loop.Figures.Entropy, t.Unit = src.entropy, src.unit
 	if o.Replay != "" {
 		loop.Saves.Facts["-replay"] = o.Replay

@@ -75,19 +75,30 @@ func alike(t *testing.T, want, got string) {
 	require.InDelta(t, x, y, 1e-5*x)
 }
 
-// same holds the folder's model to the newest checkpoint of the run: all tensors, and no others.
+// same holds the folder's model to the newest checkpoint of the run, and to the model that this checkpoint opens as: all
+// tensors, and no others.
 func same(t *testing.T, out string) *models.Model {
 	t.Helper()
-	c, err := checkpoint.Open(out)
+	saved, err := snapshot.Folder{Path: filepath.Join(out, "checkpoints")}.Latest(t.Context())
+	require.NoError(t, err)
+	defer saved.Close()
+	m := holds(t, saved.Path, saved)
+	other := holds(t, out, saved)
+	require.Equal(t, other.Settings, m.Settings)
+	return m
+}
+
+// holds holds a model to a checkpoint.
+func holds(t *testing.T, path string, saved *snapshot.Snapshot) *models.Model {
+	t.Helper()
+	c, err := checkpoint.Open(path)
 	require.NoError(t, err)
 	defer c.Close()
 	m, err := models.Open(c)
 	require.NoError(t, err)
 	params, err := models.Params(m, c)
 	require.NoError(t, err)
-	saved, err := snapshot.Folder{Path: filepath.Join(out, "checkpoints")}.Latest(t.Context())
-	require.NoError(t, err)
-	defer saved.Close()
+	require.NoError(t, models.Surplus(c, params))
 	for _, p := range params {
 		w, err := models.Find(c, p)
 		require.NoError(t, err)

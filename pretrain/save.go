@@ -13,6 +13,7 @@ import (
 	"github.com/gomoe/gomoe/nn"
 	"github.com/gomoe/gomoe/tokenizer"
 	"github.com/gomoe/gomoe/train/lm"
+	"github.com/gomoe/gomoe/train/snapshot"
 )
 
 // save writes the model to a folder in the form of Hugging Face, and returns the names of the files.
@@ -28,8 +29,26 @@ func (s *Settings) save(folder string, params []nn.Param, weights map[string]arr
 		}
 		all = append(all, lm.Tensors(p.Name, w, false)...)
 	}
+	files, err := s.beside(src)
+	if err != nil {
+		return nil, err
+	}
+	return lm.WriteModel(folder, all, s.config(), files)
+}
+
+// saved returns the model that checkpoints open as.
+func (s *Settings) saved(params []nn.Param, src *source) (*snapshot.Model, error) {
+	files, err := s.beside(src)
+	if err != nil {
+		return nil, err
+	}
+	return lm.SavedModel(params, func(param string) (string, bool) { return param, false }, s.config(), files)
+}
+
+// beside returns what the model's folder has beside its tensors and config.json, by name.
+func (s *Settings) beside(src *source) (map[string][]byte, error) {
 	if src.file != nil {
-		return lm.WriteModel(folder, all, s.config(), map[string][]byte{tokenizer.FileName: src.file})
+		return map[string][]byte{tokenizer.FileName: src.file}, nil
 	}
 	files := map[string][]byte{}
 	from := s.Data.Tokenizer
@@ -44,7 +63,7 @@ func (s *Settings) save(folder string, params []nn.Param, weights map[string]arr
 			return nil, err
 		}
 	}
-	return lm.WriteModel(folder, all, s.config(), files)
+	return files, nil
 }
 
 // config returns the members of config.json.

@@ -26,6 +26,8 @@ type Saves struct {
 	// differ, Begin says so.
 	Facts       map[string]string
 	Model, Free []string
+	// As, unless it is nil, is the model that checkpoints open as, too, in gomoe generate and with package checkpoint.
+	As *snapshot.Model
 
 	done   int // steps that the newest checkpoint has, or the one that is being written
 	writer *snapshot.Writer
@@ -132,7 +134,7 @@ func (s *Saves) save(ctx context.Context, step int, loss float64, r *Run, out *o
 		return nil
 	}
 	// A resumed run continues the rows of metrics.csv.
-	if err := s.writer.Begin(ctx, snapshot.State{Step: step, Loss: loss, Facts: s.Facts, Arrays: r.state, Sync: out.sync()}); err != nil {
+	if err := s.writer.Begin(ctx, snapshot.State{Step: step, Loss: loss, Facts: s.Facts, Arrays: r.state, Model: s.As, Sync: out.sync()}); err != nil {
 		return err
 	}
 	s.done = step

@@ -9,8 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 
-	"github.com/gomoe/gomoe/internal/whole"
+	"github.com/gomoe/gomoe/nn"
 )
 
 // ConfigName is the file that says what an adapter is; its tensors are in FileName, or in MLXName.
@@ -120,21 +122,29 @@ func (a *Adapter) sound() error {
 	return l.Check()
 }
 
-// writeConfig writes adapter_config.json. modules are the names of the matrices, with those of experts.
-func writeConfig(folder string, a Adapter, modules []string) error {
+// Describe returns what a folder has beside the tensors of an adapter of these matrices, by name: adapter_config.json.
+func Describe(a Adapter, adapters []nn.Adapter) (map[string][]byte, error) {
 	alpha := a.LoRA.Alpha
 	if alpha == 0 {
 		alpha = float64(a.LoRA.Rank)
 	}
 	text, err := json.MarshalIndent(map[string]any{
 		"peft_type": "LORA", "task_type": "CAUSAL_LM", "base_model_name_or_path": a.Base, "r": a.LoRA.Rank, "lora_alpha": alpha,
-		"lora_dropout": a.LoRA.Dropout, "target_modules": slices.Sorted(slices.Values(modules)), "bias": "none", "inference_mode": true,
+		"lora_dropout": a.LoRA.Dropout, "target_modules": modules(a, adapters), "bias": "none", "inference_mode": true,
 	}, "", "  ")
-	if err != nil {
-		return err
+	return map[string][]byte{ConfigName: append(text, '\n')}, err
+}
+
+// modules returns the names of the matrices, with those of experts, sorted.
+func modules(a Adapter, adapters []nn.Adapter) (names []string) {
+	if !slices.ContainsFunc(a.LoRA.Targets, func(t string) bool { return strings.ContainsAny(t, `*?[\`) }) {
+		return slices.Sorted(slices.Values(a.LoRA.Targets)) // which PEFT understands as the ends of names, too
 	}
-	return whole.Write(filepath.Join(folder, ConfigName), func(w io.Writer) error {
-		_, err := w.Write(append(text, '\n'))
-		return err
-	})
+	for _, m := range adapters {
+		for e := range max(m.Experts, 1) {
+			names = append(names, strings.Replace(m.Name, "*", strconv.Itoa(e), 1))
+		}
+	}
+	slices.Sort(names)
+	return names
 }

@@ -12,9 +12,11 @@ import (
 	"strings"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/checkpoint/parts"
 	"github.com/gomoe/gomoe/checkpoint/safetensors"
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/whole"
 	"github.com/gomoe/gomoe/nn"
 )
 
@@ -24,7 +26,8 @@ type Adapter struct {
 	LoRA nn.LoRA
 	Base string // what the folder calls the model
 
-	file  *safetensors.File
+	path  string // of the tensors
+	close func() error
 	found map[string]tensor.Tensor // by the names of parameters, with the numbers of experts, or a star if all are in one
 	mlx   bool
 }
@@ -41,25 +44,23 @@ func Open(folder string) (*Adapter, error) {
 
 // Close ends the use of the files.
 func (a *Adapter) Close() error {
-	if a.file == nil {
+	if a.close == nil {
 		return nil
 	}
-	return a.file.Close()
+	return a.close()
 }
 
 func (a *Adapter) open(folder string) (err error) {
 	if a.mlx, err = a.readConfig(folder); err != nil {
 		return err
 	}
-	path := filepath.Join(folder, FileName)
-	if a.mlx {
-		path = filepath.Join(folder, MLXName)
-	}
-	if a.file, err = safetensors.Open(path); err != nil {
+	tensors, err := a.tensors(folder)
+	if err != nil {
 		return err
 	}
+	path := a.path
 	number := regexp.MustCompile(`\.experts\.\d+\.`)
-	for _, t := range a.file.Tensors {
+	for _, t := range tensors {
 		name, ok := plainName(t.Name, a.mlx)
 		if !ok || t.Type.DType != graph.F32 && t.Type.DType != graph.BF16 && t.Type.DType != graph.F16 {
 			return fmt.Errorf("%s: tensor %q of %s, want an adapter's %s or %s of floats", path, t.Name, t.Stored, nn.LoRAA, nn.LoRAB)
@@ -80,7 +81,33 @@ func (a *Adapter) open(folder string) (err error) {
 	return nil
 }
 
+// tensors opens what a folder has: the file of an adapter, or a checkpoint of a run that trains one.
+func (a *Adapter) tensors(folder string) ([]tensor.Tensor, error) {
+	name := FileName
+	if a.mlx {
+		name = MLXName
+	}
+	a.path = filepath.Join(folder, name)
+	if _, err := os.Lstat(a.path); errors.Is(err, fs.ErrNotExist) {
+		if set, wrong := parts.Open(folder); wrong == nil {
+			a.path, a.close = folder, set.Close
+			return set.Tensors()
+		} else if !errors.Is(wrong, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%s: %w", folder, wrong)
+		}
+	}
+	f, err := safetensors.Open(a.path)
+	if err != nil {
+		return nil, err
+	}
+	a.close = f.Close
+	return f.Tensors, nil
+}
+
 const peftPrefix = "base_model.model."
+
+// TensorName returns the name in files of a parameter of an adapter.
+func TensorName(param string) string { return peftPrefix + param }
 
 // plainName returns the name of a parameter, with the number of an expert or a star for all, of a tensor.
 func plainName(name string, mlx bool) (string, bool) {
@@ -110,14 +137,14 @@ func (a *Adapter) Arrays(adapters []nn.Adapter) (map[string]array.Array, error) 
 		for _, part := range []string{nn.LoRAA, nn.LoRAB} {
 			x, n, err := a.array(m, part)
 			if err != nil {
-				return nil, fmt.Errorf("peft: %s: %w", a.file.Path(), err)
+				return nil, fmt.Errorf("peft: %s: %w", a.path, err)
 			}
 			all[m.Name+"."+part] = x
 			used += n
 		}
 	}
 	if used < len(a.found) {
-		return nil, fmt.Errorf("peft: %s: %d of %d tensors belong to no matrix of the model", a.file.Path(), len(a.found)-used, len(a.found))
+		return nil, fmt.Errorf("peft: %s: %d of %d tensors belong to no matrix of the model", a.path, len(a.found)-used, len(a.found))
 	}
 	return all, nil
 }
@@ -153,13 +180,7 @@ func (a *Adapter) array(m nn.Adapter, part string) (array.Array, int, error) {
 		if err != nil {
 			return x, 0, err
 		}
-		y, rows, columns := array.New(graph.T(graph.F32, shape...)), shape[0], shape[1]
-		for i := range rows {
-			for j := range columns {
-				array.Data[float32](y)[i*columns+j] = array.Data[float32](x)[j*rows+i]
-			}
-		}
-		return y, 1, nil
+		return x.Transposed(), 1, nil
 	}
 	stack := append([]int{m.Experts}, shape...)
 	if a.mlx {
@@ -194,7 +215,6 @@ func write(folder string, a Adapter, adapters []nn.Adapter, arrays map[string]ar
 		return err
 	}
 	var sources []tensor.Source
-	var modules []string
 	for _, m := range adapters {
 		for _, part := range []string{nn.LoRAA, nn.LoRAB} {
 			name, shape := m.Name+"."+part, shapeOf(m, part, a.LoRA.Rank)
@@ -207,20 +227,18 @@ func write(folder string, a Adapter, adapters []nn.Adapter, arrays map[string]ar
 				return fmt.Errorf("%s is %s, want %s", name, x.Type, want)
 			}
 			if m.Experts == 0 {
-				sources = append(sources, tensor.Of(peftPrefix+name, x))
+				sources = append(sources, tensor.Of(TensorName(name), x))
 				continue
 			}
 			for e := range m.Experts {
 				one := x.Rows(e, e+1).Reshape(shape...)
-				sources = append(sources, tensor.Of(peftPrefix+strings.Replace(name, "*", strconv.Itoa(e), 1), one))
+				sources = append(sources, tensor.Of(strings.Replace(TensorName(name), "*", strconv.Itoa(e), 1), one))
 			}
 		}
-		for e := range max(m.Experts, 1) {
-			modules = append(modules, strings.Replace(m.Name, "*", strconv.Itoa(e), 1))
-		}
 	}
-	if !slices.ContainsFunc(a.LoRA.Targets, func(t string) bool { return strings.ContainsAny(t, `*?[\`) }) {
-		modules = a.LoRA.Targets // which PEFT understands as the ends of names, too
+	files, err := Describe(a, adapters)
+	if err != nil {
+		return err
 	}
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
@@ -231,5 +249,5 @@ func write(folder string, a Adapter, adapters []nn.Adapter, arrays map[string]ar
 	if err := safetensors.Write(filepath.Join(folder, FileName), map[string]string{"format": "pt"}, sources); err != nil {
 		return err
 	}
-	return writeConfig(folder, a, modules)
+	return whole.WriteAll(folder, files)
 }

@@ -30,8 +30,8 @@ func byName(name string) (dtype, bool) {
 	return dtype{}, false
 }
 
-// byType returns the name that the format has for an element type of gomoe.
-func byType(d graph.DType) (string, bool) {
+// TypeName returns the name that the format has for an element type of gomoe, false if it has none.
+func TypeName(d graph.DType) (string, bool) {
 	for _, t := range dtypes() {
 		if t.d == d && d != graph.NoDType {
 			return t.name, true

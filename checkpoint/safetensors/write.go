@@ -74,7 +74,7 @@ func encode(metadata map[string]string, tensors []tensor.Source) ([]byte, error)
 		if err := t.Type.Check(); err != nil {
 			return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
 		}
-		d, ok := byType(t.Type.DType)
+		d, ok := TypeName(t.Type.DType)
 		if !ok {
 			return nil, fmt.Errorf("tensor %q: the format has no element type %s; convert it, or write a GGUF file", t.Name, t.Type.DType)
 		}

@@ -2,6 +2,7 @@ package tensor
 
 import (
 	"fmt"
+	"io"
 	"unsafe"
 
 	"github.com/gomoe/gomoe/array"
@@ -17,10 +18,13 @@ type Tensor struct {
 	File   string     // the path of the file
 	Offset int64      // of the first byte in the file
 	Mem    []byte     // the bytes in the file; they must not be used after the file is closed
+	// Check compares Mem[lo:hi] with checksums, and is safe for concurrent use; nil if the file has none. Array and ReadAt call it,
+	// and whoever uses Mem itself does.
+	Check func(lo, hi int) error
 }
 
 // Array returns the tensor as an array that shares the bytes of the file. What is written
-// to it does not reach the file. It is an error if gomoe has no such element type.
+// to it does not reach the file. It is an error if gomoe has no such element type, or if the bytes are damaged.
 func (t Tensor) Array() (array.Array, error) {
 	if t.Type.DType == graph.NoDType {
 		return array.Array{}, fmt.Errorf("%s: tensor %q: element type %s, which gomoe does not calculate with; convert the file", t.File, t.Name, t.Stored)
@@ -28,7 +32,33 @@ func (t Tensor) Array() (array.Array, error) {
 	if err := t.Type.Check(); err != nil {
 		return array.Array{}, fmt.Errorf("%s: tensor %q: %w", t.File, t.Name, err)
 	}
+	if err := t.Sound(0, len(t.Mem)); err != nil {
+		return array.Array{}, err
+	}
 	return array.Over(t.Type, t.Mem), nil
+}
+
+// Sound returns an error if checksums say that Mem[lo:hi] is damaged.
+func (t Tensor) Sound(lo, hi int) error {
+	if t.Check == nil {
+		return nil
+	}
+	return t.Check(lo, hi)
+}
+
+// ReadAt copies bytes from Mem[off:] on. It implements io.ReaderAt; it is an error, too, if they are damaged.
+func (t Tensor) ReadAt(p []byte, off int64) (int, error) {
+	if off < 0 || off > int64(len(t.Mem)) {
+		return 0, fmt.Errorf("%s: tensor %q: byte %d of %d", t.File, t.Name, off, len(t.Mem))
+	}
+	n := copy(p, t.Mem[off:])
+	if err := t.Sound(int(off), int(off)+n); err != nil {
+		return 0, err
+	}
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
 }
 
 // Together returns the bytes of tensors that lie in a file one behind the other, in this order, and nil of others. Like Mem it

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gomoe/gomoe/checkpoint"
 	"github.com/gomoe/gomoe/internal/launch"
 	"github.com/gomoe/gomoe/jaccl/job/hostfile"
 	"github.com/gomoe/gomoe/train/snapshot"
@@ -45,6 +46,25 @@ func sameRun(t *testing.T, what, got, want string) {
 	}
 }
 
+// opensAs compares a checkpoint, opened as a model, with a model: all tensors, and no others.
+func opensAs(t *testing.T, saved, model string) {
+	t.Helper()
+	c, err := checkpoint.Open(saved)
+	require.NoError(t, err)
+	defer c.Close()
+	want, err := checkpoint.Open(model)
+	require.NoError(t, err)
+	defer want.Close()
+	require.Equal(t, want.Config.Keys(), c.Config.Keys())
+	require.Len(t, c.Tensors, len(want.Tensors))
+	for _, w := range want.Tensors {
+		x, err := c.Tensor(w.Name)
+		require.NoError(t, err)
+		require.Equal(t, w.Type, x.Type)
+		require.Equal(t, w.Mem, x.Mem, w.Name)
+	}
+}
+
 func savedSteps(t *testing.T, out string) []int {
 	t.Helper()
 	steps, err := snapshot.Folder{Path: filepath.Join(out, "checkpoints")}.Steps()
@@ -59,6 +79,7 @@ func TestResume(t *testing.T) {
 	_, err := execute(t, args...)
 	require.NoError(t, err)
 	require.Equal(t, []int{8, 9}, savedSteps(t, whole))
+	opensAs(t, filepath.Join(whole, "checkpoints", "step-00000009"), whole)
 	paused := filepath.Join(t.TempDir(), "paused")
 	args = append(args, "-out", paused)
 

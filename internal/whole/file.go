@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -37,6 +39,17 @@ func Write(path string, write func(io.Writer) error) error {
 		return err
 	}
 	return f.Close()
+}
+
+// WriteAll writes files to a folder, by their names, in the order of these.
+func WriteAll(folder string, files map[string][]byte) error {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		err := Write(filepath.Join(folder, name), func(w io.Writer) error { _, err := w.Write(files[name]); return err })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Create begins a file. It fails at once if the file cannot be written. The caller must

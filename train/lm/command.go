@@ -26,6 +26,7 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/tokenizer"
 	"github.com/gomoe/gomoe/train"
+	"github.com/gomoe/gomoe/train/snapshot"
 	"github.com/gomoe/gomoe/world"
 )
 
@@ -188,6 +189,9 @@ func (c Command) train(ctx, stop context.Context, o *Options, corpus *Bytes, std
 		},
 		Done: func(ctx context.Context, d *Done) error { return c.finish(ctx, stop, o, d, p.Params, stdout) },
 	}
+	if t.Loop.Saves.As, err = c.saved(o, p.Params); err != nil {
+		return err
+	}
 	// Report the error at once: whoever ends this process because another rank has failed may not wait for the figure.
 	failed := false
 	t.Loop.Failed = func(err error) {
@@ -289,6 +293,15 @@ func (c Command) Save(o *Options, params []nn.Param, weights map[string]array.Ar
 		return nil, err
 	}
 	return WriteModel(o.Out, tensors, c.Model.Config(o), map[string][]byte{tokenizer.FileName: tok})
+}
+
+// saved returns the model that checkpoints open as.
+func (c Command) saved(o *Options, params []nn.Param) (*snapshot.Model, error) {
+	tok, err := tokenizer.Bytes()
+	if err != nil {
+		return nil, err
+	}
+	return SavedModel(params, c.Model.Name, c.Model.Config(o), map[string][]byte{tokenizer.FileName: tok})
 }
 
 // modelFiles returns the names of the model's files.

@@ -11,29 +11,26 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/checkpoint/parts"
 	"github.com/gomoe/gomoe/checkpoint/safetensors"
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/whole"
+	"github.com/gomoe/gomoe/nn"
+	"github.com/gomoe/gomoe/train/snapshot"
 )
 
 // Tensors returns the tensors of a parameter as files have it under a name. With a star in the name, which stands for the
 // number of an expert, there is one for each index of dimension 0. With transposed they are [out,in], as torch has the weights
-// of linear layers, of w [..,in,out] f32; each is made when it is written.
+// of linear layers, of w [..,in,out]; each is made when it is written.
 func Tensors(name string, w array.Array, transposed bool) []tensor.Source {
 	of := func(name string, w array.Array) tensor.Source {
 		if !transposed {
 			return tensor.Of(name, w)
 		}
-		rows, cols := w.Type.Shape[0], w.Type.Shape[1]
-		return tensor.Source{Name: name, Type: graph.T(graph.F32, cols, rows), Write: func(to io.Writer) error {
-			x, y := array.Data[float32](w), array.New(graph.T(graph.F32, cols, rows))
-			for i, to := 0, array.Data[float32](y); i < rows; i++ {
-				for j := range cols {
-					to[j*rows+i] = x[i*cols+j]
-				}
-			}
-			_, err := to.Write(y.Bytes())
+		shape := w.Type.Shape
+		return tensor.Source{Name: name, Type: graph.T(w.Type.DType, shape[1], shape[0]), Write: func(to io.Writer) error {
+			_, err := to.Write(w.Transposed().Bytes())
 			return err
 		}}
 	}
@@ -53,19 +50,36 @@ func WriteModel(folder string, tensors []tensor.Source, config map[string]any, o
 	if err := safetensors.Write(filepath.Join(folder, safetensors.FileName), map[string]string{"format": "pt"}, tensors); err != nil {
 		return nil, err
 	}
+	files, err := beside(config, others)
+	if err != nil {
+		return nil, err
+	}
+	return append([]string{safetensors.FileName}, slices.Sorted(maps.Keys(files))...), whole.WriteAll(folder, files)
+}
+
+// beside returns what a model's folder has beside the tensors, by name.
+func beside(config map[string]any, others map[string][]byte) (map[string][]byte, error) {
 	text, err := json.MarshalIndent(config, "", "  ")
 	if err != nil {
 		return nil, err
 	}
-	files := maps.Clone(others)
+	files := map[string][]byte{}
+	maps.Copy(files, others)
 	files[checkpoint.ConfigName] = append(text, '\n')
-	names := []string{safetensors.FileName}
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		err := whole.Write(filepath.Join(folder, name), func(w io.Writer) error { _, err := w.Write(files[name]); return err })
-		if err != nil {
-			return nil, err
-		}
-		names = append(names, name)
+	return files, nil
+}
+
+// SavedModel returns what Loop.Saves.As wants, so that the checkpoints of a run open as its model. name says what a parameter is
+// called in files, as Tensors understands it; config and others are those of WriteModel.
+func SavedModel(params []nn.Param, name func(param string) (name string, transposed bool), config map[string]any, others map[string][]byte) (*snapshot.Model, error) {
+	files, err := beside(config, others)
+	if err != nil {
+		return nil, err
 	}
-	return names, nil
+	m := &snapshot.Model{Files: files}
+	for _, p := range params {
+		in, transposed := name(p.Name)
+		m.Tensors = append(m.Tensors, parts.Tensor{Array: p.Name, Name: in, Transposed: transposed})
+	}
+	return m, nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/checkpoint/parts"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
@@ -248,7 +249,7 @@ func TestApartCut(t *testing.T) {
 			none(t, apart(t, paths, func(_ int, f Folder) error { return save(f, step, "ep=2", split) }))
 		}
 		for i, path := range paths {
-			for file, stays := range map[string]bool{manifestName: c.complete[i], readyName: c.ready[i]} {
+			for file, stays := range map[string]bool{parts.ManifestName: c.complete[i], readyName: c.ready[i]} {
 				if !stays {
 					require.NoError(t, os.Remove(filepath.Join(Folder{Path: path}.folder(2), file)))
 				}

@@ -11,10 +11,15 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gomoe/gomoe/checkpoint/parts"
 	"github.com/gomoe/gomoe/internal/whole"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/world"
 )
+
+// readyName is the name under which the manifest is written first where processes do not see the same folder: when all folders have
+// that, the snapshot is there, and completed in one after the other.
+const readyName = "ready.json"
 
 // Folder is where a run keeps its snapshots. Processes that see the same folder share it. Where they do not, as on machines
 // without a file system in common, each keeps there what its ranks hold, and a snapshot counts when all have written.
@@ -38,6 +43,7 @@ type State struct {
 	// Facts are settings and positions by name. The snapshot keeps them as they are.
 	Facts  map[string]string
 	Arrays map[string]*runtime.Array // those that several ranks hold are written once
+	Model  *Model                    // unless it is nil, the snapshot opens as this model, too
 	// Sync, unless it is nil, is called in every process before the snapshot is complete. It returns
 	// when other files of the run, which a snapshot goes with, are on the disk. A Writer calls it
 	// beside the steps.
@@ -179,7 +185,7 @@ func ready(dir string) bool {
 
 // complete reports whether a snapshot has its manifest.
 func complete(dir string) bool {
-	_, err := os.Lstat(filepath.Join(dir, manifestName))
+	_, err := os.Lstat(filepath.Join(dir, parts.ManifestName))
 	return err == nil
 }
 
@@ -206,7 +212,7 @@ func (f Folder) Best() (step int, loss float64, err error) {
 func (f Folder) best(steps []int) (step int, loss float64) {
 	step = -1
 	for _, s := range steps {
-		m, err := readManifest(f.folder(s), manifestName)
+		m, err := parts.ReadManifest(f.folder(s), parts.ManifestName)
 		if err == nil && m.Loss != 0 && (step < 0 || m.Loss < loss) { // who opens one that is damaged is told so
 			step, loss = s, m.Loss
 		}
@@ -241,8 +247,17 @@ func (f Folder) prune() error {
 
 // remove removes a snapshot, its manifest first, so that no part of one looks complete.
 func remove(dir string) error {
-	if err := os.Remove(filepath.Join(dir, manifestName)); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := os.Remove(filepath.Join(dir, parts.ManifestName)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	return os.RemoveAll(dir)
+}
+
+// conclude completes a snapshot whose manifest has the name readyName.
+func conclude(dir string) error {
+	m, err := parts.ReadManifest(dir, readyName)
+	if err != nil {
+		return err
+	}
+	return m.Write(dir, parts.ManifestName)
 }

@@ -6,8 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
+
+	"github.com/gomoe/gomoe/checkpoint/parts"
 )
 
 // found is what a process has in its folder.
@@ -17,7 +18,7 @@ type found struct {
 	Sum    string            // of that one's manifest
 	Ready  map[string]string // steps of snapshots that were not completed here, with the sums of their manifests
 
-	files []file // of the newest snapshot
+	files []parts.File // of the newest snapshot
 }
 
 // Latest opens the newest snapshot, or returns nil if there is none. In a job of several processes
@@ -69,14 +70,14 @@ func (f Folder) find() (*found, error) {
 	if len(done) > 0 {
 		mine.Newest = done[len(done)-1]
 		dir := f.folder(mine.Newest)
-		m, err := readManifest(dir, manifestName)
+		m, err := parts.ReadManifest(dir, parts.ManifestName)
 		if err != nil {
 			return nil, damaged(dir, err)
 		}
 		mine.Sum, mine.files = m.Sum, m.Files
 	}
 	for _, step := range broken {
-		if m, err := readManifest(f.folder(step), readyName); err == nil {
+		if m, err := parts.ReadManifest(f.folder(step), readyName); err == nil {
 			mine.Ready[fmt.Sprint(step)] = m.Sum
 		}
 	}
@@ -124,7 +125,7 @@ func (f Folder) agree(ctx context.Context, mine *found) (int, error) {
 	// Who has the newest says where its parts lie.
 	var where []byte
 	if mine.Newest == newest && mine.Sum == sum {
-		where = []byte(places(mine.files))
+		where = []byte(parts.Places(mine.files))
 	}
 	texts, err = f.World.Gather(ctx, where)
 	if err != nil {
@@ -136,21 +137,4 @@ func (f Folder) agree(ctx context.Context, mine *found) (int, error) {
 	}
 	return 0, fmt.Errorf("snapshot: step %d is not in %s of %s, and its parts lie elsewhere: %s; start the ranks on the hosts that have their parts, or copy the folder %s there",
 		newest, f.Path, strings.Join(who, " and of "), texts[first], filepath.Base(f.folder(newest)))
-}
-
-// places says on which hosts files lie.
-func places(files []file) string {
-	var list []string
-	for _, f := range files {
-		if f.Host == "" {
-			f.Host = "the other hosts, which share a folder"
-		}
-		list = append(list, fmt.Sprintf("%s on %s", f.Name, f.Host))
-	}
-	slices.Sort(list)
-	const most = 8
-	if n := len(list); n > most {
-		list = append(list[:most], fmt.Sprintf("and %d more", n-most))
-	}
-	return strings.Join(list, ", ")
 }

@@ -1,20 +1,11 @@
 package snapshot
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
-	"os"
-	"path/filepath"
-	"slices"
-	"strconv"
 
 	"github.com/gomoe/gomoe/array"
-	"github.com/gomoe/gomoe/checkpoint/safetensors"
-	"github.com/gomoe/gomoe/checkpoint/tensor"
+	"github.com/gomoe/gomoe/checkpoint/parts"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/near"
 	"github.com/gomoe/gomoe/runtime"
 )
 
@@ -24,206 +15,46 @@ type Snapshot struct {
 	Step  int
 	Facts map[string]string
 
-	sum    string
-	files  []*safetensors.File
-	away   []file // those that lie on other hosts
-	arrays map[string]*stored
-}
-
-// stored is an array of a snapshot.
-type stored struct {
-	t     graph.Type
-	parts []*piece
+	files *parts.Set
 }
 
 // Open opens the snapshot in a folder. It checks that every array is there, and reads no element. Where processes have
 // written parts to several folders, the files of some may be there only; what lies in others is an error when it is read.
 // The caller must call Close.
 func Open(dir string) (*Snapshot, error) {
-	m, err := readManifest(dir, manifestName)
-	if err == nil {
-		var s *Snapshot
-		if s, err = open(dir, m); err == nil {
-			return s, nil
-		}
+	files, err := parts.Open(dir)
+	if err != nil {
+		return nil, damaged(dir, err)
 	}
-	return nil, damaged(dir, err)
+	return &Snapshot{dir, files.Step, files.Facts, files}, nil
 }
 
 func damaged(dir string, err error) error {
 	return fmt.Errorf("snapshot: %s: %w; to go on from an earlier snapshot, remove this folder", dir, err)
 }
 
-// open opens the files that a manifest lists. Where the manifest lacks a file's checksum, open
-// writes it there.
-func open(dir string, m *manifest) (*Snapshot, error) {
-	s := &Snapshot{Path: dir, Step: m.Step, Facts: m.Facts, sum: m.Sum, arrays: map[string]*stored{}}
-	for i := range m.Files {
-		if err := s.add(dir, m.Step, &m.Files[i]); err != nil {
-			return nil, errors.Join(err, s.Close())
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.arrays)) {
-		if len(s.away) > 0 {
-			break // read finds out what is missing
-		}
-		if err := s.arrays[name].covered(); err != nil {
-			return nil, errors.Join(fmt.Errorf("%s: %w", name, err), s.Close())
-		}
-	}
-	return s, nil
-}
-
-// add adds the arrays' parts in a file.
-func (s *Snapshot) add(dir string, step int, f *file) error {
-	if f.Name != filepath.Base(f.Name) || !filepath.IsLocal(f.Name) {
-		return fmt.Errorf("file %q: want a name without folders", f.Name)
-	}
-	in, err := safetensors.Open(filepath.Join(dir, f.Name))
-	if errors.Is(err, os.ErrNotExist) && f.Host != "" {
-		s.away = append(s.away, *f)
-		return nil
-	}
-	if errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("%w; all processes must see the same folder, such as one that machines share", err)
-	}
-	if err != nil {
-		return err
-	}
-	s.files = append(s.files, in)
-	if got := in.Metadata[formatField]; got != format {
-		return fmt.Errorf("%s: format %q, want %q", f.Name, got, format)
-	}
-	if got := in.Metadata[stepField]; got != strconv.Itoa(step) {
-		return fmt.Errorf("%s: is of step %s, want %d", f.Name, got, step)
-	}
-	text := []byte(in.Metadata[partsField])
-	switch sum := hash(text); {
-	case f.Parts == "":
-		f.Parts = sum
-	case f.Parts != sum:
-		return fmt.Errorf("%s is damaged, or of another snapshot: the checksum of its parts is %.16s, want %.16s", f.Name, sum, f.Parts)
-	}
-	var parts []part
-	if err := json.Unmarshal(text, &parts); err != nil {
-		return fmt.Errorf("%s: parts: %w", f.Name, err)
-	}
-	if len(parts) != len(in.Tensors) {
-		return fmt.Errorf("%s: %d parts for %d tensors", f.Name, len(parts), len(in.Tensors))
-	}
-	byName := map[string]tensor.Tensor{}
-	for _, t := range in.Tensors {
-		byName[t.Name] = t
-	}
-	for _, p := range parts {
-		t, ok := byName[p.Tensor]
-		if !ok {
-			return fmt.Errorf("%s: there is no tensor %q", f.Name, p.Tensor)
-		}
-		whole := graph.Type{DType: t.Type.DType, Shape: p.Shape}
-		if s.arrays[p.Array] == nil {
-			s.arrays[p.Array] = &stored{t: whole}
-		}
-		a := s.arrays[p.Array]
-		if !a.t.Equal(whole) {
-			return fmt.Errorf("%s: %s is %s, and %s in another part", f.Name, p.Array, whole, a.t)
-		}
-		q, err := newPiece(p, t)
-		if err != nil {
-			return fmt.Errorf("%s: tensor %q: %w", f.Name, p.Tensor, err)
-		}
-		twice := func(p *piece) bool { return slices.Equal(p.start, q.start) && slices.Equal(p.Type.Shape, q.Type.Shape) }
-		if !slices.ContainsFunc(a.parts, twice) { // each host has what its ranks hold
-			a.parts = append(a.parts, q)
-		}
-	}
-	return nil
-}
-
-// covered returns an error unless the parts are all elements of the array, each once.
-func (a *stored) covered() error {
-	if err := a.t.Check(); err != nil {
-		return err
-	}
-	n := 0
-	for i, p := range a.parts {
-		n += p.Type.Len()
-		for _, q := range a.parts[:i] {
-			if _, _, both := overlap(p.start, p.Type.Shape, q.start, q.Type.Shape); both {
-				return fmt.Errorf("parts %s and %s overlap", p.Name, q.Name)
-			}
-		}
-	}
-	if n != a.t.Len() {
-		return fmt.Errorf("%d of the %d elements of %s are there", n, a.t.Len(), a.t)
-	}
-	return nil
-}
-
 // Close ends the use of the files.
-func (s *Snapshot) Close() error {
-	var errs []error
-	for _, f := range s.files {
-		errs = append(errs, f.Close())
-	}
-	s.files = nil
-	return errors.Join(errs...)
-}
+func (s *Snapshot) Close() error { return s.files.Close() }
 
 // Types returns the types of all arrays by name.
-func (s *Snapshot) Types() map[string]graph.Type {
-	types := map[string]graph.Type{}
-	for name, a := range s.arrays {
-		types[name] = a.t
-	}
-	return types
-}
+func (s *Snapshot) Types() map[string]graph.Type { return s.files.Types() }
 
 // Fill returns the function with which Session.PutParts reads an array: of a part, it reads what
 // lies in it, and nothing else, and checks its checksums. The function returns an error if the
 // snapshot has no such array, if the array is of another type than the input, or if bytes are damaged.
 func (s *Snapshot) Fill(name string) func(runtime.Part) error {
-	return func(p runtime.Part) error { return s.read(name, p.Whole, p.Array, p.Start) }
+	return func(p runtime.Part) error { return named(s.files.Read(name, p.Whole, p.Array, p.Start)) }
 }
 
 // Array returns a whole array. Errors are those of Fill.
 func (s *Snapshot) Array(name string) (array.Array, error) {
-	a, ok := s.arrays[name]
-	if !ok {
-		return array.Array{}, s.missing(name)
-	}
-	whole := array.New(a.t)
-	return whole, s.read(name, a.t, whole, make([]int, len(a.t.Shape)))
+	a, err := s.files.Array(name)
+	return a, named(err)
 }
 
-func (s *Snapshot) missing(name string) error {
-	if len(s.away) > 0 {
-		return fmt.Errorf("snapshot: %s: %s is not there, and parts lie elsewhere: %s; %s", s.Path, name, places(s.away), remedy)
+func named(err error) error {
+	if err != nil {
+		err = fmt.Errorf("snapshot: %w", err)
 	}
-	return fmt.Errorf("snapshot: %s: there is no array %q%s", s.Path, name, near.Names(name, slices.Values(slices.Sorted(maps.Keys(s.arrays)))))
+	return err
 }
-
-// read copies the box of an array that begins at start.
-func (s *Snapshot) read(name string, t graph.Type, to array.Array, start []int) error {
-	a, ok := s.arrays[name]
-	if !ok {
-		return s.missing(name)
-	}
-	if !a.t.Equal(t) {
-		return fmt.Errorf("snapshot: %s: %s is %s, want %s", s.Path, name, a.t, t)
-	}
-	got := 0
-	for _, p := range a.parts {
-		n, err := p.copyTo(to, start)
-		if err != nil {
-			return fmt.Errorf("snapshot: %s: %w", s.Path, err)
-		}
-		got += n
-	}
-	if want := to.Type.Len(); got != want {
-		return fmt.Errorf("snapshot: %s: %d of the %d elements of %s that this process needs are there, and parts lie elsewhere: %s; %s", s.Path, got, want, name, places(s.away), remedy)
-	}
-	return nil
-}
-
-const remedy = "start the ranks on the hosts that have their parts, in the same order and on the same mesh, or copy the files here"

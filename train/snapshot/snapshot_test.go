@@ -15,6 +15,7 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/checkpoint/parts"
 	"github.com/gomoe/gomoe/checkpoint/safetensors"
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/graph"
@@ -168,7 +169,8 @@ func TestReadsWhatIsNeeded(t *testing.T) {
 	require.NoError(t, err)
 	defer s.Close()
 	read := func(row int) error {
-		return s.read("long", types()["long"], array.New(graph.T(graph.F32, 1, 1000, 200)), []int{row, 0, 0})
+		whole := types()["long"]
+		return s.Fill("long")(runtime.Part{Whole: whole, Start: []int{row, 0, 0}, Array: array.New(graph.T(graph.F32, 1, 1000, 200))})
 	}
 	require.NoError(t, read(2))
 	err = read(0)
@@ -284,27 +286,30 @@ func TestSaveFails(t *testing.T) {
 // Files that are not those that were saved are errors, which say what is wrong.
 func TestDamaged(t *testing.T) {
 	job := openJob(t, "dp=2", map[string]string{"layers.0.w": "dp"})
-	rewrite := func(dir string, change func(m *manifest)) error {
-		m, err := readManifest(dir, manifestName)
+	rewrite := func(dir string, change func(m *parts.Manifest)) error {
+		m, err := parts.ReadManifest(dir, parts.ManifestName)
 		if err != nil {
 			return err
 		}
 		change(m)
-		if m.Sum, err = m.sum(); err != nil {
+		m.Sum = ""
+		text, err := json.Marshal(m)
+		if err != nil {
 			return err
 		}
-		text, err := json.Marshal(m)
-		return errors.Join(err, os.WriteFile(filepath.Join(dir, manifestName), text, 0o644))
+		m.Sum = parts.Hash(text)
+		text, err = json.Marshal(m)
+		return errors.Join(err, os.WriteFile(filepath.Join(dir, parts.ManifestName), text, 0o644))
 	}
-	// parts writes the file of parts anew, and the manifest so that it fits.
-	parts := func(dir string, change func(meta map[string]string, ps []part) []part) error {
+	// anew writes the file of parts anew, and the manifest so that it fits.
+	anew := func(dir string, change func(meta map[string]string, ps []parts.Part) []parts.Part) error {
 		path := filepath.Join(dir, fileName(0, 1))
 		f, err := safetensors.Open(path)
 		if err != nil {
 			return err
 		}
-		var ps []part
-		if err := json.Unmarshal([]byte(f.Metadata[partsField]), &ps); err != nil {
+		var ps []parts.Part
+		if err := json.Unmarshal([]byte(f.Metadata["parts"]), &ps); err != nil {
 			return err
 		}
 		meta := f.Metadata
@@ -312,76 +317,84 @@ func TestDamaged(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		meta[partsField] = string(text)
+		meta["parts"] = string(text)
 		var sources []tensor.Source
 		for _, x := range f.Tensors {
 			mem := slices.Clone(x.Mem)
 			sources = append(sources, tensor.Source{Name: x.Name, Type: x.Type, Write: func(w io.Writer) error { _, err := w.Write(mem); return err }})
 		}
 		err = errors.Join(f.Close(), safetensors.Write(path, meta, sources))
-		return errors.Join(err, rewrite(dir, func(m *manifest) { m.Files[0].Parts = hash(text) }))
+		return errors.Join(err, rewrite(dir, func(m *parts.Manifest) { m.Files[0].Parts = parts.Hash(text) }))
 	}
-	of := func(ps []part, name string) *part {
-		return &ps[slices.IndexFunc(ps, func(p part) bool { return p.Array == name })]
+	of := func(ps []parts.Part, name string) *parts.Part {
+		return &ps[slices.IndexFunc(ps, func(p parts.Part) bool { return p.Array == name })]
 	}
 	for _, c := range []struct {
 		name, want string
 		do         func(dir string) error
 	}{
-		{"manifest cut", "manifest.json: unexpected EOF", func(dir string) error { return os.Truncate(filepath.Join(dir, manifestName), 100) }},
-		{"manifest empty", "manifest.json: EOF", func(dir string) error { return os.Truncate(filepath.Join(dir, manifestName), 0) }},
+		{"manifest cut", "manifest.json: unexpected EOF", func(dir string) error { return os.Truncate(filepath.Join(dir, parts.ManifestName), 100) }},
+		{"manifest empty", "manifest.json: EOF", func(dir string) error { return os.Truncate(filepath.Join(dir, parts.ManifestName), 0) }},
 		{"manifest changed", "manifest.json is damaged: its checksum is ", func(dir string) error {
-			b, err := os.ReadFile(filepath.Join(dir, manifestName))
-			return errors.Join(err, os.WriteFile(filepath.Join(dir, manifestName), []byte(strings.Replace(string(b), `"step": 3`, `"step": 4`, 1)), 0o644))
+			b, err := os.ReadFile(filepath.Join(dir, parts.ManifestName))
+			return errors.Join(err, os.WriteFile(filepath.Join(dir, parts.ManifestName), []byte(strings.Replace(string(b), `"step": 3`, `"step": 4`, 1)), 0o644))
 		}},
-		{"manifest of later", `format "gomoe snapshot 9", want "gomoe snapshot 1"`, func(dir string) error { return rewrite(dir, func(m *manifest) { m.Format = "gomoe snapshot 9" }) }},
-		{"file elsewhere", `file "../x": want a name without folders`, func(dir string) error { return rewrite(dir, func(m *manifest) { m.Files[0].Name = "../x" }) }},
+		{"manifest of later", `format "gomoe snapshot 9", want "gomoe snapshot 1"`, func(dir string) error { return rewrite(dir, func(m *parts.Manifest) { m.Format = "gomoe snapshot 9" }) }},
+		{"file elsewhere", `file "../x": want a name without folders`, func(dir string) error { return rewrite(dir, func(m *parts.Manifest) { m.Files[0].Name = "../x" }) }},
 		{"no file", "all processes must see the same folder", func(dir string) error { return os.Remove(filepath.Join(dir, fileName(0, 1))) }},
 		{"file cut", "the file is cut short", func(dir string) error { return os.Truncate(filepath.Join(dir, fileName(0, 1)), 5000) }},
-		{"another step", "is of step 3, want 4", func(dir string) error { return rewrite(dir, func(m *manifest) { m.Step = 4 }) }},
-		{"another file", "is damaged, or of another snapshot", func(dir string) error { return rewrite(dir, func(m *manifest) { m.Files[0].Parts = hash(nil) }) }},
+		{"another step", "is of step 3, want 4", func(dir string) error { return rewrite(dir, func(m *parts.Manifest) { m.Step = 4 }) }},
+		{"another file", "is damaged, or of another snapshot", func(dir string) error {
+			return rewrite(dir, func(m *parts.Manifest) { m.Files[0].Parts = parts.Hash(nil) })
+		}},
 		{"an array cut", "layers.0.w: 24 of the 54 elements of f32[9,6] are there", func(dir string) error {
-			return parts(dir, func(_ map[string]string, ps []part) []part {
-				at := slices.IndexFunc(ps, func(p part) bool { return p.Array == "layers.0.w" })
+			return anew(dir, func(_ map[string]string, ps []parts.Part) []parts.Part {
+				at := slices.IndexFunc(ps, func(p parts.Part) bool { return p.Array == "layers.0.w" })
 				ps[at].Array = "other"
 				return ps
 			})
 		}},
 		{"twice", "layers.0.w: parts layers.0.w[5:9,0:6] and layers.0.w[0:5,0:6] overlap", func(dir string) error {
-			return parts(dir, func(_ map[string]string, ps []part) []part {
+			return anew(dir, func(_ map[string]string, ps []parts.Part) []parts.Part {
 				of(ps, "layers.0.w").Start = []int{0, 0}
-				i := slices.IndexFunc(ps, func(p part) bool { return p.Start != nil && p.Tensor == "layers.0.w[5:9,0:6]" })
+				i := slices.IndexFunc(ps, func(p parts.Part) bool { return p.Start != nil && p.Tensor == "layers.0.w[5:9,0:6]" })
 				ps[i].Start = []int{4, 0}
 				return ps
 			})
 		}},
 		{"outside", "[5 6] at [5 0]: does not lie in [9 6]", func(dir string) error {
-			return parts(dir, func(_ map[string]string, ps []part) []part { of(ps, "layers.0.w").Start = []int{5, 0}; return ps })
+			return anew(dir, func(_ map[string]string, ps []parts.Part) []parts.Part {
+				of(ps, "layers.0.w").Start = []int{5, 0}
+				return ps
+			})
 		}},
 		{"negative", "[5 6] at [-1 0]: does not lie in [9 6]", func(dir string) error {
-			return parts(dir, func(_ map[string]string, ps []part) []part { of(ps, "layers.0.w").Start = []int{-1, 0}; return ps })
+			return anew(dir, func(_ map[string]string, ps []parts.Part) []parts.Part {
+				of(ps, "layers.0.w").Start = []int{-1, 0}
+				return ps
+			})
 		}},
 		{"dimensions", "want as many dimensions", func(dir string) error {
-			return parts(dir, func(_ map[string]string, ps []part) []part { of(ps, "layers.0.w").Start = nil; return ps })
+			return anew(dir, func(_ map[string]string, ps []parts.Part) []parts.Part { of(ps, "layers.0.w").Start = nil; return ps })
 		}},
 		{"two types", "layers.0.w is f32[10,6], and f32[9,6] in another part", func(dir string) error {
-			return parts(dir, func(_ map[string]string, ps []part) []part {
-				i := slices.IndexFunc(ps, func(p part) bool { return p.Tensor == "layers.0.w[5:9,0:6]" })
+			return anew(dir, func(_ map[string]string, ps []parts.Part) []parts.Part {
+				i := slices.IndexFunc(ps, func(p parts.Part) bool { return p.Tensor == "layers.0.w[5:9,0:6]" })
 				ps[i].Shape = []int{10, 6}
 				return ps
 			})
 		}},
 		{"checksums", "0 checksums, want 1", func(dir string) error {
-			return parts(dir, func(_ map[string]string, ps []part) []part { of(ps, "row").Sums = nil; return ps })
+			return anew(dir, func(_ map[string]string, ps []parts.Part) []parts.Part { of(ps, "row").Sums = nil; return ps })
 		}},
 		{"no tensor", `there is no tensor "line"`, func(dir string) error {
-			return parts(dir, func(_ map[string]string, ps []part) []part { of(ps, "row").Tensor = "line"; return ps })
+			return anew(dir, func(_ map[string]string, ps []parts.Part) []parts.Part { of(ps, "row").Tensor = "line"; return ps })
 		}},
 		{"a part fewer", "parts for", func(dir string) error {
-			return parts(dir, func(_ map[string]string, ps []part) []part { return ps[1:] })
+			return anew(dir, func(_ map[string]string, ps []parts.Part) []parts.Part { return ps[1:] })
 		}},
 		{"another format", `format "pt", want "gomoe snapshot 1"`, func(dir string) error {
-			return parts(dir, func(meta map[string]string, ps []part) []part { meta[formatField] = "pt"; return ps })
+			return anew(dir, func(meta map[string]string, ps []parts.Part) []parts.Part { meta["format"] = "pt"; return ps })
 		}},
 	} {
 		folder := Folder{Path: t.TempDir()}

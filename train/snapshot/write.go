@@ -1,15 +1,13 @@
 package snapshot
 
 import (
-	"encoding/json"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"maps"
 	"path/filepath"
 	"slices"
-	"strconv"
 
+	"github.com/gomoe/gomoe/checkpoint/parts"
 	"github.com/gomoe/gomoe/checkpoint/safetensors"
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/graph"
@@ -17,31 +15,11 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// part is a box of an array, which is a tensor of a file.
-type part struct {
-	Tensor string   `json:"tensor"` // its name in the file
-	Array  string   `json:"array"`  // the name of the array
-	Shape  []int    `json:"shape"`  // of the array
-	Start  []int    `json:"start"`  // where the box begins
-	Sums   []uint32 `json:"sums"`   // CRC-32C of every block of the tensor's bytes
-}
-
-const (
-	format      = "gomoe snapshot 1"
-	formatField = "format"
-	stepField   = "step"
-	partsField  = "parts"
-
-	// block is how many bytes a checksum is of. A process that needs a row reads the blocks
-	// that the row lies in.
-	block = 1 << 20
-)
-
 func fileName(n, of int) string { return fmt.Sprintf("part-%05d-of-%05d.safetensors", n+1, of) }
 
 // box is a part of an array that this process writes.
 type box struct {
-	part
+	parts.Part
 	of  graph.Type // of the part
 	mem []byte
 }
@@ -65,7 +43,7 @@ func (p process) boxes(s State) ([]box, error) {
 			if !Writes(a.Spec, a.Mesh(), h.Rank, p.sites) || h.Type.Len() == 0 && (a.Type.Len() > 0 || h.Rank > 0 && p.sites == nil) {
 				continue // an array without elements is one part, for its type
 			}
-			b := box{part{name, name, append([]int{}, a.Type.Shape...), append([]int{}, h.Start...), []uint32{}}, h.Type, h.Bytes()}
+			b := box{parts.Part{Tensor: name, Array: name, Shape: append([]int{}, a.Type.Shape...), Start: append([]int{}, h.Start...), Sums: []uint32{}}, h.Type, h.Bytes()}
 			if !h.Type.Equal(a.Type) {
 				b.Tensor = name + h.Box()
 			}
@@ -76,24 +54,24 @@ func (p process) boxes(s State) ([]box, error) {
 }
 
 // write writes the file of this process.
-func (p process) write(at *pace, dir string, s State, boxes []box) (file, error) {
-	f := file{Name: fileName(p.n, p.of)}
+func (p process) write(at *pace, dir string, s State, boxes []box) (parts.File, error) {
+	f := parts.File{Name: fileName(p.n, p.of)}
 	if p.sites != nil {
 		f.Host = p.host
 	}
 	if err := whole.Folder(dir); err != nil {
 		return f, err
 	}
-	parts, tensors := make([]part, len(boxes)), []tensor.Source{}
+	list, tensors := make([]parts.Part, len(boxes)), []tensor.Source{}
 	for i, b := range boxes {
-		for piece := range slices.Chunk(b.mem, block) {
-			if err := at.do(func() error { b.Sums = append(b.Sums, sum(piece)); return nil }); err != nil {
+		for piece := range slices.Chunk(b.mem, parts.Block) {
+			if err := at.do(func() error { b.Sums = append(b.Sums, parts.Sum(piece)); return nil }); err != nil {
 				return f, err
 			}
 		}
-		parts[i] = b.part
+		list[i] = b.Part
 		tensors = append(tensors, tensor.Source{Name: b.Tensor, Type: b.of, Write: func(w io.Writer) error {
-			for piece := range slices.Chunk(b.mem, block/4) {
+			for piece := range slices.Chunk(b.mem, parts.Block/4) {
 				if err := at.do(func() error { _, err := w.Write(piece); return err }); err != nil {
 					return err
 				}
@@ -101,12 +79,11 @@ func (p process) write(at *pace, dir string, s State, boxes []box) (file, error)
 			return nil
 		}})
 	}
-	text, err := json.Marshal(parts)
+	meta, sum, err := parts.Header(s.Step, list)
 	if err != nil {
 		return f, err
 	}
-	f.Parts = hash(text)
-	meta := map[string]string{formatField: format, stepField: strconv.Itoa(s.Step), partsField: string(text)}
+	f.Parts = sum
 	return f, safetensors.Write(filepath.Join(dir, f.Name), meta, tensors)
 }
 
@@ -121,6 +98,3 @@ func Writes(spec sharding.Spec, m sharding.Mesh, rank int, sites []int) bool {
 	}
 	return true
 }
-
-// sum returns the checksum of a block.
-func sum(mem []byte) uint32 { return crc32.Checksum(mem, crc32.MakeTable(crc32.Castagnoli)) }

@@ -9,6 +9,7 @@ import (
 	goruntime "runtime"
 	"sync"
 
+	"github.com/gomoe/gomoe/checkpoint/parts"
 	"github.com/gomoe/gomoe/graph"
 )
 
@@ -20,8 +21,8 @@ type Writer struct {
 
 	met     bool
 	sites   []int
-	mine    file   // what this process has written
-	files   []file // what all have written
+	mine    parts.File   // what this process has written
+	files   []parts.File // what all have written
 	step    int
 	first   bool
 	alone   bool    // no other process saves
@@ -96,7 +97,12 @@ func (w *Writer) begin(ctx context.Context, s State, copied bool) error {
 		}}
 	}
 	w.left = []phase{
-		only(func() error { return w.Folder.begin(dir) }),
+		only(func() error {
+			if err := w.Folder.begin(dir); err != nil {
+				return err
+			}
+			return s.Model.write(dir)
+		}),
 		{writes: true, do: func(context.Context) error {
 			if wrong == nil && s.Sync != nil {
 				wrong = s.Sync()
@@ -110,14 +116,14 @@ func (w *Writer) begin(ctx context.Context, s State, copied bool) error {
 	}
 	if p.sites == nil {
 		w.left = append(w.left, only(func() error {
-			if err := commit(dir, manifestName, w.files, s, types); err != nil {
+			if err := w.commit(dir, parts.ManifestName, s, types); err != nil {
 				return err
 			}
 			return w.Folder.prune()
 		}))
 	} else {
 		w.left = append(w.left,
-			only(func() error { return commit(dir, readyName, w.files, s, types) }),
+			only(func() error { return w.commit(dir, readyName, s, types) }),
 			only(func() error { return conclude(dir) }),
 			only(w.Folder.prune))
 	}
@@ -128,7 +134,7 @@ func (w *Writer) begin(ctx context.Context, s State, copied bool) error {
 				if err := errors.Join(context.Cause(ctx), x.do(ctx)); err != nil {
 					return err
 				}
-				w.files = []file{w.mine}
+				w.files = []parts.File{w.mine}
 			}
 			return nil
 		}}}
@@ -137,6 +143,12 @@ func (w *Writer) begin(ctx context.Context, s State, copied bool) error {
 	w.cancel, w.pace = cancel, newPace(within)
 	w.start(within)
 	return nil
+}
+
+// commit writes the manifest of a snapshot under a name.
+func (w *Writer) commit(dir, name string, s State, types map[string]graph.Type) error {
+	m := parts.Manifest{Step: s.Step, Facts: s.Facts, Loss: s.Loss, Model: s.Model.listed(), Files: w.files}
+	return m.Commit(dir, name, types)
 }
 
 // start does the next phase beside the caller.
@@ -251,7 +263,7 @@ func (w *Writer) tell(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.files = make([]file, len(all))
+	w.files = make([]parts.File, len(all))
 	for r, text := range all {
 		if err := json.Unmarshal(text, &w.files[r]); err != nil {
 			return fmt.Errorf("what rank %d has written: %w", r, err)

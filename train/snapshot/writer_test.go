@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/checkpoint/parts"
 	"github.com/gomoe/gomoe/runtime"
 )
 
@@ -50,7 +51,7 @@ func TestWriter(t *testing.T) {
 		steps, err := w.Folder.Steps()
 		require.NoError(t, err)
 		require.Equal(t, []int{1, 2, 3}, steps)
-		for _, name := range []string{manifestName, fileName(0, 1)} {
+		for _, name := range []string{parts.ManifestName, fileName(0, 1)} {
 			got, err := os.ReadFile(filepath.Join(w.Folder.folder(3), name))
 			require.NoError(t, err)
 			want, err := os.ReadFile(filepath.Join(at.folder(3), name))

@@ -1,4 +1,4 @@
-package snapshot
+package parts
 
 import (
 	"bytes"
@@ -15,55 +15,57 @@ import (
 	"github.com/gomoe/gomoe/internal/whole"
 )
 
-// manifestName is the name of the file that completes a snapshot. Where processes do not see the same folder, the manifest
-// is written under readyName first: when all folders have that, the snapshot is there, and completed in one after the other.
-const (
-	manifestName = "manifest.json"
-	readyName    = "ready.json"
-)
+// ManifestName is the name of the file that completes a checkpoint.
+const ManifestName = "manifest.json"
 
 // maxManifest is far more than a manifest of thousands of processes has.
 const maxManifest = 64 << 20
 
-// manifest is what manifest.json has.
-type manifest struct {
+// Manifest is what manifest.json has.
+type Manifest struct {
 	Format string            `json:"format"`
 	Step   int               `json:"step"`
 	Facts  map[string]string `json:"facts"`
 	Loss   float64           `json:"loss,omitempty"`
-	Files  []file            `json:"files"`
+	Model  *Model            `json:"model,omitempty"`
+	Files  []File            `json:"files"`
 	Sum    string            `json:"sum"` // SHA-256 of the manifest with an empty Sum
 }
 
-// file is one of the snapshot's files.
-type file struct {
+// File is one of the checkpoint's files of parts.
+type File struct {
 	Name  string `json:"name"`
 	Parts string `json:"parts"`          // SHA-256 of what the file says about its parts
 	Host  string `json:"host,omitempty"` // where it lies, if processes do not see the same folder
 }
 
-// commit writes the manifest of a snapshot under a name, if its files are there and hold arrays of these types by name.
-func commit(dir, name string, files []file, s State, types map[string]graph.Type) error {
-	m := manifest{Format: format, Step: s.Step, Facts: s.Facts, Loss: s.Loss, Files: files}
-	snap, err := open(dir, &m)
+// Commit writes the manifest m of a checkpoint under a name, if its files are there and hold arrays of these types by name, and
+// those of its model. It sets the manifest's Format and checksums.
+func (m *Manifest) Commit(dir, name string, types map[string]graph.Type) error {
+	m.Format = format
+	s, err := open(dir, m)
 	if err != nil {
 		return err
 	}
 	for name, t := range types {
-		if x, ok := snap.arrays[name]; !ok || !x.t.Equal(t) {
+		if x, ok := s.arrays[name]; !ok || !x.t.Equal(t) {
 			err = errors.Join(err, fmt.Errorf("%s: the files do not hold %s", name, t))
 		}
 	}
-	if err = errors.Join(err, snap.Close()); err != nil {
+	if m.Model != nil {
+		err = errors.Join(err, m.Model.check(types))
+	}
+	if err = errors.Join(err, s.Close()); err != nil {
 		return err
 	}
 	if m.Sum, err = m.sum(); err != nil {
 		return err
 	}
-	return m.write(dir, name)
+	return m.Write(dir, name)
 }
 
-func (m manifest) write(dir, name string) error {
+// Write writes the manifest under a name.
+func (m Manifest) Write(dir, name string) error {
 	return whole.Write(filepath.Join(dir, name), func(w io.Writer) error {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
@@ -71,19 +73,20 @@ func (m manifest) write(dir, name string) error {
 	})
 }
 
-func (m manifest) sum() (string, error) {
+func (m Manifest) sum() (string, error) {
 	m.Sum = ""
 	text, err := json.Marshal(m)
-	return hash(text), err
+	return Hash(text), err
 }
 
-func hash(text []byte) string {
+// Hash returns the SHA-256 of a text.
+func Hash(text []byte) string {
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }
 
-// readManifest reads the manifest of a snapshot that has this name.
-func readManifest(dir, name string) (*manifest, error) {
+// ReadManifest reads the manifest of a checkpoint that has this name. It is an error if its checksum is wrong.
+func ReadManifest(dir, name string) (*Manifest, error) {
 	f, _, err := tensor.OpenRegular(filepath.Join(dir, name))
 	if err != nil {
 		return nil, err
@@ -96,7 +99,7 @@ func readManifest(dir, name string) (*manifest, error) {
 	if len(text) > maxManifest {
 		return nil, fmt.Errorf("%s has more than %d bytes", name, maxManifest)
 	}
-	m := &manifest{}
+	m := &Manifest{}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(m); err != nil {
@@ -113,13 +116,4 @@ func readManifest(dir, name string) (*manifest, error) {
 		return nil, fmt.Errorf("%s is damaged: its checksum is %.16s, want %.16s", name, m.Sum, want)
 	}
 	return m, nil
-}
-
-// conclude completes a snapshot whose manifest has the name readyName.
-func conclude(dir string) error {
-	m, err := readManifest(dir, readyName)
-	if err != nil {
-		return err
-	}
-	return m.write(dir, manifestName)
 }

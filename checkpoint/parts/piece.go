@@ -1,4 +1,4 @@
-package snapshot
+package parts
 
 import (
 	"fmt"
@@ -18,11 +18,11 @@ type piece struct {
 	sums  []uint32
 
 	mu    sync.Mutex
-	sound []bool // blocks whose checksum is right
+	right []bool // blocks whose checksum was compared
 }
 
 // newPiece checks that a part lies in its array.
-func newPiece(p part, t tensor.Tensor) (*piece, error) {
+func newPiece(p Part, t tensor.Tensor) (*piece, error) {
 	if len(p.Start) != len(p.Shape) || len(t.Type.Shape) != len(p.Shape) {
 		return nil, fmt.Errorf("%v at %v of %v: want as many dimensions", t.Type.Shape, p.Start, p.Shape)
 	}
@@ -31,10 +31,10 @@ func newPiece(p part, t tensor.Tensor) (*piece, error) {
 			return nil, fmt.Errorf("%v at %v: does not lie in %v", t.Type.Shape, p.Start, p.Shape)
 		}
 	}
-	if blocks := (len(t.Mem) + block - 1) / block; len(p.Sums) != blocks {
+	if blocks := (len(t.Mem) + Block - 1) / Block; len(p.Sums) != blocks {
 		return nil, fmt.Errorf("%d checksums, want %d", len(p.Sums), blocks)
 	}
-	return &piece{Tensor: t, start: p.Start, sums: p.Sums, sound: make([]bool, len(p.Sums))}, nil
+	return &piece{Tensor: t, start: p.Start, sums: p.Sums, right: make([]bool, len(p.Sums))}, nil
 }
 
 // copyTo copies what the piece has of the box that begins at start, and returns how many elements that are.
@@ -49,27 +49,27 @@ func (p *piece) copyTo(to array.Array, start []int) (elements int, err error) {
 	for d := range last {
 		last[d] += n[d] - 1
 	}
-	if err := p.check(offset(from, p.Type.Shape)*size, (offset(last, p.Type.Shape)+1)*size); err != nil {
+	if err := p.sound(offset(from, p.Type.Shape)*size, (offset(last, p.Type.Shape)+1)*size); err != nil {
 		return 0, err
 	}
 	array.CopyBox(to, into, array.Over(p.Type, p.Mem), from, n)
 	return graph.T(p.Type.DType, n...).Len(), nil
 }
 
-// check compares the checksums of the blocks with the bytes from lo to hi.
-func (p *piece) check(lo, hi int) error {
+// sound compares the checksums of the blocks with the bytes from lo to hi.
+func (p *piece) sound(lo, hi int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for b := lo / block; b*block < hi; b++ {
-		if p.sound[b] {
+	for b := lo / Block; b*Block < hi; b++ {
+		if p.right[b] {
 			continue
 		}
-		mem := p.Mem[b*block : min((b+1)*block, len(p.Mem))]
-		if got := sum(mem); got != p.sums[b] {
+		mem := p.Mem[b*Block : min((b+1)*Block, len(p.Mem))]
+		if got := Sum(mem); got != p.sums[b] {
 			return fmt.Errorf("%s is damaged: tensor %q: the checksum of %d bytes from byte %d of the file on is %08x, want %08x",
-				filepath.Base(p.File), p.Name, len(mem), p.Offset+int64(b*block), got, p.sums[b])
+				filepath.Base(p.File), p.Name, len(mem), p.Offset+int64(b*Block), got, p.sums[b])
 		}
-		p.sound[b] = true
+		p.right[b] = true
 	}
 	return nil
 }
@@ -103,4 +103,25 @@ func offset(at, shape []int) int {
 		n = n*shape[d] + x
 	}
 	return n
+}
+
+// inside returns the bytes of a box of the array if they lie in the piece one behind the other, and where they begin there.
+func (p *piece) inside(start, shape []int) (mem []byte, from int, ok bool) {
+	at, n, both := overlap(p.start, p.Type.Shape, start, shape)
+	if !both || !slices.Equal(n, shape) {
+		return nil, 0, false
+	}
+	first := 0 // dimension of which there is more than one index
+	for first < len(n) && n[first] == 1 {
+		first++
+	}
+	for d := first + 1; d < len(n); d++ {
+		if n[d] != p.Type.Shape[d] {
+			return nil, 0, false
+		}
+	}
+	size := p.Type.DType.Size()
+	from = offset(minus(at, p.start), p.Type.Shape) * size
+	to := from + graph.T(p.Type.DType, n...).Len()*size
+	return p.Mem[from:to:to], from, true
 }

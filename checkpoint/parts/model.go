@@ -1,0 +1,75 @@
+package parts
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gomoe/gomoe/graph"
+)
+
+// Model says how a checkpoint is a model.
+type Model struct {
+	Tensors []Tensor `json:"tensors"`
+	// Files are the checksums, Hash, of what lies beside the parts, by name: config.json, the tokenizer's files and the like.
+	Files map[string]string `json:"files"`
+}
+
+// Tensor says how an array is a tensor of a model's files.
+type Tensor struct {
+	Array string `json:"array"`
+	// Name is that in the model's files. With a star, which stands for the number of an expert, there is a tensor for each index
+	// of dimension 0.
+	Name string `json:"name"`
+	// Transposed says that the files have [out,in] of an array [in,out]. Dimension 0 of an array whose name has a star counts for
+	// neither.
+	Transposed bool `json:"transposed,omitempty"`
+	// Halves, unless it is 0, says that of so many rows each the files have first those with even numbers, then the others. The
+	// rows of heads lie so in folders of Hugging Face where they lie in turn in GGUF files.
+	Halves int `json:"halves,omitempty"`
+}
+
+// check returns an error if a tensor cannot be what the model says.
+func (m *Model) check(types map[string]graph.Type) error {
+	var errs []error
+	names := map[string]bool{}
+	for _, t := range m.Tensors {
+		of, ok := types[t.Array]
+		shape := of.Shape
+		if strings.Contains(t.Name, "*") && len(shape) > 0 {
+			shape = shape[1:]
+		}
+		switch {
+		case !ok:
+			errs = append(errs, fmt.Errorf("tensor %q is to be array %q, which there is not", t.Name, t.Array))
+		case names[t.Name]:
+			errs = append(errs, fmt.Errorf("two arrays are to be tensor %q", t.Name))
+		case strings.Contains(t.Name, "*") && len(of.Shape) == 0, t.Transposed && len(shape) != 2,
+			t.Halves != 0 && (t.Halves < 0 || t.Halves%2 != 0 || len(shape) == 0 || shape[0]%t.Halves != 0):
+			errs = append(errs, fmt.Errorf("array %q of %s cannot be %+v", t.Array, of, t))
+		}
+		names[t.Name] = true
+	}
+	return errors.Join(errs...)
+}
+
+// files returns an error if one of the files beside the parts is not there, or another one.
+func (m *Model) files(dir string) error {
+	for _, name := range slices.Sorted(maps.Keys(m.Files)) {
+		if name != filepath.Base(name) || !filepath.IsLocal(name) {
+			return fmt.Errorf("file %q: want a name without folders", name)
+		}
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			return err
+		}
+		if got := Hash(text); got != m.Files[name] {
+			return fmt.Errorf("%s is damaged, or was changed: its checksum is %.16s, want %.16s", name, got, m.Files[name])
+		}
+	}
+	return nil
+}

@@ -1,0 +1,72 @@
+package finetune
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/convert"
+)
+
+// A checkpoint of a run is a model with the losses that the run has ended with, whatever files it began with, and one of adapters is
+// an adapter.
+func TestCheckpointIsModel(t *testing.T) {
+	for _, name := range []string{"mixtral", "gpt_oss", "deepseek_v3", "llama"} {
+		for _, gguf := range []bool{false, true} {
+			model := folderOf(t, name)
+			if gguf {
+				if name == "llama" {
+					plainPositions(t, model)
+				}
+				file := filepath.Join(t.TempDir(), "model.gguf")
+				require.NoError(t, convert.Model(context.Background(), file, model, convert.Options{Layout: convert.GGUF}))
+				model = file
+			}
+			for _, all := range []bool{true, false} {
+				if all && gguf && name == "deepseek_v3" { // before the first step
+					c, m, tok := open(t, model)
+					o := options(t)
+					o.All, o.Tokenizer = true, tok
+					_, err := Run(context.Background(), context.Background(), m, c, o)
+					require.ErrorContains(t, err, "and folders of Hugging Face one for both")
+					continue
+				}
+				o, more := options(t), options(t)
+				o.All, o.Rate, o.Steps, o.Saves.Every = all, 0.01, 3, 3
+				r := run(t, model, o)
+				more.Data, more.HeldOut, more.Steps = o.Data, o.HeldOut, 1
+				saved := filepath.Join(o.Out, "checkpoints", "step-00000003")
+				of := model
+				if all {
+					of = saved
+				} else {
+					more.From = saved
+					_, err := checkpoint.Open(saved)
+					require.ErrorContains(t, err, "this is a checkpoint of an adapter; give the model that it was trained on, and -adapter "+saved)
+				}
+				require.NotEqual(t, r.Before, r.After)
+				require.InDelta(t, r.After, run(t, of, more).Before, 2e-6, "%s gguf=%v all=%v", name, gguf, all)
+			}
+		}
+	}
+}
+
+// plainPositions changes positions that GGUF files cannot say.
+func plainPositions(t *testing.T, folder string) {
+	t.Helper()
+	path := filepath.Join(folder, checkpoint.ConfigName)
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	var config map[string]any
+	require.NoError(t, json.Unmarshal(text, &config))
+	config["rope_parameters"] = map[string]any{"rope_type": "default", "rope_theta": 1000}
+	delete(config, "rope_scaling")
+	text, err = json.Marshal(config)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, text, 0o666))
+}
