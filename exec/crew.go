@@ -16,13 +16,15 @@ import (
 // the other ranks get their processors. Results do not depend on which thread does
 // which piece.
 //
-// A helper without work polls for some microseconds, then sleeps, and ends after a
-// second. Close ends all helpers at once. Several goroutines may call the methods
+// A helper without work polls for up to a third of a millisecond, then sleeps, and ends after
+// a second; it polls for less where other programs want its processor. Close ends all helpers
+// at once. Several goroutines may call the methods
 // at once. A nil Crew has no helpers.
 type Crew struct {
-	limit int32        // largest number of busy threads, 0 for one per processor
-	procs atomic.Int32 // number of processors when the last step began
-	busy  atomic.Int32 // ranks that compute, and helpers with work
+	limit   int32        // largest number of busy threads, 0 for one per processor
+	procs   atomic.Int32 // number of processors when the last step began
+	busy    atomic.Int32 // ranks that compute, and helpers with work
+	crowded atomic.Int32 // how many more times to poll for a short time only
 
 	mu      sync.Mutex
 	idle    []*helper // the helper that became idle last is used first, because it may still poll
@@ -33,10 +35,17 @@ type Crew struct {
 }
 
 const (
-	// looks is how often a helper polls for work, and a rank for its helpers' end,
-	// before it sleeps. Polling takes some 30 µs; waking up takes 5 to 50. It is a
-	// count and not a time, because clocks may stand still in tests.
-	looks, looksAtOnce = 150, 64
+	// looks, times looksAtOnce, is how often a helper polls for work, and a rank for its helpers'
+	// end, before it sleeps: for some 300 µs. Waking up takes 5 to 50 µs, and what a rank does alone
+	// between two kernels that are shared takes 10 to 200: of a token of OLMoE in q4_k, a rank
+	// worked alone for 0.65 ms of 7 while its helper woke up, when polling took 30 µs. Other
+	// goroutines run after every looksAtOnce looks. They are counts and not times, because clocks
+	// may stand still in tests.
+	looks, looksAtOnce = 60, 2048
+	// If more than absent has passed for looksAtOnce looks, another goroutine or program has used the
+	// processor. Polling then ends, and the next crowd times it has fewLooks.
+	absent          = 200 * time.Microsecond
+	fewLooks, crowd = 6, 64
 	// keepFor is how long a helper sleeps before its goroutine ends.
 	keepFor = time.Second
 )
@@ -225,16 +234,28 @@ func (c *Crew) look(ready func() bool) bool {
 	if c.busy.Load() >= c.procs.Load() {
 		return ready()
 	}
-	for i := range looks * looksAtOnce {
-		if ready() {
-			return true
-		}
-		if i%looksAtOnce == 0 {
-			if c.busy.Load() >= c.procs.Load() {
-				break
+	most := looks
+	if c.crowded.Load() > 0 {
+		c.crowded.Add(-1)
+		most = fewLooks
+	}
+	clock := time.Now()
+	for range most {
+		for range looksAtOnce {
+			if ready() {
+				return true
 			}
-			runtime.Gosched()
 		}
+		if c.busy.Load() >= c.procs.Load() {
+			break
+		}
+		runtime.Gosched()
+		now := time.Now()
+		if now.Sub(clock) > absent {
+			c.crowded.Store(crowd)
+			break
+		}
+		clock = now
 	}
 	return ready()
 }

@@ -146,6 +146,43 @@ func TestCrewEnds(t *testing.T) {
 	})
 }
 
+// Polling ends when the processor was in use by others, and is short for a while then.
+func TestCrewCrowded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := NewCrew(2)
+		c.procs.Store(2)
+		polls := func(away bool) (n int) {
+			c.look(func() bool {
+				if n++; n == 2 && away {
+					time.Sleep(2 * absent)
+				}
+				return false
+			})
+			return n
+		}
+		const all, short, once = looks*looksAtOnce + 1, fewLooks*looksAtOnce + 1, looksAtOnce + 1
+		if n := polls(false); n != all {
+			t.Errorf("%d looks, want %d", n, all)
+		}
+		if n := polls(true); n != once {
+			t.Errorf("%d looks when the processor was away, want %d", n, once)
+		}
+		for i := range crowd {
+			if n := polls(false); n != short {
+				t.Fatalf("%d looks, %d after the processor was away, want %d", n, i, short)
+			}
+		}
+		if n := polls(false); n != all {
+			t.Errorf("%d looks later on, want %d", n, all)
+		}
+		c.Enter()
+		c.Enter()
+		if n := polls(false); n != 1 {
+			t.Errorf("%d looks with all processors busy, want 1", n)
+		}
+	})
+}
+
 // A call allocates nothing but what its function needs.
 func TestCrewAllocs(t *testing.T) {
 	c := NewCrew(2)

@@ -208,8 +208,13 @@ func (g *Generator) compute(ctx context.Context, n int, sequences ...*sequence) 
 			prompt += n
 		}
 		if at+n == len(windows[i]) {
-			choosing.Go(func() { s.next(logits[i*g.model.Vocab:(i+1)*g.model.Vocab], g.o.Room) })
 			generated++
+			choose := func() { s.next(logits[i*g.model.Vocab:(i+1)*g.model.Vocab], g.o.Room) }
+			if len(sequences) == 1 { // a goroutine would take as long as the choice
+				choose()
+				continue
+			}
+			choosing.Go(choose)
 		}
 	}
 	choosing.Wait()

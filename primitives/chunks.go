@@ -6,16 +6,13 @@ import (
 	"github.com/gomoe/gomoe/exec"
 )
 
-// chunksPerThread is the least number of pieces of work per thread, so that others can
-// do the share of a thread that starts late or loses its processor for a while.
-const chunksPerThread = 8
-
-// chunked is a.Parallel for work that takes hardly longer than starting a goroutine:
-// each thread takes the next piece, of at least grain/4, when it is ready, so that no
-// thread waits for one that starts late. A thread's pieces follow each other, so that
-// what it reads does, until it takes those that others have not begun. f must not depend
-// on how 0..n is cut.
-func chunked(a *exec.Args, n, grain int, f func(lo, hi int)) {
+// chunked is a.Parallel for work that takes hardly longer than starting a goroutine: each thread
+// takes the next piece when it is ready, so that no thread waits for one that starts late or
+// loses its processor for a while. A thread has a range, whose pieces follow each other, so that what
+// it reads does, until it takes those that others have not begun. Pieces become smaller towards the
+// end, down to grain/chunkPart, so that all threads end together. Ranges are cut at multiples of unit.
+// f must not depend on how 0..n is cut.
+func chunked(a *exec.Args, n, grain, unit int, f func(lo, hi int)) {
 	if a.Dry() != nil {
 		return
 	}
@@ -23,15 +20,47 @@ func chunked(a *exec.Args, n, grain int, f func(lo, hi int)) {
 		f(0, n)
 		return
 	}
-	chunks := min(chunksPerThread*a.Threads, max(n/max(grain/4, 1), 1))
-	next := make([]atomic.Int64, a.Threads) // of each thread, how many of its pieces are taken
+	units, least := (n+unit-1)/unit, max(grain/chunkPart/unit, 1)
+	ranges := make([]chunks, a.Threads)
+	for t := range ranges {
+		ranges[t].end = units * (t + 1) / len(ranges)
+		ranges[t].next.Store(int64(units * t / len(ranges)))
+	}
 	a.Parallel(a.Threads, 1, func(own, _ int) {
-		for i := range next {
-			t := (own + i) % len(next)
-			from, to := chunks*t/len(next), chunks*(t+1)/len(next)
-			for c := from + int(next[t].Add(1)) - 1; c < to; c = from + int(next[t].Add(1)) - 1 {
-				f(n*c/chunks, n*(c+1)/chunks)
+		for i := range ranges {
+			r := &ranges[(own+i)%len(ranges)]
+			for lo, hi := r.take(least); lo < hi; lo, hi = r.take(least) {
+				f(lo*unit, min(hi*unit, n))
 			}
 		}
 	})
+}
+
+const (
+	// The smallest piece is so much of a grain: 16 KB of weights, which memory delivers in a
+	// microsecond.
+	chunkPart = 32
+	// A piece is so much of what is left of a range.
+	chunkShare = 4
+)
+
+// chunks is the range of a thread.
+type chunks struct {
+	next atomic.Int64 // the first unit that nobody has taken
+	end  int
+	_    [48]byte // threads do not share cache lines
+}
+
+// take returns the units of the next piece, of at least `least` if there are so many; none if all are taken.
+func (r *chunks) take(least int) (lo, hi int) {
+	for {
+		at := int(r.next.Load())
+		size := min(max((r.end-at)/chunkShare, least), r.end-at)
+		if size <= 0 {
+			return 0, 0
+		}
+		if r.next.CompareAndSwap(int64(at), int64(at+size)) {
+			return at, at + size
+		}
+	}
 }

@@ -40,9 +40,12 @@ func dotBlocks(weights, batch int, dims operandDims) exec.Kernel {
 				}
 			}
 			// The work is cut between groups of four rows of weights, so that each row
-			// is read once.
-			units := (n + 3) / 4
-			chunked(a, batches*units, 1+quantGrain/(4*(1+k)*(2+m)), func(lo, hi int) {
+			// is read once, and between panels of 32 where there are many rows of x.
+			units, together := (n+3)/4, 1
+			if m > 1 {
+				together = 8
+			}
+			chunked(a, batches*units, 1+quantGrain/(4*(1+k)*(2+m)), together, func(lo, hi int) {
 				for b := lo / units; b*units < hi; b++ {
 					multiply(b, 0, m, 4*max(lo-b*units, 0), min(4*min(hi-b*units, units), n))
 				}

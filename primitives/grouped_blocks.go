@@ -72,7 +72,7 @@ func groupedRounded(align, at int, rounded rounder) exec.Kernel {
 		// Rows between zones are not read here; the engine sets them to zero.
 		z := weightZones{data[int32](a.In[at+1]), align, f}
 		rows := rounded(a, d, h, z.end())
-		chunked(a, z.work(), 1+quantGrain/(1+h), func(lo, hi int) {
+		chunked(a, z.work(), 1+quantGrain/(1+h), 1, func(lo, hi int) {
 			q := blockProducts{d: d, deep: h, f: f, rows: rows}
 			z.each(lo, hi, func(e, start, count, from, to int) {
 				q.add(w.Slab(e), y, start, count, from, to)
@@ -124,7 +124,7 @@ func groupedSwiGLUBlocks(align, at int, rounded rounder) exec.Kernel {
 		} else {
 			g, u = exec.MakeDirty[float32](a, end*f), exec.MakeDirty[float32](a, end*f)
 		}
-		chunked(a, z.work(), 1+quantGrain/(2*(1+h)), func(lo, hi int) {
+		chunked(a, z.work(), 1+quantGrain/(2*(1+h)), 1, func(lo, hi int) {
 			q := blockProducts{d: d, deep: h, f: f, rows: rows}
 			z.each(lo, hi, func(e, start, count, from, to int) {
 				q.add(gate.Slab(e), g, start, count, from, to)

@@ -62,17 +62,22 @@ func TestChunked(t *testing.T) {
 	for _, threads := range []int{1, 2, 5} {
 		for _, n := range []int{0, 1, 7, 100, 1001} {
 			for _, grain := range []int{0, 1, 30, 5000} {
-				var mu sync.Mutex
-				times := make([]int, n)
-				chunked(&exec.Args{Threads: threads}, n, grain, func(lo, hi int) {
-					mu.Lock()
-					defer mu.Unlock()
-					for i := lo; i < hi; i++ {
-						times[i]++
+				for _, unit := range []int{1, 8} {
+					var mu sync.Mutex
+					times := make([]int, n)
+					chunked(&exec.Args{Threads: threads}, n, grain, unit, func(lo, hi int) {
+						mu.Lock()
+						defer mu.Unlock()
+						for i := lo; i < hi; i++ {
+							times[i]++
+						}
+						if lo%unit != 0 || hi%unit != 0 && hi != n {
+							t.Errorf("%d threads, 0..%d, grain %d: cut at %d and %d, want multiples of %d", threads, n, grain, lo, hi, unit)
+						}
+					})
+					if i := slices.IndexFunc(times, func(k int) bool { return k != 1 }); i >= 0 {
+						t.Errorf("%d threads, 0..%d, grain %d: %d is done %d times", threads, n, grain, i, times[i])
 					}
-				})
-				if i := slices.IndexFunc(times, func(k int) bool { return k != 1 }); i >= 0 {
-					t.Errorf("%d threads, 0..%d, grain %d: %d is done %d times", threads, n, grain, i, times[i])
 				}
 			}
 		}
