@@ -51,11 +51,12 @@ test-amx:
 # With ranks of MLX and JACCL themselves, and launchers beside Open MPI's: a python that
 # has mlx in GOMOE_TEST_MLX, the program of jaccl/mlx/mesh/testdata/rank.cpp in
 # GOMOE_JACCL_RANK, mpiexec.hydra and mlx.launch. What MLX has sent is recorded, for the
-# other tests. And the server with OpenAI's client, of a python in GOMOE_TEST_OPENAI, and
+# other tests. Adapters with mlx-lm, which that python has, too. And the server with OpenAI's client, of a python in GOMOE_TEST_OPENAI, and
 # its page in a Chromium without a window, whose program is GOMOE_TEST_CHROMIUM.
 test-peers:
 	$(GO) test -tags peers -run '^(TestMLX|TestJACCL|TestOtherLaunchers)$$' $(TESTFLAGS) ./jaccl/mlx/ring ./jaccl/mlx/mesh ./examples/ep_moe
 	$(GO) test -tags peers -run '^(TestOpenAI|TestBrowser|TestBrowserStops)$$' $(TESTFLAGS) ./serve
+	$(GO) test -tags peers -run '^TestMLXLoads$$' $(TESTFLAGS) ./finetune
 
 # What is different in programs that load libraries of the system, MPI, RDMA verbs and
 # Metal, or what stands in for it: on that, the examples, and what expert parallelism is
@@ -97,7 +98,7 @@ race:
 lint:
 	@files=$$(gofmt -l .); if [ -n "$$files" ]; then echo "not formatted, run gofmt -w:"; echo "$$files"; exit 1; fi
 	$(GO) vet ./...
-	$(GO) vet -tags peers ./jaccl/mlx/ring ./jaccl/mlx/mesh ./examples/ep_moe ./serve
+	$(GO) vet -tags peers ./jaccl/mlx/ring ./jaccl/mlx/mesh ./examples/ep_moe ./serve ./finetune
 	$(GO) vet -tags amx_emulated ./internal/kernel
 	$(GO) vet -tags soak ./internal/testing/soak
 	$(GO) vet -tags native . ./world ./internal/testing/faults ./cmd/gomoe ./examples/...

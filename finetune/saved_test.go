@@ -37,6 +37,11 @@ func TestCheckpointIsModel(t *testing.T) {
 				if all {
 					of = saved
 				} else {
+					if mlx := filepath.Join(o.Out, "mlx"); name != "deepseek_v3" { // mlx-lm has no kv_b_proj
+						other := options(t)
+						other.Data, other.HeldOut, other.Steps, other.From = o.Data, o.HeldOut, 1, mlx
+						require.InDelta(t, r.After, run(t, model, other).Before, 2e-6, "%s gguf=%v from mlx", name, gguf)
+					}
 					more.From = saved
 					_, err := checkpoint.Open(saved)
 					require.ErrorContains(t, err, "this is a checkpoint of an adapter; give the model that it was trained on, and -adapter "+saved)

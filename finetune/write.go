@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	goruntime "runtime"
+	"strings"
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/checkpoint/peft"
@@ -34,6 +35,9 @@ func (t *tuning) write(ctx context.Context, run *train.Run) error {
 		return err
 	}
 	t.say("the adapter is in %s", t.o.Out)
+	if err := t.writeMLX(arrays); err != nil {
+		return err
+	}
 	if t.o.Merge == "" {
 		return nil
 	}
@@ -42,6 +46,26 @@ func (t *tuning) write(ctx context.Context, run *train.Run) error {
 		return err
 	}
 	t.say("the model with the adapter is in %s", t.o.Merge)
+	return nil
+}
+
+// writeMLX writes the adapter for mlx-lm.
+func (t *tuning) writeMLX(arrays map[string]array.Array) error {
+	experts := "switch_mlp"
+	if t.m.Family == "gpt_oss" {
+		experts = "experts"
+	}
+	for _, a := range t.adapters {
+		if strings.HasSuffix(a.Name, ".kv_b_proj") {
+			t.say("mlx-lm has no matrix %s, so there is no adapter for it", a.Name)
+			return nil
+		}
+	}
+	path := filepath.Join(t.o.Out, "mlx")
+	if err := peft.WriteMLX(path, t.adapter(), t.adapters, models.Reordered(t.m, t.c, arrays, false), experts); err != nil {
+		return err
+	}
+	t.say("for mlx-lm it is in %s", path)
 	return nil
 }
 

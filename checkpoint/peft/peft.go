@@ -16,7 +16,6 @@ import (
 	"github.com/gomoe/gomoe/checkpoint/safetensors"
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/whole"
 	"github.com/gomoe/gomoe/nn"
 )
 
@@ -117,12 +116,7 @@ func plainName(name string, mlx bool) (string, bool) {
 	}
 	module, a := strings.CutSuffix(name, ".lora_a")
 	module, b := strings.CutSuffix(module, ".lora_b")
-	if before, matrix, ok := strings.Cut(module, ".switch_mlp."); ok {
-		if strings.HasSuffix(before, ".block_sparse_moe") { // Mixtral's names
-			matrix = map[string]string{"gate_proj": "w1", "down_proj": "w2", "up_proj": "w3"}[matrix]
-		}
-		module = before + ".experts.*." + matrix
-	}
+	module = plainMLX(module)
 	if a {
 		return module + "." + nn.LoRAA, !b
 	}
@@ -218,13 +212,9 @@ func write(folder string, a Adapter, adapters []nn.Adapter, arrays map[string]ar
 	for _, m := range adapters {
 		for _, part := range []string{nn.LoRAA, nn.LoRAB} {
 			name, shape := m.Name+"."+part, shapeOf(m, part, a.LoRA.Rank)
-			want := graph.T(graph.F32, shape...)
-			if m.Experts > 0 {
-				want = graph.T(graph.F32, append([]int{m.Experts}, shape...)...)
-			}
-			x, ok := arrays[name]
-			if !ok || !x.Type.Equal(want) {
-				return fmt.Errorf("%s is %s, want %s", name, x.Type, want)
+			x, err := parameter(m, part, a.LoRA.Rank, arrays)
+			if err != nil {
+				return err
 			}
 			if m.Experts == 0 {
 				sources = append(sources, tensor.Of(TensorName(name), x))
@@ -240,14 +230,18 @@ func write(folder string, a Adapter, adapters []nn.Adapter, arrays map[string]ar
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return err
+	return writeFiles(folder, FileName, sources, files)
+}
+
+// parameter returns a part of an adapter of a matrix.
+func parameter(m nn.Adapter, part string, rank int, arrays map[string]array.Array) (array.Array, error) {
+	name, shape := m.Name+"."+part, shapeOf(m, part, rank)
+	if m.Experts > 0 {
+		shape = append([]int{m.Experts}, shape...)
 	}
-	if err := os.Remove(filepath.Join(folder, ConfigName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	x, ok := arrays[name]
+	if want := graph.T(graph.F32, shape...); !ok || !x.Type.Equal(want) {
+		return x, fmt.Errorf("%s is %s, want %s", name, x.Type, want)
 	}
-	if err := safetensors.Write(filepath.Join(folder, FileName), map[string]string{"format": "pt"}, sources); err != nil {
-		return err
-	}
-	return whole.WriteAll(folder, files)
+	return x, nil
 }

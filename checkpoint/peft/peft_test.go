@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -111,6 +112,38 @@ func TestMLX(t *testing.T) {
 	for name, x := range arrays {
 		require.True(t, array.Equal(x, got[name]), name)
 	}
+}
+
+// What is written for mlx-lm is read again, under whatever name it has the experts.
+func TestWriteMLX(t *testing.T) {
+	adapters, arrays := model()
+	adapters = append(adapters, nn.Adapter{Name: "model.layers.1.block_sparse_moe.experts.*.w2", Experts: 2, In: 2, Out: 1})
+	w2 := adapters[2].Name + "."
+	arrays[w2+nn.LoRAA], arrays[w2+nn.LoRAB] = counted(2, 2, 2), counted(2, 1, 2)
+	for experts, want := range map[string]string{"switch_mlp": "model.layers.1.block_sparse_moe.switch_mlp.down_proj.lora_a", "experts": "model.layers.0.mlp.experts.up_proj.lora_b"} {
+		dir := filepath.Join(t.TempDir(), "mlx")
+		own := adapters
+		if experts == "experts" {
+			own = adapters[:2] // gpt-oss's experts are mlp.experts
+		}
+		require.NoError(t, WriteMLX(dir, Adapter{LoRA: nn.LoRA{Rank: 2, Alpha: 6, Targets: []string{"q_proj", "up_proj", "w2"}}, Base: "any"}, own, arrays, experts))
+		f, err := safetensors.Open(filepath.Join(dir, MLXName))
+		require.NoError(t, err)
+		require.True(t, slices.ContainsFunc(f.Tensors, func(x tensor.Tensor) bool { return x.Name == want }), want)
+		require.NoError(t, f.Close())
+		a, err := Open(dir)
+		require.NoError(t, err)
+		require.Equal(t, 3.0, a.LoRA.Scale())
+		got, err := a.Arrays(own)
+		require.NoError(t, err)
+		for _, m := range own {
+			for _, part := range []string{nn.LoRAA, nn.LoRAB} {
+				require.True(t, array.Equal(arrays[m.Name+"."+part], got[m.Name+"."+part]), m.Name)
+			}
+		}
+		require.NoError(t, a.Close())
+	}
+	require.ErrorContains(t, WriteMLX(t.TempDir(), Adapter{LoRA: nn.LoRA{Rank: 2, Targets: []string{"x"}}}, []nn.Adapter{{Name: "x", In: 1, Out: 1}}, nil, "experts"), "x.lora_")
 }
 
 // What changes results and is not read is an error.

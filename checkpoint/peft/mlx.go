@@ -1,0 +1,108 @@
+package peft
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/checkpoint/safetensors"
+	"github.com/gomoe/gomoe/checkpoint/tensor"
+	"github.com/gomoe/gomoe/internal/whole"
+	"github.com/gomoe/gomoe/nn"
+)
+
+// mixtral has mlx-lm's names of the matrices of Mixtral's experts.
+func mixtral() map[string]string {
+	return map[string]string{"w1": "gate_proj", "w2": "down_proj", "w3": "up_proj"}
+}
+
+// plainMLX returns the name of a matrix that mlx-lm's files call so.
+func plainMLX(module string) string {
+	if before, matrix, ok := strings.Cut(module, ".switch_mlp."); ok {
+		if strings.HasSuffix(before, ".block_sparse_moe") {
+			for own, other := range mixtral() {
+				if other == matrix {
+					matrix = own
+					break
+				}
+			}
+		}
+		return before + ".experts.*." + matrix
+	}
+	if before, matrix, ok := strings.Cut(module, ".mlp.experts."); ok { // gpt-oss's
+		return before + ".mlp.experts.*." + matrix
+	}
+	return module
+}
+
+// mlxModule returns what mlx-lm calls a matrix; experts is the name of the module with the experts' matrices.
+func mlxModule(name, experts string) string {
+	before, matrix, ok := strings.Cut(name, ".experts.*.")
+	if !ok {
+		return name
+	}
+	if other, ok := mixtral()[matrix]; ok && strings.HasSuffix(before, ".block_sparse_moe") {
+		matrix = other
+	}
+	return before + "." + experts + "." + matrix
+}
+
+// WriteMLX writes an adapter to a folder as mlx-lm has them; arguments are those of Write. experts is what mlx-lm calls the module
+// with the matrices of all experts: experts in gpt-oss, and switch_mlp in others.
+func WriteMLX(folder string, a Adapter, adapters []nn.Adapter, arrays map[string]array.Array, experts string) error {
+	if err := writeMLX(folder, a, adapters, arrays, experts); err != nil {
+		return fmt.Errorf("peft: %w", err)
+	}
+	return nil
+}
+
+func writeMLX(folder string, a Adapter, adapters []nn.Adapter, arrays map[string]array.Array, experts string) error {
+	if err := a.LoRA.Check(); err != nil {
+		return err
+	}
+	var sources []tensor.Source
+	keys := []string{}
+	for _, m := range adapters {
+		module := mlxModule(m.Name, experts)
+		keys = append(keys, module)
+		for part, end := range map[string]string{nn.LoRAA: ".lora_a", nn.LoRAB: ".lora_b"} {
+			x, err := parameter(m, part, a.LoRA.Rank, arrays)
+			if err != nil {
+				return err
+			}
+			if m.Experts == 0 {
+				x = x.Transposed()
+			}
+			sources = append(sources, tensor.Of(module+end, x))
+		}
+	}
+	slices.Sort(keys)
+	slices.SortFunc(sources, func(a, b tensor.Source) int { return strings.Compare(a.Name, b.Name) })
+	text, err := json.MarshalIndent(map[string]any{
+		"fine_tune_type": "lora", "model": a.Base,
+		"num_layers":      0, // keys are whole names
+		"lora_parameters": map[string]any{"rank": a.LoRA.Rank, "scale": a.LoRA.Scale(), "dropout": a.LoRA.Dropout, "keys": keys},
+	}, "", "  ")
+	if err != nil {
+		return err
+	}
+	return writeFiles(folder, MLXName, sources, map[string][]byte{ConfigName: append(text, '\n')})
+}
+
+// writeFiles writes tensors and then the configuration to a folder, so that one that has a configuration is complete.
+func writeFiles(folder, name string, tensors []tensor.Source, files map[string][]byte) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	if err := os.Remove(filepath.Join(folder, ConfigName)); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	if err := safetensors.Write(filepath.Join(folder, name), map[string]string{"format": "pt"}, tensors); err != nil {
+		return err
+	}
+	return whole.WriteAll(folder, files)
+}
