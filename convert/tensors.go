@@ -186,7 +186,15 @@ func (m matrices) write(w io.Writer) error {
 			m.j.wrote(len(out.Bytes()))
 		}
 	}
+	m.done(m.first + m.n)
 	return nil
+}
+
+// done drops the pages of the old files that the parameter's matrices were read from, if those before n are all.
+func (m matrices) done(n int) {
+	if !strings.Contains(m.p.Name, "*") || n == m.p.Type.Shape[0] {
+		m.w.Drop(m.j.c)
+	}
 }
 
 // wrote counts bytes that are written.

@@ -69,5 +69,8 @@ func inTurn(w io.Writer, of []matrices) error {
 		}
 		of[0].j.wrote(len(to))
 	}
+	for _, m := range of {
+		m.done(m.n)
+	}
 	return nil
 }

@@ -155,11 +155,6 @@ func (t *tuning) train(ctx, stop context.Context) (r Result, err error) {
 			return t.write(ctx, d.Run)
 		},
 	}
-	if t.o.All { // else the state counts the weights, which lie in the files
-		for _, w := range t.c.Tensors {
-			run.Files += w.Type.Bytes()
-		}
-	}
 	if t.held != nil {
 		run.Evaluation, run.HeldOut = step.Evaluation, t.heldOut
 	}

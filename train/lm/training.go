@@ -35,7 +35,6 @@ type Training struct {
 	HeldOut    func(context.Context, *train.Evaluation) (float64, error)
 	// Metrics is an address, such as :9100, where the first process serves the steps to Prometheus; "" is none.
 	Metrics string
-	Files   int64     // bytes of files that are mapped beside the state, such as those of a model whose weights are copied
 	Unit    string    // what a token is, such as byte
 	Stdout  io.Writer // of the first process; nil is nowhere
 	// Begun is called when the run has its first state, before the first step. Done is called after the last step, also where
@@ -118,7 +117,6 @@ func (t *Training) Run(ctx, stop context.Context) (ended *train.Ended, err error
 		return nil, err
 	}
 	mem, can := run.Memory(&loop.Saves, evaluations...), memory.Available()
-	mem.Process += t.Files
 	if loop.Figures.Folder != "" {
 		mem.Process += report.PictureBytes // when the run ends
 	}
