@@ -114,6 +114,10 @@ type multiplier[E, R any] func(dry *kernel.Dry, m, n, k int, a []E, ars, acs int
 const (
 	// A piece of at least this many multiplications is worth a goroutine.
 	dotGrain = 1 << 21
+	// Reading an element of the matrix from memory takes as long as so many multiplications.
+	dotRead = 32
+	// Up to so many rows, pieces are whole vectors of columns.
+	dotStreams = 4
 	// A piece of at least this many rows is worth the copy that it makes of the whole
 	// matrix that the rows are multiplied with.
 	dotRows = 16
@@ -141,10 +145,13 @@ func multiply[E, R array.Elem](a *exec.Args, z []R, l, r operand, mul multiplier
 	if cutsColumns(batches, m, n, a.Threads, p.panels == nil && copies(l.array.Type.DType, r.rowStride != 1)) {
 		w := exec.New[columnsOf[E, R]](a)
 		w.product, w.unit = p, 1
-		if p.panels != nil {
+		switch {
+		case p.panels != nil:
 			w.unit = gemm.PanelUnit
+		case m <= dotStreams:
+			w.unit = kernel.Lanes
 		}
-		grain := 1 + dotGrain/(1+m*k)
+		grain := 1 + dotGrain/(1+(m+dotRead)*k)
 		for w.b = range batches {
 			a.Share((n+w.unit-1)/w.unit, (grain+w.unit-1)/w.unit, w)
 		}

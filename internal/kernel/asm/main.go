@@ -44,6 +44,9 @@ func gemm() {
 		s.stream(1, 4)
 		s.stream(2, 4)
 		s.stream(4, s.streamDeep)
+		if s.element == "F32" {
+			s.dots()
+		}
 	}
 }
 

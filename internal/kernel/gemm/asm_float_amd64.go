@@ -67,6 +67,11 @@ func avx512F32Stream2(t *byte)
 //go:noescape
 func avx512F32Stream4(t *byte)
 
+// avx512F32Dots sets a vector of sums to the products of a row and as many columns.
+//
+//go:noescape
+func avx512F32Dots(t *byte)
+
 // avx2F32Tile1x1 multiplies 1 rows and 1 vectors.
 //
 //go:noescape
@@ -116,6 +121,11 @@ func avx2F32Stream2(t *byte)
 //
 //go:noescape
 func avx2F32Stream4(t *byte)
+
+// avx2F32Dots sets a vector of sums to the products of a row and as many columns.
+//
+//go:noescape
+func avx2F32Dots(t *byte)
 
 // avx2F64Tile1x1 multiplies 1 rows and 1 vectors.
 //

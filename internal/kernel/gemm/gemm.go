@@ -26,7 +26,8 @@ const gemmDeep = 256
 //
 // Multiply does not start goroutines: a caller that shares work splits rows, or columns
 // where there are few rows. A call copies B once, unless bcs is 1 and A has few rows: up to
-// 128 for float32 with AVX-512, up to 32 with the portable kernels, up to 8 otherwise.
+// 128 for float32 with AVX-512, up to 32 with the portable kernels, up to 8 otherwise. A float32 row
+// with AVX2 or AVX-512 is multiplied without a copy where brs is 1, too.
 func Multiply[T kernel.Float](m, n, k int, a []T, ars, acs int, b []T, brs, bcs int, c []T, ldc int, acc bool) {
 	gemmPanels(nil, m, n, k, a, ars, acs, b, brs, bcs, Panels{}, c, ldc, acc)
 }
@@ -69,6 +70,12 @@ func (w *Workspace[T]) multiply(s *set, m, n, k int, a []T, ars, acs int, b []T,
 		w.stream(s, m, whole, k, a, ars, acs, b, brs, c, ldc, acc)
 		if whole < n {
 			w.blocked(s, m, n-whole, k, a, ars, acs, kernel.From(b, whole), brs, 1, Panels{}, kernel.From(c, whole), ldc, acc)
+		}
+	case m <= dotsRows && s.dots != nil && acs == 1 && brs == 1 && k%4 == 0 && n >= s.lanes && !p.fit(n, tileVecs*s.lanes):
+		whole := n - n%s.lanes
+		w.dots(s, m, whole, k, a, ars, b, bcs, c, ldc, acc)
+		if whole < n {
+			w.blocked(s, m, n-whole, k, a, ars, acs, kernel.From(b, whole*bcs), brs, bcs, Panels{}, kernel.From(c, whole), ldc, acc)
 		}
 	default:
 		w.blocked(s, m, n, k, a, ars, acs, b, brs, bcs, p, c, ldc, acc)

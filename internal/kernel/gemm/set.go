@@ -29,7 +29,10 @@ type set struct {
 	// streams[i] adds A·B, for 1, 2 or 4 rows of A, to the sums at work.c. There all rows
 	// of one vector of columns lie together.
 	streams [3]func(*byte)
-	packs   *pack.Set
+	// dots sets the sums of a vector of columns, which lie element after element, at work.c. nil if
+	// there is none.
+	dots  func(*byte)
+	packs *pack.Set
 }
 
 // tileVecs is how many vectors wide the widest tile is. With 8 rows of 3 vectors

@@ -36,6 +36,7 @@ func avx512F32() *set {
 		},
 		copying: avx512F32Copying8x3,
 		streams: [3]func(*byte){avx512F32Stream1, avx512F32Stream2, avx512F32Stream4},
+		dots:    avx512F32Dots,
 		packs:   pack.Of(kernel.AVX512, 4),
 	}
 }
@@ -49,6 +50,7 @@ func avx2F32() *set {
 		},
 		copying: avx2F32Copying4x3,
 		streams: [3]func(*byte){avx2F32Stream1, avx2F32Stream2, avx2F32Stream4},
+		dots:    avx2F32Dots,
 		packs:   pack.Of(kernel.AVX2, 4),
 	}
 }
