@@ -23,6 +23,8 @@ type Emulation struct {
 	// Count makes kernels count what they do, for Device.Counts. It implies that Distributed
 	// is not set, and costs ten times the time.
 	Count bool
+	// Tensors makes it a GPU of family Apple10 under macOS 26, which has tensor operations.
+	Tensors bool
 	// Eager makes the GPU run its work as soon as it is committed.
 	Eager bool
 }
@@ -52,7 +54,11 @@ func (d *Device) Counts() (counts.Device, bool) {
 // install. The end of ctx ends the build, and an error then wraps ctx's cause. The caller must close the device after all
 // sessions that use it.
 func Emulated(ctx context.Context, o Emulation) (*Device, error) {
-	return emulated(ctx, standin.Options{Order: o.Order, Seed: o.Seed, Leader: !o.Distributed, Eager: o.Eager, Count: o.Count})
+	s := standin.Options{Order: o.Order, Seed: o.Seed, Leader: !o.Distributed, Eager: o.Eager, Count: o.Count}
+	if o.Tensors {
+		s.Family, s.System = tensorFamily, tensorSystem
+	}
+	return emulated(ctx, s)
 }
 
 // emulated returns a GPU over a stand-in with the options o.

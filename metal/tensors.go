@@ -14,6 +14,9 @@ import (
 // operations as they do products of simdgroup matrices.
 const tensorFamily = 10
 
+// tensorSystem is the first macOS with tensor operations.
+const tensorSystem = 26
+
 // Tensors returns why products of 16-bit matrices do not use the tensor operations of Metal 4, "" if
 // they do. A GPU uses them if it is of family Apple10 or newer, the system has Metal Shading Language
 // 4.0, its compiler takes the kernels, and products whose results are known come out right.
@@ -25,7 +28,7 @@ func (d *Device) tensors(ctx context.Context) string {
 		return fmt.Sprintf("GPUs have neural accelerators from family Apple%d on, and this one is of family Apple%d", tensorFamily, f)
 	}
 	if !d.gpu.HasTensors() {
-		return fmt.Sprintf("the system is older than macOS 26, the first with %s", mtl.MSL40)
+		return fmt.Sprintf("the system is older than macOS %d, the first with %s", tensorSystem, mtl.MSL40)
 	}
 	if err := d.probe(ctx); err != nil {
 		return err.Error()

@@ -43,8 +43,8 @@ func (t *tool) benchKernelsCommand() *ffcli.Command {
 			"GPU counts it (gpu), of which the ratio and what follows are: GFLOP/s of products and attention, and\nGB/s of what is read and written at the least. diff is the largest difference from the host's result,\n" +
 			"of tol how much of the kernel's tolerance it takes, about 1 where f16 or bf16 is rounded to the number\nbeside the host's; what takes more than 1 is WRONG, and makes the exit status 1.\n\n" +
 			"With -count a line says what the kernels of an instruction do on the emulated GPU, at the shapes of\n128 tokens and of one: dispatches and barriers between them; bytes of device memory that threads load,\n" +
-			"the same with each byte once, and bytes written; bytes of threadgroup memory read and written;\nmultiply-adds of simdgroup matrices of 16 and 32 bits; arithmetic operations of threads; and the least\n" +
-			"time in microseconds on each of four GPUs, with m, a or t for what bounds it: memory, arithmetic or\nthreadgroup memory.",
+			"the same with each byte once, and bytes written; bytes of threadgroup memory read and written;\nmultiply-adds of simdgroup matrices of 16 and 32 bits, and of tensor operations; arithmetic operations\n" +
+			"of threads; and the least time in microseconds on each of four GPUs, with m, a or t for what bounds it:\nmemory, arithmetic or threadgroup memory. Cases whose names end in tensors are what the M5 does\ninstead, whose neural accelerators take tensor operations.",
 		Exec: func(ctx context.Context, args []string) error {
 			if rest, err := operands(fs, args); err != nil || len(rest) > 0 {
 				if err == nil {
@@ -110,6 +110,13 @@ func (b *kernelTimes) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if b.o.Count {
+		more, err := b.tensors(ctx, cases)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, more...)
+	}
 	err = b.out.save(
 		func(w io.Writer) error { return jsonRows(w, rows) },
 		func(w io.Writer) error { return measure.Plot(w, rows) })
@@ -117,6 +124,20 @@ func (b *kernelTimes) run(ctx context.Context) (err error) {
 		return err
 	}
 	return verdict(rows)
+}
+
+// tensors counts what the cases do with tensor operations, on a GPU that has them.
+func (b *kernelTimes) tensors(ctx context.Context, cases []measure.Case) (rows []measure.Row, err error) {
+	if cases, err = measure.TensorCases(cases); err != nil || len(cases) == 0 {
+		return nil, err
+	}
+	d, err := device.Open(ctx, device.CountingTensors)
+	if err != nil {
+		return nil, fmt.Errorf("-count: %w", err)
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	b.o.Tensors = true
+	return b.measure(ctx, d, cases)
 }
 
 // verdict returns an error if rows have wrong results, nil otherwise.

@@ -15,3 +15,6 @@ const Emulated = "metal-emulated"
 
 // Counting is the name of Emulated with kernels that count what they do.
 const Counting = "metal-counting"
+
+// CountingTensors is the name of Counting with tensor operations.
+const CountingTensors = "metal-counting-tensors"

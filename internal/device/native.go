@@ -12,9 +12,10 @@ import (
 func Open(ctx context.Context, name string) (Device, error) {
 	var d *metal.Device
 	var err error
-	if name == Emulated || name == Counting {
-		d, err = metal.Emulated(ctx, metal.Emulation{Count: name == Counting})
-	} else {
+	switch name {
+	case Emulated, Counting, CountingTensors:
+		d, err = metal.Emulated(ctx, metal.Emulation{Count: name != Emulated, Tensors: name == CountingTensors})
+	default:
 		d, err = metal.Open(ctx)
 	}
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 // Open returns an error that says why there is no device: a program that loads Metal, or
 // its stand-in, must be linked with the system's C library, and this program is not.
 func Open(_ context.Context, name string) (Device, error) {
-	if name == Emulated || name == Counting {
+	if name == Emulated || name == Counting || name == CountingTensors {
 		return nil, missing("device metal-emulated loads libraries of the system, and this program is linked statically: build it with -tags native")
 	}
 	return nil, missing(fmt.Sprintf("metal: no GPU on %s/%s, only macOS has Metal; -device metal-emulated runs the same kernels on the processor", runtime.GOOS, runtime.GOARCH))

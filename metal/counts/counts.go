@@ -16,6 +16,10 @@ type Counts struct {
 	// Products16 and Products32 are the multiply-adds of simdgroup matrices, by the size of their
 	// larger operand's elements in bits; a matrix operation has 512.
 	Products16, Products32 int64
+	// ProductsTensor are the multiply-adds of tensor operations, whose operands have 16 bits. Of
+	// threadgroup memory an operation loads each element of its operands once: how often simdgroups do
+	// so is the implementation's.
+	ProductsTensor int64
 	// Operations are the threads' arithmetic instructions, on numbers of any type. One on a vector
 	// counts once per element, and a function such as exp counts once.
 	Operations int64
@@ -44,6 +48,7 @@ func (c *Counts) add(o Counts, times int64) {
 	c.Tables += times * o.Tables
 	c.Products16 += times * o.Products16
 	c.Products32 += times * o.Products32
+	c.ProductsTensor += times * o.ProductsTensor
 	c.Operations += times * o.Operations
 	c.SIMDOperations += times * o.SIMDOperations
 	c.Barriers += times * o.Barriers
@@ -61,8 +66,8 @@ func (t *Traffic) add(o Traffic, times int64) {
 	t.Written += times * o.Written
 }
 
-// Products returns the multiply-adds of matrices.
-func (c Counts) Products() int64 { return c.Products16 + c.Products32 }
+// Products returns the multiply-adds of matrices and tensors.
+func (c Counts) Products() int64 { return c.Products16 + c.Products32 + c.ProductsTensor }
 
 // Device is what a program has made a device do.
 type Device struct {

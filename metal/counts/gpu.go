@@ -8,7 +8,10 @@ type GPU struct {
 	Memory      float64 // bytes
 	Threadgroup float64 // bytes loaded from threadgroup memory, by all cores together
 	F32, F16    float64 // floating-point operations, of which a multiply-add is two
-	Source      string
+	// Tensor is the operations on 16-bit numbers of neural accelerators, which tensor operations use; 0 of
+	// a GPU that has none.
+	Tensor float64
+	Source string
 }
 
 // perCore is what a core can do per cycle: 128 multiply-adds in f32 or f16, which simdgroup
@@ -18,6 +21,16 @@ const (
 	coreFlops = 256
 	coreBytes = 64
 )
+
+// coreTensor is the operations on f16 and bf16 that a core's neural accelerator does per cycle, as measured
+// on an A19 (tzakharko.github.io/apple-neural-accelerators-benchmark).
+const coreTensor = 1024
+
+// accelerated returns a GPU whose cores have neural accelerators.
+func accelerated(g GPU) GPU {
+	g.Tensor = g.F32 / coreFlops * coreTensor
+	return g
+}
 
 // gpu returns a GPU of so many cores.
 func gpu(name string, cores, megahertz, gigabytes float64, source string) GPU {
@@ -31,7 +44,7 @@ func GPUs() []GPU {
 		gpu("M1 Max", 32, 1296, 400, "Apple's figure of bandwidth; 32 cores at 1296 MHz: metal-benchmarks"),
 		gpu("M3 Max", 40, 1398, 400, "Apple's figure of bandwidth; 40 cores at 1398 MHz: hmc-tech.com"),
 		gpu("M4 Max", 40, 1678, 546, "Apple's figure of bandwidth; 40 cores at 1678 MHz: hmc-tech.com"),
-		gpu("M5", 10, 1470, 153, "Apple's figure of bandwidth; 10 cores, at the clock of the M4's, 1470 MHz (hmc-tech.com), as none is published; without its neural accelerators, which only tensor operations use"),
+		accelerated(gpu("M5", 10, 1470, 153, "Apple's figure of bandwidth; 10 cores, at the clock of the M4's, 1470 MHz (hmc-tech.com), as none is published; neural accelerators, which only tensor operations use, as measured on an A19: tzakharko.github.io")),
 	}
 }
 
@@ -47,10 +60,16 @@ const (
 
 // Time returns the least time that the GPU takes for work, and what bounds it: bytes of memory, each
 // read once per dispatch; arithmetic, of matrices and of threads, an instruction of which takes as
-// long as a multiply-add; or bytes loaded from threadgroup memory. Launching is not in it.
+// long as a multiply-add, and of tensor operations, which GPUs without neural accelerators compute as they
+// do matrices of 16 bits; or bytes loaded from threadgroup memory. Launching is not in it.
 func (g GPU) Time(c Counts) (time.Duration, Bound) {
 	memory := float64(c.Device.Once+c.Constant.Once+c.Device.Written) / g.Memory
 	arithmetic := 2*float64(c.Products16)/g.F16 + 2*float64(c.Products32)/g.F32 + 2*float64(c.Operations)/g.F32
+	tensor := g.Tensor
+	if tensor == 0 {
+		tensor = g.F16
+	}
+	arithmetic += 2 * float64(c.ProductsTensor) / tensor
 	threadgroup := float64(c.Threadgroup.Loaded) / g.Threadgroup
 	most, by := memory, Memory
 	if arithmetic > most {

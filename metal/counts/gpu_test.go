@@ -10,6 +10,12 @@ import (
 
 func TestTime(t *testing.T) {
 	g := GPU{Memory: 1e9, Threadgroup: 4e9, F32: 2e9, F16: 4e9}
+	d, by := g.Time(Counts{ProductsTensor: 2000})
+	require.Equal(t, []any{time.Microsecond, Arithmetic}, []any{d, by}, "as matrices of 16 bits")
+	accelerated := g
+	accelerated.Tensor = 16e9
+	d, _ = accelerated.Time(Counts{ProductsTensor: 2000, Products16: 2000})
+	require.Equal(t, 1250*time.Nanosecond, d)
 	for _, x := range []struct {
 		c    Counts
 		want time.Duration
@@ -28,6 +34,9 @@ func TestTime(t *testing.T) {
 	}
 	// A GPU's peak is what its maker says: 10.4 TFLOP/s of the M1 Max.
 	require.InEpsilon(t, 10.4e12, GPUs()[0].F32, 0.03)
+	for _, g := range GPUs() {
+		require.Equal(t, map[bool]float64{true: 4 * g.F16}[g.Name == "M5"], g.Tensor)
+	}
 }
 
 func TestSub(t *testing.T) {

@@ -20,6 +20,11 @@ import (
 // of that name does on rank 0.
 func counted(t *testing.T, text, name string) metaltest.Work {
 	t.Helper()
+	return countedWith(t, text, name, metaltest.Count)
+}
+
+func countedWith(t *testing.T, text, name string, count func(testing.TB, *graph.Program, gomoe.Config, map[string]array.Array, string) []metaltest.Work) metaltest.Work {
+	t.Helper()
 	p, err := gomoe.Parse("counted", text)
 	require.NoError(t, err)
 	r := rand.New(rand.NewPCG(1, 9))
@@ -35,7 +40,7 @@ func counted(t *testing.T, text, name string) metaltest.Work {
 		require.NoError(t, a.SetFloat64s(x))
 		in[v.Name] = a
 	}
-	all := metaltest.Count(t, p, gomoe.Config{}, in, name)
+	all := count(t, p, gomoe.Config{}, in, name)
 	require.NotEmpty(t, all)
 	return all[0]
 }
@@ -170,6 +175,27 @@ func TestProductThreadgroupMemory(t *testing.T) {
 			require.Equal(t, strings.HasSuffix(function, "_f32"), all.Products16 == 0, function)
 			require.LessOrEqual(t, float64(all.Threadgroup.Loaded), 0.125*float64(all.Products()), "%s of %s, %s", c.name, d, function)
 		}
+	}
+}
+
+// Tensor operations multiply what simdgroup matrices do, and load each element of the blocks of a tile once
+// for them, at the least: a sixteenth of a byte for each multiply-add, and the sums once, to write them.
+func TestTensorCounts(t *testing.T) {
+	for _, across := range []int{0, 1} {
+		w, contract := "w bf16[128,96]", 1
+		if across == 1 {
+			w, contract = "w bf16[96,128]", 0
+		}
+		text := fmt.Sprintf("program p(x bf16[128,96], %s) {\ny = dot_general(x, w) lhs_contract=[1] rhs_contract=[%d]\nreturn y\n}", w, contract)
+		got := countedWith(t, text, "dot_general", metaltest.CountTensors)
+		c, products := got.Sum(), int64(128*128*96)
+		require.Equal(t, map[int]string{0: "dot_general_tensor_bf16_nt", 1: "dot_general_tensor_bf16_nn"}[across], got.Program.Launches[0].Function)
+		require.Equal(t, []int64{products, 0, 0}, []int64{c.ProductsTensor, c.Products16, c.Products32})
+		require.Equal(t, products/16+4*128*128, c.Threadgroup.Loaded)
+		plain := counted(t, text, "dot_general").Sum()
+		require.Equal(t, products, plain.Products16)
+		require.LessOrEqual(t, c.Operations, 2*plain.Operations, "the stand-in's own work is not counted")
+		t.Logf("operations %d, of simdgroup matrices %d", c.Operations, plain.Operations)
 	}
 }
 

@@ -1,5 +1,10 @@
 package kernels
 
+import (
+	"slices"
+	"strings"
+)
+
 // Program is what a device does for one instruction: launches that run one after another.
 // Each sees everything that earlier launches have written.
 type Program struct {
@@ -13,6 +18,11 @@ type Program struct {
 	// Tolerance is how far results may be from the host kernel's, if that depends on more
 	// than the Kernel. Nil means the Kernel's Tolerance.
 	Tolerance *Tolerance
+}
+
+// Tensors reports whether launches use tensor operations.
+func (p *Program) Tensors() bool {
+	return slices.ContainsFunc(p.Launches, func(l Launch) bool { return strings.Contains(l.Function, tensorTile) })
 }
 
 // StatusLen is the length of a status record, i32[StatusLen]. Every element is

@@ -38,9 +38,12 @@ func (in *Instr) tiling(rows int, a, b graph.DType) tiling {
 	return tilingOf(rows, a, b)
 }
 
+// tensorTile is in the names of functions that use tensor operations, and of no others.
+const tensorTile = "tensor_"
+
 // tileOfTensors returns the tile of tensor operations, which is for many rows and for few.
 func tileOfTensors(d graph.DType) tiling {
-	return tiling{name: "tensor_" + d.String(), rows: 64, cols: 64, deep: 32, a: 2, b: 2, tensors: true}
+	return tiling{name: tensorTile + d.String(), rows: 64, cols: 64, deep: 32, a: 2, b: 2, tensors: true}
 }
 
 // tilingOf is tiling without tensor operations.

@@ -11,7 +11,7 @@ import (
 // CountHeader returns the line above the lines of rows with counts.
 func CountHeader() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-14s %-30s %-21s %4s %4s %9s %9s %9s %9s %9s %9s %9s %9s", "kernel", "case", "instruction", "disp", "barr", "loaded", "once", "written", "tg read", "tg writ", "mma16", "mma32", "ops")
+	fmt.Fprintf(&b, "%-14s %-30s %-21s %4s %4s %9s %9s %9s %9s %9s %9s %9s %9s %9s", "kernel", "case", "instruction", "disp", "barr", "loaded", "once", "written", "tg read", "tg writ", "mma16", "mma32", "tensor", "ops")
 	for _, g := range counts.GPUs() {
 		fmt.Fprintf(&b, " %10s", g.Name)
 	}
@@ -20,17 +20,21 @@ func CountHeader() string {
 
 // countLine returns a row with counts as a line of a table: dispatches and the barriers between
 // them, bytes of device and constant memory that threads load, that are loaded once, and that are
-// written, bytes of threadgroup memory, multiply-adds of matrices of 16 and 32 bits, operations of
-// threads, and the least time in microseconds on each of the GPUs, with a letter for what bounds it.
+// written, bytes of threadgroup memory, multiply-adds of matrices of 16 and 32 bits and of
+// tensors, operations of threads, and the least time in microseconds on each of the GPUs, with a letter for what bounds it.
 func (r Row) countLine() string {
 	var b strings.Builder
 	k := r.Counts.Kernels
 	fmt.Fprintf(&b, "%-14s %-30s %-21s %4d %4d", r.Kernel, r.Case, r.Instruction, r.Counts.Dispatches, r.Counts.Barriers)
 	for _, n := range []int64{k.Device.Loaded + k.Constant.Loaded, k.Device.Once + k.Constant.Once, k.Device.Written,
-		k.Threadgroup.Loaded, k.Threadgroup.Written, k.Products16, k.Products32, k.Operations} {
+		k.Threadgroup.Loaded, k.Threadgroup.Written, k.Products16, k.Products32, k.ProductsTensor, k.Operations} {
 		fmt.Fprintf(&b, " %9s", short(n))
 	}
 	for _, g := range counts.GPUs() {
+		if k.ProductsTensor > 0 && g.Tensor == 0 { // which runs other kernels
+			fmt.Fprintf(&b, " %10s", "-")
+			continue
+		}
 		d, by := g.Time(k)
 		fmt.Fprintf(&b, " %8.2f %c", float64(d)/float64(time.Microsecond), by[0])
 	}

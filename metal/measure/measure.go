@@ -22,6 +22,9 @@ type Options struct {
 	// Count reports what kernels do instead of how long they take: each instruction runs once, and
 	// rows have Counts and no times. The device must be one that counts.
 	Count bool
+	// Tensors measures only the instructions that use tensor operations. The device must have them; see
+	// TensorCases.
+	Tensors bool
 }
 
 func (o Options) runs() int {
@@ -97,7 +100,7 @@ func (c Case) run(ctx context.Context, d runtime.Device, o Options) (rows []Row,
 	if o.Count {
 		w.counter, _ = d.(counter)
 	}
-	if w.tasks, w.order, err = c.tasks(plan); err != nil {
+	if w.tasks, w.order, err = c.tasks(plan, o.Tensors); err != nil {
 		return nil, err
 	}
 	given, err := c.inputs()
@@ -126,9 +129,30 @@ func (c Case) run(ctx context.Context, d runtime.Device, o Options) (rows []Row,
 	return rows, nil
 }
 
+// TensorCases returns the cases with instructions that use tensor operations on a GPU that has them.
+func TensorCases(cases []Case) (some []Case, err error) {
+	for _, c := range cases {
+		cfg := c.config
+		cfg.Target = kernels.Metal{}
+		plan, err := gomoe.Compile(c.Program, cfg)
+		if err != nil {
+			return nil, fmt.Errorf("measure: %s: %w", c.Name, err)
+		}
+		tasks, _, err := c.tasks(plan, true)
+		if err != nil {
+			return nil, fmt.Errorf("measure: %s: %w", c.Name, err)
+		}
+		if len(tasks) > 0 {
+			some = append(some, c)
+		}
+	}
+	return some, nil
+}
+
 // tasks returns the instructions that are measured, of the plan and of its loops' bodies, and
-// their order. The error names a kernel of the case that serves no instruction.
-func (c Case) tasks(plan *lowering.Plan) (tasks map[at]*task, order []at, err error) {
+// their order: all, or those that use tensor operations. The error names a kernel of the case that serves
+// no instruction.
+func (c Case) tasks(plan *lowering.Plan, tensors bool) (tasks map[at]*task, order []at, err error) {
 	tasks = map[at]*task{}
 	seen, serves := map[string]bool{}, map[string]bool{}
 	for _, plan := range plan.Plans() {
@@ -137,6 +161,7 @@ func (c Case) tasks(plan *lowering.Plan) (tasks map[at]*task, order []at, err er
 				continue
 			}
 			in := kernels.Of(plan, i, 0)
+			in.Tensors = tensors
 			p, k, err := kernels.Build(in)
 			if err != nil {
 				return nil, nil, err
@@ -146,8 +171,11 @@ func (c Case) tasks(plan *lowering.Plan) (tasks map[at]*task, order []at, err er
 				t.tolerance = *p.Tolerance
 			}
 			id := k.Name + " " + t.row.Instruction + " " + t.row.Shape
-			if !slices.Contains(c.Kernels, k.Name) || seen[id] {
+			if !slices.Contains(c.Kernels, k.Name) || seen[id] || tensors && !p.Tensors() {
 				continue
+			}
+			if tensors {
+				t.row.Case += ", tensors"
 			}
 			seen[id], serves[k.Name] = true, true
 			tasks[at{plan, i}] = t
@@ -155,7 +183,7 @@ func (c Case) tasks(plan *lowering.Plan) (tasks map[at]*task, order []at, err er
 		}
 	}
 	for _, k := range c.Kernels {
-		if !serves[k] {
+		if !serves[k] && !tensors {
 			return nil, nil, fmt.Errorf("no instruction is served by the kernel %s", k)
 		}
 	}

@@ -52,7 +52,7 @@ func TestCases(t *testing.T) {
 		for _, c := range cases {
 			plan, err := c.planFor(kernels.Metal{})
 			require.NoError(t, err)
-			if _, _, err := c.tasks(plan); err != nil {
+			if _, _, err := c.tasks(plan, false); err != nil {
 				t.Errorf("%s: %s: %v", name, c.Name, err)
 			}
 			for _, k := range c.Kernels {

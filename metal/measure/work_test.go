@@ -35,7 +35,7 @@ func TestWork(t *testing.T) {
 	for _, c := range cases {
 		plan, err := c.planFor(kernels.Metal{})
 		require.NoError(t, err)
-		tasks, order, err := c.tasks(plan)
+		tasks, order, err := c.tasks(plan, false)
 		require.NoError(t, err)
 		for _, i := range order {
 			w, ok := want[c.Name+" "+tasks[i].row.Instruction]

@@ -41,7 +41,17 @@ func (w Work) Argument(i int) (all counts.Traffic) {
 // device does for each instruction of that name: in the plan's order, and of all ranks.
 func Count(t testing.TB, p *graph.Program, cfg gomoe.Config, in map[string]array.Array, name string) []Work {
 	t.Helper()
-	from := real()
+	return count(t, p, cfg, in, name, real())
+}
+
+// CountTensors is Count on a GPU with tensor operations.
+func CountTensors(t testing.TB, p *graph.Program, cfg gomoe.Config, in map[string]array.Array, name string) []Work {
+	t.Helper()
+	return count(t, p, cfg, in, name, withTensors())
+}
+
+func count(t testing.TB, p *graph.Program, cfg gomoe.Config, in map[string]array.Array, name string, from backend) []Work {
+	t.Helper()
 	from.modes = []mode{counted}
 	var named []Work
 	for _, w := range check(t, p, cfg, in, Options{Instructions: []string{name}}, from) {

@@ -16,7 +16,7 @@ import (
 // source's.
 func countFlags() []string {
 	// The number is that of the calls: another one makes other results in the cache.
-	return []string{"-DMSL_COUNT=1", "-DMSL_LEADER", "-fno-vectorize", "-fno-slp-vectorize", "-g0"}
+	return []string{"-DMSL_COUNT=2", "-DMSL_LEADER", "-fno-vectorize", "-fno-slp-vectorize", "-g0"}
 }
 
 // compileCounted compiles C++ text with the calls that count.
@@ -39,7 +39,7 @@ func (c *Compiler) compileCounted(ctx context.Context, dir, text string, flags [
 
 // counted returns a program in LLVM's language with calls that count: before each load and
 // store of kernels, and at the beginning of each basic block for its arithmetic. Functions of
-// the emulation, which are in the namespaces metal and msl, stay as they are.
+// the emulation, which are in the namespaces metal, mpp and msl, stay as they are.
 func counted(text string) (string, error) {
 	var out strings.Builder
 	out.Grow(2 * len(text))
@@ -95,7 +95,7 @@ func newPatterns() patterns {
 
 // apart reports whether a function is the emulation's.
 func apart(name string) bool {
-	for _, p := range []string{"_ZN5metal", "_ZNK5metal", "_ZZN5metal", "_ZN3msl", "_ZNK3msl", "_ZZN3msl", "_ZL3msl"} {
+	for _, p := range []string{"_ZN5metal", "_ZNK5metal", "_ZZN5metal", "_ZN3msl", "_ZNK3msl", "_ZZN3msl", "_ZL3msl", "_ZN3mpp", "_ZNK3mpp"} {
 		if strings.HasPrefix(name, p) {
 			return true
 		}

@@ -11,10 +11,10 @@ import (
 
 // counters has the layout of msl_counts in abi.h.
 type counters struct {
-	buffers                                                      [31]counter1
-	memoryRead, memoryWritten, tables                            uint64
-	products16, products32, operations, simdOperations, barriers uint64
-	turn, unused                                                 uint32
+	buffers                                                                      [31]counter1
+	memoryRead, memoryWritten, tables                                            uint64
+	products16, products32, productsTensor, operations, simdOperations, barriers uint64
+	turn, unused                                                                 uint32
 }
 
 // counter1 has the layout of msl_counted.
@@ -45,7 +45,7 @@ func newCounters(b *bound) *counters {
 func (c *counters) add(to *counts.Counts, k Kernel, groups uint64) {
 	n := counts.Counts{
 		Threadgroup: counts.Traffic{Loaded: int64(c.memoryRead), Written: int64(c.memoryWritten)}, Tables: int64(c.tables),
-		Products16: int64(c.products16), Products32: int64(c.products32), Operations: int64(c.operations),
+		Products16: int64(c.products16), Products32: int64(c.products32), ProductsTensor: int64(c.productsTensor), Operations: int64(c.operations),
 		SIMDOperations: int64(c.simdOperations), Barriers: int64(c.barriers), Dispatches: 1, Threadgroups: int64(groups),
 	}
 	for _, a := range k.Buffers {

@@ -197,7 +197,7 @@ func (s *Standin) Counts() counts.Device {
 }
 
 func (s *Standin) countsNow() counts.Device {
-	n := new([24]uint64)
+	n := new([24]uint64) // as many as there are fields
 	purego.SyscallN(s.counts, uintptr(unsafe.Pointer(n)))
 	at := 0
 	next := func() int64 { at++; return int64(n[at-1]) }
@@ -207,7 +207,7 @@ func (s *Standin) countsNow() counts.Device {
 	}
 	k := &c.Kernels
 	k.Threadgroup.Loaded, k.Threadgroup.Written = next(), next()
-	k.Tables, k.Products16, k.Products32, k.Operations, k.SIMDOperations, k.Barriers, k.Threadgroups = next(), next(), next(), next(), next(), next(), next()
+	k.Tables, k.Products16, k.Products32, k.ProductsTensor, k.Operations, k.SIMDOperations, k.Barriers, k.Threadgroups = next(), next(), next(), next(), next(), next(), next(), next()
 	k.Dispatches, c.NotResident = c.Dispatches, next()
 	return c
 }

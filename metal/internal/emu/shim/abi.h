@@ -44,13 +44,13 @@ typedef struct {
 } msl_counted;
 
 // msl_counts is what a dispatch did: bytes, and products of matrices by the size of their
-// operands' elements. operations are arithmetic instructions of threads, those on vectors once
+// operands' elements, those of tensor operations apart. operations are arithmetic instructions of threads, those on vectors once
 // per element; simd_operations are those for which a simdgroup meets, barriers among them.
 typedef struct {
   msl_counted buffers[31];
   uint64_t memory_read, memory_written;  // of threadgroup memory
   uint64_t tables;                       // bytes read of the program's own constants
-  uint64_t products16, products32, operations, simd_operations, barriers;
+  uint64_t products16, products32, products_tensor, operations, simd_operations, barriers;
   uint32_t turn, unused;  // the number of the threadgroup that runs, from 1 on
 } msl_counts;
 

@@ -65,3 +65,8 @@ extern "C" MSL_API void msl_count_products(uint64_t n, uint64_t size) {
   msl::Lane* l = msl::current;
   if (l && l->group->counts) (size < 4 ? l->group->counts->products16 : l->group->counts->products32) += n;
 }
+// n is the products of a thread's part of a tensor operation.
+extern "C" MSL_API void msl_count_tensors(uint64_t n) {
+  msl::Lane* l = msl::current;
+  if (l && l->group->counts) l->group->counts->products_tensor += n;
+}

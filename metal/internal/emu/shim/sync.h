@@ -48,13 +48,16 @@ typedef atomic<ulong> atomic_ulong;
 extern "C" MSL_API void msl_count_load(void*, uint64_t);
 extern "C" MSL_API void msl_count_store(void*, uint64_t);
 extern "C" MSL_API void msl_count_products(uint64_t, uint64_t);
-#define MSL_COUNT_LOAD(p, n) msl_count_load((void*)(p), n)
-#define MSL_COUNT_STORE(p, n) msl_count_store((void*)(p), n)
-#define MSL_COUNT_PRODUCTS(n, size) msl_count_products(n, size)
+extern "C" MSL_API void msl_count_tensors(uint64_t);
+#define MSL_COUNT_LOAD(p, n) ::metal::msl_count_load((void*)(p), n)
+#define MSL_COUNT_STORE(p, n) ::metal::msl_count_store((void*)(p), n)
+#define MSL_COUNT_PRODUCTS(n, size) ::metal::msl_count_products(n, size)
+#define MSL_COUNT_TENSORS(n) ::metal::msl_count_tensors(n)
 #else
 #define MSL_COUNT_LOAD(p, n) (void)0
 #define MSL_COUNT_STORE(p, n) (void)0
 #define MSL_COUNT_PRODUCTS(n, size) (void)0
+#define MSL_COUNT_TENSORS(n) (void)0
 #endif
 #define MSL_COUNT_ATOMIC(p) (MSL_COUNT_LOAD(p, sizeof *(p)), MSL_COUNT_STORE(p, sizeof *(p)))
 

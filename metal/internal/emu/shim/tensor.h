@@ -55,14 +55,14 @@ template <class T, int M, int N, int SIMDGROUPS>
 struct cooperative_product {
   static constexpr int threads = 32 * SIMDGROUPS, most = (M * N + threads - 1) / threads, room = most + most / 4 + 2;
   T e[room];
-  cooperative_product() { __builtin_memset(e, 0xFF, sizeof e); }
+  MSL_APART_MEMBER cooperative_product() { __builtin_memset(e, 0xFF, sizeof e); }
   ushort get_capacity() const { return room; }
-  bool is_valid_element(ushort i) const { return i < room && place(i) >= 0; }
-  T& operator[](ushort i) {
+  MSL_APART_MEMBER bool is_valid_element(ushort i) const { return i < room && place(i) >= 0; }
+  MSL_APART_MEMBER T& operator[](ushort i) {
     check(i);
     return e[i];
   }
-  metal::array<int, 2> get_multidimensional_index(ushort i) const {
+  MSL_APART_MEMBER metal::array<int, 2> get_multidimensional_index(ushort i) const {
     check(i);
     return {place(i) % N, place(i) / N};
   }
@@ -90,11 +90,17 @@ struct matmul2d {
   // All threads of the scope's simdgroups come here. What they have written before is seen if a
   // barrier lies between.
   template <class L, class R, class C>
-  void run(L& a, R& b, C& c, MSL_AT) const {
+  // An operand's elements are counted as read once each, which is the least that threads read together.
+  MSL_APART_MEMBER void run(L& a, R& b, C& c, MSL_AT) const {
     msl::meet(0, MSL_HERE("matmul2d::run"), metal::msl_nothing);
+    if (msl::current->index == 0) {
+      for (int y = 0; y < a.size.height; y++) MSL_COUNT_LOAD(a.at(0, y), a.size.width * sizeof *a.data);
+      for (int y = 0; y < b.size.height; y++) MSL_COUNT_LOAD(b.at(0, y), b.size.width * sizeof *b.data);
+    }
     for (int i = 0; i < C::room; i++) {
       const int at = C::place(i);
       if (at < 0) continue;
+      MSL_COUNT_TENSORS(D.k);
       const int row = at / D.n, column = at % D.n;
       float s = D.how == matmul2d_descriptor::mode::multiply ? 0.0f : c.e[i];
       for (int k = 0; k < D.k; k++) {

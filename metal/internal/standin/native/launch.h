@@ -102,6 +102,7 @@ class Counter {
     }
     done.memory_read += c->memory_read, done.memory_written += c->memory_written, done.tables += c->tables;
     done.products16 += c->products16, done.products32 += c->products32, done.operations += c->operations;
+    done.products_tensor += c->products_tensor;
     done.simd_operations += c->simd_operations, done.thread_barriers += c->barriers;
   }
 };

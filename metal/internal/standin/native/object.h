@@ -81,7 +81,7 @@ static struct {
   struct {
     uint64_t loaded, read, once, written;
   } device, constants;
-  uint64_t memory_read, memory_written, tables, products16, products32, operations, simd_operations, thread_barriers, threadgroups;
+  uint64_t memory_read, memory_written, tables, products16, products32, products_tensor, operations, simd_operations, thread_barriers, threadgroups;
   uint64_t not_resident;  // buffers of dispatches that the queue's residency set has not
 } done;
 
