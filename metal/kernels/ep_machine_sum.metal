@@ -27,7 +27,7 @@ kernel void ep_sum_machines(device const U* passed [[buffer(0)]],
     for (int k = 0; k < p.choices; k++) {
       const int pair = token * p.choices + k;
       if (place[pair] >= 0 && !shared(place, p, pair)) {
-        sum += element(row_at(passed, home, p, place[pair]), i, T(0));
+        sum += element(row_at(passed, home, p, place[pair]), i, T(), p.hidden);
       }
     }
     sums[token * p.hidden + i] = O(sum);
@@ -52,3 +52,9 @@ ep_sum_machines_of(half, ushort, float, "ep_sum_machines_f16_f32")
 ep_sum_machines_of(half, ushort, bfloat, "ep_sum_machines_f16_bf16")
 ep_sum_machines_of(bfloat, ushort, float, "ep_sum_machines_bf16_f32")
 ep_sum_machines_of(bfloat, ushort, half, "ep_sum_machines_bf16_f16")
+ep_sum_machines_of(e4m3, ushort, float, "ep_sum_machines_f8_e4m3_f32")
+ep_sum_machines_of(e4m3, ushort, half, "ep_sum_machines_f8_e4m3_f16")
+ep_sum_machines_of(e4m3, ushort, bfloat, "ep_sum_machines_f8_e4m3_bf16")
+ep_sum_machines_of(e5m2, ushort, float, "ep_sum_machines_f8_e5m2_f32")
+ep_sum_machines_of(e5m2, ushort, half, "ep_sum_machines_f8_e5m2_f16")
+ep_sum_machines_of(e5m2, ushort, bfloat, "ep_sum_machines_f8_e5m2_bf16")

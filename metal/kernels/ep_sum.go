@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/gomoe/gomoe/graph"
@@ -9,14 +10,14 @@ import (
 // epSum adds the rows of each token, in the order of its choices.
 func epSum() Kernel {
 	k := Kernel{
-		Name: "ep_sum", Serves: []string{"ep_sum", "ep_sum_ranks", "ep_sum_ranks_wire"}, Primitives: []string{"ep_combine"},
+		Name: "ep_sum", Serves: []string{"ep_sum", "ep_sum_ranks", "ep_sum_wire", "ep_sum_ranks_wire"}, Primitives: []string{"ep_combine"},
 		Doc:   "adds the rows of each token in the order of its choices, in f32, rounded at most once, and brings weights home",
 		Build: sumProgram,
 		Functions: []Function{
 			{"ep_sum_f32", copyThreads, 0}, {"ep_sum_f32_2", copyThreads, 0}, {"ep_sum_f16", copyThreads, 0}, {"ep_sum_bf16", copyThreads, 0},
 		},
 	}
-	for _, d := range mixed() {
+	for _, d := range append(mixed(), widened()...) {
 		k.Functions = append(k.Functions, Function{"ep_sum_" + d, copyThreads, 0})
 	}
 	return k
@@ -37,7 +38,7 @@ func epPackSums() Kernel {
 			{"ep_pack_sums_f32", copyThreads, 0}, {"ep_pack_sums_f32_2", copyThreads, 0}, {"ep_pack_sums_f16", copyThreads, 0}, {"ep_pack_sums_bf16", copyThreads, 0},
 		},
 	}
-	for _, d := range mixed() {
+	for _, d := range slices.Concat(mixed(), narrowed(), []string{"f8_e4m3", "f8_e5m2"}) {
 		k.Functions = append(k.Functions, Function{"ep_pack_sums_" + d, copyThreads, 0})
 	}
 	return k
@@ -50,7 +51,7 @@ func epMachineSum() Kernel {
 		Doc:   "adds the sums of machines for each token, in the order of its choices, in f32, rounded at most once, and brings weights home",
 		Build: sumMachinesProgram,
 	}
-	for _, d := range append(mixed(), "f32", "f32_2", "f16", "bf16") {
+	for _, d := range slices.Concat(mixed(), widened(), []string{"f32", "f32_2", "f16", "bf16"}) {
 		k.Functions = append(k.Functions, Function{"ep_sum_machines_" + d, copyThreads, 0})
 	}
 	return k
@@ -72,6 +73,7 @@ type rowSum struct {
 	places        int        // if rows are in zones
 	where         int
 	wire          bool // the weights of a row lie behind its values
+	columns       int  // threads for each sum; 0 for one for each element or unit of weights
 }
 
 // typed returns the suffix of functions, and the bytes of a unit, for rows of type d, which
@@ -90,6 +92,16 @@ func typed(d graph.DType, begin int) (suffix string, unit int, err error) {
 // converted is typed for what reads rows of type d and writes them as type `to`: pieces of mixed types are
 // units of 2 bytes.
 func converted(d, to graph.DType, begin int) (suffix string, unit int, err error) {
+	switch {
+	case d.IsF8() && d == to:
+		return d.String(), 2, nil
+	case d.IsF8():
+		suffix, err = float(to)
+		return d.String() + "_" + suffix, 2, err
+	case to.IsF8():
+		suffix, err = float(d)
+		return suffix + "_" + to.String(), 2, err
+	}
 	if suffix, unit, err = typed(d, begin); err != nil || d == to {
 		return suffix, unit, err
 	}
@@ -111,7 +123,10 @@ func (s rowSum) launch(file, function string, unit int, args ...Arg) Launch {
 		step, weightFirst = s.values+weights*s.weight, s.values
 		weightStep = step
 	}
-	columns := max(s.t.Shape[1], s.choices*s.weight/unit)
+	columns := s.columns
+	if columns == 0 {
+		columns = max(s.t.Shape[1], s.choices*s.weight/unit)
+	}
 	wide := 1
 	for wide < columns && wide < copyThreads {
 		wide *= 2
@@ -133,7 +148,7 @@ func sumProgram(in *Instr) (*Program, error) {
 	d, p := rows[0].Type.DType, payloadOf(rows, 0)
 	if !zones {
 		d = wireOf(in, in.Args[0])
-		p.values = t.Shape[1] * d.Size()
+		p.values = onWire(d, t.Shape[1])
 	}
 	suffix, unit, err := converted(d, t.DType, p.weight)
 	if err != nil {
@@ -165,7 +180,7 @@ func sumProgram(in *Instr) (*Program, error) {
 func sumMachinesProgram(in *Instr) (*Program, error) {
 	t, place, rows := in.Results[0].Type, in.Args[2].Type, in.Args[0].Type.Shape[0]
 	p, d := payloadOf(in.Results, 0), wireOf(in, in.Args[0])
-	p.values = t.Shape[1] * d.Size()
+	p.values = onWire(d, t.Shape[1])
 	suffix, unit, err := converted(d, t.DType, p.weight)
 	if err != nil {
 		return nil, err
@@ -180,15 +195,22 @@ func sumMachinesProgram(in *Instr) (*Program, error) {
 // from other machines.
 func sumMachineProgram(in *Instr) (*Program, error) {
 	entry, relay := in.plan.Bufs[in.Results[0].Buf].Packed, in.Args[1].Type
-	p := payload{values: int(entry[0].Bytes())}
+	d := entry[0].DType
+	p := payload{values: onWire(d, entry[0].Len())}
+	if d.IsF8() {
+		entry = slices.Delete(slices.Clone(entry), 1, 2) // the scales, which are of the values
+	}
 	if len(entry) == 2 {
 		p.weight = entry[1].DType.Size()
 	}
-	suffix, unit, err := typed(entry[0].DType, p.weight)
+	suffix, unit, err := converted(d, d, p.weight)
 	if err != nil {
 		return nil, err
 	}
-	s := rowSum{payload: p, t: graph.T(entry[0].DType, relay.Shape[0], entry[0].Len()), choices: relay.Shape[1], rows: in.Args[0].Type.Shape[0], where: inCommon, wire: true}
+	s := rowSum{payload: p, t: graph.T(d, relay.Shape[0], entry[0].Len()), choices: relay.Shape[1], rows: in.Args[0].Type.Shape[0], where: inCommon, wire: true}
+	if d.IsF8() {
+		return &Program{Launches: []Launch{s.packed("ep_pack_sums_"+suffix, d, in.Args[2].Type.Shape[1], In(0), In(0), In(1), In(2), Out(0))}}, nil
+	}
 	return &Program{Launches: []Launch{
 		s.launch("ep_pack_sums.metal", "ep_pack_sums_"+suffix, unit, In(0), In(0), In(1), In(2), Out(0), Params(in.Args[2].Type.Shape[1]), Params(p.values/unit)),
 	}}, nil
@@ -207,6 +229,9 @@ func packSumsProgram(in *Instr) (*Program, error) {
 	}
 	s := rowSum{payload: p, t: graph.T(rows.DType, room, rows.Shape[1]), choices: slots.Shape[1], rows: rows.Shape[0], where: atPlaces}
 	members := in.Args[n+1].Type.Shape[1]
+	if wire.IsF8() {
+		return &Program{Launches: []Launch{s.packed("ep_pack_sums_"+suffix, wire, members, In(0), second(In, n == 2), In(n), In(n+1), Out(0))}}, nil
+	}
 	return &Program{Launches: []Launch{
 		s.launch("ep_pack_sums.metal", "ep_pack_sums_"+suffix, unit, In(0), second(In, n == 2), In(n), In(n+1), Out(0), Params(members), Params(rows.Shape[1]*wire.Size()/unit)),
 	}}, nil

@@ -2,6 +2,7 @@ package kernels_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -35,6 +36,46 @@ func TestRoutedWire(t *testing.T) {
 					compare(t, l.program(t), tokensOn(t, mesh, "x", "w", "ids"), l.inputs(r, choices["or nowhere"]), names...)
 				})
 			}
+		}
+	}
+}
+
+// Rows and sums that come home in 8 bits are those of the host, bit by bit: codes and the scales of their
+// blocks, those of blocks of zeros too, with weights of every type and without, in one step and through
+// machines.
+func TestRoutedF8(t *testing.T) {
+	r := rand.New(rand.NewPCG(47, 48))
+	floats := []graph.DType{graph.F32, graph.BF16, graph.F16}
+	for n, c := range []struct {
+		mesh     string
+		exchange ep.Exchange
+		names    []string
+	}{
+		{"ep=2", ep.Rows, []string{"ep_pack_rows_wire", "ep_sum_wire"}},
+		{"ep=3", ep.Rows, []string{"ep_pack_rows_wire", "ep_sum_wire"}},
+		{"ep=2", ep.Sum, []string{"ep_pack_sums_wire", "ep_sum_ranks_wire"}},
+		{"ep=3", ep.Sum, []string{"ep_pack_sums_wire", "ep_sum_ranks_wire"}},
+		{"ep=2x2", ep.Sum, []string{"ep_pack_sums_wire", "ep_sum_machine_wire", "ep_sum_machines_wire"}},
+		{"ep=2x2", ep.Sum, []string{"ep_pack_sums_wire", "ep_sum_machine_wire", "ep_sum_machines_wire"}},
+	} {
+		for i, d := range floats {
+			wire := []graph.DType{graph.F8_E4M3, graph.F8_E5M2}[(n+i)%2]
+			l := layer{primitives.PrepareOp{Experts: 5, Align: 1 + i%3, Exchange: c.exchange, Wire: wire},
+				[]int{9, 1, 40, 0}[(n+i)%4], 3, []int{128, 384, 1152}[(n+i)%3], d, floats[(n+2*i)%3], graph.I32}
+			in := l.inputs(r, choices["or nowhere"])
+			x := in["x"].Float64s()
+			for j := range x {
+				switch {
+				case j/128%4 == 1: // blocks of zeros, of both signs
+					x[j] = math.Copysign(0, float64(1-j%2*2))
+				case j/128%4 == 2: // from large to small
+					x[j] *= math.Exp2(float64(-j % 40))
+				}
+			}
+			require.NoError(t, in["x"].SetFloat64s(x))
+			t.Run(fmt.Sprint(c.mesh, c.exchange, d, wire, l.tokens, l.hidden, l.weights), func(t *testing.T) {
+				compare(t, l.program(t), tokensOn(t, c.mesh, "x", "w", "ids"), in, c.names...)
+			})
 		}
 	}
 }

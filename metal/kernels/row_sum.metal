@@ -1,5 +1,6 @@
 // Sums of rows of pairs: those of a token, or those for a row that has arrived.
-#include "common.metal"
+#include "exact.metal"
+#include "f8.metal"
 
 struct sum_params {
   int tokens;
@@ -23,12 +24,26 @@ constant constexpr int in_common = 3;
 
 // element returns element i of a row as a number. Rows are read in units that their elements
 // are whole numbers of, since on the wire a row begins where the weight before it ends.
-static inline float element(device const uint* row, int i, float) { return as_type<float>(row[i]); }
-static inline float element(device const ushort* row, int i, float) {
+static inline float element(device const uint* row, int i, float, int) { return as_type<float>(row[i]); }
+static inline float element(device const ushort* row, int i, float, int) {
   return as_type<float>(uint(row[2 * i]) | (uint(row[2 * i + 1]) << 16));
 }
-static inline float element(device const ushort* row, int i, half) { return float(as_type<half>(row[i])); }
-static inline float element(device const ushort* row, int i, bfloat) { return float(as_type<bfloat>(row[i])); }
+static inline float element(device const ushort* row, int i, half, int) { return float(as_type<half>(row[i])); }
+static inline float element(device const ushort* row, int i, bfloat, int) { return float(as_type<bfloat>(row[i])); }
+
+// Rows that travel in 8 bits are a code for each of `hidden` elements, and behind them a scale, f32, for
+// each block of WIRE_BLOCK.
+#define WIRE_BLOCK 128
+struct e4m3 {};
+struct e5m2 {};
+static inline float f8_value(uchar x, e4m3) { return f8_e4m3_value(x); }
+static inline float f8_value(uchar x, e5m2) { return f8_e5m2_value(x); }
+
+template <typename F>
+static inline float element(device const ushort* row, int i, F f, int hidden) {
+  device const ushort* scale = row + hidden / 2 + i / WIRE_BLOCK * 2;
+  return f8_value(uchar(row[i / 2] >> (i % 2 * 8)), f) * element(scale, 0, 0.0f, 0);
+}
 
 // row_of returns where the row of a pair lies, -1 if there is none.
 static inline int row_of(device const int* place, device const int* order, constant sum_params& p, int pair) {
@@ -58,7 +73,7 @@ static inline float row_sum(device const U* values, device const int* place, dev
     const int pair = token * p.choices + k;
     const int row = row_of(place, order, p, pair);
     if (row >= 0 && !(p.where == in_common && shared(place, p, pair))) {
-      sum += element(values + row * p.row_units, i, T(0));
+      sum += element(values + row * p.row_units, i, T(), p.hidden);
     }
   }
   return sum;

@@ -24,6 +24,7 @@ func spreadShapes() []spread {
 			"y = reshape(x) shape=[{TK},{F}] batch=true\nz = neg(y)\nw = reshape(z, x) shape=[{T},{K},{F}] batch=true", "w"}, "a=2", "_,a"},
 		{shape{"two ranks", travel, false, in, body(""), "y"}, "ep=2", "ep"},
 		{shape{"two ranks, sums", append(slices.Clone(travel), "ep_slots", "ep_pack_sums", "ep_sum"), false, in, body(` exchange="sum"`), "y"}, "ep=2", "ep"},
+		{shape{"two ranks, rows home in 8 bits", []string{"ep_pack_f8", "ep_sum"}, false, in, body(" wire=f8_e4m3"), "y"}, "ep=2", "ep"},
 		{shape{"two ranks, choices with rows", []string{"ep_alone", "ep_inline"}, false, in, inline, "y"}, "ep=2", "ep"},
 		{shape{"two machines of two ranks, sums", []string{"ep_passage", "ep_pack_sums", "ep_machine_sum"}, false, in, body(` exchange="sum"`), "y"}, "ep=2x2", "ep"},
 	}
