@@ -3,7 +3,6 @@
 package gomoe_test
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,7 +10,7 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/metal"
+	"github.com/gomoe/gomoe/metal/metaltest"
 	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
 )
@@ -19,10 +18,7 @@ import (
 // A program runs on the emulated GPU, with the host's numbers.
 func TestRunOnDevice(t *testing.T) {
 	d, err := gomoe.OpenDevice(t.Context(), "metal-emulated")
-	if errors.Is(err, metal.ErrNoCompiler) {
-		t.Skip(err)
-	}
-	require.NoError(t, err)
+	metaltest.Compiled(t, err)
 	defer func() { require.NoError(t, d.Close()) }()
 	p, err := graph.Trace("p", func(tr *graph.Tracer) []*graph.Value {
 		x := tr.Input("x", graph.F32, 4)

@@ -88,6 +88,21 @@ func (t Type) Check() error {
 	return nil
 }
 
+// Around returns the numbers of elements before, along and behind a dimension: an array of t, which lies in
+// memory in rows, is [outer,n,inner] elements. The axis must be one of t's.
+func (t Type) Around(axis int) (outer, n, inner int) {
+	outer, inner = 1, 1
+	for d, s := range t.Shape {
+		switch {
+		case d < axis:
+			outer *= s
+		case d > axis:
+			inner *= s
+		}
+	}
+	return outer, t.Shape[axis], inner
+}
+
 // Equal reports whether both types have the same element type and shape.
 func (t Type) Equal(u Type) bool { return t.DType == u.DType && slices.Equal(t.Shape, u.Shape) }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/metal"
+	"github.com/gomoe/gomoe/metal/internal/clangtest"
 	. "github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
@@ -27,10 +28,7 @@ import (
 func emulated(t *testing.T, o metal.Emulation) *metal.Device {
 	t.Helper()
 	d, err := metal.Emulated(t.Context(), o)
-	if errors.Is(err, metal.ErrNoCompiler) {
-		t.Skip(err)
-	}
-	require.NoError(t, err)
+	clangtest.Needed(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
 	return d
 }

@@ -1,7 +1,6 @@
 package metal_test
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,6 +9,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/metal"
+	"github.com/gomoe/gomoe/metal/internal/clangtest"
 	"github.com/gomoe/gomoe/metal/internal/standin"
 	. "github.com/gomoe/gomoe/primitives"
 )
@@ -18,10 +18,7 @@ import (
 func with(t *testing.T, o standin.Options) *metal.Device {
 	t.Helper()
 	d, err := metal.EmulatedWith(t.Context(), o)
-	if errors.Is(err, metal.ErrNoCompiler) {
-		t.Skip(err)
-	}
-	require.NoError(t, err)
+	clangtest.Needed(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
 	return d
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gomoe/gomoe/metal/internal/emu"
+	"github.com/gomoe/gomoe/metal/internal/clangtest"
 	"github.com/gomoe/gomoe/metal/internal/standin"
 	"github.com/gomoe/gomoe/metal/kernels"
 	"github.com/gomoe/gomoe/metal/mtl"
@@ -24,10 +24,7 @@ import (
 func TestTexts(t *testing.T) {
 	rt, err := mtl.System()
 	if errors.Is(err, mtl.ErrNoMetal) && runtime.GOOS != "darwin" {
-		c, err := emu.Find()
-		if err != nil {
-			t.Skip(err)
-		}
+		c := clangtest.Compiler(t)
 		s, err := standin.Open(t.Context(), c, standin.Options{Leader: true, System: 26})
 		require.NoError(t, err)
 		defer func() { require.Empty(t, s.Close().Violations()) }()

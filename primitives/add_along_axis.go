@@ -69,7 +69,7 @@ func (t AddAlongAxisOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error
 func addAlong[T float](axis int) exec.Kernel {
 	return func(a *exec.Args) error {
 		x, index, y := data[T](a.In[0]), data[int32](a.In[1]), data[T](a.Out[0])
-		outer, m, inner := around(a.In[0].Type, axis)
+		outer, m, inner := a.In[0].Type.Around(axis)
 		n := a.Out[0].Type.Shape[axis]
 		exec.Share(a, outer, 1+dear/(1+(m+n)*inner), linesAdded[T]{y, x, index, n, m, inner})
 		return nil

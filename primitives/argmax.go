@@ -91,7 +91,7 @@ func alongAxis(t graph.Type, axis, results int) sharding.Factors {
 func (r ArgExtremeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Name: r.op, Out: out, In: in, Kernel: func(a *exec.Args) error {
 		x := a.In[0]
-		outer, n, inner := around(x.Type, r.Axis)
+		outer, n, inner := x.Type.Around(r.Axis)
 		key := orderKeys(x, false)
 		float := x.Type.DType.IsFloat()
 		best := func(line int) int {

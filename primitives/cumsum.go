@@ -66,7 +66,7 @@ func (c CumSumOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 func cumsum[T, A numeric](c CumSumOp) exec.Kernel {
 	return func(a *exec.Args) error {
 		x, y := data[T](a.In[0]), data[T](a.Out[0])
-		outer, n, inner := around(a.In[0].Type, c.Axis)
+		outer, n, inner := a.In[0].Type.Around(c.Axis)
 		a.Parallel(outer, 1+dear/(1+n*inner), func(lo, hi int) {
 			acc := make([]A, inner)
 			for o := lo; o < hi; o++ {

@@ -17,7 +17,7 @@ const linesAtOnce = 16
 // a line side by side, in copies where they do not lie so. The result for a line
 // therefore does not depend on how many lines a mesh leaves on a rank.
 func eachLine[T float](a *exec.Args, t graph.Type, axis int, in, out [][]T, f func(k int, in, out [][]T)) {
-	outer, n, inner := around(t, axis)
+	outer, n, inner := t.Around(axis)
 	if inner == 1 {
 		a.Parallel(outer, 1+8*dear/(1+n), func(lo, hi int) {
 			lines := make([][]T, len(in)+len(out))

@@ -46,7 +46,7 @@ func (p LogSumExpOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 func logSumExpKernel[T float](axis int) exec.Kernel {
 	return func(a *exec.Args) error {
 		x, y := data[T](a.In[0]), data[T](a.Out[0])
-		if rows, n, inner := around(a.In[0].Type, axis); inner == 1 {
+		if rows, n, inner := a.In[0].Type.Around(axis); inner == 1 {
 			exec.Share(a, rows, 1+8*dear/(1+n), logSumExpRows[T]{y, x, n})
 			return nil
 		}

@@ -197,20 +197,6 @@ func reduceAxes(axes []int, step func(a *exec.Args, y, x array.Array, axis int),
 	}
 }
 
-// around returns the numbers of elements before, along and behind an axis.
-func around(t graph.Type, axis int) (outer, n, inner int) {
-	outer, inner = 1, 1
-	for d, s := range t.Shape {
-		switch {
-		case d < axis:
-			outer *= s
-		case d > axis:
-			inner *= s
-		}
-	}
-	return outer, t.Shape[axis], inner
-}
-
 // foldFloat reduces x[outer,n,inner] over its middle dimension. step folds rows into inner
 // accumulators in f64, which have the value first at the beginning.
 func foldFloat[T float](a *exec.Args, y, x []T, outer, n, inner int, first float64, step func(acc []float64, rows []T)) {

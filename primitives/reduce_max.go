@@ -65,7 +65,7 @@ func (r ReduceExtremeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) erro
 }
 
 func maxAxis(a *exec.Args, y, x array.Array, axis int) {
-	outer, n, inner := around(x.Type, axis)
+	outer, n, inner := x.Type.Around(axis)
 	switch x.Type.DType {
 	case graph.F64:
 		pickFloat(a, data[float64](y), data[float64](x), outer, n, inner, vector.Largest[float64], vector.Maximum[float64])
@@ -83,7 +83,7 @@ func maxAxis(a *exec.Args, y, x array.Array, axis int) {
 }
 
 func minAxis(a *exec.Args, y, x array.Array, axis int) {
-	outer, n, inner := around(x.Type, axis)
+	outer, n, inner := x.Type.Around(axis)
 	switch x.Type.DType {
 	case graph.F64:
 		pickFloat(a, data[float64](y), data[float64](x), outer, n, inner, vector.Smallest[float64], vector.Minimum[float64])

@@ -98,7 +98,7 @@ func (r ReduceProdOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 
 // prodAxis writes x multiplied over one axis to y.
 func prodAxis(a *exec.Args, y, x array.Array, axis int) {
-	outer, n, inner := around(x.Type, axis)
+	outer, n, inner := x.Type.Around(axis)
 	switch x.Type.DType {
 	case graph.F64:
 		foldFloat(a, data[float64](y), data[float64](x), outer, n, inner, 1, foldMul[float64, float64])

@@ -130,7 +130,7 @@ func (r ReduceSumOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 
 // sumAxis writes x summed over one axis to y.
 func sumAxis(a *exec.Args, y, x array.Array, axis int) {
-	outer, n, inner := around(x.Type, axis)
+	outer, n, inner := x.Type.Around(axis)
 	switch x.Type.DType {
 	case graph.F64:
 		sumFloat(a, data[float64](y), data[float64](x), outer, n, inner)
@@ -175,7 +175,7 @@ func (w *lineSums[T]) Piece(lo, hi int) {
 
 // sumNarrow writes x of bf16 or f16 summed over its last axis to y of f32.
 func sumNarrow(a *exec.Args, y, x array.Array) {
-	outer, n, _ := around(x.Type, x.Type.Rank()-1)
+	outer, n, _ := x.Type.Around(x.Type.Rank() - 1)
 	exec.Share(a, outer, 1+4*dear/(1+n), narrowSums{x, y, n, exec.RoomsOf[float32](a, n)})
 }
 

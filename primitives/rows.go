@@ -10,7 +10,7 @@ import (
 
 // rowsOf returns the number and the length of the rows along the last dimension.
 func rowsOf(t graph.Type) (rows, n int) {
-	rows, n, _ = around(t, t.Rank()-1)
+	rows, n, _ = t.Around(t.Rank() - 1)
 	return rows, n
 }
 

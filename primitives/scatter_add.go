@@ -69,7 +69,7 @@ func (s ScatterAddOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	// read after elements of the result are written.
 	apart := !in[1].Type.Equal(out[0].Type) && !in[2].Type.Equal(out[0].Type)
 	return e.Emit(lowering.KernelSpec{Name: "scatter_add", Out: out, In: in, InPlace: apart, Kernel: func(a *exec.Args) error {
-		_, n, _ := around(a.In[0].Type, s.Axis)
+		_, n, _ := a.In[0].Type.Around(s.Axis)
 		if err := inRange(data[int32](a.In[1]), n); err != nil {
 			return err
 		}
@@ -136,7 +136,7 @@ const scatterBlock = 4096
 // added: with where the block begins in y and its size, and the places of its updates, which lie
 // at elements at+i·row of the updates.
 func (by targets) eachRow(a *exec.Args, y array.Array, axis int, begin func() func(to, n, at, row int, from []int)) {
-	outer, n, inner := around(y.Type, axis)
+	outer, n, inner := y.Type.Around(axis)
 	count, blocks := len(by.order), (inner+scatterBlock-1)/scatterBlock
 	a.Parallel(outer*n*blocks, 1+dear/(1+min(inner, scatterBlock)*(1+count/max(n, 1))), func(lo, hi int) {
 		f := begin()

@@ -98,7 +98,7 @@ func (p SoftmaxGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error 
 func softmaxKernel[T float](axis int) exec.Kernel {
 	return func(a *exec.Args) error {
 		x, y := data[T](a.In[0]), data[T](a.Out[0])
-		if rows, n, inner := around(a.In[0].Type, axis); inner == 1 {
+		if rows, n, inner := a.In[0].Type.Around(axis); inner == 1 {
 			exec.Share(a, rows, 1+8*dear/(1+n), softmaxRows[T]{y, x, n})
 			return nil
 		}
@@ -112,7 +112,7 @@ func softmaxKernel[T float](axis int) exec.Kernel {
 func softmaxGradKernel[T float](axis int) exec.Kernel {
 	return func(a *exec.Args) error {
 		y, ct, dx := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
-		if rows, n, inner := around(a.In[0].Type, axis); inner == 1 {
+		if rows, n, inner := a.In[0].Type.Around(axis); inner == 1 {
 			exec.Share(a, rows, 1+8*dear/(1+n), softmaxGradRows[T]{dx, y, ct, n})
 			return nil
 		}

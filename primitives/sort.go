@@ -61,7 +61,7 @@ func (s SortOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 func (s SortOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Name: "sort", Out: out, In: in, Kernel: func(a *exec.Args) error {
 		x, index := a.In[0], data[int32](a.Out[1])
-		outer, n, inner := around(x.Type, s.Dimension)
+		outer, n, inner := x.Type.Around(s.Dimension)
 		key := orderKeys(x, false)
 		a.Parallel(outer*inner, 1+dear/(1+n), func(lo, hi int) {
 			keys := make([]ranked, n)

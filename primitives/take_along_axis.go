@@ -89,7 +89,7 @@ func (p TakeAlongAxisOp) OutOfRange(t graph.Type, index int32, at, n int) error 
 
 // takeAlong fills dst with the elements of src that index names. Every index is in range.
 func takeAlong(a *exec.Args, dst, src array.Array, index []int32, axis int) {
-	outer, n, inner := around(src.Type, axis)
+	outer, n, inner := src.Type.Around(axis)
 	m := dst.Type.Shape[axis]
 	switch dst.Type.DType.Size() {
 	case 1:

@@ -66,7 +66,7 @@ func (t TopKOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Name: "top_k", Out: out, In: in, Kernel: func(a *exec.Args) error {
 		x, index := a.In[0], data[int32](a.Out[1])
 		last := x.Type.Rank() - 1
-		rows, n, _ := around(x.Type, last)
+		rows, n, _ := x.Type.Around(last)
 		if x.Type.DType == graph.F32 && t.K <= topKInsert {
 			values := data[float32](x)
 			a.Parallel(rows, 1+4*dear/(1+n), func(lo, hi int) {

@@ -3,13 +3,12 @@
 package main
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe"
-	"github.com/gomoe/gomoe/metal"
+	"github.com/gomoe/gomoe/metal/metaltest"
 )
 
 // The transcripts of testdata/native are of commands that load libraries of the system.
@@ -22,10 +21,7 @@ func TestNative(t *testing.T) {
 func needsEmulated(t *testing.T) {
 	t.Helper()
 	d, err := gomoe.OpenDevice(t.Context(), "metal-emulated")
-	if errors.Is(err, metal.ErrNoCompiler) {
-		t.Skipf("no emulated GPU: %v", err)
-	}
-	require.NoError(t, err)
+	metaltest.Compiled(t, err)
 	require.NoError(t, d.Close())
 }
 

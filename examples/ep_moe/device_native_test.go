@@ -5,14 +5,13 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gomoe/gomoe/metal"
+	"github.com/gomoe/gomoe/metal/metaltest"
 )
 
 // The layer and its gradients on the emulated GPU, on one rank and on two, against loops
@@ -22,10 +21,7 @@ func TestOnDevice(t *testing.T) {
 		var stdout bytes.Buffer
 		args := append(strings.Fields(flags), "-device", "metal-emulated", "-num-tokens", "4", "-hidden", "8", "-hidden-out", "8", "-num-experts", "4")
 		err := run(context.Background(), args, &stdout, io.Discard)
-		if errors.Is(err, metal.ErrNoCompiler) {
-			t.Skip(err)
-		}
-		require.NoError(t, err, flags)
+		metaltest.Compiled(t, err, flags)
 		require.Contains(t, stdout.String(), "--check PASSED", flags)
 	}
 }

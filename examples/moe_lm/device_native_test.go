@@ -3,7 +3,6 @@
 package main
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gomoe/gomoe/metal"
+	"github.com/gomoe/gomoe/metal/metaltest"
 )
 
 // Two ranks train on the emulated GPU as one does, in every element of every gradient, and
@@ -20,10 +19,7 @@ func TestOnDevice(t *testing.T) {
 	small := strings.Fields("-device metal-emulated -mesh ep=2 -width 32 -layers 1 -heads 2 -ffn 32 -experts 4 -seq 16 -batch 4")
 	args, _ := tiny(t, append(small, "-check")...)
 	stdout, err := execute(t, args...)
-	if errors.Is(err, metal.ErrNoCompiler) {
-		t.Skip(err)
-	}
-	require.NoError(t, err, stdout)
+	metaltest.Compiled(t, err, stdout)
 	require.Contains(t, stdout, "\n--check PASSED (loss ")
 
 	trace := filepath.Join(t.TempDir(), "trace.json")

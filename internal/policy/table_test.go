@@ -96,6 +96,7 @@ func imports() map[string][]string {
 		"metal/counts":               {},
 		"metal/internal/emu":         {"metal/counts", "metal/internal/msl"},
 		"metal/internal/standin":     {"metal/counts", "metal/internal/emu"},
+		"metal/internal/clangtest":   {"metal/internal/emu"},
 		"metal/metaltest":            {anything},
 		"metal/measure":              {"graph", "array", "sharding", "lowering", "", "metal/counts", "metal/kernels", "runtime"},
 		"primitives":                 {"graph", "array", "vjp", "sharding", "collective", "exec", "lowering", "ep", "internal/kernel", "internal/kernel/attention", "internal/kernel/blocks", "internal/kernel/gemm", "internal/kernel/norm", "internal/kernel/pack", "internal/kernel/random", "internal/kernel/vector", "quant"},
@@ -118,7 +119,7 @@ func imports() map[string][]string {
 
 // testSupport lists packages that only tests may import.
 func testSupport() []string {
-	return []string{"internal/testing/advised", "internal/testing/amx", "internal/testing/toy", "internal/testing/fleet", "internal/testing/faults", "internal/testing/machines", "internal/testing/fuzzprog", "internal/policy", "jaccl/jaccltest", "jaccl/rdma/rdmatest", "metal/internal/machine", "metal/metaltest", "internal/testing/late", "internal/testing/numbers"}
+	return []string{"internal/testing/advised", "internal/testing/amx", "internal/testing/toy", "internal/testing/fleet", "internal/testing/faults", "internal/testing/machines", "internal/testing/fuzzprog", "internal/policy", "jaccl/jaccltest", "jaccl/rdma/rdmatest", "metal/internal/clangtest", "metal/internal/machine", "metal/metaltest", "internal/testing/late", "internal/testing/numbers"}
 }
 
 // readOnly lists package variables that are tables, by package and name, with

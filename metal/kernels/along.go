@@ -68,7 +68,7 @@ func alongProgram(in *Instr) (*Program, error) {
 	default:
 		return nil, refuse("%s made by %T", in.Name, in.Prim)
 	}
-	outer, n, inner := around(x, axis)
+	outer, n, inner := x.Around(axis)
 	lines := outer * inner
 	count := lines
 	if function == "number" {

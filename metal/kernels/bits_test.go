@@ -2,7 +2,6 @@ package kernels_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"testing"
 
@@ -74,10 +73,7 @@ func (d *device) library(file string) *emu.Library {
 	text, err := kernels.Text(file)
 	require.NoError(d.t, err)
 	l, err := metaltest.Library(d.t.Context(), text, emu.BuildOptions{Leader: true})
-	if errors.Is(err, emu.ErrNoCompiler) {
-		d.t.Skip(err)
-	}
-	require.NoError(d.t, err)
+	metaltest.Compiled(d.t, err)
 	return l
 }
 

@@ -7,20 +7,6 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// around returns the numbers of elements before, along and after an axis.
-func around(t graph.Type, axis int) (outer, n, inner int) {
-	outer, inner = 1, 1
-	for d, s := range t.Shape {
-		switch {
-		case d < axis:
-			outer *= s
-		case d > axis:
-			inner *= s
-		}
-	}
-	return outer, t.Shape[axis], inner
-}
-
 // indexLaunch returns a launch of a function of indices.metal with n threads.
 func indexLaunch(function string, n int, args ...Arg) Launch {
 	l := Launch{Source: Source{File: "indices.metal"}, Function: function, Args: args}

@@ -3,7 +3,6 @@ package kernels_test
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -42,10 +41,7 @@ func launch(t *testing.T, p *kernels.Program, in, out [][]byte) (record [kernels
 		text, err := kernels.Text(l.Source.File)
 		require.NoError(t, err)
 		lib, err := metaltest.Library(t.Context(), text, emu.BuildOptions{})
-		if errors.Is(err, emu.ErrNoCompiler) {
-			t.Skip(err)
-		}
-		require.NoError(t, err)
+		metaltest.Compiled(t, err)
 		run := emu.Launch{Function: l.Function, Groups: l.Groups, Threads: l.Threads, Memory: l.Memory, Constants: l.Constants, Order: emu.Random, Seed: 7}
 		for _, a := range l.Args {
 			switch a.Kind {

@@ -56,7 +56,7 @@ func lookupProgram(in *Instr) (*Program, error) {
 		}
 		fault = in.idFault(1, all)
 	}
-	_, n, inner := around(x, axis)
+	_, n, inner := x.Around(axis)
 	if function != "look_up_part" {
 		all = n
 	}

@@ -21,7 +21,7 @@ type lines struct{ count, n, inner int }
 
 // linesOf returns the lines of a type along an axis.
 func linesOf(t graph.Type, axis int) lines {
-	outer, n, inner := around(t, axis)
+	outer, n, inner := t.Around(axis)
 	return lines{outer * inner, n, inner}
 }
 

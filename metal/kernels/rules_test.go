@@ -1,7 +1,6 @@
 package kernels_test
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -35,10 +34,7 @@ func builds(t *testing.T, name, text string) []emu.Kernel {
 	for _, o := range []emu.BuildOptions{{Lint: true}, {Leader: true}} { // as package metaltest, which has them already
 		o.Tensors = strings.HasPrefix(text, "#define TENSOR_OPS\n")
 		l, err := metaltest.Library(t.Context(), text, o)
-		if errors.Is(err, emu.ErrNoCompiler) {
-			t.Skip(err)
-		}
-		require.NoError(t, err, "%s, %+v", name, o)
+		metaltest.Compiled(t, err, "%s, %+v", name, o)
 		found = l.Kernels()
 	}
 	return found

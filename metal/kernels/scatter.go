@@ -52,7 +52,7 @@ func scatterProgram(in *Instr) (*Program, error) {
 	}
 	if p, ok := in.Prim.(primitives.AddAlongAxisOp); ok {
 		index := in.Args[1].Type
-		_, n, inner := around(out, p.Axis)
+		_, n, inner := out.Around(p.Axis)
 		along, lines := index.Shape[p.Axis], out.Len()/max(n, 1)
 		// The sums are f32: the result itself, or memory from which it is rounded.
 		work, sums := &Program{Fault: axisFault(index, p.Axis, n)}, Out(0)
@@ -73,7 +73,7 @@ func scatterProgram(in *Instr) (*Program, error) {
 		return work, nil
 	}
 	if p, ok := in.Prim.(primitives.ScatterAddOp); ok {
-		_, n, inner := around(out, p.Axis)
+		_, n, inner := out.Around(p.Axis)
 		count := in.Args[1].Type.Len()
 		ls, scratch := listed(1, count, n)
 		zeros := in.Index(in.plan.Bufs[in.Args[1].Buf].Spec.Axes()) != 0 // the result is a pending sum

@@ -2,7 +2,6 @@ package kernels_test
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"testing"
@@ -127,10 +126,7 @@ func runOver(t *testing.T, l kernels.Launch, in []*emu.Buffer, zones, out *emu.B
 	text, err := kernels.Text(l.Source.File)
 	require.NoError(t, err)
 	lib, err := metaltest.Library(t.Context(), text, emu.BuildOptions{Leader: true})
-	if errors.Is(err, emu.ErrNoCompiler) {
-		t.Skip(err)
-	}
-	require.NoError(t, err)
+	metaltest.Compiled(t, err)
 	launch := emu.Launch{Function: l.Function, Groups: l.Groups, Threads: l.Threads, Memory: l.Memory, Constants: l.Constants}
 	for _, a := range l.Args {
 		b := emu.Binding{Bytes: a.Bytes}

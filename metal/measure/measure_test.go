@@ -16,6 +16,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/metal"
+	"github.com/gomoe/gomoe/metal/internal/clangtest"
 	"github.com/gomoe/gomoe/metal/kernels"
 	"github.com/gomoe/gomoe/runtime"
 )
@@ -23,10 +24,7 @@ import (
 // emulated returns the GPU that tests have.
 func emulated(t *testing.T) *metal.Device {
 	d, err := metal.Emulated(t.Context(), metal.Emulation{})
-	if errors.Is(err, metal.ErrNoCompiler) {
-		t.Skip(err)
-	}
-	require.NoError(t, err)
+	clangtest.Needed(t, err)
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {
 			t.Error(err)

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gomoe/gomoe/internal/dynlib"
-	"github.com/gomoe/gomoe/metal/internal/emu"
+	"github.com/gomoe/gomoe/metal/internal/clangtest"
 	"github.com/gomoe/gomoe/metal/internal/machine"
 )
 
@@ -23,10 +23,7 @@ var callees string
 // own code, with the structures that Metal passes by value and the results that are no
 // integers. It needs no stand-in, so that an emulator of another processor can run it.
 func TestABI(t *testing.T) {
-	c, err := emu.Find()
-	if err != nil {
-		t.Skip(err)
-	}
+	c := clangtest.Compiler(t)
 	code, err := machine.Load(t.Context(), c.Path, callees)
 	require.NoError(t, err)
 	defer code.Close()

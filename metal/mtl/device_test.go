@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gomoe/gomoe/metal/internal/emu"
+	"github.com/gomoe/gomoe/metal/internal/clangtest"
 	"github.com/gomoe/gomoe/metal/internal/standin"
 )
 
@@ -35,11 +35,9 @@ type bench struct {
 // rules, nothing was left behind and nothing was autoreleased outside of a pool.
 func stand(t testing.TB, o standin.Options) *bench {
 	t.Helper()
-	c, err := emu.Find()
-	if err != nil {
-		t.Skip(err)
-	}
+	c := clangtest.Compiler(t)
 	b := &bench{TB: t}
+	var err error
 	b.standin, err = standin.Open(t.Context(), c, o)
 	require.NoError(t, err)
 	t.Cleanup(b.check)

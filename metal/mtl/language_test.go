@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gomoe/gomoe/metal/internal/emu"
+	"github.com/gomoe/gomoe/metal/internal/clangtest"
 	"github.com/gomoe/gomoe/metal/internal/standin"
 )
 
@@ -22,10 +22,7 @@ func TestLanguage(t *testing.T) {
 
 // A system without the language is refused before any device is opened.
 func TestOldSystem(t *testing.T) {
-	c, err := emu.Find()
-	if err != nil {
-		t.Skip(err)
-	}
+	c := clangtest.Compiler(t)
 	s, err := standin.Open(t.Context(), c, standin.Options{System: 13})
 	require.NoError(t, err)
 	defer s.Close()

@@ -10,15 +10,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gomoe/gomoe/metal/internal/emu"
+	"github.com/gomoe/gomoe/metal/internal/clangtest"
 )
 
 // Stand-ins that were closed leave no library, no file and no compiler behind.
 func TestManyStandins(t *testing.T) {
-	c, err := emu.Find()
-	if err != nil {
-		t.Skip(err)
-	}
+	c := clangtest.Compiler(t)
 	count := func() (maps, files int) {
 		text, err := os.ReadFile("/proc/self/maps")
 		require.NoError(t, err)

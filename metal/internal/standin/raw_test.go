@@ -11,7 +11,7 @@ import (
 	"github.com/ebitengine/purego"
 	"github.com/stretchr/testify/require"
 
-	"github.com/gomoe/gomoe/metal/internal/emu"
+	"github.com/gomoe/gomoe/metal/internal/clangtest"
 )
 
 // raw sends messages as a driver does that knows no rules.
@@ -35,10 +35,7 @@ kernel void twice(device const float4* in [[buffer(0)]], device float4* out [[bu
 
 func rawly(t *testing.T, o Options) *raw {
 	t.Helper()
-	c, err := emu.Find()
-	if err != nil {
-		t.Skip(err)
-	}
+	c := clangtest.Compiler(t)
 	runtime.LockOSThread() // pools belong to threads
 	t.Cleanup(runtime.UnlockOSThread)
 	s, err := Open(t.Context(), c, o)

@@ -9,7 +9,7 @@ import (
 	"github.com/ebitengine/purego"
 	"github.com/stretchr/testify/require"
 
-	"github.com/gomoe/gomoe/metal/internal/emu"
+	"github.com/gomoe/gomoe/metal/internal/clangtest"
 	"github.com/gomoe/gomoe/metal/internal/machine"
 )
 
@@ -43,10 +43,7 @@ __attribute__((visibility("hidden"), used, noinline)) void* standin_lookup(Word*
 `
 
 func TestTrampoline(t *testing.T) {
-	c, err := emu.Find()
-	if err != nil {
-		t.Skip(err)
-	}
+	c := clangtest.Compiler(t)
 	asm, err := files.ReadFile("native/trampoline.h")
 	require.NoError(t, err)
 	code, err := machine.Load(t.Context(), c.Path, methods+string(asm))
