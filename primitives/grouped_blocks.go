@@ -257,10 +257,10 @@ func (z weightZones) each(lo, hi int, f func(expert, start, count, from, to int)
 	}
 }
 
-// cut returns the row of weights at which to cut after some work: a multiple of 4, since
-// rows are multiplied in groups of 4, or the last.
+// cut returns the row of weights at which to cut after some work: a multiple of 16, since
+// rows are multiplied in groups of 4 or 16, or the last.
 func (z weightZones) cut(work, cost int) int {
-	return min(roundUp(max((work+cost-1)/cost, 0), 4), z.f)
+	return min(roundUp(max((work+cost-1)/cost, 0), 16), z.f)
 }
 
 // groupedWide converts some rows of weights to numbers at a time. Sums are formed in

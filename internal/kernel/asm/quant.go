@@ -43,7 +43,7 @@ type shape struct{ w, x int }
 // quant writes the products of weights in blocks with rows of int8: four rows of weights
 // with one row, four with two if there are enough registers, and one row of weights with
 // four rows. The four products with one row, or of one row of weights, are the lanes of a
-// vector. Panels are for more rows.
+// vector. Strips and panels are for more rows.
 func quant() {
 	var table bytes64
 	rows, pairs, columns := shape{4, 1}, shape{4, 2}, shape{1, 4}

@@ -98,6 +98,8 @@ type set struct {
 	// are worth it.
 	blockTiles [quantTypes]*panelSet
 	groupTiles [groupTypes]*panelSet
+	// blockStrips multiply 16 rows of weights with a few rows of x.
+	blockStrips [quantTypes]*stripSet
 	// unpack makes groups of blocks. groupIndex is the index of a type.
 	unpack [groupTypes]func(*byte)
 }
@@ -164,6 +166,17 @@ func (s *set) multiply(d graph.DType, m, n, k int, x, w, next []byte, y []float3
 	// Assembly does not check bounds.
 	x, w = x[:m*xb], w[:n*wb]
 	_ = y[(m-1)*yrs+(n-1)*ycs]
+	if f := s.strips(d, m, n, k); f != nil {
+		p := quantProduct{d: d, n: n, y: y, yrs: yrs, ycs: ycs, x: x, w: w, next: next, xb: xb, wb: wb}
+		elements := quantGroup
+		if block == quantSuper {
+			elements = quantSuper
+		}
+		if j := p.strips(m, k/elements, f); j < n {
+			s.multiply(d, m, n-j, k, x, w[j*wb:], next, y[j*ycs:], yrs, ycs)
+		}
+		return
+	}
 	if f := s.panels(d, m, n, k); f != nil {
 		p := panelProduct{panelSet: f, set: s, d: d, m: m, n: n, k: k, x: x, w: w, next: next, y: y, yrs: yrs, ycs: ycs, xb: xb, wb: wb}
 		p.multiply()

@@ -85,6 +85,10 @@ func avx512Set() *set {
 			nil,
 			panel((32+4)*panelLine, avx512PackMX, avx512PanelBlock3, avx512PanelBlock4, avx512PanelBlock5, avx512PanelBlock6),
 		},
+		blockStrips: [quantTypes]*stripSet{
+			{8, [stripMost]func(*byte){nil, avx512StripQ82, avx512StripQ83, avx512StripQ84, avx512StripQ85, avx512StripQ86, avx512StripQ87, avx512StripQ88}},
+			{16, [stripMost]func(*byte){nil, avx512StripQ4K2, avx512StripQ4K3, avx512StripQ4K4, avx512StripQ4K5, avx512StripQ4K6, avx512StripQ4K7, avx512StripQ4K8}},
+		},
 		groupPanels: groupPanels,
 		groups:      avx512GroupRows,
 		affine:      [2]func(*byte){avx512Affine4, avx512Affine8}, affineLanes: 16,
