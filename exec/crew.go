@@ -35,15 +35,16 @@ type Crew struct {
 }
 
 const (
-	// looks, times looksAtOnce, is how often a helper polls for work, and a rank for its helpers'
-	// end, before it sleeps: for some 300 µs. Waking up takes 5 to 50 µs, and what a rank does alone
+	// looks, times looksAtOnce, is how often a helper polls for work before it sleeps: for some
+	// 300 µs. Waking up takes 5 to 50 µs, and what a rank does alone
 	// between two kernels that are shared takes 10 to 200: of a token of OLMoE in q4_k, a rank
 	// worked alone for 0.65 ms of 7 while its helper woke up, when polling took 30 µs. Other
 	// goroutines run after every looksAtOnce looks. They are counts and not times, because clocks
 	// may stand still in tests.
 	looks, looksAtOnce = 60, 2048
 	// If more than absent has passed for looksAtOnce looks, another goroutine or program has used the
-	// processor. Polling then ends, and the next crowd times it has fewLooks.
+	// processor. Polling then ends, and the next crowd times it has fewLooks, as that of a rank for its
+	// helpers' end always has.
 	absent          = 200 * time.Microsecond
 	fewLooks, crowd = 6, 64
 	// keepFor is how long a helper sleeps before its goroutine ends.
@@ -185,7 +186,7 @@ func (c *Crew) run(n, parts int, w Work) {
 
 // wait returns when the last helper is done; that helper signals it.
 func (k *fork) wait(c *Crew) {
-	if c.look(func() bool { return len(k.done) > 0 }) {
+	if c.look(1, func() bool { return len(k.done) > 0 }) {
 		<-k.done
 		return
 	}
@@ -229,13 +230,18 @@ func (c *Crew) free(h *helper) {
 }
 
 // look polls ready for a while, if processors are idle, and returns its last
-// answer. Between calls it lets other goroutines run.
-func (c *Crew) look(ready func() bool) bool {
-	if c.busy.Load() >= c.procs.Load() {
+// answer. Between calls it lets other goroutines run. own is 1 if the caller counts as busy
+// itself, as a rank does that waits for its helpers, and 0 otherwise. A rank polls for a short time only:
+// what its helpers have in hand is small, and where they lack a processor, it may be this one.
+func (c *Crew) look(own int32, ready func() bool) bool {
+	if c.busy.Load()-own >= c.procs.Load() {
 		return ready()
 	}
 	most := looks
-	if c.crowded.Load() > 0 {
+	switch {
+	case own > 0:
+		most = fewLooks
+	case c.crowded.Load() > 0:
 		c.crowded.Add(-1)
 		most = fewLooks
 	}
@@ -246,7 +252,7 @@ func (c *Crew) look(ready func() bool) bool {
 				return true
 			}
 		}
-		if c.busy.Load() >= c.procs.Load() {
+		if c.busy.Load()-own >= c.procs.Load() {
 			break
 		}
 		runtime.Gosched()
@@ -274,7 +280,7 @@ func (h *helper) run() {
 			}
 			continue
 		}
-		if h.crew.look(func() bool { return h.work.Load() != nil || len(h.wake) > 0 }) {
+		if h.crew.look(0, func() bool { return h.work.Load() != nil || len(h.wake) > 0 }) {
 			select {
 			case <-h.wake:
 			default:

@@ -151,8 +151,9 @@ func TestCrewCrowded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := NewCrew(2)
 		c.procs.Store(2)
+		own := int32(0)
 		polls := func(away bool) (n int) {
-			c.look(func() bool {
+			c.look(own, func() bool {
 				if n++; n == 2 && away {
 					time.Sleep(2 * absent)
 				}
@@ -179,6 +180,10 @@ func TestCrewCrowded(t *testing.T) {
 		c.Enter()
 		if n := polls(false); n != 1 {
 			t.Errorf("%d looks with all processors busy, want 1", n)
+		}
+		own = 1
+		if n := polls(false); n != short {
+			t.Errorf("%d looks with all processors busy, one of them with looking, want %d", n, short)
 		}
 	})
 }

@@ -36,10 +36,10 @@ func few[T float](a *exec.Args, w attending[T]) {
 		keys += w.heads * x.R
 	}
 	first[w.b] = work
-	// In vectors a row takes as long as 16; a piece of this many products takes some 20
-	// microseconds.
-	const lanes, products = 16, 1 << 19
-	each := max((rows+lanes-1)/lanes*lanes*(w.D+w.V), 1) * max(keys, 1) / max(work, 1)
+	// In vectors a row takes as long as 16, and a unit as long as so many keys more; a piece of this
+	// many products takes some 5 microseconds.
+	const lanes, more, products = 16, 16, 1 << 17
+	each := max((rows+lanes-1)/lanes*lanes*(w.D+w.V), 1) * (keys/max(work, 1) + more)
 	grain := 1 + products/max(each, 1)
 	s := spans[T]{attending: w, first: first}
 	if units < unitsAlone && most > 1 && !a.Alone(work, grain) {

@@ -39,7 +39,7 @@ func chunked(a *exec.Args, n, grain, unit int, f func(lo, hi int)) {
 const (
 	// The smallest piece is so much of a grain: 16 KB of weights, which memory delivers in a
 	// microsecond.
-	chunkPart = 32
+	chunkPart = 8
 	// A piece is so much of what is left of a range.
 	chunkShare = 4
 )
