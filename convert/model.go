@@ -58,7 +58,24 @@ const fileLimit = 5 << 30
 // the layout cannot have all that the model says, an element type or the tokenizer, and if a number is too large for the
 // element type.
 func Model(ctx context.Context, dst, src string, o Options) error {
-	if err := convert(ctx, dst, src, o); err != nil {
+	if err := (&conversion{ctx: ctx, o: o}).convert(dst, src); err != nil {
+		return fmt.Errorf("convert: %w", err)
+	}
+	return nil
+}
+
+// Check returns the error that Model returns before it writes anything, so that a program which is to make the numbers for
+// Options.Change first is told in time. A folder for dst must be there.
+func Check(ctx context.Context, dst, src string, o Options) error {
+	info, err := os.Stat(filepath.Dir(filepath.Clean(dst)))
+	if err == nil && !info.IsDir() {
+		err = &fs.PathError{Op: "create", Path: dst, Err: fmt.Errorf("%s is no folder", filepath.Dir(dst))}
+	}
+	if err == nil {
+		o.LeftOut = nil
+		err = (&conversion{ctx: ctx, o: o, dry: true}).convert(dst, src)
+	}
+	if err != nil {
 		return fmt.Errorf("convert: %w", err)
 	}
 	return nil
@@ -66,6 +83,7 @@ func Model(ctx context.Context, dst, src string, o Options) error {
 
 // conversion is one use of Model.
 type conversion struct {
+	dry    bool // nothing is written
 	ctx    context.Context
 	o      Options
 	c      *checkpoint.Checkpoint
@@ -77,14 +95,13 @@ type conversion struct {
 	numbers bool // weights are no more quantised as config.json says
 }
 
-func convert(ctx context.Context, dst, src string, o Options) (err error) {
-	if err := o.check(); err != nil {
+func (j *conversion) convert(dst, src string) (err error) {
+	if err := j.o.check(); err != nil {
 		return err
 	}
 	if _, err := os.Lstat(dst); err == nil {
 		return &fs.PathError{Op: "create", Path: dst, Err: errors.New("this is there already; remove it, or give another name")}
 	}
-	j := &conversion{ctx: ctx, o: o}
 	if j.c, err = checkpoint.Open(src); err != nil {
 		return err
 	}
@@ -100,23 +117,23 @@ func convert(ctx context.Context, dst, src string, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	if o.Layout == GGUF {
+	if j.o.Layout == GGUF {
 		meta, err := j.meta(dst)
-		if err != nil {
+		if err != nil || j.dry {
 			return err
 		}
 		return gguf.Write(dst, meta, sources)
 	}
+	files, err := j.describe()
+	if err != nil || j.dry {
+		return err
+	}
 	return whole.NewFolder(dst, func(folder string) error {
-		files, err := j.describe()
-		if err == nil {
-			err = whole.WriteAll(folder, files)
-		}
-		if err != nil {
+		if err := whole.WriteAll(folder, files); err != nil {
 			return err
 		}
 		format := "pt"
-		if o.Layout == MLX {
+		if j.o.Layout == MLX {
 			format = "mlx"
 		}
 		return safetensors.WriteSet(folder, map[string]string{"format": format}, sources, fileLimit)

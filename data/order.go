@@ -83,8 +83,27 @@ func (b *Batches) sequence(step int64, row int) (first int64, n int) {
 	if !b.order.InTurn {
 		i = shuffled(i, b.n, b.order.Seed, at/b.n)
 	}
+	return b.at(i)
+}
+
+// at returns the first token of a sequence, and their number.
+func (b *Batches) at(i uint64) (first int64, n int) {
 	if b.starts == nil {
 		return int64(i) * int64(b.order.Length), b.order.Length
 	}
 	return b.starts[i], int(b.starts[i+1] - b.starts[i])
+}
+
+// Predicts reports whether a token of the sequences is to be predicted at all. It reads as far as the first of these. It is false
+// where texts have one token, and completions and answers none.
+func (b *Batches) Predicts() (bool, error) {
+	for i := range b.n {
+		first, n := b.at(i)
+		for j := range n {
+			if e, err := b.set.element(first, n, j); err != nil || e.weight != 0 {
+				return err == nil, err
+			}
+		}
+	}
+	return false, nil
 }

@@ -2,6 +2,8 @@ package finetune
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +16,8 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/checkpoint"
 	"github.com/gomoe/gomoe/checkpoint/peft"
+	"github.com/gomoe/gomoe/checkpoint/tensor"
+	"github.com/gomoe/gomoe/convert"
 	"github.com/gomoe/gomoe/data"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/models"
@@ -85,6 +89,14 @@ func (t *tuning) train(ctx, stop context.Context) (r Result, err error) {
 		if _, err := os.Lstat(t.o.Merge); err == nil {
 			return r, fmt.Errorf("%s is there already; remove it, or merge to another name", t.o.Merge)
 		}
+		if t.first {
+			if err := convert.Check(ctx, t.o.Merge, t.c.Path, t.merging()); err != nil {
+				return r, fmt.Errorf("the model with the adapter could not be written in the end: %w", err)
+			}
+		}
+	}
+	if _, err := os.Lstat(t.model()); err == nil && t.o.All && !t.o.Saves.Resume {
+		return r, fmt.Errorf("%s is there already; remove it, or give another folder", t.model())
 	}
 	if err := t.adapt(); err != nil {
 		return r, err
@@ -227,8 +239,16 @@ func (t *tuning) texts() (err error) {
 		return fmt.Errorf("sequences of %d tokens, and the model was trained for %d: want at most as many (-length)", t.o.Length, t.m.Context)
 	}
 	order := data.Order{Rows: t.o.Rows, Length: t.o.Length, Seed: t.o.Seed, Whole: true}
-	if t.batches, err = open("train.tokens", t.o.Data, order); err != nil || len(t.o.HeldOut) == 0 {
+	if t.batches, err = open("train.tokens", t.o.Data, order); err != nil {
 		return err
+	}
+	if some, err := t.batches.Predicts(); err != nil {
+		return err
+	} else if !some {
+		return fmt.Errorf("%s: there is no token to learn: texts have one token, completions are empty, or the assistant says nothing", strings.Join(t.o.Data, ", "))
+	}
+	if len(t.o.HeldOut) == 0 {
+		return nil
 	}
 	order.InTurn = true
 	t.held, err = open("held-out.tokens", t.o.HeldOut, order)
@@ -317,13 +337,27 @@ func (t *tuning) facts() map[string]string {
 	f := map[string]string{
 		"model": t.m.Family, "mesh": t.o.Mesh.String(), "steps": fmt.Sprint(t.o.Steps), "batch": fmt.Sprint(t.o.Rows), "length": fmt.Sprint(t.o.Length),
 		"rate": fmt.Sprint(t.o.Rate), "warm": fmt.Sprint(t.o.Warm), "decay": fmt.Sprint(t.o.Decay), "clip": fmt.Sprint(t.o.Clip), "seed": fmt.Sprint(t.o.Seed),
-		"data": strings.Join(t.o.Data, " "), "all": fmt.Sprint(t.o.All), "exact": fmt.Sprint(t.o.Exact), "microbatches": fmt.Sprint(max(1, t.o.Microbatches)),
+		"data": strings.Join(t.o.Data, " "), "tokens": fmt.Sprint(t.sets[0].Tokens()), "all": fmt.Sprint(t.o.All), "exact": fmt.Sprint(t.o.Exact), "microbatches": fmt.Sprint(max(1, t.o.Microbatches)),
 	}
 	if !t.o.All {
 		l := t.o.LoRA
+		f["weights"] = sampled(t.c.Tensors)
 		f["rank"], f["alpha"], f["dropout"], f["targets"] = fmt.Sprint(l.Rank), fmt.Sprint(l.Alpha), fmt.Sprint(l.Dropout), strings.Join(slices.Sorted(slices.Values(l.Targets)), ",")
 	}
 	return f
+}
+
+// sampled returns a number that other weights do not have: that of a few bytes of each tensor, so that a model of any size takes
+// no time.
+func sampled(tensors []tensor.Tensor) string {
+	const part = 64
+	h := sha256.New()
+	for _, t := range tensors {
+		fmt.Fprintln(h, t.Name, t.Type)
+		middle := t.Mem[len(t.Mem)/2:]
+		h.Write(middle[:min(part, len(middle))])
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
 // loop returns what does the steps.

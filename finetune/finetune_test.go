@@ -331,6 +331,51 @@ func TestAll(t *testing.T) {
 	require.InDelta(t, r.After, run(t, filepath.Join(o.Out, "model"), more).Before, 1e-5)
 }
 
+// A run of all weights that goes on writes its model in the place of the earlier one. One that does not go on is told before its
+// first step that there is a model.
+func TestAllGoesOn(t *testing.T) {
+	model, o := folderOf(t, "olmoe"), options(t)
+	o.All, o.Steps, o.Saves.Every = true, 2, 2
+	run(t, model, o)
+	o.Saves.Resume, o.Steps = true, 4
+	r := run(t, model, o)
+	require.Equal(t, 4, r.Ended.Steps)
+	more := options(t)
+	more.Steps, more.Data, more.HeldOut = 1, o.Data, o.HeldOut
+	require.InDelta(t, r.After, run(t, filepath.Join(o.Out, "model"), more).Before, 1e-5)
+	left, err := filepath.Glob(filepath.Join(o.Out, ".*"))
+	require.NoError(t, err)
+	require.Empty(t, left)
+
+	c, m, tok := open(t, model)
+	o.Tokenizer, o.Saves = tok, train.Saves{}
+	_, err = Run(context.Background(), context.Background(), m, c, o)
+	require.ErrorContains(t, err, filepath.Join(o.Out, "model")+" is there already; remove it, or give another folder")
+}
+
+// A run that goes on with other weights or other texts says so.
+func TestGoesOnOtherwise(t *testing.T) {
+	model, other, o := folderOf(t, "olmoe"), folderOf(t, "olmoe"), options(t)
+	o.Steps, o.Saves.Every = 1, 1
+	run(t, model, o)
+	a := options(t)
+	a.All, a.Steps, a.Rate = true, 1, 0.1
+	run(t, other, a)
+	require.NoError(t, os.WriteFile(o.Data[0], []byte(`{"text": "! # ! # ! # ! #"}`), 0o666))
+	var said strings.Builder
+	o.Steps, o.Saves.Resume, o.Stdout = 2, true, &said
+	run(t, filepath.Join(a.Out, "model"), o)
+	require.Regexp(t, "resumed after step 1, .*tokens 15 instead of 45, weights [0-9a-f]{16} instead of [0-9a-f]{16}", said.String())
+	said.Reset()
+	o.Steps = 3
+	run(t, filepath.Join(a.Out, "model"), o)
+	require.NotContains(t, said.String(), "weights")
+	c, m, tok := open(t, model)
+	o.Steps, o.Tokenizer = 2, tok
+	_, err := Run(context.Background(), context.Background(), m, c, o)
+	require.ErrorContains(t, err, "is of step 3, and the run has 2 steps; give it at least as many, or another folder")
+}
+
 // Documents that share a sequence have the losses that they have alone.
 func TestDocumentsApart(t *testing.T) {
 	alone, n := 0.0, 0.0
@@ -373,6 +418,13 @@ func TestRefuses(t *testing.T) {
 		"is there already; remove it, or merge": func(o *Options) { o.Merge = o.Data[0] },
 		"no-such-file":                          func(o *Options) { o.HeldOut = []string{"no-such-file"} },
 		"peft: open":                            func(o *Options) { o.From = "no-such-folder" },
+		"-1 checkpoints are to stay":            func(o *Options) { o.Saves.Every, o.Saves.Folder.Keep = 1, -1 },
+		"could not be written in the end: convert: stat no-such":                          func(o *Options) { o.Merge = "no-such-folder/merged" },
+		"could not be written in the end: convert: element type q4_k is for GGUF files":   func(o *Options) { o.Merge, o.MergeType = o.Out, graph.Q4_K },
+		"could not be written in the end: convert: create options.go/x: options.go is no": func(o *Options) { o.Merge = "options.go/x" },
+		"a.jsonl: there is no token to learn: texts have one token, completions are empty": func(o *Options) {
+			require.NoError(t, os.WriteFile(o.Data[0], []byte(`{"text": "#"}`+"\n"+`{"prompt": "# #", "completion": ""}`), 0o666))
+		},
 	} {
 		o := options(t)
 		o.Tokenizer = tok

@@ -78,6 +78,8 @@ func (o Options) check() error {
 		return fmt.Errorf("rate %g, decay %g and clip %g, want a rate above 0 and the others at least 0", o.Rate, o.Decay, o.Clip)
 	case o.Warm < 0 || o.Every < 0 || o.Saves.Every < 0:
 		return fmt.Errorf("%d steps of warm-up, held-out loss every %d, saves every %d: want at least 0", o.Warm, o.Every, o.Saves.Every)
+	case o.Saves.Folder.Keep < 0:
+		return fmt.Errorf("%d checkpoints are to stay, want at least 1, or 0 for the usual number", o.Saves.Folder.Keep)
 	case o.All && (o.From != "" || o.Merge != ""):
 		return errors.New("all weights are trained: there is no adapter to begin with or to merge")
 	}

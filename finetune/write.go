@@ -2,7 +2,10 @@ package finetune
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	goruntime "runtime"
 	"strings"
@@ -11,6 +14,7 @@ import (
 	"github.com/gomoe/gomoe/checkpoint/peft"
 	"github.com/gomoe/gomoe/convert"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/whole"
 	"github.com/gomoe/gomoe/models"
 	"github.com/gomoe/gomoe/nn"
 	"github.com/gomoe/gomoe/train"
@@ -24,11 +28,10 @@ func (t *tuning) write(ctx context.Context, run *train.Run) error {
 		return err
 	}
 	if t.o.All {
-		path := filepath.Join(t.o.Out, "model")
-		if err := convert.Model(ctx, path, t.c.Path, convert.Options{Layout: convert.Safetensors, Change: collected(replaced(arrays))}); err != nil {
+		if err := t.writeModel(ctx, arrays); err != nil {
 			return err
 		}
-		t.say("the model is in %s", path)
+		t.say("the model is in %s", t.model())
 		return nil
 	}
 	if err := peft.Write(t.o.Out, t.adapter(), t.adapters, models.Reordered(t.m, t.c, arrays, false)); err != nil {
@@ -41,12 +44,42 @@ func (t *tuning) write(ctx context.Context, run *train.Run) error {
 	if t.o.Merge == "" {
 		return nil
 	}
-	o := convert.Options{Layout: convert.LayoutOf(t.o.Merge), Type: t.o.MergeType, Change: collected(merged(t.o.LoRA, arrays))}
+	o := t.merging()
+	o.Change = collected(merged(t.o.LoRA, arrays))
 	if err := convert.Model(ctx, t.o.Merge, t.c.Path, o); err != nil {
 		return err
 	}
 	t.say("the model with the adapter is in %s", t.o.Merge)
 	return nil
+}
+
+// merging says how the model with the adapter is written.
+func (t *tuning) merging() convert.Options {
+	return convert.Options{Layout: convert.LayoutOf(t.o.Merge), Type: t.o.MergeType}
+}
+
+// model is the folder of the model whose weights are all trained.
+func (t *tuning) model() string { return filepath.Join(t.o.Out, "model") }
+
+// writeModel writes the model whose weights are all trained, in the place of one that an earlier run has left: this run goes on
+// from there. The earlier one stays until the new one is complete.
+func (t *tuning) writeModel(ctx context.Context, arrays map[string]array.Array) (err error) {
+	beside, err := os.MkdirTemp(t.o.Out, ".model-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(beside)) }()
+	made := filepath.Join(beside, "model")
+	if err := convert.Model(ctx, made, t.c.Path, convert.Options{Layout: convert.Safetensors, Change: collected(replaced(arrays))}); err != nil {
+		return err
+	}
+	if err := os.Rename(t.model(), filepath.Join(beside, "earlier")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.Rename(made, t.model()); err != nil {
+		return err
+	}
+	return whole.Folder(t.o.Out)
 }
 
 // writeMLX writes the adapter for mlx-lm.

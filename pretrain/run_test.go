@@ -246,6 +246,15 @@ func TestTokens(t *testing.T) {
 	got, err := os.ReadFile(filepath.Join(out, "tokenizer.json"))
 	require.NoError(t, err)
 	require.Equal(t, string(file), string(got))
+	for _, x := range []struct{ text, want string }{
+		{`{"prompt": "a", "completion": ""}`, "s.json: data.files: there is no token to learn: texts have one token, completions are empty"},
+		{"{}", "s.json: data: 1 broken lines"},
+	} {
+		settings = fmt.Sprintf(`{"model": {%s}, "data": {"files": [%q], "tokenizer": %q}, "length": 1}`, small, corpus(t, "c.jsonl", x.text), tok)
+		_, err = follow(t, settings, out+"-wrong", false)
+		require.ErrorContains(t, err, x.want)
+		require.Equal(t, 1, strings.Count(err.Error(), "s.json: data"), "it is said once: %v", err)
+	}
 }
 
 // A run that replays the choices of another one has its bits; with other weights it sends tokens to the same experts, on

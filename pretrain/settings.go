@@ -82,10 +82,13 @@ func Read(path string) (*Settings, error) {
 	return Parse(path, text)
 }
 
+// usualLimit is how many MiB of text are read where nothing is said.
+const usualLimit = 16
+
 // Parse is Read for the text of a file.
 func Parse(path string, text []byte) (*Settings, error) {
 	s := &Settings{
-		Path: path, Model: map[string]any{}, Data: Data{Limit: 16}, Steps: 1500, Batch: 16, Length: 128, Seed: 1,
+		Path: path, Model: map[string]any{}, Steps: 1500, Batch: 16, Length: 128, Seed: 1,
 		Optimizer: Optimizer{Name: "adamw", Decay: 0.1, Clip: 1, Stochastic: true},
 		Rate:      Rate{Name: "cosine", Peak: 3e-3, Floor: 0.1, Warmup: 100, Decay: 300},
 		Balance:   0.01, ZLoss: 0.001, Zero: "off", EvalEvery: 150, Keep: 2, Remat: "off", Microbatches: 1,
@@ -125,6 +128,12 @@ func Parse(path string, text []byte) (*Settings, error) {
 	s.DType, s.Optimizer.Moments, s.Sums = dtypes[dtype], dtypes[moments], dtypes[sums]
 	if s.Data.Tokenizer == "" && len(s.Data.HeldOut) > 0 {
 		return nil, fmt.Errorf("pretrain: %s: data.held_out is for texts with data.tokenizer; without one the last 5%% of the bytes are held out", path)
+	}
+	if s.Data.Tokenizer != "" && s.Data.Limit != 0 {
+		return nil, fmt.Errorf("pretrain: %s: data.limit_mib is for texts without data.tokenizer; with one all of data.files is read", path)
+	}
+	if s.Data.Limit == 0 {
+		s.Data.Limit = usualLimit
 	}
 	if s.Data.Tokenizer != "" && len(s.Data.Files) == 0 {
 		return nil, fmt.Errorf("pretrain: %s: data.tokenizer is %q and data.files is empty, want the files of text", path, s.Data.Tokenizer)

@@ -78,7 +78,7 @@ func (s *Settings) bytes(ctx context.Context, tok *tokenizer.Tokenizer, file []b
 func (s *Settings) tokens(folder string, tok *tokenizer.Tokenizer) (r *source, err error) {
 	r = &source{tok: tok, unit: "token"}
 	var sets []*data.Set
-	r.close = func() error {
+	r.close = func() (err error) {
 		for _, set := range sets {
 			err = also(err, set.Close())
 		}
@@ -109,6 +109,12 @@ func (s *Settings) tokens(folder string, tok *tokenizer.Tokenizer) (r *source, e
 	}
 	set, b, err := open("train.tokens", s.Data.Files, data.Order{Rows: s.Batch, Length: s.Length, Seed: s.Seed})
 	if err != nil {
+		return nil, also(err, r.close())
+	}
+	if some, err := b.Predicts(); err != nil || !some {
+		if err == nil {
+			err = fmt.Errorf("pretrain: %s: data.files: there is no token to learn: texts have one token, completions are empty, or the assistant says nothing", s.Path)
+		}
 		return nil, also(err, r.close())
 	}
 	r.about = fmt.Sprintf("%d tokens of %d documents in %s", set.Tokens(), set.Documents(), strings.Join(s.Data.Files, ", "))

@@ -102,6 +102,9 @@ func (l *Loop) Begin(ctx context.Context, r *Run, seed uint64) (b Begun, err err
 	if b.Changed, err = s.changed(from); err != nil {
 		return b, err
 	}
+	if l.Steps > 0 && from.Step > l.Steps {
+		return b, fmt.Errorf("the checkpoint %s is of step %d, and the run has %d steps; give it at least as many, or another folder", from.Path, from.Step, l.Steps)
+	}
 	if err = r.Restore(from); err == nil {
 		s.done = from.Step
 	}

@@ -46,7 +46,7 @@ func imports() map[string][]string {
 		"pretrain":                   {"", "array", "checkpoint", "checkpoint/tensor", "data", "data/text", "graph", "internal/near", "internal/whole", "models", "nn", "sharding", "tokenizer", "train", "train/lm", "train/snapshot", "world"},
 		"train/lm":                   {"", "array", "checkpoint", "checkpoint/parts", "checkpoint/safetensors", "checkpoint/tensor", "data", "data/text", "graph", "internal/memory", "internal/whole", "lowering", "nn", "primitives", "runtime", "sharding", "tokenizer", "train", "train/report", "train/snapshot", "world"},
 		"evaluate":                   {"", "array", "checkpoint", "ep", "graph", "models", "nn", "primitives", "runtime"},
-		"finetune":                   {"", "array", "checkpoint", "checkpoint/parts", "checkpoint/peft", "convert", "data", "graph", "models", "nn", "runtime", "tokenizer", "train", "train/lm", "train/snapshot", "world"},
+		"finetune":                   {"", "array", "checkpoint", "checkpoint/parts", "checkpoint/peft", "checkpoint/tensor", "convert", "data", "graph", "internal/whole", "models", "nn", "runtime", "tokenizer", "train", "train/lm", "train/snapshot", "world"},
 		"convert":                    {"array", "checkpoint", "checkpoint/gguf", "checkpoint/safetensors", "checkpoint/tensor", "graph", "internal/whole", "models", "nn", "quant", "runtime", "tokenizer"},
 		"train/snapshot":             {"array", "checkpoint/parts", "checkpoint/safetensors", "checkpoint/tensor", "graph", "internal/whole", "runtime", "sharding", "world"},
 		"generate":                   {"", "array", "checkpoint", "collective", "ep", "graph", "internal/kernel/vector", "internal/memory", "jaccl", "lowering", "models", "nn", "primitives", "runtime", "tokenizer", "world"},

@@ -1,7 +1,9 @@
 package snapshot
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/checkpoint/parts"
@@ -30,6 +32,9 @@ func Open(dir string) (*Snapshot, error) {
 }
 
 func damaged(dir string, err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("snapshot: %s: %w", dir, err)
+	}
 	return fmt.Errorf("snapshot: %s: %w; to go on from an earlier snapshot, remove this folder", dir, err)
 }
 

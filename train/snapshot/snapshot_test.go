@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -202,6 +203,8 @@ func TestKeep(t *testing.T) {
 			t.Errorf("after step %d there are the snapshots %v, want %v", step, steps, want)
 		}
 	}
+	few := Folder{Path: folder.Path, Keep: -1}
+	require.ErrorContains(t, few.Save(t.Context(), State{Step: 20, Arrays: arrays}), "snapshot: step 20: -1 snapshots are to stay, want at least 1")
 	err := folder.Save(t.Context(), State{Step: 15, Arrays: arrays})
 	require.ErrorContains(t, err, "snapshot: step 15: ")
 	require.ErrorContains(t, err, "is there already; want a step that has no snapshot")
@@ -427,4 +430,10 @@ func TestOtherTypes(t *testing.T) {
 	require.ErrorContains(t, err, `there is no array "rows"; did you mean row?`)
 	_, err = s.Array("rows")
 	require.ErrorContains(t, err, `there is no array "rows"`)
+}
+
+// Nobody is told to remove a snapshot that is sound and belongs to somebody else.
+func TestNotAllowed(t *testing.T) {
+	err := damaged("run", &fs.PathError{Op: "open", Path: "run/part", Err: fs.ErrPermission})
+	require.EqualError(t, err, "snapshot: run: open run/part: permission denied")
 }

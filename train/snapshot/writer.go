@@ -65,6 +65,9 @@ func (w *Writer) Begin(ctx context.Context, s State) error {
 
 func (w *Writer) begin(ctx context.Context, s State, copied bool) error {
 	p, err := w.Folder.process()
+	if err == nil && w.Folder.Keep < 0 {
+		err = fmt.Errorf("%d snapshots are to stay, want at least 1, or 0 for the usual number", w.Folder.Keep)
+	}
 	if err != nil {
 		return w.failedAt(s.Step, err)
 	}
