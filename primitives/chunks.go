@@ -37,9 +37,9 @@ func chunked(a *exec.Args, n, grain, unit int, f func(lo, hi int)) {
 }
 
 const (
-	// The smallest piece is so much of a grain: 16 KB of weights, which memory delivers in a
-	// microsecond.
-	chunkPart = 8
+	// The smallest piece is so much of a grain: 32 KB of weights, which memory delivers in one and a half
+	// microseconds. Weights are fetched 12 KB ahead.
+	chunkPart = 4
 	// A piece is so much of what is left of a range.
 	chunkShare = 4
 )

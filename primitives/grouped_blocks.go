@@ -130,11 +130,13 @@ func groupedSwiGLUBlocks(align, at int, rounded rounder) exec.Kernel {
 		} else {
 			g, u = exec.MakeDirty[float32](a, end*f), exec.MakeDirty[float32](a, end*f)
 		}
-		chunked(a, z.work(), 1+quantGrain/(2*(1+h)), 1, func(lo, hi int) {
+		chunked(a, z.work(), 1+quantGrain/(1+h), 1, func(lo, hi int) {
 			q := blockProducts{d: d, deep: h, f: f, rows: rows}
 			z.each(lo, hi, func(e, start, count, from, to int) {
 				q.add(gate.Slab(e), g, start, count, from, to)
+				rest := q.rest // the next piece begins with it
 				q.add(up.Slab(e), u, start, count, from, to)
+				q.rest = rest
 				q.then = func() {
 					for i := start * f; i < (start+count)*f; i += f {
 						vector.SwiGLU(y[i+from:i+to], g[i+from:i+to], u[i+from:i+to])

@@ -238,10 +238,21 @@ type quantProduct struct {
 func (p *quantProduct) fours(i0, i1 int, one, two func(*byte)) {
 	a := &p.args
 	for j := 0; j < p.n; j += 4 {
-		for l := range a.w { // where there are fewer than four, the last row again
-			a.w[l] = &p.w[min(j+l, p.n-1)*p.wb]
+		if j+4 <= p.n {
+			at := p.w[j*p.wb:][:4*p.wb]
+			a.w = [4]*byte{&at[0], &at[p.wb], &at[2*p.wb], &at[3*p.wb]}
+		} else {
+			for l := range a.w { // where there are fewer than four, the last row again
+				a.w[l] = &p.w[min(j+l, p.n-1)*p.wb]
+			}
 		}
 		a.fetch = p.fetch(j)
+		if i1-i0 == 1 && p.rest == 0 && p.ycs == 1 && j+4 <= p.n { // as a token has it
+			a.x[0], a.out = &p.x[i0*p.xb], [8]float32{}
+			one((*byte)(unsafe.Pointer(a)))
+			*(*[4]float32)(p.y[i0*p.yrs+j:]) = [4]float32(a.out[:4])
+			continue
+		}
 		for i := i0; i < i1; {
 			a.x[0] = &p.x[i*p.xb]
 			a.out = [8]float32{}
