@@ -22,6 +22,9 @@ func half() {
 	dotStream(1, 4)
 	dotStream(2, 4)
 	dotStream(4, 4)
+	for rows := 1; rows <= stripMost; rows++ {
+		dotStrip(rows)
+	}
 	pairRows(8)
 	pairRows(16)
 	pairRows(32)

@@ -62,6 +62,46 @@ func dotStream2(t *byte)
 //go:noescape
 func dotStream4(t *byte)
 
+// dotStrip1 multiplies 1 rows of bf16 with 16 columns of contiguous elements.
+//
+//go:noescape
+func dotStrip1(t *byte)
+
+// dotStrip2 multiplies 2 rows of bf16 with 16 columns of contiguous elements.
+//
+//go:noescape
+func dotStrip2(t *byte)
+
+// dotStrip3 multiplies 3 rows of bf16 with 16 columns of contiguous elements.
+//
+//go:noescape
+func dotStrip3(t *byte)
+
+// dotStrip4 multiplies 4 rows of bf16 with 16 columns of contiguous elements.
+//
+//go:noescape
+func dotStrip4(t *byte)
+
+// dotStrip5 multiplies 5 rows of bf16 with 16 columns of contiguous elements.
+//
+//go:noescape
+func dotStrip5(t *byte)
+
+// dotStrip6 multiplies 6 rows of bf16 with 16 columns of contiguous elements.
+//
+//go:noescape
+func dotStrip6(t *byte)
+
+// dotStrip7 multiplies 7 rows of bf16 with 16 columns of contiguous elements.
+//
+//go:noescape
+func dotStrip7(t *byte)
+
+// dotStrip8 multiplies 8 rows of bf16 with 16 columns of contiguous elements.
+//
+//go:noescape
+func dotStrip8(t *byte)
+
 // pairRows8 writes each two rows of src, n times, as one row of dst in which their elements alternate. Rows of src have 8 elements of 16 bits and are stride bytes apart; rows of dst are pitch bytes apart.
 //
 //go:noescape

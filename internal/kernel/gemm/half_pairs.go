@@ -22,6 +22,7 @@ type pairProduct struct {
 	panels             Panels // panels of B; if zero, B is copied
 	to                 taker  // takes sums; nil if sums are written to C
 	stream             bool   // B is read where it lies
+	strip              bool   // B is, and elements of its columns are contiguous
 	keep               bool   // what is copied of A is copied once
 	lies               bool   // A is read where it lies, but for the last rows
 	fresh              bool   // B's columns are not copied yet
@@ -49,6 +50,9 @@ const blockColumns = 1056
 
 func (p *pairProduct) plan(m, n, k int) (rows, cols, deep int) {
 	s := p.s
+	if p.strip = s.strips != nil && p.panels.mem == nil && m <= stripMost && p.brs == 1 && p.acs == 1 && k%stripDeep == 0 && n >= pairLanes; p.strip {
+		return m, n, k
+	}
 	if p.stream = s.streams[0] != nil && p.panels.mem == nil && m <= s.few && p.bcs == 1 && n >= s.lanes(m); p.stream {
 		return m, n, k
 	}
@@ -80,7 +84,7 @@ func (p *pairProduct) first(m int) int {
 // rounds is true where all of k is one block and tiles are used, except for tiles that do
 // many rows in one call and cannot round.
 func (p *pairProduct) rounds(k int, to taker) bool {
-	if _, brain := to.(*rounded[array.Brain]); p.stream || k > p.s.deep || p.s.squares && (p.s.round == nil || !brain) {
+	if _, brain := to.(*rounded[array.Brain]); p.stream || p.strip || k > p.s.deep || p.s.squares && (p.s.round == nil || !brain) {
 		return false
 	}
 	p.to = to
@@ -102,7 +106,7 @@ func (s *halfSet) depth(k int) int { return kernel.RoundUp(k, s.step) }
 // columns makes room for the copy of the columns. The first block of rows fills it.
 func (p *pairProduct) columns(j0, jn, k0, kn int) {
 	p.j0, p.jn, p.k0, p.kn, p.at = j0, jn, k0, kn, kernel.RoundUp(jn, pairLanes)
-	if p.stream || p.panels.mem != nil {
+	if p.stream || p.strip || p.panels.mem != nil {
 		return
 	}
 	kernel.Take(p.w.dry, &p.w.pb, p.at*p.s.depth(kn)/2)
@@ -117,16 +121,23 @@ func (p *pairProduct) pack(d, dn, pairs, j, v int) {
 
 func (p *pairProduct) block(i0, in int, c []float32, ldc int, acc bool) {
 	s, w := p.s, p.w
-	if p.stream {
-		whole := p.jn - p.jn%s.lanes(in)
-		if s.squares {
+	if p.stream || p.strip {
+		lanes := pairLanes
+		if p.stream {
+			lanes = s.lanes(in)
+		}
+		whole := p.jn - p.jn%lanes
+		switch {
+		case p.strip:
+			p.striped(i0, in, whole, c, ldc, acc)
+		case s.squares:
 			p.streamedGroups(in, whole, c, ldc, acc)
-		} else {
+		default:
 			p.streamed(in, whole, c, ldc, acc)
 		}
 		if whole < p.jn {
 			rest := *p
-			rest.stream, rest.b, rest.keep, rest.panels = false, kernel.From(p.b, whole*p.bcs), false, Panels{}
+			rest.stream, rest.strip, rest.b, rest.keep, rest.panels = false, false, kernel.From(p.b, whole*p.bcs), false, Panels{}
 			for d := 0; d < p.kn; d += s.copy {
 				rest.columns(0, p.jn-whole, d, min(s.copy, p.kn-d))
 				rest.block(i0, in, kernel.From(c, whole), ldc, acc || d > 0)

@@ -32,6 +32,9 @@ type halfSet struct {
 	// them few rows are multiplied like many.
 	streams [3]func(*byte)
 	few     int
+	// strips, for 1 to 8 rows, are tiles for 16 columns of B whose elements are contiguous and that
+	// are read where they lie, stripDeep elements of each at a time. nil where there are none.
+	strips *[stripMost]func(*byte)
 	// These copy A and B. They are nil if this processor has no vectors.
 	pairRows   []pack.Transposition // from rows that are contiguous along lanes; Deep is 1
 	transposes []pack.Transposition
@@ -72,6 +75,8 @@ type halfWork struct {
 	// In bytes: from a row of A to the next, from a square to the next in k, and to the one
 	// below.
 	rowStride, squareStep, sixteen uintptr
+	// From here on, strips fetch as much memory as they read, for a later call.
+	fetch unsafe.Pointer
 }
 
 // These lines compile only if the offsets are those in asm/set.go and asm/amx.go.
@@ -89,6 +94,7 @@ const (
 	_ = -(unsafe.Offsetof(halfWork{}.rowStride) ^ 88)
 	_ = -(unsafe.Offsetof(halfWork{}.squareStep) ^ 96)
 	_ = -(unsafe.Offsetof(halfWork{}.sixteen) ^ 104)
+	_ = -(unsafe.Offsetof(halfWork{}.fetch) ^ 112)
 )
 
 func (t *halfWork) of() *byte { return (*byte)(unsafe.Pointer(t)) }

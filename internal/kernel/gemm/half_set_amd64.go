@@ -38,6 +38,7 @@ func dotSet() *halfSet {
 		},
 		streams:    [3]func(*byte){dotStream1, dotStream2, dotStream4},
 		few:        4 * streamRows,
+		strips:     &[stripMost]func(*byte){dotStrip1, dotStrip2, dotStrip3, dotStrip4, dotStrip5, dotStrip6, dotStrip7, dotStrip8},
 		pairRows:   pairCopies(),
 		transposes: pack.Of(kernel.AVX2, 4).Transposes,
 	}
