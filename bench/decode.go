@@ -288,3 +288,15 @@ func q4K() blockFormat {
 			}
 		}}
 }
+
+// brain is bf16, whose blocks have one element.
+func brain() blockFormat {
+	return blockFormat{"bf16", graph.BF16, 2, 1,
+		func(b []byte, std float64) {
+			x := float32(int16(binary.LittleEndian.Uint16(b))) / (1 << 15) // uniform
+			binary.LittleEndian.PutUint16(b, uint16(array.BrainOf(x*float32(std*math.Sqrt(3)))))
+		},
+		func(to []float64, b []byte) {
+			to[0] = float64(array.Brain(binary.LittleEndian.Uint16(b)).Float32())
+		}}
+}

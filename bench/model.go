@@ -32,6 +32,7 @@ const (
 	decodeTokens = 16  // that a step writes of each sequence
 	promptTokens = 512 // of a prompt
 	clients      = 8   // of a server, and sequences of a batch
+	fewClients   = 4   // sequences of a smaller batch
 	llmRoom      = promptTokens + decodeTokens
 	checkTokens  = 8  // of the prompt with which results are compared
 	checkTop     = 20 // most likely tokens whose probabilities are compared
@@ -50,6 +51,7 @@ func llmWorkloads(folder string, olmoeLayers, qwenLayers int) []workload {
 			open          func(int) (*subject, error)
 		}{
 			{"decode", "decode, 1 sequence", decodeTokens, decodeTokens, 1, func(n int) (*subject, error) { return l.decode(n, 1) }},
+			{"decode4", fmt.Sprintf("decode, %d sequences", fewClients), fewClients * decodeTokens, decodeTokens, fewClients, func(n int) (*subject, error) { return l.decode(n, fewClients) }},
 			{"decode8", "decode, 8 sequences", clients * decodeTokens, decodeTokens, clients, func(n int) (*subject, error) { return l.decode(n, clients) }},
 			{"prompt", fmt.Sprintf("prompt of %d tokens", promptTokens), promptTokens, 0, 0, l.prompt},
 			{"serve", fmt.Sprintf("server, %d clients", clients), clients * decodeTokens, 0, 0, l.serve},
@@ -76,8 +78,9 @@ func llmWorkloads(folder string, olmoeLayers, qwenLayers int) []workload {
 			ws = append(ws, w)
 		}
 	}
-	add(olmoe(olmoeLayers), q4K(), map[string]float64{"decode": 1 / 1.5, "decode8": 1 / 1.5, "prompt": 0.5, "serve": 1})
-	add(olmoe(olmoeLayers), q80(), map[string]float64{"decode": 1 / 1.5, "decode8": 1 / 1.5, "prompt": 0.5})
+	add(olmoe(olmoeLayers), q4K(), map[string]float64{"decode": 1 / 1.5, "decode4": 1 / 1.5, "decode8": 1 / 1.5, "prompt": 0.5, "serve": 1})
+	add(olmoe(olmoeLayers), q80(), map[string]float64{"decode": 1 / 1.5, "decode4": 1 / 1.5, "decode8": 1 / 1.5, "prompt": 0.5})
+	add(olmoe(olmoeLayers), brain(), map[string]float64{"decode": 1, "decode4": 1, "decode8": 1, "prompt": 1})
 	add(qwen3(qwenLayers), q4K(), map[string]float64{"decode": 1 / 1.3, "prompt": 1 / 1.3, "open": 1})
 	return ws
 }

@@ -27,10 +27,11 @@ func tinyShapes() []modelShape {
 func TestModels(t *testing.T) {
 	folder := t.TempDir()
 	for _, m := range tinyShapes() {
-		for _, f := range []blockFormat{q4K(), q80()} {
+		for _, f := range []blockFormat{q4K(), q80(), brain()} {
 			l := llm{m, f, folder}
 			for name, open := range map[string]func(int) (*subject, error){
 				"decode":  func(n int) (*subject, error) { return l.decode(n, 1) },
+				"decode4": func(n int) (*subject, error) { return l.decode(n, fewClients) },
 				"decode8": func(n int) (*subject, error) { return l.decode(n, clients) },
 				"prompt":  l.prompt,
 				"serve":   l.serve,

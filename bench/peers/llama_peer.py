@@ -275,7 +275,7 @@ if not IK and not os.environ.get("BENCH_PEERS_VERBOSE"):
 ll.llama_backend_init()
 try:
     serve(PACKAGE, importlib.import_module(PACKAGE).__version__, THREADS,
-          {"llm_decode": decode(1), "llm_decode8": decode(8), "llm_prompt": prompt, "llm_open": opening, "llm_serve": served}, lambda r: r, resident)
+          {"llm_decode": decode(1), "llm_decode4": decode(4), "llm_decode8": decode(8), "llm_prompt": prompt, "llm_open": opening, "llm_serve": served}, lambda r: r, resident)
 finally:
     for s in server:
         s.kill()
