@@ -71,6 +71,9 @@ func llmWorkloads(folder string, olmoeLayers, qwenLayers int) []workload {
 			if k.name != "serve" { // whose server is part of the other package
 				w.peers = append(w.peers, ikLlamaName)
 			}
+			if k.name == "prompt" {
+				w.flop = 2 * m.products(promptTokens)
+			}
 			if k.reads > 0 {
 				w.peers = append(w.peers, memoryName)
 				w.params["reads"], w.params["bytes"] = k.reads, m.reads(f, k.each)

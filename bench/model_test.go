@@ -79,6 +79,15 @@ func TestReads(t *testing.T) {
 	require.Equal(t, path, again)
 }
 
+// A prompt multiplies each token with the projections, the router and its experts, and the last one with the head.
+func TestProducts(t *testing.T) {
+	for _, m := range tinyShapes() {
+		q, kv := m.Heads*m.HeadWidth, m.KVHeads*m.HeadWidth
+		token := m.Hidden*(2*q+2*kv) + m.Hidden*m.Experts + 3*m.TopK*m.Hidden*m.FFN
+		require.Equal(t, float64(7*m.Layers*token+m.Hidden*m.Vocab), m.products(7), m.Name)
+	}
+}
+
 // A process that opens a file says how much memory of its own that took.
 func TestFirst(t *testing.T) {
 	path, err := tinyShapes()[0].write(t.TempDir(), q4K())

@@ -94,6 +94,28 @@ func (m modelShape) reads(f blockFormat, tokens int) float64 {
 	return sum
 }
 
+// products returns how many products with weights a prompt of so many tokens takes: the head's are those of its last
+// token.
+func (m modelShape) products(tokens int) float64 {
+	sum := 0.0
+	m.tensors(func(name string, std float64, blocks bool, shape ...int) {
+		n := 1.0
+		for _, s := range shape {
+			n *= float64(s)
+		}
+		switch {
+		case len(shape) == 1 || strings.HasPrefix(name, "token_embd"):
+		case name == "output.weight":
+			sum += n
+		case strings.HasSuffix(name, "_exps.weight"):
+			sum += n * float64(tokens) * float64(m.TopK) / float64(m.Experts)
+		default:
+			sum += n * float64(tokens)
+		}
+	})
+	return sum
+}
+
 // write writes a GGUF file with random weights in a folder, and returns its path. If it is there already, it stays.
 func (m modelShape) write(folder string, f blockFormat) (string, error) {
 	path := filepath.Join(folder, fmt.Sprintf("%s-%dx-%s.gguf", strings.ToLower(m.Name), m.Layers, f.name))

@@ -147,7 +147,9 @@ func (p *panelProduct) multiply() {
 	for part := range parts {
 		i0, i1 := p.m*part/parts, p.m*(part+1)/parts
 		for j := 0; j < p.n; j += panelRows {
-			clear(work.sums[:min(i1-i0, quantMost)])
+			if p.k > panelPiece || p.tiles != nil { // products32 clears those that it needs
+				clear(work.sums[:min(i1-i0, quantMost)])
+			}
 			for from := 0; from < p.k; from += panelPiece {
 				to := min(from+panelPiece, p.k)
 				units := p.packPanel(work, j, from, to)
