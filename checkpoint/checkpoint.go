@@ -130,7 +130,10 @@ func find(path string) (string, error) {
 		ok, _ := filepath.Match("part-*-of-*.safetensors", e.Name())
 		return ok
 	}
-	if slices.ContainsFunc(entries, isPart) && has(path, parts.ManifestName) {
+	if slices.ContainsFunc(entries, isPart) {
+		if !has(path, parts.ManifestName) {
+			return "", fmt.Errorf("%s: a checkpoint of a training run without %s: it is not complete, or its run is removing it; take one that has that file", path, parts.ManifestName)
+		}
 		return filepath.Join(path, parts.ManifestName), nil
 	}
 	var tensors, ggufs []string

@@ -80,7 +80,11 @@ func TestOpenRefuses(t *testing.T) {
 	require.NoError(t, os.Mkdir(state, 0o755))
 	require.NoError(t, safetensors.Write(filepath.Join(state, "part-00001-of-00001.safetensors"), nil, nil))
 	require.NoError(t, os.WriteFile(filepath.Join(state, "manifest.json"), nil, 0o644))
+	removed := filepath.Join(t.TempDir(), "step-00000003")
+	require.NoError(t, os.Mkdir(removed, 0o755))
+	require.NoError(t, safetensors.Write(filepath.Join(removed, "part-00001-of-00001.safetensors"), nil, nil))
 	for _, c := range [][2]string{
+		{removed, removed + ": a checkpoint of a training run without manifest.json: it is not complete, or its run is removing it; take one that has that file"},
 		{state, state + ": manifest.json: EOF"},
 		{empty, "no model in the folder, want model.safetensors, model.safetensors.index.json, or a file that ends with .safetensors or .gguf"},
 		{two, `the folder has 2 models ["a.safetensors" "b.safetensors"], want one, or the path of one of them`},

@@ -76,3 +76,20 @@ func TestPlaces(t *testing.T) {
 	require.Len(t, places, 1)
 	require.Equal(t, "f32[4@ep,2]", places["a"].Format(params[0].Type))
 }
+
+// Layers of attention without a step have a whole sequence, as with the zero Step.
+func TestWithoutStep(t *testing.T) {
+	for _, layer := range []func(s *Scope, x *graph.Value, st *Step) *graph.Value{
+		Attention{Heads: 2, KVHeads: 1, Width: 4}.Apply,
+		MLA{Heads: 2, Plain: 2, Rotary: 2, Value: 2, Latent: 4}.Apply,
+	} {
+		text := func(st *Step) string {
+			p, err := graph.Trace("p", func(t *graph.Tracer) []*graph.Value {
+				return []*graph.Value{layer(New(t, Options{}), t.Input("x", graph.F32, 1, 3, 8), st)}
+			})
+			require.NoError(t, err)
+			return p.String()
+		}
+		require.Equal(t, text(&Step{}), text(nil))
+	}
+}

@@ -7,7 +7,7 @@ import (
 	pr "github.com/gomoe/gomoe/primitives"
 )
 
-// Step is where the tokens of a program stand in their sequences. The zero Step is a whole sequence from its
+// Step is where the tokens of a program stand in their sequences. The zero Step, and nil for layers, is a whole sequence from its
 // first token on, without caches.
 type Step struct {
 	// Start i32[B] is the position of each sequence's first token in this step; nil means 0.
@@ -41,6 +41,9 @@ func (st *Step) Caches() []Cache { return st.caches }
 
 // Positions returns the positions of x[B,S,..]'s tokens, nil if they are 0, 1 and so on.
 func (st *Step) Positions(x *graph.Value) *graph.Value {
+	if st == nil {
+		return nil
+	}
 	if st.Start == nil {
 		return st.At
 	}
@@ -55,6 +58,9 @@ func (st *Step) Positions(x *graph.Value) *graph.Value {
 // sequence, as [B,S,N,V]. It writes k and v to the caches, to one cache if they are one value.
 func (st *Step) attend(s *Scope, q, k, v *graph.Value, p pr.AttentionParams) *graph.Value {
 	graph.Helper()
+	if st == nil {
+		st = &Step{}
+	}
 	if st.Room == 0 {
 		p.Bias = st.Bias
 		y, _ := pr.Attention(q, k, v, p)

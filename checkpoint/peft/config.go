@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -52,6 +53,9 @@ type config struct {
 func (a *Adapter) readConfig(folder string) (mlx bool, err error) {
 	path := filepath.Join(folder, ConfigName)
 	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w; want the folder of an adapter, or a checkpoint of a run that trains one, such as DIR/checkpoints/step-00000020", err)
+	}
 	if err != nil {
 		return false, err
 	}

@@ -39,6 +39,9 @@ func (t *tool) finetuneCommand() *ffcli.Command {
 				return err
 			}
 			f.path = path
+			if err := f.idle(fs); err != nil {
+				return err
+			}
 			return f.run(ctx)
 		},
 	}
@@ -113,6 +116,34 @@ func (f *tuning) flags(fs *flag.FlagSet) {
 	f.transport, f.deadline = world.TransportFlag(fs), world.DeadlineFlag(fs)
 	deviceFlag(fs, &f.device)
 	kernelsFlag(fs)
+}
+
+// idle is an error if a flag is given that does nothing with the others.
+func (f *tuning) idle(fs *flag.FlagSet) (err error) {
+	o := &f.o
+	fs.Visit(func(x *flag.Flag) {
+		switch x.Name {
+		case "rank", "alpha", "dropout", "targets":
+			if o.All {
+				err = usagef("-%s is for adapters, and -all trains all weights", x.Name)
+			} else if o.From != "" {
+				err = usagef("-%s: the adapter in -from %s says that", x.Name, o.From)
+			}
+		case "merge-type":
+			if o.Merge == "" {
+				err = usagef("-merge-type is for -merge, which is not given")
+			}
+		case "eval":
+			if len(o.HeldOut) == 0 && o.Every != 0 {
+				err = usagef("-eval is for texts of -held-out, which is not given")
+			}
+		case "keep":
+			if o.Saves.Folder.Keep < 1 {
+				err = usagef("-keep %d: want at least 1", o.Saves.Folder.Keep)
+			}
+		}
+	})
+	return err
 }
 
 func (f *tuning) run(ctx context.Context) (err error) {

@@ -86,6 +86,11 @@ func TestFinetune(t *testing.T) {
 		{[]string{"-data", text, "-out", out}, 2, "want one: the folder of a model"},
 		{append(small, "-out", out, "-steps", "0"), 2, "-steps 0"},
 		{append(small, "-out", out, "-merge-type", "q9"), 2, "want one of [f32"},
+		{append(small, "-out", out, "-keep", "0"), 2, "-keep 0: want at least 1"},
+		{append(small, "-out", out, "-all"), 2, "is for adapters, and -all trains all weights"},
+		{append(small, "-out", out, "-from", out), 2, "the adapter in -from " + out + " says that"},
+		{append(small, "-out", out, "-merge-type", "f16"), 2, "-merge-type is for -merge, which is not given"},
+		{[]string{model, "-data", text, "-eval", "2"}, 2, "-eval is for texts of -held-out, which is not given"},
 		{append(small, "-out", out, "-targets", "x_proj"), 1, `target "x_proj" is no matrix`},
 		{append(small, "-out", out, "-mesh", "dp=3"), world.StatusMisfit, "want a multiple"},
 	} {

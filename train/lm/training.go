@@ -86,6 +86,13 @@ func (t *Training) Run(ctx, stop context.Context) (ended *train.Ended, err error
 		if err := whole.Folder(loop.Figures.Folder); err != nil {
 			return nil, err
 		}
+		if first {
+			release, taken := whole.Own(loop.Figures.Folder)
+			if taken != nil {
+				return nil, taken
+			}
+			defer func() { err = also(err, release()) }()
+		}
 	}
 	if t.Metrics != "" && first {
 		if loop.Figures.Listen, err = net.Listen("tcp", t.Metrics); err != nil {
