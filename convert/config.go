@@ -24,10 +24,17 @@ import (
 // ends are the keys of GGUF files for tokens that end a text beside that of the vocabulary.
 func ends() []string { return []string{"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"} }
 
+// renormalizes says whether llama.cpp divides the weights of a token's experts by their sum, for architectures whose files it does
+// not ask for keyRenormalize.
+func renormalizes() map[string]bool {
+	return map[string]bool{"olmoe": false, "qwen2moe": false, "qwen3moe": true}
+}
+
 const (
-	keyFileType = "general.file_type"
-	keyBlocks   = "general.quantization_version" // of the layouts of blocks
-	keyEnd      = "eos_token_id"
+	keyRenormalize = ".expert_weights_norm" // behind the architecture
+	keyFileType    = "general.file_type"
+	keyBlocks      = "general.quantization_version" // of the layouts of blocks
+	keyEnd         = "eos_token_id"
 )
 
 // meta returns the keys of a GGUF file.
@@ -85,6 +92,9 @@ func (j *conversion) newKeys(name string) ([]gguf.Meta, error) {
 			continue
 		}
 		have[s.GGUF] = true // several settings may say the same
+		if does, always := renormalizes()[architecture]; always && s.GGUF == keyRenormalize && s.Value != does {
+			return nil, fmt.Errorf("%s: %s is %v, and llama.cpp takes it to be %v in GGUF files of %s, whatever they say", j.c.Config.Path, s.Name, s.Value, does, architecture)
+		}
 		key := s.GGUF
 		if key[0] == '.' {
 			key = architecture + key

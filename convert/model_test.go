@@ -240,6 +240,23 @@ func TestLlama3(t *testing.T) {
 	require.Equal(t, tokens, greedy(t, filepath.Join(out, "mlx")))
 }
 
+// llama.cpp does not read from GGUF files of some architectures whether weights of experts are divided by their sum.
+func TestRenormalized(t *testing.T) {
+	for name, does := range map[string]bool{"olmoe": false, "qwen2_moe": false, "qwen3_moe": true} {
+		for _, norm := range []bool{false, true} {
+			src := made(t, name, map[string]any{"norm_topk_prob": norm, "mlp_only_layers": nil}, nil)
+			dst := filepath.Join(t.TempDir(), "model.gguf")
+			err := Model(context.Background(), dst, src, Options{Layout: GGUF})
+			if norm == does {
+				require.NoError(t, err)
+				continue
+			}
+			require.ErrorContains(t, err, fmt.Sprintf("config.json: norm_topk_prob is %v, and llama.cpp takes it to be %v in GGUF files of %s", norm, does, strings.ReplaceAll(name, "_moe", "moe")))
+			require.NoError(t, Model(context.Background(), filepath.Join(t.TempDir(), "mlx"), src, Options{Layout: MLX}))
+		}
+	}
+}
+
 // wide writes a Mixtral whose rows are whole blocks.
 func wide(t *testing.T, change func(name string, x []float32)) string {
 	t.Helper()

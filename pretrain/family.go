@@ -33,11 +33,11 @@ func usual(family string) (map[string]any, bool) {
 		delete(of, "attention_bias")
 		maps.Copy(of, map[string]any{"num_local_experts": 8.0, "num_experts_per_tok": 2.0, "sliding_window": nil})
 	case "olmoe":
-		maps.Copy(of, map[string]any{"num_experts": 8.0, "num_experts_per_tok": 2.0, "norm_topk_prob": true, "clip_qkv": nil})
+		maps.Copy(of, map[string]any{"num_experts": 8.0, "num_experts_per_tok": 2.0, "norm_topk_prob": false, "clip_qkv": nil})
 	case "qwen2_moe":
 		delete(of, "attention_bias")
 		maps.Copy(of, qwen)
-		maps.Copy(of, map[string]any{"shared_expert_intermediate_size": 256.0, "qkv_bias": true, "use_sliding_window": false})
+		maps.Copy(of, map[string]any{"norm_topk_prob": false, "shared_expert_intermediate_size": 256.0, "qkv_bias": true, "use_sliding_window": false})
 	case "qwen3_moe":
 		maps.Copy(of, qwen)
 		of["use_sliding_window"] = false
