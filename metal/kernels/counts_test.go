@@ -199,6 +199,27 @@ func TestTensorCounts(t *testing.T) {
 	}
 }
 
+// Rows of f32 take a quarter of a byte with matrices of f32, and three sixteenths with what is decoded.
+func TestWideProductThreadgroupMemory(t *testing.T) {
+	const route = "r, drop, n, pad, demand = ep_prepare(i) experts=4\nrows = ep_dispatch(x, r) experts=4\nv = neg(rows)\n"
+	for _, c := range []struct {
+		name, in, body string
+		most           float64
+	}{
+		{"dot_general", "x f32[128,96], w f32[96,128]", "y = dot_general(x, w) lhs_contract=[1] rhs_contract=[0]", 0.25},
+		{"dot_general_blocks", "x f32[128,256], w q4_k[128,256]", "y = dot_general(x, w) lhs_contract=[1] rhs_contract=[1]", 0.1875},
+		{"grouped_matmul_blocks", "i i32[128,2], x f32[128,96], w q8_0[4,128,96]", route + "z = grouped_matmul(v, w, r) transpose=true\ny = ep_combine(z, r) experts=4", 0.1875},
+		{"grouped_swiglu_blocks", "i i32[128,2], x f32[128,96], w q8_0[4,64,96], u q8_0[4,64,96]",
+			route + "a = grouped_matmul(v, w, r) transpose=true\nb = grouped_matmul(v, u, r) transpose=true\nz = swiglu(a, b)\ny = ep_combine(z, r) experts=4", 0.1875},
+		{"scaled_matmul", "x f32[128,128], w f8_e4m3[128,128], s f32[1,1]", "y = scaled_matmul(x, w, s) transpose=true", 0.1875},
+		{"affine_matmul", "x f32[128,128], w u32[128,16], s f32[128,4], b f32[128,4]", "y = affine_matmul(x, w, s, b) transpose=true bits=4 group_size=32", 0.1875},
+	} {
+		all := counted(t, "program p("+c.in+") {\n"+c.body+"\nreturn y\n}", c.name).Sum()
+		require.Positive(t, all.Products32)
+		require.LessOrEqual(t, float64(all.Threadgroup.Loaded), c.most*float64(all.Products32), "%s(%s)", c.name, c.in)
+	}
+}
+
 // Attention with heads of 128 numbers of 16 bits reads at most a quarter of a byte for each
 // multiply-add, and so does its gradient.
 func TestAttentionThreadgroupMemory(t *testing.T) {

@@ -29,7 +29,7 @@ func affineMatmul() Kernel {
 }
 
 func decodedFunctions(name string) []Function {
-	return append(tileFunctions(name, graph.F32), matvecFunctions(matvecName(name), "_1", "_4")...)
+	return append(tileFunctions(name, anyBlocks), matvecFunctions(matvecName(name), "_1", "_4")...)
 }
 
 // matvecName returns what the names of a kernel's functions for few rows begin with.

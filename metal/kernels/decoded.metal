@@ -38,7 +38,7 @@ kernel void decoded(device const uchar* x [[buffer(0)]], device const uchar* w [
 #define DECODED(name, ...) \
   template [[host_name(name)]] kernel decltype(decoded<__VA_ARGS__>) decoded<__VA_ARGS__>;
 #define DECODED_FUNCTIONS(name, M)                             \
-  DECODED(name "_many_f32", M, float, TILE_MANY)               \
+  DECODED(name "_many_f32_f32", M, float, TILE_WIDE)           \
   DECODED(name "_many_f16_f32", M, half, TILE_WIDE)            \
   DECODED(name "_many_bf16_f32", M, bfloat, TILE_WIDE)         \
   DECODED(name "_few_f32", M, float, TILE_FEW)                 \

@@ -19,7 +19,9 @@ func dotGeneral() Kernel {
 	}
 }
 
-func dotTiles(kernel string) []Function { return tileFunctions(kernel, graph.NoDType, graph.F32) }
+func dotTiles(kernel string) []Function {
+	return tileFunctions(kernel, graph.NoDType, graph.F32, anyBlocks)
+}
 
 // dotAxes are the dimensions of a product z of x and y: batch dimensions, those of x alone,
 // those of y alone, and those that are summed over. Each has its strides in x, y and z.

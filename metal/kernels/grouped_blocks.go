@@ -3,7 +3,7 @@ package kernels
 import "github.com/gomoe/gomoe/graph"
 
 func groupedBlocks() Kernel {
-	functions := append(tileFunctions("grouped_blocks", graph.F32), Function{Name: "weigh_rows", Threads: lineThreads})
+	functions := append(tileFunctions("grouped_blocks", anyBlocks), Function{Name: "weigh_rows", Threads: lineThreads})
 	functions = append(functions, matvecFunctions("grouped_matvec", "")...)
 	return Kernel{
 		Name: "grouped_blocks", Serves: []string{"grouped_matmul_blocks", "grouped_matmul_blocks_weighted"}, Primitives: []string{"grouped_matmul"},

@@ -43,8 +43,7 @@ kernel void grouped_blocks(device const uchar* x [[buffer(0)]], device const uch
   t.end(y, uint(z.row) * uint(p.cols) + uint(col), uint(p.cols), 1, z.rows, lane);
 }
 
-TILE_FUNCTIONS_F32(grouped_blocks)
-TILE_FUNCTIONS_MIXED(grouped_blocks)
+TILE_FUNCTIONS_DECODED(grouped_blocks)
 
 // weigh_rows multiplies rows with their weights; those with weight 0 become zeros.
 kernel void weigh_rows(device float* y [[buffer(0)]], device const float* weights [[buffer(1)]],

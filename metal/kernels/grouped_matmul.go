@@ -8,7 +8,7 @@ func groupedMatmul() Kernel {
 	return Kernel{
 		Name: "grouped_matmul", Serves: []string{"grouped_matmul", "grouped_matmul_parts", "grouped_matmul_gathered"}, Primitives: []string{"grouped_matmul"},
 		Doc:       "every row, where it is or through an index, times the matrix of its expert, or the transposed one, summed in f32",
-		Functions: throughFunctions(append(tileFunctions("grouped_matmul", graph.NoDType, graph.F32), matvecFunctions("grouped_matvec", "")...)),
+		Functions: throughFunctions(append(tileFunctions("grouped_matmul", graph.NoDType, graph.F32, anyBlocks), matvecFunctions("grouped_matvec", "")...)),
 		Stack:     1,
 		Build:     groupedMatmulProgram, Tolerance: tileTolerance(),
 	}

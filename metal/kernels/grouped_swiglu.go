@@ -10,7 +10,7 @@ func groupedSwiGLU() Kernel {
 	return Kernel{
 		Name: "grouped_swiglu", Serves: []string{"grouped_swiglu", "grouped_swiglu_gathered", "grouped_swiglu_blocks"}, Primitives: []string{"grouped_matmul", "swiglu"},
 		Doc:       "silu(gate)·up of every row, where it is or through an index, and two matrices of its expert, of any type that products have, in tiles, or for few rows in vectors; the products are not written",
-		Functions: throughFunctions(append(tileFunctions("grouped_swiglu", graph.NoDType), matvecFunctions("grouped_swiglu", "")...)),
+		Functions: throughFunctions(append(tileFunctions("grouped_swiglu", graph.NoDType, anyBlocks), matvecFunctions("grouped_swiglu", "")...)),
 		Stack:     1, Stacks: 2,
 		Build: groupedSwiGLUProgram, Tolerance: Tolerance{Relative: 4e-6, OfMax: 2e-5, Why: "f32 sums of products, 8 at a time, where the host has blocks of 256, and another exponential"},
 	}

@@ -106,6 +106,7 @@ kernel void grouped_swiglu(device const uchar* x [[buffer(0)]], device const uch
 
 TILE_FUNCTIONS_F32(grouped_swiglu)
 TILE_FUNCTIONS_16(grouped_swiglu)
+TILE_FUNCTIONS_MIXED(grouped_swiglu)
 
 // swiglu_operands returns row number t of all zones. Of a row that is not in use deep is 0.
 static inline matvec_operands swiglu_operands(device const uchar* x, device const int* at, zone_tile z, constant grouped_swiglu_params& p) {

@@ -53,8 +53,10 @@ func tilingOf(rows int, a, b graph.DType) tiling {
 		t.name, t.rows, t.deep = "many_", 64, 16
 	}
 	switch {
-	case !narrow(a):
+	case !narrow(a) && (b == graph.F32 || rows <= fewRows):
 		t.name += "f32"
+	case !narrow(a):
+		t.name, t.cols = t.name+"f32_f32", 128
 	case a == b:
 		t.name, t.a, t.b = t.name+a.String(), 2, 2
 	default:
@@ -75,6 +77,9 @@ func (t tiling) memory() int {
 	}
 	return n
 }
+
+// anyBlocks stands for matrices whose elements are decoded, or widened to f32.
+const anyBlocks = graph.Q8_0
 
 // tileFunctions returns the functions of a source whose kernel uses the engine, for matrices of these
 // types beside rows of each float type, or of the rows' own type for NoDType.

@@ -12,7 +12,8 @@
 //
 // Operands of 16 bits stay such in threadgroup memory. Tiles for many rows then read 0.125 bytes of it
 // for a product: of two such operands, and, in a tile of twice as many columns, where only A's are such
-// and B's elements are f32, as those that are decoded from blocks. Bits are the same.
+// and B's elements are f32, as those that are decoded from blocks. Of two operands in f32 they read 0.25,
+// and where B's elements are decoded or widened, in the wide tile, 0.1875. Bits are the same.
 //
 // A simdgroup's matrices leave from registers: a thread has two elements that are next to each
 // other in a row, and writes these.
@@ -34,8 +35,9 @@
 #define TILE_TN 64, 64, 32, -2
 #define TILE_TT 64, 64, 32, -3
 
-// TILE_FUNCTIONS_F32, _16 and _MIXED make functions of a kernel, a template of the parameters of tile:
-// with blocks in f32, in 16 bits, and of A in 16 bits and of B in f32. Names say how many rows the tile
+// TILE_FUNCTIONS_F32, _16, _MIXED and _DECODED make functions of a kernel, a template of the parameters of tile:
+// with blocks in f32, in 16 bits, and of A in either and of B in f32 whatever its elements are in memory;
+// the last has no function for elements that are f32 there. Names say how many rows the tile
 // is for, and of which type blocks are: A's, and B's if it is another.
 #define TILE_FUNCTION(f, name, ...) template [[host_name(#f "_" name)]] [[kernel]] decltype(f<__VA_ARGS__>) f<__VA_ARGS__>;
 #define TILE_FUNCTIONS_F32(f)                                     \
@@ -47,7 +49,11 @@
   TILE_FUNCTION(f, "few_f16", half, half, TILE_FEW)               \
   TILE_FUNCTION(f, "few_bf16", bfloat, bfloat, TILE_FEW)          \
   TENSOR_FUNCTIONS(f)
+#define TILE_FUNCTIONS_DECODED(f)                                 \
+  TILE_FUNCTION(f, "few_f32", float, float, TILE_FEW)             \
+  TILE_FUNCTIONS_MIXED(f)
 #define TILE_FUNCTIONS_MIXED(f)                                   \
+  TILE_FUNCTION(f, "many_f32_f32", float, float, TILE_WIDE)       \
   TILE_FUNCTION(f, "many_f16_f32", half, float, TILE_WIDE)        \
   TILE_FUNCTION(f, "many_bf16_f32", bfloat, float, TILE_WIDE)     \
   TILE_FUNCTION(f, "few_f16_f32", half, float, TILE_FEW)          \
