@@ -3,6 +3,7 @@ package primitives
 import (
 	"slices"
 
+	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
@@ -15,16 +16,55 @@ func DeviceJoins() [][]lowering.Join {
 	return [][]lowering.Join{{joinRowWeights, joinDeviceSwiGLU}, {joinDeviceIndexed}, {joinOnlyWeights}}
 }
 
-// joinDeviceSwiGLU is joinSwiGLU and joinSwiGLUBlocks where nothing else reads the products, and
-// gate and up have one type.
+// joinDeviceSwiGLU is joinSwiGLU, joinSwiGLUBlocks and joinNarrowBlocks where nothing else reads the
+// products, and gate and up have one type.
 func joinDeviceSwiGLU(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
-	for _, rule := range []lowering.Join{joinSwiGLU, joinSwiGLUBlocks} {
+	for _, rule := range []lowering.Join{joinSwiGLU, joinSwiGLUBlocks, joinNarrowBlocks} {
 		others, joined, ok := rule(p, i)
 		if ok && len(joined.Out) == 1 && p.Bufs[joined.In[1]].Type.Equal(p.Bufs[joined.In[2]].Type) {
 			return others, joined, true
 		}
 	}
 	return none()
+}
+
+// joinNarrowBlocks is joinSwiGLUBlocks for rows of 16 bits, whose products are rounded to their type
+// before swiglu. On the host the three kernels run one after another, since there is nothing to gain.
+func joinNarrowBlocks(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
+	j, ok := gatedProducts(p, i, func(p *lowering.Peephole, b int) (rowProduct, bool) {
+		m, ok := productNamed(p, b, "grouped_matmul_blocks")
+		return m, ok && m.op.Transpose && isNarrow(p.Bufs[b].Type.DType)
+	})
+	if !ok {
+		return none()
+	}
+	gated := p.Instrs[i].Kernel
+	return j.others(), j.joined("grouped_swiglu_blocks", lowering.Host{Slabs: []int{1, 2},
+		Dry: gateAfterUp(j.gate.Dry, j.up.Dry, gated), Kernel: gateAfterUp(j.gate.Kernel, j.up.Kernel, gated)}), true
+}
+
+// gateAfterUp returns a kernel that computes the products with gate and up, and swiglu of the two.
+func gateAfterUp(gate, up, swiglu exec.Kernel) exec.Kernel {
+	return func(a *exec.Args) error {
+		x, w, v, counts, y := a.In[0], a.In[1], a.In[2], a.In[3], a.Out[0]
+		g, u := room(a, y.Type), room(a, y.Type)
+		for _, product := range []struct {
+			kernel exec.Kernel
+			w, to  array.Array
+		}{{gate, w, g}, {up, v, u}} {
+			if a.Dry() == nil {
+				clear(product.to.Bytes()) // rows between zones, which no product writes
+			}
+			a.In, a.Out = []array.Array{x, product.w, counts}, []array.Array{product.to}
+			if err := product.kernel(a); err != nil {
+				return err
+			}
+		}
+		if a.In, a.Out = []array.Array{g, u}, []array.Array{y}; a.Dry() != nil {
+			return nil
+		}
+		return swiglu(a)
+	}
 }
 
 // joinRowWeights joins the product of experts' rows with weights in blocks and the

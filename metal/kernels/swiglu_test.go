@@ -2,10 +2,12 @@ package kernels_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -44,6 +46,9 @@ func TestGroupedSwiGLU(t *testing.T) {
 		{graph.F16, graph.F16, 140, 20, 33, 8, false},
 		{graph.F32, graph.Q4_K, 4, 256, 7, 1, true},
 		{graph.F32, graph.Q8_0, 70, 64, 33, 1, true},
+		{graph.BF16, graph.Q4_K, 4, 256, 7, 1, true},
+		{graph.F16, graph.Q8_0, 140, 64, 33, 8, true},
+		{graph.BF16, graph.Q5_1, 40, 64, 70, 4, true},
 	} {
 		e := experts{tokens: c.tokens, experts: 4}
 		name := "grouped_swiglu"
@@ -59,6 +64,21 @@ func TestGroupedSwiGLU(t *testing.T) {
 			}
 			require.NoError(t, x.SetFloat64s(small))
 			in.set["x"] = x
+		}
+		if c.w.IsBlock() && c.x != graph.F32 { // which would not hold such numbers
+			r := rand.New(rand.NewPCG(uint64(i), 3))
+			for _, name := range []string{"x", "k", "v"} {
+				typ := graph.T(c.w, 4, c.cols, c.deep)
+				if name == "x" {
+					typ = graph.T(c.x, c.tokens, c.deep)
+				}
+				in.set[name] = array.New(typ)
+				numbers := make([]float64, typ.Len())
+				for j := range numbers {
+					numbers[j] = r.NormFloat64()
+				}
+				require.NoError(t, in.set[name].SetFloat64s(numbers))
+			}
 		}
 		in.set["idx"] = e.route(func(i int) int { return i % 2 * (1 + i%3) }) // expert 0 has a choice of every token
 		cfg := e.config(t, []string{"", "ep=2"}[i%2])
@@ -81,4 +101,14 @@ func TestGroupedSwiGLUCounts(t *testing.T) {
 	all := counted(t, gatedLayer(graph.BF16, graph.BF16, 128, 96, 64, 1, true), "grouped_swiglu").Sum()
 	require.Positive(t, all.Products16)
 	require.LessOrEqual(t, float64(all.Threadgroup.Loaded), 0.125*float64(all.Products16))
+	// So do they with blocks, whose bytes are read once for a row.
+	w = counted(t, gatedLayer(graph.BF16, graph.Q4_K, 1, 256, 64, 1, true), "grouped_swiglu_blocks")
+	for i := 1; i < 3; i++ {
+		bytes := 2 * graph.T(graph.Q4_K, 64, 256).Bytes()
+		require.LessOrEqual(t, float64(w.Argument(i).Read), 1.05*float64(bytes))
+	}
+	require.Equal(t, int64(2*64*2), w.Sum().Device.Written)
+	all = counted(t, gatedLayer(graph.BF16, graph.Q8_0, 128, 96, 64, 1, true), "grouped_swiglu_blocks").Sum()
+	require.Positive(t, all.Products32)
+	require.LessOrEqual(t, float64(all.Threadgroup.Loaded), 0.125*float64(all.Products32))
 }
