@@ -4,15 +4,26 @@ import (
 	"fmt"
 
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/primitives"
 )
+
+// power raises each element to a power. Package primitives has the primitives of models.
+type power struct{ N int }
+
+func (power) Name() string { return "power" }
+
+func (power) Infer(in []graph.Type) ([]graph.Type, error) {
+	if len(in) != 1 {
+		return nil, fmt.Errorf("%d arguments, want 1", len(in))
+	}
+	return in, nil
+}
 
 // A Go function is called once with symbolic values, and becomes a program.
 func ExampleTrace() {
 	p, err := graph.Trace("line", func(t *graph.Tracer) []*graph.Value {
 		x := t.Input("x", graph.F32, 8, 4)
-		w := t.Input("w", graph.F32, 4, 2)
-		return []*graph.Value{primitives.Tanh(primitives.MatMul(x, w)).Named("y")}
+		squares := graph.Apply1(power{2}, x)
+		return []*graph.Value{graph.Apply1(power{3}, squares).Named("y")}
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -20,12 +31,12 @@ func ExampleTrace() {
 	}
 	fmt.Print(p)
 
-	q, err := graph.Parse("line.graph", p.String(), primitives.All()...)
+	q, err := graph.Parse("line.graph", p.String(), power{})
 	fmt.Println(q.String() == p.String(), err)
 	// Output:
-	// program line(x f32[8,4], w f32[4,2]) {
-	// 	v1 f32[8,2] = dot_general(x, w) lhs_contract=[1] rhs_contract=[0]
-	// 	y f32[8,2] = tanh(v1)
+	// program line(x f32[8,4]) {
+	// 	v1 f32[8,4] = power(x) n=2
+	// 	y f32[8,4] = power(v1) n=3
 	// 	return y
 	// }
 	// true <nil>

@@ -1,4 +1,4 @@
-package lowering_test
+package primitives_test
 
 import (
 	"strings"
@@ -13,9 +13,9 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// linear returns the plan of the loss of a layer and of the gradient of its weights, on
+// named returns the plan of the loss of a layer and of the gradient of its weights, on
 // two ranks that each have half of the rows.
-func linear(t *testing.T) *lowering.Plan {
+func named(t *testing.T) *lowering.Plan {
 	t.Helper()
 	p, err := graph.Trace("linear", func(tr *graph.Tracer) []*graph.Value {
 		x := tr.Input("x", graph.F32, 8, 4)
@@ -42,12 +42,12 @@ func linear(t *testing.T) *lowering.Plan {
 // program's names its result has. Instructions of a derivative belong to the part whose
 // derivative they are.
 func TestPlanNames(t *testing.T) {
-	text := linear(t).String()
+	text := named(t).String()
 	for _, want := range []string{
-		`= dot_general(b0@in, b1@in) lhs_contract=[1] rhs_contract=[0] # names_test.go:25 (layers.0): hidden` + "\n",
-		`lhs_contract=[0] rhs_contract=[0] # names_test.go:25 (layers.0)` + "\n",
-		`= log(`, ` # names_test.go:28` + "\n",
-		` over dp #1 f32 32 bytes # names_test.go:29: grad(layers.0.w)` + "\n",
+		`= dot_general(b0@in, b1@in) lhs_contract=[1] rhs_contract=[0] # plan_names_test.go:25 (layers.0): hidden` + "\n",
+		`lhs_contract=[0] rhs_contract=[0] # plan_names_test.go:25 (layers.0)` + "\n",
+		`= log(`, ` # plan_names_test.go:28` + "\n",
+		` over dp #1 f32 32 bytes # plan_names_test.go:29: grad(layers.0.w)` + "\n",
 		`	out grad(layers.0.w) f32[4,2] `,
 		`	in  layers.0.w   f32[4,2] `,
 	} {
@@ -65,11 +65,11 @@ func TestPlanNames(t *testing.T) {
 
 // So do the reports.
 func TestReportNames(t *testing.T) {
-	r := linear(t).Report(1)
+	r := named(t).Report(1)
 	require.Equal(t, "grad(layers.0.w)", r.Comm.Collectives[1].Value)
 	text := r.String()
 	require.Contains(t, text, `place_like (grad(layers.0.w))`)
 	require.Contains(t, text, `temporary dot_general (hidden)`)
-	require.Contains(t, text, "names_test.go:25 (layers.0)\n")
+	require.Contains(t, text, "plan_names_test.go:25 (layers.0)\n")
 	require.Contains(t, text, "input layers.0.w")
 }

@@ -1,4 +1,4 @@
-package lowering_test
+package runtime_test
 
 import (
 	"context"
@@ -19,10 +19,10 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// reshard returns a program that places x as `to`. If there are pending axes, x has one
+// moving returns a program that places x as `to`. If there are pending axes, x has one
 // more dimension in front, which is split over them and summed, so that a sum is
 // pending.
-func reshard(t *testing.T, typ graph.Type, m sharding.Mesh, pending []string, from sharding.Spec, to string) (*graph.Program, gomoe.Config) {
+func moving(t *testing.T, typ graph.Type, m sharding.Mesh, pending []string, from sharding.Spec, to string) (*graph.Program, gomoe.Config) {
 	t.Helper()
 	src := fmt.Sprintf("program p(x %s) {\n y = sharding_constraint(x) spec=%q\n return y\n}", typ, to)
 	if len(pending) > 0 {
@@ -35,9 +35,9 @@ func reshard(t *testing.T, typ graph.Type, m sharding.Mesh, pending []string, fr
 	return p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"x": from}}
 }
 
-// TestReshardCollectives states the exchanges of each kind of move: the
+// TestMovesCollectives states the exchanges of each kind of move: the
 // instructions of its plan, with the bytes that a rank contributes.
-func TestReshardCollectives(t *testing.T) {
+func TestMovesCollectives(t *testing.T) {
 	m, err := sharding.ParseMesh("a=2,b=3")
 	require.NoError(t, err)
 	const whole = 12 * 6 * 4
@@ -80,7 +80,7 @@ func TestReshardCollectives(t *testing.T) {
 		}
 		from, err := sharding.ParseSpec(c.from)
 		require.NoError(t, err)
-		p, cfg := reshard(t, graph.T(graph.F32, 12, 6), m, pending, from, c.to)
+		p, cfg := moving(t, graph.T(graph.F32, 12, 6), m, pending, from, c.to)
 		plan, err := gomoe.Compile(p, cfg)
 		require.NoError(t, err)
 		if got := moves(plan); got != c.want {
@@ -103,9 +103,9 @@ func moves(p *lowering.Plan) string {
 	return strings.Join(out, ", ")
 }
 
-// TestReshard moves random arrays between random placements and compares every
+// TestMoves moves random arrays between random placements and compares every
 // rank's part, replicas included, with the part of the whole.
-func TestReshard(t *testing.T) {
+func TestMoves(t *testing.T) {
 	ctx := context.Background()
 	rng := rand.New(rand.NewPCG(11, 5))
 	sizes := []int{0, 1, 2, 3, 5, 6, 6, 7, 12, 12}
@@ -137,7 +137,7 @@ func TestReshard(t *testing.T) {
 					to.Pending = append(to.Pending, a.Name)
 				}
 			}
-			p, cfg := reshard(t, typ, m, pending, from, to.String())
+			p, cfg := moving(t, typ, m, pending, from, to.String())
 			in, want := randomSum(rng, p.In[0].Type, typ, len(pending) > 0)
 			where := fmt.Sprintf("mesh %s, %s pending %v from %q to %q", mesh, typ, pending, from, to)
 
