@@ -285,7 +285,7 @@ type rowsPacked struct {
 func (w *rowsPacked) Piece(lo, hi int) {
 	for j := lo; j < hi; j++ {
 		i := int(w.recv[j])
-		packRow(w.buf[j*w.size:], w.rows, i, i)
+		packRow(w.buf[j*w.size:][:w.size], w.rows, i, i)
 	}
 }
 

@@ -337,7 +337,8 @@ func (w *segmentsPacked) Piece(lo, hi int) {
 			place += int(n)
 		}
 		t := int(w.order[place])
-		dst = putPayload(dst, w.payload, t)
+		clear(putPayload(dst[:w.tail], w.payload, t)) // rows of this rank may be shorter than those of others
+		dst = dst[w.tail:]
 		binary.LittleEndian.PutUint32(dst, uint32(t))
 		for c, x := range w.own[t*w.k : (t+1)*w.k] {
 			binary.LittleEndian.PutUint32(dst[4*(1+c):], uint32(x))

@@ -59,12 +59,13 @@ func element(a array.Array, i int) []byte {
 	return a.Bytes()[i*size : (i+1)*size]
 }
 
-// packRow writes entry `row` of the payload, and the weight of element `pair`
-// if there are weights, to dst.
+// packRow writes entry `row` of the payload, and at the end the weight of element `pair`
+// if there are weights, to dst. The rows of other ranks may have more columns.
 func packRow(dst []byte, payload []array.Array, row, pair int) {
-	n := copy(dst, entry(payload[0], row))
+	copy(dst, entry(payload[0], row))
 	if len(payload) == 2 {
-		copy(dst[n:], element(payload[1], pair))
+		w := element(payload[1], pair)
+		copy(dst[len(dst)-len(w):], w)
 	}
 }
 

@@ -249,6 +249,9 @@ func joinOnlyWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) 
 	if rows := in.Out[0]; p.Bufs[p.Root(rows)].Storage != lowering.Temp || len(p.Readers(rows)) > 0 {
 		return none()
 	}
+	if unevenColumns(p, in.Out[0]) { // weights lie behind as many values as the rank's rows have
+		return none()
+	}
 	join := lowering.Instr{Name: in.Name + "_weights", Prim: in.Prim, Pos: in.Pos, Out: in.Out[1:], Zones: in.Zones, Align: in.Align}
 	if in.Name == "ep_place" {
 		values := int(graph.T(p.Bufs[in.Out[0]].Type.DType, p.Bufs[in.Out[0]].Type.Shape[1]).Bytes())

@@ -18,7 +18,7 @@ func joinWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	}
 	rows := in.In[0]
 	mi := p.Maker(rows)
-	if mi < 0 || !p.Last(rows, i) {
+	if mi < 0 || !p.Last(rows, i) || in.Name != "ep_sum" && unevenColumns(p, rows) { // packed rows are longer than some ranks' then
 		return none()
 	}
 	product := &p.Instrs[mi]
@@ -56,6 +56,12 @@ func joinWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 		return []int{wi, mi}, join, true
 	}
 	return none()
+}
+
+// unevenColumns reports whether ranks have different numbers of columns of rows in a buffer.
+func unevenColumns(p *lowering.Peephole, rows int) bool {
+	b := &p.Bufs[rows]
+	return b.Type.Shape[1]*p.Mesh.Parts(b.Spec.At(1)) != b.Global.Shape[1]
 }
 
 // sumWeighted computes each token's sum of y[i]·w[i] over its k rows, in order. The

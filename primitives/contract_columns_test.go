@@ -1,0 +1,105 @@
+package primitives_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/ep"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/vjp"
+)
+
+// Columns of rows may be split as well, into parts that differ: a rank whose rows are shorter finds weights and choices
+// where they are, whether choices travel with the rows or are gathered, and through machines. Forward and backward the
+// bits are those of one rank.
+func TestContractUnevenColumns(t *testing.T) {
+	const tokens, k, experts = 12, 2, 4
+	on := []spread{{mesh: "dp=2,ep=2", tokens: "ep"}, {mesh: "dp=2,ep=2x2", tokens: "ep"}, {mesh: "dp=2,ep=2", tokens: "ep", exchange: ep.Sum}, {mesh: "dp=2,ep=2"}}
+	if *onDevice != "" {
+		on = on[:1]
+	}
+	for i, d := range floatTypes {
+		for _, hidden := range []int{1, 3, 5} {
+			for _, s := range on {
+				for _, capacity := range []int{0, tokens*k - 1} { // the latter could drop one pair, so that choices are gathered
+					if *onDevice != "" && hidden == 1 {
+						continue
+					}
+					t.Run(fmt.Sprint(d, " ", hidden, " ", s, " ", capacity), func(t *testing.T) {
+						layer := primitives.PrepareOp{Experts: experts, Capacity: capacity, Exchange: s.exchange}
+						r := rng(10*i + hidden)
+						in := newProblem(r, layer, tokens, k).arrays(d)
+						for _, fn := range []func(route primitives.Prepared, x, w *graph.Value) *graph.Value{
+							func(route primitives.Prepared, x, w *graph.Value) *graph.Value {
+								return primitives.Combine(route, primitives.Dispatch(route, x))
+							},
+							func(route primitives.Prepared, x, w *graph.Value) *graph.Value {
+								rows, weights := primitives.DispatchWeighted(route, x, w)
+								return primitives.Combine(route, primitives.Mul(rows, primitives.BroadcastInDim(weights, rows.Type.Shape, 0)))
+							},
+						} {
+							prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
+								route := primitives.Prepare(layer, tr.Input("idx", graph.I32, tokens, k))
+								return []*graph.Value{fn(route, tr.Input("x", d, tokens, hidden), tr.Input("w", d, tokens, k))}
+							})
+							for _, p := range []*graph.Program{prog, pullback(t, prog)} {
+								sameOnColumns(t, s, p, r, in)
+							}
+						}
+						if d == graph.F32 || d == graph.F64 {
+							sameOnColumns(t, s, homeWeights(t, layer, d, tokens, hidden), r, in)
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+// homeWeights is a program in which rows come home with weights, and whose result depends on those of every rank.
+func homeWeights(t *testing.T, layer primitives.PrepareOp, d graph.DType, tokens, hidden int) *graph.Program {
+	return trace(t, func(tr *graph.Tracer) []*graph.Value {
+		route := primitives.Prepare(layer, tr.Input("idx", graph.I32, tokens, 2))
+		x, w := tr.Input("x", d, tokens, hidden), tr.Input("w", d, tokens, 2)
+		rows, weights := primitives.DispatchWeighted(route, x, w)
+		y := primitives.Combine(route, primitives.Mul(rows, primitives.BroadcastInDim(weights, rows.Type.Shape, 0)))
+		g := vjp.Gradients(primitives.ReduceSum(primitives.Mul(y, y), 0, 1), x, w)
+		return []*graph.Value{primitives.Mul(g[0], primitives.BroadcastInDim(primitives.ReduceSum(g[1], 1), x.Type.Shape, 0))}
+	})
+}
+
+// sameOnColumns compares p, the columns of whose rows are split over dp, with one rank.
+func sameOnColumns(t *testing.T, s spread, p *graph.Program, r *rand.Rand, in arrays) {
+	t.Helper()
+	for _, v := range p.In {
+		if v.Name != "idx" {
+			in[v.Name] = ints(-3, 4)(r, v.Type) // sums over the columns, of which gradients of weights are made, are exact
+		}
+	}
+	var want []array.Array
+	for _, columns := range []string{"", "dp"} {
+		cfg := s.config(t, p)
+		for _, name := range []string{"x", "ct_0"} {
+			if p.Input(name) != nil {
+				cfg.Place[name] = sharding.Split(s.tokens, columns)
+			}
+		}
+		j, err := gomoe.Open(p, cfg)
+		require.NoError(t, err)
+		got := step(t, j, p, in)
+		require.NoError(t, j.Close())
+		if want == nil {
+			want = spread{}.run(t, p, in)
+		}
+		for i := range want {
+			sameBits(t, fmt.Sprintf("columns %q: result %d", columns, i), got[i], want[i])
+		}
+	}
+}
