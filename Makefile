@@ -1,8 +1,9 @@
-# Targets: all build test test-kernels test-amx test-native test-peers test-arm64 unfused lint generated race golden fuzz kills soak bench figures bench-peers examples cross clean
+# Targets: all build test test-kernels test-amx test-native test-peers test-arm64 unfused lint generated race golden fuzz programs kills soak bench figures bench-peers examples cross clean
 #
 # ARM64=qemu-aarch64 ...   what runs programs for arm64; Debian's qemu-user has it, and
 #                libc6-arm64-cross the C library that programs with package mpi or rdma load
 # FUZZTIME=20s   how long each fuzz test runs, or how many inputs (500x)
+# PROGRAMS=500   how many random programs the target programs makes, and FIRST=1 the first one's seed
 # SOAKTIME=1h    how long the test with random faults runs
 # BENCHTIME=1s   how long each benchmark runs
 # TESTFLAGS=     further flags of go test
@@ -10,6 +11,8 @@
 
 GO        ?= go
 FUZZTIME  ?= 20s
+PROGRAMS  ?= 500
+FIRST     ?= $(shell date +%s)000
 SOAKTIME  ?= 1h
 BENCHTIME ?= 1s
 FIGURES    = RematArena|ContractOneTokenIsOneSum|AccumulateMemory|ContractARowTravelsOncePerRank|ContractBlocksBoundMemory|LoopHasThePlanOfOneLayer|SumsAreJoined
@@ -21,7 +24,7 @@ export CGO_ENABLED = 0
 
 PLATFORMS = linux/arm64 darwin/arm64 darwin/amd64 windows/amd64
 
-.PHONY: all build test test-kernels test-amx test-native test-peers test-arm64 unfused lint generated race golden fuzz kills soak bench figures bench-peers examples cross clean
+.PHONY: all build test test-kernels test-amx test-native test-peers test-arm64 unfused lint generated race golden fuzz programs kills soak bench figures bench-peers examples cross clean
 
 all: build lint test
 
@@ -135,6 +138,11 @@ fuzz:
 		echo "$(GO) test $$dir -fuzz $$name"; \
 		$(GO) test "$$dir" -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME); \
 	done
+
+# New random programs and their derivatives, on one rank and on several. A seed is all that such a program
+# depends on: go test -fuzz would find nothing by mutating it, and take ten times as long.
+programs:
+	$(GO) test ./internal/testing/fuzzprog -count=1 -timeout 0 -run '^(TestPlacements|TestPullbacks)$$' $(TESTFLAGS) -programs $(PROGRAMS) -first $(FIRST)
 
 # Training that is killed at random moments and resumed.
 kills:

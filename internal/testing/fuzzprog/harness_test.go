@@ -60,11 +60,23 @@ func mesh(t *testing.T, s string) sharding.Mesh {
 type arrays = map[string]array.Array
 
 func run(p *graph.Program, cfg gomoe.Config, in arrays) ([]array.Array, error) {
+	_, out, err := planned(p, cfg, in)
+	return out, err
+}
+
+// planned is run with the plan, which is nil if there is none.
+func planned(p *graph.Program, cfg gomoe.Config, in arrays) (*lowering.Plan, []array.Array, error) {
+	j, err := gomoe.Open(p, cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer j.Close()
 	args := arrays{}
 	for _, v := range p.In {
 		args[v.Name] = in[v.Name]
 	}
-	return gomoe.Run(context.Background(), p, cfg, args)
+	out, err := j.Step(context.Background(), args)
+	return j.Plan(), out, err
 }
 
 // refused returns nil if err refuses a placement as it should, at a line of the program.

@@ -65,6 +65,7 @@ func tries(t *testing.T, p *graph.Program, seed uint64) []tried {
 
 // TestPlacements compares one rank with several.
 func TestPlacements(t *testing.T) {
+	t.Parallel()
 	n := tally{why: refusals{}}
 	eachSeed(t, n.placements)
 	t.Logf("%d accepted, %d of them exact", n.accepted, n.exact)
@@ -87,8 +88,8 @@ func (n *tally) placements(t *testing.T, seed uint64) {
 		return
 	}
 	for _, c := range tries(t, p.Program, seed) {
-		plan, err := gomoe.Compile(p.Program, c.config())
-		if err != nil {
+		plan, got, err := planned(p.Program, c.config(), in)
+		if plan == nil {
 			if err := refused(err); err != nil {
 				t.Errorf("seed %d: %s: %v\n%s", seed, c, err, p)
 			}
@@ -102,7 +103,6 @@ func (n *tally) placements(t *testing.T, seed uint64) {
 		} else {
 			n.exact++
 		}
-		got, err := run(p.Program, c.config(), in)
 		if err == nil && tol > 0 && (p.Jumps || p.Chooses) {
 			continue // a sum in another order may change what is rounded or chosen
 		}
@@ -142,6 +142,7 @@ func back(p, pull *graph.Program, c tried, whole bool) (tried, error) {
 
 // TestPullbacks places derivatives as their programs are placed.
 func TestPullbacks(t *testing.T) {
+	t.Parallel()
 	n := tally{why: refusals{}}
 	eachSeed(t, n.pullbacks)
 	for text := range n.why {
@@ -169,8 +170,8 @@ func (n *tally) pullbacks(t *testing.T, seed uint64) {
 		for _, whole := range []bool{false, true} {
 			b, err := back(p.Program, pull, c, whole)
 			require.NoError(t, err)
-			plan, err := gomoe.Compile(pull, b.config())
-			if err != nil {
+			plan, got, err := planned(pull, b.config(), in)
+			if plan == nil {
 				if r := refused(err); r != nil {
 					t.Errorf("seed %d: %s: %v\n%s", seed, c, r, pull)
 				}
@@ -186,7 +187,6 @@ func (n *tally) pullbacks(t *testing.T, seed uint64) {
 			if sums(plan) {
 				tol = 1e-9
 			}
-			got, err := run(pull, b.config(), in)
 			if i == 0 && err == nil {
 				want = got
 			}
