@@ -52,6 +52,9 @@ func (s rowSum) packed(function string, d graph.DType, parts int, args ...Arg) L
 }
 
 func packF8Program(in *Instr) (*Program, error) {
+	if err := evenColumns(in, in.Args[0]); err != nil {
+		return nil, err
+	}
 	n := len(in.Args) - 2
 	rows, order, room, wire := in.Args[0].Type, in.Args[n].Type, in.Results[0].Type.Shape[0], wireOf(in, in.Results[0])
 	if !wire.IsF8() {

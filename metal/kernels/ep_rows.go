@@ -111,8 +111,23 @@ func second(of func(int) Arg, weights bool) Arg {
 	return of(0)
 }
 
+// evenColumns refuses rows on their way home of which ranks have different numbers of columns: on the wire they have
+// room for the longest, and weights lie at the end of that.
+func evenColumns(in *Instr, rows Operand) error {
+	b := &in.plan.Bufs[rows.Buf]
+	if cols := b.Global.Shape[1]; b.Type.Shape[1]*in.Mesh.Parts(b.Spec.At(1)) != cols {
+		return refuse("rows whose %d columns are split into parts that differ", cols)
+	}
+	return nil
+}
+
 func rowsProgram(in *Instr) (*Program, error) {
 	prog := &Program{}
+	if in.Name == "ep_pack_rows" || in.Name == "ep_spread" {
+		if err := evenColumns(in, in.Args[0]); err != nil {
+			return nil, err
+		}
+	}
 	switch in.Name {
 	case "ep_pack":
 		n := len(in.Args) - 1

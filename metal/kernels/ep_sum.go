@@ -147,6 +147,9 @@ func sumProgram(in *Instr) (*Program, error) {
 	}
 	d, p := rows[0].Type.DType, payloadOf(rows, 0)
 	if !zones {
+		if err := evenColumns(in, in.Results[0]); err != nil {
+			return nil, err
+		}
 		d = wireOf(in, in.Args[0])
 		p.values = onWire(d, t.Shape[1])
 	}
@@ -178,6 +181,9 @@ func sumProgram(in *Instr) (*Program, error) {
 
 // sumMachinesProgram adds rows of two arrays on the wire.
 func sumMachinesProgram(in *Instr) (*Program, error) {
+	if err := evenColumns(in, in.Results[0]); err != nil {
+		return nil, err
+	}
 	t, place, rows := in.Results[0].Type, in.Args[2].Type, in.Args[0].Type.Shape[0]
 	p, d := payloadOf(in.Results, 0), wireOf(in, in.Args[0])
 	p.values = onWire(d, t.Shape[1])
@@ -219,6 +225,9 @@ func sumMachineProgram(in *Instr) (*Program, error) {
 func packSumsProgram(in *Instr) (*Program, error) {
 	if strings.HasPrefix(in.Name, "ep_sum_machine") {
 		return sumMachineProgram(in)
+	}
+	if err := evenColumns(in, in.Args[0]); err != nil {
+		return nil, err
 	}
 	n := len(in.Args) - 2
 	rows, slots, room := in.Args[0].Type, in.Args[n].Type, in.Results[0].Type.Shape[0]
