@@ -2,6 +2,7 @@ package blocks
 
 import (
 	"encoding/binary"
+	"fmt"
 	"unsafe"
 )
 
@@ -34,6 +35,9 @@ func DecodeAffine(dst []float32, words []byte, pitch, rows int, scales, biases [
 }
 
 func (s *set) decodeAffine(dst []float32, words []byte, pitch, rows int, scales, biases []float32, bits, group int) {
+	if bits != 4 && bits != 8 {
+		panic(fmt.Sprintf("blocks: integers of %d bits, want 4 or 8", bits))
+	}
 	groups := len(scales) / max(rows, 1)
 	if groups == 0 {
 		return

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/gomoe/gomoe/internal/testing/numbers"
 )
 
@@ -38,6 +40,15 @@ func TestDecodeAffineAgrees(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Integers of other numbers of bits have no kernel, and are not read as those that have one.
+func TestDecodeAffineBits(t *testing.T) {
+	for _, bits := range []int{0, 2, 3, 5, 6, 12, 16} {
+		require.PanicsWithValue(t, fmt.Sprintf("blocks: integers of %d bits, want 4 or 8", bits), func() {
+			DecodeAffine(make([]float32, 32), make([]byte, 64), 0, 1, make([]float32, 1), make([]float32, 1), bits, 32)
+		})
 	}
 }
 

@@ -117,5 +117,5 @@ func (p *panelProduct) tiles32(work *panelWork, i0, i1, j, from, units int, last
 }
 
 // tileRow returns the first row of tile t of the rows lo to hi-1. Where the tiles have more rows than there are, some rows are
-// in two tiles, and get the same bits from both.
+// in two tiles, and get the same bits from both. count is at least 2, as tiles are made in pairs.
 func tileRow(lo, hi, t, count, rows int) int { return lo + (hi-lo-rows)*t/(count-1) }
