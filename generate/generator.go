@@ -161,16 +161,19 @@ func (g *Generator) place() error {
 	if err := g.fits(weights, memory.Available()); err != nil {
 		return err
 	}
+	for _, at := range g.shapes() { // the largest, so that Memory knows them
+		if _, err := g.job(at); err != nil {
+			return err
+		}
+	}
+	if err := g.fits(weights, memory.Available()); err != nil { // with what their steps take
+		return err
+	}
 	if g.in, err = models.Lend(job.Session, g.c, weights); err != nil {
 		return err
 	}
 	for _, a := range g.in {
 		g.mapped += a.Lent() / int64(len(job.Local()))
-	}
-	for _, at := range g.shapes() { // the largest, so that Memory knows them
-		if _, err := g.job(at); err != nil {
-			return err
-		}
 	}
 	for range g.o.Sequences {
 		s := &slot{caches: map[string]*runtime.Array{}}
@@ -216,8 +219,18 @@ func (g *Generator) cacheBytes(size func(lowering.Port) int64) (sum int64) {
 	return sum
 }
 
-// fits returns an error if the weights and caches of this process's ranks take more memory than there is. What lies in the
-// files counts once, however many of the ranks read it.
+// steps adds up what steps of every shape take beside weights and caches, on all ranks of this process.
+func (g *Generator) steps() (sum int64) {
+	for _, j := range g.jobs {
+		m, ranks := j.Plan().Report(1).Mem, len(j.Local())
+		sum += m.OfRanks(ranks) - m.Inputs*int64(ranks)
+	}
+	return sum
+}
+
+// fits returns an error if the weights and caches of this process's ranks, and the steps of the shapes that there are jobs
+// for, each of which keeps memory of its own, take more memory than there is. What lies in the files counts once, however
+// many of the ranks read it.
 func (g *Generator) fits(weights map[string]*models.Weight, can memory.Limit) error {
 	m, job := g.Memory(), g.jobs[shape{1, 1}]
 	// Caches that tp splits are counted whole: one process may have all ranks.
@@ -231,7 +244,7 @@ func (g *Generator) fits(weights map[string]*models.Weight, can memory.Limit) er
 		}
 		need += float64(lent + own)
 	}
-	need = max(need, caches)
+	need = max(need, caches) + float64(g.steps())
 	if need <= float64(can.Bytes) {
 		return nil
 	}
@@ -239,7 +252,7 @@ func (g *Generator) fits(weights map[string]*models.Weight, can memory.Limit) er
 	if g.o.Sequences > 1 {
 		what = fmt.Sprintf("caches of %d sequences with room for %d positions each", g.o.Sequences, g.o.Room)
 	}
-	return fmt.Errorf("generate: weights and %s take %s in this process, of which the caches of all ranks are %s, and %s can be had (%s); make less room, or spread the model over more processes",
+	return fmt.Errorf("generate: weights, steps and %s take %s in this process, of which the caches of all ranks are %s, and %s can be had (%s); make less room, or spread the model over more processes",
 		what, memory.Format(need), memory.Format(caches), memory.Format(float64(can.Bytes)), can.By)
 }
 

@@ -219,7 +219,7 @@ func TestNoRoom(t *testing.T) {
 	m, err := models.Open(c)
 	require.NoError(t, err)
 	_, err = Open(m, c, Options{Room: 1 << 30})
-	if err == nil || !strings.Contains(err.Error(), "weights and caches with room for 1073741824 positions take 256 GiB") || !strings.Contains(err.Error(), "make less room") {
+	if err == nil || !strings.Contains(err.Error(), "weights, steps and caches with room for 1073741824 positions take 256.1 GiB") || !strings.Contains(err.Error(), "make less room") {
 		t.Errorf("error %v", err)
 	}
 }

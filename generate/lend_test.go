@@ -103,8 +103,11 @@ func TestRoomForLentWeights(t *testing.T) {
 			}
 		}
 		m, ranks := g.Memory(), int64(len(g.jobs[shape{1, 1}].Local()))
-		caches := m.Caches * ranks
-		require.NoError(t, g.fits(weights, memory.Limit{Bytes: info.Size() + caches}), mesh)
+		caches, steps := m.Caches*ranks, g.steps()
+		require.Greater(t, steps, m.Step, "a step of one token beside the largest one")
+		require.NoError(t, g.fits(weights, memory.Limit{Bytes: info.Size() + caches + steps}), mesh)
+		require.Error(t, g.fits(weights, memory.Limit{Bytes: info.Size()*3/4 + caches + steps}), mesh)
+		require.Error(t, g.fits(weights, memory.Limit{Bytes: info.Size() + caches}), "%s: without room for steps", mesh)
 		require.ErrorContains(t, g.fits(weights, memory.Limit{Bytes: info.Size()*3/4 + caches, By: "a test"}), "can be had (a test)", mesh)
 		require.NoError(t, g.Close())
 	}
