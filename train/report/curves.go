@@ -67,8 +67,8 @@ func further(steps []Step) ([]panel, error) {
 		{"Dropped tokens", "choices beyond capacity", []curve{{"drops per step", badColor, func(s Step) float64 { return float64(s.Drops) }}}},
 		{"Time of a step, mean over the ranks of this process", "share (%)", []curve{
 			{"compute", smoothColor, share(func(s Step) time.Duration { return s.Compute })},
-			{"exchange", heldColor, share(func(s Step) time.Duration { return s.Exchange })},
-			{"waiting", unigramColor, share(func(s Step) time.Duration { return s.Waiting })},
+			{"exchange, with the\n  wait for others", heldColor, share(func(s Step) time.Duration { return s.Exchange })},
+			{"waiting beside\n  kernels", unigramColor, share(func(s Step) time.Duration { return s.Waiting })},
 		}},
 	} {
 		p, ok, err := newCurves(x.title, x.y, steps, x.curves...)
