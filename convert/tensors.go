@@ -66,7 +66,7 @@ type matrices struct {
 
 // sources returns the tensors of the new files.
 func (j *conversion) sources() (all []tensor.Source, err error) {
-	published := checkpoint.NamesOf(j.m.Family).Role("model.layers.0.mlp.experts.gate_up_proj").Layout
+	transposed := models.Transposed(j.m.Family)
 	for _, p := range j.params {
 		want, err := j.typeOf(p.Param)
 		if err != nil {
@@ -88,7 +88,7 @@ func (j *conversion) sources() (all []tensor.Source, err error) {
 			t.Shape = shapeInGGUF(p.Param)
 		}
 		name := models.MLXName(p.Param)
-		if experts && published == checkpoint.Transposed {
+		if experts && transposed {
 			name = strings.Replace(p.Name, "*.", "", 1) // which is mlx-lm's
 		}
 		switch {
@@ -108,12 +108,8 @@ func (j *conversion) sources() (all []tensor.Source, err error) {
 				j.total += x.Type.Bytes()
 			}
 			continue
-		case j.o.Layout == Safetensors && experts && published == checkpoint.Transposed:
-			one, ok, err := m.transposed(t.Shape)
-			if err != nil {
-				return nil, err
-			}
-			if ok {
+		case j.o.Layout == Safetensors && experts && transposed:
+			if one, ok := m.transposed(); ok {
 				all = append(all, one)
 			}
 		case j.o.Layout == MLX || !experts:

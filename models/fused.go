@@ -2,9 +2,11 @@ package models
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
+	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/checkpoint"
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/graph"
@@ -25,22 +27,11 @@ import (
 //
 // Transposed and blocks are gpt-oss's. Biases are [E,2I], in turn too, and [E,H].
 func fused(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
-	before, part, _ := strings.Cut(p.Name, "experts.*.")
-	part, kind, _ := strings.Cut(part, ".")
-	v := rows{count: 1, step: 1}
-	name := before + "experts." + part
-	if part == "gate_proj" || part == "up_proj" {
-		name, v.count = before+"experts.gate_up_proj", 2
-		if part == "up_proj" {
-			v.first = 1
-		}
-	}
-	bias := kind == "bias"
-	if bias {
-		name += "_bias"
-	} else if kind != "weight" {
+	name, params, bias := together(p.Name)
+	if name == "" {
 		return nil, nil
 	}
+	v := rows{first: slices.Index(params, p.Name), count: len(params), step: 1}
 	layout := checkpoint.NamesOf(c.Config.Architecture).Role(name).Layout
 	if _, err := c.Tensor(name); err != nil {
 		if name += "_blocks"; bias {
@@ -78,6 +69,65 @@ func fused(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
 		w.slab = func(e int) []byte { return sound(t, (e*v.count*out+v.first)*row, (e*v.count*out+v.first+out)*row) }
 	}
 	return w, nil
+}
+
+// together returns the name of the tensor in which files have a parameter of all experts, "" if there is none for its kind, and
+// the parameters that lie in it: gate and up share one.
+func together(param string) (name string, params []string, bias bool) {
+	before, part, _ := strings.Cut(param, "experts.*.")
+	part, kind, _ := strings.Cut(part, ".")
+	if params = []string{param}; part == "gate_proj" || part == "up_proj" {
+		part, params = "gate_up_proj", []string{before + "experts.*.gate_proj." + kind, before + "experts.*.up_proj." + kind}
+	}
+	switch name = before + "experts." + part; kind {
+	case "weight":
+		return name, params, false
+	case "bias":
+		return name + "_bias", params, true
+	}
+	return "", nil, false
+}
+
+// Transposed reports whether folders of a family have the experts' matrices as Transpose makes them.
+func Transposed(family string) bool {
+	return checkpoint.NamesOf(family).Role("model.layers.0.mlp.experts.gate_up_proj").Layout == checkpoint.Transposed
+}
+
+// Transpose returns the tensor, of element type t, that such a folder has for a parameter of experts, [E,out,in] or, for a bias,
+// [E,out]: see fused. Gate and up are one tensor, which is gate's; ok is false for up. When the tensor is written, read is called for
+// each of its parameters, expert by expert, and returns the expert's [out,in] or [out] in that type.
+func Transpose(p nn.Param, t graph.DType, read func(param string, expert int) (array.Array, error)) (_ tensor.Source, ok bool) {
+	name, params, bias := together(p.Name)
+	if name == "" || params[0] != p.Name {
+		return tensor.Source{}, false
+	}
+	shape := slices.Clone(p.Type.Shape)
+	shape[1] *= len(params)
+	if !bias {
+		shape[1], shape[2] = shape[2], shape[1]
+	}
+	return tensor.Source{Name: name, Type: graph.T(t, shape...), Write: func(w io.Writer) error {
+		for e := range shape[0] {
+			var to []byte
+			for i, param := range params {
+				a, err := read(param, e)
+				if err != nil {
+					return err
+				}
+				from, size := a.Transposed().Bytes(), t.Size()
+				if to == nil {
+					to = make([]byte, len(from)*len(params))
+				}
+				for x := 0; x < len(from); x += size {
+					copy(to[x*len(params)+i*size:], from[x:x+size])
+				}
+			}
+			if _, err := w.Write(to); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}, true
 }
 
 // rows says which rows of a matrix are those of a parameter: first + step·i of count times as many.

@@ -10,6 +10,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/models"
 	"github.com/gomoe/gomoe/nn"
 	"github.com/gomoe/gomoe/tokenizer"
 	"github.com/gomoe/gomoe/train/lm"
@@ -21,8 +22,12 @@ func (s *Settings) save(folder string, params []nn.Param, weights map[string]arr
 	var all []tensor.Source
 	for _, p := range params {
 		w := weights[p.Name]
-		if s.Model["model_type"] == "gpt_oss" && strings.Contains(p.Name, "*") {
-			if one, ok := fuse(p.Name, w, func(name string) array.Array { return weights[name] }); ok {
+		if models.Transposed(s.Model["model_type"].(string)) && strings.Contains(p.Name, "*") {
+			read := func(name string, e int) (array.Array, error) {
+				one := weights[name].Rows(e, e+1)
+				return one.Reshape(one.Type.Shape[1:]...), nil
+			}
+			if one, ok := models.Transpose(p, w.Type.DType, read); ok {
 				all = append(all, one)
 			}
 			continue
