@@ -93,9 +93,9 @@ func Transposed(family string) bool {
 	return checkpoint.NamesOf(family).Role("model.layers.0.mlp.experts.gate_up_proj").Layout == checkpoint.Transposed
 }
 
-// Transpose returns the tensor, of element type t, that such a folder has for a parameter of experts, [E,out,in] or, for a bias,
-// [E,out]: see fused. Gate and up are one tensor, which is gate's; ok is false for up. When the tensor is written, read is called for
-// each of its parameters, expert by expert, and returns the expert's [out,in] or [out] in that type.
+// Transpose returns the tensor, of element type t, that such a folder has for a parameter of experts, [E,out,in] or, for a
+// bias, [E,out]: see fused. Gate and up are one tensor, which is gate's; ok is false for up. When the tensor is written, read
+// is called for each of its parameters, expert by expert, and returns the expert's [out,in] or [out] in that type.
 func Transpose(p nn.Param, t graph.DType, read func(param string, expert int) (array.Array, error)) (_ tensor.Source, ok bool) {
 	name, params, bias := together(p.Name)
 	if name == "" || params[0] != p.Name {
@@ -146,22 +146,19 @@ func (v rows) numbers(t tensor.Tensor, shape []int) func(runtime.Part) error {
 	return func(p runtime.Part) error {
 		start, box, to := append(slices.Clone(p.Start), 0), append(slices.Clone(p.Type.Shape), 1), p.Bytes()
 		for e := range box[0] {
+			lo, hi := (start[0]+e)*all*in*size, (start[0]+e+1)*all*in*size
+			if err := t.Sound(lo, hi); err != nil {
+				return err
+			}
+			matrix := t.Mem[lo:hi]
 			for o := range box[1] {
 				row := v.first + v.step*(start[1]+o)
 				if !v.transposed {
-					from := (((start[0]+e)*all+row)*in + start[2]) * size
-					if _, err := t.ReadAt(to[:box[2]*size], int64(from)); err != nil {
-						return err
-					}
-					to = to[box[2]*size:]
+					to = to[copy(to, matrix[(row*in+start[2])*size:][:box[2]*size]):]
 					continue
 				}
 				for i := range box[2] {
-					from := (((start[0]+e)*in+start[2]+i)*all + row) * size
-					if _, err := t.ReadAt(to[:size], int64(from)); err != nil {
-						return err
-					}
-					to = to[size:]
+					to = to[copy(to, matrix[((start[2]+i)*all+row)*size:][:size]):]
 				}
 			}
 		}
