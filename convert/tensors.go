@@ -60,8 +60,8 @@ type matrices struct {
 	want       graph.DType
 	first, n   int // matrices
 	rows, unit int // of a matrix, and how many rows stay together
-	move       func(to int) (from int)
 	piece      piece
+	move       func(a array.Array, unit int) array.Array // changes the order of rows; nil keeps it
 }
 
 // sources returns the tensors of the new files.
@@ -78,9 +78,9 @@ func (j *conversion) sources() (all []tensor.Source, err error) {
 			m.n, m.rows = p.Type.Shape[0], p.Type.Shape[1]
 		}
 		if width := j.m.Rotated(p.Param); width > 0 && (j.c.Format == checkpoint.GGUF) != (j.o.Layout == GGUF) {
-			m.unit, m.move = width, toNeighbours(width)
+			m.unit, m.move = width, tensor.ToNeighbours
 			if j.c.Format == checkpoint.GGUF {
-				m.move = toHalves(width)
+				m.move = tensor.ToHalves
 			}
 		}
 		t := graph.Type{DType: want, Shape: p.Type.Shape}
@@ -144,16 +144,6 @@ func shapeInGGUF(p nn.Param) []int {
 		shape = shape[1:]
 	}
 	return shape
-}
-
-// toNeighbours returns which row of a head of Hugging Face's files a row of a head of GGUF files is, and toHalves the other
-// way round.
-func toNeighbours(width int) func(int) int {
-	return func(to int) int { return to%2*(width/2) + to/2 }
-}
-
-func toHalves(width int) func(int) int {
-	return func(to int) int { return to%(width/2)*2 + to/(width/2) }
 }
 
 // write writes the matrices, piece by piece.
@@ -232,12 +222,7 @@ func (m matrices) read(e, lo, hi int) (array.Array, error) {
 	if m.move == nil {
 		return a, nil
 	}
-	b := array.New(a.Type)
-	for i := range hi - lo {
-		from := i/m.unit*m.unit + m.move(i%m.unit)
-		copy(b.Rows(i, i+1).Bytes(), a.Rows(from, from+1).Bytes())
-	}
-	return b, nil
+	return m.move(a, m.unit), nil
 }
 
 // convert returns a in the element type that is wanted. The rows are shared among goroutines; each row's bytes depend on

@@ -10,6 +10,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/checkpoint"
 	"github.com/gomoe/gomoe/checkpoint/peft"
+	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/nn"
 	"github.com/gomoe/gomoe/runtime"
@@ -72,17 +73,11 @@ func Reordered(m *Model, c *checkpoint.Checkpoint, arrays map[string]array.Array
 		if out[name] = a; width == 0 || !strings.HasSuffix(name, nn.LoRAB) {
 			continue
 		}
-		b := array.New(a.Type)
-		for i := range a.Type.Shape[0] {
-			at := i % width
-			from := i - at + at%(width/2)*2 + at/(width/2)
-			if back {
-				copy(b.Rows(from, from+1).Bytes(), a.Rows(i, i+1).Bytes())
-			} else {
-				copy(b.Rows(i, i+1).Bytes(), a.Rows(from, from+1).Bytes())
-			}
+		if back {
+			out[name] = tensor.ToNeighbours(a, width)
+		} else {
+			out[name] = tensor.ToHalves(a, width)
 		}
-		out[name] = b
 	}
 	return out
 }

@@ -101,24 +101,13 @@ func (s *Set) tensor(t Tensor, whole graph.Type, i int) (tensor.Tensor, error) {
 	}
 	a = a.Reshape(of.Shape...)
 	if t.Halves > 0 {
-		a = halves(a, t.Halves)
+		a = tensor.ToHalves(a, t.Halves)
 	}
 	if t.Transposed {
 		a = a.Transposed()
 	}
 	out.Type, out.File, out.Mem = a.Type, filepath.Join(s.Path, ManifestName), a.Bytes()
 	return out, nil
-}
-
-// halves returns the rows of an array in another order: of n rows each, first those with even numbers, then the others.
-func halves(a array.Array, n int) array.Array {
-	out := array.New(a.Type)
-	for to := range a.Type.Shape[0] {
-		at := to % n
-		from := to - at + at%(n/2)*2 + at/(n/2)
-		copy(out.Rows(to, to+1).Bytes(), a.Rows(from, from+1).Bytes())
-	}
-	return out
 }
 
 // Paths returns the paths of the open files.
