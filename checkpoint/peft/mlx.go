@@ -3,15 +3,11 @@ package peft
 import (
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/gomoe/gomoe/array"
-	"github.com/gomoe/gomoe/checkpoint/safetensors"
 	"github.com/gomoe/gomoe/checkpoint/tensor"
-	"github.com/gomoe/gomoe/internal/whole"
 	"github.com/gomoe/gomoe/nn"
 )
 
@@ -61,27 +57,22 @@ func WriteMLX(folder string, a Adapter, adapters []nn.Adapter, arrays map[string
 }
 
 func writeMLX(folder string, a Adapter, adapters []nn.Adapter, arrays map[string]array.Array, experts string) error {
-	if err := a.LoRA.Check(); err != nil {
+	tensors, err := sources(a, adapters, arrays, func(m nn.Adapter, part string, x array.Array) []tensor.Source {
+		if m.Experts == 0 {
+			x = x.Transposed()
+		}
+		end := map[string]string{nn.LoRAA: ".lora_a", nn.LoRAB: ".lora_b"}[part]
+		return []tensor.Source{tensor.Of(mlxModule(m.Name, experts)+end, x)}
+	})
+	if err != nil {
 		return err
 	}
-	var sources []tensor.Source
+	slices.SortFunc(tensors, func(a, b tensor.Source) int { return strings.Compare(a.Name, b.Name) })
 	keys := []string{}
 	for _, m := range adapters {
-		module := mlxModule(m.Name, experts)
-		keys = append(keys, module)
-		for part, end := range map[string]string{nn.LoRAA: ".lora_a", nn.LoRAB: ".lora_b"} {
-			x, err := parameter(m, part, a.LoRA.Rank, arrays)
-			if err != nil {
-				return err
-			}
-			if m.Experts == 0 {
-				x = x.Transposed()
-			}
-			sources = append(sources, tensor.Of(module+end, x))
-		}
+		keys = append(keys, mlxModule(m.Name, experts))
 	}
 	slices.Sort(keys)
-	slices.SortFunc(sources, func(a, b tensor.Source) int { return strings.Compare(a.Name, b.Name) })
 	text, err := json.MarshalIndent(map[string]any{
 		"fine_tune_type": "lora", "model": a.Base,
 		"num_layers":      0, // keys are whole names
@@ -90,19 +81,5 @@ func writeMLX(folder string, a Adapter, adapters []nn.Adapter, arrays map[string
 	if err != nil {
 		return err
 	}
-	return writeFiles(folder, MLXName, sources, map[string][]byte{ConfigName: append(text, '\n')})
-}
-
-// writeFiles writes tensors and then the configuration to a folder, so that one that has a configuration is complete.
-func writeFiles(folder, name string, tensors []tensor.Source, files map[string][]byte) error {
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return err
-	}
-	if err := os.Remove(filepath.Join(folder, ConfigName)); err != nil && !os.IsNotExist(err) {
-		return err
-	}
-	if err := safetensors.Write(filepath.Join(folder, name), map[string]string{"format": "pt"}, tensors); err != nil {
-		return err
-	}
-	return whole.WriteAll(folder, files)
+	return writeFiles(folder, MLXName, tensors, map[string][]byte{ConfigName: append(text, '\n')})
 }

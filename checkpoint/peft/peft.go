@@ -16,6 +16,7 @@ import (
 	"github.com/gomoe/gomoe/checkpoint/safetensors"
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/whole"
 	"github.com/gomoe/gomoe/nn"
 )
 
@@ -205,43 +206,58 @@ func Write(folder string, a Adapter, adapters []nn.Adapter, arrays map[string]ar
 }
 
 func write(folder string, a Adapter, adapters []nn.Adapter, arrays map[string]array.Array) error {
-	if err := a.LoRA.Check(); err != nil {
-		return err
-	}
-	var sources []tensor.Source
-	for _, m := range adapters {
-		for _, part := range []string{nn.LoRAA, nn.LoRAB} {
-			name, shape := m.Name+"."+part, shapeOf(m, part, a.LoRA.Rank)
-			x, err := parameter(m, part, a.LoRA.Rank, arrays)
-			if err != nil {
-				return err
-			}
-			if m.Experts == 0 {
-				sources = append(sources, tensor.Of(TensorName(name), x))
-				continue
-			}
-			for e := range m.Experts {
-				one := x.Rows(e, e+1).Reshape(shape...)
-				sources = append(sources, tensor.Of(strings.Replace(TensorName(name), "*", strconv.Itoa(e), 1), one))
-			}
+	tensors, err := sources(a, adapters, arrays, func(m nn.Adapter, part string, x array.Array) (list []tensor.Source) {
+		name := TensorName(m.Name + "." + part)
+		if m.Experts == 0 {
+			return []tensor.Source{tensor.Of(name, x)}
 		}
+		for e := range m.Experts {
+			one := x.Rows(e, e+1).Reshape(x.Type.Shape[1:]...)
+			list = append(list, tensor.Of(strings.Replace(name, "*", strconv.Itoa(e), 1), one))
+		}
+		return list
+	})
+	if err != nil {
+		return err
 	}
 	files, err := Describe(a, adapters)
 	if err != nil {
 		return err
 	}
-	return writeFiles(folder, FileName, sources, files)
+	return writeFiles(folder, FileName, tensors, files)
 }
 
-// parameter returns a part of an adapter of a matrix.
-func parameter(m nn.Adapter, part string, rank int, arrays map[string]array.Array) (array.Array, error) {
-	name, shape := m.Name+"."+part, shapeOf(m, part, rank)
-	if m.Experts > 0 {
-		shape = append([]int{m.Experts}, shape...)
+// sources returns the tensors that `of` makes of each part of each matrix's adapter.
+func sources(a Adapter, adapters []nn.Adapter, arrays map[string]array.Array, of func(m nn.Adapter, part string, x array.Array) []tensor.Source) (all []tensor.Source, err error) {
+	if err := a.LoRA.Check(); err != nil {
+		return nil, err
 	}
-	x, ok := arrays[name]
-	if want := graph.T(graph.F32, shape...); !ok || !x.Type.Equal(want) {
-		return x, fmt.Errorf("%s is %s, want %s", name, x.Type, want)
+	for _, m := range adapters {
+		for _, part := range []string{nn.LoRAA, nn.LoRAB} {
+			name, shape := m.Name+"."+part, shapeOf(m, part, a.LoRA.Rank)
+			if m.Experts > 0 {
+				shape = append([]int{m.Experts}, shape...)
+			}
+			x, ok := arrays[name]
+			if want := graph.T(graph.F32, shape...); !ok || !x.Type.Equal(want) {
+				return nil, fmt.Errorf("%s is %s, want %s", name, x.Type, want)
+			}
+			all = append(all, of(m, part, x)...)
+		}
 	}
-	return x, nil
+	return all, nil
+}
+
+// writeFiles writes tensors and then the configuration to a folder, so that one that has a configuration is complete.
+func writeFiles(folder, name string, tensors []tensor.Source, files map[string][]byte) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	if err := os.Remove(filepath.Join(folder, ConfigName)); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	if err := safetensors.Write(filepath.Join(folder, name), map[string]string{"format": "pt"}, tensors); err != nil {
+		return err
+	}
+	return whole.WriteAll(folder, files)
 }

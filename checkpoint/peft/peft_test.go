@@ -80,21 +80,11 @@ func TestMLX(t *testing.T) {
 	adapters = append(adapters, nn.Adapter{Name: "model.layers.1.block_sparse_moe.experts.*.w3", Experts: 2, In: 2, Out: 1})
 	w3 := adapters[2].Name + "."
 	arrays[w3+nn.LoRAA], arrays[w3+nn.LoRAB] = counted(2, 2, 2), counted(2, 1, 2)
-	turned := func(x array.Array) array.Array {
-		n, m := x.Type.Shape[0], x.Type.Shape[1]
-		y := array.New(graph.T(graph.F32, m, n))
-		for i := range n {
-			for j := range m {
-				array.Data[float32](y)[j*n+i] = array.Data[float32](x)[i*m+j]
-			}
-		}
-		return y
-	}
 	q, up := adapters[0].Name+".", adapters[1].Name+"."
 	dir := t.TempDir()
 	require.NoError(t, safetensors.Write(filepath.Join(dir, MLXName), nil, []tensor.Source{
-		tensor.Of("model.layers.0.self_attn.q_proj.lora_a", turned(arrays[q+nn.LoRAA])),
-		tensor.Of("model.layers.0.self_attn.q_proj.lora_b", turned(arrays[q+nn.LoRAB])),
+		tensor.Of("model.layers.0.self_attn.q_proj.lora_a", arrays[q+nn.LoRAA].Transposed()),
+		tensor.Of("model.layers.0.self_attn.q_proj.lora_b", arrays[q+nn.LoRAB].Transposed()),
 		tensor.Of("model.layers.0.mlp.switch_mlp.up_proj.lora_a", arrays[up+nn.LoRAA]),
 		tensor.Of("model.layers.0.mlp.switch_mlp.up_proj.lora_b", arrays[up+nn.LoRAB]),
 		tensor.Of("model.layers.1.block_sparse_moe.switch_mlp.up_proj.lora_a", arrays[w3+nn.LoRAA].Reshape(4, 2)), // as it was in old versions
