@@ -42,9 +42,9 @@ type Checkpoint struct {
 }
 
 // Open opens the model at path: a folder, a .safetensors file, the index of several of them, or a .gguf file. In a
-// folder it takes model.safetensors, else model.safetensors.index.json, else the only .safetensors file, else the
-// only .gguf file or set; a checkpoint of a training run that says how it is a model is one. Errors name the file and what is wanted. The caller must call Close when no array of the
-// model is used any more.
+// folder it takes the checkpoint of a training run that says how it is a model, else model.safetensors, else
+// model.safetensors.index.json, else the only .safetensors file, else the only .gguf file or set. Errors name the file and
+// what is wanted. The caller must call Close when no array of the model is used any more.
 func Open(path string) (*Checkpoint, error) {
 	c := &Checkpoint{Path: path}
 	if err := c.open(); err != nil {

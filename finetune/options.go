@@ -25,13 +25,13 @@ type Options struct {
 	// after; without any it is not.
 	Data, HeldOut []string
 	Broken        int // lines of them that may be broken
-	// Out is the folder for what is made: the adapter in PEFT's format, or with All the model, and the run's tokens, metrics
-	// and checkpoints.
+	// Out is the folder for what is made: the adapter in PEFT's format and, in mlx, in that of mlx-lm, or with All the model, in
+	// model; and the run's tokens, metrics and checkpoints.
 	Out string
 
 	// LoRA are the adapters. Without Targets they are all that Usual names and the model has.
 	LoRA nn.LoRA
-	From string // the folder of an adapter, PEFT's or mlx-lm's, to begin with; LoRA is then its
+	From string // the folder of an adapter to begin with, PEFT's, mlx-lm's or a run's checkpoint; LoRA is then its
 	All  bool   // trains all weights, in f32, instead of adapters
 	// Merge is where the model is written with the adapters added to its weights: a folder, or a GGUF file; "" means not.
 	// MergeType is the element type of its matrices as convert.Options.Type has it.

@@ -23,8 +23,8 @@ type Adapters struct {
 	Arrays map[string]array.Array // by the parameters' names, with rows of heads in the order of the model's files
 }
 
-// OpenAdapters reads the adapters of a model from a folder of PEFT or mlx-lm. It is an error if they are of another model: if
-// one of them has no matrix, or another shape.
+// OpenAdapters reads the adapters of a model from a folder that peft.Open opens. It is an error if they are of another model:
+// if one of them has no matrix, or another shape.
 func OpenAdapters(folder string, m *Model, c *checkpoint.Checkpoint) (a *Adapters, err error) {
 	from, err := peft.Open(folder)
 	if err != nil {

@@ -30,9 +30,10 @@ func (t *tool) finetuneCommand() *ffcli.Command {
 		ShortHelp: "Train adapters of a model, or all of it, on texts.",
 		LongHelp: "MODEL is that of gomoe generate; quantised weights stay as they are. Data are files of text, which are one document each, or\n" +
 			"named .jsonl with an object in each line: a text, a prompt with its completion, or the messages of a chat, of which what\n" +
-			"the assistant says is learned. DIR gets adapter_config.json and adapter_model.safetensors, which PEFT loads, with metrics.csv,\n" +
-			"training.png and, with -save-every, checkpoints; with -all a folder named model with the model. -merge writes the model\n" +
-			"with the adapter added to its weights. Ctrl-C completes the step and saves; a second one ends at once.",
+			"the assistant says is learned. DIR gets adapter_config.json and adapter_model.safetensors, which PEFT loads, and in the\n" +
+			"folder mlx the same for mlx-lm; with -all a folder named model with the model; and metrics.csv, training.png and, with\n" +
+			"-save-every, checkpoints. -merge writes the model with the adapter added to its weights. Ctrl-C completes the step and\n" +
+			"saves; a second one ends at once.",
 		Exec: func(ctx context.Context, args []string) error {
 			path, err := onePath(fs, args, "the folder of a model, or a GGUF file")
 			if err != nil {
@@ -77,7 +78,7 @@ func (f *tuning) flags(fs *flag.FlagSet) {
 	fs.Float64Var(&o.LoRA.Alpha, "alpha", 32, "adapters are multiplied by `alpha`/rank")
 	fs.Float64Var(&o.LoRA.Dropout, "dropout", 0, "`probability` with which adapters of linear layers do not see an element")
 	fs.Func("targets", "`matrices` with adapters, as ends of their names with commas between, such as q_proj,experts.*.up_proj; those of attention, networks and experts if not given", list(&o.LoRA.Targets))
-	fs.StringVar(&o.From, "from", "", "`folder` of an adapter to begin with, PEFT's or mlx-lm's, which then says what -rank, -alpha, -dropout and -targets say")
+	fs.StringVar(&o.From, "from", "", "`folder` of an adapter to begin with, PEFT's, mlx-lm's or a run's checkpoint, which then says what -rank, -alpha, -dropout and -targets say")
 	fs.BoolVar(&o.All, "all", false, "train all weights, in f32, instead of adapters")
 	fs.StringVar(&o.Merge, "merge", "", "`path` for the model with the adapter: a folder, or a GGUF file if it ends with .gguf")
 	fs.Func("merge-type", "element `type` of its matrices, as that of gomoe convert; that of MODEL if not given", func(s string) error {

@@ -14,6 +14,7 @@
 // A process that opens a snapshot reads only what its ranks hold, and checks what it reads
 // against checksums.
 //
-// Begin with Folder.Save and Folder.Latest. Models for others to open are written by package
-// safetensors.
+// Begin with Folder.Save and Folder.Latest. With State.Model a snapshot opens as a model, too, and has
+// config.json and the tokenizer's files beside its parts; what lies in a folder is written down in package
+// checkpoint/parts.
 package snapshot
