@@ -73,13 +73,18 @@ func (t *tuning) writeModel(ctx context.Context, arrays map[string]array.Array) 
 	if err := convert.Model(ctx, made, t.c.Path, convert.Options{Layout: convert.Safetensors, Change: collected(replaced(arrays))}); err != nil {
 		return err
 	}
-	if err := os.Rename(t.model(), filepath.Join(beside, "earlier")); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	earlier := filepath.Join(beside, "earlier")
+	none := os.Rename(t.model(), earlier)
+	if none != nil && !errors.Is(none, fs.ErrNotExist) {
+		return none
 	}
 	if err := os.Rename(made, t.model()); err != nil {
+		if none == nil {
+			err = errors.Join(err, os.Rename(earlier, t.model()))
+		}
 		return err
 	}
-	return whole.Folder(t.o.Out)
+	return whole.Folder(t.model())
 }
 
 // writeMLX writes the adapter for mlx-lm.
