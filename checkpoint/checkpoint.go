@@ -126,11 +126,7 @@ func find(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	isPart := func(e os.DirEntry) bool {
-		ok, _ := filepath.Match("part-*-of-*.safetensors", e.Name())
-		return ok
-	}
-	if slices.ContainsFunc(entries, isPart) {
+	if slices.ContainsFunc(entries, func(e os.DirEntry) bool { return parts.IsFile(e.Name()) }) {
 		if !has(path, parts.ManifestName) {
 			return "", fmt.Errorf("%s: a checkpoint of a training run without %s: it is not complete, or its run is removing it; take one that has that file", path, parts.ManifestName)
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,6 +28,15 @@ const (
 
 // Block is how many bytes a checksum is of. A process that needs a row reads the blocks that the row lies in.
 const Block = 1 << 20
+
+// FileName returns the name of the file of process n, from 0 on, of so many.
+func FileName(n, of int) string { return fmt.Sprintf("part-%05d-of-%05d.safetensors", n+1, of) }
+
+// IsFile reports whether a file of parts may have this name.
+func IsFile(name string) bool {
+	ok, _ := filepath.Match("part-*-of-*.safetensors", name)
+	return ok
+}
 
 // Header returns the metadata of a file with parts, and their checksum for File.Parts.
 func Header(step int, list []Part) (meta map[string]string, sum string, err error) {

@@ -185,7 +185,7 @@ func TestApart(t *testing.T) {
 				if at != h {
 					continue
 				}
-				text, err := os.ReadFile(filepath.Join(path, "step-00000003", fileName(r, len(of))))
+				text, err := os.ReadFile(filepath.Join(path, "step-00000003", parts.FileName(r, len(of))))
 				require.NoError(t, err)
 				n += strings.Count(string(text[:4096]), `"scalar":`)
 			}
@@ -220,7 +220,7 @@ func TestElsewhere(t *testing.T) {
 	}
 
 	// The parts in one folder.
-	part := fileName(1, 2)
+	part := parts.FileName(1, 2)
 	text, err := os.ReadFile(filepath.Join(dirs[1], part))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dirs[0], part), text, 0o644))

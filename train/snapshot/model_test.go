@@ -111,7 +111,7 @@ func TestModelErrors(t *testing.T) {
 	m.Tensors = slices.DeleteFunc(m.Tensors, func(x parts.Tensor) bool { return x.Halves > 0 })
 	dir, err = save(m)
 	require.NoError(t, err)
-	path := filepath.Join(dir, fileName(0, 1))
+	path := filepath.Join(dir, parts.FileName(0, 1))
 	flip := func(name string) {
 		b, err := os.ReadFile(path)
 		require.NoError(t, err)

@@ -109,7 +109,7 @@ func TestOtherMeshes(t *testing.T) {
 		for _, typ := range types() {
 			want += typ.Bytes()
 		}
-		file, err := safetensors.Open(filepath.Join(folder.folder(20), fileName(0, 1)))
+		file, err := safetensors.Open(filepath.Join(folder.folder(20), parts.FileName(0, 1)))
 		require.NoError(t, err)
 		var got int64
 		for _, x := range file.Tensors {
@@ -156,7 +156,7 @@ func mapsEqual(a, b map[string]string) bool { return fmt.Sprint(a) == fmt.Sprint
 func TestReadsWhatIsNeeded(t *testing.T) {
 	folder := Folder{Path: t.TempDir()}
 	require.NoError(t, folder.Save(t.Context(), State{Step: 1, Arrays: put(t, openJob(t, "", nil))}))
-	path := filepath.Join(folder.folder(1), fileName(0, 1))
+	path := filepath.Join(folder.folder(1), parts.FileName(0, 1))
 	file, err := safetensors.Open(path)
 	require.NoError(t, err)
 	at := file.Tensors[slices.IndexFunc(file.Tensors, func(x tensor.Tensor) bool { return x.Name == "long" })].Offset
@@ -192,7 +192,7 @@ func TestKeep(t *testing.T) {
 	for _, step := range []int{5, 10, 15} {
 		broken := filepath.Join(folder.Path, fmt.Sprintf("step-%08d", step+1))
 		require.NoError(t, os.MkdirAll(broken, 0o755))
-		require.NoError(t, os.WriteFile(filepath.Join(broken, fileName(1, 2)), nil, 0o644))
+		require.NoError(t, os.WriteFile(filepath.Join(broken, parts.FileName(1, 2)), nil, 0o644))
 		require.NoError(t, folder.Save(t.Context(), State{Step: step, Arrays: arrays}))
 		if _, err := os.Stat(broken); !os.IsNotExist(err) {
 			t.Errorf("an incomplete snapshot stays: %v", err)
@@ -306,7 +306,7 @@ func TestDamaged(t *testing.T) {
 	}
 	// anew writes the file of parts anew, and the manifest so that it fits.
 	anew := func(dir string, change func(meta map[string]string, ps []parts.Part) []parts.Part) error {
-		path := filepath.Join(dir, fileName(0, 1))
+		path := filepath.Join(dir, parts.FileName(0, 1))
 		f, err := safetensors.Open(path)
 		if err != nil {
 			return err
@@ -344,8 +344,8 @@ func TestDamaged(t *testing.T) {
 		}},
 		{"manifest of later", `format "gomoe snapshot 9", want "gomoe snapshot 1"`, func(dir string) error { return rewrite(dir, func(m *parts.Manifest) { m.Format = "gomoe snapshot 9" }) }},
 		{"file elsewhere", `file "../x": want a name without folders`, func(dir string) error { return rewrite(dir, func(m *parts.Manifest) { m.Files[0].Name = "../x" }) }},
-		{"no file", "all processes must see the same folder", func(dir string) error { return os.Remove(filepath.Join(dir, fileName(0, 1))) }},
-		{"file cut", "the file is cut short", func(dir string) error { return os.Truncate(filepath.Join(dir, fileName(0, 1)), 5000) }},
+		{"no file", "all processes must see the same folder", func(dir string) error { return os.Remove(filepath.Join(dir, parts.FileName(0, 1))) }},
+		{"file cut", "the file is cut short", func(dir string) error { return os.Truncate(filepath.Join(dir, parts.FileName(0, 1)), 5000) }},
 		{"another step", "is of step 3, want 4", func(dir string) error { return rewrite(dir, func(m *parts.Manifest) { m.Step = 4 }) }},
 		{"another file", "is damaged, or of another snapshot", func(dir string) error {
 			return rewrite(dir, func(m *parts.Manifest) { m.Files[0].Parts = parts.Hash(nil) })

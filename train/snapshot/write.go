@@ -15,8 +15,6 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-func fileName(n, of int) string { return fmt.Sprintf("part-%05d-of-%05d.safetensors", n+1, of) }
-
 // box is a part of an array that this process writes.
 type box struct {
 	parts.Part
@@ -55,7 +53,7 @@ func (p process) boxes(s State) ([]box, error) {
 
 // write writes the file of this process.
 func (p process) write(at *pace, dir string, s State, boxes []box) (parts.File, error) {
-	f := parts.File{Name: fileName(p.n, p.of)}
+	f := parts.File{Name: parts.FileName(p.n, p.of)}
 	if p.sites != nil {
 		f.Host = p.host
 	}

@@ -51,7 +51,7 @@ func TestWriter(t *testing.T) {
 		steps, err := w.Folder.Steps()
 		require.NoError(t, err)
 		require.Equal(t, []int{1, 2, 3}, steps)
-		for _, name := range []string{parts.ManifestName, fileName(0, 1)} {
+		for _, name := range []string{parts.ManifestName, parts.FileName(0, 1)} {
 			got, err := os.ReadFile(filepath.Join(w.Folder.folder(3), name))
 			require.NoError(t, err)
 			want, err := os.ReadFile(filepath.Join(at.folder(3), name))
