@@ -56,6 +56,26 @@ func folderOf(t *testing.T, name string) string {
 	return dir
 }
 
+// configure changes the configuration of a test's model.
+func configure(t *testing.T, folder string, change func(config map[string]any)) {
+	t.Helper()
+	path := filepath.Join(folder, checkpoint.ConfigName)
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	var config map[string]any
+	require.NoError(t, json.Unmarshal(text, &config))
+	change(config)
+	text, err = json.Marshal(config)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, text, 0o666))
+}
+
+// plainPositions changes positions that GGUF files cannot say.
+func plainPositions(config map[string]any) {
+	config["rope_parameters"] = map[string]any{"rope_type": "default", "rope_theta": 1000}
+	delete(config, "rope_scaling")
+}
+
 func open(t *testing.T, dir string) (*checkpoint.Checkpoint, *models.Model, *tokenizer.Tokenizer) {
 	t.Helper()
 	c, err := checkpoint.Open(dir)

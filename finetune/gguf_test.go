@@ -2,15 +2,12 @@ package finetune
 
 import (
 	"context"
-	"encoding/json"
-	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/array"
-	"github.com/gomoe/gomoe/checkpoint"
 	"github.com/gomoe/gomoe/checkpoint/peft"
 	"github.com/gomoe/gomoe/convert"
 )
@@ -19,15 +16,7 @@ import (
 // with it, and is merged with it. Its heads have 6 rows: with 4, the order is its own inverse.
 func TestGGUF(t *testing.T) {
 	folder := folderOf(t, "llama")
-	path := filepath.Join(folder, checkpoint.ConfigName) // whose positions GGUF files cannot say
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
-	var config map[string]any
-	require.NoError(t, json.Unmarshal(text, &config))
-	config["rope_parameters"] = map[string]any{"rope_type": "default", "rope_theta": 1000}
-	text, err = json.Marshal(config)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(path, text, 0o666))
+	configure(t, folder, plainPositions)
 	file := filepath.Join(t.TempDir(), "model.gguf")
 	require.NoError(t, convert.Model(context.Background(), file, folder, convert.Options{Layout: convert.GGUF}))
 	adapter := func(model string, o Options) (map[string]array.Array, Result) {

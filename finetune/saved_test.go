@@ -2,8 +2,6 @@ package finetune
 
 import (
 	"context"
-	"encoding/json"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -21,7 +19,7 @@ func TestCheckpointIsModel(t *testing.T) {
 			model := folderOf(t, name)
 			if gguf {
 				if name == "llama" {
-					plainPositions(t, model)
+					configure(t, model, plainPositions)
 				}
 				file := filepath.Join(t.TempDir(), "model.gguf")
 				require.NoError(t, convert.Model(context.Background(), file, model, convert.Options{Layout: convert.GGUF}))
@@ -51,19 +49,4 @@ func TestCheckpointIsModel(t *testing.T) {
 			}
 		}
 	}
-}
-
-// plainPositions changes positions that GGUF files cannot say.
-func plainPositions(t *testing.T, folder string) {
-	t.Helper()
-	path := filepath.Join(folder, checkpoint.ConfigName)
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
-	var config map[string]any
-	require.NoError(t, json.Unmarshal(text, &config))
-	config["rope_parameters"] = map[string]any{"rope_type": "default", "rope_theta": 1000}
-	delete(config, "rope_scaling")
-	text, err = json.Marshal(config)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(path, text, 0o666))
 }
