@@ -13,7 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Network is a number of hosts on one machine: network name spaces connected by a bridge.
+// Network is a number of hosts on one machine: network name spaces connected by a bridge. The
+// bridge has a name space of its own, so that this machine's interfaces stay as they are for
+// the tests that run meanwhile.
 type Network struct {
 	t     *testing.T
 	id    string
@@ -30,16 +32,16 @@ func NewNetwork(t *testing.T, n int) *Network {
 	if _, err := exec.LookPath("ip"); err != nil {
 		t.Skip("ip is missing: apt install iproute2")
 	}
-	// Names of interfaces have at most 15 characters.
 	w := &Network{t: t, id: fmt.Sprintf("fl%08x", crc32.ChecksumIEEE(fmt.Append(nil, os.Getpid(), t.Name()))), hosts: n}
 	w.clear()
 	t.Cleanup(w.clear)
-	w.run("ip link add %s type bridge", w.bridge())
-	w.run("ip link set %s up", w.bridge())
+	w.run("ip netns add %s", w.bridge())
+	w.run("ip -n %s link add bridge type bridge", w.bridge())
+	w.run("ip -n %s link set bridge up", w.bridge())
 	for i := range n {
 		w.run("ip netns add %s", w.name(i))
-		w.run("ip link add %s type veth peer name eth0 netns %s", w.port(i), w.name(i))
-		w.run("ip link set %s master %s up", w.port(i), w.bridge())
+		w.run("ip -n %s link add %s type veth peer name eth0 netns %s", w.bridge(), w.port(i), w.name(i))
+		w.run("ip -n %s link set %s master bridge up", w.bridge(), w.port(i))
 		w.run("ip -n %s addr add %s/24 dev eth0", w.name(i), w.Address(i))
 		w.run("ip -n %s link set eth0 up", w.name(i))
 		w.run("ip -n %s link set lo up", w.name(i))
@@ -49,7 +51,7 @@ func NewNetwork(t *testing.T, n int) *Network {
 
 func (w *Network) bridge() string    { return w.id + "br" }
 func (w *Network) name(i int) string { return fmt.Sprintf("%sh%d", w.id, i) }
-func (w *Network) port(i int) string { return fmt.Sprintf("%sp%d", w.id, i) }
+func (w *Network) port(i int) string { return fmt.Sprintf("port%d", i) }
 func (w *Network) In(i int) []string { return []string{"ip", "netns", "exec", w.name(i)} }
 
 // Machine is In with a shared memory of the host's own, so that ranks of different hosts take each
@@ -65,10 +67,10 @@ func (w *Network) memory(i int) string { return "/dev/shm/" + w.name(i) }
 func (w *Network) Address(i int) string { return fmt.Sprintf("10.83.0.%d", i+1) }
 
 // Cut takes a host off the bridge, so that every packet from it or to it is lost silently.
-func (w *Network) Cut(i int) { w.run("ip link set %s nomaster", w.port(i)) }
+func (w *Network) Cut(i int) { w.run("ip -n %s link set %s nomaster", w.bridge(), w.port(i)) }
 
 // Heal undoes Cut.
-func (w *Network) Heal(i int) { w.run("ip link set %s master %s", w.port(i), w.bridge()) }
+func (w *Network) Heal(i int) { w.run("ip -n %s link set %s master bridge", w.bridge(), w.port(i)) }
 
 func (w *Network) run(format string, a ...any) {
 	words := strings.Fields(fmt.Sprintf(format, a...))
@@ -86,9 +88,8 @@ func (w *Network) clear() {
 				syscall.Kill(pid, syscall.SIGKILL)
 			}
 		}
-		exec.Command("ip", "link", "del", w.port(i)).Run()
 		exec.Command("ip", "netns", "del", w.name(i)).Run()
 		os.RemoveAll(w.memory(i))
 	}
-	exec.Command("ip", "link", "del", w.bridge()).Run()
+	exec.Command("ip", "netns", "del", w.bridge()).Run()
 }
