@@ -12,7 +12,7 @@ import (
 
 // Put splits a as the plan places the input of that name, and copies it to the local
 // ranks. It reads only their parts of a, whose memory may be a mapped file and may begin at
-// any address.
+// any address. After Close it returns an error, as PutParts and Lend do.
 func (s *Session) Put(name string, a array.Array) (*Array, error) {
 	p, err := s.input(name)
 	if err != nil {
@@ -88,7 +88,11 @@ func (s *Session) named(p lowering.Port) string {
 	return fmt.Sprintf("input %s of %s", p.Name, s.plan.Name)
 }
 
+// input returns the input of that name, and an error if there is none or if the session is closed.
 func (s *Session) input(name string) (lowering.Port, error) {
+	if err := s.open(); err != nil {
+		return lowering.Port{}, err
+	}
 	if i, ok := s.inputs[name]; ok {
 		return s.plan.In[i], nil
 	}

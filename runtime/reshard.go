@@ -32,8 +32,6 @@ func (s *Session) Reshard(ctx context.Context, name string, a *Array) (*Array, e
 		return nil, err
 	}
 	switch {
-	case s.closed:
-		return nil, fmt.Errorf("runtime: the session of plan %s is closed; open another one", s.plan.Name)
 	case a == nil:
 		return nil, errors.New("runtime: reshard: no array, want one that a step of a session has returned")
 	case a.spent != "":

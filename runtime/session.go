@@ -7,6 +7,7 @@ import (
 	goruntime "runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gomoe/gomoe/collective"
@@ -61,7 +62,7 @@ type Session struct {
 	heap   *heap // nil without a device
 	queues bool  // the ranks' queues are open
 	agreed bool  // all ranks of the job are known to run this plan
-	closed bool
+	closed atomic.Bool
 	step   int
 	steps  steps
 	inputs map[string]int // the plan's inputs, by name
@@ -139,11 +140,19 @@ func (s *Session) Close() {
 	s.steps.forget()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.closed = true
+	s.closed.Store(true)
 	s.claims.list = nil
 	for _, r := range s.ranks {
 		r.close()
 	}
+}
+
+// open returns an error if the session is closed.
+func (s *Session) open() error {
+	if s.closed.Load() {
+		return fmt.Errorf("runtime: the session of plan %s is closed; open another one", s.plan.Name)
+	}
+	return nil
 }
 
 // Plan returns the plan that the session runs.
@@ -343,8 +352,8 @@ func (s *Session) agree(ctx context.Context) error {
 // bind gives every rank its parts of the inputs and memory for the results. Arrays in out
 // that are not inputs are recycled first, so that results can take their memory.
 func (s *Session) bind(in map[string]*Array, out []*Array) error {
-	if s.closed {
-		return fmt.Errorf("runtime: the session of plan %s is closed; open another one", s.plan.Name)
+	if err := s.open(); err != nil {
+		return err
 	}
 	for _, p := range s.plan.In {
 		if err := s.accepts(p, in[p.Name]); err != nil {

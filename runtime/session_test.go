@@ -2,6 +2,7 @@ package runtime_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	gort "runtime"
 	"strings"
@@ -311,4 +312,27 @@ func TestPlansCompared(t *testing.T) {
 			t.Errorf("rank %d with an equal plan: %v", i, err)
 		}
 	}
+}
+
+// A closed session takes no arrays, and gives lent memory back.
+func TestPutAfterClose(t *testing.T) {
+	s := squares(t)
+	x := f64(1, 2, 3, 4)
+	a, err := s.Put("x", x)
+	require.NoError(t, err)
+	s.Close()
+	returned := 0
+	fill := func(runtime.Part) error { return errors.New("filled") }
+	for name, put := range map[string]func() (*runtime.Array, error){
+		"put":     func() (*runtime.Array, error) { return s.Put("x", x) },
+		"parts":   func() (*runtime.Array, error) { return s.PutParts("x", fill) },
+		"reshard": func() (*runtime.Array, error) { return s.Reshard(t.Context(), "x", a) },
+		"lend": func() (*runtime.Array, error) {
+			return s.Lend("x", runtime.Loan{Mem: func(runtime.Part) []byte { return nil }, Fill: fill, Back: func() { returned++ }})
+		},
+	} {
+		_, err := put()
+		require.ErrorContains(t, err, "is closed; open another one", name)
+	}
+	require.Equal(t, 1, returned)
 }
