@@ -63,6 +63,43 @@ func TestContractUnevenColumns(t *testing.T) {
 	}
 }
 
+// Rows that travel home in 8 bits have one scale for each block of 128 columns, however the columns are split between
+// blocks. They are not cut within a block.
+func TestContractColumnsIn8Bits(t *testing.T) {
+	const tokens, k, experts = 12, 2, 4
+	for _, c := range []struct {
+		hidden int
+		mesh   string
+		err    string
+	}{
+		{256, "dp=2", ""}, {512, "dp=2", ""},
+		{1152, "dp=2 blocks=9", ""}, // 640 and 512
+		{128, "dp=2", "wire=f8_e4m3 for rows whose 128 columns [dp] cuts at 64, within a block of 128"},
+		{384, "dp=2", "wire=f8_e4m3 for rows whose 384 columns [dp] cuts at 192, within a block of 128"},
+	} {
+		for _, s := range []spread{{mesh: "ep=2"}, {mesh: "ep=2", exchange: ep.Sum}, {mesh: "ep=2x2", exchange: ep.Sum}} {
+			s.mesh, s.tokens = s.mesh+","+c.mesh, "ep"
+			layer := primitives.PrepareOp{Experts: experts, Exchange: s.exchange, Wire: graph.F8_E4M3}
+			in := newProblem(rng(1), layer, tokens, k).arrays(graph.F32)
+			p := trace(t, func(tr *graph.Tracer) []*graph.Value {
+				route := primitives.Prepare(layer, tr.Input("idx", graph.I32, tokens, k))
+				rows, weights := primitives.DispatchWeighted(route, tr.Input("x", graph.F32, tokens, c.hidden), tr.Input("w", graph.F32, tokens, k))
+				return []*graph.Value{primitives.Combine(route, weighted(rows, weights))}
+			})
+			in["x"], in["w"] = uniform(-1, 1)(rng(2), p.Input("x").Type), uniform(-1, 1)(rng(3), p.Input("w").Type)
+			whole, err := onColumns(t, s, p, in, "")
+			require.NoError(t, err)
+			split, err := onColumns(t, s, p, in, "dp")
+			if c.err != "" {
+				require.ErrorContains(t, err, c.err)
+				continue
+			}
+			require.NoError(t, err)
+			sameBits(t, fmt.Sprintf("%s, %d columns", s, c.hidden), split[0], whole[0])
+		}
+	}
+}
+
 // homeWeights is a program in which rows come home with weights, and whose result depends on those of every rank.
 func homeWeights(t *testing.T, layer primitives.PrepareOp, d graph.DType, tokens, hidden int) *graph.Program {
 	return trace(t, func(tr *graph.Tracer) []*graph.Value {
@@ -85,16 +122,8 @@ func sameOnColumns(t *testing.T, s spread, p *graph.Program, r *rand.Rand, in ar
 	}
 	var want []array.Array
 	for _, columns := range []string{"", "dp"} {
-		cfg := s.config(t, p)
-		for _, name := range []string{"x", "ct_0"} {
-			if p.Input(name) != nil {
-				cfg.Place[name] = sharding.Split(s.tokens, columns)
-			}
-		}
-		j, err := gomoe.Open(p, cfg)
+		got, err := onColumns(t, s, p, in, columns)
 		require.NoError(t, err)
-		got := step(t, j, p, in)
-		require.NoError(t, j.Close())
 		if want == nil {
 			want = spread{}.run(t, p, in)
 		}
@@ -102,4 +131,21 @@ func sameOnColumns(t *testing.T, s spread, p *graph.Program, r *rand.Rand, in ar
 			sameBits(t, fmt.Sprintf("columns %q: result %d", columns, i), got[i], want[i])
 		}
 	}
+}
+
+// onColumns runs p with the columns of rows split over the axis `columns`.
+func onColumns(t *testing.T, s spread, p *graph.Program, in arrays, columns string) ([]array.Array, error) {
+	t.Helper()
+	cfg := s.config(t, p)
+	for _, name := range []string{"x", "ct_0"} {
+		if p.Input(name) != nil {
+			cfg.Place[name] = sharding.Split(s.tokens, columns)
+		}
+	}
+	j, err := gomoe.Open(p, cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { require.NoError(t, j.Close()) }()
+	return step(t, j, p, in), nil
 }

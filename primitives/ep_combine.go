@@ -106,6 +106,14 @@ func (p CombineOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 		return sharding.Decision{}, fmt.Errorf("%v, but the rows were dispatched with %v; give both the same", p.layer(), d.layer())
 	}
 	axes := rows.Ragged.Tokens
+	if p.Wire.IsF8() {
+		columns := c.Eqn.In[0].Type.Shape[1]
+		for _, at := range c.Mesh.Cuts(rows.At(1), columns) {
+			if at%wireBlock != 0 {
+				return sharding.Decision{}, fmt.Errorf("wire=%s for rows whose %d columns %v cuts at %d, within a block of %d that shares a scale; split them between such blocks, or not at all", p.Wire, columns, rows.At(1), at, wireBlock)
+			}
+		}
+	}
 	dec := sharding.Decision{
 		In:  []sharding.Spec{rows},
 		Out: []sharding.Spec{{Dims: [][]string{axes, rows.At(1)}}},

@@ -165,7 +165,7 @@ func (l epLayer) combineThrough(e *lowering.Emitter, routing *graph.Value, axes 
 	if len(payload) == 2 {
 		weight = payload[1].Type.DType.Size()
 	}
-	size, columns := bytesOf(types), payload[0].Type.Shape[1]
+	size, columns, over := bytesOf(types), e.Eqn.In[0].Type.Shape[1], payload[0].Spec.At(1)
 	send, passed := e.Packed(v.room, types...), e.Packed(v.roomPassing, types...)
 	if err := e.Emit(lowering.KernelSpec{Name: "ep_pack_sums" + suffix, Out: []lowering.Buf{send}, In: append(payload[:len(payload):len(payload)], slots, v.within), Kernel: packSums(k, wire), Within: fitsZones(payload, wire)}); err != nil {
 		return err
@@ -174,7 +174,8 @@ func (l epLayer) combineThrough(e *lowering.Emitter, routing *graph.Value, axes 
 	leave, home := e.Packed(v.roomComing, types...), e.Packed(v.roomLeaving, types...)
 	if err := e.Emit(lowering.KernelSpec{Name: "ep_sum_machine" + suffix, Out: []lowering.Buf{leave}, In: []lowering.Buf{passed, v.relay, v.between}, Kernel: func(a *exec.Args) error {
 		come := sumOf(data[int32](a.In[2])[v.machines:])
-		sumPairsTo(a, come, rowSums{Args: a, d: wire, k: k, n: columns, row: passedRow(k, weight, 1), to: sumOfMachine(k, weight), put: weightOfMachine(k, weight)}, wire)
+		_, own := a.Part(over, columns) // behind which the scales of values of 8 bits are
+		sumPairsTo(a, come, rowSums{Args: a, d: wire, k: k, n: own, row: passedRow(k, weight, 1), to: sumOfMachine(k, weight), put: weightOfMachine(k, weight)}, wire)
 		return nil
 	}}); err != nil {
 		return err

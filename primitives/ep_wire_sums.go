@@ -122,7 +122,7 @@ func widenRow[T float](dst []T, src []byte, d graph.DType) {
 		}
 	case graph.F8_E4M3, graph.F8_E5M2:
 		var block [wireBlock]float32
-		scales := view[float32](src[len(dst):])
+		scales := view[float32](src[len(dst):])[:len(dst)/wireBlock] // there may be room for more
 		for b, scale := range scales {
 			codes := src[b*wireBlock : (b+1)*wireBlock]
 			if d == graph.F8_E4M3 {
@@ -167,7 +167,7 @@ func narrowRow[T float](dst []byte, src []T, d graph.DType) {
 		}
 	case graph.F8_E4M3, graph.F8_E5M2:
 		var block [wireBlock]float32
-		scales := view[float32](dst[len(src):])
+		scales := view[float32](dst[len(src):])[:len(src)/wireBlock]
 		for b := range scales {
 			m := float32(0)
 			for i, x := range src[b*wireBlock : (b+1)*wireBlock] {
