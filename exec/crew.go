@@ -18,8 +18,7 @@ import (
 //
 // A helper without work polls for up to a third of a millisecond, then sleeps, and ends after
 // a second; it polls for less where other programs want its processor. Close ends all helpers
-// at once. Several goroutines may call the methods
-// at once. A nil Crew has no helpers.
+// at once. Several goroutines may call the methods at once. A nil Crew has no helpers.
 type Crew struct {
 	limit   int32        // largest number of busy threads, 0 for one per processor
 	procs   atomic.Int32 // number of processors when the last step began
@@ -186,10 +185,7 @@ func (c *Crew) run(n, parts int, w Work) {
 
 // wait returns when the last helper is done; that helper signals it.
 func (k *fork) wait(c *Crew) {
-	if c.look(1, func() bool { return len(k.done) > 0 }) {
-		<-k.done
-		return
-	}
+	c.look(1, func() bool { return len(k.done) > 0 })
 	<-k.done
 }
 
