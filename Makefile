@@ -24,7 +24,10 @@ export CGO_ENABLED = 0
 
 PLATFORMS = linux/arm64 darwin/arm64 darwin/amd64 windows/amd64
 
-.PHONY: all build test test-kernels test-amx test-native test-peers test-arm64 unfused lint generated race golden fuzz programs kills soak bench figures bench-peers examples cross clean
+# The parts of test-native.
+NATIVE = native-programs native-training native-contract late-contract arithmetic
+
+.PHONY: all build test test-kernels test-amx test-native test-peers test-arm64 unfused lint generated race golden fuzz programs kills soak bench figures bench-peers examples cross clean $(NATIVE) arm64-kernels arm64-calls
 
 all: build lint test
 
@@ -64,20 +67,35 @@ test-peers:
 # What is different in programs that load libraries of the system, MPI, RDMA verbs and
 # Metal, or what stands in for it: on that, the examples, and what expert parallelism is
 # held to. That also runs on a device in plain Go, which is late. Last, the kernels of Metal
-# with products and sums that are one operation, and with small numbers flushed to zero.
-test-native:
+# with products and sums that are one operation, and with small numbers flushed to zero. These
+# parts wait most of the time: make -j runs them beside each other.
+test-native: $(NATIVE)
+
+native-programs:
 	$(GO) test -tags native $(TESTFLAGS) . ./world ./internal/testing/faults ./cmd/gomoe ./examples/ep_moe
+
+native-training:
 	$(GO) test -tags native $(TESTFLAGS) -run '^(TestOnDevice|TestExactOverLibraries)$$' ./examples/moe_lm
+
+native-contract:
 	$(GO) test -tags native $(TESTFLAGS) -timeout 30m -run Contract ./primitives -device metal-emulated
+
+late-contract:
 	$(GO) test $(TESTFLAGS) -run Contract ./primitives -device late
+
+arithmetic:
 	GOMOE_TEST_ARITHMETIC=1 $(GO) test $(TESTFLAGS) -timeout 30m ./metal/kernels
 
 # The kernels, and what is computed with them, as linux/arm64, and how messages to Metal
 # pass their arguments, to callees that clang compiles for it. TestPlacements would
 # take minutes, and computes nothing that the others do not; ranks that are processes
 # cannot start themselves there.
-test-arm64: unfused
+test-arm64: unfused arm64-kernels arm64-calls
+
+arm64-kernels:
 	GOARCH=arm64 $(GO) test -exec "$(ARM64)" -short -skip '^(TestPlacements|TestProcesses|TestProcessesDiffer|TestLauncher|TestSlurm)$$' $(TESTFLAGS) ./internal/kernel/... ./primitives ./examples/ep_moe
+
+arm64-calls:
 	GOARCH=arm64 $(GO) test -exec "$(ARM64)" -run '^(TestABI|TestTrampoline)$$' $(TESTFLAGS) ./metal/mtl ./metal/internal/standin
 
 # On arm64 the compiler fuses x*y + z, with one rounding, unless the product is
@@ -136,7 +154,7 @@ fuzz:
 	sed 's|^\(.*\)/[^/]*_test.go:func \(Fuzz[A-Za-z0-9_]*\)(.*|\1 \2|' | \
 	while read -r dir name; do \
 		echo "$(GO) test $$dir -fuzz $$name"; \
-		$(GO) test "$$dir" -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME); \
+		$(GO) test "$$dir" -vet=off -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME); \
 	done
 
 # New random programs and their derivatives, on one rank and on several. A seed is all that such a program
