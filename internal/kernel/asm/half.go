@@ -39,6 +39,9 @@ func half() {
 			s.stream(4, s.streamDeep)
 		}
 	}
+	for rows := 1; rows <= stripMost; rows++ {
+		set{name: "avx2"}.brainStrip(rows)
+	}
 	for rows := 1; rows <= 2; rows++ {
 		for cols := 1; cols <= 2; cols++ {
 			amxTile(rows, cols, false)

@@ -182,6 +182,46 @@ func avx2HalfF32Stream2(t *byte)
 //go:noescape
 func avx2HalfF32Stream4(t *byte)
 
+// avx2BrainStrip1 multiplies 1 rows of float32 with 16 columns of bf16, of contiguous elements.
+//
+//go:noescape
+func avx2BrainStrip1(t *byte)
+
+// avx2BrainStrip2 multiplies 2 rows of float32 with 16 columns of bf16, of contiguous elements.
+//
+//go:noescape
+func avx2BrainStrip2(t *byte)
+
+// avx2BrainStrip3 multiplies 3 rows of float32 with 16 columns of bf16, of contiguous elements.
+//
+//go:noescape
+func avx2BrainStrip3(t *byte)
+
+// avx2BrainStrip4 multiplies 4 rows of float32 with 16 columns of bf16, of contiguous elements.
+//
+//go:noescape
+func avx2BrainStrip4(t *byte)
+
+// avx2BrainStrip5 multiplies 5 rows of float32 with 8 columns of bf16, of contiguous elements.
+//
+//go:noescape
+func avx2BrainStrip5(t *byte)
+
+// avx2BrainStrip6 multiplies 6 rows of float32 with 8 columns of bf16, of contiguous elements.
+//
+//go:noescape
+func avx2BrainStrip6(t *byte)
+
+// avx2BrainStrip7 multiplies 7 rows of float32 with 8 columns of bf16, of contiguous elements.
+//
+//go:noescape
+func avx2BrainStrip7(t *byte)
+
+// avx2BrainStrip8 multiplies 8 rows of float32 with 8 columns of bf16, of contiguous elements.
+//
+//go:noescape
+func avx2BrainStrip8(t *byte)
+
 // amxTile1x1 multiplies blocks of 1 by 1 tiles of bf16.
 //
 //go:noescape

@@ -50,7 +50,7 @@ const blockColumns = 1056
 
 func (p *pairProduct) plan(m, n, k int) (rows, cols, deep int) {
 	s := p.s
-	if p.strip = s.strips != nil && p.panels.mem == nil && m <= stripMost && p.brs == 1 && p.acs == 1 && k%stripDeep == 0 && n >= pairLanes; p.strip {
+	if p.strip = s.strips != nil && p.panels.mem == nil && stripes(m, n, k, p.acs, p.brs); p.strip {
 		return m, n, k
 	}
 	if p.stream = s.streams[0] != nil && p.panels.mem == nil && m <= s.few && p.bcs == 1 && n >= s.lanes(m); p.stream {
@@ -129,7 +129,7 @@ func (p *pairProduct) block(i0, in int, c []float32, ldc int, acc bool) {
 		whole := p.jn - p.jn%lanes
 		switch {
 		case p.strip:
-			p.striped(i0, in, whole, c, ldc, acc)
+			striped(w, s.strips, in, whole, p.kn, s.deep, kernel.From(p.a, i0*p.ars+p.k0), p.ars, kernel.From(p.b, p.k0+p.j0*p.bcs), p.bcs, c, ldc, acc)
 		case s.squares:
 			p.streamedGroups(in, whole, c, ldc, acc)
 		default:

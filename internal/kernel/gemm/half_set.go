@@ -32,9 +32,7 @@ type halfSet struct {
 	// them few rows are multiplied like many.
 	streams [3]func(*byte)
 	few     int
-	// strips, for 1 to 8 rows, are tiles for 16 columns of B whose elements are contiguous and that
-	// are read where they lie, stripDeep elements of each at a time. nil where there are none.
-	strips *[stripMost]func(*byte)
+	strips  *stripSet // nil where there are none
 	// These copy A and B. They are nil if this processor has no vectors.
 	pairRows   []pack.Transposition // from rows that are contiguous along lanes; Deep is 1
 	transposes []pack.Transposition

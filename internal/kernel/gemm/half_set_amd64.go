@@ -38,7 +38,7 @@ func dotSet() *halfSet {
 		},
 		streams:    [3]func(*byte){dotStream1, dotStream2, dotStream4},
 		few:        4 * streamRows,
-		strips:     &[stripMost]func(*byte){dotStrip1, dotStrip2, dotStrip3, dotStrip4, dotStrip5, dotStrip6, dotStrip7, dotStrip8},
+		strips:     &stripSet{[stripMost]func(*byte){dotStrip1, dotStrip2, dotStrip3, dotStrip4, dotStrip5, dotStrip6, dotStrip7, dotStrip8}, stripMost},
 		pairRows:   pairCopies(),
 		transposes: pack.Of(kernel.AVX2, 4).Transposes,
 	}
@@ -73,4 +73,9 @@ func avx512Streams() [2][3]func(*byte) {
 func avx2Streams() [2][3]func(*byte) {
 	return [2][3]func(*byte){{avx2BrainF32Stream1, avx2BrainF32Stream2, avx2BrainF32Stream4},
 		{avx2HalfF32Stream1, avx2HalfF32Stream2, avx2HalfF32Stream4}}
+}
+
+// brainStrips are the strips for A of float32 and B of bf16.
+func brainStrips() *stripSet {
+	return &stripSet{[stripMost]func(*byte){avx2BrainStrip1, avx2BrainStrip2, avx2BrainStrip3, avx2BrainStrip4, avx2BrainStrip5, avx2BrainStrip6, avx2BrainStrip7, avx2BrainStrip8}, 4}
 }

@@ -3,6 +3,7 @@ package gemm
 import (
 	"unsafe"
 
+	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
@@ -11,31 +12,43 @@ const (
 	stripDeep = 32 // elements of a column, a cache line
 )
 
-// striped multiplies m rows of A, at most stripMost, with n columns of B whose elements are
-// contiguous, such as rows of weights, where they lie. n is a multiple of pairLanes, and the depth one of
-// stripDeep. While 16 columns are multiplied, the next ones are fetched.
-func (p *pairProduct) striped(i0, m, n int, c []float32, ldc int, acc bool) {
-	w, s := p.w, p.s
+// stripSet are functions for 1 to stripMost rows of A, which multiply them with columns of B whose
+// elements are contiguous, such as rows of weights, where these lie.
+type stripSet struct {
+	products [stripMost]func(*byte)
+	few      int // rows of A that are multiplied with pairLanes columns at a time; more are with half as many
+}
+
+// stripes reports whether m rows of k elements are multiplied in strips with n columns, whose elements are so far apart.
+func stripes(m, n, k, acs, brs int) bool {
+	return m <= stripMost && acs == 1 && brs == 1 && k%stripDeep == 0 && n >= pairLanes
+}
+
+// striped multiplies m rows of a, which are so many elements apart, with n columns of b. n is a multiple of
+// pairLanes, and the depth k one of stripDeep. Sums of `deep` products are added to C. While some columns are
+// multiplied, the next ones are fetched.
+func striped[A array.Brain | float32](w *halfWorkspace, s *stripSet, m, n, k, deep int, a []A, ars int, b []array.Brain, bcs int, c []float32, ldc int, acc bool) {
 	if w.dry != nil {
 		return
 	}
-	t, do := &w.work, s.strips[m-1]
-	t.rowStride, t.bstride, t.cstride = uintptr(2*p.ars), uintptr(2*p.bcs), uintptr(4*ldc)
-	for j := 0; j < n; j += pairLanes {
-		next := j + pairLanes
-		if next+pairLanes > n {
+	t, do, columns := &w.work, s.products[m-1], pairLanes
+	if m > s.few {
+		columns /= 2
+	}
+	t.rowStride, t.bstride, t.cstride = uintptr(ars)*unsafe.Sizeof(a[0]), uintptr(2*bcs), uintptr(4*ldc)
+	for j := 0; j < n; j += columns {
+		next := j + columns
+		if next+columns > n {
 			next = j
 		}
-		fetch := p.b[p.k0+(p.j0+next)*p.bcs:]
-		for d := 0; d < p.kn; d += s.deep {
-			dn := min(s.deep, p.kn-d)
-			t.deep, t.add = dn/stripDeep, 0
+		fetch := b[next*bcs:]
+		for d := 0; d < k; d += deep {
+			t.deep, t.add = min(deep, k-d)/stripDeep, 0
 			if acc || d > 0 {
 				t.add = 1
 			}
-			t.a, t.b = unsafe.Pointer(&p.a[i0*p.ars+p.k0+d]), unsafe.Pointer(&p.b[p.k0+d+(p.j0+j)*p.bcs])
-			t.c = unsafe.Pointer(&c[j])
-			t.fetch = unsafe.Pointer(&kernel.From(fetch, min(pairLanes*d, len(fetch)-1))[0])
+			t.a, t.b, t.c = unsafe.Pointer(&a[d]), unsafe.Pointer(&b[j*bcs+d]), unsafe.Pointer(&c[j])
+			t.fetch = unsafe.Pointer(&kernel.From(fetch, min(columns*d, len(fetch)-1))[0])
 			do(t.of())
 		}
 	}

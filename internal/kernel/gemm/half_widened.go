@@ -21,6 +21,7 @@ type widenedProduct[E Half] struct {
 	brs, bcs int
 
 	streams    [3]func(*byte) // set if B is read where it lies and widened on the way
+	strips     *stripSet      // set if B is, and elements of its columns are contiguous
 	k0, kn, jn int            // the depth and number of the current columns
 	rs, cs     int            // the strides of their copy
 }
@@ -32,6 +33,10 @@ func (p *widenedProduct[E]) plan(m, n, k int) (rows, cols, deep int) {
 			kind = 1
 		}
 		p.streams = p.ks.halfStreams[kind]
+		return m, n, k
+	}
+	if _, ok := any(p.b).([]array.Brain); ok && p.ks.brainStrips != nil && stripes(m, n, k, p.acs, p.brs) {
+		p.strips = p.ks.brainStrips
 		return m, n, k
 	}
 	// For few rows, the copies more or less stay in the first-level cache. Otherwise a
@@ -52,18 +57,27 @@ func (*widenedProduct[E]) rounds(int, taker) bool {
 
 func (p *widenedProduct[E]) columns(j0, jn, k0, kn int) {
 	p.k0, p.kn, p.jn = k0, kn, jn
-	if p.streams[0] == nil {
+	if p.streams[0] == nil && p.strips == nil {
 		p.rs, p.cs = widenBlock(p.w.dry, &p.w.b, kernel.From(p.b, k0*p.brs+j0*p.bcs), kn, jn, p.brs, p.bcs)
 	}
 }
 
 func (p *widenedProduct[E]) block(i0, in int, c []float32, ldc int, acc bool) {
-	if p.streams[0] != nil {
-		whole := p.jn - p.jn%p.ks.f32.lanes
-		p.streamed(in, whole, c, ldc, acc)
+	if p.streams[0] != nil || p.strips != nil {
+		lanes := pairLanes
+		if p.strips == nil {
+			lanes = p.ks.f32.lanes
+		}
+		whole := p.jn - p.jn%lanes
+		if p.strips == nil {
+			p.streamed(in, whole, c, ldc, acc)
+		} else {
+			ars, _ := widenBlock(p.w.dry, &p.w.a, kernel.From(p.a, i0*p.ars+p.k0*p.acs), in, p.kn, p.ars, p.acs)
+			striped(p.w, p.strips, in, whole, p.kn, gemmDeep, p.w.a, ars, any(p.b).([]array.Brain), p.bcs, c, ldc, acc)
+		}
 		if whole < p.jn {
 			rest := *p
-			rest.streams = [3]func(*byte){}
+			rest.streams, rest.strips = [3]func(*byte){}, nil
 			for k0 := 0; k0 < p.kn; k0 = p.w.dry.Next(k0, gemmDeep, p.kn) {
 				rest.columns(whole, p.jn-whole, k0, min(gemmDeep, p.kn-k0))
 				rest.block(i0, in, kernel.From(c, whole), ldc, acc || k0 > 0)

@@ -14,6 +14,8 @@ type kernels struct {
 	bf16     *halfSet // nil if f32 multiplies bf16 too
 	// halfStreams are the streams of float32 for B of bf16, and those for B of f16.
 	halfStreams [2][3]func(*byte)
+	// brainStrips multiply rows of float32 with columns of bf16. nil where there are none.
+	brainStrips *stripSet
 }
 
 // selected returns the functions of the selected kind.

@@ -11,13 +11,13 @@ func kernelsOf(k kernel.Kind) kernels {
 	case kernel.AMX:
 		return kernels{name: k.String(), f32: avx512F32(), f64: avx2F64(), bf16: amxSet(), halfStreams: avx512Streams()}
 	case kernel.AVX512:
-		all := kernels{name: k.String(), f32: avx512F32(), f64: avx2F64(), halfStreams: avx512Streams()}
+		all := kernels{name: k.String(), f32: avx512F32(), f64: avx2F64(), halfStreams: avx512Streams(), brainStrips: brainStrips()}
 		if hasDot() {
 			all.bf16 = dotSet()
 		}
 		return all
 	case kernel.AVX2:
-		return kernels{name: k.String(), f32: avx2F32(), f64: avx2F64(), halfStreams: avx2Streams()}
+		return kernels{name: k.String(), f32: avx2F32(), f64: avx2F64(), halfStreams: avx2Streams(), brainStrips: brainStrips()}
 	}
 	return kernels{name: k.String()}
 }

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// brainStrip writes a function for C = 0 + A·B, or C += A·B, for a few rows of A, of float32, and 16
+// columns of B, of bf16, whose elements are contiguous, such as rows of weights; 8 columns for so many
+// rows of A that no registers remain. It turns weights in registers, so that a lane belongs to a column,
+// before it widens them. Each element is one chain of fused multiply-adds, which begins with 0.
+//
+// It takes a cache line of 8 columns at a time. Columns whose length is a power of two lie in the same
+// set of the first-level cache, which has room for 8.
+func (s set) brainStrip(rows int) {
+	const lanes, unit = 8, 64
+	columns := 2 * lanes
+	if rows > stripMost/2 {
+		columns = lanes
+	}
+	name := fmt.Sprintf("%sBrainStrip%d", s.name, rows)
+	onWork(name)
+	Doc(fmt.Sprintf("%s multiplies %d rows of float32 with %d columns of bf16, of contiguous elements.", name, rows, columns))
+	p := &strip{t: Load(Param("t"), GP64()), all: columns}
+	left := field(p.t, workDeep)
+	p.fetch = field(p.t, workFetch)
+	p.w, p.steps = p.pointers(workB, workBStride, columns)
+	p.x, p.jumps = p.pointers(workA, workRowStride, rows)
+	all := []reg.VecPhysical{reg.Y0, reg.Y1, reg.Y2, reg.Y3, reg.Y4, reg.Y5, reg.Y6, reg.Y7}
+	sum := func(g, r int) reg.VecPhysical { return all[g*rows+r] }
+	for i := range columns / lanes * rows {
+		VXORPS(all[i], all[i], all[i])
+	}
+	mask := reg.Y15
+	VPCMPEQD(mask, mask, mask)
+	VPSLLD(Imm(16), mask, mask)
+	Label("loop")
+	for g := range columns / lanes {
+		for at := 0; at < unit; at += 16 {
+			for j, pairs := range p.turned(lanes*g, at) {
+				for odd := range 2 {
+					w := YMM()
+					if odd == 0 {
+						VPSLLD(Imm(16), pairs, w)
+					} else {
+						VPAND(mask, pairs, w)
+					}
+					for r := range rows {
+						x := YMM()
+						VBROADCASTSS(p.X(r, 2*at+8*j+4*odd), x)
+						VFMADD231PS(w, x, sum(g, r))
+					}
+				}
+				p.prefetch(columns / 16)
+			}
+		}
+	}
+	p.fetchRest()
+	for _, w := range p.w {
+		ADDQ(I32(unit), w)
+	}
+	for _, x := range p.x {
+		ADDQ(I32(2*unit), x)
+	}
+	DECQ(left)
+	JNZ(LabelRef("loop"))
+
+	c, cstride, add := field(p.t, workC), field(p.t, workCStride), field(p.t, workAdd)
+	store := func(finish func(m Mem, v reg.VecPhysical)) {
+		for r := range rows {
+			for g := range columns / lanes {
+				m, v := Mem{Base: c, Disp: 4 * lanes * g}, sum(g, r)
+				finish(m, v)
+				VMOVUPS(v, m)
+			}
+			if r < rows-1 {
+				ADDQ(cstride, c)
+			}
+		}
+		VZEROUPPER()
+		RET()
+	}
+	TESTQ(add, add)
+	JZ(LabelRef("set"))
+	store(func(m Mem, v reg.VecPhysical) { VADDPS(m, v, v) })
+	Label("set")
+	VXORPS(mask, mask, mask)
+	store(func(m Mem, v reg.VecPhysical) { VADDPS(mask, v, v) })
+}
+
+// turned returns the four words of 32 bits from disp on of 8 rows of weights, in vectors of 256 bits:
+// lane i belongs to row from+i.
+func (s *strip) turned(from, disp int) (out [4]reg.VecVirtual) {
+	var r [4]reg.VecVirtual
+	for i := range r { // rows i and 4+i
+		r[i] = YMM()
+		VBROADCASTI128(s.W(from+i, disp), r[i])
+		VINSERTI128(Imm(1), s.W(from+4+i, disp), r[i], r[i])
+	}
+	for i := 0; i < 4; i += 2 {
+		high := YMM()
+		VPUNPCKHDQ(r[i+1], r[i], high)
+		VPUNPCKLDQ(r[i+1], r[i], r[i])
+		r[i+1] = high
+	}
+	for j := range 2 {
+		out[2*j], out[2*j+1] = YMM(), YMM()
+		VPUNPCKLQDQ(r[2+j], r[j], out[2*j])
+		VPUNPCKHQDQ(r[2+j], r[j], out[2*j+1])
+	}
+	return out
+}
