@@ -146,44 +146,63 @@ func TestCrewEnds(t *testing.T) {
 	})
 }
 
-// Polling ends when the processor was in use by others, and is short for a while then.
+// Polling ends when the processor was in use by others, and is short for a while then. It ends, too, when no
+// processor is idle any more.
 func TestCrewCrowded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := NewCrew(2)
 		c.procs.Store(2)
 		own := int32(0)
-		polls := func(away bool) (n int) {
+		polls := func(at int, away func()) (n int) {
 			c.look(own, func() bool {
-				if n++; n == 2 && away {
-					time.Sleep(2 * absent)
+				if n++; n%looksAtOnce == at {
+					away()
 				}
 				return false
 			})
 			return n
 		}
 		const all, short, once = looks*looksAtOnce + 1, fewLooks*looksAtOnce + 1, looksAtOnce + 1
-		if n := polls(false); n != all {
+		idle := func() (n int) { return polls(0, func() {}) }
+		if n := idle(); n != all {
 			t.Errorf("%d looks, want %d", n, all)
 		}
-		if n := polls(true); n != once {
+		if n := polls(2, func() { time.Sleep(absent) }); n != all {
+			t.Errorf("%d looks that take long but not too long, want %d", n, all)
+		}
+		if n := polls(2, func() { time.Sleep(2 * absent) }); n != once {
 			t.Errorf("%d looks when the processor was away, want %d", n, once)
 		}
 		for i := range crowd {
-			if n := polls(false); n != short {
+			if n := idle(); n != short {
 				t.Fatalf("%d looks, %d after the processor was away, want %d", n, i, short)
 			}
 		}
-		if n := polls(false); n != all {
+		if n := idle(); n != all {
 			t.Errorf("%d looks later on, want %d", n, all)
 		}
-		c.Enter()
-		c.Enter()
-		if n := polls(false); n != 1 {
+		if n := polls(2, c.Enter); n != 2*looksAtOnce+1 { // two ranks begin
+			t.Errorf("%d looks until all processors are busy, want %d", n, 2*looksAtOnce+1)
+		}
+		if n := idle(); n != 1 {
 			t.Errorf("%d looks with all processors busy, want 1", n)
 		}
 		own = 1
-		if n := polls(false); n != short {
+		if n := idle(); n != short {
 			t.Errorf("%d looks with all processors busy, one of them with looking, want %d", n, short)
+		}
+	})
+}
+
+// Other goroutines run while a helper polls.
+func TestCrewPollsBeside(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	synctest.Test(t, func(t *testing.T) { // where the clock says that nobody else has the processor
+		c := NewCrew(0)
+		var ran atomic.Bool
+		go ran.Store(true)
+		if !c.look(0, ran.Load) {
+			t.Error("another goroutine has not run")
 		}
 	})
 }
