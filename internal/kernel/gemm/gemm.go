@@ -26,8 +26,8 @@ const gemmDeep = 256
 //
 // Multiply does not start goroutines: a caller that shares work splits rows, or columns
 // where there are few rows. A call copies B once, unless bcs is 1 and A has few rows: up to
-// 128 for float32 with AVX-512, up to 32 with the portable kernels, up to 8 otherwise. A float32 row
-// with AVX2 or AVX-512 is multiplied without a copy where brs is 1, too.
+// 128 for float32 with AVX-512, up to 32 with the portable kernels, up to 8 otherwise. Nor does it
+// copy B where brs and acs are 1, A has one or two rows of float32, k is a multiple of 4, and there is AVX2 or AVX-512.
 func Multiply[T kernel.Float](m, n, k int, a []T, ars, acs int, b []T, brs, bcs int, c []T, ldc int, acc bool) {
 	gemmPanels(nil, m, n, k, a, ars, acs, b, brs, bcs, Panels{}, c, ldc, acc)
 }
