@@ -147,9 +147,6 @@ func (p *panelProduct) multiply() {
 	for part := range parts {
 		i0, i1 := p.m*part/parts, p.m*(part+1)/parts
 		for j := 0; j < p.n; j += panelRows {
-			if p.k > panelPiece || p.tiles != nil { // products32 clears those that it needs
-				clear(work.sums[:min(i1-i0, quantMost)])
-			}
 			for from := 0; from < p.k; from += panelPiece {
 				to := min(from+panelPiece, p.k)
 				units := p.packPanel(work, j, from, to)
@@ -220,14 +217,14 @@ func (p *panelProduct) products32(work *panelWork, i0, i1, j, from, units int, l
 	tiles := (i1 - i0 + p.tile - 1) / p.tile
 	a.half = &work.half
 	a.fetch, a.lines = p.fetch(j, tiles*units)
-	whole := p.k <= panelPiece
 	for t := range tiles {
 		lo, hi := i0+(i1-i0)*t/tiles, i0+(i1-i0)*(t+1)/tiles
 		sums := work.sums[0:]
-		if whole {
-			clear(sums[:hi-lo])
-		} else {
+		if p.k > panelPiece { // the next piece adds to them
 			sums = work.sums[lo-i0:]
+		}
+		if from == 0 {
+			clear(sums[:hi-lo])
 		}
 		a.n, a.panel, a.y = units, &work.panel[0], &sums[0]
 		for r := range hi - lo {

@@ -18,7 +18,7 @@ const (
 // rows of weights at fetch for a later call. The generator knows the offsets of the fields.
 type stripArgs struct {
 	tmp   [3 * 64]byte
-	sums  [stripMost][stripRows]float32 // with tmp first, so that vectors do not cross cache lines
+	sums  [stripMost][stripRows]float32
 	n     int
 	w     *byte
 	step  int // bytes of a row of weights
