@@ -106,7 +106,7 @@ func (p CombineOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 		return sharding.Decision{}, fmt.Errorf("%v, but the rows were dispatched with %v; give both the same", p.layer(), d.layer())
 	}
 	axes := rows.Ragged.Tokens
-	if p.Wire.IsF8() {
+	if p.Wire.IsF8() && p.layer().travels(c.Mesh, axes) {
 		columns := c.Eqn.In[0].Type.Shape[1]
 		for _, at := range c.Mesh.Cuts(rows.At(1), columns) {
 			if at%wireBlock != 0 {
