@@ -274,7 +274,7 @@ func TestRun(t *testing.T) {
 		return nil
 	}
 	half, err := Run(context.Background(), stop, m, c, parts)
-	require.NoError(t, err)
+	require.EqualError(t, err, "finetune: interrupted after 5 of 8 steps; give -resume to go on from there")
 	require.True(t, half.Ended.Stopped)
 	require.Equal(t, 5, half.Ended.Steps)
 	parts.Saves.Resume = true

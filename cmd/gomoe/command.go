@@ -16,13 +16,15 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/interrupt"
 	"github.com/gomoe/gomoe/internal/near"
 	"github.com/gomoe/gomoe/internal/whole"
+	"github.com/gomoe/gomoe/train/lm"
 	"github.com/gomoe/gomoe/world"
 )
 
-// Exit statuses. gomoe launch also returns those of its ranks, and a rank that does not run in a job of so many
-// world.StatusMisfit.
+// Exit statuses. gomoe launch also returns those of its ranks, a rank that does not run in a job of so many
+// world.StatusMisfit, and a command that a signal has ended that of the signal.
 const (
 	exitOK    = 0
 	exitWrong = 1
@@ -96,9 +98,13 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return int(status)
 	case errors.Is(err, errReported):
 		return exitWrong
-	case ctx.Err() != nil:
-		fmt.Fprintf(stderr, "%s: interrupted\n", name)
-		return exitWrong
+	case errors.Is(err, context.Canceled):
+		text := "interrupted"
+		if training := (*lm.Interrupted)(nil); errors.As(err, &training) {
+			text = training.Error()
+		}
+		fmt.Fprintf(stderr, "%s: %s\n", name, text)
+		return interrupt.Status(ctx, err, exitWrong)
 	}
 	var file *located
 	var line *graph.Error

@@ -32,8 +32,8 @@ func (t *tool) finetuneCommand() *ffcli.Command {
 			"named .jsonl with an object in each line: a text, a prompt with its completion, or the messages of a chat, of which what\n" +
 			"the assistant says is learned. DIR gets adapter_config.json and adapter_model.safetensors, which PEFT loads, and in the\n" +
 			"folder mlx the same for mlx-lm; with -all a folder named model with the model; and metrics.csv, training.png and, with\n" +
-			"-save-every, checkpoints. -merge writes the model with the adapter added to its weights. Ctrl-C completes the step and\n" +
-			"saves; a second one ends at once.",
+			"-save-every, checkpoints. -merge writes the model with the adapter added to its weights. The first Ctrl-C or\n" +
+			"SIGTERM ends the run after the current step, a second one at once.",
 		Exec: func(ctx context.Context, args []string) error {
 			path, err := onePath(fs, args, "the folder of a model, or a GGUF file")
 			if err != nil {
@@ -164,7 +164,7 @@ func (f *tuning) run(ctx context.Context) (err error) {
 	ctx = context.WithoutCancel(ctx)
 	var w world.World
 	defer func() { err = errors.Join(err, w.Close()) }()
-	if err := w.Setup(ctx, world.Config{Mesh: &mesh, Transport: *f.transport, Deadline: *f.deadline}); err != nil {
+	if err := w.Setup(stop, world.Config{Mesh: &mesh, Transport: *f.transport, Deadline: *f.deadline}); err != nil {
 		return err
 	}
 	f.o.World, f.o.Mesh, f.o.Deadline = &w, mesh, *f.deadline
@@ -189,12 +189,6 @@ func (f *tuning) run(ctx context.Context) (err error) {
 	bar := report.NewProgress(f.stdout, report.ProgressOptions{})
 	defer func() { err = errors.Join(err, bar.Close()) }()
 	f.o.Figures.Progress, f.o.Figures.Earlier = bar.Step, bar.Earlier
-	r, err := finetune.Run(ctx, stop, m, c, f.o)
-	if err != nil {
-		return err
-	}
-	if r.Ended.Stopped {
-		return fmt.Errorf("stopped after step %d of %d; -resume goes on from the checkpoint, if -save-every was given", r.Ended.Steps, f.o.Steps)
-	}
-	return nil
+	_, err = finetune.Run(ctx, stop, m, c, f.o)
+	return err
 }

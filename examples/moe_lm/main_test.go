@@ -136,8 +136,10 @@ func TestInterrupt(t *testing.T) {
 	stop, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	stdout := &stopper{at: "step  3/50", stop: cancel}
-	require.NoError(t, program().Run(context.Background(), stop, args, stdout))
-	for _, want := range []string{"interrupted after 3 of 50 steps", "3 steps, 384 tokens", "sample:\n// Package ", "written: metrics.csv, training.png, model.safetensors, config.json, tokenizer.json, sample.txt"} {
+	err := program().Run(context.Background(), stop, args, stdout)
+	require.EqualError(t, err, "interrupted after 3 of 50 steps, of which there is no checkpoint")
+	require.ErrorIs(t, err, context.Canceled)
+	for _, want := range []string{"3 steps, 384 tokens", "sample:\n// Package ", "written: metrics.csv, training.png, model.safetensors, config.json, tokenizer.json, sample.txt"} {
 		if !strings.Contains(stdout.String(), want) {
 			t.Errorf("the output lacks %q:\n%s", want, stdout)
 		}

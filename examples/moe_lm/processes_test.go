@@ -10,6 +10,7 @@ import (
 	goruntime "runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -196,7 +197,7 @@ func TestProcessesInterrupt(t *testing.T) {
 		Stdout: out, Stderr: errs, Signals: signals,
 	})
 	require.NoError(t, err)
-	if status != 0 || errs.b.Len() > 0 || !strings.Contains(out.b.String(), "[0] interrupted after ") || !strings.Contains(out.b.String(), "[0] written: ") {
+	if status != 128+int(syscall.SIGINT) || strings.Contains(errs.b.String(), "flight") || !strings.Contains(errs.b.String(), "[0] moe_lm: interrupted after ") || !strings.Contains(out.b.String(), "[0] written: ") {
 		t.Errorf("status %d:\n%s\n%s", status, &errs.b, &out.b)
 	}
 }

@@ -86,7 +86,7 @@ func TestResume(t *testing.T) {
 	stop, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	stdout := &stopper{at: "step 3/9", stop: cancel}
-	require.NoError(t, program().Run(context.Background(), stop, args, stdout))
+	require.EqualError(t, program().Run(context.Background(), stop, args, stdout), "interrupted after 3 of 9 steps; give -resume to go on from there")
 	require.Equal(t, []int{3}, savedSteps(t, paused))
 	_, err = execute(t, args...)
 	require.ErrorContains(t, err, "an earlier run has left a checkpoint of step 3; give -resume to go on from it, or another folder, or remove "+paused)

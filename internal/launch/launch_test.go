@@ -352,6 +352,7 @@ func TestInterrupt(t *testing.T) {
 	}{
 		{syscall.SIGINT, `trap 'echo bye $RANK; exit 0' INT; echo up; while :; do sleep 0.05; done`, 0, "[2] bye 2\n"},
 		{syscall.SIGTERM, `trap 'echo bye $RANK; exit 5' TERM; echo up; while :; do sleep 0.05; done`, 5, "gomoe launch: ended by terminated; rank "},
+		{syscall.SIGINT, `trap '[ $RANK = 0 ] || { trap - INT; kill -INT $$; }; sleep 2; echo saved; exit 0' INT; trap 'exit 7' TERM; echo up; while :; do sleep 0.05; done`, 130, "[0] saved\n"},
 		{syscall.SIGHUP, `echo up; sleep 100`, 129, "[1] up\n"},
 		{syscall.SIGTERM, `trap : TERM; echo up; while :; do sleep 0.05; done`, 137, "did not end within 500ms"},
 	} {

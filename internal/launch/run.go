@@ -319,7 +319,7 @@ func (j *job) watch(ctx context.Context) {
 				if j.stopped == nil && len(j.living()) > 0 {
 					j.err.say("gomoe launch: %s; the others are ended", e)
 				}
-				if ending == nil {
+				if ending == nil && !j.told(e) {
 					ending = time.After(j.Settle)
 				}
 				j.hurry(drain)
@@ -352,6 +352,13 @@ func (j *job) watch(ctx context.Context) {
 			j.hurry(drain)
 		}
 	}
+}
+
+// told reports whether a rank has ended by the signal that all ranks got, so that the others are about to end, too. A second
+// signal would end them at once.
+func (j *job) told(e ended) bool {
+	s, ok := j.stopped.(syscall.Signal)
+	return ok && e.signalled() == int(s)
 }
 
 // impatient is how long the launcher waits for a reader after a second signal.

@@ -127,7 +127,7 @@ func (c Command) Run(ctx, stop context.Context, args []string, stdout io.Writer)
 	}
 	var w world.World
 	defer w.Close()
-	if err := w.Setup(ctx, world.Config{Mesh: &o.Mesh, Transport: *o.transport, Deadline: *o.deadline}); err != nil {
+	if err := w.Setup(stop, world.Config{Mesh: &o.Mesh, Transport: *o.transport, Deadline: *o.deadline}); err != nil {
 		return err
 	}
 	if o.info, err = w.Info(); err != nil {

@@ -67,8 +67,25 @@ func writes(cfg gomoe.Config) (bool, error) {
 	return info.First(), err
 }
 
-// Run trains until all steps are done or, in order, until stop ends; at once when ctx ends. In a job of several processes
-// all of them call it.
+// Interrupted is the error of a run that stop has ended before its last step, in this process or another one. It is a
+// context.Canceled.
+type Interrupted struct {
+	Done, Steps int  // the steps that are done, with those of earlier runs, and those of the whole run
+	Saved       bool // in a checkpoint, from which Resume goes on
+}
+
+func (i *Interrupted) Error() string {
+	rest := ", of which there is no checkpoint"
+	if i.Saved {
+		rest = "; give -resume to go on from there"
+	}
+	return fmt.Sprintf("interrupted after %d of %d steps%s", i.Done, i.Steps, rest)
+}
+
+func (i *Interrupted) Unwrap() error { return context.Canceled }
+
+// Run trains until all steps are done, or, in order, until stop ends, which is an *Interrupted beside what was done; at once
+// when ctx ends. In a job of several processes all of them call it.
 func (t *Training) Run(ctx, stop context.Context) (ended *train.Ended, err error) {
 	loop := &t.Loop
 	first, err := writes(t.Config)
@@ -164,13 +181,23 @@ func (t *Training) Run(ctx, stop context.Context) (ended *train.Ended, err error
 	if err = also(err, end()); err != nil {
 		return ended, err
 	}
-	if ended.Stopped {
-		say("interrupted after %d of %d steps", ended.Steps, loop.Steps)
-	}
-	if err := t.summarize(ended); err != nil || ended.Steps == 0 || t.Done == nil {
+	if err := t.summarize(ended); err != nil {
 		return ended, err
 	}
-	return ended, t.Done(ctx, &Done{run, ended, loop.HeldOut})
+	if t.Done != nil && ended.Steps > 0 {
+		if err := t.Done(ctx, &Done{run, ended, loop.HeldOut}); err != nil {
+			return ended, err
+		}
+	}
+	if !ended.Stopped {
+		return ended, nil
+	}
+	if t.Config.World != nil {
+		// Who has started the ranks may end all of them when the first one ends so, and one still writes. If it takes longer
+		// than the deadline, the others end before.
+		t.Config.World.Any(ctx, false)
+	}
+	return ended, &Interrupted{ended.Steps, loop.Steps, ended.Steps > 0 && loop.Saves.Every > 0}
 }
 
 // advise adds to the error of a step that is too large what changes it.

@@ -1,0 +1,73 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A command that a signal ends before it has done what it was asked for says what there is of its work, and ends by that
+// signal. A server that is told to end has done it.
+func TestSignals(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	write := func(name, text string) string {
+		require.NoError(t, os.WriteFile(at(name), []byte(text), 0o666))
+		return at(name)
+	}
+	text := write("a.jsonl", strings.Repeat(`{"text": "Tokens go to their experts, and come back."}`+"\n", 20))
+	settings := `{"model": {"model_type": "olmoe", "hidden_size": 16, "num_hidden_layers": 1, "intermediate_size": 16, "num_experts": 4}, "data": {"files": ["` + text + `"]}, "steps": 1000000, "batch": 2, "length": 8`
+	plain, saves, model := write("s.json", settings+"}"), write("saves.json", settings+`, "save_every": 1000000}`), at("model")
+	require.Equal(t, 0, run(t.Context(), []string{"train", plain, "-steps", "1", "-out", model}, nil, io.Discard, io.Discard))
+	self := os.Args[0]
+	const lost, saved = " of 1000000 steps, of which there is no checkpoint", " of 1000000 steps; give -resume to go on from there"
+	for name, c := range map[string]struct {
+		args     []string
+		at, says string // the output at which the signal is sent, and what is there in the end
+		done     bool
+	}{
+		"train":    {[]string{"train", plain, "-out", at("train")}, "/1000000  loss", "gomoe train: interrupted after ", false},
+		"lost":     {[]string{"train", plain, "-out", at("lost")}, "/1000000  loss", lost, false},
+		"saves":    {[]string{"train", saves, "-out", at("saves")}, "/1000000  loss", saved, false},
+		"ranks":    {[]string{"launch", "-n", "2", "--", self, "train", plain, "-mesh", "ep=2", "-out", at("ranks")}, "/1000000  loss", " was ended by SIG", false},
+		"finetune": {[]string{"finetune", model, "-data", text, "-length", "8", "-batch", "2", "-steps", "1000000", "-out", at("finetune")}, "/1000000  loss", lost, false},
+		"generate": {[]string{"generate", model, "-prompt", "!", "-slide", "-n", "100000000", "-stats"}, "room for", "gomoe generate: interrupted\n", false},
+		"serve":    {[]string{"serve", model, "-listen", "127.0.0.1:0"}, "serving", "", true},
+		"servers":  {[]string{"launch", "-n", "2", "--", self, "serve", model, "-mesh", "ep=2", "-listen", "127.0.0.1:0"}, "serving", "", true},
+	} {
+		for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+			cmd := exec.Command(self, c.args...)
+			cmd.Env = append(os.Environ(), asTool+"=1")
+			r, w, err := os.Pipe()
+			require.NoError(t, err)
+			cmd.Stdout, cmd.Stderr = w, w
+			require.NoError(t, cmd.Start())
+			require.NoError(t, w.Close())
+			said, sent := "", false
+			for lines := bufio.NewScanner(r); lines.Scan(); {
+				if said += lines.Text() + "\n"; !sent && strings.Contains(lines.Text(), c.at) {
+					sent = true
+					require.NoError(t, cmd.Process.Signal(s))
+				}
+			}
+			cmd.Wait()
+			require.NoError(t, r.Close())
+			ended := cmd.ProcessState.Sys().(syscall.WaitStatus)
+			if ok := ended.Signaled() && ended.Signal() == s; ok == c.done || c.done && ended.ExitStatus() != 0 || !strings.Contains(said, c.says) {
+				t.Errorf("%s: %v: %v; want an end by the signal %v, and %q:\n%s", name, s, cmd.ProcessState, !c.done, c.says, said)
+			}
+			for _, out := range []string{"train", "saves", "ranks"} {
+				require.NoError(t, os.RemoveAll(at(out)))
+			}
+		}
+	}
+}
