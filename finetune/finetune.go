@@ -47,8 +47,8 @@ type tuning struct {
 	held     *data.Batches // nil without held-out text
 }
 
-// Run trains the model of a checkpoint. When stop ends, the step that has begun is completed and saved; when ctx ends, Run
-// returns at once. In a job of several processes all of them call it and see the folder Out; the first one writes.
+// Run trains the model of a checkpoint. When stop ends, the step that has begun is completed and saved, and the error is an
+// *lm.Interrupted; when ctx ends, Run returns at once. In a job of several processes all of them call it and see the folder Out; the first one writes.
 func Run(ctx, stop context.Context, m *models.Model, c *checkpoint.Checkpoint, o Options) (r Result, err error) {
 	t := &tuning{o: o, m: m, c: c, first: true}
 	r, err = t.train(ctx, stop)
@@ -168,7 +168,7 @@ func (t *tuning) train(ctx, stop context.Context) (r Result, err error) {
 		},
 	}
 	if t.held != nil {
-		run.Evaluation, run.HeldOut = step.Evaluation, t.heldOut
+		run.Evaluation, run.HeldOut = step.Evaluation, lm.HeldOut(t.held, t.o.Rows, 0, inputs()...)
 	}
 	r.Ended, err = run.Run(ctx, stop)
 	return r, err
@@ -371,7 +371,7 @@ func (t *tuning) loop() *train.Loop {
 	}
 	drops := !t.o.All && t.o.LoRA.Dropout > 0
 	l.Batch = func(step int) (train.Parts, error) {
-		in := batch(t.batches.Step(int64(step-1)), t.o.Rows)
+		in := lm.Parts(t.batches.Step(int64(step-1)), t.o.Rows, inputs()...)
 		if drops {
 			key, err := array.Of([]uint32{uint32(t.o.Seed), uint32(step)}, 2)
 			if err != nil {
@@ -382,20 +382,4 @@ func (t *tuning) loop() *train.Loop {
 		return in, nil
 	}
 	return l
-}
-
-// heldOut returns the loss on the held-out text.
-func (t *tuning) heldOut(ctx context.Context, e *train.Evaluation) (float64, error) {
-	sum, count, n := 0.0, 0.0, int(t.held.Sequences())
-	for done := 0; done < n; done += t.o.Rows {
-		x, err := e.Scalars(ctx, batch(t.held.Step(int64(done/t.o.Rows)), n-done), "loss", train.WeightResult)
-		if err != nil {
-			return 0, err
-		}
-		sum, count = sum+x[0]*x[1], count+x[1]
-	}
-	if count == 0 {
-		return 0, errors.New("the held-out text has no token that is to be predicted")
-	}
-	return sum / count, nil
 }

@@ -1,12 +1,9 @@
 package finetune
 
 import (
-	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/data"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/nn"
-	"github.com/gomoe/gomoe/runtime"
-	"github.com/gomoe/gomoe/train"
 	"github.com/gomoe/gomoe/train/lm"
 )
 
@@ -21,21 +18,4 @@ func (t *tuning) forward(s *nn.Scope, tokens *graph.Value) *graph.Value {
 	input := func(name string) *graph.Value { return s.Tracer().Input(name, graph.I32, tokens.Type.Shape...) }
 	positions := input(data.Positions)
 	return t.m.Forward(s, tokens, &nn.Step{At: positions, Bias: data.Apart(input(data.Documents), graph.F32)})
-}
-
-// batch returns a batch, of which a process reads the rows of its ranks. Rows from last on count for nothing.
-func batch(b data.Batch, last int) train.Parts {
-	in := train.Parts{}
-	for _, name := range inputs() {
-		in[name] = b.Fill(name)
-	}
-	weights := in[data.Weights]
-	in[data.Weights] = func(p runtime.Part) error {
-		err := weights(p)
-		if count := max(last-p.Start[0], 0); count < p.Type.Shape[0] {
-			clear(array.Data[float32](p.Array)[count*p.Type.Shape[1]:])
-		}
-		return err
-	}
-	return in
 }

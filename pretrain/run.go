@@ -33,8 +33,8 @@ type Options struct {
 	Stdout  io.Writer // of the first process; nil is nowhere
 }
 
-// Run trains as the settings say, and writes the model. The step that has begun when stop ends is the last one; the run
-// ends at once when ctx ends. In a job of several processes all of them call Run with the same settings.
+// Run trains as the settings say, and writes the model. The step that has begun when stop ends is the last one, and the error
+// is then an *lm.Interrupted; the run ends at once when ctx ends. In a job of several processes all of them call Run with the same settings.
 func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 	first := true
 	if o.World != nil {
@@ -86,7 +86,7 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 	if err := errors.Join(loop.Saves.Earlier(), whole.Folder(o.Out)); err != nil {
 		return fmt.Errorf("pretrain: %w", err)
 	}
-	src, err := s.source(ctx, o.Out, tok, file)
+	src, err := s.source(stop, o.Out, tok, file)
 	if err != nil {
 		return err
 	}
@@ -109,14 +109,7 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 	fmt.Fprintf(o.Stdout, "model: %s, %d layers, %d experts of which %d per token, %d weights of which %d per token, %s\n", s.Model["model_type"], m.Layers, m.Experts, m.TopK, all, active, s.DType)
 	fmt.Fprintf(o.Stdout, "mesh: %s, %d tokens per step\n", lm.Describe(s.Mesh), loop.Tokens)
 	if src.held != nil {
-		t.Evaluation = step.Evaluation
-		t.HeldOut = func(ctx context.Context, e *train.Evaluation) (float64, error) {
-			x, err := e.Scalars(ctx, src.held, "loss")
-			if err != nil {
-				return 0, err
-			}
-			return x[0], nil
-		}
+		t.Evaluation, t.HeldOut = step.Evaluation, src.held
 	}
 	if o.Replay != "" {
 		loop.Batch = func(step int) (train.Parts, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -20,6 +21,7 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/tokenizer"
 	"github.com/gomoe/gomoe/train"
+	"github.com/gomoe/gomoe/train/lm"
 	"github.com/gomoe/gomoe/train/snapshot"
 )
 
@@ -47,14 +49,17 @@ func follow(t *testing.T, settings, out string, resume bool) (string, error) {
 }
 
 // losses returns those of a run's steps, as metrics.csv has them.
-func losses(t *testing.T, out string) (all []string) {
+func losses(t *testing.T, out string) (all []string) { t.Helper(); return column(t, out, "loss") }
+
+// column returns a column of metrics.csv.
+func column(t *testing.T, out, of string) (all []string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(out, "metrics.csv"))
 	require.NoError(t, err)
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	at := -1
 	for i, name := range strings.Split(lines[0], ",") {
-		if name == "loss" {
+		if name == of {
 			at = i
 		}
 	}
@@ -217,17 +222,29 @@ func TestTrain(t *testing.T) {
 	require.ErrorContains(t, err, "give that, or another folder")
 }
 
-// A stop ends a run in order: what has been done is written.
+// A stop ends a run in order: what has been done is written, and the run has not succeeded.
 func TestStop(t *testing.T) {
 	s, err := Parse("s.json", fmt.Appendf(nil, `{"model": {%s}, "data": {"files": [%q]}, "steps": 3, "batch": 2, "length": 16}`, small, corpus(t, "a.txt", prose)))
 	require.NoError(t, err)
 	stop, end := context.WithCancel(t.Context())
-	end()
-	var said strings.Builder
 	out := filepath.Join(t.TempDir(), "out")
-	require.NoError(t, Run(t.Context(), stop, s, Options{Out: out, Stdout: &said}))
-	require.Contains(t, said.String(), "interrupted after 0 of 3 steps")
+	err = Run(t.Context(), stop, s, Options{Out: out, Stdout: hears{func(text string) {
+		if strings.Contains(text, "1/3  loss") {
+			end()
+		}
+	}}})
+	var interrupted *lm.Interrupted
+	require.ErrorAs(t, err, &interrupted)
+	require.Equal(t, lm.Interrupted{Done: 1, Steps: 3}, *interrupted)
+	require.FileExists(t, filepath.Join(out, "model.safetensors"))
+	err = Run(t.Context(), stop, s, Options{Out: out + "-none"})
+	require.ErrorIs(t, err, context.Canceled)
 }
+
+// hears passes on what is written.
+type hears struct{ tells func(string) }
+
+func (a hears) Write(p []byte) (int, error) { a.tells(string(p)); return len(p), nil }
 
 // Texts with a tokenizer are cut into tokens, of which only some are to be predicted; others are held out.
 func TestTokens(t *testing.T) {
@@ -255,6 +272,37 @@ func TestTokens(t *testing.T) {
 		require.ErrorContains(t, err, x.want)
 		require.Equal(t, 1, strings.Count(err.Error(), "s.json: data"), "it is said once: %v", err)
 	}
+}
+
+// The held-out loss is of all tokens of the files, each once, or of as many batches as are said; the mesh does not change it.
+func TestHeldOut(t *testing.T) {
+	file, err := tokenizer.Bytes()
+	require.NoError(t, err)
+	tok, text := corpus(t, "tokenizer.json", string(file)), corpus(t, "a.txt", prose)
+	a, b := corpus(t, "b.txt", prose[:5*16]), corpus(t, "c.txt", strings.Repeat("Other words, of which there are fewer. ", 3)[:4*16]) // whole sequences
+	loss := func(mesh, more string, files ...string) float64 {
+		list, err := json.Marshal(files)
+		require.NoError(t, err)
+		out := filepath.Join(t.TempDir(), "out")
+		_, err = follow(t, fmt.Sprintf(`{"model": {"model_type": "olmoe", %s}, "data": {"files": [%q], "tokenizer": %q, "held_out": %s%s}, "mesh": %q, "steps": 1, "batch": 2, "length": 16, "eval_every": 1}`,
+			small, text, tok, list, more, mesh), out, false)
+		require.NoError(t, err)
+		x, err := strconv.ParseFloat(column(t, out, "held_out")[0], 64)
+		require.NoError(t, err)
+		return x
+	}
+	both := loss("", "", a, b)
+	require.InDelta(t, (79*loss("", "", a)+63*loss("", "", b))/(79+63), both, 1e-5, "the last token of a document predicts none")
+	require.InDelta(t, both, loss("", `, "held_out_batches": 5`, a, b), 0, "there are four and a half")
+	require.InDelta(t, both, loss("dp=2", "", a, b), 1e-5)
+	require.InDelta(t, both, loss("ep=2", "", a, b), 1e-5)
+	some := loss("", `, "held_out_batches": 4`, a, b)
+	require.Greater(t, math.Abs(both-some), 1e-4)
+	require.InDelta(t, some, loss("dp=2", `, "held_out_batches": 4`, a, b), 1e-5)
+
+	nothing := corpus(t, "d.jsonl", strings.Repeat(`{"prompt": "What does it learn of this?", "completion": ""}`+"\n", 9))
+	_, err = follow(t, fmt.Sprintf(`{"model": {%s}, "data": {"files": [%q], "tokenizer": %q, "held_out": [%q]}, "steps": 1, "batch": 2, "length": 16}`, small, text, tok, nothing), filepath.Join(t.TempDir(), "out"), false)
+	require.ErrorContains(t, err, "held-out text has no token that is to be predicted")
 }
 
 // A run that replays the choices of another one has its bits; with other weights it sends tokens to the same experts, on

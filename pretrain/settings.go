@@ -51,8 +51,10 @@ type Data struct {
 	Files []string
 	// Tokenizer is a tokenizer's file, or a folder with one. "" has the bytes of the text as tokens.
 	Tokenizer string
-	HeldOut   []string // files to measure the loss on, with a tokenizer; without one it is the last 5% of the bytes
-	Limit     int      // MiB of text to read at most without a tokenizer
+	HeldOut   []string // files to measure the loss on, with a tokenizer; without one it is a batch of the last 5% of the bytes
+	// HeldOutBatches are how many batches of HeldOut the loss is measured on at most: always the same, from all of the text.
+	HeldOutBatches int
+	Limit          int // MiB of text to read at most without a tokenizer
 }
 
 // Optimizer is what follows gradients.
@@ -82,8 +84,12 @@ func Read(path string) (*Settings, error) {
 	return Parse(path, text)
 }
 
-// usualLimit is how many MiB of text are read where nothing is said.
-const usualLimit = 16
+// What is meant where nothing is said: how many MiB of text are read, and how many batches the held-out loss is of, which take
+// about as long as ten steps.
+const (
+	usualLimit   = 16
+	usualHeldOut = 32
+)
 
 // Parse is Read for the text of a file.
 func Parse(path string, text []byte) (*Settings, error) {
@@ -98,7 +104,7 @@ func Parse(path string, text []byte) (*Settings, error) {
 	of := members{
 		"model": object{&s.Model},
 		"data": members{
-			"files": &s.Data.Files, "tokenizer": &s.Data.Tokenizer, "held_out": &s.Data.HeldOut, "limit_mib": integer{&s.Data.Limit, 1},
+			"files": &s.Data.Files, "tokenizer": &s.Data.Tokenizer, "held_out": &s.Data.HeldOut, "held_out_batches": integer{&s.Data.HeldOutBatches, 1}, "limit_mib": integer{&s.Data.Limit, 1},
 		},
 		"mesh": &mesh, "dtype": choice{&dtype, []string{"f32", "bf16"}},
 		"steps": integer{&s.Steps, 1}, "batch": integer{&s.Batch, 1}, "length": integer{&s.Length, 1}, "seed": seed{&s.Seed},
@@ -128,6 +134,12 @@ func Parse(path string, text []byte) (*Settings, error) {
 	s.DType, s.Optimizer.Moments, s.Sums = dtypes[dtype], dtypes[moments], dtypes[sums]
 	if s.Data.Tokenizer == "" && len(s.Data.HeldOut) > 0 {
 		return nil, fmt.Errorf("pretrain: %s: data.held_out is for texts with data.tokenizer; without one the last 5%% of the bytes are held out", path)
+	}
+	if len(s.Data.HeldOut) == 0 && s.Data.HeldOutBatches != 0 {
+		return nil, fmt.Errorf("pretrain: %s: data.held_out_batches is for texts of data.held_out", path)
+	}
+	if s.Data.HeldOutBatches == 0 {
+		s.Data.HeldOutBatches = usualHeldOut
 	}
 	if s.Data.Tokenizer != "" && s.Data.Limit != 0 {
 		return nil, fmt.Errorf("pretrain: %s: data.limit_mib is for texts without data.tokenizer; with one all of data.files is read", path)

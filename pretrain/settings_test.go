@@ -56,6 +56,7 @@ func TestReadErrors(t *testing.T) {
 		`{"data": {"files": "a"}}`:      `data.files is "a", want a list of texts`,
 		`{"data": {"held_out": ["a"]}}`: "data.held_out is for texts with data.tokenizer",
 		`{"data": {"files": ["a"], "tokenizer": "a", "limit_mib": 16}}`: "data.limit_mib is for texts without data.tokenizer",
+		`{"data": {"held_out_batches": 4}}`:                             "data.held_out_batches is for texts of data.held_out",
 		`{"data": {"tokenizer": "a"}}`:                                  "data.files is empty, want the files of text",
 		`{"optimizer": {"clip": 0}}`:                                    "optimizer.clip is 0, want a number above 0",
 		`{"optimizer": {"stochastic": 1}}`:                              "optimizer.stochastic is 1, want true or false",

@@ -15,13 +15,14 @@ import (
 
 // source gives the batches of a run.
 type source struct {
-	tok   *tokenizer.Tokenizer
-	file  []byte // tokenizer.json of bytes; nil for another tokenizer
-	step  func(step int) (train.Parts, error)
-	held  train.Parts // nil if nothing is held out
-	about string      // for people
-	hash  string      // differs for other texts
-	unit  string      // what a token is
+	tok  *tokenizer.Tokenizer
+	file []byte // tokenizer.json of bytes; nil for another tokenizer
+	step func(step int) (train.Parts, error)
+	// held returns the loss on held-out text; nil if nothing is held out.
+	held  func(context.Context, *train.Evaluation) (float64, error)
+	about string // for people
+	hash  string // differs for other texts
+	unit  string // what a token is
 	// entropy is that of single tokens, in nats; 0 if it is not known.
 	entropy float64
 	close   func() error
@@ -69,7 +70,7 @@ func (s *Settings) bytes(ctx context.Context, tok *tokenizer.Tokenizer, file []b
 	}
 	r := &source{tok: tok, file: file, step: b.Parts, about: c.String(), hash: c.Hash(), unit: "byte", entropy: b.Entropy, close: func() error { return nil }}
 	if b.Held != nil {
-		r.held = train.Whole(b.Held)
+		r.held = func(ctx context.Context, e *train.Evaluation) (float64, error) { return e.Scalar(ctx, "loss", b.Held) }
 	}
 	return r, nil
 }
@@ -100,13 +101,6 @@ func (s *Settings) tokens(folder string, tok *tokenizer.Tokenizer) (r *source, e
 		}
 		return set, b, err
 	}
-	of := func(b *data.Batches, step int64) train.Parts {
-		parts := train.Parts{}
-		for _, name := range lm.Inputs() {
-			parts[name] = b.Step(step).Fill(name) // of which a process reads the rows of its ranks
-		}
-		return parts
-	}
 	set, b, err := open("train.tokens", s.Data.Files, data.Order{Rows: s.Batch, Length: s.Length, Seed: s.Seed})
 	if err != nil {
 		return nil, also(err, r.close())
@@ -119,13 +113,15 @@ func (s *Settings) tokens(folder string, tok *tokenizer.Tokenizer) (r *source, e
 	}
 	r.about = fmt.Sprintf("%d tokens of %d documents in %s", set.Tokens(), set.Documents(), strings.Join(s.Data.Files, ", "))
 	r.hash = fmt.Sprint(r.about, set.Vocab())
-	r.step = func(step int) (train.Parts, error) { return of(b, int64(step-1)), nil }
+	r.step = func(step int) (train.Parts, error) {
+		return lm.Parts(b.Step(int64(step-1)), s.Batch, lm.Inputs()...), nil
+	}
 	if s.EvalEvery > 0 && len(s.Data.HeldOut) > 0 {
-		_, held, err := open("held_out.tokens", s.Data.HeldOut, data.Order{Rows: s.Batch, Length: s.Length, InTurn: true})
+		_, held, err := open("held_out.tokens", s.Data.HeldOut, data.Order{Rows: s.Batch, Length: s.Length}) // mixed, so that some of the batches speak for all
 		if err != nil {
 			return nil, also(err, r.close())
 		}
-		r.held = of(held, 0)
+		r.held = lm.HeldOut(held, s.Batch, s.Data.HeldOutBatches, lm.Inputs()...)
 	}
 	return r, nil
 }
