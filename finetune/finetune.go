@@ -95,8 +95,13 @@ func (t *tuning) train(ctx, stop context.Context) (r Result, err error) {
 			}
 		}
 	}
-	if _, err := os.Lstat(t.model()); err == nil && t.o.All && !t.o.Saves.Resume {
-		return r, fmt.Errorf("%s is there already; remove it, or give another folder", t.model())
+	saves := &t.o.Saves
+	saves.Folder.Path, saves.Made = filepath.Join(t.o.Out, "checkpoints"), []string{filepath.Join(t.o.Out, peft.FileName)}
+	if t.o.All {
+		saves.Made = []string{t.model()}
+	}
+	if err := saves.Earlier(); err != nil {
+		return r, err
 	}
 	if err := t.adapt(); err != nil {
 		return r, err
@@ -105,9 +110,6 @@ func (t *tuning) train(ctx, stop context.Context) (r Result, err error) {
 		return r, err
 	}
 	loop := t.loop()
-	if err := loop.Saves.Earlier(); err != nil {
-		return r, err
-	}
 	if t.o.World != nil {
 		if err := t.o.World.Same(ctx, loop.Saves.Facts); err != nil {
 			return r, err
@@ -363,7 +365,6 @@ func sampled(tensors []tensor.Tensor) string {
 // loop returns what does the steps.
 func (t *tuning) loop() *train.Loop {
 	l := &train.Loop{Steps: t.o.Steps, Rate: train.Cosine(t.o.Rate, t.o.Warm, t.o.Steps, 0.1), Tokens: t.o.Rows * t.o.Length, Every: t.o.Every, Saves: t.o.Saves, Figures: t.o.Figures, Remedies: train.Remedies{Lower: "-lr", Find: "add -finite"}}
-	l.Saves.Folder.Path = filepath.Join(t.o.Out, "checkpoints")
 	l.Saves.Facts, l.Saves.Model, l.Saves.Free = t.facts(), []string{"model", "all", "rank", "targets"}, nil
 	l.Figures.Folder = t.o.Out
 	if l.Figures.Title == "" {

@@ -370,7 +370,13 @@ func TestAllGoesOn(t *testing.T) {
 	c, m, tok := open(t, model)
 	o.Tokenizer, o.Saves = tok, train.Saves{}
 	_, err = Run(context.Background(), context.Background(), m, c, o)
-	require.ErrorContains(t, err, filepath.Join(o.Out, "model")+" is there already; remove it, or give another folder")
+	require.ErrorContains(t, err, "an earlier run has left a checkpoint of step 4; give -resume to go on from it")
+	require.NoError(t, os.RemoveAll(filepath.Join(o.Out, "checkpoints")))
+	for _, resume := range []bool{false, true} {
+		o.Saves = train.Saves{Resume: resume}
+		_, err = Run(context.Background(), context.Background(), m, c, o)
+		require.ErrorContains(t, err, "an earlier run has left "+filepath.Join(o.Out, "model")+", and no checkpoint to go on from; give another folder, or remove it")
+	}
 }
 
 // A run that goes on with other weights or other texts says so.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gomoe/gomoe/checkpoint/safetensors"
 	"github.com/gomoe/gomoe/internal/whole"
 	"github.com/gomoe/gomoe/nn"
 	"github.com/gomoe/gomoe/train"
@@ -77,6 +78,7 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 			Saves: train.Saves{
 				Folder: snapshot.Folder{Path: filepath.Join(o.Out, "checkpoints"), Keep: s.Keep, World: o.World},
 				Every:  s.SaveEvery, Resume: o.Resume, Facts: s.facts(), Model: []string{"model", "dtype"}, Free: free(),
+				Made: []string{filepath.Join(o.Out, safetensors.FileName)},
 			},
 			Figures: train.Figures{Folder: o.Out, Title: "gomoe train, mesh " + lm.Describe(s.Mesh)},
 		},

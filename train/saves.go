@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 
 	"github.com/gomoe/gomoe/train/snapshot"
@@ -26,6 +27,9 @@ type Saves struct {
 	// differ, Begin says so.
 	Facts       map[string]string
 	Model, Free []string
+	// Made are the files or folders that the program leaves when the run ends. One that is there and without a checkpoint is of
+	// an earlier run, which this one would not go on from, but write over.
+	Made []string
 	// As, unless it is nil, is the model that checkpoints open as, too, in gomoe generate and with package checkpoint.
 	As *snapshot.Model
 
@@ -40,17 +44,25 @@ type Begun struct {
 	Changed []string // settings that results depend on and that are not the checkpoint's, such as "-batch 8 instead of 16"
 }
 
-// Earlier returns an error if a run that does not resume would leave its checkpoints among those of an earlier one: a later
-// run would go on from whichever is newest. Begin checks that, too; a program that compiles for long asks before.
+// Earlier returns an error if a run that does not resume would leave its checkpoints among those of an earlier one, from
+// whichever is newest of which a later run would go on, and if a run without a checkpoint would write over what an earlier
+// one has made. Begin checks that, too; a program that compiles for long asks before.
 func (s *Saves) Earlier() error {
-	if s.Resume || s.Folder.Path == "" {
-		return nil
+	if s.Folder.Path != "" {
+		steps, err := s.Folder.Steps()
+		switch {
+		case err != nil || len(steps) > 0 && s.Resume:
+			return err
+		case len(steps) > 0:
+			return fmt.Errorf("an earlier run has left a checkpoint of step %d; give -resume to go on from it, or another folder, or remove %s", steps[len(steps)-1], s.Folder.Path)
+		}
 	}
-	steps, err := s.Folder.Steps()
-	if err == nil && len(steps) > 0 {
-		err = fmt.Errorf("an earlier run has left a checkpoint of step %d; give -resume to go on from it, or another folder, or remove %s", steps[len(steps)-1], s.Folder.Path)
+	for _, path := range s.Made {
+		if _, err := os.Lstat(path); err == nil {
+			return fmt.Errorf("an earlier run has left %s, and no checkpoint to go on from; give another folder, or remove it", path)
+		}
 	}
-	return err
+	return nil
 }
 
 // Meet finds out which processes see the same folder. Loop.Run does it where a program has not: one that

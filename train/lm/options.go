@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/checkpoint/safetensors"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/nn"
@@ -206,7 +207,7 @@ func (o *Options) Config(m sharding.Mesh) gomoe.Config {
 func (o *Options) saves() train.Saves {
 	return train.Saves{
 		Folder: snapshot.Folder{Path: filepath.Join(o.Out, "checkpoints"), Keep: o.Keep}, Every: o.SaveEvery, Resume: o.Resume,
-		Facts: o.Facts, Model: o.sizes,
+		Facts: o.Facts, Model: o.sizes, Made: []string{filepath.Join(o.Out, safetensors.FileName)},
 		Free: strings.Fields("-check -compare -deadline -eval -finite -keep -overlap -prompt -remat -resume -sample -save-every -temperature"),
 	}
 }

@@ -31,6 +31,8 @@ func TestTrains(t *testing.T) {
 		said, err := execute(t, args...)
 		require.NoError(t, err, "%s: %s", flags, said)
 		require.Contains(t, said, ", below the unigram entropy of ", flags)
+		_, err = execute(t, args...)
+		require.ErrorContains(t, err, "an earlier run has left "+filepath.Join(out, "model.safetensors"))
 		require.Equal(t, strings.Contains(flags, "-tight"), strings.Contains(said, "dropped "), "%s: %s", flags, said)
 		require.Equal(t, strings.Contains(flags, "-eval"), strings.Contains(said, " on held-out text"), flags)
 		for _, name := range append(modelFiles(), "metrics.csv", "training.png", "sample.txt") {
