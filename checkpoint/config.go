@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gomoe/gomoe/checkpoint/gguf"
@@ -117,7 +118,7 @@ func (c Config) Object(key string) (Config, bool, error) {
 func (c Config) Int(key string) (int, bool, error) {
 	x, ok, err := c.Float(key)
 	if err == nil && ok && (x != math.Trunc(x) || x < 0 || x > math.MaxInt32) {
-		return 0, false, c.wrong(key, "an integer of at least 0")
+		return 0, false, c.wrong(key, fmt.Sprintf("an integer from 0 to %d", math.MaxInt32))
 	}
 	return int(x), ok, err
 }
@@ -180,6 +181,9 @@ func as[T any](c Config, key, want string) (x T, ok bool, err error) {
 func (c Config) wrong(key, want string) error {
 	v, _ := c.Value(key)
 	text := fmt.Sprint(v)
+	if x, ok := v.(float64); ok && x == math.Trunc(x) {
+		text = strconv.FormatFloat(x, 'f', -1, 64) // as people write it
+	}
 	if len(text) > 60 {
 		text = text[:60] + "…"
 	}

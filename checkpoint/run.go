@@ -26,7 +26,7 @@ func (c *Checkpoint) openParts(dir string) (Config, error) {
 		return Config{}, fmt.Errorf("%s: this is a checkpoint of an adapter; give the model that it was trained on, and -adapter %s", dir, dir)
 	}
 	if c.Tensors, err = set.Tensors(); err != nil {
-		return Config{}, fmt.Errorf("%s: %w", dir, err)
+		return Config{}, err
 	}
 	return ReadConfig(filepath.Join(dir, ConfigName))
 }

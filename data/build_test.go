@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/tokenizer"
 )
 
@@ -121,6 +122,34 @@ func TestNoTemplate(t *testing.T) {
 }
 
 // All broken lines are found and named, and nothing is written.
+// A byte order mark, with which some editors begin a file, is no part of the text.
+func TestMark(t *testing.T) {
+	dir := t.TempDir()
+	tok := bytesAndEnd(t, "")
+	build := func(name, mark string) *Set {
+		var files []string
+		for file, text := range map[string]string{name + ".jsonl": `{"text": "a"}` + "\n" + `{"text": "bc"}`, name + ".txt": "def"} {
+			files = append(files, write(t, filepath.Join(dir, file), mark+text))
+		}
+		slices.Sort(files)
+		out := filepath.Join(dir, name)
+		_, err := Build(out, files, Options{Tokenizer: tok})
+		require.NoError(t, err)
+		s, err := Open(out)
+		require.NoError(t, err)
+		t.Cleanup(func() { s.Close() })
+		return s
+	}
+	tokens := func(s *Set) []int32 {
+		b, err := s.Batches(Order{Rows: 1, Length: int(s.Tokens()), InTurn: true})
+		require.NoError(t, err)
+		a, err := b.Step(0).Array(Tokens)
+		require.NoError(t, err)
+		return array.Data[int32](a)
+	}
+	require.Equal(t, tokens(build("plain", "")), tokens(build("marked", "\ufeff")))
+}
+
 func TestBroken(t *testing.T) {
 	dir := t.TempDir()
 	tok := bytesAndEnd(t, `{% for m in messages %}<{{ m.role }}{{ messages|length }}>{{ m.content }}{% endfor %}`)

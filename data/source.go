@@ -17,6 +17,9 @@ import (
 // maxLine is how long a line of JSON may be.
 const maxLine = 64 << 20
 
+// mark is the byte order mark with which some editors begin a file. It is no part of the text.
+const mark = "\ufeff"
+
 // part is some text of a source that is one document.
 type part struct {
 	line int // its number in the file; 0 is the whole file
@@ -75,9 +78,12 @@ func (s source) read(each func(part) error) error {
 		if err != nil {
 			return err
 		}
-		return each(part{text: all})
+		return each(part{text: bytes.TrimPrefix(all, []byte(mark))})
 	}
 	r := bufio.NewReaderSize(f, 1<<20)
+	if first, _ := r.Peek(len(mark)); string(first) == mark {
+		r.Discard(len(mark))
+	}
 	for n := 1; ; n++ {
 		l, err := readLine(r)
 		if err != nil && err != io.EOF {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gomoe/gomoe/checkpoint"
 	"github.com/gomoe/gomoe/convert"
+	"github.com/gomoe/gomoe/models"
 )
 
 // A checkpoint of a run is a model with the losses that the run has ended with, whatever files it began with, and one of adapters is
@@ -43,6 +44,11 @@ func TestCheckpointIsModel(t *testing.T) {
 					more.From = saved
 					_, err := checkpoint.Open(saved)
 					require.ErrorContains(t, err, "this is a checkpoint of an adapter; give the model that it was trained on, and -adapter "+saved)
+					made, err := checkpoint.Open(o.Out)
+					require.NoError(t, err)
+					_, err = models.Open(made)
+					require.ErrorContains(t, err, "this is an adapter; give the model that it was trained on, and -adapter "+o.Out)
+					require.NoError(t, made.Close())
 				}
 				require.NotEqual(t, r.Before, r.After)
 				require.InDelta(t, r.After, run(t, of, more).Before, 2e-6, "%s gguf=%v all=%v", name, gguf, all)

@@ -2,10 +2,13 @@ package models
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/checkpoint/peft"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/near"
 	"github.com/gomoe/gomoe/nn"
@@ -85,6 +88,9 @@ func Open(c *checkpoint.Checkpoint) (*Model, error) {
 		if !slices.Contains(known, name) {
 			known = append(known, name)
 		}
+	}
+	if _, err := os.Stat(filepath.Join(c.Path, peft.ConfigName)); a == "" && err == nil {
+		return nil, fmt.Errorf("models: %s: this is an adapter; give the model that it was trained on, and -adapter %s", c.Path, c.Path)
 	}
 	if a == "" {
 		return nil, fmt.Errorf("models: %s: nothing says what the model's architecture is: want %s beside it", c.Path, checkpoint.ConfigName)

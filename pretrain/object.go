@@ -3,7 +3,9 @@ package pretrain
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"slices"
@@ -136,9 +138,15 @@ func (f file) split(at string, text json.RawMessage) (map[string]json.RawMessage
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	bad := func(err error) error {
+		if errors.Is(err, io.EOF) {
+			err = errors.New("the object does not end")
+		}
 		return fmt.Errorf("pretrain: %s: %s: byte %d: %w", f.path, at, d.InputOffset(), err)
 	}
 	first, err := d.Token()
+	if errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("pretrain: %s: %s is empty, want an object, such as {}", f.path, at)
+	}
 	if err != nil {
 		return nil, bad(err)
 	}

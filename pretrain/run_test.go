@@ -349,7 +349,8 @@ func TestReplay(t *testing.T) {
 	s, err = Parse("s.json", fmt.Appendf(nil, `{"model": {"model_type": "olmoe", %s}, "data": {"files": [%q]}, "steps": 4, "batch": 4, "length": 16}`, small, text))
 	require.NoError(t, err)
 	err = Run(t.Context(), t.Context(), s, Options{Out: filepath.Join(dir, "long"), Replay: routes})
-	require.ErrorContains(t, err, "step-00000004.safetensors")
+	require.EqualError(t, err, "pretrain: s.json: train: routes: "+routes+" has no step-00000004.safetensors, want the choices of all 4 steps")
+	require.NoFileExists(t, filepath.Join(dir, "long", "metrics.csv"), "it is found before the first step")
 
 	// An expert that a layer does not have is an error with the file and the step.
 	all, err := train.Routes{Path: routes}.Load(1)
@@ -361,6 +362,7 @@ func TestReplay(t *testing.T) {
 	}
 	path := filepath.Join(again, "step-00000001.safetensors")
 	require.NoError(t, safetensors.Write(path, nil, wrong))
+	s.Steps = 3
 	err = Run(t.Context(), t.Context(), s, Options{Out: filepath.Join(dir, "range"), Replay: again})
 	require.ErrorContains(t, err, "step 1: batch: train: routes: "+path+": step 1: tensor \"")
 	require.ErrorContains(t, err, "has expert 8 at element 5, want 0 to 7")

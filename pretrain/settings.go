@@ -1,6 +1,7 @@
 package pretrain
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -127,8 +128,14 @@ func Parse(path string, text []byte) (*Settings, error) {
 		"eval_every": integer{&s.EvalEvery, 0}, "save_every": integer{&s.SaveEvery, 0}, "keep": integer{&s.Keep, 1},
 	}
 	f := file{path}
-	if err := f.object("", text, of); err != nil {
+	if err := f.object("", bytes.TrimPrefix(text, []byte("\ufeff")), of); err != nil { // a byte order mark, which some editors write
 		return nil, err
+	}
+	for i, list := range [][]string{s.Data.Files, s.Data.HeldOut} {
+		name := []string{"files", "held_out"}[i]
+		if list != nil && len(list) == 0 || slices.Contains(list, "") {
+			return nil, fmt.Errorf("pretrain: %s: data.%s is %q, want the names of files; or leave it out", path, name, list)
+		}
 	}
 	dtypes := map[string]graph.DType{"f32": graph.F32, "bf16": graph.BF16, "f16": graph.F16}
 	s.DType, s.Optimizer.Moments, s.Sums = dtypes[dtype], dtypes[moments], dtypes[sums]

@@ -29,10 +29,13 @@ func TestUsual(t *testing.T) {
 // Wrong settings are errors that name the file, the member, what it has and what is wanted.
 func TestReadErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		``:                              "s.json: the file: byte 0: EOF",
+		``:                              "s.json: the file is empty, want an object, such as {}",
+		" \n":                           "s.json: the file is empty, want an object, such as {}",
+		`{"data": {"files": []}}`:       "s.json: data.files is [], want the names of files; or leave it out",
+		`{"data": {"files": [""]}}`:     `s.json: data.files is [""], want the names of files`,
 		`[]`:                            "s.json: the file is [], want an object",
 		`{} {}`:                         "something follows the object",
-		`{"steps": 3`:                   "s.json: the file: byte 11: ",
+		`{"steps": 3`:                   "s.json: the file: byte 11: the object does not end",
 		`{"steps": 3, "steps": 4}`:      `"steps" stands there twice`,
 		`{"stesp": 3}`:                  "s.json: there is no setting stesp, want one of balance batch",
 		`{"rate": {"peek": 3}}`:         "s.json: there is no setting rate.peek, want one of decay floor name peak warmup; did you mean peak?",
@@ -69,6 +72,8 @@ func TestReadErrors(t *testing.T) {
 		`{"model": {"a": 1, "a": 2}}`:                                   `model: byte`,
 	} {
 		_, err := Parse("s.json", []byte(text))
+		require.ErrorContains(t, err, want, text)
+		_, err = Parse("s.json", []byte("\ufeff"+text)) // a byte order mark is no part of the text
 		require.ErrorContains(t, err, want, text)
 	}
 	for text, want := range map[string]string{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -99,6 +100,24 @@ func (r Routes) Save(ctx context.Context, step int, run *Run, results map[string
 		return fmt.Errorf("train: routes: %w", err)
 	}
 	return safetensors.Write(r.file(step), nil, all)
+}
+
+// Has returns an error if the folder does not have the choices of all steps of a run, so that it does not end in the middle.
+func (r Routes) Has(steps int) error {
+	entries, err := os.ReadDir(r.Path)
+	if err != nil {
+		return fmt.Errorf("train: routes: %w", err)
+	}
+	there := map[string]bool{}
+	for _, e := range entries {
+		there[e.Name()] = true
+	}
+	for step := 1; step <= steps; step++ {
+		if name := filepath.Base(r.file(step)); !there[name] {
+			return fmt.Errorf("train: routes: %s has no %s, want the choices of all %d steps", r.Path, name, steps)
+		}
+	}
+	return nil
 }
 
 // Load returns the choices of a step as inputs by name. The arrays are the caller's. It is an error if the folder does not

@@ -21,10 +21,10 @@ import (
 // together are damaged.
 func (s *Set) Tensors() ([]tensor.Tensor, error) {
 	if s.Model == nil {
-		return nil, errors.New("the checkpoint does not say how it is a model")
+		return nil, fmt.Errorf("%s: the checkpoint does not say how it is a model", s.Path)
 	}
 	if err := errors.Join(s.Model.check(s.Types()), s.Model.files(s.Path)); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", s.Path, err)
 	}
 	var all []tensor.Tensor
 	var jobs []func() error
@@ -76,7 +76,7 @@ func (s *Set) tensor(t Tensor, whole graph.Type, i int) (tensor.Tensor, error) {
 	}
 	stored, ok := safetensors.TypeName(whole.DType)
 	if !ok {
-		return tensor.Tensor{}, fmt.Errorf("%s: %s: model's files have no such element type", t.Array, whole)
+		return tensor.Tensor{}, fmt.Errorf("%s: %s: %s: model's files have no such element type", s.Path, t.Array, whole)
 	}
 	out := tensor.Tensor{Name: name, Type: of, Stored: stored}
 	if !t.Transposed && t.Halves == 0 {

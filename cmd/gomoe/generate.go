@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -191,7 +192,7 @@ func readPrompt(r io.Reader) (string, error) {
 	if err == nil && len(b) > maxPrompt {
 		err = fmt.Errorf("more than %d bytes, want a text of fewer", maxPrompt)
 	}
-	return string(b), err
+	return strings.TrimPrefix(string(b), "\ufeff"), err // a byte order mark, which some editors write
 }
 
 // written is a text that was written.

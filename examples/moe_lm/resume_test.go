@@ -260,6 +260,11 @@ func TestSavesApart(t *testing.T) {
 	}
 	sameRun(t, "in two folders", out, whole)
 
+	half := filepath.Join(out, "checkpoints", "step-00000012")
+	_, err = checkpoint.Open(half) // as a model
+	require.ErrorContains(t, err, "parts lie elsewhere: part-00002-of-00002.safetensors on "+host)
+	require.Equal(t, 1, strings.Count(err.Error(), half), "the folder is named once: %v", err)
+
 	status, stdout, stderr = launched(t, 2, append(args, "-mesh", "tp=2"), nil, also)
 	if want := "parts lie elsewhere: part-00002-of-00002.safetensors on " + host + "; start the ranks on the hosts that have their parts"; status != 1 || !strings.Contains(stderr, want) {
 		t.Errorf("status %d, want 1 and %q:\n%s\n%s", status, want, stderr, stdout)
