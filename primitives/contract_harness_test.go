@@ -93,10 +93,25 @@ var twoRanks = []spread{
 	{mesh: "expert=2", tokens: "expert", axis: "expert"},
 }
 
+// fewSpreads are the meshes with -short: of each kind one. It is for runs with other kernels or on another
+// processor, of which ranks know nothing.
+var fewSpreads = []spread{
+	{mesh: ""},
+	{mesh: "dp=2,ep=2 order=2,0,3,1", tokens: "dp.ep"},
+	{mesh: "ep=3", tokens: "ep"},
+	{mesh: "ep=2x2", tokens: "ep"},
+	{mesh: "dp=2,ep=2", tokens: "dp", exchange: ep.Sum},
+	{mesh: "ep=5", tokens: ""},
+	{mesh: "b=2,a=2", tokens: "", axis: "a", exchange: ep.Sum},
+}
+
 // meshes returns the meshes of this run.
 func meshes() []spread {
-	if *onDevice == "metal-emulated" {
+	switch {
+	case *onDevice == "metal-emulated":
 		return twoRanks
+	case testing.Short():
+		return fewSpreads
 	}
 	return spreads
 }

@@ -122,8 +122,11 @@ func someCodes(r *rand.Rand, t graph.Type) array.Array {
 
 // The kernels of experts read the rows of tokens through an index, forward and backward, whatever
 // the weights and the rows are: nothing copies a row for each choice. The bits are those of the
-// program as it is written, with rows in expert order.
+// program as it is written, with rows in expert order. Each layer is on one rank, and in turn on one
+// of several meshes.
 func TestRowsAreNotCopied(t *testing.T) {
+	several := []spread{{mesh: "ep=2", tokens: "ep"}, {mesh: "ep=2", tokens: "ep", exchange: ep.Sum}, {mesh: "ep=3"}}
+	turn := 0
 	for _, kind := range expertKinds {
 		for _, d := range []graph.DType{graph.F32, graph.BF16, graph.F16, graph.F64} {
 			for _, c := range []kinds{
@@ -134,9 +137,11 @@ func TestRowsAreNotCopied(t *testing.T) {
 			} {
 				c.kind, c.d = kind, d
 				for _, c.grad = range []bool{false, true} {
+					turn++
+					meshes := []spread{{}, several[turn%len(several)]}
 					t.Run(c.String(), func(t *testing.T) {
 						in := c.inputs(t)
-						for _, s := range []spread{{}, {mesh: "ep=2", tokens: "ep"}, {mesh: "ep=2", tokens: "ep", exchange: ep.Sum}, {mesh: "ep=3"}} {
+						for _, s := range meshes {
 							p := c.program(t, s)
 							cfg := s.config(t, p)
 							plan, err := gomoe.Compile(p, cfg)
