@@ -22,7 +22,10 @@ ARM64     ?= qemu-aarch64 -L /usr/aarch64-linux-gnu
 # The module is pure Go; only the race detector needs cgo.
 export CGO_ENABLED = 0
 
-PLATFORMS = linux/arm64 darwin/arm64 darwin/amd64 windows/amd64
+# Platforms on which tests do not run. For these, programs are compiled and linked, and not optimised,
+# which takes twice as long.
+PLATFORMS   = darwin/arm64 darwin/amd64 windows/amd64
+UNOPTIMISED = -gcflags='all=-N -l -dwarf=false' -ldflags='-s -w'
 
 # The parts of test-native.
 NATIVE = native-programs native-training native-contract late-contract arithmetic
@@ -35,14 +38,19 @@ build:
 	$(GO) build ./...
 	$(GO) build -o bin/ ./cmd/...
 
+# The longest begin first, so that none is alone at the end.
 test:
-	$(GO) test $(TESTFLAGS) ./...
+	$(GO) test $(TESTFLAGS) ./primitives ./docs ./metal/kernels ./examples/moe_lm ./...
 
-# What computes, once more with each of the other kernels that this processor runs.
+# What neither other kernels nor another processor change, by tests of their own: how programs are
+# placed, and what becomes of processes, their checkpoints and their launchers.
+SAME = TestPlacements|TestProcess.*|TestLauncher|TestSlurm|TestKilled|TestRestarts|TestFewerHosts|TestSavesApart|TestDiskFull|TestFull.*|TestInterrupt.*|TestSignals
+
+# What computes, once more with each of the other kernels that this processor runs, on fewer meshes.
 test-kernels:
 	@set -e; for k in $$($(GO) run ./cmd/gomoe version -kernels | tail -n +2); do \
 		echo "GOMOE_KERNELS=$$k $(GO) test"; \
-		GOMOE_KERNELS=$$k $(GO) test $(TESTFLAGS) ./internal/kernel/... ./primitives ./examples/...; \
+		GOMOE_KERNELS=$$k $(GO) test -short -skip '^($(SAME))$$' $(TESTFLAGS) ./primitives ./examples/... ./internal/kernel/...; \
 	done
 	@if $(GO) run ./cmd/gomoe version -kernels | grep -qx avx512; then $(MAKE) --no-print-directory test-amx; fi
 
@@ -86,14 +94,13 @@ late-contract:
 arithmetic:
 	GOMOE_TEST_ARITHMETIC=1 $(GO) test $(TESTFLAGS) -timeout 30m ./metal/kernels
 
-# The kernels, and what is computed with them, as linux/arm64, and how messages to Metal
-# pass their arguments, to callees that clang compiles for it. TestPlacements would
-# take minutes, and computes nothing that the others do not; ranks that are processes
-# cannot start themselves there.
+# The kernels, and what is computed with them, as linux/arm64, on fewer meshes, and how messages
+# to Metal pass their arguments, to callees that clang compiles for it. Ranks that are processes
+# could not start themselves there.
 test-arm64: unfused arm64-kernels arm64-calls
 
 arm64-kernels:
-	GOARCH=arm64 $(GO) test -exec "$(ARM64)" -short -skip '^(TestPlacements|TestProcesses|TestProcessesDiffer|TestLauncher|TestSlurm)$$' $(TESTFLAGS) ./internal/kernel/... ./primitives ./examples/ep_moe
+	GOARCH=arm64 $(GO) test -exec "$(ARM64)" -short -skip '^($(SAME))$$' $(TESTFLAGS) ./primitives ./internal/kernel/... ./examples/ep_moe
 
 arm64-calls:
 	GOARCH=arm64 $(GO) test -exec "$(ARM64)" -run '^(TestABI|TestTrampoline)$$' $(TESTFLAGS) ./metal/mtl ./metal/internal/standin
@@ -123,10 +130,13 @@ lint:
 	$(GO) vet -tags amx_emulated ./internal/kernel
 	$(GO) vet -tags soak ./internal/testing/soak
 	$(GO) vet -tags native . ./world ./internal/testing/faults ./cmd/gomoe ./examples/...
-	@set -e; for p in $(PLATFORMS); do \
+	GOOS=linux GOARCH=arm64 $(GO) vet ./...
+	@set -e; for p in $(filter-out darwin/amd64,$(PLATFORMS)); do \
 		echo "GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet ./..."; \
-		GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet ./...; \
+		GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet $(UNOPTIMISED) ./...; \
 	done
+	@# Of packages that no processor's name is in, darwin/arm64 has had the same files; asm is a module of its own.
+	GOOS=darwin GOARCH=amd64 $(GO) vet $(UNOPTIMISED) $$(grep -rl --include='*.go' --exclude-dir=asm -e amd64 -e arm64 . | xargs -n1 dirname | sort -u)
 
 # Writes all assembly again, and fails if it is not what is committed.
 generated:
@@ -136,9 +146,10 @@ generated:
 	@new=$$(git ls-files -o --exclude-standard -- '*/asm_*'); [ -z "$$new" ] || { echo "assembly that is not committed: $$new"; exit 1; }
 
 cross:
+	GOOS=linux GOARCH=arm64 $(GO) build ./...
 	@set -e; for p in $(PLATFORMS); do \
 		echo "GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build ./..."; \
-		GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build ./...; \
+		GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build $(UNOPTIMISED) ./...; \
 	done
 
 # Writes the golden files of the packages that have some; read the diff.
