@@ -48,6 +48,12 @@ func strips() {
 		q.beginStrip("Q4K", rows, 144/2, 144).q4k()
 		q.beginStrip("Q8", rows, groupLen*34, 200).q8()
 	}
+	q.set = set{name: "avx2"}
+	q.table.base = nil
+	for rows := 2; rows <= stripMost; rows++ {
+		q.narrowStrip("Q4K", rows, 144/4, 144).q4k()
+		q.narrowStrip("Q8", rows, 34, 136).q8()
+	}
 	table.write()
 }
 

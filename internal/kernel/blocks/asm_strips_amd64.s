@@ -9377,6 +9377,11695 @@ unit:
 	VZEROUPPER
 	RET
 
+// func avx2StripQ4K2(t *byte)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·avx2StripQ4K2(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ 744(AX), CX
+	MOVQ 712(AX), DX
+	MOVQ 720(AX), BX
+	LEAQ (DX)(BX*4), SI
+	LEAQ (SI)(BX*4), DI
+	LEAQ (DI)(BX*4), R8
+	LEAQ (BX)(BX*2), R9
+	MOVQ 728(AX), R10
+	MOVQ 736(AX), R11
+
+unit:
+	VBROADCASTI128 (DX), Y0
+	VINSERTI128    $0x01, (SI), Y0, Y0
+	VBROADCASTI128 (DX)(BX*1), Y1
+	VINSERTI128    $0x01, (SI)(BX*1), Y1, Y1
+	VBROADCASTI128 (DX)(BX*2), Y2
+	VINSERTI128    $0x01, (SI)(BX*2), Y2, Y2
+	VBROADCASTI128 (DX)(R9*1), Y3
+	VINSERTI128    $0x01, (SI)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VPAND          quantConstants<>+128(SB), Y0, Y4
+	VPSHUFB        quantConstants<>+704(SB), Y4, Y5
+	VMOVDQU        Y5, 1280(AX)
+	VPSHUFB        quantConstants<>+768(SB), Y4, Y5
+	VMOVDQU        Y5, 1344(AX)
+	VPSHUFB        quantConstants<>+832(SB), Y4, Y5
+	VMOVDQU        Y5, 1408(AX)
+	VPSHUFB        quantConstants<>+896(SB), Y4, Y4
+	VMOVDQU        Y4, 1472(AX)
+	VPAND          quantConstants<>+128(SB), Y2, Y4
+	VPSHUFB        quantConstants<>+512(SB), Y4, Y5
+	VMOVDQU        Y5, 1792(AX)
+	VPSHUFB        quantConstants<>+576(SB), Y4, Y4
+	VMOVDQU        Y4, 1856(AX)
+	VPAND          quantConstants<>+0(SB), Y1, Y4
+	VPSRLD         $0x02, Y0, Y0
+	VPAND          quantConstants<>+192(SB), Y0, Y0
+	VPOR           Y0, Y4, Y4
+	VPSHUFB        quantConstants<>+704(SB), Y4, Y0
+	VMOVDQU        Y0, 1536(AX)
+	VPSHUFB        quantConstants<>+768(SB), Y4, Y0
+	VMOVDQU        Y0, 1600(AX)
+	VPSHUFB        quantConstants<>+832(SB), Y4, Y0
+	VMOVDQU        Y0, 1664(AX)
+	VPSHUFB        quantConstants<>+896(SB), Y4, Y0
+	VMOVDQU        Y0, 1728(AX)
+	VPSRLD         $0x04, Y1, Y0
+	VPAND          quantConstants<>+0(SB), Y0, Y0
+	VPSRLD         $0x02, Y2, Y1
+	VPAND          quantConstants<>+192(SB), Y1, Y1
+	VPOR           Y1, Y0, Y0
+	VPSHUFB        quantConstants<>+512(SB), Y0, Y1
+	VMOVDQU        Y1, 1920(AX)
+	VPSHUFB        quantConstants<>+576(SB), Y0, Y0
+	VMOVDQU        Y0, 1984(AX)
+	VPAND          quantConstants<>+960(SB), Y3, Y0
+	VEXTRACTI128   $0x01, Y0, X1
+	VPACKUSDW      X1, X0, X1
+	VCVTPH2PS      X1, Y0
+	VMOVUPS        Y0, 2048(AX)
+	VPSRLD         $0x10, Y3, Y0
+	VEXTRACTI128   $0x01, Y0, X1
+	VPACKUSDW      X1, X0, X1
+	VCVTPH2PS      X1, Y0
+	VMOVUPS        Y0, 2112(AX)
+	VBROADCASTI128 (DI), Y0
+	VINSERTI128    $0x01, (R8), Y0, Y0
+	VBROADCASTI128 (DI)(BX*1), Y1
+	VINSERTI128    $0x01, (R8)(BX*1), Y1, Y1
+	VBROADCASTI128 (DI)(BX*2), Y2
+	VINSERTI128    $0x01, (R8)(BX*2), Y2, Y2
+	VBROADCASTI128 (DI)(R9*1), Y3
+	VINSERTI128    $0x01, (R8)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VPAND          quantConstants<>+128(SB), Y0, Y4
+	VPSHUFB        quantConstants<>+704(SB), Y4, Y5
+	VMOVDQU        Y5, 1312(AX)
+	VPSHUFB        quantConstants<>+768(SB), Y4, Y5
+	VMOVDQU        Y5, 1376(AX)
+	VPSHUFB        quantConstants<>+832(SB), Y4, Y5
+	VMOVDQU        Y5, 1440(AX)
+	VPSHUFB        quantConstants<>+896(SB), Y4, Y4
+	VMOVDQU        Y4, 1504(AX)
+	VPAND          quantConstants<>+128(SB), Y2, Y4
+	VPSHUFB        quantConstants<>+512(SB), Y4, Y5
+	VMOVDQU        Y5, 1824(AX)
+	VPSHUFB        quantConstants<>+576(SB), Y4, Y4
+	VMOVDQU        Y4, 1888(AX)
+	VPAND          quantConstants<>+0(SB), Y1, Y4
+	VPSRLD         $0x02, Y0, Y0
+	VPAND          quantConstants<>+192(SB), Y0, Y0
+	VPOR           Y0, Y4, Y4
+	VPSHUFB        quantConstants<>+704(SB), Y4, Y0
+	VMOVDQU        Y0, 1568(AX)
+	VPSHUFB        quantConstants<>+768(SB), Y4, Y0
+	VMOVDQU        Y0, 1632(AX)
+	VPSHUFB        quantConstants<>+832(SB), Y4, Y0
+	VMOVDQU        Y0, 1696(AX)
+	VPSHUFB        quantConstants<>+896(SB), Y4, Y0
+	VMOVDQU        Y0, 1760(AX)
+	VPSRLD         $0x04, Y1, Y0
+	VPAND          quantConstants<>+0(SB), Y0, Y0
+	VPSRLD         $0x02, Y2, Y1
+	VPAND          quantConstants<>+192(SB), Y1, Y1
+	VPOR           Y1, Y0, Y0
+	VPSHUFB        quantConstants<>+512(SB), Y0, Y1
+	VMOVDQU        Y1, 1952(AX)
+	VPSHUFB        quantConstants<>+576(SB), Y0, Y0
+	VMOVDQU        Y0, 2016(AX)
+	VPAND          quantConstants<>+960(SB), Y3, Y0
+	VEXTRACTI128   $0x01, Y0, X1
+	VPACKUSDW      X1, X0, X1
+	VCVTPH2PS      X1, Y0
+	VMOVUPS        Y0, 2080(AX)
+	VPSRLD         $0x10, Y3, Y0
+	VEXTRACTI128   $0x01, Y0, X1
+	VPACKUSDW      X1, X0, X1
+	VCVTPH2PS      X1, Y0
+	VMOVUPS        Y0, 2144(AX)
+	VPXOR          Y0, Y0, Y0
+	VMOVDQU        Y0, 2176(AX)
+	VMOVDQU        Y0, 2208(AX)
+	VMOVDQU        Y0, 2240(AX)
+	VMOVDQU        Y0, 2272(AX)
+	MOVQ           $+32, R12
+	MOVQ           AX, R13
+	MOVQ           $+4, (AX)
+
+part:
+	VBROADCASTI128 16(DX), Y0
+	VINSERTI128    $0x01, 16(SI), Y0, Y0
+	VBROADCASTI128 16(DX)(BX*1), Y1
+	VINSERTI128    $0x01, 16(SI)(BX*1), Y1, Y1
+	VBROADCASTI128 16(DX)(BX*2), Y2
+	VINSERTI128    $0x01, 16(SI)(BX*2), Y2, Y2
+	VBROADCASTI128 16(DX)(R9*1), Y3
+	VINSERTI128    $0x01, 16(SI)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 768(AX)
+	PREFETCHT0     144(DX)
+	VMOVDQU        Y0, 832(AX)
+	PREFETCHT0     144(DX)(BX*1)
+	VMOVDQU        Y2, 896(AX)
+	PREFETCHT0     144(DX)(BX*2)
+	VMOVDQU        Y1, 960(AX)
+	PREFETCHT0     144(DX)(R9*1)
+	VBROADCASTI128 32(DX), Y0
+	VINSERTI128    $0x01, 32(SI), Y0, Y0
+	VBROADCASTI128 32(DX)(BX*1), Y1
+	VINSERTI128    $0x01, 32(SI)(BX*1), Y1, Y1
+	VBROADCASTI128 32(DX)(BX*2), Y2
+	VINSERTI128    $0x01, 32(SI)(BX*2), Y2, Y2
+	VBROADCASTI128 32(DX)(R9*1), Y3
+	VINSERTI128    $0x01, 32(SI)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 1024(AX)
+	PREFETCHT0     144(SI)
+	VMOVDQU        Y0, 1088(AX)
+	PREFETCHT0     144(SI)(BX*1)
+	VMOVDQU        Y2, 1152(AX)
+	PREFETCHT0     144(SI)(BX*2)
+	VMOVDQU        Y1, 1216(AX)
+	PREFETCHT0     144(SI)(R9*1)
+	VBROADCASTI128 16(DI), Y0
+	VINSERTI128    $0x01, 16(R8), Y0, Y0
+	VBROADCASTI128 16(DI)(BX*1), Y1
+	VINSERTI128    $0x01, 16(R8)(BX*1), Y1, Y1
+	VBROADCASTI128 16(DI)(BX*2), Y2
+	VINSERTI128    $0x01, 16(R8)(BX*2), Y2, Y2
+	VBROADCASTI128 16(DI)(R9*1), Y3
+	VINSERTI128    $0x01, 16(R8)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 800(AX)
+	PREFETCHT0     144(DI)
+	VMOVDQU        Y0, 864(AX)
+	PREFETCHT0     144(DI)(BX*1)
+	VMOVDQU        Y2, 928(AX)
+	PREFETCHT0     144(DI)(BX*2)
+	VMOVDQU        Y1, 992(AX)
+	PREFETCHT0     144(DI)(R9*1)
+	VBROADCASTI128 32(DI), Y0
+	VINSERTI128    $0x01, 32(R8), Y0, Y0
+	VBROADCASTI128 32(DI)(BX*1), Y1
+	VINSERTI128    $0x01, 32(R8)(BX*1), Y1, Y1
+	VBROADCASTI128 32(DI)(BX*2), Y2
+	VINSERTI128    $0x01, 32(R8)(BX*2), Y2, Y2
+	VBROADCASTI128 32(DI)(R9*1), Y3
+	VINSERTI128    $0x01, 32(R8)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 1056(AX)
+	PREFETCHT0     144(R8)
+	VMOVDQU        Y0, 1120(AX)
+	PREFETCHT0     144(R8)(BX*1)
+	VMOVDQU        Y2, 1184(AX)
+	PREFETCHT0     144(R8)(BX*2)
+	VMOVDQU        Y1, 1248(AX)
+	PREFETCHT0     144(R8)(R9*1)
+	VMOVDQU        768(AX), Y2
+	VPAND          quantConstants<>+0(SB), Y2, Y2
+	VMOVDQU        800(AX), Y3
+	VPAND          quantConstants<>+0(SB), Y3, Y3
+	VPBROADCASTD   (R10), Y1
+	VPMADDUBSW     Y1, Y2, Y0
+	VPMADDUBSW     Y1, Y3, Y1
+	VPBROADCASTD   (R10)(R11*1), Y4
+	VPMADDUBSW     Y4, Y2, Y2
+	VPMADDUBSW     Y4, Y3, Y3
+	VMOVDQU        832(AX), Y4
+	VPAND          quantConstants<>+0(SB), Y4, Y4
+	VMOVDQU        864(AX), Y5
+	VPAND          quantConstants<>+0(SB), Y5, Y5
+	VPBROADCASTD   4(R10), Y6
+	VPMADDUBSW     Y6, Y4, Y7
+	VPADDW         Y7, Y0, Y0
+	VPMADDUBSW     Y6, Y5, Y6
+	VPADDW         Y6, Y1, Y1
+	VPBROADCASTD   4(R10)(R11*1), Y6
+	VPMADDUBSW     Y6, Y4, Y4
+	VPADDW         Y4, Y2, Y2
+	VPMADDUBSW     Y6, Y5, Y4
+	VPADDW         Y4, Y3, Y3
+	VMOVDQU        896(AX), Y4
+	VPAND          quantConstants<>+0(SB), Y4, Y4
+	VMOVDQU        928(AX), Y5
+	VPAND          quantConstants<>+0(SB), Y5, Y5
+	VPBROADCASTD   8(R10), Y6
+	VPMADDUBSW     Y6, Y4, Y7
+	VPADDW         Y7, Y0, Y0
+	VPMADDUBSW     Y6, Y5, Y6
+	VPADDW         Y6, Y1, Y1
+	VPBROADCASTD   8(R10)(R11*1), Y6
+	VPMADDUBSW     Y6, Y4, Y4
+	VPADDW         Y4, Y2, Y2
+	VPMADDUBSW     Y6, Y5, Y4
+	VPADDW         Y4, Y3, Y3
+	VMOVDQU        960(AX), Y4
+	VPAND          quantConstants<>+0(SB), Y4, Y4
+	VMOVDQU        992(AX), Y5
+	VPAND          quantConstants<>+0(SB), Y5, Y5
+	VPBROADCASTD   12(R10), Y6
+	VPMADDUBSW     Y6, Y4, Y7
+	VPADDW         Y7, Y0, Y0
+	VPMADDUBSW     Y6, Y5, Y6
+	VPADDW         Y6, Y1, Y1
+	VPBROADCASTD   12(R10)(R11*1), Y6
+	VPMADDUBSW     Y6, Y4, Y4
+	VPADDW         Y4, Y2, Y2
+	VPMADDUBSW     Y6, Y5, Y4
+	VPADDW         Y4, Y3, Y3
+	VMOVDQU        1024(AX), Y4
+	VPAND          quantConstants<>+0(SB), Y4, Y4
+	VMOVDQU        1056(AX), Y5
+	VPAND          quantConstants<>+0(SB), Y5, Y5
+	VPBROADCASTD   16(R10), Y6
+	VPMADDUBSW     Y6, Y4, Y7
+	VPADDW         Y7, Y0, Y0
+	VPMADDUBSW     Y6, Y5, Y6
+	VPADDW         Y6, Y1, Y1
+	VPBROADCASTD   16(R10)(R11*1), Y6
+	VPMADDUBSW     Y6, Y4, Y4
+	VPADDW         Y4, Y2, Y2
+	VPMADDUBSW     Y6, Y5, Y4
+	VPADDW         Y4, Y3, Y3
+	VMOVDQU        1088(AX), Y4
+	VPAND          quantConstants<>+0(SB), Y4, Y4
+	VMOVDQU        1120(AX), Y5
+	VPAND          quantConstants<>+0(SB), Y5, Y5
+	VPBROADCASTD   20(R10), Y6
+	VPMADDUBSW     Y6, Y4, Y7
+	VPADDW         Y7, Y0, Y0
+	VPMADDUBSW     Y6, Y5, Y6
+	VPADDW         Y6, Y1, Y1
+	VPBROADCASTD   20(R10)(R11*1), Y6
+	VPMADDUBSW     Y6, Y4, Y4
+	VPADDW         Y4, Y2, Y2
+	VPMADDUBSW     Y6, Y5, Y4
+	VPADDW         Y4, Y3, Y3
+	VMOVDQU        1152(AX), Y4
+	VPAND          quantConstants<>+0(SB), Y4, Y4
+	VMOVDQU        1184(AX), Y5
+	VPAND          quantConstants<>+0(SB), Y5, Y5
+	VPBROADCASTD   24(R10), Y6
+	VPMADDUBSW     Y6, Y4, Y7
+	VPADDW         Y7, Y0, Y0
+	VPMADDUBSW     Y6, Y5, Y6
+	VPADDW         Y6, Y1, Y1
+	VPBROADCASTD   24(R10)(R11*1), Y6
+	VPMADDUBSW     Y6, Y4, Y4
+	VPADDW         Y4, Y2, Y2
+	VPMADDUBSW     Y6, Y5, Y4
+	VPADDW         Y4, Y3, Y3
+	VMOVDQU        1216(AX), Y4
+	VPAND          quantConstants<>+0(SB), Y4, Y4
+	VMOVDQU        1248(AX), Y5
+	VPAND          quantConstants<>+0(SB), Y5, Y5
+	VPBROADCASTD   28(R10), Y6
+	VPMADDUBSW     Y6, Y4, Y7
+	VPADDW         Y7, Y0, Y0
+	VPMADDUBSW     Y6, Y5, Y6
+	VPADDW         Y6, Y1, Y1
+	VPBROADCASTD   28(R10)(R11*1), Y6
+	VPMADDUBSW     Y6, Y4, Y4
+	VPADDW         Y4, Y2, Y2
+	VPMADDUBSW     Y6, Y5, Y4
+	VPADDW         Y4, Y3, Y3
+	VPMADDWD       1280(R13), Y0, Y0
+	VPADDD         2176(AX), Y0, Y0
+	VMOVDQU        Y0, 2176(AX)
+	VPMADDWD       1312(R13), Y1, Y1
+	VPADDD         2208(AX), Y1, Y1
+	VMOVDQU        Y1, 2208(AX)
+	VPMADDWD       1280(R13), Y2, Y2
+	VPADDD         2240(AX), Y2, Y2
+	VMOVDQU        Y2, 2240(AX)
+	VPMADDWD       1312(R13), Y3, Y3
+	VPADDD         2272(AX), Y3, Y3
+	VMOVDQU        Y3, 2272(AX)
+	PREFETCHT1     (CX)
+	PREFETCHT1     64(CX)
+	PREFETCHT1     128(CX)
+	PREFETCHT1     192(CX)
+	PREFETCHT1     256(CX)
+	VMOVDQU        768(AX), Y2
+	VPSRLW         $0x04, Y2, Y2
+	VPAND          quantConstants<>+0(SB), Y2, Y2
+	VMOVDQU        800(AX), Y3
+	VPSRLW         $0x04, Y3, Y3
+	VPAND          quantConstants<>+0(SB), Y3, Y3
+	VPBROADCASTD   64(R10), Y1
+	VPMADDUBSW     Y1, Y2, Y0
+	VPMADDUBSW     Y1, Y3, Y1
+	VPBROADCASTD   64(R10)(R11*1), Y4
+	VPMADDUBSW     Y4, Y2, Y2
+	VPMADDUBSW     Y4, Y3, Y3
+	VMOVDQU        832(AX), Y4
+	VPSRLW         $0x04, Y4, Y4
+	VPAND          quantConstants<>+0(SB), Y4, Y4
+	VMOVDQU        864(AX), Y5
+	VPSRLW         $0x04, Y5, Y5
+	VPAND          quantConstants<>+0(SB), Y5, Y5
+	VPBROADCASTD   68(R10), Y6
+	VPMADDUBSW     Y6, Y4, Y7
+	VPADDW         Y7, Y0, Y0
+	VPMADDUBSW     Y6, Y5, Y6
+	VPADDW         Y6, Y1, Y1
+	VPBROADCASTD   68(R10)(R11*1), Y6
+	VPMADDUBSW     Y6, Y4, Y4
+	VPADDW         Y4, Y2, Y2
+	VPMADDUBSW     Y6, Y5, Y4
+	VPADDW         Y4, Y3, Y3
+	VMOVDQU        896(AX), Y4
+	VPSRLW         $0x04, Y4, Y4
+	VPAND          quantConstants<>+0(SB), Y4, Y4
+	VMOVDQU        928(AX), Y5
+	VPSRLW         $0x04, Y5, Y5
+	VPAND          quantConstants<>+0(SB), Y5, Y5
+	VPBROADCASTD   72(R10), Y6
+	VPMADDUBSW     Y6, Y4, Y7
+	VPADDW         Y7, Y0, Y0
+	VPMADDUBSW     Y6, Y5, Y6
+	VPADDW         Y6, Y1, Y1
+	VPBROADCASTD   72(R10)(R11*1), Y6
+	VPMADDUBSW     Y6, Y4, Y4
+	VPADDW         Y4, Y2, Y2
+	VPMADDUBSW     Y6, Y5, Y4
+	VPADDW         Y4, Y3, Y3
+	VMOVDQU        960(AX), Y4
+	VPSRLW         $0x04, Y4, Y4
+	VPAND          quantConstants<>+0(SB), Y4, Y4
+	VMOVDQU        992(AX), Y5
+	VPSRLW         $0x04, Y5, Y5
+	VPAND          quantConstants<>+0(SB), Y5, Y5
+	VPBROADCASTD   76(R10), Y6
+	VPMADDUBSW     Y6, Y4, Y7
+	VPADDW         Y7, Y0, Y0
+	VPMADDUBSW     Y6, Y5, Y6
+	VPADDW         Y6, Y1, Y1
+	VPBROADCASTD   76(R10)(R11*1), Y6
+	VPMADDUBSW     Y6, Y4, Y4
+	VPADDW         Y4, Y2, Y2
+	VPMADDUBSW     Y6, Y5, Y4
+	VPADDW         Y4, Y3, Y3
+	VMOVDQU        1024(AX), Y4
+	VPSRLW         $0x04, Y4, Y4
+	VPAND          quantConstants<>+0(SB), Y4, Y4
+	VMOVDQU        1056(AX), Y5
+	VPSRLW         $0x04, Y5, Y5
+	VPAND          quantConstants<>+0(SB), Y5, Y5
+	VPBROADCASTD   80(R10), Y6
+	VPMADDUBSW     Y6, Y4, Y7
+	VPADDW         Y7, Y0, Y0
+	VPMADDUBSW     Y6, Y5, Y6
+	VPADDW         Y6, Y1, Y1
+	VPBROADCASTD   80(R10)(R11*1), Y6
+	VPMADDUBSW     Y6, Y4, Y4
+	VPADDW         Y4, Y2, Y2
+	VPMADDUBSW     Y6, Y5, Y4
+	VPADDW         Y4, Y3, Y3
+	VMOVDQU        1088(AX), Y4
+	VPSRLW         $0x04, Y4, Y4
+	VPAND          quantConstants<>+0(SB), Y4, Y4
+	VMOVDQU        1120(AX), Y5
+	VPSRLW         $0x04, Y5, Y5
+	VPAND          quantConstants<>+0(SB), Y5, Y5
+	VPBROADCASTD   84(R10), Y6
+	VPMADDUBSW     Y6, Y4, Y7
+	VPADDW         Y7, Y0, Y0
+	VPMADDUBSW     Y6, Y5, Y6
+	VPADDW         Y6, Y1, Y1
+	VPBROADCASTD   84(R10)(R11*1), Y6
+	VPMADDUBSW     Y6, Y4, Y4
+	VPADDW         Y4, Y2, Y2
+	VPMADDUBSW     Y6, Y5, Y4
+	VPADDW         Y4, Y3, Y3
+	VMOVDQU        1152(AX), Y4
+	VPSRLW         $0x04, Y4, Y4
+	VPAND          quantConstants<>+0(SB), Y4, Y4
+	VMOVDQU        1184(AX), Y5
+	VPSRLW         $0x04, Y5, Y5
+	VPAND          quantConstants<>+0(SB), Y5, Y5
+	VPBROADCASTD   88(R10), Y6
+	VPMADDUBSW     Y6, Y4, Y7
+	VPADDW         Y7, Y0, Y0
+	VPMADDUBSW     Y6, Y5, Y6
+	VPADDW         Y6, Y1, Y1
+	VPBROADCASTD   88(R10)(R11*1), Y6
+	VPMADDUBSW     Y6, Y4, Y4
+	VPADDW         Y4, Y2, Y2
+	VPMADDUBSW     Y6, Y5, Y4
+	VPADDW         Y4, Y3, Y3
+	VMOVDQU        1216(AX), Y4
+	VPSRLW         $0x04, Y4, Y4
+	VPAND          quantConstants<>+0(SB), Y4, Y4
+	VMOVDQU        1248(AX), Y5
+	VPSRLW         $0x04, Y5, Y5
+	VPAND          quantConstants<>+0(SB), Y5, Y5
+	VPBROADCASTD   92(R10), Y6
+	VPMADDUBSW     Y6, Y4, Y7
+	VPADDW         Y7, Y0, Y0
+	VPMADDUBSW     Y6, Y5, Y6
+	VPADDW         Y6, Y1, Y1
+	VPBROADCASTD   92(R10)(R11*1), Y6
+	VPMADDUBSW     Y6, Y4, Y4
+	VPADDW         Y4, Y2, Y2
+	VPMADDUBSW     Y6, Y5, Y4
+	VPADDW         Y4, Y3, Y3
+	VPMADDWD       1344(R13), Y0, Y0
+	VPADDD         2176(AX), Y0, Y0
+	VMOVDQU        Y0, 2176(AX)
+	VPMADDWD       1376(R13), Y1, Y1
+	VPADDD         2208(AX), Y1, Y1
+	VMOVDQU        Y1, 2208(AX)
+	VPMADDWD       1344(R13), Y2, Y2
+	VPADDD         2240(AX), Y2, Y2
+	VMOVDQU        Y2, 2240(AX)
+	VPMADDWD       1376(R13), Y3, Y3
+	VPADDD         2272(AX), Y3, Y3
+	VMOVDQU        Y3, 2272(AX)
+	PREFETCHT1     320(CX)
+	PREFETCHT1     384(CX)
+	PREFETCHT1     448(CX)
+	PREFETCHT1     512(CX)
+	ADDQ           $+128, R13
+	ADDQ           $0x20, DX
+	ADDQ           $0x20, SI
+	ADDQ           $0x20, DI
+	ADDQ           $0x20, R8
+	ADDQ           R12, R10
+	XORQ           $0x40, R12
+	LEAQ           10240(CX), R14
+	ANDQ           $-4096, R14
+	PREFETCHT0     (R14)
+	ADDQ           $+576, CX
+	DECQ           (AX)
+	JNZ            part
+	VPBROADCASTD   (R10), Y0
+	VPMADDWD       1792(AX), Y0, Y1
+	VPMADDWD       1824(AX), Y0, Y0
+	VPBROADCASTD   4(R10), Y2
+	VPMADDWD       1856(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1888(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   8(R10), Y2
+	VPMADDWD       1920(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1952(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   12(R10), Y2
+	VPMADDWD       1984(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       2016(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VBROADCASTSS   32(R10), Y2
+	VCVTDQ2PS      2176(AX), Y3
+	VMULPS         2048(AX), Y2, Y4
+	VMULPS         Y3, Y4, Y4
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         2112(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VSUBPS         Y3, Y4, Y4
+	VADDPS         192(AX), Y4, Y4
+	VMOVUPS        Y4, 192(AX)
+	VCVTDQ2PS      2208(AX), Y1
+	VMULPS         2080(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         2144(AX), Y2, Y1
+	VMULPS         Y0, Y1, Y1
+	VSUBPS         Y1, Y3, Y3
+	VADDPS         224(AX), Y3, Y3
+	VMOVUPS        Y3, 224(AX)
+	VPBROADCASTD   (R10)(R11*1), Y0
+	VPMADDWD       1792(AX), Y0, Y1
+	VPMADDWD       1824(AX), Y0, Y0
+	VPBROADCASTD   4(R10)(R11*1), Y2
+	VPMADDWD       1856(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1888(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   8(R10)(R11*1), Y2
+	VPMADDWD       1920(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1952(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   12(R10)(R11*1), Y2
+	VPMADDWD       1984(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       2016(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VBROADCASTSS   32(R10)(R11*1), Y2
+	VCVTDQ2PS      2240(AX), Y3
+	VMULPS         2048(AX), Y2, Y4
+	VMULPS         Y3, Y4, Y4
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         2112(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VSUBPS         Y3, Y4, Y4
+	VADDPS         256(AX), Y4, Y4
+	VMOVUPS        Y4, 256(AX)
+	VCVTDQ2PS      2272(AX), Y1
+	VMULPS         2080(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         2144(AX), Y2, Y1
+	VMULPS         Y0, Y1, Y1
+	VSUBPS         Y1, Y3, Y3
+	VADDPS         288(AX), Y3, Y3
+	VMOVUPS        Y3, 288(AX)
+	ADDQ           $+16, DX
+	ADDQ           $+16, SI
+	ADDQ           $+16, DI
+	ADDQ           $+16, R8
+	ADDQ           $+64, R10
+	DECQ           704(AX)
+	JNZ            unit
+	VZEROUPPER
+	RET
+
+// func avx2StripQ82(t *byte)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·avx2StripQ82(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ 744(AX), CX
+	MOVQ 712(AX), DX
+	MOVQ 720(AX), BX
+	LEAQ (DX)(BX*4), SI
+	LEAQ (SI)(BX*4), DI
+	LEAQ (DI)(BX*4), R8
+	LEAQ (BX)(BX*2), R9
+	MOVQ 728(AX), R10
+	MOVQ 736(AX), R11
+
+unit:
+	VMOVUPS 128(R10), X0
+	VMOVUPS X0, 2176(AX)
+	VMOVUPS 128(R10)(R11*1), X0
+	VMOVUPS X0, 2240(AX)
+	MOVQ    AX, R12
+	MOVQ    $+4, (AX)
+
+block:
+	VBROADCASTI128 2(DX), Y0
+	VINSERTI128    $0x01, 2(SI), Y0, Y0
+	VBROADCASTI128 2(DX)(BX*1), Y1
+	VINSERTI128    $0x01, 2(SI)(BX*1), Y1, Y1
+	VBROADCASTI128 2(DX)(BX*2), Y2
+	VINSERTI128    $0x01, 2(SI)(BX*2), Y2, Y2
+	VBROADCASTI128 2(DX)(R9*1), Y3
+	VINSERTI128    $0x01, 2(SI)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 768(AX)
+	PREFETCHT0     136(DX)
+	VMOVDQU        Y0, 832(AX)
+	PREFETCHT0     136(DX)(BX*1)
+	VMOVDQU        Y2, 896(AX)
+	PREFETCHT0     136(DX)(BX*2)
+	VMOVDQU        Y1, 960(AX)
+	PREFETCHT0     136(DX)(R9*1)
+	VBROADCASTI128 18(DX), Y0
+	VINSERTI128    $0x01, 18(SI), Y0, Y0
+	VBROADCASTI128 18(DX)(BX*1), Y1
+	VINSERTI128    $0x01, 18(SI)(BX*1), Y1, Y1
+	VBROADCASTI128 18(DX)(BX*2), Y2
+	VINSERTI128    $0x01, 18(SI)(BX*2), Y2, Y2
+	VBROADCASTI128 18(DX)(R9*1), Y3
+	VINSERTI128    $0x01, 18(SI)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 1024(AX)
+	PREFETCHT0     136(SI)
+	VMOVDQU        Y0, 1088(AX)
+	PREFETCHT0     136(SI)(BX*1)
+	VMOVDQU        Y2, 1152(AX)
+	PREFETCHT0     136(SI)(BX*2)
+	VMOVDQU        Y1, 1216(AX)
+	PREFETCHT0     136(SI)(R9*1)
+	VBROADCASTI128 2(DI), Y0
+	VINSERTI128    $0x01, 2(R8), Y0, Y0
+	VBROADCASTI128 2(DI)(BX*1), Y1
+	VINSERTI128    $0x01, 2(R8)(BX*1), Y1, Y1
+	VBROADCASTI128 2(DI)(BX*2), Y2
+	VINSERTI128    $0x01, 2(R8)(BX*2), Y2, Y2
+	VBROADCASTI128 2(DI)(R9*1), Y3
+	VINSERTI128    $0x01, 2(R8)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 800(AX)
+	PREFETCHT0     136(DI)
+	VMOVDQU        Y0, 864(AX)
+	PREFETCHT0     136(DI)(BX*1)
+	VMOVDQU        Y2, 928(AX)
+	PREFETCHT0     136(DI)(BX*2)
+	VMOVDQU        Y1, 992(AX)
+	PREFETCHT0     136(DI)(R9*1)
+	VBROADCASTI128 18(DI), Y0
+	VINSERTI128    $0x01, 18(R8), Y0, Y0
+	VBROADCASTI128 18(DI)(BX*1), Y1
+	VINSERTI128    $0x01, 18(R8)(BX*1), Y1, Y1
+	VBROADCASTI128 18(DI)(BX*2), Y2
+	VINSERTI128    $0x01, 18(R8)(BX*2), Y2, Y2
+	VBROADCASTI128 18(DI)(R9*1), Y3
+	VINSERTI128    $0x01, 18(R8)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 1056(AX)
+	PREFETCHT0     136(R8)
+	VMOVDQU        Y0, 1120(AX)
+	PREFETCHT0     136(R8)(BX*1)
+	VMOVDQU        Y2, 1184(AX)
+	PREFETCHT0     136(R8)(BX*2)
+	VMOVDQU        Y1, 1248(AX)
+	PREFETCHT0     136(R8)(R9*1)
+	VPXOR          X0, X0, X0
+	VPINSRW        $0x00, (DX), X0, X0
+	VPINSRW        $0x01, (DX)(BX*1), X0, X0
+	VPINSRW        $0x02, (DX)(BX*2), X0, X0
+	VPINSRW        $0x03, (DX)(R9*1), X0, X0
+	VPINSRW        $0x04, (SI), X0, X0
+	VPINSRW        $0x05, (SI)(BX*1), X0, X0
+	VPINSRW        $0x06, (SI)(BX*2), X0, X0
+	VPINSRW        $0x07, (SI)(R9*1), X0, X0
+	VCVTPH2PS      X0, Y0
+	VMOVUPS        Y0, 1280(AX)
+	VPXOR          X0, X0, X0
+	VPINSRW        $0x00, (DI), X0, X0
+	VPINSRW        $0x01, (DI)(BX*1), X0, X0
+	VPINSRW        $0x02, (DI)(BX*2), X0, X0
+	VPINSRW        $0x03, (DI)(R9*1), X0, X0
+	VPINSRW        $0x04, (R8), X0, X0
+	VPINSRW        $0x05, (R8)(BX*1), X0, X0
+	VPINSRW        $0x06, (R8)(BX*2), X0, X0
+	VPINSRW        $0x07, (R8)(R9*1), X0, X0
+	VCVTPH2PS      X0, Y0
+	VMOVUPS        Y0, 1312(AX)
+	VMOVDQU        768(AX), Y2
+	VPABSB         Y2, Y6
+	VMOVDQU        800(AX), Y3
+	VPABSB         Y3, Y4
+	VPBROADCASTD   (R10), Y1
+	VPSIGNB        Y2, Y1, Y0
+	VPMADDUBSW     Y0, Y6, Y0
+	VPMADDWD       quantConstants<>+1024(SB), Y0, Y0
+	VPSIGNB        Y3, Y1, Y1
+	VPMADDUBSW     Y1, Y4, Y1
+	VPMADDWD       quantConstants<>+1024(SB), Y1, Y1
+	VPBROADCASTD   (R10)(R11*1), Y5
+	VPSIGNB        Y2, Y5, Y2
+	VPMADDUBSW     Y2, Y6, Y2
+	VPMADDWD       quantConstants<>+1024(SB), Y2, Y2
+	VPSIGNB        Y3, Y5, Y3
+	VPMADDUBSW     Y3, Y4, Y3
+	VPMADDWD       quantConstants<>+1024(SB), Y3, Y3
+	PREFETCHT1     (CX)
+	VMOVDQU        832(AX), Y4
+	VPABSB         Y4, Y5
+	VMOVDQU        864(AX), Y6
+	VPABSB         Y6, Y7
+	VPBROADCASTD   4(R10), Y8
+	VPSIGNB        Y4, Y8, Y9
+	VPMADDUBSW     Y9, Y5, Y9
+	VPMADDWD       quantConstants<>+1024(SB), Y9, Y9
+	VPADDD         Y9, Y0, Y0
+	VPSIGNB        Y6, Y8, Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y1, Y1
+	VPBROADCASTD   4(R10)(R11*1), Y8
+	VPSIGNB        Y4, Y8, Y4
+	VPMADDUBSW     Y4, Y5, Y4
+	VPMADDWD       quantConstants<>+1024(SB), Y4, Y4
+	VPADDD         Y4, Y2, Y2
+	VPSIGNB        Y6, Y8, Y4
+	VPMADDUBSW     Y4, Y7, Y4
+	VPMADDWD       quantConstants<>+1024(SB), Y4, Y4
+	VPADDD         Y4, Y3, Y3
+	PREFETCHT1     64(CX)
+	VMOVDQU        896(AX), Y4
+	VPABSB         Y4, Y5
+	VMOVDQU        928(AX), Y6
+	VPABSB         Y6, Y7
+	VPBROADCASTD   8(R10), Y8
+	VPSIGNB        Y4, Y8, Y9
+	VPMADDUBSW     Y9, Y5, Y9
+	VPMADDWD       quantConstants<>+1024(SB), Y9, Y9
+	VPADDD         Y9, Y0, Y0
+	VPSIGNB        Y6, Y8, Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y1, Y1
+	VPBROADCASTD   8(R10)(R11*1), Y8
+	VPSIGNB        Y4, Y8, Y4
+	VPMADDUBSW     Y4, Y5, Y4
+	VPMADDWD       quantConstants<>+1024(SB), Y4, Y4
+	VPADDD         Y4, Y2, Y2
+	VPSIGNB        Y6, Y8, Y4
+	VPMADDUBSW     Y4, Y7, Y4
+	VPMADDWD       quantConstants<>+1024(SB), Y4, Y4
+	VPADDD         Y4, Y3, Y3
+	PREFETCHT1     128(CX)
+	VMOVDQU        960(AX), Y4
+	VPABSB         Y4, Y5
+	VMOVDQU        992(AX), Y6
+	VPABSB         Y6, Y7
+	VPBROADCASTD   12(R10), Y8
+	VPSIGNB        Y4, Y8, Y9
+	VPMADDUBSW     Y9, Y5, Y9
+	VPMADDWD       quantConstants<>+1024(SB), Y9, Y9
+	VPADDD         Y9, Y0, Y0
+	VPSIGNB        Y6, Y8, Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y1, Y1
+	VPBROADCASTD   12(R10)(R11*1), Y8
+	VPSIGNB        Y4, Y8, Y4
+	VPMADDUBSW     Y4, Y5, Y4
+	VPMADDWD       quantConstants<>+1024(SB), Y4, Y4
+	VPADDD         Y4, Y2, Y2
+	VPSIGNB        Y6, Y8, Y4
+	VPMADDUBSW     Y4, Y7, Y4
+	VPMADDWD       quantConstants<>+1024(SB), Y4, Y4
+	VPADDD         Y4, Y3, Y3
+	PREFETCHT1     192(CX)
+	VMOVDQU        1024(AX), Y4
+	VPABSB         Y4, Y5
+	VMOVDQU        1056(AX), Y6
+	VPABSB         Y6, Y7
+	VPBROADCASTD   16(R10), Y8
+	VPSIGNB        Y4, Y8, Y9
+	VPMADDUBSW     Y9, Y5, Y9
+	VPMADDWD       quantConstants<>+1024(SB), Y9, Y9
+	VPADDD         Y9, Y0, Y0
+	VPSIGNB        Y6, Y8, Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y1, Y1
+	VPBROADCASTD   16(R10)(R11*1), Y8
+	VPSIGNB        Y4, Y8, Y4
+	VPMADDUBSW     Y4, Y5, Y4
+	VPMADDWD       quantConstants<>+1024(SB), Y4, Y4
+	VPADDD         Y4, Y2, Y2
+	VPSIGNB        Y6, Y8, Y4
+	VPMADDUBSW     Y4, Y7, Y4
+	VPMADDWD       quantConstants<>+1024(SB), Y4, Y4
+	VPADDD         Y4, Y3, Y3
+	PREFETCHT1     256(CX)
+	VMOVDQU        1088(AX), Y4
+	VPABSB         Y4, Y5
+	VMOVDQU        1120(AX), Y6
+	VPABSB         Y6, Y7
+	VPBROADCASTD   20(R10), Y8
+	VPSIGNB        Y4, Y8, Y9
+	VPMADDUBSW     Y9, Y5, Y9
+	VPMADDWD       quantConstants<>+1024(SB), Y9, Y9
+	VPADDD         Y9, Y0, Y0
+	VPSIGNB        Y6, Y8, Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y1, Y1
+	VPBROADCASTD   20(R10)(R11*1), Y8
+	VPSIGNB        Y4, Y8, Y4
+	VPMADDUBSW     Y4, Y5, Y4
+	VPMADDWD       quantConstants<>+1024(SB), Y4, Y4
+	VPADDD         Y4, Y2, Y2
+	VPSIGNB        Y6, Y8, Y4
+	VPMADDUBSW     Y4, Y7, Y4
+	VPMADDWD       quantConstants<>+1024(SB), Y4, Y4
+	VPADDD         Y4, Y3, Y3
+	PREFETCHT1     320(CX)
+	VMOVDQU        1152(AX), Y4
+	VPABSB         Y4, Y5
+	VMOVDQU        1184(AX), Y6
+	VPABSB         Y6, Y7
+	VPBROADCASTD   24(R10), Y8
+	VPSIGNB        Y4, Y8, Y9
+	VPMADDUBSW     Y9, Y5, Y9
+	VPMADDWD       quantConstants<>+1024(SB), Y9, Y9
+	VPADDD         Y9, Y0, Y0
+	VPSIGNB        Y6, Y8, Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y1, Y1
+	VPBROADCASTD   24(R10)(R11*1), Y8
+	VPSIGNB        Y4, Y8, Y4
+	VPMADDUBSW     Y4, Y5, Y4
+	VPMADDWD       quantConstants<>+1024(SB), Y4, Y4
+	VPADDD         Y4, Y2, Y2
+	VPSIGNB        Y6, Y8, Y4
+	VPMADDUBSW     Y4, Y7, Y4
+	VPMADDWD       quantConstants<>+1024(SB), Y4, Y4
+	VPADDD         Y4, Y3, Y3
+	PREFETCHT1     384(CX)
+	VMOVDQU        1216(AX), Y4
+	VPABSB         Y4, Y5
+	VMOVDQU        1248(AX), Y6
+	VPABSB         Y6, Y7
+	VPBROADCASTD   28(R10), Y8
+	VPSIGNB        Y4, Y8, Y9
+	VPMADDUBSW     Y9, Y5, Y9
+	VPMADDWD       quantConstants<>+1024(SB), Y9, Y9
+	VPADDD         Y9, Y0, Y0
+	VPSIGNB        Y6, Y8, Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y1, Y1
+	VPBROADCASTD   28(R10)(R11*1), Y8
+	VPSIGNB        Y4, Y8, Y4
+	VPMADDUBSW     Y4, Y5, Y4
+	VPMADDWD       quantConstants<>+1024(SB), Y4, Y4
+	VPADDD         Y4, Y2, Y2
+	VPSIGNB        Y6, Y8, Y4
+	VPMADDUBSW     Y4, Y7, Y4
+	VPMADDWD       quantConstants<>+1024(SB), Y4, Y4
+	VPADDD         Y4, Y3, Y3
+	PREFETCHT1     448(CX)
+	VBROADCASTSS   2176(R12), Y4
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         1280(AX), Y4, Y5
+	VMULPS         Y0, Y5, Y5
+	VADDPS         192(AX), Y5, Y5
+	VMOVUPS        Y5, 192(AX)
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         1312(AX), Y4, Y0
+	VMULPS         Y1, Y0, Y0
+	VADDPS         224(AX), Y0, Y0
+	VMOVUPS        Y0, 224(AX)
+	VBROADCASTSS   2240(R12), Y0
+	VCVTDQ2PS      Y2, Y2
+	VMULPS         1280(AX), Y0, Y1
+	VMULPS         Y2, Y1, Y1
+	VADDPS         256(AX), Y1, Y1
+	VMOVUPS        Y1, 256(AX)
+	VCVTDQ2PS      Y3, Y3
+	VMULPS         1312(AX), Y0, Y0
+	VMULPS         Y3, Y0, Y0
+	VADDPS         288(AX), Y0, Y0
+	VMOVUPS        Y0, 288(AX)
+	ADDQ           $0x04, R12
+	ADDQ           $0x22, DX
+	ADDQ           $0x22, SI
+	ADDQ           $0x22, DI
+	ADDQ           $0x22, R8
+	ADDQ           $0x20, R10
+	PREFETCHT1     512(CX)
+	LEAQ           10240(CX), R13
+	ANDQ           $-4096, R13
+	PREFETCHT0     (R13)
+	ADDQ           $+544, CX
+	DECQ           (AX)
+	JNZ            block
+	ADDQ           $+0, DX
+	ADDQ           $+0, SI
+	ADDQ           $+0, DI
+	ADDQ           $+0, R8
+	ADDQ           $+64, R10
+	DECQ           704(AX)
+	JNZ            unit
+	VZEROUPPER
+	RET
+
+// func avx2StripQ4K3(t *byte)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·avx2StripQ4K3(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ 744(AX), CX
+	MOVQ 712(AX), DX
+	MOVQ 720(AX), BX
+	LEAQ (DX)(BX*4), SI
+	LEAQ (SI)(BX*4), DI
+	LEAQ (DI)(BX*4), R8
+	LEAQ (BX)(BX*2), R9
+	MOVQ 728(AX), R10
+	MOVQ 736(AX), R11
+
+unit:
+	VBROADCASTI128 (DX), Y0
+	VINSERTI128    $0x01, (SI), Y0, Y0
+	VBROADCASTI128 (DX)(BX*1), Y1
+	VINSERTI128    $0x01, (SI)(BX*1), Y1, Y1
+	VBROADCASTI128 (DX)(BX*2), Y2
+	VINSERTI128    $0x01, (SI)(BX*2), Y2, Y2
+	VBROADCASTI128 (DX)(R9*1), Y3
+	VINSERTI128    $0x01, (SI)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VPAND          quantConstants<>+128(SB), Y0, Y4
+	VPSHUFB        quantConstants<>+704(SB), Y4, Y5
+	VMOVDQU        Y5, 1280(AX)
+	VPSHUFB        quantConstants<>+768(SB), Y4, Y5
+	VMOVDQU        Y5, 1344(AX)
+	VPSHUFB        quantConstants<>+832(SB), Y4, Y5
+	VMOVDQU        Y5, 1408(AX)
+	VPSHUFB        quantConstants<>+896(SB), Y4, Y4
+	VMOVDQU        Y4, 1472(AX)
+	VPAND          quantConstants<>+128(SB), Y2, Y4
+	VPSHUFB        quantConstants<>+512(SB), Y4, Y5
+	VMOVDQU        Y5, 1792(AX)
+	VPSHUFB        quantConstants<>+576(SB), Y4, Y4
+	VMOVDQU        Y4, 1856(AX)
+	VPAND          quantConstants<>+0(SB), Y1, Y4
+	VPSRLD         $0x02, Y0, Y0
+	VPAND          quantConstants<>+192(SB), Y0, Y0
+	VPOR           Y0, Y4, Y4
+	VPSHUFB        quantConstants<>+704(SB), Y4, Y0
+	VMOVDQU        Y0, 1536(AX)
+	VPSHUFB        quantConstants<>+768(SB), Y4, Y0
+	VMOVDQU        Y0, 1600(AX)
+	VPSHUFB        quantConstants<>+832(SB), Y4, Y0
+	VMOVDQU        Y0, 1664(AX)
+	VPSHUFB        quantConstants<>+896(SB), Y4, Y0
+	VMOVDQU        Y0, 1728(AX)
+	VPSRLD         $0x04, Y1, Y0
+	VPAND          quantConstants<>+0(SB), Y0, Y0
+	VPSRLD         $0x02, Y2, Y1
+	VPAND          quantConstants<>+192(SB), Y1, Y1
+	VPOR           Y1, Y0, Y0
+	VPSHUFB        quantConstants<>+512(SB), Y0, Y1
+	VMOVDQU        Y1, 1920(AX)
+	VPSHUFB        quantConstants<>+576(SB), Y0, Y0
+	VMOVDQU        Y0, 1984(AX)
+	VPAND          quantConstants<>+960(SB), Y3, Y0
+	VEXTRACTI128   $0x01, Y0, X1
+	VPACKUSDW      X1, X0, X1
+	VCVTPH2PS      X1, Y0
+	VMOVUPS        Y0, 2048(AX)
+	VPSRLD         $0x10, Y3, Y0
+	VEXTRACTI128   $0x01, Y0, X1
+	VPACKUSDW      X1, X0, X1
+	VCVTPH2PS      X1, Y0
+	VMOVUPS        Y0, 2112(AX)
+	VBROADCASTI128 (DI), Y0
+	VINSERTI128    $0x01, (R8), Y0, Y0
+	VBROADCASTI128 (DI)(BX*1), Y1
+	VINSERTI128    $0x01, (R8)(BX*1), Y1, Y1
+	VBROADCASTI128 (DI)(BX*2), Y2
+	VINSERTI128    $0x01, (R8)(BX*2), Y2, Y2
+	VBROADCASTI128 (DI)(R9*1), Y3
+	VINSERTI128    $0x01, (R8)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VPAND          quantConstants<>+128(SB), Y0, Y4
+	VPSHUFB        quantConstants<>+704(SB), Y4, Y5
+	VMOVDQU        Y5, 1312(AX)
+	VPSHUFB        quantConstants<>+768(SB), Y4, Y5
+	VMOVDQU        Y5, 1376(AX)
+	VPSHUFB        quantConstants<>+832(SB), Y4, Y5
+	VMOVDQU        Y5, 1440(AX)
+	VPSHUFB        quantConstants<>+896(SB), Y4, Y4
+	VMOVDQU        Y4, 1504(AX)
+	VPAND          quantConstants<>+128(SB), Y2, Y4
+	VPSHUFB        quantConstants<>+512(SB), Y4, Y5
+	VMOVDQU        Y5, 1824(AX)
+	VPSHUFB        quantConstants<>+576(SB), Y4, Y4
+	VMOVDQU        Y4, 1888(AX)
+	VPAND          quantConstants<>+0(SB), Y1, Y4
+	VPSRLD         $0x02, Y0, Y0
+	VPAND          quantConstants<>+192(SB), Y0, Y0
+	VPOR           Y0, Y4, Y4
+	VPSHUFB        quantConstants<>+704(SB), Y4, Y0
+	VMOVDQU        Y0, 1568(AX)
+	VPSHUFB        quantConstants<>+768(SB), Y4, Y0
+	VMOVDQU        Y0, 1632(AX)
+	VPSHUFB        quantConstants<>+832(SB), Y4, Y0
+	VMOVDQU        Y0, 1696(AX)
+	VPSHUFB        quantConstants<>+896(SB), Y4, Y0
+	VMOVDQU        Y0, 1760(AX)
+	VPSRLD         $0x04, Y1, Y0
+	VPAND          quantConstants<>+0(SB), Y0, Y0
+	VPSRLD         $0x02, Y2, Y1
+	VPAND          quantConstants<>+192(SB), Y1, Y1
+	VPOR           Y1, Y0, Y0
+	VPSHUFB        quantConstants<>+512(SB), Y0, Y1
+	VMOVDQU        Y1, 1952(AX)
+	VPSHUFB        quantConstants<>+576(SB), Y0, Y0
+	VMOVDQU        Y0, 2016(AX)
+	VPAND          quantConstants<>+960(SB), Y3, Y0
+	VEXTRACTI128   $0x01, Y0, X1
+	VPACKUSDW      X1, X0, X1
+	VCVTPH2PS      X1, Y0
+	VMOVUPS        Y0, 2080(AX)
+	VPSRLD         $0x10, Y3, Y0
+	VEXTRACTI128   $0x01, Y0, X1
+	VPACKUSDW      X1, X0, X1
+	VCVTPH2PS      X1, Y0
+	VMOVUPS        Y0, 2144(AX)
+	VPXOR          Y0, Y0, Y0
+	VMOVDQU        Y0, 2176(AX)
+	VMOVDQU        Y0, 2208(AX)
+	VMOVDQU        Y0, 2240(AX)
+	VMOVDQU        Y0, 2272(AX)
+	VMOVDQU        Y0, 2304(AX)
+	VMOVDQU        Y0, 2336(AX)
+	MOVQ           $+32, R12
+	MOVQ           AX, R13
+	MOVQ           $+4, (AX)
+
+part:
+	VBROADCASTI128 16(DX), Y0
+	VINSERTI128    $0x01, 16(SI), Y0, Y0
+	VBROADCASTI128 16(DX)(BX*1), Y1
+	VINSERTI128    $0x01, 16(SI)(BX*1), Y1, Y1
+	VBROADCASTI128 16(DX)(BX*2), Y2
+	VINSERTI128    $0x01, 16(SI)(BX*2), Y2, Y2
+	VBROADCASTI128 16(DX)(R9*1), Y3
+	VINSERTI128    $0x01, 16(SI)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 768(AX)
+	PREFETCHT0     144(DX)
+	VMOVDQU        Y0, 832(AX)
+	PREFETCHT0     144(DX)(BX*1)
+	VMOVDQU        Y2, 896(AX)
+	PREFETCHT0     144(DX)(BX*2)
+	VMOVDQU        Y1, 960(AX)
+	PREFETCHT0     144(DX)(R9*1)
+	VBROADCASTI128 32(DX), Y0
+	VINSERTI128    $0x01, 32(SI), Y0, Y0
+	VBROADCASTI128 32(DX)(BX*1), Y1
+	VINSERTI128    $0x01, 32(SI)(BX*1), Y1, Y1
+	VBROADCASTI128 32(DX)(BX*2), Y2
+	VINSERTI128    $0x01, 32(SI)(BX*2), Y2, Y2
+	VBROADCASTI128 32(DX)(R9*1), Y3
+	VINSERTI128    $0x01, 32(SI)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 1024(AX)
+	PREFETCHT0     144(SI)
+	VMOVDQU        Y0, 1088(AX)
+	PREFETCHT0     144(SI)(BX*1)
+	VMOVDQU        Y2, 1152(AX)
+	PREFETCHT0     144(SI)(BX*2)
+	VMOVDQU        Y1, 1216(AX)
+	PREFETCHT0     144(SI)(R9*1)
+	VBROADCASTI128 16(DI), Y0
+	VINSERTI128    $0x01, 16(R8), Y0, Y0
+	VBROADCASTI128 16(DI)(BX*1), Y1
+	VINSERTI128    $0x01, 16(R8)(BX*1), Y1, Y1
+	VBROADCASTI128 16(DI)(BX*2), Y2
+	VINSERTI128    $0x01, 16(R8)(BX*2), Y2, Y2
+	VBROADCASTI128 16(DI)(R9*1), Y3
+	VINSERTI128    $0x01, 16(R8)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 800(AX)
+	PREFETCHT0     144(DI)
+	VMOVDQU        Y0, 864(AX)
+	PREFETCHT0     144(DI)(BX*1)
+	VMOVDQU        Y2, 928(AX)
+	PREFETCHT0     144(DI)(BX*2)
+	VMOVDQU        Y1, 992(AX)
+	PREFETCHT0     144(DI)(R9*1)
+	VBROADCASTI128 32(DI), Y0
+	VINSERTI128    $0x01, 32(R8), Y0, Y0
+	VBROADCASTI128 32(DI)(BX*1), Y1
+	VINSERTI128    $0x01, 32(R8)(BX*1), Y1, Y1
+	VBROADCASTI128 32(DI)(BX*2), Y2
+	VINSERTI128    $0x01, 32(R8)(BX*2), Y2, Y2
+	VBROADCASTI128 32(DI)(R9*1), Y3
+	VINSERTI128    $0x01, 32(R8)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 1056(AX)
+	PREFETCHT0     144(R8)
+	VMOVDQU        Y0, 1120(AX)
+	PREFETCHT0     144(R8)(BX*1)
+	VMOVDQU        Y2, 1184(AX)
+	PREFETCHT0     144(R8)(BX*2)
+	VMOVDQU        Y1, 1248(AX)
+	PREFETCHT0     144(R8)(R9*1)
+	VMOVDQU        768(AX), Y4
+	VPAND          quantConstants<>+0(SB), Y4, Y4
+	VMOVDQU        800(AX), Y5
+	VPAND          quantConstants<>+0(SB), Y5, Y5
+	VPBROADCASTD   (R10), Y1
+	VPMADDUBSW     Y1, Y4, Y0
+	VPMADDUBSW     Y1, Y5, Y1
+	VPBROADCASTD   (R10)(R11*1), Y3
+	VPMADDUBSW     Y3, Y4, Y2
+	VPMADDUBSW     Y3, Y5, Y3
+	VPBROADCASTD   (R10)(R11*2), Y6
+	VPMADDUBSW     Y6, Y4, Y4
+	VPMADDUBSW     Y6, Y5, Y5
+	VMOVDQU        832(AX), Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        864(AX), Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   4(R10), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   4(R10)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   4(R10)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        896(AX), Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        928(AX), Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   8(R10), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   8(R10)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   8(R10)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        960(AX), Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        992(AX), Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   12(R10), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   12(R10)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   12(R10)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        1024(AX), Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        1056(AX), Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   16(R10), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   16(R10)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   16(R10)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        1088(AX), Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        1120(AX), Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   20(R10), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   20(R10)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   20(R10)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        1152(AX), Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        1184(AX), Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   24(R10), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   24(R10)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   24(R10)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        1216(AX), Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        1248(AX), Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   28(R10), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   28(R10)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   28(R10)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VPMADDWD       1280(R13), Y0, Y0
+	VPADDD         2176(AX), Y0, Y0
+	VMOVDQU        Y0, 2176(AX)
+	VPMADDWD       1312(R13), Y1, Y1
+	VPADDD         2208(AX), Y1, Y1
+	VMOVDQU        Y1, 2208(AX)
+	VPMADDWD       1280(R13), Y2, Y2
+	VPADDD         2240(AX), Y2, Y2
+	VMOVDQU        Y2, 2240(AX)
+	VPMADDWD       1312(R13), Y3, Y3
+	VPADDD         2272(AX), Y3, Y3
+	VMOVDQU        Y3, 2272(AX)
+	VPMADDWD       1280(R13), Y4, Y4
+	VPADDD         2304(AX), Y4, Y4
+	VMOVDQU        Y4, 2304(AX)
+	VPMADDWD       1312(R13), Y5, Y5
+	VPADDD         2336(AX), Y5, Y5
+	VMOVDQU        Y5, 2336(AX)
+	PREFETCHT1     (CX)
+	PREFETCHT1     64(CX)
+	PREFETCHT1     128(CX)
+	PREFETCHT1     192(CX)
+	PREFETCHT1     256(CX)
+	VMOVDQU        768(AX), Y4
+	VPSRLW         $0x04, Y4, Y4
+	VPAND          quantConstants<>+0(SB), Y4, Y4
+	VMOVDQU        800(AX), Y5
+	VPSRLW         $0x04, Y5, Y5
+	VPAND          quantConstants<>+0(SB), Y5, Y5
+	VPBROADCASTD   64(R10), Y1
+	VPMADDUBSW     Y1, Y4, Y0
+	VPMADDUBSW     Y1, Y5, Y1
+	VPBROADCASTD   64(R10)(R11*1), Y3
+	VPMADDUBSW     Y3, Y4, Y2
+	VPMADDUBSW     Y3, Y5, Y3
+	VPBROADCASTD   64(R10)(R11*2), Y6
+	VPMADDUBSW     Y6, Y4, Y4
+	VPMADDUBSW     Y6, Y5, Y5
+	VMOVDQU        832(AX), Y6
+	VPSRLW         $0x04, Y6, Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        864(AX), Y7
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   68(R10), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   68(R10)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   68(R10)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        896(AX), Y6
+	VPSRLW         $0x04, Y6, Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        928(AX), Y7
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   72(R10), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   72(R10)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   72(R10)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        960(AX), Y6
+	VPSRLW         $0x04, Y6, Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        992(AX), Y7
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   76(R10), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   76(R10)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   76(R10)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        1024(AX), Y6
+	VPSRLW         $0x04, Y6, Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        1056(AX), Y7
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   80(R10), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   80(R10)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   80(R10)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        1088(AX), Y6
+	VPSRLW         $0x04, Y6, Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        1120(AX), Y7
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   84(R10), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   84(R10)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   84(R10)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        1152(AX), Y6
+	VPSRLW         $0x04, Y6, Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        1184(AX), Y7
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   88(R10), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   88(R10)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   88(R10)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        1216(AX), Y6
+	VPSRLW         $0x04, Y6, Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        1248(AX), Y7
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   92(R10), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   92(R10)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   92(R10)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VPMADDWD       1344(R13), Y0, Y0
+	VPADDD         2176(AX), Y0, Y0
+	VMOVDQU        Y0, 2176(AX)
+	VPMADDWD       1376(R13), Y1, Y1
+	VPADDD         2208(AX), Y1, Y1
+	VMOVDQU        Y1, 2208(AX)
+	VPMADDWD       1344(R13), Y2, Y2
+	VPADDD         2240(AX), Y2, Y2
+	VMOVDQU        Y2, 2240(AX)
+	VPMADDWD       1376(R13), Y3, Y3
+	VPADDD         2272(AX), Y3, Y3
+	VMOVDQU        Y3, 2272(AX)
+	VPMADDWD       1344(R13), Y4, Y4
+	VPADDD         2304(AX), Y4, Y4
+	VMOVDQU        Y4, 2304(AX)
+	VPMADDWD       1376(R13), Y5, Y5
+	VPADDD         2336(AX), Y5, Y5
+	VMOVDQU        Y5, 2336(AX)
+	PREFETCHT1     320(CX)
+	PREFETCHT1     384(CX)
+	PREFETCHT1     448(CX)
+	PREFETCHT1     512(CX)
+	ADDQ           $+128, R13
+	ADDQ           $0x20, DX
+	ADDQ           $0x20, SI
+	ADDQ           $0x20, DI
+	ADDQ           $0x20, R8
+	ADDQ           R12, R10
+	XORQ           $0x40, R12
+	LEAQ           10240(CX), R14
+	ANDQ           $-4096, R14
+	PREFETCHT0     (R14)
+	ADDQ           $+576, CX
+	DECQ           (AX)
+	JNZ            part
+	VPBROADCASTD   (R10), Y0
+	VPMADDWD       1792(AX), Y0, Y1
+	VPMADDWD       1824(AX), Y0, Y0
+	VPBROADCASTD   4(R10), Y2
+	VPMADDWD       1856(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1888(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   8(R10), Y2
+	VPMADDWD       1920(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1952(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   12(R10), Y2
+	VPMADDWD       1984(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       2016(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VBROADCASTSS   32(R10), Y2
+	VCVTDQ2PS      2176(AX), Y3
+	VMULPS         2048(AX), Y2, Y4
+	VMULPS         Y3, Y4, Y4
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         2112(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VSUBPS         Y3, Y4, Y4
+	VADDPS         192(AX), Y4, Y4
+	VMOVUPS        Y4, 192(AX)
+	VCVTDQ2PS      2208(AX), Y1
+	VMULPS         2080(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         2144(AX), Y2, Y1
+	VMULPS         Y0, Y1, Y1
+	VSUBPS         Y1, Y3, Y3
+	VADDPS         224(AX), Y3, Y3
+	VMOVUPS        Y3, 224(AX)
+	VPBROADCASTD   (R10)(R11*1), Y0
+	VPMADDWD       1792(AX), Y0, Y1
+	VPMADDWD       1824(AX), Y0, Y0
+	VPBROADCASTD   4(R10)(R11*1), Y2
+	VPMADDWD       1856(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1888(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   8(R10)(R11*1), Y2
+	VPMADDWD       1920(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1952(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   12(R10)(R11*1), Y2
+	VPMADDWD       1984(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       2016(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VBROADCASTSS   32(R10)(R11*1), Y2
+	VCVTDQ2PS      2240(AX), Y3
+	VMULPS         2048(AX), Y2, Y4
+	VMULPS         Y3, Y4, Y4
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         2112(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VSUBPS         Y3, Y4, Y4
+	VADDPS         256(AX), Y4, Y4
+	VMOVUPS        Y4, 256(AX)
+	VCVTDQ2PS      2272(AX), Y1
+	VMULPS         2080(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         2144(AX), Y2, Y1
+	VMULPS         Y0, Y1, Y1
+	VSUBPS         Y1, Y3, Y3
+	VADDPS         288(AX), Y3, Y3
+	VMOVUPS        Y3, 288(AX)
+	VPBROADCASTD   (R10)(R11*2), Y0
+	VPMADDWD       1792(AX), Y0, Y1
+	VPMADDWD       1824(AX), Y0, Y0
+	VPBROADCASTD   4(R10)(R11*2), Y2
+	VPMADDWD       1856(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1888(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   8(R10)(R11*2), Y2
+	VPMADDWD       1920(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1952(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   12(R10)(R11*2), Y2
+	VPMADDWD       1984(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       2016(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VBROADCASTSS   32(R10)(R11*2), Y2
+	VCVTDQ2PS      2304(AX), Y3
+	VMULPS         2048(AX), Y2, Y4
+	VMULPS         Y3, Y4, Y4
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         2112(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VSUBPS         Y3, Y4, Y4
+	VADDPS         320(AX), Y4, Y4
+	VMOVUPS        Y4, 320(AX)
+	VCVTDQ2PS      2336(AX), Y1
+	VMULPS         2080(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         2144(AX), Y2, Y1
+	VMULPS         Y0, Y1, Y1
+	VSUBPS         Y1, Y3, Y3
+	VADDPS         352(AX), Y3, Y3
+	VMOVUPS        Y3, 352(AX)
+	ADDQ           $+16, DX
+	ADDQ           $+16, SI
+	ADDQ           $+16, DI
+	ADDQ           $+16, R8
+	ADDQ           $+64, R10
+	DECQ           704(AX)
+	JNZ            unit
+	VZEROUPPER
+	RET
+
+// func avx2StripQ83(t *byte)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·avx2StripQ83(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ 744(AX), CX
+	MOVQ 712(AX), DX
+	MOVQ 720(AX), BX
+	LEAQ (DX)(BX*4), SI
+	LEAQ (SI)(BX*4), DI
+	LEAQ (DI)(BX*4), R8
+	LEAQ (BX)(BX*2), R9
+	MOVQ 728(AX), R10
+	MOVQ 736(AX), R11
+
+unit:
+	VMOVUPS 128(R10), X0
+	VMOVUPS X0, 2176(AX)
+	VMOVUPS 128(R10)(R11*1), X0
+	VMOVUPS X0, 2240(AX)
+	VMOVUPS 128(R10)(R11*2), X0
+	VMOVUPS X0, 2304(AX)
+	MOVQ    AX, R12
+	MOVQ    $+4, (AX)
+
+block:
+	VBROADCASTI128 2(DX), Y0
+	VINSERTI128    $0x01, 2(SI), Y0, Y0
+	VBROADCASTI128 2(DX)(BX*1), Y1
+	VINSERTI128    $0x01, 2(SI)(BX*1), Y1, Y1
+	VBROADCASTI128 2(DX)(BX*2), Y2
+	VINSERTI128    $0x01, 2(SI)(BX*2), Y2, Y2
+	VBROADCASTI128 2(DX)(R9*1), Y3
+	VINSERTI128    $0x01, 2(SI)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 768(AX)
+	PREFETCHT0     136(DX)
+	VMOVDQU        Y0, 832(AX)
+	PREFETCHT0     136(DX)(BX*1)
+	VMOVDQU        Y2, 896(AX)
+	PREFETCHT0     136(DX)(BX*2)
+	VMOVDQU        Y1, 960(AX)
+	PREFETCHT0     136(DX)(R9*1)
+	VBROADCASTI128 18(DX), Y0
+	VINSERTI128    $0x01, 18(SI), Y0, Y0
+	VBROADCASTI128 18(DX)(BX*1), Y1
+	VINSERTI128    $0x01, 18(SI)(BX*1), Y1, Y1
+	VBROADCASTI128 18(DX)(BX*2), Y2
+	VINSERTI128    $0x01, 18(SI)(BX*2), Y2, Y2
+	VBROADCASTI128 18(DX)(R9*1), Y3
+	VINSERTI128    $0x01, 18(SI)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 1024(AX)
+	PREFETCHT0     136(SI)
+	VMOVDQU        Y0, 1088(AX)
+	PREFETCHT0     136(SI)(BX*1)
+	VMOVDQU        Y2, 1152(AX)
+	PREFETCHT0     136(SI)(BX*2)
+	VMOVDQU        Y1, 1216(AX)
+	PREFETCHT0     136(SI)(R9*1)
+	VBROADCASTI128 2(DI), Y0
+	VINSERTI128    $0x01, 2(R8), Y0, Y0
+	VBROADCASTI128 2(DI)(BX*1), Y1
+	VINSERTI128    $0x01, 2(R8)(BX*1), Y1, Y1
+	VBROADCASTI128 2(DI)(BX*2), Y2
+	VINSERTI128    $0x01, 2(R8)(BX*2), Y2, Y2
+	VBROADCASTI128 2(DI)(R9*1), Y3
+	VINSERTI128    $0x01, 2(R8)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 800(AX)
+	PREFETCHT0     136(DI)
+	VMOVDQU        Y0, 864(AX)
+	PREFETCHT0     136(DI)(BX*1)
+	VMOVDQU        Y2, 928(AX)
+	PREFETCHT0     136(DI)(BX*2)
+	VMOVDQU        Y1, 992(AX)
+	PREFETCHT0     136(DI)(R9*1)
+	VBROADCASTI128 18(DI), Y0
+	VINSERTI128    $0x01, 18(R8), Y0, Y0
+	VBROADCASTI128 18(DI)(BX*1), Y1
+	VINSERTI128    $0x01, 18(R8)(BX*1), Y1, Y1
+	VBROADCASTI128 18(DI)(BX*2), Y2
+	VINSERTI128    $0x01, 18(R8)(BX*2), Y2, Y2
+	VBROADCASTI128 18(DI)(R9*1), Y3
+	VINSERTI128    $0x01, 18(R8)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 1056(AX)
+	PREFETCHT0     136(R8)
+	VMOVDQU        Y0, 1120(AX)
+	PREFETCHT0     136(R8)(BX*1)
+	VMOVDQU        Y2, 1184(AX)
+	PREFETCHT0     136(R8)(BX*2)
+	VMOVDQU        Y1, 1248(AX)
+	PREFETCHT0     136(R8)(R9*1)
+	VPXOR          X0, X0, X0
+	VPINSRW        $0x00, (DX), X0, X0
+	VPINSRW        $0x01, (DX)(BX*1), X0, X0
+	VPINSRW        $0x02, (DX)(BX*2), X0, X0
+	VPINSRW        $0x03, (DX)(R9*1), X0, X0
+	VPINSRW        $0x04, (SI), X0, X0
+	VPINSRW        $0x05, (SI)(BX*1), X0, X0
+	VPINSRW        $0x06, (SI)(BX*2), X0, X0
+	VPINSRW        $0x07, (SI)(R9*1), X0, X0
+	VCVTPH2PS      X0, Y0
+	VMOVUPS        Y0, 1280(AX)
+	VPXOR          X0, X0, X0
+	VPINSRW        $0x00, (DI), X0, X0
+	VPINSRW        $0x01, (DI)(BX*1), X0, X0
+	VPINSRW        $0x02, (DI)(BX*2), X0, X0
+	VPINSRW        $0x03, (DI)(R9*1), X0, X0
+	VPINSRW        $0x04, (R8), X0, X0
+	VPINSRW        $0x05, (R8)(BX*1), X0, X0
+	VPINSRW        $0x06, (R8)(BX*2), X0, X0
+	VPINSRW        $0x07, (R8)(R9*1), X0, X0
+	VCVTPH2PS      X0, Y0
+	VMOVUPS        Y0, 1312(AX)
+	VMOVDQU        768(AX), Y4
+	VPABSB         Y4, Y8
+	VMOVDQU        800(AX), Y5
+	VPABSB         Y5, Y6
+	VPBROADCASTD   (R10), Y1
+	VPSIGNB        Y4, Y1, Y0
+	VPMADDUBSW     Y0, Y8, Y0
+	VPMADDWD       quantConstants<>+1024(SB), Y0, Y0
+	VPSIGNB        Y5, Y1, Y1
+	VPMADDUBSW     Y1, Y6, Y1
+	VPMADDWD       quantConstants<>+1024(SB), Y1, Y1
+	VPBROADCASTD   (R10)(R11*1), Y3
+	VPSIGNB        Y4, Y3, Y2
+	VPMADDUBSW     Y2, Y8, Y2
+	VPMADDWD       quantConstants<>+1024(SB), Y2, Y2
+	VPSIGNB        Y5, Y3, Y3
+	VPMADDUBSW     Y3, Y6, Y3
+	VPMADDWD       quantConstants<>+1024(SB), Y3, Y3
+	VPBROADCASTD   (R10)(R11*2), Y7
+	VPSIGNB        Y4, Y7, Y4
+	VPMADDUBSW     Y4, Y8, Y4
+	VPMADDWD       quantConstants<>+1024(SB), Y4, Y4
+	VPSIGNB        Y5, Y7, Y5
+	VPMADDUBSW     Y5, Y6, Y5
+	VPMADDWD       quantConstants<>+1024(SB), Y5, Y5
+	PREFETCHT1     (CX)
+	VMOVDQU        832(AX), Y6
+	VPABSB         Y6, Y7
+	VMOVDQU        864(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   4(R10), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y0, Y0
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y1, Y1
+	VPBROADCASTD   4(R10)(R11*1), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y2, Y2
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y3, Y3
+	VPBROADCASTD   4(R10)(R11*2), Y10
+	VPSIGNB        Y6, Y10, Y6
+	VPMADDUBSW     Y6, Y7, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y4, Y4
+	VPSIGNB        Y8, Y10, Y6
+	VPMADDUBSW     Y6, Y9, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y5, Y5
+	PREFETCHT1     64(CX)
+	VMOVDQU        896(AX), Y6
+	VPABSB         Y6, Y7
+	VMOVDQU        928(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   8(R10), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y0, Y0
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y1, Y1
+	VPBROADCASTD   8(R10)(R11*1), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y2, Y2
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y3, Y3
+	VPBROADCASTD   8(R10)(R11*2), Y10
+	VPSIGNB        Y6, Y10, Y6
+	VPMADDUBSW     Y6, Y7, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y4, Y4
+	VPSIGNB        Y8, Y10, Y6
+	VPMADDUBSW     Y6, Y9, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y5, Y5
+	PREFETCHT1     128(CX)
+	VMOVDQU        960(AX), Y6
+	VPABSB         Y6, Y7
+	VMOVDQU        992(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   12(R10), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y0, Y0
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y1, Y1
+	VPBROADCASTD   12(R10)(R11*1), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y2, Y2
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y3, Y3
+	VPBROADCASTD   12(R10)(R11*2), Y10
+	VPSIGNB        Y6, Y10, Y6
+	VPMADDUBSW     Y6, Y7, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y4, Y4
+	VPSIGNB        Y8, Y10, Y6
+	VPMADDUBSW     Y6, Y9, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y5, Y5
+	PREFETCHT1     192(CX)
+	VMOVDQU        1024(AX), Y6
+	VPABSB         Y6, Y7
+	VMOVDQU        1056(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   16(R10), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y0, Y0
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y1, Y1
+	VPBROADCASTD   16(R10)(R11*1), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y2, Y2
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y3, Y3
+	VPBROADCASTD   16(R10)(R11*2), Y10
+	VPSIGNB        Y6, Y10, Y6
+	VPMADDUBSW     Y6, Y7, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y4, Y4
+	VPSIGNB        Y8, Y10, Y6
+	VPMADDUBSW     Y6, Y9, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y5, Y5
+	PREFETCHT1     256(CX)
+	VMOVDQU        1088(AX), Y6
+	VPABSB         Y6, Y7
+	VMOVDQU        1120(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   20(R10), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y0, Y0
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y1, Y1
+	VPBROADCASTD   20(R10)(R11*1), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y2, Y2
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y3, Y3
+	VPBROADCASTD   20(R10)(R11*2), Y10
+	VPSIGNB        Y6, Y10, Y6
+	VPMADDUBSW     Y6, Y7, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y4, Y4
+	VPSIGNB        Y8, Y10, Y6
+	VPMADDUBSW     Y6, Y9, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y5, Y5
+	PREFETCHT1     320(CX)
+	VMOVDQU        1152(AX), Y6
+	VPABSB         Y6, Y7
+	VMOVDQU        1184(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   24(R10), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y0, Y0
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y1, Y1
+	VPBROADCASTD   24(R10)(R11*1), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y2, Y2
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y3, Y3
+	VPBROADCASTD   24(R10)(R11*2), Y10
+	VPSIGNB        Y6, Y10, Y6
+	VPMADDUBSW     Y6, Y7, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y4, Y4
+	VPSIGNB        Y8, Y10, Y6
+	VPMADDUBSW     Y6, Y9, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y5, Y5
+	PREFETCHT1     384(CX)
+	VMOVDQU        1216(AX), Y6
+	VPABSB         Y6, Y7
+	VMOVDQU        1248(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   28(R10), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y0, Y0
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y1, Y1
+	VPBROADCASTD   28(R10)(R11*1), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y2, Y2
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y3, Y3
+	VPBROADCASTD   28(R10)(R11*2), Y10
+	VPSIGNB        Y6, Y10, Y6
+	VPMADDUBSW     Y6, Y7, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y4, Y4
+	VPSIGNB        Y8, Y10, Y6
+	VPMADDUBSW     Y6, Y9, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y5, Y5
+	PREFETCHT1     448(CX)
+	VBROADCASTSS   2176(R12), Y6
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         1280(AX), Y6, Y7
+	VMULPS         Y0, Y7, Y7
+	VADDPS         192(AX), Y7, Y7
+	VMOVUPS        Y7, 192(AX)
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         1312(AX), Y6, Y0
+	VMULPS         Y1, Y0, Y0
+	VADDPS         224(AX), Y0, Y0
+	VMOVUPS        Y0, 224(AX)
+	VBROADCASTSS   2240(R12), Y0
+	VCVTDQ2PS      Y2, Y2
+	VMULPS         1280(AX), Y0, Y1
+	VMULPS         Y2, Y1, Y1
+	VADDPS         256(AX), Y1, Y1
+	VMOVUPS        Y1, 256(AX)
+	VCVTDQ2PS      Y3, Y3
+	VMULPS         1312(AX), Y0, Y0
+	VMULPS         Y3, Y0, Y0
+	VADDPS         288(AX), Y0, Y0
+	VMOVUPS        Y0, 288(AX)
+	VBROADCASTSS   2304(R12), Y0
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         1280(AX), Y0, Y1
+	VMULPS         Y4, Y1, Y1
+	VADDPS         320(AX), Y1, Y1
+	VMOVUPS        Y1, 320(AX)
+	VCVTDQ2PS      Y5, Y5
+	VMULPS         1312(AX), Y0, Y0
+	VMULPS         Y5, Y0, Y0
+	VADDPS         352(AX), Y0, Y0
+	VMOVUPS        Y0, 352(AX)
+	ADDQ           $0x04, R12
+	ADDQ           $0x22, DX
+	ADDQ           $0x22, SI
+	ADDQ           $0x22, DI
+	ADDQ           $0x22, R8
+	ADDQ           $0x20, R10
+	PREFETCHT1     512(CX)
+	LEAQ           10240(CX), R13
+	ANDQ           $-4096, R13
+	PREFETCHT0     (R13)
+	ADDQ           $+544, CX
+	DECQ           (AX)
+	JNZ            block
+	ADDQ           $+0, DX
+	ADDQ           $+0, SI
+	ADDQ           $+0, DI
+	ADDQ           $+0, R8
+	ADDQ           $+64, R10
+	DECQ           704(AX)
+	JNZ            unit
+	VZEROUPPER
+	RET
+
+// func avx2StripQ4K4(t *byte)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·avx2StripQ4K4(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ 744(AX), CX
+	MOVQ 712(AX), DX
+	MOVQ 720(AX), BX
+	LEAQ (DX)(BX*4), SI
+	LEAQ (SI)(BX*4), DI
+	LEAQ (DI)(BX*4), R8
+	LEAQ (BX)(BX*2), R9
+	MOVQ 728(AX), R10
+	MOVQ 736(AX), R11
+	LEAQ (R11)(R11*2), R12
+
+unit:
+	VBROADCASTI128 (DX), Y0
+	VINSERTI128    $0x01, (SI), Y0, Y0
+	VBROADCASTI128 (DX)(BX*1), Y1
+	VINSERTI128    $0x01, (SI)(BX*1), Y1, Y1
+	VBROADCASTI128 (DX)(BX*2), Y2
+	VINSERTI128    $0x01, (SI)(BX*2), Y2, Y2
+	VBROADCASTI128 (DX)(R9*1), Y3
+	VINSERTI128    $0x01, (SI)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VPAND          quantConstants<>+128(SB), Y0, Y4
+	VPSHUFB        quantConstants<>+704(SB), Y4, Y5
+	VMOVDQU        Y5, 1280(AX)
+	VPSHUFB        quantConstants<>+768(SB), Y4, Y5
+	VMOVDQU        Y5, 1344(AX)
+	VPSHUFB        quantConstants<>+832(SB), Y4, Y5
+	VMOVDQU        Y5, 1408(AX)
+	VPSHUFB        quantConstants<>+896(SB), Y4, Y4
+	VMOVDQU        Y4, 1472(AX)
+	VPAND          quantConstants<>+128(SB), Y2, Y4
+	VPSHUFB        quantConstants<>+512(SB), Y4, Y5
+	VMOVDQU        Y5, 1792(AX)
+	VPSHUFB        quantConstants<>+576(SB), Y4, Y4
+	VMOVDQU        Y4, 1856(AX)
+	VPAND          quantConstants<>+0(SB), Y1, Y4
+	VPSRLD         $0x02, Y0, Y0
+	VPAND          quantConstants<>+192(SB), Y0, Y0
+	VPOR           Y0, Y4, Y4
+	VPSHUFB        quantConstants<>+704(SB), Y4, Y0
+	VMOVDQU        Y0, 1536(AX)
+	VPSHUFB        quantConstants<>+768(SB), Y4, Y0
+	VMOVDQU        Y0, 1600(AX)
+	VPSHUFB        quantConstants<>+832(SB), Y4, Y0
+	VMOVDQU        Y0, 1664(AX)
+	VPSHUFB        quantConstants<>+896(SB), Y4, Y0
+	VMOVDQU        Y0, 1728(AX)
+	VPSRLD         $0x04, Y1, Y0
+	VPAND          quantConstants<>+0(SB), Y0, Y0
+	VPSRLD         $0x02, Y2, Y1
+	VPAND          quantConstants<>+192(SB), Y1, Y1
+	VPOR           Y1, Y0, Y0
+	VPSHUFB        quantConstants<>+512(SB), Y0, Y1
+	VMOVDQU        Y1, 1920(AX)
+	VPSHUFB        quantConstants<>+576(SB), Y0, Y0
+	VMOVDQU        Y0, 1984(AX)
+	VPAND          quantConstants<>+960(SB), Y3, Y0
+	VEXTRACTI128   $0x01, Y0, X1
+	VPACKUSDW      X1, X0, X1
+	VCVTPH2PS      X1, Y0
+	VMOVUPS        Y0, 2048(AX)
+	VPSRLD         $0x10, Y3, Y0
+	VEXTRACTI128   $0x01, Y0, X1
+	VPACKUSDW      X1, X0, X1
+	VCVTPH2PS      X1, Y0
+	VMOVUPS        Y0, 2112(AX)
+	VBROADCASTI128 (DI), Y0
+	VINSERTI128    $0x01, (R8), Y0, Y0
+	VBROADCASTI128 (DI)(BX*1), Y1
+	VINSERTI128    $0x01, (R8)(BX*1), Y1, Y1
+	VBROADCASTI128 (DI)(BX*2), Y2
+	VINSERTI128    $0x01, (R8)(BX*2), Y2, Y2
+	VBROADCASTI128 (DI)(R9*1), Y3
+	VINSERTI128    $0x01, (R8)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VPAND          quantConstants<>+128(SB), Y0, Y4
+	VPSHUFB        quantConstants<>+704(SB), Y4, Y5
+	VMOVDQU        Y5, 1312(AX)
+	VPSHUFB        quantConstants<>+768(SB), Y4, Y5
+	VMOVDQU        Y5, 1376(AX)
+	VPSHUFB        quantConstants<>+832(SB), Y4, Y5
+	VMOVDQU        Y5, 1440(AX)
+	VPSHUFB        quantConstants<>+896(SB), Y4, Y4
+	VMOVDQU        Y4, 1504(AX)
+	VPAND          quantConstants<>+128(SB), Y2, Y4
+	VPSHUFB        quantConstants<>+512(SB), Y4, Y5
+	VMOVDQU        Y5, 1824(AX)
+	VPSHUFB        quantConstants<>+576(SB), Y4, Y4
+	VMOVDQU        Y4, 1888(AX)
+	VPAND          quantConstants<>+0(SB), Y1, Y4
+	VPSRLD         $0x02, Y0, Y0
+	VPAND          quantConstants<>+192(SB), Y0, Y0
+	VPOR           Y0, Y4, Y4
+	VPSHUFB        quantConstants<>+704(SB), Y4, Y0
+	VMOVDQU        Y0, 1568(AX)
+	VPSHUFB        quantConstants<>+768(SB), Y4, Y0
+	VMOVDQU        Y0, 1632(AX)
+	VPSHUFB        quantConstants<>+832(SB), Y4, Y0
+	VMOVDQU        Y0, 1696(AX)
+	VPSHUFB        quantConstants<>+896(SB), Y4, Y0
+	VMOVDQU        Y0, 1760(AX)
+	VPSRLD         $0x04, Y1, Y0
+	VPAND          quantConstants<>+0(SB), Y0, Y0
+	VPSRLD         $0x02, Y2, Y1
+	VPAND          quantConstants<>+192(SB), Y1, Y1
+	VPOR           Y1, Y0, Y0
+	VPSHUFB        quantConstants<>+512(SB), Y0, Y1
+	VMOVDQU        Y1, 1952(AX)
+	VPSHUFB        quantConstants<>+576(SB), Y0, Y0
+	VMOVDQU        Y0, 2016(AX)
+	VPAND          quantConstants<>+960(SB), Y3, Y0
+	VEXTRACTI128   $0x01, Y0, X1
+	VPACKUSDW      X1, X0, X1
+	VCVTPH2PS      X1, Y0
+	VMOVUPS        Y0, 2080(AX)
+	VPSRLD         $0x10, Y3, Y0
+	VEXTRACTI128   $0x01, Y0, X1
+	VPACKUSDW      X1, X0, X1
+	VCVTPH2PS      X1, Y0
+	VMOVUPS        Y0, 2144(AX)
+	VPXOR          Y0, Y0, Y0
+	VMOVDQU        Y0, 2176(AX)
+	VMOVDQU        Y0, 2208(AX)
+	VMOVDQU        Y0, 2240(AX)
+	VMOVDQU        Y0, 2272(AX)
+	VMOVDQU        Y0, 2304(AX)
+	VMOVDQU        Y0, 2336(AX)
+	VMOVDQU        Y0, 2368(AX)
+	VMOVDQU        Y0, 2400(AX)
+	MOVQ           $+32, R13
+	MOVQ           AX, R14
+	MOVQ           $+4, (AX)
+
+part:
+	VBROADCASTI128 16(DX), Y0
+	VINSERTI128    $0x01, 16(SI), Y0, Y0
+	VBROADCASTI128 16(DX)(BX*1), Y1
+	VINSERTI128    $0x01, 16(SI)(BX*1), Y1, Y1
+	VBROADCASTI128 16(DX)(BX*2), Y2
+	VINSERTI128    $0x01, 16(SI)(BX*2), Y2, Y2
+	VBROADCASTI128 16(DX)(R9*1), Y3
+	VINSERTI128    $0x01, 16(SI)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 768(AX)
+	PREFETCHT0     144(DX)
+	VMOVDQU        Y0, 832(AX)
+	PREFETCHT0     144(DX)(BX*1)
+	VMOVDQU        Y2, 896(AX)
+	PREFETCHT0     144(DX)(BX*2)
+	VMOVDQU        Y1, 960(AX)
+	PREFETCHT0     144(DX)(R9*1)
+	VBROADCASTI128 32(DX), Y0
+	VINSERTI128    $0x01, 32(SI), Y0, Y0
+	VBROADCASTI128 32(DX)(BX*1), Y1
+	VINSERTI128    $0x01, 32(SI)(BX*1), Y1, Y1
+	VBROADCASTI128 32(DX)(BX*2), Y2
+	VINSERTI128    $0x01, 32(SI)(BX*2), Y2, Y2
+	VBROADCASTI128 32(DX)(R9*1), Y3
+	VINSERTI128    $0x01, 32(SI)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 1024(AX)
+	PREFETCHT0     144(SI)
+	VMOVDQU        Y0, 1088(AX)
+	PREFETCHT0     144(SI)(BX*1)
+	VMOVDQU        Y2, 1152(AX)
+	PREFETCHT0     144(SI)(BX*2)
+	VMOVDQU        Y1, 1216(AX)
+	PREFETCHT0     144(SI)(R9*1)
+	VBROADCASTI128 16(DI), Y0
+	VINSERTI128    $0x01, 16(R8), Y0, Y0
+	VBROADCASTI128 16(DI)(BX*1), Y1
+	VINSERTI128    $0x01, 16(R8)(BX*1), Y1, Y1
+	VBROADCASTI128 16(DI)(BX*2), Y2
+	VINSERTI128    $0x01, 16(R8)(BX*2), Y2, Y2
+	VBROADCASTI128 16(DI)(R9*1), Y3
+	VINSERTI128    $0x01, 16(R8)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 800(AX)
+	PREFETCHT0     144(DI)
+	VMOVDQU        Y0, 864(AX)
+	PREFETCHT0     144(DI)(BX*1)
+	VMOVDQU        Y2, 928(AX)
+	PREFETCHT0     144(DI)(BX*2)
+	VMOVDQU        Y1, 992(AX)
+	PREFETCHT0     144(DI)(R9*1)
+	VBROADCASTI128 32(DI), Y0
+	VINSERTI128    $0x01, 32(R8), Y0, Y0
+	VBROADCASTI128 32(DI)(BX*1), Y1
+	VINSERTI128    $0x01, 32(R8)(BX*1), Y1, Y1
+	VBROADCASTI128 32(DI)(BX*2), Y2
+	VINSERTI128    $0x01, 32(R8)(BX*2), Y2, Y2
+	VBROADCASTI128 32(DI)(R9*1), Y3
+	VINSERTI128    $0x01, 32(R8)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 1056(AX)
+	PREFETCHT0     144(R8)
+	VMOVDQU        Y0, 1120(AX)
+	PREFETCHT0     144(R8)(BX*1)
+	VMOVDQU        Y2, 1184(AX)
+	PREFETCHT0     144(R8)(BX*2)
+	VMOVDQU        Y1, 1248(AX)
+	PREFETCHT0     144(R8)(R9*1)
+	VMOVDQU        768(AX), Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        800(AX), Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   (R10), Y1
+	VPMADDUBSW     Y1, Y6, Y0
+	VPMADDUBSW     Y1, Y7, Y1
+	VPBROADCASTD   (R10)(R11*1), Y3
+	VPMADDUBSW     Y3, Y6, Y2
+	VPMADDUBSW     Y3, Y7, Y3
+	VPBROADCASTD   (R10)(R11*2), Y5
+	VPMADDUBSW     Y5, Y6, Y4
+	VPMADDUBSW     Y5, Y7, Y5
+	VPBROADCASTD   (R10)(R12*1), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPMADDUBSW     Y8, Y7, Y7
+	VMOVDQU        832(AX), Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        864(AX), Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   4(R10), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   4(R10)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   4(R10)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   4(R10)(R12*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        896(AX), Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        928(AX), Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   8(R10), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   8(R10)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   8(R10)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   8(R10)(R12*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        960(AX), Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        992(AX), Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   12(R10), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   12(R10)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   12(R10)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   12(R10)(R12*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        1024(AX), Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        1056(AX), Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   16(R10), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   16(R10)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   16(R10)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   16(R10)(R12*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        1088(AX), Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        1120(AX), Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   20(R10), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   20(R10)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   20(R10)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   20(R10)(R12*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        1152(AX), Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        1184(AX), Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   24(R10), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   24(R10)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   24(R10)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   24(R10)(R12*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        1216(AX), Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        1248(AX), Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   28(R10), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   28(R10)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   28(R10)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   28(R10)(R12*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VPMADDWD       1280(R14), Y0, Y0
+	VPADDD         2176(AX), Y0, Y0
+	VMOVDQU        Y0, 2176(AX)
+	VPMADDWD       1312(R14), Y1, Y1
+	VPADDD         2208(AX), Y1, Y1
+	VMOVDQU        Y1, 2208(AX)
+	VPMADDWD       1280(R14), Y2, Y2
+	VPADDD         2240(AX), Y2, Y2
+	VMOVDQU        Y2, 2240(AX)
+	VPMADDWD       1312(R14), Y3, Y3
+	VPADDD         2272(AX), Y3, Y3
+	VMOVDQU        Y3, 2272(AX)
+	VPMADDWD       1280(R14), Y4, Y4
+	VPADDD         2304(AX), Y4, Y4
+	VMOVDQU        Y4, 2304(AX)
+	VPMADDWD       1312(R14), Y5, Y5
+	VPADDD         2336(AX), Y5, Y5
+	VMOVDQU        Y5, 2336(AX)
+	VPMADDWD       1280(R14), Y6, Y6
+	VPADDD         2368(AX), Y6, Y6
+	VMOVDQU        Y6, 2368(AX)
+	VPMADDWD       1312(R14), Y7, Y7
+	VPADDD         2400(AX), Y7, Y7
+	VMOVDQU        Y7, 2400(AX)
+	PREFETCHT1     (CX)
+	PREFETCHT1     64(CX)
+	PREFETCHT1     128(CX)
+	PREFETCHT1     192(CX)
+	PREFETCHT1     256(CX)
+	VMOVDQU        768(AX), Y6
+	VPSRLW         $0x04, Y6, Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        800(AX), Y7
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   64(R10), Y1
+	VPMADDUBSW     Y1, Y6, Y0
+	VPMADDUBSW     Y1, Y7, Y1
+	VPBROADCASTD   64(R10)(R11*1), Y3
+	VPMADDUBSW     Y3, Y6, Y2
+	VPMADDUBSW     Y3, Y7, Y3
+	VPBROADCASTD   64(R10)(R11*2), Y5
+	VPMADDUBSW     Y5, Y6, Y4
+	VPMADDUBSW     Y5, Y7, Y5
+	VPBROADCASTD   64(R10)(R12*1), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPMADDUBSW     Y8, Y7, Y7
+	VMOVDQU        832(AX), Y8
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        864(AX), Y9
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   68(R10), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   68(R10)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   68(R10)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   68(R10)(R12*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        896(AX), Y8
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        928(AX), Y9
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   72(R10), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   72(R10)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   72(R10)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   72(R10)(R12*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        960(AX), Y8
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        992(AX), Y9
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   76(R10), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   76(R10)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   76(R10)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   76(R10)(R12*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        1024(AX), Y8
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        1056(AX), Y9
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   80(R10), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   80(R10)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   80(R10)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   80(R10)(R12*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        1088(AX), Y8
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        1120(AX), Y9
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   84(R10), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   84(R10)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   84(R10)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   84(R10)(R12*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        1152(AX), Y8
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        1184(AX), Y9
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   88(R10), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   88(R10)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   88(R10)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   88(R10)(R12*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        1216(AX), Y8
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        1248(AX), Y9
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   92(R10), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   92(R10)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   92(R10)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   92(R10)(R12*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VPMADDWD       1344(R14), Y0, Y0
+	VPADDD         2176(AX), Y0, Y0
+	VMOVDQU        Y0, 2176(AX)
+	VPMADDWD       1376(R14), Y1, Y1
+	VPADDD         2208(AX), Y1, Y1
+	VMOVDQU        Y1, 2208(AX)
+	VPMADDWD       1344(R14), Y2, Y2
+	VPADDD         2240(AX), Y2, Y2
+	VMOVDQU        Y2, 2240(AX)
+	VPMADDWD       1376(R14), Y3, Y3
+	VPADDD         2272(AX), Y3, Y3
+	VMOVDQU        Y3, 2272(AX)
+	VPMADDWD       1344(R14), Y4, Y4
+	VPADDD         2304(AX), Y4, Y4
+	VMOVDQU        Y4, 2304(AX)
+	VPMADDWD       1376(R14), Y5, Y5
+	VPADDD         2336(AX), Y5, Y5
+	VMOVDQU        Y5, 2336(AX)
+	VPMADDWD       1344(R14), Y6, Y6
+	VPADDD         2368(AX), Y6, Y6
+	VMOVDQU        Y6, 2368(AX)
+	VPMADDWD       1376(R14), Y7, Y7
+	VPADDD         2400(AX), Y7, Y7
+	VMOVDQU        Y7, 2400(AX)
+	PREFETCHT1     320(CX)
+	PREFETCHT1     384(CX)
+	PREFETCHT1     448(CX)
+	PREFETCHT1     512(CX)
+	ADDQ           $+128, R14
+	ADDQ           $0x20, DX
+	ADDQ           $0x20, SI
+	ADDQ           $0x20, DI
+	ADDQ           $0x20, R8
+	ADDQ           R13, R10
+	XORQ           $0x40, R13
+	LEAQ           10240(CX), R15
+	ANDQ           $-4096, R15
+	PREFETCHT0     (R15)
+	ADDQ           $+576, CX
+	DECQ           (AX)
+	JNZ            part
+	VPBROADCASTD   (R10), Y0
+	VPMADDWD       1792(AX), Y0, Y1
+	VPMADDWD       1824(AX), Y0, Y0
+	VPBROADCASTD   4(R10), Y2
+	VPMADDWD       1856(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1888(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   8(R10), Y2
+	VPMADDWD       1920(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1952(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   12(R10), Y2
+	VPMADDWD       1984(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       2016(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VBROADCASTSS   32(R10), Y2
+	VCVTDQ2PS      2176(AX), Y3
+	VMULPS         2048(AX), Y2, Y4
+	VMULPS         Y3, Y4, Y4
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         2112(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VSUBPS         Y3, Y4, Y4
+	VADDPS         192(AX), Y4, Y4
+	VMOVUPS        Y4, 192(AX)
+	VCVTDQ2PS      2208(AX), Y1
+	VMULPS         2080(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         2144(AX), Y2, Y1
+	VMULPS         Y0, Y1, Y1
+	VSUBPS         Y1, Y3, Y3
+	VADDPS         224(AX), Y3, Y3
+	VMOVUPS        Y3, 224(AX)
+	VPBROADCASTD   (R10)(R11*1), Y0
+	VPMADDWD       1792(AX), Y0, Y1
+	VPMADDWD       1824(AX), Y0, Y0
+	VPBROADCASTD   4(R10)(R11*1), Y2
+	VPMADDWD       1856(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1888(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   8(R10)(R11*1), Y2
+	VPMADDWD       1920(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1952(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   12(R10)(R11*1), Y2
+	VPMADDWD       1984(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       2016(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VBROADCASTSS   32(R10)(R11*1), Y2
+	VCVTDQ2PS      2240(AX), Y3
+	VMULPS         2048(AX), Y2, Y4
+	VMULPS         Y3, Y4, Y4
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         2112(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VSUBPS         Y3, Y4, Y4
+	VADDPS         256(AX), Y4, Y4
+	VMOVUPS        Y4, 256(AX)
+	VCVTDQ2PS      2272(AX), Y1
+	VMULPS         2080(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         2144(AX), Y2, Y1
+	VMULPS         Y0, Y1, Y1
+	VSUBPS         Y1, Y3, Y3
+	VADDPS         288(AX), Y3, Y3
+	VMOVUPS        Y3, 288(AX)
+	VPBROADCASTD   (R10)(R11*2), Y0
+	VPMADDWD       1792(AX), Y0, Y1
+	VPMADDWD       1824(AX), Y0, Y0
+	VPBROADCASTD   4(R10)(R11*2), Y2
+	VPMADDWD       1856(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1888(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   8(R10)(R11*2), Y2
+	VPMADDWD       1920(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1952(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   12(R10)(R11*2), Y2
+	VPMADDWD       1984(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       2016(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VBROADCASTSS   32(R10)(R11*2), Y2
+	VCVTDQ2PS      2304(AX), Y3
+	VMULPS         2048(AX), Y2, Y4
+	VMULPS         Y3, Y4, Y4
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         2112(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VSUBPS         Y3, Y4, Y4
+	VADDPS         320(AX), Y4, Y4
+	VMOVUPS        Y4, 320(AX)
+	VCVTDQ2PS      2336(AX), Y1
+	VMULPS         2080(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         2144(AX), Y2, Y1
+	VMULPS         Y0, Y1, Y1
+	VSUBPS         Y1, Y3, Y3
+	VADDPS         352(AX), Y3, Y3
+	VMOVUPS        Y3, 352(AX)
+	VPBROADCASTD   (R10)(R12*1), Y0
+	VPMADDWD       1792(AX), Y0, Y1
+	VPMADDWD       1824(AX), Y0, Y0
+	VPBROADCASTD   4(R10)(R12*1), Y2
+	VPMADDWD       1856(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1888(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   8(R10)(R12*1), Y2
+	VPMADDWD       1920(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1952(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   12(R10)(R12*1), Y2
+	VPMADDWD       1984(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       2016(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VBROADCASTSS   32(R10)(R12*1), Y2
+	VCVTDQ2PS      2368(AX), Y3
+	VMULPS         2048(AX), Y2, Y4
+	VMULPS         Y3, Y4, Y4
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         2112(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VSUBPS         Y3, Y4, Y4
+	VADDPS         384(AX), Y4, Y4
+	VMOVUPS        Y4, 384(AX)
+	VCVTDQ2PS      2400(AX), Y1
+	VMULPS         2080(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         2144(AX), Y2, Y1
+	VMULPS         Y0, Y1, Y1
+	VSUBPS         Y1, Y3, Y3
+	VADDPS         416(AX), Y3, Y3
+	VMOVUPS        Y3, 416(AX)
+	ADDQ           $+16, DX
+	ADDQ           $+16, SI
+	ADDQ           $+16, DI
+	ADDQ           $+16, R8
+	ADDQ           $+64, R10
+	DECQ           704(AX)
+	JNZ            unit
+	VZEROUPPER
+	RET
+
+// func avx2StripQ84(t *byte)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·avx2StripQ84(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ 744(AX), CX
+	MOVQ 712(AX), DX
+	MOVQ 720(AX), BX
+	LEAQ (DX)(BX*4), SI
+	LEAQ (SI)(BX*4), DI
+	LEAQ (DI)(BX*4), R8
+	LEAQ (BX)(BX*2), R9
+	MOVQ 728(AX), R10
+	MOVQ 736(AX), R11
+	LEAQ (R11)(R11*2), R12
+
+unit:
+	VMOVUPS 128(R10), X0
+	VMOVUPS X0, 2176(AX)
+	VMOVUPS 128(R10)(R11*1), X0
+	VMOVUPS X0, 2240(AX)
+	VMOVUPS 128(R10)(R11*2), X0
+	VMOVUPS X0, 2304(AX)
+	VMOVUPS 128(R10)(R12*1), X0
+	VMOVUPS X0, 2368(AX)
+	MOVQ    AX, R13
+	MOVQ    $+4, (AX)
+
+block:
+	VBROADCASTI128 2(DX), Y0
+	VINSERTI128    $0x01, 2(SI), Y0, Y0
+	VBROADCASTI128 2(DX)(BX*1), Y1
+	VINSERTI128    $0x01, 2(SI)(BX*1), Y1, Y1
+	VBROADCASTI128 2(DX)(BX*2), Y2
+	VINSERTI128    $0x01, 2(SI)(BX*2), Y2, Y2
+	VBROADCASTI128 2(DX)(R9*1), Y3
+	VINSERTI128    $0x01, 2(SI)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 768(AX)
+	PREFETCHT0     136(DX)
+	VMOVDQU        Y0, 832(AX)
+	PREFETCHT0     136(DX)(BX*1)
+	VMOVDQU        Y2, 896(AX)
+	PREFETCHT0     136(DX)(BX*2)
+	VMOVDQU        Y1, 960(AX)
+	PREFETCHT0     136(DX)(R9*1)
+	VBROADCASTI128 18(DX), Y0
+	VINSERTI128    $0x01, 18(SI), Y0, Y0
+	VBROADCASTI128 18(DX)(BX*1), Y1
+	VINSERTI128    $0x01, 18(SI)(BX*1), Y1, Y1
+	VBROADCASTI128 18(DX)(BX*2), Y2
+	VINSERTI128    $0x01, 18(SI)(BX*2), Y2, Y2
+	VBROADCASTI128 18(DX)(R9*1), Y3
+	VINSERTI128    $0x01, 18(SI)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 1024(AX)
+	PREFETCHT0     136(SI)
+	VMOVDQU        Y0, 1088(AX)
+	PREFETCHT0     136(SI)(BX*1)
+	VMOVDQU        Y2, 1152(AX)
+	PREFETCHT0     136(SI)(BX*2)
+	VMOVDQU        Y1, 1216(AX)
+	PREFETCHT0     136(SI)(R9*1)
+	VBROADCASTI128 2(DI), Y0
+	VINSERTI128    $0x01, 2(R8), Y0, Y0
+	VBROADCASTI128 2(DI)(BX*1), Y1
+	VINSERTI128    $0x01, 2(R8)(BX*1), Y1, Y1
+	VBROADCASTI128 2(DI)(BX*2), Y2
+	VINSERTI128    $0x01, 2(R8)(BX*2), Y2, Y2
+	VBROADCASTI128 2(DI)(R9*1), Y3
+	VINSERTI128    $0x01, 2(R8)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 800(AX)
+	PREFETCHT0     136(DI)
+	VMOVDQU        Y0, 864(AX)
+	PREFETCHT0     136(DI)(BX*1)
+	VMOVDQU        Y2, 928(AX)
+	PREFETCHT0     136(DI)(BX*2)
+	VMOVDQU        Y1, 992(AX)
+	PREFETCHT0     136(DI)(R9*1)
+	VBROADCASTI128 18(DI), Y0
+	VINSERTI128    $0x01, 18(R8), Y0, Y0
+	VBROADCASTI128 18(DI)(BX*1), Y1
+	VINSERTI128    $0x01, 18(R8)(BX*1), Y1, Y1
+	VBROADCASTI128 18(DI)(BX*2), Y2
+	VINSERTI128    $0x01, 18(R8)(BX*2), Y2, Y2
+	VBROADCASTI128 18(DI)(R9*1), Y3
+	VINSERTI128    $0x01, 18(R8)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 1056(AX)
+	PREFETCHT0     136(R8)
+	VMOVDQU        Y0, 1120(AX)
+	PREFETCHT0     136(R8)(BX*1)
+	VMOVDQU        Y2, 1184(AX)
+	PREFETCHT0     136(R8)(BX*2)
+	VMOVDQU        Y1, 1248(AX)
+	PREFETCHT0     136(R8)(R9*1)
+	VPXOR          X0, X0, X0
+	VPINSRW        $0x00, (DX), X0, X0
+	VPINSRW        $0x01, (DX)(BX*1), X0, X0
+	VPINSRW        $0x02, (DX)(BX*2), X0, X0
+	VPINSRW        $0x03, (DX)(R9*1), X0, X0
+	VPINSRW        $0x04, (SI), X0, X0
+	VPINSRW        $0x05, (SI)(BX*1), X0, X0
+	VPINSRW        $0x06, (SI)(BX*2), X0, X0
+	VPINSRW        $0x07, (SI)(R9*1), X0, X0
+	VCVTPH2PS      X0, Y0
+	VMOVUPS        Y0, 1280(AX)
+	VPXOR          X0, X0, X0
+	VPINSRW        $0x00, (DI), X0, X0
+	VPINSRW        $0x01, (DI)(BX*1), X0, X0
+	VPINSRW        $0x02, (DI)(BX*2), X0, X0
+	VPINSRW        $0x03, (DI)(R9*1), X0, X0
+	VPINSRW        $0x04, (R8), X0, X0
+	VPINSRW        $0x05, (R8)(BX*1), X0, X0
+	VPINSRW        $0x06, (R8)(BX*2), X0, X0
+	VPINSRW        $0x07, (R8)(R9*1), X0, X0
+	VCVTPH2PS      X0, Y0
+	VMOVUPS        Y0, 1312(AX)
+	VMOVDQU        768(AX), Y6
+	VPABSB         Y6, Y10
+	VMOVDQU        800(AX), Y7
+	VPABSB         Y7, Y8
+	VPBROADCASTD   (R10), Y1
+	VPSIGNB        Y6, Y1, Y0
+	VPMADDUBSW     Y0, Y10, Y0
+	VPMADDWD       quantConstants<>+1024(SB), Y0, Y0
+	VPSIGNB        Y7, Y1, Y1
+	VPMADDUBSW     Y1, Y8, Y1
+	VPMADDWD       quantConstants<>+1024(SB), Y1, Y1
+	VPBROADCASTD   (R10)(R11*1), Y3
+	VPSIGNB        Y6, Y3, Y2
+	VPMADDUBSW     Y2, Y10, Y2
+	VPMADDWD       quantConstants<>+1024(SB), Y2, Y2
+	VPSIGNB        Y7, Y3, Y3
+	VPMADDUBSW     Y3, Y8, Y3
+	VPMADDWD       quantConstants<>+1024(SB), Y3, Y3
+	VPBROADCASTD   (R10)(R11*2), Y5
+	VPSIGNB        Y6, Y5, Y4
+	VPMADDUBSW     Y4, Y10, Y4
+	VPMADDWD       quantConstants<>+1024(SB), Y4, Y4
+	VPSIGNB        Y7, Y5, Y5
+	VPMADDUBSW     Y5, Y8, Y5
+	VPMADDWD       quantConstants<>+1024(SB), Y5, Y5
+	VPBROADCASTD   (R10)(R12*1), Y9
+	VPSIGNB        Y6, Y9, Y6
+	VPMADDUBSW     Y6, Y10, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPSIGNB        Y7, Y9, Y7
+	VPMADDUBSW     Y7, Y8, Y7
+	VPMADDWD       quantConstants<>+1024(SB), Y7, Y7
+	PREFETCHT1     (CX)
+	VMOVDQU        832(AX), Y8
+	VPABSB         Y8, Y9
+	VMOVDQU        864(AX), Y10
+	VPABSB         Y10, Y11
+	VPBROADCASTD   4(R10), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y1, Y1
+	VPBROADCASTD   4(R10)(R11*1), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y3, Y3
+	VPBROADCASTD   4(R10)(R11*2), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y4, Y4
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y5, Y5
+	VPBROADCASTD   4(R10)(R12*1), Y12
+	VPSIGNB        Y8, Y12, Y8
+	VPMADDUBSW     Y8, Y9, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y6, Y6
+	VPSIGNB        Y10, Y12, Y8
+	VPMADDUBSW     Y8, Y11, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y7, Y7
+	PREFETCHT1     64(CX)
+	VMOVDQU        896(AX), Y8
+	VPABSB         Y8, Y9
+	VMOVDQU        928(AX), Y10
+	VPABSB         Y10, Y11
+	VPBROADCASTD   8(R10), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y1, Y1
+	VPBROADCASTD   8(R10)(R11*1), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y3, Y3
+	VPBROADCASTD   8(R10)(R11*2), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y4, Y4
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y5, Y5
+	VPBROADCASTD   8(R10)(R12*1), Y12
+	VPSIGNB        Y8, Y12, Y8
+	VPMADDUBSW     Y8, Y9, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y6, Y6
+	VPSIGNB        Y10, Y12, Y8
+	VPMADDUBSW     Y8, Y11, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y7, Y7
+	PREFETCHT1     128(CX)
+	VMOVDQU        960(AX), Y8
+	VPABSB         Y8, Y9
+	VMOVDQU        992(AX), Y10
+	VPABSB         Y10, Y11
+	VPBROADCASTD   12(R10), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y1, Y1
+	VPBROADCASTD   12(R10)(R11*1), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y3, Y3
+	VPBROADCASTD   12(R10)(R11*2), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y4, Y4
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y5, Y5
+	VPBROADCASTD   12(R10)(R12*1), Y12
+	VPSIGNB        Y8, Y12, Y8
+	VPMADDUBSW     Y8, Y9, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y6, Y6
+	VPSIGNB        Y10, Y12, Y8
+	VPMADDUBSW     Y8, Y11, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y7, Y7
+	PREFETCHT1     192(CX)
+	VMOVDQU        1024(AX), Y8
+	VPABSB         Y8, Y9
+	VMOVDQU        1056(AX), Y10
+	VPABSB         Y10, Y11
+	VPBROADCASTD   16(R10), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y1, Y1
+	VPBROADCASTD   16(R10)(R11*1), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y3, Y3
+	VPBROADCASTD   16(R10)(R11*2), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y4, Y4
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y5, Y5
+	VPBROADCASTD   16(R10)(R12*1), Y12
+	VPSIGNB        Y8, Y12, Y8
+	VPMADDUBSW     Y8, Y9, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y6, Y6
+	VPSIGNB        Y10, Y12, Y8
+	VPMADDUBSW     Y8, Y11, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y7, Y7
+	PREFETCHT1     256(CX)
+	VMOVDQU        1088(AX), Y8
+	VPABSB         Y8, Y9
+	VMOVDQU        1120(AX), Y10
+	VPABSB         Y10, Y11
+	VPBROADCASTD   20(R10), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y1, Y1
+	VPBROADCASTD   20(R10)(R11*1), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y3, Y3
+	VPBROADCASTD   20(R10)(R11*2), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y4, Y4
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y5, Y5
+	VPBROADCASTD   20(R10)(R12*1), Y12
+	VPSIGNB        Y8, Y12, Y8
+	VPMADDUBSW     Y8, Y9, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y6, Y6
+	VPSIGNB        Y10, Y12, Y8
+	VPMADDUBSW     Y8, Y11, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y7, Y7
+	PREFETCHT1     320(CX)
+	VMOVDQU        1152(AX), Y8
+	VPABSB         Y8, Y9
+	VMOVDQU        1184(AX), Y10
+	VPABSB         Y10, Y11
+	VPBROADCASTD   24(R10), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y1, Y1
+	VPBROADCASTD   24(R10)(R11*1), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y3, Y3
+	VPBROADCASTD   24(R10)(R11*2), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y4, Y4
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y5, Y5
+	VPBROADCASTD   24(R10)(R12*1), Y12
+	VPSIGNB        Y8, Y12, Y8
+	VPMADDUBSW     Y8, Y9, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y6, Y6
+	VPSIGNB        Y10, Y12, Y8
+	VPMADDUBSW     Y8, Y11, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y7, Y7
+	PREFETCHT1     384(CX)
+	VMOVDQU        1216(AX), Y8
+	VPABSB         Y8, Y9
+	VMOVDQU        1248(AX), Y10
+	VPABSB         Y10, Y11
+	VPBROADCASTD   28(R10), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y1, Y1
+	VPBROADCASTD   28(R10)(R11*1), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y3, Y3
+	VPBROADCASTD   28(R10)(R11*2), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y4, Y4
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y5, Y5
+	VPBROADCASTD   28(R10)(R12*1), Y12
+	VPSIGNB        Y8, Y12, Y8
+	VPMADDUBSW     Y8, Y9, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y6, Y6
+	VPSIGNB        Y10, Y12, Y8
+	VPMADDUBSW     Y8, Y11, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y7, Y7
+	PREFETCHT1     448(CX)
+	VBROADCASTSS   2176(R13), Y8
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         1280(AX), Y8, Y9
+	VMULPS         Y0, Y9, Y9
+	VADDPS         192(AX), Y9, Y9
+	VMOVUPS        Y9, 192(AX)
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         1312(AX), Y8, Y0
+	VMULPS         Y1, Y0, Y0
+	VADDPS         224(AX), Y0, Y0
+	VMOVUPS        Y0, 224(AX)
+	VBROADCASTSS   2240(R13), Y0
+	VCVTDQ2PS      Y2, Y2
+	VMULPS         1280(AX), Y0, Y1
+	VMULPS         Y2, Y1, Y1
+	VADDPS         256(AX), Y1, Y1
+	VMOVUPS        Y1, 256(AX)
+	VCVTDQ2PS      Y3, Y3
+	VMULPS         1312(AX), Y0, Y0
+	VMULPS         Y3, Y0, Y0
+	VADDPS         288(AX), Y0, Y0
+	VMOVUPS        Y0, 288(AX)
+	VBROADCASTSS   2304(R13), Y0
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         1280(AX), Y0, Y1
+	VMULPS         Y4, Y1, Y1
+	VADDPS         320(AX), Y1, Y1
+	VMOVUPS        Y1, 320(AX)
+	VCVTDQ2PS      Y5, Y5
+	VMULPS         1312(AX), Y0, Y0
+	VMULPS         Y5, Y0, Y0
+	VADDPS         352(AX), Y0, Y0
+	VMOVUPS        Y0, 352(AX)
+	VBROADCASTSS   2368(R13), Y0
+	VCVTDQ2PS      Y6, Y6
+	VMULPS         1280(AX), Y0, Y1
+	VMULPS         Y6, Y1, Y1
+	VADDPS         384(AX), Y1, Y1
+	VMOVUPS        Y1, 384(AX)
+	VCVTDQ2PS      Y7, Y7
+	VMULPS         1312(AX), Y0, Y0
+	VMULPS         Y7, Y0, Y0
+	VADDPS         416(AX), Y0, Y0
+	VMOVUPS        Y0, 416(AX)
+	ADDQ           $0x04, R13
+	ADDQ           $0x22, DX
+	ADDQ           $0x22, SI
+	ADDQ           $0x22, DI
+	ADDQ           $0x22, R8
+	ADDQ           $0x20, R10
+	PREFETCHT1     512(CX)
+	LEAQ           10240(CX), R14
+	ANDQ           $-4096, R14
+	PREFETCHT0     (R14)
+	ADDQ           $+544, CX
+	DECQ           (AX)
+	JNZ            block
+	ADDQ           $+0, DX
+	ADDQ           $+0, SI
+	ADDQ           $+0, DI
+	ADDQ           $+0, R8
+	ADDQ           $+64, R10
+	DECQ           704(AX)
+	JNZ            unit
+	VZEROUPPER
+	RET
+
+// func avx2StripQ4K5(t *byte)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·avx2StripQ4K5(SB), NOSPLIT, $8-8
+	MOVQ t+0(FP), AX
+	MOVQ 744(AX), CX
+	MOVQ 712(AX), DX
+	MOVQ 720(AX), BX
+	LEAQ (DX)(BX*4), SI
+	LEAQ (SI)(BX*4), DI
+	LEAQ (DI)(BX*4), R8
+	LEAQ (BX)(BX*2), R9
+	MOVQ 728(AX), R10
+	MOVQ 736(AX), R11
+	LEAQ (R10)(R11*4), R12
+	LEAQ (R11)(R11*2), R13
+
+unit:
+	VBROADCASTI128 (DX), Y0
+	VINSERTI128    $0x01, (SI), Y0, Y0
+	VBROADCASTI128 (DX)(BX*1), Y1
+	VINSERTI128    $0x01, (SI)(BX*1), Y1, Y1
+	VBROADCASTI128 (DX)(BX*2), Y2
+	VINSERTI128    $0x01, (SI)(BX*2), Y2, Y2
+	VBROADCASTI128 (DX)(R9*1), Y3
+	VINSERTI128    $0x01, (SI)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VPAND          quantConstants<>+128(SB), Y0, Y4
+	VPSHUFB        quantConstants<>+704(SB), Y4, Y5
+	VMOVDQU        Y5, 1280(AX)
+	VPSHUFB        quantConstants<>+768(SB), Y4, Y5
+	VMOVDQU        Y5, 1344(AX)
+	VPSHUFB        quantConstants<>+832(SB), Y4, Y5
+	VMOVDQU        Y5, 1408(AX)
+	VPSHUFB        quantConstants<>+896(SB), Y4, Y4
+	VMOVDQU        Y4, 1472(AX)
+	VPAND          quantConstants<>+128(SB), Y2, Y4
+	VPSHUFB        quantConstants<>+512(SB), Y4, Y5
+	VMOVDQU        Y5, 1792(AX)
+	VPSHUFB        quantConstants<>+576(SB), Y4, Y4
+	VMOVDQU        Y4, 1856(AX)
+	VPAND          quantConstants<>+0(SB), Y1, Y4
+	VPSRLD         $0x02, Y0, Y0
+	VPAND          quantConstants<>+192(SB), Y0, Y0
+	VPOR           Y0, Y4, Y4
+	VPSHUFB        quantConstants<>+704(SB), Y4, Y0
+	VMOVDQU        Y0, 1536(AX)
+	VPSHUFB        quantConstants<>+768(SB), Y4, Y0
+	VMOVDQU        Y0, 1600(AX)
+	VPSHUFB        quantConstants<>+832(SB), Y4, Y0
+	VMOVDQU        Y0, 1664(AX)
+	VPSHUFB        quantConstants<>+896(SB), Y4, Y0
+	VMOVDQU        Y0, 1728(AX)
+	VPSRLD         $0x04, Y1, Y0
+	VPAND          quantConstants<>+0(SB), Y0, Y0
+	VPSRLD         $0x02, Y2, Y1
+	VPAND          quantConstants<>+192(SB), Y1, Y1
+	VPOR           Y1, Y0, Y0
+	VPSHUFB        quantConstants<>+512(SB), Y0, Y1
+	VMOVDQU        Y1, 1920(AX)
+	VPSHUFB        quantConstants<>+576(SB), Y0, Y0
+	VMOVDQU        Y0, 1984(AX)
+	VPAND          quantConstants<>+960(SB), Y3, Y0
+	VEXTRACTI128   $0x01, Y0, X1
+	VPACKUSDW      X1, X0, X1
+	VCVTPH2PS      X1, Y0
+	VMOVUPS        Y0, 2048(AX)
+	VPSRLD         $0x10, Y3, Y0
+	VEXTRACTI128   $0x01, Y0, X1
+	VPACKUSDW      X1, X0, X1
+	VCVTPH2PS      X1, Y0
+	VMOVUPS        Y0, 2112(AX)
+	VBROADCASTI128 (DI), Y0
+	VINSERTI128    $0x01, (R8), Y0, Y0
+	VBROADCASTI128 (DI)(BX*1), Y1
+	VINSERTI128    $0x01, (R8)(BX*1), Y1, Y1
+	VBROADCASTI128 (DI)(BX*2), Y2
+	VINSERTI128    $0x01, (R8)(BX*2), Y2, Y2
+	VBROADCASTI128 (DI)(R9*1), Y3
+	VINSERTI128    $0x01, (R8)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VPAND          quantConstants<>+128(SB), Y0, Y4
+	VPSHUFB        quantConstants<>+704(SB), Y4, Y5
+	VMOVDQU        Y5, 1312(AX)
+	VPSHUFB        quantConstants<>+768(SB), Y4, Y5
+	VMOVDQU        Y5, 1376(AX)
+	VPSHUFB        quantConstants<>+832(SB), Y4, Y5
+	VMOVDQU        Y5, 1440(AX)
+	VPSHUFB        quantConstants<>+896(SB), Y4, Y4
+	VMOVDQU        Y4, 1504(AX)
+	VPAND          quantConstants<>+128(SB), Y2, Y4
+	VPSHUFB        quantConstants<>+512(SB), Y4, Y5
+	VMOVDQU        Y5, 1824(AX)
+	VPSHUFB        quantConstants<>+576(SB), Y4, Y4
+	VMOVDQU        Y4, 1888(AX)
+	VPAND          quantConstants<>+0(SB), Y1, Y4
+	VPSRLD         $0x02, Y0, Y0
+	VPAND          quantConstants<>+192(SB), Y0, Y0
+	VPOR           Y0, Y4, Y4
+	VPSHUFB        quantConstants<>+704(SB), Y4, Y0
+	VMOVDQU        Y0, 1568(AX)
+	VPSHUFB        quantConstants<>+768(SB), Y4, Y0
+	VMOVDQU        Y0, 1632(AX)
+	VPSHUFB        quantConstants<>+832(SB), Y4, Y0
+	VMOVDQU        Y0, 1696(AX)
+	VPSHUFB        quantConstants<>+896(SB), Y4, Y0
+	VMOVDQU        Y0, 1760(AX)
+	VPSRLD         $0x04, Y1, Y0
+	VPAND          quantConstants<>+0(SB), Y0, Y0
+	VPSRLD         $0x02, Y2, Y1
+	VPAND          quantConstants<>+192(SB), Y1, Y1
+	VPOR           Y1, Y0, Y0
+	VPSHUFB        quantConstants<>+512(SB), Y0, Y1
+	VMOVDQU        Y1, 1952(AX)
+	VPSHUFB        quantConstants<>+576(SB), Y0, Y0
+	VMOVDQU        Y0, 2016(AX)
+	VPAND          quantConstants<>+960(SB), Y3, Y0
+	VEXTRACTI128   $0x01, Y0, X1
+	VPACKUSDW      X1, X0, X1
+	VCVTPH2PS      X1, Y0
+	VMOVUPS        Y0, 2080(AX)
+	VPSRLD         $0x10, Y3, Y0
+	VEXTRACTI128   $0x01, Y0, X1
+	VPACKUSDW      X1, X0, X1
+	VCVTPH2PS      X1, Y0
+	VMOVUPS        Y0, 2144(AX)
+	VPXOR          Y0, Y0, Y0
+	VMOVDQU        Y0, 2176(AX)
+	VMOVDQU        Y0, 2208(AX)
+	VMOVDQU        Y0, 2240(AX)
+	VMOVDQU        Y0, 2272(AX)
+	VMOVDQU        Y0, 2304(AX)
+	VMOVDQU        Y0, 2336(AX)
+	VMOVDQU        Y0, 2368(AX)
+	VMOVDQU        Y0, 2400(AX)
+	VMOVDQU        Y0, 2432(AX)
+	VMOVDQU        Y0, 2464(AX)
+	MOVQ           $+32, R14
+	MOVQ           AX, R15
+	MOVQ           $+4, (AX)
+
+part:
+	VBROADCASTI128 16(DX), Y0
+	VINSERTI128    $0x01, 16(SI), Y0, Y0
+	VBROADCASTI128 16(DX)(BX*1), Y1
+	VINSERTI128    $0x01, 16(SI)(BX*1), Y1, Y1
+	VBROADCASTI128 16(DX)(BX*2), Y2
+	VINSERTI128    $0x01, 16(SI)(BX*2), Y2, Y2
+	VBROADCASTI128 16(DX)(R9*1), Y3
+	VINSERTI128    $0x01, 16(SI)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 768(AX)
+	PREFETCHT0     144(DX)
+	VMOVDQU        Y0, 832(AX)
+	PREFETCHT0     144(DX)(BX*1)
+	VMOVDQU        Y2, 896(AX)
+	PREFETCHT0     144(DX)(BX*2)
+	VMOVDQU        Y1, 960(AX)
+	PREFETCHT0     144(DX)(R9*1)
+	VBROADCASTI128 32(DX), Y0
+	VINSERTI128    $0x01, 32(SI), Y0, Y0
+	VBROADCASTI128 32(DX)(BX*1), Y1
+	VINSERTI128    $0x01, 32(SI)(BX*1), Y1, Y1
+	VBROADCASTI128 32(DX)(BX*2), Y2
+	VINSERTI128    $0x01, 32(SI)(BX*2), Y2, Y2
+	VBROADCASTI128 32(DX)(R9*1), Y3
+	VINSERTI128    $0x01, 32(SI)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 1024(AX)
+	PREFETCHT0     144(SI)
+	VMOVDQU        Y0, 1088(AX)
+	PREFETCHT0     144(SI)(BX*1)
+	VMOVDQU        Y2, 1152(AX)
+	PREFETCHT0     144(SI)(BX*2)
+	VMOVDQU        Y1, 1216(AX)
+	PREFETCHT0     144(SI)(R9*1)
+	VBROADCASTI128 16(DI), Y0
+	VINSERTI128    $0x01, 16(R8), Y0, Y0
+	VBROADCASTI128 16(DI)(BX*1), Y1
+	VINSERTI128    $0x01, 16(R8)(BX*1), Y1, Y1
+	VBROADCASTI128 16(DI)(BX*2), Y2
+	VINSERTI128    $0x01, 16(R8)(BX*2), Y2, Y2
+	VBROADCASTI128 16(DI)(R9*1), Y3
+	VINSERTI128    $0x01, 16(R8)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 800(AX)
+	PREFETCHT0     144(DI)
+	VMOVDQU        Y0, 864(AX)
+	PREFETCHT0     144(DI)(BX*1)
+	VMOVDQU        Y2, 928(AX)
+	PREFETCHT0     144(DI)(BX*2)
+	VMOVDQU        Y1, 992(AX)
+	PREFETCHT0     144(DI)(R9*1)
+	VBROADCASTI128 32(DI), Y0
+	VINSERTI128    $0x01, 32(R8), Y0, Y0
+	VBROADCASTI128 32(DI)(BX*1), Y1
+	VINSERTI128    $0x01, 32(R8)(BX*1), Y1, Y1
+	VBROADCASTI128 32(DI)(BX*2), Y2
+	VINSERTI128    $0x01, 32(R8)(BX*2), Y2, Y2
+	VBROADCASTI128 32(DI)(R9*1), Y3
+	VINSERTI128    $0x01, 32(R8)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 1056(AX)
+	PREFETCHT0     144(R8)
+	VMOVDQU        Y0, 1120(AX)
+	PREFETCHT0     144(R8)(BX*1)
+	VMOVDQU        Y2, 1184(AX)
+	PREFETCHT0     144(R8)(BX*2)
+	VMOVDQU        Y1, 1248(AX)
+	PREFETCHT0     144(R8)(R9*1)
+	VMOVDQU        768(AX), Y4
+	VPAND          quantConstants<>+0(SB), Y4, Y4
+	VMOVDQU        800(AX), Y5
+	VPAND          quantConstants<>+0(SB), Y5, Y5
+	VPBROADCASTD   (R10), Y1
+	VPMADDUBSW     Y1, Y4, Y0
+	VPMADDUBSW     Y1, Y5, Y1
+	VPBROADCASTD   (R10)(R11*1), Y3
+	VPMADDUBSW     Y3, Y4, Y2
+	VPMADDUBSW     Y3, Y5, Y3
+	VPBROADCASTD   (R10)(R11*2), Y6
+	VPMADDUBSW     Y6, Y4, Y4
+	VPMADDUBSW     Y6, Y5, Y5
+	VMOVDQU        832(AX), Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        864(AX), Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   4(R10), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   4(R10)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   4(R10)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        896(AX), Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        928(AX), Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   8(R10), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   8(R10)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   8(R10)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        960(AX), Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        992(AX), Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   12(R10), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   12(R10)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   12(R10)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        1024(AX), Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        1056(AX), Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   16(R10), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   16(R10)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   16(R10)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        1088(AX), Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        1120(AX), Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   20(R10), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   20(R10)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   20(R10)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        1152(AX), Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        1184(AX), Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   24(R10), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   24(R10)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   24(R10)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        1216(AX), Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        1248(AX), Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   28(R10), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   28(R10)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   28(R10)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VPMADDWD       1280(R15), Y0, Y0
+	VPADDD         2176(AX), Y0, Y0
+	VMOVDQU        Y0, 2176(AX)
+	VPMADDWD       1312(R15), Y1, Y1
+	VPADDD         2208(AX), Y1, Y1
+	VMOVDQU        Y1, 2208(AX)
+	VPMADDWD       1280(R15), Y2, Y2
+	VPADDD         2240(AX), Y2, Y2
+	VMOVDQU        Y2, 2240(AX)
+	VPMADDWD       1312(R15), Y3, Y3
+	VPADDD         2272(AX), Y3, Y3
+	VMOVDQU        Y3, 2272(AX)
+	VPMADDWD       1280(R15), Y4, Y4
+	VPADDD         2304(AX), Y4, Y4
+	VMOVDQU        Y4, 2304(AX)
+	VPMADDWD       1312(R15), Y5, Y5
+	VPADDD         2336(AX), Y5, Y5
+	VMOVDQU        Y5, 2336(AX)
+	PREFETCHT1     (CX)
+	PREFETCHT1     64(CX)
+	PREFETCHT1     128(CX)
+	VMOVDQU        768(AX), Y2
+	VPAND          quantConstants<>+0(SB), Y2, Y2
+	VMOVDQU        800(AX), Y3
+	VPAND          quantConstants<>+0(SB), Y3, Y3
+	VPBROADCASTD   (R10)(R13*1), Y1
+	VPMADDUBSW     Y1, Y2, Y0
+	VPMADDUBSW     Y1, Y3, Y1
+	VPBROADCASTD   (R12), Y4
+	VPMADDUBSW     Y4, Y2, Y2
+	VPMADDUBSW     Y4, Y3, Y3
+	VMOVDQU        832(AX), Y4
+	VPAND          quantConstants<>+0(SB), Y4, Y4
+	VMOVDQU        864(AX), Y5
+	VPAND          quantConstants<>+0(SB), Y5, Y5
+	VPBROADCASTD   4(R10)(R13*1), Y6
+	VPMADDUBSW     Y6, Y4, Y7
+	VPADDW         Y7, Y0, Y0
+	VPMADDUBSW     Y6, Y5, Y6
+	VPADDW         Y6, Y1, Y1
+	VPBROADCASTD   4(R12), Y6
+	VPMADDUBSW     Y6, Y4, Y4
+	VPADDW         Y4, Y2, Y2
+	VPMADDUBSW     Y6, Y5, Y4
+	VPADDW         Y4, Y3, Y3
+	VMOVDQU        896(AX), Y4
+	VPAND          quantConstants<>+0(SB), Y4, Y4
+	VMOVDQU        928(AX), Y5
+	VPAND          quantConstants<>+0(SB), Y5, Y5
+	VPBROADCASTD   8(R10)(R13*1), Y6
+	VPMADDUBSW     Y6, Y4, Y7
+	VPADDW         Y7, Y0, Y0
+	VPMADDUBSW     Y6, Y5, Y6
+	VPADDW         Y6, Y1, Y1
+	VPBROADCASTD   8(R12), Y6
+	VPMADDUBSW     Y6, Y4, Y4
+	VPADDW         Y4, Y2, Y2
+	VPMADDUBSW     Y6, Y5, Y4
+	VPADDW         Y4, Y3, Y3
+	VMOVDQU        960(AX), Y4
+	VPAND          quantConstants<>+0(SB), Y4, Y4
+	VMOVDQU        992(AX), Y5
+	VPAND          quantConstants<>+0(SB), Y5, Y5
+	VPBROADCASTD   12(R10)(R13*1), Y6
+	VPMADDUBSW     Y6, Y4, Y7
+	VPADDW         Y7, Y0, Y0
+	VPMADDUBSW     Y6, Y5, Y6
+	VPADDW         Y6, Y1, Y1
+	VPBROADCASTD   12(R12), Y6
+	VPMADDUBSW     Y6, Y4, Y4
+	VPADDW         Y4, Y2, Y2
+	VPMADDUBSW     Y6, Y5, Y4
+	VPADDW         Y4, Y3, Y3
+	VMOVDQU        1024(AX), Y4
+	VPAND          quantConstants<>+0(SB), Y4, Y4
+	VMOVDQU        1056(AX), Y5
+	VPAND          quantConstants<>+0(SB), Y5, Y5
+	VPBROADCASTD   16(R10)(R13*1), Y6
+	VPMADDUBSW     Y6, Y4, Y7
+	VPADDW         Y7, Y0, Y0
+	VPMADDUBSW     Y6, Y5, Y6
+	VPADDW         Y6, Y1, Y1
+	VPBROADCASTD   16(R12), Y6
+	VPMADDUBSW     Y6, Y4, Y4
+	VPADDW         Y4, Y2, Y2
+	VPMADDUBSW     Y6, Y5, Y4
+	VPADDW         Y4, Y3, Y3
+	VMOVDQU        1088(AX), Y4
+	VPAND          quantConstants<>+0(SB), Y4, Y4
+	VMOVDQU        1120(AX), Y5
+	VPAND          quantConstants<>+0(SB), Y5, Y5
+	VPBROADCASTD   20(R10)(R13*1), Y6
+	VPMADDUBSW     Y6, Y4, Y7
+	VPADDW         Y7, Y0, Y0
+	VPMADDUBSW     Y6, Y5, Y6
+	VPADDW         Y6, Y1, Y1
+	VPBROADCASTD   20(R12), Y6
+	VPMADDUBSW     Y6, Y4, Y4
+	VPADDW         Y4, Y2, Y2
+	VPMADDUBSW     Y6, Y5, Y4
+	VPADDW         Y4, Y3, Y3
+	VMOVDQU        1152(AX), Y4
+	VPAND          quantConstants<>+0(SB), Y4, Y4
+	VMOVDQU        1184(AX), Y5
+	VPAND          quantConstants<>+0(SB), Y5, Y5
+	VPBROADCASTD   24(R10)(R13*1), Y6
+	VPMADDUBSW     Y6, Y4, Y7
+	VPADDW         Y7, Y0, Y0
+	VPMADDUBSW     Y6, Y5, Y6
+	VPADDW         Y6, Y1, Y1
+	VPBROADCASTD   24(R12), Y6
+	VPMADDUBSW     Y6, Y4, Y4
+	VPADDW         Y4, Y2, Y2
+	VPMADDUBSW     Y6, Y5, Y4
+	VPADDW         Y4, Y3, Y3
+	VMOVDQU        1216(AX), Y4
+	VPAND          quantConstants<>+0(SB), Y4, Y4
+	VMOVDQU        1248(AX), Y5
+	VPAND          quantConstants<>+0(SB), Y5, Y5
+	VPBROADCASTD   28(R10)(R13*1), Y6
+	VPMADDUBSW     Y6, Y4, Y7
+	VPADDW         Y7, Y0, Y0
+	VPMADDUBSW     Y6, Y5, Y6
+	VPADDW         Y6, Y1, Y1
+	VPBROADCASTD   28(R12), Y6
+	VPMADDUBSW     Y6, Y4, Y4
+	VPADDW         Y4, Y2, Y2
+	VPMADDUBSW     Y6, Y5, Y4
+	VPADDW         Y4, Y3, Y3
+	VPMADDWD       1280(R15), Y0, Y0
+	VPADDD         2368(AX), Y0, Y0
+	VMOVDQU        Y0, 2368(AX)
+	VPMADDWD       1312(R15), Y1, Y1
+	VPADDD         2400(AX), Y1, Y1
+	VMOVDQU        Y1, 2400(AX)
+	VPMADDWD       1280(R15), Y2, Y2
+	VPADDD         2432(AX), Y2, Y2
+	VMOVDQU        Y2, 2432(AX)
+	VPMADDWD       1312(R15), Y3, Y3
+	VPADDD         2464(AX), Y3, Y3
+	VMOVDQU        Y3, 2464(AX)
+	PREFETCHT1     192(CX)
+	PREFETCHT1     256(CX)
+	PREFETCHT1     320(CX)
+	VMOVDQU        768(AX), Y4
+	VPSRLW         $0x04, Y4, Y4
+	VPAND          quantConstants<>+0(SB), Y4, Y4
+	VMOVDQU        800(AX), Y5
+	VPSRLW         $0x04, Y5, Y5
+	VPAND          quantConstants<>+0(SB), Y5, Y5
+	VPBROADCASTD   64(R10), Y1
+	VPMADDUBSW     Y1, Y4, Y0
+	VPMADDUBSW     Y1, Y5, Y1
+	VPBROADCASTD   64(R10)(R11*1), Y3
+	VPMADDUBSW     Y3, Y4, Y2
+	VPMADDUBSW     Y3, Y5, Y3
+	VPBROADCASTD   64(R10)(R11*2), Y6
+	VPMADDUBSW     Y6, Y4, Y4
+	VPMADDUBSW     Y6, Y5, Y5
+	VMOVDQU        832(AX), Y6
+	VPSRLW         $0x04, Y6, Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        864(AX), Y7
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   68(R10), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   68(R10)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   68(R10)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        896(AX), Y6
+	VPSRLW         $0x04, Y6, Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        928(AX), Y7
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   72(R10), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   72(R10)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   72(R10)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        960(AX), Y6
+	VPSRLW         $0x04, Y6, Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        992(AX), Y7
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   76(R10), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   76(R10)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   76(R10)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        1024(AX), Y6
+	VPSRLW         $0x04, Y6, Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        1056(AX), Y7
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   80(R10), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   80(R10)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   80(R10)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        1088(AX), Y6
+	VPSRLW         $0x04, Y6, Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        1120(AX), Y7
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   84(R10), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   84(R10)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   84(R10)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        1152(AX), Y6
+	VPSRLW         $0x04, Y6, Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        1184(AX), Y7
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   88(R10), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   88(R10)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   88(R10)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        1216(AX), Y6
+	VPSRLW         $0x04, Y6, Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        1248(AX), Y7
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   92(R10), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   92(R10)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   92(R10)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VPMADDWD       1344(R15), Y0, Y0
+	VPADDD         2176(AX), Y0, Y0
+	VMOVDQU        Y0, 2176(AX)
+	VPMADDWD       1376(R15), Y1, Y1
+	VPADDD         2208(AX), Y1, Y1
+	VMOVDQU        Y1, 2208(AX)
+	VPMADDWD       1344(R15), Y2, Y2
+	VPADDD         2240(AX), Y2, Y2
+	VMOVDQU        Y2, 2240(AX)
+	VPMADDWD       1376(R15), Y3, Y3
+	VPADDD         2272(AX), Y3, Y3
+	VMOVDQU        Y3, 2272(AX)
+	VPMADDWD       1344(R15), Y4, Y4
+	VPADDD         2304(AX), Y4, Y4
+	VMOVDQU        Y4, 2304(AX)
+	VPMADDWD       1376(R15), Y5, Y5
+	VPADDD         2336(AX), Y5, Y5
+	VMOVDQU        Y5, 2336(AX)
+	PREFETCHT1     384(CX)
+	PREFETCHT1     448(CX)
+	PREFETCHT1     512(CX)
+	VMOVDQU        768(AX), Y2
+	VPSRLW         $0x04, Y2, Y2
+	VPAND          quantConstants<>+0(SB), Y2, Y2
+	VMOVDQU        800(AX), Y3
+	VPSRLW         $0x04, Y3, Y3
+	VPAND          quantConstants<>+0(SB), Y3, Y3
+	VPBROADCASTD   64(R10)(R13*1), Y1
+	VPMADDUBSW     Y1, Y2, Y0
+	VPMADDUBSW     Y1, Y3, Y1
+	VPBROADCASTD   64(R12), Y4
+	VPMADDUBSW     Y4, Y2, Y2
+	VPMADDUBSW     Y4, Y3, Y3
+	VMOVDQU        832(AX), Y4
+	VPSRLW         $0x04, Y4, Y4
+	VPAND          quantConstants<>+0(SB), Y4, Y4
+	VMOVDQU        864(AX), Y5
+	VPSRLW         $0x04, Y5, Y5
+	VPAND          quantConstants<>+0(SB), Y5, Y5
+	VPBROADCASTD   68(R10)(R13*1), Y6
+	VPMADDUBSW     Y6, Y4, Y7
+	VPADDW         Y7, Y0, Y0
+	VPMADDUBSW     Y6, Y5, Y6
+	VPADDW         Y6, Y1, Y1
+	VPBROADCASTD   68(R12), Y6
+	VPMADDUBSW     Y6, Y4, Y4
+	VPADDW         Y4, Y2, Y2
+	VPMADDUBSW     Y6, Y5, Y4
+	VPADDW         Y4, Y3, Y3
+	VMOVDQU        896(AX), Y4
+	VPSRLW         $0x04, Y4, Y4
+	VPAND          quantConstants<>+0(SB), Y4, Y4
+	VMOVDQU        928(AX), Y5
+	VPSRLW         $0x04, Y5, Y5
+	VPAND          quantConstants<>+0(SB), Y5, Y5
+	VPBROADCASTD   72(R10)(R13*1), Y6
+	VPMADDUBSW     Y6, Y4, Y7
+	VPADDW         Y7, Y0, Y0
+	VPMADDUBSW     Y6, Y5, Y6
+	VPADDW         Y6, Y1, Y1
+	VPBROADCASTD   72(R12), Y6
+	VPMADDUBSW     Y6, Y4, Y4
+	VPADDW         Y4, Y2, Y2
+	VPMADDUBSW     Y6, Y5, Y4
+	VPADDW         Y4, Y3, Y3
+	VMOVDQU        960(AX), Y4
+	VPSRLW         $0x04, Y4, Y4
+	VPAND          quantConstants<>+0(SB), Y4, Y4
+	VMOVDQU        992(AX), Y5
+	VPSRLW         $0x04, Y5, Y5
+	VPAND          quantConstants<>+0(SB), Y5, Y5
+	VPBROADCASTD   76(R10)(R13*1), Y6
+	VPMADDUBSW     Y6, Y4, Y7
+	VPADDW         Y7, Y0, Y0
+	VPMADDUBSW     Y6, Y5, Y6
+	VPADDW         Y6, Y1, Y1
+	VPBROADCASTD   76(R12), Y6
+	VPMADDUBSW     Y6, Y4, Y4
+	VPADDW         Y4, Y2, Y2
+	VPMADDUBSW     Y6, Y5, Y4
+	VPADDW         Y4, Y3, Y3
+	VMOVDQU        1024(AX), Y4
+	VPSRLW         $0x04, Y4, Y4
+	VPAND          quantConstants<>+0(SB), Y4, Y4
+	VMOVDQU        1056(AX), Y5
+	VPSRLW         $0x04, Y5, Y5
+	VPAND          quantConstants<>+0(SB), Y5, Y5
+	VPBROADCASTD   80(R10)(R13*1), Y6
+	VPMADDUBSW     Y6, Y4, Y7
+	VPADDW         Y7, Y0, Y0
+	VPMADDUBSW     Y6, Y5, Y6
+	VPADDW         Y6, Y1, Y1
+	VPBROADCASTD   80(R12), Y6
+	VPMADDUBSW     Y6, Y4, Y4
+	VPADDW         Y4, Y2, Y2
+	VPMADDUBSW     Y6, Y5, Y4
+	VPADDW         Y4, Y3, Y3
+	VMOVDQU        1088(AX), Y4
+	VPSRLW         $0x04, Y4, Y4
+	VPAND          quantConstants<>+0(SB), Y4, Y4
+	VMOVDQU        1120(AX), Y5
+	VPSRLW         $0x04, Y5, Y5
+	VPAND          quantConstants<>+0(SB), Y5, Y5
+	VPBROADCASTD   84(R10)(R13*1), Y6
+	VPMADDUBSW     Y6, Y4, Y7
+	VPADDW         Y7, Y0, Y0
+	VPMADDUBSW     Y6, Y5, Y6
+	VPADDW         Y6, Y1, Y1
+	VPBROADCASTD   84(R12), Y6
+	VPMADDUBSW     Y6, Y4, Y4
+	VPADDW         Y4, Y2, Y2
+	VPMADDUBSW     Y6, Y5, Y4
+	VPADDW         Y4, Y3, Y3
+	VMOVDQU        1152(AX), Y4
+	VPSRLW         $0x04, Y4, Y4
+	VPAND          quantConstants<>+0(SB), Y4, Y4
+	VMOVDQU        1184(AX), Y5
+	VPSRLW         $0x04, Y5, Y5
+	VPAND          quantConstants<>+0(SB), Y5, Y5
+	VPBROADCASTD   88(R10)(R13*1), Y6
+	VPMADDUBSW     Y6, Y4, Y7
+	VPADDW         Y7, Y0, Y0
+	VPMADDUBSW     Y6, Y5, Y6
+	VPADDW         Y6, Y1, Y1
+	VPBROADCASTD   88(R12), Y6
+	VPMADDUBSW     Y6, Y4, Y4
+	VPADDW         Y4, Y2, Y2
+	VPMADDUBSW     Y6, Y5, Y4
+	VPADDW         Y4, Y3, Y3
+	VMOVDQU        1216(AX), Y4
+	VPSRLW         $0x04, Y4, Y4
+	VPAND          quantConstants<>+0(SB), Y4, Y4
+	VMOVDQU        1248(AX), Y5
+	VPSRLW         $0x04, Y5, Y5
+	VPAND          quantConstants<>+0(SB), Y5, Y5
+	VPBROADCASTD   92(R10)(R13*1), Y6
+	VPMADDUBSW     Y6, Y4, Y7
+	VPADDW         Y7, Y0, Y0
+	VPMADDUBSW     Y6, Y5, Y6
+	VPADDW         Y6, Y1, Y1
+	VPBROADCASTD   92(R12), Y6
+	VPMADDUBSW     Y6, Y4, Y4
+	VPADDW         Y4, Y2, Y2
+	VPMADDUBSW     Y6, Y5, Y4
+	VPADDW         Y4, Y3, Y3
+	VPMADDWD       1344(R15), Y0, Y0
+	VPADDD         2368(AX), Y0, Y0
+	VMOVDQU        Y0, 2368(AX)
+	VPMADDWD       1376(R15), Y1, Y1
+	VPADDD         2400(AX), Y1, Y1
+	VMOVDQU        Y1, 2400(AX)
+	VPMADDWD       1344(R15), Y2, Y2
+	VPADDD         2432(AX), Y2, Y2
+	VMOVDQU        Y2, 2432(AX)
+	VPMADDWD       1376(R15), Y3, Y3
+	VPADDD         2464(AX), Y3, Y3
+	VMOVDQU        Y3, 2464(AX)
+	ADDQ           $+128, R15
+	ADDQ           $0x20, DX
+	ADDQ           $0x20, SI
+	ADDQ           $0x20, DI
+	ADDQ           $0x20, R8
+	ADDQ           R14, R10
+	ADDQ           R14, R12
+	XORQ           $0x40, R14
+	LEAQ           10240(CX), BP
+	ANDQ           $-4096, BP
+	PREFETCHT0     (BP)
+	ADDQ           $+576, CX
+	DECQ           (AX)
+	JNZ            part
+	VPBROADCASTD   (R10), Y0
+	VPMADDWD       1792(AX), Y0, Y1
+	VPMADDWD       1824(AX), Y0, Y0
+	VPBROADCASTD   4(R10), Y2
+	VPMADDWD       1856(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1888(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   8(R10), Y2
+	VPMADDWD       1920(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1952(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   12(R10), Y2
+	VPMADDWD       1984(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       2016(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VBROADCASTSS   32(R10), Y2
+	VCVTDQ2PS      2176(AX), Y3
+	VMULPS         2048(AX), Y2, Y4
+	VMULPS         Y3, Y4, Y4
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         2112(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VSUBPS         Y3, Y4, Y4
+	VADDPS         192(AX), Y4, Y4
+	VMOVUPS        Y4, 192(AX)
+	VCVTDQ2PS      2208(AX), Y1
+	VMULPS         2080(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         2144(AX), Y2, Y1
+	VMULPS         Y0, Y1, Y1
+	VSUBPS         Y1, Y3, Y3
+	VADDPS         224(AX), Y3, Y3
+	VMOVUPS        Y3, 224(AX)
+	VPBROADCASTD   (R10)(R11*1), Y0
+	VPMADDWD       1792(AX), Y0, Y1
+	VPMADDWD       1824(AX), Y0, Y0
+	VPBROADCASTD   4(R10)(R11*1), Y2
+	VPMADDWD       1856(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1888(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   8(R10)(R11*1), Y2
+	VPMADDWD       1920(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1952(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   12(R10)(R11*1), Y2
+	VPMADDWD       1984(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       2016(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VBROADCASTSS   32(R10)(R11*1), Y2
+	VCVTDQ2PS      2240(AX), Y3
+	VMULPS         2048(AX), Y2, Y4
+	VMULPS         Y3, Y4, Y4
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         2112(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VSUBPS         Y3, Y4, Y4
+	VADDPS         256(AX), Y4, Y4
+	VMOVUPS        Y4, 256(AX)
+	VCVTDQ2PS      2272(AX), Y1
+	VMULPS         2080(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         2144(AX), Y2, Y1
+	VMULPS         Y0, Y1, Y1
+	VSUBPS         Y1, Y3, Y3
+	VADDPS         288(AX), Y3, Y3
+	VMOVUPS        Y3, 288(AX)
+	VPBROADCASTD   (R10)(R11*2), Y0
+	VPMADDWD       1792(AX), Y0, Y1
+	VPMADDWD       1824(AX), Y0, Y0
+	VPBROADCASTD   4(R10)(R11*2), Y2
+	VPMADDWD       1856(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1888(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   8(R10)(R11*2), Y2
+	VPMADDWD       1920(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1952(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   12(R10)(R11*2), Y2
+	VPMADDWD       1984(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       2016(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VBROADCASTSS   32(R10)(R11*2), Y2
+	VCVTDQ2PS      2304(AX), Y3
+	VMULPS         2048(AX), Y2, Y4
+	VMULPS         Y3, Y4, Y4
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         2112(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VSUBPS         Y3, Y4, Y4
+	VADDPS         320(AX), Y4, Y4
+	VMOVUPS        Y4, 320(AX)
+	VCVTDQ2PS      2336(AX), Y1
+	VMULPS         2080(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         2144(AX), Y2, Y1
+	VMULPS         Y0, Y1, Y1
+	VSUBPS         Y1, Y3, Y3
+	VADDPS         352(AX), Y3, Y3
+	VMOVUPS        Y3, 352(AX)
+	VPBROADCASTD   (R10)(R13*1), Y0
+	VPMADDWD       1792(AX), Y0, Y1
+	VPMADDWD       1824(AX), Y0, Y0
+	VPBROADCASTD   4(R10)(R13*1), Y2
+	VPMADDWD       1856(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1888(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   8(R10)(R13*1), Y2
+	VPMADDWD       1920(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1952(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   12(R10)(R13*1), Y2
+	VPMADDWD       1984(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       2016(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VBROADCASTSS   32(R10)(R13*1), Y2
+	VCVTDQ2PS      2368(AX), Y3
+	VMULPS         2048(AX), Y2, Y4
+	VMULPS         Y3, Y4, Y4
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         2112(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VSUBPS         Y3, Y4, Y4
+	VADDPS         384(AX), Y4, Y4
+	VMOVUPS        Y4, 384(AX)
+	VCVTDQ2PS      2400(AX), Y1
+	VMULPS         2080(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         2144(AX), Y2, Y1
+	VMULPS         Y0, Y1, Y1
+	VSUBPS         Y1, Y3, Y3
+	VADDPS         416(AX), Y3, Y3
+	VMOVUPS        Y3, 416(AX)
+	VPBROADCASTD   (R12), Y0
+	VPMADDWD       1792(AX), Y0, Y1
+	VPMADDWD       1824(AX), Y0, Y0
+	VPBROADCASTD   4(R12), Y2
+	VPMADDWD       1856(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1888(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   8(R12), Y2
+	VPMADDWD       1920(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1952(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   12(R12), Y2
+	VPMADDWD       1984(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       2016(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VBROADCASTSS   32(R12), Y2
+	VCVTDQ2PS      2432(AX), Y3
+	VMULPS         2048(AX), Y2, Y4
+	VMULPS         Y3, Y4, Y4
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         2112(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VSUBPS         Y3, Y4, Y4
+	VADDPS         448(AX), Y4, Y4
+	VMOVUPS        Y4, 448(AX)
+	VCVTDQ2PS      2464(AX), Y1
+	VMULPS         2080(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         2144(AX), Y2, Y1
+	VMULPS         Y0, Y1, Y1
+	VSUBPS         Y1, Y3, Y3
+	VADDPS         480(AX), Y3, Y3
+	VMOVUPS        Y3, 480(AX)
+	ADDQ           $+16, DX
+	ADDQ           $+16, SI
+	ADDQ           $+16, DI
+	ADDQ           $+16, R8
+	ADDQ           $+64, R10
+	ADDQ           $+64, R12
+	DECQ           704(AX)
+	JNZ            unit
+	VZEROUPPER
+	RET
+
+// func avx2StripQ85(t *byte)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·avx2StripQ85(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ 744(AX), CX
+	MOVQ 712(AX), DX
+	MOVQ 720(AX), BX
+	LEAQ (DX)(BX*4), SI
+	LEAQ (SI)(BX*4), DI
+	LEAQ (DI)(BX*4), R8
+	LEAQ (BX)(BX*2), R9
+	MOVQ 728(AX), R10
+	MOVQ 736(AX), R11
+	LEAQ (R10)(R11*4), R12
+	LEAQ (R11)(R11*2), R13
+
+unit:
+	VMOVUPS 128(R10), X0
+	VMOVUPS X0, 2176(AX)
+	VMOVUPS 128(R10)(R11*1), X0
+	VMOVUPS X0, 2240(AX)
+	VMOVUPS 128(R10)(R11*2), X0
+	VMOVUPS X0, 2304(AX)
+	VMOVUPS 128(R10)(R13*1), X0
+	VMOVUPS X0, 2368(AX)
+	VMOVUPS 128(R12), X0
+	VMOVUPS X0, 2432(AX)
+	MOVQ    AX, R14
+	MOVQ    $+4, (AX)
+
+block:
+	VBROADCASTI128 2(DX), Y0
+	VINSERTI128    $0x01, 2(SI), Y0, Y0
+	VBROADCASTI128 2(DX)(BX*1), Y1
+	VINSERTI128    $0x01, 2(SI)(BX*1), Y1, Y1
+	VBROADCASTI128 2(DX)(BX*2), Y2
+	VINSERTI128    $0x01, 2(SI)(BX*2), Y2, Y2
+	VBROADCASTI128 2(DX)(R9*1), Y3
+	VINSERTI128    $0x01, 2(SI)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 768(AX)
+	PREFETCHT0     136(DX)
+	VMOVDQU        Y0, 832(AX)
+	PREFETCHT0     136(DX)(BX*1)
+	VMOVDQU        Y2, 896(AX)
+	PREFETCHT0     136(DX)(BX*2)
+	VMOVDQU        Y1, 960(AX)
+	PREFETCHT0     136(DX)(R9*1)
+	VBROADCASTI128 18(DX), Y0
+	VINSERTI128    $0x01, 18(SI), Y0, Y0
+	VBROADCASTI128 18(DX)(BX*1), Y1
+	VINSERTI128    $0x01, 18(SI)(BX*1), Y1, Y1
+	VBROADCASTI128 18(DX)(BX*2), Y2
+	VINSERTI128    $0x01, 18(SI)(BX*2), Y2, Y2
+	VBROADCASTI128 18(DX)(R9*1), Y3
+	VINSERTI128    $0x01, 18(SI)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 1024(AX)
+	PREFETCHT0     136(SI)
+	VMOVDQU        Y0, 1088(AX)
+	PREFETCHT0     136(SI)(BX*1)
+	VMOVDQU        Y2, 1152(AX)
+	PREFETCHT0     136(SI)(BX*2)
+	VMOVDQU        Y1, 1216(AX)
+	PREFETCHT0     136(SI)(R9*1)
+	VBROADCASTI128 2(DI), Y0
+	VINSERTI128    $0x01, 2(R8), Y0, Y0
+	VBROADCASTI128 2(DI)(BX*1), Y1
+	VINSERTI128    $0x01, 2(R8)(BX*1), Y1, Y1
+	VBROADCASTI128 2(DI)(BX*2), Y2
+	VINSERTI128    $0x01, 2(R8)(BX*2), Y2, Y2
+	VBROADCASTI128 2(DI)(R9*1), Y3
+	VINSERTI128    $0x01, 2(R8)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 800(AX)
+	PREFETCHT0     136(DI)
+	VMOVDQU        Y0, 864(AX)
+	PREFETCHT0     136(DI)(BX*1)
+	VMOVDQU        Y2, 928(AX)
+	PREFETCHT0     136(DI)(BX*2)
+	VMOVDQU        Y1, 992(AX)
+	PREFETCHT0     136(DI)(R9*1)
+	VBROADCASTI128 18(DI), Y0
+	VINSERTI128    $0x01, 18(R8), Y0, Y0
+	VBROADCASTI128 18(DI)(BX*1), Y1
+	VINSERTI128    $0x01, 18(R8)(BX*1), Y1, Y1
+	VBROADCASTI128 18(DI)(BX*2), Y2
+	VINSERTI128    $0x01, 18(R8)(BX*2), Y2, Y2
+	VBROADCASTI128 18(DI)(R9*1), Y3
+	VINSERTI128    $0x01, 18(R8)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 1056(AX)
+	PREFETCHT0     136(R8)
+	VMOVDQU        Y0, 1120(AX)
+	PREFETCHT0     136(R8)(BX*1)
+	VMOVDQU        Y2, 1184(AX)
+	PREFETCHT0     136(R8)(BX*2)
+	VMOVDQU        Y1, 1248(AX)
+	PREFETCHT0     136(R8)(R9*1)
+	VPXOR          X0, X0, X0
+	VPINSRW        $0x00, (DX), X0, X0
+	VPINSRW        $0x01, (DX)(BX*1), X0, X0
+	VPINSRW        $0x02, (DX)(BX*2), X0, X0
+	VPINSRW        $0x03, (DX)(R9*1), X0, X0
+	VPINSRW        $0x04, (SI), X0, X0
+	VPINSRW        $0x05, (SI)(BX*1), X0, X0
+	VPINSRW        $0x06, (SI)(BX*2), X0, X0
+	VPINSRW        $0x07, (SI)(R9*1), X0, X0
+	VCVTPH2PS      X0, Y0
+	VMOVUPS        Y0, 1280(AX)
+	VPXOR          X0, X0, X0
+	VPINSRW        $0x00, (DI), X0, X0
+	VPINSRW        $0x01, (DI)(BX*1), X0, X0
+	VPINSRW        $0x02, (DI)(BX*2), X0, X0
+	VPINSRW        $0x03, (DI)(R9*1), X0, X0
+	VPINSRW        $0x04, (R8), X0, X0
+	VPINSRW        $0x05, (R8)(BX*1), X0, X0
+	VPINSRW        $0x06, (R8)(BX*2), X0, X0
+	VPINSRW        $0x07, (R8)(R9*1), X0, X0
+	VCVTPH2PS      X0, Y0
+	VMOVUPS        Y0, 1312(AX)
+	VMOVDQU        768(AX), Y4
+	VPABSB         Y4, Y8
+	VMOVDQU        800(AX), Y5
+	VPABSB         Y5, Y6
+	VPBROADCASTD   (R10), Y1
+	VPSIGNB        Y4, Y1, Y0
+	VPMADDUBSW     Y0, Y8, Y0
+	VPMADDWD       quantConstants<>+1024(SB), Y0, Y0
+	VPSIGNB        Y5, Y1, Y1
+	VPMADDUBSW     Y1, Y6, Y1
+	VPMADDWD       quantConstants<>+1024(SB), Y1, Y1
+	VPBROADCASTD   (R10)(R11*1), Y3
+	VPSIGNB        Y4, Y3, Y2
+	VPMADDUBSW     Y2, Y8, Y2
+	VPMADDWD       quantConstants<>+1024(SB), Y2, Y2
+	VPSIGNB        Y5, Y3, Y3
+	VPMADDUBSW     Y3, Y6, Y3
+	VPMADDWD       quantConstants<>+1024(SB), Y3, Y3
+	VPBROADCASTD   (R10)(R11*2), Y7
+	VPSIGNB        Y4, Y7, Y4
+	VPMADDUBSW     Y4, Y8, Y4
+	VPMADDWD       quantConstants<>+1024(SB), Y4, Y4
+	VPSIGNB        Y5, Y7, Y5
+	VPMADDUBSW     Y5, Y6, Y5
+	VPMADDWD       quantConstants<>+1024(SB), Y5, Y5
+	PREFETCHT1     (CX)
+	VMOVDQU        832(AX), Y6
+	VPABSB         Y6, Y7
+	VMOVDQU        864(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   4(R10), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y0, Y0
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y1, Y1
+	VPBROADCASTD   4(R10)(R11*1), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y2, Y2
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y3, Y3
+	VPBROADCASTD   4(R10)(R11*2), Y10
+	VPSIGNB        Y6, Y10, Y6
+	VPMADDUBSW     Y6, Y7, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y4, Y4
+	VPSIGNB        Y8, Y10, Y6
+	VPMADDUBSW     Y6, Y9, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y5, Y5
+	PREFETCHT1     64(CX)
+	VMOVDQU        896(AX), Y6
+	VPABSB         Y6, Y7
+	VMOVDQU        928(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   8(R10), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y0, Y0
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y1, Y1
+	VPBROADCASTD   8(R10)(R11*1), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y2, Y2
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y3, Y3
+	VPBROADCASTD   8(R10)(R11*2), Y10
+	VPSIGNB        Y6, Y10, Y6
+	VPMADDUBSW     Y6, Y7, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y4, Y4
+	VPSIGNB        Y8, Y10, Y6
+	VPMADDUBSW     Y6, Y9, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y5, Y5
+	PREFETCHT1     128(CX)
+	VMOVDQU        960(AX), Y6
+	VPABSB         Y6, Y7
+	VMOVDQU        992(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   12(R10), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y0, Y0
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y1, Y1
+	VPBROADCASTD   12(R10)(R11*1), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y2, Y2
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y3, Y3
+	VPBROADCASTD   12(R10)(R11*2), Y10
+	VPSIGNB        Y6, Y10, Y6
+	VPMADDUBSW     Y6, Y7, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y4, Y4
+	VPSIGNB        Y8, Y10, Y6
+	VPMADDUBSW     Y6, Y9, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y5, Y5
+	PREFETCHT1     192(CX)
+	VMOVDQU        1024(AX), Y6
+	VPABSB         Y6, Y7
+	VMOVDQU        1056(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   16(R10), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y0, Y0
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y1, Y1
+	VPBROADCASTD   16(R10)(R11*1), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y2, Y2
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y3, Y3
+	VPBROADCASTD   16(R10)(R11*2), Y10
+	VPSIGNB        Y6, Y10, Y6
+	VPMADDUBSW     Y6, Y7, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y4, Y4
+	VPSIGNB        Y8, Y10, Y6
+	VPMADDUBSW     Y6, Y9, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y5, Y5
+	PREFETCHT1     256(CX)
+	VMOVDQU        1088(AX), Y6
+	VPABSB         Y6, Y7
+	VMOVDQU        1120(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   20(R10), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y0, Y0
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y1, Y1
+	VPBROADCASTD   20(R10)(R11*1), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y2, Y2
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y3, Y3
+	VPBROADCASTD   20(R10)(R11*2), Y10
+	VPSIGNB        Y6, Y10, Y6
+	VPMADDUBSW     Y6, Y7, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y4, Y4
+	VPSIGNB        Y8, Y10, Y6
+	VPMADDUBSW     Y6, Y9, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y5, Y5
+	PREFETCHT1     320(CX)
+	VMOVDQU        1152(AX), Y6
+	VPABSB         Y6, Y7
+	VMOVDQU        1184(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   24(R10), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y0, Y0
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y1, Y1
+	VPBROADCASTD   24(R10)(R11*1), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y2, Y2
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y3, Y3
+	VPBROADCASTD   24(R10)(R11*2), Y10
+	VPSIGNB        Y6, Y10, Y6
+	VPMADDUBSW     Y6, Y7, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y4, Y4
+	VPSIGNB        Y8, Y10, Y6
+	VPMADDUBSW     Y6, Y9, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y5, Y5
+	PREFETCHT1     384(CX)
+	VMOVDQU        1216(AX), Y6
+	VPABSB         Y6, Y7
+	VMOVDQU        1248(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   28(R10), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y0, Y0
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y1, Y1
+	VPBROADCASTD   28(R10)(R11*1), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y2, Y2
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y3, Y3
+	VPBROADCASTD   28(R10)(R11*2), Y10
+	VPSIGNB        Y6, Y10, Y6
+	VPMADDUBSW     Y6, Y7, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y4, Y4
+	VPSIGNB        Y8, Y10, Y6
+	VPMADDUBSW     Y6, Y9, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y5, Y5
+	PREFETCHT1     448(CX)
+	VBROADCASTSS   2176(R14), Y6
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         1280(AX), Y6, Y7
+	VMULPS         Y0, Y7, Y7
+	VADDPS         192(AX), Y7, Y7
+	VMOVUPS        Y7, 192(AX)
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         1312(AX), Y6, Y0
+	VMULPS         Y1, Y0, Y0
+	VADDPS         224(AX), Y0, Y0
+	VMOVUPS        Y0, 224(AX)
+	VBROADCASTSS   2240(R14), Y0
+	VCVTDQ2PS      Y2, Y2
+	VMULPS         1280(AX), Y0, Y1
+	VMULPS         Y2, Y1, Y1
+	VADDPS         256(AX), Y1, Y1
+	VMOVUPS        Y1, 256(AX)
+	VCVTDQ2PS      Y3, Y3
+	VMULPS         1312(AX), Y0, Y0
+	VMULPS         Y3, Y0, Y0
+	VADDPS         288(AX), Y0, Y0
+	VMOVUPS        Y0, 288(AX)
+	VBROADCASTSS   2304(R14), Y0
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         1280(AX), Y0, Y1
+	VMULPS         Y4, Y1, Y1
+	VADDPS         320(AX), Y1, Y1
+	VMOVUPS        Y1, 320(AX)
+	VCVTDQ2PS      Y5, Y5
+	VMULPS         1312(AX), Y0, Y0
+	VMULPS         Y5, Y0, Y0
+	VADDPS         352(AX), Y0, Y0
+	VMOVUPS        Y0, 352(AX)
+	VMOVDQU        768(AX), Y2
+	VPABSB         Y2, Y6
+	VMOVDQU        800(AX), Y3
+	VPABSB         Y3, Y4
+	VPBROADCASTD   (R10)(R13*1), Y1
+	VPSIGNB        Y2, Y1, Y0
+	VPMADDUBSW     Y0, Y6, Y0
+	VPMADDWD       quantConstants<>+1024(SB), Y0, Y0
+	VPSIGNB        Y3, Y1, Y1
+	VPMADDUBSW     Y1, Y4, Y1
+	VPMADDWD       quantConstants<>+1024(SB), Y1, Y1
+	VPBROADCASTD   (R12), Y5
+	VPSIGNB        Y2, Y5, Y2
+	VPMADDUBSW     Y2, Y6, Y2
+	VPMADDWD       quantConstants<>+1024(SB), Y2, Y2
+	VPSIGNB        Y3, Y5, Y3
+	VPMADDUBSW     Y3, Y4, Y3
+	VPMADDWD       quantConstants<>+1024(SB), Y3, Y3
+	PREFETCHT1     512(CX)
+	VMOVDQU        832(AX), Y4
+	VPABSB         Y4, Y5
+	VMOVDQU        864(AX), Y6
+	VPABSB         Y6, Y7
+	VPBROADCASTD   4(R10)(R13*1), Y8
+	VPSIGNB        Y4, Y8, Y9
+	VPMADDUBSW     Y9, Y5, Y9
+	VPMADDWD       quantConstants<>+1024(SB), Y9, Y9
+	VPADDD         Y9, Y0, Y0
+	VPSIGNB        Y6, Y8, Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y1, Y1
+	VPBROADCASTD   4(R12), Y8
+	VPSIGNB        Y4, Y8, Y4
+	VPMADDUBSW     Y4, Y5, Y4
+	VPMADDWD       quantConstants<>+1024(SB), Y4, Y4
+	VPADDD         Y4, Y2, Y2
+	VPSIGNB        Y6, Y8, Y4
+	VPMADDUBSW     Y4, Y7, Y4
+	VPMADDWD       quantConstants<>+1024(SB), Y4, Y4
+	VPADDD         Y4, Y3, Y3
+	VMOVDQU        896(AX), Y4
+	VPABSB         Y4, Y5
+	VMOVDQU        928(AX), Y6
+	VPABSB         Y6, Y7
+	VPBROADCASTD   8(R10)(R13*1), Y8
+	VPSIGNB        Y4, Y8, Y9
+	VPMADDUBSW     Y9, Y5, Y9
+	VPMADDWD       quantConstants<>+1024(SB), Y9, Y9
+	VPADDD         Y9, Y0, Y0
+	VPSIGNB        Y6, Y8, Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y1, Y1
+	VPBROADCASTD   8(R12), Y8
+	VPSIGNB        Y4, Y8, Y4
+	VPMADDUBSW     Y4, Y5, Y4
+	VPMADDWD       quantConstants<>+1024(SB), Y4, Y4
+	VPADDD         Y4, Y2, Y2
+	VPSIGNB        Y6, Y8, Y4
+	VPMADDUBSW     Y4, Y7, Y4
+	VPMADDWD       quantConstants<>+1024(SB), Y4, Y4
+	VPADDD         Y4, Y3, Y3
+	VMOVDQU        960(AX), Y4
+	VPABSB         Y4, Y5
+	VMOVDQU        992(AX), Y6
+	VPABSB         Y6, Y7
+	VPBROADCASTD   12(R10)(R13*1), Y8
+	VPSIGNB        Y4, Y8, Y9
+	VPMADDUBSW     Y9, Y5, Y9
+	VPMADDWD       quantConstants<>+1024(SB), Y9, Y9
+	VPADDD         Y9, Y0, Y0
+	VPSIGNB        Y6, Y8, Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y1, Y1
+	VPBROADCASTD   12(R12), Y8
+	VPSIGNB        Y4, Y8, Y4
+	VPMADDUBSW     Y4, Y5, Y4
+	VPMADDWD       quantConstants<>+1024(SB), Y4, Y4
+	VPADDD         Y4, Y2, Y2
+	VPSIGNB        Y6, Y8, Y4
+	VPMADDUBSW     Y4, Y7, Y4
+	VPMADDWD       quantConstants<>+1024(SB), Y4, Y4
+	VPADDD         Y4, Y3, Y3
+	VMOVDQU        1024(AX), Y4
+	VPABSB         Y4, Y5
+	VMOVDQU        1056(AX), Y6
+	VPABSB         Y6, Y7
+	VPBROADCASTD   16(R10)(R13*1), Y8
+	VPSIGNB        Y4, Y8, Y9
+	VPMADDUBSW     Y9, Y5, Y9
+	VPMADDWD       quantConstants<>+1024(SB), Y9, Y9
+	VPADDD         Y9, Y0, Y0
+	VPSIGNB        Y6, Y8, Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y1, Y1
+	VPBROADCASTD   16(R12), Y8
+	VPSIGNB        Y4, Y8, Y4
+	VPMADDUBSW     Y4, Y5, Y4
+	VPMADDWD       quantConstants<>+1024(SB), Y4, Y4
+	VPADDD         Y4, Y2, Y2
+	VPSIGNB        Y6, Y8, Y4
+	VPMADDUBSW     Y4, Y7, Y4
+	VPMADDWD       quantConstants<>+1024(SB), Y4, Y4
+	VPADDD         Y4, Y3, Y3
+	VMOVDQU        1088(AX), Y4
+	VPABSB         Y4, Y5
+	VMOVDQU        1120(AX), Y6
+	VPABSB         Y6, Y7
+	VPBROADCASTD   20(R10)(R13*1), Y8
+	VPSIGNB        Y4, Y8, Y9
+	VPMADDUBSW     Y9, Y5, Y9
+	VPMADDWD       quantConstants<>+1024(SB), Y9, Y9
+	VPADDD         Y9, Y0, Y0
+	VPSIGNB        Y6, Y8, Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y1, Y1
+	VPBROADCASTD   20(R12), Y8
+	VPSIGNB        Y4, Y8, Y4
+	VPMADDUBSW     Y4, Y5, Y4
+	VPMADDWD       quantConstants<>+1024(SB), Y4, Y4
+	VPADDD         Y4, Y2, Y2
+	VPSIGNB        Y6, Y8, Y4
+	VPMADDUBSW     Y4, Y7, Y4
+	VPMADDWD       quantConstants<>+1024(SB), Y4, Y4
+	VPADDD         Y4, Y3, Y3
+	VMOVDQU        1152(AX), Y4
+	VPABSB         Y4, Y5
+	VMOVDQU        1184(AX), Y6
+	VPABSB         Y6, Y7
+	VPBROADCASTD   24(R10)(R13*1), Y8
+	VPSIGNB        Y4, Y8, Y9
+	VPMADDUBSW     Y9, Y5, Y9
+	VPMADDWD       quantConstants<>+1024(SB), Y9, Y9
+	VPADDD         Y9, Y0, Y0
+	VPSIGNB        Y6, Y8, Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y1, Y1
+	VPBROADCASTD   24(R12), Y8
+	VPSIGNB        Y4, Y8, Y4
+	VPMADDUBSW     Y4, Y5, Y4
+	VPMADDWD       quantConstants<>+1024(SB), Y4, Y4
+	VPADDD         Y4, Y2, Y2
+	VPSIGNB        Y6, Y8, Y4
+	VPMADDUBSW     Y4, Y7, Y4
+	VPMADDWD       quantConstants<>+1024(SB), Y4, Y4
+	VPADDD         Y4, Y3, Y3
+	VMOVDQU        1216(AX), Y4
+	VPABSB         Y4, Y5
+	VMOVDQU        1248(AX), Y6
+	VPABSB         Y6, Y7
+	VPBROADCASTD   28(R10)(R13*1), Y8
+	VPSIGNB        Y4, Y8, Y9
+	VPMADDUBSW     Y9, Y5, Y9
+	VPMADDWD       quantConstants<>+1024(SB), Y9, Y9
+	VPADDD         Y9, Y0, Y0
+	VPSIGNB        Y6, Y8, Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y1, Y1
+	VPBROADCASTD   28(R12), Y8
+	VPSIGNB        Y4, Y8, Y4
+	VPMADDUBSW     Y4, Y5, Y4
+	VPMADDWD       quantConstants<>+1024(SB), Y4, Y4
+	VPADDD         Y4, Y2, Y2
+	VPSIGNB        Y6, Y8, Y4
+	VPMADDUBSW     Y4, Y7, Y4
+	VPMADDWD       quantConstants<>+1024(SB), Y4, Y4
+	VPADDD         Y4, Y3, Y3
+	VBROADCASTSS   2368(R14), Y4
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         1280(AX), Y4, Y5
+	VMULPS         Y0, Y5, Y5
+	VADDPS         384(AX), Y5, Y5
+	VMOVUPS        Y5, 384(AX)
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         1312(AX), Y4, Y0
+	VMULPS         Y1, Y0, Y0
+	VADDPS         416(AX), Y0, Y0
+	VMOVUPS        Y0, 416(AX)
+	VBROADCASTSS   2432(R14), Y0
+	VCVTDQ2PS      Y2, Y2
+	VMULPS         1280(AX), Y0, Y1
+	VMULPS         Y2, Y1, Y1
+	VADDPS         448(AX), Y1, Y1
+	VMOVUPS        Y1, 448(AX)
+	VCVTDQ2PS      Y3, Y3
+	VMULPS         1312(AX), Y0, Y0
+	VMULPS         Y3, Y0, Y0
+	VADDPS         480(AX), Y0, Y0
+	VMOVUPS        Y0, 480(AX)
+	ADDQ           $0x04, R14
+	ADDQ           $0x22, DX
+	ADDQ           $0x22, SI
+	ADDQ           $0x22, DI
+	ADDQ           $0x22, R8
+	ADDQ           $0x20, R10
+	ADDQ           $0x20, R12
+	LEAQ           10240(CX), R15
+	ANDQ           $-4096, R15
+	PREFETCHT0     (R15)
+	ADDQ           $+544, CX
+	DECQ           (AX)
+	JNZ            block
+	ADDQ           $+0, DX
+	ADDQ           $+0, SI
+	ADDQ           $+0, DI
+	ADDQ           $+0, R8
+	ADDQ           $+64, R10
+	ADDQ           $+64, R12
+	DECQ           704(AX)
+	JNZ            unit
+	VZEROUPPER
+	RET
+
+// func avx2StripQ4K6(t *byte)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·avx2StripQ4K6(SB), NOSPLIT, $8-8
+	MOVQ t+0(FP), AX
+	MOVQ 744(AX), CX
+	MOVQ 712(AX), DX
+	MOVQ 720(AX), BX
+	LEAQ (DX)(BX*4), SI
+	LEAQ (SI)(BX*4), DI
+	LEAQ (DI)(BX*4), R8
+	LEAQ (BX)(BX*2), R9
+	MOVQ 728(AX), R10
+	MOVQ 736(AX), R11
+	LEAQ (R10)(R11*4), R12
+	LEAQ (R11)(R11*2), R13
+
+unit:
+	VBROADCASTI128 (DX), Y0
+	VINSERTI128    $0x01, (SI), Y0, Y0
+	VBROADCASTI128 (DX)(BX*1), Y1
+	VINSERTI128    $0x01, (SI)(BX*1), Y1, Y1
+	VBROADCASTI128 (DX)(BX*2), Y2
+	VINSERTI128    $0x01, (SI)(BX*2), Y2, Y2
+	VBROADCASTI128 (DX)(R9*1), Y3
+	VINSERTI128    $0x01, (SI)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VPAND          quantConstants<>+128(SB), Y0, Y4
+	VPSHUFB        quantConstants<>+704(SB), Y4, Y5
+	VMOVDQU        Y5, 1280(AX)
+	VPSHUFB        quantConstants<>+768(SB), Y4, Y5
+	VMOVDQU        Y5, 1344(AX)
+	VPSHUFB        quantConstants<>+832(SB), Y4, Y5
+	VMOVDQU        Y5, 1408(AX)
+	VPSHUFB        quantConstants<>+896(SB), Y4, Y4
+	VMOVDQU        Y4, 1472(AX)
+	VPAND          quantConstants<>+128(SB), Y2, Y4
+	VPSHUFB        quantConstants<>+512(SB), Y4, Y5
+	VMOVDQU        Y5, 1792(AX)
+	VPSHUFB        quantConstants<>+576(SB), Y4, Y4
+	VMOVDQU        Y4, 1856(AX)
+	VPAND          quantConstants<>+0(SB), Y1, Y4
+	VPSRLD         $0x02, Y0, Y0
+	VPAND          quantConstants<>+192(SB), Y0, Y0
+	VPOR           Y0, Y4, Y4
+	VPSHUFB        quantConstants<>+704(SB), Y4, Y0
+	VMOVDQU        Y0, 1536(AX)
+	VPSHUFB        quantConstants<>+768(SB), Y4, Y0
+	VMOVDQU        Y0, 1600(AX)
+	VPSHUFB        quantConstants<>+832(SB), Y4, Y0
+	VMOVDQU        Y0, 1664(AX)
+	VPSHUFB        quantConstants<>+896(SB), Y4, Y0
+	VMOVDQU        Y0, 1728(AX)
+	VPSRLD         $0x04, Y1, Y0
+	VPAND          quantConstants<>+0(SB), Y0, Y0
+	VPSRLD         $0x02, Y2, Y1
+	VPAND          quantConstants<>+192(SB), Y1, Y1
+	VPOR           Y1, Y0, Y0
+	VPSHUFB        quantConstants<>+512(SB), Y0, Y1
+	VMOVDQU        Y1, 1920(AX)
+	VPSHUFB        quantConstants<>+576(SB), Y0, Y0
+	VMOVDQU        Y0, 1984(AX)
+	VPAND          quantConstants<>+960(SB), Y3, Y0
+	VEXTRACTI128   $0x01, Y0, X1
+	VPACKUSDW      X1, X0, X1
+	VCVTPH2PS      X1, Y0
+	VMOVUPS        Y0, 2048(AX)
+	VPSRLD         $0x10, Y3, Y0
+	VEXTRACTI128   $0x01, Y0, X1
+	VPACKUSDW      X1, X0, X1
+	VCVTPH2PS      X1, Y0
+	VMOVUPS        Y0, 2112(AX)
+	VBROADCASTI128 (DI), Y0
+	VINSERTI128    $0x01, (R8), Y0, Y0
+	VBROADCASTI128 (DI)(BX*1), Y1
+	VINSERTI128    $0x01, (R8)(BX*1), Y1, Y1
+	VBROADCASTI128 (DI)(BX*2), Y2
+	VINSERTI128    $0x01, (R8)(BX*2), Y2, Y2
+	VBROADCASTI128 (DI)(R9*1), Y3
+	VINSERTI128    $0x01, (R8)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VPAND          quantConstants<>+128(SB), Y0, Y4
+	VPSHUFB        quantConstants<>+704(SB), Y4, Y5
+	VMOVDQU        Y5, 1312(AX)
+	VPSHUFB        quantConstants<>+768(SB), Y4, Y5
+	VMOVDQU        Y5, 1376(AX)
+	VPSHUFB        quantConstants<>+832(SB), Y4, Y5
+	VMOVDQU        Y5, 1440(AX)
+	VPSHUFB        quantConstants<>+896(SB), Y4, Y4
+	VMOVDQU        Y4, 1504(AX)
+	VPAND          quantConstants<>+128(SB), Y2, Y4
+	VPSHUFB        quantConstants<>+512(SB), Y4, Y5
+	VMOVDQU        Y5, 1824(AX)
+	VPSHUFB        quantConstants<>+576(SB), Y4, Y4
+	VMOVDQU        Y4, 1888(AX)
+	VPAND          quantConstants<>+0(SB), Y1, Y4
+	VPSRLD         $0x02, Y0, Y0
+	VPAND          quantConstants<>+192(SB), Y0, Y0
+	VPOR           Y0, Y4, Y4
+	VPSHUFB        quantConstants<>+704(SB), Y4, Y0
+	VMOVDQU        Y0, 1568(AX)
+	VPSHUFB        quantConstants<>+768(SB), Y4, Y0
+	VMOVDQU        Y0, 1632(AX)
+	VPSHUFB        quantConstants<>+832(SB), Y4, Y0
+	VMOVDQU        Y0, 1696(AX)
+	VPSHUFB        quantConstants<>+896(SB), Y4, Y0
+	VMOVDQU        Y0, 1760(AX)
+	VPSRLD         $0x04, Y1, Y0
+	VPAND          quantConstants<>+0(SB), Y0, Y0
+	VPSRLD         $0x02, Y2, Y1
+	VPAND          quantConstants<>+192(SB), Y1, Y1
+	VPOR           Y1, Y0, Y0
+	VPSHUFB        quantConstants<>+512(SB), Y0, Y1
+	VMOVDQU        Y1, 1952(AX)
+	VPSHUFB        quantConstants<>+576(SB), Y0, Y0
+	VMOVDQU        Y0, 2016(AX)
+	VPAND          quantConstants<>+960(SB), Y3, Y0
+	VEXTRACTI128   $0x01, Y0, X1
+	VPACKUSDW      X1, X0, X1
+	VCVTPH2PS      X1, Y0
+	VMOVUPS        Y0, 2080(AX)
+	VPSRLD         $0x10, Y3, Y0
+	VEXTRACTI128   $0x01, Y0, X1
+	VPACKUSDW      X1, X0, X1
+	VCVTPH2PS      X1, Y0
+	VMOVUPS        Y0, 2144(AX)
+	VPXOR          Y0, Y0, Y0
+	VMOVDQU        Y0, 2176(AX)
+	VMOVDQU        Y0, 2208(AX)
+	VMOVDQU        Y0, 2240(AX)
+	VMOVDQU        Y0, 2272(AX)
+	VMOVDQU        Y0, 2304(AX)
+	VMOVDQU        Y0, 2336(AX)
+	VMOVDQU        Y0, 2368(AX)
+	VMOVDQU        Y0, 2400(AX)
+	VMOVDQU        Y0, 2432(AX)
+	VMOVDQU        Y0, 2464(AX)
+	VMOVDQU        Y0, 2496(AX)
+	VMOVDQU        Y0, 2528(AX)
+	MOVQ           $+32, R14
+	MOVQ           AX, R15
+	MOVQ           $+4, (AX)
+
+part:
+	VBROADCASTI128 16(DX), Y0
+	VINSERTI128    $0x01, 16(SI), Y0, Y0
+	VBROADCASTI128 16(DX)(BX*1), Y1
+	VINSERTI128    $0x01, 16(SI)(BX*1), Y1, Y1
+	VBROADCASTI128 16(DX)(BX*2), Y2
+	VINSERTI128    $0x01, 16(SI)(BX*2), Y2, Y2
+	VBROADCASTI128 16(DX)(R9*1), Y3
+	VINSERTI128    $0x01, 16(SI)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 768(AX)
+	PREFETCHT0     144(DX)
+	VMOVDQU        Y0, 832(AX)
+	PREFETCHT0     144(DX)(BX*1)
+	VMOVDQU        Y2, 896(AX)
+	PREFETCHT0     144(DX)(BX*2)
+	VMOVDQU        Y1, 960(AX)
+	PREFETCHT0     144(DX)(R9*1)
+	VBROADCASTI128 32(DX), Y0
+	VINSERTI128    $0x01, 32(SI), Y0, Y0
+	VBROADCASTI128 32(DX)(BX*1), Y1
+	VINSERTI128    $0x01, 32(SI)(BX*1), Y1, Y1
+	VBROADCASTI128 32(DX)(BX*2), Y2
+	VINSERTI128    $0x01, 32(SI)(BX*2), Y2, Y2
+	VBROADCASTI128 32(DX)(R9*1), Y3
+	VINSERTI128    $0x01, 32(SI)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 1024(AX)
+	PREFETCHT0     144(SI)
+	VMOVDQU        Y0, 1088(AX)
+	PREFETCHT0     144(SI)(BX*1)
+	VMOVDQU        Y2, 1152(AX)
+	PREFETCHT0     144(SI)(BX*2)
+	VMOVDQU        Y1, 1216(AX)
+	PREFETCHT0     144(SI)(R9*1)
+	VBROADCASTI128 16(DI), Y0
+	VINSERTI128    $0x01, 16(R8), Y0, Y0
+	VBROADCASTI128 16(DI)(BX*1), Y1
+	VINSERTI128    $0x01, 16(R8)(BX*1), Y1, Y1
+	VBROADCASTI128 16(DI)(BX*2), Y2
+	VINSERTI128    $0x01, 16(R8)(BX*2), Y2, Y2
+	VBROADCASTI128 16(DI)(R9*1), Y3
+	VINSERTI128    $0x01, 16(R8)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 800(AX)
+	PREFETCHT0     144(DI)
+	VMOVDQU        Y0, 864(AX)
+	PREFETCHT0     144(DI)(BX*1)
+	VMOVDQU        Y2, 928(AX)
+	PREFETCHT0     144(DI)(BX*2)
+	VMOVDQU        Y1, 992(AX)
+	PREFETCHT0     144(DI)(R9*1)
+	VBROADCASTI128 32(DI), Y0
+	VINSERTI128    $0x01, 32(R8), Y0, Y0
+	VBROADCASTI128 32(DI)(BX*1), Y1
+	VINSERTI128    $0x01, 32(R8)(BX*1), Y1, Y1
+	VBROADCASTI128 32(DI)(BX*2), Y2
+	VINSERTI128    $0x01, 32(R8)(BX*2), Y2, Y2
+	VBROADCASTI128 32(DI)(R9*1), Y3
+	VINSERTI128    $0x01, 32(R8)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 1056(AX)
+	PREFETCHT0     144(R8)
+	VMOVDQU        Y0, 1120(AX)
+	PREFETCHT0     144(R8)(BX*1)
+	VMOVDQU        Y2, 1184(AX)
+	PREFETCHT0     144(R8)(BX*2)
+	VMOVDQU        Y1, 1248(AX)
+	PREFETCHT0     144(R8)(R9*1)
+	VMOVDQU        768(AX), Y4
+	VPAND          quantConstants<>+0(SB), Y4, Y4
+	VMOVDQU        800(AX), Y5
+	VPAND          quantConstants<>+0(SB), Y5, Y5
+	VPBROADCASTD   (R10), Y1
+	VPMADDUBSW     Y1, Y4, Y0
+	VPMADDUBSW     Y1, Y5, Y1
+	VPBROADCASTD   (R10)(R11*1), Y3
+	VPMADDUBSW     Y3, Y4, Y2
+	VPMADDUBSW     Y3, Y5, Y3
+	VPBROADCASTD   (R10)(R11*2), Y6
+	VPMADDUBSW     Y6, Y4, Y4
+	VPMADDUBSW     Y6, Y5, Y5
+	VMOVDQU        832(AX), Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        864(AX), Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   4(R10), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   4(R10)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   4(R10)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        896(AX), Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        928(AX), Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   8(R10), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   8(R10)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   8(R10)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        960(AX), Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        992(AX), Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   12(R10), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   12(R10)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   12(R10)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        1024(AX), Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        1056(AX), Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   16(R10), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   16(R10)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   16(R10)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        1088(AX), Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        1120(AX), Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   20(R10), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   20(R10)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   20(R10)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        1152(AX), Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        1184(AX), Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   24(R10), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   24(R10)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   24(R10)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        1216(AX), Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        1248(AX), Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   28(R10), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   28(R10)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   28(R10)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VPMADDWD       1280(R15), Y0, Y0
+	VPADDD         2176(AX), Y0, Y0
+	VMOVDQU        Y0, 2176(AX)
+	VPMADDWD       1312(R15), Y1, Y1
+	VPADDD         2208(AX), Y1, Y1
+	VMOVDQU        Y1, 2208(AX)
+	VPMADDWD       1280(R15), Y2, Y2
+	VPADDD         2240(AX), Y2, Y2
+	VMOVDQU        Y2, 2240(AX)
+	VPMADDWD       1312(R15), Y3, Y3
+	VPADDD         2272(AX), Y3, Y3
+	VMOVDQU        Y3, 2272(AX)
+	VPMADDWD       1280(R15), Y4, Y4
+	VPADDD         2304(AX), Y4, Y4
+	VMOVDQU        Y4, 2304(AX)
+	VPMADDWD       1312(R15), Y5, Y5
+	VPADDD         2336(AX), Y5, Y5
+	VMOVDQU        Y5, 2336(AX)
+	PREFETCHT1     (CX)
+	PREFETCHT1     64(CX)
+	PREFETCHT1     128(CX)
+	VMOVDQU        768(AX), Y4
+	VPAND          quantConstants<>+0(SB), Y4, Y4
+	VMOVDQU        800(AX), Y5
+	VPAND          quantConstants<>+0(SB), Y5, Y5
+	VPBROADCASTD   (R10)(R13*1), Y1
+	VPMADDUBSW     Y1, Y4, Y0
+	VPMADDUBSW     Y1, Y5, Y1
+	VPBROADCASTD   (R12), Y3
+	VPMADDUBSW     Y3, Y4, Y2
+	VPMADDUBSW     Y3, Y5, Y3
+	VPBROADCASTD   (R12)(R11*1), Y6
+	VPMADDUBSW     Y6, Y4, Y4
+	VPMADDUBSW     Y6, Y5, Y5
+	VMOVDQU        832(AX), Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        864(AX), Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   4(R10)(R13*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   4(R12), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   4(R12)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        896(AX), Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        928(AX), Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   8(R10)(R13*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   8(R12), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   8(R12)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        960(AX), Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        992(AX), Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   12(R10)(R13*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   12(R12), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   12(R12)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        1024(AX), Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        1056(AX), Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   16(R10)(R13*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   16(R12), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   16(R12)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        1088(AX), Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        1120(AX), Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   20(R10)(R13*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   20(R12), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   20(R12)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        1152(AX), Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        1184(AX), Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   24(R10)(R13*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   24(R12), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   24(R12)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        1216(AX), Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        1248(AX), Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   28(R10)(R13*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   28(R12), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   28(R12)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VPMADDWD       1280(R15), Y0, Y0
+	VPADDD         2368(AX), Y0, Y0
+	VMOVDQU        Y0, 2368(AX)
+	VPMADDWD       1312(R15), Y1, Y1
+	VPADDD         2400(AX), Y1, Y1
+	VMOVDQU        Y1, 2400(AX)
+	VPMADDWD       1280(R15), Y2, Y2
+	VPADDD         2432(AX), Y2, Y2
+	VMOVDQU        Y2, 2432(AX)
+	VPMADDWD       1312(R15), Y3, Y3
+	VPADDD         2464(AX), Y3, Y3
+	VMOVDQU        Y3, 2464(AX)
+	VPMADDWD       1280(R15), Y4, Y4
+	VPADDD         2496(AX), Y4, Y4
+	VMOVDQU        Y4, 2496(AX)
+	VPMADDWD       1312(R15), Y5, Y5
+	VPADDD         2528(AX), Y5, Y5
+	VMOVDQU        Y5, 2528(AX)
+	PREFETCHT1     192(CX)
+	PREFETCHT1     256(CX)
+	PREFETCHT1     320(CX)
+	VMOVDQU        768(AX), Y4
+	VPSRLW         $0x04, Y4, Y4
+	VPAND          quantConstants<>+0(SB), Y4, Y4
+	VMOVDQU        800(AX), Y5
+	VPSRLW         $0x04, Y5, Y5
+	VPAND          quantConstants<>+0(SB), Y5, Y5
+	VPBROADCASTD   64(R10), Y1
+	VPMADDUBSW     Y1, Y4, Y0
+	VPMADDUBSW     Y1, Y5, Y1
+	VPBROADCASTD   64(R10)(R11*1), Y3
+	VPMADDUBSW     Y3, Y4, Y2
+	VPMADDUBSW     Y3, Y5, Y3
+	VPBROADCASTD   64(R10)(R11*2), Y6
+	VPMADDUBSW     Y6, Y4, Y4
+	VPMADDUBSW     Y6, Y5, Y5
+	VMOVDQU        832(AX), Y6
+	VPSRLW         $0x04, Y6, Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        864(AX), Y7
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   68(R10), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   68(R10)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   68(R10)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        896(AX), Y6
+	VPSRLW         $0x04, Y6, Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        928(AX), Y7
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   72(R10), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   72(R10)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   72(R10)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        960(AX), Y6
+	VPSRLW         $0x04, Y6, Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        992(AX), Y7
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   76(R10), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   76(R10)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   76(R10)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        1024(AX), Y6
+	VPSRLW         $0x04, Y6, Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        1056(AX), Y7
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   80(R10), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   80(R10)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   80(R10)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        1088(AX), Y6
+	VPSRLW         $0x04, Y6, Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        1120(AX), Y7
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   84(R10), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   84(R10)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   84(R10)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        1152(AX), Y6
+	VPSRLW         $0x04, Y6, Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        1184(AX), Y7
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   88(R10), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   88(R10)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   88(R10)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        1216(AX), Y6
+	VPSRLW         $0x04, Y6, Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        1248(AX), Y7
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   92(R10), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   92(R10)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   92(R10)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VPMADDWD       1344(R15), Y0, Y0
+	VPADDD         2176(AX), Y0, Y0
+	VMOVDQU        Y0, 2176(AX)
+	VPMADDWD       1376(R15), Y1, Y1
+	VPADDD         2208(AX), Y1, Y1
+	VMOVDQU        Y1, 2208(AX)
+	VPMADDWD       1344(R15), Y2, Y2
+	VPADDD         2240(AX), Y2, Y2
+	VMOVDQU        Y2, 2240(AX)
+	VPMADDWD       1376(R15), Y3, Y3
+	VPADDD         2272(AX), Y3, Y3
+	VMOVDQU        Y3, 2272(AX)
+	VPMADDWD       1344(R15), Y4, Y4
+	VPADDD         2304(AX), Y4, Y4
+	VMOVDQU        Y4, 2304(AX)
+	VPMADDWD       1376(R15), Y5, Y5
+	VPADDD         2336(AX), Y5, Y5
+	VMOVDQU        Y5, 2336(AX)
+	PREFETCHT1     384(CX)
+	PREFETCHT1     448(CX)
+	PREFETCHT1     512(CX)
+	VMOVDQU        768(AX), Y4
+	VPSRLW         $0x04, Y4, Y4
+	VPAND          quantConstants<>+0(SB), Y4, Y4
+	VMOVDQU        800(AX), Y5
+	VPSRLW         $0x04, Y5, Y5
+	VPAND          quantConstants<>+0(SB), Y5, Y5
+	VPBROADCASTD   64(R10)(R13*1), Y1
+	VPMADDUBSW     Y1, Y4, Y0
+	VPMADDUBSW     Y1, Y5, Y1
+	VPBROADCASTD   64(R12), Y3
+	VPMADDUBSW     Y3, Y4, Y2
+	VPMADDUBSW     Y3, Y5, Y3
+	VPBROADCASTD   64(R12)(R11*1), Y6
+	VPMADDUBSW     Y6, Y4, Y4
+	VPMADDUBSW     Y6, Y5, Y5
+	VMOVDQU        832(AX), Y6
+	VPSRLW         $0x04, Y6, Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        864(AX), Y7
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   68(R10)(R13*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   68(R12), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   68(R12)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        896(AX), Y6
+	VPSRLW         $0x04, Y6, Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        928(AX), Y7
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   72(R10)(R13*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   72(R12), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   72(R12)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        960(AX), Y6
+	VPSRLW         $0x04, Y6, Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        992(AX), Y7
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   76(R10)(R13*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   76(R12), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   76(R12)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        1024(AX), Y6
+	VPSRLW         $0x04, Y6, Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        1056(AX), Y7
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   80(R10)(R13*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   80(R12), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   80(R12)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        1088(AX), Y6
+	VPSRLW         $0x04, Y6, Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        1120(AX), Y7
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   84(R10)(R13*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   84(R12), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   84(R12)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        1152(AX), Y6
+	VPSRLW         $0x04, Y6, Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        1184(AX), Y7
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   88(R10)(R13*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   88(R12), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   88(R12)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        1216(AX), Y6
+	VPSRLW         $0x04, Y6, Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        1248(AX), Y7
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   92(R10)(R13*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   92(R12), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   92(R12)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VPMADDWD       1344(R15), Y0, Y0
+	VPADDD         2368(AX), Y0, Y0
+	VMOVDQU        Y0, 2368(AX)
+	VPMADDWD       1376(R15), Y1, Y1
+	VPADDD         2400(AX), Y1, Y1
+	VMOVDQU        Y1, 2400(AX)
+	VPMADDWD       1344(R15), Y2, Y2
+	VPADDD         2432(AX), Y2, Y2
+	VMOVDQU        Y2, 2432(AX)
+	VPMADDWD       1376(R15), Y3, Y3
+	VPADDD         2464(AX), Y3, Y3
+	VMOVDQU        Y3, 2464(AX)
+	VPMADDWD       1344(R15), Y4, Y4
+	VPADDD         2496(AX), Y4, Y4
+	VMOVDQU        Y4, 2496(AX)
+	VPMADDWD       1376(R15), Y5, Y5
+	VPADDD         2528(AX), Y5, Y5
+	VMOVDQU        Y5, 2528(AX)
+	ADDQ           $+128, R15
+	ADDQ           $0x20, DX
+	ADDQ           $0x20, SI
+	ADDQ           $0x20, DI
+	ADDQ           $0x20, R8
+	ADDQ           R14, R10
+	ADDQ           R14, R12
+	XORQ           $0x40, R14
+	LEAQ           10240(CX), BP
+	ANDQ           $-4096, BP
+	PREFETCHT0     (BP)
+	ADDQ           $+576, CX
+	DECQ           (AX)
+	JNZ            part
+	VPBROADCASTD   (R10), Y0
+	VPMADDWD       1792(AX), Y0, Y1
+	VPMADDWD       1824(AX), Y0, Y0
+	VPBROADCASTD   4(R10), Y2
+	VPMADDWD       1856(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1888(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   8(R10), Y2
+	VPMADDWD       1920(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1952(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   12(R10), Y2
+	VPMADDWD       1984(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       2016(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VBROADCASTSS   32(R10), Y2
+	VCVTDQ2PS      2176(AX), Y3
+	VMULPS         2048(AX), Y2, Y4
+	VMULPS         Y3, Y4, Y4
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         2112(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VSUBPS         Y3, Y4, Y4
+	VADDPS         192(AX), Y4, Y4
+	VMOVUPS        Y4, 192(AX)
+	VCVTDQ2PS      2208(AX), Y1
+	VMULPS         2080(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         2144(AX), Y2, Y1
+	VMULPS         Y0, Y1, Y1
+	VSUBPS         Y1, Y3, Y3
+	VADDPS         224(AX), Y3, Y3
+	VMOVUPS        Y3, 224(AX)
+	VPBROADCASTD   (R10)(R11*1), Y0
+	VPMADDWD       1792(AX), Y0, Y1
+	VPMADDWD       1824(AX), Y0, Y0
+	VPBROADCASTD   4(R10)(R11*1), Y2
+	VPMADDWD       1856(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1888(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   8(R10)(R11*1), Y2
+	VPMADDWD       1920(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1952(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   12(R10)(R11*1), Y2
+	VPMADDWD       1984(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       2016(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VBROADCASTSS   32(R10)(R11*1), Y2
+	VCVTDQ2PS      2240(AX), Y3
+	VMULPS         2048(AX), Y2, Y4
+	VMULPS         Y3, Y4, Y4
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         2112(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VSUBPS         Y3, Y4, Y4
+	VADDPS         256(AX), Y4, Y4
+	VMOVUPS        Y4, 256(AX)
+	VCVTDQ2PS      2272(AX), Y1
+	VMULPS         2080(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         2144(AX), Y2, Y1
+	VMULPS         Y0, Y1, Y1
+	VSUBPS         Y1, Y3, Y3
+	VADDPS         288(AX), Y3, Y3
+	VMOVUPS        Y3, 288(AX)
+	VPBROADCASTD   (R10)(R11*2), Y0
+	VPMADDWD       1792(AX), Y0, Y1
+	VPMADDWD       1824(AX), Y0, Y0
+	VPBROADCASTD   4(R10)(R11*2), Y2
+	VPMADDWD       1856(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1888(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   8(R10)(R11*2), Y2
+	VPMADDWD       1920(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1952(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   12(R10)(R11*2), Y2
+	VPMADDWD       1984(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       2016(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VBROADCASTSS   32(R10)(R11*2), Y2
+	VCVTDQ2PS      2304(AX), Y3
+	VMULPS         2048(AX), Y2, Y4
+	VMULPS         Y3, Y4, Y4
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         2112(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VSUBPS         Y3, Y4, Y4
+	VADDPS         320(AX), Y4, Y4
+	VMOVUPS        Y4, 320(AX)
+	VCVTDQ2PS      2336(AX), Y1
+	VMULPS         2080(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         2144(AX), Y2, Y1
+	VMULPS         Y0, Y1, Y1
+	VSUBPS         Y1, Y3, Y3
+	VADDPS         352(AX), Y3, Y3
+	VMOVUPS        Y3, 352(AX)
+	VPBROADCASTD   (R10)(R13*1), Y0
+	VPMADDWD       1792(AX), Y0, Y1
+	VPMADDWD       1824(AX), Y0, Y0
+	VPBROADCASTD   4(R10)(R13*1), Y2
+	VPMADDWD       1856(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1888(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   8(R10)(R13*1), Y2
+	VPMADDWD       1920(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1952(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   12(R10)(R13*1), Y2
+	VPMADDWD       1984(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       2016(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VBROADCASTSS   32(R10)(R13*1), Y2
+	VCVTDQ2PS      2368(AX), Y3
+	VMULPS         2048(AX), Y2, Y4
+	VMULPS         Y3, Y4, Y4
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         2112(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VSUBPS         Y3, Y4, Y4
+	VADDPS         384(AX), Y4, Y4
+	VMOVUPS        Y4, 384(AX)
+	VCVTDQ2PS      2400(AX), Y1
+	VMULPS         2080(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         2144(AX), Y2, Y1
+	VMULPS         Y0, Y1, Y1
+	VSUBPS         Y1, Y3, Y3
+	VADDPS         416(AX), Y3, Y3
+	VMOVUPS        Y3, 416(AX)
+	VPBROADCASTD   (R12), Y0
+	VPMADDWD       1792(AX), Y0, Y1
+	VPMADDWD       1824(AX), Y0, Y0
+	VPBROADCASTD   4(R12), Y2
+	VPMADDWD       1856(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1888(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   8(R12), Y2
+	VPMADDWD       1920(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1952(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   12(R12), Y2
+	VPMADDWD       1984(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       2016(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VBROADCASTSS   32(R12), Y2
+	VCVTDQ2PS      2432(AX), Y3
+	VMULPS         2048(AX), Y2, Y4
+	VMULPS         Y3, Y4, Y4
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         2112(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VSUBPS         Y3, Y4, Y4
+	VADDPS         448(AX), Y4, Y4
+	VMOVUPS        Y4, 448(AX)
+	VCVTDQ2PS      2464(AX), Y1
+	VMULPS         2080(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         2144(AX), Y2, Y1
+	VMULPS         Y0, Y1, Y1
+	VSUBPS         Y1, Y3, Y3
+	VADDPS         480(AX), Y3, Y3
+	VMOVUPS        Y3, 480(AX)
+	VPBROADCASTD   (R12)(R11*1), Y0
+	VPMADDWD       1792(AX), Y0, Y1
+	VPMADDWD       1824(AX), Y0, Y0
+	VPBROADCASTD   4(R12)(R11*1), Y2
+	VPMADDWD       1856(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1888(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   8(R12)(R11*1), Y2
+	VPMADDWD       1920(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1952(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   12(R12)(R11*1), Y2
+	VPMADDWD       1984(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       2016(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VBROADCASTSS   32(R12)(R11*1), Y2
+	VCVTDQ2PS      2496(AX), Y3
+	VMULPS         2048(AX), Y2, Y4
+	VMULPS         Y3, Y4, Y4
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         2112(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VSUBPS         Y3, Y4, Y4
+	VADDPS         512(AX), Y4, Y4
+	VMOVUPS        Y4, 512(AX)
+	VCVTDQ2PS      2528(AX), Y1
+	VMULPS         2080(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         2144(AX), Y2, Y1
+	VMULPS         Y0, Y1, Y1
+	VSUBPS         Y1, Y3, Y3
+	VADDPS         544(AX), Y3, Y3
+	VMOVUPS        Y3, 544(AX)
+	ADDQ           $+16, DX
+	ADDQ           $+16, SI
+	ADDQ           $+16, DI
+	ADDQ           $+16, R8
+	ADDQ           $+64, R10
+	ADDQ           $+64, R12
+	DECQ           704(AX)
+	JNZ            unit
+	VZEROUPPER
+	RET
+
+// func avx2StripQ86(t *byte)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·avx2StripQ86(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ 744(AX), CX
+	MOVQ 712(AX), DX
+	MOVQ 720(AX), BX
+	LEAQ (DX)(BX*4), SI
+	LEAQ (SI)(BX*4), DI
+	LEAQ (DI)(BX*4), R8
+	LEAQ (BX)(BX*2), R9
+	MOVQ 728(AX), R10
+	MOVQ 736(AX), R11
+	LEAQ (R10)(R11*4), R12
+	LEAQ (R11)(R11*2), R13
+
+unit:
+	VMOVUPS 128(R10), X0
+	VMOVUPS X0, 2176(AX)
+	VMOVUPS 128(R10)(R11*1), X0
+	VMOVUPS X0, 2240(AX)
+	VMOVUPS 128(R10)(R11*2), X0
+	VMOVUPS X0, 2304(AX)
+	VMOVUPS 128(R10)(R13*1), X0
+	VMOVUPS X0, 2368(AX)
+	VMOVUPS 128(R12), X0
+	VMOVUPS X0, 2432(AX)
+	VMOVUPS 128(R12)(R11*1), X0
+	VMOVUPS X0, 2496(AX)
+	MOVQ    AX, R14
+	MOVQ    $+4, (AX)
+
+block:
+	VBROADCASTI128 2(DX), Y0
+	VINSERTI128    $0x01, 2(SI), Y0, Y0
+	VBROADCASTI128 2(DX)(BX*1), Y1
+	VINSERTI128    $0x01, 2(SI)(BX*1), Y1, Y1
+	VBROADCASTI128 2(DX)(BX*2), Y2
+	VINSERTI128    $0x01, 2(SI)(BX*2), Y2, Y2
+	VBROADCASTI128 2(DX)(R9*1), Y3
+	VINSERTI128    $0x01, 2(SI)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 768(AX)
+	PREFETCHT0     136(DX)
+	VMOVDQU        Y0, 832(AX)
+	PREFETCHT0     136(DX)(BX*1)
+	VMOVDQU        Y2, 896(AX)
+	PREFETCHT0     136(DX)(BX*2)
+	VMOVDQU        Y1, 960(AX)
+	PREFETCHT0     136(DX)(R9*1)
+	VBROADCASTI128 18(DX), Y0
+	VINSERTI128    $0x01, 18(SI), Y0, Y0
+	VBROADCASTI128 18(DX)(BX*1), Y1
+	VINSERTI128    $0x01, 18(SI)(BX*1), Y1, Y1
+	VBROADCASTI128 18(DX)(BX*2), Y2
+	VINSERTI128    $0x01, 18(SI)(BX*2), Y2, Y2
+	VBROADCASTI128 18(DX)(R9*1), Y3
+	VINSERTI128    $0x01, 18(SI)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 1024(AX)
+	PREFETCHT0     136(SI)
+	VMOVDQU        Y0, 1088(AX)
+	PREFETCHT0     136(SI)(BX*1)
+	VMOVDQU        Y2, 1152(AX)
+	PREFETCHT0     136(SI)(BX*2)
+	VMOVDQU        Y1, 1216(AX)
+	PREFETCHT0     136(SI)(R9*1)
+	VBROADCASTI128 2(DI), Y0
+	VINSERTI128    $0x01, 2(R8), Y0, Y0
+	VBROADCASTI128 2(DI)(BX*1), Y1
+	VINSERTI128    $0x01, 2(R8)(BX*1), Y1, Y1
+	VBROADCASTI128 2(DI)(BX*2), Y2
+	VINSERTI128    $0x01, 2(R8)(BX*2), Y2, Y2
+	VBROADCASTI128 2(DI)(R9*1), Y3
+	VINSERTI128    $0x01, 2(R8)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 800(AX)
+	PREFETCHT0     136(DI)
+	VMOVDQU        Y0, 864(AX)
+	PREFETCHT0     136(DI)(BX*1)
+	VMOVDQU        Y2, 928(AX)
+	PREFETCHT0     136(DI)(BX*2)
+	VMOVDQU        Y1, 992(AX)
+	PREFETCHT0     136(DI)(R9*1)
+	VBROADCASTI128 18(DI), Y0
+	VINSERTI128    $0x01, 18(R8), Y0, Y0
+	VBROADCASTI128 18(DI)(BX*1), Y1
+	VINSERTI128    $0x01, 18(R8)(BX*1), Y1, Y1
+	VBROADCASTI128 18(DI)(BX*2), Y2
+	VINSERTI128    $0x01, 18(R8)(BX*2), Y2, Y2
+	VBROADCASTI128 18(DI)(R9*1), Y3
+	VINSERTI128    $0x01, 18(R8)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 1056(AX)
+	PREFETCHT0     136(R8)
+	VMOVDQU        Y0, 1120(AX)
+	PREFETCHT0     136(R8)(BX*1)
+	VMOVDQU        Y2, 1184(AX)
+	PREFETCHT0     136(R8)(BX*2)
+	VMOVDQU        Y1, 1248(AX)
+	PREFETCHT0     136(R8)(R9*1)
+	VPXOR          X0, X0, X0
+	VPINSRW        $0x00, (DX), X0, X0
+	VPINSRW        $0x01, (DX)(BX*1), X0, X0
+	VPINSRW        $0x02, (DX)(BX*2), X0, X0
+	VPINSRW        $0x03, (DX)(R9*1), X0, X0
+	VPINSRW        $0x04, (SI), X0, X0
+	VPINSRW        $0x05, (SI)(BX*1), X0, X0
+	VPINSRW        $0x06, (SI)(BX*2), X0, X0
+	VPINSRW        $0x07, (SI)(R9*1), X0, X0
+	VCVTPH2PS      X0, Y0
+	VMOVUPS        Y0, 1280(AX)
+	VPXOR          X0, X0, X0
+	VPINSRW        $0x00, (DI), X0, X0
+	VPINSRW        $0x01, (DI)(BX*1), X0, X0
+	VPINSRW        $0x02, (DI)(BX*2), X0, X0
+	VPINSRW        $0x03, (DI)(R9*1), X0, X0
+	VPINSRW        $0x04, (R8), X0, X0
+	VPINSRW        $0x05, (R8)(BX*1), X0, X0
+	VPINSRW        $0x06, (R8)(BX*2), X0, X0
+	VPINSRW        $0x07, (R8)(R9*1), X0, X0
+	VCVTPH2PS      X0, Y0
+	VMOVUPS        Y0, 1312(AX)
+	VMOVDQU        768(AX), Y4
+	VPABSB         Y4, Y8
+	VMOVDQU        800(AX), Y5
+	VPABSB         Y5, Y6
+	VPBROADCASTD   (R10), Y1
+	VPSIGNB        Y4, Y1, Y0
+	VPMADDUBSW     Y0, Y8, Y0
+	VPMADDWD       quantConstants<>+1024(SB), Y0, Y0
+	VPSIGNB        Y5, Y1, Y1
+	VPMADDUBSW     Y1, Y6, Y1
+	VPMADDWD       quantConstants<>+1024(SB), Y1, Y1
+	VPBROADCASTD   (R10)(R11*1), Y3
+	VPSIGNB        Y4, Y3, Y2
+	VPMADDUBSW     Y2, Y8, Y2
+	VPMADDWD       quantConstants<>+1024(SB), Y2, Y2
+	VPSIGNB        Y5, Y3, Y3
+	VPMADDUBSW     Y3, Y6, Y3
+	VPMADDWD       quantConstants<>+1024(SB), Y3, Y3
+	VPBROADCASTD   (R10)(R11*2), Y7
+	VPSIGNB        Y4, Y7, Y4
+	VPMADDUBSW     Y4, Y8, Y4
+	VPMADDWD       quantConstants<>+1024(SB), Y4, Y4
+	VPSIGNB        Y5, Y7, Y5
+	VPMADDUBSW     Y5, Y6, Y5
+	VPMADDWD       quantConstants<>+1024(SB), Y5, Y5
+	PREFETCHT1     (CX)
+	VMOVDQU        832(AX), Y6
+	VPABSB         Y6, Y7
+	VMOVDQU        864(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   4(R10), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y0, Y0
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y1, Y1
+	VPBROADCASTD   4(R10)(R11*1), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y2, Y2
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y3, Y3
+	VPBROADCASTD   4(R10)(R11*2), Y10
+	VPSIGNB        Y6, Y10, Y6
+	VPMADDUBSW     Y6, Y7, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y4, Y4
+	VPSIGNB        Y8, Y10, Y6
+	VPMADDUBSW     Y6, Y9, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y5, Y5
+	PREFETCHT1     64(CX)
+	VMOVDQU        896(AX), Y6
+	VPABSB         Y6, Y7
+	VMOVDQU        928(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   8(R10), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y0, Y0
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y1, Y1
+	VPBROADCASTD   8(R10)(R11*1), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y2, Y2
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y3, Y3
+	VPBROADCASTD   8(R10)(R11*2), Y10
+	VPSIGNB        Y6, Y10, Y6
+	VPMADDUBSW     Y6, Y7, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y4, Y4
+	VPSIGNB        Y8, Y10, Y6
+	VPMADDUBSW     Y6, Y9, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y5, Y5
+	PREFETCHT1     128(CX)
+	VMOVDQU        960(AX), Y6
+	VPABSB         Y6, Y7
+	VMOVDQU        992(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   12(R10), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y0, Y0
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y1, Y1
+	VPBROADCASTD   12(R10)(R11*1), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y2, Y2
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y3, Y3
+	VPBROADCASTD   12(R10)(R11*2), Y10
+	VPSIGNB        Y6, Y10, Y6
+	VPMADDUBSW     Y6, Y7, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y4, Y4
+	VPSIGNB        Y8, Y10, Y6
+	VPMADDUBSW     Y6, Y9, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y5, Y5
+	PREFETCHT1     192(CX)
+	VMOVDQU        1024(AX), Y6
+	VPABSB         Y6, Y7
+	VMOVDQU        1056(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   16(R10), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y0, Y0
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y1, Y1
+	VPBROADCASTD   16(R10)(R11*1), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y2, Y2
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y3, Y3
+	VPBROADCASTD   16(R10)(R11*2), Y10
+	VPSIGNB        Y6, Y10, Y6
+	VPMADDUBSW     Y6, Y7, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y4, Y4
+	VPSIGNB        Y8, Y10, Y6
+	VPMADDUBSW     Y6, Y9, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y5, Y5
+	PREFETCHT1     256(CX)
+	VMOVDQU        1088(AX), Y6
+	VPABSB         Y6, Y7
+	VMOVDQU        1120(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   20(R10), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y0, Y0
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y1, Y1
+	VPBROADCASTD   20(R10)(R11*1), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y2, Y2
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y3, Y3
+	VPBROADCASTD   20(R10)(R11*2), Y10
+	VPSIGNB        Y6, Y10, Y6
+	VPMADDUBSW     Y6, Y7, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y4, Y4
+	VPSIGNB        Y8, Y10, Y6
+	VPMADDUBSW     Y6, Y9, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y5, Y5
+	PREFETCHT1     320(CX)
+	VMOVDQU        1152(AX), Y6
+	VPABSB         Y6, Y7
+	VMOVDQU        1184(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   24(R10), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y0, Y0
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y1, Y1
+	VPBROADCASTD   24(R10)(R11*1), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y2, Y2
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y3, Y3
+	VPBROADCASTD   24(R10)(R11*2), Y10
+	VPSIGNB        Y6, Y10, Y6
+	VPMADDUBSW     Y6, Y7, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y4, Y4
+	VPSIGNB        Y8, Y10, Y6
+	VPMADDUBSW     Y6, Y9, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y5, Y5
+	PREFETCHT1     384(CX)
+	VMOVDQU        1216(AX), Y6
+	VPABSB         Y6, Y7
+	VMOVDQU        1248(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   28(R10), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y0, Y0
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y1, Y1
+	VPBROADCASTD   28(R10)(R11*1), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y2, Y2
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y3, Y3
+	VPBROADCASTD   28(R10)(R11*2), Y10
+	VPSIGNB        Y6, Y10, Y6
+	VPMADDUBSW     Y6, Y7, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y4, Y4
+	VPSIGNB        Y8, Y10, Y6
+	VPMADDUBSW     Y6, Y9, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y5, Y5
+	PREFETCHT1     448(CX)
+	VBROADCASTSS   2176(R14), Y6
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         1280(AX), Y6, Y7
+	VMULPS         Y0, Y7, Y7
+	VADDPS         192(AX), Y7, Y7
+	VMOVUPS        Y7, 192(AX)
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         1312(AX), Y6, Y0
+	VMULPS         Y1, Y0, Y0
+	VADDPS         224(AX), Y0, Y0
+	VMOVUPS        Y0, 224(AX)
+	VBROADCASTSS   2240(R14), Y0
+	VCVTDQ2PS      Y2, Y2
+	VMULPS         1280(AX), Y0, Y1
+	VMULPS         Y2, Y1, Y1
+	VADDPS         256(AX), Y1, Y1
+	VMOVUPS        Y1, 256(AX)
+	VCVTDQ2PS      Y3, Y3
+	VMULPS         1312(AX), Y0, Y0
+	VMULPS         Y3, Y0, Y0
+	VADDPS         288(AX), Y0, Y0
+	VMOVUPS        Y0, 288(AX)
+	VBROADCASTSS   2304(R14), Y0
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         1280(AX), Y0, Y1
+	VMULPS         Y4, Y1, Y1
+	VADDPS         320(AX), Y1, Y1
+	VMOVUPS        Y1, 320(AX)
+	VCVTDQ2PS      Y5, Y5
+	VMULPS         1312(AX), Y0, Y0
+	VMULPS         Y5, Y0, Y0
+	VADDPS         352(AX), Y0, Y0
+	VMOVUPS        Y0, 352(AX)
+	VMOVDQU        768(AX), Y4
+	VPABSB         Y4, Y8
+	VMOVDQU        800(AX), Y5
+	VPABSB         Y5, Y6
+	VPBROADCASTD   (R10)(R13*1), Y1
+	VPSIGNB        Y4, Y1, Y0
+	VPMADDUBSW     Y0, Y8, Y0
+	VPMADDWD       quantConstants<>+1024(SB), Y0, Y0
+	VPSIGNB        Y5, Y1, Y1
+	VPMADDUBSW     Y1, Y6, Y1
+	VPMADDWD       quantConstants<>+1024(SB), Y1, Y1
+	VPBROADCASTD   (R12), Y3
+	VPSIGNB        Y4, Y3, Y2
+	VPMADDUBSW     Y2, Y8, Y2
+	VPMADDWD       quantConstants<>+1024(SB), Y2, Y2
+	VPSIGNB        Y5, Y3, Y3
+	VPMADDUBSW     Y3, Y6, Y3
+	VPMADDWD       quantConstants<>+1024(SB), Y3, Y3
+	VPBROADCASTD   (R12)(R11*1), Y7
+	VPSIGNB        Y4, Y7, Y4
+	VPMADDUBSW     Y4, Y8, Y4
+	VPMADDWD       quantConstants<>+1024(SB), Y4, Y4
+	VPSIGNB        Y5, Y7, Y5
+	VPMADDUBSW     Y5, Y6, Y5
+	VPMADDWD       quantConstants<>+1024(SB), Y5, Y5
+	PREFETCHT1     512(CX)
+	VMOVDQU        832(AX), Y6
+	VPABSB         Y6, Y7
+	VMOVDQU        864(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   4(R10)(R13*1), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y0, Y0
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y1, Y1
+	VPBROADCASTD   4(R12), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y2, Y2
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y3, Y3
+	VPBROADCASTD   4(R12)(R11*1), Y10
+	VPSIGNB        Y6, Y10, Y6
+	VPMADDUBSW     Y6, Y7, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y4, Y4
+	VPSIGNB        Y8, Y10, Y6
+	VPMADDUBSW     Y6, Y9, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y5, Y5
+	VMOVDQU        896(AX), Y6
+	VPABSB         Y6, Y7
+	VMOVDQU        928(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   8(R10)(R13*1), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y0, Y0
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y1, Y1
+	VPBROADCASTD   8(R12), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y2, Y2
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y3, Y3
+	VPBROADCASTD   8(R12)(R11*1), Y10
+	VPSIGNB        Y6, Y10, Y6
+	VPMADDUBSW     Y6, Y7, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y4, Y4
+	VPSIGNB        Y8, Y10, Y6
+	VPMADDUBSW     Y6, Y9, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y5, Y5
+	VMOVDQU        960(AX), Y6
+	VPABSB         Y6, Y7
+	VMOVDQU        992(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   12(R10)(R13*1), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y0, Y0
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y1, Y1
+	VPBROADCASTD   12(R12), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y2, Y2
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y3, Y3
+	VPBROADCASTD   12(R12)(R11*1), Y10
+	VPSIGNB        Y6, Y10, Y6
+	VPMADDUBSW     Y6, Y7, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y4, Y4
+	VPSIGNB        Y8, Y10, Y6
+	VPMADDUBSW     Y6, Y9, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y5, Y5
+	VMOVDQU        1024(AX), Y6
+	VPABSB         Y6, Y7
+	VMOVDQU        1056(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   16(R10)(R13*1), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y0, Y0
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y1, Y1
+	VPBROADCASTD   16(R12), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y2, Y2
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y3, Y3
+	VPBROADCASTD   16(R12)(R11*1), Y10
+	VPSIGNB        Y6, Y10, Y6
+	VPMADDUBSW     Y6, Y7, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y4, Y4
+	VPSIGNB        Y8, Y10, Y6
+	VPMADDUBSW     Y6, Y9, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y5, Y5
+	VMOVDQU        1088(AX), Y6
+	VPABSB         Y6, Y7
+	VMOVDQU        1120(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   20(R10)(R13*1), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y0, Y0
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y1, Y1
+	VPBROADCASTD   20(R12), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y2, Y2
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y3, Y3
+	VPBROADCASTD   20(R12)(R11*1), Y10
+	VPSIGNB        Y6, Y10, Y6
+	VPMADDUBSW     Y6, Y7, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y4, Y4
+	VPSIGNB        Y8, Y10, Y6
+	VPMADDUBSW     Y6, Y9, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y5, Y5
+	VMOVDQU        1152(AX), Y6
+	VPABSB         Y6, Y7
+	VMOVDQU        1184(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   24(R10)(R13*1), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y0, Y0
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y1, Y1
+	VPBROADCASTD   24(R12), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y2, Y2
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y3, Y3
+	VPBROADCASTD   24(R12)(R11*1), Y10
+	VPSIGNB        Y6, Y10, Y6
+	VPMADDUBSW     Y6, Y7, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y4, Y4
+	VPSIGNB        Y8, Y10, Y6
+	VPMADDUBSW     Y6, Y9, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y5, Y5
+	VMOVDQU        1216(AX), Y6
+	VPABSB         Y6, Y7
+	VMOVDQU        1248(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   28(R10)(R13*1), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y0, Y0
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y1, Y1
+	VPBROADCASTD   28(R12), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y2, Y2
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y3, Y3
+	VPBROADCASTD   28(R12)(R11*1), Y10
+	VPSIGNB        Y6, Y10, Y6
+	VPMADDUBSW     Y6, Y7, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y4, Y4
+	VPSIGNB        Y8, Y10, Y6
+	VPMADDUBSW     Y6, Y9, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y5, Y5
+	VBROADCASTSS   2368(R14), Y6
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         1280(AX), Y6, Y7
+	VMULPS         Y0, Y7, Y7
+	VADDPS         384(AX), Y7, Y7
+	VMOVUPS        Y7, 384(AX)
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         1312(AX), Y6, Y0
+	VMULPS         Y1, Y0, Y0
+	VADDPS         416(AX), Y0, Y0
+	VMOVUPS        Y0, 416(AX)
+	VBROADCASTSS   2432(R14), Y0
+	VCVTDQ2PS      Y2, Y2
+	VMULPS         1280(AX), Y0, Y1
+	VMULPS         Y2, Y1, Y1
+	VADDPS         448(AX), Y1, Y1
+	VMOVUPS        Y1, 448(AX)
+	VCVTDQ2PS      Y3, Y3
+	VMULPS         1312(AX), Y0, Y0
+	VMULPS         Y3, Y0, Y0
+	VADDPS         480(AX), Y0, Y0
+	VMOVUPS        Y0, 480(AX)
+	VBROADCASTSS   2496(R14), Y0
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         1280(AX), Y0, Y1
+	VMULPS         Y4, Y1, Y1
+	VADDPS         512(AX), Y1, Y1
+	VMOVUPS        Y1, 512(AX)
+	VCVTDQ2PS      Y5, Y5
+	VMULPS         1312(AX), Y0, Y0
+	VMULPS         Y5, Y0, Y0
+	VADDPS         544(AX), Y0, Y0
+	VMOVUPS        Y0, 544(AX)
+	ADDQ           $0x04, R14
+	ADDQ           $0x22, DX
+	ADDQ           $0x22, SI
+	ADDQ           $0x22, DI
+	ADDQ           $0x22, R8
+	ADDQ           $0x20, R10
+	ADDQ           $0x20, R12
+	LEAQ           10240(CX), R15
+	ANDQ           $-4096, R15
+	PREFETCHT0     (R15)
+	ADDQ           $+544, CX
+	DECQ           (AX)
+	JNZ            block
+	ADDQ           $+0, DX
+	ADDQ           $+0, SI
+	ADDQ           $+0, DI
+	ADDQ           $+0, R8
+	ADDQ           $+64, R10
+	ADDQ           $+64, R12
+	DECQ           704(AX)
+	JNZ            unit
+	VZEROUPPER
+	RET
+
+// func avx2StripQ4K7(t *byte)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·avx2StripQ4K7(SB), NOSPLIT, $8-8
+	MOVQ t+0(FP), AX
+	MOVQ 744(AX), CX
+	MOVQ 712(AX), DX
+	MOVQ 720(AX), BX
+	LEAQ (DX)(BX*4), SI
+	LEAQ (SI)(BX*4), DI
+	LEAQ (DI)(BX*4), R8
+	LEAQ (BX)(BX*2), R9
+	MOVQ 728(AX), R10
+	MOVQ 736(AX), R11
+	LEAQ (R10)(R11*4), R12
+	LEAQ (R11)(R11*2), R13
+
+unit:
+	VBROADCASTI128 (DX), Y0
+	VINSERTI128    $0x01, (SI), Y0, Y0
+	VBROADCASTI128 (DX)(BX*1), Y1
+	VINSERTI128    $0x01, (SI)(BX*1), Y1, Y1
+	VBROADCASTI128 (DX)(BX*2), Y2
+	VINSERTI128    $0x01, (SI)(BX*2), Y2, Y2
+	VBROADCASTI128 (DX)(R9*1), Y3
+	VINSERTI128    $0x01, (SI)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VPAND          quantConstants<>+128(SB), Y0, Y4
+	VPSHUFB        quantConstants<>+704(SB), Y4, Y5
+	VMOVDQU        Y5, 1280(AX)
+	VPSHUFB        quantConstants<>+768(SB), Y4, Y5
+	VMOVDQU        Y5, 1344(AX)
+	VPSHUFB        quantConstants<>+832(SB), Y4, Y5
+	VMOVDQU        Y5, 1408(AX)
+	VPSHUFB        quantConstants<>+896(SB), Y4, Y4
+	VMOVDQU        Y4, 1472(AX)
+	VPAND          quantConstants<>+128(SB), Y2, Y4
+	VPSHUFB        quantConstants<>+512(SB), Y4, Y5
+	VMOVDQU        Y5, 1792(AX)
+	VPSHUFB        quantConstants<>+576(SB), Y4, Y4
+	VMOVDQU        Y4, 1856(AX)
+	VPAND          quantConstants<>+0(SB), Y1, Y4
+	VPSRLD         $0x02, Y0, Y0
+	VPAND          quantConstants<>+192(SB), Y0, Y0
+	VPOR           Y0, Y4, Y4
+	VPSHUFB        quantConstants<>+704(SB), Y4, Y0
+	VMOVDQU        Y0, 1536(AX)
+	VPSHUFB        quantConstants<>+768(SB), Y4, Y0
+	VMOVDQU        Y0, 1600(AX)
+	VPSHUFB        quantConstants<>+832(SB), Y4, Y0
+	VMOVDQU        Y0, 1664(AX)
+	VPSHUFB        quantConstants<>+896(SB), Y4, Y0
+	VMOVDQU        Y0, 1728(AX)
+	VPSRLD         $0x04, Y1, Y0
+	VPAND          quantConstants<>+0(SB), Y0, Y0
+	VPSRLD         $0x02, Y2, Y1
+	VPAND          quantConstants<>+192(SB), Y1, Y1
+	VPOR           Y1, Y0, Y0
+	VPSHUFB        quantConstants<>+512(SB), Y0, Y1
+	VMOVDQU        Y1, 1920(AX)
+	VPSHUFB        quantConstants<>+576(SB), Y0, Y0
+	VMOVDQU        Y0, 1984(AX)
+	VPAND          quantConstants<>+960(SB), Y3, Y0
+	VEXTRACTI128   $0x01, Y0, X1
+	VPACKUSDW      X1, X0, X1
+	VCVTPH2PS      X1, Y0
+	VMOVUPS        Y0, 2048(AX)
+	VPSRLD         $0x10, Y3, Y0
+	VEXTRACTI128   $0x01, Y0, X1
+	VPACKUSDW      X1, X0, X1
+	VCVTPH2PS      X1, Y0
+	VMOVUPS        Y0, 2112(AX)
+	VBROADCASTI128 (DI), Y0
+	VINSERTI128    $0x01, (R8), Y0, Y0
+	VBROADCASTI128 (DI)(BX*1), Y1
+	VINSERTI128    $0x01, (R8)(BX*1), Y1, Y1
+	VBROADCASTI128 (DI)(BX*2), Y2
+	VINSERTI128    $0x01, (R8)(BX*2), Y2, Y2
+	VBROADCASTI128 (DI)(R9*1), Y3
+	VINSERTI128    $0x01, (R8)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VPAND          quantConstants<>+128(SB), Y0, Y4
+	VPSHUFB        quantConstants<>+704(SB), Y4, Y5
+	VMOVDQU        Y5, 1312(AX)
+	VPSHUFB        quantConstants<>+768(SB), Y4, Y5
+	VMOVDQU        Y5, 1376(AX)
+	VPSHUFB        quantConstants<>+832(SB), Y4, Y5
+	VMOVDQU        Y5, 1440(AX)
+	VPSHUFB        quantConstants<>+896(SB), Y4, Y4
+	VMOVDQU        Y4, 1504(AX)
+	VPAND          quantConstants<>+128(SB), Y2, Y4
+	VPSHUFB        quantConstants<>+512(SB), Y4, Y5
+	VMOVDQU        Y5, 1824(AX)
+	VPSHUFB        quantConstants<>+576(SB), Y4, Y4
+	VMOVDQU        Y4, 1888(AX)
+	VPAND          quantConstants<>+0(SB), Y1, Y4
+	VPSRLD         $0x02, Y0, Y0
+	VPAND          quantConstants<>+192(SB), Y0, Y0
+	VPOR           Y0, Y4, Y4
+	VPSHUFB        quantConstants<>+704(SB), Y4, Y0
+	VMOVDQU        Y0, 1568(AX)
+	VPSHUFB        quantConstants<>+768(SB), Y4, Y0
+	VMOVDQU        Y0, 1632(AX)
+	VPSHUFB        quantConstants<>+832(SB), Y4, Y0
+	VMOVDQU        Y0, 1696(AX)
+	VPSHUFB        quantConstants<>+896(SB), Y4, Y0
+	VMOVDQU        Y0, 1760(AX)
+	VPSRLD         $0x04, Y1, Y0
+	VPAND          quantConstants<>+0(SB), Y0, Y0
+	VPSRLD         $0x02, Y2, Y1
+	VPAND          quantConstants<>+192(SB), Y1, Y1
+	VPOR           Y1, Y0, Y0
+	VPSHUFB        quantConstants<>+512(SB), Y0, Y1
+	VMOVDQU        Y1, 1952(AX)
+	VPSHUFB        quantConstants<>+576(SB), Y0, Y0
+	VMOVDQU        Y0, 2016(AX)
+	VPAND          quantConstants<>+960(SB), Y3, Y0
+	VEXTRACTI128   $0x01, Y0, X1
+	VPACKUSDW      X1, X0, X1
+	VCVTPH2PS      X1, Y0
+	VMOVUPS        Y0, 2080(AX)
+	VPSRLD         $0x10, Y3, Y0
+	VEXTRACTI128   $0x01, Y0, X1
+	VPACKUSDW      X1, X0, X1
+	VCVTPH2PS      X1, Y0
+	VMOVUPS        Y0, 2144(AX)
+	VPXOR          Y0, Y0, Y0
+	VMOVDQU        Y0, 2176(AX)
+	VMOVDQU        Y0, 2208(AX)
+	VMOVDQU        Y0, 2240(AX)
+	VMOVDQU        Y0, 2272(AX)
+	VMOVDQU        Y0, 2304(AX)
+	VMOVDQU        Y0, 2336(AX)
+	VMOVDQU        Y0, 2368(AX)
+	VMOVDQU        Y0, 2400(AX)
+	VMOVDQU        Y0, 2432(AX)
+	VMOVDQU        Y0, 2464(AX)
+	VMOVDQU        Y0, 2496(AX)
+	VMOVDQU        Y0, 2528(AX)
+	VMOVDQU        Y0, 2560(AX)
+	VMOVDQU        Y0, 2592(AX)
+	MOVQ           $+32, R14
+	MOVQ           AX, R15
+	MOVQ           $+4, (AX)
+
+part:
+	VBROADCASTI128 16(DX), Y0
+	VINSERTI128    $0x01, 16(SI), Y0, Y0
+	VBROADCASTI128 16(DX)(BX*1), Y1
+	VINSERTI128    $0x01, 16(SI)(BX*1), Y1, Y1
+	VBROADCASTI128 16(DX)(BX*2), Y2
+	VINSERTI128    $0x01, 16(SI)(BX*2), Y2, Y2
+	VBROADCASTI128 16(DX)(R9*1), Y3
+	VINSERTI128    $0x01, 16(SI)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 768(AX)
+	PREFETCHT0     144(DX)
+	VMOVDQU        Y0, 832(AX)
+	PREFETCHT0     144(DX)(BX*1)
+	VMOVDQU        Y2, 896(AX)
+	PREFETCHT0     144(DX)(BX*2)
+	VMOVDQU        Y1, 960(AX)
+	PREFETCHT0     144(DX)(R9*1)
+	VBROADCASTI128 32(DX), Y0
+	VINSERTI128    $0x01, 32(SI), Y0, Y0
+	VBROADCASTI128 32(DX)(BX*1), Y1
+	VINSERTI128    $0x01, 32(SI)(BX*1), Y1, Y1
+	VBROADCASTI128 32(DX)(BX*2), Y2
+	VINSERTI128    $0x01, 32(SI)(BX*2), Y2, Y2
+	VBROADCASTI128 32(DX)(R9*1), Y3
+	VINSERTI128    $0x01, 32(SI)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 1024(AX)
+	PREFETCHT0     144(SI)
+	VMOVDQU        Y0, 1088(AX)
+	PREFETCHT0     144(SI)(BX*1)
+	VMOVDQU        Y2, 1152(AX)
+	PREFETCHT0     144(SI)(BX*2)
+	VMOVDQU        Y1, 1216(AX)
+	PREFETCHT0     144(SI)(R9*1)
+	VBROADCASTI128 16(DI), Y0
+	VINSERTI128    $0x01, 16(R8), Y0, Y0
+	VBROADCASTI128 16(DI)(BX*1), Y1
+	VINSERTI128    $0x01, 16(R8)(BX*1), Y1, Y1
+	VBROADCASTI128 16(DI)(BX*2), Y2
+	VINSERTI128    $0x01, 16(R8)(BX*2), Y2, Y2
+	VBROADCASTI128 16(DI)(R9*1), Y3
+	VINSERTI128    $0x01, 16(R8)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 800(AX)
+	PREFETCHT0     144(DI)
+	VMOVDQU        Y0, 864(AX)
+	PREFETCHT0     144(DI)(BX*1)
+	VMOVDQU        Y2, 928(AX)
+	PREFETCHT0     144(DI)(BX*2)
+	VMOVDQU        Y1, 992(AX)
+	PREFETCHT0     144(DI)(R9*1)
+	VBROADCASTI128 32(DI), Y0
+	VINSERTI128    $0x01, 32(R8), Y0, Y0
+	VBROADCASTI128 32(DI)(BX*1), Y1
+	VINSERTI128    $0x01, 32(R8)(BX*1), Y1, Y1
+	VBROADCASTI128 32(DI)(BX*2), Y2
+	VINSERTI128    $0x01, 32(R8)(BX*2), Y2, Y2
+	VBROADCASTI128 32(DI)(R9*1), Y3
+	VINSERTI128    $0x01, 32(R8)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 1056(AX)
+	PREFETCHT0     144(R8)
+	VMOVDQU        Y0, 1120(AX)
+	PREFETCHT0     144(R8)(BX*1)
+	VMOVDQU        Y2, 1184(AX)
+	PREFETCHT0     144(R8)(BX*2)
+	VMOVDQU        Y1, 1248(AX)
+	PREFETCHT0     144(R8)(R9*1)
+	VMOVDQU        768(AX), Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        800(AX), Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   (R10), Y1
+	VPMADDUBSW     Y1, Y6, Y0
+	VPMADDUBSW     Y1, Y7, Y1
+	VPBROADCASTD   (R10)(R11*1), Y3
+	VPMADDUBSW     Y3, Y6, Y2
+	VPMADDUBSW     Y3, Y7, Y3
+	VPBROADCASTD   (R10)(R11*2), Y5
+	VPMADDUBSW     Y5, Y6, Y4
+	VPMADDUBSW     Y5, Y7, Y5
+	VPBROADCASTD   (R10)(R13*1), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPMADDUBSW     Y8, Y7, Y7
+	VMOVDQU        832(AX), Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        864(AX), Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   4(R10), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   4(R10)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   4(R10)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   4(R10)(R13*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        896(AX), Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        928(AX), Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   8(R10), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   8(R10)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   8(R10)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   8(R10)(R13*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        960(AX), Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        992(AX), Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   12(R10), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   12(R10)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   12(R10)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   12(R10)(R13*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        1024(AX), Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        1056(AX), Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   16(R10), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   16(R10)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   16(R10)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   16(R10)(R13*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        1088(AX), Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        1120(AX), Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   20(R10), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   20(R10)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   20(R10)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   20(R10)(R13*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        1152(AX), Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        1184(AX), Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   24(R10), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   24(R10)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   24(R10)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   24(R10)(R13*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        1216(AX), Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        1248(AX), Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   28(R10), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   28(R10)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   28(R10)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   28(R10)(R13*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VPMADDWD       1280(R15), Y0, Y0
+	VPADDD         2176(AX), Y0, Y0
+	VMOVDQU        Y0, 2176(AX)
+	VPMADDWD       1312(R15), Y1, Y1
+	VPADDD         2208(AX), Y1, Y1
+	VMOVDQU        Y1, 2208(AX)
+	VPMADDWD       1280(R15), Y2, Y2
+	VPADDD         2240(AX), Y2, Y2
+	VMOVDQU        Y2, 2240(AX)
+	VPMADDWD       1312(R15), Y3, Y3
+	VPADDD         2272(AX), Y3, Y3
+	VMOVDQU        Y3, 2272(AX)
+	VPMADDWD       1280(R15), Y4, Y4
+	VPADDD         2304(AX), Y4, Y4
+	VMOVDQU        Y4, 2304(AX)
+	VPMADDWD       1312(R15), Y5, Y5
+	VPADDD         2336(AX), Y5, Y5
+	VMOVDQU        Y5, 2336(AX)
+	VPMADDWD       1280(R15), Y6, Y6
+	VPADDD         2368(AX), Y6, Y6
+	VMOVDQU        Y6, 2368(AX)
+	VPMADDWD       1312(R15), Y7, Y7
+	VPADDD         2400(AX), Y7, Y7
+	VMOVDQU        Y7, 2400(AX)
+	PREFETCHT1     (CX)
+	PREFETCHT1     64(CX)
+	PREFETCHT1     128(CX)
+	VMOVDQU        768(AX), Y4
+	VPAND          quantConstants<>+0(SB), Y4, Y4
+	VMOVDQU        800(AX), Y5
+	VPAND          quantConstants<>+0(SB), Y5, Y5
+	VPBROADCASTD   (R12), Y1
+	VPMADDUBSW     Y1, Y4, Y0
+	VPMADDUBSW     Y1, Y5, Y1
+	VPBROADCASTD   (R12)(R11*1), Y3
+	VPMADDUBSW     Y3, Y4, Y2
+	VPMADDUBSW     Y3, Y5, Y3
+	VPBROADCASTD   (R12)(R11*2), Y6
+	VPMADDUBSW     Y6, Y4, Y4
+	VPMADDUBSW     Y6, Y5, Y5
+	VMOVDQU        832(AX), Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        864(AX), Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   4(R12), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   4(R12)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   4(R12)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        896(AX), Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        928(AX), Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   8(R12), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   8(R12)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   8(R12)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        960(AX), Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        992(AX), Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   12(R12), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   12(R12)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   12(R12)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        1024(AX), Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        1056(AX), Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   16(R12), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   16(R12)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   16(R12)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        1088(AX), Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        1120(AX), Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   20(R12), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   20(R12)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   20(R12)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        1152(AX), Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        1184(AX), Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   24(R12), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   24(R12)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   24(R12)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        1216(AX), Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        1248(AX), Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   28(R12), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   28(R12)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   28(R12)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VPMADDWD       1280(R15), Y0, Y0
+	VPADDD         2432(AX), Y0, Y0
+	VMOVDQU        Y0, 2432(AX)
+	VPMADDWD       1312(R15), Y1, Y1
+	VPADDD         2464(AX), Y1, Y1
+	VMOVDQU        Y1, 2464(AX)
+	VPMADDWD       1280(R15), Y2, Y2
+	VPADDD         2496(AX), Y2, Y2
+	VMOVDQU        Y2, 2496(AX)
+	VPMADDWD       1312(R15), Y3, Y3
+	VPADDD         2528(AX), Y3, Y3
+	VMOVDQU        Y3, 2528(AX)
+	VPMADDWD       1280(R15), Y4, Y4
+	VPADDD         2560(AX), Y4, Y4
+	VMOVDQU        Y4, 2560(AX)
+	VPMADDWD       1312(R15), Y5, Y5
+	VPADDD         2592(AX), Y5, Y5
+	VMOVDQU        Y5, 2592(AX)
+	PREFETCHT1     192(CX)
+	PREFETCHT1     256(CX)
+	PREFETCHT1     320(CX)
+	VMOVDQU        768(AX), Y6
+	VPSRLW         $0x04, Y6, Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        800(AX), Y7
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   64(R10), Y1
+	VPMADDUBSW     Y1, Y6, Y0
+	VPMADDUBSW     Y1, Y7, Y1
+	VPBROADCASTD   64(R10)(R11*1), Y3
+	VPMADDUBSW     Y3, Y6, Y2
+	VPMADDUBSW     Y3, Y7, Y3
+	VPBROADCASTD   64(R10)(R11*2), Y5
+	VPMADDUBSW     Y5, Y6, Y4
+	VPMADDUBSW     Y5, Y7, Y5
+	VPBROADCASTD   64(R10)(R13*1), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPMADDUBSW     Y8, Y7, Y7
+	VMOVDQU        832(AX), Y8
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        864(AX), Y9
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   68(R10), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   68(R10)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   68(R10)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   68(R10)(R13*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        896(AX), Y8
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        928(AX), Y9
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   72(R10), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   72(R10)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   72(R10)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   72(R10)(R13*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        960(AX), Y8
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        992(AX), Y9
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   76(R10), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   76(R10)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   76(R10)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   76(R10)(R13*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        1024(AX), Y8
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        1056(AX), Y9
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   80(R10), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   80(R10)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   80(R10)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   80(R10)(R13*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        1088(AX), Y8
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        1120(AX), Y9
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   84(R10), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   84(R10)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   84(R10)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   84(R10)(R13*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        1152(AX), Y8
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        1184(AX), Y9
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   88(R10), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   88(R10)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   88(R10)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   88(R10)(R13*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        1216(AX), Y8
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        1248(AX), Y9
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   92(R10), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   92(R10)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   92(R10)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   92(R10)(R13*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VPMADDWD       1344(R15), Y0, Y0
+	VPADDD         2176(AX), Y0, Y0
+	VMOVDQU        Y0, 2176(AX)
+	VPMADDWD       1376(R15), Y1, Y1
+	VPADDD         2208(AX), Y1, Y1
+	VMOVDQU        Y1, 2208(AX)
+	VPMADDWD       1344(R15), Y2, Y2
+	VPADDD         2240(AX), Y2, Y2
+	VMOVDQU        Y2, 2240(AX)
+	VPMADDWD       1376(R15), Y3, Y3
+	VPADDD         2272(AX), Y3, Y3
+	VMOVDQU        Y3, 2272(AX)
+	VPMADDWD       1344(R15), Y4, Y4
+	VPADDD         2304(AX), Y4, Y4
+	VMOVDQU        Y4, 2304(AX)
+	VPMADDWD       1376(R15), Y5, Y5
+	VPADDD         2336(AX), Y5, Y5
+	VMOVDQU        Y5, 2336(AX)
+	VPMADDWD       1344(R15), Y6, Y6
+	VPADDD         2368(AX), Y6, Y6
+	VMOVDQU        Y6, 2368(AX)
+	VPMADDWD       1376(R15), Y7, Y7
+	VPADDD         2400(AX), Y7, Y7
+	VMOVDQU        Y7, 2400(AX)
+	PREFETCHT1     384(CX)
+	PREFETCHT1     448(CX)
+	PREFETCHT1     512(CX)
+	VMOVDQU        768(AX), Y4
+	VPSRLW         $0x04, Y4, Y4
+	VPAND          quantConstants<>+0(SB), Y4, Y4
+	VMOVDQU        800(AX), Y5
+	VPSRLW         $0x04, Y5, Y5
+	VPAND          quantConstants<>+0(SB), Y5, Y5
+	VPBROADCASTD   64(R12), Y1
+	VPMADDUBSW     Y1, Y4, Y0
+	VPMADDUBSW     Y1, Y5, Y1
+	VPBROADCASTD   64(R12)(R11*1), Y3
+	VPMADDUBSW     Y3, Y4, Y2
+	VPMADDUBSW     Y3, Y5, Y3
+	VPBROADCASTD   64(R12)(R11*2), Y6
+	VPMADDUBSW     Y6, Y4, Y4
+	VPMADDUBSW     Y6, Y5, Y5
+	VMOVDQU        832(AX), Y6
+	VPSRLW         $0x04, Y6, Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        864(AX), Y7
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   68(R12), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   68(R12)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   68(R12)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        896(AX), Y6
+	VPSRLW         $0x04, Y6, Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        928(AX), Y7
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   72(R12), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   72(R12)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   72(R12)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        960(AX), Y6
+	VPSRLW         $0x04, Y6, Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        992(AX), Y7
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   76(R12), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   76(R12)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   76(R12)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        1024(AX), Y6
+	VPSRLW         $0x04, Y6, Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        1056(AX), Y7
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   80(R12), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   80(R12)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   80(R12)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        1088(AX), Y6
+	VPSRLW         $0x04, Y6, Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        1120(AX), Y7
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   84(R12), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   84(R12)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   84(R12)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        1152(AX), Y6
+	VPSRLW         $0x04, Y6, Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        1184(AX), Y7
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   88(R12), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   88(R12)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   88(R12)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VMOVDQU        1216(AX), Y6
+	VPSRLW         $0x04, Y6, Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        1248(AX), Y7
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   92(R12), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y0, Y0
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   92(R12)(R11*1), Y8
+	VPMADDUBSW     Y8, Y6, Y9
+	VPADDW         Y9, Y2, Y2
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   92(R12)(R11*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPADDW         Y6, Y4, Y4
+	VPMADDUBSW     Y8, Y7, Y6
+	VPADDW         Y6, Y5, Y5
+	VPMADDWD       1344(R15), Y0, Y0
+	VPADDD         2432(AX), Y0, Y0
+	VMOVDQU        Y0, 2432(AX)
+	VPMADDWD       1376(R15), Y1, Y1
+	VPADDD         2464(AX), Y1, Y1
+	VMOVDQU        Y1, 2464(AX)
+	VPMADDWD       1344(R15), Y2, Y2
+	VPADDD         2496(AX), Y2, Y2
+	VMOVDQU        Y2, 2496(AX)
+	VPMADDWD       1376(R15), Y3, Y3
+	VPADDD         2528(AX), Y3, Y3
+	VMOVDQU        Y3, 2528(AX)
+	VPMADDWD       1344(R15), Y4, Y4
+	VPADDD         2560(AX), Y4, Y4
+	VMOVDQU        Y4, 2560(AX)
+	VPMADDWD       1376(R15), Y5, Y5
+	VPADDD         2592(AX), Y5, Y5
+	VMOVDQU        Y5, 2592(AX)
+	ADDQ           $+128, R15
+	ADDQ           $0x20, DX
+	ADDQ           $0x20, SI
+	ADDQ           $0x20, DI
+	ADDQ           $0x20, R8
+	ADDQ           R14, R10
+	ADDQ           R14, R12
+	XORQ           $0x40, R14
+	LEAQ           10240(CX), BP
+	ANDQ           $-4096, BP
+	PREFETCHT0     (BP)
+	ADDQ           $+576, CX
+	DECQ           (AX)
+	JNZ            part
+	VPBROADCASTD   (R10), Y0
+	VPMADDWD       1792(AX), Y0, Y1
+	VPMADDWD       1824(AX), Y0, Y0
+	VPBROADCASTD   4(R10), Y2
+	VPMADDWD       1856(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1888(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   8(R10), Y2
+	VPMADDWD       1920(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1952(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   12(R10), Y2
+	VPMADDWD       1984(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       2016(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VBROADCASTSS   32(R10), Y2
+	VCVTDQ2PS      2176(AX), Y3
+	VMULPS         2048(AX), Y2, Y4
+	VMULPS         Y3, Y4, Y4
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         2112(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VSUBPS         Y3, Y4, Y4
+	VADDPS         192(AX), Y4, Y4
+	VMOVUPS        Y4, 192(AX)
+	VCVTDQ2PS      2208(AX), Y1
+	VMULPS         2080(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         2144(AX), Y2, Y1
+	VMULPS         Y0, Y1, Y1
+	VSUBPS         Y1, Y3, Y3
+	VADDPS         224(AX), Y3, Y3
+	VMOVUPS        Y3, 224(AX)
+	VPBROADCASTD   (R10)(R11*1), Y0
+	VPMADDWD       1792(AX), Y0, Y1
+	VPMADDWD       1824(AX), Y0, Y0
+	VPBROADCASTD   4(R10)(R11*1), Y2
+	VPMADDWD       1856(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1888(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   8(R10)(R11*1), Y2
+	VPMADDWD       1920(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1952(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   12(R10)(R11*1), Y2
+	VPMADDWD       1984(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       2016(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VBROADCASTSS   32(R10)(R11*1), Y2
+	VCVTDQ2PS      2240(AX), Y3
+	VMULPS         2048(AX), Y2, Y4
+	VMULPS         Y3, Y4, Y4
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         2112(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VSUBPS         Y3, Y4, Y4
+	VADDPS         256(AX), Y4, Y4
+	VMOVUPS        Y4, 256(AX)
+	VCVTDQ2PS      2272(AX), Y1
+	VMULPS         2080(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         2144(AX), Y2, Y1
+	VMULPS         Y0, Y1, Y1
+	VSUBPS         Y1, Y3, Y3
+	VADDPS         288(AX), Y3, Y3
+	VMOVUPS        Y3, 288(AX)
+	VPBROADCASTD   (R10)(R11*2), Y0
+	VPMADDWD       1792(AX), Y0, Y1
+	VPMADDWD       1824(AX), Y0, Y0
+	VPBROADCASTD   4(R10)(R11*2), Y2
+	VPMADDWD       1856(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1888(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   8(R10)(R11*2), Y2
+	VPMADDWD       1920(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1952(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   12(R10)(R11*2), Y2
+	VPMADDWD       1984(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       2016(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VBROADCASTSS   32(R10)(R11*2), Y2
+	VCVTDQ2PS      2304(AX), Y3
+	VMULPS         2048(AX), Y2, Y4
+	VMULPS         Y3, Y4, Y4
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         2112(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VSUBPS         Y3, Y4, Y4
+	VADDPS         320(AX), Y4, Y4
+	VMOVUPS        Y4, 320(AX)
+	VCVTDQ2PS      2336(AX), Y1
+	VMULPS         2080(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         2144(AX), Y2, Y1
+	VMULPS         Y0, Y1, Y1
+	VSUBPS         Y1, Y3, Y3
+	VADDPS         352(AX), Y3, Y3
+	VMOVUPS        Y3, 352(AX)
+	VPBROADCASTD   (R10)(R13*1), Y0
+	VPMADDWD       1792(AX), Y0, Y1
+	VPMADDWD       1824(AX), Y0, Y0
+	VPBROADCASTD   4(R10)(R13*1), Y2
+	VPMADDWD       1856(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1888(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   8(R10)(R13*1), Y2
+	VPMADDWD       1920(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1952(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   12(R10)(R13*1), Y2
+	VPMADDWD       1984(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       2016(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VBROADCASTSS   32(R10)(R13*1), Y2
+	VCVTDQ2PS      2368(AX), Y3
+	VMULPS         2048(AX), Y2, Y4
+	VMULPS         Y3, Y4, Y4
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         2112(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VSUBPS         Y3, Y4, Y4
+	VADDPS         384(AX), Y4, Y4
+	VMOVUPS        Y4, 384(AX)
+	VCVTDQ2PS      2400(AX), Y1
+	VMULPS         2080(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         2144(AX), Y2, Y1
+	VMULPS         Y0, Y1, Y1
+	VSUBPS         Y1, Y3, Y3
+	VADDPS         416(AX), Y3, Y3
+	VMOVUPS        Y3, 416(AX)
+	VPBROADCASTD   (R12), Y0
+	VPMADDWD       1792(AX), Y0, Y1
+	VPMADDWD       1824(AX), Y0, Y0
+	VPBROADCASTD   4(R12), Y2
+	VPMADDWD       1856(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1888(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   8(R12), Y2
+	VPMADDWD       1920(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1952(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   12(R12), Y2
+	VPMADDWD       1984(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       2016(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VBROADCASTSS   32(R12), Y2
+	VCVTDQ2PS      2432(AX), Y3
+	VMULPS         2048(AX), Y2, Y4
+	VMULPS         Y3, Y4, Y4
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         2112(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VSUBPS         Y3, Y4, Y4
+	VADDPS         448(AX), Y4, Y4
+	VMOVUPS        Y4, 448(AX)
+	VCVTDQ2PS      2464(AX), Y1
+	VMULPS         2080(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         2144(AX), Y2, Y1
+	VMULPS         Y0, Y1, Y1
+	VSUBPS         Y1, Y3, Y3
+	VADDPS         480(AX), Y3, Y3
+	VMOVUPS        Y3, 480(AX)
+	VPBROADCASTD   (R12)(R11*1), Y0
+	VPMADDWD       1792(AX), Y0, Y1
+	VPMADDWD       1824(AX), Y0, Y0
+	VPBROADCASTD   4(R12)(R11*1), Y2
+	VPMADDWD       1856(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1888(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   8(R12)(R11*1), Y2
+	VPMADDWD       1920(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1952(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   12(R12)(R11*1), Y2
+	VPMADDWD       1984(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       2016(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VBROADCASTSS   32(R12)(R11*1), Y2
+	VCVTDQ2PS      2496(AX), Y3
+	VMULPS         2048(AX), Y2, Y4
+	VMULPS         Y3, Y4, Y4
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         2112(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VSUBPS         Y3, Y4, Y4
+	VADDPS         512(AX), Y4, Y4
+	VMOVUPS        Y4, 512(AX)
+	VCVTDQ2PS      2528(AX), Y1
+	VMULPS         2080(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         2144(AX), Y2, Y1
+	VMULPS         Y0, Y1, Y1
+	VSUBPS         Y1, Y3, Y3
+	VADDPS         544(AX), Y3, Y3
+	VMOVUPS        Y3, 544(AX)
+	VPBROADCASTD   (R12)(R11*2), Y0
+	VPMADDWD       1792(AX), Y0, Y1
+	VPMADDWD       1824(AX), Y0, Y0
+	VPBROADCASTD   4(R12)(R11*2), Y2
+	VPMADDWD       1856(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1888(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   8(R12)(R11*2), Y2
+	VPMADDWD       1920(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1952(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   12(R12)(R11*2), Y2
+	VPMADDWD       1984(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       2016(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VBROADCASTSS   32(R12)(R11*2), Y2
+	VCVTDQ2PS      2560(AX), Y3
+	VMULPS         2048(AX), Y2, Y4
+	VMULPS         Y3, Y4, Y4
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         2112(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VSUBPS         Y3, Y4, Y4
+	VADDPS         576(AX), Y4, Y4
+	VMOVUPS        Y4, 576(AX)
+	VCVTDQ2PS      2592(AX), Y1
+	VMULPS         2080(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         2144(AX), Y2, Y1
+	VMULPS         Y0, Y1, Y1
+	VSUBPS         Y1, Y3, Y3
+	VADDPS         608(AX), Y3, Y3
+	VMOVUPS        Y3, 608(AX)
+	ADDQ           $+16, DX
+	ADDQ           $+16, SI
+	ADDQ           $+16, DI
+	ADDQ           $+16, R8
+	ADDQ           $+64, R10
+	ADDQ           $+64, R12
+	DECQ           704(AX)
+	JNZ            unit
+	VZEROUPPER
+	RET
+
+// func avx2StripQ87(t *byte)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·avx2StripQ87(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ 744(AX), CX
+	MOVQ 712(AX), DX
+	MOVQ 720(AX), BX
+	LEAQ (DX)(BX*4), SI
+	LEAQ (SI)(BX*4), DI
+	LEAQ (DI)(BX*4), R8
+	LEAQ (BX)(BX*2), R9
+	MOVQ 728(AX), R10
+	MOVQ 736(AX), R11
+	LEAQ (R10)(R11*4), R12
+	LEAQ (R11)(R11*2), R13
+
+unit:
+	VMOVUPS 128(R10), X0
+	VMOVUPS X0, 2176(AX)
+	VMOVUPS 128(R10)(R11*1), X0
+	VMOVUPS X0, 2240(AX)
+	VMOVUPS 128(R10)(R11*2), X0
+	VMOVUPS X0, 2304(AX)
+	VMOVUPS 128(R10)(R13*1), X0
+	VMOVUPS X0, 2368(AX)
+	VMOVUPS 128(R12), X0
+	VMOVUPS X0, 2432(AX)
+	VMOVUPS 128(R12)(R11*1), X0
+	VMOVUPS X0, 2496(AX)
+	VMOVUPS 128(R12)(R11*2), X0
+	VMOVUPS X0, 2560(AX)
+	MOVQ    AX, R14
+	MOVQ    $+4, (AX)
+
+block:
+	VBROADCASTI128 2(DX), Y0
+	VINSERTI128    $0x01, 2(SI), Y0, Y0
+	VBROADCASTI128 2(DX)(BX*1), Y1
+	VINSERTI128    $0x01, 2(SI)(BX*1), Y1, Y1
+	VBROADCASTI128 2(DX)(BX*2), Y2
+	VINSERTI128    $0x01, 2(SI)(BX*2), Y2, Y2
+	VBROADCASTI128 2(DX)(R9*1), Y3
+	VINSERTI128    $0x01, 2(SI)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 768(AX)
+	PREFETCHT0     136(DX)
+	VMOVDQU        Y0, 832(AX)
+	PREFETCHT0     136(DX)(BX*1)
+	VMOVDQU        Y2, 896(AX)
+	PREFETCHT0     136(DX)(BX*2)
+	VMOVDQU        Y1, 960(AX)
+	PREFETCHT0     136(DX)(R9*1)
+	VBROADCASTI128 18(DX), Y0
+	VINSERTI128    $0x01, 18(SI), Y0, Y0
+	VBROADCASTI128 18(DX)(BX*1), Y1
+	VINSERTI128    $0x01, 18(SI)(BX*1), Y1, Y1
+	VBROADCASTI128 18(DX)(BX*2), Y2
+	VINSERTI128    $0x01, 18(SI)(BX*2), Y2, Y2
+	VBROADCASTI128 18(DX)(R9*1), Y3
+	VINSERTI128    $0x01, 18(SI)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 1024(AX)
+	PREFETCHT0     136(SI)
+	VMOVDQU        Y0, 1088(AX)
+	PREFETCHT0     136(SI)(BX*1)
+	VMOVDQU        Y2, 1152(AX)
+	PREFETCHT0     136(SI)(BX*2)
+	VMOVDQU        Y1, 1216(AX)
+	PREFETCHT0     136(SI)(R9*1)
+	VBROADCASTI128 2(DI), Y0
+	VINSERTI128    $0x01, 2(R8), Y0, Y0
+	VBROADCASTI128 2(DI)(BX*1), Y1
+	VINSERTI128    $0x01, 2(R8)(BX*1), Y1, Y1
+	VBROADCASTI128 2(DI)(BX*2), Y2
+	VINSERTI128    $0x01, 2(R8)(BX*2), Y2, Y2
+	VBROADCASTI128 2(DI)(R9*1), Y3
+	VINSERTI128    $0x01, 2(R8)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 800(AX)
+	PREFETCHT0     136(DI)
+	VMOVDQU        Y0, 864(AX)
+	PREFETCHT0     136(DI)(BX*1)
+	VMOVDQU        Y2, 928(AX)
+	PREFETCHT0     136(DI)(BX*2)
+	VMOVDQU        Y1, 992(AX)
+	PREFETCHT0     136(DI)(R9*1)
+	VBROADCASTI128 18(DI), Y0
+	VINSERTI128    $0x01, 18(R8), Y0, Y0
+	VBROADCASTI128 18(DI)(BX*1), Y1
+	VINSERTI128    $0x01, 18(R8)(BX*1), Y1, Y1
+	VBROADCASTI128 18(DI)(BX*2), Y2
+	VINSERTI128    $0x01, 18(R8)(BX*2), Y2, Y2
+	VBROADCASTI128 18(DI)(R9*1), Y3
+	VINSERTI128    $0x01, 18(R8)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 1056(AX)
+	PREFETCHT0     136(R8)
+	VMOVDQU        Y0, 1120(AX)
+	PREFETCHT0     136(R8)(BX*1)
+	VMOVDQU        Y2, 1184(AX)
+	PREFETCHT0     136(R8)(BX*2)
+	VMOVDQU        Y1, 1248(AX)
+	PREFETCHT0     136(R8)(R9*1)
+	VPXOR          X0, X0, X0
+	VPINSRW        $0x00, (DX), X0, X0
+	VPINSRW        $0x01, (DX)(BX*1), X0, X0
+	VPINSRW        $0x02, (DX)(BX*2), X0, X0
+	VPINSRW        $0x03, (DX)(R9*1), X0, X0
+	VPINSRW        $0x04, (SI), X0, X0
+	VPINSRW        $0x05, (SI)(BX*1), X0, X0
+	VPINSRW        $0x06, (SI)(BX*2), X0, X0
+	VPINSRW        $0x07, (SI)(R9*1), X0, X0
+	VCVTPH2PS      X0, Y0
+	VMOVUPS        Y0, 1280(AX)
+	VPXOR          X0, X0, X0
+	VPINSRW        $0x00, (DI), X0, X0
+	VPINSRW        $0x01, (DI)(BX*1), X0, X0
+	VPINSRW        $0x02, (DI)(BX*2), X0, X0
+	VPINSRW        $0x03, (DI)(R9*1), X0, X0
+	VPINSRW        $0x04, (R8), X0, X0
+	VPINSRW        $0x05, (R8)(BX*1), X0, X0
+	VPINSRW        $0x06, (R8)(BX*2), X0, X0
+	VPINSRW        $0x07, (R8)(R9*1), X0, X0
+	VCVTPH2PS      X0, Y0
+	VMOVUPS        Y0, 1312(AX)
+	VMOVDQU        768(AX), Y6
+	VPABSB         Y6, Y10
+	VMOVDQU        800(AX), Y7
+	VPABSB         Y7, Y8
+	VPBROADCASTD   (R10), Y1
+	VPSIGNB        Y6, Y1, Y0
+	VPMADDUBSW     Y0, Y10, Y0
+	VPMADDWD       quantConstants<>+1024(SB), Y0, Y0
+	VPSIGNB        Y7, Y1, Y1
+	VPMADDUBSW     Y1, Y8, Y1
+	VPMADDWD       quantConstants<>+1024(SB), Y1, Y1
+	VPBROADCASTD   (R10)(R11*1), Y3
+	VPSIGNB        Y6, Y3, Y2
+	VPMADDUBSW     Y2, Y10, Y2
+	VPMADDWD       quantConstants<>+1024(SB), Y2, Y2
+	VPSIGNB        Y7, Y3, Y3
+	VPMADDUBSW     Y3, Y8, Y3
+	VPMADDWD       quantConstants<>+1024(SB), Y3, Y3
+	VPBROADCASTD   (R10)(R11*2), Y5
+	VPSIGNB        Y6, Y5, Y4
+	VPMADDUBSW     Y4, Y10, Y4
+	VPMADDWD       quantConstants<>+1024(SB), Y4, Y4
+	VPSIGNB        Y7, Y5, Y5
+	VPMADDUBSW     Y5, Y8, Y5
+	VPMADDWD       quantConstants<>+1024(SB), Y5, Y5
+	VPBROADCASTD   (R10)(R13*1), Y9
+	VPSIGNB        Y6, Y9, Y6
+	VPMADDUBSW     Y6, Y10, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPSIGNB        Y7, Y9, Y7
+	VPMADDUBSW     Y7, Y8, Y7
+	VPMADDWD       quantConstants<>+1024(SB), Y7, Y7
+	PREFETCHT1     (CX)
+	VMOVDQU        832(AX), Y8
+	VPABSB         Y8, Y9
+	VMOVDQU        864(AX), Y10
+	VPABSB         Y10, Y11
+	VPBROADCASTD   4(R10), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y1, Y1
+	VPBROADCASTD   4(R10)(R11*1), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y3, Y3
+	VPBROADCASTD   4(R10)(R11*2), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y4, Y4
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y5, Y5
+	VPBROADCASTD   4(R10)(R13*1), Y12
+	VPSIGNB        Y8, Y12, Y8
+	VPMADDUBSW     Y8, Y9, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y6, Y6
+	VPSIGNB        Y10, Y12, Y8
+	VPMADDUBSW     Y8, Y11, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y7, Y7
+	PREFETCHT1     64(CX)
+	VMOVDQU        896(AX), Y8
+	VPABSB         Y8, Y9
+	VMOVDQU        928(AX), Y10
+	VPABSB         Y10, Y11
+	VPBROADCASTD   8(R10), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y1, Y1
+	VPBROADCASTD   8(R10)(R11*1), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y3, Y3
+	VPBROADCASTD   8(R10)(R11*2), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y4, Y4
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y5, Y5
+	VPBROADCASTD   8(R10)(R13*1), Y12
+	VPSIGNB        Y8, Y12, Y8
+	VPMADDUBSW     Y8, Y9, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y6, Y6
+	VPSIGNB        Y10, Y12, Y8
+	VPMADDUBSW     Y8, Y11, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y7, Y7
+	PREFETCHT1     128(CX)
+	VMOVDQU        960(AX), Y8
+	VPABSB         Y8, Y9
+	VMOVDQU        992(AX), Y10
+	VPABSB         Y10, Y11
+	VPBROADCASTD   12(R10), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y1, Y1
+	VPBROADCASTD   12(R10)(R11*1), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y3, Y3
+	VPBROADCASTD   12(R10)(R11*2), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y4, Y4
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y5, Y5
+	VPBROADCASTD   12(R10)(R13*1), Y12
+	VPSIGNB        Y8, Y12, Y8
+	VPMADDUBSW     Y8, Y9, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y6, Y6
+	VPSIGNB        Y10, Y12, Y8
+	VPMADDUBSW     Y8, Y11, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y7, Y7
+	PREFETCHT1     192(CX)
+	VMOVDQU        1024(AX), Y8
+	VPABSB         Y8, Y9
+	VMOVDQU        1056(AX), Y10
+	VPABSB         Y10, Y11
+	VPBROADCASTD   16(R10), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y1, Y1
+	VPBROADCASTD   16(R10)(R11*1), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y3, Y3
+	VPBROADCASTD   16(R10)(R11*2), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y4, Y4
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y5, Y5
+	VPBROADCASTD   16(R10)(R13*1), Y12
+	VPSIGNB        Y8, Y12, Y8
+	VPMADDUBSW     Y8, Y9, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y6, Y6
+	VPSIGNB        Y10, Y12, Y8
+	VPMADDUBSW     Y8, Y11, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y7, Y7
+	PREFETCHT1     256(CX)
+	VMOVDQU        1088(AX), Y8
+	VPABSB         Y8, Y9
+	VMOVDQU        1120(AX), Y10
+	VPABSB         Y10, Y11
+	VPBROADCASTD   20(R10), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y1, Y1
+	VPBROADCASTD   20(R10)(R11*1), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y3, Y3
+	VPBROADCASTD   20(R10)(R11*2), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y4, Y4
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y5, Y5
+	VPBROADCASTD   20(R10)(R13*1), Y12
+	VPSIGNB        Y8, Y12, Y8
+	VPMADDUBSW     Y8, Y9, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y6, Y6
+	VPSIGNB        Y10, Y12, Y8
+	VPMADDUBSW     Y8, Y11, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y7, Y7
+	PREFETCHT1     320(CX)
+	VMOVDQU        1152(AX), Y8
+	VPABSB         Y8, Y9
+	VMOVDQU        1184(AX), Y10
+	VPABSB         Y10, Y11
+	VPBROADCASTD   24(R10), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y1, Y1
+	VPBROADCASTD   24(R10)(R11*1), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y3, Y3
+	VPBROADCASTD   24(R10)(R11*2), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y4, Y4
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y5, Y5
+	VPBROADCASTD   24(R10)(R13*1), Y12
+	VPSIGNB        Y8, Y12, Y8
+	VPMADDUBSW     Y8, Y9, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y6, Y6
+	VPSIGNB        Y10, Y12, Y8
+	VPMADDUBSW     Y8, Y11, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y7, Y7
+	PREFETCHT1     384(CX)
+	VMOVDQU        1216(AX), Y8
+	VPABSB         Y8, Y9
+	VMOVDQU        1248(AX), Y10
+	VPABSB         Y10, Y11
+	VPBROADCASTD   28(R10), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y1, Y1
+	VPBROADCASTD   28(R10)(R11*1), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y3, Y3
+	VPBROADCASTD   28(R10)(R11*2), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y4, Y4
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y5, Y5
+	VPBROADCASTD   28(R10)(R13*1), Y12
+	VPSIGNB        Y8, Y12, Y8
+	VPMADDUBSW     Y8, Y9, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y6, Y6
+	VPSIGNB        Y10, Y12, Y8
+	VPMADDUBSW     Y8, Y11, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y7, Y7
+	PREFETCHT1     448(CX)
+	VBROADCASTSS   2176(R14), Y8
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         1280(AX), Y8, Y9
+	VMULPS         Y0, Y9, Y9
+	VADDPS         192(AX), Y9, Y9
+	VMOVUPS        Y9, 192(AX)
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         1312(AX), Y8, Y0
+	VMULPS         Y1, Y0, Y0
+	VADDPS         224(AX), Y0, Y0
+	VMOVUPS        Y0, 224(AX)
+	VBROADCASTSS   2240(R14), Y0
+	VCVTDQ2PS      Y2, Y2
+	VMULPS         1280(AX), Y0, Y1
+	VMULPS         Y2, Y1, Y1
+	VADDPS         256(AX), Y1, Y1
+	VMOVUPS        Y1, 256(AX)
+	VCVTDQ2PS      Y3, Y3
+	VMULPS         1312(AX), Y0, Y0
+	VMULPS         Y3, Y0, Y0
+	VADDPS         288(AX), Y0, Y0
+	VMOVUPS        Y0, 288(AX)
+	VBROADCASTSS   2304(R14), Y0
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         1280(AX), Y0, Y1
+	VMULPS         Y4, Y1, Y1
+	VADDPS         320(AX), Y1, Y1
+	VMOVUPS        Y1, 320(AX)
+	VCVTDQ2PS      Y5, Y5
+	VMULPS         1312(AX), Y0, Y0
+	VMULPS         Y5, Y0, Y0
+	VADDPS         352(AX), Y0, Y0
+	VMOVUPS        Y0, 352(AX)
+	VBROADCASTSS   2368(R14), Y0
+	VCVTDQ2PS      Y6, Y6
+	VMULPS         1280(AX), Y0, Y1
+	VMULPS         Y6, Y1, Y1
+	VADDPS         384(AX), Y1, Y1
+	VMOVUPS        Y1, 384(AX)
+	VCVTDQ2PS      Y7, Y7
+	VMULPS         1312(AX), Y0, Y0
+	VMULPS         Y7, Y0, Y0
+	VADDPS         416(AX), Y0, Y0
+	VMOVUPS        Y0, 416(AX)
+	VMOVDQU        768(AX), Y4
+	VPABSB         Y4, Y8
+	VMOVDQU        800(AX), Y5
+	VPABSB         Y5, Y6
+	VPBROADCASTD   (R12), Y1
+	VPSIGNB        Y4, Y1, Y0
+	VPMADDUBSW     Y0, Y8, Y0
+	VPMADDWD       quantConstants<>+1024(SB), Y0, Y0
+	VPSIGNB        Y5, Y1, Y1
+	VPMADDUBSW     Y1, Y6, Y1
+	VPMADDWD       quantConstants<>+1024(SB), Y1, Y1
+	VPBROADCASTD   (R12)(R11*1), Y3
+	VPSIGNB        Y4, Y3, Y2
+	VPMADDUBSW     Y2, Y8, Y2
+	VPMADDWD       quantConstants<>+1024(SB), Y2, Y2
+	VPSIGNB        Y5, Y3, Y3
+	VPMADDUBSW     Y3, Y6, Y3
+	VPMADDWD       quantConstants<>+1024(SB), Y3, Y3
+	VPBROADCASTD   (R12)(R11*2), Y7
+	VPSIGNB        Y4, Y7, Y4
+	VPMADDUBSW     Y4, Y8, Y4
+	VPMADDWD       quantConstants<>+1024(SB), Y4, Y4
+	VPSIGNB        Y5, Y7, Y5
+	VPMADDUBSW     Y5, Y6, Y5
+	VPMADDWD       quantConstants<>+1024(SB), Y5, Y5
+	PREFETCHT1     512(CX)
+	VMOVDQU        832(AX), Y6
+	VPABSB         Y6, Y7
+	VMOVDQU        864(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   4(R12), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y0, Y0
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y1, Y1
+	VPBROADCASTD   4(R12)(R11*1), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y2, Y2
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y3, Y3
+	VPBROADCASTD   4(R12)(R11*2), Y10
+	VPSIGNB        Y6, Y10, Y6
+	VPMADDUBSW     Y6, Y7, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y4, Y4
+	VPSIGNB        Y8, Y10, Y6
+	VPMADDUBSW     Y6, Y9, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y5, Y5
+	VMOVDQU        896(AX), Y6
+	VPABSB         Y6, Y7
+	VMOVDQU        928(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   8(R12), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y0, Y0
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y1, Y1
+	VPBROADCASTD   8(R12)(R11*1), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y2, Y2
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y3, Y3
+	VPBROADCASTD   8(R12)(R11*2), Y10
+	VPSIGNB        Y6, Y10, Y6
+	VPMADDUBSW     Y6, Y7, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y4, Y4
+	VPSIGNB        Y8, Y10, Y6
+	VPMADDUBSW     Y6, Y9, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y5, Y5
+	VMOVDQU        960(AX), Y6
+	VPABSB         Y6, Y7
+	VMOVDQU        992(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   12(R12), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y0, Y0
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y1, Y1
+	VPBROADCASTD   12(R12)(R11*1), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y2, Y2
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y3, Y3
+	VPBROADCASTD   12(R12)(R11*2), Y10
+	VPSIGNB        Y6, Y10, Y6
+	VPMADDUBSW     Y6, Y7, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y4, Y4
+	VPSIGNB        Y8, Y10, Y6
+	VPMADDUBSW     Y6, Y9, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y5, Y5
+	VMOVDQU        1024(AX), Y6
+	VPABSB         Y6, Y7
+	VMOVDQU        1056(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   16(R12), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y0, Y0
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y1, Y1
+	VPBROADCASTD   16(R12)(R11*1), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y2, Y2
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y3, Y3
+	VPBROADCASTD   16(R12)(R11*2), Y10
+	VPSIGNB        Y6, Y10, Y6
+	VPMADDUBSW     Y6, Y7, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y4, Y4
+	VPSIGNB        Y8, Y10, Y6
+	VPMADDUBSW     Y6, Y9, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y5, Y5
+	VMOVDQU        1088(AX), Y6
+	VPABSB         Y6, Y7
+	VMOVDQU        1120(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   20(R12), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y0, Y0
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y1, Y1
+	VPBROADCASTD   20(R12)(R11*1), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y2, Y2
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y3, Y3
+	VPBROADCASTD   20(R12)(R11*2), Y10
+	VPSIGNB        Y6, Y10, Y6
+	VPMADDUBSW     Y6, Y7, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y4, Y4
+	VPSIGNB        Y8, Y10, Y6
+	VPMADDUBSW     Y6, Y9, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y5, Y5
+	VMOVDQU        1152(AX), Y6
+	VPABSB         Y6, Y7
+	VMOVDQU        1184(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   24(R12), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y0, Y0
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y1, Y1
+	VPBROADCASTD   24(R12)(R11*1), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y2, Y2
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y3, Y3
+	VPBROADCASTD   24(R12)(R11*2), Y10
+	VPSIGNB        Y6, Y10, Y6
+	VPMADDUBSW     Y6, Y7, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y4, Y4
+	VPSIGNB        Y8, Y10, Y6
+	VPMADDUBSW     Y6, Y9, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y5, Y5
+	VMOVDQU        1216(AX), Y6
+	VPABSB         Y6, Y7
+	VMOVDQU        1248(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   28(R12), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y0, Y0
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y1, Y1
+	VPBROADCASTD   28(R12)(R11*1), Y10
+	VPSIGNB        Y6, Y10, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       quantConstants<>+1024(SB), Y11, Y11
+	VPADDD         Y11, Y2, Y2
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPMADDWD       quantConstants<>+1024(SB), Y10, Y10
+	VPADDD         Y10, Y3, Y3
+	VPBROADCASTD   28(R12)(R11*2), Y10
+	VPSIGNB        Y6, Y10, Y6
+	VPMADDUBSW     Y6, Y7, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y4, Y4
+	VPSIGNB        Y8, Y10, Y6
+	VPMADDUBSW     Y6, Y9, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPADDD         Y6, Y5, Y5
+	VBROADCASTSS   2432(R14), Y6
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         1280(AX), Y6, Y7
+	VMULPS         Y0, Y7, Y7
+	VADDPS         448(AX), Y7, Y7
+	VMOVUPS        Y7, 448(AX)
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         1312(AX), Y6, Y0
+	VMULPS         Y1, Y0, Y0
+	VADDPS         480(AX), Y0, Y0
+	VMOVUPS        Y0, 480(AX)
+	VBROADCASTSS   2496(R14), Y0
+	VCVTDQ2PS      Y2, Y2
+	VMULPS         1280(AX), Y0, Y1
+	VMULPS         Y2, Y1, Y1
+	VADDPS         512(AX), Y1, Y1
+	VMOVUPS        Y1, 512(AX)
+	VCVTDQ2PS      Y3, Y3
+	VMULPS         1312(AX), Y0, Y0
+	VMULPS         Y3, Y0, Y0
+	VADDPS         544(AX), Y0, Y0
+	VMOVUPS        Y0, 544(AX)
+	VBROADCASTSS   2560(R14), Y0
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         1280(AX), Y0, Y1
+	VMULPS         Y4, Y1, Y1
+	VADDPS         576(AX), Y1, Y1
+	VMOVUPS        Y1, 576(AX)
+	VCVTDQ2PS      Y5, Y5
+	VMULPS         1312(AX), Y0, Y0
+	VMULPS         Y5, Y0, Y0
+	VADDPS         608(AX), Y0, Y0
+	VMOVUPS        Y0, 608(AX)
+	ADDQ           $0x04, R14
+	ADDQ           $0x22, DX
+	ADDQ           $0x22, SI
+	ADDQ           $0x22, DI
+	ADDQ           $0x22, R8
+	ADDQ           $0x20, R10
+	ADDQ           $0x20, R12
+	LEAQ           10240(CX), R15
+	ANDQ           $-4096, R15
+	PREFETCHT0     (R15)
+	ADDQ           $+544, CX
+	DECQ           (AX)
+	JNZ            block
+	ADDQ           $+0, DX
+	ADDQ           $+0, SI
+	ADDQ           $+0, DI
+	ADDQ           $+0, R8
+	ADDQ           $+64, R10
+	ADDQ           $+64, R12
+	DECQ           704(AX)
+	JNZ            unit
+	VZEROUPPER
+	RET
+
+// func avx2StripQ4K8(t *byte)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·avx2StripQ4K8(SB), NOSPLIT, $8-8
+	MOVQ t+0(FP), AX
+	MOVQ 744(AX), CX
+	MOVQ 712(AX), DX
+	MOVQ 720(AX), BX
+	LEAQ (DX)(BX*4), SI
+	LEAQ (SI)(BX*4), DI
+	LEAQ (DI)(BX*4), R8
+	LEAQ (BX)(BX*2), R9
+	MOVQ 728(AX), R10
+	MOVQ 736(AX), R11
+	LEAQ (R10)(R11*4), R12
+	LEAQ (R11)(R11*2), R13
+
+unit:
+	VBROADCASTI128 (DX), Y0
+	VINSERTI128    $0x01, (SI), Y0, Y0
+	VBROADCASTI128 (DX)(BX*1), Y1
+	VINSERTI128    $0x01, (SI)(BX*1), Y1, Y1
+	VBROADCASTI128 (DX)(BX*2), Y2
+	VINSERTI128    $0x01, (SI)(BX*2), Y2, Y2
+	VBROADCASTI128 (DX)(R9*1), Y3
+	VINSERTI128    $0x01, (SI)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VPAND          quantConstants<>+128(SB), Y0, Y4
+	VPSHUFB        quantConstants<>+704(SB), Y4, Y5
+	VMOVDQU        Y5, 1280(AX)
+	VPSHUFB        quantConstants<>+768(SB), Y4, Y5
+	VMOVDQU        Y5, 1344(AX)
+	VPSHUFB        quantConstants<>+832(SB), Y4, Y5
+	VMOVDQU        Y5, 1408(AX)
+	VPSHUFB        quantConstants<>+896(SB), Y4, Y4
+	VMOVDQU        Y4, 1472(AX)
+	VPAND          quantConstants<>+128(SB), Y2, Y4
+	VPSHUFB        quantConstants<>+512(SB), Y4, Y5
+	VMOVDQU        Y5, 1792(AX)
+	VPSHUFB        quantConstants<>+576(SB), Y4, Y4
+	VMOVDQU        Y4, 1856(AX)
+	VPAND          quantConstants<>+0(SB), Y1, Y4
+	VPSRLD         $0x02, Y0, Y0
+	VPAND          quantConstants<>+192(SB), Y0, Y0
+	VPOR           Y0, Y4, Y4
+	VPSHUFB        quantConstants<>+704(SB), Y4, Y0
+	VMOVDQU        Y0, 1536(AX)
+	VPSHUFB        quantConstants<>+768(SB), Y4, Y0
+	VMOVDQU        Y0, 1600(AX)
+	VPSHUFB        quantConstants<>+832(SB), Y4, Y0
+	VMOVDQU        Y0, 1664(AX)
+	VPSHUFB        quantConstants<>+896(SB), Y4, Y0
+	VMOVDQU        Y0, 1728(AX)
+	VPSRLD         $0x04, Y1, Y0
+	VPAND          quantConstants<>+0(SB), Y0, Y0
+	VPSRLD         $0x02, Y2, Y1
+	VPAND          quantConstants<>+192(SB), Y1, Y1
+	VPOR           Y1, Y0, Y0
+	VPSHUFB        quantConstants<>+512(SB), Y0, Y1
+	VMOVDQU        Y1, 1920(AX)
+	VPSHUFB        quantConstants<>+576(SB), Y0, Y0
+	VMOVDQU        Y0, 1984(AX)
+	VPAND          quantConstants<>+960(SB), Y3, Y0
+	VEXTRACTI128   $0x01, Y0, X1
+	VPACKUSDW      X1, X0, X1
+	VCVTPH2PS      X1, Y0
+	VMOVUPS        Y0, 2048(AX)
+	VPSRLD         $0x10, Y3, Y0
+	VEXTRACTI128   $0x01, Y0, X1
+	VPACKUSDW      X1, X0, X1
+	VCVTPH2PS      X1, Y0
+	VMOVUPS        Y0, 2112(AX)
+	VBROADCASTI128 (DI), Y0
+	VINSERTI128    $0x01, (R8), Y0, Y0
+	VBROADCASTI128 (DI)(BX*1), Y1
+	VINSERTI128    $0x01, (R8)(BX*1), Y1, Y1
+	VBROADCASTI128 (DI)(BX*2), Y2
+	VINSERTI128    $0x01, (R8)(BX*2), Y2, Y2
+	VBROADCASTI128 (DI)(R9*1), Y3
+	VINSERTI128    $0x01, (R8)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VPAND          quantConstants<>+128(SB), Y0, Y4
+	VPSHUFB        quantConstants<>+704(SB), Y4, Y5
+	VMOVDQU        Y5, 1312(AX)
+	VPSHUFB        quantConstants<>+768(SB), Y4, Y5
+	VMOVDQU        Y5, 1376(AX)
+	VPSHUFB        quantConstants<>+832(SB), Y4, Y5
+	VMOVDQU        Y5, 1440(AX)
+	VPSHUFB        quantConstants<>+896(SB), Y4, Y4
+	VMOVDQU        Y4, 1504(AX)
+	VPAND          quantConstants<>+128(SB), Y2, Y4
+	VPSHUFB        quantConstants<>+512(SB), Y4, Y5
+	VMOVDQU        Y5, 1824(AX)
+	VPSHUFB        quantConstants<>+576(SB), Y4, Y4
+	VMOVDQU        Y4, 1888(AX)
+	VPAND          quantConstants<>+0(SB), Y1, Y4
+	VPSRLD         $0x02, Y0, Y0
+	VPAND          quantConstants<>+192(SB), Y0, Y0
+	VPOR           Y0, Y4, Y4
+	VPSHUFB        quantConstants<>+704(SB), Y4, Y0
+	VMOVDQU        Y0, 1568(AX)
+	VPSHUFB        quantConstants<>+768(SB), Y4, Y0
+	VMOVDQU        Y0, 1632(AX)
+	VPSHUFB        quantConstants<>+832(SB), Y4, Y0
+	VMOVDQU        Y0, 1696(AX)
+	VPSHUFB        quantConstants<>+896(SB), Y4, Y0
+	VMOVDQU        Y0, 1760(AX)
+	VPSRLD         $0x04, Y1, Y0
+	VPAND          quantConstants<>+0(SB), Y0, Y0
+	VPSRLD         $0x02, Y2, Y1
+	VPAND          quantConstants<>+192(SB), Y1, Y1
+	VPOR           Y1, Y0, Y0
+	VPSHUFB        quantConstants<>+512(SB), Y0, Y1
+	VMOVDQU        Y1, 1952(AX)
+	VPSHUFB        quantConstants<>+576(SB), Y0, Y0
+	VMOVDQU        Y0, 2016(AX)
+	VPAND          quantConstants<>+960(SB), Y3, Y0
+	VEXTRACTI128   $0x01, Y0, X1
+	VPACKUSDW      X1, X0, X1
+	VCVTPH2PS      X1, Y0
+	VMOVUPS        Y0, 2080(AX)
+	VPSRLD         $0x10, Y3, Y0
+	VEXTRACTI128   $0x01, Y0, X1
+	VPACKUSDW      X1, X0, X1
+	VCVTPH2PS      X1, Y0
+	VMOVUPS        Y0, 2144(AX)
+	VPXOR          Y0, Y0, Y0
+	VMOVDQU        Y0, 2176(AX)
+	VMOVDQU        Y0, 2208(AX)
+	VMOVDQU        Y0, 2240(AX)
+	VMOVDQU        Y0, 2272(AX)
+	VMOVDQU        Y0, 2304(AX)
+	VMOVDQU        Y0, 2336(AX)
+	VMOVDQU        Y0, 2368(AX)
+	VMOVDQU        Y0, 2400(AX)
+	VMOVDQU        Y0, 2432(AX)
+	VMOVDQU        Y0, 2464(AX)
+	VMOVDQU        Y0, 2496(AX)
+	VMOVDQU        Y0, 2528(AX)
+	VMOVDQU        Y0, 2560(AX)
+	VMOVDQU        Y0, 2592(AX)
+	VMOVDQU        Y0, 2624(AX)
+	VMOVDQU        Y0, 2656(AX)
+	MOVQ           $+32, R14
+	MOVQ           AX, R15
+	MOVQ           $+4, (AX)
+
+part:
+	VBROADCASTI128 16(DX), Y0
+	VINSERTI128    $0x01, 16(SI), Y0, Y0
+	VBROADCASTI128 16(DX)(BX*1), Y1
+	VINSERTI128    $0x01, 16(SI)(BX*1), Y1, Y1
+	VBROADCASTI128 16(DX)(BX*2), Y2
+	VINSERTI128    $0x01, 16(SI)(BX*2), Y2, Y2
+	VBROADCASTI128 16(DX)(R9*1), Y3
+	VINSERTI128    $0x01, 16(SI)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 768(AX)
+	PREFETCHT0     144(DX)
+	VMOVDQU        Y0, 832(AX)
+	PREFETCHT0     144(DX)(BX*1)
+	VMOVDQU        Y2, 896(AX)
+	PREFETCHT0     144(DX)(BX*2)
+	VMOVDQU        Y1, 960(AX)
+	PREFETCHT0     144(DX)(R9*1)
+	VBROADCASTI128 32(DX), Y0
+	VINSERTI128    $0x01, 32(SI), Y0, Y0
+	VBROADCASTI128 32(DX)(BX*1), Y1
+	VINSERTI128    $0x01, 32(SI)(BX*1), Y1, Y1
+	VBROADCASTI128 32(DX)(BX*2), Y2
+	VINSERTI128    $0x01, 32(SI)(BX*2), Y2, Y2
+	VBROADCASTI128 32(DX)(R9*1), Y3
+	VINSERTI128    $0x01, 32(SI)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 1024(AX)
+	PREFETCHT0     144(SI)
+	VMOVDQU        Y0, 1088(AX)
+	PREFETCHT0     144(SI)(BX*1)
+	VMOVDQU        Y2, 1152(AX)
+	PREFETCHT0     144(SI)(BX*2)
+	VMOVDQU        Y1, 1216(AX)
+	PREFETCHT0     144(SI)(R9*1)
+	VBROADCASTI128 16(DI), Y0
+	VINSERTI128    $0x01, 16(R8), Y0, Y0
+	VBROADCASTI128 16(DI)(BX*1), Y1
+	VINSERTI128    $0x01, 16(R8)(BX*1), Y1, Y1
+	VBROADCASTI128 16(DI)(BX*2), Y2
+	VINSERTI128    $0x01, 16(R8)(BX*2), Y2, Y2
+	VBROADCASTI128 16(DI)(R9*1), Y3
+	VINSERTI128    $0x01, 16(R8)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 800(AX)
+	PREFETCHT0     144(DI)
+	VMOVDQU        Y0, 864(AX)
+	PREFETCHT0     144(DI)(BX*1)
+	VMOVDQU        Y2, 928(AX)
+	PREFETCHT0     144(DI)(BX*2)
+	VMOVDQU        Y1, 992(AX)
+	PREFETCHT0     144(DI)(R9*1)
+	VBROADCASTI128 32(DI), Y0
+	VINSERTI128    $0x01, 32(R8), Y0, Y0
+	VBROADCASTI128 32(DI)(BX*1), Y1
+	VINSERTI128    $0x01, 32(R8)(BX*1), Y1, Y1
+	VBROADCASTI128 32(DI)(BX*2), Y2
+	VINSERTI128    $0x01, 32(R8)(BX*2), Y2, Y2
+	VBROADCASTI128 32(DI)(R9*1), Y3
+	VINSERTI128    $0x01, 32(R8)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 1056(AX)
+	PREFETCHT0     144(R8)
+	VMOVDQU        Y0, 1120(AX)
+	PREFETCHT0     144(R8)(BX*1)
+	VMOVDQU        Y2, 1184(AX)
+	PREFETCHT0     144(R8)(BX*2)
+	VMOVDQU        Y1, 1248(AX)
+	PREFETCHT0     144(R8)(R9*1)
+	VMOVDQU        768(AX), Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        800(AX), Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   (R10), Y1
+	VPMADDUBSW     Y1, Y6, Y0
+	VPMADDUBSW     Y1, Y7, Y1
+	VPBROADCASTD   (R10)(R11*1), Y3
+	VPMADDUBSW     Y3, Y6, Y2
+	VPMADDUBSW     Y3, Y7, Y3
+	VPBROADCASTD   (R10)(R11*2), Y5
+	VPMADDUBSW     Y5, Y6, Y4
+	VPMADDUBSW     Y5, Y7, Y5
+	VPBROADCASTD   (R10)(R13*1), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPMADDUBSW     Y8, Y7, Y7
+	VMOVDQU        832(AX), Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        864(AX), Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   4(R10), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   4(R10)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   4(R10)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   4(R10)(R13*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        896(AX), Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        928(AX), Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   8(R10), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   8(R10)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   8(R10)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   8(R10)(R13*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        960(AX), Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        992(AX), Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   12(R10), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   12(R10)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   12(R10)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   12(R10)(R13*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        1024(AX), Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        1056(AX), Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   16(R10), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   16(R10)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   16(R10)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   16(R10)(R13*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        1088(AX), Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        1120(AX), Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   20(R10), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   20(R10)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   20(R10)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   20(R10)(R13*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        1152(AX), Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        1184(AX), Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   24(R10), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   24(R10)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   24(R10)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   24(R10)(R13*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        1216(AX), Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        1248(AX), Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   28(R10), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   28(R10)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   28(R10)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   28(R10)(R13*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VPMADDWD       1280(R15), Y0, Y0
+	VPADDD         2176(AX), Y0, Y0
+	VMOVDQU        Y0, 2176(AX)
+	VPMADDWD       1312(R15), Y1, Y1
+	VPADDD         2208(AX), Y1, Y1
+	VMOVDQU        Y1, 2208(AX)
+	VPMADDWD       1280(R15), Y2, Y2
+	VPADDD         2240(AX), Y2, Y2
+	VMOVDQU        Y2, 2240(AX)
+	VPMADDWD       1312(R15), Y3, Y3
+	VPADDD         2272(AX), Y3, Y3
+	VMOVDQU        Y3, 2272(AX)
+	VPMADDWD       1280(R15), Y4, Y4
+	VPADDD         2304(AX), Y4, Y4
+	VMOVDQU        Y4, 2304(AX)
+	VPMADDWD       1312(R15), Y5, Y5
+	VPADDD         2336(AX), Y5, Y5
+	VMOVDQU        Y5, 2336(AX)
+	VPMADDWD       1280(R15), Y6, Y6
+	VPADDD         2368(AX), Y6, Y6
+	VMOVDQU        Y6, 2368(AX)
+	VPMADDWD       1312(R15), Y7, Y7
+	VPADDD         2400(AX), Y7, Y7
+	VMOVDQU        Y7, 2400(AX)
+	PREFETCHT1     (CX)
+	PREFETCHT1     64(CX)
+	PREFETCHT1     128(CX)
+	VMOVDQU        768(AX), Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        800(AX), Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   (R12), Y1
+	VPMADDUBSW     Y1, Y6, Y0
+	VPMADDUBSW     Y1, Y7, Y1
+	VPBROADCASTD   (R12)(R11*1), Y3
+	VPMADDUBSW     Y3, Y6, Y2
+	VPMADDUBSW     Y3, Y7, Y3
+	VPBROADCASTD   (R12)(R11*2), Y5
+	VPMADDUBSW     Y5, Y6, Y4
+	VPMADDUBSW     Y5, Y7, Y5
+	VPBROADCASTD   (R12)(R13*1), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPMADDUBSW     Y8, Y7, Y7
+	VMOVDQU        832(AX), Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        864(AX), Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   4(R12), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   4(R12)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   4(R12)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   4(R12)(R13*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        896(AX), Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        928(AX), Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   8(R12), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   8(R12)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   8(R12)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   8(R12)(R13*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        960(AX), Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        992(AX), Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   12(R12), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   12(R12)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   12(R12)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   12(R12)(R13*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        1024(AX), Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        1056(AX), Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   16(R12), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   16(R12)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   16(R12)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   16(R12)(R13*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        1088(AX), Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        1120(AX), Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   20(R12), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   20(R12)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   20(R12)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   20(R12)(R13*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        1152(AX), Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        1184(AX), Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   24(R12), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   24(R12)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   24(R12)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   24(R12)(R13*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        1216(AX), Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        1248(AX), Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   28(R12), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   28(R12)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   28(R12)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   28(R12)(R13*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VPMADDWD       1280(R15), Y0, Y0
+	VPADDD         2432(AX), Y0, Y0
+	VMOVDQU        Y0, 2432(AX)
+	VPMADDWD       1312(R15), Y1, Y1
+	VPADDD         2464(AX), Y1, Y1
+	VMOVDQU        Y1, 2464(AX)
+	VPMADDWD       1280(R15), Y2, Y2
+	VPADDD         2496(AX), Y2, Y2
+	VMOVDQU        Y2, 2496(AX)
+	VPMADDWD       1312(R15), Y3, Y3
+	VPADDD         2528(AX), Y3, Y3
+	VMOVDQU        Y3, 2528(AX)
+	VPMADDWD       1280(R15), Y4, Y4
+	VPADDD         2560(AX), Y4, Y4
+	VMOVDQU        Y4, 2560(AX)
+	VPMADDWD       1312(R15), Y5, Y5
+	VPADDD         2592(AX), Y5, Y5
+	VMOVDQU        Y5, 2592(AX)
+	VPMADDWD       1280(R15), Y6, Y6
+	VPADDD         2624(AX), Y6, Y6
+	VMOVDQU        Y6, 2624(AX)
+	VPMADDWD       1312(R15), Y7, Y7
+	VPADDD         2656(AX), Y7, Y7
+	VMOVDQU        Y7, 2656(AX)
+	PREFETCHT1     192(CX)
+	PREFETCHT1     256(CX)
+	PREFETCHT1     320(CX)
+	VMOVDQU        768(AX), Y6
+	VPSRLW         $0x04, Y6, Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        800(AX), Y7
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   64(R10), Y1
+	VPMADDUBSW     Y1, Y6, Y0
+	VPMADDUBSW     Y1, Y7, Y1
+	VPBROADCASTD   64(R10)(R11*1), Y3
+	VPMADDUBSW     Y3, Y6, Y2
+	VPMADDUBSW     Y3, Y7, Y3
+	VPBROADCASTD   64(R10)(R11*2), Y5
+	VPMADDUBSW     Y5, Y6, Y4
+	VPMADDUBSW     Y5, Y7, Y5
+	VPBROADCASTD   64(R10)(R13*1), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPMADDUBSW     Y8, Y7, Y7
+	VMOVDQU        832(AX), Y8
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        864(AX), Y9
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   68(R10), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   68(R10)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   68(R10)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   68(R10)(R13*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        896(AX), Y8
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        928(AX), Y9
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   72(R10), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   72(R10)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   72(R10)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   72(R10)(R13*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        960(AX), Y8
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        992(AX), Y9
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   76(R10), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   76(R10)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   76(R10)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   76(R10)(R13*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        1024(AX), Y8
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        1056(AX), Y9
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   80(R10), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   80(R10)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   80(R10)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   80(R10)(R13*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        1088(AX), Y8
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        1120(AX), Y9
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   84(R10), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   84(R10)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   84(R10)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   84(R10)(R13*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        1152(AX), Y8
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        1184(AX), Y9
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   88(R10), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   88(R10)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   88(R10)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   88(R10)(R13*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        1216(AX), Y8
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        1248(AX), Y9
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   92(R10), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   92(R10)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   92(R10)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   92(R10)(R13*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VPMADDWD       1344(R15), Y0, Y0
+	VPADDD         2176(AX), Y0, Y0
+	VMOVDQU        Y0, 2176(AX)
+	VPMADDWD       1376(R15), Y1, Y1
+	VPADDD         2208(AX), Y1, Y1
+	VMOVDQU        Y1, 2208(AX)
+	VPMADDWD       1344(R15), Y2, Y2
+	VPADDD         2240(AX), Y2, Y2
+	VMOVDQU        Y2, 2240(AX)
+	VPMADDWD       1376(R15), Y3, Y3
+	VPADDD         2272(AX), Y3, Y3
+	VMOVDQU        Y3, 2272(AX)
+	VPMADDWD       1344(R15), Y4, Y4
+	VPADDD         2304(AX), Y4, Y4
+	VMOVDQU        Y4, 2304(AX)
+	VPMADDWD       1376(R15), Y5, Y5
+	VPADDD         2336(AX), Y5, Y5
+	VMOVDQU        Y5, 2336(AX)
+	VPMADDWD       1344(R15), Y6, Y6
+	VPADDD         2368(AX), Y6, Y6
+	VMOVDQU        Y6, 2368(AX)
+	VPMADDWD       1376(R15), Y7, Y7
+	VPADDD         2400(AX), Y7, Y7
+	VMOVDQU        Y7, 2400(AX)
+	PREFETCHT1     384(CX)
+	PREFETCHT1     448(CX)
+	PREFETCHT1     512(CX)
+	VMOVDQU        768(AX), Y6
+	VPSRLW         $0x04, Y6, Y6
+	VPAND          quantConstants<>+0(SB), Y6, Y6
+	VMOVDQU        800(AX), Y7
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          quantConstants<>+0(SB), Y7, Y7
+	VPBROADCASTD   64(R12), Y1
+	VPMADDUBSW     Y1, Y6, Y0
+	VPMADDUBSW     Y1, Y7, Y1
+	VPBROADCASTD   64(R12)(R11*1), Y3
+	VPMADDUBSW     Y3, Y6, Y2
+	VPMADDUBSW     Y3, Y7, Y3
+	VPBROADCASTD   64(R12)(R11*2), Y5
+	VPMADDUBSW     Y5, Y6, Y4
+	VPMADDUBSW     Y5, Y7, Y5
+	VPBROADCASTD   64(R12)(R13*1), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPMADDUBSW     Y8, Y7, Y7
+	VMOVDQU        832(AX), Y8
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        864(AX), Y9
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   68(R12), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   68(R12)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   68(R12)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   68(R12)(R13*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        896(AX), Y8
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        928(AX), Y9
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   72(R12), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   72(R12)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   72(R12)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   72(R12)(R13*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        960(AX), Y8
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        992(AX), Y9
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   76(R12), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   76(R12)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   76(R12)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   76(R12)(R13*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        1024(AX), Y8
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        1056(AX), Y9
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   80(R12), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   80(R12)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   80(R12)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   80(R12)(R13*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        1088(AX), Y8
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        1120(AX), Y9
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   84(R12), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   84(R12)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   84(R12)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   84(R12)(R13*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        1152(AX), Y8
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        1184(AX), Y9
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   88(R12), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   88(R12)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   88(R12)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   88(R12)(R13*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VMOVDQU        1216(AX), Y8
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          quantConstants<>+0(SB), Y8, Y8
+	VMOVDQU        1248(AX), Y9
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          quantConstants<>+0(SB), Y9, Y9
+	VPBROADCASTD   92(R12), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y0, Y0
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   92(R12)(R11*1), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y2, Y2
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   92(R12)(R11*2), Y10
+	VPMADDUBSW     Y10, Y8, Y11
+	VPADDW         Y11, Y4, Y4
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   92(R12)(R13*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPADDW         Y8, Y6, Y6
+	VPMADDUBSW     Y10, Y9, Y8
+	VPADDW         Y8, Y7, Y7
+	VPMADDWD       1344(R15), Y0, Y0
+	VPADDD         2432(AX), Y0, Y0
+	VMOVDQU        Y0, 2432(AX)
+	VPMADDWD       1376(R15), Y1, Y1
+	VPADDD         2464(AX), Y1, Y1
+	VMOVDQU        Y1, 2464(AX)
+	VPMADDWD       1344(R15), Y2, Y2
+	VPADDD         2496(AX), Y2, Y2
+	VMOVDQU        Y2, 2496(AX)
+	VPMADDWD       1376(R15), Y3, Y3
+	VPADDD         2528(AX), Y3, Y3
+	VMOVDQU        Y3, 2528(AX)
+	VPMADDWD       1344(R15), Y4, Y4
+	VPADDD         2560(AX), Y4, Y4
+	VMOVDQU        Y4, 2560(AX)
+	VPMADDWD       1376(R15), Y5, Y5
+	VPADDD         2592(AX), Y5, Y5
+	VMOVDQU        Y5, 2592(AX)
+	VPMADDWD       1344(R15), Y6, Y6
+	VPADDD         2624(AX), Y6, Y6
+	VMOVDQU        Y6, 2624(AX)
+	VPMADDWD       1376(R15), Y7, Y7
+	VPADDD         2656(AX), Y7, Y7
+	VMOVDQU        Y7, 2656(AX)
+	ADDQ           $+128, R15
+	ADDQ           $0x20, DX
+	ADDQ           $0x20, SI
+	ADDQ           $0x20, DI
+	ADDQ           $0x20, R8
+	ADDQ           R14, R10
+	ADDQ           R14, R12
+	XORQ           $0x40, R14
+	LEAQ           10240(CX), BP
+	ANDQ           $-4096, BP
+	PREFETCHT0     (BP)
+	ADDQ           $+576, CX
+	DECQ           (AX)
+	JNZ            part
+	VPBROADCASTD   (R10), Y0
+	VPMADDWD       1792(AX), Y0, Y1
+	VPMADDWD       1824(AX), Y0, Y0
+	VPBROADCASTD   4(R10), Y2
+	VPMADDWD       1856(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1888(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   8(R10), Y2
+	VPMADDWD       1920(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1952(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   12(R10), Y2
+	VPMADDWD       1984(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       2016(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VBROADCASTSS   32(R10), Y2
+	VCVTDQ2PS      2176(AX), Y3
+	VMULPS         2048(AX), Y2, Y4
+	VMULPS         Y3, Y4, Y4
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         2112(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VSUBPS         Y3, Y4, Y4
+	VADDPS         192(AX), Y4, Y4
+	VMOVUPS        Y4, 192(AX)
+	VCVTDQ2PS      2208(AX), Y1
+	VMULPS         2080(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         2144(AX), Y2, Y1
+	VMULPS         Y0, Y1, Y1
+	VSUBPS         Y1, Y3, Y3
+	VADDPS         224(AX), Y3, Y3
+	VMOVUPS        Y3, 224(AX)
+	VPBROADCASTD   (R10)(R11*1), Y0
+	VPMADDWD       1792(AX), Y0, Y1
+	VPMADDWD       1824(AX), Y0, Y0
+	VPBROADCASTD   4(R10)(R11*1), Y2
+	VPMADDWD       1856(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1888(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   8(R10)(R11*1), Y2
+	VPMADDWD       1920(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1952(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   12(R10)(R11*1), Y2
+	VPMADDWD       1984(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       2016(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VBROADCASTSS   32(R10)(R11*1), Y2
+	VCVTDQ2PS      2240(AX), Y3
+	VMULPS         2048(AX), Y2, Y4
+	VMULPS         Y3, Y4, Y4
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         2112(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VSUBPS         Y3, Y4, Y4
+	VADDPS         256(AX), Y4, Y4
+	VMOVUPS        Y4, 256(AX)
+	VCVTDQ2PS      2272(AX), Y1
+	VMULPS         2080(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         2144(AX), Y2, Y1
+	VMULPS         Y0, Y1, Y1
+	VSUBPS         Y1, Y3, Y3
+	VADDPS         288(AX), Y3, Y3
+	VMOVUPS        Y3, 288(AX)
+	VPBROADCASTD   (R10)(R11*2), Y0
+	VPMADDWD       1792(AX), Y0, Y1
+	VPMADDWD       1824(AX), Y0, Y0
+	VPBROADCASTD   4(R10)(R11*2), Y2
+	VPMADDWD       1856(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1888(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   8(R10)(R11*2), Y2
+	VPMADDWD       1920(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1952(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   12(R10)(R11*2), Y2
+	VPMADDWD       1984(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       2016(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VBROADCASTSS   32(R10)(R11*2), Y2
+	VCVTDQ2PS      2304(AX), Y3
+	VMULPS         2048(AX), Y2, Y4
+	VMULPS         Y3, Y4, Y4
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         2112(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VSUBPS         Y3, Y4, Y4
+	VADDPS         320(AX), Y4, Y4
+	VMOVUPS        Y4, 320(AX)
+	VCVTDQ2PS      2336(AX), Y1
+	VMULPS         2080(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         2144(AX), Y2, Y1
+	VMULPS         Y0, Y1, Y1
+	VSUBPS         Y1, Y3, Y3
+	VADDPS         352(AX), Y3, Y3
+	VMOVUPS        Y3, 352(AX)
+	VPBROADCASTD   (R10)(R13*1), Y0
+	VPMADDWD       1792(AX), Y0, Y1
+	VPMADDWD       1824(AX), Y0, Y0
+	VPBROADCASTD   4(R10)(R13*1), Y2
+	VPMADDWD       1856(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1888(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   8(R10)(R13*1), Y2
+	VPMADDWD       1920(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1952(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   12(R10)(R13*1), Y2
+	VPMADDWD       1984(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       2016(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VBROADCASTSS   32(R10)(R13*1), Y2
+	VCVTDQ2PS      2368(AX), Y3
+	VMULPS         2048(AX), Y2, Y4
+	VMULPS         Y3, Y4, Y4
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         2112(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VSUBPS         Y3, Y4, Y4
+	VADDPS         384(AX), Y4, Y4
+	VMOVUPS        Y4, 384(AX)
+	VCVTDQ2PS      2400(AX), Y1
+	VMULPS         2080(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         2144(AX), Y2, Y1
+	VMULPS         Y0, Y1, Y1
+	VSUBPS         Y1, Y3, Y3
+	VADDPS         416(AX), Y3, Y3
+	VMOVUPS        Y3, 416(AX)
+	VPBROADCASTD   (R12), Y0
+	VPMADDWD       1792(AX), Y0, Y1
+	VPMADDWD       1824(AX), Y0, Y0
+	VPBROADCASTD   4(R12), Y2
+	VPMADDWD       1856(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1888(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   8(R12), Y2
+	VPMADDWD       1920(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1952(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   12(R12), Y2
+	VPMADDWD       1984(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       2016(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VBROADCASTSS   32(R12), Y2
+	VCVTDQ2PS      2432(AX), Y3
+	VMULPS         2048(AX), Y2, Y4
+	VMULPS         Y3, Y4, Y4
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         2112(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VSUBPS         Y3, Y4, Y4
+	VADDPS         448(AX), Y4, Y4
+	VMOVUPS        Y4, 448(AX)
+	VCVTDQ2PS      2464(AX), Y1
+	VMULPS         2080(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         2144(AX), Y2, Y1
+	VMULPS         Y0, Y1, Y1
+	VSUBPS         Y1, Y3, Y3
+	VADDPS         480(AX), Y3, Y3
+	VMOVUPS        Y3, 480(AX)
+	VPBROADCASTD   (R12)(R11*1), Y0
+	VPMADDWD       1792(AX), Y0, Y1
+	VPMADDWD       1824(AX), Y0, Y0
+	VPBROADCASTD   4(R12)(R11*1), Y2
+	VPMADDWD       1856(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1888(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   8(R12)(R11*1), Y2
+	VPMADDWD       1920(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1952(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   12(R12)(R11*1), Y2
+	VPMADDWD       1984(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       2016(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VBROADCASTSS   32(R12)(R11*1), Y2
+	VCVTDQ2PS      2496(AX), Y3
+	VMULPS         2048(AX), Y2, Y4
+	VMULPS         Y3, Y4, Y4
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         2112(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VSUBPS         Y3, Y4, Y4
+	VADDPS         512(AX), Y4, Y4
+	VMOVUPS        Y4, 512(AX)
+	VCVTDQ2PS      2528(AX), Y1
+	VMULPS         2080(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         2144(AX), Y2, Y1
+	VMULPS         Y0, Y1, Y1
+	VSUBPS         Y1, Y3, Y3
+	VADDPS         544(AX), Y3, Y3
+	VMOVUPS        Y3, 544(AX)
+	VPBROADCASTD   (R12)(R11*2), Y0
+	VPMADDWD       1792(AX), Y0, Y1
+	VPMADDWD       1824(AX), Y0, Y0
+	VPBROADCASTD   4(R12)(R11*2), Y2
+	VPMADDWD       1856(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1888(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   8(R12)(R11*2), Y2
+	VPMADDWD       1920(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1952(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   12(R12)(R11*2), Y2
+	VPMADDWD       1984(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       2016(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VBROADCASTSS   32(R12)(R11*2), Y2
+	VCVTDQ2PS      2560(AX), Y3
+	VMULPS         2048(AX), Y2, Y4
+	VMULPS         Y3, Y4, Y4
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         2112(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VSUBPS         Y3, Y4, Y4
+	VADDPS         576(AX), Y4, Y4
+	VMOVUPS        Y4, 576(AX)
+	VCVTDQ2PS      2592(AX), Y1
+	VMULPS         2080(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         2144(AX), Y2, Y1
+	VMULPS         Y0, Y1, Y1
+	VSUBPS         Y1, Y3, Y3
+	VADDPS         608(AX), Y3, Y3
+	VMOVUPS        Y3, 608(AX)
+	VPBROADCASTD   (R12)(R13*1), Y0
+	VPMADDWD       1792(AX), Y0, Y1
+	VPMADDWD       1824(AX), Y0, Y0
+	VPBROADCASTD   4(R12)(R13*1), Y2
+	VPMADDWD       1856(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1888(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   8(R12)(R13*1), Y2
+	VPMADDWD       1920(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       1952(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   12(R12)(R13*1), Y2
+	VPMADDWD       1984(AX), Y2, Y3
+	VPADDD         Y3, Y1, Y1
+	VPMADDWD       2016(AX), Y2, Y2
+	VPADDD         Y2, Y0, Y0
+	VBROADCASTSS   32(R12)(R13*1), Y2
+	VCVTDQ2PS      2624(AX), Y3
+	VMULPS         2048(AX), Y2, Y4
+	VMULPS         Y3, Y4, Y4
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         2112(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VSUBPS         Y3, Y4, Y4
+	VADDPS         640(AX), Y4, Y4
+	VMOVUPS        Y4, 640(AX)
+	VCVTDQ2PS      2656(AX), Y1
+	VMULPS         2080(AX), Y2, Y3
+	VMULPS         Y1, Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         2144(AX), Y2, Y1
+	VMULPS         Y0, Y1, Y1
+	VSUBPS         Y1, Y3, Y3
+	VADDPS         672(AX), Y3, Y3
+	VMOVUPS        Y3, 672(AX)
+	ADDQ           $+16, DX
+	ADDQ           $+16, SI
+	ADDQ           $+16, DI
+	ADDQ           $+16, R8
+	ADDQ           $+64, R10
+	ADDQ           $+64, R12
+	DECQ           704(AX)
+	JNZ            unit
+	VZEROUPPER
+	RET
+
+// func avx2StripQ88(t *byte)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·avx2StripQ88(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ 744(AX), CX
+	MOVQ 712(AX), DX
+	MOVQ 720(AX), BX
+	LEAQ (DX)(BX*4), SI
+	LEAQ (SI)(BX*4), DI
+	LEAQ (DI)(BX*4), R8
+	LEAQ (BX)(BX*2), R9
+	MOVQ 728(AX), R10
+	MOVQ 736(AX), R11
+	LEAQ (R10)(R11*4), R12
+	LEAQ (R11)(R11*2), R13
+
+unit:
+	VMOVUPS 128(R10), X0
+	VMOVUPS X0, 2176(AX)
+	VMOVUPS 128(R10)(R11*1), X0
+	VMOVUPS X0, 2240(AX)
+	VMOVUPS 128(R10)(R11*2), X0
+	VMOVUPS X0, 2304(AX)
+	VMOVUPS 128(R10)(R13*1), X0
+	VMOVUPS X0, 2368(AX)
+	VMOVUPS 128(R12), X0
+	VMOVUPS X0, 2432(AX)
+	VMOVUPS 128(R12)(R11*1), X0
+	VMOVUPS X0, 2496(AX)
+	VMOVUPS 128(R12)(R11*2), X0
+	VMOVUPS X0, 2560(AX)
+	VMOVUPS 128(R12)(R13*1), X0
+	VMOVUPS X0, 2624(AX)
+	MOVQ    AX, R14
+	MOVQ    $+4, (AX)
+
+block:
+	VBROADCASTI128 2(DX), Y0
+	VINSERTI128    $0x01, 2(SI), Y0, Y0
+	VBROADCASTI128 2(DX)(BX*1), Y1
+	VINSERTI128    $0x01, 2(SI)(BX*1), Y1, Y1
+	VBROADCASTI128 2(DX)(BX*2), Y2
+	VINSERTI128    $0x01, 2(SI)(BX*2), Y2, Y2
+	VBROADCASTI128 2(DX)(R9*1), Y3
+	VINSERTI128    $0x01, 2(SI)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 768(AX)
+	PREFETCHT0     136(DX)
+	VMOVDQU        Y0, 832(AX)
+	PREFETCHT0     136(DX)(BX*1)
+	VMOVDQU        Y2, 896(AX)
+	PREFETCHT0     136(DX)(BX*2)
+	VMOVDQU        Y1, 960(AX)
+	PREFETCHT0     136(DX)(R9*1)
+	VBROADCASTI128 18(DX), Y0
+	VINSERTI128    $0x01, 18(SI), Y0, Y0
+	VBROADCASTI128 18(DX)(BX*1), Y1
+	VINSERTI128    $0x01, 18(SI)(BX*1), Y1, Y1
+	VBROADCASTI128 18(DX)(BX*2), Y2
+	VINSERTI128    $0x01, 18(SI)(BX*2), Y2, Y2
+	VBROADCASTI128 18(DX)(R9*1), Y3
+	VINSERTI128    $0x01, 18(SI)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 1024(AX)
+	PREFETCHT0     136(SI)
+	VMOVDQU        Y0, 1088(AX)
+	PREFETCHT0     136(SI)(BX*1)
+	VMOVDQU        Y2, 1152(AX)
+	PREFETCHT0     136(SI)(BX*2)
+	VMOVDQU        Y1, 1216(AX)
+	PREFETCHT0     136(SI)(R9*1)
+	VBROADCASTI128 2(DI), Y0
+	VINSERTI128    $0x01, 2(R8), Y0, Y0
+	VBROADCASTI128 2(DI)(BX*1), Y1
+	VINSERTI128    $0x01, 2(R8)(BX*1), Y1, Y1
+	VBROADCASTI128 2(DI)(BX*2), Y2
+	VINSERTI128    $0x01, 2(R8)(BX*2), Y2, Y2
+	VBROADCASTI128 2(DI)(R9*1), Y3
+	VINSERTI128    $0x01, 2(R8)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 800(AX)
+	PREFETCHT0     136(DI)
+	VMOVDQU        Y0, 864(AX)
+	PREFETCHT0     136(DI)(BX*1)
+	VMOVDQU        Y2, 928(AX)
+	PREFETCHT0     136(DI)(BX*2)
+	VMOVDQU        Y1, 992(AX)
+	PREFETCHT0     136(DI)(R9*1)
+	VBROADCASTI128 18(DI), Y0
+	VINSERTI128    $0x01, 18(R8), Y0, Y0
+	VBROADCASTI128 18(DI)(BX*1), Y1
+	VINSERTI128    $0x01, 18(R8)(BX*1), Y1, Y1
+	VBROADCASTI128 18(DI)(BX*2), Y2
+	VINSERTI128    $0x01, 18(R8)(BX*2), Y2, Y2
+	VBROADCASTI128 18(DI)(R9*1), Y3
+	VINSERTI128    $0x01, 18(R8)(R9*1), Y3, Y3
+	VPUNPCKHDQ     Y1, Y0, Y4
+	VPUNPCKLDQ     Y1, Y0, Y0
+	VPUNPCKHDQ     Y3, Y2, Y1
+	VPUNPCKLDQ     Y3, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y3
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPUNPCKLQDQ    Y1, Y4, Y2
+	VPUNPCKHQDQ    Y1, Y4, Y1
+	VMOVDQU        Y3, 1056(AX)
+	PREFETCHT0     136(R8)
+	VMOVDQU        Y0, 1120(AX)
+	PREFETCHT0     136(R8)(BX*1)
+	VMOVDQU        Y2, 1184(AX)
+	PREFETCHT0     136(R8)(BX*2)
+	VMOVDQU        Y1, 1248(AX)
+	PREFETCHT0     136(R8)(R9*1)
+	VPXOR          X0, X0, X0
+	VPINSRW        $0x00, (DX), X0, X0
+	VPINSRW        $0x01, (DX)(BX*1), X0, X0
+	VPINSRW        $0x02, (DX)(BX*2), X0, X0
+	VPINSRW        $0x03, (DX)(R9*1), X0, X0
+	VPINSRW        $0x04, (SI), X0, X0
+	VPINSRW        $0x05, (SI)(BX*1), X0, X0
+	VPINSRW        $0x06, (SI)(BX*2), X0, X0
+	VPINSRW        $0x07, (SI)(R9*1), X0, X0
+	VCVTPH2PS      X0, Y0
+	VMOVUPS        Y0, 1280(AX)
+	VPXOR          X0, X0, X0
+	VPINSRW        $0x00, (DI), X0, X0
+	VPINSRW        $0x01, (DI)(BX*1), X0, X0
+	VPINSRW        $0x02, (DI)(BX*2), X0, X0
+	VPINSRW        $0x03, (DI)(R9*1), X0, X0
+	VPINSRW        $0x04, (R8), X0, X0
+	VPINSRW        $0x05, (R8)(BX*1), X0, X0
+	VPINSRW        $0x06, (R8)(BX*2), X0, X0
+	VPINSRW        $0x07, (R8)(R9*1), X0, X0
+	VCVTPH2PS      X0, Y0
+	VMOVUPS        Y0, 1312(AX)
+	VMOVDQU        768(AX), Y6
+	VPABSB         Y6, Y10
+	VMOVDQU        800(AX), Y7
+	VPABSB         Y7, Y8
+	VPBROADCASTD   (R10), Y1
+	VPSIGNB        Y6, Y1, Y0
+	VPMADDUBSW     Y0, Y10, Y0
+	VPMADDWD       quantConstants<>+1024(SB), Y0, Y0
+	VPSIGNB        Y7, Y1, Y1
+	VPMADDUBSW     Y1, Y8, Y1
+	VPMADDWD       quantConstants<>+1024(SB), Y1, Y1
+	VPBROADCASTD   (R10)(R11*1), Y3
+	VPSIGNB        Y6, Y3, Y2
+	VPMADDUBSW     Y2, Y10, Y2
+	VPMADDWD       quantConstants<>+1024(SB), Y2, Y2
+	VPSIGNB        Y7, Y3, Y3
+	VPMADDUBSW     Y3, Y8, Y3
+	VPMADDWD       quantConstants<>+1024(SB), Y3, Y3
+	VPBROADCASTD   (R10)(R11*2), Y5
+	VPSIGNB        Y6, Y5, Y4
+	VPMADDUBSW     Y4, Y10, Y4
+	VPMADDWD       quantConstants<>+1024(SB), Y4, Y4
+	VPSIGNB        Y7, Y5, Y5
+	VPMADDUBSW     Y5, Y8, Y5
+	VPMADDWD       quantConstants<>+1024(SB), Y5, Y5
+	VPBROADCASTD   (R10)(R13*1), Y9
+	VPSIGNB        Y6, Y9, Y6
+	VPMADDUBSW     Y6, Y10, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPSIGNB        Y7, Y9, Y7
+	VPMADDUBSW     Y7, Y8, Y7
+	VPMADDWD       quantConstants<>+1024(SB), Y7, Y7
+	PREFETCHT1     (CX)
+	VMOVDQU        832(AX), Y8
+	VPABSB         Y8, Y9
+	VMOVDQU        864(AX), Y10
+	VPABSB         Y10, Y11
+	VPBROADCASTD   4(R10), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y1, Y1
+	VPBROADCASTD   4(R10)(R11*1), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y3, Y3
+	VPBROADCASTD   4(R10)(R11*2), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y4, Y4
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y5, Y5
+	VPBROADCASTD   4(R10)(R13*1), Y12
+	VPSIGNB        Y8, Y12, Y8
+	VPMADDUBSW     Y8, Y9, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y6, Y6
+	VPSIGNB        Y10, Y12, Y8
+	VPMADDUBSW     Y8, Y11, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y7, Y7
+	PREFETCHT1     64(CX)
+	VMOVDQU        896(AX), Y8
+	VPABSB         Y8, Y9
+	VMOVDQU        928(AX), Y10
+	VPABSB         Y10, Y11
+	VPBROADCASTD   8(R10), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y1, Y1
+	VPBROADCASTD   8(R10)(R11*1), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y3, Y3
+	VPBROADCASTD   8(R10)(R11*2), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y4, Y4
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y5, Y5
+	VPBROADCASTD   8(R10)(R13*1), Y12
+	VPSIGNB        Y8, Y12, Y8
+	VPMADDUBSW     Y8, Y9, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y6, Y6
+	VPSIGNB        Y10, Y12, Y8
+	VPMADDUBSW     Y8, Y11, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y7, Y7
+	PREFETCHT1     128(CX)
+	VMOVDQU        960(AX), Y8
+	VPABSB         Y8, Y9
+	VMOVDQU        992(AX), Y10
+	VPABSB         Y10, Y11
+	VPBROADCASTD   12(R10), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y1, Y1
+	VPBROADCASTD   12(R10)(R11*1), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y3, Y3
+	VPBROADCASTD   12(R10)(R11*2), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y4, Y4
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y5, Y5
+	VPBROADCASTD   12(R10)(R13*1), Y12
+	VPSIGNB        Y8, Y12, Y8
+	VPMADDUBSW     Y8, Y9, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y6, Y6
+	VPSIGNB        Y10, Y12, Y8
+	VPMADDUBSW     Y8, Y11, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y7, Y7
+	PREFETCHT1     192(CX)
+	VMOVDQU        1024(AX), Y8
+	VPABSB         Y8, Y9
+	VMOVDQU        1056(AX), Y10
+	VPABSB         Y10, Y11
+	VPBROADCASTD   16(R10), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y1, Y1
+	VPBROADCASTD   16(R10)(R11*1), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y3, Y3
+	VPBROADCASTD   16(R10)(R11*2), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y4, Y4
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y5, Y5
+	VPBROADCASTD   16(R10)(R13*1), Y12
+	VPSIGNB        Y8, Y12, Y8
+	VPMADDUBSW     Y8, Y9, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y6, Y6
+	VPSIGNB        Y10, Y12, Y8
+	VPMADDUBSW     Y8, Y11, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y7, Y7
+	PREFETCHT1     256(CX)
+	VMOVDQU        1088(AX), Y8
+	VPABSB         Y8, Y9
+	VMOVDQU        1120(AX), Y10
+	VPABSB         Y10, Y11
+	VPBROADCASTD   20(R10), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y1, Y1
+	VPBROADCASTD   20(R10)(R11*1), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y3, Y3
+	VPBROADCASTD   20(R10)(R11*2), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y4, Y4
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y5, Y5
+	VPBROADCASTD   20(R10)(R13*1), Y12
+	VPSIGNB        Y8, Y12, Y8
+	VPMADDUBSW     Y8, Y9, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y6, Y6
+	VPSIGNB        Y10, Y12, Y8
+	VPMADDUBSW     Y8, Y11, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y7, Y7
+	PREFETCHT1     320(CX)
+	VMOVDQU        1152(AX), Y8
+	VPABSB         Y8, Y9
+	VMOVDQU        1184(AX), Y10
+	VPABSB         Y10, Y11
+	VPBROADCASTD   24(R10), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y1, Y1
+	VPBROADCASTD   24(R10)(R11*1), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y3, Y3
+	VPBROADCASTD   24(R10)(R11*2), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y4, Y4
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y5, Y5
+	VPBROADCASTD   24(R10)(R13*1), Y12
+	VPSIGNB        Y8, Y12, Y8
+	VPMADDUBSW     Y8, Y9, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y6, Y6
+	VPSIGNB        Y10, Y12, Y8
+	VPMADDUBSW     Y8, Y11, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y7, Y7
+	PREFETCHT1     384(CX)
+	VMOVDQU        1216(AX), Y8
+	VPABSB         Y8, Y9
+	VMOVDQU        1248(AX), Y10
+	VPABSB         Y10, Y11
+	VPBROADCASTD   28(R10), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y1, Y1
+	VPBROADCASTD   28(R10)(R11*1), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y3, Y3
+	VPBROADCASTD   28(R10)(R11*2), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y4, Y4
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y5, Y5
+	VPBROADCASTD   28(R10)(R13*1), Y12
+	VPSIGNB        Y8, Y12, Y8
+	VPMADDUBSW     Y8, Y9, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y6, Y6
+	VPSIGNB        Y10, Y12, Y8
+	VPMADDUBSW     Y8, Y11, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y7, Y7
+	PREFETCHT1     448(CX)
+	VBROADCASTSS   2176(R14), Y8
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         1280(AX), Y8, Y9
+	VMULPS         Y0, Y9, Y9
+	VADDPS         192(AX), Y9, Y9
+	VMOVUPS        Y9, 192(AX)
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         1312(AX), Y8, Y0
+	VMULPS         Y1, Y0, Y0
+	VADDPS         224(AX), Y0, Y0
+	VMOVUPS        Y0, 224(AX)
+	VBROADCASTSS   2240(R14), Y0
+	VCVTDQ2PS      Y2, Y2
+	VMULPS         1280(AX), Y0, Y1
+	VMULPS         Y2, Y1, Y1
+	VADDPS         256(AX), Y1, Y1
+	VMOVUPS        Y1, 256(AX)
+	VCVTDQ2PS      Y3, Y3
+	VMULPS         1312(AX), Y0, Y0
+	VMULPS         Y3, Y0, Y0
+	VADDPS         288(AX), Y0, Y0
+	VMOVUPS        Y0, 288(AX)
+	VBROADCASTSS   2304(R14), Y0
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         1280(AX), Y0, Y1
+	VMULPS         Y4, Y1, Y1
+	VADDPS         320(AX), Y1, Y1
+	VMOVUPS        Y1, 320(AX)
+	VCVTDQ2PS      Y5, Y5
+	VMULPS         1312(AX), Y0, Y0
+	VMULPS         Y5, Y0, Y0
+	VADDPS         352(AX), Y0, Y0
+	VMOVUPS        Y0, 352(AX)
+	VBROADCASTSS   2368(R14), Y0
+	VCVTDQ2PS      Y6, Y6
+	VMULPS         1280(AX), Y0, Y1
+	VMULPS         Y6, Y1, Y1
+	VADDPS         384(AX), Y1, Y1
+	VMOVUPS        Y1, 384(AX)
+	VCVTDQ2PS      Y7, Y7
+	VMULPS         1312(AX), Y0, Y0
+	VMULPS         Y7, Y0, Y0
+	VADDPS         416(AX), Y0, Y0
+	VMOVUPS        Y0, 416(AX)
+	VMOVDQU        768(AX), Y6
+	VPABSB         Y6, Y10
+	VMOVDQU        800(AX), Y7
+	VPABSB         Y7, Y8
+	VPBROADCASTD   (R12), Y1
+	VPSIGNB        Y6, Y1, Y0
+	VPMADDUBSW     Y0, Y10, Y0
+	VPMADDWD       quantConstants<>+1024(SB), Y0, Y0
+	VPSIGNB        Y7, Y1, Y1
+	VPMADDUBSW     Y1, Y8, Y1
+	VPMADDWD       quantConstants<>+1024(SB), Y1, Y1
+	VPBROADCASTD   (R12)(R11*1), Y3
+	VPSIGNB        Y6, Y3, Y2
+	VPMADDUBSW     Y2, Y10, Y2
+	VPMADDWD       quantConstants<>+1024(SB), Y2, Y2
+	VPSIGNB        Y7, Y3, Y3
+	VPMADDUBSW     Y3, Y8, Y3
+	VPMADDWD       quantConstants<>+1024(SB), Y3, Y3
+	VPBROADCASTD   (R12)(R11*2), Y5
+	VPSIGNB        Y6, Y5, Y4
+	VPMADDUBSW     Y4, Y10, Y4
+	VPMADDWD       quantConstants<>+1024(SB), Y4, Y4
+	VPSIGNB        Y7, Y5, Y5
+	VPMADDUBSW     Y5, Y8, Y5
+	VPMADDWD       quantConstants<>+1024(SB), Y5, Y5
+	VPBROADCASTD   (R12)(R13*1), Y9
+	VPSIGNB        Y6, Y9, Y6
+	VPMADDUBSW     Y6, Y10, Y6
+	VPMADDWD       quantConstants<>+1024(SB), Y6, Y6
+	VPSIGNB        Y7, Y9, Y7
+	VPMADDUBSW     Y7, Y8, Y7
+	VPMADDWD       quantConstants<>+1024(SB), Y7, Y7
+	PREFETCHT1     512(CX)
+	VMOVDQU        832(AX), Y8
+	VPABSB         Y8, Y9
+	VMOVDQU        864(AX), Y10
+	VPABSB         Y10, Y11
+	VPBROADCASTD   4(R12), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y1, Y1
+	VPBROADCASTD   4(R12)(R11*1), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y3, Y3
+	VPBROADCASTD   4(R12)(R11*2), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y4, Y4
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y5, Y5
+	VPBROADCASTD   4(R12)(R13*1), Y12
+	VPSIGNB        Y8, Y12, Y8
+	VPMADDUBSW     Y8, Y9, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y6, Y6
+	VPSIGNB        Y10, Y12, Y8
+	VPMADDUBSW     Y8, Y11, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y7, Y7
+	VMOVDQU        896(AX), Y8
+	VPABSB         Y8, Y9
+	VMOVDQU        928(AX), Y10
+	VPABSB         Y10, Y11
+	VPBROADCASTD   8(R12), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y1, Y1
+	VPBROADCASTD   8(R12)(R11*1), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y3, Y3
+	VPBROADCASTD   8(R12)(R11*2), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y4, Y4
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y5, Y5
+	VPBROADCASTD   8(R12)(R13*1), Y12
+	VPSIGNB        Y8, Y12, Y8
+	VPMADDUBSW     Y8, Y9, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y6, Y6
+	VPSIGNB        Y10, Y12, Y8
+	VPMADDUBSW     Y8, Y11, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y7, Y7
+	VMOVDQU        960(AX), Y8
+	VPABSB         Y8, Y9
+	VMOVDQU        992(AX), Y10
+	VPABSB         Y10, Y11
+	VPBROADCASTD   12(R12), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y1, Y1
+	VPBROADCASTD   12(R12)(R11*1), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y3, Y3
+	VPBROADCASTD   12(R12)(R11*2), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y4, Y4
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y5, Y5
+	VPBROADCASTD   12(R12)(R13*1), Y12
+	VPSIGNB        Y8, Y12, Y8
+	VPMADDUBSW     Y8, Y9, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y6, Y6
+	VPSIGNB        Y10, Y12, Y8
+	VPMADDUBSW     Y8, Y11, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y7, Y7
+	VMOVDQU        1024(AX), Y8
+	VPABSB         Y8, Y9
+	VMOVDQU        1056(AX), Y10
+	VPABSB         Y10, Y11
+	VPBROADCASTD   16(R12), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y1, Y1
+	VPBROADCASTD   16(R12)(R11*1), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y3, Y3
+	VPBROADCASTD   16(R12)(R11*2), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y4, Y4
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y5, Y5
+	VPBROADCASTD   16(R12)(R13*1), Y12
+	VPSIGNB        Y8, Y12, Y8
+	VPMADDUBSW     Y8, Y9, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y6, Y6
+	VPSIGNB        Y10, Y12, Y8
+	VPMADDUBSW     Y8, Y11, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y7, Y7
+	VMOVDQU        1088(AX), Y8
+	VPABSB         Y8, Y9
+	VMOVDQU        1120(AX), Y10
+	VPABSB         Y10, Y11
+	VPBROADCASTD   20(R12), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y1, Y1
+	VPBROADCASTD   20(R12)(R11*1), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y3, Y3
+	VPBROADCASTD   20(R12)(R11*2), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y4, Y4
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y5, Y5
+	VPBROADCASTD   20(R12)(R13*1), Y12
+	VPSIGNB        Y8, Y12, Y8
+	VPMADDUBSW     Y8, Y9, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y6, Y6
+	VPSIGNB        Y10, Y12, Y8
+	VPMADDUBSW     Y8, Y11, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y7, Y7
+	VMOVDQU        1152(AX), Y8
+	VPABSB         Y8, Y9
+	VMOVDQU        1184(AX), Y10
+	VPABSB         Y10, Y11
+	VPBROADCASTD   24(R12), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y1, Y1
+	VPBROADCASTD   24(R12)(R11*1), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y3, Y3
+	VPBROADCASTD   24(R12)(R11*2), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y4, Y4
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y5, Y5
+	VPBROADCASTD   24(R12)(R13*1), Y12
+	VPSIGNB        Y8, Y12, Y8
+	VPMADDUBSW     Y8, Y9, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y6, Y6
+	VPSIGNB        Y10, Y12, Y8
+	VPMADDUBSW     Y8, Y11, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y7, Y7
+	VMOVDQU        1216(AX), Y8
+	VPABSB         Y8, Y9
+	VMOVDQU        1248(AX), Y10
+	VPABSB         Y10, Y11
+	VPBROADCASTD   28(R12), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y1, Y1
+	VPBROADCASTD   28(R12)(R11*1), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y3, Y3
+	VPBROADCASTD   28(R12)(R11*2), Y12
+	VPSIGNB        Y8, Y12, Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPMADDWD       quantConstants<>+1024(SB), Y13, Y13
+	VPADDD         Y13, Y4, Y4
+	VPSIGNB        Y10, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPMADDWD       quantConstants<>+1024(SB), Y12, Y12
+	VPADDD         Y12, Y5, Y5
+	VPBROADCASTD   28(R12)(R13*1), Y12
+	VPSIGNB        Y8, Y12, Y8
+	VPMADDUBSW     Y8, Y9, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y6, Y6
+	VPSIGNB        Y10, Y12, Y8
+	VPMADDUBSW     Y8, Y11, Y8
+	VPMADDWD       quantConstants<>+1024(SB), Y8, Y8
+	VPADDD         Y8, Y7, Y7
+	VBROADCASTSS   2432(R14), Y8
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         1280(AX), Y8, Y9
+	VMULPS         Y0, Y9, Y9
+	VADDPS         448(AX), Y9, Y9
+	VMOVUPS        Y9, 448(AX)
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         1312(AX), Y8, Y0
+	VMULPS         Y1, Y0, Y0
+	VADDPS         480(AX), Y0, Y0
+	VMOVUPS        Y0, 480(AX)
+	VBROADCASTSS   2496(R14), Y0
+	VCVTDQ2PS      Y2, Y2
+	VMULPS         1280(AX), Y0, Y1
+	VMULPS         Y2, Y1, Y1
+	VADDPS         512(AX), Y1, Y1
+	VMOVUPS        Y1, 512(AX)
+	VCVTDQ2PS      Y3, Y3
+	VMULPS         1312(AX), Y0, Y0
+	VMULPS         Y3, Y0, Y0
+	VADDPS         544(AX), Y0, Y0
+	VMOVUPS        Y0, 544(AX)
+	VBROADCASTSS   2560(R14), Y0
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         1280(AX), Y0, Y1
+	VMULPS         Y4, Y1, Y1
+	VADDPS         576(AX), Y1, Y1
+	VMOVUPS        Y1, 576(AX)
+	VCVTDQ2PS      Y5, Y5
+	VMULPS         1312(AX), Y0, Y0
+	VMULPS         Y5, Y0, Y0
+	VADDPS         608(AX), Y0, Y0
+	VMOVUPS        Y0, 608(AX)
+	VBROADCASTSS   2624(R14), Y0
+	VCVTDQ2PS      Y6, Y6
+	VMULPS         1280(AX), Y0, Y1
+	VMULPS         Y6, Y1, Y1
+	VADDPS         640(AX), Y1, Y1
+	VMOVUPS        Y1, 640(AX)
+	VCVTDQ2PS      Y7, Y7
+	VMULPS         1312(AX), Y0, Y0
+	VMULPS         Y7, Y0, Y0
+	VADDPS         672(AX), Y0, Y0
+	VMOVUPS        Y0, 672(AX)
+	ADDQ           $0x04, R14
+	ADDQ           $0x22, DX
+	ADDQ           $0x22, SI
+	ADDQ           $0x22, DI
+	ADDQ           $0x22, R8
+	ADDQ           $0x20, R10
+	ADDQ           $0x20, R12
+	LEAQ           10240(CX), R15
+	ANDQ           $-4096, R15
+	PREFETCHT0     (R15)
+	ADDQ           $+544, CX
+	DECQ           (AX)
+	JNZ            block
+	ADDQ           $+0, DX
+	ADDQ           $+0, SI
+	ADDQ           $+0, DI
+	ADDQ           $+0, R8
+	ADDQ           $+64, R10
+	ADDQ           $+64, R12
+	DECQ           704(AX)
+	JNZ            unit
+	VZEROUPPER
+	RET
+
 DATA quantConstants<>+0(SB)/64, $"\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f"
 DATA quantConstants<>+64(SB)/64, $"\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0"
 DATA quantConstants<>+128(SB)/64, $"????????????????????????????????????????????????????????????????"
@@ -9388,6 +21077,12 @@ DATA quantConstants<>+448(SB)/64, $"\x03\x80\x80\x80\a\x80\x80\x80\v\x80\x80\x80
 DATA quantConstants<>+512(SB)/64, $"\x00\x80\x01\x80\x04\x80\x05\x80\b\x80\t\x80\f\x80\r\x80\x00\x80\x01\x80\x04\x80\x05\x80\b\x80\t\x80\f\x80\r\x80\x00\x80\x01\x80\x04\x80\x05\x80\b\x80\t\x80\f\x80\r\x80\x00\x80\x01\x80\x04\x80\x05\x80\b\x80\t\x80\f\x80\r\x80"
 DATA quantConstants<>+576(SB)/64, $"\x02\x80\x03\x80\x06\x80\a\x80\n\x80\v\x80\x0e\x80\x0f\x80\x02\x80\x03\x80\x06\x80\a\x80\n\x80\v\x80\x0e\x80\x0f\x80\x02\x80\x03\x80\x06\x80\a\x80\n\x80\v\x80\x0e\x80\x0f\x80\x02\x80\x03\x80\x06\x80\a\x80\n\x80\v\x80\x0e\x80\x0f\x80"
 DATA quantConstants<>+640(SB)/64, $"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80"
+DATA quantConstants<>+704(SB)/64, $"\x00\x80\x00\x80\x04\x80\x04\x80\b\x80\b\x80\f\x80\f\x80\x00\x80\x00\x80\x04\x80\x04\x80\b\x80\b\x80\f\x80\f\x80\x00\x80\x00\x80\x04\x80\x04\x80\b\x80\b\x80\f\x80\f\x80\x00\x80\x00\x80\x04\x80\x04\x80\b\x80\b\x80\f\x80\f\x80"
+DATA quantConstants<>+768(SB)/64, $"\x01\x80\x01\x80\x05\x80\x05\x80\t\x80\t\x80\r\x80\r\x80\x01\x80\x01\x80\x05\x80\x05\x80\t\x80\t\x80\r\x80\r\x80\x01\x80\x01\x80\x05\x80\x05\x80\t\x80\t\x80\r\x80\r\x80\x01\x80\x01\x80\x05\x80\x05\x80\t\x80\t\x80\r\x80\r\x80"
+DATA quantConstants<>+832(SB)/64, $"\x02\x80\x02\x80\x06\x80\x06\x80\n\x80\n\x80\x0e\x80\x0e\x80\x02\x80\x02\x80\x06\x80\x06\x80\n\x80\n\x80\x0e\x80\x0e\x80\x02\x80\x02\x80\x06\x80\x06\x80\n\x80\n\x80\x0e\x80\x0e\x80\x02\x80\x02\x80\x06\x80\x06\x80\n\x80\n\x80\x0e\x80\x0e\x80"
+DATA quantConstants<>+896(SB)/64, $"\x03\x80\x03\x80\a\x80\a\x80\v\x80\v\x80\x0f\x80\x0f\x80\x03\x80\x03\x80\a\x80\a\x80\v\x80\v\x80\x0f\x80\x0f\x80\x03\x80\x03\x80\a\x80\a\x80\v\x80\v\x80\x0f\x80\x0f\x80\x03\x80\x03\x80\a\x80\a\x80\v\x80\v\x80\x0f\x80\x0f\x80"
+DATA quantConstants<>+960(SB)/64, $"\xff\xff\x00\x00\xff\xff\x00\x00\xff\xff\x00\x00\xff\xff\x00\x00\xff\xff\x00\x00\xff\xff\x00\x00\xff\xff\x00\x00\xff\xff\x00\x00\xff\xff\x00\x00\xff\xff\x00\x00\xff\xff\x00\x00\xff\xff\x00\x00\xff\xff\x00\x00\xff\xff\x00\x00\xff\xff\x00\x00\xff\xff\x00\x00"
+DATA quantConstants<>+1024(SB)/64, $"\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00"
 DATA quantConstants<>+8224(SB)/64, $"\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f"
 DATA quantConstants<>+8288(SB)/64, $"\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0\xf0"
 DATA quantConstants<>+8352(SB)/64, $"????????????????????????????????????????????????????????????????"
@@ -9399,4 +21094,10 @@ DATA quantConstants<>+8672(SB)/64, $"\x03\x80\x80\x80\a\x80\x80\x80\v\x80\x80\x8
 DATA quantConstants<>+8736(SB)/64, $"\x00\x80\x01\x80\x04\x80\x05\x80\b\x80\t\x80\f\x80\r\x80\x00\x80\x01\x80\x04\x80\x05\x80\b\x80\t\x80\f\x80\r\x80\x00\x80\x01\x80\x04\x80\x05\x80\b\x80\t\x80\f\x80\r\x80\x00\x80\x01\x80\x04\x80\x05\x80\b\x80\t\x80\f\x80\r\x80"
 DATA quantConstants<>+8800(SB)/64, $"\x02\x80\x03\x80\x06\x80\a\x80\n\x80\v\x80\x0e\x80\x0f\x80\x02\x80\x03\x80\x06\x80\a\x80\n\x80\v\x80\x0e\x80\x0f\x80\x02\x80\x03\x80\x06\x80\a\x80\n\x80\v\x80\x0e\x80\x0f\x80\x02\x80\x03\x80\x06\x80\a\x80\n\x80\v\x80\x0e\x80\x0f\x80"
 DATA quantConstants<>+8864(SB)/64, $"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80"
-GLOBL quantConstants<>(SB), RODATA|NOPTR, $8928
+DATA quantConstants<>+8928(SB)/64, $"\x00\x80\x00\x80\x04\x80\x04\x80\b\x80\b\x80\f\x80\f\x80\x00\x80\x00\x80\x04\x80\x04\x80\b\x80\b\x80\f\x80\f\x80\x00\x80\x00\x80\x04\x80\x04\x80\b\x80\b\x80\f\x80\f\x80\x00\x80\x00\x80\x04\x80\x04\x80\b\x80\b\x80\f\x80\f\x80"
+DATA quantConstants<>+8992(SB)/64, $"\x01\x80\x01\x80\x05\x80\x05\x80\t\x80\t\x80\r\x80\r\x80\x01\x80\x01\x80\x05\x80\x05\x80\t\x80\t\x80\r\x80\r\x80\x01\x80\x01\x80\x05\x80\x05\x80\t\x80\t\x80\r\x80\r\x80\x01\x80\x01\x80\x05\x80\x05\x80\t\x80\t\x80\r\x80\r\x80"
+DATA quantConstants<>+9056(SB)/64, $"\x02\x80\x02\x80\x06\x80\x06\x80\n\x80\n\x80\x0e\x80\x0e\x80\x02\x80\x02\x80\x06\x80\x06\x80\n\x80\n\x80\x0e\x80\x0e\x80\x02\x80\x02\x80\x06\x80\x06\x80\n\x80\n\x80\x0e\x80\x0e\x80\x02\x80\x02\x80\x06\x80\x06\x80\n\x80\n\x80\x0e\x80\x0e\x80"
+DATA quantConstants<>+9120(SB)/64, $"\x03\x80\x03\x80\a\x80\a\x80\v\x80\v\x80\x0f\x80\x0f\x80\x03\x80\x03\x80\a\x80\a\x80\v\x80\v\x80\x0f\x80\x0f\x80\x03\x80\x03\x80\a\x80\a\x80\v\x80\v\x80\x0f\x80\x0f\x80\x03\x80\x03\x80\a\x80\a\x80\v\x80\v\x80\x0f\x80\x0f\x80"
+DATA quantConstants<>+9184(SB)/64, $"\xff\xff\x00\x00\xff\xff\x00\x00\xff\xff\x00\x00\xff\xff\x00\x00\xff\xff\x00\x00\xff\xff\x00\x00\xff\xff\x00\x00\xff\xff\x00\x00\xff\xff\x00\x00\xff\xff\x00\x00\xff\xff\x00\x00\xff\xff\x00\x00\xff\xff\x00\x00\xff\xff\x00\x00\xff\xff\x00\x00\xff\xff\x00\x00"
+DATA quantConstants<>+9248(SB)/64, $"\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00"
+GLOBL quantConstants<>(SB), RODATA|NOPTR, $9312

@@ -25,9 +25,12 @@ type stripArgs struct {
 	x     *byte
 	xstep int // bytes of a row of x
 	fetch *byte
+
+	_      [16]byte
+	narrow [22 + stripMost][stripRows]uint32 // of functions of AVX2
 }
 
-// These lines compile only if the offsets are those in asm/quant_strip.go.
+// These lines compile only if the offsets are those in asm/quant_strip.go and asm/quant_narrow_strip.go.
 const (
 	_ = -(unsafe.Offsetof(stripArgs{}.sums) ^ 192)
 	_ = -(unsafe.Offsetof(stripArgs{}.n) ^ 704)
@@ -36,6 +39,7 @@ const (
 	_ = -(unsafe.Offsetof(stripArgs{}.x) ^ 728)
 	_ = -(unsafe.Offsetof(stripArgs{}.xstep) ^ 736)
 	_ = -(unsafe.Offsetof(stripArgs{}.fetch) ^ 744)
+	_ = -(unsafe.Offsetof(stripArgs{}.narrow) ^ 768)
 )
 
 // stripSet are the functions of products in strips: products[r] multiplies a strip with r+1 rows of x,
