@@ -20,6 +20,7 @@ import (
 	"github.com/gomoe/gomoe/convert"
 	"github.com/gomoe/gomoe/data"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/whole"
 	"github.com/gomoe/gomoe/models"
 	"github.com/gomoe/gomoe/nn"
 	"github.com/gomoe/gomoe/runtime"
@@ -99,6 +100,9 @@ func (t *tuning) train(ctx, stop context.Context) (r Result, err error) {
 	saves.Folder.Path, saves.Made = filepath.Join(t.o.Out, "checkpoints"), []string{filepath.Join(t.o.Out, peft.FileName)}
 	if t.o.All {
 		saves.Made = []string{t.model()}
+	}
+	if err := whole.Folder(t.o.Out); err != nil {
+		return r, err
 	}
 	if err := saves.Earlier(); err != nil {
 		return r, err
@@ -207,9 +211,6 @@ func (t *tuning) adapt() (err error) {
 
 // texts makes the tokens, and the batches of them.
 func (t *tuning) texts() (err error) {
-	if err := os.MkdirAll(t.o.Out, 0o755); err != nil {
-		return err
-	}
 	build := func(name string, sources []string) (string, error) {
 		path := filepath.Join(t.o.Out, name)
 		r, err := data.Build(path, sources, data.Options{Tokenizer: t.o.Tokenizer, Broken: t.o.Broken})

@@ -327,9 +327,20 @@ func TestMicrobatches(t *testing.T) {
 	}
 }
 
-// A run whose loss is not finite says what to do, and with Finite which kernel made the first number that is not.
+// A run whose loss is not finite says what to do, and with Finite which kernel made the first number that is not. Before
+// anything was learned, the learning rate is not the reason.
 func TestDiverges(t *testing.T) {
 	model := folderOf(t, "olmoe")
+	c, m, tok := open(t, model)
+	head, err := c.Tensor("lm_head.weight")
+	require.NoError(t, err)
+	weights, err := head.Array()
+	require.NoError(t, err)
+	array.Data[float32](weights)[3] = float32(math.NaN()) // in this process's copy of the file
+	o := options(t)
+	o.Tokenizer = tok
+	_, err = Run(context.Background(), context.Background(), m, c, o)
+	require.ErrorContains(t, err, "step 1: loss NaN, gradient norm NaN: nothing was learned before, so the weights to begin with, the batch or a coefficient of the loss is not finite, or too large; add -finite")
 	for finite, want := range map[bool]string{false: "training has diverged; lower -lr, or add -finite", true: "from finite arguments"} {
 		c, m, tok := open(t, model)
 		o := options(t)

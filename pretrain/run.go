@@ -90,7 +90,10 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 	}
 	t.Config.World, t.Config.Deadline, t.Config.Finite = o.World, o.Deadline, o.Finite
 	loop := &t.Loop
-	if err := errors.Join(loop.Saves.Earlier(), whole.Folder(o.Out)); err != nil {
+	if err = whole.Folder(o.Out); err == nil {
+		err = loop.Saves.Earlier()
+	}
+	if err != nil {
 		return fmt.Errorf("pretrain: %w", err)
 	}
 	src, err := s.source(stop, o.Out, tok, file)

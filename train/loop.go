@@ -132,7 +132,7 @@ func (l *Loop) run(ctx, stop context.Context, r *Run, out *outputs, e *Ended) er
 		bad := l.diverged(d)
 		if l.HeldOut != nil && l.Every > 0 && (n%l.Every == 0 || n == l.Steps) && bad == nil {
 			if d.HeldOut, err = l.HeldOut(ctx); err != nil {
-				return l.explain(n, err)
+				return l.explain(n, err, false)
 			}
 		}
 		e.Steps, e.Last = n, d
@@ -168,11 +168,11 @@ func (l *Loop) step(ctx context.Context, n int, r *Run) (*Done, error) {
 	compute, exchange, waiting := r.spent()
 	results, err := r.StepParts(ctx, n, rate, in)
 	if err != nil {
-		return nil, l.explain(n, err)
+		return nil, l.explain(n, err, n == 1)
 	}
 	d, err := r.Read(ctx, results)
 	if err != nil {
-		return nil, l.explain(n, err)
+		return nil, l.explain(n, err, n == 1)
 	}
 	d.Index, d.Total, d.LR, d.Tokens, d.Elapsed = n, l.Steps, rate, l.Tokens, time.Since(began)
 	d.Compute, d.Exchange, d.Waiting = r.spent()
@@ -244,16 +244,21 @@ type Diverged struct {
 	Loss, Norm float64 // Norm is 0 if the step does not clip gradients
 	// Cause is what a kernel or a router has said; nil if the step was completed.
 	Cause error
+	// Untrained says that nothing was learned before.
+	Untrained bool
 	Remedies
 }
 
 func (d *Diverged) Error() string {
-	advice := "training has diverged; lower " + or(d.Lower, "the learning rate")
+	advice, also := "training has diverged; lower "+or(d.Lower, "the learning rate"), ", or "
+	if d.Untrained {
+		advice, also = "nothing was learned before, so the weights to begin with, the batch or a coefficient of the loss is not finite, or too large", "; "
+	}
 	var number *runtime.NotFinite
 	if errors.As(d.Cause, &number) {
 		return fmt.Sprintf("step %d: %s: %v", d.Step, advice, d.Cause)
 	}
-	advice += ", or " + or(d.Find, "set runtime.Options.Finite") + " to see which kernel made the first NaN or infinity"
+	advice += also + or(d.Find, "set runtime.Options.Finite") + " to see which kernel made the first NaN or infinity"
 	if d.Cause != nil {
 		return fmt.Sprintf("step %d: %s: %v", d.Step, advice, d.Cause)
 	}
@@ -267,16 +272,16 @@ func (l *Loop) diverged(d *Done) error {
 	if math.Abs(d.Loss) <= math.MaxFloat64 && math.Abs(d.Norm) <= math.MaxFloat64 {
 		return nil
 	}
-	return &Diverged{Step: d.Index, Loss: d.Loss, Norm: d.Norm, Remedies: l.Remedies}
+	return &Diverged{Step: d.Index, Loss: d.Loss, Norm: d.Norm, Untrained: d.Index == 1, Remedies: l.Remedies}
 }
 
 // explain says at which step training failed. If numbers that are not finite are the reason, it also says what to do.
 // Weights may become infinite or NaN after a loss that is not finite; a router is then the first to notice.
-func (l *Loop) explain(n int, err error) error {
+func (l *Loop) explain(n int, err error, untrained bool) error {
 	var failed *runtime.Error
 	var number *runtime.NotFinite
 	if errors.As(err, &number) || errors.As(err, &failed) && failed.Name == "router" {
-		return &Diverged{Step: n, Cause: err, Remedies: l.Remedies}
+		return &Diverged{Step: n, Cause: err, Untrained: untrained, Remedies: l.Remedies}
 	}
 	return fmt.Errorf("step %d: %w", n, err)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/gomoe/gomoe/checkpoint"
 	"github.com/gomoe/gomoe/evaluate"
 	"github.com/gomoe/gomoe/generate"
+	"github.com/gomoe/gomoe/internal/whole"
 	"github.com/gomoe/gomoe/models"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/tokenizer"
@@ -121,6 +122,13 @@ func (e *evaluating) run(ctx context.Context) (err error) {
 	}
 	if err := w.Same(ctx, map[string]string{"the text": fmt.Sprint(len(ids), hash(ids)), "-window": fmt.Sprint(e.o.Window), "-mesh": e.mesh, "-exchange": e.home.exchange, "-wire": e.home.wire, "-copies": e.copies.fact()}); err != nil {
 		return err
+	}
+	if e.picture != "" && info.First() {
+		f, err := whole.Create(e.picture) // find out before the evaluation
+		if err != nil {
+			return fmt.Errorf("-picture: %w", err)
+		}
+		f.Discard()
 	}
 	r, err := evaluate.Text(ctx, m, c, ids, e.o)
 	if err != nil || !info.First() {

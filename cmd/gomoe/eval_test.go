@@ -34,6 +34,9 @@ func TestEval(t *testing.T) {
 	b, err := os.ReadFile(picture)
 	require.NoError(t, err)
 	require.True(t, bytes.HasPrefix(b, []byte("\x89PNG")))
+	code, again, wrong = gomoe(text, dir, "-text", "-", "-picture", filepath.Join(out, "none", "load.png"))
+	require.Equal(t, 1, code)
+	require.Contains(t, wrong, "gomoe eval: -picture: create "+filepath.Join(out, "none", "load.png"))
 
 	code, again, wrong = gomoe(text, dir, "-text", "-", "-window", "8", "-json")
 	require.Equal(t, 0, code, wrong)

@@ -218,7 +218,7 @@ func TestDivergence(t *testing.T) {
 	}{
 		{"-lr 1e30", []string{"step 2: ", "training has diverged; lower -lr, or add -finite"}},
 		{"-lr 1e30 -finite", []string{"step 2: ", "training has diverged; lower -lr: model.go:", "from finite arguments"}},
-		{"-balance 1e38", []string{"step 1: loss 5.", "gradient norm +Inf: ", "training has diverged; lower -lr, or add -finite"}},
+		{"-balance 1e38", []string{"step 1: loss 5.", "gradient norm +Inf: ", "nothing was learned before, so the weights to begin with, the batch or a coefficient of the loss is not finite, or too large; add -finite"}},
 		{"-lr 1e30 -eval 1", []string{"step 1: ", "training has diverged; lower -lr, or add -finite"}},
 	} {
 		args, out := tiny(t, strings.Fields(c.args)...)

@@ -128,12 +128,16 @@ func (p *Progress) Note(text string) error {
 }
 
 // Close ends the line that a bar is on. Call it before anything else writes to
-// the terminal, also after an interrupted run. The writer stays open. Errors
-// are those of Step.
+// the terminal, also after an interrupted run. The writer stays open. An error
+// that Step has returned is not returned again.
 func (p *Progress) Close() error {
+	before := p.err
 	if p.open {
 		p.write("\n")
 		p.open = false
+	}
+	if before != nil {
+		return nil
 	}
 	return p.err
 }

@@ -228,10 +228,15 @@ func TestProgressWriterFails(t *testing.T) {
 				t.Errorf("terminal %v, step %d: error %v, want %v", terminal, i, err, why)
 			}
 		}
-		if err := p.Close(); !errors.Is(err, why) {
-			t.Errorf("terminal %v: close: error %v, want %v", terminal, err, why)
-		}
+		require.NoError(t, p.Close(), "it was returned before")
 	}
+	var out bytes.Buffer
+	p := NewProgress(&out, ProgressOptions{})
+	p.width = func() int { return 80 }
+	require.NoError(t, p.Step(Step{Index: 1, Total: 3}))
+	p.out = brokenWriter{why}
+	require.ErrorIs(t, p.Close(), why)
+	require.NoError(t, p.Close())
 }
 
 // On every common width the bar shows the place, the loss, the throughput, the
