@@ -57,41 +57,33 @@ func (d *Device) probe(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer q.Close()
 	q.Keep(d.resident)
 	for _, p := range probes {
-		done, err := d.try(ctx, q, library, p)
-		if !done {
-			return err // the queue stays, too
-		}
-		if err != nil {
-			q.Close()
+		if err := d.try(ctx, q, library, p); err != nil {
 			return err
 		}
 	}
-	q.Close()
 	return nil
 }
 
-// try runs a probe and checks its result. done is false if the GPU may still run it: then its memory, which
-// the GPU may write, is never given back.
-func (d *Device) try(ctx context.Context, q *mtl.CommandQueue, library *mtl.Library, p kernels.Probe) (done bool, err error) {
+// try runs a probe and checks its result. If ctx ends first, the GPU goes on, and its command buffer
+// keeps what it uses.
+func (d *Device) try(ctx context.Context, q *mtl.CommandQueue, library *mtl.Library, p kernels.Probe) error {
 	pipeline, err := d.gpu.Pipeline(library, p.Launch.Function, constants(p.Launch.Constants)...)
 	if err != nil {
-		return true, err
+		return err
 	}
 	var buffers []*mtl.Buffer
-	done = true
 	defer func() {
 		for _, b := range buffers {
-			if done {
-				b.Close()
-			}
+			b.Close()
 		}
 	}()
 	for _, n := range []int{len(p.A), len(p.B), p.C} {
 		b, err := d.gpu.Buffer(n)
 		if err != nil {
-			return true, err
+			return err
 		}
 		buffers = append(buffers, b)
 	}
@@ -109,16 +101,13 @@ func (d *Device) try(ctx context.Context, q *mtl.CommandQueue, library *mtl.Libr
 		return c.Mistake()
 	})
 	if err != nil {
-		return true, err
+		return err
 	}
+	defer commands.Close()
 	ctx, cancel := context.WithTimeoutCause(ctx, probeTime, errProbeTime)
 	defer cancel()
 	if err := commands.Wait(ctx); err != nil {
-		if done = commands.Status() >= mtl.Completed; done {
-			commands.Close()
-		}
-		return done, err
+		return err
 	}
-	commands.Close()
-	return true, p.Check(buffers[2].Bytes()[:p.C])
+	return p.Check(buffers[2].Bytes()[:p.C])
 }
