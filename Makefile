@@ -43,8 +43,9 @@ test:
 	$(GO) test $(TESTFLAGS) ./primitives ./docs ./metal/kernels ./examples/moe_lm ./...
 
 # What neither other kernels nor another processor change, by tests of their own: how programs are
-# placed, and what becomes of processes, their checkpoints and their launchers.
-SAME = TestPlacements|TestProcess.*|TestLauncher|TestSlurm|TestKilled|TestRestarts|TestFewerHosts|TestSavesApart|TestDiskFull|TestFull.*|TestInterrupt.*|TestSignals
+# placed, that f64 products with blocks are differentiated as the formula says, and what becomes of
+# processes, their checkpoints and their launchers.
+SAME = TestPlacements|TestBlocksGradient|TestProcess.*|TestLauncher|TestSlurm|TestKilled|TestRestarts|TestFewerHosts|TestSavesApart|TestDiskFull|TestFull.*|TestInterrupt.*|TestSignals
 
 # What computes, once more with each of the other kernels that this processor runs, on fewer meshes.
 test-kernels:
