@@ -62,7 +62,10 @@ func (g *gen) inBlocks(v val) {
 	g.add(primitives.DotGeneral(v.Value, w, []int{v.Rank() - 1}, []int{contracted}, nil, nil), size, nil)
 }
 
-// scaled multiplies rows by a matrix of 8-bit floats with a scale.
+// scaleBlock is the number of rows and of columns of a matrix that share a scale.
+const scaleBlock = 128
+
+// scaled multiplies rows by a matrix of 8-bit floats with scales.
 func (g *gen) scaled(v val) {
 	if v.Rank() < 1 || g.inside > 0 || len(g.t.Program().In) >= 2*maxInputs {
 		return
@@ -76,14 +79,15 @@ func (g *gen) scaled(v val) {
 	if back {
 		slices.Reverse(shape)
 	}
+	scales := []int{(shape[0] + scaleBlock - 1) / scaleBlock, (shape[1] + scaleBlock - 1) / scaleBlock}
 	if l := v.layer; l != nil {
 		if v.Rank() == 2 {
-			s := g.like(l.Op.Experts, 1, 1)
+			s := g.like(append([]int{l.Op.Experts}, scales...)...)
 			w := g.stored(d, append([]int{l.Op.Experts}, shape...)...)
 			g.add(graph.Apply1(primitives.GroupedScaledMatMulOp{Transpose: !back}, v.Value, w, l.Value, s.Value), v.size*s.size*float64(n)+1, l)
 		}
 		return
 	}
-	s := g.like(1, 1)
+	s := g.like(scales...)
 	g.add(graph.Apply1(primitives.ScaledMatMulOp{Transpose: !back}, v.Value, g.stored(d, shape...), s.Value), v.size*s.size*float64(n)+1, nil)
 }
