@@ -59,7 +59,7 @@ func TestQ80Range(t *testing.T) {
 // Random blocks have about the standard deviation that was asked for, and rows
 // are where a matrix of several has them.
 func TestRandomBlocks(t *testing.T) {
-	for _, f := range []blockFormat{q4K(), q80()} {
+	for _, f := range []blockFormat{q4K(), q80(), brain()} {
 		const rows, columns, std = 64, 1024, 0.03
 		data := f.random(1, rows*columns, std)
 		require.Len(t, data, rows*columns/f.elements*f.bytes)
