@@ -118,16 +118,14 @@ func Open(m *models.Model, c *checkpoint.Checkpoint, o Options) (g *Generator, e
 	if o, err = o.usual(m); err != nil {
 		return nil, err
 	}
-	g = &Generator{model: m, c: c, o: o, jobs: map[shape]*gomoe.Job{}, args: map[shape]*arguments{}, kept: map[shape][]nn.Cache{},
-		forms: map[string]nn.Form{},
-		wake:  make(chan struct{}, 1), done: make(chan struct{})}
+	g = newGenerator(m, c, o)
 	defer func() {
 		if err != nil {
 			close(g.done)
 			err = errors.Join(err, g.Close())
 		}
 	}()
-	if err := g.place(); err != nil {
+	if err := g.place(memory.Available); err != nil {
 		return g, err
 	}
 	if g.peers, err = meet(o.World, o.Sequences); err != nil {
@@ -141,8 +139,15 @@ func Open(m *models.Model, c *checkpoint.Checkpoint, o Options) (g *Generator, e
 	return g, nil
 }
 
-// place puts the weights and empty caches on the ranks.
-func (g *Generator) place() error {
+// newGenerator returns a generator that has nothing yet.
+func newGenerator(m *models.Model, c *checkpoint.Checkpoint, o Options) *Generator {
+	return &Generator{model: m, c: c, o: o, jobs: map[shape]*gomoe.Job{}, args: map[shape]*arguments{}, kept: map[shape][]nn.Cache{},
+		forms: map[string]nn.Form{},
+		wake:  make(chan struct{}, 1), done: make(chan struct{})}
+}
+
+// place puts the weights and empty caches on the ranks, if these, and the steps, take no more memory than there is.
+func (g *Generator) place(available func() memory.Limit) error {
 	job, err := g.job(shape{1, 1})
 	if err != nil {
 		return err
@@ -158,7 +163,7 @@ func (g *Generator) place() error {
 		}
 		weights[p.Name], g.forms[p.Name] = w, w.Form()
 	}
-	if err := g.fits(weights, memory.Available()); err != nil {
+	if err := g.fits(weights, available()); err != nil {
 		return err
 	}
 	for _, at := range g.shapes() { // the largest, so that Memory knows them
@@ -166,7 +171,7 @@ func (g *Generator) place() error {
 			return err
 		}
 	}
-	if err := g.fits(weights, memory.Available()); err != nil { // with what their steps take
+	if err := g.fits(weights, available()); err != nil { // with what their steps take
 		return err
 	}
 	if g.in, err = models.Lend(job.Session, g.c, weights); err != nil {

@@ -2,6 +2,7 @@ package generate
 
 import (
 	"context"
+	"math"
 	"os"
 	"runtime"
 	"strings"
@@ -105,10 +106,25 @@ func TestRoomForLentWeights(t *testing.T) {
 		m, ranks := g.Memory(), int64(len(g.jobs[shape{1, 1}].Local()))
 		caches, steps := m.Caches*ranks, g.steps()
 		require.Greater(t, steps, m.Step, "a step of one token beside the largest one")
+		apart := int64(0) // if ranks did not share what kernels work with
+		for _, j := range g.jobs {
+			mem := j.Plan().Report(1).Mem
+			apart += ranks * (mem.Total - mem.Inputs)
+		}
+		require.LessOrEqual(t, steps, apart, mesh)
 		require.NoError(t, g.fits(weights, memory.Limit{Bytes: info.Size() + caches + steps}), mesh)
 		require.Error(t, g.fits(weights, memory.Limit{Bytes: info.Size()*3/4 + caches + steps}), mesh)
 		require.Error(t, g.fits(weights, memory.Limit{Bytes: info.Size() + caches}), "%s: without room for steps", mesh)
 		require.ErrorContains(t, g.fits(weights, memory.Limit{Bytes: info.Size()*3/4 + caches, By: "a test"}), "can be had (a test)", mesh)
+
+		asked, without := 0, newGenerator(g.model, g.c, g.o)
+		err := without.place(func() memory.Limit { // what is there when weights are known, and when steps are
+			asked++
+			return []memory.Limit{{Bytes: math.MaxInt64}, {Bytes: info.Size() + caches, By: "a test"}}[asked-1]
+		})
+		require.ErrorContains(t, err, "weights, steps and caches", "%s: a generator without room for steps", mesh)
+		close(without.done)
+		require.NoError(t, without.Close())
 		require.NoError(t, g.Close())
 	}
 }
