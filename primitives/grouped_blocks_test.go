@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/exec"
@@ -127,4 +128,23 @@ func TestGroupedBlocksThreads(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A thread takes the pieces of one that is held up.
+func TestChunkedTakesOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // which fails if all threads wait
+		var mu sync.Mutex
+		const n = 1000
+		done, all := 0, make(chan struct{})
+		chunked(&exec.Args{Threads: 2}, n, 1, 1, func(lo, hi int) {
+			mu.Lock()
+			if done += hi - lo; done == n {
+				close(all)
+			}
+			mu.Unlock()
+			if lo == 0 {
+				<-all
+			}
+		})
+	})
 }
