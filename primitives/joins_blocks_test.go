@@ -40,6 +40,40 @@ func gatedBlocks(t *testing.T, d, blocks, up graph.DType, tokens, hidden, width 
 	return p
 }
 
+// idleDevice is a target that runs nothing itself, so that the host runs what is joined for devices.
+type idleDevice struct{}
+
+func (idleDevice) Name() string                      { return "idle" }
+func (idleDevice) Serves(*lowering.Plan, int) string { return "it runs nothing" }
+func (idleDevice) Joins() [][]lowering.Join          { return DeviceJoins() }
+
+// What is joined for a device has the bits of its parts where the host runs it.
+func TestDeviceJoinsOfBlocksOnHost(t *testing.T) {
+	r := rand.New(rand.NewPCG(6, 7))
+	for _, d := range []graph.DType{graph.F32, graph.BF16, graph.F16} {
+		for _, layer := range []PrepareOp{{Experts: 4}, {Experts: 4, Capacity: 5}, {Experts: 4, Align: 4}} {
+			for _, mesh := range []string{"", "ep=2"} {
+				p := gatedBlocks(t, d, graph.Q8_0, graph.Q8_0, 12, 64, 96, layer)
+				in := gatedInputs(r, p, layer.Experts)
+				cfg := gatedPlacement(t, mesh)
+				cfg.Optimize = gomoe.Off
+				want, err := gomoe.Run(t.Context(), p, cfg, in)
+				require.NoError(t, err)
+				cfg = gatedPlacement(t, mesh)
+				cfg.Target, cfg.Options.Poison = idleDevice{}, true
+				plan, err := gomoe.Compile(p, cfg)
+				require.NoError(t, err)
+				require.Contains(t, plan.String(), "grouped_swiglu_blocks", "%s", d)
+				got, err := gomoe.Run(t.Context(), p, cfg, in)
+				require.NoError(t, err)
+				for i := range want {
+					sameBits(t, fmt.Sprintf("%s %+v %q: result %d", d, layer, mesh, i), got[i], want[i])
+				}
+			}
+		}
+	}
+}
+
 // TestJoinsKeepBitsOfBlocks is TestJoinsKeepBits for weights in blocks: experts with
 // one row and several, rows of weights that do not come in fours, and types that are
 // not joined.
