@@ -269,7 +269,7 @@ func TestTokens(t *testing.T) {
 	require.Equal(t, string(file), string(got))
 	for _, x := range []struct{ text, want string }{
 		{`{"prompt": "a", "completion": ""}`, "s.json: data.files: there is no token to learn: texts have one token, completions are empty"},
-		{"{}", "s.json: data: 1 broken lines"},
+		{"{}", "s.json: data.files: data: 1 broken lines"},
 	} {
 		settings = fmt.Sprintf(`{"model": {%s}, "data": {"files": [%q], "tokenizer": %q}, "length": 1}`, small, corpus(t, "c.jsonl", x.text), tok)
 		_, err = follow(t, settings, out+"-wrong", false)
@@ -307,6 +307,8 @@ func TestHeldOut(t *testing.T) {
 	nothing := corpus(t, "d.jsonl", strings.Repeat(`{"prompt": "What does it learn of this?", "completion": ""}`+"\n", 9))
 	_, err = follow(t, fmt.Sprintf(`{"model": {%s}, "data": {"files": [%q], "tokenizer": %q, "held_out": [%q]}, "steps": 1, "batch": 2, "length": 16}`, small, text, tok, nothing), filepath.Join(t.TempDir(), "out"), false)
 	require.ErrorContains(t, err, "held-out text has no token that is to be predicted")
+	_, err = follow(t, fmt.Sprintf(`{"model": {%s}, "data": {"files": [%q], "tokenizer": %q, "held_out": [%q]}, "steps": 1, "batch": 2, "length": 16}`, small, text, tok, corpus(t, "e.txt", "short")), filepath.Join(t.TempDir(), "out"), false)
+	require.ErrorContains(t, err, "s.json: data.held_out, and length is 16: data: 5 tokens are no sequence of 16; want more texts, or shorter sequences")
 }
 
 // A run that replays the choices of another one has its bits; with other weights it sends tokens to the same experts, on

@@ -85,10 +85,10 @@ func (s *Settings) tokens(folder string, tok *tokenizer.Tokenizer) (r *source, e
 		}
 		return err
 	}
-	open := func(name string, files []string, o data.Order) (*data.Set, *data.Batches, error) {
+	open := func(name, setting string, files []string, o data.Order) (*data.Set, *data.Batches, error) {
 		path := filepath.Join(folder, name)
 		if _, err := data.Build(path, files, data.Options{Tokenizer: tok}); err != nil {
-			return nil, nil, fmt.Errorf("pretrain: %s: %w", s.Path, err)
+			return nil, nil, fmt.Errorf("pretrain: %s: %s: %w", s.Path, setting, err)
 		}
 		set, err := data.Open(path)
 		if err != nil {
@@ -97,11 +97,11 @@ func (s *Settings) tokens(folder string, tok *tokenizer.Tokenizer) (r *source, e
 		sets = append(sets, set)
 		b, err := set.Batches(o)
 		if err != nil {
-			err = fmt.Errorf("pretrain: %s: length is %d: %w", s.Path, s.Length, err)
+			err = fmt.Errorf("pretrain: %s: %s, and length is %d: %w", s.Path, setting, s.Length, err)
 		}
 		return set, b, err
 	}
-	set, b, err := open("train.tokens", s.Data.Files, data.Order{Rows: s.Batch, Length: s.Length, Seed: s.Seed})
+	set, b, err := open("train.tokens", "data.files", s.Data.Files, data.Order{Rows: s.Batch, Length: s.Length, Seed: s.Seed})
 	if err != nil {
 		return nil, also(err, r.close())
 	}
@@ -117,7 +117,7 @@ func (s *Settings) tokens(folder string, tok *tokenizer.Tokenizer) (r *source, e
 		return lm.Parts(b.Step(int64(step-1)), s.Batch, lm.Inputs()...), nil
 	}
 	if s.EvalEvery > 0 && len(s.Data.HeldOut) > 0 {
-		_, held, err := open("held_out.tokens", s.Data.HeldOut, data.Order{Rows: s.Batch, Length: s.Length}) // mixed, so that some of the batches speak for all
+		_, held, err := open("held_out.tokens", "data.held_out", s.Data.HeldOut, data.Order{Rows: s.Batch, Length: s.Length}) // mixed, so that some of the batches speak for all
 		if err != nil {
 			return nil, also(err, r.close())
 		}
