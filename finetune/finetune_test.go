@@ -386,7 +386,7 @@ func TestAllGoesOn(t *testing.T) {
 	for _, resume := range []bool{false, true} {
 		o.Saves = train.Saves{Resume: resume}
 		_, err = Run(context.Background(), context.Background(), m, c, o)
-		require.ErrorContains(t, err, "an earlier run has left "+filepath.Join(o.Out, "model")+", and no checkpoint to go on from; give another folder, or remove it")
+		require.ErrorContains(t, err, "an earlier run has left "+filepath.Join(o.Out, "model")+", and no checkpoint to go on from; give -overwrite to write over it, or another folder")
 	}
 }
 

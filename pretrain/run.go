@@ -21,10 +21,12 @@ import (
 
 // Options say where a run leaves what it makes, and on which ranks it is.
 type Options struct {
-	Out      string // the folder of the model, of metrics.csv and training.png, and of checkpoints
-	Resume   bool   // go on from the newest checkpoint in Out, if there is one
-	World    *world.World
-	Deadline time.Duration
+	Out    string // the folder of the model, of metrics.csv and training.png, and of checkpoints
+	Resume bool   // go on from the newest checkpoint in Out, if there is one
+	// Overwrite writes over a model in Out that an earlier run without checkpoints has left there.
+	Overwrite bool
+	World     *world.World
+	Deadline  time.Duration
 	// Record is a folder into which the experts of every step's tokens are written, Replay one of which they are read:
 	// tokens then go to these experts, whatever the router would choose. "" is none.
 	Record, Replay string
@@ -82,7 +84,7 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 			Steps:    s.Steps, Rate: s.schedule(), Tokens: s.Batch * s.Length, Every: s.EvalEvery,
 			Saves: train.Saves{
 				Folder: snapshot.Folder{Path: filepath.Join(o.Out, "checkpoints"), Keep: s.Keep, World: o.World},
-				Every:  s.SaveEvery, Resume: o.Resume, Facts: s.facts(), Model: []string{"model", "dtype"}, Free: free(),
+				Every:  s.SaveEvery, Resume: o.Resume, Overwrite: o.Overwrite, Facts: s.facts(), Model: []string{"model", "dtype"}, Free: free(),
 				Made: []string{filepath.Join(o.Out, safetensors.FileName)},
 			},
 			Figures: train.Figures{Folder: o.Out, Title: "gomoe train, mesh " + lm.Describe(s.Mesh)},

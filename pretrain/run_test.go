@@ -239,7 +239,7 @@ func TestStop(t *testing.T) {
 	require.FileExists(t, filepath.Join(out, "model.safetensors"))
 	for _, resume := range []bool{false, true} { // there is nothing to go on from
 		err = Run(t.Context(), t.Context(), s, Options{Out: out, Resume: resume})
-		require.ErrorContains(t, err, "an earlier run has left "+filepath.Join(out, "model.safetensors")+", and no checkpoint to go on from; give another folder, or remove it")
+		require.ErrorContains(t, err, "an earlier run has left "+filepath.Join(out, "model.safetensors")+", and no checkpoint to go on from; give -overwrite to write over it, or another folder")
 	}
 	err = Run(t.Context(), stop, s, Options{Out: out + "-none"})
 	require.ErrorIs(t, err, context.Canceled)

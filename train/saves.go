@@ -30,6 +30,8 @@ type Saves struct {
 	// Made are the files or folders that the program leaves when the run ends. One that is there and without a checkpoint is of
 	// an earlier run, which this one would not go on from, but write over.
 	Made []string
+	// Overwrite says that the run is to write over it.
+	Overwrite bool
 	// As, unless it is nil, is the model that checkpoints open as, too, in gomoe generate and with package checkpoint.
 	As *snapshot.Model
 
@@ -58,8 +60,8 @@ func (s *Saves) Earlier() error {
 		}
 	}
 	for _, path := range s.Made {
-		if _, err := os.Lstat(path); err == nil {
-			return fmt.Errorf("an earlier run has left %s, and no checkpoint to go on from; give another folder, or remove it", path)
+		if _, err := os.Lstat(path); err == nil && !s.Overwrite {
+			return fmt.Errorf("an earlier run has left %s, and no checkpoint to go on from; give -overwrite to write over it, or another folder", path)
 		}
 	}
 	return nil

@@ -102,6 +102,7 @@ func (f *tuning) flags(fs *flag.FlagSet) {
 	fs.IntVar(&o.Every, "eval", 0, "measure the held-out loss after every so many `steps`, too; 0 is before and after")
 	fs.IntVar(&o.Saves.Every, "save-every", 0, "leave a checkpoint after every so many `steps`, and when Ctrl-C or SIGTERM ends the run; 0 leaves none")
 	fs.IntVar(&o.Saves.Folder.Keep, "keep", 3, "how `many` checkpoints stay, the newest; and the one with the smallest held-out loss of those that -save-every and -eval have in common")
+	fs.BoolVar(&o.Saves.Overwrite, "overwrite", false, "write over what an earlier run without checkpoints has left in -out")
 	fs.BoolVar(&o.Saves.Resume, "resume", false, "go on from the newest checkpoint, if there is one")
 	fs.StringVar(&f.mesh, "mesh", "", "`axes` of ranks: dp and ep split the sequences, ep the experts, tp heads and columns; dp=*,ep=2 is as long along dp as the job has ranks; empty is one rank")
 	orderFlag(fs, &f.order)

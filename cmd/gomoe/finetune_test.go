@@ -91,7 +91,9 @@ func TestFinetune(t *testing.T) {
 		{append(small, "-out", out, "-from", out), 2, "the adapter in -from " + out + " says that"},
 		{append(small, "-out", out, "-merge-type", "f16"), 2, "-merge-type is for -merge, which is not given"},
 		{[]string{model, "-data", text, "-eval", "2"}, 2, "-eval is for texts of -held-out, which is not given"},
-		{append(small, "-out", out, "-targets", "x_proj"), 1, `target "x_proj" is no matrix`},
+		{append(small, "-out", out+"-x", "-targets", "x_proj"), 1, `target "x_proj" is no matrix`},
+		{append(small, "-out", out), 1, "an earlier run has left " + filepath.Join(out, peft.FileName) + ", and no checkpoint to go on from; give -overwrite to write over it, or another folder"},
+		{append(small, "-out", out, "-overwrite"), 0, ""},
 		{append(small, "-out", out, "-mesh", "dp=3"), world.StatusMisfit, "want a multiple"},
 	} {
 		code, _, wrong := tune(x.args...)

@@ -65,7 +65,7 @@ func TestSignals(t *testing.T) {
 			if ok := ended.Signaled() && ended.Signal() == s; ok == c.done || c.done && ended.ExitStatus() != 0 || !strings.Contains(said, c.says) {
 				t.Errorf("%s: %v: %v; want an end by the signal %v, and %q:\n%s", name, s, cmd.ProcessState, !c.done, c.says, said)
 			}
-			for _, out := range []string{"train", "saves", "ranks"} {
+			for _, out := range []string{"train", "lost", "saves", "ranks", "finetune"} {
 				require.NoError(t, os.RemoveAll(at(out)))
 			}
 		}

@@ -30,7 +30,7 @@ type Options struct {
 	Rate, Temperature, Clip, Decay, Balance, ZLoss float64
 	Seed                                           uint64
 	Limit                                          int64
-	Check, Finite, Resume, Exact                   bool
+	Check, Finite, Resume, Overwrite, Exact        bool
 	DType, Sums, Remat, Zero                       Choice
 	Overlap                                        lowering.Overlap
 	// Facts are the flags, with the model's, that all processes have to have in common, and that checkpoints keep.
@@ -79,6 +79,7 @@ func (o *Options) flags(f *flag.FlagSet) (mesh, order *string) {
 	f.IntVar(&o.Eval, "eval", 150, "steps between losses on held-out text; 0 for none")
 	f.IntVar(&o.SaveEvery, "save-every", 0, "`steps` between checkpoints in the folder checkpoints of -out, from which -resume goes on; the last step and an interrupt leave one, too; 0 for none")
 	f.IntVar(&o.Keep, "keep", 2, "the newest `checkpoints` stay, and the one with the smallest held-out loss of those that -save-every and -eval have in common")
+	f.BoolVar(&o.Overwrite, "overwrite", false, "write over the model that an earlier run without checkpoints has left in -out")
 	f.BoolVar(&o.Resume, "resume", false, "go on from the newest checkpoint in -out, if there is one: the run ends with the bits of one that was not interrupted")
 	f.BoolVar(&o.Check, "check", false, "run one step on one rank and on the mesh, compare, and exit")
 	f.Func("kernels", "`name` of the kernels to use: portable (the reference), avx2, avx512, amx or neon; the best that the processor runs if not given", gomoe.UseKernels)
@@ -206,8 +207,8 @@ func (o *Options) Config(m sharding.Mesh) gomoe.Config {
 // saves says where checkpoints are, and which settings a run that goes on must have.
 func (o *Options) saves() train.Saves {
 	return train.Saves{
-		Folder: snapshot.Folder{Path: filepath.Join(o.Out, "checkpoints"), Keep: o.Keep}, Every: o.SaveEvery, Resume: o.Resume,
+		Folder: snapshot.Folder{Path: filepath.Join(o.Out, "checkpoints"), Keep: o.Keep}, Every: o.SaveEvery, Resume: o.Resume, Overwrite: o.Overwrite,
 		Facts: o.Facts, Model: o.sizes, Made: []string{filepath.Join(o.Out, safetensors.FileName)},
-		Free: strings.Fields("-check -compare -deadline -eval -finite -keep -overlap -prompt -remat -resume -sample -save-every -temperature"),
+		Free: strings.Fields("-check -compare -deadline -eval -finite -keep -overlap -overwrite -prompt -remat -resume -sample -save-every -temperature"),
 	}
 }
