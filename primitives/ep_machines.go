@@ -172,7 +172,11 @@ func (l epLayer) combineThrough(e *lowering.Emitter, routing *graph.Value, axes 
 	}
 	l.exchangeRows(e, v.axisWithin, passed, send, v.within, size, v.roomPassing, true)
 	leave, home := e.Packed(v.roomComing, types...), e.Packed(v.roomLeaving, types...)
-	if err := e.Emit(lowering.KernelSpec{Name: "ep_sum_machine" + suffix, Out: []lowering.Buf{leave}, In: []lowering.Buf{passed, v.relay, v.between}, Kernel: func(a *exec.Args) error {
+	machine := "ep_sum_machine" + suffix
+	if wire.IsF8() && !e.Even(payload[0], 1) {
+		machine += "_uneven" // for the host: scales are not where the packed rows' type has them
+	}
+	if err := e.Emit(lowering.KernelSpec{Name: machine, Out: []lowering.Buf{leave}, In: []lowering.Buf{passed, v.relay, v.between}, Kernel: func(a *exec.Args) error {
 		come := sumOf(data[int32](a.In[2])[v.machines:])
 		_, own := a.Part(over, columns) // behind which the scales of values of 8 bits are
 		sumPairsTo(a, come, rowSums{Args: a, d: wire, k: k, n: own, row: passedRow(k, weight, 1), to: sumOfMachine(k, weight), put: weightOfMachine(k, weight)}, wire)
