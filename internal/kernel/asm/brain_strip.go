@@ -91,25 +91,7 @@ func (s set) brainStrip(rows int) {
 	store(func(m Mem, v reg.VecPhysical) { VADDPS(mask, v, v) })
 }
 
-// turned returns the four words of 32 bits from disp on of 8 rows of weights, in vectors of 256 bits:
-// lane i belongs to row from+i.
-func (s *strip) turned(from, disp int) (out [4]reg.VecVirtual) {
-	var r [4]reg.VecVirtual
-	for i := range r { // rows i and 4+i
-		r[i] = YMM()
-		VBROADCASTI128(s.W(from+i, disp), r[i])
-		VINSERTI128(Imm(1), s.W(from+4+i, disp), r[i], r[i])
-	}
-	for i := 0; i < 4; i += 2 {
-		high := YMM()
-		VPUNPCKHDQ(r[i+1], r[i], high)
-		VPUNPCKLDQ(r[i+1], r[i], r[i])
-		r[i+1] = high
-	}
-	for j := range 2 {
-		out[2*j], out[2*j+1] = YMM(), YMM()
-		VPUNPCKLQDQ(r[2+j], r[j], out[2*j])
-		VPUNPCKHQDQ(r[2+j], r[j], out[2*j+1])
-	}
-	return out
+// turned returns the four words of 32 bits from disp on of 8 rows of weights: lane i belongs to row from+i.
+func (s *strip) turned(from, disp int) [4]reg.VecVirtual {
+	return fourWords(func(i int) Mem { return s.W(from+i, disp) })
 }

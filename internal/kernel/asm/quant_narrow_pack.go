@@ -86,12 +86,18 @@ func (p narrowPack) bytesAt(disp int) [8]reg.VecVirtual {
 }
 
 // four returns the four words of 32 bits from disp on of every row.
-func (p narrowPack) four(disp int) (out [4]reg.VecVirtual) {
+func (p narrowPack) four(disp int) [4]reg.VecVirtual {
+	return fourWords(func(i int) Mem { return p.row(i, disp) })
+}
+
+// fourWords returns the four words of 32 bits of 8 rows of 16 bytes, in vectors of 256 bits: lane i belongs to
+// row i.
+func fourWords(row func(i int) Mem) (out [4]reg.VecVirtual) {
 	var r [4]reg.VecVirtual
-	for i := range r {
+	for i := range r { // rows i and 4+i
 		r[i] = YMM()
-		VBROADCASTI128(p.row(i, disp), r[i])
-		VINSERTI128(Imm(1), p.row(4+i, disp), r[i], r[i])
+		VBROADCASTI128(row(i), r[i])
+		VINSERTI128(Imm(1), row(4+i), r[i], r[i])
 	}
 	for i := 0; i < 4; i += 2 {
 		high := YMM()
@@ -107,8 +113,8 @@ func (p narrowPack) four(disp int) (out [4]reg.VecVirtual) {
 	return out
 }
 
-// bits returns the bits of mask of v shifted by n bits to the right, or to the left if n is below 0.
-func (p narrowPack) bits(v reg.VecVirtual, n int, mask Mem) reg.VecVirtual {
+// masked returns the bits of mask of v shifted by n bits to the right, or to the left if n is below 0.
+func masked(v reg.VecVirtual, n int, mask Mem) reg.VecVirtual {
 	out := YMM()
 	switch {
 	case n > 0:
@@ -152,10 +158,10 @@ func (p narrowPack) q4k() {
 	// six returns number j of 6 bits: see quant.Q4Scale.
 	six := func(v reg.VecVirtual, j, shift int) reg.VecVirtual {
 		if j < 4 {
-			return p.bits(v, 8*j, p.long(63))
+			return masked(v, 8*j, p.long(63))
 		}
-		x := p.bits(c, 8*(j-4)+shift, p.long(15))
-		VPOR(p.bits(v, 8*(j-4)+2, p.long(0x30)), x, x)
+		x := masked(c, 8*(j-4)+shift, p.long(15))
+		VPOR(masked(v, 8*(j-4)+2, p.long(0x30)), x, x)
 		return x
 	}
 	for j := range 8 {
@@ -169,8 +175,8 @@ func (p narrowPack) q4k() {
 	p.halves(2, 77)
 	for part := 0; part < 8; part += 2 { // of 32 weights; the next one is in the upper bits
 		for i, v := range p.bytesAt(16 + 16*part) {
-			p.store(p.bits(v, 0, p.table.same(15)), 8*place[part]+i)
-			p.store(p.bits(v, 4, p.table.same(15)), 8*place[part+1]+i)
+			p.store(masked(v, 0, p.table.same(15)), 8*place[part]+i)
+			p.store(masked(v, 4, p.table.same(15)), 8*place[part+1]+i)
 		}
 	}
 }
@@ -180,11 +186,11 @@ func (p narrowPack) q2k() {
 	tmp := field(p.t, packTmp)
 	for g, v := range p.four(0) { // 4 scales and 4 offsets
 		for j := range 4 {
-			s := p.bits(v, 8*j, p.long(15))
+			s := masked(v, 8*j, p.long(15))
 			VMOVDQU(p.joined(s, s), Mem{Base: tmp, Disp: 32 * (4*g + j)})
 		}
 		for j := 0; j < 4; j += 2 {
-			p.store(p.joined(p.bits(v, 8*j+4, p.long(15)), p.bits(v, 8*j+12, p.long(15))), 64+2*g+j/2)
+			p.store(p.joined(masked(v, 8*j+4, p.long(15)), masked(v, 8*j+12, p.long(15))), 64+2*g+j/2)
 		}
 	}
 	p.halves(80, 72)
@@ -192,7 +198,7 @@ func (p narrowPack) q2k() {
 	for half := range 2 {
 		for i, v := range p.bytesAt(16 + 32*half) {
 			for k := range 4 { // 32 weights from 128·half + 32k on, times their scale: at most 45
-				w := p.bits(v, 2*k, p.table.same(3))
+				w := masked(v, 2*k, p.table.same(3))
 				VPMULLW(Mem{Base: tmp, Disp: 32 * (8*half + 2*k + i/4)}, w, w)
 				p.store(w, 8*place[4*half+k]+i)
 			}
@@ -227,8 +233,8 @@ func (p narrowPack) q6k() {
 				VMOVDQU(Mem{Base: tmp, Disp: 32 * i}, high)
 				for up := range 2 { // the lower and the upper bits
 					k := second + 2*up
-					w := p.bits(v, 4*up, p.table.same(15))
-					VPOR(p.bits(high, 2*k-4, p.table.same(0x30)), w, w)
+					w := masked(v, 4*up, p.table.same(15))
+					VPOR(masked(high, 2*k-4, p.table.same(0x30)), w, w)
 					p.store(w, 8*(4*half+k)+i)
 				}
 			}
@@ -264,7 +270,7 @@ func (p narrowPack) mx() {
 		})
 		for i, v := range columns {
 			for k := range 2 { // the lower and the upper bits
-				w, table := p.bits(v, 4*k, p.table.same(15)), YMM()
+				w, table := masked(v, 4*k, p.table.same(15)), YMM()
 				VMOVDQU(values, table)
 				VPSHUFB(w, table, w)
 				p.store(w, 8*(b+i/4)+4*k+i%4)

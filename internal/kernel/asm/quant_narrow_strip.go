@@ -170,20 +170,7 @@ func (s narrowStrip) nibbles(part []int, disp, upper int) {
 func (s narrowStrip) q4kHead() {
 	for v := range 2 {
 		head := s.turned(8*v, 0)
-		bits := func(from reg.VecVirtual, n, mask int) reg.VecVirtual {
-			out := YMM()
-			switch {
-			case n > 0:
-				VPSRLD(Imm(uint64(n)), from, out)
-			case n < 0:
-				VPSLLD(Imm(uint64(-n)), from, out)
-			default:
-				out = from
-			}
-			to := YMM()
-			VPAND(s.long(mask), out, to)
-			return to
-		}
+		bits := func(from reg.VecVirtual, n, mask int) reg.VecVirtual { return masked(from, n, s.long(mask)) }
 		a, b, c := head[1], head[2], head[3]
 		// bytes returns numbers 0 to 3 or 4 to 7 of 6 bits, one in each byte: see quant.Q4Scale.
 		bytes := func(from reg.VecVirtual, second bool, shift int) reg.VecVirtual {
