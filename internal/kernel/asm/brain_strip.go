@@ -68,27 +68,7 @@ func (s set) brainStrip(rows int) {
 	DECQ(left)
 	JNZ(LabelRef("loop"))
 
-	c, cstride, add := field(p.t, workC), field(p.t, workCStride), field(p.t, workAdd)
-	store := func(finish func(m Mem, v reg.VecPhysical)) {
-		for r := range rows {
-			for g := range columns / lanes {
-				m, v := Mem{Base: c, Disp: 4 * lanes * g}, sum(g, r)
-				finish(m, v)
-				VMOVUPS(v, m)
-			}
-			if r < rows-1 {
-				ADDQ(cstride, c)
-			}
-		}
-		VZEROUPPER()
-		RET()
-	}
-	TESTQ(add, add)
-	JZ(LabelRef("set"))
-	store(func(m Mem, v reg.VecPhysical) { VADDPS(m, v, v) })
-	Label("set")
-	VXORPS(mask, mask, mask)
-	store(func(m Mem, v reg.VecPhysical) { VADDPS(mask, v, v) })
+	storeSums(field(p.t, workC), field(p.t, workCStride), field(p.t, workAdd), rows, columns/lanes, 4*lanes, func(r, g int) reg.VecPhysical { return sum(g, r) }, mask)
 }
 
 // turned returns the four words of 32 bits from disp on of 8 rows of weights: lane i belongs to row from+i.

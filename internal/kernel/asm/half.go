@@ -144,14 +144,20 @@ func dotTile(rows, vecs int) {
 	DECQ(deep)
 	JNZ(LabelRef("loop"))
 
+	storeSums(c, cstride, add, rows, vecs, 64, func(i, j int) reg.VecPhysical { return zmm(sum(i, j)) }, zmm(31))
+}
+
+// storeSums writes the end of a function: it adds sums, `vecs` vectors of so many bytes for each row, to C, or to 0 where
+// `add` is 0. zero is a register that is free.
+func storeSums(c, cstride, add reg.GPVirtual, rows, vecs, size int, sum func(row, v int) reg.VecPhysical, zero reg.VecPhysical) {
 	store := func(finish func(m Mem, v reg.VecPhysical)) {
-		for i := range rows {
+		for r := range rows {
 			for j := range vecs {
-				m, v := Mem{Base: c, Disp: 64 * j}, zmm(sum(i, j))
+				m, v := Mem{Base: c, Disp: size * j}, sum(r, j)
 				finish(m, v)
 				VMOVUPS(v, m)
 			}
-			if i < rows-1 {
+			if r < rows-1 {
 				ADDQ(cstride, c)
 			}
 		}
@@ -162,8 +168,12 @@ func dotTile(rows, vecs int) {
 	JZ(LabelRef("set"))
 	store(func(m Mem, v reg.VecPhysical) { VADDPS(m, v, v) })
 	Label("set")
-	VPXORD(zmm(31), zmm(31), zmm(31))
-	store(func(m Mem, v reg.VecPhysical) { VADDPS(zmm(31), v, v) })
+	if size == 64 {
+		VPXORD(zero, zero, zero)
+	} else {
+		VXORPS(zero, zero, zero)
+	}
+	store(func(m Mem, v reg.VecPhysical) { VADDPS(zero, v, v) })
 }
 
 // dotStream writes a function that adds A·B to sums in memory, for few rows of A. It reads

@@ -97,22 +97,5 @@ func dotStrip(rows int) {
 	DECQ(left)
 	JNZ(LabelRef("loop"))
 
-	c, cstride, add := field(s.t, workC), field(s.t, workCStride), field(s.t, workAdd)
-	store := func(finish func(m Mem, v reg.VecPhysical)) {
-		for k := range rows {
-			finish(Mem{Base: c}, zmm(k))
-			VMOVUPS(zmm(k), Mem{Base: c})
-			if k < rows-1 {
-				ADDQ(cstride, c)
-			}
-		}
-		VZEROUPPER()
-		RET()
-	}
-	TESTQ(add, add)
-	JZ(LabelRef("set"))
-	store(func(m Mem, v reg.VecPhysical) { VADDPS(m, v, v) })
-	Label("set")
-	VPXORD(zmm(31), zmm(31), zmm(31))
-	store(func(m Mem, v reg.VecPhysical) { VADDPS(zmm(31), v, v) })
+	storeSums(field(s.t, workC), field(s.t, workCStride), field(s.t, workAdd), rows, 1, 64, func(k, _ int) reg.VecPhysical { return zmm(k) }, zmm(31))
 }
