@@ -102,7 +102,7 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = also(err, src.close()) }()
+	defer func() { err = errors.Join(err, src.close()) }()
 	loop.Batch, loop.Saves.Facts["text"] = src.step, src.hash
 	if loop.Saves.As, err = s.saved(p.Params, src); err != nil {
 		return fmt.Errorf("pretrain: %w", err)
@@ -156,14 +156,6 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 	}
 	if _, err = t.Run(ctx, stop); err != nil {
 		err = fmt.Errorf("pretrain: %s: %w", s.Path, err)
-	}
-	return err
-}
-
-// also returns err joined with more errors, or err itself if there are no more.
-func also(err error, more ...error) error {
-	if m := errors.Join(more...); m != nil {
-		return errors.Join(err, m)
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package pretrain
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -81,7 +82,7 @@ func (s *Settings) tokens(folder string, tok *tokenizer.Tokenizer) (r *source, e
 	var sets []*data.Set
 	r.close = func() (err error) {
 		for _, set := range sets {
-			err = also(err, set.Close())
+			err = errors.Join(err, set.Close())
 		}
 		return err
 	}
@@ -103,13 +104,13 @@ func (s *Settings) tokens(folder string, tok *tokenizer.Tokenizer) (r *source, e
 	}
 	set, b, err := open("train.tokens", "data.files", s.Data.Files, data.Order{Rows: s.Batch, Length: s.Length, Seed: s.Seed})
 	if err != nil {
-		return nil, also(err, r.close())
+		return nil, errors.Join(err, r.close())
 	}
 	if some, err := b.Predicts(); err != nil || !some {
 		if err == nil {
 			err = fmt.Errorf("pretrain: %s: data.files: there is no token to learn: texts have one token, completions are empty, or the assistant says nothing", s.Path)
 		}
-		return nil, also(err, r.close())
+		return nil, errors.Join(err, r.close())
 	}
 	r.about = fmt.Sprintf("%d tokens of %d documents in %s", set.Tokens(), set.Documents(), strings.Join(s.Data.Files, ", "))
 	r.hash = fmt.Sprint(r.about, set.Vocab())
@@ -119,7 +120,7 @@ func (s *Settings) tokens(folder string, tok *tokenizer.Tokenizer) (r *source, e
 	if s.EvalEvery > 0 && len(s.Data.HeldOut) > 0 {
 		_, held, err := open("held_out.tokens", "data.held_out", s.Data.HeldOut, data.Order{Rows: s.Batch, Length: s.Length}) // mixed, so that some of the batches speak for all
 		if err != nil {
-			return nil, also(err, r.close())
+			return nil, errors.Join(err, r.close())
 		}
 		r.held = lm.HeldOut(held, s.Batch, s.Data.HeldOutBatches, lm.Inputs()...)
 	}

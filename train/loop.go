@@ -87,18 +87,14 @@ func (l *Loop) Run(ctx, stop context.Context, r *Run) (*Ended, error) {
 	}
 	out.serve()
 	err = l.run(ctx, stop, r, out, e)
-	if ended := l.Saves.end(ctx, err); err == nil {
-		err = ended
-	} else {
-		err = also(err, ended)
-	}
+	err = errors.Join(err, l.Saves.end(ctx, err))
 	if closed := out.close(); err == nil { // else it may be the same error
 		err = closed
 	}
 	if err != nil && l.Failed != nil {
 		l.Failed(err)
 	}
-	return e, also(err, out.draw(&e.History))
+	return e, errors.Join(err, out.draw(&e.History))
 }
 
 func (l *Loop) check(r *Run) error {
@@ -228,14 +224,6 @@ func (d *Done) load() {
 			}
 		}
 	}
-}
-
-// also returns err joined with more errors, or err itself if there are no more.
-func also(err error, more ...error) error {
-	if m := errors.Join(more...); m != nil {
-		return errors.Join(err, m)
-	}
-	return err
 }
 
 // Diverged is the error of a step whose loss or gradient is not finite.

@@ -111,7 +111,7 @@ func (l *Loop) Begin(ctx context.Context, r *Run, seed uint64) (b Begun, err err
 	if from == nil {
 		return b, r.Init(seed)
 	}
-	defer func() { err = also(err, from.Close()) }()
+	defer func() { err = errors.Join(err, from.Close()) }()
 	b = Begun{Steps: from.Step, Path: from.Path}
 	if b.Changed, err = s.changed(from); err != nil {
 		return b, err

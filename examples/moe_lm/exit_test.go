@@ -60,6 +60,16 @@ func TestExit(t *testing.T) {
 	}
 }
 
+// The error that ends a run is said once, also where a trace is closed behind it.
+func TestSaidOnce(t *testing.T) {
+	args, out := tiny(t)
+	cmd := command(append(args, "-lr", "1e30", "-trace", out+".json"))
+	said, err := cmd.CombinedOutput()
+	if err == nil || strings.Count(string(said), "moe_lm: step 2: ") != 1 {
+		t.Errorf("%v, want exit 1 and one error:\n%s", err, said)
+	}
+}
+
 // Kernels that the processor does not run are not replaced by others.
 func TestKernels(t *testing.T) {
 	args, _ := tiny(t)

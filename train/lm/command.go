@@ -150,7 +150,7 @@ func (c Command) Run(ctx, stop context.Context, args []string, stdout io.Writer)
 	}
 	if device != nil {
 		o.device = device
-		defer func() { err = also(err, device.Close()) }()
+		defer func() { err = errors.Join(err, device.Close()) }()
 	}
 	read, err := text.Load(stop, text.Options{Data: o.Data, Limit: o.Limit, Seed: o.Seed})
 	if err != nil {
@@ -220,7 +220,7 @@ func (c Command) train(ctx, stop context.Context, o *Options, corpus *Bytes, std
 		if t.Config.Trace, err = runtime.CreateTrace(o.tracePath()); err != nil {
 			return fmt.Errorf("-trace: %w", err)
 		}
-		defer func() { err = also(err, t.Config.Trace.Close()) }()
+		defer func() { err = errors.Join(err, t.Config.Trace.Close()) }()
 	}
 	if _, err = t.Run(ctx, stop); err != nil && failed {
 		return &reported{err}

@@ -2,6 +2,7 @@ package lm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
@@ -25,7 +26,7 @@ func Main(c Command) {
 	if err == nil && stdout.Err != nil {
 		err = fmt.Errorf("standard output: %w", stdout.Err)
 	}
-	if _, done := err.(*reported); err != nil && !done {
+	if said := (*reported)(nil); err != nil && !errors.As(err, &said) {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", c.Name, err)
 	}
 	interrupt.Exit(stop, interrupt.Status(stop, err, world.Status(err)))

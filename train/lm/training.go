@@ -108,7 +108,7 @@ func (t *Training) Run(ctx, stop context.Context) (ended *train.Ended, err error
 			if taken != nil {
 				return nil, taken
 			}
-			defer func() { err = also(err, release()) }()
+			defer func() { err = errors.Join(err, release()) }()
 		}
 	}
 	if t.Metrics != "" && first {
@@ -122,7 +122,7 @@ func (t *Training) Run(ctx, stop context.Context) (ended *train.Ended, err error
 	if err != nil {
 		return nil, t.advise(train.Lightest(err, t.Program, t.Config, t.Lighter))
 	}
-	defer func() { err = also(err, run.Close()) }()
+	defer func() { err = errors.Join(err, run.Close()) }()
 	var evaluations []*train.Evaluation
 	if t.Evaluation != nil {
 		cfg := t.Config
@@ -133,7 +133,7 @@ func (t *Training) Run(ctx, stop context.Context) (ended *train.Ended, err error
 		if wrong != nil {
 			return nil, wrong
 		}
-		defer func() { err = also(err, held.Close()) }()
+		defer func() { err = errors.Join(err, held.Close()) }()
 		loop.HeldOut = func(ctx context.Context) (float64, error) { return t.HeldOut(ctx, held) }
 		evaluations = append(evaluations, held)
 	}
@@ -178,7 +178,7 @@ func (t *Training) Run(ctx, stop context.Context) (ended *train.Ended, err error
 		loop.Figures.Progress, loop.Figures.Earlier, end = progress.Step, progress.Earlier, progress.Close
 	}
 	ended, err = loop.Run(ctx, stop, run)
-	if err = also(err, end()); err != nil {
+	if err = errors.Join(err, end()); err != nil {
 		return ended, err
 	}
 	if err := t.summarize(ended); err != nil {
@@ -259,12 +259,4 @@ func Describe(m sharding.Mesh) string {
 		return "1 rank"
 	}
 	return fmt.Sprintf("%s, %d ranks", m, m.Ranks())
-}
-
-// also returns err joined with more errors, or err itself if there are no more.
-func also(err error, more ...error) error {
-	if m := errors.Join(more...); m != nil {
-		return errors.Join(err, m)
-	}
-	return err
 }
