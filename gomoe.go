@@ -215,7 +215,7 @@ func Open(p *graph.Program, cfg Config) (*Job, error) {
 	if own {
 		j.comms = comms
 	}
-	if err := fits(plan, len(comms), memory.Available()); err != nil {
+	if err := fits(plan, len(comms), memory.Available); err != nil {
 		return nil, errors.Join(err, closeAll(j.comms))
 	}
 	if rank, offset, uncertain, ok := cfg.World.Clock(); ok {
