@@ -161,7 +161,7 @@ func (t *tuning) train(ctx, stop context.Context) (r Result, err error) {
 			return err
 		},
 		Done: func(ctx context.Context, d *lm.Done) (err error) {
-			if d.Stopped {
+			if d.Stopped && d.Unwritten == nil {
 				return nil
 			}
 			if d.Loss != nil {

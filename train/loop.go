@@ -31,7 +31,7 @@ type Loop struct {
 	// first number that is not finite. The zero Remedies speak of this package.
 	Remedies Remedies
 	// Failed, unless it is nil, is called with the error that ends the run before the picture is drawn, which takes a
-	// while: who ends a job because one of its ranks has failed may not wait for that.
+	// while: who ends a job because one of its ranks has failed may not wait for that. It is not called with Ended.Unwritten.
 	Failed func(error)
 
 	Saves   Saves
@@ -58,14 +58,20 @@ type Done struct {
 type Ended struct {
 	Last  *Done // the last step; nil if this run has done none
 	Steps int   // that are done, with those of earlier runs
-	// Stopped says that stop has ended the run before the last step, in this process or another one.
+	// Stopped says that the run has ended before the last step, because of stop or of Unwritten, in this process or another
+	// one.
 	Stopped bool
-	History report.History // of this run, and of earlier ones if Figures.Folder has their metrics
+	// Unwritten is why a checkpoint, the metrics or the picture could not be written, on a full disk for example, in this
+	// process or another one. It has ended the run as stop does, so that the state is that after Steps. nil if
+	// all is written, or if another error has ended the run.
+	Unwritten error
+	History   report.History // of this run, and of earlier ones if Figures.Folder has their metrics
 }
 
 // Run trains until all steps are done, or, in order, until stop ends: the step that has begun is completed and saved.
 // When ctx ends, it returns at once. r has a state: Begin makes one. Run returns what it has done, also together with an
-// error. A loss or a norm that is not finite is an error of type *Diverged, after the step has been reported.
+// error, of which Ended.Unwritten is one. A loss or a norm that is not finite is an error of type *Diverged, after the step
+// has been reported.
 func (l *Loop) Run(ctx, stop context.Context, r *Run) (*Ended, error) {
 	if l.Figures.Listen != nil {
 		defer l.Figures.Listen.Close()
@@ -87,15 +93,34 @@ func (l *Loop) Run(ctx, stop context.Context, r *Run) (*Ended, error) {
 	}
 	out.serve()
 	err = l.run(ctx, stop, r, out, e)
-	err = errors.Join(err, l.Saves.end(ctx, err))
-	if closed := out.close(); err == nil { // else it may be the same error
-		err = closed
+	e.failed(l.Saves.end(ctx, err))
+	if closed := out.close(); e.Unwritten == nil { // else it may be the same error
+		e.Unwritten = closed
 	}
-	if err != nil && l.Failed != nil {
-		l.Failed(err)
+	if err != nil {
+		err = errors.Join(err, e.Unwritten)
+		if l.Failed != nil {
+			l.Failed(err)
+		}
 	}
-	return e, errors.Join(err, out.draw(&e.History))
+	drawn := out.draw(&e.History)
+	if err != nil {
+		e.Unwritten = nil
+		return e, errors.Join(err, drawn)
+	}
+	e.failed(drawn)
+	failed, err := r.any(ctx, e.Unwritten != nil)
+	if failed && e.Unwritten == nil {
+		e.Unwritten = errors.New("another process could not write; its own message says why")
+	}
+	if e.Unwritten != nil {
+		e.Unwritten = fmt.Errorf("%d of %d steps are done: %w", e.Steps, l.Steps, e.Unwritten)
+	}
+	return e, errors.Join(e.Unwritten, err)
 }
+
+// failed adds an error of what could not be written.
+func (e *Ended) failed(err error) { e.Unwritten = errors.Join(e.Unwritten, err) }
 
 func (l *Loop) check(r *Run) error {
 	switch {
@@ -109,17 +134,15 @@ func (l *Loop) check(r *Run) error {
 	return nil
 }
 
-func (l *Loop) run(ctx, stop context.Context, r *Run, out *outputs, e *Ended) error {
+func (l *Loop) run(ctx, stop context.Context, r *Run, out *outputs, e *Ended) (err error) {
 	for n := e.Steps + 1; n <= l.Steps; n++ {
-		err := l.Saves.poll(ctx)
-		if err != nil {
-			return err
-		}
-		if e.Stopped, err = r.any(ctx, stop.Err() != nil); err != nil {
+		e.failed(l.Saves.poll(ctx))
+		if e.Stopped, err = r.any(ctx, stop.Err() != nil || e.Unwritten != nil); err != nil {
 			return err
 		}
 		if e.Stopped {
-			return l.Saves.save(ctx, n-1, e.Last.heldOut(), r, out)
+			e.failed(l.Saves.save(ctx, n-1, e.Last.heldOut(), r, out))
+			return nil
 		}
 		d, err := l.step(ctx, n, r)
 		if err != nil {
@@ -133,9 +156,7 @@ func (l *Loop) run(ctx, stop context.Context, r *Run, out *outputs, e *Ended) er
 		}
 		e.Steps, e.Last = n, d
 		e.History.Add(d.Step)
-		if err := out.step(d.Step); err != nil {
-			return err
-		}
+		e.failed(out.step(d.Step))
 		if bad != nil {
 			return bad
 		}
@@ -145,9 +166,7 @@ func (l *Loop) run(ctx, stop context.Context, r *Run, out *outputs, e *Ended) er
 			}
 		}
 		if l.Saves.Every > 0 && (n%l.Saves.Every == 0 || n == l.Steps) {
-			if err := l.Saves.save(ctx, n, d.heldOut(), r, out); err != nil {
-				return err
-			}
+			e.failed(l.Saves.save(ctx, n, d.heldOut(), r, out))
 		}
 	}
 	return nil

@@ -286,13 +286,67 @@ func TestLoopErrors(t *testing.T) {
 			t.Errorf("%d steps are done, want the run to end behind the save of step 4", e.Steps)
 		}
 		if c.steps > 0 {
-			require.Equal(t, err, told)
+			require.ErrorIs(t, err, told)
 			require.FileExists(t, filepath.Join(l.loop.Figures.Folder, "training.png"))
 		}
 		var bad *train.Diverged
 		if got := errors.As(err, &bad); got != strings.Contains(c.want, "diverged") {
 			t.Errorf("%v is of type %T", err, err)
 		}
+	}
+}
+
+// What cannot be written ends the run as stop does, and keeps nothing else from being written: the run has the state of the
+// steps that it says.
+func TestLoopUnwritten(t *testing.T) {
+	ctx := context.Background()
+	for _, c := range []struct {
+		change func(*train.Loop)
+		want   string
+		steps  int
+		saved  []int
+	}{
+		{func(l *train.Loop) {
+			l.Figures.Progress = func(s report.Step) error {
+				if s.Index == 6 {
+					return errors.New("nobody reads")
+				}
+				return nil
+			}
+		}, "6 of 12 steps are done: nobody reads", 6, []int{4, 6}},
+		{func(l *train.Loop) {
+			require.NoError(t, os.WriteFile(l.Saves.Folder.Path, nil, 0o644))
+			l.Saves.Every = 12
+		}, "12 of 12 steps are done: snapshot: step 12: ", 12, nil},
+		{func(l *train.Loop) {
+			require.NoError(t, os.WriteFile(l.Saves.Folder.Path, nil, 0o644))
+			l.Steps, l.Saves.Every = 4, 2
+		}, " of 4 steps are done: snapshot: step 2: ", 0, nil},
+		{func(l *train.Loop) {
+			require.NoError(t, os.Mkdir(filepath.Join(l.Figures.Folder, "training.png"), 0o755))
+		},
+			"12 of 12 steps are done: ", 12, []int{4, 8, 12}},
+	} {
+		l := newLearner(t, "", t.TempDir())
+		l.loop.Saves.Folder.Keep = 9
+		_, err := l.loop.Begin(ctx, l.run, 1)
+		require.NoError(t, err)
+		c.change(&l.loop)
+		l.loop.Failed = func(err error) { t.Errorf("%s: told that the run has failed: %v", c.want, err) }
+		e, err := l.loop.Run(ctx, ctx, l.run)
+		require.ErrorContains(t, err, c.want)
+		require.ErrorContains(t, e.Unwritten, c.want)
+		require.Equal(t, e.Steps < l.loop.Steps, e.Stopped, c.want)
+		require.Equal(t, e.Steps, e.History.Count)
+		if c.steps > 0 {
+			require.Equal(t, c.steps, e.Steps, c.want)
+		}
+		if c.saved == nil {
+			continue
+		}
+		steps, err := l.loop.Saves.Folder.Steps()
+		require.NoError(t, err)
+		require.Equal(t, c.saved, steps, c.want)
 	}
 }
 

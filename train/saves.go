@@ -150,12 +150,10 @@ func (s *Saves) save(ctx context.Context, step int, loss float64, r *Run, out *o
 	if s.Every == 0 || step == s.done {
 		return nil
 	}
-	// A resumed run continues the rows of metrics.csv.
-	if err := s.writer.Begin(ctx, snapshot.State{Step: step, Loss: loss, Facts: s.Facts, Arrays: r.state, Model: s.As, Sync: out.sync()}); err != nil {
-		return err
-	}
 	s.done = step
-	return nil
+	before := s.writer.Wait(ctx) // which does not keep this one from being written
+	// A resumed run continues the rows of metrics.csv.
+	return errors.Join(before, s.writer.Begin(ctx, snapshot.State{Step: step, Loss: loss, Facts: s.Facts, Arrays: r.state, Model: s.As, Sync: out.sync()}))
 }
 
 // poll returns the error of a checkpoint that could not be written.

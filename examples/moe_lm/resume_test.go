@@ -385,7 +385,7 @@ func TestDiskFull(t *testing.T) {
 	limited := exec.Command("sh", append([]string{"-c", `ulimit -f 40; exec "$0"`}, cmd.Path)...)
 	limited.Env = cmd.Env
 	said, err := limited.CombinedOutput()
-	if err == nil || !strings.Contains(string(said), "moe_lm: snapshot: step 4: safetensors: ") || !strings.Contains(string(said), "file too large") {
+	if err == nil || !strings.Contains(string(said), "moe_lm: 4 of 4 steps are done: snapshot: step 4: safetensors: ") || !strings.Contains(string(said), "file too large") {
 		t.Errorf("%v, want an error that the file is too large:\n%s", err, said)
 	}
 	require.Equal(t, []int{2}, savedSteps(t, out))

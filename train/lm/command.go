@@ -270,7 +270,9 @@ func (c Command) finish(ctx, stop context.Context, o *Options, d *Done, params [
 	if err != nil {
 		return err
 	}
-	written = append([]string{"metrics.csv", "training.png"}, written...)
+	if d.Unwritten == nil {
+		written = append([]string{"metrics.csv", "training.png"}, written...)
+	}
 	if o.Sample > 0 {
 		if err := c.sample(ctx, stop, o, weights, stdout); err != nil {
 			return err

@@ -38,7 +38,7 @@ type Training struct {
 	Unit    string    // what a token is, such as byte
 	Stdout  io.Writer // of the first process; nil is nowhere
 	// Begun is called when the run has its first state, before the first step. Done is called after the last step, also where
-	// stop has ended the run, if there was one. All processes call them. nil does nothing.
+	// stop or Ended.Unwritten has ended the run, if there was one. All processes call them. nil does nothing.
 	Begun func(context.Context, *Begun) error
 	Done  func(context.Context, *Done) error
 }
@@ -177,27 +177,25 @@ func (t *Training) Run(ctx, stop context.Context) (ended *train.Ended, err error
 		progress := report.NewProgress(t.Stdout, report.ProgressOptions{})
 		loop.Figures.Progress, loop.Figures.Earlier, end = progress.Step, progress.Earlier, progress.Close
 	}
-	ended, err = loop.Run(ctx, stop, run)
-	if err = errors.Join(err, end()); err != nil {
-		return ended, err
+	if ended, err = loop.Run(ctx, stop, run); err != nil && ended.Unwritten == nil {
+		return ended, errors.Join(err, end())
 	}
-	if err := t.summarize(ended); err != nil {
-		return ended, err
-	}
+	err = errors.Join(err, end(), t.summarize(ended)) // and the model is written all the same
 	if t.Done != nil && ended.Steps > 0 {
-		if err := t.Done(ctx, &Done{run, ended, loop.HeldOut}); err != nil {
-			return ended, err
-		}
+		err = errors.Join(err, t.Done(ctx, &Done{run, ended, loop.HeldOut}))
 	}
-	if !ended.Stopped {
-		return ended, nil
+	if !ended.Stopped && ended.Unwritten == nil {
+		return ended, err
 	}
 	if t.Config.World != nil {
 		// Who has started the ranks may end all of them when the first one ends so, and one still writes. If it takes longer
 		// than the deadline, the others end before.
 		t.Config.World.Any(ctx, false)
 	}
-	return ended, &Interrupted{ended.Steps, loop.Steps, ended.Steps > 0 && loop.Saves.Every > 0}
+	if err == nil {
+		err = &Interrupted{ended.Steps, loop.Steps, ended.Steps > 0 && loop.Saves.Every > 0}
+	}
+	return ended, err
 }
 
 // advise adds to the error of a step that is too large what changes it.
