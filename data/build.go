@@ -2,6 +2,7 @@ package data
 
 import (
 	"bufio"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -86,10 +87,11 @@ func (e *BrokenError) Error() string {
 // If the file is there and was made of the same sources, by name, size and time, with the same
 // tokenizer, Build leaves it as it is. The file is complete or as it was before, also when several
 // processes build it at once. Broken lines are an error, beyond Options.Broken; Build reads on to
-// find all of them, and then writes nothing.
-func Build(path string, sources []string, o Options) (Report, error) {
+// find all of them, and then writes nothing. When ctx ends, Build returns its cause at once, and writes
+// nothing; texts whose encoding has begun are encoded to their end beside what the caller does next.
+func Build(ctx context.Context, path string, sources []string, o Options) (Report, error) {
 	b := builder{path: path, o: o}
-	err := b.build(sources)
+	err := b.build(ctx, sources)
 	return b.report, err
 }
 
@@ -137,7 +139,7 @@ func (s *spill) copyTo(w io.Writer) error {
 	return err
 }
 
-func (b *builder) build(paths []string) error {
+func (b *builder) build(ctx context.Context, paths []string) error {
 	if b.o.Tokenizer == nil {
 		return errors.New("data: build: no tokenizer")
 	}
@@ -176,7 +178,7 @@ func (b *builder) build(paths []string) error {
 		defer (*s).Close()
 	}
 	for _, s := range sources {
-		if err := b.add(s); err != nil {
+		if err := b.add(ctx, s); err != nil {
 			return fmt.Errorf("data: %w", err)
 		}
 	}
@@ -204,29 +206,14 @@ type encoded struct {
 }
 
 // add adds the documents of a source.
-func (b *builder) add(s source) error {
+func (b *builder) add(ctx context.Context, s source) error {
 	var parts []part
 	size := 0
 	flush := func() error {
-		out := make([]encoded, len(parts))
-		var wg sync.WaitGroup
-		next := make(chan int)
-		for range goruntime.GOMAXPROCS(0) {
-			wg.Go(func() {
-				for i := range next {
-					d, err := s.document(b.o.Tokenizer, parts[i])
-					if err == nil {
-						out[i].ids, out[i].learn, err = d.encode(b.o.Tokenizer)
-					}
-					out[i].err = err
-				}
-			})
+		out, err := b.encode(ctx, s, parts)
+		if err != nil {
+			return err
 		}
-		for i := range parts {
-			next <- i
-		}
-		close(next)
-		wg.Wait()
 		for i, e := range out {
 			b.done += int64(len(parts[i].text))
 			if errors.Is(e.err, errNoTemplate) {
@@ -240,7 +227,7 @@ func (b *builder) add(s source) error {
 				return err
 			}
 		}
-		parts, size = parts[:0], 0
+		parts, size = nil, 0
 		if b.o.Progress != nil {
 			b.o.Progress(b.done, b.all)
 		}
@@ -257,6 +244,41 @@ func (b *builder) add(s source) error {
 		return err
 	}
 	return flush()
+}
+
+// encode encodes the documents of a source, on all processors. One may be a large file, for which it does not wait when ctx
+// ends.
+func (b *builder) encode(ctx context.Context, s source, parts []part) ([]encoded, error) {
+	out, next, done := make([]encoded, len(parts)), make(chan int), make(chan struct{})
+	var all sync.WaitGroup
+	for range goruntime.GOMAXPROCS(0) {
+		all.Go(func() {
+			for i := range next {
+				d, err := s.document(b.o.Tokenizer, parts[i])
+				if err == nil {
+					out[i].ids, out[i].learn, err = d.encode(b.o.Tokenizer)
+				}
+				out[i].err = err
+			}
+		})
+	}
+	go func() {
+		defer close(done)
+		defer all.Wait()
+		defer close(next)
+		for i := range parts {
+			select {
+			case next <- i:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+	return out, context.Cause(ctx)
 }
 
 // put writes a document's tokens.

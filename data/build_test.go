@@ -1,7 +1,9 @@
 package data
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -86,7 +88,7 @@ func TestBuild(t *testing.T) {
 	out := filepath.Join(dir, "tokens")
 	var done, all int64
 	o := Options{Tokenizer: tok, Progress: func(d, a int64) { done, all = d, a }}
-	r, err := Build(out, []string{plain, lines}, o)
+	r, err := Build(t.Context(), out, []string{plain, lines}, o)
 	require.NoError(t, err)
 	require.Equal(t, "[one\n<|end|>|]\n[two|]\n2+2=[4|]\n<user>hi|<assistant>[ho|]<user>more|<assistant>[no|]\n", learned(t, out))
 	require.EqualValues(t, 4, r.Documents)
@@ -100,7 +102,7 @@ func TestBuild(t *testing.T) {
 	// The file stays if nothing has changed, and only then.
 	reused := func(want bool, o Options, sources ...string) {
 		t.Helper()
-		r, err := Build(out, sources, o)
+		r, err := Build(t.Context(), out, sources, o)
 		require.NoError(t, err)
 		require.Equal(t, want, r.Reused)
 	}
@@ -113,11 +115,29 @@ func TestBuild(t *testing.T) {
 	reused(false, o, plain, lines)
 }
 
+// When its context ends, Build says why, reads no more, and leaves nothing.
+func TestBuildEnds(t *testing.T) {
+	dir := t.TempDir()
+	lines := write(t, filepath.Join(dir, "a.jsonl"), strings.Repeat(`{"text": "one"}`+"\n", 3*together))
+	ctx, end := context.WithCancelCause(t.Context())
+	why, done := errors.New("the reason"), int64(0)
+	_, err := Build(ctx, filepath.Join(dir, "tokens"), []string{lines}, Options{Tokenizer: bytesAndEnd(t, ""), Progress: func(d, all int64) {
+		done = d
+		require.Less(t, d, all)
+		end(why)
+	}})
+	require.ErrorIs(t, err, why)
+	require.Positive(t, done)
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, left, 1, "the source alone")
+}
+
 // Conversations for a model without a chat template are one error, and not one for each line.
 func TestNoTemplate(t *testing.T) {
 	dir := t.TempDir()
 	chats := write(t, filepath.Join(dir, "c.jsonl"), strings.Repeat(`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}`+"\n", 3))
-	_, err := Build(filepath.Join(dir, "tokens"), []string{chats}, Options{Tokenizer: bytesAndEnd(t, ""), Broken: 5})
+	_, err := Build(t.Context(), filepath.Join(dir, "tokens"), []string{chats}, Options{Tokenizer: bytesAndEnd(t, ""), Broken: 5})
 	require.EqualError(t, err, "data: "+chats+":1: the model has no chat template, which says how conversations become texts: write them as prompts with completions, or as texts")
 }
 
@@ -133,7 +153,7 @@ func TestMark(t *testing.T) {
 		}
 		slices.Sort(files)
 		out := filepath.Join(dir, name)
-		_, err := Build(out, files, Options{Tokenizer: tok})
+		_, err := Build(t.Context(), out, files, Options{Tokenizer: tok})
 		require.NoError(t, err)
 		s, err := Open(out)
 		require.NoError(t, err)
@@ -173,7 +193,7 @@ func TestBroken(t *testing.T) {
 	lines := write(t, filepath.Join(dir, "b.jsonl"), text.String())
 	binary := write(t, filepath.Join(dir, "c.txt"), "one\ntwo\nthr\xffee\n")
 	out := filepath.Join(dir, "tokens")
-	_, err := Build(out, []string{lines, binary}, Options{Tokenizer: tok, Broken: len(bad)})
+	_, err := Build(t.Context(), out, []string{lines, binary}, Options{Tokenizer: tok, Broken: len(bad)})
 	var broken *BrokenError
 	require.ErrorAs(t, err, &broken)
 	require.Len(t, broken.Lines, len(bad)+1)
@@ -187,7 +207,7 @@ func TestBroken(t *testing.T) {
 	require.ErrorContains(t, err, "\nand 2 more")
 	require.NoFileExists(t, out)
 
-	r, err := Build(out, []string{lines, binary}, Options{Tokenizer: tok, Broken: len(bad) + 1})
+	r, err := Build(t.Context(), out, []string{lines, binary}, Options{Tokenizer: tok, Broken: len(bad) + 1})
 	require.NoError(t, err)
 	require.EqualValues(t, len(bad), r.Documents)
 	require.Len(t, r.Broken, len(bad)+1)
@@ -211,10 +231,10 @@ func TestBuildRefuses(t *testing.T) {
 		{[]string{empty}, Options{Tokenizer: tok}, "b.jsonl: no documents"},
 		{[]string{dir}, Options{Tokenizer: tok}, "is no regular file"},
 	} {
-		_, err := Build(filepath.Join(dir, "tokens"), c.sources, c.o)
+		_, err := Build(t.Context(), filepath.Join(dir, "tokens"), c.sources, c.o)
 		require.ErrorContains(t, err, c.want)
 	}
-	_, err := Build(filepath.Join(dir, "none", "tokens"), []string{good}, Options{Tokenizer: tok})
+	_, err := Build(t.Context(), filepath.Join(dir, "none", "tokens"), []string{good}, Options{Tokenizer: tok})
 	require.ErrorContains(t, err, "no such file")
 	require.NoFileExists(t, filepath.Join(dir, "tokens"))
 }

@@ -3,7 +3,7 @@
 // Build cuts files of text, of JSON lines and of conversations into tokens, once, and writes
 // them to a file of tokens. Open maps such files. A Set gives the batch of every step:
 //
-//	_, err := data.Build("train.tokens", []string{"a.jsonl", "b.txt"}, data.Options{Tokenizer: tok})
+//	_, err := data.Build(ctx, "train.tokens", []string{"a.jsonl", "b.txt"}, data.Options{Tokenizer: tok})
 //	set, err := data.Open("train.tokens")
 //	batches, err := set.Batches(data.Order{Rows: 16, Length: 2048, Seed: 1})
 //	tokens, err := session.PutParts("tokens", batches.Step(n).Fill(data.Tokens))

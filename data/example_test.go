@@ -1,6 +1,7 @@
 package data_test
 
 import (
+	"context"
 	"fmt"
 	"log"
 	"os"
@@ -32,7 +33,7 @@ func Example() {
 	}
 
 	path := filepath.Join(dir, "train.tokens")
-	if _, err := data.Build(path, []string{lines}, data.Options{Tokenizer: tok}); err != nil {
+	if _, err := data.Build(context.Background(), path, []string{lines}, data.Options{Tokenizer: tok}); err != nil {
 		log.Fatal(err)
 	}
 	set, err := data.Open(path)

@@ -110,7 +110,7 @@ func (t *tuning) train(ctx, stop context.Context) (r Result, err error) {
 	if err := t.adapt(); err != nil {
 		return r, err
 	}
-	if err := t.texts(); err != nil {
+	if err := t.texts(stop); err != nil {
 		return r, err
 	}
 	loop := t.loop()
@@ -209,11 +209,11 @@ func (t *tuning) adapt() (err error) {
 	return err
 }
 
-// texts makes the tokens, and the batches of them.
-func (t *tuning) texts() (err error) {
+// texts makes the tokens, and the batches of them. The end of stop ends it.
+func (t *tuning) texts(stop context.Context) (err error) {
 	build := func(name string, sources []string) (string, error) {
 		path := filepath.Join(t.o.Out, name)
-		r, err := data.Build(path, sources, data.Options{Tokenizer: t.o.Tokenizer, Broken: t.o.Broken})
+		r, err := data.Build(stop, path, sources, data.Options{Tokenizer: t.o.Tokenizer, Broken: t.o.Broken})
 		if err != nil {
 			return path, err
 		}

@@ -3,6 +3,7 @@ package finetune
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -282,6 +283,19 @@ func TestRun(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 8, whole.Ended.Steps)
 	require.Equal(t, bytes(o.Out), bytes(parts.Out))
+}
+
+// A run that is told to end while it cuts texts into tokens ends there.
+func TestEndsBefore(t *testing.T) {
+	o := options(t)
+	c, m, tok := open(t, folderOf(t, "olmoe"))
+	o.Tokenizer = tok
+	stop, end := context.WithCancelCause(context.Background())
+	why := errors.New("the reason")
+	end(why)
+	_, err := Run(context.Background(), stop, m, c, o)
+	require.ErrorIs(t, err, why)
+	require.NoFileExists(t, filepath.Join(o.Out, "train.tokens"))
 }
 
 // Weights in blocks stay as they are, beside adapters of experts too, and are merged with these: in f32 the model has the loss

@@ -3,6 +3,7 @@ package pretrain
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -259,6 +260,13 @@ func TestTokens(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
 	settings := fmt.Sprintf(`{"model": {"model_type": "olmoe", %s}, "data": {"files": [%q], "held_out": [%q], "tokenizer": %q}, "steps": 3, "batch": 2, "length": 16, "save_every": 3, "eval_every": 1}`,
 		small, corpus(t, "a.jsonl", lines), corpus(t, "b.txt", prose), tok)
+	s, err := Parse("s.json", []byte(settings))
+	require.NoError(t, err)
+	stop, end := context.WithCancelCause(t.Context())
+	why := errors.New("the reason")
+	end(why)
+	require.ErrorIs(t, Run(t.Context(), stop, s, Options{Out: out}), why)
+	require.NoFileExists(t, filepath.Join(out, "train.tokens"))
 	said, err := follow(t, settings, out, false)
 	require.NoError(t, err)
 	require.Contains(t, said, "tokens of 30 documents")

@@ -51,7 +51,7 @@ func (s *Settings) source(ctx context.Context, folder string, tok *tokenizer.Tok
 	if file != nil {
 		return s.bytes(ctx, tok, file)
 	}
-	return s.tokens(folder, tok)
+	return s.tokens(ctx, folder, tok)
 }
 
 // bytes reads texts whose tokens are bytes.
@@ -77,7 +77,7 @@ func (s *Settings) bytes(ctx context.Context, tok *tokenizer.Tokenizer, file []b
 }
 
 // tokens cuts files into tokens.
-func (s *Settings) tokens(folder string, tok *tokenizer.Tokenizer) (r *source, err error) {
+func (s *Settings) tokens(ctx context.Context, folder string, tok *tokenizer.Tokenizer) (r *source, err error) {
 	r = &source{tok: tok, unit: "token"}
 	var sets []*data.Set
 	r.close = func() (err error) {
@@ -88,7 +88,7 @@ func (s *Settings) tokens(folder string, tok *tokenizer.Tokenizer) (r *source, e
 	}
 	open := func(name, setting string, files []string, o data.Order) (*data.Set, *data.Batches, error) {
 		path := filepath.Join(folder, name)
-		if _, err := data.Build(path, files, data.Options{Tokenizer: tok}); err != nil {
+		if _, err := data.Build(ctx, path, files, data.Options{Tokenizer: tok}); err != nil {
 			return nil, nil, fmt.Errorf("pretrain: %s: %s: %w", s.Path, setting, err)
 		}
 		set, err := data.Open(path)
