@@ -5,6 +5,7 @@ import (
 
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
 )
 
@@ -90,7 +91,7 @@ func (w *weightedTokens[T]) Piece(lo, hi int) {
 		for _, j := range w.place[t*w.k : (t+1)*w.k] {
 			if j >= 0 {
 				i := int(w.recv[j])
-				addWeighted(sum, w.y[i*n:(i+1)*n], w.w[i])
+				vector.AddScaled(sum, sum, w.y[i*n:(i+1)*n], w.w[i])
 			}
 		}
 	}
@@ -157,14 +158,6 @@ func (w *weightedSpread[T]) Piece(lo, hi int) {
 		} else {
 			clear(dst)
 		}
-	}
-}
-
-// addWeighted adds x·w to sum, rounded twice.
-func addWeighted[T float](sum, x []T, w T) {
-	x = x[:len(sum)]
-	for i, v := range x {
-		sum[i] += T(v * w)
 	}
 }
 

@@ -388,6 +388,16 @@ func (s set) scaled() {
 	}, nil)
 }
 
+// addScaled writes the function y = sum + x·c0, rounded twice.
+func (s set) addScaled() {
+	var c reg.VecVirtual
+	s.loop("AddScaled", "y = sum + x·c0, rounded twice", 1, 2, s.bytes(), s.bytes(), func(t reg.Register) { c = s.c(t, 0) }, func(out, in []Mem, _ int) {
+		x, sum := s.mul(in[1], c), s.load(in[0])
+		VADDPS(x, sum, sum)
+		VMOVUPS(sum, out[0])
+	}, nil)
+}
+
 // adamw writes AdamW's update in float64, operation by operation as in Go.
 func (s set) adamw() {
 	var from reg.Register
@@ -430,5 +440,6 @@ func (s set) vectors() {
 	s.expSum("ExpSum", "y = exp(x - c0), with the sums by lane", true)
 	s.expSum("ExpTotal", "the sums of exp(x - c0) by lane", false)
 	s.scaled()
+	s.addScaled()
 	s.adamw()
 }

@@ -57,6 +57,11 @@ func avx512ExpTotal(t *byte)
 //go:noescape
 func avx512Scaled(t *byte)
 
+// avx512AddScaled is y = sum + x·c0, rounded twice.
+//
+//go:noescape
+func avx512AddScaled(t *byte)
+
 // avx512AdamW is AdamW's update in float64.
 //
 //go:noescape
@@ -116,6 +121,11 @@ func avx2ExpTotal(t *byte)
 //
 //go:noescape
 func avx2Scaled(t *byte)
+
+// avx2AddScaled is y = sum + x·c0, rounded twice.
+//
+//go:noescape
+func avx2AddScaled(t *byte)
 
 // avx2AdamW is AdamW's update in float64.
 //

@@ -514,6 +514,29 @@ loop:
 	VZEROUPPER
 	RET
 
+// func avx512AddScaled(t *byte)
+// Requires: AVX, AVX512F
+TEXT ·avx512AddScaled(SB), NOSPLIT, $0-8
+	MOVQ         t+0(FP), AX
+	MOVQ         (AX), CX
+	SHLQ         $0x02, CX
+	XORQ         DX, DX
+	MOVQ         8(AX), BX
+	MOVQ         32(AX), SI
+	MOVQ         40(AX), DI
+	VBROADCASTSS 348(AX), Z0
+
+loop:
+	VMULPS  (DI)(DX*1), Z0, Z1
+	VMOVUPS (SI)(DX*1), Z2
+	VADDPS  Z1, Z2, Z2
+	VMOVUPS Z2, (BX)(DX*1)
+	ADDQ    $0x40, DX
+	CMPQ    DX, CX
+	JLT     loop
+	VZEROUPPER
+	RET
+
 // func avx512AdamW(t *byte)
 // Requires: AVX, AVX512F
 TEXT ·avx512AdamW(SB), NOSPLIT, $0-8
@@ -1221,6 +1244,29 @@ loop:
 	ADDQ       $0x10, DX
 	CMPQ       DX, CX
 	JLT        loop
+	VZEROUPPER
+	RET
+
+// func avx2AddScaled(t *byte)
+// Requires: AVX
+TEXT ·avx2AddScaled(SB), NOSPLIT, $0-8
+	MOVQ         t+0(FP), AX
+	MOVQ         (AX), CX
+	SHLQ         $0x02, CX
+	XORQ         DX, DX
+	MOVQ         8(AX), BX
+	MOVQ         32(AX), SI
+	MOVQ         40(AX), DI
+	VBROADCASTSS 348(AX), Y0
+
+loop:
+	VMULPS  (DI)(DX*1), Y0, Y1
+	VMOVUPS (SI)(DX*1), Y2
+	VADDPS  Y1, Y2, Y2
+	VMOVUPS Y2, (BX)(DX*1)
+	ADDQ    $0x20, DX
+	CMPQ    DX, CX
+	JLT     loop
 	VZEROUPPER
 	RET
 

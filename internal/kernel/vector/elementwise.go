@@ -117,3 +117,17 @@ func swigluGradOf[T kernel.Float](v kernel.Kind, dgate, dup, gate, up, ct []T) {
 		dgate[i], dup[i] = T(c*u*slope(x, s)), T(c*x*s)
 	}
 }
+
+// AddScaled sets y = sum + x·c. The product is rounded, and so is the sum.
+func AddScaled[T kernel.Float](y, sum, x []T, c T) { addScaledOf(kernel.VectorsOf[T](), y, sum, x, c) }
+
+func addScaledOf[T kernel.Float](v kernel.Kind, y, sum, x []T, c T) {
+	y, sum = y[:len(x)], sum[:len(x)]
+	if has(v, loopAddScaled) {
+		each(v, loopAddScaled, &vectorArgs{c: [3]float32{float32(c)}}, 0, [3][]float32{kernel.Float32s(y)}, [4][]float32{kernel.Float32s(sum), kernel.Float32s(x)})
+		return
+	}
+	for i, x := range x {
+		y[i] = sum[i] + T(x*c)
+	}
+}

@@ -24,6 +24,7 @@ const (
 	loopExpTotal
 	loopScaled
 	loopAdamW
+	loopAddScaled
 	// These are of attention in blocks. avx2 and avx512 lack them: their attention
 	// works in lanes.
 	loopScaleMax

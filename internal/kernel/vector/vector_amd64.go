@@ -47,6 +47,8 @@ func runAVX512(l loop, a *byte) {
 		avx512Scaled(a)
 	case loopAdamW:
 		avx512AdamW(a)
+	case loopAddScaled:
+		avx512AddScaled(a)
 	}
 }
 
@@ -76,5 +78,7 @@ func runAVX2(l loop, a *byte) {
 		avx2Scaled(a)
 	case loopAdamW:
 		avx2AdamW(a)
+	case loopAddScaled:
+		avx2AddScaled(a)
 	}
 }

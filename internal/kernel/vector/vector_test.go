@@ -152,6 +152,7 @@ var rowLoops = []rowLoop{
 		adamWOf(v, adamWOfTest, out[0], out[1], out[2], in[0], in[1], square, in[3])
 		return 0
 	}},
+	{"add_scaled", 1, 2, func(v kernel.Kind, out, in [][]float32) float64 { addScaledOf(v, out[0], in[0], in[1], 0.7); return 0 }},
 }
 
 func slicesOf(r *rand.Rand, k, n int) [][]float32 {
@@ -199,7 +200,7 @@ func TestVectorLoops(t *testing.T) {
 				for i := range out {
 					for j, got := range out[i] {
 						w := float64(want[i][j])
-						if d := math.Abs(float64(got) - w); !(d <= 1e-6*max(1, math.Abs(w))) || l.name == "adamw" && d != 0 {
+						if d := math.Abs(float64(got) - w); !(d <= 1e-6*max(1, math.Abs(w))) || (l.name == "adamw" || l.name == "add_scaled") && d != 0 {
 							t.Fatalf("%s: result %d[%d] is %v, want %v", what, i, j, got, w)
 						}
 					}
