@@ -11,13 +11,14 @@ import (
 // loses its processor for a while. A thread has a range, whose pieces follow each other, so that what
 // it reads does, until it takes those that others have not begun. Pieces become smaller towards the
 // end, down to grain/chunkPart, so that all threads end together. Ranges are cut at multiples of unit.
-// f must not depend on how 0..n is cut.
-func chunked(a *exec.Args, n, grain, unit int, f func(lo, hi int)) {
+// The result of f must not depend on how 0..n is cut. f gets the number of the thread's range, below a.Threads or 0, which no two
+// calls at the same time have.
+func chunked(a *exec.Args, n, grain, unit int, f func(thread, lo, hi int)) {
 	if a.Dry() != nil {
 		return
 	}
 	if a.Alone(n, grain) {
-		f(0, n)
+		f(0, 0, n)
 		return
 	}
 	units, least := (n+unit-1)/unit, max(grain/chunkPart/unit, 1)
@@ -30,7 +31,7 @@ func chunked(a *exec.Args, n, grain, unit int, f func(lo, hi int)) {
 		for i := range ranges {
 			r := &ranges[(own+i)%len(ranges)]
 			for lo, hi := r.take(least); lo < hi; lo, hi = r.take(least) {
-				f(lo*unit, min(hi*unit, n))
+				f(own, lo*unit, min(hi*unit, n))
 			}
 		}
 	})

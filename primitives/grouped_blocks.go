@@ -78,10 +78,10 @@ func groupedRounded(align, at int, rounded rounder) exec.Kernel {
 		// Rows between zones are not read here; the engine sets them to zero.
 		z := weightZones{data[int32](a.In[at+1]), align, f}
 		rows := rounded(a, d, h, z.end())
-		chunked(a, z.work(), 1+quantGrain/(1+h), 1, func(lo, hi int) {
+		chunked(a, z.work(), 1+quantGrain/(1+h), 1, func(_, lo, hi int) {
 			q := blockProducts{d: d, deep: h, f: f, rows: rows}
 			z.each(lo, hi, func(e, start, count, from, to int) {
-				q.add(w.Slab(e), y, start, count, from, to)
+				q.add(w.Slab(e), y[start*f+from:], f, start, count, from, to)
 			})
 			q.last(q.rest)
 		})
@@ -125,21 +125,30 @@ func groupedSwiGLUBlocks(align, at int, rounded rounder) exec.Kernel {
 		end := z.end()
 		rows := rounded(a, d, h, end)
 		var g, u []float32
-		if len(a.Out) == 3 {
+		keep, most := len(a.Out) == 3, z.most()
+		if keep {
 			g, u = data[float32](a.Out[1]), data[float32](a.Out[2])
 		} else {
-			g, u = exec.MakeDirty[float32](a, end*f), exec.MakeDirty[float32](a, end*f)
+			n := max(a.Threads, 1) * most
+			g, u = exec.MakeDirty[float32](a, n), exec.MakeDirty[float32](a, n)
 		}
-		chunked(a, z.work(), 1+quantGrain/(1+h), 1, func(lo, hi int) {
+		chunked(a, z.work(), 1+quantGrain/(1+h), 1, func(thread, lo, hi int) {
 			q := blockProducts{d: d, deep: h, f: f, rows: rows}
 			z.each(lo, hi, func(e, start, count, from, to int) {
-				q.add(gate.Slab(e), g, start, count, from, to)
-				rest := q.rest // the next piece begins with it
-				q.add(up.Slab(e), u, start, count, from, to)
-				q.rest = rest
-				q.then = func() {
-					for i := start * f; i < (start+count)*f; i += f {
-						vector.SwiGLU(y[i+from:i+to], g[i+from:i+to], u[i+from:i+to])
+				for j, cols := from, z.atOnce(count); j < to; j += cols {
+					end, at, row := min(j+cols, to), start*f+j, f
+					if !keep {
+						at, row = thread*most, end-j
+					}
+					q.add(gate.Slab(e), g[at:], row, start, count, j, end)
+					rest := q.rest // the next piece begins with it
+					q.add(up.Slab(e), u[at:], row, start, count, j, end)
+					q.rest = rest
+					q.then = func() {
+						for i := range count {
+							g, u := g[at+i*row:][:end-j], u[at+i*row:][:end-j]
+							vector.SwiGLU(y[(start+i)*f+j:][:end-j], g, u)
+						}
 					}
 				}
 			})
@@ -147,6 +156,24 @@ func groupedSwiGLUBlocks(align, at int, rounded rounder) exec.Kernel {
 		})
 		return nil
 	}
+}
+
+// gatedAtOnce is about how many numbers of each of two products are computed before swiglu is made of them: they
+// are then still in the second-level cache.
+const gatedAtOnce = 16 << 10
+
+// atOnce returns how many rows of weights are multiplied with an expert's rows before swiglu is made of the results.
+func (z weightZones) atOnce(count int) int { return min(max(gatedAtOnce/count&^31, 32), z.f) }
+
+// most returns how many results there are at once, at most.
+func (z weightZones) most() int {
+	n := 0
+	for _, c := range z.counts {
+		if c > 0 {
+			n = max(n, int(c)*z.atOnce(int(c)))
+		}
+	}
+	return n
 }
 
 // blockProducts makes products of rounded rows with rows of weights one after another.
@@ -158,26 +185,26 @@ type blockProducts struct {
 	rows    []byte // rounded
 	then    func() // what to do after the product that was added last; nil for nothing
 
-	w, x       []byte // of the product to be made; nil if there is none
-	y          []float32
-	count, cut int
-	rest       []byte // of the matrix, behind w: the thread's next piece may begin there
+	w, x            []byte // of the product to be made; nil if there is none
+	y               []float32
+	row, count, cut int
+	rest            []byte // of the matrix, behind w: the thread's next piece may begin there
 }
 
 // add adds the product of `count` rows, from row start on, with the rows of matrix in
-// [from, to).
-func (q *blockProducts) add(matrix []byte, y []float32, start, count, from, to int) {
-	size, row := blocks.RowBytes(q.d, q.deep), len(matrix)/q.f
-	w := matrix[from*row : to*row]
+// [from, to). Rows of y begin `row` elements apart.
+func (q *blockProducts) add(matrix []byte, y []float32, row, start, count, from, to int) {
+	size, each := blocks.RowBytes(q.d, q.deep), len(matrix)/q.f
+	w := matrix[from*each : to*each]
 	q.last(w)
-	q.w, q.x, q.y, q.count, q.cut, q.rest = w, q.rows[start*size:], y[start*q.f+from:], count, to-from, matrix[to*row:]
+	q.w, q.x, q.y, q.row, q.count, q.cut, q.rest = w, q.rows[start*size:], y, row, count, to-from, matrix[to*each:]
 }
 
 // last makes the product that was added last. next are the weights of the next product,
 // nil if there is none.
 func (q *blockProducts) last(next []byte) {
 	if q.count > 0 {
-		blocks.Multiply(q.d, q.count, q.cut, q.deep, q.x, q.w, next, q.y, q.f, 1)
+		blocks.Multiply(q.d, q.count, q.cut, q.deep, q.x, q.w, next, q.y, q.row, 1)
 	}
 	if q.then != nil {
 		q.then()

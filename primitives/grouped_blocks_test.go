@@ -66,7 +66,7 @@ func TestChunked(t *testing.T) {
 				for _, unit := range []int{1, 8} {
 					var mu sync.Mutex
 					times := make([]int, n)
-					chunked(&exec.Args{Threads: threads}, n, grain, unit, func(lo, hi int) {
+					chunked(&exec.Args{Threads: threads}, n, grain, unit, func(_, lo, hi int) {
 						mu.Lock()
 						defer mu.Unlock()
 						for i := lo; i < hi; i++ {
@@ -136,7 +136,7 @@ func TestChunkedTakesOver(t *testing.T) {
 		var mu sync.Mutex
 		const n = 1000
 		done, all := 0, make(chan struct{})
-		chunked(&exec.Args{Threads: 2}, n, 1, 1, func(lo, hi int) {
+		chunked(&exec.Args{Threads: 2}, n, 1, 1, func(_, lo, hi int) {
 			mu.Lock()
 			if done += hi - lo; done == n {
 				close(all)
