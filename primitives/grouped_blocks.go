@@ -41,28 +41,51 @@ func roundedInOrder(a *exec.Args, d graph.DType, h, n int) []byte {
 	return roundedRows(a, d, data[float32](a.In[0]), h, n)
 }
 
-// roundedThrough returns the rounder of rows of type t that are read through an index.
+// roundedThrough returns the rounder of rows of type t that are read through an index. Where they are more than
+// what they are read from, that is rounded first, once, and then copied.
 func roundedThrough(placed bool, t graph.DType) rounder {
 	return func(a *exec.Args, d graph.DType, h, n int) []byte {
 		x, size := indexedRowsOf(a, a.In, placed, t), blocks.RowBytes(d, h)
 		rows, rooms := lined(a, n*size), exec.RoomsOf[float32](a, h)
-		a.Parallel(n, 1+dotGrain/(1+h), func(lo, hi int) {
+		of := a.In[0].Type.Shape[0]
+		if n <= of {
+			a.Parallel(n, 1+dotGrain/(1+h), func(lo, hi int) {
+				room := rooms.Take()
+				for i := lo; i < hi; i++ {
+					if x.at[i] >= 0 {
+						x.round(rows[i*size:(i+1)*size], d, int(x.at[i]), room)
+					}
+				}
+			})
+			return rows
+		}
+		once := lined(a, of*size)
+		a.Parallel(of, 1+dotGrain/(1+h), func(lo, hi int) {
 			room := rooms.Take()
 			for i := lo; i < hi; i++ {
-				switch row := rows[i*size : (i+1)*size]; {
-				case x.at[i] < 0:
-				case i > lo && x.at[i] == x.at[i-1]: // as those of one token are
-					copy(row, rows[(i-1)*size:i*size])
-				case t == graph.F32:
-					blocks.Round(d, h, row, view[float32](x.part(i, 0, h)))
-				default:
-					widenRow(room, x.part(i, 0, h), t)
-					blocks.Round(d, h, row, room)
+				x.round(once[i*size:(i+1)*size], d, i, room)
+			}
+		})
+		a.Parallel(n, movedGrain(size), func(lo, hi int) {
+			for i := lo; i < hi; i++ {
+				if j := int(x.at[i]); j >= 0 {
+					copy(rows[i*size:(i+1)*size], once[j*size:])
 				}
 			}
 		})
 		return rows
 	}
+}
+
+// round rounds row i of what x reads for products with weights of type d. room is for a row of float32.
+func (x *indexedRows) round(row []byte, d graph.DType, i int, room []float32) {
+	from := x.mem[i*x.size:][:len(room)*x.d.Size()]
+	if x.d == graph.F32 {
+		room = view[float32](from)
+	} else {
+		widenRow(room, from, x.d)
+	}
+	blocks.Round(d, len(room), row, room)
 }
 
 // groupedRounded multiplies rows that are rounded to int8 with rows of weights, argument
