@@ -74,6 +74,24 @@ func TestDeviceJoinsOfBlocksOnHost(t *testing.T) {
 	}
 }
 
+// Experts with so many rows that swiglu is made of parts of their results have the bits of gate, up and swiglu by themselves.
+func TestGatesInParts(t *testing.T) {
+	for _, tokens := range []int{512, 1200} { // parts of 64 and of 32 columns of 96
+		p := gatedBlocks(t, graph.F32, graph.Q8_0, graph.Q8_0, tokens, 32, 96, PrepareOp{Experts: 4})
+		in := gatedInputs(rand.New(rand.NewPCG(8, 9)), p, 4)
+		cfg := gatedPlacement(t, "")
+		cfg.Options.Threads = 2
+		got, err := gomoe.Run(t.Context(), p, cfg, in)
+		require.NoError(t, err)
+		cfg.Optimize = gomoe.Off
+		want, err := gomoe.Run(t.Context(), p, cfg, in)
+		require.NoError(t, err)
+		for i := range want {
+			sameBits(t, fmt.Sprintf("%d tokens: result %d", tokens, i), got[i], want[i])
+		}
+	}
+}
+
 // TestJoinsKeepBitsOfBlocks is TestJoinsKeepBits for weights in blocks: experts with
 // one row and several, rows of weights that do not come in fours, and types that are
 // not joined.
