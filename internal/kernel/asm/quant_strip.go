@@ -18,6 +18,7 @@ const (
 	stripX     = 728
 	stripXStep = 736
 	stripFetch = 744
+	stripHop   = 752
 )
 
 // stripMost is the most rows of x that a function multiplies with a strip.
@@ -34,7 +35,6 @@ type strip struct {
 	steps, jumps [4]reg.Register // what is between a row and those behind it, of weights and of x
 	rows         int
 	sum, acc     []reg.VecPhysical
-	raw          [8]reg.VecPhysical
 	none         reg.VecVirtual // zeros: to avo, a vector that is cleared is in use before
 	fetched, all int            // cache lines of the next strip that are fetched in each turn of the loop
 	near, ahead  int            // those of this strip, and where the first of a row is
@@ -68,9 +68,9 @@ func (q quantSet) beginStrip(kind string, rows, size, ahead int) *strip {
 	s.x, s.jumps = s.pointers(stripX, stripXStep, rows)
 	z := []reg.VecPhysical{
 		reg.Z0, reg.Z1, reg.Z2, reg.Z3, reg.Z4, reg.Z5, reg.Z6, reg.Z7, reg.Z8, reg.Z9, reg.Z10, reg.Z11,
-		reg.Z12, reg.Z13, reg.Z14, reg.Z15, reg.Z16, reg.Z17, reg.Z18, reg.Z19, reg.Z20, reg.Z21, reg.Z22, reg.Z23,
+		reg.Z12, reg.Z13, reg.Z14, reg.Z15,
 	}
-	s.sum, s.acc, s.raw = z[:rows], z[8:8+rows], [8]reg.VecPhysical(z[16:])
+	s.sum, s.acc = z[:rows], z[8:8+rows]
 	q.table.align()
 	s.none = ZMM()
 	VPXORD(s.none, s.none, s.none)
@@ -132,40 +132,60 @@ func (s *strip) fetchRest() {
 	ADDQ(I32(64*s.all), s.fetch)
 }
 
-// four writes the four words of 32 bits from disp on of every row to out: lane i belongs to row
-// i.
-func (s *strip) four(disp int, out [4]reg.VecPhysical) {
+// four returns what writes the instructions for the four words of 32 bits from disp on of every
+// row: lane i belongs to row i. done gets the words.
+func (s *strip) four(disp int, done func(i int, v reg.VecVirtual)) (steps []func()) {
+	step := func(f func()) { steps = append(steps, f) }
 	var r [4]reg.VecVirtual
 	for i := range r { // rows i, 4+i, 8+i and 12+i
-		r[i] = ZMM()
-		high := YMM()
-		VBROADCASTI32X4(s.W(i, disp), r[i])
-		VINSERTI32X4(Imm(1), s.W(4+i, disp), r[i].AsY(), r[i].AsY())
-		VBROADCASTI32X4(s.W(8+i, disp), high)
-		VINSERTI32X4(Imm(1), s.W(12+i, disp), high, high)
-		VINSERTI64X4(Imm(1), high, r[i], r[i])
+		var high reg.VecVirtual
+		step(func() { r[i] = ZMM(); VBROADCASTI32X4(s.W(i, disp), r[i]) })
+		step(func() { VINSERTI32X4(Imm(1), s.W(4+i, disp), r[i].AsY(), r[i].AsY()) })
+		step(func() { high = YMM(); VBROADCASTI32X4(s.W(8+i, disp), high) })
+		step(func() { VINSERTI32X4(Imm(1), s.W(12+i, disp), high, high) })
+		step(func() { VINSERTI64X4(Imm(1), high, r[i], r[i]) })
 	}
 	var low, high [2]reg.VecVirtual
 	for i := range low {
-		low[i], high[i] = ZMM(), ZMM()
-		VPUNPCKLDQ(r[2*i+1], r[2*i], low[i])
-		VPUNPCKHDQ(r[2*i+1], r[2*i], high[i])
+		step(func() { low[i] = ZMM(); VPUNPCKLDQ(r[2*i+1], r[2*i], low[i]) })
+		step(func() { high[i] = ZMM(); VPUNPCKHDQ(r[2*i+1], r[2*i], high[i]) })
 	}
-	VPUNPCKLQDQ(low[1], low[0], out[0])
-	VPUNPCKHQDQ(low[1], low[0], out[1])
-	VPUNPCKLQDQ(high[1], high[0], out[2])
-	VPUNPCKHQDQ(high[1], high[0], out[3])
+	for i := range 4 {
+		step(func() {
+			v, from := ZMM(), low
+			if i >= 2 {
+				from = high
+			}
+			if i%2 == 0 {
+				VPUNPCKLQDQ(from[1], from[0], v)
+			} else {
+				VPUNPCKHQDQ(from[1], from[0], v)
+			}
+			done(i, v)
+		})
+	}
+	return steps
 }
 
-// multiply adds the products of 32 weights of every row to the sums, which it begins.
-func (s *strip) multiply(disp int, weights func(raw, v Op)) {
+// words writes the instructions of four at once.
+func (s *strip) words(disp int) (out [4]reg.VecVirtual) {
+	for _, step := range s.four(disp, func(i int, v reg.VecVirtual) { out[i] = v }) {
+		step()
+	}
+	return out
+}
+
+// multiply adds the products of 32 weights of every row to the sums, which it begins. raw are the weights,
+// and between is called before each.
+func (s *strip) multiply(disp int, raw []Op, weights func(raw, v Op), between func()) {
 	for k := range s.rows {
 		VMOVDQA64(s.none, s.sum[k])
 	}
-	for i, raw := range s.raw {
+	for i := range raw {
 		v := ZMM()
 		s.fetchNear(1)
-		weights(raw, v)
+		weights(raw[i], v)
+		between()
 		for k := range s.rows {
 			VPDPBUSD_BCST(s.X(k, disp+4*i), v, s.sum[k])
 		}
@@ -185,15 +205,39 @@ func (s *strip) end(size, done, row int) {
 	JNZ(LabelRef("unit"))
 }
 
+// turn returns what writes the 32 bytes from disp on of every row to memory, as 8 lines.
+func (s *strip) turn(disp, slot int) []func() {
+	half := func(i int) []func() {
+		return s.four(disp+16*i, func(j int, v reg.VecVirtual) { VMOVDQU64(v, s.turnedLine(slot, 4*i+j)) })
+	}
+	return append(half(0), half(1)...)
+}
+
+// turnedLine is one of the lines that turn writes.
+func (s *strip) turnedLine(slot, i int) Mem { return Mem{Base: s.t, Disp: stripTurned + 64*(8*slot+i)} }
+
 // q4k writes the loop over blocks of 256. Of a byte of weights, the lower bits are multiplied as
 // they are, and the upper ones without a shift, so that sums of the lower ones are taken 16
 // times, too. All are at most 491 million.
+//
+// While 32 bytes of each row are multiplied, the next 32 are turned, an instruction of one between
+// those of the other: a processor looks ahead over some hundred instructions, and those that turn would
+// wait for its multipliers. The last unit turns its first bytes again, and no one reads them.
 func (s *strip) q4k() {
 	low, high := ZMM(), ZMM()
 	VMOVDQU64(s.table.same(15), low)
 	VMOVDQU64(s.table.same(0xf0), high)
+	for _, step := range s.turn(16, 0) {
+		step()
+	}
 	Label("unit")
-	scales, next := s.q4kHead()
+	hop, again := GP64(), GP64()
+	MOVQ(I32(144-64), hop)
+	MOVQ(I32(-64), again)
+	CMPQ(Mem{Base: s.t, Disp: stripN}, Imm(1))
+	CMOVQEQ(again, hop)
+	MOVQ(hop, Mem{Base: s.t, Disp: stripHop})
+	scales, second := s.q4kHead()
 	for k := range s.rows {
 		VMOVDQA64(s.none, s.acc[k])
 	}
@@ -201,10 +245,29 @@ func (s *strip) q4k() {
 	MOVQ(I32(2), half)
 	Label("half")
 	for j := range 2 {
-		s.four(16+32*j, [4]reg.VecPhysical(s.raw[:4]))
-		s.four(32+32*j, [4]reg.VecPhysical(s.raw[4:]))
+		next := s.turn(16+32, 1)
+		if j == 1 { // the next 32 bytes are of the other half, or of the next unit
+			to := GP64()
+			MOVQ(I32(64), to)
+			CMPQ(half, Imm(1))
+			CMOVQEQ(Mem{Base: s.t, Disp: stripHop}, to)
+			for _, w := range s.w {
+				ADDQ(to, w)
+			}
+			next = s.turn(16, 0)
+		}
+		var raw []Op
+		for i := range 8 {
+			raw = append(raw, s.turnedLine(j, i))
+		}
+		each := (len(next)-1)/(2*len(raw)) + 1
 		for upper, mask := range []reg.VecVirtual{low, high} {
-			s.multiply(32*j+64*upper, func(raw, v Op) { VPANDD(mask, raw, v) })
+			s.multiply(32*j+64*upper, raw, func(raw, v Op) { VPANDD(raw, mask, v) }, func() {
+				for _, step := range next[:min(each, len(next))] {
+					step()
+				}
+				next = next[min(each, len(next)):]
+			})
 			scale := ZMM()
 			b := 2*j + upper
 			VPSHUFB(s.table.vector(func(i int) uint8 { return [4]uint8{uint8(i&12 + b), 0x80, 0x80, 0x80}[i%4] }), scales, scale)
@@ -217,10 +280,7 @@ func (s *strip) q4k() {
 			}
 		}
 	}
-	VMOVDQA64(next, scales)
-	for _, w := range s.w {
-		ADDQ(Imm(64), w)
-	}
+	VMOVDQA64(second, scales)
 	for _, x := range s.x {
 		ADDQ(I32(128), x)
 	}
@@ -228,7 +288,7 @@ func (s *strip) q4k() {
 	DECQ(half)
 	JNZ(LabelRef("half"))
 	s.q4kTail()
-	s.end(144, 128, superRow-256)
+	s.end(0, 0, superRow-256)
 	VZEROUPPER()
 	RET()
 	s.table.base = nil
@@ -236,8 +296,7 @@ func (s *strip) q4k() {
 
 // q4kHead returns the 8 scales of every row as bytes, and writes the offsets, and d and m, to tmp.
 func (s *strip) q4kHead() (first, second reg.VecVirtual) {
-	h := [4]reg.VecPhysical(s.raw[:4])
-	s.four(0, h)
+	h := s.words(0)
 	a, b, c := h[1], h[2], h[3]
 	six, four, two := s.table.same(63), s.table.same(15), s.table.same(0x30)
 	first, second = ZMM(), ZMM()
@@ -313,9 +372,13 @@ func (s *strip) q8() {
 	VMOVDQU64(s.table.same(0x80), offset)
 	Label("unit")
 	for b := range groupLen {
-		s.four(34*b+2, [4]reg.VecPhysical(s.raw[:4]))
-		s.four(34*b+18, [4]reg.VecPhysical(s.raw[4:]))
-		s.multiply(32*b, func(raw, v Op) { VPXORD(offset, raw, v) })
+		var raw []Op
+		for _, disp := range []int{34*b + 2, 34*b + 18} {
+			for _, v := range s.words(disp) {
+				raw = append(raw, v)
+			}
+		}
+		s.multiply(32*b, raw, func(raw, v Op) { VPXORD(offset, raw, v) }, func() {})
 		d := s.firstHalves(34 * b)
 		for k := range s.rows {
 			sum, dx := s.sum[k], ZMM()

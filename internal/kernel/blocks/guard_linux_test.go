@@ -13,7 +13,7 @@ func TestBlocksStayInside(t *testing.T) {
 	r := rand.New(rand.NewPCG(21, 22))
 	for _, d := range quant.Types() {
 		block, _ := d.Block()
-		for _, c := range [][3]int{{1, 1, 1}, {1, 4, 4}, {2, 5, 5}, {4, 2, 8}, {8, 17, 4}, {18, 17, 4}, {33, 16, 4}} {
+		for _, c := range [][3]int{{1, 1, 1}, {1, 4, 4}, {2, 5, 5}, {4, 2, 8}, {8, 17, 4}, {8, 16, 4}, {18, 17, 4}, {33, 16, 4}} {
 			m, n, k := c[0], c[1], c[2]*block
 			x := numbers.AtGuard(t, numbers.Normals[float32](r, m*k))
 			w := numbers.AtGuard(t, randomBlocks(r, d, n, k))

@@ -26,8 +26,9 @@ type stripArgs struct {
 	xstep int // bytes of a row of x
 	fetch *byte
 
-	_      [16]byte
-	narrow [22 + stripMost][stripRows]uint32 // of functions of AVX2
+	hop   int // that of a function of AVX-512
+	_     [8]byte
+	lines [22 + stripMost][stripRows]uint32 // weights that are turned, and of AVX2 what registers have no room for
 }
 
 // These lines compile only if the offsets are those in asm/quant_strip.go and asm/quant_narrow_strip.go.
@@ -39,7 +40,8 @@ const (
 	_ = -(unsafe.Offsetof(stripArgs{}.x) ^ 728)
 	_ = -(unsafe.Offsetof(stripArgs{}.xstep) ^ 736)
 	_ = -(unsafe.Offsetof(stripArgs{}.fetch) ^ 744)
-	_ = -(unsafe.Offsetof(stripArgs{}.narrow) ^ 768)
+	_ = -(unsafe.Offsetof(stripArgs{}.hop) ^ 752)
+	_ = -(unsafe.Offsetof(stripArgs{}.lines) ^ 768)
 )
 
 // stripSet are the functions of products in strips: products[r] multiplies a strip with r+1 rows of x,
