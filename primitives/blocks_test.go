@@ -30,29 +30,9 @@ func blockInputs(p *graph.Program, seed uint64) map[string]array.Array {
 		if v.Type.DType.IsFloat() || v.Type.DType.IsBlock() {
 			gen = uniform(-1, 1)
 		}
-		if slowToQuantize(v.Type.DType) {
-			gen = randomCodes
-		}
 		in[v.Name] = gen(r, v.Type)
 	}
 	return in
-}
-
-// slowToQuantize reports whether weights of type d are better made by randomCodes.
-func slowToQuantize(d graph.DType) bool { return d == graph.IQ2_XXS || d == graph.IQ3_XXS }
-
-// randomCodes returns random blocks of iq2_xxs or iq3_xxs, since quantising to them takes
-// long.
-func randomCodes(r *rand.Rand, t graph.Type) array.Array {
-	a := array.New(t)
-	for i := range a.Bytes() {
-		a.Bytes()[i] = byte(r.Uint32())
-	}
-	_, size := t.DType.Block()
-	for i := 1; i < len(a.Bytes()); i += size {
-		a.Bytes()[i] = 0x20 | a.Bytes()[i]&0x83 // the scale is about 0.01
-	}
-	return a
 }
 
 // groupedProgram is a layer of linear experts with weights in blocks of type d.
@@ -288,9 +268,6 @@ func runRows(t *testing.T, src string) []float32 {
 		gen := uniform(-1, 1)
 		if v.Name == "idx" {
 			gen = values(0, 3, 1, 2, 3, 1, 0, 1)
-		}
-		if slowToQuantize(v.Type.DType) {
-			gen = randomCodes
 		}
 		in[v.Name] = gen(rand.New(rand.NewPCG(5, 6)), v.Type)
 	}

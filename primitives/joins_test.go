@@ -54,14 +54,17 @@ func gatedInputs(r *rand.Rand, p *graph.Program, experts int) map[string]array.A
 	in := map[string]array.Array{}
 	for _, v := range p.In {
 		a := array.New(v.Type)
-		if v.Type.DType == graph.I32 {
+		switch {
+		case v.Type.DType.IsBlock():
+			a = uniform(-2, 2)(r, v.Type)
+		case v.Type.DType == graph.I32:
 			for i := range array.Data[int32](a) {
 				array.Data[int32](a)[i] = int32(r.IntN(experts+1) - 1)
 				if i%2 == 1 && array.Data[int32](a)[i] == array.Data[int32](a)[i-1] {
 					array.Data[int32](a)[i] = -1
 				}
 			}
-		} else {
+		default:
 			f := array.New(v.Type.With(graph.F64))
 			for i := range array.Data[float64](f) {
 				array.Data[float64](f)[i] = r.NormFloat64()

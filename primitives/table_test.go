@@ -58,14 +58,28 @@ func at(r row) row {
 	return r
 }
 
-// uniform returns a generator of floats in [lo, hi).
+// uniform returns a generator of floats in [lo, hi). As it takes long to quantise, weights in blocks are
+// 16 different blocks, in random order.
 func uniform(lo, hi float64) func(*rand.Rand, graph.Type) array.Array {
 	return func(r *rand.Rand, t graph.Type) array.Array {
-		x := make([]float64, t.Len())
+		elements, size := t.DType.Block()
+		few := t
+		if t.DType.IsBlock() && t.Len() > 16*elements {
+			few = graph.T(t.DType, 16, elements)
+		}
+		x := make([]float64, few.Len())
 		for i := range x {
 			x[i] = lo + (hi-lo)*r.Float64()
 		}
-		return of(t, x)
+		a := of(few, x)
+		if few.Len() == t.Len() {
+			return a
+		}
+		all := array.New(t)
+		for b := range slices.Chunk(all.Bytes(), size) {
+			copy(b, a.Bytes()[r.IntN(16)*size:])
+		}
+		return all
 	}
 }
 
