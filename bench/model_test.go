@@ -79,12 +79,14 @@ func TestReads(t *testing.T) {
 	require.Equal(t, path, again)
 }
 
-// A prompt multiplies each token with the projections, the router and its experts, and the last one with the head.
+// A prompt multiplies each token with the projections, the router and its experts, and the last one with the head; in the
+// last layer each with the matrices of keys and values, and the last one with the others.
 func TestProducts(t *testing.T) {
 	for _, m := range tinyShapes() {
 		q, kv := m.Heads*m.HeadWidth, m.KVHeads*m.HeadWidth
 		token := m.Hidden*(2*q+2*kv) + m.Hidden*m.Experts + 3*m.TopK*m.Hidden*m.FFN
-		require.Equal(t, float64(7*m.Layers*token+m.Hidden*m.Vocab), m.products(7), m.Name)
+		last := token + 6*2*m.Hidden*kv
+		require.Equal(t, float64(7*(m.Layers-1)*token+last+m.Hidden*m.Vocab), m.products(7), m.Name)
 	}
 }
 

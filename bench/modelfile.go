@@ -94,12 +94,16 @@ func (m modelShape) reads(f blockFormat, tokens int) float64 {
 	return sum
 }
 
-// products returns how many products with weights a prompt of so many tokens takes: the head's are those of its last
-// token.
+// products returns how many products with weights a prompt of so many tokens takes: the head's, and those of the last
+// layer but for keys and values, are those of its last token.
 func (m modelShape) products(tokens int) float64 {
 	sum := 0.0
+	last := fmt.Sprintf("blk.%d.", m.Layers-1)
 	m.tensors(func(name string, std float64, blocks bool, shape ...int) {
-		n := 1.0
+		n, tokens := 1.0, tokens
+		if part, ok := strings.CutPrefix(name, last); ok && part != "attn_k.weight" && part != "attn_v.weight" {
+			tokens = 1
+		}
 		for _, s := range shape {
 			n *= float64(s)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/models"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -47,4 +48,29 @@ func TestPlan(t *testing.T) {
 	require.NoError(t, err)
 	_, err = Plan(m, c, Options{Config: gomoe.Config{Mesh: on}})
 	require.ErrorContains(t, err, `on the mesh "tp=3", whose axis tp must split heads evenly`)
+}
+
+// Of the last layer, a prompt computes keys and values of all tokens, and the rest of the last one alone.
+func TestLastLayerOfLastToken(t *testing.T) {
+	c, err := checkpoint.Open(writeGGUF(t, graph.Q8_0, false, nil))
+	require.NoError(t, err)
+	defer c.Close()
+	m, err := models.Open(c)
+	require.NoError(t, err)
+	o, err := Options{}.usual(m)
+	require.NoError(t, err)
+	p, _, err := newGenerator(m, c, o).program(shape{1, 8})
+	require.NoError(t, err)
+	tokens := map[string][]int{}
+	for _, e := range p.Eqns {
+		switch name := e.Prim.Name(); name {
+		case "router":
+			tokens[name] = append(tokens[name], e.In[0].Dim(0))
+		case "attention":
+			tokens[name] = append(tokens[name], e.In[0].Dim(1))
+		case "cache_update":
+			tokens[name] = append(tokens[name], e.In[1].Dim(1))
+		}
+	}
+	require.Equal(t, map[string][]int{"router": {1}, "cache_update": {8, 8}, "attention": {1}}, tokens)
 }

@@ -141,6 +141,9 @@ func (d decoder) forward(s *nn.Scope, tokens *graph.Value, st *nn.Step) *graph.V
 	embed := in.In("embed_tokens", "token_embd")
 	x := nn.Embedding{Vocab: d.vocab, Width: d.hidden}.Apply(embed, tokens)
 	for l := range d.layers {
+		if st.Last && st.Room > 0 && l == d.layers-1 {
+			st.Queries = 1 // nothing else needs what the layer makes of the other tokens
+		}
 		x = s.Remat(fmt.Sprintf("layer%d", l), x, func(x *graph.Value) *graph.Value {
 			return d.layer(in.In(fmt.Sprintf("layers.%d", l), fmt.Sprintf("blk.%d", l)), l, x, st)
 		})
@@ -166,6 +169,6 @@ func (d decoder) layer(s *nn.Scope, l int, x *graph.Value, st *nn.Step) *graph.V
 	if d.norm != "" {
 		second = d.norm
 	}
-	x = pr.Add(x, d.attention(l).Apply(s.In("self_attn", ""), norm.Apply(s.In("input_layernorm", "attn_norm"), x), st))
+	x = pr.Add(st.Tail(x), d.attention(l).Apply(s.In("self_attn", ""), norm.Apply(s.In("input_layernorm", "attn_norm"), x), st))
 	return pr.Add(x, d.mlp(s, l, norm.Apply(s.In("post_attention_layernorm", second), x)))
 }

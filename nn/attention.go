@@ -37,20 +37,21 @@ func (a Attention) CachePlace() []string {
 	return []string{"", "", "tp"}
 }
 
-// Apply returns the attention of x[B,S,H] to itself and to what the step's caches hold, as [B,S,H].
+// Apply returns the attention of x[B,S,H] to itself and to what the step's caches hold, as [B,S,H], or of the tokens of
+// Step.Tail.
 func (a Attention) Apply(s *Scope, x *graph.Value, st *Step) *graph.Value {
 	graph.Helper()
-	batch, tokens, hidden := x.Dim(0), x.Dim(1), x.Dim(2)
+	batch, hidden := x.Dim(0), x.Dim(2)
 	columns, rows := Columns, Rows
 	if a.Norm == Together {
 		columns, rows = "", ""
 	}
-	project := func(name, gguf, norm string, heads int) *graph.Value {
+	project := func(x *graph.Value, name, gguf, norm string, heads int) *graph.Value {
 		y := Linear{Out: heads * a.Width, Bias: a.Bias, Split: columns}.Apply(s.In(name+"_proj", gguf), x)
 		if norm != "" && a.Norm == Together {
 			y = RMSNorm{a.Epsilon}.Apply(s.In(norm, gguf+"_norm"), y)
 		}
-		y = pr.Reshape(y, batch, tokens, heads, a.Width)
+		y = pr.Reshape(y, batch, x.Dim(1), heads, a.Width)
 		if norm != "" && a.Norm == PerHead {
 			y = RMSNorm{a.Epsilon}.Apply(s.In(norm, gguf+"_norm"), y)
 		}
@@ -59,13 +60,13 @@ func (a Attention) Apply(s *Scope, x *graph.Value, st *Step) *graph.Value {
 		}
 		return y
 	}
-	q := pr.RoPE(project("q", "attn_q", "q_norm", a.Heads), st.Positions(x), a.RoPE)
-	k := pr.RoPE(project("k", "attn_k", "k_norm", a.KVHeads), st.Positions(x), a.RoPE)
-	v := project("v", "attn_v", "", a.KVHeads)
+	q := pr.RoPE(project(st.Tail(x), "q", "attn_q", "q_norm", a.Heads), st.Tail(st.Positions(x)), a.RoPE)
+	k := pr.RoPE(project(x, "k", "attn_k", "k_norm", a.KVHeads), st.Positions(x), a.RoPE)
+	v := project(x, "v", "attn_v", "", a.KVHeads)
 	p := pr.AttentionParams{Window: a.Window}
 	if a.Sinks {
 		p.Sinks = pr.ConvertElementType(s.Param("sinks", "attn_sinks.weight", Init{}, []string{"tp"}, a.Heads), max(q.Type.DType, graph.F32))
 	}
 	y := st.attend(s, q, k, v, p)
-	return Linear{Out: hidden, Bias: a.OutBias, Split: rows}.Apply(s.In("o_proj", "attn_output"), pr.Reshape(y, batch, tokens, a.Heads*a.Width))
+	return Linear{Out: hidden, Bias: a.OutBias, Split: rows}.Apply(s.In("o_proj", "attn_output"), pr.Reshape(y, batch, y.Dim(1), a.Heads*a.Width))
 }

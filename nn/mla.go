@@ -29,35 +29,36 @@ type MLA struct {
 // CachePlace has the mesh axes that split the cache, which all heads share: none.
 func (a MLA) CachePlace() []string { return nil }
 
-// Apply returns the attention of x[B,S,H] to itself and to what the step's cache holds, as [B,S,H].
+// Apply returns the attention of x[B,S,H] to itself and to what the step's cache holds, as [B,S,H], or of the tokens of
+// Step.Tail.
 func (a MLA) Apply(s *Scope, x *graph.Value, st *Step) *graph.Value {
 	graph.Helper()
 	batch, tokens, hidden := x.Dim(0), x.Dim(1), x.Dim(2)
 	norm, width := RMSNorm{a.Epsilon}, a.Plain+a.Rotary
 
-	var q *graph.Value
+	q := st.Tail(x)
+	queries := q.Dim(1)
 	if a.Query == 0 {
-		q = Linear{Out: a.Heads * width, Split: Columns}.Apply(s.In("q_proj", "attn_q"), x)
+		q = Linear{Out: a.Heads * width, Split: Columns}.Apply(s.In("q_proj", "attn_q"), q)
 	} else {
-		q = Linear{Out: a.Query, Bias: a.Bias}.Apply(s.In("q_a_proj", "attn_q_a"), x)
+		q = Linear{Out: a.Query, Bias: a.Bias}.Apply(s.In("q_a_proj", "attn_q_a"), q)
 		q = norm.Apply(s.In("q_a_layernorm", "attn_q_a_norm"), q)
 		q = Linear{Out: a.Heads * width, Split: Columns}.Apply(s.In("q_b_proj", "attn_q_b"), q)
 	}
-	q = pr.Reshape(q, batch, tokens, a.Heads, width)
+	q = pr.Reshape(q, batch, queries, a.Heads, width)
 	kv := Linear{Out: a.Latent + a.Rotary, Bias: a.Bias}.Apply(s.In("kv_a_proj_with_mqa", "attn_kv_a_mqa"), x)
 	latent := norm.Apply(s.In("kv_a_layernorm", "attn_kv_a_norm"), pr.SliceInDim(kv, 2, 0, a.Latent))
-	turned := func(v *graph.Value) *graph.Value { return pr.RoPE(v, st.Positions(x), a.RoPE) }
-	key := turned(pr.Reshape(pr.SliceInDim(kv, 2, a.Latent, a.Latent+a.Rotary), batch, tokens, 1, a.Rotary))
+	key := pr.RoPE(pr.Reshape(pr.SliceInDim(kv, 2, a.Latent, a.Latent+a.Rotary), batch, tokens, 1, a.Rotary), st.Positions(x), a.RoPE)
 	keys := pr.Concatenate(3, pr.Reshape(latent, batch, tokens, 1, a.Latent), key)
 
 	toKey, toValue := a.matrices(s, x.Type.DType)
-	q = pr.Concatenate(3, perHead(pr.SliceInDim(q, 3, 0, a.Plain), toKey, 1), turned(pr.SliceInDim(q, 3, a.Plain, width)))
+	q = pr.Concatenate(3, perHead(pr.SliceInDim(q, 3, 0, a.Plain), toKey, 1), pr.RoPE(pr.SliceInDim(q, 3, a.Plain, width), st.Tail(st.Positions(x)), a.RoPE))
 	p := pr.AttentionParams{Scale: a.Scale}
 	if p.Scale == 0 {
 		p.Scale = 1 / math.Sqrt(float64(width))
 	}
 	y := perHead(pr.SliceInDim(st.attend(s, q, keys, keys, p), 3, 0, a.Latent), toValue, 2)
-	return Linear{Out: hidden, Bias: a.Bias, Split: Rows}.Apply(s.In("o_proj", "attn_output"), pr.Reshape(y, batch, tokens, a.Heads*a.Value))
+	return Linear{Out: hidden, Bias: a.Bias, Split: Rows}.Apply(s.In("o_proj", "attn_output"), pr.Reshape(y, batch, queries, a.Heads*a.Value))
 }
 
 // matrices returns what makes latents of queries, [Heads,Plain,Latent], and values of latents, [Heads,Value,Latent].

@@ -18,6 +18,9 @@ type Step struct {
 	Room int
 	// Last asks for the logits of the last token alone.
 	Last bool
+	// Queries is how many of the last tokens the results of layers are for, of which all tokens go to the caches; 0 means all.
+	// A model sets it before its last layer.
+	Queries int
 	// Cache is the element type of the caches; zero means the one to calculate in.
 	Cache graph.DType
 	// At i32[B,S] are the positions of the tokens, nil for 0, 1 and so on; and Bias [B or 1,N or 1,S,S] is added to the scores of
@@ -54,8 +57,16 @@ func (st *Step) Positions(x *graph.Value) *graph.Value {
 	return st.positions
 }
 
-// attend returns the attention of q[B,S,N,D] to k[B,S,M,D] and v[B,S,M,V], and to what the caches hold of each
-// sequence, as [B,S,N,V]. It writes k and v to the caches, to one cache if they are one value.
+// Tail returns those of x[B,S,..] that layers have results for, nil for nil.
+func (st *Step) Tail(x *graph.Value) *graph.Value {
+	if st == nil || x == nil || st.Queries == 0 || st.Queries == x.Dim(1) {
+		return x
+	}
+	return pr.SliceInDim(x, 1, x.Dim(1)-st.Queries, x.Dim(1))
+}
+
+// attend returns the attention of q[B,Q,N,D], of the last Q tokens, to k[B,S,M,D] and v[B,S,M,V], and to what the caches
+// hold of each sequence, as [B,Q,N,V]. It writes k and v to the caches, to one cache if they are one value.
 func (st *Step) attend(s *Scope, q, k, v *graph.Value, p pr.AttentionParams) *graph.Value {
 	graph.Helper()
 	if st == nil {
@@ -66,7 +77,7 @@ func (st *Step) attend(s *Scope, q, k, v *graph.Value, p pr.AttentionParams) *gr
 		y, _ := pr.Attention(q, k, v, p)
 		return y
 	}
-	batch, tokens := q.Dim(0), q.Dim(1)
+	batch, tokens := q.Dim(0), k.Dim(1)
 	all := make([]*graph.Value, batch)
 	for b := range batch {
 		one := func(x *graph.Value) *graph.Value { return pr.SliceInDim(x, 0, b, b+1) }
