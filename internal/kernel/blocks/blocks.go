@@ -167,7 +167,7 @@ func (s *set) multiply(d graph.DType, m, n, k int, x, w, next []byte, y []float3
 	x, w = x[:m*xb], w[:n*wb]
 	_ = y[(m-1)*yrs+(n-1)*ycs]
 	if f := s.strips(d, m, n, k); f != nil {
-		p := quantProduct{d: d, n: n, y: y, yrs: yrs, ycs: ycs, x: x, w: w, next: next, xb: xb, wb: wb}
+		p := &quantProduct{d: d, n: n, y: y, yrs: yrs, ycs: ycs, x: x, w: w, next: next, xb: xb, wb: wb}
 		elements := quantGroup
 		if block == quantSuper {
 			elements = quantSuper
@@ -183,7 +183,9 @@ func (s *set) multiply(d graph.DType, m, n, k int, x, w, next []byte, y []float3
 		return
 	}
 	if s.direct(d, m, k) {
-		p := quantProduct{d: d, n: n, y: y, yrs: yrs, ycs: ycs, x: x, w: w, next: next, xb: xb, wb: wb}
+		p := quantProducts.Get().(*quantProduct)
+		defer p.done()
+		*p = quantProduct{d: d, n: n, y: y, yrs: yrs, ycs: ycs, x: x, w: w, next: next, xb: xb, wb: wb}
 		p.args.n = k / max(quantGroup, block)
 		p.fours(0, m, s.directRows[groupIndex(d)], s.directPairs[groupIndex(d)])
 		return
@@ -208,7 +210,9 @@ func (s *set) multiply(d graph.DType, m, n, k int, x, w, next []byte, y []float3
 		}
 		return
 	}
-	p := quantProduct{d: d, n: n, y: y, yrs: yrs, ycs: ycs, x: x, w: w, next: next, xb: xb, wb: wb, done: units * quantGroup / block, rest: rest}
+	p := quantProducts.Get().(*quantProduct)
+	defer p.done()
+	*p = quantProduct{d: d, n: n, y: y, yrs: yrs, ycs: ycs, x: x, w: w, next: next, xb: xb, wb: wb, whole: units * quantGroup / block, rest: rest}
 	p.args = quantArgs{n: units, book: quant.IQ2Grid()}
 	for i := 0; i < m; i += quantMost {
 		if to := min(i+quantMost, m); s.inFours(t, to-i) {
@@ -220,17 +224,27 @@ func (s *set) multiply(d graph.DType, m, n, k int, x, w, next []byte, y []float3
 }
 
 // quantProduct is a product's operands, and the argument of the functions in assembly.
-// These multiply the blocks before block `done`; the `rest` blocks from there on are
+// These multiply the blocks before block `whole`; the `rest` blocks from there on are
 // multiplied in Go.
 type quantProduct struct {
-	d          graph.DType
-	n          int
-	y          []float32
-	yrs, ycs   int
-	x, w, next []byte
-	xb, wb     int // bytes of a row
-	done, rest int
-	args       quantArgs
+	d           graph.DType
+	n           int
+	y           []float32
+	yrs, ycs    int
+	x, w, next  []byte
+	xb, wb      int // bytes of a row
+	whole, rest int
+	args        quantArgs
+}
+
+// quantProducts keeps the memory of products that ended for later ones. A token takes hundreds of them, and
+// the argument of functions in assembly is not on the stack.
+var quantProducts = sync.Pool{New: func() any { return new(quantProduct) }}
+
+// done gives the memory back, without pointers to weights.
+func (p *quantProduct) done() {
+	*p = quantProduct{}
+	quantProducts.Put(p)
 }
 
 // fours multiplies the rows i0 to i1-1 of x with four rows of weights at a time. It takes
@@ -315,7 +329,7 @@ func (p *quantProduct) fetch(j int) *byte {
 // finish adds the products of the last `rest` blocks to sum, and writes it to y.
 func (p *quantProduct) finish(i, j int, sum float32) {
 	if p.rest > 0 {
-		sum = quantRest(p.d, sum, p.done, p.done+p.rest, p.x[i*p.xb:], p.w[j*p.wb:])
+		sum = quantRest(p.d, sum, p.whole, p.whole+p.rest, p.x[i*p.xb:], p.w[j*p.wb:])
 	}
 	p.y[i*p.yrs+j*p.ycs] = sum
 }
