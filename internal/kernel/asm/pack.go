@@ -74,7 +74,21 @@ func transposition(name string, lanes, deep, size int, round func(row func(i, at
 		}
 		return m
 	}
+	// The rows behind these are those of the next call, where a matrix is copied from memory: 16 rows of 4 KiB are in the
+	// same lines of the first-level cache, so they are fetched to the second, which takes the address of a page being
+	// known, so a line of each row is fetched to the first.
+	ahead := GP64()
+	fetch := func(prefetch func(Op)) {
+		LEAQ(Mem{Base: srcs[len(srcs)-1], Index: stride, Scale: 4}, ahead)
+		for i := range lanes {
+			if prefetch(Mem{Base: ahead}); i+1 < lanes {
+				ADDQ(stride, ahead)
+			}
+		}
+	}
+	fetch(PREFETCHT0)
 	Label("loop")
+	fetch(PREFETCHT1)
 	round(func(i, disp int) Mem { return at(srcs, stride, stride3, i, disp) },
 		func(p int) Mem { return at(dsts, pitch, pitch3, p, 0) })
 	for _, r := range srcs {

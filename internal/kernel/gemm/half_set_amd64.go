@@ -40,7 +40,7 @@ func dotSet() *halfSet {
 		few:        4 * streamRows,
 		strips:     &stripSet{[stripMost]func(*byte){dotStrip1, dotStrip2, dotStrip3, dotStrip4, dotStrip5, dotStrip6, dotStrip7, dotStrip8}, stripMost},
 		pairRows:   pairCopies(),
-		transposes: pack.Of(kernel.AVX2, 4).Transposes,
+		transposes: pack.Of(kernel.AVX512, 4).Transposes,
 	}
 }
 

@@ -155,23 +155,87 @@ loop:
 	RET
 
 // func transpose16F32(n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·transpose16F32(SB), NOSPLIT, $0-40
-	MOVQ n+0(FP), AX
-	MOVQ dst+8(FP), CX
-	MOVQ pitch+16(FP), DX
-	MOVQ src+24(FP), BX
-	MOVQ stride+32(FP), SI
-	LEAQ (SI)(SI*2), DI
-	LEAQ (DX)(DX*2), R8
-	LEAQ (BX)(SI*4), R9
-	LEAQ (R9)(SI*4), R10
-	LEAQ (R10)(SI*4), R11
-	LEAQ (CX)(DX*4), R12
-	LEAQ (R12)(DX*4), R13
-	LEAQ (R13)(DX*4), R14
+	MOVQ       n+0(FP), AX
+	MOVQ       dst+8(FP), CX
+	MOVQ       pitch+16(FP), DX
+	MOVQ       src+24(FP), BX
+	MOVQ       stride+32(FP), SI
+	LEAQ       (SI)(SI*2), DI
+	LEAQ       (DX)(DX*2), R8
+	LEAQ       (BX)(SI*4), R9
+	LEAQ       (R9)(SI*4), R10
+	LEAQ       (R10)(SI*4), R11
+	LEAQ       (CX)(DX*4), R12
+	LEAQ       (R12)(DX*4), R13
+	LEAQ       (R13)(DX*4), R14
+	LEAQ       (R11)(SI*4), R15
+	PREFETCHT0 (R15)
+	ADDQ       SI, R15
+	PREFETCHT0 (R15)
+	ADDQ       SI, R15
+	PREFETCHT0 (R15)
+	ADDQ       SI, R15
+	PREFETCHT0 (R15)
+	ADDQ       SI, R15
+	PREFETCHT0 (R15)
+	ADDQ       SI, R15
+	PREFETCHT0 (R15)
+	ADDQ       SI, R15
+	PREFETCHT0 (R15)
+	ADDQ       SI, R15
+	PREFETCHT0 (R15)
+	ADDQ       SI, R15
+	PREFETCHT0 (R15)
+	ADDQ       SI, R15
+	PREFETCHT0 (R15)
+	ADDQ       SI, R15
+	PREFETCHT0 (R15)
+	ADDQ       SI, R15
+	PREFETCHT0 (R15)
+	ADDQ       SI, R15
+	PREFETCHT0 (R15)
+	ADDQ       SI, R15
+	PREFETCHT0 (R15)
+	ADDQ       SI, R15
+	PREFETCHT0 (R15)
+	ADDQ       SI, R15
+	PREFETCHT0 (R15)
 
 loop:
+	LEAQ       (R11)(SI*4), R15
+	PREFETCHT1 (R15)
+	ADDQ       SI, R15
+	PREFETCHT1 (R15)
+	ADDQ       SI, R15
+	PREFETCHT1 (R15)
+	ADDQ       SI, R15
+	PREFETCHT1 (R15)
+	ADDQ       SI, R15
+	PREFETCHT1 (R15)
+	ADDQ       SI, R15
+	PREFETCHT1 (R15)
+	ADDQ       SI, R15
+	PREFETCHT1 (R15)
+	ADDQ       SI, R15
+	PREFETCHT1 (R15)
+	ADDQ       SI, R15
+	PREFETCHT1 (R15)
+	ADDQ       SI, R15
+	PREFETCHT1 (R15)
+	ADDQ       SI, R15
+	PREFETCHT1 (R15)
+	ADDQ       SI, R15
+	PREFETCHT1 (R15)
+	ADDQ       SI, R15
+	PREFETCHT1 (R15)
+	ADDQ       SI, R15
+	PREFETCHT1 (R15)
+	ADDQ       SI, R15
+	PREFETCHT1 (R15)
+	ADDQ       SI, R15
+	PREFETCHT1 (R15)
 	VMOVUPS    (BX), Z0
 	VMOVUPS    (BX)(SI*1), Z1
 	VMOVUPS    (BX)(SI*2), Z2
@@ -284,19 +348,51 @@ loop:
 	RET
 
 // func transpose8F32(n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·transpose8F32(SB), NOSPLIT, $0-40
-	MOVQ n+0(FP), AX
-	MOVQ dst+8(FP), CX
-	MOVQ pitch+16(FP), DX
-	MOVQ src+24(FP), BX
-	MOVQ stride+32(FP), SI
-	LEAQ (SI)(SI*2), DI
-	LEAQ (DX)(DX*2), R8
-	LEAQ (BX)(SI*4), R9
-	LEAQ (CX)(DX*4), R10
+	MOVQ       n+0(FP), AX
+	MOVQ       dst+8(FP), CX
+	MOVQ       pitch+16(FP), DX
+	MOVQ       src+24(FP), BX
+	MOVQ       stride+32(FP), SI
+	LEAQ       (SI)(SI*2), DI
+	LEAQ       (DX)(DX*2), R8
+	LEAQ       (BX)(SI*4), R9
+	LEAQ       (CX)(DX*4), R10
+	LEAQ       (R9)(SI*4), R11
+	PREFETCHT0 (R11)
+	ADDQ       SI, R11
+	PREFETCHT0 (R11)
+	ADDQ       SI, R11
+	PREFETCHT0 (R11)
+	ADDQ       SI, R11
+	PREFETCHT0 (R11)
+	ADDQ       SI, R11
+	PREFETCHT0 (R11)
+	ADDQ       SI, R11
+	PREFETCHT0 (R11)
+	ADDQ       SI, R11
+	PREFETCHT0 (R11)
+	ADDQ       SI, R11
+	PREFETCHT0 (R11)
 
 loop:
+	LEAQ        (R9)(SI*4), R11
+	PREFETCHT1  (R11)
+	ADDQ        SI, R11
+	PREFETCHT1  (R11)
+	ADDQ        SI, R11
+	PREFETCHT1  (R11)
+	ADDQ        SI, R11
+	PREFETCHT1  (R11)
+	ADDQ        SI, R11
+	PREFETCHT1  (R11)
+	ADDQ        SI, R11
+	PREFETCHT1  (R11)
+	ADDQ        SI, R11
+	PREFETCHT1  (R11)
+	ADDQ        SI, R11
+	PREFETCHT1  (R11)
 	VMOVUPS     (BX), X0
 	VINSERTF128 $0x01, (R9), Y0, Y0
 	VMOVUPS     (BX)(SI*1), X3
@@ -349,54 +445,86 @@ loop:
 	RET
 
 // func transpose4F32(n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·transpose4F32(SB), NOSPLIT, $0-40
-	MOVQ n+0(FP), AX
-	MOVQ dst+8(FP), CX
-	MOVQ pitch+16(FP), DX
-	MOVQ src+24(FP), BX
-	MOVQ stride+32(FP), SI
-	LEAQ (SI)(SI*2), DI
-	LEAQ (DX)(DX*2), R8
+	MOVQ       n+0(FP), AX
+	MOVQ       dst+8(FP), CX
+	MOVQ       pitch+16(FP), DX
+	MOVQ       src+24(FP), BX
+	MOVQ       stride+32(FP), SI
+	LEAQ       (SI)(SI*2), DI
+	LEAQ       (DX)(DX*2), R8
+	LEAQ       (BX)(SI*4), R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
 
 loop:
-	VMOVUPS   (BX), X0
-	VMOVUPS   (BX)(SI*1), X2
-	VMOVUPS   (BX)(SI*2), X3
-	VMOVUPS   (BX)(DI*1), X4
-	VUNPCKLPS X2, X0, X1
-	VUNPCKHPS X2, X0, X0
-	VUNPCKLPS X4, X3, X2
-	VUNPCKHPS X4, X3, X4
-	VUNPCKLPD X2, X1, X3
-	VUNPCKHPD X2, X1, X1
-	VUNPCKLPD X4, X0, X2
-	VUNPCKHPD X4, X0, X0
-	VMOVUPS   X3, (CX)
-	VMOVUPS   X1, (CX)(DX*1)
-	VMOVUPS   X2, (CX)(DX*2)
-	VMOVUPS   X0, (CX)(R8*1)
-	ADDQ      $+16, BX
-	MOVQ      DX, R9
-	SHLQ      $0x02, R9
-	ADDQ      R9, CX
-	SUBQ      $+4, AX
-	JNZ       loop
+	LEAQ       (BX)(SI*4), R9
+	PREFETCHT1 (R9)
+	ADDQ       SI, R9
+	PREFETCHT1 (R9)
+	ADDQ       SI, R9
+	PREFETCHT1 (R9)
+	ADDQ       SI, R9
+	PREFETCHT1 (R9)
+	VMOVUPS    (BX), X0
+	VMOVUPS    (BX)(SI*1), X2
+	VMOVUPS    (BX)(SI*2), X3
+	VMOVUPS    (BX)(DI*1), X4
+	VUNPCKLPS  X2, X0, X1
+	VUNPCKHPS  X2, X0, X0
+	VUNPCKLPS  X4, X3, X2
+	VUNPCKHPS  X4, X3, X4
+	VUNPCKLPD  X2, X1, X3
+	VUNPCKHPD  X2, X1, X1
+	VUNPCKLPD  X4, X0, X2
+	VUNPCKHPD  X4, X0, X0
+	VMOVUPS    X3, (CX)
+	VMOVUPS    X1, (CX)(DX*1)
+	VMOVUPS    X2, (CX)(DX*2)
+	VMOVUPS    X0, (CX)(R8*1)
+	ADDQ       $+16, BX
+	MOVQ       DX, R9
+	SHLQ       $0x02, R9
+	ADDQ       R9, CX
+	SUBQ       $+4, AX
+	JNZ        loop
 	VZEROUPPER
 	RET
 
 // func transpose4F64(n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·transpose4F64(SB), NOSPLIT, $0-40
-	MOVQ n+0(FP), AX
-	MOVQ dst+8(FP), CX
-	MOVQ pitch+16(FP), DX
-	MOVQ src+24(FP), BX
-	MOVQ stride+32(FP), SI
-	LEAQ (SI)(SI*2), DI
-	LEAQ (DX)(DX*2), R8
+	MOVQ       n+0(FP), AX
+	MOVQ       dst+8(FP), CX
+	MOVQ       pitch+16(FP), DX
+	MOVQ       src+24(FP), BX
+	MOVQ       stride+32(FP), SI
+	LEAQ       (SI)(SI*2), DI
+	LEAQ       (DX)(DX*2), R8
+	LEAQ       (BX)(SI*4), R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
 
 loop:
+	LEAQ        (BX)(SI*4), R9
+	PREFETCHT1  (R9)
+	ADDQ        SI, R9
+	PREFETCHT1  (R9)
+	ADDQ        SI, R9
+	PREFETCHT1  (R9)
+	ADDQ        SI, R9
+	PREFETCHT1  (R9)
 	VMOVUPS     (BX), X0
 	VINSERTF128 $0x01, (BX)(SI*2), Y0, Y0
 	VMOVUPS     (BX)(SI*1), X1
