@@ -56,7 +56,9 @@ type Generator struct {
 	forms  map[string]nn.Form // of the parameters
 	mapped int64              // bytes of weights of a rank that lie in files
 	slots  []*slot
-	peers  *peers // nil if this is the only process
+	peers  *peers          // nil if this is the only process
+	asked  context.Context // ends when another process was asked to end
+	stop   context.CancelCauseFunc
 
 	mu      sync.Mutex
 	queue   []*sequence
@@ -141,9 +143,11 @@ func Open(m *models.Model, c *checkpoint.Checkpoint, o Options) (g *Generator, e
 
 // newGenerator returns a generator that has nothing yet.
 func newGenerator(m *models.Model, c *checkpoint.Checkpoint, o Options) *Generator {
-	return &Generator{model: m, c: c, o: o, jobs: map[shape]*gomoe.Job{}, args: map[shape]*arguments{}, kept: map[shape][]nn.Cache{},
+	g := &Generator{model: m, c: c, o: o, jobs: map[shape]*gomoe.Job{}, args: map[shape]*arguments{}, kept: map[shape][]nn.Cache{},
 		forms: map[string]nn.Form{},
 		wake:  make(chan struct{}, 1), done: make(chan struct{})}
+	g.asked, g.stop = context.WithCancelCause(context.Background())
+	return g
 }
 
 // place puts the weights and empty caches on the ranks, if these, and the steps, take no more memory than there is.

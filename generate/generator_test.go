@@ -195,7 +195,7 @@ func TestRefuses(t *testing.T) {
 	var room *RoomError
 	_, err := g.Generate(context.Background(), Request{Prompt: []int32{1}, N: 11}, all)
 	require.ErrorAs(t, err, &room)
-	require.ErrorContains(t, g.Follow(context.Background()), "nobody to follow")
+	require.ErrorContains(t, g.Follow(context.Background(), context.Background()), "nobody to follow")
 }
 
 // Heads that do not divide are an error that begins with the mesh, and not with a line of a library's source.

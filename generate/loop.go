@@ -32,12 +32,19 @@ func (g *Generator) loop(ctx context.Context) {
 		case closing:
 			err = g.give(ctx, order{kind: end})
 		case len(ready) > 0:
-			err = g.step(ctx, ready)
+			select {
+			case <-ticks:
+				err = g.ask(ctx)
+			default:
+			}
+			if err == nil {
+				err = g.step(ctx, ready)
+			}
 		default:
 			select {
 			case <-g.wake:
 			case <-ticks:
-				err = g.give(ctx, order{kind: idle})
+				err = g.ask(ctx)
 			}
 		}
 	}
@@ -52,6 +59,14 @@ func (g *Generator) loop(ctx context.Context) {
 		s.end("", why)
 	}
 	g.queue, g.running, g.closing = nil, nil, true
+}
+
+// ask asks the other processes whether they are to end.
+func (g *Generator) ask(ctx context.Context) error {
+	if err := g.peers.send(ctx, order{kind: idle}); err != nil {
+		return err
+	}
+	return g.stops(ctx, false)
 }
 
 // give has all processes carry out an order that has no logits.

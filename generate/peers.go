@@ -16,6 +16,7 @@ import (
 type peers struct {
 	group jaccl.Group
 	first bool
+	rank  int
 	buf   []byte // an order
 	slots int    // that an order has at most
 }
@@ -34,7 +35,7 @@ func meet(w *world.World, sequences int) (*peers, error) {
 		return nil, err
 	}
 	slots := max(sequences, 2)
-	return &peers{comms[0].World(), info.First(), make([]byte, 4*(3+2*slots+max(blocks()[0], slots))), slots}, nil
+	return &peers{comms[0].World(), info.First(), info.Rank, make([]byte, 4*(3+2*slots+max(blocks()[0], slots))), slots}, nil
 }
 
 // send sends an order to all other processes.
@@ -90,7 +91,7 @@ func (p *peers) pass(ctx context.Context) error {
 	return p.group.Broadcast(ctx, c, 0, p.buf)
 }
 
-// beat returns how often the first process sends an order while there is nothing to do, so that the others wait
+// beat returns how often the first process asks the others whether they are to end. While there is nothing to do, they so wait
 // within their deadline, and a process that has died is found.
 func beat(deadline time.Duration) time.Duration {
 	if deadline > 0 {
@@ -99,9 +100,43 @@ func beat(deadline time.Duration) time.Duration {
 	return time.Second
 }
 
+// StopError says that another process of the job was asked to end. It is a context.Canceled.
+type StopError struct{ Rank int }
+
+func (e *StopError) Error() string { return fmt.Sprintf("rank %d was asked to end", e.Rank) }
+
+func (e *StopError) Unwrap() error { return context.Canceled }
+
+// Until returns a context, for the job's first process, that ends when ctx does, or when the stop of another process's Follow
+// has ended. Its cause is then a *StopError. The caller should end its requests then, and call Close.
+func (g *Generator) Until(ctx context.Context) context.Context {
+	ctx, end := context.WithCancelCause(ctx)
+	context.AfterFunc(g.asked, func() { end(context.Cause(g.asked)) })
+	return ctx
+}
+
+// stops has all processes say whether they were asked to end, and ends g.asked if another one than the first was.
+func (g *Generator) stops(ctx context.Context, asked bool) error {
+	rank := int32(0)
+	if asked {
+		rank = int32(g.peers.rank)
+	}
+	var b [4]byte
+	binary.NativeEndian.PutUint32(b[:], uint32(rank))
+	c := collective.Call{Op: "all_max", DType: graph.I32, Bytes: int64(len(b)), Pos: graph.Pos{File: "generate.Follow"}}
+	if err := g.peers.group.AllMax(ctx, c, b[:], b[:]); err != nil {
+		return err
+	}
+	if rank := binary.NativeEndian.Uint32(b[:]); rank > 0 {
+		g.stop(&StopError{int(rank)})
+	}
+	return nil
+}
+
 // Follow carries out the orders of the job's first process, in every other one. It returns nil when the first process
-// closes its Generator, and an error if a process is gone or a step fails.
-func (g *Generator) Follow(ctx context.Context) error {
+// closes its Generator, and an error if a process is gone, a step fails, or ctx ends. The end of stop asks the first process
+// to end: see Until.
+func (g *Generator) Follow(ctx, stop context.Context) error {
 	if g.peers == nil || g.peers.first {
 		return fmt.Errorf("generate: the first process of a job has nobody to follow; call Generate")
 	}
@@ -113,7 +148,12 @@ func (g *Generator) Follow(ctx context.Context) error {
 		if o.kind == end {
 			return nil
 		}
-		if _, err := g.run(ctx, o); err != nil {
+		if o.kind == idle {
+			err = g.stops(ctx, stop.Err() != nil)
+		} else {
+			_, err = g.run(ctx, o)
+		}
+		if err != nil {
 			return fmt.Errorf("generate: %w", err)
 		}
 	}

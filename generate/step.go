@@ -30,7 +30,7 @@ type order struct {
 type kind int32
 
 const (
-	idle kind = iota // the processes see that all are alive
+	idle kind = iota // the processes see that all are alive, and say whether they were asked to end
 	step             // a step without logits, within a prompt
 	last             // a step with the logits of the last tokens
 	copied

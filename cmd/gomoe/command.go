@@ -15,6 +15,7 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
+	"github.com/gomoe/gomoe/generate"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/interrupt"
 	"github.com/gomoe/gomoe/internal/near"
@@ -102,6 +103,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		text := "interrupted"
 		if training := (*lm.Interrupted)(nil); errors.As(err, &training) {
 			text = training.Error()
+		}
+		if stop := (*generate.StopError)(nil); errors.As(err, &stop) {
+			text += ": " + stop.Error()
 		}
 		fmt.Fprintf(stderr, "%s: %s\n", name, text)
 		return interrupt.Status(ctx, err, exitWrong)

@@ -214,13 +214,20 @@ func (g *writing) write(ctx context.Context, o generate.Options, ways ...generat
 	}
 	defer func() { err = errors.Join(err, gen.Close()) }()
 	if g.follows {
-		return nil, gen.Follow(context.WithoutCancel(ctx)) // the first process says when to end
+		if err := gen.Follow(context.WithoutCancel(ctx), ctx); err != nil { // the first process says when to end
+			return nil, err
+		}
+		return nil, ctx.Err()
 	}
 	if !g.quiet && (g.stats || isTerminal(g.stderr)) {
 		fmt.Fprintln(g.stderr, roomText(gen))
 	}
+	ctx = gen.Until(ctx)
 	for i, s := range ways {
 		text, err := g.continuation(ctx, gen, o.Trace, s, i > 0)
+		if stop := (*generate.StopError)(nil); err != nil && errors.As(context.Cause(ctx), &stop) {
+			err = stop
+		}
 		if err != nil {
 			return texts, err
 		}

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -67,6 +68,49 @@ func TestSignals(t *testing.T) {
 			}
 			for _, out := range []string{"train", "lost", "saves", "ranks", "finetune"} {
 				require.NoError(t, os.RemoveAll(at(out)))
+			}
+		}
+	}
+}
+
+// A signal to one rank that is not the first ends the job as one to all does, and the output names the rank.
+func TestSignalToOne(t *testing.T) {
+	model := smallModel(t)
+	for name, c := range map[string]struct {
+		args     []string
+		at, says string
+		done     bool
+	}{
+		"generate": {[]string{"generate", model, "-prompt", "!", "-slide", "-n", "100000000", "-stats", "-mesh", "ep=2"}, "room for", "gomoe generate: interrupted: rank 1 was asked to end", false},
+		"serve":    {[]string{"serve", model, "-listen", "127.0.0.1:0", "-mesh", "ep=2"}, "serving", "gomoe serve: rank 1 was asked to end", true},
+	} {
+		for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+			cmd := exec.Command(os.Args[0], append([]string{"launch", "-n", "2", "--", "sh", "-c", `echo pid $$ >&2; exec "$@"`, "sh", os.Args[0]}, c.args...)...)
+			cmd.Env = append(os.Environ(), asTool+"=1")
+			r, w, err := os.Pipe()
+			require.NoError(t, err)
+			cmd.Stdout, cmd.Stderr = w, w
+			require.NoError(t, cmd.Start())
+			require.NoError(t, w.Close())
+			said, pid, sent := "", 0, false
+			for lines := bufio.NewScanner(r); lines.Scan(); {
+				fmt.Sscanf(lines.Text(), "[1] pid %d", &pid)
+				if !strings.HasPrefix(lines.Text(), "[0] ") || len(said) < 1<<14 { // of the text there is any number of lines
+					said += lines.Text() + "\n"
+				}
+				if !sent && strings.Contains(lines.Text(), c.at) {
+					sent = true
+					require.NoError(t, syscall.Kill(pid, s))
+				}
+			}
+			cmd.Wait()
+			require.NoError(t, r.Close())
+			status, ended := 0, ""
+			if !c.done {
+				status, ended = 128+int(s), "rank 1 was ended by SIG"
+			}
+			if cmd.ProcessState.ExitCode() != status || !strings.Contains(said, c.says) || !strings.Contains(said, ended) {
+				t.Errorf("%s: %v: %v; want status %d, %q and %q:\n%s", name, s, cmd.ProcessState, status, c.says, ended, said)
 			}
 		}
 	}

@@ -102,7 +102,7 @@ func (s *serving) run(ctx context.Context, fs *flag.FlagSet) (err error) {
 	}
 	defer func() { err = errors.Join(err, gen.Close()) }()
 	if s.follows {
-		return gen.Follow(context.WithoutCancel(ctx)) // the first process says when to end
+		return gen.Follow(context.WithoutCancel(ctx), ctx) // the first process says when to end
 	}
 	if s.c.Name == "" {
 		if s.c.Name, err = modelName(s.path); err != nil {
@@ -122,7 +122,12 @@ func (s *serving) run(ctx context.Context, fs *flag.FlagSet) (err error) {
 		fmt.Fprintf(s.stderr, "everybody who reaches %s can use the model: there is no -api-key-file\n", a)
 	}
 	fmt.Fprintf(s.stderr, "serving %s at http://%s\n", s.c.Name, listener.Addr())
-	return server.Serve(ctx, listener)
+	ctx = gen.Until(ctx)
+	err = server.Serve(ctx, listener)
+	if stop := (*generate.StopError)(nil); errors.As(context.Cause(ctx), &stop) {
+		fmt.Fprintf(s.stderr, "gomoe serve: %v, and so all ranks end\n", stop)
+	}
+	return err
 }
 
 // modelName returns the name of a model's folder, or of its file without what is behind the point.
