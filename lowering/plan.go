@@ -77,8 +77,8 @@ type Buffer struct {
 	// each at a multiple of the alignment, in the order in which an instruction reads them.
 	Group int
 	// Packed, of a buffer of u8[rows, bytes], are the types of the arrays whose entries
-	// lie one behind another in each row. Rows, and parts of the buffer, that nobody has
-	// written hold anything.
+	// lie one behind another in each row, on every rank alike; nil if the ranks' differ. Rows, and parts of the buffer, that
+	// nobody has written hold anything.
 	Packed []graph.Type
 	// Def and Last are the first and the last instruction that touch the memory.
 	Def, Last int

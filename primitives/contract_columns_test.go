@@ -142,6 +142,7 @@ func onColumns(t *testing.T, s spread, p *graph.Program, in arrays, columns stri
 			cfg.Place[name] = sharding.Split(s.tokens, columns)
 		}
 	}
+	cfg.Finite = *onDevice == "" // numbers are found where they lie, and no others
 	j, err := gomoe.Open(p, cfg)
 	if err != nil {
 		return nil, err

@@ -177,7 +177,7 @@ func (p CombineOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		pack, suffix = packRowsAs(wire), "_wire"
 	}
 	pairs := place.Type.Len()
-	send, got := e.Packed(rows, types...), e.Packed(pairs, types...)
+	send, got := homeward(e, payload[0], rows, types), homeward(e, payload[0], pairs, types)
 	if err := e.Emit(lowering.KernelSpec{Name: "ep_pack_rows" + suffix, Out: []lowering.Buf{send}, In: append(payload[:len(payload):len(payload)], recv, counts), Kernel: pack, Within: fitsZones(payload, wire)}); err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func (l epLayer) combineSums(e *lowering.Emitter, out, payload []lowering.Buf) e
 		suffix = "_wire"
 	}
 	size, leave := bytesOf(types), j.out.Type.Len()
-	send, got := e.Packed(j.room, types...), e.Packed(leave, types...)
+	send, got := homeward(e, payload[0], j.room, types), homeward(e, payload[0], leave, types)
 	if err := e.Emit(lowering.KernelSpec{Name: "ep_pack_sums" + suffix, Out: []lowering.Buf{send}, In: append(payload[:len(payload):len(payload)], slots, j.sizes), Kernel: packSums(k, wire), Within: fitsZones(payload, wire)}); err != nil {
 		return err
 	}

@@ -166,17 +166,13 @@ func (l epLayer) combineThrough(e *lowering.Emitter, routing *graph.Value, axes 
 		weight = payload[1].Type.DType.Size()
 	}
 	size, columns, over := bytesOf(types), e.Eqn.In[0].Type.Shape[1], payload[0].Spec.At(1)
-	send, passed := e.Packed(v.room, types...), e.Packed(v.roomPassing, types...)
+	send, passed := homeward(e, payload[0], v.room, types), homeward(e, payload[0], v.roomPassing, types)
 	if err := e.Emit(lowering.KernelSpec{Name: "ep_pack_sums" + suffix, Out: []lowering.Buf{send}, In: append(payload[:len(payload):len(payload)], slots, v.within), Kernel: packSums(k, wire), Within: fitsZones(payload, wire)}); err != nil {
 		return err
 	}
 	l.exchangeRows(e, v.axisWithin, passed, send, v.within, size, v.roomPassing, true)
-	leave, home := e.Packed(v.roomComing, types...), e.Packed(v.roomLeaving, types...)
-	machine := "ep_sum_machine" + suffix
-	if wire.IsF8() && !e.Even(payload[0], 1) {
-		machine += "_uneven" // for the host: scales are not where the packed rows' type has them
-	}
-	if err := e.Emit(lowering.KernelSpec{Name: machine, Out: []lowering.Buf{leave}, In: []lowering.Buf{passed, v.relay, v.between}, Kernel: func(a *exec.Args) error {
+	leave, home := homeward(e, payload[0], v.roomComing, types), homeward(e, payload[0], v.roomLeaving, types)
+	if err := e.Emit(lowering.KernelSpec{Name: "ep_sum_machine" + suffix, Out: []lowering.Buf{leave}, In: []lowering.Buf{passed, v.relay, v.between}, Kernel: func(a *exec.Args) error {
 		come := sumOf(data[int32](a.In[2])[v.machines:])
 		_, own := a.Part(over, columns) // behind which the scales of values of 8 bits are
 		sumPairsTo(a, come, rowSums{Args: a, d: wire, k: k, n: own, row: passedRow(k, weight, 1), to: sumOfMachine(k, weight), put: weightOfMachine(k, weight)}, wire)

@@ -70,6 +70,15 @@ func wireTypes(e *lowering.Emitter, payload []lowering.Buf, weights int) ([]grap
 	return types, types[0].DType
 }
 
+// homeward returns a buffer for rows of a combine on the way home, which have types. Rows of 8 bits whose columns are split
+// into parts that differ have none that hold on every rank: each has its scales behind its own columns.
+func homeward(e *lowering.Emitter, payload lowering.Buf, rows int, types []graph.Type) lowering.Buf {
+	if types[0].DType.IsF8() && !e.Even(payload, 1) {
+		return e.Temp(graph.T(graph.U8, rows, bytesOf(types)))
+	}
+	return e.Packed(rows, types...)
+}
+
 // rowsConverted is the work of packing the rows that return to their tokens as type wire.
 type rowsConverted struct {
 	buf   array.Array

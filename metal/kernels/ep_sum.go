@@ -201,6 +201,9 @@ func sumMachinesProgram(in *Instr) (*Program, error) {
 // from other machines.
 func sumMachineProgram(in *Instr) (*Program, error) {
 	entry, relay := in.plan.Bufs[in.Results[0].Buf].Packed, in.Args[1].Type
+	if entry == nil {
+		return nil, refuse("rows whose columns are split into parts that differ, with scales behind each rank's own")
+	}
 	d := entry[0].DType
 	p := payload{values: onWire(d, entry[0].Len())}
 	if d.IsF8() {
