@@ -68,6 +68,10 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 			return fmt.Errorf("pretrain: %s: %w", s.Path, err)
 		}
 	}
+	saves := snapshot.Folder{Path: filepath.Join(o.Out, "checkpoints"), Keep: s.Keep, World: o.World}
+	if err := s.warm(ctx, saves, o.Resume); err != nil {
+		return fmt.Errorf("pretrain: %w", err)
+	}
 	step := s.step(m, o)
 	p, err := step.Trace(s.Mesh)
 	if err != nil {
@@ -83,7 +87,7 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 			Remedies: train.Remedies{Lower: "rate.peak of " + s.Path, Find: "add -finite"},
 			Steps:    s.Steps, Rate: s.schedule(), Tokens: s.Batch * s.Length, Every: s.EvalEvery,
 			Saves: train.Saves{
-				Folder: snapshot.Folder{Path: filepath.Join(o.Out, "checkpoints"), Keep: s.Keep, World: o.World},
+				Folder: saves,
 				Every:  s.SaveEvery, Resume: o.Resume, Overwrite: o.Overwrite, Facts: s.facts(), Model: []string{"model", "dtype"}, Free: free(),
 				Made: []string{filepath.Join(o.Out, safetensors.FileName)},
 			},

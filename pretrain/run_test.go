@@ -251,6 +251,31 @@ type hears struct{ tells func(string) }
 
 func (a hears) Write(p []byte) (int, error) { a.tells(string(p)); return len(p), nil }
 
+// Where nothing is said the rate rises over a tenth of the steps, and at most 100. A run that goes on has the steps that it
+// began with, whatever they would be now.
+func TestWarmup(t *testing.T) {
+	settings := func(steps int, more string) string {
+		return fmt.Sprintf(`{"model": {"model_type": "olmoe", %s}, "data": {"files": [%q]}, "steps": %d, "batch": 1, "length": 8, "save_every": 10, "eval_every": 0, "rate": {"name": "linear", "peak": 0.001, "floor": 1%s}}`, small, corpus(t, "a.txt", prose), steps, more)
+	}
+	for steps, want := range map[int]int{9: 0, 20: 2, 999: 99, 1000: 100, 1500: 100} {
+		s, err := Parse("s.json", []byte(settings(steps, "")))
+		require.NoError(t, err)
+		require.NoError(t, s.warm(t.Context(), snapshot.Folder{}, false))
+		require.Equal(t, want, s.Rate.Warmup)
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	_, err := follow(t, settings(20, ""), out, false)
+	require.NoError(t, err)
+	require.Equal(t, []string{"0.0005", "0.001", "0.001"}, column(t, out, "lr")[:3])
+	out = filepath.Join(t.TempDir(), "out")
+	_, err = follow(t, settings(20, `, "warmup": 100`), out, false)
+	require.NoError(t, err)
+	said, err := follow(t, settings(30, ""), out, true)
+	require.NoError(t, err)
+	require.Contains(t, said, ", with steps 30 instead of 20\n")
+	require.Equal(t, "0.0003", column(t, out, "lr")[29])
+}
+
 // Texts with a tokenizer are cut into tokens, of which only some are to be predicted; others are held out.
 func TestTokens(t *testing.T) {
 	file, err := tokenizer.Bytes()

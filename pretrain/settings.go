@@ -72,7 +72,7 @@ type Optimizer struct {
 type Rate struct {
 	Name        string // cosine, linear, wsd or constant
 	Peak, Floor float64
-	Warmup      int // steps in which it rises
+	Warmup      int // steps in which it rises; negative is a tenth of the run's, at most usualWarmup
 	Decay       int // steps in which wsd falls
 }
 
@@ -85,11 +85,12 @@ func Read(path string) (*Settings, error) {
 	return Parse(path, text)
 }
 
-// What is meant where nothing is said: how many MiB of text are read, and how many batches the held-out loss is of, which take
-// about as long as ten steps.
+// What is meant where nothing is said: how many MiB of text are read, how many batches the held-out loss is of, which take
+// about as long as ten steps, and in how many steps the rate rises at most.
 const (
 	usualLimit   = 16
 	usualHeldOut = 32
+	usualWarmup  = 100
 )
 
 // Parse is Read for the text of a file.
@@ -97,7 +98,7 @@ func Parse(path string, text []byte) (*Settings, error) {
 	s := &Settings{
 		Path: path, Model: map[string]any{}, Steps: 1500, Batch: 16, Length: 128, Seed: 1,
 		Optimizer: Optimizer{Name: "adamw", Decay: 0.1, Clip: 1, Stochastic: true},
-		Rate:      Rate{Name: "cosine", Peak: 3e-3, Floor: 0.1, Warmup: 100, Decay: 300},
+		Rate:      Rate{Name: "cosine", Peak: 3e-3, Floor: 0.1, Warmup: -1, Decay: 300},
 		Balance:   0.01, ZLoss: 0.001, Zero: "off", EvalEvery: 150, Keep: 2, Remat: "off", Microbatches: 1,
 	}
 	mesh, dtype, moments, sums := "", "f32", "f32", "f32"

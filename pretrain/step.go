@@ -1,7 +1,11 @@
 package pretrain
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/gomoe/gomoe"
@@ -10,6 +14,7 @@ import (
 	"github.com/gomoe/gomoe/nn"
 	"github.com/gomoe/gomoe/train"
 	"github.com/gomoe/gomoe/train/lm"
+	"github.com/gomoe/gomoe/train/snapshot"
 )
 
 // step returns the step of the model, which, as o says, also returns choices, or takes them.
@@ -95,6 +100,26 @@ func (s *Settings) optimizer() train.Transform {
 		last = train.Chain(train.On(inner, train.Muon(train.MuonOptions{LikeAdam: true, Decay: o.Decay, Moments: o.Moments})), train.On(train.Not(inner), adam))
 	}
 	return train.Chain(train.ClipByGlobalNorm(o.Clip), last)
+}
+
+// warm sets the steps in which the rate rises where the settings do not say them: to those of the checkpoint that a run goes
+// on from, whatever its steps are now, else to a tenth of the steps, so that a short run reaches its rate. All processes call it.
+func (s *Settings) warm(ctx context.Context, saves snapshot.Folder, resume bool) error {
+	if s.Rate.Warmup >= 0 {
+		return nil
+	}
+	s.Rate.Warmup = min(usualWarmup, s.Steps/10)
+	if !resume {
+		return nil
+	}
+	from, err := saves.Latest(ctx)
+	if err != nil || from == nil {
+		return err
+	}
+	if said := regexp.MustCompile(` Warmup:(\d+) `).FindStringSubmatch(from.Facts["rate"]); said != nil {
+		s.Rate.Warmup, err = strconv.Atoi(said[1])
+	}
+	return errors.Join(err, from.Close())
 }
 
 func (s *Settings) schedule() train.Schedule {
