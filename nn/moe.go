@@ -124,6 +124,9 @@ func (m MoE) router() string {
 func (m MoE) route(s *Scope, x *graph.Value) (weights, chosen, logits, scores *graph.Value) {
 	graph.Helper()
 	name := m.router()
+	if m.Experts < 1 || m.Route.TopK < 1 || m.Route.TopK > m.Experts {
+		graph.Fail("layer of experts %s: MoE.Experts is %d and MoE.Route.TopK %d, want at least 1 of both, and no more chosen than there are", strings.TrimSuffix(s.name, "."), m.Experts, m.Route.TopK)
+	}
 	logits = Linear{Out: m.Experts, Bias: m.RouterBias, DType: graph.F32}.Apply(s.In(name, "ffn_gate_inp"), x)
 	var bias *graph.Value
 	if m.Bias != "" {

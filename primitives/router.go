@@ -113,6 +113,9 @@ func (r RouteOp) check(experts int) error {
 	} else if r.TopGroups != 0 || r.GroupScore != "" {
 		return fmt.Errorf("top_groups and group_score need groups; set groups to their number")
 	}
+	if experts == 0 {
+		return fmt.Errorf("logits have no columns, so that there are no experts to choose from; want a column for each expert")
+	}
 	if r.TopK < 1 || r.TopK > choice {
 		return fmt.Errorf("top_k=%d of %d experts to choose from, want 1 to %d", r.TopK, choice, choice)
 	}
