@@ -43,7 +43,8 @@ func joinNarrowBlocks(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool)
 		Dry: gateAfterUp(j.gate.Dry, j.up.Dry, gated), Kernel: gateAfterUp(j.gate.Kernel, j.up.Kernel, gated)}), true
 }
 
-// gateAfterUp returns a kernel that computes the products with gate and up, and swiglu of the two.
+// gateAfterUp returns a kernel that computes the products with gate and up, and swiglu of the two. Rows between zones, which
+// no product writes, hold anything; the engine sets those of the result to zero.
 func gateAfterUp(gate, up, swiglu exec.Kernel) exec.Kernel {
 	return func(a *exec.Args) error {
 		x, w, v, counts, y := a.In[0], a.In[1], a.In[2], a.In[3], a.Out[0]
@@ -52,9 +53,6 @@ func gateAfterUp(gate, up, swiglu exec.Kernel) exec.Kernel {
 			kernel exec.Kernel
 			w, to  array.Array
 		}{{gate, w, g}, {up, v, u}} {
-			if a.Dry() == nil {
-				clear(product.to.Bytes()) // rows between zones, which no product writes
-			}
 			a.In, a.Out = []array.Array{x, product.w, counts}, []array.Array{product.to}
 			if err := product.kernel(a); err != nil {
 				return err
