@@ -19,6 +19,9 @@ FIGURES    = RematArena|ContractOneTokenIsOneSum|AccumulateMemory|ContractARowTr
 TESTFLAGS ?=
 ARM64     ?= qemu-aarch64 -L /usr/aarch64-linux-gnu
 
+# For tests that run again in other ways: collecting garbage less often saves a third of the processor time of primitives.
+COLLECT = GOGC=400 GOMEMLIMIT=2GiB
+
 # The module is pure Go; only the race detector needs cgo.
 export CGO_ENABLED = 0
 
@@ -51,7 +54,7 @@ SAME = TestPlacements|TestBlocksGradient|TestProcess.*|TestLauncher|TestSlurm|Te
 test-kernels:
 	@set -e; for k in $$($(GO) run ./cmd/gomoe version -kernels | tail -n +2); do \
 		echo "GOMOE_KERNELS=$$k $(GO) test"; \
-		GOMOE_KERNELS=$$k $(GO) test -short -skip '^($(SAME))$$' $(TESTFLAGS) ./primitives ./examples/... ./internal/kernel/...; \
+		$(COLLECT) GOMOE_KERNELS=$$k $(GO) test -short -skip '^($(SAME))$$' $(TESTFLAGS) ./primitives ./examples/... ./internal/kernel/...; \
 	done
 	@if $(GO) run ./cmd/gomoe version -kernels | grep -qx avx512; then $(MAKE) --no-print-directory test-amx; fi
 
@@ -102,7 +105,7 @@ arithmetic:
 test-arm64: unfused arm64-kernels arm64-calls
 
 arm64-kernels:
-	GOARCH=arm64 $(GO) test -exec "$(ARM64)" -short -skip '^($(SAME))$$' $(TESTFLAGS) ./primitives ./internal/kernel/... ./examples/ep_moe
+	$(COLLECT) GOARCH=arm64 $(GO) test -exec "$(ARM64)" -short -skip '^($(SAME))$$' $(TESTFLAGS) ./primitives ./internal/kernel/... ./examples/ep_moe
 
 arm64-calls:
 	GOARCH=arm64 $(GO) test -exec "$(ARM64)" -run '^(TestABI|TestTrampoline)$$' $(TESTFLAGS) ./metal/mtl ./metal/internal/standin
