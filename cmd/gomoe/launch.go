@@ -94,7 +94,11 @@ WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT. The trans
 			o.Signals = signals
 			status, err := launch.Run(context.WithoutCancel(ctx), o)
 			if err != nil {
-				return errors.New(strings.TrimPrefix(err.Error(), "launch: ")) // launch is the name of the command too
+				wrong := errors.New(strings.TrimPrefix(err.Error(), "launch: ")) // launch is the name of the command too
+				if option := (*launch.OptionError)(nil); errors.As(err, &option) {
+					return &usageError{wrong}
+				}
+				return wrong
 			}
 			if status != 0 {
 				return exitStatus(status)

@@ -53,8 +53,12 @@ type serving struct {
 }
 
 func (s *serving) run(ctx context.Context, fs *flag.FlagSet) (err error) {
-	switch _, _, err := net.SplitHostPort(s.listen); {
-	case err != nil:
+	_, port, wrongListen := net.SplitHostPort(s.listen)
+	if wrongListen == nil {
+		_, wrongListen = net.DefaultResolver.LookupPort(ctx, "tcp", port)
+	}
+	switch {
+	case wrongListen != nil:
 		return usagef("-listen %s: want an address and a port, such as 127.0.0.1:8080, or :8080 for all addresses of this machine", s.listen)
 	case s.o.Sequences < 1:
 		return usagef("-sequences %d: want at least 1", s.o.Sequences)

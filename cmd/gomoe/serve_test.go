@@ -95,6 +95,7 @@ func TestServeRefuses(t *testing.T) {
 		{[]string{dir, "-max-body", "0"}, exitUsage, "-max-body 0: want at least 1"},
 		{[]string{dir, "-mesh", "ep=7"}, exitUsage, "-mesh ep=7: the model has 6 experts"},
 		{[]string{dir, "-listen", "8000"}, exitUsage, "-listen 8000: want an address and a port, such as 127.0.0.1:8080"},
+		{[]string{dir, "-listen", "127.0.0.1:99999"}, exitUsage, "-listen 127.0.0.1:99999: want an address and a port"},
 		{[]string{dir, "-listen", l.Addr().String()}, exitWrong, "address already in use"},
 		{[]string{dir, "-api-key-file", "/nothing"}, exitWrong, "-api-key-file: open /nothing"},
 		{[]string{dir, "-api-key-file", empty}, exitWrong, "the first line is empty"},

@@ -86,35 +86,46 @@ func DefaultShell() []string { return []string{"ssh", "-o", "BatchMode=yes", "-T
 // machine.
 const maxRanks = 4096
 
+// OptionError says what is wrong with the Options themselves.
+type OptionError struct{ err error }
+
+func (e *OptionError) Error() string { return e.err.Error() }
+
+func (e *OptionError) Unwrap() error { return e.err }
+
 // complete returns the options with defaults filled in, or an error that says what is
 // wrong.
 func (o Options) complete() (Options, error) {
 	if len(o.Command) == 0 || o.Command[0] == "" {
-		return o, errors.New("launch: no command, want a program and its arguments behind --")
+		return o, &OptionError{errors.New("launch: no command, want a program and its arguments behind --")}
 	}
 	hosts := len(o.Hosts)
 	if o.Ranks == 0 {
 		o.Ranks = hosts
 	}
+	var wrong error
 	switch {
 	case o.Ranks < 1 || o.Ranks > maxRanks:
-		return o, fmt.Errorf("launch: %d ranks, want 1 to %d", o.Ranks, maxRanks)
+		wrong = fmt.Errorf("launch: %d ranks, want 1 to %d", o.Ranks, maxRanks)
 	case hosts > 0 && o.Ranks%hosts != 0:
-		return o, fmt.Errorf("launch: %d ranks on %d hosts, want as many on each: a multiple of %d", o.Ranks, hosts, hosts)
+		wrong = fmt.Errorf("launch: %d ranks on %d hosts, want as many on each: a multiple of %d", o.Ranks, hosts, hosts)
 	case o.MinHosts < 0 || o.MinHosts > hosts:
-		return o, fmt.Errorf("launch: at least %d hosts of %d, want 1 to the number of hosts, or 0 for all", o.MinHosts, hosts)
+		wrong = fmt.Errorf("launch: at least %d hosts of %d, want 1 to the number of hosts, or 0 for all", o.MinHosts, hosts)
 	case o.Port < 0 || o.Port > 65535:
-		return o, fmt.Errorf("launch: port %d, want 1 to 65535, or 0 for any", o.Port)
+		wrong = fmt.Errorf("launch: port %d, want 1 to 65535, or 0 for any", o.Port)
 	case o.Transport != "" && world.TransportOf(o.Transport).Name == "":
-		return o, fmt.Errorf("launch: transport %q, want one of %s", o.Transport, world.TransportNames())
+		wrong = fmt.Errorf("launch: transport %q, want one of %s", o.Transport, world.TransportNames())
 	case o.Transport == "local" && o.Ranks > 1:
-		return o, fmt.Errorf("launch: transport local is for ranks of one process, and these are %d; want tcp or shm", o.Ranks)
+		wrong = fmt.Errorf("launch: transport local is for ranks of one process, and these are %d; want tcp or shm", o.Ranks)
 	case o.Restarts < 0:
-		return o, fmt.Errorf("launch: %d restarts, want at least 0", o.Restarts)
+		wrong = fmt.Errorf("launch: %d restarts, want at least 0", o.Restarts)
 	case o.Grace < 0:
-		return o, fmt.Errorf("launch: grace of %v, want at least 0", o.Grace)
+		wrong = fmt.Errorf("launch: grace of %v, want at least 0", o.Grace)
 	case o.Settle < 0:
-		return o, fmt.Errorf("launch: %v to settle, want at least 0", o.Settle)
+		wrong = fmt.Errorf("launch: %v to settle, want at least 0", o.Settle)
+	}
+	if wrong != nil {
+		return o, &OptionError{wrong}
 	}
 	if o.Deadline == 0 {
 		var err error
@@ -124,7 +135,7 @@ func (o Options) complete() (Options, error) {
 	}
 	for _, e := range o.Env {
 		if err := hostfile.CheckEnv(e); err != nil {
-			return o, fmt.Errorf("launch: environment: %w", err)
+			return o, &OptionError{fmt.Errorf("launch: environment: %w", err)}
 		}
 	}
 	if hosts == 0 {

@@ -19,7 +19,7 @@ import (
 // or that of the first rank that failed, which is 128 plus the signal's number if a
 // signal ended it. The reason of a failure is written to o.Stderr. A job that fails is started
 // again as often as o.Restarts says. An error says why the
-// job was not started, or not completely; nothing of it is left running then.
+// job was not started, or not completely; nothing of it is left running then. It is an *OptionError if o is wrong.
 //
 // The end of ctx ends the ranks as SIGTERM does.
 func Run(ctx context.Context, o Options) (int, error) {
@@ -156,7 +156,7 @@ func (j *job) prepare(ctx context.Context) error {
 	}
 	if local {
 		if info, err := os.Stat(j.Dir); err != nil || !info.IsDir() {
-			return fmt.Errorf("launch: no folder %s to run in", j.Dir)
+			return &OptionError{fmt.Errorf("launch: no folder %s to run in", j.Dir)}
 		}
 		path := j.Command[0]
 		if filepath.Base(path) != path && !filepath.IsAbs(path) {
