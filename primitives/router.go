@@ -159,7 +159,10 @@ func (r RouteOp) smooth(logits, ids *graph.Value, d graph.DType) (weights, score
 	case SigmoidScore:
 		scores = Logistic(x)
 	case SqrtSoftplusScore:
-		scores = Sqrt(softplus(x))
+		// Far below 0 the score is exp(x/2). There eˣ may be 0, at which a root has no derivative.
+		// Each formula is given 0 where the other serves, as 0 times an infinite derivative is NaN.
+		low, zero := Lt(x, FullLike(x, -40)), ZerosLike(x)
+		scores = Where(low, Exp(MulScalar(Where(low, x, zero), 0.5)), Sqrt(softplus(Where(low, zero, x))))
 	default:
 		scores = Softmax(x, 1)
 	}
@@ -178,9 +181,12 @@ func (r RouteOp) smooth(logits, ids *graph.Value, d graph.DType) (weights, score
 	return weights, scores
 }
 
-// softplus returns ln(1 + eˣ) without overflow: max(x, 0) + log1p(e^-|x|).
+// softplus returns ln(1 + eˣ) without overflow: max(x, 0) + log1p(e^-|x|). One choice makes
+// both terms: the derivatives of a maximum and of |x| at 0 would not add up to that of the sum.
 func softplus(x *graph.Value) *graph.Value {
-	return Add(Max(x, FullLike(x, 0)), Log1p(Exp(Neg(Abs(x)))))
+	zero := ZerosLike(x)
+	above := Gt(x, zero)
+	return Add(Where(above, x, zero), Log1p(Exp(Where(above, Neg(x), x))))
 }
 
 func (r RouteOp) Shard(c *sharding.Context) (sharding.Decision, error) {
