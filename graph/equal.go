@@ -8,7 +8,8 @@ import (
 // EqualPrimitive reports whether a and b are the same operation: the same Go
 // type and name with equal parameters and equal unexported fields. Nil lists
 // equal empty ones, zero differs from negative zero, NaN equals NaN, programs
-// are equal if they print alike apart from their scopes, and functions are not compared.
+// are equal if they print alike apart from their scopes, and functions, which cannot be
+// compared, are equal only if both are nil.
 func EqualPrimitive(a, b Primitive) bool {
 	if a == nil || b == nil {
 		return a == nil && b == nil
@@ -60,10 +61,7 @@ func equalValue(a, b reflect.Value) bool {
 		}
 		return false
 	case reflect.Func:
-		// Members of a family may hold their kernel as a function. Functions
-		// cannot be compared (inlining gives one closure several code
-		// pointers), but the name, which is equal here, tells members apart.
-		return a.IsNil() == b.IsNil()
+		return a.IsNil() && b.IsNil()
 	case reflect.Map, reflect.Chan, reflect.UnsafePointer:
 		return a.Pointer() == b.Pointer()
 	}

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"fmt"
 	"math"
 	"reflect"
 	"strconv"
@@ -28,6 +29,32 @@ func Params(p Primitive) []Param {
 		})
 	}
 	return ps
+}
+
+// written returns an error if the text form cannot hold p: its name, or one of its fields.
+func written(p Primitive) error {
+	if name := p.Name(); !identifier(name) {
+		return fmt.Errorf("the primitive's name is %q, want a letter or _ and then letters, digits or _", name)
+	}
+	v := structOf(p)
+	if v.Kind() != reflect.Struct {
+		return fmt.Errorf("the primitive is a %s, want a struct, whose exported fields are parameters", reflect.TypeOf(p))
+	}
+	return writtenFields(v.Type())
+}
+
+func writtenFields(t reflect.Type) error {
+	for i := range t.NumField() {
+		switch f := t.Field(i); {
+		case f.Anonymous && f.Type.Kind() == reflect.Struct:
+			if err := writtenFields(f.Type); err != nil {
+				return err
+			}
+		case f.IsExported() && kindName(f.Type, false) == "":
+			return fmt.Errorf("field %s is a %s, which no text can hold; want an integer, a number, a boolean, a string, a graph.DType, a *graph.Program, or a slice of these", f.Name, f.Type)
+		}
+	}
+	return nil
 }
 
 // ParamString returns p's non-zero parameters as a program prints them after

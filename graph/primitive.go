@@ -5,7 +5,9 @@ import "fmt"
 // Primitive is one operation. It is implemented by a small struct whose
 // exported fields are the static parameters, in the order in which the text
 // form prints them (see Params); unexported fields tell the members of a
-// family apart and are not parameters.
+// family apart and are not parameters. A name is a letter or _ and then letters, digits or
+// _. An exported field is an integer, a number, a boolean, a string, a DType, a *Program, or a
+// slice of these: what a text can hold. Any other is an error where the primitive is applied.
 //
 // Rules for differentiation, placement and lowering are further methods of the
 // same struct, declared as interfaces by the packages that call them.
@@ -35,8 +37,11 @@ type Moves interface {
 }
 
 // infer calls p.Infer and returns an error for types in blocks and 8-bit floats that
-// p does not support.
+// p does not support, and for a primitive that the text form cannot hold.
 func infer(p Primitive, in []Type) ([]Type, error) {
+	if err := written(p); err != nil {
+		return nil, err
+	}
 	_, blocks := p.(Blocks)
 	_, moves := p.(Moves)
 	for i, t := range in {
