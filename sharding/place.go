@@ -41,6 +41,9 @@ func inputs(p *graph.Program, m Mesh, given map[string]Spec) (map[*graph.Value]S
 		if spec.Ragged != nil {
 			return nil, fmt.Errorf("sharding: input %s: inputs are whole, split or pending, not ragged", v.Name)
 		}
+		if err := spec.named(); err != nil { // On would take it for an axis of size 1
+			return nil, fmt.Errorf("sharding: input %s: %w", v.Name, err)
+		}
 		s, err := spec.On(m).Check(m, v.Type)
 		if wrong := spec.entries(v.Type); wrong != nil { // on any mesh, also on one without the axis
 			err = wrong

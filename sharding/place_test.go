@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/sharding"
 )
 
 // weights is a program with the inputs of a model of two layers.
@@ -71,4 +72,24 @@ func TestDonate(t *testing.T) {
 	require.True(t, a.Out[1].Whole())
 	require.NoError(t, a.Donate(map[string]int{"acc": 1}))
 	require.Equal(t, "ep", a.Out[1].String())
+}
+
+// An axis that no mesh can have is no axis of size 1.
+func TestPlaceAxisNames(t *testing.T) {
+	mesh, err := sharding.ParseMesh("dp=2,ep=2")
+	require.NoError(t, err)
+	for axes, want := range map[string]string{
+		"dp,ep":     `sharding: input x: the placement dp,ep: "dp,ep" is no axis name; give Split one argument per dimension, as in Split("dp", "ep"), and dots between the axes of one, as in Split("dp.ep")`,
+		"dp ep":     `"dp ep" is no axis name, want a letter and then letters or digits`,
+		"dp=2":      `"dp=2" is no axis name`,
+		"dp..ep":    `"" is no axis name`,
+		"{+dp, ep}": `"dp, ep" is no axis name`,
+	} {
+		_, err := sharding.Propagate(weights(t), mesh, map[string]sharding.Spec{"x": sharding.Split(axes)})
+		require.ErrorContains(t, err, want)
+	}
+	for _, axes := range []string{"", "_", "dp.ep", "tp", "{+dp}"} {
+		_, err := sharding.Propagate(weights(t), mesh, map[string]sharding.Spec{"x": sharding.Split(axes)})
+		require.NoError(t, err, axes)
+	}
 }

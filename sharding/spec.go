@@ -47,7 +47,7 @@ func (r *Ragged) same(o *Ragged) bool {
 }
 
 // Split returns the Spec that splits dimension i over the axes named in
-// dims[i]; "dp.ep" names two axes, "" leaves the dimension whole. An entry in braces, such
+// dims[i]; "dp.ep" names two axes, "" or "_" leaves the dimension whole. An entry in braces, such
 // as "{+dp+ep}", stands for no dimension: it names the axes along which sums are pending.
 func Split(dims ...string) Spec {
 	var s Spec
@@ -199,6 +199,20 @@ func (s Spec) entries(t graph.Type) error {
 	for d := t.Rank(); d < len(s.Dims); d++ {
 		if len(s.Dims[d]) > 0 {
 			return fmt.Errorf("the placement %s has %d entries for %s, want at most %d", s, len(s.Dims), t, t.Rank())
+		}
+	}
+	return nil
+}
+
+// named returns an error if s names an axis that no mesh can have.
+func (s Spec) named() error {
+	for _, a := range s.Varies() {
+		switch {
+		case axisName(a):
+		case strings.Contains(a, ","):
+			return fmt.Errorf("the placement %s: %q is no axis name; give Split one argument per dimension, as in Split(\"dp\", \"ep\"), and dots between the axes of one, as in Split(\"dp.ep\")", s, a)
+		default:
+			return fmt.Errorf("the placement %s: %q is no axis name, want a letter and then letters or digits", s, a)
 		}
 	}
 	return nil
