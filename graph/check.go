@@ -106,11 +106,7 @@ func (c *checker) equation(e *Eqn, defined map[*Value]bool) error {
 			return fmt.Errorf("argument %d is not defined above", i)
 		}
 	}
-	var want []Type
-	var err error
-	if panicked := guard(func() { want, err = infer(e.Prim, e.InTypes()) }); panicked != nil {
-		err = panicked
-	}
+	want, err := infer(e.Prim, e.InTypes())
 	if err != nil {
 		return err
 	}

@@ -105,7 +105,7 @@ program p, equation 2 of 4:
 program p, equation 4 of 4:
    c f32[2] = custom_vjp(b) fn=f vjp=df # p.moe:13
  > d f32[-1], e i32[-1] = top_k(c) k=-1 # p.moe:14`},
-		{"panic", func(p *Program) { p.Eqns[1].Prim = toyPanic{At: 1} }, `p.moe:12: panic(f32[2]): the primitive's Infer panics: runtime error: index out of range [1] with length 1
+		{"panic", func(p *Program) { p.Eqns[1].Prim = toyPanic{At: 1} }, `p.moe:12: panic(f32[2]): the primitive's Infer panics at toy_test.go:97: runtime error: index out of range [1] with length 1
 program p, equation 2 of 4:
    a f32[2] = neg(x) # p.moe:11
  > b f32[2] = panic(a) at=1 # p.moe:12

@@ -289,15 +289,7 @@ func (p *parser) equation() {
 
 	pos := Pos{File: p.file, Line: line, Scope: p.tr.scope}
 	var out []*Value
-	p.tr.At(pos, func() {
-		err := guard(func() { out = p.tr.Apply(prim, args...) })
-		if _, ok := err.(*Error); err != nil && !ok {
-			err = newError(pos, prim, types(args), err)
-		}
-		if err != nil {
-			panic(buildError{err})
-		}
-	})
+	p.tr.At(pos, func() { out = p.tr.Apply(prim, args...) })
 	wrong := func(format string, a ...any) {
 		panic(buildError{newError(pos, prim, types(args), fmt.Errorf(format, a...))})
 	}
@@ -313,23 +305,6 @@ func (p *parser) equation() {
 		}
 		p.define(b.name, out[i])
 	}
-}
-
-// guard runs fn and returns its panic as an error. Infer must return an error
-// for any mistake that a text can contain. If a primitive misses a case, guard
-// keeps the text from stopping the process.
-func guard(fn func()) (err error) {
-	defer func() {
-		switch r := recover(); r := r.(type) {
-		case nil:
-		case buildError:
-			err = r.err
-		default:
-			err = fmt.Errorf("the primitive's Infer panics: %v", r)
-		}
-	}()
-	fn()
-	return nil
 }
 
 // params reads the parameters up to the end of the line and returns a copy of

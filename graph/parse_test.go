@@ -109,7 +109,7 @@ func TestParseErrors(t *testing.T) {
 		{body("y = neg(x, w)"), `moe.txt:2: neg(f32[4,2], f32[2,3]): 2 arguments, want 1`},
 		{body("y = dot(x, w)"), `moe.txt:2: dot(f32[4,2], f32[2,3]): contracted sizes are 4 and 2, want equal ones`},
 		{body("y = full() dtype=f64 shape=[4294967296,4294967296]"), `moe.txt:2: full(): the result f64[4294967296,4294967296] has more bytes than fit in 63 bits`},
-		{body("y = panic(x) at=2"), `moe.txt:2: panic(f32[4,2]): the primitive's Infer panics: runtime error: index out of range [2] with length 1`},
+		{body("y = panic(x) at=2"), `moe.txt:2: panic(f32[4,2]): the primitive's Infer panics at toy_test.go:97: runtime error: index out of range [2] with length 1`},
 
 		// Parameters.
 		{body("y, z = top_k(x) kk=1"), `moe.txt:2: top_k has no parameter kk, it has k axis`},

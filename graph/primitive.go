@@ -52,7 +52,11 @@ func infer(p Primitive, in []Type) ([]Type, error) {
 			return nil, fmt.Errorf("argument %d is %s, weights in blocks, which only matrix products take; convert it with convert_element_type dtype=f32", i, t)
 		}
 	}
-	out, err := p.Infer(in)
+	var out []Type
+	err := Guard("Infer", func() (err error) {
+		out, err = p.Infer(in)
+		return err
+	})
 	for _, t := range out {
 		if err == nil && t.DType.IsF8() && !moves {
 			return nil, fmt.Errorf("the result would be %s, which is for storage and transport, not for calculation; make it f32 and convert it with convert_element_type dtype=%s", t, t.DType)

@@ -143,16 +143,25 @@ func (t *Tracer) Apply(p Primitive, in ...*Value) []*Value {
 	return slices.Clone(e.Out) // the caller may write to the list that it gets
 }
 
+// described returns what an error calls v: value x f32[8], or, if it has no name, value
+// f32[8] of exp (moe.go:24).
+func (v *Value) described() string {
+	if v.Name == "" && v.Def != nil {
+		return fmt.Sprintf("value %s of %s (%s)", v.Type, v.Def.Prim.Name(), v.Def.Pos)
+	}
+	return fmt.Sprintf("value %s %s", v.Name, v.Type)
+}
+
 // owns returns an error if v is not a value of this trace.
 func (t *Tracer) owns(v *Value) error {
 	if v.tr != t && v.tr != nil && v.tr.outer != nil {
-		return fmt.Errorf("value %s %s belongs to the body of a loop; return it from the body", v.Name, v.Type)
+		return fmt.Errorf("%s belongs to the body of a loop; return it from the body", v.described())
 	}
 	if v.tr != t {
-		return fmt.Errorf("value %s %s belongs to another trace; pass it as an input", v.Name, v.Type)
+		return fmt.Errorf("%s belongs to another trace; pass it as an input", v.described())
 	}
 	if t.done {
-		return fmt.Errorf("value %s %s is used after Trace returned", v.Name, v.Type)
+		return fmt.Errorf("%s is used after Trace returned", v.described())
 	}
 	return nil
 }
@@ -168,7 +177,13 @@ func Apply(p Primitive, in ...*Value) []*Value {
 }
 
 // Apply1 is Apply for primitives with one result, which it returns.
-func Apply1(p Primitive, in ...*Value) *Value { return Apply(p, in...)[0] }
+func Apply1(p Primitive, in ...*Value) *Value {
+	out := Apply(p, in...)
+	if len(out) == 0 {
+		panic(buildError{newError(caller(p), p, types(in), errors.New("Infer returns no result, want one"))})
+	}
+	return out[0]
+}
 
 // Replay applies p's equations to args, one per input of p, in the trace t. It
 // returns the values of p's results in that trace. The scopes of p's equations lie

@@ -48,6 +48,7 @@ type Emitter struct {
 	plan  *Plan
 	bufs  map[key]Buf
 	memos map[any]Buf
+	made  map[int]*graph.Eqn // by buffer, the equation whose rule is to write it
 	seq   int
 	sums  graph.DType // see Options.Sums
 	pairs bool        // see Options.Pairs
@@ -194,6 +195,9 @@ type KernelSpec struct {
 // sees only the zones of the experts, and the rows that pad a zone of a ragged result to
 // its alignment are zeroed. Nothing reads the rows behind the last zone.
 func (e *Emitter) Emit(s KernelSpec) error {
+	if s.Kernel == nil {
+		return fmt.Errorf("kernel %s has no function, want KernelSpec.Kernel", s.Name)
+	}
 	i := Instr{Name: s.Name, Does: s.Does, InPlace: s.InPlace || s.Elementwise, Within: s.Within, Zones: -1, Host: Host{
 		Kernel: s.Kernel, Flat: s.Elementwise || s.Repeat > 0, Repeat: s.Repeat, Packs: s.Packs, Slabs: s.Slabs, Dry: s.Dry}}
 	for _, b := range append(slices.Clone(s.In), s.Out...) {
@@ -345,7 +349,10 @@ func (e *Emitter) rule(q *graph.Eqn, out, in []Buf) error {
 	case graph.ScanOp:
 		return e.scan(p, out, in)
 	case Rule:
-		return p.Lower(e, out, in)
+		for _, b := range out {
+			e.made[b.ID] = q
+		}
+		return graph.Guard("Lower", func() error { return p.Lower(e, out, in) })
 	default:
 		return fmt.Errorf("the primitive has no lowering rule")
 	}

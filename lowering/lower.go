@@ -1,6 +1,7 @@
 package lowering
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/gomoe/gomoe/exec"
@@ -74,7 +75,7 @@ func Lower(a *sharding.Assignment, opts Options) (*Plan, error) {
 // emit makes the plan of a placed program, before any pass.
 func emit(a *sharding.Assignment, opts *Options) (*Plan, error) {
 	p := &Plan{Name: a.Program.Name, Mesh: a.Mesh, unplaced: true}
-	e := &Emitter{Mesh: a.Mesh, asg: a, plan: p, sums: opts.Sums, pairs: opts.Pairs, bufs: map[key]Buf{}, memos: map[any]Buf{}}
+	e := &Emitter{Mesh: a.Mesh, asg: a, plan: p, sums: opts.Sums, pairs: opts.Pairs, bufs: map[key]Buf{}, memos: map[any]Buf{}, made: map[int]*graph.Eqn{}}
 	for _, v := range a.Program.In {
 		b := e.Placed(v.Type, a.Spec[v])
 		p.Bufs[b.ID].Storage, p.Bufs[b.ID].Name = Input, v.Name
@@ -95,7 +96,43 @@ func emit(a *sharding.Assignment, opts *Options) (*Plan, error) {
 		}
 	}
 	e.Eqn = nil
-	return p, e.outputs(opts.Names)
+	if err := e.outputs(opts.Names); err != nil {
+		return nil, err
+	}
+	return p, e.written()
+}
+
+// written returns an error if a rule has emitted nothing that writes a result that is read:
+// the memory would hold anything.
+func (e *Emitter) written() error {
+	p := e.plan
+	done := map[int]bool{} // buffers that own memory
+	for _, q := range p.In {
+		done[q.Buf] = true
+	}
+	check := func(b int) error {
+		if q := e.made[p.Root(b)]; q != nil && !done[p.Root(b)] {
+			return &graph.Error{Pos: q.Pos, Prim: q.Prim.Name(), Args: e.asg.Context(q).Args(),
+				Err: errors.New("Lower emits nothing that writes the result; emit a kernel or a collective that has its buffer in Out")}
+		}
+		return nil
+	}
+	for i := range p.Instrs {
+		for _, b := range p.Instrs[i].In {
+			if err := check(b); err != nil {
+				return err
+			}
+		}
+		for _, b := range p.Instrs[i].Out {
+			done[p.Root(b)] = true
+		}
+	}
+	for _, q := range p.Out {
+		if err := check(q.Buf); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (e *Emitter) eqn(q *graph.Eqn) error {

@@ -272,7 +272,12 @@ func decide(c *Context) (Decision, error) {
 	case graph.CustomOp, graph.RematOp:
 		return Decision{}, fmt.Errorf("a call is placed after graph.Inline")
 	case Rule:
-		return p.Shard(c)
+		var dec Decision
+		err := graph.Guard("Shard", func() (err error) {
+			dec, err = p.Shard(c)
+			return err
+		})
+		return dec, err
 	default:
 		return Decision{}, fmt.Errorf("the primitive has no placement rule")
 	}

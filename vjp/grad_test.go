@@ -216,3 +216,14 @@ func TestGradientOfIntermediate(t *testing.T) {
 	}
 	require.NoError(t, graph.Check(p))
 }
+
+// A panic of a derivative rule is an error that names the rule and its line.
+func TestRulePanics(t *testing.T) {
+	p := program(t, func(tr *graph.Tracer) []*graph.Value {
+		bad := func(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { panic("mine") }
+		return []*graph.Value{toy.Sum(toy.Differentiate("bad", bad, tr.Input("x", graph.F64, 2)))}
+	})
+	_, err := vjp.Grad(p)
+	require.Error(t, err)
+	require.Regexp(t, `^grad_test.go:\d+: bad\(f64\[2\]\): the primitive's VJP panics at grad_test.go:\d+: mine$`, err.Error())
+}

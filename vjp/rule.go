@@ -11,7 +11,8 @@ import (
 // of its arguments. A nil ct[i] is zero. At least one ct[i] is not nil, and
 // only results of float type have cotangents: of the result's type, and of f32 for
 // 8-bit floats (graph.DType.Cotangent). The answer has one entry per
-// argument, nil for zero and for arguments without cotangents. Rules build
+// argument, nil for zero and for arguments without cotangents; the answer nil stands for nil
+// of every argument. Rules build
 // their equations from the arguments and results of e, so a derivative can be
 // differentiated again.
 type Rule interface {
@@ -43,7 +44,12 @@ func apply(t *graph.Tracer, e *graph.Eqn, ct []*graph.Value, needed map[*graph.V
 	case graph.RematOp:
 		return recompute(t, p, e, ct), nil
 	case Rule:
-		return p.VJP(e, ct)
+		var in []*graph.Value
+		err := graph.Guard("VJP", func() (err error) {
+			in, err = p.VJP(e, ct)
+			return err
+		})
+		return in, err
 	default:
 		return nil, fmt.Errorf("the primitive has no derivative; use stop_gradient where none is wanted, or attach one with a custom VJP")
 	}
