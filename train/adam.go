@@ -111,10 +111,11 @@ func Decay(decay float64, which Select) Transform {
 	}
 }
 
-// ScaleByRate multiplies updates with the learning rate.
+// ScaleByRate multiplies updates with the learning rate. A chain of transformations ends with it, unless an optimiser is its last.
 func ScaleByRate(s *Step, us []*Update) {
 	for _, u := range us {
 		u.Scale(s.Rate)
+		u.rated = true
 	}
 }
 

@@ -337,14 +337,21 @@ func TestRefuses(t *testing.T) {
 		"muon: w is f32[4], want a matrix or a stack of matrices":         {Optimizer: Muon(MuonOptions{})},
 		"w is updated already; a transformation such as AdamW comes last": {Optimizer: Chain(adam, ScaleByAdam(0.9, 0.9, 1e-8, graph.F32))},
 		"input m/w is declared twice":                                     {Optimizer: Chain(ScaleByAdam(0.9, 0.9, 1e-8, graph.F32), SGD(SGDOptions{Momentum: 0.9}))},
-		"state x/w has no new value; set it with Step.Keep":               {Optimizer: func(s *Step, us []*Update) { s.State(us[0], "x", graph.F32) }},
+		"state x/w has no new value; set it with Step.Keep":               {Optimizer: Chain(func(s *Step, us []*Update) { s.State(us[0], "x", graph.F32) }, ScaleByRate)},
 		"state x/w is not declared; call Step.State first":                {Optimizer: func(s *Step, us []*Update) { s.Keep(us[0], "x", us[0].Value) }},
 		"clip by global norm: limit 0, want a number above 0":             {Optimizer: Chain(ClipByGlobalNorm(0), adam)},
 		`pattern "[": syntax error in pattern`:                            {Optimizer: On(Named("["), adam)},
-		"clip by global norm: no parameters":                              {Optimizer: On(Named("x"), ClipByGlobalNorm(1))},
+		"on: none of the parameters is selected; there are w":             {Optimizer: Chain(On(Named("x", "u.*"), adam), adam)},
+		"w is updated already":                                            {Optimizer: Chain(adam, Freeze)},
 	} {
 		_, err := Trace("step", c, model)
 		require.ErrorContains(t, err, want)
+	}
+	for name, o := range map[string]Transform{
+		"nothing": Chain(), "clipped": ClipByGlobalNorm(1), "decayed": Decay(0.1, All), "moments": ScaleByAdam(0.9, 0.9, 1e-8, graph.F32),
+	} {
+		_, err := Trace("step", Config{Optimizer: o}, model)
+		require.ErrorContains(t, err, `w is not updated by the optimiser; give it to one, such as AdamW or SGD, or to ScaleByRate, or leave it as it is with On(Named("w"), Freeze)`, name)
 	}
 	_, err := Trace("step", Config{Optimizer: adam}, func(s *nn.Scope) (*graph.Value, []*graph.Value) {
 		return pr.ReduceSum(s.Tracer().Input("x", graph.F32, 3)), nil
@@ -355,4 +362,26 @@ func TestRefuses(t *testing.T) {
 	require.Len(t, p.State, 3)
 	_, err = Open(p, gomoe.Config{Place: map[string]sharding.Spec{"w": {}}})
 	require.ErrorContains(t, err, "train: step: w is placed by its parameter's nn.Param.Place")
+}
+
+// A parameter that no part of the optimiser updates is an error, and one that Freeze is given keeps its bits.
+func TestFreeze(t *testing.T) {
+	r := trajectories(t)
+	adam := AdamW(AdamWOptions{Decay: 0.1})
+	rest := On(Not(Named("w*")), adam)
+	_, err := Trace("step", Config{Optimizer: rest}, func(s *nn.Scope) (*graph.Value, []*graph.Value) {
+		return pr.Add(pr.ReduceSum(s.Param("v", "", nn.Init{}, nil, 4)), pr.ReduceSum(s.Param("wide", "", nn.Init{}, nil, 4))), nil
+	})
+	require.ErrorContains(t, err, "wide is not updated by the optimiser")
+	for _, zero := range []Zero{ZeroOff, ZeroWeights} {
+		m, err := sharding.ParseMesh("dp=2")
+		require.NoError(t, err)
+		got := r.follow(t, Config{Optimizer: Chain(On(Named("w*"), Freeze), rest), Zero: zero, Batch: []string{"dp"}}, gomoe.Config{Mesh: m})
+		for param, start := range r.Start {
+			now := array.Data[float32](got[len(got)-1][param])
+			if frozen := param[0] == 'w'; slices.Equal(now, start) != frozen {
+				t.Errorf("zero %q: %s is %v after %d steps and was %v; it is frozen: %v", zero, param, now, len(got), start, frozen)
+			}
+		}
+	}
 }

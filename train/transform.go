@@ -2,6 +2,7 @@ package train
 
 import (
 	"path"
+	"strings"
 
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/nn"
@@ -9,7 +10,8 @@ import (
 )
 
 // Transform is a part of an optimiser. It changes the updates of parameters: the first one is given the
-// gradients, and what the last one leaves is subtracted from the parameters. It is called while the step is traced.
+// gradients, and what the last one leaves is subtracted from the parameters. Every parameter gets to ScaleByRate, to an
+// optimiser such as AdamW or SGD, or to Freeze; else Trace fails. It is called while the step is traced.
 type Transform func(*Step, []*Update)
 
 // Update is what becomes of a parameter in a step.
@@ -23,6 +25,7 @@ type Update struct {
 	index int          // of the parameter
 	scale *graph.Value // f32[], nil for 1
 	next  *graph.Value // the new parameter, if a transformation has computed it
+	rated bool         // ScaleByRate was given it
 }
 
 // Scale multiplies the update with x f32[]. The product is formed where the update is used.
@@ -49,6 +52,9 @@ func (u *Update) Take() *graph.Value {
 // apply subtracts the update from the parameter.
 func (s *Step) apply(u *Update) {
 	if u.next == nil {
+		if !u.rated {
+			graph.Fail("%s is not updated by the optimiser; give it to one, such as AdamW or SGD, or to ScaleByRate, or leave it as it is with On(Named(%q), Freeze)", u.Param.Name, u.Param.Name)
+		}
 		u.next = s.round(u, pr.Sub(u.f32(), u.Take()))
 	}
 }
@@ -123,7 +129,18 @@ func Named(patterns ...string) Select {
 // Not selects the parameters that another Select does not.
 func Not(s Select) Select { return func(p nn.Param) bool { return !s(p) } }
 
-// On applies transformations to the selected parameters only.
+// Freeze leaves parameters as they are.
+func Freeze(s *Step, us []*Update) {
+	for _, u := range us {
+		if u.next != nil {
+			u.Take() // fails
+		}
+		u.next = pr.ShardingConstraint(u.Value, s.weights(u.Param.Place, u.Value.Rank())...)
+	}
+}
+
+// On applies transformations to the selected parameters only, of which there has to be one. Those that no On selects need
+// another transformation; see Transform.
 func On(which Select, ts ...Transform) Transform {
 	return func(s *Step, us []*Update) {
 		var some []*Update
@@ -131,6 +148,13 @@ func On(which Select, ts ...Transform) Transform {
 			if which(u.Param) {
 				some = append(some, u)
 			}
+		}
+		if len(some) == 0 {
+			names := make([]string, len(us))
+			for i, u := range us {
+				names[i] = u.Param.Name
+			}
+			graph.Fail("on: none of the parameters is selected; there are %s", strings.Join(names, ", "))
 		}
 		Chain(ts...)(s, some)
 	}
