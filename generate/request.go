@@ -112,6 +112,11 @@ func (g *Generator) check(r Request) error {
 			return fmt.Errorf("generate: token %d of the prompt is %d, want one of 0 to %d", i, id, g.model.Vocab-1)
 		}
 	}
+	for id := range r.Bias {
+		if id < 0 || int(id) >= g.model.Vocab {
+			return fmt.Errorf("generate: token %d has a bias, want one of 0 to %d", id, g.model.Vocab-1)
+		}
+	}
 	for _, s := range r.Stops {
 		if s == "" {
 			return errors.New("generate: an empty text at which to stop, want at least one character")

@@ -35,13 +35,13 @@ func (s Sampling) Check() error {
 		ok      bool
 		wanting string
 	}{
-		{"temperature", s.Temperature, s.Temperature >= 0 && s.Temperature <= math.MaxFloat32, "a finite number of at least 0"},
+		{"temperature", s.Temperature, s.Temperature >= 0 && s.Temperature <= math.MaxFloat32, "a number from 0 to 3.4e+38"},
 		{"top-k", float64(s.TopK), s.TopK >= 0, "at least 0"},
 		{"top-p", s.TopP, s.TopP >= 0 && s.TopP <= 1, "a number from 0 to 1"},
 		{"min-p", s.MinP, s.MinP >= 0 && s.MinP <= 1, "a number from 0 to 1"},
-		{"repetition", s.Repetition, s.Repetition >= 0 && s.Repetition <= math.MaxFloat32, "a finite number above 0, or 0 for none"},
-		{"presence", s.Presence, math.Abs(s.Presence) <= math.MaxFloat32, "a finite number"},
-		{"frequency", s.Frequency, math.Abs(s.Frequency) <= math.MaxFloat32, "a finite number"},
+		{"repetition", s.Repetition, s.Repetition >= 0 && s.Repetition <= math.MaxFloat32, "a number from 0 to 3.4e+38, of which 0 changes nothing"},
+		{"presence", s.Presence, math.Abs(s.Presence) <= math.MaxFloat32, "a number from -3.4e+38 to 3.4e+38"},
+		{"frequency", s.Frequency, math.Abs(s.Frequency) <= math.MaxFloat32, "a number from -3.4e+38 to 3.4e+38"},
 	} {
 		if !c.ok {
 			return fmt.Errorf("generate: %s %g, want %s", c.name, c.x, c.wanting)

@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -65,7 +66,7 @@ func (s *Server) answer(out *reply, r *http.Request, p *params, requests []gener
 	defer context.AfterFunc(s.serving, func() { cancel(context.Cause(s.serving)) })()
 	var mu sync.Mutex // of out, and of all below
 	parts := make([]*part, len(requests))
-	used := usage{}
+	results := make([]generate.Result, len(requests))
 	var wait sync.WaitGroup
 	for i, q := range requests {
 		parts[i] = &part{first: true}
@@ -96,11 +97,7 @@ func (s *Server) answer(out *reply, r *http.Request, p *params, requests []gener
 			defer mu.Unlock()
 			why := string(result.Finish)
 			parts[i].text, parts[i].finish = parts[i].text+result.Rest, &why
-			if i%n == 0 {
-				used.Prompt += result.Prompt
-			}
-			used.Completion += result.Tokens
-			used.Details.Cached += result.Reused
+			results[i] = result
 			if p.Stream {
 				if err := s.send(out, st, i, parts[i]); err != nil {
 					cancel(err)
@@ -111,6 +108,14 @@ func (s *Server) answer(out *reply, r *http.Request, p *params, requests []gener
 	wait.Wait()
 	if err := context.Cause(ctx); err != nil {
 		return err
+	}
+	used := usage{}
+	for i, r := range results {
+		used.Completion += r.Tokens
+		if i%n == 0 { // a prompt counts once; the answer that is computed first fills the caches for the others
+			used.Prompt += r.Prompt
+			used.Details.Cached += slices.MinFunc(results[i:i+n], func(a, b generate.Result) int { return a.Reused - b.Reused }).Reused
+		}
 	}
 	used.Total = used.Prompt + used.Completion
 	if p.Stream {

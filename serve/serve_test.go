@@ -151,6 +151,19 @@ func TestCompletions(t *testing.T) {
 	texts, _, _ = whole(`{"prompt": ["#", "!\"#$"], "max_tokens": 20, "temperature": 0, "echo": true}`)
 	require.Equal(t, `!"#$`+want, texts[1])
 
+	// What some editors write in front of a text changes nothing.
+	texts, _, _ = whole("\ufeff" + `{"prompt": "!\"#$", "max_tokens": 20, "temperature": 0}`)
+	require.Equal(t, want, texts[0])
+
+	// A prompt counts once, however many answers it has, and so do those of its tokens that were in caches.
+	for range 2 {
+		_, _, answer = whole(`{"prompt": "!\"#$", "max_tokens": 2, "n": 4}`)
+		var counts struct{ Usage usage }
+		require.NoError(t, json.Unmarshal([]byte(answer), &counts))
+		require.Equal(t, 4, counts.Usage.Prompt)
+		require.LessOrEqual(t, counts.Usage.Details.Cached, 3)
+	}
+
 	// A seed gives the same text again, and each of several answers has its own.
 	sampled := `{"prompt": "!\"#$", "max_tokens": 20, "seed": %d, "n": %d, "stream": %v}`
 	first, _, _ := whole(fmt.Sprintf(sampled, 5, 2, false))
@@ -261,8 +274,8 @@ func TestRefuses(t *testing.T) {
 	}{
 		{"POST", "/v1/completions", `{"prompt": "!"`, 400, "the request is no complete JSON object"},
 		{"POST", "/v1/completions", ``, 400, "the request is no complete JSON object"},
-		{"POST", "/v1/completions", `[]`, 400, "cannot unmarshal array"},
-		{"POST", "/v1/completions", `{"prompt": "!"} x`, 400, "text behind the object"},
+		{"POST", "/v1/completions", `[]`, 400, "the request: array, want an object"},
+		{"POST", "/v1/completions", `{"prompt": "!"} x`, 400, "invalid character 'x' after top-level value"},
 		{"POST", "/v1/completions", `{"prompt": "!", "zzz": 1}`, 400, `"message":"unknown field \"zzz\"","type":"invalid_request_error","param":"zzz"`},
 		{"POST", "/v1/completions", `{"prompt": "!", "model": "x"}`, 404, `there is no model \"x\"; there is \"m\"`},
 		{"POST", "/v1/completions", `{"prompt": ""}`, 400, "an empty prompt"},
@@ -281,8 +294,19 @@ func TestRefuses(t *testing.T) {
 		{"POST", "/v1/completions", `{"prompt": "!", "stop": 3}`, 400, "want a text or a list of texts"},
 		{"POST", "/v1/completions", `{"prompt": "!", "suffix": "x"}`, 400, `"param":"suffix"`},
 		{"POST", "/v1/completions", `{"prompt": "!", "best_of": 3}`, 400, `"param":"best_of"`},
-		{"POST", "/v1/completions", `{"prompt": "!", "frequency_penalty": 1e39}`, 400, "frequency 1e+39, want a finite number"},
+		{"POST", "/v1/completions", `{"prompt": "!", "frequency_penalty": 1e39}`, 400, "frequency 1e+39, want a number from -3.4e+38 to 3.4e+38"},
 		{"POST", "/v1/completions", `{"prompt": "!", "logit_bias": {"x": 1}}`, 400, `token \"x\", want its number`},
+		{"POST", "/v1/completions", `{"prompt": "!", "logit_bias": {"40": 1}}`, 400, "token 40 has a bias, want one of 0 to 39"},
+		{"POST", "/v1/completions", `{"prompt": "!", "logit_bias": {"-1": 1}}`, 400, `token \"-1\", want its number`},
+		{"POST", "/v1/completions", `{"prompt": "!", "logit_bias": {"4": "x"}}`, 400, `"message":"logit_bias: string, want a number of 64 bits","type":"invalid_request_error","param":"logit_bias"`},
+		{"POST", "/v1/completions", `{"prompt": "!", "temperature": 1e300}`, 400, "temperature 1e+300, want a number from 0 to 3.4e+38"},
+		{"POST", "/v1/completions", `{"prompt": "!", "MAX_TOKENS": 3}`, 400, `"message":"unknown field \"MAX_TOKENS\"","type":"invalid_request_error","param":"MAX_TOKENS"`},
+		{"POST", "/v1/completions", `{"prompt": "!", "stream": true, "stream_options": {"Include_usage": true}}`, 400, `"param":"stream_options.Include_usage"`},
+		{"POST", "/v1/completions", `{"prompt": "!", "max_tokens": 3, "max_tokens": 3}`, 400, `"message":"field \"max_tokens\" is there twice","type":"invalid_request_error","param":"max_tokens"`},
+		{"POST", "/v1/completions", `{"prompt": "!", "logit_bias": {"1": 1, "1": 2}}`, 400, `field \"1\" is there twice`},
+		{"POST", "/v1/completions", `{"prompt": "!", "max_tokens": 1.5}`, 400, `"message":"max_tokens: number 1.5, want an integer of 64 bits","type":"invalid_request_error","param":"max_tokens"`},
+		{"POST", "/v1/completions", `{"prompt": "!", "stream": 1}`, 400, `"message":"stream: number, want true or false"`},
+		{"POST", "/v1/completions", "{\"prompt\": \"!\xff\"}", 400, "the request is not in UTF-8"},
 		{"POST", "/v1/completions", `{"prompt": "!", "stream_options": {}}`, 400, "stream_options without stream"},
 		{"POST", "/v1/completions", `{"prompt": "` + strings.Repeat("!", 1000) + `"}`, 413, "longer than 1000 bytes"},
 		{"POST", "/v1/chat/completions", `{}`, 400, "no messages"},
