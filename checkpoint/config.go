@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -42,7 +43,7 @@ func ReadConfig(path string) (Config, error) {
 		return Config{}, err
 	}
 	c := Config{Path: path}
-	if err := json.Unmarshal(text, &c.values); err != nil {
+	if err := json.Unmarshal(bytes.TrimPrefix(text, []byte("\ufeff")), &c.values); err != nil { // a byte order mark, which some editors write
 		return Config{}, fmt.Errorf("%s: %w", path, err)
 	}
 	c.Architecture, _ = c.values["model_type"].(string)

@@ -128,7 +128,7 @@ func (m *mergeJSON) parse(s string) error {
 // part of the file is wrong and what it should be.
 func Parse(data []byte) (*Tokenizer, error) {
 	var f file
-	if err := json.Unmarshal(data, &f); err != nil {
+	if err := json.Unmarshal(bytes.TrimPrefix(data, []byte("\ufeff")), &f); err != nil { // a byte order mark, which some editors write
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
 	t, err := f.build()

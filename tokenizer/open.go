@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -106,7 +107,7 @@ func (t *Tokenizer) configure(data []byte) error {
 		AddBOS    *bool           `json:"add_bos_token"`
 		AddEOS    *bool           `json:"add_eos_token"`
 	}
-	if err := json.Unmarshal(data, &c); err != nil {
+	if err := json.Unmarshal(bytes.TrimPrefix(data, []byte("\ufeff")), &c); err != nil { // a byte order mark, which some editors write
 		return err
 	}
 	for _, n := range []struct {

@@ -105,6 +105,9 @@ func ReadManifest(dir, name string) (*Manifest, error) {
 	if err := d.Decode(m); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s: something follows the object, at byte %d", name, d.InputOffset())
+	}
 	if m.Format != format {
 		return nil, fmt.Errorf("%s: format %q, want %q", name, m.Format, format)
 	}
