@@ -78,6 +78,9 @@ func (e *evaluating) run(ctx context.Context) (err error) {
 	if err != nil {
 		return usagef("-mesh: %w", err)
 	}
+	if err := modelAxes(mesh); err != nil {
+		return err
+	}
 	if e.o.Exchange, e.o.Wire, err = e.home.parse(); err != nil {
 		return err
 	}

@@ -53,6 +53,7 @@ func TestEval(t *testing.T) {
 		{dir, "no -text, want the file with the text", 2},
 		{dir + " -text " + file + " -window 1", "-window 1: want at least 2 tokens", 2},
 		{dir + " -text " + file + " -window 1000", "windows of 1000 tokens, want 2 to 96", 1},
+		{dir + " -text " + file + " -mesh pe=2", "-mesh pe=2: axis pe, want ep, which splits the experts", 2},
 		{dir + " -text none", "-text: open none: no such file", 1},
 		{dir + " -text -", "a text of 0 tokens, want at least 2", 1},
 		{"none -text " + file, "none: no such file", 1},

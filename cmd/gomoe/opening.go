@@ -15,6 +15,7 @@ import (
 	"github.com/gomoe/gomoe/internal/memory"
 	"github.com/gomoe/gomoe/jaccl/job/environ"
 	"github.com/gomoe/gomoe/models"
+	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/tokenizer"
 	"github.com/gomoe/gomoe/world"
 )
@@ -76,6 +77,17 @@ func (m *opening) operand(fs *flag.FlagSet, args []string) error {
 	return err
 }
 
+// modelAxes returns an error for an axis along which no model is split. A model has no
+// placement over such an axis, so its ranks would all do the same.
+func modelAxes(mesh sharding.Mesh) error {
+	for _, a := range mesh.Axes {
+		if !slices.Contains([]string{"dp", "ep", "tp"}, a.Name) {
+			return usagef("-mesh %s: axis %s, want ep, which splits the experts, tp, which splits heads, or dp, which copies the model", mesh, a.Name)
+		}
+	}
+	return nil
+}
+
 // open sets up the job, and opens the model and its tokenizer. The caller calls close in any case.
 func (m *opening) open(ctx context.Context) error {
 	mesh, err := meshOf(m.mesh, m.order)
@@ -88,10 +100,8 @@ func (m *opening) open(ctx context.Context) error {
 	if m.o.Copies, err = m.copies.parse(mesh); err != nil {
 		return err
 	}
-	for _, a := range mesh.Axes {
-		if !slices.Contains([]string{"dp", "ep", "tp"}, a.Name) {
-			return usagef("-mesh %s: axis %s, want ep, which splits the experts, tp, which splits heads, or dp, which copies the model", mesh, a.Name)
-		}
+	if err := modelAxes(mesh); err != nil {
+		return err
 	}
 	setup := world.Config{Mesh: &mesh, Transport: *m.transport, Deadline: *m.deadline}
 	if m.several {
