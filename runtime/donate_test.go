@@ -1,6 +1,7 @@
 package runtime_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -100,6 +101,21 @@ func TestSpent(t *testing.T) {
 	require.EqualError(t, err, "runtime: input p of p: the array's memory was donated to p; use that step's result")
 	in["p"] = out[1]
 	step(t, s, in)
+}
+
+// A step whose context has ended before it begins leaves its inputs, and the session, as they were.
+func TestCancelledDonates(t *testing.T) {
+	for _, mesh := range []string{"", "a=2"} {
+		s := open(t, plan(t, train(t), toy.Setup{Mesh: mesh, Place: places(mesh, "p", "m", "x"), Donate: map[string]int{"p": 1}}), runtime.Options{})
+		in, err := toy.Put(s, map[string]array.Array{"p": ramp(8), "m": ramp(8), "x": ramp(8)})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err = s.Run(ctx, in)
+		require.ErrorIs(t, err, context.Canceled)
+		require.Equal(t, ramp(8).Float64s(), values(t, in["p"]))
+		step(t, s, in)
+	}
 }
 
 // If a result is written before the input is last read, the input's memory

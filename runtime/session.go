@@ -185,7 +185,8 @@ func (s *Session) Recycle(arrays ...*Array) {
 
 // Run runs one step on all ranks of this process and returns its results, in the plan's
 // order. Every input of the plan must be given. Donated inputs are spent afterwards, also
-// when the step fails; nobody else may use them during the step.
+// when the step fails; nobody else may use them during the step. If ctx has ended before, and no other
+// process holds ranks, nothing is run and nothing is spent.
 //
 // Run blocks until every rank is done or has failed. When ctx ends, every rank stops at
 // its next instruction or exchange. Run returns the first failure of any rank, as an
@@ -258,6 +259,9 @@ func (s *Session) RunInto(ctx context.Context, in map[string]*Array, out []*Arra
 
 // run runs a step whose inputs are bound.
 func (s *Session) run(ctx context.Context, in map[string]*Array) error {
+	if ctx.Err() != nil && len(s.ranks) == s.plan.Mesh.Ranks() { // ranks of other processes hear of it from those here
+		return fmt.Errorf("runtime: %s: the step did not begin: %w", s.plan.Name, context.Cause(ctx))
+	}
 	if err := s.openQueues(ctx); err != nil {
 		return err
 	}
