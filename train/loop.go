@@ -179,6 +179,9 @@ func (l *Loop) step(ctx context.Context, n int, r *Run) (*Done, error) {
 	if err != nil {
 		return nil, fmt.Errorf("step %d: batch: %w", n, err)
 	}
+	if in == nil {
+		return nil, fmt.Errorf("step %d: batch: no inputs, want those of the model", n)
+	}
 	rate := l.Rate(n)
 	compute, exchange, waiting := r.spent()
 	results, err := r.StepParts(ctx, n, rate, in)

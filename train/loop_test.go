@@ -263,6 +263,9 @@ func TestLoopErrors(t *testing.T) {
 				return nil
 			}
 		}, "snapshot: step 4: ", -1},
+		{func(l *train.Loop) {
+			l.Batch = func(int) (train.Parts, error) { return nil, nil }
+		}, "step 1: batch: no inputs, want those of the model", 0},
 		{func(l *train.Loop) { l.Batch = nil }, "want Loop.Batch and Loop.Rate", 0},
 		{func(l *train.Loop) { l.Steps = 0 }, "0 steps, held-out loss every 5", 0},
 	} {

@@ -202,7 +202,9 @@ func (r *Run) StepParts(ctx context.Context, number int, rate float64, inputs Pa
 			return nil, fmt.Errorf("train: %s: %s is frozen and has no value; call Put before the first step", r.p.Name, p.Name)
 		}
 	}
-	inputs = maps.Clone(inputs)
+	if inputs = maps.Clone(inputs); inputs == nil {
+		inputs = Parts{}
+	}
 	maps.Copy(inputs, Whole(map[string]array.Array{"rate": array.Scalar(float32(rate)), "step": array.Scalar(int32(number))}))
 	if err := inputs.put(r.Job, r.p, r.in); err != nil {
 		return nil, err
