@@ -48,6 +48,9 @@ func (p AttentionOp) formula(in []*graph.Value) (dq, dk, dv, dbias *graph.Value)
 		x = Add(x, BroadcastInDim(wide(in[at.bias]), all, 0, 1, 2, 3))
 	}
 	seen := p.seen(in, at, all)
+	if at.bias > 0 { // which may be -Inf for all keys that a query attends to
+		seen = And(seen, rows(Ne(lse, FullLike(lse, math.Inf(-1)))))
+	}
 	x = Where(seen, Sub(x, rows(lse)), FullLike(x, 0)) // where no key is seen, lse is -Inf
 	power := Where(seen, Exp(x), FullLike(x, 0))
 	delta := Sub(Transpose(ReduceSum(Mul(wide(dout), wide(out)), 3), 0, 2, 1), dlse)
