@@ -59,6 +59,9 @@ func Over(t graph.Type, mem []byte) Array {
 // It stands for an array where only its type matters, such as in exec.Dry.
 func Outline(t graph.Type) Array { return Array{Type: t, mem: []byte{}} }
 
+// IsOutline reports whether a has elements but no memory for them, as Outline's arrays.
+func (a Array) IsOutline() bool { return a.slabs == nil && len(a.mem) == 0 && a.Type.Bytes() > 0 }
+
 // Of returns an array of the shape that holds a copy of data. It is an error if
 // data does not have as many elements as the shape.
 func Of[E Elem](data []E, shape ...int) (Array, error) {

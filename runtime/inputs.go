@@ -21,6 +21,9 @@ func (s *Session) Put(name string, a array.Array) (*Array, error) {
 	if !a.Type.Equal(p.Type) {
 		return nil, fmt.Errorf("runtime: %s is %s, want %s", s.named(p), a.Type, p.Type)
 	}
+	if a.IsOutline() {
+		return nil, fmt.Errorf("runtime: %s: the array is an outline, which has no memory; want one with elements", s.named(p))
+	}
 	return s.place(p, &Loan{Fill: copyFrom(a)})
 }
 

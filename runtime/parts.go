@@ -71,6 +71,9 @@ func (d *Array) Parts() ([]Part, error) {
 // that live in this process. It reads only their parts of a. Of an array that is to be a
 // pending sum, the first rank along the pending axes gets its part, and the others get zeros.
 func Put(a array.Array, m sharding.Mesh, spec sharding.Spec, ranks []int) (*Array, error) {
+	if a.IsOutline() {
+		return nil, fmt.Errorf("runtime: put %s: the array is an outline, which has no memory; want one with elements", a.Type)
+	}
 	d, err := put(a.Type, m, spec, ranks, fresh, &Loan{Fill: copyFrom(a)})
 	if err != nil {
 		return nil, fmt.Errorf("runtime: put %w", err)
