@@ -2,8 +2,10 @@ package train
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -51,11 +53,17 @@ func (o *outputs) serve() {
 	}()
 }
 
-// open opens metrics.csv, and adds the steps of earlier runs to the history.
+const pictureName = "training.png"
+
+// open opens metrics.csv, finds out whether a folder is where the picture belongs, and adds the steps of earlier runs to the history.
 func (f Figures) open(first bool, done, total int, h *report.History) (*outputs, error) {
 	o := &outputs{Figures: f, first: first}
 	if !first || f.Folder == "" {
 		return o, nil
+	}
+	picture := filepath.Join(f.Folder, pictureName)
+	if info, err := os.Stat(picture); err == nil && info.IsDir() {
+		return nil, fmt.Errorf("%s is a folder, and the picture is written there; remove it, or give another folder", picture)
 	}
 	path := filepath.Join(f.Folder, report.MetricsName)
 	var err error
@@ -116,5 +124,5 @@ func (o *outputs) draw(h *report.History) error {
 	if !o.first || o.Folder == "" || h.Count == 0 {
 		return nil
 	}
-	return report.Figure{Title: o.Title, Steps: h.Points(), Unigram: o.Entropy}.SavePNG(filepath.Join(o.Folder, "training.png"))
+	return report.Figure{Title: o.Title, Steps: h.Points(), Unigram: o.Entropy}.SavePNG(filepath.Join(o.Folder, pictureName))
 }

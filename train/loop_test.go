@@ -266,6 +266,9 @@ func TestLoopErrors(t *testing.T) {
 		{func(l *train.Loop) {
 			l.Batch = func(int) (train.Parts, error) { return nil, nil }
 		}, "step 1: batch: no inputs, want those of the model", 0},
+		{func(l *train.Loop) {
+			require.NoError(t, os.Mkdir(filepath.Join(l.Figures.Folder, "training.png"), 0o755))
+		}, "training.png is a folder, and the picture is written there; remove it, or give another folder", 0},
 		{func(l *train.Loop) { l.Batch = nil }, "want Loop.Batch and Loop.Rate", 0},
 		{func(l *train.Loop) { l.Steps = 0 }, "0 steps, held-out loss every 5", 0},
 	} {
@@ -326,7 +329,9 @@ func TestLoopUnwritten(t *testing.T) {
 			l.Steps, l.Saves.Every = 4, 2
 		}, " of 4 steps are done: snapshot: step 2: ", 0, nil},
 		{func(l *train.Loop) {
-			require.NoError(t, os.Mkdir(filepath.Join(l.Figures.Folder, "training.png"), 0o755))
+			l.After = func(_ context.Context, d *train.Done) error {
+				return os.MkdirAll(filepath.Join(l.Figures.Folder, "training.png"), 0o755)
+			}
 		},
 			"12 of 12 steps are done: ", 12, []int{4, 8, 12}},
 	} {
