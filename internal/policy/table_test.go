@@ -157,6 +157,7 @@ func readOnly() map[string]string {
 		"internal/kernel/blocks.selected":       "the functions of the kernels that are selected, looked up once",
 		"generate.rooms":                        "a sync.Pool: memory for the weights of tokens, on whose contents no result depends",
 		"internal/kernel/blocks.panelWorks":     "a sync.Pool: memory for products, on whose contents no result depends",
+		"internal/kernel/blocks.quantProducts":  "a sync.Pool: memory for products, on whose contents no result depends",
 		"internal/kernel/blocks.stripWorks":     "a sync.Pool: memory for products, on whose contents no result depends",
 		"internal/kernel/gemm.selected":         "the functions of the kernels that are selected, looked up once",
 		"internal/kernel/norm.selected":         "the functions of the kernels that are selected, looked up once",
