@@ -65,7 +65,7 @@ func TestChatRefuses(t *testing.T) {
 		"-n -1: want at least 1, or 0 for as many as there is room for":                                                     {dir, "-n", "-1"},
 		"-room 97: the model was trained for 96 positions":                                                                  {dir, "-room", "97"},
 		"the model has no chat template, which says how messages become a text: gomoe generate continues texts without one": {bytesModel(t)},
-		"temperature -1, want a finite number":                                                                              {dir, "-temperature", "-1"},
+		"temperature -1, want a number from 0 to 3.4e+38":                                                                   {dir, "-temperature", "-1"},
 		"wants a -temperature above 0":                                                                                      {dir, "-top-k", "3"},
 	} {
 		code, out, wrong := chatRun("!\n", args...)

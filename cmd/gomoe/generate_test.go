@@ -140,7 +140,7 @@ func TestGenerateRefuses(t *testing.T) {
 		{[]string{dir, "-prompt", "!", "-n", "9", "-compare", "7"}, exitUsage, "-compare 7: the model has 6 experts"},
 		{[]string{dir, "-file", "/dev/zero", "-n", "9"}, exitWrong, "-file /dev/zero: more than 67108864 bytes"},
 		{[]string{dir, "-prompt", "abc", "-n", "9"}, exitWrong, "the tokenizer makes token 97 of the text, and the model has 40 tokens: they are of different models"},
-		{[]string{dir, "-prompt", "!", "-temperature", "-1"}, exitUsage, "temperature -1, want a finite number of at least 0"},
+		{[]string{dir, "-prompt", "!", "-temperature", "-1"}, exitUsage, "temperature -1, want a number from 0 to 3.4e+38"},
 		{[]string{dir, "-prompt", "!", "-cache", "i32"}, exitUsage, "want f32, bf16, f16 or q8_0"},
 		{[]string{dir, "-prompt", "!", "-n", "9", "-compare", "1,x"}, exitUsage, `-compare "1,x": want numbers of ranks such as 1,2,4`},
 		{[]string{dir, "-prompt", "!", "-n", "9", "-compare", "1", "-mesh", "ep=2"}, exitUsage, "-compare makes its own meshes"},
