@@ -72,7 +72,8 @@ func logSoftmaxKernel[T float](axis int) exec.Kernel {
 		eachLine(a, a.In[0].Type, axis, in, out, func(_ int, in, out [][]T) {
 			x := in[0]
 			top := vector.Max(x)
-			norm.Difference(out[0], x, float64(top)+math.Log(vector.ExpTotal(x, top)))
+			// In this order: the logarithm would be lost beside a large top.
+			norm.Difference(out[0], x, float64(top), math.Log(vector.ExpTotal(x, top)))
 		})
 		return nil
 	}

@@ -2,23 +2,23 @@
 // itself.
 #include "rows.metal"
 
-// log_sum returns log Σ exp(x) of a line, shifted by the largest x. Of nothing, and of
-// nothing but -inf, it is -inf; with an inf it is inf; with a NaN it is one.
+// log_sum returns top, the largest x of a line, and log Σ exp(x - top). Their sum is, of nothing
+// and of nothing but -inf, -inf; with an inf it is inf; with a NaN it is one.
 template <typename T>
-static inline float log_sum(Team t, device const T* x, int at, int n, int inner, threadgroup float* room) {
+static inline float2 log_sum(Team t, device const T* x, int at, int n, int inner, threadgroup float* room) {
   float top = -INFINITY;
   for (int i = t.tid; i < n; i += t.threads) {
     top = larger(top, float(x[at + i * inner]));
   }
   top = team_max(t, top, room);
   if (isinf(top) || isnan(top)) { // the same for all threads
-    return top;
+    return float2(top, 0.0f);
   }
   float sum = 0.0f;
   for (int i = t.tid; i < n; i += t.threads) {
     sum += precise::exp(float(x[at + i * inner]) - top);
   }
-  return top + precise::log(team_sum(t, sum, room));
+  return float2(top, precise::log(team_sum(t, sum, room)));
 }
 
 template <typename T>
@@ -38,12 +38,12 @@ kernel void log_softmax(device const T* x [[buffer(0)]], device T* y [[buffer(1)
     }
     return;
   }
-  float shift = log_sum(t, x, at, p.n, p.inner, room);
-  if (isinf(shift)) { // inf - inf, as in a line of nothing but -inf
-    shift = NAN;
+  float2 shift = log_sum(t, x, at, p.n, p.inner, room);
+  if (isinf(shift.x)) { // inf - inf, as in a line of nothing but -inf
+    shift.x = NAN;
   }
   for (int i = t.tid; i < p.n; i += t.threads) {
-    y[at + i * p.inner] = T(float(x[at + i * p.inner]) - shift);
+    y[at + i * p.inner] = T((float(x[at + i * p.inner]) - shift.x) - shift.y); // a large top would swallow the logarithm
   }
 }
 
@@ -89,7 +89,8 @@ kernel void logsumexp(device const T* x [[buffer(0)]], device T* y [[buffer(1)]]
   Team t = team_of(tid, threads);
   float sum = 0.0f;
   if (kind == ROW_IN_USE) {
-    sum = log_sum(t, x, line_start(int(line), p.n, p.inner), p.n, p.inner, room);
+    const float2 parts = log_sum(t, x, line_start(int(line), p.n, p.inner), p.n, p.inner, room);
+    sum = parts.x + parts.y;
   }
   if (t.tid == 0) {
     y[line] = T(sum);

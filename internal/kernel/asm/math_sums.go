@@ -298,10 +298,10 @@ func (s lanes) reductions() {
 func (s lanes) softmaxGrads() {
 	s.softmaxGrad()
 	s = s.halved()
-	var c vec
-	take := func(name string) func() { return func() { c = s.paramD(name) } }
-	s.loopOf(pointwise{name: "Less", doc: "y = x - c in float64", args: []string{"y", "x"}, more: ", c float64)", long: true, before: take("c"),
-		body: s.doubled(func(x vs) vec { return s.subD(x[0], c) })})
-	s.loopOf(pointwise{name: "LogSoftmaxGrad", doc: "z = y - exp(x)·c in float64", args: []string{"z", "x", "y"}, more: ", c float64)", long: true, before: take("c"),
+	var c, d vec
+	take := func() { c = s.paramD("c") }
+	s.loopOf(pointwise{name: "Less", doc: "y = (x - c) - d in float64", args: []string{"y", "x"}, more: ", c, d float64)", long: true, before: func() { take(); d = s.paramD("d") },
+		body: s.doubled(func(x vs) vec { return s.subD(s.subD(x[0], c), d) })})
+	s.loopOf(pointwise{name: "LogSoftmaxGrad", doc: "z = y - exp(x)·c in float64", args: []string{"z", "x", "y"}, more: ", c float64)", long: true, before: take,
 		body: s.doubled(func(x vs) vec { return s.subD(x[1], s.mulD(s.expD(x[0]), c)) })})
 }

@@ -162,17 +162,19 @@ func (f *file) arithmetic() {
 		}})
 }
 
-// less writes the function that subtracts a number from every element, in float64, for
+// less writes the function that subtracts two numbers from every element, in float64, for
 // package norm's Difference.
 func (f *file) less() {
-	const c = 31
-	f.pointwise(pointwise{name: "Less", doc: "y = x - c in float64", args: []string{"y", "x"}, more: ", c float64", bytes: 8, pinned: 1,
+	const c, d = 31, 30
+	f.pointwise(pointwise{name: "Less", doc: "y = (x - c) - d in float64", args: []string{"y", "x"}, more: ", c, d float64", bytes: 16, pinned: 2,
 		before: func() {
 			f.line("FMOVD c+24(FP), F%d", c)
+			f.line("FMOVD d+32(FP), F%d", d)
 			f.line("VDUP V%d.D[0], V%d.D2", c, c)
+			f.line("VDUP V%d.D[0], V%d.D2", d, d)
 		},
 		body: func(b *block, x []value) value {
-			return b.inWide(x[0], func(x value) value { return b.three("fsub", d2, x, pinned(c)) })
+			return b.inWide(x[0], func(x value) value { return b.three("fsub", d2, b.three("fsub", d2, x, pinned(c)), pinned(d)) })
 		}})
 }
 

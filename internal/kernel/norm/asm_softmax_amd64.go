@@ -22,10 +22,10 @@ func avx512SoftmaxRows(n int, y *float64, x *float32, rows int)
 //go:noescape
 func avx512SoftmaxGrad(n int, z *float32, x *float32, y *float32, rows int)
 
-// avx512Less is y = x - c in float64, for n elements.
+// avx512Less is y = (x - c) - d in float64, for n elements.
 //
 //go:noescape
-func avx512Less(n int, y *float32, x *float32, c float64)
+func avx512Less(n int, y *float32, x *float32, c float64, d float64)
 
 // avx512LogSoftmaxGrad is z = y - exp(x)·c in float64, for n elements.
 //
@@ -52,10 +52,10 @@ func avx2SoftmaxRows(n int, y *float64, x *float32, rows int)
 //go:noescape
 func avx2SoftmaxGrad(n int, z *float32, x *float32, y *float32, rows int)
 
-// avx2Less is y = x - c in float64, for n elements.
+// avx2Less is y = (x - c) - d in float64, for n elements.
 //
 //go:noescape
-func avx2Less(n int, y *float32, x *float32, c float64)
+func avx2Less(n int, y *float32, x *float32, c float64, d float64)
 
 // avx2LogSoftmaxGrad is z = y - exp(x)·c in float64, for n elements.
 //

@@ -400,30 +400,32 @@ scale_done:
 	VZEROUPPER
 	RET
 
-// func avx512Less(n int, y *float32, x *float32, c float64)
+// func avx512Less(n int, y *float32, x *float32, c float64, d float64)
 // Requires: AVX, AVX512F
-TEXT ·avx512Less(SB), NOSPLIT, $0-32
+TEXT ·avx512Less(SB), NOSPLIT, $0-40
 	MOVQ         n+0(FP), AX
 	XORQ         DX, DX
 	MOVQ         y+8(FP), BX
 	MOVQ         x+16(FP), SI
 	VBROADCASTSD c+24(FP), Z0
+	VBROADCASTSD d+32(FP), Z1
 	TESTQ        AX, AX
 	JZ           done
 
 loop:
 	SUBQ            $+8, AX
 	JLT             tail
-	VBROADCASTF64X4 (SI)(DX*1), Z1
+	VBROADCASTF64X4 (SI)(DX*1), Z2
 
 compute:
-	VCVTPS2PD Y1, Z1
-	VSUBPD    Z0, Z1, Z1
-	VPSUBD    Z2, Z2, Z2
-	VCVTPD2PS Z1, Y2
+	VCVTPS2PD Y2, Z2
+	VSUBPD    Z0, Z2, Z2
+	VSUBPD    Z1, Z2, Z2
+	VPSUBD    Z3, Z3, Z3
+	VCVTPD2PS Z2, Y3
 	TESTQ     AX, AX
 	JLT       store
-	VMOVUPS   Y2, (BX)(DX*1)
+	VMOVUPS   Y3, (BX)(DX*1)
 	ADDQ      $+32, DX
 	TESTQ     AX, AX
 	JNZ       loop
@@ -435,11 +437,11 @@ tail:
 	SHLQ      CL, DI
 	DECQ      DI
 	KMOVW     DI, K1
-	VMOVUPS.Z (SI)(DX*1), K1, Z1
+	VMOVUPS.Z (SI)(DX*1), K1, Z2
 	JMP       compute
 
 store:
-	VMOVUPS Z2, K1, (BX)(DX*1)
+	VMOVUPS Z3, K1, (BX)(DX*1)
 
 done:
 	VZEROUPPER
@@ -945,30 +947,32 @@ scale_done:
 	VZEROUPPER
 	RET
 
-// func avx2Less(n int, y *float32, x *float32, c float64)
+// func avx2Less(n int, y *float32, x *float32, c float64, d float64)
 // Requires: AVX, AVX2
-TEXT ·avx2Less(SB), NOSPLIT, $0-32
+TEXT ·avx2Less(SB), NOSPLIT, $0-40
 	MOVQ         n+0(FP), AX
 	XORQ         CX, CX
 	MOVQ         y+8(FP), DX
 	MOVQ         x+16(FP), BX
 	VBROADCASTSD c+24(FP), Y0
+	VBROADCASTSD d+32(FP), Y1
 	TESTQ        AX, AX
 	JZ           done
 
 loop:
 	SUBQ           $+4, AX
 	JLT            tail
-	VBROADCASTF128 (BX)(CX*1), Y1
+	VBROADCASTF128 (BX)(CX*1), Y2
 
 compute:
-	VCVTPS2PD  X1, Y1
-	VSUBPD     Y0, Y1, Y1
-	VPSUBD     Y3, Y3, Y3
-	VCVTPD2PSY Y1, X3
+	VCVTPS2PD  X2, Y2
+	VSUBPD     Y0, Y2, Y2
+	VSUBPD     Y1, Y2, Y2
+	VPSUBD     Y4, Y4, Y4
+	VCVTPD2PSY Y2, X4
 	TESTQ      AX, AX
 	JLT        store
-	VMOVUPS    X3, (DX)(CX*1)
+	VMOVUPS    X4, (DX)(CX*1)
 	ADDQ       $+16, CX
 	TESTQ      AX, AX
 	JNZ        loop
@@ -979,12 +983,12 @@ tail:
 	LEAQ       mathTails<>+32(SB), DI
 	SHLQ       $0x02, SI
 	SUBQ       SI, DI
-	VMOVUPS    (DI), Y2
-	VMASKMOVPS (BX)(CX*1), Y2, Y1
+	VMOVUPS    (DI), Y3
+	VMASKMOVPS (BX)(CX*1), Y3, Y2
 	JMP        compute
 
 store:
-	VMASKMOVPS Y3, Y2, (DX)(CX*1)
+	VMASKMOVPS Y4, Y3, (DX)(CX*1)
 
 done:
 	VZEROUPPER

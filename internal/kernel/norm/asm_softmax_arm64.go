@@ -2,7 +2,7 @@
 
 package norm
 
-// neonLess is y = x - c in float64.
+// neonLess is y = (x - c) - d in float64.
 //
 //go:noescape
-func neonLess(n int, y, x *float32, c float64)
+func neonLess(n int, y, x *float32, c, d float64)

@@ -2,13 +2,15 @@
 
 #include "textflag.h"
 
-// func neonLess(n int, y, x *float32, c float64)
-TEXT ·neonLess(SB), NOSPLIT, $0-32
+// func neonLess(n int, y, x *float32, c, d float64)
+TEXT ·neonLess(SB), NOSPLIT, $0-40
 	MOVD n+0(FP), R0
 	MOVD y+8(FP), R1
 	MOVD x+16(FP), R2
 	FMOVD c+24(FP), F31
+	FMOVD d+32(FP), F30
 	VDUP V31.D[0], V31.D2
+	VDUP V30.D[0], V30.D2
 	CMP $16, R0
 	BLT below16
 	PCALIGN $16
@@ -26,6 +28,10 @@ by16:
 	WORD $0x4effd4a5 // fsub v5.2d, v5.2d, v31.2d
 	WORD $0x4effd4c6 // fsub v6.2d, v6.2d, v31.2d
 	WORD $0x4effd4e7 // fsub v7.2d, v7.2d, v31.2d
+	WORD $0x4efed484 // fsub v4.2d, v4.2d, v30.2d
+	WORD $0x4efed4a5 // fsub v5.2d, v5.2d, v30.2d
+	WORD $0x4efed4c6 // fsub v6.2d, v6.2d, v30.2d
+	WORD $0x4efed4e7 // fsub v7.2d, v7.2d, v30.2d
 	WORD $0x0e616884 // fcvtn v4.2s, v4.2d
 	WORD $0x0e6168a5 // fcvtn v5.2s, v5.2d
 	WORD $0x0e6168c6 // fcvtn v6.2s, v6.2d
@@ -38,6 +44,10 @@ by16:
 	WORD $0x4effd421 // fsub v1.2d, v1.2d, v31.2d
 	WORD $0x4effd442 // fsub v2.2d, v2.2d, v31.2d
 	WORD $0x4effd463 // fsub v3.2d, v3.2d, v31.2d
+	WORD $0x4efed400 // fsub v0.2d, v0.2d, v30.2d
+	WORD $0x4efed421 // fsub v1.2d, v1.2d, v30.2d
+	WORD $0x4efed442 // fsub v2.2d, v2.2d, v30.2d
+	WORD $0x4efed463 // fsub v3.2d, v3.2d, v30.2d
 	WORD $0x4e616804 // fcvtn2 v4.4s, v0.2d
 	WORD $0x4e616825 // fcvtn2 v5.4s, v1.2d
 	WORD $0x4e616846 // fcvtn2 v6.4s, v2.2d
@@ -61,9 +71,11 @@ by4:
 	FMOVQ 0(R2), F0
 	WORD $0x0e617801 // fcvtl v1.2d, v0.2s
 	WORD $0x4effd421 // fsub v1.2d, v1.2d, v31.2d
+	WORD $0x4efed421 // fsub v1.2d, v1.2d, v30.2d
 	WORD $0x0e616821 // fcvtn v1.2s, v1.2d
 	WORD $0x4e617800 // fcvtl2 v0.2d, v0.4s
 	WORD $0x4effd400 // fsub v0.2d, v0.2d, v31.2d
+	WORD $0x4efed400 // fsub v0.2d, v0.2d, v30.2d
 	WORD $0x4e616801 // fcvtn2 v1.4s, v0.2d
 	FMOVQ F1, 0(R1)
 	ADD $16, R1
@@ -81,9 +93,11 @@ by1:
 	FMOVS 0(R2), F0
 	WORD $0x0e617801 // fcvtl v1.2d, v0.2s
 	WORD $0x4effd421 // fsub v1.2d, v1.2d, v31.2d
+	WORD $0x4efed421 // fsub v1.2d, v1.2d, v30.2d
 	WORD $0x0e616821 // fcvtn v1.2s, v1.2d
 	WORD $0x4e617800 // fcvtl2 v0.2d, v0.4s
 	WORD $0x4effd400 // fsub v0.2d, v0.2d, v31.2d
+	WORD $0x4efed400 // fsub v0.2d, v0.2d, v30.2d
 	WORD $0x4e616801 // fcvtn2 v1.4s, v0.2d
 	FMOVS F1, 0(R1)
 	ADD $4, R1

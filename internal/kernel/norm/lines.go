@@ -11,7 +11,7 @@ import (
 // float64, for every n from 0 up. Where a loop is nil, or the *lineLoops, Go code does the
 // work.
 type lineLoops struct {
-	less           func(n int, y, x *float32, c float64)
+	less           func(n int, y, x *float32, c, d float64)
 	softmaxGrad    func(n int, z, x, y *float32, rows int) // n and rows are not 0
 	logSoftmaxGrad func(n int, z, x, y *float32, c float64)
 

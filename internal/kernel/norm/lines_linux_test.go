@@ -13,7 +13,7 @@ func TestLinesStayInside(t *testing.T) {
 	for _, n := range []int{1, 2, 7, 8, 9, 15, 16, 17, 31, 40, 63, 64, 65, 130} {
 		x, y, z := numbers.AtGuard(t, numbers.Normals[float32](r, n)), numbers.AtGuard(t, numbers.Normals[float32](r, n)), numbers.AtGuard(t, make([]float32, n))
 		for _, l := range lineLoopsHere() {
-			difference(l, z, x, 1)
+			difference(l, z, x, 1, 2)
 			softmaxGrad(l, z, x, y, n)
 			logSoftmaxGrad(l, z, x, y, 1)
 			scores := numbers.AtGuard(t, make([]float64, n+ScoreRoom))

@@ -25,8 +25,8 @@ func TestLines(t *testing.T) {
 		x, y := numbers.Normals[float32](r, n), numbers.Normals[float32](r, n)
 		for name, l := range lineLoopsHere() {
 			got, want := make([]float32, n), make([]float32, n)
-			difference(l, got, x, 0.3)
-			difference(nil, want, x, 0.3)
+			difference(l, got, x, 0.3, 1.7)
+			difference(nil, want, x, 0.3, 1.7)
 			numbers.SameBits(t, name+" difference", got, want)
 			for rows := 1; rows <= n; rows++ {
 				if n%rows == 0 {

@@ -7,17 +7,17 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 )
 
-// Difference sets y = x - c in float64, rounded once. y may be x.
-func Difference[T kernel.Float](y, x []T, c float64) { difference(lineLoopsOf[T](), y, x, c) }
+// Difference sets y = (x - c) - d in float64, rounded to T once. y may be x.
+func Difference[T kernel.Float](y, x []T, c, d float64) { difference(lineLoopsOf[T](), y, x, c, d) }
 
-func difference[T kernel.Float](l *lineLoops, y, x []T, c float64) {
+func difference[T kernel.Float](l *lineLoops, y, x []T, c, d float64) {
 	y = y[:len(x)]
 	if l != nil && l.less != nil {
-		l.less(len(x), first(y), first(x), c)
+		l.less(len(x), first(y), first(x), c, d)
 		return
 	}
 	for i, x := range x {
-		y[i] = T(float64(x) - c)
+		y[i] = T((float64(x) - c) - d)
 	}
 }
 
