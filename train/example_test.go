@@ -56,7 +56,7 @@ func ExampleTrace() {
 	fmt.Println("it has learned:", loss < 1e-3)
 	// Output:
 	// sum.weight f32[1,3]
-	// m/sum.weight f32[1@dp,3]
+	// muon/sum.weight f32[1@dp,3]
 	// sum.bias f32[1]
 	// m/sum.bias f32[1@dp]
 	// v/sum.bias f32[1@dp]

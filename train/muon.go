@@ -34,8 +34,8 @@ func Muon(o MuonOptions) Transform {
 				graph.Fail("muon: %s is %s, want a matrix or a stack of matrices; apply it On(Matrices, …)", u.Param.Name, u.Param.Type)
 			}
 			g := u.Take()
-			m := blend(s.State(u, "m", o.Moments), g, o.Momentum)
-			s.Keep(u, "m", m)
+			m := blend(s.State(u, "muon", o.Moments), g, o.Momentum)
+			s.Keep(u, "muon", m)
 			if !o.Plain {
 				m = pr.Add(pr.MulScalar(g, 1-o.Momentum), pr.MulScalar(m, o.Momentum))
 			}

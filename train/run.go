@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gomoe/gomoe"
@@ -136,9 +137,13 @@ func (p *Program) initial(seed uint64, m sharding.Mesh) (*graph.Program, error) 
 	})
 }
 
-// Restore reads the state from a snapshot. Each process reads what its ranks hold.
+// Restore reads the state from a snapshot. Each process reads what its ranks hold. It is an error if the snapshot lacks an
+// array of the state, and if it has others, which another optimiser has kept.
 func (r *Run) Restore(s *snapshot.Snapshot) error {
 	state := map[string]*runtime.Array{}
+	if unread := r.unread(s.Types()); len(unread) > 0 {
+		return fmt.Errorf("train: %s: the checkpoint %s has %s, which this run does not keep; it is of another optimiser or model, so give that, or begin anew from its weights", r.p.Name, s.Path, strings.Join(unread, ", "))
+	}
 	for _, st := range r.p.State {
 		var err error
 		if state[st.Name], err = r.Job.PutParts(st.Name, s.Fill(st.Name)); err != nil {
@@ -147,6 +152,19 @@ func (r *Run) Restore(s *snapshot.Snapshot) error {
 	}
 	r.state = state
 	return nil
+}
+
+// unread returns which arrays of a checkpoint are not of the state, three at most by name.
+func (r *Run) unread(types map[string]graph.Type) []string {
+	types = maps.Clone(types)
+	for _, st := range r.p.State {
+		delete(types, st.Name)
+	}
+	names := slices.Sorted(maps.Keys(types))
+	if more := len(names) - 3; more > 0 {
+		names = append(names[:3], fmt.Sprintf("and %d more", more))
+	}
+	return names
 }
 
 // Put sets a parameter, of which fill writes the parts that this process holds; see runtime.Session.PutParts. All of

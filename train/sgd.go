@@ -24,8 +24,8 @@ func SGD(o SGDOptions) Transform {
 		}
 		for _, u := range us {
 			g := u.Take()
-			m := pr.Add(pr.MulScalar(pr.ConvertElementType(s.State(u, "m", o.Moments), graph.F32), o.Momentum), g)
-			s.Keep(u, "m", m)
+			m := pr.Add(pr.MulScalar(pr.ConvertElementType(s.State(u, "momentum", o.Moments), graph.F32), o.Momentum), g)
+			s.Keep(u, "momentum", m)
 			if u.Delta = m; o.Nesterov {
 				u.Delta = pr.Add(g, pr.MulScalar(m, o.Momentum))
 			}
@@ -48,9 +48,9 @@ func Lion(o LionOptions) Transform {
 	o.B1, o.B2, o.Moments = or(o.B1, 0.9), or(o.B2, 0.99), or(o.Moments, graph.F32)
 	return Chain(func(s *Step, us []*Update) {
 		for _, u := range us {
-			g, m := u.Take(), s.State(u, "m", o.Moments)
+			g, m := u.Take(), s.State(u, "lion", o.Moments)
 			u.Delta = pr.Sign(blend(m, g, o.B1))
-			s.Keep(u, "m", blend(m, g, o.B2))
+			s.Keep(u, "lion", blend(m, g, o.B2))
 		}
 	}, Decay(o.Decay, o.DecayOn), ScaleByRate)
 }

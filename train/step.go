@@ -52,7 +52,7 @@ type Program struct {
 // State is an array that stays on its ranks from step to step, an input of the step and the result that
 // takes its place.
 type State struct {
-	Name string // that of a parameter; what is kept of it has a prefix, such as m/
+	Name string // that of a parameter; what is kept of it has a prefix of its optimiser, such as m/ and v/ of AdamW, or lion/
 	Type graph.Type
 	// Init is how it begins.
 	Init nn.Init

@@ -271,6 +271,41 @@ func TestRunResumes(t *testing.T) {
 	}
 }
 
+// What one optimiser has kept is not taken for another's.
+func TestRunResumesItsOptimizer(t *testing.T) {
+	r := trajectories(t)
+	open := func(o Transform) *Run {
+		run, err := Open(r.linear(t, Config{Optimizer: o}), gomoe.Config{})
+		require.NoError(t, err)
+		t.Cleanup(func() { run.Close() })
+		return run
+	}
+	optimisers := map[string]Transform{
+		"AdamW": AdamW(AdamWOptions{}), "Lion": Lion(LionOptions{}), "SGD": SGD(SGDOptions{}), "momentum": SGD(SGDOptions{Momentum: 0.9}),
+		"Muon": On(Matrices, Muon(MuonOptions{})), "Adafactor": Adafactor(AdafactorOptions{}),
+	}
+	optimisers["Muon"] = Chain(optimisers["Muon"], On(Not(Matrices), SGD(SGDOptions{Momentum: 0.9})))
+	for from, o := range optimisers {
+		first, folder := open(o), snapshot.Folder{Path: t.TempDir()}
+		require.NoError(t, first.Init(3))
+		require.NoError(t, folder.Save(t.Context(), snapshot.State{Step: 1, Arrays: first.State()}))
+		saved, err := folder.Latest(t.Context())
+		require.NoError(t, err)
+		defer saved.Close()
+		for to, o := range optimisers {
+			err := open(o).Restore(saved)
+			switch {
+			case to == from:
+				require.NoError(t, err, to)
+			case from == "SGD": // which keeps nothing
+				require.ErrorContains(t, err, "snapshot: ", to)
+			default:
+				require.ErrorContains(t, err, ", which this run does not keep; it is of another optimiser or model", "%s from %s", to, from)
+			}
+		}
+	}
+}
+
 // The first state is the same on every mesh.
 func TestInit(t *testing.T) {
 	r := trajectories(t)
@@ -336,7 +371,7 @@ func TestRefuses(t *testing.T) {
 		"train: step: average 1, want at least 0 and less than 1":         {Optimizer: adam, Average: 1},
 		"muon: w is f32[4], want a matrix or a stack of matrices":         {Optimizer: Muon(MuonOptions{})},
 		"w is updated already; a transformation such as AdamW comes last": {Optimizer: Chain(adam, ScaleByAdam(0.9, 0.9, 1e-8, graph.F32))},
-		"input m/w is declared twice":                                     {Optimizer: Chain(ScaleByAdam(0.9, 0.9, 1e-8, graph.F32), SGD(SGDOptions{Momentum: 0.9}))},
+		"input m/w is declared twice":                                     {Optimizer: Chain(ScaleByAdam(0.9, 0.9, 1e-8, graph.F32), ScaleByAdam(0.9, 0.9, 1e-8, graph.F32), ScaleByRate)},
 		"state x/w has no new value; set it with Step.Keep":               {Optimizer: Chain(func(s *Step, us []*Update) { s.State(us[0], "x", graph.F32) }, ScaleByRate)},
 		"state x/w is not declared; call Step.State first":                {Optimizer: func(s *Step, us []*Update) { s.Keep(us[0], "x", us[0].Value) }},
 		"clip by global norm: limit 0, want a number above 0":             {Optimizer: Chain(ClipByGlobalNorm(0), adam)},
