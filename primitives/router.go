@@ -166,16 +166,12 @@ func (r RouteOp) smooth(logits, ids *graph.Value, d graph.DType) (weights, score
 	default:
 		scores = Softmax(x, 1)
 	}
-	switch {
-	case r.Score == TopKSoftmaxScore:
+	if r.Score == TopKSoftmaxScore {
 		weights = Softmax(TakeAlongAxis(x, ids, 1), 1)
-	case r.shares():
-		// All chosen scores may be 0 where their logarithms are finite.
-		weights = Softmax(r.logScores(TakeAlongAxis(x, ids, 1)), 1)
-	default:
+	} else {
 		weights = TakeAlongAxis(scores, ids, 1)
 	}
-	if r.Renormalize && !r.shares() {
+	if r.Renormalize {
 		total := AddScalar(ReduceSum(weights, 1), r.Epsilon)
 		weights = Div(weights, BroadcastInDim(total, weights.Type.Shape, 0))
 	}
@@ -183,22 +179,6 @@ func (r RouteOp) smooth(logits, ids *graph.Value, d graph.DType) (weights, score
 		weights = MulScalar(weights, r.scale())
 	}
 	return weights, scores
-}
-
-// shares reports whether the weights are shares of the sum of the chosen scores.
-func (r RouteOp) shares() bool { return r.Renormalize && r.Epsilon == 0 }
-
-// logScores returns the logarithms of the scores of logits x, of a softmax but for what is the
-// same for all experts.
-func (r RouteOp) logScores(x *graph.Value) *graph.Value {
-	switch r.Score {
-	case SigmoidScore:
-		return Neg(softplus(Neg(x)))
-	case SqrtSoftplusScore:
-		low := Lt(x, FullLike(x, -40)) // as in smooth
-		return MulScalar(Where(low, x, Log(softplus(Where(low, ZerosLike(x), x)))), 0.5)
-	}
-	return x
 }
 
 // softplus returns ln(1 + eˣ) without overflow: max(x, 0) + log1p(e^-|x|). One choice makes

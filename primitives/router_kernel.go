@@ -75,9 +75,6 @@ func (p *routed[T]) Piece(lo, hi int) {
 					w[k] = float64(x[e])
 				}
 			}
-			if r.shares() && !slices.ContainsFunc(w, func(s float64) bool { return s != 0 }) {
-				vanished(r.Score, w, x, id)
-			}
 			r.weigh(w)
 			for k, v := range w {
 				p.weights[(lo+t)*r.TopK+k] = T(v)
@@ -131,19 +128,6 @@ func (r RouteOp) weigh(w []float64) {
 	for k := range w {
 		w[k] *= f
 	}
-}
-
-// vanished replaces chosen scores that are all 0 by others of the same ratios: far below 0
-// scores are exp(x), but for a factor, and roots of softplus exp(x/2).
-func vanished[T float](score string, w []float64, x []T, ids []int32) {
-	slope := 1.0
-	if score == SqrtSoftplusScore {
-		slope = 0.5
-	}
-	for k, e := range ids {
-		w[k] = slope * float64(x[e])
-	}
-	softmaxLine(w)
 }
 
 // chooser picks a token's experts by their selection values, score plus bias.

@@ -184,23 +184,9 @@ kernel void router(device const T* logits [[buffer(0)]],
     weight[k] = p.score == 3 ? float(x[chosen[k]]) : s[chosen[k]];
   }
   simdgroup_barrier(mem_flags::mem_threadgroup);
-  // Far below 0 scores are exp(x), but for a factor, and roots of softplus exp(x/2). So where all
-  // chosen ones are 0, their shares are the softmax of x or x/2.
-  bool powers = p.score == 3;
-  if (!powers && p.renormalize != 0 && p.epsilon == 0.0f) {
-    powers = true;
-    for (int k = 0; k < p.top_k; k++) {
-      powers = powers && weight[k] == 0.0f;
-    }
-    simdgroup_barrier(mem_flags::mem_threadgroup);
-    for (int k = int(lane); powers && k < p.top_k; k += 32) {
-      weight[k] = float(x[chosen[k]]) * (p.score == 2 ? 0.5f : 1.0f);
-    }
-    simdgroup_barrier(mem_flags::mem_threadgroup);
-  }
   float sum = 0.0f;
   top = -INFINITY;
-  if (powers) {
+  if (p.score == 3) {
     for (int k = 0; k < p.top_k; k++) {
       top = max(top, weight[k]);
     }
@@ -212,12 +198,12 @@ kernel void router(device const T* logits [[buffer(0)]],
   if (p.renormalize != 0) {
     float all = p.epsilon;
     for (int k = 0; k < p.top_k; k++) {
-      all += powers ? precise::exp(weight[k] - top) / sum : weight[k];
+      all += p.score == 3 ? precise::exp(weight[k] - top) / sum : weight[k];
     }
     factor /= all;
   }
   for (int k = int(lane); k < p.top_k; k += 32) {
-    const float w = powers ? precise::exp(weight[k] - top) / sum : weight[k];
+    const float w = p.score == 3 ? precise::exp(weight[k] - top) / sum : weight[k];
     weights[token * p.top_k + k] = w * factor;
     ids[token * p.top_k + k] = chosen[k];
   }
