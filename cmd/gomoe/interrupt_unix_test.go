@@ -47,21 +47,13 @@ func TestSignals(t *testing.T) {
 	} {
 		for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 			cmd := exec.Command(self, c.args...)
-			cmd.Env = append(os.Environ(), asTool+"=1")
-			r, w, err := os.Pipe()
-			require.NoError(t, err)
-			cmd.Stdout, cmd.Stderr = w, w
-			require.NoError(t, cmd.Start())
-			require.NoError(t, w.Close())
 			said, sent := "", false
-			for lines := bufio.NewScanner(r); lines.Scan(); {
-				if said += lines.Text() + "\n"; !sent && strings.Contains(lines.Text(), c.at) {
+			eachLine(t, cmd, func(line string) {
+				if said += line + "\n"; !sent && strings.Contains(line, c.at) {
 					sent = true
 					require.NoError(t, cmd.Process.Signal(s))
 				}
-			}
-			cmd.Wait()
-			require.NoError(t, r.Close())
+			})
 			ended := cmd.ProcessState.Sys().(syscall.WaitStatus)
 			if ok := ended.Signaled() && ended.Signal() == s; ok == c.done || c.done && ended.ExitStatus() != 0 || !strings.Contains(said, c.says) {
 				t.Errorf("%s: %v: %v; want an end by the signal %v, and %q:\n%s", name, s, cmd.ProcessState, !c.done, c.says, said)
@@ -86,25 +78,17 @@ func TestSignalToOne(t *testing.T) {
 	} {
 		for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 			cmd := exec.Command(os.Args[0], append([]string{"launch", "-n", "2", "--", "sh", "-c", `echo pid $$ >&2; exec "$@"`, "sh", os.Args[0]}, c.args...)...)
-			cmd.Env = append(os.Environ(), asTool+"=1")
-			r, w, err := os.Pipe()
-			require.NoError(t, err)
-			cmd.Stdout, cmd.Stderr = w, w
-			require.NoError(t, cmd.Start())
-			require.NoError(t, w.Close())
 			said, pid, sent := "", 0, false
-			for lines := bufio.NewScanner(r); lines.Scan(); {
-				fmt.Sscanf(lines.Text(), "[1] pid %d", &pid)
-				if !strings.HasPrefix(lines.Text(), "[0] ") || len(said) < 1<<14 { // of the text there is any number of lines
-					said += lines.Text() + "\n"
+			eachLine(t, cmd, func(line string) {
+				fmt.Sscanf(line, "[1] pid %d", &pid)
+				if !strings.HasPrefix(line, "[0] ") || len(said) < 1<<14 { // of the text there is any number of lines
+					said += line + "\n"
 				}
-				if !sent && strings.Contains(lines.Text(), c.at) {
+				if !sent && strings.Contains(line, c.at) {
 					sent = true
 					require.NoError(t, syscall.Kill(pid, s))
 				}
-			}
-			cmd.Wait()
-			require.NoError(t, r.Close())
+			})
 			status, ended := 0, ""
 			if !c.done {
 				status, ended = 128+int(s), "rank 1 was ended by SIG"
@@ -114,4 +98,20 @@ func TestSignalToOne(t *testing.T) {
 			}
 		}
 	}
+}
+
+// eachLine runs a command of gomoe to its end, and calls f with each line of what it writes.
+func eachLine(t *testing.T, cmd *exec.Cmd, f func(line string)) {
+	t.Helper()
+	cmd.Env = append(os.Environ(), asTool+"=1")
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	cmd.Stdout, cmd.Stderr = w, w
+	require.NoError(t, cmd.Start())
+	require.NoError(t, w.Close())
+	for lines := bufio.NewScanner(r); lines.Scan(); {
+		f(lines.Text())
+	}
+	cmd.Wait()
 }
