@@ -61,9 +61,8 @@ func now() int64 { return time.Now().Unix() }
 
 // answer generates what is asked for, all at once, and writes it. n requests each have the same prompt.
 func (s *Server) answer(out *reply, r *http.Request, p *params, requests []generate.Request, n int, st style) error {
-	ctx, cancel := context.WithCancelCause(r.Context())
+	ctx, cancel := s.until(r.Context())
 	defer cancel(nil)
-	defer context.AfterFunc(s.serving, func() { cancel(context.Cause(s.serving)) })()
 	var mu sync.Mutex // of out, and of all below
 	parts := make([]*part, len(requests))
 	results := make([]generate.Result, len(requests))

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gomoe/gomoe/generate"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/tokenizer"
 )
 
@@ -28,38 +29,59 @@ type chat struct {
 
 // chat answers POST /v1/chat/completions.
 func (s *Server) chat(out *reply, r *http.Request) error {
-	var q chat
-	if err := s.read(out.w, r, &q); err != nil {
+	var p params
+	var requests []generate.Request
+	style := &chatStyle{object: object{ID: newID("chatcmpl"), Created: now(), Model: s.c.Name}, tok: s.c.Tokenizer}
+	err := s.read(out.w, r, func(text []byte) (err error) {
+		var q chat
+		if err := parse(text, &q); err != nil {
+			return err
+		}
+		requests, err = s.converse(&q)
+		p, style.logprobs = q.params, q.LogProbs
+		return err
+	})
+	if err != nil {
 		return err
 	}
+	return s.answer(out, r, &p, requests, len(requests), style)
+}
+
+// converse returns the texts that a request asks for, which have one prompt.
+func (s *Server) converse(q *chat) ([]generate.Request, error) {
 	if q.MaxCompletion != nil {
 		if q.MaxTokens != nil && *q.MaxTokens != *q.MaxCompletion {
-			return wrong("max_tokens", "max_tokens and max_completion_tokens, want one of them")
+			return nil, wrong("max_tokens", "max_tokens and max_completion_tokens, want one of them")
 		}
 		q.MaxTokens = q.MaxCompletion
 	}
 	request, n, err := q.request(s)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if q.TopLogProbs != nil {
 		if request.Top = *q.TopLogProbs; !q.LogProbs {
-			return wrong("top_logprobs", "top_logprobs without logprobs")
+			return nil, wrong("top_logprobs", "top_logprobs without logprobs")
 		}
 	}
 	if q.Format != nil && q.Format.Type != "text" {
-		return wrong("response_format", fmt.Sprintf("there is no response_format %q here, want text", q.Format.Type))
+		return nil, wrong("response_format", fmt.Sprintf("there is no response_format %s here, want text", quoted.Text(q.Format.Type)))
 	}
-	if request.Prompt, err = s.conversation(&q); err != nil {
-		return err
+	if err := s.places(n); err != nil {
+		return nil, err
+	}
+	if request.Prompt, err = s.conversation(q); err != nil {
+		return nil, err
+	}
+	if err := s.room(request.Prompt, request); err != nil {
+		return nil, err
 	}
 	requests := make([]generate.Request, n)
 	for i := range requests {
 		requests[i] = request
 		requests[i].Seed += uint64(i)
 	}
-	return s.answer(out, r, &q.params, requests, n, &chatStyle{
-		object: object{ID: newID("chatcmpl"), Created: now(), Model: s.c.Name}, tok: s.c.Tokenizer, logprobs: q.LogProbs})
+	return requests, nil
 }
 
 // conversation returns the tokens of a conversation, as the model's chat template writes it.
@@ -82,7 +104,7 @@ func (s *Server) conversation(q *chat) ([]int32, error) {
 	case "none":
 		c.Tools = nil
 	default:
-		return nil, wrong("tool_choice", fmt.Sprintf("tool_choice %s: the model chooses by itself; want auto or none", q.ToolChoice))
+		return nil, wrong("tool_choice", fmt.Sprintf("tool_choice %s: the model chooses by itself; want auto or none", quoted.Plain(q.ToolChoice)))
 	}
 	if t := string(c.Tools); t == "null" || t == "[]" {
 		c.Tools = nil
@@ -94,18 +116,14 @@ func (s *Server) conversation(q *chat) ([]int32, error) {
 	if err != nil {
 		return nil, wrong("messages", err.Error())
 	}
-	ids, err := s.c.Tokenizer.Encode(text, tokenizer.Options{Bare: true})
-	if err != nil {
-		return nil, wrong("messages", err.Error())
-	}
-	return ids, nil
+	return s.encode("messages", text, tokenizer.Options{Bare: true})
 }
 
 // plain makes a message as templates know it: the content is one text, and the arguments of calls are objects.
 func plain(m map[string]json.RawMessage) error {
 	var role string
 	if json.Unmarshal(m["role"], &role) != nil || role == "" {
-		return fmt.Errorf("its role is %s, want a text", m["role"])
+		return fmt.Errorf("its role is %s, want a text", quoted.Plain(m["role"]))
 	}
 	var parts []struct{ Type, Text string }
 	if content := m["content"]; len(content) > 0 && content[0] == '[' {
@@ -115,7 +133,7 @@ func plain(m map[string]json.RawMessage) error {
 		var text strings.Builder
 		for _, p := range parts {
 			if p.Type != "text" {
-				return fmt.Errorf("a part of its content is of type %q, want text", p.Type)
+				return fmt.Errorf("a part of its content is of type %s, want text", quoted.Text(p.Type))
 			}
 			text.WriteString(p.Text)
 		}
@@ -124,7 +142,7 @@ func plain(m map[string]json.RawMessage) error {
 			return err
 		}
 	} else if len(content) > 0 && content[0] != '"' && string(content) != "null" {
-		return fmt.Errorf("its content is %.40s, want a text or a list of parts", content)
+		return fmt.Errorf("its content is %s, want a text or a list of parts", quoted.Plain(content))
 	}
 	if m["tool_calls"] == nil {
 		return nil

@@ -1,7 +1,9 @@
 package serve
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -24,34 +26,49 @@ const usualTokens = 16
 
 // completions answers POST /v1/completions.
 func (s *Server) completions(out *reply, r *http.Request) error {
-	var q completion
-	if err := s.read(out.w, r, &q); err != nil {
+	var p params
+	var n int
+	var requests []generate.Request
+	style := &textStyle{object: object{ID: newID("cmpl"), Kind: "text_completion", Created: now(), Model: s.c.Name}, tok: s.c.Tokenizer}
+	err := s.read(out.w, r, func(text []byte) (err error) {
+		var q completion
+		if err := parse(text, &q); err != nil {
+			return err
+		}
+		requests, n, err = s.complete(&q, style)
+		p = q.params
 		return err
-	}
-	request, n, err := q.request(s)
+	})
 	if err != nil {
 		return err
+	}
+	return s.answer(out, r, &p, requests, n, style)
+}
+
+// complete returns the texts that a request asks for, of which n each have the same prompt.
+func (s *Server) complete(q *completion, style *textStyle) (requests []generate.Request, n int, err error) {
+	request, n, err := q.request(s)
+	if err != nil {
+		return nil, 0, err
 	}
 	if q.MaxTokens == nil {
 		request.N = usualTokens
 	}
 	switch {
 	case q.Suffix != nil && *q.Suffix != "":
-		return wrong("suffix", "there is no suffix here")
+		return nil, 0, wrong("suffix", "there is no suffix here")
 	case q.BestOf != nil && *q.BestOf != n:
-		return wrong("best_of", "all answers are returned; leave out best_of")
+		return nil, 0, wrong("best_of", "all answers are returned; leave out best_of")
 	case q.Echo && q.LogProbs != nil:
-		return wrong("echo", "the prompt has no log probabilities; leave out echo or logprobs")
+		return nil, 0, wrong("echo", "the prompt has no log probabilities; leave out echo or logprobs")
 	}
-	if q.LogProbs != nil {
+	if style.logprobs = q.LogProbs != nil; style.logprobs {
 		request.Top = *q.LogProbs
 	}
-	prompts, err := s.prompts(q.Prompt)
+	prompts, err := s.prompts(q.Prompt, n, request)
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
-	style := &textStyle{object: object{ID: newID("cmpl"), Kind: "text_completion", Created: now(), Model: s.c.Name}, tok: s.c.Tokenizer, logprobs: q.LogProbs != nil}
-	var requests []generate.Request
 	for _, ids := range prompts {
 		for i := range n {
 			one := request
@@ -64,24 +81,24 @@ func (s *Server) completions(out *reply, r *http.Request) error {
 			style.echo = append(style.echo, echo)
 		}
 	}
-	return s.answer(out, r, &q.params, requests, n, style)
+	return requests, n, nil
 }
 
 // maxPrompts is how many texts a request may have continued.
 const maxPrompts = 64
 
-// prompts returns the tokens of a text, of a list of texts, of a list of tokens, or of a list of those.
-func (s *Server) prompts(data json.RawMessage) ([][]int32, error) {
-	var all []json.RawMessage
+// prompts returns the tokens of a text, of a list of texts, of a list of tokens, or of a list of those. Each is for n answers.
+func (s *Server) prompts(data json.RawMessage, n int, request generate.Request) ([][]int32, error) {
 	var ids []int32
 	if json.Unmarshal(data, &ids) == nil && len(ids) > 0 {
-		return [][]int32{ids}, nil
+		return [][]int32{ids}, errors.Join(s.places(n), s.room(ids, request))
 	}
-	if json.Unmarshal(data, &all) != nil {
-		all = []json.RawMessage{data}
+	all, err := list(data, maxPrompts)
+	if err != nil {
+		return nil, err
 	}
-	if len(all) == 0 || len(all) > maxPrompts {
-		return nil, wrong("prompt", fmt.Sprintf("%d prompts, want 1 to %d", len(all), maxPrompts))
+	if err := s.places(len(all) * n); err != nil {
+		return nil, err
 	}
 	var out [][]int32
 	for _, one := range all {
@@ -91,14 +108,45 @@ func (s *Server) prompts(data json.RawMessage) ([][]int32, error) {
 			return nil, wrong("prompt", "the prompt is neither a text nor a list of tokens, nor a list of either")
 		}
 		if ids == nil {
-			var err error
-			if ids, err = s.c.Tokenizer.Encode(text, tokenizer.Options{}); err != nil {
-				return nil, wrong("prompt", err.Error())
+			if ids, err = s.encode("prompt", text, tokenizer.Options{}); err != nil {
+				return nil, err
 			}
+		}
+		if err := s.room(ids, request); err != nil {
+			return nil, err
 		}
 		out = append(out, ids)
 	}
 	return out, nil
+}
+
+// list returns the elements of a list of at most so many, or data itself if it is no list.
+func list(data json.RawMessage, most int) ([]json.RawMessage, error) {
+	var all []json.RawMessage
+	if len(data) == 0 || string(data) == "null" {
+		return nil, wrong("prompt", fmt.Sprintf("0 prompts, want 1 to %d", most))
+	}
+	if data[0] != '[' {
+		return []json.RawMessage{data}, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	if _, err := d.Token(); err != nil {
+		return nil, err
+	}
+	for d.More() {
+		if len(all) == most {
+			return nil, wrong("prompt", fmt.Sprintf("more than %d prompts, want 1 to %d", most, most))
+		}
+		var one json.RawMessage
+		if err := d.Decode(&one); err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	if len(all) == 0 {
+		return nil, wrong("prompt", fmt.Sprintf("0 prompts, want 1 to %d", most))
+	}
+	return all, nil
 }
 
 // textStyle is how completions of texts are written.

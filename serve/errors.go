@@ -13,6 +13,7 @@ import (
 type problem struct {
 	Status  int    `json:"-"`
 	Retry   string `json:"-"` // after how many seconds the client may try again; "" if it is not to
+	Close   bool   `json:"-"` // the rest of the request is not read
 	Message string `json:"message"`
 	Type    string `json:"type"`
 	Param   string `json:"param,omitempty"` // the field of the request that is wrong
@@ -66,6 +67,9 @@ func refuse(w http.ResponseWriter, p *problem) {
 	}
 	switch p.Status {
 	case http.StatusRequestEntityTooLarge, http.StatusRequestTimeout, http.StatusServiceUnavailable:
+		p.Close = true
+	}
+	if p.Close {
 		w.Header().Set("Connection", "close")
 	}
 	writeJSON(w, p.Status, p.body())

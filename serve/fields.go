@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"slices"
 	"unicode/utf8"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // parse sets the fields of a struct from the object that a request consists of. As in OpenAI's interface, names are those of the
@@ -18,46 +20,87 @@ func parse(text []byte, v any) error {
 	if !utf8.Valid(text) {
 		return wrong("", "the request is not in UTF-8")
 	}
-	if err := json.Unmarshal(text, new(json.RawMessage)); err != nil {
+	if !json.Valid(text) {
+		err := json.Unmarshal(text, new(json.RawMessage))
 		if err.Error() == "unexpected end of JSON input" {
 			return wrong("", "the request is no complete JSON object")
 		}
 		return wrong("", "the request is not the JSON object that is wanted: "+err.Error())
 	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber() // of any size
-	if name, err := twice(d); err != nil {
-		return wrong("", "the request is not the JSON object that is wanted: "+err.Error())
-	} else if name != "" {
-		return wrong(name, fmt.Sprintf("field %q is there twice", name))
+	if err := names(text); err != nil {
+		return err
 	}
 	return fill(text, reflect.ValueOf(v).Elem(), "")
 }
 
-// twice returns the first name that an object of a valid text has two times, "" if there is none.
-func twice(d *json.Decoder) (string, error) {
-	open, err := d.Token()
-	if open != json.Delim('{') && open != json.Delim('[') {
-		return "", err
+const (
+	maxFields = 128     // of a request
+	maxNames  = 1 << 18 // of an object in a request, as many as the largest vocabularies have tokens
+)
+
+// names returns a problem if an object of a valid text has a name twice, or too many names.
+func names(text []byte) error {
+	type object struct {
+		few   [][]byte // its first names
+		many  map[string]bool
+		list  bool
+		value bool // a value is next, not a name
 	}
-	names := map[json.Token]bool{}
-	for d.More() {
-		if open == json.Delim('{') {
-			name, err := d.Token()
-			if err != nil {
-				return "", err
-			}
-			if names[name] {
-				return fmt.Sprint(name), nil
-			}
-			names[name] = true
+	var open []*object
+	for i := 0; i < len(text); i++ {
+		var o *object
+		if len(open) > 0 {
+			o = open[len(open)-1]
 		}
-		if name, err := twice(d); name != "" || err != nil {
-			return name, err
+		switch text[i] {
+		case '{', '[':
+			open = append(open, &object{list: text[i] == '['})
+		case '}', ']':
+			open = open[:len(open)-1]
+		case ':':
+			o.value = true
+		case ',':
+			o.value = false
+		case '"':
+			from := i
+			for i++; text[i] != '"'; i++ {
+				if text[i] == '\\' {
+					i++
+				}
+			}
+			if o == nil || o.list || o.value {
+				continue
+			}
+			name := text[from+1 : i]
+			if bytes.IndexByte(name, '\\') >= 0 {
+				var plain string
+				if err := json.Unmarshal(text[from:i+1], &plain); err != nil {
+					return wrong("", err.Error())
+				}
+				name = []byte(plain)
+			}
+			const few = 16
+			if slices.ContainsFunc(o.few, func(n []byte) bool { return bytes.Equal(n, name) }) || o.many[string(name)] {
+				return wrong(quoted.Short(name), fmt.Sprintf("field %s is there twice", quoted.Text(name)))
+			}
+			if len(o.few) < few {
+				o.few = append(o.few, name)
+				continue
+			}
+			if o.many == nil {
+				o.many = map[string]bool{}
+			}
+			o.many[string(name)] = true
+			most := maxNames
+			if len(open) == 1 {
+				most = maxFields
+			}
+			if few+len(o.many) > most {
+				return wrong("", fmt.Sprintf("an object of the request has more than %d fields, want fewer", most))
+			}
 		}
 	}
-	_, err = d.Token()
-	return "", err
+	return nil
 }
 
 // fill sets a field, whose name is path, from its text.
@@ -89,7 +132,7 @@ func fill(text json.RawMessage, v reflect.Value, path string) error {
 		}
 		field, ok := fields[name]
 		if !ok {
-			return wrong(full, fmt.Sprintf("unknown field %q", full))
+			return wrong(quoted.Short(full), fmt.Sprintf("unknown field %s", quoted.Text(full)))
 		}
 		if err := fill(values[name], field, full); err != nil {
 			return err
@@ -108,7 +151,7 @@ func mistake(err error, field string) error {
 		what = "the request"
 	}
 	if other := (*json.UnmarshalTypeError)(nil); errors.As(err, &other) {
-		return wrong(field, fmt.Sprintf("%s: %s, want %s", what, other.Value, wanted(other.Type)))
+		return wrong(field, fmt.Sprintf("%s: %s, want %s", what, quoted.Plain(other.Value), wanted(other.Type)))
 	}
 	return wrong(field, what+": "+err.Error())
 }

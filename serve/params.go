@@ -3,10 +3,13 @@ package serve
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 
 	"github.com/gomoe/gomoe/generate"
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // params are the fields that completions of texts and of conversations have in common. Those below Ignored change
@@ -27,8 +30,8 @@ type params struct {
 	N             *int               `json:"n"`
 	Stream        bool               `json:"stream"`
 	StreamOptions *struct {
-		Usage       bool            `json:"include_usage"`
-		Obfuscation json.RawMessage `json:"include_obfuscation"`
+		Usage       bool    `json:"include_usage"`
+		Obfuscation ignored `json:"include_obfuscation"`
 	} `json:"stream_options"`
 	Slide bool `json:"slide"` // drop the older half of the text where its room is full
 	Keep  int  `json:"keep"`  // so many first tokens are not dropped
@@ -38,15 +41,20 @@ type params struct {
 
 // Ignored are fields that change nothing about the answer.
 type Ignored struct {
-	User       json.RawMessage `json:"user"`
-	Metadata   json.RawMessage `json:"metadata"`
-	Store      json.RawMessage `json:"store"`
-	Tier       json.RawMessage `json:"service_tier"`
-	Safety     json.RawMessage `json:"safety_identifier"`
-	CacheKey   json.RawMessage `json:"prompt_cache_key"`
-	Parallel   json.RawMessage `json:"parallel_tool_calls"`
-	Prediction json.RawMessage `json:"prediction"`
+	User       ignored `json:"user"`
+	Metadata   ignored `json:"metadata"`
+	Store      ignored `json:"store"`
+	Tier       ignored `json:"service_tier"`
+	Safety     ignored `json:"safety_identifier"`
+	CacheKey   ignored `json:"prompt_cache_key"`
+	Parallel   ignored `json:"parallel_tool_calls"`
+	Prediction ignored `json:"prediction"`
 }
+
+// ignored is a value that is not kept.
+type ignored bool
+
+func (*ignored) UnmarshalJSON([]byte) error { return nil }
 
 // texts is a text, or a list of texts.
 type texts []string
@@ -59,7 +67,7 @@ func (t *texts) UnmarshalJSON(data []byte) error {
 	}
 	var all []string
 	if err := json.Unmarshal(data, &all); err != nil {
-		return fmt.Errorf("want a text or a list of texts, and have %.40q", data)
+		return fmt.Errorf("want a text or a list of texts, and have %s", quoted.Text(data))
 	}
 	*t = all
 	return nil
@@ -73,7 +81,7 @@ const (
 // request returns what the fields ask for, without a prompt, and the number of answers to each prompt.
 func (p *params) request(s *Server) (r generate.Request, n int, err error) {
 	if p.Model != "" && p.Model != s.c.Name {
-		return r, 0, &problem{Status: 404, Param: "model", Code: "model_not_found", Message: fmt.Sprintf("there is no model %q; there is %q", p.Model, s.c.Name)}
+		return r, 0, &problem{Status: 404, Param: "model", Code: "model_not_found", Message: fmt.Sprintf("there is no model %s; there is %q", quoted.Text(p.Model), s.c.Name)}
 	}
 	r = generate.Request{Ends: s.c.Ends, Stops: p.Stop, Slide: p.Slide, Keep: p.Keep, Sampling: generate.Sampling{
 		Temperature: 1, TopK: p.TopK, MinP: p.MinP, Presence: p.Presence, Frequency: p.Frequency, Repetition: p.Repetition, Seed: rand.Uint64()}}
@@ -94,6 +102,9 @@ func (p *params) request(s *Server) (r generate.Request, n int, err error) {
 			return r, 0, wrong("max_tokens", fmt.Sprintf("%d tokens at most, want at least 1", r.N))
 		}
 	}
+	if p.Slide && r.N > s.c.Tokens {
+		return r, 0, wrong("max_tokens", fmt.Sprintf("%d tokens at most, want at most %d, as many as this server generates for a text that slides", r.N, s.c.Tokens))
+	}
 	n = 1
 	if p.N != nil {
 		n = *p.N
@@ -106,10 +117,19 @@ func (p *params) request(s *Server) (r generate.Request, n int, err error) {
 	case p.StreamOptions != nil && !p.Stream:
 		return r, 0, wrong("stream_options", "stream_options without stream")
 	}
-	for id, b := range p.LogitBias {
+	for i, stop := range p.Stop {
+		if len(stop) > s.text {
+			return r, 0, wrong("stop", fmt.Sprintf("text %d at which to stop has %d bytes, want %d at most: no text is longer", i, len(stop), s.text))
+		}
+	}
+	if size := s.c.Tokenizer.Size(); len(p.LogitBias) > size {
+		return r, 0, wrong("logit_bias", fmt.Sprintf("%d tokens with a bias, and there are %d tokens", len(p.LogitBias), size))
+	}
+	for _, id := range slices.Sorted(maps.Keys(p.LogitBias)) {
+		b := p.LogitBias[id]
 		i, err := strconv.ParseInt(id, 10, 32)
-		if err != nil || i < 0 {
-			return r, 0, wrong("logit_bias", fmt.Sprintf("token %q, want its number", id))
+		if err != nil || i < 0 || strconv.FormatInt(i, 10) != id { // a token that is written in two ways would be there twice
+			return r, 0, wrong("logit_bias", fmt.Sprintf("token %s, want its number, such as \"65\"", quoted.Text(id)))
 		}
 		if r.Bias == nil {
 			r.Bias = map[int32]float64{}

@@ -1,12 +1,11 @@
 package serve
 
 import (
+	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"time"
 )
 
@@ -85,22 +84,12 @@ func (o *reply) fail(p *problem) {
 	}
 }
 
-// read reads the object that a request consists of: see parse.
-func (s *Server) read(w http.ResponseWriter, r *http.Request, v any) error {
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(s.c.Receive))
-	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.c.Body))
-	// After an error the deadline stays: net/http reads the rest of the body before the connection is used again.
-	if err == nil {
-		_ = control.SetReadDeadline(time.Time{}) // the client may now wait for as long as the answer takes
-		return parse(text, v)
+// until returns a context of a request that ends with the server, too.
+func (s *Server) until(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(s.serving, func() { cancel(context.Cause(s.serving)) })
+	return ctx, func(err error) {
+		stop()
+		cancel(err)
 	}
-	var long *http.MaxBytesError
-	switch {
-	case errors.As(err, &long):
-		return &problem{Status: http.StatusRequestEntityTooLarge, Message: fmt.Sprintf("the request is longer than %d bytes", long.Limit)}
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return &problem{Status: http.StatusRequestTimeout, Message: fmt.Sprintf("the request did not come within %v", s.c.Receive)}
-	}
-	return wrong("", "the request is no complete JSON object")
 }

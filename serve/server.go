@@ -26,6 +26,8 @@ type Config struct {
 	Key       string         // that clients give, as "Authorization: Bearer Key"; "" asks for none
 	Body      int64          // the longest body of a request in bytes; 8 MiB
 	Header    int            // the longest header of a request in bytes; 64 KiB
+	// Tokens is how many tokens a request with slide may have generated for each text; 16 times the generator's room.
+	Tokens int
 	// Receive is how long a client may take to send a request's header, and again for its body; 30 s.
 	Receive time.Duration
 	// Send is how long a client may take to receive a part of an answer; 30 s.
@@ -42,6 +44,8 @@ type Server struct {
 	key     [sha256.Size]byte
 	handler http.Handler
 	metrics *metrics
+	intake  *intake
+	text    int             // the most bytes of a text that is encoded
 	serving context.Context // of all requests; its cause says why they end
 	stop    context.CancelCauseFunc
 
@@ -59,13 +63,15 @@ func New(g *generate.Generator, c Config) (*Server, error) {
 	}
 	set(&c.Body, 8<<20)
 	set(&c.Header, 64<<10)
+	set(&c.Tokens, 16*g.Room())
 	set(&c.Receive, 30*time.Second)
 	set(&c.Send, 30*time.Second)
 	set(&c.Grace, 4*time.Second)
-	if c.Body < 0 || c.Header < 0 || c.Receive < 0 || c.Send < 0 || c.Grace < 0 {
+	if c.Body < 0 || c.Header < 0 || c.Tokens < 0 || c.Receive < 0 || c.Send < 0 || c.Grace < 0 {
 		return nil, errors.New("serve: a limit is below 0, want more, or 0 for the usual one")
 	}
-	s := &Server{g: g, c: c, began: time.Now(), key: sha256.Sum256([]byte(c.Key)), metrics: newMetrics(g)}
+	s := &Server{g: g, c: c, began: time.Now(), key: sha256.Sum256([]byte(c.Key)), metrics: newMetrics(g),
+		intake: newIntake(c, g.Stats()), text: longestText(g.Room(), c.Tokenizer)}
 	s.serving, s.stop = context.WithCancelCause(context.Background())
 	mux := http.NewServeMux()
 	for pattern, h := range map[string]http.Handler{

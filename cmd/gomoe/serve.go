@@ -28,6 +28,7 @@ func (t *tool) serveCommand() *ffcli.Command {
 	fs.IntVar(&s.o.Room, "room", 0, fmt.Sprintf("`positions` of each text; as many as the model was trained for, and %d at most, if 0", usualRoom))
 	fs.IntVar(&s.o.Queue, "queue", 64, "texts that may wait for a place; requests beyond them are refused")
 	fs.Int64Var(&s.c.Body, "max-body", 8<<20, "longest body of a request in `bytes`")
+	fs.IntVar(&s.c.Tokens, "max-tokens", 0, "`tokens` that a request with slide may have generated for each text; 16 times -room if 0")
 	fs.DurationVar(&s.c.Grace, "grace", 4*time.Second, "`time` that requests have to end when the server is to stop")
 	s.flags(fs)
 	return &ffcli.Command{
@@ -66,6 +67,8 @@ func (s *serving) run(ctx context.Context, fs *flag.FlagSet) (err error) {
 		return usagef("-queue %d: want at least 1", s.o.Queue)
 	case s.c.Body < 1:
 		return usagef("-max-body %d: want at least 1", s.c.Body)
+	case s.c.Tokens < 0:
+		return usagef("-max-tokens %d: want at least 1, or 0 for 16 times -room", s.c.Tokens)
 	case s.c.Grace <= 0:
 		return usagef("-grace %v: want a time above 0", s.c.Grace)
 	}

@@ -1,0 +1,39 @@
+package quoted
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestText(t *testing.T) {
+	for _, c := range []struct{ text, quoted, plain string }{
+		{"", `""`, ""},
+		{"dp=2", `"dp=2"`, "dp=2"},
+		{`a "b"`, `"a \"b\""`, `"a \"b\""`},
+		{"\x1b[31mX\a", `"\x1b[31mX\a"`, `"\x1b[31mX\a"`},
+		{"a\nb", `"a\nb"`, `"a\nb"`},
+		{"\u202ea", `"\u202ea"`, `"\u202ea"`},
+		{"a\xffb", `"a\xffb"`, `"a\xffb"`},
+		{strings.Repeat("a", 40), `"` + strings.Repeat("a", 40) + `"`, strings.Repeat("a", 40)},
+		{strings.Repeat("ä", 40) + "b", `"` + strings.Repeat("ä", 40) + `"…`, strings.Repeat("ä", 40) + "…"},
+		{strings.Repeat("9", 1<<20), `"` + strings.Repeat("9", 40) + `"…`, strings.Repeat("9", 40) + "…"},
+		{strings.Repeat("\xff", 1000), `"` + strings.Repeat(`\xff`, 40) + `"…`, `"` + strings.Repeat(`\xff`, 40) + `"…`},
+		{strings.Repeat("𝄞", 1000), `"` + strings.Repeat("𝄞", 40) + `"…`, strings.Repeat("𝄞", 40) + "…"},
+	} {
+		if got := Text(c.text); got != c.quoted {
+			t.Errorf("Text(%.20q) = %s, want %s", c.text, got, c.quoted)
+		}
+		if got := Text([]byte(c.text)); got != c.quoted {
+			t.Errorf("Text of the bytes %.20q = %s, want %s", c.text, got, c.quoted)
+		}
+		if got := Plain(c.text); got != c.plain {
+			t.Errorf("Plain(%.20q) = %s, want %s", c.text, got, c.plain)
+		}
+	}
+	if got, want := List([]string{"a", "\x1b"}), `["a" "\x1b"]`; got != want {
+		t.Errorf("List = %s, want %s", got, want)
+	}
+	if got, want := List(make([]string, 10)), `["" "" "" "" "" "" "" "" and 2 more]`; got != want {
+		t.Errorf("List = %s, want %s", got, want)
+	}
+}
