@@ -9,9 +9,12 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -114,6 +117,45 @@ func readAll(c net.Conn) string {
 }
 
 const head = "POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n"
+
+// drip is a response that is received slowly.
+type drip struct {
+	http.ResponseWriter
+	takes    time.Duration
+	deadline time.Time
+}
+
+func (d *drip) SetWriteDeadline(t time.Time) error { d.deadline = t; return nil }
+
+func (d *drip) Flush() {}
+
+func (d *drip) Write(b []byte) (int, error) {
+	time.Sleep(d.takes)
+	if !time.Now().Before(d.deadline) {
+		return 0, os.ErrDeadlineExceeded
+	}
+	return len(b), nil
+}
+
+// A client that receives each part in time, but far slower than any network is, does not keep its place.
+func TestDrips(t *testing.T) {
+	for _, c := range []struct {
+		takes time.Duration // for an event of 1 KiB
+		gone  bool
+	}{{20 * time.Second, true}, {time.Second, false}, {3 * time.Second, true}} {
+		synctest.Test(t, func(t *testing.T) {
+			o := &reply{w: &drip{ResponseWriter: httptest.NewRecorder(), takes: c.takes}, wait: 30 * time.Second}
+			var err error
+			n := 0
+			for ; err == nil && n < 100; n++ {
+				err = o.line(strings.Repeat("x", 1<<10-8))
+			}
+			if gone := err != nil; gone != c.gone {
+				t.Errorf("an event of 1 KiB in %v: after %d events %v, want gone %v", c.takes, n, err, c.gone)
+			}
+		})
+	}
+}
 
 // A client that takes nothing of its answer is given up. Others do not notice.
 func TestTakesNothing(t *testing.T) {

@@ -225,6 +225,6 @@ func TestSlideEnds(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 16*20, usual.c.Tokens)
 	rec := httptest.NewRecorder()
-	usual.ServeHTTP(rec, httptest.NewRequest(http.MethodPost, "/v1/completions", strings.NewReader(fmt.Sprintf(body, 1<<62))))
+	usual.ServeHTTP(rec, httptest.NewRequest(http.MethodPost, "http://localhost/v1/completions", strings.NewReader(fmt.Sprintf(body, 1<<62))))
 	require.Equal(t, 400, rec.Code)
 }

@@ -14,7 +14,14 @@ type reply struct {
 	w      http.ResponseWriter
 	wait   time.Duration // for a part of the answer to be received
 	stream bool          // events have been sent
+
+	sent   int           // bytes of events
+	waited time.Duration // for the client to receive them
 }
+
+// slowest is how many bytes per second a client has to receive of a stream where the server waits for it. Without it, one that
+// receives a byte now and then would keep a place for as long as it likes.
+const slowest = 1 << 10
 
 // counted returns a handler that refuses requests while the server ends, answers with h's error, and counts.
 func (s *Server) counted(endpoint string, h func(*reply, *http.Request) error) http.Handler {
@@ -36,8 +43,9 @@ func (s *Server) counted(endpoint string, h func(*reply, *http.Request) error) h
 
 // limit gives the client time to receive what is sent next.
 func (o *reply) limit() {
+	left := o.wait + time.Duration(o.sent)*time.Second/slowest - o.waited
 	// A connection without deadlines is one of a test.
-	_ = http.NewResponseController(o.w).SetWriteDeadline(time.Now().Add(o.wait))
+	_ = http.NewResponseController(o.w).SetWriteDeadline(time.Now().Add(min(o.wait, left)))
 }
 
 // object answers with an object.
@@ -63,10 +71,13 @@ func (o *reply) line(data string) error {
 		o.w.Header().Set("Content-Type", "text/event-stream")
 		o.w.Header().Set("Cache-Control", "no-store")
 	}
-	if _, err := io.WriteString(o.w, "data: "+data+"\n\n"); err != nil {
-		return &problem{Status: statusGone, Message: err.Error()}
+	began := time.Now()
+	n, err := io.WriteString(o.w, "data: "+data+"\n\n")
+	if err == nil {
+		err = http.NewResponseController(o.w).Flush()
 	}
-	if err := http.NewResponseController(o.w).Flush(); err != nil {
+	o.sent, o.waited = o.sent+n, o.waited+time.Since(began)
+	if err != nil {
 		return &problem{Status: statusGone, Message: err.Error()}
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gomoe/gomoe/generate"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/tokenizer"
 )
 
@@ -23,6 +24,7 @@ type Config struct {
 	Name      string // of the model, for clients
 	Tokenizer *tokenizer.Tokenizer
 	Ends      map[int32]bool // tokens that end a text
+	Hosts     []string       // names by which clients reach the server besides IP addresses, localhost and the machine's names
 	Key       string         // that clients give, as "Authorization: Bearer Key"; "" asks for none
 	Body      int64          // the longest body of a request in bytes; 8 MiB
 	Header    int            // the longest header of a request in bytes; 64 KiB
@@ -30,7 +32,8 @@ type Config struct {
 	Tokens int
 	// Receive is how long a client may take to send a request's header, and again for its body; 30 s.
 	Receive time.Duration
-	// Send is how long a client may take to receive a part of an answer; 30 s.
+	// Send is how long a client may take to receive a part of an answer; 30 s. All the time that the server waits for a client may
+	// be that long, and a second longer for each KiB of its stream.
 	Send time.Duration
 	// Grace is how long requests may go on when the server is to end; 4 s, less than gomoe launch gives its ranks.
 	Grace time.Duration
@@ -70,6 +73,10 @@ func New(g *generate.Generator, c Config) (*Server, error) {
 	if c.Body < 0 || c.Header < 0 || c.Tokens < 0 || c.Receive < 0 || c.Send < 0 || c.Grace < 0 {
 		return nil, errors.New("serve: a limit is below 0, want more, or 0 for the usual one")
 	}
+	allowed, err := newHosts(c.Hosts)
+	if err != nil {
+		return nil, fmt.Errorf("serve: %w", err)
+	}
 	s := &Server{g: g, c: c, began: time.Now(), key: sha256.Sum256([]byte(c.Key)), metrics: newMetrics(g),
 		intake: newIntake(c, g.Stats()), text: longestText(g.Room(), c.Tokenizer)}
 	s.serving, s.stop = context.WithCancelCause(context.Background())
@@ -85,7 +92,7 @@ func New(g *generate.Generator, c Config) (*Server, error) {
 	} {
 		mux.Handle(pattern, h)
 	}
-	s.handler = s.guarded(mux)
+	s.handler = allowed.guarded(s.guarded(mux))
 	return s, nil
 }
 
@@ -100,18 +107,9 @@ func set[T comparable](x *T, usual T) {
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// guarded refuses requests without the key, and those that a page of another site has a browser send.
+// guarded refuses requests without the key.
 func (s *Server) guarded(mux *http.ServeMux) http.Handler {
-	checked := http.NewCrossOriginProtection()
-	checked.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		refuse(w, &problem{Status: http.StatusForbidden, Message: "the request is from a page of another site"})
-	}))
-	return checked.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		if !s.host(r) {
-			refuse(w, &problem{Status: http.StatusForbidden, Message: "the request is for another host than this machine's loopback"})
-			return
-		}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if open := r.URL.Path == "/health" || r.URL.Path == "/"; s.c.Key != "" && !open {
 			key, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 			given := sha256.Sum256([]byte(key))
@@ -126,21 +124,7 @@ func (s *Server) guarded(mux *http.ServeMux) http.Handler {
 			return
 		}
 		mux.ServeHTTP(w, r)
-	}))
-}
-
-// host reports whether a request that came over loopback names it, too: a name of another site that leads here is one
-// that a page has a browser ask for.
-func (s *Server) host(r *http.Request) bool {
-	local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
-	if !ok || !local.IP.IsLoopback() {
-		return true
-	}
-	name, _, err := net.SplitHostPort(r.Host)
-	if err != nil {
-		name = r.Host
-	}
-	return strings.EqualFold(name, "localhost") || net.ParseIP(strings.Trim(name, "[]")) != nil
+	})
 }
 
 // unknown answers a request that no handler is for.
@@ -152,11 +136,11 @@ func (s *Server) unknown(w http.ResponseWriter, r *http.Request, mux *http.Serve
 		}
 		if _, pattern := mux.Handler(other); pattern != "" {
 			w.Header().Set("Allow", method)
-			refuse(w, &problem{Status: http.StatusMethodNotAllowed, Message: fmt.Sprintf("%s %s: want %s", r.Method, r.URL.Path, method)})
+			refuse(w, &problem{Status: http.StatusMethodNotAllowed, Message: fmt.Sprintf("%s %s: want %s", quoted.Plain(r.Method), quoted.Plain(r.URL.Path), method)})
 			return
 		}
 	}
-	refuse(w, &problem{Status: http.StatusNotFound, Message: fmt.Sprintf("there is no %s; there are /v1/chat/completions, /v1/completions, /v1/models, /health and /metrics", r.URL.Path)})
+	refuse(w, &problem{Status: http.StatusNotFound, Message: fmt.Sprintf("there is no %s; there are /v1/chat/completions, /v1/completions, /v1/models, /health and /metrics", quoted.Plain(r.URL.Path))})
 }
 
 // health says whether the server takes requests.

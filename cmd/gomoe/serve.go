@@ -23,6 +23,10 @@ func (t *tool) serveCommand() *ffcli.Command {
 	s := serving{opening: opening{tool: t}}
 	fs.StringVar(&s.listen, "listen", "127.0.0.1:8080", "`address` and port to listen at; port 0 is any that is free")
 	fs.StringVar(&s.c.Name, "name", "", "`name` of the model for clients; that of its folder or file if not given")
+	fs.Func("host", "`name` by which clients reach the server, such as that of a proxy; IP addresses, localhost and this machine's names need none; repeatable", func(name string) error {
+		s.c.Hosts = append(s.c.Hosts, name)
+		return serve.CheckHosts(s.c.Hosts)
+	})
 	fs.StringVar(&s.keyFile, "api-key-file", "", "`file` whose first line clients have to give as their API key; none is asked for if not given")
 	fs.IntVar(&s.o.Sequences, "sequences", 4, "texts that are generated at once")
 	fs.IntVar(&s.o.Room, "room", 0, fmt.Sprintf("`positions` of each text; as many as the model was trained for, and %d at most, if 0", usualRoom))

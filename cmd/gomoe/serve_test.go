@@ -92,6 +92,7 @@ func TestServeRefuses(t *testing.T) {
 		{[]string{dir, "-room", "97"}, exitUsage, "-room 97: the model was trained for 96 positions"},
 		{[]string{dir, "-room", "-1"}, exitUsage, "-room -1: want at least 1"},
 		{[]string{dir, "-max-tokens", "-1"}, exitUsage, "-max-tokens -1: want at least 1, or 0"},
+		{[]string{dir, "-host", "a:80"}, exitUsage, "want the name of a host without a port"},
 		{[]string{dir, "-grace", "0s"}, exitUsage, "-grace 0s: want a time above 0"},
 		{[]string{dir, "-max-body", "0"}, exitUsage, "-max-body 0: want at least 1"},
 		{[]string{dir, "-mesh", "ep=7"}, exitUsage, "-mesh ep=7: the model has 6 experts"},
