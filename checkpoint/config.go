@@ -91,6 +91,12 @@ func (c Config) Value(key string) (any, bool) {
 	}
 }
 
+// Has reports whether a key is there, null included. Keys are those of Value that lead into no objects.
+func (c Config) Has(key string) bool {
+	_, ok := c.values[key]
+	return ok
+}
+
 // Keys returns the keys that have values, sorted: the members of config.json, or the keys of a GGUF file that are about
 // the architecture, each with a dot at its beginning.
 func (c Config) Keys() []string {

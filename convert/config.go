@@ -282,11 +282,11 @@ func (j *conversion) describeGGUF() (map[string][]byte, error) {
 		if s.Name == "" && !s.Usual {
 			return nil, fmt.Errorf("%s: %s is %v, and %s has nothing for it", j.c.Config.Path, s.GGUF, s.Value, checkpoint.ConfigName)
 		}
-		if s.Name == "q_lora_rank" && nothing(s.Value) { // without which transformers takes 1536 columns
-			values[s.Name] = nil
+		if s.Name == "" || s.Value == nil || nothing(s.Value) && models.Default(j.m.Family, s.Name) == nil {
 			continue
 		}
-		if s.Name == "" || nothing(s.Value) {
+		if s.Name == "q_lora_rank" && nothing(s.Value) { // no rank, where a missing setting means 1536
+			values[s.Name] = nil
 			continue
 		}
 		v := s.Value

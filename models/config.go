@@ -2,7 +2,9 @@ package models
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/gomoe/gomoe/checkpoint"
 )
@@ -13,7 +15,9 @@ type reader struct {
 	files *checkpoint.Checkpoint
 	c     checkpoint.Config
 	read  map[string]bool // settings that the family has asked for
-	said  []Setting       // what it got
+	// defaults are the family's values of settings that config.json leaves out.
+	defaults map[string]any
+	said     []Setting // what it got
 	// fractions is that YaRN's range of pairs begins and ends between two pairs, which GGUF files do not say.
 	fractions bool
 	factors   []float32 // of the frequencies of positions; nil if files of GGUF say nothing but numbers about them
@@ -21,7 +25,7 @@ type reader struct {
 }
 
 func newReader(c *checkpoint.Checkpoint) *reader {
-	return &reader{files: c, c: c.Config, read: map[string]bool{}}
+	return &reader{files: c, c: c.Config, read: map[string]bool{}, defaults: defaults(c.Config.Architecture)}
 }
 
 // keys are the names of a setting in config.json and in GGUF files.
@@ -39,10 +43,13 @@ func (r *reader) key(k keys) string {
 // size returns a setting that must be there, and be at least 1.
 func (r *reader) size(k keys) int {
 	n, ok, err := r.c.Int(r.key(k))
+	if d, is := r.fallback(k).(int); is {
+		n, ok = d, true
+	}
 	if err == nil && !ok {
-		err = fmt.Errorf("%s: %s is missing", r.c.Path, r.key(k))
+		err = fmt.Errorf("%s: %s is missing", r.c.Path, r.named(r.key(k)))
 	} else if err == nil && n < 1 {
-		err = fmt.Errorf("%s: %s is 0, want at least 1", r.c.Path, r.key(k))
+		err = fmt.Errorf("%s: %s is 0, want at least 1", r.c.Path, r.named(r.key(k)))
 	}
 	r.fail(err)
 	r.say(k, n, false)
@@ -78,14 +85,36 @@ func (r *reader) flagOrTensor(key string, other bool, tensor string) bool {
 
 func (r *reader) textOr(k keys, other string) string { return or(r, k, r.c.Text, other) }
 
-// or returns what get gets for a setting, or another value if the setting is not there.
+// or returns what get gets for a setting. If config.json leaves the setting out, it returns the family's default, and without one,
+// or if the setting is null, other. GGUF files always mean other.
 func or[T comparable](r *reader, k keys, get func(string) (T, bool, error), other T) T {
 	x, ok, err := get(r.key(k))
+	if d, is := r.fallback(k).(T); is {
+		other = d
+	}
 	if r.fail(err); !ok {
 		x = other
 	}
 	r.say(k, x, x == other)
 	return x
+}
+
+// fallback returns the family's default of a setting that config.json leaves out; nil if it is there or there is none. Members of an
+// object have defaults if the whole object is left out, null or empty.
+func (r *reader) fallback(k keys) any {
+	if r.c.GGUF() {
+		return nil
+	}
+	if object, _, member := strings.Cut(k[0], "."); member {
+		if v, _ := r.c.Value(object); !states(v) {
+			return r.defaults[k[0]]
+		}
+		return nil
+	}
+	if r.c.Has(k[0]) {
+		return nil
+	}
+	return r.defaults[k[0]]
 }
 
 // list returns a setting of config.json that is a list of integers or of texts, nothing if it is not there.
@@ -114,22 +143,44 @@ func list[T int | string](r *reader, key, want string) []T {
 	return out
 }
 
-// either returns the first of the names that is there, or the first of all.
+// either returns the first of a setting's names that is there, or the first of all. It is an error if config.json has several of
+// them with different values.
 func (r *reader) either(names ...keys) keys {
+	found := names[0]
+	var first any
 	for _, k := range names {
-		if _, ok := r.c.Value(r.key(k)); ok && r.key(k) != "" {
-			return k
+		v, ok := r.c.Value(r.key(k))
+		switch {
+		case !ok || r.key(k) == "":
+		case first == nil:
+			found, first = k, v
+		case !r.c.GGUF() && !reflect.DeepEqual(v, first):
+			r.fail(fmt.Errorf("%s: %s is %v and %s is %v, which name the same setting; take one of them out", r.c.Path, r.key(found), first, r.key(k), v))
 		}
 	}
-	return names[0]
+	return found
 }
 
-// only is an error if a setting is there and is not want: nothing that changes results is ignored.
-func (r *reader) only(k keys, want string) {
+// experts is the setting of how many experts a layer has. name is the family's, which transformers takes for the others.
+func (r *reader) experts(name string) keys {
+	const gguf = ".expert_count"
+	return r.either(keys{name, gguf}, keys{"num_experts", gguf}, keys{"num_local_experts", gguf}, keys{"n_routed_experts", gguf})
+}
+
+// only is an error if a setting is there and is none of want: nothing that changes results is ignored.
+func (r *reader) only(k keys, want ...string) {
 	v, ok := r.c.Value(r.key(k))
-	if ok && r.key(k) != "" && fmt.Sprint(v) != want {
-		r.fail(fmt.Errorf("%s: %s is %q, want %s: gomoe knows no other for this architecture", r.c.Path, r.key(k), fmt.Sprint(v), want))
+	if ok && r.key(k) != "" && !slices.Contains(want, fmt.Sprint(v)) {
+		r.fail(fmt.Errorf("%s: %s is %q, want %s: gomoe knows no other for this architecture", r.c.Path, r.named(r.key(k)), fmt.Sprint(v), strings.Join(want, " or ")))
 	}
+}
+
+// named returns a key as the file has it: keys of GGUF files begin with the architecture.
+func (r *reader) named(key string) string {
+	if strings.HasPrefix(key, ".") {
+		return r.c.Architecture + key
+	}
+	return key
 }
 
 func (r *reader) fail(err error) {
@@ -138,7 +189,7 @@ func (r *reader) fail(err error) {
 	}
 }
 
-// done returns the first error, or that there is a setting which nothing has read.
+// done returns the first error, or that there is a setting which nothing has read and which may change results.
 func (r *reader) done() error {
 	if r.err != nil {
 		return r.err
@@ -147,20 +198,15 @@ func (r *reader) done() error {
 		return err
 	}
 	for _, key := range r.c.Keys() {
-		if !r.read[key] && !slices.Contains(harmless(), key) {
-			return fmt.Errorf("%s: setting %s is not known for architecture %q and may change results; take it out of the file if it does not", r.c.Path, key, r.c.Architecture)
+		v, _ := r.c.Value(key)
+		want, neutral := neutral()[key]
+		switch {
+		case r.read[key], harmless(key):
+		case neutral:
+			r.only(keys{key, key}, want)
+		case states(v):
+			r.fail(fmt.Errorf("%s: setting %s is not known for architecture %q and may change results; take it out of the file if it does not", r.c.Path, r.named(key), r.c.Architecture))
 		}
 	}
-	return nil
-}
-
-// harmless returns the settings that change nothing of what a model computes from tokens. The second part is that of GGUF files.
-func harmless() []string {
-	return []string{
-		"_name_or_path", "architectures", "auto_map", "dtype", "model_type", "torch_dtype", "transformers_version", "unsloth_fixed", "unsloth_version", // of the file
-		"bos_token_id", "eos_token_id", "pad_token_id", "output_attentions", "output_hidden_states", "output_router_logits", "return_dict", "use_cache", // of its use
-		"attention_dropout", "aux_loss_alpha", "ep_size", "hidden_dropout", "initializer_range", "pretraining_tp", "router_aux_loss_coef", "router_jitter_noise", "seq_aux", // of training
-
-		".rope.scaling.finetuned", ".vocab_size",
-	}
+	return r.err
 }

@@ -39,13 +39,13 @@ func readDecoder(r *reader) decoder {
 		layers:  r.size(keys{"num_hidden_layers", ".block_count"}),
 		epsilon: r.numberOr(keys{"rms_norm_eps", ".attention.layer_norm_rms_epsilon"}, 1e-6),
 	}
-	if predicts := r.sizeOr(nextLayers(), 0); r.c.GGUF() {
+	if predicts := r.sizeOr(r.nextLayers(), 0); r.c.GGUF() {
 		if d.layers -= predicts; r.err == nil && d.layers < 1 { // block_count counts both
 			r.fail(fmt.Errorf("%s: all %d blocks predict further tokens, want one at least that does not", r.c.Path, predicts))
 		}
 	}
 	r.say(keys{"num_hidden_layers", ".block_count"}, d.layers, false)
-	r.say(nextLayers(), nil, true) // they are not opened
+	r.say(r.nextLayers(), 0, true) // they are not opened
 	if d.layers > deepest {
 		r.fail(fmt.Errorf("%s: %d layers, want at most %d", r.c.Path, d.layers, deepest))
 	}
@@ -56,7 +56,7 @@ func readDecoder(r *reader) decoder {
 	if !(d.epsilon > 0) {
 		r.fail(fmt.Errorf("%s: rms_norm_eps is %g, want a number above 0", r.c.Path, d.epsilon))
 	}
-	r.only(keys{"hidden_act", ""}, "silu")
+	r.only(keys{"hidden_act", ""}, "silu", "swish")
 	return d
 }
 

@@ -41,13 +41,13 @@ func openDeepSeekV2(c *checkpoint.Checkpoint) (*Model, error) {
 		method = "group_limited_greedy"
 	}
 	r.say(keys{"topk_method"}, method, true)
-	return openDeepSeek(r, moe, 0)
+	return openDeepSeek(r, moe)
 }
 
 // openDeepSeekV3 reads a DeepSeek-V3 or R1: as V2, with experts that are chosen by sigmoids plus a bias of each expert.
 func openDeepSeekV3(c *checkpoint.Checkpoint) (*Model, error) {
 	r := newReader(c)
-	return openDeepSeek(r, readSigmoidExperts(r), 3)
+	return openDeepSeek(r, readSigmoidExperts(r))
 }
 
 // apart reports whether the files have a matrix for keys and one for values of latents, as GGUF files may and mlx-lm's do.
@@ -60,8 +60,8 @@ func (r *reader) apart() bool {
 	return err == nil
 }
 
-// openDeepSeek reads what V2 and V3 share. first is how many layers have one network if the model does not say it.
-func openDeepSeek(r *reader, moe nn.MoE, first int) (*Model, error) {
+// openDeepSeek reads what V2 and V3 share.
+func openDeepSeek(r *reader, moe nn.MoE) (*Model, error) {
 	d := readDecoder(r)
 	a := nn.MLA{
 		Heads:   r.size(keys{"num_attention_heads", ".attention.head_count"}),
@@ -115,12 +115,12 @@ func openDeepSeek(r *reader, moe nn.MoE, first int) (*Model, error) {
 	d.attention = func(int) mixer { return a }
 	r.only(keys{"mlp_bias"}, "false")
 	r.only(keys{"moe_layer_freq"}, "1")
-	return d.afterDense(r, moe, first)
+	return d.afterDense(r, moe)
 }
 
 // afterDense is the model whose first layers have one network, and all others experts.
-func (d decoder) afterDense(r *reader, moe nn.MoE, first int) (*Model, error) {
-	first = or(r, keys{"first_k_dense_replace", ".leading_dense_block_count"}, r.c.Int, first)
+func (d decoder) afterDense(r *reader, moe nn.MoE) (*Model, error) {
+	first := or(r, keys{"first_k_dense_replace", ".leading_dense_block_count"}, r.c.Int, 0)
 	wide, width := keys{"intermediate_size", ".feed_forward_length"}, 0
 	if r.key(wide); first > 0 {
 		width = r.size(wide)
@@ -140,7 +140,7 @@ const (
 // readDeepSeekExperts reads experts in groups, and those that every token uses.
 func readDeepSeekExperts(r *reader) nn.MoE {
 	m := nn.MoE{
-		Experts: r.size(r.either(keys{"n_routed_experts", ".expert_count"}, keys{"num_local_experts", ".expert_count"}, keys{"num_experts", ".expert_count"})),
+		Experts: r.size(r.experts("n_routed_experts")),
 		Width:   r.size(keys{"moe_intermediate_size", ".expert_feed_forward_length"}),
 		Route: pr.RouteOp{
 			TopK:      r.size(keys{"num_experts_per_tok", ".expert_used_count"}),
@@ -162,6 +162,10 @@ func readDeepSeekExperts(r *reader) nn.MoE {
 func readSigmoidExperts(r *reader) nn.MoE {
 	m := readDeepSeekExperts(r)
 	m.Bias = "e_score_correction_bias"
+	if m.Route.Groups == 0 { // one group, whichever way files say it
+		r.say(keys{"n_group", ".expert_group_count"}, 1, true)
+		r.say(keys{"topk_group", ".expert_group_used_count"}, 1, true)
+	}
 	m.Route.Score, m.Route.Epsilon = pr.SigmoidScore, 1e-20
 	m.Route.Renormalize = r.flagOr(keys{"norm_topk_prob", ".expert_weights_norm"}, true)
 	r.only(keys{"", ".expert_gating_func"}, fmt.Sprint(ggufSigmoid))

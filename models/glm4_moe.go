@@ -17,5 +17,5 @@ func openGLM4MoE(c *checkpoint.Checkpoint) (*Model, error) {
 		a.Norm = nn.PerHead
 	}
 	d.attention = func(int) mixer { return a }
-	return d.afterDense(r, readSigmoidExperts(r), 1)
+	return d.afterDense(r, readSigmoidExperts(r))
 }

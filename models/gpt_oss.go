@@ -17,9 +17,10 @@ func openGPTOSS(c *checkpoint.Checkpoint) (*Model, error) {
 	d := readDecoder(r)
 	d.norm = "post_attention_norm"
 	a := readAttention(r, d)
-	if truncate := r.ropeObject() + ".truncate"; !r.flagOr(keys{truncate}, !r.fractions) {
-		r.say(keys{truncate}, false, true) // which GGUF files mean
+	if truncate := r.ropeSettings("full_attention").key("truncate", ""); !r.flagOr(truncate, !r.fractions) {
+		r.say(truncate, false, true) // which GGUF files mean
 	}
+	sliding := r.slidingRope(a.Width, a.RoPE)
 	a.Bias, a.Sinks = r.flagOrTensor("attention_bias", true, "blk.0.attn_q.bias"), true
 	a.OutBias = a.Bias
 	window := r.size(keys{"sliding_window", ".attention.sliding_window"})
@@ -49,13 +50,13 @@ func openGPTOSS(c *checkpoint.Checkpoint) (*Model, error) {
 	d.attention = func(l int) mixer {
 		a := a
 		if slides(l) {
-			a.Window = window
+			a.Window, a.RoPE = window, sliding
 		}
 		return a
 	}
 
 	moe := nn.MoE{
-		Experts: r.size(keys{"num_local_experts", ".expert_count"}),
+		Experts: r.size(r.experts("num_local_experts")),
 		Width:   r.size(r.either(keys{"intermediate_size", ".expert_feed_forward_length"}, keys{"", ".feed_forward_length"})),
 		Route:   pr.RouteOp{TopK: r.size(keys{"num_experts_per_tok", ".expert_used_count"}), Score: pr.TopKSoftmaxScore},
 		Router:  "router", RouterBias: true, ExpertBias: true,

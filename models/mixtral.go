@@ -1,6 +1,8 @@
 package models
 
 import (
+	"fmt"
+
 	"github.com/gomoe/gomoe/checkpoint"
 	"github.com/gomoe/gomoe/nn"
 	pr "github.com/gomoe/gomoe/primitives"
@@ -13,9 +15,11 @@ func openMixtral(c *checkpoint.Checkpoint) (*Model, error) {
 	d := readDecoder(r)
 	a := readAttention(r, d)
 	a.Window = r.sizeOr(keys{"sliding_window", ".attention.sliding_window"}, 0)
+	r.only(keys{"norm_topk_prob", ".expert_weights_norm"}, "true")
+	r.only(keys{"", ".expert_gating_func"}, fmt.Sprint(ggufSoftmax))
 	d.attention = func(int) mixer { return a }
 	moe := nn.MoE{
-		Experts:  r.size(keys{"num_local_experts", ".expert_count"}),
+		Experts:  r.size(r.experts("num_local_experts")),
 		Width:    r.size(keys{"intermediate_size", ".feed_forward_length"}),
 		Route:    pr.RouteOp{TopK: r.size(keys{"num_experts_per_tok", ".expert_used_count"}), Renormalize: true},
 		Matrices: nn.Matrices{Gate: "w1", Up: "w3", Down: "w2"},

@@ -57,6 +57,16 @@ func families() []family {
 	}
 }
 
+// familyOf returns the name of the first family that reads files of an architecture, as Hugging Face's files have it.
+func familyOf(c checkpoint.Config) string {
+	for _, f := range families() {
+		if f.name == c.Architecture && !c.GGUF() || f.gguf == c.Architecture && c.GGUF() {
+			return f.name
+		}
+	}
+	return ""
+}
+
 // Names returns the names of the families, as Hugging Face's files have them.
 func Names() []string {
 	var names []string

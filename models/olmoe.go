@@ -1,6 +1,8 @@
 package models
 
 import (
+	"fmt"
+
 	"github.com/gomoe/gomoe/checkpoint"
 	"github.com/gomoe/gomoe/nn"
 	pr "github.com/gomoe/gomoe/primitives"
@@ -14,10 +16,12 @@ func openOLMoE(c *checkpoint.Checkpoint) (*Model, error) {
 	a := readAttention(r, d)
 	a.Norm = nn.Together
 	a.Clip = r.numberOr(keys{"clip_qkv", ".attention.clamp_kqv"}, 0)
-	r.only(keys{"attention_bias"}, "false")
+	a.Bias = r.flagOrTensor("attention_bias", false, "blk.0.attn_q.bias")
+	a.OutBias = r.flagOrTensor("attention_bias", false, "blk.0.attn_output.bias")
+	r.only(keys{"", ".expert_gating_func"}, fmt.Sprint(ggufSoftmax))
 	d.attention = func(int) mixer { return a }
 	moe := nn.MoE{
-		Experts: r.size(keys{"num_experts", ".expert_count"}),
+		Experts: r.size(r.experts("num_experts")),
 		Width:   r.size(keys{"intermediate_size", ".feed_forward_length"}),
 		Route: pr.RouteOp{
 			TopK:        r.size(keys{"num_experts_per_tok", ".expert_used_count"}),

@@ -16,13 +16,13 @@ func (r *reader) quantized() error {
 	if r.c.GGUF() {
 		return r.err
 	}
-	if _, ok := r.c.Value(other); ok {
+	if v, _ := r.c.Value(other); states(v) {
 		return fmt.Errorf("%s: %s: gomoe opens no weights that are quantised so; want the model without it, or a GGUF file", r.c.Path, other)
 	}
 	if mlx, err := r.quantizedByMLX(in); mlx || err != nil {
 		return err
 	}
-	if _, ok := r.c.Value(in); !ok || r.read[in] {
+	if v, _ := r.c.Value(in); !states(v) || r.read[in] {
 		return r.err
 	}
 	r.read[in] = true
@@ -31,9 +31,14 @@ func (r *reader) quantized() error {
 	default:
 		return fmt.Errorf("%s: %s: the weights are quantised by %q, want fp8 or mxfp4; gomoe opens no other such weights of architecture %q, but GGUF files", r.c.Path, in, method, r.c.Architecture)
 	}
-	r.only(keys{in + ".fmt"}, "e4m3")
+	r.only(keys{in + ".fmt"}, "e4m3", "float8_e4m3fn")
 	r.only(keys{in + ".weight_block_size"}, "[128 128]")
-	r.read[in+".activation_scheme"], r.read[in+".modules_to_not_convert"] = true, true
+	r.only(keys{in + ".scale_fmt"}, "ue8m0", "float", "float32") // what the scales were rounded to, which are stored as numbers
+	r.only(keys{in + ".is_checkpoint_fp8_serialized"}, "true")
+	// Which matrices are quantised their tensors say, and dequantize is about loading them.
+	for _, name := range []string{"activation_scheme", "dequantize", "exclude_modules", "ignore", "ignored_layers", "modules_to_not_convert"} {
+		r.read[in+"."+name] = true
+	}
 	r.known(in)
 	return r.err
 }

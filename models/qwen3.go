@@ -11,6 +11,7 @@ func openQwen3(c *checkpoint.Checkpoint) (*Model, error) {
 	d := readDecoder(r)
 	a := readAttention(r, d)
 	a.Norm = nn.PerHead
+	r.only(keys{"use_qk_norm"}, "true")
 	a.Bias = r.flagOrTensor("attention_bias", false, "blk.0.attn_q.bias")
 	a.OutBias = r.flagOrTensor("attention_bias", false, "blk.0.attn_output.bias")
 	r.fullAttention()

@@ -15,7 +15,9 @@ func openQwen3MoE(c *checkpoint.Checkpoint) (*Model, error) {
 	d := readDecoder(r)
 	a := readAttention(r, d)
 	a.Norm = nn.PerHead
-	r.only(keys{"attention_bias"}, "false")
+	r.only(keys{"use_qk_norm"}, "true")
+	a.Bias = r.flagOrTensor("attention_bias", false, "blk.0.attn_q.bias")
+	a.OutBias = r.flagOrTensor("attention_bias", false, "blk.0.attn_output.bias")
 	r.fullAttention()
 	d.attention = func(int) mixer { return a }
 	// Files of GGUF do not say whether weights are divided by their sum, and the models that are published do so.
@@ -27,8 +29,9 @@ func openQwen3MoE(c *checkpoint.Checkpoint) (*Model, error) {
 
 // readQwenExperts reads the experts of Qwen's families. renormalize is what files mean that do not say it.
 func readQwenExperts(r *reader, renormalize bool) nn.MoE {
+	r.only(keys{"", ".expert_gating_func"}, fmt.Sprint(ggufSoftmax))
 	return nn.MoE{
-		Experts: r.size(r.either(keys{"num_experts", ".expert_count"}, keys{"num_local_experts", ".expert_count"})), // the second is what transformers 5 writes
+		Experts: r.size(r.experts("num_experts")),
 		Width:   r.size(keys{"moe_intermediate_size", ".expert_feed_forward_length"}),
 		Route: pr.RouteOp{
 			TopK:        r.size(keys{"num_experts_per_tok", ".expert_used_count"}),

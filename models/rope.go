@@ -3,7 +3,9 @@ package models
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
@@ -16,16 +18,88 @@ const widest = 1 << 16
 // RopeFactors is the tensor f32[pairs] of GGUF files whose elements divide the frequencies of positions.
 const RopeFactors = "rope_freqs.weight"
 
-// rope reads how positions rotate the `width` elements of a head, or the part of them that the model says.
-func (r *reader) rope(width int) pr.RoPEOp {
+// ropeSettings is where config.json says how positions rotate the heads of layers.
+type ropeSettings struct {
+	in    string // the object: rope_scaling, rope_parameters, or a member of them for layers of one kind of attention
+	other string // the object that says it a second time; "" if there is none
+}
+
+// key returns the keys of a member.
+func (s ropeSettings) key(name, gguf string) keys { return keys{s.in + "." + name, gguf} }
+
+// ropeSettings finds the object about positions in layers of a kind of attention. transformers 4 writes rope_scaling, and rope_theta and
+// partial_rotary_factor next to it; transformers 5 writes all of them into rope_parameters, or into a member of it for each kind of
+// attention.
+func (r *reader) ropeSettings(attention string) (s ropeSettings) {
+	const old, new = "rope_scaling", "rope_parameters"
+	r.read[old], r.read[new] = true, true
+	first, _ := r.c.Value(old)
+	second, _ := r.c.Value(new)
+	switch {
+	case states(first) && states(second):
+		s = ropeSettings{old, new}
+	case states(second):
+		s.in = new
+	default:
+		s.in = old
+	}
+	nested := func(object string) string {
+		if _, ok, err := r.c.Object(object + "." + attention); ok && err == nil {
+			return object + "." + attention
+		}
+		return object
+	}
+	if s.in = nested(s.in); s.other != "" {
+		s.other = nested(s.other)
+	}
+	return s
+}
+
+// kind returns how positions are scaled.
+func (s ropeSettings) kind(r *reader) string {
+	usual := "default"
+	if _, ok := r.c.Value(".rope.scaling.type"); !ok && r.c.GGUF() { // llama.cpp scales linearly if a file has a factor alone
+		if f, ok, err := r.c.Float(r.key(s.factor(r))); ok && err == nil && f != 0 {
+			usual = "linear"
+		}
+	}
+	return r.textOr(r.either(s.key("rope_type", ".rope.scaling.type"), s.key("type", ".rope.scaling.type")), usual)
+}
+
+// factor returns the keys of the factor of lengths. Old converters have another key.
+func (s ropeSettings) factor(r *reader) keys {
+	return r.either(s.key("factor", ".rope.scaling.factor"), s.key("factor", ".rope.scale_linear"))
+}
+
+// rope reads how positions rotate the `width` elements of a head in layers that attend to all keys, or the part of the elements that
+// the model says.
+func (r *reader) rope(width int) pr.RoPEOp { return r.ropeOf("full_attention", width) }
+
+// slidingRope is rope for layers with a window of keys. full is what rope returned. GGUF files have one setting for both.
+func (r *reader) slidingRope(width int, full pr.RoPEOp) pr.RoPEOp {
+	said := slices.Clone(r.said)
+	op := r.ropeOf("sliding_attention", width)
+	r.said = said
+	if !reflect.DeepEqual(op, full) {
+		r.say(keys{"rope_parameters"}, "a setting for each kind of attention", false)
+	}
+	return op
+}
+
+func (r *reader) ropeOf(attention string, width int) pr.RoPEOp {
+	in := r.ropeSettings(attention)
 	base := r.numberOr(keys{"rope_theta", ".rope.freq_base"}, 10000)
-	in := r.ropeObject()
-	k := func(name, gguf string) keys { return keys{in + "." + name, gguf} }
-	base = r.numberOr(k("rope_theta", ""), base)
+	base = r.numberOr(in.key("rope_theta", ""), base)
 	if !(base > 0) {
 		r.fail(fmt.Errorf("%s: rope_theta is %g, want a number above 0", r.c.Path, base))
 	}
-	share := r.numberOr(r.either(k("partial_rotary_factor", ""), keys{"partial_rotary_factor", ""}), 1)
+	share := r.numberOr(keys{"partial_rotary_factor", ""}, 1)
+	share = r.numberOr(in.key("partial_rotary_factor", ""), share)
+	const partial = "partial_rotary_factor"
+	_, heeds := defaults(familyOf(r.c))[partial]
+	if !heeds && share != 1 {
+		r.fail(fmt.Errorf("%s: %s is %g, want 1: gomoe knows no other for this architecture", r.c.Path, partial, share))
+	}
 	part := r.sizeOr(keys{"", ".rope.dimension_count"}, int(float64(width)*share))
 	if r.err == nil && width > widest {
 		r.fail(fmt.Errorf("%s: heads of %d columns, want at most %d", r.c.Path, width, widest))
@@ -39,50 +113,66 @@ func (r *reader) rope(width int) pr.RoPEOp {
 		return op
 	}
 	r.say(keys{"rope_theta", ".rope.freq_base"}, base, false)
-	r.say(k("rope_theta", ""), nil, true)
-	r.say(k("partial_rotary_factor", ""), nil, true)
-	r.say(keys{"", ".rope.dimension_count"}, part, true)
-	r.say(keys{"partial_rotary_factor"}, nil, true)
+	r.say(in.key("rope_theta", ""), nil, true)
+	r.say(in.key(partial, ""), nil, true)
+	r.say(keys{"", ".rope.dimension_count"}, part, heeds || part == width)
+	r.say(keys{partial}, nil, true)
 	if part != width {
 		op.Width = part
-		r.say(keys{"partial_rotary_factor"}, float64(part)/float64(width), true)
+		r.say(keys{partial}, float64(part)/float64(width), true)
 	}
-	named := r.either(k("rope_type", ".rope.scaling.type"), k("type", ".rope.scaling.type"))
-	kind := r.textOr(named, "default")
-	factor, original := k("factor", ".rope.scaling.factor"), k("original_max_position_embeddings", ".rope.scaling.original_context_length")
+	kind := in.kind(r)
+	r.say(in.key("type", ".rope.scaling.type"), nil, true)
+	scaled := in.key("rope_type", ".rope.scaling.type")
+	r.say(scaled, kind, kind == "default")
+	factor, original := in.factor(r), r.original(in)
+	magnitude := 1.0
+	for _, gguf := range []string{".rope.scaling.yarn_attn_factor", ".rope.scaling.attn_factor"} {
+		magnitude *= r.numberOr(keys{"", gguf}, 1)
+		r.say(keys{"", gguf}, nil, true)
+	}
 	switch kind {
 	case "default", "none":
-		r.say(k("rope_type", ".rope.scaling.type"), "default", true)
+		r.say(scaled, "default", true)
 	case "linear":
 		op = pr.LinearRoPE{Factor: r.positive(factor)}.RoPE(base, part)
 	case "llama3":
 		const here = "" // GGUF files have none of it, but the factors that it makes
-		numbers := []keys{k("factor", here), k("original_max_position_embeddings", here), k("low_freq_factor", here), k("high_freq_factor", here)}
-		op = pr.Llama3RoPE{Factor: r.positive(numbers[0]), Original: r.positive(numbers[1]), Low: r.positive(numbers[2]), High: r.positive(numbers[3])}.RoPE(base, part)
-		for _, n := range numbers {
+		numbers := []keys{{factor[0], here}, in.key("low_freq_factor", here), in.key("high_freq_factor", here)}
+		op = pr.Llama3RoPE{Factor: r.positive(numbers[0]), Original: original, Low: r.positive(numbers[1]), High: r.positive(numbers[2])}.RoPE(base, part)
+		for _, n := range append(numbers, in.key("original_max_position_embeddings", "")) {
 			r.say(n, nil, true)
 		}
-		r.say(named, "default", true)
+		r.say(scaled, "default", true)
 		r.factors = factorsOf(op, pr.LinearRoPE{Factor: 1}.RoPE(base, part))
 	case "yarn":
 		y := pr.YaRN{
-			Factor: r.positive(factor), Original: r.positive(original),
-			Fast:         r.numberOr(k("beta_fast", ".rope.scaling.yarn_beta_fast"), 0),
-			Slow:         r.numberOr(k("beta_slow", ".rope.scaling.yarn_beta_slow"), 0),
-			Fractions:    !r.flagOr(k("truncate", ""), !r.fractions),
-			Magnitude:    r.numberOr(k("attention_factor", ""), 0),
-			MScale:       r.numberOr(k("mscale", ""), 0),
-			MScaleAllDim: r.numberOr(k("mscale_all_dim", ""), 0),
+			Factor: r.positive(factor), Original: original,
+			Fast:         r.numberOr(in.key("beta_fast", ".rope.scaling.yarn_beta_fast"), 0),
+			Slow:         r.numberOr(in.key("beta_slow", ".rope.scaling.yarn_beta_slow"), 0),
+			Fractions:    !r.flagOr(in.key("truncate", ""), !r.fractions),
+			Magnitude:    r.numberOr(in.key("attention_factor", ""), 0),
+			MScale:       r.numberOr(in.key("mscale", ""), 0),
+			MScaleAllDim: r.numberOr(in.key("mscale_all_dim", ""), 0),
 		}
+		r.only(keys{"", ".rope.scaling.yarn_ext_factor"}, "1", "-1")
+		r.say(in.key("original_max_position_embeddings", ".rope.scaling.original_context_length"), original, false)
 		if m := r.numberOr(keys{"", yarnLog}, 0); m != 0 {
 			y.MScale, y.MScaleAllDim = m, m
-			r.say(k("mscale", ""), 10*m, true)
+			r.say(in.key("mscale", ""), 10*m, true)
 		} else if y.MScale == y.MScaleAllDim {
-			r.say(k("mscale", ""), y.MScale, true)
+			r.say(in.key("mscale", ""), y.MScale, true)
 		}
 		op = y.RoPE(base, part)
 	default:
 		r.fail(fmt.Errorf("%s: the rotary positions are scaled by %q, want one of default linear llama3 yarn", r.c.Path, kind))
+	}
+	if magnitude != 1 {
+		if op.Magnitude == 0 {
+			op.Magnitude = 1
+		}
+		op.Magnitude *= magnitude
+		r.say(in.key("attention_factor", ""), op.Magnitude, true)
 	}
 	if t, err := r.files.Tensor(RopeFactors); r.c.GGUF() && err == nil {
 		a, err := t.Array()
@@ -98,11 +188,71 @@ func (r *reader) rope(width int) pr.RoPEOp {
 		op = long.RoPE(base, part)
 		r.say(keys{"", RopeFactors}, "a tensor", false)
 	}
-	r.known(in)
+	r.ropeKnown(in)
+	r.ropeAgree(in, map[string]any{"rope_theta": base, "rope_type": kind, "type": kind, "partial_rotary_factor": share, "original_max_position_embeddings": original})
 	if r.err == nil && slices.ContainsFunc(op.Frequencies, func(f float64) bool { return math.IsNaN(f) || math.IsInf(f, 0) }) {
-		r.fail(fmt.Errorf("%s: %s gives positions that are not finite; check its numbers", r.c.Path, in))
+		r.fail(fmt.Errorf("%s: %s gives positions that are not finite; check its numbers", r.c.Path, in.in))
 	}
 	return op
+}
+
+// original returns the length of the texts that the model was trained on before its positions were scaled. It is the context length if
+// the files do not say it.
+func (r *reader) original(in ropeSettings) float64 {
+	const name = "original_max_position_embeddings"
+	k := r.either(in.key(name, ".rope.scaling.original_context_length"), keys{name, ".rope.scaling.original_context_length"})
+	context, _, err := r.c.Float(r.key(keys{"max_position_embeddings", ".context_length"}))
+	r.fail(err)
+	x := r.numberOr(k, context)
+	r.say(k, nil, true)
+	if x < 0 {
+		r.fail(fmt.Errorf("%s: %s is %g, want a number above 0", r.c.Path, r.named(r.key(k)), x))
+	}
+	return x
+}
+
+// ropeMembers are the members of an object about positions. transformers ignores a member that the kind of scaling does not read.
+func ropeMembers() []string {
+	return []string{
+		"attention_factor", "attn_factor", "beta_fast", "beta_slow", "factor", "finetuned", "high_freq_factor", "long_factor", "low_freq_factor", "mscale",
+		"mscale_all_dim", "original_max_position_embeddings", "partial_rotary_factor", "rope_theta", "rope_type", "short_factor", "truncate", "type",
+	}
+}
+
+// ropeKnown is an error if an object about positions has a member that no kind of scaling reads.
+func (r *reader) ropeKnown(in ropeSettings) {
+	for _, object := range []string{in.in, in.other} {
+		if object == "" {
+			continue
+		}
+		for _, name := range ropeMembers() {
+			r.read[object+"."+name] = true
+		}
+		if outer, _, nested := strings.Cut(object, "."); nested {
+			r.read[outer+".full_attention"], r.read[outer+".sliding_attention"] = true, true
+			r.known(outer)
+		}
+		r.known(object)
+	}
+}
+
+// ropeAgree is an error if two objects say how positions rotate and one says something else than the other.
+func (r *reader) ropeAgree(in ropeSettings, used map[string]any) {
+	if in.other == "" {
+		return
+	}
+	o, _, err := r.c.Object(in.other)
+	r.fail(err)
+	for _, name := range o.Keys() {
+		v, _ := o.Value(name)
+		is, resolved := used[name]
+		if !resolved {
+			is, resolved = r.c.Value(in.in + "." + name)
+		}
+		if !reflect.DeepEqual(v, is) && (resolved || used["rope_type"] != "default") {
+			r.fail(fmt.Errorf("%s: %s.%s is %v, and %s gives %v; take one of the two objects out", r.c.Path, in.other, name, v, in.in, is))
+		}
+	}
 }
 
 // factorsOf returns what divides the frequencies of plain positions where they are scaled.
@@ -117,31 +267,23 @@ func factorsOf(scaled, plain pr.RoPEOp) []float32 {
 // yarnLog is a key of GGUF files of DeepSeek: a tenth of mscale_all_dim, which mscale is equal to.
 const yarnLog = ".rope.scaling.yarn_log_multiplier"
 
-// ropeObject returns the member of config.json that says how positions are scaled.
-func (r *reader) ropeObject() string {
-	in := "rope_parameters" // where transformers 5 writes everything about positions
-	if _, ok := r.c.Value(in); !ok {
-		in = "rope_scaling"
-	}
-	r.read[in] = true
-	return in
-}
-
 // scoreScale returns the factor of attention scores that DeepSeek has for scaled positions: (0.1·m·ln(factor) + 1)² with
-// m = mscale_all_dim. It is 1 if the model does not say m.
+// m = mscale_all_dim. It is 1 if the model does not say m, or scales no positions.
 func (r *reader) scoreScale() float64 {
-	in := r.ropeObject()
-	m := r.numberOr(keys{in + ".mscale_all_dim", ""}, 0) / 10
+	in := r.ropeSettings("full_attention")
+	kind := in.kind(r)
+	m := r.numberOr(in.key("mscale_all_dim", ""), 0) / 10
 	if r.c.GGUF() {
 		m = r.numberOr(keys{"", yarnLog}, 0)
 	}
 	r.say(keys{"", yarnLog}, m, true)
-	r.say(keys{in + ".mscale_all_dim"}, 10*m, true)
-	factor := r.numberOr(keys{in + ".factor", ".rope.scaling.factor"}, 1)
+	r.say(in.key("mscale_all_dim", ""), 10*m, true)
+	k := in.factor(r)
+	factor := r.numberOr(k, 1)
 	if factor == 1 {
-		r.say(keys{in + ".factor", ".rope.scaling.factor"}, nil, true)
+		r.say(k, nil, true)
 	}
-	if factor <= 1 {
+	if factor <= 1 || kind == "default" || kind == "none" {
 		return 1
 	}
 	x := float64(m*math.Log(factor)) + 1
@@ -151,15 +293,18 @@ func (r *reader) scoreScale() float64 {
 // positive returns a setting that must be there, and be a number above 0.
 func (r *reader) positive(k keys) float64 {
 	x, ok, err := r.c.Float(r.key(k))
+	if d, is := r.fallback(k).(float64); is {
+		x, ok = d, true
+	}
 	if err == nil && !(ok && x > 0) {
-		err = fmt.Errorf("%s: %s is %g or missing, want a number above 0", r.c.Path, r.key(k), x)
+		err = fmt.Errorf("%s: %s is %g or missing, want a number above 0", r.c.Path, r.named(r.key(k)), x)
 	}
 	r.fail(err)
 	r.say(k, x, false)
 	return x
 }
 
-// known is an error if an object of config.json has a member that nothing has read.
+// known is an error if an object of config.json has a member that nothing has read and that may change results.
 func (r *reader) known(object string) {
 	if r.c.GGUF() {
 		return
@@ -169,7 +314,8 @@ func (r *reader) known(object string) {
 		return
 	}
 	for _, key := range o.Keys() {
-		if name := object + "." + key; !r.read[name] {
+		v, _ := o.Value(key)
+		if name := object + "." + key; !r.read[name] && states(v) && !strings.HasPrefix(key, "_") {
 			r.fail(fmt.Errorf("%s: setting %s is not known and may change results; take it out of the file if it does not", r.c.Path, name))
 		}
 	}

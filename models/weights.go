@@ -300,13 +300,16 @@ func Surplus(c *checkpoint.Checkpoint, params []nn.Param) error {
 	return errors.Join(errs...)
 }
 
-// nextLayers is the setting of how many layers there are behind the last that predict further tokens.
-func nextLayers() keys { return keys{"num_nextn_predict_layers", ".nextn_predict_layers"} }
+// nextLayers is the setting of how many layers after the last predict further tokens.
+func (r *reader) nextLayers() keys {
+	const gguf = ".nextn_predict_layers"
+	return r.either(keys{"num_nextn_predict_layers", gguf}, keys{"num_mtp_layers", gguf})
+}
 
 // furtherLayers returns what reports whether a tensor is of a layer that predicts further tokens.
 func furtherLayers(c *checkpoint.Checkpoint) func(name string) bool {
 	r, names := newReader(c), checkpoint.NamesOf(c.Config.Architecture)
-	n, layers := r.sizeOr(nextLayers(), 0), r.sizeOr(keys{"num_hidden_layers", ".block_count"}, 0)
+	n, layers := r.sizeOr(r.nextLayers(), 0), r.sizeOr(keys{"num_hidden_layers", ".block_count"}, 0)
 	if c.Config.GGUF() {
 		layers -= n
 	}

@@ -1,0 +1,42 @@
+package models
+
+// defaults returns the values that a family gives to settings which config.json leaves out, as the family's configuration class in
+// transformers has them. A setting that is null is there and does not take them. Settings in neither this table nor the code of a
+// family are the sizes of a model: transformers would take the sizes of a published model, and Open requires them.
+// testdata/defaults.py reads the classes, and a test compares them with what Open does.
+func defaults(family string) map[string]any {
+	switch family {
+	case "deepseek_v2":
+		return map[string]any{"q_lora_rank": 1536, "n_shared_experts": 2}
+	case "deepseek_v3":
+		return map[string]any{
+			"q_lora_rank": 1536, "n_shared_experts": 1, "n_group": 8, "topk_group": 4, "routed_scaling_factor": 2.5, "first_k_dense_replace": 3,
+			"num_nextn_predict_layers": 1,
+		}
+	case "glm4_moe":
+		return map[string]any{
+			"num_key_value_heads": 8, "rms_norm_eps": 1e-5, "partial_rotary_factor": 0.5, "n_shared_experts": 1, "n_group": 1, "topk_group": 1,
+			"first_k_dense_replace": 1, "num_nextn_predict_layers": 1,
+		}
+	case "gpt_oss":
+		return map[string]any{
+			"num_key_value_heads": 8, "head_dim": 64, "rms_norm_eps": 1e-5, "sliding_window": 128, "rope_theta": 150000.0,
+			"rope_scaling.rope_type": "yarn", "rope_scaling.factor": 32.0, "rope_scaling.original_max_position_embeddings": 4096.0,
+			"rope_scaling.beta_fast": 32.0, "rope_scaling.beta_slow": 1.0, "rope_scaling.truncate": false,
+		}
+	case "mixtral":
+		return map[string]any{"num_key_value_heads": 8, "rms_norm_eps": 1e-5, "rope_theta": 1e6}
+	case "olmoe":
+		return map[string]any{"rms_norm_eps": 1e-5}
+	case "qwen2_moe":
+		return map[string]any{"num_key_value_heads": 16}
+	case "qwen3":
+		return map[string]any{"num_key_value_heads": 32, "head_dim": 128}
+	case "qwen3_moe":
+		return map[string]any{"num_key_value_heads": 4}
+	}
+	return nil
+}
+
+// Default returns the value that a family gives to a setting which config.json leaves out, nil if none is known or it means nothing.
+func Default(family, name string) any { return defaults(family)[name] }

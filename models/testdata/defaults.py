@@ -1,0 +1,27 @@
+"""Writes defaults.json: the values that transformers' configuration classes give to settings which config.json leaves out.
+
+    pip install torch transformers && python defaults.py
+"""
+import dataclasses
+import json
+import logging
+
+from transformers import AutoConfig
+
+logging.disable(logging.WARNING)
+families = ["deepseek_v2", "deepseek_v3", "glm4_moe", "gpt_oss", "llama", "mixtral", "olmoe", "qwen2_moe", "qwen3", "qwen3_moe"]
+out = {}
+for family in families:
+    config = AutoConfig.for_model(family)
+    names = {f.name for f in dataclasses.fields(type(config)) if f.init}
+    values = {}
+    for cls in reversed(type(config).__mro__):  # what the class says, before sizes are derived from other sizes
+        values |= {k: v for k, v in vars(cls).items() if k in names}
+    values |= {f.name: f.default for f in dataclasses.fields(type(config)) if f.name in names and f.default is not dataclasses.MISSING}
+    rope = dict(config.rope_parameters)
+    del values["rope_parameters"]
+    values["rope_theta"] = rope.pop("rope_theta")
+    values["partial_rotary_factor"] = rope.pop("partial_rotary_factor", 1.0)
+    values["rope_scaling"] = rope
+    out[family] = {k: v for k, v in sorted(values.items()) if v is None or isinstance(v, (bool, int, float, str, list, dict))}
+json.dump(out, open("defaults.json", "w"), indent=1)
