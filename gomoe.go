@@ -84,7 +84,8 @@ type Config struct {
 	// After is the last pass that makes the plan (see lowering.Passes), "" for all. What
 	// it leaves is to be read, and cannot be run: Open refuses it.
 	After string
-	// Check has the plan checked after every pass (see lowering.Plan.Check).
+	// Check has the plan checked after every pass (see lowering.Plan.Check), so that an error
+	// names the pass. Without it the plan is checked once, after the last pass.
 	Check bool
 	runtime.Options
 }

@@ -4,9 +4,12 @@ import "slices"
 
 // Join replaces several instructions of a plan by one that writes the same bits. It is
 // called for every instruction i, in order. If i is the last of several instructions that
-// can be joined, Join returns the others, the instruction that takes the place of all of
-// them, and true. Values that only these instructions read are no longer made, and are not
-// among the results of the new instruction.
+// can be joined, Join returns the others, the joined instruction, which takes the place of
+// i, and true. Each of the others is dropped as well, unless the joined instruction or
+// another one still reads one of its results, directly or through a view, or the plan
+// returns it. A join therefore need not ask whether it may drop an instruction, only
+// whether joining pays if the instruction stays. Results of the others that the joined
+// instruction writes are among its own results.
 type Join func(p *Peephole, i int) (others []int, joined Instr, ok bool)
 
 // Peephole is what a Join sees of a plan: the instructions, and which of them make and
@@ -60,15 +63,14 @@ func (p *Plan) joinRound(rules []Join) {
 				if !ok {
 					continue
 				}
-				for _, o := range others {
-					gone[o] = true
-					v.forget(o)
-					p.Instrs[o].In, p.Instrs[o].Out = nil, nil
-					v.look(o)
-				}
 				v.forget(i)
 				p.Instrs[i] = joined
 				v.look(i)
+				for _, o := range v.unneeded(others, &joined) {
+					gone[o] = true
+					v.forget(o)
+					p.Instrs[o] = Instr{Zones: -1}
+				}
 				again = true
 			}
 		}
@@ -80,6 +82,25 @@ func (p *Plan) joinRound(rules []Join) {
 		}
 	}
 	p.Instrs = kept
+}
+
+// unneeded returns those of the others that are dropped once the joined instruction stands
+// in the plan: the ones whose results it writes itself, or nobody reads any more.
+func (v *Peephole) unneeded(others []int, joined *Instr) []int {
+	written := v.roots(joined.Out)
+	drop := slices.Clone(others)
+	for again := true; again; {
+		n := len(drop)
+		drop = slices.DeleteFunc(drop, func(o int) bool {
+			return slices.ContainsFunc(v.Instrs[o].Out, func(b int) bool {
+				b = v.Root(b)
+				return !slices.Contains(written, b) && (v.Bufs[b].Storage != Temp ||
+					slices.ContainsFunc(v.readers[b], func(r int) bool { return !slices.Contains(drop, r) }))
+			})
+		})
+		again = len(drop) < n
+	}
+	return drop
 }
 
 // look records which buffers that own memory instruction i makes and reads.
@@ -96,7 +117,9 @@ func (v *Peephole) look(i int) {
 // forget undoes look.
 func (v *Peephole) forget(i int) {
 	for _, b := range v.Instrs[i].Out {
-		v.maker[v.Root(b)] = -1
+		if r := v.Root(b); v.maker[r] == i { // a joined instruction may make it now
+			v.maker[r] = -1
+		}
 	}
 	v.eachRead(i, func(r int) {
 		k, _ := slices.BinarySearch(v.readers[r], i)

@@ -46,7 +46,8 @@ type Options struct {
 	// After is the name of the last pass to run (see Passes), "" for all passes. A plan
 	// on which not all passes have run can be printed, not run.
 	After string
-	// Check calls Plan.Check after every pass.
+	// Check calls Plan.Check after every pass, so that an error names the pass. Without it
+	// Plan.Check is called once, after the last pass.
 	Check bool
 }
 

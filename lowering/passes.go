@@ -83,7 +83,8 @@ func Passes() []Pass {
 }
 
 // run runs the passes that the options ask for, up to Options.After, on a plan that the
-// rules of primitives have emitted.
+// rules of primitives have emitted. It checks the plan after the last of them, or with
+// Options.Check after each.
 func (p *Plan) run(o *Options) error {
 	all := Passes()
 	if o.After != "" && !slices.ContainsFunc(all, func(x Pass) bool { return x.Name == o.After }) {
@@ -93,7 +94,8 @@ func (p *Plan) run(o *Options) error {
 		}
 		return fmt.Errorf("lowering: no pass %q, want one of %s", o.After, strings.Join(names, ", "))
 	}
-	for _, x := range all {
+	for i, x := range all {
+		last := x.Name == o.After || i == len(all)-1
 		if x.Name == o.After && !x.asked(o) {
 			return fmt.Errorf("lowering: pass %s does not run with these options, so there is no plan after it", x.Name)
 		}
@@ -102,12 +104,16 @@ func (p *Plan) run(o *Options) error {
 				return err
 			}
 		}
-		if o.Check {
-			if err := p.Check(); err != nil {
+		if o.Check || last {
+			err := p.Check()
+			switch {
+			case err != nil && o.Check:
 				return fmt.Errorf("after pass %s: %w", x.Name, err)
+			case err != nil: // any of the passes may have made the mistake
+				return fmt.Errorf("a pass or the rule of a primitive has made a plan that ranks cannot run, and Options.Check says which: %w", err)
 			}
 		}
-		if x.Name == o.After {
+		if last {
 			break
 		}
 	}

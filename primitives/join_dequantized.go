@@ -38,8 +38,7 @@ func joinDequantized(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) 
 	if !slices.Equal(repeated[1:2], s.Shape[1:]) || repeated[1]*repeated[2] != c.Shape[1] {
 		return none()
 	}
-	others := append(append(codes.gone(p, ci), scales.gone(p, si)...), ci, si)
-	return others, lowering.Instr{Name: dequantized, Prim: in.Prim, Pos: in.Pos, Out: in.Out, In: slices.Concat(codes.args, scales.args), Zones: in.Zones, Align: in.Align,
+	return []int{codes.at, scales.at, ci, si}, lowering.Instr{Name: dequantized, Prim: in.Prim, Pos: in.Pos, Out: in.Out, In: slices.Concat(codes.args, scales.args), Zones: in.Zones, Align: in.Align,
 		Host: lowering.Host{Kernel: dequantizedRows(len(codes.args), codes.placed, scales.placed, c.DType, s.Shape[1])}}, true
 }
 

@@ -12,7 +12,7 @@ import (
 // Rows in expert order are copies: of tokens, or of the rows that have arrived. If all
 // instructions that read them can read a row through an index instead, no copies are made.
 // The rules joinIndexed, joinRowDots and joinDequantized change these instructions one after
-// another, and the last of them takes away the instruction that made the copies, unless that also
+// another. The instruction that made the copies goes with the last of them, unless it also
 // makes the weights of the rows: then joinOnlyWeights leaves it that.
 
 // rowSource is an instruction that puts rows in expert order.
@@ -126,15 +126,6 @@ func spreadWeights(p *lowering.Peephole, in *lowering.Instr, rows int) (weights,
 	return s.In[0], spread, true
 }
 
-// gone returns the instructions that nothing needs any more once instruction i reads the rows
-// through the index.
-func (s *rowSource) gone(p *lowering.Peephole, i int) []int {
-	if len(s.Out) == 1 && p.Last(s.rows, i) {
-		return []int{s.at}
-	}
-	return nil
-}
-
 // joinIndexed makes an instruction that reads rows in expert order read them through an index.
 func joinIndexed(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	return indexed(p, i, readsThrough)
@@ -153,7 +144,7 @@ func indexed(p *lowering.Peephole, i int, reads readers) ([]int, lowering.Instr,
 			continue
 		}
 		n, placed := len(s.args), s.placed
-		others, args := s.gone(p, i), slices.Concat(s.args, in.In[:at], in.In[at+1:])
+		others, args := []int{s.at}, slices.Concat(s.args, in.In[:at], in.In[at+1:])
 		h, name, d := lowering.Host{}, in.Name, p.Bufs[b].Type.DType
 		switch in.Name {
 		case "grouped_matmul":
@@ -191,9 +182,7 @@ func indexed(p *lowering.Peephole, i int, reads readers) ([]int, lowering.Instr,
 			if !ok {
 				return none() // joinRowDots
 			}
-			if p.Last(other(in, b), i) {
-				others = append(others, spread)
-			}
+			others = append(others, spread)
 			args = append(slices.Clone(s.args), weights)
 			h.Kernel = inFloat(gatheredWeighted[float32](n, placed), gatheredWeighted[float64](n, placed))
 			if isNarrow(d) {
@@ -233,7 +222,7 @@ func joinRowDots(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 		if d := p.Bufs[b].Type.DType; isNarrow(d) {
 			k = narrowDots(n, placed, d)
 		}
-		return append(s.gone(p, mi), mi), lowering.Instr{Name: "row_dots_gathered", Prim: in.Prim, Pos: in.Pos, Out: in.Out,
+		return []int{s.at, mi}, lowering.Instr{Name: "row_dots_gathered", Prim: in.Prim, Pos: in.Pos, Out: in.Out,
 			In: append(slices.Clone(s.args), other(m, b)), Zones: in.Zones, Align: in.Align, Host: lowering.Host{Kernel: k}}, true
 	}
 	return none()

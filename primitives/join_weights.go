@@ -51,10 +51,7 @@ func joinWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 		default:
 			join.Kernel = inFloat(packWeighted[float32], packWeighted[float64])
 		}
-		if !p.Last(w, mi) {
-			return []int{mi}, join, true // the gradient reads the broadcast weights
-		}
-		return []int{wi, mi}, join, true
+		return []int{wi, mi}, join, true // a gradient may read the broadcast weights: then wi stays
 	}
 	return none()
 }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -172,4 +173,62 @@ func checkJoins(t *testing.T, a *sharding.Assignment, path string) {
 		b.WriteString(sources.ReplaceAllString(plan.String(), "") + "\n")
 	}
 	goldenText(t, path, b.String())
+}
+
+// An instruction whose result is read twice stays in the plan if a join takes one of its readers,
+// also if the other one reads a view of the result.
+func TestJoinsKeepWhatIsReadTwice(t *testing.T) {
+	const tokens, hidden, k, experts = 6, 3, 2, 4
+	view := map[string]func(tr *graph.Tracer, v *graph.Value) *graph.Value{
+		"itself":        func(_ *graph.Tracer, v *graph.Value) *graph.Value { return v },
+		"barrier":       func(_ *graph.Tracer, v *graph.Value) *graph.Value { return Barrier(v, v)[0] },
+		"stop_gradient": func(_ *graph.Tracer, v *graph.Value) *graph.Value { return StopGradient(v) },
+		"two reshapes": func(_ *graph.Tracer, v *graph.Value) *graph.Value {
+			return Reshape(Reshape(v, v.Dim(0), 1, v.Dim(1)), v.Dim(0), v.Dim(1))
+		},
+	}
+	for name, of := range view {
+		for _, first := range []bool{false, true} {
+			for _, layer := range []PrepareOp{{Experts: experts}, {Experts: experts, Exchange: ep.Sum}} {
+				p, err := graph.Trace("twice", func(tr *graph.Tracer) []*graph.Value {
+					x := tr.Input("x", graph.F32, tokens, hidden)
+					ids := tr.Input("ids", graph.I32, tokens, k)
+					weights := tr.Input("weights", graph.F32, tokens, k)
+					r := Prepare(layer, ids)
+					rows, rw := DispatchWeighted(r, x, weights)
+					b := BroadcastInDim(rw, rows.Type.Shape, 0)
+					y, z := b, of(tr, b)
+					if first {
+						y, z = z, y
+					}
+					return []*graph.Value{Combine(r, Mul(y, z))}
+				})
+				require.NoError(t, err)
+				in := gatedInputs(rand.New(rand.NewPCG(1, 2)), p, experts)
+				want := make([]float32, tokens*hidden)
+				for i := range tokens {
+					for j := range k {
+						if array.Data[int32](in["ids"])[i*k+j] < 0 {
+							continue
+						}
+						w := array.Data[float32](in["weights"])[i*k+j]
+						for c := range hidden {
+							want[i*hidden+c] += float32(w * w)
+						}
+					}
+				}
+				for _, mesh := range []string{"", "ep=2", "whole ep=2", "dp=2,ep=2"} {
+					cfg := gatedPlacement(t, mesh)
+					for _, matrix := range []string{"gate", "up", "down"} {
+						delete(cfg.Place, matrix)
+					}
+					got, err := gomoe.Run(t.Context(), p, cfg, in)
+					require.NoError(t, err)
+					if g := array.Data[float32](got[0]); !slices.Equal(g, want) {
+						t.Errorf("%s, first=%v, %+v on %q: got %v, want %v", name, first, layer, mesh, g, want)
+					}
+				}
+			}
+		}
+	}
 }

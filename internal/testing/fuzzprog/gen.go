@@ -183,6 +183,22 @@ func (g *gen) like(shape ...int) val {
 	return g.input(shape)
 }
 
+// view returns a value that lies in v's memory.
+func (g *gen) view(v val) val {
+	x := v.Value
+	switch k := g.r.IntN(4); {
+	case k == 0:
+		g.p.Stops = true
+		x = primitives.StopGradient(x)
+	case k == 1 && v.layer == nil:
+		shape := v.Type.Shape
+		x = primitives.Reshape(primitives.Reshape(x, v.Type.Len()), shape...)
+	default:
+		x = primitives.Barrier(x, g.find(func(o val) bool { return o.layer == v.layer }).Value)[0]
+	}
+	return val{x, v.size, v.layer}
+}
+
 func suffix(s, of []int) bool {
 	return len(s) <= len(of) && slices.Equal(s, of[len(of)-len(s):])
 }
@@ -192,10 +208,13 @@ func (g *gen) constant() float64 { return pick(g, []float64{0, 1, -1, 0.5, 0.25,
 // same returns a value of v's type that may be the other argument in an elementwise
 // operation on v.
 func (g *gen) same(v val) val {
+	if g.chance(10) {
+		return v
+	}
+	if g.chance(5) {
+		return g.view(v)
+	}
 	if v.layer == nil {
-		if g.chance(10) {
-			return v
-		}
 		return g.like(v.Type.Shape...)
 	}
 	o := g.find(func(o val) bool { return o.layer == v.layer && o.Type.Equal(v.Type) })

@@ -69,9 +69,44 @@ func (g *gen) route() {
 		g.add(rows, v.size, r)
 		g.add(rw, maxSize, r)
 	}
+	if g.chance(40) {
+		g.products(r, v, k)
+	}
 	if g.chance(15) { // another pass through the same routing
 		g.dispatch(r, g.like(t, g.dim()))
 	}
+}
+
+// products multiplies a few rows of the layer by each other, by their sums and by their weights,
+// often by themselves or by a view of themselves, and combines the last product. These are the
+// instructions that plans join.
+func (g *gen) products(l *layer, tokens val, k int) {
+	if tokens.Dim(1) == 0 {
+		return
+	}
+	// Weights of size 1 keep the products small, so that add puts nothing between them.
+	y, rw := primitives.DispatchWeighted(l.Prepared, primitives.MulScalar(tokens.Value, 1/tokens.size), primitives.Tanh(g.like(tokens.Dim(0), k).Value))
+	spread := func(w val) val { return val{primitives.BroadcastInDim(w.Value, y.Type.Shape, 0), w.size, l} }
+	list := []val{{y, 1, l}, spread(val{rw, 1, l})}
+	for range 1 + g.r.IntN(3) {
+		x, y := pick(g, list), pick(g, list)
+		switch g.r.IntN(3) {
+		case 0:
+			y = x
+		case 1:
+			y = g.view(x)
+		}
+		op := primitives.Mul
+		if g.chance(20) {
+			op = primitives.SwiGLU
+		}
+		z := g.add(op(x.Value, y.Value), x.size*y.size, l)
+		if g.chance(30) {
+			z = spread(g.add(primitives.ReduceSum(z.Value, 1), z.size*float64(z.Dim(1)), l))
+		}
+		list = append(list, z)
+	}
+	g.finish(list[len(list)-1])
 }
 
 // copies returns one copy of each expert, in order, and more of the last expert.
@@ -116,13 +151,23 @@ func (g *gen) outer(v val) {
 	g.add(y, v.size*o.size*float64(v.Dim(0))+1, nil)
 }
 
-// weigh multiplies rows by one number each.
+// weigh multiplies rows by one number each, which later operations may use as well.
 func (g *gen) weigh(v val) {
 	w := g.find(func(o val) bool { return o.layer == v.layer && o.Rank() == 1 })
 	if w.Value == nil || v.Rank() != 2 {
 		return
 	}
-	g.add(primitives.Mul(v.Value, primitives.BroadcastInDim(w.Value, v.Type.Shape, 0)), v.size*w.size, v.layer)
+	b := val{primitives.BroadcastInDim(w.Value, v.Type.Shape, 0), w.size, v.layer}
+	if g.chance(30) {
+		g.pool = append(g.pool, b)
+	}
+	if g.chance(20) {
+		v = b
+		if g.chance(50) {
+			v = g.view(b)
+		}
+	}
+	g.add(primitives.Mul(v.Value, b.Value), v.size*b.size, v.layer)
 }
 
 // rowConstraint leaves rows where they are and may split their columns.
