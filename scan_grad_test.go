@@ -2,6 +2,7 @@ package gomoe_test
 
 import (
 	"context"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -89,6 +90,96 @@ func TestScanDerivatives(t *testing.T) {
 					require.True(t, r.OK(), "%s", r)
 				}
 			})
+		}
+	}
+}
+
+// A value that a loop carries and no result with a cotangent depends on has no cotangent, so its infinite derivative
+// is not multiplied by zero: neither are those of the arguments that only such a value is made of.
+func TestScanWithoutCotangent(t *testing.T) {
+	const n, at = 8, 3.0
+	// Each loop carries a' = sin(a), which the loss reads, and values that overflow. big is infinite.
+	type values = []*graph.Value
+	loops := map[string]func(p graph.ScanParams, x, big, each *graph.Value) *graph.Value{
+		"a square": func(p graph.ScanParams, x, big, each *graph.Value) *graph.Value {
+			out, _ := graph.Scan(p, values{x, primitives.MulScalar(x, 1e9)}, nil, func(c, _ values) (values, values) {
+				return values{primitives.Sin(c[0]), primitives.Square(primitives.Square(primitives.Square(c[1])))}, nil
+			})
+			return out[0]
+		},
+		"a chain": func(p graph.ScanParams, x, big, each *graph.Value) *graph.Value {
+			out, _ := graph.Scan(p, values{x, x, x}, nil, func(c, _ values) (values, values) {
+				return values{primitives.Mul(c[1], c[2]), primitives.Sin(c[1]), primitives.Exp(primitives.Exp(c[2]))}, nil
+			})
+			return out[1]
+		},
+		"a constant": func(p graph.ScanParams, x, big, each *graph.Value) *graph.Value {
+			out, _ := graph.Scan(p, values{x, x}, nil, func(c, _ values) (values, values) {
+				return values{primitives.Sin(c[0]), primitives.Mul(c[1], big)}, nil
+			})
+			return out[0]
+		},
+		"a slice": func(p graph.ScanParams, x, big, each *graph.Value) *graph.Value {
+			out, _ := graph.Scan(p, values{x, x}, values{each}, func(c, w values) (values, values) {
+				return values{primitives.Sin(c[0]), primitives.Mul(c[1], w[0])}, nil
+			})
+			return out[0]
+		},
+		"a first value that is not read": func(p graph.ScanParams, x, big, each *graph.Value) *graph.Value {
+			out, _ := graph.Scan(p, values{x, big}, nil, func(c, _ values) (values, values) {
+				return values{primitives.Sin(c[0]), primitives.Sin(c[0])}, nil
+			})
+			return out[1]
+		},
+		"a result of an iteration": func(p graph.ScanParams, x, big, each *graph.Value) *graph.Value {
+			_, seen := graph.Scan(p, values{x, x}, nil, func(c, _ values) (values, values) {
+				a, b := primitives.Sin(c[0]), primitives.Exp(primitives.Exp(c[1]))
+				return values{a, b}, values{a, b}
+			})
+			last := n - 1
+			if p.Reverse {
+				last = 0
+			}
+			return primitives.Reshape(primitives.SliceInDim(seen[0], 0, last, last+1))
+		},
+	}
+	want := 1.0
+	for a, i := at, 0; i < n; i++ {
+		want *= math.Cos(a)
+		a = math.Sin(a)
+	}
+	for name, loop := range loops {
+		for _, how := range []string{"plain", "inside remat", "inside a loop"} {
+			for _, p := range []graph.ScanParams{{Length: n}, {Length: n, Keep: true}, {Length: n, Reverse: true}, {Length: n, Reverse: true, Keep: true}} {
+				q, err := graph.Trace("f", func(tr *graph.Tracer) []*graph.Value {
+					x, v := tr.Input("x", graph.F64), tr.Input("v", graph.F64)
+					big := primitives.Exp(primitives.MulScalar(v, 1000))
+					each := primitives.BroadcastInDim(big, []int{n})
+					var loss *graph.Value
+					switch how {
+					case "plain":
+						loss = loop(p, x, big, each)
+					case "inside remat":
+						loss = vjp.Remat("again", func(_ *graph.Tracer, a []*graph.Value) []*graph.Value {
+							return []*graph.Value{loop(p, a[0], a[1], a[2])}
+						}, x, big, each)[0]
+					case "inside a loop":
+						out, _ := graph.Scan(graph.ScanParams{Length: 1, Keep: p.Keep}, values{x, big}, nil, func(c, _ values) (values, values) {
+							return values{loop(p, c[0], big, each), primitives.Mul(c[1], c[1])}, nil
+						})
+						loss = out[0]
+					}
+					return append([]*graph.Value{loss}, vjp.Gradients(loss, x, v)...)
+				})
+				require.NoError(t, err, name)
+				got, err := gomoe.Run(t.Context(), q, gomoe.Config{Optimize: gomoe.Off}, map[string]array.Array{
+					"x": array.Scalar(at), "v": array.Scalar(1.0),
+				})
+				require.NoError(t, err, name)
+				if dx, dv := got[1].Float64s()[0], got[2].Float64s()[0]; math.Abs(dx-want) > 1e-12 || dv != 0 {
+					t.Errorf("%s, %s, %+v: gradients are %v and %v, want %v and 0\n%s", name, how, p, dx, dv, want, q)
+				}
+			}
 		}
 	}
 }

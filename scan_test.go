@@ -275,3 +275,14 @@ func TestScanPlacement(t *testing.T) {
 		}
 	}
 }
+
+// A loop without results is left out, with Optimize and without.
+func TestScanWithoutResults(t *testing.T) {
+	p, err := gomoe.Parse("p.graph", "program f(w f32[2,3]) {\n\tscan(w) length=2 body=program b(w f32[3]) {\n\t\treturn\n\t}\n\treturn w\n}\n")
+	require.NoError(t, err)
+	for _, optimize := range []gomoe.Switch{gomoe.On, gomoe.Off} {
+		got, err := gomoe.Run(t.Context(), p, gomoe.Config{Optimize: optimize}, map[string]array.Array{"w": array.New(graph.T(graph.F32, 2, 3))})
+		require.NoError(t, err)
+		require.Equal(t, make([]float64, 6), got[0].Float64s())
+	}
+}

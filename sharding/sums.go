@@ -150,7 +150,10 @@ func (u uses) placed(list []*graph.Eqn, v *graph.Value) []*graph.Eqn {
 func (u uses) passes(p *graph.Program) map[*graph.Eqn]bool {
 	list := map[*graph.Eqn]bool{}
 	for _, e := range p.Eqns {
-		if by := u.by[e.Out[0]]; isPlaceLike(e) && u.count[e.Out[0]] == 1 && by != nil && by.In[0] == e.Out[0] {
+		if !isPlaceLike(e) {
+			continue
+		}
+		if by := u.by[e.Out[0]]; u.count[e.Out[0]] == 1 && by != nil && by.In[0] == e.Out[0] {
 			if _, places := by.Prim.(Leaver); places || isPlaceLike(by) {
 				list[e] = true
 			}

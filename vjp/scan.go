@@ -9,14 +9,22 @@ import (
 // scan adds the derivative of the loop e to the trace: a loop over the same iterations in
 // the other order. It carries the cotangents of the carried values, and the sums of the
 // cotangents of the constants. Its body is the body of e, computed again, and the
-// derivative of that. It returns one cotangent per argument of e.
+// derivative of that. It returns one cotangent per argument of e, nil for an argument that
+// no result with a cotangent depends on, or nil for all of them.
+//
+// A carried value takes part only if it depends on a value whose cotangent is needed, and a
+// result with a cotangent depends on it, be it an iteration later: a cotangent of zeros is
+// NaN once it meets an infinite derivative.
 //
 // What the new body reads of an iteration of e becomes a further result of e. Without
 // Keep these are the values that are carried into the iteration. With Keep these are all
 // values that the derivative uses, and the body of e is not computed again.
 func scan(t *graph.Tracer, e *graph.Eqn, ct []*graph.Value, needed map[*graph.Value]bool) ([]*graph.Value, error) {
 	l := newLoop(t, e, ct, needed)
-	body, consts := t.Body(l.s.Body.Name+"_vjp", l.inputs(), l.again)
+	body, consts := l.body()
+	if len(body.Out) == 0 { // the cotangents reach nothing
+		return nil, nil
+	}
 	if !l.s.Keep {
 		forward := *l.s.Body
 		forward.Out = slices.Concat(forward.Out, forward.In[l.s.Consts:][:l.s.Carry])
@@ -52,17 +60,21 @@ type loop struct {
 	s              graph.ScanOp
 	consts         []*graph.Value   // arguments of e
 	each           [][]*graph.Value // arguments of e
-	carried        []int            // which carried values have cotangents
+	depend         []int            // the carried values that depend on a needed value
+	carried        []int            // those of them that have cotangents
+	ctCarry        []*graph.Value   // the cotangents of the last carried values, nil for zero
 	summed, sliced []int            // of which constants, and of which inputs of an iteration, the cotangents are needed
 	known          []int            // of which results of an iteration there are cotangents
 	ct             [][]*graph.Value // these cotangents
-	start          []*graph.Value   // what the new loop carries at first
 	saved          []graph.Input    // what the new body reads of an iteration of e
 
 	// Of the body of e that is computed again, in the trace of the new body: its arguments
 	// and results, and the equations that it took.
 	args, out []*graph.Value
 	computed  []*graph.Eqn
+	// The arguments to which the derivative of one iteration sends cotangents: of the values
+	// that depend, of summed and of sliced.
+	reached, reachedConsts, reachedEach []int
 }
 
 func newLoop(t *graph.Tracer, e *graph.Eqn, ct []*graph.Value, needed map[*graph.Value]bool) *loop {
@@ -75,18 +87,18 @@ func newLoop(t *graph.Tracer, e *graph.Eqn, ct []*graph.Value, needed map[*graph
 	}
 	l := &loop{t: t, e: e, s: e.Prim.(graph.ScanOp)}
 	l.consts, _, l.each = graph.ScanArgs(l.s, e.In)
-	ctCarry, ctEach := graph.ScanResults(l.s, ct)
+	last, ctEach := graph.ScanResults(l.s, ct)
 	_, made := graph.ScanResults(l.s, e.Out)
-	for i, v := range e.Out[:l.s.Carry] {
-		if v.Type.DType.Cotangent() != graph.NoDType {
+	l.ctCarry = last
+	l.depend = l.depending(needed)
+	for _, i := range l.depend {
+		if l.ctCarry[i] != nil {
 			l.carried = append(l.carried, i)
-			l.start = append(l.start, instantiate(t, ctCarry[i], v))
 		}
 	}
 	for i, v := range l.consts {
 		if v.Type.DType.Cotangent() != graph.NoDType && needed[v] && !slices.Contains(l.consts[:i], v) {
 			l.summed = append(l.summed, i)
-			l.start = append(l.start, zeros(t, v.Type.Cotangent()))
 		}
 	}
 	for j, vs := range l.each {
@@ -110,12 +122,70 @@ func newLoop(t *graph.Tracer, e *graph.Eqn, ct []*graph.Value, needed map[*graph
 	return l
 }
 
+// depending returns the carried values of float type that depend on a needed value in some
+// iteration.
+func (l *loop) depending(needed map[*graph.Value]bool) []int {
+	first, _, _ := graph.ScanArgs(l.s, l.e.In)
+	n := len(first)
+	b := &backward{needed: map[*graph.Value]bool{}}
+	for i, v := range l.s.Body.In {
+		switch {
+		case i < n+l.s.Carry:
+			b.needed[v] = needed[l.e.In[i]]
+		default:
+			b.needed[v] = slices.ContainsFunc(l.each[i-n-l.s.Carry], func(v *graph.Value) bool { return needed[v] })
+		}
+	}
+	carry := l.s.Body.In[n:][:l.s.Carry]
+	for again := true; again; {
+		b.need(l.s.Body.Eqns, nil)
+		again = false
+		for i, v := range l.s.Body.Out[:l.s.Carry] {
+			if b.needed[v] && !b.needed[carry[i]] {
+				b.needed[carry[i]], again = true, true
+			}
+		}
+	}
+	var list []int
+	for i, v := range carry {
+		if b.needed[v] && v.Type.DType.Cotangent() != graph.NoDType {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// body traces the new body, anew until it carries exactly the cotangents that reach
+// something: a carried value that gets one in an iteration has one in the iteration before.
+func (l *loop) body() (*graph.Program, []*graph.Value) {
+	for {
+		body, consts := l.t.Body(l.s.Body.Name+"_vjp", l.inputs(), l.again)
+		grown := slices.Clone(l.carried)
+		for _, i := range l.reached {
+			if !slices.Contains(grown, i) {
+				grown = append(grown, i)
+			}
+		}
+		if slices.Sort(grown); len(grown) > len(l.carried) {
+			l.carried = grown
+			continue
+		}
+		same := len(l.reachedConsts) == len(l.summed) && len(l.reachedEach) == len(l.sliced)
+		if l.summed, l.sliced = l.reachedConsts, l.reachedEach; same {
+			return body, consts
+		}
+	}
+}
+
 // inputs are the inputs of the new body behind its constants: what it carries, the inputs
 // of an iteration of e, what is saved of the iteration, and cotangents of its results.
 func (l *loop) inputs() []graph.Input {
 	var in []graph.Input
-	for _, v := range l.start {
-		in = append(in, graph.Input{Name: "ct", Type: v.Type})
+	for _, i := range l.carried {
+		in = append(in, graph.Input{Name: "ct", Type: l.e.Out[i].Type.Cotangent()})
+	}
+	for _, i := range l.summed {
+		in = append(in, graph.Input{Name: "ct", Type: l.consts[i].Type.Cotangent()})
 	}
 	for _, v := range l.s.Body.In[l.s.Consts+l.s.Carry:] {
 		in = append(in, graph.Input{Name: v.Name, Type: v.Type})
@@ -150,7 +220,7 @@ func (l *loop) again(b *graph.Tracer, in []*graph.Value) []*graph.Value {
 		ct[l.s.Carry+j] = ctEach[k]
 	}
 	var wrt []*graph.Value
-	for _, i := range l.carried {
+	for _, i := range l.depend {
 		wrt = append(wrt, saved[i])
 	}
 	for _, i := range l.summed {
@@ -160,24 +230,36 @@ func (l *loop) again(b *graph.Tracer, in []*graph.Value) []*graph.Value {
 		wrt = append(wrt, each[j])
 	}
 	grads := cotangents(b, l.out, ct, wrt)
-	like := func(g, v *graph.Value) *graph.Value {
-		return b.Apply(graph.PlaceLikeOp{}, instantiate(b, g, v), v)[0]
+	of := make(map[*graph.Value]*graph.Value, len(wrt)) // the cotangent of a value, nil for zero
+	for i, v := range wrt {
+		of[v] = grads[i]
+	}
+	like := func(v *graph.Value) *graph.Value {
+		return b.Apply(graph.PlaceLikeOp{}, instantiate(b, of[v], v), v)[0]
+	}
+	l.reached, l.reachedConsts, l.reachedEach = nil, nil, nil
+	for _, i := range l.depend {
+		if of[saved[i]] != nil {
+			l.reached = append(l.reached, i)
+		}
 	}
 	var out []*graph.Value
-	for k := range l.carried {
-		out = append(out, like(grads[k], wrt[k]))
+	for _, i := range l.carried {
+		out = append(out, like(saved[i]))
 	}
-	grads, wrt = grads[len(l.carried):], wrt[len(l.carried):]
-	for k := range l.summed {
+	for k, i := range l.summed {
 		sum := carry[len(l.carried)+k]
-		if g := grads[k]; g != nil {
+		if g := of[l.args[i]]; g != nil {
 			sum = b.Apply(graph.AddAnyOp{}, sum, g)[0] // pending sums stay pending until the loop has ended
+			l.reachedConsts = append(l.reachedConsts, i)
 		}
 		out = append(out, sum)
 	}
-	grads, wrt = grads[len(l.summed):], wrt[len(l.summed):]
-	for k := range l.sliced {
-		out = append(out, like(grads[k], wrt[k]))
+	for _, j := range l.sliced {
+		if of[each[j]] != nil {
+			l.reachedEach = append(l.reachedEach, j)
+		}
+		out = append(out, like(each[j]))
 	}
 	return out
 }
@@ -188,7 +270,7 @@ func (l *loop) split(in []*graph.Value) (carry, each, saved, ct []*graph.Value) 
 		part, in = in[:n:n], in[n:]
 		return part
 	}
-	return cut(len(l.start)), cut(len(l.each)), cut(len(l.saved)), in
+	return cut(len(l.carried) + len(l.summed)), cut(len(l.each)), cut(len(l.saved)), in
 }
 
 // used returns what the derivative reads of the values that the body of e computes, and
@@ -299,8 +381,15 @@ func (l *loop) save(forward *graph.Program) ([]*graph.Value, error) {
 
 // apply adds the new loop to the trace. It returns the cotangents of e's arguments.
 func (l *loop) apply(body *graph.Program, consts, saved []*graph.Value) []*graph.Value {
-	op := graph.ScanOp{Length: l.s.Length, Consts: len(consts), Carry: len(l.start), Reverse: !l.s.Reverse, Keep: l.s.Keep, Body: body}
-	args := slices.Concat(consts, l.start)
+	var start []*graph.Value
+	for _, i := range l.carried {
+		start = append(start, instantiate(l.t, l.ctCarry[i], l.e.Out[i]))
+	}
+	for _, i := range l.summed {
+		start = append(start, zeros(l.t, l.consts[i].Type.Cotangent()))
+	}
+	op := graph.ScanOp{Length: l.s.Length, Consts: len(consts), Carry: len(start), Reverse: !l.s.Reverse, Keep: l.s.Keep, Body: body}
+	args := slices.Concat(consts, start)
 	n := 0
 	over := func(vs []*graph.Value, table bool) {
 		if table {
@@ -327,7 +416,9 @@ func (l *loop) apply(body *graph.Program, consts, saved []*graph.Value) []*graph
 	grads := make([]*graph.Value, len(l.e.In))
 	ctConsts, ctCarry, ctEach := graph.ScanArgs(l.s, grads)
 	for k, i := range l.carried {
-		ctCarry[i] = last[k]
+		if slices.Contains(l.reached, i) {
+			ctCarry[i] = last[k]
+		}
 	}
 	for k, i := range l.summed {
 		ctConsts[i] = last[len(l.carried)+k]
