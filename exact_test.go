@@ -104,6 +104,44 @@ func TestExact(t *testing.T) {
 	}
 }
 
+// A program is exact on every mesh that its sizes fit, also if they do not fit larger ones: blocks of InBlocks of two and
+// of four tokens.
+func TestExactOfFewTokens(t *testing.T) {
+	for _, rows := range []int{2, 4} {
+		p, err := graph.Trace("blocks", func(tr *graph.Tracer) []*graph.Value {
+			ids := tr.Input("ids", graph.I32, 16)
+			table, gate, up := tr.Input("table", graph.F32, 11, 6), tr.Input("gate", graph.F32, 6, 4), tr.Input("up", graph.F32, 4, 6, 6)
+			x := Embedding(table, ids)
+			weights, chosen, _ := Route(RouteOp{TopK: 2}, MatMul(x, gate), nil)
+			y := InBlocks(rows, Prepare(PrepareOp{Experts: 4}, chosen), []*graph.Value{x, weights}, func(r Prepared, in []*graph.Value) *graph.Value {
+				y, w := DispatchWeighted(r, in[0], in[1])
+				y = GroupedMatMul(r, y, up)
+				return Combine(r, Mul(y, BroadcastInDim(w, y.Type.Shape, 0)))
+			})
+			loss := ReduceSum(Square(y))
+			return append([]*graph.Value{loss}, vjp.Gradients(loss, table, gate, up)...)
+		})
+		require.NoError(t, err)
+		in := exactInputs(p)
+		place := map[string]sharding.Spec{"ids": sharding.Split("dp.ep"), "up": sharding.Split("ep")}
+		var want []array.Array
+		for _, mesh := range []string{"", "ep=2", "dp=2"} {
+			m, err := sharding.ParseMesh(mesh)
+			require.NoError(t, err)
+			got, err := gomoe.Run(t.Context(), p, gomoe.Config{Mesh: m, Place: place, Exact: 2, Check: true}, in)
+			require.NoError(t, err, "%d rows on %q", rows, mesh)
+			if want == nil {
+				want = got
+			}
+			for i := range want {
+				if !array.Equal(got[i], want[i]) {
+					t.Errorf("%d rows on %s: result %d has other bits than on one rank", rows, mesh, i)
+				}
+			}
+		}
+	}
+}
+
 func abs32(x float32) float32 { return max(x, -x) }
 
 // What has no form with the same bits is refused, with what to do instead.

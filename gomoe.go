@@ -57,7 +57,7 @@ type Config struct {
 	// sums each block, and adds the blocks' sums in pairs, whoever has them. Blocks divide the
 	// batch, and a rank has whole ones: 8 blocks over 3 ranks are 3, 3 and 2, as Mesh.Blocks
 	// says, so ranks are at most as many as blocks, and faster where they divide them. Place says
-	// on every mesh, also on one rank, what dp and ep would split. It takes more memory and time, a gradient that
+	// on every mesh, also on one rank and on one without an ep axis, what dp and ep would split. It takes more memory and time, a gradient that
 	// several iterations of a loop add up is exchanged in each of them, and what has no such form
 	// is an error: other axes than dp and ep, Sums, devices, and layers whose rows come home
 	// as sums or rounded.

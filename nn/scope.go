@@ -224,13 +224,7 @@ func experts(place []string) []string {
 
 // Spec returns the parameter's placement on a mesh, without the axes that the mesh lacks.
 func (p Param) Spec(m sharding.Mesh) sharding.Spec {
-	dims := make([]string, len(p.Place))
-	for i, axis := range p.Place {
-		if m.Size(axis) > 0 {
-			dims[i] = axis
-		}
-	}
-	return sharding.Split(dims...)
+	return sharding.Split(p.Place...).On(m)
 }
 
 // Places returns the placements of parameters on a mesh, as gomoe.Config has them.

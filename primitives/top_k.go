@@ -13,7 +13,8 @@ import (
 
 // TopKOp finds the K largest elements along the last dimension, in descending
 // order. The lower index is first among equals. The order is jax.lax.top_k's: 0 is
-// larger than -0, and NaNs are larger than Inf. Here this holds for NaNs of both signs.
+// larger than -0, and NaNs are larger than Inf. NaNs with a sign are too, which JAX puts
+// last, after -Inf.
 type TopKOp struct {
 	K int
 }
@@ -148,5 +149,5 @@ func (t TopKOp) add(best []ranked, r ranked) []ranked {
 
 func (TopKOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..,n]", Results: "values t[..,k], indices i32[..,k]", Formula: "values descending, values = x[.., indices]",
-		Params: "k: how many, 0 to n", Notes: "Ties go to the lower index; 0 is larger than -0; NaNs are the largest, as in jax.lax.top_k: unlike router it does not refuse them."}
+		Params: "k: how many, 0 to n", Notes: "Ties go to the lower index; 0 is larger than -0; NaNs are the largest, as in jax.lax.top_k, also NaNs with a sign, which JAX puts last; unlike router it does not refuse them."}
 }

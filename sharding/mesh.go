@@ -35,6 +35,8 @@ type Mesh struct {
 	// that many equal blocks of it only, so that each rank has whole ones. It means nothing for
 	// a mesh of more ranks than that.
 	Blocks int
+	// dividing says that all parts count as equal in size; see Dividing.
+	dividing bool
 }
 
 // ParseMesh reads a mesh such as "dp=2,ep=4". The empty string is one rank. Instead of its
@@ -169,6 +171,14 @@ func (m Mesh) String() string {
 // InBlocks returns the mesh with so many Blocks, or none if that is 0.
 func (m Mesh) InBlocks(blocks int) Mesh {
 	m.Blocks = blocks
+	return m
+}
+
+// Dividing returns the mesh with axes that count as dividing every dimension. A program is placed
+// on it to learn along which axes its values are split, whatever their sizes; no plan is made of
+// the placement.
+func (m Mesh) Dividing() Mesh {
+	m.dividing = true
 	return m
 }
 

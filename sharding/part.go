@@ -120,6 +120,9 @@ func (m Mesh) ranged(axes []string) bool {
 
 // Even reports whether all parts of n units that axes split have the same size.
 func (m Mesh) Even(axes []string, n int) bool {
+	if m.dividing {
+		return true
+	}
 	if !m.ranged(axes) {
 		if m.blocked(axes, n) {
 			n = m.Blocks

@@ -43,14 +43,7 @@ func (s *Step) split(place []string, rank int, over bool) []string {
 }
 
 // Spec returns the placement on a mesh, without the axes that the mesh lacks.
-func (st State) Spec(m sharding.Mesh) sharding.Spec {
-	spec := sharding.Spec{Dims: make([][]string, len(st.Place))}
-	for d, axes := range st.Place {
-		for axis := range strings.SplitSeq(axes, ".") {
-			if m.Size(axis) > 0 {
-				spec.Dims[d] = append(spec.Dims[d], axis)
-			}
-		}
-	}
-	return spec
-}
+func (st State) Spec(m sharding.Mesh) sharding.Spec { return st.everywhere().On(m) }
+
+// everywhere returns the placement with all axes, as gomoe.Config.Place has them: the mesh may lack some.
+func (st State) everywhere() sharding.Spec { return sharding.Split(st.Place...) }

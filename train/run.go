@@ -74,10 +74,12 @@ func (p *Program) Placed(cfg gomoe.Config) (gomoe.Config, error) {
 		if _, ok := places[st.Name]; ok {
 			return cfg, fmt.Errorf("train: %s: %s is placed by its parameter's nn.Param.Place, want no placement in Config.Place", p.Name, st.Name)
 		}
-		places[st.Name], donate[st.Name] = st.Spec(cfg.Mesh), p.first+i
+		places[st.Name], donate[st.Name] = st.everywhere(), p.first+i
 	}
-	for name, spec := range nn.Places(p.Frozen, cfg.Mesh) {
-		places[name] = spec
+	for _, q := range p.Frozen {
+		if spec := sharding.Split(q.Place...); !spec.Whole() {
+			places[q.Name] = spec
+		}
 	}
 	cfg.Place, cfg.Donate = places, donate
 	return cfg, nil

@@ -90,6 +90,9 @@ func Trace(name string, c Config, forward func(*nn.Scope) (loss *graph.Value, re
 	if !slices.Contains([]Zero{ZeroOff, ZeroMoments, ZeroWeights}, c.Zero) {
 		return nil, fmt.Errorf("train: %s: zero %q, want nothing, %q or %q", name, c.Zero, ZeroMoments, ZeroWeights)
 	}
+	if c.Zero != ZeroOff && len(c.Batch) == 0 {
+		return nil, fmt.Errorf("train: %s: zero %q splits over the axes of the batch, and Config.Batch names none; want some, such as dp and ep", name, c.Zero)
+	}
 	if !(c.Average >= 0 && c.Average < 1) {
 		return nil, fmt.Errorf("train: %s: average %v, want at least 0 and less than 1", name, c.Average)
 	}

@@ -368,6 +368,7 @@ func TestRefuses(t *testing.T) {
 	for want, c := range map[string]Config{
 		"train: step: no optimiser, want one in Config.Optimizer":         {},
 		`train: step: zero "all", want nothing, "moments" or "weights"`:   {Optimizer: adam, Zero: "all"},
+		`train: step: zero "weights" splits over the axes of the batch`:   {Optimizer: adam, Zero: ZeroWeights},
 		"train: step: average 1, want at least 0 and less than 1":         {Optimizer: adam, Average: 1},
 		"muon: w is f32[4], want a matrix or a stack of matrices":         {Optimizer: Muon(MuonOptions{})},
 		"w is updated already; a transformation such as AdamW comes last": {Optimizer: Chain(adam, ScaleByAdam(0.9, 0.9, 1e-8, graph.F32))},

@@ -29,6 +29,16 @@ func TestExact(t *testing.T) {
 				t.Errorf("%s on the mesh %s: the model has other bits than on one rank", dtype, mesh)
 			}
 		}
+		for _, zero := range []string{"moments", "weights"} { // which splits the experts' moments over dp.ep on one mesh, and over dp on another
+			for _, mesh := range []string{"", "dp=2", "ep=2", "dp=2,ep=2", "dp=3"} {
+				args, out := tiny(t, append(base, "-exact", "-zero", zero, "-mesh", mesh)...)
+				_, err := execute(t, args...)
+				require.NoError(t, err, "%s on %s", zero, mesh)
+				if got, _ := trained(t, out); !bytes.Equal(got, want) {
+					t.Errorf("%s with -zero %s on the mesh %q: the model has other bits than on one rank", dtype, zero, mesh)
+				}
+			}
+		}
 		for transport, mesh := range map[string]string{"tcp": "dp=2,ep=2", "shm": "dp=1,ep=3", "ring": "dp=2"} {
 			args, out := tiny(t, append(base, "-exact", "-mesh", mesh, "-transport", transport)...)
 			m, err := sharding.ParseMesh(mesh)

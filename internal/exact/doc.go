@@ -4,5 +4,6 @@
 // anything else is done with them.
 //
 // Which dimensions these are is found by placing the program on a mesh of two ranks along each
-// axis of the batch, so that the rewritten program does not depend on the mesh that it runs on.
+// axis of the batch, whose sizes count as divisible by them, so that the rewritten program does not depend on the mesh
+// that it runs on, and a shape that fits that mesh need not fit others.
 package exact

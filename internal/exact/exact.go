@@ -38,9 +38,10 @@ func Program(p *graph.Program, m sharding.Mesh, place map[string]sharding.Spec, 
 	if !split {
 		return nil, fmt.Errorf("exact: %s: no input is split over %s; place the batch on every mesh as on the largest one, as in x=%s", p.Name, strings.Join(axes(), " or "), strings.Join(axes(), "."))
 	}
-	a, err := sharding.Propagate(p, most, place)
+	a, err := sharding.Propagate(p, most.Dividing(), place)
 	if err != nil {
-		return nil, fmt.Errorf("exact: %s placed on %q, to find what is summed over the batch: %w", p.Name, most, err)
+		return nil, fmt.Errorf("exact: what %s sums over the batch follows from the axes %s of its placements, which are the same on every mesh, also where the mesh, here %q, lacks an axis; with both axes it cannot be placed: %w",
+			p.Name, strings.Join(axes(), " and "), m, err)
 	}
 	return rewrite(a, blocks, false)
 }
