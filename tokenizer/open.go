@@ -57,7 +57,10 @@ func (t *Tokenizer) configured(dir string) error {
 		use  func(data []byte) error
 	}{
 		{"tokenizer_config.json", t.configure},
-		{"chat_template.jinja", func(data []byte) error { return t.setTemplate("default", string(data)) }},
+		{"chat_template.jinja", func(data []byte) error {
+			_ = t.setTemplate("default", string(data)) // is kept with the template
+			return nil
+		}},
 	} {
 		path := filepath.Join(dir, f.name)
 		data, err := read(path)
@@ -69,6 +72,11 @@ func (t *Tokenizer) configured(dir string) error {
 		}
 		if err := f.use(data); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
+		}
+		for _, tmpl := range t.templates {
+			if tmpl.err != nil && !tmpl.located {
+				tmpl.err, tmpl.located = fmt.Errorf("%s: %w", path, tmpl.err), true
+			}
 		}
 	}
 	return nil
@@ -125,9 +133,7 @@ func (t *Tokenizer) configure(data []byte) error {
 		*n.to = id
 		t.written = append(t.written, variable{n.field, string(n.text)})
 	}
-	if err := t.setTemplates(c.Templates); err != nil {
-		return err
-	}
+	t.setTemplates(c.Templates)
 	if _, ok := t.normalize.(spaced); ok {
 		for _, n := range []struct {
 			add *bool

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gomoe/gomoe/tokenizer/internal/jinja"
@@ -36,99 +37,104 @@ type Message struct {
 func Messages(all ...Message) (json.RawMessage, error) { return json.Marshal(all) }
 
 // Template returns the text of a conversation as the model's chat template writes
-// it, which is what apply_chat_template of transformers returns. Encode it with
-// the option Bare, since the text has the special tokens that belong to it. Errors
-// say which line of the template failed, and why: a template can refuse a
+// it, which is what apply_chat_template of transformers returns: members of a
+// message whose value is null are left out, and reasoning goes by each of the names
+// reasoning_content, thinking and reasoning that the message has not. Encode the
+// text with the option Bare, because it has the special tokens that belong to it.
+// Errors say which line of the template failed, and why: a template can refuse a
 // conversation, for instance if roles do not alternate. A model without a chat
-// template is an error.
+// template, or with one that cannot be read, is an error. [Tokenizer.Prompt] takes
+// messages of other forms, too.
 //
 // Templates come with models, from anywhere: they read no files, and their time,
 // memory and text are bounded.
 func (t *Tokenizer) Template(c Conversation) (string, error) {
-	which := "default"
-	if _, ok := t.templates["tool_use"]; ok && c.Tools != nil {
-		which = "tool_use"
-	}
-	tmpl, ok := t.templates[which]
-	if !ok {
-		return "", errors.New("tokenizer: the model has no chat template; write the prompt as text")
-	}
-	values := jinja.NewDict()
-	for _, n := range t.written {
-		values.Set(n.name, n.text)
-	}
-	values.Set("tools", nil)
-	values.Set("documents", nil)
-	values.Set("add_generation_prompt", c.Generate)
-	for _, n := range []struct {
-		name string
-		data json.RawMessage
-	}{{"messages", c.Messages}, {"tools", c.Tools}} {
-		if n.data == nil {
-			continue
-		}
-		v, err := jinja.Decode(n.data)
-		if err != nil {
-			return "", fmt.Errorf("tokenizer: template: %s: %w", n.name, err)
-		}
-		values.Set(n.name, v)
-	}
-	if c.More != nil {
-		v, err := jinja.Decode(c.More)
-		more, ok := v.(*jinja.Dict)
-		if err != nil || !ok {
-			return "", errors.Join(errors.New("tokenizer: template: more: want a JSON object"), err)
-		}
-		values.Update(more)
-	}
-	now := c.Now
-	if now.IsZero() {
-		now = time.Now()
-	}
-	text, err := tmpl.Render(values, now)
+	d, err := t.dialogue(c)
 	if err != nil {
-		return "", fmt.Errorf("tokenizer: chat template: %w", err)
+		return "", err
 	}
-	return text, nil
+	return d.text(d.messages, c.Generate)
 }
 
-// HasTemplate reports whether the model has a chat template, without which Template is an error.
-func (t *Tokenizer) HasTemplate() bool { return t.templates["default"] != nil }
+// ErrNoTemplate says that the model has no chat template.
+var ErrNoTemplate = errors.New("tokenizer: the model has no chat template; write the prompt as text")
+
+// TemplateError returns why Template is an error for every conversation: the model
+// has no chat template ([ErrNoTemplate]), or one that cannot be read. nil is a template that can be used.
+func (t *Tokenizer) TemplateError() error {
+	_, err := t.templateFor(nil)
+	return err
+}
+
+// HasTemplate reports whether the model has a chat template that can be read,
+// without which Template is an error.
+func (t *Tokenizer) HasTemplate() bool { return t.TemplateError() == nil }
+
+// chatTemplate is a chat template that was read, or why it was not.
+type chatTemplate struct {
+	*jinja.Template
+	err     error
+	located bool // err names the file
+	probed  sync.Once
+	habits  habits
+}
+
+// templateFor returns the template of a conversation with some tools, nil for none.
+func (t *Tokenizer) templateFor(tools any) (*chatTemplate, error) {
+	tmpl := t.templates["default"]
+	if u, ok := t.templates["tool_use"]; ok && tools != nil {
+		tmpl = u
+	}
+	switch {
+	case tmpl == nil:
+		return nil, ErrNoTemplate
+	case tmpl.err != nil:
+		return nil, fmt.Errorf("tokenizer: %w; mend the template, or write the prompt as text", tmpl.err)
+	}
+	return tmpl, nil
+}
 
 // variable is a special token as templates name it, such as bos_token.
 type variable struct{ name, text string }
 
-// setTemplate sets the template of a name.
+// setTemplate sets the template of a name. The error says why the template cannot
+// be read. The tokenizer keeps it, and is usable for all but conversations.
 func (t *Tokenizer) setTemplate(name, src string) error {
 	tmpl, err := jinja.Compile(src)
 	if err != nil {
-		return fmt.Errorf("chat template %s: %w", name, err)
+		err = fmt.Errorf("chat template %s: %w", name, err)
 	}
+	if t.sources == nil {
+		t.sources = map[string]string{}
+	}
+	t.sources[name] = src
+	t.keepTemplate(name, &chatTemplate{Template: tmpl, err: err})
+	return err
+}
+
+func (t *Tokenizer) keepTemplate(name string, tmpl *chatTemplate) {
 	if t.templates == nil {
-		t.templates, t.sources = map[string]*jinja.Template{}, map[string]string{}
+		t.templates = map[string]*chatTemplate{}
 	}
-	t.templates[name], t.sources[name] = tmpl, src
-	return nil
+	t.templates[name] = tmpl
 }
 
 // setTemplates reads the field chat_template of a tokenizer_config.json: a
 // template, or a list of templates with names.
-func (t *Tokenizer) setTemplates(data json.RawMessage) error {
+func (t *Tokenizer) setTemplates(data json.RawMessage) {
 	if s := strings.TrimSpace(string(data)); s == "" || s == "null" {
-		return nil
+		return
 	}
 	var one string
 	if json.Unmarshal(data, &one) == nil {
-		return t.setTemplate("default", one)
+		_ = t.setTemplate("default", one) // is kept with the template
+		return
 	}
 	var all []struct{ Name, Template string }
 	if err := json.Unmarshal(data, &all); err != nil {
-		return fmt.Errorf("chat_template: want a string, or a list of names and templates: %w", err)
+		t.keepTemplate("default", &chatTemplate{err: fmt.Errorf("chat_template: want a string, or a list of names and templates: %w", err)})
 	}
 	for _, a := range all {
-		if err := t.setTemplate(a.Name, a.Template); err != nil {
-			return err
-		}
+		_ = t.setTemplate(a.Name, a.Template)
 	}
-	return nil
 }

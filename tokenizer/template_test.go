@@ -168,19 +168,55 @@ func TestOpenTemplates(t *testing.T) {
 	require.Equal(t, "2 tools", text("[{},{}]"))
 	write("chat_template.jinja", "from the file {{ messages|length }}\n")
 	require.Equal(t, "from the file 1", text(""))
+
+	// A template that cannot be read is an error where a template is needed, and nowhere else.
+	broken := func(tok *Tokenizer, err error, want string) {
+		t.Helper()
+		require.NoError(t, err)
+		ids, err := tok.Encode("hi", Options{})
+		require.NoError(t, err)
+		require.Equal(t, "hi", tok.Decode(ids))
+		require.False(t, tok.HasTemplate())
+		require.ErrorContains(t, tok.TemplateError(), want)
+		_, err = tok.Template(Conversation{Messages: messages})
+		require.ErrorContains(t, err, want)
+		_, err = tok.Prompt(Conversation{Messages: messages})
+		require.ErrorContains(t, err, want)
+		_, _, err = tok.Turns(Conversation{Messages: messages})
+		require.ErrorContains(t, err, want)
+	}
 	write("chat_template.jinja", "\n{% if %}")
-	_, err = Open(dir)
-	require.ErrorContains(t, err, filepath.Join(dir, "chat_template.jinja")+": chat template default: line 2: ")
+	tok, err := Open(dir)
+	broken(tok, err, filepath.Join(dir, "chat_template.jinja")+": chat template default: line 2: ")
+	require.NoError(t, os.Remove(filepath.Join(dir, "chat_template.jinja")))
+	for template, want := range map[string]string{
+		`"{% include 'x' %}"`: `an unknown or misplaced statement "include"`,
+		`"{{ 1"`:              "a tag is not closed",
+		`7`:                   "chat_template: want a string, or a list of names and templates",
+		`[{"name": "default", "template": "{{ 1 | nothing }}"}]`: `there is no filter "nothing"`,
+	} {
+		write("tokenizer_config.json", `{"chat_template": `+template+`}`)
+		tok, err = Open(dir)
+		broken(tok, err, "tokenizer_config.json: chat")
+		require.ErrorContains(t, tok.TemplateError(), want)
+	}
+	write("tokenizer_config.json", `{"chat_template":[{"name":"default","template":"plain"},{"name":"tool_use","template":"{{"}]}`)
+	tok, err = Open(dir)
+	require.NoError(t, err)
+	require.True(t, tok.HasTemplate())
+	_, err = tok.Prompt(Conversation{Messages: messages, Tools: json.RawMessage(`[{}]`)})
+	require.ErrorContains(t, err, "chat template tool_use: line 1: ")
 
 	g := GGUF{Model: "gpt2", Pre: "gpt-2", Tokens: []string{"a"}, BOS: 0, EOS: -1, Unknown: -1, Pad: -1, Template: "{{ bos_token }}!{{ eos_token }}"}
-	tok, err := FromGGUF(g)
+	tok, err = FromGGUF(g)
 	require.NoError(t, err)
 	got, err := tok.Template(Conversation{Messages: messages})
 	require.NoError(t, err)
 	require.Equal(t, "a!", got)
 	g.Template = "{{"
-	_, err = FromGGUF(g)
-	require.ErrorContains(t, err, "tokenizer: GGUF: chat template default: line 1: ")
+	tok, err = FromGGUF(g)
+	require.NoError(t, err)
+	require.ErrorContains(t, tok.TemplateError(), "tokenizer: chat template default: line 1: ")
 }
 
 func FuzzTemplate(f *testing.F) {

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"github.com/gomoe/gomoe/tokenizer/internal/jinja"
 )
 
 // Tokenizer makes token ids of text, and text of ids. It does not change after
@@ -25,7 +23,7 @@ type Tokenizer struct {
 	words     sync.Pool // of *word
 	named     Special
 	written   []variable // special tokens, for templates
-	templates map[string]*jinja.Template
+	templates map[string]*chatTemplate
 	sources   map[string]string // of templates
 }
 

@@ -78,8 +78,10 @@ func (c *chatting) run(ctx context.Context) (err error) {
 		return err
 	}
 	c.begin()
-	if !c.tok.HasTemplate() {
+	if err := c.tok.TemplateError(); errors.Is(err, tokenizer.ErrNoTemplate) {
 		return fmt.Errorf("%s: the model has no chat template, which says how messages become a text: gomoe generate continues texts without one, and a file chat_template.jinja beside the tokenizer is one", c.path)
+	} else if err != nil {
+		return err
 	}
 	if _, err := c.tokens(append(c.messages, tokenizer.Message{Role: "user", Content: "?"})); err != nil {
 		return err
@@ -241,7 +243,7 @@ func (c *chatting) tokens(messages []tokenizer.Message) ([]int32, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := c.tok.Template(tokenizer.Conversation{Messages: list, Generate: true})
+	text, err := c.tok.Prompt(tokenizer.Conversation{Messages: list, Generate: true})
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ package jinja
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -31,6 +32,8 @@ type run struct {
 	depth  int
 	line   int
 	now    time.Time
+	text   *strings.Builder // the text of the whole template
+	marked [][2]int         // byte ranges of text that {% generation %} blocks wrote
 }
 
 func (r *run) fail(format string, a ...any) { panic(failure{r.line, fmt.Sprintf(format, a...)}) }
@@ -71,11 +74,14 @@ func Compile(src string) (t *Template, err error) {
 }
 
 // Render returns the text of a template with the variables of values, which are
-// those that [Decode] returns. Now is the time that strftime_now tells.
-func (t *Template) Render(values *Dict, now time.Time) (text string, err error) {
+// those that [Decode] returns. Now is the time that strftime_now tells. marked
+// has the byte ranges of text that {% generation %} blocks wrote, in order.
+func (t *Template) Render(values *Dict, now time.Time) (text string, marked [][2]int, err error) {
 	defer caught(&err)
-	r := &run{budget: maxBudget, now: now}
-	return r.capture(t.body, &scope{values.clone(), nil}), nil
+	var out strings.Builder
+	r := &run{budget: maxBudget, now: now, text: &out}
+	t.body(r, &scope{values.clone(), nil}, &out)
+	return out.String(), r.marked, nil
 }
 
 func (d *Dict) clone() map[string]any {

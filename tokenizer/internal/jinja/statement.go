@@ -141,7 +141,14 @@ func (p *parser) statement(word string) stmt {
 		p.close()
 		b, _ := p.body("endgeneration")
 		p.close()
-		return b
+		return func(r *run, s *scope, out *strings.Builder) flow {
+			start := out.Len()
+			f := b(r, s, out)
+			if out == r.text && out.Len() > start {
+				r.marked = append(r.marked, [2]int{start, out.Len()})
+			}
+			return f
+		}
 	case "filter":
 		f := p.filter()
 		line := p.now().line

@@ -39,6 +39,42 @@ func (d *Dict) Set(key string, value any) {
 	d.values[key] = value
 }
 
+// Get returns the value of a key, and whether there is one.
+func (d *Dict) Get(key string) (any, bool) {
+	v, ok := d.values[key]
+	return v, ok
+}
+
+// Filter returns a copy with the members that keep accepts.
+func (d *Dict) Filter(keep func(key string, value any) bool) *Dict {
+	out := NewDict()
+	for _, k := range d.keys {
+		if keep(k, d.values[k]) {
+			out.Set(k, d.values[k])
+		}
+	}
+	return out
+}
+
+// NewList returns a list.
+func NewList(items ...any) any { return &list{items: items} }
+
+// Items returns the items of a list, and whether v is one.
+func Items(v any) ([]any, bool) {
+	l, ok := v.(*list)
+	if !ok {
+		return nil, false
+	}
+	return l.items, true
+}
+
+// JSON returns the text of a value as Python's json.dumps writes it, without ASCII escapes.
+func JSON(v any) (text string, err error) {
+	defer caught(&err)
+	r := &run{budget: maxBudget}
+	return r.json(v, nil, NewDict()), nil
+}
+
 // Update sets all that o has.
 func (d *Dict) Update(o *Dict) {
 	for _, k := range o.keys {

@@ -1,0 +1,407 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gomoe/gomoe/tokenizer/internal/jinja"
+)
+
+// MessageError says what is wrong with a message of a conversation.
+type MessageError struct {
+	Index int // of the message, from 0 on
+	Err   error
+}
+
+func (e *MessageError) Error() string { return fmt.Sprintf("message %d: %v", e.Index, e.Err) }
+
+// Unwrap returns what is wrong.
+func (e *MessageError) Unwrap() error { return e.Err }
+
+// dialogue is a conversation as values of its template.
+type dialogue struct {
+	template *chatTemplate
+	values   *jinja.Dict // all variables of the template but messages and add_generation_prompt
+	messages []*jinja.Dict
+	now      time.Time
+}
+
+// dialogue reads a conversation and prepares its messages as transformers does.
+func (t *Tokenizer) dialogue(c Conversation) (*dialogue, error) {
+	d := &dialogue{now: c.Now}
+	if d.now.IsZero() {
+		d.now = time.Now()
+	}
+	var tools, messages any
+	for _, n := range []struct {
+		name string
+		data json.RawMessage
+		to   *any
+	}{{"messages", c.Messages, &messages}, {"tools", c.Tools, &tools}} {
+		if n.data == nil {
+			continue
+		}
+		v, err := jinja.Decode(n.data)
+		if err != nil {
+			return nil, fmt.Errorf("tokenizer: template: %s: %w", n.name, err)
+		}
+		*n.to = v
+	}
+	var err error
+	if d.template, err = t.templateFor(tools); err != nil {
+		return nil, err
+	}
+	d.values = t.variables(tools)
+	if c.More != nil {
+		v, err := jinja.Decode(c.More)
+		more, ok := v.(*jinja.Dict)
+		if err != nil || !ok {
+			return nil, errors.Join(errors.New("tokenizer: template: more: want a JSON object"), err)
+		}
+		d.values.Update(more)
+	}
+	list, ok := jinja.Items(messages)
+	if !ok && messages != nil {
+		return nil, errors.New("tokenizer: template: messages: want a JSON list")
+	}
+	for i, v := range list {
+		m, ok := v.(*jinja.Dict)
+		if !ok {
+			return nil, &MessageError{i, errors.New("it is no JSON object")}
+		}
+		d.messages = append(d.messages, reasoned(dense(m)))
+	}
+	return d, nil
+}
+
+// variables returns what every template has, beside messages and add_generation_prompt.
+func (t *Tokenizer) variables(tools any) *jinja.Dict {
+	d := jinja.NewDict()
+	for _, n := range t.written {
+		d.Set(n.name, n.text)
+	}
+	d.Set("tools", tools)
+	d.Set("documents", nil)
+	return d
+}
+
+// dense returns a message without the members whose value is null.
+func dense(m *jinja.Dict) *jinja.Dict {
+	return m.Filter(func(_ string, v any) bool { return v != nil })
+}
+
+// reasoned returns a message whose reasoning, if there is any, goes by the names that templates read. See
+// _alias_reasoning_fields in transformers' utils/chat_template_utils.py, which puts thinking first.
+func reasoned(m *jinja.Dict) *jinja.Dict {
+	for _, name := range []string{"reasoning_content", "thinking", "reasoning"} {
+		reasoning, ok := m.Get(name)
+		if !ok {
+			continue
+		}
+		out := jinja.NewDict()
+		out.Set("thinking", reasoning)
+		out.Update(m)
+		out.Set("reasoning_content", reasoning)
+		return out
+	}
+	return m
+}
+
+// with returns a copy of a message in which a member has another value.
+func with(m *jinja.Dict, key string, value any) *jinja.Dict {
+	out := jinja.NewDict()
+	out.Update(m)
+	out.Set(key, value)
+	return out
+}
+
+// render returns the text of messages, and the parts of it that the template marks as the model's.
+func (d *dialogue) render(messages []*jinja.Dict, generate bool) (string, [][2]int, error) {
+	all := make([]any, len(messages))
+	for i, m := range messages {
+		all[i] = m
+	}
+	values := jinja.NewDict()
+	values.Set("messages", jinja.NewList(all...))
+	values.Set("add_generation_prompt", generate)
+	values.Update(d.values)
+	text, marked, err := d.template.Render(values, d.now)
+	if err != nil {
+		return "", nil, fmt.Errorf("tokenizer: chat template: %w", err)
+	}
+	return text, marked, nil
+}
+
+func (d *dialogue) text(messages []*jinja.Dict, generate bool) (string, error) {
+	text, _, err := d.render(messages, generate)
+	return text, err
+}
+
+// Prompt returns the text of a conversation whose messages are written as clients of
+// OpenAI's interface and data sets write them. It is [Tokenizer.Template] after these
+// changes:
+//
+//   - Content in parts of type text becomes one text.
+//   - Tools, and the arguments of calls, may be JSON texts or values. The template gets
+//     tools as values, and arguments as the kind that it can render. Missing, empty and null
+//     arguments are {}. A list of no calls is left out.
+//   - A message of the role developer is one of the role system, if the template knows
+//     system alone.
+//   - A message that calls tools has null as its content instead of none, if the
+//     template renders calls only then.
+//
+// A message of another role than user and assistant that the template leaves out of the text
+// is an error. Errors of one message are a [MessageError].
+func (t *Tokenizer) Prompt(c Conversation) (string, error) {
+	d, err := t.plain(c)
+	if err != nil {
+		return "", err
+	}
+	return d.text(d.messages, c.Generate)
+}
+
+// plain reads a conversation of the forms that Prompt takes.
+func (t *Tokenizer) plain(c Conversation) (*dialogue, error) {
+	tools, err := plainTools(c.Tools)
+	if err != nil {
+		return nil, err
+	}
+	c.Tools = tools
+	d, err := t.dialogue(c)
+	if err != nil {
+		return nil, err
+	}
+	h := d.template.probe(t.variables(nil))
+	for i, m := range d.messages {
+		if d.messages[i], err = h.plain(m); err != nil {
+			return nil, &MessageError{i, err}
+		}
+	}
+	return d, d.complete(h)
+}
+
+// plainTools returns a list of tools as JSON values; nil if there are none. The list, or each tool, may be a JSON text.
+func plainTools(data json.RawMessage) (json.RawMessage, error) {
+	data = unquoted(data)
+	if s := string(data); s == "" || s == "null" {
+		return nil, nil
+	}
+	var all []json.RawMessage
+	if err := json.Unmarshal(data, &all); err != nil {
+		return nil, fmt.Errorf("tokenizer: template: tools: want a JSON list, or the text of one: %w", err)
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	for i := range all {
+		if all[i][0] != '"' {
+			continue
+		}
+		if inner := unquoted(all[i]); len(inner) > 0 && inner[0] == '{' && json.Valid(inner) {
+			all[i] = inner
+		}
+	}
+	return json.Marshal(all)
+}
+
+// unquoted returns the text that a JSON string holds, and any other JSON value as it is, without white space around it.
+func unquoted(data json.RawMessage) json.RawMessage {
+	var s string
+	if json.Unmarshal(data, &s) == nil && string(data) != "null" {
+		data = json.RawMessage(s)
+	}
+	return json.RawMessage(strings.TrimSpace(string(data)))
+}
+
+// plain returns a message as a template of these habits renders it.
+func (h *habits) plain(m *jinja.Dict) (*jinja.Dict, error) {
+	role, _ := m.Get("role")
+	name, ok := role.(string)
+	if !ok || name == "" {
+		text := ""
+		if role != nil {
+			text, _ = jinja.JSON(role)
+		}
+		return nil, fmt.Errorf("its role is %s, want a text", text)
+	}
+	if name == "developer" && h.system && !h.developer {
+		m = with(m, "role", "system")
+	}
+	content, err := plainContent(m)
+	if err != nil {
+		return nil, err
+	}
+	if content != nil {
+		m = with(m, "content", *content)
+		if h.parts {
+			m = with(m, "content", parts(*content))
+		}
+	}
+	v, ok := m.Get("tool_calls")
+	if !ok {
+		return m, nil
+	}
+	calls, ok := jinja.Items(v)
+	if !ok {
+		return nil, errors.New("its tool_calls are no list")
+	}
+	if len(calls) == 0 {
+		return m.Filter(func(key string, _ any) bool { return key != "tool_calls" }), nil
+	}
+	out := make([]any, len(calls))
+	for i, c := range calls {
+		call, ok := c.(*jinja.Dict)
+		if !ok {
+			return nil, fmt.Errorf("call %d of its tool_calls is no object", i)
+		}
+		if out[i], err = h.call(call); err != nil {
+			return nil, fmt.Errorf("call %d of its tool_calls: %w", i, err)
+		}
+	}
+	m = with(m, "tool_calls", jinja.NewList(out...))
+	if h.nullContent && (content == nil || *content == "") {
+		m = with(m, "content", nil)
+	}
+	return m, nil
+}
+
+// plainContent returns the text of a message's content, nil if it has none.
+func plainContent(m *jinja.Dict) (*string, error) {
+	v, ok := m.Get("content")
+	if !ok {
+		return nil, nil
+	}
+	if s, ok := v.(string); ok {
+		return &s, nil
+	}
+	parts, ok := jinja.Items(v)
+	if !ok {
+		text, err := jinja.JSON(v)
+		return nil, errors.Join(fmt.Errorf("its content is %.40s, want a text or a list of parts", text), err)
+	}
+	var all strings.Builder
+	for _, p := range parts {
+		part, _ := p.(*jinja.Dict)
+		if part == nil {
+			return nil, errors.New("a part of its content is no object")
+		}
+		kind, _ := part.Get("type")
+		text, _ := part.Get("text")
+		s, ok := text.(string)
+		if k, _ := kind.(string); k != "text" {
+			return nil, fmt.Errorf("a part of its content is of type %q, want text", k)
+		}
+		if !ok && text != nil {
+			return nil, errors.New("a part of its content has a text that is no text")
+		}
+		all.WriteString(s)
+	}
+	s := all.String()
+	return &s, nil
+}
+
+// call returns a call whose arguments are of the kind that the template renders.
+func (h *habits) call(call *jinja.Dict) (*jinja.Dict, error) {
+	of, name := call, ""
+	if v, ok := call.Get("function"); ok {
+		if f, ok := v.(*jinja.Dict); ok {
+			of, name = f, "function"
+		}
+	}
+	v, _ := of.Get("arguments")
+	if text, ok := v.(string); ok {
+		value, err := jinja.Decode([]byte(text))
+		switch {
+		case strings.TrimSpace(text) == "" || err == nil && value == nil:
+			v = nil
+		case err != nil && !h.textArguments && !h.anyText:
+			return nil, fmt.Errorf("its arguments are no JSON, which this model's chat template wants: %w", err)
+		case err == nil && !h.textArguments:
+			v = value
+		}
+	}
+	if v == nil {
+		v = jinja.NewDict()
+	}
+	if _, ok := v.(string); !ok && h.textArguments {
+		s, err := jinja.JSON(v)
+		if err != nil {
+			return nil, err
+		}
+		v = s
+	}
+	of = with(of, "arguments", v)
+	if name == "" {
+		return of, nil
+	}
+	return with(call, name, of), nil
+}
+
+// complete returns an error if the template leaves out a message whose role it may not know.
+func (d *dialogue) complete(h *habits) error {
+	asked := map[int]string{} // what stands behind the content of a message
+	messages := slices.Clone(d.messages)
+	for i, m := range d.messages {
+		role, _ := m.Get("role")
+		content := contentOf(m)
+		if role == "user" || role == "assistant" || role == "system" && i == 0 && h.system || content == "" {
+			continue
+		}
+		asked[i] = string(rune(0xf0000 + i%0xfffd)) // of a private area
+		messages[i] = said(m, content+asked[i])
+	}
+	if len(asked) == 0 {
+		return nil
+	}
+	whole, err := d.text(messages, true)
+	if err != nil {
+		return nil // as for the messages themselves
+	}
+	for _, i := range slices.Sorted(maps.Keys(asked)) {
+		if strings.Contains(whole, asked[i]) {
+			continue
+		}
+		// The template may write the content in another way. Then other content makes another text.
+		other, err := d.varied(messages, i, func(m *jinja.Dict) *jinja.Dict { return said(m, "") }, true)
+		if err == nil && other == whole {
+			role, _ := d.messages[i].Get("role")
+			return &MessageError{i, fmt.Errorf("the chat template leaves out this message of the role %q; want a role that it writes here, such as user", role)}
+		}
+	}
+	return nil
+}
+
+// varied returns the text of messages of which one is changed.
+func (d *dialogue) varied(messages []*jinja.Dict, i int, change func(*jinja.Dict) *jinja.Dict, generate bool) (string, error) {
+	messages = slices.Clone(messages)
+	messages[i] = change(messages[i])
+	return d.text(messages, generate)
+}
+
+// contentOf returns the text of a message's content, "" if it has none.
+func contentOf(m *jinja.Dict) string {
+	v, _ := m.Get("content")
+	if parts, ok := jinja.Items(v); ok && len(parts) > 0 {
+		if part, ok := parts[0].(*jinja.Dict); ok {
+			v, _ = part.Get("text")
+		}
+	}
+	s, _ := v.(string)
+	return s
+}
+
+// said returns a message whose content is another text.
+func said(m *jinja.Dict, text string) *jinja.Dict {
+	v, _ := m.Get("content")
+	if parts, ok := jinja.Items(v); ok && len(parts) > 0 {
+		if part, ok := parts[0].(*jinja.Dict); ok {
+			return with(m, "content", jinja.NewList(with(part, "text", text)))
+		}
+	}
+	return with(m, "content", text)
+}

@@ -1,0 +1,204 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Members whose value is null are as if they were not there, and reasoning goes by all names that templates read. The
+// texts are those of apply_chat_template of transformers 5.24.
+func TestNullsAndReasoning(t *testing.T) {
+	const template = `{% for m in messages %}{{ m.keys()|join(',') }}:{{ m.content|default('none') }}:{{ 'name' in m }}{{ m.reasoning_content }}|{{ m.thinking }}|{{ m.reasoning }};{% endfor %}`
+	tok, err := templated(t, template)
+	require.NoError(t, err)
+	for messages, want := range map[string]string{
+		`{"role": "a", "content": null, "name": null}`:                          "role:none:False||;",
+		`{"content": "x", "role": "a", "tool_calls": null}`:                     "content,role:x:False||;",
+		`{"role": "a", "reasoning": "r"}`:                                       "thinking,role,reasoning,reasoning_content:none:Falser|r|r;",
+		`{"role": "a", "thinking": "t"}`:                                        "thinking,role,reasoning_content:none:Falset|t|;",
+		`{"role": "a", "reasoning_content": "c"}`:                               "thinking,role,reasoning_content:none:Falsec|c|;",
+		`{"role": "a", "thinking": "t", "reasoning_content": "c"}`:              "thinking,role,reasoning_content:none:Falsec|t|;",
+		`{"role": "a", "reasoning_content": null, "thinking": "", "name": "n"}`: "thinking,role,name,reasoning_content:none:True||;",
+	} {
+		for _, f := range []func(Conversation) (string, error){tok.Template, tok.Prompt} {
+			got, err := f(Conversation{Messages: json.RawMessage("[" + messages + "]")})
+			require.NoError(t, err)
+			require.Equal(t, want, got, messages)
+		}
+	}
+}
+
+// Calls are written with the kind of arguments, and of content, that a template renders.
+func TestCalls(t *testing.T) {
+	const head = `{% for m in messages %}{% if m.role == 'assistant' %}`
+	const tail = `{% else %}{{ m.role + ':' + m.content + ';' }}{% endif %}{% endfor %}`
+	object := head + `{{ (m.content or '') }}{% for c in m.tool_calls or [] %}{{ c.function.name + c.function.arguments|tojson }}{% endfor %}` + tail
+	for name, c := range map[string]struct {
+		template string
+		want     map[string]string // by the arguments
+	}{
+		"object": {object, map[string]string{
+			`{"b": 1, "a": [2.0]}`: `f{"b": 1, "a": [2.0]}`, `"{\"b\": 1,\"a\":[2.0]}"`: `f{"b": 1, "a": [2.0]}`, `"[1]"`: "f[1]",
+			`""`: "f{}", `" "`: "f{}", `"null"`: "f{}", `" null "`: "f{}", `null`: "f{}", ``: "f{}", `"{}"`: "f{}", `"{"`: "! no JSON",
+		}},
+		"items": {head + `{% for c in m.tool_calls or [] %}{{ c.function.name }}{% for k, v in c.function.arguments.items() %}<{{ k }}={{ v }}>{% endfor %}{% endfor %}` + tail, map[string]string{
+			`{"b": 1}`: "f<b=1>", `"{\"b\": 1}"`: "f<b=1>", `""`: "f", ``: "f", `"{"`: "! no JSON",
+		}},
+		"text": {head + `{% for c in m.tool_calls or [] %}{{ c.function.name + c.function.arguments }}{% endfor %}` + tail, map[string]string{
+			`{"b": 1, "a": ["é"]}`: `f{"b": 1, "a": ["é"]}`, `"{\"b\":1}"`: `f{"b":1}`, `" "`: "f{}", `null`: "f{}", `"null"`: "f{}", ``: "f{}", `"{"`: "f{",
+		}},
+		"text that Python shows": {head + `{% for c in m.tool_calls or [] %}{{ c.function.name ~ c.function.arguments }}{% endfor %}` + tail, map[string]string{
+			`{"b": 1}`: `f{"b": 1}`, `"{\"b\":1}"`: `f{"b":1}`, ``: "f{}",
+		}},
+		"both": {head + `{% for c in m.tool_calls or [] %}{{ c.function.name }}{% if c.function.arguments is string %}{{ c.function.arguments }}{% else %}{{ c.function.arguments|tojson }}{% endif %}{% endfor %}` + tail, map[string]string{
+			`{"b": 1}`: `f{"b": 1}`, `"{\"b\":1}"`: `f{"b": 1}`, `"{"`: "f{", `""`: "f{}",
+		}},
+		"null content and text": {head + `{% if m.content is none %}{% for c in m.tool_calls %}{{ c.function.name + c.function.arguments }}{% endfor %}{% else %}{{ 'answer:' + m.content }}{% endif %}` + tail, map[string]string{
+			`{"b": 1}`: `f{"b": 1}`, `"{\"b\":1}"`: `f{"b":1}`, ``: "f{}",
+		}},
+		"no calls": {`{% for m in messages %}{{ m.role }}:{{ m.content }};{% endfor %}`, map[string]string{`""`: "assistant:;", `"{}"`: "assistant:;"}},
+	} {
+		tok, err := templated(t, c.template)
+		require.NoError(t, err)
+		for arguments, want := range c.want {
+			for _, content := range []string{"", `"content": null, `, `"content": "", `} {
+				member := ""
+				if arguments != "" {
+					member = `, "arguments": ` + arguments
+				}
+				got, err := tok.Prompt(Conversation{Messages: json.RawMessage(`[{"role": "user", "content": "q"}, {"role": "assistant", ` + content + `"tool_calls": [{"type": "function", "function": {"name": "f"` + member + `}}]}]`)})
+				if after, ok := strings.CutPrefix(want, "!"); ok {
+					require.ErrorContains(t, err, "message 1: call 0 of its tool_calls: its arguments are"+after, name)
+					continue
+				}
+				require.NoError(t, err, name)
+				require.Equal(t, strings.Replace("user:q;"+want, "user:q;assistant", "user:q;assistant", 1), got, "%s: %s %s", name, content, arguments)
+			}
+		}
+	}
+}
+
+// Instructions of the role developer are in the prompt, and a message that a template leaves out is an error.
+func TestRoles(t *testing.T) {
+	const (
+		listed   = `{% for m in messages %}{% if m.role in ['user', 'system', 'assistant'] %}{{ m.role }}:{{ m.content }};{% endif %}{% endfor %}`
+		any      = `{% for m in messages %}{{ m.role }}:{{ m.content }};{% endfor %}`
+		first    = `{% if messages[0].role == 'developer' %}{{ 'dev:' + messages[0].content + ';' }}{% endif %}{% for m in messages if m.role in ['user', 'assistant'] %}{{ m.role }}:{{ m.content }};{% endfor %}`
+		refusing = `{% for m in messages %}{% if m.role not in ['user', 'assistant'] %}{{ raise_exception('roles: user and assistant') }}{% endif %}{{ m.content }};{% endfor %}`
+		none     = `{% for m in messages if m.role in ['user', 'assistant'] %}{{ m.role }}:{{ m.content }};{% endfor %}`
+		escaped  = `{% for m in messages %}{{ m.role }}:{{ m.content|tojson(ensure_ascii=true) }};{% endfor %}`
+	)
+	for _, c := range []struct{ template, roles, want string }{
+		{listed, "developer user", "system:0;user:1;"},
+		{listed, "system developer user", "system:0;system:1;user:2;"},
+		{listed, "user developer", "user:0;system:1;"},
+		{any, "developer user", "developer:0;user:1;"},
+		{any, "critic user tool", "critic:0;user:1;tool:2;"},
+		{first, "developer user", "dev:0;user:1;"},
+		{escaped, "developer critic", `developer:"0";critic:"1";`},
+		{first, "user developer user", `! message 1: the chat template leaves out this message of the role "developer"`},
+		{first, "system user", `! message 0: the chat template leaves out this message of the role "system"`},
+		{refusing, "developer user", "! roles: user and assistant"},
+		{none, "developer user", `! message 0: the chat template leaves out this message of the role "developer"`},
+		{listed, "user tool", `! message 1: the chat template leaves out this message of the role "tool"`},
+		{listed, "user critic", `! message 1: the chat template leaves out this message of the role "critic"`},
+	} {
+		tok, err := templated(t, c.template)
+		require.NoError(t, err)
+		var all []Message
+		for i, role := range strings.Fields(c.roles) {
+			all = append(all, Message{role, string(rune('0' + i))})
+		}
+		messages, err := Messages(all...)
+		require.NoError(t, err)
+		got, err := tok.Prompt(Conversation{Messages: messages})
+		if after, ok := strings.CutPrefix(c.want, "! "); ok {
+			require.ErrorContains(t, err, after, c.roles)
+			continue
+		}
+		require.NoError(t, err, c.roles)
+		require.Equal(t, c.want, got)
+	}
+}
+
+// A template that reads content in parts gets parts.
+func TestPartsForTemplate(t *testing.T) {
+	tok, err := templated(t, `{% for m in messages %}{{ m.role }}:{% for p in m.content %}{% if p.type == 'text' %}{{ p.text }}{% endif %}{% endfor %};{% endfor %}`)
+	require.NoError(t, err)
+	got, err := tok.Prompt(Conversation{Messages: json.RawMessage(`[{"role": "system", "content": "a"}, {"role": "user", "content": [{"type": "text", "text": "b"}, {"type": "text", "text": "c"}]}]`)})
+	require.NoError(t, err)
+	require.Equal(t, "system:a;user:bc;", got)
+}
+
+// Turns are what the template marks, or what is found by comparing texts; both end with a special token if there is one.
+func TestTurns(t *testing.T) {
+	for name, c := range map[string]struct {
+		template string
+		want     []string
+		open     bool
+	}{
+		"marked":                 {`{% for m in messages %}{{ m.role }}:{% if m.role == 'assistant' %}{% generation %}{{ m.content }}</s>{% endgeneration %}{% else %}{{ m.content }}{% endif %}{% endfor %}`, []string{"b</s>", "d</s>"}, false},
+		"marked without its end": {`{% for m in messages %}{{ m.role }}:{% if m.role == 'assistant' %}{% generation %}{{ m.content }}{% endgeneration %}{{ '</s>' }}{% else %}{{ m.content }}{% endif %}{% endfor %}`, []string{"b</s>", "d</s>"}, false},
+		"marked in parts":        {`{% for m in messages %}{{ m.role }}:{% if m.role == 'assistant' %}{% generation %}{{ m.content }}{% endgeneration %}{{ '~' }}{% generation %}{{ '</s>' }}{% endgeneration %}{% else %}{{ m.content }}{% endif %}{% endfor %}`, []string{"b", "</s>", "d", "</s>"}, false},
+		"no prompt":              {`{% for m in messages %}{{ m.role }}:{{ m.content }}</s>{% endfor %}`, []string{"assistant:b</s>", "assistant:d</s>"}, false},
+		"length":                 {`{{ messages|length }}{% for m in messages %}{{ m.role }}:{{ m.content }}</s>{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}`, []string{"b</s>", "d</s>"}, false},
+		"next role":              {`{% for m in messages %}{% if m.role == 'user' %}<s>{% endif %}{{ m.role }}:{{ m.content }}{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}`, []string{"b<s>", "d"}, true},
+		"last is other":          {`{% for m in messages %}{{ m.role }}:{{ '(' if loop.last and m.role == 'assistant' }}{{ m.content }}{{ '</s>' if loop.last else '<s>' }}{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}`, []string{"b<s>", "(d</s>"}, false},
+	} {
+		tok, err := templated(t, c.template)
+		require.NoError(t, err)
+		for _, s := range []string{"<s>", "</s>"} {
+			id := int32(tok.Size())
+			tok.special[id] = true
+			require.NoError(t, tok.vocab.set(s, id, tok.Size()))
+		}
+		messages, err := Messages(Message{"user", "a"}, Message{"assistant", "b"}, Message{"user", "c"}, Message{"assistant", "d"})
+		require.NoError(t, err)
+		text, turns, err := tok.Turns(Conversation{Messages: messages})
+		require.NoError(t, err, name)
+		whole, err := tok.Template(Conversation{Messages: messages})
+		require.NoError(t, err)
+		require.Equal(t, whole, text)
+		var got []string
+		for i, turn := range turns {
+			got = append(got, text[turn.Start:turn.End])
+			require.Equal(t, 1+2*(i*2/len(turns)), turn.Message)
+			require.Equal(t, c.open && i == len(turns)-1, turn.Open, name)
+		}
+		require.Equal(t, c.want, got, name)
+	}
+}
+
+// The ids of spans are those of which a byte is in one, whatever the text before.
+func TestEncodeSpans(t *testing.T) {
+	data, err := Bytes()
+	require.NoError(t, err)
+	tok, err := Parse(data)
+	require.NoError(t, err)
+	tok.before, tok.after = []int32{1}, []int32{2}
+	for _, c := range []struct {
+		spans []Span
+		want  []bool
+	}{
+		{nil, []bool{false, false, false, false, false, false}},
+		{[]Span{{0, 4}}, []bool{true, true, true, true, true, true}},
+		{[]Span{{1, 2}, {3, 4}}, []bool{false, false, true, false, true, true}},
+		{[]Span{{0, 1}, {2, 2}}, []bool{true, true, false, false, false, false}},
+	} {
+		ids, inside, err := tok.EncodeSpans("abcd", c.spans, Options{})
+		require.NoError(t, err)
+		require.Equal(t, []int32{1, 'a', 'b', 'c', 'd', 2}, ids)
+		require.Equal(t, c.want, inside)
+		_, inside, err = tok.EncodeSpans("abcd", c.spans, Options{Bare: true})
+		require.NoError(t, err)
+		require.True(t, slices.Equal(c.want[1:5], inside))
+	}
+	for _, spans := range [][]Span{{{0, 5}}, {{2, 1}}, {{0, 2}, {1, 3}}, {{-1, 1}}} {
+		_, _, err := tok.EncodeSpans("abcd", spans, Options{})
+		require.ErrorContains(t, err, "tokenizer: encode: a span of the bytes")
+	}
+}

@@ -1,0 +1,111 @@
+package tokenizer
+
+import (
+	"strings"
+	"time"
+
+	"github.com/gomoe/gomoe/tokenizer/internal/jinja"
+)
+
+// habits say which forms of messages a chat template renders. They are found by rendering short conversations.
+type habits struct {
+	system, developer bool // it writes a first message of the role
+	parts             bool // it wants content as a list of parts
+	textArguments     bool // it wants the arguments of calls as a JSON text, which it joins to other texts
+	anyText           bool // it writes arguments that are a text as they stand
+	nullContent       bool // it writes the calls of a message only if its content is null
+}
+
+// The words of the probes. An id has nine letters and digits, which Mistral's templates want.
+const (
+	probeText = "Qprobe7"
+	probeKey  = "Kprobe7"
+	probeID   = "abcDEF123"
+)
+
+// probe returns the habits of the template, which are found once. Probes have the variables that every conversation has.
+func (t *chatTemplate) probe(variables *jinja.Dict) *habits {
+	t.probed.Do(func() {
+		p := probing{&dialogue{template: t, values: variables, now: time.Unix(0, 0)}}
+		h := &t.habits
+		h.parts = !p.writes(probeText, spoken("user", probeText)) && p.writes(probeText, spoken("user", parts(probeText)))
+		say := func(role, text string) *jinja.Dict {
+			if h.parts {
+				return spoken(role, parts(text))
+			}
+			return spoken(role, text)
+		}
+		h.system = p.writes(probeText, say("system", probeText), say("user", "q"))
+		h.developer = p.writes(probeText, say("developer", probeText), say("user", "q"))
+		h.calls(p, say)
+	})
+	return &t.habits
+}
+
+// calls finds what a template wants of calls: the first form that it renders with the name and the arguments.
+func (h *habits) calls(p probing, say func(role, text string) *jinja.Dict) {
+	object := jinja.NewDict()
+	object.Set(probeKey, probeText)
+	text, err := jinja.JSON(object)
+	if err != nil {
+		return
+	}
+	shown := func(null bool, arguments any) string {
+		m := jinja.NewDict()
+		m.Set("role", "assistant")
+		if null {
+			m.Set("content", nil)
+		}
+		f := jinja.NewDict()
+		f.Set("name", "f"+probeID)
+		f.Set("arguments", arguments)
+		call := jinja.NewDict()
+		call.Set("id", probeID)
+		call.Set("type", "function")
+		call.Set("function", f)
+		m.Set("tool_calls", jinja.NewList(call))
+		result := with(with(say("tool", "r"), "tool_call_id", probeID), "name", "f"+probeID)
+		for _, messages := range [][]*jinja.Dict{{say("user", "q"), m, result}, {say("user", "q"), m}} {
+			s, err := p.d.text(messages, false)
+			if err == nil && strings.Contains(s, "f"+probeID) && strings.Contains(s, probeKey) && strings.Contains(s, probeText) {
+				return s
+			}
+		}
+		return ""
+	}
+	for _, null := range []bool{false, true} {
+		s := shown(null, object)
+		raw := strings.Contains(shown(null, text), text)
+		if s != "" && !strings.Contains(s, "{'"+probeKey+"'") { // as Python writes a dictionary
+			h.nullContent, h.anyText = null, raw
+			return
+		}
+		if raw {
+			h.nullContent, h.textArguments = null, true
+			return
+		}
+	}
+}
+
+type probing struct{ d *dialogue }
+
+// writes reports whether the text of messages has a word in it.
+func (p probing) writes(word string, messages ...*jinja.Dict) bool {
+	s, err := p.d.text(messages, true)
+	return err == nil && strings.Contains(s, word)
+}
+
+func spoken(role string, content any) *jinja.Dict {
+	m := jinja.NewDict()
+	m.Set("role", role)
+	m.Set("content", content)
+	return m
+}
+
+// parts returns a text as content in parts.
+func parts(text string) any {
+	part := jinja.NewDict()
+	part.Set("type", "text")
+	part.Set("text", text)
+	return jinja.NewList(part)
+}
