@@ -14,12 +14,12 @@ import (
 // chat is a request for the next message of a conversation.
 type chat struct {
 	params
-	Messages      []map[string]json.RawMessage `json:"messages"`
-	MaxCompletion *int                         `json:"max_completion_tokens"`
-	LogProbs      bool                         `json:"logprobs"`
-	TopLogProbs   *int                         `json:"top_logprobs"`
-	Tools         json.RawMessage              `json:"tools"`
-	ToolChoice    json.RawMessage              `json:"tool_choice"`
+	Messages      []json.RawMessage `json:"messages"`
+	MaxCompletion *int              `json:"max_completion_tokens"`
+	LogProbs      bool              `json:"logprobs"`
+	TopLogProbs   *int              `json:"top_logprobs"`
+	Tools         json.RawMessage   `json:"tools"`
+	ToolChoice    json.RawMessage   `json:"tool_choice"`
 	Format        *struct {
 		Type string `json:"type"`
 	} `json:"response_format"`
@@ -89,11 +89,6 @@ func (s *Server) conversation(q *chat) ([]int32, error) {
 	if len(q.Messages) == 0 {
 		return nil, wrong("messages", "no messages, want at least one")
 	}
-	for i, m := range q.Messages {
-		if err := plain(m); err != nil {
-			return nil, wrong("messages", fmt.Sprintf("message %d: %v", i, err))
-		}
-	}
 	messages, err := json.Marshal(q.Messages)
 	if err != nil {
 		return nil, wrong("messages", err.Error())
@@ -106,68 +101,14 @@ func (s *Server) conversation(q *chat) ([]int32, error) {
 	default:
 		return nil, wrong("tool_choice", fmt.Sprintf("tool_choice %s: the model chooses by itself; want auto or none", quoted.Plain(q.ToolChoice)))
 	}
-	if t := string(c.Tools); t == "null" || t == "[]" {
-		c.Tools = nil
-	}
 	if string(c.More) == "null" {
 		c.More = nil
 	}
-	text, err := s.c.Tokenizer.Template(c)
+	text, err := s.c.Tokenizer.Prompt(c)
 	if err != nil {
 		return nil, wrong("messages", err.Error())
 	}
 	return s.encode("messages", text, tokenizer.Options{Bare: true})
-}
-
-// plain makes a message as templates know it: the content is one text, and the arguments of calls are objects.
-func plain(m map[string]json.RawMessage) error {
-	var role string
-	if json.Unmarshal(m["role"], &role) != nil || role == "" {
-		return fmt.Errorf("its role is %s, want a text", quoted.Plain(m["role"]))
-	}
-	var parts []struct{ Type, Text string }
-	if content := m["content"]; len(content) > 0 && content[0] == '[' {
-		if err := json.Unmarshal(content, &parts); err != nil {
-			return fmt.Errorf("its content: %w", err)
-		}
-		var text strings.Builder
-		for _, p := range parts {
-			if p.Type != "text" {
-				return fmt.Errorf("a part of its content is of type %s, want text", quoted.Text(p.Type))
-			}
-			text.WriteString(p.Text)
-		}
-		var err error
-		if m["content"], err = json.Marshal(text.String()); err != nil {
-			return err
-		}
-	} else if len(content) > 0 && content[0] != '"' && string(content) != "null" {
-		return fmt.Errorf("its content is %s, want a text or a list of parts", quoted.Plain(content))
-	}
-	if m["tool_calls"] == nil {
-		return nil
-	}
-	var calls []map[string]json.RawMessage
-	if err := json.Unmarshal(m["tool_calls"], &calls); err != nil {
-		return fmt.Errorf("its tool_calls: %w", err)
-	}
-	for _, c := range calls {
-		var f map[string]json.RawMessage
-		if json.Unmarshal(c["function"], &f) != nil {
-			continue
-		}
-		var text string
-		if json.Unmarshal(f["arguments"], &text) == nil && json.Valid([]byte(text)) {
-			f["arguments"] = json.RawMessage(text)
-		}
-		var err error
-		if c["function"], err = json.Marshal(f); err != nil {
-			return err
-		}
-	}
-	var err error
-	m["tool_calls"], err = json.Marshal(calls)
-	return err
 }
 
 // chatStyle is how messages are written.

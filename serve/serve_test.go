@@ -252,13 +252,17 @@ func TestTemplate(t *testing.T) {
 func TestConversation(t *testing.T) {
 	s, _ := open(t, generate.Options{Room: 20}, Config{})
 	for want, body := range map[string]string{
-		"user:a;!":       `{"messages": [{"role": "user", "content": "a"}]}`,
-		"user:ab;!":      `{"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]}`,
-		"user:a;b!":      `{"messages": [{"role": "user", "content": "a"}], "chat_template_kwargs": {"more": "b"}}`,
-		`["x"]user:a;!`:  `{"messages": [{"role": "user", "content": "a"}], "tools": ["x"], "tool_choice": "auto"}`,
-		"user:b;!":       `{"messages": [{"role": "user", "content": "b"}], "tools": ["x"], "tool_choice": "none"}`,
-		"user:c;!":       `{"messages": [{"role": "user", "content": "c"}], "tools": [], "tool_choice": null}`,
-		"assistant:f7;!": `{"messages": [{"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": "{\"a\": 7}"}}]}]}`,
+		"user:a;!":              `{"messages": [{"role": "user", "content": "a"}]}`,
+		"user:ab;!":             `{"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]}`,
+		"user:a;b!":             `{"messages": [{"role": "user", "content": "a"}], "chat_template_kwargs": {"more": "b"}}`,
+		`["x"]user:a;!`:         `{"messages": [{"role": "user", "content": "a"}], "tools": ["x"], "tool_choice": "auto"}`,
+		"user:b;!":              `{"messages": [{"role": "user", "content": "b"}], "tools": ["x"], "tool_choice": "none"}`,
+		"user:c;!":              `{"messages": [{"role": "user", "content": "c"}], "tools": [], "tool_choice": null}`,
+		"user:d;assistant:f8;!": `{"messages": [{"role": "user", "content": "d", "name": null}, {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": {"a": 8}}}]}], "tools": ""}`,
+		"assistant:;!":          `{"messages": [{"role": "assistant", "content": null, "tool_calls": [], "refusal": null}], "tools": null}`,
+		"assistant:f;!":         `{"messages": [{"role": "assistant", "content": null, "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": " "}}]}]}`,
+		"developer:e;!":         `{"messages": [{"role": "developer", "content": "e"}]}`,
+		"assistant:f7;!":        `{"messages": [{"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": "{\"a\": 7}"}}]}]}`,
 	} {
 		var q chat
 		require.NoError(t, json.Unmarshal([]byte(body), &q))

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/tokenizer/internal/jinja"
 )
 
@@ -227,7 +228,7 @@ func (h *habits) plain(m *jinja.Dict) (*jinja.Dict, error) {
 		if role != nil {
 			text, _ = jinja.JSON(role)
 		}
-		return nil, fmt.Errorf("its role is %s, want a text", text)
+		return nil, fmt.Errorf("its role is %s, want a text", quoted.Plain(text))
 	}
 	if name == "developer" && h.system && !h.developer {
 		m = with(m, "role", "system")
@@ -282,7 +283,7 @@ func plainContent(m *jinja.Dict) (*string, error) {
 	parts, ok := jinja.Items(v)
 	if !ok {
 		text, err := jinja.JSON(v)
-		return nil, errors.Join(fmt.Errorf("its content is %.40s, want a text or a list of parts", text), err)
+		return nil, errors.Join(fmt.Errorf("its content is %s, want a text or a list of parts", quoted.Plain(text)), err)
 	}
 	var all strings.Builder
 	for _, p := range parts {
@@ -294,7 +295,7 @@ func plainContent(m *jinja.Dict) (*string, error) {
 		text, _ := part.Get("text")
 		s, ok := text.(string)
 		if k, _ := kind.(string); k != "text" {
-			return nil, fmt.Errorf("a part of its content is of type %q, want text", k)
+			return nil, fmt.Errorf("a part of its content is of type %s, want text", quoted.Text(k))
 		}
 		if !ok && text != nil {
 			return nil, errors.New("a part of its content has a text that is no text")
@@ -370,7 +371,7 @@ func (d *dialogue) complete(h *habits) error {
 		other, err := d.varied(messages, i, func(m *jinja.Dict) *jinja.Dict { return said(m, "") }, true)
 		if err == nil && other == whole {
 			role, _ := d.messages[i].Get("role")
-			return &MessageError{i, fmt.Errorf("the chat template leaves out this message of the role %q; want a role that it writes here, such as user", role)}
+			return &MessageError{i, fmt.Errorf("the chat template leaves out this message of the role %s; want a role that it writes here, such as user", quoted.Text(fmt.Sprint(role)))}
 		}
 	}
 	return nil

@@ -16,7 +16,7 @@ func imports() map[string][]string {
 	return map[string][]string{
 		"graph":                      {"internal/near"},
 		"internal/near":              {},
-		"tokenizer":                  {"tokenizer/internal/jinja", "tokenizer/internal/pattern"},
+		"tokenizer":                  {"internal/quoted", "tokenizer/internal/jinja", "tokenizer/internal/pattern"},
 		"tokenizer/internal/pattern": {},
 		"tokenizer/internal/jinja":   {},
 		"ep":                         {},
