@@ -80,9 +80,16 @@ func (e *BrokenError) Error() string {
 //	{"prompt": "…", "completion": "…"}    the completion is
 //	{"messages": [{"role": "user", "content": "…"}, …]}    what the assistant says is
 //
-// Behind a document that is no conversation comes the tokenizer's end-of-text token, if it has one.
-// Conversations are written by the tokenizer's chat template, on a fixed date, up to the last
-// message of the assistant.
+// A conversation may have tools, and variables of the template as chat_template_kwargs. Messages are read as
+// [tokenizer.Tokenizer.Prompt] reads them. A weight of 0 in a message of the assistant says that it is not to be
+// predicted. Other forms of conversations are ShareGPT's conversations, of from and value; Alpaca's instruction, input
+// and output; and a prompt and a completion that are lists of messages, of which the completion is to be predicted.
+//
+// A document is encoded as a whole, and a token belongs to what is to be predicted if a byte of it does. After a
+// document that is no conversation comes the tokenizer's end-of-text token, if it has one. Conversations are written by the
+// tokenizer's chat template, on a fixed date, up to the last message of the assistant. What is to be predicted begins
+// where the template's prompt for an answer ends, and includes the token that ends the turn ([tokenizer.Tokenizer.Turns]).
+// If nothing ends the last turn, the end-of-text token does.
 //
 // If the file is there and was made of the same sources, by name, size and time, with the same
 // tokenizer, Build leaves it as it is. The file is complete or as it was before, also when several
@@ -148,7 +155,7 @@ func (b *builder) build(ctx context.Context, paths []string) error {
 	}
 	var sources []source
 	stamp := sha256.New()
-	fmt.Fprintln(stamp, format, fingerprint(b.o.Tokenizer))
+	fmt.Fprintln(stamp, format, encoding, fingerprint(b.o.Tokenizer))
 	for _, p := range paths {
 		s, err := newSource(p)
 		if err != nil {
@@ -195,6 +202,9 @@ func (b *builder) build(ctx context.Context, paths []string) error {
 	return nil
 }
 
+// encoding changes whenever other tokens are made of the same sources, so that no file of another version is taken for a new one.
+const encoding = 2
+
 // together is how many documents are encoded at once, on all processors.
 const together = 1024
 
@@ -216,7 +226,7 @@ func (b *builder) add(ctx context.Context, s source) error {
 		}
 		for i, e := range out {
 			b.done += int64(len(parts[i].text))
-			if errors.Is(e.err, errNoTemplate) {
+			if errors.As(e.err, new(templateError)) {
 				return BrokenLine{s.path, parts[i].line, e.err}
 			}
 			if e.err != nil {

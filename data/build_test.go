@@ -172,7 +172,7 @@ func TestMark(t *testing.T) {
 
 func TestBroken(t *testing.T) {
 	dir := t.TempDir()
-	tok := bytesAndEnd(t, `{% for m in messages %}<{{ m.role }}{{ messages|length }}>{{ m.content }}{% endfor %}`)
+	tok := bytesAndEnd(t, template)
 	bad := []struct{ line, want string }{
 		{`{"text": "a"`, "unexpected end of JSON input"},
 		{`{"text": 3}`, "cannot unmarshal number"},
@@ -184,7 +184,14 @@ func TestBroken(t *testing.T) {
 		{`{"messages": []}`, "no message of the role assistant"},
 		{`{"messages": [3]}`, "message 1 is no object with a role"},
 		{`{"messages": [{"role": "user", "content": "a"}]}`, "no message of the role assistant"},
-		{`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}`, "message 2: the chat template changes what it wrote of earlier messages"},
+		{`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": 7}]}`, "message 2: its content is 7, want a text or a list of parts"},
+		{`{"messages": [{"role": "assistant", "content": "a", "weight": 0.5}]}`, "message 1: weight 0.5, want 0 or 1"},
+		{`{"messages": [{"role": "assistant", "content": "a", "weight": 0}]}`, "all messages of the role assistant have the weight 0"},
+		{`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{"}}]}]}`, "message 2: call 0 of its tool_calls: its arguments are no JSON"},
+		{`{"prompt": "a", "completion": [{"role": "assistant", "content": "b"}]}`, "prompt and completion: want two texts, or two lists of messages"},
+		{`{"conversations": [{"from": "human", "value": "a"}, {"value": "b"}]}`, "message 2 is no object with a role"},
+		{`{"instruction": "a"}`, "an instruction and an output come together"},
+		{`{"messages": [{"role": "assistant", "content": "a"}], "tools": "[{"}`, "tools: want a JSON list, or the text of one"},
 	}
 	var text strings.Builder
 	for _, b := range bad {
@@ -203,8 +210,8 @@ func TestBroken(t *testing.T) {
 		require.ErrorContains(t, broken.Lines[i], b.want)
 	}
 	require.ErrorContains(t, broken.Lines[len(bad)], "c.txt: line 3 is not UTF-8")
-	require.ErrorContains(t, err, "data: 12 broken lines, want at most 11\n"+lines+":2: ")
-	require.ErrorContains(t, err, "\nand 2 more")
+	require.ErrorContains(t, err, "data: 19 broken lines, want at most 18\n"+lines+":2: ")
+	require.ErrorContains(t, err, "\nand 9 more")
 	require.NoFileExists(t, out)
 
 	r, err := Build(t.Context(), out, []string{lines, binary}, Options{Tokenizer: tok, Broken: len(bad) + 1})

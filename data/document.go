@@ -1,39 +1,29 @@
 package data
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 
 	"github.com/gomoe/gomoe/tokenizer"
 )
 
-// document is a text that stands for itself: a file, or a line of a file.
+// document is a text that stands for itself: a file, or a line of a file. It is encoded as a whole, so that its tokens
+// are those that a model sees, and what is to be predicted is a part of them.
 type document struct {
-	pieces []piece
-	ends   bool // the tokenizer's end-of-text token follows
-}
-
-// piece is a part of a document that is encoded by itself, so that its tokens are those that a
-// model sees or writes when it is asked: a prompt ends where the answer begins.
-type piece struct {
 	text  string
-	learn bool // the tokens are to be predicted
+	learn []tokenizer.Span // what is to be predicted
 	o     tokenizer.Options
+	ends  bool // the tokenizer's end-of-text token follows, and is to be predicted
 }
 
 // encode returns the tokens of a document, and which of them are to be predicted.
 func (d document) encode(t *tokenizer.Tokenizer) (ids []int32, learn []bool, err error) {
-	for _, p := range d.pieces {
-		x, err := t.Encode(p.text, p.o)
-		if err != nil {
-			return nil, nil, err
-		}
-		ids = append(ids, x...)
-		for range x {
-			learn = append(learn, p.learn)
-		}
+	ids, learn, err = t.EncodeSpans(d.text, d.learn, d.o)
+	if err != nil {
+		return nil, nil, err
 	}
-	if end := t.Special().EOS; d.ends && end >= 0 {
+	if end := t.Special().EOS; d.ends && end >= 0 && (d.text == "" || len(ids) == 0 || ids[len(ids)-1] != end) {
 		ids, learn = append(ids, end), append(learn, true)
 	}
 	if len(ids) == 0 {
@@ -43,63 +33,73 @@ func (d document) encode(t *tokenizer.Tokenizer) (ids []int32, learn []bool, err
 }
 
 // text returns the document of a plain text. Special tokens in it are text.
-func text(s string) document {
-	return document{[]piece{{s, true, tokenizer.Options{Plain: true}}}, true}
-}
+func text(s string) document { return answer("", s) }
 
 // answer returns the document of a prompt and of what is to follow it.
 func answer(prompt, completion string) document {
-	return document{[]piece{{prompt, false, tokenizer.Options{Plain: true}}, {completion, true, tokenizer.Options{Plain: true, Bare: true}}}, true}
+	s := prompt + completion
+	return document{s, []tokenizer.Span{{Start: len(prompt), End: len(s)}}, tokenizer.Options{Plain: true}, true}
 }
 
-// errNoTemplate is why no conversation of a file can be a document.
+// templateError says why no conversation of a file can be a document.
+type templateError struct{ error }
+
 var errNoTemplate = errors.New("the model has no chat template, which says how conversations become texts: write them as prompts with completions, or as texts")
 
-// conversation returns the document of a conversation, as the tokenizer's chat template writes
-// it. What the assistant says is to be predicted, with what ends its turn.
+// message is a message of a conversation, as it stands in the file.
+type message struct {
+	role  string
+	text  json.RawMessage
+	learn bool // what the assistant says is to be predicted
+}
+
+// conversation returns the document of a conversation up to the last message of the assistant, as the tokenizer's chat
+// template writes it. What the assistant says is to be predicted, with what ends its turn.
 func conversation(t *tokenizer.Tokenizer, c tokenizer.Conversation, messages []message) (document, error) {
 	var d document
-	if !t.HasTemplate() && c.Tools == nil {
-		return d, errNoTemplate
-	}
-	so := ""
-	add := func(until string, learn bool) error {
-		if len(until) < len(so) || until[:len(so)] != so {
-			return errors.New("the chat template changes what it wrote of earlier messages, so that turns cannot be told apart")
+	if err := t.TemplateError(); err != nil && c.Tools == nil {
+		if errors.Is(err, tokenizer.ErrNoTemplate) {
+			err = errNoTemplate
 		}
-		if until != so {
-			d.pieces = append(d.pieces, piece{until[len(so):], learn, tokenizer.Options{Bare: true}})
-		}
-		so = until
-		return nil
+		return d, templateError{err}
 	}
-	write := func(n int, generate bool) (string, error) {
-		c.Messages, c.Generate = list(messages[:n]), generate
-		return t.Template(c)
-	}
-	said := false
+	until, learns := 0, false
 	for i, m := range messages {
-		if m.role != "assistant" {
-			continue
-		}
-		said = true
-		before, err := write(i, true)
-		if err == nil {
-			err = add(before, false)
-		}
-		var after string
-		if err == nil {
-			after, err = write(i+1, false)
-		}
-		if err == nil {
-			err = add(after, true)
-		}
-		if err != nil {
-			return d, fmt.Errorf("message %d: %w", i+1, err)
+		if m.role == "assistant" {
+			until, learns = i+1, learns || m.learn
 		}
 	}
-	if !said {
+	switch {
+	case until == 0:
 		return d, errors.New("no message of the role assistant, from which a model could learn")
+	case !learns:
+		return d, errors.New("all messages of the role assistant have the weight 0, and a model could learn nothing")
+	}
+	var err error
+	texts := make([]json.RawMessage, until)
+	for i := range texts {
+		texts[i] = messages[i].text
+	}
+	if c.Messages, err = json.Marshal(texts); err != nil {
+		return d, err
+	}
+	whole, turns, err := t.Turns(c)
+	var wrong *tokenizer.MessageError
+	if errors.As(err, &wrong) {
+		return d, fmt.Errorf("message %d: %w", wrong.Index+1, wrong.Err)
+	}
+	if err != nil {
+		return d, err
+	}
+	d = document{text: whole, o: tokenizer.Options{Bare: true}}
+	for _, turn := range turns {
+		if messages[turn.Message].learn {
+			d.learn = append(d.learn, turn.Span)
+			d.ends = turn.Open
+		}
+	}
+	if len(d.learn) == 0 {
+		return d, errors.New("the chat template leaves out all messages of the role assistant, and a model could learn nothing")
 	}
 	return d, nil
 }

@@ -6,35 +6,33 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/gomoe/gomoe/tokenizer"
 )
 
-// message is a message of a conversation, as it stands in the file.
-type message struct {
-	role string
-	text json.RawMessage
-}
-
-// list returns the JSON list of messages.
-func list(all []message) json.RawMessage {
-	var parts [][]byte
-	for _, m := range all {
-		parts = append(parts, m.text)
-	}
-	return slices.Concat([]byte("["), bytes.Join(parts, []byte(",")), []byte("]"))
-}
-
-// line is what a line of JSON may have: a text, a prompt with its completion, or a conversation.
+// line is what a line of JSON may have: a text, a prompt with its completion, or a conversation, which has several forms.
 type line struct {
-	Text       *string           `json:"text"`
-	Prompt     *string           `json:"prompt"`
-	Completion *string           `json:"completion"`
-	Messages   []json.RawMessage `json:"messages"`
-	Tools      json.RawMessage   `json:"tools"`
+	Text          *string           `json:"text"`
+	Prompt        json.RawMessage   `json:"prompt"`
+	Completion    json.RawMessage   `json:"completion"`
+	Messages      []json.RawMessage `json:"messages"`
+	Conversations []json.RawMessage `json:"conversations"` // ShareGPT's name of messages
+	// Alpaca's form: what to do, with what, and the answer. System and History are LLaMA-Factory's.
+	Instruction *string     `json:"instruction"`
+	Input       *string     `json:"input"`
+	Output      *string     `json:"output"`
+	History     [][2]string `json:"history"`
+
+	System   *string         `json:"system"`
+	Tools    json.RawMessage `json:"tools"`
+	Template json.RawMessage `json:"chat_template_kwargs"`
 }
+
+// The kinds of lines, for errors.
+const kinds = "text, prompt with completion, and messages (or ShareGPT's conversations, or Alpaca's instruction with output)"
 
 // parse returns the document of a line of JSON. Members that it does not know are passed over.
 func parse(t *tokenizer.Tokenizer, s []byte) (document, error) {
@@ -46,27 +44,191 @@ func parse(t *tokenizer.Tokenizer, s []byte) (document, error) {
 	if err := json.Unmarshal(s, &l); err != nil {
 		return d, err
 	}
-	switch kinds := []bool{l.Text != nil, l.Prompt != nil || l.Completion != nil, l.Messages != nil}; {
-	case slices.Index(kinds, true) < 0:
-		return d, errors.New("none of text, prompt with completion, and messages")
-	case slices.Contains(kinds[slices.Index(kinds, true)+1:], true):
-		return d, errors.New("more than one of text, prompt with completion, and messages")
-	case l.Text != nil:
-		return text(*l.Text), nil
-	case l.Messages == nil && (l.Prompt == nil || l.Completion == nil):
-		return d, errors.New("a prompt and a completion come together")
-	case l.Messages == nil:
-		return answer(*l.Prompt, *l.Completion), nil
+	l.Prompt, l.Completion, l.Tools, l.Template = given(l.Prompt), given(l.Completion), given(l.Tools), given(l.Template)
+	has := []bool{l.Text != nil, l.Prompt != nil || l.Completion != nil, l.Messages != nil, l.Conversations != nil}
+	which := slices.Index(has, true)
+	if which >= 0 && slices.Contains(has[which+1:], true) {
+		return d, fmt.Errorf("more than one of %s", kinds)
 	}
-	var all []message
-	for i, m := range l.Messages {
-		var head struct{ Role string }
-		if err := json.Unmarshal(m, &head); err != nil || head.Role == "" {
-			return d, fmt.Errorf("message %d is no object with a role", i+1)
+	var messages []message
+	var err error
+	switch {
+	case which == 0:
+		return text(*l.Text), nil
+	case which == 1:
+		var prompt, completion string
+		if l.Prompt == nil || l.Completion == nil {
+			return d, errors.New("a prompt and a completion come together")
 		}
-		all = append(all, message{head.Role, m})
+		if json.Unmarshal(l.Prompt, &prompt) == nil && json.Unmarshal(l.Completion, &completion) == nil {
+			return answer(prompt, completion), nil
+		}
+		messages, err = l.completed()
+	case which == 2:
+		messages, err = read(l.Messages)
+	case which == 3:
+		messages, err = read(l.Conversations)
+	case l.Instruction != nil || l.Output != nil:
+		messages, err = l.instructed()
+	default:
+		return d, fmt.Errorf("none of %s", kinds)
+	}
+	if err != nil {
+		return d, err
+	}
+	if l.System != nil && *l.System != "" && (len(messages) == 0 || messages[0].role != "system") {
+		messages = slices.Insert(messages, 0, said("system", *l.System))
 	}
 	// A day that does not change, so that the tokens are the same whenever they are made.
-	c := tokenizer.Conversation{Tools: l.Tools, Now: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)}
-	return conversation(t, c, all)
+	return conversation(t, tokenizer.Conversation{Tools: l.Tools, More: l.Template, Now: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)}, messages)
+}
+
+// given returns a value, nil for null.
+func given(v json.RawMessage) json.RawMessage {
+	if string(v) == "null" {
+		return nil
+	}
+	return v
+}
+
+// completed returns the messages of a prompt and a completion, of which the completion is to be predicted.
+func (l *line) completed() ([]message, error) {
+	var before, after []json.RawMessage
+	if json.Unmarshal(l.Prompt, &before) != nil || json.Unmarshal(l.Completion, &after) != nil {
+		return nil, errors.New("prompt and completion: want two texts, or two lists of messages")
+	}
+	messages, err := read(slices.Concat(before, after))
+	for i := range min(len(before), len(messages)) {
+		messages[i].learn = false
+	}
+	return messages, err
+}
+
+// instructed returns the messages of Alpaca's form.
+func (l *line) instructed() ([]message, error) {
+	if l.Instruction == nil || l.Output == nil {
+		return nil, errors.New("an instruction and an output come together")
+	}
+	var all []message
+	for _, h := range l.History {
+		all = append(all, said("user", h[0]), said("assistant", h[1]))
+	}
+	ask := *l.Instruction
+	if l.Input != nil && *l.Input != "" {
+		ask += "\n" + *l.Input
+	}
+	return append(all, said("user", ask), said("assistant", *l.Output)), nil
+}
+
+// said returns a message of text.
+func said(role, content string) message {
+	return message{role, must(tokenizer.Message{Role: role, Content: content}), true}
+}
+
+// must returns the JSON text of a value that has one.
+func must(v any) json.RawMessage {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return text
+}
+
+// read reads messages. They have role and content, or ShareGPT's from and value.
+func read(texts []json.RawMessage) ([]message, error) {
+	var all []message
+	for i, text := range texts {
+		var head struct {
+			Role, From *string
+			Weight     *float64
+		}
+		if err := json.Unmarshal(text, &head); err != nil || bytes.TrimSpace(text)[0] != '{' || head.Role == nil && head.From == nil {
+			return nil, fmt.Errorf("message %d is no object with a role", i+1)
+		}
+		m := message{text: text, learn: true}
+		if head.Role != nil {
+			m.role = *head.Role
+		}
+		if head.Weight != nil {
+			if *head.Weight != 0 && *head.Weight != 1 {
+				return nil, fmt.Errorf("message %d: weight %v, want 0 or 1", i+1, *head.Weight)
+			}
+			m.learn = *head.Weight == 1
+		}
+		if head.Role == nil || head.Weight != nil {
+			if err := m.rename(head.From); err != nil {
+				return nil, fmt.Errorf("message %d: %w", i+1, err)
+			}
+		}
+		if m.role == "" {
+			return nil, fmt.Errorf("message %d is no object with a role", i+1)
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+// roleNamed returns the role that ShareGPT's from stands for. Others are as they stand.
+func roleNamed(from string) string {
+	switch from {
+	case "human":
+		return "user"
+	case "gpt", "chatgpt", "bing", "bard", "model", "bot", "function_call":
+		return "assistant"
+	case "observation", "function_response":
+		return "tool"
+	}
+	return from
+}
+
+// rename takes the weight out of a message, and gives it role and content if it has from, which is not nil, and value.
+func (m *message) rename(from *string) error {
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(m.text, &all); err != nil {
+		return err
+	}
+	delete(all, "weight")
+	if m.role == "" {
+		m.role = roleNamed(*from)
+		value := given(all["value"])
+		delete(all, "from")
+		delete(all, "value")
+		all["role"] = must(m.role)
+		if value != nil {
+			all["content"] = value
+		}
+		if calls := calls(value); *from == "function_call" && calls != nil {
+			delete(all, "content")
+			all["tool_calls"] = must(calls)
+		}
+	}
+	m.text = must(all)
+	return nil
+}
+
+// calls returns the calls that the value of a function_call is: the text of an object with name and arguments, or of several.
+// nil says that it is something else.
+func calls(value json.RawMessage) []map[string]any {
+	var text string
+	if json.Unmarshal(value, &text) != nil {
+		text = string(value)
+	}
+	if text = strings.TrimSpace(text); !strings.HasPrefix(text, "[") {
+		text = "[" + text + "]"
+	}
+	var functions []struct {
+		Name      string          `json:"name"`
+		Arguments json.RawMessage `json:"arguments"`
+	}
+	if json.Unmarshal([]byte(text), &functions) != nil {
+		return nil
+	}
+	var out []map[string]any
+	for _, f := range functions {
+		if f.Name == "" {
+			return nil
+		}
+		out = append(out, map[string]any{"type": "function", "function": f})
+	}
+	return out
 }
