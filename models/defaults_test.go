@@ -41,6 +41,9 @@ func described(config map[string]any) string {
 	var b strings.Builder
 	for _, s := range m.Settings {
 		if s.Value != nil && !strings.HasPrefix(s.Name, "rope_") { // which the program has, and which have two spellings
+			if s.GGUF != "" {
+				s.Name = "" // a setting may have several
+			}
 			fmt.Fprintln(&b, s.Name, s.GGUF, s.Value)
 		}
 	}
