@@ -112,7 +112,7 @@ func (g *Generator) admit(running []*sequence) (now []*sequence, closing bool) {
 // the sequence, that is copied.
 func (g *Generator) seat(ctx context.Context, s *sequence) error {
 	window := s.window()
-	common := func(x *slot) int { return commonPrefix(x.seen, window[:len(window)-1]) }
+	common := func(x *slot) int { return x.keeps(window, g.model.Grows) }
 	var best, most *slot
 	for _, x := range g.slots {
 		n := common(x)
@@ -138,9 +138,10 @@ func (g *Generator) seat(ctx context.Context, s *sequence) error {
 		if err := g.give(ctx, o); err != nil {
 			return err
 		}
-		best.seen, n = slices.Clone(most.seen[:m]), m
+		best.seen, best.plain, n = slices.Clone(most.seen[:m]), min(most.plain, m), m
 	}
-	best.seen, best.user, s.slot, s.admitted = best.seen[:n], s, best, time.Now()
+	best.forget(n)
+	best.user, s.slot, s.admitted = s, best, time.Now()
 	g.mu.Lock()
 	g.stats.Requests++
 	g.stats.Reused += n
@@ -200,6 +201,7 @@ func (g *Generator) compute(ctx context.Context, n int, sequences ...*sequence) 
 		w, at := s.window(), s.kept()
 		o.slots = append(o.slots, int32(slices.Index(g.slots, s.slot)))
 		o.start = append(o.start, int32(at))
+		o.length = append(o.length, int32(len(w)))
 		o.ids = append(o.ids, w[at:at+n]...)
 		if windows[i] = w; at+n == len(w) {
 			o.kind = last
@@ -217,7 +219,7 @@ func (g *Generator) compute(ctx context.Context, n int, sequences ...*sequence) 
 	var choosing sync.WaitGroup
 	for i, s := range sequences {
 		at := s.kept()
-		s.slot.seen = append(s.slot.seen, windows[i][at:at+n]...)
+		s.slot.sees(windows[i][at:at+n], len(windows[i]), g.model.Grows)
 		s.slot.used = now
 		if whole := at+n == len(windows[i]); !whole || s.result.Tokens == 0 {
 			prompt += n

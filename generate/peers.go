@@ -35,7 +35,7 @@ func meet(w *world.World, sequences int) (*peers, error) {
 		return nil, err
 	}
 	slots := max(sequences, 2)
-	return &peers{comms[0].World(), info.First(), info.Rank, make([]byte, 4*(3+2*slots+max(blocks()[0], slots))), slots}, nil
+	return &peers{comms[0].World(), info.First(), info.Rank, make([]byte, 4*(3+3*slots+max(blocks()[0], slots))), slots}, nil
 }
 
 // send sends an order to all other processes.
@@ -49,6 +49,7 @@ func (p *peers) send(ctx context.Context, o order) error {
 	put(int32(o.kind), int32(len(o.slots)), int32(len(o.ids)))
 	put(o.slots...)
 	put(o.start...)
+	put(o.length...)
 	put(o.ids...)
 	clear(p.buf[len(buf):])
 	return p.pass(ctx)
@@ -69,11 +70,13 @@ func (p *peers) receive(ctx context.Context) (o order, err error) {
 	}
 	head := take(3)
 	starts := int(head[1])
+	lengths := starts
 	if o.kind = kind(head[0]); o.kind == copied {
-		starts = 1
+		starts, lengths = 1, 0
 	}
 	o.slots = take(int(head[1]))
 	o.start = take(starts)
+	o.length = take(lengths)
 	o.ids = take(int(head[2]))
 	return o, nil
 }

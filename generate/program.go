@@ -39,6 +39,9 @@ func (g *Generator) program(at shape) (*graph.Program, gomoe.Config, error) {
 	p, err := graph.Trace("step", func(t *graph.Tracer) []*graph.Value {
 		s := nn.New(t, nn.Options{DType: models.DType(g.c), Stored: g.stored, Exchange: g.o.Exchange, Wire: g.o.Wire, Copies: g.o.Copies, LoRA: g.o.Adapters.Options()})
 		st := &nn.Step{Start: t.Input("start", graph.I32, at.sequences), Room: g.o.Room, Cache: g.o.Cache, Last: true}
+		if g.grows() {
+			st.Length = t.Input("length", graph.I32, at.sequences)
+		}
 		logits := g.model.Forward(s, t.Input("tokens", graph.I32, at.sequences, at.tokens), st)
 		params, caches = s.Params(), st.Caches()
 		out := []*graph.Value{pr.ShardingConstraint(logits).Named("logits")}
@@ -61,6 +64,9 @@ func (g *Generator) program(at shape) (*graph.Program, gomoe.Config, error) {
 	g.kept[at], g.params = caches, params
 	return p, cfg, nil
 }
+
+// grows reports whether the positions of long texts depend on their lengths.
+func (g *Generator) grows() bool { return g.model.Grows > 0 && g.o.Room > g.model.Grows }
 
 // onMesh says on which mesh a program cannot be.
 func (g *Generator) onMesh(err error) error {

@@ -13,6 +13,7 @@ type sequence struct {
 	Request
 	ids      []int32 // of the prompt, and those generated
 	dropped  int     // tokens behind the first Keep that have slid away
+	grows    int     // of the model
 	slid     bool    // since the caches were looked at
 	slot     *slot   // nil until there is a place
 	stream   *tokenizer.Stream
@@ -31,7 +32,7 @@ type sequence struct {
 }
 
 func (g *Generator) newSequence(r Request) *sequence {
-	s := &sequence{Request: r, ids: slices.Clone(r.Prompt), came: time.Now(), news: make(chan struct{}, 1), look: g.look}
+	s := &sequence{Request: r, grows: g.model.Grows, ids: slices.Clone(r.Prompt), came: time.Now(), news: make(chan struct{}, 1), look: g.look}
 	s.result.Prompt = len(r.Prompt)
 	if g.o.Tokenizer != nil {
 		s.stream, s.stops = g.o.Tokenizer.Stream(), NewStops(r.Stops)
@@ -60,8 +61,8 @@ func (s *sequence) window() []int32 {
 // kept returns how many tokens of the window the slot's caches hold. After a slide they hold others.
 func (s *sequence) kept() int {
 	if s.slid {
-		w := s.window()
-		s.slot.seen, s.slid = s.slot.seen[:commonPrefix(s.slot.seen, w[:len(w)-1])], false
+		s.slot.forget(s.slot.keeps(s.window(), s.grows))
+		s.slid = false
 	}
 	return len(s.slot.seen)
 }

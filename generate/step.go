@@ -13,9 +13,34 @@ import (
 type slot struct {
 	caches map[string]*runtime.Array
 	seen   []int32 // the tokens whose keys and values are in the caches
+	plain  int     // the first of them whose positions do not depend on the length of their text
 	user   *sequence
 	used   int // the step that last used the slot
 }
+
+// keeps returns how many of the slot's tokens have the keys and values that the text window begins with, without its last token. Where the
+// positions of texts of more than grows tokens depend on their lengths, these share none; grows 0 means no such length.
+func (x *slot) keeps(window []int32, grows int) int {
+	n := commonPrefix(x.seen, window[:len(window)-1])
+	switch {
+	case grows == 0:
+		return n
+	case len(window) > grows:
+		return 0
+	}
+	return min(n, x.plain)
+}
+
+// sees notes tokens of a text of so many tokens whose keys and values are in the caches.
+func (x *slot) sees(tokens []int32, length, grows int) {
+	if x.plain == len(x.seen) && (grows == 0 || length <= grows) {
+		x.plain += len(tokens)
+	}
+	x.seen = append(x.seen, tokens...)
+}
+
+// forget leaves the first n tokens in the caches.
+func (x *slot) forget(n int) { x.seen, x.plain = x.seen[:n], min(x.plain, n) }
 
 // order is what all processes do at the same time. The first one gives the orders.
 type order struct {
@@ -24,7 +49,9 @@ type order struct {
 	slots []int32
 	// start has the position of each sequence's first token, or how many positions are copied.
 	start []int32
-	ids   []int32 // the tokens of the first sequence, and so on; all have equally many
+	// length has how many tokens each sequence has so far, of which a block of a prompt is a part; nil in an order that copies.
+	length []int32
+	ids    []int32 // the tokens of the first sequence, and so on; all have equally many
 }
 
 type kind int32
@@ -70,6 +97,16 @@ func (g *Generator) run(ctx context.Context, o order) (logits []float32, err err
 	}
 	if args.in["start"], err = job.Put("start", start); err != nil {
 		return nil, err
+	}
+	if g.grows() {
+		length, err := array.Of(o.length, n)
+		if err != nil {
+			return nil, err
+		}
+		if args.in["length"], err = job.Put("length", length); err != nil {
+			return nil, err
+		}
+		defer job.Recycle(args.in["length"])
 	}
 	for i, k := range g.kept[at] { // the step writes to them
 		cache := g.slots[o.slots[k.Sequence]].caches[k.Name]

@@ -132,7 +132,20 @@ func (d decoder) model(r *reader, experts, topK int) (*Model, error) {
 	if heads.CachePlace() == nil {
 		split = 0
 	}
-	return &Model{Heads: split, Settings: r.said, RopeFactors: r.factors, HeadWidth: heads.Width, Vocab: d.vocab, Context: d.context, Layers: d.layers, Experts: experts, TopK: topK, CachePlace: d.attention(0).CachePlace(), Forward: d.forward}, nil
+	grows := 0
+	for l := range d.layers {
+		var original int
+		switch a := d.attention(l).(type) {
+		case nn.Attention:
+			original = a.RoPE.Original
+		case nn.MLA:
+			original = a.RoPE.Original
+		}
+		if original > 0 && (grows == 0 || original < grows) {
+			grows = original
+		}
+	}
+	return &Model{Grows: grows, Heads: split, Settings: r.said, RopeFactors: r.factors, HeadWidth: heads.Width, Vocab: d.vocab, Context: d.context, Layers: d.layers, Experts: experts, TopK: topK, CachePlace: d.attention(0).CachePlace(), Forward: d.forward}, nil
 }
 
 // forward returns the logits f32[B,S,V] of tokens i32[B,S].

@@ -29,11 +29,11 @@ func defaults(family string) map[string]any {
 	case "olmoe":
 		return map[string]any{"rms_norm_eps": 1e-5}
 	case "qwen2_moe":
-		return map[string]any{"num_key_value_heads": 16}
+		return map[string]any{"num_key_value_heads": 16, "sliding_window": 4096, "max_window_layers": 28}
 	case "qwen3":
-		return map[string]any{"num_key_value_heads": 32, "head_dim": 128}
+		return map[string]any{"num_key_value_heads": 32, "head_dim": 128, "sliding_window": 4096, "max_window_layers": 28}
 	case "qwen3_moe":
-		return map[string]any{"num_key_value_heads": 4}
+		return map[string]any{"num_key_value_heads": 4, "sliding_window": 4096}
 	}
 	return nil
 }

@@ -81,6 +81,9 @@ func TestDefaults(t *testing.T) {
 			base["num_experts"] = n
 			delete(base, "num_local_experts")
 		}
+		if _, ok := base["use_sliding_window"]; ok {
+			base["use_sliding_window"], base["layer_types"], base["max_window_layers"] = true, nil, 1.0
+		}
 		base["rope_theta"], base["rope_scaling"] = 1000.0, map[string]any{"rope_type": "default"}
 		for name, value := range values {
 			config := maps.Clone(base)

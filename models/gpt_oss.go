@@ -17,40 +17,19 @@ func openGPTOSS(c *checkpoint.Checkpoint) (*Model, error) {
 	d := readDecoder(r)
 	d.norm = "post_attention_norm"
 	a := readAttention(r, d)
-	if truncate := r.ropeSettings("full_attention").key("truncate", ""); !r.flagOr(truncate, !r.fractions) {
+	if truncate := r.ropeSettings(fullAttention).key("truncate", ""); !r.flagOr(truncate, !r.fractions) {
 		r.say(truncate, false, true) // which GGUF files mean
 	}
 	sliding := r.slidingRope(a.Width, a.RoPE)
 	a.Bias, a.Sinks = r.flagOrTensor("attention_bias", true, "blk.0.attn_q.bias"), true
 	a.OutBias = a.Bias
 	window := r.size(keys{"sliding_window", ".attention.sliding_window"})
-	kinds := list[string](r, "layer_types", "the kinds of attention of the layers")
-	slides := func(l int) bool { return l%2 == 0 }
-	if len(kinds) == d.layers {
-		slides = func(l int) bool { return kinds[l] == "sliding_attention" }
-	} else if len(kinds) != 0 {
-		r.fail(fmt.Errorf("%s: layer_types has %d of %d layers", r.c.Path, len(kinds), d.layers))
-	}
-	for l, kind := range kinds {
-		if kind != "sliding_attention" && kind != "full_attention" {
-			r.fail(fmt.Errorf("%s: layer_types has %q for layer %d, want sliding_attention or full_attention", r.c.Path, kind, l))
-		}
-	}
-	if r.err != nil {
-		return nil, r.err
-	}
-	all, turns := make([]string, d.layers), true // what GGUF files mean
-	for l := range all {
-		if all[l] = "full_attention"; slides(l) {
-			all[l] = "sliding_attention"
-		}
-		turns = turns && slides(l) == (l%2 == 0)
-	}
-	r.say(keys{"layer_types"}, all, turns)
+	turns := func(l int) bool { return l%2 == 0 }
+	windows := r.windows(d.layers, window, turns, turns)
 	d.attention = func(l int) mixer {
 		a := a
-		if slides(l) {
-			a.Window, a.RoPE = window, sliding
+		if a.Window = windows(l); a.Window > 0 {
+			a.RoPE = sliding
 		}
 		return a
 	}

@@ -27,7 +27,10 @@ type Model struct {
 	// RopeFactors divide the frequencies of positions, as GGUF files have them in their tensor RopeFactors; nil if there are none.
 	RopeFactors []float32
 	HeadWidth   int // columns of a head of queries and keys
-	Heads       int // of keys and values that the axis tp splits, into equal parts; 0 if it splits no such heads
+	// Grows is the length of a text, in tokens, beyond which the rotation of all its positions depends on its length; 0 means that it never
+	// does.
+	Grows int
+	Heads int // of keys and values that the axis tp splits, into equal parts; 0 if it splits no such heads
 	// CachePlace has the mesh axes that split the caches of keys and values, as nn.Param.Place has them.
 	CachePlace []string
 	// Forward returns the logits f32[B,S,Vocab] of tokens i32[B,S], or f32[B,1,Vocab] if st asks for the last

@@ -11,8 +11,7 @@ func openQwen2MoE(c *checkpoint.Checkpoint) (*Model, error) {
 	d := readDecoder(r)
 	a := readAttention(r, d)
 	a.Bias = r.flagOrTensor("qkv_bias", true, "blk.0.attn_q.bias")
-	r.fullAttention()
-	d.attention = func(int) mixer { return a }
+	d.attention = windowed(a, r.qwenWindows(d.layers, func(l, first int) bool { return l%2 == 0 && l < first }))
 	moe := readQwenExperts(r, false)
 	moe.SharedName, moe.SharedGate = "shared_expert", true
 	moe.Shared = r.size(keys{"shared_expert_intermediate_size", ".expert_shared_feed_forward_length"})

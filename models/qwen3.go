@@ -14,8 +14,7 @@ func openQwen3(c *checkpoint.Checkpoint) (*Model, error) {
 	r.only(keys{"use_qk_norm"}, "true")
 	a.Bias = r.flagOrTensor("attention_bias", false, "blk.0.attn_q.bias")
 	a.OutBias = r.flagOrTensor("attention_bias", false, "blk.0.attn_output.bias")
-	r.fullAttention()
-	d.attention = func(int) mixer { return a }
+	d.attention = windowed(a, r.qwenWindows(d.layers, func(l, first int) bool { return l >= first }))
 	d.dense(r.size(keys{"intermediate_size", ".feed_forward_length"}))
 	return d.model(r, 0, 0)
 }

@@ -18,8 +18,7 @@ func openQwen3MoE(c *checkpoint.Checkpoint) (*Model, error) {
 	r.only(keys{"use_qk_norm"}, "true")
 	a.Bias = r.flagOrTensor("attention_bias", false, "blk.0.attn_q.bias")
 	a.OutBias = r.flagOrTensor("attention_bias", false, "blk.0.attn_output.bias")
-	r.fullAttention()
-	d.attention = func(int) mixer { return a }
+	d.attention = windowed(a, r.qwenWindows(d.layers, func(int, int) bool { return true }))
 	// Files of GGUF do not say whether weights are divided by their sum, and the models that are published do so.
 	moe := readQwenExperts(r, r.c.GGUF())
 	sparse, width := r.sparse()
@@ -38,18 +37,6 @@ func readQwenExperts(r *reader, renormalize bool) nn.MoE {
 			Renormalize: r.flagOr(keys{"norm_topk_prob", ".expert_weights_norm"}, renormalize),
 		},
 	}
-}
-
-// fullAttention is an error if a layer's queries attend to fewer keys than all before them.
-func (r *reader) fullAttention() {
-	r.only(keys{"use_sliding_window"}, "false")
-	for l, kind := range list[string](r, "layer_types", "the kinds of attention of the layers") {
-		if kind != "full_attention" {
-			r.fail(fmt.Errorf("%s: layer_types has %q for layer %d, want full_attention: gomoe knows no other for this architecture", r.c.Path, kind, l))
-		}
-	}
-	r.say(keys{"layer_types"}, nil, true)
-	r.read["sliding_window"], r.read["max_window_layers"] = true, true // for use_sliding_window
 }
 
 // sparse reads which layers have experts, and how wide the network of the others is.

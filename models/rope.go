@@ -9,6 +9,7 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/nn"
 	pr "github.com/gomoe/gomoe/primitives"
 )
 
@@ -73,12 +74,12 @@ func (s ropeSettings) factor(r *reader) keys {
 
 // rope reads how positions rotate the `width` elements of a head in layers that attend to all keys, or the part of the elements that
 // the model says.
-func (r *reader) rope(width int) pr.RoPEOp { return r.ropeOf("full_attention", width) }
+func (r *reader) rope(width int) nn.RoPE { return r.ropeOf(fullAttention, width) }
 
 // slidingRope is rope for layers with a window of keys. full is what rope returned. GGUF files have one setting for both.
-func (r *reader) slidingRope(width int, full pr.RoPEOp) pr.RoPEOp {
+func (r *reader) slidingRope(width int, full nn.RoPE) nn.RoPE {
 	said := slices.Clone(r.said)
-	op := r.ropeOf("sliding_attention", width)
+	op := r.ropeOf(slidingAttention, width)
 	r.said = said
 	if !reflect.DeepEqual(op, full) {
 		r.say(keys{"rope_parameters"}, "a setting for each kind of attention", false)
@@ -86,7 +87,7 @@ func (r *reader) slidingRope(width int, full pr.RoPEOp) pr.RoPEOp {
 	return op
 }
 
-func (r *reader) ropeOf(attention string, width int) pr.RoPEOp {
+func (r *reader) ropeOf(attention string, width int) (op nn.RoPE) {
 	in := r.ropeSettings(attention)
 	base := r.numberOr(keys{"rope_theta", ".rope.freq_base"}, 10000)
 	base = r.numberOr(in.key("rope_theta", ""), base)
@@ -108,7 +109,7 @@ func (r *reader) ropeOf(attention string, width int) pr.RoPEOp {
 		r.fail(fmt.Errorf("%s: %d of the %d columns of a head are rotated, want an even number up to all of them", r.c.Path, part, width))
 	}
 
-	op := pr.RoPEOp{Base: base}
+	op.Base = base
 	if r.err != nil {
 		return op
 	}
@@ -135,25 +136,43 @@ func (r *reader) ropeOf(attention string, width int) pr.RoPEOp {
 	case "default", "none":
 		r.say(scaled, "default", true)
 	case "linear":
-		op = pr.LinearRoPE{Factor: r.positive(factor)}.RoPE(base, part)
+		op.RoPEOp = pr.LinearRoPE{Factor: r.positive(factor)}.RoPE(base, part)
+	case "dynamic":
+		op.Factor, op.Original = r.positive(factor), r.size(keys{"max_position_embeddings", ".context_length"})
+		r.growing(in, kind)
+	case "longrope":
+		long, short := r.numbers(in.key("long_factor", ""), part/2), r.numbers(in.key("short_factor", ""), part/2)
+		context := float64(r.size(keys{"max_position_embeddings", ".context_length"}))
+		l := pr.LongRoPE{Factors: short, Factor: r.numberOr(factor, context/original), Original: original, Magnitude: r.numberOr(in.key("attention_factor", ""), 0)}
+		op.RoPEOp, op.Original = l.RoPE(base, part), int(original)
+		l.Factors = long
+		op.Long = l.RoPE(base, part).Frequencies
+		r.growing(in, kind)
 	case "llama3":
 		const here = "" // GGUF files have none of it, but the factors that it makes
 		numbers := []keys{{factor[0], here}, in.key("low_freq_factor", here), in.key("high_freq_factor", here)}
-		op = pr.Llama3RoPE{Factor: r.positive(numbers[0]), Original: original, Low: r.positive(numbers[1]), High: r.positive(numbers[2])}.RoPE(base, part)
+		op.RoPEOp = pr.Llama3RoPE{Factor: r.positive(numbers[0]), Original: original, Low: r.positive(numbers[1]), High: r.positive(numbers[2])}.RoPE(base, part)
 		for _, n := range append(numbers, in.key("original_max_position_embeddings", "")) {
 			r.say(n, nil, true)
 		}
 		r.say(scaled, "default", true)
-		r.factors = factorsOf(op, pr.LinearRoPE{Factor: 1}.RoPE(base, part))
+		r.factors = factorsOf(op.RoPEOp, pr.LinearRoPE{Factor: 1}.RoPE(base, part))
 	case "yarn":
 		y := pr.YaRN{
-			Factor: r.positive(factor), Original: original,
+			Original:     original,
 			Fast:         r.numberOr(in.key("beta_fast", ".rope.scaling.yarn_beta_fast"), 0),
 			Slow:         r.numberOr(in.key("beta_slow", ".rope.scaling.yarn_beta_slow"), 0),
 			Fractions:    !r.flagOr(in.key("truncate", ""), !r.fractions),
 			Magnitude:    r.numberOr(in.key("attention_factor", ""), 0),
 			MScale:       r.numberOr(in.key("mscale", ""), 0),
 			MScaleAllDim: r.numberOr(in.key("mscale_all_dim", ""), 0),
+		}
+		if o, _, err := r.c.Object(in.in); err == nil && o.Has("factor") && r.numberOr(factor, 0) == 0 { // null
+			context, _, _ := r.c.Float("max_position_embeddings")
+			y.Factor = context / original
+			r.say(factor, y.Factor, false)
+		} else {
+			y.Factor = r.positive(factor)
 		}
 		r.only(keys{"", ".rope.scaling.yarn_ext_factor"}, "1", "-1")
 		r.say(in.key("original_max_position_embeddings", ".rope.scaling.original_context_length"), original, false)
@@ -163,9 +182,9 @@ func (r *reader) ropeOf(attention string, width int) pr.RoPEOp {
 		} else if y.MScale == y.MScaleAllDim {
 			r.say(in.key("mscale", ""), y.MScale, true)
 		}
-		op = y.RoPE(base, part)
+		op.RoPEOp = y.RoPE(base, part)
 	default:
-		r.fail(fmt.Errorf("%s: the rotary positions are scaled by %q, want one of default linear llama3 yarn", r.c.Path, kind))
+		r.fail(fmt.Errorf("%s: the rotary positions are scaled by %q, want one of default dynamic linear llama3 longrope yarn", r.c.Path, kind))
 	}
 	if magnitude != 1 {
 		if op.Magnitude == 0 {
@@ -185,15 +204,41 @@ func (r *reader) ropeOf(attention string, width int) pr.RoPEOp {
 		for _, f := range r.factors {
 			long.Factors = append(long.Factors, float64(f))
 		}
-		op = long.RoPE(base, part)
+		op.RoPEOp = long.RoPE(base, part)
 		r.say(keys{"", RopeFactors}, "a tensor", false)
 	}
 	r.ropeKnown(in)
 	r.ropeAgree(in, map[string]any{"rope_theta": base, "rope_type": kind, "type": kind, "partial_rotary_factor": share, "original_max_position_embeddings": original})
-	if r.err == nil && slices.ContainsFunc(op.Frequencies, func(f float64) bool { return math.IsNaN(f) || math.IsInf(f, 0) }) {
+	if r.err == nil && slices.ContainsFunc(slices.Concat(op.Frequencies, op.Long), func(f float64) bool { return math.IsNaN(f) || math.IsInf(f, 0) }) {
 		r.fail(fmt.Errorf("%s: %s gives positions that are not finite; check its numbers", r.c.Path, in.in))
 	}
 	return op
+}
+
+// growing says that the frequencies depend on the length of the text, for which GGUF files have no key.
+func (r *reader) growing(in ropeSettings, kind string) {
+	r.say(in.key("rope_type", ".rope.scaling.type"), nil, true)
+	r.say(in.key("factor", ".rope.scaling.factor"), nil, true)
+	r.say(in.key("rope_type", ""), kind, r.c.GGUF())
+	if r.c.GGUF() {
+		r.fail(fmt.Errorf("%s: %s is %q, which gomoe knows in config.json alone", r.c.Path, r.named(".rope.scaling.type"), kind))
+	}
+}
+
+// numbers returns a setting of config.json that is a list of n numbers above 0.
+func (r *reader) numbers(k keys, n int) []float64 {
+	v, _ := r.c.Value(r.key(k))
+	items, _ := v.([]any)
+	var out []float64
+	for _, item := range items {
+		if x, ok := item.(float64); ok && x > 0 {
+			out = append(out, x)
+		}
+	}
+	if len(out) != n || len(items) != n {
+		r.fail(fmt.Errorf("%s: %s has %d elements, want %d numbers above 0", r.c.Path, k[0], len(items), n))
+	}
+	return out
 }
 
 // original returns the length of the texts that the model was trained on before its positions were scaled. It is the context length if
@@ -229,7 +274,7 @@ func (r *reader) ropeKnown(in ropeSettings) {
 			r.read[object+"."+name] = true
 		}
 		if outer, _, nested := strings.Cut(object, "."); nested {
-			r.read[outer+".full_attention"], r.read[outer+".sliding_attention"] = true, true
+			r.read[outer+"."+fullAttention], r.read[outer+"."+slidingAttention] = true, true
 			r.known(outer)
 		}
 		r.known(object)
@@ -270,7 +315,7 @@ const yarnLog = ".rope.scaling.yarn_log_multiplier"
 // scoreScale returns the factor of attention scores that DeepSeek has for scaled positions: (0.1·m·ln(factor) + 1)² with
 // m = mscale_all_dim. It is 1 if the model does not say m, or scales no positions.
 func (r *reader) scoreScale() float64 {
-	in := r.ropeSettings("full_attention")
+	in := r.ropeSettings(fullAttention)
 	kind := in.kind(r)
 	m := r.numberOr(in.key("mscale_all_dim", ""), 0) / 10
 	if r.c.GGUF() {

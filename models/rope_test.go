@@ -47,7 +47,7 @@ func TestRoPESettings(t *testing.T) {
 		r := newReader(&checkpoint.Checkpoint{Config: c})
 		r.read["max_position_embeddings"] = true
 		got := r.rope(64)
-		if err := r.done(); err != nil || !reflect.DeepEqual(got, want) {
+		if err := r.done(); err != nil || !reflect.DeepEqual(got.RoPEOp, want) {
 			t.Errorf("%s: error %v, and %+v\nwant %+v", config, err, got, want)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 type Attention struct {
 	Heads, KVHeads int // KVHeads divides Heads
 	Width          int // of a head
-	RoPE           pr.RoPEOp
+	RoPE           RoPE
 	Bias, OutBias  bool // of the first three parts, and of the last
 	// Norm normalises queries and keys before they are rotated: "" not at all, PerHead every head by itself,
 	// Together all heads of a token together, so that the mesh axis tp does not split them. The parts are q_norm
@@ -60,8 +60,8 @@ func (a Attention) Apply(s *Scope, x *graph.Value, st *Step) *graph.Value {
 		}
 		return y
 	}
-	q := pr.RoPE(project(st.Tail(x), "q", "attn_q", "q_norm", a.Heads), st.Tail(st.Positions(x)), a.RoPE)
-	k := pr.RoPE(project(x, "k", "attn_k", "k_norm", a.KVHeads), st.Positions(x), a.RoPE)
+	q := a.RoPE.rotate(project(st.Tail(x), "q", "attn_q", "q_norm", a.Heads), st.Tail(st.Positions(x)), st, x)
+	k := a.RoPE.rotate(project(x, "k", "attn_k", "k_norm", a.KVHeads), st.Positions(x), st, x)
 	v := project(x, "v", "attn_v", "", a.KVHeads)
 	p := pr.AttentionParams{Window: a.Window}
 	if a.Sinks {

@@ -18,7 +18,7 @@ type MLA struct {
 	Heads                int
 	Plain, Rotary, Value int // columns of a head's query without and with position, and of its value
 	Query, Latent        int // columns of the vectors that queries, and keys with values, are made of; Query 0 means x itself
-	RoPE                 pr.RoPEOp
+	RoPE                 RoPE
 	Scale                float64 // of the scores; 0 means 1/√(Plain+Rotary)
 	Bias                 bool    // of the parts that read x, but q_proj, and of o_proj
 	Epsilon              float64 // of the norms
@@ -48,11 +48,11 @@ func (a MLA) Apply(s *Scope, x *graph.Value, st *Step) *graph.Value {
 	q = pr.Reshape(q, batch, queries, a.Heads, width)
 	kv := Linear{Out: a.Latent + a.Rotary, Bias: a.Bias}.Apply(s.In("kv_a_proj_with_mqa", "attn_kv_a_mqa"), x)
 	latent := norm.Apply(s.In("kv_a_layernorm", "attn_kv_a_norm"), pr.SliceInDim(kv, 2, 0, a.Latent))
-	key := pr.RoPE(pr.Reshape(pr.SliceInDim(kv, 2, a.Latent, a.Latent+a.Rotary), batch, tokens, 1, a.Rotary), st.Positions(x), a.RoPE)
+	key := a.RoPE.rotate(pr.Reshape(pr.SliceInDim(kv, 2, a.Latent, a.Latent+a.Rotary), batch, tokens, 1, a.Rotary), st.Positions(x), st, x)
 	keys := pr.Concatenate(3, pr.Reshape(latent, batch, tokens, 1, a.Latent), key)
 
 	toKey, toValue := a.matrices(s, x.Type.DType)
-	q = pr.Concatenate(3, perHead(pr.SliceInDim(q, 3, 0, a.Plain), toKey, 1), pr.RoPE(pr.SliceInDim(q, 3, a.Plain, width), st.Tail(st.Positions(x)), a.RoPE))
+	q = pr.Concatenate(3, perHead(pr.SliceInDim(q, 3, 0, a.Plain), toKey, 1), a.RoPE.rotate(pr.SliceInDim(q, 3, a.Plain, width), st.Tail(st.Positions(x)), st, x))
 	p := pr.AttentionParams{Scale: a.Scale}
 	if p.Scale == 0 {
 		p.Scale = 1 / math.Sqrt(float64(width))

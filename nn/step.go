@@ -16,6 +16,9 @@ type Step struct {
 	// then Start is nil. The caches hold what comes before Start. Each of the B sequences has caches of its own,
 	// so that the sequences of one step may be any of those that there are.
 	Room int
+	// Length i32[B] is the length of each sequence's text, of which the step's tokens may be a part; nil means that they end it. A
+	// RoPE with Original depends on it.
+	Length *graph.Value
 	// Last asks for the logits of the last token alone.
 	Last bool
 	// Queries is how many of the last tokens the results of layers are for, of which all tokens go to the caches; 0 means all.
@@ -55,6 +58,21 @@ func (st *Step) Positions(x *graph.Value) *graph.Value {
 		st.positions = pr.Add(pr.BroadcastInDim(st.Start, []int{b, s}, 0), pr.Iota(x.Tracer(), graph.I32, 1, b, s))
 	}
 	return st.positions
+}
+
+// lengths returns how long the texts of x[B,S,..] are: n tokens or, if each is not nil, each i32[B]. With caches n is an upper bound of
+// each.
+func (st *Step) lengths(x *graph.Value) (n int, each *graph.Value) {
+	switch b, s := x.Dim(0), x.Dim(1); {
+	case st == nil, st.Room == 0 && st.At == nil:
+		return s, nil
+	case st.Room == 0:
+		return s, pr.AddScalar(pr.ReduceMax(st.At, 1), 1)
+	case st.Length != nil:
+		return st.Room, st.Length
+	default:
+		return st.Room, pr.Add(st.Start, pr.Full(x.Tracer(), float64(s), graph.I32, b))
+	}
 }
 
 // Tail returns those of x[B,S,..] that layers have results for, nil for nil.

@@ -1,0 +1,77 @@
+package models
+
+import (
+	"fmt"
+
+	"github.com/gomoe/gomoe/nn"
+)
+
+// The kinds of attention that layer_types names.
+const (
+	fullAttention    = "full_attention"
+	slidingAttention = "sliding_attention"
+)
+
+// windows returns how many keys a query of layer l attends to at most, 0 for all before it: `window` in the layers that layer_types calls
+// sliding or, without it, for which slides is true. inGGUF says in which layers a query has the window in GGUF files, which have no key
+// for it.
+func (r *reader) windows(layers, window int, slides, inGGUF func(l int) bool) func(l int) int {
+	kinds := list[string](r, "layer_types", "the kinds of attention of the layers")
+	if len(kinds) != 0 && len(kinds) != layers {
+		r.fail(fmt.Errorf("%s: layer_types has %d of %d layers", r.c.Path, len(kinds), layers))
+	}
+	for l, kind := range kinds {
+		switch {
+		case kind != slidingAttention && kind != fullAttention:
+			r.fail(fmt.Errorf("%s: layer_types has %q for layer %d, want %s or %s", r.c.Path, kind, l, slidingAttention, fullAttention))
+		case kind == slidingAttention && window == 0:
+			r.fail(fmt.Errorf("%s: layer_types has %q for layer %d, and the model has no window; want %s", r.c.Path, kind, l, fullAttention))
+		}
+	}
+	if r.err != nil {
+		return func(int) int { return 0 }
+	}
+	all, same := make([]string, layers), true
+	of := func(l int) int {
+		if len(kinds) > 0 && kinds[l] == slidingAttention || len(kinds) == 0 && slides(l) {
+			return window
+		}
+		return 0
+	}
+	for l := range all {
+		if all[l] = fullAttention; of(l) > 0 {
+			all[l] = slidingAttention
+		}
+		same = same && of(l) > 0 == inGGUF(l)
+	}
+	r.say(keys{"layer_types"}, all, same)
+	return of
+}
+
+// windowed returns the attention of each layer, with its window.
+func windowed(a nn.Attention, windows func(l int) int) func(l int) mixer {
+	return func(l int) mixer {
+		a := a
+		a.Window = windows(l)
+		return a
+	}
+}
+
+// qwenWindows returns the windows of a family of Qwen, which GGUF files do not have. slides says which layers have one where layer_types
+// does not say it; first is max_window_layers.
+func (r *reader) qwenWindows(layers int, slides func(l, first int) bool) func(l int) int {
+	use := keys{"use_sliding_window"}
+	window, first, on := 0, or(r, keys{"max_window_layers"}, r.c.Int, 0), r.flagOr(use, false)
+	if size := r.sizeOr(keys{"sliding_window"}, 0); on {
+		window = size
+	}
+	of := r.windows(layers, window, func(l int) bool { return window > 0 && slides(l, first) }, func(int) bool { return false })
+	any := false
+	for l := range layers {
+		any = any || of(l) > 0
+	}
+	r.say(use, any, !any)
+	r.say(keys{"sliding_window"}, window, !any)
+	r.say(keys{"max_window_layers"}, nil, true)
+	return of
+}
