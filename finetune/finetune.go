@@ -170,7 +170,7 @@ func (t *tuning) train(ctx, stop context.Context) (r Result, err error) {
 				}
 				t.say("held-out loss %.4f after %d steps, %.4f at the beginning", r.After, d.Steps, r.Before)
 			}
-			return t.write(ctx, d.Run)
+			return t.write(ctx, d.Run, d.Unwritten != nil)
 		},
 	}
 	if t.held != nil {

@@ -20,8 +20,9 @@ import (
 	"github.com/gomoe/gomoe/train"
 )
 
-// write writes the adapter, or all weights, and the model with the adapter.
-func (t *tuning) write(ctx context.Context, run *train.Run) error {
+// write writes the adapter, or all weights, and the model with the adapter. A run that has failed leaves no model with the adapter,
+// so that it can go on: it would not write over one.
+func (t *tuning) write(ctx context.Context, run *train.Run, failed bool) error {
 	goruntime.GC() // what steps have left makes room for the weights
 	arrays, err := run.Weights(ctx)
 	if err != nil || !t.first {
@@ -42,6 +43,10 @@ func (t *tuning) write(ctx context.Context, run *train.Run) error {
 		return err
 	}
 	if t.o.Merge == "" {
+		return nil
+	}
+	if failed {
+		t.say("the model with the adapter is not written to %s, as the run has failed", t.o.Merge)
 		return nil
 	}
 	o := t.merging()

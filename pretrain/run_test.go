@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -244,6 +245,43 @@ func TestStop(t *testing.T) {
 	}
 	err = Run(t.Context(), stop, s, Options{Out: out + "-none"})
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// A run whose first checkpoint cannot be written leaves its model, and goes on nevertheless: from step 1, over the model. Where
+// a run ends well its model is protected as ever.
+func TestFirstSaveFails(t *testing.T) {
+	s, err := Parse("s.json", fmt.Appendf(nil, `{"model": {%s}, "data": {"files": [%q]}, "steps": 4, "batch": 2, "length": 16, "save_every": 2}`, small, corpus(t, "a.txt", prose)))
+	require.NoError(t, err)
+	whole := filepath.Join(t.TempDir(), "whole")
+	require.NoError(t, Run(t.Context(), t.Context(), s, Options{Out: whole, Stdout: io.Discard}))
+	want, err := os.ReadFile(filepath.Join(whole, "model.safetensors"))
+	require.NoError(t, err)
+	for _, every := range []int{2, 4} { // the first checkpoint of two, and the only one
+		s.SaveEvery = every
+		out := filepath.Join(t.TempDir(), "out")
+		model, saves, mark := filepath.Join(out, "model.safetensors"), filepath.Join(out, "checkpoints"), filepath.Join(out, train.RescuedName)
+		err = Run(t.Context(), t.Context(), s, Options{Out: out, Stdout: hears{func(text string) {
+			if strings.Contains(text, "1/4  loss") {
+				require.NoError(t, os.WriteFile(saves, nil, 0o666))
+			}
+		}}})
+		require.ErrorContains(t, err, "of 4 steps are done: ", every)
+		require.FileExists(t, model)
+		require.FileExists(t, mark)
+		require.NoError(t, os.Remove(saves))
+		err = Run(t.Context(), t.Context(), s, Options{Out: out})
+		require.ErrorContains(t, err, "an earlier run has left "+model+" when it failed, and no checkpoint; give -resume to begin again and write over it, or another folder")
+		require.NoError(t, Run(t.Context(), t.Context(), s, Options{Out: out, Resume: true, Stdout: io.Discard}), every)
+		got, err := os.ReadFile(model)
+		require.NoError(t, err)
+		require.Equal(t, want, got, every)
+		require.NoFileExists(t, mark)
+		require.NoError(t, os.RemoveAll(saves))
+		for _, resume := range []bool{false, true} {
+			err = Run(t.Context(), t.Context(), s, Options{Out: out, Resume: resume})
+			require.ErrorContains(t, err, "an earlier run has left "+model+", and no checkpoint to go on from; give -overwrite")
+		}
+	}
 }
 
 // hears passes on what is written.

@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 
+	"github.com/gomoe/gomoe/internal/whole"
 	"github.com/gomoe/gomoe/train/snapshot"
 )
 
@@ -28,7 +32,8 @@ type Saves struct {
 	Facts       map[string]string
 	Model, Free []string
 	// Made are the files or folders that the program leaves when the run ends. One that is there and without a checkpoint is of
-	// an earlier run, which this one would not go on from, but write over.
+	// an earlier run, which this one would not go on from, but write over. A run that resumes may write over one that Rescue has
+	// marked.
 	Made []string
 	// Overwrite says that the run is to write over it.
 	Overwrite bool
@@ -59,12 +64,71 @@ func (s *Saves) Earlier() error {
 			return fmt.Errorf("an earlier run has left a checkpoint of step %d; give -resume to go on from it, or another folder, or remove %s", steps[len(steps)-1], s.Folder.Path)
 		}
 	}
+	failed, err := s.rescued()
+	if err != nil {
+		return err
+	}
 	for _, path := range s.Made {
-		if _, err := os.Lstat(path); err == nil && !s.Overwrite {
+		_, err := os.Lstat(path)
+		switch {
+		case err != nil || s.Overwrite || failed && s.Resume:
+		case failed:
+			return fmt.Errorf("an earlier run has left %s when it failed, and no checkpoint; give -resume to begin again and write over it, or another folder", path)
+		default:
 			return fmt.Errorf("an earlier run has left %s, and no checkpoint to go on from; give -overwrite to write over it, or another folder", path)
 		}
 	}
 	return nil
+}
+
+// RescuedName is the file next to Saves.Made that says that a run has failed which has left them.
+const RescuedName = "failed.txt"
+
+func (s *Saves) mark() string { return filepath.Join(filepath.Dir(s.Made[0]), RescuedName) }
+
+// rescued reports whether what is in Saves.Made is of a run that has failed.
+func (s *Saves) rescued() (bool, error) {
+	if len(s.Made) == 0 {
+		return false, nil
+	}
+	_, err := os.Lstat(s.mark())
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Rescue calls write, which writes Saves.Made, for a run that has ended with an error after some steps, or nil for one that has
+// ended well. After an error they are marked, so that a run that resumes begins again over them where there is no checkpoint:
+// whoever starts it again is not to remove them first. The mark is there before they are, unless they are written over, so that
+// something finished is never marked; and it goes when a run ends well.
+func (s *Saves) Rescue(failed error, write func() error) error {
+	if len(s.Made) == 0 {
+		return write()
+	}
+	if failed == nil {
+		if err := write(); err != nil {
+			return err
+		}
+		if err := os.Remove(s.mark()); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	set := func() error {
+		return whole.Write(s.mark(), func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "The run that has left %s has failed: %.2000s\nWith -resume it goes on from its newest checkpoint, or begins again, and writes over it.\n", filepath.Base(s.Made[0]), failed)
+			return err
+		})
+	}
+	there := func(path string) bool { _, err := os.Lstat(path); return err == nil }
+	if slices.ContainsFunc(s.Made, there) {
+		if err := write(); err != nil {
+			return err
+		}
+		return set()
+	}
+	return errors.Join(set(), write())
 }
 
 // Meet finds out which processes see the same folder. Loop.Run does it where a program has not: one that

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/train"
 )
 
 // What cannot be written is an error: a trace, or one of the files of -out.
@@ -23,6 +25,25 @@ func TestFull(t *testing.T) {
 			t.Errorf("%s on a full disk: error %v", name, err)
 		}
 	}
+}
+
+// A run whose metrics cannot be written at first begins again when they can, over the model that it has left.
+func TestFullOnce(t *testing.T) {
+	args, out := tiny(t, "-steps", "4")
+	_, err := execute(t, args...)
+	require.NoError(t, err)
+	failed := filepath.Join(t.TempDir(), "failed")
+	args = append(args, "-out", failed)
+	require.NoError(t, os.MkdirAll(failed, 0o700))
+	require.NoError(t, os.Symlink("/dev/full", filepath.Join(failed, "metrics.csv")))
+	_, err = execute(t, args...)
+	require.Error(t, err)
+	require.FileExists(t, filepath.Join(failed, "model.safetensors"))
+	require.FileExists(t, filepath.Join(failed, train.RescuedName))
+	require.NoError(t, os.Remove(filepath.Join(failed, "metrics.csv")))
+	_, err = execute(t, append(args, "-resume")...)
+	require.NoError(t, err)
+	sameRun(t, "after a full disk", failed, out)
 }
 
 // Standard output that is lost is an error.

@@ -182,7 +182,12 @@ func (t *Training) Run(ctx, stop context.Context) (ended *train.Ended, err error
 	}
 	err = errors.Join(err, end(), t.summarize(ended)) // and the model is written all the same
 	if t.Done != nil && ended.Steps > 0 {
-		err = errors.Join(err, t.Done(ctx, &Done{run, ended, loop.HeldOut}))
+		write := func() error { return t.Done(ctx, &Done{run, ended, loop.HeldOut}) }
+		if first {
+			err = errors.Join(err, loop.Saves.Rescue(ended.Unwritten, write))
+		} else {
+			err = errors.Join(err, write())
+		}
 	}
 	if !ended.Stopped && ended.Unwritten == nil {
 		return ended, err
