@@ -9,6 +9,7 @@ import (
 
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/train/report"
+	"github.com/gomoe/gomoe/world"
 )
 
 // Loop trains step by step: it gives each step its batch and its rate, measures the loss on other text, shows progress,
@@ -111,7 +112,7 @@ func (l *Loop) Run(ctx, stop context.Context, r *Run) (*Ended, error) {
 	e.failed(drawn)
 	failed, err := r.any(ctx, e.Unwritten != nil)
 	if failed && e.Unwritten == nil {
-		e.Unwritten = errors.New("another process could not write; its own message says why")
+		e.Unwritten = &world.Elsewhere{What: "could not write"}
 	}
 	if e.Unwritten != nil {
 		e.Unwritten = fmt.Errorf("%d of %d steps are done: %w", e.Steps, l.Steps, e.Unwritten)

@@ -3,8 +3,10 @@ package world
 import (
 	"errors"
 	"os"
+	"slices"
 	"strings"
 
+	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/job/environ"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -19,7 +21,19 @@ type Misfit struct{ Err error }
 func (m *Misfit) Error() string { return m.Err.Error() }
 func (m *Misfit) Unwrap() error { return m.Err }
 
-// Status returns the exit status of a program that ends with err: 0 without one, StatusMisfit for a *Misfit, else 1.
+// StatusElsewhere is the exit status of a rank that ends because another one has failed. gomoe launch then looks for the failure
+// among the other ranks. It is what sysexits.h calls EX_TEMPFAIL.
+const StatusElsewhere = 75
+
+// Elsewhere is the error of a process that ends because another one has failed.
+type Elsewhere struct{ What string } // what the other one has failed to do, such as "could not write"
+
+func (e *Elsewhere) Error() string {
+	return "another process " + e.What + "; its own message says why"
+}
+
+// Status returns the exit status of a program that ends with err: 0 without one, StatusMisfit for a *Misfit, StatusElsewhere if
+// all that it wraps comes of other ranks, as an *Elsewhere and a *jaccl.Error that blames others do, else 1.
 func Status(err error) int {
 	var misfit *Misfit
 	switch {
@@ -27,8 +41,25 @@ func Status(err error) int {
 		return 0
 	case errors.As(err, &misfit):
 		return StatusMisfit
+	case elsewhere(err):
+		return StatusElsewhere
 	}
 	return 1
+}
+
+// elsewhere reports whether an error comes of other ranks alone.
+func elsewhere(err error) bool {
+	switch e := err.(type) {
+	case *Elsewhere:
+		return true
+	case *jaccl.Error:
+		return len(e.Blame) > 0 && !slices.Contains(e.Blame, e.Rank)
+	case interface{ Unwrap() error }:
+		return elsewhere(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		return !slices.ContainsFunc(e.Unwrap(), func(err error) bool { return !elsewhere(err) })
+	}
+	return false
 }
 
 // ParseMesh reads a mesh as sharding.FitMesh does, for the job that the environment describes: in "dp=*,ep=2" the axis dp is

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/world"
 )
 
@@ -64,4 +65,33 @@ func TestGather(t *testing.T) {
 	all, err := w.Gather(t.Context(), []byte("mine"))
 	require.NoError(t, err)
 	require.Equal(t, [][]byte{[]byte("mine")}, all)
+}
+
+// A rank that ends because of others says so with its status. One that has an error of its own does not, whatever comes with it.
+func TestStatusElsewhere(t *testing.T) {
+	of := func(blame ...int) error {
+		return fmt.Errorf("step 3: %w", &jaccl.Error{Rank: 1, Blame: blame, Err: jaccl.ErrLost})
+	}
+	full := errors.New("no space left on device")
+	for _, c := range []struct {
+		err  error
+		want int
+	}{
+		{&world.Elsewhere{What: "has failed"}, world.StatusElsewhere},
+		{fmt.Errorf("63 of 200 steps are done: %w", &world.Elsewhere{What: "could not write"}), world.StatusElsewhere},
+		{of(0), world.StatusElsewhere},
+		{of(0, 2), world.StatusElsewhere},
+		{errors.Join(of(0), &world.Elsewhere{}), world.StatusElsewhere},
+		{of(1), 1},
+		{of(0, 1), 1},
+		{of(), 1},
+		{full, 1},
+		{errors.Join(of(0), full), 1},
+		{fmt.Errorf("%w, and %w", full, of(0)), 1},
+	} {
+		if got := world.Status(c.err); got != c.want {
+			t.Errorf("status of %v: %d, want %d", c.err, got, c.want)
+		}
+	}
+	require.EqualError(t, &world.Elsewhere{What: "has failed"}, "another process has failed; its own message says why")
 }

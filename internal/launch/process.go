@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/gomoe/gomoe/world"
 )
 
 // process is a rank that was started: the rank's first process, or the command that
@@ -192,10 +194,19 @@ func (e ended) signalled() int {
 // ok reports whether the rank succeeded.
 func (e ended) ok() bool { return e.state.ExitCode() == 0 }
 
-// status returns the exit status of the job if this rank decides it.
+// elsewhere reports whether the rank says that it has ended because of another one.
+func (e ended) elsewhere() bool { return e.state.ExitCode() == world.StatusElsewhere }
+
+// end returns when the rank has ended.
+func (e ended) end() time.Time { return e.began.Add(e.took) }
+
+// status returns the exit status of the job if this rank decides it. It is 1 if all ranks have ended because of others.
 func (e ended) status() int {
 	if n, _ := endedBy(e.state); n > 0 {
 		return 128 + n
+	}
+	if e.elsewhere() {
+		return 1
 	}
 	return e.state.ExitCode()
 }
@@ -219,6 +230,9 @@ func (e ended) String() string {
 		text += " on " + e.where()
 	}
 	text += fmt.Sprintf(" exited with status %d", code)
+	if e.elsewhere() {
+		text += ", because of another rank"
+	}
 	if n := e.signalled(); n > 0 {
 		text += fmt.Sprintf(", as by signal %d", n)
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -93,4 +94,30 @@ func TestRestartsBuildOnce(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(os.TempDir(), "gomoe-launch-*", "hello"))
 	require.NoError(t, err)
 	require.Empty(t, left)
+}
+
+// FAILED is the rank whose own message says what has gone wrong, not one that says that another has failed, whichever ends first.
+func TestElsewhere(t *testing.T) {
+	other := `echo "seen elsewhere" >&2; exit 75`
+	for _, c := range []struct {
+		name, sh string
+		status   int
+		stderr   []string
+	}{
+		{"one says what", `[ $GOMOE_RANK != 2 ] || { sleep 0.2; echo "no space" >&2; exit 9; }; ` + other, 9,
+			[]string{"gomoe launch: FAILED: rank 2 exited with status 9 after", "the last lines of rank 2's standard error:\n", "    no space\n"}},
+		{"one is killed", `[ $GOMOE_RANK != 1 ] || { sleep 0.2; kill -9 $$; }; ` + other, 128 + 9,
+			[]string{"gomoe launch: FAILED: rank 1 was ended by SIGKILL after"}},
+		{"one is stopped", `[ $GOMOE_RANK != 3 ] || kill -STOP $$; ` + other, 128 + 9,
+			[]string{"gomoe launch: FAILED: rank 3 did not end when the others had failed because of another rank; rank 3 was ended by SIGKILL after", "standard error:\n", "    seen elsewhere\n"}},
+		{"all say that it is another", other, 1,
+			[]string{"exited with status 75, because of another rank after", "    seen elsewhere\n"}},
+	} {
+		r := launch(t, Options{Ranks: 4, Settle: 2 * time.Second}, c.sh)
+		require.NoError(t, r.err)
+		if r.status != c.status {
+			t.Errorf("%s: status %d, want %d", c.name, r.status, c.status)
+		}
+		want(t, c.name, r.stderr, c.stderr...)
+	}
 }

@@ -121,7 +121,8 @@ type job struct {
 	ranks   []*process
 	ends    chan ended
 	ended   []ended
-	first   *ended // the failure that ended the job
+	first   *ended    // the failure that ended the job
+	told    time.Time // when the others were told to end
 	stopped os.Signal
 }
 
@@ -319,13 +320,13 @@ func (j *job) watch(ctx context.Context) {
 				if j.stopped == nil && len(j.living()) > 0 {
 					j.err.say("gomoe launch: %s; the others are ended", e)
 				}
-				if ending == nil && !j.told(e) {
+				if ending == nil && !j.wasTold(e) {
 					ending = time.After(j.Settle)
 				}
 				j.hurry(drain)
 			}
 		case <-ending:
-			ending = nil
+			ending, j.told = nil, time.Now()
 			end(syscall.SIGTERM, true)
 		case <-killing:
 			killing = nil
@@ -354,9 +355,9 @@ func (j *job) watch(ctx context.Context) {
 	}
 }
 
-// told reports whether a rank has ended by the signal that all ranks got, so that the others are about to end, too. A second
+// wasTold reports whether a rank has ended by the signal that all ranks got, so that the others are about to end, too. A second
 // signal would end them at once.
-func (j *job) told(e ended) bool {
+func (j *job) wasTold(e ended) bool {
 	s, ok := j.stopped.(syscall.Signal)
 	return ok && e.signalled() == int(s)
 }
@@ -429,30 +430,53 @@ func are(ps []*process) string {
 	return "is"
 }
 
+// culprit returns the rank that has made the job fail. Others fail with it, and the launcher may notice these first.
+func (j *job) culprit() ended {
+	f := *j.first
+	if f.elsewhere() {
+		// The first one that says nothing of another rank: what it says is the reason, or it does not end by itself, as it is stopped.
+		for _, e := range j.ended {
+			if !e.ok() && !e.elsewhere() {
+				f = e
+				break
+			}
+		}
+	}
+	// Among the ranks that ended before any was told to end, a killed one counts as first.
+	until := j.first.end().Add(j.Settle)
+	for _, e := range j.ended {
+		if e.signalled() > 0 && f.signalled() == 0 && e.end().Before(until) {
+			f = e
+		}
+	}
+	return f
+}
+
 // report says which rank failed first, and returns the job's exit status.
 func (j *job) report() int {
 	if j.first == nil {
 		return 0
 	}
-	// A killed rank makes other ranks fail, and the launcher may notice these first. So
-	// among the ranks that ended before any was told to end, a killed one counts as first.
-	f := *j.first
-	for _, e := range j.ended {
-		if e.signalled() > 0 && f.signalled() == 0 && e.began.Add(e.took).Before(f.began.Add(f.took+j.Settle)) {
-			f = e
-		}
-	}
+	first := *j.first
+	f := j.culprit()
+	j.first = &f
 	if j.stopped != nil {
 		j.err.say("gomoe launch: ended by %v; %s", j.stopped, f)
 		return f.status()
 	}
-	j.err.say("gomoe launch: FAILED: %s after %v", f, f.took.Round(10*time.Millisecond))
-	what, last := "standard error", f.err.last()
+	speaks := f
+	if !j.told.IsZero() && f.end().After(j.told) && first.elsewhere() {
+		j.err.say("gomoe launch: FAILED: rank %d did not end when the others had failed because of another rank; %s after %v", f.job.Rank, f, f.took.Round(10*time.Millisecond))
+		speaks = first // a rank that is stopped says nothing
+	} else {
+		j.err.say("gomoe launch: FAILED: %s after %v", f, f.took.Round(10*time.Millisecond))
+	}
+	what, last := "standard error", speaks.err.last()
 	if len(last) == 0 {
-		what, last = "standard output", f.out.last()
+		what, last = "standard output", speaks.out.last()
 	}
 	if len(last) > 0 {
-		j.err.say("gomoe launch: the last lines of rank %d's %s:", f.job.Rank, what)
+		j.err.say("gomoe launch: the last lines of rank %d's %s:", speaks.job.Rank, what)
 		for _, l := range last {
 			j.err.say("    %s", l)
 		}

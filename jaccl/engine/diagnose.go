@@ -35,7 +35,7 @@ func (e *engine) fail(f *failure, c collective.Call) *failure {
 	// If another rank has announced a failure before, that one counts. This rank's own
 	// failure is kept as it is, because it has the cause.
 	if n, ok := e.watch.First(); ok && (n.From != e.rank || n.Text != e.first.text) {
-		e.first = noticed(n)
+		e.first = e.noticed(n)
 	}
 	return e.first
 }
@@ -46,7 +46,7 @@ func (e *engine) known() *failure {
 		select {
 		case <-e.watch.Down():
 			if n, ok := e.watch.First(); ok {
-				e.first = noticed(n)
+				e.first = e.noticed(n)
 			}
 		default:
 		}
@@ -54,7 +54,14 @@ func (e *engine) known() *failure {
 	return e.first
 }
 
-func noticed(n link.Notice) *failure { return &failure{n.Blame, n.Text, n.Kind.Err()} }
+// noticed returns the failure that another rank has announced, for this rank.
+func (e *engine) noticed(n link.Notice) *failure {
+	text := n.Text
+	if n.Kind == link.KindLost && n.From != e.rank && slices.Contains(n.Blame, e.rank) { // which this rank cannot say of itself
+		text = fmt.Sprintf("rank %d says: %s", n.From, text)
+	}
+	return &failure{n.Blame, text, n.Kind.Err()}
+}
 
 // onHosts returns f with the names of the blamed ranks' machines added to its text.
 func (e *engine) onHosts(f *failure) *failure {
@@ -116,7 +123,7 @@ func (e *engine) settled(f *failure) *failure {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.first == nil || e.first == f {
-		e.first = noticed(n)
+		e.first = e.noticed(n)
 	}
 	return e.first
 }
@@ -140,7 +147,7 @@ func (e *engine) lost(p *link.PeerError, x *link.Exchange, c collective.Call) *f
 		}
 	}
 	if n, ok := e.watch.First(); ok {
-		return noticed(n)
+		return e.noticed(n)
 	}
 	if e.watch.Left(p.Peer) {
 		return gone(p.Peer)

@@ -35,7 +35,7 @@ func (c *client) gather(ctx context.Context, number uint32, key string, mine []b
 	case ctx.Err() != nil:
 		cause := context.Cause(ctx)
 		c.conn.SetWriteDeadline(time.Now().Add(time.Second))
-		frame.Write(c.conn, typeFailure, number, []byte(clip(fmt.Sprintf("meet: rank %d (%s) left %q: %v", c.rank, c.host, key, cause))))
+		frame.Write(c.conn, typeFailure, number, []byte(clip(departure(fmt.Sprintf("rank %d (%s)", c.rank, c.host), key, cause))))
 		return nil, fmt.Errorf("meet: %q: %w", key, cause)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, fmt.Errorf("meet: %q: rank 0 at %v does not answer within %v", key, c.conn.RemoteAddr(), c.deadline+grace)
@@ -43,6 +43,14 @@ func (c *client) gather(ctx context.Context, number uint32, key string, mine []b
 		return nil, fmt.Errorf("meet: %q: rank 0 at %v has ended or closed its place", key, c.conn.RemoteAddr())
 	}
 	return nil, fmt.Errorf("meet: %q: rank 0 at %v: %w", key, c.conn.RemoteAddr(), err)
+}
+
+// departure says that a rank has left a place. One that a signal has ended has often been told to, because another rank has failed.
+func departure(name, key string, cause error) string {
+	if errors.Is(cause, context.Canceled) {
+		return fmt.Sprintf("meet: %s was told to end (%v) while it waited for others in %q", name, cause, key)
+	}
+	return fmt.Sprintf("meet: %s left %q: %v", name, key, cause)
 }
 
 func (c *client) exchange(ctx context.Context, number uint32, key string, mine []byte) ([][]byte, error) {

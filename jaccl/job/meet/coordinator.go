@@ -331,7 +331,7 @@ func (c *coordinator) gather(ctx context.Context, number uint32, key string, min
 		return nil, c.failed
 	case <-ctx.Done():
 		cause := context.Cause(ctx)
-		c.fail(fmt.Sprintf("meet: %s left %q: %v", c.name(0), key, cause))
+		c.fail(departure(c.name(0), key, cause))
 		return nil, fmt.Errorf("meet: %q: %w", key, cause)
 	}
 }
