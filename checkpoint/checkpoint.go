@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -26,7 +27,7 @@ const (
 
 // Checkpoint is an open model. Its methods but Close are safe for concurrent use.
 type Checkpoint struct {
-	Path    string          // as given to Open
+	Path    string          // as given to Open, or the snapshot in a folder of the hub's cache
 	Format  string          // Safetensors or GGUF
 	Files   []string        // the paths of the files with tensors
 	Tensors []tensor.Tensor // in the order of files and bytes; no name is there twice
@@ -42,6 +43,7 @@ type Checkpoint struct {
 }
 
 // Open opens the model at path: a folder, a .safetensors file, the index of several of them, or a .gguf file. In a
+// folder of the hub's cache, such as models--org--name, it takes the snapshot that refs/main names, or the only one. In a
 // folder it takes the checkpoint of a training run that says how it is a model, else model.safetensors, else
 // model.safetensors.index.json, else the only .safetensors file, else the only .gguf file or set. Errors name the file and
 // what is wanted. The caller must call Close when no array of the model is used any more.
@@ -55,6 +57,10 @@ func Open(path string) (*Checkpoint, error) {
 }
 
 func (c *Checkpoint) open() error {
+	var err error
+	if c.Path, err = Snapshot(c.Path); err != nil {
+		return err
+	}
 	file, err := find(c.Path)
 	if err != nil {
 		return err
@@ -111,6 +117,35 @@ func (c *Checkpoint) openSafetensors(path string) (Config, error) {
 	}
 	c.Format, c.Tensors = Safetensors, safetensors.Tensors(files)
 	return ReadConfig(filepath.Join(filepath.Dir(path), ConfigName))
+}
+
+// Snapshot returns the folder of a model's files in a folder of the hub's cache, which has snapshots and refs: the snapshot that
+// refs/main names or, without it, the only one. It returns other paths as they are.
+func Snapshot(path string) (string, error) {
+	const snapshots = "snapshots"
+	if !has(path, snapshots) || !has(path, "refs") && !has(path, "blobs") {
+		return path, nil
+	}
+	main := filepath.Join(path, "refs", "main")
+	text, err := limited(main, 1<<10)
+	if err == nil {
+		name := strings.TrimSpace(string(text))
+		if !filepath.IsLocal(name) || !has(path, filepath.Join(snapshots, name)) {
+			return "", fmt.Errorf("%s: it names snapshot %q, which is not in %s; fetch the model again, or give a snapshot's path", main, name, filepath.Join(path, snapshots))
+		}
+		return filepath.Join(path, snapshots, name), nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	entries, err := os.ReadDir(filepath.Join(path, snapshots))
+	if err != nil {
+		return "", err
+	}
+	if len(entries) != 1 {
+		return "", fmt.Errorf("%s: %d snapshots, and no refs/main says which one to take; give the path of one of them", path, len(entries))
+	}
+	return filepath.Join(path, snapshots, entries[0].Name()), nil
 }
 
 // find returns the file to open: path itself, or what a folder has.
@@ -174,12 +209,25 @@ func named(path string) (string, error) {
 	return "", fmt.Errorf("%s: want a folder, or a file whose name ends with .safetensors, .gguf or .safetensors.index.json", path)
 }
 
+// Has reports whether there is a tensor with a name.
+func (c *Checkpoint) Has(name string) bool {
+	_, ok := c.byName[name]
+	return ok
+}
+
 // Tensor returns the tensor with a name. The error of a name that is not there proposes one that looks like it.
 func (c *Checkpoint) Tensor(name string) (tensor.Tensor, error) {
 	if i, ok := c.byName[name]; ok {
 		return c.Tensors[i], nil
 	}
-	return tensor.Tensor{}, fmt.Errorf("checkpoint: %s: there is no tensor %q%s", c.Path, name, near.Names(name, slices.Values(slices.Sorted(maps.Keys(c.byName)))))
+	names := slices.Sorted(maps.Keys(c.byName))
+	hint := near.Names(name, slices.Values(names))
+	for _, n := range names {
+		if hint == "" && n != "" && (strings.HasSuffix(n, "."+name) || strings.HasSuffix(name, "."+n)) {
+			hint = fmt.Sprintf("; there is %q, so names have another prefix: rename the tensors", n)
+		}
+	}
+	return tensor.Tensor{}, fmt.Errorf("checkpoint: %s: there is no tensor %q%s", c.Path, name, hint)
 }
 
 // Hold keeps the bytes of the files in memory until release is called, although Close is called before. It is for arrays

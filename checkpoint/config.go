@@ -194,6 +194,9 @@ func (c Config) wrong(key, want string) error {
 	if len(text) > 60 {
 		text = text[:60] + "…"
 	}
+	if strings.HasPrefix(key, ".") {
+		key = c.prefix + key[1:]
+	}
 	return fmt.Errorf("%s: %s is %q, want %s", c.Path, key, text, want)
 }
 

@@ -26,6 +26,9 @@ type Adapters struct {
 // OpenAdapters reads the adapters of a model from a folder that peft.Open opens. It is an error if they are of another model:
 // if one of them has no matrix, or another shape.
 func OpenAdapters(folder string, m *Model, c *checkpoint.Checkpoint) (a *Adapters, err error) {
+	if folder, err = checkpoint.Snapshot(folder); err != nil {
+		return nil, fmt.Errorf("models: %w", err)
+	}
 	from, err := peft.Open(folder)
 	if err != nil {
 		return nil, err

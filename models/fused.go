@@ -60,7 +60,7 @@ func fused(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
 		shape[1], shape[2] = shape[2], shape[1]
 		v.transposed = true
 	}
-	if err := fits(t, shape); err != nil {
+	if err := suits(t, p, shape); err != nil {
 		return nil, err
 	}
 	w := &Weight{Type: graph.Type{DType: t.Type.DType, Shape: p.Type.Shape}, tensors: []tensor.Tensor{t}, fill: v.numbers(t, p.Type.Shape)}

@@ -90,6 +90,45 @@ func TestFused(t *testing.T) {
 	}
 }
 
+// Mixtral's experts have other names in folders that transformers 5 saves in the layout of its memory.
+func TestFusedMixtral(t *testing.T) {
+	c, m, want := openTest(t, "mixtral")
+	var ts []tensor.Source
+	parts := map[string]array.Array{}
+	for _, p := range paramsOf(t, c, m) {
+		w, err := Find(c, p)
+		require.NoError(t, err)
+		a, err := w.Array()
+		require.NoError(t, err)
+		before, part, experts := strings.Cut(strings.Replace(p.Name, "block_sparse_moe", "mlp", 1), "experts.*.")
+		switch {
+		case !experts:
+			ts = append(ts, tensor.Of(before, a))
+		case part == "w2.weight":
+			ts = append(ts, tensor.Of(before+"experts.down_proj", a))
+		default:
+			parts[before+part] = a
+		}
+	}
+	for name, gate := range parts {
+		before, ok := strings.CutSuffix(name, "w1.weight")
+		if !ok {
+			continue
+		}
+		up, shape, both := parts[before+"w3.weight"], gate.Type.Shape, []byte{}
+		for e := range shape[0] {
+			both = append(append(both, gate.Rows(e, e+1).Bytes()...), up.Rows(e, e+1).Bytes()...)
+		}
+		ts = append(ts, tensor.Of(before+"experts.gate_up_proj", array.Over(graph.T(graph.F32, shape[0], 2*shape[1], shape[2]), both)))
+	}
+	other, err := checkpoint.Open(changed(t, "mixtral", func([]tensor.Source) []tensor.Source { return ts }, nil))
+	require.NoError(t, err)
+	defer other.Close()
+	for _, mesh := range []string{"", "ep=3"} {
+		isNear(t, "mixtral with transformers 5's names", m.Vocab, logitsOf(t, other, m, mesh, want.Tokens), want)
+	}
+}
+
 // fusedModel writes the model olmoe of testdata with the rows of gate and up in one tensor.
 func fusedModel(t *testing.T) string {
 	t.Helper()

@@ -41,6 +41,11 @@ func Find(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
 }
 
 func find(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
+	if before, after, ok := strings.Cut(p.Name, ".block_sparse_moe."); ok && c.Format == checkpoint.Safetensors {
+		if c.Has(before + ".mlp.gate.weight") { // transformers 5's names of Mixtral's experts
+			p.Name = before + ".mlp." + strings.NewReplacer("w1", "gate_proj", "w2", "down_proj", "w3", "up_proj").Replace(after)
+		}
+	}
 	if p.Copies != nil {
 		return copied(c, p)
 	}
@@ -78,7 +83,7 @@ func find(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
 			shape = shape[1:]
 		}
 	}
-	if err := fits(t, shape); err != nil {
+	if err := suits(t, p, shape); err != nil {
 		return nil, err
 	}
 	t.Type.Shape = p.Type.Shape
@@ -144,7 +149,7 @@ func perExpert(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := fits(t, p.Type.Shape[1:]); err != nil {
+		if err := suits(t, p, p.Type.Shape[1:]); err != nil {
 			return nil, err
 		}
 		if e > 0 && t.Type.DType != w.tensors[0].Type.DType {
@@ -155,6 +160,15 @@ func perExpert(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
 	w.Type = graph.Type{DType: w.tensors[0].Type.DType, Shape: p.Type.Shape}
 	w.slab = func(e int) []byte { return sound(w.tensors[e], 0, len(w.tensors[e].Mem)) }
 	return w, nil
+}
+
+// suits returns an error if a tensor has another shape than is wanted for a parameter, or integers or bits where the parameter has numbers.
+func suits(t tensor.Tensor, p nn.Param, shape []int) error {
+	d := t.Type.DType
+	if d == graph.NoDType || d == graph.U32 || d.IsFloat() || d.IsF8() || d.IsBlock() || p.Type.DType.IsInt() {
+		return fits(t, shape)
+	}
+	return fmt.Errorf("%s: tensor %q has elements %s, want floats, 8-bit floats or blocks; convert the tensor", t.File, t.Name, t.Stored)
 }
 
 // fits returns an error if a tensor has another shape than is wanted, or elements that gomoe does not calculate with.
@@ -271,7 +285,8 @@ func (w *Weight) Form() nn.Form { return nn.Form{DType: w.Type.DType, Affine: w.
 
 // Surplus returns an error if a checkpoint has tensors that are no parameter of the model: something that would be left out
 // without a word. Tables of rotary frequencies, which follow from the configuration or were read with it, may be there, and a head that is the
-// table of tokens where the model takes it from there, and layers behind the last that predict further tokens.
+// table of tokens where the model takes it from there, and layers behind the last that predict further tokens. So may tensors without
+// elements, which transformers saves of a part whose width is 0.
 func Surplus(c *checkpoint.Checkpoint, params []nn.Param) error {
 	used := map[string]bool{}
 	var errs []error
@@ -287,7 +302,7 @@ func Surplus(c *checkpoint.Checkpoint, params []nn.Param) error {
 	may := regexp.MustCompile(`rotary_emb\.inv_freq$|^` + regexp.QuoteMeta(RopeFactors) + `$`)
 	n, further := 0, furtherLayers(c)
 	for _, t := range c.Tensors {
-		if used[t.Name] || further(t.Name) || may.MatchString(t.Name) || t.Name == "lm_head.weight" && equals(c, t, "model.embed_tokens.weight") {
+		if used[t.Name] || further(t.Name) || may.MatchString(t.Name) || t.Type.Len() == 0 && len(t.Mem) == 0 || t.Name == "lm_head.weight" && equals(c, t, "model.embed_tokens.weight") {
 			continue
 		}
 		if n++; n <= 3 {

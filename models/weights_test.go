@@ -93,6 +93,35 @@ func TestRefuses(t *testing.T) {
 		want    string
 	}{
 		{"olmoe", nil, nil, ""},
+		{"olmoe", with(zeros("model.layers.1.self_attn.q_proj.weight", graph.I32, 16, 16)), nil, `tensor "model.layers.1.self_attn.q_proj.weight" has elements I32, want floats, 8-bit floats or blocks`},
+		{"olmoe", with(zeros("model.layers.1.mlp.experts.5.up_proj.weight", graph.U8, 16, 16)), nil, `tensor "model.layers.1.mlp.experts.5.up_proj.weight" has elements U8, want floats`},
+		{"olmoe", with(zeros("model.norm.weight", graph.Bool, 16)), nil, `tensor "model.norm.weight" has elements BOOL, want floats`},
+		{"gpt_oss", with(zeros("model.layers.0.mlp.experts.gate_up_proj", graph.I32, 3, 16, 32)), nil, `tensor "model.layers.0.mlp.experts.gate_up_proj" has elements I32, want floats`},
+		{"olmoe", func(ts []tensor.Source) (out []tensor.Source) {
+			for _, s := range ts {
+				s.Name = "language_model." + s.Name
+				out = append(out, s)
+			}
+			return out
+		}, nil, `there is no tensor "model.embed_tokens.weight"; there is "language_model.model.embed_tokens.weight", so names have another prefix: rename the tensors`},
+		{"olmoe", func(ts []tensor.Source) (out []tensor.Source) {
+			for _, s := range ts {
+				s.Name = strings.TrimPrefix(s.Name, "model.")
+				out = append(out, s)
+			}
+			return out
+		}, nil, `there is no tensor "model.embed_tokens.weight"; there is "embed_tokens.weight", so names have another prefix`},
+		{"deepseek_v2", func(ts []tensor.Source) (out []tensor.Source) { // as transformers saves a model without shared experts
+			for _, s := range ts {
+				if strings.Contains(s.Name, "shared_experts.down_proj") {
+					s = tensor.Of(s.Name, array.New(graph.T(graph.F32, 16, 0)))
+				} else if strings.Contains(s.Name, "shared_experts.") {
+					s = tensor.Of(s.Name, array.New(graph.T(graph.F32, 0, 16)))
+				}
+				out = append(out, s)
+			}
+			return out
+		}, replace(`"n_shared_experts": 2`, `"n_shared_experts": 0`), ""},
 		{"olmoe", without("model.layers.1.mlp.experts.5.up_proj.weight"), nil, `there is no tensor "model.layers.1.mlp.experts.5.up_proj.weight"`},
 		{"olmoe", without("model.layers.1.mlp.experts.0.up_proj.weight"), nil, `there is neither tensor "model.layers.1.mlp.experts.0.up_proj.weight" nor "model.layers.1.mlp.switch_mlp.up_proj.weight"`},
 		{"olmoe", without("model.norm.weight"), nil, `parameter model.norm.weight: models: checkpoint: `},

@@ -39,7 +39,7 @@ func Map(path string) (*Mapped, error) {
 }
 
 // OpenRegular opens a file for reading. It is an error if path is a folder, a device or a pipe, of which opening
-// one may block for ever.
+// one may block for ever, or a pointer of git-lfs.
 func OpenRegular(path string) (*os.File, fs.FileInfo, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -49,8 +49,19 @@ func OpenRegular(path string) (*os.File, fs.FileInfo, error) {
 		return nil, nil, &fs.PathError{Op: "open", Path: path, Err: fmt.Errorf("this is a %s, want a file", kind(info.Mode()))}
 	}
 	f, err := os.Open(path)
-	return f, info, err
+	if err != nil {
+		return nil, nil, err
+	}
+	begins := make([]byte, len(pointer))
+	if n, _ := f.ReadAt(begins, 0); string(begins[:n]) == pointer {
+		f.Close()
+		return nil, nil, &fs.PathError{Op: "open", Path: path, Err: errors.New("this is a git-lfs pointer, which stands for the file; fetch the file with git lfs pull")}
+	}
+	return f, info, nil
 }
+
+// pointer is what files begin with that git leaves in place of large files until git-lfs fetches them.
+const pointer = "version https://git-lfs.github.com/spec/"
 
 // kind names what a path refers to when it is no regular file.
 func kind(m fs.FileMode) string {

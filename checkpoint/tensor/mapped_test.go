@@ -27,6 +27,15 @@ func TestMap(t *testing.T) {
 	require.EqualError(t, m.Close(), "tensor: the file was closed before")
 }
 
+// A pointer that git-lfs has not replaced by its file says so.
+func TestMapPointer(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a")
+	require.NoError(t, os.WriteFile(path, []byte("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 4976698672\n"), 0o666))
+	if _, err := Map(path); err == nil || !strings.Contains(err.Error(), "this is a git-lfs pointer, which stands for the file; fetch the file with git lfs pull") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestMapNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
 	require.NoError(t, os.WriteFile(path, nil, 0o666))
