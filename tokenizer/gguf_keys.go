@@ -1,6 +1,9 @@
 package tokenizer
 
-import "fmt"
+import (
+	"fmt"
+	"reflect"
+)
 
 // Key is a key of a GGUF file about its vocabulary, with its value.
 type Key struct {
@@ -117,11 +120,11 @@ func (r *keyReader) id(key string, dst *int32) {
 	if !ok || r.err != nil {
 		return
 	}
-	switch v := v.(type) {
-	case uint32:
-		*dst = int32(min(v, 1<<31-1))
-	case int32:
-		*dst = max(v, 0)
+	switch x := reflect.ValueOf(v); {
+	case x.CanUint():
+		*dst = int32(min(x.Uint(), 1<<31-1))
+	case x.CanInt():
+		*dst = int32(min(max(x.Int(), -1), 1<<31-1))
 	default:
 		r.wrong(keyPrefix+key, v, uint32(0))
 	}

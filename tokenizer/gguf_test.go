@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -51,6 +52,33 @@ func TestGGUFPairs(t *testing.T) {
 			require.NoError(t, err)
 			same(t, want, got, lines)
 		})
+	}
+}
+
+// A file that does not say which pattern cuts words, or says default, has llama.cpp's tokens, and ids of any type of integers.
+func TestGGUFDefaultPattern(t *testing.T) {
+	text, err := os.ReadFile("testdata/default_pre.json")
+	require.NoError(t, err)
+	var want struct {
+		Tokens, Merges []string
+		Texts          [][2]any
+	}
+	require.NoError(t, json.Unmarshal(text, &want))
+	for _, pre := range []any{nil, "default"} {
+		keys := map[string]any{
+			"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": pre, "tokenizer.ggml.tokens": want.Tokens, "tokenizer.ggml.merges": want.Merges,
+			"tokenizer.ggml.eos_token_id": uint64(7), "tokenizer.ggml.bos_token_id": int64(6), "tokenizer.ggml.padding_token_id": int32(-1), "tokenizer.ggml.unknown_token_id": uint8(5),
+		}
+		g, err := GGUFOf(func(key string) (any, bool) { v := keys[key]; return v, v != nil })
+		require.NoError(t, err)
+		require.Equal(t, []int32{7, 6, -1, 5}, []int32{g.EOS, g.BOS, g.Pad, g.Unknown})
+		tok, err := FromGGUF(g)
+		require.NoError(t, err)
+		for _, x := range want.Texts {
+			got, err := tok.Encode(x[0].(string), Options{Bare: true})
+			require.NoError(t, err)
+			require.Equal(t, fmt.Sprint(x[1]), fmt.Sprint(got), "%q", x[0])
+		}
 	}
 }
 

@@ -30,6 +30,8 @@ func patterns(name string) (words, bool) {
 		signs   = `\s?[!-/:-~！-／：-～‘-‟　-。]+`
 	)
 	switch name {
+	case "", "default": // llama.cpp's own, for files of converters that did not say it
+		return words{cuts: []string{`[\p{P}\$\+<=>\^~\|]+`, `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)`, `\p{N}+`, `[0-9][0-9][0-9]`}}, true
 	case "gpt-2", "mpt", "jais":
 		return words{cuts: []string{wordsOfGPT2}}, true
 	case "olmo":
