@@ -2,10 +2,12 @@ package models
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +19,7 @@ import (
 	"github.com/gomoe/gomoe/checkpoint/gguf"
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/graph"
+	pr "github.com/gomoe/gomoe/primitives"
 )
 
 // Parameters have the names in GGUF files that the package gguf gives them. It knows none where llama.cpp lacks a part.
@@ -197,5 +200,99 @@ func TestGGUFLogits(t *testing.T) {
 		require.NoError(t, err, g.model)
 		require.Equal(t, g.model, m.Family)
 		isNear(t, g.model, m.Vocab, logitsOf(t, c, m, "", want.Tokens), want)
+	}
+}
+
+// Keys that older converters write, and keys that say what is done anyway, change no logits.
+func TestGGUFKeysOfOlderConverters(t *testing.T) {
+	type m = map[string]any
+	find := func(model string) asGGUF {
+		for _, g := range ggufs() {
+			if g.model == model {
+				g.keys = maps.Clone(g.keys)
+				return g
+			}
+		}
+		panic(model)
+	}
+	for _, x := range []struct {
+		model string
+		keys  m
+	}{
+		{"llama", m{"tensor_data_layout": "Meta AI original pth", "expert_count": 0, "expert_used_count": 0, "attention.causal": true, "rope.scaling.finetuned": false}},
+		{"llama", m{"vocab_size": uint64(40), "block_count": uint64(2), "context_length": int32(96), "rope.scaling.type": "none"}},
+		{"qwen3", m{"expert_count": 0, "attention.value_length": 8, "rope.scaling.factor": 0.0}},
+		{"mixtral", m{"expert_weights_norm": true, "expert_gating_func": 1, "attention.causal": true, "expert_group_count": 0}},
+		{"deepseek_v3", m{"rope.scaling.yarn_attn_factor": 1.0, "rope.scaling.yarn_ext_factor": 1.0}},
+	} {
+		g := find(x.model)
+		maps.Copy(g.keys, x.keys)
+		want := expectedOf(t, g.model)
+		c, err := checkpoint.Open(writeGGUF(t, g))
+		require.NoError(t, err)
+		defer c.Close()
+		m, err := Open(c)
+		require.NoError(t, err, "%s with %v", x.model, x.keys)
+		isNear(t, fmt.Sprintf("%s with %v", x.model, x.keys), m.Vocab, logitsOf(t, c, m, "", want.Tokens), want)
+	}
+	for key, want := range map[string]string{
+		"attention.causal": `qwen3.attention.causal is "false", want true`,
+		"logit_scale":      `setting qwen3.logit_scale is not known for architecture "qwen3" and may change results`,
+		"block_count":      `qwen3.block_count is 0, want at least 1`,
+		"context_length":   `qwen3.context_length is "-1", want an integer from 0 to 2147483647`,
+	} {
+		g := find("qwen3")
+		g.keys[key] = m{"attention.causal": false, "logit_scale": 0.5, "block_count": 0, "context_length": int32(-1)}[key]
+		c, err := checkpoint.Open(writeGGUF(t, g))
+		require.NoError(t, err)
+		defer c.Close()
+		_, err = Open(c)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// The positions of a GGUF file are scaled as llama.cpp scales them: attn_factor multiplies what YaRN multiplies rotated heads by, and a factor
+// without a type is linear.
+func TestGGUFPositions(t *testing.T) {
+	for _, x := range []struct {
+		keys map[string]any
+		want pr.RoPEOp
+	}{
+		{map[string]any{"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 24, "rope.scaling.yarn_attn_factor": 0.5},
+			pr.YaRN{Factor: 4, Original: 24, Magnitude: 0.5 * (1 + 0.1*math.Log(4))}.RoPE(1000, 8)},
+		{map[string]any{"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0}, pr.YaRN{Factor: 4, Original: 96}.RoPE(1000, 8)},
+		{map[string]any{"rope.scaling.factor": 4.0}, pr.LinearRoPE{Factor: 4}.RoPE(1000, 8)},
+		{map[string]any{"rope.scale_linear": 4.0}, pr.LinearRoPE{Factor: 4}.RoPE(1000, 8)},
+	} {
+		keys := map[string]any{"head_count": 4, "head_count_kv": 2, "key_length": 8, "feed_forward_length": 24, "rms": 1e-6}
+		maps.Copy(keys, x.keys)
+		c, err := checkpoint.Open(writeGGUF(t, asGGUF{"qwen3", "qwen3", keys, nil}))
+		require.NoError(t, err)
+		defer c.Close()
+		r := newReader(c)
+		got := r.rope(8)
+		require.NoError(t, r.err)
+		if !reflect.DeepEqual(got.RoPEOp, x.want) {
+			t.Errorf("%v: %+v\nwant %+v", x.keys, got.RoPEOp, x.want)
+		}
+	}
+}
+
+// A GGUF file of a model without dense layers need not say so, nor how wide they would be.
+func TestGGUFWithoutDenseLayers(t *testing.T) {
+	for _, g := range ggufs() {
+		if g.model != "deepseek_v3" && g.model != "glm4_moe" {
+			continue
+		}
+		g.keys = maps.Clone(g.keys)
+		delete(g.keys, "leading_dense_block_count")
+		delete(g.keys, "feed_forward_length")
+		c, err := checkpoint.Open(writeGGUF(t, g))
+		require.NoError(t, err)
+		defer c.Close()
+		m, err := Open(c)
+		require.NoError(t, err)
+		_, err = Params(m, c) // the file has a dense layer
+		require.ErrorContains(t, err, "blk.0.ffn_gate_inp.weight")
 	}
 }
