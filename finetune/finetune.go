@@ -195,11 +195,14 @@ func (t *tuning) adapt() (err error) {
 		t.adapters, err = adaptersOf(t.m, t.c, &t.o.LoRA)
 		return err
 	}
-	from, err := peft.Open(t.o.From)
+	from, err := peft.Open(t.o.From, t.m.Family)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
+	if names := from.Changed(); len(names) > 0 {
+		return fmt.Errorf("%s: the adapter changes %s itself, want adapters of matrices alone to begin with", t.o.From, strings.Join(names, ", "))
+	}
 	t.o.LoRA = from.LoRA
 	if t.adapters, err = adaptersOf(t.m, t.c, &t.o.LoRA); err != nil {
 		return err

@@ -41,4 +41,6 @@ func nameInFiles(param string) string {
 }
 
 // adapter returns what the adapter is.
-func (t *tuning) adapter() peft.Adapter { return peft.Adapter{LoRA: t.o.LoRA, Base: t.c.Path} }
+func (t *tuning) adapter() peft.Adapter {
+	return peft.Adapter{LoRA: t.o.LoRA, Base: t.c.Path, Family: t.m.Family}
+}

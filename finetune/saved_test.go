@@ -12,6 +12,14 @@ import (
 	"github.com/gomoe/gomoe/models"
 )
 
+// portable changes a configuration to what llama.cpp computes, too.
+func portable(config map[string]any) {
+	plainPositions(config)
+	if config["model_type"] == "gpt_oss" {
+		config["swiglu_limit"] = 7
+	}
+}
+
 // A checkpoint of a run is a model with the losses that the run has ended with, whatever files it began with, and one of adapters is
 // an adapter.
 func TestCheckpointIsModel(t *testing.T) {
@@ -19,9 +27,7 @@ func TestCheckpointIsModel(t *testing.T) {
 		for _, gguf := range []bool{false, true} {
 			model := folderOf(t, name)
 			if gguf {
-				if name == "llama" {
-					configure(t, model, plainPositions)
-				}
+				configure(t, model, portable)
 				file := filepath.Join(t.TempDir(), "model.gguf")
 				require.NoError(t, convert.Model(context.Background(), file, model, convert.Options{Layout: convert.GGUF}))
 				model = file

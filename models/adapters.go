@@ -19,8 +19,11 @@ import (
 // Adapters are adapters that a model was trained with, and which it is used with: nn.Options has LoRA, and their parameters
 // are filled with Fill. A nil *Adapters is none.
 type Adapters struct {
-	LoRA   nn.LoRA
+	LoRA   nn.LoRA                // without targets if no matrix has an adapter
 	Arrays map[string]array.Array // by the parameters' names, with rows of heads in the order of the model's files
+	// Changed holds new values of parameters of the model, in the element types of the model's files: tables of tokens with adapters,
+	// and what PEFT calls modules to save.
+	Changed map[string]array.Array
 }
 
 // OpenAdapters reads the adapters of a model from a folder that peft.Open opens. It is an error if they are of another model:
@@ -29,39 +32,112 @@ func OpenAdapters(folder string, m *Model, c *checkpoint.Checkpoint) (a *Adapter
 	if folder, err = checkpoint.Snapshot(folder); err != nil {
 		return nil, fmt.Errorf("models: %w", err)
 	}
-	from, err := peft.Open(folder)
+	from, err := peft.Open(folder, m.Family)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
-	list, err := AdaptersOf(m, c, from.LoRA)
+	a = &Adapters{LoRA: from.LoRA}
+	list, missing, err := adaptersOf(m, c, from.LoRA)
 	if err != nil {
 		return nil, fmt.Errorf("models: %s: %w", folder, err)
 	}
-	arrays, err := from.Arrays(list)
+	for _, name := range missing {
+		if strings.Contains(name, "*") || !strings.HasPrefix(name, "model.") {
+			return nil, fmt.Errorf("models: %s: %w", folder, noMatrix(m, c, name))
+		}
+		from.Add(name)
+	}
+	if a.LoRA = from.LoRA; len(a.LoRA.Targets) > 0 {
+		if a.Arrays, err = from.Arrays(list); err != nil {
+			return nil, err
+		}
+		a.Arrays = Reordered(m, c, a.Arrays, true)
+	}
+	if a.Changed, err = changedBy(from, m, c); err != nil {
+		return nil, fmt.Errorf("models: %s: %w", folder, err)
+	}
+	return a, nil
+}
+
+// changedBy returns the parameters of the model to which an adapter gives other values.
+func changedBy(from *peft.Adapter, m *Model, c *checkpoint.Checkpoint) (map[string]array.Array, error) {
+	names := from.Changed()
+	if len(names) == 0 {
+		return nil, nil
+	}
+	params, err := Params(m, c)
 	if err != nil {
 		return nil, err
 	}
-	return &Adapters{from.LoRA, Reordered(m, c, arrays, true)}, nil
+	all := map[string]array.Array{}
+	for _, name := range names {
+		i := slices.IndexFunc(params, func(p nn.Param) bool { return p.Name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("the adapter has values of %s, which is no parameter of %s", name, c.Path)
+		}
+		w, err := Find(c, params[i])
+		if err != nil {
+			return nil, err
+		}
+		if table := "model.embed_tokens.weight"; name == table && from.Apart(name) && !slices.ContainsFunc(params, func(p nn.Param) bool { return p.Name == "lm_head.weight" }) {
+			return nil, fmt.Errorf("the adapter changes %s as a table alone, and in %s it is the head, too; want an adapter without it, or new rows of single tokens", name, c.Path)
+		}
+		if d := w.Type.DType; !d.IsFloat() || d.IsBlock() || d.IsF8() || strings.Contains(name, "*") {
+			return nil, fmt.Errorf("the adapter changes %s, which %s has as %s; want a matrix of f32, f16 or bf16", name, c.Path, w.Type)
+		}
+		width := 0
+		if c.Config.GGUF() {
+			width = m.Rotated(params[i])
+		}
+		x, err := from.Change(name, w.Type.Shape, func() (array.Array, error) {
+			x, err := w.Array()
+			if x = x.As(graph.F32); width > 0 {
+				x = tensor.ToHalves(x, width)
+			}
+			return x, err
+		})
+		if err != nil {
+			return nil, err
+		}
+		if width > 0 {
+			x = tensor.ToNeighbours(x, width)
+		}
+		all[name] = x.As(w.Type.DType)
+	}
+	return all, nil
 }
 
 // AdaptersOf returns the matrices of a model that have adapters. It is an error if one of the targets is no matrix.
 func AdaptersOf(m *Model, c *checkpoint.Checkpoint, l nn.LoRA) (list []nn.Adapter, err error) {
+	list, missing, err := adaptersOf(m, c, l)
+	if err == nil && len(missing) > 0 {
+		err = noMatrix(m, c, missing[0])
+	}
+	return list, err
+}
+
+func noMatrix(m *Model, c *checkpoint.Checkpoint, target string) error {
+	return fmt.Errorf("%s: target %q is no matrix that can have an adapter; %s has, for instance, q_proj and experts.*.up_proj", c.Path, target, m.Family)
+}
+
+// adaptersOf returns the matrices of a model that have adapters, and the targets that are no matrices.
+func adaptersOf(m *Model, c *checkpoint.Checkpoint, l nn.LoRA) (list []nn.Adapter, missing []string, err error) {
+	if len(l.Targets) == 0 {
+		return nil, nil, nil
+	}
 	_, err = graph.Trace("model", func(t *graph.Tracer) []*graph.Value {
 		s := nn.New(t, nn.Options{DType: DType(c), Stored: Stored(c), LoRA: &l})
 		out := m.Forward(s, t.Input("tokens", graph.I32, 1, 1), &nn.Step{})
 		list = s.Adapters()
 		return []*graph.Value{out}
 	})
-	if err != nil {
-		return nil, err
-	}
 	for _, t := range l.Targets {
 		if !slices.ContainsFunc(list, func(a nn.Adapter) bool { return nn.Matches(t, a.Name) }) {
-			return list, fmt.Errorf("%s: target %q is no matrix that can have an adapter; %s has, for instance, q_proj and experts.*.up_proj", c.Path, t, m.Family)
+			missing = append(missing, t)
 		}
 	}
-	return list, nil
+	return list, missing, err
 }
 
 // Reordered returns the parameters of adapters with the rows of heads in the order of Hugging Face's files instead of that of
@@ -87,7 +163,7 @@ func Reordered(m *Model, c *checkpoint.Checkpoint, arrays map[string]array.Array
 
 // Options returns what a model is traced with for its LoRA; nil without adapters.
 func (a *Adapters) Options() *nn.LoRA {
-	if a == nil {
+	if a == nil || len(a.LoRA.Targets) == 0 {
 		return nil
 	}
 	return &a.LoRA
@@ -98,14 +174,16 @@ func (a *Adapters) Base(params []nn.Param) []nn.Param {
 	return slices.DeleteFunc(slices.Clone(params), func(p nn.Param) bool { return a != nil && a.Arrays[p.Name].Type.Shape != nil })
 }
 
-// Find returns where a parameter lies: in the adapters, or else in the checkpoint.
+// Find returns where a parameter lies: in the adapters, or else in the checkpoint. The values of Changed replace those of the checkpoint.
 func (a *Adapters) Find(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
 	if a == nil {
 		return Find(c, p)
 	}
-	x, ok := a.Arrays[p.Name]
+	x, ok := a.Changed[p.Name]
 	if !ok {
-		return Find(c, p)
+		if x, ok = a.Arrays[p.Name]; !ok {
+			return Find(c, p)
+		}
 	}
 	return &Weight{Type: x.Type, fill: runtime.ReadAt(bytes.NewReader(x.Bytes()), 0)}, nil
 }

@@ -1,22 +1,22 @@
 package peft
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
-
-	"github.com/gomoe/gomoe/nn"
 )
 
-// ConfigName is the file that says what an adapter is; its tensors are in FileName, or in MLXName.
+// ConfigName is the file that describes an adapter; its tensors are in FileName, or in MLXName.
 const (
 	ConfigName = "adapter_config.json"
 	FileName   = "adapter_model.safetensors"
@@ -25,28 +25,49 @@ const (
 
 const maxConfig = 16 << 20 // bytes
 
-// config is what adapter_config.json may have that changes results.
+// config holds the settings of adapter_config.json that change results.
 type config struct {
-	Type          string          `json:"peft_type"`
-	Base          string          `json:"base_model_name_or_path"`
-	Rank          int             `json:"r"`
-	Alpha         float64         `json:"lora_alpha"`
-	Dropout       float64         `json:"lora_dropout"`
-	Bias          string          `json:"bias"`
-	RSLoRA        bool            `json:"use_rslora"`
-	DoRA          bool            `json:"use_dora"`
-	FanInFanOut   bool            `json:"fan_in_fan_out"`
-	Ranks         map[string]any  `json:"rank_pattern"`
-	Alphas        map[string]any  `json:"alpha_pattern"`
-	Save          []string        `json:"modules_to_save"`
-	Parameters    []string        `json:"target_parameters"`
-	Tokens        json.RawMessage `json:"trainable_token_indices"`
-	FineTune      string          `json:"fine_tune_type"` // mlx-lm's, from here on
-	MLXParameters *struct {
+	Type       string             `json:"peft_type"`
+	Base       string             `json:"base_model_name_or_path"`
+	Rank       int                `json:"r"`
+	Alpha      float64            `json:"lora_alpha"`
+	Dropout    float64            `json:"lora_dropout"`
+	Bias       string             `json:"bias"`
+	RSLoRA     bool               `json:"use_rslora"`
+	Init       any                `json:"init_lora_weights"`
+	Ranks      map[string]int     `json:"rank_pattern"`
+	Alphas     map[string]float64 `json:"alpha_pattern"`
+	Save       []string           `json:"modules_to_save"`
+	Parameters []string           `json:"target_parameters"`
+	Tokens     any                `json:"trainable_token_indices"`
+
+	FineTune string `json:"fine_tune_type"` // the rest is mlx-lm's
+	MLX      *struct {
 		Rank    int     `json:"rank"`
 		Scale   float64 `json:"scale"`
 		Dropout float64 `json:"dropout"`
 	} `json:"lora_parameters"`
+
+	ranks, alphas []pattern
+}
+
+// Settings of PEFT 0.21's LoraConfig that do not change what a saved adapter computes: they say what it was trained from, which
+// matrices it has, which the tensors say again, or hold options of methods that another setting asks for.
+func harmless() []string {
+	return []string{
+		"auto_mapping", "inference_mode", "peft_version", "revision", "task_type", "target_modules", "exclude_modules", "layers_to_transform", "layers_pattern",
+		"megatron_core", "qalora_group_size", "loftq_config", "eva_config", "corda_config", "lora_ga_config", "runtime_config",
+	}
+}
+
+// refused returns the settings of LoraConfig that change the base weights or how the adapter is applied, and what is wanted instead.
+func refused() map[string]string {
+	return map[string]string{
+		"use_dora": "plain LoRA", "use_qalora": "plain LoRA", "use_bdlora": "plain LoRA", "arrow_config": "one adapter", "kasa_config": "plain LoRA",
+		"velora_config": "plain LoRA", "monteclora_config": "plain LoRA", "lora_bias": "adapters without biases", "fan_in_fan_out": "matrices [out,in]",
+		"layer_replication": "the layers of the model", "megatron_config": "an adapter of transformers' layers", "alora_invocation_tokens": "an adapter of every token",
+		"ensure_weight_tying": "embedding and head that are saved apart",
+	}
 }
 
 // readConfig reads the configuration of the adapter in a folder, and says whether it is mlx-lm's.
@@ -64,16 +85,21 @@ func (a *Adapter) readConfig(folder string) (mlx bool, err error) {
 	if err == nil && len(text) > maxConfig {
 		err = fmt.Errorf("more than %d MiB", maxConfig>>20)
 	}
-	var c config
+	text = bytes.TrimPrefix(text, []byte("\ufeff")) // a byte order mark, which some editors write
+	var all map[string]json.RawMessage
+	c := &a.config
 	if err == nil {
-		err = json.Unmarshal(text, &c)
+		err = json.Unmarshal(text, c)
 	}
 	if err == nil {
-		mlx = c.MLXParameters != nil || c.FineTune != ""
+		err = json.Unmarshal(text, &all)
+	}
+	if err == nil {
+		mlx = c.MLX != nil || c.FineTune != ""
 		if mlx {
-			err = a.fromMLX(c)
+			err = a.fromMLX()
 		} else {
-			err = a.fromPEFT(c)
+			err = a.fromPEFT(all)
 		}
 	}
 	if err != nil {
@@ -82,38 +108,104 @@ func (a *Adapter) readConfig(folder string) (mlx bool, err error) {
 	return mlx, nil
 }
 
-func (a *Adapter) fromMLX(c config) error {
-	if c.FineTune != "" && c.FineTune != "lora" || c.MLXParameters == nil {
+func (a *Adapter) fromMLX() error {
+	c := a.config
+	if c.FineTune != "" && c.FineTune != "lora" || c.MLX == nil {
 		return fmt.Errorf("fine_tune_type %q, want lora with lora_parameters", c.FineTune)
 	}
-	p := c.MLXParameters
-	a.LoRA.Rank, a.LoRA.Alpha, a.LoRA.Dropout = p.Rank, p.Scale*float64(p.Rank), p.Dropout
+	a.LoRA.Rank, a.LoRA.Alpha, a.LoRA.Dropout = c.MLX.Rank, c.MLX.Scale*float64(c.MLX.Rank), c.MLX.Dropout
 	return a.sound()
 }
 
-func (a *Adapter) fromPEFT(c config) error {
-	for _, x := range []struct {
-		wrong bool
-		what  string
-	}{
-		{c.Type != "LORA", fmt.Sprintf("peft_type is %q, want LORA", c.Type)},
-		{c.DoRA, "use_dora is true, want plain LoRA"},
-		{c.FanInFanOut, "fan_in_fan_out is true, want matrices [out,in]"},
-		{c.Bias != "" && c.Bias != "none", fmt.Sprintf("bias is %q, want none: only adapters are read", c.Bias)},
-		{len(c.Ranks)+len(c.Alphas) > 0, "rank_pattern or alpha_pattern is given, want one rank and one alpha"},
-		{len(c.Save) > 0, fmt.Sprintf("modules_to_save is %q, want none: only adapters are read", c.Save)},
-		{len(c.Parameters) > 0, fmt.Sprintf("target_parameters is %q, want adapters of linear layers, one for each expert", c.Parameters)},
-		{len(c.Tokens) > 0 && string(c.Tokens) != "null", "trainable_token_indices is given, want none: only adapters are read"},
-	} {
-		if x.wrong {
-			return errors.New(x.what)
+func (a *Adapter) fromPEFT(all map[string]json.RawMessage) (err error) {
+	c := &a.config
+	if c.Type != "LORA" {
+		return fmt.Errorf("peft_type is %q, want LORA", c.Type)
+	}
+	if c.Bias != "" && c.Bias != "none" {
+		return fmt.Errorf("bias is %q, want none: gomoe reads no trained biases", c.Bias)
+	}
+	switch first, _ := c.Init.(string); first {
+	case "", "gaussian", "orthogonal", "eva", "lora_ga": // which say how training began, and nothing of the base weights that a saved adapter is added to
+	default:
+		return fmt.Errorf("init_lora_weights is %q, with which PEFT changes the base weights; want an adapter of the model's own weights, which PEFT saves with path_initial_model_for_weight_conversion", first)
+	}
+	known := []string{"peft_type", "base_model_name_or_path", "r", "lora_alpha", "lora_dropout", "bias", "use_rslora", "init_lora_weights", "rank_pattern", "alpha_pattern", "modules_to_save", "target_parameters", "trainable_token_indices"}
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		value := string(bytes.TrimSpace(all[key]))
+		if slices.Contains(known, key) || slices.Contains(harmless(), key) || slices.Contains([]string{"null", "false", "[]", "{}", `""`}, value) {
+			continue
 		}
+		if len(value) > 60 {
+			value = value[:60] + "…"
+		}
+		if want, ok := refused()[key]; ok {
+			return fmt.Errorf("%s is %s, want %s", key, value, want)
+		}
+		return fmt.Errorf("setting %s is %s, which gomoe does not know and which may change results; take it out of the file if it does not", key, value)
+	}
+	if c.ranks, err = patterns("rank_pattern", maps.Keys(c.Ranks)); err == nil {
+		c.alphas, err = patterns("alpha_pattern", maps.Keys(c.Alphas))
+	}
+	if err != nil {
+		return err
 	}
 	a.Base, a.LoRA.Rank, a.LoRA.Alpha, a.LoRA.Dropout = c.Base, c.Rank, c.Alpha, c.Dropout
 	if c.RSLoRA { // whose scale is alpha/√rank
 		a.LoRA.Alpha *= math.Sqrt(float64(c.Rank))
 	}
 	return a.sound()
+}
+
+// pattern is a key of rank_pattern or alpha_pattern: a regular expression of the end of a matrix' name.
+type pattern struct {
+	key   string
+	match *regexp.Regexp
+}
+
+func patterns(setting string, keys func(func(string) bool)) (all []pattern, err error) {
+	for _, key := range slices.Sorted(keys) {
+		x, err := regexp.Compile(`^(?:.*\.)?(?:` + key + `)$`)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %q is no regular expression that gomoe reads: %w", setting, key, err)
+		}
+		all = append(all, pattern{key, x})
+	}
+	return all, nil
+}
+
+// of returns the value of the pattern that is the end of a name, or another value. Several patterns that give different values are
+// an error, because PEFT takes the first one of the file.
+func of[T comparable](setting string, all []pattern, values map[string]T, name string, other T) (T, error) {
+	found := ""
+	for _, p := range all {
+		if !p.match.MatchString(name) {
+			continue
+		}
+		if found != "" && values[found] != values[p.key] {
+			return other, fmt.Errorf("%s: %q and %q give %s different values", setting, found, p.key, name)
+		}
+		found, other = p.key, values[p.key]
+	}
+	return other, nil
+}
+
+// scaled returns the rank of a matrix' adapter and what its product is multiplied by.
+func (c *config) scaled(name string) (rank int, scale float64, err error) {
+	if c.MLX != nil {
+		return c.MLX.Rank, c.MLX.Scale, nil
+	}
+	if rank, err = of("rank_pattern", c.ranks, c.Ranks, name, c.Rank); err != nil {
+		return 0, 0, err
+	}
+	alpha, err := of("alpha_pattern", c.alphas, c.Alphas, name, c.Alpha)
+	if err == nil && (rank < 1 || !(alpha > 0) || math.IsInf(alpha, 0)) {
+		err = fmt.Errorf("%s has rank %d and alpha %g, want both above 0", name, rank, alpha)
+	}
+	if c.RSLoRA {
+		return rank, alpha / math.Sqrt(float64(rank)), err
+	}
+	return rank, alpha / float64(rank), err
 }
 
 // sound checks what the configuration says; the targets follow from the tensors.
@@ -126,29 +218,25 @@ func (a *Adapter) sound() error {
 	return l.Check()
 }
 
-// Describe returns what a folder has beside the tensors of an adapter of these matrices, by name: adapter_config.json.
-func Describe(a Adapter, adapters []nn.Adapter) (map[string][]byte, error) {
-	alpha := a.LoRA.Alpha
-	if alpha == 0 {
-		alpha = float64(a.LoRA.Rank)
-	}
-	text, err := json.MarshalIndent(map[string]any{
-		"peft_type": "LORA", "task_type": "CAUSAL_LM", "base_model_name_or_path": a.Base, "r": a.LoRA.Rank, "lora_alpha": alpha,
-		"lora_dropout": a.LoRA.Dropout, "target_modules": modules(a, adapters), "bias": "none", "inference_mode": true,
-	}, "", "  ")
-	return map[string][]byte{ConfigName: append(text, '\n')}, err
-}
-
-// modules returns the names of the matrices, with those of experts, sorted.
-func modules(a Adapter, adapters []nn.Adapter) (names []string) {
-	if !slices.ContainsFunc(a.LoRA.Targets, func(t string) bool { return strings.ContainsAny(t, `*?[\`) }) {
-		return slices.Sorted(slices.Values(a.LoRA.Targets)) // which PEFT understands as the ends of names, too
-	}
-	for _, m := range adapters {
-		for e := range max(m.Experts, 1) {
-			names = append(names, strings.Replace(m.Name, "*", strconv.Itoa(e), 1))
+// tokens returns the rows of a table that trainable_token_indices names.
+func (c *config) tokens(module string) (ids []int) {
+	list, ok := c.Tokens.([]any)
+	if by, is := c.Tokens.(map[string]any); is {
+		for name, v := range by {
+			if module == name || strings.HasSuffix(module, "."+name) {
+				list, ok = v.([]any)
+			}
 		}
 	}
-	slices.Sort(names)
-	return names
+	for _, v := range list {
+		x, number := v.(float64)
+		if !number || x != math.Trunc(x) || x < 0 {
+			ok = false
+		}
+		ids = append(ids, int(x))
+	}
+	if !ok {
+		return nil
+	}
+	return ids
 }

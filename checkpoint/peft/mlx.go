@@ -57,15 +57,18 @@ func WriteMLX(folder string, a Adapter, adapters []nn.Adapter, arrays map[string
 }
 
 func writeMLX(folder string, a Adapter, adapters []nn.Adapter, arrays map[string]array.Array, experts string) error {
-	tensors, err := sources(a, adapters, arrays, func(m nn.Adapter, part string, x array.Array) []tensor.Source {
-		if m.Experts == 0 {
-			x = x.Transposed()
-		}
-		end := map[string]string{nn.LoRAA: ".lora_a", nn.LoRAB: ".lora_b"}[part]
-		return []tensor.Source{tensor.Of(mlxModule(m.Name, experts)+end, x)}
-	})
-	if err != nil {
+	if err := checked(a, adapters, arrays); err != nil {
 		return err
+	}
+	var tensors []tensor.Source
+	for _, m := range adapters {
+		for part, end := range map[string]string{nn.LoRAA: ".lora_a", nn.LoRAB: ".lora_b"} {
+			x := arrays[m.Name+"."+part]
+			if m.Experts == 0 {
+				x = x.Transposed()
+			}
+			tensors = append(tensors, tensor.Of(mlxModule(m.Name, experts)+end, x))
+		}
 	}
 	slices.SortFunc(tensors, func(a, b tensor.Source) int { return strings.Compare(a.Name, b.Name) })
 	keys := []string{}

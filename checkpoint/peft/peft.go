@@ -16,26 +16,42 @@ import (
 	"github.com/gomoe/gomoe/checkpoint/safetensors"
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/whole"
 	"github.com/gomoe/gomoe/nn"
 )
 
 // Adapter is an adapter of a model.
 type Adapter struct {
-	// LoRA says what the adapters are. Open sets its Targets to the whole names of the matrices.
+	// LoRA describes the adapters. Open sets its Targets to the whole names of the matrices, and Rank to the largest rank.
 	LoRA nn.LoRA
 	Base string // what the folder calls the model
+	// Family is the model's family, as models.Names has it. PEFT has other names for Mixtral's matrices than the model's files, and
+	// adapts experts as parameters in all families but the dense ones.
+	Family string
 
-	path  string // of the tensors
-	close func() error
-	found map[string]tensor.Tensor // by the names of parameters, with the numbers of experts, or a star if all are in one
-	mlx   bool
+	path   string // of the tensors
+	close  func() error
+	config config
+	found  map[string]pair          // by the names of matrices, with the numbers of experts, or a star if all are in one
+	whole  map[string]tensor.Tensor // new values of the model's parameters
+	tables map[string]pair          // adapters of tables of tokens: A [R,vocab] and B [width,R]
+	added  map[string]pair          // adapters of matrices [out,in] whose products are added to them
+	rows   map[string]tensor.Tensor // new rows of tables of tokens
+	mlx    bool
 }
 
-// Open opens the adapter in a folder. The caller must call Close. It is an error if something in the folder changes results
-// and is not known.
-func Open(folder string) (*Adapter, error) {
-	a := &Adapter{found: map[string]tensor.Tensor{}}
+// pair is the adapter of a matrix.
+type pair struct {
+	a, b      tensor.Tensor
+	rank      int
+	scale     float64
+	half      half
+	parameter bool // the tensors are those of a parameter of experts, of which the matrix is a half
+}
+
+// Open opens the adapter in a folder, of a model of a family. The caller must call Close. It is an error if something in the folder
+// changes results and is not known.
+func Open(folder, family string) (*Adapter, error) {
+	a := &Adapter{Family: family, found: map[string]pair{}, whole: map[string]tensor.Tensor{}, tables: map[string]pair{}, added: map[string]pair{}, rows: map[string]tensor.Tensor{}}
 	if err := a.open(folder); err != nil {
 		return nil, errors.Join(fmt.Errorf("peft: %w", err), a.Close())
 	}
@@ -58,28 +74,193 @@ func (a *Adapter) open(folder string) (err error) {
 	if err != nil {
 		return err
 	}
-	path := a.path
-	number := regexp.MustCompile(`\.experts\.\d+\.`)
 	for _, t := range tensors {
-		name, ok := plainName(t.Name, a.mlx)
-		if !ok || t.Type.DType != graph.F32 && t.Type.DType != graph.BF16 && t.Type.DType != graph.F16 {
-			return fmt.Errorf("%s: tensor %q of %s, want an adapter's %s or %s of floats", path, t.Name, t.Stored, nn.LoRAA, nn.LoRAB)
+		if t.Type.DType != graph.F32 && t.Type.DType != graph.BF16 && t.Type.DType != graph.F16 {
+			err = fmt.Errorf("tensor %q of %s, want floats", t.Name, t.Stored)
+		} else {
+			err = a.take(t)
 		}
-		if _, twice := a.found[name]; twice {
-			return fmt.Errorf("%s: tensor %q is there twice", path, t.Name)
-		}
-		a.found[name] = t
-		module := strings.TrimSuffix(strings.TrimSuffix(name, "."+nn.LoRAA), "."+nn.LoRAB)
-		if module = number.ReplaceAllString(module, ".experts.*."); !slices.Contains(a.LoRA.Targets, module) {
-			a.LoRA.Targets = append(a.LoRA.Targets, module)
+		if err != nil {
+			return fmt.Errorf("%s: %w", a.path, err)
 		}
 	}
-	if len(a.found) == 0 {
-		return fmt.Errorf("%s: there are no tensors", path)
+	if len(tensors) == 0 {
+		return fmt.Errorf("%s: there are no tensors", a.path)
+	}
+	if err := a.matrices(); err != nil {
+		return fmt.Errorf("%s: %w", a.path, err)
+	}
+	return nil
+}
+
+// take notes what a tensor is.
+func (a *Adapter) take(t tensor.Tensor) error {
+	name := t.Name
+	if a.mlx {
+		module, first := strings.CutSuffix(name, ".lora_a")
+		module, second := strings.CutSuffix(module, ".lora_b")
+		if !first && !second {
+			return fmt.Errorf("tensor %q of %s, want lora_a or lora_b of a matrix", t.Name, t.Stored)
+		}
+		return a.put(a.found, plainMLX(module), first, t, "", half{}, false)
+	}
+	name, ok := strings.CutPrefix(name, peftPrefix)
+	if !ok {
+		return fmt.Errorf("tensor %q, want a name that begins with %s", t.Name, peftPrefix)
+	}
+	for i, end := range []string{"." + nn.LoRAA, "." + nn.LoRAB} {
+		module, ok := strings.CutSuffix(name, end)
+		if !ok {
+			continue
+		}
+		names, parameter := a.config.fused(module)
+		if parameter == "" && (strings.HasSuffix(module, inner) || strings.HasSuffix(module, ".experts")) {
+			return fmt.Errorf("tensor %q is an adapter of a parameter, want target_parameters to name %s or %s of the experts, not %q", t.Name, gateUp, down, a.config.Parameters)
+		}
+		for k, matrix := range names {
+			if err := a.put(a.found, matrix, i == 0, t, parameter, half{k, len(names)}, true); err != nil {
+				return err
+			}
+		}
+		if parameter != "" {
+			return nil
+		}
+		return a.put(a.found, module, i == 0, t, module, half{}, false)
+	}
+	for i, end := range []string{".lora_embedding_A", ".lora_embedding_B"} {
+		if module, ok := strings.CutSuffix(name, end); ok {
+			return a.put(a.tables, module, i == 0, t, module, half{}, false)
+		}
+	}
+	if module, ok := strings.CutSuffix(name, ".token_adapter.trainable_tokens_delta"); ok {
+		if a.config.tokens(module) == nil {
+			return fmt.Errorf("tensor %q has new rows of a table, want trainable_token_indices to name the tokens of %s", t.Name, module)
+		}
+		a.rows[a.own(module)+".weight"] = t
+		return nil
+	}
+	name = strings.Replace(name, inner+".", ".", 1) // the table beside an adapter of it
+	if module, _, _ := cutLast(name); strings.Contains(name, ".lora_") || strings.Contains(name, "lora_magnitude") || !a.saves(module) {
+		return fmt.Errorf("tensor %q of %s, want an adapter's %s or %s, or a parameter of modules_to_save", t.Name, t.Stored, nn.LoRAA, nn.LoRAB)
+	}
+	a.whole[a.own(name)] = t
+	return nil
+}
+
+// saves reports whether the configuration says that a module, or one that it is in, is saved as a whole: if its name ends with one of
+// modules_to_save, as norm is the end of every norm's. PEFT saves tables of tokens without saying so.
+func (a *Adapter) saves(module string) bool {
+	for _, m := range append([]string{"embed_tokens", "lm_head"}, a.config.Save...) {
+		for in, ok := module, true; ok; in, _, ok = cutLast(in) {
+			if strings.HasSuffix(in, m) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// own returns the name that the model's files have for a module or a parameter of transformers 5.
+func (a *Adapter) own(name string) string {
+	if a.Family != "mixtral" {
+		return name
+	}
+	name = strings.Replace(name, ".mlp.", ".block_sparse_moe.", 1)
+	before, matrix, ok := cutLast(name)
+	if i := slices.Index([]string{"gate_proj", "down_proj", "up_proj"}, matrix); ok && i >= 0 && strings.HasSuffix(before, ".*") {
+		return before + fmt.Sprintf(".w%d", i+1)
+	}
+	return name
+}
+
+func cutLast(name string) (before, after string, ok bool) {
+	i := strings.LastIndexByte(name, '.')
+	if i < 0 {
+		return name, "", false
+	}
+	return name[:i], name[i+1:], true
+}
+
+// put notes one of the two tensors of a matrix' adapter. configured is the name by which the configuration gives its rank and scale.
+func (a *Adapter) put(to map[string]pair, matrix string, first bool, t tensor.Tensor, configured string, h half, parameter bool) (err error) {
+	matrix = a.own(matrix)
+	p := to[matrix]
+	if p.rank, p.scale, err = a.config.scaled(configured); err != nil {
+		return err
+	}
+	at := &p.b
+	if first {
+		at = &p.a
+	}
+	if at.Name != "" {
+		return fmt.Errorf("tensor %q is there twice", t.Name)
+	}
+	*at, p.half, p.parameter = t, h, parameter
+	to[matrix] = p
+	return nil
+}
+
+// matrices sets the targets and the largest rank.
+func (a *Adapter) matrices() error {
+	number := regexp.MustCompile(`\.experts\.\d+\.`)
+	idle, err := a.idle()
+	if err != nil {
+		return err
+	}
+	rank := 0
+	for name, p := range a.found {
+		rank = max(rank, p.rank)
+		if idle[name] {
+			delete(a.found, name)
+		} else if name = number.ReplaceAllString(name, ".experts.*."); !slices.Contains(a.LoRA.Targets, name) {
+			a.LoRA.Targets = append(a.LoRA.Targets, name)
+		}
+	}
+	if rank > 0 {
+		a.LoRA.Rank, a.LoRA.Alpha = rank, a.LoRA.Scale()*float64(rank)
 	}
 	slices.Sort(a.LoRA.Targets)
 	return nil
 }
+
+// idle returns the halves of parameters of experts that have no adapter, because the other half alone has one.
+func (a *Adapter) idle() (map[string]bool, error) {
+	idle := map[string]bool{}
+	for name, p := range a.found {
+		other, up := strings.CutSuffix(name, ".*.up_proj")
+		other += ".*.gate_proj"
+		if !up {
+			if other, up = strings.CutSuffix(name, ".*.w3"); !up {
+				continue
+			}
+			other += ".*.w1"
+		}
+		if q := a.found[other]; !p.parameter || !q.parameter || p.b.Name == "" {
+			continue
+		}
+		x, err := p.b.Array()
+		if err != nil {
+			return nil, err
+		}
+		zero := [2]bool{true, true} // of gate and of up
+		values := array.Data[float32](x.As(graph.F32))
+		out, row := x.Type.Shape[0], len(values)/max(1, x.Type.Shape[0])
+		for i, v := range values {
+			k := i / row / max(1, out/2)
+			if a.turns() {
+				k = i / row % 2
+			}
+			zero[min(k, 1)] = zero[min(k, 1)] && v == 0
+		}
+		if zero[0] != zero[1] {
+			idle[other], idle[name] = zero[0], zero[1]
+		}
+	}
+	return idle, nil
+}
+
+// turns reports whether rows of gate and up lie in turn in the family's parameter.
+func (a *Adapter) turns() bool { return a.Family == "gpt_oss" }
 
 // tensors opens what a folder has: the file of an adapter, or a checkpoint of a run that trains one.
 func (a *Adapter) tensors(folder string) ([]tensor.Tensor, error) {
@@ -109,37 +290,19 @@ const peftPrefix = "base_model.model."
 // TensorName returns the name in files of a parameter of an adapter.
 func TensorName(param string) string { return peftPrefix + param }
 
-// plainName returns the name of a parameter, with the number of an expert or a star for all, of a tensor.
-func plainName(name string, mlx bool) (string, bool) {
-	if !mlx {
-		rest, ok := strings.CutPrefix(name, peftPrefix)
-		return rest, ok && (strings.HasSuffix(rest, "."+nn.LoRAA) || strings.HasSuffix(rest, "."+nn.LoRAB))
-	}
-	module, a := strings.CutSuffix(name, ".lora_a")
-	module, b := strings.CutSuffix(module, ".lora_b")
-	module = plainMLX(module)
-	if a {
-		return module + "." + nn.LoRAA, !b
-	}
-	return module + "." + nn.LoRAB, b
-}
-
-// Arrays returns the parameters of the adapters of a model by name, as f32. It is an error if a tensor is missing, has
-// another shape, or belongs to no adapter.
+// Arrays returns the parameters of the adapters of a model by name, as f32, all of LoRA's rank: columns that an adapter of a smaller
+// rank has not are zeros. It is an error if a tensor is missing, has another shape, or belongs to no adapter.
 func (a *Adapter) Arrays(adapters []nn.Adapter) (map[string]array.Array, error) {
-	all, used := map[string]array.Array{}, 0
+	all, used := map[string]array.Array{}, map[string]bool{}
 	for _, m := range adapters {
-		for _, part := range []string{nn.LoRAA, nn.LoRAB} {
-			x, n, err := a.array(m, part)
-			if err != nil {
-				return nil, fmt.Errorf("peft: %s: %w", a.path, err)
-			}
-			all[m.Name+"."+part] = x
-			used += n
+		x, y, err := a.arrays(m, used)
+		if err != nil {
+			return nil, fmt.Errorf("peft: %s: %w", a.path, err)
 		}
+		all[m.Name+"."+nn.LoRAA], all[m.Name+"."+nn.LoRAB] = x, y
 	}
-	if used < len(a.found) {
-		return nil, fmt.Errorf("peft: %s: %d of %d tensors belong to no matrix of the model", a.path, len(a.found)-used, len(a.found))
+	if len(used) < len(a.found) {
+		return nil, fmt.Errorf("peft: %s: %d of %d adapters belong to no matrix of the model", a.path, len(a.found)-len(used), len(a.found))
 	}
 	return all, nil
 }
@@ -152,112 +315,101 @@ func shapeOf(m nn.Adapter, part string, rank int) []int {
 	return []int{m.Out, rank}
 }
 
-// array returns a parameter, and of how many tensors it is.
-func (a *Adapter) array(m nn.Adapter, part string) (array.Array, int, error) {
-	name, shape := m.Name+"."+part, shapeOf(m, part, a.LoRA.Rank)
-	get := func(name string, shapes ...[]int) (array.Array, error) {
-		t, ok := a.found[name]
-		if !ok {
-			return array.Array{}, fmt.Errorf("there is no tensor for %s", name)
+// arrays returns the factors of a matrix' adapter, and notes the names that it has used.
+func (a *Adapter) arrays(m nn.Adapter, used map[string]bool) (x, y array.Array, err error) {
+	if m.Experts == 0 {
+		used[m.Name] = true
+		return a.pairOf(m.Name, m)
+	}
+	if _, ok := a.found[m.Name]; ok {
+		used[m.Name] = true
+		return a.pairOf(m.Name, m)
+	}
+	rank := a.LoRA.Rank
+	x, y = array.New(graph.T(graph.F32, m.Experts, rank, m.In)), array.New(graph.T(graph.F32, m.Experts, m.Out, rank))
+	for e := range m.Experts {
+		one := strings.Replace(m.Name, "*", strconv.Itoa(e), 1)
+		used[one] = true
+		p, q, err := a.pairOf(one, nn.Adapter{Name: one, In: m.In, Out: m.Out})
+		if err != nil {
+			return x, y, err
 		}
+		copy(x.Rows(e, e+1).Bytes(), p.Bytes())
+		copy(y.Rows(e, e+1).Bytes(), q.Bytes())
+	}
+	return x, y, nil
+}
+
+// pairOf returns the factors of a matrix, or of all experts' if m has some, with LoRA's rank and scale.
+func (a *Adapter) pairOf(name string, m nn.Adapter) (x, y array.Array, err error) {
+	p, ok := a.found[name]
+	if !ok || p.a.Name == "" || p.b.Name == "" {
+		return x, y, fmt.Errorf("there is no tensor for %s", name+"."+map[bool]string{true: nn.LoRAB, false: nn.LoRAA}[ok && p.a.Name != ""])
+	}
+	stack, shapeA, shapeB := []int{}, shapeOf(m, nn.LoRAA, p.rank), shapeOf(m, nn.LoRAB, p.rank)
+	if m.Experts > 0 {
+		stack = []int{m.Experts}
+	}
+	get := func(t tensor.Tensor, shapes ...[]int) (array.Array, error) {
 		if !slices.ContainsFunc(shapes, func(s []int) bool { return slices.Equal(s, t.Type.Shape) }) {
 			return array.Array{}, fmt.Errorf("tensor %q has shape %v, want %v", t.Name, t.Type.Shape, shapes[0])
 		}
 		x, err := t.Array()
 		return x.As(graph.F32), err
 	}
-	if m.Experts == 0 {
-		if !a.mlx {
-			x, err := get(name, shape)
-			return x, 1, err
+	both := func(first, second [][]int) error {
+		if x, err = get(p.a, first...); err == nil {
+			y, err = get(p.b, second...)
 		}
-		x, err := get(name, []int{shape[1], shape[0]}) // which mlx-lm has the other way round
-		if err != nil {
-			return x, 0, err
-		}
-		return x.Transposed(), 1, nil
+		return err
 	}
-	stack := append([]int{m.Experts}, shape...)
-	if a.mlx {
-		x, err := get(name, stack, []int{m.Experts * shape[0], shape[1]})
-		if err != nil {
-			return x, 0, err
+	wholeA, wholeB := slices.Concat(stack, shapeA), slices.Concat(stack, shapeB)
+	switch {
+	case p.parameter:
+		if err := both([][]int{{m.Experts * p.rank, m.In}}, [][]int{{m.Out * p.half.count, p.rank * m.Experts}}); err != nil {
+			return x, y, err
 		}
-		return x.Reshape(stack...), 1, nil
-	}
-	y := array.New(graph.T(graph.F32, stack...))
-	for e := range m.Experts {
-		x, err := get(strings.Replace(name, "*", strconv.Itoa(e), 1), shape)
-		if err != nil {
-			return y, 0, err
+		x, y = unfused(x, y, p.half, m, p.rank, a.turns())
+	case a.mlx && m.Experts == 0: // which mlx-lm has the other way round
+		if err := both([][]int{{m.In, p.rank}}, [][]int{{p.rank, m.Out}}); err != nil {
+			return x, y, err
 		}
-		copy(y.Rows(e, e+1).Bytes(), x.Bytes())
+		x, y = x.Transposed(), y.Transposed()
+	case a.mlx: // in old versions as one matrix
+		if err := both([][]int{wholeA, {m.Experts * p.rank, m.In}}, [][]int{wholeB, {m.Experts * m.Out, p.rank}}); err != nil {
+			return x, y, err
+		}
+		x, y = x.Reshape(wholeA...), y.Reshape(wholeB...)
+	default:
+		if err := both([][]int{wholeA}, [][]int{wholeB}); err != nil {
+			return x, y, err
+		}
 	}
-	return y, m.Experts, nil
+	x, y = a.widened(x, y, p, m)
+	return x, y, nil
 }
 
-// Write writes an adapter to a folder, as PEFT has them. arrays are the parameters of the adapters by name, f32. The
-// configuration comes last, so that a folder that has one is complete.
-func Write(folder string, a Adapter, adapters []nn.Adapter, arrays map[string]array.Array) error {
-	if err := write(folder, a, adapters, arrays); err != nil {
-		return fmt.Errorf("peft: %w", err)
+// widened returns factors of rank p.rank with LoRA's rank, and with lora_B multiplied so that LoRA's scale gives the pair's.
+func (a *Adapter) widened(x, y array.Array, p pair, m nn.Adapter) (array.Array, array.Array) {
+	rank, times := a.LoRA.Rank, p.scale/a.LoRA.Scale()
+	if rank == p.rank && times == 1 {
+		return x, y
 	}
-	return nil
-}
-
-func write(folder string, a Adapter, adapters []nn.Adapter, arrays map[string]array.Array) error {
-	tensors, err := sources(a, adapters, arrays, func(m nn.Adapter, part string, x array.Array) (list []tensor.Source) {
-		name := TensorName(m.Name + "." + part)
-		if m.Experts == 0 {
-			return []tensor.Source{tensor.Of(name, x)}
-		}
-		for e := range m.Experts {
-			one := x.Rows(e, e+1).Reshape(x.Type.Shape[1:]...)
-			list = append(list, tensor.Of(strings.Replace(name, "*", strconv.Itoa(e), 1), one))
-		}
-		return list
-	})
-	if err != nil {
-		return err
+	stack := []int{}
+	if m.Experts > 0 {
+		stack = []int{m.Experts}
 	}
-	files, err := Describe(a, adapters)
-	if err != nil {
-		return err
+	wide := array.New(graph.T(graph.F32, append(slices.Clone(stack), rank, m.In)...))
+	tall := array.New(graph.T(graph.F32, append(slices.Clone(stack), m.Out, rank)...))
+	from, to := array.Data[float32](x), array.Data[float32](wide)
+	for e := range max(1, m.Experts) {
+		copy(to[e*rank*m.In:], from[e*p.rank*m.In:][:p.rank*m.In])
 	}
-	return writeFiles(folder, FileName, tensors, files)
-}
-
-// sources returns the tensors that `of` makes of each part of each matrix's adapter.
-func sources(a Adapter, adapters []nn.Adapter, arrays map[string]array.Array, of func(m nn.Adapter, part string, x array.Array) []tensor.Source) (all []tensor.Source, err error) {
-	if err := a.LoRA.Check(); err != nil {
-		return nil, err
-	}
-	for _, m := range adapters {
-		for _, part := range []string{nn.LoRAA, nn.LoRAB} {
-			name, shape := m.Name+"."+part, shapeOf(m, part, a.LoRA.Rank)
-			if m.Experts > 0 {
-				shape = append([]int{m.Experts}, shape...)
-			}
-			x, ok := arrays[name]
-			if want := graph.T(graph.F32, shape...); !ok || !x.Type.Equal(want) {
-				return nil, fmt.Errorf("%s is %s, want %s", name, x.Type, want)
-			}
-			all = append(all, of(m, part, x)...)
+	from, to = array.Data[float32](y), array.Data[float32](tall)
+	for i := range max(1, m.Experts) * m.Out {
+		for r := range p.rank {
+			to[i*rank+r] = float32(float64(from[i*p.rank+r]) * times)
 		}
 	}
-	return all, nil
-}
-
-// writeFiles writes tensors and then the configuration to a folder, so that one that has a configuration is complete.
-func writeFiles(folder, name string, tensors []tensor.Source, files map[string][]byte) error {
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return err
-	}
-	if err := os.Remove(filepath.Join(folder, ConfigName)); err != nil && !os.IsNotExist(err) {
-		return err
-	}
-	if err := safetensors.Write(filepath.Join(folder, name), map[string]string{"format": "pt"}, tensors); err != nil {
-		return err
-	}
-	return whole.WriteAll(folder, files)
+	return wide, tall
 }

@@ -40,10 +40,10 @@ func TestWrite(t *testing.T) {
 	for _, targets := range [][]string{{"q_proj", "up_proj"}, {"q_proj", "experts.*.up_proj"}} {
 		want := Adapter{LoRA: nn.LoRA{Rank: 2, Alpha: 6, Dropout: 0.25, Targets: targets}, Base: "olmoe"}
 		require.NoError(t, Write(dir, want, adapters, arrays))
-		a, err := Open(dir)
+		a, err := Open(dir, "")
 		require.NoError(t, err)
 		require.Equal(t, want.Base, a.Base)
-		require.Equal(t, nn.LoRA{Rank: 2, Alpha: 6, Dropout: 0.25, Targets: []string{adapters[1].Name, adapters[0].Name}}, a.LoRA)
+		require.Equal(t, nn.LoRA{Rank: 2, Alpha: 6, Targets: []string{adapters[1].Name, adapters[0].Name}}, a.LoRA)
 		got, err := a.Arrays(adapters)
 		require.NoError(t, err)
 		require.Len(t, got, len(arrays))
@@ -51,7 +51,7 @@ func TestWrite(t *testing.T) {
 			require.True(t, array.Equal(x, got[name]), name)
 		}
 		_, err = a.Arrays(adapters[:1])
-		require.ErrorContains(t, err, "6 of 8 tensors belong to no matrix of the model")
+		require.ErrorContains(t, err, "1 of 2 adapters belong to no matrix of the model")
 		_, err = a.Arrays(append(adapters, nn.Adapter{Name: "other", In: 1, Out: 1}))
 		require.ErrorContains(t, err, "there is no tensor for other.lora_A.weight")
 		wrong := append([]nn.Adapter{}, adapters...)
@@ -62,13 +62,12 @@ func TestWrite(t *testing.T) {
 		text, err := os.ReadFile(filepath.Join(dir, ConfigName))
 		require.NoError(t, err)
 		var c struct {
-			Modules []string `json:"target_modules"`
+			Modules    []string `json:"target_modules"`
+			Parameters []string `json:"target_parameters"`
 		}
 		require.NoError(t, json.Unmarshal(text, &c))
-		if targets[1] != "up_proj" {
-			targets = []string{"model.layers.0.mlp.experts.0.up_proj", "model.layers.0.mlp.experts.1.up_proj", "model.layers.0.mlp.experts.2.up_proj", adapters[0].Name}
-		}
-		require.Equal(t, targets, c.Modules)
+		require.Equal(t, []string{adapters[0].Name}, c.Modules)
+		require.Equal(t, []string{"model.layers.0.mlp.experts.gate_up_proj"}, c.Parameters)
 	}
 	arrays["model.layers.0.self_attn.q_proj."+nn.LoRAA] = counted(2, 5)
 	require.ErrorContains(t, Write(dir, Adapter{LoRA: nn.LoRA{Rank: 2, Targets: []string{"q_proj"}}}, adapters, arrays), "q_proj.lora_A.weight is f32[2,5], want f32[2,4]")
@@ -92,7 +91,7 @@ func TestMLX(t *testing.T) {
 	}))
 	config := `{"fine_tune_type": "lora", "num_layers": 16, "model": "x", "lora_parameters": {"rank": 2, "scale": 20.0, "dropout": 0.0}}`
 	require.NoError(t, os.WriteFile(filepath.Join(dir, ConfigName), []byte(config), 0o644))
-	a, err := Open(dir)
+	a, err := Open(dir, "")
 	require.NoError(t, err)
 	defer a.Close()
 	require.Equal(t, 20.0, a.LoRA.Scale())
@@ -121,7 +120,7 @@ func TestWriteMLX(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, slices.ContainsFunc(f.Tensors, func(x tensor.Tensor) bool { return x.Name == want }), want)
 		require.NoError(t, f.Close())
-		a, err := Open(dir)
+		a, err := Open(dir, "")
 		require.NoError(t, err)
 		require.Equal(t, 3.0, a.LoRA.Scale())
 		got, err := a.Arrays(own)
@@ -150,26 +149,40 @@ func TestRefuses(t *testing.T) {
 		`{"peft_type": "LORA", "lora_alpha": 4, "r": 2, "use_dora": true}`:                     "use_dora",
 		`{"peft_type": "LORA", "lora_alpha": 4, "r": 2, "bias": "all"}`:                        `bias is "all"`,
 		`{"peft_type": "LORA", "lora_alpha": 4, "r": 2, "fan_in_fan_out": true}`:               "fan_in_fan_out",
-		`{"peft_type": "LORA", "lora_alpha": 4, "r": 2, "rank_pattern": {"q_proj": 4}}`:        "rank_pattern",
-		`{"peft_type": "LORA", "lora_alpha": 4, "r": 2, "modules_to_save": ["lm_head"]}`:       `modules_to_save is ["lm_head"]`,
-		`{"peft_type": "LORA", "lora_alpha": 4, "r": 2, "target_parameters": ["mlp.experts"]}`: "target_parameters",
-		`{"peft_type": "LORA", "lora_alpha": 4, "r": 2, "trainable_token_indices": [1]}`:       "trainable_token_indices",
+		`{"peft_type": "LORA", "lora_alpha": 4, "r": 2, "rank_pattern": {"(?=q)": 4}}`:         "rank_pattern",
+		`{"peft_type": "LORA", "lora_alpha": 4, "r": 2, "alpha_pattern": {"[": 4}}`:            "alpha_pattern",
+		`{"peft_type": "LORA", "lora_alpha": 4, "r": 2, "rank_pattern": {"q_proj": 0}}`:        "has rank 0",
+		`{"peft_type": "LORA", "lora_alpha": 4, "r": 2, "init_lora_weights": "pissa_niter_4"}`: `init_lora_weights is "pissa_niter_4", with which PEFT changes the base weights`,
+		`{"peft_type": "LORA", "lora_alpha": 4, "r": 2, "init_lora_weights": "olora"}`:         "olora",
+		`{"peft_type": "LORA", "lora_alpha": 4, "r": 2, "init_lora_weights": "loftq"}`:         "loftq",
+		`{"peft_type": "LORA", "lora_alpha": 4, "r": 2, "init_lora_weights": "corda"}`:         "corda",
+		`{"peft_type": "LORA", "lora_alpha": 4, "r": 2, "alora_invocation_tokens": [1, 2]}`:    "alora_invocation_tokens is [1, 2], want an adapter of every token",
+		`{"peft_type": "LORA", "lora_alpha": 4, "r": 2, "use_qalora": true}`:                   "use_qalora",
+		`{"peft_type": "LORA", "lora_alpha": 4, "r": 2, "lora_bias": true}`:                    "lora_bias",
+		`{"peft_type": "LORA", "lora_alpha": 4, "r": 2, "layer_replication": [[0, 2]]}`:        "layer_replication",
+		`{"peft_type": "LORA", "lora_alpha": 4, "r": 2, "megatron_config": {"a": 1}}`:          "megatron_config",
+		`{"peft_type": "LORA", "lora_alpha": 4, "r": 2, "use_bdlora": {"n": 1}}`:               "use_bdlora",
+		`{"peft_type": "LORA", "lora_alpha": 4, "r": 2, "arrow_config": {"n": 1}}`:             "arrow_config",
+		`{"peft_type": "LORA", "lora_alpha": 4, "r": 2, "kasa_config": {"n": 1}}`:              "kasa_config",
+		`{"peft_type": "LORA", "lora_alpha": 4, "r": 2, "a_new_method": {"n": 1}}`:             "setting a_new_method is",
+		`{"peft_type": "LORA", "lora_alpha": 4, "r": 2, "target_parameters": ["gate"]}`:        "want target_parameters to name gate_up_proj or down_proj of the experts",
 		`{"fine_tune_type": "dora", "lora_parameters": {"rank": 2, "scale": 1}}`:               `fine_tune_type "dora"`,
 		`{"fine_tune_type": "lora"}`: "want lora with lora_parameters",
 		`{"fine_tune_type": "lora", "lora_parameters": {"rank": 2, "scale": 1}}`: MLXName,
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, ConfigName), []byte(config), 0o644))
-		_, err := Open(dir)
+		_, err := Open(dir, "")
 		require.ErrorContains(t, err, want, config)
 		require.ErrorContains(t, err, "peft: ")
 	}
-	scaled := `{"peft_type": "LORA", "lora_alpha": 4, "r": 4, "use_rslora": true}`
+	scaled := "\ufeff" + `{"peft_type": "LORA", "lora_alpha": 4, "r": 4, "use_rslora": true, "init_lora_weights": "gaussian", "target_parameters": ["up_proj", "experts.gate_up_proj"], "fan_in_fan_out": false,
+		"loftq_config": {}, "eva_config": null, "runtime_config": {"ephemeral_gpu_offload": true}}`
 	require.NoError(t, os.WriteFile(filepath.Join(dir, ConfigName), []byte(scaled), 0o644))
-	a, err := Open(dir)
+	a, err := Open(dir, "")
 	require.NoError(t, err)
 	require.Equal(t, 2.0, a.LoRA.Scale())
 	require.NoError(t, a.Close())
 	require.NoError(t, safetensors.Write(filepath.Join(dir, FileName), nil, []tensor.Source{tensor.Of("base_model.model.x.bias", counted(2))}))
-	_, err = Open(dir)
-	require.ErrorContains(t, err, `tensor "base_model.model.x.bias" of F32, want an adapter's`)
+	_, err = Open(dir, "")
+	require.ErrorContains(t, err, `tensor "base_model.model.x.bias" of F32, want an adapter's lora_A.weight or lora_B.weight, or a parameter of modules_to_save`)
 }
