@@ -24,17 +24,10 @@ import (
 // ends are the keys of GGUF files for tokens that end a text beside that of the vocabulary.
 func ends() []string { return []string{"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"} }
 
-// renormalizes says whether llama.cpp divides the weights of a token's experts by their sum, for architectures whose files it does
-// not ask for keyRenormalize.
-func renormalizes() map[string]bool {
-	return map[string]bool{"olmoe": false, "qwen2moe": false, "qwen3moe": true}
-}
-
 const (
-	keyRenormalize = ".expert_weights_norm" // behind the architecture
-	keyFileType    = "general.file_type"
-	keyBlocks      = "general.quantization_version" // of the layouts of blocks
-	keyEnd         = "eos_token_id"
+	keyFileType = "general.file_type"
+	keyBlocks   = "general.quantization_version" // of the layouts of blocks
+	keyEnd      = "eos_token_id"
 )
 
 // meta returns the keys of a GGUF file.
@@ -88,13 +81,10 @@ func (j *conversion) newKeys(name string) ([]gguf.Meta, error) {
 		if s.GGUF == "" && !s.Usual {
 			return nil, fmt.Errorf("%s: %s is %v, and GGUF files of %s have no key for it", j.c.Config.Path, s.Name, s.Value, architecture)
 		}
-		if s.GGUF == "" || nothing(s.Value) || have[s.GGUF] {
+		if s.GGUF == "" || unsaid(s) || have[s.GGUF] {
 			continue
 		}
 		have[s.GGUF] = true // several settings may say the same
-		if does, always := renormalizes()[architecture]; always && s.GGUF == keyRenormalize && s.Value != does {
-			return nil, fmt.Errorf("%s: %s is %v, and llama.cpp takes it to be %v in GGUF files of %s, whatever they say", j.c.Config.Path, s.Name, s.Value, does, architecture)
-		}
 		key := s.GGUF
 		if key[0] == '.' {
 			key = architecture + key
@@ -178,6 +168,9 @@ func nothing(v any) bool {
 	return v == nil
 }
 
+// unsaid reports whether files need not say a setting: they mean its value without it.
+func unsaid(s models.Setting) bool { return s.Value == nil || s.Usual && nothing(s.Value) }
+
 const generationName = "generation_config.json"
 
 // Describe returns what a folder of Hugging Face has beside the tensors of the model c, by name: config.json, for matrices of an
@@ -201,13 +194,13 @@ func Describe(c *checkpoint.Checkpoint, t graph.DType) (map[string][]byte, error
 	return files, nil
 }
 
-// describe returns what a folder has beside the tensors, by name.
+// describe returns the files of a folder in addition to the tensors, by name.
 func (j *conversion) describe() (map[string][]byte, error) {
 	if j.c.Format == checkpoint.GGUF {
 		return j.describeGGUF()
 	}
 	files := map[string][]byte{}
-	for _, name := range []string{"tokenizer.json", "tokenizer.model", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt", "chat_template.jinja", generationName} {
+	for _, name := range []string{"tokenizer.json", "tokenizer.model", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt", "chat_template.jinja", "chat_template.json", generationName} {
 		data, err := os.ReadFile(filepath.Join(j.folder(), name))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -221,8 +214,9 @@ func (j *conversion) describe() (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	further := len(models.Further(j.c)) > 0
-	if j.o.Type == graph.NoDType && j.o.Affine == (nn.Affine{}) && !further && !j.numbers {
+	if j.o.Layout == Safetensors && j.o.Type == graph.NoDType && !further && !j.numbers {
 		files[checkpoint.ConfigName] = data
 		return files, nil
 	}
@@ -248,8 +242,63 @@ func (j *conversion) describe() (map[string][]byte, error) {
 		delete(values, "quantization")
 		delete(values, "quantization_config")
 	}
+	return files, j.setConfig(files, values)
+}
+
+// setConfig sets config.json to values, in the words of the program that opens the layout.
+func (j *conversion) setConfig(files map[string][]byte, values map[string]any) error {
+	if j.o.Layout == MLX {
+		j.respell(values)
+	}
 	j.sayAffine(values)
-	return files, setJSON(files, checkpoint.ConfigName, values)
+	return setJSON(files, checkpoint.ConfigName, values)
+}
+
+// respell has values say each setting under the name that mlx-lm reads, also those for which it takes another value than
+// transformers if the file does not say them: it reads neither rope_parameters nor the names that transformers 5 has for
+// the number of experts.
+func (j *conversion) respell(values map[string]any) {
+	for _, name := range append(countsOfExperts(), "rope_parameters", "partial_rotary_factor") {
+		delete(values, name)
+	}
+	values["rope_scaling"] = nil
+	absent := map[string]any{ // what stands for no value where mlx-lm wants one
+		"first_k_dense_replace": 0, "mlp_only_layers": []int{}, "n_group": 1, "topk_group": 1, "n_shared_experts": nil, "q_lora_rank": nil,
+		"partial_rotary_factor": json.Number("1.0"),
+	}
+	for _, s := range j.m.Settings {
+		name := spelled(j.m.Family, s.Name)
+		if strings.HasPrefix(name, "quantization_config.") {
+			continue // it is about the elements of the old files
+		}
+		v := j.value(s.Value)
+		if other, ok := absent[name]; ok && nothing(s.Value) {
+			v = other
+		} else if name == "" || s.Value == nil || nothing(s.Value) && models.Default(j.m.Family, name) == nil {
+			continue
+		}
+		set(values, name, v)
+	}
+	if _, ok := values["intermediate_size"]; !ok { // which mlx-lm wants also where no layer has one network
+		values["intermediate_size"] = values["moe_intermediate_size"]
+	}
+}
+
+// value returns a setting's value as config.json has it.
+func (j *conversion) value(v any) any {
+	x, ok := v.(float64)
+	if !ok {
+		return v
+	}
+	bits := 64
+	if j.c.Format == checkpoint.GGUF {
+		bits = 32 // as it was before it became a number of 32 bits
+	}
+	text := strconv.FormatFloat(x, 'g', -1, bits)
+	if !strings.ContainsAny(text, ".e") { // transformers takes no integer for a float
+		text += ".0"
+	}
+	return json.Number(text)
 }
 
 // sayAffine has config.json say that matrices are quantised as MLX does it, if they are.
@@ -289,17 +338,8 @@ func (j *conversion) describeGGUF() (map[string][]byte, error) {
 			values[s.Name] = nil
 			continue
 		}
-		v := s.Value
-		if x, ok := v.(float64); ok { // as it was before it became a number of 32 bits
-			text := strconv.FormatFloat(x, 'g', -1, 32)
-			if !strings.ContainsAny(text, ".e") { // transformers takes no integer for a float
-				text += ".0"
-			}
-			v = json.Number(text)
-		}
-		set(values, s.Name, v)
+		set(values, s.Name, j.value(s.Value))
 	}
-	j.sayAffine(values)
 	if g.BOS >= 0 {
 		values["bos_token_id"] = g.BOS
 	}
@@ -320,7 +360,7 @@ func (j *conversion) describeGGUF() (map[string][]byte, error) {
 	} else if len(ids) == 0 {
 		values[keyEnd] = nil
 	}
-	return files, setJSON(files, checkpoint.ConfigName, values)
+	return files, j.setConfig(files, values)
 }
 
 // set sets a value by a name, whose dots lead into objects.

@@ -19,9 +19,9 @@ func ExampleModel() {
 	}
 	defer os.RemoveAll(dir)
 	// A folder as Hugging Face has them becomes one in MLX's layout, with numbers of 16 bits.
-	out := filepath.Join(dir, "olmoe")
+	out := filepath.Join(dir, "mixtral")
 	o := convert.Options{Layout: convert.MLX, Type: graph.BF16}
-	if err := convert.Model(context.Background(), out, "../models/testdata/olmoe", o); err != nil {
+	if err := convert.Model(context.Background(), out, "../models/testdata/mixtral", o); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -31,11 +31,11 @@ func ExampleModel() {
 		return
 	}
 	defer model.Close()
-	t, err := model.Tensor("model.layers.1.mlp.switch_mlp.up_proj.weight")
+	t, err := model.Tensor("model.layers.1.block_sparse_moe.switch_mlp.up_proj.weight")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	fmt.Println(t.Type)
-	// Output: bf16[8,16,16]
+	// Output: bf16[6,24,16]
 }

@@ -55,8 +55,8 @@ const fileLimit = 5 << 30
 
 // Model writes the model at src, which checkpoint.Open opens, to dst: a file for the layout GGUF, a folder for the others.
 // Nothing may have the name dst; it is complete when Model returns without an error, and absent after one. It is an error if
-// the layout cannot have all that the model says, an element type or the tokenizer, and if a number is too large for the
-// element type.
+// the layout has no form for a setting, an element type or the tokenizer, if llama.cpp, for the layout GGUF, or mlx-lm, for MLX,
+// computes with another value than a setting has, and if a number is too large for the element type.
 func Model(ctx context.Context, dst, src string, o Options) error {
 	if err := (&conversion{ctx: ctx, o: o}).convert(dst, src); err != nil {
 		return fmt.Errorf("convert: %w", err)
@@ -109,7 +109,13 @@ func (j *conversion) convert(dst, src string) (err error) {
 	if j.m, err = models.Open(j.c); err != nil {
 		return err
 	}
+	if err := j.heeded(); err != nil {
+		return err
+	}
 	if err := j.find(); err != nil {
+		return err
+	}
+	if err := j.grouped(); err != nil {
 		return err
 	}
 	j.leaveOut()

@@ -40,13 +40,17 @@ func (j *conversion) find() error {
 		if err != nil {
 			return err
 		}
-		words := p.Affine != (nn.Affine{}) || p.Scales && !strings.HasSuffix(p.Name, "_scale_inv")
-		if keep := same && (j.o.Layout == MLX || j.o.Layout == Safetensors && !words); !keep && p.Scales {
+		form := Safetensors // that has the matrices as the old files have them
+		if p.Affine != (nn.Affine{}) || p.Scales && !strings.HasSuffix(p.Name, "_scale_inv") {
+			form = MLX
+		}
+		if keep := same && j.o.Layout == form; !keep && p.Scales {
 			j.numbers = true
 			continue
 		} else if n := w.Numbers(); !keep && n != w {
 			p.Type, p.Affine, w = n.Type.With(n.Scales), nn.Affine{}, n
 		}
+		j.numbers = j.numbers || j.o.Layout != GGUF && p.Type.DType.IsBlock()
 		j.params = append(j.params, param{p, w})
 	}
 	return nil
@@ -125,9 +129,6 @@ func (j *conversion) sources() (all []tensor.Source, err error) {
 		j.total += graph.Type{DType: want, Shape: p.Type.Shape}.Bytes()
 	}
 	if f := j.m.RopeFactors; f != nil && j.o.Layout == GGUF {
-		if a := models.Architecture(j.m.Family, checkpoint.GGUF); a != "llama" && j.c.Format != checkpoint.GGUF {
-			return nil, fmt.Errorf("%s: positions are scaled as Llama 3's are, for which llama.cpp reads no tensor %s in GGUF files of %s", j.c.Config.Path, models.RopeFactors, a)
-		}
 		a, err := array.Of(f, len(f))
 		if err != nil {
 			return nil, err

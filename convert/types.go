@@ -49,6 +49,8 @@ func (j *conversion) typeOf(p nn.Param) (graph.DType, error) {
 	if j.o.Layout != GGUF {
 		if want.IsBlock() && j.affine(p) {
 			return graph.F16, nil
+		} else if want == graph.MXFP4 {
+			return graph.BF16, nil // which has all of its numbers
 		} else if want.IsBlock() {
 			return want, fmt.Errorf("%s: parameter %s is in blocks of %s, which safetensors files do not have: ask for f32, f16 or bf16", j.c.Path, p.Name, want)
 		}

@@ -17,9 +17,6 @@ func openGPTOSS(c *checkpoint.Checkpoint) (*Model, error) {
 	d := readDecoder(r)
 	d.norm = "post_attention_norm"
 	a := readAttention(r, d)
-	if truncate := r.ropeSettings(fullAttention).key("truncate", ""); !r.flagOr(truncate, !r.fractions) {
-		r.say(truncate, false, true) // which GGUF files mean
-	}
 	sliding := r.slidingRope(a.Width, a.RoPE)
 	a.Bias, a.Sinks = r.flagOrTensor("attention_bias", true, "blk.0.attn_q.bias"), true
 	a.OutBias = a.Bias

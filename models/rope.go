@@ -151,18 +151,21 @@ func (r *reader) ropeOf(attention string, width int) (op nn.RoPE) {
 	case "llama3":
 		const here = "" // GGUF files have none of it, but the factors that it makes
 		numbers := []keys{{factor[0], here}, in.key("low_freq_factor", here), in.key("high_freq_factor", here)}
-		op.RoPEOp = pr.Llama3RoPE{Factor: r.positive(numbers[0]), Original: original, Low: r.positive(numbers[1]), High: r.positive(numbers[2])}.RoPE(base, part)
-		for _, n := range append(numbers, in.key("original_max_position_embeddings", "")) {
-			r.say(n, nil, true)
+		y := pr.Llama3RoPE{Factor: r.positive(numbers[0]), Original: original, Low: r.positive(numbers[1]), High: r.positive(numbers[2])}
+		op.RoPEOp = y.RoPE(base, part)
+		r.say(scaled, nil, true) // the tensor RopeFactors replaces the scaling in GGUF files
+		r.say(keys{scaled[0]}, kind, true)
+		for i, x := range []float64{y.Factor, y.Low, y.High} {
+			r.say(numbers[i], x, true)
 		}
-		r.say(scaled, "default", true)
+		r.say(in.key("original_max_position_embeddings", here), original, true)
 		r.factors = factorsOf(op.RoPEOp, pr.LinearRoPE{Factor: 1}.RoPE(base, part))
 	case "yarn":
 		y := pr.YaRN{
 			Original:     original,
 			Fast:         r.numberOr(in.key("beta_fast", ".rope.scaling.yarn_beta_fast"), 0),
 			Slow:         r.numberOr(in.key("beta_slow", ".rope.scaling.yarn_beta_slow"), 0),
-			Fractions:    !r.flagOr(in.key("truncate", ""), !r.fractions),
+			Fractions:    !r.flagOr(in.key("truncate", yarnTruncate), !r.fractions),
 			Magnitude:    r.numberOr(in.key("attention_factor", ""), 0),
 			MScale:       r.numberOr(in.key("mscale", ""), 0),
 			MScaleAllDim: r.numberOr(in.key("mscale_all_dim", ""), 0),
@@ -308,6 +311,10 @@ func factorsOf(scaled, plain pr.RoPEOp) []float32 {
 	}
 	return f
 }
+
+// yarnTruncate is a key of gomoe's GGUF files: whether the range of pairs of YaRN begins and ends with whole pairs. llama.cpp does
+// not read it, and always rounds. A GGUF file of gpt-oss without the key is taken to mean the published model, which has fractions.
+const yarnTruncate = ".rope.scaling.yarn_truncate"
 
 // yarnLog is a key of GGUF files of DeepSeek: a tenth of mscale_all_dim, which mscale is equal to.
 const yarnLog = ".rope.scaling.yarn_log_multiplier"

@@ -19,8 +19,9 @@ func (t *tool) convertCommand() *ffcli.Command {
 		"MODEL is a folder with safetensors files, config.json and tokenizer.json, or a GGUF file. OUT is a GGUF file if its name\n"+
 			"ends with .gguf, and else a folder as Hugging Face has them, or with -mlx as MLX has them. The element types stay as they\n"+
 			"are unless -type is given, but that 4-bit and 8-bit weights with scales become numbers where OUT's form has none such; norms\n"+
-			"and routers are f32 in GGUF files. The tokenizer and the chat template go along. OUT must\n"+
-			"not be there before, and is complete or absent afterwards.", false)
+			"and routers are f32 in GGUF files. The tokenizer and the chat template go along. A setting of which llama.cpp, for GGUF\n"+
+			"files, or mlx-lm, with -mlx, computes another value is an error. OUT must not be there before, and is complete or absent\n"+
+			"afterwards.", false)
 }
 
 func (t *tool) quantizeCommand() *ffcli.Command {
