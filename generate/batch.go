@@ -7,7 +7,8 @@ import (
 	"slices"
 )
 
-// Generate continues a prompt and calls emit with each token, which ends the text by returning false. It waits for a
+// Generate continues a prompt and calls emit with each token, which ends the text by returning false. With
+// Request.Scores the tokens of the prompt come first. It waits for a
 // place among the sequences that are generated at once, and for every token. The tokens are the same bits whatever
 // else is generated at the time. What caches hold of earlier prompts is used again as far as the prompt begins alike.
 //
@@ -36,7 +37,12 @@ func (g *Generator) Generate(ctx context.Context, r Request, emit func(Token) bo
 		tokens, result, done, err := s.take()
 		for i, t := range tokens {
 			if !emit(t) {
-				result.Finish, result.Rest, result.Tokens = Stopped, "", result.Tokens-(len(tokens)-1-i)
+				result.Finish, result.Rest = Stopped, ""
+				for _, left := range tokens[i+1:] {
+					if !left.Prompt {
+						result.Tokens--
+					}
+				}
 				return result, nil
 			}
 		}
@@ -110,7 +116,7 @@ func (g *Generator) Close() error {
 	g.mu.Unlock()
 	<-g.done
 	var errs []error
-	if j := g.jobs[shape{1, 1}]; j != nil {
+	if j := g.jobs[shape{1, 1, false}]; j != nil {
 		j.Recycle(slices.Collect(maps.Values(g.in))...) // which gives back what the files lend
 	}
 	for _, j := range g.jobs {

@@ -88,6 +88,10 @@ func blocks() []int { return []int{512, 128, 32, 8, 1} }
 // besides is the most tokens of a step for which other sequences wait.
 const besides = 128
 
+// mostScored is the most tokens of a step with the logits of all of them. With a vocabulary of 150,000 tokens they take
+// 20 MB.
+const mostScored = 32
+
 // block returns the number of tokens of the next step of a sequence that lacks so many.
 func (g *Generator) block(lacks int) int {
 	i := slices.IndexFunc(blocks(), func(b int) bool { return b <= lacks })
@@ -152,7 +156,7 @@ func newGenerator(m *models.Model, c *checkpoint.Checkpoint, o Options) *Generat
 
 // place puts the weights and empty caches on the ranks, if these, and the steps, take no more memory than there is.
 func (g *Generator) place(available func() memory.Limit) error {
-	job, err := g.job(shape{1, 1})
+	job, err := g.job(shape{1, 1, false})
 	if err != nil {
 		return err
 	}
@@ -186,7 +190,7 @@ func (g *Generator) place(available func() memory.Limit) error {
 	}
 	for range g.o.Sequences {
 		s := &slot{caches: map[string]*runtime.Array{}}
-		for _, k := range g.kept[shape{1, 1}] {
+		for _, k := range g.kept[shape{1, 1, false}] {
 			if s.caches[k.Name], err = job.PutParts(k.In.Name, func(p runtime.Part) error { clear(p.Bytes()); return nil }); err != nil {
 				return err
 			}
@@ -209,7 +213,7 @@ func (g *Generator) Memory() Memory {
 	for at, j := range g.jobs {
 		mem := j.Plan().Report(1).Mem
 		m.Step = max(m.Step, mem.Total-mem.Inputs)
-		if at == (shape{1, 1}) {
+		if at == (shape{1, 1, false}) {
 			m.Caches = g.cacheBytes(func(p lowering.Port) int64 { return p.Spec.Local(j.Plan().Mesh, p.Type).Bytes() })
 			m.Weights = mem.Inputs - m.Caches
 		}
@@ -220,8 +224,8 @@ func (g *Generator) Memory() Memory {
 
 // cacheBytes adds up the sizes of a sequence's caches.
 func (g *Generator) cacheBytes(size func(lowering.Port) int64) (sum int64) {
-	for _, in := range g.jobs[shape{1, 1}].Plan().In {
-		if slices.ContainsFunc(g.kept[shape{1, 1}], func(k nn.Cache) bool { return k.In.Name == in.Name }) {
+	for _, in := range g.jobs[shape{1, 1, false}].Plan().In {
+		if slices.ContainsFunc(g.kept[shape{1, 1, false}], func(k nn.Cache) bool { return k.In.Name == in.Name }) {
 			sum += size(in)
 		}
 	}
@@ -241,7 +245,7 @@ func (g *Generator) steps() (sum int64) {
 // for, each of which keeps memory of its own, take more memory than there is. What lies in the files counts once, however
 // many of the ranks read it.
 func (g *Generator) fits(weights map[string]*models.Weight, can memory.Limit) error {
-	m, job := g.Memory(), g.jobs[shape{1, 1}]
+	m, job := g.Memory(), g.jobs[shape{1, 1, false}]
 	// Caches that tp splits are counted whole: one process may have all ranks.
 	caches := float64(g.cacheBytes(func(p lowering.Port) int64 { return p.Type.Bytes() })) * float64(g.o.Sequences)
 	need := float64(m.Caches) * float64(len(job.Local()))

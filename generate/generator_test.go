@@ -125,7 +125,7 @@ func TestBlocks(t *testing.T) {
 		ones[i] = 1
 	}
 	require.Equal(t, logitsOf(t, slow, all, ones...), logitsOf(t, g, all, 32, 32, 1, 1, 1, 1, 1))
-	require.Contains(t, g.jobs, shape{1, 32})
+	require.Contains(t, g.jobs, shape{1, 32, false})
 }
 
 // Sums of rows that come home give logits close to those of one rank, and less close in 16 bits. A type without sums is an

@@ -68,7 +68,7 @@ func TestExpertsOfFolderAreLent(t *testing.T) {
 				continue // it has five experts
 			}
 			g := openFile(t, "../models/testdata/"+name, mesh)
-			job, stacks := g.jobs[shape{1, 1}], 0
+			job, stacks := g.jobs[shape{1, 1, false}], 0
 			for _, in := range job.Plan().In {
 				if !strings.Contains(in.Name, "*") {
 					continue
@@ -103,7 +103,7 @@ func TestRoomForLentWeights(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		m, ranks := g.Memory(), int64(len(g.jobs[shape{1, 1}].Local()))
+		m, ranks := g.Memory(), int64(len(g.jobs[shape{1, 1, false}].Local()))
 		caches, steps := m.Caches*ranks, g.steps()
 		require.Greater(t, steps, m.Step, "a step of one token beside the largest one")
 		apart := int64(0) // if ranks did not share what kernels work with

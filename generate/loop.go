@@ -112,7 +112,12 @@ func (g *Generator) admit(running []*sequence) (now []*sequence, closing bool) {
 // the sequence, that is copied.
 func (g *Generator) seat(ctx context.Context, s *sequence) error {
 	window := s.window()
-	common := func(x *slot) int { return x.keeps(window, g.model.Grows) }
+	common := func(x *slot) int {
+		if s.Scores { // which need the logits of all positions
+			return 0
+		}
+		return x.keeps(window, g.model.Grows)
+	}
 	var best, most *slot
 	for _, x := range g.slots {
 		n := common(x)
@@ -172,6 +177,9 @@ func (g *Generator) step(ctx context.Context, running []*sequence) error {
 		if len(running) > 1 {
 			lacks = min(lacks, besides)
 		}
+		if s.scores() {
+			lacks = min(lacks, mostScored)
+		}
 		n := g.block(lacks)
 		if n == 1 {
 			together = append(together, s)
@@ -203,7 +211,10 @@ func (g *Generator) compute(ctx context.Context, n int, sequences ...*sequence) 
 		o.start = append(o.start, int32(at))
 		o.length = append(o.length, int32(len(w)))
 		o.ids = append(o.ids, w[at:at+n]...)
-		if windows[i] = w; at+n == len(w) {
+		switch windows[i] = w; {
+		case s.scores() && n > 1:
+			o.kind = scored
+		case s.scores() || at+n == len(w):
 			o.kind = last
 		}
 	}
@@ -215,18 +226,32 @@ func (g *Generator) compute(ctx context.Context, n int, sequences ...*sequence) 
 	g.stats.Steps++
 	now := g.stats.Steps
 	g.mu.Unlock()
+	rows := 1 // of logits for each sequence
+	if o.kind == scored {
+		rows = n
+	}
 	prompt, generated := 0, 0
 	var choosing sync.WaitGroup
 	for i, s := range sequences {
 		at := s.kept()
+		own := logits
+		if o.kind == last || o.kind == scored {
+			own = logits[i*rows*g.model.Vocab:][:rows*g.model.Vocab]
+		}
 		s.slot.sees(windows[i][at:at+n], len(windows[i]), g.model.Grows)
 		s.slot.used = now
+		if s.scores() {
+			if err := s.score(own, g.model.Vocab, at); err != nil {
+				s.end("", err)
+				continue
+			}
+		}
 		if whole := at+n == len(windows[i]); !whole || s.result.Tokens == 0 {
 			prompt += n
 		}
 		if at+n == len(windows[i]) {
 			generated++
-			choose := func() { s.next(logits[i*g.model.Vocab:(i+1)*g.model.Vocab], g.o.Room) }
+			choose := func() { s.next(own[(rows-1)*g.model.Vocab:], g.o.Room) }
 			if len(sequences) == 1 { // a goroutine would take as long as the choice
 				choose()
 				continue

@@ -40,14 +40,14 @@ func Plan(m *models.Model, c *checkpoint.Checkpoint, o Options) ([]Memory, error
 
 // shapes are those of a step of one token, and of the largest ones.
 func (g *Generator) shapes() []shape {
-	return []shape{{1, 1}, {1, g.block(g.o.Room)}, {g.o.Sequences, 1}}
+	return []shape{{1, 1, false}, {1, g.block(g.o.Room), false}, {g.o.Sequences, 1, false}}
 }
 
 // count adds up the weights and caches of a rank.
 func (g *Generator) count(m *Memory, plan *lowering.Plan, rank int) {
 	for _, in := range plan.In {
 		_, part := in.Spec.Box(plan.Mesh, rank, in.Type)
-		if slices.ContainsFunc(g.kept[shape{1, 1}], func(k nn.Cache) bool { return k.In.Name == in.Name }) {
+		if slices.ContainsFunc(g.kept[shape{1, 1, false}], func(k nn.Cache) bool { return k.In.Name == in.Name }) {
 			m.Caches += part.Bytes() * int64(g.o.Sequences)
 		} else {
 			m.Weights += part.Bytes()

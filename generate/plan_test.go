@@ -59,7 +59,7 @@ func TestLastLayerOfLastToken(t *testing.T) {
 	require.NoError(t, err)
 	o, err := Options{}.usual(m)
 	require.NoError(t, err)
-	p, _, err := newGenerator(m, c, o).program(shape{1, 8})
+	p, _, err := newGenerator(m, c, o).program(shape{1, 8, false})
 	require.NoError(t, err)
 	tokens := map[string][]int{}
 	for _, e := range p.Eqns {

@@ -11,10 +11,13 @@ import (
 )
 
 // shape is that of a step: so many tokens of each of so many sequences.
-type shape struct{ sequences, tokens int }
+type shape struct {
+	sequences, tokens int
+	scored            bool // the logits of all tokens are results
+}
 
-// job returns what runs steps of a shape. Its results are the logits f32[sequences,1,V] of the last tokens, and then
-// the caches in the order of g.kept.
+// job returns what runs steps of a shape. Its results are the logits f32[sequences,1,V] of the last tokens, or
+// f32[sequences,tokens,V] of all if they are scored, and then the caches in the order of g.kept.
 func (g *Generator) job(at shape) (*gomoe.Job, error) {
 	if j := g.jobs[at]; j != nil {
 		return j, nil
@@ -38,7 +41,7 @@ func (g *Generator) program(at shape) (*graph.Program, gomoe.Config, error) {
 	var params []nn.Param
 	p, err := graph.Trace("step", func(t *graph.Tracer) []*graph.Value {
 		s := nn.New(t, nn.Options{DType: models.DType(g.c), Stored: g.stored, Exchange: g.o.Exchange, Wire: g.o.Wire, Copies: g.o.Copies, LoRA: g.o.Adapters.Options()})
-		st := &nn.Step{Start: t.Input("start", graph.I32, at.sequences), Room: g.o.Room, Cache: g.o.Cache, Last: true}
+		st := &nn.Step{Start: t.Input("start", graph.I32, at.sequences), Room: g.o.Room, Cache: g.o.Cache, Last: !at.scored}
 		if g.grows() {
 			st.Length = t.Input("length", graph.I32, at.sequences)
 		}

@@ -16,6 +16,9 @@ type Request struct {
 	Top int
 	// Logits gives each Token the logits that it was chosen from.
 	Logits bool
+	// Scores has the tokens of the prompt come before those generated, with the logarithms of their probabilities.
+	// The prompt is computed anew, whatever caches hold.
+	Scores bool
 	// Ends are tokens that end the text. They are not part of it.
 	Ends map[int32]bool
 	// Stops are texts that end the text where they begin. They want Options.Tokenizer.
@@ -27,10 +30,11 @@ type Request struct {
 	Keep  int
 }
 
-// Token is a token that was generated.
+// Token is a token that was generated, or one of the prompt if Request.Scores asks for them.
 type Token struct {
 	ID      int32
-	LogProb float64 // the logarithm of its probability, as the model has it
+	Prompt  bool    // it is one of the prompt; it has no Text and no Logits
+	LogProb float64 // the logarithm of its probability, as the model has it; NaN for the first token of a prompt
 	Top     []Alternative
 	Logits  []float32 // of all tokens, as the model has them; nil without Request.Logits
 	// Text is what is certain of the text after this token and was not after the one before. What may be the
@@ -95,6 +99,8 @@ func (g *Generator) check(r Request) error {
 		return fmt.Errorf("generate: the %d most likely tokens, want 0 to %d", r.Top, MaxTop)
 	case len(r.Stops) > 0 && g.o.Tokenizer == nil:
 		return errors.New("generate: texts at which to stop, and no tokenizer; set Options.Tokenizer")
+	case r.Slide && r.Scores:
+		return errors.New("generate: the probabilities of a prompt's tokens, and a text that slides: want one of both")
 	case r.Slide && r.N == 0:
 		return errors.New("generate: a text that slides has always room; say how many tokens to generate")
 	case r.Slide && (r.Keep < 0 || r.Keep > room-2):

@@ -60,23 +60,28 @@ type candidate struct {
 // its probability under the logits alone, and the top most likely tokens. It is an error if a logit is NaN or all are
 // -Inf.
 func (s Sampling) Choose(logits []float32, seen []int32, top int) (Token, error) {
+	return score(logits, len(seen), top, func() int32 { return s.pick(s.penalised(logits, seen), len(seen)) })
+}
+
+// score returns the token that id chooses for a position, with the logarithm of its probability under the logits, and
+// the top most likely tokens.
+func score(logits []float32, position, top int, id func() int32) (Token, error) {
 	most := vector.Max(logits)
 	total := vector.ExpTotal(logits, most)
 	if math.IsNaN(total) || math.IsInf(float64(most), 0) { // if one is NaN, so is the sum
 		for i, x := range logits {
 			if x != x {
-				return Token{}, fmt.Errorf("generate: the logit of token %d at position %d is NaN", i, len(seen))
+				return Token{}, fmt.Errorf("generate: the logit of token %d at position %d is NaN", i, position)
 			}
 		}
-		return Token{}, fmt.Errorf("generate: the largest logit at position %d is %g, want a finite one", len(seen), most)
+		return Token{}, fmt.Errorf("generate: the largest logit at position %d is %g, want a finite one", position, most)
 	}
 	norm := float64(most) + math.Log(total)
-	var t Token
+	t := Token{ID: id()}
+	t.LogProb = float64(logits[t.ID]) - norm
 	for _, c := range largest(logits, top) {
 		t.Top = append(t.Top, Alternative{c.id, c.x - norm})
 	}
-	t.ID = s.pick(s.penalised(logits, seen), len(seen))
-	t.LogProb = float64(logits[t.ID]) - norm
 	return t, nil
 }
 

@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -12,6 +13,7 @@ import (
 type sequence struct {
 	Request
 	ids      []int32 // of the prompt, and those generated
+	scored   int     // tokens of the prompt whose probabilities are known
 	dropped  int     // tokens behind the first Keep that have slid away
 	grows    int     // of the model
 	slid     bool    // since the caches were looked at
@@ -35,7 +37,7 @@ func (g *Generator) newSequence(r Request) *sequence {
 	s := &sequence{Request: r, grows: g.model.Grows, ids: slices.Clone(r.Prompt), came: time.Now(), news: make(chan struct{}, 1), look: g.look}
 	s.result.Prompt = len(r.Prompt)
 	if g.o.Tokenizer != nil {
-		s.stream, s.stops = g.o.Tokenizer.Stream(), NewStops(r.Stops)
+		s.stream, s.stops = g.o.Tokenizer.Continue(r.Prompt), NewStops(r.Stops, g.o.Tokenizer)
 	}
 	s.slide(g.o.Room)
 	return s
@@ -65,6 +67,31 @@ func (s *sequence) kept() int {
 		s.slid = false
 	}
 	return len(s.slot.seen)
+}
+
+// scores reports whether tokens of the prompt lack their probabilities.
+func (s *sequence) scores() bool { return s.Scores && s.scored < len(s.Prompt) }
+
+// score notes the probabilities of the prompt's tokens that follow the positions from at on, whose logits are given.
+func (s *sequence) score(logits []float32, vocab, at int) error {
+	var tokens []Token
+	if at == 0 {
+		tokens = append(tokens, Token{ID: s.Prompt[0], Prompt: true, LogProb: math.NaN()})
+	}
+	for next := at + 1; len(logits) > 0 && next < len(s.Prompt); next++ {
+		t, err := score(logits[:vocab], next, s.Top, func() int32 { return s.Prompt[next] })
+		if err != nil {
+			return err
+		}
+		t.Prompt = true
+		tokens, logits = append(tokens, t), logits[vocab:]
+	}
+	s.scored += len(tokens)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tokens = append(s.tokens, tokens...)
+	s.tell()
+	return nil
 }
 
 // ahead is how many tokens may wait for the caller to take them. Then no more are computed until it does.
@@ -130,12 +157,14 @@ func (s *sequence) next(logits []float32, room int) {
 	if s.Logits {
 		t.Logits = slices.Clone(logits)
 	}
-	rest := func() string {
-		if s.stream == nil {
-			return ""
+	end := func(why Finish) {
+		s.done, s.result.Finish = true, why
+		if s.stream != nil {
+			text, stopped := s.stops.Push(s.stream.Flush())
+			if s.result.Rest = text + s.stops.Rest(); stopped {
+				s.result.Finish = Stopped
+			}
 		}
-		text, _ := s.stops.Push(s.stream.Flush())
-		return text + s.stops.Rest()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,13 +176,13 @@ func (s *sequence) next(logits []float32, room int) {
 	s.result.Tokens++
 	defer s.tell()
 	if s.Ends[t.ID] {
-		s.done, s.result.Finish, s.result.Rest = true, Stopped, rest()
+		end(Stopped)
 		return
 	}
 	s.ids = append(s.ids, t.ID)
 	if s.stream != nil {
 		var stopped bool
-		if t.Text, stopped = s.stops.Push(s.stream.Push(t.ID)); stopped {
+		if t.Text, stopped = s.stops.Token(t.ID, s.stream); stopped {
 			s.tokens, s.done, s.result.Finish = append(s.tokens, t), true, Stopped
 			return
 		}
@@ -161,6 +190,6 @@ func (s *sequence) next(logits []float32, room int) {
 	s.tokens = append(s.tokens, t)
 	s.slide(room)
 	if s.N > 0 && s.result.Tokens >= s.N || len(s.ids)-s.dropped > room {
-		s.done, s.result.Finish, s.result.Rest = true, Length, rest()
+		end(Length)
 	}
 }

@@ -62,19 +62,20 @@ const (
 	last             // a step with the logits of the last tokens
 	copied
 	end
+	scored // a step of one sequence with the logits of all its tokens
 )
 
-// run carries out an order, in all processes, and returns the logits of the last tokens if the order asks for them.
+// run carries out an order, in all processes, and returns the logits that the order asks for.
 func (g *Generator) run(ctx context.Context, o order) (logits []float32, err error) {
 	switch o.kind {
 	case copied:
 		return nil, g.copyCaches(g.slots[o.slots[0]], g.slots[o.slots[1]], int(o.start[0]))
-	case step, last:
+	case step, last, scored:
 	default:
 		return nil, nil
 	}
 	n := len(o.slots)
-	at := shape{n, len(o.ids) / n}
+	at := shape{n, len(o.ids) / n, o.kind == scored}
 	job, err := g.job(at)
 	if err != nil {
 		return nil, err
@@ -116,7 +117,7 @@ func (g *Generator) run(ctx context.Context, o order) (logits []float32, err err
 		return nil, err
 	}
 	switch {
-	case o.kind != last:
+	case o.kind != last && o.kind != scored:
 	case job.Plan().Mesh.Ranks() == 1: // the next step writes over them, and not earlier
 		parts, err := args.out[0].Parts()
 		if err != nil {

@@ -43,7 +43,6 @@ type part struct {
 	first  bool // no part was before
 	text   string
 	tokens []generate.Token
-	offset int     // of the tokens, in characters of the text
 	finish *string // why the text ended; nil if it goes on
 }
 
@@ -73,6 +72,9 @@ func (s *Server) answer(out *reply, r *http.Request, p *params, requests []gener
 			result, err := s.g.Generate(ctx, q, func(t generate.Token) bool {
 				mu.Lock()
 				defer mu.Unlock()
+				if p.only && !t.Prompt {
+					return true
+				}
 				a := parts[i]
 				a.text, a.tokens = a.text+t.Text, append(a.tokens, t)
 				if !p.Stream {
@@ -94,6 +96,9 @@ func (s *Server) answer(out *reply, r *http.Request, p *params, requests []gener
 			s.metrics.generated(result)
 			mu.Lock()
 			defer mu.Unlock()
+			if p.only {
+				result.Finish, result.Rest, result.Tokens = generate.Length, "", 0
+			}
 			why := string(result.Finish)
 			parts[i].text, parts[i].finish = parts[i].text+result.Rest, &why
 			results[i] = result
@@ -144,7 +149,6 @@ func (s *Server) send(out *reply, st style, i int, a *part) error {
 		}
 	}
 	err := out.event(body{object: st.head(true), Choices: []any{st.choice(i, a)}})
-	a.offset += len([]rune(a.text))
 	a.first, a.text, a.tokens = false, "", nil
 	return err
 }

@@ -147,8 +147,8 @@ type alternative struct {
 }
 
 func (st *chatStyle) alternative(id int32, logprob float64) alternative {
-	a := alternative{Token: st.tok.DecodeAll([]int32{id}), LogProb: logprob, Bytes: []int{}}
-	for _, b := range []byte(a.Token) {
+	a := alternative{Token: tokenText(st.tok, id), LogProb: logprob, Bytes: []int{}}
+	for _, b := range st.tok.Bytes(id) {
 		a.Bytes = append(a.Bytes, int(b))
 	}
 	return a

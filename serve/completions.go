@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
+	"slices"
 
 	"github.com/gomoe/gomoe/generate"
 	"github.com/gomoe/gomoe/tokenizer"
@@ -47,6 +49,9 @@ func (s *Server) completions(out *reply, r *http.Request) error {
 
 // complete returns the texts that a request asks for, of which n each have the same prompt.
 func (s *Server) complete(q *completion, style *textStyle) (requests []generate.Request, n int, err error) {
+	if q.Echo && q.MaxTokens != nil && *q.MaxTokens == 0 {
+		q.only, *q.MaxTokens = true, 1
+	}
 	request, n, err := q.request(s)
 	if err != nil {
 		return nil, 0, err
@@ -59,11 +64,9 @@ func (s *Server) complete(q *completion, style *textStyle) (requests []generate.
 		return nil, 0, wrong("suffix", "there is no suffix here")
 	case q.BestOf != nil && *q.BestOf != n:
 		return nil, 0, wrong("best_of", "all answers are returned; leave out best_of")
-	case q.Echo && q.LogProbs != nil:
-		return nil, 0, wrong("echo", "the prompt has no log probabilities; leave out echo or logprobs")
 	}
 	if style.logprobs = q.LogProbs != nil; style.logprobs {
-		request.Top = *q.LogProbs
+		request.Top, request.Scores = *q.LogProbs, q.Echo
 	}
 	prompts, err := s.prompts(q.Prompt, n, request)
 	if err != nil {
@@ -74,11 +77,14 @@ func (s *Server) complete(q *completion, style *textStyle) (requests []generate.
 			one := request
 			one.Prompt, one.Seed = ids, request.Seed+uint64(i)
 			requests = append(requests, one)
-			echo := ""
-			if q.Echo {
-				echo = s.c.Tokenizer.Decode(ids)
+			echo, begins := "", &offsets{}
+			switch {
+			case q.Echo:
+				echo, begins.stream = s.c.Tokenizer.Decode(ids), s.c.Tokenizer.Stream()
+			case style.logprobs:
+				begins.stream = s.c.Tokenizer.Continue(ids)
 			}
-			style.echo = append(style.echo, echo)
+			style.echo, style.offsets = append(style.echo, echo), append(style.offsets, begins)
 		}
 	}
 	return requests, n, nil
@@ -154,7 +160,8 @@ type textStyle struct {
 	object
 	tok      *tokenizer.Tokenizer
 	logprobs bool
-	echo     []string // what stands before each answer
+	echo     []string   // the text before each answer
+	offsets  []*offsets // of the tokens of each answer
 }
 
 type textChoice struct {
@@ -166,7 +173,7 @@ type textChoice struct {
 
 type textLogProbs struct {
 	Tokens  []string             `json:"tokens"`
-	Values  []float64            `json:"token_logprobs"`
+	Values  []*float64           `json:"token_logprobs"`
 	Top     []map[string]float64 `json:"top_logprobs"`
 	Offsets []int                `json:"text_offset"`
 }
@@ -177,20 +184,34 @@ func (st *textStyle) choice(i int, a *part) any {
 		c.Text = st.echo[i] + c.Text
 	}
 	if st.logprobs && (a.first || len(a.tokens) > 0) {
-		c.LogProbs = &textLogProbs{Tokens: []string{}, Values: []float64{}, Top: []map[string]float64{}, Offsets: []int{}}
-		at := a.offset
+		c.LogProbs = &textLogProbs{Tokens: []string{}, Values: []*float64{}, Top: []map[string]float64{}, Offsets: []int{}}
 		for _, t := range a.tokens {
-			text := st.tok.DecodeAll([]int32{t.ID})
-			top := map[string]float64{}
-			for _, x := range t.Top {
-				top[st.tok.DecodeAll([]int32{x.ID})] = x.LogProb
+			l := c.LogProbs
+			l.Tokens, l.Offsets = append(l.Tokens, tokenText(st.tok, t.ID)), append(l.Offsets, st.offsets[i].next(t.ID))
+			if math.IsNaN(t.LogProb) { // nothing is before the first token of a prompt
+				l.Values, l.Top = append(l.Values, nil), append(l.Top, nil)
+			} else {
+				l.Values, l.Top = append(l.Values, &t.LogProb), append(l.Top, st.top(t))
 			}
-			c.LogProbs.Tokens, c.LogProbs.Values = append(c.LogProbs.Tokens, text), append(c.LogProbs.Values, t.LogProb)
-			c.LogProbs.Top, c.LogProbs.Offsets = append(c.LogProbs.Top, top), append(c.LogProbs.Offsets, at)
-			at += len([]rune(text))
 		}
 	}
 	return c
+}
+
+// top returns the alternatives of a token by their texts. If several have the same text, one has it, the token itself
+// if it is among them, and the others are token_id:N.
+func (st *textStyle) top(t generate.Token) map[string]float64 {
+	all := map[string]float64{}
+	name := tokenText(st.tok, t.ID)
+	has := slices.ContainsFunc(t.Top, func(x generate.Alternative) bool { return x.ID == t.ID })
+	for _, x := range t.Top {
+		text := tokenText(st.tok, x.ID)
+		if _, taken := all[text]; taken || has && text == name && x.ID != t.ID {
+			text = fmt.Sprintf("token_id:%d", x.ID)
+		}
+		all[text] = x.LogProb
+	}
+	return all
 }
 
 func (st *textStyle) whole(i int, a *part) any { return st.choice(i, a) }

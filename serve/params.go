@@ -37,6 +37,8 @@ type params struct {
 	Keep  int  `json:"keep"`  // so many first tokens are not dropped
 
 	Ignored
+
+	only bool // the answer is the prompt alone: the token that is generated is left out
 }
 
 // Ignored are fields that change nothing about the answer.

@@ -35,15 +35,21 @@ func open(t *testing.T, o generate.Options, c Config) (*Server, *generate.Genera
 
 func openTemplate(t *testing.T, template string, o generate.Options, c Config) (*Server, *generate.Generator) {
 	t.Helper()
+	b, err := tokenizer.Bytes()
+	require.NoError(t, err)
+	return openTokenizer(t, b, template, o, c)
+}
+
+// openTokenizer is openTemplate with a tokenizer.json of at most 40 tokens, or with more that the model never writes.
+func openTokenizer(t *testing.T, tokens []byte, template string, o generate.Options, c Config) (*Server, *generate.Generator) {
+	t.Helper()
 	dir := t.TempDir()
 	for _, name := range []string{"model.safetensors", checkpoint.ConfigName} {
 		b, err := os.ReadFile(filepath.Join("../models/testdata/mixtral", name))
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), b, 0o666))
 	}
-	b, err := tokenizer.Bytes()
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, tokenizer.FileName), b, 0o666))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, tokenizer.FileName), tokens, 0o666))
 	if template != "" {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "chat_template.jinja"), []byte(template), 0o666))
 	}
@@ -193,7 +199,7 @@ func TestCompletions(t *testing.T) {
 	require.Equal(t, want[:3], strings.Join(p.Tokens, ""))
 	require.Equal(t, []int{0, 1, 2}, p.Offsets)
 	require.Len(t, p.Top[0], 2)
-	require.Equal(t, p.Values[0], p.Top[0][p.Tokens[0]])
+	require.Equal(t, *p.Values[0], p.Top[0][p.Tokens[0]])
 
 	// A text that slides goes on where its room is full.
 	texts, _, _ = whole(`{"prompt": "!\"#$", "max_tokens": 90, "temperature": 0, "slide": true, "keep": 4}`)

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -13,6 +14,11 @@ type step interface {
 	text(s string, next sink)
 	end(next sink)   // a token ends
 	flush(next sink) // no token follows
+	clone() step     // a copy with the same state; it is called between tokens
+	// bytes returns the bytes that the step makes of a token that other text
+	// precedes and follows: they may be a part of a character. joined says that a
+	// step before has made one token of all.
+	bytes(s string, joined bool) (out string, joins bool)
 }
 
 // sink takes what a step has made.
@@ -64,16 +70,39 @@ func (c *chain) flush() {
 	}
 }
 
-// whole collects the text of a token.
-type whole struct{ held strings.Builder }
+// clone returns a chain with the same state, which writes to out.
+func (c *chain) clone(out *strings.Builder) chain {
+	steps := make([]step, len(c.steps))
+	for i, s := range c.steps {
+		steps[i] = s.clone()
+	}
+	return chain{steps, out}
+}
 
-func (w *whole) text(s string, next sink) { w.held.WriteString(s) }
+// bytes returns the bytes of a token that other text precedes and follows.
+func (c *chain) bytes(token string) string {
+	joined := false
+	for _, s := range c.steps {
+		var joins bool
+		token, joins = s.bytes(token, joined)
+		joined = joined || joins
+	}
+	return token
+}
+
+// whole collects the text of a token.
+type whole struct{ held []byte }
+
+func (w *whole) text(s string, next sink) { w.held = append(w.held, s...) }
 func (w *whole) flush(next sink)          {}
 func (w *whole) take() string {
-	s := w.held.String()
-	w.held.Reset()
+	s := string(w.held)
+	w.held = w.held[:0]
 	return s
 }
+
+// clone returns a copy that writes to other memory.
+func (w whole) clone() whole { return whole{slices.Clone(w.held)} }
 
 // replaceStep replaces within each token.
 type replaceStep struct {
@@ -84,6 +113,16 @@ type replaceStep struct {
 func (r *replaceStep) end(next sink) {
 	next.text(strings.ReplaceAll(r.take(), r.what, r.with))
 	next.end()
+}
+
+func (r *replaceStep) clone() step {
+	c := *r
+	c.whole = r.whole.clone()
+	return &c
+}
+
+func (r *replaceStep) bytes(s string, _ bool) (string, bool) {
+	return strings.ReplaceAll(s, r.what, r.with), false
 }
 
 // bytesStep makes text of byte tokens such as <0xE2>: a run of them is UTF-8, or
@@ -120,12 +159,24 @@ func (b *bytesStep) flush(next sink) {
 	b.run = b.run[:0]
 }
 
+func (b *bytesStep) clone() step { return &bytesStep{b.whole.clone(), slices.Clone(b.run)} }
+
+func (b *bytesStep) bytes(s string, _ bool) (string, bool) {
+	if c, ok := byteOf(s); ok {
+		s = string([]byte{c})
+	}
+	return s, false
+}
+
 // fuseStep makes one token of all.
 type fuseStep struct{}
 
 func (fuseStep) text(s string, next sink) { next.text(s) }
 func (fuseStep) end(next sink)            {}
 func (fuseStep) flush(next sink)          { next.end() }
+func (fuseStep) clone() step              { return fuseStep{} }
+
+func (fuseStep) bytes(s string, _ bool) (string, bool) { return s, true }
 
 // stripStep takes up to left characters from a token's beginning, and up to
 // right from its end.
@@ -174,6 +225,25 @@ func (s *stripStep) end(next sink) {
 
 func (s *stripStep) flush(next sink) {}
 
+func (s *stripStep) clone() step {
+	c := *s
+	return &c
+}
+
+// bytes strips where every token is stripped, and not only a text.
+func (s *stripStep) bytes(t string, joined bool) (string, bool) {
+	if joined {
+		return t, false
+	}
+	for range s.left {
+		t = strings.TrimPrefix(t, s.char)
+	}
+	for range s.right {
+		t = strings.TrimSuffix(t, s.char)
+	}
+	return t, false
+}
+
 // metaspaceStep makes spaces of ▁, and nothing of those in the first token.
 type metaspaceStep struct {
 	char    string
@@ -196,6 +266,15 @@ func (m *metaspaceStep) end(next sink) {
 
 func (m *metaspaceStep) flush(next sink) {}
 
+func (m *metaspaceStep) clone() step {
+	c := *m
+	return &c
+}
+
+func (m *metaspaceStep) bytes(s string, _ bool) (string, bool) {
+	return strings.ReplaceAll(s, m.char, " "), false
+}
+
 // byteLevelStep makes bytes of the characters of the alphabet, and one token of
 // all: it holds back the bytes of a character that is not complete.
 type byteLevelStep struct {
@@ -216,6 +295,10 @@ func (b *byteLevelStep) flush(next sink) {
 	b.tail = ""
 	next.end()
 }
+
+func (b *byteLevelStep) clone() step { return &byteLevelStep{b.whole.clone(), b.alphabet, b.tail} }
+
+func (b *byteLevelStep) bytes(s string, _ bool) (string, bool) { return b.alphabet.decode(s), true }
 
 // suffixStep makes spaces of a suffix that ends words, and nothing of the last one.
 type suffixStep struct {
@@ -242,6 +325,16 @@ func (d *suffixStep) emit(with string, next sink) {
 	}
 }
 
+func (d *suffixStep) clone() step {
+	c := *d
+	c.whole = d.whole.clone()
+	return &c
+}
+
+func (d *suffixStep) bytes(s string, _ bool) (string, bool) {
+	return strings.ReplaceAll(s, d.suffix, " "), false
+}
+
 // joinStep is what stands in place of a decoder: a space between tokens.
 type joinStep struct {
 	whole
@@ -257,3 +350,7 @@ func (j *joinStep) end(next sink) {
 	next.text(s)
 	next.end()
 }
+
+func (j *joinStep) clone() step { return &joinStep{j.whole.clone(), j.further} }
+
+func (j *joinStep) bytes(s string, _ bool) (string, bool) { return " " + s, false }

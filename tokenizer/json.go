@@ -205,11 +205,12 @@ func (f *file) build() (*Tokenizer, error) {
 
 // add makes the finders of added tokens. Their ids are in the vocabulary.
 func (t *Tokenizer) add(tokens []added) error {
-	var raw, normal []added
-	var rawTexts, normalTexts []string
+	var raw, normal, special []added
+	var rawTexts, normalTexts, specialTexts []string
 	for _, a := range tokens {
 		if a.special {
 			t.special[a.id] = true
+			special, specialTexts = append(special, a), append(specialTexts, a.text)
 		}
 		if !a.afterNormals {
 			raw, rawTexts = append(raw, a), append(rawTexts, a.text)
@@ -229,7 +230,10 @@ func (t *Tokenizer) add(tokens []added) error {
 	if t.raw, err = newFinderOfAdded(raw, rawTexts); err != nil {
 		return err
 	}
-	t.normal, err = newFinderOfAdded(normal, normalTexts)
+	if t.normal, err = newFinderOfAdded(normal, normalTexts); err != nil {
+		return err
+	}
+	t.findable, err = newFinderOfAdded(special, specialTexts)
 	return err
 }
 

@@ -415,3 +415,24 @@ func (s *pieceStep) flush(next sink) {
 	s.emit(s.tail, false, next)
 	next.end()
 }
+
+func (s *pieceStep) clone() step {
+	c := *s
+	c.whole = s.whole.clone()
+	return &c
+}
+
+func (s *pieceStep) bytes(text string, _ bool) (string, bool) {
+	id, ok := s.vocab.ids[text]
+	if !ok || s.pieces.kinds[id] == controlPiece {
+		return text, true
+	}
+	switch s.pieces.kinds[id] {
+	case bytePiece:
+		b, _ := byteOf(text)
+		return string([]byte{b}), true
+	case unknownPiece:
+		return s.pieces.unknown, true
+	}
+	return strings.ReplaceAll(text, string(metaspace), " "), true
+}

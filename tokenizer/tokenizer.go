@@ -14,6 +14,7 @@ type Tokenizer struct {
 	special   map[int32]bool
 	raw       *finderOfAdded // added tokens that are found in the text as it is
 	normal    *finderOfAdded // those found in the normalized text
+	findable  *finderOfAdded // special tokens, as they are written
 	normalize normalizer     // nil: none
 	splits    []splitter
 	model     model
@@ -131,6 +132,18 @@ func (t *Tokenizer) DecodeAll(ids []int32) string {
 	return out.String()
 }
 
+// Bytes returns the bytes that a token stands for within a text, nil for an id that no token has. They may be a part of
+// a character. The space before a word is among them, though [Tokenizer.Decode] leaves it out at the beginning of a
+// text. A special token has the bytes of its name.
+func (t *Tokenizer) Bytes(id int32) []byte {
+	text, ok := t.Text(id)
+	if !ok {
+		return nil
+	}
+	c := chain{steps: t.decoder()}
+	return []byte(c.bytes(text))
+}
+
 // Size returns the number of ids: one more than the largest id of a token.
 func (t *Tokenizer) Size() int { return len(t.vocab.texts) }
 
@@ -152,6 +165,29 @@ func (t *Tokenizer) ID(text string) (int32, bool) {
 // IsSpecial reports whether id is a special token, which is no part of what a
 // reader sees.
 func (t *Tokenizer) IsSpecial(id int32) bool { return t.special[id] }
+
+// Segment is a part of a text: a special token, or what is between them.
+type Segment struct {
+	Text string
+	ID   int32 // of the special token; -1 for text
+}
+
+// Segments cuts a text at the special tokens in it, wherever they stand.
+func (t *Tokenizer) Segments(text string) []Segment {
+	var all []Segment
+	for text != "" {
+		which, start, end := t.findable.find(text, 0)
+		if which < 0 {
+			return append(all, Segment{text, -1})
+		}
+		if start > 0 {
+			all = append(all, Segment{text[:start], -1})
+		}
+		all = append(all, Segment{text[start:end], t.findable.of[which].id})
+		text = text[end:]
+	}
+	return all
+}
 
 // Special returns the ids of the tokens with a part of their own.
 func (t *Tokenizer) Special() Special { return t.named }
