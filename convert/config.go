@@ -21,9 +21,6 @@ import (
 	"github.com/gomoe/gomoe/tokenizer"
 )
 
-// ends are the keys of GGUF files for tokens that end a text beside that of the vocabulary.
-func ends() []string { return []string{"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"} }
-
 const (
 	keyFileType = "general.file_type"
 	keyBlocks   = "general.quantization_version" // of the layouts of blocks
@@ -114,17 +111,15 @@ func (j *conversion) newKeys(name string) ([]gguf.Meta, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(all) > 1+tokenizer.MaxEnds {
+		return nil, fmt.Errorf("%s: tokens %v end a text, want at most %d, for which a GGUF file has keys", j.c.Config.Path, all, 1+tokenizer.MaxEnds)
+	}
 	if len(all) > 0 {
-		g.EOS = all[0]
+		// With one end, too, there is a second key: without it tokens with certain names would end a text as well.
+		g.EOS, g.Ends = all[0], append(all[1:], all[0])[:max(1, len(all)-1)]
 	}
 	for _, k := range g.Keys() {
 		meta = append(meta, gguf.Meta{Key: k.Name, Value: k.Value})
-	}
-	for i, id := range all[min(1, len(all)):] {
-		if i == len(ends()) {
-			return nil, fmt.Errorf("%s: tokens %v end a text, want at most %d, for which a GGUF file has keys", j.c.Config.Path, all, 1+len(ends()))
-		}
-		meta = append(meta, gguf.Meta{Key: ends()[i], Value: uint32(id)})
 	}
 	return meta, nil
 }
@@ -343,17 +338,11 @@ func (j *conversion) describeGGUF() (map[string][]byte, error) {
 	if g.BOS >= 0 {
 		values["bos_token_id"] = g.BOS
 	}
-	var ids []int
-	if g.EOS >= 0 {
-		ids = append(ids, int(g.EOS))
+	tok, err := tokenizer.FromGGUF(g)
+	if err != nil {
+		return nil, err
 	}
-	for _, key := range ends() {
-		if id, ok, err := j.c.Config.Int(key); err != nil {
-			return nil, err
-		} else if ok {
-			ids = append(ids, id)
-		}
-	}
+	ids := tok.Ends()
 	values[keyEnd] = ids
 	if len(ids) == 1 {
 		values[keyEnd] = ids[0]

@@ -15,8 +15,8 @@ func Ends(c *checkpoint.Checkpoint, t *tokenizer.Tokenizer) (map[int32]bool, err
 	if err != nil {
 		return nil, err
 	}
-	if eos := t.Special().EOS; eos >= 0 {
-		ends[eos] = true
+	for _, id := range t.Ends() {
+		ends[id] = true
 	}
 	more, err := checkpoint.ReadConfig(filepath.Join(filepath.Dir(c.Files[0]), "generation_config.json"))
 	if err != nil {

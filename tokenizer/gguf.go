@@ -2,6 +2,8 @@ package tokenizer
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/gomoe/gomoe/tokenizer/internal/pattern"
 	"golang.org/x/text/unicode/norm"
@@ -20,7 +22,10 @@ type GGUF struct {
 	Types []int32
 	// BOS, EOS, Unknown and Pad are ids, -1 where the file says none.
 	BOS, EOS, Unknown, Pad int32
-	AddBOS, AddEOS         bool
+	// Ends are the tokens that end a text next to EOS: eot_token_id and eom_token_id. nil: the file has neither key,
+	// and tokens with the names that models end a text with do it.
+	Ends           []int32
+	AddBOS, AddEOS bool
 	// Template is the value of tokenizer.chat_template, "" if there is none.
 	Template string
 	// AddSpace says that a space stands before a text; of llama and t5.
@@ -29,6 +34,8 @@ type GGUF struct {
 	Squeeze bool
 	// Charsmap is the table of characters that become others, as SentencePiece compiles it; of t5, nil for none.
 	Charsmap []byte
+
+	named map[int32]bool // ends by their names
 }
 
 // FromGGUF returns the tokenizer of a GGUF file. Errors name the value that is
@@ -53,6 +60,12 @@ func (g *GGUF) build() (*Tokenizer, error) {
 			return nil, fmt.Errorf("tokenizer.ggml.%s_token_id: %d, want the id of one of %d tokens", n.name, n.id, len(g.Tokens))
 		}
 	}
+	for _, id := range g.Ends {
+		if id < 0 || int(id) >= len(g.Tokens) {
+			return nil, fmt.Errorf("tokenizer.ggml.eot_token_id or eom_token_id: %d, want the id of one of %d tokens", id, len(g.Tokens))
+		}
+	}
+	g.named = namedEnds(g)
 	var t *Tokenizer
 	var err error
 	switch g.Model {
@@ -68,6 +81,7 @@ func (g *GGUF) build() (*Tokenizer, error) {
 	}
 	t.named = Special{BOS: g.BOS, EOS: g.EOS, Pad: g.Pad, Unknown: g.Unknown}
 	t.before, t.after = nil, nil
+	t.ends = slices.Concat(g.Ends, slices.Sorted(maps.Keys(g.named)))
 	for _, n := range []struct {
 		name string
 		id   int32
@@ -94,11 +108,46 @@ func (g *GGUF) build() (*Tokenizer, error) {
 	return t, nil
 }
 
+// kind returns the kind of a token. As in llama.cpp, a token with the name of an end is a control token, whatever the
+// file says, and one without a kind, 0, counts as normal.
 func (g *GGUF) kind(id int) pieceKind {
-	if g.Types == nil {
+	switch {
+	case g.named[int32(id)]:
+		return controlPiece
+	case g.Types == nil || g.Types[id] == 0:
 		return normalPiece
 	}
 	return pieceKind(g.Types[id])
+}
+
+// namedEnds returns the tokens that end a text by their names, if the file has no keys for them. The names are those of
+// llama.cpp (src/llama-vocab.cpp, special_eog_ids).
+func namedEnds(g *GGUF) map[int32]bool {
+	if g.Ends != nil {
+		return nil
+	}
+	ids := map[string]int32{}
+	for id, text := range g.Tokens {
+		switch text {
+		case "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>", "<end_of_turn>", "<|endoftext|>", "</s>", "<|eom_id|>", "<EOT>", "_<EOT>",
+			"▁<EOT>", "[EOT]", "[EOS]", "<|end_of_text|>", "<end_of_utterance>", "<eos>", "<turn|>", "<|tool_response>", "<｜end▁of▁sentence｜>", "[e~[":
+			if g.Types == nil || g.Types[id] != int32(unusedPiece) {
+				ids[text] = int32(id)
+			}
+		}
+	}
+	has := func(text string) bool { _, ok := ids[text]; return ok }
+	if has("<|call|>") && has("<|return|>") || has("<|calls|>") && has("<|flush|>") { // there it ends a part of an answer
+		delete(ids, "<|end|>")
+	}
+	if has("<|tool_response>") {
+		delete(ids, "</s>")
+	}
+	named := map[int32]bool{}
+	for _, id := range ids {
+		named[id] = true
+	}
+	return named
 }
 
 // pieces makes a tokenizer of kind llama or t5.

@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 )
 
@@ -28,6 +29,12 @@ func (g *GGUF) ids() []struct {
 	}{{"bos_token_id", &g.BOS}, {"eos_token_id", &g.EOS}, {"unknown_token_id", &g.Unknown}, {"padding_token_id", &g.Pad}}
 }
 
+// endKeys are the keys of GGUF.Ends.
+func endKeys() []string { return []string{"eot_token_id", "eom_token_id"} }
+
+// MaxEnds is how many GGUF.Ends a file has keys for.
+const MaxEnds = 2
+
 // GGUFOf returns the vocabulary that a GGUF file's keys describe. value returns the value of a key, false if there is
 // no such key. A value of another kind than the format has is an error.
 func GGUFOf(value func(key string) (any, bool)) (GGUF, error) {
@@ -41,6 +48,12 @@ func GGUFOf(value func(key string) (any, bool)) (GGUF, error) {
 	get(r, "token_type", &g.Types)
 	for _, s := range g.ids() {
 		r.id(s.name, s.id)
+	}
+	for _, name := range endKeys() {
+		id := int32(-1)
+		if r.id(name, &id); id >= 0 {
+			g.Ends = append(g.Ends, id)
+		}
 	}
 	g.AddSpace = g.Model == "llama" // what a file that does not say it means
 	g.AddBOS, g.AddEOS = g.Model == "llama", g.Model == "t5"
@@ -79,6 +92,11 @@ func (g GGUF) Keys() []Key {
 			keys = append(keys, Key{s.name, uint32(*s.id)})
 		}
 	}
+	for i, name := range endKeys() {
+		if i < len(g.Ends) {
+			keys = append(keys, Key{name, uint32(g.Ends[i])})
+		}
+	}
 	keys = append(keys, Key{"add_bos_token", g.AddBOS}, Key{"add_eos_token", g.AddEOS})
 	for i := range keys {
 		keys[i].Name = keyPrefix + keys[i].Name
@@ -113,7 +131,7 @@ func get[T any](r *keyReader, key string, dst *T) {
 	*dst = x
 }
 
-// id sets dst to the value of a key that is an id, and to -1 if there is no such key.
+// id sets dst to the value of a key that is an id, and to -1 if there is no such key, or the key says so.
 func (r *keyReader) id(key string, dst *int32) {
 	*dst = -1
 	v, ok := r.value(keyPrefix + key)
@@ -121,10 +139,11 @@ func (r *keyReader) id(key string, dst *int32) {
 		return
 	}
 	switch x := reflect.ValueOf(v); {
-	case x.CanUint():
-		*dst = int32(min(x.Uint(), 1<<31-1))
+	case x.CanUint() && x.Uint() != math.MaxUint32:
+		*dst = int32(min(x.Uint(), math.MaxInt32))
+	case x.CanUint(): // no token
 	case x.CanInt():
-		*dst = int32(min(max(x.Int(), -1), 1<<31-1))
+		*dst = int32(min(max(x.Int(), -1), math.MaxInt32))
 	default:
 		r.wrong(keyPrefix+key, v, uint32(0))
 	}

@@ -201,3 +201,55 @@ func FuzzSentencePiece(f *testing.F) {
 		encoded(t, tok, text)
 	})
 }
+
+// The tokens that end a text are those of the keys, or else those with the names that llama.cpp knows, whatever their kind.
+func TestGGUFEnds(t *testing.T) {
+	tokens := strings.Split("a <eos_id> <|eot_id|> <|im_end|> b <|end|> <|return|> <|call|> <|endoftext|>", " ")
+	for _, c := range []struct {
+		tokens []string
+		types  []int32
+		more   map[string]any
+		want   []int32
+		hidden []int32 // ends that are no part of a text
+	}{
+		{tokens, []int32{1, 3, 3, 3, 1, 3, 3, 3, 3}, map[string]any{"eot_token_id": uint32(2), "eom_token_id": uint32(3)}, []int32{1, 2, 3}, []int32{1, 2, 3, 5, 6, 7, 8}},
+		{tokens, []int32{1, 3, 3, 3, 1, 3, 3, 3, 3}, map[string]any{"eot_token_id": uint32(1)}, []int32{1}, []int32{1, 2, 3, 5, 6, 7, 8}},
+		{tokens, []int32{1, 3, 3, 3, 1, 3, 3, 3, 3}, map[string]any{"eom_token_id": uint32(3)}, []int32{1, 3}, []int32{1, 2, 3, 5, 6, 7, 8}},
+		{tokens, []int32{1, 3, 3, 3, 1, 3, 3, 3, 3}, nil, []int32{1, 2, 3, 6, 7, 8}, []int32{1, 2, 3, 5, 6, 7, 8}}, // gpt-oss: <|end|> ends a part
+		{tokens, []int32{1, 3, 3, 3, 1, 3, 3, 3, 3}, map[string]any{"eot_token_id": uint32(1<<32 - 1), "eom_token_id": int32(-1)}, []int32{1, 2, 3, 6, 7, 8}, []int32{1, 2, 3, 5, 6, 7, 8}},
+		{tokens[:6], []int32{1, 3, 1, 4, 1, 0}, nil, []int32{1, 2, 3, 5}, []int32{1, 2, 3, 5}}, // kinds as some converters wrote them
+		{tokens[:6], []int32{1, 3, 5, 4, 0, 0}, nil, []int32{1, 3, 5}, []int32{1, 3, 5}},       // an unused token is never written
+		{tokens[:4], nil, nil, []int32{1, 2, 3}, []int32{2, 3}},
+		{[]string{"a", "</s>", "<|tool_response>"}, nil, nil, []int32{1, 2}, []int32{2}}, // Gemma 4's </s> is text
+	} {
+		keys := map[string]any{"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "gpt-2", "tokenizer.ggml.tokens": c.tokens, "tokenizer.ggml.merges": []string{}, "tokenizer.ggml.eos_token_id": uint32(1)}
+		if c.types != nil {
+			keys["tokenizer.ggml.token_type"] = c.types
+		}
+		for k, v := range c.more {
+			keys["tokenizer.ggml."+k] = v
+		}
+		for _, model := range []string{"gpt2", "llama"} {
+			keys["tokenizer.ggml.model"] = model
+			if model == "llama" {
+				keys["tokenizer.ggml.scores"], keys["tokenizer.ggml.add_bos_token"] = make([]float32, len(c.tokens)), false
+			}
+			g, err := GGUFOf(func(key string) (any, bool) { v, ok := keys[key]; return v, ok })
+			require.NoError(t, err)
+			tok, err := FromGGUF(g)
+			require.NoError(t, err)
+			require.Equal(t, c.want, tok.Ends(), "%v", c)
+			for id, text := range c.tokens {
+				require.Equal(t, slices.Contains(c.hidden, int32(id)), tok.IsSpecial(int32(id)), "%s of %v", text, c)
+				if tok.IsSpecial(int32(id)) {
+					ids, err := tok.Encode(text, Options{Bare: true})
+					require.NoError(t, err)
+					require.Equal(t, []int32{int32(id)}, ids)
+				}
+			}
+		}
+	}
+	g := GGUF{Model: "gpt2", Pre: "gpt-2", Tokens: []string{"a"}, BOS: -1, EOS: -1, Unknown: -1, Pad: -1, Ends: []int32{1}}
+	_, err := FromGGUF(g)
+	require.EqualError(t, err, "tokenizer: GGUF: tokenizer.ggml.eot_token_id or eom_token_id: 1, want the id of one of 1 tokens")
+}

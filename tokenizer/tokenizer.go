@@ -23,6 +23,7 @@ type Tokenizer struct {
 	decoder   func() []step
 	words     sync.Pool // of *word
 	named     Special
+	ends      []int32    // next to named.EOS
 	written   []variable // special tokens, for templates
 	templates map[string]*chatTemplate
 	sources   map[string]string // of templates
@@ -185,6 +186,15 @@ func (t *Tokenizer) Segments(text string) []Segment {
 		}
 		all = append(all, Segment{text[start:end], t.findable.of[which].id})
 		text = text[end:]
+	}
+	return all
+}
+
+// Ends returns the ids of the tokens that end a text: the one of Special, and those that a GGUF file has next to it.
+func (t *Tokenizer) Ends() []int32 {
+	all := slices.Clone(t.ends)
+	if eos := t.named.EOS; eos >= 0 && !slices.Contains(all, eos) {
+		all = slices.Insert(all, 0, eos)
 	}
 	return all
 }
