@@ -51,12 +51,12 @@ func (g *GGUF) files() (map[string][]byte, error) {
 	}
 	got, err := Parse(text)
 	if err == nil {
-		err = got.configure(more)
+		err = got.configure(map[string][]byte{configName: more})
 	}
 	if err == nil {
 		err = g.alike(want, got)
 	}
-	return map[string][]byte{FileName: text, "tokenizer_config.json": more}, err
+	return map[string][]byte{FileName: text, configName: more}, err
 }
 
 func indented(v any) ([]byte, error) {
@@ -83,7 +83,7 @@ func (g *GGUF) vocabJSON() map[string]int {
 func (g *GGUF) addedJSON() []addedJSON {
 	all := []addedJSON{}
 	for id, text := range g.Tokens {
-		if k := g.kind(id); text != "" && (k == controlPiece || k == userPiece || k == unknownPiece && g.Model == "gpt2") {
+		if k := g.kind(id); text != "" && (k == controlPiece || k == userPiece || k == unknownPiece) {
 			all = append(all, addedJSON{ID: int32(id), Content: text, Special: k != userPiece})
 		}
 	}

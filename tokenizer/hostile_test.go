@@ -80,8 +80,10 @@ func TestOpenErrors(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Special{BOS: 'a', EOS: 'z', Pad: -1, Unknown: -1}, tok.Special())
 	for _, c := range []struct{ config, want string }{
-		{`{"bos_token":"none"}`, `bos_token "none" is no token of the tokenizer`},
 		{`{"bos_token":7}`, "cannot unmarshal number"},
+		{`{"added_tokens_decoder":{"x":{"content":"y"}}}`, `added_tokens_decoder: "x", want the id of a token`},
+		{`{"added_tokens_decoder":[]}`, "cannot unmarshal array"},
+		{`{"extra_special_tokens":{"a_token":[]}}`, "extra_special_tokens: a_token: "},
 		{`{`, "unexpected end"},
 	} {
 		require.NoError(t, os.WriteFile(config, []byte(c.config), 0o644))

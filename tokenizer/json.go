@@ -205,6 +205,7 @@ func (f *file) build() (*Tokenizer, error) {
 
 // add makes the finders of added tokens. Their ids are in the vocabulary.
 func (t *Tokenizer) add(tokens []added) error {
+	t.tokens = tokens
 	var raw, normal, special []added
 	var rawTexts, normalTexts, specialTexts []string
 	for _, a := range tokens {
@@ -222,7 +223,9 @@ func (t *Tokenizer) add(tokens []added) error {
 			if text, err = t.normalize.normalize(text); err != nil {
 				return err
 			}
-			t.vocab.texts[a.id] = text // what Python decodes, too
+			if t.vocab.texts[a.id] = text; text != a.text { // Python decodes it so, too, and knows special tokens by their names
+				delete(t.special, a.id)
+			}
 		}
 		normal, normalTexts = append(normal, a), append(normalTexts, text)
 	}

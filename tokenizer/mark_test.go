@@ -11,6 +11,6 @@ func TestMark(t *testing.T) {
 	_, want := Parse([]byte("{}"))
 	_, got := Parse([]byte("\ufeff{}"))
 	require.Equal(t, want, got)
-	var tok Tokenizer
-	require.NoError(t, tok.configure([]byte("\ufeff{}")))
+	tok := Tokenizer{vocab: &vocabulary{}}
+	require.NoError(t, tok.configure(map[string][]byte{configName: []byte("\ufeff{}"), specialName: []byte("\ufeff{}"), addedName: []byte("\ufeff{}")}))
 }

@@ -44,8 +44,8 @@ type pieces struct {
 
 // ParseSentencePiece returns the tokenizer that a tokenizer.model holds, of kind
 // BPE or Unigram. Its ids are those of the Python package sentencepiece for a text
-// without control tokens such as <s>. Here these tokens are found in a text, too,
-// unless [Options] say Plain; and the token for the beginning of a text, if the
+// without control tokens such as <s>. Here these tokens, and the one for unknown characters, are found
+// in a text as AutoTokenizer of transformers finds them, unless [Options] say Plain; and the token for the beginning of a text, if the
 // model has one, stands before it, unless they say Bare.
 func ParseSentencePiece(data []byte) (*Tokenizer, error) {
 	p, err := parseModel(data)
@@ -184,7 +184,7 @@ func (p *pieces) build() (*Tokenizer, error) {
 		switch p.kinds[i] {
 		case unknownPiece:
 			t.named.Unknown = int32(i)
-			t.special[int32(i)] = true
+			controls = append(controls, added{id: int32(i), text: text, special: true})
 		case controlPiece:
 			controls = append(controls, added{id: int32(i), text: text, special: true})
 		case bytePiece:
@@ -222,7 +222,7 @@ func (p *pieces) build() (*Tokenizer, error) {
 	if !anyUser {
 		user = nil
 	}
-	t.normalize = spaced{p, user}
+	t.normalize = spaced{pieces: p, user: user}
 	if p.bpe {
 		t.model = p.pairs(t.vocab, user, t.named.Unknown)
 	} else {
@@ -288,6 +288,8 @@ func (p *pieces) unigram(vocab *vocabulary, unk int32) *unigram {
 type spaced struct {
 	*pieces
 	user *trie // nil: the user has no pieces
+	bare bool  // no space is put before a text
+	once bool  // none is put before a text that begins with one
 }
 
 // one returns what the first characters of text become, and how many bytes they have.
@@ -327,9 +329,6 @@ func (s spaced) normalize(text string) (string, error) {
 		return "", nil
 	}
 	var out strings.Builder
-	if s.prefix && !s.suffix {
-		out.WriteString(space)
-	}
 	after := s.squeeze // what is before ends with a space
 	for text != "" {
 		with, n := s.one(text)
@@ -348,8 +347,13 @@ func (s spaced) normalize(text string) (string, error) {
 			result = strings.TrimSuffix(result, space)
 		}
 	}
-	if s.prefix && s.suffix {
+	switch {
+	case s.bare || !s.prefix:
+	case s.suffix:
 		result += space
+	case s.squeeze && result == "":
+	case !s.once || !strings.HasPrefix(result, space):
+		result = space + result
 	}
 	return result, nil
 }
@@ -373,15 +377,12 @@ func (s *pieceStep) end(next sink) {
 		return
 	}
 	s.emit(s.tail, false, next)
-	if !ok {
-		next.text(text)
-		s.inside = true
-		return
-	}
-	switch s.pieces.kinds[id] {
-	case controlPiece:
-		return
-	case unknownPiece:
+	switch {
+	case !ok || s.pieces.kinds[id] == controlPiece: // as transformers writes them
+		if s.pieces.prefix && !s.inside {
+			text = strings.TrimPrefix(text, " ")
+		}
+	case s.pieces.kinds[id] == unknownPiece:
 		text = s.pieces.unknown
 	default:
 		p := s.pieces
@@ -424,7 +425,7 @@ func (s *pieceStep) clone() step {
 
 func (s *pieceStep) bytes(text string, _ bool) (string, bool) {
 	id, ok := s.vocab.ids[text]
-	if !ok || s.pieces.kinds[id] == controlPiece {
+	if !ok || int(id) >= len(s.pieces.kinds) || s.pieces.kinds[id] == controlPiece {
 		return text, true
 	}
 	switch s.pieces.kinds[id] {

@@ -13,7 +13,7 @@ import (
 
 // ToGGUF returns the vocabulary with which a GGUF file has the tokenizer of a folder: of a tokenizer.json of byte pairs,
 // or of a tokenizer.model. size is the number of tokens of the model; ids that the tokenizer does not use
-// become unused tokens. It is an error, which says why, if a GGUF file cannot have the tokenizer: the ids of some texts
+// become unused tokens, and added tokens beyond the model's are left out. It is an error, which says why, if a GGUF file cannot have the tokenizer: the ids of some texts
 // are compared, too.
 func ToGGUF(folder string, size int) (GGUF, error) {
 	g, err := toGGUF(folder, size)
@@ -28,19 +28,31 @@ func toGGUF(folder string, size int) (g GGUF, err error) {
 	if err != nil {
 		return g, err
 	}
-	if t.Size() > size {
-		return g, fmt.Errorf("the tokenizer has %d tokens and the model %d: a GGUF file has as many tokens as the model", t.Size(), size)
+	// Tokens that were added next to a tokenizer may lie beyond the rows of the model, which cannot use them.
+	t.tokens = slices.DeleteFunc(slices.Clone(t.tokens), func(a added) bool { return int(a.id) >= size && t.named.EOS != a.id && t.named.BOS != a.id })
+	most := 0
+	for _, id := range t.vocab.ids {
+		most = max(most, int(id)+1)
+	}
+	for _, a := range t.tokens {
+		most = max(most, int(a.id)+1)
+	}
+	if most > size {
+		return g, fmt.Errorf("the tokenizer has %d tokens and the model %d: a GGUF file has as many tokens as the model", most, size)
+	}
+	if int(t.named.Pad) >= size {
+		t.named.Pad = -1
 	}
 	data, err := read(filepath.Join(folder, FileName))
 	if errors.Is(err, fs.ErrNotExist) {
 		if data, err = read(filepath.Join(folder, "tokenizer.model")); err != nil {
 			return g, err
 		}
-		g, err = piecesToGGUF(data)
+		g, err = piecesToGGUF(data, t)
 	} else if err == nil {
 		var f file
 		if err = json.Unmarshal(data, &f); err == nil {
-			g, err = f.toGGUF(t)
+			g, err = f.toGGUF(t, size)
 		}
 	}
 	if err != nil {
@@ -69,6 +81,10 @@ func toGGUF(folder string, size int) (g GGUF, err error) {
 	return g, g.alike(t, back)
 }
 
+func errAround(a added) error {
+	return fmt.Errorf("added token %q takes spaces around it, or only whole words; a GGUF file cannot say so", shorten(a.text))
+}
+
 // around sets the tokens that have a part of their own, and those that stand around a text.
 func (g *GGUF) around(t *Tokenizer) error {
 	g.BOS, g.EOS, g.Unknown, g.Pad = t.named.BOS, t.named.EOS, t.named.Unknown, t.named.Pad
@@ -89,7 +105,7 @@ func (g *GGUF) around(t *Tokenizer) error {
 }
 
 // piecesToGGUF returns the vocabulary of a tokenizer.model.
-func piecesToGGUF(data []byte) (g GGUF, err error) {
+func piecesToGGUF(data []byte, t *Tokenizer) (g GGUF, err error) {
 	p, err := parseModel(data)
 	if err != nil {
 		return g, err
@@ -97,6 +113,20 @@ func piecesToGGUF(data []byte) (g GGUF, err error) {
 	g = GGUF{Model: "llama", Tokens: p.texts, Scores: p.scores, AddSpace: p.prefix}
 	for _, k := range p.kinds {
 		g.Types = append(g.Types, int32(k))
+	}
+	for _, a := range t.tokens {
+		for int(a.id) >= len(g.Tokens) {
+			g.Tokens, g.Scores, g.Types = append(g.Tokens, fmt.Sprintf("[PAD%d]", len(g.Tokens))), append(g.Scores, 0), append(g.Types, int32(unusedPiece))
+		}
+		switch {
+		case a.left || a.right || a.word:
+			return g, errAround(a)
+		case g.Types[a.id] == int32(unknownPiece):
+		case a.special:
+			g.Tokens[a.id], g.Types[a.id] = a.text, int32(controlPiece)
+		default:
+			g.Tokens[a.id], g.Types[a.id] = a.text, int32(userPiece)
+		}
 	}
 	if !p.bpe {
 		if p.byBytes || p.suffix || !p.escape {
@@ -111,8 +141,8 @@ func piecesToGGUF(data []byte) (g GGUF, err error) {
 	return g, nil
 }
 
-// toGGUF returns the vocabulary of a tokenizer.json, which t is made of.
-func (f *file) toGGUF(t *Tokenizer) (g GGUF, err error) {
+// toGGUF returns the vocabulary of a tokenizer.json, which t is made of, with at most size tokens.
+func (f *file) toGGUF(t *Tokenizer, size int) (g GGUF, err error) {
 	m := f.Model
 	var ids map[string]int32
 	if err := json.Unmarshal(m.Vocab, &ids); err != nil {
@@ -121,7 +151,7 @@ func (f *file) toGGUF(t *Tokenizer) (g GGUF, err error) {
 	if m.Prefix != "" || m.Suffix != "" {
 		return g, fmt.Errorf("a model with prefix %q and suffix %q of parts of words, which GGUF files do not have", shorten(m.Prefix), shorten(m.Suffix))
 	}
-	g.Tokens, g.Types = make([]string, t.Size()), make([]int32, t.Size())
+	g.Tokens, g.Types = make([]string, min(size, t.Size())), make([]int32, min(size, t.Size()))
 	for id := range g.Tokens {
 		g.Types[id] = int32(normalPiece)
 		if text, ok := t.Text(int32(id)); ok {
@@ -130,16 +160,14 @@ func (f *file) toGGUF(t *Tokenizer) (g GGUF, err error) {
 			g.Tokens[id], g.Types[id] = fmt.Sprintf("[PAD%d]", id), int32(unusedPiece)
 		}
 	}
-	for _, a := range f.Added {
-		id, ok := t.ID(a.Content)
+	for _, a := range t.tokens {
 		switch {
-		case !ok: // it is empty
-		case a.LStrip || a.RStrip || a.SingleWord:
-			return g, fmt.Errorf("added token %q takes spaces around it, or only whole words; a GGUF file cannot say so", shorten(a.Content))
-		case a.Special:
-			g.Types[id] = int32(controlPiece)
+		case a.left || a.right || a.word:
+			return g, errAround(a)
+		case a.special:
+			g.Types[a.id] = int32(controlPiece)
 		default:
-			g.Types[id] = int32(userPiece)
+			g.Types[a.id] = int32(userPiece)
 		}
 	}
 	if m.Fallback {
@@ -323,6 +351,11 @@ func (g *GGUF) alike(a, b *Tokenizer) error {
 	for _, id := range []int32{a.named.BOS, a.named.EOS} {
 		if text, ok := a.Text(id); ok {
 			texts = append(texts, "a"+text+" b")
+		}
+	}
+	for _, x := range a.tokens {
+		if !x.special && len(texts) < 100 {
+			texts = append(texts, "a"+x.text+"b")
 		}
 	}
 	for _, text := range texts {

@@ -12,10 +12,12 @@ import (
 type Tokenizer struct {
 	vocab     *vocabulary
 	special   map[int32]bool
+	tokens    []added        // that are found in a text
 	raw       *finderOfAdded // added tokens that are found in the text as it is
 	normal    *finderOfAdded // those found in the normalized text
 	findable  *finderOfAdded // special tokens, as they are written
 	normalize normalizer     // nil: none
+	later     normalizer     // of parts that do not begin the text; nil: the same
 	splits    []splitter
 	model     model
 	before    []int32 // ids around the text, of the post-processor
@@ -80,9 +82,12 @@ func (t *Tokenizer) Encode(text string, o Options) ([]int32, error) {
 	}
 	// The parts between tokens are normalized, and then searched again.
 	part := func(p piece) error {
-		if t.normalize != nil {
+		if normal := t.normalize; normal != nil {
+			if !p.first && t.later != nil {
+				normal = t.later
+			}
 			var err error
-			if p.text, err = t.normalize.normalize(p.text); err != nil {
+			if p.text, err = normal.normalize(p.text); err != nil {
 				return err
 			}
 		}

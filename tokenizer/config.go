@@ -1,0 +1,390 @@
+package tokenizer
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Names of the files that say more about the tokens of a folder.
+const (
+	configName  = "tokenizer_config.json"
+	specialName = "special_tokens_map.json"
+	addedName   = "added_tokens.json"
+	modelName   = "config.json"
+
+	templateName = "chat_template.jinja" // which has the template in newer folders
+)
+
+// configured reads these files in a folder.
+func (t *Tokenizer) configured(dir string) error {
+	files := map[string][]byte{}
+	for _, name := range []string{configName, specialName, addedName, modelName, templateName} {
+		data, err := read(filepath.Join(dir, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		files[name] = data
+	}
+	if err := t.configure(files); err != nil {
+		return fmt.Errorf("%s%c%w", filepath.Clean(dir), filepath.Separator, err) // which names the file
+	}
+	t.locate(filepath.Join(dir, configName))
+	if template, ok := files[templateName]; ok {
+		_ = t.setTemplate("default", string(template)) // is kept with the template
+		t.locate(filepath.Join(dir, templateName))
+	}
+	return nil
+}
+
+// locate has the errors of templates that are new name their file.
+func (t *Tokenizer) locate(path string) {
+	for _, tmpl := range t.templates {
+		if tmpl.err != nil && !tmpl.located {
+			tmpl.err, tmpl.located = fmt.Errorf("%s: %w", path, tmpl.err), true
+		}
+	}
+}
+
+// object is a JSON object with the order of its keys. Of equal keys the last one counts.
+type object struct {
+	keys   []string
+	values map[string]json.RawMessage
+}
+
+func objectOf(data []byte) (o object, err error) {
+	o.values = map[string]json.RawMessage{}
+	if data = bytes.TrimPrefix(data, []byte("\ufeff")); len(data) == 0 { // a byte order mark, which some editors write
+		return o, nil
+	}
+	if err := json.Unmarshal(data, &o.values); err != nil {
+		return o, err
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	for _, err = d.Token(); err == nil && d.More(); {
+		var name json.Token
+		if name, err = d.Token(); err == nil {
+			o.keys = append(o.keys, name.(string))
+			err = d.Decode(new(json.RawMessage))
+		}
+	}
+	return o, err
+}
+
+// get sets to to the value of a key. A key that is missing or null changes nothing.
+func (o object) get(name string, to any) error {
+	if v, ok := o.values[name]; ok {
+		if err := json.Unmarshal(v, to); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// token is a token in one of the files: a string, an object with the string as its content, or null, which leaves the
+// token empty.
+type token struct {
+	Content    string `json:"content"`
+	SingleWord bool   `json:"single_word"`
+	LStrip     bool   `json:"lstrip"`
+	RStrip     bool   `json:"rstrip"`
+	Normalized *bool  `json:"normalized"`
+	Special    *bool  `json:"special"`
+}
+
+func (t *token) UnmarshalJSON(data []byte) error {
+	type fields token
+	if bytes.HasPrefix(data, []byte("{")) {
+		return json.Unmarshal(data, (*fields)(t))
+	}
+	return json.Unmarshal(data, &t.Content)
+}
+
+// added returns the token with what it says of itself. One that says nothing of its text being normalized is found in
+// the text as it is if it is special.
+func (t token) added(special bool) added {
+	special = is(t.Special, special)
+	return added{id: -1, text: t.Content, special: special, word: t.SingleWord, left: t.LStrip, right: t.RStrip, afterNormals: is(t.Normalized, !special)}
+}
+
+// named are the tokens with a part of their own, in transformers' order.
+func named() []string {
+	return []string{"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}
+}
+
+// configure reads the files, by name. The tokens that they add to those of the tokenizer have the ids that transformers
+// gives them (tokenization_utils_base.py, _from_pretrained, and tokenization_utils_tokenizers.py, of 5.24).
+func (t *Tokenizer) configure(files map[string][]byte) error {
+	c, err := settings(files)
+	if err != nil {
+		return err
+	}
+	special, extra, err := t.specialTokens(c)
+	if err != nil {
+		return fmt.Errorf("%s: %w", configName, err)
+	}
+	more, err := t.addedTokens(c, files[addedName], special, extra)
+	if err != nil {
+		return err
+	}
+	have := map[string]bool{}
+	for _, a := range slices.Concat(t.tokens, more) {
+		have[a.text] = true
+	}
+	for _, a := range slices.Concat(special, extra) {
+		if !have[a.text] {
+			more = append(more, a)
+		}
+	}
+	if err := t.extend(more); err != nil {
+		return fmt.Errorf("%s: %w", configName, err)
+	}
+	for _, n := range []struct {
+		field string
+		to    *int32
+	}{{"bos_token", &t.named.BOS}, {"eos_token", &t.named.EOS}, {"pad_token", &t.named.Pad}, {"unk_token", &t.named.Unknown}} {
+		for _, v := range t.written {
+			if v.name == n.field {
+				*n.to, _ = t.ID(v.text)
+			}
+		}
+	}
+	t.setTemplates(c.values["chat_template"])
+	if s, ok := t.normalize.(spaced); ok {
+		if err := t.spaced(s, c, files[modelName]); err != nil {
+			return fmt.Errorf("%s: %w", configName, err)
+		}
+	}
+	return nil
+}
+
+// The keys of special tokens without a name, of which transformers prefers the first one.
+const extraKey, additionalKey = "extra_special_tokens", "additional_special_tokens"
+
+// settings returns the keys of tokenizer_config.json. If it has no added_tokens_decoder, it is of a time when
+// special_tokens_map.json counted more.
+func settings(files map[string][]byte) (object, error) {
+	c, err := objectOf(files[configName])
+	if err != nil {
+		return c, fmt.Errorf("%s: %w", configName, err)
+	}
+	set := func(name string, value json.RawMessage) {
+		if _, ok := c.values[name]; !ok {
+			c.keys = append(c.keys, name)
+		}
+		c.values[name] = value
+	}
+	if list, ok := c.values[additionalKey]; ok && slices.Contains([]string{"", "null", "[]", "{}"}, string(c.values[extraKey])) {
+		set(extraKey, list)
+		delete(c.values, additionalKey)
+	}
+	if _, ok := c.values["added_tokens_decoder"]; ok {
+		return c, nil
+	}
+	more, err := objectOf(files[specialName])
+	if err != nil {
+		return c, fmt.Errorf("%s: %w", specialName, err)
+	}
+	for _, name := range more.keys {
+		set(name, more.values[name])
+	}
+	return c, nil
+}
+
+// specialTokens returns the special tokens with a name and the others, and notes the names for templates.
+func (t *Tokenizer) specialTokens(c object) (special, extra []added, err error) {
+	add := func(name string, x token) {
+		if x.Content == "" {
+			return
+		}
+		a := x.added(true)
+		a.special = true
+		special = append(special, a)
+		t.written = append(t.written, variable{name, x.Content})
+	}
+	own := slices.DeleteFunc(slices.Clone(c.keys), func(name string) bool { // such as image_token
+		return !strings.HasSuffix(name, "_token") || !strings.HasPrefix(string(c.values[name]), `"`) || slices.Contains(named(), name)
+	})
+	for _, name := range slices.Concat(named(), own) {
+		var x token
+		if err := c.get(name, &x); err != nil {
+			return nil, nil, err
+		}
+		add(name, x)
+	}
+	key := extraKey
+	if strings.HasPrefix(string(c.values[key]), "{") { // tokens with names of their own
+		o, err := objectOf(c.values[key])
+		for _, name := range o.keys {
+			var x token
+			if err = errors.Join(err, o.get(name, &x)); err == nil {
+				add(name, x)
+			}
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", key, err)
+		}
+		delete(c.values, key)
+	}
+	if _, ok := c.values[key]; !ok {
+		if _, pieces := t.normalize.(spaced); pieces {
+			return special, nil, nil // there the control tokens take the place of the others
+		}
+		key = additionalKey
+	}
+	var list []token
+	if err := c.get(key, &list); err != nil {
+		return nil, nil, err
+	}
+	for _, x := range list {
+		extra = append(extra, x.added(true))
+	}
+	return special, extra, nil
+}
+
+// addedTokens returns the tokens of added_tokens_decoder, or those of added_tokens.json and of the tokenizer, by their ids.
+func (t *Tokenizer) addedTokens(c object, file []byte, special, extra []added) ([]added, error) {
+	isNamed := map[string]bool{}
+	for _, a := range special {
+		isNamed[a.text] = true
+	}
+	byID := map[int32]added{}
+	if _, ok := c.values["added_tokens_decoder"]; ok {
+		var tokens map[string]token
+		if err := c.get("added_tokens_decoder", &tokens); err != nil {
+			return nil, fmt.Errorf("%s: %w", configName, err)
+		}
+		for key, x := range tokens {
+			id, err := strconv.ParseInt(key, 10, 32)
+			if err != nil || id < 0 {
+				return nil, fmt.Errorf("%s: added_tokens_decoder: %q, want the id of a token", configName, shorten(key))
+			}
+			a := x.added(false)
+			a.id = int32(id)
+			byID[a.id] = a
+		}
+	} else {
+		isSpecial := maps.Clone(isNamed)
+		if _, ok := c.values[extraKey]; ok {
+			for _, a := range extra {
+				isSpecial[a.text] = true
+			}
+		}
+		o, err := objectOf(file)
+		for _, text := range o.keys {
+			var id int32
+			if err = errors.Join(err, o.get(text, &id)); err == nil {
+				byID[id] = added{id: id, text: text, special: isSpecial[text], afterNormals: !isSpecial[text]}
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", addedName, err)
+		}
+		for _, a := range t.tokens {
+			byID[a.id] = a
+		}
+	}
+	for id, a := range byID {
+		a.special = a.special || isNamed[a.text]
+		byID[id] = a
+	}
+	return slices.SortedFunc(maps.Values(byID), func(a, b added) int { return cmp.Compare(a.id, b.id) }), nil
+}
+
+// extend adds tokens, or changes what is said of those that are there. A token that the vocabulary lacks gets the next
+// id, whatever its own is. A piece of the same id, of a SentencePiece model of byte pairs, gets the token's name.
+func (t *Tokenizer) extend(more []added) error {
+	all := slices.Clone(t.tokens)
+	at := map[string]int{}
+	next := int32(len(t.vocab.ids))
+	for i, a := range all {
+		at[a.text], next = i, max(next, a.id+1)
+	}
+	s, pieces := t.normalize.(spaced)
+	for _, a := range more {
+		if a.text == "" {
+			continue
+		}
+		if pieces {
+			a.afterNormals = false // else each token would have a space before it
+			s.rename(t.vocab, a)
+		}
+		id, known := t.ID(a.text)
+		if a.id = id; !known {
+			a.id, next = next, next+1
+			if err := t.vocab.set(a.text, a.id, len(t.vocab.texts)+len(more)); err != nil {
+				return err
+			}
+			t.vocab.added[a.text] = a.id
+		}
+		if i, ok := at[a.text]; ok {
+			all[i] = a
+		} else {
+			at[a.text], all = len(all), append(all, a)
+		}
+	}
+	return t.add(all)
+}
+
+// rename gives a piece the name of a token with its id, if no piece has the name.
+func (s spaced) rename(vocab *vocabulary, a added) {
+	if _, taken := vocab.ids[a.text]; taken || !s.bpe || a.id < 0 || int(a.id) >= len(s.texts) {
+		return
+	}
+	delete(vocab.ids, vocab.texts[a.id])
+	vocab.ids[a.text], vocab.texts[a.id] = a.id, a.text
+}
+
+// spaced sets which tokens stand around a text, and where spaces are put before words. A tokenizer.json says both itself.
+func (t *Tokenizer) spaced(s spaced, c object, model []byte) error {
+	var f struct {
+		addBOS, addEOS, legacy *bool
+		class                  string
+	}
+	m, err := objectOf(model)
+	var kind string
+	if err == nil {
+		err = m.get("model_type", &kind)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", modelName, err)
+	}
+	for name, to := range map[string]any{"add_bos_token": &f.addBOS, "add_eos_token": &f.addEOS, "legacy": &f.legacy, "tokenizer_class": &f.class} {
+		if err := c.get(name, to); err != nil {
+			return err
+		}
+	}
+	for _, n := range []struct {
+		add *bool
+		id  int32
+		to  *[]int32
+	}{{f.addBOS, t.named.BOS, &t.before}, {f.addEOS, t.named.EOS, &t.after}} {
+		if n.add == nil {
+			continue
+		}
+		if *n.to = nil; *n.add && n.id >= 0 {
+			*n.to = []int32{n.id}
+		}
+	}
+	// transformers has a class of its own for LlamaTokenizer, but not for models of Mistral's families. Where the class
+	// counts, spaces are put as in the newer of two ways, unless the file asks for the other.
+	own := strings.TrimSuffix(f.class, "Fast") == "LlamaTokenizer" && !slices.Contains([]string{"mistral", "mistral3", "mixtral", "ministral", "ministral3", "pixtral", "voxtral"}, kind)
+	legacy := is(f.legacy, !own)
+	s.once = own || !legacy
+	if t.normalize = s; !legacy {
+		s.bare = true
+		t.later = s
+	}
+	return nil
+}
