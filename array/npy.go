@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/infile"
 	"github.com/gomoe/gomoe/internal/whole"
 )
 
@@ -58,7 +59,7 @@ func ReadFile(path string) (Array, error) {
 // ReadFileIf is ReadFile for arrays of types for which accept returns no error. It returns
 // accept's error as it is, before it reads the elements, which may be many.
 func ReadFileIf(path string, accept func(graph.Type) error) (Array, error) {
-	f, err := os.Open(path)
+	f, _, err := infile.Open(path)
 	if err != nil {
 		return Array{}, fmt.Errorf("array: %w", err)
 	}

@@ -3,7 +3,6 @@ package checkpoint
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -16,6 +15,7 @@ import (
 	"github.com/gomoe/gomoe/checkpoint/parts"
 	"github.com/gomoe/gomoe/checkpoint/safetensors"
 	"github.com/gomoe/gomoe/checkpoint/tensor"
+	"github.com/gomoe/gomoe/internal/infile"
 	"github.com/gomoe/gomoe/internal/near"
 )
 
@@ -127,7 +127,7 @@ func Snapshot(path string) (string, error) {
 		return path, nil
 	}
 	main := filepath.Join(path, "refs", "main")
-	text, err := limited(main, 1<<10)
+	text, err := infile.Read(main, 1<<10)
 	if err == nil {
 		name := strings.TrimSpace(string(text))
 		if !filepath.IsLocal(name) || !has(path, filepath.Join(snapshots, name)) {
@@ -274,18 +274,4 @@ func (c *Checkpoint) unmap() error {
 	}
 	c.close, c.drop = nil, nil
 	return errors.Join(errs...)
-}
-
-// limited reads a file of at most max bytes.
-func limited(path string, max int64) ([]byte, error) {
-	f, _, err := tensor.OpenRegular(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, max+1))
-	if err == nil && int64(len(text)) > max {
-		return nil, fmt.Errorf("%s: more than %d bytes, want fewer", path, max)
-	}
-	return text, err
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/gomoe/gomoe/checkpoint/gguf"
+	"github.com/gomoe/gomoe/internal/infile"
 )
 
 // ConfigName is the name of the file that describes a model of Hugging Face.
@@ -36,7 +37,7 @@ type Config struct {
 // ReadConfig reads a config.json, or another file of settings such as generation_config.json. A file that is not there says
 // nothing, which is no error.
 func ReadConfig(path string) (Config, error) {
-	text, err := limited(path, maxConfig)
+	text, err := infile.Read(path, maxConfig)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Config{Path: path}, nil
 	} else if err != nil {

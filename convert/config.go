@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -16,6 +15,7 @@ import (
 	"github.com/gomoe/gomoe/checkpoint"
 	"github.com/gomoe/gomoe/checkpoint/gguf"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/infile"
 	"github.com/gomoe/gomoe/models"
 	"github.com/gomoe/gomoe/nn"
 	"github.com/gomoe/gomoe/tokenizer"
@@ -189,14 +189,17 @@ func Describe(c *checkpoint.Checkpoint, t graph.DType) (map[string][]byte, error
 	return files, nil
 }
 
+// maxBeside is the most bytes of a file next to the tensors, as the tokenizer reads it.
+const maxBeside = 256 << 20
+
 // describe returns the files of a folder in addition to the tensors, by name.
 func (j *conversion) describe() (map[string][]byte, error) {
 	if j.c.Format == checkpoint.GGUF {
 		return j.describeGGUF()
 	}
 	files := map[string][]byte{}
-	for _, name := range []string{"tokenizer.json", "tokenizer.model", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt", "chat_template.jinja", "chat_template.json", generationName} {
-		data, err := os.ReadFile(filepath.Join(j.folder(), name))
+	for _, name := range []string{"tokenizer.json", "tokenizer.model", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt", "chat_template.jinja", generationName} {
+		data, err := infile.Read(filepath.Join(j.folder(), name), maxBeside)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -205,7 +208,7 @@ func (j *conversion) describe() (map[string][]byte, error) {
 		}
 		files[name] = data
 	}
-	data, err := os.ReadFile(j.c.Config.Path)
+	data, err := infile.Read(j.c.Config.Path, maxBeside)
 	if err != nil {
 		return nil, err
 	}

@@ -236,7 +236,7 @@ func TestBuildRefuses(t *testing.T) {
 		{[]string{filepath.Join(dir, "a.parquet")}, Options{Tokenizer: tok}, "files of kind .parquet are not read"},
 		{[]string{filepath.Join(dir, "a.json")}, Options{Tokenizer: tok}, "named .jsonl"},
 		{[]string{empty}, Options{Tokenizer: tok}, "b.jsonl: no documents"},
-		{[]string{dir}, Options{Tokenizer: tok}, "is no regular file"},
+		{[]string{dir}, Options{Tokenizer: tok}, "this is a folder, want a file"},
 	} {
 		_, err := Build(t.Context(), filepath.Join(dir, "tokens"), c.sources, c.o)
 		require.ErrorContains(t, err, c.want)

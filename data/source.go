@@ -6,16 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/gomoe/gomoe/internal/infile"
 	"github.com/gomoe/gomoe/tokenizer"
 )
 
 // maxLine is how long a line of JSON may be.
 const maxLine = 64 << 20
+
+// maxText is how long a file may be that is one document, whose tokens take 50 times its bytes while they are made.
+const maxText = 1 << 30
 
 // mark is the byte order mark with which some editors begin a file. It is no part of the text.
 const mark = "\ufeff"
@@ -65,16 +68,13 @@ func (s source) document(t *tokenizer.Tokenizer, p part) (document, error) {
 
 // read gives the parts of the file to `each`, in order. Empty lines are no documents.
 func (s source) read(each func(part) error) error {
-	f, err := os.Open(s.path)
+	f, _, err := infile.Open(s.path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is no regular file", s.path)
-	}
 	if !s.lines {
-		all, err := io.ReadAll(f)
+		all, err := infile.All(s.path, f, maxText)
 		if err != nil {
 			return err
 		}

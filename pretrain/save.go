@@ -10,6 +10,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/infile"
 	"github.com/gomoe/gomoe/models"
 	"github.com/gomoe/gomoe/nn"
 	"github.com/gomoe/gomoe/tokenizer"
@@ -50,6 +51,9 @@ func (s *Settings) saved(params []nn.Param, src *source) (*snapshot.Model, error
 	return lm.SavedModel(params, func(param string) (string, bool) { return param, false }, s.config(), files)
 }
 
+// maxBeside is the most bytes of a file next to the tensors, as the tokenizer reads it.
+const maxBeside = 256 << 20
+
 // beside returns what the model's folder has beside its tensors and config.json, by name.
 func (s *Settings) beside(src *source) (map[string][]byte, error) {
 	if src.file != nil {
@@ -61,7 +65,7 @@ func (s *Settings) beside(src *source) (map[string][]byte, error) {
 		from = filepath.Dir(from)
 	}
 	for _, name := range []string{tokenizer.FileName, "tokenizer.model", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"} {
-		text, err := os.ReadFile(filepath.Join(from, name))
+		text, err := infile.Read(filepath.Join(from, name), maxBeside)
 		if err == nil {
 			files[name] = text
 		} else if !errors.Is(err, fs.ErrNotExist) {

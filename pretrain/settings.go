@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/infile"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/train/lm"
 	"github.com/gomoe/gomoe/world"
@@ -76,9 +76,12 @@ type Rate struct {
 	Decay       int // steps in which wsd falls
 }
 
+// maxSettings is the longest file of settings in bytes.
+const maxSettings = 16 << 20
+
 // Read reads a file of settings, an object of JSON. Errors name the file, the member, what it has and what is wanted.
 func Read(path string) (*Settings, error) {
-	text, err := os.ReadFile(path)
+	text, err := infile.Read(path, maxSettings)
 	if err != nil {
 		return nil, fmt.Errorf("pretrain: %w", err)
 	}

@@ -3,10 +3,11 @@ package tokenizer
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/gomoe/gomoe/internal/infile"
 )
 
 // maxFile is the longest file that Open reads, in bytes. The largest published
@@ -50,21 +51,5 @@ func Open(path string) (*Tokenizer, error) {
 
 // read returns a file's bytes.
 func read(path string) ([]byte, error) {
-	// Opening a pipe would wait for somebody who writes to it.
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, &fs.PathError{Op: "open", Path: path, Err: errors.New("this is no regular file")}
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(data) > maxFile {
-		return nil, fmt.Errorf("%s: more than %d bytes, which no tokenizer needs", path, maxFile)
-	}
-	return data, nil
+	return infile.Read(path, maxFile)
 }

@@ -11,11 +11,25 @@ type number interface {
 	uint8 | int8 | uint16 | int16 | uint32 | int32 | uint64 | int64 | float32 | float64
 }
 
+// maxMeta is how much memory, in bytes, keys, values and names may take. The largest published vocabularies take 30 MB. A file
+// may have no bytes on the disk for what it claims, so its size is no bound.
+const maxMeta = 256 << 20
+
 // cursor reads the beginning of a file. After an error all further reads return zeros.
 type cursor struct {
-	mem []byte
-	at  int
-	err error
+	mem  []byte
+	at   int
+	used uint64 // bytes of memory for what was read
+	err  error
+}
+
+// use counts memory for n elements of size bytes.
+func (c *cursor) use(n, size uint64) error {
+	if n > maxMeta/size || c.used+n*size > maxMeta {
+		return fmt.Errorf("keys and names take more than %d MiB with %d elements of %d bytes at byte %d, which no model needs", maxMeta>>20, n, size, c.at)
+	}
+	c.used += n * size
+	return nil
 }
 
 // take returns the next n bytes, nil at the end of the file.
@@ -46,9 +60,22 @@ func list[T number](c *cursor, n uint64) ([]T, error) {
 	if n > uint64(len(c.mem)-c.at)/size {
 		return nil, fmt.Errorf("an array of %d numbers of %d bytes, more than the file's %d further bytes", n, size, len(c.mem)-c.at)
 	}
+	if err := c.use(n, size); err != nil {
+		return nil, err
+	}
 	out := make([]T, n)
 	return out, binary.Read(bytes.NewReader(c.take(n*size)), binary.LittleEndian, out)
 }
 
 // text reads a string.
-func (c *cursor) text() string { return string(c.take(scalar[uint64](c))) }
+func (c *cursor) text() string {
+	n := scalar[uint64](c)
+	b := c.take(n)
+	if c.err == nil {
+		c.err = c.use(n, 1)
+	}
+	if c.err != nil {
+		return ""
+	}
+	return string(b)
+}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 const (
@@ -83,7 +84,7 @@ func parse(mem []byte, path string) (*File, error) {
 	if v, ok := f.Value(alignmentKey); ok {
 		n, ok := f.Int(alignmentKey)
 		if !ok || n <= 0 || n > math.MaxInt32 || n&(n-1) != 0 {
-			return nil, fmt.Errorf("key %q: %q, want a power of two", alignmentKey, fmt.Sprint(v))
+			return nil, fmt.Errorf("key %q: %s, want a power of two", alignmentKey, quoted.Text(fmt.Sprint(v)))
 		}
 		at = uint64(n)
 	}
@@ -100,12 +101,12 @@ func (f *File) readMeta(c *cursor, n uint64) error {
 			return fmt.Errorf("key %d of %d: %w", i+1, n, c.err)
 		}
 		if seen[key] {
-			return fmt.Errorf("key %q is there twice", key)
+			return fmt.Errorf("key %s is there twice", quoted.Text(key))
 		}
 		seen[key] = true
 		v, err := c.value(kind)
 		if err != nil {
-			return fmt.Errorf("key %q: %w", key, err)
+			return fmt.Errorf("key %s: %w", quoted.Text(key), err)
 		}
 		f.Meta = append(f.Meta, Meta{key, v})
 	}
@@ -122,14 +123,14 @@ func (f *File) readTensors(c *cursor, n, alignment uint64) error {
 			return fmt.Errorf("tensor %d of %d: %w", i+1, n, c.err)
 		}
 		if err != nil {
-			return fmt.Errorf("tensor %q: %w", t.Name, err)
+			return fmt.Errorf("tensor %s: %w", quoted.Text(t.Name), err)
 		}
 		if seen[t.Name] {
-			return fmt.Errorf("tensor %q is there twice", t.Name)
+			return fmt.Errorf("tensor %s is there twice", quoted.Text(t.Name))
 		}
 		seen[t.Name] = true
 		if offset%alignment != 0 {
-			return fmt.Errorf("tensor %q: begins at byte %d, want a multiple of %d", t.Name, offset, alignment)
+			return fmt.Errorf("tensor %s: begins at byte %d, want a multiple of %d", quoted.Text(t.Name), offset, alignment)
 		}
 		t.File, t.Offset = f.path, int64(offset)
 		sizes[t.Name] = size
@@ -149,11 +150,11 @@ func (f *File) readTensors(c *cursor, n, alignment uint64) error {
 		size := sizes[t.Name]
 		switch {
 		case t.Offset < at:
-			return fmt.Errorf("tensor %q: begins at byte %d, inside of tensor %q, which ends at %d", t.Name, t.Offset, last, at)
+			return fmt.Errorf("tensor %s: begins at byte %d, inside of tensor %s, which ends at %d", quoted.Text(t.Name), t.Offset, quoted.Text(last), at)
 		case t.Offset > up(at, int64(alignment)):
-			return fmt.Errorf("tensor %q: begins at byte %d, want %d: bytes before it belong to no tensor", t.Name, t.Offset, up(at, int64(alignment)))
+			return fmt.Errorf("tensor %s: begins at byte %d, want %d: bytes before it belong to no tensor", quoted.Text(t.Name), t.Offset, up(at, int64(alignment)))
 		case size > all-t.Offset:
-			return fmt.Errorf("tensor %q: %d bytes at byte %d of %d; the file is cut short", t.Name, size, t.Offset, all)
+			return fmt.Errorf("tensor %s: %d bytes at byte %d of %d; the file is cut short", quoted.Text(t.Name), size, t.Offset, all)
 		}
 		if at = t.Offset + size; size > 0 {
 			last = t.Name

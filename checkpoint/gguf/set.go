@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/gomoe/gomoe/checkpoint/tensor"
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // The keys of a file that is one of several.
@@ -72,7 +73,7 @@ func checkSet(files []*File) error {
 		}
 		for _, t := range f.Tensors {
 			if other, ok := in[t.Name]; ok {
-				return fmt.Errorf("gguf: %s: tensor %q is in %s, too", f.path, t.Name, other)
+				return fmt.Errorf("gguf: %s: tensor %s is in %s, too", f.path, quoted.Text(t.Name), other)
 			}
 			in[t.Name] = f.path
 		}

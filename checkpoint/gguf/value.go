@@ -111,11 +111,17 @@ func (c *cursor) values() (any, error) {
 		if n > uint64(len(c.mem)-c.at)/8 {
 			return nil, fmt.Errorf("an array of %d strings, more than the file's %d further bytes have", n, len(c.mem)-c.at)
 		}
+		const header = 16 // of a string
+		if err := c.use(n, header); err != nil {
+			return nil, err
+		}
 		out := make([]string, n)
 		for i := range out {
-			out[i] = c.text()
+			if out[i] = c.text(); c.err != nil {
+				return nil, c.err
+			}
 		}
-		return out, c.err
+		return out, nil
 	}
 	return nil, fmt.Errorf("an array of kind %d, want numbers, bools or strings", kind)
 }

@@ -10,8 +10,8 @@ import (
 	"io"
 	"path/filepath"
 
-	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/infile"
 	"github.com/gomoe/gomoe/internal/whole"
 )
 
@@ -87,17 +87,9 @@ func Hash(text []byte) string {
 
 // ReadManifest reads the manifest of a checkpoint that has this name. It is an error if its checksum is wrong.
 func ReadManifest(dir, name string) (*Manifest, error) {
-	f, _, err := tensor.OpenRegular(filepath.Join(dir, name))
+	text, err := infile.Read(filepath.Join(dir, name), maxManifest)
 	if err != nil {
 		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxManifest+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(text) > maxManifest {
-		return nil, fmt.Errorf("%s has more than %d bytes", name, maxManifest)
 	}
 	m := &Manifest{}
 	d := json.NewDecoder(bytes.NewReader(text))

@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/infile"
 )
 
 // Model says how a checkpoint is a model.
@@ -57,13 +57,16 @@ func (m *Model) check(types map[string]graph.Type) error {
 	return errors.Join(errs...)
 }
 
+// maxBeside is the most bytes of a file next to the parts, such as tokenizer.json.
+const maxBeside = 256 << 20
+
 // files returns an error if one of the files beside the parts is not there, or another one.
 func (m *Model) files(dir string) error {
 	for _, name := range slices.Sorted(maps.Keys(m.Files)) {
 		if name != filepath.Base(name) || !filepath.IsLocal(name) {
 			return fmt.Errorf("file %q: want a name without folders", name)
 		}
-		text, err := os.ReadFile(filepath.Join(dir, name))
+		text, err := infile.Read(filepath.Join(dir, name), maxBeside)
 		if err != nil {
 			return err
 		}

@@ -5,15 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"math"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/gomoe/gomoe/internal/infile"
 )
 
 // ConfigName is the file that describes an adapter; its tensors are in FileName, or in MLXName.
@@ -73,24 +73,17 @@ func refused() map[string]string {
 // readConfig reads the configuration of the adapter in a folder, and says whether it is mlx-lm's.
 func (a *Adapter) readConfig(folder string) (mlx bool, err error) {
 	path := filepath.Join(folder, ConfigName)
-	f, err := os.Open(path)
+	text, err := infile.Read(path, maxConfig)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%w; want the folder of an adapter, or a checkpoint of a run that trains one, such as DIR/checkpoints/step-00000020", err)
 	}
 	if err != nil {
 		return false, err
 	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
-	if err == nil && len(text) > maxConfig {
-		err = fmt.Errorf("more than %d MiB", maxConfig>>20)
-	}
 	text = bytes.TrimPrefix(text, []byte("\ufeff")) // a byte order mark, which some editors write
 	var all map[string]json.RawMessage
 	c := &a.config
-	if err == nil {
-		err = json.Unmarshal(text, c)
-	}
+	err = json.Unmarshal(text, c)
 	if err == nil {
 		err = json.Unmarshal(text, &all)
 	}

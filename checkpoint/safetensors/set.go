@@ -4,12 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"path/filepath"
 	"slices"
 
 	"github.com/gomoe/gomoe/checkpoint/tensor"
+	"github.com/gomoe/gomoe/internal/infile"
 )
 
 // IndexName is the usual name of the file that lists the tensors of a set, and FileName
@@ -80,17 +80,9 @@ func plain(name string) bool {
 }
 
 func readIndex(path string) (*index, error) {
-	f, _, err := tensor.OpenRegular(path)
+	text, err := infile.Read(path, maxIndex)
 	if err != nil {
 		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxIndex+1))
-	switch {
-	case err != nil:
-		return nil, err
-	case len(text) > maxIndex:
-		return nil, fmt.Errorf("an index of more than %d bytes", maxIndex)
 	}
 	ix := &index{}
 	if err := json.Unmarshal(text, ix); err != nil {

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"unsafe"
+
+	"github.com/gomoe/gomoe/internal/infile"
 )
 
 // Mapped is a file that lies in memory. Only what is used of it is read from the disk, and
@@ -20,7 +22,7 @@ type Mapped struct {
 // reads a byte of a mapped file that is no longer there is ended by the system. It is an
 // error if path is a folder, a device or a pipe.
 func Map(path string) (*Mapped, error) {
-	f, info, err := OpenRegular(path)
+	f, info, err := infile.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -36,44 +38,6 @@ func Map(path string) (*Mapped, error) {
 		return nil, &fs.PathError{Op: "map", Path: path, Err: err}
 	}
 	return m, nil
-}
-
-// OpenRegular opens a file for reading. It is an error if path is a folder, a device or a pipe, of which opening
-// one may block for ever, or a pointer of git-lfs.
-func OpenRegular(path string) (*os.File, fs.FileInfo, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, nil, &fs.PathError{Op: "open", Path: path, Err: fmt.Errorf("this is a %s, want a file", kind(info.Mode()))}
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	begins := make([]byte, len(pointer))
-	if n, _ := f.ReadAt(begins, 0); string(begins[:n]) == pointer {
-		f.Close()
-		return nil, nil, &fs.PathError{Op: "open", Path: path, Err: errors.New("this is a git-lfs pointer, which stands for the file; fetch the file with git lfs pull")}
-	}
-	return f, info, nil
-}
-
-// pointer is what files begin with that git leaves in place of large files until git-lfs fetches them.
-const pointer = "version https://git-lfs.github.com/spec/"
-
-// kind names what a path refers to when it is no regular file.
-func kind(m fs.FileMode) string {
-	switch {
-	case m.IsDir():
-		return "folder"
-	case m&fs.ModeNamedPipe != 0:
-		return "pipe"
-	case m&fs.ModeSocket != 0:
-		return "socket"
-	}
-	return "device"
 }
 
 // Path returns the path that the file was opened with.

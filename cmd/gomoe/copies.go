@@ -5,11 +5,11 @@ import (
 	"flag"
 	"fmt"
 	"hash/fnv"
-	"os"
 	"strconv"
 	"strings"
 
 	"github.com/gomoe/gomoe/ep"
+	"github.com/gomoe/gomoe/internal/infile"
 	"github.com/gomoe/gomoe/models"
 	"github.com/gomoe/gomoe/nn"
 	"github.com/gomoe/gomoe/sharding"
@@ -25,6 +25,9 @@ type copying struct {
 func (c *copying) flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.flag, "copies", "", "copies of hot experts: how many `more` experts each rank holds, such as 2, behind a comma or alone a file of loads, which gomoe eval -json writes; 2,loads.json. Tokens stay the same")
 }
+
+// maxLoads is the longest file of loads in bytes. A model with 61 layers of 384 experts has 0.5 MB.
+const maxLoads = 64 << 20
 
 // parse returns the copies of each layer's experts on a mesh, nil if there are none.
 func (c *copying) parse(m sharding.Mesh) (func(layer string, experts int) (ep.Copies, error), error) {
@@ -44,7 +47,7 @@ func (c *copying) parse(m sharding.Mesh) (func(layer string, experts int) (ep.Co
 	}
 	var loads map[string][]float64
 	if path != "" {
-		if c.loads, err = os.ReadFile(path); err != nil {
+		if c.loads, err = infile.Read(path, maxLoads); err != nil {
 			return nil, fmt.Errorf("-copies: %w", err)
 		}
 		var measured evaluated

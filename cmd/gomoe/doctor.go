@@ -10,6 +10,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/gomoe/gomoe/cmd/internal/doctor"
+	"github.com/gomoe/gomoe/internal/infile"
 	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/jaccl/job/environ"
 	"github.com/gomoe/gomoe/jaccl/job/hostfile"
@@ -41,7 +42,7 @@ func (t *tool) doctorCommand() *ffcli.Command {
 			}
 			s := doctor.Setup{Transport: *transport, Ranks: *ranks}
 			if *hosts != "" {
-				b, err := os.ReadFile(*hosts)
+				b, err := infile.ReadAny(ctx, *hosts, hostfile.MaxFile)
 				if err != nil {
 					return fmt.Errorf("-hostfile: %w", err)
 				}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -119,7 +118,7 @@ func (e *evaluating) run(ctx context.Context) (err error) {
 	if err := e.copies.check(m); err != nil {
 		return err
 	}
-	ids, err := e.encode(c)
+	ids, err := e.encode(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -160,23 +159,14 @@ func hash(ids []int32) (h uint64) {
 }
 
 // encode returns the tokens of the text.
-func (e *evaluating) encode(c *checkpoint.Checkpoint) ([]int32, error) {
+func (e *evaluating) encode(ctx context.Context, c *checkpoint.Checkpoint) ([]int32, error) {
 	tok, err := generate.Tokenizer(c)
 	if err != nil {
 		return nil, err
 	}
-	from := e.stdin
-	if e.text != "-" {
-		f, err := os.Open(e.text)
-		if err != nil {
-			return nil, fmt.Errorf("-text: %w", err)
-		}
-		defer f.Close()
-		from = f
-	}
-	text, err := readPrompt(from)
+	text, err := readPrompt(ctx, e.text, e.stdin)
 	if err != nil {
-		return nil, fmt.Errorf("-text %s: %w", plainText(e.text), err)
+		return nil, fmt.Errorf("-text: %w", err)
 	}
 	return tok.Encode(text, tokenizer.Options{})
 }

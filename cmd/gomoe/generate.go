@@ -77,7 +77,7 @@ func (g *writing) run(ctx context.Context) (err error) {
 	if err := g.open(ctx); err != nil {
 		return err
 	}
-	if err := g.encode(); err != nil {
+	if err := g.encode(ctx); err != nil {
 		return err
 	}
 	facts := map[string]string{"the prompt": fmt.Sprint(g.ids)}
@@ -121,23 +121,18 @@ func (g *writing) check() error {
 }
 
 // encode makes the tokens of the prompt, and sets the room for them.
-func (g *writing) encode() (err error) {
+func (g *writing) encode(ctx context.Context) (err error) {
 	text := g.prompt
 	switch {
 	case g.file != "" && g.prompt != "":
 		return usagef("-prompt and -file, want one of them")
 	case g.file == "-":
-		if text, err = readPrompt(g.stdin); err != nil {
+		if text, err = readPrompt(ctx, "-", g.stdin); err != nil {
 			return fmt.Errorf("-file: %w", err)
 		}
 	case g.file != "":
-		f, err := os.Open(g.file)
-		if err != nil {
+		if text, err = readPrompt(ctx, g.file, nil); err != nil {
 			return fmt.Errorf("-file: %w", err)
-		}
-		text, err = readPrompt(f)
-		if err = errors.Join(err, f.Close()); err != nil {
-			return fmt.Errorf("-file %s: %w", plainText(g.file), err)
 		}
 	}
 	if g.ids, err = g.tok.Encode(text, tokenizer.Options{}); err != nil {
@@ -187,11 +182,9 @@ func (g *writing) encode() (err error) {
 // maxPrompt is the longest text that a prompt may be, in bytes.
 const maxPrompt = 64 << 20
 
-func readPrompt(r io.Reader) (string, error) {
-	b, err := io.ReadAll(io.LimitReader(r, maxPrompt+1))
-	if err == nil && len(b) > maxPrompt {
-		err = fmt.Errorf("more than %d bytes, want a text of fewer", maxPrompt)
-	}
+// readPrompt returns the text of a file, or of stdin if path is -. The end of ctx ends it.
+func readPrompt(ctx context.Context, path string, stdin io.Reader) (string, error) {
+	b, err := readAny(ctx, path, stdin, maxPrompt)
 	return strings.TrimPrefix(string(b), "\ufeff"), err // a byte order mark, which some editors write
 }
 

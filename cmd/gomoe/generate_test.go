@@ -138,7 +138,7 @@ func TestGenerateRefuses(t *testing.T) {
 		{[]string{dir, "-prompt", "!", "-n", "9", "-mesh", "ep=7"}, exitUsage, "-mesh ep=7: the model has 6 experts"},
 		{[]string{dir, "-prompt", "!", "-n", "9", "-mesh", "tp=3"}, exitUsage, "-mesh tp=3: the model has 2 heads of keys and values, of which 3 ranks along tp have no equal part"},
 		{[]string{dir, "-prompt", "!", "-n", "9", "-compare", "7"}, exitUsage, "-compare 7: the model has 6 experts"},
-		{[]string{dir, "-file", "/dev/zero", "-n", "9"}, exitWrong, "-file /dev/zero: more than 67108864 bytes"},
+		{[]string{dir, "-file", "/dev/zero", "-n", "9"}, exitWrong, "-file: open /dev/zero: this is a device, want a file"},
 		{[]string{dir, "-prompt", "abc", "-n", "9"}, exitWrong, "the tokenizer makes token 97 of the text, and the model has 40 tokens: they are of different models"},
 		{[]string{dir, "-prompt", "!", "-temperature", "-1"}, exitUsage, "temperature -1, want a number from 0 to 3.4e+38"},
 		{[]string{dir, "-prompt", "!", "-cache", "i32"}, exitUsage, "want f32, bf16, f16 or q8_0"},

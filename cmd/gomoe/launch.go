@@ -11,6 +11,7 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
+	"github.com/gomoe/gomoe/internal/infile"
 	"github.com/gomoe/gomoe/internal/launch"
 	"github.com/gomoe/gomoe/jaccl/job/hostfile"
 	"github.com/gomoe/gomoe/world"
@@ -72,7 +73,7 @@ WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT. The trans
 				return usagef("-ssh is empty, want a command")
 			}
 			if *hosts != "" {
-				b, err := os.ReadFile(*hosts)
+				b, err := infile.ReadAny(ctx, *hosts, hostfile.MaxFile)
 				if err != nil {
 					return fmt.Errorf("-hostfile: %w", err)
 				}

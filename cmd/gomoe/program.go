@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/infile"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
@@ -26,41 +26,22 @@ const largest = 64 << 20
 // read returns the text of the file at path, or of standard input if path is -, and the
 // name of the file in errors.
 func (t *tool) read(ctx context.Context, path string) (name, text string, err error) {
-	r := t.stdin
-	name = "stdin"
-	if path != "-" {
-		f, err := os.Open(path)
-		if err != nil {
-			return "", "", err
-		}
-		defer f.Close()
-		if info, err := f.Stat(); err == nil && info.IsDir() {
-			return "", "", in(path, errors.New("this is a folder, want the file of a program"))
-		}
-		r, name = f, path
+	b, err := readAny(ctx, path, t.stdin, largest)
+	if err != nil {
+		return "", "", err
 	}
-	type result struct {
-		b   []byte
-		err error
+	if name = path; path == "-" {
+		name = "stdin"
 	}
-	// A read from a terminal does not end when ctx ends.
-	done := make(chan result, 1)
-	go func() {
-		b, err := io.ReadAll(io.LimitReader(r, largest+1))
-		done <- result{b, err}
-	}()
-	select {
-	case <-ctx.Done():
-		return "", "", context.Cause(ctx)
-	case got := <-done:
-		if got.err == nil && len(got.b) > largest {
-			got.err = fmt.Errorf("more than %d bytes, which is no program", largest)
-		}
-		if got.err != nil {
-			return "", "", in(path, got.err)
-		}
-		return name, strings.TrimPrefix(string(got.b), "\ufeff"), nil // a byte order mark, which some editors write
+	return name, strings.TrimPrefix(string(b), "\ufeff"), nil // a byte order mark, which some editors write
+}
+
+// readAny returns the contents of a file or a pipe, or of stdin if path is -. The end of ctx ends it.
+func readAny(ctx context.Context, path string, stdin io.Reader, limit int64) ([]byte, error) {
+	if path == "-" {
+		return infile.ReadStream(ctx, "standard input", stdin, limit)
 	}
+	return infile.ReadAny(ctx, path, limit)
 }
 
 // program returns the last program of a file.

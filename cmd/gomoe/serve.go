@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -15,6 +13,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/gomoe/gomoe/generate"
+	"github.com/gomoe/gomoe/internal/infile"
 	"github.com/gomoe/gomoe/serve"
 )
 
@@ -97,7 +96,7 @@ func (s *serving) run(ctx context.Context, fs *flag.FlagSet) (err error) {
 	var listener net.Listener
 	var wrong error
 	if !s.follows {
-		if s.c.Key, wrong = readKey(s.keyFile); wrong == nil {
+		if s.c.Key, wrong = readKey(ctx, s.keyFile); wrong == nil {
 			listener, wrong = net.Listen("tcp", s.listen)
 		}
 	}
@@ -147,23 +146,20 @@ func modelName(path string) (string, error) {
 	return strings.TrimSuffix(filepath.Base(path), ".gguf"), err
 }
 
+// maxKey is the largest file with a key in bytes.
+const maxKey = 64 << 10
+
 // readKey returns the first line of a file, "" if there is none.
-func readKey(path string) (string, error) {
+func readKey(ctx context.Context, path string) (string, error) {
 	if path == "" {
 		return "", nil
 	}
-	f, err := os.Open(path)
+	text, err := infile.ReadAny(ctx, path, maxKey)
 	if err != nil {
 		return "", fmt.Errorf("-api-key-file: %w", err)
 	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	lines.Scan()
-	key := strings.TrimSpace(lines.Text())
-	if err := lines.Err(); err != nil {
-		return "", fmt.Errorf("-api-key-file %s: %w", path, err)
-	}
-	if key == "" {
+	key, _, _ := strings.Cut(string(text), "\n")
+	if key = strings.TrimSpace(key); key == "" {
 		return "", fmt.Errorf("-api-key-file %s: the first line is empty, want the key", path)
 	}
 	return key, nil

@@ -119,7 +119,7 @@ func TestServeRanks(t *testing.T) {
 	dir := bytesModel(t)
 	for _, dies := range []bool{true, false} {
 		cmd := exec.Command(os.Args[0], "launch", "-n", "2", "-grace", "100s", "--", "/bin/sh", "-c", `if [ $RANK = 1 ]; then echo pid $$ >&2; fi; exec "$0" "$@"`,
-			os.Args[0], "serve", dir, "-mesh", "ep=2", "-listen", "127.0.0.1:0", "-name", "m")
+			os.Args[0], "serve", dir, "-mesh", "ep=2", "-listen", "127.0.0.1:0", "-name", "m", "-max-tokens", "1000000000")
 		cmd.Env = append(os.Environ(), asTool+"=1")
 		stderr, err := cmd.StderrPipe()
 		require.NoError(t, err)

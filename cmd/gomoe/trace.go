@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/gomoe/gomoe/internal/flight"
+	"github.com/gomoe/gomoe/internal/infile"
 	"github.com/gomoe/gomoe/internal/tracefile"
 	"github.com/gomoe/gomoe/internal/whole"
 )
@@ -55,7 +55,7 @@ func (t *tool) mergeCommand() *ffcli.Command {
 				if p == *out {
 					return usagef("-out %s is one of the traces; give another name", p)
 				}
-				f, err := os.Open(p)
+				f, _, err := infile.Open(p)
 				if err != nil {
 					return err
 				}

@@ -8,9 +8,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"math"
-	"os"
+
+	"github.com/gomoe/gomoe/internal/infile"
 )
 
 // defaultLimit is the largest number of bytes that Load reads if Options.Limit
@@ -108,20 +108,12 @@ func Load(ctx context.Context, opts Options) (*Corpus, error) {
 
 // read returns the first limit bytes of a file, and whether there are more.
 func read(path string, limit int64) (data []byte, cut bool, err error) {
-	f, err := os.Open(path)
+	f, _, err := infile.Open(path)
 	if err != nil {
 		return nil, false, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	if limit == math.MaxInt64 {
-		data, err = io.ReadAll(f)
-		return data, false, err
-	}
-	data, err = io.ReadAll(io.LimitReader(f, limit+1))
-	if int64(len(data)) > limit {
-		return data[:limit], true, err
-	}
-	return data, false, err
+	return infile.Head(path, f, limit)
 }
 
 // Hash identifies the text and how it is divided: equal hashes are equal texts.

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"time"
 
+	"github.com/gomoe/gomoe/internal/infile"
 	"github.com/gomoe/gomoe/internal/whole"
 )
 
@@ -104,17 +104,9 @@ const largest = 64 << 20
 
 // Read returns the record in the file.
 func Read(path string) (Dump, error) {
-	f, err := os.Open(path)
+	b, err := infile.Read(path, largest)
 	if err != nil {
-		return Dump{}, fmt.Errorf("flight: %w", err)
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, largest+1))
-	switch {
-	case err != nil:
-		return Dump{}, fmt.Errorf("flight: %w", err)
-	case len(b) > largest:
-		return Dump{}, fmt.Errorf("flight: %s has more than %d MiB, want a file that a failed job wrote", path, largest>>20)
+		return Dump{}, fmt.Errorf("flight: %w; want a file that a failed job wrote", err)
 	}
 	return Parse(path, b)
 }

@@ -35,6 +35,7 @@ func imports() map[string][]string {
 		"internal/memory":            {},
 		"internal/openfiles":         {},
 		"internal/quoted":            {},
+		"internal/infile":            {},
 		"internal/pages":             {},
 		"internal/testing/advised":   {},
 		"internal/testing/amx":       {},
@@ -52,7 +53,7 @@ func imports() map[string][]string {
 		"convert":                    {"array", "checkpoint", "checkpoint/gguf", "checkpoint/safetensors", "checkpoint/tensor", "graph", "internal/whole", "models", "nn", "quant", "runtime", "tokenizer"},
 		"train/snapshot":             {"array", "checkpoint/parts", "checkpoint/safetensors", "checkpoint/tensor", "graph", "internal/whole", "runtime", "sharding", "world"},
 		"generate":                   {"", "array", "checkpoint", "collective", "ep", "graph", "internal/kernel/vector", "internal/memory", "jaccl", "lowering", "models", "nn", "primitives", "runtime", "tokenizer", "world"},
-		"serve":                      {"generate", "internal/quoted", "tokenizer"},
+		"serve":                      {"generate", "tokenizer"},
 		"nn":                         {"ep", "graph", "primitives", "sharding", "vjp"},
 		"models":                     {"array", "checkpoint", "checkpoint/peft", "checkpoint/tensor", "graph", "internal/near", "nn", "primitives", "quant", "runtime"},
 		"checkpoint":                 {"checkpoint/gguf", "checkpoint/parts", "checkpoint/safetensors", "checkpoint/tensor", "internal/near", "sharding"},
@@ -118,6 +119,9 @@ func imports() map[string][]string {
 		"bench/...":                  {anything},
 	}
 }
+
+// everywhere lists packages that every package may import: those through which all of them take in what comes from outside.
+func everywhere() []string { return []string{"internal/infile", "internal/quoted"} }
 
 // testSupport lists packages that only tests may import.
 func testSupport() []string {

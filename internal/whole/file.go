@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
+	"time"
 )
 
 // File is a file that has no name before Publish or Close. A device, a pipe or a socket
@@ -60,7 +62,7 @@ func Create(path string) (*File, error) {
 	case err == nil && info.IsDir():
 		return nil, &fs.PathError{Op: "create", Path: path, Err: errors.New("this is a folder, want the name of a file")}
 	case err == nil && (!info.Mode().IsRegular() || ofProcess(path)):
-		f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+		f, err := openDirect(path)
 		if err != nil {
 			return nil, err
 		}
@@ -95,6 +97,22 @@ func Create(path string) (*File, error) {
 		}
 	}
 	return f, nil
+}
+
+// readerTakes is how long somebody may take to open a pipe for reading that is to be written.
+const readerTakes = 5 * time.Second
+
+// openDirect opens what is written directly. Opening a pipe would wait for a reader without end.
+func openDirect(path string) (*os.File, error) {
+	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|syscall.O_NONBLOCK, 0)
+		if !errors.Is(err, syscall.ENXIO) {
+			return f, err
+		}
+		if time.Since(began) > readerTakes {
+			return nil, &fs.PathError{Op: "create", Path: path, Err: errors.New("nobody reads this pipe, want a file")}
+		}
+	}
 }
 
 // CreateIn begins a file of that name in a folder, which Close and Discard close. It

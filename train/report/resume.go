@@ -11,8 +11,12 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/gomoe/gomoe/internal/infile"
 	"github.com/gomoe/gomoe/internal/whole"
 )
+
+// maxMetrics is the longest file of metrics in bytes. A million steps of a model with 64 experts have 1.2 GB.
+const maxMetrics = 4 << 30
 
 // columns are those of a CSV file before the experts'.
 const columns = 14
@@ -22,7 +26,7 @@ const columns = 14
 // row. It returns the steps whose rows stay. The file changes with the next step or Close. If there is no
 // file, the rows begin with the next step. It is an error if rows of earlier steps are missing otherwise.
 func ResumeMetrics(path string, steps int) (*Metrics, []Step, error) {
-	old, err := os.ReadFile(path)
+	old, err := infile.Read(path, maxMetrics)
 	if errors.Is(err, os.ErrNotExist) {
 		m, err := CreateMetrics(path)
 		return m, nil, err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/gomoe/gomoe/internal/infile"
 	"github.com/gomoe/gomoe/internal/whole"
 )
 
@@ -56,7 +57,7 @@ func (f Folder) sites(ctx context.Context) (sites []int, err error) {
 		return nil, err
 	}
 	var maker []byte
-	if err := f.all(ctx, func() (err error) { maker, err = os.ReadFile(mark); return err }); err != nil {
+	if err := f.all(ctx, func() (err error) { maker, err = infile.Read(mark, 1<<10); return err }); err != nil {
 		return nil, err
 	}
 	makers, err := f.World.Gather(ctx, maker)

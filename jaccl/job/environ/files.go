@@ -3,11 +3,11 @@ package environ
 import (
 	"errors"
 	"fmt"
-	"io"
-	"os"
+
+	"github.com/gomoe/gomoe/internal/infile"
 )
 
-// maxFile is the largest size of one of MLX's files in bytes.
+// maxFile is the longest of MLX's files in bytes.
 const maxFile = 16 << 20
 
 // ReadDevices returns the RDMA devices that connect the ranks, as JSON that
@@ -34,17 +34,9 @@ func (j Job) ReadNodes() ([]byte, error) {
 
 // readFile reads one of MLX's files; name is the variable's, for errors.
 func readFile(name, path string) ([]byte, error) {
-	file, err := os.Open(path)
+	data, err := infile.Read(path, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("environ: %s: %w", name, err)
-	}
-	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("environ: %s: %w", name, err)
-	case len(data) > maxFile:
-		return nil, fmt.Errorf("environ: %s=%s: more than %d bytes", name, path, maxFile)
 	}
 	return data, nil
 }

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+
+	"github.com/gomoe/gomoe/internal/infile"
 )
 
 // MinSecret is the smallest length of a secret in bytes.
@@ -80,27 +82,58 @@ func long(s, from string) (string, error) {
 }
 
 // readSecret reads a file with a secret. It checks the permissions of the opened file, not
-// of the path, so that nobody can exchange the file between the check and the reading.
+// of the path, so that nobody can exchange the file between the check and the reading, and those of the folders above it, in which
+// others could put another file in its place.
 func readSecret(path string) (string, error) {
-	f, err := os.Open(path)
+	f, info, err := infile.Open(path)
 	if err != nil {
 		return "", fmt.Errorf("environ: secret: %w", err)
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("environ: secret: %w", err)
-	case !info.Mode().IsRegular():
-		return "", fmt.Errorf("environ: secret: %s is no regular file", path)
-	case runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0: // Windows has no such bits; there, only the user can read the user's folder
+	// Windows has no such bits; there, only the user can read the user's folder.
+	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
 		return "", fmt.Errorf("environ: secret: others may read %s (%v); make a new one, or if nobody has, chmod 600 %s", path, info.Mode().Perm(), path)
 	}
-	b, err := io.ReadAll(io.LimitReader(f, 4096))
+	if err := owned(path, info); err != nil {
+		return "", fmt.Errorf("environ: secret: %w", err)
+	}
+	if err := sheltered(path); err != nil {
+		return "", fmt.Errorf("environ: secret: %w", err)
+	}
+	b, err := infile.All(path, f, 4096)
 	if err != nil {
 		return "", fmt.Errorf("environ: secret: %w", err)
 	}
 	return long(string(b), path)
+}
+
+// sheltered returns an error if others may exchange what is at path: if its folder is another user's, or if anybody may write to a
+// folder above it, except one in which only owners remove files, such as /tmp.
+func sheltered(path string) error {
+	real, err := filepath.EvalSymlinks(path)
+	if err == nil {
+		real, err = filepath.Abs(real)
+	}
+	if err != nil {
+		return err
+	}
+	for dir := filepath.Dir(real); ; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		if err != nil {
+			return err
+		}
+		if runtime.GOOS != "windows" && info.Mode().Perm()&0o002 != 0 && info.Mode()&os.ModeSticky == 0 {
+			return fmt.Errorf("others may exchange %s: anybody may write to %s (%v); make a new secret after chmod o-w %s", path, dir, info.Mode().Perm(), dir)
+		}
+		if dir == filepath.Dir(real) {
+			if err := owned(dir, info); err != nil {
+				return fmt.Errorf("others may exchange %s: %w", path, err)
+			}
+		}
+		if dir == filepath.Dir(dir) {
+			return nil
+		}
+	}
 }
 
 // makeSecret writes a new secret to path, completely or not at all. A file that exists

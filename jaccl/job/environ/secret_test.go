@@ -34,7 +34,7 @@ func TestKeyGiven(t *testing.T) {
 	_, err = Job{SecretFile: path}.Key(t.TempDir())
 	require.ErrorContains(t, err, "others may read "+path)
 	_, err = Job{SecretFile: filepath.Dir(path)}.Key(t.TempDir())
-	require.ErrorContains(t, err, "is no regular file")
+	require.ErrorContains(t, err, "this is a folder, want a file")
 }
 
 // Processes that start at the same time get the same key, which only its owner can read.
