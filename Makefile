@@ -69,12 +69,13 @@ test-amx:
 # With ranks of MLX and JACCL themselves, and launchers beside Open MPI's: a python that
 # has mlx in GOMOE_TEST_MLX, the program of jaccl/mlx/mesh/testdata/rank.cpp in
 # GOMOE_JACCL_RANK, mpiexec.hydra and mlx.launch. What MLX has sent is recorded, for the
-# other tests. Adapters with mlx-lm, which that python has, too. And the server with OpenAI's client, of a python in GOMOE_TEST_OPENAI, and
+# other tests. Converted models and adapters with mlx-lm, which that python has, too, with llama.cpp, of
+# a python that has llama_cpp in GOMOE_TEST_LLAMA, and with PEFT, in GOMOE_TEST_PEFT. And the server with OpenAI's client, of a python in GOMOE_TEST_OPENAI, and
 # its page in a Chromium without a window, whose program is GOMOE_TEST_CHROMIUM.
 test-peers:
 	$(GO) test -tags peers -run '^(TestMLX|TestJACCL|TestOtherLaunchers)$$' $(TESTFLAGS) ./jaccl/mlx/ring ./jaccl/mlx/mesh ./examples/ep_moe
 	$(GO) test -tags peers -run '^(TestOpenAI|TestBrowser|TestBrowserStops)$$' $(TESTFLAGS) ./serve
-	$(GO) test -tags peers -run '^TestMLXLoads$$' $(TESTFLAGS) ./finetune
+	$(GO) test -tags peers -timeout 60m -run '^(TestMLXLoads|TestPEFTLoads|TestPrograms)$$' $(TESTFLAGS) ./finetune ./convert
 
 # What is different in programs that load libraries of the system, MPI, RDMA verbs and
 # Metal, or what stands in for it: on that, the examples, and what expert parallelism is
@@ -131,7 +132,7 @@ race:
 lint:
 	@files=$$(gofmt -l .); if [ -n "$$files" ]; then echo "not formatted, run gofmt -w:"; echo "$$files"; exit 1; fi
 	$(GO) vet ./...
-	$(GO) vet -tags peers ./jaccl/mlx/ring ./jaccl/mlx/mesh ./examples/ep_moe ./serve ./finetune
+	$(GO) vet -tags peers ./jaccl/mlx/ring ./jaccl/mlx/mesh ./examples/ep_moe ./serve ./finetune ./convert
 	$(GO) vet -tags amx_emulated ./internal/kernel
 	$(GO) vet -tags soak ./internal/testing/soak
 	$(GO) vet -tags native . ./world ./internal/testing/faults ./cmd/gomoe ./examples/...

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -24,7 +25,7 @@ func TestMLXLoads(t *testing.T) {
 	python := os.Getenv("GOMOE_TEST_MLX")
 	require.NotEmpty(t, python, "want a python that has mlx and mlx_lm in GOMOE_TEST_MLX")
 	ids := []int32{1, 5, 7, 9, 2, 4, 8, 3, 1, 0, 6}
-	for _, name := range []string{"olmoe", "mixtral", "gpt_oss", "qwen3_moe", "llama"} {
+	for _, name := range []string{"olmoe", "mixtral", "gpt_oss", "qwen2_moe", "qwen3_moe", "glm4_moe", "llama"} {
 		model := folderOf(t, name)
 		configure(t, model, simplify)
 		o := options(t)
@@ -73,19 +74,60 @@ func number(t *testing.T, text string) float64 {
 	return x
 }
 
-// simplify changes what a configuration says and mlx-lm does not read, or not there.
+// simplify changes settings that mlx-lm does not compute.
 func simplify(config map[string]any) {
+	portable(config)
 	delete(config, "clip_qkv")
-	switch config["model_type"] {
-	case "gpt_oss":
-		config["swiglu_limit"] = 7.0
-	case "qwen3_moe":
-		config["num_experts"] = config["num_local_experts"]
-		delete(config, "num_local_experts")
-		fallthrough
-	default:
-		delete(config, "sliding_window")
-	}
-	config["rope_theta"] = 1000.0
-	config["rope_parameters"] = map[string]any{"rope_type": "default", "rope_theta": 1000.0}
+	config["num_nextn_predict_layers"] = 0
 }
+
+// PEFT loads the adapters of every family with transformers, with all of their networks: its loss is the one here.
+func TestPEFTLoads(t *testing.T) {
+	python := os.Getenv("GOMOE_TEST_PEFT")
+	require.NotEmpty(t, python, "want a python that has peft and transformers 5 in GOMOE_TEST_PEFT")
+	for _, name := range []string{"deepseek_v2", "deepseek_v3", "glm4_moe", "gpt_oss", "llama", "mixtral", "olmoe", "qwen2_moe", "qwen3", "qwen3_moe"} {
+		for _, targets := range [][]string{nil, {"q_proj", "up_proj", "w3"}} {
+			model := folderOf(t, name)
+			o := options(t)
+			o.Rate, o.Steps, o.LoRA.Dropout = 0.01, 3, 0.1
+			for _, target := range targets {
+				if (target == "up_proj") == (name != "mixtral") || target == "q_proj" && name != "deepseek_v3" {
+					o.LoRA.Targets = append(o.LoRA.Targets, target)
+				}
+			}
+			if name != "mixtral" {
+				o.LoRA.Targets = slices.DeleteFunc(o.LoRA.Targets, func(t string) bool { return t == "w3" })
+			}
+			run(t, model, o)
+			c, m, _ := open(t, model)
+			ids := []int32{1, 5, 7, 9, 2, 4, 8, 3, 1, 0, 6}
+			with, err := models.OpenAdapters(o.Out, m, c)
+			require.NoError(t, err)
+			r, err := evaluate.Text(context.Background(), m, c, ids, evaluate.Options{Adapters: with})
+			require.NoError(t, err)
+			out, err := exec.Command(python, "-c", peftScript, model, o.Out).CombinedOutput()
+			require.NoError(t, err, "%s", out)
+			lines := strings.Fields(string(out))
+			got, plain := number(t, lines[len(lines)-2]), number(t, lines[len(lines)-1])
+			t.Logf("%s %v: loss %.6f, PEFT's %.6f and %.6f without the adapter", name, targets, r.Loss, got, plain)
+			require.InDelta(t, r.Loss, got, 5e-6, "%s %v", name, targets)
+			require.Greater(t, math.Abs(plain-got), 1e-3, name)
+		}
+	}
+}
+
+const peftScript = `
+import sys
+import peft, torch, transformers
+ids = torch.tensor([[1, 5, 7, 9, 2, 4, 8, 3, 1, 0, 6]])
+losses = []
+for adapter in (sys.argv[2], None):
+    model = transformers.AutoModelForCausalLM.from_pretrained(sys.argv[1], dtype=torch.float32, attn_implementation="eager")
+    if adapter:
+        model = peft.PeftModel.from_pretrained(model, adapter)
+    with torch.no_grad():
+        logits = model.eval()(ids).logits[0]
+    losses.append(torch.nn.functional.cross_entropy(logits[:-1], ids[0, 1:]).item())
+print()
+print(*losses)
+`

@@ -99,7 +99,8 @@ func (t *tuning) writeMLX(arrays map[string]array.Array) error {
 		experts = "experts"
 	}
 	for _, a := range t.adapters {
-		if strings.HasSuffix(a.Name, ".kv_b_proj") {
+		sigmoid := strings.HasPrefix(t.m.Family, "deepseek") || t.m.Family == "glm4_moe" // whose router is no linear layer there
+		if strings.HasSuffix(a.Name, ".kv_b_proj") || sigmoid && strings.HasSuffix(a.Name, ".mlp.gate") {
 			t.say("mlx-lm has no matrix %s, so there is no adapter for it", a.Name)
 			return nil
 		}

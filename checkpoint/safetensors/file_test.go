@@ -215,7 +215,13 @@ func TestSet(t *testing.T) {
 			t.Errorf("error %v\nwant %s", err, c[2])
 		}
 	}
-	require.NoError(t, os.WriteFile(index, text, 0o666))
+	require.NoError(t, os.WriteFile(index, append([]byte("\ufeff"), text...), 0o666)) // with a byte order mark
+	files, err = OpenSet(index)
+	require.NoError(t, err)
+	require.Len(t, Tensors(files), 5)
+	for _, f := range files {
+		require.NoError(t, f.Close())
+	}
 
 	// A smaller set, and then a single file, leave nothing of what was there before.
 	require.NoError(t, WriteSet(dir, nil, sources(t)[:4], 20))

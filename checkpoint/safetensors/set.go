@@ -1,6 +1,7 @@
 package safetensors
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -85,7 +86,7 @@ func readIndex(path string) (*index, error) {
 		return nil, err
 	}
 	ix := &index{}
-	if err := json.Unmarshal(text, ix); err != nil {
+	if err := json.Unmarshal(bytes.TrimPrefix(text, []byte("\ufeff")), ix); err != nil { // a byte order mark, which some editors write
 		return nil, fmt.Errorf("index: %w", err)
 	}
 	if len(ix.WeightMap) == 0 {
