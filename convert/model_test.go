@@ -204,7 +204,7 @@ func TestRoundTrip(t *testing.T) {
 }
 
 // Llama-3's positions become the tensor of factors that llama.cpp reads, which stays in every GGUF file that is made of it, and
-// nothing that would scale them once more. A folder has no setting for factors.
+// nothing that would scale them once more.
 func TestLlama3(t *testing.T) {
 	out := t.TempDir()
 	src := made(t, "llama", map[string]any{"rope_parameters": map[string]any{"rope_theta": 1000, "rope_type": "llama3", "factor": 4, "low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 128}}, nil)
@@ -229,8 +229,15 @@ func TestLlama3(t *testing.T) {
 	}
 	other := made(t, "olmoe", map[string]any{"rope_parameters": map[string]any{"rope_theta": 1000, "rope_type": "llama3", "factor": 4, "low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 128}, "clip_qkv": nil}, nil)
 	require.ErrorContains(t, Model(context.Background(), filepath.Join(out, "other.gguf"), other, Options{Layout: GGUF}), "rope_scaling.rope_type is llama3, and llama.cpp takes default or linear or yarn for olmoe whatever the file says")
+	// A folder has the settings that the factors follow from.
 	for _, o := range []Options{{Layout: Safetensors}, {Layout: MLX}} {
-		require.ErrorContains(t, Model(context.Background(), filepath.Join(out, "folder"), path, o), "rope_freqs.weight is a tensor, and config.json has nothing for it")
+		folder := filepath.Join(t.TempDir(), "folder")
+		require.NoError(t, Model(context.Background(), folder, path, o))
+		config, err := checkpoint.ReadConfig(filepath.Join(folder, checkpoint.ConfigName))
+		require.NoError(t, err)
+		scaling, _ := config.Value("rope_scaling")
+		require.Equal(t, map[string]any{"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 128.0}, scaling)
+		require.Equal(t, tokens, greedy(t, folder))
 	}
 	require.NoError(t, Model(context.Background(), filepath.Join(out, "mlx"), src, Options{Layout: MLX}))
 	require.Equal(t, tokens, greedy(t, filepath.Join(out, "mlx")))
@@ -465,4 +472,25 @@ func TestSilentDefaults(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(text), `"routed_scaling_factor": 1.5,`)
 	require.Contains(t, string(text), `"rope_theta": 1000.0,`)
+
+	for _, x := range []struct {
+		name     string
+		settings map[string]any
+		want     []string
+	}{
+		{"deepseek_v3", map[string]any{"first_k_dense_replace": 0, "n_group": 1, "topk_group": 1, "num_nextn_predict_layers": 0, "rope_parameters": map[string]any{"rope_type": "default", "rope_theta": 1000.0}},
+			[]string{`"first_k_dense_replace": 0,`, `"n_group": 1,`, `"topk_group": 1,`, `"num_nextn_predict_layers": 0,`}},
+		{"glm4_moe", map[string]any{"first_k_dense_replace": 0}, []string{`"first_k_dense_replace": 0,`, `"partial_rotary_factor": 0.5`}},
+		{"gpt_oss", map[string]any{"swiglu_limit": 7.0, "rope_parameters": map[string]any{"rope_type": "default", "rope_theta": 1000.0}}, []string{`"rope_type": "default"`}},
+	} {
+		dir := t.TempDir()
+		file, folder := filepath.Join(dir, "m.gguf"), filepath.Join(dir, "folder")
+		require.NoError(t, Model(context.Background(), file, made(t, x.name, x.settings, nil), Options{Layout: GGUF}))
+		require.NoError(t, Model(context.Background(), folder, file, Options{Layout: Safetensors}))
+		text, err := os.ReadFile(filepath.Join(folder, checkpoint.ConfigName))
+		require.NoError(t, err)
+		for _, want := range x.want {
+			require.Contains(t, string(text), want, x.name)
+		}
+	}
 }

@@ -208,7 +208,15 @@ func (r *reader) ropeOf(attention string, width int) (op nn.RoPE) {
 			long.Factors = append(long.Factors, float64(f))
 		}
 		op.RoPEOp = long.RoPE(base, part)
-		r.say(keys{"", RopeFactors}, "a tensor", false)
+		scaling, found := llama3Of(r.factors, base)
+		r.say(keys{"", RopeFactors}, "a tensor", found)
+		if found {
+			r.say(scaled, "llama3", true)
+			for name, x := range map[string]float64{"factor": scaling.Factor, "low_freq_factor": scaling.Low, "high_freq_factor": scaling.High} {
+				r.say(in.key(name, ""), x, true)
+			}
+			r.say(in.key("original_max_position_embeddings", ""), int(scaling.Original), true)
+		}
 	}
 	r.ropeKnown(in)
 	r.ropeAgree(in, map[string]any{"rope_theta": base, "rope_type": kind, "type": kind, "partial_rotary_factor": share, "original_max_position_embeddings": original})
@@ -315,6 +323,37 @@ func factorsOf(scaled, plain pr.RoPEOp) []float32 {
 // yarnTruncate is a key of gomoe's GGUF files: whether the range of pairs of YaRN begins and ends with whole pairs. llama.cpp does
 // not read it, and always rounds. A GGUF file of gpt-oss without the key is taken to mean the published model, which has fractions.
 const yarnTruncate = ".rope.scaling.yarn_truncate"
+
+// llama3Of returns the scaling of Llama 3 that divides the frequencies of positions by factors, false if there is none. Of its four numbers
+// the factors say two; the limits of turns, which stand for the others, are 1 and 4 as in all models of the family.
+func llama3Of(factors []float32, base float64) (s pr.Llama3RoPE, ok bool) {
+	s = pr.Llama3RoPE{Factor: float64(factors[len(factors)-1]), Low: 1, High: 4}
+	plain := pr.LinearRoPE{Factor: 1}.RoPE(base, 2*len(factors))
+	most := math.Inf(1) // what Original is less than
+	for i := len(factors) - 1; i >= 0 && s.Original == 0; i-- {
+		turns := plain.Frequencies[i] / (2 * math.Pi) // of a text of one token
+		switch f := float64(factors[i]); {
+		case f == s.Factor:
+			most = s.Low / turns
+		case f > 1:
+			kept := (1/f - 1/s.Factor) / (1 - 1/s.Factor)
+			s.Original = math.Round((float64(kept*(s.High-s.Low)) + s.Low) / turns)
+		default: // no pair is between the limits, and every length between these gives the factors
+			if least := s.High / turns; least < most {
+				s.Original = math.Ceil((least + most) / 2)
+			}
+		}
+	}
+	if !(s.Factor > 1 && s.Original > 0 && s.Original <= math.MaxInt32) {
+		return s, false
+	}
+	for i, f := range factorsOf(s.RoPE(base, 2*len(factors)), plain) {
+		if math.Abs(float64(f)-float64(factors[i])) > 2e-6*float64(f) {
+			return s, false
+		}
+	}
+	return s, true
+}
 
 // yarnLog is a key of GGUF files of DeepSeek: a tenth of mscale_all_dim, which mscale is equal to.
 const yarnLog = ".rope.scaling.yarn_log_multiplier"

@@ -52,3 +52,33 @@ func TestRoPESettings(t *testing.T) {
 		}
 	}
 }
+
+// The settings of Llama 3's positions are found in the factors that they make, as llama.cpp's converter rounds them, and other factors are
+// of no such settings.
+func TestLlama3Of(t *testing.T) {
+	for _, x := range []struct {
+		base  float64
+		width int
+		want  pr.Llama3RoPE
+	}{
+		{500000, 128, pr.Llama3RoPE{Factor: 8, Low: 1, High: 4, Original: 8192}},  // Llama 3.1
+		{500000, 64, pr.Llama3RoPE{Factor: 32, Low: 1, High: 4, Original: 8192}},  // Llama 3.2, 1B
+		{500000, 128, pr.Llama3RoPE{Factor: 32, Low: 1, High: 4, Original: 8192}}, // 3B
+		{1000, 32, pr.Llama3RoPE{Factor: 4, Low: 1, High: 4, Original: 32}},
+	} {
+		plain := pr.LinearRoPE{Factor: 1}.RoPE(x.base, x.width)
+		factors := factorsOf(x.want.RoPE(x.base, x.width), plain)
+		if got, ok := llama3Of(factors, x.base); !ok || got != x.want {
+			t.Errorf("%+v, %v, want %+v", got, ok, x.want)
+		}
+		factors[0] = 1.1
+		if got, ok := llama3Of(factors, x.base); ok {
+			t.Errorf("other factors are %+v", got)
+		}
+		other := x.want
+		other.High = 3
+		if got, ok := llama3Of(factorsOf(other.RoPE(x.base, x.width), plain), x.base); ok {
+			t.Errorf("factors with another limit of turns are %+v", got)
+		}
+	}
+}
