@@ -86,6 +86,23 @@ func TestTemplateErrors(t *testing.T) {
 		{"{% set ns = namespace() %}{% set ns.n = ns %}{{ ns == ns.n }}", "deeper than 100"},
 		{"{% for i in range(200000) %}{{ 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa' }}{% endfor %}", "the text is longer than"},
 		{"{{ 'a'.replace('', 'x' * 1000000) * 100000 }}", "takes more than"},
+		{"{% set ns = namespace(x=3) %}{% for i in range(60) %}{% set ns.x = ns.x * ns.x %}{% endfor %}", "takes more than"},
+		{"{{ 3 ** 100000000 }}", "a power of more than 65536 bits"},
+		{"{{ 2 ** 30000 }}", "an integer of 9031 digits, want at most 4300 in a text"},
+		{"{% set ns = namespace(t=(1,)) %}{% for i in range(60) %}{% set ns.t = (ns.t, ns.t) %}{% endfor %}{{ {ns.t: 1} }}", "cannot be a key"},
+		{"{{ [0] * 1000000000000 }}", "takes more than"},
+		{"{{ '%1000000000d' % 1 }}", "a width or precision of more than 65536"},
+		{"{{ '{:1000000000}'.format(1) }}", "a width or precision of more than 65536"},
+		{"{{ 'a'.center(1000000000000) }}", "takes more than"},
+		{"{{ 'a'.zfill(9 ** 30) }}", "takes more than"},
+		{"{{ ('a b ' * 1000000)|wordwrap(100000000) }}", "takes more than"},
+		{"{{ [1]|slice(1000000000)|list }}", "takes more than"},
+		{"{{ [1]|batch(1000000000, 0)|list }}", "takes more than"},
+		{"{{ '\t'.expandtabs(1000000000000) }}", "takes more than"},
+		{"{{ range(0, 9 ** 18, 2 ** 62)|list|length }}{{ range(0, 9 ** 30) }}", "beyond 2^63"},
+		{"{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}", "calls nest deeper than 100"},
+		{"{% block a %}{{ self.a() }}{% endblock %}", "calls nest deeper than 100"},
+		{"{% macro f() %}{{ caller() }}{{ f() }}{% endmacro %}{% call f() %}{% call f() %}{% endcall %}{% endcall %}", "undefined"},
 	} {
 		tok, err := templated(t, c.template)
 		require.NoError(t, err, c.template)

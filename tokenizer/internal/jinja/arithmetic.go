@@ -2,6 +2,7 @@ package jinja
 
 import (
 	"math"
+	"math/big"
 	"slices"
 	"strings"
 )
@@ -18,9 +19,9 @@ func (r *run) compare(op string, a, b any) bool {
 	case ">":
 		return r.less(b, a)
 	case "<=":
-		return !r.less(b, a)
+		return r.less(a, b) || r.equal(a, b, 0)
 	case ">=":
-		return !r.less(a, b)
+		return r.less(b, a) || r.equal(a, b, 0)
 	case "not in":
 		return !r.contains(b, a)
 	}
@@ -29,60 +30,180 @@ func (r *run) compare(op string, a, b any) bool {
 
 // contains is Python's in.
 func (r *run) contains(all, one any) bool {
-	switch all := all.(type) {
-	case string:
-		s, ok := one.(string)
-		if !ok {
+	switch v := all.(type) {
+	case string, markup:
+		if !isText(one) {
 			r.fail("%s in a string, want a string", r.typed(one))
 		}
-		r.spend(len(all) / 16)
-		return strings.Contains(all, s)
+		s := r.show(v)
+		r.spend(len(s) / 16)
+		return strings.Contains(s, r.show(one))
 	case *Dict:
-		s, ok := one.(string)
-		_, found := all.values[s]
-		return ok && found
+		h, ok := hash(one)
+		if !ok {
+			return false
+		}
+		_, found := v.values[h]
+		return found
 	}
 	return slices.ContainsFunc(r.each(all), func(x any) bool { return r.equal(x, one, 0) })
+}
+
+// isNumber reports whether a value is a number, as Python has it: booleans are numbers, too.
+func isNumber(v any) bool {
+	switch v.(type) {
+	case bool, int64, *big.Int, float64:
+		return true
+	}
+	return false
+}
+
+// integer returns an integer, and whether a number is one.
+func integer(v any) (*big.Int, bool) {
+	switch v := v.(type) {
+	case bool:
+		if v {
+			return big.NewInt(1), true
+		}
+		return new(big.Int), true
+	case int64:
+		return big.NewInt(v), true
+	case *big.Int:
+		return v, true
+	}
+	return nil, false
+}
+
+// small returns an integer as a value.
+func small(i *big.Int) any {
+	if i.IsInt64() {
+		return i.Int64()
+	}
+	return i
+}
+
+// whole returns a float as an integer, if it is one.
+func whole(f float64) (any, bool) {
+	if f != math.Trunc(f) || math.IsInf(f, 0) {
+		return nil, false
+	}
+	i, _ := big.NewFloat(f).Int(nil)
+	return small(i), true
+}
+
+// numeric returns a number as a float.
+func numeric(v any) (float64, bool) {
+	if f, ok := v.(float64); ok {
+		return f, true
+	}
+	if i, ok := v.(int64); ok {
+		return float64(i), true
+	}
+	i, ok := integer(v)
+	if !ok {
+		return 0, false
+	}
+	f, _ := new(big.Float).SetInt(i).Float64()
+	return f, true
+}
+
+// order compares two numbers; NaN is equal to none and 2 says so.
+func order(a, b any) int {
+	i, ok1 := a.(int64)
+	j, ok2 := b.(int64)
+	if ok1 && ok2 {
+		return int(min(1, max(-1, int64(boolInt(i > j)-boolInt(i < j)))))
+	}
+	x, ok1 := integer(a)
+	y, ok2 := integer(b)
+	if ok1 && ok2 {
+		return x.Cmp(y)
+	}
+	f, g := a, b
+	for _, v := range []any{f, g} {
+		if f, ok := v.(float64); ok && math.IsNaN(f) {
+			return 2
+		}
+	}
+	return exact(a).Cmp(exact(b))
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// exact returns a number without rounding.
+func exact(v any) *big.Float {
+	if f, ok := v.(float64); ok {
+		return new(big.Float).SetFloat64(f)
+	}
+	i, _ := integer(v)
+	return new(big.Float).SetPrec(uint(max(64, i.BitLen()))).SetInt(i)
+}
+
+// index returns a number of items or the like, and whether a value is an integer. Large ones are limited to 2^40.
+func index(v any) (int, bool) {
+	i, ok := integer(v)
+	if !ok {
+		return 0, false
+	}
+	if !i.IsInt64() {
+		return i.Sign() << 40, true
+	}
+	return int(max(-1<<40, min(1<<40, i.Int64()))), true
 }
 
 // arithmetic is Python's arithmetic with an operator, and Jinja's ~.
 func (r *run) arithmetic(op string, a, b any) any {
 	if r.spend(1); op == "~" {
+		if r.escape {
+			return r.together(a, b)
+		}
 		return r.made(r.show(a) + r.show(b))
 	}
-	if s, ok := a.(string); ok {
-		switch t := b.(type) {
+	switch op {
+	case "%":
+		switch s := a.(type) {
 		case string:
-			if op == "+" {
-				return r.made(s + t)
-			}
-		case int64:
-			if op == "*" {
-				return r.repeat(s, t)
-			}
-		}
-		if op == "%" {
 			return r.format(s, b)
+		case markup:
+			return markup(r.format(string(s), r.escapedAll(b)))
 		}
-	}
-	if x, ok := a.(*list); ok {
-		if y, ok := b.(*list); ok && op == "+" && x.tuple == y.tuple {
+	case "+":
+		if isText(a) && isText(b) {
+			return r.together(a, b)
+		}
+		x, ok1 := a.(*list)
+		y, ok2 := b.(*list)
+		if ok1 && ok2 && x.tuple == y.tuple && x.view == "" && y.view == "" {
 			r.spend(len(x.items) + len(y.items))
-			return &list{slices.Concat(x.items, y.items), x.tuple}
+			return &list{items: slices.Concat(x.items, y.items), tuple: x.tuple}
+		}
+	case "*":
+		if n, ok := index(a); ok && !isNumber(b) {
+			return r.times(b, n)
+		}
+		if n, ok := index(b); ok && !isNumber(a) {
+			return r.times(a, n)
 		}
 	}
-	x, ok1 := numeric(a)
-	y, ok2 := numeric(b)
-	if !ok1 || !ok2 {
+	if !isNumber(a) || !isNumber(b) {
 		r.fail("%s %s %s: want two numbers, two strings or two lists", r.typed(a), op, r.typed(b))
 	}
-	i, ok1 := a.(int64)
-	j, ok2 := b.(int64)
+	x, ok1 := integer(a)
+	y, ok2 := integer(b)
 	if ok1 && ok2 {
-		if v, ok := r.integers(op, i, j); ok {
-			return v
-		}
+		return r.integers(op, x, y)
 	}
+	return r.floats(op, a, b)
+}
+
+func (r *run) floats(op string, a, b any) any {
+	x, _ := numeric(a)
+	y, _ := numeric(b)
 	switch op {
 	case "+":
 		return x + y
@@ -91,6 +212,12 @@ func (r *run) arithmetic(op string, a, b any) any {
 	case "*":
 		return x * y
 	case "**":
+		if x == 0 && y < 0 {
+			r.fail("0 to a negative power")
+		}
+		if x < 0 && y != math.Trunc(y) {
+			r.fail("a negative number to the power of a fraction, which is no real number")
+		}
 		return math.Pow(x, y)
 	}
 	if y == 0 {
@@ -109,48 +236,91 @@ func (r *run) arithmetic(op string, a, b any) any {
 	return x / y
 }
 
-// integers computes with integers, where the result is one.
-func (r *run) integers(op string, i, j int64) (any, bool) {
-	const most = 1 << 31 // products and sums of larger ones may not fit
-	if max(i, -i) > most || max(j, -j) > most {
-		if op != "//" && op != "%" {
-			r.fail("numbers beyond %d", int64(most))
-		}
-	}
+// integers computes with integers of any size.
+func (r *run) integers(op string, x, y *big.Int) any {
+	r.spend((x.BitLen() + y.BitLen()) / 256)
+	z := new(big.Int)
 	switch op {
 	case "+":
-		return i + j, true
+		return small(z.Add(x, y))
 	case "-":
-		return i - j, true
+		return small(z.Sub(x, y))
 	case "*":
-		return i * j, true
-	case "//", "%":
-		if j == 0 {
-			r.fail("a division by zero")
-		}
-		q, m := i/j, i%j
-		if m != 0 && (m < 0) != (j < 0) {
-			q, m = q-1, m+j
-		}
-		if op == "%" {
-			return m, true
-		}
-		return q, true
+		r.spend(x.BitLen() / 64 * (y.BitLen() / 64) / 16)
+		return small(z.Mul(x, y))
 	case "**":
-		if v := math.Pow(float64(i), float64(j)); j >= 0 && math.Abs(v) <= 1<<53 {
-			return int64(v), true
+		if y.Sign() < 0 {
+			return r.floats(op, small(x), small(y))
 		}
+		if x.BitLen() > 1 {
+			const most = 1 << 16
+			if !y.IsInt64() || y.Int64() > most || int64(x.BitLen())*y.Int64() > most {
+				r.fail("a power of more than %d bits", most)
+			}
+			r.spend(x.BitLen() * int(y.Int64()) / 64)
+		} else if y.BitLen() > 1 { // of -1, 0 or 1
+			y = new(big.Int).And(y, big.NewInt(1))
+			y.Add(y, big.NewInt(2))
+		}
+		return small(z.Exp(x, y, nil))
 	}
-	return nil, false
+	if y.Sign() == 0 {
+		r.fail("a division by zero")
+	}
+	if op == "/" {
+		f, _ := new(big.Rat).SetFrac(x, y).Float64()
+		if math.IsInf(f, 0) {
+			r.fail("the result of a division is too large")
+		}
+		return f
+	}
+	q, m := z.QuoRem(x, y, new(big.Int))
+	if m.Sign() != 0 && m.Sign() != y.Sign() {
+		q, m = q.Sub(q, big.NewInt(1)), m.Add(m, y)
+	}
+	if op == "%" {
+		return small(m)
+	}
+	return small(q)
 }
 
-func (r *run) repeat(s string, n int64) string {
+// negative is Python's -.
+func (r *run) negative(v any) any {
+	if f, ok := v.(float64); ok {
+		return -f
+	}
+	return r.arithmetic("-", int64(0), v)
+}
+
+// times repeats a text or a list.
+func (r *run) times(v any, n int) any {
+	switch v := v.(type) {
+	case string:
+		return r.repeat(v, n)
+	case markup:
+		return markup(r.repeat(string(v), n))
+	case *list:
+		if v.view != "" {
+			break
+		}
+		n = max(0, n)
+		if len(v.items) > 0 {
+			r.spend(min(n, maxBudget) * len(v.items))
+		}
+		if len(v.items) == 0 {
+			n = 0
+		}
+		return &list{items: slices.Repeat(v.items, n), tuple: v.tuple}
+	}
+	r.fail("%s times a number, want a number, a string or a list", r.typed(v))
+	return nil
+}
+
+func (r *run) repeat(s string, n int) string {
 	if n <= 0 || s == "" {
 		return ""
 	}
-	if n > maxBudget {
-		n = maxBudget
-	}
-	r.spend(int(n) * (len(s)/16 + 1))
-	return strings.Repeat(s, int(n))
+	n = min(n, maxBudget)
+	r.spend(n * (len(s)/16 + 1))
+	return strings.Repeat(s, n)
 }

@@ -2,7 +2,6 @@ package jinja
 
 import (
 	"fmt"
-	"slices"
 )
 
 // expr computes a value.
@@ -14,6 +13,9 @@ type parser struct {
 	at     int
 	depth  int
 	loops  int // how many loops are around
+	blocks map[string]*block
+	// missing are unknown filters and tests. Within a condition, they are failures of a rendering that comes there.
+	missing []failure
 }
 
 func (p *parser) now() token { return p.tokens[p.at] }
@@ -57,7 +59,11 @@ func (p *parser) deeper() func() {
 // expression parses a value, with a condition behind it.
 func (p *parser) expression() expr {
 	defer p.deeper()()
+	missing := len(p.missing)
 	v := p.or()
+	if t := p.now(); t.kind == name && t.text == "if" {
+		defer func() { p.missing = p.missing[:missing] }()
+	}
 	for p.take("if") {
 		yes, cond := v, p.or()
 		no := expr(func(*run, *scope) any { return undefined{"the value of an if without else"} })
@@ -181,9 +187,15 @@ func (p *parser) unary(filters bool) expr {
 	switch {
 	case p.now().kind == operator && p.take("-"):
 		of := p.unary(false)
-		v = func(r *run, s *scope) any { return r.arithmetic("-", int64(0), of(r, s)) }
+		line := p.now().line
+		v = func(r *run, s *scope) any {
+			x := of(r, s)
+			r.line = line
+			return r.negative(x)
+		}
 	case p.now().kind == operator && p.take("+"):
-		v = p.unary(false)
+		of := p.unary(false)
+		v = func(r *run, s *scope) any { return r.arithmetic("+", int64(0), of(r, s)) }
 	default:
 		v = p.postfix(p.primary())
 	}
@@ -222,7 +234,7 @@ func (p *parser) primary() expr {
 		return p.tuple(")")
 	case t.kind == operator && t.text == "[":
 		items := p.items("]")
-		return func(r *run, s *scope) any { return &list{r.all(items, s), false} }
+		return func(r *run, s *scope) any { return &list{items: r.all(items, s)} }
 	case t.kind == operator && t.text == "{":
 		return p.dict()
 	}
@@ -258,7 +270,7 @@ func (p *parser) items(stop string) []expr {
 // tuple parses what is in parentheses: one value, or several with commas.
 func (p *parser) tuple(stop string) expr {
 	if p.take(stop) {
-		return func(*run, *scope) any { return &list{tuple: true} }
+		return func(*run, *scope) any { return tuple() }
 	}
 	first := p.expression()
 	if p.take(stop) {
@@ -266,7 +278,7 @@ func (p *parser) tuple(stop string) expr {
 	}
 	p.want(",")
 	rest := append([]expr{first}, p.items(stop)...)
-	return func(r *run, s *scope) any { return &list{r.all(rest, s), true} }
+	return func(r *run, s *scope) any { return tuple(r.all(rest, s)...) }
 }
 
 func (p *parser) dict() expr {
@@ -285,15 +297,21 @@ func (p *parser) dict() expr {
 	return func(r *run, s *scope) any {
 		d := NewDict()
 		for i := range keys {
-			k, ok := keys[i](r, s).(string)
-			if !ok {
-				r.fail("a key of a dictionary that is no string")
-			}
+			k := keys[i](r, s)
 			r.spend(1)
-			d.Set(k, values[i](r, s))
+			d.put(k, r.key(k), values[i](r, s))
 		}
 		return d
 	}
+}
+
+// key returns the hash of a key of a dictionary.
+func (r *run) key(v any) any {
+	h, ok := hash(v)
+	if !ok {
+		r.fail("%s cannot be a key of a dictionary", r.typed(v))
+	}
+	return h
 }
 
 func (p *parser) postfix(v expr) expr {
@@ -307,10 +325,14 @@ func (p *parser) postfix(v expr) expr {
 			if k := p.now().kind; k != name && k != number {
 				p.fail("%q, want the name of an attribute", key)
 			}
+			number := p.now().value // nil for a name
 			p.at++
 			v = func(r *run, s *scope) any {
 				x := of(r, s)
 				r.line = line
+				if number != nil {
+					return r.item(x, number)
+				}
 				return r.attribute(x, key)
 			}
 		case p.take("["):
@@ -360,129 +382,5 @@ func (p *parser) subscript(of expr, line int) expr {
 		}
 		r.line = line
 		return r.slice(x, at)
-	}
-}
-
-// arguments is what stands in the parentheses of a call.
-type arguments struct {
-	values []expr
-	names  []string
-	named  []expr
-}
-
-func (p *parser) arguments() arguments {
-	var a arguments
-	for first := true; !p.take(")"); first = false {
-		if !first {
-			p.want(",")
-			if p.take(")") {
-				break
-			}
-		}
-		if t := p.tokens[min(p.at+1, len(p.tokens)-1)]; p.now().kind == name && t.kind == operator && t.text == "=" {
-			a.names = append(a.names, p.word())
-			p.at++
-			a.named = append(a.named, p.expression())
-			continue
-		}
-		a.values = append(a.values, p.expression())
-	}
-	return a
-}
-
-func (a arguments) compute(r *run, s *scope) ([]any, *Dict) {
-	named := NewDict()
-	values := r.all(a.values, s)
-	for i, n := range a.names {
-		named.Set(n, a.named[i](r, s))
-	}
-	return values, named
-}
-
-func (p *parser) call(of expr, line int) expr {
-	a := p.arguments()
-	return func(r *run, s *scope) any {
-		f := of(r, s)
-		values, named := a.compute(r, s)
-		r.line = line
-		return r.call(f, values, named)
-	}
-}
-
-func (r *run) call(f any, values []any, named *Dict) any {
-	c, ok := f.(callable)
-	if !ok {
-		r.fail("%s is called, which is no function", r.typed(f))
-	}
-	if r.depth++; r.depth > maxDepth {
-		r.fail("calls nest deeper than %d", maxDepth)
-	}
-	r.spend(1)
-	v := c(r, values, named)
-	r.depth--
-	return v
-}
-
-// filters parses filters and tests behind a value.
-func (p *parser) filters(v expr) expr {
-	for {
-		of, line := v, p.now().line
-		switch {
-		case p.now().kind == operator && p.take("|"):
-			f := p.filter()
-			v = func(r *run, s *scope) any {
-				x := of(r, s)
-				return f(r, s, x, line)
-			}
-		case p.now().kind == name && p.take("is"):
-			v = p.test(of, line)
-		default:
-			return v
-		}
-	}
-}
-
-// filter parses a filter's name and arguments.
-func (p *parser) filter() func(r *run, s *scope, v any, line int) any {
-	which := p.word()
-	f, ok := filterNamed(which)
-	if !ok {
-		p.at--
-		p.fail("there is no filter %q", which)
-	}
-	var a arguments
-	if p.take("(") {
-		a = p.arguments()
-	}
-	return func(r *run, s *scope, v any, line int) any {
-		values, named := a.compute(r, s)
-		r.line = line
-		r.spend(1)
-		return f(r, v, values, named)
-	}
-}
-
-func (p *parser) test(of expr, line int) expr {
-	not := p.take("not")
-	which := p.word()
-	f, ok := testNamed(which)
-	if !ok {
-		p.at--
-		p.fail("there is no test %q", which)
-	}
-	var a arguments
-	switch t := p.now(); {
-	case p.take("("):
-		a = p.arguments()
-	case t.kind == number, t.kind == text, t.kind == operator && (t.text == "[" || t.text == "{"),
-		t.kind == name && !slices.Contains([]string{"else", "or", "and", "is", "if", "in", "not"}, t.text):
-		a.values = []expr{p.postfix(p.primary())}
-	}
-	return func(r *run, s *scope) any {
-		v := of(r, s)
-		values, _ := a.compute(r, s)
-		r.line = line
-		r.spend(1)
-		return f(r, v, values) != not
 	}
 }

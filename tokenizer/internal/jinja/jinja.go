@@ -1,6 +1,8 @@
 // Package jinja renders chat templates as transformers does: Jinja with the
-// options trim_blocks and lstrip_blocks, loop controls, and the functions
-// raise_exception and strftime_now.
+// options trim_blocks and lstrip_blocks, loop controls, the statement generation, and the
+// functions raise_exception and strftime_now. It has the filters, tests, statements
+// and functions of Jinja 3.1 but random, urlize and lipsum, and the methods of Python's strings, numbers,
+// lists and dictionaries that change nothing.
 //
 // A template comes with a model, from anywhere. It reads no files, cannot include
 // or import, and changes nothing that it is given. What it computes is counted:
@@ -24,7 +26,10 @@ const (
 )
 
 // Template is a template that was read. Many goroutines may render it at once.
-type Template struct{ body stmt }
+type Template struct {
+	body   stmt
+	blocks map[string]*block
+}
 
 // run is one rendering.
 type run struct {
@@ -32,6 +37,7 @@ type run struct {
 	depth  int
 	line   int
 	now    time.Time
+	escape bool             // {% autoescape true %} is around
 	text   *strings.Builder // the text of the whole template
 	marked [][2]int         // byte ranges of text that {% generation %} blocks wrote
 }
@@ -68,9 +74,12 @@ func Compile(src string) (t *Template, err error) {
 	if len(src) > maxTemplate {
 		return nil, fmt.Errorf("%d bytes, want at most %d", len(src), maxTemplate)
 	}
-	p := &parser{tokens: lex(src)}
+	p := &parser{tokens: lex(src), blocks: map[string]*block{}}
 	body, _ := p.body()
-	return &Template{body}, nil
+	if len(p.missing) > 0 {
+		panic(p.missing[0])
+	}
+	return &Template{body, p.blocks}, nil
 }
 
 // Render returns the text of a template with the variables of values, which are
@@ -80,14 +89,18 @@ func (t *Template) Render(values *Dict, now time.Time) (text string, marked [][2
 	defer caught(&err)
 	var out strings.Builder
 	r := &run{budget: maxBudget, now: now, text: &out}
-	t.body(r, &scope{values.clone(), nil}, &out)
+	root := &scope{values.clone(), nil}
+	root.values["self"] = r.self(t.blocks, root)
+	t.body(r, root, &out)
 	return out.String(), r.marked, nil
 }
 
 func (d *Dict) clone() map[string]any {
 	out := make(map[string]any, len(d.values))
 	for k, v := range d.values {
-		out[k] = v
+		if s, ok := k.(string); ok {
+			out[s] = v
+		}
 	}
 	return out
 }

@@ -1,6 +1,8 @@
 package jinja
 
 import (
+	"math"
+	"math/big"
 	"strconv"
 	"strings"
 	"unicode"
@@ -158,7 +160,7 @@ func (l *lexer) raw() bool {
 		return false
 	}
 	l.advance(len(l.src) - l.at - len(rest))
-	l.close(sign, 2, true)
+	l.close(sign, 2, false)
 	rest = l.src[l.at:]
 	for i := range rest {
 		if !strings.HasPrefix(rest[i:], "{%") {
@@ -264,18 +266,26 @@ func (l *lexer) quoted(rest string) {
 			return
 		case c == '\\' && i+1 < len(rest):
 			i++
-			digits := map[byte]int{'x': 2, 'u': 4, 'U': 8}[rest[i]]
-			at := strings.IndexByte(`nrtabfv0\'"`, rest[i])
+			hex := map[byte]int{'x': 2, 'u': 4, 'U': 8}[rest[i]]
+			at := strings.IndexByte(`nrtabfv\'"`, rest[i])
 			switch {
-			case digits > 0 && i+digits < len(rest):
-				v, err := strconv.ParseUint(rest[i+1:i+1+digits], 16, 32)
+			case hex > 0 && i+hex < len(rest):
+				v, err := strconv.ParseUint(rest[i+1:i+1+hex], 16, 32)
 				if err != nil {
 					l.fail("an escape without hexadecimal digits in a string")
 				}
 				out.WriteRune(rune(v))
-				i += digits
+				i += hex
 			case at >= 0:
-				out.WriteByte("\n\r\t\a\b\f\v\x00\\'\""[at])
+				out.WriteByte("\n\r\t\a\b\f\v\\'\""[at])
+			case rest[i] >= '0' && rest[i] <= '7':
+				n := 1
+				for n < 3 && i+n < len(rest) && rest[i+n] >= '0' && rest[i+n] <= '7' {
+					n++
+				}
+				v, _ := strconv.ParseUint(rest[i:i+n], 8, 32)
+				out.WriteRune(rune(v))
+				i += n - 1
 			case rest[i] == '\n':
 			default:
 				out.WriteByte('\\')
@@ -288,42 +298,62 @@ func (l *lexer) quoted(rest string) {
 	l.fail("a string is not closed")
 }
 
+// digits returns where the digits end that begin at a byte. An underscore may stand between two digits.
+func digits(s string, at int, set string) int {
+	for at < len(s) {
+		next := at
+		if s[next] == '_' {
+			next++
+		}
+		if next >= len(s) || strings.IndexByte(set, s[next]) < 0 {
+			break
+		}
+		at = next + 1
+	}
+	return at
+}
+
+// number reads an integer or a float. One after a point is an attribute, such as the two in l.0.1, and an integer.
 func (l *lexer) number(rest string) {
+	const decimal = "0123456789"
+	attribute := len(l.out) > 0 && l.out[len(l.out)-1].text == "." && l.out[len(l.out)-1].kind == operator
 	n := 0
-	for n < len(rest) && (rest[n] >= '0' && rest[n] <= '9' || rest[n] == '_') {
-		n++
-	}
-	digits := func() {
-		for n < len(rest) && rest[n] >= '0' && rest[n] <= '9' {
-			n++
+	if len(rest) > 1 && rest[0] == '0' {
+		set := map[byte]string{'b': "01", 'o': "01234567", 'x': decimal + "abcdefABCDEF"}[rest[1]|0x20]
+		if end := digits(rest, 2, set); set != "" && end > 2 {
+			n = end
 		}
 	}
-	whole := n
-	if n+1 < len(rest) && rest[n] == '.' && rest[n+1] >= '0' && rest[n+1] <= '9' {
-		n++
-		digits()
+	point := false
+	if n == 0 {
+		n = digits(rest, 0, decimal)
+		if !attribute && n+1 < len(rest) && rest[n] == '.' && strings.IndexByte(decimal, rest[n+1]) >= 0 {
+			n, point = digits(rest, n+1, decimal), true
+		}
+		if e := n; !attribute && e < len(rest) && rest[e]|0x20 == 'e' {
+			if e++; e < len(rest) && (rest[e] == '-' || rest[e] == '+') {
+				e++
+			}
+			if e < len(rest) && strings.IndexByte(decimal, rest[e]) >= 0 {
+				n, point = digits(rest, e, decimal), true
+			}
+		}
 	}
-	if before := n; n < len(rest) && (rest[n] == 'e' || rest[n] == 'E') {
-		if n++; n < len(rest) && (rest[n] == '-' || rest[n] == '+') {
-			n++
-		}
-		start := n
-		if digits(); n == start {
-			n = before // no digits behind the e
+	text := strings.ReplaceAll(rest[:n], "_", "")
+	var value any
+	var ok bool
+	if point {
+		f, err := strconv.ParseFloat(text, 64)
+		value, ok = f, err == nil || math.IsInf(f, 0)
+	} else if len(text) <= maxDigits && (text[0] != '0' || len(text) == strings.Count(text, "0") || strings.ContainsAny(text[1:2], "bBoOxX")) {
+		var i *big.Int
+		if i, ok = new(big.Int).SetString(text, 0); ok {
+			value = small(i)
 		}
 	}
-	if n > whole {
-		v, err := strconv.ParseFloat(rest[:n], 64)
-		if err != nil {
-			l.fail("a number that cannot be read")
-		}
-		l.emit(number, rest[:n], v)
-	} else {
-		v, err := strconv.ParseInt(strings.ReplaceAll(rest[:n], "_", ""), 10, 64)
-		if err != nil {
-			l.fail("a number that cannot be read")
-		}
-		l.emit(number, rest[:n], v)
+	if !ok {
+		l.fail("a number that cannot be read")
 	}
+	l.emit(number, rest[:n], value)
 	l.advance(n)
 }

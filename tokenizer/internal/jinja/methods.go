@@ -4,50 +4,50 @@ import (
 	"slices"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 )
 
 // attribute returns v.name: a method, or the value of a key.
 func (r *run) attribute(v any, name string) any {
+	if f := r.method(v, name); f != nil {
+		return f
+	}
 	switch v := v.(type) {
 	case undefined:
 		r.fail("%q is undefined, and has no attribute %q", v.name, name)
 	case *Dict:
-		if f := r.ofDict(v, name); f != nil && !v.space {
-			return f
-		}
 		if x, ok := v.values[name]; ok {
 			return x
 		}
-	case string:
-		if f := ofString(v, name); f != nil {
-			return f
-		}
-	case *list:
-		switch name {
-		case "index":
-			return callable(func(r *run, args []any, _ *Dict) any {
-				i := slices.IndexFunc(v.items, func(x any) bool { return r.equal(x, r.argument(args, 0), 0) })
-				if i < 0 {
-					r.fail("index: the value is not in the list")
-				}
-				return int64(i)
-			})
-		case "count":
-			return callable(func(r *run, args []any, _ *Dict) any {
-				n := int64(0)
-				for _, x := range v.items {
-					if r.equal(x, r.argument(args, 0), 0) {
-						n++
-					}
-				}
-				return n
-			})
-		case "append", "pop", "insert", "extend", "remove", "sort", "reverse", "clear":
-			r.fail("%s changes a list, which templates cannot", name)
-		}
 	}
 	return undefined{name}
+}
+
+// method returns an attribute that a value has because of its type, nil if there is none.
+func (r *run) method(v any, name string) any {
+	switch v := v.(type) {
+	case *Dict:
+		if v.space {
+			return nil
+		}
+		return r.ofDict(v, name)
+	case string:
+		return ofString(v, name)
+	case markup:
+		return ofString(string(v), name)
+	case *list:
+		if i := slices.Index(v.names, name); i >= 0 {
+			return v.items[i]
+		}
+		return r.ofList(v, name)
+	case *object:
+		return v.attributes(name)
+	case bool, int64, float64:
+		return ofNumber(v, name)
+	}
+	if _, ok := integer(v); ok {
+		return ofNumber(v, name)
+	}
+	return nil
 }
 
 // item returns v[i].
@@ -56,47 +56,45 @@ func (r *run) item(v, i any) any {
 	case undefined:
 		r.fail("%q is undefined, and has no items", v.name)
 	case *Dict:
-		if k, ok := i.(string); ok {
-			if x, ok := v.values[k]; ok {
+		if h, ok := hash(i); ok {
+			if x, ok := v.values[h]; ok {
 				return x
 			}
-			return r.attribute(v, k)
 		}
 	case *list:
-		if n, ok := i.(int64); ok {
+		if n, ok := index(i); ok && v.view == "" || ok && strings.HasPrefix(v.view, "range") {
 			if n < 0 {
-				n += int64(len(v.items))
+				n += len(v.items)
 			}
-			if n >= 0 && n < int64(len(v.items)) {
+			if n >= 0 && n < len(v.items) {
 				return v.items[n]
 			}
 			return undefined{"an item of a list"}
 		}
 	case string:
-		if _, ok := i.(int64); ok {
+		if _, ok := index(i); ok {
 			return r.item(&list{items: r.each(v)}, i)
 		}
+	case markup:
+		return r.item(string(v), i)
 	}
-	if k, ok := i.(string); ok {
-		return r.attribute(v, k)
+	if isText(i) {
+		return r.attribute(v, r.show(i))
 	}
 	return undefined{"an item"}
 }
 
-// slice returns v[a:b:c].
-func (r *run) slice(v any, at [3]any) any {
-	s, isString := v.(string)
-	items := r.each(v)
-	n := len(items)
+// bounds returns the places of v[a:b:c] in a sequence of n items.
+func (r *run) bounds(at [3]any, n int) []int {
 	number := func(x any, usual int) int {
 		if x == nil {
 			return usual
 		}
-		i, ok := x.(int64)
+		i, ok := index(x)
 		if !ok {
 			r.fail("a slice from %s, want a number", r.typed(x))
 		}
-		return int(max(-1<<40, min(1<<40, i)))
+		return i
 	}
 	step := number(at[2], 1)
 	if step == 0 {
@@ -109,28 +107,38 @@ func (r *run) slice(v any, at [3]any) any {
 		}
 		return max(lo, min(hi, i))
 	}
-	var out []any
+	var out []int
 	if step > 0 {
 		for i, to := bound(at[0], 0, 0, n), bound(at[1], n, 0, n); i < to; i += step {
-			out = append(out, items[i])
+			out = append(out, i)
 		}
 	} else {
 		for i, to := bound(at[0], n-1, -1, n-1), bound(at[1], -1, -1, n-1); i > to; i += step {
-			out = append(out, items[i])
+			out = append(out, i)
 		}
 	}
-	if isString {
-		if len(out) == n && step == 1 {
-			return s
-		}
+	return out
+}
+
+// slice returns v[a:b:c].
+func (r *run) slice(v any, at [3]any) any {
+	if l, ok := v.(*list); !isText(v) && (!ok || l.view != "" && !strings.HasPrefix(l.view, "range")) {
+		r.fail("a slice of %s, want a string or a list", r.typed(v))
+	}
+	items := r.each(v)
+	places := r.bounds(at, len(items))
+	out := make([]any, len(places))
+	for i, p := range places {
+		out[i] = items[p]
+	}
+	if isText(v) {
 		var b strings.Builder
 		for _, c := range out {
 			b.WriteString(c.(string))
 		}
 		return b.String()
 	}
-	l, ok := v.(*list)
-	return &list{out, ok && l.tuple}
+	return &list{items: out, tuple: v.(*list).tuple}
 }
 
 // argument returns an argument that a function must be given.
@@ -142,39 +150,49 @@ func (r *run) argument(args []any, i int) any {
 }
 
 func (r *run) str(v any) string {
-	s, ok := v.(string)
-	if !ok {
+	if !isText(v) {
 		r.fail("%s, want a string", r.typed(v))
 	}
-	return s
+	return r.show(v)
+}
+
+// items returns the pairs of a dictionary.
+func (r *run) items(d *Dict) []any {
+	r.spend(len(d.keys))
+	out := make([]any, len(d.keys))
+	for i, k := range d.keys {
+		out[i] = tuple(k, d.at(k))
+	}
+	return out
 }
 
 func (r *run) ofDict(d *Dict, name string) any {
 	switch name {
 	case "items":
-		return callable(func(r *run, _ []any, _ *Dict) any {
-			r.spend(len(d.keys))
-			out := &list{}
-			for _, k := range d.keys {
-				out.items = append(out.items, &list{[]any{k, d.values[k]}, true})
-			}
-			return out
-		})
+		return callable(func(r *run, _ []any, _ *Dict) any { return &list{items: r.items(d), view: "dict_items"} })
 	case "keys":
-		return callable(func(r *run, _ []any, _ *Dict) any { return &list{items: r.each(d)} })
+		return callable(func(r *run, _ []any, _ *Dict) any { return &list{items: r.each(d), view: "dict_keys"} })
 	case "values":
 		return callable(func(r *run, _ []any, _ *Dict) any {
 			r.spend(len(d.keys))
-			out := &list{}
+			out := &list{view: "dict_values"}
 			for _, k := range d.keys {
-				out.items = append(out.items, d.values[k])
+				out.items = append(out.items, d.at(k))
 			}
 			return out
 		})
+	case "copy":
+		return callable(func(r *run, _ []any, _ *Dict) any {
+			r.spend(len(d.keys))
+			out := NewDict()
+			out.Update(d)
+			return out
+		})
+	case "fromkeys":
+		return callable(fromKeys)
 	case "get":
 		return callable(func(r *run, args []any, _ *Dict) any {
-			k, _ := r.argument(args, 0).(string)
-			if v, ok := d.values[k]; ok {
+			if v, ok := d.values[r.key(r.argument(args, 0))]; ok {
 				return v
 			}
 			if len(args) > 1 {
@@ -183,219 +201,116 @@ func (r *run) ofDict(d *Dict, name string) any {
 			return nil
 		})
 	case "update", "pop", "setdefault", "clear", "popitem":
-		r.fail("%s changes a dictionary, which templates cannot", name)
+		return callable(func(r *run, _ []any, _ *Dict) any {
+			r.fail("%s changes a dictionary, which templates cannot", name)
+			return nil
+		})
 	}
 	return nil
 }
 
-// ofString returns a method of a string, or nil.
-func ofString(s, name string) any {
-	text := func(f func(r *run, args []any) any) any {
-		return callable(func(r *run, args []any, _ *Dict) any {
-			r.spend(len(s) / 16)
-			return f(r, args)
-		})
+// fromKeys is Python's dict.fromkeys.
+func fromKeys(r *run, args []any, _ *Dict) any {
+	d := NewDict()
+	var v any
+	if len(args) > 1 {
+		v = args[1]
 	}
-	all := func(f func(rune) bool) any {
-		return text(func(*run, []any) any { return s != "" && !strings.ContainsFunc(s, func(c rune) bool { return !f(c) }) })
+	for _, k := range r.each(r.argument(args, 0)) {
+		d.put(k, r.key(k), v)
 	}
-	strip := func(left, right bool) any {
-		return text(func(r *run, args []any) any {
-			in := unicode.IsSpace
-			if len(args) > 0 && args[0] != nil {
-				chars := r.str(args[0])
-				in = func(c rune) bool { return strings.ContainsRune(chars, c) }
-			}
-			out := s
-			if left {
-				out = strings.TrimLeftFunc(out, in)
-			}
-			if right {
-				out = strings.TrimRightFunc(out, in)
-			}
-			return out
-		})
-	}
-	affix := func(has func(s, x string) bool) any {
-		return text(func(r *run, args []any) any {
-			if l, ok := r.argument(args, 0).(*list); ok {
-				return slices.ContainsFunc(l.items, func(x any) bool { return has(s, r.str(x)) })
-			}
-			return has(s, r.str(args[0]))
-		})
+	return d
+}
+
+func (r *run) ofList(l *list, name string) any {
+	if l.view == generator || l.view == "dict_keys" || l.view == "dict_values" || l.view == "dict_items" {
+		return nil
 	}
 	switch name {
-	case "strip":
-		return strip(true, true)
-	case "lstrip":
-		return strip(true, false)
-	case "rstrip":
-		return strip(false, true)
-	case "startswith":
-		return affix(strings.HasPrefix)
-	case "endswith":
-		return affix(strings.HasSuffix)
-	case "upper":
-		return text(func(r *run, _ []any) any { return strings.ToUpper(s) })
-	case "lower":
-		return text(func(r *run, _ []any) any { return strings.ToLower(s) })
-	case "title":
-		return text(func(r *run, _ []any) any { return title(s) })
-	case "capitalize":
-		return text(func(r *run, _ []any) any { return capitalize(s) })
-	case "isdigit":
-		return all(unicode.IsDigit)
-	case "isalpha":
-		return all(unicode.IsLetter)
-	case "isalnum":
-		return all(func(c rune) bool { return unicode.IsLetter(c) || unicode.IsNumber(c) })
-	case "isspace":
-		return all(unicode.IsSpace)
-	case "isupper":
-		return text(func(*run, []any) any { return s == strings.ToUpper(s) && s != strings.ToLower(s) })
-	case "islower":
-		return text(func(*run, []any) any { return s == strings.ToLower(s) && s != strings.ToUpper(s) })
-	case "find", "rfind":
-		return text(func(r *run, args []any) any {
-			i := strings.Index(s, r.str(r.argument(args, 0)))
-			if name == "rfind" {
-				i = strings.LastIndex(s, r.str(args[0]))
-			}
+	case "index":
+		return callable(func(r *run, args []any, _ *Dict) any {
+			i := slices.IndexFunc(l.items, func(x any) bool { return r.equal(x, r.argument(args, 0), 0) })
 			if i < 0 {
-				return int64(-1)
+				r.fail("index: the value is not in the list")
 			}
-			return int64(utf8.RuneCountInString(s[:i]))
+			return int64(i)
 		})
 	case "count":
-		return text(func(r *run, args []any) any { return int64(strings.Count(s, r.str(r.argument(args, 0)))) })
-	case "replace":
-		return text(func(r *run, args []any) any {
-			n := -1
-			if len(args) > 2 {
-				i, _ := args[2].(int64)
-				n = int(i)
-			}
-			return r.replace(s, r.str(r.argument(args, 0)), r.str(r.argument(args, 1)), n)
-		})
-	case "removeprefix":
-		return text(func(r *run, args []any) any { return strings.TrimPrefix(s, r.str(r.argument(args, 0))) })
-	case "removesuffix":
-		return text(func(r *run, args []any) any { return strings.TrimSuffix(s, r.str(r.argument(args, 0))) })
-	case "join":
-		return text(func(r *run, args []any) any { return r.join(r.argument(args, 0), s) })
-	case "splitlines":
-		return text(func(r *run, _ []any) any {
-			out := &list{}
-			for line := range strings.Lines(s) {
-				out.items = append(out.items, strings.TrimSuffix(line, "\n"))
-			}
-			return out
-		})
-	case "split", "rsplit":
-		return callable(func(r *run, args []any, named *Dict) any {
-			most := -1
-			if m, ok := named.values["maxsplit"].(int64); ok {
-				most = int(m)
-			} else if len(args) > 1 {
-				m, _ := args[1].(int64)
-				most = int(m)
-			}
-			sep := ""
-			if len(args) > 0 && args[0] != nil {
-				if sep = r.str(args[0]); sep == "" {
-					r.fail("split at an empty string")
+		return callable(func(r *run, args []any, _ *Dict) any {
+			n := int64(0)
+			for _, x := range l.items {
+				if r.equal(x, r.argument(args, 0), 0) {
+					n++
 				}
 			}
-			return r.split(s, sep, most, name == "rsplit")
+			return n
+		})
+	case "copy":
+		if l.tuple {
+			return nil
+		}
+		return callable(func(r *run, _ []any, _ *Dict) any {
+			r.spend(len(l.items))
+			return &list{items: slices.Clone(l.items)}
+		})
+	case "append", "pop", "insert", "extend", "remove", "sort", "reverse", "clear":
+		if l.tuple {
+			return nil
+		}
+		return callable(func(r *run, _ []any, _ *Dict) any {
+			r.fail("%s changes a list, which templates cannot", name)
+			return nil
 		})
 	}
 	return nil
 }
 
-// replace replaces at most n times, always where n is below zero.
-func (r *run) replace(s, old, with string, n int) string {
-	count := strings.Count(s, old)
-	if n >= 0 {
-		count = min(count, n)
+// ofNumber returns an attribute of a number.
+func ofNumber(v any, name string) any {
+	constant := func(v any) any { return callable(func(*run, []any, *Dict) any { return v }) }
+	i, isInteger := integer(v)
+	switch name {
+	case "real":
+		if isInteger {
+			return small(i)
+		}
+		return v
+	case "imag":
+		if isInteger {
+			return int64(0)
+		}
+		return 0.0
+	case "conjugate":
+		if isInteger {
+			return constant(small(i))
+		}
+		return constant(v)
+	case "is_integer":
+		_, ok := v.(float64)
+		if ok {
+			_, ok = whole(v.(float64))
+		}
+		return constant(isInteger || ok)
 	}
-	r.spend((len(s) + count*len(with)) / 16)
-	return strings.Replace(s, old, with, n)
+	if !isInteger {
+		return nil
+	}
+	switch name {
+	case "numerator":
+		return small(i)
+	case "denominator":
+		return int64(1)
+	case "bit_length":
+		return constant(int64(i.BitLen()))
+	}
+	return nil
 }
 
-// join joins the items of a list with a string between them.
-func (r *run) join(v any, sep string) string {
-	items := r.each(v)
-	var out strings.Builder
-	for i, x := range items {
-		if i > 0 {
-			r.write(&out, sep)
-		}
-		r.write(&out, r.show(x))
-	}
-	return out.String()
-}
+// isNumeric is Python's isnumeric, but for ideographs that are numbers.
+func isNumeric(c rune) bool { return unicode.IsNumber(c) }
 
-// split cuts at most n times (always where n is below zero), from the right if so asked.
-func (r *run) split(s, sep string, most int, right bool) any {
-	out := &list{}
-	rest := s
-	for i := 0; ; i++ {
-		if sep == "" {
-			rest = strings.TrimFunc(rest, unicode.IsSpace)
-			if rest == "" {
-				break
-			}
-		}
-		r.spend(1)
-		at, n := -1, len(sep)
-		switch {
-		case most >= 0 && i == most:
-		case sep == "" && right:
-			at, n = strings.LastIndexFunc(rest, unicode.IsSpace), 1
-		case sep == "":
-			at, n = strings.IndexFunc(rest, unicode.IsSpace), 1
-		case right:
-			at = strings.LastIndex(rest, sep)
-		default:
-			at = strings.Index(rest, sep)
-		}
-		if at < 0 {
-			out.items = append(out.items, rest)
-			break
-		}
-		if sep == "" {
-			_, n = utf8.DecodeRuneInString(rest[at:])
-		}
-		if right {
-			out.items = append(out.items, rest[at+n:])
-			rest = rest[:at]
-		} else {
-			out.items = append(out.items, rest[:at])
-			rest = rest[at+n:]
-		}
-	}
-	if right {
-		slices.Reverse(out.items)
-	}
-	return out
-}
-
-func capitalize(s string) string {
-	for i, c := range s {
-		return string(unicode.ToTitle(c)) + strings.ToLower(s[i+len(string(c)):])
-	}
-	return ""
-}
-
-// title begins every word with a capital letter.
-func title(s string) string {
-	before := false
-	return strings.Map(func(c rune) rune {
-		inside := before
-		before = unicode.IsLetter(c)
-		if inside {
-			return unicode.ToLower(c)
-		}
-		return unicode.ToTitle(c)
-	}, s)
+// isDigit is Python's isdigit: decimal digits, and those that are raised, lowered or in circles.
+func isDigit(c rune) bool {
+	return unicode.Is(unicode.Nd, c) || c == '²' || c == '³' || c == '¹' || c == 0x2070 || c >= 0x2074 && c <= 0x2079 || c >= 0x2080 && c <= 0x2089 ||
+		c >= 0x2460 && c <= 0x2468 || c >= 0x2474 && c <= 0x247c || c >= 0x2488 && c <= 0x2490
 }

@@ -71,7 +71,7 @@ func (p *parser) body(stop ...string) (stmt, string) {
 			all = append(all, func(r *run, s *scope, out *strings.Builder) flow {
 				x := v(r, s)
 				r.line = t.line
-				r.write(out, r.show(x))
+				r.write(out, r.printed(x))
 				return goOn
 			})
 		case blockBegin:
@@ -124,7 +124,7 @@ func (p *parser) list() expr {
 		}
 		all = append(all, p.expression())
 	}
-	return func(r *run, s *scope) any { return &list{r.all(all, s), true} }
+	return func(r *run, s *scope) any { return tuple(r.all(all, s)...) }
 }
 
 func (p *parser) statement(word string) stmt {
@@ -137,6 +137,22 @@ func (p *parser) statement(word string) stmt {
 		return p.set()
 	case "macro":
 		return p.macro()
+	case "call":
+		return p.callBlock()
+	case "block":
+		return p.block()
+	case "autoescape":
+		on := p.expression()
+		p.close()
+		b, _ := p.body("endautoescape")
+		p.close()
+		return func(r *run, s *scope, out *strings.Builder) flow {
+			before := r.escape
+			r.escape = truth(on(r, s))
+			f := b(r, inside(s), out)
+			r.escape = before
+			return f
+		}
 	case "generation": // marks what the model writes
 		p.close()
 		b, _ := p.body("endgeneration")
@@ -150,13 +166,20 @@ func (p *parser) statement(word string) stmt {
 			return f
 		}
 	case "filter":
-		f := p.filter()
+		fs := []pipe{p.filter()}
+		for p.now().kind == operator && p.take("|") {
+			fs = append(fs, p.filter())
+		}
 		line := p.now().line
 		p.close()
 		b, _ := p.body("endfilter")
 		p.close()
 		return func(r *run, s *scope, out *strings.Builder) flow {
-			r.write(out, r.show(f(r, s, r.capture(b, inside(s)), line)))
+			v := any(r.capture(b, inside(s)))
+			for _, f := range fs {
+				v = f(r, s, v, line)
+			}
+			r.write(out, r.show(v))
 			return goOn
 		}
 	case "with":
@@ -192,7 +215,7 @@ func (p *parser) statement(word string) stmt {
 		return func(*run, *scope, *strings.Builder) flow { return f }
 	}
 	p.at--
-	p.fail("an unknown or misplaced statement %q, want if, for, set, macro, filter, with, break, continue, raw or generation", word)
+	p.fail("an unknown or misplaced statement %q, want if, for, set, macro, call, block, filter, with, autoescape, break, continue, raw or generation", word)
 	return nil
 }
 
@@ -205,6 +228,8 @@ func (r *run) capture(b stmt, s *scope) string {
 
 func (p *parser) ifs() stmt {
 	defer p.deeper()()
+	missing := len(p.missing)
+	defer func() { p.missing = p.missing[:missing] }()
 	cond := p.list()
 	p.close()
 	yes, word := p.body("elif", "else", "endif")
@@ -227,208 +252,5 @@ func (p *parser) ifs() stmt {
 			return no(r, s, out)
 		}
 		return goOn
-	}
-}
-
-// targets parses the names that a loop or a set gives values to.
-func (p *parser) targets() []string {
-	parens := p.take("(")
-	names := []string{p.word()}
-	for p.take(",") {
-		names = append(names, p.word())
-	}
-	if parens {
-		p.want(")")
-	}
-	return names
-}
-
-// assign gives names their values: one value, or the items of it.
-func (r *run) assign(s *scope, names []string, v any) {
-	if len(names) == 1 {
-		s.values[names[0]] = v
-		return
-	}
-	items := r.each(v)
-	if len(items) != len(names) {
-		r.fail("%d values for %d names", len(items), len(names))
-	}
-	for i, n := range names {
-		s.values[n] = items[i]
-	}
-}
-
-func (p *parser) fors() stmt {
-	names := p.targets()
-	p.want("in")
-	all := p.or() // an if behind it chooses items
-	var only expr
-	if p.take("if") {
-		only = p.expression()
-	}
-	if p.take("recursive") {
-		p.fail("a recursive loop, which is not supported; write a macro")
-	}
-	p.close()
-	p.loops++
-	b, word := p.body("else", "endfor")
-	p.loops--
-	var otherwise stmt
-	if word == "else" {
-		p.close()
-		otherwise, _ = p.body("endfor")
-	}
-	p.close()
-	return func(r *run, s *scope, out *strings.Builder) flow {
-		items := r.each(all(r, s))
-		if only != nil {
-			items = slices.DeleteFunc(slices.Clone(items), func(x any) bool {
-				in := inside(s)
-				r.assign(in, names, x)
-				return !truth(only(r, in))
-			})
-		}
-		if len(items) == 0 && otherwise != nil {
-			return otherwise(r, s, out)
-		}
-		for i, x := range items {
-			r.spend(1)
-			in := inside(s)
-			in.values["loop"] = loop(items, i)
-			r.assign(in, names, x)
-			if b(r, in, out) == breakLoop {
-				break
-			}
-		}
-		return goOn
-	}
-}
-
-// loop is what a loop's body knows of it.
-func loop(items []any, i int) *Dict {
-	n := int64(len(items))
-	d := &Dict{values: map[string]any{
-		"index": int64(i) + 1, "index0": int64(i), "revindex": n - int64(i), "revindex0": n - int64(i) - 1,
-		"first": i == 0, "last": i == len(items)-1, "length": n,
-		"cycle": callable(func(r *run, args []any, _ *Dict) any {
-			if len(args) == 0 {
-				r.fail("cycle without values")
-			}
-			return args[i%len(args)]
-		}),
-	}, space: true}
-	if i > 0 {
-		d.values["previtem"] = items[i-1]
-	}
-	if i+1 < len(items) {
-		d.values["nextitem"] = items[i+1]
-	}
-	return d
-}
-
-func (p *parser) set() stmt {
-	start := p.at
-	first := p.word()
-	if p.take(".") { // of a namespace
-		key := p.word()
-		p.want("=")
-		v := p.list()
-		p.close()
-		return func(r *run, s *scope, _ *strings.Builder) flow {
-			d, ok := r.lookup(s, first).(*Dict)
-			if !ok || !d.space {
-				r.fail("%s is no namespace, whose attributes could be set", first)
-			}
-			d.Set(key, v(r, s))
-			return goOn
-		}
-	}
-	p.at = start
-	names := p.targets()
-	if p.take("=") {
-		v := p.list()
-		p.close()
-		return func(r *run, s *scope, _ *strings.Builder) flow {
-			r.assign(s, names, v(r, s))
-			return goOn
-		}
-	}
-	var fs []func(r *run, s *scope, v any, line int) any
-	for p.take("|") {
-		fs = append(fs, p.filter())
-	}
-	line := p.now().line
-	p.close()
-	b, _ := p.body("endset")
-	p.close()
-	return func(r *run, s *scope, _ *strings.Builder) flow {
-		v := any(r.capture(b, inside(s)))
-		for _, f := range fs {
-			v = f(r, s, v, line)
-		}
-		r.assign(s, names, v)
-		return goOn
-	}
-}
-
-// macro parses {% macro name(a, b=1) %}.
-func (p *parser) macro() stmt {
-	which := p.word()
-	p.want("(")
-	f := p.function()
-	return func(r *run, s *scope, _ *strings.Builder) flow {
-		s.values[which] = f(s)
-		return goOn
-	}
-}
-
-// function parses the parameters and the body of a macro, which sees the
-// variables of where it is defined.
-func (p *parser) function() func(s *scope) callable {
-	var names []string
-	var usual []expr
-	for !p.take(")") {
-		if names != nil {
-			p.want(",")
-		}
-		names = append(names, p.word())
-		if p.take("=") {
-			usual = append(usual, p.expression())
-		} else {
-			usual = append(usual, nil)
-		}
-	}
-	p.close()
-	loops := p.loops
-	p.loops = 0
-	b, _ := p.body("endmacro")
-	p.loops = loops
-	p.close()
-	return func(s *scope) callable {
-		return func(r *run, args []any, named *Dict) any {
-			in := inside(s)
-			for i, n := range names {
-				v, given := named.values[n]
-				switch {
-				case i < len(args):
-					v = args[i]
-				case given:
-				case usual[i] != nil:
-					v = usual[i](r, in)
-				default:
-					v = undefined{n}
-				}
-				in.values[n] = v
-			}
-			if len(args) > len(names) {
-				r.fail("%d arguments, want at most %d", len(args), len(names))
-			}
-			for _, k := range named.keys {
-				if !slices.Contains(names, k) {
-					r.fail("an unknown argument %q", k)
-				}
-			}
-			return r.capture(b, in)
-		}
 	}
 }

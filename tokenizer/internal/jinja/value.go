@@ -1,42 +1,62 @@
 package jinja
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
+	"math/big"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 )
 
-// Values are nil, bool, int64, float64, string, *list, *Dict, undefined and callable.
+// Values are nil, bool, int64, *big.Int, float64, string, markup, *list, *Dict, undefined, callable and *object. An
+// integer is an int64 if it fits into one.
 type (
+	// list is a list or a tuple of Python, or what a function returns to be gone over.
 	list struct {
 		items []any
 		tuple bool
+		view  string   // what Python calls it, "" for a list or a tuple
+		names []string // of the items, in a tuple that has attributes
 	}
+	// markup is text that needs no escapes for HTML.
+	markup string
 	// undefined is what a name or an attribute that is not there gives.
 	undefined struct{ name string }
 	callable  func(r *run, args []any, named *Dict) any
+	// object has attributes and may be called.
+	object struct {
+		attributes func(name string) any // nil: there is none
+		call       callable
+		text       func() string // nil: what a function has
+	}
 )
+
+// The views that have no items by number, and are true whatever they have.
+const generator = "generator"
+
+// decode's big numbers have up to so many digits, as Python's have.
+const maxDigits = 4300
 
 // Dict is a dictionary that keeps the order of its keys, as Python's does.
 type Dict struct {
-	keys   []string
-	values map[string]any
-	space  bool // a namespace, whose attributes can be set
+	keys   []any
+	values map[any]any // by hash
+	space  bool        // a namespace, whose attributes can be set
 }
 
 // NewDict returns an empty dictionary.
-func NewDict() *Dict { return &Dict{values: map[string]any{}} }
+func NewDict() *Dict { return &Dict{values: map[any]any{}} }
 
 // Set sets the value of a key. Values are those that [Decode] returns.
-func (d *Dict) Set(key string, value any) {
-	if _, ok := d.values[key]; !ok {
+func (d *Dict) Set(key string, value any) { d.put(key, key, value) }
+
+func (d *Dict) put(key, hash, value any) {
+	if _, ok := d.values[hash]; !ok {
 		d.keys = append(d.keys, key)
 	}
-	d.values[key] = value
+	d.values[hash] = value
 }
 
 // Get returns the value of a key, and whether there is one.
@@ -45,19 +65,85 @@ func (d *Dict) Get(key string) (any, bool) {
 	return v, ok
 }
 
-// Filter returns a copy with the members that keep accepts.
+// at returns the value of a key that the dictionary has.
+func (d *Dict) at(key any) any {
+	h, _ := hash(key)
+	return d.values[h]
+}
+
+// Filter returns a copy with the members that keep accepts. All keys are strings.
 func (d *Dict) Filter(keep func(key string, value any) bool) *Dict {
 	out := NewDict()
 	for _, k := range d.keys {
-		if keep(k, d.values[k]) {
-			out.Set(k, d.values[k])
+		if s, ok := k.(string); ok && keep(s, d.values[s]) {
+			out.Set(s, d.values[s])
 		}
 	}
 	return out
 }
 
+// Update sets all that o has.
+func (d *Dict) Update(o *Dict) {
+	for _, k := range o.keys {
+		h, _ := hash(k)
+		d.put(k, h, o.values[h])
+	}
+}
+
+// maxKey is how many values a tuple that is a key may have, with those of tuples in it.
+const maxKey = 1000
+
+// hash returns what is equal for equal keys, and whether a value can be a key.
+func hash(v any) (any, bool) {
+	left := maxKey
+	return hashed(v, &left)
+}
+
+func hashed(v any, left *int) (any, bool) {
+	type named struct{ kind, text string }
+	if *left--; *left < 0 {
+		return nil, false
+	}
+	switch v := v.(type) {
+	case string:
+		return v, true
+	case markup:
+		return string(v), true
+	case nil:
+		return named{"none", ""}, true
+	case bool:
+		return int64(boolInt(v)), true
+	case int64:
+		return v, true
+	case *big.Int:
+		return named{"integer", v.String()}, true
+	case float64:
+		if i, ok := whole(v); ok {
+			return hashed(i, left)
+		}
+		return v, true
+	case *list:
+		if !v.tuple {
+			return nil, false
+		}
+		var all strings.Builder
+		for _, x := range v.items {
+			h, ok := hashed(x, left)
+			if !ok {
+				return nil, false
+			}
+			text := fmt.Sprint(h)
+			fmt.Fprintf(&all, "%T %d %s,", h, len(text), text)
+		}
+		return named{"tuple", all.String()}, true
+	}
+	return nil, false
+}
+
 // NewList returns a list.
 func NewList(items ...any) any { return &list{items: items} }
+
+func tuple(items ...any) *list { return &list{items: items, tuple: true} }
 
 // Items returns the items of a list, and whether v is one.
 func Items(v any) ([]any, bool) {
@@ -75,72 +161,7 @@ func JSON(v any) (text string, err error) {
 	return r.json(v, nil, NewDict()), nil
 }
 
-// Update sets all that o has.
-func (d *Dict) Update(o *Dict) {
-	for _, k := range o.keys {
-		d.Set(k, o.values[k])
-	}
-}
-
-// Decode returns the value of a JSON text, with the order of its keys.
-func Decode(data []byte) (any, error) {
-	d := json.NewDecoder(strings.NewReader(string(data)))
-	d.UseNumber()
-	v, err := decode(d, 0)
-	if err != nil {
-		return nil, err
-	}
-	if d.More() {
-		return nil, fmt.Errorf("more than one JSON value")
-	}
-	return v, nil
-}
-
-func decode(d *json.Decoder, depth int) (any, error) {
-	if depth > maxDepth {
-		return nil, fmt.Errorf("JSON nests deeper than %d", maxDepth)
-	}
-	t, err := d.Token()
-	if err != nil {
-		return nil, err
-	}
-	switch t := t.(type) {
-	case json.Delim:
-		if t == '[' {
-			out := &list{}
-			for d.More() {
-				v, err := decode(d, depth+1)
-				if err != nil {
-					return nil, err
-				}
-				out.items = append(out.items, v)
-			}
-			_, err := d.Token()
-			return out, err
-		}
-		out := NewDict()
-		for d.More() {
-			k, err := d.Token()
-			if err != nil {
-				return nil, err
-			}
-			v, err := decode(d, depth+1)
-			if err != nil {
-				return nil, err
-			}
-			out.Set(k.(string), v)
-		}
-		_, err := d.Token()
-		return out, err
-	case json.Number:
-		if n, err := t.Int64(); err == nil {
-			return n, nil
-		}
-		return t.Float64()
-	}
-	return t, nil
-}
-
+// truth is Python's bool.
 func truth(v any) bool {
 	switch v := v.(type) {
 	case nil, undefined:
@@ -153,8 +174,10 @@ func truth(v any) bool {
 		return v != 0
 	case string:
 		return v != ""
+	case markup:
+		return v != ""
 	case *list:
-		return len(v.items) > 0
+		return len(v.items) > 0 || v.view == generator
 	case *Dict:
 		return v.space || len(v.keys) > 0
 	}
@@ -166,6 +189,8 @@ func (r *run) show(v any) string {
 	switch v := v.(type) {
 	case string:
 		return v
+	case markup:
+		return string(v)
 	case undefined:
 		return ""
 	}
@@ -187,10 +212,14 @@ func (r *run) repr(v any, depth int) string {
 		return "False"
 	case int64:
 		return strconv.FormatInt(v, 10)
+	case *big.Int:
+		return r.digits(v)
 	case float64:
 		return float(v)
 	case string:
-		return r.made(quote(v))
+		return r.made(quote(v, false))
+	case markup:
+		return r.made("Markup(" + quote(string(v), false) + ")")
 	case *list:
 		parts := make([]string, len(v.items))
 		for i, x := range v.items {
@@ -198,6 +227,10 @@ func (r *run) repr(v any, depth int) string {
 		}
 		s := strings.Join(parts, ", ")
 		switch {
+		case strings.HasPrefix(v.view, "range("):
+			return v.view
+		case v.view != "" && v.view != generator:
+			return r.made(v.view + "([" + s + "])")
 		case v.tuple && len(parts) == 1:
 			return r.made("(" + s + ",)")
 		case v.tuple:
@@ -207,13 +240,27 @@ func (r *run) repr(v any, depth int) string {
 	case *Dict:
 		parts := make([]string, len(v.keys))
 		for i, k := range v.keys {
-			parts[i] = quote(k) + ": " + r.repr(v.values[k], depth+1)
+			parts[i] = r.repr(k, depth+1) + ": " + r.repr(v.at(k), depth+1)
 		}
 		return r.made("{" + strings.Join(parts, ", ") + "}")
 	case undefined:
 		return "Undefined"
+	case *object:
+		if v.text != nil {
+			return v.text()
+		}
 	}
 	return "<function>"
+}
+
+// digits returns an integer in decimal digits.
+func (r *run) digits(v *big.Int) string {
+	r.spend(v.BitLen() / 16)
+	s := v.String()
+	if len(s) > maxDigits {
+		r.fail("an integer of %d digits, want at most %d in a text", len(s), maxDigits)
+	}
+	return s
 }
 
 // float is a number as Python writes it.
@@ -236,7 +283,8 @@ func float(f float64) string {
 	return s
 }
 
-func quote(s string) string {
+// quote is Python's repr of a string, or its ascii.
+func quote(s string, ascii bool) string {
 	mark := byte('\'')
 	if strings.Contains(s, "'") && !strings.Contains(s, `"`) {
 		mark = '"'
@@ -252,7 +300,7 @@ func quote(s string) string {
 			out = append(out, `\r`...)
 		case r == '\t':
 			out = append(out, `\t`...)
-		case unicode.IsPrint(r):
+		case unicode.IsPrint(r) && (r < 0x80 || !ascii):
 			out = append(out, string(r)...)
 		case r < 0x100:
 			out = fmt.Appendf(out, `\x%02x`, r)
@@ -270,30 +318,30 @@ func (r *run) equal(a, b any, depth int) bool {
 	if r.spend(1); depth > maxDepth {
 		r.fail("values contain others deeper than %d", maxDepth)
 	}
-	if x, ok := numeric(a); ok {
-		y, ok := numeric(b)
-		return ok && x == y
+	if isNumber(a) {
+		return isNumber(b) && order(a, b) == 0
 	}
 	switch a := a.(type) {
 	case nil:
 		return b == nil
-	case string:
-		b, ok := b.(string)
-		return ok && a == b
+	case string, markup:
+		return isText(b) && r.show(a) == r.show(b)
 	case undefined:
 		_, ok := b.(undefined)
 		return ok
 	case *list:
 		b, ok := b.(*list)
-		return ok && a.tuple == b.tuple && slices.EqualFunc(a.items, b.items, func(x, y any) bool { return r.equal(x, y, depth+1) })
+		return ok && (a == b || a.tuple == b.tuple && (a.view == generator) == (b.view == generator) &&
+			slices.EqualFunc(a.items, b.items, func(x, y any) bool { return r.equal(x, y, depth+1) }))
 	case *Dict:
 		b, ok := b.(*Dict)
 		if !ok || len(a.keys) != len(b.keys) {
 			return false
 		}
 		for _, k := range a.keys {
-			v, ok := b.values[k]
-			if !ok || !r.equal(a.values[k], v, depth+1) {
+			h, _ := hash(k)
+			v, ok := b.values[h]
+			if !ok || !r.equal(a.values[h], v, depth+1) {
 				return false
 			}
 		}
@@ -302,35 +350,37 @@ func (r *run) equal(a, b any, depth int) bool {
 	return false
 }
 
-// numeric returns a number, as Python has it: booleans are numbers, too.
-func numeric(v any) (float64, bool) {
-	switch v := v.(type) {
-	case bool:
-		if v {
-			return 1, true
-		}
-		return 0, true
-	case int64:
-		return float64(v), true
-	case float64:
-		return v, true
+func isText(v any) bool {
+	switch v.(type) {
+	case string, markup:
+		return true
 	}
-	return 0, false
+	return false
 }
 
 // less is Python's <.
 func (r *run) less(a, b any) bool {
-	x, ok1 := numeric(a)
-	y, ok2 := numeric(b)
-	if ok1 && ok2 {
-		return x < y
+	switch {
+	case isNumber(a) && isNumber(b):
+		return order(a, b) < 0
+	case isText(a) && isText(b):
+		return r.show(a) < r.show(b)
 	}
-	s, ok1 := a.(string)
-	t, ok2 := b.(string)
-	if !ok1 || !ok2 {
+	x, ok1 := a.(*list)
+	y, ok2 := b.(*list)
+	if !ok1 || !ok2 || x.tuple != y.tuple || x.view != "" || y.view != "" {
 		r.fail("%s and %s have no order", r.typed(a), r.typed(b))
 	}
-	return s < t
+	if r.depth++; r.depth > maxDepth {
+		r.fail("values contain others deeper than %d", maxDepth)
+	}
+	defer func() { r.depth-- }()
+	for i := range min(len(x.items), len(y.items)) {
+		if !r.equal(x.items[i], y.items[i], 0) {
+			return r.less(x.items[i], y.items[i])
+		}
+	}
+	return len(x.items) < len(y.items)
 }
 
 func (r *run) typed(v any) string {
@@ -339,9 +389,9 @@ func (r *run) typed(v any) string {
 		return "None"
 	case bool:
 		return "a boolean"
-	case int64, float64:
+	case int64, *big.Int, float64:
 		return "a number"
-	case string:
+	case string, markup:
 		return "a string"
 	case *list:
 		return "a list"
@@ -361,11 +411,7 @@ func (r *run) each(v any) []any {
 		return v.items
 	case *Dict:
 		r.spend(len(v.keys))
-		out := make([]any, len(v.keys))
-		for i, k := range v.keys {
-			out[i] = k
-		}
-		return out
+		return v.keys
 	case string:
 		r.spend(len(v))
 		var out []any
@@ -373,6 +419,8 @@ func (r *run) each(v any) []any {
 			out = append(out, string(c))
 		}
 		return out
+	case markup:
+		return r.each(string(v))
 	case undefined:
 		return nil
 	}
