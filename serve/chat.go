@@ -101,9 +101,6 @@ func (s *Server) conversation(q *chat) ([]int32, error) {
 	default:
 		return nil, wrong("tool_choice", fmt.Sprintf("tool_choice %s: the model chooses by itself; want auto or none", quoted.Plain(q.ToolChoice)))
 	}
-	if string(c.More) == "null" {
-		c.More = nil
-	}
 	text, err := s.c.Tokenizer.Prompt(c)
 	if err != nil {
 		return nil, wrong("messages", err.Error())

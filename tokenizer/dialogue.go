@@ -58,7 +58,7 @@ func (t *Tokenizer) dialogue(c Conversation) (*dialogue, error) {
 		return nil, err
 	}
 	d.values = t.variables(tools)
-	if c.More != nil {
+	if c.More != nil && string(c.More) != "null" {
 		v, err := jinja.Decode(c.More)
 		more, ok := v.(*jinja.Dict)
 		if err != nil || !ok {
@@ -150,7 +150,7 @@ func (d *dialogue) text(messages []*jinja.Dict, generate bool) (string, error) {
 //   - Content in parts of type text becomes one text.
 //   - Tools, and the arguments of calls, may be JSON texts or values. The template gets
 //     tools as values, and arguments as the kind that it can render. Missing, empty and null
-//     arguments are {}. A list of no calls is left out.
+//     arguments are {}. A list of no calls is left out, and a function_call is a list of one.
 //   - A message of the role developer is one of the role system, if the template knows
 //     system alone.
 //   - A message that calls tools has null as its content instead of none, if the
@@ -242,6 +242,15 @@ func (h *habits) plain(m *jinja.Dict) (*jinja.Dict, error) {
 		if h.parts {
 			m = with(m, "content", parts(*content))
 		}
+	}
+	if f, ok := m.Get("function_call"); ok { // the older name of one call
+		if _, ok := m.Get("tool_calls"); !ok {
+			call := jinja.NewDict()
+			call.Set("type", "function")
+			call.Set("function", f)
+			m = with(m, "tool_calls", jinja.NewList(call))
+		}
+		m = m.Filter(func(key string, _ any) bool { return key != "function_call" })
 	}
 	v, ok := m.Get("tool_calls")
 	if !ok {

@@ -82,6 +82,15 @@ func TestCalls(t *testing.T) {
 	}
 }
 
+// A function_call is one call.
+func TestFunctionCall(t *testing.T) {
+	tok, err := templated(t, `{% for m in messages %}{{ m.role }}:{% for c in m.tool_calls or [] %}{{ c.function.name + c.function.arguments|tojson }}{% endfor %}{{ 'function_call' in m }};{% endfor %}`)
+	require.NoError(t, err)
+	got, err := tok.Prompt(Conversation{Messages: json.RawMessage(`[{"role": "assistant", "content": null, "function_call": {"name": "f", "arguments": "{\"a\": 1}"}}, {"role": "assistant", "content": "b", "function_call": null}]`)})
+	require.NoError(t, err)
+	require.Equal(t, `assistant:f{"a": 1}False;assistant:False;`, got)
+}
+
 // Instructions of the role developer are in the prompt, and a message that a template leaves out is an error.
 func TestRoles(t *testing.T) {
 	const (
