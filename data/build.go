@@ -9,9 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	goruntime "runtime"
+	"slices"
 	"strings"
 	"sync"
 
@@ -328,7 +330,7 @@ func (b *builder) write(made string, paths []string) error {
 }
 
 // fingerprint returns a text that two tokenizers share if they have the same tokens and the same
-// chat template.
+// chat templates.
 func fingerprint(t *tokenizer.Tokenizer) string {
 	h := sha256.New()
 	fmt.Fprintln(h, t.Size(), t.Special())
@@ -340,12 +342,9 @@ func fingerprint(t *tokenizer.Tokenizer) string {
 		ids, err := t.Encode(s, tokenizer.Options{})
 		fmt.Fprintln(h, ids, err)
 	}
-	m, err := tokenizer.Messages(tokenizer.Message{Role: "user", Content: "a"}, tokenizer.Message{Role: "assistant", Content: "b"}, tokenizer.Message{Role: "user", Content: "c"})
-	if err == nil {
-		var s string
-		s, err = t.Template(tokenizer.Conversation{Messages: m, Generate: true})
-		fmt.Fprintln(h, s)
+	sources := t.TemplateSources()
+	for _, name := range slices.Sorted(maps.Keys(sources)) {
+		fmt.Fprintf(h, "%q %q\n", name, sources[name])
 	}
-	fmt.Fprintln(h, err != nil)
 	return hex.EncodeToString(h.Sum(nil))
 }

@@ -110,6 +110,7 @@ func TestBuild(t *testing.T) {
 	reused(false, o, lines)
 	reused(false, o, plain, lines)
 	reused(false, Options{Tokenizer: bytesAndEnd(t, "-"+template)}, plain, lines)
+	reused(false, Options{Tokenizer: bytesAndEnd(t, "-"+template+"{% if tools %}{{ tools }}{% endif %}")}, plain, lines)
 	reused(false, o, plain, lines)
 	require.NoError(t, os.Chtimes(plain, time.Time{}, time.Now().Add(time.Hour)))
 	reused(false, o, plain, lines)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -44,6 +45,28 @@ func (t *Tokenizer) configured(dir string) error {
 	if template, ok := files[templateName]; ok {
 		_ = t.setTemplate("default", string(template)) // is kept with the template
 		t.locate(filepath.Join(dir, templateName))
+	}
+	return t.moreTemplates(filepath.Join(dir, "additional_chat_templates"))
+}
+
+// moreTemplates reads the folder in which transformers saves templates that are not the default.
+func (t *Tokenizer) moreTemplates(dir string) error {
+	files, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, f := range files {
+		name, ok := strings.CutSuffix(f.Name(), ".jinja")
+		if !ok {
+			continue
+		}
+		path := filepath.Join(dir, f.Name())
+		template, err := read(path)
+		if err != nil {
+			return err
+		}
+		_ = t.setTemplate(name, string(template)) // is kept with the template
+		t.locate(path)
 	}
 	return nil
 }

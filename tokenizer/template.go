@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -69,6 +70,9 @@ func (t *Tokenizer) TemplateError() error {
 // HasTemplate reports whether the model has a chat template that can be read,
 // without which Template is an error.
 func (t *Tokenizer) HasTemplate() bool { return t.TemplateError() == nil }
+
+// TemplateSources returns the texts of the model's chat templates by their names, also of those that cannot be read.
+func (t *Tokenizer) TemplateSources() map[string]string { return maps.Clone(t.sources) }
 
 // chatTemplate is a chat template that was read, or why it was not.
 type chatTemplate struct {
