@@ -61,6 +61,7 @@ func (f *finderOfAdded) find(text string, from int) (which, start, end int) {
 // the ids of the tokens between them.
 func (f *finderOfAdded) split(text string, withoutSpecial bool, plain func(piece) error, token func(id int32) error) error {
 	last := 0
+	spaces := 0 // where white space ends that a token has taken
 	for at := 0; ; {
 		which, start, end := f.find(text, at)
 		if which < 0 {
@@ -72,18 +73,25 @@ func (f *finderOfAdded) split(text string, withoutSpecial bool, plain func(piece
 			continue
 		}
 		if t.left {
-			start = max(last, len(strings.TrimRightFunc(text[:start], unicode.IsSpace)))
+			start = max(start, last)
+			start = last + len(strings.TrimRightFunc(text[last:start], unicode.IsSpace))
 		}
 		if t.right {
-			end = len(text) - len(strings.TrimLeftFunc(text[end:], unicode.IsSpace))
+			if end >= spaces {
+				spaces = len(text) - len(strings.TrimLeftFunc(text[end:], unicode.IsSpace))
+			}
+			end = spaces
 		}
 		if last < start {
 			if err := plain(piece{text[last:start], last == 0}); err != nil {
 				return err
 			}
 		}
-		if err := token(t.id); err != nil {
-			return err
+		// A token of white space that another one has taken is none.
+		if !t.left || start < end {
+			if err := token(t.id); err != nil {
+				return err
+			}
 		}
 		last = end
 	}

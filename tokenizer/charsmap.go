@@ -74,10 +74,13 @@ func (c *charsmap) find(text string, longest bool) (with string, length int) {
 // as one character, if that is short, and else on each of its characters.
 type graphemes struct{ *charsmap }
 
-func (g graphemes) normalize(text string) (string, error) {
+func (g graphemes) normalize(text string, limit int) (string, error) {
 	var out strings.Builder
 	state := -1
 	for text != "" {
+		if out.Len() > limit {
+			return "", errLong
+		}
 		var cluster string
 		cluster, text, _, state = uniseg.FirstGraphemeClusterInString(text, state)
 		if len(cluster) < 6 {
@@ -87,6 +90,9 @@ func (g graphemes) normalize(text string) (string, error) {
 			}
 		}
 		for _, r := range cluster {
+			if out.Len() > limit {
+				return "", errLong
+			}
 			if with, n := g.find(string(r), false); n > 0 {
 				out.WriteString(with)
 			} else {

@@ -62,6 +62,8 @@ func (c *component) normalizer(depth int) (normalizer, error) {
 		return stripSpace{is(c.Left, true), is(c.Rght, true)}, nil
 	case "StripAccents":
 		return stripAccents{}, nil
+	case "Nmt":
+		return nmt{}, nil
 	case "Prepend":
 		return prepend(c.Prepend), nil
 	case "Replace":
@@ -82,7 +84,7 @@ func (c *component) normalizer(depth int) (normalizer, error) {
 		lower := is(c.LowerAll, true)
 		return bertNormalizer{is(c.Clean, true), is(c.Chinese, true), is(c.Accents, lower), lower}, nil
 	}
-	return nil, fmt.Errorf("type %q, want Sequence, NFC, NFD, NFKC, NFKD, Lowercase, Strip, StripAccents, Prepend, Replace, ByteLevel, Precompiled or BertNormalizer", shorten(c.Type))
+	return nil, fmt.Errorf("type %q, want Sequence, NFC, NFD, NFKC, NFKD, Lowercase, Strip, StripAccents, Nmt, Prepend, Replace, ByteLevel, Precompiled or BertNormalizer", shorten(c.Type))
 }
 
 // finder returns what a pattern stands for.
@@ -321,3 +323,22 @@ func (c *component) decoders(depth int) ([]func() step, error) {
 	}
 	return []func() step{f}, nil
 }
+
+// growth returns how many bytes the steps of a decoder can make of one.
+func (c *component) growth() float64 {
+	g := 1.0
+	switch c.Type {
+	case "Sequence":
+		for _, d := range c.Decoders {
+			g *= d.growth()
+		}
+	case "Replace":
+		g = max(1, float64(len(c.Content))/float64(len(*c.Pattern.String)))
+	case "BPEDecoder":
+		g = max(1, 2-float64(len(c.Suffix))) // without a suffix, a space stands before every character
+	}
+	return g
+}
+
+// maxGrowth is how many bytes a decoder may make of one. Decoding has no errors, and a token may be long.
+const maxGrowth = 64

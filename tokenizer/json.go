@@ -173,6 +173,9 @@ func (f *file) build() (*Tokenizer, error) {
 		if err != nil {
 			return nil, fmt.Errorf("decoder: %w", err)
 		}
+		if g := f.Decode.growth(); g > maxGrowth {
+			return nil, fmt.Errorf("decoder: its steps make up to %.3g bytes of one, want at most %d", g, maxGrowth)
+		}
 		t.decoder = func() []step {
 			steps := make([]step, len(makers))
 			for i, m := range makers {
@@ -220,7 +223,7 @@ func (t *Tokenizer) add(tokens []added) error {
 		text := a.text
 		if t.normalize != nil {
 			var err error
-			if text, err = t.normalize.normalize(text); err != nil {
+			if text, err = normalized(t.normalize, text, longest(text)); err != nil {
 				return err
 			}
 			if t.vocab.texts[a.id] = text; text != a.text { // Python decodes it so, too, and knows special tokens by their names

@@ -1,6 +1,9 @@
 package tokenizer
 
 import (
+	"cmp"
+	"errors"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -8,9 +11,26 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// normalizer changes a text before it is cut into words.
+// normalizer changes a text before it is cut into words. A step that can make a text much longer ends with errLong
+// before its result has more than limit bytes.
 type normalizer interface {
-	normalize(text string) (string, error)
+	normalize(text string, limit int) (string, error)
+}
+
+// errLong is the error of a step that makes a text too long.
+var errLong = errors.New("the tokenizer makes a text longer than 1 MiB and 32 times its length, which no model needs; its normalizer or pre_tokenizer is wrong")
+
+// longest returns how many bytes a tokenizer may make of a text. The largest that Unicode's forms make of a character
+// is 11 times its length, and characters of bytes are twice as long.
+func longest(text string) int { return 1<<20 + 32*len(text) }
+
+// normalized returns what a normalizer makes of a text, which is part of a text for which the limit holds.
+func normalized(n normalizer, text string, limit int) (string, error) {
+	text, err := n.normalize(text, limit)
+	if err == nil && len(text) > limit {
+		err = errLong
+	}
+	return text, err
 }
 
 type (
@@ -19,7 +39,8 @@ type (
 	lowercase    struct{}
 	stripSpace   struct{ left, right bool }
 	stripAccents struct{}
-	prepend      string // not before an empty text
+	nmt          struct{} // the table of SentencePiece's rule nmt_nfkc, without the form
+	prepend      string   // not before an empty text
 	toAlphabet   struct{ *alphabet }
 	// bertNormalizer cleans text as BERT does.
 	bertNormalizer struct{ clean, chinese, accents, lower bool }
@@ -30,19 +51,88 @@ type (
 	}
 )
 
-func (ns normalizers) normalize(text string) (string, error) {
+func (ns normalizers) normalize(text string, limit int) (string, error) {
 	for _, n := range ns {
 		var err error
-		if text, err = n.normalize(text); err != nil {
+		if text, err = normalized(n, text, limit); err != nil {
 			return "", err
 		}
 	}
 	return text, nil
 }
 
-func (f unicodeForm) normalize(text string) (string, error) { return norm.Form(f).String(text), nil }
+func (f unicodeForm) normalize(text string, _ int) (string, error) { return f.of(text), nil }
 
-func (lowercase) normalize(text string) (string, error) { return lower(text), nil }
+// joiner is U+034F, which package norm writes into a run of more than 30 marks. Python does not.
+const joiner = "\u034f"
+
+// of returns a text in the form.
+func (f unicodeForm) of(text string) string {
+	out := norm.Form(f).String(text)
+	if strings.Count(out, joiner) <= strings.Count(text, joiner) {
+		return out
+	}
+	compatible, composed := norm.Form(f) == norm.NFKC || norm.Form(f) == norm.NFKD, norm.Form(f) == norm.NFC || norm.Form(f) == norm.NFKC
+	// The algorithms of Unicode's annex 15 and of chapter 3.11 of the standard, character by character.
+	type char struct {
+		r     rune
+		class uint8
+	}
+	var chars []char
+	for _, r := range text {
+		parts := norm.NFD.String(string(r))
+		if compatible {
+			parts = norm.NFKD.String(string(r))
+		}
+		for _, d := range parts {
+			chars = append(chars, char{d, norm.NFD.PropertiesString(string(d)).CCC()})
+		}
+	}
+	for i := 0; i < len(chars); i++ {
+		from := i
+		for i < len(chars) && chars[i].class != 0 {
+			i++
+		}
+		slices.SortStableFunc(chars[from:i], func(a, b char) int { return cmp.Compare(a.class, b.class) })
+	}
+	if composed {
+		starter, last := -1, uint8(0) // last is the class of the character before, if it was kept
+		kept := chars[:0]
+		for _, c := range chars {
+			if starter >= 0 && (len(kept) == starter+1 || last != 0 && last < c.class) {
+				both := []rune(norm.NFC.String(string([]rune{kept[starter].r, c.r})))
+				if len(both) == 1 {
+					kept[starter].r = both[0]
+					continue
+				}
+			}
+			if last = c.class; last == 0 {
+				starter = len(kept)
+			}
+			kept = append(kept, c)
+		}
+		chars = kept
+	}
+	var b strings.Builder
+	for _, c := range chars {
+		b.WriteRune(c.r)
+	}
+	return b.String()
+}
+
+func (nmt) normalize(text string, _ int) (string, error) {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 1 && r <= 8, r == 0xb, r >= 0xe && r <= 0x1f, r == 0x7f, r == 0x8f, r == 0x9f:
+			return -1
+		case r == '\t', r == '\n', r == '\f', r == '\r', r == 0x1680, r >= 0x200b && r <= 0x200f, r == 0x2028, r == 0x2029, r == metaspace, r == 0xfeff, r == 0xfffd:
+			return ' '
+		}
+		return r
+	}, text), nil
+}
+
+func (lowercase) normalize(text string, _ int) (string, error) { return lower(text), nil }
 
 // lower returns text with each character in lower case by itself, without the
 // rule for a sigma at the end of a word.
@@ -55,7 +145,7 @@ func lower(text string) string {
 	}, text), "İ", "i̇")
 }
 
-func (s stripSpace) normalize(text string) (string, error) {
+func (s stripSpace) normalize(text string, _ int) (string, error) {
 	if s.left {
 		text = strings.TrimLeftFunc(text, unicode.IsSpace)
 	}
@@ -65,7 +155,7 @@ func (s stripSpace) normalize(text string) (string, error) {
 	return text, nil
 }
 
-func (stripAccents) normalize(text string) (string, error) {
+func (stripAccents) normalize(text string, _ int) (string, error) {
 	return strings.Map(func(r rune) rune {
 		if unicode.Is(unicode.M, r) {
 			return -1
@@ -74,18 +164,21 @@ func (stripAccents) normalize(text string) (string, error) {
 	}, text), nil
 }
 
-func (p prepend) normalize(text string) (string, error) {
+func (p prepend) normalize(text string, limit int) (string, error) {
 	if text == "" {
 		return "", nil
+	}
+	if len(p) > limit {
+		return "", errLong
 	}
 	return string(p) + text, nil
 }
 
-func (a toAlphabet) normalize(text string) (string, error) {
+func (a toAlphabet) normalize(text string, _ int) (string, error) {
 	return string(a.encode(nil, text)), nil
 }
 
-func (b bertNormalizer) normalize(text string) (string, error) {
+func (b bertNormalizer) normalize(text string, _ int) (string, error) {
 	if b.clean {
 		text = strings.Map(func(r rune) rune {
 			switch {
@@ -116,7 +209,7 @@ func (b bertNormalizer) normalize(text string) (string, error) {
 				return -1
 			}
 			return r
-		}, norm.NFD.String(text))
+		}, unicodeForm(norm.NFD).of(text))
 	}
 	if b.lower {
 		text = lower(text)
@@ -130,15 +223,20 @@ func ideograph(r rune) bool {
 		r >= 0xF900 && r <= 0xFAFF || r >= 0x2F800 && r <= 0x2FA1F
 }
 
-func (s replace) normalize(text string) (string, error) {
+func (s replace) normalize(text string, limit int) (string, error) {
 	if l, ok := s.find.(literal); ok {
+		if more := len(s.with) - len(l); more > 0 && strings.Count(text, string(l)) > (limit-len(text))/more {
+			return "", errLong
+		}
 		return strings.ReplaceAll(text, string(l), s.with), nil
 	}
 	var out strings.Builder
 	last := 0
 	err := s.find.each(text, func(start, end int) error {
 		out.WriteString(text[last:start])
-		out.WriteString(s.with)
+		if out.WriteString(s.with); out.Len() > limit {
+			return errLong
+		}
 		last = end
 		return nil
 	})

@@ -311,7 +311,7 @@ func (s spaced) one(text string) (string, int) {
 	return text[:n], n
 }
 
-func (s spaced) normalize(text string) (string, error) {
+func (s spaced) normalize(text string, limit int) (string, error) {
 	space := " "
 	if s.escape {
 		space = string(metaspace)
@@ -337,6 +337,9 @@ func (s spaced) normalize(text string) (string, error) {
 			with = strings.TrimLeft(with, " ")
 		}
 		if with != "" {
+			if out.Len()+len(with) > limit {
+				return "", errLong
+			}
 			out.WriteString(strings.ReplaceAll(with, " ", space))
 			after = s.squeeze && strings.HasSuffix(with, " ")
 		}

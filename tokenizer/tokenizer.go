@@ -50,7 +50,7 @@ type Options struct {
 
 // Encode returns the ids of text. Bytes that are no UTF-8 become U+FFFD first, as
 // in Python. An error says that a pattern of the tokenizer took too many steps,
-// or that a character has no token and the tokenizer none for unknown ones.
+// that its normalizers make a text far too long, or that a character has no token and the tokenizer none for unknown ones.
 func (t *Tokenizer) Encode(text string, o Options) ([]int32, error) {
 	text = lossy(text)
 	w, _ := t.words.Get().(*word)
@@ -58,6 +58,8 @@ func (t *Tokenizer) Encode(text string, o Options) ([]int32, error) {
 		w = &word{}
 	}
 	defer t.keep(w)
+	limit := longest(text)
+	normal, words := 0, 0 // bytes of normalized text, and of the words that the model gets
 	out := make([]int32, 0, len(text)/4+8)
 	if !o.Bare {
 		out = append(out, t.before...)
@@ -67,6 +69,9 @@ func (t *Tokenizer) Encode(text string, o Options) ([]int32, error) {
 		return nil
 	}
 	next := func(p piece) error {
+		if words += len(p.text); words > limit {
+			return errLong
+		}
 		var err error
 		out, err = t.model.encode(w, p.text, out)
 		return err
@@ -77,17 +82,21 @@ func (t *Tokenizer) Encode(text string, o Options) ([]int32, error) {
 			if p.text == "" {
 				return nil
 			}
+			if len(p.text) > limit { // such as characters of the bytes of characters of bytes
+				return errLong
+			}
 			return s.split(p, following)
 		}
 	}
 	// The parts between tokens are normalized, and then searched again.
 	part := func(p piece) error {
-		if normal := t.normalize; normal != nil {
+		if n := t.normalize; n != nil {
 			if !p.first && t.later != nil {
-				normal = t.later
+				n = t.later
 			}
 			var err error
-			if p.text, err = normal.normalize(p.text); err != nil {
+			p.text, err = normalized(n, p.text, limit-normal)
+			if normal += len(p.text); err != nil {
 				return err
 			}
 		}
