@@ -69,11 +69,11 @@ func (t *tuning) model() string { return filepath.Join(t.o.Out, "model") }
 // writeModel writes the model whose weights are all trained, in the place of one that an earlier run has left: this run goes on
 // from there. The earlier one stays until the new one is complete.
 func (t *tuning) writeModel(ctx context.Context, arrays map[string]array.Array) (err error) {
-	beside, err := os.MkdirTemp(t.o.Out, ".model-")
+	beside, remove, err := whole.Scratch(t.o.Out, "model")
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(beside)) }()
+	defer func() { err = errors.Join(err, remove()) }()
 	made := filepath.Join(beside, "model")
 	if err := convert.Model(ctx, made, t.c.Path, convert.Options{Layout: convert.Safetensors, Change: collected(replaced(arrays))}); err != nil {
 		return err

@@ -18,18 +18,19 @@ import (
 func readsItself() map[string]string {
 	const system = "files of the system, which have an end"
 	return map[string]string{
-		"internal/infile/":             "it is what opens files from outside",
-		"bench/":                       "measurements, which people start with paths of their own",
-		"internal/testing/":            "tests' own files",
-		"metal/internal/emu/":          "embedded files, and those that it has written",
-		"metal/internal/standin/":      "embedded files, and those that it has written",
-		"metal/kernels/source.go":      "embedded files",
-		"internal/kernel/cache.go":     system,
-		"internal/launch/numa.go":      system,
-		"internal/memory/":             system,
-		"jaccl/job/meet/":              system,
-		"jaccl/link/shm/":              system,
-		"internal/whole/owned_unix.go": "a folder, which is locked and not read",
+		"internal/infile/":              "it is what opens files from outside",
+		"bench/":                        "measurements, which people start with paths of their own",
+		"internal/testing/":             "tests' own files",
+		"metal/internal/emu/":           "embedded files, and those that it has written",
+		"metal/internal/standin/":       "embedded files, and those that it has written",
+		"metal/kernels/source.go":       "embedded files",
+		"internal/kernel/cache.go":      system,
+		"internal/launch/numa.go":       system,
+		"internal/memory/":              system,
+		"jaccl/job/meet/":               system,
+		"jaccl/link/shm/":               system,
+		"internal/whole/owned_other.go": "the null device, which is not read",
+		"internal/whole/owned_unix.go":  "a folder, which is locked and not read",
 	}
 }
 

@@ -81,7 +81,7 @@ func imports() map[string][]string {
 		"jaccl/link/*":               {"internal/dynlib", "internal/frame", "internal/wait", "jaccl", "jaccl/job/environ", "jaccl/job/hostfile", "jaccl/job/meet", "jaccl/link", "jaccl/rdma"},
 		"jaccl/mlx/ring":             {"graph", "collective", "internal/reduce", "jaccl", "jaccl/job/hostfile", "jaccl/link", "jaccl/mlx/headless"},
 		"jaccl/job/hostfile":         {},
-		"jaccl/job/environ":          {},
+		"jaccl/job/environ":          {"internal/whole"},
 		"jaccl/engine":               {"graph", "collective", "internal/reduce", "jaccl", "jaccl/link"},
 		"jaccl/link":                 {"collective", "jaccl"},
 		"jaccl/mlx/mesh":             {"graph", "collective", "internal/reduce", "internal/wait", "jaccl", "jaccl/job/hostfile", "jaccl/link", "jaccl/mlx/headless", "jaccl/rdma"},

@@ -2,13 +2,12 @@ package whole
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -121,19 +120,17 @@ func CreateIn(root *os.Root, name string) (*File, error) { return createIn(root,
 
 func createIn(root *os.Root, name string, unnamed func(*os.Root) (*os.File, error)) (*File, error) {
 	f := &File{path: filepath.Join(root.Name(), name), root: root, name: name}
+	sweep(root)
 	var err error
 	if f.f, err = unnamed(root); err == nil {
+		lock(f.f) // before it has a name
 		return f, nil
 	}
-	f.temp = temporary(name)
-	if f.f, err = root.OpenFile(f.temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666); err != nil {
+	if f.f, f.temp, err = newTemporary(root, name, 0o666); err != nil {
 		return nil, &fs.PathError{Op: "create", Path: f.path, Err: cause(err)}
 	}
 	return f, nil
 }
-
-// temporary returns a name that no other file has.
-func temporary(name string) string { return fmt.Sprintf(".%.100s.%016x", name, rand.Uint64()) }
 
 // target returns the path at the end of symbolic links. The last one may lead to a file
 // that is not there yet.
@@ -212,10 +209,15 @@ func (f *File) publish() error {
 			return err
 		}
 	}
-	if err := f.f.Close(); err != nil { // Windows renames no open file
-		return err
+	if runtime.GOOS == "windows" { // which renames no open file
+		if err := f.f.Close(); err != nil {
+			return err
+		}
 	}
 	if err := f.root.Rename(f.temp, f.name); err != nil {
+		return err
+	}
+	if err := f.f.Close(); err != nil && !errors.Is(err, os.ErrClosed) { // what is closed is not locked any more
 		return err
 	}
 	f.public = true

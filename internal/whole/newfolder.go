@@ -18,15 +18,11 @@ func NewFolder(path string, write func(folder string) error) (err error) {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	temp := filepath.Join(filepath.Dir(path), temporary(filepath.Base(path)))
-	if err := os.Mkdir(temp, 0o777); err != nil {
+	temp, remove, err := Scratch(filepath.Dir(path), filepath.Base(path))
+	if err != nil {
 		return &fs.PathError{Op: "create", Path: path, Err: cause(err)}
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.RemoveAll(temp))
-		}
-	}()
+	defer func() { err = errors.Join(err, remove()) }() // which finds nothing once the folder has its name
 	if err := write(temp); err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 
 // own locks the folder itself, so that nothing is left in it.
 func own(folder string) (release func() error, taken bool, err error) {
-	f, err := os.Open(folder)
+	f, err := openFolder(folder)
 	if err != nil {
 		return nil, false, err
 	}
@@ -22,3 +22,12 @@ func own(folder string) (release func() error, taken bool, err error) {
 	}
 	return f.Close, false, nil // an error says that the file system has no locks
 }
+
+// openFolder opens a folder, to lock it.
+func openFolder(path string) (*os.File, error) { return os.Open(path) }
+
+// lock locks a file that this process writes. Where the file system has no locks nobody can lock it.
+func lock(f *os.File) { unix.Flock(int(f.Fd()), unix.LOCK_EX) }
+
+// tryLock reports whether no other process writes a file.
+func tryLock(f *os.File) bool { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil }

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/gomoe/gomoe/internal/infile"
+	"github.com/gomoe/gomoe/internal/whole"
 )
 
 // MinSecret is the smallest length of a secret in bytes.
@@ -143,11 +144,11 @@ func makeSecret(path string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("environ: secret: %w", err)
 	}
-	f, err := os.CreateTemp(dir, ".secret-") // 0600
+	f, remove, err := whole.Temporary(dir, "secret")
 	if err != nil {
 		return fmt.Errorf("environ: secret: %w", err)
 	}
-	defer os.Remove(f.Name())
+	defer remove() // what stays is removed by the next process that makes one
 	_, err = io.WriteString(f, NewSecret()+"\n")
 	if err = errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("environ: secret: %w", err)
