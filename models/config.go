@@ -201,7 +201,7 @@ func (r *reader) done() error {
 		v, _ := r.c.Value(key)
 		want, neutral := neutral()[key]
 		switch {
-		case r.read[key], harmless(key):
+		case r.read[key], harmless(key), key == "layer_types" && r.fullEverywhere():
 		case neutral:
 			r.only(keys{key, key}, want)
 		case states(v):

@@ -284,6 +284,7 @@ func (r *reader) ropeKnown(in ropeSettings) {
 		for _, name := range ropeMembers() {
 			r.read[object+"."+name] = true
 		}
+		r.only(keys{object + ".extrapolation_factor", ""}, "1")
 		if outer, _, nested := strings.Cut(object, "."); nested {
 			r.read[outer+"."+fullAttention], r.read[outer+"."+slidingAttention] = true, true
 			r.known(outer)

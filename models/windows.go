@@ -2,6 +2,7 @@ package models
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gomoe/gomoe/nn"
 )
@@ -46,6 +47,13 @@ func (r *reader) windows(layers, window int, slides, inGGUF func(l int) bool) fu
 	}
 	r.say(keys{"layer_types"}, all, same)
 	return of
+}
+
+// fullEverywhere reports whether layer_types calls every layer full, for families whose layers have one kind of attention.
+func (r *reader) fullEverywhere() bool {
+	v, _ := r.c.Value("layer_types")
+	kinds, ok := v.([]any)
+	return ok && !slices.ContainsFunc(kinds, func(kind any) bool { return kind != fullAttention })
 }
 
 // windowed returns the attention of each layer, with its window.
