@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -80,5 +81,30 @@ func TestLlama3Of(t *testing.T) {
 		if got, ok := llama3Of(factorsOf(other.RoPE(x.base, x.width), plain), x.base); ok {
 			t.Errorf("factors with another limit of turns are %+v", got)
 		}
+	}
+}
+
+// Each kind of attention may have positions of its own, where a family has several kinds.
+func TestPositionsOfKinds(t *testing.T) {
+	flat := func(theta float64) map[string]any { return map[string]any{"rope_type": "default", "rope_theta": theta} }
+	with := func(family string, rope any) string {
+		config := configOf(t, family)
+		delete(config, "rope_theta")
+		config["rope_parameters"] = rope
+		return described(config)
+	}
+	for _, family := range []string{"gpt_oss", "qwen3"} {
+		same := with(family, map[string]any{"full_attention": flat(5000), "sliding_attention": flat(5000)})
+		if want := with(family, flat(5000)); same != want {
+			t.Errorf("%s: %s\nwant %s", family, apart(same, want), apart(want, same))
+		}
+	}
+	got := with("gpt_oss", map[string]any{"full_attention": flat(5000), "sliding_attention": flat(700)}) // layer 0 slides
+	first, second := strings.Index(got, "base=700"), strings.Index(got, "base=5000")
+	if first < 0 || second < first || strings.Count(got, "base=700") != 2 || strings.Count(got, "base=5000") != 2 {
+		t.Errorf("layer 0 is to have base 700 and layer 1 base 5000:\n%s", got)
+	}
+	if got := with("llama", map[string]any{"full_attention": flat(5000), "chunked_attention": flat(700)}); !strings.Contains(got, "setting rope_parameters.chunked_attention is not known") {
+		t.Errorf("%s", got)
 	}
 }
