@@ -129,3 +129,19 @@ func TestNmt(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "\x00a    b \u0085\u00a0 \u2000\u200a  \u2010  \u202a \ufefe  ", got)
 }
+
+// Pieces of any length end with an error where a text would take time that is quadratic in their length.
+func TestLongPieces(t *testing.T) {
+	file := func(n int) []byte {
+		return fmt.Appendf(nil, `{"model":{"type":"Unigram","unk_id":0,"vocab":[["<unk>",0],["a",-1],[%q,-2]]}}`, strings.Repeat("a", n))
+	}
+	tok, err := Parse(file(1000))
+	require.NoError(t, err)
+	ids, err := tok.Encode(strings.Repeat("a", 50_000), Options{})
+	require.NoError(t, err)
+	require.Len(t, ids, 50)
+	tok, err = Parse(file(30_000))
+	require.NoError(t, err)
+	_, err = tok.Encode(strings.Repeat("a", 30_000), Options{})
+	require.ErrorContains(t, err, "the pieces of the tokenizer are too long")
+}

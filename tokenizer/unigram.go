@@ -49,7 +49,11 @@ func (m *unigram) encode(w *word, text string, out []int32) ([]int32, error) {
 			*n = node{score, int32(from), id}
 		}
 	}
+	steps := 0
 	for from := 0; from < len(text); {
+		if steps > maxAdded*(len(text)+maxAdded) {
+			return nil, errors.New("the pieces of the tokenizer are too long: a text that repeats their beginnings takes too many steps")
+		}
 		_, char := utf8.DecodeRuneInString(text[from:])
 		known := false
 		at := int32(0)
@@ -57,6 +61,7 @@ func (m *unigram) encode(w *word, text string, out []int32) ([]int32, error) {
 			if at = m.trie.step(at, text[i]); at == 0 {
 				break
 			}
+			steps++
 			if id := m.trie.ends[at]; id >= 0 {
 				consider(from, i+1, id, m.scores[id])
 				known = known || i+1 == from+char
