@@ -264,22 +264,31 @@ func (j *conversion) respell(values map[string]any) {
 		"first_k_dense_replace": 0, "mlp_only_layers": []int{}, "n_group": 1, "topk_group": 1, "n_shared_experts": nil, "q_lora_rank": nil,
 		"partial_rotary_factor": json.Number("1.0"),
 	}
+	for _, name := range unlimited(j.m.Family) {
+		if v, ok := absent[name]; ok {
+			values[name] = v
+		}
+	}
 	for _, s := range j.m.Settings {
 		name := spelled(j.m.Family, s.Name)
-		if strings.HasPrefix(name, "quantization_config.") {
-			continue // it is about the elements of the old files
-		}
-		v := j.value(s.Value)
-		if other, ok := absent[name]; ok && nothing(s.Value) {
-			v = other
-		} else if name == "" || s.Value == nil || nothing(s.Value) && models.Default(j.m.Family, name) == nil {
+		if name == "" || s.Value == nil || strings.HasPrefix(name, "quantization_config.") { // these are about the elements of the old files
 			continue
 		}
-		set(values, name, v)
+		if _, ok := absent[name]; nothing(s.Value) && (ok || !j.states(name)) {
+			continue
+		}
+		set(values, name, j.value(s.Value))
 	}
-	if _, ok := values["intermediate_size"]; !ok { // which mlx-lm wants also where no layer has one network
+	if values["intermediate_size"] == nil { // which mlx-lm wants also where no layer has one network
 		values["intermediate_size"] = values["moe_intermediate_size"]
 	}
+}
+
+// states reports whether config.json has to say that a setting has no value: where it leaves the setting out, the family has one. A member of
+// an object has none if the object is there, which is what rope_type makes of it.
+func (j *conversion) states(name string) bool {
+	_, member, ok := strings.Cut(name, ".")
+	return models.Default(j.m.Family, name) != nil && (!ok || member == "rope_type")
 }
 
 // value returns a setting's value as config.json has it.
@@ -329,7 +338,7 @@ func (j *conversion) describeGGUF() (map[string][]byte, error) {
 		if s.Name == "" && !s.Usual {
 			return nil, fmt.Errorf("%s: %s is %v, and %s has nothing for it", j.c.Config.Path, s.GGUF, s.Value, checkpoint.ConfigName)
 		}
-		if s.Name == "" || s.Value == nil || nothing(s.Value) && models.Default(j.m.Family, s.Name) == nil {
+		if s.Name == "" || s.Value == nil || nothing(s.Value) && !j.states(s.Name) {
 			continue
 		}
 		if s.Name == "q_lora_rank" && nothing(s.Value) { // no rank, where a missing setting means 1536

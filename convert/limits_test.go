@@ -187,6 +187,13 @@ func TestSpelling(t *testing.T) {
 		}
 		require.Equal(t, greedy(t, src), greedy(t, path))
 	}
+	// A list that is null is an empty one, which mlx-lm wants.
+	src := made(t, "qwen3_moe", map[string]any{"mlp_only_layers": nil}, nil)
+	path := filepath.Join(t.TempDir(), "mlx")
+	require.NoError(t, Model(context.Background(), path, src, Options{Layout: MLX}))
+	text, err := os.ReadFile(filepath.Join(path, checkpoint.ConfigName))
+	require.NoError(t, err)
+	require.Contains(t, string(text), `"mlp_only_layers": []`)
 }
 
 // A model without layers of one network says so in a GGUF file, which opens again.

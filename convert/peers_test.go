@@ -26,6 +26,11 @@ func TestPrograms(t *testing.T) {
 	yarn := func(more m) m { return rope("yarn", more)["rope_parameters"].(m) }
 	plain := rope("default", nil)["rope_parameters"]
 	deepseek := yarn(m{"mscale": 0.7, "mscale_all_dim": 0.7})
+	ids := make([]int32, 40)
+	for k := range ids {
+		ids[k] = int32((k*k*7 + 3*k) % 40)
+	}
+	all := map[Layout][]converted{}
 	for name, configurations := range map[string][]m{
 		"llama":              {{"rope_parameters": plain}, {"rope_parameters": yarn(nil)}, {"rope_parameters": yarn(m{"beta_fast": 8})}, rope("linear", nil), {}, rope("dynamic", nil), {"tie_word_embeddings": true, "rope_parameters": plain}, {"attention_bias": false}},
 		"mixtral":            {{}, {"sliding_window": 5}, {"sliding_window": 96}, {"head_dim": 8}, rope("linear", nil), {"tie_word_embeddings": true}, {"num_experts_per_tok": 1}},
@@ -43,10 +48,6 @@ func TestPrograms(t *testing.T) {
 		for i, settings := range configurations {
 			seed := uint64(i + 1)
 			src := made(t, name, settings, func(param string, x []float32) { random(&seed, param, x) })
-			ids := make([]int32, 40)
-			for k := range ids {
-				ids[k] = int32((k*k*7 + 3*k) % 40)
-			}
 			c, model, _ := open(t, src)
 			r, err := evaluate.Text(context.Background(), model, c, ids, evaluate.Options{})
 			require.NoError(t, err)
@@ -59,24 +60,35 @@ func TestPrograms(t *testing.T) {
 			})
 			require.NoError(t, err)
 			require.NoError(t, g.Close())
-			for layout, python := range map[Layout]string{GGUF: "GOMOE_TEST_LLAMA", MLX: "GOMOE_TEST_MLX"} {
-				what := fmt.Sprint(name, " ", settings, " ", layout)
-				dst := filepath.Join(t.TempDir(), "m.gguf")
-				if err := Model(context.Background(), dst, src, Options{Layout: layout}); err != nil {
+			for _, layout := range []Layout{GGUF, MLX} {
+				x := converted{what: fmt.Sprint(name, " ", settings, " ", layout), path: filepath.Join(t.TempDir(), "m.gguf"), loss: r.Loss, tokens: tokens}
+				if err := Model(context.Background(), x.path, src, Options{Layout: layout}); err != nil {
 					text, _, _ := strings.Cut(err.Error(), "; ")
-					t.Logf("%s: refused: %s", what, text)
+					t.Logf("%s: refused: %s", x.what, text)
 					require.Regexp(t, "whatever the file says|have no key for it|does not read for|negative biases", text)
 					continue
 				}
-				loss, got := asked(t, os.Getenv(python), layout, dst, ids)
-				t.Logf("%s: loss %.6f, and %.6f here", what, loss, r.Loss)
-				if math.Abs(loss-r.Loss) > 2e-5 {
-					t.Errorf("%s: loss %.6f, and %.6f here", what, loss, r.Loss)
-				}
-				require.Equal(t, tokens, got, what)
+				all[layout] = append(all[layout], x)
 			}
 		}
 	}
+	for layout, python := range map[Layout]string{GGUF: "GOMOE_TEST_LLAMA", MLX: "GOMOE_TEST_MLX"} {
+		for i, answer := range asked(t, os.Getenv(python), layout, all[layout], ids) {
+			x := all[layout][i]
+			t.Logf("%s: loss %.6f, and %.6f here", x.what, answer.Loss, x.loss)
+			if math.Abs(answer.Loss-x.loss) > 2e-5 {
+				t.Errorf("%s: loss %.6f, and %.6f here", x.what, answer.Loss, x.loss)
+			}
+			require.Equal(t, x.tokens, answer.Tokens, x.what)
+		}
+	}
+}
+
+// converted is a model in a program's files, with the mean loss of the text and the tokens that follow its beginning here.
+type converted struct {
+	what, path string
+	loss       float64
+	tokens     []int32
 }
 
 // random sets numbers with which every setting matters: products keep their size, and norms are near 1.
@@ -95,50 +107,61 @@ func random(seed *uint64, param string, x []float32) {
 	}
 }
 
-// asked returns the mean loss of ids and the 12 tokens that follow the first 12 of them, as a program computes them.
-func asked(t *testing.T, python string, layout Layout, path string, ids []int32) (loss float64, tokens []int32) {
+type answer struct {
+	Loss   float64
+	Tokens []int32
+}
+
+// asked returns, for each model, the mean loss of ids and the 12 tokens that follow the first 12 of them, as a program computes them.
+func asked(t *testing.T, python string, layout Layout, models []converted, ids []int32) (all []answer) {
 	t.Helper()
 	require.NotEmpty(t, python, "want a python in GOMOE_TEST_LLAMA and in GOMOE_TEST_MLX")
 	text, err := json.Marshal(ids)
 	require.NoError(t, err)
-	out, err := exec.Command(python, "-c", map[Layout]string{GGUF: askLlama, MLX: askMLX}[layout]+asking, path, string(text)).CombinedOutput()
+	args := []string{"-c", map[Layout]string{GGUF: askLlama, MLX: askMLX}[layout] + asking, string(text)}
+	for _, x := range models {
+		args = append(args, x.path)
+	}
+	out, err := exec.Command(python, args...).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	var answer struct {
-		Loss   float64
-		Tokens []int32
-	}
-	require.NoError(t, json.Unmarshal([]byte(lines[len(lines)-1]), &answer))
-	return answer.Loss, answer.Tokens
+	require.NoError(t, json.Unmarshal([]byte(lines[len(lines)-1]), &all))
+	require.Len(t, all, len(models))
+	return all
 }
 
 const (
 	askLlama = `
-import sys, numpy as np, llama_cpp
-model = llama_cpp.Llama(model_path=sys.argv[1], n_ctx=128, n_threads=1, type_k=0, type_v=0, yarn_beta_fast=-1.0, yarn_beta_slow=-1.0, yarn_attn_factor=-1.0, logits_all=True, verbose=False)
-def logits(ids):
-    model.reset()
-    model.eval(ids)
-    return np.array(model.scores[:len(ids)], np.float64)
+import sys, json, numpy as np, llama_cpp
+def opened(path):
+    model = llama_cpp.Llama(model_path=path, n_ctx=128, n_threads=1, type_k=0, type_v=0, yarn_beta_fast=-1.0, yarn_beta_slow=-1.0, yarn_attn_factor=-1.0, logits_all=True, verbose=False)
+    def logits(ids):
+        model.reset()
+        model.eval(ids)
+        return np.array(model.scores[:len(ids)], np.float64)
+    return logits
 `
 	askMLX = `
-import sys, numpy as np, mlx.core as mx
+import sys, json, numpy as np, mlx.core as mx
 from pathlib import Path
 from mlx_lm.utils import load_model
-model, _ = load_model(Path(sys.argv[1]))
-def logits(ids):
-    return np.array(model(mx.array([ids]))[0].astype(mx.float32), np.float64)
+def opened(path):
+    model, _ = load_model(Path(path))
+    return lambda ids: np.array(model(mx.array([ids]))[0].astype(mx.float32), np.float64)
 `
 	asking = `
-import json
-ids = json.loads(sys.argv[2])
-x = logits(ids)[:-1]
-x = x - x.max(-1, keepdims=True)
-loss = np.mean(np.log(np.exp(x).sum(-1)) - x[np.arange(len(x)), ids[1:]])
-text = ids[:12]
-for _ in range(12):
-    text.append(int(logits(text)[-1].argmax()))
+ids = json.loads(sys.argv[1])
+answers = []
+for path in sys.argv[2:]:
+    logits = opened(path)
+    x = logits(ids)[:-1]
+    x = x - x.max(-1, keepdims=True)
+    loss = np.mean(np.log(np.exp(x).sum(-1)) - x[np.arange(len(x)), ids[1:]])
+    text = ids[:12]
+    for _ in range(12):
+        text.append(int(logits(text)[-1].argmax()))
+    answers.append({"Loss": float(loss), "Tokens": text[12:]})
 print()
-print(json.dumps({"Loss": float(loss), "Tokens": text[12:]}))
+print(json.dumps(answers))
 `
 )
