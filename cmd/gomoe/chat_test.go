@@ -60,11 +60,14 @@ func TestChatRoom(t *testing.T) {
 
 func TestChatRefuses(t *testing.T) {
 	dir := chatModel(t)
+	broken := chatModel(t)
+	require.NoError(t, os.WriteFile(filepath.Join(broken, "chat_template.jinja"), []byte("{% include 'x' %}"), 0o666))
 	for want, args := range map[string][]string{
 		"0 paths [], want one": nil,
 		"-n -1: want at least 1, or 0 for as many as there is room for":                                                     {dir, "-n", "-1"},
 		"-room 97: the model was trained for 96 positions":                                                                  {dir, "-room", "97"},
 		"the model has no chat template, which says how messages become a text: gomoe generate continues texts without one": {bytesModel(t)},
+		"chat_template.jinja: chat template default: line 1: an unknown or misplaced statement \"include\"":                 {broken},
 		"temperature -1, want a number from 0 to 3.4e+38":                                                                   {dir, "-temperature", "-1"},
 		"wants a -temperature above 0":                                                                                      {dir, "-top-k", "3"},
 	} {
@@ -73,6 +76,9 @@ func TestChatRefuses(t *testing.T) {
 			t.Errorf("%q: exit %d, %q %q, want %q", args, code, out, wrong, want)
 		}
 	}
+	// What needs no template works.
+	var out, stderr strings.Builder
+	require.Equal(t, 0, run(t.Context(), []string{"generate", broken, "-prompt", "!", "-n", "2"}, strings.NewReader(""), &out, &stderr), stderr.String())
 	code, _, wrong := chatRun(strings.Repeat("!", maxLine+1), dir)
 	require.Equal(t, 1, code)
 	require.Contains(t, wrong, "a line of more than 1048576 bytes")

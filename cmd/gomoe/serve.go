@@ -15,6 +15,7 @@ import (
 	"github.com/gomoe/gomoe/generate"
 	"github.com/gomoe/gomoe/internal/infile"
 	"github.com/gomoe/gomoe/serve"
+	"github.com/gomoe/gomoe/tokenizer"
 )
 
 func (t *tool) serveCommand() *ffcli.Command {
@@ -130,6 +131,9 @@ func (s *serving) run(ctx context.Context, fs *flag.FlagSet) (err error) {
 	fmt.Fprintln(s.stderr, roomText(gen))
 	if a, ok := listener.Addr().(*net.TCPAddr); ok && !a.IP.IsLoopback() && s.c.Key == "" {
 		fmt.Fprintf(s.stderr, "everybody who reaches %s can use the model: there is no -api-key-file\n", a)
+	}
+	if err := s.tok.TemplateError(); err != nil && !errors.Is(err, tokenizer.ErrNoTemplate) {
+		fmt.Fprintf(s.stderr, "conversations are refused: %v\n", err)
 	}
 	fmt.Fprintf(s.stderr, "serving %s at http://%s\n", s.c.Name, listener.Addr())
 	ctx = gen.Until(ctx)
