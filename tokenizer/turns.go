@@ -399,7 +399,11 @@ func (m *marker) place(p int) (n int, whole bool, err error) {
 			return m.n + common, false, nil
 		}
 	}
-	return m.n, p == m.at, nil
+	n = m.n
+	if p > m.at && n == 0 && len(m.ids) > 0 && m.t.DecodeAll(m.ids[:1]) == "" {
+		n++ // the space that a tokenizer writes before every text is no part of it
+	}
+	return n, p == m.at, nil
 }
 
 // forward goes to the last added token that begins at a place or before.

@@ -168,7 +168,7 @@ for name, (tok, marked, bos, eos, takes) in STYLES.items():
                 want, mask = [*want, hf.eos_token_id], [*mask, 1]
             cases.append({"line": c, "ids": want, "learned": spans(mask)})
         # Prompts with completions are encoded as a whole, and end with the end-of-text token.
-        for prompt, completion in [("the cat sat on", " the mat"), ("the cat ", "sat"), ("the ca", "t sat"), ("", "Hello"), ("What is 12", "34?"), ("a\n", "\nb"), ("a  ", "  b"), ("The:", "é🙂")]:
+        for prompt, completion in [("the cat sat on", " the mat"), ("the cat ", "sat"), ("the ca", "t sat"), ("", "Hello"), ("What is 12", "34?"), ("a\n", "\nb"), ("a  ", "  b"), ("The:", "é🙂"), ("1", "2")]:
             e = hf.backend_tokenizer.encode(prompt + completion, add_special_tokens=False)
             cases.append({"line": {"prompt": prompt, "completion": completion}, "ids": [*e.ids, hf.eos_token_id], "learned": spans([int(b > len(prompt) and a < len(prompt + completion)) for a, b in e.offsets] + [1])})
         out.append({"name": name, "tokenizer": json.loads(tok.to_str()), "config": config, "cases": cases})
