@@ -189,8 +189,8 @@ func (c *Context) mustBeWhole(i, d int, ragged *Ragged) error {
 	if ragged != nil && d == 0 {
 		return fmt.Errorf("argument %d is in expert order and its number of rows is known only to the run; use row-wise primitives and grouped_matmul, or ep_combine first", i)
 	}
-	return fmt.Errorf("dimension %d of argument %d is split over %s and must be whole here; gather it with sharding_constraint",
-		d, i, strings.Join(c.In[i].At(d), "."))
+	return &splitError{i, c.In[i].At(d), fmt.Sprintf("dimension %d of argument %d is split over %s and must be whole here; gather it with sharding_constraint",
+		d, i, strings.Join(c.In[i].At(d), "."))}
 }
 
 // distinct returns an error if an axis would split two different factors.
@@ -229,8 +229,8 @@ func (c *Context) cutAlike(f Factors, fs map[int]*factor) error {
 				if !ok {
 					first[n] = p
 				} else if !c.Mesh.cutAlike(x.axes, o.t, o.d, p.t, p.d) {
-					return fmt.Errorf("%s and %s do not divide alike over the %d ranks of %s%s; gather it with sharding_constraint, or split over ranks whose number divides both",
-						o.what, p.what, c.Mesh.Parts(x.axes), strings.Join(x.axes, "."), blocks(o.t, p.t))
+					return &splitError{c.holder(x.axes), x.axes, fmt.Sprintf("%s and %s do not divide alike over the %d ranks of %s%s; gather it with sharding_constraint, or split over ranks whose number divides both",
+						o.what, p.what, c.Mesh.Parts(x.axes), strings.Join(x.axes, "."), blocks(o.t, p.t))}
 				}
 			}
 		}
@@ -240,6 +240,17 @@ func (c *Context) cutAlike(f Factors, fs map[int]*factor) error {
 		return err
 	}
 	return look("result", c.Eqn.Out, f.Out)
+}
+
+// holder returns the first argument that all the axes split.
+func (c *Context) holder(axes []string) int {
+	return slices.IndexFunc(c.In, func(s Spec) bool { return holds(s, axes) })
+}
+
+// holds reports whether all the axes split a value.
+func holds(s Spec, axes []string) bool {
+	split := s.Axes()
+	return !slices.ContainsFunc(axes, func(a string) bool { return !slices.Contains(split, a) })
 }
 
 // blocks says for a message that types in blocks are cut between blocks.

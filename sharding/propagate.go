@@ -1,9 +1,11 @@
 package sharding
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/gomoe/gomoe/graph"
 )
@@ -19,6 +21,10 @@ type Assignment struct {
 	first map[*graph.Value]Spec
 	// flexible holds the values that can be made in any placement.
 	flexible map[*graph.Value]bool
+	// fixed holds the values that could be made in any placement, and are made once instead, where
+	// their arguments lie, because a use cannot have them as it asks; stuck is the next of them.
+	fixed map[*graph.Value]bool
+	stuck *graph.Value
 	// leaves holds the place_like equations whose results stay pending; see loop.sums.
 	// passes holds those whose results are only placed once more.
 	leaves, passes map[*graph.Eqn]bool
@@ -58,12 +64,37 @@ func Propagate(p *graph.Program, m Mesh, in map[string]Spec) (*Assignment, error
 }
 
 func newAssignment(p *graph.Program, m Mesh) *Assignment {
-	return &Assignment{Program: p, Mesh: m, Spec: map[*graph.Value]Spec{}, Decision: map[*graph.Eqn]Decision{}, first: map[*graph.Value]Spec{}, flexible: map[*graph.Value]bool{}, wanted: map[string]bool{}}
+	return &Assignment{Program: p, Mesh: m, Spec: map[*graph.Value]Spec{}, fixed: map[*graph.Value]bool{}}
 }
 
-// equations places the equations, once the inputs are placed.
+// equations places the equations, once the inputs are placed. What can be made in any placement
+// is made for each of its uses. If a use cannot have it so, as what it is made of would have to
+// move, it is made where that lies, and all equations are placed anew: a derivative gathers
+// the cotangent of a value of which ranks took their parts.
 func (a *Assignment) equations() error {
 	a.passes = usesOf(a.Program).passes(a.Program)
+	var first error
+	for {
+		a.Decision, a.first = map[*graph.Eqn]Decision{}, map[*graph.Value]Spec{}
+		a.flexible, a.wanted, a.stuck = map[*graph.Value]bool{}, map[string]bool{}, nil
+		err := a.inOrder()
+		if err == nil {
+			return nil
+		}
+		if first == nil {
+			first = err
+		}
+		if a.stuck == nil || a.fixed[a.stuck] || !a.movable(a.stuck) {
+			return first
+		}
+		a.fixed[a.stuck] = true
+	}
+}
+
+// movable reports whether v is made of split values, whose placement it can have.
+func (a *Assignment) movable(v *graph.Value) bool { return len(a.Spec[v].Axes()) > 0 }
+
+func (a *Assignment) inOrder() error {
 	for _, e := range a.Program.Eqns {
 		if err := a.place(e); err != nil {
 			return err
@@ -121,12 +152,15 @@ func (a *Assignment) place(e *graph.Eqn) error {
 		}
 		a.Spec[e.Out[i]] = dec.Out[i]
 	}
-	if IsFlexible(e.Prim) || a.follows(e) || a.behind(e) {
+	if (IsFlexible(e.Prim) || a.follows(e) || a.behind(e)) && !a.fixed[e.Out[0]] {
 		a.flexible[e.Out[0]] = true
 		return nil // the equations that use it place its arguments
 	}
 	for i, v := range read(e) {
 		if err := a.want(c, v, dec.In[i]); err != nil {
+			if a.flexible[v] {
+				a.stuck = v
+			}
 			return err
 		}
 	}
@@ -168,14 +202,41 @@ func (a *Assignment) want(c *Context, v *graph.Value, to Spec) error {
 		return nil
 	}
 	if err := Free(a.Spec[v], to, v.Type); err != nil {
-		return a.fail(c, err)
+		return a.fail(c, a.since(v, err))
 	}
 	return nil
+}
+
+// since adds to an error about the axes that split v where the split comes from.
+func (a *Assignment) since(v *graph.Value, err error) error {
+	var split *splitError
+	if !errors.As(err, &split) || v.Def == nil {
+		return err
+	}
+	text, axes := "", strings.Join(split.axes, ".")
+	for v.Def != nil {
+		e := v.Def
+		from := slices.IndexFunc(read(e), func(u *graph.Value) bool { return holds(a.Spec[u], split.axes) })
+		if from < 0 {
+			return fmt.Errorf("%w; the split over %s comes from %s at %s%s", err, axes, e.Prim.Name(), e.Pos, text)
+		}
+		if text == "" && slices.ContainsFunc(read(e), func(u *graph.Value) bool { return u.Type.Equal(v.Type) && !holds(a.Spec[u], split.axes) }) {
+			text = fmt.Sprintf(", at %s, where %s takes parts of its other argument", e.Pos, e.Prim.Name())
+		}
+		v = e.In[from]
+	}
+	if v.Name == "" {
+		return err
+	}
+	return fmt.Errorf("%w; the split over %s comes from %s %s%s", err, axes, graph.Shown(v.Name), a.Spec[v].Format(v.Type), text)
 }
 
 func (a *Assignment) fail(c *Context, err error) error {
 	if inner, ok := err.(*graph.Error); ok { // about an equation of a loop's body
 		return inner
+	}
+	if split := (*splitError)(nil); errors.As(err, &split) && split == err && split.arg >= 0 {
+		err = a.since(c.Eqn.In[split.arg], err)
 	}
 	return &graph.Error{Pos: c.Eqn.Pos, Prim: c.Eqn.Prim.Name(), Args: c.Args(), Err: err}
 }

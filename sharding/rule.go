@@ -161,5 +161,15 @@ func Free(from, to Spec, t graph.Type) error {
 }
 
 func move(from, to Spec, t graph.Type, dim int) error {
-	return fmt.Errorf("%s is needed as %s: dimension %d would have to move between ranks; say so with sharding_constraint(x) spec=%q", from.Format(t), to.Format(t), dim, to.String())
+	return &splitError{-1, from.At(dim), fmt.Sprintf("%s is needed as %s: dimension %d would have to move between ranks; say so with sharding_constraint spec=%q", from.Format(t), to.Format(t), dim, to.String())}
 }
+
+// splitError refuses the placement of an argument of an equation, or of the value that is asked
+// for where arg is -1, because of axes that split it.
+type splitError struct {
+	arg  int
+	axes []string
+	text string
+}
+
+func (e *splitError) Error() string { return e.text }

@@ -120,7 +120,7 @@ func (l *loop) place() (*Assignment, error) {
 	moved := *l.s.Body
 	moved.Eqns, moved.Out = slices.Clone(moved.Eqns), slices.Clone(moved.Out)
 	for j, v := range moved.Out[:l.s.Carry] {
-		if at := body.Spec[v]; at.Ragged == nil && !body.flexible[v] && Free(at, carried[j], v.Type) != nil {
+		if at := body.Spec[v]; at.Ragged == nil && !body.has(v, carried[j]) {
 			e := &graph.Eqn{Prim: graph.PlaceLikeOp{}, In: []*graph.Value{v, moved.In[l.s.Consts+j]}, Pos: l.Eqn.Pos}
 			e.Out = []*graph.Value{{Type: v.Type, Def: e}}
 			moved.Eqns, moved.Out[j] = append(moved.Eqns, e), e.Out[0]
@@ -132,6 +132,15 @@ func (l *loop) place() (*Assignment, error) {
 		}
 	}
 	return body, body.finish(carried)
+}
+
+// has reports whether v can be had in placement to.
+func (a *Assignment) has(v *graph.Value, to Spec) bool {
+	if a.flexible[v] {
+		a.wanted = map[string]bool{}
+		return a.want(a.Context(v.Def), v, to) == nil
+	}
+	return Free(a.Spec[v], to, v.Type) == nil
 }
 
 // propagate places the equations of the body p for inputs that lie at l.in.
