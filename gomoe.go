@@ -120,18 +120,23 @@ func Parse(file, src string) (*graph.Program, error) {
 // Place returns p placed on cfg's mesh, its custom calls inlined and, unless
 // cfg says otherwise, optimised.
 func Place(p *graph.Program, cfg Config) (*sharding.Assignment, error) {
-	a, _, err := place(p, cfg)
+	return PlaceContext(context.Background(), p, cfg)
+}
+
+// PlaceContext is Place with a context: it ends with the context's cause if ctx ends.
+func PlaceContext(ctx context.Context, p *graph.Program, cfg Config) (*sharding.Assignment, error) {
+	a, _, err := place(ctx, p, cfg)
 	return a, err
 }
 
 // place is Place. It returns the names of the results, too: those of the inlined
 // program, since the numbers of values without a name change with the equations
 // that are left out.
-func place(p *graph.Program, cfg Config) (*sharding.Assignment, []string, error) {
+func place(ctx context.Context, p *graph.Program, cfg Config) (*sharding.Assignment, []string, error) {
 	if err := graph.Check(p); err != nil {
 		return nil, nil, err
 	}
-	p, err := graph.Inline(p)
+	p, err := graph.Inline(ctx, p)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -141,17 +146,17 @@ func place(p *graph.Program, cfg Config) (*sharding.Assignment, []string, error)
 		names[i] = all[v]
 	}
 	if cfg.Optimize != Off {
-		if p, err = optimize.Program(p); err != nil {
+		if p, err = optimize.Program(ctx, p); err != nil {
 			return nil, nil, err
 		}
 	}
 	if cfg.Exact != 0 {
-		if p, err = exact.Program(p, cfg.Mesh, cfg.Place, cfg.Exact); err != nil {
+		if p, err = exact.Program(ctx, p, cfg.Mesh, cfg.Place, cfg.Exact); err != nil {
 			return nil, nil, err
 		}
 		cfg.Mesh = cfg.Mesh.InBlocks(cfg.Exact)
 	}
-	a, err := sharding.Propagate(p, cfg.Mesh, cfg.Place)
+	a, err := sharding.Propagate(ctx, p, cfg.Mesh, cfg.Place)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -160,7 +165,12 @@ func place(p *graph.Program, cfg Config) (*sharding.Assignment, []string, error)
 
 // Compile returns the plan that every rank runs.
 func Compile(p *graph.Program, cfg Config) (*lowering.Plan, error) {
-	a, names, err := place(p, cfg)
+	return CompileContext(context.Background(), p, cfg)
+}
+
+// CompileContext is Compile with a context: it ends with the context's cause if ctx ends.
+func CompileContext(ctx context.Context, p *graph.Program, cfg Config) (*lowering.Plan, error) {
+	a, names, err := place(ctx, p, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +188,7 @@ func Compile(p *graph.Program, cfg Config) (*lowering.Plan, error) {
 	if opts.Target != nil && opts.Overlap != lowering.OverlapOff {
 		return nil, fmt.Errorf("gomoe: %s for device %s with overlap %s: a device works during collectives by itself; leave overlap off", p.Name, opts.Target.Name(), opts.Overlap)
 	}
-	return lowering.Lower(a, opts)
+	return lowering.Lower(ctx, a, opts)
 }
 
 // Job is a compiled program on the ranks of this process.
@@ -198,13 +208,18 @@ func UseKernels(name string) error { return kernel.Use(name) }
 // not run, that is an error: others would give other last bits. It is also an error if the
 // plan needs more memory than there is.
 func Open(p *graph.Program, cfg Config) (*Job, error) {
+	return OpenContext(context.Background(), p, cfg)
+}
+
+// OpenContext is Open with a context: compiling ends with the context's cause if ctx ends.
+func OpenContext(ctx context.Context, p *graph.Program, cfg Config) (*Job, error) {
 	if _, err := kernel.Selected(); err != nil {
 		return nil, err
 	}
 	if cfg.After != "" {
 		return nil, fmt.Errorf("gomoe: %s: the plan after pass %s is not complete and cannot be run; leave Config.After empty", p.Name, cfg.After)
 	}
-	plan, err := Compile(p, cfg)
+	plan, err := CompileContext(ctx, p, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -244,7 +259,7 @@ func closeAll(comms []collective.Communicator) error {
 
 // Run runs p once on arrays of the host and returns its results, gathered.
 func Run(ctx context.Context, p *graph.Program, cfg Config, in map[string]array.Array) ([]array.Array, error) {
-	j, err := Open(p, cfg)
+	j, err := OpenContext(ctx, p, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -256,7 +271,7 @@ func Run(ctx context.Context, p *graph.Program, cfg Config, in map[string]array.
 // their own have the name that the program is printed with; a name that is used again gets
 // a number behind it.
 func RunNamed(ctx context.Context, p *graph.Program, cfg Config, in map[string]array.Array) (map[string]array.Array, error) {
-	j, err := Open(p, cfg)
+	j, err := OpenContext(ctx, p, cfg)
 	if err != nil {
 		return nil, err
 	}

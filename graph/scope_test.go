@@ -177,7 +177,7 @@ func TestScopeInline(t *testing.T) {
 		return []*Value{Apply1(CustomOp{f, df}, tr.Input("x", F32))}
 	})
 	require.NoError(t, err)
-	q, err := Inline(p)
+	q, err := Inline(t.Context(), p)
 	require.NoError(t, err)
 	require.Len(t, q.Eqns, 2)
 	require.Equal(t, "layers.0", q.Eqns[0].Pos.Scope)

@@ -1,6 +1,8 @@
 package graph
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -175,10 +177,46 @@ func calls(p *Program) bool {
 	})
 }
 
+// Most is the number of equations that a program may have once its calls are expanded. Programs
+// that call each other twice have as many as 2 to the power of their depth: such a text of 3 KB would
+// take all memory. 262144 are 1,000 times the gradient of a layer with experts.
+const Most = 1 << 18
+
+// expanded returns how many equations p has once its calls are expanded, or a number above Most,
+// and then the call that makes them too many. sizes has the programs that are counted already.
+func expanded(p *Program, sizes map[*Program]int) (n int, at *Eqn) {
+	if n, ok := sizes[p]; ok {
+		return n, nil
+	}
+	for _, e := range p.Eqns {
+		inner, size := called(e.Prim), 1
+		if s, ok := e.Prim.(ScanOp); ok {
+			inner = s.Body
+		}
+		if inner != nil {
+			size, at = expanded(inner, sizes)
+		}
+		if n += size; n > Most {
+			return n, cmp.Or(at, e)
+		}
+	}
+	sizes[p] = n
+	return n, nil
+}
+
 // Inline returns p with every call, CustomOp and RematOp, replaced by the equations of
 // its Fn, also those inside a Fn and inside the body of a loop. If p has none, Inline
-// returns p itself.
-func Inline(p *Program) (*Program, error) {
+// returns p itself. It is an error if that makes more than Most equations. Inline ends with
+// the context's cause if ctx ends.
+func Inline(ctx context.Context, p *Program) (*Program, error) {
+	if _, at := expanded(p, map[*Program]int{}); at != nil {
+		return nil, newError(at.Pos, at.Prim, types(at.In), fmt.Errorf("with this call the program %s has more than %d equations, as calls of calls multiply; "+
+			"call it less often, or write the repetition as a loop with scan, whose body counts once", p.Name, Most))
+	}
+	return inline(ctx, p)
+}
+
+func inline(ctx context.Context, p *Program) (*Program, error) {
 	if !calls(p) {
 		return p, nil
 	}
@@ -195,7 +233,7 @@ func Inline(p *Program) (*Program, error) {
 			var out []*Value
 			prim := e.Prim
 			if s, ok := prim.(ScanOp); ok {
-				body, err := Inline(s.Body)
+				body, err := inline(ctx, s.Body)
 				if err != nil {
 					FailAt(e, err)
 				}
@@ -203,6 +241,9 @@ func Inline(p *Program) (*Program, error) {
 				prim = s
 			}
 			if fn := called(prim); fn != nil {
+				if ctx.Err() != nil {
+					FailAt(e, context.Cause(ctx))
+				}
 				t.At(e.Pos, func() { out = t.Replay(fn, in) }) // within the scope of e
 			} else {
 				t.At(e.Pos, func() { out = t.Apply(prim, in...) })
@@ -224,5 +265,5 @@ func Inline(p *Program) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Inline(q)
+	return inline(ctx, q)
 }

@@ -197,11 +197,11 @@ program p(x f32[2]) {
 }
 `, lib...)
 	require.NoError(t, err)
-	q, err := Inline(p)
+	q, err := Inline(t.Context(), p)
 	require.NoError(t, err)
 	require.NoError(t, Check(q))
 	require.Equal(t, "program p(x f32[2]) {\n\th f32[2] = neg(x)\n\tz f32[2] = exp(h)\n\treturn z\n}\n", q.String())
-	same, err := Inline(q)
+	same, err := Inline(t.Context(), q)
 	require.NoError(t, err)
 	if same != q {
 		t.Error("a program without calls is copied")

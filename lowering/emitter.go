@@ -1,6 +1,7 @@
 package lowering
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -43,7 +44,8 @@ type Emitter struct {
 	// Eqn is the equation that is being lowered.
 	Eqn *graph.Eqn
 
-	name  string // of the value whose buffers are made
+	name  string          // of the value whose buffers are made
+	ctx   context.Context // of Lower
 	asg   *sharding.Assignment
 	plan  *Plan
 	bufs  map[key]Buf

@@ -1,6 +1,7 @@
 package lowering_test
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/gomoe/gomoe/graph"
@@ -25,12 +26,12 @@ func ExampleLower() {
 		fmt.Println(err)
 		return
 	}
-	placed, err := sharding.Propagate(p, mesh, map[string]sharding.Spec{"x": sharding.Split("tp")})
+	placed, err := sharding.Propagate(context.Background(), p, mesh, map[string]sharding.Spec{"x": sharding.Split("tp")})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	plan, err := lowering.Lower(placed, lowering.Options{Fuse: true})
+	plan, err := lowering.Lower(context.Background(), placed, lowering.Options{Fuse: true})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -39,11 +40,11 @@ func ExampleLower() {
 	// Output:
 	// plan line mesh "tp=2" ranks=2 arena=64
 	// 	in  x            f32[8@tp] b0@in
-	// 	  0   b2@0 f32[4] = fused(scale, square)(b0@in) # example_test.go:16: squares
-	// 	    . b1 f32[4] = scale(b0@in) by=0.5 # example_test.go:16: half
-	// 	    . b2@0 f32[4] = square(b1) # example_test.go:16: squares
-	// 	  1   b3@out f32[] = sum(b2@0) # example_test.go:17: sum
-	// 	  2 ⇄ b4@out f32[] = all_sum(b3@out) over tp #0 f32 4 bytes # example_test.go:17: sum
-	// 	  3   b5@out f32[] = square(b4@out) # example_test.go:17: y
+	// 	  0   b2@0 f32[4] = fused(scale, square)(b0@in) # example_test.go:17: squares
+	// 	    . b1 f32[4] = scale(b0@in) by=0.5 # example_test.go:17: half
+	// 	    . b2@0 f32[4] = square(b1) # example_test.go:17: squares
+	// 	  1   b3@out f32[] = sum(b2@0) # example_test.go:18: sum
+	// 	  2 ⇄ b4@out f32[] = all_sum(b3@out) over tp #0 f32 4 bytes # example_test.go:18: sum
+	// 	  3   b5@out f32[] = square(b4@out) # example_test.go:18: y
 	// 	out y            f32[] b5@out
 }

@@ -1,6 +1,7 @@
 package lowering
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -52,31 +53,32 @@ type Options struct {
 }
 
 // Lower makes the plan of a placed program: rules emit instructions, and Passes rewrite
-// them. Equations whose results nobody uses are left out.
-func Lower(a *sharding.Assignment, opts Options) (*Plan, error) {
+// them. Equations whose results nobody uses are left out. Lower ends with the context's cause if
+// ctx ends.
+func Lower(ctx context.Context, a *sharding.Assignment, opts Options) (*Plan, error) {
 	if d := opts.Sums; d != graph.NoDType && d != graph.BF16 && d != graph.F16 {
 		return nil, fmt.Errorf("lowering: sums of %s, want %s, %s or, for f32, none", d, graph.BF16, graph.F16)
 	}
 	if opts.Pairs && opts.Sums != graph.NoDType {
 		return nil, fmt.Errorf("lowering: sums in pairs and of %s, want one of them: rounded summands depend on the number of ranks", opts.Sums)
 	}
-	p, err := emit(a, &opts)
+	p, err := emit(ctx, a, &opts)
 	if err != nil {
 		return nil, err
 	}
 	if opts.Target != nil {
 		opts = opts.on(opts.Target)
 	}
-	if err := p.run(&opts); err != nil {
+	if err := p.run(ctx, &opts); err != nil {
 		return nil, err
 	}
 	return p, nil
 }
 
 // emit makes the plan of a placed program, before any pass.
-func emit(a *sharding.Assignment, opts *Options) (*Plan, error) {
+func emit(ctx context.Context, a *sharding.Assignment, opts *Options) (*Plan, error) {
 	p := &Plan{Name: a.Program.Name, Mesh: a.Mesh, unplaced: true}
-	e := &Emitter{Mesh: a.Mesh, asg: a, plan: p, sums: opts.Sums, pairs: opts.Pairs, bufs: map[key]Buf{}, memos: map[any]Buf{}, made: map[int]*graph.Eqn{}}
+	e := &Emitter{ctx: ctx, Mesh: a.Mesh, asg: a, plan: p, sums: opts.Sums, pairs: opts.Pairs, bufs: map[key]Buf{}, memos: map[any]Buf{}, made: map[int]*graph.Eqn{}}
 	for _, v := range a.Program.In {
 		b := e.Placed(v.Type, a.Spec[v])
 		p.Bufs[b.ID].Storage, p.Bufs[b.ID].Name = Input, v.Name
@@ -87,6 +89,9 @@ func emit(a *sharding.Assignment, opts *Options) (*Plan, error) {
 	for _, q := range a.Program.Eqns {
 		if !live[q] || a.Flexible(q.Out[0]) {
 			continue
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
 		}
 		e.Eqn = q
 		if err := e.eqn(q); err != nil {

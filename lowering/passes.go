@@ -1,6 +1,7 @@
 package lowering
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -85,7 +86,7 @@ func Passes() []Pass {
 // run runs the passes that the options ask for, up to Options.After, on a plan that the
 // rules of primitives have emitted. It checks the plan after the last of them, or with
 // Options.Check after each.
-func (p *Plan) run(o *Options) error {
+func (p *Plan) run(ctx context.Context, o *Options) error {
 	all := Passes()
 	if o.After != "" && !slices.ContainsFunc(all, func(x Pass) bool { return x.Name == o.After }) {
 		var names []string
@@ -98,6 +99,9 @@ func (p *Plan) run(o *Options) error {
 		last := x.Name == o.After || i == len(all)-1
 		if x.Name == o.After && !x.asked(o) {
 			return fmt.Errorf("lowering: pass %s does not run with these options, so there is no plan after it", x.Name)
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
 		if x.run != nil && x.asked(o) {
 			if err := p.runOn(x, o); err != nil {

@@ -28,7 +28,7 @@ func TestAfter(t *testing.T) {
 		p := checked(t)
 		p.Donated, p.unplaced = nil, true
 		p.Bufs[bufNew].Storage, p.Bufs[bufNew].Of = Output, 0
-		return p, p.run(&Options{Donate: map[string]int{"w": 1}, After: after, Check: true})
+		return p, p.run(t.Context(), &Options{Donate: map[string]int{"w": 1}, After: after, Check: true})
 	}
 	p, err := made("emit")
 	require.NoError(t, err)
@@ -57,6 +57,6 @@ func TestCheckAfterPass(t *testing.T) {
 		in.Out = []int{bufY}
 		return nil, in, i == 1 && p.Instrs[1].Out[0] != bufY
 	}
-	err := p.run(&Options{Joins: [][]Join{{func(v *Peephole, i int) ([]int, Instr, bool) { return spoils(v.Plan, i) }}}, Check: true})
+	err := p.run(t.Context(), &Options{Joins: [][]Join{{func(v *Peephole, i int) ([]int, Instr, bool) { return spoils(v.Plan, i) }}}, Check: true})
 	require.ErrorContains(t, err, "after pass join: lowering: plan p: instruction 5, mul (m.go:6): b8 f32[16]: is written a second time, first by instruction 1")
 }

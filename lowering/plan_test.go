@@ -214,15 +214,15 @@ func TestResultNames(t *testing.T) {
 		x := tr.Input("x", graph.F32, 2)
 		return []*graph.Value{x, toy.Square(x), toy.Square(x)}
 	})
-	a, err := sharding.Propagate(p, sharding.Mesh{}, nil)
+	a, err := sharding.Propagate(t.Context(), p, sharding.Mesh{}, nil)
 	require.NoError(t, err)
-	l, err := lowering.Lower(a, lowering.Options{Names: []string{"v7", "y", "y"}})
+	l, err := lowering.Lower(t.Context(), a, lowering.Options{Names: []string{"v7", "y", "y"}})
 	require.NoError(t, err)
 	var names []string
 	for _, o := range l.Out {
 		names = append(names, o.Name)
 	}
 	require.Equal(t, []string{"v7", "y", "y_1"}, names)
-	_, err = lowering.Lower(a, lowering.Options{Names: []string{"y"}})
+	_, err = lowering.Lower(t.Context(), a, lowering.Options{Names: []string{"y"}})
 	require.EqualError(t, err, "lowering: 1 names for the results of p, want 3")
 }

@@ -76,7 +76,7 @@ func (p *Plan) Plans() []*Plan {
 
 // scan emits a loop, with the plan of its body.
 func (e *Emitter) scan(s graph.ScanOp, out, in []Buf) error {
-	body, err := emit(e.asg.Decision[e.Eqn].Body, &Options{Sums: e.sums, Pairs: e.pairs})
+	body, err := emit(e.ctx, e.asg.Decision[e.Eqn].Body, &Options{Sums: e.sums, Pairs: e.pairs})
 	if err != nil {
 		return err
 	}

@@ -63,9 +63,9 @@ func TestWrongRules(t *testing.T) {
 				return []*graph.Value{y}
 			})
 			require.NoError(t, err)
-			a, err := sharding.Propagate(p, sharding.Mesh{}, nil)
+			a, err := sharding.Propagate(t.Context(), p, sharding.Mesh{}, nil)
 			if err == nil {
-				_, err = lowering.Lower(a, lowering.Options{})
+				_, err = lowering.Lower(t.Context(), a, lowering.Options{})
 			}
 			if want == "" {
 				require.NoError(t, err, mode)

@@ -120,7 +120,7 @@ func TestJoinsKeepBitsOfBlocks(t *testing.T) {
 						cfg := gatedPlacement(t, mesh)
 						a, err := gomoe.Place(q, cfg)
 						require.NoError(t, err)
-						plan, err := lowering.Lower(a, lowering.Options{Joins: Joins(), Check: true})
+						plan, err := lowering.Lower(t.Context(), a, lowering.Options{Joins: Joins(), Check: true})
 						require.NoError(t, err)
 						joined := strings.Contains(plan.String(), "grouped_swiglu_blocks")
 						if want := c.rows == graph.F32 && c.gate == c.up; joined != want {

@@ -168,7 +168,7 @@ func TestJoinsGolden(t *testing.T) {
 func checkJoins(t *testing.T, a *sharding.Assignment, path string) {
 	var b strings.Builder
 	for _, joins := range [][][]lowering.Join{nil, Joins()} {
-		plan, err := lowering.Lower(a, lowering.Options{Joins: joins, Check: true})
+		plan, err := lowering.Lower(t.Context(), a, lowering.Options{Joins: joins, Check: true})
 		require.NoError(t, err)
 		b.WriteString(sources.ReplaceAllString(plan.String(), "") + "\n")
 	}

@@ -30,14 +30,14 @@ func TestPlacements(t *testing.T) {
 			}
 			want, err := gomoe.Run(ctx, q, gomoe.Config{}, args)
 			require.NoError(t, err, "%s\n%s", r.line, q)
-			flat, err := graph.Inline(q)
+			flat, err := graph.Inline(t.Context(), q)
 			require.NoError(t, err, r.line)
 			for _, mesh := range []string{"a=2", "a=2,b=2"} {
 				m, err := sharding.ParseMesh(mesh)
 				require.NoError(t, err)
 				for _, place := range placements(q, m) {
 					var refused *graph.Error
-					if _, err := sharding.Propagate(flat, m, place); err != nil { // without optimising the program first
+					if _, err := sharding.Propagate(t.Context(), flat, m, place); err != nil { // without optimising the program first
 						require.ErrorAs(t, err, &refused, "%s: placement %v refused without a source line", r.line, place)
 						continue
 					}

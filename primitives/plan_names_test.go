@@ -31,9 +31,9 @@ func named(t *testing.T) *lowering.Plan {
 	require.NoError(t, err)
 	mesh, err := sharding.ParseMesh("dp=2")
 	require.NoError(t, err)
-	a, err := sharding.Propagate(p, mesh, map[string]sharding.Spec{"x": sharding.Split("dp", "")})
+	a, err := sharding.Propagate(t.Context(), p, mesh, map[string]sharding.Spec{"x": sharding.Split("dp", "")})
 	require.NoError(t, err)
-	plan, err := lowering.Lower(a, lowering.Options{})
+	plan, err := lowering.Lower(t.Context(), a, lowering.Options{})
 	require.NoError(t, err)
 	return plan
 }

@@ -1,6 +1,7 @@
 package sharding_test
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/gomoe/gomoe/graph"
@@ -44,7 +45,7 @@ func ExamplePropagate() {
 		return
 	}
 	// The summed dimension is split: y is a sum that is pending, and tanh needs it added.
-	a, err := sharding.Propagate(p, mesh, map[string]sharding.Spec{"x": sharding.Split("", "tp"), "w": sharding.Split("tp")})
+	a, err := sharding.Propagate(context.Background(), p, mesh, map[string]sharding.Spec{"x": sharding.Split("", "tp"), "w": sharding.Split("tp")})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -187,7 +187,7 @@ func TestRangesOfAnAxis(t *testing.T) {
 		"sharding: axis ep of size 3 has 2 ranges, want one for each rank along it":                  {Name: "ep", Size: 3, Ranges: ep.Split{0, 1, 4}},
 		"sharding: axis ep: ep: split [0 3 1]: part 1 ends before it begins; want ascending numbers": {Name: "ep", Size: 2, Ranges: ep.Split{0, 3, 1}},
 	} {
-		_, err := sharding.Propagate(p, sharding.Mesh{Axes: []sharding.Axis{a}}, nil)
+		_, err := sharding.Propagate(t.Context(), p, sharding.Mesh{Axes: []sharding.Axis{a}}, nil)
 		require.EqualError(t, err, want)
 	}
 }

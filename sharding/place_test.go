@@ -85,11 +85,11 @@ func TestPlaceAxisNames(t *testing.T) {
 		"dp..ep":    `"" is no axis name`,
 		"{+dp, ep}": `"dp, ep" is no axis name`,
 	} {
-		_, err := sharding.Propagate(weights(t), mesh, map[string]sharding.Spec{"x": sharding.Split(axes)})
+		_, err := sharding.Propagate(t.Context(), weights(t), mesh, map[string]sharding.Spec{"x": sharding.Split(axes)})
 		require.ErrorContains(t, err, want)
 	}
 	for _, axes := range []string{"", "_", "dp.ep", "tp", "{+dp}"} {
-		_, err := sharding.Propagate(weights(t), mesh, map[string]sharding.Spec{"x": sharding.Split(axes)})
+		_, err := sharding.Propagate(t.Context(), weights(t), mesh, map[string]sharding.Spec{"x": sharding.Split(axes)})
 		require.NoError(t, err, axes)
 	}
 }

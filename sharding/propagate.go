@@ -1,6 +1,7 @@
 package sharding
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -30,6 +31,8 @@ type Assignment struct {
 	leaves, passes map[*graph.Eqn]bool
 	// inside says that the program is the body of a loop.
 	inside bool
+	// stopped returns the cause of the end of the context, nil while it lasts.
+	stopped func() error
 	// wanted holds the placements of flexible values that are checked already.
 	wanted map[string]bool
 	// Decision is the rule's answer for every equation that is not flexible.
@@ -47,11 +50,13 @@ type Assignment struct {
 // places the experts' weights of every layer. An input of exactly that name comes first. A
 // pattern that matches no input is an error, and so are two patterns that place an input
 // differently, unless the input's own name is given too.
-func Propagate(p *graph.Program, m Mesh, in map[string]Spec) (*Assignment, error) {
+//
+// Propagate ends with the context's cause if ctx ends.
+func Propagate(ctx context.Context, p *graph.Program, m Mesh, in map[string]Spec) (*Assignment, error) {
 	if err := m.validate(); err != nil {
 		return nil, err
 	}
-	a := newAssignment(p, m)
+	a := newAssignment(ctx, p, m)
 	specs, err := inputs(p, m, in)
 	if err != nil {
 		return nil, err
@@ -63,8 +68,8 @@ func Propagate(p *graph.Program, m Mesh, in map[string]Spec) (*Assignment, error
 	return a, a.finish(nil)
 }
 
-func newAssignment(p *graph.Program, m Mesh) *Assignment {
-	return &Assignment{Program: p, Mesh: m, Spec: map[*graph.Value]Spec{}, fixed: map[*graph.Value]bool{}}
+func newAssignment(ctx context.Context, p *graph.Program, m Mesh) *Assignment {
+	return &Assignment{stopped: func() error { return context.Cause(ctx) }, Program: p, Mesh: m, Spec: map[*graph.Value]Spec{}, fixed: map[*graph.Value]bool{}}
 }
 
 // equations places the equations, once the inputs are placed. What can be made in any placement
@@ -84,6 +89,9 @@ func (a *Assignment) equations() error {
 		if first == nil {
 			first = err
 		}
+		if a.stopped() != nil {
+			return a.stopped()
+		}
 		if a.stuck == nil || a.fixed[a.stuck] || !a.movable(a.stuck) {
 			return first
 		}
@@ -96,6 +104,9 @@ func (a *Assignment) movable(v *graph.Value) bool { return len(a.Spec[v].Axes())
 
 func (a *Assignment) inOrder() error {
 	for _, e := range a.Program.Eqns {
+		if err := a.stopped(); err != nil {
+			return err
+		}
 		if err := a.place(e); err != nil {
 			return err
 		}
@@ -274,7 +285,7 @@ func (a *Assignment) Flexible(v *graph.Value) bool { return a.flexible[v] }
 
 // Context returns the context in which e is placed.
 func (a *Assignment) Context(e *graph.Eqn) *Context {
-	c := &Context{Mesh: a.Mesh, Eqn: e, flexible: a.flexible, leaves: a.leaves[e], passes: a.passes[e], inside: a.inside}
+	c := &Context{Mesh: a.Mesh, Eqn: e, flexible: a.flexible, stopped: a.stopped, leaves: a.leaves[e], passes: a.passes[e], inside: a.inside}
 	for _, v := range e.In {
 		c.In = append(c.In, a.Spec[v])
 	}

@@ -32,7 +32,7 @@ func propagate(t *testing.T, p *graph.Program, m string, place map[string]string
 	for name, s := range place {
 		in[name] = spec(t, s)
 	}
-	return sharding.Propagate(p, mesh(t, m), in)
+	return sharding.Propagate(t.Context(), p, mesh(t, m), in)
 }
 
 // A flexible value has a placement for each use: full and spread are split here
@@ -122,7 +122,7 @@ func TestPropagateErrors(t *testing.T) {
 		_, err := propagate(t, add, "a=2,b=2", c.place)
 		require.ErrorContains(t, err, c.want)
 	}
-	_, err = sharding.Propagate(add, mesh(t, "a=2"), map[string]sharding.Spec{"x": {Ragged: rows}})
+	_, err = sharding.Propagate(t.Context(), add, mesh(t, "a=2"), map[string]sharding.Spec{"x": {Ragged: rows}})
 	require.ErrorContains(t, err, "sharding: input x: inputs are whole, split or pending, not ragged")
 
 	x := graph.T(graph.F32, 4)

@@ -73,6 +73,7 @@ type Context struct {
 	In []Spec
 
 	flexible map[*graph.Value]bool
+	stopped  func() error // see Assignment
 	// A place_like equation leaves its result pending, in any case or if this makes no two
 	// sums of one (see Assignment).
 	leaves, passes bool

@@ -1,6 +1,7 @@
 package sharding
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -145,7 +146,8 @@ func (a *Assignment) has(v *graph.Value, to Spec) bool {
 
 // propagate places the equations of the body p for inputs that lie at l.in.
 func (l *loop) propagate(p *graph.Program) (*Assignment, error) {
-	a := newAssignment(p, l.Mesh)
+	a := newAssignment(context.Background(), p, l.Mesh)
+	a.stopped = l.stopped
 	a.leaves, a.inside = l.leaves, true
 	for i, v := range p.In {
 		s, err := l.in[i].Check(l.Mesh, v.Type)

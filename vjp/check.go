@@ -158,7 +158,7 @@ func newChecker(ctx context.Context, p *graph.Program, in map[string]array.Array
 	for k, a := range in {
 		c.in[k] = a
 	}
-	q, err := graph.Inline(p)
+	q, err := graph.Inline(ctx, p)
 	if err != nil {
 		return nil, err
 	}

@@ -102,11 +102,11 @@ func (c *checkRun) run(ctx context.Context, x map[string]array.Array) error {
 			widened = append(widened, v.Name+" "+v.Type.String())
 		}
 	}
-	if _, err := c.open(q); err != nil { // before memory for inputs is allocated
+	if _, err := c.open(ctx, q); err != nil { // before memory for inputs is allocated
 		return err
 	}
 	complete(q, x, c.opts.Seed)
-	rep, err := vjp.Check(ctx, q, x, c.eval, c.opts)
+	rep, err := vjp.Check(ctx, q, x, func(p *graph.Program) (vjp.Eval, error) { return c.eval(ctx, p) }, c.opts)
 	if err != nil {
 		return in(c.path, err)
 	}
@@ -137,8 +137,8 @@ func (c *checkRun) run(ctx context.Context, x map[string]array.Array) error {
 	return err
 }
 
-func (c *checkRun) open(p *graph.Program) (*gomoe.Job, error) {
-	j, err := open(c.path, p, gomoe.Config{Check: true}, c.limit)
+func (c *checkRun) open(ctx context.Context, p *graph.Program) (*gomoe.Job, error) {
+	j, err := open(ctx, c.path, p, gomoe.Config{Check: true}, c.limit)
 	if err == nil {
 		c.jobs = append(c.jobs, j)
 	}
@@ -146,8 +146,8 @@ func (c *checkRun) open(p *graph.Program) (*gomoe.Job, error) {
 }
 
 // eval is the vjp.Runner of the check.
-func (c *checkRun) eval(p *graph.Program) (vjp.Eval, error) {
-	j, err := c.open(p)
+func (c *checkRun) eval(ctx context.Context, p *graph.Program) (vjp.Eval, error) {
+	j, err := c.open(ctx, p)
 	if err != nil {
 		return nil, err
 	}

@@ -72,7 +72,7 @@ func (c *checkRun) onDevice(ctx context.Context, x map[string]array.Array) (*dev
 
 // step runs p once.
 func (c *checkRun) step(ctx context.Context, p *graph.Program, cfg gomoe.Config, args map[string]array.Array) ([]array.Array, *gomoe.Job, error) {
-	j, err := open(c.path, p, cfg, c.limit)
+	j, err := open(ctx, c.path, p, cfg, c.limit)
 	if err != nil {
 		return nil, nil, err
 	}

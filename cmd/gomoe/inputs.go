@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -146,14 +147,14 @@ func memoryFlag(fs *flag.FlagSet) *size {
 }
 
 // open compiles p and opens its ranks, if they fit into the memory limit.
-func open(path string, p *graph.Program, cfg gomoe.Config, limit size) (*gomoe.Job, error) {
-	plan, err := gomoe.Compile(p, cfg)
+func open(ctx context.Context, path string, p *graph.Program, cfg gomoe.Config, limit size) (*gomoe.Job, error) {
+	plan, err := gomoe.CompileContext(ctx, p, cfg)
 	if err != nil {
 		return nil, in(path, err)
 	}
 	if err := fits(path, plan, limit); err != nil {
 		return nil, err
 	}
-	j, err := gomoe.Open(p, cfg)
+	j, err := gomoe.OpenContext(ctx, p, cfg)
 	return j, in(path, err)
 }

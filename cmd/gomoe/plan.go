@@ -60,7 +60,7 @@ func (t *tool) planCommand() *ffcli.Command {
 				return t.choices(path, p, cfg, list(*wrt), *asJSON)
 			}
 			cfg.After = *after
-			plan, err := gomoe.Compile(p, cfg)
+			plan, err := gomoe.CompileContext(ctx, p, cfg)
 			if err != nil {
 				return in(path, err)
 			}

@@ -307,7 +307,7 @@ func placements(p *graph.Program, prim graph.Primitive) []string {
 	if sharding.IsFlexible(prim) {
 		return []string{"made in any placement, without moving data"}
 	}
-	p, err := graph.Inline(p)
+	p, err := graph.Inline(context.Background(), p)
 	if err != nil {
 		return nil
 	}

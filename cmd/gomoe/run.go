@@ -112,7 +112,7 @@ func (r *runner) run(ctx context.Context, x map[string]array.Array, seed optiona
 		}
 		defer func() { err = errors.Join(err, r.cfg.Trace.Close()) }()
 	}
-	j, err := open(r.path, r.p, r.cfg, r.limit)
+	j, err := open(ctx, r.path, r.p, r.cfg, r.limit)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package exact
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,7 +20,7 @@ func axes() []string { return []string{"dp", "ep"} }
 // are placed as place says (see sharding.Propagate). It is the same program for every mesh
 // that splits the batch over at most as many ranks as there are blocks, of which each has whole
 // ones (see sharding.Mesh). Errors name the line of what has no such form.
-func Program(p *graph.Program, m sharding.Mesh, place map[string]sharding.Spec, blocks int) (*graph.Program, error) {
+func Program(ctx context.Context, p *graph.Program, m sharding.Mesh, place map[string]sharding.Spec, blocks int) (*graph.Program, error) {
 	if blocks < 1 || blocks&(blocks-1) != 0 {
 		return nil, fmt.Errorf("exact: %s with %d blocks, want a power of two, at least the number of ranks that split the batch, such as 8", p.Name, blocks)
 	}
@@ -38,7 +39,7 @@ func Program(p *graph.Program, m sharding.Mesh, place map[string]sharding.Spec, 
 	if !split {
 		return nil, fmt.Errorf("exact: %s: no input is split over %s; place the batch on every mesh as on the largest one, as in x=%s", p.Name, strings.Join(axes(), " or "), strings.Join(axes(), "."))
 	}
-	a, err := sharding.Propagate(p, most.Dividing(), place)
+	a, err := sharding.Propagate(ctx, p, most.Dividing(), place)
 	if err != nil {
 		return nil, fmt.Errorf("exact: what %s sums over the batch follows from the axes %s of its placements, which are the same on every mesh, also where the mesh, here %q, lacks an axis; with both axes it cannot be placed: %w",
 			p.Name, strings.Join(axes(), " and "), m, err)

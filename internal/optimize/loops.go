@@ -1,6 +1,7 @@
 package optimize
 
 import (
+	"context"
 	"slices"
 
 	"github.com/gomoe/gomoe/graph"
@@ -10,7 +11,7 @@ import (
 // uses: results of an iteration, and carried values, constants and inputs of an iteration
 // that nothing depends on that is used. A value that every iteration carries on as it got
 // it becomes a constant. What only such arguments used is dead.
-func loops(p *graph.Program) (*graph.Program, error) {
+func loops(ctx context.Context, p *graph.Program) (*graph.Program, error) {
 	lean := map[*graph.Eqn]*loop{}
 	used := map[*graph.Value]bool{}
 	use := func(vs []*graph.Value) {
@@ -31,7 +32,7 @@ func loops(p *graph.Program) (*graph.Program, error) {
 			use(e.In)
 			continue
 		}
-		l, err := newLoop(s, e, used, p.Out)
+		l, err := newLoop(ctx, s, e, used, p.Out)
 		if err != nil {
 			return nil, err
 		}
@@ -59,8 +60,8 @@ type loop struct {
 	results []int
 }
 
-func newLoop(s graph.ScanOp, e *graph.Eqn, used map[*graph.Value]bool, results []*graph.Value) (*loop, error) {
-	body, err := Program(s.Body)
+func newLoop(ctx context.Context, s graph.ScanOp, e *graph.Eqn, used map[*graph.Value]bool, results []*graph.Value) (*loop, error) {
+	body, err := Program(ctx, s.Body)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package optimize
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/gomoe/gomoe/graph"
@@ -11,18 +12,23 @@ type Pass struct {
 	Name string
 	// Run returns the rewritten program and does not change p. p must hold no
 	// graph.CustomOp (see graph.Inline).
-	Run func(p *graph.Program) (*graph.Program, error)
+	Run func(ctx context.Context, p *graph.Program) (*graph.Program, error)
 }
 
 // Passes returns all passes in the order in which they run.
 func Passes() []Pass {
 	return []Pass{
-		{"constants", constants},
-		{"identities", identities},
-		{"common", common},
-		{"dead", dead},
+		{"constants", atOnce(constants)},
+		{"identities", atOnce(identities)},
+		{"common", atOnce(common)},
+		{"dead", atOnce(dead)},
 		{"loops", loops},
 	}
+}
+
+// atOnce makes a pass of one that goes over the equations once, and so needs no context.
+func atOnce(run func(*graph.Program) (*graph.Program, error)) func(context.Context, *graph.Program) (*graph.Program, error) {
+	return func(_ context.Context, p *graph.Program) (*graph.Program, error) { return run(p) }
 }
 
 // Order says that one pass runs before another, and why.
@@ -41,10 +47,14 @@ func Constraints() []Order {
 	}
 }
 
-// Program returns p after all passes. p must hold no graph.CustomOp.
-func Program(p *graph.Program) (*graph.Program, error) {
+// Program returns p after all passes. p must hold no graph.CustomOp. It ends with the context's
+// cause if ctx ends.
+func Program(ctx context.Context, p *graph.Program) (*graph.Program, error) {
 	for _, pass := range Passes() {
-		q, err := pass.Run(p)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		q, err := pass.Run(ctx, p)
 		if err != nil {
 			return nil, fmt.Errorf("optimize: pass %s: %w", pass.Name, err)
 		}

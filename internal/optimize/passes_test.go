@@ -68,7 +68,7 @@ func TestOrder(t *testing.T) {
 }
 
 func TestProgram(t *testing.T) {
-	golden(t, Program, []rewrites{{
+	golden(t, func(p *graph.Program) (*graph.Program, error) { return Program(t.Context(), p) }, []rewrites{{
 		"each pass after the other", `
 			two f32[] = full() value=2 dtype=f32
 			half f32[] = full() value=0.5 dtype=f32
@@ -87,7 +87,7 @@ func TestProgram(t *testing.T) {
 
 func TestPositions(t *testing.T) {
 	p := parse(t, "program p(x f32[2]) {\n\ta f32[2] = exp(x)\n\tb f32[2] = neg(a)\n\tc f32[2] = exp(x)\n\td f32[2] = neg(c)\n\te f32[2] = add(b, d)\n\treturn e\n}\n")
-	q, err := Program(p)
+	q, err := Program(t.Context(), p)
 	require.NoError(t, err)
 	var lines []int
 	for _, e := range q.Eqns {

@@ -22,9 +22,9 @@ func TestRanksOfOneKernel(t *testing.T) {
 	require.NoError(t, err)
 	m, err := sharding.ParseMesh("dp=2,ep=2")
 	require.NoError(t, err)
-	a, err := sharding.Propagate(p, m, map[string]sharding.Spec{"x": sharding.Split("dp.ep")})
+	a, err := sharding.Propagate(t.Context(), p, m, map[string]sharding.Spec{"x": sharding.Split("dp.ep")})
 	require.NoError(t, err)
-	plan, err := lowering.Lower(a, lowering.Options{Fuse: true, Target: Metal{}})
+	plan, err := lowering.Lower(t.Context(), a, lowering.Options{Fuse: true, Target: Metal{}})
 	require.NoError(t, err)
 	served, apart := 0, 0
 	for i := range plan.Instrs {

@@ -27,7 +27,7 @@ func fusedRun(q *graph.Program, c tried, chunk int, donate map[string]int, in ar
 	if err != nil {
 		return nil, nil, err
 	}
-	plan, err := lowering.Lower(a, lowering.Options{Fuse: chunk > 0, Chunk: chunk, Donate: donate, Check: true})
+	plan, err := lowering.Lower(context.Background(), a, lowering.Options{Fuse: chunk > 0, Chunk: chunk, Donate: donate, Check: true})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -49,13 +49,13 @@ func TestOptimized(t *testing.T) {
 // nothing.
 func passes(t *testing.T, p *graph.Program) {
 	t.Helper()
-	q, err := graph.Inline(p)
+	q, err := graph.Inline(t.Context(), p)
 	require.NoError(t, err)
 	for range 2 {
 		before := q.String()
 		for _, pass := range optimize.Passes() {
 			text := q.String()
-			r, err := pass.Run(q)
+			r, err := pass.Run(t.Context(), q)
 			require.NoError(t, err, "%s\n%s", pass.Name, text)
 			require.NoError(t, graph.Check(r), "%s\n%s", pass.Name, text)
 			require.Equal(t, text, q.String(), "pass %s wrote to its argument", pass.Name)

@@ -37,14 +37,14 @@ func Plan(p *graph.Program, s Setup) (*lowering.Plan, error) {
 			return nil, err
 		}
 	}
-	if p, err = graph.Inline(p); err != nil {
+	if p, err = graph.Inline(context.Background(), p); err != nil {
 		return nil, err
 	}
-	a, err := sharding.Propagate(p, m, place)
+	a, err := sharding.Propagate(context.Background(), p, m, place)
 	if err != nil {
 		return nil, err
 	}
-	return lowering.Lower(a, lowering.Options{Donate: s.Donate, Fuse: s.Chunk > 0, Chunk: s.Chunk, Overlap: s.Overlap, Target: s.Target, Check: true})
+	return lowering.Lower(context.Background(), a, lowering.Options{Donate: s.Donate, Fuse: s.Chunk > 0, Chunk: s.Chunk, Overlap: s.Overlap, Target: s.Target, Check: true})
 }
 
 // Open opens a session of the plan with all of its ranks in this process. The
