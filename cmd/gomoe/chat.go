@@ -99,7 +99,7 @@ func (c *chatting) run(ctx context.Context) (err error) {
 }
 
 func isTerminal(x any) bool {
-	if q, ok := x.(*quoted); ok {
+	if q, ok := x.(*escaping); ok {
 		x = q.to
 	}
 	f, ok := x.(*os.File)

@@ -18,6 +18,7 @@ import (
 	"github.com/gomoe/gomoe/generate"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/interrupt"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/internal/near"
 	"github.com/gomoe/gomoe/internal/whole"
 	"github.com/gomoe/gomoe/train/lm"
@@ -54,7 +55,7 @@ var errReported = errors.New("reported")
 // run runs the command line and returns the exit status. It stops when ctx
 // ends.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
-	stderr = &quoted{stderr}
+	stderr = &escaping{stderr}
 	t := &tool{stdin: stdin, stdout: &whole.Output{To: stdout}, stderr: stderr}
 	root := t.root()
 	name := "gomoe"
@@ -93,7 +94,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case err == nil:
 		return exitOK
 	case errors.As(err, &usage):
-		fmt.Fprintf(stderr, "%s: %v\nRun %q for the command's flags.\n", name, err, "gomoe help"+strings.TrimPrefix(name, "gomoe"))
+		fmt.Fprintf(stderr, "%s: %s\nRun %q for the command's flags.\n", name, quoted.Message(err.Error()), "gomoe help"+strings.TrimPrefix(name, "gomoe"))
 		return exitUsage
 	case errors.As(err, &status):
 		return int(status)
@@ -107,7 +108,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		if stop := (*generate.StopError)(nil); errors.As(err, &stop) {
 			text += ": " + stop.Error()
 		}
-		fmt.Fprintf(stderr, "%s: %s\n", name, text)
+		fmt.Fprintf(stderr, "%s: %s\n", name, quoted.Message(text))
 		return interrupt.Status(ctx, err, exitWrong)
 	}
 	var file *located
@@ -115,7 +116,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if !errors.As(err, &file) && !errors.As(err, &line) {
 		fmt.Fprintf(stderr, "%s: ", name)
 	}
-	fmt.Fprintln(stderr, err)
+	fmt.Fprintln(stderr, quoted.Message(err.Error()))
 	return world.Status(err)
 }
 
@@ -144,11 +145,11 @@ func (t *tool) root() *ffcli.Command {
 	return root
 }
 
-// quoted writes text with control characters other than ends of lines and tabs as Go writes them in
+// escaping writes text with control characters other than ends of lines and tabs as Go writes them in
 // quotes: names in files and on command lines are not to steer a terminal.
-type quoted struct{ to io.Writer }
+type escaping struct{ to io.Writer }
 
-func (q *quoted) Write(p []byte) (int, error) {
+func (q *escaping) Write(p []byte) (int, error) {
 	var b []byte
 	for i, c := range p {
 		if c < ' ' && c != '\n' && c != '\t' && c != '\r' || c == 0x7f {

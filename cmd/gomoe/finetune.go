@@ -186,7 +186,7 @@ func (f *tuning) run(ctx context.Context) (err error) {
 	if f.o.Tokenizer, err = generate.Tokenizer(c); err != nil {
 		return err
 	}
-	f.o.Stdout = &quoted{f.stdout}
+	f.o.Stdout = &escaping{f.stdout}
 	bar := report.NewProgress(f.stdout, report.ProgressOptions{})
 	defer func() { err = errors.Join(err, bar.Close()) }()
 	f.o.Figures.Progress, f.o.Figures.Earlier = bar.Step, bar.Earlier

@@ -4,6 +4,7 @@ package quoted
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -59,4 +60,35 @@ func List[T ~string](list []T) string {
 		s += fmt.Sprintf(" and %d more", len(list)-most)
 	}
 	return s + "]"
+}
+
+// longest is how many bytes of a message are shown. What is wrong stands at its beginning and its end.
+const longest = 8 << 10
+
+// Message returns the text of an error as it is shown on a terminal. Whatever parts of it come from outside, control characters other
+// than the ends of lines and tabs are escaped, so that they do not reach the terminal, and the middle of a text of more than 8 KiB is
+// left out.
+func Message(text string) string {
+	if cut := len(text) - longest; cut > 0 {
+		head, tail := longest*3/4, len(text)-longest/4
+		for head > 0 && !utf8.RuneStart(text[head]) {
+			head--
+		}
+		for tail < len(text) && !utf8.RuneStart(text[tail]) {
+			tail++
+		}
+		text = text[:head] + fmt.Sprintf(" … %d bytes left out … ", tail-head) + text[tail:]
+	}
+	var b strings.Builder
+	for i := 0; i < len(text); {
+		r, n := utf8.DecodeRuneInString(text[i:])
+		if r == '\n' || r == '\t' || strconv.IsPrint(r) && (r != utf8.RuneError || n > 1) {
+			b.WriteString(text[i : i+n])
+		} else {
+			q := strconv.Quote(text[i : i+n])
+			b.WriteString(q[1 : len(q)-1])
+		}
+		i += n
+	}
+	return b.String()
 }

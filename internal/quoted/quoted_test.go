@@ -37,3 +37,19 @@ func TestText(t *testing.T) {
 		t.Errorf("List = %s, want %s", got, want)
 	}
 }
+
+func TestMessage(t *testing.T) {
+	for text, want := range map[string]string{
+		"a: b\n\tc …": "a: b\n\tc …",
+		"open \x1b[31mX\a: no such file\r\x00\xff\u202e\u009b": `open \x1b[31mX\a: no such file\r\x00\xff\u202e\u009b`,
+		strings.Repeat("ä", longest/2):                         strings.Repeat("ä", longest/2),
+	} {
+		if got := Message(text); got != want {
+			t.Errorf("Message(%q) = %q, want %q", text, got, want)
+		}
+	}
+	got := Message("begin" + strings.Repeat("ä", 1<<20) + "end")
+	if len(got) > longest+100 || !strings.HasPrefix(got, "begin") || !strings.HasSuffix(got, "end") || !strings.Contains(got, " bytes left out ") {
+		t.Errorf("a long message becomes %d bytes: %.20q…", len(got), got)
+	}
+}

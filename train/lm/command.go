@@ -20,6 +20,7 @@ import (
 	"github.com/gomoe/gomoe/data/text"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/memory"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/internal/whole"
 	"github.com/gomoe/gomoe/nn"
 	"github.com/gomoe/gomoe/runtime"
@@ -196,7 +197,7 @@ func (c Command) train(ctx, stop context.Context, o *Options, corpus *Bytes, std
 	failed := false
 	t.Loop.Failed = func(err error) {
 		failed = true
-		fmt.Fprintf(os.Stderr, "%s: %v\n", c.Name, err)
+		fmt.Fprintf(os.Stderr, "%s: %s\n", c.Name, quoted.Message(err.Error()))
 	}
 	if o.Eval > 0 {
 		t.Evaluation = step.Evaluation

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/gomoe/gomoe/internal/interrupt"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/internal/whole"
 	"github.com/gomoe/gomoe/world"
 )
@@ -27,7 +28,7 @@ func Main(c Command) {
 		err = fmt.Errorf("standard output: %w", stdout.Err)
 	}
 	if said := (*reported)(nil); err != nil && !errors.As(err, &said) {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", c.Name, err)
+		fmt.Fprintf(os.Stderr, "%s: %s\n", c.Name, quoted.Message(err.Error()))
 	}
 	interrupt.Exit(stop, interrupt.Status(stop, err, world.Status(err)))
 }

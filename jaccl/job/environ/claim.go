@@ -3,6 +3,8 @@ package environ
 import (
 	"fmt"
 	"strconv"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // number is a variable of the environment that holds a number.
@@ -81,7 +83,7 @@ func (r *reader) number(name string) number {
 	}
 	n, err := strconv.Atoi(s)
 	if (err != nil || n < 0 || n > maxRanks) && r.err == nil {
-		r.err = fmt.Errorf("environ: %s=%q, want a number from 0 to %d", name, s, maxRanks)
+		r.err = fmt.Errorf("environ: %s=%s, want a number from 0 to %d", name, quoted.Text(s), maxRanks)
 	}
 	return number{name, true, n}
 }

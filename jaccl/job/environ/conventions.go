@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 func (r *reader) gomoe() claim {
@@ -82,7 +84,7 @@ func (r *reader) mlx() claim {
 		if f == nodes && c.coordinator.value == "" {
 			var addresses []string
 			if err := json.Unmarshal(rows[0], &addresses); err != nil || len(addresses) == 0 || addresses[0] == "" {
-				r.err = fmt.Errorf(`environ: %s=%s: the first entry is %.40s, want a list of "address:port"`, f.name, f.value, rows[0])
+				r.err = fmt.Errorf(`environ: %s=%s: the first entry is %s, want a list of "address:port"`, f.name, f.value, quoted.Plain(rows[0]))
 				continue
 			}
 			c.coordinator = text{"MLX_HOSTFILE's first address", addresses[0]}

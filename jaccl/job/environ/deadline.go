@@ -3,6 +3,8 @@ package environ
 import (
 	"fmt"
 	"time"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // The shortest and the longest deadline that people may set. A rank on a busy machine may
@@ -31,7 +33,7 @@ func Deadline(getenv func(string) string) (time.Duration, error) {
 	}
 	d, err := ParseDeadline(s)
 	if err != nil {
-		return 0, fmt.Errorf("environ: %s=%s: %w", gomoeDeadline, s, err)
+		return 0, fmt.Errorf("environ: %s=%s: %w", gomoeDeadline, quoted.Plain(s), err)
 	}
 	return d, nil
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // Detect returns the job that the environment describes. getenv, normally os.Getenv, reads
@@ -57,7 +59,7 @@ func detect(getenv func(string) string, parent int) (Job, error) {
 	case "1":
 		job.Whole = true
 	default:
-		return Job{}, fmt.Errorf("environ: %s=%s: want 0 or 1", gomoeWhole, whole)
+		return Job{}, fmt.Errorf("environ: %s=%s: want 0 or 1", gomoeWhole, quoted.Plain(whole))
 	}
 	if chosen == nil {
 		return job, nil
@@ -119,7 +121,7 @@ func (r *reader) id(job *Job, chosen *claim, parent int) {
 		for _, n := range names {
 			if v := r.getenv(n); v != "" {
 				values = append(values, v)
-				job.Source = append(job.Source, n+"="+v)
+				job.Source = append(job.Source, n+"="+quoted.Plain(v))
 			} else {
 				return false
 			}
@@ -154,10 +156,10 @@ func (r *reader) id(job *Job, chosen *claim, parent int) {
 func (r *reader) coordinator(job *Job, chosen *claim) error {
 	set := func(name, address string) error {
 		if _, _, err := splitAddress(address); err != nil {
-			return fmt.Errorf("environ: %s=%s: %w", name, address, err)
+			return fmt.Errorf("environ: %s=%s: %w", name, quoted.Plain(address), err)
 		}
 		job.Coordinator = address
-		job.Source = append(job.Source, name+"="+address)
+		job.Source = append(job.Source, name+"="+quoted.Plain(address))
 		return nil
 	}
 	addr, port := r.getenv("MASTER_ADDR"), r.getenv("MASTER_PORT")
@@ -173,12 +175,12 @@ func (r *reader) coordinator(job *Job, chosen *claim) error {
 	case addr != "" && port != "":
 		address := net.JoinHostPort(addr, port)
 		if _, _, err := splitAddress(address); err != nil {
-			return fmt.Errorf("environ: MASTER_ADDR=%s MASTER_PORT=%s: %w", addr, port, err)
+			return fmt.Errorf("environ: MASTER_ADDR=%s MASTER_PORT=%s: %w", quoted.Plain(addr), quoted.Plain(port), err)
 		}
-		job.Source = append(job.Source, "MASTER_ADDR="+addr, "MASTER_PORT="+port)
+		job.Source = append(job.Source, "MASTER_ADDR="+quoted.Plain(addr), "MASTER_PORT="+quoted.Plain(port))
 		if store := r.getenv("TORCHELASTIC_USE_AGENT_STORE"); chosen.name == "torch" && store == "True" {
 			// torchrun itself listens at that port.
-			job.Source = append(job.Source, "TORCHELASTIC_USE_AGENT_STORE="+store)
+			job.Source = append(job.Source, "TORCHELASTIC_USE_AGENT_STORE="+quoted.Plain(store))
 			address = net.JoinHostPort(addr, derivedPort(job.ID+" "+port))
 		}
 		job.Coordinator = address
@@ -187,7 +189,7 @@ func (r *reader) coordinator(job *Job, chosen *claim) error {
 		if addr == "" {
 			name, other = other, name
 		}
-		return fmt.Errorf("environ: %s=%s without %s; set both, or neither", name, addr+port, other)
+		return fmt.Errorf("environ: %s=%s without %s; set both, or neither", name, quoted.Plain(addr+port), other)
 	case job.Size == 1:
 		job.Coordinator = "127.0.0.1:0" // nobody else comes
 	case chosen.host != "" && job.ID != "":
@@ -218,7 +220,7 @@ func splitAddress(s string) (string, int, error) {
 	}
 	n, err := strconv.Atoi(port)
 	if err != nil || n < 0 || n > 65535 {
-		return "", 0, fmt.Errorf("port %q, want a number up to 65535", port)
+		return "", 0, fmt.Errorf("port %s, want a number up to 65535", quoted.Text(port))
 	}
 	return host, n, nil
 }
