@@ -46,7 +46,7 @@ func (m *model) Validate(mesh sharding.Mesh) error {
 	case !(m.Capacity >= 0 && m.Capacity <= math.MaxFloat32):
 		return fmt.Errorf("-capacity %g: want a finite number of at least 0", m.Capacity)
 	case m.Width%even != 0:
-		return fmt.Errorf("-width %d over -heads %d: want an even number of columns per head, such as -width %d", m.Width, m.Heads, (m.Width+even-1)/even*even)
+		return fmt.Errorf("-width %d over -heads %d: want an even number of columns per head, such as -width %d", m.Width, m.Heads, lm.Multiple(m.Width, even))
 	case m.TopK > m.Experts:
 		return fmt.Errorf("-top-k %d of -experts %d: want at most as many", m.TopK, m.Experts)
 	}

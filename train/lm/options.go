@@ -169,7 +169,7 @@ func Over(flag string, n, parts int, where string) error {
 	if n%parts == 0 {
 		return nil
 	}
-	return fmt.Errorf("-%s %d does not divide over %s: want a multiple of %d, such as -%s %d", flag, n, where, parts, flag, (n+parts-1)/parts*parts)
+	return fmt.Errorf("-%s %d does not divide over %s: want a multiple of %d, such as -%s %d", flag, n, where, parts, flag, Multiple(n, parts))
 }
 
 // Step returns the step of a model with these options.
@@ -211,4 +211,13 @@ func (o *Options) saves() train.Saves {
 		Facts: o.Facts, Model: o.sizes, Made: []string{filepath.Join(o.Out, safetensors.FileName)},
 		Free: strings.Fields("-check -compare -deadline -eval -finite -keep -overlap -overwrite -prompt -remat -resume -sample -save-every -temperature"),
 	}
+}
+
+// Multiple returns the multiple of a number that a message recommends in the place of n: the next larger one, or the next smaller
+// one where no int is larger.
+func Multiple(n, of int) int {
+	if n > math.MaxInt-of {
+		return n / of * of
+	}
+	return (n + of - 1) / of * of
 }

@@ -39,3 +39,12 @@ func TestRoom(t *testing.T) {
 	require.Equal(t, []int{4096, 16}, []int{c.Model.(*toy).width, o.Rows})
 	require.NoError(t, c.room(o, o.Mesh, 4, memory.Limit{Bytes: math.MaxInt64}))
 }
+
+// A message recommends a number that there is.
+func TestMultiple(t *testing.T) {
+	for _, c := range []struct{ n, of, want int }{{1, 8, 8}, {8, 8, 8}, {9, 8, 16}, {math.MaxInt, 8, math.MaxInt - 7}, {math.MaxInt - 8, 8, math.MaxInt - 7}} {
+		if got := Multiple(c.n, c.of); got != c.want {
+			t.Errorf("Multiple(%d, %d) = %d, want %d", c.n, c.of, got, c.want)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"slices"
@@ -67,7 +68,10 @@ func rows(text []byte, steps int) ([]Step, error) {
 	for next := 0; next <= steps; next++ {
 		fields, err := r.Read()
 		if err != nil {
-			return nil, fmt.Errorf("a row of step %d is wanted: %w", max(next, 1), err)
+			if errors.Is(err, io.EOF) {
+				err = errors.New("the file ends before it")
+			}
+			return nil, fmt.Errorf("a row of step %d is wanted, as the checkpoint is of step %d: %w; put the file of that run there, or remove this one to begin another", max(next, 1), steps, err)
 		}
 		s, err := parseRow(fields)
 		if err != nil {

@@ -70,7 +70,7 @@ func TestResumeMetrics(t *testing.T) {
 	for old, want := range map[string]string{
 		"":                           "line 1 is not the header of metrics",
 		"a,b\n1,2":                   "line 1 is not the header of metrics",
-		string(first[:len(first)-7]): "a row of step 5 is wanted: EOF",
+		string(first[:len(first)-7]): "a row of step 5 is wanted, as the checkpoint is of step 5: the file ends before it; put the file of that run there, or remove this one to begin another",
 		strings.Replace(string(first), "\n3,", "\n4,", 1):      "a row of step 4, want one of step 3",
 		strings.Replace(string(first), "\n3,", "\nthree,", 1):  `parsing "three"`,
 		strings.Replace(string(first), "\n1,", "\n-1,", 1):     "a row of step -1, want one of step 1",
