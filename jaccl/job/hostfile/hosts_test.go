@@ -97,3 +97,11 @@ func FuzzParseHosts(f *testing.F) {
 		}
 	})
 }
+
+// A host that is named twice in one entry is an error: which one counts would be chance to whoever reads the file.
+func TestTwice(t *testing.T) {
+	_, err := ParseHosts([]byte("[\n{\"ssh\": \"a\", \"ips\": [\"10.0.0.1\"]},\n{\"ssh\": \"b\", \"ips\": [\"10.0.0.2\"], \"ssh\": \"c\"}]"))
+	require.ErrorContains(t, err, `"ssh" is there twice in one object`)
+	_, err = ParseHosts([]byte(`[{"ssh": "a", "ips": ["10.0.0.1"]}, {"ssh": "b", "ips": ["10.0.0.2"]}]`))
+	require.NoError(t, err)
+}
