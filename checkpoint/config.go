@@ -1,8 +1,6 @@
 package checkpoint
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/gomoe/gomoe/checkpoint/gguf"
 	"github.com/gomoe/gomoe/internal/infile"
+	"github.com/gomoe/gomoe/internal/members"
 )
 
 // ConfigName is the name of the file that describes a model of Hugging Face.
@@ -44,7 +43,7 @@ func ReadConfig(path string) (Config, error) {
 		return Config{}, err
 	}
 	c := Config{Path: path}
-	if err := json.Unmarshal(bytes.TrimPrefix(text, []byte("\ufeff")), &c.values); err != nil { // a byte order mark, which some editors write
+	if err := members.Unmarshal(text, &c.values); err != nil {
 		return Config{}, fmt.Errorf("%s: %w", path, err)
 	}
 	c.Architecture, _ = c.values["model_type"].(string)

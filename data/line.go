@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/gomoe/gomoe/internal/members"
 	"github.com/gomoe/gomoe/tokenizer"
 )
 
@@ -41,7 +42,7 @@ func parse(t *tokenizer.Tokenizer, s []byte) (document, error) {
 		return d, errors.New("not UTF-8")
 	}
 	var l line
-	if err := json.Unmarshal(s, &l); err != nil {
+	if err := members.Unmarshal(s, &l); err != nil {
 		return d, err
 	}
 	l.Prompt, l.Completion, l.Tools, l.Template = given(l.Prompt), given(l.Completion), given(l.Tools), given(l.Template)

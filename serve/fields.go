@@ -10,6 +10,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"github.com/gomoe/gomoe/internal/members"
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
@@ -40,65 +41,22 @@ const (
 
 // names returns a problem if an object of a valid text has a name twice, or too many names.
 func names(text []byte) error {
-	type object struct {
-		few   [][]byte // its first names
-		many  map[string]bool
-		list  bool
-		value bool // a value is next, not a name
+	most := func(depth int) int {
+		if depth == 0 {
+			return maxFields
+		}
+		return maxNames
 	}
-	var open []*object
-	for i := 0; i < len(text); i++ {
-		var o *object
-		if len(open) > 0 {
-			o = open[len(open)-1]
-		}
-		switch text[i] {
-		case '{', '[':
-			open = append(open, &object{list: text[i] == '['})
-		case '}', ']':
-			open = open[:len(open)-1]
-		case ':':
-			o.value = true
-		case ',':
-			o.value = false
-		case '"':
-			from := i
-			for i++; text[i] != '"'; i++ {
-				if text[i] == '\\' {
-					i++
-				}
-			}
-			if o == nil || o.list || o.value {
-				continue
-			}
-			name := text[from+1 : i]
-			if bytes.IndexByte(name, '\\') >= 0 {
-				var plain string
-				if err := json.Unmarshal(text[from:i+1], &plain); err != nil {
-					return wrong("", err.Error())
-				}
-				name = []byte(plain)
-			}
-			const few = 16
-			if slices.ContainsFunc(o.few, func(n []byte) bool { return bytes.Equal(n, name) }) || o.many[string(name)] {
-				return wrong(quoted.Short(name), fmt.Sprintf("field %s is there twice", quoted.Text(name)))
-			}
-			if len(o.few) < few {
-				o.few = append(o.few, name)
-				continue
-			}
-			if o.many == nil {
-				o.many = map[string]bool{}
-			}
-			o.many[string(name)] = true
-			most := maxNames
-			if len(open) == 1 {
-				most = maxFields
-			}
-			if few+len(o.many) > most {
-				return wrong("", fmt.Sprintf("an object of the request has more than %d fields, want fewer", most))
-			}
-		}
+	err := members.Rules{Most: most}.Check(text)
+	var twice *members.TwiceError
+	var many *members.ManyError
+	switch {
+	case errors.As(err, &twice):
+		return wrong(quoted.Short(twice.Name), fmt.Sprintf("field %s is there twice", quoted.Text(twice.Name)))
+	case errors.As(err, &many):
+		return wrong("", fmt.Sprintf("an object of the request has more than %d fields, want fewer", many.Most))
+	case err != nil:
+		return wrong("", err.Error())
 	}
 	return nil
 }

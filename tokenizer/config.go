@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gomoe/gomoe/internal/members"
 )
 
 // Names of the files that say more about the tokens of a folder.
@@ -80,7 +82,7 @@ func (t *Tokenizer) locate(path string) {
 	}
 }
 
-// object is a JSON object with the order of its keys. Of equal keys the last one counts.
+// object is a JSON object with the order of its keys.
 type object struct {
 	keys   []string
 	values map[string]json.RawMessage
@@ -91,7 +93,7 @@ func objectOf(data []byte) (o object, err error) {
 	if data = bytes.TrimPrefix(data, []byte("\ufeff")); len(data) == 0 { // a byte order mark, which some editors write
 		return o, nil
 	}
-	if err := json.Unmarshal(data, &o.values); err != nil {
+	if err := members.Unmarshal(data, &o.values); err != nil {
 		return o, err
 	}
 	d := json.NewDecoder(bytes.NewReader(data))

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/gomoe/gomoe/internal/members"
 )
 
 // file is what a tokenizer.json holds. Its fields truncation and padding are
@@ -128,7 +130,7 @@ func (m *mergeJSON) parse(s string) error {
 // part of the file is wrong and what it should be.
 func Parse(data []byte) (*Tokenizer, error) {
 	var f file
-	if err := json.Unmarshal(bytes.TrimPrefix(data, []byte("\ufeff")), &f); err != nil { // a byte order mark, which some editors write
+	if err := members.Unmarshal(data, &f); err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
 	t, err := f.build()

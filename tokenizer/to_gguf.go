@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/gomoe/gomoe/internal/members"
 )
 
 // ToGGUF returns the vocabulary with which a GGUF file has the tokenizer of a folder: of a tokenizer.json of byte pairs,
@@ -51,7 +53,7 @@ func toGGUF(folder string, size int) (g GGUF, err error) {
 		g, err = piecesToGGUF(data, t)
 	} else if err == nil {
 		var f file
-		if err = json.Unmarshal(data, &f); err == nil {
+		if err = members.Unmarshal(data, &f); err == nil {
 			g, err = f.toGGUF(t, size)
 		}
 	}

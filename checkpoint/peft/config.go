@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/gomoe/gomoe/internal/infile"
+	"github.com/gomoe/gomoe/internal/members"
 )
 
 // ConfigName is the file that describes an adapter; its tensors are in FileName, or in MLXName.
@@ -80,12 +81,11 @@ func (a *Adapter) readConfig(folder string) (mlx bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	text = bytes.TrimPrefix(text, []byte("\ufeff")) // a byte order mark, which some editors write
 	var all map[string]json.RawMessage
 	c := &a.config
-	err = json.Unmarshal(text, c)
+	err = members.Unmarshal(text, c)
 	if err == nil {
-		err = json.Unmarshal(text, &all)
+		err = members.Unmarshal(text, &all)
 	}
 	if err == nil {
 		mlx = c.MLX != nil || c.FineTune != ""

@@ -1,8 +1,6 @@
 package safetensors
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,6 +9,7 @@ import (
 
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/internal/infile"
+	"github.com/gomoe/gomoe/internal/members"
 )
 
 // IndexName is the usual name of the file that lists the tensors of a set, and FileName
@@ -86,7 +85,7 @@ func readIndex(path string) (*index, error) {
 		return nil, err
 	}
 	ix := &index{}
-	if err := json.Unmarshal(bytes.TrimPrefix(text, []byte("\ufeff")), ix); err != nil { // a byte order mark, which some editors write
+	if err := members.Unmarshal(text, ix); err != nil {
 		return nil, fmt.Errorf("index: %w", err)
 	}
 	if len(ix.WeightMap) == 0 {

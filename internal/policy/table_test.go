@@ -36,6 +36,7 @@ func imports() map[string][]string {
 		"internal/openfiles":         {},
 		"internal/quoted":            {},
 		"internal/infile":            {},
+		"internal/members":           {},
 		"internal/pages":             {},
 		"internal/testing/advised":   {},
 		"internal/testing/amx":       {},
@@ -121,7 +122,7 @@ func imports() map[string][]string {
 }
 
 // everywhere lists packages that every package may import: those through which all of them take in what comes from outside.
-func everywhere() []string { return []string{"internal/infile", "internal/quoted"} }
+func everywhere() []string { return []string{"internal/infile", "internal/members", "internal/quoted"} }
 
 // testSupport lists packages that only tests may import.
 func testSupport() []string {

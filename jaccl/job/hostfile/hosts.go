@@ -10,7 +10,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/gomoe/gomoe/internal/quoted"
+	"github.com/gomoe/gomoe/internal/members"
 )
 
 // MaxSize is the largest size of a hostfile in bytes, and MaxHosts the largest number
@@ -211,45 +211,17 @@ func sshName(s string) error {
 	return nil
 }
 
-// twice returns the first name that an object of a valid text has two times, and where it ends; "" if there is none.
-func twice(d *json.Decoder) (name string, at int64) {
-	open, err := d.Token()
-	if err != nil || open != json.Delim('{') && open != json.Delim('[') {
-		return "", 0
-	}
-	names := map[json.Token]bool{}
-	for d.More() {
-		if open == json.Delim('{') {
-			n, err := d.Token()
-			if err != nil {
-				return "", 0
-			}
-			if names[n] {
-				return fmt.Sprint(n), d.InputOffset()
-			}
-			names[n] = true
-		}
-		if name, at := twice(d); name != "" {
-			return name, at
-		}
-	}
-	d.Token() // the end, which is there
-	return "", 0
-}
-
 // decode decodes all of data, like json.Unmarshal. Its errors say at which line and
 // column the mistake is.
 func decode(data []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	err := d.Decode(v)
 	if err == nil {
-		if name, at := twice(json.NewDecoder(bytes.NewReader(data))); name != "" {
-			return fmt.Errorf("%s: %s is there twice in one object", place(data, at), quoted.Text(name))
-		}
+		end := d.InputOffset()
 		if _, err := d.Token(); err != io.EOF {
-			return fmt.Errorf("%s: more behind the end", place(data, d.InputOffset()))
+			return fmt.Errorf("%s: more after the end", place(data, d.InputOffset()))
 		}
-		return nil
+		return members.Rules{}.Check(data[:end])
 	}
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError

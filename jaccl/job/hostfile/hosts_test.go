@@ -44,7 +44,7 @@ func TestParseHostsWrong(t *testing.T) {
 		{`{"hosts": {}}`, "line 1, column 11: hosts is a JSON object, want a list"},
 		{`{"hosts": [`, "hostfile: ends in the middle"},
 		{"{\"hosts\": [\n  {\"ssh\": \"a\",}]}", "hostfile: line 2, column 15: invalid character '}'"},
-		{`[{"ssh":"a"}] [`, "line 1, column 15: more behind the end"},
+		{`[{"ssh":"a"}] [`, "line 1, column 15: more after the end"},
 		{`["a"]`, `hosts[0]: "a", want an object`},
 		{`[{"ssh":"a"}, null]`, `hosts[1]: null, want an object`},
 		{`[{"ips":["10.0.0.1"]}]`, `hosts[0]: no "ssh"`},
