@@ -1,6 +1,7 @@
 package gomoe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -129,13 +130,13 @@ func PlaceContext(ctx context.Context, p *graph.Program, cfg Config) (*sharding.
 	return a, err
 }
 
-// place is Place. It returns the names of the results, too: those of the inlined
-// program, since the numbers of values without a name change with the equations
-// that are left out.
+// place is Place. It returns the names of the results, too. Results without a name have that of
+// the inlined program, because the numbers of values change with the equations that are left out.
 func place(ctx context.Context, p *graph.Program, cfg Config) (*sharding.Assignment, []string, error) {
 	if err := graph.Check(p); err != nil {
 		return nil, nil, err
 	}
+	given := p.Out
 	p, err := graph.Inline(ctx, p)
 	if err != nil {
 		return nil, nil, err
@@ -143,7 +144,7 @@ func place(ctx context.Context, p *graph.Program, cfg Config) (*sharding.Assignm
 	all := p.Names()
 	names := make([]string, len(p.Out))
 	for i, v := range p.Out {
-		names[i] = all[v]
+		names[i] = cmp.Or(given[i].Name, all[v])
 	}
 	if cfg.Optimize != Off {
 		if p, err = optimize.Program(ctx, p); err != nil {

@@ -9,7 +9,8 @@ import (
 // first to the last, and the derivative computes the body again.
 type ScanParams struct {
 	// Length is the number of iterations. 0 stands for the leading dimension of the
-	// arrays that are given for each iteration, or the length of the tables.
+	// arrays that are given for each iteration, or the length of the tables. Where an array
+	// has 0 slices, no iteration runs: Scan returns the carried values that it is given.
 	Length int
 	// Tables are inputs of an iteration that are given as separate arrays, one for
 	// each iteration, all of one type. The body sees them behind the slices of xs.
@@ -43,6 +44,12 @@ func Scan(p ScanParams, carry, xs []*Value, body func(carry, x []*Value) (c, y [
 	t = t.Innermost()
 	pos := t.here(nil)
 	s := ScanOp{Length: p.Length, Carry: len(carry), Reverse: p.Reverse, Keep: p.Keep}
+	known := p.Length != 0
+	iterations := func(n int) {
+		if !known {
+			s.Length, known = n, true
+		}
+	}
 	in := make([]Input, 0, len(carry)+len(xs)+len(p.Tables))
 	for _, v := range carry {
 		in = append(in, Input{v.Name, v.Type})
@@ -51,9 +58,7 @@ func Scan(p ScanParams, carry, xs []*Value, body func(carry, x []*Value) (c, y [
 		if v == nil || v.Rank() == 0 {
 			Fail("scan: input %d of an iteration is %s, want an array with a dimension for the iterations", i, describe(v))
 		}
-		if s.Length == 0 {
-			s.Length = v.Dim(0)
-		}
+		iterations(v.Dim(0))
 		if v.Dim(0) != s.Length {
 			Fail("scan: input %d of an iteration is %s, want a leading dimension of %d, one slice for each iteration", i, v.Type, s.Length)
 		}
@@ -61,11 +66,12 @@ func Scan(p ScanParams, carry, xs []*Value, body func(carry, x []*Value) (c, y [
 	}
 	args := slices.Concat(carry, xs)
 	for i, table := range p.Tables {
-		if s.Length == 0 {
-			s.Length = len(table)
-		}
-		if len(table) != s.Length || len(table) == 0 {
+		iterations(len(table))
+		if len(table) != s.Length {
 			Fail("scan: table %d has %d arrays, want %d, one for each iteration", i, len(table), s.Length)
+		}
+		if len(table) == 0 {
+			Fail("scan: table %d has no arrays, which would give the type of the body's input; for a loop of 0 iterations give an array with 0 slices, or leave the loop out", i)
 		}
 		for k, v := range table {
 			if v == nil || table[0] == nil || !v.Type.Equal(table[0].Type) {
@@ -76,8 +82,8 @@ func Scan(p ScanParams, carry, xs []*Value, body func(carry, x []*Value) (c, y [
 		s.InTables = append(s.InTables, len(xs)+i)
 		args = append(args, table...)
 	}
-	if s.Length < 1 {
-		Fail("scan: length %d, want 1 or more; set ScanParams.Length, or give arrays with a slice for each iteration", s.Length)
+	if s.Length < 0 || !known {
+		Fail("scan: length %d, want the number of iterations; set ScanParams.Length to 1 or more, or give arrays with a slice for each iteration", s.Length)
 	}
 	prog, consts := t.Body("body", in, func(_ *Tracer, in []*Value) []*Value {
 		c, y := body(in[:s.Carry:s.Carry], in[s.Carry:])

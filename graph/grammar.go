@@ -36,7 +36,7 @@ file's structure. In an equation the primitive's name stands before its
 arguments, and a value of a parameter is what the parameter's Go type asks for:
 a word is the name of a program above, and the body of a loop is a program that
 stands inside the equation, with names of its own. Parameters that are zero are
-left out. The equations below a scope belong to the part of the model that the
+left out, but for the length of a scan. The equations below a scope belong to the part of the model that the
 string names, those below a scope without a string to none. The type behind a
 binder of an equation may be left out; if given, it must be the one inferred.
 Names v1, v2, ... of results belong to the printer, which numbers them anew.

@@ -25,7 +25,7 @@ func Params(p Primitive) []Param {
 			Key:  f.key,
 			Kind: kindName(f.value.Type(), false),
 			Text: string(appendValue(nil, f.value, programName)),
-			Zero: zero(f.value),
+			Zero: f.omitted(),
 		})
 	}
 	return ps
@@ -67,7 +67,7 @@ func programName(p *Program) string { return p.Name }
 
 func appendParams(b []byte, p Primitive, name func(*Program) string) []byte {
 	for _, f := range fields(structOf(p)) {
-		if zero(f.value) {
+		if f.omitted() {
 			continue
 		}
 		b = append(b, ' ')
@@ -106,9 +106,13 @@ var (
 )
 
 type field struct {
-	key   string
-	value reflect.Value
+	key     string
+	value   reflect.Value
+	written bool // a text gives it even if it is zero: the field has the tag graph:"written"
 }
+
+// omitted reports whether a program does not print the field.
+func (f field) omitted() bool { return zero(f.value) && !f.written }
 
 // structOf returns the struct that implements p.
 func structOf(p Primitive) reflect.Value { return reflect.Indirect(reflect.ValueOf(p)) }
@@ -124,7 +128,7 @@ func fields(v reflect.Value) []field {
 		case f.Anonymous && f.Type.Kind() == reflect.Struct:
 			fs = append(fs, fields(v.Field(i))...)
 		case f.IsExported():
-			fs = append(fs, field{snake(f.Name), v.Field(i)})
+			fs = append(fs, field{snake(f.Name), v.Field(i), f.Tag.Get("graph") == "written"})
 		}
 	}
 	return fs

@@ -334,6 +334,11 @@ func (p *parser) params(proto Primitive) Primitive {
 		p.next()
 		p.value(what, fs[i].value)
 	}
+	for _, f := range fs {
+		if f.written && !seen[f.key] {
+			p.failf(p.tok.line, "%s: parameter %s is missing; write %s= and its value, even if that is zero", proto.Name(), f.key, f.key)
+		}
+	}
 	if reflect.TypeOf(proto).Kind() == reflect.Pointer {
 		prim = prim.Addr()
 	}

@@ -8,6 +8,8 @@ import "fmt"
 // family apart and are not parameters. A name is a letter or _ and then letters, digits or
 // _. An exported field is an integer, a number, a boolean, a string, a DType, a *Program, or a
 // slice of these: what a text can hold. Any other is an error where the primitive is applied.
+// A program omits fields that are zero. A field with the tag graph:"written" is always
+// printed, and a text without it is an error.
 //
 // Rules for differentiation, placement and lowering are further methods of the
 // same struct, declared as interfaces by the packages that call them.

@@ -7,7 +7,8 @@ import (
 	"slices"
 )
 
-// ScanOp runs a program Length times. Each iteration gets what the iteration before it
+// ScanOp runs a program Length times. With Length 0 the first carried values are the last
+// ones, and each result of an iteration is an array of 0 slices. Each iteration gets what the iteration before it
 // has carried on, one slice of every array that holds something for each iteration,
 // and arrays that stay the same.
 //
@@ -21,8 +22,9 @@ import (
 // results are the last carried values, and for each result of an iteration one array
 // with a leading dimension of Length or, if its number is in OutTables, Length arrays.
 type ScanOp struct {
-	Length, Consts, Carry int
-	InTables, OutTables   []int
+	Length              int `graph:"written"` // 0, too: a text that leaves it out is an error
+	Consts, Carry       int
+	InTables, OutTables []int
 	// Reverse runs the iterations from the last to the first. The slices and results
 	// that belong to an iteration do not change.
 	Reverse bool
@@ -49,8 +51,8 @@ func (s ScanOp) Infer(in []Type) ([]Type, error) {
 	switch {
 	case s.Body == nil:
 		return nil, errors.New("body is missing; write body=program name(inputs) { ... }")
-	case s.Length < 1 || s.Length > math.MaxInt32:
-		return nil, fmt.Errorf("length is %d, want 1 to %d", s.Length, math.MaxInt32)
+	case s.Length < 0 || s.Length > math.MaxInt32:
+		return nil, fmt.Errorf("length is %d, want 0 to %d", s.Length, math.MaxInt32)
 	case s.Consts < 0 || s.Carry < 0 || s.Consts > len(s.Body.In) || s.Carry > min(len(s.Body.In)-s.Consts, len(s.Body.Out)):
 		return nil, fmt.Errorf("consts is %d and carry is %d, but the body %s has %d inputs and %d results", s.Consts, s.Carry, s.Body.Name, len(s.Body.In), len(s.Body.Out))
 	}
@@ -134,10 +136,10 @@ func (ScanOp) Doc() Doc {
 	return Doc{Args: "constants, carried values, t[length,..] or length arrays t[..]",
 		Results: "carried values, t[length,..] or length arrays t[..]",
 		Formula: "carry, y[i] = body(constants, carry, x[i]) for i = 0 to length-1",
-		Params: "length: the number of iterations; consts: how many of the body's inputs, the first ones, stay the same; carry: how many inputs behind these are carried; " +
+		Params: "length: the number of iterations, which is given even if it is 0; consts: how many of the body's inputs, the first ones, stay the same; carry: how many inputs behind these are carried; " +
 			"in_tables: which inputs of an iteration are given as length arrays; out_tables: which results of an iteration are length arrays; " +
 			"reverse: from the last iteration to the first; keep: the derivative keeps what it needs of every iteration; body: the program of one iteration",
-		Notes: "Without keep the derivative keeps what was carried into every iteration and computes the body again. The leading dimension is whole on every rank; what is carried has one placement."}
+		Notes: "Without keep the derivative keeps what was carried into every iteration and computes the body again. The leading dimension is whole on every rank; what is carried has one placement. With length 0 the carried values are returned as they are, and the other results have 0 slices."}
 }
 
 // ScanArgs divides the arguments of s, or one thing for each of them, into those of the

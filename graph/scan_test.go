@@ -59,12 +59,17 @@ func TestScanMistakes(t *testing.T) {
 		"returns 0 carried values, want 1": func(x, xs *Value) {
 			Scan(ScanParams{Length: 2}, []*Value{x}, nil, func(_, _ []*Value) ([]*Value, []*Value) { return nil, nil })
 		},
-		"length 0, want 1 or more": func(x, xs *Value) { Scan(ScanParams{}, []*Value{x}, nil, same) },
+		"length 0, want the number of iterations": func(x, xs *Value) { Scan(ScanParams{}, []*Value{x}, nil, same) },
 		"is f32[3,2], want a leading dimension of 2": func(x, xs *Value) {
 			Scan(ScanParams{Length: 2}, []*Value{x}, []*Value{xs}, same)
 		},
 		"table 0 has 2 arrays, want 3": func(x, xs *Value) {
 			Scan(ScanParams{Tables: [][]*Value{{x, x}}}, []*Value{x}, []*Value{xs}, same)
+		},
+		"table 0 has no arrays, which would give the type": func(x, xs *Value) { Scan(ScanParams{Tables: [][]*Value{{}}}, []*Value{x}, nil, same) },
+		"length -1, want the number of iterations":         func(x, xs *Value) { Scan(ScanParams{Length: -1}, []*Value{x}, nil, same) },
+		"is f32[3,2], want a leading dimension of 0": func(x, xs *Value) {
+			Scan(ScanParams{}, []*Value{x}, []*Value{x.tr.Apply(FullOp{DType: F32, Shape: []int{0, 2}})[0], xs}, same)
 		},
 		"array 1 of table 0 is f32[3,2], want f32[2]": func(x, xs *Value) {
 			Scan(ScanParams{Tables: [][]*Value{{x, xs}}}, []*Value{x}, nil, same)
@@ -92,8 +97,12 @@ func TestScanInfer(t *testing.T) {
 	body := "body=program b(x f32[2], y f32[2]) {\n return x, y\n }"
 	for line, want := range map[string]string{
 		"scan(x, xs) length=3 carry=1":                                                                 "body is missing",
-		"scan(x, xs) carry=1 " + body:                                                                  "length is 0",
-		"scan(x, xs) length=3000000000 carry=1 " + body:                                                "length is 3000000000, want 1 to",
+		"scan(x, xs) carry=1 " + body:                                                                  "scan: parameter length is missing; write length= and its value, even if that is zero",
+		"scan(x, xs) length=-1 carry=1 " + body:                                                        "length is -1, want 0 to 2147483647",
+		"scan(x, xs) length=0 carry=1 " + body:                                                         "argument 1 is f32[3,2], want f32[0,2]",
+		"scan(x, x) length=0 carry=1 in_tables=[0] " + body:                                            "2 arguments, want 1",
+		"scan(x) length=0 carry=1 in_tables=[0] out_tables=[0] " + body:                                "1 results, but names for 2",
+		"scan(x, xs) length=3000000000 carry=1 " + body:                                                "length is 3000000000, want 0 to",
 		"scan(x, xs) length=3 carry=3 " + body:                                                         "carry is 3, but the body b has 2 inputs",
 		"scan(x, xs) length=3 consts=-1 carry=1 " + body:                                               "consts is -1",
 		"scan(x, xs) length=2 carry=1 " + body:                                                         "argument 1 is f32[3,2], want f32[2,2]",

@@ -167,11 +167,11 @@ func called(p Primitive) *Program {
 	return nil
 }
 
-// calls reports whether p, or the body of a loop in it, has a call.
-func calls(p *Program) bool {
+// expands reports whether p, or the body of a loop in it, has a call or a loop of no iteration.
+func expands(p *Program) bool {
 	return slices.ContainsFunc(p.Eqns, func(e *Eqn) bool {
 		if s, ok := e.Prim.(ScanOp); ok {
-			return calls(s.Body)
+			return s.Length == 0 || expands(s.Body)
 		}
 		return called(e.Prim) != nil
 	})
@@ -205,8 +205,9 @@ func expanded(p *Program, sizes map[*Program]int) (n int, at *Eqn) {
 }
 
 // Inline returns p with every call, CustomOp and RematOp, replaced by the equations of
-// its Fn, also those inside a Fn and inside the body of a loop. If p has none, Inline
-// returns p itself. It is an error if that makes more than Most equations. Inline ends with
+// its Fn, also those inside a Fn and inside the body of a loop. A loop of no iteration is
+// replaced by the values that it is given to carry, and results of 0 slices. If p has none of
+// these, Inline returns p itself. It is an error if that makes more than Most equations. Inline ends with
 // the context's cause if ctx ends.
 func Inline(ctx context.Context, p *Program) (*Program, error) {
 	if _, at := expanded(p, map[*Program]int{}); at != nil {
@@ -217,7 +218,7 @@ func Inline(ctx context.Context, p *Program) (*Program, error) {
 }
 
 func inline(ctx context.Context, p *Program) (*Program, error) {
-	if !calls(p) {
+	if !expands(p) {
 		return p, nil
 	}
 	q, err := Trace(p.Name, func(t *Tracer) []*Value {
@@ -232,7 +233,8 @@ func inline(ctx context.Context, p *Program) (*Program, error) {
 			}
 			var out []*Value
 			prim := e.Prim
-			if s, ok := prim.(ScanOp); ok {
+			s, loop := prim.(ScanOp)
+			if loop && s.Length > 0 {
 				body, err := inline(ctx, s.Body)
 				if err != nil {
 					FailAt(e, err)
@@ -240,7 +242,9 @@ func inline(ctx context.Context, p *Program) (*Program, error) {
 				s.Body = body
 				prim = s
 			}
-			if fn := called(prim); fn != nil {
+			if loop && s.Length == 0 {
+				t.At(e.Pos, func() { out = t.unlooped(s, in) })
+			} else if fn := called(prim); fn != nil {
 				if ctx.Err() != nil {
 					FailAt(e, context.Cause(ctx))
 				}
@@ -266,4 +270,15 @@ func inline(ctx context.Context, p *Program) (*Program, error) {
 		return nil, err
 	}
 	return inline(ctx, q)
+}
+
+// unlooped returns the results of a loop of no iteration.
+func (t *Tracer) unlooped(s ScanOp, in []*Value) []*Value {
+	out := slices.Clone(in[s.Consts:][:s.Carry])
+	for j, v := range s.Body.Out[s.Carry:] {
+		if !slices.Contains(s.OutTables, j) {
+			out = append(out, t.Apply(FullOp{DType: v.Type.DType, Shape: stacked(0, v.Type).Shape})...)
+		}
+	}
+	return out
 }

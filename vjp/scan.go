@@ -10,7 +10,8 @@ import (
 // the other order. It carries the cotangents of the carried values, and the sums of the
 // cotangents of the constants. Its body is the body of e, computed again, and the
 // derivative of that. It returns one cotangent per argument of e, nil for an argument that
-// no result with a cotangent depends on, or nil for all of them.
+// no result with a cotangent depends on, or nil for all of them. A loop of no iteration
+// returns the cotangents of the carried values.
 //
 // A carried value takes part only if it depends on a value whose cotangent is needed, and a
 // result with a cotangent depends on it, be it an iteration later: a cotangent of zeros is
@@ -20,6 +21,11 @@ import (
 // Keep these are the values that are carried into the iteration. With Keep these are all
 // values that the derivative uses, and the body of e is not computed again.
 func scan(t *graph.Tracer, e *graph.Eqn, ct []*graph.Value, needed map[*graph.Value]bool) ([]*graph.Value, error) {
+	if s := e.Prim.(graph.ScanOp); s.Length == 0 { // the carried values are returned as they are
+		grads := make([]*graph.Value, len(e.In))
+		copy(grads[s.Consts:], ct[:s.Carry])
+		return grads, nil
+	}
 	l := newLoop(t, e, ct, needed)
 	body, consts := l.body()
 	if len(body.Out) == 0 { // the cotangents reach nothing

@@ -10,12 +10,16 @@ import (
 
 // loop adds a scan of a few random operations. What it carries is of three kinds: a state,
 // which the body reads and writes; a sum, to which the body only adds, and which stays
-// pending until the loop has ended; and a sum of gradients that the body takes itself.
+// pending until the loop has ended; and a sum of gradients that the body takes itself. Some
+// loops have no iteration.
 func (g *gen) loop(v val) {
 	if g.inside > 0 || v.layer != nil || v.Type.Len() > maxLen/4 {
 		return
 	}
 	p := graph.ScanParams{Length: 1 + g.r.IntN(4), Reverse: g.chance(30), Keep: g.chance(30)}
+	if p.Length == 1 && p.Reverse { // has no other order than one that is not reversed
+		p.Length = 0 // an array of 0 slices says so
+	}
 	n := p.Length
 	carry, sizes := []*graph.Value{v.Value}, []float64{v.size}
 	sum := g.like(g.shape(1 + g.r.IntN(2))...)
@@ -26,12 +30,16 @@ func (g *gen) loop(v val) {
 
 	var xs []*graph.Value
 	var parts []val // what the body gets for each iteration
-	for range g.r.IntN(3) {
+	arrays := g.r.IntN(3)
+	if n == 0 {
+		arrays++
+	}
+	for range arrays {
 		shape := g.shape(g.r.IntN(3))
 		x := g.like(append([]int{n}, shape...)...)
 		xs, parts = append(xs, x.Value), append(parts, val{size: x.size})
 	}
-	if g.chance(40) {
+	if n > 0 && g.chance(40) {
 		table := []*graph.Value{}
 		size, shape := 0.0, g.shape(1+g.r.IntN(2))
 		for range n {
