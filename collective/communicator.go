@@ -18,6 +18,14 @@ type Communicator interface {
 	Close() error
 }
 
+// Renewer is implemented by communicators of ranks that all live in one process.
+type Renewer interface {
+	// Renew ends the poisoning of the job, for all ranks: their next collectives are
+	// those of a new job. No rank may be in a collective, nor call one before Renew returns.
+	// Ranks and groups that are closed stay closed.
+	Renew()
+}
+
 // Leaser is implemented by communicators that own memory that data is exchanged from and
 // to without a copy, because other ranks or a network device can access it.
 type Leaser interface {

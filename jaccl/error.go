@@ -36,6 +36,8 @@ type Error struct {
 	// Outstanding is how many bytes of the exchange in progress had not been sent to
 	// other ranks or not been received from them. It is 0 for ranks that share memory.
 	Outstanding int64
+	// OneProcess says that all ranks of the job are in this process.
+	OneProcess bool
 }
 
 // Failed returns the error of a rank whose call c has failed with err; blame are the ranks at
@@ -49,7 +51,10 @@ func Failed(ctx context.Context, rank int, c collective.Call, blame []int, err e
 }
 
 func (e *Error) Error() string {
-	text := fmt.Sprintf("jaccl: %v; seen by rank %d in %s", e.Err, e.Rank, e.Call)
+	text := fmt.Sprintf("%v; seen by rank %d in %s", e.Err, e.Rank, e.Call)
+	if !e.OneProcess {
+		text = "jaccl: " + text
+	}
 	if e.Outstanding > 0 {
 		text += fmt.Sprintf(", %d bytes outstanding", e.Outstanding)
 	}

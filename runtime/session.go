@@ -190,8 +190,10 @@ func (s *Session) Recycle(arrays ...*Array) {
 //
 // Run blocks until every rank is done or has failed. When ctx ends, every rank stops at
 // its next instruction or exchange. Run returns the first failure of any rank, as an
-// *Error. Unless all ranks agreed on the failure (see exec.Agreed), it poisons the
-// communicators, and later steps fail with it.
+// *Error. If other processes hold ranks, the failure poisons the communicators, unless all
+// ranks agreed on it (see exec.Agreed), and later steps fail with it. If all ranks are in this
+// process, the next step can run; so it can after ctx has ended. A device that was lost in the
+// step stays lost.
 //
 // If other processes hold ranks too, the first step begins with a comparison of the plans
 // and kernels, and it and later steps with one of inputs; see Options.Compare.

@@ -2,7 +2,10 @@ package runtime
 
 import (
 	"context"
+	"slices"
 	"sync"
+
+	"github.com/gomoe/gomoe/collective"
 )
 
 // steps is what a session keeps from step to step, so that ranks run concurrently
@@ -75,6 +78,7 @@ func (s *Session) each(ctx context.Context, f func(r *rank, ctx context.Context)
 	s.one(0, c)
 	t.running.Wait()
 	if t.first != nil {
+		s.renew()
 		return t.first
 	}
 	for _, err := range t.errs {
@@ -83,6 +87,17 @@ func (s *Session) each(ctx context.Context, f func(r *rank, ctx context.Context)
 		}
 	}
 	return nil
+}
+
+// renew lets the next step run after a failure, if all ranks are here and have left their
+// collectives, and no device may still run the step.
+func (s *Session) renew() {
+	if len(s.ranks) < s.plan.Mesh.Ranks() || slices.ContainsFunc(s.ranks, func(r *rank) bool { return r.hold.lost }) {
+		return
+	}
+	if c, ok := s.ranks[0].comm.(collective.Renewer); ok {
+		c.Renew()
+	}
 }
 
 // one runs a call for the i-th rank of this process.

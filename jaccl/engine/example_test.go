@@ -31,9 +31,9 @@ func ExampleLocal() {
 	}
 	// Output:
 	// 0 [6 40] <nil>
-	// 1 [6 40] jaccl: rank 3 calls barrier #3 none 0 bytes (model.go:8) where rank 1 calls barrier #1 none 0 bytes (model.go:8); seen by rank 1 in barrier #1 none 0 bytes (model.go:8)
+	// 1 [6 40] rank 3 calls barrier #3 none 0 bytes (model.go:8) where rank 1 calls barrier #1 none 0 bytes (model.go:8); seen by rank 1 in barrier #1 none 0 bytes (model.go:8)
 	// 2 [6 40] <nil>
-	// 3 [6 40] jaccl: rank 3 calls barrier #3 none 0 bytes (model.go:8) where rank 1 calls barrier #1 none 0 bytes (model.go:8); seen by rank 3 in barrier #3 none 0 bytes (model.go:8)
+	// 3 [6 40] rank 3 calls barrier #3 none 0 bytes (model.go:8) where rank 1 calls barrier #1 none 0 bytes (model.go:8); seen by rank 3 in barrier #3 none 0 bytes (model.go:8)
 }
 
 func step(ctx context.Context, c collective.Communicator) (array.Array, error) {

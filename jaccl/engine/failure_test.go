@@ -258,7 +258,7 @@ func TestMismatchIsTyped(t *testing.T) {
 	// Member 0 is rank 1: errors name ranks of the job.
 	for rank, err := range errs {
 		problem(t, err, rank, call("barrier", rank), []int{0, 1}, jaccl.ErrMismatch,
-			"jaccl: rank 0 calls barrier #0 f32 8 bytes (moe.go:10) where rank 1 calls barrier #1 f32 8 bytes (moe.go:11); seen by rank")
+			"rank 0 calls barrier #0 f32 8 bytes (moe.go:10) where rank 1 calls barrier #1 f32 8 bytes (moe.go:11); seen by rank")
 	}
 }
 

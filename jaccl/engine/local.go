@@ -15,15 +15,16 @@ import (
 // may be called at any time from any goroutine.
 //
 // The errors of collectives are of type *jaccl.Error. After the first one the job is
-// poisoned, and every collective of every rank fails with the same failure. Neither an
-// error of Group nor a Close of a rank that nobody waits for poisons the job.
+// poisoned, and every collective of every rank fails with the same failure, until Renew of
+// any rank (see collective.Renewer) once all ranks know of it. Neither an error of Group
+// nor a Close of a rank that nobody waits for poisons the job.
 func Local(n int, opts jaccl.Options) ([]jaccl.Communicator, error) {
 	if n < 1 {
-		return nil, fmt.Errorf("jaccl: local job: %d ranks, want at least 1", n)
+		return nil, fmt.Errorf("engine: job in one process: %d ranks, want at least 1", n)
 	}
 	deadline, err := opts.Wait()
 	if err != nil {
-		return nil, fmt.Errorf("jaccl: local job: %w", err)
+		return nil, fmt.Errorf("engine: job in one process: %w", err)
 	}
 	j := &job{
 		size:     n,
@@ -48,7 +49,7 @@ func Local(n int, opts jaccl.Options) ([]jaccl.Communicator, error) {
 type job struct {
 	size     int
 	deadline time.Duration
-	down     chan struct{} // closed by the first failure
+	down     chan struct{} // closed by the first failure, replaced by Renew
 
 	mu     sync.Mutex
 	first  *failure
@@ -73,7 +74,10 @@ type comm struct {
 	rank int
 }
 
-var _ jaccl.Communicator = (*comm)(nil)
+var (
+	_ jaccl.Communicator = (*comm)(nil)
+	_ collective.Renewer = (*comm)(nil)
+)
 
 func (c *comm) Rank() int { return c.rank }
 func (c *comm) Size() int { return c.job.size }
@@ -127,6 +131,16 @@ func (c *comm) Fail(cause error) {
 	c.job.mu.Lock()
 	defer c.job.mu.Unlock()
 	c.job.fail(f)
+}
+
+// Renew implements collective.Renewer.
+func (c *comm) Renew() {
+	j := c.job
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.first != nil {
+		j.first, j.down = nil, make(chan struct{})
+	}
 }
 
 // Close marks the rank as gone. It does not block, and returns nil. Peers that

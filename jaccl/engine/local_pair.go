@@ -58,7 +58,7 @@ func (m *member) meetPairs(ctx context.Context, p post) error {
 	}
 	to.r.posts[to.index], from.r.posts[from.index] = post{}, post{}
 	if f != nil {
-		return f.seen(ctx, m.rank(), p.call)
+		return f.near(ctx, m.rank(), p.call)
 	}
 	return nil
 }

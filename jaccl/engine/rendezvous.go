@@ -89,7 +89,7 @@ func (m *member) meet(ctx context.Context, p post, bad *failure) error {
 func (m *member) among(ctx context.Context, p post) error {
 	last, f := m.arrive(&p)
 	if f != nil {
-		return f.seen(ctx, m.rank(), p.call)
+		return f.near(ctx, m.rank(), p.call)
 	}
 	work, f := m.begin(ctx, p.call, last)
 	if work {
@@ -100,7 +100,7 @@ func (m *member) among(ctx context.Context, p post) error {
 	}
 	m.r.posts[m.index] = post{} // the group outlives the caller's buffers
 	if f != nil {
-		return f.seen(ctx, m.rank(), p.call)
+		return f.near(ctx, m.rank(), p.call)
 	}
 	return nil
 }
@@ -284,5 +284,5 @@ func (m *member) fail(ctx context.Context, c collective.Call, f *failure) error 
 	m.r.job.mu.Lock()
 	f = m.r.job.fail(f)
 	m.r.job.mu.Unlock()
-	return f.seen(ctx, m.rank(), c)
+	return f.near(ctx, m.rank(), c)
 }
