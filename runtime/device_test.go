@@ -138,6 +138,27 @@ func TestDeviceMemoryIsGivenBack(t *testing.T) {
 	collected(t, d, 0)
 }
 
+// Memory that is recycled after its session is closed goes back to the device at once, and the array is spent.
+func TestRecycleAfterClose(t *testing.T) {
+	d := &late.Device{Why: except("square")}
+	s := on(t, d, trace(t, energy(8)), toy.Setup{Mesh: "a=2", Place: map[string]string{"x": "a"}}, runtime.Options{})
+	in, err := toy.Put(s, map[string]array.Array{"x": ramp(8), "w": ramp(8)})
+	require.NoError(t, err)
+	out := step(t, s, in)
+	s.Close()
+	require.Positive(t, d.Count().Bytes)
+	for range 2 {
+		s.Recycle(out...)
+		for _, a := range in {
+			s.Recycle(a)
+		}
+		require.Zero(t, d.Count().Bytes)
+	}
+	_, err = s.Get(t.Context(), out[0])
+	require.Error(t, err)
+	gort.KeepAlive(s)
+}
+
 // Sessions that nobody closes free what they have too.
 func TestDeviceMemoryOfForgottenSessions(t *testing.T) {
 	d := &late.Device{}

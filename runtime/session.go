@@ -164,7 +164,8 @@ func (s *Session) Local() []int { return slices.Clone(s.local) }
 // Recycle gives the memory of arrays that the caller no longer uses (results of steps, or
 // arrays from Put) to later results and inputs of the session. Steps whose results are
 // recycled or donated allocate no memory for arrays. The arrays are spent afterwards, as
-// donated ones are. Recycle ignores arrays that are spent already or that lie on other
+// donated ones are. After Close their memory is given back, that of a device to the device.
+// Recycle ignores arrays that are spent already or that lie on other
 // ranks.
 func (s *Session) Recycle(arrays ...*Array) {
 	for _, a := range arrays {

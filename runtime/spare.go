@@ -14,6 +14,7 @@ type spare struct {
 	heap *heap // where new memory comes from; nil is Go's heap
 	mu   sync.Mutex
 	free map[int64][]piece // by length
+	shut bool              // dropped: what is kept is given back at once
 }
 
 func newSpare(h *heap) *spare { return &spare{heap: h, free: map[int64][]piece{}} }
@@ -26,6 +27,10 @@ func (s *spare) keep(p piece) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.shut {
+		p.from.free()
+		return
+	}
 	s.free[p.Type.Bytes()] = append(s.free[p.Type.Bytes()], p)
 }
 
@@ -59,7 +64,7 @@ func (s *spare) array(t graph.Type) (piece, error) {
 	return piece{array.Over(t, b.mem), b}, nil
 }
 
-// drop gives back all memory that belongs to a device.
+// drop gives back all memory that belongs to a device, also what is kept later.
 func (s *spare) drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,4 +74,5 @@ func (s *spare) drop() {
 		}
 	}
 	clear(s.free)
+	s.shut = true
 }
