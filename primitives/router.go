@@ -171,7 +171,10 @@ func (r RouteOp) smooth(logits, ids *graph.Value, d graph.DType) (weights, score
 	} else {
 		weights = TakeAlongAxis(scores, ids, 1)
 	}
-	if r.Renormalize {
+	if r.Renormalize && r.Epsilon == 0 && (r.Score == SigmoidScore || r.Score == SqrtSoftplusScore) {
+		// The same by logarithms, which are finite where all the scores are 0.
+		weights = Softmax(r.logScore(TakeAlongAxis(x, ids, 1)), 1)
+	} else if r.Renormalize {
 		total := AddScalar(ReduceSum(weights, 1), r.Epsilon)
 		weights = Div(weights, BroadcastInDim(total, weights.Type.Shape, 0))
 	}
@@ -179,6 +182,15 @@ func (r RouteOp) smooth(logits, ids *graph.Value, d graph.DType) (weights, score
 		weights = MulScalar(weights, r.scale())
 	}
 	return weights, scores
+}
+
+// logScore returns the logarithms of the sigmoid or sqrt_softplus scores of logits.
+func (r RouteOp) logScore(x *graph.Value) *graph.Value {
+	if r.Score == SigmoidScore {
+		return Neg(softplus(Neg(x)))
+	}
+	low, zero := Lt(x, FullLike(x, -40)), ZerosLike(x)
+	return MulScalar(Where(low, x, Log(softplus(Where(low, zero, x)))), 0.5)
 }
 
 // softplus returns ln(1 + eˣ) without overflow: max(x, 0) + log1p(e^-|x|). One choice makes

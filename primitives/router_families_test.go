@@ -231,6 +231,44 @@ func TestRouterTies(t *testing.T) {
 	}
 }
 
+// Scores that are all 0 for their type, as sigmoids of logits far below 0 are, have finite weights and derivatives: those
+// of the logarithms of the scores, also chosen by a bias and in groups.
+func TestRouterOfScoresThatAreZero(t *testing.T) {
+	for _, d := range []graph.DType{graph.F32, graph.F64} {
+		for _, r := range []primitives.RouteOp{
+			{Score: primitives.SigmoidScore}, {Score: primitives.SqrtSoftplusScore}, {Score: primitives.SigmoidScore, Epsilon: 1e-20},
+			{Score: primitives.SqrtSoftplusScore, Epsilon: 1e-20}, {Score: primitives.SigmoidScore, Groups: 2, TopGroups: 1, Scale: 2.5},
+		} {
+			r.TopK, r.Renormalize = 2, true
+			p, err := graph.Trace("route", func(tr *graph.Tracer) []*graph.Value {
+				x, b := tr.Input("x", d, 3, 4), tr.Input("b", d, 4)
+				w, _, s := primitives.Route(r, x, b)
+				loss := primitives.ReduceSum(primitives.Mul(w, primitives.Iota(tr, w.Type.DType, 1, w.Type.Shape...)))
+				return append([]*graph.Value{w, s}, vjp.Gradients(loss, x)...)
+			})
+			require.NoError(t, err)
+			x, b := array.New(p.In[0].Type), array.New(p.In[1].Type)
+			require.NoError(t, x.SetFloat64s([]float64{-100, -100, -100, -100, -2000, -2000, -2000, -2000, -3e38, -3e38, -3e38, -3e38}))
+			require.NoError(t, b.SetFloat64s([]float64{0, 0.5, 0, 0.25}))
+			out, err := gomoe.Run(t.Context(), p, gomoe.Config{}, map[string]array.Array{"x": x, "b": b})
+			require.NoError(t, err)
+			for i, a := range out {
+				for _, v := range a.Float64s() {
+					require.False(t, math.IsNaN(v) || math.IsInf(v, 0), "%v: result %d of %s: %v", r, i, d, a)
+				}
+			}
+			if r.Epsilon > 0 {
+				continue
+			}
+			f := 1.0
+			if r.Scale != 0 {
+				f = r.Scale
+			}
+			require.InDeltaSlice(t, []float64{f / 2, f / 2, f / 2, f / 2, f / 2, f / 2}, out[0].Float64s(), 1e-6, "%v", r)
+		}
+	}
+}
+
 // TestRouterPrecision: logits in bf16 give weights and scores in f32, computed
 // from the logits as they are.
 func TestRouterPrecision(t *testing.T) {

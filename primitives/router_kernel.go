@@ -75,6 +75,12 @@ func (p *routed[T]) Piece(lo, hi int) {
 					w[k] = float64(x[e])
 				}
 			}
+			if r.Renormalize && r.Epsilon == 0 && r.Score != TopKSoftmaxScore && !slices.ContainsFunc(w, func(v float64) bool { return v != 0 }) {
+				for k, e := range id { // scores that are 0 for the type are alike in their logarithms
+					w[k] = float64(x[e]) * r.slope()
+				}
+				softmaxLine(w)
+			}
 			r.weigh(w)
 			for k, v := range w {
 				p.weights[(lo+t)*r.TopK+k] = T(v)
@@ -110,6 +116,14 @@ func softmaxLine(x []float64) {
 	for i := range x {
 		x[i] /= sum
 	}
+}
+
+// slope is the derivative of the logarithm of a score far below 0, where the score is exp(slope·x).
+func (r RouteOp) slope() float64 {
+	if r.Score == SqrtSoftplusScore {
+		return 0.5
+	}
+	return 1
 }
 
 // weigh turns the chosen experts' scores, or logits, into weights.

@@ -184,26 +184,35 @@ kernel void router(device const T* logits [[buffer(0)]],
     weight[k] = p.score == 3 ? float(x[chosen[k]]) : s[chosen[k]];
   }
   simdgroup_barrier(mem_flags::mem_threadgroup);
+  // Scores that are all 0 for the type are weighed by their logarithms, slope times the logits.
+  bool logits_weigh = p.score == 3;
+  if (p.renormalize != 0 && p.epsilon == 0.0f && p.score != 3) {
+    logits_weigh = true;
+    for (int k = 0; k < p.top_k; k++) {
+      logits_weigh = logits_weigh && weight[k] == 0.0f;
+    }
+  }
+  const float slope = p.score == 2 ? 0.5f : 1.0f;
   float sum = 0.0f;
   top = -INFINITY;
-  if (p.score == 3) {
+  if (logits_weigh) {
     for (int k = 0; k < p.top_k; k++) {
-      top = max(top, weight[k]);
+      top = max(top, slope * float(x[chosen[k]]));
     }
     for (int k = 0; k < p.top_k; k++) {
-      sum += precise::exp(weight[k] - top);
+      sum += precise::exp(slope * float(x[chosen[k]]) - top);
     }
   }
   float factor = p.scale;
   if (p.renormalize != 0) {
     float all = p.epsilon;
     for (int k = 0; k < p.top_k; k++) {
-      all += p.score == 3 ? precise::exp(weight[k] - top) / sum : weight[k];
+      all += logits_weigh ? precise::exp(slope * float(x[chosen[k]]) - top) / sum : weight[k];
     }
     factor /= all;
   }
   for (int k = int(lane); k < p.top_k; k += 32) {
-    const float w = p.score == 3 ? precise::exp(weight[k] - top) / sum : weight[k];
+    const float w = logits_weigh ? precise::exp(slope * float(x[chosen[k]]) - top) / sum : weight[k];
     weights[token * p.top_k + k] = w * factor;
     ids[token * p.top_k + k] = chosen[k];
   }

@@ -61,6 +61,22 @@ func shuffled(r *rand.Rand, t graph.Type) array.Array {
 	return a
 }
 
+// Scores that are all 0 for their type have the weights of the host kernel.
+func TestRouterOfScoresThatAreZero(t *testing.T) {
+	for _, score := range []string{primitives.SigmoidScore, primitives.SqrtSoftplusScore} {
+		for _, epsilon := range []float64{0, 1e-20} {
+			for _, r := range []primitives.RouteOp{{}, {Groups: 2, TopGroups: 1}} {
+				r.TopK, r.Score, r.Epsilon, r.Renormalize = 2, score, epsilon, true
+				p := routerProgram(t, r, graph.F32, graph.F32, 2, 4)
+				x, bias := array.New(p.In[0].Type), array.New(p.In[1].Type)
+				require.NoError(t, x.SetFloat64s([]float64{-2000, -2000, -2000, -2000, -3e38, -3e38, -3e38, -3e38}))
+				in := map[string]array.Array{"x": x, "bias": bias}
+				t.Run(fmt.Sprint(r), func(t *testing.T) { compare(t, p, gomoe.Config{}, in, "router") })
+			}
+		}
+	}
+}
+
 // Every family of routers chooses the experts of the host kernel, and weights them as it
 // does, for every element type and on meshes.
 func TestRouter(t *testing.T) {
