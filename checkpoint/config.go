@@ -71,30 +71,35 @@ func keys(f *gguf.File) Config {
 // Value returns the value of a key. A key of a GGUF file that begins with a dot is one of the architecture: .block_count
 // is olmoe.block_count. A key with dots of a config.json leads into objects: rope_scaling.factor.
 func (c Config) Value(key string) (any, bool) {
+	v, _ := c.lookup(key)
+	return v, v != nil
+}
+
+// Has reports whether a key is there, null included. Keys are those of Value.
+func (c Config) Has(key string) bool {
+	_, ok := c.lookup(key)
+	return ok
+}
+
+func (c Config) lookup(key string) (v any, ok bool) {
 	if strings.HasPrefix(key, ".") {
 		key = c.prefix + key[1:]
 	}
 	if v, ok := c.values[key]; ok {
-		return v, v != nil
+		return v, true
 	}
 	in := c.values
 	for {
 		first, rest, ok := strings.Cut(key, ".")
 		if !ok {
-			v := in[key]
-			return v, v != nil
+			v, ok := in[key]
+			return v, ok
 		}
 		if in, ok = in[first].(map[string]any); !ok {
 			return nil, false
 		}
 		key = rest
 	}
-}
-
-// Has reports whether a key is there, null included. Keys are those of Value that lead into no objects.
-func (c Config) Has(key string) bool {
-	_, ok := c.values[key]
-	return ok
 }
 
 // Keys returns the keys that have values, sorted: the members of config.json, or the keys of a GGUF file that are about

@@ -68,7 +68,16 @@ func (r *reader) sizeOr(k keys, other int) int {
 
 func (r *reader) numberOr(k keys, other float64) float64 { return or(r, k, r.c.Float, other) }
 
-func (r *reader) flagOr(k keys, other bool) bool { return or(r, k, r.c.Bool, other) }
+// flagOr returns a setting that is true or false. transformers takes an explicit null as false.
+func (r *reader) flagOr(k keys, other bool) bool {
+	if key := r.key(k); !r.c.GGUF() && key != "" && r.c.Has(key) {
+		if _, ok := r.c.Value(key); !ok {
+			r.say(k, false, !other)
+			return false
+		}
+	}
+	return or(r, k, r.c.Bool, other)
+}
 
 // flagOrTensor returns a setting of config.json, or another value if it is not there. GGUF files say it by having a tensor.
 func (r *reader) flagOrTensor(key string, other bool, tensor string) bool {

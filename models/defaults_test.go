@@ -116,6 +116,35 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
+// A setting that is true or false and null in config.json means what transformers' class makes of null, which testdata/defaults.py has
+// tried.
+func TestNulls(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("testdata", "nulls.json"))
+	require.NoError(t, err)
+	var families map[string]map[string]bool
+	require.NoError(t, json.Unmarshal(text, &families))
+	require.ElementsMatch(t, Names(), slices.Collect(maps.Keys(families)))
+	for family, values := range families {
+		for name, value := range values {
+			config := configOf(t, family)
+			config[name] = value
+			want := described(config)
+			config[name] = nil
+			if got := described(config); got != want {
+				t.Errorf("%s: %s is null: %s\nwith %v: %s", family, name, apart(got, want), value, apart(want, got))
+			}
+		}
+	}
+	truncated := func(value any) string { // a member of an object
+		config := configOf(t, "gpt_oss")
+		rope := config["rope_parameters"].(map[string]any)
+		rope["original_max_position_embeddings"], rope["truncate"] = 500, value
+		return described(config)
+	}
+	require.NotEqual(t, truncated(true), truncated(false))
+	require.Equal(t, truncated(false), truncated(nil))
+}
+
 // configOf returns the config.json of a model of testdata.
 func configOf(t *testing.T, name string) (config map[string]any) {
 	t.Helper()
