@@ -19,6 +19,7 @@ import (
 // the loop has ended (see loop.sums).
 func (c *Context) scan(s graph.ScanOp) (Decision, error) {
 	consts, carry, each := graph.ScanArgs(s, c.In)
+	_, _, values := graph.ScanArgs(s, c.Eqn.In)
 	var in []Spec
 	for _, v := range c.In {
 		if v.Ragged != nil {
@@ -35,8 +36,8 @@ func (c *Context) scan(s graph.ScanOp) (Decision, error) {
 			continue
 		}
 		if axes := vs[0].At(0); len(axes) > 0 {
-			return Decision{}, fmt.Errorf("the array for input %s of an iteration is split over %s in dimension 0, along which the loop takes one slice for each iteration; split another dimension, or gather it with sharding_constraint",
-				s.Body.In[n].Name, strings.Join(axes, "."))
+			return Decision{}, fmt.Errorf("the array for input %s of an iteration is split over %s in dimension 0, along which the loop takes one slice for each iteration; %s",
+				s.Body.In[n].Name, strings.Join(axes, "."), c.whole(values[j][0], axes))
 		}
 		in = append(in, Spec{Dims: vs[0].Dims[min(1, len(vs[0].Dims)):]})
 	}
@@ -142,6 +143,20 @@ func (a *Assignment) has(v *graph.Value, to Spec) bool {
 		return a.want(a.Context(v.Def), v, to) == nil
 	}
 	return Free(a.Spec[v], to, v.Type) == nil
+}
+
+// whole says how an array gets a dimension 0 that no axes split. If the loop takes blocks of a
+// batch, [batch] reshaped to [block, blocks], the batch's split moves to the blocks when a block
+// has too few rows for the ranks.
+func (c *Context) whole(v *graph.Value, axes []string) string {
+	ranks := c.Mesh.Parts(axes)
+	for e := v.Def; e != nil && len(e.In) == 1; e = e.In[0].Def {
+		batch, blocks := e.In[0].Type.Shape, e.Out[0].Type.Shape
+		if len(blocks) == len(batch)+1 && len(batch) > 0 && blocks[0]*blocks[1] == batch[0] && blocks[0]%ranks != 0 {
+			return fmt.Sprintf("a block of %d of %d rows does not divide among the %d ranks of %s, want blocks of a multiple of %d rows", blocks[0], batch[0], ranks, strings.Join(axes, "."), ranks)
+		}
+	}
+	return "split another dimension, or gather it with sharding_constraint"
 }
 
 // propagate places the equations of the body p for inputs that lie at l.in.

@@ -18,8 +18,10 @@ import (
 // process writes stays, and so does what only looks alike.
 func TestSweep(t *testing.T) {
 	for name, next := range map[string]func(dir string) error{
-		"Write":     func(dir string) error { return whole.Write(filepath.Join(dir, "x"), say("x")) },
-		"NewFolder": func(dir string) error { return whole.NewFolder(filepath.Join(dir, "x"), func(string) error { return nil }) },
+		"Write": func(dir string) error { return whole.Write(filepath.Join(dir, "x"), say("x")) },
+		"NewFolder": func(dir string) error {
+			return whole.NewFolder(filepath.Join(dir, "x"), func(string) error { return nil })
+		},
 		"Temporary": func(dir string) error {
 			f, remove, err := whole.Temporary(dir, "x")
 			require.NoError(t, err)
