@@ -11,6 +11,7 @@ import (
 
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/infile"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/internal/whole"
 )
 
@@ -142,7 +143,7 @@ func readNPYType(r io.Reader) (t graph.Type, fortran bool, err error) {
 		return t, false, short(err, "magic and version", len(start))
 	}
 	if magic := string(start[:len(npyMagic)]); magic != npyMagic {
-		return t, false, fmt.Errorf("magic %q, want %q: not a .npy file", magic, npyMagic)
+		return t, false, fmt.Errorf("magic %s, want %q: not a .npy file", quoted.Text(magic), npyMagic)
 	}
 	size := make([]byte, 4)
 	switch major := start[len(npyMagic)]; major {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // npyDict is the dictionary of a .npy header.
@@ -22,7 +23,7 @@ func (h npyDict) typed() (graph.Type, error) {
 		order, code = code[0], code[1:]
 	}
 	if len(code) > 0 && code[0] == 'O' {
-		return graph.Type{}, fmt.Errorf("element type %q: pickled Python objects are not read, want numbers", h.descr)
+		return graph.Type{}, fmt.Errorf("element type %s: pickled Python objects are not read, want numbers", quoted.Text(h.descr))
 	}
 	t := graph.Type{Shape: h.shape}
 	for d := graph.Bool; d <= graph.F64; d++ {
@@ -31,10 +32,10 @@ func (h npyDict) typed() (graph.Type, error) {
 		}
 	}
 	if t.DType == graph.NoDType {
-		return graph.Type{}, fmt.Errorf("element type %q, want one of b1 u1 u4 i4 i8 f2 f4 f8, V2 for bf16, V1 for f8_e4m3 or f1 for f8_e5m2; convert with x.astype", h.descr)
+		return graph.Type{}, fmt.Errorf("element type %s, want one of b1 u1 u4 i4 i8 f2 f4 f8, V2 for bf16, V1 for f8_e4m3 or f1 for f8_e5m2; convert with x.astype", quoted.Text(h.descr))
 	}
 	if order == '>' && t.DType.Size() > 1 {
-		return graph.Type{}, fmt.Errorf("element type %q is big-endian, want little-endian; convert with x.astype('<%s')", h.descr, code)
+		return graph.Type{}, fmt.Errorf("element type %s is big-endian, want little-endian; convert with x.astype('<%s')", quoted.Text(h.descr), code)
 	}
 	if len(h.shape) > npyRank {
 		return graph.Type{}, fmt.Errorf("%d dimensions, want at most %d", len(h.shape), npyRank)
@@ -66,7 +67,7 @@ func parseNPYHeader(s string) (npyDict, error) {
 			return h, err
 		}
 		if seen[key] {
-			return h, fmt.Errorf("key %q twice", key)
+			return h, fmt.Errorf("key %s twice", quoted.Text(key))
 		}
 		seen[key] = true
 		switch key {
@@ -82,7 +83,7 @@ func parseNPYHeader(s string) (npyDict, error) {
 		case "shape":
 			h.shape, err = p.tuple()
 		default:
-			err = fmt.Errorf("key %q, want descr, fortran_order and shape", key)
+			err = fmt.Errorf("key %s, want descr, fortran_order and shape", quoted.Text(key))
 		}
 		if err != nil {
 			return h, err
@@ -96,7 +97,7 @@ func parseNPYHeader(s string) (npyDict, error) {
 	}
 	for _, key := range [...]string{"descr", "fortran_order", "shape"} {
 		if !seen[key] {
-			return h, fmt.Errorf("no key %q", key)
+			return h, fmt.Errorf("no key %s", quoted.Text(key))
 		}
 	}
 	if p.blanks(); p.rest != "" {
@@ -126,7 +127,7 @@ func (p *npyParser) skip(token string) bool {
 
 func (p *npyParser) want(token string) error {
 	if !p.skip(token) {
-		return fmt.Errorf("%s, want %q", p.here(), token)
+		return fmt.Errorf("%s, want %s", p.here(), quoted.Text(token))
 	}
 	return nil
 }

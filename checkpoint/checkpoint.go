@@ -17,6 +17,7 @@ import (
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/internal/infile"
 	"github.com/gomoe/gomoe/internal/near"
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // The formats of files.
@@ -80,7 +81,7 @@ func (c *Checkpoint) open() error {
 	c.byName = map[string]int{}
 	for i, t := range c.Tensors {
 		if j, ok := c.byName[t.Name]; ok {
-			return fmt.Errorf("%s: tensor %q is in %s, too", t.File, t.Name, c.Tensors[j].File)
+			return fmt.Errorf("%s: tensor %s is in %s, too", t.File, quoted.Name(t.Name), c.Tensors[j].File)
 		}
 		c.byName[t.Name] = i
 	}
@@ -131,7 +132,7 @@ func Snapshot(path string) (string, error) {
 	if err == nil {
 		name := strings.TrimSpace(string(text))
 		if !filepath.IsLocal(name) || !has(path, filepath.Join(snapshots, name)) {
-			return "", fmt.Errorf("%s: it names snapshot %q, which is not in %s; fetch the model again, or give a snapshot's path", main, name, filepath.Join(path, snapshots))
+			return "", fmt.Errorf("%s: it names snapshot %s, which is not in %s; fetch the model again, or give a snapshot's path", main, quoted.Name(name), filepath.Join(path, snapshots))
 		}
 		return filepath.Join(path, snapshots, name), nil
 	}
@@ -185,7 +186,7 @@ func find(path string) (string, error) {
 		if len(names) == 1 {
 			return filepath.Join(path, names[0]), nil
 		} else if len(names) > 1 {
-			return "", fmt.Errorf("%s: the folder has %d models %q, want one, or the path of one of them", path, len(names), names)
+			return "", fmt.Errorf("%s: the folder has %d models %s, want one, or the path of one of them", path, len(names), quoted.List(names))
 		}
 	}
 	if newest := run(path); newest != "" {
@@ -224,10 +225,10 @@ func (c *Checkpoint) Tensor(name string) (tensor.Tensor, error) {
 	hint := near.Names(name, slices.Values(names))
 	for _, n := range names {
 		if hint == "" && n != "" && (strings.HasSuffix(n, "."+name) || strings.HasSuffix(name, "."+n)) {
-			hint = fmt.Sprintf("; there is %q, so names have another prefix: rename the tensors", n)
+			hint = fmt.Sprintf("; there is %s, so names have another prefix: rename the tensors", quoted.Name(n))
 		}
 	}
-	return tensor.Tensor{}, fmt.Errorf("checkpoint: %s: there is no tensor %q%s", c.Path, name, hint)
+	return tensor.Tensor{}, fmt.Errorf("checkpoint: %s: there is no tensor %s%s", c.Path, quoted.Name(name), hint)
 }
 
 // Hold keeps the bytes of the files in memory until release is called, although Close is called before. It is for arrays

@@ -13,6 +13,7 @@ import (
 	"github.com/gomoe/gomoe/checkpoint/gguf"
 	"github.com/gomoe/gomoe/internal/infile"
 	"github.com/gomoe/gomoe/internal/members"
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // ConfigName is the name of the file that describes a model of Hugging Face.
@@ -196,13 +197,10 @@ func (c Config) wrong(key, want string) error {
 	if x, ok := v.(float64); ok && x == math.Trunc(x) {
 		text = strconv.FormatFloat(x, 'f', -1, 64) // as people write it
 	}
-	if len(text) > 60 {
-		text = text[:60] + "…"
-	}
 	if strings.HasPrefix(key, ".") {
 		key = c.prefix + key[1:]
 	}
-	return fmt.Errorf("%s: %s is %q, want %s", c.Path, key, text, want)
+	return fmt.Errorf("%s: %s is %s, want %s", c.Path, key, quoted.Name(text), want)
 }
 
 // GGUF reports whether the keys are those of a GGUF file.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gomoe/gomoe/checkpoint"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/models"
 	"github.com/gomoe/gomoe/nn"
 )
@@ -18,7 +19,7 @@ func Types() []graph.DType {
 
 func (o Options) check() error {
 	if !slices.Contains([]Layout{Safetensors, MLX, GGUF}, o.Layout) {
-		return fmt.Errorf("layout %q, want %s, %s or %s", o.Layout, Safetensors, MLX, GGUF)
+		return fmt.Errorf("layout %s, want %s, %s or %s", quoted.Name(o.Layout), Safetensors, MLX, GGUF)
 	}
 	if o.Type != graph.NoDType && !slices.Contains(Types(), o.Type) {
 		return fmt.Errorf("element type %s, want one of %v", o.Type, Types())

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/runtime"
 )
 
@@ -37,7 +38,7 @@ func (x Batch) Type(name string) (graph.Type, error) {
 		d = graph.F32
 	case Tokens, Targets, Positions, Documents:
 	default:
-		return graph.Type{}, fmt.Errorf("data: a batch has no array %q, it has %s", name, strings.Join(names(), ", "))
+		return graph.Type{}, fmt.Errorf("data: a batch has no array %s, it has %s", quoted.Text(name), strings.Join(names(), ", "))
 	}
 	return graph.T(d, x.b.order.Rows, x.b.order.Length), nil
 }

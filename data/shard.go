@@ -7,6 +7,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/checkpoint/safetensors"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // format is what files of tokens call themselves.
@@ -35,10 +36,10 @@ func openShard(path string) (_ *shard, err error) {
 		}
 	}()
 	if got := f.Metadata["format"]; got != format {
-		return nil, fmt.Errorf("format %q, want %q, as Build writes it", got, format)
+		return nil, fmt.Errorf("format %s, want %q, as Build writes it", quoted.Text(got), format)
 	}
 	if s.vocab, err = strconv.Atoi(f.Metadata["vocab"]); err != nil || s.vocab < 1 {
-		return nil, fmt.Errorf("a vocabulary of %q tokens, want a number from 1 on", f.Metadata["vocab"])
+		return nil, fmt.Errorf("a vocabulary of %s tokens, want a number from 1 on", quoted.Text(f.Metadata["vocab"]))
 	}
 	get := func(name string, d graph.DType) (array.Array, error) {
 		for _, t := range f.Tensors {

@@ -1,6 +1,10 @@
 package ep
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/gomoe/gomoe/internal/quoted"
+)
 
 // Exchange says what of a token's rows travels between the ranks of its experts and the
 // token's home.
@@ -19,7 +23,7 @@ const (
 // Validate returns an error for a value that is neither Rows nor Sum.
 func (x Exchange) Validate() error {
 	if x != Rows && x != Sum {
-		return fmt.Errorf("ep: exchange %q, want %q, or nothing for one row per choice", string(x), string(Sum))
+		return fmt.Errorf("ep: exchange %s, want %q, or nothing for one row per choice", quoted.Text(string(x)), string(Sum))
 	}
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // Split says which of consecutive things, such as the experts of a layer or the tokens of
@@ -113,18 +115,18 @@ func ParseSplit(text string) (Split, error) {
 			hi, err2 := strconv.Atoi(last)
 			switch {
 			case err != nil || err2 != nil || hi < lo:
-				return nil, fmt.Errorf("ep: split %q: %q is no range, want first-last such as 0-95, one number, or none", text, part)
+				return nil, fmt.Errorf("ep: split %s: %s is no range, want first-last such as 0-95, one number, or none", quoted.Text(text), quoted.Text(part))
 			case lo != s[len(s)-1]:
-				return nil, fmt.Errorf("ep: split %q: %q does not begin at %d, where the part before ends", text, part, s[len(s)-1])
+				return nil, fmt.Errorf("ep: split %s: %s does not begin at %d, where the part before ends", quoted.Text(text), quoted.Text(part), s[len(s)-1])
 			case hi >= math.MaxInt32:
-				return nil, fmt.Errorf("ep: split %q: %q ends behind %d", text, part, math.MaxInt32-1)
+				return nil, fmt.Errorf("ep: split %s: %s ends behind %d", quoted.Text(text), quoted.Text(part), math.MaxInt32-1)
 			}
 			end = hi + 1
 		}
 		s = append(s, end)
 	}
 	if s.Len() == 0 {
-		return nil, fmt.Errorf("ep: split %q has nothing in any part", text)
+		return nil, fmt.Errorf("ep: split %s has nothing in any part", quoted.Text(text))
 	}
 	return s, nil
 }
@@ -133,19 +135,19 @@ func ParseSplit(text string) (Split, error) {
 func parseShares(text, things, shares string) (Split, error) {
 	n, err := strconv.Atoi(strings.TrimSpace(things))
 	if err != nil || n < 1 || n > math.MaxInt32 {
-		return nil, fmt.Errorf("ep: split %q: %q is no number of things from 1 to %d, want it before the shares, such as 128:64/24", text, things, math.MaxInt32)
+		return nil, fmt.Errorf("ep: split %s: %s is no number of things from 1 to %d, want it before the shares, such as 128:64/24", quoted.Text(text), quoted.Text(things), math.MaxInt32)
 	}
 	var each []float64
 	for _, share := range strings.Split(shares, "/") {
 		x, err := strconv.ParseFloat(strings.TrimSpace(share), 64)
 		if err != nil {
-			return nil, fmt.Errorf("ep: split %q: %q is no share, want a number such as the gigabytes of a rank", text, share)
+			return nil, fmt.Errorf("ep: split %s: %s is no share, want a number such as the gigabytes of a rank", quoted.Text(text), quoted.Text(share))
 		}
 		each = append(each, x)
 	}
 	s, err := SplitByShares(n, each)
 	if err != nil {
-		return nil, fmt.Errorf("ep: split %q: %w", text, err)
+		return nil, fmt.Errorf("ep: split %s: %w", quoted.Text(text), err)
 	}
 	return s, nil
 }

@@ -3,6 +3,8 @@ package graph
 import (
 	"fmt"
 	"slices"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // ScanParams are the parameters of Scan. The zero ScanParams loop over slices from the
@@ -154,7 +156,7 @@ type Input struct {
 // FullOp makes are made again in the body.
 func (t *Tracer) Body(name string, in []Input, fn func(b *Tracer, in []*Value) []*Value) (body *Program, consts []*Value) {
 	if !identifier(name) {
-		Fail("program name %q: want a letter or _ and then letters, digits or _", name)
+		Fail("program name %s: want a letter or _ and then letters, digits or _", quoted.Name(name))
 	}
 	b := &Tracer{prog: Program{Name: name}, outer: t, inside: map[*Value]*Value{}, pos: t.pos}
 	args := make([]*Value, len(in))

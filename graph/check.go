@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // Check returns an error if p is not a program: an input is given twice, a
@@ -55,7 +57,7 @@ func (c *checker) program(p *Program) error {
 		return fmt.Errorf("graph: check: program %s: %w", p.Name, fmt.Errorf(format, a...))
 	}
 	if !identifier(p.Name) {
-		return wrong("name %q, want a letter or _ and then letters, digits or _", p.Name)
+		return wrong("name %s, want a letter or _ and then letters, digits or _", quoted.Name(p.Name))
 	}
 	defined := make(map[*Value]bool)
 	inputs := make(map[string]bool)

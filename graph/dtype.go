@@ -3,6 +3,8 @@ package graph
 import (
 	"fmt"
 	"strings"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // DType is the element type of a value. The zero DType means "none given".
@@ -146,5 +148,5 @@ func ParseDType(name string) (DType, error) {
 			plain = append(plain, d.String())
 		}
 	}
-	return NoDType, fmt.Errorf("element type %q is unknown, want one of %s, or for weights %s", name, strings.Join(plain, " "), strings.Join(blocks, " "))
+	return NoDType, fmt.Errorf("element type %s is unknown, want one of %s, or for weights %s", quoted.Name(name), strings.Join(plain, " "), strings.Join(blocks, " "))
 }

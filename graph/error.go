@@ -3,6 +3,8 @@ package graph
 import (
 	"fmt"
 	"strings"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // Error is a mistake in a program, at the user's line.
@@ -24,9 +26,9 @@ func newError(pos Pos, prim Primitive, in []Type, err error) *Error {
 
 func (e *Error) Error() string {
 	if e.Prim == "" {
-		return fmt.Sprintf("%s: %v", e.Pos, e.Err)
+		return quoted.Message(fmt.Sprintf("%s: %v", e.Pos, e.Err))
 	}
-	return fmt.Sprintf("%s: %s(%s): %v", e.Pos, e.Prim, e.Args, e.Err)
+	return quoted.Message(fmt.Sprintf("%s: %s(%s): %v", e.Pos, e.Prim, e.Args, e.Err))
 }
 
 func (e *Error) Unwrap() error { return e.Err }

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 type tokenKind uint8
@@ -127,7 +129,7 @@ func (l *lexer) number() token {
 		}
 	}
 	if rest := wordLen(l.src[n:]); rest > 0 || !ok {
-		return l.bad("%q is no number", clip(l.src[:n+rest]))
+		return l.bad("%s is no number", quoted.Name(clip(l.src[:n+rest])))
 	}
 	return l.take(tokNumber, n)
 }

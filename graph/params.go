@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // Param is one static parameter of a primitive, as the text form writes it.
@@ -34,7 +36,7 @@ func Params(p Primitive) []Param {
 // written returns an error if the text form cannot hold p: its name, or one of its fields.
 func written(p Primitive) error {
 	if name := p.Name(); !identifier(name) {
-		return fmt.Errorf("the primitive's name is %q, want a letter or _ and then letters, digits or _", name)
+		return fmt.Errorf("the primitive's name is %s, want a letter or _ and then letters, digits or _", quoted.Name(name))
 	}
 	v := structOf(p)
 	if v.Kind() != reflect.Struct {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // Scope begins a scope and returns the function that ends it. Equations carry the
@@ -80,7 +82,7 @@ func checkScope(name string) error {
 		return errors.New("the name of a scope is empty; leave the scope out")
 	}
 	if strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return fmt.Errorf("scope %q: want characters that can be printed", name)
+		return fmt.Errorf("scope %s: want characters that can be printed", quoted.Name(name))
 	}
 	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // Tracer records equations while model code applies primitives to values. Only
@@ -46,7 +48,7 @@ func Trace(name string, fn func(*Tracer) []*Value) (p *Program, err error) {
 		}
 	}()
 	if !identifier(name) {
-		return nil, fmt.Errorf("graph: program name %q: want a letter or _ and then letters, digits or _", name)
+		return nil, fmt.Errorf("graph: program name %s: want a letter or _ and then letters, digits or _", quoted.Name(name))
 	}
 	out := fn(t)
 	if t.begun != nil {

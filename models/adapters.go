@@ -12,6 +12,7 @@ import (
 	"github.com/gomoe/gomoe/checkpoint/peft"
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/nn"
 	"github.com/gomoe/gomoe/runtime"
 )
@@ -118,7 +119,7 @@ func AdaptersOf(m *Model, c *checkpoint.Checkpoint, l nn.LoRA) (list []nn.Adapte
 }
 
 func noMatrix(m *Model, c *checkpoint.Checkpoint, target string) error {
-	return fmt.Errorf("%s: target %q is no matrix that can have an adapter; %s has, for instance, q_proj and experts.*.up_proj", c.Path, target, m.Family)
+	return fmt.Errorf("%s: target %s is no matrix that can have an adapter; %s has, for instance, q_proj and experts.*.up_proj", c.Path, quoted.Name(target), m.Family)
 }
 
 // adaptersOf returns the matrices of a model that have adapters, and the targets that are no matrices.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // reader reads what a model says about itself, and knows what has been read. After an error all further reads return
@@ -146,7 +147,7 @@ func list[T int | string](r *reader, key, want string) []T {
 		out = append(out, x)
 	}
 	if !ok {
-		r.fail(fmt.Errorf("%s: %s is %q, want a list of %s", r.c.Path, key, fmt.Sprint(v), want))
+		r.fail(fmt.Errorf("%s: %s is %s, want a list of %s", r.c.Path, key, quoted.Name(fmt.Sprint(v)), want))
 	}
 	r.say(keys{key}, out, len(out) == 0)
 	return out
@@ -180,7 +181,7 @@ func (r *reader) experts(name string) keys {
 func (r *reader) only(k keys, want ...string) {
 	v, ok := r.c.Value(r.key(k))
 	if ok && r.key(k) != "" && !slices.Contains(want, fmt.Sprint(v)) {
-		r.fail(fmt.Errorf("%s: %s is %q, want %s: gomoe knows no other for this architecture", r.c.Path, r.named(r.key(k)), fmt.Sprint(v), strings.Join(want, " or ")))
+		r.fail(fmt.Errorf("%s: %s is %s, want %s: gomoe knows no other for this architecture", r.c.Path, r.named(r.key(k)), quoted.Name(fmt.Sprint(v)), strings.Join(want, " or ")))
 	}
 }
 
@@ -214,7 +215,7 @@ func (r *reader) done() error {
 		case neutral:
 			r.only(keys{key, key}, want)
 		case states(v):
-			r.fail(fmt.Errorf("%s: setting %s is not known for architecture %q and may change results; take it out of the file if it does not", r.c.Path, r.named(key), r.c.Architecture))
+			r.fail(fmt.Errorf("%s: setting %s is not known for architecture %s and may change results; take it out of the file if it does not", r.c.Path, quoted.JSON([]byte(r.named(key))), quoted.Name(r.c.Architecture)))
 		}
 	}
 	return r.err

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/nn"
 	pr "github.com/gomoe/gomoe/primitives"
 )
@@ -87,7 +88,7 @@ func (r *reader) vocabulary() int {
 	}
 	t, err := r.files.Tensor("token_embd.weight")
 	if err == nil && t.Type.Rank() != 2 {
-		err = fmt.Errorf("%s: tensor %q has shape %v, want 2 dimensions", t.File, t.Name, t.Type.Shape)
+		err = fmt.Errorf("%s: tensor %s has shape %v, want 2 dimensions", t.File, quoted.Name(t.Name), t.Type.Shape)
 	}
 	if r.fail(err); err != nil {
 		return 0

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/nn"
 	pr "github.com/gomoe/gomoe/primitives"
 )
@@ -35,7 +36,7 @@ func openDeepSeekV2(c *checkpoint.Checkpoint) (*Model, error) {
 		r.say(keys{"n_group", ".expert_group_count"}, nil, true)
 		r.say(keys{"topk_group", ".expert_group_used_count"}, nil, true)
 	default:
-		r.fail(fmt.Errorf("%s: topk_method is %q, want greedy or group_limited_greedy", r.c.Path, method))
+		r.fail(fmt.Errorf("%s: topk_method is %s, want greedy or group_limited_greedy", r.c.Path, quoted.Name(method)))
 	}
 	if method = "greedy"; moe.Route.Groups > 0 {
 		method = "group_limited_greedy"

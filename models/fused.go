@@ -10,6 +10,7 @@ import (
 	"github.com/gomoe/gomoe/checkpoint"
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/nn"
 	"github.com/gomoe/gomoe/runtime"
 )
@@ -175,7 +176,7 @@ func (v rows) blocks(c *checkpoint.Checkpoint, t tensor.Tensor, shape, whole []i
 		return nil, err
 	}
 	if whole[2]%block != 0 {
-		return nil, fmt.Errorf("%s: tensor %q has blocks of %d numbers, and rows have %d; want a multiple", t.File, t.Name, block, whole[2])
+		return nil, fmt.Errorf("%s: tensor %s has blocks of %d numbers, and rows have %d; want a multiple", t.File, quoted.Name(t.Name), block, whole[2])
 	}
 	blocks := whole[2] / block
 	for _, x := range []struct {
@@ -186,7 +187,7 @@ func (v rows) blocks(c *checkpoint.Checkpoint, t tensor.Tensor, shape, whole []i
 			return nil, err
 		}
 		if x.Type.DType != graph.U8 {
-			return nil, fmt.Errorf("%s: tensor %q has elements %s, want U8", x.File, x.Name, x.Stored)
+			return nil, fmt.Errorf("%s: tensor %s has elements %s, want U8", x.File, quoted.Name(x.Name), x.Stored)
 		}
 	}
 	fill := func(p runtime.Part) error {

@@ -11,6 +11,7 @@ import (
 	"github.com/gomoe/gomoe/checkpoint/peft"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/near"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/nn"
 )
 
@@ -108,5 +109,5 @@ func Open(c *checkpoint.Checkpoint) (*Model, error) {
 	if a == "" {
 		return nil, fmt.Errorf("models: %s: nothing says what the model's architecture is: want %s beside it", c.Path, checkpoint.ConfigName)
 	}
-	return nil, fmt.Errorf("models: %s: architecture %q, want one of %s%s", c.Config.Path, a, strings.Join(known, " "), near.Names(a, slices.Values(known)))
+	return nil, fmt.Errorf("models: %s: architecture %s, want one of %s%s", c.Config.Path, quoted.Name(a), strings.Join(known, " "), near.Names(a, slices.Values(known)))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/gomoe/gomoe/checkpoint"
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/nn"
 	pr "github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/quant"
@@ -20,7 +21,7 @@ import (
 // affine. With mode mxfp4 the words have MXFP4's numbers, two neighbours in a byte, and the scales are bytes.
 func packed(c *checkpoint.Checkpoint, p nn.Param, t tensor.Tensor, q checkpoint.Quantization) (*Weight, error) {
 	if t.Type.DType != graph.U32 {
-		return nil, fmt.Errorf("%s: tensor %q has elements %s, want U32 as MLX quantises matrices, since there are scales beside it", t.File, t.Name, t.Stored)
+		return nil, fmt.Errorf("%s: tensor %s has elements %s, want U32 as MLX quantises matrices, since there are scales beside it", t.File, quoted.Name(t.Name), t.Stored)
 	}
 	switch q.Mode {
 	case checkpoint.AffineMode:
@@ -28,7 +29,7 @@ func packed(c *checkpoint.Checkpoint, p nn.Param, t tensor.Tensor, q checkpoint.
 	case checkpoint.MXFP4Mode:
 		return packedMX(c, p, t, q)
 	}
-	return nil, fmt.Errorf("%s: tensor %q is quantised in mode %q, want %s or %s; convert the model with mlx-lm", t.File, t.Name, q.Mode, checkpoint.AffineMode, checkpoint.MXFP4Mode)
+	return nil, fmt.Errorf("%s: tensor %s is quantised in mode %s, want %s or %s; convert the model with mlx-lm", t.File, quoted.Name(t.Name), quoted.Name(q.Mode), checkpoint.AffineMode, checkpoint.MXFP4Mode)
 }
 
 func packedAffine(c *checkpoint.Checkpoint, p nn.Param, t tensor.Tensor, q nn.Affine) (*Weight, error) {
@@ -38,7 +39,7 @@ func packedAffine(c *checkpoint.Checkpoint, p nn.Param, t tensor.Tensor, q nn.Af
 		dense.Shape[dense.Rank()-1] *= 32 / q.Bits
 	}
 	if dense.Rank() < 2 {
-		return nil, fmt.Errorf("%s: tensor %q is quantised, and the parameter is %v, want a matrix", t.File, t.Name, dense.Shape)
+		return nil, fmt.Errorf("%s: tensor %s is quantised, and the parameter is %v, want a matrix", t.File, quoted.Name(t.Name), dense.Shape)
 	}
 	base := strings.TrimSuffix(t.Name, "weight")
 	tensors := []tensor.Tensor{t}
@@ -51,7 +52,7 @@ func packedAffine(c *checkpoint.Checkpoint, p nn.Param, t tensor.Tensor, q nn.Af
 	}
 	words, scales, err := pr.AffineWeights(dense.With(tensors[1].Type.DType), q.Bits, q.GroupSize)
 	if err != nil {
-		return nil, fmt.Errorf("%s: tensor %q: %w", t.File, t.Name, err)
+		return nil, fmt.Errorf("%s: tensor %s: %w", t.File, quoted.Name(t.Name), err)
 	}
 	for i, x := range tensors {
 		want := scales
@@ -62,7 +63,7 @@ func packedAffine(c *checkpoint.Checkpoint, p nn.Param, t tensor.Tensor, q nn.Af
 			return nil, err
 		}
 		if i > 0 && (!scales.DType.IsFloat() || scales.DType.IsF8() || x.Type.DType != scales.DType) {
-			return nil, fmt.Errorf("%s: tensor %q has elements %s, want numbers of f32, f16 or bf16, of one type for scales and biases", x.File, x.Name, x.Stored)
+			return nil, fmt.Errorf("%s: tensor %s has elements %s, want numbers of f32, f16 or bf16, of one type for scales and biases", x.File, quoted.Name(x.Name), x.Stored)
 		}
 	}
 	numbers := &Weight{Type: dense.With(graph.F32), Scales: scales.DType, tensors: tensors, fill: affineNumbers(tensors, dense.Shape, q)}
@@ -106,7 +107,7 @@ func inStack(p runtime.Part) (start, shape []int) {
 func packedMX(c *checkpoint.Checkpoint, p nn.Param, t tensor.Tensor, q checkpoint.Quantization) (*Weight, error) {
 	const block, half = 32, 16
 	if q.Bits != 4 || q.GroupSize != block {
-		return nil, fmt.Errorf("%s: tensor %q is quantised in mode %s with bits %d and group_size %d, want 4 and %d", t.File, t.Name, q.Mode, q.Bits, q.GroupSize, block)
+		return nil, fmt.Errorf("%s: tensor %s is quantised in mode %s with bits %d and group_size %d, want 4 and %d", t.File, quoted.Name(t.Name), q.Mode, q.Bits, q.GroupSize, block)
 	}
 	scales, err := c.Tensor(strings.TrimSuffix(t.Name, "weight") + "scales")
 	if err != nil {
@@ -114,7 +115,7 @@ func packedMX(c *checkpoint.Checkpoint, p nn.Param, t tensor.Tensor, q checkpoin
 	}
 	shape, last := p.Type.Shape, p.Type.Rank()-1
 	if last < 1 || shape[last]%block != 0 {
-		return nil, fmt.Errorf("%s: tensor %q has blocks of %d numbers, and the parameter is %v; want a matrix with rows of a multiple", t.File, t.Name, block, shape)
+		return nil, fmt.Errorf("%s: tensor %s has blocks of %d numbers, and the parameter is %v; want a matrix with rows of a multiple", t.File, quoted.Name(t.Name), block, shape)
 	}
 	blocks := shape[last] / block
 	if err := shaped(t, slices.Concat(shape[:last], []int{blocks * half / 4})); err != nil {
@@ -124,7 +125,7 @@ func packedMX(c *checkpoint.Checkpoint, p nn.Param, t tensor.Tensor, q checkpoin
 		return nil, err
 	}
 	if scales.Type.DType != graph.U8 {
-		return nil, fmt.Errorf("%s: tensor %q has elements %s, want U8", scales.File, scales.Name, scales.Stored)
+		return nil, fmt.Errorf("%s: tensor %s has elements %s, want U8", scales.File, quoted.Name(scales.Name), scales.Stored)
 	}
 	fill := func(p runtime.Part) error {
 		start, box := inStack(p)
@@ -143,7 +144,7 @@ func packedMX(c *checkpoint.Checkpoint, p nn.Param, t tensor.Tensor, q checkpoin
 // shaped returns an error if a tensor has another shape than is wanted.
 func shaped(t tensor.Tensor, want []int) error {
 	if !slices.Equal(t.Type.Shape, want) {
-		return fmt.Errorf("%s: tensor %q has shape %v, want %v", t.File, t.Name, t.Type.Shape, want)
+		return fmt.Errorf("%s: tensor %s has shape %v, want %v", t.File, quoted.Name(t.Name), t.Type.Shape, want)
 	}
 	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // quantized reads how a checkpoint says that its weights are quantised. Matrices of 8-bit floats with a scale for
@@ -29,7 +31,7 @@ func (r *reader) quantized() error {
 	switch method := r.textOr(keys{in + ".quant_method"}, ""); method {
 	case "fp8", "mxfp4": // which names and element types of tensors say again
 	default:
-		return fmt.Errorf("%s: %s: the weights are quantised by %q, want fp8 or mxfp4; gomoe opens no other such weights of architecture %q, but GGUF files", r.c.Path, in, method, r.c.Architecture)
+		return fmt.Errorf("%s: %s: the weights are quantised by %s, want fp8 or mxfp4; gomoe opens no other such weights of architecture %s, but GGUF files", r.c.Path, in, quoted.Name(method), quoted.Name(r.c.Architecture))
 	}
 	r.only(keys{in + ".fmt"}, "e4m3", "float8_e4m3fn")
 	r.only(keys{in + ".weight_block_size"}, "[128 128]")
@@ -57,7 +59,7 @@ func (r *reader) quantizedByMLX(again string) (bool, error) {
 			continue
 		}
 		if _, err := r.files.Tensor(name + ".weight"); err != nil && !strings.HasPrefix(name, "model.layers.") {
-			return true, fmt.Errorf("%s: %s has %q, want bits, group_size, mode or the name of a layer", r.c.Path, key, name)
+			return true, fmt.Errorf("%s: %s has %s, want bits, group_size, mode or the name of a layer", r.c.Path, key, quoted.Name(name))
 		}
 	}
 	if v, ok := r.c.Value(again); ok {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/nn"
 	pr "github.com/gomoe/gomoe/primitives"
 )
@@ -187,7 +188,7 @@ func (r *reader) ropeOf(attention string, width int) (op nn.RoPE) {
 		}
 		op.RoPEOp = y.RoPE(base, part)
 	default:
-		r.fail(fmt.Errorf("%s: the rotary positions are scaled by %q, want one of default dynamic linear llama3 longrope yarn", r.c.Path, kind))
+		r.fail(fmt.Errorf("%s: the rotary positions are scaled by %s, want one of default dynamic linear llama3 longrope yarn", r.c.Path, quoted.Name(kind)))
 	}
 	if magnitude != 1 {
 		if op.Magnitude == 0 {
@@ -199,7 +200,7 @@ func (r *reader) ropeOf(attention string, width int) (op nn.RoPE) {
 	if t, err := r.files.Tensor(RopeFactors); r.c.GGUF() && err == nil {
 		a, err := t.Array()
 		if err != nil || t.Type.DType != graph.F32 || t.Type.Len() != part/2 || kind != "default" && kind != "none" {
-			r.fail(fmt.Errorf("%s: tensor %q is %s%v beside a scaling of %q, want F32[%d] and no scaling", t.File, t.Name, t.Stored, t.Type.Shape, kind, part/2))
+			r.fail(fmt.Errorf("%s: tensor %s is %s%v beside a scaling of %s, want F32[%d] and no scaling", t.File, quoted.Name(t.Name), t.Stored, t.Type.Shape, quoted.Name(kind), part/2))
 			return op
 		}
 		long := pr.LongRoPE{Magnitude: 1}
@@ -232,7 +233,7 @@ func (r *reader) growing(in ropeSettings, kind string) {
 	r.say(in.key("factor", ".rope.scaling.factor"), nil, true)
 	r.say(in.key("rope_type", ""), kind, r.c.GGUF())
 	if r.c.GGUF() {
-		r.fail(fmt.Errorf("%s: %s is %q, which gomoe knows in config.json alone", r.c.Path, r.named(".rope.scaling.type"), kind))
+		r.fail(fmt.Errorf("%s: %s is %s, which gomoe knows in config.json alone", r.c.Path, r.named(".rope.scaling.type"), quoted.Name(kind)))
 	}
 }
 
@@ -408,7 +409,7 @@ func (r *reader) known(object string) {
 	for _, key := range o.Keys() {
 		v, _ := o.Value(key)
 		if name := object + "." + key; !r.read[name] && states(v) && !strings.HasPrefix(key, "_") {
-			r.fail(fmt.Errorf("%s: setting %s is not known and may change results; take it out of the file if it does not", r.c.Path, name))
+			r.fail(fmt.Errorf("%s: setting %s is not known and may change results; take it out of the file if it does not", r.c.Path, quoted.JSON([]byte(name))))
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/gomoe/gomoe/checkpoint"
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/nn"
 	"github.com/gomoe/gomoe/runtime"
 )
@@ -64,7 +65,7 @@ func find(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
 			if w, err := fused(c, p); w != nil || err != nil {
 				return w, err
 			}
-			return nil, fmt.Errorf("%s: there is neither tensor %q nor %q", c.Path, strings.Replace(p.Name, "*", "0", 1), whole)
+			return nil, fmt.Errorf("%s: there is neither tensor %s nor %s", c.Path, quoted.Name(strings.Replace(p.Name, "*", "0", 1)), quoted.Name(whole))
 		}
 		whole = all[i]
 	}
@@ -153,7 +154,7 @@ func perExpert(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
 			return nil, err
 		}
 		if e > 0 && t.Type.DType != w.tensors[0].Type.DType {
-			return nil, fmt.Errorf("%s: tensor %q has elements %s, want %s as that of expert 0", t.File, t.Name, t.Stored, w.tensors[0].Stored)
+			return nil, fmt.Errorf("%s: tensor %s has elements %s, want %s as that of expert 0", t.File, quoted.Name(t.Name), t.Stored, w.tensors[0].Stored)
 		}
 		w.tensors = append(w.tensors, t)
 	}
@@ -168,16 +169,16 @@ func suits(t tensor.Tensor, p nn.Param, shape []int) error {
 	if d == graph.NoDType || d == graph.U32 || d.IsFloat() || d.IsF8() || d.IsBlock() || p.Type.DType.IsInt() {
 		return fits(t, shape)
 	}
-	return fmt.Errorf("%s: tensor %q has elements %s, want floats, 8-bit floats or blocks; convert the tensor", t.File, t.Name, t.Stored)
+	return fmt.Errorf("%s: tensor %s has elements %s, want floats, 8-bit floats or blocks; convert the tensor", t.File, quoted.Name(t.Name), t.Stored)
 }
 
 // fits returns an error if a tensor has another shape than is wanted, or elements that gomoe does not calculate with.
 func fits(t tensor.Tensor, shape []int) error {
 	if t.Type.DType == graph.U32 {
-		return fmt.Errorf("%s: tensor %q has elements U32, as MLX quantises matrices, and no tensor of scales is beside it", t.File, t.Name)
+		return fmt.Errorf("%s: tensor %s has elements U32, as MLX quantises matrices, and no tensor of scales is beside it", t.File, quoted.Name(t.Name))
 	}
 	if !slices.Equal(t.Type.Shape, shape) {
-		return fmt.Errorf("%s: tensor %q has shape %v, want %v", t.File, t.Name, t.Type.Shape, shape)
+		return fmt.Errorf("%s: tensor %s has shape %v, want %v", t.File, quoted.Name(t.Name), t.Type.Shape, shape)
 	}
 	_, err := t.Array()
 	return err
@@ -306,7 +307,7 @@ func Surplus(c *checkpoint.Checkpoint, params []nn.Param) error {
 			continue
 		}
 		if n++; n <= 3 {
-			errs = append(errs, fmt.Errorf("models: %s: tensor %q of %s%v is no part of this architecture as %s describes the model", t.File, t.Name, t.Stored, t.Type.Shape, c.Config.Path))
+			errs = append(errs, fmt.Errorf("models: %s: tensor %s of %s%v is no part of this architecture as %s describes the model", t.File, quoted.Name(t.Name), t.Stored, t.Type.Shape, c.Config.Path))
 		}
 	}
 	if n > 3 {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/nn"
 )
 
@@ -24,9 +25,9 @@ func (r *reader) windows(layers, window int, slides, inGGUF func(l int) bool) fu
 	for l, kind := range kinds {
 		switch {
 		case kind != slidingAttention && kind != fullAttention:
-			r.fail(fmt.Errorf("%s: layer_types has %q for layer %d, want %s or %s", r.c.Path, kind, l, slidingAttention, fullAttention))
+			r.fail(fmt.Errorf("%s: layer_types has %s for layer %d, want %s or %s", r.c.Path, quoted.Name(kind), l, slidingAttention, fullAttention))
 		case kind == slidingAttention && window == 0:
-			r.fail(fmt.Errorf("%s: layer_types has %q for layer %d, and the model has no window; want %s", r.c.Path, kind, l, fullAttention))
+			r.fail(fmt.Errorf("%s: layer_types has %s for layer %d, and the model has no window; want %s", r.c.Path, quoted.Name(kind), l, fullAttention))
 		}
 	}
 	if r.err != nil {

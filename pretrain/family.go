@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomoe/gomoe/checkpoint"
 	"github.com/gomoe/gomoe/internal/near"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/models"
 	"github.com/gomoe/gomoe/tokenizer"
 )
@@ -85,7 +86,7 @@ func (s *Settings) open(tok *tokenizer.Tokenizer) (*models.Model, error) {
 	}
 	of, ok := usual(family)
 	if !ok {
-		return nil, fmt.Errorf("pretrain: %s: model_type is %q, want one of %s%s", at, family, strings.Join(written(), " "), near.Names(family, slices.Values(written())))
+		return nil, fmt.Errorf("pretrain: %s: model_type is %s, want one of %s%s", at, quoted.Text(family), strings.Join(written(), " "), near.Names(family, slices.Values(written())))
 	}
 	maps.Copy(config, of)
 	config["model_type"], config["vocab_size"], config["max_position_embeddings"] = family, float64(tok.Size()), float64(s.Length)

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/gomoe/gomoe/internal/near"
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // members are what an object of the file may have: by name, where a member's value goes.
@@ -45,11 +46,7 @@ func (f file) wrong(at string, have []byte, want string) error {
 		short.Reset()
 		short.Write(have)
 	}
-	text := short.String()
-	if len(text) > 60 {
-		text = strings.ToValidUTF8(text[:60], "") + "…"
-	}
-	return fmt.Errorf("pretrain: %s: %s is %s, want %s", f.path, at, text, want)
+	return fmt.Errorf("pretrain: %s: %s is %s, want %s", f.path, at, quoted.JSON(short.Bytes()), want)
 }
 
 // read reads the value of an object's member.
@@ -122,7 +119,7 @@ func (f file) object(at string, text json.RawMessage, of members) error {
 		to, ok := of[name]
 		if !ok {
 			known := slices.Sorted(maps.Keys(of))
-			return fmt.Errorf("pretrain: %s: there is no setting %s, want one of %s%s", f.path, path, strings.Join(known, " "), near.Names(name, slices.Values(known)))
+			return fmt.Errorf("pretrain: %s: there is no setting %s, want one of %s%s", f.path, quoted.Plain(path), strings.Join(known, " "), near.Names(name, slices.Values(known)))
 		}
 		if err := f.read(path, all[name], to); err != nil {
 			return err
@@ -161,7 +158,7 @@ func (f file) split(at string, text json.RawMessage) (map[string]json.RawMessage
 		}
 		key := name.(string) // the decoder has no other in an object
 		if _, ok := all[key]; ok {
-			return nil, bad(fmt.Errorf("%q stands there twice", key))
+			return nil, bad(fmt.Errorf("%s stands there twice", quoted.Text(key)))
 		}
 		var value json.RawMessage
 		if err := d.Decode(&value); err != nil {

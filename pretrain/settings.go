@@ -11,6 +11,7 @@ import (
 
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/infile"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/train/lm"
 	"github.com/gomoe/gomoe/world"
@@ -138,7 +139,7 @@ func Parse(path string, text []byte) (*Settings, error) {
 	for i, list := range [][]string{s.Data.Files, s.Data.HeldOut} {
 		name := []string{"files", "held_out"}[i]
 		if list != nil && len(list) == 0 || slices.Contains(list, "") {
-			return nil, fmt.Errorf("pretrain: %s: data.%s is %q, want the names of files; or leave it out", path, name, list)
+			return nil, fmt.Errorf("pretrain: %s: data.%s is %s, want the names of files; or leave it out", path, name, quoted.List(list))
 		}
 	}
 	dtypes := map[string]graph.DType{"f32": graph.F32, "bf16": graph.BF16, "f16": graph.F16}
@@ -159,7 +160,7 @@ func Parse(path string, text []byte) (*Settings, error) {
 		s.Data.Limit = usualLimit
 	}
 	if s.Data.Tokenizer != "" && len(s.Data.Files) == 0 {
-		return nil, fmt.Errorf("pretrain: %s: data.tokenizer is %q and data.files is empty, want the files of text", path, s.Data.Tokenizer)
+		return nil, fmt.Errorf("pretrain: %s: data.tokenizer is %s and data.files is empty, want the files of text", path, quoted.Text(s.Data.Tokenizer))
 	}
 	if err := s.Place(mesh); err != nil {
 		return nil, err
@@ -181,14 +182,14 @@ func (s *Settings) Place(mesh string) (err error) {
 	}
 	ranks, err := lm.Splits(m, s.Exact)
 	if err != nil {
-		return fmt.Errorf("pretrain: %s: mesh is %q: %w", s.Path, mesh, err)
+		return fmt.Errorf("pretrain: %s: mesh is %s: %w", s.Path, quoted.Text(mesh), err)
 	}
 	if s.Batch%(ranks*s.Microbatches) != 0 {
 		parts := ""
 		if s.Microbatches > 1 {
 			parts = fmt.Sprintf(" times the %d microbatches", s.Microbatches)
 		}
-		return fmt.Errorf("pretrain: %s: batch is %d, want a multiple of %d, the ranks along dp and ep of mesh %q%s", s.Path, s.Batch, ranks*s.Microbatches, mesh, parts)
+		return fmt.Errorf("pretrain: %s: batch is %d, want a multiple of %d, the ranks along dp and ep of mesh %s%s", s.Path, s.Batch, ranks*s.Microbatches, quoted.Text(mesh), parts)
 	}
 	s.Mesh = m
 	return nil

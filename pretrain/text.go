@@ -9,6 +9,7 @@ import (
 
 	"github.com/gomoe/gomoe/data"
 	"github.com/gomoe/gomoe/data/text"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/tokenizer"
 	"github.com/gomoe/gomoe/train"
 	"github.com/gomoe/gomoe/train/lm"
@@ -58,7 +59,7 @@ func (s *Settings) source(ctx context.Context, folder string, tok *tokenizer.Tok
 func (s *Settings) bytes(ctx context.Context, tok *tokenizer.Tokenizer, file []byte) (*source, error) {
 	for _, name := range s.Data.Files {
 		if strings.Contains(name, ",") {
-			return nil, fmt.Errorf("pretrain: %s: data.files has %q, want names without commas", s.Path, name)
+			return nil, fmt.Errorf("pretrain: %s: data.files has %s, want names without commas", s.Path, quoted.Text(name))
 		}
 	}
 	c, err := text.Load(ctx, text.Options{Data: strings.Join(s.Data.Files, ","), Setting: "data.files", Limit: int64(s.Data.Limit) << 20, Seed: s.Seed})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -97,7 +98,7 @@ func (b BinaryOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 			Where(isY, Where(isX, half, g), none),
 		}, nil
 	}
-	return nil, fmt.Errorf("no binary function %q", b.op)
+	return nil, fmt.Errorf("no binary function %s", quoted.Text(b.op))
 }
 
 func (b BinaryOp) Shard(c *sharding.Context) (sharding.Decision, error) {

@@ -8,6 +8,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/internal/kernel/gemm"
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // The values of parameter precision of products, in the words of JAX. It is for products of
@@ -29,12 +30,12 @@ func precisionOf(p string) error {
 	case "", HighPrecision, DefaultPrecision:
 		return nil
 	}
-	return fmt.Errorf("precision=%q, want %q or %q, or no precision for the highest", p, HighPrecision, DefaultPrecision)
+	return fmt.Errorf("precision=%s, want %q or %q, or no precision for the highest", quoted.Text(p), HighPrecision, DefaultPrecision)
 }
 
 // treePrecision returns the error of a precision beside sums in a tree.
 func treePrecision(tree int, p string) error {
-	return fmt.Errorf("precision=%q with tree=%d, want no precision: sums in a tree are of the highest", p, tree)
+	return fmt.Errorf("precision=%s with tree=%d, want no precision: sums in a tree are of the highest", quoted.Text(p), tree)
 }
 
 // precisionDoc documents the parameter.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
@@ -96,10 +97,10 @@ func (r RouteOp) check(experts int) error {
 	switch r.Score {
 	case "", SigmoidScore, SqrtSoftplusScore, TopKSoftmaxScore:
 	default:
-		return fmt.Errorf("score %q, want none for softmax, %q, %q or %q", r.Score, SigmoidScore, SqrtSoftplusScore, TopKSoftmaxScore)
+		return fmt.Errorf("score %s, want none for softmax, %q, %q or %q", quoted.Text(r.Score), SigmoidScore, SqrtSoftplusScore, TopKSoftmaxScore)
 	}
 	if r.GroupScore != "" && r.GroupScore != "max" {
-		return fmt.Errorf("group_score %q, want none for the sum of the two best, or \"max\"", r.GroupScore)
+		return fmt.Errorf("group_score %s, want none for the sum of the two best, or \"max\"", quoted.Text(r.GroupScore))
 	}
 	choice := experts
 	if r.Groups != 0 {

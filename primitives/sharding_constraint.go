@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -86,7 +87,7 @@ func (k ShardingConstraintOp) Shard(c *sharding.Context) (sharding.Decision, err
 	}
 	from := c.In[0]
 	if want := strings.Join(from.At(0), "."); from.Ragged != nil && strings.Join(to.At(0), ".") != want {
-		return sharding.Decision{}, fmt.Errorf("spec %q would move rows in expert order, whose number is known only to the run; split dimension 0 over %q, or ep_combine first", k.Spec, want)
+		return sharding.Decision{}, fmt.Errorf("spec %s would move rows in expert order, whose number is known only to the run; split dimension 0 over %s, or ep_combine first", quoted.Text(k.Spec), quoted.Text(want))
 	}
 	dec := sharding.Decision{In: []sharding.Spec{from}, Out: []sharding.Spec{to}}
 	if sharding.Free(from, to, c.Type(0)) == nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -74,7 +75,7 @@ func (u UnaryOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	}
 	op, ok := u.of()
 	if !ok {
-		return nil, fmt.Errorf("no unary function %q", u.op)
+		return nil, fmt.Errorf("no unary function %s", quoted.Text(u.op))
 	}
 	return in, op.of.check(in[0])
 }

@@ -30,7 +30,7 @@ func (s *Server) models(out *reply, _ *http.Request) error {
 // model answers GET /v1/models/{id}.
 func (s *Server) model(out *reply, r *http.Request) error {
 	if id := r.PathValue("id"); id != s.c.Name {
-		return &problem{Status: http.StatusNotFound, Param: "model", Code: "model_not_found", Message: fmt.Sprintf("there is no model %s; there is %q", quoted.Text(id), s.c.Name)}
+		return &problem{Status: http.StatusNotFound, Param: "model", Code: "model_not_found", Message: fmt.Sprintf("there is no model %s; there is %s", quoted.Text(id), quoted.Name(s.c.Name))}
 	}
 	out.object(s.description())
 	return nil

@@ -83,7 +83,7 @@ const (
 // request returns what the fields ask for, without a prompt, and the number of answers to each prompt.
 func (p *params) request(s *Server) (r generate.Request, n int, err error) {
 	if p.Model != "" && p.Model != s.c.Name {
-		return r, 0, &problem{Status: 404, Param: "model", Code: "model_not_found", Message: fmt.Sprintf("there is no model %s; there is %q", quoted.Text(p.Model), s.c.Name)}
+		return r, 0, &problem{Status: 404, Param: "model", Code: "model_not_found", Message: fmt.Sprintf("there is no model %s; there is %s", quoted.Text(p.Model), quoted.Name(s.c.Name))}
 	}
 	r = generate.Request{Ends: s.c.Ends, Stops: p.Stop, Slide: p.Slide, Keep: p.Keep, Sampling: generate.Sampling{
 		Temperature: 1, TopK: p.TopK, MinP: p.MinP, Presence: p.Presence, Frequency: p.Frequency, Repetition: p.Repetition, Seed: rand.Uint64()}}

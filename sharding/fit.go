@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // FitMesh reads a mesh as ParseMesh does, in which the size of one axis may be *, as in "dp=*,ep=2": the mesh then has that
@@ -14,7 +16,7 @@ func FitMesh(s string, ranks int) (Mesh, error) {
 		return ParseMesh(s)
 	}
 	if after != "" && after[0] != ',' && after[0] != ' ' || strings.Contains(after, "=*") || strings.Contains(before, " order") || strings.Contains(before, " blocks") {
-		return Mesh{}, fmt.Errorf("sharding: mesh %q: want * as the size of one axis and nothing else, such as dp=*,ep=2", s)
+		return Mesh{}, fmt.Errorf("sharding: mesh %s: want * as the size of one axis and nothing else, such as dp=*,ep=2", quoted.Text(s))
 	}
 	sized := func(n int) string { return before + "=" + strconv.Itoa(n) + after }
 	if ranks == 0 {
@@ -28,7 +30,7 @@ func FitMesh(s string, ranks int) (Mesh, error) {
 	}
 	others := m.Ranks()
 	if ranks < 0 || ranks%others != 0 {
-		return Mesh{}, fmt.Errorf("sharding: mesh %q of %d ranks: the other axes have %d, want a multiple of that", s, ranks, others)
+		return Mesh{}, fmt.Errorf("sharding: mesh %s of %d ranks: the other axes have %d, want a multiple of that", quoted.Text(s), ranks, others)
 	}
 	return ParseMesh(sized(ranks / others))
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gomoe/gomoe/ep"
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // Axis is a named dimension of a mesh.
@@ -51,7 +52,7 @@ func ParseMesh(s string) (Mesh, error) {
 	m, err := parseAxes(axes)
 	if err == nil && blocked {
 		if m.Blocks, err = strconv.Atoi(blocks); err != nil || m.Blocks < 1 {
-			return Mesh{}, fmt.Errorf("sharding: mesh %q: %q is no number of blocks, want at least 1", s, blocks)
+			return Mesh{}, fmt.Errorf("sharding: mesh %s: %s is no number of blocks, want at least 1", quoted.Text(s), quoted.Text(blocks))
 		}
 	}
 	if err == nil && ordered {
@@ -70,7 +71,7 @@ func (m Mesh) Ordered(order string) (Mesh, error) {
 	for _, text := range strings.Split(order, ",") {
 		rank, err := strconv.Atoi(strings.TrimSpace(text))
 		if err != nil {
-			return Mesh{}, fmt.Errorf("sharding: order %q: %q is no rank, want numbers with commas between, such as 0,2,1,3", order, text)
+			return Mesh{}, fmt.Errorf("sharding: order %s: %s is no rank, want numbers with commas between, such as 0,2,1,3", quoted.Text(order), quoted.Text(text))
 		}
 		m.Order = append(m.Order, rank)
 	}
@@ -98,7 +99,7 @@ func parseAxes(s string) (Mesh, error) {
 			ok = false
 		case ok && strings.ContainsAny(size, "/:"):
 			if ranges, err = ep.ParseSplit(size); err != nil {
-				return Mesh{}, fmt.Errorf("sharding: mesh %q: axis %s: %w", s, name, err)
+				return Mesh{}, fmt.Errorf("sharding: mesh %s: axis %s: %w", quoted.Text(s), name, err)
 			}
 			n = ranges.Parts()
 		default:
@@ -108,15 +109,15 @@ func parseAxes(s string) (Mesh, error) {
 		}
 		switch {
 		case size == "*" && machines == 1:
-			return Mesh{}, fmt.Errorf("sharding: mesh %q: %s is left to the number of ranks; world.ParseMesh reads such a mesh, or FitMesh with a number", s, name)
+			return Mesh{}, fmt.Errorf("sharding: mesh %s: %s is left to the number of ranks; world.ParseMesh reads such a mesh, or FitMesh with a number", quoted.Text(s), name)
 		case !ok || err != nil || n < 1:
-			return Mesh{}, fmt.Errorf("sharding: mesh %q: %q is no axis, want name=size with a size of at least 1, such as dp=2,ep=4", s, part)
+			return Mesh{}, fmt.Errorf("sharding: mesh %s: %s is no axis, want name=size with a size of at least 1, such as dp=2,ep=4", quoted.Text(s), quoted.Text(part))
 		case !axisName(name):
-			return Mesh{}, fmt.Errorf("sharding: mesh %q: axis name %q, want a letter and then letters or digits", s, name)
+			return Mesh{}, fmt.Errorf("sharding: mesh %s: axis name %s, want a letter and then letters or digits", quoted.Text(s), quoted.Text(name))
 		case m.Size(name) > 0:
-			return Mesh{}, fmt.Errorf("sharding: mesh %q: axis %s is given twice", s, name)
+			return Mesh{}, fmt.Errorf("sharding: mesh %s: axis %s is given twice", quoted.Text(s), name)
 		case n > maxRanks || total*n > maxRanks:
-			return Mesh{}, fmt.Errorf("sharding: mesh %q: more than %d ranks", s, maxRanks)
+			return Mesh{}, fmt.Errorf("sharding: mesh %s: more than %d ranks", quoted.Text(s), maxRanks)
 		}
 		total *= n
 		axis := Axis{Name: name, Size: n, Ranges: ranges}

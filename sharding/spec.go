@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // Spec is the placement of one value on a mesh.
@@ -77,11 +78,11 @@ func ParseSpec(s string) (Spec, error) {
 		axes, closed := strings.CutSuffix(sums, "}")
 		axes, plus := strings.CutPrefix(axes, "+")
 		if !closed || !plus {
-			return Spec{}, fmt.Errorf("sharding: placement %q: write the axes of pending sums at the end, such as _,tp{+dp+ep}", s)
+			return Spec{}, fmt.Errorf("sharding: placement %s: write the axes of pending sums at the end, such as _,tp{+dp+ep}", quoted.Text(s))
 		}
 		for _, a := range strings.Split(axes, "+") {
 			if !axisName(a) {
-				return Spec{}, fmt.Errorf("sharding: placement %q: %q is no axis name; write the axes of pending sums as {+dp+ep}", s, a)
+				return Spec{}, fmt.Errorf("sharding: placement %s: %s is no axis name; write the axes of pending sums as {+dp+ep}", quoted.Text(s), quoted.Text(a))
 			}
 		}
 		sums = "{+" + axes + "}"
@@ -91,7 +92,7 @@ func ParseSpec(s string) (Spec, error) {
 		if d != "" && d != "_" {
 			for _, a := range strings.Split(d, ".") {
 				if !axisName(a) {
-					return Spec{}, fmt.Errorf("sharding: placement %q: %q is no axis name; write one entry per dimension, such as dp.ep,_", s, a)
+					return Spec{}, fmt.Errorf("sharding: placement %s: %s is no axis name; write one entry per dimension, such as dp.ep,_", quoted.Text(s), quoted.Text(a))
 				}
 			}
 		}
@@ -210,9 +211,9 @@ func (s Spec) named() error {
 		switch {
 		case axisName(a):
 		case strings.Contains(a, ","):
-			return fmt.Errorf("the placement %s: %q is no axis name; give Split one argument per dimension, as in Split(\"dp\", \"ep\"), and dots between the axes of one, as in Split(\"dp.ep\")", s, a)
+			return fmt.Errorf("the placement %s: %s is no axis name; give Split one argument per dimension, as in Split(\"dp\", \"ep\"), and dots between the axes of one, as in Split(\"dp.ep\")", s, quoted.Text(a))
 		default:
-			return fmt.Errorf("the placement %s: %q is no axis name, want a letter and then letters or digits", s, a)
+			return fmt.Errorf("the placement %s: %s is no axis name, want a letter and then letters or digits", s, quoted.Text(a))
 		}
 	}
 	return nil

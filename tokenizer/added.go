@@ -6,6 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/tokenizer/internal/pattern"
 )
 
@@ -35,7 +36,7 @@ func newFinderOfAdded(tokens []added, texts []string) (*finderOfAdded, error) {
 	f := &finderOfAdded{newTrie(), tokens}
 	for i, text := range texts {
 		if len(text) > maxAdded {
-			return nil, fmt.Errorf("added token %q: %d bytes, want at most %d", shorten(text), len(text), maxAdded)
+			return nil, fmt.Errorf("added token %s: %d bytes, want at most %d", quoted.Text(text), len(text), maxAdded)
 		}
 		if text != "" {
 			f.add(text, int32(i))

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"unicode"
 
+	"github.com/gomoe/gomoe/internal/members"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/tokenizer/internal/pattern"
 	"golang.org/x/text/unicode/norm"
 )
@@ -84,7 +86,7 @@ func (c *component) normalizer(depth int) (normalizer, error) {
 		lower := is(c.LowerAll, true)
 		return bertNormalizer{is(c.Clean, true), is(c.Chinese, true), is(c.Accents, lower), lower}, nil
 	}
-	return nil, fmt.Errorf("type %q, want Sequence, NFC, NFD, NFKC, NFKD, Lowercase, Strip, StripAccents, Nmt, Prepend, Replace, ByteLevel, Precompiled or BertNormalizer", shorten(c.Type))
+	return nil, fmt.Errorf("type %s, want Sequence, NFC, NFD, NFKC, NFKD, Lowercase, Strip, StripAccents, Nmt, Prepend, Replace, ByteLevel, Precompiled or BertNormalizer", quoted.Text(c.Type))
 }
 
 // finder returns what a pattern stands for.
@@ -185,7 +187,7 @@ func (c *component) splitters(depth int) ([]splitter, error) {
 	case "BertPreTokenizer":
 		return slices.Concat(find(removed, unicode.IsSpace), find(isolated, isPunctuation)), nil
 	}
-	return nil, fmt.Errorf("type %q, want Sequence, ByteLevel, Split, Metaspace, Whitespace, WhitespaceSplit, CharDelimiterSplit, Digits, Punctuation or BertPreTokenizer", shorten(c.Type))
+	return nil, fmt.Errorf("type %s, want Sequence, ByteLevel, Split, Metaspace, Whitespace, WhitespaceSplit, CharDelimiterSplit, Digits, Punctuation or BertPreTokenizer", quoted.Text(c.Type))
 }
 
 // scheme says before which parts a Metaspace puts its character.
@@ -201,7 +203,7 @@ func (c *component) scheme() (always, first bool, err error) {
 	case "never":
 		return false, false, nil
 	}
-	return false, false, fmt.Errorf("prepend_scheme %q, want always, first or never", shorten(*c.Scheme))
+	return false, false, fmt.Errorf("prepend_scheme %s, want always, first or never", quoted.Text(*c.Scheme))
 }
 
 // postprocess sets the ids that stand before and after a text.
@@ -223,7 +225,7 @@ func (c *component) postprocess(t *Tokenizer, depth int) error {
 		var ids [2]int32
 		for i, raw := range []json.RawMessage{c.CLS, c.SEP} {
 			var text string
-			if err := json.Unmarshal(raw, &[]any{&text, &ids[i]}); err != nil {
+			if err := members.Unmarshal(raw, &[]any{&text, &ids[i]}); err != nil {
 				return fmt.Errorf("%s: cls and sep: want a token and its id: %w", c.Type, err)
 			}
 		}
@@ -233,7 +235,7 @@ func (c *component) postprocess(t *Tokenizer, depth int) error {
 	case "TemplateProcessing":
 		return c.template(t)
 	}
-	return fmt.Errorf("type %q, want Sequence, ByteLevel, TemplateProcessing, BertProcessing or RobertaProcessing", shorten(c.Type))
+	return fmt.Errorf("type %s, want Sequence, ByteLevel, TemplateProcessing, BertProcessing or RobertaProcessing", quoted.Text(c.Type))
 }
 
 func (c *component) template(t *Tokenizer) error {
@@ -242,7 +244,7 @@ func (c *component) template(t *Tokenizer) error {
 			ID string `json:"id"`
 		}
 	}
-	if err := json.Unmarshal(c.Single, &parts); err != nil {
+	if err := members.Unmarshal(c.Single, &parts); err != nil {
 		return fmt.Errorf("TemplateProcessing: single: %w", err)
 	}
 	var before, after []int32
@@ -254,7 +256,7 @@ func (c *component) template(t *Tokenizer) error {
 		case p.SpecialToken != nil:
 			s, ok := c.Specials[p.SpecialToken.ID]
 			if !ok {
-				return fmt.Errorf("TemplateProcessing: token %q is not among special_tokens", shorten(p.SpecialToken.ID))
+				return fmt.Errorf("TemplateProcessing: token %s is not among special_tokens", quoted.Text(p.SpecialToken.ID))
 			}
 			if texts == 0 {
 				before = append(before, s.IDs...)
@@ -319,7 +321,7 @@ func (c *component) decoders(depth int) ([]func() step, error) {
 	case "BPEDecoder":
 		f = func() step { return &suffixStep{suffix: c.Suffix} }
 	default:
-		return nil, fmt.Errorf("type %q, want Sequence, ByteLevel, Metaspace, ByteFallback, Fuse, Strip, Replace or BPEDecoder", shorten(c.Type))
+		return nil, fmt.Errorf("type %s, want Sequence, ByteLevel, Metaspace, ByteFallback, Fuse, Strip, Replace or BPEDecoder", quoted.Text(c.Type))
 	}
 	return []func() step{f}, nil
 }

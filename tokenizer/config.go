@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/gomoe/gomoe/internal/members"
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // Names of the files that say more about the tokens of a folder.
@@ -111,7 +112,7 @@ func objectOf(data []byte) (o object, err error) {
 func (o object) get(name string, to any) error {
 	if v, ok := o.values[name]; ok {
 		if err := json.Unmarshal(v, to); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return fmt.Errorf("%s: %w", name, quoted.Cause(err))
 		}
 	}
 	return nil
@@ -293,7 +294,7 @@ func (t *Tokenizer) addedTokens(c object, file []byte, special, extra []added) (
 		for key, x := range tokens {
 			id, err := strconv.ParseInt(key, 10, 32)
 			if err != nil || id < 0 {
-				return nil, fmt.Errorf("%s: added_tokens_decoder: %q, want the id of a token", configName, shorten(key))
+				return nil, fmt.Errorf("%s: added_tokens_decoder: %s, want the id of a token", configName, quoted.Text(key))
 			}
 			a := x.added(false)
 			a.id = int32(id)

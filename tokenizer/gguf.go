@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/tokenizer/internal/pattern"
 	"golang.org/x/text/unicode/norm"
 )
@@ -74,7 +75,7 @@ func (g *GGUF) build() (*Tokenizer, error) {
 	case "gpt2":
 		t, err = g.pairs()
 	default:
-		return nil, fmt.Errorf("tokenizer.ggml.model: %q, want gpt2, llama or t5", shorten(g.Model))
+		return nil, fmt.Errorf("tokenizer.ggml.model: %s, want gpt2, llama or t5", quoted.Text(g.Model))
 	}
 	if err != nil {
 		return nil, err
@@ -173,12 +174,12 @@ func (g *GGUF) pieces() (*Tokenizer, error) {
 func (g *GGUF) pairs() (*Tokenizer, error) {
 	pre, ok := patterns(g.Pre)
 	if !ok {
-		return nil, fmt.Errorf("tokenizer.ggml.pre: %q, want %s", shorten(g.Pre), known)
+		return nil, fmt.Errorf("tokenizer.ggml.pre: %s, want %s", quoted.Text(g.Pre), known)
 	}
 	ids := make(map[string]int32, len(g.Tokens))
 	for id, text := range g.Tokens {
 		if _, twice := ids[text]; twice {
-			return nil, fmt.Errorf("tokenizer.ggml.tokens: %q is there twice", shorten(text))
+			return nil, fmt.Errorf("tokenizer.ggml.tokens: %s is there twice", quoted.Text(text))
 		}
 		ids[text] = int32(id)
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // Key is a key of a GGUF file about its vocabulary, with its value.
@@ -114,7 +116,7 @@ type keyReader struct {
 }
 
 func (r *keyReader) wrong(key string, v, want any) {
-	r.err = fmt.Errorf("tokenizer: GGUF: key %q has a value of Go type %T, want %T", key, v, want)
+	r.err = fmt.Errorf("tokenizer: GGUF: key %s has a value of Go type %T, want %T", quoted.Text(key), v, want)
 }
 
 // get sets dst to the value of a key, and leaves it if there is no such key.

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // Every error of a tokenizer.json says which part is wrong, and what it should be.
@@ -55,7 +57,7 @@ func TestErrors(t *testing.T) {
 	} {
 		_, err := Parse([]byte(c.file))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: error %v, want %q", shorten(c.file), err, c.want)
+			t.Errorf("%s: error %v, want %q", quoted.Text(c.file), err, c.want)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gomoe/gomoe/internal/members"
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // file is what a tokenizer.json holds. Its fields truncation and padding are
@@ -120,7 +121,7 @@ func (m *mergeJSON) UnmarshalJSON(data []byte) error {
 func (m *mergeJSON) parse(s string) error {
 	a, b, ok := strings.Cut(s, " ")
 	if !ok || strings.Contains(b, " ") {
-		return fmt.Errorf("merge %q, want two tokens with a space between them", shorten(s))
+		return fmt.Errorf("merge %s, want two tokens with a space between them", quoted.Text(s))
 	}
 	*m = mergeJSON{a, b}
 	return nil
@@ -272,19 +273,19 @@ func (m *modelJSON) build() (model, *vocabulary, error) {
 	case "Unigram":
 		return m.unigram()
 	}
-	return nil, nil, fmt.Errorf("type %q, want BPE or Unigram", shorten(kind))
+	return nil, nil, fmt.Errorf("type %s, want BPE or Unigram", quoted.Text(kind))
 }
 
 func (m *modelJSON) unigram() (model, *vocabulary, error) {
 	var pieces []pieceJSON
-	if err := json.Unmarshal(m.Vocab, &pieces); err != nil {
+	if err := members.Unmarshal(m.Vocab, &pieces); err != nil {
 		return nil, nil, fmt.Errorf("vocab: %w", err)
 	}
 	ids := make(map[string]int32, len(pieces))
 	scores := make([]float64, len(pieces))
 	for i, p := range pieces {
 		if _, twice := ids[p.text]; twice {
-			return nil, nil, fmt.Errorf("vocab: piece %q is there twice", shorten(p.text))
+			return nil, nil, fmt.Errorf("vocab: piece %s is there twice", quoted.Text(p.text))
 		}
 		ids[p.text], scores[i] = int32(i), p.score
 	}
@@ -322,7 +323,7 @@ func (p *pieceJSON) UnmarshalJSON(data []byte) error {
 
 func (m *modelJSON) bpe() (model, *vocabulary, error) {
 	var ids map[string]int32
-	if err := json.Unmarshal(m.Vocab, &ids); err != nil {
+	if err := members.Unmarshal(m.Vocab, &ids); err != nil {
 		return nil, nil, fmt.Errorf("vocab: %w", err)
 	}
 	return m.pairs(ids)
@@ -338,7 +339,7 @@ func (m *modelJSON) pairs(ids map[string]int32) (model, *vocabulary, error) {
 	if m.Unk != nil {
 		id, ok := ids[*m.Unk]
 		if !ok {
-			return nil, nil, fmt.Errorf("unk_token %q is not in the vocabulary", shorten(*m.Unk))
+			return nil, nil, fmt.Errorf("unk_token %s is not in the vocabulary", quoted.Text(*m.Unk))
 		}
 		b.unk = id
 	}
@@ -352,7 +353,7 @@ func (m *modelJSON) pairs(ids map[string]int32) (model, *vocabulary, error) {
 			token string
 		}{{ok1, pair[0]}, {ok2, pair[1]}, {ok3, joined}} {
 			if !c.ok {
-				return nil, nil, fmt.Errorf("merge %d (%q, %q): token %q is not in the vocabulary", rank, shorten(pair[0]), shorten(pair[1]), shorten(c.token))
+				return nil, nil, fmt.Errorf("merge %d (%s, %s): token %s is not in the vocabulary", rank, quoted.Text(pair[0]), quoted.Text(pair[1]), quoted.Text(c.token))
 			}
 		}
 		b.merges.put(left, right, merge{int32(rank), to})
@@ -365,7 +366,7 @@ func (m *modelJSON) pairs(ids map[string]int32) (model, *vocabulary, error) {
 func one(field, s string) (rune, error) {
 	r, n := utf8.DecodeRuneInString(s)
 	if n == 0 || n != len(s) {
-		return 0, fmt.Errorf("%s %q, want one character", field, shorten(s))
+		return 0, fmt.Errorf("%s %s, want one character", field, quoted.Text(s))
 	}
 	return r, nil
 }

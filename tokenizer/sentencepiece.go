@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // kind is what a piece of a SentencePiece model is for. GGUF has the same numbers.
@@ -175,10 +177,10 @@ func (p *pieces) build() (*Tokenizer, error) {
 	var controls []added
 	for i, text := range p.texts {
 		if _, twice := ids[text]; twice || text == "" {
-			return nil, fmt.Errorf("piece %d, %q, is there twice or empty", i, shorten(text))
+			return nil, fmt.Errorf("piece %d, %s, is there twice or empty", i, quoted.Text(text))
 		}
 		if s := float64(p.scores[i]); math.IsNaN(s) || math.IsInf(s, 0) {
-			return nil, fmt.Errorf("piece %d, %q: score %v, want a finite number", i, shorten(text), s)
+			return nil, fmt.Errorf("piece %d, %s: score %v, want a finite number", i, quoted.Text(text), s)
 		}
 		ids[text] = int32(i)
 		switch p.kinds[i] {
@@ -189,11 +191,11 @@ func (p *pieces) build() (*Tokenizer, error) {
 			controls = append(controls, added{id: int32(i), text: text, special: true})
 		case bytePiece:
 			if _, ok := byteOf(text); !ok {
-				return nil, fmt.Errorf("piece %d, %q, is said to be a byte, want <0x00> to <0xFF>", i, shorten(text))
+				return nil, fmt.Errorf("piece %d, %s, is said to be a byte, want <0x00> to <0xFF>", i, quoted.Text(text))
 			}
 		case normalPiece, userPiece, unusedPiece:
 		default:
-			return nil, fmt.Errorf("piece %d, %q, is of kind %d, want 1 to 6", i, shorten(text), p.kinds[i])
+			return nil, fmt.Errorf("piece %d, %s, is of kind %d, want 1 to 6", i, quoted.Text(text), p.kinds[i])
 		}
 	}
 	var err error

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // piece is a part of a text on its way to the model.
@@ -35,7 +37,7 @@ func behaviourNamed(name string) (behaviour, error) {
 			return behaviour(i), nil
 		}
 	}
-	return 0, fmt.Errorf("behavior %q, want Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous", shorten(name))
+	return 0, fmt.Errorf("behavior %s, want Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous", quoted.Text(name))
 }
 
 // cut cuts a text at the matches of a pattern.

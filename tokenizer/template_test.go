@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // templated is the tokenizer of bytes with a template and two special tokens.
@@ -125,7 +127,7 @@ func TestTemplateErrors(t *testing.T) {
 		{strings.Repeat("x", 1<<20+1), "1048577 bytes, want at most 1048576"},
 	} {
 		_, err := templated(t, c.template)
-		require.ErrorContains(t, err, c.want, shorten(c.template))
+		require.ErrorContains(t, err, c.want, quoted.Text(c.template))
 	}
 	tok, err := templated(t, "{{ messages }}")
 	require.NoError(t, err)

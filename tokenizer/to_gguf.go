@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/gomoe/gomoe/internal/members"
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // ToGGUF returns the vocabulary with which a GGUF file has the tokenizer of a folder: of a tokenizer.json of byte pairs,
@@ -73,7 +74,7 @@ func toGGUF(folder string, size int) (g GGUF, err error) {
 	g.Template = t.sources["default"]
 	for name := range t.sources {
 		if name != "default" {
-			return g, fmt.Errorf("chat template %q: a GGUF file has one template, the default", shorten(name))
+			return g, fmt.Errorf("chat template %s: a GGUF file has one template, the default", quoted.Text(name))
 		}
 	}
 	back, err := FromGGUF(g)
@@ -84,7 +85,7 @@ func toGGUF(folder string, size int) (g GGUF, err error) {
 }
 
 func errAround(a added) error {
-	return fmt.Errorf("added token %q takes spaces around it, or only whole words; a GGUF file cannot say so", shorten(a.text))
+	return fmt.Errorf("added token %s takes spaces around it, or only whole words; a GGUF file cannot say so", quoted.Text(a.text))
 }
 
 // around sets the tokens that have a part of their own, and those that stand around a text.
@@ -148,10 +149,10 @@ func (f *file) toGGUF(t *Tokenizer, size int) (g GGUF, err error) {
 	m := f.Model
 	var ids map[string]int32
 	if err := json.Unmarshal(m.Vocab, &ids); err != nil {
-		return g, fmt.Errorf("a model of type %q; gomoe writes byte pairs (BPE) to GGUF files, and a tokenizer.model of kind Unigram", shorten(m.Type))
+		return g, fmt.Errorf("a model of type %s; gomoe writes byte pairs (BPE) to GGUF files, and a tokenizer.model of kind Unigram", quoted.Text(m.Type))
 	}
 	if m.Prefix != "" || m.Suffix != "" {
-		return g, fmt.Errorf("a model with prefix %q and suffix %q of parts of words, which GGUF files do not have", shorten(m.Prefix), shorten(m.Suffix))
+		return g, fmt.Errorf("a model with prefix %s and suffix %s of parts of words, which GGUF files do not have", quoted.Text(m.Prefix), quoted.Text(m.Suffix))
 	}
 	g.Tokens, g.Types = make([]string, min(size, t.Size())), make([]int32, min(size, t.Size()))
 	for id := range g.Tokens {
@@ -184,7 +185,7 @@ func (f *file) toGGUF(t *Tokenizer, size int) (g GGUF, err error) {
 		return g, err
 	}
 	if g.Pre = w.name(len(m.Merges) == 0); g.Pre == "" {
-		return g, fmt.Errorf("pre_tokenizer: llama.cpp has no name for the patterns %q with this normalizer, which a GGUF file needs", w.cuts)
+		return g, fmt.Errorf("pre_tokenizer: llama.cpp has no name for the patterns %s with this normalizer, which a GGUF file needs", quoted.List(w.cuts))
 	}
 	return g, nil
 }
@@ -212,7 +213,7 @@ func (f *file) words() (w words, err error) {
 	w.whole = f.Model.Ignore
 	for _, n := range flat(f.Normalize, func(c *component) []*component { return c.Normalizers }) {
 		if n.Type != "NFC" {
-			return w, fmt.Errorf("normalizer %q: a GGUF file can say NFC or nothing", shorten(n.Type))
+			return w, fmt.Errorf("normalizer %s: a GGUF file can say NFC or nothing", quoted.Text(n.Type))
 		}
 		w.compose = true
 	}
@@ -228,7 +229,7 @@ func (f *file) words() (w words, err error) {
 				w.cuts = append(w.cuts, wordsOfGPT2)
 			}
 		default:
-			return w, fmt.Errorf("pre_tokenizer %q: want patterns that split, and ByteLevel without a space before the text", shorten(s.Type))
+			return w, fmt.Errorf("pre_tokenizer %s: want patterns that split, and ByteLevel without a space before the text", quoted.Text(s.Type))
 		}
 	}
 	if !bytes {
@@ -270,7 +271,7 @@ func (f *file) bySpaces(g *GGUF) error {
 			}
 			spaces, g.AddSpace = true, always || first
 		default:
-			return fmt.Errorf("%q: beside byte_fallback a GGUF file can only say that spaces are ▁, and that one stands before a text", shorten(p.Type))
+			return fmt.Errorf("%s: beside byte_fallback a GGUF file can only say that spaces are ▁, and that one stands before a text", quoted.Text(p.Type))
 		}
 	}
 	if !spaces {
@@ -281,7 +282,7 @@ func (f *file) bySpaces(g *GGUF) error {
 	for _, m := range f.Model.Merges {
 		to := m[0] + m[1]
 		if _, again := order[to]; again && to != last {
-			return fmt.Errorf("merges: those that make %q do not follow each other; a GGUF file has one score for it", shorten(to))
+			return fmt.Errorf("merges: those that make %s do not follow each other; a GGUF file has one score for it", quoted.Text(to))
 		}
 		if last = to; order[to] == 0 {
 			order[to] = len(order) + 1
@@ -307,7 +308,7 @@ func (f *file) bySpaces(g *GGUF) error {
 	}
 	for _, m := range g.merges() {
 		if !have[m] {
-			return fmt.Errorf("merges: %q and %q are not merged, though both together are a token; with scores, as a GGUF file has them, they would be", shorten(m[0]), shorten(m[1]))
+			return fmt.Errorf("merges: %s and %s are not merged, though both together are a token; with scores, as a GGUF file has them, they would be", quoted.Text(m[0]), quoted.Text(m[1]))
 		}
 	}
 	return nil
@@ -366,7 +367,7 @@ func (g *GGUF) alike(a, b *Tokenizer) error {
 		if err1 == nil && err2 == nil && slices.Equal(x, y) && a.Decode(x) == b.Decode(y) || err1 != nil && err2 != nil {
 			continue
 		}
-		return fmt.Errorf("the tokens of %q would be %v and not %v: the format cannot say all of what this tokenizer does", text, y, x)
+		return fmt.Errorf("the tokens of %s would be %v and not %v: the format cannot say all of what this tokenizer does", quoted.Text(text), y, x)
 	}
 	w := &word{}
 	for id, text := range g.Tokens {
@@ -376,7 +377,7 @@ func (g *GGUF) alike(a, b *Tokenizer) error {
 		x, err1 := a.model.encode(w, text, nil)
 		y, err2 := b.model.encode(w, text, nil)
 		if err1 == nil && err2 == nil && !slices.Equal(x, y) {
-			return fmt.Errorf("token %d, %q, would be %v and not %v where it is a word: the format cannot say all of what this tokenizer does", id, shorten(text), y, x)
+			return fmt.Errorf("token %d, %s, would be %v and not %v where it is a word: the format cannot say all of what this tokenizer does", id, quoted.Text(text), y, x)
 		}
 	}
 	return nil

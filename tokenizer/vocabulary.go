@@ -1,6 +1,10 @@
 package tokenizer
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/gomoe/gomoe/internal/quoted"
+)
 
 // maxSparse is how many ids a vocabulary may leave unused beyond its size.
 const maxSparse = 1 << 20
@@ -27,7 +31,7 @@ func newVocabulary(ids map[string]int32) (*vocabulary, error) {
 // set says which token has an id, in a vocabulary of about size tokens.
 func (v *vocabulary) set(text string, id int32, size int) error {
 	if id < 0 || int(id) >= 2*size+maxSparse {
-		return fmt.Errorf("token %q: id %d, want 0 to %d for %d tokens", shorten(text), id, 2*size+maxSparse-1, size)
+		return fmt.Errorf("token %s: id %d, want 0 to %d for %d tokens", quoted.Text(text), id, 2*size+maxSparse-1, size)
 	}
 	for int(id) >= len(v.texts) {
 		v.texts = append(v.texts, "")
@@ -35,7 +39,7 @@ func (v *vocabulary) set(text string, id int32, size int) error {
 	}
 	if v.known[id] && v.texts[id] != text {
 		a, b := min(text, v.texts[id]), max(text, v.texts[id])
-		return fmt.Errorf("tokens %q and %q have one id, %d", shorten(a), shorten(b), id)
+		return fmt.Errorf("tokens %s and %s have one id, %d", quoted.Text(a), quoted.Text(b), id)
 	}
 	v.texts[id], v.known[id] = text, true
 	return nil
@@ -83,12 +87,4 @@ func nibble(c byte) (byte, bool) {
 		return c - 'A' + 10, true
 	}
 	return 0, false
-}
-
-// shorten returns text as it stands in an error.
-func shorten(text string) string {
-	if len(text) > 60 {
-		return text[:60] + "…"
-	}
-	return text
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/gomoe/gomoe/checkpoint/safetensors"
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/internal/whole"
 	"github.com/gomoe/gomoe/nn"
 	pr "github.com/gomoe/gomoe/primitives"
@@ -135,13 +136,13 @@ func (r Routes) Load(step int) (_ map[string]array.Array, err error) {
 			return nil, fmt.Errorf("train: routes: %w", err)
 		}
 		if a.Type.DType != graph.I32 {
-			return nil, fmt.Errorf("train: routes: %s: tensor %q is %s, want i32, the numbers of experts", f.Path(), t.Name, a.Type)
+			return nil, fmt.Errorf("train: routes: %s: tensor %s is %s, want i32, the numbers of experts", f.Path(), quoted.Name(t.Name), a.Type)
 		}
 		own := array.New(a.Type)
 		copy(own.Bytes(), a.Bytes())
 		for i, e := range array.Data[int32](own) {
 			if e < 0 || int(e) >= r.Experts && r.Experts > 0 {
-				return nil, fmt.Errorf("train: routes: %s: step %d: tensor %q has expert %d at element %d, want 0 to %s", f.Path(), step, t.Name, e, i, r.last())
+				return nil, fmt.Errorf("train: routes: %s: step %d: tensor %s has expert %d at element %d, want 0 to %s", f.Path(), step, quoted.Name(t.Name), e, i, r.last())
 			}
 		}
 		all[ChoicesPrefix+t.Name] = own

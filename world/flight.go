@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gomoe/gomoe/internal/flight"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/job/environ"
 	"github.com/gomoe/gomoe/jaccl/job/watch"
@@ -56,7 +57,7 @@ func (f *recording) agree(ctx context.Context, site link.Site) error {
 	}
 	run, err := uuid.ParseBytes(all[0])
 	if err != nil {
-		return fmt.Errorf("gomoe: rank 0 has named the run %q, want a UUID: %w", all[0], err)
+		return fmt.Errorf("gomoe: rank 0 has named the run %s, want a UUID: %w", quoted.Text(all[0]), err)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

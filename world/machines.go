@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/jaccl/link"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -25,7 +26,7 @@ func meetMachines(ctx context.Context, site link.Site) (machines, error) {
 	m := machines{make([]int, len(all)), make([]string, len(all))}
 	for r, b := range all {
 		if m.of[r], err = strconv.Atoi(string(b)); err != nil {
-			return machines{}, fmt.Errorf("gomoe: rank %d names its machine %q, want a rank", r, b)
+			return machines{}, fmt.Errorf("gomoe: rank %d names its machine %s, want a rank", r, quoted.Text(b))
 		}
 		m.hosts[r] = site.Host(r)
 	}

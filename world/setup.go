@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/jaccl/job/environ"
@@ -36,7 +37,7 @@ type state struct {
 
 // setUp does the work of Setup, for a World that is not set up.
 func setUp(ctx context.Context, cfg Config, meetings *meet.Meetings, w *io.Closer) (*state, error) {
-	if err := known(fmt.Sprintf("transport %q", cfg.Transport), cfg.Transport); err != nil {
+	if err := known(fmt.Sprintf("transport %s", quoted.Text(cfg.Transport)), cfg.Transport); err != nil {
 		return nil, err
 	}
 	if cfg.Mode < Auto || cfg.Mode > PerProcess {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/job/environ"
 	"github.com/gomoe/gomoe/jaccl/link"
@@ -85,7 +86,7 @@ func TransportFlag(fs *flag.FlagSet) *string {
 func Has(name string) error {
 	switch t := TransportOf(name); {
 	case t.Name == "":
-		return fmt.Errorf("gomoe: transport %q, want one of %s", name, TransportNames())
+		return fmt.Errorf("gomoe: transport %s, want one of %s", quoted.Text(name), TransportNames())
 	case t.Tag != "" && t.connect == nil:
 		return fmt.Errorf("gomoe: %s", t.lacks())
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gomoe/gomoe/checkpoint/tensor"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/internal/whole"
 )
 
@@ -49,29 +50,29 @@ func encode(meta []Meta, tensors []tensor.Source) ([]byte, error) {
 	keys := map[string]bool{alignmentKey: true} // it is what Write says it is
 	for _, m := range meta {
 		if keys[m.Key] {
-			return nil, fmt.Errorf("key %q: want it once, and %q not at all", m.Key, alignmentKey)
+			return nil, fmt.Errorf("key %s: want it once, and %q not at all", quoted.Name(m.Key), alignmentKey)
 		}
 		keys[m.Key] = true
 		var err error
 		if b, err = appendValue(appendText(b, m.Key), m.Value); err != nil {
-			return nil, fmt.Errorf("key %q: %w", m.Key, err)
+			return nil, fmt.Errorf("key %s: %w", quoted.Name(m.Key), err)
 		}
 	}
 	names, at := map[string]bool{}, int64(0)
 	for _, t := range tensors {
 		if names[t.Name] {
-			return nil, fmt.Errorf("tensor %q: the name is used twice", t.Name)
+			return nil, fmt.Errorf("tensor %s: the name is used twice", quoted.Name(t.Name))
 		}
 		names[t.Name] = true
 		d, ok := byType(t.Type.DType)
 		if !ok {
-			return nil, fmt.Errorf("tensor %q: the format has no element type %s", t.Name, t.Type.DType)
+			return nil, fmt.Errorf("tensor %s: the format has no element type %s", quoted.Name(t.Name), t.Type.DType)
 		}
 		if err := t.Type.Check(); err != nil {
-			return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
+			return nil, fmt.Errorf("tensor %s: %w", quoted.Name(t.Name), err)
 		}
 		if r := t.Type.Rank(); r < 1 || r > maxRank {
-			return nil, fmt.Errorf("tensor %q: %s has %d dimensions, want 1 to %d", t.Name, t.Type, r, maxRank)
+			return nil, fmt.Errorf("tensor %s: %s has %d dimensions, want 1 to %d", quoted.Name(t.Name), t.Type, r, maxRank)
 		}
 		b = binary.LittleEndian.AppendUint32(appendText(b, t.Name), uint32(t.Type.Rank()))
 		for _, n := range slices.Backward(t.Type.Shape) {

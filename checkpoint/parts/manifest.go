@@ -12,6 +12,7 @@ import (
 
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/infile"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/internal/whole"
 )
 
@@ -95,13 +96,13 @@ func ReadManifest(dir, name string) (*Manifest, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(m); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", name, quoted.Cause(err))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%s: something follows the object, at byte %d", name, d.InputOffset())
 	}
 	if m.Format != format {
-		return nil, fmt.Errorf("%s: format %q, want %q", name, m.Format, format)
+		return nil, fmt.Errorf("%s: format %s, want %q", name, quoted.Name(m.Format), format)
 	}
 	want, err := m.sum()
 	if err != nil {

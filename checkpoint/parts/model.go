@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/infile"
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // Model says how a checkpoint is a model.
@@ -45,12 +46,12 @@ func (m *Model) check(types map[string]graph.Type) error {
 		}
 		switch {
 		case !ok:
-			errs = append(errs, fmt.Errorf("tensor %q is to be array %q, which there is not", t.Name, t.Array))
+			errs = append(errs, fmt.Errorf("tensor %s is to be array %s, which there is not", quoted.Name(t.Name), quoted.Name(t.Array)))
 		case names[t.Name]:
-			errs = append(errs, fmt.Errorf("two arrays are to be tensor %q", t.Name))
+			errs = append(errs, fmt.Errorf("two arrays are to be tensor %s", quoted.Name(t.Name)))
 		case strings.Contains(t.Name, "*") && len(of.Shape) == 0, t.Transposed && len(shape) != 2,
 			t.Halves != 0 && (t.Halves < 0 || t.Halves%2 != 0 || len(shape) == 0 || shape[0]%t.Halves != 0):
-			errs = append(errs, fmt.Errorf("array %q of %s cannot be %+v", t.Array, of, t))
+			errs = append(errs, fmt.Errorf("array %s of %s cannot be %+v", quoted.Name(t.Array), of, t))
 		}
 		names[t.Name] = true
 	}
@@ -64,7 +65,7 @@ const maxBeside = 256 << 20
 func (m *Model) files(dir string) error {
 	for _, name := range slices.Sorted(maps.Keys(m.Files)) {
 		if name != filepath.Base(name) || !filepath.IsLocal(name) {
-			return fmt.Errorf("file %q: want a name without folders", name)
+			return fmt.Errorf("file %s: want a name without folders", quoted.Name(name))
 		}
 		text, err := infile.Read(filepath.Join(dir, name), maxBeside)
 		if err != nil {

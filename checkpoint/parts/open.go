@@ -15,6 +15,7 @@ import (
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/near"
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // Set is the open files of a checkpoint. Its methods but Close are safe for concurrent use.
@@ -68,7 +69,7 @@ func open(dir string, m *Manifest) (*Set, error) {
 // add adds the arrays' parts in a file.
 func (s *Set) add(dir string, step int, f *File) error {
 	if f.Name != filepath.Base(f.Name) || !filepath.IsLocal(f.Name) {
-		return fmt.Errorf("file %q: want a name without folders", f.Name)
+		return fmt.Errorf("file %s: want a name without folders", quoted.Name(f.Name))
 	}
 	in, err := safetensors.Open(filepath.Join(dir, f.Name))
 	if errors.Is(err, os.ErrNotExist) && f.Host != "" {
@@ -83,7 +84,7 @@ func (s *Set) add(dir string, step int, f *File) error {
 	}
 	s.files = append(s.files, in)
 	if got := in.Metadata[formatField]; got != format {
-		return fmt.Errorf("%s: format %q, want %q", f.Name, got, format)
+		return fmt.Errorf("%s: format %s, want %q", f.Name, quoted.Name(got), format)
 	}
 	if got := in.Metadata[stepField]; got != strconv.Itoa(step) {
 		return fmt.Errorf("%s: is of step %s, want %d", f.Name, got, step)
@@ -109,7 +110,7 @@ func (s *Set) add(dir string, step int, f *File) error {
 	for _, p := range parts {
 		t, ok := byName[p.Tensor]
 		if !ok {
-			return fmt.Errorf("%s: there is no tensor %q", f.Name, p.Tensor)
+			return fmt.Errorf("%s: there is no tensor %s", f.Name, quoted.Name(p.Tensor))
 		}
 		whole := graph.Type{DType: t.Type.DType, Shape: p.Shape}
 		if s.arrays[p.Array] == nil {
@@ -121,7 +122,7 @@ func (s *Set) add(dir string, step int, f *File) error {
 		}
 		q, err := newPiece(p, t)
 		if err != nil {
-			return fmt.Errorf("%s: tensor %q: %w", f.Name, p.Tensor, err)
+			return fmt.Errorf("%s: tensor %s: %w", f.Name, quoted.Name(p.Tensor), err)
 		}
 		twice := func(p *piece) bool { return slices.Equal(p.start, q.start) && slices.Equal(p.Type.Shape, q.Type.Shape) }
 		if !slices.ContainsFunc(a.parts, twice) { // each host has what its ranks hold
@@ -184,7 +185,7 @@ func (s *Set) missing(name string) error {
 	if len(s.away) > 0 {
 		return fmt.Errorf("%s: %s is not there, and parts lie elsewhere: %s; %s", s.Path, name, Places(s.away), remedy)
 	}
-	return fmt.Errorf("%s: there is no array %q%s", s.Path, name, near.Names(name, slices.Values(slices.Sorted(maps.Keys(s.arrays)))))
+	return fmt.Errorf("%s: there is no array %s%s", s.Path, quoted.Name(name), near.Names(name, slices.Values(slices.Sorted(maps.Keys(s.arrays)))))
 }
 
 // Read copies to an array the box, of the array with a name and a type, that begins at start. It reads what lies in the box, and

@@ -9,6 +9,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // piece is a part of an array in an open file.
@@ -66,8 +67,8 @@ func (p *piece) sound(lo, hi int) error {
 		}
 		mem := p.Mem[b*Block : min((b+1)*Block, len(p.Mem))]
 		if got := Sum(mem); got != p.sums[b] {
-			return fmt.Errorf("%s is damaged: tensor %q: the checksum of %d bytes from byte %d of the file on is %08x, want %08x",
-				filepath.Base(p.File), p.Name, len(mem), p.Offset+int64(b*Block), got, p.sums[b])
+			return fmt.Errorf("%s is damaged: tensor %s: the checksum of %d bytes from byte %d of the file on is %08x, want %08x",
+				filepath.Base(p.File), quoted.Name(p.Name), len(mem), p.Offset+int64(b*Block), got, p.sums[b])
 		}
 		p.right[b] = true
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // Add has the adapter of a matrix be one of the parameters that Changed names, instead of one of Targets: the matrix of which the model
@@ -53,7 +54,7 @@ func (a *Adapter) Apart(name string) bool {
 func (a *Adapter) Change(name string, shape []int, base func() (array.Array, error)) (x array.Array, err error) {
 	get := func(t tensor.Tensor, want []int) (array.Array, error) {
 		if !slices.Equal(t.Type.Shape, want) {
-			return array.Array{}, fmt.Errorf("peft: %s: tensor %q has shape %v, want %v", a.path, t.Name, t.Type.Shape, want)
+			return array.Array{}, fmt.Errorf("peft: %s: tensor %s has shape %v, want %v", a.path, quoted.Name(t.Name), t.Type.Shape, want)
 		}
 		x, err := t.Array()
 		return x.As(graph.F32), err
@@ -82,7 +83,7 @@ func (a *Adapter) Change(name string, shape []int, base func() (array.Array, err
 	if t, ok := a.rows[name]; ok {
 		ids := a.config.tokens(module)
 		if len(shape) != 2 {
-			return x, fmt.Errorf("peft: %s: tensor %q has rows of a table, and %s has shape %v", a.path, t.Name, name, shape)
+			return x, fmt.Errorf("peft: %s: tensor %s has rows of a table, and %s has shape %v", a.path, quoted.Name(t.Name), name, shape)
 		}
 		rows, err := get(t, []int{len(ids), shape[1]})
 		if err != nil {

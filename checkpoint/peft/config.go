@@ -15,6 +15,7 @@ import (
 
 	"github.com/gomoe/gomoe/internal/infile"
 	"github.com/gomoe/gomoe/internal/members"
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // ConfigName is the file that describes an adapter; its tensors are in FileName, or in MLXName.
@@ -104,7 +105,7 @@ func (a *Adapter) readConfig(folder string) (mlx bool, err error) {
 func (a *Adapter) fromMLX() error {
 	c := a.config
 	if c.FineTune != "" && c.FineTune != "lora" || c.MLX == nil {
-		return fmt.Errorf("fine_tune_type %q, want lora with lora_parameters", c.FineTune)
+		return fmt.Errorf("fine_tune_type %s, want lora with lora_parameters", quoted.Name(c.FineTune))
 	}
 	a.LoRA.Rank, a.LoRA.Alpha, a.LoRA.Dropout = c.MLX.Rank, c.MLX.Scale*float64(c.MLX.Rank), c.MLX.Dropout
 	return a.sound()
@@ -113,15 +114,15 @@ func (a *Adapter) fromMLX() error {
 func (a *Adapter) fromPEFT(all map[string]json.RawMessage) (err error) {
 	c := &a.config
 	if c.Type != "LORA" {
-		return fmt.Errorf("peft_type is %q, want LORA", c.Type)
+		return fmt.Errorf("peft_type is %s, want LORA", quoted.Name(c.Type))
 	}
 	if c.Bias != "" && c.Bias != "none" {
-		return fmt.Errorf("bias is %q, want none: gomoe reads no trained biases", c.Bias)
+		return fmt.Errorf("bias is %s, want none: gomoe reads no trained biases", quoted.Name(c.Bias))
 	}
 	switch first, _ := c.Init.(string); first {
 	case "", "gaussian", "orthogonal", "eva", "lora_ga": // which say how training began, and nothing of the base weights that a saved adapter is added to
 	default:
-		return fmt.Errorf("init_lora_weights is %q, with which PEFT changes the base weights; want an adapter of the model's own weights, which PEFT saves with path_initial_model_for_weight_conversion", first)
+		return fmt.Errorf("init_lora_weights is %s, with which PEFT changes the base weights; want an adapter of the model's own weights, which PEFT saves with path_initial_model_for_weight_conversion", quoted.Name(first))
 	}
 	known := []string{"peft_type", "base_model_name_or_path", "r", "lora_alpha", "lora_dropout", "bias", "use_rslora", "init_lora_weights", "rank_pattern", "alpha_pattern", "modules_to_save", "target_parameters", "trainable_token_indices"}
 	for _, key := range slices.Sorted(maps.Keys(all)) {
@@ -129,13 +130,10 @@ func (a *Adapter) fromPEFT(all map[string]json.RawMessage) (err error) {
 		if slices.Contains(known, key) || slices.Contains(harmless(), key) || slices.Contains([]string{"null", "false", "[]", "{}", `""`}, value) {
 			continue
 		}
-		if len(value) > 60 {
-			value = value[:60] + "…"
-		}
 		if want, ok := refused()[key]; ok {
-			return fmt.Errorf("%s is %s, want %s", key, value, want)
+			return fmt.Errorf("%s is %s, want %s", key, quoted.JSON(all[key]), want)
 		}
-		return fmt.Errorf("setting %s is %s, which gomoe does not know and which may change results; take it out of the file if it does not", key, value)
+		return fmt.Errorf("setting %s is %s, which gomoe does not know and which may change results; take it out of the file if it does not", quoted.Plain(key), quoted.JSON(all[key]))
 	}
 	if c.ranks, err = patterns("rank_pattern", maps.Keys(c.Ranks)); err == nil {
 		c.alphas, err = patterns("alpha_pattern", maps.Keys(c.Alphas))
@@ -160,7 +158,7 @@ func patterns(setting string, keys func(func(string) bool)) (all []pattern, err 
 	for _, key := range slices.Sorted(keys) {
 		x, err := regexp.Compile(`^(?:.*\.)?(?:` + key + `)$`)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %q is no regular expression that gomoe reads: %w", setting, key, err)
+			return nil, fmt.Errorf("%s: %s is no regular expression that gomoe reads: %w", setting, quoted.Text(key), quoted.Cause(err))
 		}
 		all = append(all, pattern{key, x})
 	}
@@ -176,7 +174,7 @@ func of[T comparable](setting string, all []pattern, values map[string]T, name s
 			continue
 		}
 		if found != "" && values[found] != values[p.key] {
-			return other, fmt.Errorf("%s: %q and %q give %s different values", setting, found, p.key, name)
+			return other, fmt.Errorf("%s: %s and %s give %s different values", setting, quoted.Name(found), quoted.Name(p.key), name)
 		}
 		found, other = p.key, values[p.key]
 	}

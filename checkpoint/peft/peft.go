@@ -16,6 +16,7 @@ import (
 	"github.com/gomoe/gomoe/checkpoint/safetensors"
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/nn"
 )
 
@@ -76,7 +77,7 @@ func (a *Adapter) open(folder string) (err error) {
 	}
 	for _, t := range tensors {
 		if t.Type.DType != graph.F32 && t.Type.DType != graph.BF16 && t.Type.DType != graph.F16 {
-			err = fmt.Errorf("tensor %q of %s, want floats", t.Name, t.Stored)
+			err = fmt.Errorf("tensor %s of %s, want floats", quoted.Name(t.Name), t.Stored)
 		} else {
 			err = a.take(t)
 		}
@@ -100,13 +101,13 @@ func (a *Adapter) take(t tensor.Tensor) error {
 		module, first := strings.CutSuffix(name, ".lora_a")
 		module, second := strings.CutSuffix(module, ".lora_b")
 		if !first && !second {
-			return fmt.Errorf("tensor %q of %s, want lora_a or lora_b of a matrix", t.Name, t.Stored)
+			return fmt.Errorf("tensor %s of %s, want lora_a or lora_b of a matrix", quoted.Name(t.Name), t.Stored)
 		}
 		return a.put(a.found, plainMLX(module), first, t, "", half{}, false)
 	}
 	name, ok := strings.CutPrefix(name, peftPrefix)
 	if !ok {
-		return fmt.Errorf("tensor %q, want a name that begins with %s", t.Name, peftPrefix)
+		return fmt.Errorf("tensor %s, want a name that begins with %s", quoted.Name(t.Name), peftPrefix)
 	}
 	for i, end := range []string{"." + nn.LoRAA, "." + nn.LoRAB} {
 		module, ok := strings.CutSuffix(name, end)
@@ -115,7 +116,7 @@ func (a *Adapter) take(t tensor.Tensor) error {
 		}
 		names, parameter := a.config.fused(module)
 		if parameter == "" && (strings.HasSuffix(module, inner) || strings.HasSuffix(module, ".experts")) {
-			return fmt.Errorf("tensor %q is an adapter of a parameter, want target_parameters to name %s or %s of the experts, not %q", t.Name, gateUp, down, a.config.Parameters)
+			return fmt.Errorf("tensor %s is an adapter of a parameter, want target_parameters to name %s or %s of the experts, not %s", quoted.Name(t.Name), gateUp, down, quoted.List(a.config.Parameters))
 		}
 		for k, matrix := range names {
 			if err := a.put(a.found, matrix, i == 0, t, parameter, half{k, len(names)}, true); err != nil {
@@ -134,14 +135,14 @@ func (a *Adapter) take(t tensor.Tensor) error {
 	}
 	if module, ok := strings.CutSuffix(name, ".token_adapter.trainable_tokens_delta"); ok {
 		if a.config.tokens(module) == nil {
-			return fmt.Errorf("tensor %q has new rows of a table, want trainable_token_indices to name the tokens of %s", t.Name, module)
+			return fmt.Errorf("tensor %s has new rows of a table, want trainable_token_indices to name the tokens of %s", quoted.Name(t.Name), module)
 		}
 		a.rows[a.own(module)+".weight"] = t
 		return nil
 	}
 	name = strings.Replace(name, inner+".", ".", 1) // the table beside an adapter of it
 	if module, _, _ := cutLast(name); strings.Contains(name, ".lora_") || strings.Contains(name, "lora_magnitude") || !a.saves(module) {
-		return fmt.Errorf("tensor %q of %s, want an adapter's %s or %s, or a parameter of modules_to_save", t.Name, t.Stored, nn.LoRAA, nn.LoRAB)
+		return fmt.Errorf("tensor %s of %s, want an adapter's %s or %s, or a parameter of modules_to_save", quoted.Name(t.Name), t.Stored, nn.LoRAA, nn.LoRAB)
 	}
 	a.whole[a.own(name)] = t
 	return nil
@@ -193,7 +194,7 @@ func (a *Adapter) put(to map[string]pair, matrix string, first bool, t tensor.Te
 		at = &p.a
 	}
 	if at.Name != "" {
-		return fmt.Errorf("tensor %q is there twice", t.Name)
+		return fmt.Errorf("tensor %s is there twice", quoted.Name(t.Name))
 	}
 	*at, p.half, p.parameter = t, h, parameter
 	to[matrix] = p
@@ -352,7 +353,7 @@ func (a *Adapter) pairOf(name string, m nn.Adapter) (x, y array.Array, err error
 	}
 	get := func(t tensor.Tensor, shapes ...[]int) (array.Array, error) {
 		if !slices.ContainsFunc(shapes, func(s []int) bool { return slices.Equal(s, t.Type.Shape) }) {
-			return array.Array{}, fmt.Errorf("tensor %q has shape %v, want %v", t.Name, t.Type.Shape, shapes[0])
+			return array.Array{}, fmt.Errorf("tensor %s has shape %v, want %v", quoted.Name(t.Name), t.Type.Shape, shapes[0])
 		}
 		x, err := t.Array()
 		return x.As(graph.F32), err

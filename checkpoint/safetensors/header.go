@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 const (
@@ -74,15 +76,15 @@ func (h *header) check(bytes int64) error {
 		want, err := e.size()
 		switch {
 		case err != nil:
-			return fmt.Errorf("tensor %q: %w", e.name, err)
+			return fmt.Errorf("tensor %s: %w", quoted.Name(e.name), err)
 		case e.end-e.begin != want:
-			return fmt.Errorf("tensor %q: %d bytes for %s%v, want %d", e.name, e.end-e.begin, e.dtype, e.shape, want)
+			return fmt.Errorf("tensor %s: %d bytes for %s%v, want %d", quoted.Name(e.name), e.end-e.begin, e.dtype, e.shape, want)
 		case e.end > bytes:
-			return fmt.Errorf("tensor %q: ends at byte %d of %d; the file is cut short", e.name, e.end, bytes)
+			return fmt.Errorf("tensor %s: ends at byte %d of %d; the file is cut short", quoted.Name(e.name), e.end, bytes)
 		case e.begin < at:
-			return fmt.Errorf("tensor %q: begins at byte %d, inside of tensor %q, which ends at %d", e.name, e.begin, last, at)
+			return fmt.Errorf("tensor %s: begins at byte %d, inside of tensor %s, which ends at %d", quoted.Name(e.name), e.begin, quoted.Name(last), at)
 		case e.begin > at:
-			return fmt.Errorf("tensor %q: begins at byte %d, want %d: bytes before it belong to no tensor", e.name, e.begin, at)
+			return fmt.Errorf("tensor %s: begins at byte %d, want %d: bytes before it belong to no tensor", quoted.Name(e.name), e.begin, at)
 		}
 		at, last = e.end, e.name
 	}
@@ -109,7 +111,7 @@ func (e entry) size() (int64, error) {
 		for _, t := range dtypes() {
 			names = append(names, t.name)
 		}
-		return 0, fmt.Errorf("element type %q is unknown, want one of %v", e.dtype, names)
+		return 0, fmt.Errorf("element type %s is unknown, want one of %v", quoted.Name(e.dtype), names)
 	}
 	n := uint64(t.bits)
 	for _, d := range e.shape {
@@ -140,7 +142,7 @@ func decode(text []byte) (*header, error) {
 	seen := map[string]bool{}
 	err := d.object(func(name string) error {
 		if seen[name] {
-			return fmt.Errorf("tensor %q is there twice", name)
+			return fmt.Errorf("tensor %s is there twice", quoted.Name(name))
 		}
 		seen[name] = true
 		if name == metadataKey {
@@ -148,7 +150,7 @@ func decode(text []byte) (*header, error) {
 		}
 		e, err := d.entry(name)
 		if err != nil {
-			return fmt.Errorf("tensor %q: %w", name, err)
+			return fmt.Errorf("tensor %s: %w", quoted.Name(name), err)
 		}
 		h.entries = append(h.entries, e)
 		return nil
@@ -204,9 +206,9 @@ func (d *decoder) token() (json.Token, error) {
 // show returns a token for an error, with text in quotes.
 func show(t json.Token) string {
 	if s, ok := t.(string); ok {
-		return strconv.Quote(s)
+		return quoted.Text(s)
 	}
-	return fmt.Sprint(t)
+	return quoted.Plain(fmt.Sprint(t))
 }
 
 func (d *decoder) text() (string, error) {
@@ -249,11 +251,11 @@ func (d *decoder) metadata(h *header) error {
 	h.metadata = map[string]string{}
 	return d.object(func(key string) error {
 		if _, ok := h.metadata[key]; ok {
-			return fmt.Errorf("metadata %q is there twice", key)
+			return fmt.Errorf("metadata %s is there twice", quoted.Name(key))
 		}
 		value, err := d.text()
 		if err != nil {
-			return fmt.Errorf("metadata %q: %w", key, err)
+			return fmt.Errorf("metadata %s: %w", quoted.Name(key), err)
 		}
 		h.metadata[key] = value
 		return nil
@@ -265,7 +267,7 @@ func (d *decoder) entry(name string) (entry, error) {
 	var seen []string
 	err := d.object(func(key string) (err error) {
 		if slices.Contains(seen, key) {
-			return fmt.Errorf("%q is there twice", key)
+			return fmt.Errorf("%s is there twice", quoted.Name(key))
 		}
 		seen = append(seen, key)
 		var ns []int64
@@ -288,7 +290,7 @@ func (d *decoder) entry(name string) (entry, error) {
 				e.begin, e.end = ns[0], ns[1]
 			}
 		default:
-			return fmt.Errorf("%q is unknown, want dtype, shape and data_offsets", key)
+			return fmt.Errorf("%s is unknown, want dtype, shape and data_offsets", quoted.Name(key))
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", key, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/internal/infile"
 	"github.com/gomoe/gomoe/internal/members"
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // IndexName is the usual name of the file that lists the tensors of a set, and FileName
@@ -49,7 +50,7 @@ func openSet(path string) (files []*File, err error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(ix.files())) {
 		if !plain(name) {
-			return files, fmt.Errorf("file %q, want a name without folders", name)
+			return files, fmt.Errorf("file %s, want a name without folders", quoted.Name(name))
 		}
 		f, err := Open(filepath.Join(filepath.Dir(path), name))
 		if err != nil {
@@ -60,14 +61,14 @@ func openSet(path string) (files []*File, err error) {
 		for _, t := range f.Tensors {
 			has[t.Name] = true
 			if in, ok := ix.WeightMap[t.Name]; !ok {
-				return files, fmt.Errorf("tensor %q is in %s and not in the index", t.Name, name)
+				return files, fmt.Errorf("tensor %s is in %s and not in the index", quoted.Name(t.Name), name)
 			} else if in != name {
-				return files, fmt.Errorf("tensor %q is in %s, want it in %q, as the index says", t.Name, name, in)
+				return files, fmt.Errorf("tensor %s is in %s, want it in %s, as the index says", quoted.Name(t.Name), name, quoted.Name(in))
 			}
 		}
 		for _, t := range ix.files()[name] {
 			if !has[t] {
-				return files, fmt.Errorf("tensor %q is not in %s, where the index says it is", t, name)
+				return files, fmt.Errorf("tensor %s is not in %s, where the index says it is", quoted.Name(t), name)
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // Source is a tensor that is written to a file.
@@ -31,10 +32,10 @@ func Of(name string, a array.Array) Source {
 func (s Source) Copy(w io.Writer) error {
 	c := &counter{w: w}
 	if err := s.Write(c); err != nil {
-		return fmt.Errorf("tensor %q: %w", s.Name, err)
+		return fmt.Errorf("tensor %s: %w", quoted.Name(s.Name), err)
 	}
 	if want := s.Type.Bytes(); c.n != want {
-		return fmt.Errorf("tensor %q: its source wrote %d bytes for %s, want %d", s.Name, c.n, s.Type, want)
+		return fmt.Errorf("tensor %s: its source wrote %d bytes for %s, want %d", quoted.Name(s.Name), c.n, s.Type, want)
 	}
 	return nil
 }

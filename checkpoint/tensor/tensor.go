@@ -7,6 +7,7 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // Tensor is a named array in a file. Its bytes are those of the file, which are read from
@@ -27,10 +28,10 @@ type Tensor struct {
 // to it does not reach the file. It is an error if gomoe has no such element type, or if the bytes are damaged.
 func (t Tensor) Array() (array.Array, error) {
 	if t.Type.DType == graph.NoDType {
-		return array.Array{}, fmt.Errorf("%s: tensor %q: element type %s, which gomoe does not calculate with; convert the file", t.File, t.Name, t.Stored)
+		return array.Array{}, fmt.Errorf("%s: tensor %s: element type %s, which gomoe does not calculate with; convert the file", t.File, quoted.Name(t.Name), t.Stored)
 	}
 	if err := t.Type.Check(); err != nil {
-		return array.Array{}, fmt.Errorf("%s: tensor %q: %w", t.File, t.Name, err)
+		return array.Array{}, fmt.Errorf("%s: tensor %s: %w", t.File, quoted.Name(t.Name), err)
 	}
 	if err := t.Sound(0, len(t.Mem)); err != nil {
 		return array.Array{}, err
@@ -49,7 +50,7 @@ func (t Tensor) Sound(lo, hi int) error {
 // ReadAt copies bytes from Mem[off:] on. It implements io.ReaderAt; it is an error, too, if they are damaged.
 func (t Tensor) ReadAt(p []byte, off int64) (int, error) {
 	if off < 0 || off > int64(len(t.Mem)) {
-		return 0, fmt.Errorf("%s: tensor %q: byte %d of %d", t.File, t.Name, off, len(t.Mem))
+		return 0, fmt.Errorf("%s: tensor %s: byte %d of %d", t.File, quoted.Name(t.Name), off, len(t.Mem))
 	}
 	n := copy(p, t.Mem[off:])
 	if err := t.Sound(int(off), int(off)+n); err != nil {

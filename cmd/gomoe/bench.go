@@ -14,6 +14,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/gomoe/gomoe/internal/measure"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/jaccl/job/environ"
 	"github.com/gomoe/gomoe/world"
 )
@@ -55,7 +56,7 @@ func (t *tool) collectivesCommand() *ffcli.Command {
 		Exec: func(ctx context.Context, args []string) error {
 			if rest, err := operands(fs, args); err != nil || len(rest) > 0 {
 				if err == nil {
-					err = usagef("arguments %q, want flags only", rest)
+					err = usagef("arguments %s, want flags only", quoted.List(rest))
 				}
 				return err
 			}
@@ -112,7 +113,7 @@ func (b *collectives) check() error {
 	b.transports = strings.Split(cmp.Or(b.transport, usualTransports), ",")
 	for _, t := range b.transports {
 		if !slices.Contains(measured(), t) {
-			return usagef("-transport: there is no transport %q, want some of %s", t, strings.Join(measured(), ", "))
+			return usagef("-transport: there is no transport %s, want some of %s", quoted.Text(t), strings.Join(measured(), ", "))
 		}
 		if err := world.Has(t); t != "copy" && err != nil {
 			return fmt.Errorf("-transport: %w", err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/internal/device"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/metal/kernels"
 	"github.com/gomoe/gomoe/metal/measure"
 )
@@ -48,7 +49,7 @@ func (t *tool) benchKernelsCommand() *ffcli.Command {
 		Exec: func(ctx context.Context, args []string) error {
 			if rest, err := operands(fs, args); err != nil || len(rest) > 0 {
 				if err == nil {
-					err = usagef("arguments %q, want flags only", rest)
+					err = usagef("arguments %s, want flags only", quoted.List(rest))
 				}
 				return err
 			}
@@ -86,7 +87,7 @@ func (b *kernelTimes) run(ctx context.Context) (err error) {
 	}
 	for _, n := range names {
 		if !isKernel(n) {
-			return usagef("-only: there is no kernel %q; gomoe kernels lists them", n)
+			return usagef("-only: there is no kernel %s; gomoe kernels lists them", quoted.Text(n))
 		}
 	}
 	cases, err := measure.Cases(sizes, names...)

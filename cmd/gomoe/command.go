@@ -140,7 +140,7 @@ func (t *tool) root() *ffcli.Command {
 		if len(args) == 0 {
 			return usagef("no command, want one of %s", strings.Join(names, " "))
 		}
-		return usagef("there is no command %q, want one of %s%s", args[0], strings.Join(names, " "), near.Names(args[0], slices.Values(names)))
+		return usagef("there is no command %s, want one of %s%s", quoted.Text(args[0]), strings.Join(names, " "), near.Names(args[0], slices.Values(names)))
 	}
 	return root
 }
@@ -236,7 +236,7 @@ func operands(fs *flag.FlagSet, args []string) ([]string, error) {
 func onePath(fs *flag.FlagSet, args []string, want string) (string, error) {
 	paths, err := operands(fs, args)
 	if err == nil && len(paths) != 1 {
-		err = usagef("%d paths %q, want one: %s", len(paths), paths, want)
+		err = usagef("%d paths %s, want one: %s", len(paths), quoted.List(paths), want)
 	}
 	if err != nil {
 		return "", err
@@ -253,7 +253,7 @@ func operand(fs *flag.FlagSet, args []string) (string, error) {
 	case len(files) == 0:
 		return "", usagef("no file, want the program's file, or - for standard input")
 	case len(files) > 1:
-		return "", usagef("%d files %q, want one", len(files), files)
+		return "", usagef("%d files %s, want one", len(files), quoted.List(files))
 	}
 	return files[0], nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/generate"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/jaccl/job/environ"
 	"github.com/gomoe/gomoe/models"
 	"github.com/gomoe/gomoe/sharding"
@@ -31,7 +32,7 @@ func (g *writing) compared() (meshes []sharding.Mesh, ranks []int, err error) {
 		n, err := strconv.Atoi(strings.TrimSpace(text))
 		switch {
 		case err != nil || n < 1:
-			return nil, nil, usagef("-compare %q: want numbers of ranks such as 1,2,4", g.compare)
+			return nil, nil, usagef("-compare %s: want numbers of ranks such as 1,2,4", quoted.Text(g.compare))
 		case n > g.model.Experts:
 			return nil, nil, usagef("-compare %s: the model has %d experts, want at most as many ranks", g.compare, g.model.Experts)
 		case job.Size > 1 && job.Size%n != 0:

@@ -11,6 +11,7 @@ import (
 	"github.com/gomoe/gomoe/convert"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/memory"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/nn"
 )
 
@@ -56,7 +57,7 @@ func (t *tool) filesCommand(name, usage, short, long string, typed bool) *ffcli.
 				return err
 			}
 			if len(paths) != 2 {
-				return usagef("%d paths %q, want two: the model and what is written", len(paths), paths)
+				return usagef("%d paths %s, want two: the model and what is written", len(paths), quoted.List(paths))
 			}
 			if typed && o.Type == graph.NoDType && *bits == 0 {
 				return usagef("no -type, want one of %v, or -mlx -bits 4", convert.Types())

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/internal/infile"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/models"
 	"github.com/gomoe/gomoe/nn"
 	"github.com/gomoe/gomoe/sharding"
@@ -43,7 +44,7 @@ func (c *copying) parse(m sharding.Mesh) (func(layer string, experts int) (ep.Co
 			further = 0 // they say how many experts each rank has
 		}
 	case err != nil || further < 0 || both && path == "":
-		return nil, usagef("-copies %q: want how many more experts each rank holds, such as 2, a file of loads, or both with a comma between them", c.flag)
+		return nil, usagef("-copies %s: want how many more experts each rank holds, such as 2, a file of loads, or both with a comma between them", quoted.Text(c.flag))
 	}
 	var loads map[string][]float64
 	if path != "" {

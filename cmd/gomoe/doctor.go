@@ -12,6 +12,7 @@ import (
 	"github.com/gomoe/gomoe/cmd/internal/doctor"
 	"github.com/gomoe/gomoe/internal/infile"
 	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/jaccl/job/environ"
 	"github.com/gomoe/gomoe/jaccl/job/hostfile"
 	"github.com/gomoe/gomoe/world"
@@ -33,7 +34,7 @@ func (t *tool) doctorCommand() *ffcli.Command {
 		Exec: func(ctx context.Context, args []string) error {
 			if rest, err := operands(fs, args); err != nil || len(rest) > 0 {
 				if err == nil {
-					err = usagef("arguments %q, want flags only", rest)
+					err = usagef("arguments %s, want flags only", quoted.List(rest))
 				}
 				return err
 			}

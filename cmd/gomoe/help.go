@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 func (t *tool) helpCommand(root *ffcli.Command) *ffcli.Command {
@@ -26,7 +28,7 @@ func (t *tool) helpCommand(root *ffcli.Command) *ffcli.Command {
 					return nil
 				}
 			}
-			return usagef("there is no command %q; gomoe help lists them", args[0])
+			return usagef("there is no command %s; gomoe help lists them", quoted.Text(args[0]))
 		},
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // homeward is the flags that say how rows come home from the experts of a model.
@@ -23,7 +24,7 @@ func (h *homeward) parse() (ep.Exchange, graph.DType, error) {
 		x = ep.Rows
 	}
 	if x.Validate() != nil {
-		return x, graph.NoDType, usagef("-exchange %q, want rows or sum", h.exchange)
+		return x, graph.NoDType, usagef("-exchange %s, want rows or sum", quoted.Text(h.exchange))
 	}
 	for _, d := range []graph.DType{graph.F32, graph.BF16, graph.F16} {
 		if d.String() != h.wire {
@@ -35,7 +36,7 @@ func (h *homeward) parse() (ep.Exchange, graph.DType, error) {
 		return x, d, nil
 	}
 	if h.wire != "" {
-		return x, graph.NoDType, usagef("-wire %q, want f32, bf16 or f16", h.wire)
+		return x, graph.NoDType, usagef("-wire %s, want f32, bf16 or f16", quoted.Text(h.wire))
 	}
 	return x, graph.NoDType, nil
 }

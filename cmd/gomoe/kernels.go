@@ -10,6 +10,7 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/metal/kernels"
 	"github.com/gomoe/gomoe/primitives"
 )
@@ -31,11 +32,11 @@ func (t *tool) kernelsCommand() *ffcli.Command {
 			all := kernels.All()
 			switch {
 			case len(names) > 1:
-				return usagef("%d names %q, want one", len(names), names)
+				return usagef("%d names %s, want one", len(names), quoted.List(names))
 			case len(names) == 1:
 				i := slices.IndexFunc(all, func(k kernels.Kernel) bool { return k.Name == names[0] })
 				if i < 0 {
-					return usagef("there is no kernel %q; gomoe kernels lists them", names[0])
+					return usagef("there is no kernel %s; gomoe kernels lists them", quoted.Text(names[0]))
 				}
 				if *asJSON {
 					return printJSON(t.stdout, kernelOf(all[i]))

@@ -15,6 +15,7 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/near"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
@@ -84,7 +85,7 @@ func reference(examples, builders string, names ...string) (string, error) {
 	all := documented()
 	for _, name := range names {
 		if !slices.ContainsFunc(all, func(p graph.Primitive) bool { return p.Name() == name }) {
-			return "", usagef("there is no primitive %q%s", name, cmp.Or(near.Names(name, primitiveNames(all)), "; gomoe doc lists them"))
+			return "", usagef("there is no primitive %s%s", quoted.Text(name), cmp.Or(near.Names(name, primitiveNames(all)), "; gomoe doc lists them"))
 		}
 	}
 	var b strings.Builder

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gomoe/gomoe/internal/flight"
 	"github.com/gomoe/gomoe/internal/infile"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/internal/tracefile"
 	"github.com/gomoe/gomoe/internal/whole"
 )
@@ -30,7 +31,7 @@ func group(c *ffcli.Command) *ffcli.Command {
 		if len(args) == 0 {
 			return usagef("no subcommand, want %s", want)
 		}
-		return usagef("there is no subcommand %q, want %s", args[0], want)
+		return usagef("there is no subcommand %s, want %s", quoted.Text(args[0]), want)
 	}
 	return c
 }

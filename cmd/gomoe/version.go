@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/internal/kernel/gemm"
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 func (t *tool) versionCommand() *ffcli.Command {
@@ -20,7 +21,7 @@ func (t *tool) versionCommand() *ffcli.Command {
 		FlagSet: fs,
 		Exec: func(_ context.Context, args []string) error {
 			if len(args) > 0 {
-				return usagef("arguments %q, want none", args)
+				return usagef("arguments %s, want none", quoted.List(args))
 			}
 			if *list {
 				for _, k := range kernel.Available() {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gomoe/gomoe/internal/infile"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/internal/whole"
 )
 
@@ -115,7 +116,7 @@ func Read(path string) (Dump, error) {
 func Parse(path string, b []byte) (Dump, error) {
 	var d Dump
 	if err := json.Unmarshal(b, &d); err != nil {
-		return Dump{}, fmt.Errorf("flight: %s: %w", path, err)
+		return Dump{}, fmt.Errorf("flight: %s: %w", path, quoted.Cause(err))
 	}
 	switch {
 	case d.Gomoe != "flight":

@@ -12,10 +12,17 @@ import (
 	"math"
 	"os"
 	"syscall"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // Open opens a regular file for reading. It never waits: a named pipe without a writer is an error like any other pipe.
 func Open(path string) (*os.File, fs.FileInfo, error) {
+	f, info, err := open(path)
+	return f, info, quoted.Cause(err)
+}
+
+func open(path string) (*os.File, fs.FileInfo, error) {
 	err := look(path, false)
 	if err != nil {
 		return nil, nil, err

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // nodeFolder is where Linux lists the machine's nodes of memory and their processors.
@@ -60,7 +62,7 @@ func processors(list string) ([]int, error) {
 		a, err := strconv.Atoi(from)
 		b, err2 := strconv.Atoi(to)
 		if err != nil || err2 != nil || a < 0 || b < a || b-a > 1<<16 {
-			return nil, fmt.Errorf("%q is no list of processors", list)
+			return nil, fmt.Errorf("%s is no list of processors", quoted.Text(list))
 		}
 		for n := a; n <= b; n++ {
 			out = append(out, n)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/jaccl/job/environ"
 	"github.com/gomoe/gomoe/jaccl/job/hostfile"
 	"github.com/gomoe/gomoe/world"
@@ -114,7 +115,7 @@ func (o Options) complete() (Options, error) {
 	case o.Port < 0 || o.Port > 65535:
 		wrong = fmt.Errorf("launch: port %d, want 1 to 65535, or 0 for any", o.Port)
 	case o.Transport != "" && world.TransportOf(o.Transport).Name == "":
-		wrong = fmt.Errorf("launch: transport %q, want one of %s", o.Transport, world.TransportNames())
+		wrong = fmt.Errorf("launch: transport %s, want one of %s", quoted.Text(o.Transport), world.TransportNames())
 	case o.Transport == "local" && o.Ranks > 1:
 		wrong = fmt.Errorf("launch: transport local is for ranks of one process, and these are %d; want tcp or shm", o.Ranks)
 	case o.Restarts < 0:

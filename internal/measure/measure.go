@@ -12,6 +12,7 @@ import (
 
 	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/jaccl"
 )
 
@@ -122,7 +123,7 @@ func fill(b []byte) {
 func (o Options) Check() error {
 	for _, op := range o.Ops {
 		if !slices.Contains(Ops(), op) {
-			return fmt.Errorf("measure: there is no operation %q, want some of %s", op, strings.Join(Ops(), ", "))
+			return fmt.Errorf("measure: there is no operation %s, want some of %s", quoted.Text(op), strings.Join(Ops(), ", "))
 		}
 	}
 	switch {

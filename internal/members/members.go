@@ -45,7 +45,7 @@ func (e *ManyError) Error() string {
 func Unmarshal(text []byte, v any) error {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	if err := json.Unmarshal(text, v); err != nil {
-		return err
+		return quoted.Cause(err)
 	}
 	return Rules{Same: true}.Check(text)
 }

@@ -11,31 +11,45 @@ import (
 // most is how many characters of a text an error repeats. They tell which one is meant; the rest would hide what is wrong with it.
 const most = 40
 
+// mostOfName is how many characters of a name an error repeats. Names of tensors with the modules that they are in have up to a hundred.
+const mostOfName = 128
+
 // Text returns the first 40 characters of a text in quotes, as a Go string literal without control characters. An ellipsis follows
 // the quotes of a longer text.
-func Text[T ~string | ~[]byte](text T) string {
-	head, cut := shorten(string(text[:min(len(text), most*utf8.UTFMax+1)]))
+func Text[T ~string | ~[]byte](text T) string { return quote(text, most) }
+
+// Name is Text for the first 128 characters: for names of tensors, parameters and files.
+func Name[T ~string | ~[]byte](name T) string { return quote(name, mostOfName) }
+
+func quote[T ~string | ~[]byte](text T, most int) string {
+	head, cut := shorten(string(text[:min(len(text), most*utf8.UTFMax+1)]), most)
 	return strconv.Quote(head) + cut
 }
 
 // Plain is Text without quotes for a text that has no character to escape. It is for a number, a variable's value or a path,
 // which is easier to copy without them.
 func Plain[T ~string | ~[]byte](text T) string {
-	head, cut := shorten(string(text[:min(len(text), most*utf8.UTFMax+1)]))
+	head, cut := shorten(string(text[:min(len(text), most*utf8.UTFMax+1)]), most)
 	if q := strconv.Quote(head); q != `"`+head+`"` {
 		return q + cut
 	}
 	return head + cut
 }
 
+// JSON returns the first 60 characters of a JSON value as Plain has them. Quotes of the value are not escaped again.
+func JSON(value []byte) string {
+	head, cut := shorten(string(value[:min(len(value), 60*utf8.UTFMax+1)]), 60)
+	return escape(head) + cut
+}
+
 // Short returns the first 40 characters of a text as they are, for places that are not shown to people as they stand.
 func Short[T ~string | ~[]byte](text T) string {
-	head, cut := shorten(string(text[:min(len(text), most*utf8.UTFMax+1)]))
+	head, cut := shorten(string(text[:min(len(text), most*utf8.UTFMax+1)]), most)
 	return head + cut
 }
 
 // shorten returns the first characters of a text, and an ellipsis if there are more.
-func shorten(text string) (head, cut string) {
+func shorten(text string, most int) (head, cut string) {
 	n := 0
 	for i := range text {
 		if n == most {
@@ -68,7 +82,24 @@ const longest = 8 << 10
 // Message returns the text of an error as it is shown on a terminal. Whatever parts of it come from outside, control characters other
 // than the ends of lines and tabs are escaped, so that they do not reach the terminal, and the middle of a text of more than 8 KiB is
 // left out.
-func Message(text string) string {
+func Message(text string) string { return message(text, longest) }
+
+// cause is an error of another package.
+type cause struct{ err error }
+
+// Cause returns an error whose text is that of err as Message has it, with at most 512 bytes. It is for errors of packages that repeat texts
+// from outside as they stand, such as those of encoding/json and os. Cause of nil is nil.
+func Cause(err error) error {
+	if err == nil {
+		return nil
+	}
+	return cause{err}
+}
+
+func (c cause) Error() string { return message(message(c.err.Error(), 512), 512) }
+func (c cause) Unwrap() error { return c.err }
+
+func message(text string, longest int) string {
 	if cut := len(text) - longest; cut > 0 {
 		head, tail := longest*3/4, len(text)-longest/4
 		for head > 0 && !utf8.RuneStart(text[head]) {
@@ -79,6 +110,11 @@ func Message(text string) string {
 		}
 		text = text[:head] + fmt.Sprintf(" … %d bytes left out … ", tail-head) + text[tail:]
 	}
+	return escape(text)
+}
+
+// escape escapes control characters other than the ends of lines and tabs.
+func escape(text string) string {
 	var b strings.Builder
 	for i := 0; i < len(text); {
 		r, n := utf8.DecodeRuneInString(text[i:])

@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"github.com/gomoe/gomoe/internal/dynlib"
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // Library is an open verbs library. It holds the addresses of the functions.
@@ -145,7 +146,7 @@ func (l *Library) open(name string) (uintptr, error) {
 	case len(names) == 0:
 		return 0, errors.New("no RDMA devices; on a Mac, run rdma_ctl enable in recovery mode and look with ibv_devices")
 	case !found:
-		return 0, fmt.Errorf("no such device, there are %q; check the file of devices", names)
+		return 0, fmt.Errorf("no such device, there are %s; check the file of devices", quoted.List(names))
 	}
 	return ctx, failed
 }

@@ -88,7 +88,7 @@ func (c Command) Parse(args []string) (*Options, error) {
 	case err != nil:
 		return o, fmt.Errorf("%w; see -help", err)
 	case f.NArg() > 0:
-		return o, fmt.Errorf("argument %q: all settings are flags, and switches are given as -check or -check=false; see -help", f.Arg(0))
+		return o, fmt.Errorf("argument %s: all settings are flags, and switches are given as -check or -check=false; see -help", quoted.Name(f.Arg(0)))
 	}
 	var err error
 	free := strings.Contains(*mesh, "=*")

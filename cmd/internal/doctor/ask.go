@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // ask asks all hosts concurrently. For a host that does not answer there is a
@@ -42,7 +44,7 @@ func (s Setup) ask(ctx context.Context, p Prober, r *Report) []*Machine {
 			continue
 		}
 		text := err.Error()
-		fix := fmt.Sprintf("make %q work without a password", "ssh "+hosts[i]+" true")
+		fix := fmt.Sprintf("make %s work without a password", quoted.Text("ssh "+hosts[i]+" true"))
 		if name := lacking(""); errors.As(err, &name) {
 			fix = fmt.Sprintf("install %s, or add its folder to PATH", string(name))
 		}

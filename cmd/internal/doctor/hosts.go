@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/world"
 )
 
@@ -38,7 +39,7 @@ func (s Setup) addresses(r *Report) {
 		for _, text := range h.IPs {
 			a, err := netip.ParseAddr(text)
 			if err != nil {
-				r.add(Wrong, "write an address such as 10.0.0.1", fmt.Sprintf("ips: %q is no address", text), h.SSH)
+				r.add(Wrong, "write an address such as 10.0.0.1", fmt.Sprintf("ips: %s is no address", quoted.Text(text)), h.SSH)
 				continue
 			}
 			a = a.Unmap()
@@ -86,7 +87,7 @@ func (s Setup) backend(r *Report) {
 	case name == "nccl":
 		r.add(Wrong, "use tcp", "transport nccl: that is for NVIDIA's GPUs")
 	case t.Name == "":
-		r.add(Wrong, "use one of "+world.TransportNames(), fmt.Sprintf("there is no transport %q", name))
+		r.add(Wrong, "use one of "+world.TransportNames(), fmt.Sprintf("there is no transport %s", quoted.Text(name)))
 	case t.OneHost && len(s.Hosts.Hosts) > 1:
 		r.add(Wrong, "leave the transport away: ranks of one host use shared memory, others tcp", fmt.Sprintf("transport %s does not reach over %d hosts", name, len(s.Hosts.Hosts)))
 	case t.MLX && !t.Devices:

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // Prober asks machines.
@@ -67,7 +69,7 @@ func parse(out []byte, asked, answered time.Time) (Machine, error) {
 		case "clock": // in seconds, with a fraction if the machine's date command has one
 			s, err := strconv.ParseFloat(value, 64)
 			if err != nil || s < 0 || s > 1e11 {
-				return m, fmt.Errorf("its clock says %q, want seconds", value)
+				return m, fmt.Errorf("its clock says %s, want seconds", quoted.Text(value))
 			}
 			middle := asked.Add(answered.Sub(asked) / 2)
 			m.Skew = time.Unix(int64(s), int64((s-float64(int64(s)))*1e9)).Sub(middle)

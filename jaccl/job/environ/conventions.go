@@ -97,7 +97,7 @@ func (r *reader) mlx() claim {
 		c.size = number{}
 		for _, f := range []text{nodes, devices, c.coordinator} {
 			if f.value != "" && r.err == nil {
-				r.err = fmt.Errorf("environ: %s=%s without MLX_RANK: which rank is this? set both, or neither", f.name, f.value)
+				r.err = fmt.Errorf("environ: %s=%s without MLX_RANK: which rank is this? set both, or neither", f.name, quoted.Plain(f.value))
 			}
 		}
 	}

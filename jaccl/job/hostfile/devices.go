@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // MaxMesh is the largest number of ranks in a full mesh: JACCL has numbers for no
@@ -74,7 +76,7 @@ func deviceRow(raw json.RawMessage) ([][]string, error) {
 	}
 	var cells []json.RawMessage
 	if err := json.Unmarshal(raw, &cells); err != nil || cells == nil {
-		return nil, fmt.Errorf("%s, want a list of devices", excerpt(raw))
+		return nil, fmt.Errorf("%s, want a list of devices", quoted.Text(raw))
 	}
 	row := make([][]string, len(cells))
 	for j, cell := range cells {
@@ -88,24 +90,15 @@ func deviceRow(raw json.RawMessage) ([][]string, error) {
 		case json.Unmarshal(cell, &several) == nil:
 			for _, s := range several {
 				if s == nil {
-					return nil, fmt.Errorf("cell of rank %d: %s has null within a list, want the names of devices", j, excerpt(cell))
+					return nil, fmt.Errorf("cell of rank %d: %s has null within a list, want the names of devices", j, quoted.Text(cell))
 				}
 				row[j] = append(row[j], *s)
 			}
 		default:
-			return nil, fmt.Errorf("cell of rank %d: %s, want null, a device or a list of devices", j, excerpt(cell))
+			return nil, fmt.Errorf("cell of rank %d: %s, want null, a device or a list of devices", j, quoted.Text(cell))
 		}
 	}
 	return row, nil
-}
-
-// excerpt returns the beginning of a piece of JSON, for an error's text.
-func excerpt(raw []byte) string {
-	const most = 40
-	if len(raw) > most {
-		return fmt.Sprintf("%q...", raw[:most])
-	}
-	return fmt.Sprintf("%q", raw)
 }
 
 // Check returns the first thing that is wrong with the matrix, or nil: a row of a
@@ -127,7 +120,7 @@ func (d Devices) Check() error {
 		seen := map[string]int{}
 		for j, cell := range row {
 			if i == j && len(cell) > 0 {
-				return wrong("cell of rank %d in its own row is %q, want null", i, cell)
+				return wrong("cell of rank %d in its own row is %s, want null", i, quoted.List(cell))
 			}
 			if len(cell) > MaxWires {
 				return wrong("rank %d faces rank %d with %d devices, want at most %d", i, j, len(cell), MaxWires)
@@ -137,7 +130,7 @@ func (d Devices) Check() error {
 			}
 			for k, name := range cell {
 				if !isDevice(name) {
-					return wrong("rank %d faces rank %d with %q, want a device's name as ibv_devices lists it", i, j, name)
+					return wrong("rank %d faces rank %d with %s, want a device's name as ibv_devices lists it", i, j, quoted.Text(name))
 				}
 				other, twice := seen[name]
 				switch {

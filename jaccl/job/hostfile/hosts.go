@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"github.com/gomoe/gomoe/internal/members"
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // MaxSize is the largest size of a hostfile in bytes, and MaxHosts the largest number
@@ -105,16 +106,16 @@ func ParseHosts(data []byte) (*Hosts, error) {
 func CheckEnv(e string) error {
 	name, value, ok := strings.Cut(e, "=")
 	if !ok {
-		return fmt.Errorf("%q, want NAME=value", e)
+		return fmt.Errorf("%s, want NAME=value", quoted.Text(e))
 	}
 	for i, r := range name {
 		if !(r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || i > 0 && r >= '0' && r <= '9') {
-			return fmt.Errorf("%q: name %q, want letters, digits and _", e, name)
+			return fmt.Errorf("%s: name %s, want letters, digits and _", quoted.Text(e), quoted.Text(name))
 		}
 	}
 	switch {
 	case name == "":
-		return fmt.Errorf("%q: no name, want NAME=value", e)
+		return fmt.Errorf("%s: no name, want NAME=value", quoted.Text(e))
 	case strings.ContainsRune(value, 0):
 		return fmt.Errorf("%s: the value has a zero byte, which no environment holds", name)
 	}
@@ -142,7 +143,7 @@ func parseHost(raw json.RawMessage, i, n int) (Host, error) {
 	}
 	for k, ip := range h.IPs {
 		if net.ParseIP(ip) == nil {
-			return Host{}, fmt.Errorf("hostfile: hosts[%d] (%s): ips[%d] is %q, want an address such as 10.0.0.1", i, h.SSH, k, ip)
+			return Host{}, fmt.Errorf("hostfile: hosts[%d] (%s): ips[%d] is %s, want an address such as 10.0.0.1", i, h.SSH, k, quoted.Text(ip))
 		}
 	}
 	if e.RDMA == nil || len(*e.RDMA) == 0 { // MLX writes an empty list if there are no devices
@@ -185,7 +186,7 @@ func parseDevices(raw json.RawMessage) ([]string, error) {
 			names = append(names, *s)
 		}
 	default:
-		return nil, fmt.Errorf("%.40s, want null, a device's name or a list of names", raw)
+		return nil, fmt.Errorf("%s, want null, a device's name or a list of names", quoted.JSON(raw))
 	}
 	for _, s := range names {
 		if s == "" {
@@ -202,11 +203,11 @@ func sshName(s string) error {
 	case s == "":
 		return errors.New(`empty, want a name; this machine is "localhost"`)
 	case strings.HasPrefix(s, "-"):
-		return fmt.Errorf("%q begins with -, which ssh takes for an option", s)
+		return fmt.Errorf("%s begins with -, which ssh takes for an option", quoted.Text(s))
 	case strings.ContainsFunc(s, func(r rune) bool {
 		return unicode.IsSpace(r) || !unicode.IsPrint(r) || strings.ContainsRune("'\"`$;&|<>()\\", r)
 	}):
-		return fmt.Errorf("%q, want a name or user@name", s)
+		return fmt.Errorf("%s, want a name or user@name", quoted.Text(s))
 	}
 	return nil
 }

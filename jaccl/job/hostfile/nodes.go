@@ -8,6 +8,8 @@ import (
 	"net"
 	"strconv"
 	"strings"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // MaxNodesBytes is the largest size of a file of nodes in bytes. That is enough for
@@ -63,7 +65,7 @@ func (n Nodes) Check() error {
 				return fmt.Errorf("hostfile: nodes: address %d of rank %d: %w", i, rank, err)
 			}
 			if at, twice := seen[a]; twice {
-				return fmt.Errorf("hostfile: nodes: address %d of rank %d is %s, which is address %d of rank %d too, want a port of its own for each", i, rank, a, at.index, at.rank)
+				return fmt.Errorf("hostfile: nodes: address %d of rank %d is %s, which is address %d of rank %d too, want a port of its own for each", i, rank, quoted.Plain(a), at.index, at.rank)
 			}
 			seen[a] = place{rank, i}
 		}
@@ -74,16 +76,16 @@ func (n Nodes) Check() error {
 func checkAddress(a string) error {
 	host, port, err := net.SplitHostPort(a)
 	if err != nil {
-		return fmt.Errorf("%q is not host:port, with brackets around an IPv6 address", a)
+		return fmt.Errorf("%s is not host:port, with brackets around an IPv6 address", quoted.Text(a))
 	}
 	if host == "" {
-		return fmt.Errorf("%q has no host, want the name or the address by which the neighbour reaches it", a)
+		return fmt.Errorf("%s has no host, want the name or the address by which the neighbour reaches it", quoted.Text(a))
 	}
 	if strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r == 0x7f || r == 0xfffd }) {
-		return fmt.Errorf("%q has a host with blanks or control characters", a)
+		return fmt.Errorf("%s has a host with blanks or control characters", quoted.Text(a))
 	}
 	if p, err := strconv.ParseUint(port, 10, 16); err != nil || p == 0 {
-		return fmt.Errorf("%q has the port %q, want 1 to 65535", a, port)
+		return fmt.Errorf("%s has the port %s, want 1 to 65535", quoted.Text(a), quoted.Text(port))
 	}
 	return nil
 }

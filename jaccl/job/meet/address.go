@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // connectTime is how long one address of a host may take to answer before the host's
@@ -24,7 +26,7 @@ func resolve(ctx context.Context, hostport string) (host string, addrs []netip.A
 	}
 	ips, err := lookup(ctx, host)
 	if err != nil {
-		return "", nil, fmt.Errorf("meet: coordinator %q: %w", hostport, err)
+		return "", nil, fmt.Errorf("meet: coordinator %s: %w", quoted.Text(hostport), err)
 	}
 	for _, ip := range ips {
 		addrs = append(addrs, netip.AddrPortFrom(ip, port))
@@ -36,14 +38,14 @@ func resolve(ctx context.Context, hostport string) (host string, addrs []netip.A
 func split(hostport string) (host string, port uint16, err error) {
 	host, service, err := net.SplitHostPort(hostport)
 	if err != nil {
-		return "", 0, fmt.Errorf("meet: coordinator %q: %v; want host:port, and [host]:port for an IPv6 address", hostport, err)
+		return "", 0, fmt.Errorf("meet: coordinator %s: %v; want host:port, and [host]:port for an IPv6 address", quoted.Text(hostport), err)
 	}
 	n, err := strconv.ParseUint(service, 10, 16)
 	if err != nil {
-		return "", 0, fmt.Errorf("meet: coordinator %q: port %q, want a number up to 65535", hostport, service)
+		return "", 0, fmt.Errorf("meet: coordinator %s: port %s, want a number up to 65535", quoted.Text(hostport), quoted.Text(service))
 	}
 	if host == "" {
-		return "", 0, fmt.Errorf("meet: coordinator %q has no host; name the machine of rank 0", hostport)
+		return "", 0, fmt.Errorf("meet: coordinator %s has no host; name the machine of rank 0", quoted.Text(hostport))
 	}
 	return host, uint16(n), nil
 }
@@ -114,7 +116,7 @@ func listen(ctx context.Context, o Options) (net.Listener, error) {
 		return nil, err
 	}
 	if port == 0 {
-		return nil, fmt.Errorf("meet: coordinator %q has port 0, which the other ranks cannot know; choose one, or pass rank 0 an open listener", o.Coordinator)
+		return nil, fmt.Errorf("meet: coordinator %s has port 0, which the other ranks cannot know; choose one, or pass rank 0 an open listener", quoted.Text(o.Coordinator))
 	}
 	_, addrs, err := resolve(ctx, o.Coordinator)
 	var unknown *net.DNSError
@@ -154,8 +156,8 @@ func listen(ctx context.Context, o Options) (net.Listener, error) {
 	if failed != nil {
 		return nil, failed
 	}
-	return nil, fmt.Errorf("meet: coordinator %q is %v, none of which is an address of this machine, %s, where rank 0 runs; want one of %v",
-		o.Coordinator, addresses(addrs), o.Host, own)
+	return nil, fmt.Errorf("meet: coordinator %s is %v, none of which is an address of this machine, %s, where rank 0 runs; want one of %v",
+		quoted.Text(o.Coordinator), addresses(addrs), o.Host, own)
 }
 
 // isOwnName reports whether host is the name of the machine that calls itself `own`, with

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gomoe/gomoe/internal/frame"
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // client is the connection to the coordinator of a rank other than 0.
@@ -36,21 +37,21 @@ func (c *client) gather(ctx context.Context, number uint32, key string, mine []b
 		cause := context.Cause(ctx)
 		c.conn.SetWriteDeadline(time.Now().Add(time.Second))
 		frame.Write(c.conn, typeFailure, number, []byte(clip(departure(fmt.Sprintf("rank %d (%s)", c.rank, c.host), key, cause))))
-		return nil, fmt.Errorf("meet: %q: %w", key, cause)
+		return nil, fmt.Errorf("meet: %s: %w", quoted.Text(key), cause)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, fmt.Errorf("meet: %q: rank 0 at %v does not answer within %v", key, c.conn.RemoteAddr(), c.deadline+grace)
+		return nil, fmt.Errorf("meet: %s: rank 0 at %v does not answer within %v", quoted.Text(key), c.conn.RemoteAddr(), c.deadline+grace)
 	case errors.Is(err, io.EOF):
-		return nil, fmt.Errorf("meet: %q: rank 0 at %v has ended or closed its place", key, c.conn.RemoteAddr())
+		return nil, fmt.Errorf("meet: %s: rank 0 at %v has ended or closed its place", quoted.Text(key), c.conn.RemoteAddr())
 	}
-	return nil, fmt.Errorf("meet: %q: rank 0 at %v: %w", key, c.conn.RemoteAddr(), err)
+	return nil, fmt.Errorf("meet: %s: rank 0 at %v: %w", quoted.Text(key), c.conn.RemoteAddr(), err)
 }
 
 // departure says that a rank has left a place. One that a signal has ended has often been told to, because another rank has failed.
 func departure(name, key string, cause error) string {
 	if errors.Is(cause, context.Canceled) {
-		return fmt.Sprintf("meet: %s was told to end (%v) while it waited for others in %q", name, cause, key)
+		return fmt.Sprintf("meet: %s was told to end (%v) while it waited for others in %s", name, cause, quoted.Text(key))
 	}
-	return fmt.Sprintf("meet: %s left %q: %v", name, key, cause)
+	return fmt.Sprintf("meet: %s left %s: %v", name, quoted.Text(key), cause)
 }
 
 func (c *client) exchange(ctx context.Context, number uint32, key string, mine []byte) ([][]byte, error) {

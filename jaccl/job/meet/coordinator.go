@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gomoe/gomoe/internal/frame"
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // maxResult is how many bytes all ranks together may pass to one Gather.
@@ -118,7 +119,7 @@ func (c *coordinator) expire(t *turn) {
 	}
 	text := fmt.Sprintf("meet: %s did not come to the coordinator within %v", strings.Join(missing, ", "), c.deadline)
 	if t.number > 0 {
-		text = fmt.Sprintf("meet: %s did not come to %q within %v", strings.Join(missing, ", "), key, c.deadline)
+		text = fmt.Sprintf("meet: %s did not come to %s within %v", strings.Join(missing, ", "), quoted.Text(key), c.deadline)
 	}
 	c.fail(text + c.turned())
 }
@@ -236,7 +237,7 @@ func (c *coordinator) arrive(rank int, number uint32, key string, mine []byte) (
 	}
 	if t.come[rank] || number != t.number {
 		c.mu.Unlock()
-		return nil, c.fail(fmt.Sprintf("meet: %s comes to gather %d, %q, where gather %d is next", c.name(rank), number, key, t.number))
+		return nil, c.fail(fmt.Sprintf("meet: %s comes to gather %d, %s, where gather %d is next", c.name(rank), number, quoted.Text(key), t.number))
 	}
 	t.come[rank], t.keys[rank], t.data[rank] = true, key, mine
 	if t.count++; t.timer == nil {
@@ -257,7 +258,7 @@ func (c *coordinator) arrive(rank int, number uint32, key string, mine []byte) (
 	total := 0
 	for r, k := range t.keys {
 		if k != t.keys[0] {
-			text := fmt.Sprintf("meet: %s is at %q where %s is at %q", c.name(r), k, c.name(0), t.keys[0])
+			text := fmt.Sprintf("meet: %s is at %s where %s is at %s", c.name(r), quoted.Text(k), c.name(0), quoted.Text(t.keys[0]))
 			c.mu.Unlock()
 			return nil, c.fail(text)
 		}
@@ -265,7 +266,7 @@ func (c *coordinator) arrive(rank int, number uint32, key string, mine []byte) (
 	}
 	if total > maxResult {
 		c.mu.Unlock()
-		return nil, c.fail(fmt.Sprintf("meet: gather %q has %d bytes, want at most %d", key, total, maxResult))
+		return nil, c.fail(fmt.Sprintf("meet: gather %s has %d bytes, want at most %d", quoted.Text(key), total, maxResult))
 	}
 	c.turn = c.newTurn(t.number + 1)
 	c.mu.Unlock()
@@ -332,7 +333,7 @@ func (c *coordinator) gather(ctx context.Context, number uint32, key string, min
 	case <-ctx.Done():
 		cause := context.Cause(ctx)
 		c.fail(departure(c.name(0), key, cause))
-		return nil, fmt.Errorf("meet: %q: %w", key, cause)
+		return nil, fmt.Errorf("meet: %s: %w", quoted.Text(key), cause)
 	}
 }
 

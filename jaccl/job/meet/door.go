@@ -16,6 +16,7 @@ import (
 
 	"github.com/gomoe/gomoe/internal/frame"
 	"github.com/gomoe/gomoe/internal/openfiles"
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 const (
@@ -200,7 +201,7 @@ func (d *door) park(conn net.Conn, h *hello) (*arrival, error) {
 	case h.size != d.size || h.rank <= d.rank || h.rank >= d.size:
 		return nil, fmt.Errorf("it is rank %d of %d, want rank %d to %d of %d", h.rank, h.size, d.rank+1, d.size-1, d.size)
 	case h.turn != d.turn && h.turn != d.turn+1 || !strings.HasPrefix(h.purpose, dialing):
-		return nil, fmt.Errorf("rank %d connects for %q, number %d, where rank %d is at number %d", h.rank, h.purpose, h.turn, d.rank, d.turn)
+		return nil, fmt.Errorf("rank %d connects for %s, number %d, where rank %d is at number %d", h.rank, quoted.Text(h.purpose), h.turn, d.rank, d.turn)
 	case d.closing:
 		return nil, fmt.Errorf("rank %d has closed its place", d.rank)
 	}
@@ -236,7 +237,7 @@ func (d *door) take(rank int, purpose string) (net.Conn, error) {
 	<-a.welcomed
 	if a.purpose != dialing+purpose {
 		a.conn.Close()
-		return nil, fmt.Errorf("meet: rank %d has connected for %q where rank %d is at %q", rank, a.purpose, d.rank, dialing+purpose)
+		return nil, fmt.Errorf("meet: rank %d has connected for %s where rank %d is at %s", rank, quoted.Text(a.purpose), d.rank, quoted.Text(dialing+purpose))
 	}
 	return a.conn, nil
 }

@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"strings"
 	"time"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // Join returns this rank's place in the job. It blocks until all ranks have come, up to
@@ -54,7 +56,7 @@ func newPlace(o Options) *Place {
 // alone is the gather of a job of one rank.
 func alone(ctx context.Context, _ uint32, key string, mine []byte) ([][]byte, error) {
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("meet: %q: %w", key, context.Cause(ctx))
+		return nil, fmt.Errorf("meet: %s: %w", quoted.Text(key), context.Cause(ctx))
 	}
 	return [][]byte{mine}, nil
 }
@@ -64,7 +66,7 @@ func (p *Place) lead(ctx context.Context, o Options, e *entry) error {
 	if o.Advertise != "" {
 		// The port is known only when rank 0 listens. A wrong address is reported before that.
 		if _, err := lookup(ctx, o.Advertise); err != nil {
-			return fmt.Errorf("meet: advertised address %q: %w", o.Advertise, err)
+			return fmt.Errorf("meet: advertised address %s: %w", quoted.Text(o.Advertise), err)
 		}
 	}
 	ln, err := listen(ctx, o)
@@ -152,10 +154,10 @@ func (p *Place) find(ctx context.Context, o Options) (net.Conn, error) {
 		}
 		for _, a := range addrs {
 			if a.Addr().IsUnspecified() {
-				return nil, fmt.Errorf("meet: coordinator %q is no address that can be dialed; name the machine of rank 0", o.Coordinator)
+				return nil, fmt.Errorf("meet: coordinator %s is no address that can be dialed; name the machine of rank 0", quoted.Text(o.Coordinator))
 			}
 			if a.Port() == 0 {
-				return nil, fmt.Errorf("meet: coordinator %q has port 0; want the one that rank 0 listens at", o.Coordinator)
+				return nil, fmt.Errorf("meet: coordinator %s has port 0; want the one that rank 0 listens at", quoted.Text(o.Coordinator))
 			}
 		}
 		var conn net.Conn
@@ -221,7 +223,7 @@ func advertised(ctx context.Context, o Options, ln net.Listener, near net.Addr) 
 	switch {
 	case o.Advertise != "":
 		if ips, err = lookup(ctx, o.Advertise); err != nil {
-			return nil, fmt.Errorf("meet: advertised address %q: %w", o.Advertise, err)
+			return nil, fmt.Errorf("meet: advertised address %s: %w", quoted.Text(o.Advertise), err)
 		}
 	case near == nil:
 		return nil, nil

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // DefaultDeadline is how long ranks wait for each other if Options do not say.
@@ -94,7 +96,7 @@ func (o Options) complete() (Options, error) {
 	}
 	for _, f := range o.Facts {
 		if len(f.Name) > maxName || len(f.Value) > maxFact {
-			return o, fmt.Errorf("meet: fact %.40q has %d bytes, want at most %d", f.Name, len(f.Value), maxFact)
+			return o, fmt.Errorf("meet: fact %s has %d bytes, want at most %d", quoted.Text(f.Name), len(f.Value), maxFact)
 		}
 	}
 	if o.Meetings == nil {

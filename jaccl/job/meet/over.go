@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gomoe/gomoe/internal/frame"
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // Over is Join for ranks that can gather already, for example with MPI: gather returns
@@ -101,10 +102,10 @@ func compared(size int, gather func(ctx context.Context, key string, mine []byte
 	return func(ctx context.Context, number uint32, key string, mine []byte) ([][]byte, error) {
 		all, err := gather(ctx, key, frame.Bytes(frame.String(frame.Uint(nil, uint64(number)), key), mine))
 		if err != nil {
-			return nil, fmt.Errorf("meet: %q: %w", key, err)
+			return nil, fmt.Errorf("meet: %s: %w", quoted.Text(key), err)
 		}
 		if len(all) != size {
-			return nil, fmt.Errorf("meet: %q: the gather returned %d parts, want %d", key, len(all), size)
+			return nil, fmt.Errorf("meet: %s: the gather returned %d parts, want %d", quoted.Text(key), len(all), size)
 		}
 		var zero string
 		var first int
@@ -115,13 +116,13 @@ func compared(size int, gather func(ctx context.Context, key string, mine []byte
 			n, k := f.Int(1<<32-1), f.String(maxName)
 			out[r] = f.Bytes(maxGather)
 			if err := f.End(); err != nil {
-				return nil, fmt.Errorf("meet: %q: what rank %d passes: %w", key, r, err)
+				return nil, fmt.Errorf("meet: %s: what rank %d passes: %w", quoted.Text(key), r, err)
 			}
 			if r == 0 {
 				zero, first = k, n
 			}
 			if bad == nil && (k != zero || n != first) {
-				bad = fmt.Errorf("meet: rank %d is at %q, number %d, where rank 0 is at %q, number %d", r, k, n, zero, first)
+				bad = fmt.Errorf("meet: rank %d is at %s, number %d, where rank 0 is at %s, number %d", r, quoted.Text(k), n, quoted.Text(zero), first)
 			}
 		}
 		if bad != nil {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
@@ -69,7 +70,7 @@ func (p *Place) SameHost(rank int) bool {
 // ranks and hosts that have not come, or that have come to another gather.
 func (p *Place) Gather(ctx context.Context, key string, mine []byte) ([][]byte, error) {
 	if len(key) > maxKey || len(mine) > maxGather {
-		return nil, fmt.Errorf("meet: gather %.40q: %d bytes and a key of %d, want at most %d and %d", key, len(mine), len(key), maxGather, maxKey)
+		return nil, fmt.Errorf("meet: gather %s: %d bytes and a key of %d, want at most %d and %d", quoted.Text(key), len(mine), len(key), maxGather, maxKey)
 	}
 	return p.gather(ctx, "gather "+key, mine)
 }
@@ -85,7 +86,7 @@ func (p *Place) gather(ctx context.Context, key string, mine []byte) ([][]byte, 
 	if err != nil {
 		select {
 		case <-p.closing: // whatever the closing place made fail first
-			err = fmt.Errorf("meet: %q: %w", key, errClosed)
+			err = fmt.Errorf("meet: %s: %w", quoted.Text(key), errClosed)
 		default:
 		}
 		p.broken = err
@@ -119,7 +120,7 @@ var errClosed = errors.New("the place was closed")
 // before all ranks have connected; if one rank could not connect, all get its error.
 func (p *Place) Dial(ctx context.Context, purpose string) ([]net.Conn, error) {
 	if len(purpose) > maxKey {
-		return nil, fmt.Errorf("meet: dial %.40q: a purpose of %d bytes, want at most %d", purpose, len(purpose), maxKey)
+		return nil, fmt.Errorf("meet: dial %s: a purpose of %d bytes, want at most %d", quoted.Text(purpose), len(purpose), maxKey)
 	}
 	if p.broken != nil {
 		return nil, p.broken
@@ -129,7 +130,7 @@ func (p *Place) Dial(ctx context.Context, purpose string) ([]net.Conn, error) {
 	all, err := p.gather(ctx, dialing+purpose, []byte(clip(report)))
 	for rank := 0; err == nil && rank < p.size; rank++ {
 		if len(all[rank]) > 0 {
-			err = fmt.Errorf("meet: %q: %s: %s", dialing+purpose, p.roster.name(rank), printable(all[rank]))
+			err = fmt.Errorf("meet: %s: %s: %s", quoted.Text(dialing+purpose), p.roster.name(rank), printable(all[rank]))
 		}
 	}
 	for rank := p.rank + 1; err == nil && rank < p.size; rank++ {

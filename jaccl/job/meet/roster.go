@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	"github.com/gomoe/gomoe/internal/frame"
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // maxAddrs is how many addresses a rank may advertise.
@@ -96,11 +97,11 @@ func (r roster) facts(rank int) error {
 	for i := range max(len(a), len(b)) {
 		switch {
 		case i >= len(b) || i < len(a) && a[i].Name != b[i].Name:
-			return fmt.Errorf("meet: %s says nothing of %s where %s has %q; run the same program on all ranks", r.name(rank), a[i].Name, r.name(0), a[i].Value)
+			return fmt.Errorf("meet: %s says nothing of %s where %s has %s; run the same program on all ranks", r.name(rank), a[i].Name, r.name(0), quoted.Name(a[i].Value))
 		case i >= len(a):
-			return fmt.Errorf("meet: %s has %s %q, of which %s says nothing; run the same program on all ranks", r.name(rank), b[i].Name, b[i].Value, r.name(0))
+			return fmt.Errorf("meet: %s has %s %s, of which %s says nothing; run the same program on all ranks", r.name(rank), b[i].Name, quoted.Name(b[i].Value), r.name(0))
 		case a[i] != b[i]:
-			return fmt.Errorf("meet: ranks disagree on %s: %s has %q where %s has %q", a[i].Name, r.name(rank), b[i].Value, r.name(0), a[i].Value)
+			return fmt.Errorf("meet: ranks disagree on %s: %s has %s where %s has %s", a[i].Name, r.name(rank), quoted.Name(b[i].Value), r.name(0), quoted.Name(a[i].Value))
 		}
 	}
 	return nil

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"unsafe"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // handle is MPI's name of something: a pointer in Open MPI, an int in MPICH.
@@ -31,7 +33,7 @@ func abiOf(version string, find func(string) (uintptr, error)) (abi, error) {
 		} {
 			p, err := find(name)
 			if err != nil {
-				return abi{}, fmt.Errorf("it says that it is %q and has no %s", firstLine(version), name)
+				return abi{}, fmt.Errorf("it says that it is %s and has no %s", quoted.Text(firstLine(version)), name)
 			}
 			*h = handle(p)
 		}
@@ -39,7 +41,7 @@ func abiOf(version string, find func(string) (uintptr, error)) (abi, error) {
 	case strings.Contains(version, "MPICH"), strings.Contains(version, "Intel(R) MPI"), strings.Contains(version, "MVAPICH"):
 		return abi{handleBytes: 4, statusBytes: 20, statusError: 16, world: 0x44000000, bytes: 0x4c00010d, errorsReturn: 0x54000001, noRequest: 0x2c000000}, nil
 	}
-	return abi{}, fmt.Errorf("it says that it is %q, want Open MPI or one of the family of MPICH", firstLine(version))
+	return abi{}, fmt.Errorf("it says that it is %s, want Open MPI or one of the family of MPICH", quoted.Text(firstLine(version)))
 }
 
 // slot returns the memory of the i-th handle of an array, for MPI to write to.

@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/gomoe/gomoe/internal/dynlib"
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // withoutCache returns the variables that turn off a cache of UCX, over which Open MPI and
@@ -42,7 +43,7 @@ func refuseCache(getenv func(string) string) error {
 				return fmt.Errorf("mpi: open: the C library's setenv of %s returned %d", v.name, rc)
 			}
 		case !slices.Contains(v.also, strings.ToLower(was)):
-			return fmt.Errorf("mpi: open: %s is %q, want %q or nothing: UCX would keep memory registered that Go has given back to the system, and data would be lost; unset it", v.name, was, v.value)
+			return fmt.Errorf("mpi: open: %s is %s, want %s or nothing: UCX would keep memory registered that Go has given back to the system, and data would be lost; unset it", v.name, quoted.Text(was), quoted.Text(v.value))
 		}
 	}
 	return nil

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // announcement is what a rank tells the others about its own segment.
@@ -58,7 +60,7 @@ func parseAnnouncement(b []byte) (announcement, error) {
 	case a.Error != "":
 		return a, errors.New(a.Error)
 	case a.Pid <= 0 || a.FD < 0 || len(a.Nonce) != nonceBytes || a.Path != "" && (!filepath.IsAbs(a.Path) || filepath.Clean(a.Path) != a.Path):
-		return a, fmt.Errorf("announces process %d, descriptor %d, file %q and %d bytes to know it by, want %d", a.Pid, a.FD, a.Path, len(a.Nonce), nonceBytes)
+		return a, fmt.Errorf("announces process %d, descriptor %d, file %s and %d bytes to know it by, want %d", a.Pid, a.FD, quoted.Text(a.Path), len(a.Nonce), nonceBytes)
 	}
 	return a, nil
 }

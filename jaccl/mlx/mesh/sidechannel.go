@@ -9,6 +9,8 @@ import (
 	"net"
 	"strings"
 	"time"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // sideChannel is JACCL's side channel: TCP connections between rank 0 and each other rank.
@@ -31,7 +33,7 @@ const setupTime = time.Minute
 func meetRanks(ctx context.Context, rank, size int, coordinator string) (*sideChannel, error) {
 	// JACCL splits the address at the first colon, and has only IPv4 sockets.
 	if host, port, ok := strings.Cut(coordinator, ":"); !ok || host == "" || port == "" || strings.Contains(port, ":") {
-		return nil, fmt.Errorf("coordinator %q, want an address of IPv4 and a port, as 10.0.0.1:32323", coordinator)
+		return nil, fmt.Errorf("coordinator %s, want an address of IPv4 and a port, as 10.0.0.1:32323", quoted.Text(coordinator))
 	}
 	s := &sideChannel{rank: rank, size: size, conns: make([]net.Conn, size)}
 	var err error

@@ -1,6 +1,10 @@
 package jinja
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/gomoe/gomoe/internal/quoted"
+)
 
 // target is what a loop or a set gives a value to: a name, an attribute of a namespace, or several targets.
 type target struct {
@@ -64,7 +68,7 @@ func (r *run) assign(s *scope, t target, v any) {
 // private fails for a name that a namespace may not have.
 func (r *run) private(name string) {
 	if strings.HasPrefix(name, "_") {
-		r.fail("a namespace cannot have an attribute %q that begins with an underscore", name)
+		r.fail("a namespace cannot have an attribute %s that begins with an underscore", quoted.Text(name))
 	}
 }
 

@@ -3,6 +3,8 @@ package jinja
 import (
 	"fmt"
 	"slices"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // arguments is what stands in the parentheses of a call.
@@ -99,7 +101,7 @@ func (p *parser) dotted() string {
 
 // unknown notes that there is no filter or test of a name.
 func (p *parser) unknown(kind, which string) {
-	p.missing = append(p.missing, failure{p.now().line, fmt.Sprintf("there is no %s %q", kind, which)})
+	p.missing = append(p.missing, failure{p.now().line, fmt.Sprintf("there is no %s %s", kind, quoted.Text(which))})
 }
 
 // filters parses filters and tests behind a value.
@@ -130,7 +132,7 @@ func (p *parser) filter() func(r *run, s *scope, v any, line int) any {
 	if !ok {
 		p.unknown("filter", which)
 		f = func(r *run, _ any, _ []any, _ *Dict) any {
-			r.fail("there is no filter %q", which)
+			r.fail("there is no filter %s", quoted.Text(which))
 			return nil
 		}
 	}
@@ -153,7 +155,7 @@ func (p *parser) test(of expr, line int) expr {
 	if !ok {
 		p.unknown("test", which)
 		f = func(r *run, _ any, _ []any) bool {
-			r.fail("there is no test %q", which)
+			r.fail("there is no test %s", quoted.Text(which))
 			return false
 		}
 	}

@@ -2,6 +2,8 @@ package jinja
 
 import (
 	"fmt"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // expr computes a value.
@@ -35,14 +37,14 @@ func (p *parser) take(what string) bool {
 
 func (p *parser) want(what string) {
 	if !p.take(what) {
-		p.fail("%q, want %q", p.now().text, what)
+		p.fail("%s, want %s", quoted.Text(p.now().text), quoted.Text(what))
 	}
 }
 
 func (p *parser) word() string {
 	t := p.now()
 	if t.kind != name {
-		p.fail("%q, want a name", t.text)
+		p.fail("%s, want a name", quoted.Text(t.text))
 	}
 	p.at++
 	return t.text
@@ -239,7 +241,7 @@ func (p *parser) primary() expr {
 		return p.dict()
 	}
 	p.at--
-	p.fail("%q, want a value", t.text)
+	p.fail("%s, want a value", quoted.Text(t.text))
 	return nil
 }
 
@@ -323,7 +325,7 @@ func (p *parser) postfix(v expr) expr {
 		case p.take("."):
 			key := p.now().text
 			if k := p.now().kind; k != name && k != number {
-				p.fail("%q, want the name of an attribute", key)
+				p.fail("%s, want the name of an attribute", quoted.Text(key))
 			}
 			number := p.now().value // nil for a name
 			p.at++
@@ -358,7 +360,7 @@ func (p *parser) subscript(of expr, line int) expr {
 			continue
 		}
 		if parts[n] != nil {
-			p.fail("%q, want \"]\"", p.now().text)
+			p.fail("%s, want \"]\"", quoted.Text(p.now().text))
 		}
 		parts[n] = p.expression()
 	}

@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // fields is Python's str.format.
@@ -63,7 +65,7 @@ func (r *run) fieldsWithin(s string, args []any, named *Dict, next *int, depth i
 		case conversion == "a":
 			v = asciiOnly(r.repr(v, 0))
 		default:
-			r.fail("format: a conversion %q, want r, s or a", conversion)
+			r.fail("format: a conversion %s, want r, s or a", quoted.Text(conversion))
 		}
 		r.write(&out, r.formatted(v, r.fieldsWithin(how, args, named, next, depth+1)))
 	}
@@ -91,7 +93,7 @@ func (r *run) field(name string, args []any, named *Dict, next *int) any {
 	} else {
 		x, ok := named.Get(first)
 		if !ok {
-			r.fail("format: no value of the name %q", first)
+			r.fail("format: no value of the name %s", quoted.Text(first))
 		}
 		v = x
 	}
@@ -108,7 +110,7 @@ func (r *run) field(name string, args []any, named *Dict, next *int) any {
 		}
 		end := strings.IndexByte(rest, ']')
 		if rest[0] != '[' || end < 0 {
-			r.fail("format: a field %q", name)
+			r.fail("format: a field %s", quoted.Text(name))
 		}
 		key := any(rest[1:end])
 		if i, err := strconv.ParseInt(rest[1:end], 10, 64); err == nil {
@@ -139,10 +141,10 @@ func (r *run) formatted(v any, how string) string {
 		}
 		return r.numberFormat(p, v)
 	case !isText(v):
-		r.fail("a format %q of %s", how, r.typed(v))
+		r.fail("a format %s of %s", quoted.Text(how), r.typed(v))
 	}
 	if p.kind != 0 && p.kind != 's' || p.sign != 0 || p.align == '=' || p.group != "" || p.alternate {
-		r.fail("a format %q of a string", how)
+		r.fail("a format %s of a string", quoted.Text(how))
 	}
 	text := r.show(v)
 	if p.precision >= 0 {
@@ -200,7 +202,7 @@ func (r *run) spec(s string) spec {
 	}
 	if is(".") {
 		if s == "" || s[0] < '0' || s[0] > '9' {
-			r.fail("a format %q without a precision after the point", whole)
+			r.fail("a format %s without a precision after the point", quoted.Text(whole))
 		}
 		p.precision = number()
 	}
@@ -208,7 +210,7 @@ func (r *run) spec(s string) spec {
 		p.kind = whole[len(whole)-len(s)-1]
 	}
 	if s != "" {
-		r.fail("a format %q, of which %q is not understood", whole, s)
+		r.fail("a format %s, of which %s is not understood", quoted.Text(whole), quoted.Text(s))
 	}
 	return p
 }

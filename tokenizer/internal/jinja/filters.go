@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 type filter func(r *run, v any, args []any, named *Dict) any
@@ -190,7 +192,7 @@ func (r *run) round(v any, precision int, method string) any {
 		return g(f*by) / by
 	case "common":
 	default:
-		r.fail("round: the method %q, want common, ceil or floor", method)
+		r.fail("round: the method %s, want common, ceil or floor", quoted.Text(method))
 	}
 	i, isInteger := integer(v)
 	if isInteger && precision >= 0 {

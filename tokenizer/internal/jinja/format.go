@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // spec says how a value is written, in the words of Python's format and of its operator %.
@@ -56,7 +58,7 @@ func (r *run) format(s string, v any) string {
 			}
 			x, ok := dict.Get(s[1:stop])
 			if !ok {
-				r.fail("a format with the name %q, which the dictionary lacks", s[1:stop])
+				r.fail("a format with the name %s, which the dictionary lacks", quoted.Text(s[1:stop]))
 			}
 			value, named, s = x, true, s[stop+1:]
 			used = len(args)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // comparison is the order of two values for a sort.
@@ -284,7 +286,7 @@ func mapFilter(r *run, v any, args []any, named *Dict) any {
 	which := r.str(r.argument(args, 0))
 	f, ok := filterNamed(which)
 	if !ok {
-		r.fail("there is no filter %q", which)
+		r.fail("there is no filter %s", quoted.Text(which))
 	}
 	return &list{items: r.mapped(items, func(x any) any { return f(r, x, args[1:], named) }), view: generator}
 }
@@ -322,7 +324,7 @@ func (r *run) choose(v any, args []any, name string) any {
 		which := r.str(args[0])
 		t, ok := testNamed(which)
 		if !ok {
-			r.fail("there is no test %q", which)
+			r.fail("there is no test %s", quoted.Text(which))
 		}
 		holds, args = t, args[1:]
 	}

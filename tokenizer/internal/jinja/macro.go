@@ -3,6 +3,8 @@ package jinja
 import (
 	"slices"
 	"strings"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // function is the parameters and the body of a macro.
@@ -82,7 +84,7 @@ func (p *parser) postfixCall() func(r *run, s *scope, caller any) any {
 				return r.call(of(r, s), values, named)
 			}
 		default:
-			p.fail("%q, want the call of a macro", p.now().text)
+			p.fail("%s, want the call of a macro", quoted.Text(p.now().text))
 		}
 	}
 }
@@ -159,7 +161,7 @@ func (f *function) run(r *run, s *scope, args []any, named *Dict) any {
 		v, given := named.values[n]
 		switch {
 		case i < len(args) && given:
-			r.fail("two values for the argument %q", n)
+			r.fail("two values for the argument %s", quoted.Text(n))
 		case i < len(args):
 			v = args[i]
 		case given:
@@ -174,7 +176,7 @@ func (f *function) run(r *run, s *scope, args []any, named *Dict) any {
 	for _, k := range named.keys {
 		if k == "caller" && !slices.Contains(f.names, "caller") {
 			if !f.caller {
-				r.fail("a call block for the macro %q, which calls no caller", f.name)
+				r.fail("a call block for the macro %s, which calls no caller", quoted.Text(f.name))
 			}
 			in.values["caller"] = named.at(k)
 		} else if n, _ := k.(string); !slices.Contains(f.names, n) {
@@ -201,7 +203,7 @@ type block struct{ body stmt }
 func (p *parser) block() stmt {
 	which := p.word()
 	if p.blocks[which] != nil {
-		p.fail("a second block %q", which)
+		p.fail("a second block %s", quoted.Text(which))
 	}
 	b := &block{}
 	p.blocks[which] = b

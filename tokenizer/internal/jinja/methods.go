@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // attribute returns v.name: a method, or the value of a key.
@@ -13,7 +15,7 @@ func (r *run) attribute(v any, name string) any {
 	}
 	switch v := v.(type) {
 	case undefined:
-		r.fail("%q is undefined, and has no attribute %q", v.name, name)
+		r.fail("%s is undefined, and has no attribute %s", quoted.Text(v.name), quoted.Text(name))
 	case *Dict:
 		if x, ok := v.values[name]; ok {
 			return x
@@ -54,7 +56,7 @@ func (r *run) method(v any, name string) any {
 func (r *run) item(v, i any) any {
 	switch v := v.(type) {
 	case undefined:
-		r.fail("%q is undefined, and has no items", v.name)
+		r.fail("%s is undefined, and has no items", quoted.Text(v.name))
 	case *Dict:
 		if h, ok := hash(i); ok {
 			if x, ok := v.values[h]; ok {

@@ -3,6 +3,8 @@ package jinja
 import (
 	"slices"
 	"strings"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // flow says how a part of a template ended.
@@ -87,7 +89,7 @@ func (p *parser) body(stop ...string) (stmt, string) {
 				return st(r, s, out)
 			})
 		default:
-			p.fail("%q where text or a tag is wanted", t.text)
+			p.fail("%s where text or a tag is wanted", quoted.Text(t.text))
 		}
 	}
 }
@@ -106,7 +108,7 @@ func sequence(all []stmt) stmt {
 // close takes the end of a tag.
 func (p *parser) close() {
 	if p.now().kind != tagEnd {
-		p.fail("%q, want the end of the tag", p.now().text)
+		p.fail("%s, want the end of the tag", quoted.Text(p.now().text))
 	}
 	p.at++
 }
@@ -215,7 +217,7 @@ func (p *parser) statement(word string) stmt {
 		return func(*run, *scope, *strings.Builder) flow { return f }
 	}
 	p.at--
-	p.fail("an unknown or misplaced statement %q, want if, for, set, macro, call, block, filter, with, autoescape, break, continue, raw or generation", word)
+	p.fail("an unknown or misplaced statement %s, want if, for, set, macro, call, block, filter, with, autoescape, break, continue, raw or generation", quoted.Text(word))
 	return nil
 }
 

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // Values are nil, bool, int64, *big.Int, float64, string, markup, *list, *Dict, undefined, callable and *object. An
@@ -398,7 +400,7 @@ func (r *run) typed(v any) string {
 	case *Dict:
 		return "a dictionary"
 	case undefined:
-		return strconv.Quote(v.name) + ", which is undefined,"
+		return quoted.Text(v.name) + ", which is undefined,"
 	}
 	return "a function"
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 	"unicode/utf8"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // op is what an instruction does.
@@ -61,7 +63,7 @@ func Compile(src string) (*Pattern, error) {
 	}
 	c := compiler{sets: map[string]*set{}}
 	if err := c.node(n); err != nil {
-		return nil, fmt.Errorf("pattern: %q: %w", shorten(src), err)
+		return nil, fmt.Errorf("pattern: %s: %w", quoted.Text(src), err)
 	}
 	c.emit(inst{op: opMatch})
 	out := &Pattern{src: src, code: c.code}

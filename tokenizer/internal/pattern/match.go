@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/bits"
 	"unicode/utf8"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // ErrBudget says that a pattern tried more ways to match a text than it may.
@@ -63,7 +65,7 @@ func (p *Pattern) Each(text string, f func(start, end int) error) error {
 			end = m.match(0, at)
 		}
 		if m.steps < 0 {
-			return fmt.Errorf("pattern: %q: %w", shorten(p.src), ErrBudget)
+			return fmt.Errorf("pattern: %s: %w", quoted.Text(p.src), ErrBudget)
 		}
 		if end < 0 || end == at && last == at {
 			at += runeLength(text, at)

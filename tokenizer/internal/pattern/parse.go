@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // A pattern is parsed into a tree of nodes.
@@ -54,14 +56,7 @@ type parser struct {
 }
 
 func (p *parser) fail(format string, a ...any) error {
-	return fmt.Errorf("pattern: %s: byte %d: %s", strconv.Quote(shorten(p.src)), p.at, fmt.Sprintf(format, a...))
-}
-
-func shorten(s string) string {
-	if len(s) > 60 {
-		return s[:60] + "…"
-	}
-	return s
+	return fmt.Errorf("pattern: %s: byte %d: %s", quoted.Text(p.src), p.at, fmt.Sprintf(format, a...))
 }
 
 func (p *parser) more() bool { return p.at < len(p.src) }
@@ -354,7 +349,7 @@ func (p *parser) hex(r rune) (spans, error) {
 	}
 	v, err := strconv.ParseUint(digits, 16, 32)
 	if err != nil || v > unicode.MaxRune {
-		return nil, p.fail("%q are no hexadecimal digits of a character", digits)
+		return nil, p.fail("%s are no hexadecimal digits of a character", quoted.Text(digits))
 	}
 	return single(rune(v)), nil
 }
@@ -377,7 +372,7 @@ func (p *parser) property(negated bool) (spans, error) {
 	}
 	s, ok := named(name)
 	if !ok {
-		return nil, p.fail("an unknown property %q of characters", name)
+		return nil, p.fail("an unknown property %s of characters", quoted.Text(name))
 	}
 	if negated {
 		s = s.negated()
@@ -418,7 +413,7 @@ func (p *parser) class(depth int) (spans, error) {
 			name, not := strings.CutPrefix(name, "^")
 			n, ok := named(name)
 			if !ok {
-				return nil, p.fail("an unknown property %q of characters", name)
+				return nil, p.fail("an unknown property %s of characters", quoted.Text(name))
 			}
 			if not {
 				n = n.negated()

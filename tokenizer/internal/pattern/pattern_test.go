@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 func find(t *testing.T, p *Pattern, text string) []string {
@@ -105,7 +107,7 @@ func TestErrors(t *testing.T) {
 	} {
 		_, err := Compile(c.pattern)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: error %v, want %q", shorten(c.pattern), err, c.want)
+			t.Errorf("%s: error %v, want %q", quoted.Text(c.pattern), err, c.want)
 		}
 	}
 }
