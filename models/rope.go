@@ -36,17 +36,31 @@ func (r *reader) ropeSettings(attention string) (s ropeSettings) {
 	const old, new = "rope_scaling", "rope_parameters"
 	r.read[old], r.read[new] = true, true
 	first, _ := r.c.Value(old)
-	second, _ := r.c.Value(new)
+	second, is := r.c.Value(new)
 	switch {
 	case states(first) && states(second):
 		s = ropeSettings{old, new}
-	case states(second):
+	case is && !states(first): // also if it is empty: it replaces the family's scaling by plain positions
 		s.in = new
 	default:
 		s.in = old
 	}
 	nested := func(object string) string {
-		if _, ok, err := r.c.Object(object + "." + attention); ok && err == nil {
+		o, ok, err := r.c.Object(object)
+		if !ok || err != nil {
+			return object
+		}
+		for _, kind := range []string{fullAttention, slidingAttention} {
+			_, ok := o.Value(kind)
+			switch f := familyOf(r.c); {
+			case !ok:
+			case !kindsOfLayers(f):
+				r.fail(fmt.Errorf("%s: transformers does not read %s.%s for architecture %q; put its members into %s, or take it out", r.c.Path, object, kind, f, object))
+			case !o.Has(attention):
+				r.fail(fmt.Errorf("%s: %s has %s without %s, want both", r.c.Path, object, kind, attention))
+			}
+		}
+		if _, ok := o.Value(attention); ok {
 			return object + "." + attention
 		}
 		return object
@@ -55,6 +69,11 @@ func (r *reader) ropeSettings(attention string) (s ropeSettings) {
 		s.other = nested(s.other)
 	}
 	return s
+}
+
+// kindsOfLayers reports whether transformers' class of a family has layer_types, which name the objects in rope_parameters.
+func kindsOfLayers(family string) bool {
+	return slices.Contains([]string{"gpt_oss", "qwen2_moe", "qwen3"}, family)
 }
 
 // kind returns how positions are scaled.

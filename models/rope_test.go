@@ -1,6 +1,7 @@
 package models
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -26,10 +27,10 @@ func TestRoPESettings(t *testing.T) {
 		`{"rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 8192}}`: pr.Llama3RoPE{Factor: 8, Low: 1, High: 4,
 			Original: 8192}.RoPE(10000, 64),
 		// transformers 4.43 to 4.57 write the type under both names, and transformers 5 reads either object next to the other.
-		`{"rope_scaling": {"type": "linear", "rope_type": "linear", "factor": 4}}`:                                                                           pr.LinearRoPE{Factor: 4}.RoPE(10000, 64),
-		`{"rope_theta": 5000, "rope_parameters": {"rope_theta": 5000, "rope_type": "linear", "factor": 4}, "rope_scaling": {"type": "linear", "factor": 4}}`: pr.LinearRoPE{Factor: 4}.RoPE(5000, 64),
-		`{"rope_theta": 5000, "rope_parameters": {"rope_theta": 5000, "rope_type": "default"}, "rope_scaling": {}}`:                                          {Base: 5000},
-		`{"rope_parameters": {"full_attention": {"rope_theta": 5000, "rope_type": "linear", "factor": 4}, "sliding_attention": {"rope_type": "default"}}}`:   pr.LinearRoPE{Factor: 4}.RoPE(5000, 64),
+		`{"rope_scaling": {"type": "linear", "rope_type": "linear", "factor": 4}}`:                                                                                                pr.LinearRoPE{Factor: 4}.RoPE(10000, 64),
+		`{"rope_theta": 5000, "rope_parameters": {"rope_theta": 5000, "rope_type": "linear", "factor": 4}, "rope_scaling": {"type": "linear", "factor": 4}}`:                      pr.LinearRoPE{Factor: 4}.RoPE(5000, 64),
+		`{"rope_theta": 5000, "rope_parameters": {"rope_theta": 5000, "rope_type": "default"}, "rope_scaling": {}}`:                                                               {Base: 5000},
+		`{"model_type": "qwen3", "rope_parameters": {"full_attention": {"rope_theta": 5000, "rope_type": "linear", "factor": 4}, "sliding_attention": {"rope_type": "default"}}}`: pr.LinearRoPE{Factor: 4}.RoPE(5000, 64),
 		// A length that is not there is the context's; one next to the object counts, too.
 		`{"max_position_embeddings": 512, "rope_scaling": {"rope_type": "yarn", "factor": 4}}`: pr.YaRN{Factor: 4, Original: 512}.RoPE(10000, 64),
 		`{"max_position_embeddings": 512, "original_max_position_embeddings": 128, "rope_scaling": {"rope_type": "yarn", "factor": 4}}`: pr.YaRN{Factor: 4,
@@ -104,7 +105,63 @@ func TestPositionsOfKinds(t *testing.T) {
 	if first < 0 || second < first || strings.Count(got, "base=700") != 2 || strings.Count(got, "base=5000") != 2 {
 		t.Errorf("layer 0 is to have base 700 and layer 1 base 5000:\n%s", got)
 	}
-	if got := with("llama", map[string]any{"full_attention": flat(5000), "chunked_attention": flat(700)}); !strings.Contains(got, "setting rope_parameters.chunked_attention is not known") {
-		t.Errorf("%s", got)
+	for _, x := range []struct {
+		family string
+		rope   map[string]any
+		want   string
+	}{
+		{"qwen3", map[string]any{"full_attention": flat(5000), "chunked_attention": flat(700)}, "setting rope_parameters.chunked_attention is not known"},
+		{"qwen3", map[string]any{"full_attention": flat(5000), "rope_theta": 5000}, "setting rope_parameters.rope_theta is not known"},
+		{"gpt_oss", map[string]any{"full_attention": flat(5000)}, "rope_parameters has full_attention without sliding_attention, want both"},
+		{"qwen3", map[string]any{"sliding_attention": flat(5000)}, "rope_parameters has sliding_attention without full_attention, want both"},
+	} {
+		if got := with(x.family, x.rope); !strings.Contains(got, x.want) {
+			t.Errorf("%s: %s\nwant %s", x.family, got, x.want)
+		}
+	}
+	for _, family := range Names() { // transformers ignores the objects in families whose classes have no layer_types
+		if family == "gpt_oss" || family == "qwen2_moe" || family == "qwen3" {
+			continue
+		}
+		for _, kind := range []string{"full_attention", "sliding_attention"} {
+			want := "transformers does not read rope_parameters." + kind + " for architecture \"" + family
+			if got := with(family, map[string]any{kind: flat(5000)}); !strings.Contains(got, want) {
+				t.Errorf("%s: %s\nwant %s", family, got, want)
+			}
+		}
+		config := configOf(t, family)
+		delete(config, "rope_parameters")
+		config["rope_scaling"] = map[string]any{"full_attention": flat(5000)}
+		require.Contains(t, described(config), "transformers does not read rope_scaling.full_attention")
+	}
+}
+
+// An empty object about positions is that of plain positions, and null or an empty rope_scaling are the family's own.
+// transformers computes so for all families: its GptOssConfig sets YaRN only if rope_parameters is null.
+func TestEmptyPositions(t *testing.T) {
+	for _, family := range Names() {
+		with := func(change map[string]any) string {
+			config := configOf(t, family)
+			delete(config, "rope_parameters")
+			delete(config, "rope_theta")
+			maps.Copy(config, change)
+			return described(config)
+		}
+		none := with(nil)
+		theta := Default(family, "rope_theta")
+		if theta == nil {
+			theta = 10000.0
+		}
+		plain := with(map[string]any{"rope_parameters": map[string]any{"rope_type": "default", "rope_theta": theta}})
+		require.Equal(t, family == "gpt_oss", none != plain)
+		empty := map[string]any{}
+		require.Equal(t, plain, with(map[string]any{"rope_parameters": empty}), family)
+		require.Equal(t, plain, with(map[string]any{"rope_parameters": empty, "rope_scaling": empty}), family)
+		require.Equal(t, plain, with(map[string]any{"rope_parameters": empty, "rope_scaling": nil}), family)
+		require.Equal(t, none, with(map[string]any{"rope_parameters": nil}), family)
+		require.Equal(t, none, with(map[string]any{"rope_scaling": nil}), family)
+		require.Equal(t, none, with(map[string]any{"rope_scaling": empty}), family)
+		linear := map[string]any{"rope_type": "linear", "factor": 2.0}
+		require.Equal(t, with(map[string]any{"rope_scaling": linear}), with(map[string]any{"rope_parameters": empty, "rope_scaling": linear}), family)
 	}
 }
