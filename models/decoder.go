@@ -38,7 +38,11 @@ func readDecoder(r *reader) decoder {
 		context: r.size(keys{"max_position_embeddings", ".context_length"}),
 		hidden:  r.size(keys{"hidden_size", ".embedding_length"}),
 		layers:  r.size(keys{"num_hidden_layers", ".block_count"}),
-		epsilon: r.numberOr(keys{"rms_norm_eps", ".attention.layer_norm_rms_epsilon"}, 1e-6),
+	}
+	if epsilon := (keys{"rms_norm_eps", ".attention.layer_norm_rms_epsilon"}); r.c.GGUF() {
+		d.epsilon = r.positive(epsilon)
+	} else {
+		d.epsilon = r.numberOr(epsilon, 1e-6)
 	}
 	if predicts := r.sizeOr(r.nextLayers(), 0); r.c.GGUF() {
 		if d.layers -= predicts; r.err == nil && d.layers < 1 { // block_count counts both

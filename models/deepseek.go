@@ -23,6 +23,9 @@ func openDeepSeekV2(c *checkpoint.Checkpoint) (*Model, error) {
 		}
 		return m, err
 	}
+	if _, err := r.files.Tensor(fmt.Sprintf("blk.%d.exp_probs_b.bias", or(r, keys{"", ".leading_dense_block_count"}, r.c.Int, 0))); r.c.GGUF() && err == nil {
+		r.fail(fmt.Errorf("%s: %s is %d, which llama.cpp takes without the key, too, and the experts have biases; want %d, with which DeepSeek-V3 is trained", r.c.Path, r.named(gating[1]), ggufSoftmax, ggufSigmoid))
+	}
 	r.only(gating, fmt.Sprint(ggufSoftmax))
 	r.only(keys{"scoring_func"}, "softmax")
 	moe := readDeepSeekExperts(r)
@@ -80,8 +83,9 @@ func openDeepSeek(r *reader, moe nn.MoE) (*Model, error) {
 		r.only(keys{"", ".attention.value_length"}, fmt.Sprint(a.Latent))
 		r.only(keys{"", ".attention.head_count_kv"}, "1")
 	} else if r.c.GGUF() {
-		a.Plain = r.size(keys{"", ".attention.key_length"}) - a.Rotary
-		a.Value = r.size(keys{"v_head_dim", ".attention.value_length"})
+		usual := d.hidden / max(1, a.Heads) // llama.cpp's, for files without the keys
+		a.Plain = r.sizeOr(keys{"", ".attention.key_length"}, usual) - a.Rotary
+		a.Value = r.sizeOr(keys{"v_head_dim", ".attention.value_length"}, usual)
 		r.only(keys{"", ".attention.head_count_kv"}, fmt.Sprint(a.Heads))
 	} else {
 		values := keys{"v_head_dim", ".attention.value_length"}
@@ -168,7 +172,7 @@ func readSigmoidExperts(r *reader) nn.MoE {
 		r.say(keys{"topk_group", ".expert_group_used_count"}, 1, true)
 	}
 	m.Route.Score, m.Route.Epsilon = pr.SigmoidScore, 1e-20
-	m.Route.Renormalize = r.flagOr(keys{"norm_topk_prob", ".expert_weights_norm"}, true)
+	m.Route.Renormalize = r.flagOr(keys{"norm_topk_prob", ".expert_weights_norm"}, !r.c.GGUF()) // llama.cpp takes false without the key
 	r.only(keys{"", ".expert_gating_func"}, fmt.Sprint(ggufSigmoid))
 	r.say(keys{"", ".expert_gating_func"}, ggufSigmoid, true)
 	r.only(keys{"scoring_func"}, "sigmoid")

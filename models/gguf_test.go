@@ -19,6 +19,7 @@ import (
 	"github.com/gomoe/gomoe/checkpoint/gguf"
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/nn"
 	pr "github.com/gomoe/gomoe/primitives"
 )
 
@@ -248,6 +249,55 @@ func TestGGUFKeysOfOlderConverters(t *testing.T) {
 		defer c.Close()
 		_, err = Open(c)
 		require.ErrorContains(t, err, want)
+	}
+}
+
+// A key that a GGUF file lacks means what llama.cpp takes without it (src/llama-model.cpp and src/models), or is an error where llama.cpp
+// has none, too.
+func TestGGUFWithoutKeys(t *testing.T) {
+	for _, g := range ggufs() {
+		opened := func(change map[string]any) string {
+			g := g
+			g.keys = maps.Clone(g.keys)
+			for k, v := range change {
+				if g.keys[k] = v; v == nil {
+					delete(g.keys, k)
+				}
+			}
+			c, err := checkpoint.Open(writeGGUF(t, g))
+			require.NoError(t, err)
+			defer c.Close()
+			m, err := Open(c)
+			if err != nil {
+				return err.Error()
+			}
+			p, err := graph.Trace("logits", func(t *graph.Tracer) []*graph.Value {
+				return []*graph.Value{m.Forward(nn.New(t, nn.Options{}), t.Input("tokens", graph.I32, 1, 3), &nn.Step{})}
+			})
+			require.NoError(t, err)
+			return p.String()
+		}
+		usual := opened(nil)
+		require.Contains(t, opened(map[string]any{"rms": nil}), g.architecture+".attention.layer_norm_rms_epsilon is 0 or missing, want a number above 0")
+		for key, value := range map[string]any{"expert_gating_func": map[string]any{"deepseek_v2": 1, "glm4_moe": 2, "gpt_oss": 3}[g.model], "expert_weights_scale": 1.0,
+			"expert_weights_norm": map[string]any{"deepseek_v3": false, "glm4_moe": false, "mixtral": true, "qwen3_moe": true}[g.model]} {
+			if value != nil && g.keys["expert_count"] != nil && (key != "expert_weights_scale" || strings.HasPrefix(g.model, "deepseek") || g.model == "glm4_moe") {
+				require.Equal(t, opened(map[string]any{key: value}), opened(map[string]any{key: nil}), "%s without %s", g.model, key)
+			}
+		}
+		switch g.model {
+		case "deepseek_v3":
+			require.Contains(t, opened(map[string]any{"expert_gating_func": nil}), "deepseek2.expert_gating_func is 1, which llama.cpp takes without the key, too, and the experts have biases; want 2")
+			require.NotEqual(t, usual, opened(map[string]any{"expert_weights_norm": nil}))
+		case "gpt_oss": // without the type positions are scaled linearly
+			require.Equal(t, opened(map[string]any{"rope.scaling.type": "linear"}), opened(map[string]any{"rope.scaling.type": nil}))
+			require.Equal(t, opened(map[string]any{"rope.scaling.factor": 1.0}), opened(map[string]any{"rope.scaling.factor": nil}))
+		case "deepseek_v2":
+			if g.keys["key_length_mla"] == nil { // the heads are 16/4 columns wide
+				require.Contains(t, opened(map[string]any{"key_length": nil}), "heads of 4 columns, of which 4 are rotated, want fewer")
+				require.Equal(t, opened(map[string]any{"value_length": 4}), opened(map[string]any{"value_length": nil}))
+			}
+		}
 	}
 }
 

@@ -156,7 +156,7 @@ func (r *reader) ropeOf(attention string, width int) (op nn.RoPE) {
 	case "default", "none":
 		r.say(scaled, "default", true)
 	case "linear":
-		op.RoPEOp = pr.LinearRoPE{Factor: r.positive(factor)}.RoPE(base, part)
+		op.RoPEOp = pr.LinearRoPE{Factor: r.lengthFactor(factor)}.RoPE(base, part)
 	case "dynamic":
 		op.Factor, op.Original = r.positive(factor), r.size(keys{"max_position_embeddings", ".context_length"})
 		r.growing(in, kind)
@@ -195,7 +195,7 @@ func (r *reader) ropeOf(attention string, width int) (op nn.RoPE) {
 			y.Factor = context / original
 			r.say(factor, y.Factor, false)
 		} else {
-			y.Factor = r.positive(factor)
+			y.Factor = r.lengthFactor(factor)
 		}
 		r.only(keys{"", ".rope.scaling.yarn_ext_factor"}, "1", "-1")
 		r.say(in.key("original_max_position_embeddings", ".rope.scaling.original_context_length"), original, false)
@@ -238,12 +238,24 @@ func (r *reader) ropeOf(attention string, width int) (op nn.RoPE) {
 			r.say(in.key("original_max_position_embeddings", ""), int(scaling.Original), true)
 		}
 	}
+	for _, yarn := range []string{"beta_fast", "beta_slow", "truncate"} { // llama.cpp ignores them in files that scale otherwise
+		r.read[".rope.scaling.yarn_"+yarn] = true
+	}
 	r.ropeKnown(in)
 	r.ropeAgree(in, map[string]any{"rope_theta": base, "rope_type": kind, "type": kind, "partial_rotary_factor": share, "original_max_position_embeddings": original})
 	if r.err == nil && slices.ContainsFunc(slices.Concat(op.Frequencies, op.Long), func(f float64) bool { return math.IsNaN(f) || math.IsInf(f, 0) }) {
 		r.fail(fmt.Errorf("%s: %s gives positions that are not finite; check its numbers", r.c.Path, in.in))
 	}
 	return op
+}
+
+// lengthFactor returns the factor of lengths. llama.cpp takes 1 if a GGUF file has none.
+func (r *reader) lengthFactor(k keys) float64 {
+	if x, _, err := r.c.Float(r.key(k)); err == nil && x == 0 && r.c.GGUF() {
+		r.say(k, 1.0, false)
+		return 1
+	}
+	return r.positive(k)
 }
 
 // growing says that the frequencies depend on the length of the text, for which GGUF files have no key.
