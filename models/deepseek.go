@@ -23,7 +23,8 @@ func openDeepSeekV2(c *checkpoint.Checkpoint) (*Model, error) {
 		}
 		return m, err
 	}
-	if _, err := r.files.Tensor(fmt.Sprintf("blk.%d.exp_probs_b.bias", or(r, keys{"", ".leading_dense_block_count"}, r.c.Int, 0))); r.c.GGUF() && err == nil {
+	dense, _, _ := r.c.Int(".leading_dense_block_count")
+	if _, err := r.files.Tensor(fmt.Sprintf("blk.%d.exp_probs_b.bias", dense)); r.c.GGUF() && err == nil {
 		r.fail(fmt.Errorf("%s: %s is %d, which llama.cpp takes without the key, too, and the experts have biases; want %d, with which DeepSeek-V3 is trained", r.c.Path, r.named(gating[1]), ggufSoftmax, ggufSigmoid))
 	}
 	r.only(gating, fmt.Sprint(ggufSoftmax))

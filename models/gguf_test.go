@@ -297,6 +297,11 @@ func TestGGUFWithoutKeys(t *testing.T) {
 				require.Contains(t, opened(map[string]any{"key_length": nil}), "heads of 4 columns, of which 4 are rotated, want fewer")
 				require.Equal(t, opened(map[string]any{"value_length": 4}), opened(map[string]any{"value_length": nil}))
 			}
+			// Scores are multiplied by (0.1·ln(4) + 1)² once more without the key, or with linear scaling.
+			for key, m := range map[string]float64{"rope.scaling.yarn_log_multiplier": 0, "rope.scaling.type": float64(float32(0.07))} {
+				x := (0.1*math.Log(4) + 1) * (m*math.Log(4) + 1)
+				require.Contains(t, opened(map[string]any{key: nil}), fmt.Sprintf("scale=%.6g", x*x/math.Sqrt(10))[:11], key)
+			}
 		}
 	}
 }

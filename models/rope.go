@@ -392,7 +392,7 @@ func llama3Of(factors []float32, base float64) (s pr.Llama3RoPE, ok bool) {
 const yarnLog = ".rope.scaling.yarn_log_multiplier"
 
 // scoreScale returns the factor of attention scores that DeepSeek has for scaled positions: (0.1·m·ln(factor) + 1)² with
-// m = mscale_all_dim. It is 1 if the model does not say m, or scales no positions.
+// m = mscale_all_dim, in GGUF files without m or with linear scaling times (0.1·ln(factor) + 1)². It is 1 if the model does not say m, or scales no positions.
 func (r *reader) scoreScale() float64 {
 	in := r.ropeSettings(fullAttention)
 	kind := in.kind(r)
@@ -411,6 +411,10 @@ func (r *reader) scoreScale() float64 {
 		return 1
 	}
 	x := float64(m*math.Log(factor)) + 1
+	if r.c.GGUF() && (m == 0 || kind == "linear") { // llama.cpp, src/models/deepseek2.cpp: it takes mscale as 1 then
+		x *= float64(0.1*math.Log(factor)) + 1
+		r.say(keys{"", yarnLog}, m, false)
+	}
 	return x * x
 }
 
