@@ -125,7 +125,11 @@ func ggufLimits(family string) []limit {
 		limit{"q_lora_rank", func(s settings) bool { // llama.cpp knows the models without it by their number of layers
 			lite := slices.Contains([]int{26, 27}, s.int("num_hidden_layers")) || s.int("num_hidden_layers") == 48 && s.int("vocab_size") == 128256
 			return lite == (s.int("q_lora_rank") == 0)
-		}, "0 in models of 26 or 27 layers, and above 0 in others"})
+		}, "0 in models of 26 or 27 layers, and above 0 in others"},
+		limit{"rms_norm_eps", func(s settings) bool { // transformers has 1e-6 in the norms of latents, and llama.cpp the setting
+			x, _ := s["rms_norm_eps"].(float64)
+			return float32(x) == 1e-6
+		}, "1e-06 alone, where its norms of latents are the model's,"})
 	if family == "deepseek_v2" { // llama.cpp adds the two best scores of a group, as DeepSeek-V3 does
 		all = append(all, limit{"n_group", func(s settings) bool { return s.int("n_group") <= 1 }, "1"})
 	}

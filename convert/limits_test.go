@@ -24,7 +24,7 @@ func portable(t *testing.T, name string) string {
 	maps.Copy(deepseek, yarn)
 	settings := map[string]map[string]any{
 		"deepseek_v2": {"q_lora_rank": 7, "rope_parameters": deepseek},
-		"deepseek_v3": {"num_nextn_predict_layers": 0, "rope_parameters": deepseek, "n_group": 1, "topk_group": 1}, // biases are below 0
+		"deepseek_v3": {"rms_norm_eps": 1e-6, "num_nextn_predict_layers": 0, "rope_parameters": deepseek, "n_group": 1, "topk_group": 1}, // biases are below 0
 		"glm4_moe":    {"num_nextn_predict_layers": 0},
 
 		"deepseek_v2_groups": {"rope_parameters": deepseek},
@@ -137,8 +137,13 @@ func TestLimits(t *testing.T) {
 		{"deepseek_v3", rope("linear", nil), GGUF, "rope_scaling.rope_type is linear, and llama.cpp takes default or yarn"},
 		{"deepseek_v3", m{"rope_interleave": false, "rope_parameters": plain}, both, "rope_interleave is false, and"},
 		{"deepseek_v3", m{"attention_bias": true, "rope_parameters": plain}, GGUF, "attention_bias is true, and llama.cpp takes false"},
+		{"deepseek_v3", m{"rms_norm_eps": 1e-5, "rope_parameters": plain}, GGUF, "rms_norm_eps is 1e-05, and llama.cpp takes 1e-06 alone"},
+		{"deepseek_v2", m{"rms_norm_eps": 1e-5, "rope_parameters": plain, "q_lora_rank": 7}, GGUF, "rms_norm_eps is 1e-05, and llama.cpp takes 1e-06 alone"},
 		{"deepseek_v3", m{"num_hidden_layers": 62, "rope_parameters": plain}, MLX, "num_hidden_layers is 62, and mlx-lm takes at most 61"},
 	} {
+		if _, ok := c.settings["rms_norm_eps"]; !ok && strings.HasPrefix(c.name, "deepseek") {
+			c.settings["rms_norm_eps"] = 1e-6
+		}
 		src := configured(t, c.name, c.settings)
 		for _, layout := range []Layout{GGUF, MLX} {
 			j := opened(t, src, layout)
@@ -201,7 +206,7 @@ func TestNoDenseLayers(t *testing.T) {
 	for _, name := range []string{"deepseek_v3", "glm4_moe"} {
 		settings := map[string]any{"first_k_dense_replace": 0, "num_nextn_predict_layers": 0, "n_group": 1, "topk_group": 1}
 		if name == "deepseek_v3" {
-			settings["rope_parameters"] = rope("default", nil)["rope_parameters"]
+			settings["rope_parameters"], settings["rms_norm_eps"] = rope("default", nil)["rope_parameters"], 1e-6
 		}
 		src, out := made(t, name, settings, nil), t.TempDir()
 		want := greedy(t, src)

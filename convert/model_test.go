@@ -478,7 +478,7 @@ func TestSilentDefaults(t *testing.T) {
 		settings map[string]any
 		want     []string
 	}{
-		{"deepseek_v3", map[string]any{"first_k_dense_replace": 0, "n_group": 1, "topk_group": 1, "num_nextn_predict_layers": 0, "rope_parameters": map[string]any{"rope_type": "default", "rope_theta": 1000.0}},
+		{"deepseek_v3", map[string]any{"rms_norm_eps": 1e-6, "first_k_dense_replace": 0, "n_group": 1, "topk_group": 1, "num_nextn_predict_layers": 0, "rope_parameters": map[string]any{"rope_type": "default", "rope_theta": 1000.0}},
 			[]string{`"first_k_dense_replace": 0,`, `"n_group": 1,`, `"topk_group": 1,`, `"num_nextn_predict_layers": 0,`}},
 		{"glm4_moe", map[string]any{"first_k_dense_replace": 0}, []string{`"first_k_dense_replace": 0,`, `"partial_rotary_factor": 0.5`}},
 		{"gpt_oss", map[string]any{"swiglu_limit": 7.0, "rope_parameters": map[string]any{"rope_type": "default", "rope_theta": 1000.0}}, []string{`"rope_type": "default"`}},

@@ -42,8 +42,8 @@ func TestPrograms(t *testing.T) {
 		"gpt_oss":            {{}, {"swiglu_limit": 7, "rope_parameters": plain}, {"swiglu_limit": 7, "rope_parameters": yarn(nil)}, {"swiglu_limit": 7, "rope_parameters": yarn(m{"truncate": false})}, {"swiglu_limit": 2, "rope_parameters": plain}},
 		"deepseek_v2":        {{}, {"q_lora_rank": 7, "rope_parameters": deepseek}, {"q_lora_rank": 7, "rope_parameters": plain}},
 		"deepseek_v2_groups": {{}, {"rope_parameters": deepseek}},
-		"deepseek_v3": {{"num_nextn_predict_layers": 0}, {"num_nextn_predict_layers": 0, "rope_parameters": deepseek, "first_k_dense_replace": 0}, {"num_nextn_predict_layers": 0, "rope_parameters": plain, "n_group": 1, "topk_group": 1, "tie_word_embeddings": true},
-			{"num_nextn_predict_layers": 0, "rope_parameters": plain, "rope_interleave": false}},
+		"deepseek_v3": {{"num_nextn_predict_layers": 0}, {"rms_norm_eps": 1e-6, "num_nextn_predict_layers": 0, "rope_parameters": deepseek, "first_k_dense_replace": 0}, {"rms_norm_eps": 1e-6, "num_nextn_predict_layers": 0, "rope_parameters": plain, "n_group": 1, "topk_group": 1, "tie_word_embeddings": true},
+			{"rms_norm_eps": 1e-6, "num_nextn_predict_layers": 0, "rope_parameters": plain, "rope_interleave": false}},
 	} {
 		for i, settings := range configurations {
 			seed := uint64(i + 1)
