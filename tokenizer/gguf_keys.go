@@ -57,8 +57,10 @@ func GGUFOf(value func(key string) (any, bool)) (GGUF, error) {
 			g.Ends = append(g.Ends, id)
 		}
 	}
-	g.AddSpace = g.Model == "llama" // what a file that does not say it means
-	g.AddBOS, g.AddEOS = g.Model == "llama", g.Model == "t5"
+	// The defaults of llama.cpp (src/llama-vocab.cpp) for keys that the file lacks.
+	pre, _ := patterns(g.Pre)
+	g.AddSpace = g.Model == "llama"
+	g.AddBOS, g.AddEOS = g.Model == "llama" || g.Model == "gpt2" && pre.begins && g.BOS >= 0, g.Model == "t5"
 	get(r, "add_bos_token", &g.AddBOS)
 	get(r, "add_eos_token", &g.AddEOS)
 	get(r, "add_space_prefix", &g.AddSpace)

@@ -82,6 +82,45 @@ func TestGGUFDefaultPattern(t *testing.T) {
 	}
 }
 
+// A file of byte pairs that does not say whether the BOS token stands before a text has it if llama.cpp puts it there. The folder made
+// of the file has it too.
+func TestGGUFDefaultBOS(t *testing.T) {
+	text, err := os.ReadFile("testdata/default_pre.json")
+	require.NoError(t, err)
+	var want struct {
+		Tokens, Merges []string
+		Begins         map[string]bool
+	}
+	require.NoError(t, json.Unmarshal(text, &want))
+	require.NotEmpty(t, want.Begins)
+	types := slices.Repeat([]int32{int32(normalPiece)}, len(want.Tokens))
+	types[5] = int32(controlPiece)
+	for pre, begins := range want.Begins {
+		for _, said := range []any{nil, false, true} {
+			if said != nil {
+				begins = said.(bool)
+			}
+			keys := map[string]any{
+				"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": pre, "tokenizer.ggml.tokens": want.Tokens, "tokenizer.ggml.merges": want.Merges,
+				"tokenizer.ggml.token_type": types, "tokenizer.ggml.bos_token_id": uint32(5), "tokenizer.ggml.add_bos_token": said,
+			}
+			g, err := GGUFOf(func(key string) (any, bool) { v := keys[key]; return v, v != nil })
+			require.NoError(t, err)
+			tok, err := FromGGUF(g)
+			require.NoError(t, err, pre)
+			files, err := g.Files()
+			require.NoError(t, err)
+			folder, err := Parse(files[FileName])
+			require.NoError(t, err)
+			for _, x := range []*Tokenizer{tok, folder} {
+				ids, err := x.Encode("a", Options{})
+				require.NoError(t, err)
+				require.Equal(t, begins, ids[0] == 5, "%s, add_bos_token %v", pre, said)
+			}
+		}
+	}
+}
+
 // same holds two tokenizers to give the same ids and texts, but for what they put around a text.
 func same(t *testing.T, want, got *Tokenizer, lines []string) {
 	for _, line := range lines {

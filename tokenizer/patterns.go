@@ -5,6 +5,7 @@ type words struct {
 	cuts    []string // patterns, each of which cuts what those before it have made
 	compose bool     // text is in form NFC first
 	whole   bool     // a word that is a token is not taken apart
+	begins  bool     // the BOS token stands before a text, unless the file says otherwise
 }
 
 // known is the names of patterns, for errors.
@@ -36,8 +37,8 @@ func patterns(name string) (words, bool) {
 		return words{cuts: []string{wordsOfGPT2}}, true
 	case "olmo":
 		return words{cuts: []string{wordsOfGPT2}, compose: true}, true
-	case "llama-bpe", "llama3", "llama-v3":
-		return words{cuts: []string{llama}, whole: true}, true
+	case "llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "jina-v5-nano":
+		return words{cuts: []string{llama}, whole: true, begins: true}, true
 	case "dbrx", "smaug-bpe", "glm4", "chatglm-bpe":
 		return words{cuts: []string{llama}}, true
 	case "qwen2", "deepseek-r1-qwen", "hunyuan", "solar-open":
@@ -47,7 +48,7 @@ func patterns(name string) (words, bool) {
 	case "gpt-4o", "llama4", "minimax-m2":
 		return words{cuts: []string{o200k}}, true
 	case "tekken":
-		return words{cuts: []string{tekken}, whole: true}, true
+		return words{cuts: []string{tekken}, whole: true, begins: true}, true
 	case "deepseek-llm":
 		return words{cuts: []string{"[\r\n]", latin, signs, `\s+$`, "[一-龥ࠀ-一가-퟿]+", `\p{N}`}}, true
 	case "deepseek-coder":
