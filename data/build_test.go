@@ -180,6 +180,8 @@ func TestBroken(t *testing.T) {
 		{`[]`, "cannot unmarshal array"},
 		{"{\"text\": \"\xff\"}", "not UTF-8"},
 		{`{"title": "a"}`, "none of text, prompt with completion, and messages"},
+		{`{"Text": "a", "Messages": []}`, "none of text, prompt with completion, and messages"},
+		{`{"messages": [{"Role": "assistant", "Content": "a"}]}`, "message 1 is no object with a role"},
 		{`{"text": "a", "messages": []}`, "more than one of text"},
 		{`{"prompt": "a"}`, "a prompt and a completion come together"},
 		{`{"messages": []}`, "no message of the role assistant"},
@@ -211,8 +213,8 @@ func TestBroken(t *testing.T) {
 		require.ErrorContains(t, broken.Lines[i], b.want)
 	}
 	require.ErrorContains(t, broken.Lines[len(bad)], "c.txt: line 3 is not UTF-8")
-	require.ErrorContains(t, err, "data: 19 broken lines, want at most 18\n"+lines+":2: ")
-	require.ErrorContains(t, err, "\nand 9 more")
+	require.ErrorContains(t, err, "data: 21 broken lines, want at most 20\n"+lines+":2: ")
+	require.ErrorContains(t, err, "\nand 11 more")
 	require.NoFileExists(t, out)
 
 	r, err := Build(t.Context(), out, []string{lines, binary}, Options{Tokenizer: tok, Broken: len(bad) + 1})

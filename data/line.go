@@ -140,10 +140,11 @@ func read(texts []json.RawMessage) ([]message, error) {
 	var all []message
 	for i, text := range texts {
 		var head struct {
-			Role, From *string
-			Weight     *float64
+			Role   *string  `json:"role"`
+			From   *string  `json:"from"`
+			Weight *float64 `json:"weight"`
 		}
-		if err := json.Unmarshal(text, &head); err != nil || bytes.TrimSpace(text)[0] != '{' || head.Role == nil && head.From == nil {
+		if err := json.Unmarshal(members.ExactNames(text, &head), &head); err != nil || bytes.TrimSpace(text)[0] != '{' || head.Role == nil && head.From == nil {
 			return nil, fmt.Errorf("message %d is no object with a role", i+1)
 		}
 		m := message{text: text, learn: true}
@@ -221,7 +222,7 @@ func calls(value json.RawMessage) []map[string]any {
 		Name      string          `json:"name"`
 		Arguments json.RawMessage `json:"arguments"`
 	}
-	if json.Unmarshal([]byte(text), &functions) != nil {
+	if json.Unmarshal(members.ExactNames([]byte(text), &functions), &functions) != nil {
 		return nil
 	}
 	var out []map[string]any

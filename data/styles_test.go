@@ -117,6 +117,7 @@ func TestForms(t *testing.T) {
 			`{"instruction": "a\nb", "input": "", "output": "c", "system": "", "history": []}`,
 			`{"prompt": [{"role": "user", "content": "a\nb"}], "completion": [{"role": "assistant", "content": "c"}]}`,
 			`{"messages": [{"role": "user", "content": "a\nb"}, {"role": "assistant", "content": "c"}, {"role": "user", "content": "not answered"}]}`,
+			`{"messages": [{"role": "user", "content": "a\nb", "Role": "tool"}, {"role": "assistant", "content": "c", "Weight": 0, "ROLE": 1}], "Messages": [], "Text": "t", "Prompt": 1, "System": "s"}`,
 		}},
 		{`{"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}, {"role": "assistant", "content": "d"}]}`, []string{
 			`{"messages": [{"role": "developer", "content": "s"}, {"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}, {"role": "assistant", "content": "d"}]}`,

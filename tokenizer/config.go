@@ -132,7 +132,7 @@ type token struct {
 func (t *token) UnmarshalJSON(data []byte) error {
 	type fields token
 	if bytes.HasPrefix(data, []byte("{")) {
-		return json.Unmarshal(data, (*fields)(t))
+		return json.Unmarshal(members.ExactNames(data, (*fields)(t)), (*fields)(t))
 	}
 	return json.Unmarshal(data, &t.Content)
 }

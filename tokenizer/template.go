@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gomoe/gomoe/internal/members"
 	"github.com/gomoe/gomoe/tokenizer/internal/jinja"
 )
 
@@ -134,8 +135,11 @@ func (t *Tokenizer) setTemplates(data json.RawMessage) {
 		_ = t.setTemplate("default", one) // is kept with the template
 		return
 	}
-	var all []struct{ Name, Template string }
-	if err := json.Unmarshal(data, &all); err != nil {
+	var all []struct {
+		Name     string `json:"name"`
+		Template string `json:"template"`
+	}
+	if err := json.Unmarshal(members.ExactNames(data, &all), &all); err != nil {
 		t.keepTemplate("default", &chatTemplate{err: fmt.Errorf("chat_template: want a string, or a list of names and templates: %w", err)})
 	}
 	for _, a := range all {

@@ -41,10 +41,10 @@ func (e *ManyError) Error() string {
 }
 
 // Unmarshal is json.Unmarshal for a file of settings. A byte order mark at its beginning, which some editors write, is skipped. A member that
-// an object has twice with different values is an error of type *TwiceError.
+// an object has twice with different values is an error of type *TwiceError. Names of fields are those of ExactNames.
 func Unmarshal(text []byte, v any) error {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
-	if err := json.Unmarshal(text, v); err != nil {
+	if err := json.Unmarshal(ExactNames(text, v), v); err != nil {
 		return quoted.Cause(err)
 	}
 	return Rules{Same: true}.Check(text)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gomoe/gomoe/internal/members"
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
@@ -66,7 +67,7 @@ func deviceRow(raw json.RawMessage) ([][]string, error) {
 		var host struct {
 			RDMA json.RawMessage `json:"rdma"`
 		}
-		if err := json.Unmarshal(raw, &host); err != nil {
+		if err := json.Unmarshal(members.ExactNames(raw, &host), &host); err != nil {
 			return nil, err
 		}
 		if host.RDMA == nil {

@@ -212,10 +212,10 @@ func sshName(s string) error {
 	return nil
 }
 
-// decode decodes all of data, like json.Unmarshal. Its errors say at which line and
+// decode decodes all of data, like json.Unmarshal, but fields only from members with exactly their names. Its errors say at which line and
 // column the mistake is.
 func decode(data []byte, v any) error {
-	d := json.NewDecoder(bytes.NewReader(data))
+	d := json.NewDecoder(bytes.NewReader(members.ExactNames(data, v)))
 	err := d.Decode(v)
 	if err == nil {
 		end := d.InputOffset()

@@ -98,6 +98,16 @@ func FuzzParseHosts(f *testing.F) {
 	})
 }
 
+// A name in another case is no field.
+func TestExactNames(t *testing.T) {
+	h, err := ParseHosts([]byte(`{"hosts": [{"ssh": "a", "SSH": "b", "ips": ["10.0.0.1"], "Ips": []}], "Hosts": [], "backend": "ring", "BACKEND": "mpi"}`))
+	require.NoError(t, err)
+	require.Equal(t, &Hosts{Backend: "ring", Hosts: []Host{{SSH: "a", IPs: []string{"10.0.0.1"}}}}, h)
+	d, err := ParseDevices([]byte(`[{"rdma": [null, "x"], "Rdma": 1}, {"rdma": ["y", null]}]`))
+	require.NoError(t, err)
+	require.Equal(t, Devices{{nil, {"x"}}, {{"y"}, nil}}, d)
+}
+
 // A host that is named twice in one entry is an error: which one counts would be chance to whoever reads the file.
 func TestTwice(t *testing.T) {
 	_, err := ParseHosts([]byte("[\n{\"ssh\": \"a\", \"ips\": [\"10.0.0.1\"]},\n{\"ssh\": \"b\", \"ips\": [\"10.0.0.2\"], \"ssh\": \"c\"}]"))
