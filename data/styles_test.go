@@ -130,9 +130,9 @@ func TestForms(t *testing.T) {
 			`{"prompt": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}], "completion": [{"role": "assistant", "content": "d"}]}`,
 		}},
 		{`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": {"x": 1}}}]}, {"role": "tool", "content": "r"}, {"role": "assistant", "content": "b"}], "tools": ` + tools + `}`, []string{
-			`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": null, "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": "{\"x\": 1}"}}]}, {"role": "tool", "content": "r"}, {"role": "assistant", "content": "b"}], "tools": ` + quoted(tools) + `}`,
-			`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": "{\"x\":1}"}}]}, {"role": "tool", "content": [{"type": "text", "text": "r"}]}, {"role": "assistant", "content": "b"}], "tools": [` + quoted(tools[1:len(tools)-1]) + `]}`,
-			`{"conversations": [{"from": "human", "value": "a"}, {"from": "function_call", "value": "{\"name\": \"f\", \"arguments\": {\"x\": 1}}"}, {"from": "observation", "value": "r"}, {"from": "gpt", "value": "b"}], "tools": ` + quoted(tools) + `}`,
+			`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": null, "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": "{\"x\": 1}"}}]}, {"role": "tool", "content": "r"}, {"role": "assistant", "content": "b"}], "tools": ` + asJSON(tools) + `}`,
+			`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": "{\"x\":1}"}}]}, {"role": "tool", "content": [{"type": "text", "text": "r"}]}, {"role": "assistant", "content": "b"}], "tools": [` + asJSON(tools[1:len(tools)-1]) + `]}`,
+			`{"conversations": [{"from": "human", "value": "a"}, {"from": "function_call", "value": "{\"name\": \"f\", \"arguments\": {\"x\": 1}}"}, {"from": "observation", "value": "r"}, {"from": "gpt", "value": "b"}], "tools": ` + asJSON(tools) + `}`,
 		}},
 		{`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": {}}}]}]}`, []string{
 			`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": ""}}]}]}`,
@@ -163,7 +163,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-func quoted(s string) string { return string(must(s)) }
+func asJSON(s string) string { return string(must(s)) }
 
 // Variables of the template stand in the line, as they stand in a request.
 func TestVariables(t *testing.T) {

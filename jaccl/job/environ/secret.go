@@ -150,7 +150,8 @@ func makeSecret(path string) error {
 	}
 	defer remove() // what stays is removed by the next process that makes one
 	_, err = io.WriteString(f, NewSecret()+"\n")
-	if err = errors.Join(err, f.Close()); err != nil {
+	// While the file is open it is locked, so no other process removes it before it has its name.
+	if err = errors.Join(err, f.Sync()); err != nil {
 		return fmt.Errorf("environ: secret: %w", err)
 	}
 	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, os.ErrExist) {
