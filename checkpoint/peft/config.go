@@ -29,19 +29,20 @@ const maxConfig = 16 << 20 // bytes
 
 // config holds the settings of adapter_config.json that change results.
 type config struct {
-	Type       string             `json:"peft_type"`
-	Base       string             `json:"base_model_name_or_path"`
-	Rank       int                `json:"r"`
-	Alpha      float64            `json:"lora_alpha"`
-	Dropout    float64            `json:"lora_dropout"`
-	Bias       string             `json:"bias"`
-	RSLoRA     bool               `json:"use_rslora"`
-	Init       any                `json:"init_lora_weights"`
-	Ranks      map[string]int     `json:"rank_pattern"`
-	Alphas     map[string]float64 `json:"alpha_pattern"`
-	Save       []string           `json:"modules_to_save"`
-	Parameters []string           `json:"target_parameters"`
-	Tokens     any                `json:"trainable_token_indices"`
+	Type       string            `json:"peft_type"`
+	Base       string            `json:"base_model_name_or_path"`
+	Rank       int               `json:"r"`
+	Alpha      float64           `json:"lora_alpha"`
+	Dropout    float64           `json:"lora_dropout"`
+	Bias       string            `json:"bias"`
+	RSLoRA     bool              `json:"use_rslora"`
+	Init       any               `json:"init_lora_weights"`
+	Ranks      patterns[int]     `json:"rank_pattern"`
+	Alphas     patterns[float64] `json:"alpha_pattern"`
+	Save       []string          `json:"modules_to_save"`
+	Parameters []string          `json:"target_parameters"`
+	Tokens     any               `json:"trainable_token_indices"`
+	Tie        bool              `json:"ensure_weight_tying"`
 
 	FineTune string `json:"fine_tune_type"` // the rest is mlx-lm's
 	MLX      *struct {
@@ -49,8 +50,6 @@ type config struct {
 		Scale   float64 `json:"scale"`
 		Dropout float64 `json:"dropout"`
 	} `json:"lora_parameters"`
-
-	ranks, alphas []pattern
 }
 
 // Settings of PEFT 0.21's LoraConfig that do not change what a saved adapter computes: they say what it was trained from, which
@@ -68,7 +67,6 @@ func refused() map[string]string {
 		"use_dora": "plain LoRA", "use_qalora": "plain LoRA", "use_bdlora": "plain LoRA", "arrow_config": "one adapter", "kasa_config": "plain LoRA",
 		"velora_config": "plain LoRA", "monteclora_config": "plain LoRA", "lora_bias": "adapters without biases", "fan_in_fan_out": "matrices [out,in]",
 		"layer_replication": "the layers of the model", "megatron_config": "an adapter of transformers' layers", "alora_invocation_tokens": "an adapter of every token",
-		"ensure_weight_tying": "embedding and head that are saved apart",
 	}
 }
 
@@ -124,7 +122,7 @@ func (a *Adapter) fromPEFT(all map[string]json.RawMessage) (err error) {
 	default:
 		return fmt.Errorf("init_lora_weights is %s, with which PEFT changes the base weights; want an adapter of the model's own weights, which PEFT saves with path_initial_model_for_weight_conversion", quoted.Name(first))
 	}
-	known := []string{"peft_type", "base_model_name_or_path", "r", "lora_alpha", "lora_dropout", "bias", "use_rslora", "init_lora_weights", "rank_pattern", "alpha_pattern", "modules_to_save", "target_parameters", "trainable_token_indices"}
+	known := []string{"peft_type", "base_model_name_or_path", "r", "lora_alpha", "lora_dropout", "bias", "use_rslora", "init_lora_weights", "rank_pattern", "alpha_pattern", "modules_to_save", "target_parameters", "trainable_token_indices", "ensure_weight_tying"}
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		value := string(bytes.TrimSpace(all[key]))
 		if slices.Contains(known, key) || slices.Contains(harmless(), key) || slices.Contains([]string{"null", "false", "[]", "{}", `""`}, value) {
@@ -135,11 +133,18 @@ func (a *Adapter) fromPEFT(all map[string]json.RawMessage) (err error) {
 		}
 		return fmt.Errorf("setting %s is %s, which gomoe does not know and which may change results; take it out of the file if it does not", quoted.Plain(key), quoted.JSON(all[key]))
 	}
-	if c.ranks, err = patterns("rank_pattern", maps.Keys(c.Ranks)); err == nil {
-		c.alphas, err = patterns("alpha_pattern", maps.Keys(c.Alphas))
+	if err = c.Ranks.compile("rank_pattern"); err == nil {
+		err = c.Alphas.compile("alpha_pattern")
 	}
 	if err != nil {
 		return err
+	}
+	const usual = 8 // of LoraConfig
+	if _, ok := all["r"]; !ok {
+		c.Rank = usual
+	}
+	if _, ok := all["lora_alpha"]; !ok {
+		c.Alpha = usual
 	}
 	a.Base, a.LoRA.Rank, a.LoRA.Alpha, a.LoRA.Dropout = c.Base, c.Rank, c.Alpha, c.Dropout
 	if c.RSLoRA { // whose scale is alpha/√rank
@@ -148,37 +153,54 @@ func (a *Adapter) fromPEFT(all map[string]json.RawMessage) (err error) {
 	return a.sound()
 }
 
-// pattern is a key of rank_pattern or alpha_pattern: a regular expression of the end of a matrix' name.
-type pattern struct {
-	key   string
-	match *regexp.Regexp
+// patterns are the values of rank_pattern or alpha_pattern by regular expressions of the end of a matrix' name, in the order of the file.
+type patterns[T any] struct {
+	keys   []string
+	values map[string]T
+	match  []*regexp.Regexp
 }
 
-func patterns(setting string, keys func(func(string) bool)) (all []pattern, err error) {
-	for _, key := range slices.Sorted(keys) {
+func (p *patterns[T]) UnmarshalJSON(text []byte) error {
+	if err := json.Unmarshal(text, &p.values); err != nil || p.values == nil {
+		return err
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	if _, err := d.Token(); err != nil { // {
+		return err
+	}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return err
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return err
+		}
+		p.keys = append(p.keys, key.(string))
+	}
+	return nil
+}
+
+func (p *patterns[T]) compile(setting string) error {
+	for _, key := range p.keys {
 		x, err := regexp.Compile(`^(?:.*\.)?(?:` + key + `)$`)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %s is no regular expression that gomoe reads: %w", setting, quoted.Text(key), quoted.Cause(err))
+			return fmt.Errorf("%s: %s is no regular expression that gomoe reads: %w", setting, quoted.Text(key), quoted.Cause(err))
 		}
-		all = append(all, pattern{key, x})
+		p.match = append(p.match, x)
 	}
-	return all, nil
+	return nil
 }
 
-// of returns the value of the pattern that is the end of a name, or another value. Several patterns that give different values are
-// an error, because PEFT takes the first one of the file.
-func of[T comparable](setting string, all []pattern, values map[string]T, name string, other T) (T, error) {
-	found := ""
-	for _, p := range all {
-		if !p.match.MatchString(name) {
-			continue
+// of returns the value of the first pattern that is the end of a name, as PEFT does, or another value.
+func (p *patterns[T]) of(name string, other T) T {
+	for i, x := range p.match {
+		if x.MatchString(name) {
+			return p.values[p.keys[i]]
 		}
-		if found != "" && values[found] != values[p.key] {
-			return other, fmt.Errorf("%s: %s and %s give %s different values", setting, quoted.Name(found), quoted.Name(p.key), name)
-		}
-		found, other = p.key, values[p.key]
 	}
-	return other, nil
+	return other
 }
 
 // scaled returns the rank of a matrix' adapter and what its product is multiplied by.
@@ -186,11 +208,8 @@ func (c *config) scaled(name string) (rank int, scale float64, err error) {
 	if c.MLX != nil {
 		return c.MLX.Rank, c.MLX.Scale, nil
 	}
-	if rank, err = of("rank_pattern", c.ranks, c.Ranks, name, c.Rank); err != nil {
-		return 0, 0, err
-	}
-	alpha, err := of("alpha_pattern", c.alphas, c.Alphas, name, c.Alpha)
-	if err == nil && (rank < 1 || !(alpha > 0) || math.IsInf(alpha, 0)) {
+	rank, alpha := c.Ranks.of(name, c.Rank), c.Alphas.of(name, c.Alpha)
+	if rank < 1 || !(alpha > 0) || math.IsInf(alpha, 0) {
 		err = fmt.Errorf("%s has rank %d and alpha %g, want both above 0", name, rank, alpha)
 	}
 	if c.RSLoRA {

@@ -88,6 +88,13 @@ func (a *Adapter) open(folder string) (err error) {
 	if len(tensors) == 0 {
 		return fmt.Errorf("%s: there are no tensors", a.path)
 	}
+	if a.config.Tie {
+		for _, t := range tensors {
+			if strings.Contains(t.Name, "embed_tokens") || strings.Contains(t.Name, "lm_head") {
+				return fmt.Errorf("%s: tensor %s, and %s has ensure_weight_tying, want embedding and head that are saved apart", a.path, quoted.Name(t.Name), ConfigName)
+			}
+		}
+	}
 	if err := a.matrices(); err != nil {
 		return fmt.Errorf("%s: %w", a.path, err)
 	}
@@ -143,6 +150,9 @@ func (a *Adapter) take(t tensor.Tensor) error {
 	name = strings.Replace(name, inner+".", ".", 1) // the table beside an adapter of it
 	if module, _, _ := cutLast(name); strings.Contains(name, ".lora_") || strings.Contains(name, "lora_magnitude") || !a.saves(module) {
 		return fmt.Errorf("tensor %s of %s, want an adapter's %s or %s, or a parameter of modules_to_save", quoted.Name(t.Name), t.Stored, nn.LoRAA, nn.LoRAB)
+	}
+	if strings.Contains(name, ".experts.") {
+		return fmt.Errorf("tensor %s of %s: modules_to_save %s has experts saved as a whole, which gomoe does not open; merge the adapter with PEFT's merge_and_unload and give the model", quoted.Name(t.Name), t.Stored, quoted.List(a.config.Save))
 	}
 	a.whole[a.own(name)] = t
 	return nil
@@ -271,11 +281,14 @@ func (a *Adapter) tensors(folder string) ([]tensor.Tensor, error) {
 	}
 	a.path = filepath.Join(folder, name)
 	if _, err := os.Lstat(a.path); errors.Is(err, fs.ErrNotExist) {
+		const pickle = "adapter_model.bin"
 		if set, wrong := parts.Open(folder); wrong == nil {
 			a.path, a.close = folder, set.Close
 			return set.Tensors()
 		} else if !errors.Is(wrong, fs.ErrNotExist) {
 			return nil, fmt.Errorf("%s: %w", folder, wrong)
+		} else if _, err := os.Lstat(filepath.Join(folder, pickle)); err == nil {
+			return nil, fmt.Errorf("%s: %s is a pickle file of PyTorch, want %s; load the adapter with PEFT and save it with save_pretrained(..., safe_serialization=True)", folder, pickle, name)
 		}
 	}
 	f, err := safetensors.Open(a.path)
@@ -330,6 +343,9 @@ func (a *Adapter) arrays(m nn.Adapter, used map[string]bool) (x, y array.Array, 
 	x, y = array.New(graph.T(graph.F32, m.Experts, rank, m.In)), array.New(graph.T(graph.F32, m.Experts, m.Out, rank))
 	for e := range m.Experts {
 		one := strings.Replace(m.Name, "*", strconv.Itoa(e), 1)
+		if _, ok := a.found[one]; !ok { // PEFT may adapt some experts alone
+			continue
+		}
 		used[one] = true
 		p, q, err := a.pairOf(one, nn.Adapter{Name: one, In: m.In, Out: m.Out})
 		if err != nil {

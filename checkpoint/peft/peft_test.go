@@ -144,8 +144,8 @@ func TestRefuses(t *testing.T) {
 	for config, want := range map[string]string{
 		`{`:                                      "unexpected end of JSON input",
 		`{"peft_type": "IA3"}`:                   `peft_type is "IA3", want LORA`,
-		`{"peft_type": "LORA"}`:                  "multiplied by 0",
-		`{"peft_type": "LORA", "lora_alpha": 4}`: "rank 0, want at least 1",
+		`{"peft_type": "LORA", "lora_alpha": 0}`: "multiplied by 0",
+		`{"peft_type": "LORA", "r": 0}`:          "rank 0, want at least 1",
 		`{"peft_type": "LORA", "lora_alpha": 4, "r": 2, "use_dora": true}`:                     "use_dora",
 		`{"peft_type": "LORA", "lora_alpha": 4, "r": 2, "bias": "all"}`:                        `bias is "all"`,
 		`{"peft_type": "LORA", "lora_alpha": 4, "r": 2, "fan_in_fan_out": true}`:               "fan_in_fan_out",
@@ -185,4 +185,57 @@ func TestRefuses(t *testing.T) {
 	require.NoError(t, safetensors.Write(filepath.Join(dir, FileName), nil, []tensor.Source{tensor.Of("base_model.model.x.bias", counted(2))}))
 	_, err = Open(dir, "")
 	require.ErrorContains(t, err, `tensor "base_model.model.x.bias" of F32, want an adapter's lora_A.weight or lora_B.weight, or a parameter of modules_to_save`)
+	saved := `{"peft_type": "LORA", "lora_alpha": 4, "r": 2, "modules_to_save": ["mlp"], "ensure_weight_tying": true}`
+	require.NoError(t, os.WriteFile(filepath.Join(dir, ConfigName), []byte(saved), 0o644))
+	for name, want := range map[string]string{
+		"model.layers.0.mlp.experts.gate_up_proj":       `modules_to_save ["mlp"] has experts saved as a whole`,
+		"model.layers.0.mlp.experts.1.gate_proj.weight": `modules_to_save ["mlp"] has experts saved as a whole`,
+		"model.layers.0.mlp.gate.weight":                "",
+		"model.embed_tokens.weight":                     `tensor "base_model.model.model.embed_tokens.weight", and adapter_config.json has ensure_weight_tying`,
+		"lm_head." + nn.LoRAA:                           "and adapter_config.json has ensure_weight_tying",
+	} {
+		require.NoError(t, safetensors.Write(filepath.Join(dir, FileName), nil, []tensor.Source{tensor.Of(peftPrefix+name, counted(2, 4))}))
+		a, err := Open(dir, "")
+		if want != "" {
+			require.ErrorContains(t, err, want)
+			continue
+		}
+		require.NoError(t, err)
+		require.NoError(t, a.Close())
+	}
+	require.NoError(t, os.Rename(filepath.Join(dir, FileName), filepath.Join(dir, "adapter_model.bin")))
+	_, err = Open(dir, "")
+	require.ErrorContains(t, err, "adapter_model.bin is a pickle file of PyTorch, want adapter_model.safetensors; load the adapter with PEFT and save it")
+}
+
+// Rank and alpha are 8 unless the file says otherwise, the first pattern of the file that matches gives them, and experts without an
+// adapter have zeros, as in PEFT.
+func TestSettingsOfPEFT(t *testing.T) {
+	dir := t.TempDir()
+	up := "model.layers.0.mlp.experts.1.up_proj."
+	for config, want := range map[string][2]float64{ // rank and scale
+		`{"peft_type": "LORA"}`:                  {8, 1},
+		`{"peft_type": "LORA", "r": 2}`:          {2, 4},
+		`{"peft_type": "LORA", "lora_alpha": 4}`: {8, 0.5},
+		`{"peft_type": "LORA", "r": 2, "alpha_pattern": {"up_proj": 6, "layers.0.mlp.experts.1.up_proj": 10}}`:                          {2, 3},
+		`{"peft_type": "LORA", "r": 2, "alpha_pattern": {"layers.0.mlp.experts.1.up_proj": 10, "up_proj": 6}}`:                          {2, 5},
+		`{"peft_type": "LORA", "r": 8, "rank_pattern": {"q_proj": 5, "experts.*": 2, "up_proj": 4}, "alpha_pattern": {"z": 1, "a": 2}}`: {2, 4},
+		`{"peft_type": "LORA", "r": 2, "rank_pattern": null, "alpha_pattern": {}}`:                                                      {2, 4},
+	} {
+		rank := int(want[0])
+		require.NoError(t, os.WriteFile(filepath.Join(dir, ConfigName), []byte(config), 0o644))
+		require.NoError(t, safetensors.Write(filepath.Join(dir, FileName), nil, []tensor.Source{
+			tensor.Of(peftPrefix+up+nn.LoRAA, counted(rank, 4)), tensor.Of(peftPrefix+up+nn.LoRAB, counted(5, rank))}))
+		a, err := Open(dir, "")
+		require.NoError(t, err, config)
+		require.Equal(t, rank, a.LoRA.Rank, config)
+		all, err := a.Arrays([]nn.Adapter{{Name: "model.layers.0.mlp.experts.*.up_proj", Experts: 3, In: 4, Out: 5}})
+		require.NoError(t, err)
+		x, y := all["model.layers.0.mlp.experts.*.up_proj."+nn.LoRAA], all["model.layers.0.mlp.experts.*.up_proj."+nn.LoRAB]
+		zero := array.New(graph.T(graph.F32, 1, rank, 4))
+		require.True(t, array.Equal(zero, x.Rows(0, 1)) && array.Equal(zero, x.Rows(2, 3)), config)
+		require.True(t, array.Equal(counted(rank, 4).Reshape(1, rank, 4), x.Rows(1, 2)), config)
+		require.InDelta(t, want[1]*5, a.LoRA.Scale()*float64(array.Data[float32](y.Rows(1, 2))[0]), 1e-6, config)
+		require.NoError(t, a.Close())
+	}
 }
