@@ -143,9 +143,15 @@ func wait(ctx context.Context, read func() ([]byte, error)) ([]byte, error) {
 // All reads r, which path names in errors, to its end. It is an error, of type *LongError, if r has more than limit bytes. The memory that it
 // takes is a small multiple of what was read, whatever the size of a file claims.
 func All(path string, r io.Reader, limit int64) ([]byte, error) {
+	long := &fs.PathError{Op: "read", Path: path, Err: &LongError{limit}}
+	if f, ok := r.(*os.File); ok && f != os.Stdin { // a regular file is refused before it is read
+		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && info.Size() > limit {
+			return nil, long
+		}
+	}
 	b, more, err := Head(path, r, limit)
 	if more {
-		return nil, &fs.PathError{Op: "read", Path: path, Err: &LongError{limit}}
+		return nil, long
 	}
 	return b, err
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -87,6 +88,17 @@ func TestLimit(t *testing.T) {
 			require.ErrorAs(t, err, &long)
 			require.ErrorContains(t, err, path)
 		}
+	}
+	for _, read := range []func() ([]byte, error){
+		func() ([]byte, error) { return Read(path, 64<<20) },
+		func() ([]byte, error) { return ReadAny(context.Background(), path, 64<<20) },
+	} { // the size is enough to know
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err = read()
+		runtime.ReadMemStats(&after)
+		require.ErrorContains(t, err, "more than 64 MiB")
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20))
 	}
 	require.EqualError(t, &LongError{3 << 20}, "more than 3 MiB, want a smaller file")
 }
