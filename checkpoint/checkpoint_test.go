@@ -126,6 +126,18 @@ func TestConfig(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 
+	c = NewConfig("config.json", map[string]any{"n": "3", "x": "1e-5", "yes": "true", "word": "three"})
+	_, _, err = c.Int("n")
+	require.EqualError(t, err, `config.json: n is "3", want a number, without quotes`)
+	_, _, err = c.Float("x")
+	require.EqualError(t, err, `config.json: x is "1e-5", want a number, without quotes`)
+	_, _, err = c.Bool("yes")
+	require.EqualError(t, err, `config.json: yes is "true", want true or false, without quotes`)
+	_, _, err = c.Int("word")
+	require.EqualError(t, err, `config.json: word is "three", want a number`)
+	_, err = c.IDs("n")
+	require.EqualError(t, err, `config.json: n is "3", want the id of a token, or a list of them, without quotes`)
+
 	path := filepath.Join(t.TempDir(), "a.gguf")
 	require.NoError(t, gguf.Write(path, []gguf.Meta{{Key: "general.architecture", Value: "olmoe"}, {Key: "olmoe.block_count", Value: uint32(7)}, {Key: "olmoe.eps", Value: float32(0.5)}}, nil))
 	c = open(t, path).Config

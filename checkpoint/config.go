@@ -165,8 +165,11 @@ func (c Config) Float(key string) (float64, bool, error) {
 	case int64:
 		x = float64(v)
 	}
-	if math.IsNaN(x) || math.IsInf(x, 0) {
-		return 0, false, c.wrong(key, "a finite number")
+	if want := "a number"; math.IsNaN(x) || math.IsInf(x, 0) {
+		if _, ok := v.(string); !ok {
+			want = "a finite number"
+		}
+		return 0, false, c.wrong(key, want)
 	}
 	return x, true, nil
 }
@@ -194,8 +197,15 @@ func as[T any](c Config, key, want string) (x T, ok bool, err error) {
 func (c Config) wrong(key, want string) error {
 	v, _ := c.Value(key)
 	text := fmt.Sprint(v)
-	if x, ok := v.(float64); ok && x == math.Trunc(x) {
-		text = strconv.FormatFloat(x, 'f', -1, 64) // as people write it
+	switch x := v.(type) {
+	case float64:
+		if x == math.Trunc(x) {
+			text = strconv.FormatFloat(x, 'f', -1, 64) // as people write it
+		}
+	case string: // which looks in errors as a number does
+		if _, err := strconv.ParseFloat(x, 64); err == nil || x == "true" || x == "false" {
+			want += ", without quotes"
+		}
 	}
 	if strings.HasPrefix(key, ".") {
 		key = c.prefix + key[1:]

@@ -245,7 +245,7 @@ func (j *conversion) heeded() error {
 	for _, l := range limits(j.o.Layout, family) {
 		known = append(known, l.name)
 		if !l.heeds(all) {
-			return fmt.Errorf("%s: %s is %v, and %s takes %s for %s whatever the file says; write a folder of Hugging Face's layout, or change the setting", j.c.Config.Path, l.name, orNone(all[l.name]), program, l.want, family)
+			return fmt.Errorf("%s: %s is %v, and %s takes %s for %s whatever the file says; write a folder of Hugging Face's layout, or change the setting", j.c.Config.Path, l.name, j.stated(l.name, all[l.name]), program, l.want, family)
 		}
 	}
 	for _, s := range j.m.Settings {
@@ -300,9 +300,9 @@ func (j *conversion) grouped() error {
 	return nil
 }
 
-// orNone returns a value for an error's text.
-func orNone(v any) any {
-	if nothing(v) {
+// stated returns a setting's value for an error's text. The value 0 may be that of the file or stand for none.
+func (j *conversion) stated(name string, v any) any {
+	if _, ok := j.c.Config.Value(name); nothing(v) && (v == nil || !ok) {
 		return "absent"
 	}
 	return v

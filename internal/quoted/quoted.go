@@ -2,6 +2,8 @@
 package quoted
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -36,8 +38,12 @@ func Plain[T ~string | ~[]byte](text T) string {
 	return head + cut
 }
 
-// JSON returns the first 60 characters of a JSON value as Plain has them. Quotes of the value are not escaped again.
+// JSON returns the first 60 characters of a JSON value on one line as Plain has them. Quotes of the value are not escaped again.
 func JSON(value []byte) string {
+	var line bytes.Buffer
+	if json.Compact(&line, value) == nil {
+		value = line.Bytes()
+	}
 	head, cut := shorten(string(value[:min(len(value), 60*utf8.UTFMax+1)]), 60)
 	return escape(head) + cut
 }
