@@ -153,8 +153,8 @@ func (d *dialogue) text(messages []*jinja.Dict, generate bool) (string, error) {
 //     arguments are {}. A list of no calls is left out, and a function_call is a list of one.
 //   - A message of the role developer is one of the role system, if the template knows
 //     system alone.
-//   - A message that calls tools has null as its content instead of none, if the
-//     template renders calls only then.
+//   - A message that calls tools and has no content, or null, gets the content that the
+//     template renders calls with: none, null or an empty text, in this order.
 //
 // A message of another role than user and assistant that the template leaves out of the text
 // is an error. Errors of one message are a [MessageError].
@@ -237,6 +237,9 @@ func (h *habits) plain(m *jinja.Dict) (*jinja.Dict, error) {
 	if err != nil {
 		return nil, err
 	}
+	if content == nil && h.emptyContent && calls(m) {
+		content = new(string)
+	}
 	if content != nil {
 		m = with(m, "content", *content)
 		if h.parts {
@@ -278,6 +281,16 @@ func (h *habits) plain(m *jinja.Dict) (*jinja.Dict, error) {
 		m = with(m, "content", nil)
 	}
 	return m, nil
+}
+
+// calls reports whether a message calls tools.
+func calls(m *jinja.Dict) bool {
+	if _, ok := m.Get("function_call"); ok {
+		return true
+	}
+	v, _ := m.Get("tool_calls")
+	all, _ := jinja.Items(v)
+	return len(all) > 0
 }
 
 // plainContent returns the text of a message's content, nil if it has none.

@@ -60,6 +60,12 @@ func TestCalls(t *testing.T) {
 		"null content and text": {head + `{% if m.content is none %}{% for c in m.tool_calls %}{{ c.function.name + c.function.arguments }}{% endfor %}{% else %}{{ 'answer:' + m.content }}{% endif %}` + tail, map[string]string{
 			`{"b": 1}`: `f{"b": 1}`, `"{\"b\":1}"`: `f{"b":1}`, ``: "f{}",
 		}},
+		"content that is a text": {head + `{{ m.content.strip() }}{% for c in m.tool_calls or [] %}{{ c.function.name + c.function.arguments|tojson }}{% endfor %}` + tail, map[string]string{
+			`{"b": 1}`: `f{"b": 1}`, `"{\"b\":1}"`: `f{"b": 1}`, ``: "f{}", `"{"`: "! no JSON",
+		}},
+		"content that is there": {head + `{% if m.content is defined and m.content is not none %}{% for c in m.tool_calls or [] %}{{ c.function.name + c.function.arguments }}{% endfor %}{% endif %}` + tail, map[string]string{
+			`{"b": 1}`: `f{"b": 1}`, ``: "f{}",
+		}},
 		"no calls": {`{% for m in messages %}{{ m.role }}:{{ m.content }};{% endfor %}`, map[string]string{`""`: "assistant:;", `"{}"`: "assistant:;"}},
 	} {
 		tok, err := templated(t, c.template)

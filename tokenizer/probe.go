@@ -14,6 +14,7 @@ type habits struct {
 	textArguments     bool // it wants the arguments of calls as a JSON text, which it joins to other texts
 	anyText           bool // it writes arguments that are a text as they stand
 	nullContent       bool // it writes the calls of a message only if its content is null
+	emptyContent      bool // it writes the calls of a message only if its content is a text, which may be empty
 }
 
 // The words of the probes. An id has nine letters and digits, which Mistral's templates want.
@@ -50,12 +51,9 @@ func (h *habits) calls(p probing, say func(role, text string) *jinja.Dict) {
 	if err != nil {
 		return
 	}
-	shown := func(null bool, arguments any) string {
-		m := jinja.NewDict()
-		m.Set("role", "assistant")
-		if null {
-			m.Set("content", nil)
-		}
+	absent := jinja.NewDict()
+	absent.Set("role", "assistant")
+	shown := func(m *jinja.Dict, arguments any) string {
 		f := jinja.NewDict()
 		f.Set("name", "f"+probeID)
 		f.Set("arguments", arguments)
@@ -63,7 +61,7 @@ func (h *habits) calls(p probing, say func(role, text string) *jinja.Dict) {
 		call.Set("id", probeID)
 		call.Set("type", "function")
 		call.Set("function", f)
-		m.Set("tool_calls", jinja.NewList(call))
+		m = with(m, "tool_calls", jinja.NewList(call))
 		result := with(with(say("tool", "r"), "tool_call_id", probeID), "name", "f"+probeID)
 		for _, messages := range [][]*jinja.Dict{{say("user", "q"), m, result}, {say("user", "q"), m}} {
 			s, err := p.d.text(messages, false)
@@ -73,15 +71,14 @@ func (h *habits) calls(p probing, say func(role, text string) *jinja.Dict) {
 		}
 		return ""
 	}
-	for _, null := range []bool{false, true} {
-		s := shown(null, object)
-		raw := strings.Contains(shown(null, text), text)
-		if s != "" && !strings.Contains(s, "{'"+probeKey+"'") { // as Python writes a dictionary
-			h.nullContent, h.anyText = null, raw
-			return
-		}
-		if raw {
-			h.nullContent, h.textArguments = null, true
+	null := with(absent, "content", nil)
+	for _, m := range []*jinja.Dict{absent, null, say("assistant", "")} {
+		s := shown(m, object)
+		raw := strings.Contains(shown(m, text), text)
+		object := s != "" && !strings.Contains(s, "{'"+probeKey+"'") // as Python writes a dictionary
+		if object || raw {
+			h.nullContent, h.emptyContent = m == null, m != null && m != absent
+			h.anyText, h.textArguments = object && raw, !object
 			return
 		}
 	}
