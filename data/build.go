@@ -37,6 +37,7 @@ type Report struct {
 	Reused            bool // the file was there, of the same sources and tokenizer
 	Documents, Tokens int64
 	Broken            []BrokenLine // that were passed over
+	Idle              int64        // conversations left out because all messages of the assistant have the weight 0
 }
 
 // BrokenLine is a line, or a whole file, that is no document.
@@ -84,8 +85,10 @@ func (e *BrokenError) Error() string {
 //
 // A conversation may have tools, and variables of the template as chat_template_kwargs. Messages are read as
 // [tokenizer.Tokenizer.Prompt] reads them. A weight of 0 in a message of the assistant says that it is not to be
-// predicted. Other forms of conversations are ShareGPT's conversations, of from and value; Alpaca's instruction, input
-// and output; and a prompt and a completion that are lists of messages, of which the completion is to be predicted.
+// predicted. A conversation whose messages of the assistant all have the weight 0 is left out and counted. Other forms of
+// conversations are ShareGPT's conversations, of from and value; Alpaca's instruction, input and output, or Dolly's
+// instruction, context and response, whatever text or prompt there is besides; a prompt with a response, and a question
+// with an answer; and a prompt and a completion that are lists of messages, of which the completion is to be predicted.
 //
 // A document is encoded as a whole, and a token belongs to what is to be predicted if a byte of it does. After a
 // document that is no conversation comes the tokenizer's end-of-text token, if it has one. Conversations are written by the
@@ -200,12 +203,12 @@ func (b *builder) build(ctx context.Context, paths []string) error {
 	if err := b.write(made, paths); err != nil {
 		return fmt.Errorf("data: %w", err)
 	}
-	b.report = Report{Documents: int64(len(b.ends)), Tokens: b.ends[len(b.ends)-1], Broken: b.broken}
+	b.report = Report{Documents: int64(len(b.ends)), Tokens: b.ends[len(b.ends)-1], Broken: b.broken, Idle: b.report.Idle}
 	return nil
 }
 
 // encoding changes whenever other tokens are made of the same sources, so that no file of another version is taken for a new one.
-const encoding = 2
+const encoding = 3
 
 // together is how many documents are encoded at once, on all processors.
 const together = 1024
@@ -230,6 +233,10 @@ func (b *builder) add(ctx context.Context, s source) error {
 			b.done += int64(len(parts[i].text))
 			if errors.As(e.err, new(templateError)) {
 				return BrokenLine{s.path, parts[i].line, e.err}
+			}
+			if errors.Is(e.err, errIdle) {
+				b.report.Idle++
+				continue
 			}
 			if e.err != nil {
 				b.broken = append(b.broken, BrokenLine{s.path, parts[i].line, e.err})

@@ -189,7 +189,7 @@ func TestBroken(t *testing.T) {
 		{`{"messages": [{"role": "user", "content": "a"}]}`, "no message of the role assistant"},
 		{`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": 7}]}`, "message 2: its content is 7, want a text or a list of parts"},
 		{`{"messages": [{"role": "assistant", "content": "a", "weight": 0.5}]}`, "message 1: weight 0.5, want 0 or 1"},
-		{`{"messages": [{"role": "assistant", "content": "a", "weight": 0}]}`, "all messages of the role assistant have the weight 0"},
+		{`{"conversation": "a"}`, "none of text, prompt with completion, and messages"},
 		{`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{"}}]}]}`, "message 2: call 0 of its tool_calls: its arguments are no JSON"},
 		{`{"prompt": "a", "completion": [{"role": "assistant", "content": "b"}]}`, "prompt and completion: want two texts, or two lists of messages"},
 		{`{"conversations": [{"from": "human", "value": "a"}, {"value": "b"}]}`, "message 2 is no object with a role"},
@@ -221,6 +221,18 @@ func TestBroken(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, len(bad), r.Documents)
 	require.Len(t, r.Broken, len(bad)+1)
+}
+
+// A conversation of which nothing is to be predicted is left out, and counted.
+func TestIdle(t *testing.T) {
+	dir := t.TempDir()
+	lines := write(t, filepath.Join(dir, "a.jsonl"), `{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b", "weight": 0}]}
+{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "c"}]}
+{"conversations": [{"from": "gpt", "value": "b", "weight": 0}]}
+`)
+	r, err := Build(t.Context(), filepath.Join(dir, "tokens"), []string{lines}, Options{Tokenizer: bytesAndEnd(t, template)})
+	require.NoError(t, err)
+	require.Equal(t, Report{Documents: 1, Tokens: r.Tokens, Idle: 2}, r)
 }
 
 func TestBuildRefuses(t *testing.T) {

@@ -46,6 +46,9 @@ type templateError struct{ error }
 
 var errNoTemplate = errors.New("the model has no chat template, which says how conversations become texts: write them as prompts with completions, or as texts")
 
+// errIdle says that all messages of the role assistant have the weight 0. Such a conversation is left out and counted.
+var errIdle = errors.New("all messages of the role assistant have the weight 0, and a model could learn nothing")
+
 // message is a message of a conversation, as it stands in the file.
 type message struct {
 	role  string
@@ -73,7 +76,7 @@ func conversation(t *tokenizer.Tokenizer, c tokenizer.Conversation, messages []m
 	case until == 0:
 		return d, errors.New("no message of the role assistant, from which a model could learn")
 	case !learns:
-		return d, errors.New("all messages of the role assistant have the weight 0, and a model could learn nothing")
+		return d, errIdle
 	}
 	var err error
 	texts := make([]json.RawMessage, until)

@@ -21,11 +21,19 @@ type line struct {
 	Completion    json.RawMessage   `json:"completion"`
 	Messages      []json.RawMessage `json:"messages"`
 	Conversations []json.RawMessage `json:"conversations"` // ShareGPT's name of messages
-	// Alpaca's form: what to do, with what, and the answer. System and History are LLaMA-Factory's.
+	// Alpaca's form: what to do, with what, and the answer. Dolly has context and response for input and output. System and History
+	// are LLaMA-Factory's.
 	Instruction *string     `json:"instruction"`
 	Input       *string     `json:"input"`
 	Output      *string     `json:"output"`
 	History     [][2]string `json:"history"`
+
+	// Members with common names. They count if the line has none of the forms above and their types fit.
+	Context      json.RawMessage `json:"context"`
+	Response     json.RawMessage `json:"response"`
+	Question     json.RawMessage `json:"question"`
+	Answer       json.RawMessage `json:"answer"`
+	Conversation json.RawMessage `json:"conversation"`
 
 	System   *string         `json:"system"`
 	Tools    json.RawMessage `json:"tools"`
@@ -33,7 +41,7 @@ type line struct {
 }
 
 // The kinds of lines, for errors.
-const kinds = "text, prompt with completion, and messages (or ShareGPT's conversations, or Alpaca's instruction with output)"
+const kinds = "text, prompt with completion, and messages (or ShareGPT's conversations, Alpaca's instruction with output, prompt with response, or question with answer)"
 
 // parse returns the document of a line of JSON. Members that it does not know are passed over.
 func parse(t *tokenizer.Tokenizer, s []byte) (document, error) {
@@ -46,6 +54,7 @@ func parse(t *tokenizer.Tokenizer, s []byte) (document, error) {
 		return d, err
 	}
 	l.Prompt, l.Completion, l.Tools, l.Template = given(l.Prompt), given(l.Completion), given(l.Tools), given(l.Template)
+	l.settle()
 	has := []bool{l.Text != nil, l.Prompt != nil || l.Completion != nil, l.Messages != nil, l.Conversations != nil}
 	which := slices.Index(has, true)
 	if which >= 0 && slices.Contains(has[which+1:], true) {
@@ -84,6 +93,48 @@ func parse(t *tokenizer.Tokenizer, s []byte) (document, error) {
 	return conversation(t, tokenizer.Conversation{Tools: l.Tools, More: l.Template, Now: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)}, messages)
 }
 
+// settle decides which members count if a line has those of several forms. The other columns of Alpaca's rows repeat the instruction and
+// the output as one text, and the prompt of UltraChat's rows repeats the first message.
+func (l *line) settle() {
+	if l.Instruction != nil && l.Output == nil {
+		if l.Output = words(l.Response); l.Output != nil && l.Input == nil {
+			l.Input = words(l.Context)
+		}
+	}
+	talks := l.Messages != nil || l.Conversations != nil
+	if l.Instruction != nil && l.Output != nil && !talks {
+		l.Text = nil
+		if l.Completion == nil {
+			l.Prompt = nil
+		}
+	}
+	if talks && l.Completion == nil && words(l.Prompt) != nil {
+		l.Prompt = nil
+	}
+	if l.Text != nil || l.Completion != nil || talks || l.Instruction != nil || l.Output != nil {
+		return
+	}
+	for _, pair := range [][2]json.RawMessage{{l.Prompt, l.Response}, {l.Question, l.Answer}} {
+		if ask, reply := words(pair[0]), words(pair[1]); ask != nil && reply != nil {
+			l.Prompt, l.Instruction, l.Output = nil, ask, reply
+			l.Input, l.History = nil, nil
+			return
+		}
+	}
+	if l.Prompt == nil {
+		_ = json.Unmarshal(l.Conversation, &l.Conversations) // another type is no conversation
+	}
+}
+
+// words returns the text that a JSON string holds, nil for any other value.
+func words(v json.RawMessage) *string {
+	var s *string
+	if json.Unmarshal(v, &s) != nil {
+		return nil
+	}
+	return s
+}
+
 // given returns a value, nil for null.
 func given(v json.RawMessage) json.RawMessage {
 	if string(v) == "null" {
@@ -116,7 +167,10 @@ func (l *line) instructed() ([]message, error) {
 	}
 	ask := *l.Instruction
 	if l.Input != nil && *l.Input != "" {
-		ask += "\n" + *l.Input
+		if ask != "" {
+			ask += "\n"
+		}
+		ask += *l.Input
 	}
 	return append(all, said("user", ask), said("assistant", *l.Output)), nil
 }
@@ -157,7 +211,7 @@ func read(texts []json.RawMessage) ([]message, error) {
 			}
 			m.learn = *head.Weight == 1
 		}
-		if head.Role == nil || head.Weight != nil {
+		if head.Role == nil || head.Weight != nil || roleNamed(m.role) != m.role {
 			if err := m.rename(head.From); err != nil {
 				return nil, fmt.Errorf("message %d: %w", i+1, err)
 			}
@@ -170,12 +224,12 @@ func read(texts []json.RawMessage) ([]message, error) {
 	return all, nil
 }
 
-// roleNamed returns the role that ShareGPT's from stands for. Others are as they stand.
+// roleNamed returns the role that ShareGPT's from, or another name of a role, stands for. Others are as they stand.
 func roleNamed(from string) string {
 	switch from {
 	case "human":
 		return "user"
-	case "gpt", "chatgpt", "bing", "bard", "model", "bot", "function_call":
+	case "ai", "gpt", "chatgpt", "bing", "bard", "model", "bot", "function_call":
 		return "assistant"
 	case "observation", "function_response":
 		return "tool"
@@ -183,14 +237,19 @@ func roleNamed(from string) string {
 	return from
 }
 
-// rename takes the weight out of a message, and gives it role and content if it has from, which is not nil, and value.
+// rename takes the weight out of a message, gives it the role that its own name of a role stands for, and gives it role and content if it
+// has from and value.
 func (m *message) rename(from *string) error {
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(m.text, &all); err != nil {
 		return err
 	}
 	delete(all, "weight")
-	if m.role == "" {
+	if role := roleNamed(m.role); role != m.role {
+		m.role = role
+		all["role"] = must(role)
+	}
+	if m.role == "" && from != nil {
 		m.role = roleNamed(*from)
 		value := given(all["value"])
 		delete(all, "from")

@@ -223,6 +223,9 @@ func (t *tuning) texts(stop context.Context) (err error) {
 		for _, b := range r.Broken {
 			t.say("passed over: %v", b)
 		}
+		if r.Idle > 0 {
+			t.say("%s: %d conversations left out, whose messages of the role assistant all have the weight 0", strings.Join(sources, ", "), r.Idle)
+		}
 		t.say("%s: %d documents, %d tokens", strings.Join(sources, ", "), r.Documents, r.Tokens)
 		return path, nil
 	}
