@@ -56,6 +56,12 @@ CASES = r'''
 {{ l|select('nothing')|list }}
 {% if []|select %}generators are true{% else %}no{% endif %} {% if []|selectattr('x')|list %}yes{% else %}lists are not{% endif %} {% if []|map('upper') %}yes{% endif %} {% if []|unique %}yes{% endif %} {% if []|batch(2) %}yes{% endif %}
 {{ (l|select)[0] is defined }}
+{{ no|selectattr('a')|list }} {{ no|rejectattr('a')|list }} {{ no|select|list }} {{ no|reject('odd')|list }} {{ no|map('upper')|list }} {{ no|map(attribute='a')|list }} {{ x|selectattr('a')|list }} {{ 0|map('upper')|list }} {{ ''|select('nothing')|list }} {{ []|map|list }} {{ no|map|list }} {{ no|selectattr|list }}
+{% for x in no|selectattr('type', 'equalto', 'function') %}a{% else %}b{% endfor %}
+{{ n|select|list }}
+{{ no|list }}
+{{ no|join }}
+{{ no|unique|list }}
 {{ s|replace('o', '0') }} {{ s|replace('o', '0', 1) }} {{ s|replace('o', '0', count=1) }} {{ 'aaa'|replace('a', 'b', 2) }} {{ 'ab'|replace('', '-') }} {{ 121|replace(1, 'x') }} {{ s|replace(old='l', new='L') }}
 {{ l|reverse|list }} {{ 'abc'|reverse }} {{ (1, 2)|reverse|list }}
 {{ 42.55|round }} {{ 42.55|round(1) }} {{ 42.55|round(1, 'floor') }} {{ 42.55|round(1, 'ceil') }} {{ 42|round }} {{ 2.5|round }} {{ 3.5|round }} {{ -2.5|round }} {{ 1234.5|round(-2) }} {{ 1250|round(-2) }} {{ 42.4|round(method='ceil') }} {{ 42.55|round|int }} {{ 2.675|round(2) }} {{ 1e20|round }}

@@ -278,6 +278,9 @@ func (r *run) sorted(items []any, key func(any) any, down bool) any {
 }
 
 func mapFilter(r *run, v any, args []any, named *Dict) any {
+	if !truth(v) { // null too, and before the arguments are looked at
+		return &list{view: generator}
+	}
 	items := r.each(v)
 	if a, ok := named.values["attribute"]; ok && len(args) == 0 {
 		usual, given := named.values["default"]
@@ -312,6 +315,9 @@ func groupFilter(r *run, v any, args []any, named *Dict) any {
 
 // choose is the filters select, reject, selectattr and rejectattr.
 func (r *run) choose(v any, args []any, name string) any {
+	if !truth(v) { // as for map
+		return &list{view: generator}
+	}
 	items := r.each(v)
 	seen := items
 	if strings.HasSuffix(name, "attr") {
