@@ -29,7 +29,8 @@ type Span struct{ Start, End int }
 // A template may write a message in another way when more messages follow: Qwen3's drops earlier reasoning. A turn is a
 // part of the whole text all the same, so what comes before a turn is what the whole has there. If the template marks
 // what the model writes with {% generation %}, turns are these parts. Otherwise the text of the whole is compared with
-// texts of the conversation up to a message, and with texts in which the content of a message is another one. In both
+// texts of the conversation up to a message, and with texts in which the content of a message is another one. Such a turn
+// ends with its special token: white space after it, such as the newline of ChatML, is not of the turn. In both
 // cases a turn that no special token ends goes on up to the end of a special token that follows. In GLM-4.5's template,
 // this is the one that begins the next message.
 func (t *Tokenizer) Turns(c Conversation) (string, []Turn, error) {
@@ -52,7 +53,7 @@ func (t *Tokenizer) Turns(c Conversation) (string, []Turn, error) {
 		return "", nil, err
 	}
 	for i := range turns {
-		f.finish(&turns[i])
+		f.finish(&turns[i], len(marked) > 0)
 	}
 	return text, turns, nil
 }
@@ -272,14 +273,18 @@ func (f *turnFinder) common(text, other string) int {
 	return n
 }
 
-// finish lets a turn end with a special token, if the text has one there.
-func (f *turnFinder) finish(turn *Turn) {
+// finish lets a turn end with a special token, if the text has one there. White space after it is not of the turn, unless the template
+// marks it.
+func (f *turnFinder) finish(turn *Turn, marked bool) {
 	written := strings.TrimRightFunc(f.text[turn.Start:turn.End], unicode.IsSpace)
 	rest := f.text[turn.End:]
 	space := len(rest) - len(strings.TrimLeftFunc(rest, unicode.IsSpace))
 	next := 0
 	for _, s := range f.specials {
 		if strings.HasSuffix(written, s) {
+			if !marked {
+				turn.End = turn.Start + len(written)
+			}
 			return
 		}
 		if strings.HasPrefix(rest[space:], s) {
