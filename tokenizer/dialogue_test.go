@@ -162,6 +162,7 @@ func TestTurns(t *testing.T) {
 		"no prompt":              {`{% for m in messages %}{{ m.role }}:{{ m.content }}</s>{% endfor %}`, []string{"assistant:b</s>", "assistant:d</s>"}, false},
 		"length":                 {`{{ messages|length }}{% for m in messages %}{{ m.role }}:{{ m.content }}</s>{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}`, []string{"b</s>", "d</s>"}, false},
 		"next role":              {`{% for m in messages %}{% if m.role == 'user' %}<s>{% endif %}{{ m.role }}:{{ m.content }}{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}`, []string{"b<s>", "d"}, true},
+		"header after the end":   {`{% for m in messages %}<s>{{ m.role }}:{{ m.content }}<r></s>{% endfor %}<s>assistant:`, []string{"b<r></s>", "d<r></s>"}, false},
 		"last is other":          {`{% for m in messages %}{{ m.role }}:{{ '(' if loop.last and m.role == 'assistant' }}{{ m.content }}{{ '</s>' if loop.last else '<s>' }}{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}`, []string{"b<s>", "(d</s>"}, false},
 	} {
 		tok, err := templated(t, c.template)
@@ -170,6 +171,7 @@ func TestTurns(t *testing.T) {
 			id := int32(tok.Size())
 			tok.special[id] = true
 			require.NoError(t, tok.vocab.set(s, id, tok.Size()))
+			tok.named.EOS = id
 		}
 		messages, err := Messages(Message{"user", "a"}, Message{"assistant", "b"}, Message{"user", "c"}, Message{"assistant", "d"})
 		require.NoError(t, err)

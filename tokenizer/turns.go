@@ -43,6 +43,7 @@ func (t *Tokenizer) Turns(c Conversation) (string, []Turn, error) {
 		return "", nil, err
 	}
 	f := turnFinder{dialogue: d, text: text, stand: stand(text), specials: t.specials()}
+	f.endToken, _ = t.Text(t.named.EOS)
 	var turns []Turn
 	if len(marked) > 0 {
 		turns, err = f.marked(marked)
@@ -72,6 +73,7 @@ type turnFinder struct {
 	text     string // of the whole conversation
 	stand    string
 	specials []string
+	endToken string // the EOS token, "" if there is none
 }
 
 // assistants returns the indices of the messages that the model writes.
@@ -136,9 +138,23 @@ func (f *turnFinder) all() ([]Turn, error) {
 		if start < last || end < start {
 			return nil, &MessageError{i, errors.New("the chat template writes messages so that the turn of this one cannot be found; mark what the model writes with {% generation %} in the template, or write the conversation as a prompt with a completion")}
 		}
+		end = f.eos(i, start, end)
 		turns, last = append(turns, Turn{Message: i, Span: Span{start, end}}), end
 	}
 	return turns, nil
+}
+
+// eos returns the end of a turn from which the next header is cut off: the end of the first EOS token after the message's words and calls.
+func (f *turnFinder) eos(i, start, end int) int {
+	from := max(start, f.ends(f.text, f.messages, i, false))
+	from = max(from, f.differs(f.text, f.messages, i, false, func(m *jinja.Dict) *jinja.Dict { return said(m, contentOf(m)+f.stand) }))
+	if f.endToken == "" || from > end {
+		return end
+	}
+	if at := strings.Index(f.text[from:end], f.endToken); at >= 0 {
+		return from + at + len(f.endToken)
+	}
+	return end
 }
 
 // start returns where the turn of a message begins: where the prompt for it ends, as far as the whole text has this prompt.
