@@ -149,6 +149,23 @@ func TestPartsForTemplate(t *testing.T) {
 	require.Equal(t, "system:a;user:bc;", got)
 }
 
+// Turns of messages of the role assistant in a row do not overlap if a token ends the last message only in one of the compared texts.
+func TestTurnsInARow(t *testing.T) {
+	tok, err := templated(t, `{% for m in messages %}<{{ m.role }}>{{ '\n' + m.content }}{% if m.role == 'assistant' and not loop.last %}{{ '\n</s>\n' }}{% endif %}{{ '\n' if not loop.last }}{% endfor %}{% if add_generation_prompt %}{{ '\n<assistant>\nHere I think' }}{% endif %}`)
+	require.NoError(t, err)
+	id := int32(tok.Size())
+	tok.special[id] = true
+	require.NoError(t, tok.vocab.set("</s>", id, tok.Size()))
+	messages, err := Messages(Message{"user", "a"}, Message{"assistant", "b"}, Message{"assistant", "c"})
+	require.NoError(t, err)
+	text, turns, err := tok.Turns(Conversation{Messages: messages})
+	require.NoError(t, err)
+	require.Len(t, turns, 2)
+	require.LessOrEqual(t, turns[0].End, turns[1].Start)
+	require.Equal(t, "b\n</s>", text[turns[0].Start:turns[0].End])
+	require.True(t, strings.HasSuffix(text[turns[1].Start:turns[1].End], "c"))
+}
+
 // Turns are what the template marks, or what is found by comparing texts; both end with a special token if there is one.
 func TestTurns(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -55,6 +55,10 @@ func (t *Tokenizer) Turns(c Conversation) (string, []Turn, error) {
 	}
 	for i := range turns {
 		f.finish(&turns[i], len(marked) > 0)
+		if i > 0 { // turns of messages in a row can touch: the next one begins after the token that ends the one before
+			turns[i].Start = max(turns[i].Start, turns[i-1].End)
+			turns[i].End = max(turns[i].End, turns[i].Start)
+		}
 	}
 	return text, turns, nil
 }
