@@ -22,10 +22,9 @@ type exact struct {
 	copied bool
 }
 
-var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
-
 // value looks at a value that begins at a byte of the text and is read into a type.
 func (e *exact) value(raw []byte, at int, t reflect.Type) {
+	unmarshaler := reflect.TypeFor[json.Unmarshaler]()
 	for t.Kind() == reflect.Pointer && !t.Implements(unmarshaler) {
 		t = t.Elem()
 	}
