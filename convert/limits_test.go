@@ -138,8 +138,8 @@ func TestLimits(t *testing.T) {
 		{"deepseek_v3", rope("linear", nil), GGUF, "rope_scaling.rope_type is linear, and llama.cpp takes default or yarn"},
 		{"deepseek_v3", m{"rope_interleave": false, "rope_parameters": plain}, both, "rope_interleave is false, and"},
 		{"deepseek_v3", m{"attention_bias": true, "rope_parameters": plain}, GGUF, "attention_bias is true, and llama.cpp takes false"},
-		{"deepseek_v3", m{"rms_norm_eps": 1e-5, "rope_parameters": plain}, GGUF, "rms_norm_eps is 1e-05, and llama.cpp takes 1e-06 alone"},
-		{"deepseek_v2", m{"rms_norm_eps": 1e-5, "rope_parameters": plain, "q_lora_rank": 7}, GGUF, "rms_norm_eps is 1e-05, and llama.cpp takes 1e-06 alone"},
+		{"deepseek_v3", m{"rms_norm_eps": 1e-4, "rope_parameters": plain}, GGUF, "rms_norm_eps is 0.0001, and llama.cpp takes 1e-05 at most"},
+		{"deepseek_v2", m{"rms_norm_eps": 1e-4, "rope_parameters": plain, "q_lora_rank": 7}, GGUF, "rms_norm_eps is 0.0001, and llama.cpp takes 1e-05 at most"},
 		{"deepseek_v3", m{"num_hidden_layers": 62, "rope_parameters": plain}, MLX, "num_hidden_layers is 62, and mlx-lm takes at most 61"},
 	} {
 		if _, ok := c.settings["rms_norm_eps"]; !ok && strings.HasPrefix(c.name, "deepseek") {
