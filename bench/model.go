@@ -120,7 +120,7 @@ func openModel(path string, sequences int) (o *opened, err error) {
 	if err != nil {
 		return o, err
 	}
-	o.g, err = generate.Open(m, o.c, generate.Options{Room: llmRoom, Sequences: sequences})
+	o.g, err = generate.Open(context.Background(), m, o.c, generate.Options{Room: llmRoom, Sequences: sequences})
 	return o, err
 }
 

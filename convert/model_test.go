@@ -95,7 +95,7 @@ func greedy(t *testing.T, path string) (ids []int32) {
 	prompt, err := tok.Encode("#%!$", tokenizer.Options{})
 	require.NoError(t, err)
 	require.Len(t, prompt, 4)
-	g, err := generate.Open(m, c, generate.Options{Room: 32})
+	g, err := generate.Open(t.Context(), m, c, generate.Options{Room: 32})
 	require.NoError(t, err)
 	defer g.Close()
 	_, err = g.Generate(context.Background(), generate.Request{Prompt: prompt, N: 24}, func(x generate.Token) bool {

@@ -52,7 +52,7 @@ func TestPrograms(t *testing.T) {
 			r, err := evaluate.Text(context.Background(), model, c, ids, evaluate.Options{})
 			require.NoError(t, err)
 			var tokens []int32
-			g, err := generate.Open(model, c, generate.Options{Room: 64})
+			g, err := generate.Open(t.Context(), model, c, generate.Options{Room: 64})
 			require.NoError(t, err)
 			_, err = g.Generate(context.Background(), generate.Request{Prompt: ids[:12], N: 12}, func(x generate.Token) bool {
 				tokens = append(tokens, x.ID)

@@ -105,7 +105,7 @@ func (e *evaluation) run(ctx context.Context, ids []int32) (r Result, err error)
 	sum, counts := 0.0, [][]float64{}
 	for at := 0; at+1 < len(ids); at += e.o.Window {
 		window := ids[at:min(at+e.o.Window, len(ids))]
-		job, err := e.job(len(window))
+		job, err := e.job(ctx, len(window))
 		if err != nil {
 			return r, err
 		}
@@ -183,7 +183,7 @@ func (e *evaluation) window(ctx context.Context, job *gomoe.Job, window []int32)
 }
 
 // job returns what runs windows of n tokens. The first one puts the weights.
-func (e *evaluation) job(n int) (*gomoe.Job, error) {
+func (e *evaluation) job(ctx context.Context, n int) (*gomoe.Job, error) {
 	if j := e.jobs[n]; j != nil {
 		return j, nil
 	}
@@ -205,7 +205,7 @@ func (e *evaluation) job(n int) (*gomoe.Job, error) {
 	}
 	cfg := e.o.Config
 	cfg.Place, cfg.Keep = nn.Places(params, cfg.Mesh), gomoe.Off // copies of weights would take as much memory as the weights
-	j, err := gomoe.Open(p, cfg)
+	j, err := gomoe.OpenContext(ctx, p, cfg)
 	if err != nil {
 		return nil, err
 	}

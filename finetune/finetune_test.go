@@ -135,10 +135,10 @@ func TestPEFT(t *testing.T) {
 	require.NoError(t, tn.adapt())
 	program, err := tn.step().Trace(tn.o.Mesh)
 	require.NoError(t, err)
-	run, err := train.Open(program, gomoe.Config{})
+	run, err := train.Open(t.Context(), program, gomoe.Config{})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, run.Close()) }()
-	require.NoError(t, run.Init(1))
+	require.NoError(t, run.Init(t.Context(), 1))
 	tn.begin = map[string]array.Array{}
 	for _, p := range program.Params {
 		seed := 0
@@ -202,7 +202,7 @@ func usedLike(t *testing.T, model, adapter, merged string) {
 			with, err = models.OpenAdapters(adapter, m, c)
 			require.NoError(t, err)
 		}
-		g, err := generate.Open(m, c, generate.Options{Room: 40, Sequences: 2, Adapters: with})
+		g, err := generate.Open(t.Context(), m, c, generate.Options{Room: 40, Sequences: 2, Adapters: with})
 		require.NoError(t, err)
 		_, err = g.Generate(context.Background(), generate.Request{Prompt: []int32{1, 2, 3, 4, 5}, N: 30}, func(x generate.Token) bool {
 			ids = append(ids, x.ID)

@@ -108,12 +108,14 @@ func (g *Generator) Err() error {
 }
 
 // Close ends all requests with ErrClosed, has the other processes' Follow return, and ends the ranks. It waits for
-// the step that runs, which waits for other processes up to the job's deadline.
+// the step that runs, which waits for other processes up to the job's deadline. Without other processes it ends the compiling
+// of a step.
 func (g *Generator) Close() error {
 	g.mu.Lock()
 	g.closing = true
 	g.look()
 	g.mu.Unlock()
+	g.close(ErrClosed)
 	<-g.done
 	var errs []error
 	if j := g.jobs[shape{1, 1, false}]; j != nil {

@@ -214,7 +214,7 @@ func TestClose(t *testing.T) {
 	require.NoError(t, err)
 	m, err := models.Open(c)
 	require.NoError(t, err)
-	g, err := Open(m, c, Options{Room: 30})
+	g, err := Open(t.Context(), m, c, Options{Room: 30})
 	require.NoError(t, err)
 	require.NoError(t, c.Close())
 	errs := make(chan error)

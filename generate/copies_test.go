@@ -66,7 +66,7 @@ func TestCopiesOfExpertsMistakes(t *testing.T) {
 		"copies of the experts of model.layers.0.block_sparse_moe.: ep: copies: expert 5 has none of the 6 copies": {0, 1, 2, 3, 4, 4},
 		"copy 6 is of expert 6, want 0 to 5": {0, 1, 2, 3, 4, 5, 6},
 	} {
-		_, err := Open(g.model, g.c, Options{Room: 20, Copies: func(string, int) (ep.Copies, error) { return c, nil }})
+		_, err := Open(t.Context(), g.model, g.c, Options{Room: 20, Copies: func(string, int) (ep.Copies, error) { return c, nil }})
 		require.ErrorContains(t, err, want)
 	}
 }

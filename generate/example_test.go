@@ -27,7 +27,7 @@ func write(ctx context.Context, folder string) error {
 	if err != nil {
 		return err
 	}
-	g, err := generate.Open(model, files, generate.Options{Room: 16, Sequences: 4})
+	g, err := generate.Open(ctx, model, files, generate.Options{Room: 16, Sequences: 4})
 	if err != nil {
 		return err
 	}

@@ -59,6 +59,8 @@ type Generator struct {
 	peers  *peers          // nil if this is the only process
 	asked  context.Context // ends when another process was asked to end
 	stop   context.CancelCauseFunc
+	open   context.Context // ends with Close
+	close  context.CancelCauseFunc
 
 	mu      sync.Mutex
 	queue   []*sequence
@@ -119,8 +121,9 @@ func (o Options) usual(m *models.Model) (Options, error) {
 }
 
 // Open opens a model and puts its weights on the ranks: each rank reads its own part of the files. The caller must
-// call Close. The checkpoint may be closed after Open has returned.
-func Open(m *models.Model, c *checkpoint.Checkpoint, o Options) (g *Generator, err error) {
+// call Close. The checkpoint may be closed after Open has returned. The end of ctx ends compiling; a Generator that is open
+// does not depend on ctx.
+func Open(ctx context.Context, m *models.Model, c *checkpoint.Checkpoint, o Options) (g *Generator, err error) {
 	if o, err = o.usual(m); err != nil {
 		return nil, err
 	}
@@ -131,7 +134,7 @@ func Open(m *models.Model, c *checkpoint.Checkpoint, o Options) (g *Generator, e
 			err = errors.Join(err, g.Close())
 		}
 	}()
-	if err := g.place(memory.Available); err != nil {
+	if err := g.place(ctx, memory.Available); err != nil {
 		return g, err
 	}
 	if g.peers, err = meet(o.World, o.Sequences); err != nil {
@@ -151,12 +154,13 @@ func newGenerator(m *models.Model, c *checkpoint.Checkpoint, o Options) *Generat
 		forms: map[string]nn.Form{},
 		wake:  make(chan struct{}, 1), done: make(chan struct{})}
 	g.asked, g.stop = context.WithCancelCause(context.Background())
+	g.open, g.close = context.WithCancelCause(context.Background())
 	return g
 }
 
 // place puts the weights and empty caches on the ranks, if these, and the steps, take no more memory than there is.
-func (g *Generator) place(available func() memory.Limit) error {
-	job, err := g.job(shape{1, 1, false})
+func (g *Generator) place(ctx context.Context, available func() memory.Limit) error {
+	job, err := g.job(ctx, shape{1, 1, false})
 	if err != nil {
 		return err
 	}
@@ -175,7 +179,7 @@ func (g *Generator) place(available func() memory.Limit) error {
 		return err
 	}
 	for _, at := range g.shapes() { // the largest, so that Memory knows them
-		if _, err := g.job(at); err != nil {
+		if _, err := g.job(ctx, at); err != nil {
 			return err
 		}
 	}

@@ -26,7 +26,7 @@ func open(t *testing.T, name string, o Options) *Generator {
 	require.NoError(t, err)
 	m, err := models.Open(c)
 	require.NoError(t, err)
-	g, err := Open(m, c, o)
+	g, err := Open(t.Context(), m, c, o)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, g.Close()) })
 	return g
@@ -153,7 +153,7 @@ func TestExchange(t *testing.T) {
 		}
 	}
 	g := open(t, "olmoe", Options{Room: 20})
-	_, err = Open(g.model, g.c, Options{Config: cfg, Room: 20, Wire: graph.BF16})
+	_, err = Open(t.Context(), g.model, g.c, Options{Config: cfg, Room: 20, Wire: graph.BF16})
 	require.ErrorContains(t, err, "wire=bf16 without exchange")
 }
 
@@ -207,7 +207,7 @@ func TestMeshOfHeads(t *testing.T) {
 	require.NoError(t, err)
 	mesh, err := sharding.ParseMesh("tp=3")
 	require.NoError(t, err)
-	_, err = Open(m, c, Options{Config: gomoe.Config{Mesh: mesh}, Room: 8})
+	_, err = Open(t.Context(), m, c, Options{Config: gomoe.Config{Mesh: mesh}, Room: 8})
 	require.ErrorContains(t, err, `generate: on the mesh "tp=3", whose axis tp must split heads evenly, and columns of experts between blocks where weights are in blocks: `)
 	require.ErrorContains(t, err, "do not divide alike over the 3 ranks of tp")
 }
@@ -219,7 +219,7 @@ func TestNoRoom(t *testing.T) {
 	defer c.Close()
 	m, err := models.Open(c)
 	require.NoError(t, err)
-	_, err = Open(m, c, Options{Room: 1 << 30})
+	_, err = Open(t.Context(), m, c, Options{Room: 1 << 30})
 	if err == nil || !strings.Contains(err.Error(), "weights, steps and caches with room for 1073741824 positions take 256.1 GiB") || !strings.Contains(err.Error(), "make less room") {
 		t.Errorf("error %v", err)
 	}

@@ -92,7 +92,7 @@ func logits(t *testing.T, path, prompt string) ([]float32, []int32) {
 	require.NoError(t, err)
 	m, err := models.Open(c)
 	require.NoError(t, err)
-	g, err := Open(m, c, Options{})
+	g, err := Open(t.Context(), m, c, Options{})
 	require.NoError(t, err)
 	defer g.Close()
 	return logitsOf(t, g, ids, 1, 1, 1, 1), ids

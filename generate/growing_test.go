@@ -50,7 +50,7 @@ func TestGrowingPositions(t *testing.T) {
 		require.NoError(t, err)
 		m, err := models.Open(c)
 		require.NoError(t, err)
-		g, err := Open(m, c, Options{Room: 64})
+		g, err := Open(t.Context(), m, c, Options{Room: 64})
 		require.NoError(t, err)
 		for range 2 { // the second time tokens of the first are in the caches
 			for i, want := range x.Generated {

@@ -27,7 +27,7 @@ func openFile(t *testing.T, path, mesh string) *Generator {
 	require.NoError(t, err)
 	on, err := sharding.ParseMesh(mesh)
 	require.NoError(t, err)
-	g, err := Open(m, c, Options{Config: gomoe.Config{Mesh: on}})
+	g, err := Open(t.Context(), m, c, Options{Config: gomoe.Config{Mesh: on}})
 	require.NoError(t, err)
 	require.NoError(t, c.Close())
 	return g
@@ -118,7 +118,7 @@ func TestRoomForLentWeights(t *testing.T) {
 		require.ErrorContains(t, g.fits(weights, memory.Limit{Bytes: info.Size()*3/4 + caches, By: "a test"}), "can be had (a test)", mesh)
 
 		asked, without := 0, newGenerator(g.model, g.c, g.o)
-		err := without.place(func() memory.Limit { // what is there when weights are known, and when steps are
+		err := without.place(t.Context(), func() memory.Limit { // what is there when weights are known, and when steps are
 			asked++
 			return []memory.Limit{{Bytes: math.MaxInt64}, {Bytes: info.Size() + caches, By: "a test"}}[asked-1]
 		})

@@ -2,6 +2,7 @@ package generate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -51,7 +52,7 @@ func (g *Generator) loop(ctx context.Context) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	why := ErrClosed
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrClosed) {
 		g.failed = fmt.Errorf("generate: %w", err)
 		why = g.failed
 	}

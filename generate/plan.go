@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"context"
 	"slices"
 
 	"github.com/gomoe/gomoe"
@@ -11,8 +12,8 @@ import (
 )
 
 // Plan returns what each rank of the mesh would hold, in bytes, if Open was called with the same arguments. It opens nothing: no weight
-// is read, and no memory is taken. What lies in files is not told from copies.
-func Plan(m *models.Model, c *checkpoint.Checkpoint, o Options) ([]Memory, error) {
+// is read, and no memory is taken. What lies in files is not told from copies. The end of ctx ends it.
+func Plan(ctx context.Context, m *models.Model, c *checkpoint.Checkpoint, o Options) ([]Memory, error) {
 	o, err := o.usual(m)
 	if err != nil {
 		return nil, err
@@ -24,7 +25,7 @@ func Plan(m *models.Model, c *checkpoint.Checkpoint, o Options) ([]Memory, error
 		if err != nil {
 			return nil, err
 		}
-		plan, err := gomoe.Compile(p, cfg)
+		plan, err := gomoe.CompileContext(ctx, p, cfg)
 		if err != nil {
 			return nil, g.onMesh(err)
 		}

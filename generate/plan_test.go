@@ -1,6 +1,8 @@
 package generate
 
 import (
+	"context"
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,10 +25,10 @@ func TestPlan(t *testing.T) {
 		on, err := sharding.ParseMesh(mesh)
 		require.NoError(t, err)
 		o := Options{Config: gomoe.Config{Mesh: on}, Room: 40, Sequences: 3}
-		ranks, err := Plan(m, c, o)
+		ranks, err := Plan(t.Context(), m, c, o)
 		require.NoError(t, err)
 		require.Len(t, ranks, on.Ranks())
-		g, err := Open(m, c, o)
+		g, err := Open(t.Context(), m, c, o)
 		require.NoError(t, err)
 		want := g.Memory()
 		want.Mapped = 0
@@ -37,16 +39,16 @@ func TestPlan(t *testing.T) {
 	}
 	on, err := sharding.ParseMesh("ep=0-4/5")
 	require.NoError(t, err)
-	ranks, err := Plan(m, c, Options{Config: gomoe.Config{Mesh: on}, Room: 40})
+	ranks, err := Plan(t.Context(), m, c, Options{Config: gomoe.Config{Mesh: on}, Room: 40})
 	require.NoError(t, err)
 	if ranks[0].Weights <= ranks[1].Weights || ranks[0].Caches != ranks[1].Caches {
 		t.Errorf("%+v, want more weights on the rank with five experts", ranks)
 	}
-	_, err = Plan(m, c, Options{Room: -1})
+	_, err = Plan(t.Context(), m, c, Options{Room: -1})
 	require.ErrorContains(t, err, "room for -1 positions")
 	on, err = sharding.ParseMesh("tp=3")
 	require.NoError(t, err)
-	_, err = Plan(m, c, Options{Config: gomoe.Config{Mesh: on}})
+	_, err = Plan(t.Context(), m, c, Options{Config: gomoe.Config{Mesh: on}})
 	require.ErrorContains(t, err, `on the mesh "tp=3", whose axis tp must split heads evenly`)
 }
 
@@ -73,4 +75,20 @@ func TestLastLayerOfLastToken(t *testing.T) {
 		}
 	}
 	require.Equal(t, map[string][]int{"router": {1}, "cache_update": {8, 8}, "attention": {1}}, tokens)
+}
+
+// Compiling ends with its context: of Open, of Plan, and with Close of a step that comes later.
+func TestCompileEndsWithContext(t *testing.T) {
+	why := errors.New("why")
+	ctx, end := context.WithCancelCause(t.Context())
+	end(why)
+	g := open(t, "olmoe", Options{Room: 40}) // which compiles steps of 1 and of 32 tokens
+	_, err := Open(ctx, g.model, g.c, Options{Room: 30})
+	require.ErrorIs(t, err, why)
+	_, err = Plan(ctx, g.model, g.c, Options{Room: 30})
+	require.ErrorIs(t, err, why)
+	g.close(ErrClosed) // as Close does while a step is compiled
+	_, err = g.Generate(t.Context(), Request{Prompt: make([]int32, 9), N: 1}, all)
+	require.ErrorIs(t, err, ErrClosed)
+	require.NoError(t, g.Err())
 }

@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/gomoe/gomoe"
@@ -18,7 +19,8 @@ type shape struct {
 
 // job returns what runs steps of a shape. Its results are the logits f32[sequences,1,V] of the last tokens, or
 // f32[sequences,tokens,V] of all if they are scored, and then the caches in the order of g.kept.
-func (g *Generator) job(at shape) (*gomoe.Job, error) {
+// The end of ctx ends compiling.
+func (g *Generator) job(ctx context.Context, at shape) (*gomoe.Job, error) {
 	if j := g.jobs[at]; j != nil {
 		return j, nil
 	}
@@ -26,7 +28,7 @@ func (g *Generator) job(at shape) (*gomoe.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	j, err := gomoe.Open(p, cfg)
+	j, err := gomoe.OpenContext(ctx, p, cfg)
 	if err != nil {
 		return nil, g.onMesh(err)
 	}

@@ -76,7 +76,11 @@ func (g *Generator) run(ctx context.Context, o order) (logits []float32, err err
 	}
 	n := len(o.slots)
 	at := shape{n, len(o.ids) / n, o.kind == scored}
-	job, err := g.job(at)
+	compiling := ctx
+	if g.peers == nil { // else they wait in the step for this process
+		compiling = g.open
+	}
+	job, err := g.job(compiling, at)
 	if err != nil {
 		return nil, err
 	}

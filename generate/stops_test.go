@@ -105,7 +105,7 @@ func TestText(t *testing.T) {
 	require.NoError(t, err)
 	m, err := models.Open(c)
 	require.NoError(t, err)
-	g, err := Open(m, c, Options{Room: 40, Sequences: 2, Tokenizer: tok})
+	g, err := Open(t.Context(), m, c, Options{Room: 40, Sequences: 2, Tokenizer: tok})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, g.Close()) }()
 	write := func(stops ...string) (text string, ids []int32, r Result) {

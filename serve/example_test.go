@@ -40,7 +40,7 @@ func run(ctx context.Context, folder string) error {
 	if err != nil {
 		return err
 	}
-	g, err := generate.Open(model, files, generate.Options{Sequences: 4, Queue: 16, Tokenizer: tok})
+	g, err := generate.Open(ctx, model, files, generate.Options{Sequences: 4, Queue: 16, Tokenizer: tok})
 	if err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ func openTokenizer(t *testing.T, tokens []byte, template string, o generate.Opti
 	require.NoError(t, err)
 	o.Tokenizer, err = generate.Tokenizer(files)
 	require.NoError(t, err)
-	g, err := generate.Open(model, files, o)
+	g, err := generate.Open(t.Context(), model, files, o)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, g.Close()) })
 	c.Name, c.Tokenizer = "m", o.Tokenizer

@@ -4,8 +4,8 @@
 //	p, err := train.Trace("step", train.Config{
 //		Optimizer: train.Chain(train.ClipByGlobalNorm(1), train.AdamW(train.AdamWOptions{Decay: 0.1})),
 //	}, func(s *nn.Scope) (loss *graph.Value, results []*graph.Value) { … })
-//	run, err := train.Open(p, gomoe.Config{Mesh: mesh})
-//	err = run.Init(1)
+//	run, err := train.Open(ctx, p, gomoe.Config{Mesh: mesh})
+//	err = run.Init(ctx, 1)
 //	out, err := run.Step(ctx, 1, train.Cosine(3e-3, 100, 1500, 0.1)(1), inputs)
 //
 // A step is one program, whose state is donated by name. It knows no mesh; Open places it, and Config.Zero splits

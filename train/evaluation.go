@@ -29,8 +29,8 @@ type Evaluation struct {
 // Trace does, and returns named results. cfg says what gomoe.Config says of its inputs and of how it runs; mesh, world and
 // the placements of parameters are the run's. It is an error if forward declares a parameter that the step has not, or
 // with another type. Where the step has microbatches, the evaluation has as many: forward declares the inputs of one, and
-// results are those that Trace speaks of. The caller must call Close.
-func (r *Run) Evaluation(name string, cfg gomoe.Config, forward func(*nn.Scope) []*graph.Value) (*Evaluation, error) {
+// results are those that Trace speaks of. The end of ctx ends compiling. The caller must call Close.
+func (r *Run) Evaluation(ctx context.Context, name string, cfg gomoe.Config, forward func(*nn.Scope) []*graph.Value) (*Evaluation, error) {
 	var params []nn.Param
 	model := r.p.config.Model
 	model.Key = nil // nothing is dropped
@@ -74,7 +74,7 @@ func (r *Run) Evaluation(name string, cfg gomoe.Config, forward func(*nn.Scope) 
 		e.param = append(e.param, q.Name)
 	}
 	cfg.World, cfg.Mesh, cfg.Deadline = r.world.World, r.world.Mesh, r.world.Deadline
-	if e.Job, err = gomoe.Open(p, cfg); err != nil {
+	if e.Job, err = gomoe.OpenContext(ctx, p, cfg); err != nil {
 		return nil, err
 	}
 	for i, out := range e.Job.Plan().Out {

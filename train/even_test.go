@@ -45,10 +45,10 @@ func TestEven(t *testing.T) {
 		require.NoError(t, err)
 		// The optimiser would move it: its decay is for all.
 		p := evenStep(t, Config{Optimizer: AdamW(AdamWOptions{Decay: 0.5, DecayOn: All}), Even: even})
-		r, err := Open(p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"x": sharding.Split("dp.ep").On(m)}})
+		r, err := Open(t.Context(), p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"x": sharding.Split("dp.ep").On(m)}})
 		require.NoError(t, err)
 		defer r.Close()
-		require.NoError(t, r.Init(1))
+		require.NoError(t, r.Init(t.Context(), 1))
 		want := make([]float32, 4)
 		for n := range steps {
 			out, err := r.Step(t.Context(), n+1, 0, map[string]array.Array{"x": x}) // no rate: weights stay as they are

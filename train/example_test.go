@@ -32,10 +32,10 @@ func ExampleTrace() {
 	check(err)
 	mesh, err := sharding.ParseMesh("dp=2")
 	check(err)
-	run, err := train.Open(p, gomoe.Config{Mesh: mesh, Place: map[string]sharding.Spec{"x": sharding.Split("dp")}})
+	run, err := train.Open(context.Background(), p, gomoe.Config{Mesh: mesh, Place: map[string]sharding.Spec{"x": sharding.Split("dp")}})
 	check(err)
 	defer run.Close()
-	check(run.Init(1))
+	check(run.Init(context.Background(), 1))
 
 	rate := train.Cosine(0.1, 10, 100, 0)
 	var loss float64

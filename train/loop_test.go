@@ -55,10 +55,10 @@ func newLearner(t *testing.T, axes, folder string) *learner {
 	require.NoError(t, err)
 	cfg := gomoe.Config{Mesh: mesh, Place: map[string]sharding.Spec{"x": sharding.Split("", "ep").On(mesh)}}
 	l := &learner{}
-	l.run, err = train.Open(p, cfg)
+	l.run, err = train.Open(t.Context(), p, cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { l.run.Close() })
-	l.held, err = l.run.Evaluation("held", cfg, func(s *nn.Scope) []*graph.Value { return []*graph.Value{reverse(s)} })
+	l.held, err = l.run.Evaluation(t.Context(), "held", cfg, func(s *nn.Scope) []*graph.Value { return []*graph.Value{reverse(s)} })
 	require.NoError(t, err)
 	t.Cleanup(func() { l.held.Close() })
 	l.loop = train.Loop{
@@ -223,7 +223,7 @@ func TestLoopKeepsBest(t *testing.T) {
 func TestLoopSavesWithoutBegin(t *testing.T) {
 	ctx := context.Background()
 	l := newLearner(t, "ep=2", t.TempDir())
-	require.NoError(t, l.run.Init(1))
+	require.NoError(t, l.run.Init(t.Context(), 1))
 	_, err := l.loop.Run(ctx, ctx, l.run)
 	require.NoError(t, err)
 	steps, err := l.loop.Saves.Folder.Steps()
@@ -365,7 +365,7 @@ func TestEvaluation(t *testing.T) {
 		t.Errorf("without a state: %v", err)
 	}
 	for _, width := range []int{8, 9} {
-		_, err := l.run.Evaluation("other", gomoe.Config{}, func(s *nn.Scope) []*graph.Value {
+		_, err := l.run.Evaluation(t.Context(), "other", gomoe.Config{}, func(s *nn.Scope) []*graph.Value {
 			x := s.Tracer().Input("x", graph.F32, 4, width)
 			return []*graph.Value{nn.Linear{Out: 3}.Apply(s.In("mlp.gate", ""), x)}
 		})
@@ -374,7 +374,7 @@ func TestEvaluation(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	require.NoError(t, l.run.Init(1))
+	require.NoError(t, l.run.Init(t.Context(), 1))
 	if _, err := l.held.Scalar(context.Background(), "los", tokens(1)); err == nil || !strings.Contains(err.Error(), "no result of the evaluation is named los") {
 		t.Errorf("another name: %v", err)
 	}

@@ -48,10 +48,10 @@ func once(t *testing.T, c Config, mesh string, inputs map[string]array.Array, va
 	require.NoError(t, err)
 	m, err := sharding.ParseMesh(mesh)
 	require.NoError(t, err)
-	run, err := Open(p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"x": sharding.Split("dp.ep").On(m)}})
+	run, err := Open(t.Context(), p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"x": sharding.Split("dp.ep").On(m)}})
 	require.NoError(t, err)
 	defer run.Close()
-	require.NoError(t, run.Init(1))
+	require.NoError(t, run.Init(t.Context(), 1))
 	for _, x := range append(p.Params, p.Frozen...) {
 		a := value(x)
 		require.NoError(t, run.Put(x.Name, func(p runtime.Part) error { return fillFrom(a, p) }))
@@ -212,11 +212,11 @@ func TestLoRADropout(t *testing.T) {
 func TestPut(t *testing.T) {
 	p, err := Trace("step", Config{Optimizer: SGD(SGDOptions{}), Model: nn.Options{LoRA: &nn.LoRA{Rank: 2, Targets: []string{"first"}}}}, adapted)
 	require.NoError(t, err)
-	run, err := Open(p, gomoe.Config{})
+	run, err := Open(t.Context(), p, gomoe.Config{})
 	require.NoError(t, err)
 	fill := func(runtime.Part) error { return nil }
 	require.ErrorContains(t, run.Put("first."+nn.LoRAA, fill), "want the name of a parameter, and Init before")
-	require.NoError(t, run.Init(1))
+	require.NoError(t, run.Init(t.Context(), 1))
 	require.NoError(t, run.Put("first."+nn.LoRAA, fill))
 	require.ErrorContains(t, run.Put("rate", fill), "train: step: put rate: want the name of a parameter")
 	x := map[string]array.Array{"x": numbers("x", graph.T(graph.F32, 2, 8, 6))}

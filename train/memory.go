@@ -1,6 +1,7 @@
 package train
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	goruntime "runtime"
@@ -81,7 +82,8 @@ type Lighter struct {
 
 // Lightest adds to the error of a step that is too large what it would take with other settings, of those that can be
 // planned and take less. Other errors stay as they are. now is the step as it is, and cfg how it is placed.
-func Lightest(err error, now *Program, cfg gomoe.Config, settings []Lighter) error {
+// The end of ctx ends compiling, and its cause is the error then.
+func Lightest(ctx context.Context, err error, now *Program, cfg gomoe.Config, settings []Lighter) error {
 	var tooLarge *gomoe.TooLarge
 	if !errors.As(err, &tooLarge) {
 		return err
@@ -91,7 +93,7 @@ func Lightest(err error, now *Program, cfg gomoe.Config, settings []Lighter) err
 		if err != nil {
 			return 0, err
 		}
-		plan, err := gomoe.Compile(p.Program, cfg)
+		plan, err := gomoe.CompileContext(ctx, p.Program, cfg)
 		if err != nil {
 			return 0, err
 		}
@@ -99,7 +101,7 @@ func Lightest(err error, now *Program, cfg gomoe.Config, settings []Lighter) err
 		return m.OfRanks(tooLarge.Ranks), nil
 	}
 	all, wrong := takes(now, cfg)
-	if wrong != nil {
+	if wrong != nil && ctx.Err() == nil {
 		return err
 	}
 	var list []string
@@ -111,6 +113,9 @@ func Lightest(err error, now *Program, cfg gomoe.Config, settings []Lighter) err
 		if n, wrong := takes(p, cfg); wrong == nil && n < all {
 			list = append(list, fmt.Sprintf("%s (%s)", s.Setting, memory.Format(float64(n))))
 		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	if len(list) == 0 {
 		return err

@@ -81,13 +81,13 @@ func (c masked) batch(step int) map[string]array.Array {
 func (c masked) learn(t *testing.T, axes string) (losses []float64, held float64, results, state map[string]array.Array) {
 	t.Helper()
 	ctx := context.Background()
-	run, err := train.Open(c.trace(t), c.config(t, axes))
+	run, err := train.Open(t.Context(), c.trace(t), c.config(t, axes))
 	require.NoError(t, err)
 	defer run.Close()
-	eval, err := run.Evaluation("held", c.config(t, axes), func(s *nn.Scope) []*graph.Value { _, r := c.forward(s); return r })
+	eval, err := run.Evaluation(t.Context(), "held", c.config(t, axes), func(s *nn.Scope) []*graph.Value { _, r := c.forward(s); return r })
 	require.NoError(t, err)
 	defer eval.Close()
-	require.NoError(t, run.Init(1))
+	require.NoError(t, run.Init(t.Context(), 1))
 	for step := 1; step <= 3; step++ {
 		in := c.batch(step)
 		if c.options.Key != nil {
@@ -238,10 +238,10 @@ func TestMicrobatchErrors(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	c := masked{rows: 8, tokens: 4, parts: 2}
-	run, err := train.Open(c.trace(t), c.config(t, ""))
+	run, err := train.Open(t.Context(), c.trace(t), c.config(t, ""))
 	require.NoError(t, err)
 	defer run.Close()
-	require.NoError(t, run.Init(1))
+	require.NoError(t, run.Init(t.Context(), 1))
 	c.rows = 9
 	_, err = run.Step(context.Background(), 1, 0.1, c.batch(1))
 	require.ErrorContains(t, err, "mask is f32[9,4], want f32[8,4]")

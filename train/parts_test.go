@@ -19,10 +19,10 @@ func TestStepParts(t *testing.T) {
 	for _, parts := range []int{0, 2} {
 		c := masked{rows: 8, tokens: 4, parts: parts}
 		_, _, _, want := c.learn(t, "dp=2,ep=2")
-		run, err := train.Open(c.trace(t), c.config(t, "dp=2,ep=2"))
+		run, err := train.Open(t.Context(), c.trace(t), c.config(t, "dp=2,ep=2"))
 		require.NoError(t, err)
 		defer run.Close()
-		require.NoError(t, run.Init(1))
+		require.NoError(t, run.Init(t.Context(), 1))
 		for step := 1; step <= 3; step++ {
 			var mu sync.Mutex
 			rows := map[int]int{} // how often each row of x was asked for

@@ -26,10 +26,10 @@ func TestStochasticStep(t *testing.T) {
 			return pr.ReduceSum(pr.ConvertElementType(w, graph.F32)), nil
 		})
 		require.NoError(t, err)
-		run, err := Open(p, gomoe.Config{Mesh: m})
+		run, err := Open(t.Context(), p, gomoe.Config{Mesh: m})
 		require.NoError(t, err)
 		defer run.Close()
-		require.NoError(t, run.Init(1))
+		require.NoError(t, run.Init(t.Context(), 1))
 		for i := range steps {
 			_, err := run.Step(t.Context(), i+1, 0x1p-13, nil)
 			require.NoError(t, err)

@@ -35,8 +35,8 @@ type Run struct {
 }
 
 // Open compiles a step. cfg.Place has the placements of the model's inputs; those of the state are added, and the state is
-// donated. Init or Restore comes before the first step. The caller must call Close.
-func Open(p *Program, cfg gomoe.Config) (*Run, error) {
+// donated. Init or Restore comes before the first step. The end of ctx ends compiling. The caller must call Close.
+func Open(ctx context.Context, p *Program, cfg gomoe.Config) (*Run, error) {
 	if cfg.Exact != 0 {
 		cfg.Mesh = cfg.Mesh.InBlocks(cfg.Exact) // also of what makes the first state
 	}
@@ -48,7 +48,7 @@ func Open(p *Program, cfg gomoe.Config) (*Run, error) {
 		cfg.Trace = runtime.NewTotals()
 	}
 	before := memory.Resident()
-	job, err := gomoe.Open(p.Program, cfg)
+	job, err := gomoe.OpenContext(ctx, p.Program, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -92,18 +92,18 @@ func (r *Run) Close() error {
 }
 
 // Init makes the first state. It depends on the seed alone, and is the same on every mesh; each rank makes its own
-// part.
-func (r *Run) Init(seed uint64) error {
+// part. The end of ctx ends it.
+func (r *Run) Init(ctx context.Context, seed uint64) error {
 	p, err := r.p.initial(seed, r.world.Mesh)
 	if err != nil {
 		return err
 	}
-	job, err := gomoe.Open(p, r.world)
+	job, err := gomoe.OpenContext(ctx, p, r.world)
 	if err != nil {
 		return err
 	}
 	defer job.Close()
-	out, err := job.Run(context.Background(), nil)
+	out, err := job.Run(ctx, nil)
 	if err != nil {
 		return err
 	}

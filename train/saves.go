@@ -166,14 +166,14 @@ func (l *Loop) Begin(ctx context.Context, r *Run, seed uint64) (b Begun, err err
 		return b, err
 	}
 	if !s.Resume || s.Folder.Path == "" {
-		return b, r.Init(seed)
+		return b, r.Init(ctx, seed)
 	}
 	from, err := s.Folder.Latest(ctx)
 	if err != nil {
 		return b, err
 	}
 	if from == nil {
-		return b, r.Init(seed)
+		return b, r.Init(ctx, seed)
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
 	b = Begun{Steps: from.Step, Path: from.Path}

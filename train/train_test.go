@@ -1,7 +1,9 @@
 package train
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"math"
 	"os"
@@ -82,10 +84,10 @@ func (r recorded) linear(t *testing.T, c Config) *Program {
 // follow runs the recorded gradients and returns the state after every step.
 func (r recorded) follow(t *testing.T, c Config, cfg gomoe.Config) []map[string]array.Array {
 	t.Helper()
-	run, err := Open(r.linear(t, c), cfg)
+	run, err := Open(t.Context(), r.linear(t, c), cfg)
 	require.NoError(t, err)
 	defer run.Close()
-	require.NoError(t, run.Init(1))
+	require.NoError(t, run.Init(t.Context(), 1))
 	for name, x := range r.Start {
 		for _, to := range []string{name, "average/" + name} {
 			if run.state[to] != nil {
@@ -240,7 +242,7 @@ func TestRunResumes(t *testing.T) {
 	open := func(mesh string) *Run {
 		m, err := sharding.ParseMesh(mesh)
 		require.NoError(t, err)
-		run, err := Open(r.linear(t, c), gomoe.Config{Mesh: m})
+		run, err := Open(t.Context(), r.linear(t, c), gomoe.Config{Mesh: m})
 		require.NoError(t, err)
 		t.Cleanup(func() { run.Close() })
 		return run
@@ -248,7 +250,7 @@ func TestRunResumes(t *testing.T) {
 	first, second := open("dp=2"), open("ep=2")
 	_, err := second.Step(t.Context(), 1, 0.1, in)
 	require.ErrorContains(t, err, "train: step: there is no state; call Init or Restore before the first step")
-	require.NoError(t, first.Init(3))
+	require.NoError(t, first.Init(t.Context(), 3))
 	_, err = first.Step(t.Context(), 1, 0.1, in)
 	require.NoError(t, err)
 	require.NoError(t, folder.Save(t.Context(), snapshot.State{Step: 1, Arrays: first.State()}))
@@ -275,7 +277,7 @@ func TestRunResumes(t *testing.T) {
 func TestRunResumesItsOptimizer(t *testing.T) {
 	r := trajectories(t)
 	open := func(o Transform) *Run {
-		run, err := Open(r.linear(t, Config{Optimizer: o}), gomoe.Config{})
+		run, err := Open(t.Context(), r.linear(t, Config{Optimizer: o}), gomoe.Config{})
 		require.NoError(t, err)
 		t.Cleanup(func() { run.Close() })
 		return run
@@ -287,7 +289,7 @@ func TestRunResumesItsOptimizer(t *testing.T) {
 	optimisers["Muon"] = Chain(optimisers["Muon"], On(Not(Matrices), SGD(SGDOptions{Momentum: 0.9})))
 	for from, o := range optimisers {
 		first, folder := open(o), snapshot.Folder{Path: t.TempDir()}
-		require.NoError(t, first.Init(3))
+		require.NoError(t, first.Init(t.Context(), 3))
 		require.NoError(t, folder.Save(t.Context(), snapshot.State{Step: 1, Arrays: first.State()}))
 		saved, err := folder.Latest(t.Context())
 		require.NoError(t, err)
@@ -313,9 +315,9 @@ func TestInit(t *testing.T) {
 	for _, mesh := range []string{"", "dp=2,ep=2", "tp=2"} {
 		m, err := sharding.ParseMesh(mesh)
 		require.NoError(t, err)
-		run, err := Open(r.linear(t, Config{Optimizer: AdamW(AdamWOptions{}), Average: 0.9}), gomoe.Config{Mesh: m})
+		run, err := Open(t.Context(), r.linear(t, Config{Optimizer: AdamW(AdamWOptions{}), Average: 0.9}), gomoe.Config{Mesh: m})
 		require.NoError(t, err)
-		require.NoError(t, run.Init(5))
+		require.NoError(t, run.Init(t.Context(), 5))
 		got := map[string]array.Array{}
 		for name, a := range run.State() {
 			got[name], err = a.Get()
@@ -396,7 +398,7 @@ func TestRefuses(t *testing.T) {
 	p, err := Trace("step", Config{Optimizer: On(Named("v", "w*"), adam)}, model)
 	require.NoError(t, err)
 	require.Len(t, p.State, 3)
-	_, err = Open(p, gomoe.Config{Place: map[string]sharding.Spec{"w": {}}})
+	_, err = Open(t.Context(), p, gomoe.Config{Place: map[string]sharding.Spec{"w": {}}})
 	require.ErrorContains(t, err, "train: step: w is placed by its parameter's nn.Param.Place")
 }
 
@@ -420,4 +422,21 @@ func TestFreeze(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Compiling a step, an evaluation and the first state ends with its context, and so does planning what a lighter step takes.
+func TestCompileEndsWithContext(t *testing.T) {
+	why := errors.New("why")
+	ctx, end := context.WithCancelCause(t.Context())
+	end(why)
+	p := trajectories(t).linear(t, Config{Optimizer: SGD(SGDOptions{})})
+	_, err := Open(ctx, p, gomoe.Config{})
+	require.ErrorIs(t, err, why)
+	require.ErrorIs(t, Lightest(ctx, &gomoe.TooLarge{Ranks: 1, Of: 1}, p, gomoe.Config{}, nil), why)
+	run, err := Open(t.Context(), p, gomoe.Config{})
+	require.NoError(t, err)
+	defer run.Close()
+	require.ErrorIs(t, run.Init(ctx, 1), why)
+	_, err = run.Evaluation(ctx, "held", gomoe.Config{}, func(s *nn.Scope) []*graph.Value { return []*graph.Value{s.Tracer().Input("y", graph.F32, 1)} })
+	require.ErrorIs(t, err, why)
 }

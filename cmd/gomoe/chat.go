@@ -86,7 +86,7 @@ func (c *chatting) run(ctx context.Context) (err error) {
 	if _, err := c.tokens(append(c.messages, tokenizer.Message{Role: "user", Content: "?"})); err != nil {
 		return err
 	}
-	gen, err := generate.Open(c.model, c.opening.c, c.o)
+	gen, err := generate.Open(ctx, c.model, c.opening.c, c.o)
 	if err != nil {
 		return err
 	}

@@ -201,7 +201,7 @@ func (g *writing) write(ctx context.Context, o generate.Options, ways ...generat
 	if g.stats && !g.quiet {
 		o.Trace = runtime.NewTotals()
 	}
-	gen, err := generate.Open(g.model, g.c, o)
+	gen, err := generate.Open(ctx, g.model, g.c, o)
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ func (t *tool) inspectCommand() *ffcli.Command {
 			"and element type, the layout of the experts and, with -mesh, what each rank holds and needs are read\n" +
 			"from the headers: no weight is loaded. The files are checked: lengths, overlaps, gaps, names that are there twice,\n" +
 			"and tensors that an index misses.",
-		Exec: func(_ context.Context, args []string) error {
+		Exec: func(ctx context.Context, args []string) error {
 			path, err := onePath(fs, args, "a folder, or a file that ends with .safetensors or .gguf")
 			if err != nil {
 				return err
@@ -56,7 +56,7 @@ func (t *tool) inspectCommand() *ffcli.Command {
 				return err
 			}
 			if len(m.Axes) > 0 {
-				if err := r.place(c, m, *room); err != nil {
+				if err := r.place(ctx, c, m, *room); err != nil {
 					return err
 				}
 			}
@@ -140,9 +140,9 @@ func inspect(c *checkpoint.Checkpoint, list bool) (*inspection, error) {
 }
 
 // place says what each rank of a mesh holds, and what it needs to generate a text with room for so many positions.
-func (r *inspection) place(c *checkpoint.Checkpoint, m sharding.Mesh, room int) error {
+func (r *inspection) place(ctx context.Context, c *checkpoint.Checkpoint, m sharding.Mesh, room int) error {
 	held, wrong := c.Held(m)
-	planned, room, err := planned(c, m, room)
+	planned, room, err := planned(ctx, c, m, room)
 	var usage *usageError
 	switch {
 	case errors.As(err, &usage):
@@ -171,7 +171,7 @@ func (r *inspection) place(c *checkpoint.Checkpoint, m sharding.Mesh, room int) 
 }
 
 // planned returns what ranks of a mesh hold of a model that generates a text, and the positions of the text.
-func planned(c *checkpoint.Checkpoint, m sharding.Mesh, room int) ([]generate.Memory, int, error) {
+func planned(ctx context.Context, c *checkpoint.Checkpoint, m sharding.Mesh, room int) ([]generate.Memory, int, error) {
 	model, err := models.Open(c)
 	if err != nil {
 		return nil, 0, err
@@ -182,7 +182,7 @@ func planned(c *checkpoint.Checkpoint, m sharding.Mesh, room int) ([]generate.Me
 	if room == 0 {
 		room = min(model.Context, usualRoom)
 	}
-	ranks, err := generate.Plan(model, c, generate.Options{Config: gomoe.Config{Mesh: m}, Room: room})
+	ranks, err := generate.Plan(ctx, model, c, generate.Options{Config: gomoe.Config{Mesh: m}, Room: room})
 	return ranks, room, err
 }
 

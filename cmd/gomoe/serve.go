@@ -107,7 +107,7 @@ func (s *serving) run(ctx context.Context, fs *flag.FlagSet) (err error) {
 	if listener != nil {
 		defer listener.Close() // Serve closes it, too
 	}
-	gen, err := generate.Open(s.model, s.opening.c, s.o)
+	gen, err := generate.Open(ctx, s.model, s.opening.c, s.o)
 	if err != nil {
 		return err
 	}

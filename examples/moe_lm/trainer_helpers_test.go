@@ -52,11 +52,11 @@ func started(t testing.TB, m *model, o *lm.Options, mesh sharding.Mesh, seed uin
 	require.NoError(t, err)
 	cfg := o.Config(mesh)
 	cfg.Options = opts
-	run, err := train.Open(p, cfg)
+	run, err := train.Open(t.Context(), p, cfg)
 	require.NoError(t, err)
-	eval, err := run.Evaluation("evaluate", o.Config(mesh), step.Evaluation)
+	eval, err := run.Evaluation(t.Context(), "evaluate", o.Config(mesh), step.Evaluation)
 	require.NoError(t, err)
-	require.NoError(t, run.Init(seed))
+	require.NoError(t, run.Init(t.Context(), seed))
 	return &trainer{run, p, eval, o}
 }
 

@@ -95,12 +95,12 @@ func (c Command) firstStep(ctx context.Context, o *Options, m sharding.Mesh, cor
 		return nil, err
 	}
 	cfg := o.Config(m)
-	run, err := train.Open(p, cfg)
+	run, err := train.Open(ctx, p, cfg)
 	if err != nil {
-		return nil, train.Lightest(err, p, cfg, c.lighter(step, o))
+		return nil, train.Lightest(ctx, err, p, cfg, c.lighter(step, o))
 	}
 	defer func() { err = errors.Join(err, run.Close()) }()
-	if err := run.Init(o.Seed); err != nil {
+	if err := run.Init(ctx, o.Seed); err != nil {
 		return nil, err
 	}
 	f = &first{params: p.Params, gradients: map[string][]float64{}, weights: map[string][]float64{}}

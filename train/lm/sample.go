@@ -24,14 +24,14 @@ import (
 // sample lets the trained model continue the prompt, prints the text and writes it
 // to sample.txt. It runs on one rank.
 func (c Command) sample(ctx, stop context.Context, o *Options, weights map[string]array.Array, stdout io.Writer) (err error) {
-	w, err := c.newWriter(o, weights)
+	if stop.Err() != nil {
+		stop = ctx // an interrupt has ended the training; the next one ends the program
+	}
+	w, err := c.newWriter(stop, o, weights)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
-	if stop.Err() != nil {
-		stop = ctx // an interrupt has ended the training; the next one ends the program
-	}
 	fmt.Fprintf(stdout, "sample:\n%s", printable(o.Prompt))
 	text, err := w.write(ctx, stop, o.Prompt, o.Sample, o.Temperature, o.Seed)
 	fmt.Fprintln(stdout, printable(text))
@@ -59,8 +59,8 @@ type writer struct {
 	in     map[string]*runtime.Array
 }
 
-// newWriter returns a writer. It copies the weights, which are given by name.
-func (c Command) newWriter(o *Options, weights map[string]array.Array) (*writer, error) {
+// newWriter returns a writer. It copies the weights, which are given by name. The end of ctx ends compiling.
+func (c Command) newWriter(ctx context.Context, o *Options, weights map[string]array.Array) (*writer, error) {
 	p, err := graph.Trace("next", func(t *graph.Tracer) []*graph.Value {
 		bytes := t.Input(data.Tokens, graph.I32, 1, o.Length)
 		s := nn.New(t, c.step(o).Train.Model)
@@ -69,7 +69,7 @@ func (c Command) newWriter(o *Options, weights map[string]array.Array) (*writer,
 	if err != nil {
 		return nil, err
 	}
-	job, err := gomoe.Open(p, gomoe.Config{Options: runtime.Options{Device: o.device}})
+	job, err := gomoe.OpenContext(ctx, p, gomoe.Config{Options: runtime.Options{Device: o.device}})
 	if err != nil {
 		return nil, err
 	}

@@ -85,7 +85,7 @@ func (i *Interrupted) Error() string {
 func (i *Interrupted) Unwrap() error { return context.Canceled }
 
 // Run trains until all steps are done, or, in order, until stop ends, which is an *Interrupted beside what was done; at once
-// when ctx ends. In a job of several processes all of them call it.
+// when ctx ends. While Run compiles and makes or reads the first state, stop ends it at once, with stop's cause. In a job of several processes all of them call it.
 func (t *Training) Run(ctx, stop context.Context) (ended *train.Ended, err error) {
 	loop := &t.Loop
 	first, err := writes(t.Config)
@@ -118,9 +118,9 @@ func (t *Training) Run(ctx, stop context.Context) (ended *train.Ended, err error
 		defer loop.Figures.Listen.Close()
 		say("metrics: http://%s/metrics", loop.Figures.Listen.Addr())
 	}
-	run, err := train.Open(t.Program, t.Config)
+	run, err := train.Open(stop, t.Program, t.Config)
 	if err != nil {
-		return nil, t.advise(train.Lightest(err, t.Program, t.Config, t.Lighter))
+		return nil, t.advise(train.Lightest(stop, err, t.Program, t.Config, t.Lighter))
 	}
 	defer func() { err = errors.Join(err, run.Close()) }()
 	var evaluations []*train.Evaluation
@@ -129,7 +129,7 @@ func (t *Training) Run(ctx, stop context.Context) (ended *train.Ended, err error
 		cfg.Trace, cfg.Finite, cfg.Compare = nil, false, 0 // which are for steps, as choices of experts are
 		cfg.Place = maps.Clone(cfg.Place)
 		maps.DeleteFunc(cfg.Place, func(name string, _ sharding.Spec) bool { return strings.HasPrefix(name, train.ChoicesPrefix) })
-		held, wrong := run.Evaluation("evaluate", cfg, t.Evaluation)
+		held, wrong := run.Evaluation(stop, "evaluate", cfg, t.Evaluation)
 		if wrong != nil {
 			return nil, wrong
 		}
@@ -146,14 +146,14 @@ func (t *Training) Run(ctx, stop context.Context) (ended *train.Ended, err error
 	}
 	say("memory: %s", mem)
 	if need := mem.State + mem.Step; need > can.Bytes {
-		return nil, t.advise(train.Lightest(&gomoe.TooLarge{
+		return nil, t.advise(train.Lightest(stop, &gomoe.TooLarge{
 			Program: t.Program.Name, Need: need, Can: can.Bytes, By: can.By, Ranks: mem.Ranks, Of: max(1, t.Config.Mesh.Ranks()), Inputs: true,
 		}, t.Program, t.Config, t.Lighter))
 	}
 	if loop.Saves.Apart() {
 		say("checkpoints: hosts do not share %s, so each keeps what its ranks hold", loop.Saves.Folder.Path)
 	}
-	begun, err := loop.Begin(ctx, run, t.Seed)
+	begun, err := loop.Begin(stop, run, t.Seed)
 	if err != nil {
 		return nil, err
 	}
