@@ -70,6 +70,7 @@ func writeGGUFOf(t *testing.T, hidden, width, experts int, d graph.DType, number
 		{Key: "olmoe.feed_forward_length", Value: uint32(width)}, {Key: "olmoe.expert_used_count", Value: uint32(2)},
 		{Key: "tokenizer.ggml.model", Value: "gpt2"}, {Key: "tokenizer.ggml.pre", Value: "olmo"}, {Key: "tokenizer.ggml.tokens", Value: tokens},
 		{Key: "tokenizer.ggml.merges", Value: []string{}}, {Key: "tokenizer.ggml.eos_token_id", Value: uint32(63)},
+		{Key: "olmoe.attention.layer_norm_rms_epsilon", Value: float32(1e-5)},
 	}
 	if change != nil {
 		meta = change(meta)

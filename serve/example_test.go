@@ -15,14 +15,18 @@ import (
 // A server for a model of 40 tokens, which are bytes.
 func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
-	cancel() // the server ends when it has begun
-	if err := run(ctx, "../models/testdata/olmoe"); err != nil {
+	listening := func() {
+		fmt.Println("listening")
+		cancel() // the server ends when it has begun
+	}
+	if err := run(ctx, "../models/testdata/olmoe", listening); err != nil {
 		fmt.Println(err)
 	}
 	// Output: listening
 }
 
-func run(ctx context.Context, folder string) error {
+// run serves until ctx ends. It calls listening when clients can connect.
+func run(ctx context.Context, folder string, listening func()) error {
 	files, err := checkpoint.Open(folder)
 	if err != nil {
 		return err
@@ -53,6 +57,6 @@ func run(ctx context.Context, folder string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println("listening")
-	return server.Serve(ctx, listener) // until ctx ends
+	listening()
+	return server.Serve(ctx, listener)
 }
