@@ -204,7 +204,7 @@ func TestCommandBufferFails(t *testing.T) {
 	require.ErrorAs(t, err, &e)
 	require.True(t, j.Plan().Instrs[e.Index].On)
 	_, err = j.Step(t.Context(), in)
-	require.Error(t, err, "a job that has failed runs again")
+	require.NoError(t, err, "all ranks are in one process, so the next step runs")
 }
 
 // What kernels find in their arguments is the host's error, at their instruction, and only
