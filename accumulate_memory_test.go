@@ -120,7 +120,7 @@ func TestAccumulateMemory(t *testing.T) {
 		for _, name := range []string{"l*_gate", "l*_up", "l*_down"} {
 			cfg.Place[name] = sharding.Split("ep")
 		}
-		plan, err := gomoe.Compile(qwen(t, parts, how), cfg)
+		plan, err := gomoe.Compile(t.Context(), qwen(t, parts, how), cfg)
 		require.NoError(t, err)
 		outside, inside := sums(plan)
 		t.Logf("%d microbatches, %s: arena %.1f MiB, %d sums", parts, how, float64(plan.Arena)/mib, outside+inside)

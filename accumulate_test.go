@@ -195,7 +195,7 @@ func TestAccumulate(t *testing.T) {
 				require.NoError(t, err)
 				requireSums(t, want, got, mesh)
 
-				plan, err := gomoe.Compile(p, cfg)
+				plan, err := gomoe.Compile(t.Context(), p, cfg)
 				require.NoError(t, err)
 				most := weights
 				if !strings.Contains(mesh, "dp") {
@@ -208,7 +208,7 @@ func TestAccumulate(t *testing.T) {
 				p = m.accumulate(t, "inputs")
 				cfg = m.config(t, p, mesh)
 				cfg.Optimize = optimize
-				plan, err = gomoe.Compile(p, cfg)
+				plan, err = gomoe.Compile(t.Context(), p, cfg)
 				require.NoError(t, err)
 				if outside, inside := sums(plan); outside+inside != 0 {
 					t.Errorf("loop %v on %s: pending sums are made %d and %d times\n%s", m.loop, mesh, outside, inside, plan)
@@ -236,7 +236,7 @@ func TestKeepOfExperts(t *testing.T) {
 	for _, mesh := range []string{"", "ep=2"} {
 		cfg := m.config(t, p, mesh)
 		cfg.Place["x"] = sharding.Split("ep")
-		_, err = gomoe.Compile(p, cfg)
+		_, err = gomoe.Compile(t.Context(), p, cfg)
 		require.ErrorContains(t, err, "accumulate_test.go:")
 		require.ErrorContains(t, err, "keep: the derivative would keep ")
 		require.ErrorContains(t, err, "leave keep out, so that the body is computed again")
@@ -275,7 +275,7 @@ func TestPendingBetweenSteps(t *testing.T) {
 	require.NoError(t, err)
 	for _, mesh := range []string{"", "dp=2", "dp=2,ep=2"} {
 		cfg := m.config(t, p, mesh)
-		add, err := gomoe.Open(p, cfg)
+		add, err := gomoe.Open(t.Context(), p, cfg)
 		require.NoError(t, err)
 		defer add.Close()
 		donate := cfg.Donate
@@ -286,7 +286,7 @@ func TestPendingBetweenSteps(t *testing.T) {
 		for i, v := range apply.In {
 			cfg.Donate[v.Name] = 2*i + 1
 		}
-		sum, err := gomoe.Open(apply, cfg)
+		sum, err := gomoe.Open(t.Context(), apply, cfg)
 		require.NoError(t, err)
 		defer sum.Close()
 

@@ -1,6 +1,7 @@
 package gomoe
 
 import (
+	"context"
 	"fmt"
 	"math"
 	goruntime "runtime"
@@ -41,9 +42,9 @@ type Taken struct {
 // exchanges in blocks of several sizes, with room for a limited number of rows, with values that
 // the gradient computes again, and with other types on the wire. With wrt, the plans are those
 // of the gradient of p's first result with respect to these inputs. It is an error if p has no
-// expert layers, or has no plan as it is.
-func Choices(p *graph.Program, cfg Config, wrt ...string) ([]Taken, error) {
-	a, err := Place(p, cfg)
+// expert layers, or has no plan as it is. If ctx ends, Choices returns its cause.
+func Choices(ctx context.Context, p *graph.Program, cfg Config, wrt ...string) ([]Taken, error) {
+	a, err := Place(ctx, p, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +54,10 @@ func Choices(p *graph.Program, cfg Config, wrt ...string) ([]Taken, error) {
 	}
 	var all []Taken
 	for _, c := range l.choices(len(wrt) > 0) {
-		t, err := taken(p, cfg, c, wrt)
+		t, err := taken(ctx, p, cfg, c, wrt)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 		if err != nil && len(all) == 0 {
 			return nil, err
 		}
@@ -67,7 +71,7 @@ func Choices(p *graph.Program, cfg Config, wrt ...string) ([]Taken, error) {
 }
 
 // taken compiles p with the choice.
-func taken(p *graph.Program, cfg Config, c Choice, wrt []string) (Taken, error) {
+func taken(ctx context.Context, p *graph.Program, cfg Config, c Choice, wrt []string) (Taken, error) {
 	t := Taken{Choice: c, Name: c.String()}
 	if c.Wire != graph.NoDType {
 		t.Wire = c.Wire.String()
@@ -79,7 +83,7 @@ func taken(p *graph.Program, cfg Config, c Choice, wrt []string) (Taken, error) 
 	if err != nil {
 		return t, err
 	}
-	plan, err := Compile(q, cfg)
+	plan, err := Compile(ctx, q, cfg)
 	if err != nil {
 		return t, err
 	}

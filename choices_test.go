@@ -101,7 +101,7 @@ func TestChoiceComputesTheSame(t *testing.T) {
 			if copies > 0 { // of weights that every rank has
 				cfg.Place = map[string]sharding.Spec{"x": cfg.Place["x"], "logits": cfg.Place["x"]}
 			}
-			all, err := gomoe.Choices(p, cfg, wrt...)
+			all, err := gomoe.Choices(t.Context(), p, cfg, wrt...)
 			require.NoError(t, err)
 			for _, c := range all {
 				require.Empty(t, c.Err, c.Choice)
@@ -141,7 +141,7 @@ func TestChoicesOfWideLayer(t *testing.T) {
 	}
 	cfg := choiceConfig(t, "ep=64", "ep")
 	for _, wrt := range [][]string{nil, {"x", "gate", "up", "down"}} {
-		all, err := gomoe.Choices(build(ep.Rows, 0), cfg, wrt...)
+		all, err := gomoe.Choices(t.Context(), build(ep.Rows, 0), cfg, wrt...)
 		require.NoError(t, err)
 		require.Greater(t, all[0].Total, int64(16)<<30, "as it is written")
 		found := false
@@ -164,7 +164,7 @@ func TestChoicesOfWideLayer(t *testing.T) {
 				p, err = vjp.Grad(p, wrt...)
 				require.NoError(t, err)
 			}
-			plan, err := gomoe.Compile(p, cfg)
+			plan, err := gomoe.Compile(t.Context(), p, cfg)
 			require.NoError(t, err)
 			m := plan.Report(1).Mem
 			require.Equal(t, []int64{m.Arena, m.Peak.Live}, []int64{c.Arena, c.Peak}, "%v", c.Choice)
@@ -182,7 +182,7 @@ func TestChoicesMistakes(t *testing.T) {
 	_, err = gomoe.Choice{Blocks: 6}.Program(g)
 	require.ErrorContains(t, err, "exchange=rows blocks=6: the rows of this routing are dispatched 2 times and combined 2 times, as in a gradient; choose blocks and remat before the gradient is taken")
 	require.ErrorContains(t, err, "choices_test.go:")
-	all, err := gomoe.Choices(g, choiceConfig(t, "ep=2", "ep"))
+	all, err := gomoe.Choices(t.Context(), g, choiceConfig(t, "ep=2", "ep"))
 	require.NoError(t, err)
 	var text bytes.Buffer
 	require.NoError(t, gomoe.WriteChoices(&text, all))
@@ -200,7 +200,7 @@ func TestChoicesMistakes(t *testing.T) {
 		return []*graph.Value{pr.ReduceSum(t.Input("x", graph.F32, 4))}
 	})
 	require.NoError(t, err)
-	_, err = gomoe.Choices(plain, gomoe.Config{})
+	_, err = gomoe.Choices(t.Context(), plain, gomoe.Config{})
 	require.ErrorContains(t, err, "program plain has no expert layer")
 	escapes, err := graph.Trace("escapes", func(t *graph.Tracer) []*graph.Value {
 		r := pr.Prepare(pr.PrepareOp{Experts: 4}, t.Input("ids", graph.I32, 8, 2))

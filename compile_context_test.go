@@ -33,11 +33,11 @@ func doubling(t *testing.T, n int, loop bool) *graph.Program {
 // the body of a loop.
 func TestCallsThatMultiply(t *testing.T) {
 	for _, n := range []int{20, 30, 100} {
-		_, err := gomoe.Compile(doubling(t, n, false), gomoe.Config{})
+		_, err := gomoe.Compile(t.Context(), doubling(t, n, false), gomoe.Config{})
 		require.EqualError(t, err, fmt.Sprintf("doubling.graph:97: remat(f32[2]): with this call the program p%d has more than 262144 equations, as calls of calls multiply; "+
 			"call it less often, or write the repetition as a loop with scan, whose body counts once", n-1))
 	}
-	_, err := gomoe.Compile(doubling(t, 30, true), gomoe.Config{})
+	_, err := gomoe.Compile(t.Context(), doubling(t, 30, true), gomoe.Config{})
 	require.ErrorContains(t, err, "doubling.graph:97: remat(f32[2]): with this call")
 }
 
@@ -48,15 +48,15 @@ func TestCompileEndsWithContext(t *testing.T) {
 	end(why)
 	for _, loop := range []bool{false, true} {
 		p := doubling(t, 18, loop)
-		_, err := gomoe.CompileContext(ended, p, gomoe.Config{})
+		_, err := gomoe.Compile(ended, p, gomoe.Config{})
 		require.ErrorIs(t, err, why)
-		_, err = gomoe.PlaceContext(ended, p, gomoe.Config{})
+		_, err = gomoe.Place(ended, p, gomoe.Config{})
 		require.ErrorIs(t, err, why)
-		_, err = gomoe.OpenContext(ended, p, gomoe.Config{})
+		_, err = gomoe.Open(ended, p, gomoe.Config{})
 		require.ErrorIs(t, err, why)
 		for _, after := range []time.Duration{time.Millisecond, 30 * time.Millisecond, 200 * time.Millisecond} {
 			ctx, cancel := context.WithTimeoutCause(t.Context(), after, why)
-			_, err = gomoe.CompileContext(ctx, p, gomoe.Config{})
+			_, err = gomoe.Compile(ctx, p, gomoe.Config{})
 			cancel()
 			require.ErrorIs(t, err, why, after)
 		}

@@ -51,11 +51,11 @@ func TestTargetOf(t *testing.T) {
 	for _, name := range []string{"metal", "metal-emulated"} {
 		target, err := gomoe.TargetOf(name)
 		require.NoError(t, err)
-		plan, err := gomoe.Compile(p, gomoe.Config{Target: target})
+		plan, err := gomoe.Compile(t.Context(), p, gomoe.Config{Target: target})
 		require.NoError(t, err)
 		require.Equal(t, "metal", plan.Target)
 		require.NotNil(t, plan.Report(1).Device)
-		_, err = gomoe.Compile(p, gomoe.Config{Target: target, Overlap: lowering.OverlapCollectives})
+		_, err = gomoe.Compile(t.Context(), p, gomoe.Config{Target: target, Overlap: lowering.OverlapCollectives})
 		require.EqualError(t, err, "gomoe: p for device metal with overlap collectives: a device works during collectives by itself; leave overlap off")
 	}
 }
@@ -65,8 +65,8 @@ func TestOpenAfter(t *testing.T) {
 	p, err := gomoe.Parse("p.graph", "program p(x f32[2]) {\n\ty f32[2] = neg(x)\n\treturn y\n}\n")
 	require.NoError(t, err)
 	cfg := gomoe.Config{After: "fuse"}
-	_, err = gomoe.Compile(p, cfg)
+	_, err = gomoe.Compile(t.Context(), p, cfg)
 	require.NoError(t, err)
-	_, err = gomoe.Open(p, cfg)
+	_, err = gomoe.Open(t.Context(), p, cfg)
 	require.EqualError(t, err, "gomoe: p: the plan after pass fuse is not complete and cannot be run; leave Config.After empty")
 }

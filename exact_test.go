@@ -162,7 +162,7 @@ func TestExactRefuses(t *testing.T) {
 		m, err := sharding.ParseMesh(c.mesh)
 		require.NoError(t, err)
 		c.cfg.Mesh, c.cfg.Place = m, c.place
-		_, err = gomoe.Compile(p, c.cfg)
+		_, err = gomoe.Compile(t.Context(), p, c.cfg)
 		require.ErrorContains(t, err, c.want, "mesh %s", c.mesh)
 	}
 }

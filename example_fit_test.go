@@ -1,6 +1,7 @@
 package gomoe_test
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/gomoe/gomoe"
@@ -37,7 +38,7 @@ func ExampleFit() {
 	split := sharding.Split("ep")
 	cfg := gomoe.Config{Mesh: mesh, Place: map[string]sharding.Spec{"x": split, "logits": split, "up": split, "down": split}}
 	for _, mib := range []int64{400, 40, 1} {
-		p, rows, err := gomoe.Fit(mib<<20, 16*1024, cfg, expertsInBlocks)
+		p, rows, err := gomoe.Fit(context.Background(), mib<<20, 16*1024, cfg, expertsInBlocks)
 		if err != nil {
 			fmt.Printf("%d MiB: no blocks are small enough\n", mib)
 			continue

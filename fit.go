@@ -1,6 +1,7 @@
 package gomoe
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	goruntime "runtime"
@@ -15,8 +16,8 @@ import (
 // primitives.InBlocks takes them. Fit compiles each program for cfg and runs none. It returns
 // the number of rows, too. If not even blocks of one row fit, the error says what the
 // smallest program takes. An error of program for some number of rows, to whose blocks the
-// tokens perhaps do not divide, passes over that number.
-func Fit(size int64, most int, cfg Config, program func(rows int) (*graph.Program, error)) (*graph.Program, int, error) {
+// tokens perhaps do not divide, passes over that number. If ctx ends, Fit returns its cause.
+func Fit(ctx context.Context, size int64, most int, cfg Config, program func(rows int) (*graph.Program, error)) (*graph.Program, int, error) {
 	if size < 1 || most < 1 {
 		return nil, 0, fmt.Errorf("gomoe: fit %d rows in %d bytes: want at least 1 of each", most, size)
 	}
@@ -28,7 +29,10 @@ func Fit(size int64, most int, cfg Config, program func(rows int) (*graph.Progra
 			refused = err
 			continue
 		}
-		plan, err := Compile(p, cfg)
+		plan, err := Compile(ctx, p, cfg)
+		if ctx.Err() != nil {
+			return nil, 0, context.Cause(ctx)
+		}
 		if err != nil {
 			refused = err
 			continue

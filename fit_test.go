@@ -21,14 +21,14 @@ func TestFit(t *testing.T) {
 	total := func(rows int) int64 {
 		p, err := expertsInBlocks(rows)
 		require.NoError(t, err)
-		plan, err := gomoe.Compile(p, cfg)
+		plan, err := gomoe.Compile(t.Context(), p, cfg)
 		require.NoError(t, err)
 		return plan.Report(runtime.GOMAXPROCS(0)).Mem.Total
 	}
 	want := total(2048)
 	require.Less(t, want, total(4096))
 	for size, rows := range map[int64]int{want: 2048, want - 1: 1024} {
-		p, got, err := gomoe.Fit(size, 16*1024, cfg, expertsInBlocks)
+		p, got, err := gomoe.Fit(t.Context(), size, 16*1024, cfg, expertsInBlocks)
 		require.NoError(t, err)
 		require.Equal(t, rows, got)
 		again, err := expertsInBlocks(rows)
@@ -41,16 +41,16 @@ func TestFitMistakes(t *testing.T) {
 	mesh, err := sharding.ParseMesh("ep=16")
 	require.NoError(t, err)
 	cfg := gomoe.Config{Mesh: mesh}
-	_, _, err = gomoe.Fit(1<<10, 16*1024, cfg, expertsInBlocks)
+	_, _, err = gomoe.Fit(t.Context(), 1<<10, 16*1024, cfg, expertsInBlocks)
 	require.ErrorContains(t, err, "gomoe: fit: a rank takes ")
 	require.ErrorContains(t, err, ", which is the least of all sizes, and 1 KiB are wanted")
-	_, _, err = gomoe.Fit(0, 1, cfg, expertsInBlocks)
+	_, _, err = gomoe.Fit(t.Context(), 0, 1, cfg, expertsInBlocks)
 	require.EqualError(t, err, "gomoe: fit 1 rows in 0 bytes: want at least 1 of each")
 	refused := errors.New("no such weights")
-	_, _, err = gomoe.Fit(1<<10, 4, cfg, func(int) (*graph.Program, error) { return nil, refused })
+	_, _, err = gomoe.Fit(t.Context(), 1<<10, 4, cfg, func(int) (*graph.Program, error) { return nil, refused })
 	require.ErrorIs(t, err, refused)
 	// A number of rows that the program refuses is passed over.
-	_, rows, err := gomoe.Fit(1<<40, 16*1024, cfg, func(rows int) (*graph.Program, error) {
+	_, rows, err := gomoe.Fit(t.Context(), 1<<40, 16*1024, cfg, func(rows int) (*graph.Program, error) {
 		if rows > 1024 {
 			return nil, refused
 		}

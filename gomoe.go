@@ -119,13 +119,8 @@ func Parse(file, src string) (*graph.Program, error) {
 }
 
 // Place returns p placed on cfg's mesh, its custom calls inlined and, unless
-// cfg says otherwise, optimised.
-func Place(p *graph.Program, cfg Config) (*sharding.Assignment, error) {
-	return PlaceContext(context.Background(), p, cfg)
-}
-
-// PlaceContext is Place with a context: it ends with the context's cause if ctx ends.
-func PlaceContext(ctx context.Context, p *graph.Program, cfg Config) (*sharding.Assignment, error) {
+// cfg says otherwise, optimised. If ctx ends, Place returns its cause.
+func Place(ctx context.Context, p *graph.Program, cfg Config) (*sharding.Assignment, error) {
 	a, _, err := place(ctx, p, cfg)
 	return a, err
 }
@@ -164,13 +159,8 @@ func place(ctx context.Context, p *graph.Program, cfg Config) (*sharding.Assignm
 	return a, names, a.Donate(cfg.Donate)
 }
 
-// Compile returns the plan that every rank runs.
-func Compile(p *graph.Program, cfg Config) (*lowering.Plan, error) {
-	return CompileContext(context.Background(), p, cfg)
-}
-
-// CompileContext is Compile with a context: it ends with the context's cause if ctx ends.
-func CompileContext(ctx context.Context, p *graph.Program, cfg Config) (*lowering.Plan, error) {
+// Compile returns the plan that every rank runs. If ctx ends, Compile returns its cause.
+func Compile(ctx context.Context, p *graph.Program, cfg Config) (*lowering.Plan, error) {
 	a, names, err := place(ctx, p, cfg)
 	if err != nil {
 		return nil, err
@@ -207,20 +197,15 @@ func UseKernels(name string) error { return kernel.Use(name) }
 // Open compiles p and opens one rank per place of the mesh in this process, or, in
 // a World of several processes, this process's. Close releases them. If GOMOE_KERNELS names kernels that this processor does
 // not run, that is an error: others would give other last bits. It is also an error if the
-// plan needs more memory than there is.
-func Open(p *graph.Program, cfg Config) (*Job, error) {
-	return OpenContext(context.Background(), p, cfg)
-}
-
-// OpenContext is Open with a context: compiling ends with the context's cause if ctx ends.
-func OpenContext(ctx context.Context, p *graph.Program, cfg Config) (*Job, error) {
+// plan needs more memory than there is. ctx bounds the compilation only: if it ends, Open returns its cause.
+func Open(ctx context.Context, p *graph.Program, cfg Config) (*Job, error) {
 	if _, err := kernel.Selected(); err != nil {
 		return nil, err
 	}
 	if cfg.After != "" {
 		return nil, fmt.Errorf("gomoe: %s: the plan after pass %s is not complete and cannot be run; leave Config.After empty", p.Name, cfg.After)
 	}
-	plan, err := CompileContext(ctx, p, cfg)
+	plan, err := Compile(ctx, p, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -260,7 +245,7 @@ func closeAll(comms []collective.Communicator) error {
 
 // Run runs p once on arrays of the host and returns its results, gathered.
 func Run(ctx context.Context, p *graph.Program, cfg Config, in map[string]array.Array) ([]array.Array, error) {
-	j, err := OpenContext(ctx, p, cfg)
+	j, err := Open(ctx, p, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -272,7 +257,7 @@ func Run(ctx context.Context, p *graph.Program, cfg Config, in map[string]array.
 // their own have the name that the program is printed with; a name that is used again gets
 // a number behind it.
 func RunNamed(ctx context.Context, p *graph.Program, cfg Config, in map[string]array.Array) (map[string]array.Array, error) {
-	j, err := OpenContext(ctx, p, cfg)
+	j, err := Open(ctx, p, cfg)
 	if err != nil {
 		return nil, err
 	}

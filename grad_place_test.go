@@ -106,6 +106,6 @@ func TestSplitComesFrom(t *testing.T) {
 	require.NoError(t, err)
 	m, err := sharding.ParseMesh("ep=3")
 	require.NoError(t, err)
-	_, err = gomoe.Compile(p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"w": sharding.Split("", "ep")}})
+	_, err = gomoe.Compile(t.Context(), p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"w": sharding.Split("", "ep")}})
 	require.ErrorContains(t, err, "cumsum(f32[4,3@ep]): dimension 1 of argument 0 is split over ep and must be whole here; gather it with sharding_constraint; the split over ep comes from w f32[4,3@ep]")
 }

@@ -32,7 +32,7 @@ func TestInBlocksOfFewTokens(t *testing.T) {
 		})
 		require.NoError(t, err)
 		split := sharding.Split("ep")
-		_, err = gomoe.Compile(p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"x": split, "logits": split, "w": split}})
+		_, err = gomoe.Compile(t.Context(), p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"x": split, "logits": split, "w": split}})
 		if want == "" {
 			require.NoError(t, err)
 			continue

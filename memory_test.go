@@ -21,7 +21,7 @@ func TestMemory(t *testing.T) {
 		require.NoError(t, err)
 		m, err := sharding.ParseMesh(c.mesh)
 		require.NoError(t, err)
-		_, err = gomoe.Open(p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"x": {Dims: [][]string{axes(m)}}}})
+		_, err = gomoe.Open(t.Context(), p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"x": {Dims: [][]string{axes(m)}}}})
 		require.ErrorContains(t, err, c.want)
 		require.ErrorContains(t, err, " can be had (")
 	}

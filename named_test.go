@@ -43,7 +43,7 @@ func TestNamedResults(t *testing.T) {
 		require.Equal(t, x, array.Data[float32](got[name]), name)
 	}
 
-	j, err := gomoe.Open(p, cfg)
+	j, err := gomoe.Open(t.Context(), p, cfg)
 	require.NoError(t, err)
 	defer j.Close()
 	placed := map[string]*runtime.Array{}

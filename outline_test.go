@@ -13,7 +13,7 @@ import (
 func TestPutOutline(t *testing.T) {
 	p, err := gomoe.Parse("p.graph", "program p(w f32[4]) {\n y = neg(w)\n return y\n}")
 	require.NoError(t, err)
-	job, err := gomoe.Open(p, gomoe.Config{})
+	job, err := gomoe.Open(t.Context(), p, gomoe.Config{})
 	require.NoError(t, err)
 	defer job.Close()
 	_, err = job.Put("w", array.Outline(p.In[0].Type))

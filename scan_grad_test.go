@@ -75,7 +75,7 @@ func TestScanDerivatives(t *testing.T) {
 					in[v.Name] = a
 				}
 				run := func(p *graph.Program) (vjp.Eval, error) {
-					job, err := gomoe.Open(p, gomoe.Config{})
+					job, err := gomoe.Open(t.Context(), p, gomoe.Config{})
 					if err != nil {
 						return nil, err
 					}

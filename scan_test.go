@@ -161,7 +161,7 @@ func TestScanOnDevice(t *testing.T) {
 		}
 		require.Positive(t, d.Count().Done)
 	}
-	plan, err := gomoe.Compile(p, gomoe.Config{Target: &late.Device{}})
+	plan, err := gomoe.Compile(t.Context(), p, gomoe.Config{Target: &late.Device{}})
 	require.NoError(t, err)
 	require.Contains(t, plan.String(), "(host: the host runs the loop, and its body says what the target runs)")
 }
@@ -196,7 +196,7 @@ func TestScanNamesTheIteration(t *testing.T) {
 // TestScanAllocatesNothing runs steps of a loop whose arrays are used again.
 func TestScanAllocatesNothing(t *testing.T) {
 	ctx := context.Background()
-	j, err := gomoe.Open(layered(t, 8, "stacked"), gomoe.Config{Options: runtime.Options{Threads: 1}})
+	j, err := gomoe.Open(t.Context(), layered(t, 8, "stacked"), gomoe.Config{Options: runtime.Options{Threads: 1}})
 	require.NoError(t, err)
 	defer j.Close()
 	in := map[string]*runtime.Array{}
@@ -220,7 +220,7 @@ func TestScanPendingSums(t *testing.T) {
 	require.NoError(t, err)
 	m, err := sharding.ParseMesh("dp=2")
 	require.NoError(t, err)
-	plan, err := gomoe.Compile(p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"x": sharding.Split("dp")}, Check: true})
+	plan, err := gomoe.Compile(t.Context(), p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"x": sharding.Split("dp")}, Check: true})
 	require.NoError(t, err)
 	inside := 0
 	for _, c := range plan.Report(1).Comm.Collectives {
@@ -254,7 +254,7 @@ func TestScanPlacement(t *testing.T) {
 	}
 	return y
 }`)
-	_, err = gomoe.Place(p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"w": sharding.Split("a")}})
+	_, err = gomoe.Place(t.Context(), p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"w": sharding.Split("a")}})
 	require.ErrorContains(t, err, "p.graph:2: scan(")
 	require.ErrorContains(t, err, "split over a in dimension 0, along which the loop takes one slice for each iteration; split another dimension, or gather it with sharding_constraint")
 	in := map[string]array.Array{"x": array.New(p.In[0].Type), "w": array.New(p.In[1].Type)}

@@ -43,7 +43,7 @@ func TestLentInSlabs(t *testing.T) {
 			for _, optimize := range []gomoe.Switch{gomoe.On, gomoe.Off} {
 				cfg := m.config(t, p, mesh)
 				cfg.Optimize, cfg.Finite = optimize, optimize == gomoe.Off
-				job, err := gomoe.Open(p, cfg)
+				job, err := gomoe.Open(t.Context(), p, cfg)
 				require.NoError(t, err)
 				whole, lent := map[string]*runtime.Array{}, map[string]*runtime.Array{}
 				for name, a := range in {
@@ -113,7 +113,7 @@ func TestLentBlocksInSlabs(t *testing.T) {
 			for _, name := range []string{"gate", "up", "down", "scales", "last"} {
 				cfg.Place[name] = sharding.Split("ep")
 			}
-			job, err := gomoe.Open(p, cfg)
+			job, err := gomoe.Open(t.Context(), p, cfg)
 			require.NoError(t, err)
 			whole, lent := map[string]*runtime.Array{}, map[string]*runtime.Array{}
 			for k, v := range p.In {

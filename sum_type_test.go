@@ -61,7 +61,7 @@ func TestSumType(t *testing.T) {
 		}
 		for d, u := range map[graph.DType]float64{graph.BF16: 1.0 / 256, graph.F16: 1.0 / 2048} {
 			cfg.Sums = d
-			plan, err := gomoe.Compile(p, cfg)
+			plan, err := gomoe.Compile(t.Context(), p, cfg)
 			require.NoError(t, err)
 			narrow := 0
 			for _, q := range plan.Plans() {
@@ -94,6 +94,6 @@ func TestSumType(t *testing.T) {
 			require.True(t, array.Equal(got[3], want[3]), "a number is rounded")
 		}
 	}
-	_, err = gomoe.Compile(p, gomoe.Config{Sums: graph.F8_E4M3})
+	_, err = gomoe.Compile(t.Context(), p, gomoe.Config{Sums: graph.F8_E4M3})
 	require.ErrorContains(t, err, "lowering: sums of f8_e4m3, want bf16, f16 or, for f32, none")
 }

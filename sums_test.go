@@ -42,7 +42,7 @@ func TestJoinedSumsUneven(t *testing.T) {
 		{sharding.Split("a", "b"), []int{1, 2}},
 	} {
 		cfg := gomoe.Config{Mesh: m, Check: true, Place: map[string]sharding.Spec{"x": c.x, "w": sharding.Split("b"), "u": sharding.Split("", "b"), "v": sharding.Split("", "b")}}
-		plan, err := gomoe.Compile(p, cfg)
+		plan, err := gomoe.Compile(t.Context(), p, cfg)
 		require.NoError(t, err)
 		var sums []int
 		for i := range plan.Instrs {

@@ -22,7 +22,7 @@ func TestUnread(t *testing.T) {
 }
 `)
 	require.NoError(t, err)
-	plan, err := gomoe.Compile(p, gomoe.Config{Check: true})
+	plan, err := gomoe.Compile(t.Context(), p, gomoe.Config{Check: true})
 	require.NoError(t, err)
 	for i := range plan.Instrs {
 		require.NotContains(t, plan.Instrs[i].Name, "sin", plan)

@@ -84,7 +84,7 @@ func TestSplitMoments(t *testing.T) {
 			require.NoError(t, err)
 			for _, prefixes := range [][]string{{"m_", "v_"}, {"w_", "m_", "v_"}} {
 				cfg := config(prefixes...)
-				plan, err := gomoe.Compile(p, cfg)
+				plan, err := gomoe.Compile(t.Context(), p, cfg)
 				require.NoError(t, err)
 				made := exchanges(plan)
 				if made["reduce_scatter"] != 3 || made["all_sum"] != 0 || made["all_gather"] < 3 {

@@ -104,7 +104,7 @@ func (l decodeLayer) open(threads int) (*subject, error) {
 		return s, nil
 	}
 	runtime.GOMAXPROCS(threads)
-	job, err := gomoe.Open(p, gomoe.Config{})
+	job, err := gomoe.Open(context.Background(), p, gomoe.Config{})
 	if err != nil {
 		s.absent = err
 		return s, nil

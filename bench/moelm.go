@@ -164,7 +164,7 @@ func (m languageModel) open(threads int) (*subject, error) {
 	in["bytes"], in["targets"] = ids(0), ids(1)
 
 	runtime.GOMAXPROCS(threads)
-	job, err := gomoe.Open(p, cfg)
+	job, err := gomoe.Open(context.Background(), p, cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -73,7 +73,7 @@ func (s *subject) dump(dir string) error {
 // compared.
 func ofProgram(p *graph.Program, threads int, in map[string]array.Array, want ...string) (*subject, error) {
 	runtime.GOMAXPROCS(threads)
-	job, err := gomoe.Open(p, gomoe.Config{})
+	job, err := gomoe.Open(context.Background(), p, gomoe.Config{})
 	if err != nil {
 		return nil, err
 	}

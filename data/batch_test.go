@@ -208,7 +208,7 @@ func TestFill(t *testing.T) {
 	require.NoError(t, err)
 	mesh, err := sharding.ParseMesh("dp=2,sp=3")
 	require.NoError(t, err)
-	job, err := gomoe.Open(p, gomoe.Config{Mesh: mesh, Place: map[string]sharding.Spec{"a": sharding.Split("dp", "sp")}})
+	job, err := gomoe.Open(t.Context(), p, gomoe.Config{Mesh: mesh, Place: map[string]sharding.Spec{"a": sharding.Split("dp", "sp")}})
 	require.NoError(t, err)
 	defer job.Close()
 	for _, name := range []string{Tokens, Targets, Positions, Documents} {

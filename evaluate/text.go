@@ -205,7 +205,7 @@ func (e *evaluation) job(ctx context.Context, n int) (*gomoe.Job, error) {
 	}
 	cfg := e.o.Config
 	cfg.Place, cfg.Keep = nn.Places(params, cfg.Mesh), gomoe.Off // copies of weights would take as much memory as the weights
-	j, err := gomoe.OpenContext(ctx, p, cfg)
+	j, err := gomoe.Open(ctx, p, cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ func Plan(ctx context.Context, m *models.Model, c *checkpoint.Checkpoint, o Opti
 		if err != nil {
 			return nil, err
 		}
-		plan, err := gomoe.CompileContext(ctx, p, cfg)
+		plan, err := gomoe.Compile(ctx, p, cfg)
 		if err != nil {
 			return nil, g.onMesh(err)
 		}

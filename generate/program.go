@@ -28,7 +28,7 @@ func (g *Generator) job(ctx context.Context, at shape) (*gomoe.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	j, err := gomoe.OpenContext(ctx, p, cfg)
+	j, err := gomoe.Open(ctx, p, cfg)
 	if err != nil {
 		return nil, g.onMesh(err)
 	}

@@ -63,7 +63,7 @@ func TestWaits(t *testing.T) {
 		cfg.Mesh, err = sharding.ParseMesh(fmt.Sprintf("dp=%d", ranks))
 		require.NoError(t, err)
 		cfg.Device = d
-		j, err := gomoe.Open(p, cfg)
+		j, err := gomoe.Open(t.Context(), p, cfg)
 		require.NoError(t, err)
 		collectives := int64(0)
 		for i := range j.Plan().Instrs {

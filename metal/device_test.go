@@ -92,9 +92,9 @@ func testSteps(t *testing.T, rows int) {
 	for _, o := range []metal.Emulation{{}, {Order: metal.Reverse}, {Order: metal.Random, Seed: 7}, {Eager: true}} {
 		d := emulated(t, o)
 		none := d.Live()
-		j, err := gomoe.Open(p, onTwo(d, map[string]int{"w": 2}))
+		j, err := gomoe.Open(t.Context(), p, onTwo(d, map[string]int{"w": 2}))
 		require.NoError(t, err)
-		h, err := gomoe.Open(p, onTwo(nil, map[string]int{"w": 2}))
+		h, err := gomoe.Open(t.Context(), p, onTwo(nil, map[string]int{"w": 2}))
 		require.NoError(t, err)
 		use := j.Plan().Report(1).Device
 		require.Positive(t, use.On)
@@ -153,7 +153,7 @@ func TestTrace(t *testing.T) {
 	var buf bytes.Buffer
 	cfg := onTwo(emulated(t, metal.Emulation{}), nil)
 	cfg.Trace = runtime.NewTrace(&buf)
-	j, err := gomoe.Open(model(t, 8, 40), cfg)
+	j, err := gomoe.Open(t.Context(), model(t, 8, 40), cfg)
 	require.NoError(t, err)
 	defer j.Close()
 	_, err = j.Step(t.Context(), map[string]array.Array{"x": random(1, 8, 40), "w": random(2, 40), "b": random(9, 40)})
@@ -190,7 +190,7 @@ func TestTrace(t *testing.T) {
 func TestCommandBufferFails(t *testing.T) {
 	d := emulated(t, metal.Emulation{})
 	p := model(t, 8, 40)
-	j, err := gomoe.Open(p, onTwo(d, nil))
+	j, err := gomoe.Open(t.Context(), p, onTwo(d, nil))
 	require.NoError(t, err)
 	defer j.Close()
 	in := map[string]array.Array{"x": random(1, 8, 40), "w": random(2, 40), "b": random(9, 40)}
@@ -222,7 +222,7 @@ func TestFault(t *testing.T) {
 		_, err = gomoe.Run(t.Context(), p, cfg, map[string]array.Array{"w": random(1, 5, 4), "ids": a})
 		return err
 	}
-	plan, err := gomoe.Compile(p, gomoe.Config{Target: d})
+	plan, err := gomoe.Compile(t.Context(), p, gomoe.Config{Target: d})
 	require.NoError(t, err)
 	require.True(t, plan.Instrs[0].On, "%s", plan)
 	require.NoError(t, run(d, 0, 1, 2, 3, 4, 0))
@@ -243,7 +243,7 @@ func TestOpenEnds(t *testing.T) {
 		require.ErrorIs(t, err, cause)
 	}
 	d := emulated(t, metal.Emulation{})
-	plan, err := gomoe.Compile(model(t, 8, 40), gomoe.Config{Target: d})
+	plan, err := gomoe.Compile(t.Context(), model(t, 8, 40), gomoe.Config{Target: d})
 	require.NoError(t, err)
 	_, err = d.Open(ctx, plan, 0)
 	require.ErrorIs(t, err, cause)

@@ -28,7 +28,7 @@ func newLookups(t *testing.T, n int) *lookups {
 	p := trace(t, func(tr *graph.Tracer) []*graph.Value {
 		return []*graph.Value{Embedding(tr.Input("w", graph.F32, 5, 4), tr.Input("ids", graph.I32, 6))}
 	})
-	plan, err := gomoe.Compile(p, gomoe.Config{Target: d})
+	plan, err := gomoe.Compile(t.Context(), p, gomoe.Config{Target: d})
 	require.NoError(t, err)
 	require.True(t, len(plan.Instrs) == 1 && plan.Instrs[0].On, "%s", plan)
 	l := &lookups{device: d}

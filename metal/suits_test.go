@@ -37,7 +37,7 @@ func TestOldGPU(t *testing.T) {
 // silence. It is refused when the first plan is opened, as pipelines know it.
 func TestWidth(t *testing.T) {
 	d := with(t, standin.Options{Width: 64})
-	plan, err := gomoe.Compile(model(t, 8, 40), gomoe.Config{Target: d})
+	plan, err := gomoe.Compile(t.Context(), model(t, 8, 40), gomoe.Config{Target: d})
 	require.NoError(t, err)
 	_, err = d.Open(t.Context(), plan, 0)
 	require.ErrorContains(t, err, "have 64 threads on emulated GPU, want 32")
@@ -51,7 +51,7 @@ func TestWorkingSet(t *testing.T) {
 		fits  bool
 	}{{2 << 20, true}, {1 << 19, false}} {
 		d := with(t, standin.Options{Memory: c.bytes})
-		plan, err := gomoe.Compile(p, gomoe.Config{Target: d})
+		plan, err := gomoe.Compile(t.Context(), p, gomoe.Config{Target: d})
 		require.NoError(t, err)
 		q, err := d.Open(t.Context(), plan, 0)
 		if c.fits {

@@ -61,7 +61,7 @@ func TestTensors(t *testing.T) {
 			cfg.Device = d
 			got, err := gomoe.Run(t.Context(), p, cfg, in)
 			require.NoError(t, err)
-			plan, err := gomoe.Compile(p, gomoe.Config{Target: d})
+			plan, err := gomoe.Compile(t.Context(), p, gomoe.Config{Target: d})
 			require.NoError(t, err)
 			functions, err := d.Functions(plan)
 			require.NoError(t, err)

@@ -53,7 +53,7 @@ func TestDeepSeekV4Experts(t *testing.T) {
 	var first []array.Array
 	for _, mesh := range []string{"", "ep=3", "dp=2,ep=2"} {
 		on := meshOf(t, mesh)
-		job, err := gomoe.Open(p, gomoe.Config{Mesh: on, Place: nn.Places(params, on)})
+		job, err := gomoe.Open(t.Context(), p, gomoe.Config{Mesh: on, Place: nn.Places(params, on)})
 		require.NoError(t, err)
 		in := put(t, job, c, params)
 		x, err := array.Of(want.X, 2, 6, 16)

@@ -131,7 +131,7 @@ func TestLendFails(t *testing.T) {
 		return []*graph.Value{pr.Neg(tr.Input(one, graph.F32, 16))}
 	})
 	require.NoError(t, err)
-	job, err := gomoe.Open(p, gomoe.Config{})
+	job, err := gomoe.Open(t.Context(), p, gomoe.Config{})
 	require.NoError(t, err)
 	defer job.Close()
 	for range 10 {

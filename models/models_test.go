@@ -115,7 +115,7 @@ func logitsOf(t *testing.T, c *checkpoint.Checkpoint, m *Model, mesh string, ids
 		return []*graph.Value{m.Forward(s, tr.Input("tokens", graph.I32, 2, 12), &nn.Step{})}
 	})
 	require.NoError(t, err)
-	job, err := gomoe.Open(p, gomoe.Config{Mesh: on, Place: nn.Places(params, on)})
+	job, err := gomoe.Open(t.Context(), p, gomoe.Config{Mesh: on, Place: nn.Places(params, on)})
 	require.NoError(t, err, "%s on %s", c.Path, mesh)
 	in := put(t, job, c, params)
 	tokens, err := array.Of(append(append([]int32{}, ids[0]...), ids[1]...), 2, 12)
@@ -188,7 +188,7 @@ func TestGradients(t *testing.T) {
 		}
 		g, err := vjp.Grad(p, names...)
 		require.NoError(t, err)
-		job, err := gomoe.Open(g, gomoe.Config{})
+		job, err := gomoe.Open(t.Context(), g, gomoe.Config{})
 		require.NoError(t, err)
 		in := put(t, job, c, params)
 		tokens, err := array.Of(append(append([]int32{}, want.Tokens[0]...), want.Tokens[1]...), 2, 12)
@@ -261,7 +261,7 @@ func greedy(t *testing.T, c *checkpoint.Checkpoint, m *Model, prompt []int32, n 
 			return out
 		})
 		require.NoError(t, err)
-		job, err := gomoe.Open(p, gomoe.Config{Donate: donate})
+		job, err := gomoe.Open(t.Context(), p, gomoe.Config{Donate: donate})
 		require.NoError(t, err)
 		return job
 	}

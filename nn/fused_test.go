@@ -49,7 +49,7 @@ func TestFused(t *testing.T) {
 	run := func(p *graph.Program, params []nn.Param, mesh string, arrays map[string]array.Array) []array.Array {
 		m, err := sharding.ParseMesh(mesh)
 		require.NoError(t, err)
-		job, err := gomoe.Open(p, gomoe.Config{Mesh: m, Place: nn.Places(params, m)})
+		job, err := gomoe.Open(t.Context(), p, gomoe.Config{Mesh: m, Place: nn.Places(params, m)})
 		require.NoError(t, err)
 		defer job.Close()
 		arrays["x"] = ramp(graph.T(graph.F32, 2, 3, in), 2)

@@ -54,7 +54,7 @@ func TestAttentionFewHeadsOfKeys(t *testing.T) {
 			batch = "dp"
 		}
 		cfg := gomoe.Config{Mesh: mesh, Place: map[string]sharding.Spec{"q": sharding.Split(batch, "", "tp"), "k": sharding.Split(batch), "v": sharding.Split(batch), "n": sharding.Split(batch), "s": sharding.Split("tp")}}
-		plan, err := gomoe.Compile(p, cfg)
+		plan, err := gomoe.Compile(t.Context(), p, cfg)
 		require.NoError(t, err, what)
 		for _, i := range plan.Instrs {
 			require.False(t, i.Communicates(), "%s: %s", what, plan)
@@ -73,7 +73,7 @@ func TestAttentionFewHeadsOfKeys(t *testing.T) {
 				}
 			}
 		}
-		plan, err = gomoe.Compile(pull, cfg)
+		plan, err = gomoe.Compile(t.Context(), pull, cfg)
 		require.NoError(t, err)
 		for _, i := range plan.Instrs {
 			if i.Communicates() && i.Name != "all_sum" && slices.Contains(i.Axes, "tp") {
@@ -86,6 +86,6 @@ func TestAttentionFewHeadsOfKeys(t *testing.T) {
 	require.NoError(t, err)
 	mesh, err := sharding.ParseMesh("tp=2")
 	require.NoError(t, err)
-	_, err = gomoe.Compile(p, gomoe.Config{Mesh: mesh, Place: map[string]sharding.Spec{"q": sharding.Split("", "", "tp"), "k": sharding.Split("", "", "tp")}})
+	_, err = gomoe.Compile(t.Context(), p, gomoe.Config{Mesh: mesh, Place: map[string]sharding.Spec{"q": sharding.Split("", "", "tp"), "k": sharding.Split("", "", "tp")}})
 	require.ErrorContains(t, err, "do not divide alike over the 2 ranks of tp; gather it with sharding_constraint")
 }

@@ -34,7 +34,7 @@ func TestBlocksRoundSums(t *testing.T) {
 	m, err := sharding.ParseMesh("a=2")
 	require.NoError(t, err)
 	cfg := gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"x": sharding.Split("", "a"), "k": sharding.Split("a")}}
-	plan, err := gomoe.Compile(p, cfg)
+	plan, err := gomoe.Compile(t.Context(), p, cfg)
 	require.NoError(t, err)
 	if !sums(plan) {
 		t.Fatalf("no sum is pending in\n%s", plan)

@@ -116,7 +116,7 @@ func TestPlacementsCutBetweenBlocks(t *testing.T) {
 	require.NoError(t, err)
 	p, err := gomoe.Parse("g", "program p(w q4_k[4,256]) {\n y = convert_element_type(w) dtype=f32\n return y\n}")
 	require.NoError(t, err)
-	_, err = gomoe.Compile(p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"w": sharding.Split("", "a")}})
+	_, err = gomoe.Compile(t.Context(), p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"w": sharding.Split("", "a")}})
 	const want = "g:2: convert_element_type(q4_k[4,256@a]): dimension 1 of argument 0, q4_k[4,256], and dimension 1 of result 0, f32[4,256], do not divide alike over the 2 ranks of a, as blocks of q4_k are 256 elements; gather it with sharding_constraint, or split over ranks whose number divides both"
 	if err == nil || err.Error() != want {
 		t.Errorf("half a block per rank: %v, want %s", err, want)
@@ -124,7 +124,7 @@ func TestPlacementsCutBetweenBlocks(t *testing.T) {
 	// The placement of one argument would cut the other inside a block.
 	p, err = gomoe.Parse("g", "program p(x f32[2,256], w q4_k[4,256]) {\n y = dot_general(x, w) lhs_contract=[1] rhs_contract=[1]\n return y\n}")
 	require.NoError(t, err)
-	_, err = gomoe.Compile(p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"x": sharding.Split("", "a")}})
+	_, err = gomoe.Compile(t.Context(), p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"x": sharding.Split("", "a")}})
 	if err == nil || !strings.Contains(err.Error(), "blocks of q4_k are 256 elements") {
 		t.Errorf("half a block per rank: %v", err)
 	}

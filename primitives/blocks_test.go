@@ -208,7 +208,7 @@ func placedAlike(t *testing.T, q *graph.Program, in map[string]array.Array) (acc
 		for _, place := range all[:min(len(all), 60)] {
 			cfg := gomoe.Config{Mesh: m, Place: place}
 			cfg.Poison = true
-			plan, err := gomoe.Compile(q, cfg)
+			plan, err := gomoe.Compile(t.Context(), q, cfg)
 			if err != nil {
 				if !strings.Contains(err.Error(), "elements; split another dimension") { // of an input
 					var ge *graph.Error

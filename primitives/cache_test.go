@@ -34,7 +34,7 @@ func TestCacheUpdateInPlace(t *testing.T) {
 				copy(want.Bytes()[(b*5+at)*row:][:2*row], rounded.Bytes()[b*2*row:])
 			}
 			cfg := gomoe.Config{Donate: map[string]int{"c": 0}, Options: runtime.Options{Poison: true}}
-			plan, err := gomoe.Compile(p, cfg)
+			plan, err := gomoe.Compile(t.Context(), p, cfg)
 			require.NoError(t, err)
 			require.True(t, plan.Donated[0].InPlace, "%s", plan)
 			for _, cfg := range []gomoe.Config{cfg, {}} {
@@ -60,7 +60,7 @@ func TestDecodeStepCopiesNoCache(t *testing.T) {
 		src = strings.Replace(src, "\tat = sub(n, one)\n\tone = full() value=1 dtype=i32 shape=[2]\n", "\tone = full() value=1 dtype=i32 shape=[2]\n\tat = sub(n, one)\n", 1)
 		p, err := gomoe.Parse("step", strings.ReplaceAll(src, "T[", d.String()+"["))
 		require.NoError(t, err)
-		plan, err := gomoe.Compile(p, gomoe.Config{Donate: map[string]int{"k": 1, "v": 2}})
+		plan, err := gomoe.Compile(t.Context(), p, gomoe.Config{Donate: map[string]int{"k": 1, "v": 2}})
 		require.NoError(t, err)
 		for _, x := range plan.Donated {
 			require.True(t, x.InPlace, "%s: %s", d, plan)

@@ -223,7 +223,7 @@ func TestAdamWInPlace(t *testing.T) {
 		want, err := gomoe.Run(context.Background(), p, gomoe.Config{}, in)
 		require.NoError(t, err)
 		cfg := gomoe.Config{Donate: map[string]int{"p": 0, "m": 1, "v": 2}, Options: runtime.Options{Poison: true}}
-		plan, err := gomoe.Compile(p, cfg)
+		plan, err := gomoe.Compile(t.Context(), p, cfg)
 		require.NoError(t, err)
 		for _, x := range plan.Donated {
 			if !x.InPlace {

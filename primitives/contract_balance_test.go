@@ -56,7 +56,7 @@ func TestContractBalanceLossExchanges(t *testing.T) {
 			"all_gather ep 16 B ep_prepare", "all_to_all ep 128 B ep_dispatch", "all_to_all ep 96 B ep_combine", "all_gather ep 16 B reduce_sum"}},
 	} {
 		prog := balanced(t, c.op, tokens, h, k)
-		plan, err := gomoe.Compile(prog, c.s.config(t, prog))
+		plan, err := gomoe.Compile(t.Context(), prog, c.s.config(t, prog))
 		require.NoError(t, err)
 		multiset(t, c.s.String(), exchanges(plan), c.want)
 	}
@@ -140,7 +140,7 @@ func TestContractBalanceLossInsideRemat(t *testing.T) {
 			}
 			bytes := map[*graph.Program]int64{}
 			for _, p := range []*graph.Program{plain, again} {
-				plan, err := gomoe.Compile(p, s.config(t, p))
+				plan, err := gomoe.Compile(t.Context(), p, s.config(t, p))
 				require.NoError(t, err)
 				for _, c := range plan.Report(1).Comm.Collectives {
 					if c.Op == "all_sum" && strings.HasPrefix(c.Prim, "ep_prepare") {

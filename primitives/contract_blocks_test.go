@@ -53,7 +53,7 @@ func wideLayer(t *testing.T, exchange ep.Exchange, rows, width int, grad bool) *
 		return vjp.Gradients(primitives.ReduceSumUnordered(primitives.Square(y)), wrt...)
 	})
 	cfg := spread{mesh: "ep=64", tokens: "ep"}.config(t, p)
-	plan, err := gomoe.Compile(p, cfg)
+	plan, err := gomoe.Compile(t.Context(), p, cfg)
 	require.NoError(t, err)
 	return plan
 }
@@ -134,7 +134,7 @@ func (s spread) refusesBlocks(t *testing.T, p *graph.Program, n int) bool {
 	if n%ranks == 0 {
 		return false
 	}
-	_, err := gomoe.Compile(p, s.config(t, p))
+	_, err := gomoe.Compile(t.Context(), p, s.config(t, p))
 	require.ErrorContains(t, err, fmt.Sprintf("do not divide alike over the %d ranks", ranks))
 	return true
 }

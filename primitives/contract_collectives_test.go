@@ -88,7 +88,7 @@ func TestContractInventoryOfCollectives(t *testing.T) {
 			for _, grad := range []bool{false, true} {
 				prog := trace(t, build(c.d, c.s.axis, grad))
 				cfg := c.s.config(t, prog)
-				plan, err := gomoe.Compile(prog, cfg)
+				plan, err := gomoe.Compile(t.Context(), prog, cfg)
 				require.NoError(t, err)
 				plans[grad] = plan
 			}
@@ -142,13 +142,13 @@ func TestContractInventoryWithTokensOverDP(t *testing.T) {
 			r := primitives.Prepare(primitives.PrepareOp{Experts: e, Exchange: c.exchange, Wire: c.wire}, tr.Input("idx", graph.I32, tokens, k))
 			return []*graph.Value{experts(r, tr.Input("x", c.d, tokens, h), tr.Input("w", c.d, tokens, k), tr.Input("kernel", c.d, e, h, f))}
 		})
-		plan, err := gomoe.Compile(prog, s.config(t, prog))
+		plan, err := gomoe.Compile(t.Context(), prog, s.config(t, prog))
 		require.NoError(t, err)
 		multiset(t, "forward", exchanges(plan), c.fwd)
 		require.Equal(t, "dp,_", plan.Out[0].Spec.String())
 
 		back := pullback(t, prog)
-		plan, err = gomoe.Compile(back, s.config(t, back))
+		plan, err = gomoe.Compile(t.Context(), back, s.config(t, back))
 		require.NoError(t, err)
 		multiset(t, "backward", exchanges(plan), c.bwd)
 	}
@@ -159,9 +159,9 @@ func TestContractInventoryWithTokensOverDP(t *testing.T) {
 func TestContractOneOrderOfExchanges(t *testing.T) {
 	eachSpread(t, func(t *testing.T, s spread) {
 		prog := stack(t, 4, primitives.PrepareOp{Experts: 12, Axis: s.axis, Exchange: s.exchange})
-		plan, err := gomoe.Compile(prog, s.config(t, prog))
+		plan, err := gomoe.Compile(t.Context(), prog, s.config(t, prog))
 		require.NoError(t, err)
-		again, err := gomoe.Compile(prog, s.config(t, prog))
+		again, err := gomoe.Compile(t.Context(), prog, s.config(t, prog))
 		require.NoError(t, err)
 		require.Equal(t, plan.Hash(), again.Hash())
 		n := 0

@@ -143,7 +143,7 @@ func onColumns(t *testing.T, s spread, p *graph.Program, in arrays, columns stri
 		}
 	}
 	cfg.Finite = *onDevice == "" // numbers are found where they lie, and no others
-	j, err := gomoe.Open(p, cfg)
+	j, err := gomoe.Open(t.Context(), p, cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -299,7 +299,7 @@ func TestContractCopiesRefused(t *testing.T) {
 			return []*graph.Value{f(tr, r, tr.Input("x", graph.F32, 8, 4))}
 		})
 		if err == nil {
-			_, err = gomoe.Compile(prog, gomoe.Config{})
+			_, err = gomoe.Compile(t.Context(), prog, gomoe.Config{})
 		}
 		return err
 	}
@@ -349,7 +349,7 @@ func TestContractCopiesRoom(t *testing.T) {
 	})
 	for ranks, rows := range map[int]int{2: tokens * k, 4: tokens * 2, 8: tokens} {
 		s := spread{mesh: fmt.Sprint("ep=", ranks), tokens: "ep"}
-		plan, err := gomoe.Compile(prog, s.config(t, prog))
+		plan, err := gomoe.Compile(t.Context(), prog, s.config(t, prog))
 		require.NoError(t, err)
 		ragged := 0
 		for _, b := range plan.Bufs {
@@ -378,7 +378,7 @@ func TestContractCopiesExchange(t *testing.T) {
 	}
 	p := newProblem(rng(4), primitives.PrepareOp{Experts: 6}, 8, 2)
 	exchanged := func(s spread, p *graph.Program) []string {
-		plan, err := gomoe.Compile(p, s.config(t, p))
+		plan, err := gomoe.Compile(t.Context(), p, s.config(t, p))
 		require.NoError(t, err)
 		return exchanges(plan)
 	}

@@ -54,7 +54,7 @@ func (g countedGroup) AllToAll(ctx context.Context, c collective.Call, dst, src 
 func contributed(t *testing.T, s spread, p *graph.Program, in arrays) (planned, actual []int64) {
 	t.Helper()
 	cfg := s.config(t, p)
-	plan, err := gomoe.Compile(p, cfg)
+	plan, err := gomoe.Compile(t.Context(), p, cfg)
 	require.NoError(t, err)
 	local, err := engine.Local(plan.Mesh.Ranks(), jaccl.Options{})
 	require.NoError(t, err)
@@ -205,7 +205,7 @@ func TestContractRoomForWhatCanArrive(t *testing.T) {
 			r := primitives.Prepare(primitives.PrepareOp{Experts: experts, Capacity: capacity}, tr.Input("idx", graph.I32, tokens, k))
 			return []*graph.Value{primitives.Combine(r, primitives.Dispatch(r, tr.Input("x", graph.F32, tokens, hidden)))}
 		})
-		plan, err := gomoe.Compile(p, spread{mesh: "ep=4", tokens: "ep"}.config(t, p))
+		plan, err := gomoe.Compile(t.Context(), p, spread{mesh: "ep=4", tokens: "ep"}.config(t, p))
 		require.NoError(t, err)
 		i := slices.IndexFunc(plan.Instrs, func(in lowering.Instr) bool { return strings.HasPrefix(in.Name, "all_to_all") })
 		return plan.Bufs[plan.Instrs[i].Out[0]].Type.Shape[0]
@@ -225,7 +225,7 @@ func TestContractRoomForPairs(t *testing.T) {
 			rows := primitives.Dispatch(r, tr.Input("x", graph.F32, tokens, hidden))
 			return []*graph.Value{primitives.Combine(r, primitives.GroupedMatMul(r, rows, tr.Input("kernel", graph.F32, experts, hidden, hidden)))}
 		})
-		plan, err := gomoe.Compile(p, s.config(t, p))
+		plan, err := gomoe.Compile(t.Context(), p, s.config(t, p))
 		require.NoError(t, err)
 		return plan
 	}

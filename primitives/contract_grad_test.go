@@ -269,7 +269,7 @@ func TestContractGradientsLieWhereValuesLie(t *testing.T) {
 			s := s
 			s.tokens = tokens
 			prog := pullback(t, p.program(t, s, graph.BF16))
-			plan, err := gomoe.Compile(prog, s.config(t, prog))
+			plan, err := gomoe.Compile(t.Context(), prog, s.config(t, prog))
 			require.NoError(t, err)
 			matched := 0
 			for _, out := range plan.Out {

@@ -164,7 +164,7 @@ type arrays map[string]array.Array
 // open opens p on the spread; it is closed when the test ends.
 func (s spread) open(t *testing.T, p *graph.Program) *gomoe.Job {
 	t.Helper()
-	j, err := gomoe.Open(p, s.config(t, p))
+	j, err := gomoe.Open(t.Context(), p, s.config(t, p))
 	require.NoError(t, err, "%s\n%s", s, p)
 	t.Cleanup(func() { require.NoError(t, j.Close()) })
 	return j

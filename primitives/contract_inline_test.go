@@ -50,14 +50,14 @@ func TestContractInlineExchanges(t *testing.T) {
 				r := primitives.Prepare(op, tr.Input("idx", graph.I32, tokens, k))
 				return []*graph.Value{experts(r, tr.Input("x", graph.F32, tokens, h), tr.Input("w", graph.F32, tokens, k), tr.Input("kernel", graph.F32, e, h, f))}
 			})
-			plan, err := gomoe.Compile(prog, c.s.config(t, prog))
+			plan, err := gomoe.Compile(t.Context(), prog, c.s.config(t, prog))
 			require.NoError(t, err)
 			multiset(t, "forward", exchanges(plan), c.fwd)
 			if c.bwd == nil {
 				return
 			}
 			back := pullback(t, prog)
-			plan, err = gomoe.Compile(back, c.s.config(t, back))
+			plan, err = gomoe.Compile(t.Context(), back, c.s.config(t, back))
 			require.NoError(t, err)
 			multiset(t, "backward", exchanges(plan), c.bwd)
 		})
@@ -72,7 +72,7 @@ func TestContractInlineExchanges(t *testing.T) {
 			r := primitives.Prepare(primitives.PrepareOp{Experts: e}, tr.Input("idx", graph.I32, tokens, k))
 			return []*graph.Value{primitives.Combine(r, primitives.Dispatch(r, tr.Input("x", graph.F32, tokens, h))), more(r)}
 		})
-		plan, err := gomoe.Compile(prog, s.config(t, prog))
+		plan, err := gomoe.Compile(t.Context(), prog, s.config(t, prog))
 		require.NoError(t, err)
 		require.Contains(t, exchanges(plan), "all_gather ep 16 B ep_prepare")
 	}
@@ -110,7 +110,7 @@ func TestContractWhereChoicesTravel(t *testing.T) {
 			r := primitives.Prepare(op, tr.Input("idx", graph.I32, c.tokens, c.k))
 			return []*graph.Value{primitives.Combine(r, primitives.Dispatch(r, tr.Input("x", graph.BF16, c.tokens, c.width)))}
 		})
-		plan, err := gomoe.Compile(prog, s.config(t, prog))
+		plan, err := gomoe.Compile(t.Context(), prog, s.config(t, prog))
 		require.NoError(t, err)
 		want := []string{fmt.Sprintf("all_to_all ep %d B ep_dispatch", c.dispatch)}
 		if c.gathers {
@@ -146,7 +146,7 @@ func TestContractInlineBits(t *testing.T) {
 							r := primitives.Prepare(l, tr.Input("idx", graph.I32, tokens, 3))
 							return []*graph.Value{experts(r, tr.Input("x", d, tokens, 4), tr.Input("w", d, tokens, 3), tr.Input("kernel", d, l.Experts, 4, 3))}
 						})
-						plan, err := gomoe.Compile(prog, s.config(t, prog))
+						plan, err := gomoe.Compile(t.Context(), prog, s.config(t, prog))
 						require.NoError(t, err)
 						if text := plan.String(); strings.Contains(text, "all_to_all") {
 							require.Equal(t, inline && !strings.Contains(s.mesh, "ep=2x2"), strings.Contains(text, "ep_pack_inline"))

@@ -53,7 +53,7 @@ func (g crossingGroup) AllToAll(ctx context.Context, c collective.Call, dst, src
 // exchange of rows the bytes that all ranks together send from machine to machine.
 func crossed(t *testing.T, s spread, each int, p *graph.Program, in arrays) []int64 {
 	t.Helper()
-	plan, err := gomoe.Compile(p, s.config(t, p))
+	plan, err := gomoe.Compile(t.Context(), p, s.config(t, p))
 	require.NoError(t, err)
 	local, err := engine.Local(plan.Mesh.Ranks(), jaccl.Options{})
 	require.NoError(t, err)
@@ -151,12 +151,12 @@ func TestContractMachinesExchanges(t *testing.T) {
 			r := primitives.Prepare(primitives.PrepareOp{Experts: e, Exchange: c.exchange}, tr.Input("idx", graph.I32, tokens, k))
 			return []*graph.Value{experts(r, tr.Input("x", graph.F32, tokens, h), tr.Input("w", graph.F32, tokens, k), tr.Input("kernel", graph.F32, e, h, f))}
 		})
-		plan, err := gomoe.Compile(prog, s.config(t, prog))
+		plan, err := gomoe.Compile(t.Context(), prog, s.config(t, prog))
 		require.NoError(t, err)
 		multiset(t, "forward", exchanges(plan), c.fwd)
 		require.Contains(t, plan.String(), `mesh "ep=2x4" ranks=8`)
 		back := pullback(t, prog)
-		plan, err = gomoe.Compile(back, s.config(t, back))
+		plan, err = gomoe.Compile(t.Context(), back, s.config(t, back))
 		require.NoError(t, err)
 		multiset(t, "backward", exchanges(plan), c.bwd)
 	}
@@ -166,7 +166,7 @@ func TestContractMachinesExchanges(t *testing.T) {
 		r := primitives.Prepare(primitives.PrepareOp{Experts: e}, tr.Input("idx", graph.I32, tokens, k))
 		return []*graph.Value{primitives.Combine(r, primitives.Dispatch(r, tr.Input("x", graph.F32, tokens, h)))}
 	})
-	plan, err := gomoe.Compile(prog, s.config(t, prog))
+	plan, err := gomoe.Compile(t.Context(), prog, s.config(t, prog))
 	require.NoError(t, err)
 	require.NotContains(t, plan.String(), ":machine")
 }
@@ -239,7 +239,7 @@ func TestContractMachinesBits(t *testing.T) {
 						want = got
 						continue
 					}
-					plan, err := gomoe.Compile(prog, s.config(t, prog))
+					plan, err := gomoe.Compile(t.Context(), prog, s.config(t, prog))
 					require.NoError(t, err)
 					require.True(t, strings.Contains(plan.String(), "over ep:machines"))
 					for i := range got {

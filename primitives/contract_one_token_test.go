@@ -24,7 +24,7 @@ func TestContractOneTokenIsOneSum(t *testing.T) {
 			return []*graph.Value{primitives.Combine(r, primitives.Dispatch(r, tr.Input("x", graph.F32, 1, 7168)))}
 		})
 		for _, mesh := range []string{"ep=2", "ep=4", "ep=3"} {
-			plan, err := gomoe.Compile(p, gomoe.Config{Mesh: spread{mesh: mesh}.parse(t)})
+			plan, err := gomoe.Compile(t.Context(), p, gomoe.Config{Mesh: spread{mesh: mesh}.parse(t)})
 			require.NoError(t, err)
 			made := plan.Report(1).Comm.Collectives
 			if len(made) != 1 || made[0].Op != "all_sum" || made[0].Bytes != c.bytes {

@@ -175,7 +175,7 @@ func TestContractCapacityBoundsMemory(t *testing.T) {
 		p := newProblem(rng(1), primitives.PrepareOp{Experts: 4, Capacity: capacity, Align: align}, 96, 2)
 		s := spread{mesh: "dp=2,ep=2", tokens: "dp.ep"}
 		prog := p.program(t, s, graph.F32)
-		plan, err := gomoe.Compile(prog, s.config(t, prog))
+		plan, err := gomoe.Compile(t.Context(), prog, s.config(t, prog))
 		require.NoError(t, err)
 		for _, in := range plan.Instrs {
 			if strings.HasPrefix(in.Name, "grouped_matmul") {

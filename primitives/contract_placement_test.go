@@ -65,7 +65,7 @@ func TestContractOtherPlacements(t *testing.T) {
 						}
 					}
 				}
-				j, err := gomoe.Open(q, cfg)
+				j, err := gomoe.Open(t.Context(), q, cfg)
 				if c.refused != "" {
 					require.ErrorContains(t, err, c.refused)
 					require.ErrorContains(t, err, "contract_harness_test.go:")

@@ -157,7 +157,7 @@ func TestContractReceiveBoundsMemory(t *testing.T) {
 			x := primitives.Dispatch(r, tr.Input("x", graph.F32, tokens, hidden))
 			return []*graph.Value{primitives.Combine(r, primitives.GroupedMatMul(r, x, tr.Input("kernel", graph.F32, experts, hidden, hidden)))}
 		})
-		plan, err := gomoe.Compile(p, s.config(t, p))
+		plan, err := gomoe.Compile(t.Context(), p, s.config(t, p))
 		require.NoError(t, err)
 		first := func(name string) int {
 			i := slices.IndexFunc(plan.Instrs, func(in lowering.Instr) bool { return strings.HasPrefix(in.Name, name) })

@@ -96,7 +96,7 @@ func TestContractOneTokenOverTCP(t *testing.T) {
 					r := primitives.Prepare(primitives.PrepareOp{Experts: experts, Exchange: c.exchange, Wire: c.wire}, tr.Input("idx", graph.I32, 1, k))
 					return []*graph.Value{primitives.Combine(r, primitives.Dispatch(r, tr.Input("x", graph.F32, 1, hidden)))}
 				})
-				plan, err := gomoe.Compile(p, gomoe.Config{Mesh: spread{mesh: fmt.Sprint("ep=", ranks)}.parse(t)})
+				plan, err := gomoe.Compile(t.Context(), p, gomoe.Config{Mesh: spread{mesh: fmt.Sprint("ep=", ranks)}.parse(t)})
 				require.NoError(t, err)
 				made := plan.Report(1).Comm.Collectives
 				require.Len(t, made, 1)

@@ -208,7 +208,7 @@ func TestContractMistakesAtTheUsersLine(t *testing.T) {
 							delete(cfg.Place, "x")
 						}
 					}
-					_, err = gomoe.Compile(p, cfg)
+					_, err = gomoe.Compile(t.Context(), p, cfg)
 				}
 				require.ErrorContains(t, err, m.want)
 				require.ErrorContains(t, err, line+": ")
@@ -348,7 +348,7 @@ func TestContractPlanWithoutRanks(t *testing.T) {
 	p := newProblem(rng(1), primitives.PrepareOp{Experts: 256}, 1024, 2)
 	s := spread{mesh: "dp=8,ep=64", tokens: "dp.ep"}
 	prog := p.program(t, s, graph.BF16)
-	plan, err := gomoe.Compile(prog, s.config(t, prog))
+	plan, err := gomoe.Compile(t.Context(), prog, s.config(t, prog))
 	require.NoError(t, err)
 	require.Equal(t, 512, plan.Mesh.Ranks())
 	require.True(t, strings.Contains(plan.String(), "all_to_all"))

@@ -115,7 +115,7 @@ func TestContractUnevenParts(t *testing.T) {
 	p := newProblem(rng(1), primitives.PrepareOp{Experts: 6}, 7, 3)
 	s := spread{mesh: "ep=4", tokens: "ep"}
 	prog := p.program(t, s, graph.F32)
-	plan, err := gomoe.Compile(prog, s.config(t, prog))
+	plan, err := gomoe.Compile(t.Context(), prog, s.config(t, prog))
 	require.NoError(t, err)
 	for name, want := range map[string][]string{
 		"x": {"f32[2,4]", "f32[2,4]", "f32[2,4]", "f32[1,4]"}, "kernel": {"f32[2,4,3]", "f32[2,4,3]", "f32[1,4,3]", "f32[1,4,3]"},
@@ -145,7 +145,7 @@ func TestContractRangesOfOtherExperts(t *testing.T) {
 	p := newProblem(rng(1), primitives.PrepareOp{Experts: 6}, 8, 2)
 	s := spread{mesh: "ep=0-1/2-7", tokens: "ep"}
 	prog := p.program(t, s, graph.F32)
-	_, err := gomoe.Compile(prog, s.config(t, prog))
+	_, err := gomoe.Compile(t.Context(), prog, s.config(t, prog))
 	require.ErrorContains(t, err, "6 experts over axis ep, whose ranges 0-1/2-7 are for 8; give ranges for 6, or the number of ranks")
 	require.ErrorContains(t, err, "contract_harness_test.go:")
 }

@@ -88,7 +88,7 @@ func TestContractWholeTokensStay(t *testing.T) {
 	for exchange, bytes := range map[ep.Exchange]int{ep.Rows: 8 * 3 * 4, ep.Sum: 3 * 4} {
 		s := spread{mesh: "ep=4", exchange: exchange}
 		prog := p.program(t, s, graph.F32)
-		plan, err := gomoe.Compile(prog, s.config(t, prog))
+		plan, err := gomoe.Compile(t.Context(), prog, s.config(t, prog))
 		require.NoError(t, err)
 		multiset(t, "forward", exchanges(plan), []string{fmt.Sprintf("all_sum ep %d B ep_combine", bytes)})
 		rows := 0
@@ -154,7 +154,7 @@ func TestContractWholeRoutingOfSplitTokens(t *testing.T) {
 				t.Errorf("%v: gradient %d differs by %g at %d", place, i, diff, at)
 			}
 		}
-		plan, err := gomoe.Compile(prog, cfg)
+		plan, err := gomoe.Compile(t.Context(), prog, cfg)
 		require.NoError(t, err)
 		moves := fmt.Sprint(exchanges(plan))
 		if len(place) == 0 {
@@ -182,7 +182,7 @@ func TestContractExchangeMistakes(t *testing.T) {
 		require.ErrorContains(t, err, line+": ")
 	}
 	// The rows of one layer come home in one way.
-	_, err := gomoe.Compile(parse(t, `program p(x f32[8,4], q i32[8,1,2]) {
+	_, err := gomoe.Compile(t.Context(), parse(t, `program p(x f32[8,4], q i32[8,1,2]) {
 	rows = ep_dispatch(x, q) experts=4
 	y = ep_combine(rows, q) experts=4 exchange="sum"
 	return y

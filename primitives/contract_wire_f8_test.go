@@ -132,7 +132,7 @@ func TestContractHomeIn8Bits(t *testing.T) {
 			r := primitives.Prepare(primitives.PrepareOp{Experts: experts, Exchange: exchange, Wire: graph.F8_E4M3}, tr.Input("idx", graph.I32, tokens, k))
 			return []*graph.Value{primitives.Combine(r, primitives.Dispatch(r, tr.Input("x", graph.BF16, tokens, hidden)))}
 		})
-		plan, err := gomoe.Compile(prog, s.config(t, prog))
+		plan, err := gomoe.Compile(t.Context(), prog, s.config(t, prog))
 		require.NoError(t, err)
 		require.Contains(t, exchanges(plan), fmt.Sprintf("all_to_all ep %d B ep_combine", rows*(hidden+hidden/32)))
 	}

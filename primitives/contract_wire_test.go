@@ -86,7 +86,7 @@ func TestContractSumsOfSplitTokensOnTheWire(t *testing.T) {
 			sameBits(t, "gradient of weights", back[1], grads[1])
 			sameBits(t, "gradient of experts", back[2], grads[2])
 
-			plan, err := gomoe.Compile(prog, s.config(t, prog))
+			plan, err := gomoe.Compile(t.Context(), prog, s.config(t, prog))
 			require.NoError(t, err)
 			home := ""
 			for _, x := range exchanges(plan) {

@@ -52,7 +52,7 @@ func TestVocabularySplit(t *testing.T) {
 		if mesh != "" {
 			cfg.Place = map[string]sharding.Spec{"table": sharding.Split("tp")}
 		}
-		job, err := gomoe.Open(p, cfg)
+		job, err := gomoe.Open(t.Context(), p, cfg)
 		require.NoError(t, err)
 		defer job.Close()
 		if mesh != "" {

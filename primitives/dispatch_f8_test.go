@@ -211,7 +211,7 @@ func TestDispatchF8Bytes(t *testing.T) {
 			}
 			return []*graph.Value{primitives.Combine(l, rows)}
 		})
-		plan, err := gomoe.Compile(p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"idx": sharding.Split("ep"), "x": sharding.Split("ep")}})
+		plan, err := gomoe.Compile(t.Context(), p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"idx": sharding.Split("ep"), "x": sharding.Split("ep")}})
 		require.NoError(t, err)
 		for _, in := range plan.Instrs {
 			if in.Name == "all_to_all" {

@@ -280,7 +280,7 @@ func TestMatMulTransposed(t *testing.T) {
 // collectives lists the exchanges of a plan: "all_sum tp".
 func collectives(t *testing.T, p *graph.Program, cfg gomoe.Config) []string {
 	t.Helper()
-	plan, err := gomoe.Compile(p, cfg)
+	plan, err := gomoe.Compile(t.Context(), p, cfg)
 	require.NoError(t, err, "%s", p)
 	list := []string{}
 	for _, in := range plan.Instrs {
@@ -360,7 +360,7 @@ func TestDotGeneralPending(t *testing.T) {
 		p, err := gomoe.Parse("pending", "program p(x f64[2,4,3], y f64[4,3]) {\n "+c.src+"\n}")
 		require.NoError(t, err)
 		cfg := gomoe.Config{Mesh: mesh, Place: map[string]sharding.Spec{"x": sharding.Split("a")}}
-		plan, err := gomoe.Compile(p, cfg)
+		plan, err := gomoe.Compile(t.Context(), p, cfg)
 		require.NoError(t, err)
 		var steps []string
 		for _, i := range plan.Instrs {
@@ -438,7 +438,7 @@ func TestRaggedRows(t *testing.T) {
 	for _, eqn := range []string{"m = reduce_max(rows) axes=[0]", "m = reduce_prod(rows) axes=[0]", "m = argmax(rows)", "m = cumsum(rows)", "m, i = sort(rows)"} {
 		p, err := gomoe.Parse("ragged", "program p(idx i32[8,2], x f64[8,4]) {\n r, drop, n, pad, demand = ep_prepare(idx) experts=4\n rows = ep_dispatch(x, r) experts=4\n "+eqn+"\n return m\n}")
 		require.NoError(t, err)
-		_, err = gomoe.Compile(p, gomoe.Config{Mesh: mesh, Place: map[string]sharding.Spec{"idx": sharding.Split("ep"), "x": sharding.Split("ep")}})
+		_, err = gomoe.Compile(t.Context(), p, gomoe.Config{Mesh: mesh, Place: map[string]sharding.Spec{"idx": sharding.Split("ep"), "x": sharding.Split("ep")}})
 		require.ErrorContains(t, err, "is in expert order and its number of rows is known only to the run", eqn)
 	}
 }

@@ -36,7 +36,7 @@ func ExampleCopies() {
 		log.Fatal(err)
 	}
 	split := sharding.Split("ep")
-	job, err := gomoe.Open(p, gomoe.Config{Mesh: mesh, Place: map[string]sharding.Spec{"x": split, "experts": split, "w": split}})
+	job, err := gomoe.Open(context.Background(), p, gomoe.Config{Mesh: mesh, Place: map[string]sharding.Spec{"x": split, "experts": split, "w": split}})
 	if err != nil {
 		log.Fatal(err)
 	}

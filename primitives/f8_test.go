@@ -86,7 +86,7 @@ func TestF8Moves(t *testing.T) {
 					ways = placements(f8, m)
 				}
 				for _, place := range ways[:min(len(ways), 20)] {
-					j, err := gomoe.Open(f8, gomoe.Config{Mesh: m, Place: place})
+					j, err := gomoe.Open(t.Context(), f8, gomoe.Config{Mesh: m, Place: place})
 					if err != nil {
 						continue // the rule does not accept the placement, which the table's test checks
 					}

@@ -73,7 +73,7 @@ func halfMatmulIsGemmHalf[E gemm.Half](t *testing.T) {
 // runThreads returns the results of a program on one rank with that many threads.
 func runThreads(t *testing.T, p *graph.Program, threads int, in map[string]array.Array) []array.Array {
 	t.Helper()
-	job, err := gomoe.Open(p, gomoe.Config{Options: runtime.Options{Threads: threads}})
+	job, err := gomoe.Open(t.Context(), p, gomoe.Config{Options: runtime.Options{Threads: threads}})
 	require.NoError(t, err)
 	defer job.Close()
 	placed := map[string]*runtime.Array{}

@@ -61,7 +61,7 @@ func TestDeviceJoinsOfBlocksOnHost(t *testing.T) {
 				require.NoError(t, err)
 				cfg = gatedPlacement(t, mesh)
 				cfg.Target, cfg.Options.Poison = idleDevice{}, true
-				plan, err := gomoe.Compile(p, cfg)
+				plan, err := gomoe.Compile(t.Context(), p, cfg)
 				require.NoError(t, err)
 				require.Contains(t, plan.String(), "grouped_swiglu_blocks", "%s", d)
 				got, err := gomoe.Run(t.Context(), p, cfg, in)
@@ -118,7 +118,7 @@ func TestJoinsKeepBitsOfBlocks(t *testing.T) {
 					require.NoError(t, err)
 					for _, q := range []*graph.Program{p, g} {
 						cfg := gatedPlacement(t, mesh)
-						a, err := gomoe.Place(q, cfg)
+						a, err := gomoe.Place(t.Context(), q, cfg)
 						require.NoError(t, err)
 						plan, err := lowering.Lower(t.Context(), a, lowering.Options{Joins: Joins(), Check: true})
 						require.NoError(t, err)
@@ -145,7 +145,7 @@ func TestJoinsKeepBitsOfBlocks(t *testing.T) {
 
 // TestJoinsGoldenBlocks compares a plan, without and with joins, with a golden file.
 func TestJoinsGoldenBlocks(t *testing.T) {
-	a, err := gomoe.Place(gatedBlocks(t, graph.F32, graph.Q8_0, graph.Q8_0, 12, 32, 64, PrepareOp{Experts: 4}), gatedPlacement(t, ""))
+	a, err := gomoe.Place(t.Context(), gatedBlocks(t, graph.F32, graph.Q8_0, graph.Q8_0, 12, 32, 64, PrepareOp{Experts: 4}), gatedPlacement(t, ""))
 	require.NoError(t, err)
 	checkJoins(t, a, filepath.Join("testdata", "joins", "forward_blocks.golden"))
 }

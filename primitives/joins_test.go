@@ -157,7 +157,7 @@ func TestJoinsGolden(t *testing.T) {
 	}{{"forward", "", p}, {"forward_ep2", "ep=2", p}, {"backward", "", g}, {"forward_whole", "whole ep=2", p}, {"forward_whole_sum", "whole ep=2", sum}} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := gatedPlacement(t, c.mesh)
-			a, err := gomoe.Place(c.p, cfg)
+			a, err := gomoe.Place(t.Context(), c.p, cfg)
 			require.NoError(t, err)
 			checkJoins(t, a, filepath.Join("testdata", "joins", c.name+".golden"))
 		})

@@ -86,7 +86,7 @@ func TestKeptCopiesOfUnevenParts(t *testing.T) {
 						var want []array.Array
 						for _, keep := range []gomoe.Switch{gomoe.Off, gomoe.On} {
 							cfg.Keep = keep
-							job, err := gomoe.Open(c.p, cfg)
+							job, err := gomoe.Open(t.Context(), c.p, cfg)
 							require.NoError(t, err)
 							kept := 0
 							for _, in := range job.Plan().Instrs {

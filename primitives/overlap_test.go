@@ -63,7 +63,7 @@ func TestOverlapKeepsBits(t *testing.T) {
 					for _, q := range []*graph.Program{p, g} {
 						cfg := gatedPlacement(t, c.mesh)
 						cfg.Optimize = gomoe.Off
-						job, err := gomoe.Open(q, cfg)
+						job, err := gomoe.Open(t.Context(), q, cfg)
 						require.NoError(t, err)
 						defer job.Close()
 						beside := open(t, q, c.mesh, lowering.OverlapCollectives, runtime.Options{})
@@ -91,7 +91,7 @@ func TestOverlapKeepsBits(t *testing.T) {
 func open(t *testing.T, p *graph.Program, mesh string, o lowering.Overlap, opts runtime.Options) *gomoe.Job {
 	cfg := gatedPlacement(t, mesh)
 	cfg.Overlap, cfg.Options = o, opts
-	j, err := gomoe.Open(p, cfg)
+	j, err := gomoe.Open(t.Context(), p, cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, j.Close()) })
 	return j
@@ -106,7 +106,7 @@ func TestOverlapGolden(t *testing.T) {
 	var b strings.Builder
 	for _, o := range []lowering.Overlap{lowering.OverlapOff, lowering.OverlapCollectives} {
 		cfg.Overlap = o
-		plan, err := gomoe.Compile(p, cfg)
+		plan, err := gomoe.Compile(t.Context(), p, cfg)
 		require.NoError(t, err)
 		b.WriteString(sources.ReplaceAllString(plan.String(), "") + "\n")
 	}

@@ -74,7 +74,7 @@ func TestPlacements(t *testing.T) {
 
 // planned runs a program, and returns its plan too, which is nil if there is none.
 func planned(ctx context.Context, p *graph.Program, cfg gomoe.Config, in map[string]array.Array) (*lowering.Plan, []array.Array, error) {
-	j, err := gomoe.Open(p, cfg)
+	j, err := gomoe.Open(ctx, p, cfg)
 	if err != nil {
 		return nil, nil, err
 	}

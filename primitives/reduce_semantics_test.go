@@ -230,7 +230,7 @@ func TestReduceRefusesSplit(t *testing.T) {
 	for _, eqn := range []string{"y = argmax(x) axis=1", "y = cumsum(x) axis=1", "y, i = sort(x) dimension=1", "y, i = top_k(x) k=1"} {
 		p, err := gomoe.Parse("test", "program p(x f32[2,4]) {\n "+eqn+"\n return y\n}")
 		require.NoError(t, err)
-		_, err = gomoe.Compile(p, gomoe.Config{Mesh: mesh, Place: map[string]sharding.Spec{"x": sharding.Split("", "a")}})
+		_, err = gomoe.Compile(t.Context(), p, gomoe.Config{Mesh: mesh, Place: map[string]sharding.Spec{"x": sharding.Split("", "a")}})
 		require.ErrorContains(t, err, "dimension 1 of argument 0 is split over a and must be whole here; gather it with sharding_constraint", eqn)
 	}
 }

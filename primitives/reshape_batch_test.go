@@ -42,7 +42,7 @@ func TestReshapeBatch(t *testing.T) {
 					array.Data[float32](x)[i] = float32(i)
 				}
 				cfg := gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"x": spec}, Check: true}
-				plan, err := gomoe.Compile(p, cfg)
+				plan, err := gomoe.Compile(t.Context(), p, cfg)
 				if err != nil {
 					// 3 rows of 2 are not split as 6, and the elements of no rows are split in no way.
 					require.Regexp(t, "do not divide alike|dimension 2 of argument 0 is split over a and must be whole", err.Error(), where)
@@ -111,7 +111,7 @@ func TestLayerOfSplitSequences(t *testing.T) {
 			require.NoError(t, err)
 			where := fmt.Sprintf("batch %d, x@%s on %s", batch, c.place, c.mesh)
 			cfg := gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"x": spec, "up": sharding.Split("ep")}, Check: true}
-			plan, err := gomoe.Compile(p, cfg)
+			plan, err := gomoe.Compile(t.Context(), p, cfg)
 			require.NoError(t, err, where)
 			require.Equal(t, spec.Format(p.In[0].Type), plan.Out[0].Spec.Format(p.In[0].Type), where)
 			got, err := gomoe.Run(t.Context(), p, cfg, in)

@@ -146,7 +146,7 @@ func TestRowsAreNotCopied(t *testing.T) {
 						for _, s := range meshes {
 							p := c.program(t, s)
 							cfg := s.config(t, p)
-							plan, err := gomoe.Compile(p, cfg)
+							plan, err := gomoe.Compile(t.Context(), p, cfg)
 							require.NoError(t, err)
 							for _, in := range plan.Instrs {
 								if (in.Name == "ep_place" || in.Name == "ep_permute") && !c.copies64(kind, d) {

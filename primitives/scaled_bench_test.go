@@ -34,7 +34,7 @@ func BenchmarkScaledMatMul(b *testing.B) {
 				a.Fill(0.5)
 				in[v.Name] = a
 			}
-			j, err := gomoe.Open(p, gomoe.Config{})
+			j, err := gomoe.Open(b.Context(), p, gomoe.Config{})
 			require.NoError(b, err)
 			b.Run(fmt.Sprintf("%d rows, %s", m, p.In[1].Type.DType), func(b *testing.B) {
 				b.SetBytes(p.In[1].Type.Bytes())

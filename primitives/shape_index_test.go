@@ -151,7 +151,7 @@ func TestScatterAddWideRows(t *testing.T) {
 				want[j] = float64(float32(v))
 			}
 		}
-		job, err := gomoe.Open(q, gomoe.Config{Options: runtime.Options{Threads: 2}})
+		job, err := gomoe.Open(t.Context(), q, gomoe.Config{Options: runtime.Options{Threads: 2}})
 		require.NoError(t, err)
 		in := map[string]*runtime.Array{}
 		for name, a := range map[string]array.Array{"x": x, "i": ids(index, count), "u": u} {

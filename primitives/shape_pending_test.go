@@ -54,7 +54,7 @@ func TestShapePending(t *testing.T) {
 			in[name] = ints(0, 2)(rng, p.Input(name).Type)
 		}
 		cfg := gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"x": sharding.Split("a"), "k": sharding.Split("a"), "b": sharding.Split("a")}}
-		plan, err := gomoe.Compile(p, cfg)
+		plan, err := gomoe.Compile(t.Context(), p, cfg)
 		require.NoError(t, err, c.src)
 		var got []string
 		for _, in := range plan.Instrs {
@@ -85,7 +85,7 @@ func TestConstraintWithoutAxes(t *testing.T) {
 	} {
 		m, err := sharding.ParseMesh(mesh)
 		require.NoError(t, err)
-		a, err := gomoe.Place(p, gomoe.Config{Mesh: m})
+		a, err := gomoe.Place(t.Context(), p, gomoe.Config{Mesh: m})
 		require.NoError(t, err)
 		if got := a.Out[0].Format(p.Out[0].Type); got != want {
 			t.Errorf("mesh %q: %s, want %s", mesh, got, want)
@@ -100,7 +100,7 @@ func TestConstraintMakesConstantsInPlace(t *testing.T) {
 	require.NoError(t, err)
 	m, err := sharding.ParseMesh("a=2")
 	require.NoError(t, err)
-	plan, err := gomoe.Compile(p, gomoe.Config{Mesh: m})
+	plan, err := gomoe.Compile(t.Context(), p, gomoe.Config{Mesh: m})
 	require.NoError(t, err)
 	var names []string
 	for _, in := range plan.Instrs {
@@ -119,7 +119,7 @@ func TestConstraintGradient(t *testing.T) {
 	require.NoError(t, err)
 	m, err := sharding.ParseMesh("a=2")
 	require.NoError(t, err)
-	a, err := gomoe.Place(g, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"x": sharding.Split("a")}})
+	a, err := gomoe.Place(t.Context(), g, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"x": sharding.Split("a")}})
 	require.NoError(t, err)
 	last := len(a.Out) - 1
 	if got := a.Out[last].Format(graph.T(graph.F64, 4, 4)); got != "f64[4@a,4]" {

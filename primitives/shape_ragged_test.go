@@ -89,7 +89,7 @@ func TestShapeRaggedRefused(t *testing.T) {
 	} {
 		p, err := gomoe.Parse("ragged", raggedHead+src+"\n return y\n}")
 		require.NoError(t, err, src)
-		_, err = gomoe.Place(p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"idx": sharding.Split("a"), "x": sharding.Split("a")}})
+		_, err = gomoe.Place(t.Context(), p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"idx": sharding.Split("a"), "x": sharding.Split("a")}})
 		if err == nil || !strings.HasPrefix(err.Error(), "ragged:4: ") && !strings.HasPrefix(err.Error(), "ragged:5: ") || !strings.Contains(err.Error(), "known only to the run") {
 			t.Errorf("%s: %v, want an error about rows whose number is known only to the run", src, err)
 		}

@@ -47,7 +47,7 @@ func TestReshapePlacement(t *testing.T) {
 		p := reshapeProgram(t, graph.F64, c.from, c.to)
 		spec, err := sharding.ParseSpec(c.spec)
 		require.NoError(t, err)
-		a, err := gomoe.Place(p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"x": spec}})
+		a, err := gomoe.Place(t.Context(), p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"x": spec}})
 		got := ""
 		if err == nil {
 			got = a.Out[0].Format(p.Out[0].Type)
@@ -93,7 +93,7 @@ func TestReshapeAnything(t *testing.T) {
 			}
 		}
 		p := reshapeProgram(t, graph.I32, from, to)
-		j, err := gomoe.Open(p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"x": spec}})
+		j, err := gomoe.Open(t.Context(), p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"x": spec}})
 		if err != nil {
 			if spec.Whole() {
 				t.Fatalf("%v to %v: %v", from, to, err)

@@ -20,6 +20,6 @@ func TestConstantIsCutAlike(t *testing.T) {
 	require.NoError(t, err)
 	m, err := sharding.ParseMesh("a=2")
 	require.NoError(t, err)
-	_, err = gomoe.Compile(p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"k": sharding.Split("", "", "a")}})
+	_, err = gomoe.Compile(t.Context(), p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"k": sharding.Split("", "", "a")}})
 	require.ErrorContains(t, err, "p.graph:3: attention(f64[2,2,6,4], f64[2,2,3@a,4], f64[2,2,3@a,4]): dimension 2 of argument 0, f64[2,2,6,4], and dimension 2 of argument 1, f64[2,2,3,4], do not divide alike over the 2 ranks of a")
 }

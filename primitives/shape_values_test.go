@@ -208,7 +208,7 @@ func TestOneHotTypes(t *testing.T) {
 func TestShapeDirtyMemory(t *testing.T) {
 	p, err := gomoe.Parse("dirty", "program p(i i32[4], x f64[2,3]) {\n h = one_hot(i) num_classes=3 dtype=f64\n e = exp(h)\n v = full() value=2 dtype=f64\n q = pad(x, v) low=[1,0] high=[1,0]\n f = exp(q)\n y = add(e, f)\n return y\n}")
 	require.NoError(t, err)
-	j, err := gomoe.Open(p, gomoe.Config{})
+	j, err := gomoe.Open(t.Context(), p, gomoe.Config{})
 	require.NoError(t, err)
 	defer j.Close()
 	in := map[string]array.Array{"i": of(graph.T(graph.I32, 4), []float64{2, -1, 3, 0}), "x": array.New(graph.T(graph.F64, 2, 3))}

@@ -263,7 +263,7 @@ func floatInputs(p *graph.Program) []string {
 
 // runner returns the evaluation of p on one rank.
 func runner(p *graph.Program) (vjp.Eval, error) {
-	j, err := gomoe.Open(p, gomoe.Config{})
+	j, err := gomoe.Open(context.Background(), p, gomoe.Config{})
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,7 @@ func double(steps int) error {
 	if err != nil {
 		return err
 	}
-	plan, err := gomoe.Compile(p, gomoe.Config{Mesh: mesh, Place: map[string]sharding.Spec{"x": sharding.Split("dp")}})
+	plan, err := gomoe.Compile(context.Background(), p, gomoe.Config{Mesh: mesh, Place: map[string]sharding.Spec{"x": sharding.Split("dp")}})
 	if err != nil {
 		return err
 	}

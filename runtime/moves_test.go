@@ -81,7 +81,7 @@ func TestMovesCollectives(t *testing.T) {
 		from, err := sharding.ParseSpec(c.from)
 		require.NoError(t, err)
 		p, cfg := moving(t, graph.T(graph.F32, 12, 6), m, pending, from, c.to)
-		plan, err := gomoe.Compile(p, cfg)
+		plan, err := gomoe.Compile(t.Context(), p, cfg)
 		require.NoError(t, err)
 		if got := moves(plan); got != c.want {
 			t.Errorf("pending %q, from %q to %q: %s, want %s\n%s", c.pending, c.from, c.to, got, c.want, plan)
@@ -141,7 +141,7 @@ func TestMoves(t *testing.T) {
 			in, want := randomSum(rng, p.In[0].Type, typ, len(pending) > 0)
 			where := fmt.Sprintf("mesh %s, %s pending %v from %q to %q", mesh, typ, pending, from, to)
 
-			j, err := gomoe.Open(p, cfg)
+			j, err := gomoe.Open(t.Context(), p, cfg)
 			require.NoError(t, err, where)
 			x, err := j.Put("x", in)
 			require.NoError(t, err, where)

@@ -74,7 +74,7 @@ func (r *Run) Evaluation(ctx context.Context, name string, cfg gomoe.Config, for
 		e.param = append(e.param, q.Name)
 	}
 	cfg.World, cfg.Mesh, cfg.Deadline = r.world.World, r.world.Mesh, r.world.Deadline
-	if e.Job, err = gomoe.OpenContext(ctx, p, cfg); err != nil {
+	if e.Job, err = gomoe.Open(ctx, p, cfg); err != nil {
 		return nil, err
 	}
 	for i, out := range e.Job.Plan().Out {

@@ -93,7 +93,7 @@ func Lightest(ctx context.Context, err error, now *Program, cfg gomoe.Config, se
 		if err != nil {
 			return 0, err
 		}
-		plan, err := gomoe.CompileContext(ctx, p.Program, cfg)
+		plan, err := gomoe.Compile(ctx, p.Program, cfg)
 		if err != nil {
 			return 0, err
 		}

@@ -196,7 +196,7 @@ func TestMicrobatchesTake(t *testing.T) {
 		p := c.trace(t)
 		cfg, err := p.Placed(c.config(t, axes))
 		require.NoError(t, err)
-		l, err := gomoe.Compile(p.Program, cfg)
+		l, err := gomoe.Compile(t.Context(), p.Program, cfg)
 		require.NoError(t, err)
 		return l
 	}

@@ -48,7 +48,7 @@ func Open(ctx context.Context, p *Program, cfg gomoe.Config) (*Run, error) {
 		cfg.Trace = runtime.NewTotals()
 	}
 	before := memory.Resident()
-	job, err := gomoe.OpenContext(ctx, p.Program, cfg)
+	job, err := gomoe.Open(ctx, p.Program, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (r *Run) Init(ctx context.Context, seed uint64) error {
 	if err != nil {
 		return err
 	}
-	job, err := gomoe.OpenContext(ctx, p, r.world)
+	job, err := gomoe.Open(ctx, p, r.world)
 	if err != nil {
 		return err
 	}

@@ -136,7 +136,7 @@ func TestCustomGradientOfGradient(t *testing.T) {
 	same(t, "second", evaluate(t, second, "a=2", in)[0], 72*math.Pow(1.1, 7), -72*math.Pow(0.8, 7))
 
 	rep, err := vjp.Check(context.Background(), p, in, func(p *graph.Program) (vjp.Eval, error) {
-		j, err := gomoe.Open(p, gomoe.Config{})
+		j, err := gomoe.Open(t.Context(), p, gomoe.Config{})
 		if err != nil {
 			return nil, err
 		}

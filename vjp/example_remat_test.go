@@ -1,6 +1,7 @@
 package vjp_test
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/gomoe/gomoe"
@@ -33,7 +34,7 @@ func ExampleRemat() {
 		fmt.Println(err)
 		return
 	}
-	plan, err := gomoe.Compile(p, gomoe.Config{})
+	plan, err := gomoe.Compile(context.Background(), p, gomoe.Config{})
 	if err != nil {
 		fmt.Println(err)
 		return

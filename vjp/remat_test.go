@@ -94,7 +94,7 @@ func equalBits(t *testing.T, what string, cfg gomoe.Config, got, want *graph.Pro
 func TestRematArena(t *testing.T) {
 	const mib = 1 << 20
 	arena := func(w wrap, cfg gomoe.Config) int64 {
-		plan, err := gomoe.Compile(stack(t, 8, 2048, 256, w), cfg)
+		plan, err := gomoe.Compile(t.Context(), stack(t, 8, 2048, 256, w), cfg)
 		require.NoError(t, err)
 		return plan.Arena
 	}
@@ -162,7 +162,7 @@ func TestRematExperts(t *testing.T) {
 	want := moe(t, graph.F32, plain)
 	in := random(want)
 	exchanges := func(p *graph.Program, cfg gomoe.Config) int {
-		plan, err := gomoe.Compile(p, cfg)
+		plan, err := gomoe.Compile(t.Context(), p, cfg)
 		require.NoError(t, err)
 		return strings.Count(plan.String(), " = all_to_all(")
 	}
@@ -217,7 +217,7 @@ func TestRematIsLate(t *testing.T) {
 		return append(values{loss}, vjp.Gradients(loss, w...)...)
 	})
 	for _, overlap := range []lowering.Overlap{lowering.OverlapOff, lowering.OverlapCollectives} {
-		plan, err := gomoe.Compile(p, gomoe.Config{Mesh: m, Overlap: overlap, Check: true, Place: map[string]sharding.Spec{
+		plan, err := gomoe.Compile(t.Context(), p, gomoe.Config{Mesh: m, Overlap: overlap, Check: true, Place: map[string]sharding.Spec{
 			"w0": sharding.Split("dp"), "w1": sharding.Split("dp"), "w2": sharding.Split("dp")}})
 		require.NoError(t, err)
 		before, after, loss := 0, 0, false
@@ -378,7 +378,7 @@ func TestBarrier(t *testing.T) {
 		sum := pr.ReduceSum(pr.Add(pr.Exp(x), pr.Exp(b[0])))
 		return append(values{sum, b[1]}, vjp.Gradients(sum, x)...)
 	})
-	plan, err := gomoe.Compile(p, gomoe.Config{})
+	plan, err := gomoe.Compile(t.Context(), p, gomoe.Config{})
 	require.NoError(t, err)
 	text := plan.String()
 	if n := strings.Count(text, " = exp("); n != 2 || strings.Contains(text, "barrier") {

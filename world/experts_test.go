@@ -37,7 +37,7 @@ func wholeExperts(t *testing.T, mesh string, config func(i int) world.Config) {
 			cfg.Mesh = m
 			return cfg
 		}, func(i int, w *world.World) error {
-			j, err := gomoe.Open(p, gomoe.Config{World: w, Mesh: *m, Place: map[string]sharding.Spec{"w": sharding.Split("ep")}})
+			j, err := gomoe.Open(t.Context(), p, gomoe.Config{World: w, Mesh: *m, Place: map[string]sharding.Spec{"w": sharding.Split("ep")}})
 			if err != nil {
 				return err
 			}

@@ -98,7 +98,7 @@ func TestDiffer(t *testing.T) {
 func TestMesh(t *testing.T) {
 	p, place, _ := layered(t)
 	ok(t, worlds(t, 2, func(int) world.Config { return world.Config{} }, func(i int, w *world.World) error {
-		_, err := gomoe.Open(p, gomoe.Config{World: w, Mesh: *meshOf(t, "ep=4"), Place: place})
+		_, err := gomoe.Open(t.Context(), p, gomoe.Config{World: w, Mesh: *meshOf(t, "ep=4"), Place: place})
 		if err == nil || !strings.Contains(err.Error(), `mesh "ep=4" has 4 ranks, and the World has 2 processes (GOMOE_RANK=`) {
 			t.Errorf("process %d: %v", i, err)
 		}

@@ -35,7 +35,7 @@ func TestReshard(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		return gomoe.Open(p, gomoe.Config{World: wd, Mesh: *meshOf(t, mesh), Place: map[string]sharding.Spec{"w": place}})
+		return gomoe.Open(t.Context(), p, gomoe.Config{World: wd, Mesh: *meshOf(t, mesh), Place: map[string]sharding.Spec{"w": place}})
 	}
 	for _, transport := range []string{"tcp", "shm", "ring"} {
 		t.Run(transport, func(t *testing.T) {

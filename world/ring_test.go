@@ -76,7 +76,7 @@ func TestRingRefusesSplitTokens(t *testing.T) {
 	ok(t, worlds(t, 2, func(int) world.Config {
 		return world.Config{Mode: world.PerProcess, Transport: "ring", Mesh: mesh}
 	}, func(i int, w *world.World) error {
-		j, err := gomoe.Open(p, gomoe.Config{World: w, Mesh: *mesh, Place: place})
+		j, err := gomoe.Open(t.Context(), p, gomoe.Config{World: w, Mesh: *mesh, Place: place})
 		if err == nil {
 			return errors.Join(fmt.Errorf("process %d: the job is opened", i), j.Close())
 		}

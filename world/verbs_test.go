@@ -80,7 +80,7 @@ func TestVerbs(t *testing.T) {
 		first := 0
 		for session := range 200 {
 			bare := live()
-			j, err := gomoe.Open(p, gomoe.Config{World: w, Mesh: *mesh, Place: place})
+			j, err := gomoe.Open(t.Context(), p, gomoe.Config{World: w, Mesh: *mesh, Place: place})
 			if err != nil {
 				return fmt.Errorf("session %d: %w", session, err)
 			}

@@ -158,7 +158,7 @@ func TestCompute(t *testing.T) {
 				if err := w.Warmup(t.Context()); err != nil {
 					return err
 				}
-				j, err := gomoe.Open(p, gomoe.Config{World: w, Mesh: *mesh, Place: place})
+				j, err := gomoe.Open(t.Context(), p, gomoe.Config{World: w, Mesh: *mesh, Place: place})
 				if err != nil {
 					return err
 				}
@@ -315,9 +315,9 @@ func TestLife(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		_, err = w.Any(t.Context(), true)
 		require.ErrorContains(t, err, want)
-		_, err = gomoe.Open(p, gomoe.Config{World: &w, Mesh: *mesh, Place: place})
+		_, err = gomoe.Open(t.Context(), p, gomoe.Config{World: &w, Mesh: *mesh, Place: place})
 		require.ErrorContains(t, err, want)
-		_, err = gomoe.Compile(p, gomoe.Config{World: &w, Mesh: *mesh, Place: place}) // needs no World, and decides nothing
+		_, err = gomoe.Compile(t.Context(), p, gomoe.Config{World: &w, Mesh: *mesh, Place: place}) // needs no World, and decides nothing
 		require.NoError(t, err)
 	}
 	unready()
@@ -327,7 +327,7 @@ func TestLife(t *testing.T) {
 	require.NoError(t, w.Setup(t.Context(), world.Config{Mesh: meshOf(t, "ep=4"), Getenv: vars("")}))
 	err := w.Setup(t.Context(), world.Config{Mesh: meshOf(t, "ep=2")})
 	require.EqualError(t, err, `gomoe: the World is set up as {mode auto, transport auto, mesh "ep=4"}, and Setup is called with {mode auto, transport auto, mesh "ep=2"}; call Reset first, or make another World`)
-	_, err = gomoe.Open(p, gomoe.Config{World: &w, Mesh: *meshOf(t, "ep=2"), Place: place})
+	_, err = gomoe.Open(t.Context(), p, gomoe.Config{World: &w, Mesh: *meshOf(t, "ep=2"), Place: place})
 	require.ErrorContains(t, err, `mesh "ep=2" of a job in a World that was set up for the mesh "ep=4"`)
 	require.NoError(t, w.Reset())
 	unready()
@@ -434,7 +434,7 @@ func TestFailure(t *testing.T) {
 	p, place, in := layered(t)
 	mesh := meshOf(t, "ep=2")
 	errs := worlds(t, 2, func(int) world.Config { return world.Config{Transport: "tcp", Mesh: mesh} }, func(i int, w *world.World) error {
-		j, err := gomoe.Open(p, gomoe.Config{World: w, Mesh: *mesh, Place: place, Options: runtime.Options{}})
+		j, err := gomoe.Open(t.Context(), p, gomoe.Config{World: w, Mesh: *mesh, Place: place, Options: runtime.Options{}})
 		if err != nil {
 			return err
 		}

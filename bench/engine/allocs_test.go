@@ -109,7 +109,7 @@ func newStepper(t testing.TB, d graph.DType, mesh string, donate, asWritten bool
 			cfg.Donate[v.Name] = 1 + 3*i + strings.Index("wmv", v.Name[:1])
 		}
 	}
-	job, err := gomoe.Open(p, cfg)
+	job, err := gomoe.Open(t.Context(), p, cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { job.Close() })
 	s := &stepper{job, map[string]*runtime.Array{}, make([]*runtime.Array, len(p.Out))}

@@ -46,7 +46,7 @@ func BenchmarkAttention(b *testing.B) {
 						return append(vjp.Backward([]*graph.Value{out}, in[3:], in[:3]), out)
 					})
 					require.NoError(b, err)
-					job, err := gomoe.Open(program, gomoe.Config{})
+					job, err := gomoe.Open(b.Context(), program, gomoe.Config{})
 					require.NoError(b, err)
 					defer job.Close()
 					rng := rand.New(rand.NewPCG(1, 2))

@@ -55,7 +55,7 @@ func BenchmarkMoELayerBF16(b *testing.B) {
 			{"backward/4ranks", "dp=2,ep=2", both, 3 * flop},
 		} {
 			b.Run(d.String()+"/"+c.name, func(b *testing.B) {
-				job, err := gomoe.Open(c.p, onMesh(b, c.mesh))
+				job, err := gomoe.Open(b.Context(), c.p, onMesh(b, c.mesh))
 				require.NoError(b, err)
 				defer job.Close()
 				rng := rand.New(rand.NewPCG(1, 2))
@@ -120,7 +120,7 @@ func benchKept(b *testing.B, d graph.DType, transposed bool, tokens int) {
 	}
 	var steps []func()
 	for _, cfg := range []gomoe.Config{{}, {Keep: gomoe.Off}} {
-		job, err := gomoe.Open(p, cfg)
+		job, err := gomoe.Open(b.Context(), p, cfg)
 		require.NoError(b, err)
 		defer job.Close()
 		in := map[string]*runtime.Array{}

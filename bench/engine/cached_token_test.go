@@ -63,7 +63,7 @@ func cachedToken(batch, room int, d graph.DType) (*graph.Program, map[string]int
 func openCachedToken(t testing.TB, threads, room, at int, d graph.DType) (*gomoe.Job, map[string]*runtime.Array) {
 	program, donated, err := cachedToken(1, room, d)
 	require.NoError(t, err)
-	job, err := gomoe.Open(program, gomoe.Config{Donate: donated, Options: runtime.Options{Threads: threads}})
+	job, err := gomoe.Open(t.Context(), program, gomoe.Config{Donate: donated, Options: runtime.Options{Threads: threads}})
 	require.NoError(t, err)
 	t.Cleanup(func() { job.Close() })
 	rng := rand.New(rand.NewPCG(1, 2))

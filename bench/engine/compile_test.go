@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"testing"
@@ -103,7 +104,7 @@ func (c compileCase) compile(n int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	plan, err := gomoe.Compile(p, cfg)
+	plan, err := gomoe.Compile(context.Background(), p, cfg)
 	if err != nil {
 		return 0, err
 	}

@@ -122,7 +122,7 @@ func TestLoopHasThePlanOfOneLayer(t *testing.T) {
 				require.NoError(t, err)
 			}
 			cfg.Check = true
-			plan, err := gomoe.Compile(p, cfg)
+			plan, err := gomoe.Compile(t.Context(), p, cfg)
 			require.NoError(t, err)
 			plans = append(plans, plan)
 		}

@@ -22,7 +22,7 @@ func BenchmarkExperts(b *testing.B) {
 		b.Run(fmt.Sprintf("E=%d", experts), func(b *testing.B) {
 			p, err := moeLayerOf(experts)
 			require.NoError(b, err)
-			job, err := gomoe.Open(p, gomoe.Config{})
+			job, err := gomoe.Open(b.Context(), p, gomoe.Config{})
 			require.NoError(b, err)
 			defer job.Close()
 			rng := rand.New(rand.NewPCG(1, 2))

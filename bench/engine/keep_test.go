@@ -120,7 +120,7 @@ func keptCopies(t *testing.T, d graph.DType, transposed, grad bool, cfg gomoe.Co
 	}
 	want := [][]array.Array{run(plain, one), run(plain, two)}
 	require.NotEqual(t, want[0][1].Bytes(), want[1][1].Bytes())
-	j, err := gomoe.Open(p, cfg)
+	j, err := gomoe.Open(t.Context(), p, cfg)
 	require.NoError(t, err)
 	defer j.Close()
 	if kept := j.Plan().Report(1).Mem.Kept; (kept > 0) != (packing(d)) {
@@ -208,7 +208,7 @@ func TestKeptCopiesOfThreads(t *testing.T) {
 				host := keptHost(p, 7)
 				want, err := gomoe.Run(context.Background(), p, gomoe.Config{Optimize: gomoe.Off, Options: runtime.Options{Threads: 1}}, host)
 				require.NoError(t, err)
-				j, err := gomoe.Open(p, gomoe.Config{Options: runtime.Options{Threads: 3}})
+				j, err := gomoe.Open(t.Context(), p, gomoe.Config{Options: runtime.Options{Threads: 3}})
 				require.NoError(t, err)
 				keeps := packing(d) && (d == graph.BF16 || contract == 1)
 				if kept := j.Plan().Report(1).Mem.Kept; (kept > 0) != keeps {
@@ -249,7 +249,7 @@ func TestKeptCopiesOfExperts(t *testing.T) {
 		}
 		want, err := gomoe.Run(context.Background(), p, gomoe.Config{Optimize: gomoe.Off}, host)
 		require.NoError(t, err)
-		j, err := gomoe.Open(p, gomoe.Config{Options: runtime.Options{Threads: 3}})
+		j, err := gomoe.Open(t.Context(), p, gomoe.Config{Options: runtime.Options{Threads: 3}})
 		require.NoError(t, err)
 		if kept := j.Plan().Report(1).Mem.Kept; (kept > 0) != packing(d) {
 			t.Errorf("%d bytes kept with %v", kept, packing(d))
@@ -284,7 +284,7 @@ func TestKeptCopiesRunInto(t *testing.T) {
 					return []*graph.Value{Add(w, r), Add(DotGeneral(x, w, []int{1}, []int{1}, nil, nil), b)}
 				})
 				require.NoError(t, err)
-				j, err := gomoe.Open(p, gomoe.Config{Options: runtime.Options{Threads: threads}})
+				j, err := gomoe.Open(t.Context(), p, gomoe.Config{Options: runtime.Options{Threads: threads}})
 				require.NoError(t, err)
 				defer j.Close()
 				if kept := j.Plan().Report(1).Mem.Kept; (kept > 0) != packing(d) {
@@ -352,7 +352,7 @@ func TestKeptCopiesInPlans(t *testing.T) {
 		{"nokeep", gomoe.Config{Keep: gomoe.Off}, 0},
 		{"asWritten", gomoe.Config{Optimize: gomoe.Off}, 0},
 	} {
-		plan, err := gomoe.Compile(p, c.cfg)
+		plan, err := gomoe.Compile(t.Context(), p, c.cfg)
 		require.NoError(t, err)
 		m := plan.Report(1).Mem
 		if m.Kept != c.want {

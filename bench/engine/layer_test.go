@@ -65,7 +65,7 @@ func BenchmarkLower(b *testing.B) {
 	g, err := vjp.Grad(p)
 	require.NoError(b, err)
 	for b.Loop() {
-		_, err := gomoe.Compile(g, onMesh(b, "dp=2,ep=2"))
+		_, err := gomoe.Compile(b.Context(), g, onMesh(b, "dp=2,ep=2"))
 		require.NoError(b, err)
 	}
 }
@@ -110,7 +110,7 @@ func BenchmarkMoELayer(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			cfg := onMesh(b, c.mesh)
 			cfg.Exact = c.exact
-			job, err := gomoe.Open(c.p, cfg)
+			job, err := gomoe.Open(b.Context(), c.p, cfg)
 			require.NoError(b, err)
 			defer job.Close()
 			rng := rand.New(rand.NewPCG(1, 2))

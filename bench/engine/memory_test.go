@@ -66,7 +66,7 @@ func TestMemoryOfLayer(t *testing.T) {
 	require.NoError(t, err)
 	p, err = vjp.Grad(p)
 	require.NoError(t, err)
-	plan, err := gomoe.Compile(p, gomoe.Config{})
+	plan, err := gomoe.Compile(t.Context(), p, gomoe.Config{})
 	require.NoError(t, err)
 	want := plan.Report(goruntime.GOMAXPROCS(0)).Mem.Total
 	comms, err := engine.Local(1, jaccl.Options{})
@@ -165,7 +165,7 @@ func TestMemoryOfWorkspaces(t *testing.T) {
 				require.NoError(t, err)
 			}
 			cfg := gomoe.Config{}
-			plan, err := gomoe.Compile(p, cfg)
+			plan, err := gomoe.Compile(t.Context(), p, cfg)
 			require.NoError(t, err)
 			mem := plan.Report(1).Mem
 			comms, err := engine.Local(1, jaccl.Options{})
@@ -201,7 +201,7 @@ func TestMemoryOfWorkspaces(t *testing.T) {
 func TestRecycle(t *testing.T) {
 	p, err := scalarProgram()
 	require.NoError(t, err)
-	j, err := gomoe.Open(p, gomoe.Config{})
+	j, err := gomoe.Open(t.Context(), p, gomoe.Config{})
 	require.NoError(t, err)
 	defer j.Close()
 	in := map[string]*runtime.Array{}
@@ -235,9 +235,9 @@ func TestPlanPasses(t *testing.T) {
 	require.NoError(t, err)
 	p, err = vjp.Grad(p)
 	require.NoError(t, err)
-	with, err := gomoe.Compile(p, gomoe.Config{})
+	with, err := gomoe.Compile(t.Context(), p, gomoe.Config{})
 	require.NoError(t, err)
-	without, err := gomoe.Compile(p, gomoe.Config{Optimize: gomoe.Off})
+	without, err := gomoe.Compile(t.Context(), p, gomoe.Config{Optimize: gomoe.Off})
 	require.NoError(t, err)
 	t.Logf("%d instructions become %d, %d bytes of arena %d", len(without.Instrs), len(with.Instrs), without.Arena, with.Arena)
 	if len(with.Instrs) >= len(without.Instrs)*9/10 || with.Arena >= without.Arena {

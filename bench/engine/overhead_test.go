@@ -40,7 +40,7 @@ func BenchmarkScalarProgram(b *testing.B) {
 		step bool
 	}{{"run", gomoe.Config{}, false}, {"step", gomoe.Config{}, true}, {"as_written", gomoe.Config{Optimize: gomoe.Off}, false}} {
 		b.Run(c.name, func(b *testing.B) {
-			job, err := gomoe.Open(p, c.cfg)
+			job, err := gomoe.Open(b.Context(), p, c.cfg)
 			require.NoError(b, err)
 			defer job.Close()
 			placed := map[string]*runtime.Array{}
@@ -78,7 +78,7 @@ func BenchmarkChain(b *testing.B) {
 		cfg  gomoe.Config
 	}{{"fused", gomoe.Config{}}, {"as_written", gomoe.Config{Optimize: gomoe.Off}}} {
 		b.Run(c.name, func(b *testing.B) {
-			job, err := gomoe.Open(p, c.cfg)
+			job, err := gomoe.Open(b.Context(), p, c.cfg)
 			require.NoError(b, err)
 			defer job.Close()
 			in := map[string]*runtime.Array{}

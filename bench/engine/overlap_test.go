@@ -106,7 +106,7 @@ func BenchmarkOverlap(b *testing.B) {
 				var least [2]time.Duration
 				for o := lowering.OverlapOff; o <= lowering.OverlapCollectives; o++ {
 					cfg.Overlap = o
-					plan, err := gomoe.Compile(p, cfg)
+					plan, err := gomoe.Compile(b.Context(), p, cfg)
 					require.NoError(b, err)
 					s := onWire(b, plan, rate, &busy)
 					placed, err := toy.Put(s, in)

@@ -186,7 +186,7 @@ func BenchmarkPrompt(b *testing.B) {
 			threads := goruntime.GOMAXPROCS(0)
 			program, donated, err := promptProgram(d)
 			require.NoError(b, err)
-			job, err := gomoe.Open(program, gomoe.Config{Donate: donated, Keep: gomoe.Off, Options: runtime.Options{Threads: threads}})
+			job, err := gomoe.Open(b.Context(), program, gomoe.Config{Donate: donated, Keep: gomoe.Off, Options: runtime.Options{Threads: threads}})
 			require.NoError(b, err)
 			defer job.Close()
 			random := rand.New(rand.NewPCG(1, 1))

@@ -86,7 +86,7 @@ func decodeWeights(d graph.DType) map[string]array.Array {
 func benchmarkDecode(b *testing.B, d graph.DType, tokens int, weights map[string]array.Array) {
 	p, err := decodeLayer(d, tokens)
 	require.NoError(b, err)
-	job, err := gomoe.Open(p, gomoe.Config{})
+	job, err := gomoe.Open(b.Context(), p, gomoe.Config{})
 	require.NoError(b, err)
 	defer job.Close()
 	in := map[string]*runtime.Array{}

@@ -82,7 +82,7 @@ func takeTurns(b *testing.B, exchange ep.Exchange, env func(string) string) (all
 	require.NoError(b, w.Setup(ctx, world.Config{Mesh: &mesh, Transport: "tcp", Getenv: env}))
 	var trace bytes.Buffer
 	tracer := runtime.NewTrace(&trace)
-	j, err := gomoe.Open(oneToken(b, exchange), gomoe.Config{World: &w, Mesh: mesh, Options: runtime.Options{Trace: tracer}})
+	j, err := gomoe.Open(b.Context(), oneToken(b, exchange), gomoe.Config{World: &w, Mesh: mesh, Options: runtime.Options{Trace: tracer}})
 	require.NoError(b, err)
 	defer j.Close()
 	ids, err := array.Of([]int32{0, 9, 2, 11, 4, 13, 6, 15}, 1, 8)

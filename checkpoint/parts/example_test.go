@@ -24,7 +24,7 @@ func ExampleSet_Tensors() {
 		return []*graph.Value{primitives.ReduceSum(t.Input("up", graph.F32, 2, 3, 4))}
 	})
 	check(err)
-	job, err := gomoe.Open(p, gomoe.Config{})
+	job, err := gomoe.Open(context.Background(), p, gomoe.Config{})
 	check(err)
 	defer job.Close()
 	up, err := job.Put("up", array.New(graph.T(graph.F32, 2, 3, 4)))

@@ -67,7 +67,7 @@ func (s exchangeSizes) measure(ctx context.Context, w *world.World, ranks int, t
 	}
 	var text bytes.Buffer
 	trace := runtime.NewTrace(&text)
-	job, err := gomoe.OpenContext(ctx, p, gomoe.Config{Mesh: mesh, World: w, Place: map[string]sharding.Spec{"x": sharding.Split("ep"), "experts": sharding.Split("ep")}, Options: runtime.Options{Trace: trace}})
+	job, err := gomoe.Open(ctx, p, gomoe.Config{Mesh: mesh, World: w, Place: map[string]sharding.Spec{"x": sharding.Split("ep"), "experts": sharding.Split("ep")}, Options: runtime.Options{Trace: trace}})
 	if err != nil {
 		return err
 	}

@@ -148,13 +148,13 @@ func memoryFlag(fs *flag.FlagSet) *size {
 
 // open compiles p and opens its ranks, if they fit into the memory limit.
 func open(ctx context.Context, path string, p *graph.Program, cfg gomoe.Config, limit size) (*gomoe.Job, error) {
-	plan, err := gomoe.CompileContext(ctx, p, cfg)
+	plan, err := gomoe.Compile(ctx, p, cfg)
 	if err != nil {
 		return nil, in(path, err)
 	}
 	if err := fits(path, plan, limit); err != nil {
 		return nil, err
 	}
-	j, err := gomoe.OpenContext(ctx, p, cfg)
+	j, err := gomoe.Open(ctx, p, cfg)
 	return j, in(path, err)
 }

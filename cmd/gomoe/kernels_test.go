@@ -18,7 +18,7 @@ func TestNothing(t *testing.T) {
 	for _, e := range p.Eqns {
 		used = append(used, e.Prim.Name())
 	}
-	plan, err := gomoe.Compile(p, gomoe.Config{Target: kernels.Metal{}, Optimize: gomoe.Off})
+	plan, err := gomoe.Compile(t.Context(), p, gomoe.Config{Target: kernels.Metal{}, Optimize: gomoe.Off})
 	require.NoError(t, err)
 	var names []string
 	for _, in := range plan.Instrs {

@@ -29,7 +29,7 @@ func (t *tool) placeCommand() *ffcli.Command {
 			if err != nil {
 				return err
 			}
-			a, err := gomoe.PlaceContext(ctx, p, cfg)
+			a, err := gomoe.Place(ctx, p, cfg)
 			if err != nil {
 				return in(path, err)
 			}

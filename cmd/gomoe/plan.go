@@ -57,10 +57,10 @@ func (t *tool) planCommand() *ffcli.Command {
 				return err
 			}
 			if *choices {
-				return t.choices(path, p, cfg, list(*wrt), *asJSON)
+				return t.choices(ctx, path, p, cfg, list(*wrt), *asJSON)
 			}
 			cfg.After = *after
-			plan, err := gomoe.CompileContext(ctx, p, cfg)
+			plan, err := gomoe.Compile(ctx, p, cfg)
 			if err != nil {
 				return in(path, err)
 			}
@@ -82,7 +82,7 @@ func (t *tool) planCommand() *ffcli.Command {
 }
 
 // choices prints what a rank takes with different ways to run the expert layers of p.
-func (t *tool) choices(path string, p *graph.Program, cfg gomoe.Config, wrt []string, asJSON bool) error {
+func (t *tool) choices(ctx context.Context, path string, p *graph.Program, cfg gomoe.Config, wrt []string, asJSON bool) error {
 	if err := wanted(p, wrt); err != nil {
 		return in(path, err)
 	}
@@ -91,7 +91,7 @@ func (t *tool) choices(path string, p *graph.Program, cfg gomoe.Config, wrt []st
 			return in(path, err)
 		}
 	}
-	all, err := gomoe.Choices(p, cfg, wrt...)
+	all, err := gomoe.Choices(ctx, p, cfg, wrt...)
 	if err != nil {
 		return in(path, err)
 	}

@@ -320,7 +320,7 @@ func placements(p *graph.Program, prim graph.Primitive) []string {
 	var lines []string
 	try := func(place map[string]sharding.Spec) {
 		line := ""
-		a, err := gomoe.Place(p, gomoe.Config{Mesh: mesh, Place: place, Optimize: gomoe.Off})
+		a, err := gomoe.Place(context.Background(), p, gomoe.Config{Mesh: mesh, Place: place, Optimize: gomoe.Off})
 		var g *graph.Error
 		switch {
 		case err == nil:

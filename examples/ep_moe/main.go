@@ -153,7 +153,7 @@ func (m model) iterate(ctx context.Context, w io.Writer, cfg gomoe.Config, in te
 	if err != nil {
 		return nil, err
 	}
-	job, err := gomoe.OpenContext(ctx, p, cfg)
+	job, err := gomoe.Open(ctx, p, cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log"
 
@@ -13,6 +14,7 @@ import (
 )
 
 func main() {
+	ctx := context.Background()
 	p, err := graph.Trace("moe", func(t *graph.Tracer) []*graph.Value {
 		x := t.Input("x", graph.F32, 8, 4)           // 8 tokens of 4 columns
 		router := t.Input("router", graph.F32, 4, 4) // 4 experts
@@ -31,7 +33,7 @@ func main() {
 	fmt.Println(p)
 
 	mesh, _ := sharding.ParseMesh("ep=2")
-	plan, err := gomoe.Compile(p, gomoe.Config{Mesh: mesh, Place: map[string]sharding.Spec{
+	plan, err := gomoe.Compile(ctx, p, gomoe.Config{Mesh: mesh, Place: map[string]sharding.Spec{
 		"x": sharding.Split("ep"), "w": sharding.Split("ep"),
 	}})
 	if err != nil {

@@ -28,7 +28,7 @@ func TestStepMemory(t *testing.T) {
 	c, o, err := parse(nil)
 	require.NoError(t, err)
 	p, cfg := planned(t, c, o, o.Mesh)
-	plan, err := gomoe.Compile(p.Program, cfg)
+	plan, err := gomoe.Compile(t.Context(), p.Program, cfg)
 	require.NoError(t, err)
 	ranks := o.Mesh.Ranks()
 	comms, err := engine.Local(ranks, jaccl.Options{})
@@ -99,10 +99,10 @@ func TestPlanPasses(t *testing.T) {
 	c, o, err := parse(nil)
 	require.NoError(t, err)
 	p, cfg := planned(t, c, o, o.Mesh)
-	with, err := gomoe.Compile(p.Program, cfg)
+	with, err := gomoe.Compile(t.Context(), p.Program, cfg)
 	require.NoError(t, err)
 	cfg.Optimize = gomoe.Off
-	without, err := gomoe.Compile(p.Program, cfg)
+	without, err := gomoe.Compile(t.Context(), p.Program, cfg)
 	require.NoError(t, err)
 	t.Logf("%d instructions become %d, %d bytes of arena %d", len(without.Instrs), len(with.Instrs), without.Arena, with.Arena)
 	if len(with.Instrs) >= len(without.Instrs)*9/10 || with.Arena >= without.Arena {
@@ -119,7 +119,7 @@ func TestRemat(t *testing.T) {
 		c, o, err := parse([]string{"-remat", remat})
 		require.NoError(t, err)
 		p, cfg := planned(t, c, o, o.Mesh)
-		plan, err := gomoe.Compile(p.Program, cfg)
+		plan, err := gomoe.Compile(t.Context(), p.Program, cfg)
 		require.NoError(t, err)
 		arena[remat] = plan.Arena
 
@@ -171,7 +171,7 @@ func TestSumsAreJoined(t *testing.T) {
 			o.Overlap = overlap
 			p, cfg := planned(t, c, o, o.Mesh)
 			cfg.Check = true
-			plan, err := gomoe.Compile(p.Program, cfg)
+			plan, err := gomoe.Compile(t.Context(), p.Program, cfg)
 			require.NoError(t, err)
 			made, asked := exchanges(plan)
 			for _, op := range []string{"all_sum", "reduce_scatter", "all_gather"} {

@@ -122,7 +122,7 @@ func TestScopes(t *testing.T) {
 		c, o, err := parse([]string{"-remat", remat})
 		require.NoError(t, err)
 		p, cfg := planned(t, c, o, o.Mesh)
-		plan, err := gomoe.Compile(p.Program, cfg)
+		plan, err := gomoe.Compile(t.Context(), p.Program, cfg)
 		require.NoError(t, err)
 		text := plan.String()
 		for _, scope := range []string{"layers.0.attention", "layers.0.moe", "layers.3.attention", "layers.3.moe"} {

@@ -25,7 +25,7 @@ func TestDeviceSources(t *testing.T) {
 			require.NoError(t, err)
 			p, cfg := planned(t, c, o, mesh)
 			cfg.Target = kernels.Metal{}
-			plan, err := gomoe.Compile(p.Program, cfg)
+			plan, err := gomoe.Compile(t.Context(), p.Program, cfg)
 			require.NoError(t, err)
 			launched := metaltest.Builds(t, plan)
 			made := 0

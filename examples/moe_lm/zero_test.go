@@ -87,7 +87,7 @@ func TestZeroMemory(t *testing.T) {
 		c, o, err := parse([]string{"-mesh", "dp=2,ep=2", "-remat", "all", "-zero", zero})
 		require.NoError(t, err)
 		p, cfg := planned(t, c, o, o.Mesh)
-		plan, err := gomoe.Compile(p.Program, cfg)
+		plan, err := gomoe.Compile(t.Context(), p.Program, cfg)
 		require.NoError(t, err)
 		mem := plan.Report(1).Mem
 		inputs[zero], totals[zero] = mem.Inputs, mem.Total
@@ -142,7 +142,7 @@ func TestSumsNarrow(t *testing.T) {
 		c, o, err := parse(append([]string{"-mesh", "dp=2,ep=2"}, args...))
 		require.NoError(t, err)
 		p, cfg := planned(t, c, o, o.Mesh)
-		plan, err := gomoe.Compile(p.Program, cfg)
+		plan, err := gomoe.Compile(t.Context(), p.Program, cfg)
 		require.NoError(t, err)
 		for i := range plan.Instrs {
 			if in := &plan.Instrs[i]; in.DType != graph.I32 && (in.Name == "all_sum" || in.Name == "reduce_scatter") {

@@ -191,7 +191,7 @@ func TestRefusedRows(t *testing.T) {
 	} {
 		p, err := gomoe.Parse("p", "program p("+c.in+") {\n "+c.eq+"\n return out\n}")
 		require.NoError(t, err)
-		plan, err := gomoe.Compile(p, gomoe.Config{Target: kernels.Metal{}, Optimize: gomoe.Off})
+		plan, err := gomoe.Compile(t.Context(), p, gomoe.Config{Target: kernels.Metal{}, Optimize: gomoe.Off})
 		require.NoError(t, err)
 		var why []string
 		for i := range plan.Instrs {

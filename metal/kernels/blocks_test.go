@@ -199,7 +199,7 @@ func TestBlocksWithoutWeight(t *testing.T) {
 		require.NoError(t, quant.Quantize(k[len(k)/2:], graph.Q8_0, nan))
 		p, err := gomoe.Parse("t", l.text(graph.Q8_0))
 		require.NoError(t, err)
-		plan, err := gomoe.Compile(p, gomoe.Config{Target: kernels.Metal{}})
+		plan, err := gomoe.Compile(t.Context(), p, gomoe.Config{Target: kernels.Metal{}})
 		require.NoError(t, err)
 		require.Contains(t, plan.String(), "grouped_matmul_blocks_weighted")
 		check(t, l.text(graph.Q8_0), gomoe.Config{}, in, "grouped_matmul_blocks_weighted")

@@ -49,7 +49,7 @@ func TestCacheUpdate(t *testing.T) {
 					p.fill(v.Name, x, r)
 					in[v.Name] = x
 				}
-				plan, err := gomoe.Compile(q, cfg)
+				plan, err := gomoe.Compile(t.Context(), q, cfg)
 				require.NoError(t, err)
 				work, _, err := kernels.Build(kernels.Of(plan, 0, 0))
 				require.NoError(t, err)
@@ -85,7 +85,7 @@ func TestCacheUpdateEdges(t *testing.T) {
 	p, err := gomoe.Parse("p", "program p(c f64[1,4,8], x f32[1,2,8], t i32[1]) {\n y = cache_update(c, x, t)\n return y\n}")
 	require.NoError(t, err)
 	require.Equal(t, graph.F64, p.Out[0].Type.DType)
-	plan, err := gomoe.Compile(p, (&program{}).config(t, false))
+	plan, err := gomoe.Compile(t.Context(), p, (&program{}).config(t, false))
 	require.NoError(t, err)
 	require.Contains(t, plan.Instrs[0].Why, "elements of f64")
 }

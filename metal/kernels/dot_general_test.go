@@ -98,7 +98,7 @@ func TestDotGeneralRefuses(t *testing.T) {
 	} {
 		p, err := gomoe.Parse("t", dotText(l.x, l.y, l.params))
 		require.NoError(t, err)
-		plan, err := gomoe.Compile(p, gomoe.Config{Target: kernels.Metal{}})
+		plan, err := gomoe.Compile(t.Context(), p, gomoe.Config{Target: kernels.Metal{}})
 		require.NoError(t, err)
 		in := plan.Instrs[0]
 		if in.On != (l.why == "") || !strings.HasPrefix(in.Why, l.why) {

@@ -65,7 +65,7 @@ func (p *program) plan(t *testing.T, optimize bool) *lowering.Plan {
 	t.Helper()
 	q, err := gomoe.Parse("p", p.String())
 	require.NoError(t, err, p.String())
-	l, err := gomoe.Compile(q, p.config(t, optimize))
+	l, err := gomoe.Compile(t.Context(), q, p.config(t, optimize))
 	require.NoError(t, err)
 	return l
 }

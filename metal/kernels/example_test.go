@@ -1,6 +1,7 @@
 package kernels_test
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/gomoe/gomoe"
@@ -19,7 +20,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	plan, err := gomoe.Compile(p, gomoe.Config{Target: kernels.Metal{}})
+	plan, err := gomoe.Compile(context.Background(), p, gomoe.Config{Target: kernels.Metal{}})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -124,7 +124,7 @@ func TestGroupedRefuses(t *testing.T) {
 	return s
 }`, c.d, c.product, c.last))
 		require.NoError(t, err, c.product)
-		plan, err := gomoe.Compile(p, gomoe.Config{Target: kernels.Metal{}})
+		plan, err := gomoe.Compile(t.Context(), p, gomoe.Config{Target: kernels.Metal{}})
 		require.NoError(t, err, c.product)
 		i := slices.IndexFunc(plan.Instrs, func(in lowering.Instr) bool {
 			return strings.HasPrefix(c.product, strings.TrimSuffix(in.Name, "_gathered")+"(")

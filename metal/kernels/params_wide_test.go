@@ -21,7 +21,7 @@ func TestWideParams(t *testing.T) {
 	} {
 		p, err := gomoe.Parse("p", "program p("+c.in+") {\n "+c.eq+"\n return "+c.eq[:1]+"\n}")
 		require.NoError(t, err)
-		plan, err := gomoe.Compile(p, gomoe.Config{Target: kernels.Metal{}, Optimize: gomoe.Off})
+		plan, err := gomoe.Compile(t.Context(), p, gomoe.Config{Target: kernels.Metal{}, Optimize: gomoe.Off})
 		require.NoError(t, err)
 		for i := range plan.Instrs {
 			_, _, err := kernels.Build(kernels.Of(plan, i, 0))

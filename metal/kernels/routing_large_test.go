@@ -18,7 +18,7 @@ import (
 // compiled returns the plan of a program for Metal.
 func compiled(t testing.TB, p *graph.Program, cfg gomoe.Config) *lowering.Plan {
 	cfg.Target = kernels.Metal{}
-	plan, err := gomoe.Compile(p, cfg)
+	plan, err := gomoe.Compile(t.Context(), p, cfg)
 	require.NoError(t, err)
 	return plan
 }

@@ -17,7 +17,7 @@ func built(t *testing.T, src string, cfg gomoe.Config, name string) (*kernels.In
 	p, err := gomoe.Parse("t", src)
 	require.NoError(t, err)
 	cfg.Target = kernels.Metal{}
-	plan, err := gomoe.Compile(p, cfg)
+	plan, err := gomoe.Compile(t.Context(), p, cfg)
 	require.NoError(t, err)
 	for i := range plan.Instrs {
 		if in := kernels.Of(plan, i, 0); in.Name == name {

@@ -71,7 +71,7 @@ func (c Case) run(ctx context.Context, d runtime.Device, o Options) (rows []Row,
 	cfg := c.config
 	cfg.Target = d
 	cfg.Observe, cfg.Poison = w, true // so that elements that nobody writes are noticed
-	job, err := gomoe.Open(c.Program, cfg)
+	job, err := gomoe.Open(ctx, c.Program, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func TensorCases(cases []Case) (some []Case, err error) {
 	for _, c := range cases {
 		cfg := c.config
 		cfg.Target = kernels.Metal{}
-		plan, err := gomoe.Compile(c.Program, cfg)
+		plan, err := gomoe.Compile(context.Background(), c.Program, cfg)
 		if err != nil {
 			return nil, fmt.Errorf("measure: %s: %w", c.Name, err)
 		}

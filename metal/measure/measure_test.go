@@ -37,7 +37,7 @@ func emulated(t *testing.T) *metal.Device {
 func (c Case) planFor(t lowering.Target) (*lowering.Plan, error) {
 	cfg := c.config
 	cfg.Target = t
-	return gomoe.Compile(c.Program, cfg)
+	return gomoe.Compile(context.Background(), c.Program, cfg)
 }
 
 // Every kernel has cases, and the plans of all of them have instructions that it serves, at

@@ -78,7 +78,7 @@ func check(t testing.TB, p *graph.Program, cfg gomoe.Config, in map[string]array
 	cfg.Target = from.target
 	obs := &observer{t: t, ways: ways(from.modes), options: o, done: map[string]int{}, open: map[int]*memory{}, last: map[int]runtime.Observed{}}
 	cfg.Observe, cfg.Poison = obs, true
-	job, err := gomoe.Open(p, cfg)
+	job, err := gomoe.Open(t.Context(), p, cfg)
 	require.NoError(t, err)
 	defer job.Close()
 	obs.plan = job.Plan()

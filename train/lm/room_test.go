@@ -20,7 +20,7 @@ func TestNeeds(t *testing.T) {
 		require.NoError(t, err)
 		cfg, err := p.Placed(o.Config(o.Mesh))
 		require.NoError(t, err)
-		plan, err := gomoe.Compile(p.Program, cfg)
+		plan, err := gomoe.Compile(t.Context(), p.Program, cfg)
 		require.NoError(t, err)
 		size := c.Model.Size()
 		if need, takes := o.needs(size, o.Mesh)-planBytes*float64(size.Layers), float64(plan.Report(1).Mem.Total); need > takes || need < takes/16 {

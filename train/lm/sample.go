@@ -69,7 +69,7 @@ func (c Command) newWriter(ctx context.Context, o *Options, weights map[string]a
 	if err != nil {
 		return nil, err
 	}
-	job, err := gomoe.OpenContext(ctx, p, gomoe.Config{Options: runtime.Options{Device: o.device}})
+	job, err := gomoe.Open(ctx, p, gomoe.Config{Options: runtime.Options{Device: o.device}})
 	if err != nil {
 		return nil, err
 	}

@@ -69,7 +69,7 @@ func state(w *world.World, mesh string, place map[string]string, fill func(name 
 			return nil, nil, err
 		}
 	}
-	job, err := gomoe.Open(p, gomoe.Config{World: w, Mesh: m, Place: specs})
+	job, err := gomoe.Open(context.Background(), p, gomoe.Config{World: w, Mesh: m, Place: specs})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -57,7 +57,7 @@ func step(mesh, place string) *gomoe.Job {
 	check(err)
 	spec, err := sharding.ParseSpec(place)
 	check(err)
-	job, err := gomoe.Open(p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"w": spec}})
+	job, err := gomoe.Open(context.Background(), p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"w": spec}})
 	check(err)
 	return job
 }

@@ -51,7 +51,7 @@ func openJob(t *testing.T, mesh string, place map[string]string) *gomoe.Job {
 		specs[name], err = sharding.ParseSpec(text)
 		require.NoError(t, err)
 	}
-	job, err := gomoe.Open(p, gomoe.Config{Mesh: m, Place: specs})
+	job, err := gomoe.Open(t.Context(), p, gomoe.Config{Mesh: m, Place: specs})
 	require.NoError(t, err)
 	t.Cleanup(func() { job.Close() })
 	return job
@@ -421,7 +421,7 @@ func TestOtherTypes(t *testing.T) {
 		return []*graph.Value{primitives.ReduceSum(t.Input("row", graph.F32, 8)), primitives.ReduceSum(t.Input("rows", graph.F32, 7))}
 	})
 	require.NoError(t, err)
-	job, err := gomoe.Open(p, gomoe.Config{})
+	job, err := gomoe.Open(t.Context(), p, gomoe.Config{})
 	require.NoError(t, err)
 	defer job.Close()
 	_, err = job.PutParts("row", s.Fill("row"))

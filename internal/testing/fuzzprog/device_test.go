@@ -35,7 +35,7 @@ func TestDevice(t *testing.T) {
 		for k, c := range runnable(t, p) {
 			cfg := c.config()
 			cfg.Keep = gomoe.Off
-			plain, err := gomoe.Compile(p.Program, cfg)
+			plain, err := gomoe.Compile(t.Context(), p.Program, cfg)
 			require.NoError(t, err)
 			if k%2 == 1 {
 				cfg.Donate = donations(plain, int(seed)%len(plain.Out))
@@ -51,7 +51,7 @@ func TestDevice(t *testing.T) {
 				d.Foreign = func(p *lowering.Plan, i int) bool { return toss(p, i) != "" }
 			}
 			cfg.Options = runtime.Options{Device: d}
-			j, err := gomoe.Open(p.Program, cfg)
+			j, err := gomoe.Open(t.Context(), p.Program, cfg)
 			require.NoError(t, err)
 			use := j.Plan().Report(1).Device
 			on, host, waits, segments = on+use.On, host+use.Host, waits+use.Waits, segments+use.Segments

@@ -75,7 +75,7 @@ func (n *exactTally) placed(t *testing.T, seed uint64, q *graph.Program, place m
 		c := tried{mesh(t, s), place}
 		cfg := c.config()
 		cfg.Exact = exactBlocks
-		if _, err := gomoe.Compile(q, cfg); err != nil {
+		if _, err := gomoe.Compile(t.Context(), q, cfg); err != nil {
 			n.why.add(err)
 			if s == "" {
 				return false

@@ -23,7 +23,7 @@ import (
 // fusedRun runs q with chunks of a few elements, so that small arrays have many chunks,
 // in several goroutines, and with results written over donated inputs.
 func fusedRun(q *graph.Program, c tried, chunk int, donate map[string]int, in arrays, opts runtime.Options) ([]array.Array, *lowering.Plan, error) {
-	a, err := gomoe.Place(q, c.config())
+	a, err := gomoe.Place(context.Background(), q, c.config())
 	if err != nil {
 		return nil, nil, err
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 func onOne(p *graph.Program) (vjp.Eval, error) {
-	j, err := gomoe.Open(p, gomoe.Config{})
+	j, err := gomoe.Open(context.Background(), p, gomoe.Config{})
 	if err != nil {
 		return nil, err
 	}

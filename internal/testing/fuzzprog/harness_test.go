@@ -66,7 +66,7 @@ func run(p *graph.Program, cfg gomoe.Config, in arrays) ([]array.Array, error) {
 
 // planned is run with the plan, which is nil if there is none.
 func planned(p *graph.Program, cfg gomoe.Config, in arrays) (*lowering.Plan, []array.Array, error) {
-	j, err := gomoe.Open(p, cfg)
+	j, err := gomoe.Open(context.Background(), p, cfg)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -27,7 +27,7 @@ func TestOptimized(t *testing.T) {
 		all := append([]tried{{}}, tries(t, p.Program, seed)...)
 		for _, c := range all {
 			n.compare(t, p, p.Program, c, seed)
-			if _, err := gomoe.Compile(p.Program, c.config()); err != nil {
+			if _, err := gomoe.Compile(t.Context(), p.Program, c.config()); err != nil {
 				continue
 			}
 			for _, whole := range []bool{false, true} {
@@ -81,8 +81,8 @@ func (n *saved) compare(t *testing.T, p Program, q *graph.Program, c tried, seed
 	t.Helper()
 	plain := c.config()
 	plain.Optimize = gomoe.Off
-	a, err := gomoe.Compile(q, plain)
-	b, optimised := gomoe.Compile(q, c.config())
+	a, err := gomoe.Compile(t.Context(), q, plain)
+	b, optimised := gomoe.Compile(t.Context(), q, c.config())
 	if err != nil {
 		if optimised == nil {
 			n.more++

@@ -19,7 +19,7 @@ import (
 func TestOverlap(t *testing.T) {
 	var plans, beside int
 	check := func(t *testing.T, q *graph.Program, c tried, in arrays, what string) {
-		plain, err := gomoe.Compile(q, c.config())
+		plain, err := gomoe.Compile(t.Context(), q, c.config())
 		if err != nil || len(plain.Report(1).Comm.Collectives) == 0 {
 			return
 		}
@@ -31,7 +31,7 @@ func TestOverlap(t *testing.T) {
 			if k == 1 {
 				cfg.Donate = donations(plain, len(in)%len(plain.Out))
 			}
-			plan, err := gomoe.Compile(q, cfg)
+			plan, err := gomoe.Compile(t.Context(), q, cfg)
 			require.NoError(t, err, what)
 			require.Len(t, plan.Bufs, len(plain.Bufs), what)
 			got, err := run(q, cfg, in)

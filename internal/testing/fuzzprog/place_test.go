@@ -1,6 +1,7 @@
 package fuzzprog
 
 import (
+	"context"
 	"fmt"
 	"regexp"
 	"slices"
@@ -122,7 +123,7 @@ func back(p, pull *graph.Program, c tried, whole bool) (tried, error) {
 	if whole {
 		return c, nil
 	}
-	a, err := gomoe.Place(p, c.config())
+	a, err := gomoe.Place(context.Background(), p, c.config())
 	if err != nil {
 		return c, err
 	}
@@ -164,7 +165,7 @@ func (n *tally) pullbacks(t *testing.T, seed uint64) {
 	var want []array.Array
 	all := append([]tried{{}}, tries(t, p.Program, seed)...)
 	for i, c := range all {
-		if _, err := gomoe.Compile(p.Program, c.config()); err != nil {
+		if _, err := gomoe.Compile(t.Context(), p.Program, c.config()); err != nil {
 			continue
 		}
 		for _, whole := range []bool{false, true} {
@@ -214,14 +215,14 @@ func refusedBack(q *graph.Program, c tried, whole bool, text string) bool {
 	if !ok {
 		return false
 	}
-	_, err := gomoe.Compile(pull, b.config())
+	_, err := gomoe.Compile(context.Background(), pull, b.config())
 	return err != nil && strings.Contains(err.Error(), text)
 }
 
 // pulled returns q's pullback and how it is placed, if q is accepted.
 func pulled(q *graph.Program, c tried, whole bool) (pull *graph.Program, b tried, ok bool) {
 	c = c.of(q)
-	if _, err := gomoe.Compile(q, c.config()); err != nil {
+	if _, err := gomoe.Compile(context.Background(), q, c.config()); err != nil {
 		return nil, b, false
 	}
 	pull, err := vjp.Pullback(q)
@@ -249,7 +250,7 @@ func wrongBack(p Program, q *graph.Program, c tried, whole bool) bool {
 	if !ok {
 		return false
 	}
-	if _, err := gomoe.Compile(pull, b.config()); err != nil {
+	if _, err := gomoe.Compile(context.Background(), pull, b.config()); err != nil {
 		return false
 	}
 	in := p.Inputs(pull, 1)

@@ -21,7 +21,7 @@ func runnable(t *testing.T, p Program) []tried {
 		if len(out) == 4 {
 			break
 		}
-		if _, err := gomoe.Compile(p.Program, c.config()); err == nil {
+		if _, err := gomoe.Compile(t.Context(), p.Program, c.config()); err == nil {
 			out = append(out, c)
 		}
 	}
@@ -40,7 +40,7 @@ func TestSessions(t *testing.T) {
 			for threads := range 4 {
 				cfg := c.config()
 				cfg.Threads, cfg.Poison = threads, threads != 1
-				j, err := gomoe.Open(p.Program, cfg)
+				j, err := gomoe.Open(t.Context(), p.Program, cfg)
 				require.NoError(t, err, what)
 				for i, args := range []arrays{in, other, other, in} {
 					old := runtime.GOMAXPROCS(1 + i%2)
@@ -69,7 +69,7 @@ func TestDonations(t *testing.T) {
 		for _, c := range runnable(t, p) {
 			want, err := run(p.Program, c.config(), in)
 			require.NoError(t, err)
-			plan, err := gomoe.Compile(p.Program, c.config())
+			plan, err := gomoe.Compile(t.Context(), p.Program, c.config())
 			require.NoError(t, err)
 			for shift := range len(plan.Out) {
 				cfg := c.config()
@@ -78,7 +78,7 @@ func TestDonations(t *testing.T) {
 					continue
 				}
 				what := fmt.Sprintf("seed %d: %s -donate %v\n%s", seed, c, cfg.Donate, p)
-				j, err := gomoe.Open(p.Program, cfg)
+				j, err := gomoe.Open(t.Context(), p.Program, cfg)
 				require.NoError(t, err, what)
 				for _, d := range j.Plan().Donated {
 					donated++
@@ -125,7 +125,7 @@ func TestMemory(t *testing.T) {
 	eachSeed(t, func(t *testing.T, seed uint64) {
 		p := sample(t, seed)
 		for _, c := range runnable(t, p) {
-			plan, err := gomoe.Compile(p.Program, c.config())
+			plan, err := gomoe.Compile(t.Context(), p.Program, c.config())
 			require.NoError(t, err)
 			what := fmt.Sprintf("seed %d: %s\n%s", seed, c, plan)
 			var temps []lowering.Buffer
@@ -140,7 +140,7 @@ func TestMemory(t *testing.T) {
 				}
 				temps = append(temps, b)
 			}
-			again, err := gomoe.Compile(p.Program, c.config())
+			again, err := gomoe.Compile(t.Context(), p.Program, c.config())
 			require.NoError(t, err)
 			require.Equal(t, plan.Hash(), again.Hash(), "one program, two plans\n%s", what)
 			r := plan.Report(1)

@@ -76,7 +76,7 @@ func split(t *testing.T, p *graph.Program) []gomoe.Config {
 			s := sharding.Spec{Dims: make([][]string, d+1)}
 			s.Dims[d] = []string{"a"}
 			cfg := gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{v.Name: s}}
-			if _, err := gomoe.Compile(p, cfg); err == nil {
+			if _, err := gomoe.Compile(t.Context(), p, cfg); err == nil {
 				return []gomoe.Config{cfg}
 			}
 		}

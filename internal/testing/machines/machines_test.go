@@ -84,7 +84,7 @@ func layer(r *fleet.Rank) error {
 	tokens := sharding.Split("ep")
 	cfg := gomoe.Config{Mesh: mesh, Place: map[string]sharding.Spec{"idx": tokens, "x": tokens}}
 	cfg.World = &w
-	job, err := gomoe.Open(p, cfg)
+	job, err := gomoe.Open(context.Background(), p, cfg)
 	if err != nil {
 		return err
 	}
