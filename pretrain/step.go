@@ -94,9 +94,9 @@ func (s *Settings) optimizer() train.Transform {
 	case "sgd":
 		last = train.SGD(train.SGDOptions{Momentum: 0.9, Decay: o.Decay, Moments: o.Moments})
 	case "muon":
-		inner := func(p nn.Param) bool {
-			return train.Matrices(p) && !strings.Contains(p.Name, "embed_tokens") && !strings.HasPrefix(p.Name, "lm_head")
-		}
+		inner := train.Where(func(p nn.Param) bool {
+			return len(p.Type.Shape) > 1 && !strings.Contains(p.Name, "embed_tokens") && !strings.HasPrefix(p.Name, "lm_head")
+		})
 		last = train.Chain(train.On(inner, train.Muon(train.MuonOptions{LikeAdam: true, Decay: o.Decay, Moments: o.Moments})), train.On(train.Not(inner), adam))
 	}
 	return train.Chain(train.ClipByGlobalNorm(o.Clip), last)

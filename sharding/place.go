@@ -13,14 +13,17 @@ import (
 // inputs returns the placement of every input of p, given placements by the names of
 // inputs or by patterns of names (see Propagate).
 func inputs(p *graph.Program, m Mesh, given map[string]Spec) (map[*graph.Value]Spec, error) {
-	var patterns []string
+	var patterns, names []string
+	for _, v := range p.In {
+		names = append(names, v.Name)
+	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		switch {
 		case p.Input(name) != nil:
 		case !strings.Contains(name, "*"):
-			return nil, fmt.Errorf("sharding: program %s has no input %s to place%s; its inputs are %s", p.Name, name, nearInputs(p, name), inputNames(p))
+			return nil, fmt.Errorf("sharding: program %s has no input %s to place%s; its inputs are %s", p.Name, name, near.Names(name, slices.Values(names)), inputNames(p))
 		case !slices.ContainsFunc(p.In, func(v *graph.Value) bool { return matches(name, v.Name) }):
-			return nil, fmt.Errorf("sharding: no input of program %s matches %s%s; its inputs are %s", p.Name, name, nearInputs(p, name), inputNames(p))
+			return nil, fmt.Errorf("sharding: no input of program %s matches %s%s; its inputs are %s", p.Name, name, near.Names(name, slices.Values(names)), inputNames(p))
 		default:
 			patterns = append(patterns, name)
 		}
@@ -79,31 +82,6 @@ func matches(pattern, name string) bool {
 		}
 	}
 	return strings.HasSuffix(rest, parts[last])
-}
-
-// nearInputs returns "; did you mean a or b?" with the inputs that a name or a pattern may
-// stand for. In a pattern, a * between dots stands for what the input's name has in its
-// place, and any other * for nothing.
-func nearInputs(p *graph.Program, name string) string {
-	entries := strings.Split(name, ".")
-	var found []string
-	for _, v := range p.In {
-		own := strings.Split(v.Name, ".")
-		meant := slices.Clone(entries)
-		for i := range meant {
-			if meant[i] == "*" && len(own) == len(entries) {
-				meant[i] = own[i]
-			}
-			meant[i] = strings.ReplaceAll(meant[i], "*", "")
-		}
-		if near.Names(strings.Join(meant, "."), slices.Values([]string{v.Name})) != "" {
-			found = append(found, v.Name)
-		}
-	}
-	if len(found) == 0 {
-		return ""
-	}
-	return "; did you mean " + strings.Join(found[:min(len(found), 3)], " or ") + "?"
 }
 
 func inputNames(p *graph.Program) string {

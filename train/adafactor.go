@@ -29,6 +29,7 @@ func Adafactor(o AdafactorOptions) Transform {
 		n := pr.ConvertElementType(s.Number, graph.F64)
 		weight := pr.ConvertElementType(pr.Pow(n, pr.FullLike(n, o.Power)), graph.F32)
 		rate := pr.Min(s.Rate, pr.ConvertElementType(pr.Rsqrt(n), graph.F32))
+		decays := s.decays(o.DecayOn)
 		for _, u := range us {
 			g, p := u.Take(), u.f32()
 			shape := g.Type.Shape
@@ -37,7 +38,7 @@ func Adafactor(o AdafactorOptions) Transform {
 			clip := pr.Max(pr.FullLike(rate, 1), pr.MulScalar(rms(d), 1/o.Clip))
 			size := pr.Max(pr.FullLike(rate, o.Eps2), rms(p))
 			d = pr.Mul(d, pr.BroadcastTo(pr.Div(pr.Mul(size, rate), clip), shape...))
-			if o.Decay != 0 && selects(o.DecayOn, u) {
+			if o.Decay != 0 && decays(u.Param) {
 				keep := pr.Sub(pr.FullLike(s.Rate, 1), pr.MulScalar(s.Rate, o.Decay))
 				p = pr.Mul(p, pr.BroadcastTo(keep, shape...))
 			}

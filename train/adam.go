@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/nn"
 	pr "github.com/gomoe/gomoe/primitives"
 )
 
@@ -35,9 +36,10 @@ func or[T comparable](x, usual T) T {
 func AdamW(o AdamWOptions) Transform {
 	o.B1, o.B2, o.Eps, o.Moments = or(o.B1, 0.9), or(o.B2, 0.95), or(o.Eps, 1e-8), or(o.Moments, graph.F32)
 	return func(s *Step, us []*Update) {
+		decays := s.decays(o.DecayOn)
 		for _, u := range us {
 			decay := 0.0
-			if selects(o.DecayOn, u) {
+			if decays(u.Param) {
 				decay = o.Decay
 			}
 			fused(s, u, o.Moments, pr.AdamWOp{B1: o.B1, B2: o.B2, Eps: o.Eps, WeightDecay: decay})
@@ -45,12 +47,12 @@ func AdamW(o AdamWOptions) Transform {
 	}
 }
 
-// selects reports whether a parameter is selected; without a Select, whether it is a matrix.
-func selects(which Select, u *Update) bool {
+// decays returns whether a parameter is selected by which, or by Matrices if that is nil.
+func (s *Step) decays(which Select) func(nn.Param) bool {
 	if which == nil {
 		which = Matrices
 	}
-	return which(u.Param)
+	return which(s.all)
 }
 
 // fused updates in one pass, with the moments in an element type.
@@ -103,8 +105,9 @@ func (s *Step) missing(b float64) *graph.Value {
 // Decay adds the parameter times decay to the updates of the parameters that are selected; nil selects Matrices.
 func Decay(decay float64, which Select) Transform {
 	return func(s *Step, us []*Update) {
+		decays := s.decays(which)
 		for _, u := range us {
-			if decay != 0 && selects(which, u) {
+			if decay != 0 && decays(u.Param) {
 				u.Delta = pr.Add(u.Take(), pr.MulScalar(u.f32(), decay))
 			}
 		}

@@ -71,8 +71,8 @@ func once(t *testing.T, c Config, mesh string, inputs map[string]array.Array, va
 	return all, p
 }
 
-// near compares numbers to within some of the largest one's last digits.
-func near(t *testing.T, want, got []float32, text string, args ...any) {
+// almost compares numbers to within some of the largest one's last digits.
+func almost(t *testing.T, want, got []float32, text string, args ...any) {
 	t.Helper()
 	most := 0.0
 	for _, x := range want {
@@ -168,8 +168,8 @@ func TestLoRA(t *testing.T) {
 		for e := range n {
 			wantA := product(scale, rank, out, in, turned(part(b, e, rank)), part(g, e, in))
 			wantB := product(scale, out, in, rank, part(g, e, in), turned(part(a, e, in)))
-			near(t, wantA, data32(got["grad/"+base+nn.LoRAA])[e*rank*in:][:rank*in], "%s of expert %d", base, e)
-			near(t, wantB, data32(got["grad/"+base+nn.LoRAB])[e*rank*out:][:rank*out], "%s of expert %d", base, e)
+			almost(t, wantA, data32(got["grad/"+base+nn.LoRAA])[e*rank*in:][:rank*in], "%s of expert %d", base, e)
+			almost(t, wantB, data32(got["grad/"+base+nn.LoRAB])[e*rank*out:][:rank*out], "%s of expert %d", base, e)
 			checked++
 		}
 	}
@@ -177,7 +177,7 @@ func TestLoRA(t *testing.T) {
 	for _, mesh := range []string{"ep=2", "dp=2", "tp=2"} {
 		other, _ := once(t, Config{Model: nn.Options{LoRA: lora}}, mesh, map[string]array.Array{}, value)
 		for name, a := range got {
-			near(t, data32(a), data32(other[name]), "%s on %s", name, mesh)
+			almost(t, data32(a), data32(other[name]), "%s on %s", name, mesh)
 		}
 	}
 }

@@ -70,6 +70,7 @@ type Step struct {
 	Number *graph.Value // of the step, i32[], which begins with 1
 
 	config  Config
+	all     []nn.Param // of the model, frozen ones too
 	state   []State
 	next    map[string]*graph.Value // the new state by name
 	results []*graph.Value
@@ -112,7 +113,7 @@ func Trace(name string, c Config, forward func(*nn.Scope) (loss *graph.Value, re
 		} else {
 			m = atOnce(t, c.Model, forward)
 		}
-		s := &Step{Tracer: t, Rate: t.Input("rate", graph.F32), Number: t.Input("step", graph.I32), config: c, next: map[string]*graph.Value{}, results: m.results}
+		s := &Step{Tracer: t, Rate: t.Input("rate", graph.F32), Number: t.Input("step", graph.I32), config: c, all: m.params, next: map[string]*graph.Value{}, results: m.results}
 		var values []*graph.Value
 		for i, v := range m.values {
 			if param := m.params[i]; param.Frozen {

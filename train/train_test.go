@@ -185,7 +185,7 @@ func TestDecayByPattern(t *testing.T) {
 		"w and wide": {Chain(Decay(decay, Named("w*")), ScaleByRate), func(param string) bool { return param[0] == 'w' }},
 		"all but e":  {Chain(Decay(decay, Not(Named("e"))), ScaleByRate), func(param string) bool { return param != "e" }},
 		"matrices":   {Chain(Decay(decay, nil), ScaleByRate), func(param string) bool { return len(r.Shapes[param]) > 1 }},
-		"none":       {Chain(Decay(decay, Named("x*")), ScaleByRate), func(string) bool { return false }},
+		"none":       {Chain(Decay(decay, Not(All)), ScaleByRate), func(string) bool { return false }},
 		"patterns":   {Chain(Decay(decay, Named("[^w]*", "wide")), ScaleByRate), func(param string) bool { return param != "w" }},
 	} {
 		got := r.follow(t, Config{Optimizer: c.optimizer}, gomoe.Config{})[0]
@@ -379,8 +379,9 @@ func TestRefuses(t *testing.T) {
 		"state x/w is not declared; call Step.State first":                {Optimizer: func(s *Step, us []*Update) { s.Keep(us[0], "x", us[0].Value) }},
 		"clip by global norm: limit 0, want a number above 0":             {Optimizer: Chain(ClipByGlobalNorm(0), adam)},
 		`pattern "[": syntax error in pattern`:                            {Optimizer: On(Named("["), adam)},
-		"on: none of the parameters is selected; there are w":             {Optimizer: Chain(On(Named("x", "u.*"), adam), adam)},
-		"w is updated already":                                            {Optimizer: Chain(adam, Freeze)},
+		"on: none of the parameters is selected; there are w":             {Optimizer: Chain(On(Not(Named("w")), adam), adam)},
+		"named: no patterns":   {Optimizer: Chain(On(Not(Named()), adam), adam)},
+		"w is updated already": {Optimizer: Chain(adam, Freeze)},
 	} {
 		_, err := Trace("step", c, model)
 		require.ErrorContains(t, err, want)
@@ -395,11 +396,46 @@ func TestRefuses(t *testing.T) {
 		return pr.ReduceSum(s.Tracer().Input("x", graph.F32, 3)), nil
 	})
 	require.ErrorContains(t, err, "the model has no parameters; declare them in the scope")
-	p, err := Trace("step", Config{Optimizer: On(Named("v", "w*"), adam)}, model)
+	p, err := Trace("step", Config{Optimizer: On(Named("?", "w*"), adam)}, model)
 	require.NoError(t, err)
 	require.Len(t, p.State, 3)
 	_, err = Open(t.Context(), p, gomoe.Config{Place: map[string]sharding.Spec{"w": {}}})
 	require.ErrorContains(t, err, "train: step: w is placed by its parameter's nn.Param.Place")
+}
+
+// Every pattern has to match a parameter, wherever a Select is used and whatever other patterns match.
+func TestNamedMatchesNothing(t *testing.T) {
+	model := func(s *nn.Scope) (*graph.Value, []*graph.Value) {
+		sum := pr.ReduceSum(s.Param("mlp.experts.up_proj", "", nn.Init{}, nil, 2, 3, 4))
+		for _, name := range []string{"mlp.norm.weight", "bias"} {
+			sum = pr.Add(sum, pr.ReduceSum(s.Param(name, "", nn.Init{}, nil, 4)))
+		}
+		return sum, nil
+	}
+	adam := AdamW(AdamWOptions{})
+	wrong := Named("bias", "mlp.expert.*")
+	adamOn := func(s Select) Transform { return AdamW(AdamWOptions{DecayOn: s}) }
+	for name, o := range map[string]Transform{
+		"on":              Chain(On(wrong, adam), On(Not(Named("bias")), adam)),
+		"not":             On(Not(wrong), adam),
+		"not, twice":      On(Not(Not(wrong)), adam),
+		"adamw":           adamOn(wrong),
+		"adamw on others": Chain(On(Named("mlp.*"), adamOn(Not(wrong))), On(Named("bias"), adam)),
+		"sgd":             SGD(SGDOptions{DecayOn: wrong, Decay: 0.1}),
+		"lion":            Lion(LionOptions{DecayOn: wrong}),
+		"adafactor":       Adafactor(AdafactorOptions{DecayOn: wrong}),
+		"muon":            Chain(Decay(0.1, wrong), adam),
+	} {
+		_, err := Trace("step", Config{Optimizer: o}, model)
+		require.ErrorContains(t, err, `named: no parameter matches the pattern "mlp.expert.*"; did you mean mlp.experts.up_proj?`, name)
+	}
+	_, err := Trace("step", Config{Optimizer: adamOn(Named("q_proj"))}, model)
+	require.ErrorContains(t, err, `named: no parameter matches the pattern "q_proj"; there are mlp.experts.up_proj, mlp.norm.weight, bias`)
+	// Parameters that the On around a pattern does not select count, and those that are frozen.
+	_, err = Trace("step", Config{Optimizer: Chain(On(Named("mlp.*"), adamOn(Not(Named("bias")))), On(Named("bias"), adam))}, model)
+	require.NoError(t, err)
+	_, err = Trace("step", Config{Optimizer: adamOn(Not(Named("first.bias"))), Model: nn.Options{LoRA: &nn.LoRA{Rank: 1, Targets: []string{"first"}}}}, adapted)
+	require.NoError(t, err)
 }
 
 // A parameter that no part of the optimiser updates is an error, and one that Freeze is given keeps its bits.

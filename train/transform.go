@@ -1,10 +1,13 @@
 package train
 
 import (
+	"cmp"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/near"
 	"github.com/gomoe/gomoe/nn"
 	pr "github.com/gomoe/gomoe/primitives"
 )
@@ -100,34 +103,66 @@ func Chain(ts ...Transform) Transform {
 	}
 }
 
-// Select chooses parameters.
-type Select func(nn.Param) bool
+// Select chooses parameters. It is called once in a trace, with all parameters of the model, frozen ones too, and returns
+// whether one of them is selected. Where makes a Select of a function of one parameter.
+type Select func(all []nn.Param) func(nn.Param) bool
+
+// Where selects the parameters for which is returns true.
+func Where(is func(nn.Param) bool) Select {
+	return func([]nn.Param) func(nn.Param) bool { return is }
+}
 
 // Matrices selects parameters with two dimensions or more, and stacks of matrices.
-func Matrices(p nn.Param) bool { return len(p.Type.Shape) > 1 }
+func Matrices([]nn.Param) func(nn.Param) bool {
+	return func(p nn.Param) bool { return len(p.Type.Shape) > 1 }
+}
 
 // All selects all parameters.
-func All(nn.Param) bool { return true }
+func All([]nn.Param) func(nn.Param) bool { return func(nn.Param) bool { return true } }
 
 // Named selects parameters whose names match one of the patterns, in which a star stands for any text without
-// slashes, as in path.Match.
+// slashes, as in path.Match. Trace fails if a pattern matches none of the model's parameters.
 func Named(patterns ...string) Select {
-	return func(p nn.Param) bool {
+	return func(all []nn.Param) func(nn.Param) bool {
+		if len(patterns) == 0 {
+			graph.Fail("named: no patterns, want names of parameters, such as %q", "*.weight")
+		}
+		selected := map[string]bool{}
 		for _, pattern := range patterns {
-			ok, err := path.Match(pattern, p.Name)
-			if err != nil {
-				graph.Fail("pattern %q: %w", pattern, err)
+			found := false
+			for _, p := range all {
+				ok, err := path.Match(pattern, p.Name)
+				if err != nil {
+					graph.Fail("pattern %q: %w", pattern, err)
+				}
+				if ok {
+					selected[p.Name], found = true, true
+				}
 			}
-			if ok {
-				return true
+			if !found {
+				names := parameterNames(all)
+				graph.Fail("named: no parameter matches the pattern %q%s", pattern, cmp.Or(near.Names(pattern, slices.Values(names)), "; there are "+strings.Join(names, ", ")))
 			}
 		}
-		return false
+		return func(p nn.Param) bool { return selected[p.Name] }
 	}
 }
 
 // Not selects the parameters that another Select does not.
-func Not(s Select) Select { return func(p nn.Param) bool { return !s(p) } }
+func Not(s Select) Select {
+	return func(all []nn.Param) func(nn.Param) bool {
+		is := s(all)
+		return func(p nn.Param) bool { return !is(p) }
+	}
+}
+
+func parameterNames(ps []nn.Param) []string {
+	names := make([]string, len(ps))
+	for i, p := range ps {
+		names[i] = p.Name
+	}
+	return names
+}
 
 // Freeze leaves parameters as they are.
 func Freeze(s *Step, us []*Update) {
@@ -143,18 +178,17 @@ func Freeze(s *Step, us []*Update) {
 // another transformation; see Transform.
 func On(which Select, ts ...Transform) Transform {
 	return func(s *Step, us []*Update) {
+		is := which(s.all)
 		var some []*Update
+		var given []nn.Param
 		for _, u := range us {
-			if which(u.Param) {
+			given = append(given, u.Param)
+			if is(u.Param) {
 				some = append(some, u)
 			}
 		}
 		if len(some) == 0 {
-			names := make([]string, len(us))
-			for i, u := range us {
-				names[i] = u.Param.Name
-			}
-			graph.Fail("on: none of the parameters is selected; there are %s", strings.Join(names, ", "))
+			graph.Fail("on: none of the parameters is selected; there are %s", strings.Join(parameterNames(given), ", "))
 		}
 		Chain(ts...)(s, some)
 	}

@@ -8,15 +8,20 @@ import (
 )
 
 // Names returns "; did you mean a or b?" with the names that differ from name by
-// one or two typing mistakes, "" if there are none.
+// one or two typing mistakes, "" if there are none. A star in name stands for any text.
 func Names(name string, names iter.Seq[string]) string {
-	most := min(2, len(name)/2)
+	stars := strings.Count(name, "*")
+	most := min(2, (len(name)-stars)/2)
 	if len(name) > 100 { // not a typing mistake, and distance takes the square
 		return ""
 	}
 	var found []string
 	for n := range names {
-		if n != "" && max(len(n)-len(name), len(name)-len(n)) <= most && distance(name, n) <= most {
+		apart := max(len(name)-stars-len(n), 0)
+		if stars == 0 {
+			apart = max(apart, len(n)-len(name))
+		}
+		if n != "" && apart <= most && distance(name, n) <= most {
 			found = append(found, n)
 		}
 	}
@@ -28,7 +33,8 @@ func Names(name string, names iter.Seq[string]) string {
 }
 
 // distance returns how many bytes have to be inserted, removed, replaced or
-// swapped with their neighbour to turn a into b (optimal string alignment).
+// swapped with their neighbour to turn a into b (optimal string alignment). A star in a is
+// turned into any bytes at no cost.
 func distance(a, b string) int {
 	var before []int
 	last := make([]int, len(b)+1)
@@ -37,7 +43,15 @@ func distance(a, b string) int {
 	}
 	for i := 1; i <= len(a); i++ {
 		row := make([]int, len(b)+1)
-		row[0] = i
+		if a[i-1] == '*' {
+			row[0] = last[0]
+			for j := 1; j <= len(b); j++ {
+				row[j] = min(last[j], row[j-1])
+			}
+			before, last = last, row
+			continue
+		}
+		row[0] = last[0] + 1
 		for j := 1; j <= len(b); j++ {
 			cost := 1
 			if a[i-1] == b[j-1] {

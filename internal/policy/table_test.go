@@ -46,7 +46,7 @@ func imports() map[string][]string {
 		"quant":                      {"graph"},
 		"array":                      {"graph", "internal/half", "internal/whole", "quant"},
 		"data":                       {"array", "checkpoint/safetensors", "checkpoint/tensor", "graph", "primitives", "runtime", "tokenizer"},
-		"train":                      {"", "array", "checkpoint/safetensors", "checkpoint/tensor", "graph", "internal/memory", "internal/whole", "nn", "primitives", "runtime", "sharding", "train/report", "train/snapshot", "vjp", "world"},
+		"train":                      {"", "array", "checkpoint/safetensors", "checkpoint/tensor", "graph", "internal/memory", "internal/near", "internal/whole", "nn", "primitives", "runtime", "sharding", "train/report", "train/snapshot", "vjp", "world"},
 		"pretrain":                   {"", "array", "checkpoint", "checkpoint/safetensors", "checkpoint/tensor", "data", "data/text", "graph", "internal/near", "internal/whole", "models", "nn", "sharding", "tokenizer", "train", "train/lm", "train/snapshot", "world"},
 		"train/lm":                   {"", "array", "checkpoint", "checkpoint/parts", "checkpoint/safetensors", "checkpoint/tensor", "data", "data/text", "graph", "internal/interrupt", "internal/memory", "internal/whole", "lowering", "nn", "primitives", "runtime", "sharding", "tokenizer", "train", "train/report", "train/snapshot", "world"},
 		"evaluate":                   {"", "array", "checkpoint", "ep", "graph", "models", "nn", "primitives", "runtime"},
