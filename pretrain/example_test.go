@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gomoe/gomoe/pretrain"
+	"github.com/gomoe/gomoe/train/picture"
 )
 
 // A small Qwen3-MoE is trained for three steps on a text. What the settings do not say is that of moe_lm.
@@ -23,7 +24,7 @@ func Example() {
 	}`, text), 0o666))
 	s, err := pretrain.Read(settings)
 	check(err)
-	check(pretrain.Run(context.Background(), context.Background(), s, pretrain.Options{Out: out}))
+	check(pretrain.Run(context.Background(), context.Background(), s, pretrain.Options{Out: out, Draw: picture.Draw}))
 	files, err := os.ReadDir(out)
 	check(err)
 	for _, f := range files {

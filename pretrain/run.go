@@ -15,6 +15,7 @@ import (
 	"github.com/gomoe/gomoe/nn"
 	"github.com/gomoe/gomoe/train"
 	"github.com/gomoe/gomoe/train/lm"
+	"github.com/gomoe/gomoe/train/report"
 	"github.com/gomoe/gomoe/train/snapshot"
 	"github.com/gomoe/gomoe/world"
 )
@@ -32,8 +33,10 @@ type Options struct {
 	Record, Replay string
 	// Metrics is an address, such as :9100, where the first process serves the steps to Prometheus; "" is none.
 	Metrics string
-	Finite  bool      // stop at the first kernel that makes a NaN or an infinity, and name it
-	Stdout  io.Writer // of the first process; nil is nowhere
+	// Draw draws training.png in Out, such as picture.Draw; nil draws none.
+	Draw   func(io.Writer, report.Figure) error
+	Finite bool      // stop at the first kernel that makes a NaN or an infinity, and name it
+	Stdout io.Writer // of the first process; nil is nowhere
 }
 
 // Run trains as the settings say, and writes the model. The step that has begun when stop ends is the last one, and the error
@@ -91,7 +94,7 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 				Every:  s.SaveEvery, Resume: o.Resume, Overwrite: o.Overwrite, Facts: s.facts(), Model: []string{"model", "dtype"}, Free: free(),
 				Made: []string{filepath.Join(o.Out, safetensors.FileName)},
 			},
-			Figures: train.Figures{Folder: o.Out, Title: "gomoe train, mesh " + lm.Describe(s.Mesh)},
+			Figures: train.Figures{Folder: o.Out, Draw: o.Draw, Title: "gomoe train, mesh " + lm.Describe(s.Mesh)},
 		},
 	}
 	t.Config.World, t.Config.Deadline, t.Config.Finite = o.World, o.Deadline, o.Finite

@@ -1,8 +1,10 @@
 package train
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -21,7 +23,9 @@ type Figures struct {
 	Earlier func(report.Step)
 	// Folder is where metrics.csv and training.png are written, "" for neither. It exists.
 	Folder string
-	Title  string
+	// Draw draws training.png when the run ends, such as picture.Draw; nil draws none.
+	Draw  func(io.Writer, report.Figure) error
+	Title string // of the picture
 	// Listen, unless it is nil, is where the first process serves the steps to Prometheus while the loop runs, on any path; see
 	// report.Exporter. The loop closes it, in every process.
 	Listen net.Listener
@@ -62,7 +66,7 @@ func (f Figures) open(first bool, done, total int, h *report.History) (*outputs,
 		return o, nil
 	}
 	picture := filepath.Join(f.Folder, pictureName)
-	if info, err := os.Stat(picture); err == nil && info.IsDir() {
+	if info, err := os.Stat(picture); f.Draw != nil && err == nil && info.IsDir() {
 		return nil, fmt.Errorf("%s is a folder, and the picture is written there; remove it, or give another folder", picture)
 	}
 	path := filepath.Join(f.Folder, report.MetricsName)
@@ -121,8 +125,12 @@ func (o *outputs) close() error {
 
 // draw writes the picture of all steps.
 func (o *outputs) draw(h *report.History) error {
-	if !o.first || o.Folder == "" || h.Count == 0 {
+	if !o.first || o.Folder == "" || o.Draw == nil || h.Count == 0 {
 		return nil
 	}
-	return report.Figure{Title: o.Title, Steps: h.Points(), Unigram: o.Entropy}.SavePNG(filepath.Join(o.Folder, pictureName))
+	var picture bytes.Buffer // drawing takes a while, during which no unfinished file must exist
+	if err := o.Draw(&picture, report.Figure{Title: o.Title, Steps: h.Points(), Unigram: o.Entropy}); err != nil {
+		return err
+	}
+	return whole.Write(filepath.Join(o.Folder, pictureName), func(w io.Writer) error { _, err := picture.WriteTo(w); return err })
 }

@@ -23,6 +23,7 @@ import (
 	pr "github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/train"
+	"github.com/gomoe/gomoe/train/picture"
 	"github.com/gomoe/gomoe/train/report"
 	"github.com/gomoe/gomoe/train/snapshot"
 )
@@ -69,7 +70,7 @@ func newLearner(t *testing.T, axes, folder string) *learner {
 		},
 		Saves: train.Saves{Folder: snapshot.Folder{Path: filepath.Join(folder, "checkpoints")}, Every: 4,
 			Facts: map[string]string{"-experts": "4", "-batch": "1", "-out": "here"}, Model: []string{"-experts"}, Free: []string{"-out"}},
-		Figures: train.Figures{Folder: folder, Title: "reverse"},
+		Figures: train.Figures{Folder: folder, Draw: picture.Draw, Title: "reverse"},
 	}
 	return l
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/gomoe/gomoe/models"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/tokenizer"
-	"github.com/gomoe/gomoe/train/report"
+	"github.com/gomoe/gomoe/train/picture"
 	"github.com/gomoe/gomoe/world"
 )
 
@@ -137,12 +137,12 @@ func (e *evaluating) run(ctx context.Context) (err error) {
 		return err
 	}
 	if e.picture != "" {
-		var l report.Layers
+		var l picture.Layers
 		l.Title = fmt.Sprintf("Load of the experts: %d tokens, perplexity %.4g", r.Tokens, r.Perplexity())
 		for _, x := range r.Load {
 			l.Load = append(l.Load, x.Shares)
 		}
-		if err := l.SavePNG(e.picture); err != nil {
+		if err := whole.Write(e.picture, l.Draw); err != nil {
 			return err
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/gomoe/gomoe/finetune"
 	"github.com/gomoe/gomoe/generate"
 	"github.com/gomoe/gomoe/models"
+	"github.com/gomoe/gomoe/train/picture"
 	"github.com/gomoe/gomoe/train/report"
 	"github.com/gomoe/gomoe/world"
 )
@@ -189,7 +190,7 @@ func (f *tuning) run(ctx context.Context) (err error) {
 	f.o.Stdout = &escaping{f.stdout}
 	bar := report.NewProgress(f.stdout, report.ProgressOptions{})
 	defer func() { err = errors.Join(err, bar.Close()) }()
-	f.o.Figures.Progress, f.o.Figures.Earlier = bar.Step, bar.Earlier
+	f.o.Figures.Progress, f.o.Figures.Earlier, f.o.Figures.Draw = bar.Step, bar.Earlier, picture.Draw
 	_, err = finetune.Run(ctx, stop, m, c, f.o)
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/gomoe/gomoe/pretrain"
+	"github.com/gomoe/gomoe/train/picture"
 	"github.com/gomoe/gomoe/world"
 )
 
@@ -82,5 +83,5 @@ func (r *training) run(stop context.Context, path string) (err error) {
 	if err := w.Setup(stop, world.Config{Mesh: &s.Mesh, Transport: *r.transport, Deadline: *r.deadline}); err != nil {
 		return err
 	}
-	return pretrain.Run(ctx, stop, s, pretrain.Options{Out: r.out, Resume: r.resume, Overwrite: r.overwrite, World: &w, Deadline: *r.deadline, Record: r.record, Replay: r.replay, Metrics: r.metrics, Finite: r.finite, Stdout: r.stdout})
+	return pretrain.Run(ctx, stop, s, pretrain.Options{Out: r.out, Resume: r.resume, Overwrite: r.overwrite, World: &w, Deadline: *r.deadline, Record: r.record, Replay: r.replay, Metrics: r.metrics, Draw: picture.Draw, Finite: r.finite, Stdout: r.stdout})
 }

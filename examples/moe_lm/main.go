@@ -1,6 +1,9 @@
 package main
 
-import "github.com/gomoe/gomoe/train/lm"
+import (
+	"github.com/gomoe/gomoe/train/lm"
+	"github.com/gomoe/gomoe/train/picture"
+)
 
 const usage = `moe_lm trains a byte-level mixture-of-experts language model on a mesh of ranks, in
 this process or in one each.
@@ -21,4 +24,6 @@ The first Ctrl-C or SIGTERM ends a run in order, a second one at once. The flags
 
 func main() { lm.Main(program()) }
 
-func program() lm.Command { return lm.Command{Name: "moe_lm", Usage: usage, Model: &model{}} }
+func program() lm.Command {
+	return lm.Command{Name: "moe_lm", Usage: usage, Model: &model{}, Draw: picture.Draw}
+}

@@ -268,6 +268,9 @@ func embedded(doc *ast.CommentGroup) bool {
 // forbidden says why files of pkg that are no tests may not import path, ""
 // if they may.
 func forbidden(pkg, path string) string {
+	if strings.HasPrefix(path, "gonum.org/v1/plot") && !slices.Contains(drawing(), pkg) {
+		return fmt.Sprintf("package %q imports %q; pictures are drawn by packages that only commands import: %s", pkg, path, strings.Join(drawing(), ", "))
+	}
 	if path != module && !strings.HasPrefix(path, module+"/") {
 		return ""
 	}
@@ -306,6 +309,7 @@ func TestRules(t *testing.T) {
 		{"graph/a.go", "import _ \"github.com/gomoe/gomoe/internal/infile\"", ""},
 		{"jaccl/link/newcomer/a.go", "import _ \"github.com/gomoe/gomoe/jaccl/link\"", ""},
 		{"jaccl/link/tcp/a.go", "import _ \"github.com/gomoe/gomoe/world\"", `jaccl/link/tcp/a.go:2: package "jaccl/link/tcp" imports "world", which the table`},
+		{"train/a.go", "import _ \"gonum.org/v1/plot/vg\"", `train/a.go:2: package "train" imports "gonum.org/v1/plot/vg"; pictures`},
 		{"gomoe.go", "import _ \"github.com/gomoe/gomoe/cmd/gomoe\"", `gomoe.go:2: package "" imports "cmd/gomoe", which`},
 		{"cmd/gomoe/a.go", "import _ \"github.com/gomoe/gomoe/internal/whole\"", ""},
 		{"metal/metaltest/a.go", "import _ \"github.com/gomoe/gomoe/metal/internal/clangtest\"", ""},

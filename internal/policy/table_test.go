@@ -25,6 +25,7 @@ func imports() map[string][]string {
 		"internal/testing/fleet":     {},
 		"internal/testing/machines":  {anything},
 		"train/report":               {"internal/whole"},
+		"train/picture":              {"train/report"},
 		"internal/whole":             {},
 		"internal/interrupt":         {},
 		"internal/policy":            {},
@@ -47,7 +48,7 @@ func imports() map[string][]string {
 		"array":                      {"graph", "internal/half", "internal/whole", "quant"},
 		"data":                       {"array", "checkpoint/safetensors", "checkpoint/tensor", "graph", "primitives", "runtime", "tokenizer"},
 		"train":                      {"", "array", "checkpoint/safetensors", "checkpoint/tensor", "graph", "internal/memory", "internal/near", "internal/whole", "nn", "primitives", "runtime", "sharding", "train/report", "train/snapshot", "vjp", "world"},
-		"pretrain":                   {"", "array", "checkpoint", "checkpoint/safetensors", "checkpoint/tensor", "data", "data/text", "graph", "internal/near", "internal/whole", "models", "nn", "sharding", "tokenizer", "train", "train/lm", "train/snapshot", "world"},
+		"pretrain":                   {"", "array", "checkpoint", "checkpoint/safetensors", "checkpoint/tensor", "data", "data/text", "graph", "internal/near", "internal/whole", "models", "nn", "sharding", "tokenizer", "train", "train/lm", "train/report", "train/snapshot", "world"},
 		"train/lm":                   {"", "array", "checkpoint", "checkpoint/parts", "checkpoint/safetensors", "checkpoint/tensor", "data", "data/text", "graph", "internal/interrupt", "internal/memory", "internal/whole", "lowering", "nn", "primitives", "runtime", "sharding", "tokenizer", "train", "train/report", "train/snapshot", "world"},
 		"evaluate":                   {"", "array", "checkpoint", "ep", "graph", "models", "nn", "primitives", "runtime"},
 		"finetune":                   {"", "array", "checkpoint", "checkpoint/parts", "checkpoint/peft", "checkpoint/tensor", "convert", "data", "graph", "internal/whole", "models", "nn", "runtime", "tokenizer", "train", "train/lm", "train/snapshot", "world"},
@@ -124,6 +125,9 @@ func imports() map[string][]string {
 // everywhere lists packages that every package may import: those through which all of them take in what comes from outside.
 func everywhere() []string { return []string{"internal/infile", "internal/members", "internal/quoted"} }
 
+// drawing lists the packages that draw pictures.
+func drawing() []string { return []string{"bench", "internal/measure", "metal/measure", "train/picture"} }
+
 // testSupport lists packages that only tests may import.
 func testSupport() []string {
 	return []string{"internal/testing/advised", "internal/testing/amx", "internal/testing/toy", "internal/testing/fleet", "internal/testing/faults", "internal/testing/machines", "internal/testing/fuzzprog", "internal/policy", "jaccl/jaccltest", "jaccl/rdma/rdmatest", "metal/internal/clangtest", "metal/internal/machine", "metal/metaltest", "internal/testing/late", "internal/testing/numbers"}
@@ -136,12 +140,12 @@ func readOnly() map[string]string {
 	return map[string]string{
 		"array.e4m3Values":          "the values of the 256 codes, looked up for every element",
 		"array.e5m2Values":          "the values of the 256 codes, looked up for every element",
-		"train/report.rawColor":     color,
-		"train/report.smoothColor":  color,
-		"train/report.heldColor":    color,
-		"train/report.unigramColor": color,
-		"train/report.badColor":     color,
-		"train/report.gridColor":    color,
+		"train/picture.rawColor":     color,
+		"train/picture.smoothColor":  color,
+		"train/picture.heldColor":    color,
+		"train/picture.unigramColor": color,
+		"train/picture.badColor":     color,
+		"train/picture.gridColor":    color,
 
 		"metal.ErrNoMetal":    "an error that callers compare with, the driver's",
 		"metal.ErrNoCompiler": "an error that callers compare with, of an internal package",

@@ -27,6 +27,7 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/tokenizer"
 	"github.com/gomoe/gomoe/train"
+	"github.com/gomoe/gomoe/train/report"
 	"github.com/gomoe/gomoe/train/snapshot"
 	"github.com/gomoe/gomoe/world"
 )
@@ -43,6 +44,8 @@ type Command struct {
 	// Masters has parameters rounded to the type of -dtype where the model uses them, which layers of package nn want. They
 	// are f32 otherwise, and the model rounds them itself.
 	Masters bool
+	// Draw draws training.png in the folder of -out, such as picture.Draw; nil draws none.
+	Draw func(io.Writer, report.Figure) error
 }
 
 // Model is what a Command trains.
@@ -185,7 +188,7 @@ func (c Command) train(ctx, stop context.Context, o *Options, corpus *Bytes, std
 		Loop: train.Loop{
 			Steps: o.Steps, Rate: train.Cosine(o.Rate, o.Warmup, o.Steps, 0.1), Tokens: o.Rows * o.Length, Every: o.Eval, Batch: corpus.Parts,
 			Saves:    o.saves(),
-			Figures:  train.Figures{Folder: o.Out, Title: c.Name + ", mesh " + Describe(o.Mesh), Entropy: corpus.Entropy},
+			Figures:  train.Figures{Folder: o.Out, Draw: c.Draw, Title: c.Name + ", mesh " + Describe(o.Mesh), Entropy: corpus.Entropy},
 			Remedies: train.Remedies{Lower: "-lr", Find: "add -finite"},
 		},
 		Done: func(ctx context.Context, d *Done) error { return c.finish(ctx, stop, o, d, p.Params, stdout) },

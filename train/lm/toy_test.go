@@ -16,6 +16,7 @@ import (
 	"github.com/gomoe/gomoe/nn"
 	pr "github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/train/picture"
 )
 
 // toy is a model of layers of nn: attention, and experts that may drop tokens.
@@ -71,7 +72,7 @@ func tiny(t *testing.T, more ...string) (args []string, out string) {
 }
 
 func command() Command {
-	return Command{Name: "toy", Usage: "toy trains.\n", Model: &toy{}, Masters: true}
+	return Command{Name: "toy", Usage: "toy trains.\n", Model: &toy{}, Masters: true, Draw: picture.Draw}
 }
 
 // execute runs a command line and returns what it printed.

@@ -141,7 +141,7 @@ func (t *Training) Run(ctx, stop context.Context) (ended *train.Ended, err error
 		return nil, err
 	}
 	mem, can := run.Memory(&loop.Saves, evaluations...), memory.Available()
-	if loop.Figures.Folder != "" {
+	if loop.Figures.Folder != "" && loop.Figures.Draw != nil {
 		mem.Process += report.PictureBytes // when the run ends
 	}
 	say("memory: %s", mem)

@@ -24,7 +24,7 @@ type Metrics struct {
 	file    *whole.File // that CreateMetrics has created, else nil
 	experts int
 	started bool // the header is written
-	smooth  smoother
+	smooth  Smoother
 	err     error
 }
 
@@ -84,7 +84,7 @@ func (m *Metrics) row(s Step) ([]byte, error) {
 	integer := func(n int) { b = strconv.AppendInt(append(b, ','), int64(n), 10) }
 	b = strconv.AppendInt(b, int64(s.Index), 10)
 	number(s.Loss)
-	number(m.smooth.add(s.Loss))
+	number(m.smooth.Add(s.Loss))
 	if s.HeldOut != 0 {
 		number(s.HeldOut)
 	} else {

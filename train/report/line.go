@@ -91,24 +91,6 @@ func loads(load []float64) string {
 	return b.String() + "%"
 }
 
-// extent returns the least and the greatest of the finite values, NaN if there
-// are none.
-func extent(values []float64) (least, most float64) {
-	least, most = math.NaN(), math.NaN()
-	for _, x := range values {
-		if !finite(x) {
-			continue
-		}
-		if !(least <= x) {
-			least = x
-		}
-		if !(most >= x) {
-			most = x
-		}
-	}
-	return least, most
-}
-
 // count formats x with three digits or a bit more: 0.52, 93.1, 812, 12.3k,
 // 4.56M.
 func count(x float64) string {
@@ -135,4 +117,22 @@ func clock(d time.Duration) string {
 		return fmt.Sprintf("%dm%02ds", s/60, s%60)
 	}
 	return fmt.Sprintf("%dh%02dm", s/3600, s/60%60)
+}
+
+// extent returns the least and the greatest of the finite values, NaN if there
+// are none.
+func extent(values []float64) (least, most float64) {
+	least, most = math.NaN(), math.NaN()
+	for _, x := range values {
+		if !finite(x) {
+			continue
+		}
+		if !(least <= x) {
+			least = x
+		}
+		if !(most >= x) {
+			most = x
+		}
+	}
+	return least, most
 }

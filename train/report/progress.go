@@ -44,7 +44,7 @@ type Progress struct {
 	first   time.Time // end of the first step
 	seen    int       // steps so far
 	written time.Time // when the last line was written, or the bar was last drawn
-	smooth  smoother
+	smooth  Smoother
 	rate    throughput
 	bad     bool // a loss that is not finite was shown
 	open    bool // the cursor is behind a bar
@@ -75,7 +75,7 @@ func NewProgress(out io.Writer, opts ProgressOptions) *Progress {
 }
 
 // Earlier adds a step that an earlier run has done to the moving mean of the loss. It writes nothing.
-func (p *Progress) Earlier(s Step) { p.smooth.add(s.Loss) }
+func (p *Progress) Earlier(s Step) { p.smooth.Add(s.Loss) }
 
 // Step reports a step. If the writer has failed, every call returns its first
 // error.
@@ -85,7 +85,7 @@ func (p *Progress) Step(s Step) error {
 	if p.seen == 1 {
 		p.first = now
 	}
-	smoothed := p.smooth.add(s.Loss)
+	smoothed := p.smooth.Add(s.Loss)
 	p.rate.add(s)
 	alarm := !finite(s.Loss) && !p.bad
 	p.bad = p.bad || alarm

@@ -24,16 +24,26 @@ type Step struct {
 	Drops                      int       // routed tokens beyond capacity, over all layers
 }
 
+// PictureBytes is roughly the memory needed to draw a Figure of a thousand steps: its pixels and the encoded file.
+const PictureBytes = 27 << 20
+
+// Figure is the content of a picture of a run; package picture draws it. All steps have the same number of experts.
+type Figure struct {
+	Title   string
+	Steps   []Step  // in order of Index
+	Unigram float64 // entropy of the text's byte frequencies, nats per byte; 0 leaves its line out
+}
+
 // smoothing is the weight of the past in smoothed losses: a mean over about the
 // last 20 steps, which hides the noise of a batch and shows a change of slope.
 const smoothing = 0.95
 
-// smoother is an exponential moving mean without the bias towards its start:
+// Smoother is an exponential moving mean without the bias towards its start:
 // its value is Σ w^(n-i) x_i / Σ w^(n-i) over the finite x seen so far.
-type smoother struct{ sum, weight float64 }
+type Smoother struct{ sum, weight float64 }
 
-// add adds x and returns the mean; it is NaN as long as no x was finite.
-func (s *smoother) add(x float64) float64 {
+// Add adds x and returns the mean; it is NaN as long as no x was finite.
+func (s *Smoother) Add(x float64) float64 {
 	if finite(x) {
 		s.sum = smoothing*s.sum + (1-smoothing)*x
 		s.weight = smoothing*s.weight + (1 - smoothing)

@@ -1,4 +1,4 @@
-package report
+package picture
 
 import (
 	"fmt"
@@ -8,11 +8,16 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/gomoe/gomoe/train/report"
 )
+
+// listed is the largest number of experts with a curve each.
+const listed = 16
 
 // newLoad returns the panel of the load of the experts over the steps: a line per
 // expert, or a heat map if there are more than 16 experts.
-func newLoad(steps []Step) (panel, error) {
+func newLoad(steps []report.Step) (panel, error) {
 	if len(steps) > 0 && len(steps[0].Load) > listed {
 		return newHeat(steps)
 	}
@@ -34,7 +39,7 @@ func expertStyle(e int) draw.LineStyle {
 	return style
 }
 
-func newLines(steps []Step) (panel, error) {
+func newLines(steps []report.Step) (panel, error) {
 	p := newPlot("Load of the experts, mean over layers", "share of routed tokens (%)", steps)
 	legend := newLegend()
 	addGrid(p)
@@ -66,7 +71,7 @@ func newLines(steps []Step) (panel, error) {
 
 // newHeat returns a panel that colours the load of every expert relative to the fair
 // share: white for 1, blue for less, and red for more.
-func newHeat(steps []Step) (panel, error) {
+func newHeat(steps []report.Step) (panel, error) {
 	experts := len(steps[0].Load)
 	p := newPlot("Load of the experts, mean over layers", "expert", steps)
 	runs := buckets(len(steps), 300)

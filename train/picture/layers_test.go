@@ -1,4 +1,4 @@
-package report
+package picture
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 func TestLayers(t *testing.T) {
 	draw := func(load [][]float64) []byte {
 		var b bytes.Buffer
-		require.NoError(t, Layers{Title: "title", Load: load}.WritePNG(&b))
+		require.NoError(t, Layers{Title: "title", Load: load}.Draw(&b))
 		return b.Bytes()
 	}
 	even := draw([][]float64{{0.5, 0.5}, {0.5, 0.5}})
@@ -33,6 +33,6 @@ func TestLayers(t *testing.T) {
 	r, b = at(0.65, 0.3)
 	require.Greater(t, b, r+50, "expert 1 of layer 1 is blue")
 
-	require.ErrorContains(t, Layers{}.WritePNG(io.Discard), "no layer has experts")
-	require.ErrorContains(t, Layers{Load: [][]float64{{1}, {1, 2}}}.WritePNG(io.Discard), "layer 1 has the load of 2 experts, want 1 as layer 0")
+	require.ErrorContains(t, Layers{}.Draw(io.Discard), "no layer has experts")
+	require.ErrorContains(t, Layers{Load: [][]float64{{1}, {1, 2}}}.Draw(io.Discard), "layer 1 has the load of 2 experts, want 1 as layer 0")
 }

@@ -1,4 +1,4 @@
-package report
+package picture
 
 import (
 	"image/color"
@@ -6,18 +6,20 @@ import (
 
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/gomoe/gomoe/train/report"
 )
 
 // curve is a number of every step.
 type curve struct {
 	name  string
 	color color.NRGBA
-	value func(Step) float64
+	value func(report.Step) float64
 }
 
 // newCurves returns a panel with curves over the steps, from 0 on. ok is false if all numbers are 0, as where they were
 // not measured.
-func newCurves(title, y string, steps []Step, all ...curve) (_ panel, ok bool, err error) {
+func newCurves(title, y string, steps []report.Step, all ...curve) (_ panel, ok bool, err error) {
 	top := 0.0
 	for _, s := range steps {
 		for _, c := range all {
@@ -48,9 +50,9 @@ func newCurves(title, y string, steps []Step, all ...curve) (_ panel, ok bool, e
 
 // further returns the panels below the losses and the load, of what the steps have measured: the learning rate, the norm of
 // the gradient, drops, and what the time went to.
-func further(steps []Step) ([]panel, error) {
-	share := func(of func(Step) time.Duration) func(Step) float64 {
-		return func(s Step) float64 {
+func further(steps []report.Step) ([]panel, error) {
+	share := func(of func(report.Step) time.Duration) func(report.Step) float64 {
+		return func(s report.Step) float64 {
 			if s.Elapsed <= 0 {
 				return 0
 			}
@@ -62,13 +64,13 @@ func further(steps []Step) ([]panel, error) {
 		title, y string
 		curves   []curve
 	}{
-		{"Learning rate", "rate", []curve{{"learning rate", smoothColor, func(s Step) float64 { return s.LR }}}},
-		{"Gradient", "2-norm before clipping", []curve{{"norm", heldColor, func(s Step) float64 { return s.Norm }}}},
-		{"Dropped tokens", "choices beyond capacity", []curve{{"drops per step", badColor, func(s Step) float64 { return float64(s.Drops) }}}},
+		{"Learning rate", "rate", []curve{{"learning rate", smoothColor, func(s report.Step) float64 { return s.LR }}}},
+		{"Gradient", "2-norm before clipping", []curve{{"norm", heldColor, func(s report.Step) float64 { return s.Norm }}}},
+		{"Dropped tokens", "choices beyond capacity", []curve{{"drops per step", badColor, func(s report.Step) float64 { return float64(s.Drops) }}}},
 		{"Time of a step, mean over the ranks of this process", "share (%)", []curve{
-			{"compute", smoothColor, share(func(s Step) time.Duration { return s.Compute })},
-			{"exchange, with the\n  wait for others", heldColor, share(func(s Step) time.Duration { return s.Exchange })},
-			{"waiting beside\n  kernels", unigramColor, share(func(s Step) time.Duration { return s.Waiting })},
+			{"compute", smoothColor, share(func(s report.Step) time.Duration { return s.Compute })},
+			{"exchange, with the\n  wait for others", heldColor, share(func(s report.Step) time.Duration { return s.Exchange })},
+			{"waiting beside\n  kernels", unigramColor, share(func(s report.Step) time.Duration { return s.Waiting })},
 		}},
 	} {
 		p, ok, err := newCurves(x.title, x.y, steps, x.curves...)

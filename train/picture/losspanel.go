@@ -1,13 +1,16 @@
-package report
+package picture
 
 import (
 	"fmt"
 	"image/color"
+	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/gomoe/gomoe/train/report"
 )
 
 var (
@@ -21,16 +24,16 @@ var (
 
 // newLosses returns the panel of the losses: the loss, its moving mean, held-out losses,
 // the unigram entropy, and triangles at the bottom where a loss is not finite.
-func newLosses(f Figure) (panel, error) {
+func newLosses(f report.Figure) (panel, error) {
 	p := newPlot("Loss", "cross entropy (nats per byte)", f.Steps)
 	legend := newLegend()
 	addGrid(p)
 
-	var smooth smoother
+	var smooth report.Smoother
 	smoothed := make([]float64, len(f.Steps))
 	var bad, held []plotter.XY
 	for i, s := range f.Steps {
-		smoothed[i] = smooth.add(s.Loss)
+		smoothed[i] = smooth.Add(s.Loss)
 		if !finite(s.Loss) {
 			bad = append(bad, plotter.XY{X: float64(s.Index)})
 		}
@@ -38,9 +41,10 @@ func newLosses(f Figure) (panel, error) {
 			held = append(held, plotter.XY{X: float64(s.Index), Y: s.HeldOut})
 		}
 	}
-	low, high := extent(append(append(lossesOf(f.Steps), yOf(held)...), f.unigram()...))
-	if !finite(low) {
-		low, high = 0, 1 // no loss yet
+	seen := slices.DeleteFunc(append(append(lossesOf(f.Steps), yOf(held)...), unigram(f)...), func(x float64) bool { return !finite(x) })
+	low, high := 0.0, 1.0 // without a loss
+	if len(seen) > 0 {
+		low, high = slices.Min(seen), slices.Max(seen)
 	}
 	pad := max(0.05*(high-low), 0.01)
 	p.Y.Min, p.Y.Max = low-pad, high+pad
@@ -87,7 +91,7 @@ func newLosses(f Figure) (panel, error) {
 	return panel{p, func(c draw.Canvas) error { legend.Draw(c); return nil }}, nil
 }
 
-func lossesOf(steps []Step) []float64 {
+func lossesOf(steps []report.Step) []float64 {
 	out := make([]float64, len(steps))
 	for i, s := range steps {
 		out[i] = s.Loss
@@ -103,7 +107,7 @@ func yOf(points []plotter.XY) []float64 {
 	return out
 }
 
-func (f Figure) unigram() []float64 {
+func unigram(f report.Figure) []float64 {
 	if f.Unigram > 0 {
 		return []float64{f.Unigram}
 	}

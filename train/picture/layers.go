@@ -1,7 +1,6 @@
-package report
+package picture
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"image/png"
@@ -11,28 +10,26 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
-
-	"github.com/gomoe/gomoe/internal/whole"
 )
 
-// Layers is the load of the experts of each layer as a picture: a column per layer, a row per expert, coloured by the load
+// Layers is the load of the experts of each layer as a PNG: a column per layer, a row per expert, coloured by the load
 // relative to the fair share, white for 1, blue for less and red for more.
 type Layers struct {
 	Title string
 	Load  [][]float64 // by layer, the share of each expert; all layers have the same number of experts
 }
 
-// WritePNG draws the picture. Equal loads give equal bytes. It returns an error if there is no layer, or if layers have
+// Draw draws the picture. Equal loads give equal bytes. It returns an error if there is no layer, or if layers have
 // different numbers of experts, or an error of the writer.
-func (l Layers) WritePNG(w io.Writer) error {
+func (l Layers) Draw(w io.Writer) error {
 	if len(l.Load) == 0 || len(l.Load[0]) == 0 {
-		return errors.New("report: layers: no layer has experts, want at least one")
+		return errors.New("picture: layers: no layer has experts, want at least one")
 	}
 	experts := len(l.Load[0])
 	grid, most := heat{edges: []float64{-0.5}}, 2.0
 	for i, load := range l.Load {
 		if len(load) != experts {
-			return fmt.Errorf("report: layers: layer %d has the load of %d experts, want %d as layer 0", i, len(load), experts)
+			return fmt.Errorf("picture: layers: layer %d has the load of %d experts, want %d as layer 0", i, len(load), experts)
 		}
 		column := make([]float64, experts)
 		for e, x := range load {
@@ -61,20 +58,7 @@ func (l Layers) WritePNG(w io.Writer) error {
 	strip.Min.X, strip.Max.X = strip.Max.X+14, width-margin
 	shadeBar(strip, most)
 	if err := png.Encode(w, img.Image()); err != nil {
-		return fmt.Errorf("report: layers: %w", err)
-	}
-	return nil
-}
-
-// SavePNG writes the picture to a file, which appears or changes only when it is complete.
-func (l Layers) SavePNG(path string) error {
-	var picture bytes.Buffer
-	if err := l.WritePNG(&picture); err != nil {
-		return err
-	}
-	err := whole.Write(path, func(w io.Writer) error { _, err := picture.WriteTo(w); return err })
-	if err != nil {
-		return fmt.Errorf("report: layers: %w", err)
+		return fmt.Errorf("picture: layers: %w", err)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package report
+package picture
 
 import (
 	"bytes"
@@ -8,22 +8,23 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/train/report"
 )
 
 // steps is a made-up run with a loss that falls and a load that evens out.
-func steps(n, experts int) []Step {
+func steps(n, experts int) []report.Step {
 	noise := rand.New(rand.NewPCG(1, 2))
-	out := make([]Step, n)
+	out := make([]report.Step, n)
 	for i := range out {
 		fall := 4 * math.Exp(-float64(i)/80)
-		s := Step{Index: i + 1, Total: n, Loss: 1.6 + fall + 0.15*noise.NormFloat64(), Tokens: 4096, Elapsed: time.Second}
+		s := report.Step{Index: i + 1, Total: n, Loss: 1.6 + fall + 0.15*noise.NormFloat64(), Tokens: 4096, Elapsed: time.Second}
 		if (i+1)%50 == 0 {
 			s.HeldOut = 1.7 + fall
 		}
@@ -43,11 +44,11 @@ func steps(n, experts int) []Step {
 
 // colorsOf draws a figure twice, wants the same bytes, and counts its pixels of
 // every colour left of the legends.
-func colorsOf(t *testing.T, f Figure) map[color.NRGBA]int {
+func colorsOf(t *testing.T, f report.Figure) map[color.NRGBA]int {
 	t.Helper()
 	var first, second bytes.Buffer
-	require.NoError(t, f.WritePNG(&first))
-	require.NoError(t, f.WritePNG(&second))
+	require.NoError(t, Draw(&first, f))
+	require.NoError(t, Draw(&second, f))
 	if !bytes.Equal(first.Bytes(), second.Bytes()) {
 		t.Error("two drawings of one figure differ")
 	}
@@ -107,7 +108,7 @@ func TestFigure(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name  string
-		steps []Step
+		steps []report.Step
 		want  []color.NRGBA // that the picture has
 		never []color.NRGBA
 	}{
@@ -127,7 +128,7 @@ func TestFigure(t *testing.T) {
 		{"late", late, all(4), nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := colorsOf(t, Figure{Title: test.name, Steps: test.steps, Unigram: 3.4})
+			got := colorsOf(t, report.Figure{Title: test.name, Steps: test.steps, Unigram: 3.4})
 			if len(got) < 50 {
 				t.Errorf("%d colours, want many: text and lines are anti-aliased", len(got))
 			}
@@ -150,8 +151,8 @@ func TestFigure(t *testing.T) {
 }
 
 func TestFigureWithoutUnigram(t *testing.T) {
-	with := colorsOf(t, Figure{Steps: steps(50, 0), Unigram: 3})
-	without := colorsOf(t, Figure{Steps: steps(50, 0)})
+	with := colorsOf(t, report.Figure{Steps: steps(50, 0), Unigram: 3})
+	without := colorsOf(t, report.Figure{Steps: steps(50, 0)})
 	if with[unigramColor] < 500 || without[unigramColor] > 100 {
 		t.Errorf("%d pixels of the line's colour with it, %d without", with[unigramColor], without[unigramColor])
 	}
@@ -163,42 +164,22 @@ func TestFigureWithoutNumbers(t *testing.T) {
 	for i := range nan {
 		nan[i].Loss = math.NaN()
 	}
-	if n := colorsOf(t, Figure{Steps: nan})[badColor]; n < 40 {
+	if n := colorsOf(t, report.Figure{Steps: nan})[badColor]; n < 40 {
 		t.Errorf("%d pixels of four marks of a loss that is not finite", n)
 	}
-	if n := len(colorsOf(t, Figure{})); n < 50 {
+	if n := len(colorsOf(t, report.Figure{})); n < 50 {
 		t.Errorf("the empty figure has %d colours", n)
 	}
 }
 
 func TestFigureErrors(t *testing.T) {
 	mixed := append(steps(2, 4), steps(1, 5)...)
-	err := Figure{Steps: mixed}.WritePNG(&bytes.Buffer{})
+	err := Draw(&bytes.Buffer{}, report.Figure{Steps: mixed})
 	if err == nil || !strings.Contains(err.Error(), "5 experts, want 4") {
 		t.Errorf("experts that differ: error %v", err)
 	}
-	if err := (Figure{}).WritePNG(brokenWriter{os.ErrClosed}); err == nil {
+	if err := Draw(brokenWriter{os.ErrClosed}, report.Figure{}); err == nil {
 		t.Error("a writer that fails: no error")
-	}
-
-	// A failure leaves the older picture and nothing else.
-	dir := t.TempDir()
-	path := filepath.Join(dir, "run.png")
-	require.NoError(t, Figure{Steps: steps(2, 4)}.SavePNG(path))
-	before, err := os.ReadFile(path)
-	require.NoError(t, err)
-	if err := (Figure{Steps: mixed}).SavePNG(path); err == nil {
-		t.Error("experts that differ: no error")
-	}
-	after, err := os.ReadFile(path)
-	require.NoError(t, err)
-	entries, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	if !bytes.Equal(before, after) || len(entries) != 1 {
-		t.Errorf("the failure changed the picture or left files: %v", entries)
-	}
-	if err := (Figure{}).SavePNG(filepath.Join(dir, "no", "run.png")); err == nil || !strings.Contains(err.Error(), "no such") && os.PathSeparator == '/' {
-		t.Errorf("no directory: error %v", err)
 	}
 }
 
@@ -264,7 +245,7 @@ func TestFigurePanels(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, panels)
 	var picture bytes.Buffer
-	require.NoError(t, Figure{Title: "all", Steps: all}.WritePNG(&picture))
+	require.NoError(t, Draw(&picture, report.Figure{Title: "all", Steps: all}))
 	img, err := png.Decode(&picture)
 	require.NoError(t, err)
 	if b := img.Bounds(); b.Dx() != 1200 || b.Dy() != 900+4*240 {
@@ -283,13 +264,17 @@ func TestFigurePanels(t *testing.T) {
 	}
 }
 
-// Drawing takes what PictureBytes says, within a fifth.
+// Drawing takes what report.PictureBytes says, within a fifth.
 func TestPictureBytes(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	require.NoError(t, Figure{Title: "x", Steps: steps(1000, 8)}.SavePNG(filepath.Join(t.TempDir(), "x.png")))
+	require.NoError(t, Draw(&bytes.Buffer{}, report.Figure{Title: "x", Steps: steps(1000, 8)}))
 	runtime.ReadMemStats(&after)
-	if got := after.TotalAlloc - before.TotalAlloc; got < PictureBytes*4/5 || got > PictureBytes*6/5 {
-		t.Errorf("%d bytes, want about %d", got, PictureBytes)
+	if got := after.TotalAlloc - before.TotalAlloc; got < report.PictureBytes*4/5 || got > report.PictureBytes*6/5 {
+		t.Errorf("%d bytes, want about %d", got, report.PictureBytes)
 	}
 }
+
+type brokenWriter struct{ err error }
+
+func (w brokenWriter) Write([]byte) (int, error) { return 0, w.err }

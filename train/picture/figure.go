@@ -1,10 +1,10 @@
-package report
+package picture
 
 import (
-	"bytes"
 	"fmt"
 	"image/png"
 	"io"
+	"math"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -12,21 +12,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
 
-	"github.com/gomoe/gomoe/internal/whole"
+	"github.com/gomoe/gomoe/train/report"
 )
-
-// PictureBytes is about what drawing a Figure of a thousand steps takes: its pixels, and what they become in the file.
-const PictureBytes = 27 << 20
-
-// Figure is a picture of a run: the losses above, the load of the experts
-// below, over the same steps, and below these what else the steps have measured: the
-// learning rate, the norm of the gradient, dropped tokens, and what the time went to. It
-// can be drawn with any number of steps, also none or one.
-type Figure struct {
-	Title   string
-	Steps   []Step  // in order of Index; all with the same number of experts
-	Unigram float64 // entropy of the text's byte frequencies, nats per byte; 0 leaves its line out
-}
 
 // The figure is 1200 by 900 pixels with two panels, and higher with more. Lengths are in points, 1/72 inch.
 const (
@@ -40,18 +27,20 @@ const (
 	header = vg.Length(26) // the title
 )
 
-// WritePNG draws the figure. Equal figures give equal bytes. It returns an
-// error if steps have different numbers of experts, or an error of the writer.
-func (f Figure) WritePNG(w io.Writer) error {
+// Draw draws the figure of a run as a PNG: the losses at the top, then the load of the experts over the same steps, then
+// everything else that the steps have measured: learning rate, norm of the gradient, dropped tokens, and parts of the time. There may be
+// any number of steps. Equal figures give equal bytes. Steps with different numbers of experts are an error, as are errors of the
+// writer.
+func Draw(w io.Writer, f report.Figure) error {
 	for _, s := range f.Steps {
 		if want := len(f.Steps[0].Load); len(s.Load) != want {
-			return fmt.Errorf("report: figure: step %d has the load of %d experts, want %d as step %d",
+			return fmt.Errorf("picture: step %d has the load of %d experts, want %d as step %d",
 				s.Index, len(s.Load), want, f.Steps[0].Index)
 		}
 	}
 	below, err := further(f.Steps)
 	if err != nil {
-		return fmt.Errorf("report: figure: %w", err)
+		return fmt.Errorf("picture: %w", err)
 	}
 	height := two + vg.Length(len(below))*more
 	img := vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(dpi))
@@ -63,11 +52,11 @@ func (f Figure) WritePNG(w io.Writer) error {
 
 	losses, err := newLosses(f)
 	if err != nil {
-		return fmt.Errorf("report: figure: %w", err)
+		return fmt.Errorf("picture: %w", err)
 	}
 	load, err := newLoad(f.Steps)
 	if err != nil {
-		return fmt.Errorf("report: figure: %w", err)
+		return fmt.Errorf("picture: %w", err)
 	}
 	all := append([]panel{losses, load}, below...)
 	rows := make([][]*plot.Plot, len(all))
@@ -86,25 +75,11 @@ func (f Figure) WritePNG(w io.Writer) error {
 		strip.Min.X = data.Max.X + 14
 		strip.Max.X = width - margin
 		if err := p.aside(strip); err != nil {
-			return fmt.Errorf("report: figure: %w", err)
+			return fmt.Errorf("picture: %w", err)
 		}
 	}
 	if err := png.Encode(w, img.Image()); err != nil {
-		return fmt.Errorf("report: figure: %w", err)
-	}
-	return nil
-}
-
-// SavePNG writes the figure to a file, which appears or changes only when it is
-// complete. Errors are those of WritePNG and of the file system.
-func (f Figure) SavePNG(path string) error {
-	var picture bytes.Buffer // drawing takes a while, during which no unfinished file must exist
-	if err := f.WritePNG(&picture); err != nil {
-		return err
-	}
-	err := whole.Write(path, func(w io.Writer) error { _, err := picture.WriteTo(w); return err })
-	if err != nil {
-		return fmt.Errorf("report: figure: %w", err)
+		return fmt.Errorf("picture: %w", err)
 	}
 	return nil
 }
@@ -116,7 +91,7 @@ type panel struct {
 }
 
 // newPlot returns a plot over the steps, with the grid and the fonts that all panels have.
-func newPlot(title, y string, steps []Step) *plot.Plot {
+func newPlot(title, y string, steps []report.Step) *plot.Plot {
 	p := plot.New()
 	p.Title.Text = title
 	p.Title.TextStyle.Font = sans(11)
@@ -143,7 +118,7 @@ func sans(size font.Length) font.Font {
 
 // span returns the range of the step axis: half a step more than the steps on
 // both sides, so that a single step has a range too.
-func span(steps []Step) (low, high float64) {
+func span(steps []report.Step) (low, high float64) {
 	if len(steps) == 0 {
 		return 0.5, 1.5
 	}
@@ -175,7 +150,7 @@ func buckets(n, most int) []bucket {
 }
 
 // step returns the middle of the bucket on the step axis.
-func (b bucket) step(steps []Step) float64 {
+func (b bucket) step(steps []report.Step) float64 {
 	return (float64(steps[b.from].Index) + float64(steps[b.to-1].Index)) / 2
 }
 
@@ -192,3 +167,7 @@ func (b bucket) mean(value func(i int) float64) float64 {
 	}
 	return sum / float64(n) // 0/0 is a NaN
 }
+
+// finite also returns false for numbers that a float32 cannot hold: no real loss is that large, and differences of such numbers overflow
+// in a plot.
+func finite(x float64) bool { return math.Abs(x) <= math.MaxFloat32 }
