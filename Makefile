@@ -1,4 +1,4 @@
-# Targets: all build test test-kernels test-amx test-native test-peers test-arm64 unfused lint generated race golden fuzz programs kills soak bench figures bench-peers examples cross clean
+# Targets: all build test test-kernels test-amx test-native test-peers test-arm64 unfused lint generated size race golden fuzz programs kills soak bench figures bench-peers examples cross clean
 #
 # ARM64=qemu-aarch64 ...   what runs programs for arm64; Debian's qemu-user has it, and
 #                libc6-arm64-cross the C library that programs with package mpi or rdma load
@@ -33,7 +33,7 @@ UNOPTIMISED = -gcflags='all=-N -l -dwarf=false' -ldflags='-s -w'
 # The parts of test-native.
 NATIVE = native-programs native-training native-contract late-contract arithmetic
 
-.PHONY: all build test test-kernels test-amx test-native test-peers test-arm64 unfused lint generated race golden fuzz programs kills soak bench figures bench-peers examples cross clean $(NATIVE) arm64-kernels arm64-calls
+.PHONY: all build test test-kernels test-amx test-native test-peers test-arm64 unfused lint generated size race golden fuzz programs kills soak bench figures bench-peers examples cross clean $(NATIVE) arm64-kernels arm64-calls
 
 all: build lint test
 
@@ -143,6 +143,10 @@ lint:
 	done
 	@# Of packages that no processor's name is in, darwin/arm64 has had the same files; asm is a module of its own.
 	GOOS=darwin GOARCH=amd64 $(GO) vet $(UNOPTIMISED) $$(grep -rl --include='*.go' --exclude-dir=asm -e amd64 -e arm64 . | xargs -n1 dirname | sort -u)
+
+# Lines, files, exported names and options per package, next to their changes since the last release.
+size:
+	@$(GO) run ./internal/policy/size
 
 # Writes all assembly again, and fails if it is not what is committed.
 generated:

@@ -21,6 +21,7 @@ func readsItself() map[string]string {
 		"internal/infile/":              "it is what opens files from outside",
 		"bench/":                        "measurements, which people start with paths of their own",
 		"internal/testing/":             "tests' own files",
+		"internal/policy/size/":         "the module's own files",
 		"metal/internal/emu/":           "embedded files, and those that it has written",
 		"metal/internal/standin/":       "embedded files, and those that it has written",
 		"metal/kernels/source.go":       "embedded files",

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"bytes"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -187,9 +186,6 @@ func problems(f file) []string {
 		p := fset.Position(n.Pos())
 		out = append(out, fmt.Sprintf("%s:%d: ", p.Filename, p.Line)+fmt.Sprintf(format, a...))
 	}
-	if n := bytes.Count(f.src, []byte("\n")); n > maxLines {
-		out = append(out, fmt.Sprintf("%s: %d lines, want at most %d; split it by concept", f.path, n, maxLines))
-	}
 	for _, s := range parsed.Imports {
 		path, err := strconv.Unquote(s.Path.Value)
 		switch {
@@ -325,8 +321,6 @@ func TestRules(t *testing.T) {
 		{"ep/a.go", "var (\n\ta = 1\n\t_ = 2\n)", "ep/a.go:3: package variable a; make it"},
 		{"ep/a.go", "func f() { var n int; _ = n }", ""},
 		{"ep/a_test.go", "var n int", ""},
-		{"ep/a.go", strings.Repeat("\n", maxLines), "ep/a.go: 501 lines, want at most 500"},
-		{"ep/a.go", strings.Repeat("\n", maxLines-1), ""},
 		{"ep/a.go", "func", "ep/a.go:2:5: expected"},
 	} {
 		pkg := ""

@@ -119,6 +119,7 @@ func imports() map[string][]string {
 		"examples/...":               {anything},
 		"bench":                      {anything},
 		"bench/...":                  {anything},
+		"internal/policy/size":       {},
 	}
 }
 
@@ -188,6 +189,3 @@ func readOnly() map[string]string {
 		"metal/internal/standin.shared": "a sync.OnceValues: the function that C calls and the locks that all stand-ins of a process share, as purego frees no callbacks",
 	}
 }
-
-// maxLines is the length at which a file holds more than one concept.
-const maxLines = 500
