@@ -127,7 +127,9 @@ func imports() map[string][]string {
 func everywhere() []string { return []string{"internal/infile", "internal/members", "internal/quoted"} }
 
 // drawing lists the packages that draw pictures.
-func drawing() []string { return []string{"bench", "internal/measure", "metal/measure", "train/picture"} }
+func drawing() []string {
+	return []string{"bench", "internal/measure", "metal/measure", "train/picture"}
+}
 
 // testSupport lists packages that only tests may import.
 func testSupport() []string {
@@ -139,8 +141,8 @@ func testSupport() []string {
 func readOnly() map[string]string {
 	const color = "a color, which is a struct; those are no constants"
 	return map[string]string{
-		"array.e4m3Values":          "the values of the 256 codes, looked up for every element",
-		"array.e5m2Values":          "the values of the 256 codes, looked up for every element",
+		"array.e4m3Values":           "the values of the 256 codes, looked up for every element",
+		"array.e5m2Values":           "the values of the 256 codes, looked up for every element",
 		"train/picture.rawColor":     color,
 		"train/picture.smoothColor":  color,
 		"train/picture.heldColor":    color,
