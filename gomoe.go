@@ -1,7 +1,6 @@
 package gomoe
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -125,21 +124,20 @@ func Place(ctx context.Context, p *graph.Program, cfg Config) (*sharding.Assignm
 	return a, err
 }
 
-// place is Place. It returns the names of the results, too. Results without a name have that of
-// the inlined program, because the numbers of values change with the equations that are left out.
+// place is Place. It also returns the names of the results: those that p is printed with, since inlining and optimising number the values
+// anew.
 func place(ctx context.Context, p *graph.Program, cfg Config) (*sharding.Assignment, []string, error) {
 	if err := graph.Check(p); err != nil {
-		return nil, nil, err
-	}
-	given := p.Out
-	p, err := graph.Inline(ctx, p)
-	if err != nil {
 		return nil, nil, err
 	}
 	all := p.Names()
 	names := make([]string, len(p.Out))
 	for i, v := range p.Out {
-		names[i] = cmp.Or(given[i].Name, all[v])
+		names[i] = all[v]
+	}
+	p, err := graph.Inline(ctx, p)
+	if err != nil {
+		return nil, nil, err
 	}
 	if cfg.Optimize != Off {
 		if p, err = optimize.Program(ctx, p); err != nil {

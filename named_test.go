@@ -1,6 +1,7 @@
 package gomoe_test
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -66,4 +67,33 @@ func mustOf(t *testing.T, x []float32) array.Array {
 	a, err := array.Of(x, len(x))
 	require.NoError(t, err)
 	return a
+}
+
+// Results without a name of their own have the name that the program's text gives them, also after functions that are expanded.
+func TestResultsHaveTheirTextsNames(t *testing.T) {
+	p, err := gomoe.Parse("names.graph", `program f(a f64[2]) {
+	v1 f64[2] = exp(a)
+	v2 f64[2] = add(v1, a)
+	return v2
+}
+
+program p(x f64[2]) {
+	v1 f64[2] = remat(x) fn=f
+	v2 f64[2] = sin(v1)
+	v3 f64[2] = neg(x)
+	return v1, v2, v3
+}
+`)
+	require.NoError(t, err)
+	x, err := array.Of([]float64{0, 1}, 2)
+	require.NoError(t, err)
+	in := map[string]array.Array{"x": x}
+	for _, optimize := range []gomoe.Switch{gomoe.On, gomoe.Off} {
+		got, err := gomoe.RunNamed(t.Context(), p, gomoe.Config{Optimize: optimize}, in)
+		require.NoError(t, err)
+		require.Len(t, got, 3)
+		require.InDeltaSlice(t, []float64{1, math.E + 1}, array.Data[float64](got["v1"]), 1e-12)
+		require.InDeltaSlice(t, []float64{math.Sin(1), math.Sin(math.E + 1)}, array.Data[float64](got["v2"]), 1e-12)
+		require.Equal(t, []float64{0, -1}, array.Data[float64](got["v3"]))
+	}
 }
