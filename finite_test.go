@@ -68,7 +68,7 @@ func TestFiniteOnMeshes(t *testing.T) {
 					}
 					_, err = gomoe.Run(t.Context(), program, cfg, in)
 					what := fmt.Sprintf("%s[%d] = %v on mesh %q, optimize %v, %s", c.input, c.at, c.value, mesh, optimize, program.Name)
-					var nf *runtime.NotFinite
+					var nf *runtime.NotFiniteError
 					switch {
 					case c.blame == "" && err != nil:
 						t.Errorf("%s: %v, want no blame", what, err)

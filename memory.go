@@ -9,8 +9,8 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// TooLarge is the error of a program that needs more memory than this process can take.
-type TooLarge struct {
+// TooLargeError is the error of a program that needs more memory than this process can take.
+type TooLargeError struct {
 	Program   string
 	Need, Can int64  // bytes
 	By        string // what limits them
@@ -18,7 +18,7 @@ type TooLarge struct {
 	Inputs    bool   // Need is with the inputs
 }
 
-func (e *TooLarge) Error() string {
+func (e *TooLargeError) Error() string {
 	beside := "beside"
 	if e.Inputs {
 		beside = "with"
@@ -27,7 +27,7 @@ func (e *TooLarge) Error() string {
 		e.Program, memory.Format(float64(e.Need)), e.Ranks, e.Of, beside, memory.Format(float64(e.Can)), e.By)
 }
 
-// fits returns a *TooLarge if a session of the plan and its results take more memory than
+// fits returns a *TooLargeError if a session of the plan and its results take more memory than
 // this process, which runs this many ranks of the mesh, can take. The inputs are left out:
 // other sessions may hold them already. A small plan fits: to ask what there is takes a quarter of
 // the time in which one opens.
@@ -47,5 +47,5 @@ func fits(plan *lowering.Plan, ranks int, available func() memory.Limit) error {
 	if need <= float64(can.Bytes) {
 		return nil
 	}
-	return &TooLarge{Program: plan.Name, Need: int64(min(need, math.MaxInt64/2)), Can: can.Bytes, By: can.By, Ranks: ranks, Of: plan.Mesh.Ranks()}
+	return &TooLargeError{Program: plan.Name, Need: int64(min(need, math.MaxInt64/2)), Can: can.Bytes, By: can.By, Ranks: ranks, Of: plan.Mesh.Ranks()}
 }

@@ -36,18 +36,18 @@ type Options struct {
 type Report struct {
 	Reused            bool // the file was there, of the same sources and tokenizer
 	Documents, Tokens int64
-	Broken            []BrokenLine // that were passed over
-	Idle              int64        // conversations left out because all messages of the assistant have the weight 0
+	Broken            []BrokenLineError // that were passed over
+	Idle              int64             // conversations left out because all messages of the assistant have the weight 0
 }
 
-// BrokenLine is a line, or a whole file, that is no document.
-type BrokenLine struct {
+// BrokenLineError is a line, or a whole file, that is no document.
+type BrokenLineError struct {
 	Path string
 	Line int // 0 is the whole file
 	Err  error
 }
 
-func (b BrokenLine) Error() string {
+func (b BrokenLineError) Error() string {
 	if b.Line == 0 {
 		return fmt.Sprintf("%s: %v", b.Path, b.Err)
 	}
@@ -55,11 +55,11 @@ func (b BrokenLine) Error() string {
 }
 
 // Unwrap returns why the line is no document.
-func (b BrokenLine) Unwrap() error { return b.Err }
+func (b BrokenLineError) Unwrap() error { return b.Err }
 
 // BrokenError says that more lines are broken than Options.Broken.
 type BrokenError struct {
-	Lines   []BrokenLine // all of them
+	Lines   []BrokenLineError // all of them
 	Allowed int
 }
 
@@ -111,7 +111,7 @@ type builder struct {
 	path   string
 	o      Options
 	report Report
-	broken []BrokenLine
+	broken []BrokenLineError
 	ends   []int64 // of the documents
 	done   int64   // bytes of the sources
 	all    int64
@@ -232,14 +232,14 @@ func (b *builder) add(ctx context.Context, s source) error {
 		for i, e := range out {
 			b.done += int64(len(parts[i].text))
 			if errors.As(e.err, new(templateError)) {
-				return BrokenLine{s.path, parts[i].line, e.err}
+				return BrokenLineError{s.path, parts[i].line, e.err}
 			}
 			if errors.Is(e.err, errIdle) {
 				b.report.Idle++
 				continue
 			}
 			if e.err != nil {
-				b.broken = append(b.broken, BrokenLine{s.path, parts[i].line, e.err})
+				b.broken = append(b.broken, BrokenLineError{s.path, parts[i].line, e.err})
 				continue
 			}
 			if err := b.put(e); err != nil {

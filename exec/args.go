@@ -58,10 +58,10 @@ func (a *Args) Separate(kept []int) {
 // Exchange is the body of a collective: it calls one method of g once, with c.
 type Exchange func(ctx context.Context, g collective.Group, c collective.Call, a *Args) error
 
-// Agreed is the error of a kernel that every rank returns alike, because every rank has
+// AgreedError is the error of a kernel that every rank returns alike, because every rank has
 // computed it from the same gathered data. It ends the step without poisoning the
 // communicator, so the next step may run.
-type Agreed struct{ Err error }
+type AgreedError struct{ Err error }
 
-func (e *Agreed) Error() string { return e.Err.Error() }
-func (e *Agreed) Unwrap() error { return e.Err }
+func (e *AgreedError) Error() string { return e.Err.Error() }
+func (e *AgreedError) Unwrap() error { return e.Err }

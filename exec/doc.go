@@ -11,7 +11,7 @@
 // beside arguments and results comes from Make (a slice of numbers), New (one object) and
 // RoomsOf (one part for each piece of a Work). It belongs to the kernel until the kernel
 // returns, so that a step allocates nothing. An error that all ranks return alike is an
-// Agreed. NewChain makes one kernel of several elementwise kernels. Dry counts the memory
+// AgreedError. NewChain makes one kernel of several elementwise kernels. Dry counts the memory
 // that kernels take, by running them without elements.
 //
 // An Exchange is the kernel of a collective: it calls its collective.Group once.

@@ -49,7 +49,7 @@ type tuning struct {
 }
 
 // Run trains the model of a checkpoint. When stop ends, the step that has begun is completed and saved, and the error is an
-// *lm.Interrupted; when ctx ends, Run returns at once. In a job of several processes all of them call it and see the folder Out; the first one writes.
+// *lm.InterruptedError; when ctx ends, Run returns at once. In a job of several processes all of them call it and see the folder Out; the first one writes.
 func Run(ctx, stop context.Context, m *models.Model, c *checkpoint.Checkpoint, o Options) (r Result, err error) {
 	t := &tuning{o: o, m: m, c: c, first: true}
 	r, err = t.train(ctx, stop)

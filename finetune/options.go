@@ -93,7 +93,7 @@ func (o Options) check() error {
 	if n := ranks * max(1, o.Microbatches); o.Rows%n != 0 {
 		err := fmt.Errorf("batches of %d sequences for %d ranks along dp and ep and %d microbatches, want a multiple of %d", o.Rows, ranks, max(1, o.Microbatches), n)
 		if o.World != nil {
-			err = &world.Misfit{Err: err}
+			err = &world.MisfitError{Err: err}
 		}
 		return err
 	}

@@ -143,7 +143,7 @@ func TestWatched(t *testing.T) {
 	in["b"] = array.New(graph.T(graph.F32, 40))
 	array.Data[float32](in["b"])[7] = 200 // whose exponential is infinite
 	_, err = gomoe.Run(t.Context(), p, cfg, in)
-	var nf *runtime.NotFinite
+	var nf *runtime.NotFiniteError
 	require.ErrorAs(t, err, &nf)
 	require.True(t, math.IsInf(nf.Value, 1))
 }

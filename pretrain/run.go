@@ -40,7 +40,7 @@ type Options struct {
 }
 
 // Run trains as the settings say, and writes the model. The step that has begun when stop ends is the last one, and the error
-// is then an *lm.Interrupted; the run ends at once when ctx ends. In a job of several processes all of them call Run with the same settings.
+// is then an *lm.InterruptedError; the run ends at once when ctx ends. In a job of several processes all of them call Run with the same settings.
 func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 	first := true
 	if o.World != nil {

@@ -235,9 +235,9 @@ func TestStop(t *testing.T) {
 			end()
 		}
 	}}})
-	var interrupted *lm.Interrupted
+	var interrupted *lm.InterruptedError
 	require.ErrorAs(t, err, &interrupted)
-	require.Equal(t, lm.Interrupted{Done: 1, Steps: 3}, *interrupted)
+	require.Equal(t, lm.InterruptedError{Done: 1, Steps: 3}, *interrupted)
 	require.FileExists(t, filepath.Join(out, "model.safetensors"))
 	for _, resume := range []bool{false, true} { // there is nothing to go on from
 		err = Run(t.Context(), t.Context(), s, Options{Out: out, Resume: resume})

@@ -173,7 +173,7 @@ func Parse(path string, text []byte) (*Settings, error) {
 func (s *Settings) Place(mesh string) (err error) {
 	defer func() {
 		if err != nil && strings.Contains(mesh, "=*") {
-			err = &world.Misfit{Err: err}
+			err = &world.MisfitError{Err: err}
 		}
 	}()
 	m, err := world.ParseMesh(mesh, nil)

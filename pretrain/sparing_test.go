@@ -64,7 +64,7 @@ func TestLighter(t *testing.T) {
 	cfg := s.placed(p)
 	other := errors.New("something else")
 	require.Equal(t, other, train.Lightest(t.Context(), other, p, cfg, s.lighter(m, Options{}, cfg)))
-	err = train.Lightest(t.Context(), fmt.Errorf("gomoe: %w", &gomoe.TooLarge{Program: "train_step", Ranks: 1, Of: 1}), p, cfg, s.lighter(m, Options{}, cfg))
+	err = train.Lightest(t.Context(), fmt.Errorf("gomoe: %w", &gomoe.TooLargeError{Program: "train_step", Ranks: 1, Of: 1}), p, cfg, s.lighter(m, Options{}, cfg))
 	t.Log(err)
 	require.ErrorContains(t, err, "; with its inputs the step takes ")
 	for _, want := range []string{`"remat": "products" (`, `"remat": "all" (`, `"microbatches": 2 (`, `"microbatches": 8 (`, `"dtype": "bf16" (`} {

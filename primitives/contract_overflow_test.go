@@ -100,7 +100,7 @@ func TestContractTrap(t *testing.T) {
 			require.ErrorContains(t, err, "layer block 3: ep: expert 0: 12 pairs, want at most its capacity 6; raise the capacity to 12, or drop the pairs that do not fit")
 			require.ErrorContains(t, err, "contract_harness_test.go:")
 			var oe *ep.OverflowError
-			var agreed *exec.Agreed
+			var agreed *exec.AgreedError
 			require.True(t, errors.As(err, &oe) && errors.As(err, &agreed), "%v", err)
 			require.Equal(t, ep.OverflowError{Expert: 0, Need: 12, Capacity: 6}, *oe)
 			same(t, "the next step", step(t, j, prog, fits.arrays(graph.F32))[0], out)

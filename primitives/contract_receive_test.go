@@ -125,7 +125,7 @@ func TestContractReceiveTrap(t *testing.T) {
 				require.ErrorContains(t, err, fmt.Sprintf("layer block 3: ep: rank %d: %d rows to receive, want at most its receive capacity 3; raise the receive capacity to %d, or drop the rows that do not fit", c.rank, c.need, c.need))
 				require.ErrorContains(t, err, "contract_harness_test.go:")
 				var re *ep.ReceiveError
-				var agreed *exec.Agreed
+				var agreed *exec.AgreedError
 				require.True(t, errors.As(err, &re) && errors.As(err, &agreed), "%v", err)
 				require.Equal(t, ep.ReceiveError{Rank: c.rank, Need: c.need, Capacity: 3}, *re)
 			}

@@ -204,7 +204,7 @@ func (p CopiesOp) index(a *exec.Args, i int) (ep.CopyIndex, error) {
 	copies := ep.Copies(data[int32](a.In[i]))
 	x := ep.CopyIndex{First: exec.Make[int32](a, p.Experts+1), Order: exec.Make[int32](a, len(copies))}
 	if err := copies.Index(x.First, x.Order); err != nil {
-		return x, &exec.Agreed{Err: err}
+		return x, &exec.AgreedError{Err: err}
 	}
 	return x, nil
 }

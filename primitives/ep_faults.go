@@ -20,12 +20,12 @@ func (p PrepareOp) NoExpert(token, choice, index int) error {
 // pairs choose, the lowest of several; need is the number of these pairs. All ranks return
 // the same error.
 func (p PrepareOp) Overflow(expert, need int) error {
-	return &exec.Agreed{Err: p.named(&ep.OverflowError{Expert: expert, Need: need, Capacity: p.Capacity})}
+	return &exec.AgreedError{Err: p.named(&ep.OverflowError{Expert: expert, Need: need, Capacity: p.Capacity})}
 }
 
 // TooManyRows is Overflow for a rank, the lowest of several, that the most rows are for.
 func (p PrepareOp) TooManyRows(rank, need int) error {
-	return &exec.Agreed{Err: p.named(&ep.ReceiveError{Rank: rank, Need: need, Capacity: p.Receive})}
+	return &exec.AgreedError{Err: p.named(&ep.ReceiveError{Rank: rank, Need: need, Capacity: p.Receive})}
 }
 
 // NoExpert returns the error for a routing, not made by ep_prepare, in which a pair names

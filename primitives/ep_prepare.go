@@ -204,7 +204,7 @@ func (p PrepareOp) assign(a *exec.Args, axes []string) error {
 	demand := data[int32](a.Out[4])
 	ep.Totals(data[int32](a.Out[2]), demand, table, p.Capacity)
 	if err := p.layer().Fits(demand); err != nil && p.Trap {
-		return &exec.Agreed{Err: p.named(err)}
+		return &exec.AgreedError{Err: p.named(err)}
 	}
 	ep.Padded(data[int32](a.Out[3]), data[int32](a.Out[2]), p.Align)
 	next := exec.Make[int32](a, p.Experts)

@@ -72,7 +72,7 @@ func (r *rank) samePlan(ctx context.Context) error {
 		for _, f := range facts {
 			text := func(rank int) []byte { return bytes.TrimRight(all[rank*len(mine)+at:][:f.room], "\x00") }
 			if !bytes.Equal(text(i), text(0)) {
-				return &exec.Agreed{Err: fmt.Errorf(f.differs, i, text(i), text(0))}
+				return &exec.AgreedError{Err: fmt.Errorf(f.differs, i, text(i), text(0))}
 			}
 			at += f.room
 		}

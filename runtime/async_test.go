@@ -207,7 +207,7 @@ func TestAgreedErrorBesideCollective(t *testing.T) {
 	l := beside(t, func(a *exec.Args) error {
 		if reject.Load() {
 			rejected.Add(1)
-			return &exec.Agreed{Err: full}
+			return &exec.AgreedError{Err: full}
 		}
 		return toy.Copy(a)
 	}, toy.Copy)
@@ -304,7 +304,7 @@ func TestWatchedBesideCollective(t *testing.T) {
 	})
 	_, err := toy.Eval(t.Context(), s, map[string]array.Array{"x": ramp(8)})
 	require.ErrorContains(t, err, ": tail: rank 3, instruction ")
-	var nf *runtime.NotFinite
+	var nf *runtime.NotFiniteError
 	require.ErrorAs(t, err, &nf)
 	require.Zero(t, goroutines, "collectives beside kernels")
 }

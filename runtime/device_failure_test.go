@@ -51,7 +51,7 @@ func TestAgreedErrorOnDevice(t *testing.T) {
 		x := tr.Input("x", graph.F64, 8)
 		y := toy.Do("trap", func(a *exec.Args) error {
 			if reject.Load() {
-				return &exec.Agreed{Err: full}
+				return &exec.AgreedError{Err: full}
 			}
 			return toy.Copy(a)
 		}, toy.Mul(x, toy.Spread(toy.Sum(x), 8)))
@@ -197,7 +197,7 @@ func TestQueueRefused(t *testing.T) {
 	refuse := true
 	d := &late.Device{Refusing: func(rank int) error {
 		if refuse && rank == 1 {
-			return &exec.Agreed{Err: no}
+			return &exec.AgreedError{Err: no}
 		}
 		return nil
 	}}

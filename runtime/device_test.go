@@ -356,7 +356,7 @@ func TestDeviceWatched(t *testing.T) {
 			require.Len(t, w.before, len(s.Plan().Instrs))
 			require.Equal(t, w.before, w.after)
 			_, err = toy.Eval(t.Context(), s, map[string]array.Array{"x": one, "y": zero})
-			var nf *runtime.NotFinite
+			var nf *runtime.NotFiniteError
 			require.ErrorAs(t, err, &nf)
 			require.Equal(t, 5, nf.Index)
 			require.ErrorContains(t, err, "instruction 0 of plan p")

@@ -27,6 +27,6 @@ func (e *Error) Unwrap() error { return e.Err }
 // agreed reports whether every rank returns err at the same instruction, so
 // that no rank waits for another.
 func agreed(err error) bool {
-	var a *exec.Agreed
+	var a *exec.AgreedError
 	return errors.As(err, &a)
 }

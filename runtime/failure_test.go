@@ -106,7 +106,7 @@ func TestAgreedError(t *testing.T) {
 		}, x)
 		y := toy.Do("trap", func(a *exec.Args) error {
 			if reject.Load() {
-				return &exec.Agreed{Err: full}
+				return &exec.AgreedError{Err: full}
 			}
 			return toy.Copy(a)
 		}, toy.Mul(x, toy.Spread(toy.Sum(slow), 8)))
@@ -235,7 +235,7 @@ func TestFinite(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), want) || !strings.Contains(err.Error(), fmt.Sprintf(": made +Inf at element %d of ", index)) {
 			t.Errorf("%+v: %v, want %s ... element %d", setup, err, want, index)
 		}
-		var nf *runtime.NotFinite
+		var nf *runtime.NotFiniteError
 		require.ErrorAs(t, err, &nf)
 		require.True(t, math.IsInf(nf.Value, 1))
 		require.NoError(t, run(true, one, one))

@@ -13,18 +13,18 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// NotFinite is the error that names the kernel with the first NaN or infinity of a step.
-type NotFinite struct {
+// NotFiniteError is the error that names the kernel with the first NaN or infinity of a step.
+type NotFiniteError struct {
 	Value float64
 	Index int // flat, in the result
 	Type  graph.Type
 }
 
-func (e *NotFinite) Error() string {
+func (e *NotFiniteError) Error() string {
 	return fmt.Sprintf("made %v at element %d of %s from finite arguments", e.Value, e.Index, e.Type)
 }
 
-// finite runs an instruction and returns a NotFinite error if it made a NaN or an
+// finite runs an instruction and returns a NotFiniteError if it made a NaN or an
 // infinity of finite arguments. It runs a fused instruction part by part on whole
 // arrays, so that the error names the part that a plan without fusion would name.
 func (r *rank) finite(ctx context.Context, in *lowering.Instr, g collective.Group) error {
@@ -70,7 +70,7 @@ func (r *rank) sound(ctx context.Context, in *lowering.Instr, g collective.Group
 	}
 	for _, b := range in.Out {
 		if k, x := r.firstNonFinite(in, b); k >= 0 {
-			return &NotFinite{x, k, r.bufs[b].Type}
+			return &NotFiniteError{x, k, r.bufs[b].Type}
 		}
 	}
 	return nil

@@ -97,7 +97,7 @@ func (r *rank) sameInputs(ctx context.Context, step int) error {
 	if len(others) > 0 {
 		found = fmt.Errorf("%w (also: %s)", found, strings.Join(others, ", "))
 	}
-	return &exec.Agreed{Err: fmt.Errorf("%w; start all ranks with the same flags (-lr, -seed, -data and others), files and kernels", found)}
+	return &exec.AgreedError{Err: fmt.Errorf("%w; start all ranks with the same flags (-lr, -seed, -data and others), files and kernels", found)}
 }
 
 // gather returns b of every rank, which all have the same length.

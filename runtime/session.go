@@ -192,7 +192,7 @@ func (s *Session) Recycle(arrays ...*Array) {
 // Run blocks until every rank is done or has failed. When ctx ends, every rank stops at
 // its next instruction or exchange. Run returns the first failure of any rank, as an
 // *Error. If other processes hold ranks, the failure poisons the communicators, unless all
-// ranks agreed on it (see exec.Agreed), and later steps fail with it. If all ranks are in this
+// ranks agreed on it (see exec.AgreedError), and later steps fail with it. If all ranks are in this
 // process, the next step can run; so it can after ctx has ended. A device that was lost in the
 // step stays lost.
 //

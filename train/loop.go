@@ -28,7 +28,7 @@ type Loop struct {
 	Every   int
 	// After, unless it is nil, is called in every process after each step, before a save. Its error ends the run.
 	After func(context.Context, *Done) error
-	// Remedies are what Diverged says: how this program has its rate lowered, and how it has the kernel named that made the
+	// Remedies are what DivergedError says: how this program has its rate lowered, and how it has the kernel named that made the
 	// first number that is not finite. The zero Remedies speak of this package.
 	Remedies Remedies
 	// Failed, unless it is nil, is called with the error that ends the run before the picture is drawn, which takes a
@@ -71,7 +71,7 @@ type Ended struct {
 
 // Run trains until all steps are done, or, in order, until stop ends: the step that has begun is completed and saved.
 // When ctx ends, it returns at once. r has a state: Begin makes one. Run returns what it has done, also together with an
-// error, of which Ended.Unwritten is one. A loss or a norm that is not finite is an error of type *Diverged, after the step
+// error, of which Ended.Unwritten is one. A loss or a norm that is not finite is an error of type *DivergedError, after the step
 // has been reported.
 func (l *Loop) Run(ctx, stop context.Context, r *Run) (*Ended, error) {
 	if l.Figures.Listen != nil {
@@ -112,7 +112,7 @@ func (l *Loop) Run(ctx, stop context.Context, r *Run) (*Ended, error) {
 	e.failed(drawn)
 	failed, err := r.any(ctx, e.Unwritten != nil)
 	if failed && e.Unwritten == nil {
-		e.Unwritten = &world.Elsewhere{What: "could not write"}
+		e.Unwritten = &world.ElsewhereError{What: "could not write"}
 	}
 	if e.Unwritten != nil {
 		e.Unwritten = fmt.Errorf("%d of %d steps are done: %w", e.Steps, l.Steps, e.Unwritten)
@@ -249,8 +249,8 @@ func (d *Done) load() {
 	}
 }
 
-// Diverged is the error of a step whose loss or gradient is not finite.
-type Diverged struct {
+// DivergedError is the error of a step whose loss or gradient is not finite.
+type DivergedError struct {
 	Step       int
 	Loss, Norm float64 // Norm is 0 if the step does not clip gradients
 	// Cause is what a kernel or a router has said; nil if the step was completed.
@@ -260,12 +260,12 @@ type Diverged struct {
 	Remedies
 }
 
-func (d *Diverged) Error() string {
+func (d *DivergedError) Error() string {
 	advice, also := "training has diverged; lower "+or(d.Lower, "the learning rate"), ", or "
 	if d.Untrained {
 		advice, also = "nothing was learned before, so the weights to begin with, the batch or a coefficient of the loss is not finite, or too large", "; "
 	}
-	var number *runtime.NotFinite
+	var number *runtime.NotFiniteError
 	if errors.As(d.Cause, &number) {
 		return fmt.Sprintf("step %d: %s: %v", d.Step, advice, d.Cause)
 	}
@@ -276,23 +276,23 @@ func (d *Diverged) Error() string {
 	return fmt.Sprintf("step %d: loss %v, gradient norm %v: %s", d.Step, d.Loss, d.Norm, advice)
 }
 
-func (d *Diverged) Unwrap() error { return d.Cause }
+func (d *DivergedError) Unwrap() error { return d.Cause }
 
 // diverged returns an error if a step's numbers are not finite.
 func (l *Loop) diverged(d *Done) error {
 	if math.Abs(d.Loss) <= math.MaxFloat64 && math.Abs(d.Norm) <= math.MaxFloat64 {
 		return nil
 	}
-	return &Diverged{Step: d.Index, Loss: d.Loss, Norm: d.Norm, Untrained: d.Index == 1, Remedies: l.Remedies}
+	return &DivergedError{Step: d.Index, Loss: d.Loss, Norm: d.Norm, Untrained: d.Index == 1, Remedies: l.Remedies}
 }
 
 // explain says at which step training failed. If numbers that are not finite are the reason, it also says what to do.
 // Weights may become infinite or NaN after a loss that is not finite; a router is then the first to notice.
 func (l *Loop) explain(n int, err error, untrained bool) error {
 	var failed *runtime.Error
-	var number *runtime.NotFinite
+	var number *runtime.NotFiniteError
 	if errors.As(err, &number) || errors.As(err, &failed) && failed.Name == "router" {
-		return &Diverged{Step: n, Cause: err, Untrained: untrained, Remedies: l.Remedies}
+		return &DivergedError{Step: n, Cause: err, Untrained: untrained, Remedies: l.Remedies}
 	}
 	return fmt.Errorf("step %d: %w", n, err)
 }

@@ -296,7 +296,7 @@ func TestLoopErrors(t *testing.T) {
 			require.ErrorIs(t, err, told)
 			require.FileExists(t, filepath.Join(l.loop.Figures.Folder, "training.png"))
 		}
-		var bad *train.Diverged
+		var bad *train.DivergedError
 		if got := errors.As(err, &bad); got != strings.Contains(c.want, "diverged") {
 			t.Errorf("%v is of type %T", err, err)
 		}

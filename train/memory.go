@@ -84,7 +84,7 @@ type Lighter struct {
 // planned and take less. Other errors stay as they are. now is the step as it is, and cfg how it is placed.
 // The end of ctx ends compiling, and its cause is the error then.
 func Lightest(ctx context.Context, err error, now *Program, cfg gomoe.Config, settings []Lighter) error {
-	var tooLarge *gomoe.TooLarge
+	var tooLarge *gomoe.TooLargeError
 	if !errors.As(err, &tooLarge) {
 		return err
 	}

@@ -235,7 +235,7 @@ func (s *Saves) end(ctx context.Context, err error) error {
 	if s.writer == nil {
 		return nil
 	}
-	var diverged *Diverged
+	var diverged *DivergedError
 	if err == nil || s.Folder.World == nil || errors.As(err, &diverged) && diverged.Cause == nil { // which all processes find
 		return s.writer.Wait(ctx)
 	}

@@ -15,27 +15,27 @@ import (
 // launch -min-hosts then starts it so. It is what sysexits.h calls EX_CONFIG.
 const StatusMisfit = 78
 
-// Misfit is the error of a job whose number of ranks does not fit its mesh, or what lies on it.
-type Misfit struct{ Err error }
+// MisfitError is the error of a job whose number of ranks does not fit its mesh, or what lies on it.
+type MisfitError struct{ Err error }
 
-func (m *Misfit) Error() string { return m.Err.Error() }
-func (m *Misfit) Unwrap() error { return m.Err }
+func (m *MisfitError) Error() string { return m.Err.Error() }
+func (m *MisfitError) Unwrap() error { return m.Err }
 
 // StatusElsewhere is the exit status of a rank that ends because another one has failed. gomoe launch then looks for the failure
 // among the other ranks. It is what sysexits.h calls EX_TEMPFAIL.
 const StatusElsewhere = 75
 
-// Elsewhere is the error of a process that ends because another one has failed.
-type Elsewhere struct{ What string } // what the other one has failed to do, such as "could not write"
+// ElsewhereError is the error of a process that ends because another one has failed.
+type ElsewhereError struct{ What string } // what the other one has failed to do, such as "could not write"
 
-func (e *Elsewhere) Error() string {
+func (e *ElsewhereError) Error() string {
 	return "another process " + e.What + "; its own message says why"
 }
 
-// Status returns the exit status of a program that ends with err: 0 without one, StatusMisfit for a *Misfit, StatusElsewhere if
-// all that it wraps comes of other ranks, as an *Elsewhere and a *jaccl.Error that blames others do, else 1.
+// Status returns the exit status of a program that ends with err: 0 without one, StatusMisfit for a *MisfitError, StatusElsewhere if
+// all that it wraps comes of other ranks, as an *ElsewhereError and a *jaccl.Error that blames others do, else 1.
 func Status(err error) int {
-	var misfit *Misfit
+	var misfit *MisfitError
 	switch {
 	case err == nil:
 		return 0
@@ -50,7 +50,7 @@ func Status(err error) int {
 // elsewhere reports whether an error comes of other ranks alone.
 func elsewhere(err error) bool {
 	switch e := err.(type) {
-	case *Elsewhere:
+	case *ElsewhereError:
 		return true
 	case *jaccl.Error:
 		return len(e.Blame) > 0 && !slices.Contains(e.Blame, e.Rank)
@@ -63,7 +63,7 @@ func elsewhere(err error) bool {
 }
 
 // ParseMesh reads a mesh as sharding.FitMesh does, for the job that the environment describes: in "dp=*,ep=2" the axis dp is
-// as long as its ranks make it, and 1 if all ranks are in this process. It is a *Misfit if the ranks do not divide over the
+// as long as its ranks make it, and 1 if all ranks are in this process. It is a *MisfitError if the ranks do not divide over the
 // other axes. Other meshes do not depend on the environment. getenv reads it; nil is os.Getenv.
 func ParseMesh(text string, getenv func(string) string) (sharding.Mesh, error) {
 	if !strings.Contains(text, "=*") {
@@ -78,7 +78,7 @@ func ParseMesh(text string, getenv func(string) string) (sharding.Mesh, error) {
 	}
 	m, err := sharding.FitMesh(text, job.Size)
 	if err != nil {
-		err = &Misfit{err}
+		err = &MisfitError{err}
 	}
 	return m, err
 }

@@ -77,11 +77,11 @@ func TestStatusElsewhere(t *testing.T) {
 		err  error
 		want int
 	}{
-		{&world.Elsewhere{What: "has failed"}, world.StatusElsewhere},
-		{fmt.Errorf("63 of 200 steps are done: %w", &world.Elsewhere{What: "could not write"}), world.StatusElsewhere},
+		{&world.ElsewhereError{What: "has failed"}, world.StatusElsewhere},
+		{fmt.Errorf("63 of 200 steps are done: %w", &world.ElsewhereError{What: "could not write"}), world.StatusElsewhere},
 		{of(0), world.StatusElsewhere},
 		{of(0, 2), world.StatusElsewhere},
-		{errors.Join(of(0), &world.Elsewhere{}), world.StatusElsewhere},
+		{errors.Join(of(0), &world.ElsewhereError{}), world.StatusElsewhere},
 		{of(1), 1},
 		{of(0, 1), 1},
 		{of(), 1},
@@ -93,5 +93,5 @@ func TestStatusElsewhere(t *testing.T) {
 			t.Errorf("status of %v: %d, want %d", c.err, got, c.want)
 		}
 	}
-	require.EqualError(t, &world.Elsewhere{What: "has failed"}, "another process has failed; its own message says why")
+	require.EqualError(t, &world.ElsewhereError{What: "has failed"}, "another process has failed; its own message says why")
 }

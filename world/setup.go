@@ -127,7 +127,7 @@ func (s *state) mode(job environ.Job) error {
 		s.info.Mode = InProcess
 		if err := s.instead(fmt.Sprintf("all %d ranks in this process", s.mesh.Ranks()), "%s, and %s; start %s, or take a mesh of %d ranks",
 			ranksOf(*s.mesh), said, processes(s.mesh.Ranks()), job.Size); err != nil {
-			return &Misfit{err}
+			return &MisfitError{err}
 		}
 	}
 	return nil

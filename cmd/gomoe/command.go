@@ -102,7 +102,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return exitWrong
 	case errors.Is(err, context.Canceled):
 		text := "interrupted"
-		if training := (*lm.Interrupted)(nil); errors.As(err, &training) {
+		if training := (*lm.InterruptedError)(nil); errors.As(err, &training) {
 			text = training.Error()
 		}
 		if stop := (*generate.StopError)(nil); errors.As(err, &stop) {

@@ -152,7 +152,7 @@ func (m *opening) open(ctx context.Context) error {
 
 // splits says which mesh would fit a job whose processes have none.
 func splits(err error, mesh string) error {
-	var misfit *world.Misfit
+	var misfit *world.MisfitError
 	if job, wrong := environ.Detect(os.Getenv); wrong == nil && errors.As(err, &misfit) && mesh == "" {
 		return fmt.Errorf("%w: -mesh ep=%d splits the experts", err, job.Size)
 	}

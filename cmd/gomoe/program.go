@@ -111,7 +111,7 @@ func orderFlag(fs *flag.FlagSet, order *string) {
 // meshOf returns the mesh of the flags -mesh and -order.
 func meshOf(mesh, order string) (sharding.Mesh, error) {
 	m, err := world.ParseMesh(mesh, nil)
-	var misfit *world.Misfit
+	var misfit *world.MisfitError
 	switch {
 	case errors.As(err, &misfit):
 		return m, err

@@ -153,7 +153,7 @@ func (r *runner) blame(ctx context.Context, x map[string]array.Array) error {
 	cfg := r.cfg
 	cfg.Finite, cfg.Trace = true, nil
 	_, err := gomoe.Run(ctx, r.p, cfg, x)
-	var nf *runtime.NotFinite
+	var nf *runtime.NotFiniteError
 	switch {
 	case errors.As(err, &nf):
 		fmt.Fprintf(r.stdout, "first made here: %v\n", err)

@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// Signal is the cause of a context that a signal has ended. It is a context.Canceled.
-type Signal struct{ syscall.Signal }
+// SignalError is the cause of a context that a signal has ended. It is a context.Canceled.
+type SignalError struct{ syscall.Signal }
 
-func (s *Signal) Error() string { return s.Signal.String() }
-func (s *Signal) Unwrap() error { return context.Canceled }
+func (s *SignalError) Error() string { return s.Signal.String() }
+func (s *SignalError) Unwrap() error { return context.Canceled }
 
 // Context returns a context that the first Ctrl-C or SIGTERM ends. A second one ends the process at once.
 func Context() context.Context {
@@ -27,7 +27,7 @@ func Context() context.Context {
 	go func() {
 		s, _ := (<-signals).(syscall.Signal)
 		signal.Stop(signals)
-		end(&Signal{s})
+		end(&SignalError{s})
 	}()
 	return ctx
 }
@@ -35,7 +35,7 @@ func Context() context.Context {
 // Status returns the exit status of a command that ends with err: 128 plus the number of the signal that has ended ctx, if
 // err comes of that, else otherwise.
 func Status(ctx context.Context, err error, otherwise int) int {
-	var s *Signal
+	var s *SignalError
 	if errors.Is(err, context.Canceled) && errors.As(context.Cause(ctx), &s) {
 		return 128 + int(s.Signal)
 	}
@@ -44,7 +44,7 @@ func Status(ctx context.Context, err error, otherwise int) int {
 
 // Exit ends the process with a status: with that of the signal that has ended ctx, by the signal.
 func Exit(ctx context.Context, status int) {
-	var s *Signal
+	var s *SignalError
 	if errors.As(context.Cause(ctx), &s) && status == 128+int(s.Signal) && os.Getpid() != 1 { // which no signal ends in a container
 		if self, err := os.FindProcess(os.Getpid()); err == nil && self.Signal(s.Signal) == nil {
 			time.Sleep(time.Second) // it comes within no time, to one of the threads

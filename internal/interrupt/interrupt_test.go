@@ -12,7 +12,7 @@ import (
 // Only what ends because a signal has ended the context has the signal's status.
 func TestStatus(t *testing.T) {
 	told, end := context.WithCancelCause(context.Background())
-	end(&Signal{syscall.SIGTERM})
+	end(&SignalError{syscall.SIGTERM})
 	other, cancel := context.WithCancel(context.Background())
 	cancel()
 	for _, c := range []struct {

@@ -205,6 +205,10 @@ func problems(f file) []string {
 	for _, d := range parsed.Decls {
 		if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" {
 			at(fn, "an init function; call it where it is needed")
+		} else if ok && fn.Recv != nil && fn.Name.Name == "Error" && len(fn.Type.Params.List) == 0 {
+			if of := strings.TrimLeft(string(f.src[fset.Position(fn.Recv.List[0].Type.Pos()).Offset:fset.Position(fn.Recv.List[0].Type.End()).Offset]), "*"); ast.IsExported(of) && !strings.HasSuffix(of, "Error") {
+				at(fn, "the errors of type %s; end the type's name in Error", of)
+			}
 		}
 	}
 	for _, s := range specs(parsed) {
@@ -317,6 +321,8 @@ func TestRules(t *testing.T) {
 		{"ep/a.go", "type T int\nfunc (T) init() {}\nvar _ = T(0)", ""},
 		{"ep/a.go", "//go:embed all.txt\nvar all string", ""},
 		{"ep/a.go", "// n counts.\nvar n int", "ep/a.go:3: package variable n; make it"},
+		{"ep/a.go", "type Bad struct{}\nfunc (*Bad) Error() string { return \"\" }", "ep/a.go:3: the errors of type Bad; end"},
+		{"ep/a.go", "type BadError struct{}\nfunc (BadError) Error() string { return \"\" }", ""},
 		{"ep/a.go", "var n int", "ep/a.go:2: package variable n; make it"},
 		{"ep/a.go", "var (\n\ta = 1\n\t_ = 2\n)", "ep/a.go:3: package variable a; make it"},
 		{"ep/a.go", "func f() { var n int; _ = n }", ""},

@@ -11,7 +11,7 @@ import (
 // expression says how an elementwise primitive is computed in Metal.
 type expression struct {
 	// of writes the primitive into a function: it returns one expression per result. An
-	// error that is a Refusal leaves the instruction to the host.
+	// error that is a RefusalError leaves the instruction to the host.
 	of func(p *part) ([]string, error)
 	// ulps is how far a result may be from the host's, in units in the last place of
 	// float; 0 means equal bits.

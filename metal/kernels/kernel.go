@@ -30,7 +30,7 @@ type Kernel struct {
 	// Stacks is how many operands from Stack on are such stacks; 0 counts as 1.
 	Stacks int
 	// Build returns what the device does for an instruction with one of these names. If the
-	// error is a Refusal, the host runs the instruction.
+	// error is a RefusalError, the host runs the instruction.
 	Build func(in *Instr) (*Program, error)
 	// Tolerance is how far results may be from the host kernel's, unless the Program has a
 	// Tolerance of its own.
@@ -55,15 +55,15 @@ type Tolerance struct {
 	Why                       string // why results differ
 }
 
-// Refusal is the error for an instruction that a kernel does not serve. It says why.
-type Refusal struct{ Why string }
+// RefusalError is the error for an instruction that a kernel does not serve. It says why.
+type RefusalError struct{ Why string }
 
-func (r *Refusal) Error() string { return r.Why }
+func (r *RefusalError) Error() string { return r.Why }
 
-// refuse returns a Refusal.
-func refuse(format string, args ...any) error { return &Refusal{fmt.Sprintf(format, args...)} }
+// refuse returns a RefusalError.
+func refuse(format string, args ...any) error { return &RefusalError{fmt.Sprintf(format, args...)} }
 
-// Build returns what the device does for an instruction. If the error is a Refusal, which
+// Build returns what the device does for an instruction. If the error is a RefusalError, which
 // includes the case that there is no kernel, the host runs the instruction.
 func Build(in *Instr) (p *Program, by *Kernel, err error) {
 	defer func() {
@@ -100,7 +100,7 @@ func Build(in *Instr) (p *Program, by *Kernel, err error) {
 		}
 	}
 	if p, err = by.Build(in); err != nil {
-		var r *Refusal
+		var r *RefusalError
 		if !errors.As(err, &r) {
 			err = fmt.Errorf("kernels: %s: %w", in.Name, err)
 		}

@@ -8,7 +8,7 @@ import (
 
 // Params returns an Arg that holds a struct of 4-byte fields, in this order. A field
 // is an int, int32, uint32, float32, float64 (rounded to float32) or bool (0 or 1).
-// If a number does not fit, Params panics, and Build returns a Refusal.
+// If a number does not fit, Params panics, and Build returns a RefusalError.
 func Params(fields ...any) Arg {
 	var b []byte
 	put := func(x uint32) { b = binary.LittleEndian.AppendUint32(b, x) }

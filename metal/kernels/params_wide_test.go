@@ -25,7 +25,7 @@ func TestWideParams(t *testing.T) {
 		require.NoError(t, err)
 		for i := range plan.Instrs {
 			_, _, err := kernels.Build(kernels.Of(plan, i, 0))
-			var refusal *kernels.Refusal
+			var refusal *kernels.RefusalError
 			if err != nil && !errors.As(err, &refusal) {
 				t.Errorf("%s: %v, want a program or a refusal", c.eq, err)
 			}

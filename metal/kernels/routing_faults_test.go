@@ -95,7 +95,7 @@ func TestOverflowFault(t *testing.T) {
 		fails(t, p, cfg, in, "ep_prepare", text)
 		_, prog := programOf(t, compiled(t, p, cfg), "ep_prepare", 0)
 		err := prog.Fault([kernels.StatusLen]int32{1, 9, kernels.StatusClear, kernels.StatusClear})
-		var agreed *exec.Agreed
+		var agreed *exec.AgreedError
 		var over *ep.OverflowError
 		if !errors.As(err, &agreed) || !errors.As(err, &over) || *over != (ep.OverflowError{Expert: 1, Need: 9, Capacity: 5}) {
 			t.Errorf("the error is %#v, want one that all ranks agree on", err)
@@ -217,7 +217,7 @@ func TestRoutingRefusals(t *testing.T) {
 			}
 			found = true
 			_, _, err := kernels.Build(kernels.Of(plan, i, 0))
-			var refusal *kernels.Refusal
+			var refusal *kernels.RefusalError
 			if !errors.As(err, &refusal) || !strings.Contains(err.Error(), text) {
 				t.Errorf("%s of %s is refused with %v, want %q", name, p, err, text)
 			}

@@ -110,7 +110,7 @@ func (c Command) Parse(args []string) (*Options, error) {
 	}
 	if err == nil {
 		if err = errors.Join(o.divides(), c.Model.Validate(o.Mesh)); err != nil && free {
-			err = &world.Misfit{Err: err}
+			err = &world.MisfitError{Err: err}
 		}
 	}
 	o.flagged = f

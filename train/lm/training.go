@@ -67,14 +67,14 @@ func writes(cfg gomoe.Config) (bool, error) {
 	return info.First(), err
 }
 
-// Interrupted is the error of a run that stop has ended before its last step, in this process or another one. It is a
+// InterruptedError is the error of a run that stop has ended before its last step, in this process or another one. It is a
 // context.Canceled.
-type Interrupted struct {
+type InterruptedError struct {
 	Done, Steps int  // the steps that are done, with those of earlier runs, and those of the whole run
 	Saved       bool // in a checkpoint, from which Resume goes on
 }
 
-func (i *Interrupted) Error() string {
+func (i *InterruptedError) Error() string {
 	rest := ", of which there is no checkpoint"
 	if i.Saved {
 		rest = "; give -resume to go on from there"
@@ -82,9 +82,9 @@ func (i *Interrupted) Error() string {
 	return fmt.Sprintf("interrupted after %d of %d steps%s", i.Done, i.Steps, rest)
 }
 
-func (i *Interrupted) Unwrap() error { return context.Canceled }
+func (i *InterruptedError) Unwrap() error { return context.Canceled }
 
-// Run trains until all steps are done, or, in order, until stop ends, which is an *Interrupted beside what was done; at once
+// Run trains until all steps are done, or, in order, until stop ends, which is an *InterruptedError beside what was done; at once
 // when ctx ends. While Run compiles and makes or reads the first state, stop ends it at once, with stop's cause. In a job of several processes all of them call it.
 func (t *Training) Run(ctx, stop context.Context) (ended *train.Ended, err error) {
 	loop := &t.Loop
@@ -146,7 +146,7 @@ func (t *Training) Run(ctx, stop context.Context) (ended *train.Ended, err error
 	}
 	say("memory: %s", mem)
 	if need := mem.State + mem.Step; need > can.Bytes {
-		return nil, t.advise(train.Lightest(stop, &gomoe.TooLarge{
+		return nil, t.advise(train.Lightest(stop, &gomoe.TooLargeError{
 			Program: t.Program.Name, Need: need, Can: can.Bytes, By: can.By, Ranks: mem.Ranks, Of: max(1, t.Config.Mesh.Ranks()), Inputs: true,
 		}, t.Program, t.Config, t.Lighter))
 	}
@@ -198,14 +198,14 @@ func (t *Training) Run(ctx, stop context.Context) (ended *train.Ended, err error
 		t.Config.World.Any(ctx, false)
 	}
 	if err == nil {
-		err = &Interrupted{ended.Steps, loop.Steps, ended.Steps > 0 && loop.Saves.Every > 0}
+		err = &InterruptedError{ended.Steps, loop.Steps, ended.Steps > 0 && loop.Saves.Every > 0}
 	}
 	return ended, err
 }
 
 // advise adds to the error of a step that is too large what changes it.
 func (t *Training) advise(err error) error {
-	var tooLarge *gomoe.TooLarge
+	var tooLarge *gomoe.TooLargeError
 	if t.Advice == "" || !errors.As(err, &tooLarge) {
 		return err
 	}

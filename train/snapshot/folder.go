@@ -113,7 +113,7 @@ func (f Folder) all(ctx context.Context, do func() error) error {
 	case lost != nil:
 		return lost
 	case failed:
-		return &world.Elsewhere{What: "has failed"}
+		return &world.ElsewhereError{What: "has failed"}
 	}
 	return nil
 }

@@ -15,16 +15,16 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// Failure says why a job, or one of its ranks, cannot be used any more. Blame lists the
+// FailureError says why a job, or one of its ranks, cannot be used any more. Blame lists the
 // ranks at fault.
-type Failure struct {
+type FailureError struct {
 	Blame []int
 	Text  string
 	Err   error // a kind of failure or a cause; nil if another rank has told only its text
 }
 
-func (f *Failure) Error() string { return f.Text }
-func (f *Failure) Unwrap() error { return f.Err }
+func (f *FailureError) Error() string { return f.Text }
+func (f *FailureError) Unwrap() error { return f.Err }
 
 // Member is a member of a group of such a job. Its methods check the arguments of calls;
 // they return nil if the call can be run.
@@ -36,12 +36,12 @@ type Member struct {
 }
 
 // Argument returns the failure of this rank for a call with a wrong argument.
-func (m Member) Argument(c collective.Call, format string, args ...any) *Failure {
-	return &Failure{Blame: []int{m.Rank}, Text: fmt.Sprintf("%srank %d calls %s with ", m.Prefix, m.Rank, c) + fmt.Sprintf(format, args...), Err: jaccl.ErrArgument}
+func (m Member) Argument(c collective.Call, format string, args ...any) *FailureError {
+	return &FailureError{Blame: []int{m.Rank}, Text: fmt.Sprintf("%srank %d calls %s with ", m.Prefix, m.Rank, c) + fmt.Sprintf(format, args...), Err: jaccl.ErrArgument}
 }
 
 // Named checks that the call has the name op.
-func (m Member) Named(c collective.Call, op string) *Failure {
+func (m Member) Named(c collective.Call, op string) *FailureError {
 	if c.Op != op {
 		return m.Argument(c, "the method of %s, want the method of its name", op)
 	}
@@ -49,7 +49,7 @@ func (m Member) Named(c collective.Call, op string) *Failure {
 }
 
 // Reducible checks the element type and that a buffer holds whole elements.
-func (m Member) Reducible(c collective.Call, b []byte) *Failure {
+func (m Member) Reducible(c collective.Call, b []byte) *FailureError {
 	switch {
 	case c.DType.IsF8():
 		return m.Argument(c, "elements of %s, whose sums would lose most of their bits; convert them to f32 or bf16 before the sum", c.DType)
@@ -62,7 +62,7 @@ func (m Member) Reducible(c collective.Call, b []byte) *Failure {
 }
 
 // Reduction checks the arguments of all_sum, all_max and all_min.
-func (m Member) Reduction(c collective.Call, op string, dst, src []byte) *Failure {
+func (m Member) Reduction(c collective.Call, op string, dst, src []byte) *FailureError {
 	bad := First(m.Named(c, op), m.Reducible(c, src))
 	switch {
 	case bad != nil:
@@ -75,7 +75,7 @@ func (m Member) Reduction(c collective.Call, op string, dst, src []byte) *Failur
 }
 
 // Gather checks the arguments of all_gather.
-func (m Member) Gather(c collective.Call, dst, src []byte) *Failure {
+func (m Member) Gather(c collective.Call, dst, src []byte) *FailureError {
 	bad := m.Named(c, "all_gather")
 	if want := m.Size * len(src); bad == nil && len(dst) != want {
 		bad = m.Argument(c, "dst of %d bytes and src of %d, want %d of dst for %d members", len(dst), len(src), want, m.Size)
@@ -84,7 +84,7 @@ func (m Member) Gather(c collective.Call, dst, src []byte) *Failure {
 }
 
 // Scatter checks the arguments of reduce_scatter.
-func (m Member) Scatter(c collective.Call, dst, src []byte) *Failure {
+func (m Member) Scatter(c collective.Call, dst, src []byte) *FailureError {
 	bad := First(m.Named(c, "reduce_scatter"), m.Reducible(c, dst), m.Apart(c, dst, src))
 	if want := m.Size * len(dst); bad == nil && len(src) != want {
 		bad = m.Argument(c, "dst of %d bytes and src of %d, want %d of src for %d members", len(dst), len(src), want, m.Size)
@@ -93,7 +93,7 @@ func (m Member) Scatter(c collective.Call, dst, src []byte) *Failure {
 }
 
 // Apart checks that two buffers do not overlap.
-func (m Member) Apart(c collective.Call, dst, src []byte) *Failure {
+func (m Member) Apart(c collective.Call, dst, src []byte) *FailureError {
 	if reduce.Overlap(dst, src) {
 		return m.Argument(c, "a dst that overlaps src, want separate buffers")
 	}
@@ -101,7 +101,7 @@ func (m Member) Apart(c collective.Call, dst, src []byte) *Failure {
 }
 
 // First returns the first failure that is not nil, nil if there is none.
-func First(fs ...*Failure) *Failure {
+func First(fs ...*FailureError) *FailureError {
 	for _, f := range fs {
 		if f != nil {
 			return f
@@ -112,13 +112,13 @@ func First(fs ...*Failure) *Failure {
 
 // Left returns the failure of this rank if its context has ended during a call. where says
 // how far the call had come.
-func (m Member) Left(ctx context.Context, c collective.Call, where string) *Failure {
+func (m Member) Left(ctx context.Context, c collective.Call, where string) *FailureError {
 	cause := context.Cause(ctx)
-	return &Failure{Blame: []int{m.Rank}, Text: fmt.Sprintf("%srank %d left %s%s: %v", m.Prefix, m.Rank, c, where, cause), Err: cause}
+	return &FailureError{Blame: []int{m.Rank}, Text: fmt.Sprintf("%srank %d left %s%s: %v", m.Prefix, m.Rank, c, where, cause), Err: cause}
 }
 
 // Error returns f as this rank's error.
-func (m Member) Error(ctx context.Context, c collective.Call, f *Failure) error {
+func (m Member) Error(ctx context.Context, c collective.Call, f *FailureError) error {
 	return jaccl.Failed(ctx, m.Rank, c, f.Blame, f)
 }
 

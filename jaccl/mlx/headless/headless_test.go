@@ -19,7 +19,7 @@ func TestMember(t *testing.T) {
 	call := func(op string, d graph.DType) collective.Call { return collective.Call{Op: op, DType: d} }
 	b := make([]byte, 64)
 	for _, c := range []struct {
-		f    *Failure
+		f    *FailureError
 		want string // "" for no failure
 	}{
 		{m.Reduction(call("all_sum", graph.F32), "all_sum", b[:8], b[8:16]), ""},
@@ -88,7 +88,7 @@ func TestError(t *testing.T) {
 	m := Member{Rank: 2}
 	cause := errors.New("the user has had enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	lost := &Failure{Blame: []int{1}, Text: "rank 1 is gone", Err: jaccl.ErrLost}
+	lost := &FailureError{Blame: []int{1}, Text: "rank 1 is gone", Err: jaccl.ErrLost}
 	if err := m.Error(ctx, collective.Call{}, lost); errors.Is(err, cause) || !errors.Is(err, jaccl.ErrLost) {
 		t.Errorf("%v, want ErrLost alone", err)
 	}

@@ -37,7 +37,7 @@ func (l Lacking) Lacks(op string) error {
 // Unsupported returns the error of an operation that the protocol does not have. The error
 // does not end the job, because nothing was sent.
 func (l Lacking) Unsupported(c collective.Call, what, instead string) error {
-	return &jaccl.Error{Rank: l.Rank, Call: c, Err: &Failure{Text: fmt.Sprintf("%s%s has no %s; %s", l.Prefix, l.Protocol, what, instead), Err: jaccl.ErrUnsupported}}
+	return &jaccl.Error{Rank: l.Rank, Call: c, Err: &FailureError{Text: fmt.Sprintf("%s%s has no %s; %s", l.Prefix, l.Protocol, what, instead), Err: jaccl.ErrUnsupported}}
 }
 
 func (l Lacking) or(instead string) string { return instead + ", or the transport " + l.Instead }

@@ -32,7 +32,7 @@ func (c *comm) check(ctx context.Context) error {
 	for i := 0; i < CheckCount && err == nil; i++ {
 		got, want := math.Float32frombits(binary.NativeEndian.Uint32(b[4*i:])), float32(c.size*i)
 		if got != want {
-			err = c.party.fail(&headless.Failure{Blame: []int{c.rank}, Text: fmt.Sprintf("rank %d: element %d of the sum is %v, want %v", c.rank, i, got, want)})
+			err = c.party.fail(&headless.FailureError{Blame: []int{c.rank}, Text: fmt.Sprintf("rank %d: element %d of the sum is %v, want %v", c.rank, i, got, want)})
 		}
 	}
 	if err != nil {

@@ -234,7 +234,7 @@ func (c *comm) Fail(cause error) {
 	if cause == nil {
 		cause = errors.New("no cause given")
 	}
-	c.party.fail(&headless.Failure{Blame: []int{c.rank}, Text: fmt.Sprintf("rank %d failed: %v", c.rank, cause), Err: cause})
+	c.party.fail(&headless.FailureError{Blame: []int{c.rank}, Text: fmt.Sprintf("rank %d failed: %v", c.rank, cause), Err: cause})
 }
 
 // Close implements collective.Communicator. An operation in progress returns with an error.

@@ -102,7 +102,7 @@ func (g *group) SendRecv(ctx context.Context, c collective.Call, to int, src []b
 }
 
 // other checks that i is the index of a member other than this one.
-func (g *group) other(c collective.Call, i int) *headless.Failure {
+func (g *group) other(c collective.Call, i int) *headless.FailureError {
 	if i < 0 || i >= len(g.ranks) || i == g.index {
 		return g.Argument(c, "member %d, want another one of %d", i, len(g.ranks))
 	}

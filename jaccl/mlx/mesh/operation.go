@@ -32,16 +32,18 @@ type operation struct {
 // run calls f with the communicator's lock. f runs the steps of an operation one after
 // another. bad is the failure of a call with wrong arguments, nil for a correct call. The
 // first error becomes the job's failure.
-func (g *group) run(ctx context.Context, call collective.Call, bad *headless.Failure, f func(o *operation) error) error {
+func (g *group) run(ctx context.Context, call collective.Call, bad *headless.FailureError, f func(o *operation) error) error {
 	c := g.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	wrap := func(f *headless.Failure) error { return &jaccl.Error{Rank: c.rank, Call: call, Blame: f.Blame, Err: f} }
+	wrap := func(f *headless.FailureError) error {
+		return &jaccl.Error{Rank: c.rank, Call: call, Blame: f.Blame, Err: f}
+	}
 	if c.closed || c.closing.Load() {
 		return wrap(c.left())
 	}
 	if g.closed.Load() { // concerns only this rank, and does not end the job
-		return wrap(&headless.Failure{Blame: []int{c.rank}, Text: fmt.Sprintf("rank %d has closed its group of ranks %v", c.rank, g.ranks), Err: jaccl.ErrClosed})
+		return wrap(&headless.FailureError{Blame: []int{c.rank}, Text: fmt.Sprintf("rank %d has closed its group of ranks %v", c.rank, g.ranks), Err: jaccl.ErrClosed})
 	}
 	if first := c.party.first.Load(); first != nil {
 		return wrap(first)
@@ -59,8 +61,8 @@ func (g *group) run(ctx context.Context, call collective.Call, bad *headless.Fai
 	return nil
 }
 
-func (c *comm) left() *headless.Failure {
-	return &headless.Failure{Blame: []int{c.rank}, Text: fmt.Sprintf("rank %d has closed its communicator", c.rank), Err: jaccl.ErrClosed}
+func (c *comm) left() *headless.FailureError {
+	return &headless.FailureError{Blame: []int{c.rank}, Text: fmt.Sprintf("rank %d has closed its communicator", c.rank), Err: jaccl.ErrClosed}
 }
 
 // drive sends and receives until the steps are done.
@@ -134,8 +136,8 @@ func (o *operation) Alive(waited time.Duration) error {
 
 // overdue returns the failure of an operation in which nothing has moved for as long as
 // the deadline. It says what has not come and what could not be sent.
-func (o *operation) overdue() *headless.Failure {
-	f := &headless.Failure{Err: jaccl.ErrDeadline}
+func (o *operation) overdue() *headless.FailureError {
+	f := &headless.FailureError{Err: jaccl.ErrDeadline}
 	for peer := range o.c.size {
 		idle, in, out := true, 0, 0
 		for _, e := range o.eps {
@@ -157,18 +159,18 @@ func (o *operation) overdue() *headless.Failure {
 
 // fail makes an error of drive the job's failure, unless the job has failed before, and
 // returns the job's failure.
-func (o *operation) fail(ctx context.Context, err error) *headless.Failure {
-	var f *headless.Failure
+func (o *operation) fail(ctx context.Context, err error) *headless.FailureError {
+	var f *headless.FailureError
 	var peer *link.PeerError
 	switch {
 	case errors.As(err, &f):
 		return o.c.party.fail(f)
 	case errors.As(err, &peer):
-		f = &headless.Failure{Blame: []int{peer.Peer}, Text: fmt.Sprintf("on rank %d: %v", o.c.rank, err), Err: err}
+		f = &headless.FailureError{Blame: []int{peer.Peer}, Text: fmt.Sprintf("on rank %d: %v", o.c.rank, err), Err: err}
 	case ctx.Err() != nil:
-		f = &headless.Failure{Blame: []int{o.c.rank}, Text: fmt.Sprintf("rank %d left %s: %v", o.c.rank, o.call, err), Err: err}
+		f = &headless.FailureError{Blame: []int{o.c.rank}, Text: fmt.Sprintf("rank %d left %s: %v", o.c.rank, o.call, err), Err: err}
 	default:
-		f = &headless.Failure{Blame: []int{o.c.rank}, Text: fmt.Sprintf("rank %d in %s: %v", o.c.rank, o.call, err), Err: err}
+		f = &headless.FailureError{Blame: []int{o.c.rank}, Text: fmt.Sprintf("rank %d in %s: %v", o.c.rank, o.call, err), Err: err}
 	}
 	return o.c.party.fail(f)
 }

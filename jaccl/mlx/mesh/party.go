@@ -18,8 +18,8 @@ type party struct {
 	side *sideChannel
 	// first is the job's failure. gone holds, by rank, the failure that says that the rank
 	// is gone; it becomes the job's failure when an operation waits for the rank.
-	first atomic.Pointer[headless.Failure]
-	gone  []atomic.Pointer[headless.Failure]
+	first atomic.Pointer[headless.FailureError]
+	gone  []atomic.Pointer[headless.FailureError]
 	mu    sync.Mutex // held to write to connections
 	wg    sync.WaitGroup
 	// leaving is set before this rank closes its connections. After that, the end of a
@@ -28,7 +28,7 @@ type party struct {
 }
 
 func newParty(s *sideChannel) *party {
-	p := &party{side: s, gone: make([]atomic.Pointer[headless.Failure], s.size)}
+	p := &party{side: s, gone: make([]atomic.Pointer[headless.FailureError], s.size)}
 	for r, c := range s.conns {
 		if c == nil {
 			continue
@@ -55,7 +55,7 @@ func newParty(s *sideChannel) *party {
 
 // hear records what a notice says.
 func (p *party) hear(n notice) {
-	f := &headless.Failure{Blame: []int{n.rank}, Text: n.text, Err: n.kind.Err()}
+	f := &headless.FailureError{Blame: []int{n.rank}, Text: n.text, Err: n.kind.Err()}
 	if n.fatal {
 		p.first.CompareAndSwap(nil, f)
 	} else {
@@ -65,7 +65,7 @@ func (p *party) hear(n notice) {
 
 // fail makes f the job's failure, unless the job has failed before, and tells the other
 // ranks. It returns the job's failure.
-func (p *party) fail(f *headless.Failure) *headless.Failure {
+func (p *party) fail(f *headless.FailureError) *headless.FailureError {
 	if p.first.CompareAndSwap(nil, f) {
 		p.tell(notice{link.KindOf(f.Err), true, f.Blame[0], f.Text}, -1)
 	}

@@ -25,7 +25,7 @@ type comm struct {
 	inUse       atomic.Bool
 
 	mu    sync.Mutex
-	first *headless.Failure
+	first *headless.FailureError
 }
 
 // wire is one connection to a neighbour. It counts the bytes that the operation in
@@ -96,19 +96,19 @@ func (m *comm) Fail(cause error) {
 	if cause == nil {
 		cause = fmt.Errorf("no cause given")
 	}
-	m.fail(&headless.Failure{Blame: []int{m.rank}, Text: fmt.Sprintf("ring: rank %d failed: %v", m.rank, cause), Err: cause})
+	m.fail(&headless.FailureError{Blame: []int{m.rank}, Text: fmt.Sprintf("ring: rank %d failed: %v", m.rank, cause), Err: cause})
 }
 
 // Close closes the connections. Neighbours that wait for this rank, now or later,
 // get an error.
 func (m *comm) Close() error {
-	m.fail(&headless.Failure{Blame: []int{m.rank}, Text: fmt.Sprintf("ring: rank %d has closed its communicator", m.rank), Err: jaccl.ErrClosed})
+	m.fail(&headless.FailureError{Blame: []int{m.rank}, Text: fmt.Sprintf("ring: rank %d has closed its communicator", m.rank), Err: jaccl.ErrClosed})
 	return nil
 }
 
 // fail poisons the ring with f, unless it is poisoned already, and closes the
 // connections. It returns the failure with which the ring was poisoned.
-func (m *comm) fail(f *headless.Failure) *headless.Failure {
+func (m *comm) fail(f *headless.FailureError) *headless.FailureError {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.first == nil {
@@ -118,7 +118,7 @@ func (m *comm) fail(f *headless.Failure) *headless.Failure {
 	return m.first
 }
 
-func (m *comm) failed() *headless.Failure {
+func (m *comm) failed() *headless.FailureError {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.first

@@ -39,7 +39,7 @@ type operation struct {
 // run runs one collective. bad is the failure of a call with wrong arguments, nil for
 // a correct call. work does this rank's part; it returns when everything that it began
 // has ended.
-func (m *comm) run(ctx context.Context, c collective.Call, bad *headless.Failure, work func(o *operation) error) error {
+func (m *comm) run(ctx context.Context, c collective.Call, bad *headless.FailureError, work func(o *operation) error) error {
 	if !m.inUse.CompareAndSwap(false, true) {
 		f := m.Argument(c, "another collective in progress, want one goroutine per rank at a time")
 		return m.Error(ctx, c, m.fail(f))
@@ -62,7 +62,7 @@ func (m *comm) run(ctx context.Context, c collective.Call, bad *headless.Failure
 			o.used = append(o.used, w)
 		}
 	}
-	stop := context.AfterFunc(ctx, func() { o.end(func() *headless.Failure { return m.Left(ctx, c, o.outstanding()) }) })
+	stop := context.AfterFunc(ctx, func() { o.end(func() *headless.FailureError { return m.Left(ctx, c, o.outstanding()) }) })
 	timer, ear := o.watch(), time.AfterFunc(listenAfter, o.listen)
 	err := work(o)
 	o.mu.Lock()
@@ -73,7 +73,7 @@ func (m *comm) run(ctx context.Context, c collective.Call, bad *headless.Failure
 	ear.Stop()
 	o.deaf()
 	if err != nil {
-		return m.Error(ctx, c, m.fail(&headless.Failure{Blame: []int{m.rank}, Text: "ring: " + err.Error(), Err: err})) // fail returns the cause, with which the ring is poisoned already
+		return m.Error(ctx, c, m.fail(&headless.FailureError{Blame: []int{m.rank}, Text: "ring: " + err.Error(), Err: err})) // fail returns the cause, with which the ring is poisoned already
 	}
 	if f := m.failed(); f != nil { // Fail or Close while it ran
 		return m.Error(ctx, c, f)
@@ -83,7 +83,7 @@ func (m *comm) run(ctx context.Context, c collective.Call, bad *headless.Failure
 
 // end poisons the ring with the failure that f returns, unless the operation has
 // returned.
-func (o *operation) end(f func() *headless.Failure) {
+func (o *operation) end(f func() *headless.FailureError) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.done {
@@ -119,22 +119,22 @@ func (o *operation) watch() *time.Timer {
 	return timer
 }
 
-func (o *operation) late() *headless.Failure {
+func (o *operation) late() *headless.FailureError {
 	var blame []int
 	for _, w := range o.used {
 		if w.toSend.Load()+w.toReceive.Load() > 0 && (len(blame) == 0 || blame[len(blame)-1] != w.peer) {
 			blame = append(blame, w.peer)
 		}
 	}
-	return &headless.Failure{Blame: blame, Text: fmt.Sprintf("ring: nothing came or left for %v on rank %d in %s%s; a rank is stuck or calls something else, which MLX's protocol does not tell",
+	return &headless.FailureError{Blame: blame, Text: fmt.Sprintf("ring: nothing came or left for %v on rank %d in %s%s; a rank is stuck or calls something else, which MLX's protocol does not tell",
 		o.m.deadline, o.m.rank, o.call, o.outstanding()), Err: jaccl.ErrDeadline}
 }
 
 // broke poisons the ring after an error of a connection. It returns the error with
 // which the caller should end.
 func (o *operation) broke(w *wire, err error) error {
-	o.end(func() *headless.Failure {
-		return &headless.Failure{Blame: []int{w.peer}, Text: fmt.Sprintf("ring: the connection of rank %d to %s ended in %s%s: %v; its process ended, or left the ring after an error",
+	o.end(func() *headless.FailureError {
+		return &headless.FailureError{Blame: []int{w.peer}, Text: fmt.Sprintf("ring: the connection of rank %d to %s ended in %s%s: %v; its process ended, or left the ring after an error",
 			o.m.rank, o.m.host(w.peer), o.call, o.outstanding(), err), Err: jaccl.ErrLost}
 	})
 	return err
