@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/gomoe/gomoe/tokenizer/internal/pattern"
 	"golang.org/x/text/unicode/norm"
@@ -23,6 +24,17 @@ var errLong = errors.New("the tokenizer makes a text longer than 1 MiB and 32 ti
 // longest returns how many bytes a tokenizer may make of a text. The largest that Unicode's forms make of a character
 // is 11 times its length, and characters of bytes are twice as long.
 func longest(text string) int { return 1<<20 + 32*len(text) }
+
+// beheads reports whether a normalizer makes nothing of the first character of a text, so that the normalized text begins later in the
+// original. Package tokenizers then puts no space before it, see PrependScheme::First in its metaspace.rs.
+func beheads(n normalizer, text, normal string) bool {
+	first, size := utf8.DecodeRuneInString(text)
+	if r, _ := utf8.DecodeRuneInString(normal); r == first {
+		return false
+	}
+	rest, err := n.normalize(text[size:], longest(text))
+	return err == nil && rest == normal
+}
 
 // normalized returns what a normalizer makes of a text, which is part of a text for which the limit holds.
 func normalized(n normalizer, text string, limit int) (string, error) {

@@ -94,11 +94,12 @@ func (t *Tokenizer) Encode(text string, o Options) ([]int32, error) {
 			if !p.first && t.later != nil {
 				n = t.later
 			}
-			var err error
-			p.text, err = normalized(n, p.text, limit-normal)
-			if normal += len(p.text); err != nil {
+			text, err := normalized(n, p.text, limit-normal)
+			if normal += len(text); err != nil {
 				return err
 			}
+			p.first = p.first && !beheads(n, p.text, text)
+			p.text = text
 		}
 		return t.normal.split(p.text, o.Plain, func(q piece) error {
 			q.first = q.first && p.first
