@@ -19,6 +19,8 @@ require (
 
 require golang.org/x/sync v0.25.0
 
+require github.com/go-json-experiment/json v1.27.2
+
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect

@@ -85,13 +85,13 @@ func TestOpenRefuses(t *testing.T) {
 	require.NoError(t, safetensors.Write(filepath.Join(removed, "part-00001-of-00001.safetensors"), nil, nil))
 	for _, c := range [][2]string{
 		{removed, removed + ": a checkpoint of a training run without manifest.json: it is not complete, or its run is removing it; take one that has that file"},
-		{state, state + ": manifest.json: EOF"},
+		{state, state + ": manifest.json: ends in the middle; is it complete?"},
 		{empty, "no model in the folder, want model.safetensors, model.safetensors.index.json, or a file that ends with .safetensors or .gguf"},
 		{two, `the folder has 2 models ["a.safetensors" "b.safetensors"], want one, or the path of one of them`},
 		{ggufs, `the folder has 2 models ["a.gguf" "b-00001-of-00002.gguf"]`},
 		{filepath.Join(empty, "none.gguf"), "no such file"},
 		{os.Args[0], "want a folder, or a file whose name ends with .safetensors, .gguf or .safetensors.index.json"},
-		{save(t, "{", zeros("a", graph.F32)), "config.json: unexpected end of JSON input"},
+		{save(t, "{", zeros("a", graph.F32)), "config.json: ends in the middle; is it complete?"},
 	} {
 		if _, err := Open(c[0]); err == nil || !strings.HasPrefix(err.Error(), "checkpoint: ") || !strings.Contains(err.Error(), c[1]) {
 			t.Errorf("error %v\nwant %s", err, c[1])

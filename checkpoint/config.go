@@ -12,8 +12,8 @@ import (
 
 	"github.com/gomoe/gomoe/checkpoint/gguf"
 	"github.com/gomoe/gomoe/internal/infile"
-	"github.com/gomoe/gomoe/internal/members"
 	"github.com/gomoe/gomoe/internal/quoted"
+	"github.com/gomoe/gomoe/internal/strictjson"
 )
 
 // ConfigName is the name of the file that describes a model of Hugging Face.
@@ -44,7 +44,7 @@ func ReadConfig(path string) (Config, error) {
 		return Config{}, err
 	}
 	c := Config{Path: path}
-	if err := members.Unmarshal(text, &c.values); err != nil {
+	if err := strictjson.Unmarshal(text, &c.values); err != nil {
 		return Config{}, fmt.Errorf("%s: %w", path, err)
 	}
 	c.Architecture, _ = c.values["model_type"].(string)

@@ -175,9 +175,9 @@ func TestBroken(t *testing.T) {
 	dir := t.TempDir()
 	tok := bytesAndEnd(t, template)
 	bad := []struct{ line, want string }{
-		{`{"text": "a"`, "unexpected end of JSON input"},
-		{`{"text": 3}`, "cannot unmarshal number"},
-		{`[]`, "cannot unmarshal array"},
+		{`{"text": "a"`, "ends in the middle"},
+		{`{"text": 3}`, "text: number, want a text"},
+		{`[]`, "array, want an object"},
 		{"{\"text\": \"\xff\"}", "not UTF-8"},
 		{`{"title": "a"}`, "none of text, prompt with completion, and messages"},
 		{`{"Text": "a", "Messages": []}`, "none of text, prompt with completion, and messages"},

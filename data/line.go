@@ -10,7 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/gomoe/gomoe/internal/members"
+	"github.com/gomoe/gomoe/internal/strictjson"
 	"github.com/gomoe/gomoe/tokenizer"
 )
 
@@ -50,7 +50,7 @@ func parse(t *tokenizer.Tokenizer, s []byte) (document, error) {
 		return d, errors.New("not UTF-8")
 	}
 	var l line
-	if err := members.Unmarshal(s, &l); err != nil {
+	if err := strictjson.Unmarshal(s, &l); err != nil {
 		return d, err
 	}
 	l.Prompt, l.Completion, l.Tools, l.Template = given(l.Prompt), given(l.Completion), given(l.Tools), given(l.Template)
@@ -198,7 +198,7 @@ func read(texts []json.RawMessage) ([]message, error) {
 			From   *string  `json:"from"`
 			Weight *float64 `json:"weight"`
 		}
-		if err := json.Unmarshal(members.ExactNames(text, &head), &head); err != nil || bytes.TrimSpace(text)[0] != '{' || head.Role == nil && head.From == nil {
+		if err := strictjson.Unmarshal(text, &head); err != nil || bytes.TrimSpace(text)[0] != '{' || head.Role == nil && head.From == nil {
 			return nil, fmt.Errorf("message %d is no object with a role", i+1)
 		}
 		m := message{text: text, learn: true}
@@ -281,7 +281,7 @@ func calls(value json.RawMessage) []map[string]any {
 		Name      string          `json:"name"`
 		Arguments json.RawMessage `json:"arguments"`
 	}
-	if json.Unmarshal(members.ExactNames([]byte(text), &functions), &functions) != nil {
+	if strictjson.Unmarshal([]byte(text), &functions) != nil {
 		return nil
 	}
 	var out []map[string]any

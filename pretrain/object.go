@@ -1,11 +1,8 @@
 package pretrain
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"slices"
@@ -13,18 +10,18 @@ import (
 
 	"github.com/gomoe/gomoe/internal/near"
 	"github.com/gomoe/gomoe/internal/quoted"
+	"github.com/gomoe/gomoe/internal/strictjson"
 )
 
 // members are what an object of the file may have: by name, where a member's value goes.
 type members map[string]any
 
-// The kinds of values beside *string, *bool, []string and members.
+// The kinds of values besides *uint64, *string, *bool, *[]string, *map[string]any and members.
 type (
 	integer struct {
 		to    *int
 		least int
 	}
-	seed   struct{ to *uint64 }
 	number struct {
 		to          *float64
 		least, most float64
@@ -34,85 +31,84 @@ type (
 		to *string
 		of []string
 	}
-	object struct{ to *map[string]any } // read by somebody else
 )
 
 // file is a file of settings that is being read.
 type file struct{ path string }
 
 func (f file) wrong(at string, have []byte, want string) error {
-	var short bytes.Buffer
-	if json.Compact(&short, have) != nil {
-		short.Reset()
-		short.Write(have)
+	if at == "" {
+		at = "the file"
 	}
-	return fmt.Errorf("pretrain: %s: %s is %s, want %s", f.path, at, quoted.JSON(short.Bytes()), want)
+	return fmt.Errorf("pretrain: %s: %s is %s, want %s", f.path, at, quoted.JSON(have), want)
 }
 
 // read reads the value of an object's member.
 func (f file) read(at string, text json.RawMessage, to any) error {
+	want := ""
 	switch to := to.(type) {
 	case members:
 		return f.object(at, text, to)
 	case integer:
-		n, err := jsonInteger(text)
-		if err != nil || n < int64(to.least) || n > math.MaxInt32 {
-			return f.wrong(at, text, fmt.Sprintf("an integer from %d to %d", to.least, math.MaxInt32))
+		if n, ok := parse[int32](text); ok && int(n) >= to.least {
+			*to.to = int(n)
+			return nil
 		}
-		*to.to = int(n)
-	case seed:
-		if isNull(text) || json.Unmarshal(text, to.to) != nil {
-			return f.wrong(at, text, "an integer of at least 0")
-		}
+		want = fmt.Sprintf("an integer from %d to %d", to.least, math.MaxInt32)
 	case number:
-		var x float64
-		if err := json.Unmarshal(text, &x); err != nil || isNull(text) || !(x >= to.least && x <= to.most) || to.above && x == to.least {
-			want := fmt.Sprintf("a number from %g to %g", to.least, to.most)
-			if to.above {
-				want = fmt.Sprintf("a number above %g, and at most %g", to.least, to.most)
-			}
-			return f.wrong(at, text, want)
+		if x, ok := parse[float64](text); ok && x >= to.least && x <= to.most && !(to.above && x == to.least) {
+			*to.to = x
+			return nil
 		}
-		*to.to = x
+		want = fmt.Sprintf("a number from %g to %g", to.least, to.most)
+		if to.above {
+			want = fmt.Sprintf("a number above %g, and at most %g", to.least, to.most)
+		}
 	case choice:
-		var x string
-		if err := json.Unmarshal(text, &x); err != nil || isNull(text) || !slices.Contains(to.of, x) {
-			return f.wrong(at, text, fmt.Sprintf("one of %q", to.of))
+		if x, ok := parse[string](text); ok && slices.Contains(to.of, x) {
+			*to.to = x
+			return nil
 		}
-		*to.to = x
+		want = fmt.Sprintf("one of %q", to.of)
+	case *uint64:
+		want = set(to, text, "an integer of at least 0")
 	case *string:
-		if isNull(text) || json.Unmarshal(text, to) != nil {
-			return f.wrong(at, text, "a text")
-		}
+		want = set(to, text, "a text")
 	case *bool:
-		if isNull(text) || json.Unmarshal(text, to) != nil {
-			return f.wrong(at, text, "true or false")
-		}
+		want = set(to, text, "true or false")
 	case *[]string:
-		if isNull(text) || json.Unmarshal(text, to) != nil {
-			return f.wrong(at, text, "a list of texts")
-		}
-	case object:
-		all, err := f.split(at, text)
-		if err != nil {
-			return err
-		}
-		for name, text := range all {
-			var v any
-			if err := json.Unmarshal(text, &v); err != nil {
-				return f.wrong(at+"."+name, text, "JSON")
-			}
-			(*to.to)[name] = v
-		}
+		want = set(to, text, "a list of texts")
+	case *map[string]any:
+		want = set(to, text, "an object, such as {}")
+	}
+	if want != "" {
+		return f.wrong(at, text, want)
 	}
 	return nil
 }
 
+// set sets a value from a text. It returns what is wanted if that fails, "" otherwise.
+func set[T any](to *T, text json.RawMessage, want string) string {
+	x, ok := parse[T](text)
+	if !ok {
+		return want
+	}
+	*to = x
+	return ""
+}
+
+// parse reads a value, which may not be null.
+func parse[T any](text json.RawMessage) (x T, ok bool) {
+	to := &x
+	err := strictjson.UnmarshalOnce(text, &to)
+	return x, err == nil && to != nil
+}
+
 // object reads an object, of which no other members are allowed.
 func (f file) object(at string, text json.RawMessage, of members) error {
-	all, err := f.split(at, text)
-	if err != nil {
-		return err
+	all, ok := parse[map[string]json.RawMessage](text)
+	if !ok {
+		return f.wrong(at, text, "an object, such as {}")
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		path := strings.TrimPrefix(at+"."+name, ".")
@@ -126,61 +122,4 @@ func (f file) object(at string, text json.RawMessage, of members) error {
 		}
 	}
 	return nil
-}
-
-// split returns the members of an object. It is an error if one stands there twice, and if something follows the object.
-func (f file) split(at string, text json.RawMessage) (map[string]json.RawMessage, error) {
-	if at == "" {
-		at = "the file"
-	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	bad := func(err error) error {
-		if errors.Is(err, io.EOF) {
-			err = errors.New("the object does not end")
-		}
-		return fmt.Errorf("pretrain: %s: %s: byte %d: %w", f.path, at, d.InputOffset(), err)
-	}
-	first, err := d.Token()
-	if errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("pretrain: %s: %s is empty, want an object, such as {}", f.path, at)
-	}
-	if err != nil {
-		return nil, bad(err)
-	}
-	if first != json.Delim('{') {
-		return nil, f.wrong(at, text, "an object, such as {}")
-	}
-	all := map[string]json.RawMessage{}
-	for d.More() {
-		name, err := d.Token()
-		if err != nil {
-			return nil, bad(err)
-		}
-		key := name.(string) // the decoder has no other in an object
-		if _, ok := all[key]; ok {
-			return nil, bad(fmt.Errorf("%s stands there twice", quoted.Text(key)))
-		}
-		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
-			return nil, bad(err)
-		}
-		all[key] = value
-	}
-	if _, err := d.Token(); err != nil {
-		return nil, bad(err)
-	}
-	if d.More() {
-		return nil, bad(fmt.Errorf("something follows the object"))
-	}
-	return all, nil
-}
-
-func isNull(text json.RawMessage) bool { return string(bytes.TrimSpace(text)) == "null" }
-
-func jsonInteger(text json.RawMessage) (n int64, err error) {
-	if isNull(text) {
-		return 0, fmt.Errorf("null")
-	}
-	err = json.Unmarshal(text, &n)
-	return n, err
 }

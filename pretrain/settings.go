@@ -12,6 +12,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/infile"
 	"github.com/gomoe/gomoe/internal/quoted"
+	"github.com/gomoe/gomoe/internal/strictjson"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/train/lm"
 	"github.com/gomoe/gomoe/world"
@@ -108,12 +109,12 @@ func Parse(path string, text []byte) (*Settings, error) {
 	mesh, dtype, moments, sums := "", "f32", "f32", "f32"
 	const most = math.MaxFloat32
 	of := members{
-		"model": object{&s.Model},
+		"model": &s.Model,
 		"data": members{
 			"files": &s.Data.Files, "tokenizer": &s.Data.Tokenizer, "held_out": &s.Data.HeldOut, "held_out_batches": integer{&s.Data.HeldOutBatches, 1}, "limit_mib": integer{&s.Data.Limit, 1},
 		},
 		"mesh": &mesh, "dtype": choice{&dtype, []string{"f32", "bf16"}},
-		"steps": integer{&s.Steps, 1}, "batch": integer{&s.Batch, 1}, "length": integer{&s.Length, 1}, "seed": seed{&s.Seed},
+		"steps": integer{&s.Steps, 1}, "batch": integer{&s.Batch, 1}, "length": integer{&s.Length, 1}, "seed": &s.Seed,
 		"optimizer": members{
 			"name":       choice{&s.Optimizer.Name, []string{"adamw", "lion", "muon", "adafactor", "sgd"}},
 			"decay":      number{to: &s.Optimizer.Decay, most: most},
@@ -133,7 +134,14 @@ func Parse(path string, text []byte) (*Settings, error) {
 		"eval_every": integer{&s.EvalEvery, 0}, "save_every": integer{&s.SaveEvery, 0}, "keep": integer{&s.Keep, 1},
 	}
 	f := file{path}
-	if err := f.object("", bytes.TrimPrefix(text, []byte("\ufeff")), of); err != nil { // a byte order mark, which some editors write
+	if len(bytes.TrimSpace(bytes.TrimPrefix(text, []byte("\ufeff")))) == 0 {
+		return nil, fmt.Errorf("pretrain: %s: the file is empty, want an object, such as {}", path)
+	}
+	var value json.RawMessage
+	if err := strictjson.UnmarshalOnce(text, &value); err != nil {
+		return nil, fmt.Errorf("pretrain: %s: %w", path, err)
+	}
+	if err := f.object("", value, of); err != nil {
 		return nil, err
 	}
 	for i, list := range [][]string{s.Data.Files, s.Data.HeldOut} {

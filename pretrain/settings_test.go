@@ -34,9 +34,9 @@ func TestReadErrors(t *testing.T) {
 		`{"data": {"files": []}}`:       "s.json: data.files is [], want the names of files; or leave it out",
 		`{"data": {"files": [""]}}`:     `s.json: data.files is [""], want the names of files`,
 		`[]`:                            "s.json: the file is [], want an object",
-		`{} {}`:                         "something follows the object",
-		`{"steps": 3`:                   "s.json: the file: byte 11: the object does not end",
-		`{"steps": 3, "steps": 4}`:      `"steps" stands there twice`,
+		`{} {}`:                         "s.json: column 4: invalid character '{' after top-level value",
+		`{"steps": 3`:                   "s.json: ends in the middle; is it complete?",
+		`{"steps": 3, "steps": 4}`:      `s.json: column 14: "steps" is there twice in one object`,
 		`{"stesp": 3}`:                  "s.json: there is no setting stesp, want one of balance batch",
 		`{"rate": {"peek": 3}}`:         "s.json: there is no setting rate.peek, want one of decay floor name peak warmup; did you mean peak?",
 		`{"data": {"file": "a"}}`:       "there is no setting data.file, want one of files",
@@ -69,7 +69,7 @@ func TestReadErrors(t *testing.T) {
 		`{"sums": "f8"}`:                                                `sums is "f8", want one of ["f32" "bf16" "f16"]`,
 		`{"exact": 1}`:                                                  "exact is 1, want true or false",
 		`{"model": []}`:                                                 "model is [], want an object",
-		`{"model": {"a": 1, "a": 2}}`:                                   `model: byte`,
+		`{"model": {"a": 1, "a": 2}}`:                                   `s.json: column 20: "a" is there twice in one object`,
 	} {
 		_, err := Parse("s.json", []byte(text))
 		require.ErrorContains(t, err, want, text)

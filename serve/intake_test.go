@@ -177,8 +177,8 @@ func TestManyFields(t *testing.T) {
 	}
 	for _, c := range []struct{ body, want string }{
 		{`{` + many("k", 129, "1") + `}`, "more than 128 fields"},
-		{`{` + many("k", 20, "1") + `, "k7": 2}`, `field \"k7\" is there twice`},
-		{`{` + many("k", 20, "1") + `, "\u006b19": 2}`, `field \"k19\" is there twice`},
+		{`{"metadata": {` + many("k", 20, "1") + `, "k7": 2}}`, `field \"k7\" is there twice`},
+		{`{"metadata": {` + many("k", 20, "1") + `, "\u006b19": 2}}`, `field \"k19\" is there twice`},
 		{`{"prompt": "!", "logit_bias": {` + many("", maxNames+1, "1") + `}}`, "more than 262144 fields"},
 		{`{"prompt": "!", "logit_bias": {` + many("", 400, "1") + `}}`, "400 tokens with a bias, and there are"},
 		{`{"prompt": "!", "user": {"a": {"b": [{"c": 1}, {"c": 1, "d": ":,{", "c": 2}]}}}`, `field \"c\" is there twice`},

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"unicode"
 
-	"github.com/gomoe/gomoe/internal/members"
 	"github.com/gomoe/gomoe/internal/quoted"
+	"github.com/gomoe/gomoe/internal/strictjson"
 	"github.com/gomoe/gomoe/tokenizer/internal/pattern"
 	"golang.org/x/text/unicode/norm"
 )
@@ -225,7 +225,7 @@ func (c *component) postprocess(t *Tokenizer, depth int) error {
 		var ids [2]int32
 		for i, raw := range []json.RawMessage{c.CLS, c.SEP} {
 			var text string
-			if err := members.Unmarshal(raw, &[]any{&text, &ids[i]}); err != nil {
+			if err := strictjson.Unmarshal(raw, &[]any{&text, &ids[i]}); err != nil {
 				return fmt.Errorf("%s: cls and sep: want a token and its id: %w", c.Type, err)
 			}
 		}
@@ -244,7 +244,7 @@ func (c *component) template(t *Tokenizer) error {
 			ID string `json:"id"`
 		}
 	}
-	if err := members.Unmarshal(c.Single, &parts); err != nil {
+	if err := strictjson.Unmarshal(c.Single, &parts); err != nil {
 		return fmt.Errorf("TemplateProcessing: single: %w", err)
 	}
 	var before, after []int32

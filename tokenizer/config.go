@@ -14,8 +14,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gomoe/gomoe/internal/members"
 	"github.com/gomoe/gomoe/internal/quoted"
+	"github.com/gomoe/gomoe/internal/strictjson"
 )
 
 // Names of the files that say more about the tokens of a folder.
@@ -85,32 +85,21 @@ func (t *Tokenizer) locate(path string) {
 
 // object is a JSON object with the order of its keys.
 type object struct {
-	keys   []string
-	values map[string]json.RawMessage
+	strictjson.Ordered[json.RawMessage]
 }
 
+// objectOf returns the object of a file, an empty one for a file that is not there.
 func objectOf(data []byte) (o object, err error) {
-	o.values = map[string]json.RawMessage{}
+	o.Values = map[string]json.RawMessage{}
 	if data = bytes.TrimPrefix(data, []byte("\ufeff")); len(data) == 0 { // a byte order mark, which some editors write
 		return o, nil
 	}
-	if err := members.Unmarshal(data, &o.values); err != nil {
-		return o, err
-	}
-	d := json.NewDecoder(bytes.NewReader(data))
-	for _, err = d.Token(); err == nil && d.More(); {
-		var name json.Token
-		if name, err = d.Token(); err == nil {
-			o.keys = append(o.keys, name.(string))
-			err = d.Decode(new(json.RawMessage))
-		}
-	}
-	return o, err
+	return o, strictjson.Unmarshal(data, &o)
 }
 
 // get sets to to the value of a key. A key that is missing or null changes nothing.
 func (o object) get(name string, to any) error {
-	if v, ok := o.values[name]; ok {
+	if v, ok := o.Values[name]; ok {
 		if err := json.Unmarshal(v, to); err != nil {
 			return fmt.Errorf("%s: %w", name, quoted.Cause(err))
 		}
@@ -132,7 +121,7 @@ type token struct {
 func (t *token) UnmarshalJSON(data []byte) error {
 	type fields token
 	if bytes.HasPrefix(data, []byte("{")) {
-		return json.Unmarshal(members.ExactNames(data, (*fields)(t)), (*fields)(t))
+		return strictjson.Unmarshal(data, (*fields)(t))
 	}
 	return json.Unmarshal(data, &t.Content)
 }
@@ -186,7 +175,7 @@ func (t *Tokenizer) configure(files map[string][]byte) error {
 			}
 		}
 	}
-	t.setTemplates(c.values["chat_template"])
+	t.setTemplates(c.Values["chat_template"])
 	if s, ok := t.normalize.(spaced); ok {
 		if err := t.spaced(s, c, files[modelName]); err != nil {
 			return fmt.Errorf("%s: %w", configName, err)
@@ -206,24 +195,24 @@ func settings(files map[string][]byte) (object, error) {
 		return c, fmt.Errorf("%s: %w", configName, err)
 	}
 	set := func(name string, value json.RawMessage) {
-		if _, ok := c.values[name]; !ok {
-			c.keys = append(c.keys, name)
+		if _, ok := c.Values[name]; !ok {
+			c.Names = append(c.Names, name)
 		}
-		c.values[name] = value
+		c.Values[name] = value
 	}
-	if list, ok := c.values[additionalKey]; ok && slices.Contains([]string{"", "null", "[]", "{}"}, string(c.values[extraKey])) {
+	if list, ok := c.Values[additionalKey]; ok && slices.Contains([]string{"", "null", "[]", "{}"}, string(c.Values[extraKey])) {
 		set(extraKey, list)
-		delete(c.values, additionalKey)
+		delete(c.Values, additionalKey)
 	}
-	if _, ok := c.values["added_tokens_decoder"]; ok {
+	if _, ok := c.Values["added_tokens_decoder"]; ok {
 		return c, nil
 	}
 	more, err := objectOf(files[specialName])
 	if err != nil {
 		return c, fmt.Errorf("%s: %w", specialName, err)
 	}
-	for _, name := range more.keys {
-		set(name, more.values[name])
+	for _, name := range more.Names {
+		set(name, more.Values[name])
 	}
 	return c, nil
 }
@@ -239,8 +228,8 @@ func (t *Tokenizer) specialTokens(c object) (special, extra []added, err error) 
 		special = append(special, a)
 		t.written = append(t.written, variable{name, x.Content})
 	}
-	own := slices.DeleteFunc(slices.Clone(c.keys), func(name string) bool { // such as image_token
-		return !strings.HasSuffix(name, "_token") || !strings.HasPrefix(string(c.values[name]), `"`) || slices.Contains(named(), name)
+	own := slices.DeleteFunc(slices.Clone(c.Names), func(name string) bool { // such as image_token
+		return !strings.HasSuffix(name, "_token") || !strings.HasPrefix(string(c.Values[name]), `"`) || slices.Contains(named(), name)
 	})
 	for _, name := range slices.Concat(named(), own) {
 		var x token
@@ -250,9 +239,9 @@ func (t *Tokenizer) specialTokens(c object) (special, extra []added, err error) 
 		add(name, x)
 	}
 	key := extraKey
-	if strings.HasPrefix(string(c.values[key]), "{") { // tokens with names of their own
-		o, err := objectOf(c.values[key])
-		for _, name := range o.keys {
+	if strings.HasPrefix(string(c.Values[key]), "{") { // tokens with names of their own
+		o, err := objectOf(c.Values[key])
+		for _, name := range o.Names {
 			var x token
 			if err = errors.Join(err, o.get(name, &x)); err == nil {
 				add(name, x)
@@ -261,9 +250,9 @@ func (t *Tokenizer) specialTokens(c object) (special, extra []added, err error) 
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", key, err)
 		}
-		delete(c.values, key)
+		delete(c.Values, key)
 	}
-	if _, ok := c.values[key]; !ok {
+	if _, ok := c.Values[key]; !ok {
 		if _, pieces := t.normalize.(spaced); pieces {
 			return special, nil, nil // there the control tokens take the place of the others
 		}
@@ -286,7 +275,7 @@ func (t *Tokenizer) addedTokens(c object, file []byte, special, extra []added) (
 		isNamed[a.text] = true
 	}
 	byID := map[int32]added{}
-	if _, ok := c.values["added_tokens_decoder"]; ok {
+	if _, ok := c.Values["added_tokens_decoder"]; ok {
 		var tokens map[string]token
 		if err := c.get("added_tokens_decoder", &tokens); err != nil {
 			return nil, fmt.Errorf("%s: %w", configName, err)
@@ -302,13 +291,13 @@ func (t *Tokenizer) addedTokens(c object, file []byte, special, extra []added) (
 		}
 	} else {
 		isSpecial := maps.Clone(isNamed)
-		if _, ok := c.values[extraKey]; ok {
+		if _, ok := c.Values[extraKey]; ok {
 			for _, a := range extra {
 				isSpecial[a.text] = true
 			}
 		}
 		o, err := objectOf(file)
-		for _, text := range o.keys {
+		for _, text := range o.Names {
 			var id int32
 			if err = errors.Join(err, o.get(text, &id)); err == nil {
 				byID[id] = added{id: id, text: text, special: isSpecial[text], afterNormals: !isSpecial[text]}

@@ -17,11 +17,11 @@ func TestErrors(t *testing.T) {
 	const model = `"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":["a b"]}`
 	file := func(more string) string { return "{" + model + "," + more + "}" }
 	for _, c := range []struct{ file, want string }{
-		{``, "unexpected end of JSON input"},
-		{`[]`, "cannot unmarshal array"},
+		{``, "ends in the middle"},
+		{`[]`, "tokenizer: array, want an object"},
 		{`{}`, "no model, want the file tokenizer.json of a model"},
 		{`{"model":{"type":"WordPiece","vocab":{}}}`, `model: type "WordPiece", want BPE or Unigram`},
-		{`{"model":{"type":"BPE","vocab":[]}}`, "model: vocab: json: cannot unmarshal array"},
+		{`{"model":{"type":"BPE","vocab":[]}}`, "model: vocab: array, want an object"},
 		{`{"model":{"type":"BPE","vocab":{"a":-1},"merges":[]}}`, `model: vocab: token "a": id -1, want 0 to 1048577 for 1 tokens`},
 		{`{"model":{"type":"BPE","vocab":{"a":2000000000},"merges":[]}}`, `model: vocab: token "a": id 2000000000, want 0 to`},
 		{`{"model":{"type":"BPE","vocab":{"a":1,"b":1},"merges":[]}}`, `model: vocab: tokens "a" and "b" have one id, 1`},
@@ -33,7 +33,7 @@ func TestErrors(t *testing.T) {
 		{`{"model":{"type":"BPE","vocab":{"a":0},"merges":[],"dropout":0.1}}`, `model: dropout of 0.1, want none`},
 		{`{"model":{"type":"Unigram","vocab":[["a",0]],"unk_id":1}}`, `model: unk_id 1, want that of one of 1 pieces`},
 		{`{"model":{"type":"Unigram","vocab":[["a",0],["a",1]]}}`, `model: vocab: piece "a" is there twice`},
-		{`{"model":{"type":"Unigram","vocab":[["a"]]}}`, `model: vocab: a piece with 1 parts, want its text and its score`},
+		{`{"model":{"type":"Unigram","vocab":[["a"]]}}`, `model: vocab: 0: a piece with 1 parts, want its text and its score`},
 		{file(`"normalizer":{"type":"Precompiled","precompiled_charsmap":"AAAA"}`), "normalizer: precompiled_charsmap: fewer than 4 bytes"},
 		{file(`"normalizer":{"type":"Precompiled","precompiled_charsmap":"/////w=="}`), "the size of its table is wrong"},
 		{file(`"normalizer":{"type":"New"}`), `normalizer: type "New", want Sequence, NFC`},
@@ -86,7 +86,7 @@ func TestOpenErrors(t *testing.T) {
 		{`{"added_tokens_decoder":{"x":{"content":"y"}}}`, `added_tokens_decoder: "x", want the id of a token`},
 		{`{"added_tokens_decoder":[]}`, "cannot unmarshal array"},
 		{`{"extra_special_tokens":{"a_token":[]}}`, "extra_special_tokens: a_token: "},
-		{`{`, "unexpected end"},
+		{`{`, "ends in the middle"},
 	} {
 		require.NoError(t, os.WriteFile(config, []byte(c.config), 0o644))
 		_, err = Open(dir)

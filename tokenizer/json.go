@@ -8,8 +8,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/gomoe/gomoe/internal/members"
 	"github.com/gomoe/gomoe/internal/quoted"
+	"github.com/gomoe/gomoe/internal/strictjson"
 )
 
 // file is what a tokenizer.json holds. Its fields truncation and padding are
@@ -131,7 +131,7 @@ func (m *mergeJSON) parse(s string) error {
 // part of the file is wrong and what it should be.
 func Parse(data []byte) (*Tokenizer, error) {
 	var f file
-	if err := members.Unmarshal(data, &f); err != nil {
+	if err := strictjson.Unmarshal(data, &f); err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
 	t, err := f.build()
@@ -278,7 +278,7 @@ func (m *modelJSON) build() (model, *vocabulary, error) {
 
 func (m *modelJSON) unigram() (model, *vocabulary, error) {
 	var pieces []pieceJSON
-	if err := members.Unmarshal(m.Vocab, &pieces); err != nil {
+	if err := strictjson.Unmarshal(m.Vocab, &pieces); err != nil {
 		return nil, nil, fmt.Errorf("vocab: %w", err)
 	}
 	ids := make(map[string]int32, len(pieces))
@@ -323,7 +323,7 @@ func (p *pieceJSON) UnmarshalJSON(data []byte) error {
 
 func (m *modelJSON) bpe() (model, *vocabulary, error) {
 	var ids map[string]int32
-	if err := members.Unmarshal(m.Vocab, &ids); err != nil {
+	if err := strictjson.Unmarshal(m.Vocab, &ids); err != nil {
 		return nil, nil, fmt.Errorf("vocab: %w", err)
 	}
 	return m.pairs(ids)

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gomoe/gomoe/internal/members"
+	"github.com/gomoe/gomoe/internal/strictjson"
 	"github.com/gomoe/gomoe/tokenizer/internal/jinja"
 )
 
@@ -139,7 +139,7 @@ func (t *Tokenizer) setTemplates(data json.RawMessage) {
 		Name     string `json:"name"`
 		Template string `json:"template"`
 	}
-	if err := json.Unmarshal(members.ExactNames(data, &all), &all); err != nil {
+	if err := strictjson.Unmarshal(data, &all); err != nil {
 		t.keepTemplate("default", &chatTemplate{err: fmt.Errorf("chat_template: want a string, or a list of names and templates: %w", err)})
 	}
 	for _, a := range all {

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gomoe/gomoe/internal/members"
 	"github.com/gomoe/gomoe/internal/quoted"
+	"github.com/gomoe/gomoe/internal/strictjson"
 )
 
 // ToGGUF returns the vocabulary with which a GGUF file has the tokenizer of a folder: of a tokenizer.json of byte pairs,
@@ -54,7 +54,7 @@ func toGGUF(folder string, size int) (g GGUF, err error) {
 		g, err = piecesToGGUF(data, t)
 	} else if err == nil {
 		var f file
-		if err = members.Unmarshal(data, &f); err == nil {
+		if err = strictjson.Unmarshal(data, &f); err == nil {
 			g, err = f.toGGUF(t, size)
 		}
 	}

@@ -1,7 +1,6 @@
 package parts
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -13,6 +12,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/infile"
 	"github.com/gomoe/gomoe/internal/quoted"
+	"github.com/gomoe/gomoe/internal/strictjson"
 	"github.com/gomoe/gomoe/internal/whole"
 )
 
@@ -93,13 +93,8 @@ func ReadManifest(dir, name string) (*Manifest, error) {
 		return nil, err
 	}
 	m := &Manifest{}
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(m); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, quoted.Cause(err))
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s: something follows the object, at byte %d", name, d.InputOffset())
+	if err := strictjson.UnmarshalKnown(text, m); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if m.Format != format {
 		return nil, fmt.Errorf("%s: format %s, want %q", name, quoted.Name(m.Format), format)

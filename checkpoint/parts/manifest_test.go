@@ -14,7 +14,7 @@ func TestManifestEnds(t *testing.T) {
 	sum, err := m.sum()
 	require.NoError(t, err)
 	dir := t.TempDir()
-	for text, want := range map[string]string{"": "", " \n": "", " {}garbage": "m.json: something follows the object, at byte ", "x": "something follows the object"} {
+	for text, want := range map[string]string{"": "", " \n": "", " {}garbage": "m.json: column 107: invalid character '{' after top-level value", "x": "invalid character 'x' after top-level value"} {
 		object := `{"format": "` + format + `", "sum": "` + sum + `"}`
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "m.json"), []byte(object+text), 0o666))
 		_, err := ReadManifest(dir, "m.json")

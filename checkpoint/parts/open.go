@@ -1,7 +1,6 @@
 package parts
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,6 +15,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/near"
 	"github.com/gomoe/gomoe/internal/quoted"
+	"github.com/gomoe/gomoe/internal/strictjson"
 )
 
 // Set is the open files of a checkpoint. Its methods but Close are safe for concurrent use.
@@ -97,7 +97,7 @@ func (s *Set) add(dir string, step int, f *File) error {
 		return fmt.Errorf("%s is damaged, or of another snapshot: the checksum of its parts is %.16s, want %.16s", f.Name, sum, f.Parts)
 	}
 	var parts []Part
-	if err := json.Unmarshal(text, &parts); err != nil {
+	if err := strictjson.UnmarshalOnce(text, &parts); err != nil {
 		return fmt.Errorf("%s: parts: %w", f.Name, err)
 	}
 	if len(parts) != len(in.Tensors) {

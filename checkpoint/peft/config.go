@@ -14,8 +14,8 @@ import (
 	"strings"
 
 	"github.com/gomoe/gomoe/internal/infile"
-	"github.com/gomoe/gomoe/internal/members"
 	"github.com/gomoe/gomoe/internal/quoted"
+	"github.com/gomoe/gomoe/internal/strictjson"
 )
 
 // ConfigName is the file that describes an adapter; its tensors are in FileName, or in MLXName.
@@ -82,9 +82,9 @@ func (a *Adapter) readConfig(folder string) (mlx bool, err error) {
 	}
 	var all map[string]json.RawMessage
 	c := &a.config
-	err = members.Unmarshal(text, c)
+	err = strictjson.Unmarshal(text, c)
 	if err == nil {
-		err = members.Unmarshal(text, &all)
+		err = strictjson.Unmarshal(text, &all)
 	}
 	if err == nil {
 		mlx = c.MLX != nil || c.FineTune != ""
@@ -155,35 +155,12 @@ func (a *Adapter) fromPEFT(all map[string]json.RawMessage) (err error) {
 
 // patterns are the values of rank_pattern or alpha_pattern by regular expressions of the end of a matrix' name, in the order of the file.
 type patterns[T any] struct {
-	keys   []string
-	values map[string]T
-	match  []*regexp.Regexp
-}
-
-func (p *patterns[T]) UnmarshalJSON(text []byte) error {
-	if err := json.Unmarshal(text, &p.values); err != nil || p.values == nil {
-		return err
-	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	if _, err := d.Token(); err != nil { // {
-		return err
-	}
-	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return err
-		}
-		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
-			return err
-		}
-		p.keys = append(p.keys, key.(string))
-	}
-	return nil
+	strictjson.Ordered[T]
+	match []*regexp.Regexp
 }
 
 func (p *patterns[T]) compile(setting string) error {
-	for _, key := range p.keys {
+	for _, key := range p.Names {
 		x, err := regexp.Compile(`^(?:.*\.)?(?:` + key + `)$`)
 		if err != nil {
 			return fmt.Errorf("%s: %s is no regular expression that gomoe reads: %w", setting, quoted.Text(key), quoted.Cause(err))
@@ -197,7 +174,7 @@ func (p *patterns[T]) compile(setting string) error {
 func (p *patterns[T]) of(name string, other T) T {
 	for i, x := range p.match {
 		if x.MatchString(name) {
-			return p.values[p.keys[i]]
+			return p.Values[p.Names[i]]
 		}
 	}
 	return other

@@ -142,7 +142,7 @@ func TestRefuses(t *testing.T) {
 	good := Adapter{LoRA: nn.LoRA{Rank: 2, Targets: []string{"q_proj", "up_proj"}}}
 	require.NoError(t, Write(dir, good, adapters, arrays))
 	for config, want := range map[string]string{
-		`{`:                                      "unexpected end of JSON input",
+		`{`:                                      "ends in the middle",
 		`{"peft_type": "IA3"}`:                   `peft_type is "IA3", want LORA`,
 		`{"peft_type": "LORA", "lora_alpha": 0}`: "multiplied by 0",
 		`{"peft_type": "LORA", "r": 0}`:          "rank 0, want at least 1",

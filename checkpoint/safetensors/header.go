@@ -2,18 +2,18 @@ package safetensors
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"math"
 	"math/bits"
 	"slices"
-	"strconv"
-	"unicode/utf8"
 
 	"github.com/gomoe/gomoe/internal/quoted"
+	"github.com/gomoe/gomoe/internal/strictjson"
 )
 
 const (
@@ -65,11 +65,8 @@ func parse(mem []byte) (*header, error) {
 
 // check checks sizes, and that the tensors fill the bytes behind the header.
 func (h *header) check(bytes int64) error {
-	slices.SortStableFunc(h.entries, func(a, b entry) int {
-		if a.begin != b.begin {
-			return compare(a.begin, b.begin)
-		}
-		return compare(a.end, b.end)
+	slices.SortFunc(h.entries, func(a, b entry) int {
+		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end), cmp.Compare(a.name, b.name))
 	})
 	at, last := int64(0), ""
 	for _, e := range h.entries {
@@ -92,15 +89,6 @@ func (h *header) check(bytes int64) error {
 		return fmt.Errorf("%d bytes behind the last tensor, want none", bytes-at)
 	}
 	return nil
-}
-
-func compare(a, b int64) int {
-	if a < b {
-		return -1
-	} else if a > b {
-		return 1
-	}
-	return 0
 }
 
 // size returns the bytes that the element type and the shape need.
@@ -130,180 +118,65 @@ func (e entry) size() (int64, error) {
 	return int64(n / 8), nil
 }
 
-// decode reads the header's JSON. A name that stands there twice is an error, which
-// json.Unmarshal does not report.
+// decode reads the header's JSON.
 func decode(text []byte) (*header, error) {
-	if !utf8.Valid(text) {
-		return nil, errors.New("this is not UTF-8")
-	}
-	d := &decoder{json.NewDecoder(bytes.NewReader(text))}
-	d.UseNumber()
-	h := &header{}
-	seen := map[string]bool{}
-	err := d.object(func(name string) error {
-		if seen[name] {
-			return fmt.Errorf("tensor %s is there twice", quoted.Name(name))
-		}
-		seen[name] = true
-		if name == metadataKey {
-			return d.metadata(h)
-		}
-		e, err := d.entry(name)
-		if err != nil {
-			return fmt.Errorf("tensor %s: %w", quoted.Name(name), err)
-		}
-		h.entries = append(h.entries, e)
-		return nil
-	})
-	if err != nil {
+	var all map[string]json.RawMessage
+	if err := strictjson.UnmarshalOnce(text, &all); err != nil {
 		return nil, err
 	}
-	if _, err := d.Token(); err != io.EOF {
-		return nil, errors.New("there is more behind the JSON object")
+	h := &header{}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if name == metadataKey {
+			if err := strictjson.UnmarshalOnce(all[name], &h.metadata); err != nil {
+				return nil, fmt.Errorf("metadata: %w", err)
+			}
+			continue
+		}
+		var f fields
+		err := strictjson.UnmarshalKnown(all[name], &f)
+		switch {
+		case err != nil:
+		case f.DType == nil:
+			err = errors.New("dtype is missing")
+		case f.Shape == nil:
+			err = errors.New("shape is missing")
+		case f.Offsets == nil:
+			err = errors.New("data_offsets is missing")
+		case len(f.Offsets) != 2 || f.Offsets[0] > f.Offsets[1]:
+			err = fmt.Errorf("data_offsets: %v, want where the tensor begins and where it ends", f.Offsets)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("tensor %s: %w", quoted.Name(name), err)
+		}
+		h.entries = append(h.entries, entry{name: name, dtype: *f.DType, shape: f.Shape, begin: int64(f.Offsets[0]), end: int64(f.Offsets[1])})
 	}
 	return h, nil
 }
 
-type decoder struct{ *json.Decoder }
-
-// object reads a JSON object and calls member for each of its names, to read the value.
-func (d *decoder) object(member func(name string) error) error {
-	if err := d.delim('{', "an object"); err != nil {
-		return err
-	}
-	for d.More() {
-		name, err := d.text()
-		if err != nil {
-			return err
-		}
-		if err := member(name); err != nil {
-			return err
-		}
-	}
-	return d.delim('}', "the object's end")
+// fields are the members of a tensor in the header.
+type fields struct {
+	DType   *string `json:"dtype"`
+	Shape   numbers `json:"shape"`
+	Offsets numbers `json:"data_offsets"`
 }
 
-func (d *decoder) delim(c json.Delim, what string) error {
-	t, err := d.token()
-	if err != nil {
+// numbers is a list of at most maxRank integers of at least 0.
+type numbers []int
+
+func (n *numbers) UnmarshalJSON(text []byte) error {
+	if bytes.Count(text, []byte(",")) >= maxRank {
+		return fmt.Errorf("more than %d numbers", maxRank)
+	}
+	var all []*int
+	if err := strictjson.UnmarshalOnce(text, &all); err != nil {
 		return err
 	}
-	if t != c {
-		return fmt.Errorf("%s where %s should stand", show(t), what)
+	*n = make(numbers, len(all))
+	for i, x := range all {
+		if x == nil || *x < 0 {
+			return fmt.Errorf("%s, want integers of at least 0", quoted.JSON(text))
+		}
+		(*n)[i] = *x
 	}
 	return nil
-}
-
-// token returns the next token; where the text ends is an error.
-func (d *decoder) token() (json.Token, error) {
-	t, err := d.Token()
-	if errors.Is(err, io.EOF) {
-		return nil, io.ErrUnexpectedEOF
-	}
-	return t, err
-}
-
-// show returns a token for an error, with text in quotes.
-func show(t json.Token) string {
-	if s, ok := t.(string); ok {
-		return quoted.Text(s)
-	}
-	return quoted.Plain(fmt.Sprint(t))
-}
-
-func (d *decoder) text() (string, error) {
-	t, err := d.token()
-	if err != nil {
-		return "", err
-	}
-	s, ok := t.(string)
-	if !ok {
-		return "", fmt.Errorf("%s where text in quotes should stand", show(t))
-	}
-	return s, nil
-}
-
-// numbers reads an array of at most max integers of at least 0.
-func (d *decoder) numbers(max int) ([]int64, error) {
-	if err := d.delim('[', "an array"); err != nil {
-		return nil, err
-	}
-	ns := []int64{}
-	for d.More() {
-		t, err := d.token()
-		if err != nil {
-			return nil, err
-		}
-		text, ok := t.(json.Number)
-		n, err := strconv.ParseInt(string(text), 10, 64)
-		if !ok || err != nil || n < 0 {
-			return nil, fmt.Errorf("%s where an integer of at least 0 should stand", show(t))
-		}
-		if len(ns) == max {
-			return nil, fmt.Errorf("more than %d numbers", max)
-		}
-		ns = append(ns, n)
-	}
-	return ns, d.delim(']', "the array's end")
-}
-
-func (d *decoder) metadata(h *header) error {
-	h.metadata = map[string]string{}
-	return d.object(func(key string) error {
-		if _, ok := h.metadata[key]; ok {
-			return fmt.Errorf("metadata %s is there twice", quoted.Name(key))
-		}
-		value, err := d.text()
-		if err != nil {
-			return fmt.Errorf("metadata %s: %w", quoted.Name(key), err)
-		}
-		h.metadata[key] = value
-		return nil
-	})
-}
-
-func (d *decoder) entry(name string) (entry, error) {
-	e := entry{name: name}
-	var seen []string
-	err := d.object(func(key string) (err error) {
-		if slices.Contains(seen, key) {
-			return fmt.Errorf("%s is there twice", quoted.Name(key))
-		}
-		seen = append(seen, key)
-		var ns []int64
-		switch key {
-		case "dtype":
-			e.dtype, err = d.text()
-		case "shape":
-			ns, err = d.numbers(maxRank)
-			e.shape = make([]int, len(ns))
-			for i, n := range ns {
-				if e.shape[i] = int(n); int64(e.shape[i]) != n {
-					return fmt.Errorf("shape: %d is more than an int of this system", n)
-				}
-			}
-		case "data_offsets":
-			if ns, err = d.numbers(2); err == nil && (len(ns) != 2 || ns[0] > ns[1]) {
-				err = fmt.Errorf("%v, want where the tensor begins and where it ends", ns)
-			}
-			if err == nil {
-				e.begin, e.end = ns[0], ns[1]
-			}
-		default:
-			return fmt.Errorf("%s is unknown, want dtype, shape and data_offsets", quoted.Name(key))
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", key, err)
-		}
-		return nil
-	})
-	if err != nil {
-		return e, err
-	}
-	for _, key := range []string{"dtype", "shape", "data_offsets"} {
-		if !slices.Contains(seen, key) {
-			return e, fmt.Errorf("%s is missing", key)
-		}
-	}
-	return e, nil
 }

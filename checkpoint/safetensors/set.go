@@ -9,8 +9,8 @@ import (
 
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/internal/infile"
-	"github.com/gomoe/gomoe/internal/members"
 	"github.com/gomoe/gomoe/internal/quoted"
+	"github.com/gomoe/gomoe/internal/strictjson"
 )
 
 // IndexName is the usual name of the file that lists the tensors of a set, and FileName
@@ -86,7 +86,7 @@ func readIndex(path string) (*index, error) {
 		return nil, err
 	}
 	ix := &index{}
-	if err := members.Unmarshal(text, ix); err != nil {
+	if err := strictjson.Unmarshal(text, ix); err != nil {
 		return nil, fmt.Errorf("index: %w", err)
 	}
 	if len(ix.WeightMap) == 0 {

@@ -37,7 +37,7 @@ func imports() map[string][]string {
 		"internal/openfiles":         {},
 		"internal/quoted":            {},
 		"internal/infile":            {},
-		"internal/members":           {},
+		"internal/strictjson":        {},
 		"internal/pages":             {},
 		"internal/testing/advised":   {},
 		"internal/testing/amx":       {},
@@ -124,7 +124,9 @@ func imports() map[string][]string {
 }
 
 // everywhere lists packages that every package may import: those through which all of them take in what comes from outside.
-func everywhere() []string { return []string{"internal/infile", "internal/members", "internal/quoted"} }
+func everywhere() []string {
+	return []string{"internal/infile", "internal/quoted", "internal/strictjson"}
+}
 
 // drawing lists the packages that draw pictures.
 func drawing() []string {

@@ -1,13 +1,13 @@
 package environ
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/gomoe/gomoe/internal/quoted"
+	"github.com/gomoe/gomoe/internal/strictjson"
 )
 
 func (r *reader) gomoe() claim {
@@ -83,7 +83,7 @@ func (r *reader) mlx() claim {
 		c.size = size
 		if f == nodes && c.coordinator.value == "" {
 			var addresses []string
-			if err := json.Unmarshal(rows[0], &addresses); err != nil || len(addresses) == 0 || addresses[0] == "" {
+			if err := strictjson.UnmarshalOnce(rows[0], &addresses); err != nil || len(addresses) == 0 || addresses[0] == "" {
 				r.err = fmt.Errorf(`environ: %s=%s: the first entry is %s, want a list of "address:port"`, f.name, f.value, quoted.Plain(rows[0]))
 				continue
 			}
@@ -119,7 +119,7 @@ func (r *reader) rows(f text) ([]json.RawMessage, error) {
 		return nil, err
 	}
 	var rows []json.RawMessage
-	switch err := json.Unmarshal(bytes.TrimSpace(data), &rows); {
+	switch err := strictjson.UnmarshalOnce(data, &rows); {
 	case err != nil:
 		return nil, fmt.Errorf("environ: %s=%s: %v, want a JSON list with an entry per rank", f.name, f.value, err)
 	case len(rows) == 0:

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gomoe/gomoe/internal/members"
 	"github.com/gomoe/gomoe/internal/quoted"
+	"github.com/gomoe/gomoe/internal/strictjson"
 )
 
 // MaxMesh is the largest number of ranks in a full mesh: JACCL has numbers for no
@@ -42,7 +42,7 @@ func ParseDevices(data []byte) (Devices, error) {
 		return nil, fmt.Errorf("hostfile: devices: %d bytes, want at most %d", len(data), MaxDevicesSize)
 	}
 	var rows []json.RawMessage
-	if err := json.Unmarshal(data, &rows); err != nil {
+	if err := strictjson.UnmarshalOnce(data, &rows); err != nil {
 		return nil, fmt.Errorf("hostfile: devices: %w; want a list with one list of devices for every rank", err)
 	}
 	if len(rows) > MaxDeviceRanks {
@@ -67,7 +67,7 @@ func deviceRow(raw json.RawMessage) ([][]string, error) {
 		var host struct {
 			RDMA json.RawMessage `json:"rdma"`
 		}
-		if err := json.Unmarshal(members.ExactNames(raw, &host), &host); err != nil {
+		if err := strictjson.UnmarshalOnce(raw, &host); err != nil {
 			return nil, err
 		}
 		if host.RDMA == nil {
@@ -76,27 +76,14 @@ func deviceRow(raw json.RawMessage) ([][]string, error) {
 		raw = host.RDMA
 	}
 	var cells []json.RawMessage
-	if err := json.Unmarshal(raw, &cells); err != nil || cells == nil {
+	if err := strictjson.UnmarshalOnce(raw, &cells); err != nil || cells == nil {
 		return nil, fmt.Errorf("%s, want a list of devices", quoted.Text(raw))
 	}
 	row := make([][]string, len(cells))
 	for j, cell := range cells {
-		var one *string
-		var several []*string
-		switch {
-		case json.Unmarshal(cell, &one) == nil:
-			if one != nil { // null means no device
-				row[j] = []string{*one}
-			}
-		case json.Unmarshal(cell, &several) == nil:
-			for _, s := range several {
-				if s == nil {
-					return nil, fmt.Errorf("cell of rank %d: %s has null within a list, want the names of devices", j, quoted.Text(cell))
-				}
-				row[j] = append(row[j], *s)
-			}
-		default:
-			return nil, fmt.Errorf("cell of rank %d: %s, want null, a device or a list of devices", j, quoted.Text(cell))
+		var err error
+		if row[j], err = parseDevices(cell); err != nil {
+			return nil, fmt.Errorf("cell of rank %d: %w", j, err)
 		}
 	}
 	return row, nil

@@ -39,7 +39,7 @@ func TestParseDevicesErrors(t *testing.T) {
 	row := func(n int) string { return "[" + strings.TrimSuffix(strings.Repeat("null,", n), ",") + "]" }
 	many := "[" + strings.TrimSuffix(strings.Repeat(row(65)+",", 65), ",") + "]"
 	for _, c := range []struct{ src, want string }{
-		{``, "unexpected end of JSON input; want a list"},
+		{``, "ends in the middle; is it complete?; want a list"},
 		{`{}`, "want a list with one list of devices for every rank"},
 		{`[]`, "0 rows, want one for each of 1 to 64 ranks"},
 		{`[[null, "a"]]`, "row of rank 0 has 2 cells, want one for each of 1 ranks"},
@@ -49,10 +49,10 @@ func TestParseDevicesErrors(t *testing.T) {
 		{`[[null, ["a", "b"]], ["c", null]]`, "rank 0 faces rank 1 with 2 devices and that one faces it with 1"},
 		{`[[null, ["a", "a"]], [["b", "c"], null]]`, "rank 0 faces rank 1 with a twice"},
 		{`[[null, "rdma_en5", "rdma_en5"], ["a", null, "b"], ["a", "b", null]]`, "rank 0 faces both rank 1 and rank 2 with rdma_en5, want another device for each"},
-		{`[[null, ""], ["a", null]]`, `rank 0 faces rank 1 with "", want a device's name`},
+		{`[[null, ""], ["a", null]]`, "row of rank 0: cell of rank 1: a device without a name, want null"},
 		{`[[null, "a b"], ["a", null]]`, `with "a b", want a device's name`},
-		{`[[null, 5], ["a", null]]`, `row of rank 0: cell of rank 1: "5", want null, a device or a list of devices`},
-		{`[[null, ["a", null]], ["a", null]]`, "null within a list"},
+		{`[[null, 5], ["a", null]]`, "row of rank 0: cell of rank 1: 5, want null, a device's name or a list of names"},
+		{`[[null, ["a", null]], ["a", null]]`, "null in a list"},
 		{`[null, [null]]`, `row of rank 0: "null", want a list of devices`},
 		{`["rdma_en5"]`, `row of rank 0: "\"rdma_en5\"", want a list of devices`},
 		{`[{"ssh": "h"}]`, `an object without "rdma"`},

@@ -5,13 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"strings"
 	"unicode"
 
-	"github.com/gomoe/gomoe/internal/members"
 	"github.com/gomoe/gomoe/internal/quoted"
+	"github.com/gomoe/gomoe/internal/strictjson"
 )
 
 // MaxSize is the largest size of a hostfile in bytes, and MaxHosts the largest number
@@ -53,7 +52,7 @@ func ParseHosts(data []byte) (*Hosts, error) {
 	var list []json.RawMessage
 	switch first := firstByte(data); first {
 	case '[':
-		if err := decode(data, &list); err != nil {
+		if err := strictjson.UnmarshalOnce(data, &list); err != nil {
 			return nil, fmt.Errorf("hostfile: %w", err)
 		}
 	case '{':
@@ -62,7 +61,7 @@ func ParseHosts(data []byte) (*Hosts, error) {
 			Envs    *[]string          `json:"envs"`
 			Hosts   *[]json.RawMessage `json:"hosts"`
 		}
-		if err := decode(data, &file); err != nil {
+		if err := strictjson.UnmarshalOnce(data, &file); err != nil {
 			return nil, fmt.Errorf("hostfile: %w", err)
 		}
 		if file.Hosts == nil {
@@ -129,9 +128,9 @@ func parseHost(raw json.RawMessage, i, n int) (Host, error) {
 		RDMA *[]json.RawMessage `json:"rdma"`
 	}
 	if firstByte(raw) != '{' {
-		return Host{}, fmt.Errorf(`hostfile: hosts[%d]: %.40s, want an object such as {"ssh": "name", "ips": ["10.0.0.1"]}`, i, raw)
+		return Host{}, fmt.Errorf(`hostfile: hosts[%d]: %s, want an object such as {"ssh": "name", "ips": ["10.0.0.1"]}`, i, quoted.JSON(raw))
 	}
-	if err := decode(raw, &e); err != nil {
+	if err := strictjson.UnmarshalOnce(raw, &e); err != nil {
 		return Host{}, fmt.Errorf("hostfile: hosts[%d]: %w", i, err)
 	}
 	if e.SSH == nil {
@@ -166,27 +165,18 @@ func parseHost(raw json.RawMessage, i, n int) (Host, error) {
 // parseDevices reads null, "rdma_en5" or ["rdma_en5", "rdma_en6"].
 func parseDevices(raw json.RawMessage) ([]string, error) {
 	var names []string
-	switch firstByte(raw) {
-	case 'n':
+	list := make([]*string, 1)
+	switch {
+	case firstByte(raw) == 'n':
 		return nil, nil
-	case '"':
-		names = make([]string, 1)
-		if err := json.Unmarshal(raw, &names[0]); err != nil {
-			return nil, err
-		}
-	case '[':
-		var list []*string
-		if err := json.Unmarshal(raw, &list); err != nil {
-			return nil, err
-		}
-		for _, s := range list {
-			if s == nil {
-				return nil, fmt.Errorf("null in a list, want names of devices")
-			}
-			names = append(names, *s)
-		}
-	default:
+	case strictjson.UnmarshalOnce(raw, &list[0]) != nil && strictjson.UnmarshalOnce(raw, &list) != nil:
 		return nil, fmt.Errorf("%s, want null, a device's name or a list of names", quoted.JSON(raw))
+	}
+	for _, s := range list {
+		if s == nil {
+			return nil, fmt.Errorf("%s: null in a list, want names of devices", quoted.JSON(raw))
+		}
+		names = append(names, *s)
 	}
 	for _, s := range names {
 		if s == "" {
@@ -212,51 +202,9 @@ func sshName(s string) error {
 	return nil
 }
 
-// decode decodes all of data, like json.Unmarshal, but fields only from members with exactly their names. Its errors say at which line and
-// column the mistake is.
-func decode(data []byte, v any) error {
-	d := json.NewDecoder(bytes.NewReader(members.ExactNames(data, v)))
-	err := d.Decode(v)
-	if err == nil {
-		end := d.InputOffset()
-		if _, err := d.Token(); err != io.EOF {
-			return fmt.Errorf("%s: more after the end", place(data, d.InputOffset()))
-		}
-		return members.Rules{}.Check(data[:end])
-	}
-	var syntax *json.SyntaxError
-	var kind *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &syntax):
-		return fmt.Errorf("%s: %v", place(data, syntax.Offset), err)
-	case errors.As(err, &kind):
-		return fmt.Errorf("%s: %s is a JSON %s, want %s", place(data, kind.Offset), kind.Field, kind.Value, wanted(kind))
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return errors.New("ends in the middle; is the file complete?")
-	}
-	return err
-}
-
-func wanted(e *json.UnmarshalTypeError) string {
-	switch e.Type.String() {
-	case "string":
-		return "a string"
-	case "[]string":
-		return "a list of strings"
-	}
-	return "a list"
-}
-
-// place returns the line and the column of the byte at offset at, in words.
-func place(data []byte, at int64) string {
-	before := data[:min(max(at, 0), int64(len(data)))]
-	line := 1 + bytes.Count(before, []byte("\n"))
-	return fmt.Sprintf("line %d, column %d", line, len(before)-bytes.LastIndexByte(before, '\n')-1)
-}
-
-// firstByte returns the first byte that is not white space, 0 if there is none.
+// firstByte returns the first byte after a byte order mark and white space, 0 if there is none.
 func firstByte(data []byte) byte {
-	if t := bytes.TrimLeft(data, " \t\r\n"); len(t) > 0 {
+	if t := bytes.TrimLeft(bytes.TrimPrefix(data, []byte("\ufeff")), " \t\r\n"); len(t) > 0 {
 		return t[0]
 	}
 	return 0

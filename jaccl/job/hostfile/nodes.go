@@ -1,15 +1,13 @@
 package hostfile
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"strconv"
 	"strings"
 
 	"github.com/gomoe/gomoe/internal/quoted"
+	"github.com/gomoe/gomoe/internal/strictjson"
 )
 
 // MaxNodesBytes is the largest size of a file of nodes in bytes. That is enough for
@@ -31,13 +29,9 @@ func ParseNodes(data []byte) (Nodes, error) {
 	if len(data) > MaxNodesBytes {
 		return nil, fmt.Errorf("hostfile: nodes: %d bytes, want at most %d", len(data), MaxNodesBytes)
 	}
-	dec := json.NewDecoder(bytes.NewReader(data))
 	var nodes Nodes
-	if err := dec.Decode(&nodes); err != nil {
+	if err := strictjson.UnmarshalOnce(data, &nodes); err != nil {
 		return nil, fmt.Errorf(`hostfile: nodes: %w, want a list of addresses for each rank: [["10.0.0.1:5000"], ["10.0.0.2:5000"]]`, err)
-	}
-	if _, err := dec.Token(); err != io.EOF {
-		return nil, fmt.Errorf("hostfile: nodes: more after the list, at byte %d, want nothing", dec.InputOffset())
 	}
 	if err := nodes.Check(); err != nil {
 		return nil, err

@@ -3,13 +3,13 @@
 package shm
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
 
 	"github.com/gomoe/gomoe/internal/quoted"
+	"github.com/gomoe/gomoe/internal/strictjson"
 )
 
 // announcement is what a rank tells the others about its own segment.
@@ -38,13 +38,8 @@ func encode(v any) []byte {
 
 // parse reads one JSON object into v. Anything else in b is an error.
 func parse(b []byte, v any) error {
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
+	if err := strictjson.UnmarshalKnown(b, v); err != nil {
 		return fmt.Errorf("announces what cannot be read: %w; run the same version on every rank", err)
-	}
-	if d.More() {
-		return errors.New("announces more than one object; run the same version on every rank")
 	}
 	return nil
 }

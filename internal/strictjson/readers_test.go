@@ -1,4 +1,4 @@
-package members_test
+package strictjson_test
 
 import (
 	"context"
