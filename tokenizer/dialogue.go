@@ -96,10 +96,13 @@ func dense(m *jinja.Dict) *jinja.Dict {
 	return m.Filter(func(_ string, v any) bool { return v != nil })
 }
 
+// reasoningNames are the names of a message's reasoning.
+var reasoningNames = []string{"reasoning_content", "thinking", "reasoning"}
+
 // reasoned returns a message whose reasoning, if there is any, goes by the names that templates read. See
 // _alias_reasoning_fields in transformers' utils/chat_template_utils.py, which puts thinking first.
 func reasoned(m *jinja.Dict) *jinja.Dict {
-	for _, name := range []string{"reasoning_content", "thinking", "reasoning"} {
+	for _, name := range reasoningNames {
 		reasoning, ok := m.Get(name)
 		if !ok {
 			continue
@@ -390,7 +393,7 @@ func (d *dialogue) complete(h *habits) error {
 			continue
 		}
 		// The template may write the content in another way. Then other content makes another text.
-		other, err := d.varied(messages, i, func(m *jinja.Dict) *jinja.Dict { return said(m, "") }, true)
+		other, err := d.varied(messages, i, said(messages[i], ""), true)
 		if err == nil && other == whole {
 			role, _ := d.messages[i].Get("role")
 			return &MessageError{i, fmt.Errorf("the chat template leaves out this message of the role %s; want a role that it writes here, such as user", quoted.Text(fmt.Sprint(role)))}
@@ -399,11 +402,21 @@ func (d *dialogue) complete(h *habits) error {
 	return nil
 }
 
-// varied returns the text of messages of which one is changed.
-func (d *dialogue) varied(messages []*jinja.Dict, i int, change func(*jinja.Dict) *jinja.Dict, generate bool) (string, error) {
+// varied returns the text of messages of which one is another one.
+func (d *dialogue) varied(messages []*jinja.Dict, i int, other *jinja.Dict, generate bool) (string, error) {
 	messages = slices.Clone(messages)
-	messages[i] = change(messages[i])
+	messages[i] = other
 	return d.text(messages, generate)
+}
+
+// added returns what the prompt for an answer to messages adds to their text, "" if it does not begin with their text.
+func (d *dialogue) added(messages []*jinja.Dict, prompt string) string {
+	alone, err := d.text(messages, false)
+	added, ok := strings.CutPrefix(prompt, alone)
+	if err != nil || !ok {
+		return ""
+	}
+	return added
 }
 
 // contentOf returns the text of a message's content, "" if it has none.

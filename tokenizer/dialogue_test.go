@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -204,6 +205,59 @@ func TestTurns(t *testing.T) {
 			require.Equal(t, c.open && i == len(turns)-1, turn.Open, name)
 		}
 		require.Equal(t, c.want, got, name)
+	}
+}
+
+// Turns do not have the header that the template writes before them, whatever messages come before, and they have all that the
+// template writes of a message: also words that it writes after a later message.
+func TestTurnParts(t *testing.T) {
+	const (
+		called  = `{"role": "assistant", "content": "b", "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": {}}}]}, {"role": "tool", "content": "r"}`
+		calls   = `{% for c in m.tool_calls or [] %}{{ '<call>' + c.function.name }}{% endfor %}`
+		inARow  = `{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "assistant", "content": "d"}`
+		two     = `{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}`
+		unasked = `{% if add_generation_prompt and messages[-1].role != 'assistant' %}{{ '<h>model\n' }}{% endif %}`
+		written = `{{ '<h>' + ('model' if m.role == 'assistant' else m.role) + '\n' + m.content + '</s>\n' }}`
+	)
+	for name, c := range map[string]struct {
+		template, messages string
+		want               []string
+	}{
+		"words after a response": {`{% for m in messages %}{% if m.role == 'assistant' %}{% if messages[loop.index0 - 1].role != 'tool' %}{{ '<h>' }}{% endif %}` + calls + `{% set next = messages[loop.index] if not loop.last else none %}{% if next and next.role == 'tool' %}{{ '<answer>' + next.content + '</answer>' }}{% endif %}{% if m.reasoning_content %}{{ m.reasoning_content + ';' }}{% endif %}{{ m.content + '</s>' if m.content }}{% elif m.role != 'tool' %}{{ '<h>' + m.content + '</s>' }}{% endif %}{% endfor %}{% if add_generation_prompt and messages[-1].role != 'tool' %}{{ '<h>' }}{% endif %}`,
+			`{"role": "user", "content": "a"}, ` + called + `, {"role": "assistant", "content": "d"}`, []string{"1 <call>f<answer>", "1 b</s>", "3 d</s>"}},
+		"a header after EOS": {`{% for m in messages %}{% if m.role == 'assistant' %}{% if m.tool_calls %}{{ '<h>' }}` + calls + `{{ '</s>' }}{% endif %}{{ '<h>' + m.content + '</s>' }}{% else %}{{ '<' + m.role + '>' + m.content }}{% endif %}{% endfor %}{{ '<h>' if add_generation_prompt }}`,
+			`{"role": "user", "content": "a"}, ` + called, []string{"1 <call>f</s>", "1 b</s>"}},
+		"no prompt after an answer": {`{% for m in messages %}` + written + `{% endfor %}` + unasked, inARow, []string{"1 b</s>", "2 d</s>"}},
+		"an answer first":           {`{% if messages[0].role != 'system' %}{{ '<h>system\nS</s>\n' }}{% endif %}{% for m in messages %}` + written + `{% endfor %}` + unasked, `{"role": "assistant", "content": "b"}, ` + inARow, []string{"0 b</s>", "2 b</s>", "3 d</s>"}},
+		"a prompt with more":        {`{% for m in messages %}` + written + `{% endfor %}{{ '<h>model\nI think' if add_generation_prompt }}`, inARow, []string{"1 b</s>", "2 d</s>"}},
+		"a last answer that is dropped": {`{% for m in messages %}{% if m.content or not loop.last %}` + written + `{% endif %}{% endfor %}{{ '<h>model\n' if add_generation_prompt }}`,
+			`{"role": "user", "content": "a"}, {"role": "assistant", "content": ""}, {"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}`, []string{"1 </s>", "3 b</s>"}},
+		"thoughts of the last answer": {`{% for m in messages %}{{ '<h>' + m.role + '\n' }}{% if m.role == 'assistant' and loop.last %}{{ '<think>\n' }}{% endif %}{{ m.content }}{% if not (add_generation_prompt and loop.last and m.role == 'assistant') %}{{ '</s>\n' }}{% endif %}{% endfor %}{{ '<h>assistant\n<think>\n' if add_generation_prompt and messages[-1].role != 'assistant' }}`,
+			inARow + ", " + two, []string{"1 b</s>", "2 d</s>", "4 b</s>", "6 b</s>"}},
+		"an id of earlier calls": {`{% for m in messages %}{{ '<h>' + m.role + '\n' + m.content }}{% for c in m.tool_calls or [] %}{{ '<call>' + c.function.name + (']' if loop.last and m == messages[-1] else ', id]') }}{% endfor %}{{ '</s>' if m != messages[-1] }}{% endfor %}{{ '<h>assistant\n' if add_generation_prompt }}`,
+			`{"role": "user", "content": "a"}, ` + called + `, {"role": "assistant", "content": "d"}`, []string{"1 b<call>f, id]</s>", "3 d"}},
+		"no words, another end": {`{% for m in messages %}{{ '<h>' + m.role + '<r>' + m.content + ('<answer>' if loop.last else '</answer>') }}{% endfor %}{{ '<h>assistant' if add_generation_prompt }}`,
+			`{"role": "user", "content": "a"}, {"role": "assistant", "content": ""}, ` + inARow, []string{"1 <r></answer>", "3 <r>b</answer>", "4 <r>d<answer>"}},
+		"tools are wanted": {`{% for t in tools %}{{ t.function.name }}{% endfor %}{% for m in messages %}{{ '<h>' + m.role + '\n' + m.content }}{{ '\n</s>' if m.role == 'tool' and loop.nextitem is defined else '</s>' }}{% endfor %}{{ '<h>assistant\n' if add_generation_prompt }}`,
+			`{"role": "user", "content": "a"}, {"role": "tool", "content": "r"}, {"role": "assistant", "content": "d"}`, []string{"2 d</s>"}},
+		"a prompt in every text": {`{% for m in messages %}{{ '<h>' + m.role + ':' }}{% if m.role == 'assistant' %}{% if m.reasoning_content %}{{ '<think>' + m.reasoning_content + '</think>' }}{% endif %}{% if m.tool_calls %}` + calls + `{% else %}{{ '<r>' + m.content }}{% endif %}{% else %}{{ m.content }}{% endif %}{{ '</s>' }}{% endfor %}{{ '<h>assistant:<think></think>' }}`,
+			`{"role": "user", "content": "a"}, {"role": "assistant", "content": "b", "reasoning_content": "t", "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": {}}}]}, {"role": "tool", "content": "r"}, {"role": "assistant", "content": "d"}`, []string{"1 t</think><call>f</s>", "3 <r>d</s>"}},
+	} {
+		tok, err := templated(t, c.template)
+		require.NoError(t, err, name)
+		for _, s := range []string{"<h>", "<call>", "<answer>", "</answer>", "<r>", "<think>", "</think>", "</s>"} {
+			id := int32(tok.Size())
+			tok.special[id] = true
+			require.NoError(t, tok.vocab.set(s, id, tok.Size()))
+			tok.named.EOS = id
+		}
+		text, turns, err := tok.Turns(Conversation{Messages: json.RawMessage("[" + c.messages + "]"), Tools: json.RawMessage(`[{"type": "function", "function": {"name": "f", "parameters": {}}}]`)})
+		require.NoError(t, err, name)
+		var got []string
+		for _, turn := range turns {
+			got = append(got, fmt.Sprint(turn.Message, " ", text[turn.Start:turn.End]))
+		}
+		require.Equal(t, c.want, got, "%s: %q", name, text)
 	}
 }
 

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,7 +12,7 @@ import (
 	"github.com/gomoe/gomoe/tokenizer/internal/jinja"
 )
 
-// Turn is the part of a conversation's text that the model writes for one message of the role assistant, with the
+// Turn is a part of a conversation's text that the model writes for one message of the role assistant, with the
 // token that ends the turn.
 type Turn struct {
 	Message int // index of the message
@@ -29,10 +30,14 @@ type Span struct{ Start, End int }
 // A template may write a message in another way when more messages follow: Qwen3's drops earlier reasoning. A turn is a
 // part of the whole text all the same, so what comes before a turn is what the whole has there. If the template marks
 // what the model writes with {% generation %}, turns are these parts. Otherwise the text of the whole is compared with
-// texts of the conversation up to a message, and with texts in which the content of a message is another one. Such a turn
-// ends with its special token: white space after it, such as the newline of ChatML, is not of the turn. In both
-// cases a turn that no special token ends goes on up to the end of a special token that follows. In GLM-4.5's template,
-// this is the one that begins the next message.
+// texts of the conversation up to a message, and with texts in which a message has another content, other reasoning or
+// other names of called tools. Such a turn ends with its special token: white space after it, such as the newline of
+// ChatML, is not of the turn. In both cases a turn that no special token ends goes on up to the end of a special token
+// that follows. In GLM-4.5's template, this is the one that begins the next message.
+//
+// The header before a turn, such as <|im_start|>assistant, is not of the turn. A message has several turns if the
+// template writes a part of it after a later message, as Gemma 4's writes the words of a call after the tool's response,
+// or if it writes a header within the message after the EOS token.
 func (t *Tokenizer) Turns(c Conversation) (string, []Turn, error) {
 	d, err := t.plain(c)
 	if err != nil {
@@ -42,7 +47,7 @@ func (t *Tokenizer) Turns(c Conversation) (string, []Turn, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	f := turnFinder{dialogue: d, text: text, stand: stand(text), specials: t.specials()}
+	f := turnFinder{dialogue: d, text: text, stand: stand(text), specials: t.specials(), found: map[int]fieldSpans{}, apart: map[int][]Span{}}
 	f.endToken, _ = t.Text(t.named.EOS)
 	var turns []Turn
 	if len(marked) > 0 {
@@ -77,7 +82,9 @@ type turnFinder struct {
 	text     string // of the whole conversation
 	stand    string
 	specials []string
-	endToken string // the EOS token, "" if there is none
+	endToken string             // the EOS token, "" if there is none
+	found    map[int]fieldSpans // the fields of messages
+	apart    map[int][]Span     // the fields of messages that follow those of a later message
 }
 
 // assistants returns the indices of the messages that the model writes.
@@ -128,136 +135,243 @@ func (f *turnFinder) all() ([]Turn, error) {
 	var turns []Turn
 	last := 0
 	for _, i := range f.assistants() {
-		start, err := f.start(i)
-		if err != nil {
-			return nil, &MessageError{i, err}
-		}
-		end, err := f.end(i)
-		if err != nil {
-			return nil, &MessageError{i, err}
-		}
+		start := f.start(i, last)
+		end := f.end(i, start)
 		if start < 0 || end < 0 {
 			continue // the text has nothing of the message
 		}
 		if start < last || end < start {
 			return nil, &MessageError{i, errors.New("the chat template writes messages so that the turn of this one cannot be found; mark what the model writes with {% generation %} in the template, or write the conversation as a prompt with a completion")}
 		}
-		end = f.eos(i, start, end)
-		turns, last = append(turns, Turn{Message: i, Span: Span{start, end}}), end
+		parts := f.parts(i, Span{start, end})
+		last = parts[len(parts)-1].End
+		for _, s := range append(parts, f.apart[i]...) {
+			turns = append(turns, Turn{Message: i, Span: s})
+		}
 	}
+	slices.SortStableFunc(turns, func(a, b Turn) int { return a.Start - b.Start })
 	return turns, nil
 }
 
-// eos returns the end of a turn from which the next header is cut off: the end of the first EOS token after the message's words and calls.
-func (f *turnFinder) eos(i, start, end int) int {
-	from := max(start, f.ends(f.text, f.messages, i, false))
-	from = max(from, f.differs(f.text, f.messages, i, false, func(m *jinja.Dict) *jinja.Dict { return said(m, contentOf(m)+f.stand) }))
-	if f.endToken == "" || from > end {
-		return end
+// parts splits a turn at headers that follow an EOS token: the model stops at the token and does not write the header. After the
+// message's last field, the turn ends with the first EOS token.
+func (f *turnFinder) parts(i int, turn Span) []Span {
+	var all []Span
+	for at := turn.Start; f.endToken != ""; {
+		n := strings.Index(f.text[at:turn.End], f.endToken)
+		if n < 0 {
+			break
+		}
+		at += n + len(f.endToken)
+		rest := strings.TrimLeftFunc(f.text[at:turn.End], unicode.IsSpace)
+		if rest == "" {
+			break
+		}
+		if at >= f.fields(i).last() {
+			turn.End = at
+			break
+		}
+		if header := f.template.habits.header; header != "" && strings.HasPrefix(rest, header) {
+			all = append(all, Span{turn.Start, at})
+			at = turn.End - len(rest) + len(header)
+			turn.Start = at
+		}
 	}
-	if at := strings.Index(f.text[from:end], f.endToken); at >= 0 {
-		return from + at + len(f.endToken)
+	return append(all, turn)
+}
+
+// start returns where the turn of a message begins: after the prompt for it, as far as the text has this prompt. last is where the
+// turn before ends. -1 says that the text has nothing of the message.
+func (f *turnFinder) start(i, last int) int {
+	header := f.template.habits.header
+	prompt, err := f.dialogue.text(f.messages[:i], true)
+	prefix := err == nil && strings.HasPrefix(f.text, prompt)
+	if prefix && (header == "" || len(prompt) >= last && strings.Contains(prompt[last:], header)) {
+		return len(prompt)
+	}
+	in, upTo := last, len(f.text)
+	if i > 0 {
+		in = max(in, f.fields(i-1).last())
+	}
+	if first := f.fields(i).first(in); first >= 0 {
+		upTo = first
+	}
+	if at := strings.Index(f.text[in:upTo], header); header != "" && at >= 0 {
+		in += at + len(header)
+		_, rest, _ := strings.Cut(f.added(f.messages[:i], prompt), header)
+		return in + min(f.common(f.text[in:], rest), upTo-in)
+	}
+	if err != nil || i == 0 { // no prompt can be made
+		return f.fields(i).first(0)
+	}
+	in, inPrompt := f.fields(i - 1).align(f.find(prompt, f.messages[:i], i-1, true))
+	return in + min(f.common(f.text[in:], prompt[inPrompt:]), upTo-in)
+}
+
+// end returns where the turn of a message ends that begins at start, -1 if the text has nothing of the message.
+func (f *turnFinder) end(i, start int) int {
+	until := f.messages[:i+1]
+	if len(until) == len(f.messages) {
+		return len(f.text)
+	}
+	short, err := f.dialogue.text(until, false)
+	if err == nil && len(short) >= start && strings.HasPrefix(f.text, short) {
+		return len(short)
+	}
+	own := f.fields(i)
+	in, inShort := own.align(f.find(short, until, i, false))
+	if in == 0 {
+		return own.last()
+	}
+	end := in + f.common(f.text[in:], short[inShort:])
+	written := strings.TrimRightFunc(f.text[in:end], unicode.IsSpace)
+	if end-in < len(short)-inShort && !slices.ContainsFunc(f.specials, func(s string) bool { return strings.HasSuffix(written, s) }) {
+		end += f.ending(i, f.text[end:]) // the message ends in another way than a last one
 	}
 	return end
 }
 
-// start returns where the turn of a message begins: where the prompt for it ends, as far as the whole text has this prompt.
-// -1 says that the text has nothing of the message.
-func (f *turnFinder) start(i int) (int, error) {
-	prompt, err := f.prompt(i)
-	if err == nil && strings.HasPrefix(f.text, prompt) {
-		return len(prompt), nil
-	}
-	own := f.differs(f.text, f.messages, i, false, func(m *jinja.Dict) *jinja.Dict { return said(m, f.stand) })
-	if err != nil || i == 0 { // no prompt can be made
-		return own, nil
-	}
-	// Both have the message before, and the same text after it up to the turn.
-	before := f.messages[:i]
-	in, inPrompt := f.ends(f.text, f.messages, i-1, false), f.ends(prompt, before, i-1, true)
-	if in < 0 || inPrompt < 0 {
-		in, inPrompt = 0, 0
-	}
-	upTo := len(f.text)
-	if own >= 0 {
-		upTo = max(in, own)
-	}
-	header, after := f.text[in:upTo], prompt[inPrompt:]
-	n := min(f.common(f.text[in:], after), len(header))
-	// The prompt may begin in another way, if the template ends the last message so. Then the rest of it is looked for.
-	for rest := after; len(rest) > n; {
-		if at := strings.Index(header, rest); at >= 0 {
-			return in + at + len(rest), nil
-		}
-		_, size := utf8.DecodeRuneInString(rest)
-		rest = rest[size:]
-	}
-	return in + n, nil
-}
-
-func (f *turnFinder) prompt(i int) (string, error) { return f.dialogue.text(f.messages[:i], true) }
-
-// end returns where the turn of a message ends, -1 if the text has nothing of the message.
-func (f *turnFinder) end(i int) (int, error) {
-	until := f.messages[:i+1]
-	if len(until) == len(f.messages) {
-		return len(f.text), nil
-	}
-	short, err := f.dialogue.text(until, false)
-	if err == nil && strings.HasPrefix(f.text, short) {
-		return len(short), nil
-	}
-	in := f.ends(f.text, f.messages, i, false)
-	if in < 0 || err != nil {
-		return in, nil
-	}
-	inShort := f.ends(short, until, i, false)
-	if inShort < 0 {
-		return in, nil
-	}
-	return in + f.common(f.text[in:], short[inShort:]), nil
-}
-
-// ends returns where the content of a message ends in the text of messages, or, if it calls tools, the name of the first one;
-// -1 if the text does not depend on either.
-func (f *turnFinder) ends(text string, messages []*jinja.Dict, i int, generate bool) int {
-	if _, ok := messages[i].Get("tool_calls"); ok {
-		if at := f.differs(text, messages, i, generate, f.renamed); at >= 0 {
-			return at
+// ending returns where the first EOS token of the rest of the text ends, or else the first special token; 0 if there is none
+// before the fields of messages after i.
+func (f *turnFinder) ending(i int, text string) int {
+	from := len(f.text) - len(text)
+	for j := i + 1; j < len(f.messages); j++ {
+		if first := f.fields(j).first(from); first >= 0 {
+			text = text[:min(len(text), first-from)]
 		}
 	}
-	return f.differs(text, messages, i, generate, func(m *jinja.Dict) *jinja.Dict { return said(m, contentOf(m)+f.stand) })
+	for _, all := range [][]string{{f.endToken}, f.specials} {
+		best := 0
+		for _, s := range all {
+			if at := strings.Index(text, s); s != "" && at >= 0 && (best == 0 || at+len(s) < best) {
+				best = at + len(s)
+			}
+		}
+		if best > 0 {
+			return best
+		}
+	}
+	return 0
 }
 
-// renamed returns a message in which the names of all called tools are longer.
-func (f *turnFinder) renamed(m *jinja.Dict) *jinja.Dict {
-	v, _ := m.Get("tool_calls")
+// fieldSpans are the spans of a text that one message's content, reasoning and names of called tools take up.
+type fieldSpans [3]Span
+
+var absent = Span{-1, -1}
+
+// first returns where the first field begins that begins at a byte or after it, -1 if none does.
+func (f fieldSpans) first(from int) int {
+	first := -1
+	for _, s := range f {
+		if s.Start >= from && (first < 0 || s.Start < first) {
+			first = s.Start
+		}
+	}
+	return first
+}
+
+// last returns where the last field ends, -1 if there is none.
+func (f fieldSpans) last() int { return max(f[0].End, f[1].End, f[2].End) }
+
+// align returns where a field ends in two texts: of the fields that both have, the last one. It returns 0 if there is none.
+func (f fieldSpans) align(other fieldSpans) (in, inOther int) {
+	for k := range f {
+		if other[k].End >= 0 && f[k].End >= in {
+			in, inOther = f[k].End, other[k].End
+		}
+	}
+	return in, inOther
+}
+
+// fields returns the fields of a message in the text. Fields that follow those of a later message are not among them: they
+// become the message's spans in apart.
+func (f *turnFinder) fields(i int) fieldSpans {
+	if own, ok := f.found[i]; ok {
+		return own
+	}
+	own := f.find(f.text, f.messages, i, false)
+	next, begin := -1, own.first(0)
+	for j := i + 1; own.first(begin+1) >= 0 && next < 0 && j < len(f.messages); j++ {
+		next = f.fields(j).first(begin)
+	}
+	for k, s := range own {
+		if next >= 0 && s.Start > next {
+			own[k] = absent
+			if s.Start < s.End {
+				f.apart[i] = append(f.apart[i], s)
+			}
+		}
+	}
+	f.found[i] = own
+	return own
+}
+
+// find finds the fields of a message in the text of messages, by comparing it with texts in which they are changed.
+func (f *turnFinder) find(text string, messages []*jinja.Dict, i int, generate bool) fieldSpans {
+	var all fieldSpans
+	for k, edit := range []func(*jinja.Dict, func(string) string) *jinja.Dict{editContent, editReasoning, editCalls} {
+		// differs returns the first byte of the text that depends on the change, -1 if there is none.
+		differs := func(change func(string) string) int {
+			m := edit(messages[i], change)
+			if m == nil {
+				return -1
+			}
+			other, err := f.varied(messages, i, m, generate)
+			if err != nil || other == text {
+				return -1
+			}
+			return wholeRunes(text, alike(text, other))
+		}
+		all[k] = Span{differs(func(string) string { return f.stand }), differs(func(s string) string { return s + f.stand })}
+		if all[k].Start < 0 || all[k].End < all[k].Start {
+			all[k] = absent
+		}
+	}
+	return all
+}
+
+// editContent returns a message with another content. The edits of fields that a message does not have return nil.
+func editContent(m *jinja.Dict, edit func(string) string) *jinja.Dict {
+	return said(m, edit(contentOf(m)))
+}
+
+func editReasoning(m *jinja.Dict, edit func(string) string) *jinja.Dict {
+	var out *jinja.Dict
+	for _, name := range reasoningNames {
+		if v, _ := m.Get(name); v != nil {
+			s, _ := v.(string)
+			out = with(cmp.Or(out, m), name, edit(s))
+		}
+	}
+	return out
+}
+
+func editCalls(m *jinja.Dict, edit func(string) string) *jinja.Dict {
+	v, ok := m.Get("tool_calls")
+	if !ok {
+		return nil
+	}
 	calls, _ := jinja.Items(v)
 	calls = slices.Clone(calls)
-	longer := func(d *jinja.Dict) *jinja.Dict {
+	renamed := func(d *jinja.Dict) *jinja.Dict {
 		name, _ := d.Get("name")
 		s, _ := name.(string)
-		return with(d, "name", s+f.stand)
+		return with(d, "name", edit(s))
 	}
 	for i, c := range calls {
 		call, _ := c.(*jinja.Dict)
 		inner, _ := call.Get("function")
 		if function, ok := inner.(*jinja.Dict); ok {
-			calls[i] = with(call, "function", longer(function))
+			calls[i] = with(call, "function", renamed(function))
 		} else {
-			calls[i] = longer(call)
+			calls[i] = renamed(call)
 		}
 	}
 	return with(m, "tool_calls", jinja.NewList(calls...))
 }
 
-// differs returns the first byte of the text of messages that depends on how one of them is changed, -1 if there is none.
-func (f *turnFinder) differs(text string, messages []*jinja.Dict, i int, generate bool, change func(*jinja.Dict) *jinja.Dict) int {
-	other, err := f.varied(messages, i, change, generate)
-	if err != nil || other == text {
-		return -1
-	}
-	n := alike(text, other)
+// wholeRunes returns how many of the first n bytes of a text are of characters that end among them.
+func wholeRunes(text string, n int) int {
 	for n > 0 && n < len(text) && !utf8.RuneStart(text[n]) {
 		n--
 	}
@@ -279,9 +393,7 @@ func (f *turnFinder) common(text, other string) int {
 	if n == len(other) {
 		return n
 	}
-	for n > 0 && n < len(text) && !utf8.RuneStart(text[n]) {
-		n--
-	}
+	n = wholeRunes(text, n)
 	for _, s := range f.specials {
 		for k := 1; k < len(s) && k <= n; k++ {
 			if strings.HasPrefix(text[n-k:], s) { // n is within the token
