@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/gomoe/gomoe/tokenizer"
 )
@@ -15,6 +16,8 @@ type Stops struct {
 	marks map[int32]string // of the special tokens that a text has, in place of their names
 	held  []byte
 	ended bool
+	begun string // the text of a character that lacks bytes, as it is if they do not come
+	late  string // the marks after it
 }
 
 // stopText is a text at which to stop, and how much of it the text so far ends with: the algorithm of Knuth, Morris and
@@ -78,23 +81,44 @@ func (s *Stops) add(text string) {
 
 // Token is Push for a token more, whose text is that of a stream.
 func (s *Stops) Token(id int32, from *tokenizer.Stream) (pass string, stopped bool) {
-	mark, marked := s.marks[id]
-	if marked {
-		if text := from.Held() + mark; s.would(text) {
-			return s.Push(text)
+	text := ""
+	if mark, marked := s.marks[id]; marked {
+		if stop := s.whole(from.Held()) + mark; s.would(stop) {
+			return s.Push(stop)
 		}
-		mark = from.Settle() + mark
+		text = from.Settle()
+		if s.begun = from.Held(); s.begun == "" {
+			text += mark
+		} else {
+			s.late += mark
+		}
 	}
-	pass, stopped = s.Push(mark + from.Push(id))
+	if more := from.Push(id); more != "" {
+		text += s.whole(more)
+		s.begun, s.late = "", ""
+	}
+	pass, stopped = s.Push(text)
 	if stopped || len(s.texts) == 0 {
 		return pass, stopped
 	}
 	// Text that further tokens could change counts, since no token follows a stop.
-	if held := from.Held(); held != "" && s.would(held) {
-		last, _ := s.Push(held)
+	if held := from.Held(); held != "" && s.would(s.whole(held)) {
+		last, _ := s.Push(s.whole(held))
 		return pass + last, true
 	}
 	return pass, false
+}
+
+// whole returns text with the late marks, after the character that was begun before them.
+func (s *Stops) whole(text string) string {
+	if s.late == "" {
+		return text
+	}
+	n := len(s.begun)
+	if !strings.HasPrefix(text, s.begun) { // it was completed
+		_, n = utf8.DecodeRuneInString(text)
+	}
+	return text[:n] + s.late + text[n:]
 }
 
 // would reports whether Push of a text would stop.

@@ -71,10 +71,15 @@ func TestStopsAtTokens(t *testing.T) {
 		{[]string{"<|end|> b<|0|>"}, []int32{3, 0, 4, 0, 4}, "a b b", false},
 		{[]string{"é<|end|>"}, []int32{3, 7, 8, 0, 3}, "a", true},
 		{[]string{"<|end|>"}, []int32{3, 7, 8, 0, 3}, "aé", true},
-		{[]string{"<|end|>x"}, []int32{3, 7, 0, 8, 3}, "aéa", false}, // a character around a token
-		{[]string{"<call>"}, []int32{3, 2, 3}, "a", true},            // a token that is no special one
-		{[]string{"0", "1"}, []int32{3, 1, 0, 4, 11}, "a b", true},   // no mark of a token has these digits
-		{[]string{"\n"}, []int32{3, 9}, "a", true},                   // with the token that writes it
+		{[]string{"<|end|>x"}, []int32{3, 7, 0, 8, 3}, "aéa", false},     // a character around a token
+		{[]string{"<|end|> b"}, []int32{3, 7, 0, 4, 3}, "a\ufffd", true}, // a part of a character before a token
+		{[]string{"<|end|> b"}, []int32{3, 7, 0, 8, 4, 3}, "aé", true},
+		{[]string{"<|end|><|0|>"}, []int32{3, 7, 0, 1, 3}, "a\ufffd", true},
+		{[]string{"\ufffd<|end|> b"}, []int32{3, 7, 0, 4, 3}, "a", true},
+		{[]string{"<|end|>a"}, []int32{3, 7, 0, 4, 3}, "a\ufffd ba", false},
+		{[]string{"<call>"}, []int32{3, 2, 3}, "a", true},          // a token that is no special one
+		{[]string{"0", "1"}, []int32{3, 1, 0, 4, 11}, "a b", true}, // no mark of a token has these digits
+		{[]string{"\n"}, []int32{3, 9}, "a", true},                 // with the token that writes it
 		{[]string{"\n\n"}, []int32{3, 9, 3, 9, 9}, "a\na", true},
 		{[]string{"\n"}, []int32{3, 7, 8, 9}, "aé", true},
 	} {

@@ -77,7 +77,7 @@ func (s *Server) complete(q *completion, style *textStyle) (requests []generate.
 			one := request
 			one.Prompt, one.Seed = ids, request.Seed+uint64(i)
 			requests = append(requests, one)
-			echo, begins := "", &offsets{}
+			echo, begins := "", &offsets{tok: s.c.Tokenizer}
 			switch {
 			case q.Echo:
 				echo, begins.stream = s.c.Tokenizer.Decode(ids), s.c.Tokenizer.Stream()

@@ -25,13 +25,19 @@ func tokenText(t *tokenizer.Tokenizer, id int32) string {
 
 // offsets tells where tokens begin in a text, in characters.
 type offsets struct {
+	tok    *tokenizer.Tokenizer
 	stream *tokenizer.Stream
 	before int
 }
 
-// next returns the offset of the next token. A token that ends a character has the offset of the character.
+// next returns the offset of the next token. A token that goes on with a character has the offset of the character, and so has
+// a special token within one.
 func (o *offsets) next(id int32) int {
-	at := o.before + utf8.RuneCountInString(strings.TrimRight(o.stream.Held(), "\ufffd"))
+	text := o.stream.Held()
+	if b := o.tok.Bytes(id); o.tok.IsSpecial(id) || len(b) > 0 && !utf8.RuneStart(b[0]) {
+		text = strings.TrimRight(text, "\ufffd")
+	}
+	at := o.before + utf8.RuneCountInString(text)
 	o.before += utf8.RuneCountInString(o.stream.Push(id))
 	return at
 }

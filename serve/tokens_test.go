@@ -105,6 +105,8 @@ func TestContinuation(t *testing.T) {
 		{`"<s>"`, []int{and, the}, "and the", []string{" and", " the"}, []int{0, 3}},
 		{`[17]`, []int{f0, nine, x98, x80, and}, "😀 and", []string{`bytes:\xf0`, `bytes:\x9f`, `bytes:\x98`, `bytes:\x80`, " and"}, []int{0, 0, 0, 0, 1}},
 		{`[17, 20, 21]`, []int{x98, x80, and}, "😀 and", []string{`bytes:\x98`, `bytes:\x80`, " and"}, []int{0, 0, 1}},
+		{`[17]`, []int{f0, and}, "\ufffd and", []string{`bytes:\xf0`, " and"}, []int{0, 1}},
+		{`[17]`, []int{and, f0, turn, nine, the}, " and\ufffd\ufffd the", []string{" and", `bytes:\xf0`, "<|turn|>", `bytes:\x9f`, " the"}, []int{0, 4, 4, 4, 6}},
 		{`[17]`, []int{turn, and, nl, the}, " and\n the", []string{"<|turn|>", " and", "\n", " the"}, []int{0, 0, 4, 5}},
 		{`[17]`, []int{26, 27, and}, "é and", []string{`bytes:\xc3`, `bytes:\xa9`, " and"}, []int{0, 0, 1}},
 	} {
