@@ -72,19 +72,22 @@ func (s *Server) complete(q *completion, style *textStyle) (requests []generate.
 	if err != nil {
 		return nil, 0, err
 	}
-	for _, ids := range prompts {
+	for _, p := range prompts {
 		for i := range n {
 			one := request
-			one.Prompt, one.Seed = ids, request.Seed+uint64(i)
+			one.Prompt, one.Seed = p.ids, request.Seed+uint64(i)
 			requests = append(requests, one)
-			echo, begins := "", &offsets{tok: s.c.Tokenizer}
-			switch {
-			case q.Echo:
-				echo, begins.stream = s.c.Tokenizer.Decode(ids), s.c.Tokenizer.Stream()
-			case style.logprobs:
-				begins.stream = s.c.Tokenizer.Continue(ids)
+			st := textStart{}
+			if q.Echo {
+				if st.echo = p.text; st.echo == "" {
+					st.echo = s.c.Tokenizer.Decode(p.ids)
+				}
 			}
-			style.echo, style.offsets = append(style.echo, echo), append(style.offsets, begins)
+			if style.logprobs {
+				st.prompt = offsets{tok: s.c.Tokenizer, stream: s.c.Tokenizer.Stream(), echo: []rune(st.echo)}
+				st.answer = offsets{tok: s.c.Tokenizer, stream: s.c.Tokenizer.Continue(p.ids), before: len(st.prompt.echo)}
+			}
+			style.starts = append(style.starts, st)
 		}
 	}
 	return requests, n, nil
@@ -93,11 +96,17 @@ func (s *Server) complete(q *completion, style *textStyle) (requests []generate.
 // maxPrompts is how many texts a request may have continued.
 const maxPrompts = 64
 
-// prompts returns the tokens of a text, of a list of texts, of a list of tokens, or of a list of those. Each is for n answers.
-func (s *Server) prompts(data json.RawMessage, n int, request generate.Request) ([][]int32, error) {
+// prompt is a text as the client gave it, "" if it gave a list of tokens, and its tokens.
+type prompt struct {
+	text string
+	ids  []int32
+}
+
+// prompts returns the prompts that a text, a list of texts, a list of tokens or a list of those is. Each is for n answers.
+func (s *Server) prompts(data json.RawMessage, n int, request generate.Request) ([]prompt, error) {
 	var ids []int32
 	if json.Unmarshal(data, &ids) == nil && len(ids) > 0 {
-		return [][]int32{ids}, errors.Join(s.places(n), s.room(ids, request))
+		return []prompt{{ids: ids}}, errors.Join(s.places(n), s.room(ids, request))
 	}
 	all, err := list(data, maxPrompts)
 	if err != nil {
@@ -106,7 +115,7 @@ func (s *Server) prompts(data json.RawMessage, n int, request generate.Request) 
 	if err := s.places(len(all) * n); err != nil {
 		return nil, err
 	}
-	var out [][]int32
+	var out []prompt
 	for _, one := range all {
 		var text string
 		var ids []int32
@@ -121,7 +130,7 @@ func (s *Server) prompts(data json.RawMessage, n int, request generate.Request) 
 		if err := s.room(ids, request); err != nil {
 			return nil, err
 		}
-		out = append(out, ids)
+		out = append(out, prompt{text, ids})
 	}
 	return out, nil
 }
@@ -160,8 +169,13 @@ type textStyle struct {
 	object
 	tok      *tokenizer.Tokenizer
 	logprobs bool
-	echo     []string   // the text before each answer
-	offsets  []*offsets // of the tokens of each answer
+	starts   []textStart // of each answer
+}
+
+// textStart is the text before an answer, and where tokens begin in both.
+type textStart struct {
+	echo           string
+	prompt, answer offsets
 }
 
 type textChoice struct {
@@ -181,13 +195,16 @@ type textLogProbs struct {
 func (st *textStyle) choice(i int, a *part) any {
 	c := textChoice{Index: i, Text: a.text, Finish: a.finish}
 	if a.first {
-		c.Text = st.echo[i] + c.Text
+		c.Text = st.starts[i].echo + c.Text
 	}
 	if st.logprobs && (a.first || len(a.tokens) > 0) {
 		c.LogProbs = &textLogProbs{Tokens: []string{}, Values: []*float64{}, Top: []map[string]float64{}, Offsets: []int{}}
 		for _, t := range a.tokens {
-			l := c.LogProbs
-			l.Tokens, l.Offsets = append(l.Tokens, tokenText(st.tok, t.ID)), append(l.Offsets, st.offsets[i].next(t.ID))
+			l, begins := c.LogProbs, &st.starts[i].answer
+			if t.Prompt {
+				begins = &st.starts[i].prompt
+			}
+			l.Tokens, l.Offsets = append(l.Tokens, tokenText(st.tok, t.ID)), append(l.Offsets, begins.next(t.ID))
 			if math.IsNaN(t.LogProb) { // nothing is before the first token of a prompt
 				l.Values, l.Top = append(l.Values, nil), append(l.Top, nil)
 			} else {

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -27,6 +28,7 @@ func tokenText(t *tokenizer.Tokenizer, id int32) string {
 type offsets struct {
 	tok    *tokenizer.Tokenizer
 	stream *tokenizer.Stream
+	echo   []rune // the text, if it is a prompt's, which has names of special tokens
 	before int
 }
 
@@ -38,6 +40,20 @@ func (o *offsets) next(id int32) int {
 		text = strings.TrimRight(text, "\ufffd")
 	}
 	at := o.before + utf8.RuneCountInString(text)
+	if name, _ := o.tok.Text(id); o.tok.IsSpecial(id) {
+		for _, space := range []int{0, 1} { // some tokenizers have a space more after a special token
+			if begin := at - space; begin >= 0 && o.has([]rune(name), begin) {
+				o.before += utf8.RuneCountInString(name) - space
+				at = begin
+				break
+			}
+		}
+	}
 	o.before += utf8.RuneCountInString(o.stream.Push(id))
 	return at
+}
+
+// has reports whether the prompt has the name of a special token at a character.
+func (o *offsets) has(name []rune, at int) bool {
+	return at+len(name) <= len(o.echo) && slices.Equal(name, o.echo[at:at+len(name)])
 }

@@ -172,6 +172,13 @@ func TestEchoScores(t *testing.T) {
 			require.Greater(t, len(logs.Tokens), 10)
 		}
 	}
+	// A text comes back as it was given, and the answer after it.
+	for _, body := range []string{`{"prompt": "the<|turn|>and<|end|>", "echo": true, "max_tokens": 1, "logprobs": 0, %s}`, `{"prompt": "the<|turn|>and<|end|>", "echo": true, "max_tokens": 1, "logprobs": 0, "stream": true, %s}`} {
+		text, _, logs, _ := answers(t, url, fmt.Sprintf(body, forcing(19)))
+		require.Equal(t, "the<|turn|>and<|end|> ca", text)
+		require.Equal(t, []string{" the", "<|turn|>", " and", "<|end|>", " ca"}, logs.Tokens)
+		require.Equal(t, []int{0, 3, 11, 14, 21}, logs.Offsets)
+	}
 	_, _, answer := post(t, url, fmt.Sprintf(`{"prompt": [%s], [1, 3]], "echo": true, "max_tokens": 0, "logprobs": 1}`, prompt))
 	require.Contains(t, answer, `"usage":{"prompt_tokens":12,"completion_tokens":0,"total_tokens":12,`)
 	_, _, answer = post(t, url, `{"prompt": "the", "max_tokens": 0}`)
