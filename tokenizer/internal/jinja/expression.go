@@ -142,10 +142,12 @@ func (p *parser) compare() expr {
 	if ops == nil {
 		return first
 	}
+	line := p.now().line
 	return func(r *run, s *scope) any {
 		a := first(r, s)
 		for i, op := range ops {
 			b := rest[i](r, s)
+			r.line = line
 			if !r.compare(op, a, b) {
 				return false
 			}

@@ -71,6 +71,7 @@ func (p *parser) body(stop ...string) (stmt, string) {
 			v := p.list()
 			p.close()
 			all = append(all, func(r *run, s *scope, out *strings.Builder) flow {
+				r.line = t.line
 				x := v(r, s)
 				r.line = t.line
 				r.write(out, r.printed(x))
