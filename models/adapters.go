@@ -119,7 +119,18 @@ func AdaptersOf(m *Model, c *checkpoint.Checkpoint, l nn.LoRA) (list []nn.Adapte
 }
 
 func noMatrix(m *Model, c *checkpoint.Checkpoint, target string) error {
-	return fmt.Errorf("%s: target %s is no matrix that can have an adapter; %s has, for instance, q_proj and experts.*.up_proj", c.Path, quoted.Name(target), m.Family)
+	all, _, err := adaptersOf(m, c, nn.LoRA{Rank: 1, Targets: []string{"*.layers.*"}})
+	var ends []string
+	for _, a := range all {
+		end := a.Name[strings.LastIndexByte(a.Name, '.')+1:]
+		if strings.HasSuffix(a.Name, ".*."+end) {
+			end = "experts.*." + end
+		}
+		if !slices.Contains(ends, end) {
+			ends = append(ends, end)
+		}
+	}
+	return errors.Join(fmt.Errorf("%s: target %s is no matrix that can have an adapter; %s has %s", c.Path, quoted.Name(target), m.Family, strings.Join(ends, ", ")), err)
 }
 
 // adaptersOf returns the matrices of a model that have adapters, and the targets that are no matrices.

@@ -78,7 +78,7 @@ func (f *tuning) flags(fs *flag.FlagSet) {
 	fs.IntVar(&o.LoRA.Rank, "rank", 16, "`rank` of the adapters")
 	fs.Float64Var(&o.LoRA.Alpha, "alpha", 32, "adapters are multiplied by `alpha`/rank")
 	fs.Float64Var(&o.LoRA.Dropout, "dropout", 0, "`probability` with which adapters of linear layers do not see an element")
-	fs.Func("targets", "`matrices` with adapters, as ends of their names with commas between, such as q_proj,experts.*.up_proj; those of attention, networks and experts if not given", list(&o.LoRA.Targets))
+	fs.Func("targets", "`matrices` with adapters, as ends of their names with commas between, such as q_proj,o_proj; an unknown one lists the model's; those of attention, networks and experts if not given", list(&o.LoRA.Targets))
 	fs.StringVar(&o.From, "from", "", "`folder` of an adapter to begin with, PEFT's, mlx-lm's or a run's checkpoint, which then says what -rank, -alpha, -dropout and -targets say")
 	fs.BoolVar(&o.All, "all", false, "train all weights, in f32, instead of adapters")
 	fs.StringVar(&o.Merge, "merge", "", "`path` for the model with the adapter: a folder, or a GGUF file if it ends with .gguf")
