@@ -17,7 +17,7 @@ func TestExact(t *testing.T) {
 	model, first := folderOf(t, "olmoe"), options(t)
 	var want string
 	var wanted Result
-	for _, mesh := range []string{"", "dp=2,ep=2", "ep=3"} {
+	for _, mesh := range []string{"", "dp=2,ep=2", "ep=3", "ep=8:5/2/1", "dp=1,ep=0-0/1-3/4-7"} {
 		o := options(t)
 		o.Data, o.HeldOut, o.LoRA.Dropout = first.Data, first.HeldOut, 0.1
 		o.Rows, o.Steps, o.Exact = 8, 3, gomoe.ExactBlocks

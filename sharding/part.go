@@ -18,8 +18,8 @@ import (
 // blocks that are cut so, and not units. So the parts along the last axes, one behind
 // another, are the part that the first axes give.
 func (m Mesh) Cut(axes []string, n, i int) (start, size int) {
-	unit := 1
-	if m.blocked(axes, n) {
+	unit, blocked := 1, m.blocked(axes, n)
+	if blocked {
 		unit = n / m.Blocks
 	}
 	size = n / unit
@@ -29,7 +29,7 @@ func (m Mesh) Cut(axes []string, n, i int) (start, size int) {
 		p := axis.Size
 		behind /= p
 		c, each, more := i/behind%p, size/p, size%p
-		if unit == 1 && axis.Ranges != nil && axis.Ranges.Len() == size {
+		if !blocked && axis.Ranges != nil && axis.Ranges.Len() == size {
 			start += axis.Ranges[c]
 			size = axis.Ranges.Size(c)
 			continue

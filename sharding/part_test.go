@@ -208,6 +208,8 @@ func TestCutBlocks(t *testing.T) {
 		{"a=3,b=2 blocks=8", []string{"b", "a"}, 16, "[4 2 2 4 2 2]"},
 		{"a=16:9/5/2 blocks=8", []string{"a"}, 16, "[9 5 2]"},
 		{"a=16:9/5/2 blocks=8", []string{"a"}, 64, "[24 24 16]"},
+		{"b=2,a=4:3/1 blocks=8", []string{"b", "a"}, 8, "[2 2 2 2]"}, // after b, there are as many blocks as the ranges have units
+		{"b=2,a=4:3/1 blocks=8", []string{"b", "a"}, 64, "[16 16 16 16]"},
 	} {
 		m := mesh(t, c.mesh)
 		require.Equal(t, c.mesh == m.String(), m.Ranges("a") == nil)
