@@ -30,7 +30,7 @@ func parse(text []byte, v any) error {
 		return err
 	case errors.Is(e.Err, jsontext.ErrDuplicateName):
 		name := e.Path.LastToken()
-		return wrong(quoted.Short(name), fmt.Sprintf("field %s is there twice", quoted.Text(name)))
+		return wrong(quoted.Plain(name), fmt.Sprintf("field %s is there twice", quoted.Text(name)))
 	case errors.Is(e.Err, io.ErrUnexpectedEOF):
 		return wrong("", "the request is no complete JSON object")
 	case e.Place != "":
@@ -38,7 +38,7 @@ func parse(text []byte, v any) error {
 	case e.Path == "":
 		return wrong("", "the request: "+e.What)
 	}
-	return wrong(quoted.Short(e.Field()), e.What)
+	return wrong(quoted.Plain(e.Field()), e.What)
 }
 
 // tooMany returns how many fields an object may have, if one of the text has more, and 0 otherwise. It reads to the first such object.

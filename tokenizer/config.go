@@ -100,8 +100,8 @@ func objectOf(data []byte) (o object, err error) {
 // get sets to to the value of a key. A key that is missing or null changes nothing.
 func (o object) get(name string, to any) error {
 	if v, ok := o.Values[name]; ok {
-		if err := json.Unmarshal(v, to); err != nil {
-			return fmt.Errorf("%s: %w", name, quoted.Cause(err))
+		if err := strictjson.Unmarshal(v, to); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	return nil

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/gomoe/gomoe/internal/infile"
-	"github.com/gomoe/gomoe/internal/quoted"
+	"github.com/gomoe/gomoe/internal/strictjson"
 	"github.com/gomoe/gomoe/internal/whole"
 )
 
@@ -115,8 +115,8 @@ func Read(path string) (Dump, error) {
 // Parse returns the record in b, the contents of the file at path.
 func Parse(path string, b []byte) (Dump, error) {
 	var d Dump
-	if err := json.Unmarshal(b, &d); err != nil {
-		return Dump{}, fmt.Errorf("flight: %s: %w", path, quoted.Cause(err))
+	if err := strictjson.UnmarshalOnce(b, &d); err != nil {
+		return Dump{}, fmt.Errorf("flight: %s: %w", path, err)
 	}
 	switch {
 	case d.Gomoe != "flight":

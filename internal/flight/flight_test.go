@@ -182,7 +182,7 @@ func TestFile(t *testing.T) {
 		t.Errorf("read %+v", d)
 	}
 	for text, want := range map[string]string{
-		"": "unexpected end", `{"gomoe":"plan"}`: "no flight record", `{"gomoe":"flight","rank":2,"size":2}`: "rank 2 of 2",
+		"": "ends in the middle", `{"gomoe":"plan"}`: "no flight record", `{"gomoe":"flight","rank":2,"size":2}`: "rank 2 of 2",
 	} {
 		if _, err := flight.Parse("x", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)

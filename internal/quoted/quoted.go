@@ -24,14 +24,14 @@ func Text[T ~string | ~[]byte](text T) string { return quote(text, most) }
 func Name[T ~string | ~[]byte](name T) string { return quote(name, mostOfName) }
 
 func quote[T ~string | ~[]byte](text T, most int) string {
-	head, cut := shorten(string(text[:min(len(text), most*utf8.UTFMax+1)]), most)
+	head, cut := shorten(text, most)
 	return strconv.Quote(head) + cut
 }
 
 // Plain is Text without quotes for a text that has no character to escape. It is for a number, a variable's value or a path,
 // which is easier to copy without them.
 func Plain[T ~string | ~[]byte](text T) string {
-	head, cut := shorten(string(text[:min(len(text), most*utf8.UTFMax+1)]), most)
+	head, cut := shorten(text, most)
 	if q := strconv.Quote(head); q != `"`+head+`"` {
 		return q + cut
 	}
@@ -44,26 +44,21 @@ func JSON(value []byte) string {
 	if json.Compact(&line, value) == nil {
 		value = line.Bytes()
 	}
-	head, cut := shorten(string(value[:min(len(value), 60*utf8.UTFMax+1)]), 60)
+	head, cut := shorten(value, 60)
 	return escape(head) + cut
 }
 
-// Short returns the first 40 characters of a text as they are, for places that are not shown to people as they stand.
-func Short[T ~string | ~[]byte](text T) string {
-	head, cut := shorten(string(text[:min(len(text), most*utf8.UTFMax+1)]), most)
-	return head + cut
-}
-
 // shorten returns the first characters of a text, and an ellipsis if there are more.
-func shorten(text string, most int) (head, cut string) {
+func shorten[T ~string | ~[]byte](text T, most int) (head, cut string) {
+	head = string(text[:min(len(text), most*utf8.UTFMax+1)])
 	n := 0
-	for i := range text {
+	for i := range head {
 		if n == most {
-			return text[:i], "…"
+			return head[:i], "…"
 		}
 		n++
 	}
-	return text, ""
+	return head, ""
 }
 
 // List returns the first texts of a list as Text has them, and how many there are if there are more.
