@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/gomoe/gomoe/generate"
+	"github.com/gomoe/gomoe/internal/strictjson"
 	"github.com/gomoe/gomoe/tokenizer"
 )
 
@@ -105,7 +106,7 @@ type prompt struct {
 // prompts returns the prompts that a text, a list of texts, a list of tokens or a list of those is. Each is for n answers.
 func (s *Server) prompts(data json.RawMessage, n int, request generate.Request) ([]prompt, error) {
 	var ids []int32
-	if json.Unmarshal(data, &ids) == nil && len(ids) > 0 {
+	if strictjson.UnmarshalOnce(data, &ids) == nil && len(ids) > 0 {
 		return []prompt{{ids: ids}}, errors.Join(s.places(n), s.room(ids, request))
 	}
 	all, err := list(data, maxPrompts)
@@ -119,7 +120,7 @@ func (s *Server) prompts(data json.RawMessage, n int, request generate.Request) 
 	for _, one := range all {
 		var text string
 		var ids []int32
-		if string(one) == "null" || json.Unmarshal(one, &text) != nil && json.Unmarshal(one, &ids) != nil {
+		if string(one) == "null" || strictjson.UnmarshalOnce(one, &text) != nil && strictjson.UnmarshalOnce(one, &ids) != nil {
 			return nil, wrong("prompt", "the prompt is neither a text nor a list of tokens, nor a list of either")
 		}
 		if ids == nil {

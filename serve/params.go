@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/gomoe/gomoe/generate"
 	"github.com/gomoe/gomoe/internal/quoted"
+	"github.com/gomoe/gomoe/internal/strictjson"
 )
 
 // params are the fields that completions of texts and of conversations have in common. Those below Ignored change
@@ -62,16 +62,14 @@ func (*ignored) UnmarshalJSON([]byte) error { return nil }
 type texts []string
 
 func (t *texts) UnmarshalJSON(data []byte) error {
-	var one string
-	if json.Unmarshal(data, &one) == nil && string(data) != "null" {
-		*t = texts{one}
+	if string(data) == "null" {
+		*t = nil
 		return nil
 	}
-	var all []string
-	if err := json.Unmarshal(data, &all); err != nil {
+	*t = make(texts, 1)
+	if strictjson.UnmarshalOnce(data, &(*t)[0]) != nil && strictjson.UnmarshalOnce(data, (*[]string)(t)) != nil {
 		return fmt.Errorf("want a text or a list of texts, and have %s", quoted.Text(data))
 	}
-	*t = all
 	return nil
 }
 

@@ -167,16 +167,9 @@ func (n *numbers) UnmarshalJSON(text []byte) error {
 	if bytes.Count(text, []byte(",")) >= maxRank {
 		return fmt.Errorf("more than %d numbers", maxRank)
 	}
-	var all []*int
-	if err := strictjson.UnmarshalOnce(text, &all); err != nil {
-		return err
+	err := strictjson.UnmarshalOnce(text, (*[]int)(n))
+	if err == nil && slices.ContainsFunc(*n, func(x int) bool { return x < 0 }) {
+		err = fmt.Errorf("%s, want integers of at least 0", quoted.JSON(text))
 	}
-	*n = make(numbers, len(all))
-	for i, x := range all {
-		if x == nil || *x < 0 {
-			return fmt.Errorf("%s, want integers of at least 0", quoted.JSON(text))
-		}
-		(*n)[i] = *x
-	}
-	return nil
+	return err
 }

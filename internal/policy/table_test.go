@@ -181,6 +181,8 @@ func readOnly() map[string]string {
 		"internal/kernel/vector.selected":       "the functions of the kernels that are selected, looked up once",
 		"metal/kernels.expressions":             "a sync.OnceValue: the table of elementwise operations, which is made once and never changed",
 
+		"internal/strictjson.options": "a sync.OnceValue: the rules of all texts, made once, as each text of a header with 50,000 tensors asks and their functions are cached",
+
 		"quant.iq2Grid": "the 256 vectors of a format; arrays are no constants",
 		"quant.iq3Grid": "the 256 vectors of a format; arrays are no constants",
 

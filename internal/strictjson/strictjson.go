@@ -1,6 +1,7 @@
 // Package strictjson reads JSON from outside: files of settings, hostfiles, requests. Values are read as encoding/json reads them. Names are
 // read strictly: a field is read from the member with exactly its name, and a name that an object has twice is an error. Readers that take
-// the last of two members silently read something else than a person who edits the file.
+// the last of two members silently read something else than a person who edits the file. null changes no field, but in a list of numbers or
+// texts it is an error, where encoding/json reads it as 0 or "".
 package strictjson
 
 import (
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
@@ -87,8 +89,17 @@ func unmarshal(text []byte, v any, more ...json.Options) error {
 }
 
 // options has values read as encoding/json reads them. Half of a surrogate pair may be escaped in a text, as Python and JavaScript write it.
-func options() json.Options {
-	return json.JoinOptions(jsonv1.DefaultOptionsV1(), jsonv1.ReportErrorsWithLegacySemantics(false), json.MatchCaseInsensitiveNames(false), jsontext.AllowDuplicateNames(false))
+var options = sync.OnceValue(func() json.Options {
+	return json.JoinOptions(jsonv1.DefaultOptionsV1(), jsonv1.ReportErrorsWithLegacySemantics(false), json.MatchCaseInsensitiveNames(false), jsontext.AllowDuplicateNames(false),
+		json.WithUnmarshalers(json.JoinUnmarshalers(json.UnmarshalFromFunc(element[int]), json.UnmarshalFromFunc(element[int32]), json.UnmarshalFromFunc(element[float64]), json.UnmarshalFromFunc(element[string]))))
+})
+
+// element refuses null as an element of a list, and leaves other values to the usual functions.
+func element[T any](d *jsontext.Decoder, _ *T) error {
+	if list, _ := d.StackIndex(d.StackDepth()); list == '[' && d.PeekKind() == 'n' {
+		return &json.SemanticError{JSONKind: 'n'}
+	}
+	return errors.ErrUnsupported
 }
 
 // Ordered is an object whose names have an order. null changes nothing.

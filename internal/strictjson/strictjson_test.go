@@ -85,6 +85,8 @@ func TestErrors(t *testing.T) {
 		`{"x": 1e300}`:                       "x: number 1e300, want a number of 32 bits",
 		`{"m": 3}`:                           "m: three",
 		`[]`:                                 "array, want an object",
+		`{"a": {"n": [1, null]}}`:            "a.n.1: null, want an integer of 32 bits",
+		`{"a": {"n": null}, "s": null}`:      "",
 		`{"o": {"x": {"y": 1000}}}`:          "o.x.y: number 1000, want an integer of 8 bits",
 		`{"o": {"x": []}}`:                   "o.x: array, want an object",
 		`{"o": {"x": null, "y": {"z": 1}}}`:  "",

@@ -52,7 +52,7 @@ func TestParseDevicesErrors(t *testing.T) {
 		{`[[null, ""], ["a", null]]`, "row of rank 0: cell of rank 1: a device without a name, want null"},
 		{`[[null, "a b"], ["a", null]]`, `with "a b", want a device's name`},
 		{`[[null, 5], ["a", null]]`, "row of rank 0: cell of rank 1: 5, want null, a device's name or a list of names"},
-		{`[[null, ["a", null]], ["a", null]]`, "null in a list"},
+		{`[[null, ["a", null]], ["a", null]]`, `cell of rank 1: ["a",null], want null, a device's name or a list of names`},
 		{`[null, [null]]`, `row of rank 0: "null", want a list of devices`},
 		{`["rdma_en5"]`, `row of rank 0: "\"rdma_en5\"", want a list of devices`},
 		{`[{"ssh": "h"}]`, `an object without "rdma"`},

@@ -164,19 +164,12 @@ func parseHost(raw json.RawMessage, i, n int) (Host, error) {
 
 // parseDevices reads null, "rdma_en5" or ["rdma_en5", "rdma_en6"].
 func parseDevices(raw json.RawMessage) ([]string, error) {
-	var names []string
-	list := make([]*string, 1)
+	names := make([]string, 1)
 	switch {
 	case firstByte(raw) == 'n':
 		return nil, nil
-	case strictjson.UnmarshalOnce(raw, &list[0]) != nil && strictjson.UnmarshalOnce(raw, &list) != nil:
+	case strictjson.UnmarshalOnce(raw, &names[0]) != nil && strictjson.UnmarshalOnce(raw, &names) != nil:
 		return nil, fmt.Errorf("%s, want null, a device's name or a list of names", quoted.JSON(raw))
-	}
-	for _, s := range list {
-		if s == nil {
-			return nil, fmt.Errorf("%s: null in a list, want names of devices", quoted.JSON(raw))
-		}
-		names = append(names, *s)
 	}
 	for _, s := range names {
 		if s == "" {

@@ -58,7 +58,7 @@ func TestParseHostsWrong(t *testing.T) {
 		{`[{"ssh":"a","rdma":[null]},{"ssh":"b"}]`, "hosts[0] (a): rdma has 1 entries for 2 hosts"},
 		{`[{"ssh":"a","rdma":[3]}]`, "hosts[0] (a): rdma[0]: 3, want null"},
 		{`[{"ssh":"a","rdma":[""]}]`, "rdma[0]: a device without a name"},
-		{`[{"ssh":"a","rdma":[[null]]}]`, "rdma[0]: [null]: null in a list"},
+		{`[{"ssh":"a","rdma":[[null]]}]`, "rdma[0]: [null], want null, a device's name or a list of names"},
 		{`{"envs":["A"],"hosts":[{"ssh":"a"}]}`, `envs[0]: "A", want NAME=value`},
 		{`{"envs":["A=1","B C=1"],"hosts":[{"ssh":"a"}]}`, `envs[1]: "B C=1": name "B C"`},
 		{`{"envs":["=1"],"hosts":[{"ssh":"a"}]}`, `no name`},

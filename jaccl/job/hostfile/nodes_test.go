@@ -43,7 +43,7 @@ func TestParseNodesErrors(t *testing.T) {
 		`[["a:1","a:2"],["b:1"]]`:     "rank 1 has 1 addresses and rank 0 has 2",
 		`[["a:1"],["b"]]`:             `address 0 of rank 1: "b" is not host:port`,
 		`[["::1:5000"]]`:              `address 0 of rank 0: "::1:5000" is not host:port, with brackets`,
-		`[["a:1",null]]`:              `address 1 of rank 0: "" is not host:port`,
+		`[["a:1",null]]`:              "hostfile: nodes: 0.1: null, want a text",
 		`[[":5000"]]`:                 "has no host",
 		`[["a b:5000"]]`:              "blanks or control characters",
 		`[["a:0"]]`:                   `has the port "0", want 1 to 65535`,
