@@ -1,6 +1,7 @@
 package gomoe_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -17,6 +18,9 @@ import (
 
 // Where ranks take their parts of a whole value, and where the tokens of a layer are split unevenly, the derivative
 // gathers the cotangents: a program that runs on a mesh has a gradient there, the one of one rank.
+//
+// Most rows end with the same step: the product with a w that is split, so that the cotangent of the whole value is split
+// where its derivative needs it whole.
 func TestGradientsOfParts(t *testing.T) {
 	type values = []*graph.Value
 	moe := func(tr *graph.Tracer, x *graph.Value, pool func(*graph.Value) *graph.Value) values {
@@ -25,6 +29,17 @@ func TestGradientsOfParts(t *testing.T) {
 		loss := ReduceSum(Square(pool(h)))
 		return append(values{loss}, vjp.Gradients(loss, append(s.Values(), x)...)...)
 	}
+	parts := func(shape []int, of func(x *graph.Value) *graph.Value) func(tr *graph.Tracer) values {
+		return func(tr *graph.Tracer) values {
+			x := tr.Input("x", graph.F32, shape...)
+			y := of(Sin(x))
+			loss := ReduceSum(Square(Tanh(Mul(y, tr.Input("w", graph.F32, y.Type.Shape...)))))
+			return append(values{loss}, vjp.Gradients(loss, x)...)
+		}
+	}
+	first, second, meshes := map[string]sharding.Spec{"w": sharding.Split("ep")}, map[string]sharding.Spec{"w": sharding.Split("", "ep")}, []string{"ep=2", "ep=3", "ep=5"}
+	x43 := []int{4, 3}
+	ones := func(x *graph.Value) *graph.Value { return Full(x.Tracer(), 1, x.Type.DType, x.Dim(-1)) }
 	for name, c := range map[string]struct {
 		trace  func(tr *graph.Tracer) values
 		place  map[string]sharding.Spec
@@ -35,6 +50,47 @@ func TestGradientsOfParts(t *testing.T) {
 			loss := ReduceSum(Mul(ReduceSum(x, 1), w))
 			return append(values{loss}, vjp.Gradients(loss, x, w)...)
 		}, map[string]sharding.Spec{"w": sharding.Split("ep")}, []string{"ep=2", "ep=3"}},
+		"cumsum":            {parts(x43, func(x *graph.Value) *graph.Value { return CumSum(x, 1) }), second, meshes},
+		"sort":              {parts(x43, func(x *graph.Value) *graph.Value { y, _ := Sort(x, 1); return y }), second, meshes},
+		"top_k":             {parts(x43, func(x *graph.Value) *graph.Value { y, _ := TopK(x, 2); return y }), second, meshes},
+		"reverse":           {parts(x43, func(x *graph.Value) *graph.Value { return Reverse(x, 1) }), second, meshes},
+		"softmax":           {parts(x43, func(x *graph.Value) *graph.Value { return Softmax(x, 1) }), second, meshes},
+		"rms_norm":          {parts(x43, func(x *graph.Value) *graph.Value { return RMSNorm(x, ones(x), 1e-6) }), second, meshes},
+		"layer_norm":        {parts(x43, func(x *graph.Value) *graph.Value { return LayerNorm(x, ones(x), ones(x), 1e-6) }), second, meshes},
+		"slice":             {parts(x43, func(x *graph.Value) *graph.Value { return SliceInDim(x, 1, 1, 3) }), second, meshes},
+		"concatenate":       {parts(x43, func(x *graph.Value) *graph.Value { return Concatenate(0, x, Square(x)) }), first, meshes},
+		"reshape of parts":  {parts(x43, func(x *graph.Value) *graph.Value { return Reshape(x, 12) }), first, meshes},
+		"reshape of rows":   {parts(x43, func(x *graph.Value) *graph.Value { return Reshape(x, 2, 6) }), second, meshes},
+		"reshape from row":  {parts([]int{2}, func(x *graph.Value) *graph.Value { return Reshape(x, 1, 2) }), first, meshes},
+		"transpose of rows": {parts([]int{4, 3, 2}, func(x *graph.Value) *graph.Value { return Reshape(Transpose(x, 1, 0, 2), 12, 2) }), first, meshes},
+		"take_along_axis":   {parts(x43, func(x *graph.Value) *graph.Value { return TakeAlongAxis(x, Full(x.Tracer(), 1, graph.I32, 4, 2), 1) }), second, meshes},
+		"two axes": {func(tr *graph.Tracer) values {
+			x, w := tr.Input("x", graph.F32, 6, 6), tr.Input("w", graph.F32, 6, 6)
+			y := Sin(x)
+			loss := ReduceSum(Mul(Mul(CumSum(y, 0), w), Transpose(Mul(y, tr.Input("v", graph.F32, 6, 6)), 1, 0)))
+			return append(values{loss}, vjp.Gradients(loss, x, w)...)
+		}, map[string]sharding.Spec{"w": sharding.Split("", "dp"), "v": sharding.Split("", "ep")}, []string{"dp=2,ep=2", "dp=3,ep=4"}},
+		"a split sum of products": {func(tr *graph.Tracer) values {
+			x, w, u := tr.Input("x", graph.F32, 5, 4), tr.Input("w", graph.F32, 4, 6), tr.Input("u", graph.F32, 6, 3)
+			loss := ReduceSum(Square(MatMul(MatMul(x, w), u)))
+			return append(values{loss}, vjp.Gradients(loss, x, w, u)...)
+		}, map[string]sharding.Spec{"w": sharding.Split("ep"), "u": sharding.Split("ep")}, []string{"ep=2", "ep=3"}},
+		"second derivative": {func(tr *graph.Tracer) values {
+			x, w := tr.Input("x", graph.F32, 4, 3), tr.Input("w", graph.F32, 4, 3)
+			loss := ReduceSum(Tanh(Mul(CumSum(Sin(x), 1), w)))
+			g := vjp.Gradients(loss, x)[0]
+			more := ReduceSum(Square(g))
+			return append(values{loss, g}, vjp.Gradients(more, x, w)...)
+		}, second, meshes},
+		"a loop over slices": {func(tr *graph.Tracer) values {
+			x, w := tr.Input("x", graph.F32, 3, 4), tr.Input("w", graph.F32, 5, 3)
+			c, ys := graph.Scan(graph.ScanParams{}, values{ReduceSum(x, 1)}, values{Full(tr, 0.5, graph.F32, 5, 3)}, func(c, s values) (values, values) {
+				y := Tanh(Add(CumSum(c[0], 0), s[0]))
+				return values{y}, values{y}
+			})
+			loss := Add(ReduceSum(Square(c[0])), ReduceSum(Mul(ys[0], w)))
+			return append(values{loss}, vjp.Gradients(loss, x, w)...)
+		}, first, meshes},
 		"a maximum": {func(tr *graph.Tracer) values {
 			x, w := tr.Input("x", graph.F32, 3, 4), tr.Input("w", graph.F32, 3)
 			loss := ReduceSum(Mul(Tanh(ReduceMax(Sin(x), 1)), w))
@@ -96,16 +152,62 @@ func TestGradientsOfParts(t *testing.T) {
 	}
 }
 
-// What still cannot be placed says where the split comes from, by the user's name.
+// What cannot be placed says where the split comes from, by the user's name.
 func TestSplitComesFrom(t *testing.T) {
 	p, err := graph.Trace("f", func(tr *graph.Tracer) []*graph.Value {
 		x, w := tr.Input("x", graph.F32, 4, 3), tr.Input("w", graph.F32, 4, 3)
-		loss := ReduceSum(Square(Mul(CumSum(Sin(x), 1), w)))
-		return vjp.Gradients(loss, x)
+		return []*graph.Value{CumSum(Tanh(Mul(Sin(x), w)), 1)}
 	})
 	require.NoError(t, err)
 	m, err := sharding.ParseMesh("ep=3")
 	require.NoError(t, err)
 	_, err = gomoe.Compile(t.Context(), p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"w": sharding.Split("", "ep")}})
-	require.ErrorContains(t, err, "cumsum(f32[4,3@ep]): dimension 1 of argument 0 is split over ep and must be whole here; gather it with sharding_constraint; the split over ep comes from w f32[4,3@ep]")
+	require.ErrorContains(t, err, "grad_place_test.go:")
+	require.ErrorContains(t, err, "cumsum(f32[4,3@ep]): dimension 1 of argument 0 is split over ep and must be whole here; gather it with sharding_constraint; the split over ep comes from w f32[4,3@ep], at")
+}
+
+// Loops within loops, all of which their bodies move to a placement that the loop outside does not have, are placed once for
+// each placement of their arguments, not once for each time that the body around them is placed.
+func TestLoopsInLoops(t *testing.T) {
+	type values = []*graph.Value
+	for _, keep := range []bool{false, true} {
+		p, err := graph.Trace("f", func(tr *graph.Tracer) values {
+			x, w := tr.Input("x", graph.F32, 4, 4), tr.Input("w", graph.F32, 4)
+			var nest func(depth int, x *graph.Value) *graph.Value
+			nest = func(depth int, x *graph.Value) *graph.Value {
+				c, _ := graph.Scan(graph.ScanParams{Length: 1, Keep: keep}, values{x}, nil, func(c, _ values) (values, values) {
+					if depth > 0 {
+						return values{nest(depth-1, c[0])}, nil
+					}
+					return values{Tanh(Add(CumSum(c[0], 0), BroadcastInDim(Mul(ReduceSum(c[0], 1), w), []int{4, 4}, 0)))}, nil
+				})
+				return c[0]
+			}
+			loss := ReduceSum(Square(nest(25, x)))
+			return append(values{loss}, vjp.Gradients(loss, x, w)...)
+		})
+		require.NoError(t, err)
+		m, err := sharding.ParseMesh("ep=2")
+		require.NoError(t, err)
+		_, err = gomoe.Compile(t.Context(), p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"w": sharding.Split("ep")}})
+		require.NoError(t, err)
+	}
+}
+
+// A program is placed once, however many gradients are gathered.
+func TestManyGathers(t *testing.T) {
+	p, err := graph.Trace("f", func(tr *graph.Tracer) []*graph.Value {
+		w, loss := tr.Input("w", graph.F32, 4), Full(tr, 0, graph.F32)
+		var wrt []*graph.Value
+		for i := range 3000 {
+			x := tr.Input(fmt.Sprintf("x%d", i), graph.F32, 4, 3)
+			wrt, loss = append(wrt, x), Add(loss, ReduceSum(Mul(ReduceSum(x, 1), w)))
+		}
+		return append([]*graph.Value{loss}, vjp.Gradients(loss, wrt...)...)
+	})
+	require.NoError(t, err)
+	m, err := sharding.ParseMesh("ep=2")
+	require.NoError(t, err)
+	_, err = gomoe.Place(t.Context(), p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"w": sharding.Split("ep")}})
+	require.NoError(t, err)
 }

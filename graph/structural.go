@@ -69,7 +69,9 @@ func (AddAnyOp) Doc() Doc {
 }
 
 // PlaceLikeOp returns its first argument, placed on the mesh like the second one.
-// The engines apply it to gradients, so that a gradient is placed like its value.
+// The engines apply it to gradients, so that a gradient is placed like its value. Equations whose
+// results lead to nothing but place_like count as those of a derivative: their arguments are
+// gathered where they need it.
 type PlaceLikeOp struct{}
 
 // Moves says that 8-bit floats may be placed.

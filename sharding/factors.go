@@ -53,7 +53,8 @@ type factor struct {
 	from   string // the argument that split it, for messages
 }
 
-// Place decides the placements from the factors.
+// Place decides the placements from the factors. Where the arguments may be moved, those that no
+// placement fits as they lie are gathered.
 func (c *Context) Place(f Factors) (Decision, error) {
 	fs := map[int]*factor{}
 	for i, dims := range f.In {
@@ -66,6 +67,9 @@ func (c *Context) Place(f Factors) (Decision, error) {
 			if len(axes) == 0 && ragged == nil {
 				continue
 			}
+			if n == Whole && c.moves && ragged == nil {
+				continue
+			}
 			if n == Whole {
 				return Decision{}, c.mustBeWhole(i, d, ragged)
 			}
@@ -74,7 +78,7 @@ func (c *Context) Place(f Factors) (Decision, error) {
 			}
 		}
 	}
-	if err := c.distinct(fs); err != nil {
+	if err := c.distinct(f, fs); err != nil {
 		return Decision{}, err
 	}
 	if err := c.raggedUse(f, fs); err != nil {
@@ -178,6 +182,9 @@ func (c *Context) join(fs map[int]*factor, n, i, d int, axes []string, ragged *R
 		short, long = long, short
 	}
 	if !slices.Equal(short, long[:len(short)]) {
+		if c.moves {
+			return nil
+		}
 		return fmt.Errorf("%s is split over %s and %s over %s; bring one to the other with sharding_constraint",
 			x.from, strings.Join(x.axes, "."), what, strings.Join(axes, "."))
 	}
@@ -193,23 +200,46 @@ func (c *Context) mustBeWhole(i, d int, ragged *Ragged) error {
 		d, i, strings.Join(c.In[i].At(d), "."))}
 }
 
-// distinct returns an error if an axis would split two different factors.
-func (c *Context) distinct(fs map[int]*factor) error {
+// distinct returns an error if an axis would split two different factors. Where the arguments may
+// be moved, the factor of fewer bytes is whole over the axis.
+func (c *Context) distinct(f Factors, fs map[int]*factor) error {
 	by := map[string]int{}
 	for _, n := range slices.Sorted(maps.Keys(fs)) {
-		for _, a := range fs[n].axes {
-			if o, ok := by[a]; ok {
+		for i := 0; i < len(fs[n].axes); i++ {
+			a := fs[n].axes[i]
+			o, ok := by[a]
+			if !ok || !slices.Contains(fs[o].axes, a) {
+				by[a] = n
+				continue
+			}
+			drop := n
+			if fs[n].ragged != nil || fs[o].ragged == nil && c.split(f, o, a) < c.split(f, n, a) {
+				drop, by[a] = o, n
+			}
+			x := fs[drop]
+			if !c.moves || x.ragged != nil {
 				return fmt.Errorf("%s and %s are both split over %s; gather one of them with sharding_constraint", fs[o].from, fs[n].from, a)
 			}
-			by[a] = n
+			x.axes = x.axes[:slices.Index(x.axes, a)]
 		}
 	}
 	return nil
 }
 
+// split returns the bytes of the arguments in which axis a splits factor n.
+func (c *Context) split(f Factors, n int, a string) (bytes int64) {
+	for i, dims := range f.In {
+		if d := slices.Index(dims, n); d >= 0 && slices.Contains(c.In[i].At(d), a) {
+			bytes += c.Type(i).Bytes()
+		}
+	}
+	return bytes
+}
+
 // cutAlike returns an error if the parts of a split factor are not the same share of every
 // dimension that has the factor: where 7 rows of 8 are one dimension of 56, two ranks' parts
-// of the rows are 4 and 3 rows, and their parts of the elements 28 each.
+// of the rows are 4 and 3 rows, and their parts of the elements 28 each. Where the arguments may
+// be moved, the factor is whole.
 func (c *Context) cutAlike(f Factors, fs map[int]*factor) error {
 	type place struct {
 		what string
@@ -228,6 +258,8 @@ func (c *Context) cutAlike(f Factors, fs map[int]*factor) error {
 				o, ok := first[n]
 				if !ok {
 					first[n] = p
+				} else if c.moves && !c.Mesh.cutAlike(x.axes, o.t, o.d, p.t, p.d) {
+					x.axes = nil
 				} else if !c.Mesh.cutAlike(x.axes, o.t, o.d, p.t, p.d) {
 					return &splitError{c.holder(x.axes), x.axes, fmt.Sprintf("%s and %s do not divide alike over the %d ranks of %s%s; gather it with sharding_constraint, or split over ranks whose number divides both",
 						o.what, p.what, c.Mesh.Parts(x.axes), strings.Join(x.axes, "."), blocks(o.t, p.t))}

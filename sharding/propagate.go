@@ -22,17 +22,19 @@ type Assignment struct {
 	first map[*graph.Value]Spec
 	// flexible holds the values that can be made in any placement.
 	flexible map[*graph.Value]bool
-	// fixed holds the values that could be made in any placement, and are made once instead, where
-	// their arguments lie, because a use cannot have them as it asks; stuck is the next of them.
-	fixed map[*graph.Value]bool
-	stuck *graph.Value
 	// leaves holds the place_like equations whose results stay pending; see loop.sums.
 	// passes holds those whose results are only placed once more.
 	leaves, passes map[*graph.Eqn]bool
-	// inside says that the program is the body of a loop.
-	inside bool
+	// derived holds the equations whose results lead to nothing but place_like, as the equations
+	// of a derivative do. Their arguments may be moved.
+	derived map[*graph.Eqn]bool
+	// inside says that the program is the body of a loop, and moves that all its equations are
+	// derived.
+	inside, moves bool
 	// stopped returns the cause of the end of the context, nil while it lasts.
 	stopped func() error
+	// loops holds the decisions for the loops of the program and of the bodies of its loops.
+	loops map[string]placedLoop
 	// wanted holds the placements of flexible values that are checked already.
 	wanted map[string]bool
 	// Decision is the rule's answer for every equation that is not flexible.
@@ -56,7 +58,8 @@ func Propagate(ctx context.Context, p *graph.Program, m Mesh, in map[string]Spec
 	if err := m.validate(); err != nil {
 		return nil, err
 	}
-	a := newAssignment(ctx, p, m)
+	a := newAssignment(p, m)
+	a.stopped, a.loops = func() error { return context.Cause(ctx) }, map[string]placedLoop{}
 	specs, err := inputs(p, m, in)
 	if err != nil {
 		return nil, err
@@ -68,41 +71,15 @@ func Propagate(ctx context.Context, p *graph.Program, m Mesh, in map[string]Spec
 	return a, a.finish(nil)
 }
 
-func newAssignment(ctx context.Context, p *graph.Program, m Mesh) *Assignment {
-	return &Assignment{stopped: func() error { return context.Cause(ctx) }, Program: p, Mesh: m, Spec: map[*graph.Value]Spec{}, fixed: map[*graph.Value]bool{}}
+func newAssignment(p *graph.Program, m Mesh) *Assignment {
+	return &Assignment{Program: p, Mesh: m,
+		Spec: map[*graph.Value]Spec{}, first: map[*graph.Value]Spec{}, flexible: map[*graph.Value]bool{}, wanted: map[string]bool{}, Decision: map[*graph.Eqn]Decision{}}
 }
 
 // equations places the equations, once the inputs are placed. What can be made in any placement
-// is made for each of its uses. If a use cannot have it so, as what it is made of would have to
-// move, it is made where that lies, and all equations are placed anew: a derivative gathers
-// the cotangent of a value of which ranks took their parts.
+// is made for each of its uses.
 func (a *Assignment) equations() error {
-	a.passes = usesOf(a.Program).passes(a.Program)
-	var first error
-	for {
-		a.Decision, a.first = map[*graph.Eqn]Decision{}, map[*graph.Value]Spec{}
-		a.flexible, a.wanted, a.stuck = map[*graph.Value]bool{}, map[string]bool{}, nil
-		err := a.inOrder()
-		if err == nil {
-			return nil
-		}
-		if first == nil {
-			first = err
-		}
-		if a.stopped() != nil {
-			return a.stopped()
-		}
-		if a.stuck == nil || a.fixed[a.stuck] || !a.movable(a.stuck) {
-			return first
-		}
-		a.fixed[a.stuck] = true
-	}
-}
-
-// movable reports whether v is made of split values, whose placement it can have.
-func (a *Assignment) movable(v *graph.Value) bool { return len(a.Spec[v].Axes()) > 0 }
-
-func (a *Assignment) inOrder() error {
+	a.passes, a.derived = usesOf(a.Program).passes(a.Program), derived(a.Program)
 	for _, e := range a.Program.Eqns {
 		if err := a.stopped(); err != nil {
 			return err
@@ -163,15 +140,12 @@ func (a *Assignment) place(e *graph.Eqn) error {
 		}
 		a.Spec[e.Out[i]] = dec.Out[i]
 	}
-	if (IsFlexible(e.Prim) || a.follows(e) || a.behind(e)) && !a.fixed[e.Out[0]] {
+	if IsFlexible(e.Prim) || a.follows(c, dec) || a.behind(e) {
 		a.flexible[e.Out[0]] = true
 		return nil // the equations that use it place its arguments
 	}
 	for i, v := range read(e) {
 		if err := a.want(c, v, dec.In[i]); err != nil {
-			if a.flexible[v] {
-				a.stuck = v
-			}
 			return err
 		}
 	}
@@ -179,8 +153,8 @@ func (a *Assignment) place(e *graph.Eqn) error {
 	return nil
 }
 
-// want checks that v can be had in placement to. It follows flexible
-// definitions.
+// want checks that v can be had in placement to, where the arguments of c's equation may be moved
+// by moving. It follows flexible definitions.
 func (a *Assignment) want(c *Context, v *graph.Value, to Spec) error {
 	if _, err := to.Check(a.Mesh, v.Type); err != nil {
 		return a.fail(c, err) // the rule splits v as another argument of another size
@@ -189,12 +163,13 @@ func (a *Assignment) want(c *Context, v *graph.Value, to Spec) error {
 		if !IsZero(v) {
 			to = to.Resolved() // the first rank takes it, where it is to be a summand
 		}
-		key := fmt.Sprintf("%p %s %p", v, to.Format(v.Type), to.Ragged)
+		key := fmt.Sprintf("%p %s %p %t", v, to.Format(v.Type), to.Ragged, c.moves)
 		if a.wanted[key] {
 			return nil
 		}
 		a.wanted[key] = true
 		dc := a.Context(v.Def)
+		dc.moves = c.moves
 		dec, err := ShardAs(dc, to)
 		if err != nil {
 			return a.fail(c, err)
@@ -212,7 +187,11 @@ func (a *Assignment) want(c *Context, v *graph.Value, to Spec) error {
 		}
 		return nil
 	}
-	if err := Free(a.Spec[v], to, v.Type); err != nil {
+	check := Free
+	if c.moves {
+		check = sameRows
+	}
+	if err := check(a.Spec[v], to, v.Type); err != nil {
 		return a.fail(c, a.since(v, err))
 	}
 	return nil
@@ -252,16 +231,20 @@ func (a *Assignment) fail(c *Context, err error) error {
 	return &graph.Error{Pos: c.Eqn.Pos, Prim: c.Eqn.Prim.Name(), Args: c.Args(), Err: err}
 }
 
-// follows reports whether e combines, element by element, or rearranges values that can be
-// made in any placement. Its result can then be made in any placement too.
-func (a *Assignment) follows(e *graph.Eqn) bool {
-	for _, v := range e.In {
+// follows reports whether c's equation combines, element by element, or rearranges values that can
+// be made in any placement. Its result can then be made in any placement too. A reshape of a batch
+// whose rows move, so that the decision is not one of the rearrangement, is made once.
+func (a *Assignment) follows(c *Context, dec Decision) bool {
+	for _, v := range c.Eqn.In {
 		if !a.flexible[v] {
 			return false
 		}
 	}
-	_, rearranges := e.Prim.(Rearranging)
-	return rearranges || isPointwise(e.Prim)
+	if p, ok := c.Eqn.Prim.(Rearranging); ok {
+		same, err := c.rearranged(p.Factors(c, dec.Out[0].Ragged != nil), dec.Out[0])
+		return err == nil && same.Out[0].Equal(dec.Out[0].Resolved())
+	}
+	return isPointwise(c.Eqn.Prim)
 }
 
 // read returns the arguments of e that must have the placements of the decision: all,
@@ -285,7 +268,7 @@ func (a *Assignment) Flexible(v *graph.Value) bool { return a.flexible[v] }
 
 // Context returns the context in which e is placed.
 func (a *Assignment) Context(e *graph.Eqn) *Context {
-	c := &Context{Mesh: a.Mesh, Eqn: e, flexible: a.flexible, stopped: a.stopped, leaves: a.leaves[e], passes: a.passes[e], inside: a.inside}
+	c := &Context{Mesh: a.Mesh, Eqn: e, asg: a, moves: a.moves || a.derived[e] || isPlaceLike(e)}
 	for _, v := range e.In {
 		c.In = append(c.In, a.Spec[v])
 	}
@@ -333,12 +316,12 @@ func decide(c *Context) (Decision, error) {
 		out := c.In[1].Resolved()
 		split := out.Axes()
 		free := slices.DeleteFunc(slices.Clone(c.In[0].Pending), func(a string) bool { return slices.Contains(split, a) })
-		if c.leaves || c.passes && len(free) == len(c.In[0].Pending) {
+		if c.asg.leaves[c.Eqn] || c.asg.passes[c.Eqn] && len(free) == len(c.In[0].Pending) {
 			out.Pending = free
 		}
 		return Decision{In: c.In, Out: []Spec{out}}, nil
 	case graph.ScanOp:
-		return c.scan(p)
+		return c.loop(p)
 	case graph.BarrierOp:
 		return Decision{In: c.In, Out: []Spec{c.In[0]}}, nil
 	case graph.CustomOp, graph.RematOp:

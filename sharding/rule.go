@@ -14,7 +14,7 @@ type Rule interface {
 	// Shard returns where the results lie and where the arguments must lie for that, given
 	// where the arguments are now. The engine completes pending sums and takes parts of whole
 	// values by itself. Any other move is an error that names sharding_constraint as the
-	// remedy.
+	// remedy, except in a derivative, whose equations gather their arguments (see Context.Place).
 	Shard(c *Context) (Decision, error)
 }
 
@@ -72,12 +72,8 @@ type Context struct {
 	// In are the placements of the arguments, normalised.
 	In []Spec
 
-	flexible map[*graph.Value]bool
-	stopped  func() error // see Assignment
-	// A place_like equation leaves its result pending, in any case or if this makes no two
-	// sums of one (see Assignment).
-	leaves, passes bool
-	inside         bool // the equation is in the body of a loop
+	asg   *Assignment // which the equation is placed for
+	moves bool        // the equation is one of a derivative, whose arguments may be moved
 }
 
 // Decision is a rule's answer: one Spec per argument and per result.
@@ -88,7 +84,7 @@ type Decision struct {
 }
 
 // Flexible reports whether argument i can be made in any placement.
-func (c *Context) Flexible(i int) bool { return c.flexible[c.Eqn.In[i]] }
+func (c *Context) Flexible(i int) bool { return c.asg.flexible[c.Eqn.In[i]] }
 
 // Type returns the type of argument i.
 func (c *Context) Type(i int) graph.Type { return c.Eqn.In[i].Type }
@@ -131,6 +127,26 @@ func whole(n int) []int {
 // holds whole, or both. A value is also the pending sum of itself on the first rank and of
 // zeros on the others.
 func Free(from, to Spec, t graph.Type) error {
+	if err := sameRows(from, to, t); err != nil {
+		return err
+	}
+	for i := range t.Shape {
+		f, want := from.At(i), to.At(i)
+		if len(f) > len(want) {
+			return move(from, to, t, i)
+		}
+		for j := range f {
+			if f[j] != want[j] {
+				return move(from, to, t, i)
+			}
+		}
+	}
+	return nil
+}
+
+// sameRows returns an error if one placement has rows in expert order and the other has not the
+// same: no exchange moves these.
+func sameRows(from, to Spec, t graph.Type) error {
 	if !from.Ragged.same(to.Ragged) {
 		switch {
 		case from.Ragged != nil && to.Ragged != nil && from.Ragged.Routing == to.Ragged.Routing:
@@ -146,17 +162,6 @@ func Free(from, to Spec, t graph.Type) error {
 	}
 	if from.Ragged != nil && !slices.Equal(from.At(0), to.At(0)) {
 		return fmt.Errorf("%s is needed as %s: rows in expert order stay where ep_dispatch put them; bring the tokens to one placement with sharding_constraint before they are dispatched", from.Format(t), to.Format(t))
-	}
-	for i := range t.Shape {
-		f, want := from.At(i), to.At(i)
-		if len(f) > len(want) {
-			return move(from, to, t, i)
-		}
-		for j := range f {
-			if f[j] != want[j] {
-				return move(from, to, t, i)
-			}
-		}
 	}
 	return nil
 }

@@ -1,13 +1,29 @@
 package sharding
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/gomoe/gomoe/graph"
 )
+
+// loop is scan, which it calls once for each placement of the arguments: the body of a loop is
+// placed several times, and so are the loops in it.
+func (c *Context) loop(s graph.ScanOp) (Decision, error) {
+	key := fmt.Sprintf("%p %s %t", c.Eqn, c.Args(), c.moves)
+	done, ok := c.asg.loops[key]
+	if !ok {
+		done.Decision, done.err = c.scan(s)
+		c.asg.loops[key] = done
+	}
+	return done.Decision, done.err
+}
+
+type placedLoop struct {
+	Decision
+	err error
+}
 
 // scan places a loop: its body, once for all iterations, and its arguments and results.
 //
@@ -35,13 +51,13 @@ func (c *Context) scan(s graph.ScanOp) (Decision, error) {
 			in = append(in, vs[0].Resolved())
 			continue
 		}
-		if axes := vs[0].At(0); len(axes) > 0 {
+		if axes := vs[0].At(0); len(axes) > 0 && !c.moves {
 			return Decision{}, fmt.Errorf("the array for input %s of an iteration is split over %s in dimension 0, along which the loop takes one slice for each iteration; %s",
 				s.Body.In[n].Name, strings.Join(axes, "."), c.whole(values[j][0], axes))
 		}
 		in = append(in, Spec{Dims: vs[0].Dims[min(1, len(vs[0].Dims)):]})
 	}
-	l := loop{c, s, in, nil}
+	l := loop{Context: c, s: s, in: in}
 	body, err := l.place()
 	if err != nil {
 		return Decision{}, err
@@ -84,12 +100,18 @@ type loop struct {
 	in []Spec // of the body's inputs
 	// leaves are the place_like equations of the body whose results stay pending.
 	leaves map[*graph.Eqn]bool
+	// gathers says that all the body's equations may have their arguments moved: the body of a
+	// derivative cannot work on them as they lie.
+	gathers bool
 }
 
 // place places the body, and sets the placements of what is carried.
 func (l *loop) place() (*Assignment, error) {
 	carried := l.in[l.s.Consts:][:l.s.Carry]
 	body, err := l.propagate(l.s.Body)
+	if l.gathers = err != nil && l.moves; l.gathers {
+		body, err = l.propagate(l.s.Body)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -161,9 +183,9 @@ func (c *Context) whole(v *graph.Value, axes []string) string {
 
 // propagate places the equations of the body p for inputs that lie at l.in.
 func (l *loop) propagate(p *graph.Program) (*Assignment, error) {
-	a := newAssignment(context.Background(), p, l.Mesh)
-	a.stopped = l.stopped
-	a.leaves, a.inside = l.leaves, true
+	a := newAssignment(p, l.Mesh)
+	a.stopped, a.loops = l.asg.stopped, l.asg.loops
+	a.leaves, a.inside, a.moves = l.leaves, true, l.gathers
 	for i, v := range p.In {
 		s, err := l.in[i].Check(l.Mesh, v.Type)
 		if err != nil {

@@ -21,7 +21,7 @@ func (l *loop) sums() *Assignment {
 	added, leaves := map[int][]*graph.Value{}, map[int][]*graph.Eqn{}
 	l.leaves = map[*graph.Eqn]bool{}
 	for _, v := range l.s.Body.Out[l.s.Carry:] {
-		if l.inside && v.Def != nil && isPlaceLike(v.Def) && u.count[v] == 1 {
+		if l.asg.inside && v.Def != nil && isPlaceLike(v.Def) && u.count[v] == 1 {
 			l.leaves[v.Def] = true
 		}
 	}
@@ -157,6 +157,26 @@ func (u uses) passes(p *graph.Program) map[*graph.Eqn]bool {
 			if _, places := by.Prim.(Leaver); places || isPlaceLike(by) {
 				list[e] = true
 			}
+		}
+	}
+	return list
+}
+
+// derived returns the equations whose results are read by nothing but place_like, to be moved, and
+// other such equations. The values that a result is placed like are not read.
+func derived(p *graph.Program) map[*graph.Eqn]bool {
+	other := map[*graph.Value]bool{} // is read by something else
+	for _, v := range p.Out {
+		other[v] = true
+	}
+	list := map[*graph.Eqn]bool{}
+	for _, e := range slices.Backward(p.Eqns) {
+		list[e] = !slices.ContainsFunc(e.Out, func(v *graph.Value) bool { return other[v] })
+		if list[e] || isPlaceLike(e) {
+			continue
+		}
+		for _, v := range e.In {
+			other[v] = true
 		}
 	}
 	return list
