@@ -51,39 +51,45 @@ func (r ReduceProdOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, erro
 	if len(r.Axes) == 0 {
 		return []*graph.Value{g}, nil
 	}
-	// With the factors in front: [n, rest].
-	perm := slices.Concat(r.Axes, kept(x.Rank(), r.Axes))
+	// The factors come after the leading dimensions, which stay where they are, as rows in expert
+	// order must, and before the other ones: [lead.., n, rest].
+	at := r.Axes[0]
+	perm := slices.Concat(kept(at, nil), r.Axes, kept(x.Rank(), r.Axes)[at:])
 	order := make([]int, len(perm)) // inverse
 	moved := make([]int, len(perm))
 	for i, d := range perm {
 		order[d], moved[i] = i, x.Dim(d)
 	}
-	rest := g.Type.Len()
-	n := 1
-	for _, d := range r.Axes {
-		n *= x.Dim(d)
+	n, rest := 1, 1
+	for i, d := range moved[at:] {
+		if i < len(r.Axes) {
+			n *= d
+		} else {
+			rest *= d
+		}
 	}
-	if n == 0 || rest == 0 {
+	shape := func(n int) []int { return slices.Concat(moved[:at], []int{n, rest}) }
+	if n == 0 || g.Type.Len() == 0 {
 		return nil, nil
 	}
-	levels := []*graph.Value{Reshape(arrange(x, order), n, rest)}
-	for level := levels[0]; level.Dim(0) > 1; levels = append(levels, level) {
-		n := level.Dim(0)
-		prod := Mul(SliceInDim(level, 0, 0, n/2), SliceInDim(level, 0, n/2, n/2*2))
+	levels := []*graph.Value{Reshape(arrange(x, order), shape(n)...)}
+	for level := levels[0]; level.Dim(at) > 1; levels = append(levels, level) {
+		n := level.Dim(at)
+		prod := Mul(SliceInDim(level, at, 0, n/2), SliceInDim(level, at, n/2, n/2*2))
 		if n%2 > 0 {
-			prod = Concatenate(0, prod, SliceInDim(level, 0, n-1, n))
+			prod = Concatenate(at, prod, SliceInDim(level, at, n-1, n))
 		}
 		level = prod
 	}
-	d := Reshape(g, 1, rest)
+	d := Reshape(g, shape(1)...)
 	for i := len(levels) - 2; i >= 0; i-- {
-		level, n := levels[i], levels[i].Dim(0)
-		half := SliceInDim(d, 0, 0, n/2)
-		parts := []*graph.Value{Mul(half, SliceInDim(level, 0, n/2, n/2*2)), Mul(half, SliceInDim(level, 0, 0, n/2))}
+		level, n := levels[i], levels[i].Dim(at)
+		half := SliceInDim(d, at, 0, n/2)
+		parts := []*graph.Value{Mul(half, SliceInDim(level, at, n/2, n/2*2)), Mul(half, SliceInDim(level, at, 0, n/2))}
 		if n%2 > 0 {
-			parts = append(parts, SliceInDim(d, 0, n/2, n/2+1))
+			parts = append(parts, SliceInDim(d, at, n/2, n/2+1))
 		}
-		d = Concatenate(0, parts...)
+		d = Concatenate(at, parts...)
 	}
 	return []*graph.Value{arrange(Reshape(d, moved...), perm)}, nil
 }

@@ -39,7 +39,10 @@ func TestShapeRagged(t *testing.T) {
 	u = mul(s, o)
 	w = sharding_constraint(u) spec="a,b"
 	t = sharding_constraint(w) spec="a"
-	y = reshape(t) shape=[16,4]
+	p1 = reduce_prod(t) axes=[1]
+	p2 = broadcast_in_dim(p1) shape=[16,2,2] dims=[0,2]
+	p3 = add(t, p2)
+	y = reshape(p3) shape=[16,4]
 	m = ep_combine(y, r) experts=4 axis="a"
 	return m
 }`)
