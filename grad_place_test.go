@@ -201,7 +201,7 @@ func TestManyGathers(t *testing.T) {
 		var wrt []*graph.Value
 		for i := range 3000 {
 			x := tr.Input(fmt.Sprintf("x%d", i), graph.F32, 4, 3)
-			wrt, loss = append(wrt, x), Add(loss, ReduceSum(Mul(ReduceSum(x, 1), w)))
+			wrt, loss = append(wrt, x), Add(loss, ReduceSum(Square(Mul(ReduceSum(x, 1), w))))
 		}
 		return append([]*graph.Value{loss}, vjp.Gradients(loss, wrt...)...)
 	})
