@@ -195,6 +195,7 @@ func TestBroken(t *testing.T) {
 		{`{"conversations": [{"from": "human", "value": "a"}, {"value": "b"}]}`, "message 2 is no object with a role"},
 		{`{"instruction": "a"}`, "an instruction and an output come together"},
 		{`{"messages": [{"role": "assistant", "content": "a"}], "tools": "[{"}`, "tools: want a JSON list, or the text of one"},
+		{`{"conversations": [{"from": "human", "value": "a"}, {"from": "function_call", "value": "{\"name\": \"f\", \"arguments\": ` + strings.Repeat("[", 9998) + strings.Repeat("]", 9998) + `}"}]}`, "exceeded max depth"},
 	}
 	var text strings.Builder
 	for _, b := range bad {
@@ -213,8 +214,8 @@ func TestBroken(t *testing.T) {
 		require.ErrorContains(t, broken.Lines[i], b.want)
 	}
 	require.ErrorContains(t, broken.Lines[len(bad)], "c.txt: line 3 is not UTF-8")
-	require.ErrorContains(t, err, "data: 21 broken lines, want at most 20\n"+lines+":2: ")
-	require.ErrorContains(t, err, "\nand 11 more")
+	require.ErrorContains(t, err, fmt.Sprintf("data: %d broken lines, want at most %d\n", len(bad)+1, len(bad))+lines+":2: ")
+	require.ErrorContains(t, err, "\nand 12 more")
 	require.NoFileExists(t, out)
 
 	r, err := Build(t.Context(), out, []string{lines, binary}, Options{Tokenizer: tok, Broken: len(bad) + 1})

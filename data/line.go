@@ -177,16 +177,8 @@ func (l *line) instructed() ([]message, error) {
 
 // said returns a message of text.
 func said(role, content string) message {
-	return message{role, must(tokenizer.Message{Role: role, Content: content}), true}
-}
-
-// must returns the JSON text of a value that has one.
-func must(v any) json.RawMessage {
-	text, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	return text
+	text, _ := json.Marshal(tokenizer.Message{Role: role, Content: content}) // texts have a JSON form, whatever is in them
+	return message{role, text, true}
 }
 
 // read reads messages. They have role and content, or ShareGPT's from and value.
@@ -240,31 +232,36 @@ func roleNamed(from string) string {
 // rename takes the weight out of a message, gives it the role that its own name of a role stands for, and gives it role and content if it
 // has from and value.
 func (m *message) rename(from *string) error {
-	var all map[string]json.RawMessage
-	if err := json.Unmarshal(m.text, &all); err != nil {
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(m.text, &raw); err != nil {
 		return err
+	}
+	all := map[string]any{}
+	for name, value := range raw {
+		all[name] = value
 	}
 	delete(all, "weight")
 	if role := roleNamed(m.role); role != m.role {
 		m.role = role
-		all["role"] = must(role)
+		all["role"] = role
 	}
 	if m.role == "" && from != nil {
 		m.role = roleNamed(*from)
-		value := given(all["value"])
+		value := given(raw["value"])
 		delete(all, "from")
 		delete(all, "value")
-		all["role"] = must(m.role)
+		all["role"] = m.role
 		if value != nil {
 			all["content"] = value
 		}
 		if calls := calls(value); *from == "function_call" && calls != nil {
 			delete(all, "content")
-			all["tool_calls"] = must(calls)
+			all["tool_calls"] = calls
 		}
 	}
-	m.text = must(all)
-	return nil
+	var err error
+	m.text, err = json.Marshal(all)
+	return err
 }
 
 // calls returns the calls that the value of a function_call is: the text of an object with name and arguments, or of several.

@@ -173,7 +173,10 @@ func TestForms(t *testing.T) {
 	}
 }
 
-func asJSON(s string) string { return string(must(s)) }
+func asJSON(s string) string {
+	text, _ := json.Marshal(s)
+	return string(text)
+}
 
 // Variables of the template stand in the line, as they stand in a request.
 func TestVariables(t *testing.T) {
