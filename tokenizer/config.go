@@ -364,8 +364,8 @@ func (s spaced) rename(vocab *vocabulary, a added) {
 // spaced sets which tokens stand around a text, and where spaces are put before words. A tokenizer.json says both itself.
 func (t *Tokenizer) spaced(s spaced, c object, model []byte) error {
 	var f struct {
-		addBOS, addEOS, legacy *bool
-		class                  string
+		addBOS, addEOS, legacy, prefix *bool
+		class                          string
 	}
 	m, err := objectOf(model)
 	var kind string
@@ -375,7 +375,7 @@ func (t *Tokenizer) spaced(s spaced, c object, model []byte) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", modelName, err)
 	}
-	for name, to := range map[string]any{"add_bos_token": &f.addBOS, "add_eos_token": &f.addEOS, "legacy": &f.legacy, "tokenizer_class": &f.class} {
+	for name, to := range map[string]any{"add_bos_token": &f.addBOS, "add_eos_token": &f.addEOS, "legacy": &f.legacy, "add_prefix_space": &f.prefix, "tokenizer_class": &f.class} {
 		if err := c.get(name, to); err != nil {
 			return err
 		}
@@ -395,6 +395,9 @@ func (t *Tokenizer) spaced(s spaced, c object, model []byte) error {
 	// transformers has a class of its own for LlamaTokenizer, but not for models of Mistral's families. Where the class
 	// counts, spaces are put as in the newer of two ways, unless the file asks for the other.
 	own := strings.TrimSuffix(f.class, "Fast") == "LlamaTokenizer" && !slices.Contains([]string{"mistral", "mistral3", "mixtral", "ministral", "ministral3", "pixtral", "voxtral"}, kind)
+	if own && !is(f.prefix, true) {
+		s.prefix = false
+	}
 	legacy := is(f.legacy, !own)
 	s.once = own || !legacy
 	if t.normalize = s; !legacy {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 
 	"github.com/gomoe/gomoe/internal/quoted"
 )
@@ -34,6 +35,9 @@ func (g *GGUF) ids() []struct {
 // endKeys are the keys of GGUF.Ends.
 func endKeys() []string { return []string{"eot_token_id", "eom_token_id"} }
 
+// defaultID is the BOS and EOS token of llama.cpp for a vocabulary of kind gpt2 whose file names none.
+const defaultID = 11
+
 // MaxEnds is how many GGUF.Ends a file has keys for.
 const MaxEnds = 2
 
@@ -60,9 +64,16 @@ func GGUFOf(value func(key string) (any, bool)) (GGUF, error) {
 	// The defaults of llama.cpp (src/llama-vocab.cpp) for keys that the file lacks.
 	pre, _ := patterns(g.Pre)
 	g.AddSpace = g.Model == "llama"
-	g.AddBOS, g.AddEOS = g.Model == "llama" || g.Model == "gpt2" && pre.begins && g.BOS >= 0, g.Model == "t5"
+	own := g.Model == "gpt2" && len(g.Tokens) > defaultID && !slices.Contains([]string{"glm4", "chatglm-bpe"}, g.Pre) // it ends with an error for these
+	g.AddBOS, g.AddEOS = g.Model == "llama" || g.Model == "gpt2" && pre.begins && (g.BOS >= 0 || own), g.Model == "t5"
 	get(r, "add_bos_token", &g.AddBOS)
 	get(r, "add_eos_token", &g.AddEOS)
+	if own && g.AddBOS && g.BOS < 0 {
+		g.BOS = defaultID
+	}
+	if own && g.AddEOS && g.EOS < 0 {
+		g.EOS = defaultID
+	}
 	get(r, "add_space_prefix", &g.AddSpace)
 	get(r, "remove_extra_whitespaces", &g.Squeeze)
 	get(r, "precompiled_charsmap", &g.Charsmap)

@@ -121,6 +121,31 @@ func TestGGUFDefaultBOS(t *testing.T) {
 	}
 }
 
+// A file that names no BOS token has token 11 before a text, and after it if it names no EOS token.
+func TestDefaultID(t *testing.T) {
+	for _, c := range []struct {
+		pre      string
+		bos, eos bool
+		want     []int32
+	}{{"llama-bpe", false, false, []int32{11, 0}}, {"qwen2", true, false, []int32{11, 0}}, {"qwen2", true, true, []int32{11, 0, 11}}, {"qwen2", false, false, []int32{0}}, {"glm4", false, false, []int32{0}}} {
+		keys := map[string]any{
+			"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": c.pre, "tokenizer.ggml.tokens": strings.Split("abcdefghijklm", ""), "tokenizer.ggml.merges": []string{},
+		}
+		for name, on := range map[string]bool{"bos": c.bos, "eos": c.eos} {
+			if on {
+				keys["tokenizer.ggml.add_"+name+"_token"] = true
+			}
+		}
+		g, err := GGUFOf(func(key string) (any, bool) { v, ok := keys[key]; return v, ok })
+		require.NoError(t, err)
+		tok, err := FromGGUF(g)
+		require.NoError(t, err)
+		ids, err := tok.Encode("a", Options{})
+		require.NoError(t, err)
+		require.Equal(t, c.want, ids, c.pre)
+	}
+}
+
 // same holds two tokenizers to give the same ids and texts, but for what they put around a text.
 func same(t *testing.T, want, got *Tokenizer, lines []string) {
 	for _, line := range lines {
@@ -206,6 +231,26 @@ func TestOpenModel(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEqualValues(t, 1, ids[0])
 	require.EqualValues(t, 2, ids[len(ids)-1])
+	for class, space := range map[string]bool{"LlamaTokenizer": false, "LlamaTokenizerFast": false, "PreTrainedTokenizerFast": true} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "tokenizer_config.json"), []byte(`{"add_prefix_space":false,"tokenizer_class":"`+class+`"}`), 0o644))
+		tok, err = Open(dir)
+		require.NoError(t, err)
+		for _, text := range []string{"user", " user", "  user"} {
+			ids, err = tok.Encode(text, Options{Bare: true})
+			require.NoError(t, err)
+			written := ""
+			for _, id := range ids {
+				piece, _ := tok.Text(id)
+				written += piece
+			}
+			if space {
+				require.Equal(t, "▁"+strings.ReplaceAll(text, " ", "▁"), written)
+			} else {
+				require.Equal(t, strings.ReplaceAll(text, " ", "▁"), written)
+			}
+			require.Equal(t, text, tok.Decode(ids))
+		}
+	}
 	for _, c := range []struct {
 		data []byte
 		want string
