@@ -217,6 +217,6 @@ func foldAdd[T numeric](acc, rows []T) {
 
 func (ReduceSumOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..]", Results: "t[..] without axes", Formula: "y = Σ x over axes",
-		Params: "axes: ascending; unordered: let each rank sum its part and add the parts, instead of the same bits on every mesh; tree: blocks of axis 0 whose sums are added in pairs, which have the same bits on every mesh, too",
+		Params: "axes: ascending; unordered: let each rank sum its part and add the parts, instead of the same bits on every mesh; tree: blocks of axis 0 whose sums are added in pairs; Config.Exact sets it and adds the ranks' sums in pairs too, for the same bits on every mesh, whereas without Config.Exact ranks' sums are added in rank order",
 		Notes:  "Sums in f64 (f32 for bf16 and f16), axis by axis, from the last to the first; the sums over an axis are rounded to the type of x (bf16 and f16: to f32) before the next axis. The sum over an axis is made as 8 sums, of every 8th index upwards, that are added in pairs 4, 2 and 1 apart."}
 }
