@@ -20,12 +20,12 @@ func main() {
 		router := t.Input("router", graph.F32, 4, 4) // 4 experts
 		w := t.Input("w", graph.F32, 4, 4, 4)        // one matrix per expert
 
-		weights, experts, _ := Route(RouteOp{TopK: 2, Renormalize: true}, MatMul(x, router), nil)
-		r := Prepare(PrepareOp{Experts: 4}, experts)
-		rows, rowWeights := DispatchWeighted(r, x, weights) // tokens go to their experts
-		y := GroupedMatMul(r, rows, w)
-		y = Mul(y, BroadcastInDim(rowWeights, y.Type.Shape, 0))
-		return []*graph.Value{Combine(r, y).Named("out")} // and come back
+		weights, experts, _ := Route(RouteOp{TopK: 2, Renormalize: true}, MatMul(x, router), nil) // two experts per token
+		r := Prepare(PrepareOp{Experts: 4}, experts)                                              // who sends which token where
+		rows, rowWeights := DispatchWeighted(r, x, weights)                                       // tokens travel to their experts
+		y := GroupedMatMul(r, rows, w)                                                            // each expert multiplies its rows
+		y = Mul(y, BroadcastInDim(rowWeights, y.Type.Shape, 0))                                   // times the router's weights
+		return []*graph.Value{Combine(r, y).Named("out")}                                         // and return, added up per token
 	})
 	if err != nil {
 		log.Fatal(err)
