@@ -181,6 +181,7 @@ fuzz:
 # New random programs and their derivatives, on one rank and on several. A seed is all that such a program
 # depends on: go test -fuzz would find nothing by mutating it, and take ten times as long.
 programs:
+	$(GO) test ./primitives -count=1 -timeout 0 -run '^(TestPlacements|TestRowsAreNotCopied)$$' $(TESTFLAGS) -every
 	$(GO) test ./internal/testing/fuzzprog -count=1 -timeout 0 -run '^(TestPlacements|TestPullbacks)$$' $(TESTFLAGS) -programs $(PROGRAMS) -first $(FIRST)
 
 # Training that is killed at random moments and resumed.

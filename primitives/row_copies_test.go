@@ -123,7 +123,7 @@ func someCodes(r *rand.Rand, t graph.Type) array.Array {
 // The kernels of experts read the rows of tokens through an index, forward and backward, whatever
 // the weights and the rows are: nothing copies a row for each choice. The bits are those of the
 // program as it is written, with rows in expert order. Each layer is on one rank, and in turn on one
-// of several meshes. With -short it is a fifth of them, of all kinds, in turn.
+// of several meshes. Without -every it is a fifth of them, of all kinds, in turn.
 func TestRowsAreNotCopied(t *testing.T) {
 	several := []spread{{mesh: "ep=2", tokens: "ep"}, {mesh: "ep=2", tokens: "ep", exchange: ep.Sum}, {mesh: "ep=3"}}
 	turn := 0
@@ -137,7 +137,7 @@ func TestRowsAreNotCopied(t *testing.T) {
 			} {
 				c.kind, c.d = kind, d
 				for _, c.grad = range []bool{false, true} {
-					if turn++; testing.Short() && turn%5 != 0 {
+					if turn++; !*every && turn%5 != 0 {
 						continue
 					}
 					meshes := []spread{{}, several[turn%len(several)]}
