@@ -123,7 +123,7 @@ func (t *token) UnmarshalJSON(data []byte) error {
 	if bytes.HasPrefix(data, []byte("{")) {
 		return strictjson.Unmarshal(data, (*fields)(t))
 	}
-	return json.Unmarshal(data, &t.Content)
+	return strictjson.Unmarshal(data, &t.Content)
 }
 
 // added returns the token with what it says of itself. One that says nothing of its text being normalized is found in

@@ -28,6 +28,7 @@ func TestErrors(t *testing.T) {
 		{`{"model":{"type":"BPE","vocab":{"a":0},"merges":["a b"]}}`, `model: merge 0 ("a", "b"): token "b" is not in the vocabulary`},
 		{`{"model":{"type":"BPE","vocab":{"a":0,"b":1},"merges":["a b"]}}`, `token "ab" is not in the vocabulary`},
 		{`{"model":{"type":"BPE","vocab":{"a":0},"merges":["a"]}}`, `merge "a", want two tokens with a space between them`},
+		{`{"model":{"type":"BPE","vocab":{"a":0},"merges":[["a",null]]}}`, `model.merges.0: 1: null, want a text`},
 		{`{"model":{"type":"BPE","vocab":{"a":0},"merges":[["a","b","c"]]}}`, `a merge of 3 tokens, want 2`},
 		{`{"model":{"type":"BPE","vocab":{"a":0},"merges":[],"unk_token":"u"}}`, `model: unk_token "u" is not in the vocabulary`},
 		{`{"model":{"type":"BPE","vocab":{"a":0},"merges":[],"dropout":0.1}}`, `model: dropout of 0.1, want none`},
@@ -82,9 +83,9 @@ func TestOpenErrors(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Special{BOS: 'a', EOS: 'z', Pad: -1, Unknown: -1}, tok.Special())
 	for _, c := range []struct{ config, want string }{
-		{`{"bos_token":7}`, "cannot unmarshal number"},
+		{`{"bos_token":7}`, "bos_token: number, want a text"},
 		{`{"added_tokens_decoder":{"x":{"content":"y"}}}`, `added_tokens_decoder: "x", want the id of a token`},
-		{`{"added_tokens_decoder":[]}`, "cannot unmarshal array"},
+		{`{"added_tokens_decoder":[]}`, "added_tokens_decoder: array, want an object"},
 		{`{"extra_special_tokens":{"a_token":[]}}`, "extra_special_tokens: a_token: "},
 		{`{`, "ends in the middle"},
 	} {

@@ -101,7 +101,7 @@ type mergeJSON [2]string
 func (m *mergeJSON) UnmarshalJSON(data []byte) error {
 	if bytes.HasPrefix(data, []byte("[")) {
 		var all []string
-		if err := json.Unmarshal(data, &all); err != nil {
+		if err := strictjson.UnmarshalOnce(data, &all); err != nil {
 			return err
 		}
 		if len(all) != 2 {
@@ -111,7 +111,7 @@ func (m *mergeJSON) UnmarshalJSON(data []byte) error {
 		return nil
 	}
 	var s string
-	if err := json.Unmarshal(data, &s); err != nil {
+	if err := strictjson.UnmarshalOnce(data, &s); err != nil {
 		return err
 	}
 	return m.parse(s)

@@ -2,7 +2,6 @@ package tokenizer
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -148,7 +147,7 @@ func piecesToGGUF(data []byte, t *Tokenizer) (g GGUF, err error) {
 func (f *file) toGGUF(t *Tokenizer, size int) (g GGUF, err error) {
 	m := f.Model
 	var ids map[string]int32
-	if err := json.Unmarshal(m.Vocab, &ids); err != nil {
+	if err := strictjson.Unmarshal(m.Vocab, &ids); err != nil {
 		return g, fmt.Errorf("a model of type %s; gomoe writes byte pairs (BPE) to GGUF files, and a tokenizer.model of kind Unigram", quoted.Text(m.Type))
 	}
 	if m.Prefix != "" || m.Suffix != "" {
