@@ -195,7 +195,8 @@ func UseKernels(name string) error { return kernel.Use(name) }
 // Open compiles p and opens one rank per place of the mesh in this process, or, in
 // a World of several processes, this process's. Close releases them. If GOMOE_KERNELS names kernels that this processor does
 // not run, that is an error: others would give other last bits. It is also an error if the
-// plan needs more memory than there is. ctx bounds the compilation only: if it ends, Open returns its cause.
+// plan needs more memory than there is. ctx bounds the compilation only: if it ends, Open returns its cause,
+// and the other processes of the World learn that this one was told to end.
 func Open(ctx context.Context, p *graph.Program, cfg Config) (*Job, error) {
 	if _, err := kernel.Selected(); err != nil {
 		return nil, err
@@ -205,6 +206,7 @@ func Open(ctx context.Context, p *graph.Program, cfg Config) (*Job, error) {
 	}
 	plan, err := Compile(ctx, p, cfg)
 	if err != nil {
+		cfg.World.Interrupted(ctx)
 		return nil, err
 	}
 	comms, own, err := cfg.World.Ranks(cfg.Mesh, cfg.Deadline)

@@ -111,6 +111,7 @@ func (t *tuning) train(ctx, stop context.Context) (r Result, err error) {
 		return r, err
 	}
 	if err := t.texts(stop); err != nil {
+		t.o.World.Interrupted(stop)
 		return r, err
 	}
 	loop := t.loop()

@@ -121,9 +121,8 @@ func (o Options) usual(m *models.Model) (Options, error) {
 }
 
 // Open opens a model and puts its weights on the ranks: each rank reads its own part of the files. The caller must
-// call Close. The checkpoint may be closed after Open has returned. The end of ctx ends compiling if
-// this is the only process; a Generator that is open
-// does not depend on ctx.
+// call Close. The checkpoint may be closed after Open has returned. The end of ctx ends compiling, in all
+// processes of a job with an error that names the one whose ctx has ended; a Generator that is open does not depend on ctx.
 func Open(ctx context.Context, m *models.Model, c *checkpoint.Checkpoint, o Options) (g *Generator, err error) {
 	if o, err = o.usual(m); err != nil {
 		return nil, err
@@ -135,11 +134,6 @@ func Open(ctx context.Context, m *models.Model, c *checkpoint.Checkpoint, o Opti
 			err = errors.Join(err, g.Close())
 		}
 	}()
-	if o.World != nil {
-		if info, err := o.World.Info(); err == nil && info.Size > 1 {
-			ctx = context.WithoutCancel(ctx) // the others would wait for this process: they end together, when all are open
-		}
-	}
 	if err := g.place(ctx, memory.Available); err != nil {
 		return g, err
 	}

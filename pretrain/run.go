@@ -107,6 +107,7 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 	}
 	src, err := s.source(stop, o.Out, tok, file)
 	if err != nil {
+		o.World.Interrupted(stop)
 		return err
 	}
 	defer func() { err = errors.Join(err, src.close()) }()

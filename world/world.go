@@ -185,6 +185,19 @@ func (w *World) Communicators() ([]jaccl.Communicator, error) {
 	return slices.Clone(s.comms), nil
 }
 
+// Interrupted tells the other processes of the job, if ctx has ended, that this one was asked to end:
+// the collectives that they wait in or call later return an error that names this process's rank and
+// the cause. It is for a process that leaves between collectives. In a nil World, and if there is no
+// other process, it does nothing.
+func (w *World) Interrupted(ctx context.Context) {
+	if w == nil || ctx.Err() == nil {
+		return
+	}
+	if s, err := w.ready(); err == nil && s.info.Mode == PerProcess {
+		s.comms[0].Fail(fmt.Errorf("it was asked to end: %w", context.Cause(ctx)))
+	}
+}
+
 // Ranks returns the communicators of this process's ranks for a job on the mesh. A deadline
 // of 0 means the World's, or that of package jaccl. own says that the job owns the
 // communicators and closes them. With a nil World all ranks are in this process.
