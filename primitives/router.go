@@ -172,8 +172,8 @@ func (r RouteOp) smooth(logits, ids *graph.Value, d graph.DType) (weights, score
 	} else {
 		weights = TakeAlongAxis(scores, ids, 1)
 	}
-	if r.Renormalize && r.Epsilon == 0 && (r.Score == SigmoidScore || r.Score == SqrtSoftplusScore) {
-		// The same by logarithms, which are finite where all the scores are 0.
+	if r.Renormalize && r.Epsilon == 0 && r.Score != TopKSoftmaxScore {
+		// The same by logarithms, which are finite where the scores, or the squares of their sum, are 0.
 		weights = Softmax(r.logScore(TakeAlongAxis(x, ids, 1)), 1)
 	} else if r.Renormalize {
 		total := AddScalar(ReduceSum(weights, 1), r.Epsilon)
@@ -185,9 +185,13 @@ func (r RouteOp) smooth(logits, ids *graph.Value, d graph.DType) (weights, score
 	return weights, scores
 }
 
-// logScore returns the logarithms of the sigmoid or sqrt_softplus scores of logits.
+// logScore returns the logarithms of the scores of chosen logits. The logarithms of softmax scores lack
+// what all scores of a token have in common.
 func (r RouteOp) logScore(x *graph.Value) *graph.Value {
-	if r.Score == SigmoidScore {
+	switch r.Score {
+	case "":
+		return x
+	case SigmoidScore:
 		return Neg(softplus(Neg(x)))
 	}
 	low, zero := Lt(x, FullLike(x, -40)), ZerosLike(x)

@@ -364,3 +364,54 @@ func TestBalanceLosses(t *testing.T) {
 		t.Errorf("z-loss %v, want %v", got, z)
 	}
 }
+
+// The weights of chosen scores that are 0 or subnormal, as the bias chose them, are those of their logarithms, and so are the
+// derivatives: PyTorch in f64 has 0/0 there. A row has the logits of the four experts, of which the bias chooses the last two.
+func TestRouterOfScoresThatAreSubnormal(t *testing.T) {
+	for _, d := range []graph.DType{graph.F32, graph.F64} {
+		for _, score := range []string{"", primitives.SigmoidScore, primitives.SqrtSoftplusScore, primitives.TopKSoftmaxScore} {
+			for _, epsilon := range []float64{0, 1e-20, 1e-30} {
+				r := primitives.RouteOp{TopK: 2, Renormalize: true, Score: score, Epsilon: epsilon}
+				p, err := graph.Trace("route", func(tr *graph.Tracer) []*graph.Value {
+					x, b := tr.Input("x", d, 5, 4), tr.Input("b", d, 4)
+					if score == primitives.TopKSoftmaxScore { // chooses by logits
+						x, b = primitives.Reverse(x, 1), primitives.ZerosLike(b)
+					}
+					w, _, s := primitives.Route(r, x, b)
+					loss := primitives.ReduceSum(primitives.Mul(w, primitives.Iota(tr, w.Type.DType, 1, w.Type.Shape...)))
+					return append([]*graph.Value{w, s}, vjp.Gradients(loss, tr.Inside(x))...)
+				})
+				require.NoError(t, err)
+				x, b := array.New(p.In[0].Type), array.New(p.In[1].Type)
+				low := []float64{-90, -101, -500, -741, -1400} // of scores that are normal, subnormal and 0 in f32 and in f64
+				var logits []float64
+				for _, v := range low {
+					logits = append(logits, 0, 0, v, v-1)
+				}
+				require.NoError(t, x.SetFloat64s(logits))
+				require.NoError(t, b.SetFloat64s([]float64{0, 0, 9, 8}))
+				out, err := gomoe.Run(t.Context(), p, gomoe.Config{}, map[string]array.Array{"x": x, "b": b})
+				require.NoError(t, err)
+				for i, a := range out {
+					for _, v := range a.Float64s() {
+						require.False(t, math.IsNaN(v) || math.IsInf(v, 0), "%v: result %d of %s: %v", r, i, d, a)
+					}
+				}
+				if epsilon > 0 || score == primitives.TopKSoftmaxScore {
+					continue
+				}
+				slope := 1.0 // of the logarithm of a score
+				if score == primitives.SqrtSoftplusScore {
+					slope = 0.5
+				}
+				first := 1 / (1 + math.Exp(-slope))
+				for i := range low {
+					w, g := out[0].Float64s()[2*i:][:2], out[2].Float64s()[4*i:][:4]
+					require.InDeltaSlice(t, []float64{first, 1 - first}, w, 1e-6, "%v of %s, row %d", r, d, i)
+					up := slope * first * (1 - first)
+					require.InDeltaSlice(t, []float64{0, 0, -up, up}, g, 1e-6, "%v of %s, row %d", r, d, i)
+				}
+			}
+		}
+	}
+}

@@ -13,6 +13,10 @@ import (
 // is so small that the scores in f64 stay in the first-level cache.
 const routeAtOnce = 2048
 
+// imprecise is a power of e below which others are subnormal in f64 or 0, so that scores that are computed from them lack
+// bits: weights that are renormalized are then computed from their logarithms.
+const imprecise = 0x1p-970
+
 // route returns the kernel of RouteOp. first is the number of the rank's first token in
 // the global batch, for messages. Scores and weights are computed in f64 and rounded
 // once; experts are chosen by the rounded scores.
@@ -75,8 +79,8 @@ func (p *routed[T]) Piece(lo, hi int) {
 					w[k] = float64(x[e])
 				}
 			}
-			if r.Renormalize && r.Epsilon == 0 && r.Score != TopKSoftmaxScore && !slices.ContainsFunc(w, func(v float64) bool { return v != 0 }) {
-				for k, e := range id { // scores that are 0 for the type are alike in their logarithms
+			if r.Renormalize && r.Epsilon == 0 && r.Score != TopKSoftmaxScore && slices.Max(w) < math.Pow(imprecise, r.slope()) {
+				for k, e := range id {
 					w[k] = float64(x[e]) * r.slope()
 				}
 				softmaxLine(w)
