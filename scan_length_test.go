@@ -1,6 +1,7 @@
 package gomoe_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -120,4 +121,31 @@ func TestScanOfNoLayers(t *testing.T) {
 	require.Equal(t, []int{0}, got[1].Type.Shape)
 	require.Equal(t, []float64{2, 2, 2, 2, 2, 2, 2, 2}, got[2].Float64s())
 	require.Equal(t, []int{0, 4, 4}, got[3].Type.Shape)
+}
+
+// The results of a loop of no iteration may have any element type, also that of weights in blocks.
+func TestScanOfLengthZeroOfAnyType(t *testing.T) {
+	for _, d := range []string{"bool", "u8", "u32", "i32", "i64", "f8_e4m3", "f8_e5m2", "f16", "bf16", "f32", "f64", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq2_xxs", "iq3_xxs", "iq4_nl", "iq4_xs", "mxfp4"} {
+		p, err := gomoe.Parse("p.graph", strings.ReplaceAll(`program f(w T[4,256], v T[0,4,256]) {
+	a T[4,256], y T[0,4,256], k T[0,4,256] = scan(w, v) length=0 carry=1 body=program body(w T[4,256], s T[4,256]) {
+		return w, s, w
+	}
+	return a, y, k
+}`, "T", d))
+		require.NoError(t, err, d)
+		in := map[string]array.Array{"w": array.New(p.In[0].Type), "v": array.New(p.In[1].Type)}
+		for i := range in["w"].Bytes() {
+			in["w"].Bytes()[i] = byte(i % 2)
+		}
+		for _, mesh := range []string{"", "ep=2"} {
+			m, err := sharding.ParseMesh(mesh)
+			require.NoError(t, err)
+			got, err := gomoe.Run(t.Context(), p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"w": sharding.Split("ep")}, Check: true}, in)
+			require.NoError(t, err, d)
+			require.Equal(t, in["w"].Bytes(), got[0].Bytes(), d)
+			for _, none := range got[1:] {
+				require.Equal(t, p.In[1].Type, none.Type)
+			}
+		}
+	}
 }

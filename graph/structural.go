@@ -25,6 +25,10 @@ type FullOp struct {
 // Moves says that an 8-bit float may be a constant.
 func (FullOp) Moves() {}
 
+// Blocks says that an array without elements, such as the results of a loop of no iteration, may be
+// one of weights in blocks.
+func (FullOp) Blocks() {}
+
 func (FullOp) Name() string { return "full" }
 
 func (f FullOp) Infer(in []Type) ([]Type, error) {
@@ -34,7 +38,11 @@ func (f FullOp) Infer(in []Type) ([]Type, error) {
 	if f.DType == NoDType {
 		return nil, errors.New("dtype is missing; write dtype=f32")
 	}
-	return []Type{{f.DType, f.Shape}}, nil
+	t := Type{f.DType, f.Shape}
+	if f.DType.IsBlock() && !slices.Contains(f.Shape, 0) {
+		return nil, fmt.Errorf("the result would be %s, weights in blocks; make it f32 and convert it with convert_element_type dtype=%s", t, f.DType)
+	}
+	return []Type{t}, nil
 }
 
 func (FullOp) Doc() Doc {
