@@ -238,6 +238,8 @@ func TestTurnParts(t *testing.T) {
 			`{"role": "user", "content": "a"}, ` + called + `, {"role": "assistant", "content": "d"}`, []string{"1 b<call>f, id]</s>", "3 d"}},
 		"no words, another end": {`{% for m in messages %}{{ '<h>' + m.role + '<r>' + m.content + ('<answer>' if loop.last else '</answer>') }}{% endfor %}{{ '<h>assistant' if add_generation_prompt }}`,
 			`{"role": "user", "content": "a"}, {"role": "assistant", "content": ""}, ` + inARow, []string{"1 <r></answer>", "3 <r>b</answer>", "4 <r>d<answer>"}},
+		"calls that begin as the prompt": {`{% for m in messages %}{{ '<h>' + m.role + '\n' }}{% for c in m.tool_calls or [] %}{{ '<plot>' + c.function.name }}{% endfor %}{{ m.content + '</s>' }}{% endfor %}{{ '<h>assistant\n<plan>\n' if add_generation_prompt }}`,
+			`{"role": "user", "content": "a"}, ` + called, []string{"1 <plot>fb</s>"}},
 		"tools are wanted": {`{% for t in tools %}{{ t.function.name }}{% endfor %}{% for m in messages %}{{ '<h>' + m.role + '\n' + m.content }}{{ '\n</s>' if m.role == 'tool' and loop.nextitem is defined else '</s>' }}{% endfor %}{{ '<h>assistant\n' if add_generation_prompt }}`,
 			`{"role": "user", "content": "a"}, {"role": "tool", "content": "r"}, {"role": "assistant", "content": "d"}`, []string{"2 d</s>"}},
 		"a prompt in every text": {`{% for m in messages %}{{ '<h>' + m.role + ':' }}{% if m.role == 'assistant' %}{% if m.reasoning_content %}{{ '<think>' + m.reasoning_content + '</think>' }}{% endif %}{% if m.tool_calls %}` + calls + `{% else %}{{ '<r>' + m.content }}{% endif %}{% else %}{{ m.content }}{% endif %}{{ '</s>' }}{% endfor %}{{ '<h>assistant:<think></think>' }}`,

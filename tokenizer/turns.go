@@ -199,13 +199,23 @@ func (f *turnFinder) start(i, last int) int {
 	if at := strings.Index(f.text[in:upTo], header); header != "" && at >= 0 {
 		in += at + len(header)
 		_, rest, _ := strings.Cut(f.added(f.messages[:i], prompt), header)
-		return in + min(f.common(f.text[in:], rest), upTo-in)
+		return in + min(f.opening(f.text[in:], rest), upTo-in)
 	}
 	if err != nil || i == 0 { // no prompt can be made
 		return f.fields(i).first(0)
 	}
 	in, inPrompt := f.fields(i - 1).align(f.find(prompt, f.messages[:i], i-1, true))
-	return in + min(f.common(f.text[in:], prompt[inPrompt:]), upTo-in)
+	return in + min(f.opening(f.text[in:], prompt[inPrompt:]), upTo-in)
+}
+
+// opening returns how far text goes on as the rest of a prompt does. A tag of which only a part is the same, as <t of <think> and
+// <tool_call>, does not count.
+func (f *turnFinder) opening(text, rest string) int {
+	n := f.common(text, rest)
+	if tag := strings.LastIndexByte(rest[:n], '<'); n < len(rest) && tag >= 0 && !strings.Contains(rest[tag:n], ">") {
+		return tag
+	}
+	return n
 }
 
 // end returns where the turn of a message ends that begins at start, -1 if the text has nothing of the message.
