@@ -128,6 +128,7 @@ func (r *run) formatted(v any, how string) string {
 		return r.show(v)
 	}
 	p := r.spec(how)
+	r.bounded(p)
 	switch {
 	case isNumber(v):
 		if p.fill == "" {

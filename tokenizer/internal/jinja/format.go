@@ -25,6 +25,12 @@ type spec struct {
 // maxWidth bounds widths and precisions.
 const maxWidth = 1 << 16
 
+func (r *run) bounded(p spec) {
+	if p.width > maxWidth || p.precision > maxWidth {
+		r.fail("a format with a width or precision of more than %d", maxWidth)
+	}
+}
+
 // format is the operator % of a string.
 func (r *run) format(s string, v any) string {
 	args, single := []any{v}, true
@@ -134,6 +140,7 @@ func isList(v any) bool {
 
 // printf writes a value as the operator % does.
 func (r *run) printf(p spec, c byte, v any) string {
+	r.bounded(p)
 	switch c {
 	case 's', 'r', 'a', 'c':
 		text := ""
@@ -224,9 +231,6 @@ func asciiOnly(s string) string {
 
 // pad fills a text up to a width. The sign stays in front where the fill stands after it.
 func (r *run) pad(p spec, sign, text string) string {
-	if p.width > maxWidth || p.precision > maxWidth {
-		r.fail("a format with a width or precision of more than %d", maxWidth)
-	}
 	missing := p.width - utf8.RuneCountInString(sign) - utf8.RuneCountInString(text)
 	if missing <= 0 {
 		return sign + text
@@ -258,9 +262,6 @@ func grouped(digits, sep string, n int) string {
 }
 
 func (r *run) integerDigits(p spec, v any, least int) string {
-	if least > maxWidth {
-		r.fail("a format with a width or precision of more than %d", maxWidth)
-	}
 	i, _ := integer(v)
 	base := map[byte]int{'b': 2, 'o': 8, 'x': 16, 'X': 16}[p.kind]
 	n, prefix := 4, ""
@@ -290,7 +291,7 @@ func (r *run) integerDigits(p spec, v any, least int) string {
 
 // zeros pads a number. Zeros between the sign and the digits are grouped as the digits are.
 func (r *run) zeros(p spec, sign, text string, n int) string {
-	if p.group != "" && p.fill == "0" && p.align == '=' && p.width <= maxWidth {
+	if p.group != "" && p.fill == "0" && p.align == '=' {
 		digits, rest := text, ""
 		if i := strings.IndexAny(text, ".e%"); i >= 0 {
 			digits, rest = text[:i], text[i:]
@@ -308,9 +309,6 @@ func (r *run) zeros(p spec, sign, text string, n int) string {
 // numberFormat writes a number in one of Python's forms.
 func (r *run) numberFormat(p spec, v any) string {
 	_, isInteger := integer(v)
-	if p.width > maxWidth || p.precision > maxWidth {
-		r.fail("a format with a width or precision of more than %d", maxWidth)
-	}
 	switch p.kind {
 	case 'c':
 		n, ok := index(v)

@@ -45,33 +45,22 @@ func (r *run) keyed(attribute any, caseCounts bool) func(any) any {
 	return func(x any) any { return fold(r.path(x, attribute)) }
 }
 
-// path returns an attribute of an item: a number, or names and numbers with points between them.
-func (r *run) path(x, path any) any {
+// path returns an attribute of an item: a number, or names and numbers with points between them. usual is for an item that
+// does not have it.
+func (r *run) path(x, path any, usual ...any) any {
 	s, ok := path.(string)
 	if !ok {
 		return r.item(x, path)
 	}
 	for part := range strings.SplitSeq(s, ".") {
+		r.spend(1)
 		if n, err := strconv.ParseInt(part, 10, 64); err == nil {
 			x = r.item(x, n)
 		} else {
 			x = r.item(x, part)
 		}
-		r.spend(1)
-	}
-	return x
-}
-
-// withDefault is path, with another value where there is none.
-func (r *run) withDefault(x, path, usual any, given bool) any {
-	s, ok := path.(string)
-	if !ok || !given {
-		return r.path(x, path)
-	}
-	for part := range strings.SplitSeq(s, ".") {
-		x = r.path(x, part)
-		if _, missing := x.(undefined); missing {
-			return usual
+		if _, missing := x.(undefined); missing && len(usual) > 0 {
+			return usual[0]
 		}
 	}
 	return x
@@ -283,8 +272,11 @@ func mapFilter(r *run, v any, args []any, named *Dict) any {
 	}
 	items := r.each(v)
 	if a, ok := named.values["attribute"]; ok && len(args) == 0 {
-		usual, given := named.values["default"]
-		return &list{items: r.mapped(items, func(x any) any { return r.withDefault(x, a, usual, given) }), view: generator}
+		var usual []any
+		if v, ok := named.values["default"]; ok {
+			usual = []any{v}
+		}
+		return &list{items: r.mapped(items, func(x any) any { return r.path(x, a, usual...) }), view: generator}
 	}
 	which := r.str(r.argument(args, 0))
 	f, ok := filterNamed(which)
@@ -295,9 +287,13 @@ func mapFilter(r *run, v any, args []any, named *Dict) any {
 }
 
 func groupFilter(r *run, v any, args []any, named *Dict) any {
-	attribute, usual := r.must(args, 0, named, "attribute"), option(args, 1, named, "default", nil)
+	attribute := r.must(args, 0, named, "attribute")
+	var usual []any
+	if v := option(args, 1, named, "default", nil); v != nil {
+		usual = []any{v}
+	}
 	caseCounts := truth(option(args, 2, named, "case_sensitive", false))
-	of := func(x any) any { return r.withDefault(x, attribute, usual, usual != nil) }
+	of := func(x any) any { return r.path(x, attribute, usual...) }
 	fold := r.keyed(nil, caseCounts)
 	key := func(x any) any { return fold(of(x)) }
 	out := &list{}
