@@ -96,13 +96,13 @@ func dense(m *jinja.Dict) *jinja.Dict {
 	return m.Filter(func(_ string, v any) bool { return v != nil })
 }
 
-// reasoningNames are the names of a message's reasoning.
-var reasoningNames = []string{"reasoning_content", "thinking", "reasoning"}
+// reasoningNames returns the names of a message's reasoning.
+func reasoningNames() []string { return []string{"reasoning_content", "thinking", "reasoning"} }
 
 // reasoned returns a message whose reasoning, if there is any, goes by the names that templates read. See
 // _alias_reasoning_fields in transformers' utils/chat_template_utils.py, which puts thinking first.
 func reasoned(m *jinja.Dict) *jinja.Dict {
-	for _, name := range reasoningNames {
+	for _, name := range reasoningNames() {
 		reasoning, ok := m.Get(name)
 		if !ok {
 			continue

@@ -267,7 +267,7 @@ func (f *turnFinder) ending(i int, text string) int {
 // fieldSpans are the spans of a text that one message's content, reasoning and names of called tools take up.
 type fieldSpans [3]Span
 
-var absent = Span{-1, -1}
+func absent() Span { return Span{-1, -1} }
 
 // first returns where the first field begins that begins at a byte or after it, -1 if none does.
 func (f fieldSpans) first(from int) int {
@@ -306,7 +306,7 @@ func (f *turnFinder) fields(i int) fieldSpans {
 	}
 	for k, s := range own {
 		if next >= 0 && s.Start > next {
-			own[k] = absent
+			own[k] = absent()
 			if s.Start < s.End {
 				f.apart[i] = append(f.apart[i], s)
 			}
@@ -334,7 +334,7 @@ func (f *turnFinder) find(text string, messages []*jinja.Dict, i int, generate b
 		}
 		all[k] = Span{differs(func(string) string { return f.stand }), differs(func(s string) string { return s + f.stand })}
 		if all[k].Start < 0 || all[k].End < all[k].Start {
-			all[k] = absent
+			all[k] = absent()
 		}
 	}
 	return all
@@ -347,7 +347,7 @@ func editContent(m *jinja.Dict, edit func(string) string) *jinja.Dict {
 
 func editReasoning(m *jinja.Dict, edit func(string) string) *jinja.Dict {
 	var out *jinja.Dict
-	for _, name := range reasoningNames {
+	for _, name := range reasoningNames() {
 		if v, _ := m.Get(name); v != nil {
 			s, _ := v.(string)
 			out = with(cmp.Or(out, m), name, edit(s))
