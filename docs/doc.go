@@ -1,7 +1,7 @@
-// Package docs holds README.md, RATIONALE.md and the documents of this folder to what they
-// say. It is all tests. They follow each document from top to bottom as a reader would who starts
-// in the folder of a checkout with the project's programs in PATH; only reference.md,
-// which is generated, is left to the tests of cmd/gomoe.
+// Package docs tests the documents: README.md, RATIONALE.md, bench/RESULTS.md and the pages of
+// this folder. It has tests only. They follow each document from top to bottom, like a reader
+// who starts in the folder of a checkout with the project's programs in PATH. reference.md is
+// generated, and the tests of cmd/gomoe check it.
 //
 // # Fences
 //

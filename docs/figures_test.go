@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFigures holds the rows of performance.md's tables to those of measurements.md: a
-// row there has all figures of a row here.
+// TestFigures checks that every row of performance.md's tables has its figures, in order, in a
+// row of bench/RESULTS.md.
 func TestFigures(t *testing.T) {
 	figure := regexp.MustCompile(`\d+(\.\d+)*`)
 	rows := func(path string) [][]string {
@@ -25,10 +25,10 @@ func TestFigures(t *testing.T) {
 		require.NotEmpty(t, out, path)
 		return out
 	}
-	all := rows("measurements.md")
+	all := rows("../bench/RESULTS.md")
 	for _, r := range rows("performance.md") {
 		if !within(r, all) {
-			t.Errorf("performance.md has a row with %s, and measurements.md has none", strings.Join(r, ", "))
+			t.Errorf("performance.md has a row with %s, and bench/RESULTS.md has none", strings.Join(r, ", "))
 		}
 	}
 }
