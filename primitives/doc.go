@@ -14,7 +14,7 @@
 // Begin with MatMul and the elementwise operations, and for a mixture of experts
 // with Route. docs/reference.md has every operation with its formula and its
 // placements. The builders record equations and compute nothing. To write an
-// operation of your own, read docs/add-a-primitive.md.
+// operation of your own, read docs/extending.md.
 //
 // # Elementwise
 //

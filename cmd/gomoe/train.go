@@ -31,7 +31,7 @@ func (t *tool) trainCommand() *ffcli.Command {
 		Name: "train", ShortUsage: "gomoe train SETTINGS.json [-out out/train] [-mesh dp=2,ep=2] [-resume]", FlagSet: fs,
 		ShortHelp: "Train a model from nothing.",
 		LongHelp: "SETTINGS.json says the architecture, the text, the mesh and the optimiser; {} trains a small Mixtral on the source of the Go\n" +
-			"standard library. docs/new-model.md has all settings. Under gomoe launch, mpirun and others all ranks take part. The first\n" +
+			"standard library. docs/training.md has all settings. Under gomoe launch, mpirun and others all ranks take part. The first\n" +
 			"Ctrl-C or SIGTERM ends the run after the current step, a second one at once.",
 		Exec: func(ctx context.Context, args []string) error {
 			path, err := onePath(fs, args, "a file of settings")

@@ -28,6 +28,6 @@
 // are then undefined. A member whose operation succeeds does not return before all
 // members have finished with its buffers.
 //
-// Package world calls Connect; docs/add-a-transport.md shows how to call it for a transport
+// Package world calls Connect; docs/extending.md shows how to call it for a transport
 // of your own.
 package engine

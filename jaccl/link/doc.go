@@ -6,6 +6,6 @@
 //
 // The transports are the packages below: tcp, shm, verbs and mpi.
 //
-// Begin with Link and Exchange, and with docs/add-a-transport.md, which writes a Link. This
+// Begin with Link and Exchange, and with docs/extending.md, which writes a Link. This
 // package does not know what the bytes mean: package engine makes collectives of them.
 package link
