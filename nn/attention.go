@@ -5,31 +5,32 @@ import (
 	pr "github.com/gomoe/gomoe/primitives"
 )
 
-// Attention is causal self-attention with rotary positions. Its parts are q_proj, k_proj, v_proj and o_proj,
-// in GGUF files attn_q, attn_k, attn_v and attn_output.
+// Attention is causal self-attention with rotary position embeddings. Its parts are named q_proj, k_proj, v_proj
+// and o_proj, and attn_q, attn_k, attn_v and attn_output in GGUF files.
 type Attention struct {
 	Heads, KVHeads int // KVHeads divides Heads
-	Width          int // of a head
+	Width          int // per head
 	RoPE           RoPE
-	Bias, OutBias  bool // of the first three parts, and of the last
-	// Norm normalises queries and keys before they are rotated: "" not at all, PerHead every head by itself,
-	// Together all heads of a token together, so that the mesh axis tp does not split them. The parts are q_norm
-	// and k_norm.
+	Bias, OutBias  bool // Bias: in q_proj, k_proj and v_proj; OutBias: in o_proj
+	// Norm selects the normalisation of queries and keys before rotation: "" means none, PerHead normalises each head
+	// separately, and Together normalises all heads of a token at once, in which case the mesh axis tp does not split
+	// them. The parts are named q_norm and k_norm.
 	Norm    string
 	Epsilon float64 // of Norm
-	Clip    float64 // the largest absolute value of queries, keys and values, after Norm; 0 means none
-	Window  int     // how many keys a query attends to at most; 0 means all
-	// Sinks has a parameter sinks: a score of each head for a key without a value, beside those of a query's keys.
+	Clip    float64 // bounds the absolute values of queries, keys and values after Norm; 0 means no bound
+	Window  int     // the maximum number of keys that a query attends to; 0 means all
+	// Sinks adds the parameter sinks, one attention score per head for a key without a value. It takes part in the
+	// softmax along with the scores of the query's keys.
 	Sinks bool
 }
 
-// The values of Attention.Norm.
+// Values of Attention.Norm.
 const (
 	PerHead  = "head"
 	Together = "together"
 )
 
-// CachePlace has the mesh axes that split the caches of keys and values: those of the heads.
+// CachePlace returns the mesh axes splitting the caches of keys and values along their heads.
 func (a Attention) CachePlace() []string {
 	if a.Norm == Together {
 		return nil
@@ -37,8 +38,8 @@ func (a Attention) CachePlace() []string {
 	return []string{"", "", "tp"}
 }
 
-// Apply returns the attention of x[B,S,H] to itself and to what the step's caches hold, as [B,S,H], or of the tokens of
-// Step.Tail.
+// Apply returns the attention of x[B,S,H] to itself and to the step's caches, as [B,S,H]. With Step.Queries set, it
+// returns only the rows selected by Step.Tail.
 func (a Attention) Apply(s *Scope, x *graph.Value, st *Step) *graph.Value {
 	graph.Helper()
 	batch, hidden := x.Dim(0), x.Dim(2)

@@ -10,10 +10,11 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// BalanceCopies returns what Options.Copies wants: copies that balance measured loads over the ranks of the mesh axis ep,
-// by the rule of ep.BalanceCopies. Every rank has `further` more experts than without copies; where the axis has ranges,
-// these say how many experts each rank has, and further must be 0. loads are those of the experts of each layer, such
-// as evaluate.Load has them; nil means that all loads are alike.
+// BalanceCopies returns a function for Options.Copies. The function places replicas of experts so that the measured
+// loads are balanced over the ranks of the mesh axis ep, using ep.BalanceCopies. further is the number of
+// additional experts per rank. If the axis is split by ranges, the ranges set the number of experts per rank, and
+// further must be 0. loads maps layer names to the load of each expert, as measured by evaluate.Load. If loads is
+// nil, all experts count as equally loaded.
 func BalanceCopies(m sharding.Mesh, further int, loads map[string][]float64) func(layer string, experts int) (ep.Copies, error) {
 	return func(layer string, experts int) (ep.Copies, error) {
 		load, ok := loads[layer]

@@ -5,9 +5,9 @@ import (
 	pr "github.com/gomoe/gomoe/primitives"
 )
 
-// Dropout returns x with each element set to 0 with probability rate, and divided by 1-rate otherwise. Which elements
-// they are follows from Options.Key and from how many calls there were before in the model: the same on every mesh.
-// Without Options.Key, as where a model is not trained, it returns x.
+// Dropout returns x with each element set to 0 with probability rate and divided by 1-rate otherwise. The mask
+// depends only on Options.Key and on the number of preceding calls in the model, so it is the same on every mesh.
+// Without Options.Key, as when evaluating or generating, Dropout returns x.
 func (s *Scope) Dropout(x *graph.Value, rate float64) *graph.Value {
 	graph.Helper()
 	if s.opts.Key == nil || rate == 0 {

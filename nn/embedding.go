@@ -6,16 +6,16 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// Embedding is a table with a row for every token, the parameter weight [Vocab,Width].
+// Embedding is a lookup table with one row per token, the parameter weight [Vocab,Width].
 type Embedding struct {
 	Vocab, Width int
-	// Split has the mesh axis tp split the vocabulary: each rank has the rows of some tokens, and the sum of what ranks find is
-	// exchanged. The table is then of numbers. A head that is split alike is a Linear with Columns, of the same scope if it is
-	// the table, and pr.CrossEntropyInBlocks is a loss that never gathers the logits.
+	// Split shards the vocabulary over the mesh axis tp. Each rank looks up the tokens in its shard, and an all-reduce
+	// adds up the results. The table must be stored unquantised. A head sharded the same way is a Linear with Columns,
+	// in the same scope if it shares the table. pr.CrossEntropyInBlocks is a loss that never gathers the logits.
 	Split bool
 }
 
-// Apply returns the rows of tokens i32[..] as [..,Width], in the type to calculate in.
+// Apply returns the rows of tokens i32[..] as [..,Width], in the scope's computation type.
 func (e Embedding) Apply(s *Scope, tokens *graph.Value) *graph.Value {
 	graph.Helper()
 	if s.adapted("") {

@@ -7,14 +7,15 @@ import (
 	pr "github.com/gomoe/gomoe/primitives"
 )
 
-// stack is a matrix of every expert, or of every copy of one, [Experts,out,in].
+// stack is the matrices of all experts, or of all replicas, stacked as [Experts,out,in].
 type stack struct {
 	name, gguf string
 	place      []string
 	out        int
 }
 
-// experts returns what the experts make of rows [S,H] in expert order, times the weights f32[S] of the rows.
+// experts applies the expert networks to rows [S,H], sorted by expert, and multiplies each row of the result by its
+// weight in weights f32[S].
 func (m MoE) experts(s *Scope, r pr.Prepared, rows, weights *graph.Value) *graph.Value {
 	graph.Helper()
 	name := m.Matrices.named()
@@ -37,7 +38,7 @@ func (m MoE) experts(s *Scope, r pr.Prepared, rows, weights *graph.Value) *graph
 	return pr.ConvertElementType(y, d)
 }
 
-// product returns rows x[S,in] times the transposed matrix of their experts, [S,out].
+// product multiplies each row of x[S,in] by its expert's transposed matrix, giving [S,out].
 func (m MoE) product(s *Scope, r pr.Prepared, x *graph.Value, a stack) *graph.Value {
 	graph.Helper()
 	in := x.Dim(1)
@@ -46,7 +47,7 @@ func (m MoE) product(s *Scope, r pr.Prepared, x *graph.Value, a stack) *graph.Va
 	return s.adaptRows(y, x, r, a, r.Op.Experts)
 }
 
-// bias returns, for a number of each row, [S,1], this number times the vector of the row's expert, [S,out].
+// bias multiplies the bias vector of each row's expert by that row's number in times [S,1], giving [S,out].
 func (m MoE) bias(s *Scope, r pr.Prepared, times *graph.Value, a stack) *graph.Value {
 	graph.Helper()
 	b := s.Param(a.name+".bias", a.gguf+".bias", Init{}, a.place[:min(2, len(a.place))], r.Op.Experts, a.out)

@@ -8,16 +8,17 @@ import (
 	pr "github.com/gomoe/gomoe/primitives"
 )
 
-// Fused is several linear layers of the same rows, such as queries, keys and values, as one product. Its parameter weight
-// [Blocks,ΣOut/Blocks,in] has in block i part i of every segment's rows, so that the mesh axis tp splits all segments alike: it
-// has some blocks on each rank. With Bias it has bias [Blocks,ΣOut/Blocks].
+// Fused combines several linear layers with the same input, such as queries, keys and values, into one product. Its
+// parameter weight [Blocks,ΣOut/Blocks,in] interleaves the segments: block i holds part i of every segment's rows,
+// so that the mesh axis tp shards all segments alike, with a whole number of blocks per rank. Bias adds the
+// parameter bias [Blocks,ΣOut/Blocks].
 type Fused struct {
-	Out    []int // the rows of each segment, multiples of Blocks
-	Blocks int   // a multiple of the ranks of tp; 0 means 1
+	Out    []int // rows of each segment, multiples of Blocks
+	Blocks int   // a multiple of the number of tp ranks; 0 means 1
 	Bias   bool
 }
 
-// Apply returns x[..,in] times each segment, [..,Out[i]].
+// Apply returns the product of x[..,in] with each segment, [..,Out[i]].
 func (f Fused) Apply(s *Scope, x *graph.Value) []*graph.Value {
 	graph.Helper()
 	n, all := max(f.Blocks, 1), 0

@@ -5,13 +5,13 @@ import (
 	pr "github.com/gomoe/gomoe/primitives"
 )
 
-// GLU is how a network joins its two products of a token:
+// GLU combines the gate and up projections of a token:
 //
-//	g · sigmoid(Alpha·g) · (u + Shift),   g = min(gate, Limit),   u = up between -Limit and Limit
+//	g · sigmoid(Alpha·g) · (u + Shift),   g = min(gate, Limit),   u = up clamped to [-Limit, Limit]
 //
 // The zero GLU is SwiGLU, silu(gate) · up.
 type GLU struct {
-	Limit float64 // 0 means none
+	Limit float64 // 0 means no clamping
 	Alpha float64 // 0 means 1
 	Shift float64
 }

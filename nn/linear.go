@@ -7,18 +7,18 @@ import (
 	pr "github.com/gomoe/gomoe/primitives"
 )
 
-// Linear is x·Wᵀ + b, with the parameters weight [Out,in] and, with Bias, bias [Out].
+// Linear computes x·Wᵀ + b with the parameters weight [Out,in] and, if Bias is set, bias [Out].
 type Linear struct {
 	Out  int
 	Bias bool
-	// Split is which side of the matrix the mesh axis tp splits: Columns the results, Rows what is summed
-	// over. "" is neither.
+	// Split selects the dimension of the matrix sharded over the mesh axis tp: Columns shards the outputs, Rows the
+	// summed dimension, and "" neither.
 	Split Split
-	// DType is the element type of the result; zero means that of x.
+	// DType is the element type of the result; zero means the type of x.
 	DType graph.DType
 }
 
-// Split is a side of a matrix.
+// Split is a dimension of a matrix to shard.
 type Split string
 
 const (

@@ -12,33 +12,34 @@ import (
 	pr "github.com/gomoe/gomoe/primitives"
 )
 
-// LoRA has a model learn by adapters: a matrix W [out,in] stays as it is, frozen and in the element type that it is given
-// in, blocks too, and beside it there are two narrow ones that learn, lora_A [Rank,in] and lora_B [out,Rank]:
+// LoRA trains a model by low-rank adapters. A matrix W [out,in] stays frozen in its given element type, which may
+// be a block type, and gains two trainable matrices, lora_A [Rank,in] and lora_B [out,Rank]:
 //
 //	y = x·Wᵀ + Alpha/Rank · (dropout(x)·lora_Aᵀ)·lora_Bᵀ
 //
-// lora_B begins as zeros, so that the model begins as it was. A stack of experts [E,out,in] has [E,Rank,in] and
-// [E,out,Rank], an adapter for each expert. Adapters are f32; those of linear layers are calculated with in f32, those of
-// experts in the type of the rows. Source: Hu and others, "LoRA: low-rank adaptation of large language models" (2021).
+// lora_B is initialised to zeros, so training starts from the unmodified model. A stack of experts [E,out,in] has
+// one adapter per expert, lora_A [E,Rank,in] and lora_B [E,out,Rank]. Adapters are stored as f32. Adapters of
+// linear layers are computed in f32, adapters of experts in the type of the rows. Source: Hu and others, "LoRA:
+// low-rank adaptation of large language models" (2021).
 type LoRA struct {
 	Rank  int
 	Alpha float64 // 0 means Rank
-	// Targets are the matrices that have adapters. A target is the end of a matrix' name, such as q_proj or
-	// self_attn.q_proj, in which stars stand for any text. The name of an expert has a star for its number, as in
+	// Targets selects the matrices to adapt. A target is a suffix of a matrix's name, such as q_proj or
+	// self_attn.q_proj; a star matches any text. Names of experts' matrices have a star for the expert's number, as in
 	// model.layers.0.mlp.experts.*.up_proj.
 	Targets []string
-	// Dropout is the probability with which an adapter of a linear layer does not see an element of x; see Dropout.
-	// Experts' adapters see all.
+	// Dropout is the probability of dropping an input element of a linear layer's adapter; see Scope.Dropout. Experts'
+	// adapters have no dropout.
 	Dropout float64
 }
 
-// The names of an adapter's parameters, behind that of the matrix.
+// Suffixes of adapter parameters, following the name of the matrix.
 const (
 	LoRAA = "lora_A.weight"
 	LoRAB = "lora_B.weight"
 )
 
-// Scale is what the product of an adapter is multiplied by.
+// Scale returns the factor applied to an adapter's product, Alpha/Rank.
 func (l LoRA) Scale() float64 {
 	if l.Alpha == 0 {
 		return 1
@@ -46,7 +47,7 @@ func (l LoRA) Scale() float64 {
 	return l.Alpha / float64(l.Rank)
 }
 
-// Check returns an error if there are no such adapters.
+// Check returns an error if the settings are invalid.
 func (l LoRA) Check() error {
 	switch {
 	case l.Rank < 1:
@@ -66,24 +67,24 @@ func (l LoRA) Check() error {
 	return nil
 }
 
-// Matches reports whether a target is the end of a matrix' name.
+// Matches reports whether target matches a suffix of a matrix's name.
 func Matches(target, name string) bool {
 	whole, _ := path.Match(target, name)
 	end, _ := path.Match("*."+target, name)
 	return whole || end
 }
 
-// Adapter is a matrix with an adapter.
+// Adapter describes a matrix with an adapter.
 type Adapter struct {
 	Name    string // of the matrix, without ".weight"
-	Experts int    // 0 if it is no stack
+	Experts int    // 0 if the matrix is not a stack of experts
 	In, Out int
 }
 
-// Adapters returns the matrices that have adapters, in order.
+// Adapters returns the adapted matrices in the order of declaration.
 func (s *Scope) Adapters() []Adapter { return slices.Clone(s.adapters) }
 
-// adapted reports whether a matrix of the scope has an adapter. name is what is between the scope's name and .weight.
+// adapted reports whether a matrix of the scope has an adapter. name stands between the scope's name and .weight.
 func (s *Scope) adapted(name string) bool {
 	l := s.opts.LoRA
 	if l == nil {
@@ -96,8 +97,8 @@ func (s *Scope) adapted(name string) bool {
 	return slices.ContainsFunc(l.Targets, func(t string) bool { return Matches(t, name) })
 }
 
-// adapter declares the adapter of a matrix [out,in] or of a stack of them, which is placed as given. prefix is what is
-// between the scope's name and .weight, with a dot at the end if it is not empty.
+// adapter declares the adapter of a matrix [out,in], or of a stack of them, placed as given. prefix stands between
+// the scope's name and .weight, and ends with a dot unless it is empty.
 func (s *Scope) adapter(prefix string, place []string, shape ...int) (a, b *graph.Value) {
 	n := len(shape)
 	at := func(d int) string {
@@ -118,13 +119,13 @@ func (s *Scope) adapter(prefix string, place []string, shape ...int) (a, b *grap
 	if _, old := s.index[s.name+prefix+LoRAA]; !old {
 		s.adapters = append(s.adapters, x)
 	}
-	// PEFT's: uniform between ±1/√in, whose standard deviation this is.
+	// PEFT draws uniformly between ±1/√in; this is the standard deviation of that distribution.
 	a = s.declare(Param{Name: s.name + prefix + LoRAA, Type: graph.T(graph.F32, shapeA...), Place: placeA, Init: Init{Std: 1 / math.Sqrt(3*float64(in))}}, shapeA)
 	b = s.declare(Param{Name: s.name + prefix + LoRAB, Type: graph.T(graph.F32, shapeB...), Place: placeB}, shapeB)
 	return a, b
 }
 
-// adapt adds to y, the product of x[..,in] with the scope's matrix, that with its adapter.
+// adapt adds the adapter's product to y, the product of x[..,in] with the scope's matrix.
 func (s *Scope) adapt(y, x *graph.Value, place []string) *graph.Value {
 	if !s.adapted("") {
 		return y
@@ -136,7 +137,7 @@ func (s *Scope) adapt(y, x *graph.Value, place []string) *graph.Value {
 	return pr.ConvertElementType(pr.Add(pr.ConvertElementType(y, graph.F32), more), y.Type.DType)
 }
 
-// adaptRows adds to y[S,out], the product of rows x[S,in] with the matrices of their experts, that with their adapters.
+// adaptRows adds the adapters' products to y[S,out], the products of rows x[S,in] with their experts' matrices.
 func (s *Scope) adaptRows(y, x *graph.Value, r pr.Prepared, w stack, experts int) *graph.Value {
 	if !s.adapted(w.name) {
 		return y

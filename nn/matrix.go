@@ -8,30 +8,31 @@ import (
 	pr "github.com/gomoe/gomoe/primitives"
 )
 
-// Form is how a parameter is given.
+// Form is the stored form of a parameter.
 type Form struct {
 	DType graph.DType
-	// Affine is not zero for a matrix in MLX's affine quantisation. DType is then U32, that of its words.
+	// Affine is non-zero for a matrix in MLX's affine quantisation; DType is then U32, the type of the packed words.
 	Affine Affine
 }
 
-// Affine is MLX's quantisation of a matrix: each GroupSize numbers of a row are integers of Bits bits, the first in the lowest
-// bits of words of 32, and have a scale and a bias. A number is its integer times the scale, plus the bias. Scales and biases
-// of the parameter weight are the parameters scales and biases beside it.
+// Affine is MLX's affine quantisation. Each group of GroupSize numbers in a row is stored as integers of Bits bits,
+// packed into 32-bit words from the lowest bits up, with one scale and one bias per group. A number equals its
+// integer times the scale, plus the bias. The scales and biases of the parameter weight are parameters named scales
+// and biases in the same scope.
 type Affine struct{ Bits, GroupSize int }
 
-// matrix is a matrix, or a stack of one for each expert, as it is given: numbers or blocks, 8-bit floats with scales, or
-// MLX's words with scales and biases.
+// matrix is a matrix, or a stack of experts' matrices, in its stored form: plain numbers or blocks, 8-bit floats
+// with scales, or MLX's packed words with scales and biases.
 type matrix struct {
 	w, scales, biases *graph.Value
 	affine            Affine
 }
 
-// Matrices whose elements are 8-bit floats have a scale for each block of 128×128, in the parameter whose name
-// is the matrix's with this behind it.
+// scaleSuffix follows a matrix's name in the name of its scales. Matrices of 8-bit floats have one scale for each
+// block of 128×128.
 const scaleSuffix = "_scale_inv"
 
-// matrix declares a parameter that is a matrix [..,out,in]. The names end with weight.
+// matrix declares a parameter which is a matrix [..,out,in]. Both names end with weight.
 func (s *Scope) matrix(name, gguf string, init Init, place []string, shape ...int) matrix {
 	graph.Helper()
 	m := matrix{w: s.param(name, gguf, init, place, graph.T(s.opts.DType, shape...)), affine: s.affine(name)}
@@ -53,10 +54,10 @@ func (s *Scope) matrix(name, gguf string, init Init, place []string, shape ...in
 	return m
 }
 
-// affine returns how a parameter that was declared is quantised as MLX does it; zero if it is not.
+// affine returns the affine quantisation of a declared parameter, or the zero Affine if it has none.
 func (s *Scope) affine(name string) Affine { return s.params[s.index[s.name+name]].Affine }
 
-// product returns x[..,in] times the transposed matrix, [..,out], of element type d.
+// product returns x[..,in] times the transposed matrix, [..,out], with element type d.
 func (m matrix) product(x *graph.Value, d graph.DType) *graph.Value {
 	graph.Helper()
 	switch {
@@ -68,7 +69,7 @@ func (m matrix) product(x *graph.Value, d graph.DType) *graph.Value {
 	return pr.MatMulTransposedAs(d, x, m.w)
 }
 
-// perRow returns rows x[S,in] times the transposed matrix of their experts, [S,out].
+// perRow multiplies each row of x[S,in] by its expert's transposed matrix, giving [S,out].
 func (m matrix) perRow(r pr.Prepared, x *graph.Value) *graph.Value {
 	graph.Helper()
 	switch {
@@ -76,13 +77,13 @@ func (m matrix) perRow(r pr.Prepared, x *graph.Value) *graph.Value {
 		return pr.GroupedAffineMatMul(r, x, m.w, m.scales, m.biases, m.affine.Bits, m.affine.GroupSize)
 	case m.scales != nil:
 		return pr.GroupedScaledMatMul(r, x, m.w, m.scales)
-	case m.w.Type.DType.IsBlock(): // the product reads blocks as they are
+	case m.w.Type.DType.IsBlock(): // the product reads blocks directly
 		return pr.GroupedMatMulTransposed(r, x, m.w)
 	}
 	return pr.GroupedMatMulTransposed(r, x, pr.ConvertElementType(m.w, x.Type.DType))
 }
 
-// rows returns the rows that ids i32[..] name, [..,in], of element type d.
+// rows looks up the rows ids i32[..], returning [..,in] with element type d.
 func (m matrix) rows(ids *graph.Value, d graph.DType) *graph.Value {
 	graph.Helper()
 	if m.biases == nil {
@@ -91,7 +92,7 @@ func (m matrix) rows(ids *graph.Value, d graph.DType) *graph.Value {
 	return matrix{pr.Gather(m.w, ids, 0), pr.Gather(m.scales, ids, 0), pr.Gather(m.biases, ids, 0), m.affine}.numbers(d)
 }
 
-// numbers returns the matrix' numbers in element type d.
+// numbers dequantises the matrix to element type d.
 func (m matrix) numbers(d graph.DType) *graph.Value {
 	graph.Helper()
 	switch {
@@ -107,11 +108,11 @@ func (m matrix) numbers(d graph.DType) *graph.Value {
 	return pr.ConvertElementType(pr.Mul(pr.ConvertElementType(m.w, graph.F32), each), d)
 }
 
-// numbers returns the numbers f32[..,n] of words u32[..,n·Bits/32] with scales and biases f[..,n/GroupSize]. Each is rounded
-// after the product and after the sum.
+// numbers dequantises words u32[..,n·Bits/32] with scales and biases f[..,n/GroupSize] to f32[..,n]. It rounds
+// after the multiplication and again after the addition.
 func (q Affine) numbers(words, scales, biases *graph.Value) *graph.Value {
 	shape, last := words.Type.Shape, words.Rank()
-	parts := make([]*graph.Value, 32/q.Bits) // the integers in the lowest bits, in the next, and so on
+	parts := make([]*graph.Value, 32/q.Bits) // the integers in the lowest bits, in the next bits, and so on
 	for i := range parts {
 		low := pr.And(pr.Div(words, pr.FullLike(words, float64(uint32(1)<<(i*q.Bits)))), pr.FullLike(words, float64(uint32(1)<<q.Bits-1)))
 		parts[i] = pr.Reshape(pr.ConvertElementType(low, graph.F32), slices.Concat(shape, []int{1})...)

@@ -7,30 +7,31 @@ import (
 	pr "github.com/gomoe/gomoe/primitives"
 )
 
-// MLA is DeepSeek's multi-head latent attention. A token's keys and values are linear functions of a short vector, the
-// latent, beside a key with the token's position that all heads share; the cache holds these two. Keys and values are
-// never made: a query of the latent takes the place of keys, and results are sums of latents, of which each head's values
-// are made at the end. So all heads share one key of Latent+Rotary numbers.
+// MLA is DeepSeek's multi-head latent attention. Keys and values of a token are linear functions of a short vector,
+// the latent, except for one key with rotary positions that all heads share. The cache holds only the latent and
+// that key. Keys and values are never materialised: queries are projected into the latent space, attention sums
+// latents, and each head projects its sum to values at the end. So all heads share one key of Latent+Rotary
+// numbers.
 //
-// The parts are q_proj or, with Query, q_a_proj, q_a_layernorm and q_b_proj; kv_a_proj_with_mqa, kv_a_layernorm,
-// kv_b_proj and o_proj. Source: DeepSeek-AI, "DeepSeek-V2" (2024).
+// The parts are q_proj or, if Query is set, q_a_proj, q_a_layernorm and q_b_proj; kv_a_proj_with_mqa,
+// kv_a_layernorm, kv_b_proj and o_proj. Source: DeepSeek-AI, "DeepSeek-V2" (2024).
 type MLA struct {
 	Heads                int
-	Plain, Rotary, Value int // columns of a head's query without and with position, and of its value
-	Query, Latent        int // columns of the vectors that queries, and keys with values, are made of; Query 0 means x itself
+	Plain, Rotary, Value int // per head: columns of the query without and with rotary positions, and of the value
+	Query, Latent        int // sizes of the latents for queries and for keys and values; Query 0 computes queries from x directly
 	RoPE                 RoPE
 	Scale                float64 // of the scores; 0 means 1/√(Plain+Rotary)
-	Bias                 bool    // of the parts that read x, but q_proj, and of o_proj
+	Bias                 bool    // in o_proj and in the projections reading x, except q_proj
 	Epsilon              float64 // of the norms
-	// Split has the parts k_b_proj [Heads,Latent,Plain] and v_b_proj [Heads,Value,Latent] instead of kv_b_proj.
+	// Split declares k_b_proj [Heads,Latent,Plain] and v_b_proj [Heads,Value,Latent] in place of kv_b_proj.
 	Split bool
 }
 
-// CachePlace has the mesh axes that split the cache, which all heads share: none.
+// CachePlace returns nil: all heads share the cache, so no mesh axis splits it.
 func (a MLA) CachePlace() []string { return nil }
 
-// Apply returns the attention of x[B,S,H] to itself and to what the step's cache holds, as [B,S,H], or of the tokens of
-// Step.Tail.
+// Apply returns the attention of x[B,S,H] to itself and to the step's cache, as [B,S,H]. With Step.Queries set, it
+// returns only the rows selected by Step.Tail.
 func (a MLA) Apply(s *Scope, x *graph.Value, st *Step) *graph.Value {
 	graph.Helper()
 	batch, tokens, hidden := x.Dim(0), x.Dim(1), x.Dim(2)
@@ -61,7 +62,8 @@ func (a MLA) Apply(s *Scope, x *graph.Value, st *Step) *graph.Value {
 	return Linear{Out: hidden, Bias: a.Bias, Split: Rows}.Apply(s.In("o_proj", "attn_output"), pr.Reshape(y, batch, queries, a.Heads*a.Value))
 }
 
-// matrices returns what makes latents of queries, [Heads,Plain,Latent], and values of latents, [Heads,Value,Latent].
+// matrices returns the projections of queries into the latent space, [Heads,Plain,Latent], and of latents to
+// values, [Heads,Value,Latent].
 func (a MLA) matrices(s *Scope, d graph.DType) (toKey, toValue *graph.Value) {
 	init, place := Init{Std: 1 / math.Sqrt(float64(a.Latent))}, []string{"tp"}
 	if a.Split {
@@ -74,7 +76,7 @@ func (a MLA) matrices(s *Scope, d graph.DType) (toKey, toValue *graph.Value) {
 	return pr.SliceInDim(w, 1, 0, a.Plain), pr.SliceInDim(w, 1, a.Plain, a.Plain+a.Value)
 }
 
-// perHead multiplies x[B,S,N,..] by a matrix of each head, w[N,..,..], of which dimension d is summed over.
+// perHead multiplies x[B,S,N,..] by one matrix per head, w[N,..,..], summing over dimension d of w.
 func perHead(x, w *graph.Value, d int) *graph.Value {
 	return pr.Transpose(pr.DotGeneral(x, w, []int{3}, []int{d}, []int{2}, []int{0}), 1, 2, 0, 3)
 }

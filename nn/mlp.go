@@ -4,8 +4,9 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// MLP is a gated network of the given width: down(silu(gate(x)) * up(x)), or what GLU says instead. Its parts have the
-// names of Matrices, in GGUF files ffn_gate, ffn_up and ffn_down with Suffix behind them.
+// MLP is a gated feed-forward network of the given width: down(silu(gate(x)) * up(x)), unless GLU selects another
+// activation. Its parts are named by Matrices; in GGUF files they are ffn_gate, ffn_up and ffn_down followed by
+// Suffix.
 type MLP struct {
 	Width int
 	Matrices
@@ -13,7 +14,7 @@ type MLP struct {
 	GLU    GLU
 }
 
-// Matrices are the names of a gated network's parts; "" means gate_proj, up_proj and down_proj.
+// Matrices names the parts of a gated network; "" means gate_proj, up_proj or down_proj.
 type Matrices struct{ Gate, Up, Down string }
 
 func (m Matrices) named() Matrices {
@@ -25,7 +26,7 @@ func (m Matrices) named() Matrices {
 	return m
 }
 
-// Apply returns the network's result for x[..,H] as [..,H].
+// Apply returns the network's output for x[..,H], as [..,H].
 func (m MLP) Apply(s *Scope, x *graph.Value) *graph.Value {
 	graph.Helper()
 	name := m.Matrices.named()

@@ -8,50 +8,50 @@ import (
 	pr "github.com/gomoe/gomoe/primitives"
 )
 
-// MoE is a layer of experts: a router sends every token to some experts, which are gated networks, and their results
-// are added up with the router's weights. The mesh axis ep splits the experts, tp their columns.
+// MoE is a mixture-of-experts layer: a router sends every token to a few experts, which are gated networks, and
+// adds up their outputs using the router's weights. The mesh axis ep shards the experts, tp their columns.
 type MoE struct {
 	Experts int
-	Width   int // of an expert
+	Width   int // of each expert
 	Route   pr.RouteOp
-	// Router is the name of the router's part; "" means gate. RouterBias adds a parameter bias to its logits.
+	// Router is the name of the router's part; "" means gate. RouterBias adds a bias parameter to its logits.
 	Router     string
 	RouterBias bool
-	// Bias is the name of a parameter of the router that is added to the scores by which it chooses; "" means none.
+	// Bias names a router parameter that is added to the scores only when choosing experts; "" means none.
 	Bias string
-	// Tokens i32[B,S], if they are given, choose their experts by a table, the router's parameter tid2eid [Vocab,K].
-	// The experts' weights are still the router's.
+	// Tokens i32[B,S], if not nil, choose their experts from a table, the router's parameter tid2eid [Vocab,K]. The
+	// weights still come from the router.
 	Tokens *graph.Value
 	Vocab  int
-	// Matrices and GLU are those of the experts, and of the one that every token uses. ExpertBias adds to each product
-	// a vector of its expert, the parameter bias.
+	// Matrices and GLU apply to the experts and to the shared expert. ExpertBias adds a bias parameter per expert to
+	// each product.
 	Matrices   Matrices
 	GLU        GLU
 	ExpertBias bool
-	// Capacity, Receive and Exchange are those of pr.PrepareOp; without Exchange it is that of the Options.
+	// Capacity, Receive and Exchange are passed to pr.PrepareOp. If Exchange is not set, Options.Exchange applies.
 	Capacity, Receive int
 	Exchange          ep.Exchange
-	// Copies, if it is not nil, is the expert of each copy that ranks hold, such as ep.BalanceCopies returns; without, it is
-	// what Options.Copies returns. Parameters have a matrix for each copy then, which is for weights that stay as they are:
-	// training would change each copy by itself. Results have the bits that they have without copies.
+	// Copies, if not nil, lists the expert of each replica, such as ep.BalanceCopies returns; if nil, Options.Copies
+	// applies. Parameters then hold one matrix per replica. This is meant for frozen weights: training would update
+	// each replica separately. Replication does not change a bit of the results.
 	Copies ep.Copies
-	// Shared is the width of the expert that every token uses, the part named SharedName; 0 means none. With SharedGate
-	// a sigmoid of a linear function of the token multiplies its result.
+	// Shared is the width of the shared expert, which processes every token as the part SharedName; 0 means none.
+	// SharedGate multiplies its output by the sigmoid of a linear function of the token.
 	Shared     int
 	SharedName string
 	SharedGate bool
 }
 
-// Routed is what a layer of experts says about a step, for losses and reports.
+// Routed holds a layer's routing results in a step, for losses and reports.
 type Routed struct {
 	Layer          string       // the name of the layer's scope
-	Chosen         *graph.Value // each token's experts, i32[..,K]
-	Logits, Scores *graph.Value // of the router, f32[..,E]
-	Demand, Counts *graph.Value // pairs per expert before and after drops, i32[E]
-	Bias           string       // the name of the parameter f32[E] that is added to the scores by which experts are chosen; "" if there is none
+	Chosen         *graph.Value // each token's chosen experts, i32[..,K]
+	Logits, Scores *graph.Value // the router's, f32[..,E]
+	Demand, Counts *graph.Value // pairs of token and expert, counted per expert before and after dropping, i32[E]
+	Bias           string       // the name of the parameter f32[E] added to the scores when choosing experts; "" means none
 }
 
-// Apply returns the layer's result for x[B,S,H] as [B,S,H].
+// Apply returns the layer's output for x[B,S,H], as [B,S,H], and its routing results.
 func (m MoE) Apply(s *Scope, x *graph.Value) (*graph.Value, Routed) {
 	graph.Helper()
 	weights, chosen, logits, scores := m.route(s, x)
@@ -68,7 +68,7 @@ func (m MoE) Apply(s *Scope, x *graph.Value) (*graph.Value, Routed) {
 	demand, counts := r.Demand, r.Counts
 	if n := len(held.copies); n > 0 {
 		table := held.param(CopiesName, "", Init{}, nil, graph.T(graph.I32, n))
-		if r = pr.Copies(r, table); m.Receive > 0 { // which drops more than the capacity
+		if r = pr.Copies(r, table); m.Receive > 0 { // Receive drops further pairs, beyond Capacity
 			counts = pr.ScatterAdd(pr.Full(s.t, 0, graph.I32, m.Experts), table, r.Counts, 0)
 		}
 	}
@@ -90,7 +90,7 @@ func (m MoE) Apply(s *Scope, x *graph.Value) (*graph.Value, Routed) {
 	return y, routed
 }
 
-// holding returns the scope in which the parameters of the experts are declared, or of their copies.
+// holding returns the scope for declaring the parameters of the experts or of their replicas.
 func (m MoE) holding(s *Scope) *Scope {
 	graph.Helper()
 	copies := m.Copies
@@ -120,7 +120,8 @@ func (m MoE) router() string {
 	return m.Router
 }
 
-// route returns each token's experts i32[..,K] and their weights f32[..,K], with the logits and scores of all experts.
+// route returns the chosen experts i32[..,K] and their weights f32[..,K], along with the logits and scores of all
+// experts.
 func (m MoE) route(s *Scope, x *graph.Value) (weights, chosen, logits, scores *graph.Value) {
 	graph.Helper()
 	name := m.router()

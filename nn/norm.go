@@ -5,11 +5,11 @@ import (
 	pr "github.com/gomoe/gomoe/primitives"
 )
 
-// RMSNorm divides by the root of the mean of squares of the last dimension, and multiplies by the
-// parameter weight, which has its size.
+// RMSNorm divides by the root mean square of the last dimension and multiplies by the parameter weight, a vector of
+// that dimension's size.
 type RMSNorm struct{ Epsilon float64 }
 
-// Apply returns x[..,n] normalised.
+// Apply returns the normalised x[..,n].
 func (r RMSNorm) Apply(s *Scope, x *graph.Value) *graph.Value {
 	graph.Helper()
 	gain := s.Param("weight", "weight", Init{Mean: 1}, nil, x.Dim(-1))

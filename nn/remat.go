@@ -6,17 +6,18 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// Remat is what the gradient computes again of every layer of a model, to save memory. Results are the same.
+// Remat selects the values that the backward pass recomputes in each layer, to save memory. It does not change
+// results.
 type Remat string
 
 const (
 	RematOff      Remat = ""
-	RematProducts Remat = "products" // all of a layer but matrix products and exchanges between ranks
-	RematAll      Remat = "all"      // all of a layer
+	RematProducts Remat = "products" // everything except matrix products and exchanges between ranks
+	RematAll      Remat = "all"      // everything
 )
 
-// Remat applies a layer to x. As Options.Remat says, the gradient keeps what the layer computes, or computes it again. The
-// layer may declare parameters of the scope, and have layers of experts.
+// Remat applies a layer to x, recomputing its values in the backward pass according to Options.Remat. The layer may
+// declare parameters of the scope and contain MoE layers.
 func (s *Scope) Remat(name string, x *graph.Value, layer func(*graph.Value) *graph.Value) *graph.Value {
 	graph.Helper()
 	var keep vjp.Keep
@@ -30,10 +31,10 @@ func (s *Scope) Remat(name string, x *graph.Value, layer func(*graph.Value) *gra
 		graph.Fail("remat %q, want nothing, %q or %q", s.opts.Remat, RematProducts, RematAll)
 	}
 	if s.opts.Key != nil && s.key == nil {
-		s.key = s.opts.Key(s.t) // outside of the layer, because other layers use it, too
+		s.key = s.opts.Key(s.t) // outside the layer, because other layers use it too
 	}
 	before := len(s.routed)
-	// What the layer says of its experts leaves it as further results.
+	// The layer returns its routing results as additional results.
 	fields := func(r *Routed) []**graph.Value {
 		return []**graph.Value{&r.Chosen, &r.Logits, &r.Scores, &r.Demand, &r.Counts}
 	}

@@ -7,19 +7,19 @@ import (
 	pr "github.com/gomoe/gomoe/primitives"
 )
 
-// RoPE is how positions rotate heads. The frequencies may depend on the length of the text.
+// RoPE is rotary position embedding. Frequencies may depend on the length of the text.
 type RoPE struct {
 	pr.RoPEOp
-	// Original is the length, in tokens, of the longest texts whose frequencies are those of RoPEOp; 0 means all texts.
+	// Original is the length in tokens up to which the frequencies of RoPEOp apply; 0 means no limit.
 	Original int
-	// Long are the frequencies of longer texts. Without them, a longer text has the frequencies of pr.NTKRoPE with Factor and the
-	// text's length.
+	// Long holds the frequencies for longer texts. If Long is empty, pr.NTKRoPE computes them from Factor and the
+	// length of the text.
 	Long   []float64
 	Factor float64
 }
 
-// rotate returns x[B,S,N,D], the heads of some tokens of a step, rotated by positions, which are those of pr.RoPE. all[B,S,..] are
-// the step's tokens.
+// rotate returns x[B,S,N,D], heads of some of a step's tokens, rotated by positions, which are passed to pr.RoPE.
+// all[B,S,..] holds all tokens of the step.
 func (p RoPE) rotate(x, positions *graph.Value, st *Step, all *graph.Value) *graph.Value {
 	graph.Helper()
 	if p.Original == 0 {
@@ -38,7 +38,7 @@ func (p RoPE) rotate(x, positions *graph.Value, st *Step, all *graph.Value) *gra
 	}
 }
 
-// longer returns the rotation in a text of n tokens, more than Original.
+// longer returns the rotation for a text of n tokens, where n exceeds Original.
 func (p RoPE) longer(width, n int) pr.RoPEOp {
 	op := p.RoPEOp
 	if op.Width != 0 {
@@ -50,7 +50,8 @@ func (p RoPE) longer(width, n int) pr.RoPEOp {
 	return op
 }
 
-// rotateGrowing is rotate for frequencies that change with every token after the first Original ones. Angles are computed in f64.
+// rotateGrowing is rotate for frequencies that change with every token after the first Original tokens. It computes
+// angles in f64.
 func (p RoPE) rotateGrowing(x, positions, lengths *graph.Value) *graph.Value {
 	graph.Helper()
 	t, shape := x.Tracer(), x.Type.Shape
@@ -71,7 +72,7 @@ func (p RoPE) rotateGrowing(x, positions, lengths *graph.Value) *graph.Value {
 	}
 	length := pr.Max(pr.ConvertElementType(lengths, graph.F64), pr.Full(t, float64(p.Original), graph.F64, batch))
 	factor := pr.AddScalar(pr.MulScalar(length, p.Factor/float64(p.Original)), 1-p.Factor)
-	raised := pr.AddScalar(pr.MulScalar(pr.Log(factor), float64(width)/float64(width-2)), math.Log(base)) // the logarithm of the base
+	raised := pr.AddScalar(pr.MulScalar(pr.Log(factor), float64(width)/float64(width-2)), math.Log(base)) // logarithm of the raised base
 	pair := pr.MulScalar(pr.Iota(t, graph.F64, 0, half), -1/float64(half))
 	at := []int{0}
 	if positions.Rank() == 2 {

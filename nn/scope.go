@@ -11,90 +11,88 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Options say how a model is traced.
+// Options configures the tracing of a model.
 type Options struct {
-	// DType is the element type to calculate in; zero means F32.
+	// DType is the element type to compute in; zero means F32.
 	DType graph.DType
-	// Stored returns the form in which a parameter is given, such as one in blocks.
-	// nil means numbers of DType for all.
+	// Stored returns the stored form of a parameter, such as a block type. If Stored is nil, all parameters are plain
+	// numbers of DType.
 	Stored func(Param) (Form, error)
-	// Exchange and Wire are how rows come home from the experts, in layers that do not say it themselves: see
-	// pr.PrepareOp. The zero values give the bits of one rank.
+	// Exchange and Wire configure the return of experts' outputs to their tokens in layers that leave them unset; see
+	// pr.PrepareOp. Their zero values give the same bits as a single rank.
 	Exchange ep.Exchange
 	Wire     graph.DType
-	// Copies returns the copies of a layer's experts, nil for none, in layers that do not say it themselves: see MoE.Copies.
-	// nil means none in all layers.
+	// Copies returns the replicas of a layer's experts, or nil for none, in layers that leave MoE.Copies unset. If
+	// Copies is nil, no such layer has replicas.
 	Copies func(layer string, experts int) (ep.Copies, error)
-	// LoRA, if it is not nil, freezes all parameters and adds adapters that learn.
+	// LoRA, if not nil, freezes all parameters and adds trainable adapters.
 	LoRA *LoRA
-	// Masters has the model convert parameters that are given as F32 to DType where it uses them, so that training keeps
-	// what 16 bits would round away. Biases by which experts are chosen stay F32.
+	// Masters converts parameters stored as F32 to DType where the model uses them, so that training keeps updates
+	// that would be lost to rounding in 16 bits. Biases used for choosing experts stay F32.
 	Masters bool
-	// Gather has the model bring every parameter to the placement that it declares where it uses it, because training
-	// splits it further.
+	// Gather gathers every parameter to its declared placement where the model uses it, because training shards it
+	// further.
 	Gather bool
-	// Remat is what the gradient computes again of the layers of models.
+	// Remat selects the values of layers to recompute in the backward pass.
 	Remat Remat
-	// Key returns the key u32[2] of what the model draws, such as an input that is another one in every step. It is called
-	// where a layer draws for the first time; nil means that nothing is dropped.
+	// Key returns the key u32[2] for random numbers, such as an input that changes with every step. It is called by
+	// the first layer drawing random numbers. If Key is nil, nothing is dropped.
 	Key func(*graph.Tracer) *graph.Value
 }
 
-// Scope is a part of a model, in which parameters are declared. Names have two forms: those of
-// Hugging Face's files, which are also those of the program's inputs, and those of GGUF files.
+// Scope is a named part of a model for declaring parameters. Names have two forms: one for Hugging Face files, also
+// used for the program's inputs, and one for GGUF files.
 type Scope struct {
 	*model
-	name, gguf string    // of the scope, each with a dot at the end unless it is empty
-	copies     ep.Copies // of the experts whose parameters are declared
+	name, gguf string    // of the scope, each ending with a dot unless empty
+	copies     ep.Copies // replicas of the experts being declared
 }
 
-// model is what all scopes of a trace have in common.
+// model is shared by all scopes of a trace.
 type model struct {
 	t      *graph.Tracer
 	opts   Options
 	params []Param
 	values []*graph.Value
-	index  map[string]int   // of the parameter with a name
-	shapes map[string][]int // as layers declare them
+	index  map[string]int   // indices into params, by name
+	shapes map[string][]int // as requested by layers
 	routed []Routed
 
 	adapters []Adapter
-	key      *graph.Value // of what is dropped
-	drops    int          // how many times
+	key      *graph.Value // for Dropout
+	drops    int          // calls of Dropout
 
 	choose func(layer string, chosen *graph.Value) *graph.Value
 }
 
-// Param is a parameter of a model.
+// Param describes a parameter of a model.
 type Param struct {
-	// Name is the parameter's name in Hugging Face's files, and of its input. A star stands for
-	// the number of an expert: the parameter has dimension 0 for it, and files may have a
-	// tensor for each.
+	// Name is the parameter's name in Hugging Face files and as a program input. A star stands for the number of an
+	// expert: dimension 0 of the parameter runs over the experts, which files may store as separate tensors.
 	Name string
-	GGUF string // its name in GGUF files; "" if they do not have it
+	GGUF string // name in GGUF files; "" if they lack the parameter
 	Type graph.Type
 	Init Init
-	// Place has, per dimension, the mesh axis that splits it, or "".
+	// Place lists the mesh axis splitting each dimension, or "".
 	Place []string
-	// Frozen says that training does not change it.
+	// Frozen excludes the parameter from training.
 	Frozen bool
-	// Affine, if it is not zero, says that the parameter is a matrix in MLX's affine quantisation: Type is that of its words.
+	// Affine, if not zero, is the MLX quantisation of a matrix; Type then is the type of its packed words.
 	Affine Affine
-	// Scales says that the parameter has scales or biases of another one's numbers, and no numbers of its own.
+	// Scales marks the scales or biases of another parameter, which are no numbers of the model themselves.
 	Scales bool
-	// Copies, if it is not nil, is of which expert each index of dimension 0 is. Files have one of each expert. The parameter
-	// with the name CopiesName is this table, and is in no file.
+	// Copies, if not nil, lists the expert at each index of dimension 0. Files store each expert once. The parameter
+	// named CopiesName is this table; no file stores it.
 	Copies ep.Copies
 }
 
-// CopiesName is the name of the table of a layer's copies, i32[copies], behind that of the layer.
+// CopiesName follows a layer's name in the name of its table of replicas, i32[copies].
 const CopiesName = "experts.copies"
 
-// Init says how a parameter begins in training: normally distributed with standard deviation
-// Std around Mean.
+// Init is the initial distribution of a parameter: normal, with the given mean and standard deviation.
 type Init struct{ Mean, Std float64 }
 
-// New returns the scope of a whole model.
+// New returns the root scope of a model.
 func New(t *graph.Tracer, o Options) *Scope {
 	if o.DType == graph.NoDType {
 		o.DType = graph.F32
@@ -102,8 +100,7 @@ func New(t *graph.Tracer, o Options) *Scope {
 	return &Scope{model: &model{t: t, opts: o, index: map[string]int{}, shapes: map[string][]int{}}}
 }
 
-// In returns the scope of a part with a name, and with another in GGUF files. An empty name
-// adds nothing.
+// In returns the scope of a part, given its name and its name in GGUF files. An empty name adds nothing.
 func (s *Scope) In(name, gguf string) *Scope {
 	return &Scope{s.model, join(s.name, name), join(s.gguf, gguf), nil}
 }
@@ -115,39 +112,38 @@ func join(scope, name string) string {
 	return scope + name + "."
 }
 
-// Enter has errors, plans and traces name the scope, until the function that it returns is
-// called: defer s.Enter()().
+// Enter names the scope in errors, plans and traces until the returned function is called: defer s.Enter()().
 func (s *Scope) Enter() (end func()) { return s.t.Scope("%s", strings.TrimSuffix(s.name, ".")) }
 
 // Tracer returns the tracer of the model.
 func (s *Scope) Tracer() *graph.Tracer { return s.t }
 
-// DType returns the element type to calculate in.
+// DType returns the element type to compute in.
 func (s *Scope) DType() graph.DType { return s.opts.DType }
 
-// Params returns all parameters that have been declared, in order.
+// Params returns the declared parameters, in order.
 func (s *Scope) Params() []Param { return slices.Clone(s.params) }
 
-// Routed returns what the layers of experts that have been applied say about the step, in order.
+// Routed returns the routing results of the MoE layers applied so far, in order.
 func (s *Scope) Routed() []Routed { return slices.Clone(s.routed) }
 
-// Report adds what a layer of experts says, to Routed. MoE calls it, and so does a layer of a model's own.
+// Report appends the routing results of an MoE layer to Routed. MoE calls it; custom layers should as well.
 func (s *Scope) Report(r Routed) { s.routed = append(s.routed, r) }
 
-// Choose has every layer of experts that is applied from now on, anywhere in the model, send tokens to the experts that
-// choose returns. It is given the name of the layer's scope and what the router has chosen, i32[..,K], and returns that or
-// another value of the type, with different experts for each token. Their weights are computed of the router's scores by
-// simple primitives in either case, so that both have the same bits.
+// Choose overrides the choice of experts in every MoE layer applied from now on, anywhere in the model. choose
+// receives the layer's name and the router's choice, i32[..,K], and returns it or another value of the same type,
+// with distinct experts for each token. In either case simple primitives compute the weights from the router's
+// scores, so that both have the same bits.
 func (s *Scope) Choose(choose func(layer string, chosen *graph.Value) *graph.Value) {
 	s.choose = choose
 }
 
-// Values returns the values of Params.
+// Values returns the values of Params, in the same order.
 func (s *Scope) Values() []*graph.Value { return slices.Clone(s.values) }
 
-// Param declares a parameter of the scope, or returns the value of one that was declared before
-// with the same shape. Its element type is that in which it is given. Parameters of 8-bit floats
-// are split by experts only, as the products with them want it.
+// Param declares a parameter of the scope, or returns the value of one declared before with the same shape. Its
+// element type is the stored one. Parameters of 8-bit floats are sharded by experts only, as their products
+// require.
 func (s *Scope) Param(name, gguf string, init Init, place []string, shape ...int) *graph.Value {
 	graph.Helper()
 	v := s.param(name, gguf, init, place, graph.T(s.opts.DType, shape...))
@@ -182,7 +178,7 @@ func (s *Scope) param(name, gguf string, init Init, place []string, t graph.Type
 	return s.declare(p, t.Shape)
 }
 
-// declare declares a parameter with the element type that it has. shape is the one that the layer has asked for.
+// declare declares a parameter with the given element type. shape is the shape requested by the layer.
 func (s *Scope) declare(p Param, shape []int) *graph.Value {
 	graph.Helper()
 	if i, ok := s.index[p.Name]; ok {
@@ -197,8 +193,8 @@ func (s *Scope) declare(p Param, shape []int) *graph.Value {
 	return s.used(p, v)
 }
 
-// used returns a parameter as a layer uses it, in the trace of that layer. It is gathered before it is rounded, so that
-// gradients are added up in its own type.
+// used returns a parameter in the form used by the layer being traced. Gathering precedes rounding, so that
+// gradients are summed in the parameter's own type.
 func (s *Scope) used(p Param, v *graph.Value) *graph.Value {
 	if s.opts.Gather {
 		place := make([]string, v.Rank())
@@ -211,7 +207,7 @@ func (s *Scope) used(p Param, v *graph.Value) *graph.Value {
 	return v
 }
 
-// experts returns a placement without its axes but that of experts.
+// experts returns a placement reduced to the axis ep.
 func experts(place []string) []string {
 	var only []string
 	for d, axis := range place {
@@ -222,12 +218,12 @@ func experts(place []string) []string {
 	return only
 }
 
-// Spec returns the parameter's placement on a mesh, without the axes that the mesh lacks.
+// Spec returns the parameter's placement on a mesh, leaving out axes missing from the mesh.
 func (p Param) Spec(m sharding.Mesh) sharding.Spec {
 	return sharding.Split(p.Place...).On(m)
 }
 
-// Places returns the placements of parameters on a mesh, as gomoe.Config has them.
+// Places returns the placements of parameters on a mesh, for gomoe.Config.
 func Places(params []Param, m sharding.Mesh) map[string]sharding.Spec {
 	places := map[string]sharding.Spec{}
 	for _, p := range params {
@@ -238,8 +234,8 @@ func Places(params []Param, m sharding.Mesh) map[string]sharding.Spec {
 	return places
 }
 
-// Count returns the numbers that parameters have, and those that a token uses of them where a layer
-// uses topK of its experts. Scales and biases of quantised numbers are not counted.
+// Count returns the number of weights in params, and the number used per token if MoE layers choose topK experts.
+// Scales and biases of quantised weights are not counted.
 func Count(params []Param, topK int) (all, active int) {
 	for _, p := range params {
 		n := p.Type.Len()
@@ -257,7 +253,7 @@ func Count(params []Param, topK int) (all, active int) {
 	return all, active
 }
 
-// Summary returns a line for every parameter: its name, type and placement.
+// Summary lists the parameters, one per line, with name, type and placement.
 func Summary(params []Param) string {
 	var b strings.Builder
 	for _, p := range params {

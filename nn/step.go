@@ -7,45 +7,45 @@ import (
 	pr "github.com/gomoe/gomoe/primitives"
 )
 
-// Step is where the tokens of a program stand in their sequences. The zero Step, and nil for layers, is a whole sequence from its
-// first token on, without caches.
+// Step places a program's tokens in their sequences. The zero Step, and a nil one passed to layers, stands for
+// whole sequences from their first tokens, without caches.
 type Step struct {
-	// Start i32[B] is the position of each sequence's first token in this step; nil means 0.
+	// Start i32[B] holds the position of each sequence's first token in this step; nil means 0.
 	Start *graph.Value
-	// Room is how many positions the caches of keys and values have; 0 means that there are no caches, and
-	// then Start is nil. The caches hold what comes before Start. Each of the B sequences has caches of its own,
-	// so that the sequences of one step may be any of those that there are.
+	// Room is the capacity of the caches of keys and values, in positions; 0 means that there are no caches, and Start
+	// must be nil. The caches hold the tokens preceding Start. Each of the B sequences has its own caches, so a step
+	// can process any subset of the sequences.
 	Room int
-	// Length i32[B] is the length of each sequence's text, of which the step's tokens may be a part; nil means that they end it. A
-	// RoPE with Original depends on it.
+	// Length i32[B] holds the length of each sequence's text, of which the step may process a part. If Length is nil,
+	// each text ends with the step's tokens. A RoPE with Original depends on it.
 	Length *graph.Value
-	// Last asks for the logits of the last token alone.
+	// Last requests the logits of the last token only.
 	Last bool
-	// Queries is how many of the last tokens the results of layers are for, of which all tokens go to the caches; 0 means all.
-	// A model sets it before its last layer.
+	// Queries is the number of final tokens for which layers return results; 0 means all. All tokens still go to the
+	// caches. A model sets it before its last layer.
 	Queries int
-	// Cache is the element type of the caches; zero means the one to calculate in.
+	// Cache is the element type of the caches; zero means the computation type.
 	Cache graph.DType
-	// At i32[B,S] are the positions of the tokens, nil for 0, 1 and so on; and Bias [B or 1,N or 1,S,S] is added to the scores of
-	// attention, such as data.Apart, nil for nothing. They are for steps without caches.
+	// At i32[B,S] holds the positions of the tokens; nil means 0, 1 and so on. Bias, [B or 1,N or 1,S,S], is added to
+	// attention scores, such as data.Apart; nil means none. Both are for steps without caches.
 	At, Bias *graph.Value
 
 	caches    []Cache
 	positions *graph.Value
 }
 
-// Cache is a cache of the program: an input that is donated to a result.
+// Cache is a program input donated to a result.
 type Cache struct {
-	Sequence int    // of the step's batch
-	Name     string // which of a sequence's caches it is, such as model.layers.0.self_attn.keys
+	Sequence int    // index in the step's batch
+	Name     string // identifies the cache within its sequence, such as model.layers.0.self_attn.keys
 	In, Out  *graph.Value
 }
 
-// Caches returns the caches of all layers that have been applied. Their results are those of the program, and
-// gomoe.Config.Donate gives each the input's memory.
+// Caches returns the caches of all layers applied so far. Their Out values are program results, which alias the
+// inputs if given to gomoe.Config.Donate.
 func (st *Step) Caches() []Cache { return st.caches }
 
-// Positions returns the positions of x[B,S,..]'s tokens, nil if they are 0, 1 and so on.
+// Positions returns the positions of the tokens of x[B,S,..], or nil if they are 0, 1 and so on.
 func (st *Step) Positions(x *graph.Value) *graph.Value {
 	if st == nil {
 		return nil
@@ -60,8 +60,8 @@ func (st *Step) Positions(x *graph.Value) *graph.Value {
 	return st.positions
 }
 
-// lengths returns how long the texts of x[B,S,..] are: n tokens or, if each is not nil, each i32[B]. With caches n is an upper bound of
-// each.
+// lengths returns the lengths of the texts in x[B,S,..]: n tokens or, if each is not nil, each i32[B]. With caches,
+// n is an upper bound of each.
 func (st *Step) lengths(x *graph.Value) (n int, each *graph.Value) {
 	switch b, s := x.Dim(0), x.Dim(1); {
 	case st == nil, st.Room == 0 && st.At == nil:
@@ -75,7 +75,7 @@ func (st *Step) lengths(x *graph.Value) (n int, each *graph.Value) {
 	}
 }
 
-// Tail returns those of x[B,S,..] that layers have results for, nil for nil.
+// Tail returns the tokens of x[B,S,..] for which layers return results: the last Queries ones. A nil x gives nil.
 func (st *Step) Tail(x *graph.Value) *graph.Value {
 	if st == nil || x == nil || st.Queries == 0 || st.Queries == x.Dim(1) {
 		return x
@@ -83,8 +83,8 @@ func (st *Step) Tail(x *graph.Value) *graph.Value {
 	return pr.SliceInDim(x, 1, x.Dim(1)-st.Queries, x.Dim(1))
 }
 
-// attend returns the attention of q[B,Q,N,D], of the last Q tokens, to k[B,S,M,D] and v[B,S,M,V], and to what the caches
-// hold of each sequence, as [B,Q,N,V]. It writes k and v to the caches, to one cache if they are one value.
+// attend returns the attention of the last Q tokens, q[B,Q,N,D], to k[B,S,M,D], v[B,S,M,V] and each sequence's
+// caches, as [B,Q,N,V]. It writes k and v to the caches, or to a single cache if they are the same value.
 func (st *Step) attend(s *Scope, q, k, v *graph.Value, p pr.AttentionParams) *graph.Value {
 	graph.Helper()
 	if st == nil {
@@ -111,7 +111,7 @@ func (st *Step) attend(s *Scope, q, k, v *graph.Value, p pr.AttentionParams) *gr
 	return pr.Concatenate(0, all...)
 }
 
-// keep writes x[1,S,N,D] to a cache of the scope and of sequence b at start, and returns all of the cache.
+// keep writes x[1,S,N,D] at start to the named cache of sequence b, and returns the whole cache.
 func (st *Step) keep(s *Scope, b int, name string, x, start *graph.Value) *graph.Value {
 	graph.Helper()
 	d := st.Cache

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// Tree is a part of a model: the parameters whose names have the part's name in front.
+// Tree groups parameters by the parts of a model, following the dots in their names.
 type Tree struct {
-	Name        string  // without those of the parts around it; "" for the whole model
-	Param       *Param  // if the part is one parameter
-	Parts       []*Tree // in the order in which they are declared
-	All, Active int     // numbers in it, and those that a token uses; see Count
+	Name        string  // relative to the enclosing part; "" for the whole model
+	Param       *Param  // set if the part is a parameter
+	Parts       []*Tree // in the order of declaration
+	All, Active int     // number of weights, and those used per token; see Count
 }
 
-// NewTree returns the parameters of a model by the parts of their names, which dots separate. topK is that of Count.
+// NewTree groups parameters by the dot-separated parts of their names. topK is passed to Count.
 func NewTree(params []Param, topK int) *Tree {
 	root := &Tree{}
 	for i := range params {
@@ -41,8 +41,8 @@ func (t *Tree) part(name string) *Tree {
 	return p
 }
 
-// String returns a line for every part: its name, the numbers in it, and the shape of a parameter. Numbered parts that are alike,
-// such as layers, have one line, with their count.
+// String lists the parts, one per line, with name, number of weights and, for a parameter, its shape. Consecutive
+// numbered parts with equal contents, such as layers, share one line, which gives their count.
 func (t *Tree) String() string {
 	var b strings.Builder
 	t.write(&b, "")
@@ -61,7 +61,7 @@ func (t *Tree) write(b *strings.Builder, indent string) {
 		if n > 1 {
 			name = fmt.Sprintf("%s to %s, each", name, t.Parts[i+n-1].Name)
 		}
-		for len(p.Parts) == 1 && p.Param == nil { // a name with dots
+		for len(p.Parts) == 1 && p.Param == nil { // a name containing dots
 			p = p.Parts[0]
 			name += "." + p.Name
 		}
@@ -78,7 +78,7 @@ func (t *Tree) write(b *strings.Builder, indent string) {
 	}
 }
 
-// alike reports whether two parts have the same parameters.
+// alike reports whether two parts hold parameters of equal names, types and sizes.
 func alike(a, b *Tree) bool {
 	if (a.Param == nil) != (b.Param == nil) || len(a.Parts) != len(b.Parts) || a.Active != b.Active {
 		return false
