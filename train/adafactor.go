@@ -7,22 +7,22 @@ import (
 	pr "github.com/gomoe/gomoe/primitives"
 )
 
-// AdafactorOptions are the constants of Adafactor. Those that are 0 have the values that are named.
+// AdafactorOptions are the hyperparameters of Adafactor. Zero fields take the defaults given.
 type AdafactorOptions struct {
-	// Power of the step is the weight of a gradient in the mean of squares: -0.8.
+	// Power sets the weight of a gradient in the mean of squares, step^Power: -0.8.
 	Power float64
-	// Eps1 and Eps2 are the least mean square of a gradient, and the least root mean square of a parameter: 2^-23 and
-	// 1e-3.
+	// Eps1 is the lower bound of the denominator, the root of a gradient's mean square: 2^-23. Eps2 is the lower bound
+	// of a parameter's root mean square: 1e-3.
 	Eps1, Eps2 float64
-	Clip       float64 // the largest root mean square of an update: 1
+	Clip       float64 // maximum root mean square of an update: 1
 	Decay      float64
 	DecayOn    Select // nil selects Matrices
 }
 
-// Adafactor divides gradients by the root of a mean of their squares, of which it keeps the means of rows and of columns
-// for matrices and stacks of matrices. The step is relative to the size of the parameter: the learning rate, at most
-// 1/√step, times its root mean square. It comes last in a Chain.
-// Source: Shazeer and Stern, "Adafactor: adaptive learning rates with sublinear memory cost" (2018), as PyTorch has it.
+// Adafactor divides gradients by the root of a running mean of their squares. For matrices and stacks of matrices
+// it stores only the means of rows and of columns. The step is relative to the size of the parameter: its root mean
+// square times the learning rate, which is bounded by 1/√step. Adafactor comes last in a Chain. Source: Shazeer and
+// Stern, "Adafactor: adaptive learning rates with sublinear memory cost" (2018), following PyTorch.
 func Adafactor(o AdafactorOptions) Transform {
 	o.Power, o.Eps1, o.Eps2, o.Clip = or(o.Power, -0.8), or(o.Eps1, 0x1p-23), or(o.Eps2, 1e-3), or(o.Clip, 1)
 	return func(s *Step, us []*Update) {
@@ -47,12 +47,12 @@ func Adafactor(o AdafactorOptions) Transform {
 	}
 }
 
-// meanSquare returns the estimate of the mean square of the gradient's elements.
+// meanSquare returns the estimated mean square of the gradient's elements.
 func (o AdafactorOptions) meanSquare(s *Step, u *Update, square, weight *graph.Value) *graph.Value {
 	shape, place := square.Type.Shape, u.Param.Place
 	rank := len(shape)
 	mean := func(kind string, x *graph.Value, place []string) *graph.Value {
-		// Dimension 0 of a matrix is that of its rows: what is kept of its columns is not split with it.
+		// Zero shards dimension 0, the rows of a matrix; the statistics of columns are not sharded with it.
 		place = s.split(place, len(x.Type.Shape), s.config.Zero != ZeroOff && (rank != 2 || kind != "columns"))
 		old := s.stateOf(u, kind, graph.F32, place, x.Type.Shape...)
 		x = pr.Add(old, pr.Mul(pr.Sub(x, old), pr.BroadcastTo(weight, x.Type.Shape...)))
@@ -68,7 +68,7 @@ func (o AdafactorOptions) meanSquare(s *Step, u *Update, square, weight *graph.V
 		}
 		return ""
 	}
-	var outer []string // of the dimensions before the matrix
+	var outer []string // axes of the dimensions preceding the matrix
 	var batch, noRow, noColumn []int
 	for d := range rank - 2 {
 		outer, batch = append(outer, at(d)), append(batch, d)

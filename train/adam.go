@@ -8,14 +8,13 @@ import (
 	pr "github.com/gomoe/gomoe/primitives"
 )
 
-// AdamWOptions are the constants of AdamW. Those that are 0 have the values that are named.
+// AdamWOptions are the hyperparameters of AdamW. Zero fields take the defaults given.
 type AdamWOptions struct {
 	B1, B2, Eps float64 // 0.9, 0.95, 1e-8
-	// Decay times the parameter is added to the step of the parameters that DecayOn selects, which are Matrices if it
-	// is nil.
+	// Decay is the weight decay, applied to the parameters selected by DecayOn; nil selects Matrices.
 	Decay   float64
 	DecayOn Select
-	// Moments is the element type in which the moments are kept: F32, or BF16 with half of the memory.
+	// Moments is the element type for storing the moments: F32, or BF16 to halve their memory.
 	Moments graph.DType
 }
 
@@ -47,7 +46,7 @@ func AdamW(o AdamWOptions) Transform {
 	}
 }
 
-// decays returns whether a parameter is selected by which, or by Matrices if that is nil.
+// decays applies the selector which, or Matrices if it is nil, to the model's parameters.
 func (s *Step) decays(which Select) func(nn.Param) bool {
 	if which == nil {
 		which = Matrices
@@ -55,10 +54,10 @@ func (s *Step) decays(which Select) func(nn.Param) bool {
 	return which(s.all)
 }
 
-// fused updates in one pass, with the moments in an element type.
+// fused performs the whole update in one pass, storing the moments in the given element type.
 func fused(s *Step, u *Update, moments graph.DType, op pr.AdamWOp) {
 	if u.next != nil {
-		u.Take() // fails
+		u.Take() // always fails here
 	}
 	scale := u.scale
 	if scale == nil {
@@ -72,7 +71,7 @@ func fused(s *Step, u *Update, moments graph.DType, op pr.AdamWOp) {
 	s.Keep(u, "v", nv)
 }
 
-// ScaleByAdam divides the mean of past updates by the root of the mean of their squares.
+// ScaleByAdam divides the running mean of updates by the root of the running mean of their squares.
 func ScaleByAdam(b1, b2, eps float64, moments graph.DType) Transform {
 	return func(s *Step, us []*Update) {
 		for _, u := range us {
@@ -93,7 +92,8 @@ func blend(old, x *graph.Value, b float64) *graph.Value {
 	return pr.Add(pr.MulScalar(pr.ConvertElementType(old, graph.F32), b), pr.MulScalar(x, 1-b))
 }
 
-// missing returns 1 - bˢᵗᵉᵖ as f32[]. It is computed in f64: for b near 1 and the first steps, f32 has few of its digits.
+// missing returns 1 - bˢᵗᵉᵖ as f32[]. It computes in f64, because f32 loses most digits for b near 1 in the first
+// steps.
 func (s *Step) missing(b float64) *graph.Value {
 	if b == 0 {
 		return pr.FullLike(s.Rate, 1)
@@ -102,7 +102,7 @@ func (s *Step) missing(b float64) *graph.Value {
 	return pr.ConvertElementType(pr.Neg(pr.Expm1(pr.MulScalar(n, math.Log(b)))), graph.F32)
 }
 
-// Decay adds the parameter times decay to the updates of the parameters that are selected; nil selects Matrices.
+// Decay adds decay times the parameter to the updates of the selected parameters; nil selects Matrices.
 func Decay(decay float64, which Select) Transform {
 	return func(s *Step, us []*Update) {
 		decays := s.decays(which)
@@ -114,7 +114,8 @@ func Decay(decay float64, which Select) Transform {
 	}
 }
 
-// ScaleByRate multiplies updates with the learning rate. A chain of transformations ends with it, unless an optimiser is its last.
+// ScaleByRate multiplies updates by the learning rate. A chain of transformations ends with it, unless it ends with
+// an optimiser.
 func ScaleByRate(s *Step, us []*Update) {
 	for _, u := range us {
 		u.Scale(s.Rate)
@@ -122,7 +123,7 @@ func ScaleByRate(s *Step, us []*Update) {
 	}
 }
 
-// average keeps a moving average of the new parameter, which begins as the parameter does.
+// average updates the moving average of a parameter. The average starts from the parameter's initial value.
 func (s *Step) average(u *Update) {
 	old := s.State(u, "average", graph.F32)
 	s.state[len(s.state)-1].copy = true

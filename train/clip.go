@@ -8,8 +8,8 @@ import (
 	pr "github.com/gomoe/gomoe/primitives"
 )
 
-// ClipByGlobalNorm multiplies all updates with the same factor, of at most 1, so that the square root of the sum of
-// all squares is at most limit. The step reports the norm before that as norm.
+// ClipByGlobalNorm scales all updates by one factor, at most 1, bounding their global norm by limit. The step
+// reports the norm before clipping as norm.
 func ClipByGlobalNorm(limit float64) Transform {
 	return func(s *Step, us []*Update) {
 		if !(limit > 0) {
@@ -24,10 +24,10 @@ func ClipByGlobalNorm(limit float64) Transform {
 	}
 }
 
-// globalNorm returns the square root of the sum of squares. Parameters with as many dimensions are added to each other
-// first.
+// globalNorm returns the square root of the sum of all squares. It first adds up the sums of parameters with equal
+// rank.
 func globalNorm(us []*Update) *graph.Value {
-	rows := make([]*graph.Value, len(us)) // first of all, so that ranks exchange those of many parameters at once
+	rows := make([]*graph.Value, len(us)) // computed first, so that ranks exchange the sums of many parameters at once
 	for i, u := range us {
 		if u.scale != nil {
 			u.Delta = u.Take()
@@ -56,8 +56,8 @@ func globalNorm(us []*Update) *graph.Value {
 	return pr.Sqrt(all)
 }
 
-// squaresByIndex returns the sum of the squares of the elements at each index of the first dimension, whole on every
-// rank. Zero splits that dimension, so what the sums are added up to has the same bits with it and without.
+// squaresByIndex returns the sum of squares at each index of the first dimension, gathered on every rank. Because
+// Zero shards that dimension, summing the result gives the same bits with and without it.
 func squaresByIndex(x *graph.Value) *graph.Value {
 	x = pr.Square(x)
 	var rest []int

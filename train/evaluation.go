@@ -13,27 +13,28 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Evaluation is a program with the parameters of a run, which it does not change: such as the loss on other text. Its
-// methods are called one at a time, and not during a step.
+// Evaluation is a program reading a run's parameters without changing them, for example to compute a held-out loss.
+// Its methods must not be called concurrently, nor during a step.
 type Evaluation struct {
 	Job *gomoe.Job
 
 	run   *Run
 	p     *Program
 	in    map[string]*runtime.Array
-	param []string // the parameters that it has
-	names []string // of its results
+	param []string // names of the parameters it reads
+	names []string // names of its results
 }
 
-// Evaluation compiles a program of the same parameters for the ranks of the run. forward traces it in a scope, as that of
-// Trace does, and returns named results. cfg says what gomoe.Config says of its inputs and of how it runs; mesh, world and
-// the placements of parameters are the run's. It is an error if forward declares a parameter that the step has not, or
-// with another type. Where the step has microbatches, the evaluation has as many: forward declares the inputs of one, and
-// results are those that Trace speaks of. The end of ctx ends compiling. The caller must call Close.
+// Evaluation compiles a program that reads the run's parameters, on the run's ranks. forward traces the program in
+// a scope, as for Trace, and returns named results. cfg configures its inputs and execution; the mesh, the world,
+// the deadline and the placements of parameters are taken from the run. It is an error if forward declares a
+// parameter that the step lacks or that has another type. If the step has microbatches, the evaluation has the same
+// number: forward declares the inputs of one microbatch, and results are combined as described at Trace. When ctx
+// ends, compilation stops. The caller must call Close.
 func (r *Run) Evaluation(ctx context.Context, name string, cfg gomoe.Config, forward func(*nn.Scope) []*graph.Value) (*Evaluation, error) {
 	var params []nn.Param
 	model := r.p.config.Model
-	model.Key = nil // nothing is dropped
+	model.Key = nil // no dropout
 	var batch []string
 	p, err := graph.Trace(name, func(t *graph.Tracer) []*graph.Value {
 		f := func(s *nn.Scope) (*graph.Value, []*graph.Value) { return nil, forward(s) }
@@ -83,12 +84,12 @@ func (r *Run) Evaluation(ctx context.Context, name string, cfg gomoe.Config, for
 	return e, nil
 }
 
-// Run returns the results by name for inputs, and the parameters that the run has now.
+// Run evaluates the program with inputs and the run's current parameters, and returns the results by name.
 func (e *Evaluation) Run(ctx context.Context, inputs map[string]array.Array) (map[string]*runtime.Array, error) {
 	return e.RunParts(ctx, Whole(inputs))
 }
 
-// RunParts is Run for inputs of which this process writes the parts of its ranks only.
+// RunParts is Run for inputs of which this process writes only its ranks' parts.
 func (e *Evaluation) RunParts(ctx context.Context, inputs Parts) (map[string]*runtime.Array, error) {
 	if e.run.state == nil {
 		return nil, fmt.Errorf("train: %s: there is no state; call Init or Restore before", e.run.p.Name)
@@ -116,7 +117,7 @@ func (e *Evaluation) RunParts(ctx context.Context, inputs Parts) (map[string]*ru
 	return results, nil
 }
 
-// Scalar is Run, and returns one of the results, a number.
+// Scalar calls Run and returns the named result, a number.
 func (e *Evaluation) Scalar(ctx context.Context, name string, inputs map[string]array.Array) (float64, error) {
 	x, err := e.Scalars(ctx, Whole(inputs), name)
 	if err != nil {
@@ -125,7 +126,7 @@ func (e *Evaluation) Scalar(ctx context.Context, name string, inputs map[string]
 	return x[0], nil
 }
 
-// Scalars is RunParts, and returns some of the results, which are numbers.
+// Scalars calls RunParts and returns the named results, which are numbers.
 func (e *Evaluation) Scalars(ctx context.Context, inputs Parts, names ...string) ([]float64, error) {
 	out, err := e.RunParts(ctx, inputs)
 	if err != nil {

@@ -8,24 +8,24 @@ import (
 	pr "github.com/gomoe/gomoe/primitives"
 )
 
-// balance sets the new biases of routers, if Config.Even says so, and returns the updates of all other parameters, which
-// are the optimiser's.
+// balance updates the routers' biases, if Config.Even is set, and returns the updates of all other parameters,
+// which are left to the optimiser.
 //
 //	bias[e] = bias[e] + Even · sign(Σ demand / E - demand[e])
 //
-// demand i32[E] is how many choices of all tokens each expert has got, which is the same on every mesh.
-// Source: Wang et al., "Auxiliary-loss-free load balancing strategy for mixture-of-experts" (2024), algorithm 1.
+// demand i32[E] counts how often each expert was chosen, over all tokens; it is the same on every mesh. Source:
+// Wang et al., "Auxiliary-loss-free load balancing strategy for mixture-of-experts" (2024), algorithm 1.
 func (s *Step) balance(us []*Update, routed []nn.Routed) []*Update {
 	if s.config.Even == 0 {
 		return us
 	}
-	demand := map[string]*graph.Value{} // by the name of the bias
+	demand := map[string]*graph.Value{} // by name of the bias
 	for _, r := range routed {
 		if r.Bias == "" {
 			continue
 		}
-		d := pr.ConvertElementType(r.Demand, graph.I64) // E times the number of choices is beyond i32
-		if demand[r.Bias] != nil {                      // a layer that is applied several times
+		d := pr.ConvertElementType(r.Demand, graph.I64) // E times the number of choices exceeds i32
+		if demand[r.Bias] != nil {                      // a layer applied several times
 			d = pr.Add(demand[r.Bias], d)
 		}
 		demand[r.Bias] = d

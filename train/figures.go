@@ -15,36 +15,36 @@ import (
 	"github.com/gomoe/gomoe/train/report"
 )
 
-// Figures says where a Loop writes what it reports. The zero Figures writes nothing.
+// Figures configures the reports of a Loop. The zero Figures writes none.
 type Figures struct {
 	Progress func(report.Step) error // called after each step in the first process, such as the Step of a report.Progress
-	// Earlier is called in the first process with each step of earlier runs before the first of this one, such as the Earlier of
-	// a report.Progress; nil is not.
+	// Earlier, if not nil, is called in the first process with each step of earlier runs, before the first step of
+	// this run, such as the Earlier of a report.Progress.
 	Earlier func(report.Step)
-	// Folder is where metrics.csv and training.png are written, "" for neither. It exists.
+	// Folder is an existing folder for metrics.csv and training.png; "" writes neither.
 	Folder string
 	// Draw draws training.png when the run ends, such as picture.Draw; nil draws none.
 	Draw  func(io.Writer, report.Figure) error
 	Title string // of the picture
-	// Listen, unless it is nil, is where the first process serves the steps to Prometheus while the loop runs, on any path; see
+	// Listen, if not nil, accepts requests from Prometheus in the first process while the loop runs, on any path; see
 	// report.Exporter. The loop closes it, in every process.
 	Listen net.Listener
-	// Entropy is drawn as a line: that of the text's bytes, in nats. 0 draws none.
+	// Entropy is drawn as a reference line: the entropy of the text's bytes, in nats. 0 draws none.
 	Entropy float64
 }
 
-// outputs are what a Loop writes to while it runs.
+// outputs holds the open outputs of a running Loop.
 type outputs struct {
 	Figures
-	metrics *report.Metrics // nil if there is none
+	metrics *report.Metrics // nil if not written
 	first   bool
 
-	exporter *report.Exporter // nil if there is none
+	exporter *report.Exporter // nil if not serving
 	server   *http.Server
-	served   chan struct{} // closed when nobody is served any more
+	served   chan struct{} // closed when serving has ended
 }
 
-// serve begins to serve the steps.
+// serve starts serving the steps.
 func (o *outputs) serve() {
 	if o.Listen == nil || !o.first {
 		return
@@ -53,13 +53,14 @@ func (o *outputs) serve() {
 	o.server = &http.Server{Handler: o.exporter, ReadHeaderTimeout: time.Minute}
 	go func() {
 		defer close(o.served)
-		o.server.Serve(o.Listen) // ends with Close
+		o.server.Serve(o.Listen) // until Close
 	}()
 }
 
 const pictureName = "training.png"
 
-// open opens metrics.csv, finds out whether a folder is where the picture belongs, and adds the steps of earlier runs to the history.
+// open opens metrics.csv, checks that no folder has the picture's name, and adds the steps of earlier runs to the
+// history.
 func (f Figures) open(first bool, done, total int, h *report.History) (*outputs, error) {
 	o := &outputs{Figures: f, first: first}
 	if !first || f.Folder == "" {
@@ -103,7 +104,8 @@ func (o *outputs) step(s report.Step) error {
 	return errors.Join(errs...)
 }
 
-// sync returns a function that returns when the rows so far are on the disk. It may be called beside steps.
+// sync returns a function that flushes the rows written so far to disk. The function may run concurrently with
+// steps.
 func (o *outputs) sync() func() error {
 	if o.metrics == nil {
 		return nil
@@ -123,12 +125,12 @@ func (o *outputs) close() error {
 	return err
 }
 
-// draw writes the picture of all steps.
+// draw writes a picture of all steps.
 func (o *outputs) draw(h *report.History) error {
 	if !o.first || o.Folder == "" || o.Draw == nil || h.Count == 0 {
 		return nil
 	}
-	var picture bytes.Buffer // drawing takes a while, during which no unfinished file must exist
+	var picture bytes.Buffer // drawing takes a while, and must not leave an unfinished file
 	if err := o.Draw(&picture, report.Figure{Title: o.Title, Steps: h.Points(), Unigram: o.Entropy}); err != nil {
 		return err
 	}

@@ -12,67 +12,67 @@ import (
 	"github.com/gomoe/gomoe/world"
 )
 
-// Loop trains step by step: it gives each step its batch and its rate, measures the loss on other text, shows progress,
-// writes metrics, and saves, so that a later run goes on. In a job of several processes all of them run the same Loop;
-// the first one writes. The loss is the result of the step that is named loss.
+// Loop runs training steps: it provides each step with its batch and learning rate, measures the held-out loss,
+// shows progress, writes metrics, and saves checkpoints for resuming. In a job of several processes, all run the
+// same Loop, and the first one writes. The step must have a result named loss.
 type Loop struct {
-	Steps  int // of the whole run, with those that earlier runs have done
+	Steps  int // of the whole run, including those done by earlier runs
 	Rate   Schedule
-	Tokens int // of a step, over all ranks
-	// Batch returns the inputs of a step, such as Whole of arrays. It depends on the step's number alone, so that a run that
-	// goes on has the batches of one that was not interrupted.
+	Tokens int // per step, over all ranks
+	// Batch returns the inputs of a step, such as Whole of arrays. It must depend on the step number only, so that a
+	// resumed run sees the same batches as an uninterrupted one.
 	Batch func(step int) (Parts, error)
-	// HeldOut returns the loss on what is not trained on. It is called after every Every steps and after the last one,
-	// unless it is nil or Every is 0.
+	// HeldOut returns the loss on held-out data. It is called every Every steps and after the last one, unless it is
+	// nil or Every is 0.
 	HeldOut func(context.Context) (float64, error)
 	Every   int
-	// After, unless it is nil, is called in every process after each step, before a save. Its error ends the run.
+	// After, if not nil, is called in every process after each step, before saving. An error ends the run.
 	After func(context.Context, *Done) error
-	// Remedies are what DivergedError says: how this program has its rate lowered, and how it has the kernel named that made the
-	// first number that is not finite. The zero Remedies speak of this package.
+	// Remedies completes the advice of DivergedError: how to lower the learning rate in this program, and how to
+	// locate the kernel producing the first non-finite number. The zero Remedies refer to this package.
 	Remedies Remedies
-	// Failed, unless it is nil, is called with the error that ends the run before the picture is drawn, which takes a
-	// while: who ends a job because one of its ranks has failed may not wait for that. It is not called with Ended.Unwritten.
+	// Failed, if not nil, is called with the error that ends the run, before drawing the picture. Drawing takes a
+	// while, and a job with a failed rank should be ended before that. Failed is not called with Ended.Unwritten.
 	Failed func(error)
 
 	Saves   Saves
 	Figures Figures
 }
 
-// Remedies are words for people whose training has diverged.
+// Remedies is the advice given when training diverges.
 type Remedies struct {
 	Lower string // such as "-lr"; "" means "the learning rate"
 	Find  string // such as "add -finite"; "" means "set runtime.Options.Finite"
 }
 
-// Done is a step that has been done.
+// Done is a completed step.
 type Done struct {
 	report.Step
-	// Results are those of the step before the state, by name. They are valid until the next step.
+	// Results are the step's results other than its state, by name. They are valid until the next step.
 	Results map[string]*runtime.Array
-	// Demand and Counts are the pairs of tokens and choices per layer and expert, before and after drops: the results
-	// demand and counts i32[layers,experts]. They are nil if the step lacks those.
+	// Demand and Counts count pairs of token and expert per layer and expert, before and after dropping. They are read
+	// from the results demand and counts i32[layers,experts], and nil if the step lacks them.
 	Demand, Counts [][]int64
 }
 
-// Ended is what a Loop has done.
+// Ended describes the outcome of a Loop.
 type Ended struct {
-	Last  *Done // the last step; nil if this run has done none
-	Steps int   // that are done, with those of earlier runs
-	// Stopped says that the run has ended before the last step, because of stop or of Unwritten, in this process or another
-	// one.
+	Last  *Done // the last step; nil if this run has completed none
+	Steps int   // completed steps, including those of earlier runs
+	// Stopped is set if the run ended before its last step because of stop or of Unwritten, in this process or
+	// another.
 	Stopped bool
-	// Unwritten is why a checkpoint, the metrics or the picture could not be written, on a full disk for example, in this
-	// process or another one. It has ended the run as stop does, so that the state is that after Steps. nil if
-	// all is written, or if another error has ended the run.
+	// Unwritten tells why a checkpoint, the metrics or the picture could not be written in this process or another
+	// one, for example on a full disk. It ends the run in the same way as stop, so the state is the one after Steps.
+	// It is nil if everything was written, or if another error ended the run.
 	Unwritten error
-	History   report.History // of this run, and of earlier ones if Figures.Folder has their metrics
+	History   report.History // of this run, and of earlier ones with metrics in Figures.Folder
 }
 
-// Run trains until all steps are done, or, in order, until stop ends: the step that has begun is completed and saved.
-// When ctx ends, it returns at once. r has a state: Begin makes one. Run returns what it has done, also together with an
-// error, of which Ended.Unwritten is one. A loss or a norm that is not finite is an error of type *DivergedError, after the step
-// has been reported.
+// Run trains until all steps are done or stop ends. When stop ends, the current step is completed and saved. When
+// ctx ends, Run returns at once. The state of r must be set, for example by Begin. Run returns its outcome even
+// with an error; Ended.Unwritten is one such error. A non-finite loss or norm is an error of type *DivergedError,
+// returned after reporting the step.
 func (l *Loop) Run(ctx, stop context.Context, r *Run) (*Ended, error) {
 	if l.Figures.Listen != nil {
 		defer l.Figures.Listen.Close()
@@ -95,7 +95,7 @@ func (l *Loop) Run(ctx, stop context.Context, r *Run) (*Ended, error) {
 	out.serve()
 	err = l.run(ctx, stop, r, out, e)
 	e.failed(l.Saves.end(ctx, err))
-	if closed := out.close(); e.Unwritten == nil { // else it may be the same error
+	if closed := out.close(); e.Unwritten == nil { // else both may be the same error
 		e.Unwritten = closed
 	}
 	if err != nil {
@@ -120,7 +120,7 @@ func (l *Loop) Run(ctx, stop context.Context, r *Run) (*Ended, error) {
 	return e, errors.Join(e.Unwritten, err)
 }
 
-// failed adds an error of what could not be written.
+// failed adds a write error.
 func (e *Ended) failed(err error) { e.Unwritten = errors.Join(e.Unwritten, err) }
 
 func (l *Loop) check(r *Run) error {
@@ -173,7 +173,7 @@ func (l *Loop) run(ctx, stop context.Context, r *Run, out *outputs, e *Ended) (e
 	return nil
 }
 
-// step does a step.
+// step runs step n.
 func (l *Loop) step(ctx context.Context, n int, r *Run) (*Done, error) {
 	began := time.Now()
 	in, err := l.Batch(n)
@@ -199,7 +199,7 @@ func (l *Loop) step(ctx context.Context, n int, r *Run) (*Done, error) {
 	return d, nil
 }
 
-// heldOut returns the loss on held-out text, 0 if it was not measured, or is not finite.
+// heldOut returns the held-out loss, or 0 if it was not measured or is not finite.
 func (d *Done) heldOut() float64 {
 	if d == nil || math.IsNaN(d.HeldOut) || math.IsInf(d.HeldOut, 0) {
 		return 0
@@ -207,8 +207,8 @@ func (d *Done) heldOut() float64 {
 	return d.HeldOut
 }
 
-// Read returns what a Loop reports of a step's results, by their names: loss, which must be there, norm, balance, demand and
-// counts. In a job of several processes all of them call it.
+// Read returns the figures reported by a Loop from a step's results: loss, which is required, norm, balance, demand
+// and counts. In a job of several processes, all must call it.
 func (r *Run) Read(ctx context.Context, results map[string]*runtime.Array) (d *Done, err error) {
 	if results["loss"] == nil {
 		return nil, fmt.Errorf("train: %s: no result is named loss, want one that the loop reports", r.p.Name)
@@ -217,7 +217,7 @@ func (r *Run) Read(ctx context.Context, results map[string]*runtime.Array) (d *D
 	for _, x := range []struct {
 		name string
 		to   *float64
-	}{{"loss", &d.Loss}, {"balance", &d.Aux}, {"norm", &d.Norm}} { // every process in the same order
+	}{{"loss", &d.Loss}, {"balance", &d.Aux}, {"norm", &d.Norm}} { // in the same order in every process
 		if *x.to, err = r.scalar(ctx, results[x.name]); err != nil {
 			return nil, err
 		}
@@ -229,7 +229,7 @@ func (r *Run) Read(ctx context.Context, results map[string]*runtime.Array) (d *D
 	return d, err
 }
 
-// load computes the share of every expert, and the drops.
+// load computes the share of every expert and the fraction of dropped pairs.
 func (d *Done) load() {
 	if len(d.Demand) == 0 {
 		return
@@ -249,13 +249,13 @@ func (d *Done) load() {
 	}
 }
 
-// DivergedError is the error of a step whose loss or gradient is not finite.
+// DivergedError reports a step with a non-finite loss or gradient.
 type DivergedError struct {
 	Step       int
 	Loss, Norm float64 // Norm is 0 if the step does not clip gradients
-	// Cause is what a kernel or a router has said; nil if the step was completed.
+	// Cause is the error of a kernel or a router; nil if the step was completed.
 	Cause error
-	// Untrained says that nothing was learned before.
+	// Untrained is set if no step had been completed before.
 	Untrained bool
 	Remedies
 }
@@ -286,8 +286,8 @@ func (l *Loop) diverged(d *Done) error {
 	return &DivergedError{Step: d.Index, Loss: d.Loss, Norm: d.Norm, Untrained: d.Index == 1, Remedies: l.Remedies}
 }
 
-// explain says at which step training failed. If numbers that are not finite are the reason, it also says what to do.
-// Weights may become infinite or NaN after a loss that is not finite; a router is then the first to notice.
+// explain adds the step number to an error. If non-finite numbers are the cause, it also says how to proceed.
+// Weights may become infinite or NaN after a non-finite loss; the router is then the first to notice.
 func (l *Loop) explain(n int, err error, untrained bool) error {
 	var failed *runtime.Error
 	var number *runtime.NotFiniteError

@@ -12,21 +12,21 @@ import (
 	"github.com/gomoe/gomoe/train/snapshot"
 )
 
-// Memory is what a run takes in this process, in bytes.
+// Memory is a run's memory use in this process, in bytes.
 type Memory struct {
-	Ranks int // of this process
-	// State are the parameters, what the optimiser keeps, and a batch; Step is what a step takes beside them.
+	Ranks int // in this process
+	// State counts parameters, optimiser state and a batch; Step counts the additional memory of a step.
 	State, Step int64
-	Held        int64 // what evaluations take beside the parameters
-	Saves       int64 // the copy from which checkpoints are written
-	Process     int64 // what the process took before the step was opened
-	Model       int64 // the parameters as Weights returns them when the run ends
+	Held        int64 // additional memory of evaluations
+	Saves       int64 // the copy for writing checkpoints
+	Process     int64 // memory of the process before opening the step
+	Model       int64 // the parameters as returned by Weights when the run ends
 }
 
 // Total returns the sum.
 func (m Memory) Total() int64 { return m.State + m.Step + m.Held + m.Saves + m.Process + m.Model }
 
-// String says it in words: the sum, then its parts; Process and Model are one.
+// String gives the sum and its parts; Process and Model are combined.
 func (m Memory) String() string {
 	text := func(n int64) string { return memory.Format(float64(n)) }
 	ranks := "1 rank"
@@ -43,7 +43,7 @@ func (m Memory) String() string {
 	return s + ", rest " + text(m.Process+m.Model)
 }
 
-// Memory returns what the run takes, with evaluations and the copies that it writes when it saves.
+// Memory returns the memory use of the run, including evaluations and the copies made for saving.
 func (r *Run) Memory(saves *Saves, held ...*Evaluation) Memory {
 	threads := goruntime.GOMAXPROCS(0)
 	local := r.Job.Local()
@@ -56,7 +56,7 @@ func (r *Run) Memory(saves *Saves, held ...*Evaluation) Memory {
 	m.Step = step.OfRanks(m.Ranks) - m.State
 	for _, e := range held {
 		x := e.Job.Plan().Report(threads).Mem
-		m.Held += x.OfRanks(m.Ranks) - int64(m.Ranks)*x.Inputs - x.Workspace // which they share
+		m.Held += x.OfRanks(m.Ranks) - int64(m.Ranks)*x.Inputs - x.Workspace // the workspace is shared
 	}
 	if saves.Every > 0 {
 		mesh := r.Job.Plan().Mesh
@@ -73,16 +73,16 @@ func (r *Run) Memory(saves *Saves, held ...*Evaluation) Memory {
 	return m
 }
 
-// Lighter is a setting with which a step takes less memory.
+// Lighter is a setting that reduces the memory of a step.
 type Lighter struct {
-	Setting string // in the words of those who set it, such as -remat all
-	// Program returns the step with the setting, and how it is placed.
+	Setting string // as the user gives it, such as -remat all
+	// Program returns the step with this setting, and its placement.
 	Program func() (*Program, gomoe.Config, error)
 }
 
-// Lightest adds to the error of a step that is too large what it would take with other settings, of those that can be
-// planned and take less. Other errors stay as they are. now is the step as it is, and cfg how it is placed.
-// The end of ctx ends compiling, and its cause is the error then.
+// Lightest extends a *gomoe.TooLargeError with the memory needed under other settings, listing those which can be
+// planned and need less. It returns other errors unchanged. now is the current step, and cfg its placement. When
+// ctx ends, compilation stops, and Lightest returns the cause.
 func Lightest(ctx context.Context, err error, now *Program, cfg gomoe.Config, settings []Lighter) error {
 	var tooLarge *gomoe.TooLargeError
 	if !errors.As(err, &tooLarge) {
@@ -108,7 +108,7 @@ func Lightest(ctx context.Context, err error, now *Program, cfg gomoe.Config, se
 	for _, s := range settings {
 		p, cfg, wrong := s.Program()
 		if wrong != nil {
-			continue // it cannot be chosen
+			continue // the setting does not apply
 		}
 		if n, wrong := takes(p, cfg); wrong == nil && n < all {
 			list = append(list, fmt.Sprintf("%s (%s)", s.Setting, memory.Format(float64(n))))

@@ -12,26 +12,26 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// WeightResult names the result f32[] of a model that says how much a microbatch counts, such as the number of tokens of
-// which its loss is the mean. Without it all microbatches count alike.
+// WeightResult names a model's result f32[] that weights a microbatch, such as the number of tokens averaged in its
+// loss. Without it, all microbatches have equal weight.
 const WeightResult = "weight"
 
-// microbatchInput names the input u32[] of a model that draws random numbers, the number of the microbatch.
+// microbatchInput names the input u32[] holding the number of the microbatch, for models drawing random numbers.
 const microbatchInput = "microbatch"
 
-// modelFunc traces a model in a scope; see Trace. An evaluation has no loss but those among its results.
+// modelFunc traces a model in a scope; see Trace. An evaluation returns no loss except among its results.
 type modelFunc func(*nn.Scope) (loss *graph.Value, results []*graph.Value)
 
-// pass is what a forward pass returns, and what it has declared.
+// pass holds the results and declarations of a forward pass.
 type pass struct {
 	params  []nn.Param
 	values  []*graph.Value // of params
 	loss    *graph.Value
 	results []*graph.Value
 	routed  []nn.Routed
-	// grads are the gradients of the parameters that are trained, if they were asked for.
+	// grads are the gradients of the trained parameters, if requested.
 	grads []*graph.Value
-	// batch are the inputs that have the microbatches along a new first dimension.
+	// batch names the inputs with microbatches along a new first dimension.
 	batch []string
 }
 
@@ -44,7 +44,7 @@ func atOnce(t *graph.Tracer, o nn.Options, f modelFunc) pass {
 	return m
 }
 
-// rows returns what the step has of all microbatches, [n,B,..], as that of the whole batch [n·B,..].
+// rows reshapes a result of all microbatches, [n,B,..], to the whole batch, [n·B,..].
 func (p *Program) rows(a array.Array) array.Array {
 	if p.config.Microbatches <= 1 {
 		return a
@@ -53,9 +53,9 @@ func (p *Program) rows(a array.Array) array.Array {
 	return a.Reshape(append([]int{shape[0] * shape[1]}, shape[2:]...)...)
 }
 
-// micro traces a model for one microbatch, and a loop over n of them. With gradients, the loop adds up those of the losses,
-// and they are those of the losses' mean; the pass has no loss. Results are the mean f32[] or, of integers, the sum over microbatches; choices of experts are
-// those of all tokens.
+// micro traces a model for one microbatch, and a loop over n of them. If gradients are requested, the loop
+// accumulates them, giving the gradients of the mean loss, and the pass has no loss. A result f32[] is averaged
+// over the microbatches, integers are summed, and choices of experts are returned for all tokens.
 func micro(t *graph.Tracer, o nn.Options, n int, f modelFunc, gradients bool) pass {
 	m, keys := pass{}, []string{}
 	one, err := graph.Trace("microbatch", func(t *graph.Tracer) []*graph.Value {
@@ -82,12 +82,12 @@ func micro(t *graph.Tracer, o nn.Options, n int, f modelFunc, gradients bool) pa
 	if err != nil {
 		graph.Fail("%w", err)
 	}
-	at := map[string]int{} // parameters by name
+	at := map[string]int{} // indices of parameters, by name
 	for i, p := range m.params {
 		at[p.Name] = i
 	}
 	m.values = make([]*graph.Value, len(m.params))
-	// What the model's inputs are in an iteration: an argument, or a value from outside of the loop.
+	// Each input of the model is, in an iteration, either a slice of a loop argument or a value from outside the loop.
 	slice, outside := make([]int, len(one.In)), make([]*graph.Value, len(one.In))
 	var each []*graph.Value
 	for i, in := range one.In {
@@ -145,7 +145,7 @@ func micro(t *graph.Tracer, o nn.Options, n int, f modelFunc, gradients bool) pa
 	if weight >= 0 {
 		w := all[weight]
 		total := pr.ReduceSum(w)
-		total = pr.Max(total, pr.FullLike(total, 1e-30)) // nothing counts
+		total = pr.Max(total, pr.FullLike(total, 1e-30)) // in case all weights are 0
 		mean = func(v *graph.Value) *graph.Value { return pr.Div(pr.ReduceSum(pr.Mul(v, w)), total) }
 		for i, g := range sums {
 			sums[i] = pr.Div(g, pr.BroadcastTo(total, g.Type.Shape...))
@@ -159,7 +159,7 @@ func micro(t *graph.Tracer, o nn.Options, n int, f modelFunc, gradients bool) pa
 		case i == weight:
 			v = pr.ReduceSum(v)
 		case strings.HasPrefix(r.Name, chosenPrefix):
-			// Stay [n,B,..], which a mesh splits: Routes.Save writes the rows in order.
+			// The result stays [n,B,..], sharded over the mesh: Routes.Save writes the rows in order.
 		case r.Type.DType.IsFloat() && r.Rank() == 0:
 			v = mean(pr.ConvertElementType(v, graph.F32))
 		case r.Type.DType == graph.I32 || r.Type.DType == graph.I64:
@@ -175,7 +175,7 @@ func micro(t *graph.Tracer, o nn.Options, n int, f modelFunc, gradients bool) pa
 	return m
 }
 
-// over returns how an input is placed that has the microbatches along a new first dimension.
+// over returns the placement of an input with microbatches along a new first dimension.
 func over(spec sharding.Spec) sharding.Spec {
 	spec.Dims = slices.Concat([][]string{nil}, spec.Dims)
 	return spec

@@ -7,23 +7,23 @@ import (
 	pr "github.com/gomoe/gomoe/primitives"
 )
 
-// MuonOptions are the constants of Muon. Those that are 0 have the values that are named.
+// MuonOptions are the hyperparameters of Muon. Zero fields take the defaults given.
 type MuonOptions struct {
 	Momentum float64 // 0.95
-	Plain    bool    // without Nesterov's momentum
-	Rounds   int     // of the iteration that makes a matrix orthogonal: 5
+	Plain    bool    // disables Nesterov momentum
+	Rounds   int     // iterations of the orthogonalisation: 5
 	Decay    float64
-	// LikeAdam scales updates so that the root mean square of their elements is that of AdamW's, with which learning rates
-	// of AdamW can be used. Otherwise matrices with more rows than columns have larger updates.
+	// LikeAdam scales updates to the root mean square of AdamW's updates, so that learning rates tuned for AdamW
+	// apply. Otherwise matrices with more rows than columns get larger updates.
 	LikeAdam bool
-	Moments  graph.DType // F32 if it is zero, or BF16
+	Moments  graph.DType // F32 (the default) or BF16
 }
 
-// Muon makes the momentum of matrices nearly orthogonal, so that all directions change by the same amount. Parameters with
-// three dimensions are stacks of matrices. Others are an error: apply it On(Matrices, …), without embeddings and heads,
-// and AdamW on the others. It comes last in a Chain.
-// Where a mesh axis splits the matrix itself, it is gathered.
-// Source: Jordan et al., "Muon: an optimizer for hidden layers in neural networks" (2024), as PyTorch has it.
+// Muon orthogonalises the momentum of matrices approximately, so that all directions change by the same amount.
+// Parameters with three dimensions are stacks of matrices; other ranks are an error. Apply it with On(Matrices, …),
+// excluding embeddings and heads, and AdamW to the others. It comes last in a Chain. Matrices sharded by a mesh
+// axis are gathered first. Source: Jordan et al., "Muon: an optimizer for hidden layers in neural networks" (2024),
+// following PyTorch.
 func Muon(o MuonOptions) Transform {
 	o.Momentum, o.Rounds, o.Moments = or(o.Momentum, 0.95), or(o.Rounds, 5), or(o.Moments, graph.F32)
 	return Chain(func(s *Step, us []*Update) {
@@ -39,7 +39,7 @@ func Muon(o MuonOptions) Transform {
 			if !o.Plain {
 				m = pr.Add(pr.MulScalar(g, 1-o.Momentum), pr.MulScalar(m, o.Momentum))
 			}
-			place := make([]string, rank) // every rank needs whole matrices, and of a stack its own
+			place := make([]string, rank) // every rank needs whole matrices, and only its own ones of a stack
 			if copy(place, u.Param.Place); rank == 3 {
 				clear(place[1:])
 			} else {
@@ -56,8 +56,8 @@ func Muon(o MuonOptions) Transform {
 	}, Decay(o.Decay, All), ScaleByRate)
 }
 
-// orthogonal returns a matrix, or every matrix of a stack, with singular values near 1: x is divided by its norm, and
-// every round is x = a x + (b y + c y²) x with y = x xᵀ.
+// orthogonal returns a matrix, or a stack of matrices, with singular values near 1. It divides x by its norm and
+// iterates x = a x + (b y + c y²) x with y = x xᵀ.
 func orthogonal(x *graph.Value, rounds int) *graph.Value {
 	const a, b, c = 3.4445, -4.7750, 2.0315
 	rank := x.Rank()

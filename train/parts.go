@@ -11,12 +11,12 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// Parts are the inputs of a step by name, each as a function that writes a part of it: see runtime.Session.PutParts. A process
-// calls them for the parts of its ranks, such as the rows of a batch that these train on. With microbatches, Whole is the
-// type of the whole batch all the same.
+// Parts are the inputs of a step by name, each as a function writing a part of it; see runtime.Session.PutParts. A
+// process calls them for its own ranks' parts, such as the batch rows those ranks train on. Even with microbatches,
+// Whole is the type of the whole batch.
 type Parts map[string]func(runtime.Part) error
 
-// Whole returns the parts of arrays, which have to be of the inputs' types.
+// Whole returns Parts reading from arrays, which must have the types of the inputs.
 func Whole(arrays map[string]array.Array) Parts {
 	parts := Parts{}
 	for name, a := range arrays {
@@ -31,7 +31,7 @@ func Whole(arrays map[string]array.Array) Parts {
 	return parts
 }
 
-// put gives a job the parts, by the inputs of p.
+// put passes the parts of p's inputs to a job.
 func (x Parts) put(job *gomoe.Job, p *Program, to map[string]*runtime.Array) (err error) {
 	for _, name := range slices.Sorted(maps.Keys(x)) {
 		fill := x[name]
@@ -45,7 +45,7 @@ func (x Parts) put(job *gomoe.Job, p *Program, to map[string]*runtime.Array) (er
 	return nil
 }
 
-// rowwise returns what writes parts of microbatches [n,B,..], in order, by a function that writes rows of the batch [n·B,..].
+// rowwise adapts fill, which writes rows of the batch [n·B,..], to write parts of microbatches [n,B,..] in order.
 func rowwise(fill func(runtime.Part) error) func(runtime.Part) error {
 	return func(p runtime.Part) error {
 		whole := p.Whole.Shape

@@ -7,18 +7,18 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Zero is what is split, in the first dimension, over the ranks that have other sequences and the same part of a
-// weight. Steps compute the same, in less memory.
+// Zero selects the state to shard in its first dimension, over the ranks that process different sequences but hold
+// the same shard of a weight. It saves memory without changing the computation.
 type Zero string
 
 const (
 	ZeroOff     Zero = ""
-	ZeroMoments Zero = "moments" // what the optimiser keeps
-	ZeroWeights Zero = "weights" // the weights, too; they are gathered where the model uses them
+	ZeroMoments Zero = "moments" // the optimiser's state
+	ZeroWeights Zero = "weights" // the weights as well, gathering them where the model uses them
 )
 
-// moments returns the placement of what the optimiser keeps of a parameter with that placement, per dimension the mesh
-// axes with dots between.
+// moments returns the placement of optimiser state for a parameter placed as given. Each dimension lists its mesh
+// axes, separated by dots.
 func (s *Step) moments(place []string, rank int) []string {
 	return s.split(place, rank, s.config.Zero != ZeroOff)
 }
@@ -42,8 +42,8 @@ func (s *Step) split(place []string, rank int, over bool) []string {
 	return dims
 }
 
-// Spec returns the placement on a mesh, without the axes that the mesh lacks.
+// Spec returns the placement on a mesh, leaving out axes missing from the mesh.
 func (st State) Spec(m sharding.Mesh) sharding.Spec { return st.everywhere().On(m) }
 
-// everywhere returns the placement with all axes, as gomoe.Config.Place has them: the mesh may lack some.
+// everywhere returns the placement with all axes, including those missing from the mesh, for gomoe.Config.Place.
 func (st State) everywhere() sharding.Spec { return sharding.Split(st.Place...) }

@@ -5,10 +5,10 @@ import (
 	pr "github.com/gomoe/gomoe/primitives"
 )
 
-// roundingSeed is the seed of the numbers by which Config.Stochastic rounds, apart from those of data and of first weights.
+// roundingSeed seeds the random numbers for Config.Stochastic, independently of data and initial weights.
 const roundingSeed = 0x726f756e64
 
-// round returns the new value of a parameter, f32, in the parameter's element type.
+// round converts the new value of a parameter, f32, to the parameter's element type.
 func (s *Step) round(u *Update, x *graph.Value) *graph.Value {
 	if !s.config.Stochastic || u.Value.Type.DType != graph.BF16 {
 		return pr.ConvertElementType(x, u.Value.Type.DType)

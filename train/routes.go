@@ -19,22 +19,23 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// ChoicesPrefix and the name of a layer name an input of a step that replays, the experts of the layer's tokens, i32[..,K].
+// ChoicesPrefix followed by a layer's name is the input of a replaying step that holds the experts of the layer's
+// tokens, i32[..,K].
 const ChoicesPrefix = "choices/"
 
-// chosenPrefix and the name of a layer name a result of a step that records.
+// chosenPrefix followed by a layer's name is a result of a recording step.
 const chosenPrefix = "chosen/"
 
-// Routes is a folder with the choices of a run: step-00000001.safetensors and so on, each with a tensor i32[..,K] for every
-// layer of experts. A later run that replays them sends the same tokens to the same experts, on any mesh and whatever its
-// routers would choose. With the same settings it has the bits of the run that has recorded.
+// Routes is a folder holding the routing of a run: step-00000001.safetensors and so on, each with a tensor
+// i32[..,K] for every MoE layer. A later run replaying it sends the same tokens to the same experts, on any mesh
+// and regardless of its routers' choices. With the same settings, it reproduces the recorded run bit by bit.
 type Routes struct {
 	Path string
-	// Experts is how many a layer has; Load then returns an error for others. 0 accepts all from 0 on.
+	// Experts is the number of experts per layer; Load rejects numbers out of range. 0 accepts all numbers from 0 on.
 	Experts int
 }
 
-// last is the last expert.
+// last returns the number of the last expert, for errors.
 func (r Routes) last() string {
 	if r.Experts == 0 {
 		return "the last one"
@@ -42,26 +43,26 @@ func (r Routes) last() string {
 	return fmt.Sprint(r.Experts - 1)
 }
 
-// Recorded is called with the scope before the model of a step that records. Weights of experts are then computed as in a
-// step that replays, so that the two have the same bits.
+// Recorded prepares a scope for recording; call it before tracing the model. Experts' weights are then computed as
+// in a replaying step, so that both steps have the same bits.
 func Recorded(s *nn.Scope) {
 	s.Choose(func(_ string, chosen *graph.Value) *graph.Value { return chosen })
 }
 
-// Replayed is called with the scope before the model of a step that replays: experts are inputs of the step. Their gradient
-// is that of the weights, as it is where the router chooses.
+// Replayed prepares a scope for replaying; call it before tracing the model. The choices of experts become inputs
+// of the step. Weights have gradients, as they do when the router chooses.
 func Replayed(s *nn.Scope) {
 	s.Choose(func(layer string, chosen *graph.Value) *graph.Value {
 		return s.Tracer().Input(ChoicesPrefix+layer, chosen.Type.DType, chosen.Type.Shape...)
 	})
 }
 
-// Choices returns the results that Save writes, one for every layer of experts that has been applied.
+// Choices returns the results that Save writes, one for every MoE layer applied so far.
 func Choices(s *nn.Scope) []*graph.Value {
 	var all []*graph.Value
 	for _, r := range s.Routed() {
 		c := r.Chosen
-		if strings.HasPrefix(c.Name, ChoicesPrefix) { // an input, which has its name
+		if strings.HasPrefix(c.Name, ChoicesPrefix) { // an input, already named
 			c = pr.Barrier(c)[0]
 		}
 		all = append(all, c.Named(chosenPrefix+r.Layer))
@@ -73,8 +74,8 @@ func (r Routes) file(step int) string {
 	return filepath.Join(r.Path, fmt.Sprintf("step-%08d.safetensors", step))
 }
 
-// Save writes the choices among the results of a step, and makes the folder. In a job of several processes all of them
-// call it; the first one writes. A file that is there is replaced. It is complete or as it was.
+// Save writes the choices among a step's results, creating the folder if needed and replacing an existing file
+// atomically. In a job of several processes, all must call it; the first one writes.
 func (r Routes) Save(ctx context.Context, step int, run *Run, results map[string]*runtime.Array) error {
 	first, err := run.first()
 	if err != nil {
@@ -103,7 +104,7 @@ func (r Routes) Save(ctx context.Context, step int, run *Run, results map[string
 	return safetensors.Write(r.file(step), nil, all)
 }
 
-// Has returns an error if the folder does not have the choices of all steps of a run, so that it does not end in the middle.
+// Has returns an error if the folder lacks the choices of any step, so that a run does not fail midway.
 func (r Routes) Has(steps int) error {
 	entries, err := os.ReadDir(r.Path)
 	if err != nil {
@@ -121,8 +122,8 @@ func (r Routes) Has(steps int) error {
 	return nil
 }
 
-// Load returns the choices of a step as inputs by name. The arrays are the caller's. It is an error if the folder does not
-// have the step, or if an expert is out of range.
+// Load returns the choices of a step as inputs by name. The caller owns the arrays. It is an error if the folder
+// lacks the step, or if an expert is out of range.
 func (r Routes) Load(step int) (_ map[string]array.Array, err error) {
 	f, err := safetensors.Open(r.file(step))
 	if err != nil {

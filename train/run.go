@@ -19,26 +19,27 @@ import (
 	"github.com/gomoe/gomoe/train/snapshot"
 )
 
-// Run is a step on the ranks of a mesh, with its state. Its methods are called one at a time.
+// Run is a step on the ranks of a mesh, together with its state. Its methods must not be called concurrently.
 type Run struct {
 	Job *gomoe.Job
 
 	p     *Program
-	world gomoe.Config // of the program that makes the first state
+	world gomoe.Config // for the program creating the initial state
 	state map[string]*runtime.Array
-	fixed map[string]*runtime.Array // the parameters that the step does not train
+	fixed map[string]*runtime.Array // the frozen parameters
 	in    map[string]*runtime.Array
-	names []string // of results before the state
+	names []string // of the results preceding the state
 	trace *runtime.Trace
 
-	before int64 // bytes that the process took when the step was opened
+	before int64 // bytes used by the process before opening the step
 }
 
-// Open compiles a step. cfg.Place has the placements of the model's inputs; those of the state are added, and the state is
-// donated. Init or Restore comes before the first step. The end of ctx ends compiling. The caller must call Close.
+// Open compiles a step. cfg.Place gives the placements of the model's inputs; Open adds placements for the state
+// and donates it. Call Init or Restore before the first step. When ctx ends, compilation stops. The caller must
+// call Close.
 func Open(ctx context.Context, p *Program, cfg gomoe.Config) (*Run, error) {
 	if cfg.Exact != 0 {
-		cfg.Mesh = cfg.Mesh.InBlocks(cfg.Exact) // also of what makes the first state
+		cfg.Mesh = cfg.Mesh.InBlocks(cfg.Exact) // also for creating the initial state
 	}
 	cfg, err := p.Placed(cfg)
 	if err != nil {
@@ -54,13 +55,13 @@ func Open(ctx context.Context, p *Program, cfg gomoe.Config) (*Run, error) {
 	}
 	r := &Run{Job: job, trace: cfg.Trace, before: before, p: p, world: gomoe.Config{World: cfg.World, Mesh: cfg.Mesh, Deadline: cfg.Deadline}, fixed: map[string]*runtime.Array{}, in: map[string]*runtime.Array{}}
 	for i, out := range job.Plan().Out {
-		r.names = append(r.names, or(p.Out[i].Name, out.Name)) // the plan's names are others than those of inputs
+		r.names = append(r.names, or(p.Out[i].Name, out.Name)) // the plan's names differ from the names of inputs
 	}
 	return r, nil
 }
 
-// Placed returns cfg with what Open adds to it: the placements of the parameters and of what the optimiser keeps, and that
-// the state is donated. gomoe.Compile with it makes the plan of the step, which has its memory.
+// Placed returns the cfg that Open uses: it adds the placements of parameters and optimiser state, and donates the
+// state. Passing it to gomoe.Compile gives the step's plan, including its memory use.
 func (p *Program) Placed(cfg gomoe.Config) (gomoe.Config, error) {
 	places := map[string]sharding.Spec{}
 	for name, spec := range cfg.Place {
@@ -87,12 +88,12 @@ func (p *Program) Placed(cfg gomoe.Config) (gomoe.Config, error) {
 
 // Close releases the ranks.
 func (r *Run) Close() error {
-	r.Job.Recycle(slices.Collect(maps.Values(r.fixed))...) // which gives back what was lent
+	r.Job.Recycle(slices.Collect(maps.Values(r.fixed))...) // returns lent memory
 	return r.Job.Close()
 }
 
-// Init makes the first state. It depends on the seed alone, and is the same on every mesh; each rank makes its own
-// part. The end of ctx ends it.
+// Init creates the initial state. It depends on the seed only and is the same on every mesh; each rank creates its
+// own shard. It stops when ctx ends.
 func (r *Run) Init(ctx context.Context, seed uint64) error {
 	p, err := r.p.initial(seed, r.world.Mesh)
 	if err != nil {
@@ -114,7 +115,7 @@ func (r *Run) Init(ctx context.Context, seed uint64) error {
 	return nil
 }
 
-// initial traces the first state.
+// initial traces the program creating the initial state.
 func (p *Program) initial(seed uint64, m sharding.Mesh) (*graph.Program, error) {
 	return graph.Trace("initial", func(t *graph.Tracer) []*graph.Value {
 		key := pr.RandomKey(t, int64(seed))
@@ -139,8 +140,8 @@ func (p *Program) initial(seed uint64, m sharding.Mesh) (*graph.Program, error) 
 	})
 }
 
-// Restore reads the state from a snapshot. Each process reads what its ranks hold. It is an error if the snapshot lacks an
-// array of the state, and if it has others, which another optimiser has kept.
+// Restore reads the state from a snapshot. Each process reads its own ranks' shards. It is an error if the snapshot
+// lacks an array of the state or holds additional ones, for example from another optimiser.
 func (r *Run) Restore(s *snapshot.Snapshot) error {
 	state := map[string]*runtime.Array{}
 	if unread := r.unread(s.Types()); len(unread) > 0 {
@@ -156,7 +157,7 @@ func (r *Run) Restore(s *snapshot.Snapshot) error {
 	return nil
 }
 
-// unread returns which arrays of a checkpoint are not of the state, three at most by name.
+// unread names the arrays of a checkpoint that are not part of the state, at most three of them.
 func (r *Run) unread(types map[string]graph.Type) []string {
 	types = maps.Clone(types)
 	for _, st := range r.p.State {
@@ -169,9 +170,9 @@ func (r *Run) unread(types map[string]graph.Type) []string {
 	return names
 }
 
-// Put sets a parameter, of which fill writes the parts that this process holds; see runtime.Session.PutParts. All of
-// Program.Frozen are put before the first step, and others, which Init has set, where a run begins with weights that are
-// there.
+// Put sets a parameter; fill writes the parts held by this process, see runtime.Session.PutParts. Before the first
+// step, Put must be called for every parameter in Program.Frozen. To start from existing weights, call it for the
+// others after Init.
 func (r *Run) Put(name string, fill func(runtime.Part) error) error {
 	frozen := func(p nn.Param) bool { return p.Name == name }
 	to := r.state
@@ -187,7 +188,8 @@ func (r *Run) Put(name string, fill func(runtime.Part) error) error {
 	return err
 }
 
-// Lend sets a parameter of Program.Frozen, whose parts lie in memory of the caller's where l says so; see runtime.Session.Lend.
+// Lend sets a parameter of Program.Frozen to parts in the caller's memory, where l permits; see
+// runtime.Session.Lend.
 func (r *Run) Lend(name string, l runtime.Loan) error {
 	if !slices.ContainsFunc(r.p.Frozen, func(p nn.Param) bool { return p.Name == name }) {
 		if l.Back != nil {
@@ -202,16 +204,16 @@ func (r *Run) Lend(name string, l runtime.Loan) error {
 	return err
 }
 
-// State returns the state by name: the parameters, and what the optimiser keeps, such as m/ with a parameter's name. It is
+// State returns the state by name: parameters, and optimiser state such as m/ followed by a parameter's name. It is
 // valid until the next step.
 func (r *Run) State() map[string]*runtime.Array { return r.state }
 
-// Step trains on inputs of the model. It returns the results before the state by name.
+// Step trains on the given inputs and returns the results, other than the state, by name.
 func (r *Run) Step(ctx context.Context, number int, rate float64, inputs map[string]array.Array) (map[string]*runtime.Array, error) {
 	return r.StepParts(ctx, number, rate, Whole(inputs))
 }
 
-// StepParts is Step on inputs of which this process writes the parts of its ranks only.
+// StepParts is Step for inputs of which this process writes only its ranks' parts.
 func (r *Run) StepParts(ctx context.Context, number int, rate float64, inputs Parts) (map[string]*runtime.Array, error) {
 	if r.state == nil {
 		return nil, fmt.Errorf("train: %s: there is no state; call Init or Restore before the first step", r.p.Name)
@@ -247,7 +249,7 @@ func (r *Run) StepParts(ctx context.Context, number int, rate float64, inputs Pa
 	return results, nil
 }
 
-// spent returns what the time of all steps went to so far, as a mean over the ranks of this process.
+// spent breaks down the time of all steps so far, averaged over the ranks of this process.
 func (r *Run) spent() (compute, exchange, waiting time.Duration) {
 	ranks := r.Job.Local()
 	for _, rank := range ranks {
@@ -258,7 +260,7 @@ func (r *Run) spent() (compute, exchange, waiting time.Duration) {
 	return compute / n, exchange / n, waiting / n
 }
 
-// first reports whether this process is the one that writes for all.
+// first reports whether this process writes for all of them.
 func (r *Run) first() (bool, error) {
 	if r.world.World == nil {
 		return true, nil
@@ -275,7 +277,7 @@ func (r *Run) any(ctx context.Context, yes bool) (bool, error) {
 	return r.world.World.Any(ctx, yes)
 }
 
-// scalar returns a number of a result; 0 if there is no such result.
+// scalar returns a result's number, or 0 for a missing result.
 func (r *Run) scalar(ctx context.Context, d *runtime.Array) (float64, error) {
 	if d == nil {
 		return 0, nil
@@ -287,7 +289,7 @@ func (r *Run) scalar(ctx context.Context, d *runtime.Array) (float64, error) {
 	return a.Float64s()[0], nil
 }
 
-// table returns the rows of a result; nil if there is no such result.
+// table returns a result's rows, or nil for a missing result.
 func (r *Run) table(ctx context.Context, d *runtime.Array) ([][]int64, error) {
 	if d == nil {
 		return nil, nil
@@ -303,7 +305,8 @@ func (r *Run) table(ctx context.Context, d *runtime.Array) ([][]int64, error) {
 	return rows, nil
 }
 
-// Weights copies the parameters to the host of every process, by name. In a job of several processes all of them call it.
+// Weights copies the parameters to the host of every process, by name. In a job of several processes, all must call
+// it.
 func (r *Run) Weights(ctx context.Context) (map[string]array.Array, error) {
 	out := map[string]array.Array{}
 	for _, p := range r.p.Params {

@@ -15,45 +15,46 @@ import (
 	"github.com/gomoe/gomoe/train/snapshot"
 )
 
-// Saves says where and when a Loop saves, and what a later run must have in common with it. The zero Saves saves nothing.
+// Saves configures the checkpoints of a Loop, and the settings that a resumed run must share. The zero Saves saves
+// nothing.
 type Saves struct {
-	// Folder is where checkpoints are. Begin sets its World.
+	// Folder is the folder of checkpoints. Begin sets its World.
 	Folder snapshot.Folder
-	// Every is after how many steps the loop saves. The last step and a stop leave a checkpoint, too. 0 saves nothing.
-	// Checkpoints are written beside the steps that follow, from a copy of the state; a process that writes keeps memory
-	// for its part of the copy. Beside the newest checkpoints the best one stays, of those steps after which the loop has both
-	// saved and measured the loss on held-out text: see snapshot.Folder.Best.
+	// Every is the number of steps between checkpoints; 0 saves nothing. The last step and a stop are saved as well.
+	// Checkpoints are written from a copy of the state while the following steps run; a writing process keeps memory
+	// for its part of the copy. In addition to the newest checkpoints, the loop keeps the best one, among the steps
+	// for which it has both saved and measured the held-out loss; see snapshot.Folder.Best.
 	Every int
-	// Resume goes on from the newest checkpoint in Folder, if there is one.
+	// Resume continues from the newest checkpoint in Folder, if there is one.
 	Resume bool
-	// Facts are the settings of the run by name, which checkpoints keep. Those named in Model must be those of the
-	// checkpoint that a run goes on from; those in Free may differ, because results do not depend on them; if others
-	// differ, Begin says so.
+	// Facts are the settings of the run by name, stored in checkpoints. When resuming, settings named in Model must
+	// equal the checkpoint's; settings named in Free may differ, because they do not affect results; Begin reports any
+	// other difference.
 	Facts       map[string]string
 	Model, Free []string
-	// Made are the files or folders that the program leaves when the run ends. One that is there and without a checkpoint is of
-	// an earlier run, which this one would not go on from, but write over. A run that resumes may write over one that Rescue has
-	// marked.
+	// Made lists the files or folders that the program writes at the end of a run. If one exists without a checkpoint,
+	// it belongs to an earlier run that cannot be resumed, only overwritten. A resuming run may overwrite one marked
+	// by Rescue.
 	Made []string
-	// Overwrite says that the run is to write over it.
+	// Overwrite permits overwriting Made.
 	Overwrite bool
-	// As, unless it is nil, is the model that checkpoints open as, too, in gomoe generate and with package checkpoint.
+	// As, if not nil, makes checkpoints readable as a model, for gomoe generate and package checkpoint.
 	As *snapshot.Model
 
-	done   int // steps that the newest checkpoint has, or the one that is being written
+	done   int // steps of the newest checkpoint, or of the one being written
 	writer *snapshot.Writer
 }
 
-// Begun is how a run begins.
+// Begun describes the start of a run.
 type Begun struct {
-	Steps   int      // that the checkpoint has done; 0 without one
-	Path    string   // of the checkpoint, "" without one
-	Changed []string // settings that results depend on and that are not the checkpoint's, such as "-batch 8 instead of 16"
+	Steps   int      // completed in the checkpoint; 0 without one
+	Path    string   // of the checkpoint; "" without one
+	Changed []string // settings that affect results and differ from the checkpoint's, such as "-batch 8 instead of 16"
 }
 
-// Earlier returns an error if a run that does not resume would leave its checkpoints among those of an earlier one, from
-// whichever is newest of which a later run would go on, and if a run without a checkpoint would write over what an earlier
-// one has made. Begin checks that, too; a program that compiles for long asks before.
+// Earlier returns an error in two cases. Without Resume, new checkpoints would mix with those of an earlier run,
+// and a later run would resume from whichever is newest. Without a checkpoint, the run would overwrite results of
+// an earlier run. Begin checks this too; a program that compiles for a long time calls Earlier first.
 func (s *Saves) Earlier() error {
 	if s.Folder.Path != "" {
 		steps, err := s.Folder.Steps()
@@ -81,12 +82,12 @@ func (s *Saves) Earlier() error {
 	return nil
 }
 
-// RescuedName is the file next to Saves.Made that says that a run has failed which has left them.
+// RescuedName is a file next to Saves.Made, marking it as the results of a failed run.
 const RescuedName = "failed.txt"
 
 func (s *Saves) mark() string { return filepath.Join(filepath.Dir(s.Made[0]), RescuedName) }
 
-// rescued reports whether what is in Saves.Made is of a run that has failed.
+// rescued reports whether Saves.Made is marked as left by a failed run.
 func (s *Saves) rescued() (bool, error) {
 	if len(s.Made) == 0 {
 		return false, nil
@@ -98,10 +99,11 @@ func (s *Saves) rescued() (bool, error) {
 	return err == nil, err
 }
 
-// Rescue calls write, which writes Saves.Made, for a run that has ended with an error after some steps, or nil for one that has
-// ended well. After an error they are marked, so that a run that resumes begins again over them where there is no checkpoint:
-// whoever starts it again is not to remove them first. The mark is there before they are, unless they are written over, so that
-// something finished is never marked; and it goes when a run ends well.
+// Rescue calls write, which writes Saves.Made, at the end of a run that completed some steps; failed is the run's
+// error, or nil if it succeeded. After an error, Rescue marks the results, so that a resuming run without a
+// checkpoint can start over and overwrite them without anyone removing them first. The mark is written first,
+// unless the results overwrite existing ones, so that finished results are never marked. A successful run removes
+// the mark.
 func (s *Saves) Rescue(failed error, write func() error) error {
 	if len(s.Made) == 0 {
 		return write()
@@ -131,8 +133,8 @@ func (s *Saves) Rescue(failed error, write func() error) error {
 	return errors.Join(set(), write())
 }
 
-// Meet finds out which processes see the same folder. Loop.Run does it where a program has not: one that
-// wants Run.Memory or Apart before. In a job of several processes all of them call it.
+// Meet determines which processes share the folder. Loop.Run calls it unless the program has done so, in order to
+// call Run.Memory or Apart earlier. In a job of several processes, all must call it.
 func (s *Saves) Meet(ctx context.Context, r *Run) error {
 	s.Folder.World = r.world.World
 	if s.Every == 0 || s.writer != nil && s.writer.Folder == s.Folder {
@@ -146,19 +148,19 @@ func (s *Saves) Meet(ctx context.Context, r *Run) error {
 	return nil
 }
 
-// Apart reports whether the processes that Meet has found do not see one folder: each keeps what its ranks hold then.
+// Apart reports whether Meet found processes with separate folders. Each then keeps its own ranks' state.
 func (s *Saves) Apart() bool { return s.sites() != nil }
 
 func (s *Saves) sites() []int {
 	if s.writer == nil {
 		return nil
 	}
-	sites, _ := s.writer.Sites(context.Background()) // which are known
+	sites, _ := s.writer.Sites(context.Background()) // known from Meet
 	return sites
 }
 
-// Begin gives the run its first state: that of the newest checkpoint if Saves.Resume asks for it and there is one, else one of
-// the seed. In a job of several processes all of them call it.
+// Begin sets the initial state of the run: from the newest checkpoint if Saves.Resume is set and there is one, else
+// from the seed. In a job of several processes, all must call it.
 func (l *Loop) Begin(ctx context.Context, r *Run, seed uint64) (b Begun, err error) {
 	s := &l.Saves
 	s.done, s.Folder.World = 0, r.world.World
@@ -189,8 +191,8 @@ func (l *Loop) Begin(ctx context.Context, r *Run, seed uint64) (b Begun, err err
 	return b, err
 }
 
-// changed returns which settings that change results are not those of the checkpoint. It is an error if the model is
-// another.
+// changed lists the settings that affect results and differ from the checkpoint's. It is an error if the checkpoint
+// is of another model.
 func (s *Saves) changed(from *snapshot.Snapshot) (list []string, err error) {
 	for _, name := range slices.Sorted(maps.Keys(s.Facts)) {
 		now := s.Facts[name]
@@ -206,17 +208,15 @@ func (s *Saves) changed(from *snapshot.Snapshot) (list []string, err error) {
 	return list, nil
 }
 
-// save begins to write a checkpoint after a step, if checkpoints are asked for and the step has none. It is written beside
-// the steps that follow.
-//
-// loss is that on held-out text after the step, 0 if it was not measured.
+// save starts writing a checkpoint after a step, if enabled and not yet done for this step. Writing overlaps with
+// the following steps. loss is the held-out loss after the step, or 0 if not measured.
 func (s *Saves) save(ctx context.Context, step int, loss float64, r *Run, out *outputs) error {
 	if s.Every == 0 || step == s.done {
 		return nil
 	}
 	s.done = step
-	before := s.writer.Wait(ctx) // which does not keep this one from being written
-	// A resumed run continues the rows of metrics.csv.
+	before := s.writer.Wait(ctx) // its error does not prevent writing this checkpoint
+	// A resumed run appends to metrics.csv.
 	return errors.Join(before, s.writer.Begin(ctx, snapshot.State{Step: step, Loss: loss, Facts: s.Facts, Arrays: r.state, Model: s.As, Sync: out.sync()}))
 }
 
@@ -229,14 +229,14 @@ func (s *Saves) poll(ctx context.Context) error {
 	return err
 }
 
-// end returns when nothing is written any more. err is that of the run. A checkpoint that is being written is completed,
-// unless other processes may not be there any more.
+// end waits until writing has finished. err is the run's error. A checkpoint being written is completed, unless
+// other processes may have failed.
 func (s *Saves) end(ctx context.Context, err error) error {
 	if s.writer == nil {
 		return nil
 	}
 	var diverged *DivergedError
-	if err == nil || s.Folder.World == nil || errors.As(err, &diverged) && diverged.Cause == nil { // which all processes find
+	if err == nil || s.Folder.World == nil || errors.As(err, &diverged) && diverged.Cause == nil { // all processes find the same divergence
 		return s.writer.Wait(ctx)
 	}
 	return s.writer.Abandon(err)

@@ -11,79 +11,78 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// Config says how a step trains.
+// Config configures a training step.
 type Config struct {
 	Optimizer Transform
 	Model     nn.Options
-	// Zero is what is split over the mesh axes Batch, of which each rank has other sequences.
+	// Zero selects the state to shard over the mesh axes Batch, where each rank has different sequences.
 	Zero  Zero
 	Batch []string
-	// Average has the step keep moving averages of the parameters, in which the past has this weight. 0 keeps none.
+	// Average keeps exponential moving averages of the parameters, giving the past this weight. 0 keeps none.
 	Average float64
-	// Even balances experts without a loss: in every step, the bias by which a router's experts are chosen grows by this
-	// number for each expert with less than its share of the tokens' choices, and falls by it for each with more. The
-	// optimiser leaves these parameters alone. 0 leaves them to the optimiser, for which their gradient is 0; it is an
-	// error if no layer has a bias. A usual value is 0.001.
+	// Even balances experts without a loss. In every step it changes the bias used for choosing experts: it adds this
+	// number for each expert with less than its share of choices, and subtracts it for each with more. The optimiser
+	// then skips these parameters. With 0 they are left to the optimiser, with a gradient of 0. It is an error if no
+	// layer has a bias. A typical value is 0.001.
 	Even float64
-	// Stochastic rounds parameters of BF16 up or down at random, so that the mean of many small steps is not lost. The
-	// random numbers are a function of the step, the parameter and the element, and the same on every mesh.
+	// Stochastic rounds BF16 parameters up or down at random, so that many small steps are not lost to rounding. The
+	// random numbers depend on the step, the parameter and the element, and are the same on every mesh.
 	Stochastic bool
-	// Microbatches is into how many parts a batch is cut, so that a step takes the memory of one: the model is traced for one
-	// of them, a loop runs it on one after the other and adds up the gradients, in f32, and ranks exchange the sums once, at
-	// its end. 0 and 1 cut nothing. The loss is the mean of theirs; with a result named weight f32[] a microbatch counts as
-	// much as that says. Losses that balance experts are those of a microbatch's tokens.
+	// Microbatches is the number of microbatches per batch; a step then needs the activation memory of one microbatch
+	// only. The model is traced for one microbatch. A loop runs them in order, accumulating gradients in f32, and
+	// ranks exchange the sums once at the end. 0 and 1 mean no splitting. The loss is the mean over microbatches,
+	// weighted by the result weight f32[] if there is one. Load-balancing losses are computed per microbatch.
 	Microbatches int
-	// Gradients has the step return the gradients, too, as results named grad/ and the parameter.
+	// Gradients also returns the gradients, as results named grad/ followed by the parameter's name.
 	Gradients bool
 }
 
 // Program is a traced step.
 type Program struct {
 	*graph.Program
-	Params []nn.Param // that the step trains
-	Frozen []nn.Param // that it does not; inputs, which Run.Put gives it
-	State  []State    // the parameters and what the optimiser keeps of them
+	Params []nn.Param // trained by the step
+	Frozen []nn.Param // inputs that the step does not train; Run.Put sets them
+	State  []State    // parameters and optimiser state
 
 	config Config
-	first  int      // the result that is the new State[0]; the others follow
-	batch  []string // the inputs that have the microbatches along a first dimension
+	first  int      // index of the result for the new State[0]; the others follow
+	batch  []string // inputs with microbatches along a first dimension
 }
 
-// State is an array that stays on its ranks from step to step, an input of the step and the result that
-// takes its place.
+// State is an array kept on its ranks between steps: an input of the step, and the result that replaces it.
 type State struct {
-	Name string // that of a parameter; what is kept of it has a prefix of its optimiser, such as m/ and v/ of AdamW, or lion/
+	Name string // a parameter's name; optimiser state has a prefix, such as m/ and v/ for AdamW, or lion/
 	Type graph.Type
-	// Init is how it begins.
+	// Init is the initial distribution.
 	Init nn.Init
-	// Place has, per dimension, the mesh axes that split it, with dots between.
+	// Place lists the mesh axes splitting each dimension, separated by dots.
 	Place []string
 
-	param int  // the number of the parameter that it is, or is kept of
-	copy  bool // it begins as the parameter does
+	param int  // index of the parameter it is, or belongs to
+	copy  bool // starts as a copy of the parameter
 }
 
-// Step is a step that is being traced. Transformations declare what they keep in it.
+// Step is a step being traced. Transformations declare their state in it.
 type Step struct {
 	Tracer *graph.Tracer
 	Rate   *graph.Value // the learning rate, f32[]
-	Number *graph.Value // of the step, i32[], which begins with 1
+	Number *graph.Value // of the step, i32[], counting from 1
 
 	config  Config
-	all     []nn.Param // of the model, frozen ones too
+	all     []nn.Param // of the model, including frozen ones
 	state   []State
-	next    map[string]*graph.Value // the new state by name
+	next    map[string]*graph.Value // the new state, by name
 	results []*graph.Value
 }
 
-// Trace traces a training step. forward traces the model in a scope, declares its inputs, and returns the loss f32[] that
-// is minimised and named results for the caller. With Config.Microbatches it declares the inputs of one microbatch, and
-// Run.Step is given those of the whole batch: as many times the rows, which are cut in order. Its results are then numbers
-// f32[], of which the step returns the mean, and i32 or i64, which are added up.
+// Trace traces a training step. forward traces the model in a scope, declares its inputs, and returns the loss
+// f32[] to minimise and named results for the caller. With Config.Microbatches it declares the inputs of one
+// microbatch. Run.Step still receives the whole batch, with that many times the rows, split in order. Results must
+// then be f32[], which are averaged, or i32 or i64, which are summed.
 //
-// The inputs of the step are those of forward, rate f32[] (the learning rate) and step i32[] (the number of the
-// step, which begins with 1). Its results are those of forward, what transformations report, such as norm f32[], and
-// the state.
+// The inputs of the step are the inputs of forward, rate f32[] (the learning rate) and step i32[] (the number of
+// the step, counting from 1). Its results are the results of forward, values reported by transformations, such as
+// norm f32[], and the state.
 func Trace(name string, c Config, forward func(*nn.Scope) (loss *graph.Value, results []*graph.Value)) (*Program, error) {
 	if c.Optimizer == nil {
 		return nil, fmt.Errorf("train: %s: no optimiser, want one in Config.Optimizer, such as AdamW", name)
@@ -136,8 +135,8 @@ func Trace(name string, c Config, forward func(*nn.Scope) (loss *graph.Value, re
 	return p, err
 }
 
-// trace adds the optimiser and the averages to the gradients. It returns the number of results before the state, the state,
-// and all results.
+// trace adds the optimiser and the averages to the gradients. It returns the number of results preceding the state,
+// the state, and all results.
 func (s *Step) trace(gradients []*graph.Value, params []nn.Param, values []*graph.Value, routed []nn.Routed) (int, []State, []*graph.Value) {
 	us := make([]*Update, len(params))
 	for i, g := range gradients {

@@ -12,26 +12,26 @@ import (
 	pr "github.com/gomoe/gomoe/primitives"
 )
 
-// Transform is a part of an optimiser. It changes the updates of parameters: the first one is given the
-// gradients, and what the last one leaves is subtracted from the parameters. Every parameter gets to ScaleByRate, to an
-// optimiser such as AdamW or SGD, or to Freeze; else Trace fails. It is called while the step is traced.
+// Transform is a stage of an optimiser, changing the updates of parameters. The first one receives the gradients;
+// the output of the last one is subtracted from the parameters. Every parameter must reach ScaleByRate, an
+// optimiser such as AdamW or SGD, or Freeze; otherwise Trace fails. Transforms run while the step is traced.
 type Transform func(*Step, []*Update)
 
-// Update is what becomes of a parameter in a step.
+// Update is the change of a parameter in a step.
 type Update struct {
 	Param nn.Param
 	Value *graph.Value // the parameter
-	// Delta is the gradient at first. A transformation that changes it multiplies it with what Scale was given before;
-	// Take does that.
+	// Delta starts as the gradient. A transformation changing it must first apply the pending factor of Scale, as Take
+	// does.
 	Delta *graph.Value
 
 	index int          // of the parameter
-	scale *graph.Value // f32[], nil for 1
+	scale *graph.Value // f32[]; nil means 1
 	next  *graph.Value // the new parameter, if a transformation has computed it
-	rated bool         // ScaleByRate was given it
+	rated bool         // ScaleByRate has been applied
 }
 
-// Scale multiplies the update with x f32[]. The product is formed where the update is used.
+// Scale multiplies the update by x f32[], deferring the product until the update is used.
 func (u *Update) Scale(x *graph.Value) {
 	if u.scale != nil {
 		x = pr.Mul(u.scale, x)
@@ -39,7 +39,7 @@ func (u *Update) Scale(x *graph.Value) {
 	u.scale = x
 }
 
-// Take returns the update as f32, times what Scale was given, which is 1 afterwards.
+// Take returns the update as f32, applying and clearing the factor of Scale.
 func (u *Update) Take() *graph.Value {
 	if u.next != nil {
 		graph.Fail("%s is updated already; a transformation such as AdamW comes last", u.Param.Name)
@@ -65,21 +65,22 @@ func (s *Step) apply(u *Update) {
 // f32 returns the parameter as f32.
 func (u *Update) f32() *graph.Value { return pr.ConvertElementType(u.Value, graph.F32) }
 
-// State returns what the step has kept of a parameter under a short name, such as m: an array of the parameter's
-// shape that begins as zeros. Keep sets what it is in the next step.
+// State returns the stored state of a parameter under a short name, such as m: an array of the parameter's shape,
+// initially zero. Keep sets its value for the next step.
 func (s *Step) State(u *Update, kind string, d graph.DType) *graph.Value {
 	shape := u.Param.Type.Shape
 	return s.stateOf(u, kind, d, s.moments(u.Param.Place, len(shape)), shape...)
 }
 
-// stateOf is State for any shape, placed as given.
+// stateOf is State for any shape and placement.
 func (s *Step) stateOf(u *Update, kind string, d graph.DType, place []string, shape ...int) *graph.Value {
 	st := State{Name: kind + "/" + u.Param.Name, Type: graph.T(d, shape...), Place: place, param: u.index}
 	s.state = append(s.state, st)
 	return s.Tracer.Input(st.Name, d, shape...)
 }
 
-// Keep sets what State returns in the next step, rounded to its element type. Every state is set once.
+// Keep sets the value that State returns in the next step, rounded to its element type. Every state must be set
+// exactly once.
 func (s *Step) Keep(u *Update, kind string, v *graph.Value) {
 	name := kind + "/" + u.Param.Name
 	for _, st := range s.state {
@@ -94,7 +95,7 @@ func (s *Step) Keep(u *Update, kind string, v *graph.Value) {
 // Report adds a result to the step.
 func (s *Step) Report(name string, v *graph.Value) { s.results = append(s.results, v.Named(name)) }
 
-// Chain applies transformations one after the other.
+// Chain applies transformations in order.
 func Chain(ts ...Transform) Transform {
 	return func(s *Step, us []*Update) {
 		for _, t := range ts {
@@ -103,11 +104,11 @@ func Chain(ts ...Transform) Transform {
 	}
 }
 
-// Select chooses parameters. It is called once in a trace, with all parameters of the model, frozen ones too, and returns
-// whether one of them is selected. Where makes a Select of a function of one parameter.
+// Select selects parameters. It is called once per trace with all parameters of the model, including frozen ones,
+// and returns a predicate. Where makes a Select from a predicate.
 type Select func(all []nn.Param) func(nn.Param) bool
 
-// Where selects the parameters for which is returns true.
+// Where selects the parameters satisfying a predicate.
 func Where(is func(nn.Param) bool) Select {
 	return func([]nn.Param) func(nn.Param) bool { return is }
 }
@@ -120,8 +121,8 @@ func Matrices([]nn.Param) func(nn.Param) bool {
 // All selects all parameters.
 func All([]nn.Param) func(nn.Param) bool { return func(nn.Param) bool { return true } }
 
-// Named selects parameters whose names match one of the patterns, in which a star stands for any text without
-// slashes, as in path.Match. Trace fails if a pattern matches none of the model's parameters.
+// Named selects parameters with names matching one of the patterns; a star stands for any text without slashes, as
+// in path.Match. Trace fails if a pattern matches none of the model's parameters.
 func Named(patterns ...string) Select {
 	return func(all []nn.Param) func(nn.Param) bool {
 		if len(patterns) == 0 {
@@ -148,7 +149,7 @@ func Named(patterns ...string) Select {
 	}
 }
 
-// Not selects the parameters that another Select does not.
+// Not inverts a Select.
 func Not(s Select) Select {
 	return func(all []nn.Param) func(nn.Param) bool {
 		is := s(all)
@@ -164,18 +165,18 @@ func parameterNames(ps []nn.Param) []string {
 	return names
 }
 
-// Freeze leaves parameters as they are.
+// Freeze leaves parameters unchanged.
 func Freeze(s *Step, us []*Update) {
 	for _, u := range us {
 		if u.next != nil {
-			u.Take() // fails
+			u.Take() // always fails here
 		}
 		u.next = pr.ShardingConstraint(u.Value, s.weights(u.Param.Place, u.Value.Rank())...)
 	}
 }
 
-// On applies transformations to the selected parameters only, of which there has to be one. Those that no On selects need
-// another transformation; see Transform.
+// On applies transformations to the selected parameters only; selecting none is an error. Parameters not covered by
+// any On need another transformation; see Transform.
 func On(which Select, ts ...Transform) Transform {
 	return func(s *Step, us []*Update) {
 		is := which(s.all)
