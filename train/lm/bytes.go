@@ -11,20 +11,20 @@ import (
 	"github.com/gomoe/gomoe/train"
 )
 
-// Bytes is a text whose tokens are its bytes.
+// Bytes is a text with one token per byte.
 type Bytes struct {
 	*text.Corpus
-	// Entropy is that of single bytes, in nats.
+	// Entropy is the entropy of single bytes, in nats.
 	Entropy float64
-	// Held is the batch of held-out text; nil if it was not asked for.
+	// Held is a batch of held-out text; nil if not requested.
 	Held map[string]array.Array
 
 	rows, length int
 	ones         array.Array
 }
 
-// NewBytes returns the batches of a text: that many sequences, and bytes of each. held asks for a batch of held-out text. A
-// text that is too short for a batch is an error.
+// NewBytes returns batches of a text, with the given number of sequences and bytes per sequence. held requests a
+// batch of held-out text. It is an error if the text is too short for a batch.
 func NewBytes(c *text.Corpus, rows, length int, held bool) (*Bytes, error) {
 	b := &Bytes{Corpus: c, rows: rows, length: length, ones: array.New(graph.T(graph.F32, rows, length))}
 	for i, x := 0, array.Data[float32](b.ones); i < len(x); i++ {
@@ -40,12 +40,12 @@ func NewBytes(c *text.Corpus, rows, length int, held bool) (*Bytes, error) {
 	return b, err
 }
 
-// Step returns the batch of a step, a function of the seed and the step.
+// Step returns the batch of a step, determined by the seed and the step number.
 func (b *Bytes) Step(step int) (map[string]array.Array, error) {
 	return b.batch(b.Batch(step, b.rows, b.length))
 }
 
-// Parts is Step as train.Loop has it: a process cuts the sequences of its ranks out of the text, and no others.
+// Parts is Step in the form that train.Loop needs: a process reads only the sequences of its own ranks.
 func (b *Bytes) Parts(step int) (train.Parts, error) {
 	cut := func(name string, later int) func(runtime.Part) error {
 		return func(p runtime.Part) error {

@@ -13,21 +13,18 @@ import (
 	"github.com/gomoe/gomoe/train"
 )
 
-// tolerances are how far a loss, the norm of the gradient and the elements of the
-// gradient on the mesh may differ from those on one rank. The last is relative to the
-// largest element of its weight.
+// tolerances are the permitted differences between the mesh and a single rank, of the loss, the norm of the
+// gradient and its elements. The last is relative to the largest element of each weight's gradient.
 type tolerances struct{ loss, norm, gradient float64 }
 
-// allowed returns the tolerances. Sums over ranks are added in another order than sums on
-// one rank. With tp that is true of the forward pass as well, and its differences grow in
-// the backward pass. In f32, over many sizes, seeds and meshes the largest differences
-// were 7e-7, and 1e-6 with tp.
+// allowed returns the tolerances. Sums over ranks add terms in a different order than sums on one rank. With tp, so
+// does the forward pass, and its differences grow in the backward pass. In f32, over many sizes, seeds and meshes
+// the largest differences were 7e-7, and 1e-6 with tp.
 //
-// In bf16 every rank rounds what it adds to a weight's gradient, by at most 2^-9 of it:
-// the largest differences were 6e-3, and 4e-4 for the norm. With tp, ranks round what
-// they add to activations, and tokens for which two experts are nearly as good change
-// experts. Elements of gradients then cannot be compared, but loss and norm differ by no
-// more than 2e-3 and 3e-2.
+// In bf16 every rank rounds its contribution to a weight's gradient, with a relative error of at most 2^-9. The
+// largest differences were 6e-3, and 4e-4 for the norm. With tp, ranks also round their contributions to
+// activations, so tokens scoring two experts almost equally may switch between them. Elements of gradients then
+// cannot be compared, but loss and norm differ by no more than 2e-3 and 3e-2.
 //
 // With -exact nothing differs.
 func (o *Options) allowed() tolerances {
@@ -45,20 +42,18 @@ func (o *Options) allowed() tolerances {
 	return tolerances{norm: 1e-6, gradient: 1e-6}
 }
 
-// residue is how far an updated weight on the mesh may differ from that on one rank,
-// beyond what AdamW makes of the difference between their gradients, relative to the
-// largest element. AdamW computes in f64 and rounds once, so each of the two is wrong by
-// at most half a unit in the last place, 2^-24 of the largest element. Twice the sum of
-// both leaves room for the comparison.
+// residue is the permitted difference between updated weights on the mesh and on one rank, relative to the largest
+// element, after subtracting the effect of AdamW on the difference between their gradients. AdamW computes in f64
+// and rounds once, so each result has an error of at most half a unit in the last place, 2^-24 of the largest
+// element. Twice the sum of both errors leaves a margin for the comparison itself.
 const residue = 0x1p-22
 
-// errCheck says that one rank and the mesh disagree.
+// errCheck reports a disagreement between one rank and the mesh.
 var errCheck = errors.New("one rank and the mesh disagree")
 
-// check runs one step on one rank and on the mesh, from the same weights and on
-// the same text, and compares the loss, every gradient and the updated weights.
-// Without tp the loss must be equal to the bit, in f32 and in bf16. It prints the largest
-// differences, and returns errCheck if one is too large.
+// check runs one step on one rank and on the mesh, with the same weights and text, and compares the loss, all
+// gradients and the updated weights. Without tp the losses must be identical, in f32 and in bf16. It prints the
+// largest differences and returns errCheck if one is too large.
 func (c Command) check(ctx context.Context, w io.Writer, o *Options, corpus *Bytes) error {
 	alone := *o
 	alone.world = nil
@@ -74,8 +69,7 @@ func (c Command) check(ctx context.Context, w io.Writer, o *Options, corpus *Byt
 	return compare(w, o, one, many)
 }
 
-// A first is the result of the first step: what it reports, and the gradients and updated weights by the names of the
-// weights, on the host.
+// A first holds the results of the first step, along with its gradients and updated weights by name, on the host.
 type first struct {
 	*train.Done
 	params             []nn.Param
@@ -125,8 +119,8 @@ func (c Command) firstStep(ctx context.Context, o *Options, m sharding.Mesh, cor
 	return f, nil
 }
 
-// compare prints the differences between the first step on one rank and on many, and
-// returns errCheck, with what differs, if one is too large.
+// compare prints the differences between the first step on one rank and on many ranks. It returns errCheck, naming
+// the differing quantities, if one is too large.
 func compare(w io.Writer, o *Options, one, many *first) error {
 	allowed := o.allowed()
 	var wrong []string
@@ -172,15 +166,13 @@ func compare(w io.Writer, o *Options, one, many *first) error {
 	return nil
 }
 
-// differences returns the largest difference of a weight's gradient, the largest
-// difference of its updated elements, and the part of the latter beyond what AdamW makes
-// of the former, each relative to the largest element. They are infinite if a number is
-// not finite.
+// differences returns the largest difference of a weight's gradient, the largest difference of its updated
+// elements, and the part of the latter which AdamW does not explain by the former, each relative to the largest
+// element. They are infinite if a number is not finite.
 //
-// AdamW's first step divides the gradient by its own size: it subtracts lr·move(g) with
-// move(g) = g/(|g|+eps), and lr·decay·p, which is the same on both. An element whose
-// gradient is little more than rounding may thus move by lr in either direction, and a
-// bound for the updated weights alone would have to allow for that.
+// AdamW's first step divides the gradient by its own size: it subtracts lr·move(g), where move(g) = g/(|g|+eps),
+// and lr·decay·p, which is the same on both. So an element with a gradient of little more than rounding error may
+// move by lr in either direction, and a bound on the updated weights alone would have to allow for that.
 func differences(o *Options, name string, one, many *first) (gradient, updated, rest float64) {
 	lr := float64(float32(o.Rate))
 	move := func(f *first, g float64) float64 {
@@ -200,7 +192,7 @@ func differences(o *Options, name string, one, many *first) (gradient, updated, 
 	return relative(gradient, largestG), relative(updated, largestW), relative(rest, largestW)
 }
 
-// worse returns the larger of size and |d|; infinity if d is a NaN.
+// worse returns the larger of size and |d|, or infinity if d is NaN.
 func worse(size, d float64) float64 {
 	if d != d {
 		return math.Inf(1)

@@ -8,7 +8,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// Choice is a flag that has one of a few values.
+// Choice is a flag restricted to a few values.
 type Choice struct {
 	Is string
 	Of []string
@@ -25,7 +25,7 @@ func (c *Choice) Set(s string) error {
 	return nil
 }
 
-// or returns the value, "" for the first one, which is off.
+// orOff returns the value, or "" if it is the first one, which means off.
 func (c Choice) orOff() string {
 	if c.Is == c.Of[0] {
 		return ""
@@ -33,7 +33,7 @@ func (c Choice) orOff() string {
 	return c.Is
 }
 
-// dtype returns the element type of that name.
+// dtype returns the element type with the chosen name.
 func (c Choice) dtype() graph.DType {
 	for _, d := range []graph.DType{graph.F32, graph.BF16, graph.F16} {
 		if d.String() == c.Is {

@@ -32,46 +32,46 @@ import (
 	"github.com/gomoe/gomoe/world"
 )
 
-// Vocab is the number of tokens of a Command's model: bytes.
+// Vocab is the vocabulary size of a Command's model: bytes.
 const Vocab = 256
 
-// Command is a program that trains a model of its own on the bytes of a text. Each of its flags is one of the model's or of
-// Options.
+// Command is a program training its own model on the bytes of a text. Its flags are those declared by the model and
+// by Options.
 type Command struct {
 	Name  string
-	Usage string // what -help prints before the flags
+	Usage string // printed by -help before the flags
 	Model Model
-	// Masters has parameters rounded to the type of -dtype where the model uses them, which layers of package nn want. They
-	// are f32 otherwise, and the model rounds them itself.
+	// Masters rounds parameters to the type of -dtype where the model uses them, as layers of package nn require.
+	// Otherwise parameters are f32, and the model rounds them itself.
 	Masters bool
-	// Draw draws training.png in the folder of -out, such as picture.Draw; nil draws none.
+	// Draw draws training.png in the -out folder, such as picture.Draw; nil draws none.
 	Draw func(io.Writer, report.Figure) error
 }
 
-// Model is what a Command trains.
+// Model is the model trained by a Command.
 type Model interface {
-	// Flags declares the flags of the model, and returns the names of those that say its size: a run goes on from a
-	// checkpoint of the same sizes only.
+	// Flags declares the model's flags and returns the names of the flags which determine its size. A run resumes only
+	// from a checkpoint of the same size.
 	Flags(f *flag.FlagSet) (sizes []string)
-	// Validate returns an error, by the names of flags, if the model cannot be, or not on the mesh.
+	// Validate returns an error, naming the flags, if the model is invalid or does not fit the mesh.
 	Validate(m sharding.Mesh) error
-	// Size is about how large the model is, before it is traced.
+	// Size estimates the size of the model, before tracing.
 	Size() Size
-	// Forward returns logits f32[B,S,Vocab] of bytes i32[B,S]. Scope.DType is what to compute in.
-	// Unless drop is true, which it is in training, no expert leaves out a token.
+	// Forward returns logits f32[B,S,Vocab] for bytes i32[B,S], computing in Scope.DType. drop is true during
+	// training; if it is false, no expert may drop a token.
 	Forward(s *nn.Scope, bytes *graph.Value, drop bool) *graph.Value
-	// Config returns the members of the model's config.json, and Name what a parameter is called in model.safetensors,
-	// with a star for the number of an expert; transposed says that files have [out,in] for [in,out].
+	// Config returns the entries of the model's config.json. Name returns a parameter's name in model.safetensors,
+	// with a star for the number of an expert; transposed tells that files store [out,in] for a parameter [in,out].
 	Config(o *Options) map[string]any
 	Name(param string) (name string, transposed bool)
 }
 
-// help is what -help asks for, as an error.
+// help is the text requested by -help, as an error.
 type help struct{ text string }
 
 func (h *help) Error() string { return h.text }
 
-// Parse reads a command line into the options and the model.
+// Parse parses a command line into the options and the model's flags.
 func (c Command) Parse(args []string) (*Options, error) {
 	o := &Options{}
 	f := flag.NewFlagSet(c.Name, flag.ContinueOnError)
@@ -79,7 +79,7 @@ func (c Command) Parse(args []string) (*Options, error) {
 		o.sizes = append(o.sizes, "-"+name)
 	}
 	mesh, order := o.flags(f)
-	f.SetOutput(io.Discard) // a mistake prints one line, not all flags
+	f.SetOutput(io.Discard) // for a mistake, print one line, not all flags
 	f.Usage = func() {}
 	switch err := f.Parse(args); {
 	case err == flag.ErrHelp:
@@ -96,7 +96,7 @@ func (c Command) Parse(args []string) (*Options, error) {
 	var err error
 	free := strings.Contains(*mesh, "=*")
 	if o.Mesh, err = world.ParseMesh(*mesh, nil); err == nil && free {
-		*mesh = o.Mesh.String() // which checkpoints keep
+		*mesh = o.Mesh.String() // stored in checkpoints
 	}
 	o.same(f)
 	if err == nil {
@@ -117,8 +117,8 @@ func (c Command) Parse(args []string) (*Options, error) {
 	return o, err
 }
 
-// Run does what a command line asks for. It ends early but in order when stop ends, and at once when ctx ends. A Command is
-// run once.
+// Run executes a command line. When stop ends, it finishes the current step and returns early; when ctx ends, it
+// returns at once. A Command can run only once.
 func (c Command) Run(ctx, stop context.Context, args []string, stdout io.Writer) (err error) {
 	o, err := c.Parse(args)
 	var h *help
@@ -174,8 +174,7 @@ func (c Command) Run(ctx, stop context.Context, args []string, stdout io.Writer)
 	return c.train(ctx, stop, o, corpus, stdout)
 }
 
-// train runs the training that the command line asks for. However it ends, the metrics and the plot contain all completed
-// steps.
+// train runs the training. However it ends, the metrics and the picture contain all completed steps.
 func (c Command) train(ctx, stop context.Context, o *Options, corpus *Bytes, stdout io.Writer) (err error) {
 	step, cfg := c.step(o), o.Config(o.Mesh)
 	p, err := step.Trace(o.Mesh)
@@ -196,7 +195,7 @@ func (c Command) train(ctx, stop context.Context, o *Options, corpus *Bytes, std
 	if t.Loop.Saves.As, err = c.saved(o, p.Params); err != nil {
 		return err
 	}
-	// Report the error at once: whoever ends this process because another rank has failed may not wait for the figure.
+	// Report the error before drawing the picture: the launcher may kill this process if another rank has failed.
 	failed := false
 	t.Loop.Failed = func(err error) {
 		failed = true
@@ -212,7 +211,7 @@ func (c Command) train(ctx, stop context.Context, o *Options, corpus *Bytes, std
 		if err := whole.Folder(o.Out); err != nil {
 			return fmt.Errorf("-out: %w", err)
 		}
-		for _, name := range modelFiles() { // find out before the training
+		for _, name := range modelFiles() { // find write errors before training
 			f, err := whole.Create(filepath.Join(o.Out, name))
 			if err != nil {
 				return fmt.Errorf("-out: %w", err)
@@ -232,14 +231,14 @@ func (c Command) train(ctx, stop context.Context, o *Options, corpus *Bytes, std
 	return err
 }
 
-// step returns the step.
+// step returns the training step.
 func (c Command) step(o *Options) Step {
 	s := o.Step(c.Model)
 	s.Train.Model.Masters = c.Masters
 	return s
 }
 
-// describe prints what is trained.
+// describe prints a summary of the text, the model and the mesh.
 func (c Command) describe(w io.Writer, o *Options, corpus *Bytes, params []nn.Param) {
 	where := "in this process"
 	if o.info.Mode == world.PerProcess {
@@ -248,7 +247,7 @@ func (c Command) describe(w io.Writer, o *Options, corpus *Bytes, params []nn.Pa
 	_, bits := corpus.UnigramEntropy()
 	size, named := c.Model.Size(), slices.Clone(params)
 	for i, p := range params {
-		named[i].Name, _ = c.Model.Name(p.Name) // which says what is of an expert
+		named[i].Name, _ = c.Model.Name(p.Name) // marks experts' parameters by a star
 	}
 	all, active := nn.Count(named, size.TopK)
 	fmt.Fprintf(w, "text: %s\n", corpus)
@@ -257,14 +256,14 @@ func (c Command) describe(w io.Writer, o *Options, corpus *Bytes, params []nn.Pa
 	fmt.Fprintf(w, "mesh: %s %s, %d tokens per step, computing in %s\n", Describe(o.Mesh), where, o.Rows*o.Length, o.DType.Is)
 }
 
-// lighter returns the flags with which the step may take less memory.
+// lighter returns the flags that may reduce the memory of the step.
 func (c Command) lighter(step Step, o *Options) []train.Lighter {
 	narrow := *o
 	narrow.DType.Is = "bf16"
 	return step.Lighter(o.Config(o.Mesh), c.step(&narrow), func(setting, value string) string { return "-" + setting + " " + value })
 }
 
-// finish writes the model and a sample.
+// finish saves the model and generates a sample.
 func (c Command) finish(ctx, stop context.Context, o *Options, d *Done, params []nn.Param, stdout io.Writer) error {
 	weights, err := d.Weights(ctx)
 	if err != nil || !o.info.First() {
@@ -287,7 +286,7 @@ func (c Command) finish(ctx, stop context.Context, o *Options, d *Done, params [
 	return nil
 }
 
-// Save writes the model to Options.Out, and returns the names of its files. weights are by the names of params.
+// Save writes the model to Options.Out and returns the names of the files. weights maps parameter names to arrays.
 func (c Command) Save(o *Options, params []nn.Param, weights map[string]array.Array) ([]string, error) {
 	var tensors []tensor.Source
 	for _, p := range params {
@@ -301,7 +300,7 @@ func (c Command) Save(o *Options, params []nn.Param, weights map[string]array.Ar
 	return WriteModel(o.Out, tensors, c.Model.Config(o), map[string][]byte{tokenizer.FileName: tok})
 }
 
-// saved returns the model that checkpoints open as.
+// saved describes checkpoints as a model, for opening them.
 func (c Command) saved(o *Options, params []nn.Param) (*snapshot.Model, error) {
 	tok, err := tokenizer.Bytes()
 	if err != nil {
@@ -310,12 +309,13 @@ func (c Command) saved(o *Options, params []nn.Param) (*snapshot.Model, error) {
 	return SavedModel(params, c.Model.Name, c.Model.Config(o), map[string][]byte{tokenizer.FileName: tok})
 }
 
-// modelFiles returns the names of the model's files.
+// modelFiles returns the names of a model's files.
 func modelFiles() []string {
 	return []string{safetensors.FileName, checkpoint.ConfigName, tokenizer.FileName}
 }
 
-// tracePath returns the file of this process's trace. Each process has its own, with its rank before the extension.
+// tracePath returns the path of this process's trace. With several processes, each inserts its rank before the
+// extension.
 func (o *Options) tracePath() string {
 	if o.info.Mode != world.PerProcess {
 		return o.Trace

@@ -20,9 +20,9 @@ import (
 	"github.com/gomoe/gomoe/train/snapshot"
 )
 
-// Tensors returns the tensors of a parameter as files have it under a name. With a star in the name, which stands for the
-// number of an expert, there is one for each index of dimension 0. With transposed they are [out,in], as torch has the weights
-// of linear layers, of w [..,in,out]; each is made when it is written.
+// Tensors returns a parameter as tensors for a file. If name contains a star, which stands for the number of an
+// expert, there is one tensor for each index of dimension 0. If transposed is set, weights w [..,in,out] are stored
+// as [out,in], as torch stores linear layers; each is transposed while writing.
 func Tensors(name string, w array.Array, transposed bool) []tensor.Source {
 	of := func(name string, w array.Array) tensor.Source {
 		if !transposed {
@@ -44,8 +44,8 @@ func Tensors(name string, w array.Array, transposed bool) []tensor.Source {
 	return all
 }
 
-// WriteModel writes a model to a folder in the form of Hugging Face, and returns the names of the files: model.safetensors,
-// config.json with these members, and others, such as tokenizer.json.
+// WriteModel writes a model to a folder in the Hugging Face format and returns the names of the files:
+// model.safetensors, config.json with the given entries, and others, such as tokenizer.json.
 func WriteModel(folder string, tensors []tensor.Source, config map[string]any, others map[string][]byte) ([]string, error) {
 	if err := safetensors.Write(filepath.Join(folder, safetensors.FileName), map[string]string{"format": "pt"}, tensors); err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func WriteModel(folder string, tensors []tensor.Source, config map[string]any, o
 	return append([]string{safetensors.FileName}, slices.Sorted(maps.Keys(files))...), whole.WriteAll(folder, files)
 }
 
-// beside returns what a model's folder has beside the tensors, by name.
+// beside returns the files of a model other than its tensors, by name.
 func beside(config map[string]any, others map[string][]byte) (map[string][]byte, error) {
 	text, err := json.MarshalIndent(config, "", "  ")
 	if err != nil {
@@ -69,8 +69,8 @@ func beside(config map[string]any, others map[string][]byte) (map[string][]byte,
 	return files, nil
 }
 
-// SavedModel returns what Loop.Saves.As wants, so that the checkpoints of a run open as its model. name says what a parameter is
-// called in files, as Tensors understands it; config and others are those of WriteModel.
+// SavedModel returns a value for Loop.Saves.As, which makes a run's checkpoints readable as its model. name maps a
+// parameter to its name in files, as for Tensors; config and others are as for WriteModel.
 func SavedModel(params []nn.Param, name func(param string) (name string, transposed bool), config map[string]any, others map[string][]byte) (*snapshot.Model, error) {
 	files, err := beside(config, others)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/gomoe/gomoe/train"
 )
 
-// Parts returns the arrays of a batch, of which a process reads the rows of its ranks. Rows from last on count for nothing.
+// Parts returns the arrays of a batch, each process reading only its ranks' rows. Rows from last on get weight 0.
 func Parts(b data.Batch, last int, inputs ...string) train.Parts {
 	in := train.Parts{}
 	for _, name := range inputs {
@@ -27,9 +27,9 @@ func Parts(b data.Batch, last int, inputs ...string) train.Parts {
 	return in
 }
 
-// HeldOut returns what measures the loss, in nats per token, on the sequences of batches of that many rows: on each once, or
-// on those of the first most batches, if most is not 0. inputs are the arrays that the evaluation has; its results are those
-// of Step.Evaluation.
+// HeldOut returns a function measuring the loss, in nats per token, over batches of the given number of rows. It
+// uses each sequence once, or only the first most batches if most is not 0. inputs are the arrays read by the
+// evaluation, which must return the results of Step.Evaluation.
 func HeldOut(b *data.Batches, rows, most int, inputs ...string) func(context.Context, *train.Evaluation) (float64, error) {
 	return func(ctx context.Context, e *train.Evaluation) (float64, error) {
 		sum, count, n := 0.0, 0.0, int(b.Sequences())

@@ -12,13 +12,13 @@ import (
 	"github.com/gomoe/gomoe/world"
 )
 
-// reported is an error that was already written to standard error.
+// reported is an error already written to standard error.
 type reported struct{ error }
 
 func (r *reported) Unwrap() error { return r.error }
 
-// Main runs a Command as the whole of a program, with the program's arguments, and does not return. The first Ctrl-C or
-// SIGTERM, which batch systems send before they kill, ends a training after the current step and keeps everything done so
+// Main runs a Command as a whole program, using the program's arguments, and does not return. The first Ctrl-C or
+// SIGTERM, which batch systems send before killing, ends training after the current step and keeps all results so
 // far; the program then ends by that signal. A second one ends it at once.
 func Main(c Command) {
 	stop := interrupt.Context()

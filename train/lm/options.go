@@ -20,7 +20,7 @@ import (
 	"github.com/gomoe/gomoe/world"
 )
 
-// Options are the flags of a Command, but for those of its model. Each is described where flags declares it.
+// Options holds the flags of a Command other than the model's. They are described where flags declares them.
 type Options struct {
 	Mesh                                           sharding.Mesh
 	Data, Out, Trace, Prompt, Metrics, Device      string
@@ -33,26 +33,26 @@ type Options struct {
 	Check, Finite, Resume, Overwrite, Exact        bool
 	DType, Sums, Remat, Zero                       Choice
 	Overlap                                        lowering.Overlap
-	// Facts are the flags, with the model's, that all processes have to have in common, and that checkpoints keep.
+	// Facts holds the flags, including the model's, that must agree between processes and that checkpoints store.
 	Facts map[string]string
 
 	transport *string
 	deadline  *time.Duration
-	sizes     []string // the model's flags that a run has to go on with, each with its dash
+	sizes     []string // the model's flags that must match when resuming, each with its dash
 	flagged   *flag.FlagSet
 	info      world.Info
 	world     *world.World
-	device    runtime.Device // the one of that name; nil for the host
+	device    runtime.Device // the opened device; nil for the host
 }
 
-// AdamW's constants.
+// Hyperparameters of AdamW.
 const (
 	beta1 = 0.9
 	beta2 = 0.95
 	eps   = 1e-8
 )
 
-// flags declares the flags. Those of the model are declared already.
+// flags declares the flags. The model's flags are declared before.
 func (o *Options) flags(f *flag.FlagSet) (mesh, order *string) {
 	mesh = f.String("mesh", "dp=2,ep=2", "`axes` of ranks: dp splits the batch, ep the batch and the experts, tp heads and expert columns; ep=0-4/5-7 instead of a size says which experts each rank has, and ep=8:64/24 gives each its share of 8, such as by memory; ep=2x4 are 8 ranks on 2 machines; dp=*,ep=2 is as long along dp as the job has ranks; empty is one rank")
 	order = f.String("order", "", "the `ranks` in the order in which they take the places of the mesh, the last axis fastest, such as 0,2,1,3; 0,1,2,… if not given")
@@ -99,20 +99,20 @@ func (o *Options) flags(f *flag.FlagSet) (mesh, order *string) {
 	return mesh, order
 }
 
-// same sets the facts.
+// same sets Facts.
 func (o *Options) same(f *flag.FlagSet) {
 	o.Facts = map[string]string{}
 	f.VisitAll(func(g *flag.Flag) {
 		switch g.Name {
-		case "out", "trace", "metrics", "transport", "kernels", "device": // may differ, or are compared elsewhere
-		case "data", "limit": // what was read is compared
+		case "out", "trace", "metrics", "transport", "kernels", "device": // may differ, or is compared elsewhere
+		case "data", "limit": // the text itself is compared
 		default:
 			o.Facts["-"+g.Name] = g.Value.String()
 		}
 	})
 }
 
-// validate returns an error for flags that no run can have, by their names.
+// validate returns an error for invalid flags, naming them.
 func (o *Options) validate() error {
 	for _, n := range []struct {
 		flag      string
@@ -151,7 +151,7 @@ func (o *Options) validate() error {
 	return nil
 }
 
-// divides returns an error for a mesh over which the batch does not divide.
+// divides returns an error if the batch cannot be split evenly over the mesh.
 func (o *Options) divides() error {
 	ranks, err := Splits(o.Mesh, o.Exact)
 	if err != nil {
@@ -164,7 +164,7 @@ func (o *Options) divides() error {
 	return Over("batch", o.Rows, ranks*o.Microbatches, where)
 }
 
-// Over returns an error if the value of a flag does not divide over so many parts, which are described.
+// Over returns an error if a flag's value n is not divisible by parts; where describes the parts.
 func Over(flag string, n, parts int, where string) error {
 	if n%parts == 0 {
 		return nil
@@ -172,7 +172,7 @@ func Over(flag string, n, parts int, where string) error {
 	return fmt.Errorf("-%s %d does not divide over %s: want a multiple of %d, such as -%s %d", flag, n, where, parts, flag, Multiple(n, parts))
 }
 
-// Step returns the step of a model with these options.
+// Step returns the training step of a model under these options.
 func (o *Options) Step(m Model) Step {
 	model := nn.Options{DType: o.DType.dtype(), Remat: nn.Remat(o.Remat.orOff()), Stored: func(nn.Param) (nn.Form, error) { return nn.Form{DType: graph.F32}, nil }}
 	return Step{
@@ -185,7 +185,7 @@ func (o *Options) Step(m Model) Step {
 	}
 }
 
-// Config returns how the step lies on a mesh and runs.
+// Config returns the placement and execution settings of the step on a mesh.
 func (o *Options) Config(m sharding.Mesh) gomoe.Config {
 	every := o.Compare
 	if every == 0 {
@@ -204,7 +204,7 @@ func (o *Options) Config(m sharding.Mesh) gomoe.Config {
 	return cfg
 }
 
-// saves says where checkpoints are, and which settings a run that goes on must have.
+// saves configures checkpoints, and the settings that must match when resuming.
 func (o *Options) saves() train.Saves {
 	return train.Saves{
 		Folder: snapshot.Folder{Path: filepath.Join(o.Out, "checkpoints"), Keep: o.Keep}, Every: o.SaveEvery, Resume: o.Resume, Overwrite: o.Overwrite,
@@ -213,8 +213,8 @@ func (o *Options) saves() train.Saves {
 	}
 }
 
-// Multiple returns the multiple of a number that a message recommends in the place of n: the next larger one, or the next smaller
-// one where no int is larger.
+// Multiple returns a multiple of a number to recommend instead of n: the next larger one, or the next smaller one
+// if the larger one would overflow an int.
 func Multiple(n, of int) int {
 	if n > math.MaxInt-of {
 		return n / of * of

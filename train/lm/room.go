@@ -8,21 +8,21 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Size is about how large a model is. It is computed in float64, which no flag overflows.
+// Size is the approximate size of a model. Weights are counted in float64, so that no flag overflows them.
 type Size struct {
 	Layers, Experts, TopK int
 	Weights               float64
-	Width                 float64 // columns of what goes from layer to layer
+	Width                 float64 // width of the activations between layers
 }
 
-// planBytes is about what the program and the plan of a step take for each layer, however small it is: 36 layers of the
-// smallest size left 290 KB for each after a collection.
+// planBytes is the approximate memory of a step's program and plan per layer, regardless of size: 36 layers of the
+// smallest size used 290 KB each after a garbage collection.
 const planBytes = 290e3
 
-// needs returns about how many bytes a training step takes at least on a rank of a mesh: its share of weights and two
-// moments, which stay; of what every layer keeps for the backward pass at least six arrays of the tokens; and the logits.
+// needs estimates a lower bound of a training step's memory in bytes on a rank of a mesh: its share of the weights
+// and two moments; at least six arrays of the tokens saved per layer for the backward pass; and the logits.
 func (o *Options) needs(s Size, m sharding.Mesh) float64 {
-	split := 1.0 // ranks that share the tokens
+	split := 1.0 // ranks sharing the tokens
 	for _, a := range m.Axes {
 		if a.Name != "tp" {
 			split *= float64(a.Size)
@@ -32,8 +32,8 @@ func (o *Options) needs(s Size, m sharding.Mesh) float64 {
 	return 4*(3*s.Weights/float64(m.Ranks())+tokens*(6*float64(s.Layers)*s.Width+Vocab)) + planBytes*float64(s.Layers)
 }
 
-// room returns an error if the model needs more memory than this process, which has that many ranks of the mesh, can take.
-// It comes before anything is traced, and names the flag without which the model would need least.
+// room returns an error if the model needs more memory than this process can use for its ranks of the mesh. It runs
+// before tracing, and names the flag whose default value would reduce memory the most.
 func (c Command) room(o *Options, m sharding.Mesh, ranks int, can memory.Limit) error {
 	all := func() float64 { return float64(ranks) * o.needs(c.Model.Size(), m) }
 	need := all()
@@ -44,7 +44,7 @@ func (c Command) room(o *Options, m sharding.Mesh, ranks int, can memory.Limit) 
 	o.flagged.Visit(func(f *flag.Flag) {
 		given := f.Value.String()
 		if given == "" || f.Value.Set(f.DefValue) != nil {
-			return // a flag that keeps no value
+			return // a flag without a value
 		}
 		if n := all(); n < best {
 			best, what = n, fmt.Sprintf("-%s %s: the model", f.Name, given)

@@ -21,11 +21,11 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// sample lets the trained model continue the prompt, prints the text and writes it
-// to sample.txt. It runs on one rank.
+// sample generates text following the prompt with the trained model, prints it and writes it to sample.txt. It runs
+// on one rank.
 func (c Command) sample(ctx, stop context.Context, o *Options, weights map[string]array.Array, stdout io.Writer) (err error) {
 	if stop.Err() != nil {
-		stop = ctx // an interrupt has ended the training; the next one ends the program
+		stop = ctx // one interrupt has ended training; the next one ends the program
 	}
 	w, err := c.newWriter(stop, o, weights)
 	if err != nil {
@@ -41,8 +41,8 @@ func (c Command) sample(ctx, stop context.Context, o *Options, weights map[strin
 	return whole.Write(filepath.Join(o.Out, "sample.txt"), func(w io.Writer) error { _, err := io.WriteString(w, o.Prompt+text); return err })
 }
 
-// printable replaces bytes that a terminal would not show or would interpret: a
-// model that has learned little writes arbitrary bytes.
+// printable replaces bytes that a terminal would not display or would interpret: a barely trained model writes
+// arbitrary bytes.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || unicode.IsPrint(r) && r != unicode.ReplacementChar {
@@ -52,19 +52,19 @@ func printable(s string) string {
 	}, s)
 }
 
-// writer generates text with a trained model on one rank, which has one copy of the weights.
+// writer generates text with a trained model on one rank, which has its own copy of the weights.
 type writer struct {
-	length int // of the window
+	length int // of the context window
 	job    *gomoe.Job
 	in     map[string]*runtime.Array
 }
 
-// newWriter returns a writer. It copies the weights, which are given by name. The end of ctx ends compiling.
+// newWriter returns a writer. It copies the weights, given by name. When ctx ends, compilation stops.
 func (c Command) newWriter(ctx context.Context, o *Options, weights map[string]array.Array) (*writer, error) {
 	p, err := graph.Trace("next", func(t *graph.Tracer) []*graph.Value {
 		bytes := t.Input(data.Tokens, graph.I32, 1, o.Length)
 		s := nn.New(t, c.step(o).Train.Model)
-		return []*graph.Value{c.Model.Forward(s, bytes, false).Named("logits")} // a batch of one sequence must not drop
+		return []*graph.Value{c.Model.Forward(s, bytes, false).Named("logits")} // no drops: a batch of one sequence must not drop tokens
 	})
 	if err != nil {
 		return nil, err
@@ -82,9 +82,8 @@ func (c Command) newWriter(ctx context.Context, o *Options, weights map[string]a
 	return &writer{o.Length, job, in}, nil
 }
 
-// write returns n bytes that the model generates after prompt, which must not be
-// empty, drawn at the given temperature. When stop ends, it returns what it has so
-// far; when ctx ends, it returns an error.
+// write generates n bytes following prompt, which must not be empty, sampling at the given temperature. When stop
+// ends, it returns the bytes generated so far; when ctx ends, it returns an error.
 func (w *writer) write(ctx, stop context.Context, prompt string, n int, temperature float64, seed uint64) (string, error) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	out := []byte(prompt)
@@ -96,8 +95,7 @@ func (w *writer) write(ctx, stop context.Context, prompt string, n int, temperat
 		if stop.Err() != nil {
 			break
 		}
-		// Bytes after the ones seen so far have no influence: attention is causal,
-		// and nothing is dropped.
+		// Bytes after the visible ones have no influence, because attention is causal and nothing is dropped.
 		seen := out[max(0, len(out)-w.length):]
 		for i, b := range seen {
 			window[i] = int32(b)
@@ -111,7 +109,7 @@ func (w *writer) write(ctx, stop context.Context, prompt string, n int, temperat
 	return string(out[len(prompt):]), nil
 }
 
-// logits returns the logits f32[V] of the byte that follows window[at].
+// logits returns the logits f32[V] of the byte following window[at].
 func (w *writer) logits(ctx context.Context, window []int32, at int) ([]float32, error) {
 	bytes, err := array.Of(window, 1, w.length)
 	if err != nil {
@@ -132,8 +130,7 @@ func (w *writer) logits(ctx context.Context, window []int32, at int) ([]float32,
 	return slices.Clone(array.Data[float32](parts[0].Array)[at*Vocab:][:Vocab]), nil
 }
 
-// draw returns the byte at u (in [0, 1)) of the distribution
-// softmax(logits/temperature).
+// draw inverts the cumulative distribution of softmax(logits/temperature) at u in [0, 1).
 func draw(logits []float32, temperature, u float64) byte {
 	top := float32(math.Inf(-1))
 	for _, x := range logits {

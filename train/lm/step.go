@@ -13,28 +13,29 @@ import (
 	"github.com/gomoe/gomoe/train"
 )
 
-// Step is a training step of a language model. B are its sequences, S their tokens.
+// Step is a training step of a language model. B is the number of sequences, S the number of tokens in each.
 type Step struct {
-	// Forward returns the logits [B,S,V] of tokens i32[B,S]. It may declare inputs of its own. Layers of experts that are not
-	// nn.MoE say with nn.Scope.Report what they have done.
+	// Forward returns the logits [B,S,V] of tokens i32[B,S]. It may declare additional inputs. MoE layers other than
+	// nn.MoE report their routing using nn.Scope.Report.
 	Forward func(s *nn.Scope, tokens *graph.Value) *graph.Value
-	TopK    int // experts per token, in models that have some
-	// Rows are the sequences of a batch, over all ranks and microbatches; Length are the tokens of each.
+	TopK    int // experts per token, in models with experts
+	// Rows is the number of sequences per batch, over all ranks and microbatches; Length is the number of tokens per
+	// sequence.
 	Rows, Length   int
-	Balance, ZLoss float64 // coefficients of the losses of routers, which are means over the layers
-	// Train has the optimiser, the model's options, what is split, and microbatches.
+	Balance, ZLoss float64 // coefficients of the router losses, which are averaged over layers
+	// Train configures the optimiser, the model, sharding of state, and microbatches.
 	Train train.Config
-	// Before, unless it is nil, is called with the scope before the model in a training step, and After returns more results
-	// of it: see train.Recorded and train.Choices.
+	// Before, if not nil, is called with the scope before tracing the model of a training step. After returns
+	// additional results. See train.Recorded and train.Choices.
 	Before func(*nn.Scope)
 	After  func(*nn.Scope) []*graph.Value
 }
 
-// Inputs are the arrays of a batch that every step has, [B,S] each: tokens and targets i32, and by how much each target
-// counts, f32.
+// Inputs names the arrays of a batch used by every step, each [B,S]: tokens and targets i32, and weights of the
+// targets, f32.
 func Inputs() []string { return []string{data.Tokens, data.Targets, data.Weights} }
 
-// Axes returns the mesh axes that split a batch: all but tp, also dp and ep where the mesh lacks them.
+// Axes returns the mesh axes splitting a batch: all except tp, and including dp and ep even if the mesh lacks them.
 func Axes(m sharding.Mesh) []string {
 	var axes []string
 	for _, a := range m.Axes {
@@ -50,8 +51,8 @@ func Axes(m sharding.Mesh) []string {
 	return axes
 }
 
-// Splits returns over how many ranks a batch is split evenly: with exact over any number, as the blocks of the batch are.
-// It is an error if the mesh has other axes than dp, ep and tp.
+// Splits returns the number of ranks over which a batch must split evenly. With exact it is 1, because the batch is
+// split into blocks. It is an error if the mesh has axes other than dp, ep and tp.
 func Splits(m sharding.Mesh, exact bool) (ranks int, err error) {
 	ranks = 1
 	for _, a := range m.Axes {
@@ -65,7 +66,7 @@ func Splits(m sharding.Mesh, exact bool) (ranks int, err error) {
 	return ranks, nil
 }
 
-// Places returns where the arrays of a batch lie on a mesh.
+// Places returns the placements of a batch's arrays on a mesh.
 func Places(m sharding.Mesh, inputs ...string) map[string]sharding.Spec {
 	places := map[string]sharding.Spec{}
 	for _, name := range inputs {
@@ -74,15 +75,15 @@ func Places(m sharding.Mesh, inputs ...string) map[string]sharding.Spec {
 	return places
 }
 
-// Loss returns the mean of -log(p) of the targets, in nats per token, weighted, and the sum of the weights, both f32[].
-// logits are [B,S,V], the others [B,S]. The mean is 0 if nothing counts.
+// Loss returns the weighted mean of -log(p) of the targets, in nats per token, and the sum of the weights, both
+// f32[]. logits are [B,S,V], targets and weights [B,S]. The mean is 0 if all weights are 0.
 func Loss(logits, targets, weights *graph.Value) (mean, of *graph.Value) {
 	each := pr.CrossEntropy(pr.ConvertElementType(logits, graph.F32), targets)
 	sum, of := pr.ReduceSum(pr.Mul(each, weights)), pr.ReduceSum(weights)
 	return pr.Div(sum, pr.Max(of, pr.FullLike(of, 1))), of
 }
 
-// loss traces the model over a microbatch.
+// loss traces the model and its loss for one microbatch.
 func (c Step) loss(s *nn.Scope, before func(*nn.Scope)) (mean, of *graph.Value) {
 	t, rows := s.Tracer(), c.Rows/max(1, c.Train.Microbatches)
 	tokens, targets := t.Input(data.Tokens, graph.I32, rows, c.Length), t.Input(data.Targets, graph.I32, rows, c.Length)
@@ -93,8 +94,8 @@ func (c Step) loss(s *nn.Scope, before func(*nn.Scope)) (mean, of *graph.Value) 
 	return Loss(c.Forward(s, tokens), targets, weights)
 }
 
-// Trace traces the step for a mesh. Its results are loss and, for models with experts, balance, both f32[], and demand and
-// counts i32[layers,experts].
+// Trace traces the step for a mesh. Its results are loss and, for models with experts, balance, both f32[], and
+// demand and counts i32[layers,experts].
 func (c Step) Trace(m sharding.Mesh) (*train.Program, error) {
 	cfg := c.Train
 	cfg.Batch = Axes(m)
@@ -123,7 +124,7 @@ func (c Step) Trace(m sharding.Mesh) (*train.Program, error) {
 	})
 }
 
-// Evaluation traces the loss alone, for text that is held out: see train.Run.Evaluation.
+// Evaluation traces only the loss, for held-out text; see train.Run.Evaluation.
 func (c Step) Evaluation(s *nn.Scope) []*graph.Value {
 	loss, of := c.loss(s, nil)
 	return []*graph.Value{loss.Named("loss"), of.Named(train.WeightResult)}
@@ -137,9 +138,9 @@ func mean(xs []*graph.Value) *graph.Value {
 	return pr.MulScalar(sum, 1/float64(len(xs)))
 }
 
-// Lighter returns the settings that may have the step, placed by cfg, take less memory. narrow is the step in bf16. name
-// has a setting in the words of those who set it, and "" for one that they cannot set: remat, microbatches, zero, sums and
-// dtype.
+// Lighter returns the settings that may reduce the memory of the step, placed by cfg. narrow is the step in bf16.
+// name spells a setting for the user, or returns "" if the user cannot change it: remat, microbatches, zero, sums
+// or dtype.
 func (c Step) Lighter(cfg gomoe.Config, narrow Step, name func(setting, value string) string) []train.Lighter {
 	var all []train.Lighter
 	add := func(setting, value string, c Step, cfg gomoe.Config) {

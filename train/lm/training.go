@@ -20,45 +20,47 @@ import (
 	"github.com/gomoe/gomoe/train/report"
 )
 
-// Training is a run: a step, what it is given, and where its results go.
+// Training configures a run: a step, its inputs, and its outputs.
 type Training struct {
 	Program *train.Program
-	// Config places the batch and says on which ranks the step runs. Evaluation runs as it does.
+	// Config places the batch and configures the ranks and the execution of the step, and of Evaluation.
 	Config  gomoe.Config
-	Lighter []train.Lighter // what is named where memory does not suffice
-	Advice  string          // what else changes it; "" is nothing
-	// Loop does the steps. Its HeldOut is Run's, and so is its Figures.Progress unless the program has one.
+	Lighter []train.Lighter // settings suggested if memory does not suffice
+	Advice  string          // other advice for that case; "" means none
+	// Loop runs the steps. Training.Run sets its HeldOut, and its Figures.Progress if the program has not.
 	Loop train.Loop
-	Seed uint64 // of the first state
-	// Evaluation, unless it is nil, traces the loss on held-out text, which HeldOut measures with it.
+	Seed uint64 // for the initial state
+	// Evaluation, if not nil, traces the loss on held-out text, and HeldOut measures the loss with it.
 	Evaluation func(*nn.Scope) []*graph.Value
 	HeldOut    func(context.Context, *train.Evaluation) (float64, error)
-	// Metrics is an address, such as :9100, where the first process serves the steps to Prometheus; "" is none.
+	// Metrics is an address, such as :9100, for serving the steps to Prometheus from the first process; "" serves
+	// none.
 	Metrics string
-	Unit    string    // what a token is, such as byte
-	Stdout  io.Writer // of the first process; nil is nowhere
-	// Begun is called when the run has its first state, before the first step. Done is called after the last step, also where
-	// stop or Ended.Unwritten has ended the run, if there was one. All processes call them. nil does nothing.
+	Unit    string    // name of a token, such as byte
+	Stdout  io.Writer // in the first process; nil discards the output
+	// Begun is called after the initial state is set, before the first step. Done is called after the last step, also
+	// if stop or Ended.Unwritten has ended the run, provided that at least one step is done. All processes call them.
+	// nil does nothing.
 	Begun func(context.Context, *Begun) error
 	Done  func(context.Context, *Done) error
 }
 
-// Begun is a run that has its first state.
+// Begun is a run with its initial state set.
 type Begun struct {
 	*train.Run
 	train.Begun
-	// Loss is that on held-out text now; nil without any.
+	// Loss measures the current loss on held-out text; nil if there is no such text.
 	Loss func(context.Context) (float64, error)
 }
 
-// Done is a run that has done its steps.
+// Done is a run with its steps completed.
 type Done struct {
 	*train.Run
 	*train.Ended
 	Loss func(context.Context) (float64, error)
 }
 
-// writes reports whether this process writes for all.
+// writes reports whether this process writes for all of them.
 func writes(cfg gomoe.Config) (bool, error) {
 	if cfg.World == nil {
 		return true, nil
@@ -67,11 +69,11 @@ func writes(cfg gomoe.Config) (bool, error) {
 	return info.First(), err
 }
 
-// InterruptedError is the error of a run that stop has ended before its last step, in this process or another one. It is a
+// InterruptedError reports a run ended by stop before its last step, in this process or another one. It wraps
 // context.Canceled.
 type InterruptedError struct {
-	Done, Steps int  // the steps that are done, with those of earlier runs, and those of the whole run
-	Saved       bool // in a checkpoint, from which Resume goes on
+	Done, Steps int  // steps completed, including earlier runs, and steps of the whole run
+	Saved       bool // in a checkpoint, for resuming
 }
 
 func (i *InterruptedError) Error() string {
@@ -84,8 +86,10 @@ func (i *InterruptedError) Error() string {
 
 func (i *InterruptedError) Unwrap() error { return context.Canceled }
 
-// Run trains until all steps are done, or, in order, until stop ends, which is an *InterruptedError beside what was done; at once
-// when ctx ends. While Run compiles and makes or reads the first state, stop ends it at once, with stop's cause. In a job of several processes all of them call it.
+// Run trains until all steps are done or stop ends. When stop ends, the current step is completed, and Run returns
+// an *InterruptedError in addition to the outcome. When ctx ends, Run returns at once. While Run compiles and sets
+// the initial state, the end of stop also ends it at once, with stop's cause. In a job of several processes, all
+// must call it.
 func (t *Training) Run(ctx, stop context.Context) (ended *train.Ended, err error) {
 	loop := &t.Loop
 	first, err := writes(t.Config)
@@ -126,7 +130,7 @@ func (t *Training) Run(ctx, stop context.Context) (ended *train.Ended, err error
 	var evaluations []*train.Evaluation
 	if t.Evaluation != nil {
 		cfg := t.Config
-		cfg.Trace, cfg.Finite, cfg.Compare = nil, false, 0 // which are for steps, as choices of experts are
+		cfg.Trace, cfg.Finite, cfg.Compare = nil, false, 0 // only for steps, as are recorded choices
 		cfg.Place = maps.Clone(cfg.Place)
 		maps.DeleteFunc(cfg.Place, func(name string, _ sharding.Spec) bool { return strings.HasPrefix(name, train.ChoicesPrefix) })
 		held, wrong := run.Evaluation(stop, "evaluate", cfg, t.Evaluation)
@@ -142,7 +146,7 @@ func (t *Training) Run(ctx, stop context.Context) (ended *train.Ended, err error
 	}
 	mem, can := run.Memory(&loop.Saves, evaluations...), memory.Available()
 	if loop.Figures.Folder != "" && loop.Figures.Draw != nil {
-		mem.Process += report.PictureBytes // when the run ends
+		mem.Process += report.PictureBytes // at the end of the run
 	}
 	say("memory: %s", mem)
 	if need := mem.State + mem.Step; need > can.Bytes {
@@ -180,7 +184,7 @@ func (t *Training) Run(ctx, stop context.Context) (ended *train.Ended, err error
 	if ended, err = loop.Run(ctx, stop, run); err != nil && ended.Unwritten == nil {
 		return ended, errors.Join(err, end())
 	}
-	err = errors.Join(err, end(), t.summarize(ended)) // and the model is written all the same
+	err = errors.Join(err, end(), t.summarize(ended)) // the model is written in any case
 	if t.Done != nil && ended.Steps > 0 {
 		write := func() error { return t.Done(ctx, &Done{run, ended, loop.HeldOut}) }
 		if first {
@@ -193,8 +197,8 @@ func (t *Training) Run(ctx, stop context.Context) (ended *train.Ended, err error
 		return ended, err
 	}
 	if t.Config.World != nil {
-		// Who has started the ranks may end all of them when the first one ends so, and one still writes. If it takes longer
-		// than the deadline, the others end before.
+		// The launcher may kill all ranks after the first one exits with an error, while another is still writing. If
+		// writing takes longer than the deadline, the others exit before it.
 		t.Config.World.Any(ctx, false)
 	}
 	if err == nil {
@@ -203,7 +207,7 @@ func (t *Training) Run(ctx, stop context.Context) (ended *train.Ended, err error
 	return ended, err
 }
 
-// advise adds to the error of a step that is too large what changes it.
+// advise appends Advice to a *gomoe.TooLargeError.
 func (t *Training) advise(err error) error {
 	var tooLarge *gomoe.TooLargeError
 	if t.Advice == "" || !errors.As(err, &tooLarge) {
@@ -212,7 +216,7 @@ func (t *Training) advise(err error) error {
 	return fmt.Errorf("%w; what changes it: %s", err, t.Advice)
 }
 
-// summarize prints what has come of the training.
+// summarize prints a summary of the training.
 func (t *Training) summarize(e *train.Ended) error {
 	say, h := func(format string, args ...any) { fmt.Fprintf(t.Stdout, format+"\n", args...) }, &e.History
 	if e.Last != nil && len(e.Last.Demand) > 0 { // else an earlier run has done all steps, or there are no experts
@@ -231,7 +235,7 @@ func (t *Training) summarize(e *train.Ended) error {
 		}
 	}
 	if h.Count == 0 {
-		return nil // an earlier run has taken all steps, and its metrics are gone
+		return nil // an earlier run has done all steps, and its metrics are gone
 	}
 	loss, of := h.Loss()
 	verdict := ""
