@@ -17,60 +17,58 @@ import (
 	"github.com/gomoe/gomoe/world"
 )
 
-// readyName is the name under which the manifest is written first where processes do not see the same folder: when all folders have
-// that, the snapshot is there, and completed in one after the other.
+// readyName is the preliminary name of the manifest if processes do not share the folder. Once all folders have it,
+// the snapshot is valid, and is completed in one folder after the other.
 const readyName = "ready.json"
 
-// Folder is where a run keeps its snapshots. Processes that see the same folder share it. Where they do not, as on machines
-// without a file system in common, each keeps there what its ranks hold, and a snapshot counts when all have written.
+// Folder is a run's folder of snapshots. Processes may share it. If they do not, for example on machines without a
+// common file system, each keeps its own ranks' state there, and a snapshot is valid once all have written.
 type Folder struct {
 	Path string
-	// Keep is how many snapshots stay, the newest; 0 means 2. The best one stays, too, see Best. While one is written there
-	// is one more.
+	// Keep is the number of newest snapshots to keep; 0 means 2. The best one is kept too, see Best. There is one more
+	// while writing.
 	Keep int
-	// World is the job whose processes save together; nil means this process alone.
+	// World is the job of processes saving together; nil means this process alone.
 	World *world.World
-	// Host is what manifests and errors call this machine; "" means its own name.
+	// Host is the name of this machine in manifests and errors; "" means its host name.
 	Host string
 }
 
-// State is what a snapshot holds.
+// State is the content of a snapshot.
 type State struct {
-	Step int // how many steps are done
-	// Loss is that on text that the run does not learn, a finite number, by which the best snapshot is found. 0 says that it
-	// was not measured at this step.
+	Step int // number of completed steps
+	// Loss is the held-out loss, a finite number for finding the best snapshot. 0 means that it was not measured at
+	// this step.
 	Loss float64
-	// Facts are settings and positions by name. The snapshot keeps them as they are.
+	// Facts are settings and positions by name, stored unchanged.
 	Facts  map[string]string
-	Arrays map[string]*runtime.Array // those that several ranks hold are written once
-	Model  *Model                    // unless it is nil, the snapshot opens as this model, too
-	// Sync, unless it is nil, is called in every process before the snapshot is complete. It returns
-	// when other files of the run, which a snapshot goes with, are on the disk. A Writer calls it
-	// beside the steps.
+	Arrays map[string]*runtime.Array // shards replicated on several ranks are written once
+	Model  *Model                    // if not nil, the snapshot can be opened as this model
+	// Sync, if not nil, is called in every process before the snapshot is completed. It returns after flushing other
+	// files of the run to disk. A Writer calls it concurrently with the steps.
 	Sync func() error
 }
 
-// Save writes a snapshot and removes the oldest ones. In a job of several processes all of them
-// call Save between the same two steps, with the same State; it blocks until all have written
-// their parts. After an error there is no snapshot of this step, and all earlier ones are there.
-// It is an error if the step has a snapshot already, or if an array is a pending sum. A Writer
-// saves beside the steps.
+// Save writes a snapshot and removes the oldest ones. In a job of several processes, all must call Save between the
+// same two steps, with the same State; it blocks until all have written their parts. After an error there is no
+// snapshot of this step, and all earlier ones are intact. It is an error if the step already has a snapshot, or if
+// an array is a pending sum. A Writer saves concurrently with the steps.
 func (f Folder) Save(ctx context.Context, s State) error {
 	w := Writer{Folder: f}
 	err := w.begin(ctx, s, false)
 	if err == nil {
 		err = w.Wait(ctx)
 	}
-	goruntime.KeepAlive(s.Arrays) // they own the memory of what is written
+	goruntime.KeepAlive(s.Arrays) // they own the memory being written
 	return err
 }
 
-// process is the place of this process among those that save.
+// process is the place of this process among the saving ones.
 type process struct {
 	n, of int
-	first bool  // of those that see the same folder: it does what is done once there
+	first bool  // among the processes sharing the folder: it performs the tasks done once per folder
 	idle  bool  // another process has the same state, and writes it
-	sites []int // by rank, the first one that sees the same folder; nil if all do
+	sites []int // by rank, the first rank sharing the same folder; nil if all share it
 	host  string
 }
 
@@ -100,7 +98,7 @@ func (f Folder) host() string {
 	return name
 }
 
-// all does something in every process, and returns an error in all if it failed in one.
+// all runs a function in every process, and returns an error in all of them if it failed in one.
 func (f Folder) all(ctx context.Context, do func() error) error {
 	err := do()
 	if f.World == nil {
@@ -121,7 +119,7 @@ func (f Folder) all(ctx context.Context, do func() error) error {
 // folder returns the path of a step's snapshot.
 func (f Folder) folder(step int) string { return filepath.Join(f.Path, fmt.Sprintf("step-%08d", step)) }
 
-// begin makes the folder of a snapshot, and removes what was left of others that were not completed.
+// begin creates the folder of a snapshot, removing incomplete ones.
 func (f Folder) begin(dir string) error {
 	if complete(dir) {
 		return fmt.Errorf("%s is there already; want a step that has no snapshot", dir)
@@ -153,7 +151,7 @@ func (f Folder) begin(dir string) error {
 	return whole.Folder(dir)
 }
 
-// list returns the steps that have a snapshot, and those that have one that was not completed.
+// list returns the steps with complete and with incomplete snapshots.
 func (f Folder) list() (done, broken []int, err error) {
 	entries, err := os.ReadDir(f.Path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -177,7 +175,7 @@ func (f Folder) list() (done, broken []int, err error) {
 	return done, broken, nil
 }
 
-// ready reports whether all that a snapshot needs here is there, and perhaps not elsewhere.
+// ready reports whether all files of a snapshot are present in this folder, though perhaps not in others.
 func ready(dir string) bool {
 	_, err := os.Lstat(filepath.Join(dir, readyName))
 	return err == nil
@@ -189,7 +187,7 @@ func complete(dir string) bool {
 	return err == nil
 }
 
-// Steps returns the steps that have a snapshot, the oldest first. There are none if there is no folder.
+// Steps returns the steps with a snapshot, oldest first. There are none if the folder does not exist.
 func (f Folder) Steps() ([]int, error) {
 	steps, _, err := f.list()
 	if err != nil {
@@ -198,8 +196,8 @@ func (f Folder) Steps() ([]int, error) {
 	return steps, nil
 }
 
-// Best returns the step whose snapshot has the smallest loss, the earliest of several, and that loss. step is -1 if there is
-// no snapshot of a step at which the loss was measured.
+// Best returns the step of the snapshot with the smallest loss, the earliest if several are equal, and that loss.
+// step is -1 if no snapshot has a measured loss.
 func (f Folder) Best() (step int, loss float64, err error) {
 	steps, err := f.Steps()
 	if err != nil {
@@ -213,14 +211,14 @@ func (f Folder) best(steps []int) (step int, loss float64) {
 	step = -1
 	for _, s := range steps {
 		m, err := parts.ReadManifest(f.folder(s), parts.ManifestName)
-		if err == nil && m.Loss != 0 && (step < 0 || m.Loss < loss) { // who opens one that is damaged is told so
+		if err == nil && m.Loss != 0 && (step < 0 || m.Loss < loss) { // a damaged one is reported when opened
 			step, loss = s, m.Loss
 		}
 	}
 	return step, loss
 }
 
-// prune removes all snapshots but the newest and the best.
+// prune removes all snapshots except the newest ones and the best.
 func (f Folder) prune() error {
 	keep := f.Keep
 	if keep == 0 {
@@ -245,7 +243,7 @@ func (f Folder) prune() error {
 	return nil
 }
 
-// remove removes a snapshot, its manifest first, so that no part of one looks complete.
+// remove removes a snapshot, starting with its manifest, so that an incomplete one never looks complete.
 func remove(dir string) error {
 	if err := os.Remove(filepath.Join(dir, parts.ManifestName)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -253,7 +251,7 @@ func remove(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// conclude completes a snapshot whose manifest has the name readyName.
+// conclude completes a snapshot that has its manifest under readyName.
 func conclude(dir string) error {
 	m, err := parts.ReadManifest(dir, readyName)
 	if err != nil {

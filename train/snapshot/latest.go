@@ -11,19 +11,19 @@ import (
 	"github.com/gomoe/gomoe/checkpoint/parts"
 )
 
-// found is what a process has in its folder.
+// found describes the snapshots in a process's folder.
 type found struct {
 	Host   string
-	Newest int               // the step of its newest snapshot; -1 for none
-	Sum    string            // of that one's manifest
-	Ready  map[string]string // steps of snapshots that were not completed here, with the sums of their manifests
+	Newest int               // step of the newest snapshot; -1 for none
+	Sum    string            // checksum of its manifest
+	Ready  map[string]string // checksums of the manifests of snapshots not completed here, by step
 
 	files []parts.File // of the newest snapshot
 }
 
-// Latest opens the newest snapshot, or returns nil if there is none. In a job of several processes
-// all of them call Latest. Where they do not see the same folder, a snapshot is there if it was completed in one of their
-// folders, since all others have their parts then. It is an error if a process has other parts, or none.
+// Latest opens the newest snapshot, or returns nil if there is none. In a job of several processes, all must call
+// Latest. If they do not share the folder, a snapshot is valid once completed in any of the folders, because all
+// others then have their parts. It is an error if a process lacks the parts or has different ones.
 func (f Folder) Latest(ctx context.Context) (*Snapshot, error) {
 	p, err := f.process()
 	if err != nil {
@@ -46,7 +46,7 @@ func (f Folder) Latest(ctx context.Context) (*Snapshot, error) {
 	var s *Snapshot
 	err = f.all(ctx, func() (err error) {
 		dir := f.folder(newest)
-		if !complete(dir) { // the job ended when others had completed it
+		if !complete(dir) { // the job ended after others had completed it
 			if err := conclude(dir); err != nil {
 				return fmt.Errorf("snapshot: %s: %w", dir, err)
 			}
@@ -60,7 +60,7 @@ func (f Folder) Latest(ctx context.Context) (*Snapshot, error) {
 	return s, err
 }
 
-// find returns what is in the folder.
+// find lists the snapshots in the folder.
 func (f Folder) find() (*found, error) {
 	done, broken, err := f.list()
 	if err != nil {
@@ -84,8 +84,8 @@ func (f Folder) find() (*found, error) {
 	return mine, nil
 }
 
-// agree returns the step of the newest snapshot that processes have, -1 for none, and an error in all of them if one has
-// another or lacks it.
+// agree returns the step of the newest snapshot shared by all processes, -1 for none. If one process lacks it or
+// has a different one, all return an error.
 func (f Folder) agree(ctx context.Context, mine *found) (int, error) {
 	text, err := json.Marshal(mine)
 	if err != nil {
@@ -96,7 +96,7 @@ func (f Folder) agree(ctx context.Context, mine *found) (int, error) {
 		return 0, err
 	}
 	all := make([]found, len(texts))
-	first := 0 // a rank that has the newest
+	first := 0 // a rank with the newest one
 	for r, text := range texts {
 		if err := json.Unmarshal(text, &all[r]); err != nil {
 			return 0, fmt.Errorf("snapshot: what rank %d has: %w", r, err)
@@ -122,7 +122,7 @@ func (f Folder) agree(ctx context.Context, mine *found) (int, error) {
 	if len(lack) == 0 {
 		return newest, nil
 	}
-	// Who has the newest says where its parts lie.
+	// Processes with the newest snapshot tell where its parts are.
 	var where []byte
 	if mine.Newest == newest && mine.Sum == sum {
 		where = []byte(parts.Places(mine.files))

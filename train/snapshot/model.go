@@ -5,13 +5,13 @@ import (
 	"github.com/gomoe/gomoe/internal/whole"
 )
 
-// Model says how the arrays of a snapshot are a model, or an adapter of one, that checkpoint.Open or peft.Open opens.
+// Model describes the arrays of a snapshot as a model, or as an adapter, for checkpoint.Open or peft.Open.
 type Model struct {
 	Tensors []parts.Tensor
-	Files   map[string][]byte // by name, what a model's folder has beside the tensors: config.json, the tokenizer's files and the like
+	Files   map[string][]byte // files of the model's folder other than tensors, by name: config.json, the tokenizer's files and the like
 }
 
-// listed returns what the manifest has of the model, nil if there is none.
+// listed returns the model's entry in the manifest, nil if there is no model.
 func (m *Model) listed() *parts.Model {
 	if m == nil {
 		return nil
@@ -23,7 +23,7 @@ func (m *Model) listed() *parts.Model {
 	return list
 }
 
-// write writes what lies beside the parts, if there is a model.
+// write writes the files other than tensors, if there is a model.
 func (m *Model) write(dir string) error {
 	if m == nil {
 		return nil

@@ -6,11 +6,12 @@ import (
 	"time"
 )
 
-// rest is how long a pace rests after work, as a multiple of what the work took. Work then takes 1/33 of a core, so that
-// steps that keep all cores busy are not slower by more than that, even where each waits for its slowest core.
+// rest is the time that a pace rests after work, as a multiple of the work's duration. Work then takes 1/33 of a
+// core, so steps that keep all cores busy are slowed down by no more than that, even if each waits for its slowest
+// core.
 const rest = 32
 
-// pace spreads work over time, until somebody waits for it.
+// pace spreads work over time, until a caller waits for its completion.
 type pace struct {
 	ctx     context.Context
 	rush    chan struct{}
@@ -22,7 +23,7 @@ func newPace(ctx context.Context) *pace { return &pace{ctx: ctx, rush: make(chan
 // hurry ends all rests.
 func (p *pace) hurry() { p.hurries.Do(func() { close(p.rush) }) }
 
-// do does a small part of the work, and rests. After the end of the context it does nothing, and returns its cause.
+// do performs a small piece of work, and rests. After the context has ended, it does nothing and returns the cause.
 func (p *pace) do(work func() error) error {
 	if p.ctx.Err() != nil {
 		return context.Cause(p.ctx)

@@ -15,12 +15,12 @@ import (
 	"github.com/gomoe/gomoe/internal/whole"
 )
 
-// siteMark begins the name of the file by which processes find out who sees the same folder.
+// siteMark is the prefix of the file by which processes determine which of them share a folder.
 const siteMark = ".site-"
 
-// sites returns by rank the first one whose process sees the same folder; nil if all see one. It makes the folder of several. Of those
-// that share it one makes the mark, which a file system decides even where it remembers names for a while. All processes
-// call sites.
+// sites returns, by rank, the first rank sharing the same folder; nil if all share one. With several processes, it
+// creates the folder. Among the processes sharing it, exactly one creates the mark: exclusive creation is decided
+// by the file system, even if it caches names. All processes must call sites.
 func (f Folder) sites(ctx context.Context) (sites []int, err error) {
 	p, err := f.process()
 	if err != nil || p.of == 1 {
@@ -33,7 +33,7 @@ func (f Folder) sites(ctx context.Context) (sites []int, err error) {
 	mark, made := filepath.Join(f.Path, siteMark+string(names[0])), false
 	defer func() {
 		if made {
-			if left := os.Remove(mark); !errors.Is(left, fs.ErrNotExist) { // a snapshot that begins removes it, too
+			if left := os.Remove(mark); !errors.Is(left, fs.ErrNotExist) { // a starting snapshot removes it too
 				err = errors.Join(err, left)
 			}
 		}

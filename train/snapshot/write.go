@@ -15,14 +15,14 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// box is a part of an array that this process writes.
+// box is a part of an array written by this process.
 type box struct {
 	parts.Part
-	of  graph.Type // of the part
+	of  graph.Type // type of the part
 	mem []byte
 }
 
-// boxes returns what this process is to write. Their memory is that of the arrays.
+// boxes returns the parts to be written by this process. They alias the arrays' memory.
 func (p process) boxes(s State) ([]box, error) {
 	var all []box
 	for _, name := range slices.Sorted(maps.Keys(s.Arrays)) {
@@ -39,7 +39,7 @@ func (p process) boxes(s State) ([]box, error) {
 		}
 		for _, h := range held {
 			if !Writes(a.Spec, a.Mesh(), h.Rank, p.sites) || h.Type.Len() == 0 && (a.Type.Len() > 0 || h.Rank > 0 && p.sites == nil) {
-				continue // an array without elements is one part, for its type
+				continue // an array without elements has one part, for its type
 			}
 			b := box{parts.Part{Tensor: name, Array: name, Shape: append([]int{}, a.Type.Shape...), Start: append([]int{}, h.Start...), Sums: []uint32{}}, h.Type, h.Bytes()}
 			if !h.Type.Equal(a.Type) {
@@ -51,7 +51,7 @@ func (p process) boxes(s State) ([]box, error) {
 	return all, nil
 }
 
-// write writes the file of this process.
+// write writes this process's file.
 func (p process) write(at *pace, dir string, s State, boxes []box) (parts.File, error) {
 	f := parts.File{Name: parts.FileName(p.n, p.of)}
 	if p.sites != nil {
@@ -85,8 +85,8 @@ func (p process) write(at *pace, dir string, s State, boxes []box) (parts.File, 
 	return f, safetensors.Write(filepath.Join(dir, f.Name), meta, tensors)
 }
 
-// Writes reports whether a rank writes its part of an array that is placed so: whether it is the lowest of those that hold
-// the part and see the same folder. sites are those of Writer.Sites.
+// Writes reports whether a rank writes its shard of an array with the given placement: it must be the lowest rank
+// of those holding the shard and sharing the folder. sites is the result of Writer.Sites.
 func Writes(spec sharding.Spec, m sharding.Mesh, rank int, sites []int) bool {
 	axes := spec.Axes()
 	for r := range rank {

@@ -13,35 +13,36 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// Writer writes the snapshots of a folder beside what its processes do, one at a time. Its methods are called one at a
-// time, by all processes of the folder's World at the same points, which are between two steps. The zero Writer with a
-// Folder is ready. Whoever has called Begin calls Wait or Abandon, which end what it has begun.
+// Writer writes snapshots in the background, one at a time. All processes of the folder's World must call its
+// methods at the same points between steps, and not concurrently. The zero Writer with a Folder is ready for use.
+// After Begin, the caller must call Wait or Abandon to finish the work.
 type Writer struct {
 	Folder Folder
 
 	met     bool
 	sites   []int
-	mine    parts.File   // what this process has written
-	files   []parts.File // what all have written
+	mine    parts.File   // written by this process
+	files   []parts.File // written by all processes
 	step    int
 	first   bool
 	alone   bool    // no other process saves
-	left    []phase // the first one is being done; none if nothing is written
+	left    []phase // the first one is running; empty when idle
 	done    chan struct{}
-	err     error // of the phase that done says is over
+	err     error // of the phase that closed done
 	pace    *pace
 	cancel  context.CancelCauseFunc
-	staging []byte // the copies; it stays, so that the next snapshot takes no fresh memory
+	staging []byte // memory for the copies, reused by the next snapshot
 }
 
-// phase is a part of the work after which processes wait for each other.
+// phase is a stage of the work that ends with a barrier between processes.
 type phase struct {
 	do     func(context.Context) error
-	writes bool // the files, of which all processes then tell each other
+	writes bool // files, which the processes then announce to each other
 }
 
-// Sites returns, by rank, the first one that sees the same folder: nil if all of them do, as with one process. It makes the
-// folder of several. Begin finds out where Sites was not called. All processes call it.
+// Sites returns, by rank, the first rank sharing the same folder; nil if all share it, as with a single process.
+// With several processes, it creates the folder. Begin calls Sites if it was not called before. All processes must
+// call it.
 func (w *Writer) Sites(ctx context.Context) ([]int, error) {
 	if !w.met {
 		var err error
@@ -53,9 +54,9 @@ func (w *Writer) Sites(ctx context.Context) ([]int, error) {
 	return w.sites, nil
 }
 
-// Begin waits until the snapshot before is there, copies what this process is to write of s, and returns; the copies are
-// written beside what the caller does next. The arrays are the caller's again, and may be donated. The process keeps memory
-// for the copies, once. Errors of writing are those of Poll and Wait.
+// Begin waits for the previous snapshot, copies this process's parts of s, and returns; the copies are written in
+// the background. The caller may then donate the arrays. The process keeps the memory for the copies. Poll and Wait
+// return write errors.
 func (w *Writer) Begin(ctx context.Context, s State) error {
 	if err := w.Wait(ctx); err != nil {
 		return err
@@ -88,7 +89,7 @@ func (w *Writer) begin(ctx context.Context, s State, copied bool) error {
 	for name, a := range s.Arrays {
 		types[name] = a.Type
 	}
-	s.Arrays = nil // their memory is the caller's
+	s.Arrays = nil // the caller owns their memory
 	w.step, w.first, w.alone = s.Step, p.first, p.of == 1
 	dir := w.Folder.folder(s.Step)
 	only := func(do func() error) phase {
@@ -148,13 +149,13 @@ func (w *Writer) begin(ctx context.Context, s State, copied bool) error {
 	return nil
 }
 
-// commit writes the manifest of a snapshot under a name.
+// commit writes a snapshot's manifest under the given name.
 func (w *Writer) commit(dir, name string, s State, types map[string]graph.Type) error {
 	m := parts.Manifest{Step: s.Step, Facts: s.Facts, Loss: s.Loss, Model: s.Model.listed(), Files: w.files}
 	return m.Commit(dir, name, types)
 }
 
-// start does the next phase beside the caller.
+// start runs the next phase in the background.
 func (w *Writer) start(ctx context.Context) {
 	w.done = make(chan struct{})
 	go func(do phase, done chan struct{}) {
@@ -163,8 +164,8 @@ func (w *Writer) start(ctx context.Context) {
 	}(w.left[0], w.done)
 }
 
-// Poll reports whether nothing is being written any more, without waiting for the disk. It returns the error of a snapshot
-// that could not be written; there is none of its step then, and all earlier ones are there.
+// Poll reports whether writing has finished, without waiting for the disk. It returns the error of a snapshot that
+// could not be written; there is no snapshot of its step then, and all earlier ones are intact.
 func (w *Writer) Poll(ctx context.Context) (done bool, err error) {
 	for len(w.left) > 0 {
 		busy := false
@@ -189,8 +190,8 @@ func (w *Writer) Poll(ctx context.Context) (done bool, err error) {
 	return true, nil
 }
 
-// Wait returns when the snapshot that is being written is there, and writes as fast as the disk takes it. Errors are
-// those of Poll; when ctx ends, the snapshot is abandoned.
+// Wait waits for the current snapshot, writing at full disk speed. It returns the same errors as Poll. When ctx
+// ends, the snapshot is abandoned.
 func (w *Writer) Wait(ctx context.Context) error {
 	for len(w.left) > 0 {
 		w.pace.hurry()
@@ -206,9 +207,8 @@ func (w *Writer) Wait(ctx context.Context) error {
 	return nil
 }
 
-// Abandon ends what is being written, without the other processes, which may be gone. The snapshot is there if all that
-// was missing was to be done by this process alone, else there is none of this step. It returns when nothing is written any
-// more. cause is the reason.
+// Abandon finishes writing without the other processes, which may be gone. If only this process had work left, the
+// snapshot is completed, else there is none of this step. It returns when writing has stopped. cause is the reason.
 func (w *Writer) Abandon(cause error) error {
 	if len(w.left) == 0 {
 		return nil
@@ -227,7 +227,7 @@ func (w *Writer) failedAt(step int, err error) error {
 	return fmt.Errorf("snapshot: step %d: %w", step, err)
 }
 
-// next ends a phase that all processes have done, and begins the one after it.
+// next ends a phase completed by all processes, and starts the following one.
 func (w *Writer) next(ctx context.Context) error {
 	if err := w.Folder.all(ctx, func() error { return w.err }); err != nil {
 		return errors.Join(w.failed(err), w.finish())
@@ -244,7 +244,7 @@ func (w *Writer) next(ctx context.Context) error {
 	return nil
 }
 
-// finish ends the work, and removes what is left of a snapshot that is not complete.
+// finish ends the work, removing an incomplete snapshot.
 func (w *Writer) finish() error {
 	w.left = nil
 	w.cancel(nil)
@@ -256,7 +256,7 @@ func (w *Writer) finish() error {
 	return nil
 }
 
-// tell lets all processes know what each has written.
+// tell exchanges the lists of written files between all processes.
 func (w *Writer) tell(ctx context.Context) error {
 	mine, err := json.Marshal(w.mine)
 	if err != nil {
@@ -275,7 +275,7 @@ func (w *Writer) tell(ctx context.Context) error {
 	return nil
 }
 
-// stage copies boxes to memory of its own, and returns that memory: staging, if it is large enough.
+// stage copies boxes to its own memory and returns it, reusing staging if it is large enough.
 func stage(boxes []box, staging []byte) []byte {
 	const chunk = 4 << 20
 	const align = 64
