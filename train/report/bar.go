@@ -7,14 +7,13 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// draw draws the bar, with the step after it, on the cursor's line. It is never
-// wider than the terminal, because a line that wraps cannot be redrawn in
-// place.
+// draw draws the bar, followed by the step, on the cursor's line. It is never wider than the terminal, because a
+// wrapped line cannot be redrawn in place.
 func (p *Progress) draw(s Step, smoothed float64, eta time.Duration) {
 	if p.bar == nil {
 		p.cells = 10
 		if p.width() < 100 {
-			p.cells = 4 // room is scarce
+			p.cells = 4 // narrow terminal
 		}
 		p.bar = progressbar.NewOptions(max(1, s.Total),
 			progressbar.OptionSetWriter(errWriter{p}),
@@ -33,10 +32,10 @@ func (p *Progress) draw(s Step, smoothed float64, eta time.Duration) {
 	}
 }
 
-// truncate returns the first width bytes of text, which is ASCII.
+// truncate returns the first width bytes of text, which must be ASCII.
 func truncate(text string, width int) string { return text[:max(0, min(width, len(text)))] }
 
-// errWriter keeps write errors, which the bar would drop.
+// errWriter records write errors, which the bar would drop.
 type errWriter struct{ p *Progress }
 
 func (w errWriter) Write(b []byte) (int, error) {

@@ -8,31 +8,27 @@ import (
 	"github.com/gomoe/gomoe/internal/whole"
 )
 
-// Metrics writes a CSV file with one row per step. Each row is one write to the
-// operating system, so however the process ends, the file holds complete rows
-// for all reported steps. An older file is replaced when the first step is
-// complete, so that a run that fails before loses nothing.
+// Metrics writes a CSV file with one row per step. Each row is a single write to the operating system, so however
+// the process ends, the file holds complete rows for all reported steps. An older file is replaced when the first
+// step is complete, so a run failing before that loses nothing.
 //
-// The columns: step, loss, smoothed (the loss's moving mean over about 20
-// steps), held_out (empty when not measured), aux, lr, grad_norm, tokens,
-// seconds, tokens_per_second, drops, compute_seconds, exchange_seconds and
-// waiting_seconds (see Step), and expert_0 … expert_<E-1>, the share of
-// every expert. Numbers have as many digits as they need to be read back the
-// same; a number that is not finite is NaN, +Inf or -Inf.
+// The columns: step, loss, smoothed (the loss's moving mean over about 20 steps), held_out (empty when not
+// measured), aux, lr, grad_norm, tokens, seconds, tokens_per_second, drops, compute_seconds, exchange_seconds and
+// waiting_seconds (see Step), and expert_0 … expert_<E-1>, the share of every expert. Numbers have enough digits to
+// be read back unchanged; a non-finite number is NaN, +Inf or -Inf.
 type Metrics struct {
 	out     io.Writer
-	file    *whole.File // that CreateMetrics has created, else nil
+	file    *whole.File // created by CreateMetrics, else nil
 	experts int
-	started bool // the header is written
+	started bool // the header has been written
 	smooth  Smoother
 	err     error
 }
 
-// MetricsName is the name of a run's metrics among its files.
+// MetricsName is the file name of a run's metrics.
 const MetricsName = "metrics.csv"
 
-// CreateMetrics creates a CSV file, which appears with the first step. The caller
-// must close it.
+// CreateMetrics creates a CSV file, which appears with the first step. The caller must close it.
 func CreateMetrics(path string) (*Metrics, error) {
 	f, err := whole.Create(path)
 	if err != nil {
@@ -41,12 +37,11 @@ func CreateMetrics(path string) (*Metrics, error) {
 	return &Metrics{out: f, file: f}, nil
 }
 
-// NewMetrics writes to out, which it does not close.
+// NewMetrics returns a Metrics writing to out, without closing it.
 func NewMetrics(out io.Writer) *Metrics { return &Metrics{out: out} }
 
-// Step writes a row, and the header before the first one. It is an error if the
-// number of experts differs from the first step's; nothing is written then.
-// After an error of the writer, nothing is written any more.
+// Step writes a row, preceded by the header for the first one. It is an error if the number of experts differs from
+// the first step's; Step then writes nothing. After a write error, Step writes no more rows.
 func (m *Metrics) Step(s Step) error {
 	if m.err != nil {
 		return m.err
@@ -64,7 +59,7 @@ func (m *Metrics) Step(s Step) error {
 	return m.err
 }
 
-// row returns the text of a row, with the header before the first one.
+// row returns the text of a row, preceded by the header for the first one.
 func (m *Metrics) row(s Step) ([]byte, error) {
 	var b []byte
 	if !m.started {
@@ -110,8 +105,7 @@ func (m *Metrics) row(s Step) ([]byte, error) {
 	return b, nil
 }
 
-// Close closes the file. It returns an error of closing, or of an earlier
-// write.
+// Close closes the file. It returns the error of an earlier write, or of closing.
 func (m *Metrics) Close() error {
 	switch {
 	case m.file == nil:

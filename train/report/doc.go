@@ -1,5 +1,6 @@
-// Package report shows a training run: progress on a terminal or in a log, one row per step in a CSV file, gauges for
-// Prometheus, and a table of the tokens that each expert was given. Package picture draws its curves.
+// Package report presents a training run: progress on a terminal or in a log, a CSV file with one row per step,
+// gauges for Prometheus, and a table of the tokens routed to each expert. Package picture draws its curves.
 //
-// Nothing here is safe for concurrent use; one goroutine reports.
+// Begin with NewProgress and CreateMetrics. Only Exporter is safe for concurrent use; one goroutine does the
+// reporting.
 package report

@@ -8,22 +8,23 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Exporter serves the last step of a run, and totals of this process, to Prometheus. Unlike all else here it is safe for
-// concurrent use: requests come at any time.
+// Exporter serves the last step of a run, and totals of this process, to Prometheus. Unlike the other types of this
+// package, it is safe for concurrent use, because requests arrive at any time.
 //
-// The metrics: gomoe_train_step, _steps (of the whole run), _loss, _held_out_loss (once it is measured), _balance_loss,
-// _learning_rate, _gradient_norm, _step_seconds, _part_seconds{part} (compute, exchange and waiting), _tokens_per_second (of the last step), _expert_load{expert} (its share of the
-// tokens' choices), and the totals _tokens_total and _dropped_total. A number that is not finite is NaN, +Inf or -Inf.
+// The metrics: gomoe_train_step, _steps (of the whole run), _loss, _held_out_loss (once measured), _balance_loss,
+// _learning_rate, _gradient_norm, _step_seconds, _part_seconds{part} (compute, exchange and waiting),
+// _tokens_per_second (of the last step), _expert_load{expert} (its share of the tokens' choices), and the totals
+// _tokens_total and _dropped_total. A non-finite number is NaN, +Inf or -Inf.
 type Exporter struct {
 	handler                                                    http.Handler
 	step, steps, loss, held, balance, rate, norm, seconds, tps prometheus.Gauge
 	load, parts                                                *prometheus.GaugeVec
 	tokens, dropped                                            prometheus.Counter
 	registry                                                   *prometheus.Registry
-	measured                                                   bool // the held-out loss is there
+	measured                                                   bool // the held-out loss is registered
 }
 
-// NewExporter returns an Exporter of a run without steps.
+// NewExporter returns an Exporter for a run without steps.
 func NewExporter() *Exporter {
 	e := &Exporter{registry: prometheus.NewRegistry()}
 	gauge := func(name, help string) prometheus.Gauge {
@@ -51,7 +52,7 @@ func NewExporter() *Exporter {
 	return e
 }
 
-// Step sets what is served. It is called by one goroutine.
+// Step sets the values to serve. It must not be called concurrently with itself.
 func (e *Exporter) Step(s Step) {
 	e.step.Set(float64(s.Index))
 	e.steps.Set(float64(s.Total))

@@ -2,16 +2,15 @@ package report
 
 import "time"
 
-// The steps that a History keeps. A figure draws at most 1200 points of a loss.
+// Limits of a History. A figure draws at most 1200 points of a loss.
 const (
 	kept = 8192
-	tail = 20 // losses that Loss is the mean of
+	tail = 20 // losses averaged by Loss
 )
 
-// History holds what a run has reported, in memory that does not grow with the number of
-// steps: totals, the last step, and at most 8192 points for a figure. Each of the first 8192
-// steps is one point. Whenever there are too many points, every two neighbours are joined
-// into one. The zero History is a run without steps.
+// History accumulates the reports of a run in memory that does not grow with the number of steps: totals, the last
+// step, and at most 8192 points for a figure. The first 8192 steps are one point each. Whenever there are too many
+// points, neighbouring points are merged in pairs. The zero History is a run without steps.
 type History struct {
 	Count   int // steps
 	Tokens  int
@@ -20,8 +19,8 @@ type History struct {
 	Last    Step
 
 	points []Step
-	each   int // steps of a complete point; 0 before the first step
-	open   int // steps of the last point so far; each if the point is complete
+	each   int // steps per complete point; 0 before the first step
+	open   int // steps in the last point so far; equals each if the point is complete
 	losses [tail]float64
 }
 
@@ -46,19 +45,18 @@ func (h *History) Add(s Step) {
 		for i := range kept / 2 {
 			h.points[i] = joined(h.points[2*i], h.points[2*i+1], 1, 1)
 		}
-		clear(h.points[kept/2:]) // so that their loads can be collected
+		clear(h.points[kept/2:]) // lets their loads be collected
 		h.points = h.points[:kept/2]
 		h.each *= 2
 	}
 	h.points, h.open = append(h.points, s), 1
 }
 
-// Points returns the points of a figure, in the order of their steps. A point is a step or,
-// in a long run, the mean of several steps, with the number of the last of them. The caller
-// must not change the points.
+// Points returns the points of a figure, in the order of their steps. A point is a step or, in a long run, the mean
+// of several steps, numbered by the last of them. The caller must not modify the points.
 func (h *History) Points() []Step { return h.points }
 
-// Loss returns the mean loss of the last 20 steps, and how many there are.
+// Loss returns the mean loss of the last 20 steps, and the number of steps averaged.
 func (h *History) Loss() (mean float64, of int) {
 	of = min(h.Count, tail)
 	for i := h.Count - of; i < h.Count; i++ {
@@ -67,8 +65,8 @@ func (h *History) Loss() (mean float64, of int) {
 	return mean, of
 }
 
-// joined returns one point for two points that follow each other and stand for m and n
-// steps. If a loss is not finite, that of the result is not finite either.
+// joined merges two consecutive points that stand for m and n steps. If either loss is not finite, the result's is
+// not finite either.
 func joined(a, b Step, m, n int) Step {
 	wa, wb := float64(m)/float64(m+n), float64(n)/float64(m+n)
 	p := b
@@ -78,7 +76,7 @@ func joined(a, b Step, m, n int) Step {
 	}
 	p.Tokens, p.Drops, p.Elapsed = a.Tokens+b.Tokens, a.Drops+b.Drops, a.Elapsed+b.Elapsed
 	p.Compute, p.Exchange, p.Waiting = a.Compute+b.Compute, a.Exchange+b.Exchange, a.Waiting+b.Waiting
-	if len(a.Load) == len(b.Load) { // else the figure says which step differs
+	if len(a.Load) == len(b.Load) { // else the figure reports the differing step
 		p.Load = make([]float64, len(b.Load))
 		for e := range p.Load {
 			p.Load[e] = wa*a.Load[e] + wb*b.Load[e]

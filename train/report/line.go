@@ -7,18 +7,17 @@ import (
 	"time"
 )
 
-// listed is the largest number of experts that are listed one by one.
+// listed is the maximum number of experts listed individually.
 const listed = 16
 
-// position returns "step  7/100  ", which has the same width for every step of
-// a run.
+// position returns "step 7/100 ", with the same width for every step of a run.
 func position(s Step) string {
 	width := len(fmt.Sprint(s.Total))
 	return fmt.Sprintf("step %*d/%d  ", width, s.Index, s.Total)
 }
 
-// line returns the rest of a step's line: loss and smoothed loss, held-out loss
-// if measured, tokens per second, time left, load, drops. It is ASCII.
+// line returns the rest of a step's line: loss and smoothed loss, held-out loss if measured, tokens per second,
+// time left, load, drops. It is ASCII.
 func line(s Step, smoothed, perSecond float64, eta time.Duration) string {
 	parts := []string{fmt.Sprintf("loss %.4f (%.4f)", s.Loss, smoothed)}
 	if s.HeldOut != 0 {
@@ -35,10 +34,9 @@ func line(s Step, smoothed, perSecond float64, eta time.Duration) string {
 	return strings.Join(parts, "  ")
 }
 
-// fit returns as much of a step's position and line as fits into width cells,
-// for a bar, which is one line. It first drops the held-out loss, which has a
-// line of its own above the bar, then the smoothed loss, then words and the
-// shares of single experts; what still does not fit is cut off.
+// fit shortens a step's position and line to width cells for a bar, which is a single line. It first drops the
+// held-out loss, which has its own line above the bar, then the smoothed loss, then words and the shares of single
+// experts; the rest is truncated.
 func fit(s Step, smoothed, perSecond float64, eta time.Duration, width int) string {
 	shown := s
 	shown.HeldOut = 0
@@ -74,8 +72,8 @@ func fit(s Step, smoothed, perSecond float64, eta time.Duration, width int) stri
 	return truncate(text, width)
 }
 
-// loads returns the share of every expert in percent, or the least, the fair
-// and the greatest share if there are too many experts.
+// loads returns the share of every expert in percent, or the least, the fair and the greatest share if there are
+// too many experts.
 func loads(load []float64) string {
 	if len(load) > listed {
 		least, most := extent(load)
@@ -91,8 +89,7 @@ func loads(load []float64) string {
 	return b.String() + "%"
 }
 
-// count formats x with three digits or a bit more: 0.52, 93.1, 812, 12.3k,
-// 4.56M.
+// count formats x with about three digits: 0.52, 93.1, 812, 12.3k, 4.56M.
 func count(x float64) string {
 	switch {
 	case !finite(x):
@@ -119,8 +116,7 @@ func clock(d time.Duration) string {
 	return fmt.Sprintf("%dh%02dm", s/3600, s/60%60)
 }
 
-// extent returns the least and the greatest of the finite values, NaN if there
-// are none.
+// extent returns the least and the greatest of the finite values, or NaN if there are none.
 func extent(values []float64) (least, most float64) {
 	least, most = math.NaN(), math.NaN()
 	for _, x := range values {

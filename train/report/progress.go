@@ -11,14 +11,12 @@ import (
 	"golang.org/x/term"
 )
 
-// ProgressOptions say how often Progress writes. The zero value suits a run at
-// a terminal and a run into a log.
+// ProgressOptions configures how often Progress writes. The zero value suits both a terminal and a log.
 type ProgressOptions struct {
-	// Every writes a line after each multiple of that many steps; 0 means that
-	// the interval alone decides. A bar ignores it.
+	// Every writes a line at each multiple of this number of steps; 0 leaves it to the interval. A bar ignores it.
 	Every int
-	// Interval writes a line when that much time has passed since the last one;
-	// 0 means 5 s, negative means never. A bar ignores it.
+	// Interval writes a line after this time has passed since the last one; 0 means 5 s, negative means never. A bar
+	// ignores it.
 	Interval time.Duration
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -30,10 +28,8 @@ const (
 	barFrame     = 12                     // cells around the bar: percentage, brackets, spaces; the last one stays free
 )
 
-// Progress shows the progress of a run: on a terminal as a bar that is redrawn
-// in place, elsewhere as lines. The first and the last step, a step with a
-// held-out loss and the first loss that is not finite always get a line, or
-// redraw the bar.
+// Progress shows the progress of a run: on a terminal as a bar redrawn in place, elsewhere as lines. The first and
+// the last step, a step with a held-out loss and the first non-finite loss always write a line, or redraw the bar.
 type Progress struct {
 	out   io.Writer
 	opts  ProgressOptions
@@ -43,17 +39,16 @@ type Progress struct {
 
 	first   time.Time // end of the first step
 	seen    int       // steps so far
-	written time.Time // when the last line was written, or the bar was last drawn
+	written time.Time // time of the last line, or of the last redraw
 	smooth  Smoother
 	rate    throughput
-	bad     bool // a loss that is not finite was shown
-	open    bool // the cursor is behind a bar
-	full    bool // the bar is full; it is not redrawn any more
+	bad     bool // a non-finite loss has been shown
+	open    bool // the cursor is on the line of a bar
+	full    bool // the bar is full and no longer redrawn
 	err     error
 }
 
-// NewProgress returns a Progress that writes to out. It draws a bar if out is a
-// terminal.
+// NewProgress returns a Progress writing to out. It draws a bar if out is a terminal.
 func NewProgress(out io.Writer, opts ProgressOptions) *Progress {
 	if opts.Now == nil {
 		opts.Now = time.Now
@@ -74,11 +69,10 @@ func NewProgress(out io.Writer, opts ProgressOptions) *Progress {
 	return p
 }
 
-// Earlier adds a step that an earlier run has done to the moving mean of the loss. It writes nothing.
+// Earlier adds the loss of a step done by an earlier run to the moving mean. It writes nothing.
 func (p *Progress) Earlier(s Step) { p.smooth.Add(s.Loss) }
 
-// Step reports a step. If the writer has failed, every call returns its first
-// error.
+// Step reports a step. After a write error, every call returns that first error.
 func (p *Progress) Step(s Step) error {
 	now := p.opts.Now()
 	p.seen++
@@ -113,8 +107,8 @@ func (p *Progress) Step(s Step) error {
 	return p.err
 }
 
-// Note writes a line of its own: above the bar if there is one, below it after
-// the last step. Errors are those of Step.
+// Note writes a separate line: above the bar if there is one, below it after the last step. It returns the same
+// errors as Step.
 func (p *Progress) Note(text string) error {
 	switch {
 	case p.open && p.full:
@@ -127,9 +121,8 @@ func (p *Progress) Note(text string) error {
 	return p.err
 }
 
-// Close ends the line that a bar is on. Call it before anything else writes to
-// the terminal, also after an interrupted run. The writer stays open. An error
-// that Step has returned is not returned again.
+// Close ends the bar's line. Call it before other output to the terminal, also after an interrupted run. The writer
+// stays open. An error already returned by Step is not returned again.
 func (p *Progress) Close() error {
 	before := p.err
 	if p.open {
@@ -150,10 +143,8 @@ func (p *Progress) write(text string) {
 	}
 }
 
-// eta returns the expected time for the remaining steps, from the pace of the
-// steps since the first, including what the run does between steps. The first
-// step is left out because it is slower than the others, unless it is the only
-// one.
+// eta estimates the time for the remaining steps from the pace since the first step, including the time between
+// steps. The first step is slower than the others, so it counts only if it is the only one.
 func (p *Progress) eta(s Step, now time.Time) time.Duration {
 	left := max(0, s.Total-s.Index)
 	if p.seen < 2 {
@@ -162,7 +153,7 @@ func (p *Progress) eta(s Step, now time.Time) time.Duration {
 	return time.Duration(float64(left) * float64(now.Sub(p.first)) / float64(p.seen-1))
 }
 
-// throughput is tokens per second over about the last 20 steps.
+// throughput is the number of tokens per second over about the last 20 steps.
 type throughput struct{ tokens, seconds float64 }
 
 func (t *throughput) add(s Step) {
@@ -170,7 +161,7 @@ func (t *throughput) add(s Step) {
 	t.seconds = smoothing*t.seconds + s.Elapsed.Seconds()
 }
 
-// perSecond returns NaN as long as no time has passed.
+// perSecond returns NaN before any time has passed.
 func (t *throughput) perSecond() float64 {
 	if t.seconds <= 0 {
 		return math.NaN()

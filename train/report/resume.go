@@ -16,16 +16,17 @@ import (
 	"github.com/gomoe/gomoe/internal/whole"
 )
 
-// maxMetrics is the longest file of metrics in bytes. A million steps of a model with 64 experts have 1.2 GB.
+// maxMetrics is the maximum length of a metrics file in bytes. A million steps of a model with 64 experts take 1.2
+// GB.
 const maxMetrics = 4 << 30
 
-// columns are those of a CSV file before the experts'.
+// columns is the number of CSV columns preceding the experts' columns.
 const columns = 14
 
-// ResumeMetrics continues the CSV file of an earlier run after so many steps. Rows of later steps, which the
-// earlier run has reported and which are done again, are dropped; so is what lies behind the last complete
-// row. It returns the steps whose rows stay. The file changes with the next step or Close. If there is no
-// file, the rows begin with the next step. It is an error if rows of earlier steps are missing otherwise.
+// ResumeMetrics continues the CSV file of an earlier run after the given number of steps. It drops rows of later
+// steps, which will be run again, and any text after the last complete row. It returns the steps of the remaining
+// rows. The file changes with the next step or Close. If there is no file, the rows begin with the next step.
+// Otherwise it is an error if rows of earlier steps are missing.
 func ResumeMetrics(path string, steps int) (*Metrics, []Step, error) {
 	old, err := infile.Read(path, maxMetrics)
 	if errors.Is(err, os.ErrNotExist) {
@@ -57,7 +58,7 @@ func ResumeMetrics(path string, steps int) (*Metrics, []Step, error) {
 	return m, kept, nil
 }
 
-// rows reads the rows of that many steps.
+// rows reads the rows of the given number of steps.
 func rows(text []byte, steps int) ([]Step, error) {
 	r := csv.NewReader(bytes.NewReader(text[:bytes.LastIndexByte(text, '\n')+1]))
 	header, err := r.Read()
@@ -77,7 +78,7 @@ func rows(text []byte, steps int) ([]Step, error) {
 		if err != nil {
 			return nil, fmt.Errorf("the row after step %d: %w", next-1, err)
 		}
-		if next == 0 { // the file may be younger than the run
+		if next == 0 { // the file may start later than the run
 			next = s.Index
 		}
 		if s.Index != next || next < 1 {

@@ -8,13 +8,11 @@ import (
 	"text/tabwriter"
 )
 
-// Experts writes a table of the tokens that every expert was given:
-// tokens[layer][expert]. Each layer has a row with the tokens of each expert,
-// or with the least, the median and the most if there are more than 16 experts;
-// max/mean, which is 1 for an even load and the number of experts if one gets
-// everything; and dead, how many experts got no tokens, with their numbers. It
-// returns an error of the writer, or an error if layers have different numbers
-// of experts.
+// Experts writes a table of the tokens routed to every expert, tokens[layer][expert]. Each layer has a row with the
+// tokens of each expert, or with the least, the median and the most if there are more than 16 experts; max/mean,
+// which is 1 for an even load and the number of experts if one receives everything; and dead, the number of experts
+// without tokens, with a list of them. It returns an error of the writer, or an error if layers differ in their
+// number of experts.
 func Experts(w io.Writer, tokens [][]int64) error {
 	if len(tokens) == 0 || len(tokens[0]) == 0 {
 		_, err := fmt.Fprintln(w, "no experts")
@@ -23,8 +21,7 @@ func Experts(w io.Writer, tokens [][]int64) error {
 	experts := len(tokens[0])
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(cells []string, last string) {
-		// tabwriter aligns only cells that end with a tab; the last cell stays
-		// as it is.
+		// tabwriter aligns only cells ending with a tab; the last cell is left alone.
 		fmt.Fprintf(tw, "%s\t%s\n", strings.Join(cells, "\t"), strings.TrimRight("  "+last, " "))
 	}
 	head := []string{"layer", "tokens"}
@@ -53,7 +50,7 @@ func Experts(w io.Writer, tokens [][]int64) error {
 				cells = append(cells, fmt.Sprint(n))
 			}
 		}
-		imbalance := "-" // if there are no tokens
+		imbalance := "-" // no tokens
 		if sum > 0 {
 			imbalance = fmt.Sprintf("%.2f", float64(slices.Max(counts))*float64(experts)/float64(sum))
 		}
