@@ -10,15 +10,15 @@ import (
 	"github.com/gomoe/gomoe/train/report"
 )
 
-// curve is a number of every step.
+// curve plots one quantity of each step.
 type curve struct {
 	name  string
 	color color.NRGBA
 	value func(report.Step) float64
 }
 
-// newCurves returns a panel with curves over the steps, from 0 on. ok is false if all numbers are 0, as where they were
-// not measured.
+// newCurves returns a panel plotting curves over the steps, starting from 0. ok is false if all values are 0, for
+// example if they were not measured.
 func newCurves(title, y string, steps []report.Step, all ...curve) (_ panel, ok bool, err error) {
 	top := 0.0
 	for _, s := range steps {
@@ -48,8 +48,8 @@ func newCurves(title, y string, steps []report.Step, all ...curve) (_ panel, ok 
 	return panel{p, func(c draw.Canvas) error { legend.Draw(c); return nil }}, true, nil
 }
 
-// further returns the panels below the losses and the load, of what the steps have measured: the learning rate, the norm of
-// the gradient, drops, and what the time went to.
+// further returns the panels below losses and load, for all measured quantities: learning rate, gradient norm,
+// drops, and the breakdown of step time.
 func further(steps []report.Step) ([]panel, error) {
 	share := func(of func(report.Step) time.Duration) func(report.Step) float64 {
 		return func(s report.Step) float64 {

@@ -1,4 +1,4 @@
-// Package picture draws training runs and loads of experts as PNGs. It does not write files and reads no metrics: package train gives
-// [Draw] the steps of a run and writes the picture, and package report has the rows. Begin with Draw, which a train.Figures is given. A
-// program that gives none links no plotting library.
+// Package picture draws training runs and loads of experts as PNGs. It neither writes files nor reads metrics:
+// package train passes the steps of a run to [Draw] and writes the picture, and package report holds the rows.
+// Begin with Draw, a value for train.Figures. A program without it links no plotting library.
 package picture

@@ -15,22 +15,23 @@ import (
 	"github.com/gomoe/gomoe/train/report"
 )
 
-// The figure is 1200 by 900 pixels with two panels, and higher with more. Lengths are in points, 1/72 inch.
+// The figure is 1200 by 900 pixels with two panels, and higher with additional ones. Lengths are in points, 1/72
+// inch.
 const (
 	dpi    = 120
 	width  = 10 * vg.Inch
-	two    = 7.5 * vg.Inch  // the height with two panels
-	more   = 2 * vg.Inch    // of every further panel
+	two    = 7.5 * vg.Inch  // height with two panels
+	more   = 2 * vg.Inch    // height of each additional panel
 	side   = 1.55 * vg.Inch // for legends, right of the panels
 	margin = vg.Length(10)
 	gap    = vg.Length(16) // between the panels
 	header = vg.Length(26) // the title
 )
 
-// Draw draws the figure of a run as a PNG: the losses at the top, then the load of the experts over the same steps, then
-// everything else that the steps have measured: learning rate, norm of the gradient, dropped tokens, and parts of the time. There may be
-// any number of steps. Equal figures give equal bytes. Steps with different numbers of experts are an error, as are errors of the
-// writer.
+// Draw draws the figure of a run as a PNG: losses at the top, then the experts' load over the same steps, then all
+// other measured quantities: learning rate, gradient norm, dropped tokens, and the breakdown of step time. The
+// number of steps is not limited. Equal figures give equal bytes. It is an error if steps differ in their number of
+// experts; Draw also returns errors of the writer.
 func Draw(w io.Writer, f report.Figure) error {
 	for _, s := range f.Steps {
 		if want := len(f.Steps[0].Load); len(s.Load) != want {
@@ -63,8 +64,7 @@ func Draw(w io.Writer, f report.Figure) error {
 	for i, p := range all {
 		rows[i] = []*plot.Plot{p.plot}
 	}
-	// One column has the panels, with aligned axes. A second column has the legends, which
-	// are as high as the panels.
+	// One column holds the panels, with aligned axes. A second column holds the legends, at the height of the panels.
 	panels := draw.Crop(canvas, margin, -side-margin, margin, -header-margin)
 	cells := plot.Align(rows, draw.Tiles{Rows: len(rows), Cols: 1, PadY: gap}, panels)
 	for i, p := range all {
@@ -90,7 +90,7 @@ type panel struct {
 	aside func(draw.Canvas) error
 }
 
-// newPlot returns a plot over the steps, with the grid and the fonts that all panels have.
+// newPlot returns a plot over the steps, with the grid and fonts shared by all panels.
 func newPlot(title, y string, steps []report.Step) *plot.Plot {
 	p := plot.New()
 	p.Title.Text = title
@@ -110,14 +110,14 @@ func newPlot(title, y string, steps []report.Step) *plot.Plot {
 	return p
 }
 
-// sans returns the font of the figure's text. It is part of gonum/plot, so the picture
-// is the same on every machine.
+// sans returns the font of the figure's text. It is part of gonum/plot, so the picture is the same on every
+// machine.
 func sans(size font.Length) font.Font {
 	return font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}
 }
 
-// span returns the range of the step axis: half a step more than the steps on
-// both sides, so that a single step has a range too.
+// span returns the range of the step axis, extended by half a step on both sides so that a single step has a range
+// too.
 func span(steps []report.Step) (low, high float64) {
 	if len(steps) == 0 {
 		return 0.5, 1.5
@@ -125,7 +125,7 @@ func span(steps []report.Step) (low, high float64) {
 	return float64(steps[0].Index) - 0.5, float64(steps[len(steps)-1].Index) + 0.5
 }
 
-// newLegend returns an empty legend for the strip on the right of a panel.
+// newLegend returns an empty legend for the strip to the right of a panel.
 func newLegend() plot.Legend {
 	l := plot.NewLegend()
 	l.Top, l.Left = true, true
@@ -135,11 +135,11 @@ func newLegend() plot.Legend {
 	return l
 }
 
-// A bucket is a run of steps that is drawn as one point.
+// A bucket is a run of steps drawn as one point.
 type bucket struct{ from, to int }
 
-// buckets divides n steps into at most the given number of runs of about the
-// same length, so that a long run draws as fast as a short one.
+// buckets divides n steps into at most the given number of runs of about equal length, so that a long run draws as
+// fast as a short one.
 func buckets(n, most int) []bucket {
 	k := min(n, most)
 	out := make([]bucket, k)
@@ -154,8 +154,7 @@ func (b bucket) step(steps []report.Step) float64 {
 	return (float64(steps[b.from].Index) + float64(steps[b.to-1].Index)) / 2
 }
 
-// mean returns the mean of the finite values of the bucket's steps, NaN if
-// there are none.
+// mean returns the mean of the bucket's finite values, or NaN if there are none.
 func (b bucket) mean(value func(i int) float64) float64 {
 	var sum float64
 	var n int
@@ -165,9 +164,9 @@ func (b bucket) mean(value func(i int) float64) float64 {
 			n++
 		}
 	}
-	return sum / float64(n) // 0/0 is a NaN
+	return sum / float64(n) // 0/0 is NaN
 }
 
-// finite also returns false for numbers that a float32 cannot hold: no real loss is that large, and differences of such numbers overflow
-// in a plot.
+// finite also returns false for numbers out of the range of float32: no real loss is that large, and differences of
+// such numbers overflow in a plot.
 func finite(x float64) bool { return math.Abs(x) <= math.MaxFloat32 }

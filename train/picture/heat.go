@@ -8,24 +8,21 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// heat is a grid of values, cells[column][row]. Column i reaches from edges[i] to
-// edges[i+1].
+// heat is a grid of values, cells[column][row]. Column i extends from edges[i] to edges[i+1].
 type heat struct {
 	edges []float64
 	cells [][]float64
 }
 
-// heatCells draws a heat. gonum's HeatMap leaves seams between its cells and
-// needs at least two columns. Here each cell overlaps the next one slightly, and
-// one column is enough. Cells that are not finite stay white.
+// heatCells draws a heat map. gonum's HeatMap leaves seams between its cells and needs at least two columns. Here
+// each cell overlaps the next one slightly, and one column suffices. Non-finite cells stay white.
 type heatCells struct {
 	heat
 	top       float64 // the value of the last colour
-	low, cell float64 // where row 0 begins, and the height of a row
+	low, cell float64 // start of row 0, and the height of a row
 }
 
-// shade returns blue for 0, white for 1, red for top, and linear steps between.
-// top is above 1.
+// shade interpolates linearly between blue for 0, white for 1 and red for top, which exceeds 1.
 func (h *heatCells) shade(value float64) color.Color {
 	blue, white, red := [3]float64{0x1b, 0x4f, 0x9c}, [3]float64{0xf7, 0xf7, 0xf7}, [3]float64{0xb2, 0x18, 0x2b}
 	from, to, at := blue, white, max(0, value)

@@ -12,15 +12,15 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 )
 
-// Layers is the load of the experts of each layer as a PNG: a column per layer, a row per expert, coloured by the load
-// relative to the fair share, white for 1, blue for less and red for more.
+// Layers is the experts' load in each layer as a PNG: one column per layer and one row per expert, coloured by the
+// load relative to the fair share: white for 1, blue for less and red for more.
 type Layers struct {
 	Title string
 	Load  [][]float64 // by layer, the share of each expert; all layers have the same number of experts
 }
 
-// Draw draws the picture. Equal loads give equal bytes. It returns an error if there is no layer, or if layers have
-// different numbers of experts, or an error of the writer.
+// Draw draws the picture. Equal loads give equal bytes. It is an error if there is no layer, or if layers differ in
+// their number of experts; Draw also returns errors of the writer.
 func (l Layers) Draw(w io.Writer) error {
 	if len(l.Load) == 0 || len(l.Load[0]) == 0 {
 		return errors.New("picture: layers: no layer has experts, want at least one")

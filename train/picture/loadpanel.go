@@ -12,11 +12,11 @@ import (
 	"github.com/gomoe/gomoe/train/report"
 )
 
-// listed is the largest number of experts with a curve each.
+// listed is the maximum number of experts drawn with a curve each.
 const listed = 16
 
-// newLoad returns the panel of the load of the experts over the steps: a line per
-// expert, or a heat map if there are more than 16 experts.
+// newLoad returns the panel of the experts' load over the steps: one line per expert, or a heat map if there are
+// more than 16 experts.
 func newLoad(steps []report.Step) (panel, error) {
 	if len(steps) > 0 && len(steps[0].Load) > listed {
 		return newHeat(steps)
@@ -24,9 +24,9 @@ func newLoad(steps []report.Step) (panel, error) {
 	return newLines(steps)
 }
 
-// expertStyle returns the line of expert e, different for 16 experts: eight colours that
-// colour blind people can tell apart too, first solid and then dashed. Okabe, Ito: Color
-// universal design, 2008, with grey and purple for black and yellow.
+// expertStyle returns the line style of expert e, distinct for 16 experts: eight colours that colour blind people
+// can tell apart too, first solid and then dashed. Okabe, Ito: Color universal design, 2008, with grey and purple
+// for black and yellow.
 func expertStyle(e int) draw.LineStyle {
 	colors := [...]color.NRGBA{
 		{0x00, 0x72, 0xb2, 0xff}, {0xe6, 0x9f, 0x00, 0xff}, {0x00, 0x9e, 0x73, 0xff}, {0xcc, 0x79, 0xa7, 0xff},
@@ -69,8 +69,8 @@ func newLines(steps []report.Step) (panel, error) {
 	return panel{p, func(c draw.Canvas) error { legend.Draw(c); return nil }}, nil
 }
 
-// newHeat returns a panel that colours the load of every expert relative to the fair
-// share: white for 1, blue for less, and red for more.
+// newHeat returns a panel colouring the load of every expert relative to the fair share: white for 1, blue for
+// less, and red for more.
 func newHeat(steps []report.Step) (panel, error) {
 	experts := len(steps[0].Load)
 	p := newPlot("Load of the experts, mean over layers", "expert", steps)
@@ -97,7 +97,7 @@ func newHeat(steps []report.Step) (panel, error) {
 	return panel{p, func(c draw.Canvas) error { shadeBar(c, most); return nil }}, nil
 }
 
-// shadeBar draws the colours from no load to the largest, in fair shares, at the left of a canvas.
+// shadeBar draws the colour scale, from no load to the largest load in fair shares, at the left of a canvas.
 func shadeBar(c draw.Canvas, most float64) {
 	bar := plot.New()
 	bar.HideX()

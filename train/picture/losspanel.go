@@ -42,7 +42,7 @@ func newLosses(f report.Figure) (panel, error) {
 		}
 	}
 	seen := slices.DeleteFunc(append(append(lossesOf(f.Steps), yOf(held)...), unigram(f)...), func(x float64) bool { return !finite(x) })
-	low, high := 0.0, 1.0 // without a loss
+	low, high := 0.0, 1.0 // if there is no loss
 	if len(seen) > 0 {
 		low, high = slices.Min(seen), slices.Max(seen)
 	}
@@ -64,7 +64,7 @@ func newLosses(f report.Figure) (panel, error) {
 		return panel{}, err
 	}
 	if len(held) > 0 {
-		// On a dense row of dots the lines are enough.
+		// In a dense row of points, lines suffice.
 		if err := addCurve(p, &legend, "held-out text", held, stroke(heldColor, 1.5), len(held) <= 60); err != nil {
 			return panel{}, err
 		}
@@ -118,8 +118,8 @@ func stroke(c color.Color, width float64) draw.LineStyle {
 	return draw.LineStyle{Color: c, Width: vg.Points(width)}
 }
 
-// addCurve draws a line through the points, broken where y is not finite, with
-// dots if dotted and where a point stands alone. The legend shows it.
+// addCurve draws a line through the points, interrupted where y is not finite. It draws dots if dotted is set, and
+// for isolated points. The curve is added to the legend.
 func addCurve(p *plot.Plot, legend *plot.Legend, name string, points []plotter.XY, style draw.LineStyle, dotted bool) error {
 	legend.Add(name, &plotter.Line{LineStyle: style})
 	for from := 0; from < len(points); {
@@ -149,7 +149,7 @@ func addCurve(p *plot.Plot, legend *plot.Legend, name string, points []plotter.X
 	return nil
 }
 
-// horizontal returns a dashed horizontal line over the whole plot.
+// horizontal returns a dashed horizontal line across the whole plot.
 func horizontal(p *plot.Plot, y float64, c color.Color) *plotter.Line {
 	style := stroke(c, 1.25)
 	style.Dashes = []vg.Length{vg.Points(6), vg.Points(3)}

@@ -7,10 +7,10 @@ import (
 	"gonum.org/v1/plot"
 )
 
-// ticks puts about six marks at multiples of 1, 2 or 5 times a power of ten;
-// gonum's own ticker often has two or three. It implements plot.Ticker.
+// ticks places about six marks at multiples of 1, 2 or 5 times a power of ten; gonum's own ticker often places two
+// or three. It implements plot.Ticker.
 type ticks struct {
-	least float64 // least distance of two marks; 1 for what is counted
+	least float64 // minimum distance of two marks; 1 for counts
 }
 
 // Ticks implements plot.Ticker.
@@ -33,8 +33,8 @@ func (t ticks) Ticks(low, high float64) []plot.Tick {
 		step, digits = t.least, 0
 	}
 	var out []plot.Tick
-	// Adding 0 makes a negative zero positive, which prints better.
-	// The bound ends the loop when step is too small to change k·step.
+	// Adding 0 turns a negative zero into a positive one, which prints better. The bound ends the loop if step is too
+	// small to change k·step.
 	for k := math.Ceil(low/step) + 0; k*step <= high && len(out) < 20; k++ {
 		label := strconv.FormatFloat(k*step, 'f', max(0, digits), 64)
 		if step >= 1e6 {
