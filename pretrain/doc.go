@@ -1,8 +1,9 @@
-// Package pretrain trains a model of package models from nothing, as a file of settings says: architecture, text, mesh,
-// optimiser. What is silent is that of moe_lm, so {} is a run.
+// Package pretrain trains a model of package models from scratch according to a settings file: architecture, text,
+// mesh, optimiser. Omitted settings default to those of moe_lm, so {} is a valid file.
 //
 //	s, err := pretrain.Read("settings.json")
 //	err = pretrain.Run(ctx, stop, s, pretrain.Options{Out: "out", Stdout: os.Stdout})
 //
-// The folder that it leaves opens in gomoe generate and in transformers.
+// The resulting folder opens in gomoe generate and in transformers. To train a published model further, use package
+// finetune.
 package pretrain

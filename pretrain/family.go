@@ -15,8 +15,8 @@ import (
 	"github.com/gomoe/gomoe/tokenizer"
 )
 
-// usual returns the members of config.json that models of a family have where nothing is said: the sizes of moe_lm, and
-// what transformers would take otherwise for a model of the published sizes. ok is false for families that gomoe does not
+// usual returns the default entries of config.json for a family: the sizes of moe_lm, and values for settings that
+// transformers would otherwise set for a model of the published size. ok is false for families that gomoe does not
 // write.
 func usual(family string) (map[string]any, bool) {
 	of := map[string]any{
@@ -73,8 +73,8 @@ func written() []string {
 	return slices.DeleteFunc(models.Names(), func(name string) bool { _, ok := usual(name); return !ok })
 }
 
-// open completes the members of the model, and returns the model. Unknown members, and values that the family does not
-// have, are errors.
+// open completes the model's entries and returns the model. Unknown entries, and values that the family does not
+// support, are errors.
 func (s *Settings) open(tok *tokenizer.Tokenizer) (*models.Model, error) {
 	at := s.Path + ": model"
 	given, config := s.Model, map[string]any{}
@@ -91,7 +91,7 @@ func (s *Settings) open(tok *tokenizer.Tokenizer) (*models.Model, error) {
 	maps.Copy(config, of)
 	config["model_type"], config["vocab_size"], config["max_position_embeddings"] = family, float64(tok.Size()), float64(s.Length)
 	if _, ok := given["rope_parameters"]; ok {
-		delete(config, "rope_theta") // which the object has
+		delete(config, "rope_theta") // contained in the object
 	} else if theta, ok := given["rope_theta"]; ok && config["rope_parameters"] != nil {
 		config["rope_parameters"] = map[string]any{"rope_type": "default", "rope_theta": theta}
 		given = maps.Clone(given)
@@ -117,7 +117,7 @@ func (s *Settings) open(tok *tokenizer.Tokenizer) (*models.Model, error) {
 	return m, nil
 }
 
-// decimal returns a number with a point or an exponent: transformers takes no integer for a float.
+// decimal formats a number with a point or an exponent, because transformers accepts no integer for a float.
 func decimal(x float64) json.Number {
 	text := strconv.FormatFloat(x, 'g', -1, 64)
 	if !strings.ContainsAny(text, ".e") {
@@ -126,8 +126,8 @@ func decimal(x float64) json.Number {
 	return json.Number(text)
 }
 
-// complete returns the members of config.json with what the family means where they are silent, because transformers may
-// mean something else.
+// complete adds the family's defaults to config.json where entries are missing, because transformers may have
+// different defaults.
 func complete(config map[string]any, m *models.Model, tok *tokenizer.Tokenizer) map[string]any {
 	config = maps.Clone(config)
 	for _, said := range m.Settings {

@@ -13,10 +13,10 @@ import (
 	"github.com/gomoe/gomoe/internal/strictjson"
 )
 
-// members are what an object of the file may have: by name, where a member's value goes.
+// members maps the permitted members of an object to the destinations of their values.
 type members map[string]any
 
-// The kinds of values besides *uint64, *string, *bool, *[]string, *map[string]any and members.
+// Destinations other than *uint64, *string, *bool, *[]string, *map[string]any and members.
 type (
 	integer struct {
 		to    *int
@@ -25,7 +25,7 @@ type (
 	number struct {
 		to          *float64
 		least, most float64
-		above       bool // least itself is not allowed
+		above       bool // excludes least itself
 	}
 	choice struct {
 		to *string
@@ -33,7 +33,7 @@ type (
 	}
 )
 
-// file is a file of settings that is being read.
+// file is a settings file being read.
 type file struct{ path string }
 
 func (f file) wrong(at string, have []byte, want string) error {
@@ -43,7 +43,7 @@ func (f file) wrong(at string, have []byte, want string) error {
 	return fmt.Errorf("pretrain: %s: %s is %s, want %s", f.path, at, quoted.JSON(have), want)
 }
 
-// read reads the value of an object's member.
+// read parses the value of an object's member.
 func (f file) read(at string, text json.RawMessage, to any) error {
 	want := ""
 	switch to := to.(type) {
@@ -87,7 +87,7 @@ func (f file) read(at string, text json.RawMessage, to any) error {
 	return nil
 }
 
-// set sets a value from a text. It returns what is wanted if that fails, "" otherwise.
+// set parses text into a value. It returns a description of valid values if that fails, else "".
 func set[T any](to *T, text json.RawMessage, want string) string {
 	x, ok := parse[T](text)
 	if !ok {
@@ -97,14 +97,14 @@ func set[T any](to *T, text json.RawMessage, want string) string {
 	return ""
 }
 
-// parse reads a value, which may not be null.
+// parse parses a value, which must not be null.
 func parse[T any](text json.RawMessage) (x T, ok bool) {
 	to := &x
 	err := strictjson.UnmarshalOnce(text, &to)
 	return x, err == nil && to != nil
 }
 
-// object reads an object, of which no other members are allowed.
+// object parses an object; members other than those given are errors.
 func (f file) object(at string, text json.RawMessage, of members) error {
 	all, ok := parse[map[string]json.RawMessage](text)
 	if !ok {

@@ -20,27 +20,29 @@ import (
 	"github.com/gomoe/gomoe/world"
 )
 
-// Options say where a run leaves what it makes, and on which ranks it is.
+// Options configures the outputs and the ranks of a run.
 type Options struct {
-	Out    string // the folder of the model, of metrics.csv and training.png, and of checkpoints
-	Resume bool   // go on from the newest checkpoint in Out, if there is one
-	// Overwrite writes over a model in Out that an earlier run without checkpoints has left there.
+	Out    string // folder for the model, metrics.csv, training.png and checkpoints
+	Resume bool   // continue from the newest checkpoint in Out, if there is one
+	// Overwrite permits overwriting a model in Out left by an earlier run without checkpoints.
 	Overwrite bool
 	World     *world.World
 	Deadline  time.Duration
-	// Record is a folder into which the experts of every step's tokens are written, Replay one of which they are read:
-	// tokens then go to these experts, whatever the router would choose. "" is none.
+	// Record is a folder for recording the experts of every step's tokens. Replay is a recorded folder: tokens go to
+	// the experts recorded there, regardless of the router's choice. "" means none.
 	Record, Replay string
-	// Metrics is an address, such as :9100, where the first process serves the steps to Prometheus; "" is none.
+	// Metrics is an address, such as :9100, for serving the steps to Prometheus from the first process; "" serves
+	// none.
 	Metrics string
 	// Draw draws training.png in Out, such as picture.Draw; nil draws none.
 	Draw   func(io.Writer, report.Figure) error
-	Finite bool      // stop at the first kernel that makes a NaN or an infinity, and name it
-	Stdout io.Writer // of the first process; nil is nowhere
+	Finite bool      // stop at the first kernel producing a NaN or an infinity, and name it
+	Stdout io.Writer // in the first process; nil discards the output
 }
 
-// Run trains as the settings say, and writes the model. The step that has begun when stop ends is the last one, and the error
-// is then an *lm.InterruptedError; the run ends at once when ctx ends. In a job of several processes all of them call Run with the same settings.
+// Run trains according to the settings and writes the model. When stop ends, it completes the current step and
+// returns an *lm.InterruptedError. When ctx ends, it returns at once. In a job of several processes, all must call
+// Run with the same settings.
 func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 	first := true
 	if o.World != nil {

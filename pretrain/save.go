@@ -18,7 +18,7 @@ import (
 	"github.com/gomoe/gomoe/train/snapshot"
 )
 
-// save writes the model to a folder in the form of Hugging Face, and returns the names of the files.
+// save writes the model to a folder in the Hugging Face format, and returns the names of the files.
 func (s *Settings) save(folder string, params []nn.Param, weights map[string]array.Array, src *source) ([]string, error) {
 	var all []tensor.Source
 	for _, p := range params {
@@ -42,7 +42,7 @@ func (s *Settings) save(folder string, params []nn.Param, weights map[string]arr
 	return lm.WriteModel(folder, all, s.config(), files)
 }
 
-// saved returns the model that checkpoints open as.
+// saved describes checkpoints as a model, for opening them.
 func (s *Settings) saved(params []nn.Param, src *source) (*snapshot.Model, error) {
 	files, err := s.beside(src)
 	if err != nil {
@@ -51,10 +51,10 @@ func (s *Settings) saved(params []nn.Param, src *source) (*snapshot.Model, error
 	return lm.SavedModel(params, func(param string) (string, bool) { return param, false }, s.config(), files)
 }
 
-// maxBeside is the most bytes of a file next to the tensors, as the tokenizer reads it.
+// maxBeside is the maximum size in bytes of a file other than tensors, as in package tokenizer.
 const maxBeside = 256 << 20
 
-// beside returns what the model's folder has beside its tensors and config.json, by name.
+// beside returns the files of the model's folder other than tensors and config.json, by name.
 func (s *Settings) beside(src *source) (map[string][]byte, error) {
 	if src.file != nil {
 		return map[string][]byte{tokenizer.FileName: src.file}, nil
@@ -75,7 +75,7 @@ func (s *Settings) beside(src *source) (map[string][]byte, error) {
 	return files, nil
 }
 
-// config returns the members of config.json.
+// config returns the entries of config.json.
 func (s *Settings) config() map[string]any {
 	config := map[string]any{"torch_dtype": "float32"}
 	if s.DType == graph.BF16 && !s.Masters {

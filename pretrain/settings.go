@@ -18,70 +18,71 @@ import (
 	"github.com/gomoe/gomoe/world"
 )
 
-// Settings say what Run trains and how. Read gives those that a file does not have the values of moe_lm.
+// Settings configures a run. Read fills in the defaults of moe_lm.
 type Settings struct {
-	Path  string         // of the file, for errors
-	Model map[string]any // members of config.json; see models
+	Path  string         // of the settings file, for errors
+	Model map[string]any // entries of config.json; see package models
 	Data  Data
 	Mesh  sharding.Mesh
-	DType graph.DType // of the calculation and of the weights: F32 or BF16
+	DType graph.DType // of the computation and of the weights: F32 or BF16
 
-	Steps, Batch, Length int // Batch is in sequences over all ranks, Length in tokens
+	Steps, Batch, Length int // Batch in sequences over all ranks, Length in tokens
 	Seed                 uint64
 	Optimizer            Optimizer
 	Rate                 Rate
-	Balance, ZLoss       float64 // coefficients of the losses of routers
-	// Remat is what the gradient computes again to save memory: off, products or all. Microbatches is into how many parts
-	// a batch is cut, one after the other. Sums is the type in which ranks add up gradients: F32, or BF16 or F16, which
-	// halve what they exchange. Exact has the same bits on every mesh of dp and ep.
+	Balance, ZLoss       float64 // coefficients of the router losses
+	// Remat selects the values recomputed in the backward pass to save memory: off, products or all. Microbatches is
+	// the number of microbatches processed in sequence per step. Sums is the element type in which ranks sum
+	// gradients: F32, or BF16 or F16 to halve the traffic. Exact gives the same bits on every mesh of dp and ep.
 	Remat        string
 	Microbatches int
 	Sums         graph.DType
 	Exact        bool
-	// Masters keeps weights in F32 and rounds them where DType is BF16.
+	// Masters keeps weights in F32 and rounds them to DType BF16 in use.
 	Masters         bool
-	Even            float64 // as train.Config has it; the model must have biases by which it chooses experts
+	Even            float64 // see train.Config; the model must choose experts using biases
 	Zero            string  // off, moments or weights
-	EvalEvery       int     // steps between losses on held-out text; 0 for none
-	Metrics         string  // the address for Prometheus that Options.Metrics does not say
-	SaveEvery, Keep int     // steps between checkpoints, 0 for none, and how many stay
+	EvalEvery       int     // steps between measurements of the held-out loss; 0 means never
+	Metrics         string  // address for Prometheus, unless Options.Metrics sets one
+	SaveEvery, Keep int     // steps between checkpoints, 0 for none, and number of checkpoints to keep
 }
 
-// Data is the text.
+// Data configures the text.
 type Data struct {
-	// Files are files and folders of text, or, with a tokenizer, files that data.Build reads. None are the source of
-	// the Go standard library.
+	// Files lists files and folders of text or, with a tokenizer, files read by data.Build. If empty, the text is the
+	// source of the Go standard library.
 	Files []string
-	// Tokenizer is a tokenizer's file, or a folder with one. "" has the bytes of the text as tokens.
+	// Tokenizer is a tokenizer's file, or its folder. "" uses the bytes of the text as tokens.
 	Tokenizer string
-	HeldOut   []string // files to measure the loss on, with a tokenizer; without one it is a batch of the last 5% of the bytes
-	// HeldOutBatches are how many batches of HeldOut the loss is measured on at most: always the same, from all of the text.
+	HeldOut   []string // files for the held-out loss, with a tokenizer; without one, it uses a batch from the last 5% of the bytes
+	// HeldOutBatches is the maximum number of batches of HeldOut to measure the loss on: always the same ones, drawn
+	// from all of the text.
 	HeldOutBatches int
-	Limit          int // MiB of text to read at most without a tokenizer
+	Limit          int // maximum MiB of text to read, without a tokenizer
 }
 
-// Optimizer is what follows gradients.
+// Optimizer configures the optimiser.
 type Optimizer struct {
 	Name    string  // adamw, lion, muon, adafactor or sgd
-	Decay   float64 // of matrices
-	Clip    float64 // largest global norm of the gradient
+	Decay   float64 // weight decay of matrices
+	Clip    float64 // maximum global norm of the gradient
 	Moments graph.DType
-	// Stochastic rounds weights of bf16 at random.
+	// Stochastic applies stochastic rounding to bf16 weights.
 	Stochastic bool
 }
 
-// Rate is the learning rate.
+// Rate configures the learning rate.
 type Rate struct {
 	Name        string // cosine, linear, wsd or constant
 	Peak, Floor float64
-	Warmup      int // steps in which it rises; negative is a tenth of the run's, at most usualWarmup
-	Decay       int // steps in which wsd falls
+	Warmup      int // warmup steps; negative means a tenth of the run's steps, at most usualWarmup
+	Decay       int // decay steps of wsd
 }
 
-// maxSettings is the longest file of settings in bytes.
+// maxSettings is the maximum size of a settings file in bytes.
 const maxSettings = 16 << 20
 
-// Read reads a file of settings, an object of JSON. Errors name the file, the member, what it has and what is wanted.
+// Read reads a settings file, a JSON object. Errors name the file, the member, its value and the valid values.
 func Read(path string) (*Settings, error) {
 	text, err := infile.Read(path, maxSettings)
 	if err != nil {
@@ -90,8 +91,8 @@ func Read(path string) (*Settings, error) {
 	return Parse(path, text)
 }
 
-// What is meant where nothing is said: how many MiB of text are read, how many batches the held-out loss is of, which take
-// about as long as ten steps, and in how many steps the rate rises at most.
+// Defaults: the number of MiB of text to read; the number of batches for the held-out loss, which take about as
+// long as ten steps; and the maximum number of warmup steps.
 const (
 	usualLimit   = 16
 	usualHeldOut = 32
@@ -176,8 +177,8 @@ func Parse(path string, text []byte) (*Settings, error) {
 	return s, nil
 }
 
-// Place sets the mesh, as world.ParseMesh reads it. It is an error if it has other axes than dp, ep and tp, or if the batch
-// does not divide over it.
+// Place sets the mesh, parsed by world.ParseMesh. It is an error if it has axes other than dp, ep and tp, or if the
+// batch is not divisible by its ranks.
 func (s *Settings) Place(mesh string) (err error) {
 	defer func() {
 		if err != nil && strings.Contains(mesh, "=*") {
@@ -203,9 +204,9 @@ func (s *Settings) Place(mesh string) (err error) {
 	return nil
 }
 
-// facts are the settings by name, as checkpoints keep them.
+// facts returns the settings by name, as stored in checkpoints.
 func (s *Settings) facts() map[string]string {
-	model, _ := json.Marshal(s.Model) // numbers, texts, lists and objects of them
+	model, _ := json.Marshal(s.Model) // cannot fail: numbers, texts, and lists and objects of them
 	return map[string]string{
 		"model": string(model), "mesh": strconv.Quote(s.Mesh.String()), "dtype": s.DType.String(), "steps": fmt.Sprint(s.Steps), "batch": fmt.Sprint(s.Batch), "length": fmt.Sprint(s.Length),
 		"seed": fmt.Sprint(s.Seed), "optimizer": fmt.Sprintf("%+v", s.Optimizer), "rate": fmt.Sprintf("%+v", s.Rate), "balance": fmt.Sprint(s.Balance), "z_loss": fmt.Sprint(s.ZLoss),
@@ -213,7 +214,7 @@ func (s *Settings) facts() map[string]string {
 	}
 }
 
-// free are the facts on which results do not depend.
+// free returns the settings that do not affect results.
 func free() []string {
 	return slices.Clone([]string{"eval_every", "save_every", "keep", "zero", "remat"})
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/gomoe/gomoe/train/snapshot"
 )
 
-// step returns the step of the model, which, as o says, also returns choices, or takes them.
+// step returns the training step. If o asks for it, the step also records or replays choices of experts.
 func (s *Settings) step(m *models.Model, o Options) lm.Step {
 	step := lm.Step{
 		Forward: func(scope *nn.Scope, tokens *graph.Value) *graph.Value { return m.Forward(scope, tokens, &nn.Step{}) },
@@ -39,7 +39,7 @@ func (s *Settings) step(m *models.Model, o Options) lm.Step {
 	return step
 }
 
-// placed says how a step lies on the mesh, but for its weights.
+// placed returns the configuration of a step on the mesh, without its weights.
 func (s *Settings) placed(p *train.Program) gomoe.Config {
 	inputs := lm.Inputs()
 	for _, in := range p.In {
@@ -57,7 +57,7 @@ func (s *Settings) placed(p *train.Program) gomoe.Config {
 	return cfg
 }
 
-// lighter returns the settings that may have a step take less memory.
+// lighter returns the settings that may reduce the memory of a step.
 func (s *Settings) lighter(m *models.Model, o Options, cfg gomoe.Config) []train.Lighter {
 	narrow := *s
 	narrow.DType = graph.BF16
@@ -69,7 +69,7 @@ func (s *Settings) lighter(m *models.Model, o Options, cfg gomoe.Config) []train
 	})
 }
 
-// options say in which type the model is calculated and has its weights. Biases by which experts are chosen are f32.
+// options returns the element types of computation and weights. Biases used for choosing experts are f32.
 func (s *Settings) options() nn.Options {
 	remat := nn.Remat(strings.TrimPrefix(s.Remat, "off"))
 	return nn.Options{DType: s.DType, Remat: remat, Masters: s.Masters, Stored: func(p nn.Param) (nn.Form, error) {
@@ -102,8 +102,9 @@ func (s *Settings) optimizer() train.Transform {
 	return train.Chain(train.ClipByGlobalNorm(o.Clip), last)
 }
 
-// warm sets the steps in which the rate rises where the settings do not say them: to those of the checkpoint that a run goes
-// on from, whatever its steps are now, else to a tenth of the steps, so that a short run reaches its rate. All processes call it.
+// warm sets the number of warmup steps if the settings leave it open. A resumed run uses the checkpoint's number,
+// even if its total has changed; a new run uses a tenth of its steps, so that a short run reaches its full rate.
+// All processes must call it.
 func (s *Settings) warm(ctx context.Context, saves snapshot.Folder, resume bool) error {
 	if s.Rate.Warmup >= 0 {
 		return nil

@@ -15,17 +15,17 @@ import (
 	"github.com/gomoe/gomoe/train/lm"
 )
 
-// source gives the batches of a run.
+// source provides the batches of a run.
 type source struct {
 	tok  *tokenizer.Tokenizer
-	file []byte // tokenizer.json of bytes; nil for another tokenizer
+	file []byte // tokenizer.json of the byte tokenizer; nil for other tokenizers
 	step func(step int) (train.Parts, error)
-	// held returns the loss on held-out text; nil if nothing is held out.
+	// held measures the held-out loss; nil if there is no held-out text.
 	held  func(context.Context, *train.Evaluation) (float64, error)
-	about string // for people
-	hash  string // differs for other texts
-	unit  string // what a token is
-	// entropy is that of single tokens, in nats; 0 if it is not known.
+	about string // description for the user
+	hash  string // identifies the text
+	unit  string // name of a token
+	// entropy is the entropy of single tokens, in nats; 0 if unknown.
 	entropy float64
 	close   func() error
 }
@@ -47,7 +47,7 @@ func (s *Settings) tokenizer() (*tokenizer.Tokenizer, []byte, error) {
 	return t, file, err
 }
 
-// source opens the text. folder is where files of tokens are kept.
+// source opens the text. folder is the folder for files of tokens.
 func (s *Settings) source(ctx context.Context, folder string, tok *tokenizer.Tokenizer, file []byte) (*source, error) {
 	if file != nil {
 		return s.bytes(ctx, tok, file)
@@ -55,7 +55,7 @@ func (s *Settings) source(ctx context.Context, folder string, tok *tokenizer.Tok
 	return s.tokens(ctx, folder, tok)
 }
 
-// bytes reads texts whose tokens are bytes.
+// bytes reads texts, using bytes as tokens.
 func (s *Settings) bytes(ctx context.Context, tok *tokenizer.Tokenizer, file []byte) (*source, error) {
 	for _, name := range s.Data.Files {
 		if strings.Contains(name, ",") {
@@ -77,7 +77,7 @@ func (s *Settings) bytes(ctx context.Context, tok *tokenizer.Tokenizer, file []b
 	return r, nil
 }
 
-// tokens cuts files into tokens.
+// tokens tokenizes files.
 func (s *Settings) tokens(ctx context.Context, folder string, tok *tokenizer.Tokenizer) (r *source, err error) {
 	r = &source{tok: tok, unit: "token"}
 	var sets []*data.Set
@@ -119,7 +119,7 @@ func (s *Settings) tokens(ctx context.Context, folder string, tok *tokenizer.Tok
 		return lm.Parts(b.Step(int64(step-1)), s.Batch, lm.Inputs()...), nil
 	}
 	if s.EvalEvery > 0 && len(s.Data.HeldOut) > 0 {
-		_, held, err := open("held_out.tokens", "data.held_out", s.Data.HeldOut, data.Order{Rows: s.Batch, Length: s.Length}) // mixed, so that some of the batches speak for all
+		_, held, err := open("held_out.tokens", "data.held_out", s.Data.HeldOut, data.Order{Rows: s.Batch, Length: s.Length}) // shuffled, so that a few batches are representative
 		if err != nil {
 			return nil, errors.Join(err, r.close())
 		}
