@@ -14,8 +14,8 @@ import (
 	"github.com/gomoe/gomoe/nn"
 )
 
-// adaptersOf returns the adapters that a model has. Without targets they are the usual ones; else it is an error if a target
-// is no matrix of the model.
+// adaptersOf returns the adapters of a model. Without targets, it uses the targets of Usual; otherwise it is an
+// error if a target matches no matrix of the model.
 func adaptersOf(m *models.Model, c *checkpoint.Checkpoint, l *nn.LoRA) (list []nn.Adapter, err error) {
 	if len(l.Targets) > 0 {
 		if err := l.Check(); err != nil {
@@ -37,7 +37,7 @@ func adaptersOf(m *models.Model, c *checkpoint.Checkpoint, l *nn.LoRA) (list []n
 	return list, nil
 }
 
-// merged returns what convert.Options.Change wants: rows of weights with those of Scale·B·A added.
+// merged returns a function for convert.Options.Change which adds Scale·B·A to rows of weights.
 func merged(l nn.LoRA, arrays map[string]array.Array) func(p nn.Param, expert, row int, rows array.Array) (array.Array, error) {
 	return func(p nn.Param, expert, row int, rows array.Array) (array.Array, error) {
 		base, ok := strings.CutSuffix(p.Name, "weight")

@@ -1,5 +1,5 @@
-// Package finetune trains a published model on texts: adapters beside its weights, which stay as they lie in their files,
-// quantised ones too, or all of its weights.
+// Package finetune trains a published model on texts. It trains either adapters, leaving the weights in their files
+// unchanged, even if quantised, or all weights.
 //
-// Begin with Run. The command gomoe finetune is one use of it.
+// Begin with Run, which the command gomoe finetune calls. To train a model from scratch, use package pretrain.
 package finetune

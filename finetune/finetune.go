@@ -28,28 +28,29 @@ import (
 	"github.com/gomoe/gomoe/train/lm"
 )
 
-// Result is what Run has done.
+// Result describes the outcome of Run.
 type Result struct {
-	Before, After  float64 // the held-out loss; After is measured if the run came to its end
-	Trained, Count int     // numbers that are trained, and all of the model's
+	Before, After  float64 // held-out loss before and after; After is measured if the run completes
+	Trained, Count int     // numbers of trained weights and of all weights of the model
 	Ended          *train.Ended
 }
 
-// tuning is one use of Run.
+// tuning is one call of Run.
 type tuning struct {
 	o        Options
 	c        *checkpoint.Checkpoint
 	m        *models.Model
-	first    bool // in this process it is written
+	first    bool // this process writes the files
 	adapters []nn.Adapter
-	begin    map[string]array.Array // the adapters to begin with; nil for new ones
+	begin    map[string]array.Array // initial adapters; nil for new ones
 	sets     []*data.Set
 	batches  *data.Batches
-	held     *data.Batches // nil without held-out text
+	held     *data.Batches // nil if there is no held-out text
 }
 
-// Run trains the model of a checkpoint. When stop ends, the step that has begun is completed and saved, and the error is an
-// *lm.InterruptedError; when ctx ends, Run returns at once. In a job of several processes all of them call it and see the folder Out; the first one writes.
+// Run trains the model of a checkpoint. When stop ends, the current step is completed and saved, and Run returns an
+// *lm.InterruptedError. When ctx ends, it returns at once. In a job of several processes, all must call Run and
+// share the folder Out; the first one writes.
 func Run(ctx, stop context.Context, m *models.Model, c *checkpoint.Checkpoint, o Options) (r Result, err error) {
 	t := &tuning{o: o, m: m, c: c, first: true}
 	r, err = t.train(ctx, stop)
@@ -143,14 +144,14 @@ func (t *tuning) train(ctx, stop context.Context) (r Result, err error) {
 		t.say("trains %d numbers in %d adapters beside %d of the model, which stay as they are", r.Trained, len(t.adapters), r.Count)
 	}
 	cfg := t.o.Config
-	cfg.Place, cfg.Keep = lm.Places(cfg.Mesh, inputs()...), gomoe.Off // copies of weights would take as much memory as the weights
+	cfg.Place, cfg.Keep = lm.Places(cfg.Mesh, inputs()...), gomoe.Off // packed copies of the weights would take as much memory as the weights
 	run := lm.Training{
 		Program: p, Config: cfg, Advice: advice, Loop: *loop, Seed: t.o.Seed, Metrics: t.o.Metrics, Unit: "token", Stdout: t.o.Stdout,
 		Lighter: step.Lighter(cfg, step, func(setting, value string) string {
 			if setting == "microbatches" {
 				return "-microbatches " + value
 			}
-			return "" // no flag says it
+			return "" // no flag sets it
 		}),
 		Begun: func(ctx context.Context, b *lm.Begun) (err error) {
 			if err := t.weights(b.Run, p, b.Steps == 0); err != nil || b.Loss == nil {
@@ -181,13 +182,13 @@ func (t *tuning) train(ctx, stop context.Context) (r Result, err error) {
 	return r, err
 }
 
-// usualLength is how many tokens sequences have where nothing is said, and the model was trained for as many.
+// usualLength is the default sequence length in tokens, unless the model was trained on shorter ones.
 const usualLength = 512
 
-// advice is what to change where memory does not suffice.
+// advice lists remedies if memory does not suffice.
 const advice = "fewer sequences (-batch) or shorter ones (-length), more ranks along ep or tp (-mesh), a smaller -rank, or a quantised model"
 
-// adapt finds the adapters, and reads those to begin with.
+// adapt finds the matrices to adapt, and reads initial adapters.
 func (t *tuning) adapt() (err error) {
 	if t.o.All {
 		return nil
@@ -213,7 +214,7 @@ func (t *tuning) adapt() (err error) {
 	return err
 }
 
-// texts makes the tokens, and the batches of them. The end of stop ends it.
+// texts tokenizes the texts and builds batches of them. It stops when stop ends.
 func (t *tuning) texts(stop context.Context) (err error) {
 	build := func(name string, sources []string) (string, error) {
 		path := filepath.Join(t.o.Out, name)
@@ -265,7 +266,7 @@ func (t *tuning) texts(stop context.Context) (err error) {
 	return err
 }
 
-// options are those that the model is traced with.
+// options returns the options for tracing the model.
 func (t *tuning) options() nn.Options {
 	o := nn.Options{DType: models.DType(t.c), Stored: models.Stored(t.c)}
 	if t.o.All {
@@ -285,7 +286,7 @@ func (t *tuning) options() nn.Options {
 	return o
 }
 
-// step returns the step.
+// step returns the training step.
 func (t *tuning) step() lm.Step {
 	ts := []train.Transform{train.AdamW(train.AdamWOptions{B2: 0.999, Decay: t.o.Decay})}
 	if t.o.Clip > 0 {
@@ -297,7 +298,7 @@ func (t *tuning) step() lm.Step {
 	}
 }
 
-// weights puts the model's weights, and in the first run the adapters to begin with.
+// weights loads the model's weights, and the initial adapters when a run starts.
 func (t *tuning) weights(run *train.Run, program *train.Program, begins bool) error {
 	put := program.Frozen
 	if t.o.All && begins {
@@ -307,7 +308,7 @@ func (t *tuning) weights(run *train.Run, program *train.Program, begins bool) er
 		w, err := models.Find(t.c, p)
 		switch {
 		case err != nil:
-		case p.Frozen && p.Type.DType == w.Type.DType: // it is used where it lies in the files
+		case p.Frozen && p.Type.DType == w.Type.DType: // used in place, in the mapped files
 			err = run.Lend(p.Name, w.Loan(t.c))
 		default:
 			err = run.Put(p.Name, filler(w))
@@ -328,7 +329,7 @@ func (t *tuning) weights(run *train.Run, program *train.Program, begins bool) er
 	return nil
 }
 
-// filler returns what copies a parameter from files in the element type that is wanted.
+// filler returns a function that copies a parameter from files, converting it to the wanted element type.
 func filler(w *models.Weight) func(runtime.Part) error {
 	return func(p runtime.Part) error {
 		if p.Type.DType == w.Type.DType {
@@ -342,7 +343,7 @@ func filler(w *models.Weight) func(runtime.Part) error {
 	}
 }
 
-// facts are the settings that checkpoints keep.
+// facts returns the settings stored in checkpoints.
 func (t *tuning) facts() map[string]string {
 	f := map[string]string{
 		"model": t.m.Family, "mesh": t.o.Mesh.String(), "steps": fmt.Sprint(t.o.Steps), "batch": fmt.Sprint(t.o.Rows), "length": fmt.Sprint(t.o.Length),
@@ -357,8 +358,8 @@ func (t *tuning) facts() map[string]string {
 	return f
 }
 
-// sampled returns a number that other weights do not have: that of a few bytes of each tensor, so that a model of any size takes
-// no time.
+// sampled returns a hash identifying the weights. It covers a few bytes of each tensor only, so it is fast for
+// models of any size.
 func sampled(tensors []tensor.Tensor) string {
 	const part = 64
 	h := sha256.New()
@@ -370,7 +371,7 @@ func sampled(tensors []tensor.Tensor) string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// loop returns what does the steps.
+// loop returns the training loop.
 func (t *tuning) loop() *train.Loop {
 	l := &train.Loop{Steps: t.o.Steps, Rate: train.Cosine(t.o.Rate, t.o.Warm, t.o.Steps, 0.1), Tokens: t.o.Rows * t.o.Length, Every: t.o.Every, Saves: t.o.Saves, Figures: t.o.Figures, Remedies: train.Remedies{Lower: "-lr", Find: "add -finite"}}
 	l.Saves.Facts, l.Saves.Model, l.Saves.Free = t.facts(), []string{"model", "all", "rank", "targets"}, nil

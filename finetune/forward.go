@@ -7,13 +7,13 @@ import (
 	"github.com/gomoe/gomoe/train/lm"
 )
 
-// keyInput is u32[2], an input of a step that drops.
+// keyInput is the input u32[2] of a step with dropout.
 const keyInput = "key"
 
-// inputs are the arrays of a batch that every program here has, all [rows,length].
+// inputs lists the arrays of a batch used by every program here, each [rows,length].
 func inputs() []string { return append(lm.Inputs(), data.Positions, data.Documents) }
 
-// forward traces the model over sequences of documents, which do not attend to each other.
+// forward traces the model over sequences of documents that do not attend to each other.
 func (t *tuning) forward(s *nn.Scope, tokens *graph.Value) *graph.Value {
 	input := func(name string) *graph.Value { return s.Tracer().Input(name, graph.I32, tokens.Type.Shape...) }
 	positions := input(data.Positions)

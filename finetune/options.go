@@ -15,51 +15,53 @@ import (
 	"github.com/gomoe/gomoe/world"
 )
 
-// Options say how Run trains.
+// Options configures Run.
 type Options struct {
-	// Config has the job, mesh, device and deadline. The mesh axes dp and ep split the sequences of a batch, ep the experts
-	// and tp heads. Placements are Run's.
+	// Config sets the job, mesh, device and deadline. The mesh axes dp and ep split the sequences of a batch, ep the
+	// experts, and tp heads. Run sets the placements.
 	gomoe.Config
 	Tokenizer *tokenizer.Tokenizer
-	// Data are files of texts or chats, as data.Build reads them, and HeldOut those on which the loss is measured before and
-	// after; without any it is not.
+	// Data lists files of texts or chats, as read by data.Build. HeldOut lists files for measuring the loss before and
+	// after; without any, it is not measured.
 	Data, HeldOut []string
-	Broken        int // lines of them that may be broken
-	// Out is the folder for what is made: the adapter in PEFT's format and, in mlx, in that of mlx-lm, or with All the model, in
-	// model; and the run's tokens, metrics and checkpoints.
+	Broken        int // number of malformed lines to tolerate in them
+	// Out is the folder for results: the adapter in PEFT's format, with mlx-lm's format in the subfolder mlx, or, with
+	// All, the model in the subfolder model; and the run's tokens, metrics and checkpoints.
 	Out string
 
-	// LoRA are the adapters. Without Targets they are all that Usual names and the model has.
+	// LoRA configures the adapters. Without Targets, every matrix of the model named by Usual is adapted.
 	LoRA nn.LoRA
-	From string // the folder of an adapter to begin with, PEFT's, mlx-lm's or a run's checkpoint; LoRA is then its
-	All  bool   // trains all weights, in f32, instead of adapters
-	// Merge is where the model is written with the adapters added to its weights: a folder, or a GGUF file; "" means not.
-	// MergeType is the element type of its matrices as convert.Options.Type has it.
+	From string // folder of an initial adapter, from PEFT, mlx-lm or a run's checkpoint; it also sets LoRA
+	All  bool   // train all weights, in f32, instead of adapters
+	// Merge is a folder or a GGUF file for writing the model with the adapters merged into its weights; "" writes
+	// none. MergeType is the element type of its matrices, as for convert.Options.Type.
 	Merge     string
 	MergeType graph.DType
 
 	Steps int
-	Rows  int // sequences of a batch, over all ranks
-	// Microbatches is into how many parts a batch is cut, one after the other, so that a step takes the memory of one; 0 is 1.
+	Rows  int // sequences per batch, over all ranks
+	// Microbatches is the number of microbatches processed in sequence per step, so that a step needs the memory of
+	// only one; 0 means 1.
 	Microbatches int
-	Length       int // tokens of a sequence; 0 is 512, or as many as the model was trained for if that is less
+	Length       int // tokens per sequence; 0 means 512, or the model's training length if that is shorter
 	Rate         float64
-	Warm         int // steps in which the rate rises; it then falls to a tenth as a cosine does
+	Warm         int // steps of linear warmup; the rate then decays along a cosine to a tenth
 	Decay        float64
-	Clip         float64 // the largest norm of the gradient; 0 means any
+	Clip         float64 // maximum norm of the gradient; 0 means unlimited
 	Seed         uint64
-	Every        int // after how many steps the held-out loss is measured; 0 means before and after
-	// Saves has when the run saves, and whether it goes on from what is there. Folder and facts are Run's.
+	Every        int // steps between measurements of the held-out loss; 0 measures only before and after
+	// Saves configures saving and resuming. Run sets the folder and the facts.
 	Saves train.Saves
-	// Figures has how progress is shown. Folder is Run's.
+	// Figures configures the reports of progress. Run sets the folder.
 	Figures train.Figures
-	// Metrics is an address, such as :9100, where the first process serves the steps to Prometheus; "" is none.
+	// Metrics is an address, such as :9100, for serving the steps to Prometheus from the first process; "" serves
+	// none.
 	Metrics string
-	// Stdout is where the first process says what happens; nil is nowhere.
+	// Stdout receives the first process's messages; nil discards them.
 	Stdout io.Writer
 }
 
-// Usual are the targets of adapters where nothing is said: the matrices of attention, networks and experts.
+// Usual returns the default targets of adapters: the matrices of attention, feed-forward networks and experts.
 func Usual() []string {
 	return []string{"q_proj", "k_proj", "v_proj", "o_proj", "q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "gate_proj", "up_proj", "down_proj", "w1", "w2", "w3"}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/gomoe/gomoe/train/snapshot"
 )
 
-// saved returns what checkpoints open as: the model whose weights are trained, or the adapter.
+// saved describes checkpoints as a model with all weights trained, or as an adapter.
 func (t *tuning) saved(params []nn.Param) (m *snapshot.Model, err error) {
 	m = &snapshot.Model{}
 	name := peft.TensorName
@@ -32,7 +32,7 @@ func (t *tuning) saved(params []nn.Param) (m *snapshot.Model, err error) {
 	return m, err
 }
 
-// nameInFiles returns the name of a parameter in a folder of safetensors files, with a star for the number of an expert.
+// nameInFiles returns a parameter's name in a folder of safetensors files, with a star for the number of an expert.
 func nameInFiles(param string) string {
 	if strings.Contains(param, "*") {
 		return param
@@ -40,7 +40,7 @@ func nameInFiles(param string) string {
 	return models.MLXName(nn.Param{Name: param})
 }
 
-// adapter returns what the adapter is.
+// adapter returns the adapter's description.
 func (t *tuning) adapter() peft.Adapter {
 	return peft.Adapter{LoRA: t.o.LoRA, Base: t.c.Path, Family: t.m.Family}
 }

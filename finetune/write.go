@@ -20,10 +20,10 @@ import (
 	"github.com/gomoe/gomoe/train"
 )
 
-// write writes the adapter, or all weights, and the model with the adapter. A run that has failed leaves no model with the adapter,
-// so that it can go on: it would not write over one.
+// write writes the adapter or all weights, and the merged model. A failed run leaves no merged model, which would
+// prevent resuming, because a run does not overwrite one.
 func (t *tuning) write(ctx context.Context, run *train.Run, failed bool) error {
-	goruntime.GC() // what steps have left makes room for the weights
+	goruntime.GC() // frees memory left by the steps for the weights
 	arrays, err := run.Weights(ctx)
 	if err != nil || !t.first {
 		return err
@@ -58,16 +58,16 @@ func (t *tuning) write(ctx context.Context, run *train.Run, failed bool) error {
 	return nil
 }
 
-// merging says how the model with the adapter is written.
+// merging returns the options for writing the merged model.
 func (t *tuning) merging() convert.Options {
 	return convert.Options{Layout: convert.LayoutOf(t.o.Merge), Type: t.o.MergeType}
 }
 
-// model is the folder of the model whose weights are all trained.
+// model returns the folder for a model with all weights trained.
 func (t *tuning) model() string { return filepath.Join(t.o.Out, "model") }
 
-// writeModel writes the model whose weights are all trained, in the place of one that an earlier run has left: this run goes on
-// from there. The earlier one stays until the new one is complete.
+// writeModel writes the model with all weights trained, replacing one left by an earlier run that this run
+// continues. The earlier one stays until the new one is complete.
 func (t *tuning) writeModel(ctx context.Context, arrays map[string]array.Array) (err error) {
 	beside, remove, err := whole.Scratch(t.o.Out, "model")
 	if err != nil {
@@ -99,7 +99,7 @@ func (t *tuning) writeMLX(arrays map[string]array.Array) error {
 		experts = "experts"
 	}
 	for _, a := range t.adapters {
-		sigmoid := strings.HasPrefix(t.m.Family, "deepseek") || t.m.Family == "glm4_moe" // whose router is no linear layer there
+		sigmoid := strings.HasPrefix(t.m.Family, "deepseek") || t.m.Family == "glm4_moe" // there the router is no linear layer
 		if strings.HasSuffix(a.Name, ".kv_b_proj") || sigmoid && strings.HasSuffix(a.Name, ".mlp.gate") {
 			t.say("mlx-lm has no matrix %s, so there is no adapter for it", a.Name)
 			return nil
@@ -113,7 +113,7 @@ func (t *tuning) writeMLX(arrays map[string]array.Array) error {
 	return nil
 }
 
-// replaced returns what convert.Options.Change wants: rows of other weights.
+// replaced returns a function for convert.Options.Change which substitutes trained weights.
 func replaced(arrays map[string]array.Array) func(p nn.Param, expert, row int, rows array.Array) (array.Array, error) {
 	return func(p nn.Param, expert, row int, rows array.Array) (array.Array, error) {
 		a, ok := arrays[p.Name]
@@ -133,15 +133,15 @@ func replaced(arrays map[string]array.Array) func(p nn.Param, expert, row int, r
 	}
 }
 
-// change is convert.Options.Change.
+// change is the type of convert.Options.Change.
 type change func(p nn.Param, expert, row int, rows array.Array) (array.Array, error)
 
-// collectFrom is how many bytes of rows are changed between garbage collections.
+// collectFrom is the number of bytes of rows changed between garbage collections.
 const collectFrom = 16 << 20
 
-// collected collects garbage while a model is written. Beside the state of a run, which is as large as several models, Go's
-// collector would let the rows of all matrices be garbage before it begins; the memory that the run has printed has no
-// room for them.
+// collected triggers garbage collections while writing a model. Next to a run's state, which is as large as several
+// models, Go's collector would let garbage grow to the rows of all matrices before it starts, exceeding the memory
+// that the run has announced.
 func collected(f change) change {
 	made := int64(0)
 	return func(p nn.Param, expert, row int, rows array.Array) (array.Array, error) {
