@@ -1,5 +1,5 @@
-// Package evaluate measures how well a model predicts a text: the loss of each token, the perplexity, and how many tokens
-// each expert gets.
+// Package evaluate measures how well a model predicts a text: the loss of each token, the perplexity, and the
+// number of tokens routed to each expert. It does not judge generated text.
 //
 // Begin with Text.
 package evaluate

@@ -20,54 +20,56 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// Options say where and how Text computes. The zero Options are one rank and windows of the model's context.
+// Options configures Text. The zero Options uses one rank, and windows of the model's context length, at most
+// DefaultWindow.
 type Options struct {
-	// Config has the job, mesh, device and deadline. Placements are Text's.
+	// Config sets the job, mesh, device and deadline. Text sets the placements.
 	gomoe.Config
-	Window int // tokens of a window; 0 means the model's context, and at most DefaultWindow
-	// Exchange and Wire are how rows come home from the experts; see nn.Options.
+	Window int // tokens per window; 0 means the model's context length, at most DefaultWindow
+	// Exchange and Wire configure the return of experts' outputs to their tokens; see nn.Options.
 	Exchange ep.Exchange
 	Wire     graph.DType
-	// Adapters are what the model is used with beside its weights; nil for nothing.
+	// Adapters are applied to the model; nil means none.
 	Adapters *models.Adapters
-	// Copies are copies of the experts, such as nn.BalanceCopies returns; nil means none.
+	// Copies returns replicas of experts, such as nn.BalanceCopies; nil means none.
 	Copies func(layer string, experts int) (ep.Copies, error)
-	// Progress is called after each window with the tokens that are done and all tokens. nil means nobody is told.
+	// Progress, if not nil, is called after each window with the number of processed tokens and the total.
 	Progress func(done, total int)
 }
 
-// DefaultWindow is the size of a window in tokens if nothing else is asked for: llama.cpp's.
+// DefaultWindow is the default size of a window in tokens, following llama.cpp.
 const DefaultWindow = 512
 
-// Result is how well a model predicts a text.
+// Result describes how well a model predicts a text.
 type Result struct {
 	Tokens, Predicted, Windows int
-	Window                     int // tokens of a window
-	// Loss is the mean over all predicted tokens of -log(p), p being the probability that the model gives the token; in nats.
+	Window                     int // tokens per window
+	// Loss is the mean of -log(p) over all predicted tokens, in nats, where p is the probability given to the token.
 	Loss float64
-	// Load has, for every layer with experts, the share of the choices of tokens that each expert has got.
+	// Load holds, for every MoE layer, the share of choices going to each expert.
 	Load []Load
-	Time time.Duration // for which windows ran
+	Time time.Duration // of running the windows
 }
 
-// Load is the load of the experts of a layer.
+// Load is the load of a layer's experts.
 type Load struct {
-	Layer  string    // its name, such as model.layers.3.mlp
-	Shares []float64 // by expert; together 1
+	Layer  string    // name, such as model.layers.3.mlp
+	Shares []float64 // by expert, summing to 1
 }
 
-// Perplexity returns e to the loss.
+// Perplexity returns exp(Loss).
 func (r Result) Perplexity() float64 { return math.Exp(r.Loss) }
 
-// Text has a model predict the tokens ids. They are cut into windows, one behind the other; each window is a text of its own,
-// in which every token but the first is predicted from those before it. The last window may be shorter; it is left out
-// if it has one token, with nothing to predict. The losses are added up in order, so that Loss has the same bits on every
-// mesh without the axis tp, unless Exchange says otherwise. It is an error if there are fewer than two tokens, or one that the model does not have.
+// Text predicts the tokens ids with a model. They are split into consecutive windows. Each window is a separate
+// text, in which every token except the first is predicted from the preceding ones. The last window may be shorter;
+// it is skipped if it has a single token, which leaves nothing to predict. Losses are summed in order, so Loss has
+// the same bits on every mesh without the axis tp, unless Exchange permits differences. It is an error if there are
+// fewer than two tokens, or a token outside the vocabulary.
 func Text(ctx context.Context, m *models.Model, c *checkpoint.Checkpoint, ids []int32, o Options) (Result, error) {
 	e := &evaluation{m: m, c: c, o: o, jobs: map[int]*gomoe.Job{}}
 	r, err := e.run(ctx, ids)
 	for _, j := range e.jobs {
-		j.Recycle(slices.Collect(maps.Values(e.in))...) // which gives back what the files lend
+		j.Recycle(slices.Collect(maps.Values(e.in))...) // returns memory lent by the files
 		err = errors.Join(err, j.Close())
 	}
 	if err != nil {
@@ -76,13 +78,13 @@ func Text(ctx context.Context, m *models.Model, c *checkpoint.Checkpoint, ids []
 	return r, err
 }
 
-// evaluation is one use of Text.
+// evaluation is one call of Text.
 type evaluation struct {
 	m      *models.Model
 	c      *checkpoint.Checkpoint
 	o      Options
-	jobs   map[int]*gomoe.Job // by the tokens of a window
-	layers []string           // with experts
+	jobs   map[int]*gomoe.Job // by window size in tokens
+	layers []string           // MoE layers
 	in     map[string]*runtime.Array
 }
 
@@ -151,7 +153,8 @@ func shares(n []float64) []float64 {
 	return n
 }
 
-// window returns the losses of a window's tokens, of which the last one says nothing, and the tokens of each expert by layer.
+// window returns the losses of a window's tokens, the last one being meaningless, and the tokens of each expert by
+// layer.
 func (e *evaluation) window(ctx context.Context, job *gomoe.Job, window []int32) (losses []float32, loads [][]int32, err error) {
 	next := append(append([]int32{}, window[1:]...), pr.IgnoredLabel)
 	for name, x := range map[string][]int32{"tokens": window, "next": next} {
@@ -182,7 +185,7 @@ func (e *evaluation) window(ctx context.Context, job *gomoe.Job, window []int32)
 	return losses, loads, nil
 }
 
-// job returns what runs windows of n tokens. The first one puts the weights.
+// job returns the job for windows of n tokens. The first one loads the weights.
 func (e *evaluation) job(ctx context.Context, n int) (*gomoe.Job, error) {
 	if j := e.jobs[n]; j != nil {
 		return j, nil
@@ -204,14 +207,14 @@ func (e *evaluation) job(ctx context.Context, n int) (*gomoe.Job, error) {
 		return nil, err
 	}
 	cfg := e.o.Config
-	cfg.Place, cfg.Keep = nn.Places(params, cfg.Mesh), gomoe.Off // copies of weights would take as much memory as the weights
+	cfg.Place, cfg.Keep = nn.Places(params, cfg.Mesh), gomoe.Off // packed copies of the weights would take as much memory as the weights
 	j, err := gomoe.Open(ctx, p, cfg)
 	if err != nil {
 		return nil, err
 	}
 	e.jobs[n] = j
 	if len(e.jobs) > 1 {
-		return j, nil // the weights are there
+		return j, nil // the weights are loaded
 	}
 	if err := models.Surplus(e.c, e.o.Adapters.Base(params)); err != nil {
 		return nil, err
