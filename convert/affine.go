@@ -12,7 +12,8 @@ import (
 	"github.com/gomoe/gomoe/quant"
 )
 
-// piece is what a tensor has of a matrix: the whole, or one of the three that MLX makes of it.
+// piece selects the tensor of a matrix to write: the whole matrix, or one of the three tensors of MLX's
+// quantisation.
 type piece int
 
 const (
@@ -22,14 +23,15 @@ const (
 	biases
 )
 
-// affine reports whether a parameter is to be quantised as MLX does it: a matrix that is not a router's, with rows of whole groups.
+// affine reports whether to quantise a parameter in MLX's affine format: a matrix other than a router, with rows of
+// whole groups.
 func (j *conversion) affine(p nn.Param) bool {
 	part := checkpoint.NamesOf(j.m.Family).Role(strings.Replace(p.Name, "*", "0", 1)).Part
 	return j.o.Affine != (nn.Affine{}) && p.Type.Rank() > 1 && strings.HasSuffix(p.Name, ".weight") && part != checkpoint.Router &&
 		p.Type.Shape[p.Type.Rank()-1]%j.o.Affine.GroupSize == 0
 }
 
-// affine returns the three tensors of a matrix that is quantised, of which the first has the given name.
+// affine returns the three tensors of a quantised matrix. name is the name of the first.
 func (m matrices) affine(name string) ([]tensor.Source, error) {
 	var all []tensor.Source
 	for i, end := range []string{"weight", "scales", "biases"} {
@@ -41,7 +43,7 @@ func (m matrices) affine(name string) ([]tensor.Source, error) {
 	return all, nil
 }
 
-// pieceOf returns the type of the piece of numbers of type t.
+// pieceOf returns the type of the selected piece of a matrix of type t.
 func (m matrices) pieceOf(t graph.Type) graph.Type {
 	q, last := m.j.o.Affine, t.Rank()-1
 	if m.piece == complete {
@@ -55,7 +57,7 @@ func (m matrices) pieceOf(t graph.Type) graph.Type {
 	return t
 }
 
-// quantise sets out to the piece of numbers x.
+// quantise quantises the numbers x and stores the selected piece in out.
 func (m matrices) quantise(out, x array.Array) error {
 	q, n := m.j.o.Affine, x.Type.Len()
 	all := map[piece]array.Array{

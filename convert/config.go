@@ -23,11 +23,11 @@ import (
 
 const (
 	keyFileType = "general.file_type"
-	keyBlocks   = "general.quantization_version" // of the layouts of blocks
+	keyBlocks   = "general.quantization_version" // version of the block layouts
 	keyEnd      = "eos_token_id"
 )
 
-// meta returns the keys of a GGUF file.
+// meta returns the metadata of a GGUF file.
 func (j *conversion) meta(dst string) ([]gguf.Meta, error) {
 	t, err := j.most()
 	if err != nil {
@@ -45,7 +45,7 @@ func (j *conversion) meta(dst string) ([]gguf.Meta, error) {
 	return append(meta, gguf.Meta{Key: keyBlocks, Value: uint32(2)}), err
 }
 
-// sameKeys returns the keys of a GGUF file without those about its elements and its place in a set.
+// sameKeys copies the metadata of the source GGUF file, leaving out element types and the place in a set of files.
 func (j *conversion) sameKeys() (meta []gguf.Meta, err error) {
 	f, err := gguf.Open(j.c.Files[0])
 	if err != nil {
@@ -56,7 +56,7 @@ func (j *conversion) sameKeys() (meta []gguf.Meta, err error) {
 		switch m.Key {
 		case architecture + ".nextn_predict_layers":
 			continue
-		case architecture + ".block_count": // which counts these layers, too
+		case architecture + ".block_count": // the source also counts these layers
 			m.Value = uint32(j.m.Layers)
 		}
 		if m.Key != keyFileType && m.Key != keyBlocks && m.Key != "general.alignment" && !strings.HasPrefix(m.Key, "split.") {
@@ -66,14 +66,14 @@ func (j *conversion) sameKeys() (meta []gguf.Meta, err error) {
 	return meta, f.Close()
 }
 
-// newKeys returns the keys of a GGUF file for a folder of Hugging Face.
+// newKeys returns GGUF metadata for a Hugging Face folder.
 func (j *conversion) newKeys(name string) ([]gguf.Meta, error) {
 	architecture := models.Architecture(j.m.Family, checkpoint.GGUF)
 	meta := []gguf.Meta{{Key: "general.architecture", Value: architecture}, {Key: "general.type", Value: "model"}, {Key: "general.name", Value: name}}
 	have := map[string]bool{}
 	for _, s := range j.m.Settings {
 		if strings.HasPrefix(s.Name, "quantization_config.") {
-			continue // it is about the elements of the old files
+			continue // it describes the elements of the source files
 		}
 		if s.GGUF == "" && !s.Usual {
 			return nil, fmt.Errorf("%s: %s is %v, and GGUF files of %s have no key for it", j.c.Config.Path, s.Name, s.Value, architecture)
@@ -81,7 +81,7 @@ func (j *conversion) newKeys(name string) ([]gguf.Meta, error) {
 		if s.GGUF == "" || unsaid(s) || have[s.GGUF] {
 			continue
 		}
-		have[s.GGUF] = true // several settings may say the same
+		have[s.GGUF] = true // several settings may map to the same key
 		key := s.GGUF
 		if key[0] == '.' {
 			key = architecture + key
@@ -91,7 +91,7 @@ func (j *conversion) newKeys(name string) ([]gguf.Meta, error) {
 		case int:
 			v = uint32(x)
 		case float64:
-			if v = float32(x); strings.HasSuffix(key, "_length") { // llama.cpp wants numbers of positions to be integers
+			if v = float32(x); strings.HasSuffix(key, "_length") { // llama.cpp requires integer numbers of positions
 				v = uint32(x)
 			}
 		case []int:
@@ -115,7 +115,7 @@ func (j *conversion) newKeys(name string) ([]gguf.Meta, error) {
 		return nil, fmt.Errorf("%s: tokens %v end a text, want at most %d, for which a GGUF file has keys", j.c.Config.Path, all, 1+tokenizer.MaxEnds)
 	}
 	if len(all) > 0 {
-		// With one end, too, there is a second key: without it tokens with certain names would end a text as well.
+		// Write a second key even for a single end token: without it, tokens with certain names would end a text as well.
 		g.EOS, g.Ends = all[0], append(all[1:], all[0])[:max(1, len(all)-1)]
 	}
 	for _, k := range g.Keys() {
@@ -124,7 +124,8 @@ func (j *conversion) newKeys(name string) ([]gguf.Meta, error) {
 	return meta, nil
 }
 
-// endTokens returns the tokens that end a text, first is the first of them if it is one: those of the files of Hugging Face.
+// endTokens returns the tokens ending a text according to the Hugging Face files. If first is among them, it comes
+// first.
 func (j *conversion) endTokens(first int32) ([]int32, error) {
 	more, err := checkpoint.ReadConfig(filepath.Join(j.folder(), generationName))
 	if err != nil {
@@ -146,7 +147,7 @@ func (j *conversion) endTokens(first int32) ([]int32, error) {
 	return all, nil
 }
 
-// nothing reports whether a setting has the value that stands for its absence.
+// nothing reports whether a setting's value stands for its absence.
 func nothing(v any) bool {
 	switch v := v.(type) {
 	case int:
@@ -163,13 +164,14 @@ func nothing(v any) bool {
 	return v == nil
 }
 
-// unsaid reports whether files need not say a setting: they mean its value without it.
+// unsaid reports whether files may omit a setting, because its value is implied.
 func unsaid(s models.Setting) bool { return s.Value == nil || s.Usual && nothing(s.Value) }
 
 const generationName = "generation_config.json"
 
-// Describe returns what a folder of Hugging Face has beside the tensors of the model c, by name: config.json, for matrices of an
-// element type, and the tokenizer's files. It is an error if Model could not write such a folder.
+// Describe returns the files other than tensors that a Hugging Face folder of the model c needs, by name:
+// config.json, declaring matrices of element type t, and the tokenizer's files. It is an error if Model could not
+// write such a folder.
 func Describe(c *checkpoint.Checkpoint, t graph.DType) (map[string][]byte, error) {
 	j := &conversion{o: Options{Layout: Safetensors, Type: t}, c: c}
 	var err error
@@ -189,10 +191,10 @@ func Describe(c *checkpoint.Checkpoint, t graph.DType) (map[string][]byte, error
 	return files, nil
 }
 
-// maxBeside is the most bytes of a file next to the tensors, as the tokenizer reads it.
+// maxBeside is the maximum size in bytes of a file other than tensors, as in package tokenizer.
 const maxBeside = 256 << 20
 
-// describe returns the files of a folder in addition to the tensors, by name.
+// describe returns the files of a folder other than tensors, by name.
 func (j *conversion) describe() (map[string][]byte, error) {
 	if j.c.Format == checkpoint.GGUF {
 		return j.describeGGUF()
@@ -243,7 +245,7 @@ func (j *conversion) describe() (map[string][]byte, error) {
 	return files, j.setConfig(files, values)
 }
 
-// setConfig sets config.json to values, in the words of the program that opens the layout.
+// setConfig sets config.json to values, adapting the settings to the program that opens the layout.
 func (j *conversion) setConfig(files map[string][]byte, values map[string]any) error {
 	if j.o.Layout == MLX {
 		j.respell(values)
@@ -252,15 +254,15 @@ func (j *conversion) setConfig(files map[string][]byte, values map[string]any) e
 	return setJSON(files, checkpoint.ConfigName, values)
 }
 
-// respell has values say each setting under the name that mlx-lm reads, also those for which it takes another value than
-// transformers if the file does not say them: it reads neither rope_parameters nor the names that transformers 5 has for
-// the number of experts.
+// respell renames settings in values to the names read by mlx-lm, which reads neither rope_parameters nor the names
+// of the number of experts in transformers 5. It also states the settings that default differently in mlx-lm and
+// transformers.
 func (j *conversion) respell(values map[string]any) {
 	for _, name := range append(countsOfExperts(), "rope_parameters", "partial_rotary_factor") {
 		delete(values, name)
 	}
 	values["rope_scaling"] = nil
-	absent := map[string]any{ // what stands for no value where mlx-lm wants one
+	absent := map[string]any{ // values for absent settings that mlx-lm requires
 		"first_k_dense_replace": 0, "mlp_only_layers": []int{}, "n_group": 1, "topk_group": 1, "n_shared_experts": nil, "q_lora_rank": nil,
 		"partial_rotary_factor": json.Number("1.0"),
 	}
@@ -271,7 +273,7 @@ func (j *conversion) respell(values map[string]any) {
 	}
 	for _, s := range j.m.Settings {
 		name := spelled(j.m.Family, s.Name)
-		if name == "" || s.Value == nil || strings.HasPrefix(name, "quantization_config.") { // these are about the elements of the old files
+		if name == "" || s.Value == nil || strings.HasPrefix(name, "quantization_config.") { // these describe the elements of the source files
 			continue
 		}
 		if _, ok := absent[name]; nothing(s.Value) && (ok || !j.states(name)) {
@@ -279,19 +281,19 @@ func (j *conversion) respell(values map[string]any) {
 		}
 		set(values, name, j.value(s.Value))
 	}
-	if values["intermediate_size"] == nil { // which mlx-lm wants also where no layer has one network
+	if values["intermediate_size"] == nil { // mlx-lm requires it even if no layer has a single network
 		values["intermediate_size"] = values["moe_intermediate_size"]
 	}
 }
 
-// states reports whether config.json has to say that a setting has no value: where it leaves the setting out, the family has one. A member of
-// an object has none if the object is there, which is what rope_type makes of it.
+// states reports whether config.json must state that a setting has no value, because the family has a default for
+// it. A member of an object needs no value if the object is present, except rope_type.
 func (j *conversion) states(name string) bool {
 	_, member, ok := strings.Cut(name, ".")
 	return models.Default(j.m.Family, name) != nil && (!ok || member == "rope_type")
 }
 
-// value returns a setting's value as config.json has it.
+// value returns a setting's value for config.json.
 func (j *conversion) value(v any) any {
 	x, ok := v.(float64)
 	if !ok {
@@ -299,24 +301,24 @@ func (j *conversion) value(v any) any {
 	}
 	bits := 64
 	if j.c.Format == checkpoint.GGUF {
-		bits = 32 // as it was before it became a number of 32 bits
+		bits = 32 // shortest text that gives the same 32-bit number
 	}
 	text := strconv.FormatFloat(x, 'g', -1, bits)
-	if !strings.ContainsAny(text, ".e") { // transformers takes no integer for a float
+	if !strings.ContainsAny(text, ".e") { // transformers accepts no integer for a float
 		text += ".0"
 	}
 	return json.Number(text)
 }
 
-// sayAffine has config.json say that matrices are quantised as MLX does it, if they are.
+// sayAffine declares MLX's affine quantisation in config.json, if matrices are quantised.
 func (j *conversion) sayAffine(values map[string]any) {
 	if q := j.o.Affine; q != (nn.Affine{}) {
 		values["quantization"] = map[string]any{"bits": q.Bits, "group_size": q.GroupSize, "mode": checkpoint.AffineMode}
-		values["quantization_config"] = values["quantization"] // as mlx-lm has it
+		values["quantization_config"] = values["quantization"] // as mlx-lm writes it
 	}
 }
 
-// describeGGUF returns what a folder has beside the tensors for a GGUF file, by name.
+// describeGGUF returns the files of a folder other than tensors for a GGUF source, by name.
 func (j *conversion) describeGGUF() (map[string][]byte, error) {
 	if _, ok := j.c.Config.Value("tokenizer.ggml.model"); !ok {
 		return nil, fmt.Errorf("%s: the file has no tokenizer", j.c.Config.Path)
@@ -341,7 +343,7 @@ func (j *conversion) describeGGUF() (map[string][]byte, error) {
 		if s.Name == "" || s.Value == nil || nothing(s.Value) && !j.states(s.Name) {
 			continue
 		}
-		if s.Name == "q_lora_rank" && nothing(s.Value) { // no rank, where a missing setting means 1536
+		if s.Name == "q_lora_rank" && nothing(s.Value) { // null for no rank, because an absent setting means 1536
 			values[s.Name] = nil
 			continue
 		}
@@ -364,7 +366,7 @@ func (j *conversion) describeGGUF() (map[string][]byte, error) {
 	return files, j.setConfig(files, values)
 }
 
-// set sets a value by a name, whose dots lead into objects.
+// set sets a value by its name; dots lead into objects.
 func set(values map[string]any, name string, v any) {
 	first, rest, ok := strings.Cut(name, ".")
 	if !ok {
@@ -379,7 +381,7 @@ func set(values map[string]any, name string, v any) {
 	set(in, rest, v)
 }
 
-// className returns the name of the class that transformers has for a family: Qwen3MoeForCausalLM for qwen3_moe.
+// className returns the class name in transformers for a family: Qwen3MoeForCausalLM for qwen3_moe.
 func className(family string) string {
 	var b strings.Builder
 	for _, part := range strings.Split(family, "_") {

@@ -1,8 +1,9 @@
-// Package convert writes a model's files in another form: safetensors files as Hugging Face has them, MLX's layout of
-// them, or a GGUF file, with the same numbers or with rounded ones. Tensors go through memory in pieces, so a model of any
-// size takes a few megabytes. The tokenizer and the chat template go along, and so does what the model says about itself.
+// Package convert writes a model's files in another format: Hugging Face's safetensors, MLX's layout of them, or a
+// GGUF file, with the same or rounded numbers. It streams tensors in pieces, so converting a model of any size
+// needs a few megabytes of memory. It also converts the tokenizer, the chat template and the model's settings.
 //
-// What a family's tensors and settings are called is what package models says; nothing here is about a family.
+// Package models provides the names of each family's tensors and settings; almost nothing here is specific to a
+// family.
 //
 // Begin with Model.
 package convert

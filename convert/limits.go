@@ -8,31 +8,31 @@ import (
 	"github.com/gomoe/gomoe/checkpoint"
 )
 
-// settings are the values of a model's settings by their names in config.json, in the spelling of spelled.
+// settings holds the values of a model's settings by their names in config.json, as spelled by function spelled.
 type settings map[string]any
 
-// a limit is a setting of which the program that opens the written files computes some values alone. llama.cpp and mlx-lm ignore a
-// setting that they do not know, and take a constant instead.
-// Sources: llama.cpp, src/llama-model.cpp and src/models (August 2026, as in llama-cpp-python 0.3.36), and mlx-lm 0.32.2, mlx_lm/models.
+// a limit is a setting for which the program that opens the written files supports only some values. llama.cpp and
+// mlx-lm ignore settings unknown to them and use a constant instead. Sources: llama.cpp, src/llama-model.cpp and
+// src/models (August 2026, as in llama-cpp-python 0.3.36), and mlx-lm 0.32.2, mlx_lm/models.
 type limit struct {
-	name string // of the setting, for the error
-	// heeds reports whether the program computes what the settings say; nil is that the setting is want, or absent.
+	name string // of the setting, for errors
+	// heeds reports whether the program supports the settings' values.
 	heeds func(s settings) bool
-	want  string // the values that the program computes with
+	want  string // the supported values
 }
 
-// only is a setting for which a program takes one value, whatever the file says. A setting without a value agrees.
+// only is a setting with a single supported value. An absent setting is accepted.
 func only(name string, value any) limit {
 	want := fmt.Sprint(value)
 	return limit{name, func(s settings) bool { return nothing(s[name]) || fmt.Sprint(s[name]) == want }, want}
 }
 
-// none is a setting that a program does not know.
+// none is a setting unknown to a program.
 func none(name string) limit {
 	return limit{name, func(s settings) bool { return nothing(s[name]) }, "none"}
 }
 
-// positions are the kinds of scaled positions that a program has for a family.
+// positions lists the kinds of position scaling supported for a family.
 func positions(kinds ...string) limit {
 	const name = scaling + "rope_type"
 	return limit{name, func(s settings) bool { return nothing(s[name]) || slices.Contains(kinds, s[name].(string)) }, strings.Join(append([]string{"default"}, kinds...), " or ")}
@@ -45,26 +45,26 @@ func (s settings) int(name string) int {
 	return n
 }
 
-// wholeHeads is for programs that do not read how many columns a head has.
+// wholeHeads is for programs that do not read the width of a head.
 func wholeHeads() limit {
 	return limit{"head_dim", func(s settings) bool {
 		return s.int("head_dim") == 0 || s.int("head_dim")*s.int("num_attention_heads") == s.int("hidden_size")
 	}, "hidden_size/num_attention_heads"}
 }
 
-// noWindow is for programs in which a query attends to all keys before it.
+// noWindow is for programs without sliding windows, where a query attends to all preceding keys.
 func noWindow() limit {
 	return limit{"sliding_window", func(s settings) bool {
 		return s.int("sliding_window") == 0 || s.int("sliding_window") >= s.int("max_position_embeddings")
 	}, "none"}
 }
 
-// everyLayerSparse is for programs that have experts in all layers.
+// everyLayerSparse is for programs with experts in all layers.
 func everyLayerSparse() []limit {
 	return []limit{only("decoder_sparse_step", 1), none("mlp_only_layers")}
 }
 
-// limits returns what the program that opens files of a layout does not compute for a family.
+// limits returns the limits of the program that opens files of a layout, for a family.
 func limits(layout Layout, family string) []limit {
 	switch layout {
 	case GGUF:
@@ -89,7 +89,7 @@ func ggufLimits(family string) []limit {
 	if !deepseek { // mscale_all_dim and attention_factor have no key
 		all = append(all, none(scaling+"mscale"))
 	}
-	if family != "llama" { // of other architectures llama.cpp does not read the tensor of factors
+	if family != "llama" { // llama.cpp reads the tensor of factors only for llama
 		all = append(all, positions("linear", "yarn"))
 	}
 	if !deepseek && family != "glm4_moe" {
@@ -122,13 +122,13 @@ func ggufLimits(family string) []limit {
 		limit{scaling + "mscale_all_dim", func(s settings) bool {
 			return s[scaling+"rope_type"] != "yarn" || !nothing(s[scaling+"mscale_all_dim"])
 		}, "a number above 0 that mscale is equal to"},
-		limit{"q_lora_rank", func(s settings) bool { // llama.cpp knows the models without it by their number of layers
+		limit{"q_lora_rank", func(s settings) bool { // llama.cpp recognises models without it by their number of layers
 			lite := slices.Contains([]int{26, 27}, s.int("num_hidden_layers")) || s.int("num_hidden_layers") == 48 && s.int("vocab_size") == 128256
 			return lite == (s.int("q_lora_rank") == 0)
 		}, "0 in models of 26 or 27 layers, and above 0 in others"},
 		limit{"rms_norm_eps", func(s settings) bool {
-			// transformers has 1e-6 in the norms of latents, and llama.cpp the setting. With the published 1e-5, the logits
-			// of a small model differ by 4e-6 of the largest one, no more than from rounding; with 1e-4, by 5e-5.
+			// transformers uses 1e-6 in the norms of latents, llama.cpp uses the setting. With the published 1e-5, the
+			// logits of a small model differ by 4e-6 of the largest one, no more than from rounding; with 1e-4, by 5e-5.
 			x, _ := s["rms_norm_eps"].(float64)
 			return float32(x) <= 1e-5
 		}, "1e-05 at most, because its norms of latents use the setting in place of 1e-06,"})
@@ -180,8 +180,8 @@ func mlxLimits(family string) []limit {
 	return all
 }
 
-// unlimited returns the settings of which mlx-lm computes every value, but those that limits name. A setting that is in neither has
-// no counterpart there.
+// unlimited returns the settings for which mlx-lm supports every value, apart from those restricted by limits. Any
+// other setting has no counterpart in mlx-lm.
 func unlimited(family string) []string {
 	all := strings.Fields(`vocab_size hidden_size num_hidden_layers num_attention_heads num_key_value_heads rms_norm_eps rope_theta max_position_embeddings
 		tie_word_embeddings intermediate_size head_dim num_experts_per_tok num_nextn_predict_layers`)
@@ -202,8 +202,8 @@ func unlimited(family string) []string {
 const deepSeek = `n_routed_experts moe_intermediate_size n_shared_experts n_group topk_group routed_scaling_factor first_k_dense_replace attention_bias rope_scaling
 	q_lora_rank kv_lora_rank qk_rope_head_dim qk_nope_head_dim v_head_dim`
 
-// spelled returns a setting's name as transformers 4, llama.cpp and mlx-lm have it: that of transformers 5 is another one for
-// positions and for the number of experts.
+// spelled returns a setting's name as spelled by transformers 4, llama.cpp and mlx-lm. transformers 5 renamed the
+// settings of positions and the number of experts.
 func spelled(family, name string) string {
 	if rest, ok := strings.CutPrefix(name, "rope_parameters."); ok {
 		_, member, kinds := strings.Cut(rest, "full_attention.") // transformers 5 may have an object for each kind of attention
@@ -225,12 +225,12 @@ func spelled(family, name string) string {
 	return name
 }
 
-// countsOfExperts are the names of the number of experts.
+// countsOfExperts lists the names of the number of experts.
 func countsOfExperts() []string {
 	return []string{"num_experts", "num_local_experts", "n_routed_experts"}
 }
 
-// heeded returns an error if the program that opens files of the layout computes something else than a setting says.
+// heeded returns an error if the program that opens files of the layout would ignore a setting's value.
 func (j *conversion) heeded() error {
 	program := map[Layout]string{GGUF: "llama.cpp", MLX: "mlx-lm"}[j.o.Layout]
 	if program == "" || j.o.Layout == GGUF && j.c.Format == checkpoint.GGUF {
@@ -260,9 +260,9 @@ func (j *conversion) heeded() error {
 	return nil
 }
 
-// grouped returns an error if mlx-lm may choose an expert of a group that is not among the best. It gives these experts the score 0,
-// and transformers and llama.cpp -∞, so scores below 0, which the bias of an expert makes, may lose to them. No such score is among the
-// best where any groups that are chosen have enough experts whose bias is at least 0.
+// grouped returns an error if mlx-lm may choose an expert outside the best groups. mlx-lm gives such experts the
+// score 0, while transformers and llama.cpp use -∞, so scores made negative by an expert's bias may lose to them.
+// No negative score is among the best if any choice of groups has enough experts with a bias of at least 0.
 func (j *conversion) grouped() error {
 	all := map[string]int{}
 	for _, s := range j.m.Settings {
@@ -271,7 +271,7 @@ func (j *conversion) grouped() error {
 		}
 	}
 	groups, best, chosen := all["n_group"], all["topk_group"], all["num_experts_per_tok"]
-	if j.o.Layout != MLX || groups <= 1 || best >= groups || j.m.Family == "deepseek_v2" { // whose scores are above 0
+	if j.o.Layout != MLX || groups <= 1 || best >= groups || j.m.Family == "deepseek_v2" { // deepseek_v2 has positive scores only
 		return nil
 	}
 	for _, p := range j.params {
@@ -302,7 +302,7 @@ func (j *conversion) grouped() error {
 	return nil
 }
 
-// stated returns a setting's value for an error's text. The value 0 may be that of the file or stand for none.
+// stated returns a setting's value for an error's text. A value of 0 may come from the file or stand for absence.
 func (j *conversion) stated(name string, v any) any {
 	if _, ok := j.c.Config.Value(name); nothing(v) && (v == nil || !ok) {
 		return "absent"

@@ -19,44 +19,44 @@ import (
 	"github.com/gomoe/gomoe/nn"
 )
 
-// Layout is a form of a model's files.
+// Layout is a format of a model's files.
 type Layout string
 
-// The layouts that Model writes.
+// Layouts written by Model.
 const (
-	Safetensors Layout = "safetensors" // a folder as Hugging Face has them, with a tensor per expert
-	MLX         Layout = "mlx"         // a folder as MLX has them, with a tensor for all experts
-	GGUF        Layout = "gguf"        // a file as llama.cpp has them
+	Safetensors Layout = "safetensors" // a Hugging Face folder, with one tensor per expert
+	MLX         Layout = "mlx"         // an MLX folder, with one tensor for all experts
+	GGUF        Layout = "gguf"        // a llama.cpp file
 )
 
-// Options say what Model writes.
+// Options configures Model.
 type Options struct {
 	Layout Layout
-	// Type is the element type of matrices; zero keeps those that the files have. Types says which ones there are.
-	// Norms, biases and routers stay exact in GGUF files: they are f32.
+	// Type is the element type of matrices; zero keeps the types of the source. Types lists the supported ones. GGUF
+	// files store norms, biases and routers exactly, in f32.
 	Type graph.DType
-	// Affine, if it is not zero, quantises matrices but routers as MLX does, those whose rows are whole groups. It is for the
-	// layout MLX. Type is then the type of scales, biases and all else; zero keeps that of the files, and is f16 for those in blocks.
+	// Affine, if not zero, quantises matrices other than routers in MLX's affine format, provided their rows are whole
+	// groups. It requires the layout MLX. Type is then the type of scales, biases and everything else; zero keeps the
+	// type of the source, or means f16 for matrices in blocks.
 	Affine nn.Affine
-	// Change, if not nil, returns what is written instead of rows of a parameter: of matrix `expert` of a stack, or of
-	// matrix 0, from row `row` on, as they lie in the model's files. It may return the rows themselves, or others of the same
-	// shape and of any element type. It is called by one goroutine.
+	// Change, if not nil, replaces rows of a parameter: those of matrix number expert in a stack, or of matrix 0,
+	// starting at row, in the order of the model's files. It may return the given rows, or others of the same shape
+	// with any element type. Calls are not concurrent.
 	Change func(p nn.Param, expert, row int, rows array.Array) (array.Array, error)
-	// LeftOut, if not nil, is called with the names of tensors that the new files do not have: those of layers that predict
-	// further tokens, which no model of package models has. The new files do not announce these layers.
+	// LeftOut, if not nil, is called with the names of tensors omitted from the new files: the multi-token prediction
+	// layers, which package models does not support. The new files do not declare these layers.
 	LeftOut func(names []string)
-	// Progress is called after each piece with the bytes that are written and those that are to be written. nil means
-	// nobody is told.
+	// Progress, if not nil, is called after each piece with the number of bytes written and the total.
 	Progress func(done, total int64)
 }
 
-// fileLimit is the size of the files of a set in bytes, which is Hugging Face's.
+// fileLimit is the maximum size in bytes of each file in a set, following Hugging Face.
 const fileLimit = 5 << 30
 
-// Model writes the model at src, which checkpoint.Open opens, to dst: a file for the layout GGUF, a folder for the others.
-// Nothing may have the name dst; it is complete when Model returns without an error, and absent after one. It is an error if
-// the layout has no form for a setting, an element type or the tokenizer, if llama.cpp, for the layout GGUF, or mlx-lm, for MLX,
-// computes with another value than a setting has, and if a number is too large for the element type.
+// Model converts the model at src, which checkpoint.Open opens, to dst: a file for the layout GGUF, a folder for
+// the others. dst must not exist. It is complete when Model returns nil, and absent after an error. It is an error
+// if the layout cannot represent a setting, an element type or the tokenizer; if llama.cpp (for GGUF) or mlx-lm
+// (for MLX) would ignore a setting's value; or if a number is too large for the element type.
 func Model(ctx context.Context, dst, src string, o Options) error {
 	if err := (&conversion{ctx: ctx, o: o}).convert(dst, src); err != nil {
 		return fmt.Errorf("convert: %w", err)
@@ -64,8 +64,8 @@ func Model(ctx context.Context, dst, src string, o Options) error {
 	return nil
 }
 
-// Check returns the error that Model returns before it writes anything, so that a program which is to make the numbers for
-// Options.Change first is told in time. A folder for dst must be there.
+// Check returns the errors that Model would find before writing. A program that first computes the numbers for
+// Options.Change can thus report them early. dst's parent folder must exist.
 func Check(ctx context.Context, dst, src string, o Options) error {
 	info, err := os.Stat(filepath.Dir(filepath.Clean(dst)))
 	if err == nil && !info.IsDir() {
@@ -81,9 +81,9 @@ func Check(ctx context.Context, dst, src string, o Options) error {
 	return nil
 }
 
-// conversion is one use of Model.
+// conversion is one call of Model.
 type conversion struct {
-	dry    bool // nothing is written
+	dry    bool // writes nothing
 	ctx    context.Context
 	o      Options
 	c      *checkpoint.Checkpoint
@@ -92,7 +92,7 @@ type conversion struct {
 	done   int64
 	total  int64
 
-	numbers bool // weights are no more quantised as config.json says
+	numbers bool // weights are no longer quantised as config.json says
 }
 
 func (j *conversion) convert(dst, src string) (err error) {
@@ -146,7 +146,7 @@ func (j *conversion) convert(dst, src string) (err error) {
 	})
 }
 
-// leaveOut says which tensors the new files do not have.
+// leaveOut reports the tensors omitted from the new files.
 func (j *conversion) leaveOut() {
 	var names []string
 	for _, t := range models.Further(j.c) {
@@ -157,10 +157,10 @@ func (j *conversion) leaveOut() {
 	}
 }
 
-// folder returns the folder of the model's files.
+// folder returns the folder of the source files.
 func (j *conversion) folder() string { return filepath.Dir(j.c.Files[0]) }
 
-// LayoutOf returns the layout that a name asks for: GGUF if it ends with .gguf, else Safetensors.
+// LayoutOf returns the layout for a path: GGUF if it ends with .gguf, else Safetensors.
 func LayoutOf(path string) Layout {
 	if strings.HasSuffix(path, ".gguf") {
 		return GGUF

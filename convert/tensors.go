@@ -18,17 +18,17 @@ import (
 	parts "github.com/gomoe/gomoe/runtime"
 )
 
-// pieceBytes is about how many bytes of f32 a piece of a tensor has.
+// pieceBytes is the approximate size of a tensor's piece in bytes, counted as f32.
 const pieceBytes = 8 << 20
 
-// param is a parameter, and where it lies.
+// param is a parameter and its location in the source files.
 type param struct {
 	nn.Param
 	w *models.Weight
 }
 
-// find finds the parameters. Those that the old files have in a form that the new ones are not to have, words or 8-bit floats
-// with scales, are taken for the numbers that they stand for.
+// find finds the parameters. Parameters that change their format, from packed words or 8-bit floats with scales,
+// are replaced by their dequantised numbers.
 func (j *conversion) find() error {
 	params, err := models.Params(j.m, j.c)
 	if err != nil {
@@ -40,7 +40,7 @@ func (j *conversion) find() error {
 		if err != nil {
 			return err
 		}
-		form := Safetensors // that has the matrices as the old files have them
+		form := Safetensors // the layout that keeps the matrices in their format
 		if p.Affine != (nn.Affine{}) || p.Scales && !strings.HasSuffix(p.Name, "_scale_inv") {
 			form = MLX
 		}
@@ -56,16 +56,16 @@ func (j *conversion) find() error {
 	return nil
 }
 
-// matrices is a parameter on its way: matrices of the same shape, one per expert if it has experts.
+// matrices is a parameter being converted: matrices of the same shape, one per expert if it has experts.
 type matrices struct {
 	j          *conversion
 	p          nn.Param
 	w          *models.Weight
 	want       graph.DType
-	first, n   int // matrices
-	rows, unit int // of a matrix, and how many rows stay together
+	first, n   int // range of matrices
+	rows, unit int // rows per matrix, and rows in an indivisible unit
 	piece      piece
-	move       func(a array.Array, unit int) array.Array // changes the order of rows; nil keeps it
+	move       func(a array.Array, unit int) array.Array // permutes rows; nil keeps their order
 }
 
 // sources returns the tensors of the new files.
@@ -93,7 +93,7 @@ func (j *conversion) sources() (all []tensor.Source, err error) {
 		}
 		name := models.MLXName(p.Param)
 		if experts && transposed {
-			name = strings.Replace(p.Name, "*.", "", 1) // which is mlx-lm's
+			name = strings.Replace(p.Name, "*.", "", 1) // the name in mlx-lm
 		}
 		switch {
 		case j.o.Layout == GGUF && p.GGUF == "":
@@ -138,7 +138,7 @@ func (j *conversion) sources() (all []tensor.Source, err error) {
 	return all, nil
 }
 
-// shapeInGGUF returns a parameter's shape in GGUF files, which have no dimensions of 1 before the others.
+// shapeInGGUF returns a parameter's shape in GGUF files, which omit leading dimensions of 1.
 func shapeInGGUF(p nn.Param) []int {
 	shape := p.Type.Shape
 	for len(shape) > 1 && shape[0] == 1 {
@@ -147,7 +147,7 @@ func shapeInGGUF(p nn.Param) []int {
 	return shape
 }
 
-// write writes the matrices, piece by piece.
+// write writes the matrices piece by piece.
 func (m matrices) write(w io.Writer) error {
 	row := 1
 	for _, n := range m.p.Type.Shape[m.p.Type.Rank()-m.inner():] {
@@ -177,14 +177,14 @@ func (m matrices) write(w io.Writer) error {
 	return nil
 }
 
-// done drops the pages of the old files that the parameter's matrices were read from, if those before n are all.
+// done drops the pages that the parameter was read from, once its first n matrices are all of them.
 func (m matrices) done(n int) {
 	if !strings.Contains(m.p.Name, "*") || n == m.p.Type.Shape[0] {
 		m.w.Drop(m.j.c)
 	}
 }
 
-// wrote counts bytes that are written.
+// wrote counts n bytes as written.
 func (j *conversion) wrote(n int) {
 	j.done += int64(n)
 	if j.o.Progress != nil {
@@ -200,7 +200,7 @@ func (m matrices) inner() int {
 	return m.p.Type.Rank() - 1
 }
 
-// read returns rows of a matrix, in the order in which they are to lie.
+// read returns rows of a matrix in their new order.
 func (m matrices) read(e, lo, hi int) (array.Array, error) {
 	t := m.w.Type
 	rows := append([]int{hi - lo}, t.Shape[t.Rank()-m.inner():]...)
@@ -226,8 +226,8 @@ func (m matrices) read(e, lo, hi int) (array.Array, error) {
 	return m.move(a, m.unit), nil
 }
 
-// convert returns a in the element type that is wanted. The rows are shared among goroutines; each row's bytes depend on
-// that row alone.
+// convert converts a to the wanted element type. Goroutines share the rows; the bytes of each row depend on that
+// row only.
 func (m matrices) convert(a array.Array) (array.Array, error) {
 	if a.Type.DType == m.want && m.piece == complete {
 		return a, nil
@@ -258,8 +258,8 @@ func (m matrices) convert(a array.Array) (array.Array, error) {
 	return out, nil
 }
 
-// fits returns an error if one of the numbers is lost in an element type: if it is beyond f16, which scales of blocks are, too,
-// or if it is not finite and would make a whole block so.
+// fits returns an error if an element type cannot represent one of the numbers: if it exceeds f16, which is also
+// the type of blocks' scales, or if it is not finite and would spoil a whole block.
 func fits(xs []float32, d graph.DType, groups bool) error {
 	if groups = groups || d.IsBlock(); d != graph.F16 && !groups {
 		return nil

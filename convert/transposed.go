@@ -9,7 +9,8 @@ import (
 	"github.com/gomoe/gomoe/models"
 )
 
-// transposed returns the tensor of all experts that gpt-oss's folders have for a parameter; ok is false for up, which is in gate's.
+// transposed returns the tensor of all experts for a parameter in gpt-oss's layout. ok is false for up, which is
+// stored in gate's tensor.
 func (m matrices) transposed() (_ tensor.Source, ok bool) {
 	return models.Transpose(m.p, m.want, func(name string, expert int) (array.Array, error) {
 		if err := m.j.ctx.Err(); err != nil {

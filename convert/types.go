@@ -12,7 +12,7 @@ import (
 	"github.com/gomoe/gomoe/nn"
 )
 
-// Types returns the element types that Options.Type may be. Those in blocks are for GGUF files only.
+// Types returns the values allowed for Options.Type. Block types are for GGUF files only.
 func Types() []graph.DType {
 	return []graph.DType{graph.F32, graph.F16, graph.BF16, graph.Q8_0, graph.Q6_K, graph.Q4_K, graph.MXFP4}
 }
@@ -38,9 +38,9 @@ func (o Options) check() error {
 	return nil
 }
 
-// typeOf returns the element type of a parameter in the new files. For blocks it is llama.cpp's choice: the head is in
-// q6_k at least, since its errors are those of the result; with mxfp4, which is for experts, everything else is in q8_0;
-// and rows that are no whole blocks get the next type with smaller blocks.
+// typeOf returns the element type of a parameter in the new files. For blocks it follows llama.cpp: the head is at
+// least q6_k, because its errors reach the result directly; mxfp4 is for experts, with everything else in q8_0; and
+// rows that are not whole blocks get the next type with smaller blocks.
 func (j *conversion) typeOf(p nn.Param) (graph.DType, error) {
 	stored, want := p.Type.DType, j.o.Type
 	part := checkpoint.NamesOf(j.m.Family).Role(strings.Replace(p.Name, "*", "0", 1)).Part
@@ -51,7 +51,7 @@ func (j *conversion) typeOf(p nn.Param) (graph.DType, error) {
 		if want.IsBlock() && j.affine(p) {
 			return graph.F16, nil
 		} else if want == graph.MXFP4 {
-			return graph.BF16, nil // which has all of its numbers
+			return graph.BF16, nil // represents all of its numbers
 		} else if want.IsBlock() {
 			return want, fmt.Errorf("%s: parameter %s is in blocks of %s, which safetensors files do not have: ask for f32, f16 or bf16", j.c.Path, p.Name, want)
 		}
@@ -89,7 +89,7 @@ func (j *conversion) typeOf(p nn.Param) (graph.DType, error) {
 	return want, nil
 }
 
-// fileType returns the number that llama.cpp has for an element type of most tensors, -1 if it has none.
+// fileType returns llama.cpp's number for the element type of most tensors, or -1 if it has none.
 func fileType(d graph.DType) int {
 	for n, t := range map[int]graph.DType{0: graph.F32, 1: graph.F16, 2: graph.Q4_0, 3: graph.Q4_1, 7: graph.Q8_0, 8: graph.Q5_0, 9: graph.Q5_1, 10: graph.Q2_K, 11: graph.Q3_K, 14: graph.Q4_K, 16: graph.Q5_K, 18: graph.Q6_K, 32: graph.BF16, 38: graph.MXFP4} {
 		if t == d {
@@ -99,7 +99,7 @@ func fileType(d graph.DType) int {
 	return -1
 }
 
-// most returns the element type that most of the numbers have in the new files, that of experts.
+// most returns the element type of most numbers in the new files, which is the experts' type.
 func (j *conversion) most() (graph.DType, error) {
 	if j.o.Type != graph.NoDType {
 		return j.o.Type, nil
