@@ -17,18 +17,18 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// Adapters are adapters that a model was trained with, and which it is used with: nn.Options has LoRA, and their parameters
-// are filled with Fill. A nil *Adapters is none.
+// Adapters are trained adapters of a model. nn.Options takes LoRA, and Fill fills their parameters. A nil *Adapters
+// means none.
 type Adapters struct {
 	LoRA   nn.LoRA                // without targets if no matrix has an adapter
-	Arrays map[string]array.Array // by the parameters' names, with rows of heads in the order of the model's files
-	// Changed holds new values of parameters of the model, in the element types of the model's files: tables of tokens with adapters,
-	// and what PEFT calls modules to save.
+	Arrays map[string]array.Array // by parameter name, with rows of heads in the order of the model's files
+	// Changed holds replaced values of the model's parameters, in the element types of the model's files: embedding
+	// tables with adapters, and PEFT's modules_to_save.
 	Changed map[string]array.Array
 }
 
-// OpenAdapters reads the adapters of a model from a folder that peft.Open opens. It is an error if they are of another model:
-// if one of them has no matrix, or another shape.
+// OpenAdapters reads the adapters of a model from a folder that peft.Open opens. It is an error if they belong to
+// another model: if the matrix of an adapter is missing or has another shape.
 func OpenAdapters(folder string, m *Model, c *checkpoint.Checkpoint) (a *Adapters, err error) {
 	if folder, err = checkpoint.Snapshot(folder); err != nil {
 		return nil, fmt.Errorf("models: %w", err)
@@ -61,7 +61,7 @@ func OpenAdapters(folder string, m *Model, c *checkpoint.Checkpoint) (a *Adapter
 	return a, nil
 }
 
-// changedBy returns the parameters of the model to which an adapter gives other values.
+// changedBy returns the model's parameters that an adapter replaces.
 func changedBy(from *peft.Adapter, m *Model, c *checkpoint.Checkpoint) (map[string]array.Array, error) {
 	names := from.Changed()
 	if len(names) == 0 {
@@ -109,7 +109,7 @@ func changedBy(from *peft.Adapter, m *Model, c *checkpoint.Checkpoint) (map[stri
 	return all, nil
 }
 
-// AdaptersOf returns the matrices of a model that have adapters. It is an error if one of the targets is no matrix.
+// AdaptersOf returns the matrices of a model selected for adapters. It is an error if a target matches no matrix.
 func AdaptersOf(m *Model, c *checkpoint.Checkpoint, l nn.LoRA) (list []nn.Adapter, err error) {
 	list, missing, err := adaptersOf(m, c, l)
 	if err == nil && len(missing) > 0 {
@@ -133,7 +133,7 @@ func noMatrix(m *Model, c *checkpoint.Checkpoint, target string) error {
 	return errors.Join(fmt.Errorf("%s: target %s is no matrix that can have an adapter; %s has %s", c.Path, quoted.Name(target), m.Family, strings.Join(ends, ", ")), err)
 }
 
-// adaptersOf returns the matrices of a model that have adapters, and the targets that are no matrices.
+// adaptersOf returns the matrices of a model selected for adapters, and the targets that match no matrix.
 func adaptersOf(m *Model, c *checkpoint.Checkpoint, l nn.LoRA) (list []nn.Adapter, missing []string, err error) {
 	if len(l.Targets) == 0 {
 		return nil, nil, nil
@@ -152,8 +152,8 @@ func adaptersOf(m *Model, c *checkpoint.Checkpoint, l nn.LoRA) (list []nn.Adapte
 	return list, missing, err
 }
 
-// Reordered returns the parameters of adapters with the rows of heads in the order of Hugging Face's files instead of that of
-// a GGUF file c, or with back the other way round. In most models both have the same order.
+// Reordered permutes the rows of heads in adapters' parameters from the order of a GGUF file c to the order of
+// Hugging Face files, or back if back is set. In most models both orders are the same.
 func Reordered(m *Model, c *checkpoint.Checkpoint, arrays map[string]array.Array, back bool) map[string]array.Array {
 	if !c.Config.GGUF() {
 		return arrays
@@ -173,7 +173,7 @@ func Reordered(m *Model, c *checkpoint.Checkpoint, arrays map[string]array.Array
 	return out
 }
 
-// Options returns what a model is traced with for its LoRA; nil without adapters.
+// Options returns the LoRA to trace a model with; nil without adapters.
 func (a *Adapters) Options() *nn.LoRA {
 	if a == nil || len(a.LoRA.Targets) == 0 {
 		return nil
@@ -181,12 +181,12 @@ func (a *Adapters) Options() *nn.LoRA {
 	return &a.LoRA
 }
 
-// Base returns the parameters without those of adapters: what the model's files have.
+// Base returns the parameters stored in the model's files, leaving out adapters.
 func (a *Adapters) Base(params []nn.Param) []nn.Param {
 	return slices.DeleteFunc(slices.Clone(params), func(p nn.Param) bool { return a != nil && a.Arrays[p.Name].Type.Shape != nil })
 }
 
-// Find returns where a parameter lies: in the adapters, or else in the checkpoint. The values of Changed replace those of the checkpoint.
+// Find locates a parameter in the adapters, or else in the checkpoint. Changed overrides the checkpoint.
 func (a *Adapters) Find(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
 	if a == nil {
 		return Find(c, p)

@@ -10,18 +10,17 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// reader reads what a model says about itself, and knows what has been read. After an error all further reads return
-// zeros.
+// reader reads a model's settings and records which ones were read. After an error, all further reads return zeros.
 type reader struct {
 	files *checkpoint.Checkpoint
 	c     checkpoint.Config
-	read  map[string]bool // settings that the family has asked for
-	// defaults are the family's values of settings that config.json leaves out.
+	read  map[string]bool // settings requested by the family
+	// defaults are the family's values for settings missing from config.json.
 	defaults map[string]any
-	said     []Setting // what it got
-	// fractions is that YaRN's range of pairs begins and ends between two pairs, which GGUF files do not say.
+	said     []Setting // the settings found
+	// fractions tells that YaRN's range of pairs begins and ends between two pairs, which GGUF files do not state.
 	fractions bool
-	factors   []float32 // of the frequencies of positions; nil if files of GGUF say nothing but numbers about them
+	factors   []float32 // of the position frequencies; nil if numbers suffice to describe them in GGUF files
 	err       error
 }
 
@@ -29,7 +28,7 @@ func newReader(c *checkpoint.Checkpoint) *reader {
 	return &reader{files: c, c: c.Config, read: map[string]bool{}, defaults: defaults(c.Config.Architecture)}
 }
 
-// keys are the names of a setting in config.json and in GGUF files.
+// keys are a setting's names in config.json and in GGUF files.
 type keys [2]string
 
 func (r *reader) key(k keys) string {
@@ -41,7 +40,7 @@ func (r *reader) key(k keys) string {
 	return key
 }
 
-// size returns a setting that must be there, and be at least 1.
+// size returns a required setting of at least 1.
 func (r *reader) size(k keys) int {
 	n, ok, err := r.c.Int(r.key(k))
 	if d, is := r.fallback(k).(int); is {
@@ -57,7 +56,7 @@ func (r *reader) size(k keys) int {
 	return n
 }
 
-// sizeOr returns a setting, or another value if it is not there or 0.
+// sizeOr returns a setting, or other if it is missing or 0.
 func (r *reader) sizeOr(k keys, other int) int {
 	n := or(r, k, r.c.Int, other)
 	if n == 0 {
@@ -69,7 +68,7 @@ func (r *reader) sizeOr(k keys, other int) int {
 
 func (r *reader) numberOr(k keys, other float64) float64 { return or(r, k, r.c.Float, other) }
 
-// flagOr returns a setting that is true or false. transformers takes an explicit null as false.
+// flagOr returns a Boolean setting. Like transformers, it takes an explicit null as false.
 func (r *reader) flagOr(k keys, other bool) bool {
 	if key := r.key(k); !r.c.GGUF() && key != "" && r.c.Has(key) {
 		if _, ok := r.c.Value(key); !ok {
@@ -80,7 +79,8 @@ func (r *reader) flagOr(k keys, other bool) bool {
 	return or(r, k, r.c.Bool, other)
 }
 
-// flagOrTensor returns a setting of config.json, or another value if it is not there. GGUF files say it by having a tensor.
+// flagOrTensor returns a setting of config.json, or other if it is missing. In GGUF files the presence of a tensor
+// sets it.
 func (r *reader) flagOrTensor(key string, other bool, tensor string) bool {
 	x := false
 	if r.c.GGUF() {
@@ -95,8 +95,8 @@ func (r *reader) flagOrTensor(key string, other bool, tensor string) bool {
 
 func (r *reader) textOr(k keys, other string) string { return or(r, k, r.c.Text, other) }
 
-// or returns what get gets for a setting. If config.json leaves the setting out, it returns the family's default, and without one,
-// or if the setting is null, other. GGUF files always mean other.
+// or returns a setting using get. If config.json lacks the setting, or returns the family's default. Without a
+// default, or if the setting is null, it returns other. For GGUF files it always falls back to other.
 func or[T comparable](r *reader, k keys, get func(string) (T, bool, error), other T) T {
 	x, ok, err := get(r.key(k))
 	if d, is := r.fallback(k).(T); is {
@@ -109,8 +109,8 @@ func or[T comparable](r *reader, k keys, get func(string) (T, bool, error), othe
 	return x
 }
 
-// fallback returns the family's default of a setting that config.json leaves out; nil if it is there or there is none. Members of an
-// object have defaults if the whole object is left out, null or empty.
+// fallback returns the family's default for a setting missing from config.json; nil if it is present or has no
+// default. Members of an object have defaults only if the whole object is missing, null or empty.
 func (r *reader) fallback(k keys) any {
 	if r.c.GGUF() {
 		return nil
@@ -127,7 +127,7 @@ func (r *reader) fallback(k keys) any {
 	return r.defaults[k[0]]
 }
 
-// list returns a setting of config.json that is a list of integers or of texts, nothing if it is not there.
+// list returns a setting of config.json that is a list of integers or of texts, or nil if it is missing.
 func list[T int | string](r *reader, key, want string) []T {
 	if r.c.GGUF() {
 		return nil
@@ -153,8 +153,8 @@ func list[T int | string](r *reader, key, want string) []T {
 	return out
 }
 
-// either returns the first of a setting's names that is there, or the first of all. It is an error if config.json has several of
-// them with different values.
+// either returns the first of a setting's names that is present, or the first name if none is. It is an error if
+// config.json has several of them with different values.
 func (r *reader) either(names ...keys) keys {
 	found := names[0]
 	var first any
@@ -171,13 +171,15 @@ func (r *reader) either(names ...keys) keys {
 	return found
 }
 
-// experts is the setting of how many experts a layer has. name is the family's, which transformers takes for the others.
+// experts returns the setting for the number of experts per layer. name is the family's; transformers maps the
+// others to it.
 func (r *reader) experts(name string) keys {
 	const gguf = ".expert_count"
 	return r.either(keys{name, gguf}, keys{"num_experts", gguf}, keys{"num_local_experts", gguf}, keys{"n_routed_experts", gguf})
 }
 
-// only is an error if a setting is there and is none of want: nothing that changes results is ignored.
+// only fails if a setting is present with a value other than those in want, so that nothing affecting results is
+// ignored.
 func (r *reader) only(k keys, want ...string) {
 	v, ok := r.c.Value(r.key(k))
 	if ok && r.key(k) != "" && !slices.Contains(want, fmt.Sprint(v)) {
@@ -185,7 +187,7 @@ func (r *reader) only(k keys, want ...string) {
 	}
 }
 
-// named returns a key as the file has it: keys of GGUF files begin with the architecture.
+// named returns a key as spelled in the file: keys of GGUF files begin with the architecture.
 func (r *reader) named(key string) string {
 	if strings.HasPrefix(key, ".") {
 		return r.c.Architecture + key
@@ -199,7 +201,7 @@ func (r *reader) fail(err error) {
 	}
 }
 
-// done returns the first error, or that there is a setting which nothing has read and which may change results.
+// done returns the first error, or an error if a setting that may affect results was not read.
 func (r *reader) done() error {
 	if r.err != nil {
 		return r.err

@@ -9,20 +9,20 @@ import (
 	pr "github.com/gomoe/gomoe/primitives"
 )
 
-// decoder is what all families have in common: layers of attention and of experts or of one network, with norms before
-// them and sums around them.
+// decoder is the structure shared by all families: layers of attention followed by experts or a dense network, with
+// a preceding norm and a residual connection around each.
 type decoder struct {
 	vocab, context, hidden, layers int
 	epsilon                        float64
-	tied                           bool   // the head is the table of tokens
-	norm                           string // the GGUF name of the norm behind the attention; "" means ffn_norm
+	tied                           bool   // the head shares the embedding table
+	norm                           string // GGUF name of the norm after attention; "" means ffn_norm
 	// attention returns the attention of layer l.
 	attention func(l int) mixer
-	// mlp applies what layer l has behind its attention.
+	// mlp applies the part of layer l following attention.
 	mlp func(s *nn.Scope, l int, x *graph.Value) *graph.Value
 }
 
-// deepest is how many layers there may be: families go through them before a tensor is looked at.
+// deepest is the maximum number of layers, because families loop over them before any tensor is checked.
 const deepest = 1 << 16
 
 // mixer is a kind of attention.
@@ -31,7 +31,7 @@ type mixer interface {
 	CachePlace() []string
 }
 
-// readDecoder reads the settings that all families have, with the same names.
+// readDecoder reads the settings common to all families.
 func readDecoder(r *reader) decoder {
 	d := decoder{
 		vocab:   r.vocabulary(),
@@ -45,7 +45,7 @@ func readDecoder(r *reader) decoder {
 		d.epsilon = r.numberOr(epsilon, 1e-6)
 	}
 	if predicts := r.sizeOr(r.nextLayers(), 0); r.c.GGUF() {
-		if d.layers -= predicts; r.err == nil && d.layers < 1 { // block_count counts both
+		if d.layers -= predicts; r.err == nil && d.layers < 1 { // block_count includes both
 			r.fail(fmt.Errorf("%s: all %d blocks predict further tokens, want one at least that does not", r.c.Path, predicts))
 		}
 	}
@@ -65,7 +65,7 @@ func readDecoder(r *reader) decoder {
 	return d
 }
 
-// readAttention reads the settings of attention with heads of keys and of values.
+// readAttention reads the settings of multi-head attention.
 func readAttention(r *reader, d decoder) nn.Attention {
 	a := nn.Attention{Heads: r.size(keys{"num_attention_heads", ".attention.head_count"}), Epsilon: d.epsilon}
 	a.KVHeads = r.sizeOr(keys{"num_key_value_heads", ".attention.head_count_kv"}, a.Heads)
@@ -85,7 +85,8 @@ func readAttention(r *reader, d decoder) nn.Attention {
 	return a
 }
 
-// vocabulary returns the number of tokens. GGUF files need not say it: it is the rows of the table of tokens.
+// vocabulary returns the number of tokens. GGUF files may omit it, so for them it is the number of rows of the
+// embedding table.
 func (r *reader) vocabulary() int {
 	if !r.c.GGUF() {
 		return r.size(keys{"vocab_size", ".vocab_size"})
@@ -101,14 +102,15 @@ func (r *reader) vocabulary() int {
 	return t.Type.Shape[0]
 }
 
-// dense has one network in every layer.
+// dense gives every layer a dense network.
 func (d *decoder) dense(width int) {
 	d.mlp = func(s *nn.Scope, _ int, x *graph.Value) *graph.Value {
 		return nn.MLP{Width: width}.Apply(s.In("mlp", ""), x)
 	}
 }
 
-// experts has experts in the layers for which sparse is true, under a name, and one network in the others.
+// experts gives experts to the layers for which sparse returns true, under a name, and a dense network to the
+// others.
 func (d *decoder) experts(name string, m nn.MoE, width int, sparse func(l int) bool) {
 	d.mlp = func(s *nn.Scope, l int, x *graph.Value) *graph.Value {
 		s = s.In(name, "")
@@ -123,8 +125,8 @@ func (d *decoder) experts(name string, m nn.MoE, width int, sparse func(l int) b
 // everyLayer is for models with experts in every layer.
 func everyLayer(int) bool { return true }
 
-// model returns the model of a decoder, in which a token uses topK of a layer's experts, or the first error of the reader.
-// It is an error if the model has settings that nothing has read.
+// model returns the model of a decoder using topK experts per token, or the first error of the reader. It is an
+// error if the model has unread settings.
 func (d decoder) model(r *reader, experts, topK int) (*Model, error) {
 	if r.err == nil && topK > experts {
 		r.fail(fmt.Errorf("%s: a token uses %d of %d experts, want at most as many", r.c.Path, topK, experts))
@@ -160,7 +162,7 @@ func (d decoder) forward(s *nn.Scope, tokens *graph.Value, st *nn.Step) *graph.V
 	x := nn.Embedding{Vocab: d.vocab, Width: d.hidden}.Apply(embed, tokens)
 	for l := range d.layers {
 		if st.Last && st.Room > 0 && l == d.layers-1 {
-			st.Queries = 1 // nothing else needs what the layer makes of the other tokens
+			st.Queries = 1 // the last layer's output is needed for one token only
 		}
 		x = s.Remat(fmt.Sprintf("layer%d", l), x, func(x *graph.Value) *graph.Value {
 			return d.layer(in.In(fmt.Sprintf("layers.%d", l), fmt.Sprintf("blk.%d", l)), l, x, st)
@@ -175,7 +177,7 @@ func (d decoder) forward(s *nn.Scope, tokens *graph.Value, st *nn.Step) *graph.V
 		head = embed
 	}
 	l := nn.Linear{Out: d.vocab, DType: graph.F32}
-	if st.Last && !d.tied { // few logits, which are brought together; a loss wants those of a token on one rank
+	if st.Last && !d.tied { // few logits, which are gathered; a loss needs all logits of a token on one rank
 		l.Split = nn.Columns
 	}
 	return l.Apply(head, x)

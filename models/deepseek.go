@@ -10,9 +10,9 @@ import (
 	pr "github.com/gomoe/gomoe/primitives"
 )
 
-// openDeepSeekV2 reads a DeepSeek-V2: latent attention, first layers with one network, then experts that softmax over
-// all of them chooses, of the best groups if there are groups, beside experts that every token uses. GGUF files call
-// DeepSeek-V3 deepseek2, too, and say that its scores are sigmoids.
+// openDeepSeekV2 reads a DeepSeek-V2: latent attention, dense networks in the first layers, then experts along with
+// shared experts. Experts are chosen by softmax scores over all of them, restricted to the best groups if there are
+// groups. GGUF files also use deepseek2 for DeepSeek-V3, marking its scores as sigmoids.
 func openDeepSeekV2(c *checkpoint.Checkpoint) (*Model, error) {
 	r := newReader(c)
 	gating := keys{"", ".expert_gating_func"}
@@ -49,13 +49,15 @@ func openDeepSeekV2(c *checkpoint.Checkpoint) (*Model, error) {
 	return openDeepSeek(r, moe)
 }
 
-// openDeepSeekV3 reads a DeepSeek-V3 or R1: as V2, with experts that are chosen by sigmoids plus a bias of each expert.
+// openDeepSeekV3 reads a DeepSeek-V3 or R1, which is V2 with experts chosen by sigmoid scores plus a bias per
+// expert.
 func openDeepSeekV3(c *checkpoint.Checkpoint) (*Model, error) {
 	r := newReader(c)
 	return openDeepSeek(r, readSigmoidExperts(r))
 }
 
-// apart reports whether the files have a matrix for keys and one for values of latents, as GGUF files may and mlx-lm's do.
+// apart reports whether the files have separate matrices for keys and values of latents, as mlx-lm's do and GGUF
+// files may.
 func (r *reader) apart() bool {
 	name := "model.layers.0.self_attn.embed_q.weight"
 	if r.c.GGUF() {
@@ -65,7 +67,7 @@ func (r *reader) apart() bool {
 	return err == nil
 }
 
-// openDeepSeek reads what V2 and V3 share.
+// openDeepSeek reads the parts common to V2 and V3.
 func openDeepSeek(r *reader, moe nn.MoE) (*Model, error) {
 	d := readDecoder(r)
 	a := nn.MLA{
@@ -74,17 +76,17 @@ func openDeepSeek(r *reader, moe nn.MoE) (*Model, error) {
 		Query:   r.sizeOr(keys{"q_lora_rank", ".attention.q_lora_rank"}, 0),
 		Latent:  r.size(keys{"kv_lora_rank", ".attention.kv_lora_rank"}),
 		Bias:    r.flagOr(keys{"attention_bias"}, false),
-		Epsilon: 1e-6, // whatever rms_norm_eps is
+		Epsilon: 1e-6, // regardless of rms_norm_eps
 		Split:   r.apart(),
 	}
-	if a.Split && r.c.GGUF() { // keys and values of the file are then latents
+	if a.Split && r.c.GGUF() { // the file's keys and values are then latents
 		a.Plain = r.size(keys{"", ".attention.key_length_mla"}) - a.Rotary
 		a.Value = r.size(keys{"", ".attention.value_length_mla"})
 		r.only(keys{"", ".attention.key_length"}, fmt.Sprint(a.Latent+a.Rotary))
 		r.only(keys{"", ".attention.value_length"}, fmt.Sprint(a.Latent))
 		r.only(keys{"", ".attention.head_count_kv"}, "1")
 	} else if r.c.GGUF() {
-		usual := d.hidden / max(1, a.Heads) // llama.cpp's, for files without the keys
+		usual := d.hidden / max(1, a.Heads) // llama.cpp's default for missing keys
 		a.Plain = r.sizeOr(keys{"", ".attention.key_length"}, usual) - a.Rotary
 		a.Value = r.sizeOr(keys{"v_head_dim", ".attention.value_length"}, usual)
 		r.only(keys{"", ".attention.head_count_kv"}, fmt.Sprint(a.Heads))
@@ -124,7 +126,7 @@ func openDeepSeek(r *reader, moe nn.MoE) (*Model, error) {
 	return d.afterDense(r, moe)
 }
 
-// afterDense is the model whose first layers have one network, and all others experts.
+// afterDense is a model with dense networks in its first layers and experts in the others.
 func (d decoder) afterDense(r *reader, moe nn.MoE) (*Model, error) {
 	first := or(r, keys{"first_k_dense_replace", ".leading_dense_block_count"}, r.c.Int, 0)
 	wide, width := keys{"intermediate_size", ".feed_forward_length"}, 0
@@ -135,7 +137,7 @@ func (d decoder) afterDense(r *reader, moe nn.MoE) (*Model, error) {
 	return d.model(r, moe.Experts, moe.Route.TopK)
 }
 
-// Values of GGUF's key expert_gating_func.
+// Values of the GGUF key expert_gating_func.
 const (
 	ggufSoftmax = 1
 	ggufSigmoid = 2
@@ -143,7 +145,7 @@ const (
 	ggufSoftmaxOfChosen = 3
 )
 
-// readDeepSeekExperts reads experts in groups, and those that every token uses.
+// readDeepSeekExperts reads grouped experts and shared experts.
 func readDeepSeekExperts(r *reader) nn.MoE {
 	m := nn.MoE{
 		Experts: r.size(r.experts("n_routed_experts")),
@@ -163,17 +165,17 @@ func readDeepSeekExperts(r *reader) nn.MoE {
 	return m
 }
 
-// readSigmoidExperts reads experts that are chosen by sigmoids plus a bias of each expert. Their weights are the
-// sigmoids alone.
+// readSigmoidExperts reads experts chosen by sigmoid scores plus a bias per expert. Their weights are the sigmoids
+// without the bias.
 func readSigmoidExperts(r *reader) nn.MoE {
 	m := readDeepSeekExperts(r)
 	m.Bias = "e_score_correction_bias"
-	if m.Route.Groups == 0 { // one group, whichever way files say it
+	if m.Route.Groups == 0 { // a single group, which files state in two ways
 		r.say(keys{"n_group", ".expert_group_count"}, 1, true)
 		r.say(keys{"topk_group", ".expert_group_used_count"}, 1, true)
 	}
 	m.Route.Score, m.Route.Epsilon = pr.SigmoidScore, 1e-20
-	m.Route.Renormalize = r.flagOr(keys{"norm_topk_prob", ".expert_weights_norm"}, !r.c.GGUF()) // llama.cpp takes false without the key
+	m.Route.Renormalize = r.flagOr(keys{"norm_topk_prob", ".expert_weights_norm"}, !r.c.GGUF()) // llama.cpp's default is false
 	r.only(keys{"", ".expert_gating_func"}, fmt.Sprint(ggufSigmoid))
 	r.say(keys{"", ".expert_gating_func"}, ggufSigmoid, true)
 	r.only(keys{"scoring_func"}, "sigmoid")

@@ -9,12 +9,12 @@ import (
 	pr "github.com/gomoe/gomoe/primitives"
 )
 
-// DeepSeekV4Experts reads the layers of experts of a DeepSeek-V4, and returns what applies the experts of layer l to
-// x[B,S,H] of tokens i32[B,S]. The first layers choose experts by a table of tokens, all others by the roots of softplus
-// plus a bias of each expert. Gates and ups are limited. The scope is that of the layers, whose names are those of the
-// published files: layers.0.ffn.gate.weight.
+// DeepSeekV4Experts reads the MoE layers of a DeepSeek-V4, and returns a function applying the experts of layer l
+// to x[B,S,H] of tokens i32[B,S]. The first layers choose experts from a table of tokens; all others choose by the
+// square root of softplus plus a bias per expert. Gate and up projections are clamped. The scope must be the parent
+// of the layers, which are named as in the published files: layers.0.ffn.gate.weight.
 //
-// The rest of this architecture is not there, so Open does not know it.
+// The rest of this architecture is not implemented, so Open does not accept it.
 func DeepSeekV4Experts(c *checkpoint.Checkpoint) (func(s *nn.Scope, l int, x, tokens *graph.Value) *graph.Value, error) {
 	r := newReader(c)
 	m := nn.MoE{
@@ -25,7 +25,7 @@ func DeepSeekV4Experts(c *checkpoint.Checkpoint) (func(s *nn.Scope, l int, x, to
 			TopK:        r.size(keys{"num_experts_per_tok", ".expert_used_count"}),
 			Score:       pr.SqrtSoftplusScore,
 			Renormalize: r.flagOr(keys{"norm_topk_prob", ".expert_weights_norm"}, true),
-			Epsilon:     1e-20, // as transformers has it; others have the sum be at least 2^-14
+			Epsilon:     1e-20, // as in transformers; others use a sum of at least 2^-14
 			Scale:       r.numberOr(keys{"routed_scaling_factor", ".expert_weights_scale"}, 1.5),
 		},
 		Matrices:   nn.Matrices{Gate: "w1", Up: "w3", Down: "w2"},

@@ -1,9 +1,9 @@
 package models
 
-// defaults returns the values that a family gives to settings which config.json leaves out, as the family's configuration class in
-// transformers has them. A setting that is null is there and does not take them. Settings in neither this table nor the code of a
-// family are the sizes of a model: transformers would take the sizes of a published model, and Open requires them.
-// testdata/defaults.py reads the classes, and a test compares them with what Open does.
+// defaults returns a family's values for settings missing from config.json, following its configuration class in
+// transformers. A null setting counts as present and gets no default. Sizes of a model have no defaults:
+// transformers would use the sizes of a published model, but Open requires them. testdata/defaults.py reads the
+// classes, and a test compares them with Open.
 func defaults(family string) map[string]any {
 	switch family {
 	case "deepseek_v2":
@@ -38,5 +38,6 @@ func defaults(family string) map[string]any {
 	return nil
 }
 
-// Default returns the value that a family gives to a setting which config.json leaves out, nil if none is known or it means nothing.
+// Default returns a family's value for a setting missing from config.json, or nil if there is no known default or
+// the default has no meaning.
 func Default(family, name string) any { return defaults(family)[name] }

@@ -1,6 +1,7 @@
-// Package models has the families of published models that gomoe opens: what their files say about a
-// model, and the model as a function, written with the layers of package nn. A family is one file.
+// Package models implements the families of published models that gomoe opens: it reads a model's settings from its
+// files and builds the model as a function, using the layers of package nn. Each family has its own file. Package
+// checkpoint reads the files, and package generate runs the models.
 //
-// Begin with Open, which reads what a checkpoint is. An architecture that is not known is an error with
-// the list of those that are. Of DeepSeek-V4 the layers of experts are there, as DeepSeekV4Experts.
+// Begin with Open, which identifies the model of a checkpoint. An unknown architecture is an error listing the
+// known ones. For DeepSeek-V4 only the MoE layers are implemented, as DeepSeekV4Experts.
 package models

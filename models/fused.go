@@ -15,18 +15,18 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// fused finds a parameter of experts in a tensor of all experts that has another form than the parameter: gate and up lie
-// in one tensor, and matrices may be transposed or in blocks. Names of the tensors and the architecture say which
-// it is, never shapes. It returns nil if there is no such tensor.
+// fused locates an experts' parameter within a tensor of all experts in another layout: gate and up share one
+// tensor, and matrices may be transposed or in blocks. The layout is determined by tensor names and the
+// architecture, never by shapes. fused returns nil if there is no such tensor.
 //
-// For a parameter [E,out,in] with gate and up of I rows each and rows of H numbers, the tensors are
+// For a parameter [E,out,in], where gate and up have I rows each and rows have H numbers, the tensors are
 //
-//	fused       gate_up_proj [E,2I,H], rows of gate before those of up;   down_proj [E,H,I]
-//	transposed  gate_up_proj [E,H,2I], columns of gate and up in turn;    down_proj [E,I,H]
-//	blocks      gate_up_proj_blocks u8 [E,2I,H/32,16], rows of gate and up in turn, and gate_up_proj_scales u8
+//	fused       gate_up_proj [E,2I,H], rows of gate followed by those of up;   down_proj [E,H,I]
+//	transposed  gate_up_proj [E,H,2I], columns of gate and up interleaved;     down_proj [E,I,H]
+//	blocks      gate_up_proj_blocks u8 [E,2I,H/32,16], rows of gate and up interleaved, and gate_up_proj_scales u8
 //	            [E,2I,H/32];   down_proj_blocks [E,H,I/32,16] and down_proj_scales
 //
-// Transposed and blocks are gpt-oss's. Biases are [E,2I], in turn too, and [E,H].
+// gpt-oss uses transposed and blocks. Biases are [E,2I], interleaved as well, and [E,H].
 func fused(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
 	name, params, bias := together(p.Name)
 	if name == "" {
@@ -72,8 +72,8 @@ func fused(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
 	return w, nil
 }
 
-// together returns the name of the tensor in which files have a parameter of all experts, "" if there is none for its kind, and
-// the parameters that lie in it: gate and up share one.
+// together returns the name of the tensor holding a parameter of all experts, "" if there is none for its kind, and
+// the parameters sharing this tensor: gate and up are stored together.
 func together(param string) (name string, params []string, bias bool) {
 	before, part, _ := strings.Cut(param, "experts.*.")
 	part, kind, _ := strings.Cut(part, ".")
@@ -89,14 +89,15 @@ func together(param string) (name string, params []string, bias bool) {
 	return "", nil, false
 }
 
-// Transposed reports whether folders of a family have the experts' matrices as Transpose makes them.
+// Transposed reports whether a family's folders store experts' matrices in the layout made by Transpose.
 func Transposed(family string) bool {
 	return checkpoint.NamesOf(family).Role("model.layers.0.mlp.experts.gate_up_proj").Layout == checkpoint.Transposed
 }
 
-// Transpose returns the tensor, of element type t, that such a folder has for a parameter of experts, [E,out,in] or, for a
-// bias, [E,out]: see fused. Gate and up are one tensor, which is gate's; ok is false for up. When the tensor is written, read
-// is called for each of its parameters, expert by expert, and returns the expert's [out,in] or [out] in that type.
+// Transpose returns the tensor, with element type t, that such a folder has for an experts' parameter [E,out,in],
+// or [E,out] for a bias; see fused. Gate and up share the tensor returned for gate; ok is false for up. While the
+// tensor is being written, read is called for each of its parameters, expert by expert, and must return the
+// expert's [out,in] or [out] in type t.
 func Transpose(p nn.Param, t graph.DType, read func(param string, expert int) (array.Array, error)) (_ tensor.Source, ok bool) {
 	name, params, bias := together(p.Name)
 	if name == "" || params[0] != p.Name {
@@ -131,13 +132,14 @@ func Transpose(p nn.Param, t graph.DType, read func(param string, expert int) (a
 	}}, true
 }
 
-// rows says which rows of a matrix are those of a parameter: first + step·i of count times as many.
+// rows selects the rows of a parameter within a matrix: rows first + step·i, out of count times as many.
 type rows struct {
 	first, step, count int
 	transposed         bool
 }
 
-// numbers returns what copies a part of a parameter of a shape, [E,out,in] or [E,out], from a tensor of numbers.
+// numbers returns a function that copies a part of a parameter with the given shape, [E,out,in] or [E,out], from a
+// tensor of numbers.
 func (v rows) numbers(t tensor.Tensor, shape []int) func(runtime.Part) error {
 	in := 1
 	if len(shape) == 3 {
@@ -167,8 +169,8 @@ func (v rows) numbers(t tensor.Tensor, shape []int) func(runtime.Part) error {
 	}
 }
 
-// blocks returns a parameter in blocks of MXFP4. A byte of the file has two neighbours of a block, and a byte of
-// graph.MXFP4 the elements i and i+16, behind the block's scale.
+// blocks returns a parameter in MXFP4 blocks. A byte of the file holds two adjacent elements of a block, whereas a
+// byte of graph.MXFP4 holds elements i and i+16, following the block's scale.
 func (v rows) blocks(c *checkpoint.Checkpoint, t tensor.Tensor, shape, whole []int) (*Weight, error) {
 	const block, half = 32, 16
 	scales, err := c.Tensor(strings.TrimSuffix(t.Name, "_blocks") + "_scales")
@@ -204,7 +206,7 @@ func (v rows) blocks(c *checkpoint.Checkpoint, t tensor.Tensor, shape, whole []i
 	return &Weight{Type: graph.Type{DType: graph.MXFP4, Shape: shape}, tensors: []tensor.Tensor{t, scales}, fill: fill}, nil
 }
 
-// mxRow sets the first n blocks of `to` from their scales and from bytes of two neighbours, and returns what is behind them.
+// mxRow converts n blocks from scales and bytes of adjacent elements into to, and returns the rest of to.
 func mxRow(to, scales, from []byte, n int) []byte {
 	const half = 16
 	for b := range n {
@@ -215,7 +217,8 @@ func mxRow(to, scales, from []byte, n int) []byte {
 	return to
 }
 
-// mx has element i of 32 in the low half of byte i, and element i+16 in the high half, from bytes of two neighbours.
+// mx repacks bytes of adjacent elements: byte i of to gets element i of 32 in its low half and element i+16 in its
+// high half.
 func mx(to, from []byte) {
 	for i := range to {
 		low, high := from[i/2], from[8+i/2]

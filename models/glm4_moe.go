@@ -5,8 +5,8 @@ import (
 	"github.com/gomoe/gomoe/nn"
 )
 
-// openGLM4MoE reads a GLM-4-MoE: the experts of DeepSeek-V3 behind attention with heads of keys and values, of which a
-// part of the columns is rotated.
+// openGLM4MoE reads a GLM-4-MoE: multi-head attention rotating a part of each head's columns, followed by the
+// experts of DeepSeek-V3.
 func openGLM4MoE(c *checkpoint.Checkpoint) (*Model, error) {
 	r := newReader(c)
 	d := readDecoder(r)

@@ -8,9 +8,9 @@ import (
 	pr "github.com/gomoe/gomoe/primitives"
 )
 
-// openGPTOSS reads a gpt-oss: every second layer, from the first on, attends to a window of keys; each head has a sink;
-// router, experts and attention have biases; experts are chosen by logits, whose softmax over the chosen is their weights.
-// Experts lie in files as numbers with gate and up in turn, or as blocks of MXFP4; see fused.
+// openGPTOSS reads a gpt-oss: every second layer, starting with the first, has sliding-window attention; each head
+// has a sink; router, experts and attention have biases; experts are chosen by logits, and weighted by the softmax
+// over the chosen ones. Files store experts as numbers with gate and up interleaved, or as MXFP4 blocks; see fused.
 func openGPTOSS(c *checkpoint.Checkpoint) (*Model, error) {
 	r := newReader(c)
 	r.fractions = r.c.GGUF()
@@ -44,7 +44,7 @@ func openGPTOSS(c *checkpoint.Checkpoint) (*Model, error) {
 	}
 	r.only(keys{"experts_per_token"}, fmt.Sprint(moe.Route.TopK))
 	r.only(keys{"", ".expert_gating_func"}, fmt.Sprint(ggufSoftmaxOfChosen))
-	r.read["initial_context_length"], r.read[".feed_forward_length"] = true, true // which YaRN's and the experts' settings say again
+	r.read["initial_context_length"], r.read[".feed_forward_length"] = true, true // repeated by the settings of YaRN and of the experts
 	d.experts("mlp", moe, 0, everyLayer)
 	return d.model(r, moe.Experts, moe.Route.TopK)
 }

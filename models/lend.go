@@ -11,10 +11,10 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// Lend returns weights of the files c as inputs of a session, by the inputs' names: those that lie in the files in one piece
-// are lent, and others are copied, by as many goroutines as there may be. After an error it returns what there is; the error is
-// that of the first name of those that failed. Session.Recycle gives back what the files have lent. The bytes of weights that were
-// copied are dropped from memory, where they would stay beside the copies.
+// Lend returns weights of the files c as inputs of a session, by input name. Contiguous weights are lent in place,
+// and others are copied, using up to GOMAXPROCS goroutines. After an error it returns the weights done so far; the
+// error is the one for the first failing name in order. Session.Recycle returns the lent memory. Copied weights are
+// dropped from the page cache, to avoid keeping them twice.
 func Lend(s *runtime.Session, c *checkpoint.Checkpoint, weights map[string]*Weight) (map[string]*runtime.Array, error) {
 	names := slices.Sorted(maps.Keys(weights))
 	arrays, errs := make([]*runtime.Array, len(names)), make([]error, len(names))
@@ -45,8 +45,8 @@ func Lend(s *runtime.Session, c *checkpoint.Checkpoint, weights map[string]*Weig
 	return in, nil
 }
 
-// Drop says that the parameter's bytes in the files c will not be used soon, such as those of which there is a copy: they take no
-// memory of the process until they are.
+// Drop tells that the parameter's bytes in the files c will not be used soon, for example after copying. They take
+// no memory of the process until they are read again.
 func (w *Weight) Drop(c *checkpoint.Checkpoint) {
 	for _, t := range w.tensors {
 		c.Drop(t)

@@ -2,8 +2,8 @@ package models
 
 import "github.com/gomoe/gomoe/checkpoint"
 
-// openLlama reads a Llama, which has one network in every layer. GGUF files call Mixtral llama, too, and say how many
-// experts it has. In GGUF files pairs of rotary positions are neighbours.
+// openLlama reads a Llama, which has a dense network in every layer. GGUF files also use llama for Mixtral, stating
+// the number of experts. In GGUF files the pairs of rotary positions are adjacent rows.
 func openLlama(c *checkpoint.Checkpoint) (*Model, error) {
 	r := newReader(c)
 	if r.sizeOr(keys{"", ".expert_count"}, 0) > 0 {

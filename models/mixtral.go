@@ -8,8 +8,8 @@ import (
 	pr "github.com/gomoe/gomoe/primitives"
 )
 
-// openMixtral reads a Mixtral: softmax over all experts, of which the best are used with weights that add up to 1.
-// In GGUF files its architecture is llama, and pairs of rotary positions are neighbours.
+// openMixtral reads a Mixtral: softmax over all experts, choosing the best with weights normalised to 1. In GGUF
+// files its architecture is llama, and the pairs of rotary positions are adjacent rows.
 func openMixtral(c *checkpoint.Checkpoint) (*Model, error) {
 	r := newReader(c)
 	d := readDecoder(r)

@@ -17,30 +17,30 @@ import (
 
 // Model is a published model.
 type Model struct {
-	Family  string // the name in Hugging Face's files
-	Vocab   int    // tokens
-	Context int    // positions that the model was trained for
+	Family  string // name in Hugging Face files
+	Vocab   int    // number of tokens
+	Context int    // number of positions the model was trained for
 	Layers  int
-	Experts int // of a layer; 0 if it has one network instead
-	TopK    int // experts that a token uses
-	// Settings is what the files say about the model, under the names of both kinds of files.
+	Experts int // per layer; 0 if layers have dense networks only
+	TopK    int // experts per token
+	// Settings lists the settings found in the files, under their names in both formats.
 	Settings []Setting
-	// RopeFactors divide the frequencies of positions, as GGUF files have them in their tensor RopeFactors; nil if there are none.
+	// RopeFactors divide the position frequencies, as in the GGUF tensor RopeFactors; nil if there are none.
 	RopeFactors []float32
-	HeadWidth   int // columns of a head of queries and keys
-	// Grows is the length of a text, in tokens, beyond which the rotation of all its positions depends on its length; 0 means that it never
-	// does.
+	HeadWidth   int // columns per head of queries and keys
+	// Grows is the text length, in tokens, beyond which the rotation of all positions depends on the length; 0 means
+	// that it never does.
 	Grows int
-	Heads int // of keys and values that the axis tp splits, into equal parts; 0 if it splits no such heads
-	// CachePlace has the mesh axes that split the caches of keys and values, as nn.Param.Place has them.
+	Heads int // key/value heads that the axis tp can split evenly; 0 if it splits none
+	// CachePlace lists the mesh axes splitting the caches of keys and values, in the form of nn.Param.Place.
 	CachePlace []string
-	// Forward returns the logits f32[B,S,Vocab] of tokens i32[B,S], or f32[B,1,Vocab] if st asks for the last
-	// token's alone, which the axis tp then splits by the vocabulary, if the head is a matrix of its own.
+	// Forward returns the logits f32[B,S,Vocab] of tokens i32[B,S]. If st requests only the last token's logits, they
+	// are f32[B,1,Vocab], and the axis tp shards the vocabulary unless the head shares the embedding table.
 	Forward func(s *nn.Scope, tokens *graph.Value, st *nn.Step) *graph.Value
 }
 
-// family is a family of models: its names in Hugging Face's and in GGUF files, and what reads a model of it. The first
-// one of several with the same name reads the files of all of them, and says which family it is.
+// family is a family of models: its names in Hugging Face and in GGUF files, and the function opening a model. If
+// several have the same name, the first one reads the files of all of them and determines the family.
 type family struct {
 	name, gguf string
 	open       func(*checkpoint.Checkpoint) (*Model, error)
@@ -61,7 +61,7 @@ func families() []family {
 	}
 }
 
-// familyOf returns the name of the first family that reads files of an architecture, as Hugging Face's files have it.
+// familyOf returns the Hugging Face name of the first family that reads files of an architecture.
 func familyOf(c checkpoint.Config) string {
 	for _, f := range families() {
 		if f.name == c.Architecture && !c.GGUF() || f.gguf == c.Architecture && c.GGUF() {
@@ -71,7 +71,7 @@ func familyOf(c checkpoint.Config) string {
 	return ""
 }
 
-// Names returns the names of the families, as Hugging Face's files have them.
+// Names returns the Hugging Face names of the families.
 func Names() []string {
 	var names []string
 	for _, f := range families() {
@@ -80,7 +80,8 @@ func Names() []string {
 	return names
 }
 
-// Open reads what the model of a checkpoint is. It reads no weights. Errors name the file and what it lacks.
+// Open identifies the model of a checkpoint, without reading weights. Errors name the file and the offending
+// setting.
 func Open(c *checkpoint.Checkpoint) (*Model, error) {
 	a := c.Config.Architecture
 	var known []string

@@ -9,8 +9,8 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// Numbers returns the parameter as numbers f32 [..,out,in] if it is the words of a matrix in MLX's affine quantisation, or 8-bit
-// floats with scales beside them; else itself.
+// Numbers returns the parameter dequantised to f32 [..,out,in] if it is stored in MLX's affine quantisation or as
+// 8-bit floats with scales; otherwise it returns w.
 func (w *Weight) Numbers() *Weight {
 	if w.numbers != nil {
 		return w.numbers
@@ -18,7 +18,7 @@ func (w *Weight) Numbers() *Weight {
 	return w
 }
 
-// f8Numbers returns the numbers that a parameter of 8-bit floats stands for; nil if there are no scales, or others than it has.
+// f8Numbers returns the dequantised parameter of 8-bit floats; nil if scales are missing or do not fit.
 func f8Numbers(c *checkpoint.Checkpoint, w *Weight) *Weight {
 	last := w.Type.Rank() - 1
 	if last < 1 {
@@ -39,7 +39,7 @@ func f8Numbers(c *checkpoint.Checkpoint, w *Weight) *Weight {
 		start, box := inStack(p)
 		to := array.Data[float32](p.Array)
 		for e := range box[0] {
-			at := 0 // the tensor, and the matrix in it
+			at := 0 // the tensor, and the matrix within it
 			matrix := start[0] + e
 			if len(w.tensors) > 1 {
 				at, matrix = matrix, 0

@@ -8,8 +8,8 @@ import (
 	pr "github.com/gomoe/gomoe/primitives"
 )
 
-// openOLMoE reads an OLMoE: softmax over all experts, whose weights are used as they are unless the model says
-// otherwise; queries and keys are normalised over all heads together.
+// openOLMoE reads an OLMoE: softmax over all experts, with weights not renormalised unless a setting says so;
+// queries and keys are normalised over all heads together.
 func openOLMoE(c *checkpoint.Checkpoint) (*Model, error) {
 	r := newReader(c)
 	d := readDecoder(r)

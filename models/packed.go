@@ -17,8 +17,8 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// packed finds a matrix that MLX has quantised: words u32 [..,out,in·bits/32], with scales and biases beside them if the mode is
-// affine. With mode mxfp4 the words have MXFP4's numbers, two neighbours in a byte, and the scales are bytes.
+// packed locates a matrix quantised by MLX: words u32 [..,out,in·bits/32], with tensors of scales and, in affine
+// mode, biases. In mode mxfp4 a byte of the words holds two adjacent MXFP4 elements, and scales are bytes.
 func packed(c *checkpoint.Checkpoint, p nn.Param, t tensor.Tensor, q checkpoint.Quantization) (*Weight, error) {
 	if t.Type.DType != graph.U32 {
 		return nil, fmt.Errorf("%s: tensor %s has elements %s, want U32 as MLX quantises matrices, since there are scales beside it", t.File, quoted.Name(t.Name), t.Stored)
@@ -34,7 +34,7 @@ func packed(c *checkpoint.Checkpoint, p nn.Param, t tensor.Tensor, q checkpoint.
 
 func packedAffine(c *checkpoint.Checkpoint, p nn.Param, t tensor.Tensor, q nn.Affine) (*Weight, error) {
 	dense := p.Type
-	if p.Affine != (nn.Affine{}) { // the parameter is the words, and not yet the matrix
+	if p.Affine != (nn.Affine{}) { // the parameter is the words, not yet the matrix
 		dense.Shape = slices.Clone(dense.Shape)
 		dense.Shape[dense.Rank()-1] *= 32 / q.Bits
 	}
@@ -70,7 +70,8 @@ func packedAffine(c *checkpoint.Checkpoint, p nn.Param, t tensor.Tensor, q nn.Af
 	return &Weight{Type: words, Affine: q, tensors: tensors[:1], numbers: numbers, Scales: scales.DType}, nil
 }
 
-// affineNumbers returns what fills parts of a matrix of a shape from words, scales and biases.
+// affineNumbers returns a function that dequantises parts of a matrix with the given shape from words, scales and
+// biases.
 func affineNumbers(tensors []tensor.Tensor, shape []int, q nn.Affine) func(runtime.Part) error {
 	in, rows := shape[len(shape)-1], shape[len(shape)-2]
 	words, groups := in*q.Bits/32, in/q.GroupSize
@@ -96,7 +97,7 @@ func affineNumbers(tensors []tensor.Tensor, shape []int, q nn.Affine) func(runti
 	}
 }
 
-// inStack returns where a part of a matrix, or of a stack of them, begins in a stack, and its shape there.
+// inStack returns the start and the shape of a part of a matrix, or of a stack of matrices, within a stack.
 func inStack(p runtime.Part) (start, shape []int) {
 	if len(p.Start) == 2 {
 		return slices.Concat([]int{0}, p.Start), slices.Concat([]int{1}, p.Type.Shape)
@@ -141,7 +142,7 @@ func packedMX(c *checkpoint.Checkpoint, p nn.Param, t tensor.Tensor, q checkpoin
 	return &Weight{Type: graph.Type{DType: graph.MXFP4, Shape: shape}, tensors: []tensor.Tensor{t, scales}, fill: fill}, nil
 }
 
-// shaped returns an error if a tensor has another shape than is wanted.
+// shaped returns an error if a tensor's shape is not want.
 func shaped(t tensor.Tensor, want []int) error {
 	if !slices.Equal(t.Type.Shape, want) {
 		return fmt.Errorf("%s: tensor %s has shape %v, want %v", t.File, quoted.Name(t.Name), t.Type.Shape, want)

@@ -9,10 +9,10 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// quantized reads how a checkpoint says that its weights are quantised. Matrices of 8-bit floats with a scale for
-// each block of 128×128, as DeepSeek publishes them, are opened as they are, and so are experts in blocks of MXFP4, and what MLX
-// has quantised, of which tensors are held to it where they are found. Rows that matrices of 8 bits are multiplied with keep the
-// type that the model is calculated in: activation_scheme is not followed. Everything else is an error.
+// quantized reads how a checkpoint's weights are quantised. It accepts DeepSeek's matrices of 8-bit floats with a
+// scale per block of 128×128, experts in MXFP4 blocks, and MLX's quantisation, which is checked tensor by tensor
+// when the weights are located. Rows multiplied by 8-bit matrices keep the model's computation type:
+// activation_scheme is ignored. Everything else is an error.
 func (r *reader) quantized() error {
 	const in, other = "quantization_config", "compression_config"
 	if r.c.GGUF() {
@@ -29,15 +29,15 @@ func (r *reader) quantized() error {
 	}
 	r.read[in] = true
 	switch method := r.textOr(keys{in + ".quant_method"}, ""); method {
-	case "fp8", "mxfp4": // which names and element types of tensors say again
+	case "fp8", "mxfp4": // repeated by names and element types of tensors
 	default:
 		return fmt.Errorf("%s: %s: the weights are quantised by %s, want fp8 or mxfp4; gomoe opens no other such weights of architecture %s, but GGUF files", r.c.Path, in, quoted.Name(method), quoted.Name(r.c.Architecture))
 	}
 	r.only(keys{in + ".fmt"}, "e4m3", "float8_e4m3fn")
 	r.only(keys{in + ".weight_block_size"}, "[128 128]")
-	r.only(keys{in + ".scale_fmt"}, "ue8m0", "float", "float32") // what the scales were rounded to, which are stored as numbers
+	r.only(keys{in + ".scale_fmt"}, "ue8m0", "float", "float32") // rounding of the scales, which are stored as numbers
 	r.only(keys{in + ".is_checkpoint_fp8_serialized"}, "true")
-	// Which matrices are quantised their tensors say, and dequantize is about loading them.
+	// The tensors tell which matrices are quantised, and dequantize concerns loading only.
 	for _, name := range []string{"activation_scheme", "dequantize", "exclude_modules", "ignore", "ignored_layers", "modules_to_not_convert"} {
 		r.read[in+"."+name] = true
 	}
@@ -45,8 +45,7 @@ func (r *reader) quantized() error {
 	return r.err
 }
 
-// quantizedByMLX reports whether config.json says that MLX has quantised the weights, which it says a second time under
-// another name.
+// quantizedByMLX reports whether config.json declares MLX's quantisation, which it repeats under the name again.
 func (r *reader) quantizedByMLX(again string) (bool, error) {
 	const key = "quantization"
 	said, ok, err := r.c.Object(key)

@@ -4,8 +4,8 @@ import (
 	"github.com/gomoe/gomoe/checkpoint"
 )
 
-// openQwen2MoE reads a Qwen2-MoE: softmax over all experts, whose weights are used as they are unless the model says
-// otherwise, and an expert that every token uses, multiplied by a sigmoid of the token.
+// openQwen2MoE reads a Qwen2-MoE: softmax over all experts, with weights not renormalised unless a setting says so,
+// and a shared expert multiplied by a sigmoid of the token.
 func openQwen2MoE(c *checkpoint.Checkpoint) (*Model, error) {
 	r := newReader(c)
 	d := readDecoder(r)

@@ -5,7 +5,7 @@ import (
 	"github.com/gomoe/gomoe/nn"
 )
 
-// openQwen3 reads a Qwen3, which has one network in every layer; queries and keys are normalised head by head.
+// openQwen3 reads a Qwen3, which has a dense network in every layer; queries and keys are normalised per head.
 func openQwen3(c *checkpoint.Checkpoint) (*Model, error) {
 	r := newReader(c)
 	d := readDecoder(r)

@@ -8,8 +8,8 @@ import (
 	pr "github.com/gomoe/gomoe/primitives"
 )
 
-// openQwen3MoE reads a Qwen3-MoE: softmax over all experts, of which the best are used; queries and keys are
-// normalised head by head; some layers may have one network instead of experts.
+// openQwen3MoE reads a Qwen3-MoE: softmax over all experts, choosing the best; queries and keys are normalised per
+// head; some layers may have a dense network instead of experts.
 func openQwen3MoE(c *checkpoint.Checkpoint) (*Model, error) {
 	r := newReader(c)
 	d := readDecoder(r)
@@ -19,14 +19,14 @@ func openQwen3MoE(c *checkpoint.Checkpoint) (*Model, error) {
 	a.Bias = r.flagOrTensor("attention_bias", false, "blk.0.attn_q.bias")
 	a.OutBias = r.flagOrTensor("attention_bias", false, "blk.0.attn_output.bias")
 	d.attention = windowed(a, r.qwenWindows(d.layers, func(int, int) bool { return true }))
-	// Files of GGUF do not say whether weights are divided by their sum, and the models that are published do so.
+	// GGUF files do not state whether weights are normalised by their sum; the published models normalise them.
 	moe := readQwenExperts(r, r.c.GGUF())
 	sparse, width := r.sparse()
 	d.experts("mlp", moe, width, sparse)
 	return d.model(r, moe.Experts, moe.Route.TopK)
 }
 
-// readQwenExperts reads the experts of Qwen's families. renormalize is what files mean that do not say it.
+// readQwenExperts reads the experts of Qwen's families. renormalize is the default for files without the setting.
 func readQwenExperts(r *reader, renormalize bool) nn.MoE {
 	r.only(keys{"", ".expert_gating_func"}, fmt.Sprint(ggufSoftmax))
 	return nn.MoE{
@@ -39,7 +39,7 @@ func readQwenExperts(r *reader, renormalize bool) nn.MoE {
 	}
 }
 
-// sparse reads which layers have experts, and how wide the network of the others is.
+// sparse reads which layers have experts, and the width of the dense network in the others.
 func (r *reader) sparse() (sparse func(l int) bool, width int) {
 	every, dense := r.sizeOr(keys{"decoder_sparse_step"}, 1), map[int]bool{}
 	for _, l := range list[int](r, "mlp_only_layers", "numbers of layers") {

@@ -14,24 +14,25 @@ import (
 	pr "github.com/gomoe/gomoe/primitives"
 )
 
-// widest is how many columns of a head there may be: as many frequencies are made before a tensor is looked at.
+// widest is the maximum number of columns per head, because that many frequencies are computed before any tensor is
+// checked.
 const widest = 1 << 16
 
-// RopeFactors is the tensor f32[pairs] of GGUF files whose elements divide the frequencies of positions.
+// RopeFactors is the GGUF tensor f32[pairs] holding divisors of the position frequencies.
 const RopeFactors = "rope_freqs.weight"
 
-// ropeSettings is where config.json says how positions rotate the heads of layers.
+// ropeSettings locates the rotary settings of layers in config.json.
 type ropeSettings struct {
-	in    string // the object: rope_scaling, rope_parameters, or a member of them for layers of one kind of attention
-	other string // the object that says it a second time; "" if there is none
+	in    string // object: rope_scaling, rope_parameters, or a member of them for one kind of attention
+	other string // object repeating the settings; "" if there is none
 }
 
 // key returns the keys of a member.
 func (s ropeSettings) key(name, gguf string) keys { return keys{s.in + "." + name, gguf} }
 
-// ropeSettings finds the object about positions in layers of a kind of attention. transformers 4 writes rope_scaling, and rope_theta and
-// partial_rotary_factor next to it; transformers 5 writes all of them into rope_parameters, or into a member of it for each kind of
-// attention.
+// ropeSettings locates the rotary settings for layers of a kind of attention. transformers 4 writes rope_scaling,
+// with rope_theta and partial_rotary_factor next to it. transformers 5 writes all of them into rope_parameters, or
+// into a member of it for each kind of attention.
 func (r *reader) ropeSettings(attention string) (s ropeSettings) {
 	const old, new = "rope_scaling", "rope_parameters"
 	r.read[old], r.read[new] = true, true
@@ -40,7 +41,7 @@ func (r *reader) ropeSettings(attention string) (s ropeSettings) {
 	switch {
 	case states(first) && states(second):
 		s = ropeSettings{old, new}
-	case is && !states(first): // also if it is empty: it replaces the family's scaling by plain positions
+	case is && !states(first): // even if empty: it replaces the family's scaling by plain positions
 		s.in = new
 	default:
 		s.in = old
@@ -71,15 +72,16 @@ func (r *reader) ropeSettings(attention string) (s ropeSettings) {
 	return s
 }
 
-// kindsOfLayers reports whether transformers' class of a family has layer_types, which name the objects in rope_parameters.
+// kindsOfLayers reports whether a family's class in transformers has layer_types, which name the objects in
+// rope_parameters.
 func kindsOfLayers(family string) bool {
 	return slices.Contains([]string{"gpt_oss", "qwen2_moe", "qwen3"}, family)
 }
 
-// kind returns how positions are scaled.
+// kind returns the kind of position scaling.
 func (s ropeSettings) kind(r *reader) string {
 	usual := "default"
-	if _, ok := r.c.Value(".rope.scaling.type"); !ok && r.c.GGUF() { // llama.cpp scales linearly if a file has a factor alone
+	if _, ok := r.c.Value(".rope.scaling.type"); !ok && r.c.GGUF() { // llama.cpp scales linearly if a file has only a factor
 		if f, ok, err := r.c.Float(r.key(s.factor(r))); ok && err == nil && f != 0 {
 			usual = "linear"
 		}
@@ -87,16 +89,17 @@ func (s ropeSettings) kind(r *reader) string {
 	return r.textOr(r.either(s.key("rope_type", ".rope.scaling.type"), s.key("type", ".rope.scaling.type")), usual)
 }
 
-// factor returns the keys of the factor of lengths. Old converters have another key.
+// factor returns the keys of the length factor. Old converters use another key.
 func (s ropeSettings) factor(r *reader) keys {
 	return r.either(s.key("factor", ".rope.scaling.factor"), s.key("factor", ".rope.scale_linear"))
 }
 
-// rope reads how positions rotate the `width` elements of a head in layers that attend to all keys, or the part of the elements that
-// the model says.
+// rope reads the rotation of heads of the given width, or of the rotated part of their columns, in layers with full
+// attention.
 func (r *reader) rope(width int) nn.RoPE { return r.ropeOf(fullAttention, width) }
 
-// slidingRope is rope for layers with a window of keys. full is what rope returned. GGUF files have one setting for both.
+// slidingRope is rope for layers with sliding windows. full is the result of rope. GGUF files have one setting for
+// both.
 func (r *reader) slidingRope(width int, full nn.RoPE) nn.RoPE {
 	said := slices.Clone(r.said)
 	op := r.ropeOf(slidingAttention, width)
@@ -169,11 +172,11 @@ func (r *reader) ropeOf(attention string, width int) (op nn.RoPE) {
 		op.Long = l.RoPE(base, part).Frequencies
 		r.growing(in, kind)
 	case "llama3":
-		const here = "" // GGUF files have none of it, but the factors that it makes
+		const here = "" // GGUF files store only the resulting factors
 		numbers := []keys{{factor[0], here}, in.key("low_freq_factor", here), in.key("high_freq_factor", here)}
 		y := pr.Llama3RoPE{Factor: r.positive(numbers[0]), Original: original, Low: r.positive(numbers[1]), High: r.positive(numbers[2])}
 		op.RoPEOp = y.RoPE(base, part)
-		r.say(scaled, nil, true) // the tensor RopeFactors replaces the scaling in GGUF files
+		r.say(scaled, nil, true) // in GGUF files the tensor RopeFactors replaces the scaling
 		r.say(keys{scaled[0]}, kind, true)
 		for i, x := range []float64{y.Factor, y.Low, y.High} {
 			r.say(numbers[i], x, true)
@@ -238,7 +241,7 @@ func (r *reader) ropeOf(attention string, width int) (op nn.RoPE) {
 			r.say(in.key("original_max_position_embeddings", ""), int(scaling.Original), true)
 		}
 	}
-	for _, yarn := range []string{"beta_fast", "beta_slow", "truncate"} { // llama.cpp ignores them in files that scale otherwise
+	for _, yarn := range []string{"beta_fast", "beta_slow", "truncate"} { // llama.cpp ignores them for other kinds of scaling
 		r.read[".rope.scaling.yarn_"+yarn] = true
 	}
 	r.ropeKnown(in)
@@ -249,7 +252,7 @@ func (r *reader) ropeOf(attention string, width int) (op nn.RoPE) {
 	return op
 }
 
-// lengthFactor returns the factor of lengths. llama.cpp takes 1 if a GGUF file has none.
+// lengthFactor returns the length factor. Like llama.cpp, it defaults to 1 in GGUF files.
 func (r *reader) lengthFactor(k keys) float64 {
 	if x, _, err := r.c.Float(r.key(k)); err == nil && x == 0 && r.c.GGUF() {
 		r.say(k, 1.0, false)
@@ -258,7 +261,7 @@ func (r *reader) lengthFactor(k keys) float64 {
 	return r.positive(k)
 }
 
-// growing says that the frequencies depend on the length of the text, for which GGUF files have no key.
+// growing records that the frequencies depend on the length of the text, for which GGUF files have no key.
 func (r *reader) growing(in ropeSettings, kind string) {
 	r.say(in.key("rope_type", ".rope.scaling.type"), nil, true)
 	r.say(in.key("factor", ".rope.scaling.factor"), nil, true)
@@ -268,7 +271,7 @@ func (r *reader) growing(in ropeSettings, kind string) {
 	}
 }
 
-// numbers returns a setting of config.json that is a list of n numbers above 0.
+// numbers returns a setting of config.json that is a list of n positive numbers.
 func (r *reader) numbers(k keys, n int) []float64 {
 	v, _ := r.c.Value(r.key(k))
 	items, _ := v.([]any)
@@ -284,8 +287,7 @@ func (r *reader) numbers(k keys, n int) []float64 {
 	return out
 }
 
-// original returns the length of the texts that the model was trained on before its positions were scaled. It is the context length if
-// the files do not say it.
+// original returns the length of the training texts before position scaling. It defaults to the context length.
 func (r *reader) original(in ropeSettings) float64 {
 	const name = "original_max_position_embeddings"
 	k := r.either(in.key(name, ".rope.scaling.original_context_length"), keys{name, ".rope.scaling.original_context_length"})
@@ -299,7 +301,8 @@ func (r *reader) original(in ropeSettings) float64 {
 	return x
 }
 
-// ropeMembers are the members of an object about positions. transformers ignores a member that the kind of scaling does not read.
+// ropeMembers lists the known members of a rotary object. transformers ignores members that the kind of scaling
+// does not use.
 func ropeMembers() []string {
 	return []string{
 		"attention_factor", "attn_factor", "beta_fast", "beta_slow", "factor", "finetuned", "high_freq_factor", "long_factor", "low_freq_factor", "mscale",
@@ -307,7 +310,7 @@ func ropeMembers() []string {
 	}
 }
 
-// ropeKnown is an error if an object about positions has a member that no kind of scaling reads.
+// ropeKnown fails if a rotary object has a member that no kind of scaling uses.
 func (r *reader) ropeKnown(in ropeSettings) {
 	for _, object := range []string{in.in, in.other} {
 		if object == "" {
@@ -325,7 +328,7 @@ func (r *reader) ropeKnown(in ropeSettings) {
 	}
 }
 
-// ropeAgree is an error if two objects say how positions rotate and one says something else than the other.
+// ropeAgree fails if two objects define the rotation and contradict each other.
 func (r *reader) ropeAgree(in ropeSettings, used map[string]any) {
 	if in.other == "" {
 		return
@@ -344,7 +347,7 @@ func (r *reader) ropeAgree(in ropeSettings, used map[string]any) {
 	}
 }
 
-// factorsOf returns what divides the frequencies of plain positions where they are scaled.
+// factorsOf returns the factors dividing the plain frequencies to give the scaled ones.
 func factorsOf(scaled, plain pr.RoPEOp) []float32 {
 	f := make([]float32, len(plain.Frequencies))
 	for i := range f {
@@ -353,25 +356,27 @@ func factorsOf(scaled, plain pr.RoPEOp) []float32 {
 	return f
 }
 
-// yarnTruncate is a key of gomoe's GGUF files: whether the range of pairs of YaRN begins and ends with whole pairs. llama.cpp does
-// not read it, and always rounds. A GGUF file of gpt-oss without the key is taken to mean the published model, which has fractions.
+// yarnTruncate is a key of GGUF files written by gomoe: whether YaRN's range of pairs begins and ends with whole
+// pairs. llama.cpp does not read it and always rounds. A GGUF file of gpt-oss without the key is taken for the
+// published model, which uses fractions.
 const yarnTruncate = ".rope.scaling.yarn_truncate"
 
-// llama3Of returns the scaling of Llama 3 that divides the frequencies of positions by factors, false if there is none. Of its four numbers
-// the factors say two; the limits of turns, which stand for the others, are 1 and 4 as in all models of the family.
+// llama3Of returns the Llama 3 scaling that yields the given divisors of the position frequencies, or false if
+// there is none. The divisors determine two of its four numbers; the other two, the limits of turns, are 1 and 4 in
+// all models of the family.
 func llama3Of(factors []float32, base float64) (s pr.Llama3RoPE, ok bool) {
 	s = pr.Llama3RoPE{Factor: float64(factors[len(factors)-1]), Low: 1, High: 4}
 	plain := pr.LinearRoPE{Factor: 1}.RoPE(base, 2*len(factors))
-	most := math.Inf(1) // what Original is less than
+	most := math.Inf(1) // upper bound of Original
 	for i := len(factors) - 1; i >= 0 && s.Original == 0; i-- {
-		turns := plain.Frequencies[i] / (2 * math.Pi) // of a text of one token
+		turns := plain.Frequencies[i] / (2 * math.Pi) // per token of text
 		switch f := float64(factors[i]); {
 		case f == s.Factor:
 			most = s.Low / turns
 		case f > 1:
 			kept := (1/f - 1/s.Factor) / (1 - 1/s.Factor)
 			s.Original = math.Round((float64(kept*(s.High-s.Low)) + s.Low) / turns)
-		default: // no pair is between the limits, and every length between these gives the factors
+		default: // no pair lies between the limits; any length in between gives the same factors
 			if least := s.High / turns; least < most {
 				s.Original = math.Ceil((least + most) / 2)
 			}
@@ -388,11 +393,12 @@ func llama3Of(factors []float32, base float64) (s pr.Llama3RoPE, ok bool) {
 	return s, true
 }
 
-// yarnLog is a key of GGUF files of DeepSeek: a tenth of mscale_all_dim, which mscale is equal to.
+// yarnLog is a key of DeepSeek's GGUF files: a tenth of mscale_all_dim, which equals mscale.
 const yarnLog = ".rope.scaling.yarn_log_multiplier"
 
-// scoreScale returns the factor of attention scores that DeepSeek has for scaled positions: (0.1·m·ln(factor) + 1)² with
-// m = mscale_all_dim, in GGUF files without m or with linear scaling times (0.1·ln(factor) + 1)². It is 1 if the model does not say m, or scales no positions.
+// scoreScale returns DeepSeek's factor of attention scores for scaled positions: (0.1·m·ln(factor) + 1)² with m =
+// mscale_all_dim. For GGUF files without m, or with linear scaling, it is multiplied by (0.1·ln(factor) + 1)². It
+// is 1 if the model does not set m or does not scale positions.
 func (r *reader) scoreScale() float64 {
 	in := r.ropeSettings(fullAttention)
 	kind := in.kind(r)
@@ -411,14 +417,14 @@ func (r *reader) scoreScale() float64 {
 		return 1
 	}
 	x := float64(m*math.Log(factor)) + 1
-	if r.c.GGUF() && (m == 0 || kind == "linear") { // llama.cpp, src/models/deepseek2.cpp: it takes mscale as 1 then
+	if r.c.GGUF() && (m == 0 || kind == "linear") { // llama.cpp, src/models/deepseek2.cpp: mscale is then 1
 		x *= float64(0.1*math.Log(factor)) + 1
 		r.say(keys{"", yarnLog}, m, false)
 	}
 	return x * x
 }
 
-// positive returns a setting that must be there, and be a number above 0.
+// positive returns a required positive number.
 func (r *reader) positive(k keys) float64 {
 	x, ok, err := r.c.Float(r.key(k))
 	if d, is := r.fallback(k).(float64); is {
@@ -432,7 +438,7 @@ func (r *reader) positive(k keys) float64 {
 	return x
 }
 
-// known is an error if an object of config.json has a member that nothing has read and that may change results.
+// known fails if an object of config.json has an unread member that may affect results.
 func (r *reader) known(object string) {
 	if r.c.GGUF() {
 		return

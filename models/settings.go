@@ -10,20 +10,20 @@ import (
 	"github.com/gomoe/gomoe/nn"
 )
 
-// Setting is something that a model says about itself. What a family's function reads of a checkpoint are its
-// settings, so that a file of the other kind can be written with them.
+// Setting is a model's setting. The settings read by a family's function make it possible to write the model's
+// files in the other format.
 type Setting struct {
-	Name string // in config.json; "" if it is not there
-	GGUF string // the key of a GGUF file; it begins with a dot if the architecture stands before it; "" if there is none
-	// Value is an int, float64, bool, string, []int or []string: what the file says, or what its family means where the
-	// file says nothing. nil says that there is nothing to write.
+	Name string // name in config.json; "" if it has none
+	GGUF string // key in GGUF files, beginning with a dot if prefixed by the architecture; "" if it has none
+	// Value is an int, float64, bool, string, []int or []string: the file's value, or the family's default. nil means
+	// that there is nothing to write.
 	Value any
-	// Usual says that it is what the family means where the file says nothing, or that something else in the files says it,
-	// too: files without a name for it lose nothing.
+	// Usual tells that the value is the family's default or follows from other parts of the files. Formats without a
+	// name for the setting then lose nothing.
 	Usual bool
 }
 
-// say notes a setting. What is said later about the same one is valid.
+// say records a setting, replacing an earlier record of the same one.
 func (r *reader) say(k keys, value any, usual bool) {
 	s := Setting{k[0], k[1], value, usual}
 	same := func(o Setting) bool { return o.Name == s.Name && o.GGUF == s.GGUF }
@@ -34,7 +34,7 @@ func (r *reader) say(k keys, value any, usual bool) {
 	r.said = append(r.said, s)
 }
 
-// Architecture returns the name that a family has in files of a format.
+// Architecture returns a family's name in files of a format.
 func Architecture(name, format string) string {
 	for _, f := range families() {
 		if f.name == name && format == checkpoint.GGUF {
@@ -44,13 +44,13 @@ func Architecture(name, format string) string {
 	return name
 }
 
-// pairedInGGUF reports whether the pairs of rotary positions are neighbours in GGUF files of an architecture. In Hugging
-// Face's files they are half a head apart, and so they are in GGUF files of all other architectures.
+// pairedInGGUF reports whether GGUF files of an architecture store the pairs of rotary positions as adjacent rows.
+// In Hugging Face files, and in GGUF files of all other architectures, they are half a head apart.
 func pairedInGGUF(architecture string) bool { return architecture == "llama" }
 
-// Rotated returns the rows of a head if a parameter has other rows of heads in GGUF files than in Hugging Face's: row i of
-// the first half of a head is row 2i in GGUF files, and row i of the second half is row 2i+1. It returns 0 if the rows
-// are the same ones.
+// Rotated returns the number of rows per head if GGUF and Hugging Face files store a parameter's rows in different
+// order: row i of the first half of a head is row 2i in GGUF files, and row i of the second half is row 2i+1. It
+// returns 0 if the orders are the same.
 func (m *Model) Rotated(p nn.Param) int {
 	if !pairedInGGUF(Architecture(m.Family, checkpoint.GGUF)) {
 		return 0
@@ -63,7 +63,7 @@ func (m *Model) Rotated(p nn.Param) int {
 	return 0
 }
 
-// MLXName returns the name of a parameter in MLX's files, where all experts are in one tensor.
+// MLXName returns a parameter's name in MLX files, which store all experts in one tensor.
 func MLXName(p nn.Param) string {
 	for name, other := range map[string]string{".k_b_proj.": ".embed_q.", ".v_b_proj.": ".unembed_out."} {
 		if scope, kind, ok := strings.Cut(p.Name, name); ok {
@@ -83,7 +83,7 @@ func MLXName(p nn.Param) string {
 	return strings.Replace(p.Name, "experts.*.", "switch_mlp.", 1)
 }
 
-// cutLast cuts a name at its last dot.
+// cutLast splits a name at its last dot.
 func cutLast(name string) (before, after string, ok bool) {
 	i := strings.LastIndexByte(name, '.')
 	if i < 0 {
@@ -92,8 +92,8 @@ func cutLast(name string) (before, after string, ok bool) {
 	return name[:i], name[i+1:], true
 }
 
-// Params returns the parameters of a model, with the element types that they have in a checkpoint. Surplus tensors of
-// the checkpoint are an error.
+// Params returns a model's parameters, with their element types in a checkpoint. It is an error if the checkpoint
+// has surplus tensors.
 func Params(m *Model, c *checkpoint.Checkpoint) (params []nn.Param, err error) {
 	_, err = graph.Trace("model", func(t *graph.Tracer) []*graph.Value {
 		s := nn.New(t, nn.Options{DType: DType(c), Stored: Stored(c)})

@@ -17,19 +17,19 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// Weight is a parameter of a model as it lies in files: in one tensor, or in one for each expert.
+// Weight is a model's parameter located in files: a single tensor, or one per expert.
 type Weight struct {
 	Type    graph.Type
-	Affine  nn.Affine   // zero for all but the words of a matrix in MLX's affine quantisation
-	Scales  graph.DType // of Affine and of Numbers: the element type that the scales have; BF16 for those of 8-bit floats
-	numbers *Weight     // that the words stand for
+	Affine  nn.Affine   // zero except for the packed words of MLX's affine quantisation
+	Scales  graph.DType // for Affine and Numbers, the element type of the scales; BF16 for scales of 8-bit floats
+	numbers *Weight     // the dequantised parameter
 	tensors []tensor.Tensor
-	fill    func(runtime.Part) error // for tensors of another form than the parameter's; nil copies
-	slab    func(i int) []byte       // the bytes of index i of dimension 0, nil if they lie nowhere in one piece or are damaged
+	fill    func(runtime.Part) error // converts tensors from another layout; nil copies
+	slab    func(i int) []byte       // bytes at index i of dimension 0, or nil if they are not contiguous or are damaged
 }
 
-// Find returns where a parameter lies in a checkpoint. It is an error if a tensor is missing, or has another shape
-// than the parameter.
+// Find locates a parameter in a checkpoint. It is an error if a tensor is missing or its shape differs from the
+// parameter's.
 func Find(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
 	w, err := find(c, p)
 	if err != nil {
@@ -43,7 +43,7 @@ func Find(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
 
 func find(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
 	if before, after, ok := strings.Cut(p.Name, ".block_sparse_moe."); ok && c.Format == checkpoint.Safetensors {
-		if c.Has(before + ".mlp.gate.weight") { // transformers 5's names of Mixtral's experts
+		if c.Has(before + ".mlp.gate.weight") { // names of Mixtral's experts in transformers 5
 			p.Name = before + ".mlp." + strings.NewReplacer("w1", "gate_proj", "w2", "down_proj", "w3", "up_proj").Replace(after)
 		}
 	}
@@ -79,7 +79,7 @@ func find(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
 		return packed(c, p, t, q)
 	}
 	shape := p.Type.Shape
-	if c.Format == checkpoint.GGUF { // which has no dimensions of 1 before the others
+	if c.Format == checkpoint.GGUF { // omits leading dimensions of 1
 		for len(shape) > t.Type.Rank() && shape[0] == 1 {
 			shape = shape[1:]
 		}
@@ -91,7 +91,7 @@ func find(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
 	return &Weight{Type: t.Type, tensors: []tensor.Tensor{t}, slab: slabsOf(t)}, nil
 }
 
-// slabsOf returns what returns the bytes of index i of dimension 0 of a tensor.
+// slabsOf returns a function giving the bytes at index i of dimension 0 of a tensor.
 func slabsOf(t tensor.Tensor) func(i int) []byte {
 	if t.Type.Rank() == 0 || t.Type.Shape[0] == 0 {
 		return nil
@@ -100,7 +100,7 @@ func slabsOf(t tensor.Tensor) func(i int) []byte {
 	return func(i int) []byte { return sound(t, i*n, (i+1)*n) }
 }
 
-// sound returns bytes of a tensor, nil if they are damaged: Fill, which then copies them, says so.
+// sound returns bytes of a tensor, or nil if they are damaged: Fill then copies them and reports the error.
 func sound(t tensor.Tensor, lo, hi int) []byte {
 	if t.Sound(lo, hi) != nil {
 		return nil
@@ -108,7 +108,7 @@ func sound(t tensor.Tensor, lo, hi int) []byte {
 	return t.Mem[lo:hi]
 }
 
-// copied finds a parameter that has copies of experts, or the table that says of which expert each copy is.
+// copied locates a parameter of replicated experts, or the table of replicas.
 func copied(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
 	if strings.HasSuffix(p.Name, nn.CopiesName) {
 		return &Weight{Type: p.Type, fill: func(part runtime.Part) error {
@@ -142,7 +142,7 @@ func copied(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
 	return &held, nil
 }
 
-// perExpert finds a parameter whose experts are tensors of their own.
+// perExpert locates a parameter stored as one tensor per expert.
 func perExpert(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
 	w := &Weight{}
 	for e := range p.Type.Shape[0] {
@@ -163,7 +163,8 @@ func perExpert(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
 	return w, nil
 }
 
-// suits returns an error if a tensor has another shape than is wanted for a parameter, or integers or bits where the parameter has numbers.
+// suits returns an error if a tensor's shape is not shape, or if its elements are integers or bits and the
+// parameter's are not.
 func suits(t tensor.Tensor, p nn.Param, shape []int) error {
 	d := t.Type.DType
 	if d == graph.NoDType || d == graph.U32 || d.IsFloat() || d.IsF8() || d.IsBlock() || p.Type.DType.IsInt() {
@@ -172,7 +173,7 @@ func suits(t tensor.Tensor, p nn.Param, shape []int) error {
 	return fmt.Errorf("%s: tensor %s has elements %s, want floats, 8-bit floats or blocks; convert the tensor", t.File, quoted.Name(t.Name), t.Stored)
 }
 
-// fits returns an error if a tensor has another shape than is wanted, or elements that gomoe does not calculate with.
+// fits returns an error if a tensor's shape is not shape, or if gomoe cannot compute with its elements.
 func fits(t tensor.Tensor, shape []int) error {
 	if t.Type.DType == graph.U32 {
 		return fmt.Errorf("%s: tensor %s has elements U32, as MLX quantises matrices, and no tensor of scales is beside it", t.File, quoted.Name(t.Name))
@@ -184,7 +185,7 @@ func fits(t tensor.Tensor, shape []int) error {
 	return err
 }
 
-// Fill copies a part of the parameter from the files; it is what Session.PutParts calls.
+// Fill copies a part of the parameter from the files; its type suits Session.PutParts.
 func (w *Weight) Fill(p runtime.Part) error {
 	if w.fill != nil {
 		return w.fill(p)
@@ -202,13 +203,14 @@ func (w *Weight) Fill(p runtime.Part) error {
 	return nil
 }
 
-// Loan returns the parameter's memory in the files c, for Session.Lend: that of a part which lies there in one piece is lent,
-// or in one piece for each expert, and other parts are copied. The files stay in memory as long as it is used.
+// Loan returns the parameter's memory in the files c, for Session.Lend. Parts that are contiguous there, as a whole
+// or per expert, are lent; other parts are copied. The files stay mapped while the loan is in use.
 func (w *Weight) Loan(c *checkpoint.Checkpoint) runtime.Loan {
 	return runtime.Loan{Mem: w.mem, Slabs: w.slabs, Fill: w.Fill, Back: c.Hold()}
 }
 
-// slabs returns the bytes of each expert of a part in the files, nil if they lie there in another form, or not in one piece.
+// slabs returns a part's bytes in the files for each expert, or nil if they have another layout or are not
+// contiguous.
 func (w *Weight) slabs(p runtime.Part) [][]byte {
 	if w.slab == nil || len(p.Start) < 2 {
 		return nil
@@ -224,13 +226,13 @@ func (w *Weight) slabs(p runtime.Part) [][]byte {
 		if all == nil {
 			return nil
 		}
-		to := func(row int) int { return row * len(all) / p.Whole.Shape[1] } // of two dimensions, a row is an element
+		to := func(row int) int { return row * len(all) / p.Whole.Shape[1] } // with two dimensions, a row is an element
 		list[i] = all[to(p.Start[1]):to(p.Start[1]+p.Type.Shape[1])]
 	}
 	return list
 }
 
-// mem returns the bytes of a part in the files, nil if they lie there in another form, or not in one piece.
+// mem returns a part's bytes in the files, or nil if they have another layout or are not contiguous.
 func (w *Weight) mem(p runtime.Part) []byte {
 	if w.fill != nil {
 		return nil
@@ -256,12 +258,12 @@ func (w *Weight) mem(p runtime.Part) []byte {
 	return sound(w.tensors[0], p.Start[0]*row, (p.Start[0]+p.Type.Shape[0])*row)
 }
 
-// whole reports whether a tensor is the parameter.
+// whole reports whether a single tensor is the parameter.
 func (w *Weight) whole() bool {
 	return w.fill == nil && len(w.tensors) == 1 && w.tensors[0].Type.Rank() == w.Type.Rank()
 }
 
-// Array returns the whole parameter. If it is one tensor, the array shares the bytes of the file.
+// Array returns the whole parameter. If it is a single tensor, the array aliases the file's bytes.
 func (w *Weight) Array() (array.Array, error) {
 	if w.whole() {
 		return w.tensors[0].Array()
@@ -270,7 +272,7 @@ func (w *Weight) Array() (array.Array, error) {
 	return a, w.Fill(runtime.Part{Whole: w.Type, Start: make([]int, w.Type.Rank()), Array: a})
 }
 
-// Stored returns the function that nn.Options.Stored wants for a checkpoint.
+// Stored returns a function for nn.Options.Stored that looks up a checkpoint.
 func Stored(c *checkpoint.Checkpoint) func(nn.Param) (nn.Form, error) {
 	return func(p nn.Param) (nn.Form, error) {
 		w, err := Find(c, p)
@@ -281,13 +283,13 @@ func Stored(c *checkpoint.Checkpoint) func(nn.Param) (nn.Form, error) {
 	}
 }
 
-// Form returns how the parameter is given.
+// Form returns the parameter's stored form.
 func (w *Weight) Form() nn.Form { return nn.Form{DType: w.Type.DType, Affine: w.Affine} }
 
-// Surplus returns an error if a checkpoint has tensors that are no parameter of the model: something that would be left out
-// without a word. Tables of rotary frequencies, which follow from the configuration or were read with it, may be there, and a head that is the
-// table of tokens where the model takes it from there, and layers behind the last that predict further tokens. So may tensors without
-// elements, which transformers saves of a part whose width is 0.
+// Surplus returns an error if a checkpoint has tensors that are not parameters of the model and would be silently
+// ignored. It permits tables of rotary frequencies, which follow from the configuration or were read with it; a
+// head equal to the embedding table, if the model shares it; multi-token prediction layers; and tensors without
+// elements, which transformers saves for parts of width 0.
 func Surplus(c *checkpoint.Checkpoint, params []nn.Param) error {
 	used := map[string]bool{}
 	var errs []error
@@ -316,13 +318,13 @@ func Surplus(c *checkpoint.Checkpoint, params []nn.Param) error {
 	return errors.Join(errs...)
 }
 
-// nextLayers is the setting of how many layers after the last predict further tokens.
+// nextLayers returns the setting for the number of multi-token prediction layers, which follow the last layer.
 func (r *reader) nextLayers() keys {
 	const gguf = ".nextn_predict_layers"
 	return r.either(keys{"num_nextn_predict_layers", gguf}, keys{"num_mtp_layers", gguf})
 }
 
-// furtherLayers returns what reports whether a tensor is of a layer that predicts further tokens.
+// furtherLayers returns a predicate for tensors of multi-token prediction layers.
 func furtherLayers(c *checkpoint.Checkpoint) func(name string) bool {
 	r, names := newReader(c), checkpoint.NamesOf(c.Config.Architecture)
 	n, layers := r.sizeOr(r.nextLayers(), 0), r.sizeOr(keys{"num_hidden_layers", ".block_count"}, 0)
@@ -335,7 +337,7 @@ func furtherLayers(c *checkpoint.Checkpoint) func(name string) bool {
 	}
 }
 
-// Further returns the tensors of layers behind the last that predict further tokens. No model has them.
+// Further returns the tensors of multi-token prediction layers, which no model here uses.
 func Further(c *checkpoint.Checkpoint) (list []tensor.Tensor) {
 	further := furtherLayers(c)
 	for _, t := range c.Tensors {
@@ -346,15 +348,15 @@ func Further(c *checkpoint.Checkpoint) (list []tensor.Tensor) {
 	return list
 }
 
-// equals reports whether a tensor has the bytes of another one.
+// equals reports whether a tensor has the same bytes as another one.
 func equals(c *checkpoint.Checkpoint, t tensor.Tensor, other string) bool {
 	o, err := c.Tensor(other)
 	return err == nil && o.Stored == t.Stored && bytes.Equal(o.Mem, t.Mem)
 }
 
-// DType returns the element type in which the model is calculated if nothing else is asked for: that of the experts'
-// weights, or of the layers that have none. It is that of the table of tokens for weights of 8-bit floats, and f32 for
-// weights in blocks.
+// DType returns the default computation type of a model: the element type of its experts' weights, or of its dense
+// layers if it has none. For weights of 8-bit floats it is the type of the embedding table, and for weights in
+// blocks f32.
 func DType(c *checkpoint.Checkpoint) graph.DType {
 	names := checkpoint.NamesOf(c.Config.Architecture)
 	for _, part := range []checkpoint.Part{checkpoint.Experts, checkpoint.Dense, checkpoint.Embedding} {

@@ -8,15 +8,15 @@ import (
 	"github.com/gomoe/gomoe/nn"
 )
 
-// The kinds of attention that layer_types names.
+// Values in layer_types.
 const (
 	fullAttention    = "full_attention"
 	slidingAttention = "sliding_attention"
 )
 
-// windows returns how many keys a query of layer l attends to at most, 0 for all before it: `window` in the layers that layer_types calls
-// sliding or, without it, for which slides is true. inGGUF says in which layers a query has the window in GGUF files, which have no key
-// for it.
+// windows returns a function giving the maximum number of keys for a query of layer l, 0 for no limit. It is window
+// in the layers listed as sliding in layer_types or, without layer_types, in those for which slides returns true.
+// inGGUF tells which layers have the window in GGUF files, which have no key for it.
 func (r *reader) windows(layers, window int, slides, inGGUF func(l int) bool) func(l int) int {
 	kinds := list[string](r, "layer_types", "the kinds of attention of the layers")
 	if len(kinds) != 0 && len(kinds) != layers {
@@ -50,14 +50,15 @@ func (r *reader) windows(layers, window int, slides, inGGUF func(l int) bool) fu
 	return of
 }
 
-// fullEverywhere reports whether layer_types calls every layer full, for families whose layers have one kind of attention.
+// fullEverywhere reports whether layer_types lists every layer as full, for families with a single kind of
+// attention.
 func (r *reader) fullEverywhere() bool {
 	v, _ := r.c.Value("layer_types")
 	kinds, ok := v.([]any)
 	return ok && !slices.ContainsFunc(kinds, func(kind any) bool { return kind != fullAttention })
 }
 
-// windowed returns the attention of each layer, with its window.
+// windowed returns a function giving each layer's attention, with its window.
 func windowed(a nn.Attention, windows func(l int) int) func(l int) mixer {
 	return func(l int) mixer {
 		a := a
@@ -66,8 +67,8 @@ func windowed(a nn.Attention, windows func(l int) int) func(l int) mixer {
 	}
 }
 
-// qwenWindows returns the windows of a family of Qwen, which GGUF files do not have. slides says which layers have one where layer_types
-// does not say it; first is max_window_layers.
+// qwenWindows returns the windows of a Qwen family, which GGUF files lack. slides selects the layers with a window
+// if layer_types is missing; first is max_window_layers.
 func (r *reader) qwenWindows(layers int, slides func(l, first int) bool) func(l int) int {
 	use := keys{"use_sliding_window"}
 	window, first, on := 0, or(r, keys{"max_window_layers"}, r.c.Int, 0), r.flagOr(use, false)
