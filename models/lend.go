@@ -14,7 +14,7 @@ import (
 // Lend returns weights of the files c as inputs of a session, by input name. Contiguous weights are lent in place,
 // and others are copied, using up to GOMAXPROCS goroutines. After an error it returns the weights done so far; the
 // error is the one for the first failing name in order. Session.Recycle returns the lent memory. Copied weights are
-// dropped from the page cache, to avoid keeping them twice.
+// dropped from memory, to avoid keeping them twice.
 func Lend(s *runtime.Session, c *checkpoint.Checkpoint, weights map[string]*Weight) (map[string]*runtime.Array, error) {
 	names := slices.Sorted(maps.Keys(weights))
 	arrays, errs := make([]*runtime.Array, len(names)), make([]error, len(names))
