@@ -20,34 +20,35 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// The formats of files.
+// File formats.
 const (
 	Safetensors = "safetensors"
 	GGUF        = "gguf"
 )
 
-// Checkpoint is an open model. Its methods but Close are safe for concurrent use.
+// Checkpoint is an open model. Its methods except Close are safe for concurrent use.
 type Checkpoint struct {
-	Path    string          // as given to Open, or the snapshot in a folder of the hub's cache
+	Path    string          // as given to Open, or the snapshot within a folder of the hub's cache
 	Format  string          // Safetensors or GGUF
-	Files   []string        // the paths of the files with tensors
-	Tensors []tensor.Tensor // in the order of files and bytes; no name is there twice
-	Config  Config          // what the model is
+	Files   []string        // paths of the files holding tensors
+	Tensors []tensor.Tensor // in file and byte order; names are unique
+	Config  Config          // the model's settings
 
 	byName map[string]int
 	close  []func() error
 	drop   []func(part []byte)
 
 	mu     sync.Mutex
-	holds  int  // of Hold that are not released
-	closed bool // Close was called, and waits for them
+	holds  int  // calls of Hold not yet released
+	closed bool // Close was called, and waits for holds
 }
 
 // Open opens the model at path: a folder, a .safetensors file, the index of several of them, or a .gguf file. In a
-// folder of the hub's cache, such as models--org--name, it takes the snapshot that refs/main names, or the only one. In a
-// folder it takes the checkpoint of a training run that says how it is a model, else model.safetensors, else
-// model.safetensors.index.json, else the only .safetensors file, else the only .gguf file or set. Errors name the file and
-// what is wanted. The caller must call Close when no array of the model is used any more.
+// folder of the hub's cache, such as models--org--name, it opens the snapshot named by refs/main, or the only one.
+// In a folder it opens, in order of preference, a training checkpoint that is described as a model,
+// model.safetensors, model.safetensors.index.json, the only .safetensors file, or the only .gguf file or set.
+// Errors name the file and the expected content. The caller must call Close when no array of the model is in use
+// any more.
 func Open(path string) (*Checkpoint, error) {
 	c := &Checkpoint{Path: path}
 	if err := c.open(); err != nil {
@@ -120,8 +121,8 @@ func (c *Checkpoint) openSafetensors(path string) (Config, error) {
 	return ReadConfig(filepath.Join(filepath.Dir(path), ConfigName))
 }
 
-// Snapshot returns the folder of a model's files in a folder of the hub's cache, which has snapshots and refs: the snapshot that
-// refs/main names or, without it, the only one. It returns other paths as they are.
+// Snapshot returns the folder of a model's files within a folder of the hub's cache, which contains snapshots and
+// refs: the snapshot named by refs/main or, without it, the only one. It returns other paths unchanged.
 func Snapshot(path string) (string, error) {
 	const snapshots = "snapshots"
 	if !has(path, snapshots) || !has(path, "refs") && !has(path, "blobs") {
@@ -149,7 +150,7 @@ func Snapshot(path string) (string, error) {
 	return filepath.Join(path, snapshots, entries[0].Name()), nil
 }
 
-// find returns the file to open: path itself, or what a folder has.
+// find returns the file to open: path itself, or a file in the folder path.
 func find(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -200,7 +201,7 @@ func has(path, name string) bool {
 	return err == nil
 }
 
-// named returns path if its name, or else the file's beginning, says what the file is.
+// named returns path if the suffix of its name tells a format.
 func named(path string) (string, error) {
 	for _, end := range []string{".safetensors", ".gguf", ".safetensors.index.json"} {
 		if strings.HasSuffix(path, end) {
@@ -210,13 +211,13 @@ func named(path string) (string, error) {
 	return "", fmt.Errorf("%s: want a folder, or a file whose name ends with .safetensors, .gguf or .safetensors.index.json", path)
 }
 
-// Has reports whether there is a tensor with a name.
+// Has reports whether a tensor exists.
 func (c *Checkpoint) Has(name string) bool {
 	_, ok := c.byName[name]
 	return ok
 }
 
-// Tensor returns the tensor with a name. The error of a name that is not there proposes one that looks like it.
+// Tensor returns a tensor by name. If there is none, the error proposes a similar name.
 func (c *Checkpoint) Tensor(name string) (tensor.Tensor, error) {
 	if i, ok := c.byName[name]; ok {
 		return c.Tensors[i], nil
@@ -231,8 +232,8 @@ func (c *Checkpoint) Tensor(name string) (tensor.Tensor, error) {
 	return tensor.Tensor{}, fmt.Errorf("checkpoint: %s: there is no tensor %s%s", c.Path, quoted.Name(name), hint)
 }
 
-// Hold keeps the bytes of the files in memory until release is called, although Close is called before. It is for arrays
-// that share them. Release may be called twice.
+// Hold keeps the files mapped until release is called, even after Close, for arrays aliasing them. release may be
+// called more than once.
 func (c *Checkpoint) Hold() (release func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -241,13 +242,13 @@ func (c *Checkpoint) Hold() (release func()) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if c.holds--; c.holds == 0 && c.closed {
-			c.unmap() // nobody is there to take an error
+			c.unmap() // there is no caller to return an error to
 		}
 	})
 }
 
-// Drop says that the bytes of a tensor will not be used soon: they take no memory of the process until they are. It is for weights
-// that were copied.
+// Drop tells that a tensor's bytes will not be used soon, for example after copying them. They take no memory of
+// the process until they are read again.
 func (c *Checkpoint) Drop(t tensor.Tensor) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -256,8 +257,7 @@ func (c *Checkpoint) Drop(t tensor.Tensor) {
 	}
 }
 
-// Close ends the use of the files and of all arrays that share their bytes. The files stay in memory as long as somebody holds
-// them.
+// Close invalidates the files and all arrays aliasing them. Files that are held stay mapped until released.
 func (c *Checkpoint) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

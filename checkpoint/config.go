@@ -16,26 +16,26 @@ import (
 	"github.com/gomoe/gomoe/internal/strictjson"
 )
 
-// ConfigName is the name of the file that describes a model of Hugging Face.
+// ConfigName is the name of the file describing a Hugging Face model.
 const ConfigName = "config.json"
 
 const maxConfig = 1 << 24
 
-// Config is what a model says about itself: the members of config.json, or the keys of a GGUF file. The zero
-// Config says nothing.
+// Config holds a model's settings: the members of config.json, or the keys of a GGUF file. The zero Config is
+// empty.
 type Config struct {
-	// Architecture is the model's family: model_type of config.json, general.architecture of a GGUF file. It
-	// is empty if there is none.
+	// Architecture is the model's family: model_type in config.json, general.architecture in a GGUF file; "" if there
+	// is none.
 	Architecture string
-	// Path is the file that says it, for errors.
+	// Path is the file with the settings, for errors.
 	Path string
 
 	values map[string]any
-	prefix string // of the keys about the architecture
+	prefix string // of keys specific to the architecture
 }
 
-// ReadConfig reads a config.json, or another file of settings such as generation_config.json. A file that is not there says
-// nothing, which is no error.
+// ReadConfig reads a config.json, or another file of settings such as generation_config.json. For a missing file it
+// returns an empty Config and no error.
 func ReadConfig(path string) (Config, error) {
 	text, err := infile.Read(path, maxConfig)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -51,14 +51,15 @@ func ReadConfig(path string) (Config, error) {
 	return c, nil
 }
 
-// NewConfig returns the Config that a config.json with these members gives, as json.Unmarshal reads them. path is for errors.
+// NewConfig returns the Config of a config.json with the given members, as parsed by json.Unmarshal. path is for
+// errors.
 func NewConfig(path string, members map[string]any) Config {
 	c := Config{Path: path, values: members}
 	c.Architecture, _ = members["model_type"].(string)
 	return c
 }
 
-// keys returns what the keys of a GGUF file say.
+// keys returns the Config of a GGUF file.
 func keys(f *gguf.File) Config {
 	c := Config{Path: f.Path(), values: map[string]any{}}
 	for _, m := range f.Meta {
@@ -69,14 +70,14 @@ func keys(f *gguf.File) Config {
 	return c
 }
 
-// Value returns the value of a key. A key of a GGUF file that begins with a dot is one of the architecture: .block_count
-// is olmoe.block_count. A key with dots of a config.json leads into objects: rope_scaling.factor.
+// Value returns the value of a key. For GGUF files, a leading dot stands for the architecture: .block_count is
+// olmoe.block_count. For config.json, dots lead into objects: rope_scaling.factor.
 func (c Config) Value(key string) (any, bool) {
 	v, _ := c.lookup(key)
 	return v, v != nil
 }
 
-// Has reports whether a key is there, null included. Keys are those of Value.
+// Has reports whether a key, in the form used by Value, is present, even if null.
 func (c Config) Has(key string) bool {
 	_, ok := c.lookup(key)
 	return ok
@@ -103,8 +104,8 @@ func (c Config) lookup(key string) (v any, ok bool) {
 	}
 }
 
-// Keys returns the keys that have values, sorted: the members of config.json, or the keys of a GGUF file that are about
-// the architecture, each with a dot at its beginning.
+// Keys returns the sorted keys with values: the members of config.json, or the architecture's keys of a GGUF file,
+// each beginning with a dot.
 func (c Config) Keys() []string {
 	var keys []string
 	for _, k := range slices.Sorted(maps.Keys(c.values)) {
@@ -119,15 +120,15 @@ func (c Config) Keys() []string {
 	return keys
 }
 
-// Object returns the members of a key's value as settings of their own, false if there is no such key. It is an error if
-// the value is no object.
+// Object returns the value of a key as a Config; the result is false if the key is missing. It is an error if the
+// value is not an object.
 func (c Config) Object(key string) (Config, bool, error) {
 	values, ok, err := as[map[string]any](c, key, "an object")
 	return Config{Path: c.Path, values: values}, ok, err
 }
 
-// Int returns the value of a key as an integer, false if there is no such key. It is an error if the value is no integer
-// of at least 0.
+// Int returns the value of a key as an integer; the result is false if the key is missing. It is an error if the
+// value is not a non-negative integer.
 func (c Config) Int(key string) (int, bool, error) {
 	x, ok, err := c.Float(key)
 	if err == nil && ok && (x != math.Trunc(x) || x < 0 || x > math.MaxInt32) {
@@ -136,7 +137,8 @@ func (c Config) Int(key string) (int, bool, error) {
 	return int(x), ok, err
 }
 
-// Float returns the value of a key as a number, false if there is no such key. It is an error if the value is no finite number.
+// Float returns the value of a key as a number; the result is false if the key is missing. It is an error if the
+// value is not a finite number.
 func (c Config) Float(key string) (float64, bool, error) {
 	v, ok := c.Value(key)
 	if !ok {
@@ -174,15 +176,17 @@ func (c Config) Float(key string) (float64, bool, error) {
 	return x, true, nil
 }
 
-// Bool returns the value of a key as true or false; ok is false if there is no such key. It is an error if the value is neither.
+// Bool returns the value of a key as a Boolean; ok is false if the key is missing. It is an error if the value is
+// of another type.
 func (c Config) Bool(key string) (value, ok bool, err error) {
 	return as[bool](c, key, "true or false")
 }
 
-// Text returns the value of a key as text, false if there is no such key. It is an error if the value is none.
+// Text returns the value of a key as text; the result is false if the key is missing. It is an error if the value
+// is of another type.
 func (c Config) Text(key string) (string, bool, error) { return as[string](c, key, "text") }
 
-// as returns the value of a key as a T, false if there is no such key.
+// as returns the value of a key as a T; the result is false if the key is missing.
 func as[T any](c Config, key, want string) (x T, ok bool, err error) {
 	v, ok := c.Value(key)
 	if !ok {
@@ -200,9 +204,9 @@ func (c Config) wrong(key, want string) error {
 	switch x := v.(type) {
 	case float64:
 		if x == math.Trunc(x) {
-			text = strconv.FormatFloat(x, 'f', -1, 64) // as people write it
+			text = strconv.FormatFloat(x, 'f', -1, 64) // without an exponent
 		}
-	case string: // which looks in errors as a number does
+	case string: // a quoted number or Boolean looks like an unquoted one in errors
 		if _, err := strconv.ParseFloat(x, 64); err == nil || x == "true" || x == "false" {
 			want += ", without quotes"
 		}
@@ -213,10 +217,10 @@ func (c Config) wrong(key, want string) error {
 	return fmt.Errorf("%s: %s is %s, want %s", c.Path, key, quoted.Name(text), want)
 }
 
-// GGUF reports whether the keys are those of a GGUF file.
+// GGUF reports whether the settings come from a GGUF file.
 func (c Config) GGUF() bool { return c.prefix != "" }
 
-// IDs returns the tokens that a key names: one, a list of them, or none if there is no such key.
+// IDs returns the token numbers of a key: a single one, a list, or none if the key is missing.
 func (c Config) IDs(key string) (map[int32]bool, error) {
 	ids := map[int32]bool{}
 	v, ok := c.Value(key)

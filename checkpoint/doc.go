@@ -1,7 +1,7 @@
-// Package checkpoint opens models as they are published: a folder with safetensors files, one such
-// file, or a GGUF file, which may be one of several; and the checkpoints of training runs. It says
-// what is in them; the bytes of tensors stay where they are until they are used, so that a rank
-// reads only what it needs.
+// Package checkpoint opens published models, stored as a folder of safetensors files, a single such file or a GGUF
+// file or set, and also checkpoints of training runs. It lists their contents, but reads the bytes of tensors only
+// when they are used, so a rank reads only its own shards.
 //
-// Begin with Open. Packages safetensors, gguf and parts, below this one, read and write the formats.
+// Begin with Open. Packages safetensors, gguf and parts, below this one, read and write the formats. Package models
+// interprets the settings.
 package checkpoint

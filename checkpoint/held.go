@@ -6,14 +6,14 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Held is what a rank of a mesh holds of a model.
+// Held describes the part of a model held by a rank of a mesh.
 type Held struct {
-	First, Experts int // the experts of each layer: Experts of them from First on
+	First, Experts int // range of experts per layer: Experts of them, starting with First
 	Bytes          int64
 }
 
-// Held returns what each rank of a mesh holds: its experts, which the axis ep splits, and all of the rest. It is an
-// error if the mesh has other axes than dp, which copies the model, and ep.
+// Held returns the part of the model held by each rank of a mesh: its experts, sharded over the axis ep, and
+// everything else. It is an error if the mesh has axes other than ep and dp, which replicates the model.
 func (c *Checkpoint) Held(m sharding.Mesh) ([]Held, error) {
 	for _, a := range m.Axes {
 		if a.Name != "ep" && a.Name != "dp" {

@@ -5,26 +5,27 @@ import (
 	"strings"
 )
 
-// Quantization is how MLX has quantised a matrix: each GroupSize numbers of a row are integers of Bits bits in words of 32,
-// the first in the lowest bits. With mode AffineMode a group has a scale and a bias, in the tensors scales and biases beside
-// weight; with MXFP4Mode the integers are MXFP4's and the scales bytes.
+// Quantization is MLX's quantisation of a matrix: each GroupSize numbers of a row are integers of Bits bits, packed
+// into 32-bit words from the lowest bits up. In AffineMode every group has a scale and a bias, in tensors named
+// scales and biases. In MXFP4Mode the integers are MXFP4 elements, and scales are bytes.
 type Quantization struct {
 	Mode            string
 	Bits, GroupSize int
 }
 
-// Modes of quantisation that are opened.
+// Supported modes of quantisation.
 const (
 	AffineMode = "affine"
 	MXFP4Mode  = "mxfp4"
 )
 
-// quantizationKey is where config.json says how MLX has quantised a model: for all layers, and by their names for those that
-// differ.
+// quantizationKey is the member of config.json describing MLX's quantisation of a model: for all layers, and by
+// name for layers that differ.
 const quantizationKey = "quantization"
 
-// Quantization returns how MLX has quantised the matrix in the tensor with a name, which ends with .weight; zero if it has not.
-// It is quantised if the tensor has scales beside it, and config.json says how.
+// Quantization returns MLX's quantisation of the matrix in the named tensor, or zero if it is not quantised. The
+// name ends with .weight. A matrix is quantised if there is a tensor with its scales, and config.json gives the
+// parameters.
 func (c *Checkpoint) Quantization(name string) (Quantization, error) {
 	layer, ok := strings.CutSuffix(name, ".weight")
 	if !ok || c.Format != Safetensors {
@@ -36,7 +37,7 @@ func (c *Checkpoint) Quantization(name string) (Quantization, error) {
 	return c.Config.quantization(layer)
 }
 
-// quantization returns how config.json says that a layer is quantised.
+// quantization returns the quantisation of a layer according to config.json.
 func (c Config) quantization(layer string) (q Quantization, err error) {
 	all, ok, err := c.Object(quantizationKey)
 	if err != nil {

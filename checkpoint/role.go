@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Part is a part of a model.
+// Part is a category of a model's tensors.
 type Part string
 
-// The parts of a model, in the order in which tables have them.
+// Parts of a model, in the order of tables.
 const (
 	Embedding Part = "embedding"
 	Attention Part = "attention"
@@ -28,11 +28,12 @@ func Parts() []Part {
 	return []Part{Embedding, Attention, Router, Experts, Shared, Dense, Norms, Head, Other}
 }
 
-// Layout is how the experts' matrices of a layer lie in tensors. E experts, H hidden, I width of an expert.
+// Layout is the layout of a layer's expert matrices in tensors. E is the number of experts, H the hidden width, I
+// the width of an expert.
 type Layout string
 
-// The layouts that are published. They are told apart by the names of tensors and the architecture, never by shapes,
-// which are the same where 2I = H or I = H.
+// Published layouts. They are distinguished by the names of tensors and the architecture, never by shapes, which
+// are ambiguous if 2I = H or I = H.
 const (
 	PerExpert  Layout = "a tensor per expert, [I,H] and [H,I]"
 	Fused      Layout = "gate and up of all experts in one tensor [E,2I,H], gate before up"
@@ -41,27 +42,28 @@ const (
 	Stacked    Layout = "a tensor for all experts, [E,I,H] and [E,H,I]"
 )
 
-// Role is what a tensor is in a model.
+// Role is the role of a tensor in a model.
 type Role struct {
 	Part   Part
-	Layer  int    // -1 if the tensor belongs to none
-	Expert int    // -1 if the tensor belongs to none, or to all
+	Layer  int    // -1 if the tensor belongs to no layer
+	Expert int    // -1 if the tensor belongs to no expert, or to all
 	Layout Layout // of experts
-	Scales bool   // the tensor has the scales or offsets of another one's elements
+	Scales bool   // the tensor holds scales or offsets for another one's elements
 }
 
-// matchers are the patterns that names have behind the layer's number.
+// matchers are the patterns of names; all but the first match the part following the layer's number.
 type matchers struct {
 	layer, expert, fused, blocks, stacked, shared, router, attention, norm, dense, embedding, head, scales *regexp.Regexp
 }
 
-// Names reads names of tensors. It is made for one architecture, as two of them have the same names for other layouts.
+// Names interprets the names of tensors for one architecture, because architectures use the same names for
+// different layouts.
 type Names struct {
 	architecture string
 	m            matchers
 }
 
-// NamesOf returns what reads the names of an architecture.
+// NamesOf returns the Names of an architecture.
 func NamesOf(architecture string) *Names {
 	return &Names{architecture, matchers{
 		layer:     regexp.MustCompile(`^(?:model\.|language_model\.|transformer\.)*(?:layers|blk|blocks|h)\.(\d+)\.(.+)$`),
@@ -80,7 +82,7 @@ func NamesOf(architecture string) *Names {
 	}}
 }
 
-// Role returns what the tensor with a name is.
+// Role returns the role of the named tensor.
 func (n *Names) Role(name string) Role {
 	m := &n.m
 	r := Role{Part: Other, Layer: -1, Expert: -1, Scales: m.scales.MatchString(name)}
@@ -93,7 +95,7 @@ func (n *Names) Role(name string) Role {
 	switch {
 	case m.expert.MatchString(rest):
 		r.Part, r.Layout = Experts, PerExpert
-		r.Expert, _ = strconv.Atoi(m.expert.FindStringSubmatch(rest)[1]) // digits; a number beyond int is the largest int
+		r.Expert, _ = strconv.Atoi(m.expert.FindStringSubmatch(rest)[1]) // digits only; a number out of range gives the largest int
 	case m.blocks.MatchString(rest):
 		r.Part, r.Layout = Experts, Blocks
 	case m.fused.MatchString(rest):

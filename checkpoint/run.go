@@ -9,10 +9,10 @@ import (
 	"github.com/gomoe/gomoe/checkpoint/parts"
 )
 
-// adapterName is the file that says what an adapter is; see package peft.
+// adapterName is the file describing an adapter; see package peft.
 const adapterName = "adapter_config.json"
 
-// openParts opens the model that a checkpoint of a training run is.
+// openParts opens a training checkpoint as a model.
 func (c *Checkpoint) openParts(dir string) (Config, error) {
 	set, err := parts.Open(dir)
 	if err != nil {
@@ -31,14 +31,15 @@ func (c *Checkpoint) openParts(dir string) (Config, error) {
 	return ReadConfig(filepath.Join(dir, ConfigName))
 }
 
-// run returns the newest checkpoint of a training run in its folder, or in that of its checkpoints; "" if there is none.
+// run returns the newest checkpoint of a training run, in the run's folder or in its folder of checkpoints; "" if
+// there is none.
 func run(path string) string {
 	for _, folder := range []string{path, filepath.Join(path, "checkpoints")} {
 		entries, err := os.ReadDir(folder)
 		if err != nil {
 			continue
 		}
-		for _, e := range slices.Backward(entries) { // numbers of eight digits, in order
+		for _, e := range slices.Backward(entries) { // eight-digit numbers, in order
 			if ok, _ := filepath.Match("step-*", e.Name()); ok && has(filepath.Join(folder, e.Name()), parts.ManifestName) {
 				return filepath.Join(folder, e.Name())
 			}

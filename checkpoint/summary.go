@@ -7,19 +7,19 @@ import (
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 )
 
-// Summary is what a model consists of.
+// Summary lists the contents of a model.
 type Summary struct {
 	Layers     int
-	Experts    int // of the layer that has most; 0 if there are none
-	TopK       int // experts that a token uses; 0 if the model does not say it
+	Experts    int // maximum per layer; 0 if there are none
+	TopK       int // experts per token; 0 if unknown
 	Layouts    []Layout
 	Parameters int64
-	Active     int64 // parameters that a token uses; 0 if the model does not say how many experts it uses
+	Active     int64 // parameters used per token; 0 if the number of experts per token is unknown
 	Bytes      int64
-	Parts      []PartSummary // those that the model has, in the order of Parts
+	Parts      []PartSummary // non-empty parts, in the order of function Parts
 }
 
-// PartSummary is what a part of a model consists of.
+// PartSummary lists the contents of a part of a model.
 type PartSummary struct {
 	Part       Part
 	Tensors    int
@@ -28,7 +28,7 @@ type PartSummary struct {
 	Types      []string // the file's names of the element types, sorted
 }
 
-// Summary counts the model's tensors. It is an error if the model says something about itself in a wrong form.
+// Summary counts the model's tensors. It is an error if a setting is malformed.
 func (c *Checkpoint) Summary() (*Summary, error) {
 	s := &Summary{}
 	names := NamesOf(c.Config.Architecture)
@@ -80,8 +80,8 @@ func (c *Checkpoint) Summary() (*Summary, error) {
 	return s, err
 }
 
-// parameters returns the numbers that a tensor stands for: none for scales, which belong to another tensor's
-// numbers, and more than it has elements if several numbers lie in one.
+// parameters returns the number of weights in a tensor: 0 for scales, and more than the number of elements if an
+// element packs several weights.
 func (c *Checkpoint) parameters(t tensor.Tensor, r Role) int64 {
 	n := int64(1)
 	for _, d := range t.Type.Shape {
@@ -91,10 +91,10 @@ func (c *Checkpoint) parameters(t tensor.Tensor, r Role) int64 {
 		return 0
 	}
 	if q, err := c.Quantization(t.Name); err == nil && q.Bits > 0 && t.Stored == "U32" {
-		return n * 32 / int64(q.Bits) // MLX's words
+		return n * 32 / int64(q.Bits) // MLX's packed words
 	}
 	if r.Layout == Blocks && t.Stored == "U8" {
-		return 2 * n // two numbers of 4 bits
+		return 2 * n // two 4-bit numbers per element
 	}
 	return n
 }

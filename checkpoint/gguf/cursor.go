@@ -6,24 +6,24 @@ import (
 	"fmt"
 )
 
-// number is a number as the format has them.
+// number is a numeric type of the format.
 type number interface {
 	uint8 | int8 | uint16 | int16 | uint32 | int32 | uint64 | int64 | float32 | float64
 }
 
-// maxMeta is how much memory, in bytes, keys, values and names may take. The largest published vocabularies take 30 MB. A file
-// may have no bytes on the disk for what it claims, so its size is no bound.
+// maxMeta bounds the memory of keys, values and names in bytes. The largest published vocabularies take 30 MB. The
+// file's size is no bound, because a sparse file may have no bytes on disk.
 const maxMeta = 256 << 20
 
-// cursor reads the beginning of a file. After an error all further reads return zeros.
+// cursor parses the beginning of a file. After an error all further reads return zeros.
 type cursor struct {
 	mem  []byte
 	at   int
-	used uint64 // bytes of memory for what was read
+	used uint64 // bytes of memory used by parsed data
 	err  error
 }
 
-// use counts memory for n elements of size bytes.
+// use accounts for the memory of n elements of the given size in bytes.
 func (c *cursor) use(n, size uint64) error {
 	if n > maxMeta/size || c.used+n*size > maxMeta {
 		return fmt.Errorf("keys and names take more than %d MiB with %d elements of %d bytes at byte %d, which no model needs", maxMeta>>20, n, size, c.at)
@@ -32,7 +32,7 @@ func (c *cursor) use(n, size uint64) error {
 	return nil
 }
 
-// take returns the next n bytes, nil at the end of the file.
+// take returns the next n bytes, or nil at the end of the file.
 func (c *cursor) take(n uint64) []byte {
 	if c.err == nil && n > uint64(len(c.mem)-c.at) {
 		c.err = fmt.Errorf("%d bytes at byte %d of %d; the file is cut short", n, c.at, len(c.mem))
@@ -48,12 +48,12 @@ func (c *cursor) take(n uint64) []byte {
 func scalar[T number](c *cursor) (x T) {
 	b := c.take(uint64(binary.Size(x)))
 	if b != nil {
-		binary.Decode(b, binary.LittleEndian, &x) // b has the bytes of x
+		binary.Decode(b, binary.LittleEndian, &x) // b has exactly the bytes of x
 	}
 	return x
 }
 
-// list reads n numbers. It takes no more memory than the file has bytes.
+// list reads n numbers. It uses no more memory than the file has bytes.
 func list[T number](c *cursor, n uint64) ([]T, error) {
 	var x T
 	size := uint64(binary.Size(x))

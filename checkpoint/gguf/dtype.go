@@ -6,7 +6,7 @@ import "github.com/gomoe/gomoe/graph"
 type dtype struct {
 	id              uint32
 	name            string
-	elements, bytes int64 // of a block; types without blocks have blocks of one element
+	elements, bytes int64 // per block; types without blocks have blocks of one element
 }
 
 func dtypes() []dtype {
@@ -31,8 +31,8 @@ func byID(id uint32) (dtype, bool) {
 	return dtype{}, false
 }
 
-// graphType returns gomoe's element type of the same name, NoDType if there is none. The names of
-// the format are gomoe's in capitals.
+// graphType returns gomoe's element type of the same name, or NoDType if there is none. The format's names are
+// gomoe's in capitals.
 func (t dtype) graphType() graph.DType {
 	d, err := graph.ParseDType(lower(t.name))
 	if n, bytes := d.Block(); err != nil || int64(n) != t.elements || int64(bytes) != t.bytes {
@@ -41,7 +41,7 @@ func (t dtype) graphType() graph.DType {
 	return d
 }
 
-// byType returns the format's element type for one of gomoe.
+// byType returns the format's element type for a type of gomoe.
 func byType(d graph.DType) (dtype, bool) {
 	for _, t := range dtypes() {
 		if d != graph.NoDType && t.graphType() == d {

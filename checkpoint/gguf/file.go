@@ -15,26 +15,26 @@ import (
 
 const (
 	magic = "GGUF"
-	// maxRank is the largest number of dimensions that ggml has.
+	// maxRank is ggml's maximum number of dimensions.
 	maxRank = 4
-	// alignment is the usual distance at which tensors lie, and alignmentKey sets another.
+	// alignment is the default alignment of tensors; the key alignmentKey overrides it.
 	alignment    = 32
 	alignmentKey = "general.alignment"
 )
 
-// File is an open GGUF file. Its methods but Close are safe for concurrent use.
+// File is an open GGUF file. Its methods except Close are safe for concurrent use.
 type File struct {
 	Version int
-	Meta    []Meta          // in the order of the file; no key is there twice
-	Tensors []tensor.Tensor // in the order of their bytes, with row-major shapes: ggml's dimensions from the last to the first
+	Meta    []Meta          // in file order; keys are unique
+	Tensors []tensor.Tensor // in byte order, with row-major shapes: ggml's dimensions reversed
 
 	path   string
 	mapped *tensor.Mapped
 }
 
-// Open maps a file and checks its keys and tensors against the file: lengths, overlaps, gaps and names that stand
-// there twice. An error names the file, the key or tensor, what it has and what is wanted. The bytes of tensors
-// are not read before they are used. The caller must call Close.
+// Open maps a file and validates its keys and tensors: lengths, overlaps, gaps and duplicate names. An error names
+// the file, the key or tensor, the value found and the value expected. The bytes of tensors are read only when
+// used. The caller must call Close.
 func Open(path string) (*File, error) {
 	m, err := tensor.Map(path)
 	if err != nil {
@@ -42,20 +42,20 @@ func Open(path string) (*File, error) {
 	}
 	f, err := parse(m.Bytes(), path)
 	if err != nil {
-		m.Close() // the file's own error is the one to report
+		m.Close() // the error of the file is the one to report
 		return nil, fmt.Errorf("gguf: %s: %w", path, err)
 	}
 	f.mapped = m
 	return f, nil
 }
 
-// Path returns the path that the file was opened with.
+// Path returns the path given to Open.
 func (f *File) Path() string { return f.path }
 
-// Drop is tensor.Mapped.Drop for bytes of tensors.
+// Drop is tensor.Mapped.Drop for the bytes of a tensor.
 func (f *File) Drop(part []byte) { f.mapped.Drop(part) }
 
-// Close ends the use of the file and of its tensors.
+// Close unmaps the file and invalidates its tensors.
 func (f *File) Close() error { return f.mapped.Close() }
 
 func parse(mem []byte, path string) (*File, error) {
@@ -91,7 +91,7 @@ func parse(mem []byte, path string) (*File, error) {
 	return f, f.readTensors(c, tensors, at)
 }
 
-// readMeta reads n keys. A number that is too large ends where the file does.
+// readMeta reads n keys. If n is too large, it fails at the end of the file.
 func (f *File) readMeta(c *cursor, n uint64) error {
 	seen := map[string]bool{}
 	for i := range n {
@@ -113,7 +113,7 @@ func (f *File) readMeta(c *cursor, n uint64) error {
 	return nil
 }
 
-// readTensors reads n descriptions of tensors, and finds their bytes behind them.
+// readTensors reads n tensor descriptions, and locates the bytes following them.
 func (f *File) readTensors(c *cursor, n, alignment uint64) error {
 	seen := map[string]bool{}
 	sizes := map[string]int64{}
@@ -144,7 +144,7 @@ func (f *File) readTensors(c *cursor, n, alignment uint64) error {
 	})
 	start := up(int64(c.at), int64(alignment))
 	all := max(0, int64(len(c.mem))-start)
-	at, last := int64(0), "" // where the next tensor may begin, and what lies before it
+	at, last := int64(0), "" // end of the preceding tensors, and the name of the last one
 	for i := range f.Tensors {
 		t := &f.Tensors[i]
 		size := sizes[t.Name]
@@ -159,7 +159,7 @@ func (f *File) readTensors(c *cursor, n, alignment uint64) error {
 		if at = t.Offset + size; size > 0 {
 			last = t.Name
 		}
-		if t.Offset += start; size > 0 { // a tensor without elements may lie behind the file's end
+		if t.Offset += start; size > 0 { // a tensor without elements may begin after the end of the file
 			t.Mem = c.mem[t.Offset:][:size:size]
 		}
 	}
@@ -171,8 +171,8 @@ func (f *File) readTensors(c *cursor, n, alignment uint64) error {
 
 func up(n, multiple int64) int64 { return (n + multiple - 1) / multiple * multiple }
 
-// readTensor reads the description of a tensor: all but where the file's tensors begin, and returns
-// the offset from there and the bytes.
+// readTensor reads the description of a tensor. It returns the tensor's offset, relative to the start of all tensor
+// data, and its size in bytes.
 func readTensor(c *cursor) (t tensor.Tensor, offset uint64, size int64, err error) {
 	t.Name = c.text()
 	rank := scalar[uint32](c)

@@ -8,19 +8,19 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// The keys of a file that is one of several.
+// Keys of a file in a set.
 const (
-	splitKey   = "split.no"            // which one, from 0
-	countKey   = "split.count"         // how many there are
-	tensorsKey = "split.tensors.count" // of all together
+	splitKey   = "split.no"            // number of the file, from 0
+	countKey   = "split.count"         // number of files
+	tensorsKey = "split.tensors.count" // number of tensors in all files
 )
 
-// maxFiles is the largest number of files of a set, that of their names' five digits.
+// maxFiles is the maximum number of files in a set, given the five digits in their names.
 const maxFiles = 99999
 
-// OpenSet opens a file and, if it is one of several, the others, which lie beside it under the names of llama.cpp's
-// gguf-split: NAME-00001-of-00003.gguf. It returns them in order; the first one has the keys. The caller must call
-// Close on every file.
+// OpenSet opens a file and, if it belongs to a set, the other files, which must be in the same folder under the
+// names of llama.cpp's gguf-split: NAME-00001-of-00003.gguf. It returns them in order; the first one has the keys.
+// The caller must call Close on every file.
 func OpenSet(path string) ([]*File, error) {
 	files, err := openSet(path)
 	if err != nil {
@@ -63,7 +63,7 @@ func openSet(path string) (files []*File, err error) {
 	return files, checkSet(files)
 }
 
-// checkSet checks that files are the parts of one model.
+// checkSet checks that the files are the parts of one model.
 func checkSet(files []*File) error {
 	in, total := map[string]string{}, 0
 	for i, f := range files {

@@ -5,15 +5,15 @@ import (
 	"math"
 )
 
-// Meta is a key of a file with its value.
+// Meta is a key with its value.
 type Meta struct {
 	Key string
-	// Value is a uint8, int8, uint16, int16, uint32, int32, uint64, int64, float32, float64,
-	// bool or string, or a slice of one of them.
+	// Value is a uint8, int8, uint16, int16, uint32, int32, uint64, int64, float32, float64, bool or string, or a
+	// slice of one of them.
 	Value any
 }
 
-// The kinds of values.
+// Kinds of values.
 const (
 	kindU8 = iota
 	kindI8
@@ -30,7 +30,7 @@ const (
 	kindF64
 )
 
-// value reads a value of a kind. Where the file ends too early, the cursor has the error.
+// value reads a value of the given kind. If the file ends too early, the cursor has the error.
 func (c *cursor) value(kind uint32) (any, error) {
 	switch kind {
 	case kindU8:
@@ -111,7 +111,7 @@ func (c *cursor) values() (any, error) {
 		if n > uint64(len(c.mem)-c.at)/8 {
 			return nil, fmt.Errorf("an array of %d strings, more than the file's %d further bytes have", n, len(c.mem)-c.at)
 		}
-		const header = 16 // of a string
+		const header = 16 // size of a string header
 		if err := c.use(n, header); err != nil {
 			return nil, err
 		}
@@ -126,8 +126,8 @@ func (c *cursor) values() (any, error) {
 	return nil, fmt.Errorf("an array of kind %d, want numbers, bools or strings", kind)
 }
 
-// Int returns the value of a key as an integer. It returns false if there is no such key, or
-// its value is no integer that fits.
+// Int returns the value of a key as an integer. It returns false if the key is missing, or if its value is not an
+// integer that fits.
 func (f *File) Int(key string) (int, bool) {
 	v, ok := f.Value(key)
 	if !ok {
@@ -154,7 +154,7 @@ func (f *File) Int(key string) (int, bool) {
 	return 0, false
 }
 
-// Value returns the value of a key as the file has it.
+// Value returns the value of a key with the type stored in the file.
 func (f *File) Value(key string) (any, bool) {
 	for _, m := range f.Meta {
 		if m.Key == key {

@@ -11,9 +11,9 @@ import (
 	"github.com/gomoe/gomoe/internal/whole"
 )
 
-// Write writes keys and tensors to a file of version 3, which is complete or, after an error, as it was
-// before. It is an error if a name is there twice, if the format does not know an element type or a kind of value, or
-// if a tensor has no dimension or more than four.
+// Write writes keys and tensors to a file of version 3, replacing it atomically: after an error the old file is
+// unchanged. It is an error if a name is duplicated, if the format does not support an element type or a kind of
+// value, or if a tensor has no dimensions or more than four.
 func Write(path string, meta []Meta, tensors []tensor.Source) error {
 	err := whole.Write(path, func(w io.Writer) error { return write(w, meta, tensors) })
 	if err != nil {
@@ -42,12 +42,12 @@ func write(w io.Writer, meta []Meta, tensors []tensor.Source) error {
 	return nil
 }
 
-// encode returns what stands before the tensors' bytes.
+// encode returns the part of the file preceding the tensors' bytes.
 func encode(meta []Meta, tensors []tensor.Source) ([]byte, error) {
 	b := binary.LittleEndian.AppendUint32([]byte(magic), 3)
 	b = binary.LittleEndian.AppendUint64(b, uint64(len(tensors)))
 	b = binary.LittleEndian.AppendUint64(b, uint64(len(meta)))
-	keys := map[string]bool{alignmentKey: true} // it is what Write says it is
+	keys := map[string]bool{alignmentKey: true} // reserved for Write
 	for _, m := range meta {
 		if keys[m.Key] {
 			return nil, fmt.Errorf("key %s: want it once, and %q not at all", quoted.Name(m.Key), alignmentKey)
@@ -89,7 +89,7 @@ func appendText(b []byte, s string) []byte {
 	return append(binary.LittleEndian.AppendUint64(b, uint64(len(s))), s...)
 }
 
-// appendValue appends the kind of a value and the value.
+// appendValue appends a value's kind and the value.
 func appendValue(b []byte, v any) ([]byte, error) {
 	kind, n := kindOf(v)
 	if kind < 0 {
@@ -114,7 +114,7 @@ func appendValue(b []byte, v any) ([]byte, error) {
 	return binary.Append(b, binary.LittleEndian, v)
 }
 
-// kindOf returns the kind of a value, below 0 if the format has none, and the length of a slice, below 0 for a
+// kindOf returns the kind of a value, negative if the format has none, and the length of a slice, negative for a
 // single value.
 func kindOf(v any) (kind, length int) {
 	switch v := v.(type) {

@@ -16,13 +16,13 @@ import (
 	"github.com/gomoe/gomoe/internal/whole"
 )
 
-// ManifestName is the name of the file that completes a checkpoint.
+// ManifestName is the name of the file completing a checkpoint.
 const ManifestName = "manifest.json"
 
-// maxManifest is far more than a manifest of thousands of processes has.
+// maxManifest is the maximum size of a manifest in bytes, far more than thousands of processes need.
 const maxManifest = 64 << 20
 
-// Manifest is what manifest.json has.
+// Manifest is the content of manifest.json.
 type Manifest struct {
 	Format string            `json:"format"`
 	Step   int               `json:"step"`
@@ -33,15 +33,15 @@ type Manifest struct {
 	Sum    string            `json:"sum"` // SHA-256 of the manifest with an empty Sum
 }
 
-// File is one of the checkpoint's files of parts.
+// File is a file of parts.
 type File struct {
 	Name  string `json:"name"`
-	Parts string `json:"parts"`          // SHA-256 of what the file says about its parts
-	Host  string `json:"host,omitempty"` // where it lies, if processes do not see the same folder
+	Parts string `json:"parts"`          // SHA-256 of the file's description of its parts
+	Host  string `json:"host,omitempty"` // the host storing it, if processes do not share the folder
 }
 
-// Commit writes the manifest m of a checkpoint under a name, if its files are there and hold arrays of these types by name, and
-// those of its model. It sets the manifest's Format and checksums.
+// Commit writes the manifest m of a checkpoint under the given name, after checking that its files exist and hold
+// arrays with the given names and types, as well as the model's files. It sets the manifest's Format and checksums.
 func (m *Manifest) Commit(dir, name string, types map[string]graph.Type) error {
 	m.Format = format
 	s, err := open(dir, m)
@@ -65,7 +65,7 @@ func (m *Manifest) Commit(dir, name string, types map[string]graph.Type) error {
 	return m.Write(dir, name)
 }
 
-// Write writes the manifest under a name.
+// Write writes the manifest under the given name.
 func (m Manifest) Write(dir, name string) error {
 	return whole.Write(filepath.Join(dir, name), func(w io.Writer) error {
 		e := json.NewEncoder(w)
@@ -86,7 +86,7 @@ func Hash(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// ReadManifest reads the manifest of a checkpoint that has this name. It is an error if its checksum is wrong.
+// ReadManifest reads the manifest with the given name. It is an error if its checksum is wrong.
 func ReadManifest(dir, name string) (*Manifest, error) {
 	text, err := infile.Read(filepath.Join(dir, name), maxManifest)
 	if err != nil {

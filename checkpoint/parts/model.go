@@ -13,28 +13,29 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// Model says how a checkpoint is a model.
+// Model describes a checkpoint as a model.
 type Model struct {
 	Tensors []Tensor `json:"tensors"`
-	// Files are the checksums, Hash, of what lies beside the parts, by name: config.json, the tokenizer's files and the like.
+	// Files maps the names of files other than parts to their checksums, Hash: config.json, the tokenizer's files and
+	// the like.
 	Files map[string]string `json:"files"`
 }
 
-// Tensor says how an array is a tensor of a model's files.
+// Tensor describes an array as a tensor of a model's files.
 type Tensor struct {
 	Array string `json:"array"`
-	// Name is that in the model's files. With a star, which stands for the number of an expert, there is a tensor for each index
-	// of dimension 0.
+	// Name is the name in the model's files. A star stands for the number of an expert: there is one tensor for each
+	// index of dimension 0.
 	Name string `json:"name"`
-	// Transposed says that the files have [out,in] of an array [in,out]. Dimension 0 of an array whose name has a star counts for
-	// neither.
+	// Transposed tells that the files store [out,in] for an array [in,out]. If the name has a star, dimension 0 is not
+	// counted.
 	Transposed bool `json:"transposed,omitempty"`
-	// Halves, unless it is 0, says that of so many rows each the files have first those with even numbers, then the others. The
-	// rows of heads lie so in folders of Hugging Face where they lie in turn in GGUF files.
+	// Halves, if not 0, is the size of the row blocks that the files store de-interleaved: even rows first, then odd
+	// rows. Hugging Face folders store the rows of heads in this way where GGUF files interleave them.
 	Halves int `json:"halves,omitempty"`
 }
 
-// check returns an error if a tensor cannot be what the model says.
+// check returns an error if an array cannot be the tensor described by the model.
 func (m *Model) check(types map[string]graph.Type) error {
 	var errs []error
 	names := map[string]bool{}
@@ -58,10 +59,10 @@ func (m *Model) check(types map[string]graph.Type) error {
 	return errors.Join(errs...)
 }
 
-// maxBeside is the most bytes of a file next to the parts, such as tokenizer.json.
+// maxBeside is the maximum size in bytes of a file other than parts, such as tokenizer.json.
 const maxBeside = 256 << 20
 
-// files returns an error if one of the files beside the parts is not there, or another one.
+// files returns an error if a file other than the parts is missing or has a wrong checksum.
 func (m *Model) files(dir string) error {
 	for _, name := range slices.Sorted(maps.Keys(m.Files)) {
 		if name != filepath.Base(name) || !filepath.IsLocal(name) {

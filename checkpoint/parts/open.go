@@ -18,13 +18,13 @@ import (
 	"github.com/gomoe/gomoe/internal/strictjson"
 )
 
-// Set is the open files of a checkpoint. Its methods but Close are safe for concurrent use.
+// Set holds the open files of a checkpoint. Its methods except Close are safe for concurrent use.
 type Set struct {
 	Path string
 	Manifest
 
 	files  []*safetensors.File
-	away   []File // those that lie on other hosts
+	away   []File // stored on other hosts
 	arrays map[string]*stored
 }
 
@@ -34,9 +34,9 @@ type stored struct {
 	parts []*piece
 }
 
-// Open opens the checkpoint in a folder. It checks that every array is there, and reads no element. Where processes have
-// written parts to several folders, the files of some may be there only; what lies in others is an error when it is read.
-// The caller must call Close.
+// Open opens the checkpoint in a folder. It checks that every array is complete, without reading elements. If
+// processes have written parts to several folders, this folder may lack some of the files; reading from a missing
+// one is an error. The caller must call Close.
 func Open(dir string) (*Set, error) {
 	m, err := ReadManifest(dir, ManifestName)
 	if err != nil {
@@ -45,8 +45,7 @@ func Open(dir string) (*Set, error) {
 	return open(dir, m)
 }
 
-// open opens the files that a manifest lists. Where the manifest lacks a file's checksum, open
-// writes it there.
+// open opens the files listed in a manifest. It fills in missing checksums of files in the manifest.
 func open(dir string, m *Manifest) (*Set, error) {
 	s := &Set{Path: dir, arrays: map[string]*stored{}}
 	for i := range m.Files {
@@ -56,7 +55,7 @@ func open(dir string, m *Manifest) (*Set, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.arrays)) {
 		if len(s.away) > 0 {
-			break // read finds out what is missing
+			break // read reports missing parts
 		}
 		if err := s.arrays[name].covered(); err != nil {
 			return nil, errors.Join(fmt.Errorf("%s: %w", name, err), s.Close())
@@ -66,7 +65,7 @@ func open(dir string, m *Manifest) (*Set, error) {
 	return s, nil
 }
 
-// add adds the arrays' parts in a file.
+// add adds the parts of arrays stored in a file.
 func (s *Set) add(dir string, step int, f *File) error {
 	if f.Name != filepath.Base(f.Name) || !filepath.IsLocal(f.Name) {
 		return fmt.Errorf("file %s: want a name without folders", quoted.Name(f.Name))
@@ -125,14 +124,14 @@ func (s *Set) add(dir string, step int, f *File) error {
 			return fmt.Errorf("%s: tensor %s: %w", f.Name, quoted.Name(p.Tensor), err)
 		}
 		twice := func(p *piece) bool { return slices.Equal(p.start, q.start) && slices.Equal(p.Type.Shape, q.Type.Shape) }
-		if !slices.ContainsFunc(a.parts, twice) { // each host has what its ranks hold
+		if !slices.ContainsFunc(a.parts, twice) { // several hosts may store the same part
 			a.parts = append(a.parts, q)
 		}
 	}
 	return nil
 }
 
-// covered returns an error unless the parts are all elements of the array, each once.
+// covered returns an error unless the parts cover every element of the array exactly once.
 func (a *stored) covered() error {
 	if err := a.t.Check(); err != nil {
 		return err
@@ -152,7 +151,7 @@ func (a *stored) covered() error {
 	return nil
 }
 
-// Close ends the use of the files.
+// Close closes the files.
 func (s *Set) Close() error {
 	var errs []error
 	for _, f := range s.files {
@@ -171,7 +170,7 @@ func (s *Set) Types() map[string]graph.Type {
 	return types
 }
 
-// Array returns a whole array. Errors are those of Read.
+// Array returns a whole array, with the same errors as Read.
 func (s *Set) Array(name string) (array.Array, error) {
 	a, ok := s.arrays[name]
 	if !ok {
@@ -188,9 +187,9 @@ func (s *Set) missing(name string) error {
 	return fmt.Errorf("%s: there is no array %s%s", s.Path, quoted.Name(name), near.Names(name, slices.Values(slices.Sorted(maps.Keys(s.arrays)))))
 }
 
-// Read copies to an array the box, of the array with a name and a type, that begins at start. It reads what lies in the box, and
-// nothing else, and checks its checksums. It is an error if there is no such array, if the array is of another type, if parts lie on
-// other hosts, or if bytes are damaged.
+// Read copies a box of the named array, beginning at start, to an array; t must be the type of the named array. It
+// reads only the elements in the box, and verifies their checksums. It is an error if the array is missing or of
+// another type, if parts are on other hosts, or if bytes are damaged.
 func (s *Set) Read(name string, t graph.Type, to array.Array, start []int) error {
 	a, ok := s.arrays[name]
 	if !ok {

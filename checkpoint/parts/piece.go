@@ -19,10 +19,10 @@ type piece struct {
 	sums  []uint32
 
 	mu    sync.Mutex
-	right []bool // blocks whose checksum was compared
+	right []bool // blocks with verified checksums
 }
 
-// newPiece checks that a part lies in its array.
+// newPiece checks that a part lies within its array.
 func newPiece(p Part, t tensor.Tensor) (*piece, error) {
 	if len(p.Start) != len(p.Shape) || len(t.Type.Shape) != len(p.Shape) {
 		return nil, fmt.Errorf("%v at %v of %v: want as many dimensions", t.Type.Shape, p.Start, p.Shape)
@@ -38,7 +38,7 @@ func newPiece(p Part, t tensor.Tensor) (*piece, error) {
 	return &piece{Tensor: t, start: p.Start, sums: p.Sums, right: make([]bool, len(p.Sums))}, nil
 }
 
-// copyTo copies what the piece has of the box that begins at start, and returns how many elements that are.
+// copyTo copies the elements shared by the piece and the box beginning at start, and returns their number.
 func (p *piece) copyTo(to array.Array, start []int) (elements int, err error) {
 	at, n, both := overlap(p.start, p.Type.Shape, start, to.Type.Shape)
 	if !both {
@@ -57,7 +57,7 @@ func (p *piece) copyTo(to array.Array, start []int) (elements int, err error) {
 	return graph.T(p.Type.DType, n...).Len(), nil
 }
 
-// sound compares the checksums of the blocks with the bytes from lo to hi.
+// sound verifies the checksums of the blocks containing the bytes from lo to hi.
 func (p *piece) sound(lo, hi int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,7 +75,7 @@ func (p *piece) sound(lo, hi int) error {
 	return nil
 }
 
-// overlap returns the box that two boxes have in common. both is false if it has no elements.
+// overlap returns the intersection of two boxes. both is false if it is empty.
 func overlap(aStart, aShape, bStart, bShape []int) (start, shape []int, both bool) {
 	start, shape = make([]int, len(aShape)), make([]int, len(aShape))
 	for d := range aShape {
@@ -97,7 +97,7 @@ func minus(a, b []int) []int {
 	return c
 }
 
-// offset returns how many elements lie before the element at a place.
+// offset returns the row-major index of a position.
 func offset(at, shape []int) int {
 	n := 0
 	for d, x := range at {
@@ -106,13 +106,13 @@ func offset(at, shape []int) int {
 	return n
 }
 
-// inside returns the bytes of a box of the array if they lie in the piece one behind the other, and where they begin there.
+// inside returns the bytes of a box of the array if they are contiguous within the piece, and their offset.
 func (p *piece) inside(start, shape []int) (mem []byte, from int, ok bool) {
 	at, n, both := overlap(p.start, p.Type.Shape, start, shape)
 	if !both || !slices.Equal(n, shape) {
 		return nil, 0, false
 	}
-	first := 0 // dimension of which there is more than one index
+	first := 0 // the first dimension with more than one index
 	for first < len(n) && n[first] == 1 {
 		first++
 	}

@@ -15,10 +15,10 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// Tensors returns the tensors of the model that the checkpoint is. Tensors that lie in one piece are where they lie in
-// the files, and their checksums are compared when they are used; others, such as those of which several ranks have had columns, are
-// put together in memory. It is an error if the checkpoint is no model, if a part lies on another host, or if bytes that are put
-// together are damaged.
+// Tensors returns the tensors of the checkpoint's model. Contiguous tensors alias the files, and their checksums
+// are verified when they are used; others, such as matrices with columns stored by several ranks, are assembled in
+// memory. It is an error if the checkpoint does not describe a model, if a part is on another host, or if assembled
+// bytes are damaged.
 func (s *Set) Tensors() ([]tensor.Tensor, error) {
 	if s.Model == nil {
 		return nil, fmt.Errorf("%s: the checkpoint does not say how it is a model", s.Path)
@@ -43,7 +43,7 @@ func (s *Set) Tensors() ([]tensor.Tensor, error) {
 	return all, together(jobs)
 }
 
-// together does jobs in several goroutines, and returns the error of the first that has one.
+// together runs jobs on several goroutines, and returns the first error in order of jobs.
 func together(jobs []func() error) error {
 	errs := make([]error, len(jobs))
 	workers := min(runtime.GOMAXPROCS(0), len(jobs))
@@ -64,7 +64,7 @@ func together(jobs []func() error) error {
 	return nil
 }
 
-// tensor returns the tensor that an array of type whole is, or that index i of its dimension 0 is.
+// tensor returns the tensor for an array of type whole, or for index i of its dimension 0 if the name has a star.
 func (s *Set) tensor(t Tensor, whole graph.Type, i int) (tensor.Tensor, error) {
 	name, of := t.Name, whole
 	start, box := make([]int, whole.Rank()), whole

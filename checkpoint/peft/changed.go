@@ -12,8 +12,8 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// Add has the adapter of a matrix be one of the parameters that Changed names, instead of one of Targets: the matrix of which the model
-// has no product of its own.
+// Add moves the adapter of a matrix from Targets to the parameters listed by Changed. It is for matrices that the
+// model does not use in a separate product.
 func (a *Adapter) Add(matrix string) {
 	if p, ok := a.found[matrix]; ok {
 		a.added[matrix] = p
@@ -22,8 +22,8 @@ func (a *Adapter) Add(matrix string) {
 	}
 }
 
-// Changed returns the names of the model's parameters to which the adapter gives other values, sorted: those that it saves, tables of
-// tokens with adapters or with new rows, and matrices of Add.
+// Changed returns the sorted names of the model's parameters that the adapter modifies: saved parameters, embedding
+// tables with adapters or with new rows, and matrices passed to Add.
 func (a *Adapter) Changed() []string {
 	names := map[string]bool{}
 	for module := range a.added {
@@ -41,16 +41,16 @@ func (a *Adapter) Changed() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// Apart reports whether PEFT gives a table of tokens new values that the head has not if both are one matrix: all of them, but not new rows of
-// single tokens.
+// Apart reports whether PEFT modifies an embedding table without modifying a head that shares it. This is so for
+// whole tables, but not for new rows of single tokens.
 func (a *Adapter) Apart(name string) bool {
 	_, whole := a.whole[name]
 	_, table := a.tables[strings.TrimSuffix(name, ".weight")]
 	return whole || table
 }
 
-// Change returns the values f32 of one of the parameters of Changed: what the adapter saves, or what base returns, the model's values f32,
-// with what the adapter adds.
+// Change returns the new values f32 of a parameter listed by Changed: the saved values, or the model's values f32,
+// returned by base, plus the adapter's product.
 func (a *Adapter) Change(name string, shape []int, base func() (array.Array, error)) (x array.Array, err error) {
 	get := func(t tensor.Tensor, want []int) (array.Array, error) {
 		if !slices.Equal(t.Type.Shape, want) {
@@ -99,7 +99,7 @@ func (a *Adapter) Change(name string, shape []int, base func() (array.Array, err
 	return x, nil
 }
 
-// product adds scale·B·A to x[out,in], or its transpose if the pair is a table's.
+// product adds scale·B·A to x[out,in], or its transpose if the pair belongs to an embedding table.
 func (a *Adapter) product(x array.Array, p pair, matrix bool, get func(tensor.Tensor, []int) (array.Array, error)) error {
 	rows, columns := x.Type.Shape[0], x.Type.Shape[1]
 	wantA, wantB := []int{p.rank, rows}, []int{columns, p.rank}

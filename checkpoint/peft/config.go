@@ -18,7 +18,7 @@ import (
 	"github.com/gomoe/gomoe/internal/strictjson"
 )
 
-// ConfigName is the file that describes an adapter; its tensors are in FileName, or in MLXName.
+// ConfigName is the file describing an adapter; its tensors are in FileName, or in MLXName for mlx-lm.
 const (
 	ConfigName = "adapter_config.json"
 	FileName   = "adapter_model.safetensors"
@@ -27,7 +27,7 @@ const (
 
 const maxConfig = 16 << 20 // bytes
 
-// config holds the settings of adapter_config.json that change results.
+// config holds the settings of adapter_config.json that affect results.
 type config struct {
 	Type       string            `json:"peft_type"`
 	Base       string            `json:"base_model_name_or_path"`
@@ -44,7 +44,7 @@ type config struct {
 	Tokens     any               `json:"trainable_token_indices"`
 	Tie        bool              `json:"ensure_weight_tying"`
 
-	FineTune string `json:"fine_tune_type"` // the rest is mlx-lm's
+	FineTune string `json:"fine_tune_type"` // the following are mlx-lm's
 	MLX      *struct {
 		Rank    int     `json:"rank"`
 		Scale   float64 `json:"scale"`
@@ -52,8 +52,9 @@ type config struct {
 	} `json:"lora_parameters"`
 }
 
-// Settings of PEFT 0.21's LoraConfig that do not change what a saved adapter computes: they say what it was trained from, which
-// matrices it has, which the tensors say again, or hold options of methods that another setting asks for.
+// harmless returns the settings of PEFT 0.21's LoraConfig that do not affect the results of a saved adapter. They
+// describe its origin, list its matrices, which the tensors do as well, or are options of methods enabled by other
+// settings.
 func harmless() []string {
 	return []string{
 		"auto_mapping", "inference_mode", "peft_version", "revision", "task_type", "target_modules", "exclude_modules", "layers_to_transform", "layers_pattern",
@@ -61,7 +62,8 @@ func harmless() []string {
 	}
 }
 
-// refused returns the settings of LoraConfig that change the base weights or how the adapter is applied, and what is wanted instead.
+// refused returns the settings of LoraConfig that modify the base weights or the application of the adapter, with
+// the supported alternatives.
 func refused() map[string]string {
 	return map[string]string{
 		"use_dora": "plain LoRA", "use_qalora": "plain LoRA", "use_bdlora": "plain LoRA", "arrow_config": "one adapter", "kasa_config": "plain LoRA",
@@ -70,7 +72,7 @@ func refused() map[string]string {
 	}
 }
 
-// readConfig reads the configuration of the adapter in a folder, and says whether it is mlx-lm's.
+// readConfig reads the configuration of the adapter in a folder, and reports whether it is mlx-lm's.
 func (a *Adapter) readConfig(folder string) (mlx bool, err error) {
 	path := filepath.Join(folder, ConfigName)
 	text, err := infile.Read(path, maxConfig)
@@ -118,7 +120,7 @@ func (a *Adapter) fromPEFT(all map[string]json.RawMessage) (err error) {
 		return fmt.Errorf("bias is %s, want none: gomoe reads no trained biases", quoted.Name(c.Bias))
 	}
 	switch first, _ := c.Init.(string); first {
-	case "", "gaussian", "orthogonal", "eva", "lora_ga": // which say how training began, and nothing of the base weights that a saved adapter is added to
+	case "", "gaussian", "orthogonal", "eva", "lora_ga": // these describe the start of training, and do not affect the base weights of a saved adapter
 	default:
 		return fmt.Errorf("init_lora_weights is %s, with which PEFT changes the base weights; want an adapter of the model's own weights, which PEFT saves with path_initial_model_for_weight_conversion", quoted.Name(first))
 	}
@@ -139,7 +141,7 @@ func (a *Adapter) fromPEFT(all map[string]json.RawMessage) (err error) {
 	if err != nil {
 		return err
 	}
-	const usual = 8 // of LoraConfig
+	const usual = 8 // default of LoraConfig
 	if _, ok := all["r"]; !ok {
 		c.Rank = usual
 	}
@@ -147,13 +149,14 @@ func (a *Adapter) fromPEFT(all map[string]json.RawMessage) (err error) {
 		c.Alpha = usual
 	}
 	a.Base, a.LoRA.Rank, a.LoRA.Alpha, a.LoRA.Dropout = c.Base, c.Rank, c.Alpha, c.Dropout
-	if c.RSLoRA { // whose scale is alpha/√rank
+	if c.RSLoRA { // the scale is alpha/√rank
 		a.LoRA.Alpha *= math.Sqrt(float64(c.Rank))
 	}
 	return a.sound()
 }
 
-// patterns are the values of rank_pattern or alpha_pattern by regular expressions of the end of a matrix' name, in the order of the file.
+// patterns holds the values of rank_pattern or alpha_pattern in file order. The keys are regular expressions
+// matching the end of a matrix's name.
 type patterns[T any] struct {
 	strictjson.Ordered[T]
 	match []*regexp.Regexp
@@ -170,7 +173,7 @@ func (p *patterns[T]) compile(setting string) error {
 	return nil
 }
 
-// of returns the value of the first pattern that is the end of a name, as PEFT does, or another value.
+// of returns the value of the first pattern matching the end of a name, as PEFT does, or other.
 func (p *patterns[T]) of(name string, other T) T {
 	for i, x := range p.match {
 		if x.MatchString(name) {
@@ -180,7 +183,7 @@ func (p *patterns[T]) of(name string, other T) T {
 	return other
 }
 
-// scaled returns the rank of a matrix' adapter and what its product is multiplied by.
+// scaled returns the rank of a matrix's adapter and the factor applied to its product.
 func (c *config) scaled(name string) (rank int, scale float64, err error) {
 	if c.MLX != nil {
 		return c.MLX.Rank, c.MLX.Scale, nil
@@ -195,7 +198,7 @@ func (c *config) scaled(name string) (rank int, scale float64, err error) {
 	return rank, alpha / float64(rank), err
 }
 
-// sound checks what the configuration says; the targets follow from the tensors.
+// sound validates the configuration; the targets follow from the tensors.
 func (a *Adapter) sound() error {
 	l := a.LoRA
 	l.Targets = []string{"any"}
@@ -205,7 +208,7 @@ func (a *Adapter) sound() error {
 	return l.Check()
 }
 
-// tokens returns the rows of a table that trainable_token_indices names.
+// tokens returns the rows of an embedding table listed in trainable_token_indices.
 func (c *config) tokens(module string) (ids []int) {
 	list, ok := c.Tokens.([]any)
 	if by, is := c.Tokens.(map[string]any); is {

@@ -9,15 +9,15 @@ import (
 	"github.com/gomoe/gomoe/nn"
 )
 
-// PEFT adapts the experts of transformers 5 as parameters of one module: gate_up_proj, gate and up of all experts, and down_proj.
-// The wrappers of a module's parameters are nested, so that the first one's tensors have `base_layer` in their names for each wrapper
-// around it. With E experts and rank R the tensors of a parameter are
+// PEFT adapts the experts of transformers 5 as parameters of one module: gate_up_proj, holding gate and up of all
+// experts, and down_proj. The wrappers of a module's parameters are nested, so the names of tensors contain
+// `base_layer` once for each enclosing wrapper. With E experts and rank R the tensors of a parameter are
 //
 //	lora_A [E·R,in]   rows of expert 0, then of expert 1, …
 //	lora_B [out,R·E]  column r·E+e is column r of expert e
 //
-// and out is that of gate and up together: rows of gate, then those of up, or in gpt-oss in turn.
-// Source: PEFT 0.21, peft/tuners/lora/layer.py, ParamWrapper, and peft/utils/transformers_weight_conversion.py.
+// where out counts the rows of gate and up together: gate followed by up, or interleaved in gpt-oss. Source: PEFT
+// 0.21, peft/tuners/lora/layer.py, ParamWrapper, and peft/utils/transformers_weight_conversion.py.
 
 const (
 	gateUp = "gate_up_proj"
@@ -25,7 +25,7 @@ const (
 	inner  = ".base_layer"
 )
 
-// parameters returns which parameters of a module of experts are adapted, the innermost first.
+// parameters returns the adapted parameters of a module of experts, innermost first.
 func (c *config) parameters(module string) (all []string) {
 	for _, p := range []string{gateUp, down} {
 		if slices.ContainsFunc(c.Parameters, func(t string) bool { return module+"."+p == t || strings.HasSuffix(module+"."+p, "."+t) }) {
@@ -35,8 +35,8 @@ func (c *config) parameters(module string) (all []string) {
 	return all
 }
 
-// fused returns the matrices, with a star for the number of the expert, that the tensors of a wrapper around a module of experts are for,
-// and the name of the parameter.
+// fused returns the matrices, with a star for the number of the expert, adapted by the tensors of a wrapper around
+// a module of experts, and the name of the parameter.
 func (c *config) fused(wrapper string) (names []string, parameter string) {
 	module := strings.ReplaceAll(wrapper, inner, "")
 	if !strings.HasSuffix(module, ".experts") {
@@ -54,10 +54,11 @@ func (c *config) fused(wrapper string) (names []string, parameter string) {
 	return []string{module + ".*.gate_proj", module + ".*.up_proj"}, module + "." + p
 }
 
-// half is where the rows of a matrix lie among those of a fused parameter: row i is row first + step·i, or first·out + i if step is 1.
+// half locates the rows of a matrix within a fused parameter: the matrix is number first of count matrices.
 type half struct{ first, count int }
 
-// rowsOf returns the row of the fused parameter that is row i of `out` of the matrix. In gpt-oss rows of gate and up lie in turn.
+// row returns the row of the fused parameter holding row i of the matrix, which has out rows. With turns, as in
+// gpt-oss, the rows of gate and up are interleaved.
 func (h half) row(i, out int, turns bool) int {
 	if turns {
 		return h.first + h.count*i
@@ -65,7 +66,7 @@ func (h half) row(i, out int, turns bool) int {
 	return h.first*out + i
 }
 
-// unfused returns the factors of a matrix's experts, [E,R,in] and [E,out,R], of the tensors of a fused parameter.
+// unfused returns the factors of a matrix's experts, [E,R,in] and [E,out,R], from the tensors of a fused parameter.
 func unfused(a, b array.Array, h half, m nn.Adapter, rank int, turns bool) (array.Array, array.Array) {
 	as := a.Reshape(m.Experts, rank, m.In)
 	bs := array.New(graph.T(graph.F32, m.Experts, m.Out, rank))
@@ -81,13 +82,14 @@ func unfused(a, b array.Array, h half, m nn.Adapter, rank int, turns bool) (arra
 	return as, bs
 }
 
-// factors are those of a matrix of experts, [E,R,in] and [E,out,R], and where its rows lie in the fused parameter.
+// factors holds the factors of a matrix of experts, [E,R,in] and [E,out,R], and locates its rows in the fused
+// parameter.
 type factors struct {
 	a, b array.Array
 	half
 }
 
-// fuse returns the tensors of a fused parameter of one or two matrices. The rank is the sum of theirs: each matrix has its own
+// fuse returns the tensors of a fused parameter of one or two matrices. The ranks add up: each matrix has its own
 // columns of lora_B, which are zero in the rows of the other.
 func fuse(parts []factors, turns bool) (a, b array.Array) {
 	shape := parts[0].a.Type.Shape

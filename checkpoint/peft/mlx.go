@@ -11,12 +11,12 @@ import (
 	"github.com/gomoe/gomoe/nn"
 )
 
-// mixtral has mlx-lm's names of the matrices of Mixtral's experts.
+// mixtral maps names of Mixtral's expert matrices to mlx-lm's.
 func mixtral() map[string]string {
 	return map[string]string{"w1": "gate_proj", "w2": "down_proj", "w3": "up_proj"}
 }
 
-// plainMLX returns the name of a matrix that mlx-lm's files call so.
+// plainMLX returns the name of a matrix, given its name in mlx-lm's files.
 func plainMLX(module string) string {
 	if before, matrix, ok := strings.Cut(module, ".switch_mlp."); ok {
 		if strings.HasSuffix(before, ".block_sparse_moe") {
@@ -35,7 +35,7 @@ func plainMLX(module string) string {
 	return module
 }
 
-// mlxModule returns what mlx-lm calls a matrix; experts is the name of the module with the experts' matrices.
+// mlxModule returns mlx-lm's name of a matrix; experts is the name of the module holding the experts' matrices.
 func mlxModule(name, experts string) string {
 	before, matrix, ok := strings.Cut(name, ".experts.*.")
 	if !ok {
@@ -47,8 +47,8 @@ func mlxModule(name, experts string) string {
 	return before + "." + experts + "." + matrix
 }
 
-// WriteMLX writes an adapter to a folder as mlx-lm has them; arguments are those of Write. experts is what mlx-lm calls the module
-// with the matrices of all experts: experts in gpt-oss, and switch_mlp in others.
+// WriteMLX writes an adapter to a folder in mlx-lm's format; the arguments are as for Write. experts is mlx-lm's
+// name of the module holding the matrices of all experts: experts for gpt-oss, and switch_mlp for others.
 func WriteMLX(folder string, a Adapter, adapters []nn.Adapter, arrays map[string]array.Array, experts string) error {
 	if err := writeMLX(folder, a, adapters, arrays, experts); err != nil {
 		return fmt.Errorf("peft: %w", err)
@@ -78,7 +78,7 @@ func writeMLX(folder string, a Adapter, adapters []nn.Adapter, arrays map[string
 	slices.Sort(keys)
 	text, err := json.MarshalIndent(map[string]any{
 		"fine_tune_type": "lora", "model": a.Base,
-		"num_layers":      0, // keys are whole names
+		"num_layers":      0, // keys are full names
 		"lora_parameters": map[string]any{"rank": a.LoRA.Rank, "scale": a.LoRA.Scale(), "dropout": a.LoRA.Dropout, "keys": keys},
 	}, "", "  ")
 	if err != nil {

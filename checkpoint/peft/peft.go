@@ -20,23 +20,24 @@ import (
 	"github.com/gomoe/gomoe/nn"
 )
 
-// Adapter is an adapter of a model.
+// Adapter is an adapter of a model, as stored in a folder.
 type Adapter struct {
-	// LoRA describes the adapters. Open sets its Targets to the whole names of the matrices, and Rank to the largest rank.
+	// LoRA describes the adapters. Open sets its Targets to the full names of the matrices, and Rank to the largest
+	// rank.
 	LoRA nn.LoRA
-	Base string // what the folder calls the model
-	// Family is the model's family, as models.Names has it. PEFT has other names for Mixtral's matrices than the model's files, and
-	// adapts experts as parameters in all families but the dense ones.
+	Base string // the model's name in the configuration
+	// Family is the model's family, as named by models.Names. PEFT names Mixtral's matrices differently from the
+	// model's files, and adapts experts as parameters in all families except the dense ones.
 	Family string
 
 	path   string // of the tensors
 	close  func() error
 	config config
-	found  map[string]pair          // by the names of matrices, with the numbers of experts, or a star if all are in one
-	whole  map[string]tensor.Tensor // new values of the model's parameters
-	tables map[string]pair          // adapters of tables of tokens: A [R,vocab] and B [width,R]
-	added  map[string]pair          // adapters of matrices [out,in] whose products are added to them
-	rows   map[string]tensor.Tensor // new rows of tables of tokens
+	found  map[string]pair          // by matrix name, with the number of an expert, or a star if one tensor holds all experts
+	whole  map[string]tensor.Tensor // replaced parameters of the model
+	tables map[string]pair          // adapters of embedding tables: A [R,vocab] and B [width,R]
+	added  map[string]pair          // adapters of matrices [out,in], to be merged into them
+	rows   map[string]tensor.Tensor // new rows of embedding tables
 	mlx    bool
 }
 
@@ -46,11 +47,11 @@ type pair struct {
 	rank      int
 	scale     float64
 	half      half
-	parameter bool // the tensors are those of a parameter of experts, of which the matrix is a half
+	parameter bool // the tensors belong to a fused parameter of experts, and the matrix is a half of it
 }
 
-// Open opens the adapter in a folder, of a model of a family. The caller must call Close. It is an error if something in the folder
-// changes results and is not known.
+// Open opens the adapter in a folder, for a model of the given family. The caller must call Close. It is an error
+// if the folder contains anything unknown that affects results.
 func Open(folder, family string) (*Adapter, error) {
 	a := &Adapter{Family: family, found: map[string]pair{}, whole: map[string]tensor.Tensor{}, tables: map[string]pair{}, added: map[string]pair{}, rows: map[string]tensor.Tensor{}}
 	if err := a.open(folder); err != nil {
@@ -59,7 +60,7 @@ func Open(folder, family string) (*Adapter, error) {
 	return a, nil
 }
 
-// Close ends the use of the files.
+// Close closes the files.
 func (a *Adapter) Close() error {
 	if a.close == nil {
 		return nil
@@ -101,7 +102,7 @@ func (a *Adapter) open(folder string) (err error) {
 	return nil
 }
 
-// take notes what a tensor is.
+// take classifies a tensor.
 func (a *Adapter) take(t tensor.Tensor) error {
 	name := t.Name
 	if a.mlx {
@@ -147,7 +148,7 @@ func (a *Adapter) take(t tensor.Tensor) error {
 		a.rows[a.own(module)+".weight"] = t
 		return nil
 	}
-	name = strings.Replace(name, inner+".", ".", 1) // the table beside an adapter of it
+	name = strings.Replace(name, inner+".", ".", 1) // a table that also has an adapter
 	if module, _, _ := cutLast(name); strings.Contains(name, ".lora_") || strings.Contains(name, "lora_magnitude") || !a.saves(module) {
 		return fmt.Errorf("tensor %s of %s, want an adapter's %s or %s, or a parameter of modules_to_save", quoted.Name(t.Name), t.Stored, nn.LoRAA, nn.LoRAB)
 	}
@@ -158,8 +159,8 @@ func (a *Adapter) take(t tensor.Tensor) error {
 	return nil
 }
 
-// saves reports whether the configuration says that a module, or one that it is in, is saved as a whole: if its name ends with one of
-// modules_to_save, as norm is the end of every norm's. PEFT saves tables of tokens without saying so.
+// saves reports whether a module or one enclosing it is saved as a whole: whether its name ends with an entry of
+// modules_to_save, as every norm's ends with norm. PEFT saves embedding tables without listing them.
 func (a *Adapter) saves(module string) bool {
 	for _, m := range append([]string{"embed_tokens", "lm_head"}, a.config.Save...) {
 		for in, ok := module, true; ok; in, _, ok = cutLast(in) {
@@ -171,7 +172,7 @@ func (a *Adapter) saves(module string) bool {
 	return false
 }
 
-// own returns the name that the model's files have for a module or a parameter of transformers 5.
+// own returns the name in the model's files of a module or a parameter of transformers 5.
 func (a *Adapter) own(name string) string {
 	if a.Family != "mixtral" {
 		return name
@@ -192,7 +193,8 @@ func cutLast(name string) (before, after string, ok bool) {
 	return name[:i], name[i+1:], true
 }
 
-// put notes one of the two tensors of a matrix' adapter. configured is the name by which the configuration gives its rank and scale.
+// put records one of the two tensors of a matrix's adapter. configured is the name for looking up rank and scale in
+// the configuration.
 func (a *Adapter) put(to map[string]pair, matrix string, first bool, t tensor.Tensor, configured string, h half, parameter bool) (err error) {
 	matrix = a.own(matrix)
 	p := to[matrix]
@@ -234,7 +236,7 @@ func (a *Adapter) matrices() error {
 	return nil
 }
 
-// idle returns the halves of parameters of experts that have no adapter, because the other half alone has one.
+// idle returns the halves of fused parameters without an adapter, where only the other half has one.
 func (a *Adapter) idle() (map[string]bool, error) {
 	idle := map[string]bool{}
 	for name, p := range a.found {
@@ -253,7 +255,7 @@ func (a *Adapter) idle() (map[string]bool, error) {
 		if err != nil {
 			return nil, err
 		}
-		zero := [2]bool{true, true} // of gate and of up
+		zero := [2]bool{true, true} // for gate and up
 		values := array.Data[float32](x.As(graph.F32))
 		out, row := x.Type.Shape[0], len(values)/max(1, x.Type.Shape[0])
 		for i, v := range values {
@@ -270,10 +272,10 @@ func (a *Adapter) idle() (map[string]bool, error) {
 	return idle, nil
 }
 
-// turns reports whether rows of gate and up lie in turn in the family's parameter.
+// turns reports whether the rows of gate and up are interleaved in the family's fused parameter.
 func (a *Adapter) turns() bool { return a.Family == "gpt_oss" }
 
-// tensors opens what a folder has: the file of an adapter, or a checkpoint of a run that trains one.
+// tensors opens the tensors in a folder: the file of an adapter, or a checkpoint of a run training one.
 func (a *Adapter) tensors(folder string) ([]tensor.Tensor, error) {
 	name := FileName
 	if a.mlx {
@@ -301,11 +303,11 @@ func (a *Adapter) tensors(folder string) ([]tensor.Tensor, error) {
 
 const peftPrefix = "base_model.model."
 
-// TensorName returns the name in files of a parameter of an adapter.
+// TensorName returns the name in files of an adapter's parameter.
 func TensorName(param string) string { return peftPrefix + param }
 
-// Arrays returns the parameters of the adapters of a model by name, as f32, all of LoRA's rank: columns that an adapter of a smaller
-// rank has not are zeros. It is an error if a tensor is missing, has another shape, or belongs to no adapter.
+// Arrays returns the parameters of a model's adapters by name, as f32, all with LoRA's rank: adapters of a smaller
+// rank are padded with zeros. It is an error if a tensor is missing, has another shape, or belongs to no adapter.
 func (a *Adapter) Arrays(adapters []nn.Adapter) (map[string]array.Array, error) {
 	all, used := map[string]array.Array{}, map[string]bool{}
 	for _, m := range adapters {
@@ -321,7 +323,7 @@ func (a *Adapter) Arrays(adapters []nn.Adapter) (map[string]array.Array, error) 
 	return all, nil
 }
 
-// shapeOf returns the shape of a part of an adapter, without the dimension of experts.
+// shapeOf returns the shape of lora_A or lora_B of an adapter, without the dimension of experts.
 func shapeOf(m nn.Adapter, part string, rank int) []int {
 	if part == nn.LoRAA {
 		return []int{rank, m.In}
@@ -329,7 +331,7 @@ func shapeOf(m nn.Adapter, part string, rank int) []int {
 	return []int{m.Out, rank}
 }
 
-// arrays returns the factors of a matrix' adapter, and notes the names that it has used.
+// arrays returns the factors of a matrix's adapter, and records the names used.
 func (a *Adapter) arrays(m nn.Adapter, used map[string]bool) (x, y array.Array, err error) {
 	if m.Experts == 0 {
 		used[m.Name] = true
@@ -343,7 +345,7 @@ func (a *Adapter) arrays(m nn.Adapter, used map[string]bool) (x, y array.Array, 
 	x, y = array.New(graph.T(graph.F32, m.Experts, rank, m.In)), array.New(graph.T(graph.F32, m.Experts, m.Out, rank))
 	for e := range m.Experts {
 		one := strings.Replace(m.Name, "*", strconv.Itoa(e), 1)
-		if _, ok := a.found[one]; !ok { // PEFT may adapt some experts alone
+		if _, ok := a.found[one]; !ok { // PEFT may adapt only some experts
 			continue
 		}
 		used[one] = true
@@ -357,7 +359,7 @@ func (a *Adapter) arrays(m nn.Adapter, used map[string]bool) (x, y array.Array, 
 	return x, y, nil
 }
 
-// pairOf returns the factors of a matrix, or of all experts' if m has some, with LoRA's rank and scale.
+// pairOf returns the factors of a matrix, or of all experts' if m has experts, with LoRA's rank and scale.
 func (a *Adapter) pairOf(name string, m nn.Adapter) (x, y array.Array, err error) {
 	p, ok := a.found[name]
 	if !ok || p.a.Name == "" || p.b.Name == "" {
@@ -387,12 +389,12 @@ func (a *Adapter) pairOf(name string, m nn.Adapter) (x, y array.Array, err error
 			return x, y, err
 		}
 		x, y = unfused(x, y, p.half, m, p.rank, a.turns())
-	case a.mlx && m.Experts == 0: // which mlx-lm has the other way round
+	case a.mlx && m.Experts == 0: // mlx-lm stores them transposed
 		if err := both([][]int{{m.In, p.rank}}, [][]int{{p.rank, m.Out}}); err != nil {
 			return x, y, err
 		}
 		x, y = x.Transposed(), y.Transposed()
-	case a.mlx: // in old versions as one matrix
+	case a.mlx: // old versions store them as one matrix
 		if err := both([][]int{wholeA, {m.Experts * p.rank, m.In}}, [][]int{wholeB, {m.Experts * m.Out, p.rank}}); err != nil {
 			return x, y, err
 		}
@@ -406,7 +408,7 @@ func (a *Adapter) pairOf(name string, m nn.Adapter) (x, y array.Array, err error
 	return x, y, nil
 }
 
-// widened returns factors of rank p.rank with LoRA's rank, and with lora_B multiplied so that LoRA's scale gives the pair's.
+// widened pads factors of rank p.rank to LoRA's rank, and scales lora_B so that LoRA's scale gives the pair's.
 func (a *Adapter) widened(x, y array.Array, p pair, m nn.Adapter) (array.Array, array.Array) {
 	rank, times := a.LoRA.Rank, p.scale/a.LoRA.Scale()
 	if rank == p.rank && times == 1 {

@@ -18,8 +18,9 @@ import (
 	"github.com/gomoe/gomoe/nn"
 )
 
-// Write writes an adapter to a folder, as PEFT has them for transformers 5: experts' adapters are those of parameters of all experts. arrays
-// are the parameters of the adapters by name, f32. The configuration comes last, so that a folder that has one is complete.
+// Write writes an adapter to a folder in PEFT's format for transformers 5: experts are adapted as parameters of all
+// experts. arrays are the parameters of the adapters by name, f32. The configuration is written last, so a folder
+// with a configuration is complete.
 func Write(folder string, a Adapter, adapters []nn.Adapter, arrays map[string]array.Array) error {
 	if err := write(folder, a, adapters, arrays); err != nil {
 		return fmt.Errorf("peft: %w", err)
@@ -51,20 +52,20 @@ func write(folder string, a Adapter, adapters []nn.Adapter, arrays map[string]ar
 	return writeFiles(folder, FileName, all, files)
 }
 
-// layout says how PEFT has the adapters of a model.
+// layout describes how PEFT stores the adapters of a model.
 type layout struct {
-	modules    []string            // that have adapters as linear layers
-	parameters []string            // that have adapters as parameters
-	fused      map[string][]halfOf // the experts' parameters, and the matrices in them
+	modules    []string            // adapted as linear layers
+	parameters []string            // adapted as parameters
+	fused      map[string][]halfOf // fused parameters of experts, and the matrices in them
 }
 
-// halfOf is a matrix of experts and where it lies in the parameter.
+// halfOf is a matrix of experts and its location in the fused parameter.
 type halfOf struct {
 	matrix string
 	half
 }
 
-// theirs returns transformers 5's name of a matrix or a module.
+// theirs returns the name of a matrix or a module in transformers 5.
 func (a Adapter) theirs(name string) string {
 	if a.Family == "mixtral" {
 		return strings.Replace(name, ".block_sparse_moe.", ".mlp.", 1)
@@ -72,8 +73,9 @@ func (a Adapter) theirs(name string) string {
 	return name
 }
 
-// layout returns how PEFT has the adapters. In families with experts PEFT takes a target that ends with the name of an expert's matrix
-// for that of all experts, and leaves out the layers with that name: these are named as parameters.
+// layout returns how PEFT stores the adapters. In families with experts, PEFT takes a target ending with the name
+// of an expert's matrix for that matrix of all experts, and ignores linear layers of that name; so these are listed
+// as parameters.
 func (a Adapter) layout(adapters []nn.Adapter) layout {
 	l := layout{fused: map[string][]halfOf{}}
 	dense := a.Family == "" || a.Family == "llama" || a.Family == "qwen3"
@@ -102,7 +104,7 @@ func (a Adapter) layout(adapters []nn.Adapter) layout {
 	return l
 }
 
-// wrapper returns the name of the module that adapts a parameter of experts: gate and up are wrapped first.
+// wrapper returns the name of the module adapting a fused parameter: gate and up are wrapped first.
 func (l layout) wrapper(parameter string) string {
 	module, name, _ := cutLast(parameter)
 	if _, both := l.fused[module+"."+down]; name == gateUp && both {
@@ -111,7 +113,7 @@ func (l layout) wrapper(parameter string) string {
 	return module
 }
 
-// factors returns those of the matrices in a parameter.
+// factors returns the factors of the matrices in a fused parameter.
 func (l layout) factors(parameter string, arrays map[string]array.Array) (all []factors) {
 	for _, h := range l.fused[parameter] {
 		all = append(all, factors{arrays[h.matrix+"."+nn.LoRAA], arrays[h.matrix+"."+nn.LoRAB], h.half})
@@ -119,7 +121,7 @@ func (l layout) factors(parameter string, arrays map[string]array.Array) (all []
 	return all
 }
 
-// Describe returns the files of a folder with an adapter of these matrices in addition to the tensors, by name: adapter_config.json.
+// Describe returns the files of an adapter's folder other than tensors, by name: adapter_config.json.
 func Describe(a Adapter, adapters []nn.Adapter) (map[string][]byte, error) {
 	alpha := a.LoRA.Alpha
 	if alpha == 0 {
@@ -135,7 +137,7 @@ func Describe(a Adapter, adapters []nn.Adapter) (map[string][]byte, error) {
 	}
 	if len(l.parameters) > 0 {
 		values["target_parameters"] = l.parameters
-		values["lora_dropout"] = 0.0 // PEFT has none for parameters; a saved adapter is used without it
+		values["lora_dropout"] = 0.0 // PEFT has no dropout for parameters; a saved adapter is used without it
 	}
 	ranks, alphas := map[string]int{}, map[string]float64{}
 	for parameter, of := range l.fused {
@@ -151,7 +153,7 @@ func Describe(a Adapter, adapters []nn.Adapter) (map[string][]byte, error) {
 	return map[string][]byte{ConfigName: append(text, '\n')}, err
 }
 
-// checked is an error if an array is missing, or is another one than the adapters say.
+// checked returns an error if an array is missing or has another type than the adapters require.
 func checked(a Adapter, adapters []nn.Adapter, arrays map[string]array.Array) error {
 	if err := a.LoRA.Check(); err != nil {
 		return err
@@ -171,7 +173,8 @@ func checked(a Adapter, adapters []nn.Adapter, arrays map[string]array.Array) er
 	return nil
 }
 
-// writeFiles writes tensors and then the configuration to a folder, so that one that has a configuration is complete.
+// writeFiles writes tensors and then the configuration to a folder, so that a folder with a configuration is
+// complete.
 func writeFiles(folder, name string, tensors []tensor.Source, files map[string][]byte) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err

@@ -1,7 +1,7 @@
-// Package safetensors reads and writes files of named tensors in the format of Hugging
-// Face, https://github.com/huggingface/safetensors: the length of a header in 8 bytes, the header,
-// which is JSON, and the tensors' bytes without gaps.
+// Package safetensors reads and writes files of named tensors in Hugging Face's format,
+// https://github.com/huggingface/safetensors: the length of a header in 8 bytes, the header, which is JSON, and the
+// bytes of the tensors without gaps. It does not interpret names.
 //
-// Begin with Open and Write. A model in several files, which an index lists, is a set: see
-// OpenSet and WriteSet.
+// Begin with Open and Write. A model stored in several files, listed by an index, is a set: see OpenSet and
+// WriteSet.
 package safetensors

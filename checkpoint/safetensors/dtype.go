@@ -5,8 +5,8 @@ import "github.com/gomoe/gomoe/graph"
 // dtype is an element type of the format.
 type dtype struct {
 	name string
-	bits int         // of an element
-	d    graph.DType // NoDType for types that gomoe does not have
+	bits int         // per element
+	d    graph.DType // NoDType if gomoe has no such type
 }
 
 func dtypes() []dtype {
@@ -20,7 +20,7 @@ func dtypes() []dtype {
 	}
 }
 
-// byName returns the element type with this name in the format.
+// byName returns the format's element type by name.
 func byName(name string) (dtype, bool) {
 	for _, t := range dtypes() {
 		if t.name == name {
@@ -30,7 +30,7 @@ func byName(name string) (dtype, bool) {
 	return dtype{}, false
 }
 
-// TypeName returns the name that the format has for an element type of gomoe, false if it has none.
+// TypeName returns the format's name for an element type of gomoe, or false if it has none.
 func TypeName(d graph.DType) (string, bool) {
 	for _, t := range dtypes() {
 		if t.d == d && d != graph.NoDType {

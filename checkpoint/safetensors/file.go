@@ -7,17 +7,17 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// File is an open safetensors file. Its methods but Close are safe for concurrent use.
+// File is an open safetensors file. Its methods except Close are safe for concurrent use.
 type File struct {
 	Metadata map[string]string // nil if the file has none
-	Tensors  []tensor.Tensor   // in the order of their bytes
+	Tensors  []tensor.Tensor   // in byte order
 
 	mapped *tensor.Mapped
 }
 
-// Open maps a file and checks its header against the file: lengths, overlaps, gaps and names that
-// stand there twice. An error names the file, the tensor, what it has and what is wanted. The bytes of
-// tensors are not read before they are used. The caller must call Close.
+// Open maps a file and validates its header: lengths, overlaps, gaps and duplicate names. An error names the file,
+// the tensor, the value found and the value expected. The bytes of tensors are read only when used. The caller must
+// call Close.
 func Open(path string) (*File, error) {
 	m, err := tensor.Map(path)
 	if err != nil {
@@ -25,12 +25,12 @@ func Open(path string) (*File, error) {
 	}
 	h, err := parse(m.Bytes())
 	if err != nil {
-		m.Close() // the file's own error is the one to report
+		m.Close() // the error of the file is the one to report
 		return nil, fmt.Errorf("safetensors: %s: %w", path, err)
 	}
 	f := &File{Metadata: h.metadata, mapped: m, Tensors: make([]tensor.Tensor, len(h.entries))}
 	for i, e := range h.entries {
-		t, _ := byName(e.dtype) // check has found it
+		t, _ := byName(e.dtype) // found by check before
 		at, end := h.bytes+e.begin, h.bytes+e.end
 		f.Tensors[i] = tensor.Tensor{
 			Name: e.name, Type: graph.Type{DType: t.d, Shape: e.shape}, Stored: e.dtype,
@@ -40,11 +40,11 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
-// Path returns the path that the file was opened with.
+// Path returns the path given to Open.
 func (f *File) Path() string { return f.mapped.Path() }
 
-// Drop is tensor.Mapped.Drop for bytes of tensors.
+// Drop is tensor.Mapped.Drop for the bytes of a tensor.
 func (f *File) Drop(part []byte) { f.mapped.Drop(part) }
 
-// Close ends the use of the file and of its tensors.
+// Close unmaps the file and invalidates its tensors.
 func (f *File) Close() error { return f.mapped.Close() }

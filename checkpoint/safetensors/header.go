@@ -17,31 +17,31 @@ import (
 )
 
 const (
-	// maxHeader is the largest header in bytes, the limit of the format's own library.
+	// maxHeader is the maximum size of a header in bytes, as in the format's own library.
 	maxHeader = 100_000_000
-	// maxRank is the largest number of dimensions; other formats have at most 64.
+	// maxRank is the maximum number of dimensions; other formats have at most 64.
 	maxRank = 64
-	// metadataKey is the member of the header that is no tensor.
+	// metadataKey is the only header member that is not a tensor.
 	metadataKey = "__metadata__"
 )
 
-// entry is a tensor as the header describes it.
+// entry is a tensor's description in the header.
 type entry struct {
 	name       string
 	dtype      string
 	shape      []int
-	begin, end int64 // in the part of the file behind the header
+	begin, end int64 // relative to the end of the header
 }
 
-// header is what stands before the tensors' bytes.
+// header is the part of the file preceding the tensors' bytes.
 type header struct {
 	metadata map[string]string
-	entries  []entry // by where they begin
-	bytes    int64   // of the header itself with its length, where the tensors' bytes begin
+	entries  []entry // in byte order
+	bytes    int64   // size of the header including its length, which is the start of the tensors' bytes
 }
 
-// parse reads the header of a file, whose bytes are all of mem, and checks that the tensors
-// fill the rest of the file without gaps.
+// parse reads the header of a file with the bytes mem, and checks that the tensors fill the rest of the file
+// without gaps.
 func parse(mem []byte) (*header, error) {
 	if len(mem) < 8 {
 		return nil, fmt.Errorf("%d bytes, want at least 8, which are the length of the header; the file is cut short, or no safetensors file", len(mem))
@@ -63,7 +63,7 @@ func parse(mem []byte) (*header, error) {
 	return h, h.check(int64(len(mem)) - h.bytes)
 }
 
-// check checks sizes, and that the tensors fill the bytes behind the header.
+// check validates sizes, and that the tensors fill the bytes after the header.
 func (h *header) check(bytes int64) error {
 	slices.SortFunc(h.entries, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end), cmp.Compare(a.name, b.name))
@@ -91,7 +91,7 @@ func (h *header) check(bytes int64) error {
 	return nil
 }
 
-// size returns the bytes that the element type and the shape need.
+// size returns the number of bytes required by the element type and the shape.
 func (e entry) size() (int64, error) {
 	t, ok := byName(e.dtype)
 	if !ok {
@@ -153,14 +153,14 @@ func decode(text []byte) (*header, error) {
 	return h, nil
 }
 
-// fields are the members of a tensor in the header.
+// fields are the members of a tensor's description.
 type fields struct {
 	DType   *string `json:"dtype"`
 	Shape   numbers `json:"shape"`
 	Offsets numbers `json:"data_offsets"`
 }
 
-// numbers is a list of at most maxRank integers of at least 0.
+// numbers is a list of at most maxRank non-negative integers.
 type numbers []int
 
 func (n *numbers) UnmarshalJSON(text []byte) error {

@@ -13,25 +13,23 @@ import (
 	"github.com/gomoe/gomoe/internal/strictjson"
 )
 
-// IndexName is the usual name of the file that lists the tensors of a set, and FileName
-// that of a model in one file.
+// IndexName is the usual name of the index of a set; FileName is the usual name of a model in one file.
 const (
 	IndexName = "model.safetensors.index.json"
 	FileName  = "model.safetensors"
 )
 
-// maxIndex is the largest index in bytes. The largest that is published has 100,000 tensors and 10 MB.
+// maxIndex is the maximum size of an index in bytes. The largest published one lists 100,000 tensors in 10 MB.
 const maxIndex = 1 << 28
 
-// index is the file that lists the tensors of a set.
+// index is the file listing the tensors of a set.
 type index struct {
 	Metadata  map[string]any    `json:"metadata"`
-	WeightMap map[string]string `json:"weight_map"` // the file's name by the tensor's
+	WeightMap map[string]string `json:"weight_map"` // file names by tensor name
 }
 
-// OpenSet opens the files that an index lists, which lie beside it. It is an error if a file lacks a
-// tensor that the index says it has, or has one that the index does not list. The caller must call Close on
-// every file.
+// OpenSet opens the files listed by an index, which must be in the same folder. It is an error if a file lacks a
+// tensor listed for it, or has one that the index does not list. The caller must call Close on every file.
 func OpenSet(path string) ([]*File, error) {
 	files, err := openSet(path)
 	if err != nil {
@@ -75,7 +73,7 @@ func openSet(path string) (files []*File, err error) {
 	return files, nil
 }
 
-// plain reports whether a name from an index is that of a file in the index's folder.
+// plain reports whether a name in an index refers to a file in the index's folder.
 func plain(name string) bool {
 	return name == filepath.Base(name) && filepath.IsLocal(name) && name != "."
 }
@@ -95,7 +93,7 @@ func readIndex(path string) (*index, error) {
 	return ix, nil
 }
 
-// files returns the sorted names of tensors by the name of their file.
+// files returns the sorted names of tensors by file name.
 func (ix *index) files() map[string][]string {
 	files := map[string][]string{}
 	for _, t := range slices.Sorted(maps.Keys(ix.WeightMap)) {

@@ -17,10 +17,9 @@ import (
 	"github.com/gomoe/gomoe/internal/whole"
 )
 
-// Write writes tensors to a file, which is complete or, after an error, as it was before.
-// The widest element types come first, so that every tensor is aligned; tensors of the same
-// width keep their order. It is an error if two have the same name, or if
-// the format does not know an element type.
+// Write writes tensors to a file, replacing it atomically: after an error the old file is unchanged. Wide element
+// types come first, so that every tensor is aligned; tensors of equal width keep their order. It is an error if two
+// tensors have the same name, or if the format does not support an element type.
 func Write(path string, metadata map[string]string, tensors []tensor.Source) error {
 	err := whole.Write(path, func(w io.Writer) error { return write(w, metadata, tensors) })
 	if err != nil {
@@ -49,7 +48,7 @@ func write(w io.Writer, metadata map[string]string, tensors []tensor.Source) err
 	return nil
 }
 
-// encode returns the header with its length, in whole 8 bytes.
+// encode returns the header with its length, padded to a multiple of 8 bytes.
 func encode(metadata map[string]string, tensors []tensor.Source) ([]byte, error) {
 	var b bytes.Buffer
 	b.Write(make([]byte, 8))
@@ -104,10 +103,10 @@ func encode(metadata map[string]string, tensors []tensor.Source) ([]byte, error)
 	return text, nil
 }
 
-// WriteSet writes tensors to a folder that is there, in their order: to FileName if they have at most limit
-// bytes, else to several files of at most limit bytes each, or of one tensor that has more, with
-// an index, whose name is IndexName. What the folder held under these names is replaced. If WriteSet fails
-// while it writes several files, the folder has no index, and so no set.
+// WriteSet writes tensors, in their order, to an existing folder. If they have at most limit bytes, it writes
+// FileName; otherwise it writes several files of at most limit bytes each, except for single larger tensors, and
+// the index IndexName. Existing files of these names are replaced. If WriteSet fails while writing several files,
+// the folder has no index, and so no set.
 func WriteSet(folder string, metadata map[string]string, tensors []tensor.Source, limit int64) error {
 	parts := split(tensors, limit)
 	single, list := filepath.Join(folder, FileName), filepath.Join(folder, IndexName)
@@ -147,11 +146,11 @@ func WriteSet(folder string, metadata map[string]string, tensors []tensor.Source
 	return nil
 }
 
-// oldParts returns the paths of the files of the set that an index lists, if there is one.
+// oldParts returns the paths of the files listed by an existing index.
 func oldParts(list string) []string {
 	ix, err := readIndex(list)
 	if err != nil {
-		return nil // no set that anything could open
+		return nil // not a readable set
 	}
 	var paths []string
 	for _, name := range slices.Sorted(maps.Keys(ix.files())) {
@@ -162,7 +161,7 @@ func oldParts(list string) []string {
 	return paths
 }
 
-// split cuts tensors into runs of at most limit bytes, or of one tensor.
+// split splits tensors into runs of at most limit bytes, or of a single tensor.
 func split(tensors []tensor.Source, limit int64) [][]tensor.Source {
 	parts, at, n := [][]tensor.Source{}, 0, int64(0)
 	for i, t := range tensors {
@@ -174,7 +173,7 @@ func split(tensors []tensor.Source, limit int64) [][]tensor.Source {
 	return append(parts, tensors[at:])
 }
 
-// remove removes files, the last one first: the index of a set goes before its parts.
+// remove removes files in reverse order, so that the index of a set is removed before its parts.
 func remove(paths ...string) error {
 	for _, path := range slices.Backward(paths) {
 		if err := os.Remove(path); err != nil && !os.IsNotExist(err) {

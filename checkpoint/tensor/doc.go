@@ -1,6 +1,5 @@
-// Package tensor has what files of weights have in common, whatever their format: a file
-// that lies in memory as it lies on the disk, the named tensors in it, and the sources that
-// a file is written from.
+// Package tensor provides the parts common to all formats of weight files: memory-mapped files, the named tensors
+// in them, and the sources for writing a file.
 //
 // Begin with checkpoint.Open, which returns tensors of any format.
 package tensor

@@ -2,14 +2,15 @@ package tensor
 
 import "github.com/gomoe/gomoe/array"
 
-// ToHalves returns rows of GGUF files in the order of Hugging Face's, for heads of so many rows each, whose rotary positions
-// turn pairs: first the rows of a head with even numbers, then the others. ToNeighbours goes the other way.
+// ToHalves de-interleaves the rows of every head: even rows first, then odd rows. It converts from the order of
+// GGUF files to Hugging Face's for rotary positions. head is the number of rows per head. ToNeighbours is the
+// inverse.
 func ToHalves(a array.Array, head int) array.Array {
 	return reordered(a, head, func(to int) int { return to%(head/2)*2 + to/(head/2) })
 }
 
-// ToNeighbours returns rows of Hugging Face's files in the order of GGUF files: of each head, row i of the first half and row i
-// of the second one behind the other.
+// ToNeighbours interleaves the rows of every head: row i of the first half is followed by row i of the second half.
+// It converts from Hugging Face's order to the order of GGUF files.
 func ToNeighbours(a array.Array, head int) array.Array {
 	return reordered(a, head, func(to int) int { return to%2*(head/2) + to/2 })
 }

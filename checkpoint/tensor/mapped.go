@@ -10,26 +10,25 @@ import (
 	"github.com/gomoe/gomoe/internal/infile"
 )
 
-// Mapped is a file that lies in memory. Only what is used of it is read from the disk, and
-// memory that is short is taken back from it.
+// Mapped is a memory-mapped file. Only the pages used are read from disk, and the system can reclaim them when
+// memory is short.
 type Mapped struct {
 	path string
 	mem  []byte
 	free func() error
 }
 
-// Map maps the file at path, which must not be made shorter before Close: a process that
-// reads a byte of a mapped file that is no longer there is ended by the system. It is an
-// error if path is a folder, a device or a pipe.
+// Map maps the file at path, which must not be truncated before Close: the system kills a process that accesses a
+// mapped byte beyond the end of the file. It is an error if path is a folder, a device or a pipe.
 func Map(path string) (*Mapped, error) {
 	f, info, err := infile.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() // a mapping keeps the file
+	defer f.Close() // the mapping keeps the file open
 	m := &Mapped{path: path, free: func() error { return nil }}
 	if info.Size() == 0 {
-		return m, nil // the system maps no empty file
+		return m, nil // empty files cannot be mapped
 	}
 	if int64(int(info.Size())) != info.Size() {
 		return nil, &fs.PathError{Op: "map", Path: path, Err: fmt.Errorf("%d bytes, more than this system's addresses", info.Size())}
@@ -40,15 +39,15 @@ func Map(path string) (*Mapped, error) {
 	return m, nil
 }
 
-// Path returns the path that the file was opened with.
+// Path returns the path given to Map.
 func (m *Mapped) Path() string { return m.path }
 
-// Bytes returns the whole file. What is written to it does not reach the file.
+// Bytes returns the whole file. Writes to it do not reach the file.
 func (m *Mapped) Bytes() []byte { return m.mem }
 
-// Drop says that bytes of the file will not be used soon, so that they take no memory of the process until they are. Bytes outside
-// of the file, and bytes next to those that share a page with them, stay. What was written to the bytes is lost. Where the system
-// has no such call it does nothing.
+// Drop tells that bytes of the file will not be used soon: they take no memory of the process until they are read
+// again. It keeps bytes outside of the file, and bytes sharing a page with other bytes. Data written to the dropped
+// bytes is lost. On systems without such a call, Drop does nothing.
 func (m *Mapped) Drop(part []byte) {
 	if len(part) == 0 || len(m.mem) == 0 {
 		return
@@ -67,7 +66,7 @@ func (m *Mapped) Drop(part []byte) {
 	}
 }
 
-// Close ends the mapping. No bytes of the file may be used afterwards.
+// Close unmaps the file. Its bytes must not be used afterwards.
 func (m *Mapped) Close() error {
 	if m.free == nil {
 		return errors.New("tensor: the file was closed before")

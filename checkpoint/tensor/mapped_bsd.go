@@ -2,5 +2,5 @@
 
 package tensor
 
-// noReserve is for Linux: other systems do not count what a private mapping may write.
+// noReserve is 0, because only Linux accounts for possible writes to private mappings.
 const noReserve = 0

@@ -2,5 +2,5 @@ package tensor
 
 import "golang.org/x/sys/unix"
 
-// noReserve keeps the system from counting a mapped file as memory that will be written.
+// noReserve keeps the system from accounting for a mapped file as memory to be written.
 const noReserve = unix.MAP_NORESERVE

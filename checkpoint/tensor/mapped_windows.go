@@ -8,8 +8,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// mapFile maps all of f. The memory may be written, and what is written stays in this
-// process.
+// mapFile maps all of f. The memory is writable, but writes stay private to this process.
 func mapFile(f *os.File, n int) ([]byte, func() error, error) {
 	section, err := windows.CreateFileMapping(windows.Handle(f.Fd()), nil, windows.PAGE_WRITECOPY, 0, 0, nil)
 	if err != nil {
@@ -23,5 +22,5 @@ func mapFile(f *os.File, n int) ([]byte, func() error, error) {
 	return mem, func() error { return errors.Join(windows.UnmapViewOfFile(at), windows.CloseHandle(section)) }, nil
 }
 
-// drop does nothing: the system takes pages of a file back where memory is short.
+// drop does nothing: the system reclaims pages of a file when memory is short.
 func drop([]byte) {}

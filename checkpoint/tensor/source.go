@@ -9,17 +9,16 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// Source is a tensor that is written to a file.
+// Source is a tensor to be written to a file.
 type Source struct {
 	Name string
 	Type graph.Type
-	// Write writes the Type.Bytes() bytes of the tensor, little-endian and row-major. It
-	// is called once, when the file has come to the tensor, so that a source may
-	// make its bytes only then.
+	// Write writes the Type.Bytes() bytes of the tensor, little-endian and row-major. It is called once, when writing
+	// has reached the tensor, so a source may compute its bytes lazily.
 	Write func(io.Writer) error
 }
 
-// Of returns the source that writes an array.
+// Of returns a source writing an array.
 func Of(name string, a array.Array) Source {
 	return Source{name, a.Type, func(w io.Writer) error {
 		_, err := w.Write(a.Bytes())
@@ -27,8 +26,7 @@ func Of(name string, a array.Array) Source {
 	}}
 }
 
-// Copy writes the bytes of the source to w. It is an error if the source writes more or fewer
-// than its type has.
+// Copy writes the bytes of the source to w. It is an error if the number of bytes does not match the type.
 func (s Source) Copy(w io.Writer) error {
 	c := &counter{w: w}
 	if err := s.Write(c); err != nil {

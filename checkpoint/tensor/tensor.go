@@ -10,22 +10,21 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// Tensor is a named array in a file. Its bytes are those of the file, which are read from
-// the disk when they are used for the first time.
+// Tensor is a named array in a file. It aliases the mapped file, so its bytes are read from disk on first use.
 type Tensor struct {
 	Name   string
 	Type   graph.Type // without element type if gomoe has none for Stored
-	Stored string     // what the file calls the element type, such as BF16 or Q4_K
-	File   string     // the path of the file
+	Stored string     // the file's name of the element type, such as BF16 or Q4_K
+	File   string     // path of the file
 	Offset int64      // of the first byte in the file
-	Mem    []byte     // the bytes in the file; they must not be used after the file is closed
-	// Check compares Mem[lo:hi] with checksums, and is safe for concurrent use; nil if the file has none. Array and ReadAt call it,
-	// and whoever uses Mem itself does.
+	Mem    []byte     // bytes in the file, which must not be used after closing it
+	// Check verifies the checksums of Mem[lo:hi]; it is safe for concurrent use, and nil if the file has no checksums.
+	// Array and ReadAt call it; code reading Mem directly must do so as well.
 	Check func(lo, hi int) error
 }
 
-// Array returns the tensor as an array that shares the bytes of the file. What is written
-// to it does not reach the file. It is an error if gomoe has no such element type, or if the bytes are damaged.
+// Array returns the tensor as an array aliasing the file's bytes. Writes to it do not reach the file. It is an
+// error if gomoe has no such element type, or if the bytes are damaged.
 func (t Tensor) Array() (array.Array, error) {
 	if t.Type.DType == graph.NoDType {
 		return array.Array{}, fmt.Errorf("%s: tensor %s: element type %s, which gomoe does not calculate with; convert the file", t.File, quoted.Name(t.Name), t.Stored)
@@ -39,7 +38,7 @@ func (t Tensor) Array() (array.Array, error) {
 	return array.Over(t.Type, t.Mem), nil
 }
 
-// Sound returns an error if checksums say that Mem[lo:hi] is damaged.
+// Sound returns an error if Mem[lo:hi] is damaged according to its checksums.
 func (t Tensor) Sound(lo, hi int) error {
 	if t.Check == nil {
 		return nil
@@ -47,7 +46,7 @@ func (t Tensor) Sound(lo, hi int) error {
 	return t.Check(lo, hi)
 }
 
-// ReadAt copies bytes from Mem[off:] on. It implements io.ReaderAt; it is an error, too, if they are damaged.
+// ReadAt implements io.ReaderAt over Mem. It returns an error if the bytes are damaged.
 func (t Tensor) ReadAt(p []byte, off int64) (int, error) {
 	if off < 0 || off > int64(len(t.Mem)) {
 		return 0, fmt.Errorf("%s: tensor %s: byte %d of %d", t.File, quoted.Name(t.Name), off, len(t.Mem))
@@ -62,8 +61,8 @@ func (t Tensor) ReadAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// Together returns the bytes of tensors that lie in a file one behind the other, in this order, and nil of others. Like Mem it
-// must not be used after the file is closed.
+// Together returns the bytes of tensors that are adjacent in a file, in this order, or nil if they are not. The
+// bytes must not be used after closing the file.
 func Together(ts []Tensor) []byte {
 	if len(ts) == 0 {
 		return nil
