@@ -7,9 +7,8 @@ import (
 	pr "github.com/gomoe/gomoe/primitives"
 )
 
-// Apart returns the bias [B,1,S,S] of element type d that hides the tokens of other documents from
-// attention: 0 where two tokens of documents i32[B,S] are of one document, and -Inf elsewhere. It
-// is AttentionParams.Bias.
+// Apart returns a bias [B,1,S,S] of element type d for AttentionParams.Bias that masks attention between documents:
+// it is 0 where two tokens have equal numbers in documents i32[B,S], and -Inf elsewhere.
 func Apart(documents *graph.Value, d graph.DType) *graph.Value {
 	graph.Helper()
 	if documents.Rank() != 2 {

@@ -10,13 +10,13 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// The arrays of a batch, all of them [rows,length].
+// Arrays of a batch, each [rows,length].
 const (
 	Tokens    = "tokens"    // i32
-	Targets   = "targets"   // i32: the token that follows in the document, or 0
-	Weights   = "weights"   // f32: 1 where the target is to be predicted, 0 elsewhere
-	Positions = "positions" // i32: of the token in its document, or in what the sequence has of it
-	Documents = "documents" // i32: different for the documents of a sequence, and for its padding
+	Targets   = "targets"   // i32: the following token of the document, or 0
+	Weights   = "weights"   // f32: 1 for targets to predict, 0 for others
+	Positions = "positions" // i32: the token's position in its document, or in the sequence if the document begins before it
+	Documents = "documents" // i32: the number of the token's document; distinct for each document of a sequence, and for its padding
 )
 
 func names() []string { return []string{Tokens, Targets, Weights, Positions, Documents} }
@@ -27,7 +27,7 @@ type Batch struct {
 	step int64
 }
 
-// Step returns the batch of a step, from 0 on. There are any number of steps.
+// Step returns the batch of step n, counting from 0. The number of steps is not limited.
 func (b *Batches) Step(n int64) Batch { return Batch{b, n} }
 
 // Type returns the type of an array of the batch.
@@ -53,9 +53,9 @@ func (x Batch) Array(name string) (array.Array, error) {
 	return a, x.fill(name, a, 0, 0)
 }
 
-// Fill returns the function with which Session.PutParts takes an array of the batch. It reads the
-// tokens of the part's rows, and no others. The function returns an error if the input is of
-// another type than the array, and if a file has a token beyond its vocabulary.
+// Fill returns a function for Session.PutParts that writes an array of the batch. It reads only the tokens of the
+// part's rows. The function returns an error if the input's type differs from the array's, or if a file has a token
+// outside its vocabulary.
 func (x Batch) Fill(name string) func(runtime.Part) error {
 	return func(p runtime.Part) error {
 		t, err := x.Type(name)
@@ -69,7 +69,7 @@ func (x Batch) Fill(name string) func(runtime.Part) error {
 	}
 }
 
-// fill writes the box of an array that begins at a row and a column.
+// fill writes the box of an array beginning at the given row and column.
 func (x Batch) fill(name string, to array.Array, row, column int) error {
 	if x.step < 0 {
 		return fmt.Errorf("data: step %d, want 0 or more", x.step)
@@ -100,13 +100,13 @@ func (x Batch) fill(name string, to array.Array, row, column int) error {
 	return nil
 }
 
-// element is what a batch has of a token.
+// element holds the entries of a batch for one token.
 type element struct {
 	token, target, position, document int32
 	weight                            float32
 }
 
-// element returns that of place i in a sequence of n tokens.
+// element returns the entries at index i of a sequence of n tokens.
 func (s *Set) element(first int64, n, i int) (e element, err error) {
 	token := first + int64(min(i, n-1))
 	e.document = int32(s.document(token) - s.document(first))

@@ -23,27 +23,27 @@ import (
 	"github.com/gomoe/gomoe/tokenizer"
 )
 
-// Options say how texts become tokens.
+// Options configures the conversion of texts to tokens.
 type Options struct {
 	Tokenizer *tokenizer.Tokenizer
-	// Broken is how many broken lines are passed over. More are an error that names the first ones.
+	// Broken is the number of malformed lines to tolerate. More are an error listing the first ones.
 	Broken int
-	// Progress, if not nil, is told how many of the sources' bytes are done.
+	// Progress, if not nil, is called with the number of source bytes processed and the total.
 	Progress func(done, all int64)
 }
 
-// Report says what Build has done.
+// Report describes the outcome of Build.
 type Report struct {
-	Reused            bool // the file was there, of the same sources and tokenizer
+	Reused            bool // the file existed, made from the same sources and tokenizer
 	Documents, Tokens int64
-	Broken            []BrokenLineError // that were passed over
-	Idle              int64             // conversations left out because all messages of the assistant have the weight 0
+	Broken            []BrokenLineError // malformed lines that were skipped
+	Idle              int64             // conversations left out because all assistant messages have weight 0
 }
 
-// BrokenLineError is a line, or a whole file, that is no document.
+// BrokenLineError reports a line, or a whole file, that is not a valid document.
 type BrokenLineError struct {
 	Path string
-	Line int // 0 is the whole file
+	Line int // 0 means the whole file
 	Err  error
 }
 
@@ -54,10 +54,10 @@ func (b BrokenLineError) Error() string {
 	return fmt.Sprintf("%s:%d: %v", b.Path, b.Line, b.Err)
 }
 
-// Unwrap returns why the line is no document.
+// Unwrap returns the reason.
 func (b BrokenLineError) Unwrap() error { return b.Err }
 
-// BrokenError says that more lines are broken than Options.Broken.
+// BrokenError reports more malformed lines than Options.Broken.
 type BrokenError struct {
 	Lines   []BrokenLineError // all of them
 	Allowed int
@@ -76,31 +76,30 @@ func (e *BrokenError) Error() string {
 	return s.String()
 }
 
-// Build cuts sources into tokens and writes them to the file at path. A source is a file of text,
-// which is one document, or one named .jsonl with a JSON object in each line, which is a document:
+// Build tokenizes sources and writes the tokens to the file at path. A source is a text file, which is one
+// document, or a file named .jsonl with one JSON object per line, each being a document:
 //
-//	{"text": "…"}                         all of it is to be predicted
-//	{"prompt": "…", "completion": "…"}    the completion is
-//	{"messages": [{"role": "user", "content": "…"}, …]}    what the assistant says is
+//	{"text": "…"}                                          predicts the whole text
+//	{"prompt": "…", "completion": "…"}                     predicts the completion
+//	{"messages": [{"role": "user", "content": "…"}, …]}    predicts the assistant's messages
 //
-// A conversation may have tools, and variables of the template as chat_template_kwargs. Messages are read as
-// [tokenizer.Tokenizer.Prompt] reads them. A weight of 0 in a message of the assistant says that it is not to be
-// predicted. A conversation whose messages of the assistant all have the weight 0 is left out and counted. Other forms of
-// conversations are ShareGPT's conversations, of from and value; Alpaca's instruction, input and output, or Dolly's
-// instruction, context and response, whatever text or prompt there is besides; a prompt with a response, and a question
-// with an answer; and a prompt and a completion that are lists of messages, of which the completion is to be predicted.
+// A conversation may have tools, and variables for the template in chat_template_kwargs. Messages are read as by
+// [tokenizer.Tokenizer.Prompt]. An assistant message with weight 0 is not predicted. Conversations in which all
+// assistant messages have weight 0 are left out and counted. Further forms are ShareGPT's conversations with from
+// and value; Alpaca's instruction, input and output, or Dolly's instruction, context and response, regardless of
+// other text or prompt members; a prompt with a response; a question with an answer; and a prompt and a completion
+// which are lists of messages, predicting the completion.
 //
-// A document is encoded as a whole, and a token belongs to what is to be predicted if a byte of it does. After a
-// document that is no conversation comes the tokenizer's end-of-text token, if it has one. Conversations are written by the
-// tokenizer's chat template, on a fixed date, up to the last message of the assistant. What is to be predicted begins
-// where the template's prompt for an answer ends, and includes the token that ends the turn ([tokenizer.Tokenizer.Turns]).
-// If nothing ends the last turn, the end-of-text token does.
+// A document is encoded as a whole; a token is predicted if any byte of it is. Documents other than conversations
+// are followed by the tokenizer's end-of-text token, if it has one. Conversations are rendered by the tokenizer's
+// chat template, using a fixed date, up to the last assistant message. The predicted part of a message begins after
+// the template's generation prompt and includes the token ending the turn ([tokenizer.Tokenizer.Turns]). If no
+// token ends the last turn, the end-of-text token does.
 //
-// If the file is there and was made of the same sources, by name, size and time, with the same
-// tokenizer, Build leaves it as it is. The file is complete or as it was before, also when several
-// processes build it at once. Broken lines are an error, beyond Options.Broken; Build reads on to
-// find all of them, and then writes nothing. When ctx ends, Build returns its cause at once, and writes
-// nothing; texts whose encoding has begun are encoded to their end beside what the caller does next.
+// If the file exists and was made from the same sources (by name, size and time) with the same tokenizer, Build
+// leaves it unchanged. The file is replaced atomically, even if several processes build it at once. Malformed lines
+// beyond Options.Broken are an error; Build then reads on to find all of them, and writes nothing. When ctx ends,
+// Build returns its cause at once, without writing; texts already being encoded are finished in the background.
 func Build(ctx context.Context, path string, sources []string, o Options) (Report, error) {
 	b := builder{path: path, o: o}
 	err := b.build(ctx, sources)
@@ -112,14 +111,14 @@ type builder struct {
 	o      Options
 	report Report
 	broken []BrokenLineError
-	ends   []int64 // of the documents
-	done   int64   // bytes of the sources
+	ends   []int64 // of the documents, in tokens
+	done   int64   // bytes of the sources processed
 	all    int64
 
 	tokens, learn *spill
 }
 
-// spill is a file without a name, to which a tensor is written before its length is known.
+// spill is an unnamed temporary file for writing a tensor before its length is known.
 type spill struct {
 	*os.File
 	w *bufio.Writer
@@ -130,7 +129,7 @@ func newSpill(folder string) (*spill, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = os.Remove(f.Name()) // where a file that is open cannot be removed, Close does it
+	_ = os.Remove(f.Name()) // if an open file cannot be removed, Close removes it
 	return &spill{f, bufio.NewWriterSize(f, 1<<20)}, nil
 }
 
@@ -139,7 +138,7 @@ func (s *spill) Close() {
 	_ = os.Remove(s.Name())
 }
 
-// copyTo writes what the spill holds.
+// copyTo copies the contents of the spill to w.
 func (s *spill) copyTo(w io.Writer) error {
 	if err := s.w.Flush(); err != nil {
 		return err
@@ -207,13 +206,14 @@ func (b *builder) build(ctx context.Context, paths []string) error {
 	return nil
 }
 
-// encoding changes whenever other tokens are made of the same sources, so that no file of another version is taken for a new one.
+// encoding is increased whenever the same sources give different tokens, to avoid reusing files made by another
+// version.
 const encoding = 3
 
-// together is how many documents are encoded at once, on all processors.
+// together is the number of documents encoded per batch, using all processors.
 const together = 1024
 
-// encoded is a document as tokens.
+// encoded is a tokenized document.
 type encoded struct {
 	ids   []int32
 	learn []bool
@@ -265,8 +265,8 @@ func (b *builder) add(ctx context.Context, s source) error {
 	return flush()
 }
 
-// encode encodes the documents of a source, on all processors. One may be a large file, for which it does not wait when ctx
-// ends.
+// encode encodes documents of a source on all processors. When ctx ends, it returns without waiting for the
+// encoding of a large file.
 func (b *builder) encode(ctx context.Context, s source, parts []part) ([]encoded, error) {
 	out, next, done := make([]encoded, len(parts)), make(chan int), make(chan struct{})
 	var all sync.WaitGroup
@@ -329,15 +329,14 @@ func (b *builder) write(made string, paths []string) error {
 	n := int(b.ends[len(b.ends)-1])
 	vocab := b.o.Tokenizer.Size()
 	return safetensors.Write(b.path, map[string]string{"format": format, "made": made, "vocab": fmt.Sprint(vocab), "sources": strings.Join(paths, "\n")}, []tensor.Source{
-		// The largest element type first, so that all elements are aligned.
+		// Wide element types come first, so that all elements are aligned.
 		{Name: "ends", Type: graph.T(graph.I64, len(b.ends)), Write: func(w io.Writer) error { return binary.Write(w, binary.LittleEndian, b.ends) }},
 		{Name: "tokens", Type: graph.T(graph.I32, n), Write: b.tokens.copyTo},
 		{Name: "learn", Type: graph.T(graph.U8, n), Write: b.learn.copyTo},
 	})
 }
 
-// fingerprint returns a text that two tokenizers share if they have the same tokens and the same
-// chat templates.
+// fingerprint identifies a tokenizer's tokens and chat templates.
 func fingerprint(t *tokenizer.Tokenizer) string {
 	h := sha256.New()
 	fmt.Fprintln(h, t.Size(), t.Special())

@@ -8,16 +8,16 @@ import (
 	"github.com/gomoe/gomoe/tokenizer"
 )
 
-// document is a text that stands for itself: a file, or a line of a file. It is encoded as a whole, so that its tokens
-// are those that a model sees, and what is to be predicted is a part of them.
+// document is an independent text: a file, or a line of a file. It is encoded as a whole, so that its tokens are
+// the same as in generation; only a part of them may be predicted.
 type document struct {
 	text  string
-	learn []tokenizer.Span // what is to be predicted
+	learn []tokenizer.Span // parts to predict
 	o     tokenizer.Options
-	ends  bool // the tokenizer's end-of-text token follows, and is to be predicted
+	ends  bool // followed by the tokenizer's end-of-text token, which is predicted
 }
 
-// encode returns the tokens of a document, and which of them are to be predicted.
+// encode returns the tokens of a document, and which of them are predicted.
 func (d document) encode(t *tokenizer.Tokenizer) (ids []int32, learn []bool, err error) {
 	ids, learn, err = t.EncodeSpans(d.text, d.learn, d.o)
 	if err != nil {
@@ -32,32 +32,32 @@ func (d document) encode(t *tokenizer.Tokenizer) (ids []int32, learn []bool, err
 	return ids, learn, nil
 }
 
-// text returns the document of a plain text. Special tokens in it are text.
+// text returns the document of a plain text. Special tokens in it are treated as text.
 func text(s string) document { return answer("", s) }
 
-// answer returns the document of a prompt and of what is to follow it.
+// answer returns the document of a prompt and its completion.
 func answer(prompt, completion string) document {
 	s := prompt + completion
 	return document{s, []tokenizer.Span{{Start: len(prompt), End: len(s)}}, tokenizer.Options{Plain: true}, true}
 }
 
-// templateError says why no conversation of a file can be a document.
+// templateError tells why no conversation of a file can be rendered.
 type templateError struct{ error }
 
 var errNoTemplate = errors.New("the model has no chat template, which says how conversations become texts: write them as prompts with completions, or as texts")
 
-// errIdle says that all messages of the role assistant have the weight 0. Such a conversation is left out and counted.
+// errIdle reports a conversation in which all assistant messages have weight 0. It is left out and counted.
 var errIdle = errors.New("all messages of the role assistant have the weight 0, and a model could learn nothing")
 
-// message is a message of a conversation, as it stands in the file.
+// message is a message of a conversation, as stored in the file.
 type message struct {
 	role  string
 	text  json.RawMessage
-	learn bool // what the assistant says is to be predicted
+	learn bool // predict it if it is the assistant's
 }
 
-// conversation returns the document of a conversation up to the last message of the assistant, as the tokenizer's chat
-// template writes it. What the assistant says is to be predicted, with what ends its turn.
+// conversation returns the document of a conversation up to the last assistant message, rendered by the tokenizer's
+// chat template. The assistant's messages are predicted, including the ends of turns.
 func conversation(t *tokenizer.Tokenizer, c tokenizer.Conversation, messages []message) (document, error) {
 	var d document
 	if err := t.TemplateError(); err != nil && c.Tools == nil {

@@ -14,21 +14,22 @@ import (
 	"github.com/gomoe/gomoe/tokenizer"
 )
 
-// line is what a line of JSON may have: a text, a prompt with its completion, or a conversation, which has several forms.
+// line holds the known members of a JSON line: a text, a prompt with its completion, or a conversation in one of
+// several forms.
 type line struct {
 	Text          *string           `json:"text"`
 	Prompt        json.RawMessage   `json:"prompt"`
 	Completion    json.RawMessage   `json:"completion"`
 	Messages      []json.RawMessage `json:"messages"`
-	Conversations []json.RawMessage `json:"conversations"` // ShareGPT's name of messages
-	// Alpaca's form: what to do, with what, and the answer. Dolly has context and response for input and output. System and History
-	// are LLaMA-Factory's.
+	Conversations []json.RawMessage `json:"conversations"` // ShareGPT's name for messages
+	// Alpaca's form: an instruction, its input, and the answer. Dolly uses context and response for input and output.
+	// System and History are LLaMA-Factory's.
 	Instruction *string     `json:"instruction"`
 	Input       *string     `json:"input"`
 	Output      *string     `json:"output"`
 	History     [][2]string `json:"history"`
 
-	// Members with common names. They count if the line has none of the forms above and their types fit.
+	// Members with common names. They are used only if none of the forms above is present and their types fit.
 	Context      json.RawMessage `json:"context"`
 	Response     json.RawMessage `json:"response"`
 	Question     json.RawMessage `json:"question"`
@@ -40,10 +41,10 @@ type line struct {
 	Template json.RawMessage `json:"chat_template_kwargs"`
 }
 
-// The kinds of lines, for errors.
+// Kinds of lines, for errors.
 const kinds = "text, prompt with completion, and messages (or ShareGPT's conversations, Alpaca's instruction with output, prompt with response, or question with answer)"
 
-// parse returns the document of a line of JSON. Members that it does not know are passed over.
+// parse returns the document of a JSON line. It ignores unknown members.
 func parse(t *tokenizer.Tokenizer, s []byte) (document, error) {
 	var d document
 	if !utf8.Valid(s) {
@@ -89,12 +90,12 @@ func parse(t *tokenizer.Tokenizer, s []byte) (document, error) {
 	if l.System != nil && *l.System != "" && (len(messages) == 0 || messages[0].role != "system") {
 		messages = slices.Insert(messages, 0, said("system", *l.System))
 	}
-	// A day that does not change, so that the tokens are the same whenever they are made.
+	// A fixed date, so that the tokens do not depend on when they are made.
 	return conversation(t, tokenizer.Conversation{Tools: l.Tools, More: l.Template, Now: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)}, messages)
 }
 
-// settle decides which members count if a line has those of several forms. The other columns of Alpaca's rows repeat the instruction and
-// the output as one text, and the prompt of UltraChat's rows repeats the first message.
+// settle decides which members to use if a line has members of several forms. Additional columns in Alpaca's rows
+// repeat the instruction and the output as one text, and the prompt in UltraChat's rows repeats the first message.
 func (l *line) settle() {
 	if l.Instruction != nil && l.Output == nil {
 		if l.Output = words(l.Response); l.Output != nil && l.Input == nil {
@@ -122,11 +123,11 @@ func (l *line) settle() {
 		}
 	}
 	if l.Prompt == nil {
-		_ = json.Unmarshal(l.Conversation, &l.Conversations) // another type is no conversation
+		_ = json.Unmarshal(l.Conversation, &l.Conversations) // other types are not conversations
 	}
 }
 
-// words returns the text that a JSON string holds, nil for any other value.
+// words returns the text of a JSON string, or nil for any other value.
 func words(v json.RawMessage) *string {
 	var s *string
 	if json.Unmarshal(v, &s) != nil {
@@ -135,7 +136,7 @@ func words(v json.RawMessage) *string {
 	return s
 }
 
-// given returns a value, nil for null.
+// given returns v, or nil for null.
 func given(v json.RawMessage) json.RawMessage {
 	if string(v) == "null" {
 		return nil
@@ -143,7 +144,7 @@ func given(v json.RawMessage) json.RawMessage {
 	return v
 }
 
-// completed returns the messages of a prompt and a completion, of which the completion is to be predicted.
+// completed returns the messages of a prompt and a completion; only the completion is predicted.
 func (l *line) completed() ([]message, error) {
 	var before, after []json.RawMessage
 	if json.Unmarshal(l.Prompt, &before) != nil || json.Unmarshal(l.Completion, &after) != nil {
@@ -175,13 +176,13 @@ func (l *line) instructed() ([]message, error) {
 	return append(all, said("user", ask), said("assistant", *l.Output)), nil
 }
 
-// said returns a message of text.
+// said returns a text message.
 func said(role, content string) message {
-	text, _ := json.Marshal(tokenizer.Message{Role: role, Content: content}) // texts have a JSON form, whatever is in them
+	text, _ := json.Marshal(tokenizer.Message{Role: role, Content: content}) // cannot fail for texts
 	return message{role, text, true}
 }
 
-// read reads messages. They have role and content, or ShareGPT's from and value.
+// read reads messages, which have either role and content, or ShareGPT's from and value.
 func read(texts []json.RawMessage) ([]message, error) {
 	var all []message
 	for i, text := range texts {
@@ -216,7 +217,7 @@ func read(texts []json.RawMessage) ([]message, error) {
 	return all, nil
 }
 
-// roleNamed returns the role that ShareGPT's from, or another name of a role, stands for. Others are as they stand.
+// roleNamed maps ShareGPT's from and other names of roles to roles. Other values are returned unchanged.
 func roleNamed(from string) string {
 	switch from {
 	case "human":
@@ -229,8 +230,7 @@ func roleNamed(from string) string {
 	return from
 }
 
-// rename takes the weight out of a message, gives it the role that its own name of a role stands for, and gives it role and content if it
-// has from and value.
+// rename removes a message's weight and normalises its role. It converts from and value to role and content.
 func (m *message) rename(from *string) error {
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(m.text, &raw); err != nil {
@@ -264,8 +264,8 @@ func (m *message) rename(from *string) error {
 	return err
 }
 
-// calls returns the calls that the value of a function_call is: the text of an object with name and arguments, or of several.
-// nil says that it is something else.
+// calls parses the value of a function_call: the text of an object with name and arguments, or of a list of them.
+// It returns nil for anything else.
 func calls(value json.RawMessage) []map[string]any {
 	var text string
 	if json.Unmarshal(value, &text) != nil {

@@ -2,17 +2,17 @@ package data
 
 import "fmt"
 
-// Order says how sequences are made of documents, and which of them are in a batch.
+// Order configures how documents form sequences, and sequences form batches.
 type Order struct {
-	Rows   int // sequences of a batch
-	Length int // tokens of a sequence
-	// Seed makes the order. Every round has another one, in which every sequence comes once.
+	Rows   int // sequences per batch
+	Length int // tokens per sequence
+	// Seed determines the shuffling. Every epoch has a different order, containing every sequence once.
 	Seed uint64
-	// InTurn takes the sequences in the order of the files instead.
+	// InTurn keeps the sequences in file order instead.
 	InTurn bool
-	// Whole begins a new sequence where the next document would not fit into the rest of this
-	// one, which is then padded. Documents that are longer than a sequence are cut. Without
-	// Whole, documents follow each other without a gap, and sequences end wherever they end.
+	// Whole begins a new sequence if the next document does not fit into the rest of the current one, which is padded.
+	// Documents longer than a sequence are split. Without Whole, documents are concatenated without gaps and split at
+	// every Length tokens.
 	Whole bool
 }
 
@@ -20,13 +20,13 @@ type Order struct {
 type Batches struct {
 	set   *Set
 	order Order
-	// starts has the first token of each sequence, and behind them the number of tokens. nil
-	// means that a sequence begins every Length tokens.
+	// starts holds the first token of each sequence, followed by the number of tokens. If nil, a sequence begins every
+	// Length tokens.
 	starts []int64
-	n      uint64 // sequences
+	n      uint64 // number of sequences
 }
 
-// Batches returns the batches of a set. There must be enough tokens for one sequence.
+// Batches returns the batches of a set. It is an error if there are too few tokens for one sequence.
 func (s *Set) Batches(o Order) (*Batches, error) {
 	if o.Rows < 1 || o.Length < 1 {
 		return nil, fmt.Errorf("data: batches of %d sequences of %d tokens, want at least 1 of each", o.Rows, o.Length)
@@ -44,8 +44,8 @@ func (s *Set) Batches(o Order) (*Batches, error) {
 	return b, nil
 }
 
-// whole returns where sequences of at most length tokens begin that cut only documents which are
-// longer, and behind them the number of tokens.
+// whole returns the starts of sequences of at most length tokens, splitting only documents that are longer,
+// followed by the number of tokens.
 func (s *Set) whole(length int64) []int64 {
 	starts := []int64{0}
 	for i, x := range s.shards {
@@ -64,11 +64,11 @@ func (s *Set) whole(length int64) []int64 {
 	return append(starts, s.Tokens())
 }
 
-// Sequences returns the number of sequences, which come once in every round.
+// Sequences returns the number of sequences per epoch.
 func (b *Batches) Sequences() int64 { return int64(b.n) }
 
-// Used returns the number of tokens that are in sequences. Without Order.Whole the last tokens,
-// which are less than a sequence, are in none.
+// Used returns the number of tokens in sequences. Without Order.Whole, a remainder shorter than a sequence is
+// unused.
 func (b *Batches) Used() int64 {
 	if b.starts != nil {
 		return b.set.Tokens()
@@ -76,7 +76,7 @@ func (b *Batches) Used() int64 {
 	return int64(b.n) * int64(b.order.Length)
 }
 
-// sequence returns the first token of the sequence in a row of a step, and their number.
+// sequence returns the first token of the sequence in a row of a step, and its length.
 func (b *Batches) sequence(step int64, row int) (first int64, n int) {
 	at := uint64(step)*uint64(b.order.Rows) + uint64(row)
 	i := at % b.n
@@ -86,7 +86,7 @@ func (b *Batches) sequence(step int64, row int) (first int64, n int) {
 	return b.at(i)
 }
 
-// at returns the first token of a sequence, and their number.
+// at returns the first token of sequence i, and its length.
 func (b *Batches) at(i uint64) (first int64, n int) {
 	if b.starts == nil {
 		return int64(i) * int64(b.order.Length), b.order.Length
@@ -94,8 +94,8 @@ func (b *Batches) at(i uint64) (first int64, n int) {
 	return b.starts[i], int(b.starts[i+1] - b.starts[i])
 }
 
-// Predicts reports whether a token of the sequences is to be predicted at all. It reads as far as the first of these. It is false
-// where texts have one token, and completions and answers none.
+// Predicts reports whether any token of the sequences is predicted, reading up to the first one. It returns false
+// if texts have a single token each, or completions and answers are empty.
 func (b *Batches) Predicts() (bool, error) {
 	for i := range b.n {
 		first, n := b.at(i)

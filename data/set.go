@@ -6,17 +6,16 @@ import (
 	"slices"
 )
 
-// Set is some files of tokens, which are mapped and read where they are used. Its methods may be
-// called by many goroutines, but for Close.
+// Set is a set of mapped token files. Its methods except Close are safe for concurrent use.
 type Set struct {
 	shards []*shard
-	begins []int64 // the number of the first token of each shard, and behind them that of all
-	first  []int64 // the number of the first document of each shard, and behind them that of all
+	begins []int64 // number of the first token of each shard, followed by the total
+	first  []int64 // number of the first document of each shard, followed by the total
 	vocab  int
 }
 
-// Open opens files that Build has written. They must be of tokenizers of one size. The caller must
-// call Close, when no batch is used any more.
+// Open opens files written by Build. Their tokenizers must have the same size. The caller must call Close when no
+// batch is in use any more.
 func Open(paths ...string) (_ *Set, err error) {
 	s := &Set{begins: []int64{0}, first: []int64{0}}
 	defer func() {
@@ -44,7 +43,7 @@ func Open(paths ...string) (_ *Set, err error) {
 	return s, nil
 }
 
-// Close ends the use of the files.
+// Close closes the files.
 func (s *Set) Close() error {
 	var errs []error
 	for _, x := range s.shards {
@@ -63,7 +62,7 @@ func (s *Set) Vocab() int { return s.vocab }
 // Documents returns the number of documents.
 func (s *Set) Documents() int64 { return s.first[len(s.first)-1] }
 
-// at returns the number of the shard that has a token, and the token's number in it.
+// at returns the shard containing a token, and the token's index in it.
 func (s *Set) at(token int64) (shard, at int) {
 	shard, found := slices.BinarySearch(s.begins, token)
 	if !found {
@@ -72,14 +71,14 @@ func (s *Set) at(token int64) (shard, at int) {
 	return shard, int(token - s.begins[shard])
 }
 
-// document returns the number of the document that has a token.
+// document returns the number of the document containing a token.
 func (s *Set) document(token int64) int64 {
 	i, at := s.at(token)
 	n, _, _ := s.shards[i].document(at)
 	return s.first[i] + int64(n)
 }
 
-// document returns the number of the document that has a token of the shard, and where it begins and ends.
+// document returns the number, start and end of the document containing a token of the shard.
 func (x *shard) document(token int) (n, begin, end int) {
 	n, found := slices.BinarySearch(x.ends, int64(token))
 	if found {

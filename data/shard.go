@@ -10,19 +10,19 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// format is what files of tokens call themselves.
+// format identifies files of tokens.
 const format = "gomoe tokens 1"
 
-// shard is an open file of tokens. Its arrays are those of the file.
+// shard is an open file of tokens. Its arrays alias the file.
 type shard struct {
 	*safetensors.File
 	tokens []int32
 	learn  []byte
-	ends   []int64 // of the documents
+	ends   []int64 // of documents
 	vocab  int
 }
 
-// openShard opens a file of tokens and checks how its arrays belong together. It reads no token.
+// openShard opens a file of tokens and checks that its arrays are consistent. It reads no tokens.
 func openShard(path string) (_ *shard, err error) {
 	f, err := safetensors.Open(path)
 	if err != nil {

@@ -2,9 +2,9 @@ package data
 
 import "math/bits"
 
-// shuffled returns where element i of 0 to n-1 comes in an order that seed and round give: a
-// permutation that needs no memory. It is a Feistel network on the smallest even number of
-// bits that holds n, which is applied until the result is below n.
+// shuffled permutes 0 to n-1 and returns the image of i. seed and round select the permutation, which needs no
+// memory: it is a Feistel network on the smallest even number of bits that holds n, iterated until the result is
+// below n.
 func shuffled(i, n, seed, round uint64) uint64 {
 	half := uint(bits.Len64(max(n, 2)-1)+1) / 2
 	mask := uint64(1)<<half - 1

@@ -14,28 +14,29 @@ import (
 	"github.com/gomoe/gomoe/tokenizer"
 )
 
-// maxLine is how long a line of JSON may be.
+// maxLine is the maximum length of a JSON line.
 const maxLine = 64 << 20
 
-// maxText is how long a file may be that is one document, whose tokens take 50 times its bytes while they are made.
+// maxText is the maximum length of a file that is a single document. Tokenizing it takes 50 times its size in
+// memory.
 const maxText = 1 << 30
 
-// mark is the byte order mark with which some editors begin a file. It is no part of the text.
+// mark is the byte order mark written by some editors. It is not part of the text.
 const mark = "\ufeff"
 
-// part is some text of a source that is one document.
+// part is the text of one document in a source.
 type part struct {
-	line int // its number in the file; 0 is the whole file
+	line int // line number in the file; 0 means the whole file
 	text []byte
 }
 
 // source is a file of texts.
 type source struct {
 	path  string
-	lines bool // each line is JSON, and a document; otherwise the file is one
+	lines bool // each line is JSON and a document; otherwise the file is one document
 }
 
-// newSource tells from a file's name what it holds.
+// newSource determines the kind of a file by its name.
 func newSource(path string) (source, error) {
 	switch ext := strings.ToLower(filepath.Ext(path)); ext {
 	case ".jsonl", ".ndjson":
@@ -66,7 +67,7 @@ func (s source) document(t *tokenizer.Tokenizer, p part) (document, error) {
 	return text(string(p.text)), nil
 }
 
-// read gives the parts of the file to `each`, in order. Empty lines are no documents.
+// read calls each with the parts of the file, in order. It skips empty lines.
 func (s source) read(each func(part) error) error {
 	f, _, err := infile.Open(s.path)
 	if err != nil {
@@ -100,7 +101,7 @@ func (s source) read(each func(part) error) error {
 	}
 }
 
-// readLine returns the next line with its end, in memory of its own.
+// readLine returns the next line, including its end, in newly allocated memory.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	var l []byte
 	for {

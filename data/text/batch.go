@@ -6,14 +6,11 @@ import (
 	"math/bits"
 )
 
-// Batch returns training windows: inputs[S,L] and targets[S,L] as byte values,
-// row-major, for S sequences of length L. targets[s,l] is the byte that follows
-// inputs[s,l]. A window may start anywhere in Train and may span files.
-// Sequence s of a step depends only on the seed, step and s: not on the other
-// sequences, the steps asked for before, or the machine. So every rank can cut
-// its own rows out of the same batch, with Sequence. The caller owns the slices. It is an
-// error if sequences or length is below 1, or if there are fewer than length+1
-// bytes to train on.
+// Batch returns training windows: inputs[S,L] and targets[S,L] as byte values, row-major, for S sequences of length
+// L. targets[s,l] is the byte following inputs[s,l]. A window may start anywhere in Train and may span files.
+// Sequence s of a step depends only on the seed, step and s: not on the other sequences, previous calls, or the
+// machine. So every rank can cut its own rows from the same batch, using Sequence. The caller owns the slices. It
+// is an error if sequences or length is below 1, or if there are fewer than length+1 bytes to train on.
 func (c *Corpus) Batch(step, sequences, length int) (inputs, targets []int32, err error) {
 	if _, err := c.windows("train on", len(c.Train), sequences, length); err != nil {
 		return nil, nil, err
@@ -25,21 +22,19 @@ func (c *Corpus) Batch(step, sequences, length int) (inputs, targets []int32, er
 	return inputs, targets, nil
 }
 
-// Sequence returns the bytes of sequence s of a step: the inputs and, one byte later, the
-// targets, together length+1 bytes of Train, which has as many.
+// Sequence returns the bytes of sequence s of a step, length+1 bytes of Train: the inputs and, shifted by one byte,
+// the targets. Train must have that many bytes.
 func (c *Corpus) Sequence(step, s, length int) []byte {
-	// Each word is mixed in separately, so that (step 1, sequence 0) and (step
-	// 0, sequence 1) are unrelated.
+	// Each word is mixed in separately, so that (step 1, sequence 0) and (step 0, sequence 1) are unrelated.
 	key := mix(mix(c.seed) + uint64(step))
-	at, _ := bits.Mul64(mix(key+uint64(s)), uint64(len(c.Train)-length)) // uniform below the places where one can begin
+	at, _ := bits.Mul64(mix(key+uint64(s)), uint64(len(c.Train)-length)) // uniform over the possible starts
 	return c.Train[at:][:length+1]
 }
 
-// HeldBatch returns windows of the held-out text as Batch does of the training
-// text. They are spread evenly over the text: the first at its beginning, the
-// last at its end. They do not depend on the seed, so that losses on them can
-// be compared between steps and runs. They overlap if the text is shorter than
-// sequences·length+1 bytes. Errors are as for Batch, about the held-out bytes.
+// HeldBatch returns windows of the held-out text in the form of Batch. They are spread evenly over the text: the
+// first at its beginning, the last at its end. They do not depend on the seed, so losses on them can be compared
+// between steps and runs. They overlap if the text is shorter than sequences·length+1 bytes. Errors are as for
+// Batch, about the held-out bytes.
 func (c *Corpus) HeldBatch(sequences, length int) (inputs, targets []int32, err error) {
 	starts, err := c.windows("hold out", len(c.Held), sequences, length)
 	if err != nil {
@@ -53,7 +48,7 @@ func (c *Corpus) HeldBatch(sequences, length int) (inputs, targets []int32, err 
 	return inputs, targets, nil
 }
 
-// windows returns how many places a window of length inputs can start at.
+// windows returns the number of possible starts of a window with length inputs.
 func (c *Corpus) windows(use string, have, sequences, length int) (int, error) {
 	if sequences < 1 || length < 1 {
 		return 0, fmt.Errorf("text: batch of %d sequences of %d bytes: want at least 1 of each", sequences, length)
@@ -71,9 +66,8 @@ func window(inputs, targets []int32, text []byte) {
 	}
 }
 
-// mix is a step of SplitMix64: a bijection whose outputs look random. It is
-// written here because batches must stay the same for ever, which no library
-// promises. Source: Steele, Lea, Flood: Fast splittable pseudorandom number
+// mix is a step of SplitMix64: a bijection with random-looking outputs. It is implemented here because batches must
+// never change, which no library promises. Source: Steele, Lea, Flood: Fast splittable pseudorandom number
 // generators, OOPSLA 2014.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15

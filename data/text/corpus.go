@@ -13,52 +13,44 @@ import (
 	"github.com/gomoe/gomoe/internal/infile"
 )
 
-// defaultLimit is the largest number of bytes that Load reads if Options.Limit
-// is 0.
+// defaultLimit is the maximum number of bytes read by Load if Options.Limit is 0.
 const defaultLimit = 16 << 20
 
-// Options say what Load reads.
+// Options configures Load.
 type Options struct {
-	// Data names files and directories, separated by commas. Empty means the
-	// source of the Go standard library.
+	// Data names files and directories, separated by commas. If empty, Load reads the source of the Go standard
+	// library.
 	Data string
-	// Setting is what errors call Data in words of those who set it; "" is -data.
+	// Setting is the name of Data in errors, as known to the user; "" means -data.
 	Setting string
-	// Limit is the largest number of bytes read; 0 means 16 MiB, negative
-	// means no limit.
+	// Limit is the maximum number of bytes to read; 0 means 16 MiB, negative means no limit.
 	Limit int64
-	// Seed selects the batches. It does not change which files are read.
+	// Seed selects the batches. It does not affect which files are read.
 	Seed uint64
 }
 
-// Corpus is a text in memory. It is not written to after Load, so any number
-// of goroutines may use it.
+// Corpus is a text in memory. It is immutable after Load, and so safe for concurrent use.
 type Corpus struct {
-	// Train is the text to train on; Held is the last 5% of the bytes, rounded
-	// down, to validate on. Files follow each other without a separator. They
-	// lie in an order that looks random but is always the same, so that Held is
-	// a sample of the same kind of text; at most one file is in both, its
-	// beginning in Train and its end in Held.
+	// Train is the text to train on; Held is the last 5% of the bytes, rounded down, for validation. Files are
+	// concatenated without separators, in a pseudorandom but fixed order, so that Held is a sample of the same kind of
+	// text. At most one file is in both, its beginning in Train and its end in Held.
 	Train, Held []byte
 
-	Source string // where the text is from, for people: "Go standard library (/usr/local/go/src)"
-	Files  int    // files that the text has bytes of
-	Found  int    // files there were to choose from; those beyond Limit are not opened
-	Binary int    // files skipped because they contain a NUL byte
-	Cut    bool   // whether the last file was cut off at Limit
+	Source string // origin of the text, for the user: "Go standard library (/usr/local/go/src)"
+	Files  int    // number of files included, in whole or in part
+	Found  int    // number of candidate files; those beyond Limit are not opened
+	Binary int    // number of files skipped because they contain a NUL byte
+	Cut    bool   // the last file was truncated at Limit
 
 	seed    uint64
-	setting string // what named the text
+	setting string // name of the setting, for errors
 }
 
-// Load reads a corpus. If there is more text than the limit, it takes whole
-// files in the order of a hash of their paths until the limit cuts the last
-// one, so that the sample is spread over the tree and always the same. Empty
-// files are ignored. Hidden entries of directories are skipped; files that
-// Options.Data names are always read. It returns an error if a path cannot be
-// read, there is no Go installation to read from, or there is no text. It
-// blocks on the file system, and on the go command if Options.Data is empty;
-// the end of ctx ends it.
+// Load reads a corpus. If there is more text than the limit, it takes whole files in the order of a hash of their
+// paths and truncates the last one, so that the sample is spread over the tree and always the same. Empty files are
+// ignored. Hidden entries of directories are skipped, but files named in Options.Data are always read. It returns
+// an error if a path cannot be read, if there is no Go installation to read from, or if there is no text. It blocks
+// on the file system, and on the go command if Options.Data is empty; it stops when ctx ends.
 func Load(ctx context.Context, opts Options) (*Corpus, error) {
 	setting := cmp.Or(opts.Setting, "-data")
 	source, files, err := find(ctx, setting, opts.Data)
@@ -106,7 +98,7 @@ func Load(ctx context.Context, opts Options) (*Corpus, error) {
 	return c, nil
 }
 
-// read returns the first limit bytes of a file, and whether there are more.
+// read returns the first limit bytes of a file, and whether it is longer.
 func read(path string, limit int64) (data []byte, cut bool, err error) {
 	f, _, err := infile.Open(path)
 	if err != nil {
@@ -116,7 +108,7 @@ func read(path string, limit int64) (data []byte, cut bool, err error) {
 	return infile.Head(path, f, limit)
 }
 
-// Hash identifies the text and how it is divided: equal hashes are equal texts.
+// Hash identifies the text and its division: equal hashes mean equal texts.
 func (c *Corpus) Hash() string {
 	h := sha256.New()
 	for _, part := range [][]byte{c.Train, c.Held} {
@@ -126,7 +118,7 @@ func (c *Corpus) Hash() string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// String is one line that says what was read and how it is divided.
+// String describes the text and its division in one line.
 func (c *Corpus) String() string {
 	s := fmt.Sprintf("%s: %s from %d of %d files", c.Source, size(len(c.Train)+len(c.Held)), c.Files, c.Found)
 	if c.Cut {

@@ -1,7 +1,6 @@
-// Package text turns files into the bytes a byte-level language model is
-// trained on: a corpus with a held-out part, batches that depend on a seed and
-// a step only, and the entropy of its byte frequencies as a yardstick.
+// Package text turns files into the bytes for training a byte-level language model: a corpus with a held-out part,
+// batches depending only on a seed and a step, and the entropy of its byte frequencies as a yardstick.
 //
-// Without named files the corpus is the source of the Go standard library,
-// which every machine that can build this module has.
+// If no files are named, the corpus is the source of the Go standard library, which is present on every machine
+// that can build this module.
 package text

@@ -11,12 +11,12 @@ import (
 	"strings"
 )
 
-// A file is a candidate for the corpus. Its key is its slash-separated path
-// below the directory it was found under, so that a copy of the directory
-// elsewhere gives the same corpus.
+// A file is a candidate for the corpus. Its key is its slash-separated path relative to the directory being
+// searched, so a copy of the directory gives the same corpus.
 type file struct{ path, key string }
 
-// find lists the files that data names, or the Go standard library's. Errors call data what setting says.
+// find lists the files named by data, or the files of the Go standard library. setting is the name of data in
+// errors.
 func find(ctx context.Context, setting, data string) (source string, files []file, err error) {
 	if data == "" {
 		src, err := goSource(ctx, setting)
@@ -77,12 +77,10 @@ func named(ctx context.Context, setting, name string) ([]file, error) {
 	return nil, fmt.Errorf("text: %s %s: is neither a file nor a directory (%s)", setting, name, info.Mode().Type())
 }
 
-// anyFile leaves out hidden entries, such as those of version control and editors' lock
-// files.
+// anyFile excludes hidden entries, such as those of version control and editors' lock files.
 func anyFile(rel string, dir bool) bool { return !strings.HasPrefix(filepath.Base(rel), ".") }
 
-// goFile keeps the library and its tests. It leaves out commands, test inputs, and copies
-// of other modules.
+// goFile includes the library and its tests. It excludes commands, test inputs, and vendored modules.
 func goFile(rel string, dir bool) bool {
 	switch base := filepath.Base(rel); {
 	case !anyFile(rel, dir):
@@ -94,11 +92,10 @@ func goFile(rel string, dir bool) bool {
 	}
 }
 
-// walk lists the regular files below root, and links to regular files, in the
-// order of their paths. keep is asked for every directory and file with its
-// path relative to root. Links to directories are not followed below root.
+// walk lists the regular files below root, and links to regular files, in the order of their paths. It calls keep
+// for every directory and file with its path relative to root. Links to directories below root are not followed.
 func walk(ctx context.Context, root string, keep func(rel string, dir bool) bool) ([]file, error) {
-	real, err := filepath.EvalSymlinks(root) // Debian's $GOROOT/src is a link, which WalkDir does not enter
+	real, err := filepath.EvalSymlinks(root) // Debian's $GOROOT/src is a link, which WalkDir does not follow
 	if err != nil {
 		return nil, fmt.Errorf("text: list %s: %w", root, err)
 	}
@@ -139,9 +136,8 @@ func walk(ctx context.Context, root string, keep func(rel string, dir bool) bool
 	return files, nil
 }
 
-// spread orders files by a hash of their keys; files with equal keys stay in
-// the given order. The hash is cryptographic because the usual fast hashes give
-// similar paths similar values.
+// spread orders files by a hash of their keys; files with equal keys stay in the given order. The hash is
+// cryptographic because fast hashes give similar values to similar paths.
 func spread(files []file) []file {
 	type hashed struct {
 		file

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// goSource returns the src directory of the Go installation: that of the go
-// command on PATH, or of $GOROOT if there is no such command. runtime.GOROOT is
-// of no use here: it is deprecated, and empty in a binary built with -trimpath.
+// goSource returns the src directory of the Go installation: the one of the go command on PATH, or of $GOROOT if
+// there is no such command. runtime.GOROOT does not help here: it is deprecated, and empty in a binary built with
+// -trimpath.
 func goSource(ctx context.Context, setting string) (string, error) {
 	root, err := goRoot(ctx)
 	if err != nil {
@@ -29,8 +29,7 @@ func goSource(ctx context.Context, setting string) (string, error) {
 
 func goRoot(ctx context.Context) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", "env", "GOROOT")
-	// Without this a go.mod in the working directory may make the command
-	// download another toolchain first.
+	// Otherwise a go.mod in the working directory may make the command download another toolchain first.
 	cmd.Env = append(os.Environ(), "GOTOOLCHAIN=local")
 	out, err := cmd.Output()
 	if cause := context.Cause(ctx); cause != nil {
