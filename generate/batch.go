@@ -7,14 +7,14 @@ import (
 	"slices"
 )
 
-// Generate continues a prompt and calls emit with each token, which ends the text by returning false. With
-// Request.Scores the tokens of the prompt come first. It waits for a
-// place among the sequences that are generated at once, and for every token. The tokens are the same bits whatever
-// else is generated at the time. What caches hold of earlier prompts is used again as far as the prompt begins alike.
+// Generate continues a prompt and calls emit with each token; emit ends the text by returning false. With
+// Request.Scores, emit receives the prompt's tokens first. Generate blocks until a slot among the concurrently
+// generated sequences is free, and then for every token. The tokens are identical bit by bit, regardless of other
+// sequences generated at the same time. Cached keys and values of earlier prompts are reused for a common prefix.
 //
-// Errors: a *RequestError, which may be for a *RoomError; ErrBusy if too many requests wait; ErrClosed; ctx's, when
-// ctx ends, which ends this request alone; and that of a step, after which all requests fail with it. The Result
-// says what was done until then.
+// Errors: a *RequestError, which may wrap a *RoomError; ErrBusy if too many requests are waiting; ErrClosed; the
+// cause of ctx, if ctx ends, which ends only this request; and the error of a failed step, with which all later
+// requests fail as well. The Result describes the work done until then.
 func (g *Generator) Generate(ctx context.Context, r Request, emit func(Token) bool) (Result, error) {
 	if g.peers != nil && !g.peers.first {
 		return Result{}, errors.New("generate: this is not the first process of the job; call Follow")
@@ -52,7 +52,7 @@ func (g *Generator) Generate(ctx context.Context, r Request, emit func(Token) bo
 	}
 }
 
-// submit puts a sequence into the queue.
+// submit enqueues a sequence.
 func (g *Generator) submit(s *sequence) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -69,7 +69,7 @@ func (g *Generator) submit(s *sequence) error {
 	return nil
 }
 
-// present returns how many requests run or wait. The caller holds g.mu.
+// present returns the number of running and waiting requests. The caller holds g.mu.
 func (g *Generator) present() (n int) {
 	for _, s := range slices.Concat(g.running, g.queue) {
 		if !s.ended() {
@@ -79,7 +79,7 @@ func (g *Generator) present() (n int) {
 	return n
 }
 
-// look has the loop look at the queue.
+// look wakes the loop to check the queue.
 func (g *Generator) look() {
 	select {
 	case g.wake <- struct{}{}:
@@ -87,7 +87,7 @@ func (g *Generator) look() {
 	}
 }
 
-// Stats returns what the Generator does.
+// Stats returns the Generator's statistics.
 func (g *Generator) Stats() Stats {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -96,20 +96,20 @@ func (g *Generator) Stats() Stats {
 	return s
 }
 
-// Failed returns a channel that is closed when no more steps are run, because one failed or the Generator was
-// closed. Err says which.
+// Failed returns a channel that is closed when the Generator stops running steps, because one failed or because of
+// Close. Err tells them apart.
 func (g *Generator) Failed() <-chan struct{} { return g.done }
 
-// Err returns the error of the step that failed, nil if none has.
+// Err returns the error of the failed step, or nil if none failed.
 func (g *Generator) Err() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.failed
 }
 
-// Close ends all requests with ErrClosed, has the other processes' Follow return, and ends the ranks. It waits for
-// the step that runs, which waits for other processes up to the job's deadline. Without other processes it ends the compiling
-// of a step.
+// Close ends all requests with ErrClosed, makes Follow return in the other processes, and releases the ranks. It
+// waits for the current step, which waits for other processes up to the job's deadline. In a single process it also
+// stops compilation.
 func (g *Generator) Close() error {
 	g.mu.Lock()
 	g.closing = true
@@ -119,7 +119,7 @@ func (g *Generator) Close() error {
 	<-g.done
 	var errs []error
 	if j := g.jobs[shape{1, 1, false}]; j != nil {
-		j.Recycle(slices.Collect(maps.Values(g.in))...) // which gives back what the files lend
+		j.Recycle(slices.Collect(maps.Values(g.in))...) // returns memory lent by the files
 	}
 	for _, j := range g.jobs {
 		errs = append(errs, j.Close())

@@ -8,8 +8,8 @@ import (
 	"github.com/gomoe/gomoe/tokenizer"
 )
 
-// Ends returns the tokens that end a text: those that config.json, generation_config.json or the GGUF file name, and
-// the tokenizer's.
+// Ends returns the tokens ending a text, as listed in config.json, generation_config.json or the GGUF file, and by
+// the tokenizer.
 func Ends(c *checkpoint.Checkpoint, t *tokenizer.Tokenizer) (map[int32]bool, error) {
 	ends, err := c.Config.IDs("eos_token_id")
 	if err != nil {

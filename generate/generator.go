@@ -20,30 +20,30 @@ import (
 	"github.com/gomoe/gomoe/tokenizer"
 )
 
-// Options say where and how a Generator computes. The zero Options are one rank, one sequence at a time, and caches of
-// the type that the model is calculated in.
+// Options configures a Generator. The zero Options uses one rank, one sequence at a time, and caches of the model's
+// computation type.
 type Options struct {
-	// Config has the job, mesh, device and deadline. Placements and donations are the Generator's.
+	// Config sets the job, mesh, device and deadline. The Generator sets placements and donations.
 	gomoe.Config
-	Room      int         // positions that the caches of a sequence have; 0 means the model's context
-	Cache     graph.DType // element type of the caches; zero means the one that the model is calculated in
-	Sequences int         // how many are generated at once; 0 means 1
-	Queue     int         // how many requests may wait for a place; 0 means any number
-	// Exchange and Wire are how rows come home from the experts; see nn.Options.
+	Room      int         // capacity of a sequence's caches in positions; 0 means the model's context length
+	Cache     graph.DType // element type of the caches; zero means the model's computation type
+	Sequences int         // number of sequences generated concurrently; 0 means 1
+	Queue     int         // maximum number of waiting requests; 0 means unlimited
+	// Exchange and Wire configure the return of experts' outputs to their tokens; see nn.Options.
 	Exchange ep.Exchange
 	Wire     graph.DType
-	// Adapters are what the model is used with beside its weights; nil for nothing.
+	// Adapters are applied to the model; nil means none.
 	Adapters *models.Adapters
-	// Copies are copies of the experts, such as nn.BalanceCopies returns; nil means none. The tokens are those without
-	// copies, to the bit.
+	// Copies returns replicas of experts, such as nn.BalanceCopies returns; nil means none. Replication does not
+	// change a bit of the results.
 	Copies func(layer string, experts int) (ep.Copies, error)
-	// Tokenizer makes the text of tokens. nil leaves Token.Text empty.
+	// Tokenizer decodes tokens to text. If nil, Token.Text is empty.
 	Tokenizer *tokenizer.Tokenizer
 }
 
-// Generator has a model with its weights on the ranks of a mesh, and the caches of some sequences, which it generates
-// together, a token of each in a step. In a job of several processes all of them call Open with the same Options, the
-// first one calls Generate, and all others call Follow. The methods of a Generator may be called by many goroutines.
+// Generator holds a model's weights on the ranks of a mesh, and caches for several sequences, which it generates in
+// one batch, one token each per step. In a job of several processes, all call Open with the same Options, the first
+// one calls Generate, and all others call Follow. The methods of a Generator are safe for concurrent use.
 type Generator struct {
 	model  *models.Model
 	c      *checkpoint.Checkpoint
@@ -51,56 +51,57 @@ type Generator struct {
 	params []nn.Param
 	jobs   map[shape]*gomoe.Job
 	args   map[shape]*arguments
-	kept   map[shape][]nn.Cache // the caches of a shape's program
+	kept   map[shape][]nn.Cache // caches of each shape's program
 	in     map[string]*runtime.Array
 	forms  map[string]nn.Form // of the parameters
-	mapped int64              // bytes of weights of a rank that lie in files
+	mapped int64              // bytes of a rank's weights that alias files
 	slots  []*slot
-	peers  *peers          // nil if this is the only process
-	asked  context.Context // ends when another process was asked to end
+	peers  *peers          // nil in a single process
+	asked  context.Context // ends when another process is asked to stop
 	stop   context.CancelCauseFunc
 	open   context.Context // ends with Close
 	close  context.CancelCauseFunc
 
 	mu      sync.Mutex
 	queue   []*sequence
-	running []*sequence // those with a place, the oldest first
+	running []*sequence // sequences with a slot, oldest first
 	stats   Stats
 	closing bool
-	failed  error         // of a step; the caches are lost with it
-	wake    chan struct{} // has an element if the loop is to look
-	done    chan struct{} // is closed when the loop has ended
+	failed  error         // error of a step; the caches are lost with it
+	wake    chan struct{} // holds an element if the loop should check its state
+	done    chan struct{} // closed when the loop has ended
 }
 
-// Stats are what a Generator does, and has done since it was opened.
+// Stats holds the current state of a Generator, and totals since it was opened.
 type Stats struct {
 	Running, Waiting          int // requests
-	Sequences, Queue          int // as Options have them
-	Requests                  int // that have got a place
-	Prompt, Reused, Generated int // tokens of prompts that were computed, that were in caches, and tokens generated
+	Sequences, Queue          int // as in Options
+	Requests                  int // number of requests admitted so far
+	Prompt, Reused, Generated int // tokens of prompts computed, prompt tokens found in caches, and tokens generated
 	Steps                     int
-	Busy                      time.Duration // for which steps ran
+	Busy                      time.Duration // total duration of steps
 }
 
-// blocks are the numbers of tokens that a step of one sequence may have, the largest first. A prompt is cut into them.
-// A block of 512 gives each expert enough rows that its weights are unpacked once for many: blocks of 128 take 1.25 times
-// as long on a core with AVX-512, and 1.4 times on one with AMX.
+// blocks returns the possible numbers of tokens in a step of one sequence, largest first. A prompt is split into
+// them. A block of 512 gives each expert enough rows to amortise unpacking its weights: blocks of 128 take 1.25
+// times as long on a core with AVX-512, and 1.4 times on one with AMX.
 func blocks() []int { return []int{512, 128, 32, 8, 1} }
 
-// besides is the most tokens of a step for which other sequences wait.
+// besides is the maximum number of tokens in a step while other sequences wait.
 const besides = 128
 
-// mostScored is the most tokens of a step with the logits of all of them. With a vocabulary of 150,000 tokens they take
-// 20 MB.
+// mostScored is the maximum number of tokens in a step returning the logits of all its tokens. With a vocabulary of
+// 150,000 tokens they take 20 MB.
 const mostScored = 32
 
-// block returns the number of tokens of the next step of a sequence that lacks so many.
+// block returns the number of tokens in the next step of a sequence with the given number of tokens left to
+// compute.
 func (g *Generator) block(lacks int) int {
 	i := slices.IndexFunc(blocks(), func(b int) bool { return b <= lacks })
 	return blocks()[i]
 }
 
-// usual returns o with what is meant where it is 0, or an error if it has no meaning.
+// usual returns o with defaults in place of zeros, or an error if it is invalid.
 func (o Options) usual(m *models.Model) (Options, error) {
 	if o.Room == 0 {
 		o.Room = m.Context
@@ -116,13 +117,14 @@ func (o Options) usual(m *models.Model) (Options, error) {
 	case o.Queue < 0:
 		return o, fmt.Errorf("generate: a queue of %d requests, want at least 1, or 0 for any number", o.Queue)
 	}
-	o.Keep = gomoe.Off // copies of weights would take as much memory as the weights
+	o.Keep = gomoe.Off // packed copies of the weights would take as much memory as the weights
 	return o, nil
 }
 
-// Open opens a model and puts its weights on the ranks: each rank reads its own part of the files. The caller must
-// call Close. The checkpoint may be closed after Open has returned. The end of ctx ends compiling, in all
-// processes of a job with an error that names the one whose ctx has ended; a Generator that is open does not depend on ctx.
+// Open opens a model and loads its weights on the ranks: each rank reads its own shards from the files. The caller
+// must call Close. The checkpoint may be closed after Open has returned. When ctx ends, compilation stops in all
+// processes of the job, with an error naming the process whose ctx has ended. An open Generator does not depend on
+// ctx.
 func Open(ctx context.Context, m *models.Model, c *checkpoint.Checkpoint, o Options) (g *Generator, err error) {
 	if o, err = o.usual(m); err != nil {
 		return nil, err
@@ -148,7 +150,7 @@ func Open(ctx context.Context, m *models.Model, c *checkpoint.Checkpoint, o Opti
 	return g, nil
 }
 
-// newGenerator returns a generator that has nothing yet.
+// newGenerator returns a generator without programs, weights and caches.
 func newGenerator(m *models.Model, c *checkpoint.Checkpoint, o Options) *Generator {
 	g := &Generator{model: m, c: c, o: o, jobs: map[shape]*gomoe.Job{}, args: map[shape]*arguments{}, kept: map[shape][]nn.Cache{},
 		forms: map[string]nn.Form{},
@@ -158,7 +160,8 @@ func newGenerator(m *models.Model, c *checkpoint.Checkpoint, o Options) *Generat
 	return g
 }
 
-// place puts the weights and empty caches on the ranks, if these, and the steps, take no more memory than there is.
+// place loads the weights and allocates empty caches on the ranks, provided that they and the steps fit into
+// memory.
 func (g *Generator) place(ctx context.Context, available func() memory.Limit) error {
 	job, err := g.job(ctx, shape{1, 1, false})
 	if err != nil {
@@ -178,12 +181,12 @@ func (g *Generator) place(ctx context.Context, available func() memory.Limit) er
 	if err := g.fits(weights, available()); err != nil {
 		return err
 	}
-	for _, at := range g.shapes() { // the largest, so that Memory knows them
+	for _, at := range g.shapes() { // the largest ones, so that Memory includes them
 		if _, err := g.job(ctx, at); err != nil {
 			return err
 		}
 	}
-	if err := g.fits(weights, available()); err != nil { // with what their steps take
+	if err := g.fits(weights, available()); err != nil { // including their steps
 		return err
 	}
 	if g.in, err = models.Lend(job.Session, g.c, weights); err != nil {
@@ -204,14 +207,14 @@ func (g *Generator) place(ctx context.Context, available func() memory.Limit) er
 	return nil
 }
 
-// Memory is what a rank holds, in bytes, as planned.
+// Memory is the planned memory use of a rank in bytes.
 type Memory struct {
-	Weights, Caches int64 // the caches of all sequences
-	Mapped          int64 // of the weights, what lies in the model's files and takes no memory beside them
-	Step            int64 // what the largest step takes beside them
+	Weights, Caches int64 // Caches covers all sequences
+	Mapped          int64 // the part of Weights that aliases the model's files, taking no additional memory
+	Step            int64 // additional memory of the largest step
 }
 
-// Memory returns what a rank holds.
+// Memory returns the memory use of a rank.
 func (g *Generator) Memory() Memory {
 	m := Memory{Mapped: g.mapped}
 	for at, j := range g.jobs {
@@ -236,7 +239,8 @@ func (g *Generator) cacheBytes(size func(lowering.Port) int64) (sum int64) {
 	return sum
 }
 
-// steps adds up what steps of every shape take beside weights and caches, on all ranks of this process.
+// steps returns the memory of steps of every shape, in addition to weights and caches, on all ranks of this
+// process.
 func (g *Generator) steps() (sum int64) {
 	for _, j := range g.jobs {
 		m, ranks := j.Plan().Report(1).Mem, len(j.Local())
@@ -245,12 +249,12 @@ func (g *Generator) steps() (sum int64) {
 	return sum
 }
 
-// fits returns an error if the weights and caches of this process's ranks, and the steps of the shapes that there are jobs
-// for, each of which keeps memory of its own, take more memory than there is. What lies in the files counts once, however
-// many of the ranks read it.
+// fits returns an error if there is too little memory for the weights and caches of this process's ranks, and for
+// the steps of all compiled shapes, each of which has its own memory. Memory aliasing files counts once, regardless
+// of how many ranks read it.
 func (g *Generator) fits(weights map[string]*models.Weight, can memory.Limit) error {
 	m, job := g.Memory(), g.jobs[shape{1, 1, false}]
-	// Caches that tp splits are counted whole: one process may have all ranks.
+	// Caches split by tp are counted in full, because one process may have all ranks.
 	caches := float64(g.cacheBytes(func(p lowering.Port) int64 { return p.Type.Bytes() })) * float64(g.o.Sequences)
 	need := float64(m.Caches) * float64(len(job.Local()))
 	for name, w := range weights {
@@ -273,8 +277,8 @@ func (g *Generator) fits(weights map[string]*models.Weight, can memory.Limit) er
 		what, memory.Format(need), memory.Format(caches), memory.Format(float64(can.Bytes)), can.By)
 }
 
-// Room returns how many positions the caches of a sequence have.
+// Room returns the capacity of a sequence's caches in positions.
 func (g *Generator) Room() int { return g.o.Room }
 
-// Sequences returns how many sequences are generated at once.
+// Sequences returns the number of sequences generated concurrently.
 func (g *Generator) Sequences() int { return g.o.Sequences }

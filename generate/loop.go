@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// loop runs steps as long as there are sequences, and waits for some.
+// loop runs steps while there are sequences, and otherwise waits for new ones.
 func (g *Generator) loop(ctx context.Context) {
 	defer close(g.done)
 	var ticks <-chan time.Time
@@ -62,7 +62,7 @@ func (g *Generator) loop(ctx context.Context) {
 	g.queue, g.running, g.closing = nil, nil, true
 }
 
-// ask asks the other processes whether they are to end.
+// ask asks the other processes whether they should stop.
 func (g *Generator) ask(ctx context.Context) error {
 	if err := g.peers.send(ctx, order{kind: idle}); err != nil {
 		return err
@@ -70,13 +70,13 @@ func (g *Generator) ask(ctx context.Context) error {
 	return g.stops(ctx, false)
 }
 
-// give has all processes carry out an order that has no logits.
+// give makes all processes execute an order that has no logits.
 func (g *Generator) give(ctx context.Context, o order) error {
 	_, err := g.carryOut(ctx, o)
 	return err
 }
 
-// carryOut has all processes carry out an order.
+// carryOut makes all processes execute an order.
 func (g *Generator) carryOut(ctx context.Context, o order) ([]float32, error) {
 	if g.peers != nil {
 		if err := g.peers.send(ctx, o); err != nil {
@@ -86,8 +86,8 @@ func (g *Generator) carryOut(ctx context.Context, o order) ([]float32, error) {
 	return g.run(ctx, o)
 }
 
-// admit takes out the sequences that have ended, and lets others begin. It returns those that run, the oldest first;
-// the last ones may have no slot yet.
+// admit removes finished sequences and admits waiting ones. It returns the running sequences, oldest first; the
+// last ones may not have a slot yet.
 func (g *Generator) admit(running []*sequence) (now []*sequence, closing bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -108,13 +108,13 @@ func (g *Generator) admit(running []*sequence) (now []*sequence, closing bool) {
 	return running, g.closing
 }
 
-// seat gives a sequence a slot, and the caches of tokens with which it begins. A free slot is used that holds a
-// beginning of the sequence, the longest one, or else the one whose use is longest ago. If another slot holds more of
-// the sequence, that is copied.
+// seat assigns a slot to a sequence, and reuses caches for its prefix. It picks the free slot holding the longest
+// prefix of the sequence and nothing else, or else the least recently used one. If another slot holds a longer
+// prefix, it is copied.
 func (g *Generator) seat(ctx context.Context, s *sequence) error {
 	window := s.window()
 	common := func(x *slot) int {
-		if s.Scores { // which need the logits of all positions
+		if s.Scores { // scoring needs the logits of all positions
 			return 0
 		}
 		return x.keeps(window, g.model.Grows)
@@ -128,7 +128,7 @@ func (g *Generator) seat(ctx context.Context, s *sequence) error {
 		if x.user != nil {
 			continue
 		}
-		whole := func(y *slot) int { // how much is kept where nothing else is lost
+		whole := func(y *slot) int { // tokens kept, provided that no other tokens are lost
 			if n := common(y); n == len(y.seen) {
 				return n
 			}
@@ -139,7 +139,7 @@ func (g *Generator) seat(ctx context.Context, s *sequence) error {
 		}
 	}
 	n := common(best)
-	if m := common(most); m >= n+blocks()[len(blocks())-2] { // less is computed as fast as it is copied
+	if m := common(most); m >= n+blocks()[len(blocks())-2] { // a smaller gain is recomputed as fast as copied
 		o := order{kind: copied, slots: []int32{int32(slices.Index(g.slots, most)), int32(slices.Index(g.slots, best))}, start: []int32{int32(m)}}
 		if err := g.give(ctx, o); err != nil {
 			return err
@@ -158,7 +158,7 @@ func (g *Generator) seat(ctx context.Context, s *sequence) error {
 	return nil
 }
 
-// commonPrefix returns how many tokens a and b begin with alike.
+// commonPrefix returns the length of the common prefix of a and b.
 func commonPrefix(a, b []int32) int {
 	n := 0
 	for n < min(len(a), len(b)) && a[n] == b[n] {
@@ -167,8 +167,8 @@ func commonPrefix(a, b []int32) int {
 	return n
 }
 
-// step runs a block of the prompt of the first sequence that lacks one, and then a step of a token of each sequence
-// that lacks less than a block.
+// step runs a block of the first sequence with a block left to compute, and then a step of one token for each
+// sequence with less than a block left.
 func (g *Generator) step(ctx context.Context, running []*sequence) error {
 	began := time.Now()
 	var together []*sequence
@@ -201,8 +201,8 @@ func (g *Generator) step(ctx context.Context, running []*sequence) error {
 	return err
 }
 
-// compute runs a step of n tokens of each of some sequences, and chooses the tokens that follow where all tokens that
-// there are have been computed.
+// compute runs a step of n tokens for each of the given sequences, and samples the next token of those with all
+// tokens computed.
 func (g *Generator) compute(ctx context.Context, n int, sequences ...*sequence) error {
 	o := order{kind: step}
 	windows := make([][]int32, len(sequences))
@@ -227,7 +227,7 @@ func (g *Generator) compute(ctx context.Context, n int, sequences ...*sequence) 
 	g.stats.Steps++
 	now := g.stats.Steps
 	g.mu.Unlock()
-	rows := 1 // of logits for each sequence
+	rows := 1 // of logits per sequence
 	if o.kind == scored {
 		rows = n
 	}
@@ -253,7 +253,7 @@ func (g *Generator) compute(ctx context.Context, n int, sequences ...*sequence) 
 		if at+n == len(windows[i]) {
 			generated++
 			choose := func() { s.next(own[(rows-1)*g.model.Vocab:], g.o.Room) }
-			if len(sequences) == 1 { // a goroutine would take as long as the choice
+			if len(sequences) == 1 { // starting a goroutine would take as long as sampling
 				choose()
 				continue
 			}

@@ -12,16 +12,16 @@ import (
 	"github.com/gomoe/gomoe/world"
 )
 
-// peers are the processes of a job. The first one sends each order to all others before it carries the order out.
+// peers connects the processes of a job. The first one sends each order to all others before executing it.
 type peers struct {
 	group jaccl.Group
 	first bool
 	rank  int
-	buf   []byte // an order
-	slots int    // that an order has at most
+	buf   []byte // an encoded order
+	slots int    // maximum per order
 }
 
-// meet returns the processes of a World, nil if this is the only one.
+// meet returns the peers of a World, or nil in a single process.
 func meet(w *world.World, sequences int) (*peers, error) {
 	if w == nil {
 		return nil, nil
@@ -55,7 +55,7 @@ func (p *peers) send(ctx context.Context, o order) error {
 	return p.pass(ctx)
 }
 
-// receive returns the next order of the first process. It waits no longer than the deadline of the job.
+// receive returns the next order of the first process. It waits no longer than the job's deadline.
 func (p *peers) receive(ctx context.Context) (o order, err error) {
 	if err := p.pass(ctx); err != nil {
 		return o, err
@@ -81,7 +81,8 @@ func (p *peers) receive(ctx context.Context) (o order, err error) {
 	return o, nil
 }
 
-// pass gives the first process's order to all others. MLX's protocols have no broadcast: there the order is a sum with zeros.
+// pass broadcasts the first process's order. MLX's protocols have no broadcast, so with them the order is summed
+// with zeros.
 func (p *peers) pass(ctx context.Context) error {
 	if l, ok := p.group.(collective.Limited); ok && l.Lacks("broadcast") != nil {
 		if !p.first {
@@ -94,8 +95,8 @@ func (p *peers) pass(ctx context.Context) error {
 	return p.group.Broadcast(ctx, c, 0, p.buf)
 }
 
-// beat returns how often the first process asks the others whether they are to end. While there is nothing to do, they so wait
-// within their deadline, and a process that has died is found.
+// beat returns the interval at which the first process asks the others whether they should stop. It keeps idle
+// processes within their deadline, and detects dead ones.
 func beat(deadline time.Duration) time.Duration {
 	if deadline > 0 {
 		return min(deadline/4, time.Second)
@@ -103,22 +104,23 @@ func beat(deadline time.Duration) time.Duration {
 	return time.Second
 }
 
-// StopError says that another process of the job was asked to end. It is a context.Canceled.
+// StopError reports that another process of the job was asked to stop. It wraps context.Canceled.
 type StopError struct{ Rank int }
 
 func (e *StopError) Error() string { return fmt.Sprintf("rank %d was asked to end", e.Rank) }
 
 func (e *StopError) Unwrap() error { return context.Canceled }
 
-// Until returns a context, for the job's first process, that ends when ctx does, or when the stop of another process's Follow
-// has ended. Its cause is then a *StopError. The caller should end its requests then, and call Close.
+// Until returns a context, for the job's first process, that ends when ctx does, or when the stop of another
+// process's Follow has ended; its cause is then a *StopError. The caller should then end its requests and call
+// Close.
 func (g *Generator) Until(ctx context.Context) context.Context {
 	ctx, end := context.WithCancelCause(ctx)
 	context.AfterFunc(g.asked, func() { end(context.Cause(g.asked)) })
 	return ctx
 }
 
-// stops has all processes say whether they were asked to end, and ends g.asked if another one than the first was.
+// stops makes all processes tell whether they were asked to stop, and ends g.asked if any but the first was.
 func (g *Generator) stops(ctx context.Context, asked bool) error {
 	rank := int32(0)
 	if asked {
@@ -136,9 +138,9 @@ func (g *Generator) stops(ctx context.Context, asked bool) error {
 	return nil
 }
 
-// Follow carries out the orders of the job's first process, in every other one. It returns nil when the first process
-// closes its Generator, and an error if a process is gone, a step fails, or ctx ends. The end of stop asks the first process
-// to end: see Until.
+// Follow executes the orders of the job's first process; every other process calls it. It returns nil when the
+// first process closes its Generator, and an error if a process is gone, a step fails, or ctx ends. When stop ends,
+// it asks the first process to stop: see Until.
 func (g *Generator) Follow(ctx, stop context.Context) error {
 	if g.peers == nil || g.peers.first {
 		return fmt.Errorf("generate: the first process of a job has nobody to follow; call Generate")

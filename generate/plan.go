@@ -11,8 +11,9 @@ import (
 	"github.com/gomoe/gomoe/nn"
 )
 
-// Plan returns what each rank of the mesh would hold, in bytes, if Open was called with the same arguments. It opens nothing: no weight
-// is read, and no memory is taken. What lies in files is not told from copies. The end of ctx ends it.
+// Plan returns the memory use that each rank of the mesh would have after Open with the same arguments. It reads no
+// weights and allocates no memory for them. Memory aliasing files is not distinguished from copies. It stops when
+// ctx ends.
 func Plan(ctx context.Context, m *models.Model, c *checkpoint.Checkpoint, o Options) ([]Memory, error) {
 	o, err := o.usual(m)
 	if err != nil {
@@ -39,7 +40,7 @@ func Plan(ctx context.Context, m *models.Model, c *checkpoint.Checkpoint, o Opti
 	return ranks, nil
 }
 
-// shapes are those of a step of one token, and of the largest ones.
+// shapes returns the shape of a step of one token, and the largest shapes.
 func (g *Generator) shapes() []shape {
 	return []shape{{1, 1, false}, {1, g.block(g.o.Room), false}, {g.o.Sequences, 1, false}}
 }

@@ -11,15 +11,15 @@ import (
 	pr "github.com/gomoe/gomoe/primitives"
 )
 
-// shape is that of a step: so many tokens of each of so many sequences.
+// shape is the shape of a step: a number of sequences, and of tokens in each.
 type shape struct {
 	sequences, tokens int
-	scored            bool // the logits of all tokens are results
+	scored            bool // returns the logits of all tokens
 }
 
-// job returns what runs steps of a shape. Its results are the logits f32[sequences,1,V] of the last tokens, or
-// f32[sequences,tokens,V] of all if they are scored, and then the caches in the order of g.kept.
-// The end of ctx ends compiling.
+// job returns the job running steps of a shape. Its results are the logits f32[sequences,1,V] of the last tokens,
+// or f32[sequences,tokens,V] of all tokens if scored, followed by the caches in the order of g.kept. When ctx ends,
+// compilation stops.
 func (g *Generator) job(ctx context.Context, at shape) (*gomoe.Job, error) {
 	if j := g.jobs[at]; j != nil {
 		return j, nil
@@ -36,7 +36,8 @@ func (g *Generator) job(ctx context.Context, at shape) (*gomoe.Job, error) {
 	return j, nil
 }
 
-// program returns the program of steps of a shape, and where it computes. It notes the parameters, and the shape's caches.
+// program traces the program for steps of a shape, and returns its configuration. It records the parameters, and
+// the shape's caches.
 func (g *Generator) program(at shape) (*graph.Program, gomoe.Config, error) {
 	donate := map[string]int{}
 	var caches []nn.Cache
@@ -62,7 +63,7 @@ func (g *Generator) program(at shape) (*graph.Program, gomoe.Config, error) {
 	cfg := g.o.Config
 	cfg.Place, cfg.Donate = nn.Places(params, cfg.Mesh), donate
 	if cfg.Mesh.Size("tp") > 0 {
-		for name := range donate { // caches of keys and values lie with the heads
+		for name := range donate { // caches of keys and values are sharded with the heads
 			cfg.Place[name] = nn.Param{Place: g.model.CachePlace}.Spec(cfg.Mesh)
 		}
 	}
@@ -73,7 +74,7 @@ func (g *Generator) program(at shape) (*graph.Program, gomoe.Config, error) {
 // grows reports whether the positions of long texts depend on their lengths.
 func (g *Generator) grows() bool { return g.model.Grows > 0 && g.o.Room > g.model.Grows }
 
-// onMesh says on which mesh a program cannot be.
+// onMesh adds to an error why a program does not fit the mesh.
 func (g *Generator) onMesh(err error) error {
 	if g.o.Mesh.Ranks() == 1 {
 		return err
@@ -85,7 +86,7 @@ func (g *Generator) onMesh(err error) error {
 	return fmt.Errorf("generate: on the mesh %q%s: %w", g.o.Mesh, why, err)
 }
 
-// stored returns the form of a parameter, which is known without the files once they were looked at.
+// stored returns the form of a parameter. Once forms are known, it does not need the files.
 func (g *Generator) stored(p nn.Param) (nn.Form, error) {
 	if f, ok := g.forms[p.Name]; ok {
 		return f, nil

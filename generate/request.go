@@ -6,78 +6,78 @@ import (
 	"time"
 )
 
-// Request is a text to continue.
+// Request configures the continuation of a text.
 type Request struct {
 	Prompt []int32
-	// N is how many tokens are generated at most. 0 means as many as there is room for.
+	// N is the maximum number of tokens to generate; 0 means up to the capacity of the caches.
 	N int
 	Sampling
-	// Top is how many of the most likely tokens each Token lists.
+	// Top is the number of most likely tokens to list in each Token.
 	Top int
-	// Logits gives each Token the logits that it was chosen from.
+	// Logits returns the logits with each Token.
 	Logits bool
-	// Scores has the tokens of the prompt come before those generated, with the logarithms of their probabilities.
-	// The prompt is computed anew, whatever caches hold.
+	// Scores returns the tokens of the prompt before the generated ones, with their log probabilities. The prompt is
+	// then recomputed, regardless of caches.
 	Scores bool
-	// Ends are tokens that end the text. They are not part of it.
+	// Ends are tokens ending the text. They are not part of it.
 	Ends map[int32]bool
-	// Stops are texts that end the text where they begin. They want Options.Tokenizer.
+	// Stops are texts ending the text where they begin. They require Options.Tokenizer.
 	Stops []string
-	// Slide makes room where the caches are full: half of the tokens behind the first Keep are dropped, the
-	// oldest ones, and what follows them is computed anew as if they had never been there. Without Slide a
-	// request that needs more room than there is is an error.
+	// Slide drops old tokens when the caches are full: of the tokens following the first Keep, it drops the older
+	// half, and recomputes the rest as if they had never been there. Without Slide, a request exceeding the capacity
+	// is an error.
 	Slide bool
 	Keep  int
 }
 
-// Token is a token that was generated, or one of the prompt if Request.Scores asks for them.
+// Token is a generated token, or with Request.Scores a token of the prompt.
 type Token struct {
 	ID      int32
-	Prompt  bool    // it is one of the prompt; it has no Text and no Logits
-	LogProb float64 // the logarithm of its probability, as the model has it; NaN for the first token of a prompt
+	Prompt  bool    // a token of the prompt, without Text and Logits
+	LogProb float64 // log probability according to the model; NaN for the first token of a prompt
 	Top     []Alternative
-	Logits  []float32 // of all tokens, as the model has them; nil without Request.Logits
-	// Text is what is certain of the text after this token and was not after the one before. What may be the
-	// beginning of one of Request.Stops, or of a character, is held back. "" without Options.Tokenizer.
+	Logits  []float32 // the model's logits; nil without Request.Logits
+	// Text is the text made certain by this token. Text that may be the beginning of one of Request.Stops, or of a
+	// character, is held back. It is "" without Options.Tokenizer.
 	Text string
 }
 
-// Alternative is a token that could have been generated, with the logarithm of its probability.
+// Alternative is a possible token, with its log probability.
 type Alternative struct {
 	ID      int32
 	LogProb float64
 }
 
-// Finish says why a text ended.
+// Finish is the reason for the end of a text.
 type Finish string
 
 const (
-	Stopped Finish = "stop"   // by a token of Request.Ends, a text of Request.Stops, or the caller
-	Length  Finish = "length" // there are Request.N tokens, or there is no more room
+	Stopped Finish = "stop"   // a token of Request.Ends, a text of Request.Stops, or the caller
+	Length  Finish = "length" // Request.N tokens were generated, or the caches are full
 )
 
-// Result says how a request went.
+// Result describes the outcome of a request.
 type Result struct {
 	Finish Finish
-	Rest   string // text that was held back until the end; it follows that of the tokens
-	// Prompt is the number of tokens of the prompt, of which Reused were in caches already, and Tokens the
-	// number of tokens generated.
+	Rest   string // text held back until the end, following the text of the tokens
+	// Prompt is the number of prompt tokens, Reused the number of these found in caches, and Tokens the number of
+	// generated tokens.
 	Prompt, Reused, Tokens int
-	// Wait is how long the request waited for a place, First how long its first token took from there on, and
-	// Others how long all further tokens took.
+	// Wait is the time spent waiting for a slot, First the time from then to the first token, and Others the time for
+	// all further tokens.
 	Wait, First, Others time.Duration
 }
 
-// MaxTop is how many alternatives a request may ask for.
+// MaxTop is the maximum number of alternatives in a request.
 const MaxTop = 20
 
-// ErrBusy is the error of a request for which there is no place in the queue.
+// ErrBusy reports that the queue is full.
 var ErrBusy = errors.New("generate: the queue is full; try again later")
 
-// ErrClosed is the error of requests that Close has ended.
+// ErrClosed reports that Close has ended a request.
 var ErrClosed = errors.New("generate: the generator is closed")
 
-// RequestError is the error of a request that makes no sense for the model and its room.
+// RequestError reports a request that is invalid for the model or exceeds the capacity.
 type RequestError struct{ Err error }
 
 func (e *RequestError) Error() string { return e.Err.Error() }
@@ -131,7 +131,7 @@ func (g *Generator) check(r Request) error {
 	return nil
 }
 
-// RoomError says that a prompt and the tokens that are to follow it need more room than there is.
+// RoomError reports that a prompt and the tokens to generate exceed the capacity of the caches.
 type RoomError struct{ Prompt, N, Room int }
 
 func (e *RoomError) Error() string {

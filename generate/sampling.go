@@ -11,23 +11,24 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 )
 
-// Sampling says how the next token is chosen. The zero Sampling is greedy: it takes the most likely token, the
-// lowest id if several are.
+// Sampling configures the choice of the next token. The zero Sampling is greedy: it takes the most likely token, or
+// the lowest id among equally likely ones.
 type Sampling struct {
 	Temperature float64 // divides the logits; 0 is greedy
-	TopK        int     // only the most likely tokens; 0 means all
-	TopP        float64 // only the most likely tokens that together have this probability; 0 means all
-	MinP        float64 // only tokens with at least this part of the most likely one's probability
-	// Repetition divides the positive logits of tokens that are there already, and multiplies the negative ones;
-	// 0 means 1, which changes nothing. Presence is taken from the logits of these tokens, and Frequency once for each
-	// time that they are there.
+	TopK        int     // restricts to this many of the most likely tokens; 0 means all
+	TopP        float64 // restricts to the most likely tokens with this total probability; 0 means all
+	MinP        float64 // restricts to tokens with at least this fraction of the highest probability
+	// Repetition divides the positive logits of tokens already present, and multiplies their negative ones; 0 means 1,
+	// which has no effect. Presence is subtracted from the logits of these tokens once, and Frequency once per
+	// occurrence.
 	Repetition, Presence, Frequency float64
-	Bias                            map[int32]float64 // is added to tokens' logits
-	// Seed makes the choice, together with the number of the token. It does not depend on meshes and batches.
+	Bias                            map[int32]float64 // added to tokens' logits
+	// Seed determines the random choice, together with the number of the token. It does not depend on meshes and
+	// batches.
 	Seed uint64
 }
 
-// Check returns an error if a setting has no meaning.
+// Check returns an error if a setting is invalid.
 func (s Sampling) Check() error {
 	for _, c := range []struct {
 		name    string
@@ -50,25 +51,24 @@ func (s Sampling) Check() error {
 	return nil
 }
 
-// candidate is a token that may come next.
+// candidate is a possible next token.
 type candidate struct {
 	id int32
-	x  float64 // the logit, or the weight
+	x  float64 // logit or weight
 }
 
-// Choose returns the token that follows seen, of which there are so many, from the logits: its ID, the logarithm of
-// its probability under the logits alone, and the top most likely tokens. It is an error if a logit is NaN or all are
-// -Inf.
+// Choose samples the token following seen from the logits. It returns its ID, its log probability under the
+// unmodified logits, and the top most likely tokens. It is an error if a logit is NaN or all are -Inf.
 func (s Sampling) Choose(logits []float32, seen []int32, top int) (Token, error) {
 	return score(logits, len(seen), top, func() int32 { return s.pick(s.penalised(logits, seen), len(seen)) })
 }
 
-// score returns the token that id chooses for a position, with the logarithm of its probability under the logits, and
-// the top most likely tokens.
+// score returns the token chosen by id for a position, with its log probability under the logits, and the top most
+// likely tokens.
 func score(logits []float32, position, top int, id func() int32) (Token, error) {
 	most := vector.Max(logits)
 	total := vector.ExpTotal(logits, most)
-	if math.IsNaN(total) || math.IsInf(float64(most), 0) { // if one is NaN, so is the sum
+	if math.IsNaN(total) || math.IsInf(float64(most), 0) { // a NaN makes the sum NaN
 		for i, x := range logits {
 			if x != x {
 				return Token{}, fmt.Errorf("generate: the logit of token %d at position %d is NaN", i, position)
@@ -85,7 +85,7 @@ func score(logits []float32, position, top int, id func() int32) (Token, error) 
 	return t, nil
 }
 
-// descending puts the largest candidates first, and of equal ones the lower id.
+// descending orders candidates from largest to smallest, and equal ones by id.
 func descending(a, b candidate) int {
 	switch {
 	case a.x > b.x:
@@ -96,7 +96,7 @@ func descending(a, b candidate) int {
 	return cmp.Compare(a.id, b.id)
 }
 
-// largest returns the n largest logits in order.
+// largest returns the n largest logits, in order.
 func largest(logits []float32, n int) []candidate {
 	if n = min(n, len(logits)); n == 0 {
 		return nil
@@ -107,7 +107,7 @@ func largest(logits []float32, n int) []candidate {
 	}
 	slices.SortFunc(best, descending)
 	for id, x := range logits[n:] {
-		if c := (candidate{int32(n + id), float64(x)}); c.x > best[n-1].x { // of equal ones the lower id is first
+		if c := (candidate{int32(n + id), float64(x)}); c.x > best[n-1].x { // among equal ones the lower id is first
 			i, _ := slices.BinarySearchFunc(best[:n-1], c, descending)
 			copy(best[i+1:], best[i:n-1])
 			best[i] = c
@@ -116,8 +116,7 @@ func largest(logits []float32, n int) []candidate {
 	return best
 }
 
-// penalised returns the logits with those of tokens changed that are there already, and of those with a bias. If that
-// changes nothing, they are logits itself.
+// penalised returns the logits after applying penalties and biases, or logits itself if there are none.
 func (s Sampling) penalised(logits []float32, seen []int32) []float32 {
 	penalties := s.Repetition != 0 && s.Repetition != 1 || s.Presence != 0 || s.Frequency != 0
 	if !penalties && len(s.Bias) == 0 {
@@ -154,14 +153,14 @@ func (s Sampling) penalised(logits []float32, seen []int32) []float32 {
 	return logits
 }
 
-// pick returns the token at a position.
+// pick samples the token at a position.
 func (s Sampling) pick(logits []float32, position int) int32 {
 	first := max(slices.Index(logits, vector.Max(logits)), 0) // the most likely
 	if s.Temperature == 0 {
 		return int32(first)
 	}
 	top := logits[first]
-	var ids []int32 // of the logits that are left; nil means all, in order
+	var ids []int32 // of the remaining logits; nil means all, in order
 	if s.TopK > 0 {
 		best := largest(logits, s.TopK)
 		ids, logits = make([]int32, len(best)), make([]float32, len(best))
@@ -200,14 +199,15 @@ func (s Sampling) pick(logits []float32, position int) int32 {
 	return int32(at)
 }
 
-// rooms keeps the memory of weights.
+// rooms pools buffers for weights.
 var rooms = sync.Pool{New: func() any { return new([]float32) }}
 
-// weigh returns exp((x-top)/temperature) of each logit x, of which top is the largest, and the sum. It uses room's memory.
+// weigh returns exp((x-top)/temperature) for each logit x, where top is the largest, and the sum. It reuses room's
+// memory.
 func (s Sampling) weigh(room *[]float32, logits []float32, top float32) (weights []float32, sum float64) {
 	*room = slices.Grow((*room)[:0], len(logits))
 	weights = (*room)[:len(logits)]
-	const far = 1000 // what is divided first may be rounded by 2⁻²⁴ of this, which is in the exponent
+	const far = 1000 // dividing first may round by 2⁻²⁴ of this, which enters the exponent
 	switch t := s.Temperature; {
 	case t == 1:
 		return weights, vector.ExpSum(weights, logits, top)
@@ -221,10 +221,10 @@ func (s Sampling) weigh(room *[]float32, logits []float32, top float32) (weights
 	return weights, vector.ExpSum(weights, weights, 0)
 }
 
-// find returns the first weight above 0 that makes the sum of the weights up to it exceed u, the last one above 0 if
-// sums are rounded so that none does.
+// find returns the first positive weight at which the cumulative sum exceeds u, or the last positive weight if
+// rounding keeps every sum below.
 func find(weights []float32, u float64) int {
-	const some = 1024 // that are added together
+	const some = 1024 // summed per chunk
 	from := 0
 	for ; from+some < len(weights); from += some {
 		rest := u - vector.Sum(weights[from:from+some])
@@ -245,8 +245,8 @@ func find(weights []float32, u float64) int {
 	return last
 }
 
-// nucleus returns the largest candidates whose weights are together at least part, in order, all if there are no
-// such. It changes the order of cs. A heap orders no more of a large vocabulary than is returned.
+// nucleus returns the largest candidates with a total weight of at least part, in order, or all if their total is
+// smaller. It reorders cs. It uses a heap, which orders no more of a large vocabulary than needed.
 func nucleus(cs []candidate, part float64) []candidate {
 	down := func(heap []candidate, i int) {
 		for {

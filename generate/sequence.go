@@ -9,28 +9,28 @@ import (
 	"github.com/gomoe/gomoe/tokenizer"
 )
 
-// sequence is a request and how far it is. What stands above mu belongs to the goroutine that runs the steps.
+// sequence is a request and its progress. Fields above mu belong to the goroutine running the steps.
 type sequence struct {
 	Request
-	ids      []int32 // of the prompt, and those generated
-	scored   int     // tokens of the prompt whose probabilities are known
-	dropped  int     // tokens behind the first Keep that have slid away
-	grows    int     // of the model
-	slid     bool    // since the caches were looked at
-	slot     *slot   // nil until there is a place
+	ids      []int32 // of the prompt, followed by generated ones
+	scored   int     // prompt tokens with known probabilities
+	dropped  int     // tokens dropped by sliding, following the first Keep
+	grows    int     // Grows of the model
+	slid     bool    // since the caches were last checked
+	slot     *slot   // nil while waiting
 	stream   *tokenizer.Stream
 	stops    *Stops
 	came     time.Time
 	admitted time.Time
 
 	mu     sync.Mutex
-	tokens []Token // that the caller has not taken yet
+	tokens []Token // not yet taken by the caller
 	result Result
-	gone   bool // the caller wants no more
-	done   bool // no more tokens come
+	gone   bool // the caller has left
+	done   bool // no more tokens will come
 	err    error
-	news   chan struct{} // has an element if the caller is to look
-	look   func()        // has the steps go on
+	news   chan struct{} // holds an element if the caller should look
+	look   func()        // wakes the loop
 }
 
 func (g *Generator) newSequence(r Request) *sequence {
@@ -43,7 +43,7 @@ func (g *Generator) newSequence(r Request) *sequence {
 	return s
 }
 
-// slide drops tokens until the rest fits in room.
+// slide drops tokens until the rest fits into room.
 func (s *sequence) slide(room int) {
 	for s.Slide && len(s.ids)-s.dropped > room {
 		s.dropped += max(1, (room-s.Keep)/2)
@@ -51,7 +51,7 @@ func (s *sequence) slide(room int) {
 	}
 }
 
-// window returns the tokens that the next one follows.
+// window returns the tokens preceding the next one.
 func (s *sequence) window() []int32 {
 	if s.dropped == 0 {
 		return s.ids
@@ -60,7 +60,7 @@ func (s *sequence) window() []int32 {
 	return slices.Concat(s.ids[:keep], s.ids[keep+s.dropped:])
 }
 
-// kept returns how many tokens of the window the slot's caches hold. After a slide they hold others.
+// kept returns how many tokens of the window are in the slot's caches. After sliding, it first drops the others.
 func (s *sequence) kept() int {
 	if s.slid {
 		s.slot.forget(s.slot.keeps(s.window(), s.grows))
@@ -69,10 +69,11 @@ func (s *sequence) kept() int {
 	return len(s.slot.seen)
 }
 
-// scores reports whether tokens of the prompt lack their probabilities.
+// scores reports whether tokens of the prompt still lack their probabilities.
 func (s *sequence) scores() bool { return s.Scores && s.scored < len(s.Prompt) }
 
-// score notes the probabilities of the prompt's tokens that follow the positions from at on, whose logits are given.
+// score records the probabilities of prompt tokens, given the logits of the positions preceding them, starting with
+// at.
 func (s *sequence) score(logits []float32, vocab, at int) error {
 	var tokens []Token
 	if at == 0 {
@@ -94,24 +95,24 @@ func (s *sequence) score(logits []float32, vocab, at int) error {
 	return nil
 }
 
-// ahead is how many tokens may wait for the caller to take them. Then no more are computed until it does.
+// ahead is the maximum number of tokens waiting for the caller. When it is reached, no more are computed.
 const ahead = 1024
 
-// full reports whether the caller has to take tokens before more are computed.
+// full reports whether the caller must take tokens before more are computed.
 func (s *sequence) full() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.tokens) >= ahead
 }
 
-// ended reports whether no more tokens are to be computed.
+// ended reports whether no more tokens should be computed.
 func (s *sequence) ended() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.gone || s.done
 }
 
-// leave says that the caller wants no more.
+// leave records that the caller wants no more tokens.
 func (s *sequence) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,7 +131,7 @@ func (s *sequence) end(why Finish, err error) {
 	s.tell()
 }
 
-// tell has the caller look. The caller holds s.mu.
+// tell wakes the caller. It requires s.mu to be held.
 func (s *sequence) tell() {
 	select {
 	case s.news <- struct{}{}:
@@ -138,7 +139,7 @@ func (s *sequence) tell() {
 	}
 }
 
-// take returns what has come since the last call.
+// take returns the tokens produced since the last call.
 func (s *sequence) take() (tokens []Token, r Result, done bool, err error) {
 	defer s.look()
 	s.mu.Lock()
@@ -147,7 +148,7 @@ func (s *sequence) take() (tokens []Token, r Result, done bool, err error) {
 	return tokens, s.result, s.done, s.err
 }
 
-// next chooses the token that follows from its logits, and ends the sequence if it is the last.
+// next samples the next token from its logits, and ends the sequence if it is the last.
 func (s *sequence) next(logits []float32, room int) {
 	t, err := s.Choose(logits, s.ids, s.Top)
 	if err != nil {

@@ -9,17 +9,18 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// slot is a place for a sequence: its caches.
+// slot holds the caches of a sequence.
 type slot struct {
 	caches map[string]*runtime.Array
-	seen   []int32 // the tokens whose keys and values are in the caches
-	plain  int     // the first of them whose positions do not depend on the length of their text
+	seen   []int32 // tokens with keys and values in the caches
+	plain  int     // length of their prefix computed with positions independent of the text's length
 	user   *sequence
-	used   int // the step that last used the slot
+	used   int // number of the last step using the slot
 }
 
-// keeps returns how many of the slot's tokens have the keys and values that the text window begins with, without its last token. Where the
-// positions of texts of more than grows tokens depend on their lengths, these share none; grows 0 means no such length.
+// keeps returns how many of the slot's cached tokens match the beginning of window, without its last token. If
+// positions depend on the length of texts exceeding grows tokens, such texts share none; 0 means that they never
+// do.
 func (x *slot) keeps(window []int32, grows int) int {
 	n := commonPrefix(x.seen, window[:len(window)-1])
 	switch {
@@ -31,7 +32,7 @@ func (x *slot) keeps(window []int32, grows int) int {
 	return min(n, x.plain)
 }
 
-// sees notes tokens of a text of so many tokens whose keys and values are in the caches.
+// sees records tokens, of a text with the given length, as cached.
 func (x *slot) sees(tokens []int32, length, grows int) {
 	if x.plain == len(x.seen) && (grows == 0 || length <= grows) {
 		x.plain += len(tokens)
@@ -39,33 +40,33 @@ func (x *slot) sees(tokens []int32, length, grows int) {
 	x.seen = append(x.seen, tokens...)
 }
 
-// forget leaves the first n tokens in the caches.
+// forget keeps only the first n tokens in the caches.
 func (x *slot) forget(n int) { x.seen, x.plain = x.seen[:n], min(x.plain, n) }
 
-// order is what all processes do at the same time. The first one gives the orders.
+// order is a command that all processes execute at the same time. The first process issues the orders.
 type order struct {
 	kind kind
-	// slots are those of a step's sequences, or the one to copy from and the one to copy to.
+	// slots are the slots of a step's sequences, or the source and the destination of a copy.
 	slots []int32
-	// start has the position of each sequence's first token, or how many positions are copied.
+	// start is the position of each sequence's first token, or the number of positions to copy.
 	start []int32
-	// length has how many tokens each sequence has so far, of which a block of a prompt is a part; nil in an order that copies.
+	// length is the current length of each sequence, including tokens after the step's; nil for copies.
 	length []int32
-	ids    []int32 // the tokens of the first sequence, and so on; all have equally many
+	ids    []int32 // tokens of the first sequence, then of the second, and so on, with equal numbers
 }
 
 type kind int32
 
 const (
-	idle kind = iota // the processes see that all are alive, and say whether they were asked to end
+	idle kind = iota // checks that all processes are alive, and whether they were asked to stop
 	step             // a step without logits, within a prompt
-	last             // a step with the logits of the last tokens
+	last             // a step returning the logits of the last tokens
 	copied
 	end
-	scored // a step of one sequence with the logits of all its tokens
+	scored // a step of one sequence returning the logits of all its tokens
 )
 
-// run carries out an order, in all processes, and returns the logits that the order asks for.
+// run executes an order in this process, and returns the requested logits.
 func (g *Generator) run(ctx context.Context, o order) (logits []float32, err error) {
 	switch o.kind {
 	case copied:
@@ -77,7 +78,7 @@ func (g *Generator) run(ctx context.Context, o order) (logits []float32, err err
 	n := len(o.slots)
 	at := shape{n, len(o.ids) / n, o.kind == scored}
 	compiling := ctx
-	if g.peers == nil { // else they wait in the step for this process
+	if g.peers == nil { // otherwise the others wait for this process within the step
 		compiling = g.open
 	}
 	job, err := g.job(compiling, at)
@@ -113,7 +114,7 @@ func (g *Generator) run(ctx context.Context, o order) (logits []float32, err err
 		}
 		defer job.Recycle(args.in["length"])
 	}
-	for i, k := range g.kept[at] { // the step writes to them
+	for i, k := range g.kept[at] { // the step updates them in place
 		cache := g.slots[o.slots[k.Sequence]].caches[k.Name]
 		args.in[k.In.Name], args.out[1+i] = cache, cache
 	}
@@ -122,7 +123,7 @@ func (g *Generator) run(ctx context.Context, o order) (logits []float32, err err
 	}
 	switch {
 	case o.kind != last && o.kind != scored:
-	case job.Plan().Mesh.Ranks() == 1: // the next step writes over them, and not earlier
+	case job.Plan().Mesh.Ranks() == 1: // valid until the next step overwrites them
 		parts, err := args.out[0].Parts()
 		if err != nil {
 			return nil, err
@@ -139,14 +140,13 @@ func (g *Generator) run(ctx context.Context, o order) (logits []float32, err err
 	return logits, nil
 }
 
-// arguments are the inputs and results of the steps of a shape, which are bound once.
+// arguments are the inputs and results of the steps of a shape, bound once.
 type arguments struct {
 	in  map[string]*runtime.Array
-	out []*runtime.Array // the logits and the caches
+	out []*runtime.Array // logits, followed by caches
 }
 
-// copyCaches copies the first n positions of a sequence's caches to those of another one, which each rank has beside
-// them.
+// copyCaches copies the first n positions of a slot's caches to another slot. Each rank copies its own shards.
 func (g *Generator) copyCaches(from, to *slot, n int) error {
 	for name, a := range from.caches {
 		src, err := a.Parts()

@@ -9,7 +9,7 @@ import (
 	"github.com/gomoe/gomoe/tokenizer"
 )
 
-// Tokenizer opens the tokenizer of a model: the one in a GGUF file, or the tokenizer.json or tokenizer.model in the
+// Tokenizer opens the tokenizer of a model: from a GGUF file, or from tokenizer.json or tokenizer.model in the
 // folder of the model's files.
 func Tokenizer(c *checkpoint.Checkpoint) (*tokenizer.Tokenizer, error) {
 	if c.Config.GGUF() {
