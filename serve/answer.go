@@ -13,7 +13,7 @@ import (
 	"github.com/gomoe/gomoe/generate"
 )
 
-// object is what all answers begin with.
+// object holds the members common to all answers.
 type object struct {
 	ID      string `json:"id"`
 	Kind    string `json:"object"`
@@ -28,7 +28,7 @@ type body struct {
 	Usage   *usage `json:"usage,omitempty"`
 }
 
-// usage is how many tokens there were.
+// usage counts tokens.
 type usage struct {
 	Prompt     int `json:"prompt_tokens"`
 	Completion int `json:"completion_tokens"`
@@ -38,31 +38,31 @@ type usage struct {
 	} `json:"prompt_tokens_details"`
 }
 
-// part is a part of an answer, or all of it.
+// part is an answer, or a part of one.
 type part struct {
-	first  bool // no part was before
+	first  bool // no part came before
 	text   string
 	tokens []generate.Token
-	finish *string // why the text ended; nil if it goes on
+	finish *string // reason for the end of the text; nil if it continues
 }
 
-// style is how answers to an endpoint are written.
+// style formats the answers of an endpoint.
 type style interface {
 	head(chunk bool) object
-	begin(i int) any           // the choice of the event that begins a stream; nil for none
-	choice(i int, a *part) any // the choice of a further event
-	whole(i int, a *part) any  // the choice of an answer that is no stream
+	begin(i int) any           // choice of the event beginning a stream; nil for none
+	choice(i int, a *part) any // choice of a further event
+	whole(i int, a *part) any  // choice of an answer that is not streamed
 }
 
 func newID(kind string) string { return kind + "-" + strings.ReplaceAll(uuid.NewString(), "-", "") }
 
 func now() int64 { return time.Now().Unix() }
 
-// answer generates what is asked for, all at once, and writes it. n requests each have the same prompt.
+// answer runs all requests concurrently and writes the answer. Each n consecutive requests share a prompt.
 func (s *Server) answer(out *reply, r *http.Request, p *params, requests []generate.Request, n int, st style) error {
 	ctx, cancel := s.until(r.Context())
 	defer cancel(nil)
-	var mu sync.Mutex // of out, and of all below
+	var mu sync.Mutex // guards out and all variables below
 	parts := make([]*part, len(requests))
 	results := make([]generate.Result, len(requests))
 	var wait sync.WaitGroup
@@ -87,7 +87,7 @@ func (s *Server) answer(out *reply, r *http.Request, p *params, requests []gener
 				return true
 			})
 			if err != nil {
-				cancel(err) // the first error counts
+				cancel(err) // keeps the first error
 				return
 			}
 			if ctx.Err() != nil {
@@ -116,7 +116,7 @@ func (s *Server) answer(out *reply, r *http.Request, p *params, requests []gener
 	used := usage{}
 	for i, r := range results {
 		used.Completion += r.Tokens
-		if i%n == 0 { // a prompt counts once; the answer that is computed first fills the caches for the others
+		if i%n == 0 { // a prompt counts once; the first answer computed fills the caches for the others
 			used.Prompt += r.Prompt
 			used.Details.Cached += slices.MinFunc(results[i:i+n], func(a, b generate.Result) int { return a.Reused - b.Reused }).Reused
 		}
@@ -138,7 +138,7 @@ func (s *Server) answer(out *reply, r *http.Request, p *params, requests []gener
 	return nil
 }
 
-// send sends what has come of an answer as an event. A token whose text is held back comes with the next one.
+// send sends the new part of an answer as an event. A token with its text held back is sent with the next one.
 func (s *Server) send(out *reply, st style, i int, a *part) error {
 	if a.text == "" && a.finish == nil {
 		return nil

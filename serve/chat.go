@@ -23,7 +23,7 @@ type chat struct {
 	Format        *struct {
 		Type string `json:"type"`
 	} `json:"response_format"`
-	// Template are further variables of the model's chat template.
+	// Template holds additional variables for the model's chat template.
 	Template json.RawMessage `json:"chat_template_kwargs"`
 }
 
@@ -47,7 +47,7 @@ func (s *Server) chat(out *reply, r *http.Request) error {
 	return s.answer(out, r, &p, requests, len(requests), style)
 }
 
-// converse returns the texts that a request asks for, which have one prompt.
+// converse returns the generation requests for a chat request, which share one prompt.
 func (s *Server) converse(q *chat) ([]generate.Request, error) {
 	if q.MaxCompletion != nil {
 		if q.MaxTokens != nil && *q.MaxTokens != *q.MaxCompletion {
@@ -84,7 +84,7 @@ func (s *Server) converse(q *chat) ([]generate.Request, error) {
 	return requests, nil
 }
 
-// conversation returns the tokens of a conversation, as the model's chat template writes it.
+// conversation returns the tokens of a conversation, rendered by the model's chat template.
 func (s *Server) conversation(q *chat) ([]int32, error) {
 	if len(q.Messages) == 0 {
 		return nil, wrong("messages", "no messages, want at least one")
@@ -108,7 +108,7 @@ func (s *Server) conversation(q *chat) ([]int32, error) {
 	return s.encode("messages", text, tokenizer.Options{Bare: true})
 }
 
-// chatStyle is how messages are written.
+// chatStyle formats chat messages.
 type chatStyle struct {
 	object
 	tok      *tokenizer.Tokenizer
@@ -184,7 +184,7 @@ func (st *chatStyle) choice(i int, a *part) any {
 	if a.text != "" {
 		delta.Content = &a.text
 	}
-	// The part is sent before its text changes.
+	// Format the part before its text changes.
 	return chatChoice{Index: i, Delta: delta, LogProbs: st.probabilities(a.tokens), Finish: a.finish}
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/gomoe/gomoe/tokenizer"
 )
 
-// completion is a request for the continuation of texts.
+// completion is a request to continue texts.
 type completion struct {
 	params
 	Prompt   json.RawMessage `json:"prompt"`
@@ -24,7 +24,7 @@ type completion struct {
 	BestOf   *int            `json:"best_of"`
 }
 
-// usualTokens is how many tokens a completion has where the request does not say it.
+// usualTokens is the default number of tokens of a completion.
 const usualTokens = 16
 
 // completions answers POST /v1/completions.
@@ -48,7 +48,7 @@ func (s *Server) completions(out *reply, r *http.Request) error {
 	return s.answer(out, r, &p, requests, n, style)
 }
 
-// complete returns the texts that a request asks for, of which n each have the same prompt.
+// complete returns the generation requests for a completion request; each n consecutive ones share a prompt.
 func (s *Server) complete(q *completion, style *textStyle) (requests []generate.Request, n int, err error) {
 	if q.Echo && q.MaxTokens != nil && *q.MaxTokens == 0 {
 		q.only, *q.MaxTokens = true, 1
@@ -94,16 +94,17 @@ func (s *Server) complete(q *completion, style *textStyle) (requests []generate.
 	return requests, n, nil
 }
 
-// maxPrompts is how many texts a request may have continued.
+// maxPrompts is the maximum number of prompts in a request.
 const maxPrompts = 64
 
-// prompt is a text as the client gave it, "" if it gave a list of tokens, and its tokens.
+// prompt is a text given by the client, or "" if it gave tokens, and its tokens.
 type prompt struct {
 	text string
 	ids  []int32
 }
 
-// prompts returns the prompts that a text, a list of texts, a list of tokens or a list of those is. Each is for n answers.
+// prompts parses a text, a list of texts, a list of tokens or a list of such lists. n is the number of answers per
+// prompt.
 func (s *Server) prompts(data json.RawMessage, n int, request generate.Request) ([]prompt, error) {
 	var ids []int32
 	if strictjson.UnmarshalOnce(data, &ids) == nil && len(ids) > 0 {
@@ -136,7 +137,7 @@ func (s *Server) prompts(data json.RawMessage, n int, request generate.Request) 
 	return out, nil
 }
 
-// list returns the elements of a list of at most so many, or data itself if it is no list.
+// list returns the elements of a list of at most most elements, or data itself if it is not a list.
 func list(data json.RawMessage, most int) ([]json.RawMessage, error) {
 	var all []json.RawMessage
 	if len(data) == 0 || string(data) == "null" {
@@ -165,15 +166,15 @@ func list(data json.RawMessage, most int) ([]json.RawMessage, error) {
 	return all, nil
 }
 
-// textStyle is how completions of texts are written.
+// textStyle formats completions of texts.
 type textStyle struct {
 	object
 	tok      *tokenizer.Tokenizer
 	logprobs bool
-	starts   []textStart // of each answer
+	starts   []textStart // by answer
 }
 
-// textStart is the text before an answer, and where tokens begin in both.
+// textStart is the text preceding an answer, with token offsets in both.
 type textStart struct {
 	echo           string
 	prompt, answer offsets
@@ -206,7 +207,7 @@ func (st *textStyle) choice(i int, a *part) any {
 				begins = &st.starts[i].prompt
 			}
 			l.Tokens, l.Offsets = append(l.Tokens, tokenText(st.tok, t.ID)), append(l.Offsets, begins.next(t.ID))
-			if math.IsNaN(t.LogProb) { // nothing is before the first token of a prompt
+			if math.IsNaN(t.LogProb) { // no token precedes the first one of a prompt
 				l.Values, l.Top = append(l.Values, nil), append(l.Top, nil)
 			} else {
 				l.Values, l.Top = append(l.Values, &t.LogProb), append(l.Top, st.top(t))
@@ -216,8 +217,8 @@ func (st *textStyle) choice(i int, a *part) any {
 	return c
 }
 
-// top returns the alternatives of a token by their texts. If several have the same text, one has it, the token itself
-// if it is among them, and the others are token_id:N.
+// top returns the alternatives of a token by their texts. If several share a text, only one is listed under it,
+// preferably the token itself; the others are token_id:N.
 func (st *textStyle) top(t generate.Token) map[string]float64 {
 	all := map[string]float64{}
 	name := tokenText(st.tok, t.ID)

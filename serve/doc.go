@@ -1,6 +1,6 @@
-// Package serve answers requests over HTTP with a model, as OpenAI's interface has them: completions of texts and of
-// conversations, whole or as a stream of events, and the list of models. Beside it are /health, /metrics for
-// Prometheus, and a page to talk to the model.
+// Package serve answers HTTP requests with a model, using OpenAI's interface: completions of texts and of
+// conversations, as a whole or streamed as events, and the list of models. In addition it serves /health, /metrics
+// for Prometheus, and a page for talking to the model.
 //
 // Begin with New, and call Serve. Package generate computes the tokens.
 package serve

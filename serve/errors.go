@@ -9,25 +9,25 @@ import (
 	"github.com/gomoe/gomoe/generate"
 )
 
-// problem is an error as clients get it.
+// problem is an error as sent to clients.
 type problem struct {
 	Status  int    `json:"-"`
-	Retry   string `json:"-"` // after how many seconds the client may try again; "" if it is not to
+	Retry   string `json:"-"` // number of seconds until the client may retry; "" if it should not
 	Close   bool   `json:"-"` // the rest of the request is not read
 	Message string `json:"message"`
 	Type    string `json:"type"`
-	Param   string `json:"param,omitempty"` // the field of the request that is wrong
+	Param   string `json:"param,omitempty"` // the offending field of the request
 	Code    string `json:"code,omitempty"`
 }
 
 func (p *problem) Error() string { return p.Message }
 
-// wrong returns the problem of a request with a field that is wrong.
+// wrong returns the problem of an invalid field.
 func wrong(field, message string) *problem {
 	return &problem{Status: http.StatusBadRequest, Message: message, Param: field}
 }
 
-// problemOf returns an error as clients get it.
+// problemOf converts an error to a problem.
 func problemOf(err error) *problem {
 	var p *problem
 	var request *generate.RequestError
@@ -49,10 +49,10 @@ func problemOf(err error) *problem {
 	return &problem{Status: http.StatusInternalServerError, Message: err.Error(), Type: "server_error"}
 }
 
-// statusGone is the status that is counted for a request whose client is gone.
+// statusGone is the status counted for requests of disconnected clients.
 const statusGone = 499
 
-// body returns what the body of an answer, or an event of a stream, says of the problem.
+// body returns the body of an answer, or the event of a stream, describing the problem.
 func (p *problem) body() any {
 	if p.Type == "" {
 		p.Type = "invalid_request_error"
@@ -78,6 +78,6 @@ func refuse(w http.ResponseWriter, p *problem) {
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	// An error here is that of a client who is gone.
+	// An error here means that the client has disconnected.
 	_ = json.NewEncoder(w).Encode(v)
 }

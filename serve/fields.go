@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	maxFields = 128     // of a request
-	maxNames  = 1 << 18 // of an object in a request, as many as the largest vocabularies have tokens
+	maxFields = 128     // per request
+	maxNames  = 1 << 18 // per object within a request, as many as the largest vocabularies have tokens
 )
 
-// parse sets the fields of a struct from the object that a request consists of. As in OpenAI's interface, names are those of the
-// tags in the same case. A name that the struct lacks, or that is there twice, is a problem: it would change nothing.
+// parse sets the fields of a struct from a request's JSON object. As in OpenAI's interface, names are
+// case-sensitive tags. An unknown or duplicate name is a problem, because it would have no effect.
 func parse(text []byte, v any) error {
 	if most := tooMany(text); most > 0 {
 		return wrong("", fmt.Sprintf("an object of the request has more than %d fields, want fewer", most))
@@ -41,7 +41,8 @@ func parse(text []byte, v any) error {
 	return wrong(quoted.Plain(e.Field()), e.What)
 }
 
-// tooMany returns how many fields an object may have, if one of the text has more, and 0 otherwise. It reads to the first such object.
+// tooMany returns the maximum number of fields if an object in text exceeds it, and 0 otherwise. It stops at the
+// first such object.
 func tooMany(text []byte) int {
 	d := jsontext.NewDecoder(bytes.NewBuffer(text), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	for {

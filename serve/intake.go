@@ -18,40 +18,41 @@ import (
 )
 
 const (
-	// bodies is how many of the longest bodies the server holds at once.
+	// bodies is the number of bodies of maximum length that the server holds at once.
 	bodies = 8
-	// smallBody is the largest body that is parsed without waiting for larger ones. Parsing takes up to 60 times its bytes.
+	// smallBody is the maximum length of a body parsed without waiting for larger ones. Parsing takes up to 60 times
+	// its length.
 	smallBody = 64 << 10
-	// together is how many of the largest small bodies are parsed at once.
+	// together is the number of maximum-length small bodies parsed at once.
 	together = 16
-	// restTakes is how long the server reads on after the error of a body, so that its client gets the error.
+	// restTakes is how long the server keeps reading after rejecting a body, so that its client receives the error.
 	restTakes = time.Second
-	// leastBody is what a request counts at least, for the memory that it takes besides its body.
+	// leastBody is the minimum size counted for a request, covering its memory other than the body.
 	leastBody = 4 << 10
 )
 
-// intake bounds the memory that requests take until the generator has their tokens. The bodies that are received, and that wait to be
-// parsed, have a number of bytes together. The body that has been arriving for the longest time gives way to others, so that clients
-// which hold back the end of a request do not keep out those which send theirs. Parsing and encoding take many times the
-// bytes of a body: one of the longest bodies is parsed at a time, and small ones next to it.
+// intake bounds the memory of requests until the generator has their tokens. All bodies being received or waiting
+// to be parsed share a budget of bytes. If it is exceeded, the body that has been arriving for the longest time is
+// evicted, so that clients withholding the end of a request do not block others. Parsing and encoding take many
+// times the length of a body, so only one maximum-length body is parsed at a time, concurrently with small ones.
 type intake struct {
-	longest      int64 // bytes of a body
-	most         int64 // bytes of all bodies
-	queue        int   // requests that may be parsed, or wait for it; 0 is any number
+	longest      int64 // maximum length of a body
+	most         int64 // budget of bytes for all bodies
+	queue        int   // maximum number of requests being parsed or waiting for it; 0 means unlimited
 	receive      time.Duration
-	small, large *semaphore.Weighted // bytes of bodies that are parsed
+	small, large *semaphore.Weighted // bytes of bodies being parsed
 
 	mu       sync.Mutex
 	held     int64
-	arriving []*arrival // the oldest first
+	arriving []*arrival // oldest first
 	parsing  int
 }
 
-// arrival is a body that is received.
+// arrival is a body being received.
 type arrival struct {
-	size      int64 // that it counts
+	size      int64 // bytes counted
 	evicted   bool
-	interrupt func() // ends a read
+	interrupt func() // interrupts a read
 }
 
 func newIntake(c Config, o generate.Stats) *intake {
@@ -63,19 +64,20 @@ func newIntake(c Config, o generate.Stats) *intake {
 	return in
 }
 
-// read receives the body of a request and calls parse with it when it is its turn. The text is gone when parse returns. Errors are
-// those of parse, problems with the request, generate.ErrBusy if too many bodies are held or wait, and the cause of the context's end.
+// read receives the body of a request and calls parse with it in its turn. The text is invalid after parse returns.
+// It returns errors of parse, problems with the request, generate.ErrBusy if too many requests are being parsed or
+// waiting, and the cause of ctx's end.
 func (in *intake) read(ctx context.Context, w http.ResponseWriter, r *http.Request, parse func(text []byte) error) error {
 	control := http.NewResponseController(w)
 	a := &arrival{interrupt: func() { _ = control.SetReadDeadline(time.Unix(1, 0)) }}
 	defer in.release(a)
-	_ = control.SetReadDeadline(time.Now().Add(in.receive)) // a connection without deadlines is one of a test
+	_ = control.SetReadDeadline(time.Now().Add(in.receive)) // fails only for connections in tests, which have no deadlines
 	text, err := in.body(a, w, r)
 	if err != nil {
 		_ = control.SetReadDeadline(time.Now().Add(restTakes)) // net/http reads the rest of the body, or some of it
 		return err
 	}
-	_ = control.SetReadDeadline(time.Time{}) // the client may now wait for as long as the answer takes
+	_ = control.SetReadDeadline(time.Time{}) // the client may now wait for the answer without limit
 	end, err := in.turn(ctx, int64(len(text)))
 	if err != nil {
 		return err
@@ -101,7 +103,7 @@ func (in *intake) body(a *arrival, w http.ResponseWriter, r *http.Request) ([]by
 	text := make([]byte, 0, min(most, leastBody)+1)
 	for {
 		if len(text) == cap(text) {
-			bigger := min(2*int64(cap(text)), most+1) // one more than the body, so that the last read says that it ends
+			bigger := min(2*int64(cap(text)), most+1) // one more than the body, so that the last read detects the end
 			if !in.reserve(a, bigger-int64(cap(text))) {
 				return nil, crowded()
 			}
@@ -128,7 +130,7 @@ func (in *intake) body(a *arrival, w http.ResponseWriter, r *http.Request) ([]by
 	}
 }
 
-// crowded is the problem of a body that others leave no memory for.
+// crowded is the problem of a body for which other bodies leave no memory.
 func crowded() *problem {
 	return &problem{Status: http.StatusTooManyRequests, Retry: "1", Close: true, Type: "rate_limit_error", Code: "rate_limit_exceeded",
 		Message: "the requests that are being received take all the memory for requests; try again later"}
@@ -142,8 +144,8 @@ func (in *intake) begin(a *arrival) bool {
 	return in.reserve(a, leastBody)
 }
 
-// reserve counts further bytes of a body. If there are too many, the oldest bodies that arrive give way. It reports false if the
-// body itself had to, or if bodies that wait to be parsed leave too little.
+// reserve counts further bytes of a body. If the budget is exceeded, it evicts the oldest arriving bodies. It
+// returns false if the body itself was evicted, or if bodies waiting to be parsed leave too little.
 func (in *intake) reserve(a *arrival, n int64) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -158,7 +160,7 @@ func (in *intake) reserve(a *arrival, n int64) bool {
 	return true
 }
 
-// evict has a body give way. The caller holds in.mu.
+// evict evicts a body. The caller holds in.mu.
 func (in *intake) evict(a *arrival) {
 	in.held -= a.size
 	a.size, a.evicted = 0, true
@@ -166,12 +168,12 @@ func (in *intake) evict(a *arrival) {
 	a.interrupt()
 }
 
-// forget takes a body from those that arrive. The caller holds in.mu.
+// forget removes a body from the arriving ones. The caller holds in.mu.
 func (in *intake) forget(a *arrival) {
 	in.arriving = slices.DeleteFunc(in.arriving, func(b *arrival) bool { return a == b })
 }
 
-// arrived ends the arrival of a body. It reports whether the body had to give way before.
+// arrived ends the arrival of a body. It reports whether the body was evicted.
 func (in *intake) arrived(a *arrival) (evicted bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -179,7 +181,7 @@ func (in *intake) arrived(a *arrival) (evicted bool) {
 	return a.evicted
 }
 
-// release ends the count of a body.
+// release returns a body's bytes to the budget.
 func (in *intake) release(a *arrival) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -188,7 +190,7 @@ func (in *intake) release(a *arrival) {
 	a.size = 0
 }
 
-// turn waits until a body of n bytes may be parsed, and returns what ends that.
+// turn waits until a body of n bytes may be parsed, and returns a function to call after parsing.
 func (in *intake) turn(ctx context.Context, n int64) (end func(), err error) {
 	in.mu.Lock()
 	if in.queue > 0 && in.parsing >= in.queue {
@@ -216,11 +218,12 @@ func (in *intake) turn(ctx context.Context, n int64) (end func(), err error) {
 	}, nil
 }
 
-// leastText is how many bytes of text are encoded in any case, so that the error of a text that is too long says how many tokens it has.
+// leastText is the number of bytes of text encoded in any case, so that the error for a text that is too long gives
+// its number of tokens.
 const leastText = 64 << 10
 
-// longestText returns the most bytes that a text may have whose tokens have a place each. It is a bound: a token of a text has
-// fewer bytes than the longest one.
+// longestText returns an upper bound on the bytes of a text that fits into the given number of positions, based on
+// the longest token.
 func longestText(positions int, t *tokenizer.Tokenizer) int {
 	longest := 1
 	for id := range t.Size() {
@@ -237,7 +240,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, parse func(text []
 	return s.intake.read(ctx, w, r, parse)
 }
 
-// encode returns the tokens of a text. A text that is too long for the room whatever its tokens are is refused before it is encoded.
+// encode returns the tokens of a text. A text that cannot fit, whatever its tokens, is refused before encoding.
 func (s *Server) encode(field, text string, o tokenizer.Options) ([]int32, error) {
 	if len(text) > s.text {
 		return nil, &problem{Status: http.StatusBadRequest, Param: field, Code: "context_length_exceeded", Message: fmt.Sprintf(
@@ -250,7 +253,7 @@ func (s *Server) encode(field, text string, o tokenizer.Options) ([]int32, error
 	return ids, nil
 }
 
-// room returns an error if a prompt has more tokens than there is room for.
+// room returns an error if a prompt exceeds the capacity of the caches.
 func (s *Server) room(ids []int32, r generate.Request) error {
 	if !r.Slide && len(ids) > s.g.Room() || len(ids) > s.text {
 		return &generate.RoomError{Prompt: len(ids), N: r.N, Room: s.g.Room()}
@@ -258,7 +261,8 @@ func (s *Server) room(ids []int32, r generate.Request) error {
 	return nil
 }
 
-// places returns an error if a request asks for more texts than may be generated or wait, and so could never have its turn.
+// places returns an error if a request asks for more texts than the server generates or queues, because it could
+// never run.
 func (s *Server) places(texts int) error {
 	if most := s.intake.queue; most > 0 && texts > most {
 		return wrong("n", fmt.Sprintf("%d texts in one request, want at most %d, as many as this server generates or lets wait; send several requests", texts, most))

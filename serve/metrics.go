@@ -12,7 +12,7 @@ import (
 	"github.com/gomoe/gomoe/generate"
 )
 
-// metrics are what /metrics shows: what the Generator does, and how long requests take.
+// metrics holds the metrics shown by /metrics: the Generator's statistics, and the durations of requests.
 type metrics struct {
 	registry           *prometheus.Registry
 	requests           *prometheus.CounterVec
@@ -65,13 +65,13 @@ func (m *metrics) handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
 
-// request counts a request that was answered.
+// request counts an answered request.
 func (m *metrics) request(endpoint string, status int, took time.Duration) {
 	m.requests.WithLabelValues(endpoint, strconv.Itoa(status)).Inc()
 	m.seconds.WithLabelValues(endpoint).Observe(took.Seconds())
 }
 
-// generated counts a text.
+// generated counts a generated text.
 func (m *metrics) generated(r generate.Result) {
 	m.wait.Observe(r.Wait.Seconds())
 	m.first.Observe(r.First.Seconds())

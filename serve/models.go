@@ -7,13 +7,13 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// description is the model as the list of models has it.
+// description describes the model in the list of models.
 type description struct {
 	ID      string `json:"id"`
 	Kind    string `json:"object"`
 	Created int64  `json:"created"`
 	Owner   string `json:"owned_by"`
-	Room    int    `json:"max_model_len"` // positions of a text
+	Room    int    `json:"max_model_len"` // capacity in positions
 	Chat    bool   `json:"chat"`          // the model has a chat template
 }
 

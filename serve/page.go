@@ -14,7 +14,8 @@ import (
 //go:embed page.html
 var page string
 
-// pagePolicy returns what a browser may do for the page: run its script, use its style, and ask this server.
+// pagePolicy returns the page's content security policy: it may run its script, use its style, and call this
+// server.
 func pagePolicy() string {
 	hash := func(tag string) string {
 		_, text, _ := strings.Cut(page, "<"+tag+">")
@@ -25,13 +26,13 @@ func pagePolicy() string {
 	return "default-src 'none'; script-src " + hash("script") + "; style-src " + hash("style") + "; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 }
 
-// showPage answers GET /. The page asks for the key by itself.
+// showPage answers GET /. The page itself asks for the key.
 func showPage() http.Handler {
 	policy := pagePolicy()
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.Header().Set("Content-Security-Policy", policy)
-		// An error here is that of a client who is gone.
+		// An error here means that the client has disconnected.
 		_, _ = io.WriteString(w, page)
 	})
 }

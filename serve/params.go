@@ -12,8 +12,8 @@ import (
 	"github.com/gomoe/gomoe/internal/strictjson"
 )
 
-// params are the fields that completions of texts and of conversations have in common. Those below Ignored change
-// nothing about the answer, and are taken as they come.
+// params holds the fields common to completions of texts and of conversations. Fields in Ignored do not affect the
+// answer, and are accepted with any value.
 type params struct {
 	Model         string             `json:"model"`
 	MaxTokens     *int               `json:"max_tokens"`
@@ -33,15 +33,15 @@ type params struct {
 		Usage       bool    `json:"include_usage"`
 		Obfuscation ignored `json:"include_obfuscation"`
 	} `json:"stream_options"`
-	Slide bool `json:"slide"` // drop the older half of the text where its room is full
-	Keep  int  `json:"keep"`  // so many first tokens are not dropped
+	Slide bool `json:"slide"` // drop the older half of the text when its capacity is exceeded
+	Keep  int  `json:"keep"`  // number of first tokens never dropped
 
 	Ignored
 
-	only bool // the answer is the prompt alone: the token that is generated is left out
+	only bool // the answer is the prompt alone, leaving out the generated token
 }
 
-// Ignored are fields that change nothing about the answer.
+// Ignored holds the fields that do not affect the answer.
 type Ignored struct {
 	User       ignored `json:"user"`
 	Metadata   ignored `json:"metadata"`
@@ -53,7 +53,7 @@ type Ignored struct {
 	Prediction ignored `json:"prediction"`
 }
 
-// ignored is a value that is not kept.
+// ignored is a discarded value.
 type ignored bool
 
 func (*ignored) UnmarshalJSON([]byte) error { return nil }
@@ -74,11 +74,12 @@ func (t *texts) UnmarshalJSON(data []byte) error {
 }
 
 const (
-	maxChoices = 16 // answers that a request may ask for
+	maxChoices = 16 // maximum number of answers per request
 	maxStops   = 16
 )
 
-// request returns what the fields ask for, without a prompt, and the number of answers to each prompt.
+// request converts the fields to a generation request without a prompt, and returns the number of answers per
+// prompt.
 func (p *params) request(s *Server) (r generate.Request, n int, err error) {
 	if p.Model != "" && p.Model != s.c.Name {
 		return r, 0, &problem{Status: 404, Param: "model", Code: "model_not_found", Message: fmt.Sprintf("there is no model %s; there is %s", quoted.Text(p.Model), quoted.Name(s.c.Name))}
@@ -90,7 +91,7 @@ func (p *params) request(s *Server) (r generate.Request, n int, err error) {
 	}
 	if p.TopP != nil && *p.TopP != 1 {
 		r.TopP = *p.TopP
-		if r.TopP == 0 { // nothing but the most likely token
+		if r.TopP == 0 { // only the most likely token
 			r.TopK = 1
 		}
 	}
@@ -128,7 +129,7 @@ func (p *params) request(s *Server) (r generate.Request, n int, err error) {
 	for _, id := range slices.Sorted(maps.Keys(p.LogitBias)) {
 		b := p.LogitBias[id]
 		i, err := strconv.ParseInt(id, 10, 32)
-		if err != nil || i < 0 || strconv.FormatInt(i, 10) != id { // a token that is written in two ways would be there twice
+		if err != nil || i < 0 || strconv.FormatInt(i, 10) != id { // otherwise a token spelled in two ways would be there twice
 			return r, 0, wrong("logit_bias", fmt.Sprintf("token %s, want its number, such as \"65\"", quoted.Text(id)))
 		}
 		if r.Bias == nil {

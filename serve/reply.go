@@ -9,21 +9,22 @@ import (
 	"time"
 )
 
-// reply is the answer to a request: an object, a stream of events, or a problem.
+// reply writes the answer to a request: an object, a stream of events, or a problem.
 type reply struct {
 	w      http.ResponseWriter
-	wait   time.Duration // for a part of the answer to be received
+	wait   time.Duration // timeout for sending a part of the answer
 	stream bool          // events have been sent
 
-	sent   int           // bytes of events
-	waited time.Duration // for the client to receive them
+	sent   int           // bytes of events sent
+	waited time.Duration // total time of sending them
 }
 
-// slowest is how many bytes per second a client has to receive of a stream where the server waits for it. Without it, one that
-// receives a byte now and then would keep a place for as long as it likes.
+// slowest is the minimum rate, in bytes per second, at which a client must receive a stream while the server waits
+// for it. Otherwise a client receiving a byte now and then could occupy a slot indefinitely.
 const slowest = 1 << 10
 
-// counted returns a handler that refuses requests while the server ends, answers with h's error, and counts.
+// counted returns a handler that refuses requests while the server is stopping, answers with h's error, and counts
+// requests.
 func (s *Server) counted(endpoint string, h func(*reply, *http.Request) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began, status := time.Now(), http.StatusOK
@@ -41,10 +42,10 @@ func (s *Server) counted(endpoint string, h func(*reply, *http.Request) error) h
 	})
 }
 
-// limit gives the client time to receive what is sent next.
+// limit sets the deadline for the next write.
 func (o *reply) limit() {
 	left := o.wait + time.Duration(o.sent)*time.Second/slowest - o.waited
-	// A connection without deadlines is one of a test.
+	// This fails only for connections in tests, which have no deadlines.
 	_ = http.NewResponseController(o.w).SetWriteDeadline(time.Now().Add(min(o.wait, left)))
 }
 
@@ -54,7 +55,7 @@ func (o *reply) object(v any) {
 	writeJSON(o.w, http.StatusOK, v)
 }
 
-// event sends an event of a stream. An error says that the client is gone, or takes nothing.
+// event sends an event of a stream. An error means that the client has disconnected, or does not read.
 func (o *reply) event(v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -63,7 +64,7 @@ func (o *reply) event(v any) error {
 	return o.line(string(text))
 }
 
-// line sends the data of an event, which is one line.
+// line sends the data of an event, which must be a single line.
 func (o *reply) line(data string) error {
 	o.limit()
 	if !o.stream {
@@ -83,7 +84,7 @@ func (o *reply) line(data string) error {
 	return nil
 }
 
-// fail answers with a problem, as an event where a stream has begun. Then the client misses the event [DONE], too.
+// fail answers with a problem, as an event if a stream has begun. The event [DONE] is then missing.
 func (o *reply) fail(p *problem) {
 	switch {
 	case p.Status == statusGone:
@@ -95,7 +96,7 @@ func (o *reply) fail(p *problem) {
 	}
 }
 
-// until returns a context of a request that ends with the server, too.
+// until returns a request's context that also ends with the server.
 func (s *Server) until(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(s.serving, func() { cancel(context.Cause(s.serving)) })

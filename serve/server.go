@@ -19,27 +19,30 @@ import (
 	"github.com/gomoe/gomoe/tokenizer"
 )
 
-// Config says how a Server answers. Name and Tokenizer are needed; zeros of the others mean what stands beside them.
+// Config configures a Server. Name and Tokenizer are required; zero values of the others stand for the defaults
+// given.
 type Config struct {
-	Name      string // of the model, for clients
+	Name      string // of the model, as shown to clients
 	Tokenizer *tokenizer.Tokenizer
-	Ends      map[int32]bool // tokens that end a text
-	Hosts     []string       // names by which clients reach the server besides IP addresses, localhost and the machine's names
-	Key       string         // that clients give, as "Authorization: Bearer Key"; "" asks for none
-	Body      int64          // the longest body of a request in bytes; 8 MiB
-	Header    int            // the longest header of a request in bytes; 64 KiB
-	// Tokens is how many tokens a request with slide may have generated for each text; 16 times the generator's room.
+	Ends      map[int32]bool // tokens ending a text
+	Hosts     []string       // names by which clients reach the server, in addition to IP addresses, localhost and the machine's names
+	Key       string         // required from clients as "Authorization: Bearer Key"; "" requires none
+	Body      int64          // maximum length of a request's body in bytes; 8 MiB
+	Header    int            // maximum length of a request's header in bytes; 64 KiB
+	// Tokens is the maximum number of tokens generated for each text of a request with slide; 16 times the generator's
+	// capacity.
 	Tokens int
-	// Receive is how long a client may take to send a request's header, and again for its body; 30 s.
+	// Receive is the time limit for receiving a request's header, and again for its body; 30 s.
 	Receive time.Duration
-	// Send is how long a client may take to receive a part of an answer; 30 s. All the time that the server waits for a client may
-	// be that long, and a second longer for each KiB of its stream.
+	// Send is the time limit for sending a part of an answer; 30 s. It also limits the total time spent waiting for a
+	// client, extended by a second for each KiB of its stream.
 	Send time.Duration
-	// Grace is how long requests may go on when the server is to end; 4 s, less than gomoe launch gives its ranks.
+	// Grace is the time that requests may take to finish when the server stops; 4 s, which is less than the grace
+	// period of gomoe launch.
 	Grace time.Duration
 }
 
-// Server answers requests with a Generator. It is an http.Handler, which many goroutines may call.
+// Server answers requests using a Generator. It is an http.Handler and safe for concurrent use.
 type Server struct {
 	g       *generate.Generator
 	c       Config
@@ -48,18 +51,18 @@ type Server struct {
 	handler http.Handler
 	metrics *metrics
 	intake  *intake
-	text    int             // the most bytes of a text that is encoded
-	serving context.Context // of all requests; its cause says why they end
+	text    int             // maximum number of bytes of a text to encode
+	serving context.Context // parent of all requests' contexts; its cause tells why they end
 	stop    context.CancelCauseFunc
 
 	mu       sync.Mutex
 	stopping bool
 }
 
-// errStopping is the error of requests that come while the server ends, or that do not end in time.
+// errStopping is the error of requests arriving while the server stops, or not finished in time.
 var errStopping = errors.New("serve: the server is stopping")
 
-// New returns a Server for a Generator, which stays the caller's and has Options.Tokenizer.
+// New returns a Server using a Generator, which must have Options.Tokenizer. The caller keeps owning the Generator.
 func New(g *generate.Generator, c Config) (*Server, error) {
 	if c.Name == "" || c.Tokenizer == nil {
 		return nil, errors.New("serve: Config without Name or Tokenizer, want both")
@@ -96,7 +99,7 @@ func New(g *generate.Generator, c Config) (*Server, error) {
 	return s, nil
 }
 
-// set sets a setting that is zero.
+// set sets x to its default if it is zero.
 func set[T comparable](x *T, usual T) {
 	var zero T
 	if *x == zero {
@@ -127,7 +130,7 @@ func (s *Server) guarded(mux *http.ServeMux) http.Handler {
 	})
 }
 
-// unknown answers a request that no handler is for.
+// unknown answers a request without a handler.
 func (s *Server) unknown(w http.ResponseWriter, r *http.Request, mux *http.ServeMux) {
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
 		other := r.Clone(r.Context())
@@ -143,7 +146,7 @@ func (s *Server) unknown(w http.ResponseWriter, r *http.Request, mux *http.Serve
 	refuse(w, &problem{Status: http.StatusNotFound, Message: fmt.Sprintf("there is no %s; there are /v1/chat/completions, /v1/completions, /v1/models, /health and /metrics", quoted.Plain(r.URL.Path))})
 }
 
-// health says whether the server takes requests.
+// health reports whether the server accepts requests.
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	status, text := http.StatusOK, "ok"
 	if s.ends() {
@@ -154,23 +157,23 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, status, map[string]string{"status": text})
 }
 
-// ends reports whether the server takes no more requests.
+// ends reports whether the server accepts no more requests.
 func (s *Server) ends() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.stopping
 }
 
-// errorsTake is how long clients may take to receive the errors of requests that did not end in time.
+// errorsTake is the time for sending errors to clients of requests not finished in time.
 const errorsTake = 5 * time.Second
 
-// Serve answers requests that come to a listener, until ctx ends or a step of the Generator fails. Then it takes no
-// more requests, waits up to Config.Grace for those that it has, and ends the others with an error that their clients
-// get. It closes the listener. It returns nil if ctx has ended, and otherwise what was wrong.
+// Serve answers requests arriving at a listener, until ctx ends or a step of the Generator fails. It then stops
+// accepting requests, waits up to Config.Grace for pending ones, and ends the others with an error sent to their
+// clients. It closes the listener. It returns nil if ctx has ended, and an error otherwise.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	h := &http.Server{
 		Handler: s, ReadHeaderTimeout: s.c.Receive, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: s.c.Header,
-		ErrorLog: log.New(io.Discard, "", 0), // what clients do wrong
+		ErrorLog: log.New(io.Discard, "", 0), // discards errors caused by clients
 	}
 	served := make(chan error, 1)
 	go func() { served <- h.Serve(l) }()

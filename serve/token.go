@@ -9,8 +9,8 @@ import (
 	"github.com/gomoe/gomoe/tokenizer"
 )
 
-// tokenText returns the text of one token within a text. As in OpenAI's interface, a token whose bytes are no
-// characters is written as bytes:\xf0\x9f.
+// tokenText returns the text of one token within a text. As in OpenAI's interface, a token that is not valid UTF-8
+// is written as bytes:\xf0\x9f.
 func tokenText(t *tokenizer.Tokenizer, id int32) string {
 	b := t.Bytes(id)
 	if utf8.Valid(b) {
@@ -24,15 +24,15 @@ func tokenText(t *tokenizer.Tokenizer, id int32) string {
 	return text.String()
 }
 
-// offsets tells where tokens begin in a text, in characters.
+// offsets computes the offsets of tokens in a text, in characters.
 type offsets struct {
 	tok    *tokenizer.Tokenizer
 	stream *tokenizer.Stream
-	echo   []rune // the text, if it is a prompt's, which has names of special tokens
+	echo   []rune // text of a prompt, containing names of special tokens
 	before int
 }
 
-// next returns the offset of the next token. A token that goes on with a character has the offset of the character, and so has
+// next returns the offset of the next token. A token continuing a character has the offset of the character, as has
 // a special token within one.
 func (o *offsets) next(id int32) int {
 	text := o.stream.Held()
@@ -41,7 +41,7 @@ func (o *offsets) next(id int32) int {
 	}
 	at := o.before + utf8.RuneCountInString(text)
 	if name, _ := o.tok.Text(id); o.tok.IsSpecial(id) {
-		for _, space := range []int{0, 1} { // some tokenizers have a space more after a special token
+		for _, space := range []int{0, 1} { // some tokenizers add a space after a special token
 			if begin := at - space; begin >= 0 && o.has([]rune(name), begin) {
 				o.before += utf8.RuneCountInString(name) - space
 				at = begin
@@ -53,7 +53,7 @@ func (o *offsets) next(id int32) int {
 	return at
 }
 
-// has reports whether the prompt has the name of a special token at a character.
+// has reports whether the prompt contains a special token's name at the given offset.
 func (o *offsets) has(name []rune, at int) bool {
 	return at+len(name) <= len(o.echo) && slices.Equal(name, o.echo[at:at+len(name)])
 }
