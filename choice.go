@@ -10,24 +10,26 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// Choice is one way to run the expert layers of a program. The zero Choice brings home a row
-// per choice, all at once, without a limit, and keeps everything for the gradient.
+// Choice is one way to run the expert layers of a program. The zero Choice returns one
+// row per chosen expert in a single exchange, has no limit on received rows, and keeps
+// everything for the gradient.
 type Choice struct {
-	// Exchange, Receive and Wire are those of primitives.PrepareOp.
+	// Exchange, Receive and Wire are the fields of primitives.PrepareOp.
 	Exchange ep.Exchange `json:"exchange"`
 	Receive  int         `json:"receive,omitempty"`
 	Wire     graph.DType `json:"-"`
-	Blocks   int         `json:"blocks,omitempty"` // the rows that primitives.InBlocks takes; 0 is no blocks
+	Blocks   int         `json:"blocks,omitempty"` // rows per block, as in primitives.InBlocks; 0 is no blocks
 	Remat    Recomputed  `json:"remat,omitempty"`
 }
 
-// Recomputed says what the gradient of an expert layer computes again.
+// Recomputed names the values of an expert layer that its gradient recomputes.
 type Recomputed string
 
 const (
 	RecomputeNothing Recomputed = ""
 	RecomputeAll     Recomputed = "all"
-	// The other two keep what primitives.KeepProducts and primitives.KeepExchanges keep.
+	// These two keep the values selected by primitives.KeepProducts and
+	// primitives.KeepExchanges.
 	RecomputeAllButProducts  Recomputed = "products"
 	RecomputeAllButExchanges Recomputed = "exchanges"
 )
@@ -45,7 +47,8 @@ func (r Recomputed) keep() (vjp.Keep, error) {
 	return nil, fmt.Errorf("remat %q, want %s, %s or %s", string(r), RecomputeAll, RecomputeAllButProducts, RecomputeAllButExchanges)
 }
 
-// String prints what differs from the zero Choice, and the exchange: exchange=sum blocks=4096.
+// String prints the exchange and every parameter that differs from the zero Choice:
+// exchange=sum blocks=4096.
 func (c Choice) String() string {
 	s := []string{"exchange=" + c.Exchange.String()}
 	if c.Blocks > 0 {
@@ -63,16 +66,16 @@ func (c Choice) String() string {
 	return strings.Join(s, " ")
 }
 
-// of returns op with the choice's parameters.
+// of returns op with the parameters of c.
 func (c Choice) of(op primitives.DispatchOp) primitives.DispatchOp {
 	op.Exchange, op.Receive, op.Wire = c.Exchange, c.Receive, c.Wire
 	return op
 }
 
-// Program returns p with all of its expert layers run as c says: what a model that is built with
-// these parameters is. With Blocks or Remat, every layer must be there as it is before a
-// gradient is taken: rows that are dispatched once, and combined once, and do not leave the
-// layer in between. It is an error at the layer's line if one is not.
+// Program returns p with all of its expert layers run according to c, as a model built
+// with these parameters would be. With Blocks or Remat it must be called before
+// differentiation, and every layer must dispatch its rows once, combine them once, and
+// use them nowhere else. A layer of another form is an error at its line.
 func (c Choice) Program(p *graph.Program) (*graph.Program, error) {
 	if err := graph.Check(p); err != nil {
 		return nil, err
@@ -98,7 +101,7 @@ func (c Choice) program(p *graph.Program) (*graph.Program, error) {
 		}
 		for _, e := range p.Eqns {
 			if r.inside[e] {
-				continue // it comes with the layer's combine
+				continue // added with the layer's combine
 			}
 			t.At(e.Pos, func() {
 				out, err := r.equation(t, e, env)
@@ -112,7 +115,7 @@ func (c Choice) program(p *graph.Program) (*graph.Program, error) {
 	})
 }
 
-// values are the new values that stand for those of a program.
+// values maps the values of a program to their replacements.
 type values map[*graph.Value]*graph.Value
 
 func (v values) of(list []*graph.Value) []*graph.Value {
@@ -123,7 +126,7 @@ func (v values) of(list []*graph.Value) []*graph.Value {
 	return out
 }
 
-// set gives the results of e their new values, with their names.
+// set records out, named like the results of e, as their replacements.
 func (v values) set(e *graph.Eqn, out []*graph.Value) {
 	for i, x := range out {
 		if x.Name == "" {
@@ -133,16 +136,17 @@ func (v values) set(e *graph.Eqn, out []*graph.Value) {
 	}
 }
 
-// chooser makes the new program of one that is no call or loop of another.
+// chooser rewrites a program according to a Choice. Calls and loop bodies get a chooser
+// of their own.
 type chooser struct {
 	Choice
 	parts    map[*graph.Eqn]*expertPart // by the combine
-	inside   map[*graph.Eqn]bool        // the equations of the parts but for their combines
+	inside   map[*graph.Eqn]bool        // the equations of the parts, except their combines
 	prepared map[*graph.Value]primitives.Prepared
-	copies   map[*graph.Value]int // of a routing: the copies among which its pairs are spread
+	copies   map[*graph.Value]int // by routing: the number of replicas that share its pairs
 }
 
-// equation returns what stands for the results of e.
+// equation returns the replacements for the results of e.
 func (r *chooser) equation(t *graph.Tracer, e *graph.Eqn, env values) ([]*graph.Value, error) {
 	if part := r.parts[e]; part != nil {
 		return r.part(t, part, env)
@@ -178,7 +182,7 @@ func (r *chooser) equation(t *graph.Tracer, e *graph.Eqn, env values) ([]*graph.
 	return t.Apply(prim, in...), nil
 }
 
-// nested returns p with the choice in the programs of calls and loops.
+// nested returns p with the Choice applied to the programs of calls and loops.
 func (r *chooser) nested(p graph.Primitive) (graph.Primitive, error) {
 	var err error
 	switch op := p.(type) {

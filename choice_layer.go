@@ -10,15 +10,15 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// expertPart is the part of a program that computes with rows in expert order, from the
+// expertPart is the part of a program that computes on rows in expert order, from the
 // dispatch to the combine of one routing.
 type expertPart struct {
 	dispatch, combine *graph.Eqn
-	between           []*graph.Eqn // in their order
+	between           []*graph.Eqn // in program order
 }
 
-// find finds the expert layers of p, without those of calls and loops. It stops the trace at
-// one that has another form.
+// find finds the expert layers of p, not entering calls and loops. A layer of another
+// form stops the trace.
 func (r *chooser) find(p *graph.Program) {
 	type layer struct{ dispatch, combine []*graph.Eqn }
 	layers, order := map[*graph.Value]*layer{}, []*graph.Value{}
@@ -52,8 +52,8 @@ func (r *chooser) find(p *graph.Program) {
 	}
 }
 
-// between returns the layer from dispatch to combine. Values as long as the rows that do not
-// depend on them, such as ones, are made in the layer, too.
+// between returns the layer from dispatch to combine. Values with a row per pair that do
+// not depend on the rows, such as ones, are computed in the layer too.
 func (r *chooser) between(p *graph.Program, dispatch, combine *graph.Eqn) (*expertPart, error) {
 	part := &expertPart{dispatch: dispatch, combine: combine}
 	rows := dispatch.Out[0].Dim(0)
@@ -94,7 +94,7 @@ func (r *chooser) between(p *graph.Program, dispatch, combine *graph.Eqn) (*expe
 	return part, nil
 }
 
-// part returns the result of a layer's combine, with the layer in front of it.
+// part adds the layer before its combine, and returns the combine's result.
 func (r *chooser) part(t *graph.Tracer, p *expertPart, env values) ([]*graph.Value, error) {
 	routing, args := p.dispatch.In[len(p.dispatch.In)-1].Origin(), env.of(p.dispatch.In[:len(p.dispatch.In)-1])
 	plain := func(routed *graph.Value, args []*graph.Value) *graph.Value { return r.layer(t, p, env, routed, args) }
@@ -135,7 +135,8 @@ func (r *chooser) part(t *graph.Tracer, p *expertPart, env values) ([]*graph.Val
 	return []*graph.Value{y}, nil
 }
 
-// layer adds the layer's equations for other tokens than those of the program, perhaps fewer.
+// layer adds the layer's equations for a given set of tokens, which may be fewer than the
+// program's.
 func (r *chooser) layer(t *graph.Tracer, p *expertPart, env values, routed *graph.Value, args []*graph.Value) *graph.Value {
 	was, own := p.dispatch.Out[0].Dim(0), values{}
 	now, routing := 0, p.dispatch.In[len(p.dispatch.In)-1].Origin()
@@ -170,7 +171,7 @@ func (r *chooser) layer(t *graph.Tracer, p *expertPart, env values, routed *grap
 	return apply(p.combine, primitives.CombineOp(r.of(primitives.DispatchOp(p.combine.Prim.(primitives.CombineOp)))), in)[0]
 }
 
-// rowsOf returns p for `now` rows, if its shape is of `was`.
+// rowsOf returns p with now rows in its shape, if that has was rows.
 func rowsOf(p graph.Primitive, was, now int) graph.Primitive {
 	shape := func(s []int) []int {
 		if len(s) > 0 && s[0] == was {
@@ -189,7 +190,7 @@ func rowsOf(p graph.Primitive, was, now int) graph.Primitive {
 	case primitives.ReshapeOp:
 		p.Shape = shape(p.Shape)
 		return p
-	case primitives.SliceOp: // of columns
+	case primitives.SliceOp: // a slice of columns
 		p.LimitIndices = shape(p.LimitIndices)
 		return p
 	}

@@ -15,34 +15,37 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// Taken is what a rank takes for a step with a Choice, in bytes where nothing else is said.
+// Taken holds the memory and traffic of one rank for a step with a Choice. Sizes are in
+// bytes unless stated otherwise.
 type Taken struct {
 	Choice
 	Name  string `json:"choice"` // as Choice.String prints it
 	Wire  string `json:"wire,omitempty"`
 	Total int64  `json:"total"`
 	Arena int64  `json:"arena"`
-	Peak  int64  `json:"peak"` // the most in use, inputs and results included
-	// Arrive is the room for rows that other ranks send, of the layer with the largest, and
-	// Rows and Pairs are how many rows that is, and how many in the order of the experts.
+	Peak  int64  `json:"peak"` // peak use, inputs and results included
+	// Arrive is the size of the largest receive buffer among the layers, and Rows its
+	// capacity in rows. Pairs is the largest capacity of an array of rows in expert
+	// order.
 	Arrive int64 `json:"arrive"`
 	Rows   int   `json:"rows"`
 	Pairs  int   `json:"pairs"`
-	// Exchanged is the most that a rank contributes to collectives.
+	// Exchanged is the largest contribution of a rank to the collectives of a step.
 	Exchanged int64 `json:"exchanged"`
-	// Changes says what may happen to the results of the forward pass; "" leaves all bits as
-	// they are. Gradients of weights are sums over the blocks, which are added in turn.
+	// Changes says how the results of the forward pass may change; "" means no bit does.
+	// Gradients of weights are summed block by block, in order.
 	Changes string `json:"changes,omitempty"`
-	// Err is why there is no such plan; the sizes are then 0.
+	// Err is the reason why there is no such plan; all sizes are then 0.
 	Err string `json:"error,omitempty"`
 }
 
-// Choices compiles p for cfg with different ways to run its expert layers, runs none of them,
-// and returns what a rank takes with each: first with p's own parameters, then with both
-// exchanges in blocks of several sizes, with room for a limited number of rows, with values that
-// the gradient computes again, and with other types on the wire. With wrt, the plans are those
-// of the gradient of p's first result with respect to these inputs. It is an error if p has no
-// expert layers, or has no plan as it is. If ctx ends, Choices returns its cause.
+// Choices compiles p for cfg with different ways to run its expert layers and returns the
+// memory and traffic of each, without running any. The first is p with its own
+// parameters. The others split both exchanges into blocks of several sizes, limit the
+// rows that a rank can receive, recompute values in the gradient, or send other element
+// types. With wrt, the plans are for the gradient of p's first result with respect to
+// these inputs. It is an error if p has no expert layers, or does not compile as it is.
+// If ctx ends, Choices returns its cause.
 func Choices(ctx context.Context, p *graph.Program, cfg Config, wrt ...string) ([]Taken, error) {
 	a, err := Place(ctx, p, cfg)
 	if err != nil {
@@ -70,7 +73,7 @@ func Choices(ctx context.Context, p *graph.Program, cfg Config, wrt ...string) (
 	return all, nil
 }
 
-// taken compiles p with the choice.
+// taken compiles p with the Choice c.
 func taken(ctx context.Context, p *graph.Program, cfg Config, c Choice, wrt []string) (Taken, error) {
 	t := Taken{Choice: c, Name: c.String()}
 	if c.Wire != graph.NoDType {
@@ -96,7 +99,7 @@ func taken(ctx context.Context, p *graph.Program, cfg Config, c Choice, wrt []st
 	return t, nil
 }
 
-// received sets what is said about rows of the plan and the bodies of its loops.
+// received sets Arrive, Rows and Pairs from the plan and the bodies of its loops.
 func (t *Taken) received(plan *lowering.Plan) {
 	for i := range plan.Bufs {
 		if r := plan.Bufs[i].Spec.Ragged; r != nil {
@@ -115,17 +118,17 @@ func (t *Taken) received(plan *lowering.Plan) {
 	}
 }
 
-// placedLayer is the expert layer of a program to which most rows come.
+// placedLayer is the expert layer that receives the most rows.
 type placedLayer struct {
 	own                  Choice
-	tokens, parts        int // of the batch; into how many parts it is split
-	group, experts, each int // tokens of a group of ranks, experts, and choices of each token
-	columns, ranks       int // of a row; along the experts' axis
+	tokens, parts        int // tokens in the batch; the number of shards of it
+	group, experts, each int // tokens of a group of ranks, experts, and experts chosen per token
+	columns, ranks       int // columns of a row; ranks along the experts' axis
 	rows                 graph.DType
 	travels              bool
 }
 
-// layerOf returns the largest expert layer of a, and of the loops in it.
+// layerOf returns the largest expert layer of a, loop bodies included.
 func layerOf(a *sharding.Assignment) (most placedLayer, ok bool) {
 	for _, e := range a.Program.Eqns {
 		dec := a.Decision[e]
@@ -160,16 +163,17 @@ func layerOf(a *sharding.Assignment) (most placedLayer, ok bool) {
 
 func (l *placedLayer) size() int { return l.group * l.columns * l.rows.Size() }
 
-// even returns how many rows arrive on a rank if every token chooses its experts at random.
+// even returns the number of rows that a rank receives if every token chooses its experts
+// at random.
 func (l *placedLayer) even() float64 {
-	none := 1.0 // the probability that none of a token's choices is an expert of the rank
+	none := 1.0 // the probability that a token chooses no expert of the rank
 	for i := range l.each {
 		none *= max(0, 1-float64(l.experts)/float64(l.ranks)/float64(max(l.experts-i, 1)))
 	}
 	return float64(l.group) * (1 - none)
 }
 
-// choices returns the choices to compare, the program's own first.
+// choices returns the Choices to compare, the program's own first.
 func (l *placedLayer) choices(gradient bool) []Choice {
 	list := []Choice{l.own}
 	add := func(c Choice) {
@@ -178,7 +182,7 @@ func (l *placedLayer) choices(gradient bool) []Choice {
 		}
 	}
 	homes := []ep.Exchange{ep.Rows, ep.Sum}
-	if l.ranks == 1 { // no row travels, and none comes home
+	if l.ranks == 1 { // no row is exchanged
 		homes = []ep.Exchange{l.own.Exchange}
 	}
 	for _, x := range homes {
@@ -212,7 +216,7 @@ func (l *placedLayer) choices(gradient bool) []Choice {
 	return list
 }
 
-// wire returns the type in which sums travel home if nothing else is said.
+// wire returns the default element type of sums on the return path.
 func (l *placedLayer) wire() graph.DType {
 	if l.travels || l.rows == graph.F64 {
 		return l.rows
@@ -220,7 +224,7 @@ func (l *placedLayer) wire() graph.DType {
 	return graph.F32
 }
 
-// changes says what a choice does to results.
+// changes returns the effect of a Choice on the results.
 func (l *placedLayer) changes(c Choice) string {
 	switch {
 	case c.Receive > 0 && l.travels:

@@ -9,8 +9,8 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// WriteChoices writes a table of what Choices returned, for people to read, and below it why
-// some have no plan.
+// WriteChoices writes the results of Choices as a table, followed by the errors of those
+// without a plan.
 func WriteChoices(w io.Writer, all []Taken) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "choice\tforward pass\texchanged\tarriving\trows\tin expert order\tarena\tin use\tmemory")

@@ -10,22 +10,23 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// Device runs a plan's instructions beside the host, as Options.Device. Close comes after
-// the jobs that use it; results of these stay readable.
+// Device runs the instructions of a plan next to the host; it is given as Options.Device.
+// Close it after the jobs that use it. Their results stay readable.
 type Device interface {
 	runtime.Device
 	Close() error
 }
 
-// OpenDevice returns the device of that name: metal is Apple's GPU, and metal-emulated
-// runs the same kernels under the same driver on the processor, which is for tests: it is
-// slow, needs clang to compile the kernels, and on Linux a program that is built with
-// -tags native. host, and no name, are none: nil. The error says why there is no such
-// device here, and what to do. It blocks while the emulated GPU is compiled and while
-// a GPU's tensor operations are tried, until ctx ends.
+// OpenDevice opens the device with the given name. The device metal is Apple's GPU. The
+// device metal-emulated runs the same kernels under the same driver on the processor: it
+// is slow, meant for tests, and needs clang to compile the kernels and, on Linux, a
+// program built with -tags native. For "" and host, OpenDevice returns nil. The error
+// says why this machine has no such device, and the remedy. OpenDevice blocks while the
+// emulated GPU is being compiled and while a GPU's tensor operations are being tried,
+// until ctx ends.
 //
-// The host runs the instructions that the device has no kernel for: the plan says which,
-// and why. Results are not the bits of the host's.
+// The host runs the instructions for which the device has no kernel; the plan names them,
+// with the reason. Results differ from the host's in their last bits.
 func OpenDevice(ctx context.Context, name string) (Device, error) {
 	if t, err := TargetOf(name); t == nil {
 		return nil, err
@@ -33,8 +34,8 @@ func OpenDevice(ctx context.Context, name string) (Device, error) {
 	return device.Open(ctx, name)
 }
 
-// TargetOf returns what plans for the device of that name are made for, nil for the host.
-// It needs no such device.
+// TargetOf returns the compilation target for the device with the given name, nil for the
+// host. The device need not exist on this machine.
 func TargetOf(name string) (lowering.Target, error) {
 	switch name {
 	case "", hostName:

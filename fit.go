@@ -10,13 +10,13 @@ import (
 	"github.com/gomoe/gomoe/internal/memory"
 )
 
-// Fit returns the program that takes at most size bytes on a rank, inputs and results
-// included, with the largest blocks: program is called with `most` rows, then with half of
-// them, and so on, and makes a program whose blocks have at most as many rows, as
-// primitives.InBlocks takes them. Fit compiles each program for cfg and runs none. It returns
-// the number of rows, too. If not even blocks of one row fit, the error says what the
-// smallest program takes. An error of program for some number of rows, to whose blocks the
-// tokens perhaps do not divide, passes over that number. If ctx ends, Fit returns its cause.
+// Fit returns the program with the largest blocks that needs at most size bytes on a
+// rank, inputs and results included, and its number of rows per block. It calls program
+// with most rows per block, then with half of them, and so on, and compiles each result
+// for cfg without running it. The blocks are those of primitives.InBlocks. If even blocks
+// of one row do not fit, the error gives the size of the smallest program. If program
+// returns an error for some number of rows, for example because the tokens do not divide
+// into such blocks, Fit skips that number. If ctx ends, Fit returns its cause.
 func Fit(ctx context.Context, size int64, most int, cfg Config, program func(rows int) (*graph.Program, error)) (*graph.Program, int, error) {
 	if size < 1 || most < 1 {
 		return nil, 0, fmt.Errorf("gomoe: fit %d rows in %d bytes: want at least 1 of each", most, size)

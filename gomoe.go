@@ -20,81 +20,83 @@ import (
 	"github.com/gomoe/gomoe/world"
 )
 
-// Config says where and how a program runs. The zero Config is one rank.
+// Config describes the mesh, the placement and the options with which a program is
+// compiled and run. The zero Config is one rank.
 type Config struct {
-	// World is the job of several processes that the program runs in, with this
-	// process's ranks of it. Its Setup comes before Open. With nil, and in a World that
-	// is in process, all ranks are this process's.
+	// World is the job of several processes in which the program runs; this process runs
+	// some of its ranks. Call its Setup before Open. If World is nil or in process, all
+	// ranks run in this process.
 	World *world.World
 	Mesh  sharding.Mesh
 	// Place holds the placements of inputs by name or by pattern, such as
-	// layers.*.experts.*; others are whole. An input may be a pending sum (see
+	// layers.*.experts.*; other inputs are replicated. An input may be a pending sum (see
 	// sharding.ParseSpec). See sharding.Propagate.
 	Place map[string]sharding.Spec
-	// Donate maps inputs to the results that take over their memory. Such a result is
-	// placed as the input is, also if it is a pending sum.
+	// Donate maps inputs to the results that reuse their memory. Such a result has the
+	// placement of the input, even if that is a pending sum.
 	Donate map[string]int
 	// Deadline is how long a rank waits for the others in a collective; 0 is the
 	// communicator's default of 30 s.
 	Deadline time.Duration
-	// Optimize, which is on unless it is Off, folds constants, merges equal equations and
-	// leaves out those that change nothing (see internal/optimize), joins instructions of
-	// the plan (see primitives.Joins) and fuses elementwise ones (see lowering.Options).
-	// None of it changes a bit of the results. Off places the program as it is written,
-	// and runs it so.
+	// Optimize is on unless it is Off. It folds constants, merges equal equations and
+	// removes those without effect (see internal/optimize), combines instructions of the
+	// plan (see primitives.Joins) and fuses elementwise ones (see lowering.Options). None
+	// of it changes a bit of the results. Off compiles the program as written.
 	Optimize Switch
-	// Sums is the element type in which ranks add up pending sums of f32 arrays with
-	// dimensions, such as gradients: bf16 or f16, which halves the bytes that they exchange;
-	// NoDType is f32. Each rank's summand and the sum are rounded once, so an element differs
-	// from the sum by at most 2u+u² times the sum of the summands' absolute values, where u is
-	// 1/256 for bf16 and 1/2048 for f16; f16 has steps of 6e-8 near 0, and elements beyond
-	// 65504 become infinite. MLX's own protocols round after
-	// every addition.
+	// Sums is the element type in which ranks add up pending sums of f32 arrays that are
+	// not scalars, such as gradients. It is bf16 or f16, which halves the bytes
+	// exchanged, or NoDType for f32. Each rank's summand and the sum are rounded once, so
+	// an element differs from the exact sum by at most 2u+u² times the sum of the
+	// summands' absolute values, where u is 1/256 for bf16 and 1/2048 for f16. Near 0,
+	// f16 has steps of 6e-8, and elements beyond 65504 become infinite. MLX's own
+	// protocols round after every addition.
 	Sums graph.DType
-	// Exact, if it is not 0, has all results have the same bits on every mesh that splits the
-	// batch and the experts over dp and ep, and is the number of blocks of the batch that makes
-	// this so: a power of two, such as 8. What sums over the batch, such as a weight's gradient,
-	// sums each block, and adds the blocks' sums in pairs, whoever has them. Blocks divide the
-	// batch, and a rank has whole ones: 8 blocks over 3 ranks are 3, 3 and 2, as Mesh.Blocks
-	// says, so ranks are at most as many as blocks, and faster where they divide them. Place says
-	// on every mesh, also on one rank and on one without an ep axis, what dp and ep would split. It takes more memory and time, a gradient that
-	// several iterations of a loop add up is exchanged in each of them, and what has no such form
-	// is an error: other axes than dp and ep, Sums, devices, and layers whose rows come home
-	// as sums or rounded.
+	// Exact, if not 0, makes all results have the same bits on every mesh that splits the
+	// batch and the experts over dp and ep. It is the number of blocks into which the
+	// batch is divided: a power of two, such as 8. Every sum over the batch, such as a
+	// weight's gradient, is computed per block, and the blocks' sums are added in pairs,
+	// independent of the ranks that hold them.
+	//
+	// Blocks divide the batch, and a rank holds whole ones: 8 blocks over 3 ranks are 3,
+	// 3 and 2, as in Mesh.Blocks. So there are at most as many ranks as blocks, and steps
+	// are faster if the ranks divide the blocks. Place must give the dimensions that dp
+	// and ep would split on every mesh, including one rank and meshes without an ep axis.
+	//
+	// Exact takes more memory and time: a gradient accumulated over the iterations of a
+	// loop is exchanged in each of them. Axes other than dp and ep, Sums, devices, and
+	// layers whose rows return as sums or rounded have no exact form and are errors.
 	Exact int
-	// Overlap is what ranks compute while they exchange data; 0 is nothing. It
-	// changes no bit of the results, and takes more memory where what is exchanged
-	// must be kept for longer. It pays where an exchange waits for a wire. Ranks in
-	// one process exchange data with the processors that compute: there steps take
-	// as long with it as without, so it is off unless asked for. Where Optimize is Off
-	// it is off in any case.
+	// Overlap selects the computation that ranks do while exchanging data; 0 is none. It
+	// changes no bit of the results, and takes more memory if exchanged data must be kept
+	// for longer. It pays off if exchanges wait for a network. Ranks in one process
+	// exchange data with the processors that compute, so there it gains nothing and is
+	// off by default. If Optimize is Off, so is Overlap.
 	Overlap lowering.Overlap
-	// Keep, which is on unless it is Off, keeps copies of weights between steps:
-	// weights that no result takes over are copied, when a step is given the same array
-	// as the one before, into the order in which products read them: bf16, and
-	// matrices that are multiplied by transposed. That takes as much memory as these
-	// weights, which a plan shows and a session allocates when it is opened, and none
-	// of it serves weights that are put anew for every step. It changes no bit of the
-	// results. Where Optimize is Off nothing is kept.
+	// Keep, which is on unless it is Off, keeps packed copies of weights between steps.
+	// If a weight is not donated and a step is given the same array as the step before,
+	// its elements are copied into the order in which matrix products read them; this
+	// applies to bf16 and to matrices multiplied by transposed. The copies take as much
+	// memory as these weights. A plan lists it, and a session allocates it when opened.
+	// Weights that are put anew for every step gain nothing. Keep changes no bit of the
+	// results. If Optimize is Off, nothing is kept.
 	Keep Switch
-	// Target, if not nil, is what the plan is made for: instructions that it has kernels
-	// for say so (see lowering.Target). Options.Device, where it is given, takes its
-	// place.
+	// Target, if not nil, is the compilation target: the plan marks the instructions for
+	// which it has kernels (see lowering.Target). Options.Device, if given, replaces it.
 	Target lowering.Target
-	// After is the last pass that makes the plan (see lowering.Passes), "" for all. What
-	// it leaves is to be read, and cannot be run: Open refuses it.
+	// After is the last pass to run (see lowering.Passes), "" for all. The resulting plan
+	// can be read but not run: Open refuses it.
 	After string
-	// Check has the plan checked after every pass (see lowering.Plan.Check), so that an error
-	// names the pass. Without it the plan is checked once, after the last pass.
+	// Check runs lowering.Plan.Check after every pass, so that an error names the pass.
+	// Otherwise the plan is checked once, after the last pass.
 	Check bool
 	runtime.Options
 }
 
-// ExactBlocks is the Config.Exact of commands: their batches are multiples of it, and they have
-// at most as many ranks.
+// ExactBlocks is the value of Config.Exact that commands use: their batches are multiples
+// of it, and they have at most as many ranks.
 const ExactBlocks = 8
 
-// Switch is a choice in a Config. The zero Switch is the default that the Config says.
+// Switch is a choice in a Config. The zero Switch stands for the default of its field.
 type Switch uint8
 
 const (
@@ -111,21 +113,21 @@ func SwitchTo(on bool) Switch {
 	return Off
 }
 
-// Parse reads a program with all primitives of the library. file names it in
-// errors.
+// Parse reads a program that may use all primitives of the library. Errors call the text
+// file.
 func Parse(file, src string) (*graph.Program, error) {
 	return graph.Parse(file, src, primitives.All()...)
 }
 
-// Place returns p placed on cfg's mesh, its custom calls inlined and, unless
-// cfg says otherwise, optimised. If ctx ends, Place returns its cause.
+// Place returns p placed on cfg's mesh, its custom calls inlined and, unless cfg.Optimize
+// is Off, optimised. If ctx ends, Place returns its cause.
 func Place(ctx context.Context, p *graph.Program, cfg Config) (*sharding.Assignment, error) {
 	a, _, err := place(ctx, p, cfg)
 	return a, err
 }
 
-// place is Place. It also returns the names of the results: those that p is printed with, since inlining and optimising number the values
-// anew.
+// place is Place. It also returns the names of the results as printed with p, because
+// inlining and optimising renumber the values.
 func place(ctx context.Context, p *graph.Program, cfg Config) (*sharding.Assignment, []string, error) {
 	if err := graph.Check(p); err != nil {
 		return nil, nil, err
@@ -183,20 +185,22 @@ func Compile(ctx context.Context, p *graph.Program, cfg Config) (*lowering.Plan,
 // Job is a compiled program on the ranks of this process.
 type Job struct {
 	*runtime.Session
-	comms []collective.Communicator // that are the job's own
+	comms []collective.Communicator // owned by the job
 }
 
-// UseKernels chooses the kernels of this process, as the environment variable
-// GOMOE_KERNELS does: portable is plain Go, the reference; avx2, avx512, amx and neon
-// are assembly; empty is the best that the processor runs. It comes before the first
-// program is compiled or run, for example as flag.Func("kernels", "...", gomoe.UseKernels).
+// UseKernels selects the kernels of this process, like the environment variable
+// GOMOE_KERNELS: portable is plain Go, the reference; avx2, avx512, amx and neon are
+// assembly; empty is the best set that the processor runs. Call it before compiling or
+// running the first program, for example with flag.Func("kernels", "...",
+// gomoe.UseKernels).
 func UseKernels(name string) error { return kernel.Use(name) }
 
-// Open compiles p and opens one rank per place of the mesh in this process, or, in
-// a World of several processes, this process's. Close releases them. If GOMOE_KERNELS names kernels that this processor does
-// not run, that is an error: others would give other last bits. It is also an error if the
-// plan needs more memory than there is. ctx bounds the compilation only: if it ends, Open returns its cause,
-// and the other processes of the World learn that this one was told to end.
+// Open compiles p and opens the ranks of this process: all ranks of the mesh or, in a
+// World of several processes, this process's share. Close releases them. It is an error
+// if GOMOE_KERNELS names kernels that this processor does not run, because others would
+// change the last bits of results, or if the plan needs more memory than there is. ctx
+// bounds the compilation only: if it ends, Open returns its cause, and the other
+// processes of the World learn that this one was told to end.
 func Open(ctx context.Context, p *graph.Program, cfg Config) (*Job, error) {
 	if _, err := kernel.Selected(); err != nil {
 		return nil, err
@@ -229,7 +233,7 @@ func Open(ctx context.Context, p *graph.Program, cfg Config) (*Job, error) {
 	return j, nil
 }
 
-// Close releases the ranks; a World stays open. It may be called twice.
+// Close releases the ranks, not the World. It may be called twice.
 func (j *Job) Close() error {
 	j.Session.Close()
 	return closeAll(j.comms)
@@ -243,7 +247,7 @@ func closeAll(comms []collective.Communicator) error {
 	return errors.Join(errs...)
 }
 
-// Run runs p once on arrays of the host and returns its results, gathered.
+// Run runs p once on arrays of the host and returns its gathered results.
 func Run(ctx context.Context, p *graph.Program, cfg Config, in map[string]array.Array) ([]array.Array, error) {
 	j, err := Open(ctx, p, cfg)
 	if err != nil {
@@ -253,9 +257,9 @@ func Run(ctx context.Context, p *graph.Program, cfg Config, in map[string]array.
 	return j.Step(ctx, in)
 }
 
-// RunNamed is Run with the results by name, such as grad(w). Results without a name of
-// their own have the name that the program is printed with; a name that is used again gets
-// a number behind it.
+// RunNamed is Run with the results by name, such as grad(w). A result without a name has
+// the name with which the program is printed. A repeated name gets a number as its
+// suffix.
 func RunNamed(ctx context.Context, p *graph.Program, cfg Config, in map[string]array.Array) (map[string]array.Array, error) {
 	j, err := Open(ctx, p, cfg)
 	if err != nil {
@@ -273,10 +277,10 @@ func RunNamed(ctx context.Context, p *graph.Program, cfg Config, in map[string]a
 	return named, nil
 }
 
-// Step places the inputs, runs one step and gathers its results. It allocates these,
-// which are the caller's, and what it takes to place the inputs; Session.RunInto on
-// arrays that Put has placed allocates nothing. Where other processes hold ranks, all
-// of them call it with the same inputs, and all get complete results.
+// Step places the inputs, runs one step and gathers its results, which belong to the
+// caller. It allocates memory for the results and for placing the inputs; Session.RunInto
+// on arrays placed by Put allocates nothing. If other processes hold ranks, every process
+// must call Step with the same inputs, and every process gets complete results.
 func (j *Job) Step(ctx context.Context, in map[string]array.Array) ([]array.Array, error) {
 	placed := map[string]*runtime.Array{}
 	for name, a := range in {

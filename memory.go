@@ -9,13 +9,14 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// TooLargeError is the error of a program that needs more memory than this process can take.
+// TooLargeError reports that a program needs more memory than is available to this
+// process.
 type TooLargeError struct {
 	Program   string
 	Need, Can int64  // bytes
-	By        string // what limits them
+	By        string // the origin of the limit
 	Ranks, Of int    // of its mesh in this process
-	Inputs    bool   // Need is with the inputs
+	Inputs    bool   // Need includes the inputs
 }
 
 func (e *TooLargeError) Error() string {
@@ -27,10 +28,11 @@ func (e *TooLargeError) Error() string {
 		e.Program, memory.Format(float64(e.Need)), e.Ranks, e.Of, beside, memory.Format(float64(e.Can)), e.By)
 }
 
-// fits returns a *TooLargeError if a session of the plan and its results take more memory than
-// this process, which runs this many ranks of the mesh, can take. The inputs are left out:
-// other sessions may hold them already. A small plan fits: to ask what there is takes a quarter of
-// the time in which one opens.
+// fits returns a *TooLargeError if a session of the plan and its results need more memory
+// than is available. The process runs the given number of ranks of the mesh. Inputs are
+// not counted, because other sessions may hold them already. A small plan fits without
+// asking for the available memory, which takes a quarter of the time of opening such a
+// plan.
 func fits(plan *lowering.Plan, ranks int, available func() memory.Limit) error {
 	m := plan.Report(goruntime.GOMAXPROCS(0)).Mem
 	need := float64(ranks)*(float64(m.Results)+float64(m.Arena)+float64(m.Kept)) + float64(m.Workspace)
